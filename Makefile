@@ -1,0 +1,57 @@
+# A thin front of Meson. `make run` and `make test` are all that a newcomer needs: each installs what is missing.
+BUILD ?= build
+ASAN ?= build-asan
+PREFIX ?= /usr/local
+MESON_OPTIONS ?=
+
+.PHONY: all run test test-all quick bench fuzz install uninstall format deps clean
+all: $(BUILD)/build.ninja
+	@ninja -C $(BUILD)
+
+$(BUILD)/build.ninja:
+	@tools/deps build
+	@meson setup $(BUILD) --prefix=$(PREFIX) $(MESON_OPTIONS) >/dev/null
+
+$(ASAN)/build.ninja:
+	@tools/deps build
+	@meson setup $(ASAN) -Db_sanitize=address,undefined -Db_lundef=false -Dbuildtype=debugoptimized $(MESON_OPTIONS) >/dev/null
+
+asan: $(ASAN)/build.ninja
+	@ninja -C $(ASAN)
+
+run: all
+	@tools/demo
+
+test: all asan
+	@tools/deps test
+	@tests/run
+
+test-all: all asan
+	@tools/deps all
+	@tests/run --all
+
+# Unit tests of both builds and the structure checks, without pytest: a minute, for every commit.
+quick: all asan
+	@tests/run --quick
+
+bench: all
+	@tools/deps all
+	@bench/run
+
+fuzz:
+	@tools/fuzz $(TARGET)
+
+install: all
+	@meson install -C $(BUILD) --no-rebuild
+
+uninstall:
+	@ninja -C $(BUILD) uninstall
+
+format:
+	@git ls-files '*.c' '*.h' '*.cc' | xargs clang-format -i
+
+deps:
+	@tools/deps all
+
+clean:
+	@rm -rf $(BUILD) $(ASAN) build-*

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A bump allocator: many small pieces, freed in one go. One per request, batch or query. Not thread-safe; an arena and
+ * all in it belong to whoever owns the arena.
+ */
+#ifndef BASE_ARENA_H
+#define BASE_ARENA_H
+
+#include "base/macros.h"
+#include "base/str.h"
+
+struct arena_chunk;
+
+struct arena {
+    struct arena_chunk *chunk; /* newest first */
+    char *pos, *end;           /* free part of the newest chunk */
+    size_t used;               /* bytes of all chunks */
+    size_t limit;              /* never more than this; 0 = no limit */
+};
+
+/* limit in bytes over all chunks, 0 for none. Allocates nothing. */
+void arena_init(struct arena *a, size_t limit);
+/* Frees everything; the arena may be used again. */
+void arena_done(struct arena *a);
+/* NULL when out of memory or over the limit. align is a power of two. The memory is not cleared. */
+void *arena_alloc_aligned(struct arena *a, size_t size, size_t align);
+void *arena_zalloc(struct arena *a, size_t size);
+/* n * size, overflow checked, cleared. */
+void *arena_zalloc_array(struct arena *a, size_t n, size_t size);
+/* Copies with a NUL behind, which is not counted in n. {NULL,0} on failure of a non-empty string. */
+struct str arena_str(struct arena *a, struct str s);
+char *arena_cstr(struct arena *a, struct str s);
+char *arena_printf(struct arena *a, const char *fmt, ...) _printf_(2, 3);
+/* Gives back the tail of the newest allocation (p, old) so that it has size bytes; a no-op if it is not the newest. */
+void arena_trim(struct arena *a, void *p, size_t old, size_t size);
+
+static inline void *arena_alloc(struct arena *a, size_t size)
+{
+    return arena_alloc_aligned(a, size, 8);
+}
+
+#endif

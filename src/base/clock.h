@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Times are int64 nanoseconds since the Unix epoch (wall) or since boot (monotonic); durations int64 nanoseconds. */
+#ifndef BASE_CLOCK_H
+#define BASE_CLOCK_H
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/str.h"
+
+#define NS_PER_US 1000ll
+#define NS_PER_MS 1000000ll
+#define NS_PER_S 1000000000ll
+
+int64_t clock_wall(void);
+int64_t clock_mono(void);
+int64_t clock_cpu(void); /* CPU time of this process */
+
+/* "now", "now-1h", RFC 3339 ("2026-11-15T10:00:00Z", offset or fraction allowed), Unix seconds, ms, us or ns (told
+ * apart by size). now is what "now" means. */
+int clock_parse(struct str s, int64_t now, int64_t *ret, struct err *e);
+/* "1h30m", "10s", "250ms", "7d", a bare number is seconds. */
+int clock_parse_duration(struct str s, int64_t *ret, struct err *e);
+/* RFC 3339 in UTC, with as much fraction as is not zero. */
+void clock_format(struct buf *b, int64_t t);
+
+#endif

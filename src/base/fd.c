@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See fd.h. */
+#include "base/fd.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+
+static int sys_sync(int fd, bool data_only)
+{
+    return data_only ? fdatasync(fd) : fsync(fd);
+}
+
+static int sys_open(int dirfd, const char *path, int flags, mode_t mode)
+{
+    return openat(dirfd, path, flags, mode);
+}
+
+static int sys_allocate(int fd, off_t off, off_t n)
+{
+    int r = posix_fallocate(fd, off, n);
+
+    if (r) {
+        errno = r;
+        return -1;
+    }
+    return 0;
+}
+
+const struct fd_ops fd_ops_system = {
+    .open = sys_open,
+    .close = close,
+    .pread = pread,
+    .pwrite = pwrite,
+    .read = read,
+    .write = write,
+    .sync = sys_sync,
+    .truncate = ftruncate,
+    .rename = renameat,
+    .unlink = unlinkat,
+    .mkdir = mkdirat,
+    .allocate = sys_allocate,
+};
+
+const struct fd_ops *fd_ops = &fd_ops_system;
+
+int fd_open(int dirfd, const char *path, int flags, mode_t mode)
+{
+    int fd = fd_ops->open(dirfd, path, flags | O_CLOEXEC, mode);
+
+    return fd < 0 ? -errno : fd;
+}
+
+void fd_close(int fd)
+{
+    int saved = errno;
+
+    if (fd >= 0)
+        fd_ops->close(fd);
+    errno = saved;
+}
+
+ssize_t fd_read(int fd, void *p, size_t n)
+{
+    ssize_t r;
+
+    do
+        r = fd_ops->read(fd, p, n);
+    while (r < 0 && errno == EINTR);
+    return r < 0 ? -errno : r;
+}
+
+ssize_t fd_pread(int fd, void *p, size_t n, off_t off)
+{
+    ssize_t r;
+
+    do
+        r = fd_ops->pread(fd, p, n, off);
+    while (r < 0 && errno == EINTR);
+    return r < 0 ? -errno : r;
+}
+
+int fd_pread_all(int fd, void *p, size_t n, off_t off)
+{
+    for (size_t done = 0; done < n;) {
+        ssize_t r = fd_pread(fd, (char *) p + done, n - done, off + (off_t) done);
+
+        if (r < 0)
+            return (int) r;
+        if (r == 0)
+            return -ENODATA;
+        done += (size_t) r;
+    }
+    return 0;
+}
+
+int fd_write_all(int fd, const void *p, size_t n)
+{
+    for (size_t done = 0; done < n;) {
+        ssize_t r = fd_ops->write(fd, (const char *) p + done, n - done);
+
+        if (r < 0 && errno == EINTR)
+            continue;
+        if (r < 0)
+            return -errno;
+        done += (size_t) r;
+    }
+    return 0;
+}
+
+int fd_pwrite_all(int fd, const void *p, size_t n, off_t off)
+{
+    for (size_t done = 0; done < n;) {
+        ssize_t r = fd_ops->pwrite(fd, (const char *) p + done, n - done, off + (off_t) done);
+
+        if (r < 0 && errno == EINTR)
+            continue;
+        if (r < 0)
+            return -errno;
+        done += (size_t) r;
+    }
+    return 0;
+}
+
+int fd_sync(int fd)
+{
+    return fd_ops->sync(fd, false) < 0 ? -errno : 0;
+}
+
+int fd_datasync(int fd)
+{
+    return fd_ops->sync(fd, true) < 0 ? -errno : 0;
+}
+
+int fd_truncate(int fd, off_t size)
+{
+    return fd_ops->truncate(fd, size) < 0 ? -errno : 0;
+}
+
+int fd_rename(int from_dir, const char *from, int to_dir, const char *to)
+{
+    return fd_ops->rename(from_dir, from, to_dir, to) < 0 ? -errno : 0;
+}
+
+int fd_unlink(int dirfd, const char *path)
+{
+    return fd_ops->unlink(dirfd, path, 0) < 0 ? -errno : 0;
+}
+
+int fd_rmdir(int dirfd, const char *path)
+{
+    return fd_ops->unlink(dirfd, path, AT_REMOVEDIR) < 0 ? -errno : 0;
+}
+
+int fd_mkdir(int dirfd, const char *path, mode_t mode)
+{
+    return fd_ops->mkdir(dirfd, path, mode) < 0 && errno != EEXIST ? -errno : 0;
+}
+
+int fd_mkdir_all(const char *path, mode_t mode)
+{
+    char tmp[4096];
+    size_t n = strlen(path);
+    int r;
+
+    if (n >= sizeof tmp)
+        return -ENAMETOOLONG;
+    memcpy(tmp, path, n + 1);
+    for (size_t i = 1; i < n; i++) {
+        if (tmp[i] != '/')
+            continue;
+        tmp[i] = 0;
+        r = fd_mkdir(AT_FDCWD, tmp, mode);
+        if (r < 0)
+            return r;
+        tmp[i] = '/';
+    }
+    return fd_mkdir(AT_FDCWD, tmp, mode);
+}
+
+int fd_allocate(int fd, off_t off, off_t n)
+{
+    return fd_ops->allocate(fd, off, n) < 0 ? -errno : 0;
+}
+
+int fd_read_all(int fd, size_t limit, struct buf *b)
+{
+    struct stat st;
+    size_t step = 65536;
+
+    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0 && (size_t) st.st_size <= limit)
+        step = (size_t) st.st_size + 1; /* one read, and the one that says it is the end */
+    for (;;) {
+        char *p = buf_reserve(b, step);
+        ssize_t r;
+
+        if (!p)
+            return buf_error(b);
+        r = fd_read(fd, p, step);
+        if (r <= 0)
+            return (int) r;
+        b->n += (size_t) r;
+        if (b->n > limit)
+            return -EFBIG;
+        step = MAX(65536, b->cap - b->n);
+    }
+}
+
+int fd_read_file(const char *path, size_t limit, struct buf *b, struct err *e)
+{
+    bool standard = strcmp(path, "-") == 0;
+    _cleanup_(fd_closep) int fd = standard ? -1 : fd_open(AT_FDCWD, path, O_RDONLY, 0);
+    int r;
+
+    if (!standard && fd < 0)
+        return err_set(e, fd, "cannot open '%s': %m", path);
+    r = fd_read_all(standard ? STDIN_FILENO : fd, limit, b);
+    if (r == -EFBIG)
+        return err_set(e, r, "'%s' is larger than the limit of %zu bytes", path, limit);
+    if (r < 0)
+        return err_set(e, r, "cannot read '%s': %m", path);
+    return 0;
+}
+
+int fd_write_file(const char *path, const void *p, size_t n, struct err *e)
+{
+    char tmp[4096];
+    int fd, r;
+
+    if (strcmp(path, "-") == 0) {
+        r = fd_write_all(STDOUT_FILENO, p, n);
+        return r < 0 ? err_set(e, r, "cannot write to standard output: %m") : 0;
+    }
+    if (snprintf(tmp, sizeof tmp, "%s.tmp%d", path, (int) getpid()) >= (int) sizeof tmp)
+        return err_set(e, -ENAMETOOLONG, "path '%s' is too long", path);
+    fd = fd_open(AT_FDCWD, tmp, O_WRONLY | O_CREAT | O_TRUNC, 0644);
+    if (fd < 0)
+        return err_set(e, fd, "cannot create '%s': %m", tmp);
+    r = fd_write_all(fd, p, n);
+    if (r == 0)
+        r = fd_sync(fd);
+    fd_close(fd);
+    if (r == 0)
+        r = fd_rename(AT_FDCWD, tmp, AT_FDCWD, path);
+    if (r < 0) {
+        fd_unlink(AT_FDCWD, tmp);
+        return err_set(e, r, "cannot write '%s': %m", path);
+    }
+    return 0;
+}

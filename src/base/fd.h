@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * All file I/O of wick. Every system call that touches a file goes through the table fd_ops, which a test replaces to
+ * record the calls, to make the n-th one fail, or to drop what was never synced. Sockets are not files: see src/net.
+ * Functions return 0 or a count, or a negative errno; a short read or write is never returned by the *_all forms.
+ */
+#ifndef BASE_FD_H
+#define BASE_FD_H
+
+#include <stdbool.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+
+struct fd_ops {
+    int (*open)(int dirfd, const char *path, int flags, mode_t mode);
+    int (*close)(int fd);
+    ssize_t (*pread)(int fd, void *p, size_t n, off_t off);
+    ssize_t (*pwrite)(int fd, const void *p, size_t n, off_t off);
+    ssize_t (*read)(int fd, void *p, size_t n);
+    ssize_t (*write)(int fd, const void *p, size_t n);
+    int (*sync)(int fd, bool data_only); /* fsync or fdatasync, of files and of directories */
+    int (*truncate)(int fd, off_t size);
+    int (*rename)(int from_dir, const char *from, int to_dir, const char *to);
+    int (*unlink)(int dirfd, const char *path, int flags);
+    int (*mkdir)(int dirfd, const char *path, mode_t mode);
+    int (*allocate)(int fd, off_t off, off_t n); /* posix_fallocate */
+};
+
+extern const struct fd_ops fd_ops_system;
+extern const struct fd_ops *fd_ops; /* what is in use; set it before threads start */
+
+int fd_open(int dirfd, const char *path, int flags, mode_t mode); /* always O_CLOEXEC */
+void fd_close(int fd);                                            /* takes -1; keeps errno */
+ssize_t fd_read(int fd, void *p, size_t n);                       /* 0 at the end */
+ssize_t fd_pread(int fd, void *p, size_t n, off_t off);
+int fd_pread_all(int fd, void *p, size_t n, off_t off); /* -ENODATA when the file is shorter */
+int fd_write_all(int fd, const void *p, size_t n);
+int fd_pwrite_all(int fd, const void *p, size_t n, off_t off);
+int fd_sync(int fd);
+int fd_datasync(int fd);
+int fd_truncate(int fd, off_t size);
+int fd_rename(int from_dir, const char *from, int to_dir, const char *to);
+int fd_unlink(int dirfd, const char *path);
+int fd_rmdir(int dirfd, const char *path);
+int fd_mkdir(int dirfd, const char *path, mode_t mode); /* 0 when it is there already */
+int fd_mkdir_all(const char *path, mode_t mode);        /* with parents */
+int fd_allocate(int fd, off_t off, off_t n);
+
+/* The whole file behind b, at most limit bytes (-EFBIG). path "-" is standard input. */
+int fd_read_file(const char *path, size_t limit, struct buf *b, struct err *e);
+int fd_read_all(int fd, size_t limit, struct buf *b);
+/* Writes next to path, syncs, renames over it: readers see the old file or the new one. path "-" is stdout. */
+int fd_write_file(const char *path, const void *p, size_t n, struct err *e);
+
+static inline void fd_closep(int *fd)
+{
+    fd_close(*fd);
+}
+
+#endif

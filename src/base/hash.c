@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See hash.h. Multiply-and-fold over 16 bytes a step, two independent lanes for 128 bits. */
+#include "base/hash.h"
+
+#include <string.h>
+#include <sys/random.h>
+
+#define K0 0xa0761d6478bd642full
+#define K1 0xe7037ed1a0b428dbull
+#define K2 0x8ebc6af09c88c6e3ull
+#define K3 0x589965cc75374cc3ull
+
+uint64_t hash_seed = K2;
+
+__attribute__((constructor)) static void seed(void)
+{
+    uint64_t s;
+
+    if (getrandom(&s, sizeof s, GRND_NONBLOCK) == (ssize_t) sizeof s)
+        hash_seed = s | 1;
+}
+
+static uint64_t load64(const void *p)
+{
+    uint64_t v;
+
+    memcpy(&v, p, 8);
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    v = __builtin_bswap64(v);
+#endif
+    return v;
+}
+
+/* Up to 8 bytes, zero-filled. */
+static uint64_t load_tail(const unsigned char *p, size_t n)
+{
+    uint64_t v = 0;
+
+    for (size_t i = 0; i < n; i++)
+        v |= (uint64_t) p[i] << (8 * i);
+    return v;
+}
+
+uint64_t hash64(const void *data, size_t n)
+{
+    const unsigned char *p = data;
+    uint64_t h = hash_seed ^ hash_mix(n, K0), a, b;
+    size_t left = n;
+
+    for (; left > 16; left -= 16, p += 16)
+        h = hash_mix(load64(p) ^ K1, load64(p + 8) ^ h);
+    if (left >= 8) {
+        a = load64(p);
+        b = load64(p + left - 8);
+    } else if (left >= 4) {
+        uint32_t x, y;
+
+        memcpy(&x, p, 4);
+        memcpy(&y, p + left - 4, 4);
+        a = x;
+        b = y;
+    } else {
+        a = left ? (uint64_t) p[0] << 16 | (uint64_t) p[left / 2] << 8 | p[left - 1] : 0;
+        b = 0;
+    }
+    return hash_mix(hash_mix(a ^ K1, b ^ h) ^ K3, n ^ K2);
+}
+
+void hash128_init(struct hash128_state *s, uint64_t domain)
+{
+    s->a = K0 ^ domain;
+    s->b = K1 + hash_mix(domain ^ K2, K3);
+}
+
+void hash128_u64(struct hash128_state *s, uint64_t v)
+{
+    s->a = hash_mix(s->a ^ v, K2) + s->b;
+    s->b = hash_mix(s->b ^ v ^ K3, K1) ^ (s->a << 23 | s->a >> 41);
+}
+
+void hash128_bytes(struct hash128_state *s, const void *data, size_t n)
+{
+    const unsigned char *p = data;
+
+    hash128_u64(s, n);
+    for (; n >= 8; n -= 8, p += 8)
+        hash128_u64(s, load64(p));
+    if (n)
+        hash128_u64(s, load_tail(p, n));
+}
+
+struct id128 hash128_final(const struct hash128_state *s)
+{
+    return (struct id128){hash_mix(s->a ^ K3, s->b ^ K0), hash_mix(s->b ^ K2, s->a ^ K1) + s->a};
+}
+
+struct id128 hash128(const void *p, size_t n)
+{
+    struct hash128_state s;
+
+    hash128_init(&s, 0);
+    hash128_bytes(&s, p, n);
+    return hash128_final(&s);
+}
+
+#if defined(__x86_64__)
+__attribute__((target("sse4.2"))) static uint32_t crc32c_hw(uint32_t crc, const unsigned char *p, size_t n)
+{
+    uint64_t c = crc;
+
+    for (; n >= 8; n -= 8, p += 8)
+        c = __builtin_ia32_crc32di(c, load64(p));
+    for (; n; n--, p++)
+        c = __builtin_ia32_crc32qi((uint32_t) c, *p);
+    return (uint32_t) c;
+}
+#endif
+
+static uint32_t crc32c_soft(uint32_t crc, const unsigned char *p, size_t n)
+{
+    static uint32_t table[256];
+    static int ready;
+
+    if (!__atomic_load_n(&ready, __ATOMIC_ACQUIRE)) {
+        for (uint32_t i = 0; i < 256; i++) {
+            uint32_t c = i;
+
+            for (int k = 0; k < 8; k++)
+                c = c >> 1 ^ (c & 1 ? 0x82f63b78u : 0);
+            table[i] = c;
+        }
+        __atomic_store_n(&ready, 1, __ATOMIC_RELEASE);
+    }
+    for (; n; n--, p++)
+        crc = crc >> 8 ^ table[(crc ^ *p) & 0xff];
+    return crc;
+}
+
+uint32_t crc32c(uint32_t crc, const void *p, size_t n)
+{
+    crc = ~crc;
+#if defined(__x86_64__)
+    if (__builtin_cpu_supports("sse4.2"))
+        return ~crc32c_hw(crc, p, n);
+#endif
+    return ~crc32c_soft(crc, p, n);
+}

@@ -1,0 +1,491 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See json.h. */
+#include "base/json.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* --- writing --- */
+
+/* Length of the well-formed UTF-8 sequence at s (s.n > 0), or 0. */
+static uint32_t utf8_len(struct str s)
+{
+    unsigned char c = (unsigned char) s.p[0];
+    uint32_t n = c < 0x80 ? 1 : c >= 0xf0 ? 4 : c >= 0xe0 ? 3 : 2;
+
+    if (n > s.n || !str_is_utf8((struct str){s.p, n}))
+        return 0;
+    return n;
+}
+
+static void put_escaped(struct buf *b, unsigned char c)
+{
+    static const char short_form[] = "btnvfr"; /* from \b on; \v has none in JSON */
+
+    if (c == '"' || c == '\\')
+        buf_printf(b, "\\%c", c);
+    else if (c >= '\b' && c <= '\r' && c != '\v')
+        buf_printf(b, "\\%c", short_form[c - '\b']);
+    else
+        buf_printf(b, "\\u%04x", c);
+}
+
+void json_put_str(struct buf *b, struct str s)
+{
+    uint32_t from = 0, i = 0;
+
+    buf_putc(b, '"');
+    while (i < s.n) {
+        unsigned char c = (unsigned char) s.p[i];
+        uint32_t len = 1;
+
+        if (c >= 0x20 && c < 0x80 && c != '"' && c != '\\' && c != '<') {
+            i++;
+            continue;
+        }
+        if (c >= 0x80) {
+            len = utf8_len(str_slice(s, i, s.n));
+            if (len) {
+                i += len;
+                continue;
+            }
+        }
+        buf_put(b, s.p + from, i - from);
+        if (c >= 0x80)
+            buf_puts(b, "\xef\xbf\xbd");
+        else
+            put_escaped(b, c);
+        from = ++i;
+    }
+    buf_put(b, s.p + from, i - from);
+    buf_putc(b, '"');
+}
+
+void json_put_u64(struct buf *b, uint64_t v)
+{
+    char tmp[20];
+    int i = 20;
+
+    do
+        tmp[--i] = (char) ('0' + v % 10);
+    while (v /= 10);
+    buf_put(b, tmp + i, (size_t) (20 - i));
+}
+
+void json_put_i64(struct buf *b, int64_t v)
+{
+    if (v < 0)
+        buf_putc(b, '-');
+    json_put_u64(b, v < 0 ? 0 - (uint64_t) v : (uint64_t) v);
+}
+
+void json_put_double(struct buf *b, double v)
+{
+    char tmp[40];
+
+    if (!isfinite(v)) {
+        buf_puts(b, "null");
+        return;
+    }
+    for (int digits = 15; digits <= 17; digits++) {
+        snprintf(tmp, sizeof tmp, "%.*g", digits, v);
+        if (strtod(tmp, NULL) == v)
+            break;
+    }
+    buf_puts(b, tmp);
+}
+
+void json_put_key(struct buf *b, bool *first, const char *key)
+{
+    json_sep(b, first);
+    json_put_str(b, str_from(key));
+    buf_putc(b, ':');
+}
+
+/* --- reading --- */
+
+void json_init(struct json *r, struct str text, struct arena *a)
+{
+    *r = (struct json){.p = text.p, .end = text.p + text.n, .start = text.p, .arena = a};
+}
+
+void json_fail(struct json *r, const char *what)
+{
+    if (r->err)
+        return;
+    r->err = -EINVAL;
+    r->what = what;
+}
+
+int json_error(const struct json *r, struct err *e)
+{
+    if (r->err)
+        return err_set(e, r->err, "%s at byte %zu", r->what ? r->what : "bad JSON", (size_t) (r->p - r->start));
+    return 0;
+}
+
+static void space(struct json *r)
+{
+    while (r->p < r->end && (*r->p == ' ' || *r->p == '\n' || *r->p == '\r' || *r->p == '\t'))
+        r->p++;
+}
+
+enum json_type json_peek(struct json *r)
+{
+    space(r);
+    if (r->err || r->p == r->end) {
+        json_fail(r, "JSON ends too early");
+        return JSON_ERROR;
+    }
+    switch (*r->p) {
+    case '{':
+        return JSON_OBJECT;
+    case '[':
+        return JSON_ARRAY;
+    case '"':
+        return JSON_STRING;
+    case 't':
+    case 'f':
+        return JSON_BOOL;
+    case 'n':
+        return JSON_NULL;
+    default:
+        if (*r->p == '-' || (*r->p >= '0' && *r->p <= '9'))
+            return JSON_NUMBER;
+        json_fail(r, "bad JSON");
+        return JSON_ERROR;
+    }
+}
+
+static bool take_word(struct json *r, const char *word)
+{
+    size_t n = strlen(word);
+
+    if ((size_t) (r->end - r->p) < n || memcmp(r->p, word, n) != 0) {
+        json_fail(r, "bad JSON");
+        return false;
+    }
+    r->p += n;
+    return true;
+}
+
+static void begin(struct json *r, enum json_type type, const char *expected)
+{
+    if (json_peek(r) != type) {
+        json_fail(r, expected);
+        return;
+    }
+    if (r->depth >= JSON_DEPTH_MAX) {
+        json_fail(r, "JSON is nested too deeply");
+        return;
+    }
+    r->p++;
+    r->depth++;
+    r->first = true;
+}
+
+/* Behind begin or a value: true when another element follows, with the comma consumed. */
+static bool more(struct json *r, char close)
+{
+    space(r);
+    if (r->err)
+        return false;
+    if (r->p == r->end) {
+        json_fail(r, "JSON ends too early");
+        return false;
+    }
+    if (*r->p == close) {
+        r->p++;
+        r->depth--;
+        r->first = false;
+        return false;
+    }
+    if (!r->first) {
+        if (*r->p != ',') {
+            json_fail(r, "',' expected");
+            return false;
+        }
+        r->p++;
+    }
+    r->first = false;
+    return true;
+}
+
+void json_begin_object(struct json *r)
+{
+    begin(r, JSON_OBJECT, "object expected");
+}
+
+void json_begin_array(struct json *r)
+{
+    begin(r, JSON_ARRAY, "array expected");
+}
+
+bool json_next_item(struct json *r)
+{
+    return more(r, ']');
+}
+
+bool json_next_key(struct json *r, struct str *ret_key)
+{
+    if (!more(r, '}'))
+        return false;
+    if (json_peek(r) != JSON_STRING) {
+        json_fail(r, "key expected");
+        return false;
+    }
+    *ret_key = json_str(r);
+    space(r);
+    if (r->err)
+        return false;
+    if (r->p == r->end || *r->p != ':') {
+        json_fail(r, "':' expected");
+        return false;
+    }
+    r->p++;
+    return true;
+}
+
+static int hex4(const char *p, uint32_t *ret)
+{
+    uint64_t v;
+
+    for (int i = 0; i < 4; i++) /* str_to_u64 would take "0x" */
+        if (p[i] == 'x' || p[i] == 'X')
+            return -EINVAL;
+    if (str_to_u64((struct str){p, 4}, 16, &v) < 0)
+        return -EINVAL;
+    *ret = (uint32_t) v;
+    return 0;
+}
+
+static char *put_utf8(char *q, uint32_t cp)
+{
+    if (cp < 0x80) {
+        *q++ = (char) cp;
+    } else if (cp < 0x800) {
+        *q++ = (char) (0xc0 | cp >> 6);
+        *q++ = (char) (0x80 | (cp & 0x3f));
+    } else if (cp < 0x10000) {
+        *q++ = (char) (0xe0 | cp >> 12);
+        *q++ = (char) (0x80 | (cp >> 6 & 0x3f));
+        *q++ = (char) (0x80 | (cp & 0x3f));
+    } else {
+        *q++ = (char) (0xf0 | cp >> 18);
+        *q++ = (char) (0x80 | (cp >> 12 & 0x3f));
+        *q++ = (char) (0x80 | (cp >> 6 & 0x3f));
+        *q++ = (char) (0x80 | (cp & 0x3f));
+    }
+    return q;
+}
+
+/* p is behind "\u". Lone surrogates become U+FFFD. Returns the position behind, or NULL. */
+static const char *unescape_u(const char *p, const char *end, uint32_t *ret)
+{
+    uint32_t cp, low;
+
+    if (end - p < 4 || hex4(p, &cp) < 0)
+        return NULL;
+    p += 4;
+    if (cp >= 0xd800 && cp < 0xdc00 && end - p >= 6 && p[0] == '\\' && p[1] == 'u' && hex4(p + 2, &low) == 0 &&
+        low >= 0xdc00 && low < 0xe000) {
+        *ret = 0x10000 + ((cp - 0xd800) << 10) + (low - 0xdc00);
+        return p + 6;
+    }
+    *ret = cp >= 0xd800 && cp < 0xe000 ? 0xfffd : cp;
+    return p;
+}
+
+static struct str unescape(struct json *r, const char *from, const char *to)
+{
+    static const char codes[] = "\"\\/bfnrt", plain[] = "\"\\/\b\f\n\r\t";
+    char *q = arena_alloc_aligned(r->arena, (size_t) (to - from) + 1, 1), *start = q;
+
+    if (!q) {
+        r->err = -ENOMEM;
+        return (struct str){0};
+    }
+    while (from < to) {
+        const char *code;
+        uint32_t cp;
+
+        if (*from != '\\') {
+            *q++ = *from++;
+            continue;
+        }
+        from++; /* never at the end: the scan saw the closing quote behind it */
+        if (*from == 'u') {
+            from = unescape_u(from + 1, to, &cp);
+            if (!from) {
+                json_fail(r, "bad escape in string");
+                return (struct str){0};
+            }
+            q = put_utf8(q, cp);
+            continue;
+        }
+        code = *from ? strchr(codes, *from) : NULL;
+        if (!code) {
+            json_fail(r, "bad escape in string");
+            return (struct str){0};
+        }
+        *q++ = plain[code - codes];
+        from++;
+    }
+    return (struct str){start, (uint32_t) (q - start)};
+}
+
+struct str json_str(struct json *r)
+{
+    const char *p, *from;
+    bool escaped = false;
+    struct str s;
+
+    if (json_peek(r) == JSON_NULL && take_word(r, "null"))
+        return (struct str){0};
+    if (r->err || *r->p != '"') {
+        json_fail(r, "string expected");
+        return (struct str){0};
+    }
+    from = p = r->p + 1;
+    for (; p < r->end && *p != '"'; p++) {
+        if ((unsigned char) *p < 0x20) {
+            json_fail(r, "control character in string");
+            return (struct str){0};
+        }
+        if (*p == '\\') {
+            escaped = true;
+            if (++p == r->end)
+                break;
+        }
+    }
+    if (p >= r->end) {
+        json_fail(r, "string without end");
+        return (struct str){0};
+    }
+    s = escaped ? unescape(r, from, p) : (struct str){from, (uint32_t) (p - from)};
+    if (!r->err)
+        r->p = p + 1;
+    return s;
+}
+
+/* The digits of the next number, quoted or not. */
+static struct str number_text(struct json *r)
+{
+    enum json_type t = json_peek(r);
+    const char *from = r->p;
+
+    if (t == JSON_STRING)
+        return json_str(r);
+    if (t == JSON_NULL && take_word(r, "null"))
+        return STR("0");
+    if (t != JSON_NUMBER) {
+        json_fail(r, "number expected");
+        return STR("0");
+    }
+    while (r->p < r->end && ((*r->p >= '0' && *r->p <= '9') || memchr("+-.eE", *r->p, 5)))
+        r->p++;
+    return (struct str){from, (uint32_t) (r->p - from)};
+}
+
+double json_double(struct json *r)
+{
+    struct str s = number_text(r);
+    double d = 0;
+
+    if (!r->err && str_to_double(s, &d) < 0)
+        json_fail(r, "bad number");
+    return r->err ? 0 : d;
+}
+
+int64_t json_i64(struct json *r)
+{
+    struct str s = number_text(r);
+    int64_t v = 0;
+    double d;
+
+    if (r->err || str_to_i64(s, 10, &v) == 0)
+        return v;
+    if (str_to_double(s, &d) == 0 && d >= -9.2e18 && d <= 9.2e18 && d == (double) (int64_t) d)
+        return (int64_t) d; /* 1e3, 5.0 */
+    json_fail(r, "bad integer");
+    return 0;
+}
+
+uint64_t json_u64(struct json *r)
+{
+    struct str s = number_text(r);
+    uint64_t v = 0;
+    double d;
+
+    if (r->err || str_to_u64(s, 10, &v) == 0)
+        return v;
+    if (str_to_double(s, &d) == 0 && d >= 0 && d <= 1.8e19 && d == (double) (uint64_t) d)
+        return (uint64_t) d;
+    json_fail(r, "bad unsigned integer");
+    return 0;
+}
+
+bool json_bool(struct json *r)
+{
+    if (json_peek(r) == JSON_NULL)
+        return !take_word(r, "null");
+    if (!r->err && *r->p == 't')
+        return take_word(r, "true");
+    if (!r->err && *r->p == 'f')
+        take_word(r, "false");
+    else
+        json_fail(r, "true or false expected");
+    return false;
+}
+
+void json_skip(struct json *r)
+{
+    struct str key;
+
+    switch (json_peek(r)) {
+    case JSON_OBJECT:
+        json_begin_object(r);
+        while (json_next_key(r, &key))
+            json_skip(r);
+        break;
+    case JSON_ARRAY:
+        json_begin_array(r);
+        while (json_next_item(r))
+            json_skip(r);
+        break;
+    case JSON_STRING:
+        json_str(r);
+        break;
+    case JSON_NUMBER:
+        json_double(r);
+        break;
+    case JSON_BOOL:
+        json_bool(r);
+        break;
+    case JSON_NULL:
+        take_word(r, "null");
+        break;
+    case JSON_ERROR:
+        break;
+    }
+}
+
+struct str json_raw(struct json *r)
+{
+    const char *from;
+
+    json_peek(r);
+    from = r->p;
+    json_skip(r);
+    return r->err ? (struct str){0} : (struct str){from, (uint32_t) (r->p - from)};
+}
+
+int json_end(struct json *r)
+{
+    space(r);
+    if (!r->err && r->p != r->end)
+        json_fail(r, "text behind the end of the JSON");
+    return r->err;
+}

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See mem.h. The counters are atomics because tests torture threaded code too. */
+#include "base/mem.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+static atomic_ulong n_allocs;
+static atomic_ulong fail_at;
+static atomic_bool fail_sticky;
+
+static bool must_fail(void)
+{
+    unsigned long n = atomic_fetch_add_explicit(&n_allocs, 1, memory_order_relaxed) + 1;
+    unsigned long at = atomic_load_explicit(&fail_at, memory_order_relaxed);
+
+    if (likely(!at))
+        return false;
+    return n == at || (n > at && atomic_load_explicit(&fail_sticky, memory_order_relaxed));
+}
+
+void mem_fail_at(unsigned long n, bool sticky)
+{
+    atomic_store(&fail_sticky, sticky);
+    atomic_store(&fail_at, n ? atomic_load(&n_allocs) + n : 0);
+}
+
+unsigned long mem_count(void)
+{
+    return atomic_load(&n_allocs);
+}
+
+void *mem_alloc(size_t size)
+{
+    return must_fail() ? NULL : malloc(size ? size : 1);
+}
+
+void *mem_zalloc(size_t size)
+{
+    return must_fail() ? NULL : calloc(1, size ? size : 1);
+}
+
+void *mem_zalloc_array(size_t n, size_t size)
+{
+    size_t total;
+
+    if (__builtin_mul_overflow(n, size, &total))
+        return NULL;
+    return mem_zalloc(total);
+}
+
+void *mem_realloc(void *p, size_t size)
+{
+    return must_fail() ? NULL : realloc(p, size ? size : 1);
+}
+
+void *mem_realloc_array(void *p, size_t n, size_t size)
+{
+    size_t total;
+
+    if (__builtin_mul_overflow(n, size, &total))
+        return NULL;
+    return mem_realloc(p, total);
+}
+
+char *mem_strdup(const char *s)
+{
+    return mem_dup(s, strlen(s) + 1);
+}
+
+void *mem_dup(const void *p, size_t size)
+{
+    void *q = mem_alloc(size);
+
+    if (q && size)
+        memcpy(q, p, size);
+    return q;
+}
+
+void mem_free(void *p)
+{
+    free(p);
+}
+
+int mem_grow(void **p, size_t *cap, size_t need, size_t elem, size_t limit)
+{
+    size_t n = *cap ? *cap : 16;
+    void *q;
+
+    if (need <= *cap)
+        return 0;
+    if (need > limit)
+        return -E2BIG;
+    while (n < need)
+        n += n / 2 + 16;
+    if (n > limit)
+        n = limit;
+    q = mem_realloc_array(*p, n, elem);
+    if (!q)
+        return -ENOMEM;
+    *p = q;
+    *cap = n;
+    return 0;
+}

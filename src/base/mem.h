@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * All heap allocation of wick goes through here, so that a test can make the n-th one fail (mem_fail_at) and count
+ * what is live. The SDK links mem_sdk.c instead, which never calls malloc.
+ */
+#ifndef BASE_MEM_H
+#define BASE_MEM_H
+
+#include <stdbool.h>
+
+#include "base/macros.h"
+
+/* NULL when there is no memory (or the test says so); size 0 gives a unique pointer. */
+void *mem_alloc(size_t size);
+void *mem_zalloc(size_t size);
+/* n * size with overflow checked. */
+void *mem_zalloc_array(size_t n, size_t size);
+/* As realloc; on failure the old block stays. */
+void *mem_realloc(void *p, size_t size);
+void *mem_realloc_array(void *p, size_t n, size_t size);
+char *mem_strdup(const char *s);
+void *mem_dup(const void *p, size_t size);
+void mem_free(void *p);
+
+/* Makes room for one more element in a growing array: p (pointer variable), n used, cap (variable), limit.
+ * Evaluates to 0, -ENOMEM or -E2BIG. */
+int mem_grow(void **p, size_t *cap, size_t need, size_t elem, size_t limit);
+
+/* Test hooks: the n-th allocation from now (1 = next) fails, and all after it if sticky. 0 turns it off. */
+void mem_fail_at(unsigned long n, bool sticky);
+unsigned long mem_count(void); /* allocations made since start, by this process */
+
+static inline void mem_freep(void *p)
+{
+    mem_free(*(void **) p);
+}
+
+#endif

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A string that somebody else owns: a pointer and a length, not NUL-terminated, any bytes. Passed by value. Decoders
+ * make these point into the request, so copying is the exception.
+ */
+#ifndef BASE_STR_H
+#define BASE_STR_H
+
+#include <stdbool.h>
+#include <string.h>
+
+#include "base/macros.h"
+
+struct str {
+    const char *p;
+    uint32_t n;
+};
+
+#define STR(lit) ((struct str){"" lit, sizeof(lit) - 1})
+/* For printf("%.*s", STR_FMT(s)). */
+#define STR_FMT(s) (int) (s).n, (s).p ? (s).p : ""
+
+static inline struct str str_from(const char *s)
+{
+    return (struct str){s, s ? (uint32_t) strlen(s) : 0};
+}
+
+static inline bool str_eq(struct str a, struct str b)
+{
+    return a.n == b.n && (a.n == 0 || memcmp(a.p, b.p, a.n) == 0);
+}
+
+static inline bool str_is(struct str a, const char *b)
+{
+    return str_eq(a, str_from(b));
+}
+
+/* <0, 0, >0 by bytes; a prefix sorts first. */
+int str_cmp(struct str a, struct str b);
+bool str_starts(struct str s, struct str prefix);
+bool str_ends(struct str s, struct str suffix);
+/* Position of c or of needle, or -1. */
+ptrdiff_t str_find_char(struct str s, char c);
+ptrdiff_t str_find(struct str s, struct str needle);
+/* [from, to), clamped to the string. */
+struct str str_slice(struct str s, size_t from, size_t to);
+struct str str_trim(struct str s); /* ASCII white space off both ends */
+/* Cuts the part before sep off *s and returns it; without sep the whole of it, and *s becomes empty with p == NULL. */
+struct str str_cut(struct str *s, char sep);
+
+/* Whole-string numbers in base 10, or 16 with "0x" when base is 0. -EINVAL or -ERANGE, ret untouched. */
+int str_to_u64(struct str s, int base, uint64_t *ret);
+int str_to_i64(struct str s, int base, int64_t *ret);
+int str_to_double(struct str s, double *ret);
+
+/* True for well-formed UTF-8 (no surrogates, no overlong forms, at most U+10FFFF). */
+bool str_is_utf8(struct str s);
+
+#endif

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See thread.h. */
+#include "base/thread.h"
+
+#include <signal.h>
+#include <stdio.h>
+
+int thread_start(pthread_t *ret, const char *name, void *(*run)(void *), void *arg, struct err *e)
+{
+    sigset_t all, old;
+    char short_name[16];
+    int r;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    r = pthread_create(ret, NULL, run, arg);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    if (r)
+        return err_set(e, -r, "cannot start thread '%s': %m", name);
+    snprintf(short_name, sizeof short_name, "%s", name);
+    pthread_setname_np(*ret, short_name);
+    return 0;
+}

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See args.h. */
+#include "cli/args.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/str.h"
+
+static int parse_size(struct str s, int64_t *ret)
+{
+    static const char units[] = "kmgt";
+    uint32_t digits = 0;
+    double v, scale = 1;
+    struct str unit;
+
+    while (digits < s.n && ((s.p[digits] >= '0' && s.p[digits] <= '9') || s.p[digits] == '.'))
+        digits++;
+    unit = str_slice(s, digits, s.n);
+    if (str_to_double(str_slice(s, 0, digits), &v) < 0)
+        return -EINVAL;
+    if (unit.n && !str_is(unit, "B")) {
+        const char *u = strchr(units, unit.p[0] | 0x20);
+        struct str rest = str_slice(unit, 1, unit.n);
+
+        if (!u || !*u || (rest.n && !str_is(rest, "B") && !str_is(rest, "iB")))
+            return -EINVAL;
+        for (; u >= units; u--)
+            scale *= 1024;
+    }
+    if (v * scale > 9e18)
+        return -ERANGE;
+    *ret = (int64_t) (v * scale);
+    return 0;
+}
+
+static int set_value(const struct arg *a, void *options, const char *text, struct err *e)
+{
+    void *p = (char *) options + a->offset;
+    struct str s = str_from(text);
+    int r = 0;
+
+    switch (a->kind) {
+    case ARG_FLAG:
+        break;
+    case ARG_STRING:
+        *(const char **) p = text;
+        break;
+    case ARG_LIST: {
+        struct arg_list *l = p;
+
+        if (l->n == ARG_LIST_MAX)
+            return err_set(e, -E2BIG, "--%s is given more than %d times", a->name, ARG_LIST_MAX);
+        l->v[l->n++] = text;
+        break;
+    }
+    case ARG_INT:
+        r = str_to_i64(s, 0, p);
+        break;
+    case ARG_DOUBLE:
+        r = str_to_double(s, p);
+        break;
+    case ARG_DURATION:
+        r = clock_parse_duration(s, p, e);
+        return r < 0 ? err_prefix(e, r, "--%s: ", a->name) : 0;
+    case ARG_SIZE:
+        r = parse_size(s, p);
+        break;
+    }
+    if (r < 0)
+        return err_set(e, r, "--%s: '%s' is not a valid %s", a->name, text, a->value ? a->value : "value");
+    return 0;
+}
+
+static const struct arg *find_long(const struct arg *table, struct str name, bool *ret_no)
+{
+    *ret_no = false;
+    for (const struct arg *a = table; a->name; a++)
+        if (str_is(name, a->name))
+            return a;
+    if (!str_starts(name, STR("no-")))
+        return NULL;
+    *ret_no = true;
+    for (const struct arg *a = table; a->name; a++)
+        if (a->kind == ARG_FLAG && str_is(str_slice(name, 3, name.n), a->name))
+            return a;
+    return NULL;
+}
+
+static size_t distance(struct str a, struct str b)
+{
+    size_t row[64];
+
+    if (b.n >= ARRAY_SIZE(row))
+        return 99;
+    for (size_t j = 0; j <= b.n; j++)
+        row[j] = j;
+    for (size_t i = 1; i <= a.n; i++) {
+        size_t diagonal = row[0];
+
+        row[0] = i;
+        for (size_t j = 1; j <= b.n; j++) {
+            size_t up = row[j];
+
+            row[j] = MIN(MIN(row[j] + 1, row[j - 1] + 1), diagonal + (a.p[i - 1] != b.p[j - 1]));
+            diagonal = up;
+        }
+    }
+    return row[b.n];
+}
+
+static int unknown(const struct arg *table, struct str name, struct err *e)
+{
+    const struct arg *best = NULL;
+    size_t best_distance = 4;
+
+    for (const struct arg *a = table; a->name; a++) {
+        size_t d = distance(name, str_from(a->name));
+
+        if (d < best_distance) {
+            best = a;
+            best_distance = d;
+        }
+    }
+    if (best)
+        return err_set(e, -EINVAL, "unknown option --%.*s; did you mean --%s?", STR_FMT(name), best->name);
+    return err_set(e, -EINVAL, "unknown option --%.*s; --help lists them", STR_FMT(name));
+}
+
+/* One "--name[=value]"; *i moves on when the value is the next word. */
+static int parse_long(const struct arg *table, void *options, int argc, char **argv, int *i, struct err *e)
+{
+    struct str text = str_from(argv[*i] + 2), name = str_cut(&text, '=');
+    bool no, has_value = text.p != NULL;
+    const struct arg *a = find_long(table, name, &no);
+
+    if (!a)
+        return unknown(table, name, e);
+    if (a->kind == ARG_FLAG) {
+        if (has_value)
+            return err_set(e, -EINVAL, "--%s takes no value", a->name);
+        *(bool *) ((char *) options + a->offset) = !no;
+        return 0;
+    }
+    if (!has_value && *i + 1 >= argc)
+        return err_set(e, -EINVAL, "--%s needs a value (%s)", a->name, a->value);
+    return set_value(a, options, has_value ? text.p : argv[++*i], e);
+}
+
+/* One "-xyz" or "-nVALUE". */
+static int parse_short(const struct arg *table, void *options, int argc, char **argv, int *i, struct err *e)
+{
+    for (const char *c = argv[*i] + 1; *c; c++) {
+        const struct arg *a = table;
+
+        while (a->name && a->letter != *c)
+            a++;
+        if (!a->name)
+            return err_set(e, -EINVAL, "unknown option -%c; --help lists them", *c);
+        if (a->kind == ARG_FLAG) {
+            *(bool *) ((char *) options + a->offset) = true;
+            continue;
+        }
+        if (c[1])
+            return set_value(a, options, c + 1, e);
+        if (*i + 1 >= argc)
+            return err_set(e, -EINVAL, "-%c needs a value (%s)", *c, a->value);
+        return set_value(a, options, argv[++*i], e);
+    }
+    return 0;
+}
+
+int args_parse(const struct arg *table, void *options, int argc, char **argv, bool stop_at_word, int *ret_n,
+               struct err *e)
+{
+    int words = 0, i, r;
+
+    for (i = 0; i < argc; i++) {
+        if (strcmp(argv[i], "--") == 0) {
+            i++;
+            break;
+        }
+        if (argv[i][0] != '-' || !argv[i][1]) {
+            if (stop_at_word)
+                break;
+            argv[words++] = argv[i];
+            continue;
+        }
+        r = argv[i][1] == '-' ? parse_long(table, options, argc, argv, &i, e)
+                              : parse_short(table, options, argc, argv, &i, e);
+        if (r < 0)
+            return r;
+    }
+    while (i < argc)
+        argv[words++] = argv[i++];
+    *ret_n = words;
+    return 0;
+}
+
+void args_help(const struct arg *table, FILE *out)
+{
+    for (const struct arg *a = table; a->name; a++) {
+        char left[64];
+
+        snprintf(left, sizeof left, "%c%c%s --%s%s%s", a->letter ? '-' : ' ', a->letter ? a->letter : ' ',
+                 a->letter ? "," : " ", a->name, a->value ? " " : "", a->value ? a->value : "");
+        fprintf(out, "  %-28s %s\n", left, a->help);
+    }
+}

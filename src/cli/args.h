@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Command line options from a table: the parser and --help both come from it.
+ *
+ *     static const struct arg args[] = {
+ *         {'d', "duration", ARG_DURATION, offsetof(struct opts, duration), "TIME", "how long (default 30s)"},
+ *         {0},
+ *     };
+ *     r = args_parse(args, &opts, argc, argv, &rest, &e);
+ *
+ * --name VALUE, --name=VALUE, -n VALUE, -nVALUE, --no-name for flags; -- ends options. A repeated ARG_LIST collects.
+ */
+#ifndef CLI_ARGS_H
+#define CLI_ARGS_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "base/err.h"
+
+enum arg_kind {
+    ARG_FLAG,     /* bool */
+    ARG_STRING,   /* const char * */
+    ARG_LIST,     /* struct arg_list */
+    ARG_INT,      /* int64_t */
+    ARG_DOUBLE,   /* double */
+    ARG_DURATION, /* int64_t nanoseconds */
+    ARG_SIZE,     /* int64_t bytes: 512, 64k, 10MiB, 1G */
+};
+
+struct arg {
+    char letter; /* 0 = none */
+    const char *name;
+    enum arg_kind kind;
+    size_t offset;     /* into the options struct */
+    const char *value; /* what stands for the value in help; NULL for flags */
+    const char *help;
+};
+
+enum { ARG_LIST_MAX = 256 };
+
+struct arg_list {
+    const char *v[ARG_LIST_MAX];
+    size_t n;
+};
+
+/* Parses options until the first word that is none, or "--" if stop_at_word is false skips over words. Words are moved
+ * to the front of argv; *ret_n says how many. Unknown options are errors that name the closest known one. */
+int args_parse(const struct arg *table, void *options, int argc, char **argv, bool stop_at_word, int *ret_n,
+               struct err *e);
+/* The option lines of a help text. */
+void args_help(const struct arg *table, FILE *out);
+
+#endif

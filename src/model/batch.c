@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See batch.h. */
+#include "model/batch.h"
+
+#include <errno.h>
+
+#include "base/json.h"
+#include "base/mem.h"
+
+/* Entry 0 of every table, shared by all batches that have nothing else in it. Never written to. */
+static struct str zero_strings[1];
+static struct mapping zero_mappings[1];
+static struct function zero_functions[1];
+static struct location zero_locations[1];
+static struct run zero_stacks[1];
+static struct link zero_links[1];
+static struct attr zero_attrs[1];
+
+int batch_new(size_t memory_limit, struct batch **ret)
+{
+    struct batch *b = mem_zalloc(sizeof *b);
+
+    if (!b)
+        return -ENOMEM;
+    arena_init(&b->arena, memory_limit);
+    b->refs = 1;
+    b->dict = (struct dict){
+        .strings = zero_strings,
+        .mappings = zero_mappings,
+        .functions = zero_functions,
+        .locations = zero_locations,
+        .stacks = zero_stacks,
+        .links = zero_links,
+        .attrs = zero_attrs,
+        .n_strings = 1,
+        .n_mappings = 1,
+        .n_functions = 1,
+        .n_locations = 1,
+        .n_stacks = 1,
+        .n_links = 1,
+        .n_attrs = 1,
+    };
+    *ret = b;
+    return 0;
+}
+
+struct batch *batch_ref(struct batch *b)
+{
+    atomic_fetch_add_explicit(&b->refs, 1, memory_order_relaxed);
+    return b;
+}
+
+void batch_unref(struct batch *b)
+{
+    if (!b || atomic_fetch_sub_explicit(&b->refs, 1, memory_order_acq_rel) != 1)
+        return;
+    arena_done(&b->arena);
+    for (size_t i = 0; i < BATCH_OWNED_MAX; i++)
+        mem_free(b->owned[i]);
+    mem_free(b->input);
+    mem_free(b);
+}
+
+size_t batch_memory(const struct batch *b)
+{
+    return b->arena.used + b->input_size + b->owned_size + sizeof *b;
+}
+
+const struct attr *batch_attr(const struct batch *b, struct run attrs, struct str key)
+{
+    for (uint32_t i = 0; i < attrs.n; i++) {
+        const struct attr *a = &b->dict.attrs[b->dict.indices[attrs.off + i]];
+
+        if (str_eq(b->dict.strings[a->key], key))
+            return a;
+    }
+    return NULL;
+}
+
+const struct value *kvs_get(const struct kvs *kvs, struct str key)
+{
+    for (uint32_t i = 0; i < kvs->n; i++)
+        if (str_eq(kvs->v[i].key, key))
+            return &kvs->v[i].value;
+    return NULL;
+}
+
+static bool map_eq(const struct value *a, const struct value *b)
+{
+    for (uint32_t i = 0; i < a->n; i++)
+        if (!str_eq(a->map[i].key, b->map[i].key) || !value_eq(&a->map[i].value, &b->map[i].value))
+            return false;
+    return true;
+}
+
+bool value_eq(const struct value *a, const struct value *b)
+{
+    if (a->kind != b->kind)
+        return false;
+    switch (a->kind) {
+    case VALUE_STR:
+    case VALUE_BYTES:
+        return str_eq(value_str(a), value_str(b));
+    case VALUE_BOOL:
+        return a->boolean == b->boolean;
+    case VALUE_INT:
+        return a->integer == b->integer;
+    case VALUE_DOUBLE:
+        return memcmp(&a->number, &b->number, sizeof a->number) == 0;
+    case VALUE_ARRAY:
+        if (a->n != b->n)
+            return false;
+        for (uint32_t i = 0; i < a->n; i++)
+            if (!value_eq(&a->array[i], &b->array[i]))
+                return false;
+        return true;
+    case VALUE_MAP:
+        return a->n == b->n && map_eq(a, b);
+    default:
+        return true;
+    }
+}
+
+static void print_hex(struct buf *out, struct str s)
+{
+    for (uint32_t i = 0; i < s.n; i++)
+        buf_printf(out, "%02x", (unsigned char) s.p[i]);
+}
+
+/* As JSON, for elements of lists. */
+static void print_json(struct buf *out, const struct value *v)
+{
+    bool first = true;
+
+    switch (v->kind) {
+    case VALUE_STR:
+        json_put_str(out, value_str(v));
+        break;
+    case VALUE_BYTES:
+        buf_putc(out, '"');
+        print_hex(out, value_str(v));
+        buf_putc(out, '"');
+        break;
+    case VALUE_ARRAY:
+        buf_putc(out, '[');
+        for (uint32_t i = 0; i < v->n; i++) {
+            json_sep(out, &first);
+            print_json(out, &v->array[i]);
+        }
+        buf_putc(out, ']');
+        break;
+    case VALUE_MAP:
+        buf_putc(out, '{');
+        for (uint32_t i = 0; i < v->n; i++) {
+            json_sep(out, &first);
+            json_put_str(out, v->map[i].key);
+            buf_putc(out, ':');
+            print_json(out, &v->map[i].value);
+        }
+        buf_putc(out, '}');
+        break;
+    case VALUE_EMPTY:
+        buf_puts(out, "null");
+        break;
+    default:
+        value_print(out, v);
+    }
+}
+
+void value_print(struct buf *out, const struct value *v)
+{
+    switch (v->kind) {
+    case VALUE_STR:
+        buf_put_str(out, value_str(v));
+        break;
+    case VALUE_BYTES:
+        print_hex(out, value_str(v));
+        break;
+    case VALUE_BOOL:
+        buf_puts(out, v->boolean ? "true" : "false");
+        break;
+    case VALUE_INT:
+        json_put_i64(out, v->integer);
+        break;
+    case VALUE_DOUBLE:
+        json_put_double(out, v->number);
+        break;
+    case VALUE_ARRAY:
+    case VALUE_MAP:
+        print_json(out, v);
+        break;
+    default:
+        break;
+    }
+}
+
+/* --- validation --- */
+
+static int check_run(struct run r, uint32_t pool, const char *what, uint32_t i, struct err *e)
+{
+    if ((uint64_t) r.off + r.n > pool)
+        return err_set(e, -EINVAL, "%s %u: run %u+%u is outside a pool of %u", what, i, r.off, r.n, pool);
+    return 0;
+}
+
+static int check_index(uint32_t index, uint32_t n, const char *what, uint32_t i, struct err *e)
+{
+    if (index >= n)
+        return err_set(e, -EINVAL, "%s %u: index %u is outside a table of %u", what, i, index, n);
+    return 0;
+}
+
+static int check_list(const struct batch *b, struct run r, uint32_t n, const char *what, uint32_t i, struct err *e)
+{
+    int rc = check_run(r, b->dict.n_indices, what, i, e);
+
+    for (uint32_t k = 0; rc == 0 && k < r.n; k++)
+        rc = check_index(b->dict.indices[r.off + k], n, what, i, e);
+    return rc;
+}
+
+static int check_symbols(const struct batch *b, struct err *e)
+{
+    const struct dict *d = &b->dict;
+    int r = 0;
+
+    for (uint32_t i = 0; r == 0 && i < d->n_mappings; i++) {
+        r = check_index(d->mappings[i].filename, d->n_strings, "mapping", i, e);
+        if (r == 0)
+            r = check_list(b, d->mappings[i].attrs, d->n_attrs, "mapping", i, e);
+    }
+    for (uint32_t i = 0; r == 0 && i < d->n_functions; i++) {
+        const struct function *f = &d->functions[i];
+
+        r = check_index(MAX(f->name, MAX(f->system_name, f->filename)), d->n_strings, "function", i, e);
+    }
+    for (uint32_t i = 0; r == 0 && i < d->n_lines; i++)
+        r = check_index(d->lines[i].function, d->n_functions, "line", i, e);
+    for (uint32_t i = 0; r == 0 && i < d->n_locations; i++) {
+        const struct location *l = &d->locations[i];
+
+        r = check_index(l->mapping, d->n_mappings, "location", i, e);
+        if (r == 0)
+            r = check_run(l->lines, d->n_lines, "location", i, e);
+        if (r == 0)
+            r = check_list(b, l->attrs, d->n_attrs, "location", i, e);
+    }
+    return r;
+}
+
+static int check_dict(const struct batch *b, struct err *e)
+{
+    const struct dict *d = &b->dict;
+    int r = 0;
+
+    if (!d->n_strings || !d->n_mappings || !d->n_functions || !d->n_locations || !d->n_stacks || !d->n_links ||
+        !d->n_attrs)
+        return err_set(e, -EINVAL, "a table lacks its entry 0");
+    if (d->strings[0].n)
+        return err_set(e, -EINVAL, "string 0 is not empty");
+    r = check_symbols(b, e);
+    for (uint32_t i = 0; r == 0 && i < d->n_stacks; i++)
+        r = check_list(b, d->stacks[i], d->n_locations, "stack", i, e);
+    for (uint32_t i = 0; r == 0 && i < d->n_attrs; i++)
+        r = check_index(MAX(d->attrs[i].key, d->attrs[i].unit), d->n_strings, "attribute", i, e);
+    return r;
+}
+
+static int check_sample(const struct batch *b, const struct profile *p, uint32_t i, struct err *e)
+{
+    const struct sample *s = &b->samples[i];
+    int r = check_index(s->stack, b->dict.n_stacks, "sample", i, e);
+
+    if (r == 0)
+        r = check_index(s->link, b->dict.n_links, "sample", i, e);
+    if (r == 0)
+        r = check_list(b, s->attrs, b->dict.n_attrs, "sample", i, e);
+    if (r == 0)
+        r = check_run(s->values, b->n_values, "sample values", i, e);
+    if (r == 0)
+        r = check_run(s->timestamps, b->n_timestamps, "sample timestamps", i, e);
+    if (r < 0)
+        return r;
+    if (p->n_types > 1 && (s->values.n != p->n_types || s->timestamps.n))
+        return err_set(e, -EINVAL, "sample %u has %u values for %u types", i, s->values.n, p->n_types);
+    if (p->n_types == 1 && s->values.n && s->timestamps.n && s->values.n != s->timestamps.n)
+        return err_set(e, -EINVAL, "sample %u has %u values and %u timestamps", i, s->values.n, s->timestamps.n);
+    return 0;
+}
+
+static int check_profile(const struct batch *b, uint32_t i, struct err *e)
+{
+    const struct profile *p = &b->profiles[i];
+    int r;
+
+    if (!p->n_types || p->n_types > PROFILE_TYPES_MAX || p->default_type > p->n_types)
+        return err_set(e, -EINVAL, "profile %u has %u types, default %u", i, p->n_types, p->default_type);
+    r = check_index(MAX(p->period_type.type, p->period_type.unit), b->dict.n_strings, "profile", i, e);
+    for (uint32_t k = 0; r == 0 && k < p->n_types; k++)
+        r = check_index(MAX(p->types[k].type, p->types[k].unit), b->dict.n_strings, "profile", i, e);
+    if (r == 0)
+        r = check_list(b, p->attrs, b->dict.n_attrs, "profile", i, e);
+    if (r == 0)
+        r = check_run(p->samples, b->n_samples, "profile", i, e);
+    for (uint32_t k = 0; r == 0 && k < p->samples.n; k++)
+        r = check_sample(b, p, p->samples.off + k, e);
+    return r;
+}
+
+int batch_validate(const struct batch *b, struct err *e)
+{
+    int r = check_dict(b, e);
+
+    for (uint32_t i = 0; r == 0 && i < b->n_resources; i++)
+        r = check_run(b->resources[i].scopes, b->n_scopes, "resource", i, e);
+    for (uint32_t i = 0; r == 0 && i < b->n_scopes; i++)
+        r = check_run(b->scopes[i].profiles, b->n_profiles, "scope", i, e);
+    for (uint32_t i = 0; r == 0 && i < b->n_profiles; i++)
+        r = check_profile(b, i, e);
+    return r;
+}

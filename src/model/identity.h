@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Identities that are the same on every machine and for ever: 128 bits over content, never over names that may arrive
+ * later.
+ *
+ *   native frame       (build id, ELF address). The build id is the mapping's GNU id, else Go's, else htlhash; with none
+ *                      of them the mapping's file name stands in.
+ *   interpreted frame  (kind, function, file, line) of each of its lines: a location with address 0.
+ *   native without a mapping and address, but with lines (a folded stack): as interpreted.
+ *   stack              its locations' identities, leaf first.
+ *
+ * ELF address: OTel senders give file-relative ELF virtual addresses already. pprof gives run-time addresses and
+ * mappings with start and offset; identity_elf_address() turns them, and leaves OTel's (mapping start 0, or address
+ * below start) alone.
+ */
+#ifndef MODEL_IDENTITY_H
+#define MODEL_IDENTITY_H
+
+#include "base/hash.h"
+#include "model/batch.h"
+
+/* Hex build id of a mapping: GNU, Go, htlhash; empty when it has none. */
+struct str identity_build_id(const struct batch *b, uint32_t mapping);
+uint64_t identity_elf_address(const struct mapping *m, uint64_t address);
+struct id128 identity_location(const struct batch *b, uint32_t location);
+/* From the location identities, leaf first. */
+struct id128 identity_stack(const struct id128 *locations, uint32_t n);
+/* Content of a profile with its times, type and attributes: the profile_id that wick fills in when it is empty. */
+struct id128 identity_profile(const struct batch *b, const struct resource *r, const struct profile *p);
+
+#endif

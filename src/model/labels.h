@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A series' labels: the allow-listed resource attributes, sorted by name, with a 128-bit identity. Also the matchers
+ * that select them: cpu{service.name="checkout",deployment.environment=~"prod.*"}.
+ */
+#ifndef MODEL_LABELS_H
+#define MODEL_LABELS_H
+
+#include <stdbool.h>
+
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/hash.h"
+#include "base/str.h"
+
+struct batch;
+struct resource;
+
+struct label {
+    struct str name, value;
+};
+
+struct labels {
+    struct label *v; /* sorted by name, no duplicates */
+    uint32_t n;
+};
+
+/* service.name, service.namespace, service.version, deployment.environment[.name], host.name, k8s namespace and
+ * workload. NULL-terminated. */
+extern const char *const labels_default_allow[];
+
+/* The labels of a resource, in arena. service.name falls back to process.executable.name, then "unknown_service". */
+int labels_from_resource(const struct batch *b, const struct resource *r, const char *const *allow, struct arena *a,
+                         struct labels *ret);
+struct id128 labels_id(const struct labels *l);
+struct str labels_get(const struct labels *l, struct str name);
+bool labels_eq(const struct labels *a, const struct labels *b);
+/* {a="b",c="d"}, names quoted where they need it. */
+void labels_print(struct buf *out, const struct labels *l);
+/* service_name -> service.name for names that resources really have; others unchanged. */
+struct str label_canonical_name(struct str name);
+
+enum match_op { MATCH_EQ, MATCH_NE, MATCH_RE, MATCH_NRE };
+
+struct regex;
+
+struct matcher {
+    struct str name, value;
+    enum match_op op;
+    struct regex *regex; /* compiled, for RE and NRE; anchored at both ends */
+};
+
+struct selector {
+    struct str type; /* canonical name, or empty */
+    struct matcher *v;
+    uint32_t n;
+};
+
+/* Parses TYPE{name="value",...}; either part may be missing. Names: [a-zA-Z_.][a-zA-Z0-9_.]* or quoted UTF-8. */
+int selector_parse(struct str text, struct arena *a, struct selector *ret, struct err *e);
+void selector_done(struct selector *s); /* frees the regexps */
+bool selector_matches(const struct selector *s, const struct labels *l);
+/* One matcher against one value. */
+bool matcher_matches(const struct matcher *m, struct str value);
+
+#endif

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * (binary, addresses) -> frames. Names, lines and inlines are attributes of a location (build id, ELF address) that can
+ * be asked for at any time: by the report over a file, by the server at query time, by the agent, by a processor.
+ *
+ * ELF and DWARF are hostile input, so `wick serve` implements this in a process of its own behind a socket pair; files
+ * of the local machine that a user named on the command line are read in-process. Both look like this from outside.
+ *
+ * One request is one binary. Addresses are ELF virtual addresses. The answer has, for each address in order, its frames
+ * innermost inlined first: zero frames means unknown. Strings live until the answer is freed. A caller that walks up a
+ * stack asks for return addresses minus one.
+ */
+#ifndef MODEL_SYMBOLIZER_H
+#define MODEL_SYMBOLIZER_H
+
+#include <stdbool.h>
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "base/str.h"
+
+struct symbol_frame {
+    struct str function;    /* demangled */
+    struct str system_name; /* as in the symbol table */
+    struct str file;        /* absolute where the debug information says so */
+    int64_t line, column, start_line;
+    bool inlined; /* this frame was inlined into the next one of the same address */
+};
+
+enum symbol_quality { SYMBOLS_NONE, SYMBOLS_NAMES, SYMBOLS_LINES }; /* nothing found; symbol table; DWARF */
+
+struct symbol_answer {
+    struct symbol_frame *frames;
+    uint32_t *first; /* n_addresses + 1: frames of address i are [first[i], first[i + 1]) */
+    uint32_t n_addresses;
+    enum symbol_quality quality;
+    struct str build_id; /* of the binary that answered */
+    struct arena arena;
+};
+
+struct symbol_request {
+    struct str path;     /* where the binary may be; a hint, may be empty */
+    struct str build_id; /* hex; when both are given the file's id must agree */
+    const uint64_t *addresses;
+    uint32_t n_addresses;
+    bool lines; /* files, lines and inlines too, not names alone */
+};
+
+struct symbolizer {
+    /* Fills *ret, to be freed with symbol_answer_free(). Not finding the binary is -ENOENT with words. */
+    int (*resolve)(struct symbolizer *s, const struct symbol_request *q, struct symbol_answer **ret, struct err *e);
+    void (*free)(struct symbolizer *s);
+};
+
+static inline int symbolizer_resolve(struct symbolizer *s, const struct symbol_request *q, struct symbol_answer **ret,
+                                     struct err *e)
+{
+    return s->resolve(s, q, ret, e);
+}
+
+static inline void symbolizer_free(struct symbolizer *s)
+{
+    if (s)
+        s->free(s);
+}
+DEFINE_CLEANUP(struct symbolizer *, symbolizer_free)
+
+void symbol_answer_free(struct symbol_answer *a);
+DEFINE_CLEANUP(struct symbol_answer *, symbol_answer_free)
+
+#endif

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One table from what arrives to wick's canonical types, used by every flag, API and page.
+ *
+ *   canonical   unit         rule         arrives as (type/unit; period type where it decides)
+ *   cpu         nanoseconds  delta        cpu/nanoseconds, samples/count with period cpu/nanoseconds (x period),
+ *                                         process_cpu (Pyroscope), on_cpu, CPU
+ *   wall        nanoseconds  delta        wall/nanoseconds, wall/count x period
+ *   offcpu      nanoseconds  delta        off_cpu/nanoseconds, offcpu
+ *   alloc       bytes        delta*       alloc_space/bytes, allocations/bytes, alloc_in_new_tlab_bytes
+ *   alloc_objects count      delta*       alloc_objects/count
+ *   heap        bytes        gauge        inuse_space/bytes
+ *   heap_objects count       gauge        inuse_objects/count
+ *   lock        nanoseconds  delta*       delay/nanoseconds (mutex, block), contentions
+ *   lock_count  count        delta*       contentions/count
+ *   goroutine   count        gauge        goroutine/count, goroutines
+ *   thread      count        gauge        threadcreate/count, thread
+ *   anything else keeps its own name and unit and is a delta.
+ *
+ * Rules of adding up
+ *   delta       adds over time and over instances
+ *   gauge       averages over the snapshots of one instance, adds over instances
+ *   cumulative  differenced per resource and stack on the way in, with reset detection, and is a delta from there on.
+ *               The wire does not say which is which: (*) are cumulative when a scrape of Go's undelta'd endpoints
+ *               brought them (the receiver knows and says so), deltas otherwise.
+ *
+ * Counts become nanoseconds by the period; the original type, unit and period stay in the profile's attributes
+ * (wick.original_type) so that a pprof written later is what came in.
+ */
+#ifndef MODEL_TYPES_H
+#define MODEL_TYPES_H
+
+#include <stdbool.h>
+
+#include "base/buf.h"
+#include "base/str.h"
+
+enum type_rule { TYPE_DELTA, TYPE_GAUGE, TYPE_CUMULATIVE };
+
+struct type {
+    struct str name; /* canonical */
+    struct str unit;
+    enum type_rule rule;
+    struct str pprof_type, pprof_unit; /* what a pprof file calls it: Go's names */
+    struct str title;                  /* for people: "CPU time" */
+};
+
+/* What a sample type means. period_* may be empty. ret_scale: multiply values by this (the period for counts, else 1).
+ * Always succeeds: an unknown type comes back under its own name, pointing into the arguments. */
+void type_lookup(struct str type, struct str unit, struct str period_type, struct str period_unit, int64_t period,
+                 struct type *ret, int64_t *ret_scale);
+/* The canonical type of this name ("cpu"), or one of its spellings a user may write ("off-cpu", "inuse_space",
+ * Pyroscope's "process_cpu:cpu:nanoseconds:cpu:nanoseconds"). false when unknown; ret then carries the name itself. */
+bool type_by_name(struct str name, struct type *ret);
+/* Pyroscope's id of a canonical type, name:type:unit:period_type:period_unit, and its first part alone. */
+void type_pyroscope_id(const struct type *t, struct buf *out);
+/* All canonical types, for help and pages: fills ret, returns the count. */
+size_t type_all(const struct type **ret);
+
+/* A value as people read it: "1.52s", "3.4 MB", "12,004"; rate per second when per_s is true ("1.4 cores", "3 MB/s"). */
+void type_format(struct buf *out, const struct type *t, double value, bool per_s);
+
+#endif

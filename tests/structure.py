@@ -1,0 +1,123 @@
+#!/usr/bin/env python3
+"""Checks what a machine can check of the source's structure. Speaks TAP.
+
+ - #include lines follow the may-use table of ARCHITECTURE.md
+ - every header compiles alone
+ - file names are unique, every file has its SPDX line
+ - memory and files only through base/mem and base/fd
+"""
+import concurrent.futures
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+MAY_USE = {
+    "base": "",
+    "conf": "base",
+    "model": "base",
+    "codec": "base model",
+    "report": "base model",
+    "elf": "base",
+    "dwarf": "base elf model",
+    "unwind": "base elf",
+    "net": "base",
+    "pipeline": "base conf model codec net",
+    "store": "base model codec net",
+    "query": "base model store",
+    "alert": "base conf model query net",
+    "server": "base conf model codec net query store report",
+    "agent": "base conf model codec elf unwind",
+    "sdk": "base model codec elf unwind net",
+    "cli": None,  # joins all the others
+}
+# (pattern, who may, what to use instead)
+BANNED = [
+    (r"\b(malloc|calloc|realloc|free|strdup|strndup|asprintf)\s*\(", ("src/base/mem", "src/sdk", "src/base/regex.cc"), "base/mem"),
+    (r"\b(fopen|fread|fwrite|openat|fsync|fdatasync|pread|pwrite|ftruncate|rename)\s*\(", ("src/base/fd.c", "src/sdk"), "base/fd"),
+    (r"\b(strcpy|strcat|sprintf|vsprintf|gets|strtok|atoi|atol)\s*\(", (), "base/buf or base/str"),
+]
+results = []
+
+
+def check(name, problems):
+    results.append(not problems)
+    for p in problems[:20]:
+        print("# " + p)
+    print(f"{'' if not problems else 'not '}ok {len(results)} - {name}")
+
+
+def sources(*suffixes):
+    for base in ("src", "include"):
+        for p in sorted((ROOT / base).rglob("*")):
+            if p.suffix in suffixes and p.is_file():
+                yield p
+
+
+def strip_comments(text):
+    text = re.sub(r"/\*.*?\*/", lambda m: "\n" * m.group().count("\n"), text, flags=re.S)
+    text = re.sub(r"//[^\n]*", "", text)
+    return re.sub(r'"(\\.|[^"\\\n])*"', '""', text)
+
+
+def check_includes():
+    bad = []
+    for p in sources(".c", ".h", ".cc"):
+        parts = p.relative_to(ROOT).parts
+        if parts[0] != "src":
+            continue
+        folder = parts[1]
+        allowed = MAY_USE.get(folder, "")
+        if allowed is None:
+            continue
+        allowed = set(allowed.split()) | {folder}
+        for n, line in enumerate(p.read_text().splitlines(), 1):
+            m = re.match(r'\s*#\s*include\s+"([^"/]+)/', line)
+            if m and m.group(1) in MAY_USE and m.group(1) not in allowed:
+                bad.append(f"{p.relative_to(ROOT)}:{n}: {folder} may not use {m.group(1)}")
+    return bad
+
+
+def check_headers_alone():
+    def one(h):
+        if ".bpf." in h.name or h.name == "commands.h":
+            return None
+        r = subprocess.run(["cc", "-std=gnu17", "-D_GNU_SOURCE", "-Wall", "-Werror", "-fsyntax-only", "-x", "c",
+                            f"-I{ROOT}/src", f"-I{ROOT}/include", str(h)], capture_output=True, text=True)
+        return f"{h.relative_to(ROOT)} does not compile alone: {r.stderr.strip().splitlines()[0]}" if r.returncode else None
+
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        return [x for x in pool.map(one, sources(".h")) if x]
+
+
+def check_names():
+    seen, bad = {}, []
+    for p in sources(".c", ".h", ".cc"):
+        if p.name in seen and p.suffix != ".h":
+            bad.append(f"{p.relative_to(ROOT)} has the name of {seen[p.name]}")
+        seen[p.name] = p.relative_to(ROOT)
+        if "SPDX-License-Identifier: Apache-2.0" not in p.read_text()[:400] and ".bpf." not in p.name:
+            bad.append(f"{p.relative_to(ROOT)} lacks its SPDX line")
+    return bad
+
+
+def check_banned():
+    bad = []
+    for p in sources(".c", ".h", ".cc"):
+        rel = str(p.relative_to(ROOT))
+        for n, line in enumerate(strip_comments(p.read_text()).splitlines(), 1):
+            for pattern, who, instead in BANNED:
+                m = re.search(pattern, line)
+                if m and not rel.startswith(who or ("-",)) and not re.search(r"[.>_]\s*" + re.escape(m.group(1)), line) \
+                        and not re.search(r"\(\*\s*" + re.escape(m.group(1)), line):
+                    bad.append(f"{rel}:{n}: {m.group(1)}(): use {instead}")
+    return bad
+
+
+check("includes point the right way", check_includes())
+check("headers compile alone", check_headers_alone())
+check("file names are unique and licensed", check_names())
+check("memory, files and strings go through base", check_banned())
+print(f"1..{len(results)}")
+sys.exit(0 if all(results) else 1)
