@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* compress.h: round trips, detection, caps, damage. gzip and zlib are checked against zlib itself, zstd against libzstd. */
-#include "codec/compress.h"
+#include "base/compress.h"
 
 #include <zlib.h>
 

@@ -3,7 +3,7 @@
  * See compress.h. libdeflate needs the whole output in one piece: the first guess is what gzip's trailer says (bounded
  * by deflate's best ratio, since it may lie), and each failure for want of room quadruples it up to the limit.
  */
-#include "codec/compress.h"
+#include "base/compress.h"
 
 #include <errno.h>
 #include <libdeflate.h>
