@@ -5,6 +5,7 @@
  - every header compiles alone
  - file names are unique, every file has its SPDX line
  - memory and files only through base/mem and base/fd
+ - functions fit on a screen or two, files do one job
 """
 import concurrent.futures
 import re
@@ -38,6 +39,7 @@ BANNED = [
     (r"\b(fopen|fread|fwrite|openat|fsync|fdatasync|pread|pwrite|ftruncate|rename)\s*\(", ("src/base/fd.c", "src/sdk"), "base/fd"),
     (r"\b(strcpy|strcat|sprintf|vsprintf|gets|strtok|atoi|atol)\s*\(", (), "base/buf or base/str"),
 ]
+FUNCTION_LINES_MAX, FILE_LINES_MAX = 100, 1000
 results = []
 
 
@@ -115,9 +117,29 @@ def check_banned():
     return bad
 
 
+def check_sizes():
+    """clang-format puts a function's braces into column 0, so spans are easy to see."""
+    bad = []
+    for p in sources(".c", ".h", ".cc"):
+        lines = p.read_text().splitlines()
+        rel = p.relative_to(ROOT)
+        if len(lines) > FILE_LINES_MAX:
+            bad.append(f"{rel} has {len(lines)} lines; {FILE_LINES_MAX} are the most: it does more than one job")
+        start = None
+        for n, line in enumerate(lines, 1):
+            if line == "{":
+                start = n
+            elif line == "}" and start:
+                if n - start - 1 > FUNCTION_LINES_MAX:
+                    bad.append(f"{rel}:{start}: function of {n - start - 1} lines; {FUNCTION_LINES_MAX} are the most")
+                start = None
+    return bad
+
+
 check("includes point the right way", check_includes())
 check("headers compile alone", check_headers_alone())
 check("file names are unique and licensed", check_names())
 check("memory, files and strings go through base", check_banned())
+check("functions and files are short", check_sizes())
 print(f"1..{len(results)}")
 sys.exit(0 if all(results) else 1)

@@ -35,7 +35,9 @@ func fillCatalogue() {
 
 func cheapest(n int) []item {
 	all := append([]item(nil), catalogue...)
-	sort.Slice(all, func(i, j int) bool { return all[i].Price < all[j].Price || all[i].Price == all[j].Price && all[i].Name < all[j].Name })
+	sort.Slice(all, func(i, j int) bool {
+		return all[i].Price < all[j].Price || all[i].Price == all[j].Price && all[i].Name < all[j].Name
+	})
 	return all[:n]
 }
 
