@@ -25,6 +25,8 @@ uint64_t identity_elf_address(const struct mapping *m, uint64_t address);
 struct id128 identity_location(const struct batch *b, uint32_t location);
 /* From the location identities, leaf first. */
 struct id128 identity_stack(const struct id128 *locations, uint32_t n);
+/* A resource's attributes, whatever their order: who sent it (deduplication, gauges per instance). */
+struct id128 identity_resource(const struct resource *r);
 /* Content of a profile with its times, type and attributes: the profile_id that wick fills in when it is empty. */
 struct id128 identity_profile(const struct batch *b, const struct resource *r, const struct profile *p);
 

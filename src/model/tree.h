@@ -90,10 +90,12 @@ static inline void tree_add(struct tree *t, uint32_t node, uint32_t column, int6
 {
     t->self[column][node] += v;
 }
+/* Counts `count` more nodes as cut into a TREE_FOLDED node. */
+int tree_set_folded(struct tree *t, uint32_t node, uint32_t count);
 /* Totals from selfs. */
 void tree_sum_up(struct tree *t);
 
-/* Adds src's column into dst's column node by node, by path. */
+/* Adds src's column into dst's column node by node, by path; totals are summed up again. */
 int tree_merge(struct tree *dst, uint32_t dst_column, const struct tree *src, uint32_t src_column);
 
 struct tree_prune {

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See identity.h. What is hashed here is fixed for ever: tests pin it. */
+#include "model/identity.h"
+
+/* Domains keep equal bytes of different kinds apart. */
+enum { DOMAIN_NATIVE = 1, DOMAIN_INTERPRETED, DOMAIN_STACK, DOMAIN_PROFILE, DOMAIN_RESOURCE };
+
+struct str identity_build_id(const struct batch *b, uint32_t mapping)
+{
+    static const char *const keys[] = {"process.executable.build_id.gnu", "process.executable.build_id.go",
+                                       "process.executable.build_id.htlhash"};
+    struct run attrs = b->dict.mappings[mapping].attrs;
+
+    for (size_t i = 0; attrs.n && i < ARRAY_SIZE(keys); i++) {
+        const struct attr *a = batch_attr(b, attrs, str_from(keys[i]));
+
+        if (a && value_str(&a->value).n)
+            return value_str(&a->value);
+    }
+    return (struct str){0};
+}
+
+uint64_t identity_elf_address(const struct mapping *m, uint64_t address)
+{
+    if (!m->start || address < m->start || (m->limit && address >= m->limit))
+        return address;
+    return address - m->start + m->offset;
+}
+
+static void hash_str(struct hash128_state *s, struct str v)
+{
+    hash128_bytes(s, v.p, v.n);
+}
+
+static struct id128 hash_interpreted(const struct batch *b, const struct location *l)
+{
+    const struct attr *kind = batch_attr(b, l->attrs, STR("profile.frame.type"));
+    struct hash128_state s;
+
+    hash128_init(&s, DOMAIN_INTERPRETED);
+    hash_str(&s, kind ? value_str(&kind->value) : (struct str){0});
+    if (!l->lines.n) /* nothing at all but perhaps a mapping: still itself */
+        hash_str(&s, batch_string(b, b->dict.mappings[l->mapping].filename));
+    for (uint32_t i = 0; i < l->lines.n; i++) {
+        const struct line *line = &b->dict.lines[l->lines.off + i];
+        const struct function *f = &b->dict.functions[line->function];
+
+        hash_str(&s, batch_string(b, f->name ? f->name : f->system_name));
+        hash_str(&s, batch_string(b, f->filename));
+        hash128_u64(&s, (uint64_t) line->line);
+    }
+    return hash128_final(&s);
+}
+
+struct id128 identity_location(const struct batch *b, uint32_t location)
+{
+    const struct location *l = &b->dict.locations[location];
+    const struct mapping *m = &b->dict.mappings[l->mapping];
+    struct hash128_state s;
+    struct str id;
+
+    if (!l->address || (!l->mapping && l->lines.n))
+        return hash_interpreted(b, l);
+    id = identity_build_id(b, l->mapping);
+    hash128_init(&s, DOMAIN_NATIVE);
+    hash_str(&s, id.n ? id : batch_string(b, m->filename));
+    hash128_u64(&s, identity_elf_address(m, l->address));
+    return hash128_final(&s);
+}
+
+struct id128 identity_stack(const struct id128 *locations, uint32_t n)
+{
+    struct hash128_state s;
+
+    hash128_init(&s, DOMAIN_STACK);
+    hash128_u64(&s, n);
+    for (uint32_t i = 0; i < n; i++) {
+        hash128_u64(&s, locations[i].hi);
+        hash128_u64(&s, locations[i].lo);
+    }
+    return hash128_final(&s);
+}
+
+static void hash_value(struct hash128_state *s, const struct value *v)
+{
+    hash128_u64(s, v->kind);
+    switch (v->kind) {
+    case VALUE_STR:
+    case VALUE_BYTES:
+        hash_str(s, value_str(v));
+        break;
+    case VALUE_BOOL:
+        hash128_u64(s, v->boolean);
+        break;
+    case VALUE_INT:
+        hash128_u64(s, (uint64_t) v->integer);
+        break;
+    case VALUE_DOUBLE:
+        hash128_bytes(s, &v->number, sizeof v->number);
+        break;
+    case VALUE_ARRAY:
+        hash128_u64(s, v->n);
+        for (uint32_t i = 0; i < v->n; i++)
+            hash_value(s, &v->array[i]);
+        break;
+    case VALUE_MAP:
+        hash128_u64(s, v->n);
+        for (uint32_t i = 0; i < v->n; i++) {
+            hash_str(s, v->map[i].key);
+            hash_value(s, &v->map[i].value);
+        }
+        break;
+    default:
+        break;
+    }
+}
+
+static uint64_t fold(struct id128 id)
+{
+    return id.hi ^ hash_mix(id.lo, 0x9e3779b97f4a7c15ull);
+}
+
+struct id128 identity_resource(const struct resource *r)
+{
+    uint64_t sum_hi = 0, sum_lo = 0;
+    struct hash128_state s;
+
+    /* attributes have no order: each is hashed alone and they are added up */
+    for (uint32_t i = 0; i < r->attrs.n; i++) {
+        struct id128 id;
+
+        hash128_init(&s, DOMAIN_RESOURCE);
+        hash_str(&s, r->attrs.v[i].key);
+        hash_value(&s, &r->attrs.v[i].value);
+        id = hash128_final(&s);
+        sum_hi += id.hi;
+        sum_lo += fold(id);
+    }
+    hash128_init(&s, DOMAIN_RESOURCE);
+    hash128_u64(&s, sum_hi);
+    hash128_u64(&s, sum_lo);
+    return hash128_final(&s);
+}
+
+static void hash_attrs(struct hash128_state *s, const struct batch *b, struct run attrs)
+{
+    hash128_u64(s, attrs.n);
+    for (uint32_t i = 0; i < attrs.n; i++) {
+        const struct attr *a = &b->dict.attrs[b->dict.indices[attrs.off + i]];
+
+        hash_str(s, batch_string(b, a->key));
+        hash_str(s, batch_string(b, a->unit));
+        hash_value(s, &a->value);
+    }
+}
+
+static void hash_sample(struct hash128_state *s, const struct batch *b, const struct sample *v)
+{
+    struct run st = b->dict.stacks[v->stack];
+    const struct link *l = &b->dict.links[v->link];
+
+    hash128_u64(s, st.n);
+    for (uint32_t i = 0; i < st.n; i++) {
+        struct id128 id = identity_location(b, b->dict.indices[st.off + i]);
+
+        hash128_u64(s, id.hi);
+        hash128_u64(s, id.lo);
+    }
+    hash128_bytes(s, l->trace_id, sizeof l->trace_id);
+    hash128_bytes(s, l->span_id, sizeof l->span_id);
+    hash_attrs(s, b, v->attrs);
+    hash128_u64(s, v->values.n);
+    for (uint32_t i = 0; i < v->values.n; i++)
+        hash128_u64(s, (uint64_t) b->values[v->values.off + i]);
+    hash128_u64(s, v->timestamps.n);
+    for (uint32_t i = 0; i < v->timestamps.n; i++)
+        hash128_u64(s, b->timestamps[v->timestamps.off + i]);
+}
+
+struct id128 identity_profile(const struct batch *b, const struct resource *r, const struct profile *p)
+{
+    struct id128 res = identity_resource(r);
+    struct hash128_state s;
+
+    hash128_init(&s, DOMAIN_PROFILE);
+    hash128_u64(&s, res.hi);
+    hash128_u64(&s, res.lo);
+    hash128_u64(&s, p->n_types);
+    for (uint32_t i = 0; i < p->n_types; i++) {
+        hash_str(&s, batch_string(b, p->types[i].type));
+        hash_str(&s, batch_string(b, p->types[i].unit));
+    }
+    hash_str(&s, batch_string(b, p->period_type.type));
+    hash_str(&s, batch_string(b, p->period_type.unit));
+    hash128_u64(&s, (uint64_t) p->period);
+    hash128_u64(&s, (uint64_t) p->time_ns);
+    hash128_u64(&s, (uint64_t) p->duration_ns);
+    hash_attrs(&s, b, p->attrs);
+    hash128_u64(&s, p->samples.n);
+    for (uint32_t i = 0; i < p->samples.n; i++)
+        hash_sample(&s, b, &b->samples[p->samples.off + i]);
+    return hash128_final(&s);
+}

@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See types.h: the table itself, and how names in the wild find their row. */
+#include "model/types.h"
+
+#include <math.h>
+#include <stdio.h>
+
+enum {
+    T_CPU,
+    T_WALL,
+    T_OFFCPU,
+    T_ALLOC,
+    T_ALLOC_OBJECTS,
+    T_HEAP,
+    T_HEAP_OBJECTS,
+    T_LOCK,
+    T_LOCK_COUNT,
+    T_GOROUTINE,
+    T_THREAD,
+    TYPES
+};
+
+static const struct type table[TYPES] = {
+    [T_CPU] = {STR("cpu"), STR("nanoseconds"), TYPE_DELTA, STR("cpu"), STR("nanoseconds"), STR("CPU time")},
+    [T_WALL] = {STR("wall"), STR("nanoseconds"), TYPE_DELTA, STR("wall"), STR("nanoseconds"), STR("wall-clock time")},
+    [T_OFFCPU] = {STR("offcpu"), STR("nanoseconds"), TYPE_DELTA, STR("off_cpu"), STR("nanoseconds"),
+                  STR("off-CPU time")},
+    [T_ALLOC] = {STR("alloc"), STR("bytes"), TYPE_DELTA, STR("alloc_space"), STR("bytes"), STR("allocated memory")},
+    [T_ALLOC_OBJECTS] = {STR("alloc_objects"), STR("count"), TYPE_DELTA, STR("alloc_objects"), STR("count"),
+                         STR("allocated objects")},
+    [T_HEAP] = {STR("heap"), STR("bytes"), TYPE_GAUGE, STR("inuse_space"), STR("bytes"), STR("memory in use")},
+    [T_HEAP_OBJECTS] = {STR("heap_objects"), STR("count"), TYPE_GAUGE, STR("inuse_objects"), STR("count"),
+                        STR("objects in use")},
+    [T_LOCK] = {STR("lock"), STR("nanoseconds"), TYPE_DELTA, STR("delay"), STR("nanoseconds"),
+                STR("time waiting for locks")},
+    [T_LOCK_COUNT] = {STR("lock_count"), STR("count"), TYPE_DELTA, STR("contentions"), STR("count"),
+                      STR("lock contentions")},
+    [T_GOROUTINE] = {STR("goroutine"), STR("count"), TYPE_GAUGE, STR("goroutine"), STR("count"), STR("goroutines")},
+    [T_THREAD] = {STR("thread"), STR("count"), TYPE_GAUGE, STR("threadcreate"), STR("count"), STR("threads")},
+};
+
+/* What arrives. `dim` is what the unit must measure; a time by its own unit, a count by the period when there is one. */
+enum dim { DIM_TIME, DIM_BYTES, DIM_COUNT, DIM_TIMED_COUNT };
+
+static const struct alias {
+    const char *type;
+    uint8_t dim, to;
+} aliases[] = {
+    {"cpu", DIM_TIME, T_CPU},
+    {"process_cpu", DIM_TIME, T_CPU},
+    {"on_cpu", DIM_TIME, T_CPU},
+    {"on-cpu", DIM_TIME, T_CPU},
+    {"oncpu", DIM_TIME, T_CPU},
+    {"CPU", DIM_TIME, T_CPU},
+    {"wall", DIM_TIME, T_WALL},
+    {"off_cpu", DIM_TIME, T_OFFCPU},
+    {"off-cpu", DIM_TIME, T_OFFCPU},
+    {"offcpu", DIM_TIME, T_OFFCPU},
+    {"delay", DIM_TIME, T_LOCK},
+    {"lock", DIM_TIME, T_LOCK},
+    {"lock_time", DIM_TIME, T_LOCK},
+    {"lock_duration", DIM_TIME, T_LOCK},
+    {"contention", DIM_TIME, T_LOCK},
+    {"contentions", DIM_TIME, T_LOCK},
+    {"alloc", DIM_BYTES, T_ALLOC},
+    {"alloc_space", DIM_BYTES, T_ALLOC},
+    {"alloc-space", DIM_BYTES, T_ALLOC},
+    {"alloc_bytes", DIM_BYTES, T_ALLOC},
+    {"allocations", DIM_BYTES, T_ALLOC},
+    {"alloc_in_new_tlab_bytes", DIM_BYTES, T_ALLOC},
+    {"alloc_size", DIM_BYTES, T_ALLOC},
+    {"heap", DIM_BYTES, T_HEAP},
+    {"space", DIM_BYTES, T_HEAP},
+    {"inuse_space", DIM_BYTES, T_HEAP},
+    {"inuse-space", DIM_BYTES, T_HEAP},
+    {"inuse_bytes", DIM_BYTES, T_HEAP},
+    {"alloc_objects", DIM_COUNT, T_ALLOC_OBJECTS},
+    {"alloc-objects", DIM_COUNT, T_ALLOC_OBJECTS},
+    {"allocations", DIM_COUNT, T_ALLOC_OBJECTS},
+    {"alloc_in_new_tlab_objects", DIM_COUNT, T_ALLOC_OBJECTS},
+    {"alloc_samples", DIM_COUNT, T_ALLOC_OBJECTS},
+    {"heap_objects", DIM_COUNT, T_HEAP_OBJECTS},
+    {"objects", DIM_COUNT, T_HEAP_OBJECTS},
+    {"inuse_objects", DIM_COUNT, T_HEAP_OBJECTS},
+    {"inuse-objects", DIM_COUNT, T_HEAP_OBJECTS},
+    {"lock_count", DIM_COUNT, T_LOCK_COUNT},
+    {"contentions", DIM_COUNT, T_LOCK_COUNT},
+    {"contention", DIM_COUNT, T_LOCK_COUNT},
+    {"goroutine", DIM_COUNT, T_GOROUTINE},
+    {"goroutines", DIM_COUNT, T_GOROUTINE},
+    {"thread", DIM_COUNT, T_THREAD},
+    {"threads", DIM_COUNT, T_THREAD},
+    {"threadcreate", DIM_COUNT, T_THREAD},
+    {"wall", DIM_TIMED_COUNT, T_WALL},
+    {"off_cpu", DIM_TIMED_COUNT, T_OFFCPU},
+    {"cpu", DIM_TIMED_COUNT, T_CPU},
+    {"on_cpu", DIM_TIMED_COUNT, T_CPU},
+};
+
+/* The dimension of a unit and how many base units (ns, bytes, 1) one of it is; -1 when unknown. */
+static int unit_dim(struct str unit, int64_t *ret_scale)
+{
+    static const struct {
+        const char *name;
+        int dim;
+        int64_t scale;
+    } units[] = {
+        {"nanoseconds", DIM_TIME, 1},
+        {"nanosecond", DIM_TIME, 1},
+        {"ns", DIM_TIME, 1},
+        {"microseconds", DIM_TIME, 1000},
+        {"us", DIM_TIME, 1000},
+        {"milliseconds", DIM_TIME, 1000000},
+        {"ms", DIM_TIME, 1000000},
+        {"seconds", DIM_TIME, 1000000000},
+        {"s", DIM_TIME, 1000000000},
+        {"bytes", DIM_BYTES, 1},
+        {"byte", DIM_BYTES, 1},
+        {"By", DIM_BYTES, 1},
+        {"kilobytes", DIM_BYTES, 1024},
+        {"kb", DIM_BYTES, 1024},
+        {"megabytes", DIM_BYTES, 1 << 20},
+        {"count", DIM_COUNT, 1},
+        {"objects", DIM_COUNT, 1},
+        {"1", DIM_COUNT, 1},
+        {"samples", DIM_COUNT, 1},
+        {"", DIM_COUNT, 1},
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(units); i++)
+        if (str_is(unit, units[i].name)) {
+            *ret_scale = units[i].scale;
+            return units[i].dim;
+        }
+    return -1;
+}
+
+static const struct type *find_alias(struct str type, int dim)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(aliases); i++)
+        if (aliases[i].dim == dim && str_is(type, aliases[i].type))
+            return &table[aliases[i].to];
+    return NULL;
+}
+
+void type_lookup(struct str type, struct str unit, struct str period_type, struct str period_unit, int64_t period,
+                 struct type *ret, int64_t *ret_scale)
+{
+    int64_t scale = 1, period_scale = 1;
+    int dim = unit_dim(unit, &scale);
+    bool timed = dim == DIM_COUNT && period > 0 && unit_dim(period_unit, &period_scale) == DIM_TIME;
+    const struct type *t = NULL;
+
+    *ret_scale = 1;
+    if (timed && (str_is(type, "samples") || str_is(type, "sample") || str_is(type, "events") || !type.n)) {
+        /* counts of timer ticks: what is ticking says what they are */
+        t = find_alias(period_type, DIM_TIME);
+        if (!t && !period_type.n)
+            t = &table[T_CPU];
+    } else if (timed) {
+        t = find_alias(type, DIM_TIMED_COUNT);
+    }
+    if (t) {
+        *ret = *t;
+        if (__builtin_mul_overflow(period, period_scale, ret_scale))
+            *ret_scale = period;
+        return;
+    }
+    t = dim >= 0 ? find_alias(type, dim) : NULL;
+    if (t) {
+        *ret = *t;
+        *ret_scale = scale;
+        return;
+    }
+    *ret = (struct type){.name = type, .unit = unit, .pprof_type = type, .pprof_unit = unit, .title = type};
+}
+
+bool type_by_name(struct str name, struct type *ret)
+{
+    struct str rest = name, first, type, unit;
+    int64_t scale;
+
+    for (size_t i = 0; i < TYPES; i++)
+        if (str_eq(name, table[i].name)) {
+            *ret = table[i];
+            return true;
+        }
+    first = str_cut(&rest, ':');
+    if (rest.p) { /* Pyroscope: name:type:unit:period_type:period_unit */
+        type = str_cut(&rest, ':');
+        unit = str_cut(&rest, ':');
+        if (str_is(first, "process_cpu") && str_is(type, "samples")) {
+            *ret = table[T_CPU];
+            return true;
+        }
+        type_lookup(type, unit, STR(""), STR(""), 0, ret, &scale);
+        return find_alias(type, unit_dim(unit, &scale)) != NULL;
+    }
+    for (size_t i = 0; i < ARRAY_SIZE(aliases); i++)
+        if (str_is(name, aliases[i].type)) {
+            *ret = table[aliases[i].to];
+            return true;
+        }
+    if (str_is(name, "memory")) {
+        *ret = table[T_HEAP];
+        return true;
+    }
+    *ret = (struct type){.name = name, .pprof_type = name, .title = name};
+    return false;
+}
+
+void type_pyroscope_id(const struct type *t, struct buf *out)
+{
+    static const char *const ids[TYPES] = {
+        [T_CPU] = "process_cpu:cpu:nanoseconds:cpu:nanoseconds",
+        [T_WALL] = "wall:wall:nanoseconds:wall:nanoseconds",
+        [T_OFFCPU] = "off_cpu:off_cpu:nanoseconds:off_cpu:nanoseconds",
+        [T_ALLOC] = "memory:alloc_space:bytes:space:bytes",
+        [T_ALLOC_OBJECTS] = "memory:alloc_objects:count:space:bytes",
+        [T_HEAP] = "memory:inuse_space:bytes:space:bytes",
+        [T_HEAP_OBJECTS] = "memory:inuse_objects:count:space:bytes",
+        [T_LOCK] = "mutex:delay:nanoseconds:contentions:count",
+        [T_LOCK_COUNT] = "mutex:contentions:count:contentions:count",
+        [T_GOROUTINE] = "goroutines:goroutine:count:goroutine:count",
+        [T_THREAD] = "threads:threadcreate:count:threadcreate:count",
+    };
+
+    for (size_t i = 0; i < TYPES; i++)
+        if (str_eq(t->name, table[i].name)) {
+            buf_puts(out, ids[i]);
+            return;
+        }
+    buf_printf(out, "%.*s:%.*s:%.*s:%.*s:%.*s", STR_FMT(t->name), STR_FMT(t->name), STR_FMT(t->unit), STR_FMT(t->name),
+               STR_FMT(t->unit));
+}
+
+size_t type_all(const struct type **ret)
+{
+    *ret = table;
+    return TYPES;
+}
+
+/* --- numbers for people --- */
+
+static void put_scaled(struct buf *out, double v, const char *unit)
+{
+    double a = fabs(v);
+
+    buf_printf(out, a >= 100 || a == floor(a) ? "%.0f%s" : a >= 10 ? "%.1f%s" : "%.2f%s", v, unit);
+}
+
+static void put_time(struct buf *out, double ns)
+{
+    double a = fabs(ns);
+
+    if (a >= 86400e9)
+        put_scaled(out, ns / 86400e9, "d");
+    else if (a >= 3600e9)
+        put_scaled(out, ns / 3600e9, "h");
+    else if (a >= 60e9)
+        put_scaled(out, ns / 60e9, "m");
+    else if (a >= 1e9)
+        put_scaled(out, ns / 1e9, "s");
+    else if (a >= 1e6)
+        put_scaled(out, ns / 1e6, "ms");
+    else if (a >= 1e3)
+        put_scaled(out, ns / 1e3, "us");
+    else
+        put_scaled(out, ns, ns == 0 ? "s" : "ns");
+}
+
+static void put_bytes(struct buf *out, double v)
+{
+    static const char *const units[] = {" B", " kB", " MB", " GB", " TB", " PB"};
+    size_t i = 0;
+
+    while (fabs(v) >= 1024 && i + 1 < ARRAY_SIZE(units)) {
+        v /= 1024;
+        i++;
+    }
+    put_scaled(out, v, units[i]);
+}
+
+/* 12,004 */
+static void put_count(struct buf *out, double v)
+{
+    char digits[64];
+    int n;
+
+    if (fabs(v) < 1000 && v != floor(v)) {
+        put_scaled(out, v, "");
+        return;
+    }
+    n = snprintf(digits, sizeof digits, "%.0f", v);
+    for (int i = 0; i < n; i++) {
+        buf_putc(out, digits[i]);
+        if (digits[i] != '-' && i + 1 < n && (n - 1 - i) % 3 == 0)
+            buf_putc(out, ',');
+    }
+}
+
+void type_format(struct buf *out, const struct type *t, double value, bool per_s)
+{
+    int64_t scale = 1;
+    int dim = t->unit.n ? unit_dim(t->unit, &scale) : -1;
+
+    if (dim == DIM_TIME && per_s) {
+        put_scaled(out, value * (double) scale / 1e9, " cores");
+        return;
+    }
+    if (dim == DIM_TIME)
+        put_time(out, value * (double) scale);
+    else if (dim == DIM_BYTES)
+        put_bytes(out, value * (double) scale);
+    else
+        put_count(out, value);
+    if (dim == -1 && t->unit.n)
+        buf_printf(out, " %.*s", STR_FMT(t->unit));
+    if (per_s)
+        buf_puts(out, "/s");
+}
