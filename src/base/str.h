@@ -52,6 +52,10 @@ struct str str_cut(struct str *s, char sep);
 int str_to_u64(struct str s, int base, uint64_t *ret);
 int str_to_i64(struct str s, int base, int64_t *ret);
 int str_to_double(struct str s, double *ret);
+/* Bytes: 512, 64k, 10MiB, 1G; powers of 1024. */
+int str_to_size(struct str s, int64_t *ret);
+/* How many letters to change, add or take away to turn a into b: for "did you mean". 99 when b is long. */
+size_t str_distance(struct str a, struct str b);
 
 /* True for well-formed UTF-8 (no surrogates, no overlong forms, at most U+10FFFF). */
 bool str_is_utf8(struct str s);

@@ -8,33 +8,6 @@
 #include "base/clock.h"
 #include "base/str.h"
 
-static int parse_size(struct str s, int64_t *ret)
-{
-    static const char units[] = "kmgt";
-    uint32_t digits = 0;
-    double v, scale = 1;
-    struct str unit;
-
-    while (digits < s.n && ((s.p[digits] >= '0' && s.p[digits] <= '9') || s.p[digits] == '.'))
-        digits++;
-    unit = str_slice(s, digits, s.n);
-    if (str_to_double(str_slice(s, 0, digits), &v) < 0)
-        return -EINVAL;
-    if (unit.n && !str_is(unit, "B")) {
-        const char *u = strchr(units, unit.p[0] | 0x20);
-        struct str rest = str_slice(unit, 1, unit.n);
-
-        if (!u || !*u || (rest.n && !str_is(rest, "B") && !str_is(rest, "iB")))
-            return -EINVAL;
-        for (; u >= units; u--)
-            scale *= 1024;
-    }
-    if (v * scale > 9e18)
-        return -ERANGE;
-    *ret = (int64_t) (v * scale);
-    return 0;
-}
-
 static int set_value(const struct arg *a, void *options, const char *text, struct err *e)
 {
     void *p = (char *) options + a->offset;
@@ -65,7 +38,7 @@ static int set_value(const struct arg *a, void *options, const char *text, struc
         r = clock_parse_duration(s, p, e);
         return r < 0 ? err_prefix(e, r, "--%s: ", a->name) : 0;
     case ARG_SIZE:
-        r = parse_size(s, p);
+        r = str_to_size(s, p);
         break;
     }
     if (r < 0)
@@ -88,35 +61,13 @@ static const struct arg *find_long(const struct arg *table, struct str name, boo
     return NULL;
 }
 
-static size_t distance(struct str a, struct str b)
-{
-    size_t row[64];
-
-    if (b.n >= ARRAY_SIZE(row))
-        return 99;
-    for (size_t j = 0; j <= b.n; j++)
-        row[j] = j;
-    for (size_t i = 1; i <= a.n; i++) {
-        size_t diagonal = row[0];
-
-        row[0] = i;
-        for (size_t j = 1; j <= b.n; j++) {
-            size_t up = row[j];
-
-            row[j] = MIN(MIN(row[j] + 1, row[j - 1] + 1), diagonal + (a.p[i - 1] != b.p[j - 1]));
-            diagonal = up;
-        }
-    }
-    return row[b.n];
-}
-
 static int unknown(const struct arg *table, struct str name, struct err *e)
 {
     const struct arg *best = NULL;
     size_t best_distance = 4;
 
     for (const struct arg *a = table; a->name; a++) {
-        size_t d = distance(name, str_from(a->name));
+        size_t d = str_distance(name, str_from(a->name));
 
         if (d < best_distance) {
             best = a;
