@@ -6,6 +6,7 @@
  */
 #include <ctype.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/fd.h"
@@ -211,7 +212,7 @@ static ptrdiff_t closing(struct str s, size_t from)
     int depth = 0;
 
     for (size_t i = from; i < s.n; i++) {
-        if (s.p[i] == '$' && i + 1 < s.n && s.p[i + 1] == '{')
+        if (s.p[i] == '{')
             depth++;
         else if (s.p[i] == '}' && --depth == 0)
             return (ptrdiff_t) i;

@@ -196,7 +196,8 @@ static int merge_into(struct parse *p, const yaml_event_t *ev, struct conf_node 
     return 0;
 }
 
-static int parse_map_value(struct parse *p, struct conf_node *n, const yaml_event_t *key, int depth)
+static int parse_map_value(struct parse *p, struct conf_node *n, const yaml_event_t *key, int depth,
+                           struct conf_node **ret_merge)
 {
     struct str k = {(const char *) key->data.scalar.value, (uint32_t) key->data.scalar.length};
     struct conf_node *item = NULL;
@@ -215,8 +216,10 @@ static int parse_map_value(struct parse *p, struct conf_node *n, const yaml_even
     yaml_event_delete(&ev);
     if (r < 0)
         return r;
-    if (str_is(k, "<<"))
-        return merge_into(p, key, n, item);
+    if (str_is(k, "<<")) {
+        *ret_merge = item;
+        return 0;
+    }
     for (uint32_t i = 0; i < n->n; i++)
         if (str_eq(n->keys[i], k))
             return err_set(p->e, -EINVAL, "%s:%zu: key '%.*s' appears twice", p->name, key->start_mark.line + 1,
@@ -226,6 +229,8 @@ static int parse_map_value(struct parse *p, struct conf_node *n, const yaml_even
 
 static int parse_map(struct parse *p, struct conf_node *n, int depth)
 {
+    struct conf_node *merge = NULL; /* applied last */
+
     for (;;) {
         yaml_event_t key;
         int r = next_event(p, &key);
@@ -233,10 +238,11 @@ static int parse_map(struct parse *p, struct conf_node *n, int depth)
         if (r < 0)
             return r;
         if (key.type == YAML_MAPPING_END_EVENT) {
+            r = merge ? merge_into(p, &key, n, merge) : 0;
             yaml_event_delete(&key);
-            return 0;
+            return r;
         }
-        r = parse_map_value(p, n, &key, depth);
+        r = parse_map_value(p, n, &key, depth, &merge);
         yaml_event_delete(&key);
         if (r < 0)
             return r;
