@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The state of one pprof_decode(), shared by its two passes: pprof_scan.c counts and keeps ids, pprof_decode.c fills the
+ * tables. Nobody else includes this.
+ */
+#ifndef CODEC_PPROF_DECODER_H
+#define CODEC_PPROF_DECODER_H
+
+#include <stdbool.h>
+
+#include "base/map.h"
+#include "codec/pprof_wire.h"
+#include "model/batch.h"
+
+enum { PPROF_FIELDS = 16 };
+
+/* A message of varints only, for errors and for pprof_scalars(). */
+struct pprof_shape {
+    const char *name;
+    uint32_t n; /* highest field number */
+    const char *fields[11];
+};
+
+/* Where a repeated field of Profile was seen. */
+struct pprof_span {
+    const uint8_t *first, *end;
+    uint32_t n;
+};
+
+/* From the file's ids to indices of the dictionary. */
+struct pprof_ids {
+    const char *name;
+    uint32_t n;      /* entries, known from the scan */
+    uint32_t *dense; /* NULL: the i-th has id i. Else indices of ids 0..n */
+    uint64_t *large; /* by index: ids above n, found through `map` */
+    struct map map;
+};
+
+struct pprof_decoder {
+    struct batch *b;
+    const uint8_t *start, *end;
+    struct err *e;
+    struct pprof_span spans[PPROF_FIELDS];
+    uint64_t scalars[PPROF_FIELDS]; /* of Profile */
+    uint64_t period_type[3];
+    uint64_t n_refs, n_values, n_labels, n_lines, n_mapping_attrs, n_comments;
+    struct pprof_ids mappings, functions, locations;
+    struct map attrs;
+    size_t cap_attrs;
+    uint32_t *stack_pos, *attr_pos; /* where the next sample's locations and attributes go in dict.indices */
+    struct run folded;              /* the attribute list of every folded location, once made */
+    struct arena scratch;
+};
+
+extern const struct pprof_shape pprof_value_type, pprof_label, pprof_line, pprof_function, pprof_mapping;
+extern const char *const pprof_profile_fields[PPROF_FIELDS];
+
+/* "pprof: MESSAGE.FIELD at byte N: WHY", -EBADMSG. */
+int pprof_bad(const struct pprof_decoder *d, const uint8_t *at, const char *message, const char *field,
+              const char *why);
+
+static inline size_t pprof_offset(const struct pprof_decoder *d, const uint8_t *at)
+{
+    return (size_t) (at - d->start);
+}
+
+#define PPROF_WRONG_TYPE "wrong wire type"
+#define PPROF_NO_STRING "points outside the string table"
+#define PPROF_BAD_VARINT "a varint runs past the end"
+
+/* Walks the whole file and fills in spans, scalars, period_type and the counts. All fields of Profile, Sample, Mapping
+ * and Location are well formed after it, as far as lengths go; what is inside the other messages is not looked at. */
+int pprof_scan(struct pprof_decoder *d);
+/* Reads a message of varints: v[number] becomes the value. v has shape->n + 1 zeroes. */
+int pprof_scalars(struct pprof_decoder *d, const struct pprof_shape *s, const uint8_t *p, const uint8_t *end,
+                  uint64_t *v);
+
+/* Entry `index` has this id. Indices come in order from 1. */
+int pprof_ids_add(struct pprof_decoder *d, struct pprof_ids *ids, uint64_t id, uint32_t index, const uint8_t *at);
+uint32_t pprof_ids_large(const struct pprof_ids *ids, uint64_t id);
+
+/* 0 when there is none. */
+static inline uint32_t pprof_ids_find(const struct pprof_ids *ids, uint64_t id)
+{
+    if (likely(!ids->dense))
+        return likely(id <= ids->n) ? (uint32_t) id : 0;
+    return id <= ids->n ? ids->dense[id] : pprof_ids_large(ids, id);
+}
+
+/* The next field `num` of Profile at or behind *pos, which moves on. The scan has seen them all: none is malformed. */
+static inline bool pprof_next(const struct pprof_decoder *d, uint32_t num, const uint8_t **pos, struct pb_field *f)
+{
+    const uint8_t *end = d->spans[num].end;
+
+    if (!*pos)
+        *pos = d->spans[num].first;
+    while (*pos < end) {
+        *pos = pb_field(*pos, end, f);
+        if (f->num == num)
+            return true;
+    }
+    return false;
+}
+
+#endif
