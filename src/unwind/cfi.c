@@ -1,0 +1,583 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See cfi.h. DWARF 5 section 6.4 and the LSB's .eh_frame; the tables of augmentation letters and encodings are there. */
+#include "unwind/cfi.h"
+
+#include <errno.h>
+#include <string.h>
+
+enum { CFI_STATES_MAX = 8 };
+
+struct reader {
+    const uint8_t *p, *end;
+    bool bad;
+};
+
+struct cie {
+    uint64_t code_align;
+    int64_t data_align;
+    uint64_t ra_reg;
+    uint8_t fde_enc;
+    bool signal, has_aug;
+    const uint8_t *program, *program_end;
+};
+
+/* How one register of the caller is found. */
+struct reg_state {
+    enum { REG_SAME, REG_UNDEFINED, REG_CFA, REG_FP, REG_LOST } how; /* REG_FP: saved at fp + off */
+    int64_t off;
+};
+
+struct state {
+    uint8_t cfa; /* enum unwind_cfa */
+    uint64_t reg;
+    int64_t off;
+    uint8_t deref_add;
+    struct reg_state fp, bx, ra;
+};
+
+struct machine {
+    uint8_t sp, fp, bx, ra;
+    bool arm;
+};
+
+static const struct machine machines[] = {
+    [CFI_X86_64] = {.sp = 7, .fp = 6, .bx = 3, .ra = 16},
+    [CFI_ARM64] = {.sp = 31, .fp = 29, .bx = 255, .ra = 30, .arm = true},
+};
+
+/* --- reading --- */
+static uint64_t get(struct reader *r, unsigned n)
+{
+    uint64_t v = 0;
+
+    if ((size_t) (r->end - r->p) < n) {
+        r->bad = true;
+        r->p = r->end;
+        return 0;
+    }
+    for (unsigned i = 0; i < n; i++)
+        v |= (uint64_t) r->p[i] << (8 * i);
+    r->p += n;
+    return v;
+}
+
+static int64_t get_signed(struct reader *r, unsigned n)
+{
+    unsigned shift = 64 - 8 * n;
+
+    return (int64_t) (get(r, n) << shift) >> shift;
+}
+
+static uint64_t get_uleb(struct reader *r)
+{
+    uint64_t v = 0;
+
+    for (unsigned shift = 0;; shift += 7) {
+        uint8_t b = (uint8_t) get(r, 1);
+
+        if (shift < 64)
+            v |= (uint64_t) (b & 0x7f) << shift;
+        if (!(b & 0x80) || r->bad)
+            return v;
+    }
+}
+
+static int64_t get_sleb(struct reader *r)
+{
+    uint64_t v = 0;
+
+    for (unsigned shift = 0;;) {
+        uint8_t b = (uint8_t) get(r, 1);
+
+        if (shift < 64)
+            v |= (uint64_t) (b & 0x7f) << shift;
+        shift += 7;
+        if (b & 0x80 && !r->bad)
+            continue;
+        if (shift < 64 && b & 0x40)
+            v |= -(1ull << shift);
+        return (int64_t) v;
+    }
+}
+
+static struct reader sub_reader(struct reader *r, uint64_t n)
+{
+    struct reader s = {r->p, r->end, false};
+
+    if (n > (uint64_t) (r->end - r->p)) {
+        r->bad = true;
+        n = 0;
+    }
+    s.end = s.p + n;
+    r->p += n;
+    return s;
+}
+
+/* A pointer as `enc` (DW_EH_PE_*) says; only what occurs in FDEs: absolute and pc-relative. */
+static uint64_t get_pointer(struct reader *r, const struct cfi_section *s, uint8_t enc)
+{
+    uint64_t at = s->vaddr + (uint64_t) (r->p - s->p), v;
+
+    switch (enc & 0x0f) {
+    case 0x00:
+    case 0x04:
+    case 0x0c:
+        v = get(r, 8);
+        break;
+    case 0x01:
+        v = get_uleb(r);
+        break;
+    case 0x02:
+        v = get(r, 2);
+        break;
+    case 0x03:
+        v = get(r, 4);
+        break;
+    case 0x09:
+        v = (uint64_t) get_sleb(r);
+        break;
+    case 0x0a:
+        v = (uint64_t) get_signed(r, 2);
+        break;
+    case 0x0b:
+        v = (uint64_t) get_signed(r, 4);
+        break;
+    default:
+        r->bad = true;
+        return 0;
+    }
+    if ((enc & 0x70) == 0x10)
+        v += at;
+    else if (enc & 0xf0) /* data-relative, indirect: nobody writes them in an FDE */
+        r->bad = true;
+    return v;
+}
+
+/* --- entries --- */
+struct entry {
+    struct reader body; /* behind the id */
+    size_t offset, next;
+    uint64_t id, id_pos; /* id_pos: section offset of the id field */
+    bool wide;
+};
+
+/* 1, 0 at the end of the section or at its terminator. */
+static int entry_at(const struct cfi_section *s, size_t pos, struct entry *ret)
+{
+    struct reader r = {s->p + pos, s->p + s->n, false};
+    uint64_t n;
+
+    if (pos >= s->n)
+        return 0;
+    ret->offset = pos;
+    n = get(&r, 4);
+    ret->wide = n == 0xffffffff;
+    if (ret->wide)
+        n = get(&r, 8);
+    if (r.bad || (n == 0 && !s->debug))
+        return 0;
+    ret->body = sub_reader(&r, n);
+    if (r.bad)
+        return 0;
+    ret->next = (size_t) (r.p - s->p);
+    ret->id_pos = (uint64_t) (ret->body.p - s->p);
+    ret->id = get(&ret->body, ret->wide ? 8 : 4);
+    return 1;
+}
+
+static bool entry_is_cie(const struct cfi_section *s, const struct entry *e)
+{
+    if (s->debug)
+        return e->wide ? e->id == UINT64_MAX : e->id == 0xffffffff;
+    return e->id == 0;
+}
+
+static bool parse_augmentation(struct reader *r, const char *aug, struct cie *c)
+{
+    struct reader data;
+
+    if (aug[0] != 'z')
+        return aug[0] == 0;
+    c->has_aug = true;
+    data = sub_reader(r, get_uleb(r));
+    for (const char *a = aug + 1; *a && !data.bad; a++) {
+        if (*a == 'R') {
+            c->fde_enc = (uint8_t) get(&data, 1);
+        } else if (*a == 'L') {
+            get(&data, 1);
+        } else if (*a == 'P') {
+            uint8_t enc = (uint8_t) get(&data, 1), size = enc & 7;
+
+            if (size == 1)
+                get_uleb(&data);
+            else
+                get(&data, size == 2 ? 2 : size == 3 ? 4 : 8);
+        } else if (*a == 'S') {
+            c->signal = true;
+        } else if (*a != 'B' && *a != 'G') { /* pointer authentication keys, memory tagging: no data */
+            break;
+        }
+    }
+    return !data.bad;
+}
+
+static bool parse_cie(const struct cfi_section *s, uint64_t offset, struct cie *ret)
+{
+    struct entry e;
+    const char *aug;
+    size_t aug_len;
+    uint8_t version;
+
+    memset(ret, 0, sizeof *ret);
+    if (offset >= s->n || entry_at(s, (size_t) offset, &e) != 1 || !entry_is_cie(s, &e))
+        return false;
+    version = (uint8_t) get(&e.body, 1);
+    if (version != 1 && version != 3 && version != 4)
+        return false;
+    aug = (const char *) e.body.p;
+    aug_len = strnlen(aug, (size_t) (e.body.end - e.body.p));
+    if (aug_len == (size_t) (e.body.end - e.body.p))
+        return false;
+    e.body.p += aug_len + 1;
+    if (version == 4 && get(&e.body, 2) != 8) /* address size 8, no segments */
+        return false;
+    if (strcmp(aug, "eh") == 0)
+        get(&e.body, 8);
+    ret->code_align = get_uleb(&e.body);
+    ret->data_align = get_sleb(&e.body);
+    ret->ra_reg = version == 1 ? get(&e.body, 1) : get_uleb(&e.body);
+    if (strcmp(aug, "eh") != 0 && !parse_augmentation(&e.body, aug, ret))
+        return false;
+    ret->program = e.body.p;
+    ret->program_end = e.body.end;
+    return !e.body.bad;
+}
+
+static bool parse_fde(const struct cfi_section *s, struct entry *e, struct cie *cie, struct cfi_fde *ret)
+{
+    uint64_t cie_pos = s->debug ? e->id : e->id_pos - e->id;
+
+    if ((!s->debug && e->id > e->id_pos) || !parse_cie(s, cie_pos, cie))
+        return false;
+    ret->offset = (uint32_t) e->offset;
+    ret->start = get_pointer(&e->body, s, s->debug ? 0 : cie->fde_enc);
+    ret->end = ret->start + get_pointer(&e->body, s, s->debug ? 0 : cie->fde_enc & 0x0f);
+    if (cie->has_aug)
+        sub_reader(&e->body, get_uleb(&e->body));
+    return !e->body.bad && ret->start && ret->end > ret->start;
+}
+
+int cfi_next(const struct cfi_section *s, enum cfi_arch arch, size_t *pos, struct cfi_fde *ret)
+{
+    struct entry e;
+    struct cie cie;
+
+    while (*pos < UINT32_MAX && entry_at(s, *pos, &e) == 1) {
+        *pos = e.next;
+        if (!entry_is_cie(s, &e) && parse_fde(s, &e, &cie, ret) && cie.ra_reg == machines[arch].ra)
+            return 1;
+    }
+    return 0;
+}
+
+/* --- expressions: the few that compilers and linkers write --- */
+/* DW_OP_bregN off [DW_OP_deref [DW_OP_plus_uconst n]], and the linker's expression for PLT entries. */
+static void cfa_expression(struct state *st, const struct machine *m, struct reader x)
+{
+    uint64_t n = (uint64_t) (x.end - x.p), add = 0;
+    uint8_t op = (uint8_t) get(&x, 1);
+    int64_t off;
+
+    st->cfa = UNWIND_CFA_NONE;
+    if (!m->arm && n == 11 && x.p[0] == 8 && !memcmp(x.p + 1, "\x80\0\x3f\x1a", 4) && x.p[5] >= 0x30 &&
+        x.p[5] <= 0x4f && !memcmp(x.p + 6, "\x2a\x33\x24\x22", 4)) {
+        st->cfa = UNWIND_CFA_PLT;
+        st->reg = x.p[5] - 0x30u;
+        st->off = 8;
+        return;
+    }
+    if (op < 0x70 || op > 0x8f)
+        return;
+    off = get_sleb(&x);
+    if (x.p == x.end) { /* plain register + offset */
+        st->reg = op - 0x70u;
+        st->off = off;
+        st->cfa = st->reg == m->sp ? UNWIND_CFA_SP : st->reg == m->fp ? UNWIND_CFA_FP : UNWIND_CFA_REG;
+        return;
+    }
+    if (get(&x, 1) != 0x06) /* DW_OP_deref */
+        return;
+    if (x.p != x.end && get(&x, 1) == 0x23)
+        add = get_uleb(&x);
+    if (x.bad || x.p != x.end || add % 8 || add / 8 > 255)
+        return;
+    st->off = off;
+    st->deref_add = (uint8_t) (add / 8);
+    if (op - 0x70u == m->sp)
+        st->cfa = UNWIND_CFA_DEREF_SP;
+    else if (op - 0x70u == m->fp)
+        st->cfa = UNWIND_CFA_DEREF_FP;
+}
+
+/* A register saved where an expression says: DW_OP_breg(fp) off is what realigned frames have. */
+static struct reg_state reg_expression(const struct machine *m, struct reader x)
+{
+    uint8_t op = (uint8_t) get(&x, 1);
+    int64_t off = get_sleb(&x);
+
+    if (!x.bad && x.p == x.end && op == 0x70 + m->fp)
+        return (struct reg_state){REG_FP, off};
+    return (struct reg_state){REG_LOST, 0};
+}
+
+/* --- states to rules --- */
+static bool reg_rule(const struct reg_state *r, uint8_t at_fp, uint8_t saved, uint8_t *flags, int16_t *ret)
+{
+    if (r->how == REG_SAME || r->how == REG_UNDEFINED)
+        return true;
+    if (r->how == REG_LOST || r->off % 8 || r->off / 8 != (int16_t) (r->off / 8))
+        return false;
+    *ret = (int16_t) (r->off / 8);
+    *flags |= saved | (r->how == REG_FP ? at_fp : 0);
+    return true;
+}
+
+static bool ra_rule(const struct state *st, const struct machine *m, struct unwind_rule *r)
+{
+    if (!m->arm) {
+        r->ra = UNWIND_RA_X86;
+        return st->ra.how == REG_CFA && st->ra.off == -8;
+    }
+    if (st->ra.how == REG_SAME) {
+        r->ra = UNWIND_RA_REG;
+        return true;
+    }
+    r->ra = UNWIND_RA_OFFSET;
+    r->aux = (int16_t) (st->ra.off / 8);
+    return st->ra.how == REG_CFA && st->ra.off % 8 == 0 && r->aux == st->ra.off / 8;
+}
+
+static struct unwind_rule make_rule(const struct state *st, const struct cie *cie, const struct machine *m)
+{
+    struct unwind_rule r = {0}, none = {0};
+    bool deref = st->cfa == UNWIND_CFA_DEREF_SP || st->cfa == UNWIND_CFA_DEREF_FP;
+
+    if (cie->signal) {
+        r.cfa = UNWIND_CFA_SIGNAL;
+        return r;
+    }
+    if (st->ra.how == REG_UNDEFINED) {
+        r.cfa = UNWIND_CFA_END;
+        return r;
+    }
+    if (st->cfa == UNWIND_CFA_NONE || st->off != (int32_t) st->off || !ra_rule(st, m, &r))
+        return none;
+    r.cfa = st->cfa;
+    r.cfa_off = (int32_t) st->off;
+    r.reg = deref ? st->deref_add : st->cfa == UNWIND_CFA_SP || st->cfa == UNWIND_CFA_FP ? 0 : (uint8_t) st->reg;
+    if (!reg_rule(&st->fp, UNWIND_FP_AT_FP, UNWIND_FP_SAVED, &r.flags, &r.fp))
+        return none;
+    if (!m->arm && !reg_rule(&st->bx, UNWIND_BX_AT_FP, UNWIND_BX_SAVED, &r.flags, &r.aux))
+        return none;
+    return r;
+}
+
+/* --- the program --- */
+struct run {
+    const struct cfi_section *s;
+    const struct machine *m;
+    const struct cie *cie;
+    struct state st, initial, saved[CFI_STATES_MAX];
+    struct reg_state ignored; /* of registers that nobody asks for */
+    unsigned n_saved;
+    uint64_t pc, end;
+    cfi_emit *emit;
+    void *arg;
+    int error;
+};
+
+static struct reg_state *tracked(struct run *x, struct state *st, uint64_t reg)
+{
+    if (reg == x->m->fp)
+        return &st->fp;
+    if (reg == x->m->ra)
+        return &st->ra;
+    if (reg == x->m->bx)
+        return &st->bx;
+    return &x->ignored;
+}
+
+static void set_cfa(struct run *x, uint64_t reg, int64_t off)
+{
+    struct state *st = &x->st;
+
+    st->reg = reg;
+    st->off = off;
+    st->cfa = reg == x->m->sp ? UNWIND_CFA_SP : reg == x->m->fp ? UNWIND_CFA_FP : UNWIND_CFA_REG;
+    if (st->cfa == UNWIND_CFA_REG && reg >= x->m->ra)
+        st->cfa = UNWIND_CFA_NONE;
+}
+
+static void emit_here(struct run *x)
+{
+    struct unwind_rule r = make_rule(&x->st, x->cie, x->m);
+
+    if (x->emit && x->pc < x->end && !x->error)
+        x->error = x->emit(x->arg, x->pc, &r);
+}
+
+static void advance(struct run *x, uint64_t delta)
+{
+    emit_here(x);
+    if (__builtin_mul_overflow(delta, x->cie->code_align, &delta) || __builtin_add_overflow(x->pc, delta, &x->pc))
+        x->pc = x->end;
+}
+
+static int64_t scaled(struct run *x, int64_t v)
+{
+    return (int64_t) ((uint64_t) v * (uint64_t) x->cie->data_align);
+}
+
+/* DW_CFA_restore_state restores registers and, as every compiler expects, the CFA. */
+static bool remember(struct run *x, bool restore)
+{
+    if (restore) {
+        if (!x->n_saved)
+            return false;
+        x->st = x->saved[--x->n_saved];
+        return true;
+    }
+    if (x->n_saved == CFI_STATES_MAX)
+        return false;
+    x->saved[x->n_saved++] = x->st;
+    return true;
+}
+
+/* Instructions whose operand is not in the opcode. false: not understood. */
+static bool step_extended(struct run *x, struct reader *r, uint8_t op)
+{
+    uint64_t reg;
+
+    switch (op) {
+    case 0x00: /* nop */
+        return true;
+    case 0x01: /* set_loc */
+        emit_here(x);
+        x->pc = get_pointer(r, x->s, x->s->debug ? 0 : x->cie->fde_enc);
+        return true;
+    case 0x02: /* advance_loc1, 2, 4 */
+    case 0x03:
+    case 0x04:
+        advance(x, get(r, 1u << (op - 2)));
+        return true;
+    case 0x05: /* offset_extended */
+        reg = get_uleb(r);
+        *tracked(x, &x->st, reg) = (struct reg_state){REG_CFA, scaled(x, (int64_t) get_uleb(r))};
+        return true;
+    case 0x06: /* restore_extended */
+        reg = get_uleb(r);
+        *tracked(x, &x->st, reg) = *tracked(x, &x->initial, reg);
+        return true;
+    case 0x07: /* undefined */
+        *tracked(x, &x->st, get_uleb(r)) = (struct reg_state){REG_UNDEFINED, 0};
+        return true;
+    case 0x08: /* same_value */
+        *tracked(x, &x->st, get_uleb(r)) = (struct reg_state){REG_SAME, 0};
+        return true;
+    case 0x09: /* register */
+        reg = get_uleb(r);
+        get_uleb(r);
+        *tracked(x, &x->st, reg) = (struct reg_state){REG_LOST, 0};
+        return true;
+    case 0x0a: /* remember_state */
+        return remember(x, false);
+    case 0x0b:
+        return remember(x, true);
+    case 0x0c: /* def_cfa */
+        reg = get_uleb(r);
+        set_cfa(x, reg, (int64_t) get_uleb(r));
+        return true;
+    case 0x0d: /* def_cfa_register */
+        set_cfa(x, get_uleb(r), x->st.off);
+        return true;
+    case 0x0e: /* def_cfa_offset */
+        set_cfa(x, x->st.reg, (int64_t) get_uleb(r));
+        return true;
+    case 0x0f: /* def_cfa_expression */
+        cfa_expression(&x->st, x->m, sub_reader(r, get_uleb(r)));
+        return true;
+    case 0x10: /* expression */
+        reg = get_uleb(r);
+        *tracked(x, &x->st, reg) = reg_expression(x->m, sub_reader(r, get_uleb(r)));
+        return true;
+    case 0x11: /* offset_extended_sf */
+        reg = get_uleb(r);
+        *tracked(x, &x->st, reg) = (struct reg_state){REG_CFA, scaled(x, get_sleb(r))};
+        return true;
+    case 0x12: /* def_cfa_sf */
+        reg = get_uleb(r);
+        set_cfa(x, reg, scaled(x, get_sleb(r)));
+        return true;
+    case 0x13: /* def_cfa_offset_sf */
+        set_cfa(x, x->st.reg, scaled(x, get_sleb(r)));
+        return true;
+    case 0x14: /* val_offset, val_offset_sf */
+    case 0x15:
+        reg = get_uleb(r);
+        get_uleb(r);
+        *tracked(x, &x->st, reg) = (struct reg_state){REG_LOST, 0};
+        return true;
+    case 0x16: /* val_expression */
+        reg = get_uleb(r);
+        sub_reader(r, get_uleb(r));
+        *tracked(x, &x->st, reg) = (struct reg_state){REG_LOST, 0};
+        return true;
+    case 0x2d: /* AARCH64_negate_ra_state: the return address is signed; readers mask it */
+        return x->m->arm;
+    case 0x2e: /* GNU_args_size */
+        get_uleb(r);
+        return true;
+    default:
+        return false;
+    }
+}
+
+static void run_program(struct run *x, struct reader r)
+{
+    while (r.p < r.end && !x->error && x->pc < x->end) {
+        uint8_t op = (uint8_t) get(&r, 1), low = op & 0x3f;
+        bool known = true;
+
+        if (op >> 6 == 1)
+            advance(x, low);
+        else if (op >> 6 == 2)
+            *tracked(x, &x->st, low) = (struct reg_state){REG_CFA, scaled(x, (int64_t) get_uleb(&r))};
+        else if (op >> 6 == 3)
+            *tracked(x, &x->st, low) = *tracked(x, &x->initial, low);
+        else
+            known = step_extended(x, &r, op);
+        if (!known || r.bad) {
+            x->st.cfa = UNWIND_CFA_NONE;
+            break;
+        }
+    }
+}
+
+int cfi_run(const struct cfi_section *s, enum cfi_arch arch, const struct cfi_fde *fde, cfi_emit *emit, void *arg)
+{
+    struct entry e;
+    struct cie cie;
+    struct cfi_fde f;
+    struct run x = {.s = s, .m = &machines[arch], .cie = &cie, .pc = fde->start, .end = fde->end, .arg = arg};
+
+    if (fde->offset >= s->n || entry_at(s, fde->offset, &e) != 1 || !parse_fde(s, &e, &cie, &f))
+        return -EINVAL;
+    x.st.ra.how = x.m->arm ? REG_SAME : REG_UNDEFINED;
+    run_program(&x, (struct reader){cie.program, cie.program_end, false}); /* no emit yet: sets the initial rules */
+    x.initial = x.st;
+    x.pc = fde->start;
+    x.emit = emit;
+    run_program(&x, e.body);
+    emit_here(&x);
+    return x.error;
+}
