@@ -58,12 +58,44 @@ void batch_unref(struct batch *b)
     for (size_t i = 0; i < BATCH_OWNED_MAX; i++)
         mem_free(b->owned[i]);
     mem_free(b->input);
+    batch_unref(b->parent);
     mem_free(b);
+}
+
+int batch_share(struct batch *b, struct batch **ret)
+{
+    struct batch *x;
+    int r = batch_new(0, &x);
+
+    if (r < 0)
+        return r;
+    x->dict = b->dict;
+    x->scopes = b->scopes;
+    x->profiles = b->profiles;
+    x->samples = b->samples;
+    x->values = b->values;
+    x->timestamps = b->timestamps;
+    x->n_scopes = b->n_scopes;
+    x->n_profiles = b->n_profiles;
+    x->n_samples = b->n_samples;
+    x->n_values = b->n_values;
+    x->n_timestamps = b->n_timestamps;
+    x->parent = batch_ref(b);
+    x->resources = arena_zalloc_array(&x->arena, b->n_resources, sizeof *x->resources);
+    if (!x->resources) {
+        batch_unref(x);
+        return -ENOMEM;
+    }
+    if (b->n_resources)
+        memcpy(x->resources, b->resources, b->n_resources * sizeof *x->resources);
+    x->n_resources = b->n_resources;
+    *ret = x;
+    return 0;
 }
 
 size_t batch_memory(const struct batch *b)
 {
-    return b->arena.used + b->input_size + b->owned_size + sizeof *b;
+    return b->arena.used + b->input_size + b->owned_size + sizeof *b + (b->parent ? batch_memory(b->parent) : 0);
 }
 
 const struct attr *batch_attr(const struct batch *b, struct run attrs, struct str key)

@@ -180,6 +180,7 @@ struct batch {
     size_t input_size;
     void *owned[BATCH_OWNED_MAX]; /* tables that a builder grew (mem_free'd), or NULL */
     size_t owned_size;
+    struct batch *parent; /* a batch whose tables this one shares (batch_share()), or NULL */
     _Atomic uint32_t refs;
 };
 
@@ -188,6 +189,10 @@ int batch_new(size_t memory_limit, struct batch **ret);
 struct batch *batch_ref(struct batch *b);
 void batch_unref(struct batch *b);
 DEFINE_CLEANUP(struct batch *, batch_unref)
+
+/* A new batch over the same tables, which it keeps alive, with an array of resources of its own that the maker may
+ * change: for processors that touch nothing else. The resources' attributes still point into the original. */
+int batch_share(struct batch *b, struct batch **ret);
 
 /* Checks every promise that the head of this file makes. For tests and fuzzers. */
 int batch_validate(const struct batch *b, struct err *e);

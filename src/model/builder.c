@@ -600,3 +600,27 @@ void builder_sample(struct builder *b, uint32_t stack, uint32_t link, struct run
     x->n_samples++;
     x->profiles[x->n_profiles - 1].samples.n++;
 }
+
+void builder_reserve(struct builder *b, const struct dict *more)
+{
+    struct dict *d = &b->batch->dict;
+
+    if (d->n_strings > 1) /* only an empty one: later batches mostly bring what is there already */
+        return;
+    grow(b, T_STRINGS, &d->strings, d->n_strings, more->n_strings, sizeof *d->strings);
+    grow(b, T_FUNCTIONS, &d->functions, d->n_functions, more->n_functions, sizeof *d->functions);
+    grow(b, T_LOCATIONS, &d->locations, d->n_locations, more->n_locations, sizeof *d->locations);
+    grow(b, T_STACKS, &d->stacks, d->n_stacks, more->n_stacks, sizeof *d->stacks);
+    grow(b, T_LINES, &d->lines, d->n_lines, more->n_lines, sizeof *d->lines);
+    grow(b, T_INDICES, &d->indices, d->n_indices, more->n_indices, sizeof *d->indices);
+    if (map_reserve(&b->strings, more->n_strings) < 0 || map_reserve(&b->locations, more->n_locations) < 0 ||
+        map_reserve(&b->functions, more->n_functions) < 0 || map_reserve(&b->stacks, more->n_stacks) < 0)
+        fail(b, -ENOMEM);
+}
+
+void builder_reserve_samples(struct builder *b, uint32_t more)
+{
+    struct batch *x = b->batch;
+
+    grow(b, T_SAMPLES, &x->samples, x->n_samples, more, sizeof *x->samples);
+}

@@ -62,6 +62,12 @@ void builder_sample(struct builder *b, uint32_t stack, uint32_t link, struct run
 /* Appends all of src: dictionaries are merged, resources that are equal (attributes, schema) become one, and so do
  * their scopes. Profiles stay apart. This is what the `batch` processor and file merging use. */
 int builder_append(struct builder *b, const struct batch *src);
+/* Appends samples [from, from + n) of src with their profiles, scopes and resources, and of the dictionary only what they
+ * reach. The parts of a batch together hold all of its samples: this is how a request is split. */
+int builder_append_part(struct builder *b, const struct batch *src, uint32_t from, uint32_t n);
+/* Room for what is about to come, so that tables do not grow step by step. Only hints: errors show up later. */
+void builder_reserve(struct builder *b, const struct dict *more);
+void builder_reserve_samples(struct builder *b, uint32_t more);
 /* A deep copy of a value into the batch's arena. */
 struct value builder_value(struct builder *b, const struct value *v);
 

@@ -1,95 +1,221 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * builder_append() of builder.h: one batch into another. Each table of the source is walked once in the order in which
- * tables point at each other (strings, attributes, mappings, functions, locations, stacks, links) and leaves an array
- * of new indices; samples are then copied with their indices replaced.
+ * builder_append() and builder_append_part() of builder.h: one batch into another. Each table of the source gets an
+ * array of new indices. A whole batch walks the tables once in the order in which they point at each other (strings,
+ * attributes, mappings, functions, locations, stacks, links); a part maps only what its samples reach, on demand.
+ *
+ * Attribute sets of samples are mostly runs that were seen before (decoders and builders share them), so the last few
+ * are remembered by their run and cost no hash.
  */
 #include <errno.h>
 
 #include "base/mem.h"
 #include "model/builder.h"
 
+#define UNMAPPED UINT32_MAX
+
+enum { RECENT_SETS = 256 };
+
+struct recent_set {
+    struct run from, to; /* from.n == 0: free */
+};
+
 struct remap {
+    struct builder *b;
+    const struct batch *src;
     uint32_t *strings, *attrs, *mappings, *functions, *locations, *stacks, *links;
     uint32_t *list; /* scratch for one list of indices, as long as the longest */
     struct line *lines;
+    uint32_t first_profile; /* of the destination before this append: groups are numbered from here */
+    struct recent_set sets[RECENT_SETS];
 };
 
-static uint32_t *map_list(struct remap *m, const struct dict *d, struct run r, const uint32_t *by)
+/* --- one entry, on demand: index 0 is 0 everywhere --- */
+
+static uint32_t map_string(struct remap *m, uint32_t i)
+{
+    if (m->strings[i] == UNMAPPED)
+        m->strings[i] = builder_string(m->b, m->src->dict.strings[i]);
+    return m->strings[i];
+}
+
+static uint32_t map_attr(struct remap *m, uint32_t i)
+{
+    const struct attr *a = &m->src->dict.attrs[i];
+
+    if (m->attrs[i] == UNMAPPED)
+        m->attrs[i] = builder_attr(m->b, map_string(m, a->key), map_string(m, a->unit), &a->value);
+    return m->attrs[i];
+}
+
+static const uint32_t *map_attrs(struct remap *m, struct run r)
 {
     for (uint32_t i = 0; i < r.n; i++)
-        m->list[i] = by[d->indices[r.off + i]];
+        m->list[i] = map_attr(m, m->src->dict.indices[r.off + i]);
     return m->list;
 }
 
-static void merge_symbols(struct builder *b, const struct dict *d, struct remap *m)
+/* A set of attributes as a run of the destination. */
+static struct run map_set(struct remap *m, struct run r)
 {
-    for (uint32_t i = 1; i < d->n_mappings; i++) {
-        struct mapping x = d->mappings[i];
+    struct recent_set *s = &m->sets[(r.off * 31 + r.n) % RECENT_SETS];
 
-        x.filename = m->strings[x.filename];
-        m->mappings[i] = builder_mapping(b, &x, map_list(m, d, x.attrs, m->attrs), x.attrs.n);
-    }
-    for (uint32_t i = 1; i < d->n_functions; i++) {
-        struct function f = d->functions[i];
-
-        f.name = m->strings[f.name];
-        f.system_name = m->strings[f.system_name];
-        f.filename = m->strings[f.filename];
-        m->functions[i] = builder_function(b, &f);
-    }
-    for (uint32_t i = 1; i < d->n_locations; i++) {
-        const struct location *l = &d->locations[i];
-
-        for (uint32_t k = 0; k < l->lines.n; k++) {
-            m->lines[k] = d->lines[l->lines.off + k];
-            m->lines[k].function = m->functions[m->lines[k].function];
-        }
-        m->locations[i] = builder_location(b, m->mappings[l->mapping], l->address, m->lines, l->lines.n,
-                                           map_list(m, d, l->attrs, m->attrs), l->attrs.n);
-    }
+    if (!r.n)
+        return (struct run){0};
+    if (s->from.off != r.off || s->from.n != r.n)
+        *s = (struct recent_set){r, builder_attrs(m->b, map_attrs(m, r), r.n)};
+    return s->to;
 }
 
-static void merge_dict(struct builder *b, const struct dict *d, struct remap *m)
+static uint32_t map_mapping(struct remap *m, uint32_t i)
 {
+    struct mapping x;
+
+    if (m->mappings[i] != UNMAPPED)
+        return m->mappings[i];
+    x = m->src->dict.mappings[i];
+    x.filename = map_string(m, x.filename);
+    m->mappings[i] = builder_mapping(m->b, &x, map_attrs(m, x.attrs), x.attrs.n);
+    return m->mappings[i];
+}
+
+static uint32_t map_function(struct remap *m, uint32_t i)
+{
+    struct function f;
+
+    if (m->functions[i] != UNMAPPED)
+        return m->functions[i];
+    f = m->src->dict.functions[i];
+    f.name = map_string(m, f.name);
+    f.system_name = map_string(m, f.system_name);
+    f.filename = map_string(m, f.filename);
+    m->functions[i] = builder_function(m->b, &f);
+    return m->functions[i];
+}
+
+static uint32_t map_location(struct remap *m, uint32_t i)
+{
+    const struct dict *d = &m->src->dict;
+    const struct location *l = &d->locations[i];
+    uint32_t mapping;
+
+    if (m->locations[i] != UNMAPPED)
+        return m->locations[i];
+    mapping = map_mapping(m, l->mapping);
+    for (uint32_t k = 0; k < l->lines.n; k++) {
+        m->lines[k] = d->lines[l->lines.off + k];
+        m->lines[k].function = map_function(m, m->lines[k].function);
+    }
+    m->locations[i] =
+        builder_location(m->b, mapping, l->address, m->lines, l->lines.n, map_attrs(m, l->attrs), l->attrs.n);
+    return m->locations[i];
+}
+
+static uint32_t map_stack(struct remap *m, uint32_t i)
+{
+    const struct dict *d = &m->src->dict;
+    struct run r = d->stacks[i];
+
+    if (m->stacks[i] != UNMAPPED)
+        return m->stacks[i];
+    for (uint32_t k = 0; k < r.n; k++) /* first, since mapping a location uses the scratch list too */
+        if (m->locations[d->indices[r.off + k]] == UNMAPPED)
+            map_location(m, d->indices[r.off + k]);
+    for (uint32_t k = 0; k < r.n; k++)
+        m->list[k] = m->locations[d->indices[r.off + k]];
+    m->stacks[i] = builder_stack(m->b, m->list, r.n);
+    return m->stacks[i];
+}
+
+static uint32_t map_link(struct remap *m, uint32_t i)
+{
+    if (m->links[i] == UNMAPPED)
+        m->links[i] = builder_link(m->b, &m->src->dict.links[i]);
+    return m->links[i];
+}
+
+/* Everything, in order: nothing that a sender put into its dictionary is lost by merging. */
+static void map_all(struct remap *m)
+{
+    const struct dict *d = &m->src->dict;
+
+    builder_reserve(m->b, d);
     for (uint32_t i = 1; i < d->n_strings; i++)
-        m->strings[i] = builder_string(b, d->strings[i]);
+        m->strings[i] = builder_string(m->b, d->strings[i]);
     for (uint32_t i = 1; i < d->n_attrs; i++)
-        m->attrs[i] = builder_attr(b, m->strings[d->attrs[i].key], m->strings[d->attrs[i].unit], &d->attrs[i].value);
-    merge_symbols(b, d, m);
+        map_attr(m, i);
+    for (uint32_t i = 1; i < d->n_mappings; i++)
+        map_mapping(m, i);
+    for (uint32_t i = 1; i < d->n_functions; i++)
+        map_function(m, i);
+    for (uint32_t i = 1; i < d->n_locations; i++)
+        map_location(m, i);
     for (uint32_t i = 1; i < d->n_stacks; i++)
-        m->stacks[i] = builder_stack(b, map_list(m, d, d->stacks[i], m->locations), d->stacks[i].n);
+        map_stack(m, i);
     for (uint32_t i = 1; i < d->n_links; i++)
-        m->links[i] = builder_link(b, &d->links[i]);
+        map_link(m, i);
 }
 
-static void merge_profile(struct builder *b, const struct batch *src, const struct profile *p, struct remap *m)
+/* --- body --- */
+
+static struct str keep(struct builder *b, struct str s)
+{
+    return s.n ? arena_str(&builder_batch(b)->arena, s) : (struct str){0};
+}
+
+/* Groups of two sources must not fall together in one scope: a group is renamed after its first profile. Its profiles
+ * lie side by side, and there are at most as many as a profile has types. */
+static uint32_t map_group(const struct remap *m, const struct scope *s, const struct profile *p)
+{
+    const struct profile *first = p, *scope = &m->src->profiles[s->profiles.off];
+
+    if (!p->group)
+        return 0;
+    for (const struct profile *q = p; q > scope && p - q < PROFILE_TYPES_MAX; q--)
+        if (q[-1].group == p->group)
+            first = q - 1;
+    return m->first_profile + 1 + (uint32_t) (first - m->src->profiles);
+}
+
+static struct profile *merge_profile_head(struct remap *m, const struct scope *s, const struct profile *p)
 {
     struct value_type types[PROFILE_TYPES_MAX];
-    struct arena *a = &builder_batch(b)->arena;
     struct profile *q;
 
     for (uint32_t i = 0; i < p->n_types; i++)
-        types[i] = (struct value_type){m->strings[p->types[i].type], m->strings[p->types[i].unit]};
-    q = builder_profile(b, types, p->n_types);
+        types[i] = (struct value_type){map_string(m, p->types[i].type), map_string(m, p->types[i].unit)};
+    q = builder_profile(m->b, types, p->n_types);
     if (!q)
-        return;
+        return NULL;
     q->default_type = p->default_type;
-    q->period_type = (struct value_type){m->strings[p->period_type.type], m->strings[p->period_type.unit]};
+    q->period_type = (struct value_type){map_string(m, p->period_type.type), map_string(m, p->period_type.unit)};
     q->period = p->period;
     q->time_ns = p->time_ns;
     q->duration_ns = p->duration_ns;
     memcpy(q->id, p->id, sizeof q->id);
     q->dropped_attrs = p->dropped_attrs;
-    q->payload_format = arena_str(a, p->payload_format);
-    q->payload = arena_str(a, p->payload);
-    q->group = p->group;
-    q->attrs = builder_attrs(b, map_list(m, &src->dict, p->attrs, m->attrs), p->attrs.n);
-    for (uint32_t i = 0; i < p->samples.n && !builder_error(b); i++) {
-        const struct sample *s = &src->samples[p->samples.off + i];
+    q->payload_format = keep(m->b, p->payload_format);
+    q->payload = keep(m->b, p->payload);
+    q->group = map_group(m, s, p);
+    q->attrs = map_set(m, p->attrs);
+    return q;
+}
 
-        builder_sample(b, m->stacks[s->stack], m->links[s->link],
-                       builder_attrs(b, map_list(m, &src->dict, s->attrs, m->attrs), s->attrs.n),
+/* The samples of p that lie in [from, from + n) of the source's samples. */
+static void merge_profile(struct remap *m, const struct scope *scope, const struct profile *p, uint32_t from,
+                          uint32_t n)
+{
+    const struct batch *src = m->src;
+    uint32_t first = MAX(from, p->samples.off);
+    uint32_t end = (uint32_t) MIN((uint64_t) from + n, (uint64_t) p->samples.off + p->samples.n);
+
+    if (!merge_profile_head(m, scope, p) || first >= end)
+        return;
+    builder_reserve_samples(m->b, end - first);
+    for (uint32_t i = first; i < end && !builder_error(m->b); i++) {
+        const struct sample *s = &src->samples[i];
+
+        builder_sample(m->b, map_stack(m, s->stack), map_link(m, s->link), map_set(m, s->attrs),
                        src->values + s->values.off, s->values.n, src->timestamps + s->timestamps.off, s->timestamps.n);
     }
 }
@@ -120,16 +246,20 @@ static void merge_resource(struct builder *b, const struct resource *r)
         return;
     last = &dst->resources[dst->n_resources - 1];
     last->dropped_attrs = r->dropped_attrs;
-    last->schema_url = arena_str(&dst->arena, r->schema_url);
-    last->entity_refs = arena_str(&dst->arena, r->entity_refs);
+    last->schema_url = keep(b, r->schema_url);
+    last->entity_refs = keep(b, r->entity_refs);
 }
 
 static void merge_scope(struct builder *b, const struct scope *s)
 {
     struct batch *dst = builder_batch(b);
-    struct resource *r = &dst->resources[dst->n_resources - 1];
-    struct scope *last = r->scopes.n ? &dst->scopes[dst->n_scopes - 1] : NULL;
+    struct resource *r;
+    struct scope *last;
 
+    if (builder_error(b))
+        return;
+    r = &dst->resources[dst->n_resources - 1];
+    last = r->scopes.n ? &dst->scopes[dst->n_scopes - 1] : NULL;
     if (last && str_eq(last->name, s->name) && str_eq(last->version, s->version) &&
         str_eq(last->schema_url, s->schema_url) && last->dropped_attrs == s->dropped_attrs &&
         kvs_eq(&last->attrs, &s->attrs))
@@ -140,22 +270,48 @@ static void merge_scope(struct builder *b, const struct scope *s)
     if (builder_error(b))
         return;
     last = &dst->scopes[dst->n_scopes - 1];
-    last->schema_url = arena_str(&dst->arena, s->schema_url);
+    last->schema_url = keep(b, s->schema_url);
     last->dropped_attrs = s->dropped_attrs;
 }
 
-static void merge_body(struct builder *b, const struct batch *src, struct remap *m)
+/* Whether a profile belongs to the part. An empty one goes with the part that holds its place. */
+static bool in_part(const struct profile *p, uint32_t from, uint32_t n)
 {
+    uint64_t start = p->samples.off, end = start + MAX(p->samples.n, 1u);
+
+    return end > from && start < (uint64_t) from + n;
+}
+
+static void merge_body(struct remap *m, uint32_t from, uint32_t n, bool all)
+{
+    const struct batch *src = m->src;
+    struct builder *b = m->b;
+
     for (uint32_t i = 0; i < src->n_resources && !builder_error(b); i++) {
         const struct resource *r = &src->resources[i];
+        bool opened = false;
 
-        merge_resource(b, r);
+        if (all)
+            merge_resource(b, r);
         for (uint32_t k = 0; k < r->scopes.n && !builder_error(b); k++) {
             const struct scope *s = &src->scopes[r->scopes.off + k];
+            bool scoped = false;
 
-            merge_scope(b, s);
-            for (uint32_t j = 0; j < s->profiles.n && !builder_error(b); j++)
-                merge_profile(b, src, &src->profiles[s->profiles.off + j], m);
+            if (all)
+                merge_scope(b, s);
+            for (uint32_t j = 0; j < s->profiles.n && !builder_error(b); j++) {
+                const struct profile *p = &src->profiles[s->profiles.off + j];
+
+                if (!all && !in_part(p, from, n))
+                    continue;
+                if (!all && !opened)
+                    merge_resource(b, r);
+                if (!all && !scoped)
+                    merge_scope(b, s);
+                opened = scoped = true;
+                if (!builder_error(b))
+                    merge_profile(m, s, p, from, n);
+            }
         }
     }
 }
@@ -187,33 +343,60 @@ static uint32_t most_lines(const struct dict *d)
     return n;
 }
 
-int builder_append(struct builder *b, const struct batch *src)
+static uint32_t *index_table(struct arena *a, uint32_t n)
+{
+    uint32_t *v = arena_alloc(a, n * sizeof *v);
+
+    if (!v)
+        return NULL;
+    memset(v, 0xff, n * sizeof *v);
+    v[0] = 0;
+    return v;
+}
+
+static int append(struct builder *b, const struct batch *src, uint32_t from, uint32_t n, bool all)
 {
     const struct dict *d = &src->dict;
     struct arena scratch;
-    struct remap m;
+    struct remap *m;
 
     if (builder_error(b))
         return builder_error(b);
     arena_init(&scratch, 0);
-    m = (struct remap){
-        .strings = arena_zalloc_array(&scratch, d->n_strings, sizeof(uint32_t)),
-        .attrs = arena_zalloc_array(&scratch, d->n_attrs, sizeof(uint32_t)),
-        .mappings = arena_zalloc_array(&scratch, d->n_mappings, sizeof(uint32_t)),
-        .functions = arena_zalloc_array(&scratch, d->n_functions, sizeof(uint32_t)),
-        .locations = arena_zalloc_array(&scratch, d->n_locations, sizeof(uint32_t)),
-        .stacks = arena_zalloc_array(&scratch, d->n_stacks, sizeof(uint32_t)),
-        .links = arena_zalloc_array(&scratch, d->n_links, sizeof(uint32_t)),
-        .list = arena_zalloc_array(&scratch, longest_list(src), sizeof(uint32_t)),
-        .lines = arena_zalloc_array(&scratch, most_lines(d), sizeof(struct line)),
-    };
-    if (!m.strings || !m.attrs || !m.mappings || !m.functions || !m.locations || !m.stacks || !m.links || !m.list ||
-        !m.lines) {
+    m = arena_zalloc(&scratch, sizeof *m);
+    if (m)
+        *m = (struct remap){
+            .b = b,
+            .src = src,
+            .first_profile = builder_batch(b)->n_profiles,
+            .strings = index_table(&scratch, d->n_strings),
+            .attrs = index_table(&scratch, d->n_attrs),
+            .mappings = index_table(&scratch, d->n_mappings),
+            .functions = index_table(&scratch, d->n_functions),
+            .locations = index_table(&scratch, d->n_locations),
+            .stacks = index_table(&scratch, d->n_stacks),
+            .links = index_table(&scratch, d->n_links),
+            .list = arena_alloc(&scratch, longest_list(src) * sizeof(uint32_t)),
+            .lines = arena_alloc(&scratch, most_lines(d) * sizeof(struct line)),
+        };
+    if (!m || !m->strings || !m->attrs || !m->mappings || !m->functions || !m->locations || !m->stacks || !m->links ||
+        !m->list || !m->lines) {
         arena_done(&scratch);
         return -ENOMEM;
     }
-    merge_dict(b, d, &m);
-    merge_body(b, src, &m);
+    if (all)
+        map_all(m);
+    merge_body(m, from, n, all);
     arena_done(&scratch);
     return builder_error(b);
+}
+
+int builder_append(struct builder *b, const struct batch *src)
+{
+    return append(b, src, 0, src->n_samples, true);
+}
+
+int builder_append_part(struct builder *b, const struct batch *src, uint32_t from, uint32_t n)
+{
+    return append(b, src, from, n, false);
 }

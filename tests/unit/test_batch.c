@@ -99,11 +99,39 @@ static void test_limit(void)
     ok(!out);
 }
 
+static int split_and_share(void)
+{
+    _cleanup_(batch_unrefp) struct batch *one = NULL, *part = NULL, *shared = NULL;
+    _cleanup_(builder_freep) struct builder *b = NULL;
+    struct err e = {0};
+    int r = build(&one);
+
+    if (r == 0)
+        r = builder_new(NULL, &b);
+    if (r == 0)
+        r = builder_append_part(b, one, 1, 1);
+    if (r == 0)
+        r = builder_finish(b, &part, NULL);
+    if (r == 0)
+        r = batch_share(part, &shared);
+    if (r < 0)
+        return r;
+    if (batch_validate(shared, &e) < 0)
+        tap_fail("%s", e.message);
+    eq_int(shared->n_samples, 1);
+    eq_int(shared->dict.n_stacks, 2);    /* the one that the sample has, and none */
+    eq_int(shared->dict.n_locations, 2); /* of which only one location is left */
+    eq_int(batch_sample_value(shared, &shared->profiles[0], &shared->samples[0], 0), 2);
+    ok(kvs_get(&shared->resources[0].attrs, STR("service.name")) != NULL);
+    return 0;
+}
+
 int main(void)
 {
     tap_run(test_build);
     tap_run(test_append);
     tap_run(test_limit);
     tap_torture(build_and_append);
+    tap_torture(split_and_share);
     return tap_done();
 }
