@@ -10,6 +10,7 @@
 #include "base/map.h"
 #include "base/queue.h"
 #include "base/regex.h"
+#include "base/sha256.h"
 
 static void test_str(void)
 {
@@ -92,6 +93,29 @@ static void test_hash_is_pinned(void)
     /* Stored identities depend on these: a change here is a change of the disk format. */
     ok(id.hi == 0x7abbe7b66d5859d9ull && id.lo == 0x269d653a277b2402ull);
     eq_int(crc32c(0, "123456789", 9), 0xe3069283);
+}
+
+static void test_sha256(void)
+{
+    /* FIPS 180-4's own examples, and a length around the padding's edges. */
+    static const struct {
+        const char *text, *hex;
+    } cases[] = {
+        {"", "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"},
+        {"abc", "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"},
+        {"abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq",
+         "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1"},
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        uint8_t sum[SHA256_SIZE];
+        char hex[65];
+
+        sha256_of(cases[i].text, strlen(cases[i].text), sum);
+        for (int k = 0; k < SHA256_SIZE; k++)
+            snprintf(hex + 2 * k, 3, "%02x", sum[k]);
+        eq_str(str_from(hex), str_from(cases[i].hex));
+    }
 }
 
 static void test_time(void)
@@ -203,6 +227,7 @@ int main(void)
     tap_run(test_buf);
     tap_run(test_map);
     tap_run(test_hash_is_pinned);
+    tap_run(test_sha256);
     tap_run(test_time);
     tap_run(test_json);
     tap_run(test_json_errors);
