@@ -1,0 +1,815 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Rust's v0 mangling (RFC 2603), a recursive descent that writes while it reads:
+ *
+ *   symbol  = "_R" path [path of the instantiating crate]
+ *   path    = C ident | M impl type | X impl type path | Y type path | N ns path ident | I path arg* E | B base62
+ *   type    = a…z (basic) | path | A type const | S type | T type* E | R/Q [L base62] type | P/O type | F fn | D dyn
+ *   const   = type hex* "_" | p | B base62
+ *   ident   = [s base62] [u] decimal ["_"] bytes       u: punycode
+ *   base62  = [0-9a-zA-Z]* "_"                         "_" is 0, "0_" is 1
+ *
+ * `skip` turns writing off for parts that are read but not shown; back references are not followed then. The first
+ * error sticks in `failed` and empties the input, so that every loop ends.
+ */
+#include "elf/demangle_rust.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+#include "elf/demangle.h"
+
+enum { DEPTH_MAX = 500, STEPS_MAX = 1 << 20, IDENT_RUNES_MAX = 1024 };
+
+struct rust {
+    const char *base, *p, *end; /* base: behind "_R"; back references count from here */
+    struct buf *out;
+    size_t start; /* of our output in out */
+    int64_t lifetimes;
+    unsigned depth, steps;
+    char last;
+    bool skip, failed, no_generics;
+};
+
+static void read_path(struct rust *r, bool separator);
+static void read_type(struct rust *r);
+static void read_const(struct rust *r);
+
+static void fail(struct rust *r)
+{
+    r->failed = true;
+    r->p = r->end;
+}
+
+static char peek(const struct rust *r)
+{
+    return r->p < r->end ? *r->p : 0;
+}
+
+static bool eat(struct rust *r, char c)
+{
+    if (peek(r) != c || r->p >= r->end)
+        return false;
+    r->p++;
+    return true;
+}
+
+static void expect(struct rust *r, char c)
+{
+    if (!eat(r, c))
+        fail(r);
+}
+
+/* Every recursive rule starts with this. */
+static bool enter(struct rust *r)
+{
+    if (++r->depth > DEPTH_MAX || ++r->steps > STEPS_MAX || r->out->n - r->start > DEMANGLE_OUTPUT_MAX)
+        fail(r);
+    return !r->failed;
+}
+
+static void put(struct rust *r, struct str s)
+{
+    if (r->skip || s.n == 0)
+        return;
+    r->last = s.p[s.n - 1];
+    buf_put_str(r->out, s);
+}
+
+static void put_cstr(struct rust *r, const char *s)
+{
+    put(r, str_from(s));
+}
+
+static void put_char(struct rust *r, char c)
+{
+    put(r, (struct str){&c, 1});
+}
+
+static void put_number(struct rust *r, const char *fmt, uint64_t v)
+{
+    char text[40];
+
+    snprintf(text, sizeof(text), fmt, (unsigned long long) v);
+    put_cstr(r, text);
+}
+
+static int64_t read_base62(struct rust *r)
+{
+    uint64_t v = 0;
+
+    if (eat(r, '_'))
+        return 0;
+    while (r->p < r->end) {
+        char c = *r->p++;
+
+        if (c == '_')
+            return (int64_t) (v + 1);
+        v *= 62;
+        if (c >= '0' && c <= '9')
+            v += (uint64_t) (c - '0');
+        else if (c >= 'a' && c <= 'z')
+            v += (uint64_t) (c - 'a' + 10);
+        else if (c >= 'A' && c <= 'Z')
+            v += (uint64_t) (c - 'A' + 36);
+        else
+            break;
+    }
+    fail(r);
+    return 0;
+}
+
+static int64_t read_disambiguator(struct rust *r)
+{
+    return eat(r, 's') ? (int64_t) ((uint64_t) read_base62(r) + 1) : 0;
+}
+
+static uint32_t read_decimal(struct rust *r)
+{
+    uint32_t v = 0;
+
+    if (r->p >= r->end)
+        fail(r);
+    while (peek(r) >= '0' && peek(r) <= '9') {
+        uint32_t digit = (uint32_t) (*r->p++ - '0');
+
+        if (v >= INT32_MAX / 10 - digit) {
+            fail(r);
+            return 0;
+        }
+        v = v * 10 + digit;
+    }
+    return v;
+}
+
+static void put_rune(struct rust *r, uint32_t c)
+{
+    char text[4];
+    uint32_t n = 0;
+
+    if (c < 0x80) {
+        text[n++] = (char) c;
+    } else if (c < 0x800) {
+        text[n++] = (char) (0xc0 | c >> 6);
+        text[n++] = (char) (0x80 | (c & 0x3f));
+    } else if (c < 0x10000) {
+        text[n++] = (char) (0xe0 | c >> 12);
+        text[n++] = (char) (0x80 | (c >> 6 & 0x3f));
+        text[n++] = (char) (0x80 | (c & 0x3f));
+    } else {
+        text[n++] = (char) (0xf0 | c >> 18);
+        text[n++] = (char) (0x80 | (c >> 12 & 0x3f));
+        text[n++] = (char) (0x80 | (c >> 6 & 0x3f));
+        text[n++] = (char) (0x80 | (c & 0x3f));
+    }
+    put(r, (struct str){text, n});
+}
+
+static int punycode_digit(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0' + 26;
+    if (c >= 'A' && c <= 'Z')
+        return c - 'A';
+    if (c >= 'a' && c <= 'z')
+        return c - 'a';
+    return -1;
+}
+
+/* RFC 3492 section 6.1: the next bias. */
+static int64_t punycode_adapt(int64_t delta, int64_t points, bool first)
+{
+    int64_t k = 0;
+
+    delta /= first ? 700 : 2;
+    delta += delta / points;
+    for (; delta > 35 * 26 / 2; k += 36)
+        delta /= 35;
+    return k + 36 * delta / (delta + 38);
+}
+
+/* One generalized variable-length integer, added to *i. False at its end or on overflow. */
+static bool punycode_delta(struct str *s, int64_t bias, int64_t *i)
+{
+    int64_t w = 1;
+
+    for (int64_t k = 36;; k += 36) {
+        int64_t t = k <= bias ? 1 : k > bias + 26 ? 26 : k - bias;
+        int digit = s->n ? punycode_digit(s->p[0]) : -1;
+
+        if (digit < 0)
+            return false;
+        *s = str_slice(*s, 1, s->n);
+        *i += digit * w;
+        if (digit < t)
+            return true;
+        if (w >= INT32_MAX / 36)
+            return false;
+        w *= 36 - t;
+    }
+}
+
+static void put_punycode(struct rust *r, struct str id)
+{
+    uint32_t runes[IDENT_RUNES_MAX], n = 0;
+    int64_t i = 0, code = 128, bias = 72;
+    struct str digits = id;
+
+    for (uint32_t k = id.n; k > 0; k--)
+        if (id.p[k - 1] == '_') {
+            for (uint32_t j = 0; j + 1 < k && n < IDENT_RUNES_MAX; j++)
+                runes[n++] = (unsigned char) id.p[j];
+            digits = str_slice(id, k, id.n);
+            break;
+        }
+    while (digits.n) {
+        int64_t old = i;
+
+        if (!punycode_delta(&digits, bias, &i) || n == IDENT_RUNES_MAX) {
+            fail(r);
+            return;
+        }
+        bias = punycode_adapt(i - old, n + 1, old == 0);
+        code += i / (n + 1);
+        i %= n + 1;
+        if (code > 0x10ffff || (code >= 0xd800 && code <= 0xdfff)) {
+            fail(r);
+            return;
+        }
+        memmove(runes + i + 1, runes + i, (n - (uint32_t) i) * sizeof(*runes));
+        runes[i++] = (uint32_t) code;
+        n++;
+    }
+    for (uint32_t k = 0; k < n; k++)
+        put_rune(r, runes[k]);
+}
+
+struct ident {
+    struct str text;
+    int64_t disambiguator;
+    bool punycode;
+};
+
+static struct ident read_plain_ident(struct rust *r)
+{
+    struct ident id = {.punycode = eat(r, 'u')};
+    uint32_t n = read_decimal(r);
+
+    eat(r, '_');
+    if (r->failed || (size_t) (r->end - r->p) < n) {
+        fail(r);
+        return (struct ident){0};
+    }
+    id.text = (struct str){r->p, n};
+    r->p += n;
+    for (uint32_t i = 0; i < n; i++) {
+        char c = id.text.p[i];
+
+        if (!((c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '_')) {
+            fail(r);
+            return (struct ident){0};
+        }
+    }
+    return id;
+}
+
+static struct ident read_ident(struct rust *r)
+{
+    int64_t disambiguator = read_disambiguator(r);
+    struct ident id = read_plain_ident(r);
+
+    id.disambiguator = disambiguator;
+    return id;
+}
+
+static void put_ident(struct rust *r, struct ident id)
+{
+    if (id.punycode)
+        put_punycode(r, id.text);
+    else
+        put(r, id.text);
+}
+
+/* B base62: reads `rule` again from an earlier place. */
+static bool enter_backref(struct rust *r, const char **ret_p, const char **ret_end)
+{
+    const char *here = r->p;
+    int64_t at;
+
+    expect(r, 'B');
+    at = read_base62(r);
+    if (r->skip || r->failed)
+        return false;
+    if (at < 0 || at >= here - r->base) {
+        fail(r);
+        return false;
+    }
+    *ret_p = r->p;
+    *ret_end = r->end;
+    r->p = r->base + at;
+    r->end = here;
+    return true;
+}
+
+static void leave_backref(struct rust *r, const char *p, const char *end)
+{
+    r->end = end;
+    r->p = r->failed ? end : p;
+}
+
+static void put_lifetime(struct rust *r, int64_t lifetime)
+{
+    int64_t depth = r->lifetimes - lifetime;
+
+    put_char(r, '\'');
+    if (lifetime == 0) {
+        put_char(r, '_');
+    } else if (depth < 0) {
+        fail(r);
+    } else if (depth < 26) {
+        put_char(r, (char) ('a' + depth));
+    } else {
+        put_char(r, 'z');
+        put_number(r, "%llu", (uint64_t) (depth - 25));
+    }
+}
+
+static void read_generic_args(struct rust *r)
+{
+    bool hold = r->skip, first = true;
+
+    if (r->no_generics)
+        r->skip = true;
+    while (r->p < r->end && *r->p != 'E') {
+        if (!first)
+            put_cstr(r, ", ");
+        first = false;
+        if (eat(r, 'L'))
+            put_lifetime(r, read_base62(r));
+        else if (eat(r, 'K'))
+            read_const(r);
+        else
+            read_type(r);
+    }
+    r->skip = hold;
+}
+
+/* N ns path ident */
+static void read_nested(struct rust *r, bool separator)
+{
+    char ns = peek(r);
+    struct ident id;
+
+    if (!((ns >= 'a' && ns <= 'z') || (ns >= 'A' && ns <= 'Z'))) {
+        fail(r);
+        return;
+    }
+    r->p++;
+    read_path(r, separator);
+    id = read_ident(r);
+    put_cstr(r, "::");
+    if (ns >= 'a') {
+        put_ident(r, id);
+        return;
+    }
+    put_char(r, '{');
+    if (ns == 'C')
+        put_cstr(r, "closure");
+    else if (ns == 'S')
+        put_cstr(r, "shim");
+    else
+        put_char(r, ns);
+    if (id.text.n) {
+        put_char(r, ':');
+        put_ident(r, id);
+    }
+    put_number(r, "#%lld}", (uint64_t) id.disambiguator);
+}
+
+/* [disambiguator] path, where an impl stands: not shown. */
+static void skip_impl_path(struct rust *r)
+{
+    bool hold = r->skip;
+
+    r->skip = true;
+    read_disambiguator(r);
+    read_path(r, false);
+    r->skip = hold;
+}
+
+static void read_path_inside(struct rust *r, bool separator)
+{
+    const char *p, *end;
+    char c = peek(r);
+
+    if (c == 'B') {
+        if (enter_backref(r, &p, &end)) {
+            read_path(r, separator);
+            leave_backref(r, p, end);
+        }
+        return;
+    }
+    if (r->p < r->end)
+        r->p++;
+    switch (c) {
+    case 'C':
+        put_ident(r, read_ident(r));
+        break;
+    case 'M':
+    case 'X':
+    case 'Y':
+        if (c != 'Y')
+            skip_impl_path(r);
+        put_char(r, '<');
+        read_type(r);
+        if (c != 'M') {
+            put_cstr(r, " as ");
+            read_path(r, false);
+        }
+        put_char(r, '>');
+        break;
+    case 'N':
+        read_nested(r, separator);
+        break;
+    case 'I':
+        read_path(r, separator);
+        put_cstr(r, separator ? "::<" : "<");
+        read_generic_args(r);
+        put_char(r, '>');
+        expect(r, 'E');
+        break;
+    default:
+        fail(r);
+    }
+}
+
+/* separator: "::" goes before generic arguments; inside a type it does not. */
+static void read_path(struct rust *r, bool separator)
+{
+    if (enter(r))
+        read_path_inside(r, separator);
+    r->depth--;
+}
+
+static const char *basic_type(char c)
+{
+    static const char *const names[26] = {
+        "i8",   "bool", "char", "f64", "str", "f32", NULL,  "u8", "isize", "usize", NULL,  "i32", "u32",
+        "i128", "u128", "_",    NULL,  NULL,  "i16", "u16", "()", "...",   NULL,    "i64", "u64", "!",
+    };
+
+    return names[c - 'a'];
+}
+
+/* G base62: lifetimes that are bound here. Each must be used later, which bounds their number. */
+static void read_binder(struct rust *r)
+{
+    int64_t n;
+
+    if (!eat(r, 'G'))
+        return;
+    n = (int64_t) ((uint64_t) read_base62(r) + 1);
+    if (n >= (r->end - r->p) - r->lifetimes) {
+        fail(r);
+        return;
+    }
+    put_cstr(r, "for<");
+    for (int64_t i = 0; i < n; i++) {
+        if (i > 0)
+            put_cstr(r, ", ");
+        r->lifetimes++;
+        put_lifetime(r, 1);
+    }
+    put_cstr(r, "> ");
+}
+
+static void read_abi(struct rust *r)
+{
+    struct ident id;
+
+    if (eat(r, 'C')) {
+        put_cstr(r, "extern \"C\" ");
+        return;
+    }
+    put_cstr(r, "extern \"");
+    id = read_plain_ident(r);
+    if (id.punycode)
+        fail(r);
+    for (uint32_t i = 0; i < id.text.n; i++)
+        put_char(r, id.text.p[i] == '_' ? '-' : id.text.p[i]);
+    put_cstr(r, "\" ");
+}
+
+static void read_fn(struct rust *r)
+{
+    bool first = true;
+
+    read_binder(r);
+    if (eat(r, 'U'))
+        put_cstr(r, "unsafe ");
+    if (eat(r, 'K'))
+        read_abi(r);
+    put_cstr(r, "fn(");
+    while (r->p < r->end && *r->p != 'E') {
+        if (!first)
+            put_cstr(r, ", ");
+        first = false;
+        read_type(r);
+    }
+    expect(r, 'E');
+    put_char(r, ')');
+    if (!eat(r, 'u')) {
+        put_cstr(r, " -> ");
+        read_type(r);
+    }
+}
+
+/* As a path, but generic arguments are left open for associated types. True when they were opened. */
+static bool read_trait_path(struct rust *r)
+{
+    const char *p, *end;
+    bool opened = false;
+
+    if (peek(r) == 'B') {
+        if (enter(r) && enter_backref(r, &p, &end)) {
+            opened = read_trait_path(r);
+            leave_backref(r, p, end);
+        }
+        r->depth--;
+        return opened;
+    }
+    if (!eat(r, 'I')) {
+        read_path(r, false);
+        return false;
+    }
+    read_path(r, false);
+    put_char(r, '<');
+    read_generic_args(r);
+    expect(r, 'E');
+    return true;
+}
+
+static void read_dyn(struct rust *r)
+{
+    bool first = true;
+
+    put_cstr(r, "dyn ");
+    read_binder(r);
+    while (r->p < r->end && *r->p != 'E') {
+        bool opened;
+
+        if (!first)
+            put_cstr(r, " + ");
+        first = false;
+        opened = read_trait_path(r);
+        while (eat(r, 'p')) {
+            put_cstr(r, opened ? ", " : "<");
+            opened = true;
+            put_ident(r, read_plain_ident(r));
+            put_cstr(r, " = ");
+            read_type(r);
+        }
+        if (opened)
+            put_char(r, '>');
+    }
+    expect(r, 'E');
+}
+
+static void read_dyn_type(struct rust *r)
+{
+    int64_t hold = r->lifetimes, lifetime;
+
+    read_dyn(r);
+    r->lifetimes = hold;
+    expect(r, 'L');
+    lifetime = read_base62(r);
+    if (lifetime > 0) {
+        put_cstr(r, r->last != ' ' ? " + " : "+ ");
+        put_lifetime(r, lifetime);
+    }
+}
+
+static void read_tuple(struct rust *r)
+{
+    unsigned n = 0;
+
+    put_char(r, '(');
+    while (r->p < r->end && *r->p != 'E') {
+        if (n++)
+            put_cstr(r, ", ");
+        read_type(r);
+    }
+    put_cstr(r, n == 1 ? ",)" : ")");
+    expect(r, 'E');
+}
+
+static void read_reference(struct rust *r, bool mutable)
+{
+    put_char(r, '&');
+    if (eat(r, 'L')) {
+        int64_t lifetime = read_base62(r);
+
+        if (lifetime > 0) {
+            put_lifetime(r, lifetime);
+            put_char(r, ' ');
+        }
+    }
+    if (mutable)
+        put_cstr(r, "mut ");
+    read_type(r);
+}
+
+static void read_compound_type(struct rust *r, char c)
+{
+    int64_t hold = r->lifetimes;
+
+    switch (c) {
+    case 'A':
+    case 'S':
+        put_char(r, '[');
+        read_type(r);
+        if (c == 'A') {
+            put_cstr(r, "; ");
+            read_const(r);
+        }
+        put_char(r, ']');
+        break;
+    case 'T':
+        read_tuple(r);
+        break;
+    case 'R':
+    case 'Q':
+        read_reference(r, c == 'Q');
+        break;
+    case 'P':
+    case 'O':
+        put_cstr(r, c == 'P' ? "*const " : "*mut ");
+        read_type(r);
+        break;
+    case 'F':
+        read_fn(r);
+        r->lifetimes = hold;
+        break;
+    case 'D':
+        read_dyn_type(r);
+        break;
+    default:
+        fail(r);
+    }
+}
+
+static void read_type_inside(struct rust *r)
+{
+    const char *p, *end;
+    char c = peek(r);
+
+    if (c >= 'a' && c <= 'z') {
+        const char *name = basic_type(c);
+
+        r->p++;
+        if (name)
+            put_cstr(r, name);
+        else
+            fail(r);
+    } else if (c == 'B') {
+        if (enter_backref(r, &p, &end)) {
+            read_type(r);
+            leave_backref(r, p, end);
+        }
+    } else if (c && strchr("CMXYNI", c)) {
+        read_path(r, false);
+    } else {
+        if (r->p < r->end)
+            r->p++;
+        read_compound_type(r, c);
+    }
+}
+
+static void read_type(struct rust *r)
+{
+    if (enter(r))
+        read_type_inside(r);
+    r->depth--;
+}
+
+/* The hex digits of a constant with their "_": the value modulo 2^64 and the digits. */
+static uint64_t read_hex(struct rust *r, struct str *ret_digits)
+{
+    const char *start = r->p;
+    uint64_t v = 0;
+
+    for (; r->p < r->end; r->p++) {
+        char c = *r->p;
+
+        if (c == '_') {
+            *ret_digits = (struct str){start, (uint32_t) (r->p - start)};
+            r->p++;
+            if (ret_digits->n == 0)
+                break;
+            return v;
+        }
+        if (!((c >= '0' && c <= '9') || (c >= 'a' && c <= 'f')))
+            break;
+        if (v == 0 && c == '0' && (r->p + 1 >= r->end || r->p[1] != '_'))
+            break; /* leading zero */
+        v = v * 16 + (uint64_t) (c <= '9' ? c - '0' : c - 'a' + 10);
+    }
+    if (!r->failed && r->p >= r->end && r->p > start) { /* no "_" at the end of all is accepted */
+        *ret_digits = (struct str){start, (uint32_t) (r->p - start)};
+        return v;
+    }
+    fail(r);
+    *ret_digits = (struct str){start, 0};
+    return 0;
+}
+
+static void put_char_const(struct rust *r, uint64_t v)
+{
+    static const char escapes[][2] = {{'\t', 't'}, {'\r', 'r'}, {'\n', 'n'}, {'\\', '\\'}, {'\'', '\''}};
+
+    put_char(r, '\'');
+    for (size_t i = 0; i < ARRAY_SIZE(escapes); i++)
+        if (v == (uint64_t) escapes[i][0]) {
+            put_char(r, '\\');
+            put_char(r, escapes[i][1]);
+            put_char(r, '\'');
+            return;
+        }
+    if (v >= ' ' && v <= '~')
+        put_char(r, (char) v);
+    else
+        put_number(r, "\\u{%llx}", v);
+    put_char(r, '\'');
+}
+
+static void put_const(struct rust *r, char type)
+{
+    struct str digits;
+    uint64_t v;
+
+    if (strchr("aslxni", type) && eat(r, 'n'))
+        put_char(r, '-');
+    v = read_hex(r, &digits);
+    if (r->failed)
+        return;
+    if (type == 'b') {
+        if (digits.n > 1 || v > 1)
+            fail(r);
+        put_cstr(r, v ? "true" : "false");
+    } else if (type == 'c') {
+        if (digits.n > 6)
+            fail(r);
+        put_char_const(r, v);
+    } else if (digits.n > 16) {
+        put_cstr(r, "0x");
+        put(r, digits);
+    } else {
+        put_number(r, "%llu", v);
+    }
+}
+
+static void read_const(struct rust *r)
+{
+    const char *p, *end;
+    char c = peek(r);
+
+    if (enter(r)) {
+        if (c == 'B') {
+            if (enter_backref(r, &p, &end)) {
+                read_const(r);
+                leave_backref(r, p, end);
+            }
+        } else if (eat(r, 'p')) {
+            put_char(r, '_');
+        } else if (c && strchr("aslxnihtmyojbc", c)) {
+            r->p++;
+            put_const(r, c);
+        } else {
+            fail(r);
+        }
+    }
+    r->depth--;
+}
+
+int demangle_rust_v0(struct str name, unsigned flags, struct buf *out)
+{
+    ptrdiff_t dot = str_find_char(name, '.');
+    struct rust r = {.out = out, .start = out->n, .no_generics = flags & DEMANGLE_NO_TEMPLATE_PARAMS};
+
+    if (dot >= 0) /* a suffix that LLVM added */
+        name.n = (uint32_t) dot;
+    r.base = r.p = name.p + 2;
+    r.end = name.p + name.n;
+    if (name.n < 3)
+        return -EINVAL;
+    read_path(&r, true);
+    if (r.p < r.end) {
+        r.skip = true;
+        read_path(&r, false);
+    }
+    if (r.failed || r.p < r.end || buf_error(out)) {
+        out->n = r.start;
+        return buf_error(out) ? buf_error(out) : -EINVAL;
+    }
+    return 0;
+}
