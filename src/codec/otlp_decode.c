@@ -1,0 +1,535 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * OTLP profiles, protobuf, into a batch. See otlp.h for what is taken and what is refused, otlp_scan.h for the first
+ * pass, otlp_dictionary.c for the tables. Here: allocation by count, and the body.
+ *
+ *   ExportProfilesServiceRequest  1 resource_profiles[]  2 dictionary
+ *   ResourceProfiles              1 resource  2 scope_profiles[]  3 schema_url
+ *   Resource                      1 attributes[]  2 dropped_attributes_count  3 entity_refs[]
+ *   ScopeProfiles                 1 scope  2 profiles[]  3 schema_url
+ *   InstrumentationScope          1 name  2 version  3 attributes[]  4 dropped_attributes_count
+ *   Profile                       1 sample_type  2 samples[]  3 time fixed64  4 duration  5 period_type  6 period
+ *                                 7 profile_id  8 dropped_attributes_count  9 original_payload_format
+ *                                 10 original_payload  11 attribute_indices[]
+ *   Sample                        1 stack_index  2 attribute_indices[]  3 link_index  4 values[]  5 times[] fixed64
+ */
+#include "codec/otlp_decode.h"
+
+#include "base/mem.h"
+#include "codec/otlp_group.h"
+
+/* --- body --- */
+
+static int decode_values(struct otlp_decoder *d, const struct wire_field *f, struct run *run)
+{
+    struct batch *b = d->b;
+    const uint8_t *p = f->data, *end = p + f->v;
+    int64_t *out = b->values + b->n_values, *q = out;
+    uint64_t v;
+
+    if ((f->tag & 7) == WIRE_VARINT) {
+        *q++ = (int64_t) f->v;
+    } else {
+        while (p < end) {
+            const uint8_t *here = p;
+
+            p = wire_varint(p, end, &v);
+            if (unlikely(!p))
+                return wire_fail(&d->w, here, "values", "a number is cut short");
+            *q++ = (int64_t) v;
+        }
+    }
+    if (!run->n)
+        run->off = b->n_values;
+    run->n += (uint32_t) (q - out);
+    b->n_values += (uint32_t) (q - out);
+    return 0;
+}
+
+static int decode_timestamps(struct otlp_decoder *d, const struct wire_field *f, const uint8_t *at, struct run *run)
+{
+    struct batch *b = d->b;
+    uint64_t *out = b->timestamps + b->n_timestamps;
+    uint32_t n = (f->tag & 7) == WIRE_I64 ? 1 : (uint32_t) (f->v / 8);
+
+    if ((f->tag & 7) == WIRE_I64) {
+        out[0] = f->v;
+    } else {
+        if (f->v % 8)
+            return wire_fail(&d->w, at, "timestamps_unix_nano", "%llu bytes are no list of 8-byte numbers",
+                             (unsigned long long) f->v);
+        for (uint32_t i = 0; i < n; i++)
+            out[i] = wire_load64(f->data + (size_t) i * 8);
+    }
+    if (!run->n)
+        run->off = b->n_timestamps;
+    run->n += n;
+    b->n_timestamps += n;
+    return 0;
+}
+
+static int decode_sample(struct otlp_decoder *d, const uint8_t *p, const uint8_t *end, struct sample *s)
+{
+    const uint8_t *start = p;
+    int r = 0;
+
+    *s = (struct sample){.stack = d->stacks.shift};
+    while (p < end && r == 0) {
+        const uint8_t *at = p;
+        struct wire_field f;
+
+        p = wire_next(p, end, &f); /* well-formed: the first pass went here */
+        switch (f.tag) {
+        case WIRE_TAG(1, WIRE_VARINT):
+            r = otlp_ref(&d->stacks, f.v, at, "stack_index", &d->w, &s->stack);
+            break;
+        case WIRE_TAG(2, WIRE_LEN):
+        case WIRE_TAG(2, WIRE_VARINT):
+            r = otlp_decode_refs(d, &f, at, &d->attrs, "attribute_indices", &s->attrs);
+            break;
+        case WIRE_TAG(3, WIRE_VARINT):
+            r = otlp_ref_optional(&d->links, f.v, at, "link_index", &d->w, &s->link);
+            break;
+        case WIRE_TAG(4, WIRE_LEN):
+        case WIRE_TAG(4, WIRE_VARINT):
+            r = decode_values(d, &f, &s->values);
+            break;
+        case WIRE_TAG(5, WIRE_LEN):
+        case WIRE_TAG(5, WIRE_I64):
+            r = decode_timestamps(d, &f, at, &s->timestamps);
+            break;
+        }
+    }
+    if (r == 0 && unlikely(s->values.n != s->timestamps.n && s->values.n && s->timestamps.n))
+        return wire_fail(&d->w, start, NULL, "it has %u values and %u timestamps", s->values.n, s->timestamps.n);
+    return r;
+}
+
+static int decode_value_type(struct otlp_decoder *d, const struct wire_field *m, const char *name,
+                             struct value_type *ret)
+{
+    const struct otlp_table *strings = &d->values.string_table;
+    const uint8_t *p = m->data, *end = p + m->v;
+    int r = 0;
+
+    *ret = (struct value_type){.type = m->v ? strings->shift : 0};
+    while (p < end && r == 0) {
+        const uint8_t *at = p;
+        struct wire_field f;
+
+        p = wire_next(p, end, &f);
+        if (!p)
+            r = wire_malformed(&d->w, at, end);
+        else if (f.tag == WIRE_TAG(1, WIRE_VARINT))
+            r = otlp_ref(strings, f.v, at, "type_strindex", &d->w, &ret->type);
+        else if (f.tag == WIRE_TAG(2, WIRE_VARINT))
+            r = otlp_ref_optional(strings, f.v, at, "unit_strindex", &d->w, &ret->unit);
+    }
+    return wire_path(&d->w, r, name, WIRE_NO_INDEX);
+}
+
+/* The profile's own attribute list. Samples fill the same pool, so it is read when they are through. */
+static int decode_profile_attrs(struct otlp_decoder *d, const uint8_t *p, const uint8_t *end, struct profile *pr)
+{
+    int r = 0;
+
+    while (p < end && r == 0) {
+        const uint8_t *at = p;
+        struct wire_field f;
+
+        p = wire_next(p, end, &f);
+        if (f.tag >> 3 == 11)
+            r = otlp_decode_refs(d, &f, at, &d->attrs, "attribute_indices", &pr->attrs);
+    }
+    return r;
+}
+
+static int decode_profile_field(struct otlp_decoder *d, const struct wire_field *f, const uint8_t *at,
+                                struct profile *pr)
+{
+    switch (f->tag) {
+    case WIRE_TAG(1, WIRE_LEN):
+        return decode_value_type(d, f, "sample_type", pr->types);
+    case WIRE_TAG(3, WIRE_I64):
+        pr->time_ns = (int64_t) f->v;
+        break;
+    case WIRE_TAG(4, WIRE_VARINT):
+        pr->duration_ns = (int64_t) f->v;
+        break;
+    case WIRE_TAG(5, WIRE_LEN):
+        return decode_value_type(d, f, "period_type", &pr->period_type);
+    case WIRE_TAG(6, WIRE_VARINT):
+        pr->period = (int64_t) f->v;
+        break;
+    case WIRE_TAG(7, WIRE_LEN):
+        if (f->v && f->v != sizeof pr->id)
+            return wire_fail(&d->w, at, "profile_id", "it has %llu bytes, not 16", (unsigned long long) f->v);
+        memcpy(pr->id, f->data, f->v);
+        break;
+    case WIRE_TAG(8, WIRE_VARINT):
+        pr->dropped_attrs = (uint32_t) f->v;
+        break;
+    case WIRE_TAG(9, WIRE_LEN):
+        pr->payload_format = wire_str(f);
+        break;
+    case WIRE_TAG(10, WIRE_LEN):
+        pr->payload = wire_str(f);
+        break;
+    }
+    return 0;
+}
+
+static int decode_profile(struct otlp_decoder *d, const uint8_t *p, const uint8_t *end, struct profile *pr)
+{
+    struct batch *b = d->b;
+    const uint8_t *start = p;
+    bool attrs = false;
+    int r = 0;
+
+    *pr = (struct profile){.types = d->types++, .n_types = 1, .samples.off = b->n_samples};
+    *pr->types = (struct value_type){0};
+    while (p < end && r == 0) {
+        const uint8_t *at = p;
+        struct wire_field f;
+
+        p = wire_next(p, end, &f);
+        if (f.tag == WIRE_TAG(2, WIRE_LEN)) {
+            r = decode_sample(d, f.data, p, &b->samples[b->n_samples++]);
+            if (unlikely(r < 0))
+                return wire_path(&d->w, r, "samples", pr->samples.n);
+            pr->samples.n++;
+        } else {
+            attrs |= f.tag >> 3 == 11;
+            r = decode_profile_field(d, &f, at, pr);
+        }
+    }
+    if (r == 0 && attrs)
+        r = decode_profile_attrs(d, start, end, pr);
+    return r;
+}
+
+static int decode_scope_message(struct otlp_decoder *d, const uint8_t *p, const uint8_t *end, struct scope *s)
+{
+    int r = otlp_kvs_decode(&d->values, p, end, 3, "attributes", 0, &s->attrs);
+
+    while (p < end && r == 0) {
+        struct wire_field f;
+
+        p = wire_next(p, end, &f); /* well-formed: otlp_kvs_decode() went here */
+        switch (f.tag) {
+        case WIRE_TAG(1, WIRE_LEN):
+            s->name = wire_str(&f);
+            break;
+        case WIRE_TAG(2, WIRE_LEN):
+            s->version = wire_str(&f);
+            break;
+        case WIRE_TAG(4, WIRE_VARINT):
+            s->dropped_attrs = (uint32_t) f.v;
+            break;
+        }
+    }
+    return wire_path(&d->w, r, "scope", WIRE_NO_INDEX);
+}
+
+static int decode_scope(struct otlp_decoder *d, const uint8_t *p, const uint8_t *end, struct scope *s)
+{
+    struct batch *b = d->b;
+    int r = 0;
+
+    *s = (struct scope){.profiles.off = b->n_profiles};
+    while (p < end && r == 0) {
+        struct wire_field f;
+
+        p = wire_next(p, end, &f);
+        switch (f.tag) {
+        case WIRE_TAG(1, WIRE_LEN):
+            r = decode_scope_message(d, f.data, p, s);
+            break;
+        case WIRE_TAG(2, WIRE_LEN):
+            r = decode_profile(d, f.data, p, &b->profiles[b->n_profiles++]);
+            if (r < 0)
+                return wire_path(&d->w, r, "profiles", s->profiles.n);
+            s->profiles.n++;
+            break;
+        case WIRE_TAG(3, WIRE_LEN):
+            s->schema_url = wire_str(&f);
+            break;
+        }
+    }
+    return r;
+}
+
+/* Field 3 as it came, tags included. Usually one stretch of the request; copied together when it is not. */
+static int keep_entity_refs(struct otlp_decoder *d, struct resource *res, const uint8_t *at, const uint8_t *end)
+{
+    struct str more = {(const char *) at, (uint32_t) (end - at)};
+    char *q;
+    int r;
+
+    if (!res->entity_refs.n) {
+        res->entity_refs = more;
+    } else if (res->entity_refs.p + res->entity_refs.n == more.p) {
+        res->entity_refs.n += more.n;
+    } else {
+        r = otlp_alloc(&d->b->arena, 1, (size_t) res->entity_refs.n + more.n, &q);
+        if (r < 0)
+            return r;
+        memcpy(q, res->entity_refs.p, res->entity_refs.n);
+        memcpy(q + res->entity_refs.n, more.p, more.n);
+        res->entity_refs = (struct str){q, res->entity_refs.n + more.n};
+    }
+    return 0;
+}
+
+static int decode_resource_message(struct otlp_decoder *d, const uint8_t *p, const uint8_t *end, struct resource *res)
+{
+    int r = otlp_kvs_decode(&d->values, p, end, 1, "attributes", 0, &res->attrs);
+
+    while (p < end && r == 0) {
+        const uint8_t *at = p;
+        struct wire_field f;
+
+        p = wire_next(p, end, &f); /* well-formed: otlp_kvs_decode() went here */
+        if (f.tag == WIRE_TAG(2, WIRE_VARINT))
+            res->dropped_attrs = (uint32_t) f.v;
+        else if (f.tag == WIRE_TAG(3, WIRE_LEN))
+            r = keep_entity_refs(d, res, at, p);
+    }
+    return wire_path(&d->w, r, "resource", WIRE_NO_INDEX);
+}
+
+static int decode_resource(struct otlp_decoder *d, const uint8_t *p, const uint8_t *end, struct resource *res)
+{
+    struct batch *b = d->b;
+    int r = 0;
+
+    *res = (struct resource){.scopes.off = b->n_scopes};
+    while (p < end && r == 0) {
+        struct wire_field f;
+
+        p = wire_next(p, end, &f);
+        switch (f.tag) {
+        case WIRE_TAG(1, WIRE_LEN):
+            r = decode_resource_message(d, f.data, p, res);
+            break;
+        case WIRE_TAG(2, WIRE_LEN):
+            r = decode_scope(d, f.data, p, &b->scopes[b->n_scopes++]);
+            if (r < 0)
+                return wire_path(&d->w, r, "scope_profiles", res->scopes.n);
+            res->scopes.n++;
+            break;
+        case WIRE_TAG(3, WIRE_LEN):
+            res->schema_url = wire_str(&f);
+            break;
+        }
+    }
+    return r;
+}
+
+/* --- tables --- */
+
+/* Entries that the batch's table gets, and the number of them that are made here: the zero value in front. */
+static uint32_t table_size(const struct otlp_table_count *c)
+{
+    return c->n + (c->shifted || !c->n);
+}
+
+static struct otlp_table table_of(const struct otlp_table_count *c, const char *name)
+{
+    return (struct otlp_table){.n = MAX(c->n, 1u), .shift = c->shifted, .name = name};
+}
+
+static void *carve(uintptr_t *at, uint64_t n, size_t size)
+{
+    uintptr_t p = *at;
+
+    *at = p + ALIGN_UP(n * size, (uint64_t) 8);
+    return (void *) p;
+}
+
+/* Lays all tables out from `at` on; returns the end. With at == 0 it only measures. */
+static uintptr_t lay_out(struct otlp_decoder *d, const struct otlp_counts *c, uintptr_t at)
+{
+    struct batch *b = d->b;
+    struct dict *dict = &b->dict;
+
+    dict->strings = carve(&at, table_size(&c->strings), sizeof *dict->strings);
+    dict->mappings = carve(&at, table_size(&c->mappings), sizeof *dict->mappings);
+    dict->functions = carve(&at, table_size(&c->functions), sizeof *dict->functions);
+    dict->locations = carve(&at, table_size(&c->locations), sizeof *dict->locations);
+    dict->stacks = carve(&at, table_size(&c->stacks), sizeof *dict->stacks);
+    dict->links = carve(&at, table_size(&c->links), sizeof *dict->links);
+    dict->attrs = carve(&at, table_size(&c->attrs), sizeof *dict->attrs);
+    dict->lines = carve(&at, c->lines, sizeof *dict->lines);
+    dict->indices = carve(&at, c->indices, sizeof *dict->indices);
+    b->resources = carve(&at, c->resources, sizeof *b->resources);
+    b->scopes = carve(&at, c->scopes, sizeof *b->scopes);
+    b->profiles = carve(&at, c->profiles, sizeof *b->profiles);
+    b->samples = carve(&at, c->samples, sizeof *b->samples);
+    b->values = carve(&at, c->values, sizeof *b->values);
+    b->timestamps = carve(&at, c->timestamps, sizeof *b->timestamps);
+    d->types = carve(&at, c->profiles, sizeof *d->types);
+    return at;
+}
+
+/* Puts the zero value in front where the sender has none there. */
+static void begin_tables(struct otlp_decoder *d, const struct otlp_counts *c)
+{
+    struct dict *dict = &d->b->dict;
+
+    dict->strings[0] = (struct str){0};
+    dict->mappings[0] = (struct mapping){0};
+    dict->functions[0] = (struct function){0};
+    dict->locations[0] = (struct location){0};
+    dict->stacks[0] = (struct run){0};
+    dict->links[0] = (struct link){0};
+    dict->attrs[0] = (struct attr){0};
+    dict->n_strings = table_size(&c->strings) - c->strings.n;
+    dict->n_mappings = table_size(&c->mappings) - c->mappings.n;
+    dict->n_functions = table_size(&c->functions) - c->functions.n;
+    dict->n_locations = table_size(&c->locations) - c->locations.n;
+    dict->n_stacks = table_size(&c->stacks) - c->stacks.n;
+    dict->n_links = table_size(&c->links) - c->links.n;
+    dict->n_attrs = table_size(&c->attrs) - c->attrs.n;
+}
+
+static int allocate(struct otlp_decoder *d, const struct otlp_counts *c)
+{
+    struct batch *b = d->b;
+    struct dict keep = b->dict;
+    size_t size = lay_out(d, c, 0);
+    void *at;
+    int r;
+
+    b->dict = keep; /* still valid should the allocation fail */
+    r = otlp_alloc(&b->arena, 1, size, &at);
+    if (r < 0)
+        return r;
+    lay_out(d, c, (uintptr_t) at);
+    begin_tables(d, c);
+    return 0;
+}
+
+/* --- the request --- */
+
+static int decode_top(struct otlp_decoder *d, const uint8_t *p, const uint8_t *end, uint32_t tag,
+                      int (*decode)(struct otlp_decoder *d, const uint8_t *p, const uint8_t *end))
+{
+    int r = 0;
+
+    while (p < end && r == 0) {
+        struct wire_field f;
+
+        p = wire_next(p, end, &f); /* well-formed: the first pass went here */
+        if (f.tag == tag)
+            r = decode(d, f.data, p);
+    }
+    return r;
+}
+
+static int decode_resource_profiles(struct otlp_decoder *d, const uint8_t *p, const uint8_t *end)
+{
+    struct batch *b = d->b;
+    uint32_t i = b->n_resources++;
+
+    return wire_path(&d->w, decode_resource(d, p, end, &b->resources[i]), "resource_profiles", i);
+}
+
+static int decode_request(struct otlp_decoder *d, const uint8_t *p, const uint8_t *end)
+{
+    struct dict *dict = &d->b->dict;
+    int r = decode_top(d, p, end, WIRE_TAG(2, WIRE_LEN), otlp_decode_strings);
+
+    if (r == 0)
+        r = decode_top(d, p, end, WIRE_TAG(2, WIRE_LEN), otlp_decode_dictionary);
+    if (r < 0)
+        return r;
+    /* A zero value decoded beside a shifted table points at that table's entry 1. */
+    dict->functions[0] = (struct function){0};
+    dict->locations[0] = (struct location){0};
+    dict->attrs[0] = (struct attr){0};
+    return decode_top(d, p, end, WIRE_TAG(1, WIRE_LEN), decode_resource_profiles);
+}
+
+static void decoder_init(struct otlp_decoder *d, struct batch *b, const struct otlp_counts *c)
+{
+    *d = (struct otlp_decoder){.b = b};
+    d->values.string_table = table_of(&c->strings, "string_table");
+    d->mappings = table_of(&c->mappings, "mapping_table");
+    d->functions = table_of(&c->functions, "function_table");
+    d->locations = table_of(&c->locations, "location_table");
+    d->stacks = table_of(&c->stacks, "stack_table");
+    d->links = table_of(&c->links, "link_table");
+    d->attrs = table_of(&c->attrs, "attribute_table");
+}
+
+/* An index that is out of range in a request that nothing proves to be G5 is more likely a value of G4. */
+static bool may_be_g4(const struct otlp_evidence *ev)
+{
+    return !ev->sample_g5 && !ev->sample_2_set;
+}
+
+static int decode_counted(const uint8_t *p, size_t n, const struct otlp_counts *c, size_t memory, struct batch **ret,
+                          struct err *e)
+{
+    _cleanup_(batch_unrefp) struct batch *b = NULL;
+    struct otlp_decoder d;
+    int r = batch_new(memory, &b);
+
+    if (r < 0)
+        return r;
+    decoder_init(&d, b, c);
+    r = allocate(&d, c);
+    if (r == 0) {
+        d.values.arena = &b->arena;
+        d.values.strings = b->dict.strings;
+        d.values.w = &d.w;
+        r = decode_request(&d, p, p + n);
+    }
+    if (r == -EFBIG)
+        return err_set(e, r, "a request of %zu bytes needs more than %zu bytes of memory", n, memory);
+    if (r < 0 && strstr(d.w.path, "attribute_indices") && strstr(d.w.path, "samples[") && may_be_g4(&c->ev))
+        return otlp_generation_refuse(c->ev.profile_7_id ? OTLP_G4 : OTLP_G3_OR_G4, e);
+    if (r < 0)
+        return wire_report(&d.w, p, r, "OTLP profiles", e);
+    otlp_group_profiles(b);
+    *ret = TAKE(b);
+    return 0;
+}
+
+int otlp_decode_borrowed(const void *p, size_t n, const struct otlp_limits *limits, struct batch **ret, struct err *e)
+{
+    static const struct otlp_limits defaults;
+    const struct otlp_limits *l = limits ? limits : &defaults;
+    size_t input = l->input ? l->input : OTLP_INPUT_MAX;
+    const uint8_t *start = p ? p : (const uint8_t *) "";
+    struct otlp_counts counts;
+    struct wire_err w = {0};
+    enum otlp_generation g;
+    int r;
+
+    if (n > MIN(input, (size_t) INT32_MAX))
+        return err_set(e, -EFBIG, "a request of %zu bytes is over the limit of %zu", n, input);
+    r = otlp_scan(start, start + n, &counts, &w);
+    g = otlp_generation_verdict(&counts.ev);
+    if (g != OTLP_G5)
+        return otlp_generation_refuse(g, e);
+    if (r < 0)
+        return wire_report(&w, start, r, "OTLP profiles", e);
+    return decode_counted(start, n, &counts, l->memory ? l->memory : ((size_t) 1 << 20) + 8 * n, ret, e);
+}
+
+void otlp_own(struct batch *b, struct buf *in)
+{
+    mem_free(b->input);
+    b->input = buf_take(in, &b->input_size);
+}
+
+int otlp_decode(struct buf *in, const struct otlp_limits *limits, struct batch **ret, struct err *e)
+{
+    int r = otlp_decode_borrowed(in->p, in->n, limits, ret, e);
+
+    if (r == 0)
+        otlp_own(*ret, in);
+    return r;
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Inside of the protobuf decoder, shared by its two files: dictionary and body. */
+#ifndef CODEC_OTLP_DECODE_H
+#define CODEC_OTLP_DECODE_H
+
+#include "codec/otlp_scan.h"
+#include "codec/otlp_value.h"
+
+struct otlp_decoder {
+    struct batch *b; /* its tables are allocated by count; its n_* say how far they are filled */
+    struct otlp_values values;
+    struct otlp_table mappings, functions, locations, stacks, links, attrs;
+    struct value_type *types; /* one per profile */
+    struct wire_err w;
+};
+
+/* Appends a repeated number field, packed or not, to the pool of indices as references into t. The elements of one
+ * run must come without others in between. */
+int otlp_decode_refs(struct otlp_decoder *d, const struct wire_field *f, const uint8_t *at, const struct otlp_table *t,
+                     const char *field, struct run *run);
+/* The dictionary message, strings first, and everything else of it. */
+int otlp_decode_strings(struct otlp_decoder *d, const uint8_t *p, const uint8_t *end);
+int otlp_decode_dictionary(struct otlp_decoder *d, const uint8_t *p, const uint8_t *end);
+
+#endif

@@ -1,0 +1,443 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A batch as OTLP profiles, protobuf. See otlp.h; field numbers are in otlp_decode.c and otlp_dictionary.c.
+ *
+ * Fields are written in ascending order and zeros left out, as protoc's code does. A profile of N types becomes N
+ * Profiles in a row; only the first keeps the profile's id as it is, the others get one of their own made from it, so
+ * that nobody takes them for the same profile sent again.
+ */
+#include <errno.h>
+
+#include "base/map.h"
+#include "base/mem.h"
+#include "codec/otlp.h"
+#include "codec/otlp_group.h"
+#include "codec/wire.h"
+#include "model/batch.h"
+
+enum { SAMPLE_FIXED_MAX = 64, EXTRA_STRINGS_MAX = 1 << 20 };
+
+struct encoder {
+    const struct batch *b;
+    struct buf *out;
+    bool references;
+    struct map strings; /* content -> index, with `references` only; indices from n_strings on are in `extra` */
+    struct str *extra;
+    size_t n_extra, cap_extra;
+    int err;
+};
+
+/* --- attributes --- */
+
+static struct str encoder_string(const struct encoder *en, uint32_t i)
+{
+    uint32_t n = en->b->dict.n_strings;
+
+    return i < n ? en->b->dict.strings[i] : en->extra[i - n];
+}
+
+/* The index of s in the string table that will be written; 0 after a failure. */
+static uint32_t string_ref(struct encoder *en, struct str s)
+{
+    uint64_t h = hash64_str(s);
+    void *p = en->extra;
+
+    for (struct map_pos m = map_find(&en->strings, h); m.index != MAP_NONE; m = map_next(&en->strings, m))
+        if (str_eq(encoder_string(en, m.index), s))
+            return m.index;
+    if (!en->err)
+        en->err = mem_grow(&p, &en->cap_extra, en->n_extra + 1, sizeof *en->extra, EXTRA_STRINGS_MAX);
+    en->extra = p;
+    if (!en->err)
+        en->err = map_insert(&en->strings, h, en->b->dict.n_strings + (uint32_t) en->n_extra);
+    if (en->err)
+        return 0;
+    en->extra[en->n_extra++] = s;
+    return en->b->dict.n_strings + (uint32_t) en->n_extra - 1;
+}
+
+static void put_value(struct encoder *en, uint32_t field, const struct value *v, bool references);
+
+static void put_kv(struct encoder *en, uint32_t field, struct str key, const struct value *v, bool references)
+{
+    size_t m = wire_begin(en->out, field, key.n + 16);
+
+    if (!references || !key.n)
+        wire_put_str(en->out, 1, key);
+    if (v->kind != VALUE_EMPTY)
+        put_value(en, 2, v, references);
+    if (references && key.n)
+        wire_put_uint(en->out, 3, string_ref(en, key));
+    wire_end(en->out, m);
+}
+
+static void put_value_list(struct encoder *en, const struct value *v, bool references)
+{
+    size_t m = wire_begin(en->out, v->kind == VALUE_ARRAY ? 5 : 6, 64);
+
+    for (uint32_t i = 0; i < v->n; i++) {
+        if (v->kind == VALUE_ARRAY)
+            put_value(en, 1, &v->array[i], references);
+        else
+            put_kv(en, 1, v->map[i].key, &v->map[i].value, references);
+    }
+    wire_end(en->out, m);
+}
+
+static void put_value(struct encoder *en, uint32_t field, const struct value *v, bool references)
+{
+    size_t m = wire_begin(en->out, field, v->kind == VALUE_STR ? v->n + 4 : 16);
+    uint64_t bits;
+
+    switch (v->kind) {
+    case VALUE_STR:
+        if (references && v->n)
+            wire_put_uint_always(en->out, 8, string_ref(en, value_str(v)));
+        else
+            wire_put_bytes_always(en->out, 1, v->str, v->n);
+        break;
+    case VALUE_BOOL:
+        wire_put_uint_always(en->out, 2, v->boolean);
+        break;
+    case VALUE_INT:
+        wire_put_uint_always(en->out, 3, (uint64_t) v->integer);
+        break;
+    case VALUE_DOUBLE:
+        memcpy(&bits, &v->number, sizeof bits);
+        wire_put_fixed64_always(en->out, 4, bits);
+        break;
+    case VALUE_ARRAY:
+    case VALUE_MAP:
+        put_value_list(en, v, references);
+        break;
+    case VALUE_BYTES:
+        wire_put_bytes_always(en->out, 7, v->str, v->n);
+        break;
+    }
+    wire_end(en->out, m);
+}
+
+static void put_kvs(struct encoder *en, uint32_t field, const struct kvs *kvs)
+{
+    for (uint32_t i = 0; i < kvs->n; i++)
+        put_kv(en, field, kvs->v[i].key, &kvs->v[i].value, en->references);
+}
+
+/* --- body --- */
+
+static char *raw_packed_u32(char *q, uint32_t field, const uint32_t *v, uint32_t n)
+{
+    size_t size = 0;
+
+    if (!n)
+        return q;
+    for (uint32_t i = 0; i < n; i++)
+        size += wire_varint_size(v[i]);
+    q = wire_raw_varint(q, WIRE_TAG(field, WIRE_LEN));
+    q = wire_raw_varint(q, size);
+    for (uint32_t i = 0; i < n; i++)
+        q = wire_raw_varint(q, v[i]);
+    return q;
+}
+
+static char *raw_packed_i64(char *q, uint32_t field, const int64_t *v, uint32_t n)
+{
+    size_t size = 0;
+
+    if (!n)
+        return q;
+    for (uint32_t i = 0; i < n; i++)
+        size += wire_varint_size((uint64_t) v[i]);
+    q = wire_raw_varint(q, WIRE_TAG(field, WIRE_LEN));
+    q = wire_raw_varint(q, size);
+    for (uint32_t i = 0; i < n; i++)
+        q = wire_raw_varint(q, (uint64_t) v[i]);
+    return q;
+}
+
+static char *raw_packed_fixed64(char *q, uint32_t field, const uint64_t *v, uint32_t n)
+{
+    if (!n)
+        return q;
+    q = wire_raw_varint(q, WIRE_TAG(field, WIRE_LEN));
+    q = wire_raw_varint(q, (uint64_t) n * 8);
+    for (uint32_t i = 0; i < n; i++, q += 8) {
+        uint64_t le = htole64(v[i]);
+
+        memcpy(q, &le, 8);
+    }
+    return q;
+}
+
+static char *raw_uint(char *q, uint32_t field, uint64_t v)
+{
+    if (!v)
+        return q;
+    return wire_raw_varint(wire_raw_varint(q, WIRE_TAG(field, WIRE_VARINT)), v);
+}
+
+/* One sample with the values of type t. Room for the worst case is taken once, so nothing inside checks. */
+static void put_sample(struct encoder *en, const struct sample *s, uint32_t t, uint32_t n_types)
+{
+    const struct batch *b = en->b;
+    struct run values = n_types > 1 ? (struct run){s->values.off + t, t < s->values.n} : s->values;
+    size_t worst = SAMPLE_FIXED_MAX + 5 * (size_t) s->attrs.n + 10 * (size_t) values.n + 8 * (size_t) s->timestamps.n;
+    char *start = wire_room(en->out, worst), *body = start + 2, *q = body;
+    size_t n, extra;
+
+    if (!start)
+        return;
+    q = raw_uint(q, 1, s->stack);
+    q = raw_packed_u32(q, 2, b->dict.indices + s->attrs.off, s->attrs.n);
+    q = raw_uint(q, 3, s->link);
+    q = raw_packed_i64(q, 4, b->values + values.off, values.n);
+    q = raw_packed_fixed64(q, 5, b->timestamps + s->timestamps.off, s->timestamps.n);
+    n = (size_t) (q - body);
+    extra = wire_varint_size(n) - 1;
+    if (extra)
+        memmove(body + extra, body, n);
+    start[0] = (char) WIRE_TAG(2, WIRE_LEN);
+    wire_raw_varint(start + 1, n);
+    en->out->n += 2 + extra + n;
+}
+
+static void put_value_type(struct encoder *en, uint32_t field, struct value_type t)
+{
+    size_t m;
+
+    if (!t.type && !t.unit)
+        return;
+    m = wire_begin(en->out, field, 8);
+    wire_put_uint(en->out, 1, t.type);
+    wire_put_uint(en->out, 2, t.unit);
+    wire_end(en->out, m);
+}
+
+static void put_profile(struct encoder *en, const struct profile *p, uint32_t t)
+{
+    static const uint8_t no_id[16];
+    const struct batch *b = en->b;
+    size_t m = wire_begin(en->out, 2, 16 * (size_t) p->samples.n + p->payload.n + 64);
+    uint8_t id[16];
+
+    put_value_type(en, 1, p->types[t]);
+    for (uint32_t i = 0; i < p->samples.n; i++)
+        put_sample(en, &b->samples[p->samples.off + i], t, p->n_types);
+    wire_put_fixed64(en->out, 3, (uint64_t) p->time_ns);
+    wire_put_uint(en->out, 4, (uint64_t) p->duration_ns);
+    put_value_type(en, 5, p->period_type);
+    wire_put_uint(en->out, 6, (uint64_t) p->period);
+    memcpy(id, p->id, sizeof id);
+    if (memcmp(id, no_id, sizeof id) != 0) {
+        id[15] ^= (uint8_t) t;
+        wire_put_bytes(en->out, 7, id, sizeof id);
+    }
+    wire_put_uint(en->out, 8, p->dropped_attrs);
+    wire_put_str(en->out, 9, p->payload_format);
+    wire_put_str(en->out, 10, p->payload);
+    wire_put_packed_u32(en->out, 11, b->dict.indices + p->attrs.off, p->attrs.n);
+    wire_end(en->out, m);
+}
+
+static void put_scope_message(struct encoder *en, const struct scope *s)
+{
+    struct str name = otlp_default_type(en->b, s);
+    struct value type = {.kind = VALUE_STR, .n = name.n, .str = name.p};
+    size_t m;
+
+    if (!s->name.n && !s->version.n && !s->attrs.n && !s->dropped_attrs && !name.n)
+        return;
+    m = wire_begin(en->out, 1, 64);
+    wire_put_str(en->out, 1, s->name);
+    wire_put_str(en->out, 2, s->version);
+    put_kvs(en, 3, &s->attrs);
+    if (name.n)
+        put_kv(en, 3, STR(OTLP_DEFAULT_TYPE_KEY), &type, en->references);
+    wire_put_uint(en->out, 4, s->dropped_attrs);
+    wire_end(en->out, m);
+}
+
+static void put_scope(struct encoder *en, const struct scope *s, size_t guess)
+{
+    size_t m = wire_begin(en->out, 2, guess);
+
+    put_scope_message(en, s);
+    for (uint32_t i = 0; i < s->profiles.n; i++) {
+        const struct profile *p = &en->b->profiles[s->profiles.off + i];
+
+        for (uint32_t t = 0; t < p->n_types; t++)
+            put_profile(en, p, t);
+    }
+    wire_put_str(en->out, 3, s->schema_url);
+    wire_end(en->out, m);
+}
+
+static void put_resource_message(struct encoder *en, const struct resource *r)
+{
+    size_t m;
+
+    if (!r->attrs.n && !r->dropped_attrs && !r->entity_refs.n)
+        return;
+    m = wire_begin(en->out, 1, 256);
+    put_kvs(en, 1, &r->attrs);
+    wire_put_uint(en->out, 2, r->dropped_attrs);
+    buf_put_str(en->out, r->entity_refs); /* with its tags */
+    wire_end(en->out, m);
+}
+
+/* About how many bytes the scope's profiles will be. */
+static size_t guess_scope(const struct batch *b, const struct scope *s)
+{
+    size_t n = 64;
+
+    for (uint32_t i = 0; i < s->profiles.n; i++)
+        n += 64 + 16 * (size_t) b->profiles[s->profiles.off + i].samples.n;
+    return n;
+}
+
+static void put_resource(struct encoder *en, const struct resource *r)
+{
+    size_t guess = 256, m;
+
+    for (uint32_t i = 0; i < r->scopes.n; i++)
+        guess += guess_scope(en->b, &en->b->scopes[r->scopes.off + i]);
+    m = wire_begin(en->out, 1, guess);
+    put_resource_message(en, r);
+    for (uint32_t i = 0; i < r->scopes.n; i++) {
+        const struct scope *s = &en->b->scopes[r->scopes.off + i];
+
+        put_scope(en, s, guess_scope(en->b, s));
+    }
+    wire_put_str(en->out, 3, r->schema_url);
+    wire_end(en->out, m);
+}
+
+/* --- dictionary --- */
+
+static void put_mapping(struct encoder *en, const struct mapping *m)
+{
+    size_t at = wire_begin(en->out, 1, 32);
+
+    wire_put_uint(en->out, 1, m->start);
+    wire_put_uint(en->out, 2, m->limit);
+    wire_put_uint(en->out, 3, m->offset);
+    wire_put_uint(en->out, 4, m->filename);
+    wire_put_packed_u32(en->out, 5, en->b->dict.indices + m->attrs.off, m->attrs.n);
+    wire_end(en->out, at);
+}
+
+static void put_location(struct encoder *en, const struct location *l)
+{
+    const struct dict *d = &en->b->dict;
+    size_t at = wire_begin(en->out, 2, 32);
+
+    wire_put_uint(en->out, 1, l->mapping);
+    wire_put_uint(en->out, 2, l->address);
+    for (uint32_t i = 0; i < l->lines.n; i++) {
+        const struct line *line = &d->lines[l->lines.off + i];
+        size_t m = wire_begin(en->out, 3, 16);
+
+        wire_put_uint(en->out, 1, line->function);
+        wire_put_uint(en->out, 2, (uint64_t) line->line);
+        wire_put_uint(en->out, 3, (uint64_t) line->column);
+        wire_end(en->out, m);
+    }
+    wire_put_packed_u32(en->out, 4, d->indices + l->attrs.off, l->attrs.n);
+    wire_end(en->out, at);
+}
+
+static void put_function(struct encoder *en, const struct function *f)
+{
+    size_t at = wire_begin(en->out, 3, 16);
+
+    wire_put_uint(en->out, 1, f->name);
+    wire_put_uint(en->out, 2, f->system_name);
+    wire_put_uint(en->out, 3, f->filename);
+    wire_put_uint(en->out, 4, (uint64_t) f->start_line);
+    wire_end(en->out, at);
+}
+
+static void put_link(struct encoder *en, const struct link *l)
+{
+    static const struct link none;
+    size_t at = wire_begin(en->out, 4, 32);
+
+    if (memcmp(l, &none, sizeof none) != 0) {
+        wire_put_bytes(en->out, 1, l->trace_id, sizeof l->trace_id);
+        wire_put_bytes(en->out, 2, l->span_id, sizeof l->span_id);
+    }
+    wire_end(en->out, at);
+}
+
+static void put_attr(struct encoder *en, const struct attr *a)
+{
+    size_t at = wire_begin(en->out, 6, 32);
+
+    wire_put_uint(en->out, 1, a->key);
+    if (a->value.kind != VALUE_EMPTY)
+        put_value(en, 2, &a->value, false);
+    wire_put_uint(en->out, 3, a->unit);
+    wire_end(en->out, at);
+}
+
+static void put_dictionary(struct encoder *en)
+{
+    const struct dict *d = &en->b->dict;
+    size_t m = wire_begin(en->out, 2,
+                          24 * (size_t) d->n_strings + 16 * (size_t) d->n_locations + 8 * (size_t) d->n_functions +
+                              16 * (size_t) d->n_attrs + 2 * (size_t) d->n_indices);
+
+    for (uint32_t i = 0; i < d->n_mappings; i++)
+        put_mapping(en, &d->mappings[i]);
+    for (uint32_t i = 0; i < d->n_locations; i++)
+        put_location(en, &d->locations[i]);
+    for (uint32_t i = 0; i < d->n_functions; i++)
+        put_function(en, &d->functions[i]);
+    for (uint32_t i = 0; i < d->n_links; i++)
+        put_link(en, &d->links[i]);
+    for (uint32_t i = 0; i < d->n_strings; i++)
+        wire_put_bytes_always(en->out, 5, d->strings[i].p, d->strings[i].n);
+    for (size_t i = 0; i < en->n_extra; i++)
+        wire_put_bytes_always(en->out, 5, en->extra[i].p, en->extra[i].n);
+    for (uint32_t i = 0; i < d->n_attrs; i++)
+        put_attr(en, &d->attrs[i]);
+    for (uint32_t i = 0; i < d->n_stacks; i++) {
+        size_t at = wire_begin(en->out, 7, 2 * (size_t) d->stacks[i].n + 3);
+
+        wire_put_packed_u32(en->out, 1, d->indices + d->stacks[i].off, d->stacks[i].n);
+        wire_end(en->out, at);
+    }
+    wire_end(en->out, m);
+}
+
+static int index_strings(struct encoder *en)
+{
+    const struct dict *d = &en->b->dict;
+    int r = map_reserve(&en->strings, d->n_strings);
+
+    for (uint32_t i = 0; r == 0 && i < d->n_strings; i++)
+        r = map_insert(&en->strings, hash64_str(d->strings[i]), i);
+    return r;
+}
+
+int otlp_encode(const struct batch *b, const struct otlp_encode_options *opts, struct buf *out, struct err *e)
+{
+    struct encoder en = {.b = b, .out = out, .references = opts && opts->references};
+    size_t start = out->n;
+    int r;
+
+    if (en.references)
+        en.err = index_strings(&en);
+    for (uint32_t i = 0; !en.err && i < b->n_resources; i++)
+        put_resource(&en, &b->resources[i]);
+    if (!en.err)
+        put_dictionary(&en);
+    map_done(&en.strings);
+    mem_free(en.extra);
+    r = en.err ? en.err : buf_error(out);
+    if (r < 0) {
+        out->n = start;
+        return err_set(e, r, "cannot encode OTLP profiles: %m");
+    }
+    return 0;
+}

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Finds profiles of a scope that were one pprof of several sample types: see otlp.h, "Groups". */
+#ifndef CODEC_OTLP_GROUP_H
+#define CODEC_OTLP_GROUP_H
+
+#include "model/batch.h"
+
+#define OTLP_DEFAULT_TYPE_KEY "pprof.scope.default_sample_type"
+
+/* Sets `group` and, from the scope's attribute, `default_type` of every profile. */
+void otlp_group_profiles(struct batch *b);
+/* For encoders: the default type that s has to be told by an attribute it does not have yet, or empty. */
+struct str otlp_default_type(const struct batch *b, const struct scope *s);
+
+#endif

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See otlp_value.h. Lists are counted, then filled: memory is in proportion to the elements that are there. */
+#include "codec/otlp_value.h"
+
+enum { ARENA_SLACK = 1 << 20 }; /* an arena takes chunks of up to this */
+
+int otlp_alloc(struct arena *a, uint64_t n, size_t size, void *ret)
+{
+    uint64_t total = n * size;
+    void *p = n <= SIZE_MAX / 2 / size ? arena_alloc(a, total) : NULL;
+
+    if (!p)
+        return a->limit && a->used + total + ARENA_SLACK > a->limit ? -EFBIG : -ENOMEM;
+    memcpy(ret, &p, sizeof p);
+    return 0;
+}
+
+/* Elements of the LEN field with this tag in [p, end). */
+static int count_field(struct otlp_values *d, const uint8_t *p, const uint8_t *end, uint32_t tag, uint32_t *ret)
+{
+    uint32_t n = 0;
+
+    while (p < end) {
+        const uint8_t *at = p;
+        struct wire_field f;
+
+        p = wire_next(p, end, &f);
+        if (!p)
+            return wire_malformed(d->w, at, end);
+        n += f.tag == tag;
+    }
+    *ret = n;
+    return 0;
+}
+
+static int decode_kv(struct otlp_values *d, const uint8_t *p, const uint8_t *end, unsigned depth, struct kv *ret)
+{
+    uint32_t i = 0;
+    int r = 0;
+
+    *ret = (struct kv){0};
+    while (p < end && r == 0) {
+        const uint8_t *at = p;
+        struct wire_field f;
+
+        p = wire_next(p, end, &f);
+        if (!p)
+            return wire_malformed(d->w, at, end);
+        switch (f.tag) {
+        case WIRE_TAG(1, WIRE_LEN):
+            if (f.v || !ret->key.n) /* an empty key beside a reference is an unset one */
+                ret->key = wire_str(&f);
+            break;
+        case WIRE_TAG(2, WIRE_LEN):
+            r = wire_path(d->w, otlp_value_decode(d, f.data, p, depth, &ret->value), "value", WIRE_NO_INDEX);
+            break;
+        case WIRE_TAG(3, WIRE_VARINT):
+            r = otlp_ref_optional(&d->string_table, f.v, at, "key_strindex", d->w, &i);
+            if (r == 0 && i)
+                ret->key = d->strings[i];
+            break;
+        }
+    }
+    return r;
+}
+
+int otlp_kvs_decode(struct otlp_values *d, const uint8_t *p, const uint8_t *end, uint32_t field, const char *name,
+                    unsigned depth, struct kvs *ret)
+{
+    uint32_t tag = WIRE_TAG(field, WIRE_LEN), i = 0, n = 0;
+    int r = count_field(d, p, end, tag, &n);
+
+    *ret = (struct kvs){0};
+    if (r < 0 || !n)
+        return r;
+    r = otlp_alloc(d->arena, n, sizeof *ret->v, &ret->v);
+    if (r < 0)
+        return r;
+    ret->n = n;
+    while (i < n) {
+        struct wire_field f;
+
+        p = wire_next(p, end, &f);
+        if (f.tag != tag)
+            continue;
+        r = decode_kv(d, f.data, p, depth, &ret->v[i]);
+        if (r < 0)
+            return wire_path(d->w, r, name, i);
+        i++;
+    }
+    return 0;
+}
+
+static int decode_array(struct otlp_values *d, const uint8_t *p, const uint8_t *end, unsigned depth, struct value *ret)
+{
+    uint32_t i = 0, n = 0;
+    int r = count_field(d, p, end, WIRE_TAG(1, WIRE_LEN), &n);
+
+    if (r < 0)
+        return r;
+    *ret = (struct value){.kind = VALUE_ARRAY, .n = n};
+    if (!n)
+        return 0;
+    r = otlp_alloc(d->arena, n, sizeof *ret->array, &ret->array);
+    if (r < 0)
+        return r;
+    while (i < n) {
+        struct wire_field f;
+
+        p = wire_next(p, end, &f);
+        if (f.tag != WIRE_TAG(1, WIRE_LEN))
+            continue;
+        r = otlp_value_decode(d, f.data, p, depth, &ret->array[i]);
+        if (r < 0)
+            return wire_path(d->w, r, "values", i);
+        i++;
+    }
+    return 0;
+}
+
+static int decode_list(struct otlp_values *d, const struct wire_field *f, const uint8_t *at, unsigned depth,
+                       struct value *ret)
+{
+    struct kvs kvs;
+    int r;
+
+    if (depth >= OTLP_VALUE_DEPTH_MAX)
+        return wire_fail(d->w, at, NULL, "lists are nested more than %d deep", OTLP_VALUE_DEPTH_MAX);
+    if (f->tag == WIRE_TAG(5, WIRE_LEN))
+        return wire_path(d->w, decode_array(d, f->data, f->data + f->v, depth + 1, ret), "array_value", WIRE_NO_INDEX);
+    r = otlp_kvs_decode(d, f->data, f->data + f->v, 1, "values", depth + 1, &kvs);
+    if (r < 0)
+        return wire_path(d->w, r, "kvlist_value", WIRE_NO_INDEX);
+    *ret = (struct value){.kind = VALUE_MAP, .n = kvs.n, .map = kvs.v};
+    return 0;
+}
+
+int otlp_value_decode(struct otlp_values *d, const uint8_t *p, const uint8_t *end, unsigned depth, struct value *ret)
+{
+    uint32_t i = 0;
+    int r = 0;
+
+    *ret = (struct value){.kind = VALUE_EMPTY};
+    while (p < end && r == 0) {
+        const uint8_t *at = p;
+        struct wire_field f;
+
+        p = wire_next(p, end, &f);
+        if (!p)
+            return wire_malformed(d->w, at, end);
+        switch (f.tag) {
+        case WIRE_TAG(1, WIRE_LEN):
+            *ret = (struct value){.kind = VALUE_STR, .n = (uint32_t) f.v, .str = (const char *) f.data};
+            break;
+        case WIRE_TAG(2, WIRE_VARINT):
+            *ret = (struct value){.kind = VALUE_BOOL, .boolean = f.v != 0};
+            break;
+        case WIRE_TAG(3, WIRE_VARINT):
+            *ret = (struct value){.kind = VALUE_INT, .integer = (int64_t) f.v};
+            break;
+        case WIRE_TAG(4, WIRE_I64):
+            *ret = (struct value){.kind = VALUE_DOUBLE};
+            memcpy(&ret->number, &f.v, sizeof ret->number);
+            break;
+        case WIRE_TAG(5, WIRE_LEN):
+        case WIRE_TAG(6, WIRE_LEN):
+            r = decode_list(d, &f, at, depth, ret);
+            break;
+        case WIRE_TAG(7, WIRE_LEN):
+            *ret = (struct value){.kind = VALUE_BYTES, .n = (uint32_t) f.v, .str = (const char *) f.data};
+            break;
+        case WIRE_TAG(8, WIRE_VARINT):
+            r = otlp_ref(&d->string_table, f.v, at, "string_value_strindex", d->w, &i);
+            if (r == 0)
+                *ret = (struct value){.kind = VALUE_STR, .n = d->strings[i].n, .str = d->strings[i].p};
+            break;
+        }
+    }
+    return r;
+}

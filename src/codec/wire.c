@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See wire.h. */
+#include "codec/wire.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+enum { GROUP_DEPTH_MAX = 32 };
+
+/* --- reading --- */
+
+/* Squeezes the continuation bits out of n <= 8 bytes loaded little-endian. */
+static uint64_t squeeze(uint64_t x, unsigned n)
+{
+    if (n < 8)
+        x &= (1ull << n * 8) - 1;
+    x &= 0x7f7f7f7f7f7f7f7full;
+    x = (x & 0x007f007f007f007full) | (x & 0x7f007f007f007f00ull) >> 1;
+    x = (x & 0x00003fff00003fffull) | (x & 0x3fff00003fff0000ull) >> 2;
+    return (x & 0x000000000fffffffull) | (x & 0x0fffffff00000000ull) >> 4;
+}
+
+const uint8_t *wire_varint_slow(const uint8_t *p, const uint8_t *end, uint64_t *ret)
+{
+    uint64_t v = 0;
+
+    if (likely(end - p >= 8)) {
+        uint64_t x = wire_load64(p), stop = ~x & 0x8080808080808080ull;
+
+        if (likely(stop)) {
+            unsigned n = (unsigned) __builtin_ctzll(stop) / 8 + 1;
+
+            *ret = squeeze(x, n);
+            return p + n;
+        }
+    }
+    for (int shift = 0; p < end && shift < 70; shift += 7) {
+        uint8_t c = *p++;
+
+        v |= shift < 64 ? (uint64_t) (c & 0x7f) << shift : 0;
+        if (c < 0x80) {
+            *ret = v;
+            return p;
+        }
+    }
+    return NULL;
+}
+
+/* p is behind the opening tag. Groups nest, so their tags are kept on a small stack. */
+const uint8_t *wire_skip_group(const uint8_t *p, const uint8_t *end, uint32_t tag)
+{
+    uint32_t open[GROUP_DEPTH_MAX];
+    unsigned depth = 0;
+
+    if ((tag & 7) != WIRE_SGROUP)
+        return NULL;
+    open[depth++] = tag >> 3;
+    while (p < end) {
+        uint64_t t;
+        struct wire_field f;
+        const uint8_t *at = p;
+
+        p = wire_varint(p, end, &t);
+        if (!p || t < 8 || t > UINT32_MAX)
+            return NULL;
+        if ((t & 7) == WIRE_SGROUP) {
+            if (depth == GROUP_DEPTH_MAX)
+                return NULL;
+            open[depth++] = (uint32_t) (t >> 3);
+        } else if ((t & 7) == WIRE_EGROUP) {
+            if (open[--depth] != t >> 3)
+                return NULL;
+            if (!depth)
+                return p;
+        } else if ((t & 7) > WIRE_I32 || !(p = wire_next(at, end, &f))) {
+            return NULL;
+        }
+    }
+    return NULL;
+}
+
+uint32_t wire_count_varints_long(const uint8_t *p, size_t n)
+{
+    uint64_t count = 0;
+    size_t i = 0;
+
+    for (; i + 8 <= n; i += 8) {
+        uint64_t last = ~wire_load64(p + i) >> 7 & 0x0101010101010101ull;
+
+        count += last * 0x0101010101010101ull >> 56;
+    }
+    for (; i < n; i++)
+        count += p[i] < 0x80;
+    return (uint32_t) count;
+}
+
+/* --- errors --- */
+
+int wire_fail(struct wire_err *w, const uint8_t *at, const char *field, const char *fmt, ...)
+{
+    va_list ap;
+
+    w->at = at;
+    snprintf(w->path, sizeof w->path, "%s", field ? field : "");
+    va_start(ap, fmt);
+    vsnprintf(w->what, sizeof w->what, fmt, ap);
+    va_end(ap);
+    return -EINVAL;
+}
+
+int wire_malformed(struct wire_err *w, const uint8_t *at, const uint8_t *end)
+{
+    uint64_t tag, v;
+    const uint8_t *p = wire_varint(at, end, &tag);
+
+    if (!p)
+        return wire_fail(w, at, NULL, end - at < 10 ? "it is cut short in a tag" : "a tag is longer than 10 bytes");
+    if (tag < 8 || tag > UINT32_MAX || (tag & 7) > WIRE_I32)
+        return wire_fail(w, at, NULL, "%#llx is no tag of a field", (unsigned long long) tag);
+    switch (tag & 7) {
+    case WIRE_SGROUP:
+    case WIRE_EGROUP:
+        return wire_fail(w, at, NULL, "field %u is a group without its end", (unsigned) (tag >> 3));
+    case WIRE_LEN:
+        p = wire_varint(p, end, &v);
+        if (p && v > (uint64_t) (end - p))
+            return wire_fail(w, at, NULL, "field %u is %llu bytes long, with %td left", (unsigned) (tag >> 3),
+                             (unsigned long long) v, end - p);
+        /* fall through */
+    default:
+        return wire_fail(w, at, NULL, "field %u is cut short", (unsigned) (tag >> 3));
+    }
+}
+
+int wire_path(struct wire_err *w, int r, const char *name, uint32_t index)
+{
+    char step[96], rest[sizeof w->path];
+
+    if (r != -EINVAL || !w->at)
+        return r;
+    if (index == WIRE_NO_INDEX)
+        snprintf(step, sizeof step, "%s", name);
+    else
+        snprintf(step, sizeof step, "%s[%u]", name, index);
+    memcpy(rest, w->path, sizeof rest);
+    if (snprintf(w->path, sizeof w->path, "%s%s%s", step, *rest && *rest != '[' ? "." : "", rest) >=
+        (int) sizeof w->path)
+        memcpy(w->path, rest, sizeof rest); /* very deep: the inner end says more than the outer one */
+    return r;
+}
+
+int wire_report(const struct wire_err *w, const uint8_t *start, int r, const char *what, struct err *e)
+{
+    if (r != -EINVAL || !w->at)
+        return r;
+    return err_set(e, r, "%s: byte %td%s%s: %s", what, w->at - start, *w->path ? ", " : "", w->path, w->what);
+}
+
+/* --- writing --- */
+
+void wire_put_uint_always(struct buf *b, uint32_t field, uint64_t v)
+{
+    char *q = wire_room(b, 2 * WIRE_VARINT_MAX), *start = q;
+
+    if (!q)
+        return;
+    q = wire_raw_varint(q, WIRE_TAG(field, WIRE_VARINT));
+    q = wire_raw_varint(q, v);
+    b->n += (size_t) (q - start);
+}
+
+static char *raw_fixed64(char *q, uint64_t v)
+{
+    v = htole64(v);
+    memcpy(q, &v, 8);
+    return q + 8;
+}
+
+void wire_put_fixed64_always(struct buf *b, uint32_t field, uint64_t v)
+{
+    char *q = wire_room(b, WIRE_VARINT_MAX + 8), *start = q;
+
+    if (!q)
+        return;
+    q = wire_raw_varint(q, WIRE_TAG(field, WIRE_I64));
+    q = raw_fixed64(q, v);
+    b->n += (size_t) (q - start);
+}
+
+void wire_put_bytes_always(struct buf *b, uint32_t field, const void *p, size_t n)
+{
+    char *q = wire_room(b, 2 * WIRE_VARINT_MAX + n), *start = q;
+
+    if (!q)
+        return;
+    q = wire_raw_varint(q, WIRE_TAG(field, WIRE_LEN));
+    q = wire_raw_varint(q, n);
+    if (n)
+        memcpy(q, p, n);
+    b->n += (size_t) (q - start) + n;
+}
+
+void wire_put_packed_u32(struct buf *b, uint32_t field, const uint32_t *v, uint32_t n)
+{
+    size_t size = 0;
+    char *q, *start;
+
+    if (!n)
+        return;
+    for (uint32_t i = 0; i < n; i++)
+        size += wire_varint_size(v[i]);
+    q = start = wire_room(b, 2 * WIRE_VARINT_MAX + size);
+    if (!q)
+        return;
+    q = wire_raw_varint(q, WIRE_TAG(field, WIRE_LEN));
+    q = wire_raw_varint(q, size);
+    for (uint32_t i = 0; i < n; i++)
+        q = wire_raw_varint(q, v[i]);
+    b->n += (size_t) (q - start);
+}
+
+void wire_put_packed_u64(struct buf *b, uint32_t field, const uint64_t *v, uint32_t n)
+{
+    size_t size = 0;
+    char *q, *start;
+
+    if (!n)
+        return;
+    for (uint32_t i = 0; i < n; i++)
+        size += wire_varint_size(v[i]);
+    q = start = wire_room(b, 2 * WIRE_VARINT_MAX + size);
+    if (!q)
+        return;
+    q = wire_raw_varint(q, WIRE_TAG(field, WIRE_LEN));
+    q = wire_raw_varint(q, size);
+    for (uint32_t i = 0; i < n; i++)
+        q = wire_raw_varint(q, v[i]);
+    b->n += (size_t) (q - start);
+}
+
+void wire_put_packed_fixed64(struct buf *b, uint32_t field, const uint64_t *v, uint32_t n)
+{
+    char *q, *start;
+
+    if (!n)
+        return;
+    q = start = wire_room(b, 2 * WIRE_VARINT_MAX + (size_t) n * 8);
+    if (!q)
+        return;
+    q = wire_raw_varint(q, WIRE_TAG(field, WIRE_LEN));
+    q = wire_raw_varint(q, (uint64_t) n * 8);
+    for (uint32_t i = 0; i < n; i++)
+        q = raw_fixed64(q, v[i]);
+    b->n += (size_t) (q - start);
+}
+
+/* The place of the content and the number of length bytes kept free in front of it: place << 4 | bytes. */
+size_t wire_begin(struct buf *b, uint32_t field, size_t guess)
+{
+    size_t len = wire_varint_size(guess);
+    char *q = wire_room(b, 2 * WIRE_VARINT_MAX), *start = q;
+
+    if (!q)
+        return 0;
+    q = wire_raw_varint(q, WIRE_TAG(field, WIRE_LEN));
+    b->n += (size_t) (q - start) + len;
+    return b->n << 4 | len;
+}
+
+void wire_end(struct buf *b, size_t begun)
+{
+    size_t at = begun >> 4, kept = begun & 15, n, len;
+
+    if (b->err)
+        return;
+    n = b->n - at;
+    len = wire_varint_size(n);
+    if (len > kept && !buf_reserve(b, len - kept))
+        return;
+    if (len != kept) {
+        memmove(b->p + at - kept + len, b->p + at, n);
+        b->n += len - kept;
+    }
+    wire_raw_varint(b->p + at - kept, n);
+}

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Protobuf's wire format: what OTLP, pprof and gRPC's Status are made of. A message is a run of fields:
+ *
+ *     tag     varint: field number << 3 | type
+ *     value   type 0 VARINT  1..10 bytes, 7 bits each, least significant first, 0x80 = more follow
+ *             type 1 I64     8 bytes, little-endian
+ *             type 2 LEN     varint length, then that many bytes: text, bytes, a message, packed numbers
+ *             type 3, 4      a group, obsolete: skipped as a whole
+ *             type 5 I32     4 bytes, little-endian
+ *
+ * Reading is a loop over wire_next() with a switch over whole tags, so that a field of an unexpected type falls into
+ * `default` and is skipped like an unknown one:
+ *
+ *     while (p < end) {
+ *         const uint8_t *at = p;
+ *         if (!(p = wire_next(p, end, &f)))
+ *             return wire_malformed(w, at, end);
+ *         switch (f.tag) {
+ *         case WIRE_TAG(1, WIRE_VARINT): x = f.v; break;
+ *         case WIRE_TAG(2, WIRE_LEN): r = decode_child(f.data, f.data + f.v); ...
+ *         }
+ *     }
+ *
+ * Nothing is copied and nothing can be read outside [p, end). Errors name a byte and a path of fields: the innermost
+ * function says what is wrong (wire_fail), each caller puts its field in front (wire_path), the outermost turns it into
+ * words (wire_report). None of that costs anything while all is well.
+ */
+#ifndef CODEC_WIRE_H
+#define CODEC_WIRE_H
+
+#include <endian.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/macros.h"
+#include "base/str.h"
+
+enum wire_type { WIRE_VARINT, WIRE_I64, WIRE_LEN, WIRE_SGROUP, WIRE_EGROUP, WIRE_I32 };
+#define WIRE_TAG(field, type) ((uint32_t) (field) << 3 | (uint32_t) (type))
+
+struct wire_field {
+    uint32_t tag;
+    uint64_t v;          /* the number, or the length of LEN */
+    const uint8_t *data; /* the bytes of LEN */
+};
+
+/* --- reading --- */
+const uint8_t *wire_varint_slow(const uint8_t *p, const uint8_t *end, uint64_t *ret);
+const uint8_t *wire_skip_group(const uint8_t *p, const uint8_t *end, uint32_t tag);
+
+static inline uint64_t wire_load64(const uint8_t *p)
+{
+    uint64_t v;
+
+    memcpy(&v, p, 8);
+    return le64toh(v);
+}
+
+/* Position behind the varint, or NULL when it is cut short or longer than 10 bytes. */
+static inline const uint8_t *wire_varint(const uint8_t *p, const uint8_t *end, uint64_t *ret)
+{
+    if (likely(p < end && p[0] < 0x80)) {
+        *ret = p[0];
+        return p + 1;
+    }
+    if (likely(end - p >= 2 && p[1] < 0x80)) {
+        *ret = (uint64_t) (p[0] & 0x7f) | (uint64_t) p[1] << 7;
+        return p + 2;
+    }
+    return wire_varint_slow(p, end, ret);
+}
+
+/* Position behind the field at p (p < end), or NULL when it is malformed: see wire_malformed(). */
+static inline const uint8_t *wire_next(const uint8_t *p, const uint8_t *end, struct wire_field *f)
+{
+    uint64_t tag;
+
+    p = wire_varint(p, end, &tag);
+    if (unlikely(!p || tag < 8 || tag > UINT32_MAX))
+        return NULL;
+    f->tag = (uint32_t) tag;
+    switch (tag & 7) {
+    case WIRE_VARINT:
+        return wire_varint(p, end, &f->v);
+    case WIRE_LEN:
+        p = wire_varint(p, end, &f->v);
+        if (unlikely(!p || f->v > (uint64_t) (end - p)))
+            return NULL;
+        f->data = p;
+        return p + f->v;
+    case WIRE_I64:
+        if (unlikely(end - p < 8))
+            return NULL;
+        f->v = wire_load64(p);
+        return p + 8;
+    case WIRE_I32:
+        if (unlikely(end - p < 4))
+            return NULL;
+        f->v = (uint64_t) p[0] | (uint64_t) p[1] << 8 | (uint64_t) p[2] << 16 | (uint64_t) p[3] << 24;
+        return p + 4;
+    default:
+        return wire_skip_group(p, end, f->tag);
+    }
+}
+
+static inline struct str wire_str(const struct wire_field *f)
+{
+    return (struct str){(const char *) f->data, (uint32_t) f->v};
+}
+
+/* How many varints a packed run holds: its bytes without the continuation bit. */
+uint32_t wire_count_varints_long(const uint8_t *p, size_t n);
+static inline uint32_t wire_count_varints(const uint8_t *p, size_t n)
+{
+    uint32_t count = 0;
+
+    if (unlikely(n > 8))
+        return wire_count_varints_long(p, n);
+    for (size_t i = 0; i < n; i++)
+        count += p[i] < 0x80;
+    return count;
+}
+
+/* --- errors --- */
+enum { WIRE_NO_INDEX = UINT32_MAX };
+
+struct wire_err {
+    const uint8_t *at; /* where, NULL when the error is no fault of the input */
+    char path[320];    /* field path from the outside in, its head cut if too long */
+    char what[192];
+};
+
+/* Says what is wrong with `field` (NULL: with the message itself) at byte `at`. Returns -EINVAL. */
+int wire_fail(struct wire_err *w, const uint8_t *at, const char *field, const char *fmt, ...) _printf_(4, 5);
+/* Says what is wrong with the field at `at` that wire_next() refused. Returns -EINVAL. */
+int wire_malformed(struct wire_err *w, const uint8_t *at, const uint8_t *end);
+/* Puts name[index]. in front of the path when r < 0; returns r. */
+int wire_path(struct wire_err *w, int r, const char *name, uint32_t index);
+/* "WHAT: byte N, PATH: ..." into e when r is -EINVAL with a place; returns r. */
+int wire_report(const struct wire_err *w, const uint8_t *start, int r, const char *what, struct err *e);
+
+/* --- writing --- */
+enum { WIRE_VARINT_MAX = 10 };
+
+/* buf_reserve() without its call when there is room already. */
+static inline char *wire_room(struct buf *b, size_t n)
+{
+    if (likely(b->cap - b->n >= n && b->cap && !b->err))
+        return b->p + b->n;
+    return buf_reserve(b, n);
+}
+
+static inline char *wire_raw_varint(char *q, uint64_t v)
+{
+    for (; v >= 0x80; v >>= 7)
+        *q++ = (char) (v | 0x80);
+    *q++ = (char) v;
+    return q;
+}
+
+static inline size_t wire_varint_size(uint64_t v)
+{
+    return (size_t) (70 - __builtin_clzll(v | 1)) / 7;
+}
+
+static inline void wire_put_varint(struct buf *b, uint64_t v)
+{
+    char *q = wire_room(b, WIRE_VARINT_MAX);
+
+    if (likely(q != NULL))
+        b->n += (size_t) (wire_raw_varint(q, v) - q);
+}
+
+/* The scalar forms leave a zero out, as proto3 does; wire_put_uint_always() does not (oneof members). */
+void wire_put_uint_always(struct buf *b, uint32_t field, uint64_t v);
+static inline void wire_put_uint(struct buf *b, uint32_t field, uint64_t v)
+{
+    if (v)
+        wire_put_uint_always(b, field, v);
+}
+void wire_put_fixed64_always(struct buf *b, uint32_t field, uint64_t v);
+static inline void wire_put_fixed64(struct buf *b, uint32_t field, uint64_t v)
+{
+    if (v)
+        wire_put_fixed64_always(b, field, v);
+}
+void wire_put_bytes_always(struct buf *b, uint32_t field, const void *p, size_t n);
+static inline void wire_put_bytes(struct buf *b, uint32_t field, const void *p, size_t n)
+{
+    if (n)
+        wire_put_bytes_always(b, field, p, n);
+}
+static inline void wire_put_str(struct buf *b, uint32_t field, struct str s)
+{
+    wire_put_bytes(b, field, s.p, s.n);
+}
+/* Packed lists; an empty one is left out. */
+void wire_put_packed_u32(struct buf *b, uint32_t field, const uint32_t *v, uint32_t n);
+void wire_put_packed_u64(struct buf *b, uint32_t field, const uint64_t *v, uint32_t n);
+void wire_put_packed_fixed64(struct buf *b, uint32_t field, const uint64_t *v, uint32_t n);
+
+/* A message inside a message: begin, write its fields, end. `guess` is about how many bytes will come; a guess with
+ * the right number of length bytes spares a move. */
+size_t wire_begin(struct buf *b, uint32_t field, size_t guess);
+void wire_end(struct buf *b, size_t begun);
+
+#endif
