@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* wick token create|list|revoke: who may talk to a server. Works on the token file; a running server sees the change. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "cli/args.h"
+#include "cli/command.h"
+#include "cli/paths.h"
+#include "server/auth.h"
+
+struct token_options {
+    const char *file, *scope, *tenant, *note;
+    bool json, help;
+};
+
+static const struct arg token_args[] = {
+    {0, "scope", ARG_STRING, offsetof(struct token_options, scope), "SCOPE",
+     "read (asks), write (sends) or admin (all); default read"},
+    {0, "tenant", ARG_STRING, offsetof(struct token_options, tenant), "NAME",
+     "whose data it reaches; default: the default tenant"},
+    {0, "note", ARG_STRING, offsetof(struct token_options, note), "TEXT", "what it is for, shown by list"},
+    {0, "file", ARG_STRING, offsetof(struct token_options, file), "FILE",
+     "the token file (default: tokens in the data directory)"},
+    {0, "json", ARG_FLAG, offsetof(struct token_options, json), NULL, "answer as JSON"},
+    {'h', "help", ARG_FLAG, offsetof(struct token_options, help), NULL, "this text"},
+    {0},
+};
+
+static void token_help(FILE *out)
+{
+    fputs(
+        "usage: wick token create [--scope SCOPE] [--tenant NAME] [--note TEXT]\n"
+        "       wick token list\n"
+        "       wick token revoke ID\n\n"
+        "Tokens let senders and readers into wick serve. Only a hash is kept: a token is shown once, when it is made.\n\n",
+        out);
+    args_help(token_args, out);
+}
+
+static int token_create(struct auth *a, const struct token_options *o, struct err *e)
+{
+    enum auth_scope scope = AUTH_READ;
+    struct auth_token t;
+    char text[AUTH_TEXT_SIZE];
+    int r;
+
+    if (o->scope && auth_scope_parse(str_from(o->scope), &scope) < 0)
+        return err_set(e, -EINVAL, "--scope: '%s' is not read, write or admin", o->scope);
+    r = auth_create(a, scope, str_from(o->tenant), str_from(o->note), text, &t, e);
+    if (r < 0)
+        return r;
+    if (o->json)
+        printf("{\"id\":\"%s\",\"token\":\"%s\",\"scope\":\"%s\"}\n", t.id, text, auth_scope_name(t.scope));
+    else
+        printf("%s\n", text);
+    fprintf(stderr, "wick: token %s (%s) made; it is not shown again\n", t.id, auth_scope_name(t.scope));
+    return 0;
+}
+
+static void print_json(struct buf *out, const struct auth_token *t, bool *first)
+{
+    json_sep(out, first);
+    buf_printf(out, "{\"id\":\"%s\",\"scope\":\"%s\",\"tenant\":", t->id, auth_scope_name(t->scope));
+    json_put_str(out, str_from(t->tenant));
+    buf_puts(out, ",\"created\":\"");
+    clock_format(out, t->created_ns);
+    buf_puts(out, "\",\"note\":");
+    json_put_str(out, str_from(t->note));
+    buf_putc(out, '}');
+}
+
+static void print_row(struct buf *out, const struct auth_token *t)
+{
+    buf_printf(out, "%-10s %-6s %-16s ", t->id, auth_scope_name(t->scope), t->tenant[0] ? t->tenant : "-");
+    clock_format(out, t->created_ns);
+    buf_printf(out, "  %s\n", t->note);
+}
+
+static int token_list(struct auth *a, const struct token_options *o, struct err *e)
+{
+    _cleanup_(mem_freep) struct auth_token *tokens = NULL;
+    _cleanup_(buf_done) struct buf out = BUF_INIT;
+    bool first = true;
+    size_t n;
+    int r = auth_list(a, &tokens, &n);
+
+    if (r < 0)
+        return err_set(e, r, "cannot list tokens: %m");
+    if (o->json)
+        buf_putc(&out, '[');
+    else
+        buf_printf(&out, "%-10s %-6s %-16s %-20s  %s\n", "ID", "SCOPE", "TENANT", "CREATED", "NOTE");
+    for (size_t i = 0; i < n; i++) {
+        if (o->json)
+            print_json(&out, &tokens[i], &first);
+        else
+            print_row(&out, &tokens[i]);
+    }
+    if (o->json)
+        buf_puts(&out, "]\n");
+    return fd_write_file("-", out.p, out.n, e);
+}
+
+static int open_tokens(const struct token_options *o, struct auth **ret, struct err *e)
+{
+    char dir[PATH_SIZE], path[PATH_SIZE + 8];
+    int r;
+
+    if (o->file)
+        return auth_open(o->file, ret, e);
+    r = path_data_dir(dir, e);
+    if (r < 0)
+        return r;
+    r = fd_mkdir_all(dir, 0700);
+    if (r < 0)
+        return err_set(e, r, "cannot make '%s': %m", dir);
+    snprintf(path, sizeof path, "%s/tokens", dir);
+    return auth_open(path, ret, e);
+}
+
+static int token_run(int argc, char **argv)
+{
+    _cleanup_(auth_freep) struct auth *a = NULL;
+    struct token_options o = {0};
+    struct err e = {0};
+    int n, r = args_parse(token_args, &o, argc - 1, argv + 1, false, &n, &e);
+
+    argv++;
+    if (o.help) {
+        token_help(stdout);
+        return EXIT_DONE;
+    }
+    if (r < 0 || n < 1) {
+        if (r < 0)
+            log_error("token: %s", e.message);
+        token_help(stderr);
+        return EXIT_USAGE;
+    }
+    r = open_tokens(&o, &a, &e);
+    if (r == 0 && strcmp(argv[0], "create") == 0 && n == 1)
+        r = token_create(a, &o, &e);
+    else if (r == 0 && strcmp(argv[0], "list") == 0 && n == 1)
+        r = token_list(a, &o, &e);
+    else if (r == 0 && strcmp(argv[0], "revoke") == 0 && n == 2)
+        r = auth_revoke(a, str_from(argv[1]), &e);
+    else if (r == 0) {
+        token_help(stderr);
+        return EXIT_USAGE;
+    }
+    if (r < 0)
+        log_error("token: %s", err_message(&e, r));
+    return r < 0 ? EXIT_FAILED : EXIT_DONE;
+}
+
+const struct command command_token = {"token", "make, list and revoke the tokens of a server", token_run};

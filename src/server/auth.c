@@ -1,0 +1,457 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See auth.h: the token file, and checking a token against it. */
+#include "server/auth.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <sys/random.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/mem.h"
+
+enum { FILE_SIZE_MAX = 4 << 20, TOKEN_BYTES = 24, SESSION_BYTES = 32 };
+#define SESSION_LIFE (12 * 3600 * NS_PER_S)
+#define RELOAD_EVERY NS_PER_S
+
+struct session {
+    char text[AUTH_SESSION_SIZE];
+    struct auth_identity who;
+    int64_t expires; /* monotonic */
+};
+
+struct auth {
+    pthread_mutex_t lock;
+    char *path;
+    struct auth_token *tokens;
+    size_t n, cap;
+    struct session *sessions;
+    size_t n_sessions, cap_sessions;
+    int64_t next_look; /* monotonic */
+    struct timespec mtime;
+    off_t size;
+};
+
+static const struct {
+    const char *name;
+    enum auth_scope scope;
+} scopes[] = {{"read", AUTH_READ}, {"write", AUTH_WRITE}, {"admin", AUTH_ADMIN}};
+
+const char *auth_scope_name(enum auth_scope s)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(scopes); i++)
+        if (scopes[i].scope == s)
+            return scopes[i].name;
+    return "none";
+}
+
+int auth_scope_parse(struct str s, enum auth_scope *ret)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(scopes); i++)
+        if (str_is(s, scopes[i].name)) {
+            *ret = scopes[i].scope;
+            return 0;
+        }
+    return -EINVAL;
+}
+
+static void put_hex(char *out, const uint8_t *p, size_t n)
+{
+    static const char digits[] = "0123456789abcdef";
+
+    for (size_t i = 0; i < n; i++) {
+        out[2 * i] = digits[p[i] >> 4];
+        out[2 * i + 1] = digits[p[i] & 15];
+    }
+    out[2 * n] = 0;
+}
+
+static int get_hex(struct str s, uint8_t *out, size_t n)
+{
+    if (s.n != 2 * n)
+        return -EINVAL;
+    for (size_t i = 0; i < n; i++) {
+        uint64_t v;
+
+        if (str_to_u64(str_slice(s, 2 * i, 2 * i + 2), 16, &v) < 0)
+            return -EINVAL;
+        out[i] = (uint8_t) v;
+    }
+    return 0;
+}
+
+static void copy_text(char *out, size_t size, struct str s)
+{
+    size_t n = MIN(s.n, size - 1);
+
+    if (n)
+        memcpy(out, s.p, n);
+    out[n] = 0;
+}
+
+/* --- the file --- */
+
+/* One line: id, hash, scope, tenant ("-" for the default one), created, note. */
+static int parse_line(struct str line, struct auth_token *ret)
+{
+    struct str id = str_cut(&line, ' '), hash = str_cut(&line, ' '), scope = str_cut(&line, ' ');
+    struct str tenant = str_cut(&line, ' '), created = str_cut(&line, ' ');
+
+    *ret = (struct auth_token){0};
+    if (!id.n || id.n >= sizeof ret->id || get_hex(hash, ret->hash, SHA256_SIZE) < 0 ||
+        auth_scope_parse(scope, &ret->scope) < 0 || !tenant.n || tenant.n >= sizeof ret->tenant ||
+        clock_parse(created, 0, &ret->created_ns, NULL) < 0)
+        return -EINVAL;
+    copy_text(ret->id, sizeof ret->id, id);
+    copy_text(ret->tenant, sizeof ret->tenant, str_is(tenant, "-") ? (struct str){0} : tenant);
+    copy_text(ret->note, sizeof ret->note, line);
+    return 0;
+}
+
+static int add_token(struct auth *a, const struct auth_token *t)
+{
+    void *v = a->tokens;
+    int r = mem_grow(&v, &a->cap, a->n + 1, sizeof *t, AUTH_TOKENS_MAX);
+
+    a->tokens = v;
+    if (r < 0)
+        return r;
+    a->tokens[a->n++] = *t;
+    return 0;
+}
+
+static int load(struct auth *a, struct err *e)
+{
+    _cleanup_(buf_done) struct buf text = BUF_INIT;
+    struct str rest;
+    unsigned line_no = 0;
+    int r = fd_read_file(a->path, FILE_SIZE_MAX, &text, e);
+
+    if (r < 0 && r != -ENOENT)
+        return r;
+    a->n = 0;
+    for (rest = buf_str(&text); rest.n;) {
+        struct str line = str_trim(str_cut(&rest, '\n'));
+        struct auth_token t;
+
+        line_no++;
+        if (!line.n || line.p[0] == '#')
+            continue;
+        if (parse_line(line, &t) < 0)
+            return err_set(e, -EINVAL, "%s:%u: not a token line; make tokens with 'wick token create'", a->path,
+                           line_no);
+        r = add_token(a, &t);
+        if (r < 0)
+            return err_set(e, r, "%s: cannot keep more than %d tokens", a->path, AUTH_TOKENS_MAX);
+    }
+    return 0;
+}
+
+static int save(struct auth *a, struct err *e)
+{
+    _cleanup_(buf_done) struct buf text = BUF_INIT;
+    mode_t old = umask(077);
+    int r;
+
+    buf_puts(&text, "# wick tokens: id, SHA-256 of the token, scope, tenant, created, note. Made by 'wick token'.\n");
+    for (size_t i = 0; i < a->n; i++) {
+        const struct auth_token *t = &a->tokens[i];
+        char hash[2 * SHA256_SIZE + 1];
+
+        put_hex(hash, t->hash, SHA256_SIZE);
+        buf_printf(&text, "%s %s %s %s ", t->id, hash, auth_scope_name(t->scope), t->tenant[0] ? t->tenant : "-");
+        clock_format(&text, t->created_ns);
+        buf_printf(&text, "%s%s\n", t->note[0] ? " " : "", t->note);
+    }
+    r = buf_error(&text) ? buf_error(&text) : fd_write_file(a->path, text.p, text.n, e);
+    umask(old);
+    return r;
+}
+
+/* Reads the file again when it changed, at most once a second. A file that turned bad leaves what was known. */
+static void refresh(struct auth *a)
+{
+    int64_t now = clock_mono();
+    struct stat st;
+
+    if (now < a->next_look)
+        return;
+    a->next_look = now + RELOAD_EVERY;
+    if (stat(a->path, &st) < 0)
+        st = (struct stat){0};
+    if (st.st_size == a->size && st.st_mtim.tv_sec == a->mtime.tv_sec && st.st_mtim.tv_nsec == a->mtime.tv_nsec)
+        return;
+    a->size = st.st_size;
+    a->mtime = st.st_mtim;
+    load(a, NULL);
+}
+
+int auth_open(const char *path, struct auth **ret, struct err *e)
+{
+    _cleanup_(auth_freep) struct auth *a = mem_zalloc(sizeof *a);
+    int r;
+
+    if (!a)
+        return -ENOMEM;
+    pthread_mutex_init(&a->lock, NULL);
+    a->path = mem_strdup(path);
+    if (!a->path)
+        return -ENOMEM;
+    r = load(a, e);
+    if (r < 0)
+        return r;
+    *ret = TAKE(a);
+    return 0;
+}
+
+void auth_free(struct auth *a)
+{
+    if (!a)
+        return;
+    pthread_mutex_destroy(&a->lock);
+    mem_free(a->path);
+    mem_free(a->tokens);
+    mem_free(a->sessions);
+    mem_free(a);
+}
+
+/* --- checking --- */
+
+bool auth_required(struct auth *a)
+{
+    bool some;
+
+    pthread_mutex_lock(&a->lock);
+    refresh(a);
+    some = a->n > 0;
+    pthread_mutex_unlock(&a->lock);
+    return some;
+}
+
+/* Equal or not in a time that does not tell where they differ. */
+static bool hash_eq(const uint8_t *a, const uint8_t *b)
+{
+    unsigned diff = 0;
+
+    for (size_t i = 0; i < SHA256_SIZE; i++)
+        diff |= a[i] ^ b[i];
+    return diff == 0;
+}
+
+static const struct auth_token *find_token(struct auth *a, struct str token)
+{
+    const struct auth_token *found = NULL;
+    uint8_t hash[SHA256_SIZE];
+
+    sha256_of(token.p, token.n, hash);
+    for (size_t i = 0; i < a->n; i++)
+        if (hash_eq(hash, a->tokens[i].hash))
+            found = &a->tokens[i];
+    return found;
+}
+
+static void identify(const struct auth_token *t, struct auth_identity *ret)
+{
+    *ret = (struct auth_identity){.scope = t->scope};
+    memcpy(ret->tenant, t->tenant, sizeof ret->tenant);
+    memcpy(ret->token_id, t->id, sizeof ret->token_id);
+}
+
+int auth_check(struct auth *a, struct str token, struct auth_identity *ret)
+{
+    const struct auth_token *t;
+
+    pthread_mutex_lock(&a->lock);
+    refresh(a);
+    t = find_token(a, token);
+    if (t)
+        identify(t, ret);
+    pthread_mutex_unlock(&a->lock);
+    return t ? 0 : -EACCES;
+}
+
+/* --- sessions --- */
+
+static void drop_session(struct auth *a, size_t i)
+{
+    a->sessions[i] = a->sessions[--a->n_sessions];
+}
+
+static void drop_expired(struct auth *a)
+{
+    int64_t now = clock_mono();
+
+    for (size_t i = 0; i < a->n_sessions;)
+        if (a->sessions[i].expires < now)
+            drop_session(a, i);
+        else
+            i++;
+}
+
+static int random_text(char *out, size_t bytes)
+{
+    uint8_t raw[64];
+
+    if (getrandom(raw, bytes, 0) != (ssize_t) bytes)
+        return -EIO;
+    put_hex(out, raw, bytes);
+    return 0;
+}
+
+static int add_session(struct auth *a, struct str token, char ret_session[AUTH_SESSION_SIZE], struct err *e)
+{
+    const struct auth_token *t = find_token(a, token);
+    struct session s = {.expires = clock_mono() + SESSION_LIFE};
+    void *v = a->sessions;
+    int r;
+
+    if (!t)
+        return err_set(e, -EACCES, "this token is not known; 'wick token create --scope read' makes one");
+    drop_expired(a);
+    r = mem_grow(&v, &a->cap_sessions, a->n_sessions + 1, sizeof s, AUTH_SESSIONS_MAX);
+    a->sessions = v;
+    if (r == 0)
+        r = random_text(s.text, SESSION_BYTES);
+    if (r < 0)
+        return err_set(e, r, "cannot open a session: %m");
+    identify(t, &s.who);
+    a->sessions[a->n_sessions++] = s;
+    memcpy(ret_session, s.text, sizeof s.text);
+    return 0;
+}
+
+int auth_login(struct auth *a, struct str token, char ret_session[AUTH_SESSION_SIZE], struct err *e)
+{
+    int r;
+
+    pthread_mutex_lock(&a->lock);
+    refresh(a);
+    r = add_session(a, token, ret_session, e);
+    pthread_mutex_unlock(&a->lock);
+    return r;
+}
+
+/* A session ends with its token. */
+static bool token_lives(const struct auth *a, const char *id)
+{
+    for (size_t i = 0; i < a->n; i++)
+        if (strcmp(a->tokens[i].id, id) == 0)
+            return true;
+    return false;
+}
+
+int auth_session(struct auth *a, struct str session, struct auth_identity *ret)
+{
+    int r = -EACCES;
+
+    pthread_mutex_lock(&a->lock);
+    refresh(a);
+    drop_expired(a);
+    for (size_t i = 0; i < a->n_sessions; i++)
+        if (str_is(session, a->sessions[i].text) && token_lives(a, a->sessions[i].who.token_id)) {
+            *ret = a->sessions[i].who;
+            r = 0;
+        }
+    pthread_mutex_unlock(&a->lock);
+    return r;
+}
+
+void auth_logout(struct auth *a, struct str session)
+{
+    pthread_mutex_lock(&a->lock);
+    for (size_t i = 0; i < a->n_sessions;)
+        if (str_is(session, a->sessions[i].text))
+            drop_session(a, i);
+        else
+            i++;
+    pthread_mutex_unlock(&a->lock);
+}
+
+/* --- administration --- */
+
+static bool word_ok(struct str s)
+{
+    for (uint32_t i = 0; i < s.n; i++)
+        if ((unsigned char) s.p[i] <= ' ' || s.p[i] == 0x7f)
+            return false;
+    return true;
+}
+
+static int create(struct auth *a, struct auth_token *t, char ret_text[AUTH_TEXT_SIZE], struct err *e)
+{
+    char random[2 * TOKEN_BYTES + 1], id[AUTH_ID_SIZE];
+    int r = load(a, e);
+
+    if (r < 0)
+        return r;
+    r = random_text(random, TOKEN_BYTES);
+    if (r == 0)
+        r = random_text(id, (AUTH_ID_SIZE - 1) / 2);
+    if (r < 0)
+        return err_set(e, r, "no random bytes to make a token of: %m");
+    snprintf(ret_text, AUTH_TEXT_SIZE, "wick_%s", random);
+    memcpy(t->id, id, sizeof t->id);
+    sha256_of(ret_text, strlen(ret_text), t->hash);
+    t->created_ns = clock_wall() / NS_PER_S * NS_PER_S;
+    r = add_token(a, t);
+    if (r < 0)
+        return err_set(e, r, "cannot keep more than %d tokens", AUTH_TOKENS_MAX);
+    return save(a, e);
+}
+
+int auth_create(struct auth *a, enum auth_scope scope, struct str tenant, struct str note,
+                char ret_text[AUTH_TEXT_SIZE], struct auth_token *ret, struct err *e)
+{
+    struct auth_token t = {.scope = scope};
+    int r;
+
+    if (tenant.n >= sizeof t.tenant || !word_ok(tenant) || str_is(tenant, "-"))
+        return err_set(e, -EINVAL, "tenant '%.*s': at most %zu bytes without spaces", STR_FMT(tenant),
+                       sizeof t.tenant - 1);
+    if (note.n >= sizeof t.note || str_find_char(note, '\n') >= 0)
+        return err_set(e, -EINVAL, "the note is longer than %zu bytes or has several lines", sizeof t.note - 1);
+    copy_text(t.tenant, sizeof t.tenant, tenant);
+    copy_text(t.note, sizeof t.note, note);
+    pthread_mutex_lock(&a->lock);
+    r = create(a, &t, ret_text, e);
+    pthread_mutex_unlock(&a->lock);
+    if (r == 0)
+        *ret = t;
+    return r;
+}
+
+int auth_revoke(struct auth *a, struct str id, struct err *e)
+{
+    size_t kept = 0, n;
+    int r;
+
+    pthread_mutex_lock(&a->lock);
+    r = load(a, e);
+    n = a->n;
+    for (size_t i = 0; r == 0 && i < n; i++)
+        if (!str_is(id, a->tokens[i].id))
+            a->tokens[kept++] = a->tokens[i];
+    a->n = r == 0 ? kept : n;
+    if (r == 0 && kept == n)
+        r = err_set(e, -ENOENT, "no token has the id '%.*s'; 'wick token list' shows them", STR_FMT(id));
+    else if (r == 0)
+        r = save(a, e);
+    pthread_mutex_unlock(&a->lock);
+    return r;
+}
+
+int auth_list(struct auth *a, struct auth_token **ret, size_t *ret_n)
+{
+    int r = 0;
+
+    pthread_mutex_lock(&a->lock);
+    refresh(a);
+    *ret = mem_dup(a->tokens, a->n * sizeof **ret);
+    *ret_n = a->n;
+    if (!*ret)
+        r = -ENOMEM;
+    pthread_mutex_unlock(&a->lock);
+    return r;
+}

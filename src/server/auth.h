@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Who may do what: bearer tokens, and the sessions that a browser gets for one.
+ *
+ * Tokens live in a text file, a line each, written by `wick token` and read again by the server when it changes:
+ *
+ *     id  sha256-of-the-token  scope  tenant  created  note
+ *
+ * Only the hash is stored: the token itself is shown once, when it is made. A token is tied to one tenant ("" is the
+ * default one). Scopes: read asks, write sends, admin does both, deletes, and may profile processes.
+ *
+ * With no tokens at all everything on loopback is allowed and nothing else is (the front door refuses to listen
+ * elsewhere then). Safe from any thread.
+ */
+#ifndef SERVER_AUTH_H
+#define SERVER_AUTH_H
+
+#include <stdbool.h>
+
+#include "base/err.h"
+#include "base/sha256.h"
+#include "base/str.h"
+
+enum auth_scope { AUTH_NONE = 0, AUTH_READ = 1, AUTH_WRITE = 2, AUTH_ADMIN = 7 }; /* bits; admin includes both */
+
+enum { AUTH_ID_SIZE = 9, AUTH_TENANT_SIZE = 65, AUTH_NOTE_SIZE = 81, AUTH_TEXT_SIZE = 64, AUTH_TOKENS_MAX = 10000 };
+
+struct auth_token {
+    char id[AUTH_ID_SIZE]; /* names it in lists and for revoking */
+    uint8_t hash[SHA256_SIZE];
+    enum auth_scope scope;
+    char tenant[AUTH_TENANT_SIZE];
+    char note[AUTH_NOTE_SIZE];
+    int64_t created_ns;
+};
+
+/* Who a request comes from. */
+struct auth_identity {
+    enum auth_scope scope;
+    char tenant[AUTH_TENANT_SIZE];
+    char token_id[AUTH_ID_SIZE]; /* "" for the open door */
+};
+
+struct auth;
+
+/* The file need not exist yet. */
+int auth_open(const char *path, struct auth **ret, struct err *e);
+void auth_free(struct auth *a);
+DEFINE_CLEANUP(struct auth *, auth_free)
+
+/* True when there is at least one token. */
+bool auth_required(struct auth *a);
+/* Fills *ret; -EACCES for a token that is not known. Takes the same time for every wrong token of a length. */
+int auth_check(struct auth *a, struct str token, struct auth_identity *ret);
+
+/* --- sessions: a cookie's value for a token that was shown at login --- */
+enum { AUTH_SESSION_SIZE = 65, AUTH_SESSIONS_MAX = 10000 };
+int auth_login(struct auth *a, struct str token, char ret_session[AUTH_SESSION_SIZE], struct err *e);
+int auth_session(struct auth *a, struct str session, struct auth_identity *ret);
+void auth_logout(struct auth *a, struct str session);
+
+/* --- administration (wick token) --- */
+/* ret_text receives the token, to be shown once. */
+int auth_create(struct auth *a, enum auth_scope scope, struct str tenant, struct str note,
+                char ret_text[AUTH_TEXT_SIZE], struct auth_token *ret, struct err *e);
+int auth_revoke(struct auth *a, struct str id, struct err *e); /* -ENOENT */
+/* All tokens, newest last; *ret is mem_free'd by the caller. */
+int auth_list(struct auth *a, struct auth_token **ret, size_t *ret_n);
+
+const char *auth_scope_name(enum auth_scope s);
+int auth_scope_parse(struct str s, enum auth_scope *ret);
+
+#endif

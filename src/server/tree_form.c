@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See tree_form.h: JSON and the binary form. */
+#include "server/tree_form.h"
+
+#include <errno.h>
+
+#include "base/hash.h"
+#include "base/json.h"
+#include "base/map.h"
+#include "base/mem.h"
+
+/* --- JSON --- */
+
+static void put_text(struct buf *out, bool *first, const char *key, struct str s)
+{
+    if (!s.n)
+        return;
+    json_put_key(out, first, key);
+    json_put_str(out, s);
+}
+
+static void put_frame(struct buf *out, const struct frame *f)
+{
+    bool first = true;
+
+    buf_putc(out, '{');
+    put_text(out, &first, "function", f->function);
+    put_text(out, &first, "systemName", f->system_name);
+    put_text(out, &first, "file", f->file);
+    if (f->line) {
+        json_put_key(out, &first, "line");
+        json_put_i64(out, f->line);
+    }
+    put_text(out, &first, "mapping", f->mapping);
+    put_text(out, &first, "buildId", f->build_id);
+    if (f->address) {
+        json_put_key(out, &first, "address");
+        buf_printf(out, "\"0x%llx\"", (unsigned long long) f->address);
+    }
+    if (f->kind) {
+        json_put_key(out, &first, "kind");
+        json_put_str(out, str_from(frame_kind_name(f->kind)));
+    }
+    if (f->inlined) {
+        json_put_key(out, &first, "inlined");
+        buf_puts(out, "true");
+    }
+    buf_putc(out, '}');
+}
+
+/* [parent, frame, self, total(, self2, total2)(, folded)] */
+static void put_node(struct buf *out, const struct tree *t, uint32_t i)
+{
+    buf_putc(out, '[');
+    json_put_i64(out, i ? (int64_t) t->parent[i] : -1);
+    buf_putc(out, ',');
+    json_put_i64(out, i ? (int64_t) t->frame[i] : -1);
+    for (uint32_t c = 0; c < t->n_columns; c++) {
+        buf_putc(out, ',');
+        json_put_i64(out, t->self[c][i]);
+        buf_putc(out, ',');
+        json_put_i64(out, t->total[c][i]);
+    }
+    if (t->folded && t->folded[i]) {
+        buf_putc(out, ',');
+        json_put_u64(out, t->folded[i]);
+    }
+    buf_putc(out, ']');
+}
+
+void tree_to_json(struct buf *out, const struct tree *t)
+{
+    buf_puts(out, "{\"type\":");
+    json_put_str(out, t->type);
+    buf_puts(out, ",\"unit\":");
+    json_put_str(out, t->unit);
+    buf_printf(out, ",\"columns\":%u,\"frames\":[", t->n_columns);
+    for (uint32_t i = 0; i < t->n_frames; i++) {
+        if (i)
+            buf_putc(out, ',');
+        put_frame(out, &t->frames[i]);
+    }
+    buf_puts(out, "],\"nodes\":[");
+    for (uint32_t i = 0; i < t->n_nodes; i++) {
+        if (i)
+            buf_putc(out, ',');
+        put_node(out, t, i);
+    }
+    buf_puts(out, "]}");
+}
+
+/* --- binary --- */
+
+enum { BINARY_HEAD = 32, FLAG_FOLDED = 1, KIND_INLINED = 0x80 };
+
+/* Interned, NUL-terminated texts of the binary form. */
+struct texts {
+    struct buf bytes;
+    struct map map;
+    struct {
+        uint32_t off, n;
+    } * v;
+    size_t n, cap;
+};
+
+static void texts_done(struct texts *x)
+{
+    buf_done(&x->bytes);
+    map_done(&x->map);
+    mem_free(x->v);
+}
+
+/* Offset of s; negative errno without memory. */
+static int64_t texts_add(struct texts *x, struct str s)
+{
+    uint64_t h = hash64_str(s);
+    void *v = x->v;
+    int r;
+
+    for (struct map_pos p = map_find(&x->map, h); p.index != MAP_NONE; p = map_next(&x->map, p))
+        if (str_eq((struct str){x->bytes.p + x->v[p.index].off, x->v[p.index].n}, s))
+            return x->v[p.index].off;
+    r = mem_grow(&v, &x->cap, x->n + 1, sizeof *x->v, UINT32_MAX);
+    x->v = v;
+    if (r == 0)
+        r = map_insert(&x->map, h, (uint32_t) x->n);
+    if (r < 0)
+        return r;
+    x->v[x->n].off = (uint32_t) x->bytes.n;
+    x->v[x->n++].n = s.n;
+    buf_put_str(&x->bytes, s);
+    buf_putc(&x->bytes, 0);
+    return buf_error(&x->bytes) ? buf_error(&x->bytes) : (int64_t) x->v[x->n - 1].off;
+}
+
+static void pad8(struct buf *out, size_t start)
+{
+    size_t odd = (out->n - start) % 8;
+
+    if (odd)
+        buf_pad(out, 0, 8 - odd);
+}
+
+static void put_u32(struct buf *out, uint32_t v)
+{
+    buf_put(out, &v, sizeof v);
+}
+
+static void put_doubles(struct buf *out, const int64_t *v, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        double d = (double) v[i];
+
+        buf_put(out, &d, sizeof d);
+    }
+}
+
+static void put_nodes(struct buf *out, const struct tree *t, size_t start)
+{
+    for (uint32_t i = 0; i < t->n_nodes; i++)
+        put_u32(out, i ? t->parent[i] : UINT32_MAX);
+    pad8(out, start);
+    for (uint32_t i = 0; i < t->n_nodes; i++)
+        put_u32(out, i ? t->frame[i] : 0);
+    pad8(out, start);
+    for (uint32_t c = 0; c < t->n_columns; c++)
+        put_doubles(out, t->self[c], t->n_nodes);
+    for (uint32_t c = 0; c < t->n_columns; c++)
+        put_doubles(out, t->total[c], t->n_nodes);
+    if (t->folded) {
+        buf_put(out, t->folded, t->n_nodes * sizeof *t->folded);
+        pad8(out, start);
+    }
+}
+
+/* One u32 array over all frames: the offset of a text each. */
+static int put_texts(struct buf *out, const struct tree *t, struct texts *x, size_t member, size_t start)
+{
+    for (uint32_t i = 0; i < t->n_frames; i++) {
+        int64_t off = texts_add(x, *(const struct str *) ((const char *) &t->frames[i] + member));
+
+        if (off < 0)
+            return (int) off;
+        put_u32(out, (uint32_t) off);
+    }
+    pad8(out, start);
+    return 0;
+}
+
+static int put_frames(struct buf *out, const struct tree *t, struct texts *x, size_t start)
+{
+    static const size_t members[] = {offsetof(struct frame, function), offsetof(struct frame, file),
+                                     offsetof(struct frame, mapping)};
+    int r;
+
+    for (size_t i = 0; i < ARRAY_SIZE(members); i++) {
+        r = put_texts(out, t, x, members[i], start);
+        if (r < 0)
+            return r;
+    }
+    for (uint32_t i = 0; i < t->n_frames; i++)
+        put_u32(out, (uint32_t) MIN(MAX(t->frames[i].line, 0), (int64_t) UINT32_MAX));
+    pad8(out, start);
+    for (uint32_t i = 0; i < t->n_frames; i++)
+        buf_putc(out, (char) (t->frames[i].kind | (t->frames[i].inlined ? KIND_INLINED : 0)));
+    pad8(out, start);
+    return 0;
+}
+
+int tree_to_binary(struct buf *out, const struct tree *t)
+{
+    _cleanup_(texts_done) struct texts x = {0};
+    size_t start = out->n;
+    uint32_t head[8] = {0, t->n_nodes, t->n_frames, t->n_columns, 0, t->folded ? FLAG_FOLDED : 0};
+    int64_t r;
+
+    memcpy(head, "WTR1", 4);
+    buf_put(out, head, BINARY_HEAD);
+    r = texts_add(&x, (struct str){0});
+    if (r >= 0)
+        r = texts_add(&x, t->type);
+    if (r >= 0)
+        r = texts_add(&x, t->unit);
+    if (r < 0)
+        return (int) r;
+    put_nodes(out, t, start);
+    r = put_frames(out, t, &x, start);
+    if (r < 0)
+        return (int) r;
+    buf_put(out, x.bytes.p, x.bytes.n);
+    if (buf_error(out))
+        return buf_error(out);
+    head[4] = (uint32_t) x.bytes.n;
+    memcpy(out->p + start, head, BINARY_HEAD);
+    return 0;
+}

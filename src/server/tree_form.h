@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A tree as bytes: JSON for people and scripts, a compact binary form for the web UI, Pyroscope's flamebearer for
+ * Grafana.
+ *
+ * Binary form (application/vnd.wick.tree), little-endian, so that a browser reads it as typed arrays without parsing:
+ *
+ *   offset  size  what
+ *        0     4  "WTR1"
+ *        4     4  n_nodes
+ *        8     4  n_frames
+ *       12     4  n_columns (1 or 2)
+ *       16     4  bytes of the text section
+ *       20     4  flags: 1 = something is folded
+ *       24     8  reserved, 0
+ *       32    4n  parent of each node (0xffffffff for the root), n = n_nodes
+ *          +  4n  frame of each node
+ *          +  8n  self, a double, per column
+ *          +  8n  total, a double, per column
+ *          +  4n  folded count (only when flag 1)
+ *          +  4m  function, offset into text, m = n_frames; each text is NUL-terminated, offset 0 is ""
+ *          +  4m  file
+ *          +  4m  mapping
+ *          +  4m  line
+ *          +  1m  kind (enum frame_kind), bit 7 = inlined
+ *          +   t  text section: type, unit follow offset 0's "" as its first two texts
+ *   Every array starts at a multiple of 8.
+ */
+#ifndef SERVER_TREE_FORM_H
+#define SERVER_TREE_FORM_H
+
+#include "base/buf.h"
+#include "model/tree.h"
+
+void tree_to_json(struct buf *out, const struct tree *t);
+int tree_to_binary(struct buf *out, const struct tree *t);
+/* {"names":[],"levels":[[x,total,self,name,...]],"numTicks":N,"maxSelf":N}: x is relative to the end of the bar before.
+ * Two columns: [x0,total0,self0,x1,total1,self1,name] with leftTicks and rightTicks. */
+int tree_to_flamebearer(struct buf *out, const struct tree *t);
+
+#endif

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Parts of the server that need no network: tokens, sessions, the forms of a tree. */
+#include "tap.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "server/auth.h"
+#include "server/tree_form.h"
+
+static void test_auth(void)
+{
+    char dir[] = "/tmp/wick-auth-XXXXXX", path[64], text[AUTH_TEXT_SIZE], session[AUTH_SESSION_SIZE];
+    _cleanup_(auth_freep) struct auth *a = NULL, *again = NULL;
+    struct auth_identity who;
+    struct auth_token t;
+    struct err e = {0};
+
+    ok(mkdtemp(dir) != NULL);
+    snprintf(path, sizeof path, "%s/tokens", dir);
+    eq_int(auth_open(path, &a, &e), 0);
+    ok(!auth_required(a));
+    eq_int(auth_create(a, AUTH_WRITE, STR("acme"), STR("the shop"), text, &t, &e), 0);
+    ok(auth_required(a));
+    eq_int(auth_check(a, str_from(text), &who), 0);
+    eq_int(who.scope, AUTH_WRITE);
+    eq_str(str_from(who.tenant), STR("acme"));
+    eq_int(auth_check(a, STR("wick_nonsense"), &who), -EACCES);
+
+    eq_int(auth_open(path, &again, &e), 0); /* as another process */
+    eq_int(auth_check(again, str_from(text), &who), 0);
+    eq_int(auth_login(again, str_from(text), session, &e), 0);
+    eq_int(auth_session(again, str_from(session), &who), 0);
+    eq_str(str_from(who.token_id), str_from(t.id));
+    eq_int(auth_revoke(again, str_from(t.id), &e), 0);
+    eq_int(auth_session(again, str_from(session), &who), -EACCES);
+    eq_int(auth_revoke(again, str_from(t.id), &e), -ENOENT);
+    eq_int(auth_create(a, AUTH_READ, STR("two words"), STR(""), text, &t, &e), -EINVAL);
+    unlink(path);
+    rmdir(dir);
+}
+
+/* main -> {a(3) -> b(2), c(5)}, plus a second column when asked. */
+static struct tree *make_tree(uint32_t columns)
+{
+    struct tree *t = NULL;
+    uint32_t f[4], n[4];
+    static const char *const names[] = {"main", "a", "b", "c<d>"};
+
+    eq_int(tree_new(columns, 0, &t), 0);
+    for (int i = 0; i < 4; i++)
+        f[i] = tree_frame(t, &(struct frame){.function = str_from(names[i]), .file = STR("x.c"), .line = i});
+    n[0] = tree_child(t, 0, f[0]);
+    n[1] = tree_child(t, n[0], f[1]);
+    n[2] = tree_child(t, n[1], f[2]);
+    n[3] = tree_child(t, n[0], f[3]);
+    tree_add(t, n[1], 0, 1);
+    tree_add(t, n[2], 0, 2);
+    tree_add(t, n[3], 0, 5);
+    if (columns > 1)
+        tree_add(t, n[3], 1, 4);
+    tree_sum_up(t);
+    return t;
+}
+
+static void test_flamebearer(void)
+{
+    _cleanup_(tree_freep) struct tree *one = make_tree(1), *two = make_tree(2);
+    _cleanup_(buf_done) struct buf b = BUF_INIT;
+
+    eq_int(tree_to_flamebearer(&b, one), 0);
+    eq_str(buf_str(&b),
+           STR("{\"names\":[\"total\",\"other\",\"main\",\"a\",\"b\",\"c\\u003cd>\"],\"levels\":[[0,8,0,0],"
+               "[0,8,0,2],[0,3,1,3,0,5,5,5],[0,2,2,4]],\"numTicks\":8,\"maxSelf\":5}"));
+    buf_reset(&b);
+    eq_int(tree_to_flamebearer(&b, two), 0);
+    eq_str(buf_str(&b),
+           STR("{\"names\":[\"total\",\"other\",\"main\",\"a\",\"b\",\"c\\u003cd>\"],\"levels\":[[0,8,0,0,4,0,"
+               "0],[0,8,0,0,4,0,2],[0,3,1,0,0,0,3,0,5,5,0,4,4,5],[0,2,2,0,0,0,4]],\"numTicks\":12,"
+               "\"maxSelf\":5}"));
+}
+
+static void test_tree_binary(void)
+{
+    _cleanup_(tree_freep) struct tree *t = make_tree(1);
+    _cleanup_(buf_done) struct buf b = BUF_INIT;
+    uint32_t head[8], off[5];
+    double total;
+    size_t at = 32;
+    const char *text;
+
+    eq_int(tree_to_binary(&b, t), 0);
+    memcpy(head, b.p, sizeof head);
+    eq_str(((struct str){b.p, 4}), STR("WTR1"));
+    eq_int(head[1], 5);
+    eq_int(head[2], 5);
+    at += 24 + 24 + 5 * 8; /* parents and frames padded to 8, self */
+    memcpy(&total, b.p + at, sizeof total);
+    ok(total == 8);
+    at += 5 * 8;
+    memcpy(off, b.p + at, sizeof off);
+    text = b.p + b.n - head[4];
+    eq_str(str_from(text + off[4]), STR("c<d>"));
+}
+
+static void test_tree_json(void)
+{
+    _cleanup_(tree_freep) struct tree *t = make_tree(1);
+    _cleanup_(buf_done) struct buf b = BUF_INIT;
+
+    tree_to_json(&b, t);
+    ok(str_find(buf_str(&b), STR("\"nodes\":[[-1,-1,0,8],[0,1,0,8],[1,2,1,3],[2,3,2,2],[1,4,5,5]]")) > 0);
+}
+
+int main(void)
+{
+    tap_run(test_auth);
+    tap_run(test_flamebearer);
+    tap_run(test_tree_binary);
+    tap_run(test_tree_json);
+    return tap_done();
+}
