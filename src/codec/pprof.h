@@ -8,7 +8,7 @@
  *   sample.label             sample attributes in file order: string -> VALUE_STR, number -> VALUE_INT with its unit
  *   mapping, location, function, string_table
  *                            the dictionary's tables in file order, entry i of the file at index i + 1 (strings: at i);
- *                            ids are gone
+ *                            file's ids, where they are not 1, 2, 3..., are in batch.mapping_ids etc.
  *   mapping.build_id         process.executable.build_id.go when it has a '/', as Go's have, else .gnu
  *   mapping.has_*            pprof.mapping.has_* = true, only where true
  *   location.is_folded       pprof.location.is_folded = true, only where true
@@ -18,7 +18,7 @@
  *   default_sample_type      profile.default_type; pprof.scope.default_sample_type on the profile if it names no type
  *   time, duration, period   the profile's fields of these names
  *
- * Nothing of a valid file is lost but ids, unknown fields, labels with neither text, number nor unit, and the order
+ * Nothing of a valid file is lost but unknown fields, labels with neither text, number nor unit, and the order
  * between fields. What pprof refuses is refused here, with the byte offset (in the inflated file) and the field.
  */
 #ifndef CODEC_PPROF_H
@@ -46,5 +46,11 @@ int pprof_decode(struct buf *in, const struct pprof_limits *limits, struct batch
  * write. Only what p uses is written unless b has no other profile: then all of the dictionary is. Links and resource
  * attributes are not: convert_to_single() makes labels of them first. */
 int pprof_encode(const struct batch *b, const struct profile *p, struct buf *out, struct err *e);
+
+/* The attribute that holds a mapping's build id: Go's when it looks like one ("a/b/c/d"), else the GNU one. */
+static inline struct str pprof_build_id_key(struct str id)
+{
+    return str_find_char(id, '/') >= 0 ? STR("process.executable.build_id.go") : STR("process.executable.build_id.gnu");
+}
 
 #endif

@@ -152,9 +152,7 @@ static int fill_mapping(struct pprof_decoder *d, const struct pb_field *f, struc
     *m = (struct mapping){.start = v[2], .limit = v[3], .offset = v[4], .filename = (uint32_t) v[5]};
     if (v[6]) {
         struct value id = string_value(d, (uint32_t) v[6]);
-        bool go = str_find_char(value_str(&id), '/') >= 0;
-        uint32_t key =
-            own_string(d, go ? STR("process.executable.build_id.go") : STR("process.executable.build_id.gnu"));
+        uint32_t key = own_string(d, pprof_build_id_key(value_str(&id)));
 
         if (id.n)
             r = put_index(d, &m->attrs, intern_attr(d, &(struct attr){.key = key, .value = id}));
@@ -671,6 +669,9 @@ int pprof_decode(struct buf *in, const struct pprof_limits *limits, struct batch
     arena_done(&d.scratch);
     if (r < 0)
         return r;
+    b->mapping_ids = d.mappings.all;
+    b->location_ids = d.locations.all;
+    b->function_ids = d.functions.all;
     b->input = buf_take(in, &b->input_size);
     *ret = TAKE(b);
     return 0;

@@ -32,8 +32,8 @@ struct pprof_ids {
     const char *name;
     uint32_t n;      /* entries, known from the scan */
     uint32_t *dense; /* NULL: the i-th has id i. Else indices of ids 0..n */
-    uint64_t *large; /* by index: ids above n, found through `map` */
-    struct map map;
+    uint64_t *all;   /* with dense: ids by index, kept in the batch */
+    struct map map;  /* of ids above n */
 };
 
 struct pprof_decoder {

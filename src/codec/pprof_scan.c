@@ -170,7 +170,7 @@ int pprof_scan(struct pprof_decoder *d)
 uint32_t pprof_ids_large(const struct pprof_ids *ids, uint64_t id)
 {
     for (struct map_pos p = map_find(&ids->map, hash64_u64(id)); p.index != MAP_NONE; p = map_next(&ids->map, p))
-        if (ids->large[p.index] == id)
+        if (ids->all[p.index] == id)
             return p.index;
     return 0;
 }
@@ -179,21 +179,19 @@ static int ids_insert(struct pprof_decoder *d, struct pprof_ids *ids, uint64_t i
 {
     if (!ids->dense) {
         ids->dense = arena_zalloc_array(&d->scratch, (size_t) ids->n + 1, sizeof *ids->dense);
-        if (!ids->dense)
+        ids->all = arena_zalloc_array(&d->b->arena, (size_t) ids->n + 1, sizeof *ids->all);
+        if (!ids->dense || !ids->all)
             return -ENOMEM;
-        for (uint32_t i = 1; i < index; i++)
+        for (uint32_t i = 1; i < index; i++) {
             ids->dense[i] = i;
+            ids->all[i] = i;
+        }
     }
+    ids->all[index] = id;
     if (id <= ids->n) {
         ids->dense[id] = index;
         return 0;
     }
-    if (!ids->large) {
-        ids->large = arena_zalloc_array(&d->scratch, (size_t) ids->n + 1, sizeof *ids->large);
-        if (!ids->large)
-            return -ENOMEM;
-    }
-    ids->large[index] = id;
     return map_insert(&ids->map, hash64_u64(id), index);
 }
 

@@ -181,6 +181,9 @@ struct batch {
     void *owned[BATCH_OWNED_MAX]; /* tables that a builder grew (mem_free'd), or NULL */
     size_t owned_size;
     struct batch *parent; /* a batch whose tables this one shares (batch_share()), or NULL */
+    /* Ids that the pprof file this came from gave its entries, by index; NULL when they are the indices. pprof's raw
+     * report shows them; nothing else should look. */
+    const uint64_t *mapping_ids, *location_ids, *function_ids;
     _Atomic uint32_t refs;
 };
 

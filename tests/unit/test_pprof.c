@@ -27,6 +27,14 @@ static void put_len(struct buf *b, unsigned field, const void *p, size_t n)
     buf_put(b, p, n);
 }
 
+/* The same of a message, with its error. */
+static void put_buf(struct buf *b, unsigned field, const struct buf *m)
+{
+    put_len(b, field, m->p, m->n);
+    if (m->err)
+        b->err = m->err;
+}
+
 static void put_text(struct buf *b, unsigned field, const char *s)
 {
     put_len(b, field, s, strlen(s));
@@ -39,7 +47,7 @@ static void put_msg(struct buf *b, unsigned field, const uint64_t (*v)[2])
 
     for (; (*v)[0]; v++)
         put_u(&m, (unsigned) (*v)[0], (*v)[1]);
-    put_len(b, field, m.p, m.n);
+    put_buf(b, field, &m);
 }
 #define MSG(...)          \
     (const uint64_t[][2]) \
@@ -73,7 +81,7 @@ static void put_symbols(struct buf *b, uint64_t ids)
     put_u(&loc, 3, 0x1234);
     put_msg(&loc, 4, MSG({1, ids + 1}, {2, 20}, {3, 7}));
     put_msg(&loc, 4, MSG({1, ids}, {2, 10}));
-    put_len(b, 4, loc.p, loc.n);
+    put_buf(b, 4, &loc);
     put_msg(b, 4, MSG({1, ids + 1}, {3, 0x99}, {5, 1}));
 }
 
@@ -83,12 +91,12 @@ static void put_samples(struct buf *b, uint64_t ids)
 
     put_varint(&packed, ids);
     put_varint(&packed, ids + 1);
-    put_len(&s, 1, packed.p, packed.n);
+    put_buf(&s, 1, &packed);
     put_len(&s, 2, "\x01\xac\x02", 3); /* 1, 300 */
     put_msg(&s, 3, MSG({1, S_KEY}, {2, S_VALUE}));
     put_msg(&s, 3, MSG({1, S_BYTES}, {3, 4096}, {4, S_BYTES}));
     put_msg(&s, 3, MSG({1, S_KEY}));
-    put_len(b, 2, s.p, s.n);
+    put_buf(b, 2, &s);
     put_msg(b, 2, MSG({1, ids + 1}, {2, 2}, {2, (uint64_t) -5})); /* not packed */
 }
 
@@ -200,6 +208,40 @@ static int torture_decode(void)
     return decode_with_ids(1ull << 60, COMPRESS_NONE, &b);
 }
 
+/* Decoded, encoded and decoded again it is the same, and encoding that gives the same bytes. */
+static int encode_again(uint64_t ids)
+{
+    _cleanup_(batch_unrefp) struct batch *a = NULL, *b = NULL;
+    _cleanup_(buf_done) struct buf one = BUF_INIT, two = BUF_INIT, copy = BUF_INIT;
+    int r = decode_with_ids(ids, COMPRESS_NONE, &a);
+
+    if (r == 0)
+        r = pprof_encode(a, a->profiles, &one, NULL);
+    if (r < 0)
+        return r;
+    buf_put(&copy, one.p, one.n);
+    r = buf_error(&copy) < 0 ? buf_error(&copy) : pprof_decode(&copy, NULL, &b, NULL);
+    if (r == 0)
+        r = pprof_encode(b, b->profiles, &two, NULL);
+    if (r < 0)
+        return r;
+    check_profile(b);
+    eq_str(buf_str(&two), buf_str(&one));
+    return 0;
+}
+
+static void test_encode(void)
+{
+    eq_int(encode_again(1), 0);
+    eq_int(encode_again(77), 0);
+    eq_int(encode_again(1ull << 60), 0);
+}
+
+static int torture_encode(void)
+{
+    return encode_again(3);
+}
+
 static void expect(struct buf *in, int want, const char *words)
 {
     _cleanup_(batch_unrefp) struct batch *b = NULL;
@@ -300,6 +342,8 @@ int main(void)
 {
     tap_run(test_decode);
     tap_torture(torture_decode);
+    tap_run(test_encode);
+    tap_torture(torture_encode);
     tap_run(test_refused);
     tap_run(test_refused_whole);
     tap_run(test_damage);

@@ -1,0 +1,514 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A profile of a batch as profile.proto (fields: pprof_decode.c). Byte for byte what google/pprof writes for the same
+ * content: its order of fields, of labels (strings first, then numbers, each sorted by key) and of the string table, and
+ * its rule that three or more numbers are packed.
+ *
+ * Ids are those of the pprof that the batch came from, else 1, 2, 3... in dictionary order. Entry 0 of a table, "none" in
+ * a batch, gets an id of its own at the end if something points at it all the same: pprof has no way to say none there.
+ */
+#include <errno.h>
+
+#include "base/map.h"
+#include "base/mem.h"
+#include "codec/pprof.h"
+
+enum { LABELS_MAX = 1 << 16 };
+
+struct label {
+    struct str key, text; /* text.n == 0: a number */
+    uint32_t unit;        /* dictionary string */
+    int64_t number;
+    bool is_number;
+};
+
+struct encoder {
+    const struct batch *b;
+    const struct profile *p;
+    struct buf *out;
+    struct buf msg, sub; /* scratch: the message being written, and one inside it */
+    /* string table */
+    struct str *strings;
+    size_t n_strings, cap_strings;
+    struct map string_map;
+    uint32_t *by_index; /* dictionary string -> table, 0 = not yet (or the empty one) */
+    /* ids by dictionary index, 0 = not written */
+    uint64_t *mappings, *functions, *locations;
+    /* labels of one sample */
+    struct label *labels;
+    size_t n_labels, cap_labels;
+    struct arena scratch; /* texts of values that are not strings */
+    int err;
+};
+
+/* --- wire --- */
+
+static void put_varint(struct buf *b, uint64_t v)
+{
+    for (; v >= 0x80; v >>= 7)
+        buf_putc(b, (char) (v | 0x80));
+    buf_putc(b, (char) v);
+}
+
+static void put_u64(struct buf *b, unsigned field, uint64_t v)
+{
+    put_varint(b, field << 3);
+    put_varint(b, v);
+}
+
+static void put_opt(struct buf *b, unsigned field, uint64_t v)
+{
+    if (v)
+        put_u64(b, field, v);
+}
+
+static void put_bytes(struct buf *b, unsigned field, const void *p, size_t n)
+{
+    put_varint(b, field << 3 | 2);
+    put_varint(b, n);
+    buf_put(b, p, n);
+}
+
+/* Hands the scratch message over as a field of `to` and empties it. */
+static void put_message(struct buf *to, unsigned field, struct buf *from)
+{
+    put_bytes(to, field, from->p, from->n);
+    if (from->err && !to->err)
+        to->err = from->err;
+    buf_reset(from);
+}
+
+static size_t varint_size(uint64_t v)
+{
+    return v ? (size_t) (70 - __builtin_clzll(v)) / 7 : 1;
+}
+
+/* --- strings --- */
+
+static uint32_t add_string(struct encoder *c, struct str s)
+{
+    uint64_t h;
+
+    if (!s.n)
+        return 0;
+    h = hash64_str(s);
+    for (struct map_pos p = map_find(&c->string_map, h); p.index != MAP_NONE; p = map_next(&c->string_map, p))
+        if (str_eq(c->strings[p.index], s))
+            return p.index;
+    if (!c->err)
+        c->err = mem_grow((void **) &c->strings, &c->cap_strings, c->n_strings + 1, sizeof s, UINT32_MAX);
+    if (!c->err)
+        c->err = map_insert(&c->string_map, h, (uint32_t) c->n_strings);
+    if (c->err)
+        return 0;
+    c->strings[c->n_strings] = s;
+    return (uint32_t) c->n_strings++;
+}
+
+static uint32_t add_index(struct encoder *c, uint32_t i)
+{
+    if (!c->by_index[i])
+        c->by_index[i] = add_string(c, c->b->dict.strings[i]);
+    return c->by_index[i];
+}
+
+/* --- ids --- */
+
+static void mark_location(struct encoder *c, uint32_t i)
+{
+    const struct dict *d = &c->b->dict;
+    const struct location *l = &d->locations[i];
+
+    if (c->locations[i])
+        return;
+    c->locations[i] = 1;
+    if (l->mapping)
+        c->mappings[l->mapping] = 1;
+    for (uint32_t k = 0; k < l->lines.n; k++)
+        c->functions[d->lines[l->lines.off + k].function] = 1;
+}
+
+/* From marks to ids: those of the file that b was decoded from, or numbers in order; entry 0 last. */
+static void number(uint64_t *ids, uint32_t n, const uint64_t *from_file)
+{
+    uint64_t next = 1;
+
+    for (uint32_t i = 1; i < n; i++)
+        if (ids[i])
+            ids[i] = from_file ? from_file[i] : next++;
+    for (uint32_t i = 1; from_file && ids[0] && i < n; i++) /* any that is free */
+        next = MAX(next, from_file[i] + 1);
+    if (ids[0])
+        ids[0] = next;
+}
+
+static int assign_ids(struct encoder *c)
+{
+    const struct batch *b = c->b;
+    const struct dict *d = &b->dict;
+
+    c->mappings = mem_zalloc_array(d->n_mappings, sizeof(uint64_t));
+    c->functions = mem_zalloc_array(d->n_functions, sizeof(uint64_t));
+    c->locations = mem_zalloc_array(d->n_locations, sizeof(uint64_t));
+    c->by_index = mem_zalloc_array(d->n_strings, sizeof(uint32_t));
+    if (!c->mappings || !c->functions || !c->locations || !c->by_index)
+        return -ENOMEM;
+    if (b->n_profiles == 1) {
+        for (uint32_t i = 1; i < d->n_mappings; i++)
+            c->mappings[i] = 1;
+        for (uint32_t i = 1; i < d->n_functions; i++)
+            c->functions[i] = 1;
+        for (uint32_t i = 1; i < d->n_locations; i++)
+            mark_location(c, i);
+    }
+    for (uint32_t i = 0; i < c->p->samples.n; i++) {
+        struct run s = d->stacks[b->samples[c->p->samples.off + i].stack];
+
+        for (uint32_t k = 0; k < s.n; k++)
+            mark_location(c, d->indices[s.off + k]);
+    }
+    number(c->mappings, d->n_mappings, b->mapping_ids);
+    number(c->functions, d->n_functions, b->function_ids);
+    number(c->locations, d->n_locations, b->location_ids);
+    return 0;
+}
+
+/* --- labels --- */
+
+static void add_label(struct encoder *c, const struct label *l)
+{
+    if (!c->err)
+        c->err = mem_grow((void **) &c->labels, &c->cap_labels, c->n_labels + 1, sizeof *l, LABELS_MAX);
+    if (!c->err)
+        c->labels[c->n_labels++] = *l;
+}
+
+static struct str value_text(struct encoder *c, const struct value *v)
+{
+    _cleanup_(buf_done) struct buf text = BUF_INIT;
+
+    if (v->kind == VALUE_STR)
+        return value_str(v);
+    value_print(&text, v);
+    return arena_str(&c->scratch, buf_str(&text));
+}
+
+static void add_value(struct encoder *c, struct str key, uint32_t unit, const struct value *v)
+{
+    if (v->kind == VALUE_INT)
+        add_label(c, &(struct label){.key = key, .unit = unit, .number = v->integer, .is_number = true});
+    else if (v->kind != VALUE_EMPTY)
+        add_label(c, &(struct label){.key = key, .text = value_text(c, v)});
+}
+
+/* A list is several labels of one key. */
+static void add_attr(struct encoder *c, const struct attr *a)
+{
+    struct str key = c->b->dict.strings[a->key];
+
+    if (a->value.kind != VALUE_ARRAY) {
+        add_value(c, key, a->unit, &a->value);
+        return;
+    }
+    for (uint32_t i = 0; i < a->value.n; i++)
+        add_value(c, key, a->unit, &a->value.array[i]);
+}
+
+static bool label_before(const struct label *a, const struct label *b)
+{
+    if (a->is_number != b->is_number)
+        return b->is_number;
+    return str_cmp(a->key, b->key) < 0;
+}
+
+/* Few and mostly sorted: insertion, which keeps equal keys in their order. */
+static void sort_labels(struct encoder *c)
+{
+    for (size_t i = 1; i < c->n_labels; i++) {
+        struct label l = c->labels[i];
+        size_t k = i;
+
+        for (; k > 0 && label_before(&l, &c->labels[k - 1]); k--)
+            c->labels[k] = c->labels[k - 1];
+        c->labels[k] = l;
+    }
+}
+
+/* pprof knows the units of a key from its first value that has one on; a number without unit before it has none. */
+static void put_labels(struct encoder *c, struct run attrs)
+{
+    const struct dict *d = &c->b->dict;
+
+    c->n_labels = 0;
+    for (uint32_t i = 0; i < attrs.n; i++)
+        add_attr(c, &d->attrs[d->indices[attrs.off + i]]);
+    sort_labels(c);
+    for (size_t i = 0; i < c->n_labels; i++) {
+        const struct label *l = &c->labels[i];
+
+        put_opt(&c->sub, 1, add_string(c, l->key));
+        if (l->is_number) {
+            put_opt(&c->sub, 3, (uint64_t) l->number);
+            put_opt(&c->sub, 4, add_index(c, l->unit));
+        } else {
+            put_opt(&c->sub, 2, add_string(c, l->text));
+        }
+        put_message(&c->msg, 3, &c->sub);
+    }
+}
+
+/* --- messages --- */
+
+static void put_types(struct encoder *c)
+{
+    const struct profile *p = c->p;
+
+    if (p->n_types == 1 && !p->types[0].type && !p->types[0].unit && !p->samples.n)
+        return;
+    for (uint32_t i = 0; i < p->n_types; i++) {
+        put_opt(&c->msg, 1, add_index(c, p->types[i].type));
+        put_opt(&c->msg, 2, add_index(c, p->types[i].unit));
+        put_message(c->out, 1, &c->msg);
+    }
+}
+
+static void put_stack(struct encoder *c, struct run s)
+{
+    const uint32_t *v = c->b->dict.indices + s.off;
+    size_t size = 0;
+
+    if (s.n <= 2) {
+        for (uint32_t i = 0; i < s.n; i++)
+            put_u64(&c->msg, 1, c->locations[v[i]]);
+        return;
+    }
+    for (uint32_t i = 0; i < s.n; i++)
+        size += varint_size(c->locations[v[i]]);
+    put_varint(&c->msg, 1 << 3 | 2);
+    put_varint(&c->msg, size);
+    for (uint32_t i = 0; i < s.n; i++)
+        put_varint(&c->msg, c->locations[v[i]]);
+}
+
+static void put_values(struct encoder *c, const struct sample *s)
+{
+    const struct profile *p = c->p;
+    size_t size = 0;
+
+    if (p->n_types <= 2) {
+        for (uint32_t i = 0; i < p->n_types; i++)
+            put_u64(&c->msg, 2, (uint64_t) batch_sample_value(c->b, p, s, i));
+        return;
+    }
+    for (uint32_t i = 0; i < p->n_types; i++)
+        size += varint_size((uint64_t) batch_sample_value(c->b, p, s, i));
+    put_varint(&c->msg, 2 << 3 | 2);
+    put_varint(&c->msg, size);
+    for (uint32_t i = 0; i < p->n_types; i++)
+        put_varint(&c->msg, (uint64_t) batch_sample_value(c->b, p, s, i));
+}
+
+static void put_samples(struct encoder *c)
+{
+    for (uint32_t i = 0; i < c->p->samples.n && !c->err; i++) {
+        const struct sample *s = &c->b->samples[c->p->samples.off + i];
+
+        put_stack(c, c->b->dict.stacks[s->stack]);
+        put_values(c, s);
+        if (s->attrs.n)
+            put_labels(c, s->attrs);
+        put_message(c->out, 2, &c->msg);
+    }
+}
+
+static struct str build_id(const struct batch *b, const struct mapping *m)
+{
+    static const struct str keys[] = {
+        STR("process.executable.build_id.gnu"),
+        STR("process.executable.build_id.go"),
+        STR("process.executable.build_id.htlhash"),
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
+        const struct attr *a = batch_attr(b, m->attrs, keys[i]);
+
+        if (a && value_str(&a->value).n)
+            return value_str(&a->value);
+    }
+    return (struct str){0};
+}
+
+static bool is_true(const struct batch *b, struct run attrs, struct str key)
+{
+    const struct attr *a = batch_attr(b, attrs, key);
+
+    return a && a->value.kind == VALUE_BOOL && a->value.boolean;
+}
+
+static void put_mapping(struct encoder *c, uint32_t i)
+{
+    const struct mapping *m = &c->b->dict.mappings[i];
+
+    put_opt(&c->msg, 1, c->mappings[i]);
+    put_opt(&c->msg, 2, m->start);
+    put_opt(&c->msg, 3, m->limit);
+    put_opt(&c->msg, 4, m->offset);
+    put_opt(&c->msg, 5, add_index(c, m->filename));
+    put_opt(&c->msg, 6, add_string(c, build_id(c->b, m)));
+    put_opt(&c->msg, 7, is_true(c->b, m->attrs, STR("pprof.mapping.has_functions")));
+    put_opt(&c->msg, 8, is_true(c->b, m->attrs, STR("pprof.mapping.has_filenames")));
+    put_opt(&c->msg, 9, is_true(c->b, m->attrs, STR("pprof.mapping.has_line_numbers")));
+    put_opt(&c->msg, 10, is_true(c->b, m->attrs, STR("pprof.mapping.has_inline_frames")));
+    put_message(c->out, 3, &c->msg);
+}
+
+static void put_location(struct encoder *c, uint32_t i)
+{
+    const struct dict *d = &c->b->dict;
+    const struct location *l = &d->locations[i];
+
+    put_opt(&c->msg, 1, c->locations[i]);
+    put_opt(&c->msg, 2, c->mappings[l->mapping]);
+    put_opt(&c->msg, 3, l->address);
+    for (uint32_t k = 0; k < l->lines.n; k++) {
+        const struct line *line = &d->lines[l->lines.off + k];
+
+        put_opt(&c->sub, 1, c->functions[line->function]);
+        put_opt(&c->sub, 2, (uint64_t) line->line);
+        put_opt(&c->sub, 3, (uint64_t) line->column);
+        put_message(&c->msg, 4, &c->sub);
+    }
+    if (l->attrs.n)
+        put_opt(&c->msg, 5, is_true(c->b, l->attrs, STR("pprof.location.is_folded")));
+    put_message(c->out, 4, &c->msg);
+}
+
+static void put_function(struct encoder *c, uint32_t i)
+{
+    const struct function *f = &c->b->dict.functions[i];
+
+    put_opt(&c->msg, 1, c->functions[i]);
+    put_opt(&c->msg, 2, add_index(c, f->name));
+    put_opt(&c->msg, 3, add_index(c, f->system_name));
+    put_opt(&c->msg, 4, add_index(c, f->filename));
+    put_opt(&c->msg, 5, (uint64_t) f->start_line);
+    put_message(c->out, 5, &c->msg);
+}
+
+/* Writes what has an id, entry 0 last. */
+static void put_table(struct encoder *c, const uint64_t *ids, uint32_t n, void (*put)(struct encoder *, uint32_t))
+{
+    for (uint32_t i = 1; i < n && !c->err; i++)
+        if (ids[i])
+            put(c, i);
+    if (ids[0])
+        put(c, 0);
+}
+
+/* --- the profile --- */
+
+static uint32_t add_text(struct encoder *c, struct str key)
+{
+    const struct attr *a = batch_attr(c->b, c->p->attrs, key);
+
+    return a ? add_string(c, value_str(&a->value)) : 0;
+}
+
+/* Packed, if three or more, into msg. Returns how many. */
+static size_t add_comments(struct encoder *c, struct buf *unpacked)
+{
+    const struct dict *d = &c->b->dict;
+    size_t n = 0;
+
+    for (uint32_t i = 0; i < c->p->attrs.n; i++) {
+        const struct attr *a = &d->attrs[d->indices[c->p->attrs.off + i]];
+        const struct value *v = a->value.kind == VALUE_ARRAY ? a->value.array : &a->value;
+
+        if (!str_eq(d->strings[a->key], STR("pprof.profile.comment")))
+            continue;
+        for (uint32_t k = 0; k < (a->value.kind == VALUE_ARRAY ? a->value.n : 1); k++, n++) {
+            uint32_t s = add_string(c, value_str(&v[k]));
+
+            put_u64(unpacked, 13, s);
+            put_varint(&c->msg, s);
+        }
+    }
+    return n;
+}
+
+static uint32_t add_default_type(struct encoder *c)
+{
+    const struct profile *p = c->p;
+
+    if (p->default_type)
+        return add_index(c, p->types[p->default_type - 1].type);
+    return add_text(c, STR("pprof.scope.default_sample_type"));
+}
+
+static void put_rest(struct encoder *c)
+{
+    _cleanup_(buf_done) struct buf comments = BUF_INIT;
+    const struct profile *p = c->p;
+    uint32_t drop = add_text(c, STR("pprof.profile.drop_frames"));
+    uint32_t keep = add_text(c, STR("pprof.profile.keep_frames"));
+    uint32_t type = add_index(c, p->period_type.type), unit = add_index(c, p->period_type.unit);
+    size_t n_comments = add_comments(c, &comments);
+    uint32_t default_type = add_default_type(c), doc = add_text(c, STR("pprof.profile.doc_url"));
+
+    for (size_t i = 0; i < c->n_strings; i++)
+        put_bytes(c->out, 6, c->strings[i].p, c->strings[i].n);
+    put_opt(c->out, 7, drop);
+    put_opt(c->out, 8, keep);
+    put_opt(c->out, 9, (uint64_t) p->time_ns);
+    put_opt(c->out, 10, (uint64_t) p->duration_ns);
+    if (type || unit) {
+        put_opt(&c->sub, 1, type);
+        put_opt(&c->sub, 2, unit);
+        put_message(c->out, 11, &c->sub);
+    }
+    put_opt(c->out, 12, (uint64_t) p->period);
+    if (n_comments > 2)
+        put_message(c->out, 13, &c->msg);
+    else
+        buf_put(c->out, comments.p, comments.n);
+    put_u64(c->out, 14, default_type);
+    put_opt(c->out, 15, doc);
+}
+
+static int encode(struct encoder *c)
+{
+    int r = assign_ids(c);
+
+    if (r == 0)
+        r = mem_grow((void **) &c->strings, &c->cap_strings, 1, sizeof *c->strings, UINT32_MAX);
+    if (r < 0)
+        return r;
+    c->strings[c->n_strings++] = (struct str){0};
+    put_types(c);
+    put_samples(c);
+    put_table(c, c->mappings, c->b->dict.n_mappings, put_mapping);
+    put_table(c, c->locations, c->b->dict.n_locations, put_location);
+    put_table(c, c->functions, c->b->dict.n_functions, put_function);
+    put_rest(c);
+    return c->err ? c->err : buf_error(c->out);
+}
+
+int pprof_encode(const struct batch *b, const struct profile *p, struct buf *out, struct err *e)
+{
+    struct encoder c = {.b = b, .p = p, .out = out, .string_map = MAP_INIT};
+    int r;
+
+    arena_init(&c.scratch, 0);
+    r = encode(&c);
+    buf_done(&c.msg);
+    buf_done(&c.sub);
+    mem_free(c.strings);
+    mem_free(c.by_index);
+    mem_free(c.mappings);
+    mem_free(c.functions);
+    mem_free(c.locations);
+    mem_free(c.labels);
+    map_done(&c.string_map);
+    arena_done(&c.scratch);
+    return r < 0 ? err_set(e, r, "cannot write the profile as pprof: %m") : 0;
+}
