@@ -186,11 +186,15 @@ static void add_label(struct encoder *c, const struct label *l)
 static struct str value_text(struct encoder *c, const struct value *v)
 {
     _cleanup_(buf_done) struct buf text = BUF_INIT;
+    struct str copy;
 
     if (v->kind == VALUE_STR)
         return value_str(v);
     value_print(&text, v);
-    return arena_str(&c->scratch, buf_str(&text));
+    copy = arena_str(&c->scratch, buf_str(&text));
+    if (!c->err && (buf_error(&text) || (text.n && !copy.p)))
+        c->err = -ENOMEM;
+    return copy;
 }
 
 static void add_value(struct encoder *c, struct str key, uint32_t unit, const struct value *v)
@@ -471,6 +475,8 @@ static void put_rest(struct encoder *c)
         put_message(c->out, 13, &c->msg);
     else
         buf_put(c->out, comments.p, comments.n);
+    if (buf_error(&comments) && !c->err)
+        c->err = buf_error(&comments);
     put_u64(c->out, 14, default_type);
     put_opt(c->out, 15, doc);
 }
