@@ -154,30 +154,58 @@ static void hash_attrs(struct hash128_state *s, const struct batch *b, struct ru
     }
 }
 
-static void hash_sample(struct hash128_state *s, const struct batch *b, const struct sample *v)
+/* One multiplication a frame: profiles have many. Both lanes see every frame. */
+static struct id128 hash_frames(const struct batch *b, struct run st, const struct id128 *locations)
 {
-    struct run st = b->dict.stacks[v->stack];
+    uint64_t x = 0xa0761d6478bd642full ^ st.n, y = 0x8ebc6af09c88c6e3ull;
+
+    for (uint32_t i = 0; i < st.n; i++) {
+        uint32_t k = b->dict.indices[st.off + i];
+        struct id128 id = locations ? locations[k] : identity_location(b, k);
+
+        x = hash_mix(x ^ id.hi, id.lo ^ 0xe7037ed1a0b428dbull);
+        y = (y << 23 | y >> 41) ^ x;
+    }
+    return (struct id128){x, y};
+}
+
+struct id128 *identity_stacks(const struct batch *b, struct arena *a)
+{
+    struct id128 *locations = arena_alloc(a, b->dict.n_locations * sizeof *locations);
+    struct id128 *stacks = arena_alloc(a, b->dict.n_stacks * sizeof *stacks);
+
+    if (!locations || !stacks)
+        return NULL;
+    for (uint32_t i = 0; i < b->dict.n_locations; i++)
+        locations[i] = identity_location(b, i);
+    for (uint32_t i = 0; i < b->dict.n_stacks; i++)
+        stacks[i] = hash_frames(b, b->dict.stacks[i], locations);
+    return stacks;
+}
+
+static void hash_sample(struct hash128_state *s, const struct batch *b, const struct sample *v,
+                        const struct id128 *stacks)
+{
+    struct id128 st = stacks ? stacks[v->stack] : hash_frames(b, b->dict.stacks[v->stack], NULL);
     const struct link *l = &b->dict.links[v->link];
 
-    hash128_u64(s, st.n);
-    for (uint32_t i = 0; i < st.n; i++) {
-        struct id128 id = identity_location(b, b->dict.indices[st.off + i]);
-
-        hash128_u64(s, id.hi);
-        hash128_u64(s, id.lo);
+    hash128_u64(s, st.hi);
+    hash128_u64(s, st.lo);
+    hash128_u64(s, (uint64_t) (v->link != 0) << 63 | (uint64_t) v->attrs.n << 32 | v->values.n << 16 | v->timestamps.n);
+    if (v->link) {
+        hash128_bytes(s, l->trace_id, sizeof l->trace_id);
+        hash128_bytes(s, l->span_id, sizeof l->span_id);
     }
-    hash128_bytes(s, l->trace_id, sizeof l->trace_id);
-    hash128_bytes(s, l->span_id, sizeof l->span_id);
-    hash_attrs(s, b, v->attrs);
-    hash128_u64(s, v->values.n);
+    if (v->attrs.n)
+        hash_attrs(s, b, v->attrs);
     for (uint32_t i = 0; i < v->values.n; i++)
         hash128_u64(s, (uint64_t) b->values[v->values.off + i]);
-    hash128_u64(s, v->timestamps.n);
     for (uint32_t i = 0; i < v->timestamps.n; i++)
         hash128_u64(s, b->timestamps[v->timestamps.off + i]);
 }
 
-struct id128 identity_profile(const struct batch *b, const struct resource *r, const struct profile *p)
+struct id128 identity_profile_with(const struct batch *b, const struct resource *r, const struct profile *p,
+                                   const struct id128 *stacks)
 {
     struct id128 res = identity_resource(r);
     struct hash128_state s;
@@ -198,6 +226,11 @@ struct id128 identity_profile(const struct batch *b, const struct resource *r, c
     hash_attrs(&s, b, p->attrs);
     hash128_u64(&s, p->samples.n);
     for (uint32_t i = 0; i < p->samples.n; i++)
-        hash_sample(&s, b, &b->samples[p->samples.off + i]);
+        hash_sample(&s, b, &b->samples[p->samples.off + i], stacks);
     return hash128_final(&s);
+}
+
+struct id128 identity_profile(const struct batch *b, const struct resource *r, const struct profile *p)
+{
+    return identity_profile_with(b, r, p, NULL);
 }

@@ -29,5 +29,9 @@ struct id128 identity_stack(const struct id128 *locations, uint32_t n);
 struct id128 identity_resource(const struct resource *r);
 /* Content of a profile with its times, type and attributes: the profile_id that wick fills in when it is empty. */
 struct id128 identity_profile(const struct batch *b, const struct resource *r, const struct profile *p);
+/* The same, many profiles of one batch at less cost: stacks = identity_stacks(), NULL without memory. */
+struct id128 *identity_stacks(const struct batch *b, struct arena *a);
+struct id128 identity_profile_with(const struct batch *b, const struct resource *r, const struct profile *p,
+                                   const struct id128 *stacks);
 
 #endif

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Engine `memory`: keeps the batches as they came and answers every question by going through all of them. Simple on
+ * purpose: it is what the others are compared with, and what tests and demonstrations use. One lock over everything.
+ */
+#ifndef STORE_ENGINES_MEMORY_MEMORY_H
+#define STORE_ENGINES_MEMORY_MEMORY_H
+
+#include <pthread.h>
+
+#include "store/cumulative.h"
+#include "store/dedup.h"
+#include "store/intake.h"
+#include "store/match.h"
+#include "store/store.h"
+
+/* One sample type of one stored profile. */
+struct memory_item {
+    struct batch *batch;
+    struct intake_item in; /* values are this item's own copy */
+    struct labels *labels;
+    struct id128 labels_id, instance;
+    const char *tenant;
+    int64_t time_ns;
+    int64_t value;
+    uint32_t group;
+};
+
+struct memory_store {
+    struct store store;
+    pthread_mutex_t lock;
+    struct store_config config;
+    struct intake_limits limits;
+    struct memory_item *items;
+    size_t cap;
+    uint32_t n;
+    struct arena arena; /* labels, tenants, values: never given back before close */
+    struct dedup dedup;
+    struct cumulative cumulative;
+    struct store_stats stats;
+};
+
+/* Does the item belong to the query's column? */
+bool memory_item_matches(const struct memory_store *m, const struct memory_item *it, const struct store_query *q,
+                         const struct match *match, const struct store_column *c);
+/* And this sample of it (trace, span, detail matchers)? */
+bool memory_sample_matches(const struct memory_item *it, const struct sample *s, const struct store_query *q,
+                           const struct match *match);
+
+int memory_select(struct store *s, const struct store_query *q, struct tree **ret, struct store_notes *notes,
+                  struct err *e);
+int memory_series(struct store *s, const struct store_query *q, const struct store_series_query *sq,
+                  struct store_points *ret, struct store_notes *notes, struct err *e);
+int memory_export(struct store *s, const struct store_query *q, store_batch_fn fn, void *ctx, struct err *e);
+
+#endif

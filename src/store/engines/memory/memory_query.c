@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See memory.h: trees and series, by going through everything. */
+#include <errno.h>
+#include <math.h>
+
+#include "base/mem.h"
+#include "model/identity.h"
+#include "store/engines/memory/memory.h"
+#include "store/frames.h"
+
+/* The node of a stack, added where missing. */
+static uint32_t add_stack(struct tree *t, const struct batch *b, uint32_t stack, const struct store_query *q)
+{
+    struct run st = b->dict.stacks[stack];
+    uint32_t node = 0;
+
+    for (uint32_t i = st.n; i-- > 0 && node != TREE_NONE;) {
+        uint32_t loc = b->dict.indices[st.off + i], lines = b->dict.locations[loc].lines.n;
+
+        for (uint32_t k = lines ? lines : 1; k-- > 0 && node != TREE_NONE;) {
+            struct frame f;
+            uint32_t id;
+
+            if (q->no_inlines && lines && k + 1 < lines)
+                break;
+            frame_of_location(b, loc, k, &f);
+            frame_reduce(&f, q->by);
+            id = tree_frame(t, &f);
+            node = id == TREE_NONE ? TREE_NONE : tree_child(t, node, id);
+        }
+    }
+    return node;
+}
+
+static int add_item(struct tree *t, const struct memory_item *it, const struct store_query *q,
+                    const struct match *match, uint32_t column, struct store_notes *notes)
+{
+    const struct profile *p = &it->batch->profiles[it->in.profile];
+
+    notes->profiles++;
+    for (uint32_t i = 0; i < p->samples.n; i++) {
+        const struct sample *s = &it->batch->samples[p->samples.off + i];
+        uint32_t node;
+
+        if (!memory_sample_matches(it, s, q, match))
+            continue;
+        node = add_stack(t, it->batch, s->stack, q);
+        if (node == TREE_NONE)
+            return -ENOMEM;
+        tree_add(t, node, column, intake_value(it->batch, &it->in, p->samples.off + i));
+        notes->samples++;
+    }
+    return 0;
+}
+
+/* --- gauges --- */
+
+struct gauge_stack {
+    struct id128 id;
+    const struct batch *batch;
+    uint32_t stack;
+    int64_t sum;
+};
+
+struct gauge {
+    struct gauge_stack *v;
+    size_t cap;
+    uint32_t n, snapshots;
+    struct map map;
+};
+
+static int gauge_add(struct gauge *g, const struct batch *b, uint32_t stack, struct id128 id, int64_t value)
+{
+    int r;
+
+    for (struct map_pos p = map_find(&g->map, id.hi); p.index != MAP_NONE; p = map_next(&g->map, p))
+        if (id128_eq(g->v[p.index].id, id)) {
+            g->v[p.index].sum += value;
+            return 0;
+        }
+    r = mem_grow((void **) &g->v, &g->cap, (size_t) g->n + 1, sizeof *g->v, UINT32_MAX);
+    if (r == 0)
+        r = map_insert(&g->map, id.hi, g->n);
+    if (r == 0)
+        g->v[g->n++] = (struct gauge_stack){id, b, stack, value};
+    return r;
+}
+
+static int gauge_item(struct gauge *g, const struct memory_item *it, const struct store_query *q,
+                      const struct match *match)
+{
+    const struct profile *p = &it->batch->profiles[it->in.profile];
+    struct arena a;
+    struct id128 *ids;
+    int r = 0;
+
+    arena_init(&a, 0);
+    ids = identity_stacks(it->batch, &a);
+    if (!ids)
+        r = -ENOMEM;
+    g->snapshots++;
+    for (uint32_t i = 0; r == 0 && i < p->samples.n; i++) {
+        const struct sample *s = &it->batch->samples[p->samples.off + i];
+
+        if (memory_sample_matches(it, s, q, match))
+            r = gauge_add(g, it->batch, s->stack, ids[s->stack], intake_value(it->batch, &it->in, p->samples.off + i));
+    }
+    arena_done(&a);
+    return r;
+}
+
+/* All snapshots of the instance of item `first`, averaged stack by stack. */
+static int add_gauge(struct memory_store *m, struct tree *t, uint32_t first, const struct store_query *q,
+                     const struct match *match, uint32_t column)
+{
+    struct gauge g = {0};
+    int r = 0;
+
+    for (uint32_t i = first; r == 0 && i < m->n; i++) {
+        const struct memory_item *it = &m->items[i];
+
+        if (!memory_item_matches(m, it, q, match, &q->columns[column]) ||
+            !id128_eq(it->instance, m->items[first].instance))
+            continue;
+        r = gauge_item(&g, it, q, match);
+    }
+    for (uint32_t i = 0; r == 0 && i < g.n; i++) {
+        uint32_t node = add_stack(t, g.v[i].batch, g.v[i].stack, q);
+
+        if (node == TREE_NONE)
+            r = -ENOMEM;
+        else
+            tree_add(t, node, column, llround((double) g.v[i].sum / g.snapshots));
+    }
+    mem_free(g.v);
+    map_done(&g.map);
+    return r;
+}
+
+static bool is_first_of_instance(struct memory_store *m, uint32_t i, const struct store_query *q,
+                                 const struct match *match, uint32_t column)
+{
+    for (uint32_t k = 0; k < i; k++)
+        if (id128_eq(m->items[k].instance, m->items[i].instance) &&
+            memory_item_matches(m, &m->items[k], q, match, &q->columns[column]))
+            return false;
+    return true;
+}
+
+static int select_column(struct memory_store *m, const struct store_query *q, uint32_t column, struct tree *t,
+                         struct store_notes *notes, struct err *e)
+{
+    struct match match;
+    int r = match_init(&match, q->columns[column].selector, m->limits.allow, true, e);
+
+    for (uint32_t i = 0; r == 0 && i < m->n; i++) {
+        const struct memory_item *it = &m->items[i];
+
+        if (q->cancel && atomic_load(q->cancel))
+            return err_set(e, -ECANCELED, "cancelled");
+        if (!memory_item_matches(m, it, q, &match, &q->columns[column]))
+            continue;
+        t->type = it->in.type.name;
+        t->unit = it->in.type.unit;
+        if (it->in.type.rule != TYPE_GAUGE)
+            r = add_item(t, it, q, &match, column, notes);
+        else if (is_first_of_instance(m, i, q, &match, column))
+            r = add_gauge(m, t, i, q, &match, column);
+    }
+    return r;
+}
+
+int memory_select(struct store *s, const struct store_query *q, struct tree **ret, struct store_notes *notes,
+                  struct err *e)
+{
+    struct memory_store *m = container_of(s, struct memory_store, store);
+    struct tree *t;
+    int r = tree_new(q->n_columns, q->memory_limit, &t);
+
+    if (r < 0)
+        return r;
+    pthread_mutex_lock(&m->lock);
+    for (uint32_t c = 0; r == 0 && c < q->n_columns; c++)
+        r = select_column(m, q, c, t, notes, e);
+    if (r == 0) {
+        tree_sum_up(t);
+        r = frames_finish_tree(t, q, ret);
+    } else {
+        tree_free(t);
+    }
+    pthread_mutex_unlock(&m->lock);
+    return r;
+}
+
+/* --- series --- */
+
+static bool holds_function(const struct batch *b, uint32_t stack, struct str name)
+{
+    struct run st = b->dict.stacks[stack];
+
+    for (uint32_t i = 0; i < st.n; i++) {
+        uint32_t loc = b->dict.indices[st.off + i];
+
+        for (uint32_t k = 0; k < b->dict.locations[loc].lines.n; k++) {
+            struct frame f;
+
+            frame_of_location(b, loc, k, &f);
+            if (str_eq(f.function, name))
+                return true;
+        }
+    }
+    return false;
+}
+
+static double item_value(const struct memory_item *it, const struct store_query *q, const struct match *match,
+                         struct str function)
+{
+    const struct profile *p = &it->batch->profiles[it->in.profile];
+    double sum = 0;
+
+    for (uint32_t i = 0; i < p->samples.n; i++) {
+        const struct sample *s = &it->batch->samples[p->samples.off + i];
+
+        if (memory_sample_matches(it, s, q, match) && (!function.n || holds_function(it->batch, s->stack, function)))
+            sum += (double) intake_value(it->batch, &it->in, p->samples.off + i);
+    }
+    return sum;
+}
+
+/* The row of the item's `by` labels, added if new. */
+static int find_row(struct store_points *p, const struct memory_item *it, const struct store_series_query *sq,
+                    uint32_t *ret)
+{
+    struct labels l = {.v = arena_zalloc_array(&p->arena, sq->n_by + 1, sizeof *l.v)};
+    struct labels *grown;
+    double *values;
+
+    if (!l.v)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < sq->n_by; i++)
+        l.v[l.n++] =
+            (struct label){arena_str(&p->arena, sq->by[i]), arena_str(&p->arena, labels_get(it->labels, sq->by[i]))};
+    for (uint32_t i = 0; i < p->n_series; i++)
+        if (labels_eq(&p->labels[i], &l)) {
+            *ret = i;
+            return 0;
+        }
+    grown = arena_zalloc_array(&p->arena, p->n_series + 1, sizeof *grown);
+    values = mem_realloc_array(p->values, (size_t) (p->n_series + 1) * p->n_points + 1, sizeof *values);
+    if (values)
+        p->values = values;
+    if (!grown || !values)
+        return -ENOMEM;
+    if (p->n_series)
+        memcpy(grown, p->labels, p->n_series * sizeof *grown);
+    grown[p->n_series] = l;
+    memset(values + (size_t) p->n_series * p->n_points, 0, p->n_points * sizeof *values);
+    p->labels = grown;
+    *ret = p->n_series++;
+    return 0;
+}
+
+/* How many snapshots the item's instance has in the item's step: each of them weighs 1 / that many. */
+static double snapshots_in_step(struct memory_store *m, const struct memory_item *it, const struct store_query *q,
+                                const struct match *match, int64_t step)
+{
+    int64_t bucket = (it->time_ns - q->columns[0].from) / step;
+    double n = 0;
+
+    for (uint32_t i = 0; i < m->n; i++)
+        if (id128_eq(m->items[i].instance, it->instance) &&
+            memory_item_matches(m, &m->items[i], q, match, &q->columns[0]) &&
+            (m->items[i].time_ns - q->columns[0].from) / step == bucket)
+            n++;
+    return n;
+}
+
+int memory_series(struct store *s, const struct store_query *q, const struct store_series_query *sq,
+                  struct store_points *ret, struct store_notes *notes, struct err *e)
+{
+    struct memory_store *m = container_of(s, struct memory_store, store);
+    const struct store_column *c = &q->columns[0];
+    struct store_points p = {.from = c->from, .step = sq->step};
+    struct match match;
+    int r = match_init(&match, c->selector, m->limits.allow, true, e);
+
+    if (r < 0)
+        return r;
+    arena_init(&p.arena, q->memory_limit);
+    p.n_points = (uint32_t) ((c->to - c->from + sq->step - 1) / sq->step);
+    p.type = match.type;
+    pthread_mutex_lock(&m->lock);
+    for (uint32_t i = 0; r == 0 && i < m->n; i++) {
+        const struct memory_item *it = &m->items[i];
+        uint32_t row;
+        double v;
+
+        if (!memory_item_matches(m, it, q, &match, c))
+            continue;
+        notes->profiles++;
+        v = item_value(it, q, &match, sq->function);
+        if (it->in.type.rule == TYPE_GAUGE)
+            v /= snapshots_in_step(m, it, q, &match, sq->step);
+        r = find_row(&p, it, sq, &row);
+        if (r == 0)
+            p.values[(size_t) row * p.n_points + (size_t) ((it->time_ns - c->from) / sq->step)] += v;
+    }
+    pthread_mutex_unlock(&m->lock);
+    if (r < 0) {
+        store_points_done(&p);
+        return r;
+    }
+    *ret = p;
+    return 0;
+}

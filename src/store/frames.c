@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See frames.h. */
+#include "store/frames.h"
+
+#include <errno.h>
+
+#include "base/mem.h"
+#include "base/regex.h"
+#include "model/identity.h"
+
+void frame_reduce(struct frame *f, enum granularity by)
+{
+    struct frame g = {.kind = f->kind};
+
+    switch (by) {
+    case BY_FUNCTION:
+    case BY_FILEFUNCTION:
+        g.function = f->function;
+        if (by == BY_FILEFUNCTION) {
+            g.file = f->file;
+            g.start_line = f->start_line;
+        }
+        break;
+    case BY_FILE:
+        g.file = f->file;
+        break;
+    case BY_LINE:
+        g.function = f->function;
+        g.file = f->file;
+        g.line = f->line;
+        break;
+    case BY_ADDRESS:
+        return;
+    }
+    if (!f->function.n && !f->file.n) {
+        g.mapping = f->mapping;
+        g.build_id = f->build_id;
+    }
+    *f = g;
+}
+
+void frame_of_location(const struct batch *b, uint32_t location, uint32_t line, struct frame *ret)
+{
+    const struct location *l = &b->dict.locations[location];
+    const struct mapping *m = &b->dict.mappings[l->mapping];
+    const struct attr *kind = batch_attr(b, l->attrs, STR("profile.frame.type"));
+
+    *ret = (struct frame){.mapping = batch_string(b, m->filename),
+                          .build_id = identity_build_id(b, l->mapping),
+                          .address = l->address ? identity_elf_address(m, l->address) : 0};
+    if (kind)
+        ret->kind = (uint8_t) frame_kind_parse(value_str(&kind->value));
+    if (line < l->lines.n) {
+        const struct line *n = &b->dict.lines[l->lines.off + line];
+        const struct function *f = &b->dict.functions[n->function];
+
+        ret->function = batch_string(b, f->name ? f->name : f->system_name);
+        ret->system_name = batch_string(b, f->system_name);
+        ret->file = batch_string(b, f->filename);
+        ret->line = n->line;
+        ret->start_line = f->start_line;
+        ret->inlined = line + 1 < l->lines.n;
+    }
+}
+
+bool frame_matches(const struct frame *f, const struct regex *re)
+{
+    return regex_search(re, f->function) || (f->file.n && regex_search(re, f->file)) ||
+           (!f->function.n && f->mapping.n && regex_search(re, f->mapping));
+}
+
+/* Bit per frame: 1 focus, 2 ignore, 4 hide. */
+static uint8_t *match_frames(const struct tree *t, const struct store_query *q)
+{
+    uint8_t *bits = mem_zalloc_array(t->n_frames, 1);
+
+    for (uint32_t i = 1; bits && i < t->n_frames; i++)
+        bits[i] = (uint8_t) ((q->focus && frame_matches(&t->frames[i], q->focus) ? 1 : 0) |
+                             (q->ignore && frame_matches(&t->frames[i], q->ignore) ? 2 : 0) |
+                             (q->hide && frame_matches(&t->frames[i], q->hide) ? 4 : 0));
+    return bits;
+}
+
+static int filter(const struct tree *t, const struct store_query *q, struct tree **ret)
+{
+    _cleanup_(tree_freep) struct tree *out = NULL;
+    _cleanup_(mem_freep) uint8_t *bits = match_frames(t, q), *state = mem_zalloc_array(t->n_nodes, 1);
+    _cleanup_(mem_freep) uint32_t *to = mem_zalloc_array(t->n_nodes, sizeof *to);
+    int r = bits && state && to ? tree_new(t->n_columns, t->arena.limit, &out) : -ENOMEM;
+
+    if (r < 0)
+        return r;
+    for (uint32_t i = 0; i < t->n_nodes; i++) {
+        bool kept;
+
+        if (i) {
+            uint32_t up = t->parent[i], f;
+
+            state[i] = state[up] | (bits[t->frame[i]] & 3);
+            if (bits[t->frame[i]] & 4) {
+                to[i] = to[up];
+            } else {
+                f = tree_frame(out, &t->frames[t->frame[i]]);
+                to[i] = f == TREE_NONE ? TREE_NONE : tree_child(out, to[up], f);
+                if (to[i] == TREE_NONE)
+                    return -ENOMEM;
+            }
+        }
+        kept = (!q->focus || state[i] & 1) && !(state[i] & 2);
+        for (uint32_t c = 0; kept && c < t->n_columns; c++)
+            out->self[c][to[i]] += t->self[c][i];
+    }
+    *ret = TAKE(out);
+    return 0;
+}
+
+/* Filtering leaves empty branches: paths with nothing in them are not part of an answer. */
+static int drop_empty(struct tree *t, struct tree **ret)
+{
+    _cleanup_(tree_freep) struct tree *out = NULL;
+    _cleanup_(mem_freep) uint32_t *to = mem_zalloc_array(t->n_nodes, sizeof *to);
+    _cleanup_(mem_freep) uint8_t *live = mem_zalloc_array(t->n_nodes, 1);
+    int r = to && live ? tree_new(t->n_columns, t->arena.limit, &out) : -ENOMEM;
+
+    if (r < 0)
+        return r;
+    for (uint32_t i = t->n_nodes; i-- > 0;) {
+        for (uint32_t c = 0; c < t->n_columns; c++)
+            live[i] |= t->self[c][i] != 0;
+        if (i && live[i])
+            live[t->parent[i]] = 1;
+    }
+    for (uint32_t i = 0; i < t->n_nodes; i++) {
+        if (i) {
+            uint32_t f;
+
+            if (!live[i])
+                continue;
+            f = tree_frame(out, &t->frames[t->frame[i]]);
+            to[i] = f == TREE_NONE ? TREE_NONE : tree_child(out, to[t->parent[i]], f);
+            if (to[i] == TREE_NONE)
+                return -ENOMEM;
+            if (t->folded && t->folded[i] && tree_set_folded(out, to[i], t->folded[i]) < 0)
+                return -ENOMEM;
+        }
+        for (uint32_t c = 0; c < t->n_columns; c++)
+            out->self[c][to[i]] = t->self[c][i];
+    }
+    tree_sum_up(out);
+    *ret = TAKE(out);
+    return 0;
+}
+
+uint32_t frames_find_zoom(const struct tree *t, const struct store_query *q)
+{
+    uint32_t at = 0;
+
+    for (uint32_t k = 0; k < q->n_zoom; k++) {
+        uint32_t i = at + 1;
+
+        for (; i < t->n_nodes; i++) {
+            const struct frame *f = &t->frames[t->frame[i]];
+
+            if (t->parent[i] == at &&
+                (str_eq(f->function, q->zoom[k]) || (!f->function.n && str_eq(f->mapping, q->zoom[k]))))
+                break;
+        }
+        if (i == t->n_nodes)
+            return TREE_NONE;
+        at = i;
+    }
+    return at;
+}
+
+int frames_finish_tree(struct tree *t, const struct store_query *q, struct tree **ret)
+{
+    _cleanup_(tree_freep) struct tree *own = t, *filtered = NULL, *live = NULL;
+    struct tree_prune how = {.max_nodes = q->max_nodes, .min_share = q->min_share};
+    struct tree *out;
+    uint32_t root;
+    int r = 0;
+
+    if (q->focus || q->ignore || q->hide)
+        r = filter(t, q, &filtered);
+    if (r == 0)
+        r = drop_empty(filtered ? filtered : t, &live);
+    if (r < 0)
+        return r;
+    root = frames_find_zoom(live, q);
+    how.root = root;
+    if (root == TREE_NONE) /* nothing there: the answer is empty */
+        r = tree_new(t->n_columns, q->memory_limit, &out);
+    else
+        r = tree_prune(live, &how, &out);
+    if (r < 0)
+        return r;
+    out->type = arena_str(&out->arena, own->type);
+    out->unit = arena_str(&out->arena, own->unit);
+    *ret = out;
+    return 0;
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What engines share on the way out: how much of a frame a granularity keeps, and filters over a finished tree.
+ *
+ *   BY_FUNCTION      function, kind            a frame without a name is its binary
+ *   BY_FILEFUNCTION  + file, start line
+ *   BY_FILE          file, kind
+ *   BY_LINE          function, file, line, kind
+ *   BY_ADDRESS       everything
+ */
+#ifndef STORE_FRAMES_H
+#define STORE_FRAMES_H
+
+#include "model/batch.h"
+#include "model/convert.h"
+#include "model/tree.h"
+#include "store/store.h"
+
+void frame_reduce(struct frame *f, enum granularity by);
+/* Line `line` of a batch's location as a frame; a location without lines has one frame, line 0. */
+void frame_of_location(const struct batch *b, uint32_t location, uint32_t line, struct frame *ret);
+
+/* focus, ignore, hide and zoom of q applied to a whole tree, then pruning. Consumes t. */
+int frames_finish_tree(struct tree *t, const struct store_query *q, struct tree **ret);
+bool frame_matches(const struct frame *f, const struct regex *re);
+/* The node reached by q's zoom, or TREE_NONE. */
+uint32_t frames_find_zoom(const struct tree *t, const struct store_query *q);
+
+#endif

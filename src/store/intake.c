@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See intake.h. */
+#include "store/intake.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "base/map.h"
+#include "model/identity.h"
+#include "store/store.h"
+
+#define DAY (86400 * NS_PER_S)
+
+void intake_limits_init(struct intake_limits *l, const struct store_config *c)
+{
+    l->allow = c->allow ? c->allow : labels_default_allow;
+    l->max_late = c->max_late < 0 ? INT64_MAX : c->max_late ? c->max_late : 7 * DAY;
+    l->max_early = c->max_early < 0 ? INT64_MAX : c->max_early ? c->max_early : 600 * NS_PER_S;
+}
+
+struct planning {
+    const struct batch *b;
+    const struct sink_context *ctx;
+    const struct intake_limits *limits;
+    int64_t now;
+    struct arena *arena;
+    struct intake *out;
+    uint32_t resource, scope;
+    struct id128 *stacks; /* identities of the batch's stacks, once a profile needs them */
+};
+
+static int plan_resource(struct planning *p, uint32_t i)
+{
+    const struct resource *r = &p->b->resources[i];
+    struct intake_resource *out = &p->out->resources[i];
+    int rc = labels_from_resource(p->b, r, p->limits->allow, p->arena, &out->labels);
+
+    if (rc < 0)
+        return rc;
+    out->labels_id = labels_id(&out->labels);
+    out->instance = identity_resource(r);
+    return 0;
+}
+
+static void reject(struct planning *p, const struct profile *prof, int64_t age)
+{
+    struct str service = labels_get(&p->out->resources[p->resource].labels, STR("service.name"));
+    _cleanup_(buf_done) struct buf when = BUF_INIT;
+
+    p->out->rejected++;
+    if (p->out->message[0])
+        return;
+    clock_format(&when, prof->time_ns);
+    snprintf(p->out->message, sizeof p->out->message, "profile of '%.*s' that starts at %s is too %s",
+             (int) MIN(service.n, 80), service.p ? service.p : "", buf_cstr(&when) ? when.p : "?",
+             age > 0 ? "old" : "far in the future");
+}
+
+static void lookup_type(const struct batch *b, const struct profile *p, uint32_t t, struct type *ret, int64_t *scale)
+{
+    type_lookup(batch_string(b, p->types[t].type), batch_string(b, p->types[t].unit),
+                batch_string(b, p->period_type.type), batch_string(b, p->period_type.unit), p->period, ret, scale);
+}
+
+/* Do the counts of (p, t), times scale, equal the values of (q, u), sample by sample? */
+static bool is_twin(const struct batch *b, const struct profile *p, uint32_t t, int64_t scale, const struct profile *q,
+                    uint32_t u)
+{
+    if (p->samples.n != q->samples.n)
+        return false;
+    for (uint32_t i = 0; i < p->samples.n; i++) {
+        const struct sample *x = &b->samples[p->samples.off + i], *y = &b->samples[q->samples.off + i];
+
+        if (x->stack != y->stack || x->link != y->link || x->attrs.off != y->attrs.off || x->attrs.n != y->attrs.n ||
+            x->timestamps.n || y->timestamps.n ||
+            intake_scale(batch_sample_value(b, p, x, t), scale) != batch_sample_value(b, q, y, u))
+            return false;
+    }
+    return true;
+}
+
+/* The sibling type of canonical name `name` with scale 1 that makes (p, t) redundant: same profile or same group. */
+static bool find_exact_sibling(const struct planning *pl, const struct profile *p, uint32_t t, const struct type *type,
+                               int64_t scale, bool *ret_equal)
+{
+    const struct scope *scope = &pl->b->scopes[pl->scope];
+
+    for (uint32_t i = 0; i < scope->profiles.n; i++) {
+        const struct profile *q = &pl->b->profiles[scope->profiles.off + i];
+
+        if (q != p && (!p->group || q->group != p->group))
+            continue;
+        for (uint32_t u = 0; u < q->n_types; u++) {
+            struct type other;
+            int64_t other_scale;
+
+            if (q == p && u == t)
+                continue;
+            lookup_type(pl->b, q, u, &other, &other_scale);
+            if (!str_eq(other.name, type->name) || other_scale != 1)
+                continue;
+            *ret_equal = is_twin(pl->b, p, t, scale, q, u);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The other way round: the count that (p, t) stands for as well. */
+static void find_twin(const struct planning *pl, const struct profile *p, struct intake_item *it)
+{
+    const struct scope *scope = &pl->b->scopes[pl->scope];
+
+    for (uint32_t i = 0; i < scope->profiles.n; i++) {
+        const struct profile *q = &pl->b->profiles[scope->profiles.off + i];
+
+        if (q != p && (!p->group || q->group != p->group))
+            continue;
+        for (uint32_t u = 0; u < q->n_types; u++) {
+            struct type other;
+            int64_t scale;
+
+            if (q == p && u == it->type_index)
+                continue;
+            lookup_type(pl->b, q, u, &other, &scale);
+            if (scale > 1 && str_eq(other.name, it->type.name) && is_twin(pl->b, q, u, scale, p, it->type_index)) {
+                it->has_twin = true;
+                it->twin = q->types[u];
+                it->twin_scale = scale;
+                return;
+            }
+        }
+    }
+}
+
+static void plan_type(struct planning *pl, uint32_t profile, uint32_t t)
+{
+    const struct profile *p = &pl->b->profiles[profile];
+    struct intake_item *it = &pl->out->items[pl->out->n_items];
+    bool equal = false;
+
+    *it = (struct intake_item){.resource = pl->resource, .scope = pl->scope, .profile = profile, .type_index = t};
+    lookup_type(pl->b, p, t, &it->type, &it->scale);
+    if (it->scale > 1 && find_exact_sibling(pl, p, t, &it->type, it->scale, &equal)) {
+        if (equal)
+            return;
+        /* it says something of its own: keep it under its own name */
+        it->type =
+            (struct type){.name = batch_string(pl->b, p->types[t].type), .unit = batch_string(pl->b, p->types[t].unit)};
+        it->scale = 1;
+    } else if (it->scale == 1) {
+        find_twin(pl, p, it);
+    }
+    if (pl->ctx->cumulative && it->type.rule == TYPE_DELTA &&
+        (str_is(it->type.name, "alloc") || str_is(it->type.name, "alloc_objects") || str_is(it->type.name, "lock") ||
+         str_is(it->type.name, "lock_count")))
+        it->type.rule = TYPE_CUMULATIVE;
+    pl->out->n_items++;
+}
+
+/* Per tenant and resource: the id that was sent, else the content with its times; with neither there is no key. */
+static void make_key(struct planning *pl, const struct profile *p, struct intake_profile *out)
+{
+    static const uint8_t zero[16];
+    struct hash128_state s;
+    struct id128 res = pl->out->resources[pl->resource].instance, content;
+
+    if (memcmp(p->id, zero, 16) == 0) {
+        if (!p->time_ns)
+            return;
+        if (!pl->stacks)
+            pl->stacks = identity_stacks(pl->b, pl->arena);
+        content = identity_profile_with(pl->b, &pl->b->resources[pl->resource], p, pl->stacks);
+    } else {
+        hash128_init(&s, 1);
+        hash128_bytes(&s, p->id, sizeof p->id);
+        for (uint32_t i = 0; i < p->n_types; i++) { /* the types of one pprof may share its id */
+            struct str type = batch_string(pl->b, p->types[i].type);
+
+            hash128_bytes(&s, type.p, type.n);
+        }
+        content = hash128_final(&s);
+    }
+    hash128_init(&s, 2);
+    hash128_bytes(&s, pl->ctx->tenant, strlen(pl->ctx->tenant));
+    hash128_u64(&s, res.hi);
+    hash128_u64(&s, res.lo);
+    hash128_u64(&s, content.hi);
+    hash128_u64(&s, content.lo);
+    out->key = hash128_final(&s);
+    out->has_key = true;
+}
+
+static void plan_profile(struct planning *pl, uint32_t i)
+{
+    const struct profile *p = &pl->b->profiles[i];
+    struct intake_profile *out = &pl->out->profiles[pl->out->n_profiles];
+    int64_t time = p->time_ns ? p->time_ns : pl->ctx->received_ns ? pl->ctx->received_ns : pl->now, age;
+
+    if (__builtin_sub_overflow(pl->now, time, &age) || age > pl->limits->max_late ||
+        (age < 0 && -age > pl->limits->max_early) || time < 0) {
+        reject(pl, p, time < 0 ? 1 : age);
+        return;
+    }
+    *out = (struct intake_profile){
+        .profile = i, .resource = pl->resource, .scope = pl->scope, .time_ns = time, .first_item = pl->out->n_items};
+    make_key(pl, p, out);
+    for (uint32_t t = 0; t < p->n_types; t++)
+        plan_type(pl, i, t);
+    out->n_items = pl->out->n_items - out->first_item;
+    pl->out->n_profiles++;
+}
+
+int intake_plan(const struct batch *b, const struct sink_context *ctx, const struct intake_limits *limits, int64_t now,
+                struct arena *a, struct intake *ret)
+{
+    struct planning p = {.b = b, .ctx = ctx, .limits = limits, .now = now, .arena = a, .out = ret};
+    size_t n_types = 0;
+
+    *ret = (struct intake){0};
+    for (uint32_t i = 0; i < b->n_profiles; i++)
+        n_types += b->profiles[i].n_types;
+    ret->resources = arena_zalloc_array(a, b->n_resources + 1, sizeof *ret->resources);
+    ret->profiles = arena_alloc(a, (b->n_profiles + 1) * sizeof *ret->profiles);
+    ret->items = arena_alloc(a, (n_types + 1) * sizeof *ret->items);
+    if (!ret->resources || !ret->profiles || !ret->items)
+        return -ENOMEM;
+    for (uint32_t r = 0; r < b->n_resources; r++) {
+        struct run scopes = b->resources[r].scopes;
+        int rc = plan_resource(&p, r);
+
+        if (rc < 0)
+            return rc;
+        p.resource = r;
+        for (uint32_t s = 0; s < scopes.n; s++) {
+            struct run profiles = b->scopes[scopes.off + s].profiles;
+
+            p.scope = scopes.off + s;
+            for (uint32_t i = 0; i < profiles.n; i++)
+                plan_profile(&p, profiles.off + i);
+        }
+    }
+    return 0;
+}
+
+/* --- cumulative --- */
+
+struct distinct {
+    struct id128 *stacks;
+    int64_t *values;
+    uint32_t *of_sample;
+    uint32_t n;
+};
+
+/* Samples with equal stacks (and different labels) share a counter: Go splits none, others may. */
+static int collect(const struct batch *b, const struct intake_item *it, struct arena *a, struct distinct *d)
+{
+    const struct profile *p = &b->profiles[it->profile];
+    struct map map = MAP_INIT;
+    int r = 0;
+
+    d->stacks = arena_alloc(a, (p->samples.n + 1) * sizeof *d->stacks);
+    d->values = arena_alloc(a, (p->samples.n + 1) * sizeof *d->values);
+    d->of_sample = arena_alloc(a, (p->samples.n + 1) * sizeof *d->of_sample);
+    if (!d->stacks || !d->values || !d->of_sample)
+        return -ENOMEM;
+    for (uint32_t i = 0; r == 0 && i < p->samples.n; i++) {
+        const struct sample *s = &b->samples[p->samples.off + i];
+        struct run st = b->dict.stacks[s->stack];
+        struct hash128_state h;
+        struct id128 id;
+        struct map_pos pos;
+
+        hash128_init(&h, 3);
+        for (uint32_t k = 0; k < st.n; k++) {
+            id = identity_location(b, b->dict.indices[st.off + k]);
+            hash128_u64(&h, id.hi);
+            hash128_u64(&h, id.lo);
+        }
+        id = hash128_final(&h);
+        for (pos = map_find(&map, id.hi); pos.index != MAP_NONE; pos = map_next(&map, pos))
+            if (id128_eq(d->stacks[pos.index], id))
+                break;
+        if (pos.index == MAP_NONE) {
+            r = map_insert(&map, id.hi, d->n);
+            pos.index = d->n;
+            d->stacks[d->n] = id;
+            d->values[d->n++] = 0;
+        }
+        d->of_sample[i] = pos.index;
+        d->values[pos.index] += batch_sample_value(b, p, s, it->type_index);
+    }
+    map_done(&map);
+    return r;
+}
+
+static int difference_item(const struct batch *b, const struct intake *in, struct intake_item *it, struct cumulative *c,
+                           struct arena *a)
+{
+    uint32_t n = b->profiles[it->profile].samples.n;
+    struct distinct d = {0};
+    struct hash128_state h;
+    struct id128 who = in->resources[it->resource].instance;
+    int r = collect(b, it, a, &d);
+
+    if (r < 0)
+        return r;
+    it->values = arena_zalloc_array(a, n + 1, sizeof *it->values);
+    if (!it->values)
+        return -ENOMEM;
+    hash128_init(&h, 4);
+    hash128_u64(&h, who.hi);
+    hash128_u64(&h, who.lo);
+    hash128_bytes(&h, it->type.name.p, it->type.name.n);
+    r = cumulative_difference(c, hash128_final(&h), d.stacks, d.values, d.n);
+    for (uint32_t i = 0; r >= 0 && i < n; i++) { /* all of a stack's delta on its first sample */
+        it->values[i] = d.values[d.of_sample[i]];
+        d.values[d.of_sample[i]] = 0;
+    }
+    it->type.rule = TYPE_DELTA;
+    return r;
+}
+
+int intake_difference(const struct batch *b, const struct intake *in, const struct intake_profile *p,
+                      struct cumulative *c, struct arena *a)
+{
+    int r = 0;
+
+    for (uint32_t i = 0; r >= 0 && i < p->n_items; i++)
+        if (in->items[p->first_item + i].type.rule == TYPE_CUMULATIVE)
+            r = difference_item(b, in, &in->items[p->first_item + i], c, a);
+    return r;
+}

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What every engine does first with a batch: which profiles are taken, under which canonical type, with which labels
+ * and at which time. One item is one sample type of one profile.
+ *
+ *   - start 0 becomes the time of receipt; outside the window the profile is refused, by name;
+ *   - a count whose product with the period is exactly its sibling's time (Go's samples and cpu) is not kept twice: the
+ *     sibling remembers it as its twin and an exported profile has both again;
+ *   - cumulative types are differenced here (cumulative.h), so items carry their own values where they differ.
+ */
+#ifndef STORE_INTAKE_H
+#define STORE_INTAKE_H
+
+#include "base/arena.h"
+#include "base/hash.h"
+#include "model/batch.h"
+#include "model/labels.h"
+#include "model/sink.h"
+#include "model/types.h"
+#include "store/cumulative.h"
+
+struct store_config;
+
+struct intake_item {
+    uint32_t resource, scope, profile; /* indices into the batch */
+    uint32_t type_index;               /* which of the profile's types */
+    struct type type;
+    int64_t scale; /* values are multiplied by it */
+    bool has_twin; /* a sibling counts the same in periods: twin */
+    struct value_type twin;
+    int64_t twin_scale; /* value = count * twin_scale */
+    int64_t *values;    /* one per sample instead of the batch's, or NULL */
+};
+
+struct intake_profile {
+    uint32_t profile, resource, scope;
+    int64_t time_ns;
+    bool has_key;
+    struct id128 key; /* for deduplication */
+    uint32_t first_item, n_items;
+};
+
+struct intake_resource {
+    struct labels labels;
+    struct id128 labels_id, instance;
+};
+
+struct intake {
+    struct intake_resource *resources; /* per resource of the batch */
+    struct intake_profile *profiles;   /* accepted ones */
+    struct intake_item *items;
+    uint32_t n_profiles, n_items;
+    uint64_t rejected;
+    char message[256]; /* why, for the first one */
+};
+
+struct intake_limits {
+    const char *const *allow;
+    int64_t max_late, max_early; /* resolved: INT64_MAX = none */
+};
+
+void intake_limits_init(struct intake_limits *l, const struct store_config *c);
+/* Everything in *ret lives in the arena. */
+int intake_plan(const struct batch *b, const struct sink_context *ctx, const struct intake_limits *limits, int64_t now,
+                struct arena *a, struct intake *ret);
+/* Differences cumulative items in place, once it is known that the profile is no duplicate. -ENOMEM or >= 0. */
+int intake_difference(const struct batch *b, const struct intake *in, const struct intake_profile *p,
+                      struct cumulative *c, struct arena *a);
+
+static inline int64_t intake_scale(int64_t v, int64_t scale)
+{
+    int64_t r;
+
+    if (__builtin_mul_overflow(v, scale, &r))
+        return v < 0 ? INT64_MIN : INT64_MAX;
+    return r;
+}
+
+/* The value of a sample for this item, its timestamps summed. */
+static inline int64_t intake_value(const struct batch *b, const struct intake_item *it, uint32_t sample)
+{
+    const struct profile *p = &b->profiles[it->profile];
+    int64_t v = it->values ? it->values[sample - p->samples.off]
+                           : batch_sample_value(b, p, &b->samples[sample], it->type_index);
+
+    return intake_scale(v, it->scale);
+}
+
+#endif

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See match.h. */
+#include "store/match.h"
+
+#include <errno.h>
+
+static bool is_allowed(struct str name, const char *const *allow)
+{
+    for (; *allow; allow++)
+        if (str_is(name, *allow))
+            return true;
+    return false;
+}
+
+int match_init(struct match *m, const struct selector *s, const char *const *allow, bool need_type, struct err *e)
+{
+    *m = (struct match){.selector = s, .any_type = !s->type.n};
+    if (m->any_type && need_type)
+        return err_set(e, -EINVAL, "the selector names no profile type, as in cpu{...}");
+    if (!m->any_type)
+        type_by_name(s->type, &m->type);
+    for (uint32_t i = 0; i < s->n; i++) {
+        if (is_allowed(s->v[i].name, allow))
+            m->series_mask |= 1ull << i;
+        else
+            m->detail[m->n_detail++] = &s->v[i];
+    }
+    return 0;
+}
+
+bool match_series(const struct match *m, struct str type, const struct labels *l)
+{
+    if (!m->any_type && !str_eq(m->type.name, type))
+        return false;
+    for (uint32_t i = 0; i < m->selector->n; i++)
+        if (m->series_mask >> i & 1 && !matcher_matches(&m->selector->v[i], labels_get(l, m->selector->v[i].name)))
+            return false;
+    return true;
+}
+
+struct id128 match_profile_handle(struct id128 labels_id, struct id128 instance, struct str type, int64_t time_ns,
+                                  int64_t duration_ns, int64_t value)
+{
+    struct hash128_state s;
+
+    hash128_init(&s, 0x70726f66);
+    hash128_u64(&s, labels_id.hi);
+    hash128_u64(&s, labels_id.lo);
+    hash128_u64(&s, instance.hi);
+    hash128_u64(&s, instance.lo);
+    hash128_bytes(&s, type.p, type.n);
+    hash128_u64(&s, (uint64_t) time_ns);
+    hash128_u64(&s, (uint64_t) duration_ns);
+    hash128_u64(&s, (uint64_t) value);
+    return hash128_final(&s);
+}

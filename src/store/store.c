@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See store.h: what does not differ between engines. */
+#include "store/store.h"
+
+#include <errno.h>
+#include <pthread.h>
+
+#include "base/mem.h"
+
+static const struct store_ops *const engines[] = {&store_memory};
+
+const struct store_ops *store_engine(struct str name)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(engines); i++)
+        if (str_is(name, engines[i]->name))
+            return engines[i];
+    return NULL;
+}
+
+static void sink_to_store(struct sink *sink, struct batch *b, const struct sink_context *ctx, struct ack *ack)
+{
+    store_append(container_of(sink, struct store, sink), b, ctx, ack);
+}
+
+int store_open(const struct store_ops *ops, const struct store_config *c, struct store **ret, struct err *e)
+{
+    struct store *s;
+    int r = ops->open(c, &s, e);
+
+    if (r < 0)
+        return r;
+    s->ops = ops;
+    s->sink.consume = sink_to_store;
+    *ret = s;
+    return 0;
+}
+
+void store_close(struct store *s)
+{
+    if (s)
+        s->ops->close(s);
+}
+
+struct waiter {
+    struct ack ack;
+    pthread_mutex_t lock;
+    pthread_cond_t cond;
+    bool done;
+    struct ack_result result;
+};
+
+static void waiter_done(struct ack *a, const struct ack_result *r)
+{
+    struct waiter *w = container_of(a, struct waiter, ack);
+
+    pthread_mutex_lock(&w->lock);
+    w->result = *r;
+    w->done = true;
+    pthread_cond_signal(&w->cond);
+    pthread_mutex_unlock(&w->lock);
+}
+
+int store_append_wait(struct store *s, struct batch *b, const struct sink_context *ctx, struct ack_result *ret)
+{
+    struct waiter w = {.ack = {waiter_done}, .lock = PTHREAD_MUTEX_INITIALIZER, .cond = PTHREAD_COND_INITIALIZER};
+
+    store_append(s, b, ctx, &w.ack);
+    pthread_mutex_lock(&w.lock);
+    while (!w.done)
+        pthread_cond_wait(&w.cond, &w.lock);
+    pthread_mutex_unlock(&w.lock);
+    if (ret)
+        *ret = w.result;
+    return w.result.status == SINK_OK ? 0 : -EIO;
+}
+
+void store_points_done(struct store_points *p)
+{
+    mem_free(p->values);
+    p->values = NULL;
+    arena_done(&p->arena);
+}

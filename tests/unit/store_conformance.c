@@ -1,0 +1,839 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See store_conformance.h. */
+#include "store_conformance.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/regex.h"
+#include "store_gen.h"
+#include "tap.h"
+
+int64_t suite_clock = GEN_T0;
+
+int64_t suite_now(void)
+{
+    return suite_clock;
+}
+
+static void open_suite(struct suite *s)
+{
+    struct err e = {0};
+
+    s->store = NULL;
+    if (store_open(s->ops, &s->config, &s->store, &e) < 0)
+        tap_fail("cannot open: %s", e.message);
+}
+
+void suite_settle(struct suite *s)
+{
+    struct err e = {0};
+
+    if (s->settle != SETTLE_FRESH && s->store->ops->flush(s->store, &e) < 0)
+        tap_fail("flush: %s", e.message);
+    if (s->settle == SETTLE_COMPACTED && s->store->ops->retain(s->store, true, &e) < 0)
+        tap_fail("compact: %s", e.message);
+    if (s->settle == SETTLE_REOPENED) {
+        store_close(s->store);
+        open_suite(s);
+    }
+}
+
+/* --- small helpers --- */
+
+static void append_as(struct suite *s, struct batch *b, const struct sink_context *ctx, struct ack_result *ret)
+{
+    struct ack_result result = {0};
+
+    if (!s->store || store_append_wait(s->store, b, ctx, &result) < 0)
+        tap_fail("append: %s", result.message);
+    if (ret)
+        *ret = result;
+}
+
+static void append(struct suite *s, struct batch *b)
+{
+    append_as(s, b, &(struct sink_context){.tenant = "", .received_ns = suite_clock}, NULL);
+}
+
+struct simple {
+    const char *service, *host, *type, *unit;
+    int64_t time;
+    const char *stack; /* functions, leaf last */
+    int64_t value;
+    int pid;
+    uint8_t trace, span;
+    const char *thread;
+    bool no_time;
+};
+
+static uint32_t simple_stack(struct builder *b, const char *words)
+{
+    struct str rest = str_from(words), parts[16];
+    uint32_t list[16], n = 0, k = 0;
+
+    while (rest.n && n < 16)
+        parts[n++] = str_cut(&rest, ' ');
+    while (n-- > 0) {
+        struct line l = {.function = builder_function(b, &(struct function){.name = builder_string(b, parts[n])}),
+                         .line = 1};
+
+        list[k++] = builder_location(b, 0, 0, &l, 1, NULL, 0);
+    }
+    return builder_stack(b, list, k);
+}
+
+static struct batch *simple_batch(const struct simple *rows, size_t n)
+{
+    _cleanup_(builder_freep) struct builder *b = NULL;
+    struct batch *out = NULL;
+
+    if (builder_new(NULL, &b) < 0)
+        return NULL;
+    for (size_t i = 0; i < n; i++) {
+        const struct simple *s = &rows[i];
+        struct value_type t = {builder_string(b, str_from(s->type ? s->type : "cpu")),
+                               builder_string(b, str_from(s->unit ? s->unit : "nanoseconds"))};
+        uint32_t attr = s->thread ? builder_attr_str(b, STR("thread.name"), str_from(s->thread)) : 0, link = 0;
+        struct profile *p;
+
+        builder_resource(b);
+        builder_resource_attr_str(b, STR("service.name"), str_from(s->service ? s->service : "a"));
+        if (s->host)
+            builder_resource_attr_str(b, STR("host.name"), str_from(s->host));
+        if (s->pid)
+            builder_resource_attr(b, STR("process.pid"), &(struct value){.kind = VALUE_INT, .integer = s->pid});
+        builder_scope(b, STR("t"), STR(""));
+        p = builder_profile(b, &t, 1);
+        if (p && !s->no_time) {
+            p->time_ns = s->time ? s->time : GEN_T0;
+            p->duration_ns = NS_PER_S;
+        }
+        if (s->trace)
+            link = builder_link(b, &(struct link){.trace_id = {s->trace}, .span_id = {s->span}});
+        builder_sample(b, simple_stack(b, s->stack ? s->stack : "main work"), link,
+                       builder_attrs(b, &attr, attr ? 1 : 0), &s->value, 1, NULL, 0);
+    }
+    return builder_finish(b, &out, NULL) < 0 ? NULL : out;
+}
+
+static void append_simple(struct suite *s, const struct simple *rows, size_t n)
+{
+    _cleanup_(batch_unrefp) struct batch *b = simple_batch(rows, n);
+
+    append(s, b);
+}
+#define APPEND(s, ...)                               \
+    do {                                             \
+        const struct simple rows_[] = {__VA_ARGS__}; \
+        append_simple(s, rows_, ARRAY_SIZE(rows_));  \
+    } while (0)
+
+/* A question with everything that it needs to live. */
+struct question {
+    struct arena arena;
+    struct selector sel[2];
+    struct store_query q;
+};
+
+static void ask(struct question *k, const char *selector, int64_t from, int64_t to)
+{
+    struct err e = {0};
+
+    *k = (struct question){0};
+    arena_init(&k->arena, 0);
+    if (selector_parse(str_from(selector), &k->arena, &k->sel[0], &e) < 0)
+        tap_fail("%s", e.message);
+    k->q = (struct store_query){.tenant = "", .columns = {{&k->sel[0], from, to}}, .n_columns = 1};
+}
+
+static void ask_done(struct question *k)
+{
+    selector_done(&k->sel[0]);
+    selector_done(&k->sel[1]);
+    arena_done(&k->arena);
+}
+
+static int64_t total_of(struct suite *s, const struct store_query *q)
+{
+    _cleanup_(tree_freep) struct tree *t = NULL;
+    struct store_notes notes = {0};
+    struct err e = {0};
+
+    if (s->store->ops->select(s->store, q, &t, &notes, &e) < 0) {
+        tap_fail("select: %s", e.message);
+        return -1;
+    }
+    return t->total[0][0];
+}
+
+static int64_t total(struct suite *s, const char *selector, int64_t from, int64_t to)
+{
+    struct question k;
+    int64_t v;
+
+    ask(&k, selector, from, to);
+    v = total_of(s, &k.q);
+    ask_done(&k);
+    return v;
+}
+
+#define ALL INT64_MIN / 2, INT64_MAX / 2
+
+/* --- dumps --- */
+
+static int cmp_lines(const void *a, const void *b)
+{
+    return strcmp(*(char *const *) a, *(char *const *) b);
+}
+
+/* Sorts the lines of b in place. */
+static void sort_lines(struct buf *b)
+{
+    char *text = buf_cstr(b), **lines, *p = text;
+    size_t n = 0, cap = 1;
+    _cleanup_(buf_done) struct buf out = BUF_INIT;
+
+    for (size_t i = 0; i < b->n; i++)
+        cap += text[i] == '\n';
+    lines = mem_zalloc_array(cap, sizeof *lines);
+    while (p && *p) {
+        char *nl = strchr(p, '\n');
+
+        if (nl)
+            *nl = 0;
+        lines[n++] = p;
+        p = nl ? nl + 1 : NULL;
+    }
+    qsort(lines, n, sizeof *lines, cmp_lines);
+    for (size_t i = 0; i < n; i++) {
+        buf_puts(&out, lines[i]);
+        buf_putc(&out, '\n');
+    }
+    mem_free(lines);
+    buf_reset(b);
+    buf_put(b, out.p, out.n);
+}
+
+static void put_path(struct buf *out, const struct tree *t, uint32_t n)
+{
+    const struct frame *f;
+
+    if (!n)
+        return;
+    put_path(out, t, t->parent[n]);
+    f = &t->frames[t->frame[n]];
+    buf_printf(out, "/%.*s|%.*s:%d|%.*s|%.*s+%llx|%d", STR_FMT(f->function), STR_FMT(f->file), (int) f->line,
+               STR_FMT(f->mapping), STR_FMT(f->build_id), (unsigned long long) f->address, f->kind);
+}
+
+void dump_tree(struct buf *out, const struct tree *t)
+{
+    _cleanup_(buf_done) struct buf b = BUF_INIT;
+
+    for (uint32_t i = 0; i < t->n_nodes; i++) {
+        put_path(&b, t, i);
+        for (uint32_t c = 0; c < t->n_columns; c++)
+            buf_printf(&b, " %lld(%lld)", (long long) t->self[c][i], (long long) t->total[c][i]);
+        buf_putc(&b, '\n');
+    }
+    sort_lines(&b);
+    buf_put(out, b.p, b.n);
+}
+
+static int dump_series_fn(void *ctx, const struct type *t, const struct labels *l)
+{
+    buf_printf(ctx, "series %.*s", STR_FMT(t->name));
+    labels_print(ctx, l);
+    buf_putc(ctx, '\n');
+    return 0;
+}
+
+static int dump_profile_fn(void *ctx, const struct store_profile *p)
+{
+    buf_printf(ctx, "profile %llx %.*s %lld+%lld = %lld/%u id %02x%02x ", (unsigned long long) p->handle.lo,
+               STR_FMT(p->type->name), (long long) p->time_ns, (long long) p->duration_ns, (long long) p->value,
+               p->n_samples, p->id[0], p->id[15]);
+    labels_print(ctx, p->labels);
+    buf_putc(ctx, '\n');
+    return 0;
+}
+
+static void dump_attrs(struct buf *out, const struct batch *b, struct run attrs)
+{
+    for (uint32_t i = 0; i < attrs.n; i++) {
+        const struct attr *a = &b->dict.attrs[b->dict.indices[attrs.off + i]];
+
+        buf_printf(out, " %.*s=", STR_FMT(batch_string(b, a->key)));
+        value_print(out, &a->value);
+    }
+}
+
+static void dump_kvs(struct buf *out, const struct kvs *kvs)
+{
+    for (uint32_t i = 0; i < kvs->n; i++) {
+        buf_printf(out, " %.*s=", STR_FMT(kvs->v[i].key));
+        value_print(out, &kvs->v[i].value);
+    }
+}
+
+static void dump_stack(struct buf *out, const struct batch *b, uint32_t stack)
+{
+    struct run st = b->dict.stacks[stack];
+
+    for (uint32_t i = 0; i < st.n; i++) {
+        const struct location *l = &b->dict.locations[b->dict.indices[st.off + i]];
+
+        buf_printf(out, ";%llx@%.*s", (unsigned long long) l->address,
+                   STR_FMT(batch_string(b, b->dict.mappings[l->mapping].filename)));
+        dump_attrs(out, b, b->dict.mappings[l->mapping].attrs);
+        dump_attrs(out, b, l->attrs);
+        for (uint32_t k = 0; k < l->lines.n; k++) {
+            const struct line *n = &b->dict.lines[l->lines.off + k];
+            const struct function *f = &b->dict.functions[n->function];
+
+            buf_printf(out, ",%.*s %.*s:%lld", STR_FMT(batch_string(b, f->name)), STR_FMT(batch_string(b, f->filename)),
+                       (long long) n->line);
+        }
+    }
+}
+
+/* One line a value: engines may split or join samples of the same stack, link and attributes. */
+static void dump_sample(struct buf *out, const struct batch *b, const struct buf *head, const struct sample *s)
+{
+    const struct link *l = &b->dict.links[s->link];
+    uint32_t n = s->timestamps.n ? s->timestamps.n : 1;
+
+    for (uint32_t i = 0; i < n; i++) {
+        buf_put(out, head->p, head->n);
+        buf_printf(out, "link %02x%02x/%02x ts %lld v", l->trace_id[0], l->trace_id[1], l->span_id[1],
+                   s->timestamps.n ? (long long) b->timestamps[s->timestamps.off + i] : 0);
+        if (s->timestamps.n)
+            buf_printf(out, " %lld", s->values.n ? (long long) b->values[s->values.off + i] : 1);
+        for (uint32_t k = 0; !s->timestamps.n && k < s->values.n; k++)
+            buf_printf(out, " %lld", (long long) b->values[s->values.off + k]);
+        dump_attrs(out, b, s->attrs);
+        dump_stack(out, b, s->stack);
+        buf_putc(out, '\n');
+    }
+}
+
+static int dump_batch_fn(void *ctx, struct batch *b)
+{
+    struct err e = {0};
+
+    if (batch_validate(b, &e) < 0)
+        tap_fail("export: %s", e.message);
+    for (uint32_t r = 0; r < b->n_resources; r++)
+        for (uint32_t s = 0; s < b->resources[r].scopes.n; s++) {
+            const struct scope *scope = &b->scopes[b->resources[r].scopes.off + s];
+
+            for (uint32_t i = 0; i < scope->profiles.n; i++) {
+                const struct profile *p = &b->profiles[scope->profiles.off + i];
+                _cleanup_(buf_done) struct buf head = BUF_INIT;
+
+                buf_puts(&head, "sample");
+                dump_kvs(&head, &b->resources[r].attrs);
+                dump_kvs(&head, &scope->attrs);
+                dump_attrs(&head, b, p->attrs);
+                for (uint32_t t = 0; t < p->n_types; t++)
+                    buf_printf(&head, " %.*s/%.*s", STR_FMT(batch_string(b, p->types[t].type)),
+                               STR_FMT(batch_string(b, p->types[t].unit)));
+                buf_printf(&head, " %lld+%lld period %lld id %02x group %d ", (long long) p->time_ns,
+                           (long long) p->duration_ns, (long long) p->period, p->id[3], p->group != 0);
+                for (uint32_t k = 0; k < p->samples.n; k++)
+                    dump_sample(ctx, b, &head, &b->samples[p->samples.off + k]);
+            }
+        }
+    return 0;
+}
+
+static void dump_points(struct buf *out, struct store *s, const struct store_query *q, struct str by,
+                        struct str function)
+{
+    struct store_series_query sq = {.step = 97 * NS_PER_S, .by = &by, .n_by = by.n ? 1 : 0, .function = function};
+    struct store_points p = {0};
+    struct store_notes notes = {0};
+    struct err e = {0};
+
+    if (s->ops->series(s, q, &sq, &p, &notes, &e) < 0) {
+        tap_fail("series: %s", e.message);
+        return;
+    }
+    for (uint32_t i = 0; i < p.n_series; i++)
+        for (uint32_t k = 0; k < p.n_points; k++) {
+            double v = p.values[(size_t) i * p.n_points + k];
+
+            if (fabs(v) < 1e-9)
+                continue;
+            buf_puts(out, "point ");
+            labels_print(out, &p.labels[i]);
+            buf_printf(out, " %u %.4f\n", k, v);
+        }
+    store_points_done(&p);
+}
+
+static void dump_question(struct buf *out, struct store *s, const struct store_query *q, const char *title)
+{
+    _cleanup_(tree_freep) struct tree *t = NULL;
+    struct store_notes notes = {0};
+    struct err e = {0};
+
+    buf_printf(out, "== %s\n", title);
+    if (s->ops->select(s, q, &t, &notes, &e) < 0) {
+        tap_fail("select %s: %s", title, e.message);
+        return;
+    }
+    dump_tree(out, t);
+}
+
+void dump_answers(struct buf *out, struct store *s, int64_t from, int64_t to)
+{
+    static const char *const selectors[] = {
+        "cpu",
+        "cpu{service.name=\"svc-1\"}",
+        "cpu{host.name=~\"host-.\",service_name!=\"svc-0\"}",
+        "offcpu",
+        "heap",
+        "heap{service.name=\"svc-0\"}",
+        "alloc_objects",
+        "cache-misses",
+        "cpu{thread.name=\"w1\"}",
+        "cpu{process.pid=\"101\"}",
+        "heap_objects{process.pid!=\"101\"}",
+        "cpu{nothing=\"\"}",
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(selectors); i++) {
+        struct question k;
+        _cleanup_(buf_done) struct buf lines = BUF_INIT;
+
+        ask(&k, selectors[i], from, to);
+        dump_question(out, s, &k.q, selectors[i]);
+        k.q.by = i % 2 ? BY_ADDRESS : BY_LINE;
+        k.q.no_inlines = i % 3 == 0;
+        dump_question(out, s, &k.q, "finer");
+        k.q.has_trace = true;
+        k.q.trace_id[0] = 1;
+        k.q.trace_id[1] = 2;
+        dump_question(out, s, &k.q, "trace");
+        k.q.has_span = true;
+        k.q.span_id[0] = 2;
+        dump_question(out, s, &k.q, "span");
+        s->ops->export(s, &k.q, dump_batch_fn, &lines, NULL);
+        k.q.has_trace = k.q.has_span = false;
+        dump_points(&lines, s, &k.q, STR("service.name"), STR(""));
+        dump_points(&lines, s, &k.q, STR(""), STR("fn7"));
+        s->ops->profiles(s, &k.q, dump_profile_fn, &lines, NULL);
+        sort_lines(&lines);
+        buf_put(out, lines.p, lines.n);
+        ask_done(&k);
+    }
+    {
+        struct question k;
+        _cleanup_(buf_done) struct buf lines = BUF_INIT;
+
+        ask(&k, "", from, to);
+        s->ops->export(s, &k.q, dump_batch_fn, &lines, NULL);
+        s->ops->each_series(s, "", from, to, dump_series_fn, &lines);
+        sort_lines(&lines);
+        buf_put(out, lines.p, lines.n);
+        ask_done(&k);
+    }
+}
+
+/* --- the suite --- */
+
+static void test_add(struct suite *s)
+{
+    APPEND(s, {.value = 5}, {.value = 7, .stack = "main idle"}, {.value = 9, .service = "b"});
+    suite_settle(s);
+    eq_int(total(s, "cpu", ALL), 21);
+    eq_int(total(s, "cpu{service.name=\"a\"}", ALL), 12);
+    eq_int(total(s, "cpu{service.name=\"none\"}", ALL), 0);
+    eq_int(total(s, "wall", ALL), 0);
+}
+
+static void test_time(struct suite *s)
+{
+    APPEND(s, {.value = 1, .time = GEN_T0}, {.value = 10, .time = GEN_T0 + 1},
+           {.value = 100, .time = GEN_T0 + NS_PER_S});
+    suite_settle(s);
+    eq_int(total(s, "cpu", GEN_T0, GEN_T0 + 1), 1);
+    eq_int(total(s, "cpu", GEN_T0 + 1, GEN_T0 + NS_PER_S), 10);
+    eq_int(total(s, "cpu", GEN_T0 + 1, GEN_T0 + NS_PER_S + 1), 110);
+    eq_int(total(s, "cpu", GEN_T0 - 10, GEN_T0), 0);
+}
+
+static void test_late(struct suite *s)
+{
+    const struct simple rows[] = {{.value = 1, .time = GEN_T0 - 7 * 86400 * NS_PER_S - 1, .service = "slow"},
+                                  {.value = 2, .time = GEN_T0 - 7 * 86400 * NS_PER_S},
+                                  {.value = 4, .time = GEN_T0 + 600 * NS_PER_S},
+                                  {.value = 8, .time = GEN_T0 + 600 * NS_PER_S + 1},
+                                  {.value = 16, .no_time = true}};
+    _cleanup_(batch_unrefp) struct batch *b = simple_batch(rows, ARRAY_SIZE(rows));
+    struct ack_result r;
+
+    append_as(s, b, &(struct sink_context){.tenant = "", .received_ns = suite_clock}, &r);
+    eq_int(r.rejected, 2);
+    ok(strstr(r.message, "slow") && strstr(r.message, "old"));
+    suite_settle(s);
+    eq_int(total(s, "cpu", ALL), 22);
+    eq_int(total(s, "cpu", GEN_T0, GEN_T0 + 1), 16); /* no start: the time of receipt */
+}
+
+static void test_dedup(struct suite *s)
+{
+    _cleanup_(batch_unrefp) struct batch *b = simple_batch((struct simple[]){{.value = 3}}, 1);
+    _cleanup_(batch_unrefp) struct batch *c =
+        simple_batch((struct simple[]){{.value = 4}, {.value = 3}, {.value = 3, .pid = 9}}, 3);
+    _cleanup_(batch_unrefp) struct batch *timeless =
+        simple_batch((struct simple[]){{.value = 100, .no_time = true}}, 1);
+
+    append(s, b);
+    append(s, b);
+    suite_settle(s);
+    append(s, b);
+    append(s, c); /* the same profile in another company; one of another resource is another */
+    eq_int(total(s, "cpu", ALL), 10);
+    append(s, timeless);
+    append(s, timeless); /* neither id nor time: twice is twice */
+    eq_int(total(s, "cpu", ALL), 210);
+    append_as(s, b, &(struct sink_context){.tenant = "other", .received_ns = suite_clock}, NULL);
+    suite_settle(s);
+    append(s, c);
+    eq_int(total(s, "cpu", ALL), 210);
+}
+
+static void test_tenants(struct suite *s)
+{
+    _cleanup_(batch_unrefp) struct batch *b = simple_batch((struct simple[]){{.value = 3, .service = "x"}}, 1);
+    struct question k;
+
+    append_as(s, b, &(struct sink_context){.tenant = "one", .received_ns = suite_clock}, NULL);
+    APPEND(s, {.value = 5});
+    suite_settle(s);
+    ask(&k, "cpu", ALL);
+    eq_int(total_of(s, &k.q), 5);
+    k.q.tenant = "one";
+    eq_int(total_of(s, &k.q), 3);
+    k.q.tenant = "two";
+    eq_int(total_of(s, &k.q), 0);
+    ask_done(&k);
+}
+
+static void test_gauge(struct suite *s)
+{
+    APPEND(s, {.type = "inuse_space", .unit = "bytes", .value = 100, .pid = 1, .time = GEN_T0},
+           {.type = "inuse_space", .unit = "bytes", .value = 200, .pid = 1, .time = GEN_T0 + 10 * NS_PER_S},
+           {.type = "inuse_space", .unit = "bytes", .value = 1000, .pid = 2, .time = GEN_T0},
+           {.type = "inuse_space",
+            .unit = "bytes",
+            .value = 40,
+            .pid = 1,
+            .time = GEN_T0 + 10 * NS_PER_S + 1,
+            .stack = "main x"});
+    suite_settle(s);
+    /* pid 1 has three snapshots: (100 + 200) / 3 on work and 40 / 3 on x; pid 2 has one */
+    eq_int(total(s, "heap", ALL), 100 + 13 + 1000);
+    eq_int(total(s, "heap", GEN_T0, GEN_T0 + NS_PER_S), 1100);
+}
+
+static void test_labels(struct suite *s)
+{
+    APPEND(s, {.value = 1, .thread = "io", .pid = 7, .host = "h1"},
+           {.value = 2, .thread = "cpu", .pid = 7, .host = "h2"}, {.value = 4, .pid = 8, .host = "h1"});
+    suite_settle(s);
+    eq_int(total(s, "cpu{thread.name=\"io\"}", ALL), 1);
+    eq_int(total(s, "cpu{thread_name=~\"io|cpu\"}", ALL), 3);
+    eq_int(total(s, "cpu{process.pid=\"7\"}", ALL), 3);
+    eq_int(total(s, "cpu{process.pid=\"7\",host.name=\"h2\"}", ALL), 2);
+    eq_int(total(s, "cpu{thread.name=\"\"}", ALL), 4);
+}
+
+static void test_links(struct suite *s)
+{
+    struct question k;
+
+    APPEND(s, {.value = 1, .trace = 1, .span = 1}, {.value = 2, .trace = 1, .span = 2},
+           {.value = 4, .trace = 2, .span = 1}, {.value = 8}, {.value = 16, .trace = 1, .span = 1, .service = "b"});
+    suite_settle(s);
+    ask(&k, "cpu", ALL);
+    k.q.has_trace = true;
+    k.q.trace_id[0] = 1;
+    eq_int(total_of(s, &k.q), 19);
+    k.q.has_span = true;
+    k.q.span_id[0] = 1;
+    eq_int(total_of(s, &k.q), 17);
+    k.q.trace_id[0] = 3;
+    eq_int(total_of(s, &k.q), 0);
+    ask_done(&k);
+}
+
+static void test_filters(struct suite *s)
+{
+    struct question k;
+    struct regex *re[3];
+    struct str zoom[] = {STR("main"), STR("a")};
+
+    APPEND(s, {.value = 1, .stack = "main a x"}, {.value = 2, .stack = "main a y"}, {.value = 4, .stack = "main b x"},
+           {.value = 8, .stack = "main b"});
+    suite_settle(s);
+    regex_new(STR("^x$"), &re[0], NULL);
+    regex_new(STR("^b$"), &re[1], NULL);
+    regex_new(STR("^a$"), &re[2], NULL);
+    ask(&k, "cpu", ALL);
+    k.q.focus = re[0];
+    eq_int(total_of(s, &k.q), 5);
+    k.q.ignore = re[1];
+    eq_int(total_of(s, &k.q), 1);
+    k.q.focus = k.q.ignore = NULL;
+    k.q.hide = re[2];
+    eq_int(total_of(s, &k.q), 15);
+    k.q.hide = NULL;
+    k.q.zoom = zoom;
+    k.q.n_zoom = 2;
+    eq_int(total_of(s, &k.q), 3);
+    ask_done(&k);
+    for (int i = 0; i < 3; i++)
+        regex_free(re[i]);
+}
+
+static void test_diff(struct suite *s)
+{
+    _cleanup_(tree_freep) struct tree *t = NULL;
+    struct store_notes notes = {0};
+    struct question k;
+
+    APPEND(s, {.value = 1, .stack = "main a"}, {.value = 5, .stack = "main b", .time = GEN_T0 + 60 * NS_PER_S},
+           {.value = 3, .stack = "main a", .time = GEN_T0 + 60 * NS_PER_S});
+    suite_settle(s);
+    ask(&k, "cpu", GEN_T0, GEN_T0 + NS_PER_S);
+    k.q.n_columns = 2;
+    k.q.columns[1] = (struct store_column){&k.sel[0], GEN_T0 + 60 * NS_PER_S, GEN_T0 + 61 * NS_PER_S};
+    eq_int(s->store->ops->select(s->store, &k.q, &t, &notes, NULL), 0);
+    if (t) {
+        _cleanup_(buf_done) struct buf out = BUF_INIT;
+
+        dump_tree(&out, t);
+        eq_str(buf_str(&out), STR(" 0(1) 0(8)\n"
+                                  "/main|:0||+0|0 0(1) 0(8)\n"
+                                  "/main|:0||+0|0/a|:0||+0|0 1(1) 3(3)\n"
+                                  "/main|:0||+0|0/b|:0||+0|0 0(0) 5(5)\n"));
+    }
+    ask_done(&k);
+}
+
+static void test_prune(struct suite *s)
+{
+    _cleanup_(tree_freep) struct tree *t = NULL;
+    struct store_notes notes = {0};
+    struct question k;
+    struct gen g = {.state = 11, .services = 3, .instances = 1, .stacks = 100, .depth = 12};
+    int64_t full;
+
+    for (int i = 0; i < 10; i++) {
+        _cleanup_(batch_unrefp) struct batch *b = gen_batch(&g, GEN_T0);
+
+        append(s, b);
+    }
+    suite_settle(s);
+    full = total(s, "cpu", ALL);
+    ask(&k, "cpu", ALL);
+    k.q.max_nodes = 50;
+    eq_int(s->store->ops->select(s->store, &k.q, &t, &notes, NULL), 0);
+    if (t) {
+        uint32_t kept = 0;
+
+        for (uint32_t i = 1; i < t->n_nodes; i++)
+            kept += t->frame[i] != TREE_FOLDED;
+        ok(kept <= 50 && kept >= 10);
+        eq_int(t->total[0][0], full); /* folded parts are exact */
+    }
+    ask_done(&k);
+}
+
+static void test_delete(struct suite *s)
+{
+    struct question k;
+    struct err e = {0};
+
+    APPEND(s, {.value = 1}, {.value = 2, .service = "b"}, {.value = 4, .service = "b", .time = GEN_T0 + 60 * NS_PER_S},
+           {.value = 8, .service = "b", .time = GEN_T0 + 61 * NS_PER_S});
+    suite_settle(s);
+    ask(&k, "cpu{service.name=\"b\"}", GEN_T0 + 60 * NS_PER_S, GEN_T0 + 61 * NS_PER_S);
+    eq_int(s->store->ops->delete (s->store, "", &k.q.columns[0], &e), 0);
+    ask_done(&k);
+    eq_int(total(s, "cpu", ALL), 11); /* hidden at once */
+    suite_settle(s);
+    eq_int(total(s, "cpu", ALL), 11);
+    APPEND(s, {.value = 32, .service = "b", .time = GEN_T0 + 60 * NS_PER_S}); /* later data is not meant */
+    suite_settle(s);
+    eq_int(total(s, "cpu", ALL), 43);
+}
+
+static void test_retention(struct suite *s)
+{
+    struct err e = {0};
+
+    APPEND(s, {.value = 1, .time = GEN_T0 - 6 * 86400 * NS_PER_S}, {.value = 2},
+           {.value = 4, .service = "short", .time = GEN_T0 - 2 * 86400 * NS_PER_S}, {.value = 8, .service = "short"});
+    suite_settle(s);
+    eq_int(total(s, "cpu", ALL), 15);
+    suite_clock += 25 * 86400 * NS_PER_S;
+    eq_int(s->store->ops->flush(s->store, &e), 0);
+    eq_int(s->store->ops->retain(s->store, false, &e), 0);
+    suite_settle(s);
+    eq_int(total(s, "cpu{service.name=\"a\"}", ALL), 2);
+    eq_int(total(s, "cpu{service.name=\"short\"}", ALL), 0);
+    suite_clock = GEN_T0;
+}
+
+static void test_cumulative(struct suite *s)
+{
+    struct sink_context ctx = {.tenant = "", .received_ns = suite_clock, .cumulative = true};
+    static const int64_t values[] = {1000, 1500, 1500, 300};
+
+    for (int i = 0; i < 4; i++) {
+        _cleanup_(batch_unrefp) struct batch *b = simple_batch(
+            (struct simple[]){{.type = "alloc_space", .unit = "bytes", .value = values[i], .time = GEN_T0 + i}}, 1);
+
+        append_as(s, b, &ctx, NULL);
+    }
+    suite_settle(s);
+    eq_int(total(s, "alloc", ALL), 500 + 0 + 300); /* the first is the base, the last a reset */
+}
+
+static void test_series(struct suite *s)
+{
+    struct store_series_query sq = {.step = 10 * NS_PER_S};
+    struct store_points p = {0};
+    struct store_notes notes = {0};
+    struct question k;
+
+    APPEND(s, {.value = 1}, {.value = 2, .time = GEN_T0 + 9 * NS_PER_S}, {.value = 4, .time = GEN_T0 + 10 * NS_PER_S},
+           {.value = 8, .time = GEN_T0 + 25 * NS_PER_S, .stack = "main other"});
+    suite_settle(s);
+    ask(&k, "cpu", GEN_T0, GEN_T0 + 30 * NS_PER_S);
+    eq_int(s->store->ops->series(s->store, &k.q, &sq, &p, &notes, NULL), 0);
+    eq_int(p.n_series, 1);
+    eq_int(p.n_points, 3);
+    if (p.n_points == 3 && p.n_series == 1) {
+        eq_int(p.values[0], 3);
+        eq_int(p.values[1], 4);
+        eq_int(p.values[2], 8);
+    }
+    store_points_done(&p);
+    sq.function = STR("work");
+    eq_int(s->store->ops->series(s->store, &k.q, &sq, &p, &notes, NULL), 0);
+    if (p.n_points == 3 && p.n_series == 1) {
+        eq_int(p.values[0], 3);
+        eq_int(p.values[2], 0);
+    }
+    store_points_done(&p);
+    ask_done(&k);
+}
+
+static int count_series(void *ctx, const struct type *t, const struct labels *l)
+{
+    (void) t;
+    (void) l;
+    ++*(int *) ctx;
+    return 0;
+}
+
+static void test_list(struct suite *s)
+{
+    int n = 0;
+
+    APPEND(s, {.value = 1}, {.value = 1, .service = "b", .time = GEN_T0 - 3600 * NS_PER_S},
+           {.value = 2, .type = "wall"});
+    suite_settle(s);
+    eq_int(s->store->ops->each_series(s->store, "", ALL, count_series, &n), 0);
+    eq_int(n, 3);
+    n = 0;
+    eq_int(s->store->ops->each_series(s->store, "", GEN_T0, GEN_T0 + 1, count_series, &n), 0);
+    eq_int(n, 2);
+    n = 0;
+    eq_int(s->store->ops->each_series(s->store, "nobody", ALL, count_series, &n), 0);
+    eq_int(n, 0);
+}
+
+struct biggest {
+    struct id128 handle;
+    int64_t value;
+};
+
+static int find_biggest(void *ctx, const struct store_profile *p)
+{
+    struct biggest *b = ctx;
+
+    if (p->value > b->value)
+        *b = (struct biggest){p->handle, p->value};
+    return 0;
+}
+
+/* The profile behind a spike: found in the list, then asked for alone. */
+static void test_profiles(struct suite *s)
+{
+    struct biggest big = {0};
+    struct question k;
+
+    for (int i = 0; i < 20; i++)
+        APPEND(
+            s,
+            {.value = i == 13 ? 1000 : i + 1, .time = GEN_T0 + i * NS_PER_S, .stack = i == 13 ? "main spike" : "main"});
+    suite_settle(s);
+    ask(&k, "cpu", ALL);
+    eq_int(s->store->ops->profiles(s->store, &k.q, find_biggest, &big, NULL), 0);
+    eq_int(big.value, 1000);
+    k.q.has_profile = true;
+    k.q.profile = big.handle;
+    eq_int(total_of(s, &k.q), 1000);
+    ask_done(&k);
+}
+
+void store_conformance(struct suite *s)
+{
+    static const struct {
+        const char *name;
+        void (*run)(struct suite *);
+    } tests[] = {
+        {"adds up", test_add},
+        {"time ranges", test_time},
+        {"late data", test_late},
+        {"deduplicates", test_dedup},
+        {"tenants", test_tenants},
+        {"gauges", test_gauge},
+        {"labels", test_labels},
+        {"traces and spans", test_links},
+        {"filters", test_filters},
+        {"diff", test_diff},
+        {"pruning", test_prune},
+        {"delete", test_delete},
+        {"retention", test_retention},
+        {"cumulative", test_cumulative},
+        {"series", test_series},
+        {"lists", test_list},
+        {"single profiles", test_profiles},
+    };
+
+    s->config.now = suite_now;
+    s->config.services[0].service = "short";
+    s->config.services[0].keep = 86400 * NS_PER_S;
+    s->config.n_services = 1;
+    for (size_t i = 0; i < ARRAY_SIZE(tests); i++) {
+        char name[64];
+
+        open_suite(s);
+        if (s->store)
+            tests[i].run(s);
+        store_close(s->store);
+        s->store = NULL;
+        snprintf(name, sizeof name, "%s, settled %d", tests[i].name, s->settle);
+        tap_end(name);
+        if (s->after)
+            s->after(s);
+    }
+}
