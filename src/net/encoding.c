@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See encoding.h. */
+#include "net/encoding.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "net/server.h"
+
+enum { ENCODE_MIN = 1024 }; /* below it the headers eat the gain */
+
+int http_decode_body(const struct http_request *q, size_t max, struct buf *inflated, struct str *ret, struct err *e)
+{
+    struct str coding = str_trim(http_headers_get(&q->headers, "content-encoding"));
+    enum compression c;
+    char lower[16];
+    int r;
+
+    if (coding.n >= sizeof lower)
+        return err_set(e, -EOPNOTSUPP, "content-encoding '%.*s' is not supported", 64, coding.p);
+    for (uint32_t i = 0; i < coding.n; i++)
+        lower[i] = coding.p[i] >= 'A' && coding.p[i] <= 'Z' ? (char) (coding.p[i] | 32) : coding.p[i];
+    if (compress_by_name((struct str){lower, coding.n}, &c) < 0)
+        return err_set(e, -EOPNOTSUPP, "content-encoding '%.*s' is not supported", STR_FMT(coding));
+    if (c == COMPRESS_NONE) {
+        if (q->body.n > max)
+            return err_set(e, -EFBIG, "the body is larger than %zu bytes", max);
+        *ret = q->body;
+        return 0;
+    }
+    r = compress_inflate(c, q->body.p, q->body.n, max, inflated, e);
+    if (r == -EFBIG)
+        return err_set(e, r, "the body inflates to more than %zu bytes", max);
+    if (r < 0)
+        return r;
+    *ret = buf_str(inflated);
+    return 0;
+}
+
+/* The weight of a coding in an Accept-Encoding list: -1 when it is not there. */
+static double weight_of(struct str list, const char *name)
+{
+    while (list.p) {
+        struct str params = str_trim(str_cut(&list, ',')), coding = str_trim(str_cut(&params, ';'));
+        double q = 1;
+
+        if (!http_eq_nocase(coding, name))
+            continue;
+        params = str_trim(params);
+        if (params.n > 2 && (params.p[0] | 32) == 'q' && params.p[1] == '=')
+            str_to_double(str_slice(params, 2, params.n), &q);
+        return q;
+    }
+    return -1;
+}
+
+enum compression http_accepted_coding(const struct http_headers *h)
+{
+    static const struct {
+        const char *name;
+        enum compression c;
+    } ours[] = {{"zstd", COMPRESS_ZSTD}, {"gzip", COMPRESS_GZIP}, {"deflate", COMPRESS_ZLIB}};
+    struct str list = http_headers_get(h, "accept-encoding");
+    enum compression best = COMPRESS_NONE;
+    double best_weight = 0;
+
+    for (size_t i = 0; i < ARRAY_SIZE(ours); i++) {
+        double w = weight_of(list, ours[i].name);
+
+        if (w > best_weight) {
+            best = ours[i].c;
+            best_weight = w;
+        }
+    }
+    return best;
+}
+
+void http_encode_answer(struct http_request *q)
+{
+    enum compression c = http_accepted_coding(&q->headers);
+    struct buf out = BUF_INIT;
+
+    if (q->answer.n < ENCODE_MIN || http_headers_has(&q->answer_headers, "content-encoding"))
+        return;
+    http_add_header(q, "vary", STR("accept-encoding"));
+    if (c == COMPRESS_NONE || compress_deflate(c, 0, q->answer.p, q->answer.n, &out, NULL) < 0 ||
+        out.n >= q->answer.n || http_add_header(q, "content-encoding", str_from(compress_name(c))) < 0) {
+        buf_done(&out);
+        return;
+    }
+    buf_done(&q->answer);
+    q->answer = out;
+}

@@ -1,0 +1,436 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See exchange.h and server.h: a request and its answer, whichever version of HTTP carries them. */
+#include "net/exchange.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+
+enum { REQUEST_ARENA_MAX = 64 << 20, BODY_RESERVE_MAX = 4 << 20 };
+
+static struct exchange *exchange_of(const struct http_request *q)
+{
+    return (struct exchange *) (uintptr_t) q; /* its first member */
+}
+
+static void start_on_loop(struct loop_call *call);
+static void finish_on_loop(struct loop_call *call);
+
+struct exchange *exchange_new(struct conn *c)
+{
+    struct exchange *x = mem_zalloc(sizeof *x);
+    const struct http_server_options *o = &c->worker->server->o;
+
+    if (!x)
+        return NULL;
+    x->conn = c;
+    x->worker = c->worker;
+    x->started = loop_now(c->worker->loop);
+    x->pieces_tail = &x->pieces;
+    x->start_call.run = start_on_loop;
+    x->finish_call.run = finish_on_loop;
+    arena_init(&x->q.arena, REQUEST_ARENA_MAX);
+    x->q.status = 200;
+    x->q.max_body = o->max_body;
+    x->q.server_arg = o->arg;
+    x->q.tls = c->is_tls;
+    x->q.scheme = c->is_tls ? STR("https") : STR("http");
+    x->q.peer = "";
+    x->q.peer_subject = "";
+    x->next = c->exchanges;
+    if (x->next)
+        x->next->prev = x;
+    c->exchanges = x;
+    c->n_exchanges++;
+    return x;
+}
+
+static void leave_conn(struct exchange *x)
+{
+    struct conn *c = x->conn;
+
+    if (!c)
+        return;
+    if (x->prev)
+        x->prev->next = x->next;
+    else
+        c->exchanges = x->next;
+    if (x->next)
+        x->next->prev = x->prev;
+    x->prev = x->next = NULL;
+    x->conn = NULL;
+    c->n_exchanges--;
+}
+
+static void unaccount(struct exchange *x)
+{
+    atomic_fetch_sub_explicit(&x->worker->server->buffered, x->accounted, memory_order_relaxed);
+    x->accounted = 0;
+}
+
+void exchange_free(struct exchange *x)
+{
+    if (!x)
+        return;
+    assert(x->state != EXCHANGE_HANDED);
+    leave_conn(x);
+    if (x->q.released)
+        x->q.released(&x->q);
+    for (struct exchange_piece *p; (p = x->pieces);) {
+        x->pieces = p->next;
+        mem_free(p);
+    }
+    unaccount(x);
+    buf_done(&x->body);
+    buf_done(&x->q.answer);
+    arena_done(&x->q.arena);
+    mem_free(x);
+}
+
+int exchange_set_target(struct exchange *x, struct str target)
+{
+    struct http_request *q = &x->q;
+    ptrdiff_t mark;
+
+    q->target = target;
+    if (str_starts(target, STR("http://")) || str_starts(target, STR("https://"))) { /* the absolute form, to a proxy */
+        struct str rest = str_slice(target, target.p[4] == 's' ? 8 : 7, target.n);
+        ptrdiff_t slash = str_find_char(rest, '/');
+
+        q->authority = slash < 0 ? rest : str_slice(rest, 0, (size_t) slash);
+        target = slash < 0 ? STR("/") : str_slice(rest, (size_t) slash, rest.n);
+    }
+    if (!target.n || (target.p[0] != '/' && !str_is(target, "*")))
+        return -EBADMSG;
+    mark = str_find_char(target, '?');
+    q->path = mark < 0 ? target : str_slice(target, 0, (size_t) mark);
+    q->query = mark < 0 ? STR("") : str_slice(target, (size_t) mark + 1, target.n);
+    return 0;
+}
+
+/* From here on the exchange is the handler's. */
+static void hand_over(struct exchange *x)
+{
+    x->state = EXCHANGE_HANDED;
+    x->worker->n_handed++;
+}
+
+bool exchange_begin(struct exchange *x)
+{
+    struct http_server *s = x->worker->server;
+
+    atomic_fetch_add_explicit(&s->requests, 1, memory_order_relaxed);
+    x->q.peer = arena_cstr(&x->q.arena, str_from(x->conn->peer));
+    if (x->conn->subject)
+        x->q.peer_subject = arena_cstr(&x->q.arena, str_from(x->conn->subject));
+    if (!x->q.peer || !x->q.peer_subject) {
+        exchange_refuse(x, 503, "out of memory\n");
+        return false;
+    }
+    x->head_only = str_is(x->q.method, "HEAD");
+    if (!s->o.begin)
+        return true;
+    hand_over(x);
+    x->discard = true; /* should it answer right away, from inside of begin() */
+    if (s->o.begin(s->o.arg, &x->q))
+        return false;
+    x->discard = false;
+    x->state = EXCHANGE_READING;
+    x->worker->n_handed--;
+    return true;
+}
+
+/* Makes room for a body of known size at once: the length of the content, or of the gRPC message. */
+static void reserve_body(struct exchange *x, const char *p, size_t n)
+{
+    struct str length = http_headers_get(&x->q.headers, "content-length");
+    uint64_t want = 0;
+
+    if (length.p)
+        str_to_u64(length, 10, &want);
+    else if (n >= 5 && str_starts(http_headers_get(&x->q.headers, "content-type"), STR("application/grpc")))
+        want = 5 + ((uint64_t) (uint8_t) p[1] << 24 | (uint64_t) (uint8_t) p[2] << 16 | (uint64_t) (uint8_t) p[3] << 8 |
+                    (uint8_t) p[4]);
+    x->body.limit = x->q.max_body;
+    if (want > n && want <= BODY_RESERVE_MAX && want <= x->q.max_body)
+        buf_reserve(&x->body, want);
+}
+
+int exchange_body(struct exchange *x, const char *p, size_t n)
+{
+    struct http_server *s = x->worker->server;
+
+    x->body_seen += n;
+    if (x->discard || !n)
+        return 0;
+    if (x->body_seen > x->q.max_body)
+        return 413;
+    if (x->q.on_body) {
+        int r = x->q.on_body(&x->q, (struct str){p, (uint32_t) n});
+
+        if (x->state != EXCHANGE_READING)
+            return -1;
+        return r < 0 ? 500 : 0;
+    }
+    if (atomic_fetch_add_explicit(&s->buffered, n, memory_order_relaxed) + n > s->o.max_buffered) {
+        atomic_fetch_sub_explicit(&s->buffered, n, memory_order_relaxed);
+        return 503;
+    }
+    x->accounted += n;
+    if (!x->body.n)
+        reserve_body(x, p, n);
+    buf_put(&x->body, p, n);
+    return buf_error(&x->body) ? 503 : 0;
+}
+
+void exchange_dispatch(struct exchange *x)
+{
+    struct http_server *s = x->worker->server;
+
+    x->q.body = buf_str(&x->body);
+    hand_over(x);
+    s->o.handle(s->o.arg, &x->q);
+}
+
+void exchange_refuse(struct exchange *x, int status, const char *text)
+{
+    if (status >= 400 && status < 500)
+        atomic_fetch_add_explicit(&x->worker->server->bad_requests, 1, memory_order_relaxed);
+    if (x->state == EXCHANGE_READING) {
+        x->discard = true;
+        hand_over(x);
+    }
+    if (status == 503)
+        http_add_header(&x->q, "retry-after", STR("1"));
+    http_reply(&x->q, status, "text/plain; charset=utf-8", str_from(text));
+}
+
+void exchange_cancel(struct exchange *x)
+{
+    if (x->told_cancel || x->state != EXCHANGE_HANDED)
+        return;
+    x->told_cancel = true;
+    atomic_store(&x->is_cancelled, true);
+    if (x->q.cancelled)
+        x->q.cancelled(&x->q);
+}
+
+void exchange_abandon(struct exchange *x)
+{
+    if (x->state != EXCHANGE_HANDED) {
+        exchange_free(x);
+        return;
+    }
+    leave_conn(x); /* first: the handler may finish from inside of cancelled(), and that frees it */
+    exchange_cancel(x);
+}
+
+/* --- the answer --- */
+int http_add_header(struct http_request *q, const char *name, struct str value)
+{
+    return http_headers_add(&q->answer_headers, &q->arena, str_from(name), value);
+}
+
+int http_add_trailer(struct http_request *q, const char *name, struct str value)
+{
+    return http_headers_add(&q->trailers, &q->arena, str_from(name), value);
+}
+
+static void finish_on_loop(struct loop_call *call)
+{
+    struct exchange *x = container_of(call, struct exchange, finish_call);
+    struct conn *c = x->conn;
+    struct worker *w = x->worker;
+
+    assert(x->state == EXCHANGE_HANDED);
+    x->state = EXCHANGE_FINISHED;
+    w->n_handed--;
+    if (!c) {
+        exchange_free(x);
+        worker_maybe_stopped(w);
+        return;
+    }
+    if (x->streaming)
+        c->protocol->more(c, x);
+    else
+        c->protocol->respond(c, x);
+    conn_schedule(c);
+}
+
+void http_finish(struct http_request *q)
+{
+    struct exchange *x = exchange_of(q);
+
+    if (loop_is_own_thread(x->worker->loop))
+        finish_on_loop(&x->finish_call);
+    else
+        loop_post(x->worker->loop, &x->finish_call);
+}
+
+void http_reply(struct http_request *q, int status, const char *content_type, struct str body)
+{
+    q->status = status;
+    buf_reset(&q->answer);
+    if (content_type) {
+        http_add_header(q, "content-type", str_from(content_type));
+        buf_put_str(&q->answer, body);
+    }
+    http_finish(q);
+}
+
+void http_reply_text(struct http_request *q, int status, const char *fmt, ...)
+{
+    char text[1024];
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    http_reply(q, status, "text/plain; charset=utf-8", str_from(text));
+}
+
+bool http_is_cancelled(const struct http_request *q)
+{
+    return atomic_load(&exchange_of(q)->is_cancelled);
+}
+
+/* --- streams --- */
+static void start_on_loop(struct loop_call *call)
+{
+    struct exchange *x = container_of(call, struct exchange, start_call);
+
+    x->streaming = true;
+    if (!x->conn)
+        return;
+    x->conn->protocol->respond(x->conn, x);
+    conn_schedule(x->conn);
+}
+
+int http_stream_start(struct http_request *q)
+{
+    struct exchange *x = exchange_of(q);
+
+    if (!loop_is_own_thread(x->worker->loop))
+        return loop_post(x->worker->loop, &x->start_call);
+    start_on_loop(&x->start_call);
+    return 0;
+}
+
+static void piece_on_loop(struct loop_call *call)
+{
+    struct exchange_piece *p = container_of(call, struct exchange_piece, call);
+    struct exchange *x = p->x;
+
+    if (!x->conn || x->head_only) {
+        atomic_fetch_sub(&x->waiting, p->n);
+        mem_free(p);
+        return;
+    }
+    *x->pieces_tail = p;
+    x->pieces_tail = &p->next;
+    if (atomic_load(&x->waiting) > HTTP_STREAM_HIGH)
+        x->was_full = true;
+    x->conn->protocol->more(x->conn, x);
+    conn_schedule(x->conn);
+}
+
+ssize_t http_stream_write(struct http_request *q, const void *data, size_t n)
+{
+    struct exchange *x = exchange_of(q);
+    struct exchange_piece *p;
+    size_t waiting;
+
+    if (atomic_load(&x->is_cancelled))
+        return -ECANCELED;
+    if (!n)
+        return (ssize_t) atomic_load(&x->waiting);
+    if (atomic_load(&x->waiting) + n > HTTP_STREAM_MAX)
+        return -EAGAIN;
+    p = mem_alloc(sizeof *p + n);
+    if (!p)
+        return -ENOMEM;
+    *p = (struct exchange_piece){.call.run = piece_on_loop, .x = x, .n = n};
+    memcpy(p->data, data, n);
+    waiting = atomic_fetch_add(&x->waiting, n) + n;
+    if (loop_is_own_thread(x->worker->loop))
+        piece_on_loop(&p->call);
+    else
+        loop_post(x->worker->loop, &p->call);
+    return (ssize_t) waiting;
+}
+
+size_t http_stream_waiting(const struct http_request *q)
+{
+    return atomic_load(&exchange_of(q)->waiting);
+}
+
+/* --- for the protocols --- */
+bool exchange_has_body(const struct exchange *x)
+{
+    return !x->head_only && x->q.status != 204 && x->q.status != 304 && (x->streaming || exchange_length(x) > 0);
+}
+
+size_t exchange_length(const struct exchange *x)
+{
+    return x->q.answer_const.p ? x->q.answer_const.n : x->q.answer.n;
+}
+
+struct str exchange_output(struct exchange *x, bool *ret_end)
+{
+    const char *p = x->q.answer_const.p ? x->q.answer_const.p : x->q.answer.p;
+    size_t left;
+
+    if (x->streaming) {
+        struct exchange_piece *piece = x->pieces;
+
+        *ret_end = !piece && x->state == EXCHANGE_FINISHED;
+        return piece ? (struct str){piece->data + piece->pos, (uint32_t) (piece->n - piece->pos)} : (struct str){0};
+    }
+    left = exchange_has_body(x) ? exchange_length(x) - x->answer_pos : 0;
+    *ret_end = left == 0;
+    return (struct str){left ? p + x->answer_pos : NULL, (uint32_t) MIN(left, UINT32_MAX)};
+}
+
+static void piece_sent(struct exchange *x, size_t n)
+{
+    struct exchange_piece *p = x->pieces;
+    size_t waiting;
+
+    p->pos += n;
+    waiting = atomic_fetch_sub(&x->waiting, n) - n;
+    if (p->pos == p->n) {
+        x->pieces = p->next;
+        if (!x->pieces)
+            x->pieces_tail = &x->pieces;
+        mem_free(p);
+    }
+    if (x->was_full && waiting < HTTP_STREAM_LOW && x->state == EXCHANGE_HANDED) {
+        x->was_full = false;
+        if (x->q.drained)
+            x->q.drained(&x->q);
+    }
+}
+
+void exchange_sent(struct exchange *x, size_t n)
+{
+    if (x->streaming)
+        piece_sent(x, n);
+    else
+        x->answer_pos += n;
+}
+
+const char *worker_date(struct worker *w)
+{
+    int64_t now = clock_wall();
+
+    if (now / NS_PER_S != w->date_second) {
+        w->date_second = now / NS_PER_S;
+        http_date_format(now, w->date);
+    }
+    return w->date;
+}

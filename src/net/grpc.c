@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See grpc.h. */
+#include "net/grpc.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "net/server.h"
+
+#define ACCEPTED "gzip,zstd,deflate,identity"
+
+void grpc_status_set(struct grpc_status *s, enum grpc_code code, const char *fmt, ...)
+{
+    va_list ap;
+
+    *s = (struct grpc_status){.code = code};
+    va_start(ap, fmt);
+    vsnprintf(s->message, sizeof s->message, fmt, ap);
+    va_end(ap);
+}
+
+const char *grpc_code_name(enum grpc_code code)
+{
+    static const char *const names[] = {
+        "OK",       "Canceled",        "Unknown",          "InvalidArgument",   "DeadlineExceeded",
+        "NotFound", "AlreadyExists",   "PermissionDenied", "ResourceExhausted", "FailedPrecondition",
+        "Aborted",  "OutOfRange",      "Unimplemented",    "Internal",          "Unavailable",
+        "DataLoss", "Unauthenticated",
+    };
+
+    return (unsigned) code < ARRAY_SIZE(names) ? names[code] : "Unknown";
+}
+
+int grpc_code_to_http(enum grpc_code code)
+{
+    switch (code) {
+    case GRPC_OK:
+        return 200;
+    case GRPC_CANCELLED:
+    case GRPC_DEADLINE_EXCEEDED:
+    case GRPC_ABORTED:
+    case GRPC_OUT_OF_RANGE:
+    case GRPC_UNAVAILABLE:
+    case GRPC_DATA_LOSS:
+        return 503;
+    case GRPC_RESOURCE_EXHAUSTED:
+        return 429;
+    case GRPC_INVALID_ARGUMENT:
+        return 400;
+    case GRPC_UNAUTHENTICATED:
+        return 401;
+    case GRPC_PERMISSION_DENIED:
+        return 403;
+    case GRPC_UNIMPLEMENTED:
+        return 404;
+    default:
+        return 500;
+    }
+}
+
+enum grpc_code grpc_code_from_http(int status)
+{
+    switch (status) {
+    case 400:
+        return GRPC_INTERNAL;
+    case 401:
+        return GRPC_UNAUTHENTICATED;
+    case 403:
+        return GRPC_PERMISSION_DENIED;
+    case 404:
+        return GRPC_UNIMPLEMENTED;
+    case 429:
+    case 502:
+    case 503:
+    case 504:
+        return GRPC_UNAVAILABLE;
+    default:
+        return GRPC_UNKNOWN;
+    }
+}
+
+/* --- framing --- */
+int grpc_unframe(struct str *body, size_t max, struct str *ret, bool *ret_compressed)
+{
+    const uint8_t *p = (const uint8_t *) body->p;
+    uint32_t n;
+
+    if (body->n < 5)
+        return -ENODATA;
+    if (p[0] > 1)
+        return -EBADMSG;
+    n = (uint32_t) p[1] << 24 | (uint32_t) p[2] << 16 | (uint32_t) p[3] << 8 | p[4];
+    if (n > max)
+        return -EMSGSIZE;
+    if (n > body->n - 5)
+        return -ENODATA;
+    *ret = (struct str){body->p + 5, n};
+    *ret_compressed = p[0] == 1;
+    *body = str_slice(*body, 5 + (size_t) n, body->n);
+    return 0;
+}
+
+int grpc_frame(struct buf *b, struct str message, enum compression c, int level, struct err *e)
+{
+    size_t head = b->n, n;
+    char *p;
+
+    buf_put(b, "\0\0\0\0\0", 5);
+    if (c == COMPRESS_NONE) {
+        buf_put_str(b, message);
+    } else {
+        int r = compress_deflate(c, level, message.p, message.n, b, e);
+
+        if (r < 0)
+            return r;
+    }
+    if (buf_error(b))
+        return buf_error(b);
+    n = b->n - head - 5;
+    if (n > UINT32_MAX)
+        return err_set(e, -EMSGSIZE, "a message of more than 4 GiB");
+    p = b->p + head;
+    p[0] = c != COMPRESS_NONE;
+    for (int i = 0; i < 4; i++)
+        p[1 + i] = (char) (n >> (24 - 8 * i));
+    return 0;
+}
+
+/* One message and nothing behind it, inflated. Shared by both sides; fills the status on failure. */
+static int take_message(struct str body, struct str encoding, size_t max, struct buf *inflated, struct str *ret,
+                        struct grpc_status *st)
+{
+    enum compression c;
+    struct err e = {0};
+    bool compressed;
+    int r = grpc_unframe(&body, max, ret, &compressed);
+
+    if (r == -EMSGSIZE)
+        grpc_status_set(st, GRPC_RESOURCE_EXHAUSTED, "received message larger than max (%zu bytes)", max);
+    else if (r < 0)
+        grpc_status_set(st, GRPC_INTERNAL, "a malformed gRPC message frame");
+    else if (body.n)
+        grpc_status_set(st, GRPC_UNIMPLEMENTED, "more than one message in a unary call");
+    if (r < 0 || body.n)
+        return r < 0 ? r : -EBADMSG;
+    if (!compressed)
+        return 0;
+    if (!encoding.n || compress_by_name(encoding, &c) < 0 || c == COMPRESS_NONE) {
+        grpc_status_set(st, encoding.n ? GRPC_UNIMPLEMENTED : GRPC_INTERNAL,
+                        "compressed with '%.*s': want one of " ACCEPTED, (int) MIN(encoding.n, 64),
+                        encoding.p ? encoding.p : "");
+        return -ENOTSUP;
+    }
+    inflated->limit = 0;
+    r = compress_inflate(c, ret->p, ret->n, max, inflated, &e);
+    if (r == -EFBIG)
+        grpc_status_set(st, GRPC_RESOURCE_EXHAUSTED, "received message larger than max after decompression (%zu bytes)",
+                        max);
+    else if (r < 0)
+        grpc_status_set(st, GRPC_INTERNAL, "cannot inflate the message: %s", err_message(&e, r));
+    *ret = buf_str(inflated);
+    return r < 0 ? r : 0;
+}
+
+/* --- server --- */
+bool grpc_is_request(const struct http_request *q)
+{
+    struct str type = http_headers_get(&q->headers, "content-type");
+
+    return str_is(q->method, "POST") && str_starts(type, STR("application/grpc")) &&
+           (type.n == 16 || type.p[16] == '+' || type.p[16] == ';');
+}
+
+int grpc_request_message(const struct http_request *q, size_t max, struct buf *inflated, struct str *ret,
+                         struct grpc_status *ret_status)
+{
+    *ret = (struct str){0};
+    if (!q->body.n) {
+        grpc_status_set(ret_status, GRPC_INTERNAL, "no message in a unary call");
+        return -ENODATA;
+    }
+    return take_message(q->body, http_headers_get(&q->headers, "grpc-encoding"), max, inflated, ret, ret_status);
+}
+
+static void add_status(struct http_request *q, const struct grpc_status *s, bool as_trailer)
+{
+    int (*add)(struct http_request *, const char *, struct str) = as_trailer ? http_add_trailer : http_add_header;
+    _cleanup_(buf_done) struct buf text = BUF_INIT, details = BUF_INIT, coded = BUF_INIT;
+    char code[16];
+
+    snprintf(code, sizeof code, "%d", (int) s->code);
+    add(q, "grpc-status", str_from(code));
+    if (s->message[0]) {
+        grpc_percent_encode(&text, str_from(s->message));
+        add(q, "grpc-message", buf_str(&text));
+    }
+    if (s->code != GRPC_OK && s->has_retry) {
+        grpc_status_encode(&details, s);
+        grpc_base64_encode(&coded, buf_str(&details));
+        add(q, "grpc-status-details-bin", buf_str(&coded));
+    }
+}
+
+void grpc_reply(struct http_request *q, const struct grpc_status *s, struct str message)
+{
+    bool ok = s->code == GRPC_OK;
+
+    q->status = 200;
+    http_add_header(q, "content-type", STR("application/grpc"));
+    http_add_header(q, "grpc-accept-encoding", STR(ACCEPTED));
+    buf_reset(&q->answer);
+    if (ok)
+        grpc_frame(&q->answer, message, COMPRESS_NONE, 0, NULL);
+    add_status(q, s, ok);
+    http_finish(q);
+}
+
+int64_t grpc_timeout(const struct http_headers *h)
+{
+    static const struct {
+        char unit;
+        int64_t ns;
+    } units[] = {{'H', 3600 * NS_PER_S}, {'M', 60 * NS_PER_S}, {'S', NS_PER_S},
+                 {'m', NS_PER_MS},       {'u', NS_PER_US},     {'n', 1}};
+    struct str s = http_headers_get(h, "grpc-timeout");
+    uint64_t v;
+
+    if (s.n < 2 || s.n > 9 || str_to_u64(str_slice(s, 0, s.n - 1), 10, &v) < 0)
+        return 0;
+    for (size_t i = 0; i < ARRAY_SIZE(units); i++)
+        if (s.p[s.n - 1] == units[i].unit)
+            return MAX(1, (int64_t) MIN((double) v * (double) units[i].ns, 1e18));
+    return 0;
+}
+
+/* --- client --- */
+void grpc_answer(int http_status, const struct http_headers *headers, const struct http_headers *trailers,
+                 struct str body, size_t max, struct buf *inflated, struct str *ret_message, struct grpc_status *st)
+{
+    const struct http_headers *from = http_headers_has(trailers, "grpc-status") ? trailers : headers;
+    struct str code = http_headers_get(from, "grpc-status"), message = http_headers_get(from, "grpc-message");
+    struct str details = http_headers_get(from, "grpc-status-details-bin");
+    struct str type = http_headers_get(headers, "content-type");
+    _cleanup_(buf_done) struct buf bin = BUF_INIT;
+    struct grpc_status detailed;
+    struct arena a;
+    uint64_t v;
+
+    *ret_message = (struct str){0};
+    if (!code.p || str_to_u64(code, 10, &v) < 0) {
+        grpc_status_set(st, http_status == 200 ? GRPC_UNKNOWN : grpc_code_from_http(http_status),
+                        "the peer answered without gRPC: HTTP status %d, content-type '%.*s'", http_status,
+                        (int) MIN(type.n, 64), type.p ? type.p : "");
+        return;
+    }
+    arena_init(&a, 1 << 20);
+    message = http_percent_decode(&a, message, false);
+    grpc_status_set(st, v > 16 ? GRPC_UNKNOWN : (enum grpc_code) v, "%.*s", STR_FMT(message));
+    arena_done(&a);
+    if (details.n && grpc_base64_decode(&bin, details) == 0 && grpc_status_decode(buf_str(&bin), &detailed) == 0) {
+        st->has_retry = detailed.has_retry;
+        st->retry_ns = detailed.retry_ns;
+    }
+    if (st->code == GRPC_OK)
+        take_message(body, http_headers_get(headers, "grpc-encoding"), max, inflated, ret_message, st);
+}
+
+/* --- coding --- */
+void grpc_percent_encode(struct buf *b, struct str s)
+{
+    for (uint32_t i = 0; i < s.n; i++) {
+        unsigned char c = (unsigned char) s.p[i];
+
+        if (c >= 0x20 && c <= 0x7e && c != '%')
+            buf_putc(b, (char) c);
+        else
+            buf_printf(b, "%%%02X", c);
+    }
+}
+
+static const char base64_digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+void grpc_base64_encode(struct buf *b, struct str s)
+{
+    for (uint32_t i = 0; i < s.n; i += 3) {
+        uint32_t left = MIN(s.n - i, 3u), v = 0;
+
+        for (uint32_t k = 0; k < 3; k++)
+            v = v << 8 | (k < left ? (uint8_t) s.p[i + k] : 0);
+        for (uint32_t k = 0; k <= left; k++)
+            buf_putc(b, base64_digits[v >> (18 - 6 * k) & 63]);
+    }
+}
+
+int grpc_base64_decode(struct buf *b, struct str s)
+{
+    uint32_t v = 0, bits = 0;
+
+    while (s.n && s.p[s.n - 1] == '=')
+        s.n--;
+    if (s.n % 4 == 1)
+        return -EBADMSG;
+    for (uint32_t i = 0; i < s.n; i++) {
+        char c = s.p[i] == '-' ? '+' : s.p[i] == '_' ? '/' : s.p[i];
+        const char *d = c ? strchr(base64_digits, c) : NULL;
+
+        if (!d)
+            return -EBADMSG;
+        v = v << 6 | (uint32_t) (d - base64_digits);
+        bits += 6;
+        if (bits >= 8) {
+            bits -= 8;
+            buf_putc(b, (char) (v >> bits & 255));
+        }
+    }
+    return buf_error(b);
+}
