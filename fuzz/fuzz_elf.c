@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reads everything that can be read of the input as an ELF file. */
+#include "elf/elf.h"
+#include "elf/elf_id.h"
+#include "elf/elf_symbols.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    _cleanup_(elf_freep) struct elf_file *f = NULL;
+    struct elf_symbols s;
+    char id[ELF_ID_MAX];
+    uint64_t v;
+
+    if (elf_from_bytes(data, size, false, &f, NULL) < 0)
+        return 0;
+    elf_gnu_build_id(f, id);
+    elf_go_build_id(f, id);
+    elf_htlhash(f, id);
+    elf_section_bytes(f, ".text");
+    elf_offset_to_address(f, 100, &v);
+    elf_at_address(f, f->entry, 16);
+    for (int functions = 0; functions < 2; functions++)
+        if (elf_symbols_load(f, functions, &s) == 0) {
+            elf_symbols_find(&s, f->entry);
+            elf_symbols_done(&s);
+        }
+    return 0;
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * /proc/PID/maps:  start-end perms offset major:minor inode   path
+ * Only what is asked for is kept; a path may hold any byte but a newline, which the kernel writes as \012.
+ */
+#ifndef ELF_PROC_MAPS_H
+#define ELF_PROC_MAPS_H
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "base/str.h"
+
+struct proc_map {
+    uint64_t start, end, offset, inode;
+    uint32_t major, minor;
+    bool readable, writable, executable, shared, deleted; /* deleted: " (deleted)" was cut off the path */
+    struct str path;                                      /* "", "[vdso]", "/usr/lib/x.so" */
+};
+
+struct proc_maps {
+    struct proc_map *v; /* by address, as the kernel gives them */
+    uint32_t n;
+    struct arena arena;
+};
+
+enum { PROC_MAPS_MAX = 1 << 20 };
+
+/* text may be thrown away afterwards. Lines that cannot be read are left out. 0 or -ENOMEM. */
+int proc_maps_parse(struct str text, bool executable_only, struct proc_maps *ret);
+int proc_maps_read(int pid, bool executable_only, struct proc_maps *ret, struct err *e);
+void proc_maps_done(struct proc_maps *m);
+/* The map with the address, or NULL. */
+const struct proc_map *proc_maps_find(const struct proc_maps *m, uint64_t address);
+
+#endif

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "elf/elf.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/sha256.h"
+#include "elf/elf_id.h"
+#include "elf/elf_symbols.h"
+#include "elf/proc_maps.h"
+#include "tap.h"
+
+static void test_self(void)
+{
+    _cleanup_(elf_freep) struct elf_file *f = NULL;
+    struct elf_symbols s;
+    const struct elf_symbol *x;
+    struct elf_bytes text;
+    struct proc_maps maps;
+    const struct proc_map *m;
+    char id[ELF_ID_MAX];
+    uint64_t offset, address;
+    struct err e;
+
+    eq_int(elf_open("/proc/self/exe", &f, &e), 0);
+    ok(f && f->n_sections > 10 && f->n_segments > 3 && f->is64);
+    text = elf_section_bytes(f, ".text");
+    ok(text.n > 0);
+    ok(elf_at_address(f, text.address, text.n) == text.p);
+    ok(!elf_at_address(f, text.address, f->size + 1));
+    ok(elf_address_to_offset(f, text.address, &offset));
+    eq_int(offset, text.p - f->data);
+    ok(elf_offset_to_address(f, offset, &address) && address == text.address);
+    ok(elf_section_bytes(f, ".bss").p == NULL);
+    ok(elf_section_bytes(f, ".eh_frame").n > 0);
+    ok(!elf_find_section(f, ".nothing"));
+
+    eq_int(elf_symbols_load(f, true, &s), 0);
+    x = elf_symbols_named(&s, STR("test_self"));
+    ok(x && x->size > 0 && x->type == STT_FUNC);
+    if (x) {
+        eq_str(elf_symbols_find(&s, x->address)->name, STR("test_self"));
+        eq_str(elf_symbols_find(&s, x->address + x->size - 1)->name, STR("test_self"));
+        eq_int(proc_maps_read(getpid(), true, &maps, &e), 0);
+        m = proc_maps_find(&maps, (uint64_t) (uintptr_t) test_self);
+        ok(m && m->executable && elf_offset_to_address(f, (uintptr_t) test_self - m->start + m->offset, &address));
+        eq_int(address, x->address);
+        proc_maps_done(&maps);
+    }
+    elf_symbols_done(&s);
+    ok(!elf_go_build_id(f, id));
+}
+
+static void test_maps(void)
+{
+    static const char text[] =
+        "5581a000-5581b000 r-xp 00001000 fd:01 1234                       /usr/bin/a b (deleted)\n"
+        "7ffc1000-7ffc2000 rw-p 00000000 00:00 0 [stack]\n"
+        "not a line\n"
+        "7ffd0000-7ffd1000 r-xs 00000000 00:00 0 \n";
+    struct proc_maps m;
+
+    eq_int(proc_maps_parse(str_from(text), false, &m), 0);
+    eq_int(m.n, 3);
+    eq_int(m.v[0].start, 0x5581a000);
+    eq_int(m.v[0].offset, 0x1000);
+    eq_int(m.v[0].inode, 1234);
+    eq_int(m.v[0].major, 0xfd);
+    ok(m.v[0].deleted && m.v[0].executable && !m.v[0].writable);
+    eq_str(m.v[0].path, STR("/usr/bin/a b"));
+    eq_str(m.v[1].path, STR("[stack]"));
+    eq_str(m.v[2].path, STR(""));
+    ok(m.v[2].shared);
+    ok(proc_maps_find(&m, 0x5581afff) == &m.v[0]);
+    ok(!proc_maps_find(&m, 0x5581b000));
+    proc_maps_done(&m);
+}
+
+/* A header, a note section with a build id, and nothing else. */
+static void test_ids(void)
+{
+    struct {
+        Elf64_Ehdr h;
+        Elf64_Phdr p;
+        uint32_t note[3];
+        char name[4];
+        uint8_t id[4];
+        char tail[5000];
+    } x = {.h = {.e_phoff = sizeof(Elf64_Ehdr), .e_phentsize = sizeof(Elf64_Phdr), .e_phnum = 1},
+           .note = {4, 4, NT_GNU_BUILD_ID},
+           .name = "GNU",
+           .id = {0xde, 0xad, 0xbe, 0xef}};
+    _cleanup_(elf_freep) struct elf_file *f = NULL;
+    char id[ELF_ID_MAX];
+    struct err e;
+
+    memcpy(x.h.e_ident, ELFMAG, SELFMAG);
+    x.h.e_ident[EI_CLASS] = ELFCLASS64;
+    x.h.e_ident[EI_DATA] = ELFDATA2LSB;
+    x.p = (Elf64_Phdr){.p_type = PT_NOTE, .p_offset = sizeof(x.h) + sizeof(x.p), .p_filesz = 20, .p_align = 4};
+    eq_int(elf_from_bytes(&x, sizeof(x), false, &f, &e), 0);
+    ok(elf_gnu_build_id(f, id));
+    eq_str(str_from(id), STR("deadbeef"));
+    elf_htlhash(f, id);
+    eq_int(strlen(id), 32);
+    eq_int(elf_from_bytes("\177ELF", 4, false, &f, &e), -ENOEXEC);
+    eq_int(elf_open("/nonexistent", &f, &e), -ENOENT);
+    ok(strstr(e.message, "/nonexistent"));
+}
+
+static int torture(void)
+{
+    _cleanup_(elf_freep) struct elf_file *f = NULL;
+    struct elf_symbols s;
+    int r = elf_open("/proc/self/exe", &f, NULL);
+
+    if (r < 0)
+        return r;
+    r = elf_symbols_load(f, false, &s);
+    if (r >= 0)
+        elf_symbols_done(&s);
+    return r;
+}
+
+int main(void)
+{
+    tap_run(test_self);
+    tap_run(test_maps);
+    tap_run(test_ids);
+    tap_torture(torture);
+    return tap_done();
+}
