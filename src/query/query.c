@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See query.h: parameters in words to a compiled query, and the questions that are the store's own. */
+#include "query/query.h"
+
+#include <errno.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "model/builder.h"
+
+#define RANGE_DEFAULT (3600 * NS_PER_S)
+
+static int bad(struct err *e, int r, const char *name)
+{
+    return err_prefix(e, r, "%s: ", name);
+}
+
+static int get_time(struct str s, int64_t now, int64_t fallback, const char *name, int64_t *ret, struct err *e)
+{
+    int r;
+
+    if (!s.n) {
+        *ret = fallback;
+        return 0;
+    }
+    r = clock_parse(s, now, ret, e);
+    return r < 0 ? bad(e, r, name) : 0;
+}
+
+static int get_regex(struct str s, const char *name, struct regex **ret, struct err *e)
+{
+    int r;
+
+    if (!s.n)
+        return 0;
+    r = regex_new(s, ret, e);
+    return r < 0 ? bad(e, r, name) : 0;
+}
+
+static int get_hex(struct str s, const char *name, uint8_t *out, size_t n, struct err *e)
+{
+    if (s.n != 2 * n)
+        return err_set(e, -EINVAL, "%s: '%.*s' is not %zu hexadecimal digits", name, STR_FMT(s), 2 * n);
+    for (size_t i = 0; i < n; i++) {
+        uint64_t v;
+
+        if (str_to_u64(str_slice(s, 2 * i, 2 * i + 2), 16, &v) < 0)
+            return err_set(e, -EINVAL, "%s: '%.*s' is not %zu hexadecimal digits", name, STR_FMT(s), 2 * n);
+        out[i] = (uint8_t) v;
+    }
+    return 0;
+}
+
+static int get_by(struct str s, enum granularity *ret, struct err *e)
+{
+    static const struct {
+        const char *name;
+        enum granularity by;
+    } names[] = {{"", BY_FUNCTION}, {"function", BY_FUNCTION}, {"filefunction", BY_FILEFUNCTION},
+                 {"file", BY_FILE}, {"line", BY_LINE},         {"address", BY_ADDRESS}};
+
+    for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+        if (str_is(s, names[i].name)) {
+            *ret = names[i].by;
+            return 0;
+        }
+    return err_set(e, -EINVAL, "by: '%.*s' is not function, filefunction, file, line or address", STR_FMT(s));
+}
+
+static int get_column(struct query *q, int i, struct str text, int64_t from, int64_t to, const char *name,
+                      struct err *e)
+{
+    int r = selector_parse(text.n ? text : STR("cpu"), &q->arena, &q->selectors[i], e);
+
+    if (r < 0)
+        return bad(e, r, name);
+    if (!q->selectors[i].type.n)
+        q->selectors[i].type = STR("cpu");
+    if (from >= to)
+        return err_set(e, -EINVAL, "%s: the range of time is empty: 'from' must be before 'to'", name);
+    q->q.columns[i] = (struct store_column){&q->selectors[i], from, to};
+    return 0;
+}
+
+static int compile_columns(const struct query_params *p, struct query *q, struct err *e)
+{
+    bool diff = p->base_query.n || p->base_from.n || p->base_to.n;
+    int64_t from, to, base_from, base_to;
+    int r = get_time(p->to, p->now, p->now, "to", &to, e);
+
+    if (r == 0)
+        r = get_time(p->from, p->now, to - RANGE_DEFAULT, "from", &from, e);
+    if (r == 0)
+        r = get_column(q, diff, p->query, from, to, "query", e);
+    if (r < 0 || !diff) {
+        q->q.n_columns = 1;
+        return r;
+    }
+    r = get_time(p->base_from, p->now, from, "base_from", &base_from, e);
+    if (r == 0)
+        r = get_time(p->base_to, p->now, p->base_from.n ? base_from + (to - from) : to, "base_to", &base_to, e);
+    if (r == 0)
+        r = get_column(q, 0, p->base_query.n ? p->base_query : p->query, base_from, base_to, "base_query", e);
+    q->q.n_columns = 2;
+    q->is_diff = true;
+    return r;
+}
+
+static int compile_ids(const struct query_params *p, struct query *q, struct err *e)
+{
+    uint8_t handle[16];
+    int r = 0;
+
+    if (p->trace_id.n) {
+        r = get_hex(p->trace_id, "trace_id", q->q.trace_id, 16, e);
+        q->q.has_trace = true;
+    }
+    if (r == 0 && p->span_id.n) {
+        r = get_hex(p->span_id, "span_id", q->q.span_id, 8, e);
+        q->q.has_span = true;
+        if (r == 0 && !p->trace_id.n)
+            return err_set(e, -EINVAL, "span_id: needs trace_id beside it");
+    }
+    if (r == 0 && p->profile.n) {
+        r = get_hex(p->profile, "profile", handle, sizeof handle, e);
+        q->q.has_profile = true;
+        for (int i = 0; i < 8; i++) {
+            q->q.profile.hi = q->q.profile.hi << 8 | handle[i];
+            q->q.profile.lo = q->q.profile.lo << 8 | handle[8 + i];
+        }
+    }
+    return r;
+}
+
+static int compile_zoom(struct str path, struct query *q)
+{
+    struct str *names;
+    uint32_t n = 1;
+
+    if (!path.n)
+        return 0;
+    for (uint32_t i = 0; i < path.n; i++)
+        n += path.p[i] == ';';
+    names = arena_zalloc_array(&q->arena, n, sizeof *names);
+    path = arena_str(&q->arena, path);
+    if (!names || !path.p)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < n; i++)
+        names[i] = str_cut(&path, ';');
+    q->q.zoom = names;
+    q->q.n_zoom = n;
+    return 0;
+}
+
+static int compile_shape(const struct query_params *p, struct query *q, struct err *e)
+{
+    uint64_t max_nodes = 0;
+    int r = get_by(p->by, &q->q.by, e);
+
+    if (r == 0)
+        r = get_regex(p->focus, "focus", &q->focus, e);
+    if (r == 0)
+        r = get_regex(p->ignore, "ignore", &q->ignore, e);
+    if (r == 0)
+        r = get_regex(p->hide, "hide", &q->hide, e);
+    if (r < 0)
+        return r;
+    if (p->max_nodes.n && (str_to_u64(p->max_nodes, 10, &max_nodes) < 0 || max_nodes > UINT32_MAX))
+        return err_set(e, -EINVAL, "max_nodes: '%.*s' is not a number of nodes", STR_FMT(p->max_nodes));
+    if (p->min_share.n &&
+        (str_to_double(p->min_share, &q->q.min_share) < 0 || !(q->q.min_share >= 0 && q->q.min_share <= 1)))
+        return err_set(e, -EINVAL, "min_share: '%.*s' is not between 0 and 1", STR_FMT(p->min_share));
+    q->q.max_nodes = (uint32_t) max_nodes;
+    q->q.focus = q->focus;
+    q->q.ignore = q->ignore;
+    q->q.hide = q->hide;
+    q->q.no_inlines = p->no_inlines;
+    return compile_zoom(p->zoom, q);
+}
+
+int query_compile(const struct query_params *p, struct query **ret, struct err *e)
+{
+    _cleanup_(query_freep) struct query *q = mem_zalloc(sizeof *q);
+    int r;
+
+    if (!q)
+        return -ENOMEM;
+    arena_init(&q->arena, 16 << 20);
+    q->q.tenant = arena_cstr(&q->arena, str_from(p->tenant));
+    q->q.memory_limit = p->memory_limit;
+    q->q.cancel = p->cancel;
+    if (!q->q.tenant)
+        return -ENOMEM;
+    r = compile_columns(p, q, e);
+    if (r == 0)
+        r = compile_ids(p, q, e);
+    if (r == 0)
+        r = compile_shape(p, q, e);
+    if (r < 0)
+        return r;
+    *ret = TAKE(q);
+    return 0;
+}
+
+void query_free(struct query *q)
+{
+    if (!q)
+        return;
+    for (int i = 0; i < 2; i++)
+        selector_done(&q->selectors[i]);
+    regex_free(q->focus);
+    regex_free(q->ignore);
+    regex_free(q->hide);
+    arena_done(&q->arena);
+    mem_free(q);
+}
+
+int query_flame(struct store *s, struct query *q, struct tree **ret, struct store_notes *notes, struct err *e)
+{
+    return s->ops->select(s, &q->q, ret, notes, e);
+}
+
+/* --- series --- */
+
+static int split_names(struct str list, struct arena *a, const struct str **ret, uint32_t *ret_n)
+{
+    struct str *names;
+    uint32_t n = 1, k = 0;
+
+    for (uint32_t i = 0; i < list.n; i++)
+        n += list.p[i] == ',';
+    names = arena_zalloc_array(a, n, sizeof *names);
+    if (!names)
+        return -ENOMEM;
+    while (list.n) {
+        struct str name = str_trim(str_cut(&list, ','));
+
+        if (name.n)
+            names[k++] = label_canonical_name(name);
+    }
+    *ret = names;
+    *ret_n = k;
+    return 0;
+}
+
+int query_series(struct store *s, struct query *q, const struct query_series_params *p, struct store_points *ret,
+                 struct store_notes *notes, struct err *e)
+{
+    const struct store_column *c = &q->q.columns[q->is_diff];
+    struct store_series_query sq = {.step = p->step, .function = p->function};
+    int64_t range = c->to - c->from;
+    int r = split_names(p->by, &q->arena, &sq.by, &sq.n_by);
+
+    if (r < 0)
+        return r;
+    if (sq.step <= 0)
+        sq.step = MAX(range / 60, NS_PER_S);
+    if (range / sq.step > 20000)
+        return err_set(e, -EINVAL, "step: %lld points are too many; the most are 20000", (long long) (range / sq.step));
+    return s->ops->series(s, &q->q, &sq, ret, notes, e);
+}
+
+/* --- exact profiles --- */
+
+static int collect(void *ctx, struct batch *b)
+{
+    return builder_append(ctx, b);
+}
+
+int query_export(struct store *s, struct query *q, struct batch **ret, struct err *e)
+{
+    _cleanup_(builder_freep) struct builder *b = NULL;
+    int r = builder_new(&(struct builder_limits){.memory = q->q.memory_limit}, &b);
+
+    if (r == 0)
+        r = s->ops->export(s, &q->q, collect, b, e);
+    return r < 0 ? r : builder_finish(b, ret, e);
+}

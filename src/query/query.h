@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Questions to a store, as people and pages ask them: parameters in words are compiled once (errors name the parameter
+ * and what is wrong), then asked. Used by `wick query`, the HTTP API and MCP alike, so that one word means one thing.
+ *
+ * Runs on the caller's thread, any number at once; *cancel stops it (-ECANCELED), memory_limit bounds it (-E2BIG).
+ * Answers are structs with an arena of their own; query_json.h prints them.
+ */
+#ifndef QUERY_QUERY_H
+#define QUERY_QUERY_H
+
+#include "base/regex.h"
+#include "model/tree.h"
+#include "store/store.h"
+
+/* In words; empty strings mean the default in brackets. */
+struct query_params {
+    const char *tenant;                        /* never NULL */
+    struct str query;                          /* cpu{service.name="checkout"} [cpu] */
+    struct str from, to;                       /* [now-1h, now] */
+    struct str base_query, base_from, base_to; /* a diff when any is given [query, from, to] */
+    struct str trace_id, span_id;              /* hex */
+    struct str profile;                        /* handle of one profile, hex */
+    struct str focus, ignore, hide;            /* regular expressions */
+    struct str by;                             /* function, filefunction, file, line, address [function] */
+    struct str max_nodes, min_share;           /* numbers [0 = all] */
+    struct str zoom;                           /* path from the root, names joined by ';' */
+    bool no_inlines;
+    int64_t now; /* what "now" means */
+    size_t memory_limit;
+    const atomic_bool *cancel;
+};
+
+struct query {
+    struct store_query q; /* what the store is asked; points into the rest */
+    struct arena arena;
+    struct selector selectors[2];
+    struct regex *focus, *ignore, *hide;
+    bool is_diff;
+};
+
+int query_compile(const struct query_params *p, struct query **ret, struct err *e);
+void query_free(struct query *q);
+DEFINE_CLEANUP(struct query *, query_free)
+
+/* The merged tree; two columns (base, new) for a diff. */
+int query_flame(struct store *s, struct query *q, struct tree **ret, struct store_notes *notes, struct err *e);
+
+/* --- tables: one row per function, file, line, mapping or package --- */
+enum query_by { QUERY_FUNCTION, QUERY_FILE, QUERY_LINE, QUERY_MAPPING, QUERY_PACKAGE };
+int query_by_parse(struct str s, enum query_by *ret, struct err *e);
+
+struct query_row {
+    struct str name, file;
+    int64_t line;
+    int64_t self[2], total[2]; /* a function on a path twice counts once in total */
+    uint8_t kind;              /* enum frame_kind */
+};
+
+struct query_table {
+    struct arena arena;
+    struct query_row *rows;
+    uint32_t n, n_all; /* n_all: before the limit */
+    uint32_t n_columns;
+    int64_t total[2]; /* of the whole selection: what shares are of */
+    struct str type, unit;
+};
+
+enum query_sort { QUERY_SORT_SELF, QUERY_SORT_TOTAL, QUERY_SORT_DELTA, QUERY_SORT_SHARE }; /* the last two for diffs */
+int query_sort_parse(struct str s, enum query_sort *ret, struct err *e);
+
+int query_top(struct store *s, struct query *q, enum query_by by, enum query_sort sort, uint32_t limit,
+              struct query_table *ret, struct store_notes *notes, struct err *e);
+/* Weights per line of one function (exact name) or one file; by line number. */
+int query_lines(struct store *s, struct query *q, struct str function, struct str file, struct query_table *ret,
+                struct store_notes *notes, struct err *e);
+void query_table_done(struct query_table *t);
+/* The same over a tree that is at hand (wick diff of two files, the report). */
+int query_table_from_tree(const struct tree *t, enum query_by by, enum query_sort sort, uint32_t limit,
+                          struct query_table *ret);
+
+/* Who calls a function (exact name) and whom it calls: two trees with the function at their top. Recursion counts once:
+ * only the outermost call on a path opens it. max_nodes of q applies to each. */
+int query_callers(struct store *s, struct query *q, struct str function, struct tree **ret_callers,
+                  struct tree **ret_callees, struct store_notes *notes, struct err *e);
+
+/* --- over time --- */
+struct query_series_params {
+    int64_t step;        /* ns, 0 = a sixtieth of the range */
+    struct str by;       /* label names joined by ',' */
+    struct str function; /* only stacks that hold it */
+};
+int query_series(struct store *s, struct query *q, const struct query_series_params *p, struct store_points *ret,
+                 struct store_notes *notes, struct err *e);
+
+/* In-use memory that grows: per leaf stack its value in QUERY_LEAK_WINDOWS equal windows and the slope of a straight
+ * line through them. */
+enum { QUERY_LEAK_WINDOWS = 8 };
+struct query_leak {
+    uint32_t node;                     /* in tree; the stack is its path */
+    double values[QUERY_LEAK_WINDOWS]; /* self of that node */
+    double slope;                      /* units per hour */
+    double fit;                        /* r squared, 0 to 1 */
+};
+struct query_leaks {
+    struct tree *tree; /* columns: first window, last window */
+    struct query_leak *rows;
+    uint32_t n;
+    int64_t window_ns;
+    struct arena arena;
+};
+int query_leaks(struct store *s, struct query *q, uint32_t limit, struct query_leaks *ret, struct store_notes *notes,
+                struct err *e);
+void query_leaks_done(struct query_leaks *l);
+
+/* --- lists --- */
+struct query_names {
+    struct arena arena;
+    struct str *v; /* sorted */
+    uint32_t n;
+};
+/* Label names, or with label the values of it, of series that match q. Detail attributes are not listed. */
+int query_labels(struct store *s, struct query *q, struct str label, struct query_names *ret, struct err *e);
+void query_names_done(struct query_names *n);
+
+struct query_service {
+    struct str name;
+    struct str *types, *versions;
+    uint32_t n_types, n_versions;
+};
+struct query_services {
+    struct arena arena;
+    struct query_service *v; /* by name */
+    uint32_t n;
+};
+int query_services(struct store *s, const char *tenant, int64_t from, int64_t to, struct query_services *ret,
+                   struct err *e);
+void query_services_done(struct query_services *l);
+
+/* Single profiles in the range, largest value first when by_value, else oldest first; at most limit. */
+struct query_profile {
+    struct id128 handle;
+    int64_t time_ns, duration_ns, value;
+    uint32_t n_samples;
+    struct labels labels;
+};
+struct query_profiles {
+    struct arena arena;
+    struct query_profile *v;
+    uint32_t n, n_all;
+    struct type type;
+};
+int query_profiles(struct store *s, struct query *q, bool by_value, uint32_t limit, struct query_profiles *ret,
+                   struct err *e);
+void query_profiles_done(struct query_profiles *l);
+
+/* Exact profiles of the selection as one batch, as they were sent. convert_to_single() makes a pprof of it. */
+int query_export(struct store *s, struct query *q, struct batch **ret, struct err *e);
+
+/* The package of a function: net/http of net/http.(*conn).serve, com.shop of com.shop.Cart.add, std of std::sort, the
+ * folder of a Python file; empty when there is none. */
+struct str query_package(const struct frame *f);
+
+#endif

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * query_callers() of query.h: the sandwich. Both trees have the function as the only child of their root. A node that
+ * opens the function is its outermost call on that path; what it calls goes into the callees with its own values, its
+ * path to the root goes, upside down, into the callers with its total.
+ */
+#include <errno.h>
+
+#include "query/query.h"
+
+struct sandwich {
+    const struct tree *src;
+    uint32_t *opens;     /* per node: the node that opened the function at or above it, TREE_NONE outside */
+    uint32_t *copy;      /* per node inside: its node in callees */
+    uint32_t *frames[2]; /* per source frame: its frame in callers, callees; TREE_NONE = not yet */
+    struct tree *out[2];
+    struct arena arena;
+};
+
+static uint32_t copy_frame(struct sandwich *x, int side, uint32_t frame)
+{
+    uint32_t *slot = &x->frames[side][frame];
+
+    if (*slot == TREE_NONE)
+        *slot = tree_frame(x->out[side], &x->src->frames[frame]);
+    return *slot;
+}
+
+static uint32_t child(struct sandwich *x, int side, uint32_t parent, uint32_t frame)
+{
+    uint32_t f = copy_frame(x, side, frame);
+
+    return f == TREE_NONE ? TREE_NONE : tree_child(x->out[side], parent, f);
+}
+
+/* The path above an opening node, from the function up. */
+static int add_callers(struct sandwich *x, uint32_t node)
+{
+    const struct tree *t = x->src;
+    uint32_t at = child(x, 0, 0, t->frame[node]);
+
+    for (uint32_t p = t->parent[node]; at != TREE_NONE && p != 0 && p != TREE_NONE; p = t->parent[p])
+        at = child(x, 0, at, t->frame[p]);
+    if (at == TREE_NONE)
+        return -ENOMEM;
+    for (uint32_t c = 0; c < t->n_columns; c++)
+        tree_add(x->out[0], at, c, t->total[c][node]);
+    return 0;
+}
+
+static int add_callee(struct sandwich *x, uint32_t node)
+{
+    const struct tree *t = x->src;
+    uint32_t parent = x->opens[node] == node ? 0 : x->copy[t->parent[node]];
+    uint32_t at = child(x, 1, parent, t->frame[node]);
+
+    if (at == TREE_NONE)
+        return -ENOMEM;
+    x->copy[node] = at;
+    for (uint32_t c = 0; c < t->n_columns; c++)
+        tree_add(x->out[1], at, c, t->self[c][node]);
+    return 0;
+}
+
+static int sandwich_alloc(struct sandwich *x)
+{
+    arena_init(&x->arena, 0);
+    x->opens = arena_alloc(&x->arena, x->src->n_nodes * sizeof *x->opens);
+    x->copy = arena_alloc(&x->arena, x->src->n_nodes * sizeof *x->copy);
+    for (int side = 0; side < 2; side++) {
+        x->frames[side] = arena_alloc(&x->arena, x->src->n_frames * sizeof *x->frames[side]);
+        if (!x->frames[side])
+            return -ENOMEM;
+        memset(x->frames[side], 0xff, x->src->n_frames * sizeof *x->frames[side]);
+        if (tree_new(x->src->n_columns, 0, &x->out[side]) < 0)
+            return -ENOMEM;
+    }
+    return x->opens && x->copy ? 0 : -ENOMEM;
+}
+
+static int sandwich_fill(struct sandwich *x, struct str function)
+{
+    const struct tree *t = x->src;
+    int r = 0;
+
+    x->opens[0] = TREE_NONE;
+    for (uint32_t i = 1; r == 0 && i < t->n_nodes; i++) {
+        x->opens[i] = x->opens[t->parent[i]];
+        if (x->opens[i] == TREE_NONE && str_eq(t->frames[t->frame[i]].function, function)) {
+            x->opens[i] = i;
+            r = add_callers(x, i);
+        }
+        if (r == 0 && x->opens[i] != TREE_NONE)
+            r = add_callee(x, i);
+    }
+    return r;
+}
+
+/* Sums up, prunes to what q asks for, gives type and unit on. */
+static int finish(struct sandwich *x, int side, uint32_t max_nodes, struct tree **ret)
+{
+    struct tree *t = x->out[side];
+
+    t->type = arena_str(&t->arena, x->src->type);
+    t->unit = arena_str(&t->arena, x->src->unit);
+    tree_sum_up(t);
+    if (!max_nodes) {
+        *ret = TAKE(x->out[side]);
+        return 0;
+    }
+    return tree_prune(t, &(struct tree_prune){.max_nodes = max_nodes}, ret);
+}
+
+int query_callers(struct store *s, struct query *q, struct str function, struct tree **ret_callers,
+                  struct tree **ret_callees, struct store_notes *notes, struct err *e)
+{
+    _cleanup_(tree_freep) struct tree *src = NULL, *callers = NULL, *callees = NULL;
+    struct store_query sq = q->q;
+    struct sandwich x = {0};
+    int r;
+
+    if (!function.n)
+        return err_set(e, -EINVAL, "function: say whose callers");
+    sq.max_nodes = 0;
+    sq.min_share = 0;
+    sq.by = BY_FUNCTION;
+    r = s->ops->select(s, &sq, &src, notes, e);
+    if (r < 0)
+        return r;
+    x.src = src;
+    r = sandwich_alloc(&x);
+    if (r == 0)
+        r = sandwich_fill(&x, function);
+    if (r == 0)
+        r = finish(&x, 0, q->q.max_nodes, &callers);
+    if (r == 0)
+        r = finish(&x, 1, q->q.max_nodes, &callees);
+    if (r == 0) {
+        *ret_callers = TAKE(callers);
+        *ret_callees = TAKE(callees);
+    }
+    tree_free(x.out[0]);
+    tree_free(x.out[1]);
+    arena_done(&x.arena);
+    return r;
+}

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See query_json.h. */
+#include "query/query_json.h"
+
+#include "base/json.h"
+
+static void put_key_str(struct buf *out, bool *first, const char *key, struct str v)
+{
+    json_put_key(out, first, key);
+    json_put_str(out, v);
+}
+
+/* Nanoseconds since 1970 do not fit a double: a string, as OTLP's JSON writes 64-bit numbers. */
+static void put_time(struct buf *out, bool *first, const char *key, int64_t t)
+{
+    json_put_key(out, first, key);
+    buf_putc(out, '"');
+    json_put_i64(out, t);
+    buf_putc(out, '"');
+}
+
+static void put_names(struct buf *out, const struct str *v, uint32_t n)
+{
+    bool first = true;
+
+    buf_putc(out, '[');
+    for (uint32_t i = 0; i < n; i++) {
+        json_sep(out, &first);
+        json_put_str(out, v[i]);
+    }
+    buf_putc(out, ']');
+}
+
+static void put_pair(struct buf *out, bool *first, const char *key, const int64_t *v, uint32_t n_columns)
+{
+    json_put_key(out, first, key);
+    if (n_columns == 1) {
+        json_put_i64(out, v[0]);
+        return;
+    }
+    buf_putc(out, '[');
+    json_put_i64(out, v[0]);
+    buf_putc(out, ',');
+    json_put_i64(out, v[1]);
+    buf_putc(out, ']');
+}
+
+void query_notes_json(struct buf *out, const struct store_notes *n)
+{
+    if (!n || (!n->coarse && !n->damaged))
+        return;
+    buf_printf(out, ",\"notes\":{\"coarse\":%s,\"damaged\":%u", n->coarse ? "true" : "false", n->damaged);
+    if (n->damaged) {
+        buf_puts(out, ",\"damage\":");
+        json_put_str(out, str_from(n->damage));
+    }
+    buf_putc(out, '}');
+}
+
+static void put_row(struct buf *out, const struct query_row *r, uint32_t n_columns)
+{
+    bool first = true;
+
+    buf_putc(out, '{');
+    put_key_str(out, &first, "name", r->name);
+    if (r->file.n)
+        put_key_str(out, &first, "file", r->file);
+    if (r->line) {
+        json_put_key(out, &first, "line");
+        json_put_i64(out, r->line);
+    }
+    if (r->kind)
+        put_key_str(out, &first, "kind", str_from(frame_kind_name(r->kind)));
+    put_pair(out, &first, "self", r->self, n_columns);
+    put_pair(out, &first, "total", r->total, n_columns);
+    buf_putc(out, '}');
+}
+
+void query_table_json(struct buf *out, const struct query_table *t, const struct store_notes *n)
+{
+    bool first = true;
+
+    buf_putc(out, '{');
+    put_key_str(out, &first, "type", t->type);
+    put_key_str(out, &first, "unit", t->unit);
+    put_pair(out, &first, "total", t->total, t->n_columns);
+    json_put_key(out, &first, "count");
+    json_put_u64(out, t->n_all);
+    json_put_key(out, &first, "rows");
+    buf_putc(out, '[');
+    for (uint32_t i = 0; i < t->n; i++) {
+        if (i)
+            buf_putc(out, ',');
+        put_row(out, &t->rows[i], t->n_columns);
+    }
+    buf_putc(out, ']');
+    query_notes_json(out, n);
+    buf_putc(out, '}');
+}
+
+void query_names_json(struct buf *out, const struct query_names *n)
+{
+    put_names(out, n->v, n->n);
+}
+
+void query_services_json(struct buf *out, const struct query_services *l)
+{
+    buf_putc(out, '[');
+    for (uint32_t i = 0; i < l->n; i++) {
+        bool first = true;
+
+        buf_puts(out, i ? ",{" : "{");
+        put_key_str(out, &first, "name", l->v[i].name);
+        json_put_key(out, &first, "types");
+        put_names(out, l->v[i].types, l->v[i].n_types);
+        json_put_key(out, &first, "versions");
+        put_names(out, l->v[i].versions, l->v[i].n_versions);
+        buf_putc(out, '}');
+    }
+    buf_putc(out, ']');
+}
+
+void query_labels_json(struct buf *out, const struct labels *l)
+{
+    bool first = true;
+
+    buf_putc(out, '{');
+    for (uint32_t i = 0; i < l->n; i++) {
+        json_sep(out, &first);
+        json_put_str(out, l->v[i].name);
+        buf_putc(out, ':');
+        json_put_str(out, l->v[i].value);
+    }
+    buf_putc(out, '}');
+}
+
+void query_profiles_json(struct buf *out, const struct query_profiles *l)
+{
+    bool first = true;
+
+    buf_putc(out, '{');
+    put_key_str(out, &first, "type", l->type.name);
+    put_key_str(out, &first, "unit", l->type.unit);
+    json_put_key(out, &first, "count");
+    json_put_u64(out, l->n_all);
+    buf_puts(out, ",\"profiles\":[");
+    for (uint32_t i = 0; i < l->n; i++) {
+        const struct query_profile *p = &l->v[i];
+        bool inner = true;
+
+        buf_puts(out, i ? ",{" : "{");
+        json_put_key(out, &inner, "handle");
+        buf_printf(out, "\"%016llx%016llx\"", (unsigned long long) p->handle.hi, (unsigned long long) p->handle.lo);
+        put_time(out, &inner, "time", p->time_ns);
+        put_time(out, &inner, "duration", p->duration_ns);
+        json_put_key(out, &inner, "value");
+        json_put_i64(out, p->value);
+        json_put_key(out, &inner, "samples");
+        json_put_u64(out, p->n_samples);
+        json_put_key(out, &inner, "labels");
+        query_labels_json(out, &p->labels);
+        buf_putc(out, '}');
+    }
+    buf_puts(out, "]}");
+}
+
+void query_points_json(struct buf *out, const struct store_points *p, const struct store_notes *n)
+{
+    bool first = true;
+
+    buf_putc(out, '{');
+    put_key_str(out, &first, "type", p->type.name);
+    put_key_str(out, &first, "unit", p->type.unit);
+    put_time(out, &first, "from", p->from);
+    put_time(out, &first, "step", p->step);
+    buf_puts(out, ",\"series\":[");
+    for (uint32_t i = 0; i < p->n_series; i++) {
+        buf_puts(out, i ? ",{\"labels\":" : "{\"labels\":");
+        query_labels_json(out, &p->labels[i]);
+        buf_puts(out, ",\"values\":[");
+        for (uint32_t k = 0; k < p->n_points; k++) {
+            if (k)
+                buf_putc(out, ',');
+            json_put_double(out, p->values[(size_t) i * p->n_points + k]);
+        }
+        buf_puts(out, "]}");
+    }
+    buf_putc(out, ']');
+    query_notes_json(out, n);
+    buf_putc(out, '}');
+}
+
+/* Names from the root down. */
+static void put_path(struct buf *out, const struct tree *t, uint32_t node)
+{
+    uint32_t path[512], n = 0;
+
+    for (; node && node != TREE_NONE && n < ARRAY_SIZE(path); node = t->parent[node])
+        path[n++] = node;
+    buf_putc(out, '[');
+    for (uint32_t i = n; i-- > 0;) {
+        json_put_str(out, t->frames[t->frame[path[i]]].function);
+        if (i)
+            buf_putc(out, ',');
+    }
+    buf_putc(out, ']');
+}
+
+static void put_leak(struct buf *out, const struct query_leaks *l, const struct query_leak *x)
+{
+    bool first = true;
+
+    buf_putc(out, '{');
+    json_put_key(out, &first, "stack");
+    put_path(out, l->tree, x->node);
+    json_put_key(out, &first, "slopePerHour");
+    json_put_double(out, x->slope);
+    json_put_key(out, &first, "fit");
+    json_put_double(out, x->fit);
+    buf_puts(out, ",\"values\":[");
+    for (int k = 0; k < QUERY_LEAK_WINDOWS; k++) {
+        if (k)
+            buf_putc(out, ',');
+        json_put_double(out, x->values[k]);
+    }
+    buf_puts(out, "]}");
+}
+
+void query_leaks_json(struct buf *out, const struct query_leaks *l, const struct store_notes *n)
+{
+    bool first = true;
+
+    buf_putc(out, '{');
+    put_key_str(out, &first, "type", l->tree->type);
+    put_key_str(out, &first, "unit", l->tree->unit);
+    put_time(out, &first, "window", l->window_ns);
+    buf_puts(out, ",\"leaks\":[");
+    for (uint32_t i = 0; i < l->n; i++) {
+        if (i)
+            buf_putc(out, ',');
+        put_leak(out, l, &l->rows[i]);
+    }
+    buf_putc(out, ']');
+    query_notes_json(out, n);
+    buf_putc(out, '}');
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Answers of query.h as JSON, the same for `wick query --json` and the HTTP API. Times are Unix nanoseconds as numbers in
+ * strings where they exceed 2^53, values are numbers. */
+#ifndef QUERY_QUERY_JSON_H
+#define QUERY_QUERY_JSON_H
+
+#include "base/buf.h"
+#include "query/query.h"
+
+/* ,"notes":{...} when there is something to know; nothing otherwise. */
+void query_notes_json(struct buf *out, const struct store_notes *n);
+void query_table_json(struct buf *out, const struct query_table *t, const struct store_notes *n);
+void query_names_json(struct buf *out, const struct query_names *n);
+void query_services_json(struct buf *out, const struct query_services *l);
+void query_profiles_json(struct buf *out, const struct query_profiles *l);
+void query_points_json(struct buf *out, const struct store_points *p, const struct store_notes *n);
+void query_leaks_json(struct buf *out, const struct query_leaks *l, const struct store_notes *n);
+void query_labels_json(struct buf *out, const struct labels *l); /* {"name":"value"} */
+
+#endif

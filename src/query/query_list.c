@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Lists of query.h: label names and values, services, single profiles. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/hash.h"
+#include "base/map.h"
+#include "base/mem.h"
+#include "query/query.h"
+
+/* --- a set of strings --- */
+
+struct set {
+    struct arena *arena;
+    struct str *v;
+    uint32_t n, cap;
+    struct map map;
+};
+
+static int set_add(struct set *x, struct str s)
+{
+    uint64_t h = hash64_str(s);
+
+    for (struct map_pos p = map_find(&x->map, h); p.index != MAP_NONE; p = map_next(&x->map, p))
+        if (str_eq(x->v[p.index], s))
+            return 0;
+    if (x->n == x->cap) {
+        uint32_t cap = x->cap ? x->cap * 2 : 16;
+        struct str *more = arena_alloc(x->arena, cap * sizeof *more);
+
+        if (!more)
+            return -ENOMEM;
+        if (x->n)
+            memcpy(more, x->v, x->n * sizeof *more);
+        x->v = more;
+        x->cap = cap;
+    }
+    x->v[x->n] = arena_str(x->arena, s);
+    if (s.n && !x->v[x->n].p)
+        return -ENOMEM;
+    return map_insert(&x->map, h, x->n++);
+}
+
+static int compare_str(const void *a, const void *b)
+{
+    return str_cmp(*(const struct str *) a, *(const struct str *) b);
+}
+
+static void set_sort(struct set *x)
+{
+    if (x->n)
+        qsort(x->v, x->n, sizeof *x->v, compare_str);
+}
+
+/* --- labels --- */
+
+struct label_walk {
+    const struct selector *selector;
+    struct str label; /* empty: names */
+    bool any_type;
+    struct set set;
+};
+
+static int add_labels(void *ctx, const struct type *t, const struct labels *l)
+{
+    struct label_walk *w = ctx;
+    int r = 0;
+
+    if (!w->any_type && !str_eq(t->name, w->selector->type))
+        return 0;
+    if (!selector_matches(w->selector, l))
+        return 0;
+    if (w->label.n) {
+        struct str value = labels_get(l, w->label);
+
+        return value.n ? set_add(&w->set, value) : 0;
+    }
+    for (uint32_t i = 0; r == 0 && i < l->n; i++)
+        r = set_add(&w->set, l->v[i].name);
+    return r;
+}
+
+int query_labels(struct store *s, struct query *q, struct str label, struct query_names *ret, struct err *e)
+{
+    const struct store_column *c = &q->q.columns[q->is_diff];
+    struct label_walk w = {.selector = c->selector, .label = label_canonical_name(label)};
+    int r;
+
+    w.any_type = str_is(c->selector->type, "*");
+    *ret = (struct query_names){0};
+    arena_init(&ret->arena, 0);
+    w.set.arena = &ret->arena;
+    r = s->ops->each_series(s, q->q.tenant, c->from, c->to, add_labels, &w);
+    map_done(&w.set.map);
+    if (r < 0) {
+        query_names_done(ret);
+        return err_set(e, r, "cannot list labels: %m");
+    }
+    set_sort(&w.set);
+    ret->v = w.set.v;
+    ret->n = w.set.n;
+    return 0;
+}
+
+void query_names_done(struct query_names *n)
+{
+    arena_done(&n->arena);
+    *n = (struct query_names){0};
+}
+
+/* --- services --- */
+
+struct service_walk {
+    struct arena *arena;
+    struct set names;
+    struct set *types, *versions; /* per name */
+    size_t cap_types, cap_versions;
+};
+
+static int room(struct set **sets, size_t *cap, uint32_t n)
+{
+    size_t old = *cap;
+    void *v = *sets;
+    int r = mem_grow(&v, cap, n, sizeof **sets, UINT32_MAX);
+
+    *sets = v;
+    if (r == 0 && *cap > old)
+        memset(*sets + old, 0, (*cap - old) * sizeof **sets);
+    return r;
+}
+
+static uint32_t set_index(const struct set *x, struct str s)
+{
+    uint64_t h = hash64_str(s);
+
+    for (struct map_pos p = map_find(&x->map, h); p.index != MAP_NONE; p = map_next(&x->map, p))
+        if (str_eq(x->v[p.index], s))
+            return p.index;
+    return MAP_NONE;
+}
+
+static int add_service(void *ctx, const struct type *t, const struct labels *l)
+{
+    struct service_walk *w = ctx;
+    struct str name = labels_get(l, STR("service.name")), version = labels_get(l, STR("service.version"));
+    uint32_t i;
+    int r = set_add(&w->names, name);
+
+    if (r == 0)
+        r = room(&w->types, &w->cap_types, w->names.n);
+    if (r == 0)
+        r = room(&w->versions, &w->cap_versions, w->names.n);
+    if (r < 0)
+        return r;
+    i = set_index(&w->names, name);
+    w->types[i].arena = w->versions[i].arena = w->arena;
+    r = set_add(&w->types[i], t->name);
+    if (r == 0 && version.n)
+        r = set_add(&w->versions[i], version);
+    return r;
+}
+
+static int compare_service(const void *a, const void *b)
+{
+    return str_cmp(((const struct query_service *) a)->name, ((const struct query_service *) b)->name);
+}
+
+static int take_services(struct service_walk *w, struct query_services *ret)
+{
+    ret->v = arena_zalloc_array(&ret->arena, w->names.n, sizeof *ret->v);
+    if (!ret->v)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < w->names.n; i++) {
+        set_sort(&w->types[i]);
+        set_sort(&w->versions[i]);
+        ret->v[i] =
+            (struct query_service){w->names.v[i], w->types[i].v, w->versions[i].v, w->types[i].n, w->versions[i].n};
+    }
+    ret->n = w->names.n;
+    qsort(ret->v, ret->n, sizeof *ret->v, compare_service);
+    return 0;
+}
+
+int query_services(struct store *s, const char *tenant, int64_t from, int64_t to, struct query_services *ret,
+                   struct err *e)
+{
+    struct service_walk w = {.arena = &ret->arena, .names.arena = &ret->arena};
+    int r;
+
+    *ret = (struct query_services){0};
+    arena_init(&ret->arena, 0);
+    r = s->ops->each_series(s, tenant, from, to, add_service, &w);
+    if (r == 0)
+        r = take_services(&w, ret);
+    for (uint32_t i = 0; i < w.names.n && i < w.cap_types && i < w.cap_versions; i++) {
+        map_done(&w.types[i].map);
+        map_done(&w.versions[i].map);
+    }
+    map_done(&w.names.map);
+    mem_free(w.types);
+    mem_free(w.versions);
+    if (r < 0) {
+        query_services_done(ret);
+        return err_set(e, r, "cannot list services: %m");
+    }
+    return 0;
+}
+
+void query_services_done(struct query_services *l)
+{
+    arena_done(&l->arena);
+    *l = (struct query_services){0};
+}
+
+/* --- single profiles --- */
+
+struct profile_walk {
+    struct query_profiles *out;
+    void *v;
+    size_t cap;
+};
+
+static int copy_labels(struct arena *a, const struct labels *l, struct labels *ret)
+{
+    ret->v = arena_zalloc_array(a, l->n, sizeof *ret->v);
+    if (!ret->v)
+        return -ENOMEM;
+    ret->n = l->n;
+    for (uint32_t i = 0; i < l->n; i++)
+        ret->v[i] = (struct label){arena_str(a, l->v[i].name), arena_str(a, l->v[i].value)};
+    return 0;
+}
+
+static int add_profile(void *ctx, const struct store_profile *p)
+{
+    struct profile_walk *w = ctx;
+    struct query_profile *slot;
+    int r = mem_grow(&w->v, &w->cap, w->out->n_all + 1, sizeof *slot, 10000000);
+
+    if (r < 0)
+        return r;
+    slot = (struct query_profile *) w->v + w->out->n_all++;
+    *slot = (struct query_profile){p->handle, p->time_ns, p->duration_ns, p->value, p->n_samples};
+    w->out->type = *p->type;
+    return copy_labels(&w->out->arena, p->labels, &slot->labels);
+}
+
+static int largest_first(const void *a, const void *b)
+{
+    const struct query_profile *x = a, *y = b;
+
+    if (x->value != y->value)
+        return x->value < y->value ? 1 : -1;
+    return (x->time_ns > y->time_ns) - (x->time_ns < y->time_ns);
+}
+
+static int oldest_first(const void *a, const void *b)
+{
+    const struct query_profile *x = a, *y = b;
+
+    if (x->time_ns != y->time_ns)
+        return x->time_ns < y->time_ns ? -1 : 1;
+    return memcmp(&x->handle, &y->handle, sizeof x->handle);
+}
+
+int query_profiles(struct store *s, struct query *q, bool by_value, uint32_t limit, struct query_profiles *ret,
+                   struct err *e)
+{
+    struct profile_walk w = {.out = ret};
+    int r;
+
+    *ret = (struct query_profiles){0};
+    arena_init(&ret->arena, 0);
+    r = s->ops->profiles(s, &q->q, add_profile, &w, e);
+    if (r == 0 && ret->n_all) {
+        qsort(w.v, ret->n_all, sizeof *ret->v, by_value ? largest_first : oldest_first);
+        ret->n = limit ? MIN(limit, ret->n_all) : ret->n_all;
+        ret->v = arena_alloc(&ret->arena, ret->n * sizeof *ret->v);
+        if (ret->v)
+            memcpy(ret->v, w.v, ret->n * sizeof *ret->v);
+        else
+            r = -ENOMEM;
+    }
+    mem_free(w.v);
+    if (r < 0)
+        query_profiles_done(ret);
+    return r;
+}
+
+void query_profiles_done(struct query_profiles *l)
+{
+    arena_done(&l->arena);
+    *l = (struct query_profiles){0};
+}

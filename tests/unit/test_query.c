@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Questions over the engine `memory`, whose own answers the conformance suite checks. */
+#include "tap.h"
+
+#include "base/clock.h"
+#include "model/builder.h"
+#include "query/query.h"
+#include "query/query_json.h"
+
+#define T0 (1700000000ll * NS_PER_S)
+
+static int64_t fixed_now(void)
+{
+    return T0 + 3600 * NS_PER_S;
+}
+
+/* "main;a;b" root first -> stack of a batch being built. */
+static uint32_t stack_of(struct builder *b, const char *folded)
+{
+    struct str rest = str_from(folded), names[32];
+    uint32_t locations[32], n = 0, k = 0;
+
+    while (rest.n)
+        names[n++] = str_cut(&rest, ';');
+    while (n-- > 0) {
+        struct function f = {.name = builder_string(b, names[n]),
+                             .filename = builder_string(b, STR("/src/app/main.c"))};
+        struct line l = {.function = builder_function(b, &f), .line = 10 + (int64_t) names[n].n};
+
+        locations[k++] = builder_location(b, 0, 0, &l, 1, NULL, 0);
+    }
+    return builder_stack(b, locations, k);
+}
+
+struct row {
+    const char *service, *type, *unit, *stack;
+    int64_t at_s, value;
+};
+
+static struct store *filled(const struct row *rows, size_t n)
+{
+    struct store *s = NULL;
+    struct err e = {0};
+
+    if (store_open(&store_memory, &(struct store_config){.now = fixed_now}, &s, &e) < 0)
+        tap_fail("%s", e.message);
+    for (size_t i = 0; i < n; i++) {
+        _cleanup_(builder_freep) struct builder *b = NULL;
+        _cleanup_(batch_unrefp) struct batch *batch = NULL;
+        struct ack_result result = {0};
+        struct value_type t;
+        struct profile *p;
+
+        builder_new(NULL, &b);
+        builder_resource(b);
+        builder_resource_attr_str(b, STR("service.name"), str_from(rows[i].service));
+        builder_resource_attr_str(b, STR("service.version"), STR("v1"));
+        t = (struct value_type){builder_string(b, str_from(rows[i].type)), builder_string(b, str_from(rows[i].unit))};
+        p = builder_profile(b, &t, 1);
+        p->time_ns = T0 + rows[i].at_s * NS_PER_S;
+        p->duration_ns = 10 * NS_PER_S;
+        builder_sample(b, stack_of(b, rows[i].stack), 0, (struct run){0}, &rows[i].value, 1, NULL, 0);
+        eq_int(builder_finish(b, &batch, NULL), 0);
+        eq_int(store_append_wait(s, batch, &(struct sink_context){.tenant = "", .received_ns = fixed_now()}, &result),
+               0);
+    }
+    return s;
+}
+
+static const struct row cpu[] = {
+    {"shop", "cpu", "nanoseconds", "main;serve;encode", 0, 10},
+    {"shop", "cpu", "nanoseconds", "main;serve;encode;encode", 60, 5},
+    {"shop", "cpu", "nanoseconds", "main;serve;std::sort", 120, 20},
+    {"shop", "cpu", "nanoseconds", "main;net/http.(*conn).serve", 1800, 7},
+    {"cart", "cpu", "nanoseconds", "main;idle", 0, 100},
+};
+
+static struct query *ask(const char *query, const char *from, const char *to, const char *base_from,
+                         const char *base_to)
+{
+    struct query_params p = {.tenant = "",
+                             .query = str_from(query),
+                             .from = str_from(from),
+                             .to = str_from(to),
+                             .base_from = str_from(base_from),
+                             .base_to = str_from(base_to),
+                             .now = fixed_now()};
+    struct query *q = NULL;
+    struct err e = {0};
+
+    if (query_compile(&p, &q, &e) < 0)
+        tap_fail("%s", e.message);
+    return q;
+}
+
+static const struct query_row *row(const struct query_table *t, const char *name)
+{
+    for (uint32_t i = 0; i < t->n; i++)
+        if (str_is(t->rows[i].name, name))
+            return &t->rows[i];
+    tap_fail("no row %s", name);
+    return &t->rows[0];
+}
+
+static void test_top(void)
+{
+    _cleanup_(store_closep) struct store *s = filled(cpu, ARRAY_SIZE(cpu));
+    _cleanup_(query_freep) struct query *q = ask("cpu{service_name=\"shop\"}", NULL, NULL, NULL, NULL);
+    struct query_table t;
+    struct store_notes notes = {0};
+    struct err e = {0};
+
+    eq_int(query_top(s, q, QUERY_FUNCTION, QUERY_SORT_SELF, 2, &t, &notes, &e), 0);
+    eq_int(t.n, 2);
+    eq_int(t.n_all, 5);
+    eq_int(t.total[0], 42);
+    eq_str(t.rows[0].name, STR("std::sort"));
+    eq_int(t.rows[1].self[0], 15);
+    eq_int(t.rows[1].total[0], 15); /* encode calls itself: counted once */
+    query_table_done(&t);
+    eq_int(query_top(s, q, QUERY_PACKAGE, QUERY_SORT_TOTAL, 0, &t, &notes, &e), 0);
+    eq_int(row(&t, "net/http")->self[0], 7);
+    eq_int(row(&t, "std")->self[0], 20);
+    query_table_done(&t);
+    eq_int(query_top(s, q, QUERY_FUNCTION, QUERY_SORT_DELTA, 0, &t, &notes, &e), -EINVAL);
+}
+
+static void test_diff(void)
+{
+    _cleanup_(store_closep) struct store *s = filled(cpu, ARRAY_SIZE(cpu));
+    _cleanup_(query_freep) struct query *q =
+        ask("cpu{service.name=\"shop\"}", "1700001800", "1700003600", "1700000000", "1700001800");
+    struct query_table t;
+    struct store_notes notes = {0};
+    struct err e = {0};
+
+    eq_int(query_top(s, q, QUERY_FUNCTION, QUERY_SORT_DELTA, 0, &t, &notes, &e), 0);
+    eq_int(t.total[0], 35);
+    eq_int(t.total[1], 7);
+    eq_str(t.rows[0].name, STR("std::sort"));
+    eq_int(row(&t, "net/http.(*conn).serve")->self[1], 7);
+    query_table_done(&t);
+}
+
+static void test_callers(void)
+{
+    _cleanup_(store_closep) struct store *s = filled(cpu, ARRAY_SIZE(cpu));
+    _cleanup_(query_freep) struct query *q = ask("cpu{service.name=\"shop\"}", NULL, NULL, NULL, NULL);
+    _cleanup_(tree_freep) struct tree *callers = NULL, *callees = NULL;
+    struct store_notes notes = {0};
+    struct err e = {0};
+
+    eq_int(query_callers(s, q, STR("encode"), &callers, &callees, &notes, &e), 0);
+    eq_int(callers->total[0][0], 15);
+    eq_int(callees->total[0][0], 15);
+    eq_int(callers->n_nodes, 4); /* root, encode, serve, main */
+    eq_str(callers->frames[callers->frame[2]].function, STR("serve"));
+    eq_int(callees->n_nodes, 3); /* root, encode, encode */
+}
+
+static void test_lines(void)
+{
+    _cleanup_(store_closep) struct store *s = filled(cpu, ARRAY_SIZE(cpu));
+    _cleanup_(query_freep) struct query *q = ask("cpu", NULL, NULL, NULL, NULL);
+    struct query_table t;
+    struct store_notes notes = {0};
+    struct err e = {0};
+
+    eq_int(query_lines(s, q, STR("encode"), (struct str){0}, &t, &notes, &e), 0);
+    eq_int(t.n, 1);
+    eq_int(t.rows[0].line, 16);
+    eq_int(t.rows[0].self[0], 15);
+    query_table_done(&t);
+}
+
+static void test_lists(void)
+{
+    _cleanup_(store_closep) struct store *s = filled(cpu, ARRAY_SIZE(cpu));
+    _cleanup_(query_freep) struct query *q = ask("cpu", NULL, NULL, NULL, NULL);
+    _cleanup_(buf_done) struct buf b = BUF_INIT;
+    struct query_names names;
+    struct query_services services;
+    struct query_profiles profiles;
+    struct err e = {0};
+
+    eq_int(query_labels(s, q, STR("service_name"), &names, &e), 0);
+    query_names_json(&b, &names);
+    eq_str(buf_str(&b), STR("[\"cart\",\"shop\"]"));
+    query_names_done(&names);
+    buf_reset(&b);
+    eq_int(query_services(s, "", 0, fixed_now(), &services, &e), 0);
+    query_services_json(&b, &services);
+    eq_str(buf_str(&b),
+           STR("[{\"name\":\"cart\",\"types\":[\"cpu\"],\"versions\":[\"v1\"]},{\"name\":\"shop\",\"types\":"
+               "[\"cpu\"],\"versions\":[\"v1\"]}]"));
+    query_services_done(&services);
+    eq_int(query_profiles(s, q, true, 2, &profiles, &e), 0);
+    eq_int(profiles.n_all, 5);
+    eq_int(profiles.v[0].value, 100);
+    eq_int(profiles.v[1].value, 20);
+    query_profiles_done(&profiles);
+}
+
+static void test_leaks(void)
+{
+    struct row rows[24];
+    _cleanup_(query_freep) struct query *q = ask("heap", "1700000000", "1700000800", NULL, NULL);
+    struct query_leaks l;
+    struct store_notes notes = {0};
+    struct err e = {0};
+
+    for (int i = 0; i < 8; i++) {
+        rows[3 * i] = (struct row){"shop", "inuse_space", "bytes", "main;cache", i * 100 + 5, 1000 + 100 * i};
+        rows[3 * i + 1] = (struct row){"shop", "inuse_space", "bytes", "main;pool", i * 100 + 5, 5000};
+        rows[3 * i + 2] = (struct row){"shop", "inuse_space", "bytes", "main;shrink", i * 100 + 5, 5000 - 100 * i};
+    }
+    {
+        _cleanup_(store_closep) struct store *s = filled(rows, ARRAY_SIZE(rows));
+
+        eq_int(query_leaks(s, q, 10, &l, &notes, &e), 0);
+    }
+    eq_int(l.n, 1);
+    eq_str(l.tree->frames[l.tree->frame[l.rows[0].node]].function, STR("cache"));
+    ok(l.rows[0].slope > 0 && l.rows[0].fit > 0.99);
+    query_leaks_done(&l);
+}
+
+static void test_errors(void)
+{
+    static const struct {
+        struct query_params p;
+        const char *words;
+    } cases[] = {
+        {{.query = STR("cpu{a=")}, "query: "},
+        {{.from = STR("yesterday")}, "from: "},
+        {{.from = STR("now"), .to = STR("now-1h")}, "query: the range of time is empty"},
+        {{.focus = STR("a(")}, "focus: bad regular expression"},
+        {{.trace_id = STR("12")}, "trace_id: '12' is not 32 hexadecimal digits"},
+        {{.by = STR("colour")}, "by: 'colour' is not function"},
+        {{.min_share = STR("2")}, "min_share: '2' is not between 0 and 1"},
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        struct query_params p = cases[i].p;
+        struct query *q = NULL;
+        struct err e = {0};
+
+        p.tenant = "";
+        p.now = fixed_now();
+        ok(query_compile(&p, &q, &e) < 0);
+        if (!str_starts(str_from(e.message), str_from(cases[i].words)))
+            tap_fail("'%s' does not start with '%s'", e.message, cases[i].words);
+    }
+}
+
+static int torture_compile(void)
+{
+    struct query_params p = {.tenant = "",
+                             .query = STR("cpu{service.name=~\"a.*\"}"),
+                             .base_from = STR("now-2h"),
+                             .focus = STR("x"),
+                             .zoom = STR("a;b"),
+                             .now = fixed_now()};
+    struct query *q = NULL;
+    int r = query_compile(&p, &q, NULL);
+
+    query_free(q);
+    return r;
+}
+
+int main(void)
+{
+    tap_run(test_top);
+    tap_run(test_diff);
+    tap_run(test_callers);
+    tap_run(test_lines);
+    tap_run(test_lists);
+    tap_run(test_leaks);
+    tap_run(test_errors);
+    tap_torture(torture_compile);
+    return tap_done();
+}
