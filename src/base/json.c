@@ -472,6 +472,65 @@ void json_skip(struct json *r)
     }
 }
 
+/* Behind the closing quote of the string whose text begins at p, or NULL. */
+static const char *string_end(const char *p, const char *end)
+{
+    while ((p = memchr(p, '"', (size_t) (end - p)))) {
+        size_t slashes = 0;
+
+        while (p[-1 - (ptrdiff_t) slashes] == '\\') /* stops at the opening quote at the latest */
+            slashes++;
+        p++;
+        if (slashes % 2 == 0)
+            return p;
+    }
+    return NULL;
+}
+
+void json_skip_unchecked(struct json *r)
+{
+    const char *p = r->p;
+    size_t depth = 0;
+
+    for (; !r->err && p < r->end; p++) {
+        switch (*p) {
+        case '"':
+            p = string_end(p + 1, r->end);
+            if (!p) {
+                json_fail(r, "string without end");
+                return;
+            }
+            p--;
+            break;
+        case '{':
+        case '[':
+            depth++;
+            continue;
+        case '}':
+        case ']':
+            if (!depth) { /* the end of what surrounds a number, which is the only thing without an end of its own */
+                r->p = p;
+                return;
+            }
+            depth--;
+            break;
+        case ',':
+            if (!depth) {
+                r->p = p;
+                return;
+            }
+            continue;
+        default:
+            continue;
+        }
+        if (!depth) {
+            r->p = p + 1;
+            return;
+        }
+    }
+    json_fail(r, "JSON ends too early");
+}
+
 struct str json_raw(struct json *r)
 {
     const char *from;

@@ -72,6 +72,8 @@ double json_double(struct json *r);
 bool json_bool(struct json *r);
 struct str json_raw(struct json *r); /* the text of the next value, whatever it is, consumed */
 void json_skip(struct json *r);
+/* Skips a value looking at nothing but quotes and brackets: for text that is read, and thereby checked, later. */
+void json_skip_unchecked(struct json *r);
 /* Only white space may follow. 0 or the error. */
 int json_end(struct json *r);
 void json_fail(struct json *r, const char *what);

@@ -79,6 +79,7 @@ struct otlp_encode_options {
 /* Appends one ExportProfilesServiceRequest (= ProfilesData) to out: fields ascending, as protoc writes them. opts may
  * be NULL. -E2BIG when out's limit is reached, -ENOMEM. */
 int otlp_encode(const struct batch *b, const struct otlp_encode_options *opts, struct buf *out, struct err *e);
-int otlp_json_encode(const struct batch *b, const struct otlp_encode_options *opts, struct buf *out, struct err *e);
+/* The same as JSON on one line, strings inline. */
+int otlp_json_encode(const struct batch *b, struct buf *out, struct err *e);
 
 #endif

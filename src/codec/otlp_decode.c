@@ -369,6 +369,8 @@ static uintptr_t lay_out(struct otlp_decoder *d, const struct otlp_counts *c, ui
     b->values = carve(&at, c->values, sizeof *b->values);
     b->timestamps = carve(&at, c->timestamps, sizeof *b->timestamps);
     d->types = carve(&at, c->profiles, sizeof *d->types);
+    d->values.pool = carve(&at, c->kvs, sizeof *d->values.pool);
+    d->values.n_pool = (uint32_t) c->kvs;
     return at;
 }
 
@@ -393,19 +395,22 @@ static void begin_tables(struct otlp_decoder *d, const struct otlp_counts *c)
     dict->n_attrs = table_size(&c->attrs) - c->attrs.n;
 }
 
+/* One block for all tables, outside of the arena, whose chunks would be larger than most requests. */
 static int allocate(struct otlp_decoder *d, const struct otlp_counts *c)
 {
     struct batch *b = d->b;
     struct dict keep = b->dict;
     size_t size = lay_out(d, c, 0);
-    void *at;
-    int r;
 
     b->dict = keep; /* still valid should the allocation fail */
-    r = otlp_alloc(&b->arena, 1, size, &at);
-    if (r < 0)
-        return r;
-    lay_out(d, c, (uintptr_t) at);
+    if (size > b->arena.limit)
+        return -EFBIG;
+    b->owned[0] = mem_alloc(size);
+    if (!b->owned[0])
+        return -ENOMEM;
+    b->owned_size = size;
+    b->arena.limit -= MIN(size, b->arena.limit - 1); /* 0 would mean none */
+    lay_out(d, c, (uintptr_t) b->owned[0]);
     begin_tables(d, c);
     return 0;
 }

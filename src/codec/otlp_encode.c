@@ -227,11 +227,9 @@ static void put_profile(struct encoder *en, const struct profile *p, uint32_t t)
     wire_put_uint(en->out, 4, (uint64_t) p->duration_ns);
     put_value_type(en, 5, p->period_type);
     wire_put_uint(en->out, 6, (uint64_t) p->period);
-    memcpy(id, p->id, sizeof id);
-    if (memcmp(id, no_id, sizeof id) != 0) {
-        id[15] ^= (uint8_t) t;
+    otlp_profile_id(p, t, id);
+    if (memcmp(id, no_id, sizeof id) != 0)
         wire_put_bytes(en->out, 7, id, sizeof id);
-    }
     wire_put_uint(en->out, 8, p->dropped_attrs);
     wire_put_str(en->out, 9, p->payload_format);
     wire_put_str(en->out, 10, p->payload);

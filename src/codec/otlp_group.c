@@ -93,6 +93,15 @@ struct str otlp_default_type(const struct batch *b, const struct scope *s)
     return (struct str){0};
 }
 
+void otlp_profile_id(const struct profile *p, uint32_t t, uint8_t ret[16])
+{
+    static const uint8_t none[16];
+
+    memcpy(ret, p->id, 16);
+    if (memcmp(ret, none, 16) != 0)
+        ret[15] ^= (uint8_t) t;
+}
+
 void otlp_group_profiles(struct batch *b)
 {
     uint32_t group = 0;

@@ -11,5 +11,7 @@
 void otlp_group_profiles(struct batch *b);
 /* For encoders: the default type that s has to be told by an attribute it does not have yet, or empty. */
 struct str otlp_default_type(const struct batch *b, const struct scope *s);
+/* For encoders: the id of the Profile that carries type t of p. The first has p's own. */
+void otlp_profile_id(const struct profile *p, uint32_t t, uint8_t ret[16]);
 
 #endif

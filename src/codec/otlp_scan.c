@@ -263,6 +263,22 @@ static int scan_profile(const uint8_t *p, const uint8_t *end, struct otlp_counts
     return r;
 }
 
+/* Counts the attributes in field `field` of a Resource or InstrumentationScope. */
+static int scan_attributes(const uint8_t *p, const uint8_t *end, uint32_t field, struct otlp_counts *c,
+                           struct wire_err *w)
+{
+    while (p < end) {
+        const uint8_t *at = p;
+        struct wire_field f;
+
+        p = wire_next(p, end, &f);
+        if (!p)
+            return wire_malformed(w, at, end);
+        c->kvs += f.tag == WIRE_TAG(field, WIRE_LEN);
+    }
+    return 0;
+}
+
 static int scan_scope(const uint8_t *p, const uint8_t *end, struct otlp_counts *c, struct wire_err *w)
 {
     uint32_t profile = 0;
@@ -276,7 +292,9 @@ static int scan_scope(const uint8_t *p, const uint8_t *end, struct otlp_counts *
         p = wire_next(p, end, &f);
         if (!p)
             return wire_malformed(w, at, end);
-        if (f.tag == WIRE_TAG(2, WIRE_LEN))
+        if (f.tag == WIRE_TAG(1, WIRE_LEN))
+            r = wire_path(w, scan_attributes(f.data, p, 3, c, w), "scope", WIRE_NO_INDEX);
+        else if (f.tag == WIRE_TAG(2, WIRE_LEN))
             r = wire_path(w, scan_profile(f.data, p, c, w), "profiles", profile++);
     }
     return r;
@@ -295,7 +313,9 @@ static int scan_resource(const uint8_t *p, const uint8_t *end, struct otlp_count
         p = wire_next(p, end, &f);
         if (!p)
             return wire_malformed(w, at, end);
-        if (f.tag == WIRE_TAG(2, WIRE_LEN))
+        if (f.tag == WIRE_TAG(1, WIRE_LEN))
+            r = wire_path(w, scan_attributes(f.data, p, 1, c, w), "resource", WIRE_NO_INDEX);
+        else if (f.tag == WIRE_TAG(2, WIRE_LEN))
             r = wire_path(w, scan_scope(f.data, p, c, w), "scope_profiles", scope++);
     }
     return r;

@@ -40,6 +40,7 @@ struct otlp_table_count {
 struct otlp_counts {
     struct otlp_table_count strings, mappings, functions, locations, stacks, links, attrs;
     uint64_t lines, indices, resources, scopes, profiles, samples, values, timestamps;
+    uint64_t kvs; /* attributes of resources and scopes, without what lies inside of them */
     struct otlp_evidence ev;
 };
 

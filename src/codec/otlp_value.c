@@ -64,6 +64,16 @@ static int decode_kv(struct otlp_values *d, const uint8_t *p, const uint8_t *end
     return r;
 }
 
+static int alloc_kvs(struct otlp_values *d, uint32_t n, unsigned depth, struct kv **ret)
+{
+    if (depth || n > d->n_pool)
+        return otlp_alloc(d->arena, n, sizeof **ret, ret);
+    *ret = d->pool;
+    d->pool += n;
+    d->n_pool -= n;
+    return 0;
+}
+
 int otlp_kvs_decode(struct otlp_values *d, const uint8_t *p, const uint8_t *end, uint32_t field, const char *name,
                     unsigned depth, struct kvs *ret)
 {
@@ -73,7 +83,7 @@ int otlp_kvs_decode(struct otlp_values *d, const uint8_t *p, const uint8_t *end,
     *ret = (struct kvs){0};
     if (r < 0 || !n)
         return r;
-    r = otlp_alloc(d->arena, n, sizeof *ret->v, &ret->v);
+    r = alloc_kvs(d, n, depth, &ret->v);
     if (r < 0)
         return r;
     ret->n = n;

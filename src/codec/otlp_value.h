@@ -22,6 +22,8 @@ struct otlp_values {
     const struct str *strings; /* the batch's, already shifted */
     struct otlp_table string_table;
     struct wire_err *w;
+    struct kv *pool; /* room for attributes that are not inside of others */
+    uint32_t n_pool;
 };
 
 /* A sender's reference as the batch's index into *ret; -EINVAL with words when it is out of range. */

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Base64 (RFC 4648) and hex. Decoding takes both alphabets (+/ and -_), with or without padding. */
+#ifndef BASE_BASE64_H
+#define BASE_BASE64_H
+
+#include <sys/types.h>
+
+#include "base/buf.h"
+#include "base/str.h"
+
+/* Appends; with padding, in the standard alphabet. */
+void base64_encode(struct buf *out, const void *p, size_t n);
+/* Bytes that decoding s writes at most. */
+static inline size_t base64_decoded_max(struct str s)
+{
+    return (size_t) s.n / 4 * 3 + 3;
+}
+/* Writes to ret (room for base64_decoded_max) and returns the number of bytes, or -EINVAL. */
+ssize_t base64_decode(struct str s, void *ret);
+
+void hex_encode(struct buf *out, const void *p, size_t n); /* lower case */
+/* s.n / 2 bytes to ret. 0, or -EINVAL for an odd length or other characters. */
+int hex_decode(struct str s, void *ret);
+
+#endif
