@@ -12,17 +12,14 @@
 #include "net/exchange.h"
 
 #include <errno.h>
-#include <nghttp2/nghttp2.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "net/h2.h"
 
 enum {
-    STREAM_WINDOW = 4 << 20, /* a default OTLP message without a wait for credit */
-    CONNECTION_WINDOW = 16 << 20,
-    OUTPUT_HIGH = 256 << 10,
     FRAME_OUT_MAX = 16384,
     CREDIT_START = 2000,
     CREDIT_PER_SECOND = 200,
@@ -219,22 +216,13 @@ static int on_stream_close(nghttp2_session *session, int32_t id, uint32_t error,
 }
 
 /* --- answers --- */
-static nghttp2_nv nv_of(struct str name, struct str value)
-{
-    return (nghttp2_nv){.name = (uint8_t *) (uintptr_t) name.p,
-                        .namelen = name.n,
-                        .value = (uint8_t *) (uintptr_t) (value.p ? value.p : ""),
-                        .valuelen = value.n,
-                        .flags = NGHTTP2_NV_FLAG_NONE};
-}
-
 static int submit_trailers(struct conn *c, struct exchange *x)
 {
     nghttp2_nv nv[32];
     size_t n = MIN(x->q.trailers.n, ARRAY_SIZE(nv));
 
     for (size_t i = 0; i < n; i++)
-        nv[i] = nv_of(x->q.trailers.v[i].name, x->q.trailers.v[i].value);
+        nv[i] = h2_nv(x->q.trailers.v[i].name, x->q.trailers.v[i].value);
     return nghttp2_submit_trailer(http2_of(c)->session, x->stream_id, nv, n);
 }
 
@@ -271,7 +259,7 @@ static int send_data(nghttp2_session *session, nghttp2_frame *f, const uint8_t *
     bool end;
     struct str s = exchange_output(x, &end);
 
-    if (stream_waiting(&c->stream) >= OUTPUT_HIGH)
+    if (stream_waiting(&c->stream) >= H2_OUTPUT_HIGH)
         return NGHTTP2_ERR_WOULDBLOCK;
     earn_bytes(c, n); /* the peer will send window updates for these */
     stream_put(&c->stream, head, 9);
@@ -294,16 +282,16 @@ static void respond(struct conn *c, struct exchange *x)
         return;
     x->head_sent = true;
     nv[n++] =
-        nv_of(STR(":status"), (struct str){status, (uint32_t) snprintf(status, sizeof status, "%d", x->q.status)});
-    nv[n++] = nv_of(STR("date"), str_from(worker_date(c->worker)));
+        h2_nv(STR(":status"), (struct str){status, (uint32_t) snprintf(status, sizeof status, "%d", x->q.status)});
+    nv[n++] = h2_nv(STR("date"), str_from(worker_date(c->worker)));
     if (!x->streaming && !x->q.trailers.n && x->q.status != 204 && x->q.status != 304 &&
         (exchange_length(x) || !str_starts(http_headers_get(h, "content-type"), STR("application/grpc")))) {
         int k = snprintf(length, sizeof length, "%zu", exchange_length(x));
 
-        nv[n++] = nv_of(STR("content-length"), (struct str){length, (uint32_t) k});
+        nv[n++] = h2_nv(STR("content-length"), (struct str){length, (uint32_t) k});
     }
     for (uint32_t i = 0; i < h->n && n < ARRAY_SIZE(nv); i++)
-        nv[n++] = nv_of(h->v[i].name, h->v[i].value);
+        nv[n++] = h2_nv(h->v[i].name, h->v[i].value);
     if (nghttp2_submit_response(http2_of(c)->session, x->stream_id, nv, n, body ? &provider : NULL) < 0)
         conn_fail(c);
 }
@@ -332,7 +320,7 @@ static void flush(struct conn *c)
 {
     struct http2 *h = http2_of(c);
 
-    while (stream_waiting(&c->stream) < OUTPUT_HIGH) {
+    while (stream_waiting(&c->stream) < H2_OUTPUT_HIGH) {
         const uint8_t *p;
         ssize_t n = nghttp2_session_mem_send(h->session, &p);
 
@@ -354,7 +342,9 @@ static void input(struct conn *c, char *p, size_t n)
     ssize_t r = nghttp2_session_mem_recv(h->session, (const uint8_t *) p, n);
 
     if (r < 0) {
-        atomic_fetch_add_explicit(&c->worker->server->bad_requests, 1, memory_order_relaxed);
+        struct http_server *s = c->worker->server;
+
+        atomic_fetch_add_explicit(r == NGHTTP2_ERR_FLOODED ? &s->floods : &s->bad_requests, 1, memory_order_relaxed);
         conn_fail(c);
         return;
     }
@@ -431,29 +421,8 @@ static void done(struct conn *c)
     mem_free(h);
 }
 
-static void *session_malloc(size_t n, void *arg)
-{
-    return mem_alloc(n);
-}
-
-static void session_free(void *p, void *arg)
-{
-    mem_free(p);
-}
-
-static void *session_calloc(size_t n, size_t size, void *arg)
-{
-    return mem_zalloc_array(n, size);
-}
-
-static void *session_realloc(void *p, size_t n, void *arg)
-{
-    return mem_realloc(p, n);
-}
-
 static int session_new(struct conn *c, nghttp2_session **ret)
 {
-    nghttp2_mem mem = {NULL, session_malloc, session_free, session_calloc, session_realloc};
     nghttp2_session_callbacks *cb;
     nghttp2_option *opt;
     int r;
@@ -476,7 +445,7 @@ static int session_new(struct conn *c, nghttp2_session **ret)
     nghttp2_option_set_max_settings(opt, 32);
     nghttp2_option_set_max_continuations(opt, 8);
     nghttp2_option_set_stream_reset_rate_limit(opt, 500, 50);
-    r = nghttp2_session_server_new3(ret, cb, c, opt, &mem);
+    r = nghttp2_session_server_new3(ret, cb, c, opt, h2_mem());
     nghttp2_option_del(opt);
     nghttp2_session_callbacks_del(cb);
     return r ? -ENOMEM : 0;
@@ -487,7 +456,7 @@ int conn_http2_new(struct conn *c)
     const struct http_server_options *o = options(c);
     nghttp2_settings_entry settings[] = {
         {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, o->max_streams},
-        {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, STREAM_WINDOW},
+        {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, H2_STREAM_WINDOW},
         {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, (uint32_t) MIN(o->max_head, UINT32_MAX)},
     };
     struct http2 *h = mem_zalloc(sizeof *h);
@@ -501,7 +470,7 @@ int conn_http2_new(struct conn *c)
     c->state = h;
     c->protocol = &conn_http2;
     nghttp2_submit_settings(h->session, NGHTTP2_FLAG_NONE, settings, ARRAY_SIZE(settings));
-    nghttp2_session_set_local_window_size(h->session, NGHTTP2_FLAG_NONE, 0, CONNECTION_WINDOW);
+    nghttp2_session_set_local_window_size(h->session, NGHTTP2_FLAG_NONE, 0, H2_CONNECTION_WINDOW);
     conn_schedule(c);
     return 0;
 }

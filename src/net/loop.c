@@ -10,6 +10,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -325,7 +326,7 @@ int loop_run_once(struct loop *l, int64_t timeout_ns)
     return 0;
 }
 
-int loop_run(struct loop *l)
+static int run_until_stopped(struct loop *l)
 {
     for (;;) {
         unsigned stops = atomic_load(&l->stops);
@@ -339,6 +340,27 @@ int loop_run(struct loop *l)
         if (r < 0)
             return r;
     }
+}
+
+/* A write to a peer that is gone must be an error, not a signal: plain sockets ask for that, TLS libraries cannot. Blocked
+ * on this thread for as long as the loop runs; what came meanwhile is thrown away. */
+int loop_run(struct loop *l)
+{
+    struct timespec now = {0};
+    sigset_t pipe_set, old, pending;
+    int r;
+
+    sigemptyset(&pipe_set);
+    sigaddset(&pipe_set, SIGPIPE);
+    pthread_sigmask(SIG_BLOCK, &pipe_set, &old);
+    r = run_until_stopped(l);
+    if (!sigismember(&old, SIGPIPE)) {
+        sigpending(&pending);
+        if (sigismember(&pending, SIGPIPE))
+            sigtimedwait(&pipe_set, NULL, &now);
+        pthread_sigmask(SIG_SETMASK, &old, NULL);
+    }
+    return r;
 }
 
 void loop_stop(struct loop *l)

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Inside the client: its connections. A request is in one of three places: the client's waiting list, a connection's list,
+ * or ended (its finish call is deferred and done() follows).
+ */
+#ifndef NET_CLIENT_CONN_H
+#define NET_CLIENT_CONN_H
+
+#include "net/client.h"
+#include "net/resolve.h"
+#include "net/stream.h"
+
+enum client_state { CONN_RESOLVING, CONN_CONNECTING, CONN_OPENING, CONN_OPEN };
+
+struct client_wire {
+    int (*start)(struct client_conn *c, struct client_request *r); /* the request is in the list already */
+    void (*input)(struct client_conn *c, char *p, size_t n);
+    void (*eof)(struct client_conn *c); /* may end requests that run to the end of the connection */
+    void (*flush)(struct client_conn *c);
+    void (*abort)(struct client_conn *c, struct client_request *r); /* it ended early; it has left the list */
+    unsigned (*room)(const struct client_conn *c);                  /* requests it takes now */
+    void (*ping)(struct client_conn *c);
+    void (*done)(struct client_conn *c);
+};
+
+struct client_conn {
+    struct client *client;
+    struct client_conn *prev, *next;
+    enum client_state state;
+    struct resolve *resolve;
+    struct address list[RESOLVE_MAX];
+    int n_list, at;
+    struct loop_io connecting;
+    struct stream stream;
+    bool has_stream, failed, no_more; /* no_more: finishes what it has (GOAWAY, connection: close) */
+    int error;
+    struct err err;
+    const struct client_wire *wire;
+    void *state_of_wire;
+    struct client_request *requests;
+    unsigned n_requests;
+    uint64_t served;
+    struct loop_timer timer;
+    struct loop_call flush;
+    int64_t opened_at, last_input, last_used, ping_sent, attempt_until;
+    char peer[64];
+};
+
+struct client {
+    struct client_options o;
+    struct loop *loop;
+    struct http_url url;
+    char *url_text, *user_agent;
+    struct address_parts parts;
+    struct client_conn *conns;
+    unsigned n_conns, n_waiting;
+    struct client_request *waiting, *waiting_last;
+    bool freeing;
+};
+
+/* client.c */
+void client_dispatch(struct client *c);        /* gives waiting requests to connections, makes connections */
+void client_requeue(struct client_request *r); /* leaves its connection, to the front of the waiting list */
+void client_end(struct client_request *r, int error, const struct err *e); /* leaves where it is; done() comes later */
+void client_fail_waiting(struct client *c, int error, const struct err *e);
+/* An answer coming in. Negative: the request has ended. */
+int client_take_head(struct client_request *r);
+int client_take_data(struct client_request *r, struct str piece);
+
+/* client_conn.c */
+int client_conn_new(struct client *c);
+void client_conn_close(struct client_conn *c); /* only from the top of a callback */
+void client_conn_fail(struct client_conn *c, int error, const char *fmt, ...)
+    _printf_(3, 4); /* closes a little later */
+void client_conn_schedule(struct client_conn *c);
+bool client_conn_usable(const struct client_conn *c);
+
+extern const struct client_wire client_http1, client_http2;
+int client_http1_new(struct client_conn *c);
+int client_http2_new(struct client_conn *c);
+
+#endif
