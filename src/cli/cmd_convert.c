@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * wick convert IN OUT: any profile that wick reads into any that it writes. The output formats are the table below; a
+ * new one is a function and a line.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/compress.h"
+#include "base/fd.h"
+#include "cli/args.h"
+#include "cli/command.h"
+#include "codec/folded.h"
+#include "codec/input.h"
+#include "codec/otlp.h"
+#include "codec/pprof.h"
+#include "codec/speedscope.h"
+#include "model/batch.h"
+#include "model/convert.h"
+
+struct convert_options {
+    const char *to, *from, *type, *compress;
+    bool annotate, help;
+};
+
+/* What a writer gets: a batch, and for formats of one profile that profile and the type asked for. */
+struct job {
+    const struct convert_options *o;
+    const char *in; /* its name, for titles */
+    struct batch *b;
+    const struct profile *p;
+    uint32_t type;
+};
+
+struct output {
+    const char *name;
+    const char *extensions[4];
+    const char *help;
+    bool one_profile; /* writes job.p, not all of job.b */
+    enum compression compression;
+    int (*write)(const struct job *j, struct buf *out, struct err *e);
+};
+
+static int write_pprof(const struct job *j, struct buf *out, struct err *e)
+{
+    return pprof_encode(j->b, j->p, out, e);
+}
+
+static int write_otlp(const struct job *j, struct buf *out, struct err *e)
+{
+    return otlp_encode(j->b, NULL, out, e);
+}
+
+static int write_otlp_json(const struct job *j, struct buf *out, struct err *e)
+{
+    int r = otlp_json_encode(j->b, NULL, out, e);
+
+    buf_putc(out, '\n');
+    return r < 0 ? r : buf_error(out);
+}
+
+static int write_folded(const struct job *j, struct buf *out, struct err *e)
+{
+    return folded_encode(j->b, j->p, j->type, j->o->annotate, out, e);
+}
+
+static int write_speedscope(const struct job *j, struct buf *out, struct err *e)
+{
+    return speedscope_encode(j->b, j->p, str_from(j->in), out, e);
+}
+
+/* Longer extensions before those that they end in. */
+static const struct output outputs[] = {
+    {"otlp", {".otlp.pb", ".otlp"}, "OTLP, protobuf: one request", false, COMPRESS_NONE, write_otlp},
+    {"speedscope", {".speedscope.json", ".speedscope"}, "for speedscope.app", true, COMPRESS_NONE, write_speedscope},
+    {"otlp-json", {".otlp.json", ".json", ".jsonl"}, "OTLP, JSON", false, COMPRESS_NONE, write_otlp_json},
+    {"folded",
+     {".folded", ".collapsed", ".txt"},
+     "folded stacks, of one sample type",
+     true,
+     COMPRESS_NONE,
+     write_folded},
+    {"pprof",
+     {".pprof", ".prof", ".pb"},
+     "pprof's profile.proto, compressed with gzip",
+     true,
+     COMPRESS_GZIP,
+     write_pprof},
+};
+
+static const struct arg convert_args[] = {
+    {0, "to", ARG_STRING, offsetof(struct convert_options, to), "FORMAT", "what to write (default: by OUT's name)"},
+    {0, "from", ARG_STRING, offsetof(struct convert_options, from), "FORMAT",
+     "what IN is (default: by its content): pprof, pprof-legacy, otlp, otlp-json, otlp-framed, folded, perf-script"},
+    {0, "type", ARG_STRING, offsetof(struct convert_options, type), "NAME",
+     "the sample type to write where there is room for one (default: the profile's own)"},
+    {0, "compress", ARG_STRING, offsetof(struct convert_options, compress), "HOW",
+     "none, gzip or zstd (default: gzip for pprof; .gz and .zst at the end of OUT say so too)"},
+    {0, "annotate", ARG_FLAG, offsetof(struct convert_options, annotate), NULL,
+     "folded: mark kernel, Java and inlined frames with _[k], _[j], _[i]"},
+    {'h', "help", ARG_FLAG, offsetof(struct convert_options, help), NULL, "this text"},
+    {0},
+};
+
+static void convert_help(FILE *out)
+{
+    fputs("usage: wick convert [options] IN OUT\n\n"
+          "Reads a profile of any kind and writes it as another. - is standard input or output.\n\nFormats to write:\n",
+          out);
+    for (size_t i = 0; i < ARRAY_SIZE(outputs); i++)
+        fprintf(out, "  %-12s %s (%s)\n", outputs[i].name, outputs[i].help, outputs[i].extensions[0]);
+    fputs("\n", out);
+    args_help(convert_args, out);
+}
+
+static const struct output *output_by_name(struct str name)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(outputs); i++)
+        if (str_is(name, outputs[i].name))
+            return &outputs[i];
+    return NULL;
+}
+
+static const struct output *output_by_path(struct str path)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(outputs); i++)
+        for (size_t k = 0; k < ARRAY_SIZE(outputs[i].extensions) && outputs[i].extensions[k]; k++)
+            if (str_ends(path, str_from(outputs[i].extensions[k])))
+                return &outputs[i];
+    return NULL;
+}
+
+/* Format and compression from the options and the name of the output. */
+static int choose_output(const struct convert_options *o, const char *path, const struct output **ret,
+                         enum compression *ret_compression, struct err *e)
+{
+    struct str name = str_from(path);
+    bool said = true;
+
+    if (str_ends(name, STR(".gz"))) {
+        *ret_compression = COMPRESS_GZIP;
+        name.n -= 3;
+    } else if (str_ends(name, STR(".zst"))) {
+        *ret_compression = COMPRESS_ZSTD;
+        name.n -= 4;
+    } else {
+        said = false;
+    }
+    *ret = o->to ? output_by_name(str_from(o->to)) : output_by_path(name);
+    if (o->to && !*ret)
+        return err_set(e, -EINVAL, "--to: there is no format '%s'; wick convert --help lists them", o->to);
+    if (!*ret)
+        return err_set(e, -EINVAL, "'%s' does not say what to write; add --to FORMAT", path);
+    if (!said)
+        *ret_compression = str_ends(name, STR(".pb")) ? COMPRESS_NONE : (*ret)->compression;
+    if (o->compress &&
+        (strcmp(o->compress, "none") == 0 ? (*ret_compression = COMPRESS_NONE, 0)
+                                          : compress_by_name(str_from(o->compress), ret_compression)) < 0)
+        return err_set(e, -EINVAL, "--compress: '%s' is not none, gzip or zstd", o->compress);
+    return 0;
+}
+
+static void print_types(const struct batch *b, const struct profile *p, FILE *out)
+{
+    for (uint32_t i = 0; i < p->n_types; i++)
+        fprintf(out, "%s%.*s", i ? "," : "", STR_FMT(batch_string(b, p->types[i].type)));
+}
+
+/* The profile and type that --type names, or the first and its default. Says so when others are left out. */
+static int choose_profile(struct job *j, struct err *e)
+{
+    struct str want = str_from(j->o->type);
+
+    for (uint32_t i = 0; i < j->b->n_profiles; i++) {
+        const struct profile *p = &j->b->profiles[i];
+
+        for (uint32_t k = 0; k < p->n_types && want.n; k++)
+            if (str_eq(batch_string(j->b, p->types[k].type), want)) {
+                j->p = p;
+                j->type = k;
+                return 0;
+            }
+    }
+    if (want.n)
+        return err_set(e, -EINVAL, "--type: the profile has no sample type '%s'", j->o->type);
+    if (!j->b->n_profiles)
+        return err_set(e, -ENODATA, "there is no profile in it");
+    j->p = j->b->profiles;
+    j->type = j->p->default_type ? j->p->default_type - 1 : j->p->n_types - 1;
+    for (uint32_t i = 1; i < j->b->n_profiles; i++) {
+        fputs("wick convert: left out: ", stderr);
+        print_types(j->b, &j->b->profiles[i], stderr);
+        fputs(" (--type chooses another)\n", stderr);
+    }
+    return 0;
+}
+
+/* Formats of one profile get everything joined into as few as possible. */
+static int prepare(struct job *j, const struct output *f, struct err *e)
+{
+    struct batch *joined;
+    int r;
+
+    if (!f->one_profile)
+        return 0;
+    r = convert_to_single(j->b, &joined, e);
+    if (r < 0)
+        return r;
+    batch_unref(j->b);
+    j->b = joined;
+    return choose_profile(j, e);
+}
+
+static int convert(const struct convert_options *o, const char *in, const char *out, struct err *e)
+{
+    _cleanup_(buf_done) struct buf plain = BUF_INIT, packed = BUF_INIT;
+    enum input_format as = INPUT_AUTO;
+    enum compression c = COMPRESS_NONE;
+    struct job j = {.o = o, .in = in};
+    const struct output *f = NULL;
+    int r = choose_output(o, out, &f, &c, e);
+
+    if (r == 0 && o->from && input_format_parse(str_from(o->from), &as) < 0)
+        r = err_set(e, -EINVAL, "--from: there is no format '%s'", o->from);
+    if (r == 0)
+        r = input_open(in, as, &input_local, &j.b, NULL, e);
+    if (r == 0)
+        r = prepare(&j, f, e);
+    if (r == 0)
+        r = f->write(&j, &plain, e);
+    if (r == 0 && c != COMPRESS_NONE)
+        r = compress_deflate(c, 0, plain.p, plain.n, &packed, e);
+    if (r == 0) {
+        const struct buf *b = c == COMPRESS_NONE ? &plain : &packed;
+
+        r = fd_write_file(out, b->p, b->n, e);
+    }
+    batch_unref(j.b);
+    return r;
+}
+
+static int convert_run(int argc, char **argv)
+{
+    struct convert_options o = {0};
+    struct err e = {0};
+    int n = 0, r = args_parse(convert_args, &o, argc - 1, argv + 1, false, &n, &e);
+
+    if (r == 0 && o.help) {
+        convert_help(stdout);
+        return EXIT_DONE;
+    }
+    if (r == 0 && n != 2)
+        r = err_set(&e, -EINVAL, "IN and OUT are needed; wick convert --help tells more");
+    if (r < 0) {
+        fprintf(stderr, "wick convert: %s\n", err_message(&e, r));
+        return EXIT_USAGE;
+    }
+    r = convert(&o, argv[1], argv[2], &e);
+    if (r < 0)
+        fprintf(stderr, "wick convert: %s\n", err_message(&e, r));
+    return r < 0 ? EXIT_FAILED : EXIT_DONE;
+}
+
+const struct command command_convert = {"convert", "turn a profile of one format into another", convert_run};

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Opens a profile of any format that wick reads, by its content: gzip, zstd or plain, then
+ *
+ *   pprof         profile.proto
+ *   pprof-legacy  gperftools' and other formats before it (pprof_legacy.h)
+ *   otlp          one OTLP request (ProfilesData), protobuf
+ *   otlp-json     one or more of them as JSON, one after the other (the Collector's file exporter writes lines)
+ *   otlp-framed   requests with a length of 4 bytes, big-endian, before each (its `format: proto`)
+ *   folded        stacks as flamegraph.pl and async-profiler have them
+ *   perf-script   the text of `perf script`
+ *
+ * Several OTLP requests become one batch (builder_append()).
+ */
+#ifndef CODEC_INPUT_H
+#define CODEC_INPUT_H
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/str.h"
+
+struct batch;
+
+enum input_format {
+    INPUT_AUTO,
+    INPUT_PPROF,
+    INPUT_LEGACY,
+    INPUT_OTLP,
+    INPUT_OTLP_JSON,
+    INPUT_OTLP_FRAMED,
+    INPUT_FOLDED,
+    INPUT_PERF_SCRIPT,
+};
+
+struct input_limits {
+    size_t inflated; /* bytes after decompression; 0 = 64 MiB, right for bytes from outside */
+    size_t memory;   /* bytes of the batch; 0 = 8 times inflated */
+};
+
+/* For files that the user named: as large as indices allow. */
+extern const struct input_limits input_local;
+
+const char *input_format_name(enum input_format f);
+int input_format_parse(struct str name, enum input_format *ret); /* -EINVAL */
+
+/* Decodes what is in `in`, which is taken over on success and may be inflated on failure. as = INPUT_AUTO detects.
+ * ret_format may be NULL. The words of an error name format, byte or line. */
+int input_decode(struct buf *in, enum input_format as, const struct input_limits *limits, struct batch **ret,
+                 enum input_format *ret_format, struct err *e);
+/* The same of a file; "-" is standard input. Errors begin with the path. */
+int input_open(const char *path, enum input_format as, const struct input_limits *limits, struct batch **ret,
+               enum input_format *ret_format, struct err *e);
+
+#endif

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What `perf script` prints:
+ *
+ *     COMM PID[/TID] [CPU] TIME: PERIOD EVENT:
+ *             ADDRESS SYMBOL+0xOFFSET (DSO)
+ *             ADDRESS SYMBOL (inlined)
+ *       FILE:LINE                            with -F +srcline, of the frame above
+ *
+ * and an empty line. Without call graphs the one frame stands at the end of the first line. CPU, TIME and PERIOD may be
+ * missing.
+ *
+ * Each event becomes a profile: type samples/count and, if periods are given, a second one that adds them up
+ * (cpu/nanoseconds for cpu-clock and task-clock, EVENT/count for others). Samples of equal stack, command, pid, tid and
+ * CPU are added up; these are the attributes thread.name, process.pid, thread.id and cpu.logical_number.
+ */
+#ifndef CODEC_PERF_SCRIPT_H
+#define CODEC_PERF_SCRIPT_H
+
+#include <stdbool.h>
+
+#include "base/err.h"
+#include "base/str.h"
+
+struct batch;
+
+/* True when the first line that is neither empty nor a comment is the first line of a sample. */
+bool perf_script_probe(struct str text);
+/* memory limits the batch, 0 = none. Lines that are none of the above are errors (-EINVAL) that name them. */
+int perf_script_decode(struct str text, size_t memory, struct batch **ret, struct err *e);
+
+#endif
