@@ -54,7 +54,7 @@ static int write_otlp(const struct job *j, struct buf *out, struct err *e)
 
 static int write_otlp_json(const struct job *j, struct buf *out, struct err *e)
 {
-    int r = otlp_json_encode(j->b, NULL, out, e);
+    int r = otlp_json_encode(j->b, out, e);
 
     buf_putc(out, '\n');
     return r < 0 ? r : buf_error(out);

@@ -321,7 +321,7 @@ static int add_row(struct reader *r, const struct row *row)
 static int end_sample(struct reader *r, struct err *e)
 {
     struct row row = {.count = 1, .sum = r->header.period >= 0 ? r->header.period : 1};
-    uint32_t n;
+    uint32_t n = 0;
     int rc;
 
     if (!r->open)
