@@ -36,29 +36,25 @@ static const struct elf_section *find_table(const struct elf_file *f, uint32_t t
     return NULL;
 }
 
-static bool is_code(const struct elf_file *f, const struct raw_symbol *s)
+/* ARM marks code and data with symbols of its own. */
+static bool is_mapping_symbol(const struct elf_file *f, struct str name)
 {
-    uint8_t type = ELF64_ST_TYPE(s->info);
-
-    if (type == STT_FUNC || type == STT_GNU_IFUNC)
-        return true;
-    if (type != STT_NOTYPE || s->section >= f->n_sections)
-        return false;
-    return f->sections[s->section].flags & SHF_EXECINSTR;
+    return (f->machine == EM_ARM || f->machine == EM_AARCH64) && name.n >= 2 && name.p[0] == '$' &&
+           strchr("adtx", name.p[1]) && (name.n == 2 || name.p[2] == '.');
 }
 
-/* Which of two symbols of one address is the better name. */
-static int rank(const struct elf_symbol *s)
+static bool is_wanted(const struct elf_file *f, const struct raw_symbol *s, bool functions)
 {
-    int r = 0;
+    uint8_t type = ELF64_ST_TYPE(s->info);
+    uint64_t flags = s->section < f->n_sections ? f->sections[s->section].flags : 0;
 
-    if (s->type == STT_FUNC || s->type == STT_GNU_IFUNC)
-        r += 4;
-    if (s->size)
-        r += 2;
-    if (s->bind == STB_GLOBAL)
-        r += 1;
-    return r;
+    if (s->section == SHN_UNDEF || !(flags & SHF_ALLOC))
+        return false;
+    if (type == STT_FUNC || type == STT_GNU_IFUNC)
+        return true;
+    if (type == STT_OBJECT)
+        return !functions;
+    return type == STT_NOTYPE && (!functions || (flags & SHF_EXECINSTR));
 }
 
 static int compare(const void *a, const void *b)
@@ -67,43 +63,73 @@ static int compare(const void *a, const void *b)
 
     if (x->address != y->address)
         return x->address < y->address ? -1 : 1;
-    if (rank(x) != rank(y))
-        return rank(x) - rank(y);
-    return str_cmp(y->name, x->name);
+    if (x->size != y->size)
+        return x->size < y->size ? -1 : 1;
+    return x->index < y->index ? -1 : 1;
+}
+
+/* Keeps the last of each address. */
+static void remove_aliases(struct elf_symbols *s)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < s->n; i++)
+        if (i + 1 == s->n || s->v[i + 1].address != s->v[i].address)
+            s->v[n++] = s->v[i];
+    s->n = n;
+}
+
+static struct str name_at(struct elf_bytes names, uint32_t at)
+{
+    if (at >= names.n)
+        return STR("");
+    return (struct str){(const char *) names.p + at, (uint32_t) strnlen((const char *) names.p + at, names.n - at)};
+}
+
+static void read_table(const struct elf_file *f, struct elf_bytes b, struct elf_bytes names, bool functions,
+                       struct elf_symbols *s)
+{
+    size_t entry = f->is64 ? sizeof(Elf64_Sym) : sizeof(Elf32_Sym), n = MIN(b.n / entry, ELF_SYMBOLS_MAX);
+    struct str file = STR("");
+
+    for (size_t i = 0; i < n; i++) {
+        struct raw_symbol x = read_symbol(f, b.p + i * entry);
+        struct str name = name_at(names, x.name);
+        bool local = ELF64_ST_BIND(x.info) == STB_LOCAL;
+
+        if (ELF64_ST_TYPE(x.info) == STT_FILE)
+            file = name;
+        if (name.n == 0 || !is_wanted(f, &x, functions) || is_mapping_symbol(f, name))
+            continue;
+        s->v[s->n++] = (struct elf_symbol){.address = x.value,
+                                           .size = x.size,
+                                           .name = name,
+                                           .file = local ? file : STR(""),
+                                           .index = (uint32_t) i,
+                                           .type = ELF64_ST_TYPE(x.info),
+                                           .bind = ELF64_ST_BIND(x.info)};
+    }
 }
 
 int elf_symbols_load(const struct elf_file *f, bool functions, struct elf_symbols *ret)
 {
     const struct elf_section *t = find_table(f, SHT_SYMTAB);
-    size_t entry = f->is64 ? sizeof(Elf64_Sym) : sizeof(Elf32_Sym), n;
+    size_t entry = f->is64 ? sizeof(Elf64_Sym) : sizeof(Elf32_Sym);
     struct elf_symbols s = {0};
-    struct elf_bytes b, names;
+    struct elf_bytes b;
 
     if (!t)
         t = find_table(f, SHT_DYNSYM);
-    *ret = (struct elf_symbols){0};
+    *ret = s;
     if (!t || t->link >= f->n_sections)
         return 0;
     b = elf_bytes_of(f, t);
-    names = elf_bytes_of(f, &f->sections[t->link]);
-    n = MIN(b.n / entry, ELF_SYMBOLS_MAX);
-    s.v = mem_zalloc_array(n + 1, sizeof(*s.v));
+    s.v = mem_zalloc_array(MIN(b.n / entry, ELF_SYMBOLS_MAX) + 1, sizeof(*s.v));
     if (!s.v)
         return -ENOMEM;
-    for (size_t i = 0; i < n; i++) {
-        struct raw_symbol x = read_symbol(f, b.p + i * entry);
-        struct elf_symbol *to = &s.v[s.n];
-
-        if (x.section == SHN_UNDEF || x.name >= names.n || !names.p[x.name] || (functions && !is_code(f, &x)))
-            continue;
-        *to = (struct elf_symbol){.address = x.value, .size = x.size, .section = x.section};
-        to->type = ELF64_ST_TYPE(x.info);
-        to->bind = ELF64_ST_BIND(x.info);
-        to->name = (struct str){(const char *) names.p + x.name,
-                                (uint32_t) strnlen((const char *) names.p + x.name, names.n - x.name)};
-        s.n++;
-    }
+    read_table(f, b, elf_bytes_of(f, &f->sections[t->link]), functions, &s);
     qsort(s.v, s.n, sizeof(*s.v), compare);
+    remove_aliases(&s);
     *ret = s;
     return 0;
 }
@@ -126,14 +152,11 @@ const struct elf_symbol *elf_symbols_find(const struct elf_symbols *s, uint64_t 
         else
             high = mid;
     }
-    /* A small symbol inside a large one: look back a little for one that covers the address. */
-    for (uint32_t i = low; i > 0 && low - i < 16; i--) {
-        const struct elf_symbol *x = &s->v[i - 1];
-
-        if (x->size ? address - x->address < x->size : x->address == s->v[low - 1].address)
-            return x;
-    }
-    return NULL;
+    if (low == 0)
+        return NULL;
+    if (s->v[low - 1].size && address - s->v[low - 1].address >= s->v[low - 1].size)
+        return NULL;
+    return &s->v[low - 1];
 }
 
 const struct elf_symbol *elf_symbols_named(const struct elf_symbols *s, struct str name)

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The debug information of one binary, by elfutils: lines and chains of inlined calls for addresses. The information
+ * may be in the binary, in a separate file found by build id or .gnu_debuglink, in .dwo files, or come from debuginfod
+ * when DEBUGINFOD_URLS is set (elfutils does that by itself).
+ *
+ * Units are indexed when the file is opened; the functions of a unit when an address of it is first asked for. elfutils
+ * is not thread-safe: one file, one thread at a time.
+ */
+#ifndef DWARF_DWARF_FILE_H
+#define DWARF_DWARF_FILE_H
+
+#include <stdbool.h>
+
+#include "base/err.h"
+#include "base/macros.h"
+
+struct dwarf_frame {
+    const char *name; /* linkage name, else plain name, else NULL; lives as long as the file */
+    const char *file; /* or NULL */
+    const char *dir;  /* what to put in front of file with a '/', or NULL */
+    int line, column, start_line;
+};
+
+enum { DWARF_FRAMES_MAX = 256 }; /* calls inlined into each other; deeper chains lose their outer end */
+
+struct dwarf_file;
+
+/* -ENODATA when the binary has no debug information anywhere. */
+int dwarf_file_open(const char *path, struct dwarf_file **ret, struct err *e);
+void dwarf_file_free(struct dwarf_file *d);
+DEFINE_CLEANUP(struct dwarf_file *, dwarf_file_free)
+
+/* The frames at an ELF address, innermost first. How many; 0 when no unit has the address, or -ENOMEM. */
+int dwarf_file_lookup(struct dwarf_file *d, uint64_t address, struct dwarf_frame ret[DWARF_FRAMES_MAX]);
+
+#endif

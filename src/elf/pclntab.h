@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Go's own table of functions, files and lines (.gopclntab), which is in every Go binary, stripped or not: Go 1.2 to
+ * 1.26. It knows the function of an address and the file and line of it; calls that were inlined are not told apart
+ * (debug information does that).
+ */
+#ifndef ELF_PCLNTAB_H
+#define ELF_PCLNTAB_H
+
+#include "elf/elf.h"
+
+enum pclntab_version { PCLNTAB_1_2, PCLNTAB_1_16, PCLNTAB_1_18, PCLNTAB_1_20 };
+
+struct pclntab {
+    struct elf_bytes data; /* the whole table; everything below points into it */
+    enum pclntab_version version;
+    uint8_t quantum, pointer_size;
+    uint32_t n_functions, n_files;
+    uint64_t text; /* what function entries count from, since 1.18 */
+    struct elf_bytes names, units, files, pc_values, functions;
+};
+
+struct pclntab_function {
+    uint64_t entry, end;
+    struct str name;
+    uint32_t at; /* of its record, in t->functions */
+};
+
+/* -ENODATA when the binary has none (is not Go's), -EBADMSG when it cannot be read. f must outlive the table. */
+int pclntab_open(const struct elf_file *f, struct pclntab *ret, struct err *e);
+/* The table in these bytes; text: the address of runtime.text, used when the table does not say. */
+int pclntab_parse(struct elf_bytes data, uint64_t text, struct pclntab *ret, struct err *e);
+/* The function with the address, or false. */
+bool pclntab_find(const struct pclntab *t, uint64_t address, struct pclntab_function *ret);
+/* Function number i < n_functions. */
+bool pclntab_function(const struct pclntab *t, uint32_t i, struct pclntab_function *ret);
+/* File and line of an address inside the function; line 0 and an empty file when unknown. */
+void pclntab_line(const struct pclntab *t, const struct pclntab_function *fn, uint64_t address, struct str *ret_file,
+                  int32_t *ret_line);
+/* The line that the function begins on, 0 when the table does not say (before 1.20). */
+int32_t pclntab_start_line(const struct pclntab *t, const struct pclntab_function *fn);
+
+#endif

@@ -1,0 +1,144 @@
+"""Lines and inlined calls equal llvm-symbolizer's on programs compiled here; a stripped Go binary equals go's own tool."""
+import collections
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+HELPER = ROOT / "build/tests/unit/symbolize_addresses"
+PROGRAMS = ROOT / "tests/programs"
+
+
+def need(*tools):
+    for tool in tools:
+        if not shutil.which(tool):
+            pytest.skip(f"no {tool}")
+
+
+def compile_program(directory, kind):
+    """Builds one of tests/programs; the names say how."""
+    exe = directory / kind
+    commands = {
+        "gcc": ["g++", "-O2", "-g", "-o", exe, PROGRAMS / "shop.cc"],
+        "gcc-nopie": ["g++", "-O2", "-g", "-no-pie", "-o", exe, PROGRAMS / "shop.cc"],
+        "gcc-dwarf4": ["g++", "-O1", "-gdwarf-4", "-o", exe, PROGRAMS / "shop.cc"],
+        "gcc-nodebug": ["g++", "-O2", "-o", exe, PROGRAMS / "shop.cc"],
+        "gcc-gz": ["g++", "-O2", "-g", "-gz", "-o", exe, PROGRAMS / "shop.cc"],
+        "clang": ["clang++", "-O2", "-g", "-o", exe, PROGRAMS / "shop.cc"],
+        "clang-split": ["clang++", "-O2", "-g", "-gsplit-dwarf", "-o", exe, PROGRAMS / "shop.cc"],
+        "rust": ["rustc", "-O", "-g", "-o", exe, PROGRAMS / "shop.rs"],
+        "go": ["go", "build", "-o", exe, PROGRAMS / "shop.go"],
+        "go-stripped": ["go", "build", "-ldflags=-s -w", "-o", exe, PROGRAMS / "shop.go"],
+    }
+    need(str(commands[kind][0]))
+    if kind == "rust" and subprocess.run(["rustc", "--version"], capture_output=True).returncode:
+        pytest.skip("rustc does not run")
+    subprocess.run([str(x) for x in commands[kind]], check=True, cwd=directory, capture_output=True)
+    return exe
+
+
+def addresses_of(exe, most):
+    text = subprocess.run(["objdump", "-d", "--no-show-raw-insn", str(exe)], capture_output=True, text=True).stdout
+    found = re.findall(r"^ +([0-9a-f]+):", text, re.M)
+    return found[::max(1, len(found) // most)]
+
+
+def ours(exe, addresses):
+    out = subprocess.run([str(HELPER), str(exe)], input="\n".join(addresses) + "\n", capture_output=True, text=True)
+    assert out.returncode == 0, out.stderr
+    frames = collections.defaultdict(list)
+    for line in out.stdout.splitlines():
+        at, rest = line.split("|", 1)
+        name, *numbers = rest.rsplit("|", 4)
+        frames[at].append((name, *numbers))
+    return frames
+
+
+def llvm(exe, addresses):
+    out = subprocess.run(["llvm-symbolizer", "--inlining", "-demangle=false", "--output-style=JSON"],
+                         input="".join(f"CODE {exe} 0x{a}\n" for a in addresses), capture_output=True, text=True).stdout
+    frames = {}
+    for line in out.splitlines():
+        answer = json.loads(line)
+        frames[answer["Address"][2:]] = [(s["FunctionName"], s["FileName"], str(s["Line"]), str(s["Column"]),
+                                          str(s["StartLine"])) for s in answer["Symbol"]]
+    return frames
+
+
+@pytest.mark.parametrize("kind", ["gcc", "gcc-nopie", "gcc-dwarf4", "gcc-nodebug", "gcc-gz", "clang", "rust", "go"])
+def test_frames_equal_llvm(tmp_path, kind):
+    need("llvm-symbolizer", "objdump")
+    exe = compile_program(tmp_path, kind)
+    addresses = addresses_of(exe, 6000)
+    want, got = llvm(exe, addresses), ours(exe, addresses)
+    assert len(want) > 500
+    different = [(a, w, got[a]) for a, w in want.items() if got[a] != w and w != [("", "", "0", "0", "0")]]
+    assert not different, (len(different), different[:2])
+    if kind != "gcc-nodebug":
+        assert max(len(f) for f in got.values()) > 2
+
+
+def test_separate_debug_file(tmp_path):
+    need("g++", "objcopy", "strip", "objdump")
+    exe = compile_program(tmp_path, "gcc")
+    addresses = addresses_of(exe, 500)
+    whole = {a: f for a, f in ours(exe, addresses).items() if f[0][2] != "0"}
+    subprocess.run(["objcopy", "--only-keep-debug", "gcc", "gcc.debug"], cwd=tmp_path, check=True)
+    subprocess.run(["strip", "-g", "gcc"], cwd=tmp_path, check=True)
+    assert all(f[0][2] == "0" for f in ours(exe, addresses).values())
+    subprocess.run(["objcopy", "--add-gnu-debuglink=gcc.debug", "gcc"], cwd=tmp_path, check=True)
+    got = ours(exe, addresses)
+    assert len(whole) > 100 and all(got[a] == f for a, f in whole.items())
+
+
+def test_split_dwarf(tmp_path):
+    """.dwo files: elfutils finds them; names and lines are those of the same program with everything inside."""
+    need("objdump", "llvm-symbolizer")
+    exe = compile_program(tmp_path, "clang-split")
+    addresses = addresses_of(exe, 500)
+    got = ours(exe, addresses)
+    assert max(len(f) for f in got.values()) > 2
+    assert any("checkout" in f[0] for frames in got.values() for f in frames)
+
+
+def test_stripped_go(tmp_path):
+    need("objdump")
+    whole, stripped = compile_program(tmp_path, "go"), compile_program(tmp_path, "go-stripped")
+    addresses = addresses_of(whole, 3000)
+    want = subprocess.run(["go", "tool", "addr2line", str(whole)], input="".join(f"0x{a}\n" for a in addresses),
+                          capture_output=True, text=True).stdout.splitlines()
+    got = ours(stripped, addresses)
+    n = 0
+    for i, a in enumerate(addresses):
+        name, (file, line) = want[2 * i], want[2 * i + 1].rsplit(":", 1)
+        if name == "?":
+            continue
+        n += 1
+        assert got[a] and got[a][0][:3] == (name, file, line if int(line) > 0 else "0"), a
+    assert n > 1000
+
+
+def test_symbol_table_equals_nm(tmp_path):
+    """Without debug information every function's address has nm's name."""
+    need("nm")
+    exe = compile_program(tmp_path, "gcc-nodebug")
+    symbols = collections.defaultdict(set)
+    for line in subprocess.run(["nm", str(exe)], capture_output=True, text=True).stdout.splitlines():
+        parts = line.split()
+        if len(parts) == 3 and parts[1] in "tT":
+            symbols[parts[0].lstrip("0")].add(parts[2])
+    got = ours(exe, sorted(symbols))
+    for address, names in symbols.items():
+        assert got[address][0][0] in names
+
+
+def test_no_binary(tmp_path):
+    out = subprocess.run([str(HELPER), str(tmp_path / "nothing")], input="1000\n", capture_output=True, text=True)
+    assert out.returncode == 1 and "No such file" in out.stderr
+    (tmp_path / "text").write_text("hello, this is no program")
+    out = subprocess.run([str(HELPER), str(tmp_path / "text")], input="1000\n", capture_output=True, text=True)
+    assert out.returncode == 1 and "not an ELF file" in out.stderr
