@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A connection of the server fed with bytes over a socket pair: HTTP/1.1 or HTTP/2 as they say; with the first byte odd,
+ * HTTP/2's preface and settings go before. Every request is answered, some as a stream, some late.
+ */
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "net/encoding.h"
+#include "net/exchange.h"
+#include "net/grpc.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static struct loop *loop;
+static struct http_server *server;
+static struct http_request *late;
+
+static void cancelled(struct http_request *q)
+{
+    late = NULL;
+    http_reply(q, 499, NULL, STR(""));
+}
+
+static void handle(void *arg, struct http_request *q)
+{
+    struct buf inflated = BUF_INIT;
+    struct grpc_status st = {0};
+    struct str message = {0};
+
+    if (grpc_is_request(q)) {
+        grpc_request_message(q, 1 << 16, &inflated, &message, &st);
+        grpc_reply(q, &st, message);
+    } else if (str_is(q->path, "/s")) {
+        http_stream_start(q);
+        http_stream_write(q, "abc", 3);
+        http_finish(q);
+    } else if (str_is(q->path, "/l") && !late) {
+        late = q;
+        q->cancelled = cancelled;
+    } else {
+        http_decode_body(q, 1 << 16, &inflated, &message, NULL);
+        buf_put_str(&q->answer, message);
+        http_encode_answer(q);
+        http_finish(q);
+    }
+    buf_done(&inflated);
+}
+
+static void setup(void)
+{
+    struct http_server_options o = {.n_loops = 1, .handle = handle, .max_body = 1 << 16, .max_head = 8192};
+
+    if (loop_new(&loop, NULL) < 0)
+        abort();
+    o.loops = &loop;
+    if (http_server_new(&o, &server, NULL) < 0)
+        abort();
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static const char preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0";
+    struct worker *w;
+    char sink[65536];
+    int fd[2];
+
+    if (!loop)
+        setup();
+    w = &server->workers[0];
+    if (size < 1 || size > 100000 || socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fd) < 0)
+        return 0;
+    atomic_fetch_add(&server->connections, 1);
+    conn_open(w, fd[0], "fuzz");
+    if (data[0] & 1)
+        send(fd[1], preface, sizeof preface, MSG_NOSIGNAL);
+    send(fd[1], data + 1, size - 1, MSG_NOSIGNAL);
+    for (int i = 0; i < 20; i++) {
+        loop_run_once(loop, 0);
+        recv(fd[1], sink, sizeof sink, 0);
+    }
+    if (late && (data[0] & 2)) {
+        struct http_request *q = late;
+
+        late = NULL;
+        http_reply(q, 200, "text/plain", STR("late"));
+        loop_run_once(loop, 0);
+    }
+    close(fd[1]);
+    for (int i = 0; i < 20 && w->n_conns; i++)
+        loop_run_once(loop, 0);
+    while (w->conns)
+        conn_close(w->conns);
+    if (w->n_handed || atomic_load(&server->buffered))
+        abort();
+    return 0;
+}
