@@ -52,14 +52,16 @@ void json_put_str(struct buf *b, struct str s)
                 continue;
             }
         }
-        buf_put(b, s.p + from, i - from);
+        if (i > from)
+            buf_put(b, s.p + from, i - from);
         if (c >= 0x80)
             buf_puts(b, "\xef\xbf\xbd");
         else
             put_escaped(b, c);
         from = ++i;
     }
-    buf_put(b, s.p + from, i - from);
+    if (i > from)
+        buf_put(b, s.p + from, i - from);
     buf_putc(b, '"');
 }
 
@@ -108,7 +110,7 @@ void json_put_key(struct buf *b, bool *first, const char *key)
 
 void json_init(struct json *r, struct str text, struct arena *a)
 {
-    *r = (struct json){.p = text.p, .end = text.p + text.n, .start = text.p, .arena = a};
+    *r = (struct json){.p = text.p, .end = text.n ? text.p + text.n : text.p, .start = text.p, .arena = a};
 }
 
 void json_fail(struct json *r, const char *what)

@@ -23,13 +23,14 @@
 static int decode_values(struct otlp_decoder *d, const struct wire_field *f, struct run *run)
 {
     struct batch *b = d->b;
-    const uint8_t *p = f->data, *end = p + f->v;
     int64_t *out = b->values + b->n_values, *q = out;
     uint64_t v;
 
     if ((f->tag & 7) == WIRE_VARINT) {
         *q++ = (int64_t) f->v;
     } else {
+        const uint8_t *p = f->data, *end = p + f->v;
+
         while (p < end) {
             const uint8_t *here = p;
 

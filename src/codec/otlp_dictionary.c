@@ -10,7 +10,6 @@ int otlp_decode_refs(struct otlp_decoder *d, const struct wire_field *f, const u
 {
     struct dict *dict = &d->b->dict;
     uint32_t *out = dict->indices + dict->n_indices, *q = out;
-    const uint8_t *p = f->data, *end = p + f->v;
     uint32_t n = t->n, shift = t->shift;
     uint64_t v;
     int r;
@@ -20,6 +19,8 @@ int otlp_decode_refs(struct otlp_decoder *d, const struct wire_field *f, const u
         if (r < 0)
             return r;
     } else if ((f->tag & 7) == WIRE_LEN) {
+        const uint8_t *p = f->data, *end = p + f->v;
+
         while (p < end) {
             const uint8_t *here = p;
 

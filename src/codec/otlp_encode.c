@@ -125,12 +125,21 @@ static void put_kvs(struct encoder *en, uint32_t field, const struct kvs *kvs)
 
 /* --- body --- */
 
-static char *raw_packed_u32(char *q, uint32_t field, const uint32_t *v, uint32_t n)
+static void put_refs(struct encoder *en, uint32_t field, struct run run)
 {
+    if (run.n)
+        wire_put_packed_u32(en->out, field, en->b->dict.indices + run.off, run.n);
+}
+
+static char *raw_packed_u32(char *q, uint32_t field, const uint32_t *pool, struct run run)
+{
+    const uint32_t *v;
+    uint32_t n = run.n;
     size_t size = 0;
 
     if (!n)
         return q;
+    v = pool + run.off;
     for (uint32_t i = 0; i < n; i++)
         size += wire_varint_size(v[i]);
     q = wire_raw_varint(q, WIRE_TAG(field, WIRE_LEN));
@@ -140,12 +149,15 @@ static char *raw_packed_u32(char *q, uint32_t field, const uint32_t *v, uint32_t
     return q;
 }
 
-static char *raw_packed_i64(char *q, uint32_t field, const int64_t *v, uint32_t n)
+static char *raw_packed_i64(char *q, uint32_t field, const int64_t *pool, struct run run)
 {
+    const int64_t *v;
+    uint32_t n = run.n;
     size_t size = 0;
 
     if (!n)
         return q;
+    v = pool + run.off;
     for (uint32_t i = 0; i < n; i++)
         size += wire_varint_size((uint64_t) v[i]);
     q = wire_raw_varint(q, WIRE_TAG(field, WIRE_LEN));
@@ -155,10 +167,14 @@ static char *raw_packed_i64(char *q, uint32_t field, const int64_t *v, uint32_t 
     return q;
 }
 
-static char *raw_packed_fixed64(char *q, uint32_t field, const uint64_t *v, uint32_t n)
+static char *raw_packed_fixed64(char *q, uint32_t field, const uint64_t *pool, struct run run)
 {
+    const uint64_t *v;
+    uint32_t n = run.n;
+
     if (!n)
         return q;
+    v = pool + run.off;
     q = wire_raw_varint(q, WIRE_TAG(field, WIRE_LEN));
     q = wire_raw_varint(q, (uint64_t) n * 8);
     for (uint32_t i = 0; i < n; i++, q += 8) {
@@ -182,16 +198,17 @@ static void put_sample(struct encoder *en, const struct sample *s, uint32_t t, u
     const struct batch *b = en->b;
     struct run values = n_types > 1 ? (struct run){s->values.off + t, t < s->values.n} : s->values;
     size_t worst = SAMPLE_FIXED_MAX + 5 * (size_t) s->attrs.n + 10 * (size_t) values.n + 8 * (size_t) s->timestamps.n;
-    char *start = wire_room(en->out, worst), *body = start + 2, *q = body;
+    char *start = wire_room(en->out, worst), *body, *q;
     size_t n, extra;
 
     if (!start)
         return;
+    body = q = start + 2;
     q = raw_uint(q, 1, s->stack);
-    q = raw_packed_u32(q, 2, b->dict.indices + s->attrs.off, s->attrs.n);
+    q = raw_packed_u32(q, 2, b->dict.indices, s->attrs);
     q = raw_uint(q, 3, s->link);
-    q = raw_packed_i64(q, 4, b->values + values.off, values.n);
-    q = raw_packed_fixed64(q, 5, b->timestamps + s->timestamps.off, s->timestamps.n);
+    q = raw_packed_i64(q, 4, b->values, values);
+    q = raw_packed_fixed64(q, 5, b->timestamps, s->timestamps);
     n = (size_t) (q - body);
     extra = wire_varint_size(n) - 1;
     if (extra)
@@ -233,7 +250,7 @@ static void put_profile(struct encoder *en, const struct profile *p, uint32_t t)
     wire_put_uint(en->out, 8, p->dropped_attrs);
     wire_put_str(en->out, 9, p->payload_format);
     wire_put_str(en->out, 10, p->payload);
-    wire_put_packed_u32(en->out, 11, b->dict.indices + p->attrs.off, p->attrs.n);
+    put_refs(en, 11, p->attrs);
     wire_end(en->out, m);
 }
 
@@ -320,7 +337,7 @@ static void put_mapping(struct encoder *en, const struct mapping *m)
     wire_put_uint(en->out, 2, m->limit);
     wire_put_uint(en->out, 3, m->offset);
     wire_put_uint(en->out, 4, m->filename);
-    wire_put_packed_u32(en->out, 5, en->b->dict.indices + m->attrs.off, m->attrs.n);
+    put_refs(en, 5, m->attrs);
     wire_end(en->out, at);
 }
 
@@ -340,7 +357,7 @@ static void put_location(struct encoder *en, const struct location *l)
         wire_put_uint(en->out, 3, (uint64_t) line->column);
         wire_end(en->out, m);
     }
-    wire_put_packed_u32(en->out, 4, d->indices + l->attrs.off, l->attrs.n);
+    put_refs(en, 4, l->attrs);
     wire_end(en->out, at);
 }
 
@@ -402,7 +419,7 @@ static void put_dictionary(struct encoder *en)
     for (uint32_t i = 0; i < d->n_stacks; i++) {
         size_t at = wire_begin(en->out, 7, 2 * (size_t) d->stacks[i].n + 3);
 
-        wire_put_packed_u32(en->out, 1, d->indices + d->stacks[i].off, d->stacks[i].n);
+        put_refs(en, 1, d->stacks[i]);
         wire_end(en->out, at);
     }
     wire_end(en->out, m);

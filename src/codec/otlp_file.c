@@ -41,7 +41,7 @@ static bool looks_framed(const char *p, size_t n)
 /* Fields 1 and 2, messages both, and nothing else: a pprof has its strings in field 6. */
 static bool looks_protobuf(const uint8_t *p, size_t n)
 {
-    const uint8_t *end = p + n;
+    const uint8_t *end = n ? p + n : p;
     struct wire_field f;
 
     while (p && p < end) {
@@ -159,10 +159,13 @@ static int decode_lines(struct reader *r, const char *p, size_t n, struct err *e
 
     arena_init(&arena, 0);
     json_init(&j, (struct str){p, (uint32_t) n}, &arena);
-    while (rc == 0 && str_trim((struct str){j.p, (uint32_t) (j.end - j.p)}).n) {
+    while (rc == 0) {
         const char *from;
 
-        json_peek(&j); /* white space */
+        while (j.p < j.end && memchr(" \t\r\n", *j.p, 4))
+            j.p++;
+        if (j.p == j.end)
+            break;
         from = j.p;
         json_skip_unchecked(&j);
         rc = decode_one(r, from, (size_t) ((j.err ? j.end : j.p) - from), e);

@@ -11,11 +11,13 @@ enum { SET_SEARCH_MAX = 32 };
 /* Equal lists, in any order: the Collector writes labels in the random order of a Go map. */
 static bool same_set(const struct batch *b, struct run x, struct run y)
 {
-    const uint32_t *p = b->dict.indices + x.off, *q = b->dict.indices + y.off;
+    const uint32_t *p, *q;
 
-    if (x.n != y.n)
-        return false;
-    if (!x.n || memcmp(p, q, x.n * sizeof *p) == 0)
+    if (x.n != y.n || !x.n)
+        return x.n == y.n;
+    p = b->dict.indices + x.off;
+    q = b->dict.indices + y.off;
+    if (memcmp(p, q, x.n * sizeof *p) == 0)
         return true;
     if (x.n > SET_SEARCH_MAX)
         return false;

@@ -90,10 +90,11 @@ static void put_hex(struct writer *w, bool *first, const char *key, const uint8_
 
 static void put_refs(struct writer *w, bool *first, const char *key, struct run run)
 {
-    const uint32_t *v = w->b->dict.indices + run.off;
+    const uint32_t *v;
 
     if (!run.n)
         return;
+    v = w->b->dict.indices + run.off;
     put_key(w, first, key);
     for (uint32_t i = 0; i < run.n; i++) {
         buf_putc(w->out, i ? ',' : '[');
@@ -321,12 +322,13 @@ static void put_entity_ref(struct writer *w, const uint8_t *p, const uint8_t *en
 /* From their protobuf form: see batch.h. */
 static void put_entity_refs(struct writer *w, bool *first, struct str refs)
 {
-    const uint8_t *p = (const uint8_t *) refs.p, *end = p + refs.n;
+    const uint8_t *p = (const uint8_t *) refs.p, *end;
     bool none = true;
     struct wire_field f;
 
     if (!refs.n)
         return;
+    end = p + refs.n;
     put_key(w, first, "entityRefs");
     buf_putc(w->out, '[');
     while (p && p < end) {
