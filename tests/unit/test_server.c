@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "server/auth.h"
-#include "server/tree_form.h"
+#include "query/tree_form.h"
 
 static void test_auth(void)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See tree_form.h: JSON and the binary form. */
-#include "server/tree_form.h"
+#include "query/tree_form.h"
 
 #include <errno.h>
 

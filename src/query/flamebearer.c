@@ -6,7 +6,7 @@
 #include <errno.h>
 
 #include "base/json.h"
-#include "server/tree_form.h"
+#include "query/tree_form.h"
 
 struct bars {
     uint32_t *first_child, *next; /* per node, children in index order */

@@ -26,11 +26,13 @@
  *          +   t  text section: type, unit follow offset 0's "" as its first two texts
  *   Every array starts at a multiple of 8.
  */
-#ifndef SERVER_TREE_FORM_H
-#define SERVER_TREE_FORM_H
+#ifndef QUERY_TREE_FORM_H
+#define QUERY_TREE_FORM_H
 
 #include "base/buf.h"
 #include "model/tree.h"
+
+#define TREE_MEDIA_TYPE "application/vnd.wick.tree"
 
 void tree_to_json(struct buf *out, const struct tree *t);
 int tree_to_binary(struct buf *out, const struct tree *t);

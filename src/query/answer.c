@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See answer.h. */
+#include "query/answer.h"
+
+#include <errno.h>
+
+#include "base/clock.h"
+#include "base/json.h"
+#include "query/query_json.h"
+#include "query/tree_form.h"
+
+enum { NODES_DEFAULT = 8192, ROWS_DEFAULT = 100, PROFILES_DEFAULT = 100, LEAKS_DEFAULT = 50 };
+
+const struct answer_param answer_params[] = {
+    {"query", "selector: TYPE{label=\"value\",…}, default cpu"},
+    {"from", "start of the range: now-1h, RFC 3339 or Unix time; default an hour before to"},
+    {"to", "end of the range, default now"},
+    {"base_query", "selector to compare with, default query"},
+    {"base_from", "start of the range to compare with"},
+    {"base_to", "end of the range to compare with; default as long as the other"},
+    {"trace_id", "only samples of this trace, 32 hexadecimal digits"},
+    {"span_id", "only samples of this span, 16 hexadecimal digits"},
+    {"profile", "only this profile: a handle from profiles"},
+    {"focus", "only stacks with a frame that matches this regular expression"},
+    {"ignore", "no stack with a frame that matches"},
+    {"hide", "leave out frames that match"},
+    {"by",
+     "what a row or node is: function, file, line; top: also mapping, package; flame: also filefunction, address"},
+    {"max_nodes", "at most this many nodes, the rest folded into exact sums; default 8192, 0 for all"},
+    {"min_share", "fold nodes below this share of the whole, 0 to 1"},
+    {"zoom", "path from the root, names joined by ';': the subtree below it"},
+    {"no_inlines", "true: leave inlined calls out"},
+    {"sort", "top: self, total, delta or share; profiles: time or value"},
+    {"limit", "at most this many rows"},
+    {"function", "exact name of a function"},
+    {"file", "exact name of a file"},
+    {"step", "distance of points: 15s, 1m; default a sixtieth of the range"},
+    {"group_by", "label names joined by ',': a series for each of their values"},
+    {"label", "name of a label: its values instead of the names"},
+    {0},
+};
+
+const char *answer_param_help(const char *name)
+{
+    for (const struct answer_param *p = answer_params; p->name; p++)
+        if (strcmp(p->name, name) == 0)
+            return p->help;
+    return "";
+}
+
+static struct str param(struct answer_request *c, const char *name)
+{
+    return c->param(c->ctx, name);
+}
+
+static int param_u64(struct answer_request *c, const char *name, uint64_t *ret, struct err *e)
+{
+    struct str v = param(c, name);
+
+    if (v.n && str_to_u64(v, 10, ret) < 0)
+        return err_set(e, -EINVAL, "%s: '%.*s' is not a number", name, STR_FMT(v));
+    return 0;
+}
+
+static struct query_params params(struct answer_request *c)
+{
+    return (struct query_params){
+        .tenant = c->tenant,
+        .query = param(c, "query"),
+        .from = param(c, "from"),
+        .to = param(c, "to"),
+        .base_query = param(c, "base_query"),
+        .base_from = param(c, "base_from"),
+        .base_to = param(c, "base_to"),
+        .trace_id = param(c, "trace_id"),
+        .span_id = param(c, "span_id"),
+        .profile = param(c, "profile"),
+        .focus = param(c, "focus"),
+        .ignore = param(c, "ignore"),
+        .hide = param(c, "hide"),
+        .max_nodes = param(c, "max_nodes"),
+        .min_share = param(c, "min_share"),
+        .zoom = param(c, "zoom"),
+        .no_inlines = str_is(param(c, "no_inlines"), "true"),
+        .now = c->now,
+        .memory_limit = c->memory_limit,
+        .cancel = c->cancel,
+    };
+}
+
+static int compile(struct answer_request *c, struct query **ret, struct err *e)
+{
+    struct query_params p = params(c);
+
+    return query_compile(&p, ret, e);
+}
+
+/* --- trees --- */
+
+static int put_tree(struct answer_request *c, struct buf *out, const struct tree *t)
+{
+    if (c->binary)
+        return tree_to_binary(out, t);
+    tree_to_json(out, t);
+    return 0;
+}
+
+static int compile_tree(struct answer_request *c, struct query **ret, struct err *e)
+{
+    struct query_params p = params(c);
+    int r;
+
+    p.by = param(c, "by");
+    r = query_compile(&p, ret, e);
+    if (r == 0 && !p.max_nodes.n)
+        (*ret)->q.max_nodes = NODES_DEFAULT;
+    return r;
+}
+
+static int run_flame(struct answer_request *c, struct buf *out, struct err *e)
+{
+    _cleanup_(query_freep) struct query *q = NULL;
+    _cleanup_(tree_freep) struct tree *t = NULL;
+    struct store_notes notes = {0};
+    int r = compile_tree(c, &q, e);
+
+    if (r == 0)
+        r = query_flame(c->store, q, &t, &notes, e);
+    return r < 0 ? r : put_tree(c, out, t);
+}
+
+static int run_callers(struct answer_request *c, struct buf *out, struct err *e)
+{
+    _cleanup_(query_freep) struct query *q = NULL;
+    _cleanup_(tree_freep) struct tree *callers = NULL, *callees = NULL;
+    struct store_notes notes = {0};
+    int r = compile_tree(c, &q, e);
+
+    if (r == 0)
+        r = query_callers(c->store, q, param(c, "function"), &callers, &callees, &notes, e);
+    if (r < 0)
+        return r;
+    buf_puts(out, "{\"callers\":");
+    tree_to_json(out, callers);
+    buf_puts(out, ",\"callees\":");
+    tree_to_json(out, callees);
+    buf_putc(out, '}');
+    return 0;
+}
+
+/* --- tables --- */
+
+static int run_top(struct answer_request *c, struct buf *out, struct err *e)
+{
+    _cleanup_(query_freep) struct query *q = NULL;
+    struct store_notes notes = {0};
+    struct query_table t;
+    enum query_by by;
+    enum query_sort sort;
+    uint64_t limit = ROWS_DEFAULT;
+    int r = query_by_parse(param(c, "by"), &by, e);
+
+    if (r == 0)
+        r = query_sort_parse(param(c, "sort"), &sort, e);
+    if (r == 0)
+        r = param_u64(c, "limit", &limit, e);
+    if (r == 0)
+        r = compile(c, &q, e);
+    if (r == 0)
+        r = query_top(c->store, q, by, sort, (uint32_t) MIN(limit, (uint64_t) UINT32_MAX), &t, &notes, e);
+    if (r < 0)
+        return r;
+    query_table_json(out, &t, &notes);
+    query_table_done(&t);
+    return 0;
+}
+
+static int run_lines(struct answer_request *c, struct buf *out, struct err *e)
+{
+    _cleanup_(query_freep) struct query *q = NULL;
+    struct store_notes notes = {0};
+    struct query_table t;
+    int r = compile(c, &q, e);
+
+    if (r == 0)
+        r = query_lines(c->store, q, param(c, "function"), param(c, "file"), &t, &notes, e);
+    if (r < 0)
+        return r;
+    query_table_json(out, &t, &notes);
+    query_table_done(&t);
+    return 0;
+}
+
+/* --- over time --- */
+
+static int run_series(struct answer_request *c, struct buf *out, struct err *e)
+{
+    _cleanup_(query_freep) struct query *q = NULL;
+    struct query_series_params p = {.by = param(c, "group_by"), .function = param(c, "function")};
+    struct str step = param(c, "step");
+    struct store_notes notes = {0};
+    struct store_points points;
+    int r = compile(c, &q, e);
+
+    if (r == 0 && step.n) {
+        r = clock_parse_duration(step, &p.step, e);
+        if (r < 0)
+            return err_prefix(e, r, "step: ");
+    }
+    if (r == 0)
+        r = query_series(c->store, q, &p, &points, &notes, e);
+    if (r < 0)
+        return r;
+    query_points_json(out, &points, &notes);
+    store_points_done(&points);
+    return 0;
+}
+
+static int run_leaks(struct answer_request *c, struct buf *out, struct err *e)
+{
+    _cleanup_(query_freep) struct query *q = NULL;
+    struct query_params p = params(c);
+    struct store_notes notes = {0};
+    struct query_leaks l;
+    uint64_t limit = LEAKS_DEFAULT;
+    int r = param_u64(c, "limit", &limit, e);
+
+    if (!p.query.n)
+        p.query = STR("heap");
+    if (r == 0)
+        r = query_compile(&p, &q, e);
+    if (r == 0)
+        r = query_leaks(c->store, q, (uint32_t) MIN(limit, (uint64_t) 10000), &l, &notes, e);
+    if (r < 0)
+        return r;
+    query_leaks_json(out, &l, &notes);
+    query_leaks_done(&l);
+    return 0;
+}
+
+/* --- lists --- */
+
+/* Lists ask over every type unless one is named. */
+static int compile_list(struct answer_request *c, struct query **ret, struct err *e)
+{
+    struct query_params p = params(c);
+
+    if (!p.query.n || p.query.p[0] == '{') {
+        char *any = arena_printf(c->arena, "*%.*s", STR_FMT(p.query));
+
+        if (!any)
+            return -ENOMEM;
+        p.query = str_from(any);
+    }
+    return query_compile(&p, ret, e);
+}
+
+static int run_labels(struct answer_request *c, struct buf *out, struct err *e)
+{
+    _cleanup_(query_freep) struct query *q = NULL;
+    struct query_names names;
+    int r = compile_list(c, &q, e);
+
+    if (r == 0)
+        r = query_labels(c->store, q, param(c, "label"), &names, e);
+    if (r < 0)
+        return r;
+    query_names_json(out, &names);
+    query_names_done(&names);
+    return 0;
+}
+
+static int run_services(struct answer_request *c, struct buf *out, struct err *e)
+{
+    _cleanup_(query_freep) struct query *q = NULL;
+    struct query_services list;
+    int r = compile(c, &q, e);
+
+    if (r == 0)
+        r = query_services(c->store, q->q.tenant, q->q.columns[0].from, q->q.columns[0].to, &list, e);
+    if (r < 0)
+        return r;
+    query_services_json(out, &list);
+    query_services_done(&list);
+    return 0;
+}
+
+static int run_profiles(struct answer_request *c, struct buf *out, struct err *e)
+{
+    _cleanup_(query_freep) struct query *q = NULL;
+    struct query_profiles list;
+    uint64_t limit = PROFILES_DEFAULT;
+    int r = param_u64(c, "limit", &limit, e);
+
+    if (r == 0)
+        r = compile(c, &q, e);
+    if (r == 0)
+        r = query_profiles(c->store, q, str_is(param(c, "sort"), "value"), (uint32_t) MIN(limit, (uint64_t) 100000),
+                           &list, e);
+    if (r < 0)
+        return r;
+    query_profiles_json(out, &list);
+    query_profiles_done(&list);
+    return 0;
+}
+
+static int run_types(struct answer_request *c, struct buf *out, struct err *e)
+{
+    const struct type *all;
+    size_t n = type_all(&all);
+
+    (void) e;
+    buf_putc(out, '[');
+    for (size_t i = 0; i < n; i++) {
+        static const char *const rules[] = {"delta", "gauge", "cumulative"};
+
+        buf_puts(out, i ? ",{\"name\":" : "{\"name\":");
+        json_put_str(out, all[i].name);
+        buf_puts(out, ",\"unit\":");
+        json_put_str(out, all[i].unit);
+        buf_printf(out, ",\"rule\":\"%s\",\"title\":", rules[all[i].rule]);
+        json_put_str(out, all[i].title);
+        buf_putc(out, '}');
+    }
+    buf_putc(out, ']');
+    return 0;
+}
+
+/* --- the table --- */
+
+#define FILTERS "trace_id", "span_id", "profile", "focus", "ignore", "hide"
+#define PARAMS(...) ((const char *const[]){__VA_ARGS__, NULL})
+
+const struct question questions[] = {
+    {"flame", "the merged call tree of a selection, or of two for a diff",
+     PARAMS(FILTERS, "by", "max_nodes", "min_share", "zoom", "no_inlines"), true, true, true, run_flame},
+    {"top", "functions, files, lines, binaries or packages by weight, or by what changed",
+     PARAMS(FILTERS, "by", "sort", "limit"), true, true, false, run_top},
+    {"callers", "who calls a function, and whom it calls", PARAMS(FILTERS, "function", "max_nodes"), true, true, false,
+     run_callers},
+    {"lines", "weights per source line of a function or file", PARAMS(FILTERS, "function", "file"), true, true, false,
+     run_lines},
+    {"series", "values over time", PARAMS("step", "group_by", "function"), true, false, false, run_series},
+    {"leaks", "stacks whose memory in use grows", PARAMS("limit"), true, false, false, run_leaks},
+    {"profiles", "single profiles in a range", PARAMS("trace_id", "span_id", "sort", "limit"), true, false, false,
+     run_profiles},
+    {"services", "services with their types and versions", PARAMS(NULL), true, false, false, run_services},
+    {"labels", "label names, or the values of one", PARAMS("label"), true, false, false, run_labels},
+    {"types", "profile types and what they mean", PARAMS(NULL), false, false, false, run_types},
+    {0},
+};
+
+const struct question *question_find(struct str name)
+{
+    for (const struct question *q = questions; q->name; q++)
+        if (str_is(name, q->name))
+            return q;
+    return NULL;
+}
+
+int answer(const struct question *what, struct answer_request *q, struct buf *out, struct err *e)
+{
+    int r = what->run(q, out, e);
+
+    if (r == 0 && buf_error(out))
+        return err_set(e, buf_error(out),
+                       "the answer is too large: ask for less with limit, max_nodes or a shorter range");
+    return r;
+}

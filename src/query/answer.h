@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One question by name, parameters by name, one answer as JSON: what `GET /api/v1/top?query=cpu&limit=10`,
+ * `wick query top cpu --limit 10` and the MCP tool `top` have in common. The table of questions is the only place where
+ * a question is written; the API's routes, the command's help and the OpenAPI page come from it.
+ */
+#ifndef QUERY_ANSWER_H
+#define QUERY_ANSWER_H
+
+#include "query/query.h"
+
+struct answer_request {
+    struct store *store;
+    const char *tenant;
+    int64_t now;
+    size_t memory_limit;
+    const atomic_bool *cancel;                        /* may be NULL */
+    bool binary;                                      /* trees in the binary form */
+    struct arena *arena;                              /* for what is made on the way */
+    struct str (*param)(void *ctx, const char *name); /* empty when absent */
+    void *ctx;
+};
+
+struct answer_param {
+    const char *name, *help;
+};
+
+struct question {
+    const char *name;          /* "top" */
+    const char *summary;       /* one line */
+    const char *const *params; /* names, besides the common ones; NULL-terminated */
+    bool common;               /* takes query, from, to */
+    bool diff;                 /* takes base_query, base_from, base_to */
+    bool tree;                 /* answers with a tree: binary form possible */
+    int (*run)(struct answer_request *q, struct buf *out, struct err *e);
+};
+
+extern const struct question questions[]; /* ends with name == NULL */
+const struct question *question_find(struct str name);
+/* What a parameter means, for help and the API's page. */
+extern const struct answer_param answer_params[]; /* ends with name == NULL */
+const char *answer_param_help(const char *name);
+
+/* Appends the answer to out. */
+int answer(const struct question *what, struct answer_request *q, struct buf *out, struct err *e);
+
+#endif

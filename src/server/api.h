@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The lists of routes that the server has itself; each file mounts its own. */
+#ifndef SERVER_API_H
+#define SERVER_API_H
+
+struct server;
+
+int api_mount_query(struct server *s);  /* /api/v1: every question of query.h */
+int api_mount_status(struct server *s); /* /healthz, /readyz, /metrics, /api/v1/status, login */
+
+#endif

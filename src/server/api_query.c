@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * /api/v1: the questions of query/answer.h over HTTP, a route each. Trees also come in the binary form of
+ * query/tree_form.h (Accept: application/vnd.wick.tree, or format=binary).
+ */
+#include <errno.h>
+
+#include "base/clock.h"
+#include "query/answer.h"
+#include "query/tree_form.h"
+#include "server/api.h"
+#include "server/server.h"
+#include "store/store.h"
+
+static struct str param_of_call(void *ctx, const char *name)
+{
+    struct call *c = ctx;
+
+    if (strcmp(name, "label") == 0 && c->path_arg.n)
+        return c->path_arg;
+    return call_param(c, name);
+}
+
+static bool wants_binary(struct call *c)
+{
+    struct str format = call_param(c, "format");
+
+    if (format.n)
+        return str_is(format, "binary");
+    return http_list_has(http_headers_get(&c->q->headers, "accept"), TREE_MEDIA_TYPE);
+}
+
+static struct answer_request request_of(struct call *c)
+{
+    const struct server_options *o = server_options(c->server);
+
+    return (struct answer_request){
+        .store = o->store,
+        .tenant = c->who.tenant,
+        .now = clock_wall(),
+        .memory_limit = o->memory_limit,
+        .cancel = &c->cancel,
+        .arena = &c->q->arena,
+        .param = param_of_call,
+        .ctx = c,
+    };
+}
+
+static int run_question(struct call *c, struct err *e)
+{
+    struct answer_request q = request_of(c);
+    struct str name = str_slice(str_from(c->route->path), sizeof "/api/v1/" - 1, SIZE_MAX);
+    const struct question *what = question_find(str_cut(&name, '/'));
+
+    q.binary = what->tree && wants_binary(c);
+    if (q.binary)
+        c->content_type = TREE_MEDIA_TYPE;
+    return answer(what, &q, &c->out, e);
+}
+
+static int run_delete(struct call *c, struct err *e)
+{
+    _cleanup_(query_freep) struct query *q = NULL;
+    struct store *s = server_options(c->server)->store;
+    struct query_params p = {.tenant = c->who.tenant,
+                             .query = call_param(c, "query"),
+                             .from = call_param(c, "from"),
+                             .to = call_param(c, "to"),
+                             .now = clock_wall()};
+    int r;
+
+    if (!p.query.n || !p.from.n || !p.to.n)
+        return err_set(e, -EINVAL, "query, from and to: all three must say what is deleted");
+    r = query_compile(&p, &q, e);
+    if (r == 0)
+        r = s->ops->delete (s, q->q.tenant, &q->q.columns[0], e);
+    if (r == 0)
+        buf_puts(&c->out, "{\"deleted\":true}\n");
+    return r;
+}
+
+static const struct route routes[] = {
+    {"GET", "/api/v1/flame", AUTH_READ, false, run_question},
+    {"GET", "/api/v1/top", AUTH_READ, false, run_question},
+    {"GET", "/api/v1/callers", AUTH_READ, false, run_question},
+    {"GET", "/api/v1/lines", AUTH_READ, false, run_question},
+    {"GET", "/api/v1/series", AUTH_READ, false, run_question},
+    {"GET", "/api/v1/leaks", AUTH_READ, false, run_question},
+    {"GET", "/api/v1/profiles", AUTH_READ, false, run_question},
+    {"GET", "/api/v1/services", AUTH_READ, false, run_question},
+    {"GET", "/api/v1/labels", AUTH_READ, false, run_question},
+    {"GET", "/api/v1/labels/{name}/values", AUTH_READ, false, run_question},
+    {"GET", "/api/v1/types", AUTH_READ, false, run_question},
+    {"POST", "/api/v1/delete", AUTH_ADMIN, false, run_delete},
+};
+
+int api_mount_query(struct server *s)
+{
+    return server_mount(s, routes, ARRAY_SIZE(routes));
+}

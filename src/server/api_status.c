@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Health, metrics, status, and the login that gives a browser its cookie. */
+#include <errno.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/json.h"
+#include "server/api.h"
+#include "server/door.h"
+#include "server/server.h"
+#include "store/store.h"
+
+static int run_health(struct call *c, struct err *e)
+{
+    (void) e;
+    c->content_type = "text/plain";
+    buf_puts(&c->out, "ok\n");
+    return 0;
+}
+
+static int run_ready(struct call *c, struct err *e)
+{
+    struct store *s = server_options(c->server)->store;
+    struct store_stats stats;
+    int r = s->ops->stats(s, &stats);
+
+    if (r == 0 && stats.stopped)
+        return err_set(e, -ENOMEM, "the disk failed to sync: nothing more is stored until a restart");
+    if (r < 0)
+        return r;
+    return run_health(c, e);
+}
+
+/* --- metrics --- */
+
+static void metric(struct buf *out, const char *name, const char *type, const char *help, double value)
+{
+    buf_printf(out, "# HELP %s %s\n# TYPE %s %s\n%s %.17g\n", name, help, name, type, name, value);
+}
+
+static void put_store_metrics(struct buf *out, const struct store_stats *s)
+{
+    metric(out, "wick_store_profiles_total", "counter", "Profiles accepted.", (double) s->profiles);
+    metric(out, "wick_store_samples_total", "counter", "Samples accepted.", (double) s->samples);
+    metric(out, "wick_store_duplicates_total", "counter", "Profiles that were stored already.", (double) s->duplicates);
+    metric(out, "wick_store_rejected_total", "counter", "Profiles refused for good.", (double) s->rejected);
+    metric(out, "wick_store_series", "gauge", "Series known.", (double) s->series);
+    metric(out, "wick_store_stacks", "gauge", "Distinct stacks known.", (double) s->stacks);
+    metric(out, "wick_store_segments", "gauge", "Segment files.", (double) s->segments);
+    metric(out, "wick_store_disk_bytes", "gauge", "Bytes on disk.", (double) s->disk_bytes);
+    metric(out, "wick_store_log_bytes", "gauge", "Bytes of the log not yet in segments.", (double) s->log_bytes);
+    metric(out, "wick_store_memory_bytes", "gauge", "Bytes of rows not yet in segments.", (double) s->memory_bytes);
+    metric(out, "wick_store_syncs_total", "counter", "Syncs of the log.", (double) s->syncs);
+    metric(out, "wick_store_flushes_total", "counter", "Flushes to segments.", (double) s->flushes);
+    metric(out, "wick_store_compactions_total", "counter", "Compactions.", (double) s->compactions);
+    metric(out, "wick_store_damaged_total", "counter", "Damaged pieces found.", (double) s->damaged);
+}
+
+static void put_call_metrics(struct buf *out, const struct server_stats *s)
+{
+    uint64_t sum = 0;
+
+    metric(out, "wick_http_calls_running", "gauge", "Calls being answered.", (double) s->running);
+    metric(out, "wick_http_call_errors_total", "counter", "Calls that failed.", (double) s->errors);
+    metric(out, "wick_http_calls_cancelled_total", "counter", "Calls whose peer went away.", (double) s->cancelled);
+    metric(out, "wick_http_calls_late_total", "counter", "Calls stopped by the time limit.", (double) s->late);
+    metric(out, "wick_http_refused_total", "counter", "Requests without the right, host or room.", (double) s->refused);
+    buf_puts(out, "# HELP wick_http_call_seconds Time to answer.\n# TYPE wick_http_call_seconds histogram\n");
+    for (size_t i = 0; i < ARRAY_SIZE(s->buckets); i++) {
+        sum += s->buckets[i];
+        if (i < ARRAY_SIZE(server_bucket_limits))
+            buf_printf(out, "wick_http_call_seconds_bucket{le=\"%g\"} %llu\n", server_bucket_limits[i],
+                       (unsigned long long) sum);
+    }
+    buf_printf(out, "wick_http_call_seconds_bucket{le=\"+Inf\"} %llu\nwick_http_call_seconds_sum %.9g\n",
+               (unsigned long long) sum, s->seconds);
+    buf_printf(out, "wick_http_call_seconds_count %llu\n", (unsigned long long) s->calls);
+}
+
+/* Resident memory in bytes, 0 when the kernel does not say. */
+static double resident(void)
+{
+    _cleanup_(buf_done) struct buf b = BUF_INIT;
+    struct str text;
+    uint64_t pages = 0;
+
+    if (fd_read_file("/proc/self/statm", 4096, &b, NULL) < 0)
+        return 0;
+    text = buf_str(&b);
+    str_cut(&text, ' ');
+    if (str_to_u64(str_cut(&text, ' '), 10, &pages) < 0)
+        return 0;
+    return (double) pages * (double) sysconf(_SC_PAGESIZE);
+}
+
+static int run_metrics(struct call *c, struct err *e)
+{
+    const struct server_options *o = server_options(c->server);
+    struct store_stats stats = {0};
+    struct server_stats calls;
+    int r = o->store->ops->stats(o->store, &stats);
+
+    if (r < 0)
+        return err_set(e, r, "the store does not answer: %m");
+    server_stats(c->server, &calls);
+    c->content_type = "text/plain; version=0.0.4; charset=utf-8";
+    put_store_metrics(&c->out, &stats);
+    put_call_metrics(&c->out, &calls);
+    metric(&c->out, "wick_query_queue", "gauge", "Calls that wait for a worker.", (double) workers_waiting(o->workers));
+    metric(&c->out, "process_resident_memory_bytes", "gauge", "Resident memory.", resident());
+    metric(&c->out, "process_cpu_seconds_total", "counter", "CPU time.", (double) clock_cpu() / 1e9);
+    return 0;
+}
+
+/* --- status --- */
+
+static void put_number(struct buf *out, bool *first, const char *key, uint64_t v)
+{
+    json_put_key(out, first, key);
+    json_put_u64(out, v);
+}
+
+static int run_status(struct call *c, struct err *e)
+{
+    const struct server_options *o = server_options(c->server);
+    struct store_stats s = {0};
+    bool first = true;
+    int r = o->store->ops->stats(o->store, &s);
+
+    if (r < 0)
+        return err_set(e, r, "the store does not answer: %m");
+    buf_putc(&c->out, '{');
+    json_put_key(&c->out, &first, "version");
+    json_put_str(&c->out, str_from(o->version));
+    json_put_key(&c->out, &first, "tenant");
+    json_put_str(&c->out, str_from(c->who.tenant));
+    json_put_key(&c->out, &first, "scope");
+    json_put_str(&c->out, str_from(auth_scope_name(c->who.scope)));
+    put_number(&c->out, &first, "profiles", s.profiles);
+    put_number(&c->out, &first, "samples", s.samples);
+    put_number(&c->out, &first, "duplicates", s.duplicates);
+    put_number(&c->out, &first, "rejected", s.rejected);
+    put_number(&c->out, &first, "series", s.series);
+    put_number(&c->out, &first, "stacks", s.stacks);
+    put_number(&c->out, &first, "segments", s.segments);
+    put_number(&c->out, &first, "diskBytes", s.disk_bytes);
+    put_number(&c->out, &first, "damaged", s.damaged);
+    json_put_key(&c->out, &first, "storing");
+    buf_puts(&c->out, s.stopped ? "false" : "true");
+    buf_puts(&c->out, "}\n");
+    return 0;
+}
+
+/* --- login --- */
+
+static int run_login(struct call *c, struct err *e)
+{
+    struct auth *a = server_options(c->server)->auth;
+    char session[AUTH_SESSION_SIZE];
+    char *cookie;
+    int r = auth_login(a, str_trim(c->q->body), session, e);
+
+    if (r < 0)
+        return r;
+    cookie = arena_printf(&c->q->arena, DOOR_COOKIE "=%s; Path=/; HttpOnly; SameSite=Strict%s", session,
+                          c->q->tls ? "; Secure" : "");
+    if (!cookie)
+        return -ENOMEM;
+    http_add_header(c->q, "set-cookie", str_from(cookie));
+    buf_puts(&c->out, "{\"login\":true}\n");
+    return 0;
+}
+
+static int run_logout(struct call *c, struct err *e)
+{
+    struct str session = http_cookie(&c->q->headers, DOOR_COOKIE);
+
+    (void) e;
+    if (session.p)
+        auth_logout(server_options(c->server)->auth, session);
+    http_add_header(c->q, "set-cookie", STR(DOOR_COOKIE "=; Path=/; Max-Age=0; HttpOnly; SameSite=Strict"));
+    buf_puts(&c->out, "{\"login\":false}\n");
+    return 0;
+}
+
+static const struct route routes[] = {
+    {"GET", "/healthz", AUTH_NONE, true, run_health},      {"GET", "/readyz", AUTH_NONE, true, run_ready},
+    {"GET", "/metrics", AUTH_NONE, false, run_metrics},    {"GET", "/api/v1/status", AUTH_READ, false, run_status},
+    {"POST", "/api/v1/login", AUTH_NONE, true, run_login}, {"POST", "/api/v1/logout", AUTH_NONE, true, run_logout},
+};
+
+int api_mount_status(struct server *s)
+{
+    return server_mount(s, routes, ARRAY_SIZE(routes));
+}

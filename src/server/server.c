@@ -1,0 +1,423 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See server.h: finding the route, checking who asks, running the call, the limit on its time. */
+#include "server/server.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "base/thread.h"
+#include "net/encoding.h"
+#include "net/http.h"
+#include "server/door.h"
+
+enum { ROUTE_LISTS_MAX = 16 };
+#define CALL_LIMIT (30 * NS_PER_S)
+#define WATCH_EVERY_MS 100
+
+struct server {
+    struct server_options o;
+    struct {
+        const struct route *v;
+        size_t n;
+    } lists[ROUTE_LISTS_MAX];
+    size_t n_lists;
+    pthread_mutex_t lock; /* running, stats, stopping */
+    pthread_cond_t changed;
+    struct call *running;
+    struct server_stats stats;
+    bool stopping, has_watch;
+    pthread_t watch;
+};
+
+const double server_bucket_limits[11] = {.001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 5};
+
+/* --- routes --- */
+
+int server_mount(struct server *s, const struct route *routes, size_t n)
+{
+    if (s->n_lists == ROUTE_LISTS_MAX)
+        return -E2BIG;
+    s->lists[s->n_lists].v = routes;
+    s->lists[s->n_lists++].n = n;
+    return 0;
+}
+
+const struct route *server_route(const struct server *s, size_t i)
+{
+    for (size_t l = 0; l < s->n_lists; l++) {
+        if (i < s->lists[l].n)
+            return &s->lists[l].v[i];
+        i -= s->lists[l].n;
+    }
+    return NULL;
+}
+
+/* Matches a path against a route's; *ret_arg is what stood for the {…} or the '*'. */
+static bool path_matches(const char *pattern, struct str path, struct str *ret_arg)
+{
+    *ret_arg = (struct str){0};
+    for (; *pattern; pattern++) {
+        if (*pattern == '*') {
+            *ret_arg = path;
+            return true;
+        }
+        if (*pattern == '{') {
+            ptrdiff_t end = str_find_char(path, '/');
+
+            *ret_arg = str_slice(path, 0, end < 0 ? path.n : (size_t) end);
+            if (!ret_arg->n)
+                return false;
+            path = str_slice(path, ret_arg->n, path.n);
+            pattern = strchr(pattern, '}');
+            continue;
+        }
+        if (!path.n || path.p[0] != *pattern)
+            return false;
+        path = str_slice(path, 1, path.n);
+    }
+    return !path.n;
+}
+
+static bool method_matches(const char *method, struct str asked)
+{
+    return str_is(asked, method) || (str_is(asked, "HEAD") && strcmp(method, "GET") == 0);
+}
+
+/* The route, or NULL with the status to answer. */
+static const struct route *find_route(const struct server *s, const struct http_request *q, struct str *ret_arg,
+                                      int *ret_status)
+{
+    const struct route *r;
+
+    *ret_status = 404;
+    for (size_t i = 0; (r = server_route(s, i)); i++) {
+        if (!path_matches(r->path, q->path, ret_arg))
+            continue;
+        if (method_matches(r->method, q->method))
+            return r;
+        *ret_status = 405;
+    }
+    return NULL;
+}
+
+/* --- answers --- */
+
+static int status_of(int r)
+{
+    switch (-r) {
+    case EINVAL:
+        return 400;
+    case EACCES:
+    case EPERM:
+        return 403;
+    case ENOENT:
+        return 404;
+    case EEXIST:
+        return 409;
+    case EFBIG:
+        return 413;
+    case E2BIG:
+        return 422;
+    case EAGAIN:
+        return 429;
+    case ENOSYS:
+        return 501;
+    case ENOMEM:
+    case ENOSPC:
+    case ECANCELED:
+    case ESHUTDOWN:
+        return 503;
+    case ETIMEDOUT:
+        return 504;
+    default:
+        return 500;
+    }
+}
+
+static void reply_error(struct http_request *q, int status, const char *message)
+{
+    _cleanup_(buf_done) struct buf b = BUF_INIT;
+
+    buf_printf(&b, "{\"error\":{\"status\":%d,\"message\":", status);
+    json_put_str(&b, str_from(message));
+    buf_puts(&b, "}}\n");
+    if (status == 401)
+        http_add_header(q, "www-authenticate", STR("Bearer realm=\"wick\", Basic realm=\"wick\""));
+    if (status == 429)
+        http_add_header(q, "retry-after", STR("1"));
+    http_add_header(q, "cache-control", STR("no-store"));
+    http_reply(q, status, "application/json", buf_str(&b));
+}
+
+static size_t bucket_of(double seconds)
+{
+    size_t i = 0;
+
+    while (i < ARRAY_SIZE(server_bucket_limits) && seconds > server_bucket_limits[i])
+        i++;
+    return i;
+}
+
+static void call_unlink(struct call *c, int r)
+{
+    struct server *s = c->server;
+    double seconds = (double) (clock_mono() - c->started) / 1e9;
+
+    pthread_mutex_lock(&s->lock);
+    if (c->prev)
+        c->prev->next = c->next;
+    else
+        s->running = c->next;
+    if (c->next)
+        c->next->prev = c->prev;
+    s->stats.running--;
+    s->stats.calls++;
+    s->stats.seconds += seconds;
+    s->stats.buckets[bucket_of(seconds)]++;
+    s->stats.errors += r < 0 && r != -ECANCELED;
+    s->stats.cancelled += r == -ECANCELED && !c->late;
+    s->stats.late += c->late;
+    pthread_mutex_unlock(&s->lock);
+}
+
+/* Sends what a call made. c is gone afterwards (released() frees it). */
+static void call_finish(struct call *c, int r, struct err *e)
+{
+    struct http_request *q = c->q;
+
+    call_unlink(c, r);
+    if (r >= 0 && buf_error(&c->out))
+        r = err_set(e, buf_error(&c->out), "the answer does not fit into memory");
+    if (r < 0) {
+        if (c->late)
+            reply_error(q, 504, "the answer took longer than the limit: ask for a shorter range or fewer services");
+        else
+            reply_error(q, status_of(r), err_message(e, r));
+        return;
+    }
+    if (c->out.n) {
+        q->answer = c->out;
+        c->out = BUF_INIT;
+        http_add_header(q, "content-type", str_from(c->content_type));
+        http_encode_answer(q);
+    }
+    http_finish(q);
+}
+
+static void call_work(struct worker_job *j)
+{
+    struct call *c = container_of(j, struct call, job);
+    struct err e = {0};
+    int r = atomic_load(&c->cancel) ? -ECANCELED : c->route->run(c, &e);
+
+    call_finish(c, r, &e);
+}
+
+static void call_cancelled(struct http_request *q)
+{
+    struct call *c = q->user;
+
+    atomic_store(&c->cancel, true);
+}
+
+static void call_released(struct http_request *q)
+{
+    struct call *c = q->user;
+
+    buf_done(&c->out);
+    mem_free(c);
+}
+
+/* --- the limit on time --- */
+
+/* Stops calls that run too long. Wakes up only while something runs. */
+static void *watch(void *arg)
+{
+    struct server *s = arg;
+
+    pthread_mutex_lock(&s->lock);
+    while (!s->stopping) {
+        int64_t now = clock_mono();
+        struct timespec until;
+
+        if (!s->running) {
+            pthread_cond_wait(&s->changed, &s->lock);
+            continue;
+        }
+        for (struct call *c = s->running; c; c = c->next)
+            if (now - c->started > s->o.call_limit_ns && !atomic_load(&c->cancel)) {
+                c->late = true;
+                atomic_store(&c->cancel, true);
+            }
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_nsec += WATCH_EVERY_MS * NS_PER_MS;
+        if (until.tv_nsec >= NS_PER_S) {
+            until.tv_sec++;
+            until.tv_nsec -= NS_PER_S;
+        }
+        pthread_cond_timedwait(&s->changed, &s->lock, &until);
+    }
+    pthread_mutex_unlock(&s->lock);
+    return NULL;
+}
+
+/* --- the door --- */
+
+static struct call *call_new(struct server *s, struct http_request *q, const struct route *r, struct str arg)
+{
+    struct call *c = mem_zalloc(sizeof *c);
+
+    if (!c)
+        return NULL;
+    c->server = s;
+    c->q = q;
+    c->route = r;
+    c->started = clock_mono();
+    c->job.run = call_work;
+    c->content_type = "application/json";
+    buf_init(&c->out, s->o.memory_limit);
+    c->path_arg = http_percent_decode(&q->arena, arg, false);
+    q->user = c;
+    q->cancelled = call_cancelled;
+    q->released = call_released;
+    pthread_mutex_lock(&s->lock);
+    c->next = s->running;
+    if (c->next)
+        c->next->prev = c;
+    s->running = c;
+    s->stats.running++;
+    pthread_cond_signal(&s->changed);
+    pthread_mutex_unlock(&s->lock);
+    return c;
+}
+
+static void refuse(struct server *s, struct http_request *q, int status, const char *message)
+{
+    pthread_mutex_lock(&s->lock);
+    s->stats.refused++;
+    pthread_mutex_unlock(&s->lock);
+    reply_error(q, status, message);
+}
+
+static void call_start(struct call *c)
+{
+    struct err e = {0};
+    int r;
+
+    if (!c->route->on_loop) {
+        r = workers_submit(c->server->o.workers, &c->job);
+        if (r < 0)
+            call_finish(c, r, (err_set(&e, r, "too many questions are waiting; ask again in a second"), &e));
+        return;
+    }
+    r = c->route->run(c, &e);
+    if (r == CALL_TAKEN)
+        call_unlink(c, 0);
+    else
+        call_finish(c, r, &e);
+}
+
+void server_handle(void *arg, struct http_request *q)
+{
+    struct server *s = arg;
+    struct auth_identity who = {0};
+    const struct route *r;
+    const char *why;
+    struct str path_arg;
+    struct call *c;
+    int status = door_check(s->o.auth, s->o.hosts, q, &who, &why);
+
+    if (status) {
+        refuse(s, q, status, why);
+        return;
+    }
+    r = find_route(s, q, &path_arg, &status);
+    if (!r) {
+        reply_error(q, status, status == 405 ? "this path does not take that method" : "there is nothing at this path");
+        return;
+    }
+    if ((who.scope & r->scope) != r->scope) {
+        refuse(s, q, who.token_id[0] ? 403 : 401,
+               who.token_id[0] ? "this token may not do that" : "a token is needed: Authorization: Bearer TOKEN");
+        return;
+    }
+    c = call_new(s, q, r, path_arg);
+    if (!c) {
+        refuse(s, q, 503, "out of memory");
+        return;
+    }
+    c->who = who;
+    call_start(c);
+}
+
+/* --- parameters --- */
+
+struct str call_param(struct call *c, const char *name)
+{
+    struct str v = http_query_get(c->q->query, &c->q->arena, name);
+
+    return v.p ? v : (struct str){"", 0};
+}
+
+int call_param_u64(struct call *c, const char *name, uint64_t *ret, struct err *e)
+{
+    struct str v = call_param(c, name);
+
+    if (v.n && str_to_u64(v, 10, ret) < 0)
+        return err_set(e, -EINVAL, "%s: '%.*s' is not a number", name, STR_FMT(v));
+    return 0;
+}
+
+/* --- life --- */
+
+int server_new(const struct server_options *o, struct server **ret, struct err *e)
+{
+    _cleanup_(server_freep) struct server *s = mem_zalloc(sizeof *s);
+    int r;
+
+    if (!s)
+        return -ENOMEM;
+    s->o = *o;
+    if (!s->o.call_limit_ns)
+        s->o.call_limit_ns = CALL_LIMIT;
+    if (!s->o.memory_limit)
+        s->o.memory_limit = 512u << 20;
+    pthread_mutex_init(&s->lock, NULL);
+    pthread_cond_init(&s->changed, NULL);
+    r = thread_start(&s->watch, "call-limit", watch, s, e);
+    if (r < 0)
+        return r;
+    s->has_watch = true;
+    *ret = TAKE(s);
+    return 0;
+}
+
+void server_free(struct server *s)
+{
+    if (!s)
+        return;
+    pthread_mutex_lock(&s->lock);
+    s->stopping = true;
+    pthread_cond_broadcast(&s->changed);
+    pthread_mutex_unlock(&s->lock);
+    if (s->has_watch)
+        pthread_join(s->watch, NULL);
+    pthread_cond_destroy(&s->changed);
+    pthread_mutex_destroy(&s->lock);
+    mem_free(s);
+}
+
+const struct server_options *server_options(const struct server *s)
+{
+    return &s->o;
+}
+
+void server_stats(struct server *s, struct server_stats *ret)
+{
+    pthread_mutex_lock(&s->lock);
+    *ret = s->stats;
+    pthread_mutex_unlock(&s->lock);
+}

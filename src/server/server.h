@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The HTTP front of a store: finds the route of a request, checks who asks, and runs the answer on a worker thread.
+ *
+ * The caller owns what is given (store, auth, workers, loops) and keeps it until server_free(). Further routes (receivers
+ * of other protocols, the UI's files, alerts) are mounted before the first request.
+ *
+ * Rules of the door
+ *   - Host must be one of the allowed names (loopback names always are): another page in a browser cannot reach us
+ *     through a name of its own (DNS rebinding).
+ *   - A request that changes something and comes from a page (Origin) must come from our own.
+ *   - Who asks: Authorization: Bearer TOKEN, Basic with the token as password, or the session cookie. With no token made
+ *     yet, loopback peers may do everything and nobody else anything.
+ *   - A call that takes longer than the limit is stopped (504), one whose peer went away too.
+ */
+#ifndef SERVER_SERVER_H
+#define SERVER_SERVER_H
+
+#include <stdatomic.h>
+
+#include "base/err.h"
+#include "net/server.h"
+#include "server/auth.h"
+#include "server/workers.h"
+
+struct server;
+struct store;
+
+/* One request being answered. */
+struct call {
+    struct worker_job job;
+    struct server *server;
+    struct http_request *q;
+    const struct route *route;
+    struct auth_identity who;
+    struct str path_arg; /* what stands for {…} in the route's path, decoded */
+    const char *content_type;
+    struct buf out; /* the body */
+    atomic_bool cancel;
+    bool late;                /* cancelled by the time limit */
+    int64_t started;          /* monotonic */
+    struct call *next, *prev; /* the server's list of running calls */
+};
+
+struct route {
+    const char *method; /* GET also answers HEAD */
+    const char
+        *path; /* "/api/v1/labels/{name}/values": one {…} at most, matching one segment; "/ui/" and a star: the rest */
+    enum auth_scope scope; /* AUTH_NONE: anybody whose Host is right */
+    bool on_loop;          /* quick and never blocking: runs on the event loop; else on a worker */
+    /* Fills c->out and c->content_type (JSON by default), or c->q->status and headers. A negative errno becomes an error
+     * body with e's words. on_loop routes may also answer later themselves: then they return CALL_TAKEN. */
+    int (*run)(struct call *c, struct err *e);
+    void *arg;
+};
+
+enum { CALL_TAKEN = 1 };
+
+struct server_options {
+    struct store *store;
+    struct auth *auth;
+    struct workers *workers;
+    const char *const *hosts; /* allowed besides loopback names, NULL-terminated; may be NULL */
+    int64_t call_limit_ns;    /* 0 = 30 s */
+    size_t memory_limit;      /* of one answer, 0 = 512 MiB */
+    const char *version;
+};
+
+int server_new(const struct server_options *o, struct server **ret, struct err *e);
+/* After every HTTP server that uses it stopped. */
+void server_free(struct server *s);
+DEFINE_CLEANUP(struct server *, server_free)
+/* Routes live as long as the server; a later one does not hide an earlier one. */
+int server_mount(struct server *s, const struct route *routes, size_t n);
+/* For http_server_options.handle, with the server as arg. */
+void server_handle(void *arg, struct http_request *q);
+
+const struct server_options *server_options(const struct server *s);
+const struct route *server_route(const struct server *s, size_t i); /* NULL behind the last */
+
+struct server_stats {
+    uint64_t calls, errors, cancelled, late, refused; /* refused: no right, wrong host, queue full */
+    uint64_t buckets[12]; /* latency: up to 1 ms, 2, 5, 10, 20, 50, 100, 200, 500, 1 s, 5 s, more */
+    uint64_t running;
+    double seconds; /* spent in calls */
+};
+extern const double server_bucket_limits[11]; /* seconds */
+void server_stats(struct server *s, struct server_stats *ret);
+
+/* The value of a query parameter, decoded, in the request's arena; empty when absent. */
+struct str call_param(struct call *c, const char *name);
+/* A number; -EINVAL with the parameter's name. Absent: *ret stays. */
+int call_param_u64(struct call *c, const char *name, uint64_t *ret, struct err *e);
+
+#endif
