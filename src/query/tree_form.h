@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A tree as bytes: JSON for people and scripts, a compact binary form for the web UI, Pyroscope's flamebearer for
- * Grafana.
+ * A tree as bytes: JSON for people and scripts, a compact binary form for the web UI. (Grafana's is in flamebearer.h.)
  *
  * Binary form (application/vnd.wick.tree), little-endian, so that a browser reads it as typed arrays without parsing:
  *
@@ -36,8 +35,5 @@
 
 void tree_to_json(struct buf *out, const struct tree *t);
 int tree_to_binary(struct buf *out, const struct tree *t);
-/* {"names":[],"levels":[[x,total,self,name,...]],"numTicks":N,"maxSelf":N}: x is relative to the end of the bar before.
- * Two columns: [x0,total0,self0,x1,total1,self1,name] with leftTicks and rightTicks. */
-int tree_to_flamebearer(struct buf *out, const struct tree *t);
 
 #endif

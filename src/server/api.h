@@ -3,9 +3,9 @@
 #ifndef SERVER_API_H
 #define SERVER_API_H
 
-struct server;
+struct front;
 
-int api_mount_query(struct server *s);  /* /api/v1: every question of query.h */
-int api_mount_status(struct server *s); /* /healthz, /readyz, /metrics, /api/v1/status, login */
+int api_mount_query(struct front *s);  /* /api/v1: every question of query.h */
+int api_mount_status(struct front *s); /* /healthz, /readyz, /metrics, /api/v1/status, login */
 
 #endif

@@ -9,7 +9,7 @@
 #include "query/answer.h"
 #include "query/tree_form.h"
 #include "server/api.h"
-#include "server/server.h"
+#include "server/front.h"
 #include "store/store.h"
 
 static struct str param_of_call(void *ctx, const char *name)
@@ -32,7 +32,7 @@ static bool wants_binary(struct call *c)
 
 static struct answer_request request_of(struct call *c)
 {
-    const struct server_options *o = server_options(c->server);
+    const struct front_options *o = front_options(c->front);
 
     return (struct answer_request){
         .store = o->store,
@@ -61,7 +61,7 @@ static int run_question(struct call *c, struct err *e)
 static int run_delete(struct call *c, struct err *e)
 {
     _cleanup_(query_freep) struct query *q = NULL;
-    struct store *s = server_options(c->server)->store;
+    struct store *s = front_options(c->front)->store;
     struct query_params p = {.tenant = c->who.tenant,
                              .query = call_param(c, "query"),
                              .from = call_param(c, "from"),
@@ -94,7 +94,7 @@ static const struct route routes[] = {
     {"POST", "/api/v1/delete", AUTH_ADMIN, false, run_delete},
 };
 
-int api_mount_query(struct server *s)
+int api_mount_query(struct front *s)
 {
-    return server_mount(s, routes, ARRAY_SIZE(routes));
+    return front_mount(s, routes, ARRAY_SIZE(routes));
 }

@@ -8,7 +8,7 @@
 #include "base/json.h"
 #include "server/api.h"
 #include "server/door.h"
-#include "server/server.h"
+#include "server/front.h"
 #include "store/store.h"
 
 static int run_health(struct call *c, struct err *e)
@@ -21,7 +21,7 @@ static int run_health(struct call *c, struct err *e)
 
 static int run_ready(struct call *c, struct err *e)
 {
-    struct store *s = server_options(c->server)->store;
+    struct store *s = front_options(c->front)->store;
     struct store_stats stats;
     int r = s->ops->stats(s, &stats);
 
@@ -57,7 +57,7 @@ static void put_store_metrics(struct buf *out, const struct store_stats *s)
     metric(out, "wick_store_damaged_total", "counter", "Damaged pieces found.", (double) s->damaged);
 }
 
-static void put_call_metrics(struct buf *out, const struct server_stats *s)
+static void put_call_metrics(struct buf *out, const struct front_stats *s)
 {
     uint64_t sum = 0;
 
@@ -69,8 +69,8 @@ static void put_call_metrics(struct buf *out, const struct server_stats *s)
     buf_puts(out, "# HELP wick_http_call_seconds Time to answer.\n# TYPE wick_http_call_seconds histogram\n");
     for (size_t i = 0; i < ARRAY_SIZE(s->buckets); i++) {
         sum += s->buckets[i];
-        if (i < ARRAY_SIZE(server_bucket_limits))
-            buf_printf(out, "wick_http_call_seconds_bucket{le=\"%g\"} %llu\n", server_bucket_limits[i],
+        if (i < ARRAY_SIZE(front_bucket_limits))
+            buf_printf(out, "wick_http_call_seconds_bucket{le=\"%g\"} %llu\n", front_bucket_limits[i],
                        (unsigned long long) sum);
     }
     buf_printf(out, "wick_http_call_seconds_bucket{le=\"+Inf\"} %llu\nwick_http_call_seconds_sum %.9g\n",
@@ -96,14 +96,14 @@ static double resident(void)
 
 static int run_metrics(struct call *c, struct err *e)
 {
-    const struct server_options *o = server_options(c->server);
+    const struct front_options *o = front_options(c->front);
     struct store_stats stats = {0};
-    struct server_stats calls;
+    struct front_stats calls;
     int r = o->store->ops->stats(o->store, &stats);
 
     if (r < 0)
         return err_set(e, r, "the store does not answer: %m");
-    server_stats(c->server, &calls);
+    front_stats(c->front, &calls);
     c->content_type = "text/plain; version=0.0.4; charset=utf-8";
     put_store_metrics(&c->out, &stats);
     put_call_metrics(&c->out, &calls);
@@ -123,7 +123,7 @@ static void put_number(struct buf *out, bool *first, const char *key, uint64_t v
 
 static int run_status(struct call *c, struct err *e)
 {
-    const struct server_options *o = server_options(c->server);
+    const struct front_options *o = front_options(c->front);
     struct store_stats s = {0};
     bool first = true;
     int r = o->store->ops->stats(o->store, &s);
@@ -156,7 +156,7 @@ static int run_status(struct call *c, struct err *e)
 
 static int run_login(struct call *c, struct err *e)
 {
-    struct auth *a = server_options(c->server)->auth;
+    struct auth *a = front_options(c->front)->auth;
     char session[AUTH_SESSION_SIZE];
     char *cookie;
     int r = auth_login(a, str_trim(c->q->body), session, e);
@@ -178,7 +178,7 @@ static int run_logout(struct call *c, struct err *e)
 
     (void) e;
     if (session.p)
-        auth_logout(server_options(c->server)->auth, session);
+        auth_logout(front_options(c->front)->auth, session);
     http_add_header(c->q, "set-cookie", STR(DOOR_COOKIE "=; Path=/; Max-Age=0; HttpOnly; SameSite=Strict"));
     buf_puts(&c->out, "{\"login\":false}\n");
     return 0;
@@ -190,7 +190,7 @@ static const struct route routes[] = {
     {"POST", "/api/v1/login", AUTH_NONE, true, run_login}, {"POST", "/api/v1/logout", AUTH_NONE, true, run_logout},
 };
 
-int api_mount_status(struct server *s)
+int api_mount_status(struct front *s)
 {
-    return server_mount(s, routes, ARRAY_SIZE(routes));
+    return front_mount(s, routes, ARRAY_SIZE(routes));
 }

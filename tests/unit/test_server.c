@@ -5,8 +5,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "server/auth.h"
+#include "query/flamebearer.h"
 #include "query/tree_form.h"
+#include "server/auth.h"
 
 static void test_auth(void)
 {
@@ -68,12 +69,12 @@ static void test_flamebearer(void)
     _cleanup_(tree_freep) struct tree *one = make_tree(1), *two = make_tree(2);
     _cleanup_(buf_done) struct buf b = BUF_INIT;
 
-    eq_int(tree_to_flamebearer(&b, one), 0);
+    eq_int(flamebearer_json(&b, one), 0);
     eq_str(buf_str(&b),
            STR("{\"names\":[\"total\",\"other\",\"main\",\"a\",\"b\",\"c\\u003cd>\"],\"levels\":[[0,8,0,0],"
                "[0,8,0,2],[0,3,1,3,0,5,5,5],[0,2,2,4]],\"numTicks\":8,\"maxSelf\":5}"));
     buf_reset(&b);
-    eq_int(tree_to_flamebearer(&b, two), 0);
+    eq_int(flamebearer_json(&b, two), 0);
     eq_str(buf_str(&b),
            STR("{\"names\":[\"total\",\"other\",\"main\",\"a\",\"b\",\"c\\u003cd>\"],\"levels\":[[0,8,0,0,4,0,"
                "0],[0,8,0,0,4,0,2],[0,3,1,0,0,0,3,0,5,5,0,4,4,5],[0,2,2,0,0,0,4]],\"numTicks\":12,"

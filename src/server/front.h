@@ -2,7 +2,7 @@
 /*
  * The HTTP front of a store: finds the route of a request, checks who asks, and runs the answer on a worker thread.
  *
- * The caller owns what is given (store, auth, workers, loops) and keeps it until server_free(). Further routes (receivers
+ * The caller owns what is given (store, auth, workers, loops) and keeps it until front_free(). Further routes (receivers
  * of other protocols, the UI's files, alerts) are mounted before the first request.
  *
  * Rules of the door
@@ -13,8 +13,8 @@
  *     yet, loopback peers may do everything and nobody else anything.
  *   - A call that takes longer than the limit is stopped (504), one whose peer went away too.
  */
-#ifndef SERVER_SERVER_H
-#define SERVER_SERVER_H
+#ifndef SERVER_FRONT_H
+#define SERVER_FRONT_H
 
 #include <stdatomic.h>
 
@@ -23,13 +23,13 @@
 #include "server/auth.h"
 #include "server/workers.h"
 
-struct server;
+struct front;
 struct store;
 
 /* One request being answered. */
 struct call {
     struct worker_job job;
-    struct server *server;
+    struct front *front;
     struct http_request *q;
     const struct route *route;
     struct auth_identity who;
@@ -56,7 +56,7 @@ struct route {
 
 enum { CALL_TAKEN = 1 };
 
-struct server_options {
+struct front_options {
     struct store *store;
     struct auth *auth;
     struct workers *workers;
@@ -66,26 +66,26 @@ struct server_options {
     const char *version;
 };
 
-int server_new(const struct server_options *o, struct server **ret, struct err *e);
+int front_new(const struct front_options *o, struct front **ret, struct err *e);
 /* After every HTTP server that uses it stopped. */
-void server_free(struct server *s);
-DEFINE_CLEANUP(struct server *, server_free)
+void front_free(struct front *s);
+DEFINE_CLEANUP(struct front *, front_free)
 /* Routes live as long as the server; a later one does not hide an earlier one. */
-int server_mount(struct server *s, const struct route *routes, size_t n);
+int front_mount(struct front *s, const struct route *routes, size_t n);
 /* For http_server_options.handle, with the server as arg. */
-void server_handle(void *arg, struct http_request *q);
+void front_handle(void *arg, struct http_request *q);
 
-const struct server_options *server_options(const struct server *s);
-const struct route *server_route(const struct server *s, size_t i); /* NULL behind the last */
+const struct front_options *front_options(const struct front *s);
+const struct route *front_route(const struct front *s, size_t i); /* NULL behind the last */
 
-struct server_stats {
+struct front_stats {
     uint64_t calls, errors, cancelled, late, refused; /* refused: no right, wrong host, queue full */
     uint64_t buckets[12]; /* latency: up to 1 ms, 2, 5, 10, 20, 50, 100, 200, 500, 1 s, 5 s, more */
     uint64_t running;
     double seconds; /* spent in calls */
 };
-extern const double server_bucket_limits[11]; /* seconds */
-void server_stats(struct server *s, struct server_stats *ret);
+extern const double front_bucket_limits[11]; /* seconds */
+void front_stats(struct front *s, struct front_stats *ret);
 
 /* The value of a query parameter, decoded, in the request's arena; empty when absent. */
 struct str call_param(struct call *c, const char *name);

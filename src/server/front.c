@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See server.h: finding the route, checking who asks, running the call, the limit on its time. */
-#include "server/server.h"
+#include "server/front.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -17,8 +17,8 @@ enum { ROUTE_LISTS_MAX = 16 };
 #define CALL_LIMIT (30 * NS_PER_S)
 #define WATCH_EVERY_MS 100
 
-struct server {
-    struct server_options o;
+struct front {
+    struct front_options o;
     struct {
         const struct route *v;
         size_t n;
@@ -27,16 +27,16 @@ struct server {
     pthread_mutex_t lock; /* running, stats, stopping */
     pthread_cond_t changed;
     struct call *running;
-    struct server_stats stats;
+    struct front_stats stats;
     bool stopping, has_watch;
     pthread_t watch;
 };
 
-const double server_bucket_limits[11] = {.001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 5};
+const double front_bucket_limits[11] = {.001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 5};
 
 /* --- routes --- */
 
-int server_mount(struct server *s, const struct route *routes, size_t n)
+int front_mount(struct front *s, const struct route *routes, size_t n)
 {
     if (s->n_lists == ROUTE_LISTS_MAX)
         return -E2BIG;
@@ -45,7 +45,7 @@ int server_mount(struct server *s, const struct route *routes, size_t n)
     return 0;
 }
 
-const struct route *server_route(const struct server *s, size_t i)
+const struct route *front_route(const struct front *s, size_t i)
 {
     for (size_t l = 0; l < s->n_lists; l++) {
         if (i < s->lists[l].n)
@@ -87,13 +87,13 @@ static bool method_matches(const char *method, struct str asked)
 }
 
 /* The route, or NULL with the status to answer. */
-static const struct route *find_route(const struct server *s, const struct http_request *q, struct str *ret_arg,
+static const struct route *find_route(const struct front *s, const struct http_request *q, struct str *ret_arg,
                                       int *ret_status)
 {
     const struct route *r;
 
     *ret_status = 404;
-    for (size_t i = 0; (r = server_route(s, i)); i++) {
+    for (size_t i = 0; (r = front_route(s, i)); i++) {
         if (!path_matches(r->path, q->path, ret_arg))
             continue;
         if (method_matches(r->method, q->method))
@@ -156,14 +156,14 @@ static size_t bucket_of(double seconds)
 {
     size_t i = 0;
 
-    while (i < ARRAY_SIZE(server_bucket_limits) && seconds > server_bucket_limits[i])
+    while (i < ARRAY_SIZE(front_bucket_limits) && seconds > front_bucket_limits[i])
         i++;
     return i;
 }
 
 static void call_unlink(struct call *c, int r)
 {
-    struct server *s = c->server;
+    struct front *s = c->front;
     double seconds = (double) (clock_mono() - c->started) / 1e9;
 
     pthread_mutex_lock(&s->lock);
@@ -236,7 +236,7 @@ static void call_released(struct http_request *q)
 /* Stops calls that run too long. Wakes up only while something runs. */
 static void *watch(void *arg)
 {
-    struct server *s = arg;
+    struct front *s = arg;
 
     pthread_mutex_lock(&s->lock);
     while (!s->stopping) {
@@ -266,13 +266,13 @@ static void *watch(void *arg)
 
 /* --- the door --- */
 
-static struct call *call_new(struct server *s, struct http_request *q, const struct route *r, struct str arg)
+static struct call *call_new(struct front *s, struct http_request *q, const struct route *r, struct str arg)
 {
     struct call *c = mem_zalloc(sizeof *c);
 
     if (!c)
         return NULL;
-    c->server = s;
+    c->front = s;
     c->q = q;
     c->route = r;
     c->started = clock_mono();
@@ -294,7 +294,7 @@ static struct call *call_new(struct server *s, struct http_request *q, const str
     return c;
 }
 
-static void refuse(struct server *s, struct http_request *q, int status, const char *message)
+static void refuse(struct front *s, struct http_request *q, int status, const char *message)
 {
     pthread_mutex_lock(&s->lock);
     s->stats.refused++;
@@ -308,7 +308,7 @@ static void call_start(struct call *c)
     int r;
 
     if (!c->route->on_loop) {
-        r = workers_submit(c->server->o.workers, &c->job);
+        r = workers_submit(c->front->o.workers, &c->job);
         if (r < 0)
             call_finish(c, r, (err_set(&e, r, "too many questions are waiting; ask again in a second"), &e));
         return;
@@ -320,9 +320,9 @@ static void call_start(struct call *c)
         call_finish(c, r, &e);
 }
 
-void server_handle(void *arg, struct http_request *q)
+void front_handle(void *arg, struct http_request *q)
 {
-    struct server *s = arg;
+    struct front *s = arg;
     struct auth_identity who = {0};
     const struct route *r;
     const char *why;
@@ -373,9 +373,9 @@ int call_param_u64(struct call *c, const char *name, uint64_t *ret, struct err *
 
 /* --- life --- */
 
-int server_new(const struct server_options *o, struct server **ret, struct err *e)
+int front_new(const struct front_options *o, struct front **ret, struct err *e)
 {
-    _cleanup_(server_freep) struct server *s = mem_zalloc(sizeof *s);
+    _cleanup_(front_freep) struct front *s = mem_zalloc(sizeof *s);
     int r;
 
     if (!s)
@@ -395,7 +395,7 @@ int server_new(const struct server_options *o, struct server **ret, struct err *
     return 0;
 }
 
-void server_free(struct server *s)
+void front_free(struct front *s)
 {
     if (!s)
         return;
@@ -410,12 +410,12 @@ void server_free(struct server *s)
     mem_free(s);
 }
 
-const struct server_options *server_options(const struct server *s)
+const struct front_options *front_options(const struct front *s)
 {
     return &s->o;
 }
 
-void server_stats(struct server *s, struct server_stats *ret)
+void front_stats(struct front *s, struct front_stats *ret)
 {
     pthread_mutex_lock(&s->lock);
     *ret = s->stats;

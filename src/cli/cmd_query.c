@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * wick query: the questions of query/answer.h to a server or to a store's directory. The options are the questions'
+ * parameters; both ways give the same JSON, which query_text.c prints for people.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "cli/args.h"
+#include "cli/command.h"
+#include "cli/query_text.h"
+#include "net/fetch.h"
+#include "net/tls.h"
+#include "query/answer.h"
+
+enum { PARAMS_MAX = 32, OPTION_NAME_MAX = 24 };
+
+struct query_options {
+    const char *params[PARAMS_MAX]; /* in the order of answer_params */
+    const char *store, *server, *token, *tenant, *output;
+    bool json, help;
+};
+
+static const struct arg own_args[] = {
+    {0, "store", ARG_STRING, offsetof(struct query_options, store), "DIR", "a store's directory (no server needed)"},
+    {0, "server", ARG_STRING, offsetof(struct query_options, server), "URL", "a server (default $WICK_SERVER, http://localhost:4040)"},
+    {0, "token", ARG_STRING, offsetof(struct query_options, token), "TOKEN", "for the server (default $WICK_TOKEN)"},
+    {0, "tenant", ARG_STRING, offsetof(struct query_options, tenant), "NAME", "with --store: whose data"},
+    {'o', "output", ARG_STRING, offsetof(struct query_options, output), "FILE", "write there instead of to standard output"},
+    {0, "json", ARG_FLAG, offsetof(struct query_options, json), NULL, "the answer as JSON"},
+    {'h', "help", ARG_FLAG, offsetof(struct query_options, help), NULL, "this text"},
+};
+
+/* The option table: own_args, then an option for each parameter. Names live in `names`. */
+static void build_args(struct arg *args, char names[][OPTION_NAME_MAX])
+{
+    size_t n = ARRAY_SIZE(own_args);
+
+    memcpy(args, own_args, sizeof own_args);
+    for (size_t i = 0; answer_params[i].name && i < PARAMS_MAX; i++) {
+        snprintf(names[i], OPTION_NAME_MAX, "%s", answer_params[i].name);
+        for (char *c = names[i]; *c; c++)
+            if (*c == '_')
+                *c = '-';
+        args[n++] = (struct arg){0, names[i], ARG_STRING, offsetof(struct query_options, params) + i * sizeof(char *),
+                                 "VALUE", answer_params[i].help};
+    }
+    args[n] = (struct arg){0};
+}
+
+static void query_help(FILE *out, const struct arg *args)
+{
+    fputs("usage: wick query WHAT [SELECTOR] [options]\n\n", out);
+    for (const struct question *q = questions; q->name; q++)
+        fprintf(out, "  %-10s %s\n", q->name, q->summary);
+    fputs("\nexamples:\n"
+          "  wick query top 'cpu{service.name=\"checkout\"}' --from now-15m --limit 20\n"
+          "  wick query top cpu --base-from now-2h --base-to now-1h --sort delta\n"
+          "  wick query callers cpu --function json_encode\n\noptions:\n",
+          out);
+    args_help(args, out);
+}
+
+/* --- a store's directory --- */
+
+static struct str local_param(void *ctx, const char *name)
+{
+    const struct query_options *o = ctx;
+
+    for (size_t i = 0; answer_params[i].name; i++)
+        if (strcmp(answer_params[i].name, name) == 0)
+            return o->params[i] ? str_from(o->params[i]) : (struct str){"", 0};
+    return (struct str){"", 0};
+}
+
+static int ask_store(const struct question *what, struct query_options *o, struct buf *out, struct err *e)
+{
+    const struct store_ops *engine = store_engine(STR("segment"));
+    struct store_config config = {.dir = o->store, .read_only = true};
+    _cleanup_(store_closep) struct store *s = NULL;
+    struct arena arena;
+    struct answer_request q = {.tenant = o->tenant ? o->tenant : "", .now = clock_wall(), .param = local_param, .ctx = o};
+    int r = store_open(engine, &config, &s, e);
+
+    if (r < 0)
+        return r;
+    arena_init(&arena, 0);
+    q.store = s;
+    q.arena = &arena;
+    r = answer(what, &q, out, e);
+    arena_done(&arena);
+    return r;
+}
+
+/* --- a server --- */
+
+static void build_url(const struct question *what, const struct query_options *o, const char *server, struct buf *url)
+{
+    size_t n = strlen(server);
+    char sep = '?';
+
+    while (n && server[n - 1] == '/')
+        n--;
+    buf_put(url, server, n);
+    buf_printf(url, "/api/v1/%s", what->name);
+    for (size_t i = 0; answer_params[i].name; i++) {
+        if (!o->params[i])
+            continue;
+        buf_printf(url, "%c%s=", sep, answer_params[i].name);
+        http_percent_encode(url, str_from(o->params[i]));
+        sep = '&';
+    }
+}
+
+/* The words of {"error":{"message":…}}, or what came instead. */
+static int server_error(const struct fetch_result *res, const char *server, struct err *e)
+{
+    struct str text = buf_str(&res->body);
+    ptrdiff_t at = str_find(text, STR("\"message\":\""));
+
+    if (at >= 0) {
+        text = str_slice(text, (size_t) at + sizeof "\"message\":\"" - 1, text.n);
+        at = str_find(text, STR("\"}"));
+        text = str_slice(text, 0, at >= 0 ? (size_t) at : text.n);
+    }
+    return err_set(e, -EPROTO, "%s answers %d: %.*s", server, res->status, STR_FMT(str_slice(str_trim(text), 0, 500)));
+}
+
+static int ask_server(const struct question *what, const struct query_options *o, struct buf *out, struct err *e)
+{
+    const char *server = o->server ? o->server : getenv("WICK_SERVER"), *token = o->token ? o->token : getenv("WICK_TOKEN");
+    _cleanup_(buf_done) struct buf url = BUF_INIT, bearer = BUF_INIT;
+    _cleanup_(fetch_result_done) struct fetch_result res = {0};
+    struct http_header headers[2] = {{STR("accept-encoding"), STR("zstd, gzip")}};
+    struct fetch_options f = {.headers = headers, .n_headers = 1, .timeout_ns = 60 * NS_PER_S, .tls = &tls_openssl};
+    int r;
+
+    server = server ? server : "http://localhost:4040";
+    build_url(what, o, server, &url);
+    f.url = buf_cstr(&url);
+    if (token) {
+        buf_printf(&bearer, "Bearer %s", token);
+        headers[f.n_headers++] = (struct http_header){STR("authorization"), buf_str(&bearer)};
+    }
+    if (!f.url)
+        return -ENOMEM;
+    r = fetch_url(&f, &res, e);
+    if (r == 0)
+        r = fetch_decode(&res, 1u << 30, e);
+    if (r < 0)
+        return r;
+    if (res.status != 200)
+        return server_error(&res, server, e);
+    buf_put(out, res.body.p, res.body.n);
+    return buf_error(out);
+}
+
+/* --- the command --- */
+
+static int terminal_width(const struct query_options *o)
+{
+    struct winsize w;
+
+    if (o->output || !isatty(STDOUT_FILENO) || ioctl(STDOUT_FILENO, TIOCGWINSZ, &w) < 0)
+        return 0;
+    return w.ws_col;
+}
+
+static int ask(const struct question *what, struct query_options *o, struct err *e)
+{
+    _cleanup_(buf_done) struct buf json = BUF_INIT, text = BUF_INIT;
+    int r = o->store ? ask_store(what, o, &json, e) : ask_server(what, o, &json, e);
+
+    if (r == 0 && o->json) {
+        if (json.n && json.p[json.n - 1] != '\n')
+            buf_putc(&json, '\n');
+        return fd_write_file(o->output ? o->output : "-", json.p, json.n, e);
+    }
+    if (r == 0)
+        r = query_text(str_from(what->name), buf_str(&json), terminal_width(o), &text, e);
+    return r < 0 ? r : fd_write_file(o->output ? o->output : "-", text.p, text.n, e);
+}
+
+static int query_run(int argc, char **argv)
+{
+    char names[PARAMS_MAX][OPTION_NAME_MAX];
+    struct arg args[ARRAY_SIZE(own_args) + PARAMS_MAX + 1];
+    struct query_options o = {0};
+    const struct question *what;
+    struct err e = {0};
+    int n, r;
+
+    build_args(args, names);
+    r = args_parse(args, &o, argc - 1, argv + 1, false, &n, &e);
+    if (o.help) {
+        query_help(stdout, args);
+        return EXIT_DONE;
+    }
+    if (r < 0 || n < 1 || n > 2) {
+        log_error("query: %s", r < 0 ? e.message : "say what: wick query --help lists the questions");
+        return EXIT_USAGE;
+    }
+    what = question_find(str_from(argv[1]));
+    if (!what) {
+        log_error("query: there is no question '%s'; wick query --help lists them", argv[1]);
+        return EXIT_USAGE;
+    }
+    if (n == 2)
+        o.params[0] = argv[2]; /* answer_params[0] is the selector */
+    r = ask(what, &o, &e);
+    if (r < 0)
+        log_error("query: %s", err_message(&e, r));
+    return r < 0 ? EXIT_FAILED : EXIT_DONE;
+}
+
+const struct command command_query = {"query", "ask a server or a store: flame, top, diff, series, leaks, …", query_run};

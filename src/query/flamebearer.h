@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Pyroscope's picture of a tree, which Grafana draws: per level the bars from left to right, each
+ *
+ *     x, total, self, name                                  one column
+ *     x, total, self, x, total, self, name                  a diff: base, then new
+ *
+ * where x counts from the end of the bar before and name is an index into names: 0 is "total", the rest the tree's
+ * frames + 1.
+ */
+#ifndef QUERY_FLAMEBEARER_H
+#define QUERY_FLAMEBEARER_H
+
+#include "base/buf.h"
+#include "model/tree.h"
+
+struct flamebearer {
+    int64_t *values;
+    size_t *level_at; /* n_levels + 1: level i is values[level_at[i] .. level_at[i + 1]) */
+    uint32_t n_levels;
+    uint32_t n_names;
+    int64_t ticks[2], max_self;
+    struct arena arena;
+};
+
+int flamebearer_make(const struct tree *t, struct flamebearer *ret);
+void flamebearer_done(struct flamebearer *f);
+/* Name i of n_names; made in the arena where a frame has none. */
+struct str flamebearer_name(struct flamebearer *f, const struct tree *t, uint32_t i);
+/* {"names":[],"levels":[[…]],"numTicks":N,"maxSelf":N} */
+int flamebearer_json(struct buf *out, const struct tree *t);
+
+#endif

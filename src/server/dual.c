@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See dual.h. Lengths of protobuf messages are written as five-byte varints, filled in when the message ends. */
+#include "server/dual.h"
+
+#include <errno.h>
+
+#include "base/json.h"
+#include "codec/wire.h"
+
+enum { LENGTH_BYTES = 5 };
+
+/* --- writing --- */
+
+static void put_tag(struct dual *w, uint32_t field, enum wire_type type)
+{
+    wire_put_varint(w->out, WIRE_TAG(field, type));
+}
+
+/* The comma and the name, as far as this place needs them. */
+static void json_place(struct dual *w, const char *name)
+{
+    bool *first = &w->first[w->depth];
+
+    if (name)
+        json_put_key(w->out, first, name);
+    else
+        json_sep(w->out, first);
+}
+
+static void push(struct dual *w)
+{
+    if (w->depth + 1 < DUAL_DEPTH_MAX * 2)
+        w->depth++;
+    else
+        w->out->err = -E2BIG;
+    w->first[w->depth] = true;
+    w->start[w->depth] = w->out->n;
+}
+
+void dual_open(struct dual *w, struct buf *out, bool json)
+{
+    *w = (struct dual){.out = out, .json = json, .first = {true}};
+    if (json)
+        buf_putc(out, '{');
+}
+
+void dual_close(struct dual *w)
+{
+    if (w->json)
+        buf_putc(w->out, '}');
+}
+
+void dual_begin(struct dual *w, uint32_t field, const char *name)
+{
+    if (w->json) {
+        json_place(w, name);
+        buf_putc(w->out, '{');
+    } else {
+        put_tag(w, field, WIRE_LEN);
+        buf_pad(w->out, 0, LENGTH_BYTES);
+    }
+    push(w);
+}
+
+void dual_end(struct dual *w)
+{
+    size_t n = w->out->n - w->start[w->depth];
+    unsigned char *at;
+
+    if (w->json) {
+        buf_putc(w->out, '}');
+    } else if (!buf_error(w->out)) {
+        at = (unsigned char *) w->out->p + w->start[w->depth] - LENGTH_BYTES;
+        for (int i = 0; i < LENGTH_BYTES; i++)
+            at[i] = (unsigned char) ((n >> (7 * i) & 0x7f) | (i < LENGTH_BYTES - 1 ? 0x80 : 0));
+    }
+    if (w->depth)
+        w->depth--;
+}
+
+void dual_list(struct dual *w, const char *name)
+{
+    if (!w->json)
+        return;
+    json_place(w, name);
+    buf_putc(w->out, '[');
+    push(w);
+}
+
+void dual_list_end(struct dual *w)
+{
+    if (!w->json)
+        return;
+    buf_putc(w->out, ']');
+    w->depth--;
+}
+
+void dual_str(struct dual *w, uint32_t field, const char *name, struct str v)
+{
+    if (w->json) {
+        json_place(w, name);
+        json_put_str(w->out, v);
+        return;
+    }
+    put_tag(w, field, WIRE_LEN);
+    wire_put_varint(w->out, v.n);
+    buf_put_str(w->out, v);
+}
+
+void dual_i64(struct dual *w, uint32_t field, const char *name, int64_t v)
+{
+    if (w->json) {
+        json_place(w, name);
+        buf_putc(w->out, '"');
+        json_put_i64(w->out, v);
+        buf_putc(w->out, '"');
+        return;
+    }
+    put_tag(w, field, WIRE_VARINT);
+    wire_put_varint(w->out, (uint64_t) v);
+}
+
+void dual_double(struct dual *w, uint32_t field, const char *name, double v)
+{
+    uint64_t bits;
+
+    if (w->json) {
+        json_place(w, name);
+        json_put_double(w->out, v);
+        return;
+    }
+    memcpy(&bits, &v, sizeof bits);
+    bits = htole64(bits);
+    put_tag(w, field, WIRE_I64);
+    buf_put(w->out, &bits, sizeof bits);
+}
+
+void dual_bool(struct dual *w, uint32_t field, const char *name, bool v)
+{
+    if (w->json) {
+        json_place(w, name);
+        buf_puts(w->out, v ? "true" : "false");
+        return;
+    }
+    put_tag(w, field, WIRE_VARINT);
+    wire_put_varint(w->out, v);
+}
+
+void dual_i64s(struct dual *w, uint32_t field, const char *name, const int64_t *v, size_t n)
+{
+    if (w->json) {
+        dual_list(w, name);
+        for (size_t i = 0; i < n; i++)
+            dual_i64(w, field, NULL, v[i]);
+        dual_list_end(w);
+        return;
+    }
+    dual_begin(w, field, name);
+    for (size_t i = 0; i < n; i++)
+        wire_put_varint(w->out, (uint64_t) v[i]);
+    dual_end(w);
+}
+
+/* --- reading --- */
+
+static int add_str(struct dual_strs *l, struct str s, struct err *e)
+{
+    if (l->n == DUAL_STRS_MAX)
+        return err_set(e, -E2BIG, "more than %d strings in a list", DUAL_STRS_MAX);
+    l->v[l->n++] = s;
+    return 0;
+}
+
+static const struct dual_field *field_named(const struct dual_field *f, struct str name)
+{
+    for (; f->name; f++)
+        if (str_is(name, f->name) || (f->other && str_is(name, f->other)))
+            return f;
+    return NULL;
+}
+
+static int read_json(const struct dual_field *fields, struct json *j, void *out, struct err *e);
+
+static int read_json_value(const struct dual_field *f, struct json *j, void *out, struct err *e)
+{
+    void *p = (char *) out + f->offset;
+    int r = 0;
+
+    switch (f->kind) {
+    case DUAL_STR:
+        *(struct str *) p = json_str(j);
+        break;
+    case DUAL_I64:
+        *(int64_t *) p = json_i64(j);
+        break;
+    case DUAL_DOUBLE:
+        *(double *) p = json_double(j);
+        break;
+    case DUAL_STRS:
+        json_begin_array(j);
+        while (r == 0 && json_next_item(j))
+            r = add_str(p, json_str(j), e);
+        break;
+    case DUAL_MESSAGE:
+        if (json_peek(j) != JSON_OBJECT)
+            json_skip(j);
+        else
+            r = read_json(f->message, j, p, e);
+        break;
+    }
+    return r;
+}
+
+static int read_json(const struct dual_field *fields, struct json *j, void *out, struct err *e)
+{
+    struct str key;
+    int r = 0;
+
+    json_begin_object(j);
+    while (r == 0 && json_next_key(j, &key)) {
+        const struct dual_field *f = field_named(fields, key);
+
+        if (f)
+            r = read_json_value(f, j, out, e);
+        else
+            json_skip(j);
+    }
+    return r;
+}
+
+static int read_wire(const struct dual_field *fields, struct str text, void *out, struct err *e);
+
+static int read_wire_value(const struct dual_field *f, const struct wire_field *w, void *out, struct err *e)
+{
+    void *p = (char *) out + f->offset;
+    uint32_t type = w->tag & 7;
+
+    if (f->kind == DUAL_I64 && type == WIRE_VARINT)
+        *(int64_t *) p = (int64_t) w->v;
+    else if (f->kind == DUAL_DOUBLE && type == WIRE_I64)
+        memcpy(p, &w->v, sizeof(double));
+    else if (f->kind == DUAL_STR && type == WIRE_LEN)
+        *(struct str *) p = wire_str(w);
+    else if (f->kind == DUAL_STRS && type == WIRE_LEN)
+        return add_str(p, wire_str(w), e);
+    else if (f->kind == DUAL_MESSAGE && type == WIRE_LEN)
+        return read_wire(f->message, wire_str(w), p, e);
+    return 0;
+}
+
+static int read_wire(const struct dual_field *fields, struct str text, void *out, struct err *e)
+{
+    const uint8_t *p = (const uint8_t *) text.p, *end = p + text.n;
+    int r = 0;
+
+    while (r == 0 && p < end) {
+        struct wire_field w;
+
+        p = wire_next(p, end, &w);
+        if (!p)
+            return err_set(e, -EINVAL, "the message is not protobuf");
+        for (const struct dual_field *f = fields; r == 0 && f->name; f++)
+            if (f->field == w.tag >> 3)
+                r = read_wire_value(f, &w, out, e);
+    }
+    return r;
+}
+
+int dual_read(const struct dual_field *fields, struct str text, bool json, struct arena *a, void *out, struct err *e)
+{
+    struct json j;
+    int r;
+
+    if (!json)
+        return read_wire(fields, text, out, e);
+    if (!str_trim(text).n)
+        return 0; /* an empty body is an empty message */
+    json_init(&j, text, a);
+    r = read_json(fields, &j, out, e);
+    if (r == 0 && json_end(&j) < 0)
+        r = json_error(&j, e);
+    return r;
+}
