@@ -17,7 +17,7 @@ struct str {
 };
 
 #define STR(lit) ((struct str){"" lit, sizeof(lit) - 1})
-/* For printf("%.*s", STR_FMT(s)). */
+/* For printf("%.*s", STR_FMT(s)). Evaluates s more than once: no calls with effects in it. */
 #define STR_FMT(s) (int) (s).n, (s).p ? (s).p : ""
 
 static inline struct str str_from(const char *s)

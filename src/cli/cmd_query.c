@@ -30,10 +30,12 @@ struct query_options {
 
 static const struct arg own_args[] = {
     {0, "store", ARG_STRING, offsetof(struct query_options, store), "DIR", "a store's directory (no server needed)"},
-    {0, "server", ARG_STRING, offsetof(struct query_options, server), "URL", "a server (default $WICK_SERVER, http://localhost:4040)"},
+    {0, "server", ARG_STRING, offsetof(struct query_options, server), "URL",
+     "a server (default $WICK_SERVER, http://localhost:4040)"},
     {0, "token", ARG_STRING, offsetof(struct query_options, token), "TOKEN", "for the server (default $WICK_TOKEN)"},
     {0, "tenant", ARG_STRING, offsetof(struct query_options, tenant), "NAME", "with --store: whose data"},
-    {'o', "output", ARG_STRING, offsetof(struct query_options, output), "FILE", "write there instead of to standard output"},
+    {'o', "output", ARG_STRING, offsetof(struct query_options, output), "FILE",
+     "write there instead of to standard output"},
     {0, "json", ARG_FLAG, offsetof(struct query_options, json), NULL, "the answer as JSON"},
     {'h', "help", ARG_FLAG, offsetof(struct query_options, help), NULL, "this text"},
 };
@@ -49,8 +51,9 @@ static void build_args(struct arg *args, char names[][OPTION_NAME_MAX])
         for (char *c = names[i]; *c; c++)
             if (*c == '_')
                 *c = '-';
-        args[n++] = (struct arg){0, names[i], ARG_STRING, offsetof(struct query_options, params) + i * sizeof(char *),
-                                 "VALUE", answer_params[i].help};
+        args[n++] = (struct arg){0,          names[i],
+                                 ARG_STRING, offsetof(struct query_options, params) + i * sizeof(char *),
+                                 "VALUE",    answer_params[i].help};
     }
     args[n] = (struct arg){0};
 }
@@ -86,8 +89,9 @@ static int ask_store(const struct question *what, struct query_options *o, struc
     struct store_config config = {.dir = o->store, .read_only = true};
     _cleanup_(store_closep) struct store *s = NULL;
     struct arena arena;
-    struct answer_request q = {.tenant = o->tenant ? o->tenant : "", .now = clock_wall(), .param = local_param, .ctx = o};
-    int r = store_open(engine, &config, &s, e);
+    struct answer_request q = {
+        .tenant = o->tenant ? o->tenant : "", .now = clock_wall(), .param = local_param, .ctx = o};
+    int r = engine ? store_open(engine, &config, &s, e) : -ENOSYS;
 
     if (r < 0)
         return r;
@@ -135,7 +139,8 @@ static int server_error(const struct fetch_result *res, const char *server, stru
 
 static int ask_server(const struct question *what, const struct query_options *o, struct buf *out, struct err *e)
 {
-    const char *server = o->server ? o->server : getenv("WICK_SERVER"), *token = o->token ? o->token : getenv("WICK_TOKEN");
+    const char *server = o->server ? o->server : getenv("WICK_SERVER"),
+               *token = o->token ? o->token : getenv("WICK_TOKEN");
     _cleanup_(buf_done) struct buf url = BUF_INIT, bearer = BUF_INIT;
     _cleanup_(fetch_result_done) struct fetch_result res = {0};
     struct http_header headers[2] = {{STR("accept-encoding"), STR("zstd, gzip")}};
@@ -220,4 +225,5 @@ static int query_run(int argc, char **argv)
     return r < 0 ? EXIT_FAILED : EXIT_DONE;
 }
 
-const struct command command_query = {"query", "ask a server or a store: flame, top, diff, series, leaks, …", query_run};
+const struct command command_query = {"query", "ask a server or a store: flame, top, diff, series, leaks, …",
+                                      query_run};

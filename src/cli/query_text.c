@@ -34,6 +34,12 @@ static void put_value(struct page *p, double v)
     buf_printf(p->out, "%10.*s", STR_FMT(buf_str(&b)));
 }
 
+/* A string's text, padded on the right to width. */
+static void put_padded(struct page *p, struct str s, int width)
+{
+    buf_printf(p->out, "%-*.*s", width, STR_FMT(s));
+}
+
 static void put_share(struct page *p, double v, double whole)
 {
     buf_printf(p->out, " %6.2f%%", whole != 0 ? 100 * v / whole : 0.0);
@@ -67,6 +73,13 @@ static void read_pair(struct page *p, double v[2])
     }
 }
 
+static void put_note(struct page *p)
+{
+    buf_puts(p->out, "note: ");
+    buf_put_str(p->out, json_raw(&p->json));
+    buf_putc(p->out, '\n');
+}
+
 /* type, unit, total and the like, which every answer starts with; false for keys that are its own. */
 static bool read_common(struct page *p, struct str key)
 {
@@ -77,7 +90,7 @@ static bool read_common(struct page *p, struct str key)
     else if (str_is(key, "total"))
         read_pair(p, p->total);
     else if (str_is(key, "notes"))
-        buf_printf(p->out, "note: %.*s\n", STR_FMT(json_raw(&p->json)));
+        put_note(p);
     else
         return false;
     return true;
@@ -312,7 +325,8 @@ static int print_tree(struct page *p, struct forest *f)
         n += k;
     }
     if (n)
-        buf_printf(p->out, "… %zu more nodes; narrow with --focus or --zoom, or write -o FILE.html\n", f->n_nodes - 1 - lines);
+        buf_printf(p->out, "… %zu more nodes; narrow with --focus or --zoom, or write -o FILE.html\n",
+                   f->n_nodes - 1 - lines);
     return 0;
 }
 
@@ -358,11 +372,17 @@ static int sandwich(struct page *p)
 
 /* --- lists --- */
 
+static void put_line(struct page *p, struct str s)
+{
+    buf_put_str(p->out, s);
+    buf_putc(p->out, '\n');
+}
+
 static void names(struct page *p)
 {
     json_begin_array(&p->json);
     while (json_next_item(&p->json))
-        buf_printf(p->out, "%.*s\n", STR_FMT(json_str(&p->json)));
+        put_line(p, json_str(&p->json));
 }
 
 /* ["a","b"] -> a,b */
@@ -387,7 +407,7 @@ static void services(struct page *p)
         json_begin_object(&p->json);
         while (json_next_key(&p->json, &key)) {
             if (str_is(key, "name"))
-                buf_printf(p->out, "%-32.*s", STR_FMT(json_str(&p->json)));
+                put_padded(p, json_str(&p->json), 32);
             else {
                 buf_puts(p->out, str_is(key, "types") ? " " : "  ");
                 put_joined(p);
@@ -405,7 +425,7 @@ static void types(struct page *p)
     while (json_next_item(&p->json)) {
         json_begin_object(&p->json);
         while (json_next_key(&p->json, &key))
-            buf_printf(p->out, "%-14.*s ", STR_FMT(json_str(&p->json)));
+            put_padded(p, json_str(&p->json), 15);
         buf_putc(p->out, '\n');
     }
 }
@@ -462,7 +482,7 @@ static void one_series(struct page *p, int64_t from, int64_t step)
     json_begin_object(&p->json);
     while (json_next_key(&p->json, &key)) {
         if (str_is(key, "labels")) {
-            buf_printf(p->out, "%.*s\n", STR_FMT(json_raw(&p->json)));
+            put_line(p, json_raw(&p->json));
             continue;
         }
         json_begin_array(&p->json);
@@ -540,8 +560,8 @@ int query_text(struct str what, struct str json, int width, struct buf *out, str
         const char *name;
         void (*print)(struct page *p);
     } pages[] = {
-        {"top", table},       {"lines", table},       {"labels", names},   {"services", services},
-        {"types", types},     {"profiles", profiles}, {"series", series},  {"leaks", leaks},
+        {"top", table},   {"lines", table},       {"labels", names},  {"services", services},
+        {"types", types}, {"profiles", profiles}, {"series", series}, {"leaks", leaks},
     };
     struct page p = {.out = out, .width = width};
     int r = 0;
