@@ -58,26 +58,34 @@ static bool only_varints(const uint8_t *p, const uint8_t *end)
     return true;
 }
 
+/* The wire types of Profile's fields 1..15. Comments (13) may be packed or not. */
+static bool is_pprof_field(uint32_t tag)
+{
+    uint32_t num = tag >> 3, type = tag & 7;
+
+    if (num == 13)
+        return type == WIRE_LEN || type == WIRE_VARINT;
+    return type == (num <= 6 || num == 11 ? WIRE_LEN : WIRE_VARINT);
+}
+
 /* Protobuf by its fields: a pprof has fields above 2 (its string table at least), OTLP has none. A message that ends too
- * early is told by its first field. */
+ * early, or has a field of the wrong type, is told by its first one: text rarely begins with a line end. */
 static enum input_format detect_protobuf(struct str data)
 {
     const uint8_t *p = (const uint8_t *) data.p, *end = p + data.n;
-    enum input_format first = INPUT_AUTO;
+    enum input_format first = INPUT_AUTO, all = INPUT_OTLP;
     struct wire_field f;
 
     while (p < end) {
         p = wire_next(p, end, &f);
-        if (!p)
+        if (!p || (f.tag >> 3 <= 15 && !is_pprof_field(f.tag)))
             return first;
         if (f.tag >> 3 > 2)
-            return f.tag >> 3 <= 15 && first != INPUT_OTLP ? INPUT_PPROF : first;
-        if ((f.tag & 7) != WIRE_LEN)
-            return first;
-        if (first == INPUT_AUTO && f.tag >> 3 == 1)
-            first = only_varints(f.data, f.data + f.v) && f.v ? INPUT_PPROF : INPUT_OTLP;
+            all = INPUT_PPROF;
+        else if (first == INPUT_AUTO && f.tag >> 3 == 1)
+            first = f.v && only_varints(f.data, f.data + f.v) ? INPUT_PPROF : INPUT_OTLP;
     }
-    return first == INPUT_AUTO ? INPUT_OTLP : first;
+    return all;
 }
 
 static uint32_t frame_length(struct str data)
@@ -118,8 +126,9 @@ static enum input_format detect(struct str data)
 
 /* --- OTLP in pieces --- */
 
-/* One batch of several. */
+/* One batch of several. The first stays as it was decoded; a second one makes a builder of both. */
 struct joiner {
+    struct batch *first;
     struct builder *b;
     struct otlp_limits limits;
 };
@@ -130,6 +139,17 @@ static int join(struct joiner *j, bool json, const char *p, size_t n, struct err
     int r =
         json ? otlp_json_decode_borrowed(p, n, &j->limits, &one, e) : otlp_decode_borrowed(p, n, &j->limits, &one, e);
 
+    if (r < 0)
+        return r;
+    if (!j->first) {
+        j->first = TAKE(one);
+        return 0;
+    }
+    if (!j->b) {
+        r = builder_new(&(struct builder_limits){.memory = j->limits.memory}, &j->b);
+        if (r == 0)
+            r = builder_append(j->b, j->first);
+    }
     return r < 0 ? r : builder_append(j->b, one);
 }
 
@@ -182,18 +202,21 @@ static int join_json(struct joiner *j, struct str data, struct err *e)
 static int decode_pieces(struct buf *in, enum input_format f, const struct input_limits *l, struct batch **ret,
                          struct err *e)
 {
-    _cleanup_(builder_freep) struct builder *b = NULL;
     struct joiner j = {.limits = {.input = l->inflated, .memory = l->memory}};
-    int r = builder_new(&(struct builder_limits){.memory = l->memory}, &b);
+    int r = f == INPUT_OTLP_JSON ? join_json(&j, buf_str(in), e) : join_frames(&j, buf_str(in), e);
 
-    if (r < 0)
-        return r;
-    j.b = b;
-    r = f == INPUT_OTLP_JSON ? join_json(&j, buf_str(in), e) : join_frames(&j, buf_str(in), e);
-    if (r == 0)
-        r = builder_finish(b, ret, e);
-    if (r == 0)
-        buf_done(in);
+    if (r == 0 && j.b) {
+        r = builder_finish(j.b, ret, e);
+        if (r == 0)
+            buf_done(in);
+    } else if (r == 0 && j.first) {
+        otlp_own(j.first, in);
+        *ret = TAKE(j.first);
+    } else if (r == 0) {
+        r = err_set(e, -ENODATA, "no OTLP request in it");
+    }
+    batch_unref(j.first);
+    builder_free(j.b);
     return r;
 }
 
