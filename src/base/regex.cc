@@ -21,7 +21,41 @@ static re2::StringPiece piece(struct str s)
     return re2::StringPiece(s.p ? s.p : "", s.n);
 }
 
-int regex_new(struct str pattern, struct regex **ret, struct err *e)
+static const char *go_words(RE2::ErrorCode code)
+{
+    switch (code) {
+    case RE2::ErrorBadEscape:
+        return "invalid escape sequence";
+    case RE2::ErrorBadCharClass:
+        return "invalid character class";
+    case RE2::ErrorBadCharRange:
+        return "invalid character class range";
+    case RE2::ErrorMissingBracket:
+        return "missing closing ]";
+    case RE2::ErrorMissingParen:
+        return "missing closing )";
+    case RE2::ErrorUnexpectedParen:
+        return "unexpected )";
+    case RE2::ErrorTrailingBackslash:
+        return "trailing backslash at end of expression";
+    case RE2::ErrorRepeatArgument:
+        return "missing argument to repetition operator";
+    case RE2::ErrorRepeatSize:
+        return "invalid repeat count";
+    case RE2::ErrorRepeatOp:
+        return "invalid nested repetition operator";
+    case RE2::ErrorBadPerlOp:
+        return "invalid or unsupported Perl syntax";
+    case RE2::ErrorBadUTF8:
+        return "invalid UTF-8";
+    case RE2::ErrorBadNamedCapture:
+        return "invalid named capture";
+    default:
+        return "expression too large";
+    }
+}
+
+static int compile(struct str pattern, bool go, struct regex **ret, struct err *e)
 {
     RE2::Options o;
     struct regex *r;
@@ -32,12 +66,26 @@ int regex_new(struct str pattern, struct regex **ret, struct err *e)
     if (!r)
         return -ENOMEM;
     if (!r->re.ok()) {
-        err_set(e, -EINVAL, "bad regular expression '%.*s': %s", STR_FMT(pattern), r->re.error().c_str());
+        if (go)
+            err_set(e, -EINVAL, "error parsing regexp: %s: `%s`", go_words(r->re.error_code()),
+                    r->re.error_arg().c_str());
+        else
+            err_set(e, -EINVAL, "bad regular expression '%.*s': %s", STR_FMT(pattern), r->re.error().c_str());
         delete r;
         return -EINVAL;
     }
     *ret = r;
     return 0;
+}
+
+int regex_new(struct str pattern, struct regex **ret, struct err *e)
+{
+    return compile(pattern, false, ret, e);
+}
+
+int regex_new_go(struct str pattern, struct regex **ret, struct err *e)
+{
+    return compile(pattern, true, ret, e);
 }
 
 void regex_free(struct regex *r)

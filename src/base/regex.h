@@ -12,6 +12,8 @@ struct regex;
 
 /* The error text names the expression and what is wrong with it. */
 int regex_new(struct str pattern, struct regex **ret, struct err *e);
+/* The same, with the words of Go's regexp package: "error parsing regexp: missing closing ): `(`". */
+int regex_new_go(struct str pattern, struct regex **ret, struct err *e);
 void regex_free(struct regex *r);
 bool regex_search(const struct regex *r, struct str text); /* matches anywhere */
 bool regex_full(const struct regex *r, struct str text);   /* matches all of it */

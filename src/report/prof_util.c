@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Small questions to a profile and changes of its labels: see prof.h. */
+#include <errno.h>
+
+#include "base/mem.h"
+#include "report/prof.h"
+
+/* Every label set once through `edit`, which writes the new content; samples then point to the new sets. */
+static int edit_label_sets(struct prof *p, uint32_t key, uint32_t value)
+{
+    size_t n_sets = p->n_label_sets;
+    _cleanup_(mem_freep) uint32_t *moved = mem_zalloc_array(n_sets, sizeof(*moved));
+    _cleanup_(mem_freep) struct prof_label *out = NULL;
+    struct strtab *t = &p->pool->strings;
+    size_t cap = 0;
+
+    if (!moved)
+        return -ENOMEM;
+    for (size_t i = 0; i < n_sets; i++) {
+        struct prof_labels s = p->label_sets[i];
+        uint32_t n = 0, n_str;
+        bool placed = !value;
+        int64_t set;
+
+        if (mem_grow((void **) &out, &cap, s.n_str + s.n_num + 1, sizeof(*out), 1u << 24) < 0)
+            return -ENOMEM;
+        for (uint32_t k = 0; k < s.n_str; k++) {
+            const struct prof_label *l = &p->labels[s.off + k];
+
+            if (l->key == key)
+                continue;
+            if (!placed && str_cmp(strtab_get(t, l->key), strtab_get(t, key)) > 0) {
+                out[n++] = (struct prof_label){.key = key, .str = value};
+                placed = true;
+            }
+            out[n++] = *l;
+        }
+        if (!placed)
+            out[n++] = (struct prof_label){.key = key, .str = value};
+        n_str = n;
+        for (uint32_t k = 0; k < s.n_num; k++)
+            out[n++] = p->labels[s.off + s.n_str + k];
+        set = prof_add_labels(p, out, n_str, s.n_num);
+        if (set < 0)
+            return (int) set;
+        moved[i] = (uint32_t) set;
+    }
+    for (size_t i = 0; i < p->n_samples; i++)
+        p->samples[i].labels = moved[p->samples[i].labels];
+    return 0;
+}
+
+int prof_set_label(struct prof *p, struct str key, struct str value)
+{
+    uint32_t k = strtab_copy(&p->pool->strings, key), v = strtab_copy(&p->pool->strings, value);
+
+    return strtab_error(&p->pool->strings) ? -ENOMEM : edit_label_sets(p, k, v);
+}
+
+int prof_remove_label(struct prof *p, struct str key)
+{
+    return edit_label_sets(p, strtab_copy(&p->pool->strings, key), 0);
+}
+
+static void type_list(struct buf *out, const struct prof *p)
+{
+    for (uint32_t i = 0; i < p->n_types; i++)
+        buf_printf(out, "%s%.*s", i ? " " : "", STR_FMT(prof_str(p, p->types[i].type)));
+}
+
+int prof_type_index(const struct prof *p, struct str wanted, struct err *e)
+{
+    _cleanup_(buf_done) struct buf list = BUF_INIT;
+    struct str plain = str_starts(wanted, STR("inuse_")) ? str_slice(wanted, 6, wanted.n) : wanted;
+    int64_t i;
+
+    if (!wanted.n) {
+        for (uint32_t k = 0; p->default_type && k < p->n_types; k++)
+            if (p->types[k].type == p->default_type)
+                return (int) k;
+        return (int) p->n_types - 1;
+    }
+    if (str_to_i64(wanted, 10, &i) == 0) {
+        if (i < 0 || i >= (int64_t) p->n_types)
+            return err_set(e, -EINVAL, "sample_index %.*s is outside the range [0..%d]", STR_FMT(wanted),
+                           (int) p->n_types - 1);
+        return (int) i;
+    }
+    for (uint32_t k = 0; k < p->n_types; k++)
+        if (str_eq(prof_str(p, p->types[k].type), wanted) || str_eq(prof_str(p, p->types[k].type), plain))
+            return (int) k;
+    type_list(&list, p);
+    return err_set(e, -EINVAL, "sample_index \"%.*s\" must be one of: [%.*s]", STR_FMT(wanted),
+                   STR_FMT(buf_str(&list)));
+}
+
+int prof_check(const struct prof *p, struct err *e)
+{
+    if (!p->n_types && p->n_samples)
+        return err_set(e, -EINVAL, "missing sample type information");
+    for (size_t i = 1; i < p->n_locations; i++)
+        for (uint32_t k = 0; k < p->locations[i].lines.n; k++)
+            if (!p->lines[p->locations[i].lines.off + k].function)
+                return err_set(e, -EINVAL, "location id: %llu has a line with nil function",
+                               (unsigned long long) prof_location_id(p, (uint32_t) i));
+    return 0;
+}
