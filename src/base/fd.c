@@ -223,15 +223,30 @@ int fd_read_file(const char *path, size_t limit, struct buf *b, struct err *e)
     return 0;
 }
 
+/* Devices, pipes and links (/dev/stdout is one) are written to, never replaced. */
+static int write_in_place(const char *path, const void *p, size_t n, struct err *e)
+{
+    int fd = fd_open(AT_FDCWD, path, O_WRONLY | O_TRUNC, 0644), r;
+
+    if (fd < 0)
+        return err_set(e, fd, "cannot open '%s': %m", path);
+    r = fd_write_all(fd, p, n);
+    fd_close(fd);
+    return r < 0 ? err_set(e, r, "cannot write '%s': %m", path) : 0;
+}
+
 int fd_write_file(const char *path, const void *p, size_t n, struct err *e)
 {
     char tmp[4096];
+    struct stat st;
     int fd, r;
 
     if (strcmp(path, "-") == 0) {
         r = fd_write_all(STDOUT_FILENO, p, n);
         return r < 0 ? err_set(e, r, "cannot write to standard output: %m") : 0;
     }
+    if (lstat(path, &st) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))
+        return write_in_place(path, p, n, e);
     if (snprintf(tmp, sizeof tmp, "%s.tmp%d", path, (int) getpid()) >= (int) sizeof tmp)
         return err_set(e, -ENAMETOOLONG, "path '%s' is too long", path);
     fd = fd_open(AT_FDCWD, tmp, O_WRONLY | O_CREAT | O_TRUNC, 0644);

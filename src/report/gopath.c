@@ -14,8 +14,7 @@ bool gopath_is_clean(struct str p)
         if (p.p[i] == '/' && i + 1 < p.n && p.p[i + 1] == '/')
             return false;
         /* An element that starts with a dot may be "." or "..": leave it to the slow way. */
-        if (p.p[i] == '.' && (i == 0 || p.p[i - 1] == '/') &&
-            (i + 1 == p.n || p.p[i + 1] == '/' || p.p[i + 1] == '.'))
+        if (p.p[i] == '.' && (i == 0 || p.p[i - 1] == '/') && (i + 1 == p.n || p.p[i + 1] == '/' || p.p[i + 1] == '.'))
             return false;
     }
     return true;

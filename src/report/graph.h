@@ -26,10 +26,10 @@ struct graph_detail {
 
 struct graph_options {
     struct graph_detail detail;
-    uint32_t value;      /* index of the sample type */
-    bool mean;           /* divide by the first value */
-    bool object_names;   /* keep the binary of every node: list, disasm, callgrind */
-    bool call_tree;      /* one node per path */
+    uint32_t value;    /* index of the sample type */
+    bool mean;         /* divide by the first value */
+    bool object_names; /* keep the binary of every node: list, disasm, callgrind */
+    bool call_tree;    /* one node per path */
     bool drop_negative;
     struct str trim_path, source_path;
     /* tags: */
@@ -74,12 +74,12 @@ struct graph {
     uint32_t *first_line; /* per location: where its infos start in line_infos, one more at the end */
     uint32_t *line_infos;
     struct map info_map;
-    uint32_t *files;      /* per function: its file name trimmed and cleaned, GRAPH_NONE = not yet */
+    uint32_t *files; /* per function: its file name trimmed and cleaned, GRAPH_NONE = not yet */
 
     struct graph_node *nodes;
     size_t n_nodes, cap_nodes;
-    uint8_t *kept;        /* per node, NULL = all */
-    uint32_t *order;      /* the nodes that are shown, sorted */
+    uint8_t *kept;   /* per node, NULL = all */
+    uint32_t *order; /* the nodes that are shown, sorted */
     size_t n_order;
 
     struct graph_edge *edges;

@@ -107,8 +107,7 @@ static int tag_node(struct tagger *t, uint32_t node, const struct prof_sample *s
     const struct prof_labels *set = &p->label_sets[s->labels];
     uint32_t labels = set_labels(t, s->labels);
 
-    if (labels &&
-        count_tag(t, &(struct graph_tag){.node = node, .labels = labels, .name = labels}, w, dw, flat) < 0)
+    if (labels && count_tag(t, &(struct graph_tag){.node = node, .labels = labels, .name = labels}, w, dw, flat) < 0)
         return -ENOMEM;
     for (uint32_t i = 0; i < set->n_num; i++) {
         const struct prof_label *l = &p->labels[set->off + set->n_str + i];

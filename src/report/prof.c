@@ -270,8 +270,7 @@ static int dup_ids(uint64_t **ret, const uint64_t *ids, size_t n)
     return *ret ? 0 : -ENOMEM;
 }
 
-#define DUP(field) \
-    dup_table((void **) &c->field, &c->cap_##field, p->field, p->n_##field, sizeof(*p->field))
+#define DUP(field) dup_table((void **) &c->field, &c->cap_##field, p->field, p->n_##field, sizeof(*p->field))
 
 int prof_copy(const struct prof *p, struct prof **ret)
 {

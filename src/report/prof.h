@@ -94,7 +94,7 @@ struct prof {
     /* Counts include the unused entry 0 of mappings, functions, locations and label_sets. */
     size_t n_mappings, n_functions, n_locations, n_lines, n_frames, n_samples, n_values, n_labels, n_label_sets;
     size_t cap_mappings, cap_functions, cap_locations, cap_lines, cap_frames, cap_samples, cap_values, cap_labels,
-        cap_label_sets; /* 0 for a pool that is borrowed */
+        cap_label_sets;   /* 0 for a pool that is borrowed */
     struct map label_map; /* label sets by content */
 };
 
@@ -114,9 +114,9 @@ int prof_to_batch(const struct prof *p, struct batch **ret, struct err *e);
 int64_t prof_add_mapping(struct prof *p, const struct prof_mapping *m);
 int64_t prof_add_function(struct prof *p, const struct prof_function *f);
 int64_t prof_add_location(struct prof *p, const struct prof_location *l);
-int64_t prof_add_lines(struct prof *p, const struct line *lines, uint32_t n);     /* returns the offset */
-int64_t prof_add_frames(struct prof *p, const uint32_t *frames, uint32_t n);      /* returns the offset */
-int64_t prof_add_values(struct prof *p, const int64_t *values, uint32_t n);       /* returns the offset */
+int64_t prof_add_lines(struct prof *p, const struct line *lines, uint32_t n); /* returns the offset */
+int64_t prof_add_frames(struct prof *p, const uint32_t *frames, uint32_t n);  /* returns the offset */
+int64_t prof_add_values(struct prof *p, const int64_t *values, uint32_t n);   /* returns the offset */
 int prof_add_sample(struct prof *p, const struct prof_sample *s);
 int prof_add_comment(struct prof *p, uint32_t comment);
 /* The label set with this content (already in order), added if new. */

@@ -4,8 +4,8 @@
  * lines, values), so a large profile is not held twice.
  *
  * Attributes that carry what pprof has and OTLP has not: pprof.profile.{comment,drop_frames,keep_frames,doc_url},
- * pprof.mapping.{has_functions,has_filenames,has_line_numbers,has_inline_frames,id}, pprof.location.{is_folded,id};
- * the ids are there only when they are not the position in the table.
+ * pprof.scope.default_sample_type, pprof.mapping.{has_functions,has_filenames,has_line_numbers,has_inline_frames},
+ * pprof.location.is_folded.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -18,9 +18,9 @@
 #define ATTR_KEEP STR("pprof.profile.keep_frames")
 #define ATTR_DOC STR("pprof.profile.doc_url")
 #define ATTR_FOLDED STR("pprof.location.is_folded")
-#define ATTR_LOCATION_ID STR("pprof.location.id")
-#define ATTR_MAPPING_ID STR("pprof.mapping.id")
+#define ATTR_DEFAULT STR("pprof.scope.default_sample_type")
 #define ATTR_GNU STR("process.executable.build_id.gnu")
+#define ATTR_GO STR("process.executable.build_id.go")
 
 struct reader {
     struct prof *p;
@@ -30,7 +30,7 @@ struct reader {
     struct seen {
         struct run run;
         uint32_t set;
-    } *seen;
+    } * seen;
     size_t n_seen, cap_seen;
     struct prof_label *scratch;
     size_t cap_scratch;
@@ -45,8 +45,7 @@ static bool attr_true(const struct batch *b, struct run attrs, struct str key)
 
 static struct str build_id(const struct batch *b, struct run attrs)
 {
-    static const struct str keys[] = {ATTR_GNU, STR("process.executable.build_id.go"),
-                                      STR("process.executable.build_id.htlhash")};
+    static const struct str keys[] = {ATTR_GNU, ATTR_GO, STR("process.executable.build_id.htlhash")};
 
     for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
         const struct attr *a = attrs.n ? batch_attr(b, attrs, keys[i]) : NULL;
@@ -57,22 +56,12 @@ static struct str build_id(const struct batch *b, struct run attrs)
     return (struct str){0};
 }
 
-/* The ids of a table when an attribute gives any of its entries one. */
-static int read_id(uint64_t **ids, size_t n, size_t i, const struct batch *b, struct run attrs, struct str key)
+static int copy_ids(uint64_t **ret, const uint64_t *ids, size_t n)
 {
-    const struct attr *a = attrs.n ? batch_attr(b, attrs, key) : NULL;
-
-    if (!a || a->value.kind != VALUE_INT)
+    if (!ids)
         return 0;
-    if (!*ids) {
-        *ids = mem_zalloc_array(n, sizeof(**ids));
-        if (!*ids)
-            return -ENOMEM;
-        for (size_t k = 0; k < n; k++)
-            (*ids)[k] = k;
-    }
-    (*ids)[i] = (uint64_t) a->value.integer;
-    return 0;
+    *ret = mem_dup(ids, n * sizeof(*ids));
+    return *ret ? 0 : -ENOMEM;
 }
 
 static int read_mappings(struct reader *rd)
@@ -82,22 +71,22 @@ static int read_mappings(struct reader *rd)
     for (size_t i = 1; i < d->n_mappings; i++) {
         const struct mapping *m = &d->mappings[i];
         struct run a = m->attrs;
-        int64_t r = prof_add_mapping(
-            rd->p, &(struct prof_mapping){
-                       m->start, m->limit, m->offset, rd->strings[m->filename],
-                       strtab_id(&rd->p->pool->strings, build_id(rd->b, a)),
-                       attr_true(rd->b, a, STR("pprof.mapping.has_functions")),
-                       attr_true(rd->b, a, STR("pprof.mapping.has_filenames")),
-                       attr_true(rd->b, a, STR("pprof.mapping.has_line_numbers")),
-                       attr_true(rd->b, a, STR("pprof.mapping.has_inline_frames")),
-                   });
+        int64_t r = prof_add_mapping(rd->p, &(struct prof_mapping){
+                                                m->start,
+                                                m->limit,
+                                                m->offset,
+                                                rd->strings[m->filename],
+                                                strtab_id(&rd->p->pool->strings, build_id(rd->b, a)),
+                                                attr_true(rd->b, a, STR("pprof.mapping.has_functions")),
+                                                attr_true(rd->b, a, STR("pprof.mapping.has_filenames")),
+                                                attr_true(rd->b, a, STR("pprof.mapping.has_line_numbers")),
+                                                attr_true(rd->b, a, STR("pprof.mapping.has_inline_frames")),
+                                            });
 
-        if (r >= 0)
-            r = read_id(&rd->p->mapping_ids, d->n_mappings, i, rd->b, a, ATTR_MAPPING_ID);
         if (r < 0)
             return (int) r;
     }
-    return 0;
+    return copy_ids(&rd->p->mapping_ids, rd->b->mapping_ids, d->n_mappings);
 }
 
 static int read_locations(struct reader *rd)
@@ -120,8 +109,6 @@ static int read_locations(struct reader *rd)
 
         p->locations[i] =
             (struct prof_location){l->address, l->mapping, l->lines, attr_true(rd->b, l->attrs, ATTR_FOLDED)};
-        if (read_id(&p->location_ids, d->n_locations, i, rd->b, l->attrs, ATTR_LOCATION_ID) < 0)
-            return -ENOMEM;
     }
     for (size_t i = 1; i < d->n_functions; i++) {
         const struct function *f = &d->functions[i];
@@ -133,7 +120,7 @@ static int read_locations(struct reader *rd)
     p->n_lines = d->n_lines;
     p->frames = d->indices;
     p->n_frames = d->n_indices;
-    return 0;
+    return copy_ids(&p->location_ids, rd->b->location_ids, d->n_locations);
 }
 
 struct label_order {
@@ -263,8 +250,7 @@ static int read_header(struct reader *rd, const struct profile *from)
         p->types[p->n_types++] = (struct prof_type){rd->strings[from->types[i].type], rd->strings[from->types[i].unit]};
     if (from->default_type && from->default_type <= p->n_types)
         p->default_type = p->types[from->default_type - 1].type;
-    p->period_type =
-        (struct prof_type){rd->strings[from->period_type.type], rd->strings[from->period_type.unit]};
+    p->period_type = (struct prof_type){rd->strings[from->period_type.type], rd->strings[from->period_type.unit]};
     p->period = from->period;
     p->time_ns = from->time_ns;
     p->duration_ns = from->duration_ns;
@@ -273,7 +259,7 @@ static int read_header(struct reader *rd, const struct profile *from)
         struct str key = batch_string(b, a->key);
         uint32_t v;
 
-        if (!str_starts(key, STR("pprof.profile.")))
+        if (!str_starts(key, STR("pprof.")))
             continue;
         if (str_eq(key, ATTR_COMMENT) && a->value.kind == VALUE_ARRAY) {
             for (uint32_t k = 0; k < a->value.n; k++)
@@ -291,6 +277,8 @@ static int read_header(struct reader *rd, const struct profile *from)
             p->keep_frames = v;
         } else if (str_eq(key, ATTR_DOC)) {
             p->doc_url = v;
+        } else if (str_eq(key, ATTR_DEFAULT) && !p->default_type) {
+            p->default_type = v;
         }
     }
     return 0;
@@ -402,8 +390,8 @@ static int out_label_sets(struct writer *w)
         w->sets[i] = (struct run){(uint32_t) w->n_indices, s->n_str + s->n_num};
         for (uint32_t k = 0; k < s->n_str + s->n_num; k++) {
             const struct prof_label *l = &p->labels[s->off + k];
-            struct value v = k < s->n_str ? string_value(prof_str(p, l->str))
-                                          : (struct value){.kind = VALUE_INT, .integer = l->num};
+            struct value v =
+                k < s->n_str ? string_value(prof_str(p, l->str)) : (struct value){.kind = VALUE_INT, .integer = l->num};
 
             if (out_attr(w, l->key, l->unit, v) < 0)
                 return -ENOMEM;
@@ -426,7 +414,8 @@ static int out_mappings(struct writer *w)
         int r = 0;
 
         if (m->build_id)
-            r |= out_named(w, ATTR_GNU, string_value(prof_str(p, m->build_id)));
+            r |= out_named(w, str_find_char(prof_str(p, m->build_id), '/') >= 0 ? ATTR_GO : ATTR_GNU,
+                           string_value(prof_str(p, m->build_id)));
         if (m->has_functions)
             r |= out_named(w, STR("pprof.mapping.has_functions"), yes);
         if (m->has_filenames)
@@ -435,9 +424,6 @@ static int out_mappings(struct writer *w)
             r |= out_named(w, STR("pprof.mapping.has_line_numbers"), yes);
         if (m->has_inline_frames)
             r |= out_named(w, STR("pprof.mapping.has_inline_frames"), yes);
-        if (p->mapping_ids)
-            r |= out_named(w, ATTR_MAPPING_ID,
-                           (struct value){.kind = VALUE_INT, .integer = (int64_t) p->mapping_ids[i]});
         if (r < 0)
             return -ENOMEM;
         out[i] = (struct mapping){m->start, m->limit, m->offset, m->file, {off, (uint32_t) w->n_indices - off}};
@@ -453,7 +439,6 @@ static int out_locations(struct writer *w)
     struct location *out = arena_zalloc_array(&w->b->arena, p->n_locations, sizeof(*out));
     struct function *functions = arena_zalloc_array(&w->b->arena, p->n_functions, sizeof(*functions));
     struct line *lines = arena_zalloc_array(&w->b->arena, p->n_lines ? p->n_lines : 1, sizeof(*lines));
-    uint32_t id_key = p->location_ids ? out_string(w, ATTR_LOCATION_ID) : 0;
     uint32_t folded_key = out_string(w, ATTR_FOLDED);
 
     if (!out || !functions || !lines)
@@ -463,9 +448,6 @@ static int out_locations(struct writer *w)
         uint32_t off = (uint32_t) w->n_indices;
 
         if (l->is_folded && out_attr(w, folded_key, 0, (struct value){.kind = VALUE_BOOL, .boolean = true}) < 0)
-            return -ENOMEM;
-        if (id_key && p->location_ids[i] != i &&
-            out_attr(w, id_key, 0, (struct value){.kind = VALUE_INT, .integer = (int64_t) p->location_ids[i]}) < 0)
             return -ENOMEM;
         out[i] = (struct location){l->address, l->mapping, l->lines, {off, (uint32_t) w->n_indices - off}};
     }
@@ -556,12 +538,36 @@ static int out_header(struct writer *w)
         r |= out_named(w, ATTR_KEEP, string_value(prof_str(p, p->keep_frames)));
     if (p->doc_url)
         r |= out_named(w, ATTR_DOC, string_value(prof_str(p, p->doc_url)));
+    if (p->default_type && !out->default_type)
+        r |= out_named(w, ATTR_DEFAULT, string_value(prof_str(p, p->default_type)));
     out->attrs.n = (uint32_t) w->n_indices - out->attrs.off;
     b->profiles = out;
     b->resources[0].scopes = (struct run){0, 1};
     b->scopes[0].profiles = (struct run){0, 1};
     b->n_resources = b->n_scopes = b->n_profiles = 1;
     return r < 0 ? -ENOMEM : 0;
+}
+
+static int out_ids(struct writer *w)
+{
+    const struct prof *p = w->p;
+    uint64_t *mappings = NULL, *locations = NULL;
+
+    if (p->mapping_ids) {
+        mappings = arena_zalloc_array(&w->b->arena, p->n_mappings, sizeof(*mappings));
+        if (!mappings)
+            return -ENOMEM;
+        memcpy(mappings, p->mapping_ids, p->n_mappings * sizeof(*mappings));
+    }
+    if (p->location_ids) {
+        locations = arena_zalloc_array(&w->b->arena, p->n_locations, sizeof(*locations));
+        if (!locations)
+            return -ENOMEM;
+        memcpy(locations, p->location_ids, p->n_locations * sizeof(*locations));
+    }
+    w->b->mapping_ids = mappings;
+    w->b->location_ids = locations;
+    return 0;
 }
 
 static void writer_done(struct writer *w)
@@ -614,6 +620,8 @@ int prof_to_batch(const struct prof *p, struct batch **ret, struct err *e)
         r = out_samples(&w);
     if (r >= 0)
         r = out_header(&w);
+    if (r >= 0)
+        r = out_ids(&w);
     if (r < 0)
         return err_set(e, r, "not enough memory to write the profile");
     hand_over(&w);

@@ -36,8 +36,8 @@ static bool matches_function(struct matcher *m, uint32_t f)
     if (!f)
         return false;
     if (!m->functions[f])
-        m->functions[f] = 1 + (regex_search(m->re, prof_str(m->p, fn->name)) ||
-                               regex_search(m->re, prof_str(m->p, fn->filename)));
+        m->functions[f] =
+            1 + (regex_search(m->re, prof_str(m->p, fn->name)) || regex_search(m->re, prof_str(m->p, fn->filename)));
     return m->functions[f] == 2;
 }
 

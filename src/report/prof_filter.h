@@ -29,7 +29,7 @@ int filter_uninteresting(struct prof *p);
 struct label_units {
     struct label_unit {
         uint32_t key, unit;
-    } *v;
+    } * v;
     size_t n, cap;
 };
 typedef void filter_message(void *arg, const char *text);

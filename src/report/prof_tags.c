@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Filters by label and frames made of labels: see prof_filter.h. All work is per label set, not per sample. */
 #include <errno.h>
+#include <stdlib.h>
 
 #include "base/mem.h"
 #include "report/prof_filter.h"
@@ -399,7 +400,7 @@ struct label_frames {
     struct str unit;
     struct made {
         uint32_t name, key, location;
-    } *made;
+    } * made;
     size_t n_made, cap_made;
     bool matched[2];
     uint32_t *locations; /* per set: root frames then leaf frames, 0 = not made yet */
@@ -421,8 +422,7 @@ static int64_t label_location(struct label_frames *lf, uint32_t name, uint32_t k
     if (lines < 0)
         return lines;
     location = prof_add_location(lf->p, &(struct prof_location){.lines = {(uint32_t) lines, 1}});
-    if (location < 0 ||
-        mem_grow((void **) &lf->made, &lf->cap_made, lf->n_made + 1, sizeof(*lf->made), 1u << 24) < 0)
+    if (location < 0 || mem_grow((void **) &lf->made, &lf->cap_made, lf->n_made + 1, sizeof(*lf->made), 1u << 24) < 0)
         return -ENOMEM;
     lf->made[lf->n_made++] = (struct made){name, key, (uint32_t) location};
     return location;
@@ -437,8 +437,10 @@ static uint32_t label_values(struct label_frames *lf, const struct prof_labels *
     bool units;
 
     for (uint32_t i = 0; i < s->n_str; i++)
-        if (p->labels[s->off + i].key == key)
-            buf_printf(&text, "%s%.*s", (*ret_any)++ ? "," : "", STR_FMT(prof_str(p, p->labels[s->off + i].str)));
+        if (p->labels[s->off + i].key == key) {
+            buf_printf(&text, "%s%.*s", *ret_any ? "," : "", STR_FMT(prof_str(p, p->labels[s->off + i].str)));
+            *ret_any = true;
+        }
     for (uint32_t i = s->n_str; i < s->n_str + s->n_num; i++)
         if (p->labels[s->off + i].key == key) {
             first = MIN(first, i);

@@ -32,17 +32,12 @@ static int64_t report_total(const struct report *r)
     return div ? total / div : total;
 }
 
-int report_init(struct report *r, struct prof *p, const struct report_options *o, filter_message *say, void *arg)
+void report_init(struct report *r, struct prof *p, const struct report_options *o, struct label_units *units)
 {
-    int e;
-
-    *r = (struct report){.prof = p, .o = *o};
-    e = label_units_find(p, &r->units, say, arg);
-    if (e < 0)
-        return e;
+    *r = (struct report){.prof = p, .o = *o, .units = *units};
+    *units = (struct label_units){0};
     r->total = report_total(r);
     units_prepare(&r->values, o->sample_unit, o->output_unit);
-    return 0;
 }
 
 void report_done(struct report *r)

@@ -37,14 +37,14 @@ struct report_options {
     double ratio; /* every value is multiplied by it before printing */
     int node_count;
     double node_fraction, edge_fraction;
-    uint32_t value;              /* index of the sample type */
-    struct str sample_type;      /* with "mean_" where that is asked for */
-    struct str sample_unit;      /* of the profile */
-    struct str output_unit;      /* "minimum", "auto" or a unit; becomes a unit once the values are known */
-    struct str title;            /* base name of the main binary */
+    uint32_t value;         /* index of the sample type */
+    struct str sample_type; /* with "mean_" where that is asked for */
+    struct str sample_unit; /* of the profile */
+    struct str output_unit; /* "minimum", "auto" or a unit; becomes a unit once the values are known */
+    struct str title;       /* base name of the main binary */
     struct str source_path, trim_path;
-    struct graph_detail detail;  /* granularity */
-    const struct regex *symbol;  /* peek, list, disasm, weblist */
+    struct graph_detail detail; /* granularity */
+    const struct regex *symbol; /* peek, list, disasm, weblist */
     struct str symbol_text;
     struct str filters[REPORT_FILTERS_MAX]; /* "focus=main" ... for the legend */
     size_t n_filters;
@@ -58,8 +58,8 @@ struct report {
     struct units_conversion values; /* sample_unit -> output_unit */
 };
 
-/* Units of labels and the total. The profile stays the caller's and must outlive the report. */
-int report_init(struct report *r, struct prof *p, const struct report_options *o, filter_message *say, void *arg);
+/* Takes the units of labels and computes the total. The profile stays the caller's and must outlive the report. */
+void report_init(struct report *r, struct prof *p, const struct report_options *o, struct label_units *units);
 void report_done(struct report *r);
 /* The report as text behind out. PROTO and TOPPROTO are not text: see report_proto(). */
 int report_print(struct report *r, struct buf *out, struct err *e);
@@ -69,7 +69,7 @@ int report_proto(struct report *r, struct prof **ret_new, struct err *e);
 /* --- for the printers --- */
 struct report_graph {
     struct graph *g;
-    size_t shown_of;      /* nodes before the limit on their number */
+    size_t shown_of; /* nodes before the limit on their number */
     size_t dropped_nodes, dropped_edges;
 };
 /* The graph, cut down as the options say. */

@@ -63,6 +63,7 @@ static int64_t scaled(const struct callgrind *c, int64_t v)
 /* Functions that share file and name but differ in object or start line get "[i/n]" behind their name. */
 struct twin {
     uint32_t file, name, object;
+    uint32_t parent; /* in a call tree each path has functions of its own */
     int64_t start_line;
     uint32_t group, index; /* group: first twin of the same file and name */
     uint32_t size;         /* of the group, on its first */
@@ -74,17 +75,19 @@ struct twins {
     struct map functions, groups;
 };
 
-static uint32_t twin_of(struct twins *t, const struct graph_info *i)
+static uint32_t twin_of(struct twins *t, const struct graph_info *i, uint32_t parent)
 {
     uint64_t group_hash = hash64_u64(((uint64_t) i->file << 32) | i->name);
-    uint64_t h = hash_mix(group_hash ^ i->object, (uint64_t) i->start_line ^ 0x9e3779b97f4a7c15ull);
+    uint64_t h =
+        hash_mix(group_hash ^ ((uint64_t) parent << 32) ^ i->object, (uint64_t) i->start_line ^ 0x9e3779b97f4a7c15ull);
     struct map_pos p;
     uint32_t group;
 
     for (p = map_find(&t->functions, h); p.index != MAP_NONE; p = map_next(&t->functions, p)) {
         const struct twin *o = &t->v[p.index];
 
-        if (o->file == i->file && o->name == i->name && o->object == i->object && o->start_line == i->start_line)
+        if (o->file == i->file && o->name == i->name && o->object == i->object && o->start_line == i->start_line &&
+            o->parent == parent)
             return p.index;
     }
     for (p = map_find(&t->groups, group_hash); p.index != MAP_NONE; p = map_next(&t->groups, p))
@@ -96,7 +99,7 @@ static uint32_t twin_of(struct twins *t, const struct graph_info *i)
     group = p.index != MAP_NONE ? p.index : (uint32_t) t->n;
     if (p.index == MAP_NONE && map_insert(&t->groups, group_hash, group) < 0)
         return GRAPH_NONE;
-    t->v[t->n] = (struct twin){i->file, i->name, i->object, i->start_line, group, 0, 0};
+    t->v[t->n] = (struct twin){i->file, i->name, i->object, parent, i->start_line, group, 0, 0};
     t->v[t->n].index = t->v[group].size++;
     return (uint32_t) t->n++;
 }
@@ -109,8 +112,10 @@ static int name_nodes(struct callgrind *c)
     int r = twin ? 0 : -ENOMEM;
 
     for (size_t i = 0; r >= 0 && i < c->g->n_order; i++) {
-        twin[c->g->order[i]] = twin_of(&t, graph_node_info(c->g, c->g->order[i]));
-        if (twin[c->g->order[i]] == GRAPH_NONE)
+        uint32_t n = c->g->order[i];
+
+        twin[n] = twin_of(&t, graph_node_info(c->g, n), c->g->parent ? c->g->parent[n] : GRAPH_NONE);
+        if (twin[n] == GRAPH_NONE)
             r = -ENOMEM;
     }
     for (size_t i = 0; r >= 0 && i < c->g->n_order; i++) {

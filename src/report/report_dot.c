@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/mem.h"
@@ -340,8 +341,9 @@ static size_t collect(struct dot *d, uint32_t node, bool numeric, uint32_t label
 
         if (t->node == GRAPH_NONE || t->numeric != numeric || (numeric && t->labels != labels))
             continue;
-        ret[n++] = (struct box){prof_str(g->prof, t->name), t->labels, t->value,  t->flat, t->flat_div,
-                                t->cum,                     t->cum_div, prof_str(g->prof, t->unit)};
+        ret[n++] =
+            (struct box){prof_str(g->prof, t->name), t->labels, t->value, t->flat, t->flat_div, t->cum, t->cum_div,
+                         prof_str(g->prof, t->unit)};
     }
     return n;
 }

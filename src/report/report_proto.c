@@ -56,8 +56,8 @@ static int whole_profile(struct report *r)
 /* Functions by (name, file, start line), each once. */
 static int64_t find_function(struct prof *out, struct map *map, const struct graph_info *i)
 {
-    uint64_t h = hash_mix(hash64_u64(((uint64_t) i->name << 32) | i->file),
-                          (uint64_t) i->start_line ^ 0x9e3779b97f4a7c15ull);
+    uint64_t h =
+        hash_mix(hash64_u64(((uint64_t) i->name << 32) | i->file), (uint64_t) i->start_line ^ 0x9e3779b97f4a7c15ull);
     int64_t n;
 
     for (struct map_pos p = map_find(map, h); p.index != MAP_NONE; p = map_next(map, p)) {
@@ -82,9 +82,10 @@ static int add_entry(const struct report *r, struct prof *out, struct map *map, 
         return (int) function;
     line.function = (uint32_t) function;
     lines = prof_add_lines(out, &line, 1);
-    location = lines < 0 ? lines
-                         : prof_add_location(out, &(struct prof_location){.address = i->address,
-                                                                          .lines = {(uint32_t) lines, 1}});
+    location =
+        lines < 0
+            ? lines
+            : prof_add_location(out, &(struct prof_location){.address = i->address, .lines = {(uint32_t) lines, 1}});
     if (location < 0)
         return (int) location;
     l = (uint32_t) location;

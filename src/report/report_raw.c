@@ -41,8 +41,8 @@ static void put_header(const struct prof *p, struct buf *out)
         put_duration(out, p->duration_ns);
     buf_puts(out, "Samples:\n");
     for (uint32_t i = 0; i < p->n_types; i++)
-        buf_printf(&types, "%.*s/%.*s%s ", STR_FMT(prof_str(p, p->types[i].type)), STR_FMT(prof_str(p, p->types[i].unit)),
-                   p->types[i].type == p->default_type ? "[dflt]" : "");
+        buf_printf(&types, "%.*s/%.*s%s ", STR_FMT(prof_str(p, p->types[i].type)),
+                   STR_FMT(prof_str(p, p->types[i].unit)), p->types[i].type == p->default_type ? "[dflt]" : "");
     buf_put_str(out, str_trim(buf_str(&types)));
     buf_putc(out, '\n');
 }

@@ -9,8 +9,8 @@ int shortener_init(struct shortener *s)
     *s = (struct shortener){0};
     if (regex_new(STR("^(.*?)/v(?:[2-9]|[1-9][0-9]+)([./].*)$"), &s->version, NULL) < 0 ||
         regex_new(STR("^(?:[\\w\\-\\.]+\\/)+([^.]+\\..+)"), &s->go, NULL) < 0 ||
-        regex_new(STR("^(?:[a-z]\\w*\\.)*([A-Z][\\w\\$]*\\.(?:<init>|[a-z][\\w\\$]*(?:\\$\\d+)?))(?:(?:\\()|$)"), &s->java,
-                  NULL) < 0 ||
+        regex_new(STR("^(?:[a-z]\\w*\\.)*([A-Z][\\w\\$]*\\.(?:<init>|[a-z][\\w\\$]*(?:\\$\\d+)?))(?:(?:\\()|$)"),
+                  &s->java, NULL) < 0 ||
         regex_new(STR("^(?:[_a-zA-Z]\\w*::)+(_*[A-Z]\\w*::~?[_a-zA-Z]\\w*(?:<.*>)?)"), &s->cpp, NULL) < 0) {
         shortener_done(s);
         return -ENOMEM;

@@ -19,10 +19,8 @@ static const struct unit memory_units[] = {
     {"PB", {"pb", "pbyte", "petabyte"}, 1125899906842624.0},
 };
 static const struct unit time_units[] = {
-    {"ns", {"ns", "nanosecond"}, 1},
-    {"us", {"\xce\xbcs", "us", "microsecond"}, 1e3},
-    {"ms", {"ms", "millisecond"}, 1e6},
-    {"s", {"s", "sec", "second"}, 1e9},
+    {"ns", {"ns", "nanosecond"}, 1},    {"us", {"\xce\xbcs", "us", "microsecond"}, 1e3},
+    {"ms", {"ms", "millisecond"}, 1e6}, {"s", {"s", "sec", "second"}, 1e9},
     {"hrs", {"hour", "hr"}, 3600e9},
 };
 static const struct unit gcu_units[] = {

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Profiles over http and https for `wick pprof`. */
+#ifndef CLI_PPROF_FETCH_H
+#define CLI_PPROF_FETCH_H
+
+#include "cli/pprof_args.h"
+
+/* The bytes that the source (a URL, or HOST:PORT/PATH) answers with. A source that is neither a file nor a URL fails as
+ * a file that is not there. */
+int pprof_fetch(const struct pprof_args *a, const char *source, struct buf *out, bool *ret_remote, struct err *e);
+
+#endif

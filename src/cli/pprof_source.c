@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See pprof_source.h. */
+#include "cli/pprof_source.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/compress.h"
+#include "base/fd.h"
+#include "base/mem.h"
+#include "cli/pprof_fetch.h"
+#include "cli/pprof_symbolize.h"
+#include "codec/pprof.h"
+#include "codec/pprof_legacy.h"
+#include "report/gopath.h"
+#include "report/prof_filter.h"
+
+/* Files that a user names may be as large as memory allows; only lengths of 32 bits bound them. */
+#define SOURCE_MAX ((size_t) 4 << 30)
+
+void pprof_say(void *unused, const char *text)
+{
+    size_t n = strlen(text);
+
+    fputs(text, stderr);
+    if (!n || text[n - 1] != '\n')
+        fputc('\n', stderr);
+}
+
+static int decode(struct buf *in, struct batch **ret, struct err *e)
+{
+    const struct pprof_limits limits = {.inflated = SOURCE_MAX - 1, .memory = SIZE_MAX / 2};
+    struct err legacy_words = {0};
+    int r, legacy;
+
+    if (!in->n)
+        return err_set(e, -ENODATA, "parsing profile: empty input file");
+    r = pprof_decode(in, &limits, ret, e);
+    if (r != -EBADMSG)
+        return r;
+    legacy = pprof_legacy_decode(buf_str(in), 0, ret, &legacy_words);
+    if (legacy == -ENOMSG)
+        return err_set(e, -EBADMSG, "parsing profile: unrecognized profile format");
+    if (legacy < 0)
+        return err_set(e, legacy, "parsing profile: %s", err_message(&legacy_words, legacy));
+    return 0;
+}
+
+struct source {
+    const char *name;
+    struct prof *prof;
+    bool remote;
+};
+
+static int load_bytes(const struct pprof_args *a, const char *name, struct prof_pool *pool, struct buf *bytes,
+                      bool *ret_remote, struct err *e)
+{
+    struct stat st;
+
+    if (stat(name, &st) == 0)
+        return fd_read_file(name, SOURCE_MAX - 1, bytes, e);
+    return pprof_fetch(a, name, bytes, ret_remote, e);
+}
+
+static int load_source(const struct pprof_args *a, struct prof_pool *pool, struct source *s, const char *binary,
+                       struct err *e)
+{
+    _cleanup_(buf_done) struct buf bytes = BUF_INIT;
+    _cleanup_(batch_unrefp) struct batch *b = NULL;
+    int r = load_bytes(a, s->name, pool, &bytes, &s->remote, e);
+
+    if (r >= 0)
+        r = decode(&bytes, &b, e);
+    if (r >= 0)
+        r = prof_from_batch(pool, b, &b->profiles[0], &s->prof, e);
+    if (r >= 0)
+        r = prof_check(s->prof, e);
+    if (r >= 0)
+        r = pprof_locate_binaries(s->prof, str_from(binary), a->build_id, e);
+    return r;
+}
+
+/* All sources of one kind into one profile; those that fail are told and left out. */
+static int load_all(const struct pprof_args *a, struct prof_pool *pool, const char *const *names, size_t n,
+                    const char *binary, const char *kind, struct prof **ret, bool *save, struct err *e)
+{
+    _cleanup_(mem_freep) struct prof **profs = mem_zalloc_array(n, sizeof(*profs));
+    size_t got = 0;
+    int r = 0;
+
+    if (!profs)
+        return -ENOMEM;
+    for (size_t i = 0; i < n; i++) {
+        struct source s = {.name = names[i]};
+        struct err words = {0};
+
+        r = load_source(a, pool, &s, binary, &words);
+        if (r < 0) {
+            fprintf(stderr, "%s: %s\n", names[i], err_message(&words, r));
+            prof_free(s.prof);
+            continue;
+        }
+        *save |= s.remote;
+        profs[got++] = s.prof;
+    }
+    if (!got)
+        return err_set(e, -ENOENT, "failed to fetch any %s profiles", kind);
+    r = prof_combine(profs, got, ret, e);
+    for (size_t i = 0; i < got; i++)
+        prof_free(profs[i]);
+    if (r < 0)
+        return err_prefix(e, r, "problem fetching %s profiles: ", kind);
+    if (got != n)
+        fprintf(stderr, "Fetched %zu %s profiles out of %zu\n", got, kind, n);
+    return 0;
+}
+
+static int subtract_base(const struct pprof_args *a, struct prof **p, struct prof **base, struct err *e)
+{
+    struct prof *both[2];
+    int r = a->diff_base ? prof_set_label(*base, STR("pprof::base"), STR("true")) : 0;
+
+    if (r >= 0 && a->config.normalize)
+        r = prof_normalize(*p, *base, e);
+    if (r < 0)
+        return r;
+    prof_scale(*base, -1);
+    both[0] = TAKE(*p);
+    both[1] = TAKE(*base);
+    r = prof_combine(both, 2, p, e);
+    prof_free(both[0]);
+    prof_free(both[1]);
+    return r;
+}
+
+int pprof_write(const struct prof *p, struct buf *out, struct err *e)
+{
+    _cleanup_(batch_unrefp) struct batch *b = NULL;
+    _cleanup_(buf_done) struct buf plain = BUF_INIT;
+    int r = prof_to_batch(p, &b, e);
+
+    if (r >= 0)
+        r = pprof_encode(b, &b->profiles[0], &plain, e);
+    return r < 0 ? r : compress_deflate(COMPRESS_GZIP, 0, plain.p, plain.n, out, e);
+}
+
+int pprof_temp_file(const char *dir, struct str prefix, const char *suffix, struct buf *path, struct err *e)
+{
+    for (int i = 1; i < 10000; i++) {
+        int fd;
+
+        buf_reset(path);
+        if (*dir)
+            buf_printf(path, "%s/", dir);
+        buf_printf(path, "%.*s%03d%s", STR_FMT(prefix), i, suffix);
+        if (!buf_cstr(path))
+            return -ENOMEM;
+        fd = fd_open(AT_FDCWD, path->p, O_RDWR | O_CREAT | O_EXCL, 0666);
+        if (fd >= 0)
+            return fd;
+        if (fd != -EEXIST)
+            return err_set(e, fd, "open %s: %m", path->p);
+    }
+    return err_set(e, -EEXIST, "could not create file of the form %.*s001%s", STR_FMT(prefix), suffix);
+}
+
+/* $PPROF_TMPDIR, $HOME/pprof, or the system's directory for temporary files. */
+static int save_directory(struct buf *out)
+{
+    const char *own = getenv("PPROF_TMPDIR"), *home = getenv("HOME"), *tmp = getenv("TMPDIR");
+
+    for (int i = 0; i < 3; i++) {
+        int r;
+
+        buf_reset(out);
+        if (i == 0 && own && *own)
+            buf_puts(out, own);
+        else if (i == 1 && home && *home)
+            buf_printf(out, "%s/pprof", home);
+        else if (i == 2)
+            buf_puts(out, tmp && *tmp ? tmp : "/tmp");
+        if (!out->n)
+            continue;
+        if (!buf_cstr(out))
+            return -ENOMEM;
+        r = fd_mkdir_all(out->p, 0755);
+        if (r >= 0)
+            return 0;
+        fprintf(stderr, "Could not use temp dir %s: %s\n", out->p, strerror(-r));
+    }
+    return -ENOENT;
+}
+
+static int save_file(const struct prof *p, const char *dir, struct buf *path, struct err *e)
+{
+    _cleanup_(buf_done) struct buf prefix = BUF_INIT, bytes = BUF_INIT;
+    int fd, r;
+
+    buf_puts(&prefix, "pprof.");
+    if (p->n_mappings > 1 && p->mappings[1].file)
+        buf_printf(&prefix, "%.*s.", STR_FMT(gopath_base(prof_str(p, p->mappings[1].file))));
+    for (uint32_t i = 0; i < p->n_types; i++)
+        buf_printf(&prefix, "%.*s.", STR_FMT(prof_str(p, p->types[i].type)));
+    r = pprof_write(p, &bytes, e);
+    if (r < 0)
+        return r;
+    fd = pprof_temp_file(dir, buf_str(&prefix), ".pb.gz", path, e);
+    if (fd < 0)
+        return fd;
+    r = fd_write_all(fd, bytes.p, bytes.n);
+    fd_close(fd);
+    return r < 0 ? err_set(e, r, "write %s: %m", path->p) : 0;
+}
+
+static int save(const struct prof *p, struct err *e)
+{
+    _cleanup_(buf_done) struct buf dir = BUF_INIT, path = BUF_INIT;
+    struct err words = {0};
+    int r;
+
+    if (save_directory(&dir) < 0)
+        return err_set(e, -ENOENT, "failed to identify temp dir");
+    r = save_file(p, dir.p, &path, &words);
+    if (r < 0)
+        fprintf(stderr, "Could not save profile: %s\n", err_message(&words, r));
+    else
+        fprintf(stderr, "Saved profile in %s\n", path.p);
+    return 0;
+}
+
+int pprof_load(const struct pprof_args *a, struct prof_pool *pool, struct prof **ret, struct err *e)
+{
+    _cleanup_(prof_freep) struct prof *p = NULL;
+    _cleanup_(prof_freep) struct prof *base = NULL;
+    const char *binary = a->n_sources > 1 && pprof_is_binary(a->sources[0]) ? a->sources[0] : NULL;
+    bool remote = false;
+    int r = load_all(a, pool, (const char *const *) a->sources + !!binary, (size_t) a->n_sources - !!binary, binary,
+                     "source", &p, &remote, e);
+
+    if (r >= 0 && a->n_bases)
+        r = load_all(a, pool, a->bases, a->n_bases, binary, "base", &base, &remote, e);
+    if (r >= 0 && base)
+        r = subtract_base(a, &p, &base, e);
+    if (r >= 0)
+        r = pprof_symbolize(p, a->symbolize, e);
+    if (r >= 0 && !a->all_frames)
+        r = filter_uninteresting(p);
+    if (r >= 0 && a->comment.n)
+        r = prof_add_comment(p, strtab_copy(&pool->strings, a->comment));
+    if (r >= 0 && remote)
+        r = save(p, e);
+    if (r < 0)
+        return r;
+    *ret = TAKE(p);
+    return 0;
+}
