@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""wick pprof against the recorded output of google/pprof: every golden case, byte for byte, stderr and exit status too.
+
+The recordings are not part of the source; the test runs where they are found (WICK_SHARED, or ../shared).
+"""
+import concurrent.futures
+import os
+import subprocess
+import tarfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SHARED = Path(os.environ.get("WICK_SHARED", ROOT.parent / "shared"))
+ARCHIVE = SHARED / "pprof-golden.tar.gz"
+WICK = os.environ.get("WICK", str(ROOT / "build/src/cli/wick"))
+FORMATS = ("callgrind comments dot peek proto+raw raw shell tags text top topproto+raw traces tree").split()
+
+pytestmark = pytest.mark.skipif(not ARCHIVE.exists(), reason="no golden archive")
+
+
+@pytest.fixture(scope="module")
+def golden(tmp_path_factory):
+    place = tmp_path_factory.mktemp("golden")
+    with tarfile.open(ARCHIVE) as tar:
+        tar.extractall(place)
+    return place / "pprof-golden" if (place / "pprof-golden").exists() else place
+
+
+def environment(tmp):
+    return {"PATH": os.environ["PATH"], "TZ": "UTC", "HOME": "/nonexistent", "PPROF_BINARY_PATH": "/nonexistent",
+            "LANG": "C.UTF-8", "PPROF_TMPDIR": str(tmp)}
+
+
+def run(golden, tmp, args, stdin=None):
+    return subprocess.run([WICK, "pprof", *args], cwd=golden, env=environment(tmp), input=stdin or b"",
+                          capture_output=True, timeout=60)
+
+
+def run_case(golden, tmp, case):
+    ident, fmt, arg, opts, files, status, kind = case
+    options = [] if opts == "-" else opts.split()
+    if fmt == "shell":
+        p = run(golden, tmp, [*options, *files.split()], (arg.replace(";", "\n") + "\nquit\n").encode())
+    elif fmt.endswith("+raw"):
+        out = tmp / (ident.replace("/", "_") + ".pb.gz")
+        p = run(golden, tmp, [f"-{fmt[:-4]}", *options, f"-output={out}", *files.split()])
+        if p.returncode == 0:
+            p = run(golden, tmp, ["-raw", "-symbolize=none", str(out)])
+    else:
+        p = run(golden, tmp, [f"-{fmt}" if arg == "-" else f"-{fmt}={arg}", *options, *files.split()])
+    if p.returncode != int(status):
+        return f"{ident}: exit status {p.returncode}, not {status}: {p.stderr[-200:]!r}"
+    expected = golden / "expected" / ident
+    if kind == "sha":
+        import hashlib
+        if hashlib.sha256(p.stdout).hexdigest() != Path(f"{expected}.sha256").read_text().split()[0]:
+            return f"{ident}: stdout differs"
+    elif p.stdout != Path(f"{expected}.out").read_bytes():
+        return f"{ident}: stdout differs"
+    errors = Path(f"{expected}.err")
+    if not fmt.endswith("+raw") and errors.exists() and p.stderr != errors.read_bytes():
+        return f"{ident}: stderr differs: {p.stderr[-200:]!r}"
+    return None
+
+
+def cases(golden, fmt):
+    for line in (golden / "cases.tsv").read_text().splitlines():
+        fields = line.split("\t")
+        if fields[1] == fmt:
+            yield fields
+
+
+@pytest.mark.parametrize("fmt", FORMATS)
+def test_golden(golden, tmp_path, fmt):
+    todo = list(cases(golden, fmt))
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 2) as pool:
+        wrong = [w for w in pool.map(lambda c: run_case(golden, tmp_path, c), todo) if w]
+    assert todo
+    assert not wrong, f"{len(wrong)} of {len(todo)} differ:\n" + "\n".join(wrong[:20])
+
+
+def test_upstream(golden, tmp_path):
+    wrong = []
+    for line in (golden / "upstream.tsv").read_text().splitlines():
+        name, options, profile = line.split("\t")
+        p = run(golden, tmp_path, [*options.split(), profile])
+        if p.stdout != (golden / "upstream" / name).read_bytes():
+            wrong.append(name)
+    assert not wrong
