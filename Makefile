@@ -1,6 +1,7 @@
 # A thin front of Meson. `make run` and `make test` are all that a newcomer needs: each installs what is missing.
 BUILD ?= build
 ASAN ?= build-asan
+TSAN ?= build-tsan
 PREFIX ?= /usr/local
 MESON_OPTIONS ?=
 
@@ -19,14 +20,21 @@ $(ASAN)/build.ninja:
 asan: $(ASAN)/build.ninja
 	@ninja -C $(ASAN)
 
+$(TSAN)/build.ninja:
+	@tools/deps build
+	@meson setup $(TSAN) -Db_sanitize=thread -Db_lundef=false -Dbuildtype=debugoptimized $(MESON_OPTIONS) >/dev/null
+
+tsan: $(TSAN)/build.ninja
+	@ninja -C $(TSAN) threaded
+
 run: all
 	@tools/demo
 
-test: all asan
+test: all asan tsan
 	@tools/deps test
 	@tests/run
 
-test-all: all asan
+test-all: all asan tsan
 	@tools/deps all
 	@tests/run --all
 
