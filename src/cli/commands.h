@@ -2,5 +2,6 @@
 /* The list of commands, in the order of `wick help`. A new one is a file and a word here. Included several times. */
 COMMAND(query)
 COMMAND(pprof)
+COMMAND(collector)
 COMMAND(token)
 COMMAND(convert)

@@ -23,6 +23,7 @@
 #include "base/macros.h"
 
 struct batch;
+struct kvs;
 
 enum sink_status {
     SINK_OK = 0,
@@ -71,6 +72,7 @@ struct sink_context {
     const char *peer;    /* address, for messages; may be NULL */
     int64_t received_ns; /* wall clock */
     bool cumulative;     /* a scrape of undelta'd endpoints: see types.h */
+    const struct kvs *metadata; /* headers of the request, names in lower case, where the receiver tells; may be NULL */
 };
 
 struct sink {

@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* wick collector: the OpenTelemetry Collector's YAML, for profiles (and other signals passed through). */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/macros.h"
+#include "cli/args.h"
+#include "cli/command.h"
+#include "conf/yaml.h"
+#include "pipeline/flow.h"
+
+struct collector_options {
+    struct arg_list config, set, feature_gates;
+    const char *mode, *format;
+    bool lenient, help, markdown;
+    int64_t loops;
+};
+
+static const struct arg args[] = {
+    {'c', "config", ARG_LIST, offsetof(struct collector_options, config), "SOURCE",
+     "file:PATH or PATH, env:NAME, yaml:KEY::KEY: VALUE; repeatable, later wins"},
+    {0, "set", ARG_LIST, offsetof(struct collector_options, set), "KEY=VALUE",
+     "one more value, as in a.b.c=1; after all --config"},
+    {0, "lenient", ARG_FLAG, offsetof(struct collector_options, lenient), NULL,
+     "skip components that wick does not have, with a warning each"},
+    {0, "feature-gates", ARG_LIST, offsetof(struct collector_options, feature_gates), "LIST",
+     "accepted for the Collector's sake; nothing is gated here"},
+    {0, "loops", ARG_INT, offsetof(struct collector_options, loops), "N",
+     "threads that listen (default: CPUs, at most 4)"},
+    {0, "mode", ARG_STRING, offsetof(struct collector_options, mode), "MODE",
+     "print-config: redacted (default), unredacted or unvalidated"},
+    {0, "format", ARG_STRING, offsetof(struct collector_options, format), "yaml", "print-config: only yaml"},
+    {0, "markdown", ARG_FLAG, offsetof(struct collector_options, markdown), NULL,
+     "components: the reference page with every option"},
+    {'h', "help", ARG_FLAG, offsetof(struct collector_options, help), NULL, "this text"},
+    {0},
+};
+
+static void usage(FILE *out)
+{
+    fputs("usage: wick collector [validate|print-config|components] --config FILE [options]\n\n"
+          "Runs the pipelines of an OpenTelemetry Collector configuration: receivers, processors and exporters of\n"
+          "profiles; traces, metrics and logs are passed through from otlp to otlp.\n\n"
+          "  validate      check the configuration and exit\n"
+          "  print-config  print it merged, expanded and with defaults\n"
+          "  components    list what there is; components TYPE tells its options\n\n",
+          out);
+    args_help(args, out);
+}
+
+static void warn(void *arg, const char *message)
+{
+    (void) arg;
+    log_warn("%s", message);
+}
+
+static int load(struct conf *c, const struct collector_options *o, struct err *e)
+{
+    int r = 0;
+
+    conf_init(c);
+    c->warn = warn;
+    if (!o->config.n)
+        return err_set(e, -EINVAL, "at least one --config is needed");
+    for (size_t i = 0; r == 0 && i < o->config.n; i++)
+        r = conf_add(c, str_from(o->config.v[i]), e);
+    for (size_t i = 0; r == 0 && i < o->set.n; i++)
+        r = conf_set(c, str_from(o->set.v[i]), e);
+    return r < 0 ? r : conf_expand(c, e);
+}
+
+static int print_out(struct buf *b)
+{
+    if (buf_error(b))
+        return buf_error(b);
+    return fd_write_all(STDOUT_FILENO, b->p ? b->p : "", b->n);
+}
+
+/* --- components --- */
+
+static void list_components(struct buf *b)
+{
+    static const char *const titles[COMPONENT_KINDS] = {"receivers", "processors", "exporters", "extensions"};
+
+    for (int k = 0; k < COMPONENT_KINDS; k++) {
+        buf_printf(b, "%s:\n", titles[k]);
+        for (const struct component *const *c = components; *c; c++) {
+            if ((*c)->kind != (enum component_kind) k)
+                continue;
+            buf_printf(b, "    - name: %s\n      help: %s\n", (*c)->name, (*c)->help);
+            for (const char *const *a = (*c)->aliases; a && *a; a++)
+                buf_printf(b, "      also: %s\n", *a);
+            if (k == COMPONENT_EXTENSION)
+                continue;
+            buf_puts(b, "      signals: [");
+            for (int s = 0, first = 1; s < SIGNALS; s++)
+                if ((*c)->signals & 1u << s) {
+                    buf_printf(b, "%s%s", first ? "" : ", ", signal_names[s]);
+                    first = 0;
+                }
+            buf_puts(b, "]\n");
+        }
+    }
+}
+
+static void describe(struct buf *b, const struct component *c, bool markdown)
+{
+    buf_printf(b, markdown ? "### %s `%s`\n\n%s.\n\n" : "%s %s: %s\n\n", component_kind_names[c->kind], c->name,
+               c->help);
+    option_help(b, c->options, markdown ? 0 : 2, markdown);
+    buf_putc(b, '\n');
+}
+
+static int run_components(const struct collector_options *o, const char *type)
+{
+    _cleanup_(buf_done) struct buf b = BUF_INIT;
+    bool found = false;
+
+    for (const struct component *const *c = components; *c && (type || o->markdown); c++) {
+        if (type && component_find((*c)->kind, str_from(type)) != *c)
+            continue;
+        found = true;
+        describe(&b, *c, o->markdown);
+    }
+    if (type && !found) {
+        log_error("no component '%s'; wick collector components lists them", type);
+        return EXIT_FAILED;
+    }
+    if (!type && !o->markdown)
+        list_components(&b);
+    return print_out(&b) < 0 ? EXIT_FAILED : EXIT_DONE;
+}
+
+/* --- running --- */
+
+/* Until SIGTERM or SIGINT; a second one ends the drain. */
+static int wait_for_signal(sigset_t *set)
+{
+    int fd = signalfd(-1, set, SFD_CLOEXEC);
+    struct signalfd_siginfo si;
+    ssize_t n;
+
+    if (fd < 0)
+        return -errno;
+    do
+        n = read(fd, &si, sizeof si);
+    while (n < 0 && errno == EINTR);
+    close(fd);
+    signal(SIGINT, SIG_DFL);
+    signal(SIGTERM, SIG_DFL);
+    sigprocmask(SIG_UNBLOCK, set, NULL);
+    return n < 0 ? -errno : (int) si.ssi_signo;
+}
+
+static int run_flow(struct plan *p, const struct collector_options *o, struct err *e)
+{
+    struct flow_inject inject = {.n_loops = (unsigned) o->loops};
+    struct flow *g = NULL;
+    sigset_t set;
+    int r;
+
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGINT);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    signal(SIGPIPE, SIG_IGN);
+    r = flow_new(p, &inject, &g, e);
+    if (r == 0)
+        r = flow_start(g, e);
+    if (r == 0) {
+        log_info("Everything is ready. Begin running and processing data.");
+        r = wait_for_signal(&set);
+        log_info("Received signal %d, shutting down", r);
+        flow_stop(g);
+        log_info("Shutdown complete.");
+    }
+    flow_free(g);
+    return r < 0 ? r : 0;
+}
+
+static int print_config(struct conf *c, struct plan *p, const struct collector_options *o)
+{
+    _cleanup_(buf_done) struct buf b = BUF_INIT;
+    struct conf_node *n = c->root;
+
+    if (p)
+        n = plan_effective(p, o->mode && strcmp(o->mode, "unredacted") == 0);
+    if (!n)
+        return -ENOMEM;
+    conf_print(&b, n, 0);
+    return print_out(&b);
+}
+
+static int work(const char *verb, const struct collector_options *o, struct err *e)
+{
+    struct plan *p = NULL;
+    struct conf c;
+    int r = load(&c, o, e);
+
+    if (r == 0 && verb && strcmp(verb, "print-config") == 0 && o->mode && strcmp(o->mode, "unvalidated") == 0) {
+        r = print_config(&c, NULL, o);
+    } else {
+        if (r == 0)
+            r = plan_read(&c, o->lenient, warn, NULL, &p, e);
+        if (r == 0 && verb && strcmp(verb, "print-config") == 0) {
+            r = print_config(&c, p, o);
+        } else if (r == 0 && !verb) {
+            log_setup(p->telemetry.level, p->telemetry.format);
+            r = run_flow(p, o, e);
+        }
+    }
+    conf_done(&c);
+    return r;
+}
+
+static int run(int argc, char **argv)
+{
+    static const char *const verbs[] = {"validate", "print-config", "components"};
+    struct collector_options o = {0};
+    struct err e = {0};
+    int n = 0, r = args_parse(args, &o, argc - 1, argv + 1, false, &n, &e);
+    const char *verb = r == 0 && n ? argv[1] : NULL;
+    bool known = !verb;
+
+    for (size_t i = 0; verb && i < ARRAY_SIZE(verbs); i++)
+        known |= strcmp(verb, verbs[i]) == 0;
+    if (r < 0 || !known || (n > 1 && strcmp(verb, "components") != 0)) {
+        fprintf(stderr, "wick: %s%s; wick collector --help tells more\n",
+                r < 0   ? err_message(&e, r)
+                : known ? "too many words after "
+                        : "no such command: ",
+                r < 0 ? "" : verb);
+        return EXIT_USAGE;
+    }
+    if (o.help) {
+        usage(stdout);
+        return EXIT_DONE;
+    }
+    if (verb && strcmp(verb, "components") == 0)
+        return run_components(&o, n > 1 ? argv[2] : NULL);
+    if (!o.config.n) {
+        fputs("wick: at least one --config is needed; wick collector --help tells more\n", stderr);
+        return EXIT_USAGE;
+    }
+    r = work(verb, &o, &e);
+    if (r < 0) {
+        log_error("%s", err_message(&e, r));
+        return EXIT_FAILED;
+    }
+    return EXIT_DONE;
+}
+
+const struct command command_collector = {"collector", "the OpenTelemetry Collector's YAML, for profiles", run};

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The signals, and requests of those that wick does not look into: an encoded OTLP export request, reference-counted and
+ * immutable, with a sink of its own. What sink.h says about consuming and acknowledging holds here too.
+ */
+#ifndef PIPELINE_BLOB_H
+#define PIPELINE_BLOB_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "base/buf.h"
+#include "model/sink.h"
+
+enum signal { SIGNAL_PROFILES, SIGNAL_TRACES, SIGNAL_METRICS, SIGNAL_LOGS, SIGNALS };
+
+extern const char *const signal_names[SIGNALS]; /* "profiles" ... */
+/* What is counted in metrics: "profile_samples", "spans", "metric_points", "log_records". */
+extern const char *const signal_items[SIGNALS];
+
+struct blob {
+    _Atomic uint32_t refs;
+    enum signal signal;
+    bool json; /* OTLP/JSON, else protobuf */
+    uint32_t items;
+    size_t n;
+    char *p;
+};
+
+/* Takes the buffer's memory over (in is empty then); on failure it stays as it was. */
+int blob_new(enum signal signal, bool json, struct buf *in, struct blob **ret);
+struct blob *blob_ref(struct blob *b);
+void blob_unref(struct blob *b);
+DEFINE_CLEANUP(struct blob *, blob_unref)
+/* Checks that protobuf bytes are a request of this signal's shape (resource > scope > item, lengths that add up), and
+ * counts the items. -EINVAL. */
+int blob_count(enum signal signal, const void *p, size_t n, uint32_t *ret_items);
+
+struct blob_sink {
+    void (*consume)(struct blob_sink *s, struct blob *b, const struct sink_context *ctx, struct ack *ack);
+};
+
+static inline void blob_sink_consume(struct blob_sink *s, struct blob *b, const struct sink_context *ctx,
+                                     struct ack *ack)
+{
+    s->consume(s, b, ctx, ack);
+}
+
+#endif

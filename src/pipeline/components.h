@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The list of components. A new one is a file in its folder and a word here. Included several times. */
+COMPONENT(nop_receiver)
+COMPONENT(otlp_receiver)
+COMPONENT(batch_processor)
+COMPONENT(memory_limiter_processor)
+COMPONENT(resource_processor)
+COMPONENT(debug_exporter)
+COMPONENT(nop_exporter)
+COMPONENT(otlp_exporter)
+COMPONENT(otlphttp_exporter)
+COMPONENT(basicauth_extension)
+COMPONENT(bearertokenauth_extension)
+COMPONENT(file_storage_extension)
+COMPONENT(health_check_extension)

@@ -1,0 +1,417 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See otlp_client.h. */
+#include "pipeline/exporters/otlp_client.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "codec/otlp.h"
+#include "net/client.h"
+#include "net/grpc.h"
+#include "pipeline/auth.h"
+
+enum { HEADERS_MAX = 64, ANSWER_MAX = 4 << 20 };
+
+static const char *const grpc_paths[SIGNALS] = {
+    "/opentelemetry.proto.collector.profiles.v1development.ProfilesService/Export",
+    "/opentelemetry.proto.collector.trace.v1.TraceService/Export",
+    "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export",
+    "/opentelemetry.proto.collector.logs.v1.LogsService/Export",
+};
+
+struct otlp_client {
+    struct otlp_client_options o;
+    char url[1200];
+    char path[1024];
+    struct tls_context *tls;
+    struct client *client;
+    struct http_header *fixed; /* of every request */
+    size_t n_fixed;
+    struct arena arena;
+};
+
+struct attempt {
+    struct client_request r;
+    struct otlp_client *c;
+    struct send_request *rq;
+    struct buf body, auth;
+    struct http_header headers[HEADERS_MAX];
+    char timeout[32];
+};
+
+/* --- endpoints --- */
+
+/* The Collector's forms: URL, host:port, dns:///host:port, unix:///path. Without a scheme TLS decides. */
+static int make_url(const char *endpoint, bool insecure, bool grpc, char *out, size_t n, struct err *e)
+{
+    const char *host = endpoint;
+    struct http_url url;
+    int r;
+
+    if (!endpoint || !*endpoint)
+        return err_set(e, -EINVAL, "requires a non-empty 'endpoint'");
+    if (strncmp(host, "dns:///", 7) == 0)
+        host += 7;
+    else if (strncmp(host, "passthrough:///", 15) == 0)
+        host += 15;
+    if (strstr(host, "://"))
+        snprintf(out, n, "%s", host);
+    else if (strncmp(host, "unix:", 5) == 0)
+        snprintf(out, n, "unix://%s", host + 5);
+    else
+        snprintf(out, n, "%s://%s%s", insecure ? "http" : "https", host, grpc && !strchr(host, ':') ? ":4317" : "");
+    r = http_url_parse(out, &url, e);
+    if (r < 0)
+        return err_prefix(e, r, "endpoint '%s': ", endpoint);
+    return 0;
+}
+
+int otlp_endpoint_check(const char *endpoint, bool grpc, struct err *e)
+{
+    char url[1200];
+
+    return make_url(endpoint, true, grpc, url, sizeof url, e);
+}
+
+/* --- making it --- */
+
+static int add_fixed(struct otlp_client *c, const char *name, const char *value, struct err *e)
+{
+    struct http_headers h = {.v = c->fixed, .n = (uint32_t) c->n_fixed, .cap = HEADERS_MAX};
+
+    if (c->n_fixed >= HEADERS_MAX - 8)
+        return err_set(e, -E2BIG, "more than %d headers", HEADERS_MAX - 8);
+    if (http_headers_add(&h, &c->arena, str_from(name), str_from(value)) < 0)
+        return err_set(e, -EINVAL, "header '%s' holds what a header may not", name);
+    c->n_fixed = h.n;
+    return 0;
+}
+
+static int add_headers(struct otlp_client *c, struct err *e)
+{
+    const struct otlp_client_options *o = &c->o;
+    int r = 0;
+
+    c->fixed = arena_zalloc_array(&c->arena, HEADERS_MAX, sizeof *c->fixed);
+    if (!c->fixed)
+        return -ENOMEM;
+    if (o->grpc) {
+        r = add_fixed(c, "te", "trailers", e);
+        if (r == 0)
+            r = add_fixed(c, "content-type", "application/grpc", e);
+        if (r == 0)
+            r = add_fixed(c, "grpc-accept-encoding", "gzip,zstd,identity", e);
+        if (r == 0 && o->compression)
+            r = add_fixed(c, "grpc-encoding", compress_name(o->compression), e);
+    } else if (o->compression) {
+        r = add_fixed(c, "content-encoding", compress_name(o->compression), e);
+    }
+    if (r == 0 && o->signal == SIGNAL_PROFILES)
+        r = add_fixed(c, "otlp-profiles-development-version", "1", e);
+    for (uint32_t i = 0; r == 0 && o->headers && i < o->headers->n; i++)
+        r = add_fixed(c, o->headers->v[i].name, o->headers->v[i].value, e);
+    return r;
+}
+
+int otlp_client_new(const struct otlp_client_options *o, struct otlp_client **ret, struct err *e)
+{
+    struct otlp_client *c = mem_zalloc(sizeof *c);
+    struct http_url url;
+    int r;
+
+    if (!c)
+        return -ENOMEM;
+    c->o = *o;
+    arena_init(&c->arena, 1 << 20);
+    r = make_url(o->endpoint, o->tls->insecure, o->grpc, c->url, sizeof c->url, e);
+    if (r == 0)
+        r = http_url_parse(c->url, &url, e);
+    if (r == 0 && o->grpc)
+        snprintf(c->path, sizeof c->path, "%s", grpc_paths[o->signal]);
+    else if (r == 0)
+        snprintf(c->path, sizeof c->path, "%s", o->path ? o->path : url.target);
+    if (r == 0)
+        r = add_headers(c, e);
+    if (r == 0 && url.https)
+        r = settings_tls_client(o->tls, o->grpc, !o->grpc, &c->tls, e);
+    if (r < 0) {
+        otlp_client_free(c);
+        return r;
+    }
+    *ret = c;
+    return 0;
+}
+
+void otlp_client_free(struct otlp_client *c)
+{
+    if (!c)
+        return;
+    tls_context_free(c->tls);
+    arena_done(&c->arena);
+    mem_free(c);
+}
+
+static int open_client(void *arg, struct loop *l, struct err *e)
+{
+    struct otlp_client *c = arg;
+    struct client_options o = {
+        .loop = l,
+        .url = c->url,
+        .protocol = c->o.grpc ? CLIENT_HTTP2 : CLIENT_HTTP1,
+        .tls = c->tls,
+    };
+
+    if (c->o.keepalive) {
+        o.keepalive_time_ns = c->o.keepalive->time;
+        o.keepalive_timeout_ns = c->o.keepalive->timeout;
+        o.keepalive_without_calls = c->o.keepalive->permit_without_stream;
+    }
+    return client_new(&o, &c->client, e);
+}
+
+static void close_client(void *arg)
+{
+    struct otlp_client *c = arg;
+
+    client_free(TAKE(c->client));
+}
+
+static int encode(void *arg, const struct batch *b, struct buf *out, struct err *e)
+{
+    struct otlp_client *c = arg;
+    struct otlp_encode_options o = {.references = c->o.references};
+
+    return c->o.json ? otlp_json_encode(b, out, e) : otlp_encode(b, &o, out, e);
+}
+
+/* --- answers --- */
+
+static enum sink_status status_of(enum grpc_code code)
+{
+    switch (code) {
+    case GRPC_OK:
+        return SINK_OK;
+    case GRPC_CANCELLED:
+    case GRPC_ABORTED:
+    case GRPC_OUT_OF_RANGE:
+    case GRPC_UNAVAILABLE:
+    case GRPC_DATA_LOSS:
+        return SINK_UNAVAILABLE;
+    case GRPC_DEADLINE_EXCEEDED:
+        return SINK_DEADLINE;
+    case GRPC_RESOURCE_EXHAUSTED:
+        return SINK_EXHAUSTED;
+    case GRPC_INVALID_ARGUMENT:
+        return SINK_INVALID;
+    case GRPC_PERMISSION_DENIED:
+        return SINK_DENIED;
+    case GRPC_UNAUTHENTICATED:
+        return SINK_UNAUTHENTICATED;
+    default:
+        return SINK_INTERNAL;
+    }
+}
+
+/* ExportXServiceResponse {1 partial_success {1 rejected, 2 error_message}}; what is odd is ignored. */
+static void read_partial(struct str m, struct ack_result *r)
+{
+    const unsigned char *p = (const unsigned char *) m.p, *end = p + m.n;
+    uint64_t v = 0;
+
+    if (m.n < 2 || p[0] != 0x0a || p[1] > 0x7f || p[1] > m.n - 2)
+        return;
+    for (p += 2; p < end && *p == 0x08;) {
+        int shift = 0;
+
+        for (p++; p < end && shift < 63; shift += 7) {
+            v |= (uint64_t) (*p & 0x7f) << shift;
+            if (!(*p++ & 0x80))
+                break;
+        }
+        r->rejected = v;
+    }
+    if (p + 2 <= end && *p == 0x12 && p[1] < 0x80 && p[1] <= end - p - 2)
+        snprintf(r->message, sizeof r->message, "%.*s", (int) p[1], (const char *) p + 2);
+}
+
+static void read_partial_json(struct str body, struct ack_result *ret)
+{
+    struct arena a;
+    struct json j;
+    struct str key;
+
+    arena_init(&a, 1 << 20);
+    json_init(&j, body, &a);
+    json_begin_object(&j);
+    while (json_next_key(&j, &key)) {
+        if (!str_is(key, "partialSuccess")) {
+            json_skip(&j);
+            continue;
+        }
+        json_begin_object(&j);
+        while (json_next_key(&j, &key)) {
+            if (str_starts(key, STR("rejected")))
+                ret->rejected = json_u64(&j);
+            else if (str_is(key, "errorMessage"))
+                snprintf(ret->message, sizeof ret->message, "%.*s", STR_FMT(json_str(&j)));
+            else
+                json_skip(&j);
+        }
+    }
+    arena_done(&a);
+}
+
+static void grpc_result(struct client_request *q, struct ack_result *ret)
+{
+    _cleanup_(buf_done) struct buf inflated = BUF_INIT;
+    struct grpc_status st;
+    struct str msg = {0};
+
+    grpc_answer(q->status, &q->headers_in, &q->trailers, q->answer, ANSWER_MAX, &inflated, &msg, &st);
+    ret->status = status_of(st.code);
+    if (st.has_retry)
+        ret->retry_ns = MAX(st.retry_ns, 1);
+    if (st.code == GRPC_OK)
+        read_partial(msg, ret);
+    else
+        snprintf(ret->message, sizeof ret->message, "%s: %.200s", grpc_code_name(st.code), st.message);
+}
+
+static void http_result(struct client_request *q, bool json, struct ack_result *ret)
+{
+    int s = q->status;
+    struct grpc_status st = {0};
+    struct str after = http_headers_get(&q->headers_in, "retry-after");
+
+    if (s >= 200 && s < 300) {
+        if (json)
+            read_partial_json(q->answer, ret);
+        else
+            read_partial(q->answer, ret);
+        return;
+    }
+    ret->status = s == 429 || s == 502 || s == 503 || s == 504 ? SINK_UNAVAILABLE
+                  : s == 400                                   ? SINK_INVALID
+                  : s == 401                                   ? SINK_UNAUTHENTICATED
+                  : s == 403                                   ? SINK_DENIED
+                                                               : SINK_INTERNAL;
+    if (after.p)
+        http_retry_after(after, clock_wall(), &ret->retry_ns);
+    if (json || grpc_status_decode(q->answer, &st) < 0 || !*st.message)
+        snprintf(st.message, sizeof st.message, "%.*s", (int) MIN(q->answer.n, 180u), q->answer.n ? q->answer.p : "");
+    snprintf(ret->message, sizeof ret->message, "HTTP %d %s: %.180s", s, http_reason(s), st.message);
+}
+
+static void attempt_free(struct attempt *a)
+{
+    buf_done(&a->body);
+    buf_done(&a->auth);
+    mem_free(a);
+}
+
+static void finished(struct client_request *q)
+{
+    struct attempt *a = container_of(q, struct attempt, r);
+    struct send_request *rq = a->rq;
+    struct ack_result result = {0};
+
+    if (q->error) {
+        result.status = q->error == -ETIMEDOUT ? SINK_DEADLINE : SINK_UNAVAILABLE;
+        snprintf(result.message, sizeof result.message, "%.200s", err_message(&q->err, q->error));
+    } else if (a->c->o.grpc) {
+        grpc_result(q, &result);
+    } else {
+        http_result(q, rq->json, &result);
+    }
+    client_request_done(q);
+    attempt_free(a);
+    sender_sent(rq, &result);
+}
+
+/* --- requests --- */
+
+static int make_body(struct attempt *a, struct err *e)
+{
+    const struct otlp_client_options *o = &a->c->o;
+
+    if (o->grpc)
+        return grpc_frame(&a->body, a->rq->body, o->compression, o->level, e);
+    if (o->compression)
+        return compress_deflate(o->compression, o->level, a->rq->body.p, a->rq->body.n, &a->body, e);
+    return 0;
+}
+
+static int make_headers(struct attempt *a, struct err *e)
+{
+    struct otlp_client *c = a->c;
+    size_t n = c->n_fixed;
+    int r;
+
+    memcpy(a->headers, c->fixed, n * sizeof *a->headers);
+    if (c->o.grpc && a->rq->timeout > 0) {
+        snprintf(a->timeout, sizeof a->timeout, "%lldm", (long long) (a->rq->timeout / NS_PER_MS));
+        a->headers[n++] = (struct http_header){STR("grpc-timeout"), str_from(a->timeout)};
+    }
+    if (!c->o.grpc)
+        a->headers[n++] = (struct http_header){STR("content-type"),
+                                               a->rq->json ? STR("application/json") : STR("application/x-protobuf")};
+    if (c->o.auth) {
+        r = c->o.auth_api->value(c->o.auth, &a->auth, e);
+        if (r < 0)
+            return r;
+        a->headers[n++] = (struct http_header){str_from(c->o.auth_api->name(c->o.auth)), buf_str(&a->auth)};
+    }
+    a->r.headers = a->headers;
+    a->r.n_headers = n;
+    return 0;
+}
+
+static void send_failed(struct send_request *rq, enum sink_status status, const char *message)
+{
+    struct ack_result result = {.status = status};
+
+    snprintf(result.message, sizeof result.message, "%.250s", message);
+    sender_sent(rq, &result);
+}
+
+static void send(void *arg, struct send_request *rq)
+{
+    struct otlp_client *c = arg;
+    struct attempt *a;
+    struct err e = {0};
+    int r;
+
+    if (rq->json && c->o.grpc) {
+        send_failed(rq, SINK_INVALID,
+                    "a JSON request cannot be passed on over gRPC: send protobuf, or export by otlphttp");
+        return;
+    }
+    a = mem_zalloc(sizeof *a);
+    if (!a) {
+        send_failed(rq, SINK_UNAVAILABLE, "no memory");
+        return;
+    }
+    a->c = c;
+    a->rq = rq;
+    r = make_body(a, &e);
+    if (r == 0)
+        r = make_headers(a, &e);
+    if (r == 0) {
+        a->r.method = "POST";
+        a->r.target = str_from(c->path);
+        a->r.body = a->body.n ? buf_str(&a->body) : rq->body;
+        a->r.timeout_ns = rq->timeout;
+        a->r.max_answer = ANSWER_MAX;
+        a->r.done = finished;
+        r = client_start(c->client, &a->r);
+    }
+    if (r < 0) {
+        attempt_free(a);
+        send_failed(rq, SINK_UNAVAILABLE, err_message(&e, r));
+    }
+}
+
+const struct sender_ops otlp_client_ops = {encode, send, open_client, close_client};

@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `otlp` (also otlp_grpc) and `otlphttp` (also otlp_http): OTLP to a peer, over gRPC or HTTP. */
+#include <errno.h>
+#include <stdio.h>
+
+#include "base/mem.h"
+#include "net/http.h"
+#include "pipeline/auth.h"
+#include "pipeline/exporters/otlp_client.h"
+#include "pipeline/host.h"
+
+/* Below the 4 MiB that gRPC receivers take by default, with room for what peers count differently. */
+enum { GRPC_BODY_MAX = (4 << 20) - (64 << 10), HTTP_BODY_MAX = 16 << 20, GZIP_LEVEL = 3 };
+
+struct compression_params {
+    int64_t level;
+};
+
+struct otlp_config {
+    const char *endpoint, *authority;
+    int compression, encoding;
+    struct compression_params params;
+    struct tls_config tls;
+    struct option_map headers;
+    struct auth_config auth;
+    bool has_auth, has_keepalive, references;
+    struct keepalive_config keepalive;
+    int64_t timeout, max_request_bytes;
+    struct retry_config retry;
+    struct queue_config queue;
+    const char *endpoints[SIGNALS]; /* HTTP: own URLs */
+};
+
+struct otlp_exporter {
+    struct instance instance;
+    struct otlp_client *client;
+    struct sender *sender;
+    char path[1024];
+};
+
+static const char *const compressions[] = {"gzip", "zstd", "none", "", "deflate", "zlib", NULL};
+static const char *const encodings[] = {"proto", "json", NULL};
+
+static const struct option keepalive_options[] = {
+    {"time", OPT_DURATION, offsetof(struct keepalive_config, time), "10s", "ping a silent connection after this"},
+    {"timeout", OPT_DURATION, offsetof(struct keepalive_config, timeout), "10s", "give it up when no answer comes"},
+    {"permit_without_stream", OPT_BOOL, offsetof(struct keepalive_config, permit_without_stream), "false",
+     "ping also while nothing is sent"},
+    {0},
+};
+
+static const struct option params_options[] = {
+    {"level", OPT_INT, offsetof(struct compression_params, level), "0", "1 fast to 9 small; 0: 3 for gzip, 1 for zstd"},
+    {0},
+};
+
+#define COMMON                                                                                                         \
+    {"endpoint", OPT_STRING, offsetof(struct otlp_config, endpoint), NULL, "host:port or URL of the peer"},            \
+        {"compression", OPT_ENUM,      offsetof(struct otlp_config, compression),                                      \
+         "gzip",        "of requests", .words = compressions},                                                         \
+        {"compression_params",   OPT_TABLE, offsetof(struct otlp_config, params), NULL, "how hard to try",             \
+         .table = params_options},                                                                                     \
+        {"tls",                                                                                                        \
+         OPT_TABLE,                                                                                                    \
+         offsetof(struct otlp_config, tls),                                                                            \
+         NULL,                                                                                                         \
+         "encryption; on unless insecure",                                                                             \
+         .table = tls_client_options},                                                                                 \
+        {"headers", OPT_MAP, offsetof(struct otlp_config, headers), NULL, "sent with every request", .secret = true},  \
+        {"auth",                                                                                                       \
+         OPT_TABLE,                                                                                                    \
+         offsetof(struct otlp_config, auth),                                                                           \
+         NULL,                                                                                                         \
+         "who to be",                                                                                                  \
+         .table = auth_options,                                                                                        \
+         .present = offsetof(struct otlp_config, has_auth)},                                                           \
+        {"attribute_references", OPT_BOOL, offsetof(struct otlp_config, references), "false",                          \
+         "resource attributes as references: smaller, but Collectors before 0.163 lose them"},                         \
+        {"retry_on_failure",    OPT_TABLE, offsetof(struct otlp_config, retry), NULL, "trying again",                  \
+         .table = retry_options},                                                                                      \
+        {"sending_queue", OPT_TABLE, offsetof(struct otlp_config, queue), NULL, "what waits", .table = queue_options}, \
+        {"max_request_bytes", OPT_SIZE, offsetof(struct otlp_config, max_request_bytes), "0",                          \
+         "cut larger requests; 0: below 4 MiB over gRPC, 16 MiB over HTTP"},                                           \
+        {"read_buffer_size", OPT_IGNORED, 0, NULL, "buffers are sized by the loop"},                                   \
+        {"write_buffer_size", OPT_IGNORED, 0, NULL, "buffers are sized by the loop"},                                  \
+    {                                                                                                                  \
+        "middlewares", OPT_IGNORED, 0, NULL, "there are none"                                                          \
+    }
+
+static const struct option grpc_options[] = {
+    COMMON,
+    {"timeout", OPT_DURATION, offsetof(struct otlp_config, timeout), "5s", "of one attempt"},
+    {"authority", OPT_STRING, offsetof(struct otlp_config, authority), NULL, "name to send instead of the endpoint's"},
+    {"keepalive", OPT_TABLE, offsetof(struct otlp_config, keepalive), NULL, "notice dead connections",
+     .table = keepalive_options, .present = offsetof(struct otlp_config, has_keepalive)},
+    {"balancer_name", OPT_IGNORED, 0, NULL, "one connection to the first address that answers"},
+    {"wait_for_ready", OPT_IGNORED, 0, NULL, "requests wait for the connection up to their timeout"},
+    {0},
+};
+
+static const struct option http_options[] = {
+    COMMON,
+    {"timeout", OPT_DURATION, offsetof(struct otlp_config, timeout), "30s", "of one attempt"},
+    {"encoding", OPT_ENUM, offsetof(struct otlp_config, encoding), "proto", "of requests", .words = encodings},
+    {"profiles_endpoint", OPT_STRING, offsetof(struct otlp_config, endpoints[SIGNAL_PROFILES]), NULL,
+     "whole URL for profiles"},
+    {"traces_endpoint", OPT_STRING, offsetof(struct otlp_config, endpoints[SIGNAL_TRACES]), NULL,
+     "whole URL for traces"},
+    {"metrics_endpoint", OPT_STRING, offsetof(struct otlp_config, endpoints[SIGNAL_METRICS]), NULL,
+     "whole URL for metrics"},
+    {"logs_endpoint", OPT_STRING, offsetof(struct otlp_config, endpoints[SIGNAL_LOGS]), NULL, "whole URL for logs"},
+    {"max_idle_conns", OPT_IGNORED, 0, NULL, "up to 8 connections"},
+    {"max_idle_conns_per_host", OPT_IGNORED, 0, NULL, "up to 8 connections"},
+    {"max_conns_per_host", OPT_IGNORED, 0, NULL, "up to 8 connections"},
+    {"idle_conn_timeout", OPT_IGNORED, 0, NULL, "90 s"},
+    {"disable_keep_alives", OPT_IGNORED, 0, NULL, "connections are kept"},
+    {"http2_read_idle_timeout", OPT_IGNORED, 0, NULL, "HTTP/1.1 is used"},
+    {"http2_ping_timeout", OPT_IGNORED, 0, NULL, "HTTP/1.1 is used"},
+    {"force_attempt_http2", OPT_IGNORED, 0, NULL, "HTTP/1.1 is used"},
+    {"cookies", OPT_IGNORED, 0, NULL, "none are kept"},
+    {"proxy_url", OPT_STRING, offsetof(struct otlp_config, authority), NULL, "not supported"},
+    {0},
+};
+
+static enum compression compression_of(const struct otlp_config *c)
+{
+    static const enum compression by_word[] = {COMPRESS_GZIP, COMPRESS_ZSTD, COMPRESS_NONE,
+                                               COMPRESS_NONE, COMPRESS_ZLIB, COMPRESS_ZLIB};
+
+    return by_word[c->compression];
+}
+
+static int start(struct instance *i, struct err *e)
+{
+    return sender_start(container_of(i, struct otlp_exporter, instance)->sender, e);
+}
+
+static void stop(struct instance *i)
+{
+    sender_stop(container_of(i, struct otlp_exporter, instance)->sender);
+}
+
+static void free_instance(struct instance *i)
+{
+    struct otlp_exporter *x = container_of(i, struct otlp_exporter, instance);
+
+    sender_free(x->sender);
+    otlp_client_free(x->client);
+    mem_free(x);
+}
+
+/* HTTP: a URL of the signal's own is used as it is; the common one gets the signal's path behind it. */
+static int http_target(struct otlp_exporter *x, const struct otlp_config *c, enum signal signal,
+                       struct otlp_client_options *o, struct err *e)
+{
+    static const char *const paths[SIGNALS] = {"/v1development/profiles", "/v1/traces", "/v1/metrics", "/v1/logs"};
+    struct http_url url;
+    size_t n;
+    int r;
+
+    o->endpoint = c->endpoints[signal] ? c->endpoints[signal] : c->endpoint;
+    r = o->endpoint ? http_url_parse(o->endpoint, &url, e) : err_set(e, -EINVAL, "'endpoint' is needed");
+    if (r < 0)
+        return r;
+    n = strlen(url.target);
+    if (!c->endpoints[signal] && n && url.target[n - 1] == '/')
+        n--;
+    if (n + 40 > sizeof x->path)
+        return err_set(e, -E2BIG, "endpoint is too long");
+    snprintf(x->path, sizeof x->path, "%.*s%s", (int) n, url.target, c->endpoints[signal] ? "" : paths[signal]);
+    o->path = x->path;
+    return 0;
+}
+
+static int make_sender(struct otlp_exporter *x, const struct component_args *args, bool grpc, struct err *e)
+{
+    const struct otlp_config *c = args->config;
+    struct sender_args a = {
+        .component = args,
+        .retry = &c->retry,
+        .queue = &c->queue,
+        .timeout = c->timeout,
+        .max_body = c->max_request_bytes ? (size_t) c->max_request_bytes
+                    : grpc               ? GRPC_BODY_MAX
+                                         : HTTP_BODY_MAX,
+        .json = !grpc && c->encoding == 1,
+        .ops = &otlp_client_ops,
+        .arg = x->client,
+    };
+
+    return sender_new(&a, &x->sender, e);
+}
+
+static int create(const struct component_args *args, bool grpc, struct instance **ret, struct err *e)
+{
+    const struct otlp_config *c = args->config;
+    struct otlp_exporter *x = mem_zalloc(sizeof *x);
+    struct otlp_client_options o = {
+        .id = args->id,
+        .signal = args->signal,
+        .grpc = grpc,
+        .json = !grpc && c->encoding == 1,
+        .endpoint = c->endpoint,
+        .compression = compression_of(c),
+        .level = c->params.level                      ? (int) c->params.level
+                 : compression_of(c) == COMPRESS_ZSTD ? 1
+                                                      : GZIP_LEVEL,
+        .references = c->references,
+        .headers = &c->headers,
+        .tls = &c->tls,
+        .keepalive = c->has_keepalive ? &c->keepalive : NULL,
+    };
+    int r = 0;
+
+    if (!x)
+        return -ENOMEM;
+    x->instance = (struct instance){.id = args->id, .start = start, .stop = stop, .free = free_instance};
+    if (c->has_auth) {
+        r = host_extension(args->host, c->auth.authenticator, "authenticator", &o.auth, e);
+        if (r == 0)
+            r = auth_of(o.auth, &o.auth_api, e);
+    }
+    if (r == 0 && !grpc)
+        r = http_target(x, c, args->signal, &o, e);
+    if (r == 0)
+        r = otlp_client_new(&o, &x->client, e);
+    if (r == 0)
+        r = make_sender(x, args, grpc, e);
+    if (r < 0) {
+        free_instance(&x->instance);
+        return r;
+    }
+    x->instance.sink = sender_sink(x->sender);
+    x->instance.blobs = sender_blobs(x->sender);
+    *ret = &x->instance;
+    return 0;
+}
+
+static int create_grpc(const struct component_args *args, struct instance **ret, struct err *e)
+{
+    return create(args, true, ret, e);
+}
+
+static int create_http(const struct component_args *args, struct instance **ret, struct err *e)
+{
+    return create(args, false, ret, e);
+}
+
+static bool is_persistent(const void *config)
+{
+    const struct otlp_config *c = config;
+
+    return c->queue.enabled && c->queue.storage;
+}
+
+static int check_common(const struct otlp_config *c, const struct conf_node *node, struct err *e)
+{
+    if (c->timeout < 0)
+        return conf_error(node, -EINVAL, e, "'timeout' must not be negative");
+    if (c->max_request_bytes && c->max_request_bytes < 4096)
+        return conf_error(node, -EINVAL, e, "'max_request_bytes' must be at least 4096");
+    if (c->params.level < 0 || c->params.level > 12)
+        return conf_error(node, -EINVAL, e, "compression_params: 'level' must be within 0 and 12");
+    return sender_check(&c->retry, &c->queue, node, e);
+}
+
+static int check_grpc(const void *config, const struct conf_node *node, struct err *e)
+{
+    const struct otlp_config *c = config;
+    struct err sub = {0};
+    int r = otlp_endpoint_check(c->endpoint, true, &sub);
+
+    return r < 0 ? conf_error(node, r, e, "%s", sub.message) : check_common(c, node, e);
+}
+
+static int check_http(const void *config, const struct conf_node *node, struct err *e)
+{
+    const struct otlp_config *c = config;
+    bool any = c->endpoint != NULL;
+
+    for (int i = 0; i < SIGNALS; i++)
+        any |= c->endpoints[i] != NULL;
+    if (!any)
+        return conf_error(node, -EINVAL, e, "at least one endpoint must be specified");
+    for (int i = -1; i < SIGNALS; i++) {
+        const char *url = i < 0 ? c->endpoint : c->endpoints[i];
+
+        if (url && strncmp(url, "http://", 7) != 0 && strncmp(url, "https://", 8) != 0)
+            return conf_error(node, -EINVAL, e, "endpoint '%s' must begin with http:// or https://", url);
+    }
+    if (c->authority)
+        return conf_error(node, -EOPNOTSUPP, e, "'proxy_url' is not supported");
+    return check_common(c, node, e);
+}
+
+static const char *const grpc_aliases[] = {"otlp_grpc", NULL}, *const http_aliases[] = {"otlp_http", NULL};
+
+const struct component component_otlp_exporter = {
+    .kind = COMPONENT_EXPORTER,
+    .name = "otlp",
+    .aliases = grpc_aliases,
+    .help = "OTLP over gRPC",
+    .signals = ALL_SIGNALS,
+    .options = grpc_options,
+    .config_size = sizeof(struct otlp_config),
+    .check = check_grpc,
+    .is_persistent = is_persistent,
+    .create = create_grpc,
+};
+
+const struct component component_otlphttp_exporter = {
+    .kind = COMPONENT_EXPORTER,
+    .name = "otlphttp",
+    .aliases = http_aliases,
+    .help = "OTLP over HTTP, protobuf or JSON",
+    .signals = ALL_SIGNALS,
+    .options = http_options,
+    .config_size = sizeof(struct otlp_config),
+    .check = check_http,
+    .is_persistent = is_persistent,
+    .create = create_http,
+};

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `batch`: collects what comes and hands it on as larger batches with merged dictionaries, from a thread of its own. It
+ * acknowledges when it took a batch on, as the Collector does (before a persistent queue it is left out: flow.h). What
+ * comes next may refuse for a while; then this waits, and whoever sends waits for his acknowledgement.
+ */
+#include "pipeline/processors/batch_processor.h"
+
+#include <errno.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "model/batch.h"
+#include "pipeline/batcher.h"
+#include "pipeline/host.h"
+
+enum { WAITING_MAX = 64 << 20 };
+
+struct batch_config {
+    struct batch_settings settings;
+};
+
+struct batch_processor {
+    struct instance instance;
+    struct worker worker;
+    struct sink sink;
+    struct sink *next;
+    struct batcher *batcher;
+    struct metric *sent_by_size, *sent_by_time;
+};
+
+static const struct option options[] = {
+    {"timeout", OPT_DURATION, offsetof(struct batch_config, settings.timeout), "200ms",
+     "hand on after this time whatever the size; 0 at once"},
+    {"send_batch_size", OPT_INT, offsetof(struct batch_config, settings.send_batch_size), "8192",
+     "hand on when there are this many samples"},
+    {"send_batch_max_size", OPT_INT, offsetof(struct batch_config, settings.send_batch_max_size), "0",
+     "never more samples than this in one batch; 0 no limit"},
+    {"metadata_keys", OPT_IGNORED, 0, NULL, "batches are not kept apart by metadata"},
+    {"metadata_cardinality_limit", OPT_IGNORED, 0, NULL, "see metadata_keys"},
+    {0},
+};
+
+static void pause_ns(int64_t ns)
+{
+    struct timespec t = {ns / NS_PER_S, ns % NS_PER_S};
+
+    while (nanosleep(&t, &t) < 0 && errno == EINTR)
+        ;
+}
+
+/* Until it is taken, or refused for good. While shutting down there is no second try. */
+static void hand_on(void *arg, struct batch *x, const struct sink_context *ctx)
+{
+    struct batch_processor *p = arg;
+    int64_t wait = 50 * NS_PER_MS;
+
+    for (;;) {
+        struct ack_result r;
+
+        sink_consume_wait(p->next, x, ctx, &r);
+        if (r.status == SINK_OK)
+            return;
+        if (!sink_status_retryable(&r) || p->worker.stopping) {
+            log_error("%s: %u samples are lost: %s", p->instance.id, x->n_samples, r.message);
+            return;
+        }
+        pause_ns(wait);
+        wait = MIN(wait * 2, 2 * NS_PER_S);
+    }
+}
+
+static void flush(struct batch_processor *p, struct metric *why)
+{
+    struct err e = {0};
+    int r = batcher_flush(p->batcher, hand_on, p, &e);
+
+    metric_add(why, 1);
+    if (r < 0)
+        log_error("%s: a batch is lost: %s", p->instance.id, err_message(&e, r));
+}
+
+static void handle(struct worker *wk, struct work *w, bool more)
+{
+    struct batch_processor *p = container_of(wk, struct batch_processor, worker);
+    int64_t now = clock_mono();
+    int r;
+
+    (void) more;
+    if (batcher_must_flush(p->batcher, &w->kept.ctx))
+        flush(p, p->sent_by_time);
+    r = batcher_add(p->batcher, w->batch, &w->kept.ctx, now);
+    if (r < 0)
+        ack_fail(w->ack, SINK_UNAVAILABLE, NS_PER_S, "cannot batch: out of memory");
+    else
+        ack_ok(w->ack);
+    work_free(w);
+    if (batcher_ready(p->batcher, now))
+        flush(p, p->sent_by_size);
+}
+
+static int64_t timeout(struct worker *wk)
+{
+    struct batch_processor *p = container_of(wk, struct batch_processor, worker);
+    int64_t at = batcher_deadline(p->batcher);
+
+    return at == INT64_MAX ? -1 : MAX(at - clock_mono(), 0);
+}
+
+static void idle(struct worker *wk)
+{
+    struct batch_processor *p = container_of(wk, struct batch_processor, worker);
+
+    if (batcher_ready(p->batcher, clock_mono()))
+        flush(p, p->sent_by_time);
+}
+
+static void last(struct worker *wk)
+{
+    struct batch_processor *p = container_of(wk, struct batch_processor, worker);
+
+    if (!batcher_empty(p->batcher))
+        flush(p, p->sent_by_time);
+}
+
+static void consume(struct sink *s, struct batch *b, const struct sink_context *ctx, struct ack *ack)
+{
+    struct batch_processor *p = container_of(s, struct batch_processor, sink);
+
+    worker_submit(&p->worker, b, NULL, ctx, ack);
+}
+
+static int start(struct instance *i, struct err *e)
+{
+    return worker_start(&container_of(i, struct batch_processor, instance)->worker, e);
+}
+
+static void stop(struct instance *i)
+{
+    worker_stop(&container_of(i, struct batch_processor, instance)->worker);
+}
+
+static void free_instance(struct instance *i)
+{
+    struct batch_processor *p = container_of(i, struct batch_processor, instance);
+
+    worker_done(&p->worker);
+    batcher_free(p->batcher);
+    mem_free(p);
+}
+
+static int create(const struct component_args *args, struct instance **ret, struct err *e)
+{
+    const struct batch_config *c = args->config;
+    struct batch_processor *p = mem_zalloc(sizeof *p);
+    struct metrics *m = args->host->metrics;
+    int r;
+
+    if (!p)
+        return -ENOMEM;
+    r = worker_init(&p->worker, "batch", WAITING_MAX);
+    if (r < 0) {
+        mem_free(p);
+        return err_set(e, r, "cannot make a queue: %m");
+    }
+    p->worker.handle = handle;
+    p->worker.timeout = timeout;
+    p->worker.idle = idle;
+    p->worker.last = last;
+    p->sink.consume = consume;
+    p->next = args->next;
+    p->instance =
+        (struct instance){.id = args->id, .sink = &p->sink, .start = start, .stop = stop, .free = free_instance};
+    p->sent_by_size = metrics_add(m, METRIC_COUNTER, "otelcol_processor_batch_batch_size_trigger_send",
+                                  "Batches sent because of their size", "processor=\"%s\"", args->id);
+    p->sent_by_time = metrics_add(m, METRIC_COUNTER, "otelcol_processor_batch_timeout_trigger_send",
+                                  "Batches sent because of the timeout", "processor=\"%s\"", args->id);
+    r = batcher_new(&c->settings, &p->batcher);
+    if (r < 0) {
+        free_instance(&p->instance);
+        return r;
+    }
+    *ret = &p->instance;
+    return 0;
+}
+
+static int check(const void *config, const struct conf_node *node, struct err *e)
+{
+    const struct batch_config *c = config;
+
+    if (c->settings.timeout < 0 || c->settings.send_batch_size < 0 || c->settings.send_batch_max_size < 0)
+        return conf_error(node, -EINVAL, e, "timeout and sizes must not be negative");
+    if (c->settings.send_batch_max_size && c->settings.send_batch_max_size < c->settings.send_batch_size)
+        return conf_error(node, -EINVAL, e, "send_batch_max_size must be greater or equal to send_batch_size");
+    return 0;
+}
+
+const struct component component_batch_processor = {
+    .kind = COMPONENT_PROCESSOR,
+    .name = "batch",
+    .help = "collects profiles into larger batches with merged dictionaries",
+    .signals = ONLY_PROFILES,
+    .options = options,
+    .config_size = sizeof(struct batch_config),
+    .check = check,
+    .create = create,
+};

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `memory_limiter`: refuses while the process is larger than its soft limit (limit - spike), so that senders come again
+ * later. Looks at the resident size at most once per check_interval, when data comes; above the hard limit it also gives
+ * free memory back to the system.
+ */
+#include <errno.h>
+#include <malloc.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/mem.h"
+#include "pipeline/component.h"
+#include "pipeline/host.h"
+
+struct limiter_config {
+    int64_t check_interval, limit_mib, spike_limit_mib, limit_percentage, spike_limit_percentage;
+};
+
+struct limiter {
+    struct instance instance;
+    struct sink sink;
+    struct sink *next;
+    struct blob_sink blobs;
+    struct blob_sink *next_blobs;
+    int64_t hard, soft, interval;
+    _Atomic int64_t next_check;
+    _Atomic bool refuse;
+    struct metric *refused;
+};
+
+static const struct option options[] = {
+    {"check_interval", OPT_DURATION, offsetof(struct limiter_config, check_interval), "0s",
+     "how often to look; must be above 0"},
+    {"limit_mib", OPT_INT, offsetof(struct limiter_config, limit_mib), "0", "hard limit in MiB"},
+    {"spike_limit_mib", OPT_INT, offsetof(struct limiter_config, spike_limit_mib), "0",
+     "soft limit is this much below; default a fifth"},
+    {"limit_percentage", OPT_INT, offsetof(struct limiter_config, limit_percentage), "0",
+     "hard limit in percent of the memory there is"},
+    {"spike_limit_percentage", OPT_INT, offsetof(struct limiter_config, spike_limit_percentage), "0",
+     "the same for the spike"},
+    {"min_gc_interval_when_soft_limited", OPT_IGNORED, 0, NULL, "there is no garbage collector"},
+    {"min_gc_interval_when_hard_limited", OPT_IGNORED, 0, NULL, "there is no garbage collector"},
+    {0},
+};
+
+static int64_t read_number(const char *path)
+{
+    _cleanup_(buf_done) struct buf b = BUF_INIT;
+    uint64_t v;
+
+    if (fd_read_file(path, 4096, &b, NULL) < 0 || str_to_u64(str_trim(buf_str(&b)), 10, &v) < 0)
+        return 0;
+    return (int64_t) MIN(v, (uint64_t) INT64_MAX);
+}
+
+static int64_t total_memory(void)
+{
+    int64_t machine = (int64_t) sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
+    int64_t group = read_number("/sys/fs/cgroup/memory.max");
+
+    return group > 0 && group < machine ? group : machine;
+}
+
+static int64_t resident(void)
+{
+    _cleanup_(buf_done) struct buf b = BUF_INIT;
+    struct str text;
+    uint64_t pages;
+
+    if (fd_read_file("/proc/self/statm", 4096, &b, NULL) < 0)
+        return 0;
+    text = buf_str(&b);
+    str_cut(&text, ' ');
+    if (str_to_u64(str_cut(&text, ' '), 10, &pages) < 0)
+        return 0;
+    return (int64_t) pages * sysconf(_SC_PAGESIZE);
+}
+
+static bool over(struct limiter *l)
+{
+    int64_t now = clock_mono(), due = l->next_check;
+
+    if (now >= due && atomic_compare_exchange_strong(&l->next_check, &due, now + l->interval)) {
+        int64_t rss = resident();
+
+        if (rss > l->hard)
+            malloc_trim(0);
+        l->refuse = rss > l->soft;
+    }
+    return l->refuse;
+}
+
+static bool refuse(struct limiter *l, struct ack *ack)
+{
+    if (!over(l))
+        return false;
+    metric_add(l->refused, 1);
+    ack_fail(ack, SINK_UNAVAILABLE, l->interval, "data refused due to high memory usage");
+    return true;
+}
+
+static void consume(struct sink *s, struct batch *b, const struct sink_context *ctx, struct ack *ack)
+{
+    struct limiter *l = container_of(s, struct limiter, sink);
+
+    if (!refuse(l, ack))
+        sink_consume(l->next, b, ctx, ack);
+}
+
+static void consume_blob(struct blob_sink *s, struct blob *b, const struct sink_context *ctx, struct ack *ack)
+{
+    struct limiter *l = container_of(s, struct limiter, blobs);
+
+    if (!refuse(l, ack))
+        blob_sink_consume(l->next_blobs, b, ctx, ack);
+}
+
+static void free_instance(struct instance *i)
+{
+    mem_free(container_of(i, struct limiter, instance));
+}
+
+static int create(const struct component_args *args, struct instance **ret, struct err *e)
+{
+    const struct limiter_config *c = args->config;
+    struct limiter *l = mem_zalloc(sizeof *l);
+    int64_t total, spike;
+
+    (void) e;
+    if (!l)
+        return -ENOMEM;
+    total = c->limit_mib ? 0 : total_memory();
+    l->hard = c->limit_mib ? c->limit_mib << 20 : total / 100 * c->limit_percentage;
+    spike = c->limit_mib ? c->spike_limit_mib << 20 : total / 100 * c->spike_limit_percentage;
+    l->soft = l->hard - (spike ? spike : l->hard / 5);
+    l->interval = c->check_interval;
+    l->next = args->next;
+    l->next_blobs = args->next_blobs[args->signal];
+    l->sink.consume = consume;
+    l->blobs.consume = consume_blob;
+    l->refused = metrics_add(args->host->metrics, METRIC_COUNTER, "otelcol_processor_refused_requests",
+                             "Requests refused because of memory", "processor=\"%s\"", args->id);
+    l->instance = (struct instance){.id = args->id, .sink = &l->sink, .blobs = &l->blobs, .free = free_instance};
+    *ret = &l->instance;
+    return 0;
+}
+
+static int check(const void *config, const struct conf_node *node, struct err *e)
+{
+    const struct limiter_config *c = config;
+
+    if (c->check_interval <= 0)
+        return conf_error(node, -EINVAL, e, "'check_interval' must be greater than zero");
+    if (c->limit_mib <= 0 && c->limit_percentage <= 0)
+        return conf_error(node, -EINVAL, e, "'limit_mib' or 'limit_percentage' must be greater than zero");
+    if (c->limit_percentage > 100 || c->spike_limit_percentage > 100)
+        return conf_error(node, -EINVAL, e, "percentages must be at most 100");
+    if ((c->limit_mib && c->spike_limit_mib >= c->limit_mib) ||
+        (!c->limit_mib && c->spike_limit_percentage >= c->limit_percentage))
+        return conf_error(node, -EINVAL, e, "the spike limit must be smaller than the limit");
+    return 0;
+}
+
+const struct component component_memory_limiter_processor = {
+    .kind = COMPONENT_PROCESSOR,
+    .name = "memory_limiter",
+    .help = "refuses data while the process is too large",
+    .signals = ALL_SIGNALS,
+    .options = options,
+    .config_size = sizeof(struct limiter_config),
+    .check = check,
+    .create = create,
+};

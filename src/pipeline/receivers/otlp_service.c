@@ -1,0 +1,450 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See otlp_service.h. */
+#include "pipeline/receivers/otlp_service.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "base/json.h"
+#include "codec/otlp.h"
+#include "model/identity.h"
+#include "net/encoding.h"
+#include "net/grpc.h"
+#include "net/server.h"
+#include "pipeline/auth.h"
+
+static const char *const grpc_paths[SIGNALS] = {
+    "/opentelemetry.proto.collector.profiles.v1development.ProfilesService/Export",
+    "/opentelemetry.proto.collector.trace.v1.TraceService/Export",
+    "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export",
+    "/opentelemetry.proto.collector.logs.v1.LogsService/Export",
+};
+static const char *const http_paths[SIGNALS] = {"/v1development/profiles", "/v1/traces", "/v1/metrics", "/v1/logs"};
+
+/* A request between handing on and its acknowledgement; lives in the request's arena. */
+struct call {
+    struct ack ack;
+    struct otlp_service *s;
+    struct http_request *q;
+    enum signal signal;
+    uint32_t items;
+    bool grpc, json;
+};
+
+static bool served(const struct otlp_service *s, enum signal signal)
+{
+    return signal == SIGNAL_PROFILES ? s->profiles != NULL : s->blobs[signal] != NULL;
+}
+
+void otlp_service_metrics(struct otlp_service *s, struct metrics *m, const char *receiver, const char *transport)
+{
+    static const char *const accepted[SIGNALS] = {
+        "otelcol_receiver_accepted_profile_samples", "otelcol_receiver_accepted_spans",
+        "otelcol_receiver_accepted_metric_points", "otelcol_receiver_accepted_log_records"};
+    static const char *const refused[SIGNALS] = {
+        "otelcol_receiver_refused_profile_samples", "otelcol_receiver_refused_spans",
+        "otelcol_receiver_refused_metric_points", "otelcol_receiver_refused_log_records"};
+    static const char *const failed[SIGNALS] = {
+        "otelcol_receiver_failed_profile_samples", "otelcol_receiver_failed_spans",
+        "otelcol_receiver_failed_metric_points", "otelcol_receiver_failed_log_records"};
+
+    for (int i = 0; i < SIGNALS; i++) {
+        if (!served(s, (enum signal) i))
+            continue;
+        s->accepted[i] = metrics_add(m, METRIC_COUNTER, accepted[i], "Items taken in",
+                                     "receiver=\"%s\",transport=\"%s\"", receiver, transport);
+        s->refused[i] = metrics_add(m, METRIC_COUNTER, refused[i], "Items that the pipeline refused",
+                                    "receiver=\"%s\",transport=\"%s\"", receiver, transport);
+        s->failed[i] = metrics_add(m, METRIC_COUNTER, failed[i], "Items that failed inside",
+                                   "receiver=\"%s\",transport=\"%s\"", receiver, transport);
+    }
+}
+
+/* --- answers --- */
+
+/* ExportXServiceResponse with partial_success {1 rejected, 2 message} when something was rejected. */
+static void put_response(struct buf *b, const struct ack_result *r, bool json)
+{
+    size_t n = strlen(r->message);
+    char inner[400];
+    int k = 0;
+    bool first = true;
+
+    if (json) {
+        buf_puts(b, "{\"partialSuccess\":{");
+        if (r->rejected) {
+            json_put_key(b, &first, "rejectedProfiles");
+            buf_printf(b, "\"%llu\"", (unsigned long long) r->rejected);
+        }
+        if (n) {
+            json_put_key(b, &first, "errorMessage");
+            json_put_str(b, str_from(r->message));
+        }
+        buf_puts(b, "}}");
+        return;
+    }
+    if (!r->rejected && !n)
+        return;
+    if (r->rejected) {
+        inner[k++] = 0x08;
+        for (uint64_t v = r->rejected;; v >>= 7) {
+            inner[k++] = (char) (v > 0x7f ? (v & 0x7f) | 0x80 : v);
+            if (v <= 0x7f)
+                break;
+        }
+    }
+    if (n) { /* at most 255 bytes: a length of one or two bytes */
+        inner[k++] = 0x12;
+        if (n > 0x7f)
+            inner[k++] = (char) ((n & 0x7f) | 0x80);
+        inner[k++] = (char) (n > 0x7f ? n >> 7 : n);
+        memcpy(inner + k, r->message, n);
+        k += (int) n;
+    }
+    buf_putc(b, 0x0a);
+    if (k > 0x7f)
+        buf_putc(b, (char) ((k & 0x7f) | 0x80));
+    buf_putc(b, (char) (k > 0x7f ? k >> 7 : k));
+    buf_put(b, inner, (size_t) k);
+}
+
+static void put_status_json(struct buf *b, const struct grpc_status *st)
+{
+    buf_printf(b, "{\"code\":%d,\"message\":", (int) st->code);
+    json_put_str(b, str_from(st->message));
+    buf_putc(b, '}');
+}
+
+/* An error over HTTP: google.rpc.Status in the request's own encoding. */
+static void http_fail(struct http_request *q, bool json, int http_status, const struct grpc_status *st)
+{
+    char text[32];
+
+    if (st->has_retry && st->retry_ns > 0) {
+        snprintf(text, sizeof text, "%lld", (long long) ((st->retry_ns + NS_PER_S - 1) / NS_PER_S));
+        http_add_header(q, "retry-after", str_from(text));
+    }
+    q->status = http_status;
+    buf_reset(&q->answer);
+    if (json)
+        put_status_json(&q->answer, st);
+    else
+        grpc_status_encode(&q->answer, st);
+    http_add_header(q, "content-type", json ? STR("application/json") : STR("application/x-protobuf"));
+    http_finish(q);
+}
+
+static void reply(struct call *c, const struct ack_result *r)
+{
+    struct grpc_status st = {.code = (enum grpc_code) r->status};
+
+    snprintf(st.message, sizeof st.message, "%s", r->message);
+    if (r->status != SINK_OK && r->retry_ns > 0) {
+        st.has_retry = true;
+        st.retry_ns = r->retry_ns;
+    }
+    if (r->status != SINK_OK && c->grpc) {
+        grpc_reply(c->q, &st, (struct str){0});
+    } else if (r->status != SINK_OK) {
+        http_fail(c->q, c->json, grpc_code_to_http(st.code), &st);
+    } else if (c->grpc) {
+        _cleanup_(buf_done) struct buf b = BUF_INIT;
+
+        put_response(&b, r, false);
+        grpc_reply(c->q, &(struct grpc_status){0}, buf_str(&b));
+    } else {
+        buf_reset(&c->q->answer);
+        put_response(&c->q->answer, r, c->json);
+        http_add_header(c->q, "content-type", c->json ? STR("application/json") : STR("application/x-protobuf"));
+        http_finish(c->q);
+    }
+}
+
+static void on_ack(struct ack *a, const struct ack_result *r)
+{
+    struct call *c = container_of(a, struct call, ack);
+    struct otlp_service *s = c->s;
+
+    if (s->accepted[c->signal])
+        metric_add(r->status == SINK_OK       ? s->accepted[c->signal]
+                   : sink_status_retryable(r) ? s->refused[c->signal]
+                                              : s->failed[c->signal],
+                   c->items);
+    reply(c, r);
+}
+
+static void refuse(struct call *c, enum sink_status status, const char *fmt, ...) _printf_(3, 4);
+
+static void refuse(struct call *c, enum sink_status status, const char *fmt, ...)
+{
+    struct ack_result r = {.status = status};
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(r.message, sizeof r.message, fmt, ap);
+    va_end(ap);
+    reply(c, &r);
+}
+
+/* --- requests --- */
+
+static int fill_ids(struct batch *b)
+{
+    struct id128 *stacks = NULL;
+    struct arena scratch;
+
+    arena_init(&scratch, 0);
+    for (uint32_t i = 0; i < b->n_resources; i++)
+        for (uint32_t k = 0; k < b->resources[i].scopes.n; k++) {
+            const struct scope *s = &b->scopes[b->resources[i].scopes.off + k];
+
+            for (uint32_t j = 0; j < s->profiles.n; j++) {
+                struct profile *p = &b->profiles[s->profiles.off + j];
+                static const uint8_t none[16];
+                struct id128 id;
+
+                /* Without a time two equal profiles may both be meant: those are never told apart. */
+                if (memcmp(p->id, none, sizeof none) != 0 || !p->time_ns)
+                    continue;
+                if (!stacks)
+                    stacks = identity_stacks(b, &scratch);
+                id = identity_profile_with(b, &b->resources[i], p, stacks);
+                memcpy(p->id, &id, sizeof p->id);
+            }
+        }
+    arena_done(&scratch);
+    return 0;
+}
+
+static const struct kvs *metadata(struct http_request *q)
+{
+    struct kvs *m = arena_zalloc(&q->arena, sizeof *m);
+
+    if (!m)
+        return NULL;
+    m->v = arena_zalloc_array(&q->arena, q->headers.n + 1, sizeof *m->v);
+    for (uint32_t i = 0; m->v && i < q->headers.n; i++) {
+        struct str v = q->headers.v[i].value;
+
+        m->v[m->n++] = (struct kv){q->headers.v[i].name, {.kind = VALUE_STR, .n = v.n, .str = v.p ? v.p : ""}};
+    }
+    return m;
+}
+
+static struct sink_context context_of(struct call *c)
+{
+    return (struct sink_context){
+        .tenant = c->s->tenant ? c->s->tenant : "",
+        .peer = c->q->peer,
+        .received_ns = clock_wall(),
+        .metadata = c->s->include_metadata ? metadata(c->q) : NULL,
+    };
+}
+
+static void take_profiles(struct call *c, struct buf *body)
+{
+    struct sink_context ctx = context_of(c);
+    _cleanup_(batch_unrefp) struct batch *b = NULL;
+    struct otlp_limits limits = {.input = c->s->max_message};
+    struct err e = {0};
+    int r = c->json ? otlp_json_decode(body, &limits, &b, &e) : otlp_decode(body, &limits, &b, &e);
+
+    if (r == -ENOMEM) {
+        refuse(c, SINK_UNAVAILABLE, "no memory for this request");
+        return;
+    }
+    if (r < 0) {
+        refuse(c, SINK_INVALID, "%.240s", err_message(&e, r));
+        return;
+    }
+    if (!c->s->keep_empty_ids)
+        fill_ids(b);
+    c->items = b->n_samples;
+    if (!b->n_profiles)
+        on_ack(&c->ack, &(struct ack_result){.status = SINK_OK});
+    else
+        sink_consume(c->s->profiles, b, &ctx, &c->ack);
+}
+
+static void take_blob(struct call *c, struct buf *body)
+{
+    struct sink_context ctx = context_of(c);
+    _cleanup_(blob_unrefp) struct blob *b = NULL;
+    uint32_t items = 0;
+
+    if (!c->json && blob_count(c->signal, body->p, body->n, &items) < 0) {
+        refuse(c, SINK_INVALID, "malformed request: not an export of %s", signal_names[c->signal]);
+        return;
+    }
+    if (blob_new(c->signal, c->json, body, &b) < 0) {
+        refuse(c, SINK_UNAVAILABLE, "no memory for this request");
+        return;
+    }
+    b->items = c->items = items;
+    blob_sink_consume(c->s->blobs[c->signal], b, &ctx, &c->ack);
+}
+
+/* msg points into the request's body or into inflated; the batch needs memory of its own. */
+static void take(struct call *c, struct str msg, struct buf *inflated)
+{
+    if (!inflated->n)
+        buf_put_str(inflated, msg);
+    if (buf_error(inflated)) {
+        refuse(c, SINK_UNAVAILABLE, "no memory for this request");
+        return;
+    }
+    if (c->signal == SIGNAL_PROFILES)
+        take_profiles(c, inflated);
+    else
+        take_blob(c, inflated);
+}
+
+static bool let_in(struct otlp_service *s, const struct http_request *q)
+{
+    return !s->auth || s->auth_api->check(s->auth, http_headers_get(&q->headers, s->auth_api->name(s->auth)));
+}
+
+/* The header of Collectors since 0.163; absent means 1. */
+static bool version_ok(const struct http_request *q)
+{
+    struct str v = http_headers_get(&q->headers, "otlp-profiles-development-version");
+
+    return !v.p || str_is(v, "1");
+}
+
+static struct call *call_new(struct otlp_service *s, struct http_request *q, enum signal signal, bool grpc, bool json)
+{
+    struct call *c = arena_zalloc(&q->arena, sizeof *c);
+
+    if (c)
+        *c = (struct call){{on_ack}, s, q, signal, 0, grpc, json};
+    return c;
+}
+
+static void grpc_fail(struct http_request *q, enum grpc_code code, const char *text)
+{
+    struct grpc_status st;
+
+    grpc_status_set(&st, code, "%s", text);
+    grpc_reply(q, &st, (struct str){0});
+}
+
+void otlp_service_grpc(struct otlp_service *s, struct http_request *q)
+{
+    _cleanup_(buf_done) struct buf inflated = BUF_INIT;
+    struct grpc_status st;
+    struct call *c;
+    struct str msg;
+    struct err e = {0};
+    int i = 0;
+
+    if (!grpc_is_request(q)) {
+        http_reply_text(q, 415, "this port speaks gRPC; OTLP/HTTP is on the other one\n");
+        return;
+    }
+    while (i < SIGNALS && !str_is(q->path, grpc_paths[i]))
+        i++;
+    if (i == SIGNALS || !served(s, (enum signal) i)) {
+        if (otlp_check_path(q->path, &e) == -EPROTONOSUPPORT)
+            grpc_fail(q, GRPC_UNIMPLEMENTED, e.message);
+        else
+            grpc_fail(q, GRPC_UNIMPLEMENTED,
+                      i == SIGNALS ? "unknown service or method" : "no pipeline takes this signal here");
+        return;
+    }
+    if (!let_in(s, q)) {
+        grpc_fail(q, GRPC_UNAUTHENTICATED, "missing or wrong credentials");
+        return;
+    }
+    if (i == SIGNAL_PROFILES && !version_ok(q)) {
+        grpc_fail(q, GRPC_INVALID_ARGUMENT, "otlp-profiles-development-version: only 1 is supported");
+        return;
+    }
+    if (grpc_request_message(q, s->max_message, &inflated, &msg, &st) < 0) {
+        grpc_reply(q, &st, (struct str){0});
+        return;
+    }
+    c = call_new(s, q, (enum signal) i, true, false);
+    if (!c)
+        grpc_fail(q, GRPC_UNAVAILABLE, "no memory");
+    else
+        take(c, msg, &inflated);
+}
+
+static const char *http_path(const struct otlp_service *s, int i)
+{
+    return s->http_paths[i] ? s->http_paths[i] : http_paths[i];
+}
+
+bool otlp_service_has_path(const struct otlp_service *s, struct str path)
+{
+    for (int i = 0; i < SIGNALS; i++)
+        if (served(s, (enum signal) i) && str_is(path, http_path(s, i)))
+            return true;
+    return false;
+}
+
+/* Content type without parameters: 0 protobuf, 1 JSON, -1 neither. */
+static int content_kind(const struct http_request *q)
+{
+    struct str v = http_headers_get(&q->headers, "content-type");
+
+    v = str_trim(str_cut(&v, ';'));
+    if (http_eq_nocase(v, "application/x-protobuf"))
+        return 0;
+    return http_eq_nocase(v, "application/json") ? 1 : -1;
+}
+
+static void http_refuse(struct http_request *q, bool json, int status, enum grpc_code code, const char *text)
+{
+    struct grpc_status st;
+
+    grpc_status_set(&st, code, "%s", text);
+    http_fail(q, json, status, &st);
+}
+
+static void http_export(struct otlp_service *s, struct http_request *q, enum signal signal, bool json)
+{
+    _cleanup_(buf_done) struct buf inflated = BUF_INIT;
+    struct call *c = call_new(s, q, signal, false, json);
+    struct err e = {0};
+    struct str msg;
+    int r = http_decode_body(q, s->max_message, &inflated, &msg, &e);
+
+    if (!c)
+        http_refuse(q, json, 503, GRPC_UNAVAILABLE, "no memory");
+    else if (r == -EFBIG)
+        http_refuse(q, json, 413, GRPC_INVALID_ARGUMENT, "http: request body too large");
+    else if (r < 0)
+        http_refuse(q, json, 400, GRPC_INVALID_ARGUMENT, err_message(&e, r));
+    else
+        take(c, msg, &inflated);
+}
+
+void otlp_service_http(struct otlp_service *s, struct http_request *q)
+{
+    struct err e = {0};
+    int i = 0, kind = content_kind(q);
+
+    while (i < SIGNALS && !(served(s, (enum signal) i) && str_is(q->path, http_path(s, i))))
+        i++;
+    if (i == SIGNALS) {
+        if (otlp_check_path(q->path, &e) == -EPROTONOSUPPORT)
+            http_reply_text(q, 404, "%s\n", e.message);
+        else
+            http_reply_text(q, 404, "404 page not found\n");
+    } else if (!str_is(q->method, "POST")) {
+        http_add_header(q, "allow", STR("POST"));
+        http_reply_text(q, 405, "405 method not allowed, supported: [POST]");
+    } else if (kind < 0) {
+        http_reply_text(q, 415, "415 unsupported media type, supported: [application/json, application/x-protobuf]");
+    } else if (!let_in(s, q)) {
+        http_refuse(q, kind == 1, 401, GRPC_UNAUTHENTICATED, "missing or wrong credentials");
+    } else if (i == SIGNAL_PROFILES && !version_ok(q)) {
+        http_refuse(q, kind == 1, 400, GRPC_INVALID_ARGUMENT, "otlp-profiles-development-version: only 1 is supported");
+    } else {
+        http_export(s, q, (enum signal) i, kind == 1);
+    }
+}

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What every network exporter shares: a sending queue in memory or on disk, batching behind it, splitting below a peer's
+ * limit, retries with growing pauses, a drain at the end. The exporter brings two functions: how to encode and how to send
+ * one request. One sender per exporter and signal, on an event loop thread of its own.
+ *
+ *   consume ──> memory queue ───────────────┐
+ *          └──> log on disk (qlog.h) ──ack──┴──> [batcher] ──> up to num_consumers jobs ──> send, retry
+ *
+ * Acknowledgement: memory queue, when it took the batch (or when sent, with wait_for_result); log, when written; without
+ * a queue, when sent.
+ */
+#ifndef PIPELINE_SENDER_H
+#define PIPELINE_SENDER_H
+
+#include "conf/option.h"
+#include "pipeline/batcher.h"
+#include "pipeline/component.h"
+
+struct loop;
+struct loop_timer;
+
+struct retry_config {
+    bool enabled;
+    int64_t initial_interval, max_interval, max_elapsed_time; /* ns; max_elapsed_time 0: for ever */
+    double multiplier, randomization_factor;
+};
+
+struct queue_batch_config {
+    int64_t flush_timeout, min_size, max_size;
+    int sizer;
+};
+
+struct queue_config {
+    bool enabled, block_on_overflow, wait_for_result, has_batch;
+    int64_t num_consumers, queue_size;
+    int sizer;
+    const char *storage;
+    struct queue_batch_config batch;
+};
+
+/* For the exporters' tables: {"retry_on_failure", OPT_TABLE, ..., .table = retry_options} */
+extern const struct option retry_options[], queue_options[];
+int sender_check(const struct retry_config *r, const struct queue_config *q, const struct conf_node *node,
+                 struct err *e);
+
+struct sender;
+
+/* One attempt, from ops.send until sender_sent(). */
+struct send_request {
+    struct str body; /* encoded, not compressed; valid until sender_sent() */
+    bool json;
+    uint32_t items;
+    int64_t timeout; /* ns */
+    void *user;      /* the exporter's */
+};
+
+struct sender_ops {
+    /* Loop thread, or the log writer's: profiles as the body of a request. */
+    int (*encode)(void *arg, const struct batch *b, struct buf *out, struct err *e);
+    /* Loop thread: starts sending. Ends in exactly one sender_sent() on the loop thread, at once or later. */
+    void (*send)(void *arg, struct send_request *rq);
+    /* Loop thread, before the first and after the last send; either may be NULL. */
+    int (*open)(void *arg, struct loop *l, struct err *e);
+    void (*close)(void *arg);
+};
+
+struct sender_args {
+    const struct component_args *component;
+    const struct retry_config *retry;
+    const struct queue_config *queue;
+    int64_t timeout;
+    size_t max_body; /* split requests above this; 0: never */
+    bool json;       /* what encode makes */
+    const struct sender_ops *ops;
+    void *arg;
+};
+
+int sender_new(const struct sender_args *a, struct sender **ret, struct err *e);
+int sender_start(struct sender *s, struct err *e);
+/* Takes nothing new, sends what it can (a memory queue whole, without waiting for retries), gives up after a while. */
+void sender_stop(struct sender *s);
+void sender_free(struct sender *s);
+struct sink *sender_sink(struct sender *s);
+struct blob_sink *sender_blobs(struct sender *s);
+void sender_sent(struct send_request *rq, const struct ack_result *result);
+
+#endif

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See settings.h. */
+#include "pipeline/settings.h"
+
+static const char *const versions[] = {"", "1.0", "1.1", "1.2", "1.3", NULL};
+
+#define COMMON_TLS                                                                                                  \
+    {"ca_file", OPT_STRING, offsetof(struct tls_config, ca_file), NULL, "whom to trust"},                           \
+        {"ca_pem", OPT_STRING, offsetof(struct tls_config, ca_pem), NULL, "the same as text"},                      \
+        {"include_system_ca_certs_pool", OPT_BOOL, offsetof(struct tls_config, system_ca), "false",                 \
+         "trust the system's list too"},                                                                            \
+        {"cert_file", OPT_STRING, offsetof(struct tls_config, cert_file), NULL, "own certificate"},                 \
+        {"cert_pem", OPT_STRING, offsetof(struct tls_config, cert_pem), NULL, "the same as text"},                  \
+        {"key_file", OPT_STRING, offsetof(struct tls_config, key_file), NULL, "its private key"},                   \
+        {"key_pem", OPT_STRING, offsetof(struct tls_config, key_pem), NULL, "the same as text", .secret = true},    \
+        {"min_version",    OPT_ENUM, offsetof(struct tls_config, min_version), "'1.2'", "oldest TLS; 1.2 at least", \
+         .words = versions},                                                                                        \
+        {"max_version", OPT_ENUM, offsetof(struct tls_config, max_version), "''", "newest TLS", .words = versions}, \
+        {"cipher_suites", OPT_IGNORED, 0, NULL, "OpenSSL's defaults are used"},                                     \
+        {"curve_preferences", OPT_IGNORED, 0, NULL, "OpenSSL's defaults are used"},                                 \
+    {                                                                                                               \
+        "reload_interval", OPT_DURATION, offsetof(struct tls_config, reload_interval), "0s",                        \
+            "read the files again this often; 0 never"                                                              \
+    }
+
+const struct option tls_server_options[] = {
+    COMMON_TLS,
+    {"client_ca_file", OPT_STRING, offsetof(struct tls_config, client_ca_file), NULL,
+     "ask clients for a certificate that this signed"},
+    {"client_ca_file_reload", OPT_IGNORED, 0, NULL, "see reload_interval"},
+    {0},
+};
+
+const struct option tls_client_options[] = {
+    COMMON_TLS,
+    {"insecure", OPT_BOOL, offsetof(struct tls_config, insecure), "false", "no TLS at all"},
+    {"insecure_skip_verify", OPT_BOOL, offsetof(struct tls_config, insecure_skip_verify), "false",
+     "encrypt, but believe anyone"},
+    {"server_name_override", OPT_STRING, offsetof(struct tls_config, server_name), NULL, "name to check instead"},
+    {0},
+};
+
+const struct option auth_options[] = {
+    {"authenticator", OPT_STRING, offsetof(struct auth_config, authenticator), NULL, "an authenticator extension",
+     .required = true},
+    {"request_params", OPT_IGNORED, 0, NULL, "headers alone are looked at"},
+    {0},
+};
+
+static struct tls_options base_options(const struct tls_config *c, bool http2, bool http1)
+{
+    return (struct tls_options){
+        .ca_file = c->ca_file,
+        .ca_pem = c->ca_pem,
+        .system_ca = c->system_ca,
+        .cert_file = c->cert_file,
+        .cert_pem = c->cert_pem,
+        .key_file = c->key_file,
+        .key_pem = c->key_pem,
+        .min_version = c->min_version == 4 ? TLS_VERSION_1_3 : TLS_VERSION_1_2,
+        .max_version = c->max_version == 4   ? TLS_VERSION_1_3
+                       : c->max_version == 3 ? TLS_VERSION_1_2
+                                             : TLS_VERSION_DEFAULT,
+        .http2 = http2,
+        .http1 = http1,
+    };
+}
+
+int settings_tls_server(const struct tls_config *c, bool http2, bool http1, struct tls_context **ret, struct err *e)
+{
+    struct tls_options o = base_options(c, http2, http1);
+
+    if (c->client_ca_file) {
+        o.ca_file = c->client_ca_file;
+        o.ca_pem = NULL;
+        o.require_client_cert = true;
+    }
+    return tls_openssl.context_new(&o, true, ret, e);
+}
+
+int settings_tls_client(const struct tls_config *c, bool http2, bool http1, struct tls_context **ret, struct err *e)
+{
+    struct tls_options o = base_options(c, http2, http1);
+
+    o.insecure_skip_verify = c->insecure_skip_verify;
+    o.server_name = c->server_name;
+    return tls_openssl.context_new(&o, false, ret, e);
+}

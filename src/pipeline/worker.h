@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A thread with a queue of batches, for components that compute or wait for a disk: batch, symbolize, file. Submitting
+ * never blocks. Back pressure is the acknowledgement: the thread completes it when it has taken the batch on, so a sender
+ * with a bounded number of requests under way cannot run ahead of it; above the limit it is told to come again later.
+ */
+#ifndef PIPELINE_WORKER_H
+#define PIPELINE_WORKER_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/err.h"
+#include "base/queue.h"
+#include "model/sink.h"
+
+struct batch;
+struct blob;
+
+/* A sink_context that may be kept. */
+struct kept_context {
+    struct sink_context ctx;
+    char tenant[64], peer[128];
+};
+
+void context_keep(struct kept_context *k, const struct sink_context *ctx);
+
+struct work {
+    struct queue_item item;
+    struct batch *batch; /* a reference; or blob */
+    struct blob *blob;
+    struct ack *ack;
+    struct kept_context kept;
+    size_t bytes;
+};
+
+struct worker {
+    struct queue queue;
+    pthread_t thread;
+    bool running;
+    _Atomic size_t bytes; /* waiting */
+    size_t limit;
+    const char *name;
+    /* Called on the thread. handle owns w and completes its ack; more says whether others wait behind it. idle is called
+     * when timeout() ns have passed without work (timeout < 0: never); both may be NULL. */
+    void (*handle)(struct worker *wk, struct work *w, bool more);
+    int64_t (*timeout)(struct worker *wk);
+    void (*idle)(struct worker *wk);
+    atomic_bool stopping;
+    void (*last)(struct worker *wk); /* after the last piece of work, before the thread ends; may be NULL */
+};
+
+/* name must live as long; limit: bytes of batches that may wait. The functions are set by the caller before start. */
+int worker_init(struct worker *wk, const char *name, size_t limit);
+int worker_start(struct worker *wk, struct err *e);
+void worker_stop(struct worker *wk); /* works off what is there, joins */
+void worker_done(struct worker *wk);
+/* From any thread. Completes the ack itself when refused. */
+void worker_submit(struct worker *wk, struct batch *b, struct blob *blob, const struct sink_context *ctx,
+                   struct ack *ack);
+/* Hands a batch on and waits for the acknowledgement. For threads that may wait, never for an event loop. */
+void sink_consume_wait(struct sink *s, struct batch *b, const struct sink_context *ctx, struct ack_result *ret);
+void work_free(struct work *w); /* drops the references; the ack must be completed already */
+
+#endif
