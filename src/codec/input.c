@@ -2,22 +2,18 @@
 /* See input.h. */
 #include "codec/input.h"
 
-#include <ctype.h>
 #include <errno.h>
 
 #include "base/compress.h"
 #include "base/fd.h"
-#include "base/json.h"
-#include "base/mem.h"
 #include "codec/folded.h"
-#include "codec/otlp.h"
+#include "codec/otlp_file.h"
 #include "codec/perf_script.h"
 #include "codec/pprof.h"
 #include "codec/pprof_legacy.h"
 #include "codec/wire.h"
-#include "model/builder.h"
 
-enum { INFLATED_DEFAULT = 64 << 20, FRAME_HEADER = 4 };
+enum { INFLATED_DEFAULT = 64 << 20 };
 
 const struct input_limits input_local = {.inflated = UINT32_MAX - 1, .memory = SIZE_MAX / 2};
 
@@ -68,12 +64,12 @@ static bool is_pprof_field(uint32_t tag)
     return type == (num <= 6 || num == 11 ? WIRE_LEN : WIRE_VARINT);
 }
 
-/* Protobuf by its fields: a pprof has fields above 2 (its string table at least), OTLP has none. A message that ends too
- * early, or has a field of the wrong type, is told by its first one: text rarely begins with a line end. */
+/* Protobuf that is no whole OTLP request: a pprof has fields above 2 (its string table at least). One that ends too early
+ * or has a field of the wrong type is told by its first field: text rarely begins with a line end. */
 static enum input_format detect_protobuf(struct str data)
 {
     const uint8_t *p = (const uint8_t *) data.p, *end = p + data.n;
-    enum input_format first = INPUT_AUTO, all = INPUT_OTLP;
+    enum input_format first = INPUT_AUTO, all = INPUT_AUTO;
     struct wire_field f;
 
     while (p < end) {
@@ -88,136 +84,19 @@ static enum input_format detect_protobuf(struct str data)
     return all;
 }
 
-static uint32_t frame_length(struct str data)
-{
-    const unsigned char *p = (const unsigned char *) data.p;
-
-    return (uint32_t) p[0] << 24 | (uint32_t) p[1] << 16 | (uint32_t) p[2] << 8 | p[3];
-}
-
-/* Lengths that lead exactly to the end, each before something that begins as a request does. */
-static bool is_framed(struct str data)
-{
-    bool any = false;
-
-    while (data.n > FRAME_HEADER) {
-        uint32_t n = frame_length(data);
-        char first = data.p[FRAME_HEADER];
-
-        if (!n || n > data.n - FRAME_HEADER || (first != 0x0a && first != 0x12))
-            return false;
-        data = str_slice(data, (size_t) FRAME_HEADER + n, data.n);
-        any = true;
-    }
-    return any && !data.n;
-}
-
 /* Formats that have a mark of their own; INPUT_AUTO for others. */
 static enum input_format detect(struct str data)
 {
-    uint32_t i = 0;
-
-    while (i < data.n && isspace((unsigned char) data.p[i]))
-        i++;
-    if (i < data.n && data.p[i] == '{')
+    switch (otlp_file_detect(data.p, data.n)) {
+    case OTLP_FILE_PROTOBUF:
+        return INPUT_OTLP;
+    case OTLP_FILE_JSON:
         return INPUT_OTLP_JSON;
-    return is_framed(data) ? INPUT_OTLP_FRAMED : detect_protobuf(data);
-}
-
-/* --- OTLP in pieces --- */
-
-/* One batch of several. The first stays as it was decoded; a second one makes a builder of both. */
-struct joiner {
-    struct batch *first;
-    struct builder *b;
-    struct otlp_limits limits;
-};
-
-static int join(struct joiner *j, bool json, const char *p, size_t n, struct err *e)
-{
-    _cleanup_(batch_unrefp) struct batch *one = NULL;
-    int r =
-        json ? otlp_json_decode_borrowed(p, n, &j->limits, &one, e) : otlp_decode_borrowed(p, n, &j->limits, &one, e);
-
-    if (r < 0)
-        return r;
-    if (!j->first) {
-        j->first = TAKE(one);
-        return 0;
+    case OTLP_FILE_FRAMED:
+        return INPUT_OTLP_FRAMED;
+    default:
+        return detect_protobuf(data);
     }
-    if (!j->b) {
-        r = builder_new(&(struct builder_limits){.memory = j->limits.memory}, &j->b);
-        if (r == 0)
-            r = builder_append(j->b, j->first);
-    }
-    return r < 0 ? r : builder_append(j->b, one);
-}
-
-static int join_frames(struct joiner *j, struct str data, struct err *e)
-{
-    size_t at = 0;
-
-    while (data.n) {
-        uint32_t n = data.n >= FRAME_HEADER ? frame_length(data) : 0;
-        int r;
-
-        if (!n || n > data.n - FRAME_HEADER)
-            return err_set(e, -EINVAL, "OTLP frame at byte %zu: its length runs past the end", at);
-        r = join(j, false, data.p + FRAME_HEADER, n, e);
-        if (r < 0)
-            return err_prefix(e, r, "OTLP frame at byte %zu: ", at);
-        data = str_slice(data, (size_t) FRAME_HEADER + n, data.n);
-        at += (size_t) FRAME_HEADER + n;
-    }
-    return 0;
-}
-
-/* JSON objects behind one another: json_raw() finds where each ends. */
-static int join_json(struct joiner *j, struct str data, struct err *e)
-{
-    struct str rest = str_trim(data);
-
-    while (rest.n) {
-        struct arena scratch;
-        struct json reader;
-        struct str one;
-        int r;
-
-        arena_init(&scratch, 0);
-        json_init(&reader, rest, &scratch);
-        one = json_raw(&reader);
-        r = reader.err;
-        if (r < 0)
-            r = json_error(&reader, e);
-        else
-            r = join(j, true, one.p, one.n, e);
-        arena_done(&scratch);
-        if (r < 0)
-            return err_prefix(e, r, "OTLP JSON object at byte %zu: ", (size_t) (rest.p - data.p));
-        rest = str_trim(str_slice(rest, (size_t) (one.p + one.n - rest.p), rest.n));
-    }
-    return 0;
-}
-
-static int decode_pieces(struct buf *in, enum input_format f, const struct input_limits *l, struct batch **ret,
-                         struct err *e)
-{
-    struct joiner j = {.limits = {.input = l->inflated, .memory = l->memory}};
-    int r = f == INPUT_OTLP_JSON ? join_json(&j, buf_str(in), e) : join_frames(&j, buf_str(in), e);
-
-    if (r == 0 && j.b) {
-        r = builder_finish(j.b, ret, e);
-        if (r == 0)
-            buf_done(in);
-    } else if (r == 0 && j.first) {
-        otlp_own(j.first, in);
-        *ret = TAKE(j.first);
-    } else if (r == 0) {
-        r = err_set(e, -ENODATA, "no OTLP request in it");
-    }
-    batch_unref(j.first);
-    builder_free(j.b);
-    return r;
 }
 
 /* --- decoding --- */
@@ -287,7 +166,7 @@ static int decode_as(struct buf *in, enum input_format *f, const struct input_li
         return otlp_decode(in, &otlp, ret, e);
     case INPUT_OTLP_JSON:
     case INPUT_OTLP_FRAMED:
-        return decode_pieces(in, *f, l, ret, e);
+        return otlp_file_decode(in, &otlp, ret, e);
     case INPUT_FOLDED:
     case INPUT_PERF_SCRIPT:
         return decode_text(in, *f, l, ret, e);

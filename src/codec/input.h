@@ -10,7 +10,7 @@
  *   folded        stacks as flamegraph.pl and async-profiler have them
  *   perf-script   the text of `perf script`
  *
- * Several OTLP requests become one batch (builder_append()).
+ * Several OTLP requests become one batch (otlp_file.h).
  */
 #ifndef CODEC_INPUT_H
 #define CODEC_INPUT_H

@@ -12,6 +12,7 @@
 #include "base/map.h"
 #include "base/mem.h"
 #include "codec/pprof.h"
+#include "codec/wire.h"
 
 enum { LABELS_MAX = 1 << 16 };
 
@@ -43,44 +44,13 @@ struct encoder {
 
 /* --- wire --- */
 
-static void put_varint(struct buf *b, uint64_t v)
-{
-    for (; v >= 0x80; v >>= 7)
-        buf_putc(b, (char) (v | 0x80));
-    buf_putc(b, (char) v);
-}
-
-static void put_u64(struct buf *b, unsigned field, uint64_t v)
-{
-    put_varint(b, field << 3);
-    put_varint(b, v);
-}
-
-static void put_opt(struct buf *b, unsigned field, uint64_t v)
-{
-    if (v)
-        put_u64(b, field, v);
-}
-
-static void put_bytes(struct buf *b, unsigned field, const void *p, size_t n)
-{
-    put_varint(b, field << 3 | 2);
-    put_varint(b, n);
-    buf_put(b, p, n);
-}
-
 /* Hands the scratch message over as a field of `to` and empties it. */
 static void put_message(struct buf *to, unsigned field, struct buf *from)
 {
-    put_bytes(to, field, from->p, from->n);
+    wire_put_bytes_always(to, field, from->p, from->n);
     if (from->err && !to->err)
         to->err = from->err;
     buf_reset(from);
-}
-
-static size_t varint_size(uint64_t v)
-{
-    return v ? (size_t) (70 - __builtin_clzll(v)) / 7 : 1;
 }
 
 /* --- strings --- */
@@ -250,12 +220,12 @@ static void put_labels(struct encoder *c, struct run attrs)
     for (size_t i = 0; i < c->n_labels; i++) {
         const struct label *l = &c->labels[i];
 
-        put_opt(&c->sub, 1, add_string(c, l->key));
+        wire_put_uint(&c->sub, 1, add_string(c, l->key));
         if (l->is_number) {
-            put_opt(&c->sub, 3, (uint64_t) l->number);
-            put_opt(&c->sub, 4, add_index(c, l->unit));
+            wire_put_uint(&c->sub, 3, (uint64_t) l->number);
+            wire_put_uint(&c->sub, 4, add_index(c, l->unit));
         } else {
-            put_opt(&c->sub, 2, add_string(c, l->text));
+            wire_put_uint(&c->sub, 2, add_string(c, l->text));
         }
         put_message(&c->msg, 3, &c->sub);
     }
@@ -270,8 +240,8 @@ static void put_types(struct encoder *c)
     if (p->n_types == 1 && !p->types[0].type && !p->types[0].unit && !p->samples.n)
         return;
     for (uint32_t i = 0; i < p->n_types; i++) {
-        put_opt(&c->msg, 1, add_index(c, p->types[i].type));
-        put_opt(&c->msg, 2, add_index(c, p->types[i].unit));
+        wire_put_uint(&c->msg, 1, add_index(c, p->types[i].type));
+        wire_put_uint(&c->msg, 2, add_index(c, p->types[i].unit));
         put_message(c->out, 1, &c->msg);
     }
 }
@@ -283,15 +253,15 @@ static void put_stack(struct encoder *c, struct run s)
 
     if (s.n <= 2) {
         for (uint32_t i = 0; i < s.n; i++)
-            put_u64(&c->msg, 1, c->locations[v[i]]);
+            wire_put_uint_always(&c->msg, 1, c->locations[v[i]]);
         return;
     }
     for (uint32_t i = 0; i < s.n; i++)
-        size += varint_size(c->locations[v[i]]);
-    put_varint(&c->msg, 1 << 3 | 2);
-    put_varint(&c->msg, size);
+        size += wire_varint_size(c->locations[v[i]]);
+    wire_put_varint(&c->msg, 1 << 3 | 2);
+    wire_put_varint(&c->msg, size);
     for (uint32_t i = 0; i < s.n; i++)
-        put_varint(&c->msg, c->locations[v[i]]);
+        wire_put_varint(&c->msg, c->locations[v[i]]);
 }
 
 static void put_values(struct encoder *c, const struct sample *s)
@@ -301,15 +271,15 @@ static void put_values(struct encoder *c, const struct sample *s)
 
     if (p->n_types <= 2) {
         for (uint32_t i = 0; i < p->n_types; i++)
-            put_u64(&c->msg, 2, (uint64_t) batch_sample_value(c->b, p, s, i));
+            wire_put_uint_always(&c->msg, 2, (uint64_t) batch_sample_value(c->b, p, s, i));
         return;
     }
     for (uint32_t i = 0; i < p->n_types; i++)
-        size += varint_size((uint64_t) batch_sample_value(c->b, p, s, i));
-    put_varint(&c->msg, 2 << 3 | 2);
-    put_varint(&c->msg, size);
+        size += wire_varint_size((uint64_t) batch_sample_value(c->b, p, s, i));
+    wire_put_varint(&c->msg, 2 << 3 | 2);
+    wire_put_varint(&c->msg, size);
     for (uint32_t i = 0; i < p->n_types; i++)
-        put_varint(&c->msg, (uint64_t) batch_sample_value(c->b, p, s, i));
+        wire_put_varint(&c->msg, (uint64_t) batch_sample_value(c->b, p, s, i));
 }
 
 static void put_samples(struct encoder *c)
@@ -353,16 +323,16 @@ static void put_mapping(struct encoder *c, uint32_t i)
 {
     const struct mapping *m = &c->b->dict.mappings[i];
 
-    put_opt(&c->msg, 1, c->mappings[i]);
-    put_opt(&c->msg, 2, m->start);
-    put_opt(&c->msg, 3, m->limit);
-    put_opt(&c->msg, 4, m->offset);
-    put_opt(&c->msg, 5, add_index(c, m->filename));
-    put_opt(&c->msg, 6, add_string(c, build_id(c->b, m)));
-    put_opt(&c->msg, 7, is_true(c->b, m->attrs, STR("pprof.mapping.has_functions")));
-    put_opt(&c->msg, 8, is_true(c->b, m->attrs, STR("pprof.mapping.has_filenames")));
-    put_opt(&c->msg, 9, is_true(c->b, m->attrs, STR("pprof.mapping.has_line_numbers")));
-    put_opt(&c->msg, 10, is_true(c->b, m->attrs, STR("pprof.mapping.has_inline_frames")));
+    wire_put_uint(&c->msg, 1, c->mappings[i]);
+    wire_put_uint(&c->msg, 2, m->start);
+    wire_put_uint(&c->msg, 3, m->limit);
+    wire_put_uint(&c->msg, 4, m->offset);
+    wire_put_uint(&c->msg, 5, add_index(c, m->filename));
+    wire_put_uint(&c->msg, 6, add_string(c, build_id(c->b, m)));
+    wire_put_uint(&c->msg, 7, is_true(c->b, m->attrs, STR("pprof.mapping.has_functions")));
+    wire_put_uint(&c->msg, 8, is_true(c->b, m->attrs, STR("pprof.mapping.has_filenames")));
+    wire_put_uint(&c->msg, 9, is_true(c->b, m->attrs, STR("pprof.mapping.has_line_numbers")));
+    wire_put_uint(&c->msg, 10, is_true(c->b, m->attrs, STR("pprof.mapping.has_inline_frames")));
     put_message(c->out, 3, &c->msg);
 }
 
@@ -371,19 +341,19 @@ static void put_location(struct encoder *c, uint32_t i)
     const struct dict *d = &c->b->dict;
     const struct location *l = &d->locations[i];
 
-    put_opt(&c->msg, 1, c->locations[i]);
-    put_opt(&c->msg, 2, c->mappings[l->mapping]);
-    put_opt(&c->msg, 3, l->address);
+    wire_put_uint(&c->msg, 1, c->locations[i]);
+    wire_put_uint(&c->msg, 2, c->mappings[l->mapping]);
+    wire_put_uint(&c->msg, 3, l->address);
     for (uint32_t k = 0; k < l->lines.n; k++) {
         const struct line *line = &d->lines[l->lines.off + k];
 
-        put_opt(&c->sub, 1, c->functions[line->function]);
-        put_opt(&c->sub, 2, (uint64_t) line->line);
-        put_opt(&c->sub, 3, (uint64_t) line->column);
+        wire_put_uint(&c->sub, 1, c->functions[line->function]);
+        wire_put_uint(&c->sub, 2, (uint64_t) line->line);
+        wire_put_uint(&c->sub, 3, (uint64_t) line->column);
         put_message(&c->msg, 4, &c->sub);
     }
     if (l->attrs.n)
-        put_opt(&c->msg, 5, is_true(c->b, l->attrs, STR("pprof.location.is_folded")));
+        wire_put_uint(&c->msg, 5, is_true(c->b, l->attrs, STR("pprof.location.is_folded")));
     put_message(c->out, 4, &c->msg);
 }
 
@@ -391,11 +361,11 @@ static void put_function(struct encoder *c, uint32_t i)
 {
     const struct function *f = &c->b->dict.functions[i];
 
-    put_opt(&c->msg, 1, c->functions[i]);
-    put_opt(&c->msg, 2, add_index(c, f->name));
-    put_opt(&c->msg, 3, add_index(c, f->system_name));
-    put_opt(&c->msg, 4, add_index(c, f->filename));
-    put_opt(&c->msg, 5, (uint64_t) f->start_line);
+    wire_put_uint(&c->msg, 1, c->functions[i]);
+    wire_put_uint(&c->msg, 2, add_index(c, f->name));
+    wire_put_uint(&c->msg, 3, add_index(c, f->system_name));
+    wire_put_uint(&c->msg, 4, add_index(c, f->filename));
+    wire_put_uint(&c->msg, 5, (uint64_t) f->start_line);
     put_message(c->out, 5, &c->msg);
 }
 
@@ -433,8 +403,8 @@ static size_t add_comments(struct encoder *c, struct buf *unpacked)
         for (uint32_t k = 0; k < (a->value.kind == VALUE_ARRAY ? a->value.n : 1); k++, n++) {
             uint32_t s = add_string(c, value_str(&v[k]));
 
-            put_u64(unpacked, 13, s);
-            put_varint(&c->msg, s);
+            wire_put_uint_always(unpacked, 13, s);
+            wire_put_varint(&c->msg, s);
         }
     }
     return n;
@@ -460,25 +430,25 @@ static void put_rest(struct encoder *c)
     uint32_t default_type = add_default_type(c), doc = add_text(c, STR("pprof.profile.doc_url"));
 
     for (size_t i = 0; i < c->n_strings; i++)
-        put_bytes(c->out, 6, c->strings[i].p, c->strings[i].n);
-    put_opt(c->out, 7, drop);
-    put_opt(c->out, 8, keep);
-    put_opt(c->out, 9, (uint64_t) p->time_ns);
-    put_opt(c->out, 10, (uint64_t) p->duration_ns);
+        wire_put_bytes_always(c->out, 6, c->strings[i].p, c->strings[i].n);
+    wire_put_uint(c->out, 7, drop);
+    wire_put_uint(c->out, 8, keep);
+    wire_put_uint(c->out, 9, (uint64_t) p->time_ns);
+    wire_put_uint(c->out, 10, (uint64_t) p->duration_ns);
     if (type || unit) {
-        put_opt(&c->sub, 1, type);
-        put_opt(&c->sub, 2, unit);
+        wire_put_uint(&c->sub, 1, type);
+        wire_put_uint(&c->sub, 2, unit);
         put_message(c->out, 11, &c->sub);
     }
-    put_opt(c->out, 12, (uint64_t) p->period);
+    wire_put_uint(c->out, 12, (uint64_t) p->period);
     if (n_comments > 2)
         put_message(c->out, 13, &c->msg);
     else
         buf_put(c->out, comments.p, comments.n);
     if (buf_error(&comments) && !c->err)
         c->err = buf_error(&comments);
-    put_u64(c->out, 14, default_type);
-    put_opt(c->out, 15, doc);
+    wire_put_uint_always(c->out, 14, default_type);
+    wire_put_uint(c->out, 15, doc);
 }
 
 static int encode(struct encoder *c)
