@@ -17,7 +17,7 @@
 
 static const char http2_preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-enum { PREFACE = sizeof http2_preface - 1, LINGER_MAX = 4 << 20 };
+enum { PREFACE = sizeof http2_preface - 1, LINGER_MAX = 4 << 20, SIP_RATE = 1024 };
 #define LINGER_NS (2 * NS_PER_S)
 
 static const struct stream_ops conn_stream_ops;
@@ -51,13 +51,21 @@ static void note_output(struct conn *c)
 {
     size_t waiting = stream_waiting(&c->stream);
 
+    int64_t full = loop_now(c->worker->loop) + c->worker->server->o.write_timeout_ns;
+
     if (!waiting) {
         c->write_deadline = 0;
-    } else if (!c->write_deadline || waiting < c->write_mark) {
-        c->write_deadline = loop_now(c->worker->loop) + c->worker->server->o.write_timeout_ns;
-        c->write_mark = waiting;
-        arm(c);
+        return;
     }
+    if (!c->write_deadline) {
+        c->write_deadline = full;
+    } else if (waiting < c->write_mark) { /* a peer that sips gains the time that its sips are worth, no more */
+        int64_t gained = (int64_t) ((c->write_mark - waiting) * (size_t) NS_PER_S / SIP_RATE);
+
+        c->write_deadline = MIN(full, c->write_deadline + gained);
+    }
+    c->write_mark = waiting;
+    arm(c);
 }
 
 static void conn_timer(struct loop_timer *t)
@@ -66,15 +74,16 @@ static void conn_timer(struct loop_timer *t)
     int64_t now = loop_now(c->worker->loop);
 
     if (c->write_deadline && c->write_deadline <= now) {
-        if (stream_waiting(&c->stream) < c->write_mark) { /* it took something meanwhile */
-            c->write_deadline = 0;
+        if (stream_waiting(&c->stream) < c->write_mark) /* it took something meanwhile */
             note_output(c);
-        } else {
+        if (c->write_deadline && c->write_deadline <= now) {
             atomic_fetch_add_explicit(&c->worker->server->timeouts, 1, memory_order_relaxed);
             conn_close(c);
             return;
         }
     }
+    if (c->closing && !c->lingering && stream_waiting(&c->stream))
+        c->deadline = 0; /* only the last output is left: write_deadline watches it */
     if (c->deadline && c->deadline <= now) {
         if (c->protocol && !c->lingering && !c->closing) {
             c->protocol->timer(c, now); /* sets another deadline, or closes */
@@ -273,6 +282,15 @@ void conn_open(struct worker *w, int fd, const char *peer)
     stream_start(&c->stream);
 }
 
+int conn_hold(struct conn *c, size_t n)
+{
+    struct http_server *s = c->worker->server;
+    uint64_t all = atomic_fetch_add_explicit(&s->buffered, n - c->held, memory_order_relaxed) + n - c->held;
+
+    c->held = n;
+    return n && all > s->o.max_buffered ? -ENOBUFS : 0;
+}
+
 void conn_fail(struct conn *c)
 {
     c->failed = true;
@@ -286,6 +304,7 @@ void conn_close(struct conn *c)
     loop_timer_cancel(&c->timer);
     loop_defer_cancel(w->loop, &c->flush);
     stream_done(&c->stream);
+    conn_hold(c, 0);
     while (c->exchanges)
         exchange_abandon(c->exchanges);
     /* A handler that finished from inside of its cancelled() scheduled nothing: it had no connection any more. */

@@ -257,7 +257,7 @@ static void input(struct conn *c, char *p, size_t n)
         process(c, &p, &n);
         buf_put(&h->in, p, n);
     }
-    if (buf_error(&h->in))
+    if (buf_error(&h->in) || conn_hold(c, h->in.n) < 0)
         conn_fail(c);
     if (!h->in.n)
         buf_done(&h->in);
@@ -269,7 +269,7 @@ static void put_head(struct conn *c, struct exchange *x)
 {
     struct http1 *h = http1_of(c);
     struct buf *b = &c->stream.out;
-    bool length_known = !x->streaming || x->head_only;
+    bool length_known = x->head_only || (!x->streaming && (!x->q.trailers.n || x->q.version < 11));
 
     if (x->q.version < 11 && !length_known)
         h->keep_alive = false; /* the end of the body is the end of the connection */

@@ -373,6 +373,19 @@ static void idle_timer(struct conn *c, int64_t now)
     }
 }
 
+/* A peer that grants no window for an answer would hold its memory for ever. */
+static bool reset_if_stuck(struct conn *c, struct exchange *x, int64_t now)
+{
+    bool waits = x->state == EXCHANGE_FINISHED || (x->streaming && x->pieces);
+
+    if (!waits || now < x->touched + options(c)->write_timeout_ns)
+        return false;
+    atomic_fetch_add_explicit(&c->worker->server->timeouts, 1, memory_order_relaxed);
+    x->touched = now;
+    nghttp2_submit_rst_stream(http2_of(c)->session, NGHTTP2_FLAG_NONE, x->stream_id, NGHTTP2_CANCEL);
+    return true;
+}
+
 /* Requests that come too slowly are reset one by one; a connection without any is idle. */
 static void timer(struct conn *c, int64_t now)
 {
@@ -384,7 +397,7 @@ static void timer(struct conn *c, int64_t now)
         bool head = !x->q.peer[0]; /* set when the head was complete */
 
         next = x->next;
-        if (x->state != EXCHANGE_READING ||
+        if (reset_if_stuck(c, x, now) || x->state != EXCHANGE_READING ||
             (head ? x->started + options(c)->head_timeout_ns : conn_body_deadline(c, x)) > now)
             continue;
         atomic_fetch_add_explicit(&c->worker->server->timeouts, 1, memory_order_relaxed);

@@ -17,7 +17,7 @@ int http_decode_body(const struct http_request *q, size_t max, struct buf *infla
     int r;
 
     if (coding.n >= sizeof lower)
-        return err_set(e, -EOPNOTSUPP, "content-encoding '%.*s' is not supported", 64, coding.p);
+        return err_set(e, -EOPNOTSUPP, "content-encoding '%.*s' is not supported", (int) MIN(coding.n, 64), coding.p);
     for (uint32_t i = 0; i < coding.n; i++)
         lower[i] = coding.p[i] >= 'A' && coding.p[i] <= 'Z' ? (char) (coding.p[i] | 32) : coding.p[i];
     if (compress_by_name((struct str){lower, coding.n}, &c) < 0)

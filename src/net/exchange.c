@@ -133,6 +133,10 @@ bool exchange_begin(struct exchange *x)
         return false;
     }
     x->head_only = str_is(x->q.method, "HEAD");
+    if (x->worker->n_handed >= s->o.max_requests) {
+        exchange_refuse(x, 503, "busy\n");
+        return false;
+    }
     if (!s->o.begin)
         return true;
     hand_over(x);
@@ -249,6 +253,7 @@ static void finish_on_loop(struct loop_call *call)
 
     assert(x->state == EXCHANGE_HANDED);
     x->state = EXCHANGE_FINISHED;
+    x->touched = loop_now(w->loop);
     w->n_handed--;
     if (!c) {
         exchange_free(x);
@@ -331,6 +336,8 @@ static void piece_on_loop(struct loop_call *call)
         mem_free(p);
         return;
     }
+    if (!x->pieces)
+        x->touched = loop_now(x->worker->loop);
     *x->pieces_tail = p;
     x->pieces_tail = &p->next;
     if (atomic_load(&x->waiting) > HTTP_STREAM_HIGH)
@@ -418,6 +425,7 @@ static void piece_sent(struct exchange *x, size_t n)
 
 void exchange_sent(struct exchange *x, size_t n)
 {
+    x->touched = loop_now(x->worker->loop);
     if (x->streaming)
         piece_sent(x, n);
     else

@@ -38,6 +38,7 @@ struct exchange {
     int32_t stream_id;            /* HTTP/2 */
     enum exchange_state state;
     int64_t started;    /* monotonic */
+    int64_t touched;    /* when the answer last moved */
     size_t head_bytes;  /* so far, decoded */
     struct buf body;    /* so far */
     uint64_t body_seen; /* with what on_body took or what is thrown away */
@@ -79,6 +80,7 @@ struct conn {
     int64_t deadline;       /* of the state it is in; 0 none */
     int64_t write_deadline; /* set while output waits */
     size_t write_mark;      /* what waited when write_deadline was set */
+    size_t held;            /* input kept for later, counted among what the server buffers */
     unsigned n_exchanges;
     uint8_t preface_n;
     bool failed; /* closes at the end of this round */
@@ -153,6 +155,7 @@ void conn_close(struct conn *c);
 void conn_fail(struct conn *c);
 void conn_schedule(struct conn *c);                       /* flush at the end of this round */
 void conn_set_deadline(struct conn *c, int64_t after_ns); /* from now; 0: none */
+int conn_hold(struct conn *c, size_t n); /* n bytes of input are kept now; -ENOBUFS when the server holds too much */
 void conn_finish_output(struct conn *c); /* closes once the output is sent, in a way the peer can read */
 int64_t conn_body_deadline(const struct conn *c, const struct exchange *x);
 void worker_maybe_stopped(struct worker *w);

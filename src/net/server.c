@@ -205,9 +205,13 @@ static void worker_stop(struct loop_call *call)
     struct http_server *s = w->server;
 
     w->state = WORKER_DRAINING;
-    if (w == &s->workers[0])
+    if (w == &s->workers[0]) {
         for (struct listener *l = s->listeners; l; l = l->next)
             listener_close(l);
+        /* Only now the others: what was dealt to them is in their queues already, before this. */
+        for (unsigned i = 1; i < s->o.n_loops; i++)
+            loop_post(s->workers[i].loop, &s->workers[i].stop_call);
+    }
     loop_timer_set(w->loop, &w->grace, loop_now(w->loop) + s->grace_ns);
     drain_conns(w);
     worker_maybe_stopped(w);
@@ -219,8 +223,7 @@ void http_server_stop(struct http_server *s, int64_t grace_ns, void (*done)(void
     s->done = done;
     s->done_arg = arg;
     atomic_store(&s->running, s->o.n_loops);
-    for (unsigned i = 0; i < s->o.n_loops; i++)
-        loop_post(s->workers[i].loop, &s->workers[i].stop_call);
+    loop_post(s->workers[0].loop, &s->workers[0].stop_call);
 }
 
 struct stop_wait {
@@ -266,6 +269,7 @@ static void fill_defaults(struct http_server_options *o)
     DEFAULT(max_body, 64 << 20);
     DEFAULT(max_buffered, 512 << 20);
     DEFAULT(max_streams, 100);
+    DEFAULT(max_requests, 10000);
     DEFAULT(handshake_timeout_ns, 10 * NS_PER_S);
     DEFAULT(head_timeout_ns, 10 * NS_PER_S);
     DEFAULT(body_timeout_ns, 30 * NS_PER_S);

@@ -96,6 +96,7 @@ struct http_server_options {
     unsigned max_headers;         /* [200] */
     size_t max_body;              /* [64 MiB] of one request -> 413 */
     size_t max_buffered;          /* [512 MiB] bodies of all requests in memory -> 503 */
+    unsigned max_requests;        /* [10000] in handlers' hands at once, per loop -> 503 */
     unsigned max_streams;         /* [100] concurrent, of one HTTP/2 connection */
     int64_t handshake_timeout_ns; /* [10 s] */
     int64_t head_timeout_ns;      /* [10 s] from a request's first byte to the end of its head */

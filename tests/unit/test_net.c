@@ -929,6 +929,133 @@ static void test_hpack_bomb(void)
     stop_server();
 }
 
+/* A peer that asks for an answer and grants no window for it: the answer is given up, not kept for ever. */
+static void test_zero_window(void)
+{
+    static const char request[] =
+        "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\6\4\0\0\0\0\0\0\4\0\0\0\0" /* INITIAL_WINDOW_SIZE 0 */
+        "\0\0\6\1\5\0\0\0\1\x82\x86\x84\x41\1x";                         /* GET / */
+    struct http_server_options o = {.write_timeout_ns = 50 * NS_PER_MS, .head_timeout_ns = 50 * NS_PER_MS};
+    int64_t until = clock_mono() + 5 * NS_PER_S;
+    struct http_server_stats st;
+    int fd;
+
+    start_server(&o);
+    fd = raw(request, sizeof request - 1);
+    while (n_released < 1 && clock_mono() < until)
+        loop_run_once(loop, 10 * NS_PER_MS);
+    eq_int(n_released, 1);
+    http_server_stats(server, &st);
+    eq_int(st.timeouts, 1);
+    eq_int(st.connections, 1); /* the stream went, not the connection */
+    close(fd);
+    stop_server();
+}
+
+/* A server that accepts and then says nothing: keepalive pings find out, the connection is given up. */
+static void test_keepalive(void)
+{
+    struct client_options o = {
+        .protocol = CLIENT_HTTP2, .keepalive_time_ns = 30 * NS_PER_MS, .keepalive_timeout_ns = 40 * NS_PER_MS};
+    struct address_parts parts;
+    struct address a;
+    struct client_request r = {0};
+    struct client *c;
+    int64_t start = clock_mono();
+    int fd;
+
+    eq_int(loop_new(&loop, NULL), 0);
+    n_done = 0;
+    address_split("127.0.0.1:0", NULL, &parts, NULL);
+    eq_int(address_numeric(&parts, &a), 0);
+    eq_int(address_listen(&a, &fd, &a, NULL), 0);
+    snprintf(url, sizeof url, "http://127.0.0.1:%d", address_port(&a));
+    o.loop = loop;
+    o.url = url;
+    eq_int(client_new(&o, &c, NULL), 0);
+    get(c, &r, "/x");
+    run_until(1);
+    eq_int(r.error, -ETIMEDOUT);
+    ok(strstr(r.err.message, "does not answer pings"));
+    ok(clock_mono() - start < 3 * NS_PER_S);
+    eq_int(client_connections(c), 0);
+    client_request_done(&r);
+    client_free(c);
+    loop_free(loop);
+    close(fd);
+}
+
+static void test_request_limit(void)
+{
+    struct http_server_options o = {.max_requests = 1};
+    struct client_request first = {0}, second = {0};
+    int64_t until = clock_mono() + 5 * NS_PER_S;
+    struct client *c;
+
+    start_server(&o);
+    c = new_client(CLIENT_HTTP2);
+    get(c, &first, "/hold");
+    while (!held && clock_mono() < until)
+        loop_run_once(loop, 10 * NS_PER_MS);
+    get(c, &second, "/x");
+    run_until(1);
+    eq_int(second.status, 503);
+    http_reply(held, 200, NULL, STR(""));
+    run_until(2);
+    eq_int(first.status, 200);
+    client_request_done(&first);
+    client_request_done(&second);
+    client_free(c);
+    stop_server();
+}
+
+/* No memory at any point: requests fail, nothing leaks, nothing hangs. */
+static int one_request(void)
+{
+    struct http_server_options o = {.n_loops = 1, .handle = handle};
+    struct client_options co = {.protocol = CLIENT_HTTP2};
+    int64_t until = clock_mono() + 2 * NS_PER_S;
+    struct client_request r = {.method = "GET", .target = STR("/x"), .done = on_done, .timeout_ns = 50 * NS_PER_MS};
+    struct client *c = NULL;
+    bool gone = false;
+    int code;
+
+    n_done = 0;
+    loop = NULL;
+    server = NULL;
+    code = loop_new(&loop, NULL);
+    if (code < 0)
+        return code;
+    o.loops = &loop;
+    co.loop = loop;
+    code = http_server_new(&o, &server, NULL);
+    if (code == 0)
+        code = http_server_listen(server, "127.0.0.1:0", &port, NULL);
+    snprintf(url, sizeof url, "http://127.0.0.1:%d", port);
+    co.url = url;
+    if (code == 0)
+        code = client_new(&co, &c, NULL);
+    if (code == 0)
+        code = client_start(c, &r);
+    if (code == 0) {
+        while (!n_done && clock_mono() < until)
+            loop_run_once(loop, 10 * NS_PER_MS);
+        ok(n_done == 1);
+        code = r.error ? r.error : r.status == 200 ? 0 : -EIO;
+        client_request_done(&r);
+    }
+    client_free(c);
+    if (server) {
+        http_server_stop(server, 0, server_gone, &gone);
+        while (!gone && clock_mono() < until)
+            loop_run_once(loop, 10 * NS_PER_MS);
+        ok(gone);
+        http_server_free(server);
+    }
+    loop_free(loop);
+    return code;
+}
+
 static void test_connection_limit(void)
 {
     struct http_server_options o = {.max_connections = 3};
@@ -1006,8 +1133,12 @@ int main(void)
     tap_run(test_floods);
     tap_run(test_rapid_reset);
     tap_run(test_hpack_bomb);
+    tap_run(test_zero_window);
+    tap_run(test_keepalive);
+    tap_run(test_request_limit);
     tap_run(test_connection_limit);
     tap_run(test_buffer_limit);
     tap_run(test_codings);
+    tap_torture(one_request);
     return tap_done();
 }
