@@ -118,7 +118,7 @@ static int compile_ids(const struct query_params *p, struct query *q, struct err
     if (r == 0 && p->span_id.n) {
         r = get_hex(p->span_id, "span_id", q->q.span_id, 8, e);
         q->q.has_span = true;
-        if (r == 0 && !p->trace_id.n)
+        if (r == 0 && !p->trace_id.n && !p->any_trace)
             return err_set(e, -EINVAL, "span_id: needs trace_id beside it");
     }
     if (r == 0 && p->profile.n) {

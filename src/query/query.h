@@ -20,6 +20,7 @@ struct query_params {
     struct str from, to;                       /* [now-1h, now] */
     struct str base_query, base_from, base_to; /* a diff when any is given [query, from, to] */
     struct str trace_id, span_id;              /* hex */
+    bool any_trace;                            /* span_id may stand alone */
     struct str profile;                        /* handle of one profile, hex */
     struct str focus, ignore, hide;            /* regular expressions */
     struct str by;                             /* function, filefunction, file, line, address [function] */

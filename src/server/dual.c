@@ -120,6 +120,17 @@ void dual_i64(struct dual *w, uint32_t field, const char *name, int64_t v)
     wire_put_varint(w->out, (uint64_t) v);
 }
 
+void dual_i32(struct dual *w, uint32_t field, const char *name, int32_t v)
+{
+    if (w->json) {
+        json_place(w, name);
+        json_put_i64(w->out, v);
+        return;
+    }
+    put_tag(w, field, WIRE_VARINT);
+    wire_put_varint(w->out, (uint64_t) (int64_t) v);
+}
+
 void dual_double(struct dual *w, uint32_t field, const char *name, double v)
 {
     uint64_t bits;

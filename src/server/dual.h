@@ -40,6 +40,7 @@ void dual_list(struct dual *w, const char *name);
 void dual_list_end(struct dual *w);
 void dual_str(struct dual *w, uint32_t field, const char *name, struct str v);
 void dual_i64(struct dual *w, uint32_t field, const char *name, int64_t v); /* a string in JSON, as proto3 says */
+void dual_i32(struct dual *w, uint32_t field, const char *name, int32_t v); /* a number in JSON */
 void dual_double(struct dual *w, uint32_t field, const char *name, double v);
 void dual_bool(struct dual *w, uint32_t field, const char *name, bool v);
 void dual_i64s(struct dual *w, uint32_t field, const char *name, const int64_t *v, size_t n); /* packed */

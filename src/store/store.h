@@ -78,7 +78,7 @@ struct store_query {
     const char *tenant; /* never NULL; "" is the default tenant */
     struct store_column columns[2];
     uint32_t n_columns; /* 1, or 2 for a diff: base and new */
-    /* only samples of this trace, or of this span of it */
+    /* only samples of this trace, of this span of it, or (span alone) of this span in whatever trace */
     bool has_trace, has_span;
     uint8_t trace_id[16], span_id[8];
     bool has_profile; /* only this profile: store_profile.handle */

@@ -1,0 +1,459 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * wick serve: store, OTLP, API in one process. Order of starting: store, then listeners; of stopping: listeners (requests
+ * under way are answered), workers, store. A port that is taken does not stop the rest: the API takes the next one, OTLP
+ * is off with a line that says so.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "cli/args.h"
+#include "cli/command.h"
+#include "cli/paths.h"
+#include "cli/serve_otlp.h"
+#include "conf/yaml.h"
+#include "net/tls.h"
+#include "server/api.h"
+#include "server/front.h"
+#include "server/serve_config.h"
+#include "store/store.h"
+
+enum { PORT_TRIES = 20, QUEUE_MAX = 256 };
+#define STOP_GRACE (1500 * NS_PER_MS)
+
+struct serve_args {
+    struct arg_list config, set;
+    const char *store, *http, *otlp_grpc, *otlp_http;
+    bool insecure, check, reference, help;
+};
+
+static const struct arg serve_args[] = {
+    {'c', "config", ARG_LIST, offsetof(struct serve_args, config), "FILE", "wick.yaml; repeatable, later wins"},
+    {0, "set", ARG_LIST, offsetof(struct serve_args, set), "KEY=VALUE", "one more value, as in retention.keep=7d"},
+    {0, "store", ARG_STRING, offsetof(struct serve_args, store), "DIR", "where profiles are kept; 'memory' keeps none"},
+    {0, "http", ARG_STRING, offsetof(struct serve_args, http), "ADDR", "API and UI (default 127.0.0.1:4040)"},
+    {0, "otlp-grpc", ARG_STRING, offsetof(struct serve_args, otlp_grpc), "ADDR",
+     "OTLP/gRPC (default 127.0.0.1:4317; off)"},
+    {0, "otlp-http", ARG_STRING, offsetof(struct serve_args, otlp_http), "ADDR",
+     "OTLP/HTTP (default 127.0.0.1:4318; off)"},
+    {0, "insecure", ARG_FLAG, offsetof(struct serve_args, insecure), NULL,
+     "listen beyond loopback without TLS and a token"},
+    {0, "check", ARG_FLAG, offsetof(struct serve_args, check), NULL, "check the configuration and exit"},
+    {0, "print-reference", ARG_FLAG, offsetof(struct serve_args, reference), NULL, "print all options of wick.yaml"},
+    {'h', "help", ARG_FLAG, offsetof(struct serve_args, help), NULL, "this text"},
+    {0},
+};
+
+/* Everything that runs. Freed in the order of serve_stop(). */
+struct serve {
+    struct conf conf;
+    struct serve_config config;
+    char store_dir[PATH_SIZE], token_file[PATH_SIZE + 16];
+    struct store *store;
+    struct auth *auth;
+    struct workers *workers;
+    struct loop_group *loops;
+    struct front *front;
+    struct serve_otlp *otlp;
+    struct tls_context *tls;
+    struct http_server *api, *grpc, *http;
+    const char **hosts;
+};
+
+/* --- configuration --- */
+
+static void override(const char **option, const char *arg)
+{
+    if (arg)
+        *option = arg;
+}
+
+static int load_config(struct serve *s, const struct serve_args *a, struct err *e)
+{
+    int r = 0;
+
+    for (size_t i = 0; r == 0 && i < a->config.n; i++)
+        r = conf_add(&s->conf, str_from(a->config.v[i]), e);
+    for (size_t i = 0; r == 0 && i < a->set.n; i++)
+        r = conf_set(&s->conf, str_from(a->set.v[i]), e);
+    if (r == 0)
+        r = conf_expand(&s->conf, e);
+    if (r == 0)
+        r = serve_config_read(&s->conf, &s->config, e);
+    if (r < 0)
+        return r;
+    override(&s->config.store.dir, a->store);
+    override(&s->config.listen.http, a->http);
+    override(&s->config.listen.otlp_grpc, a->otlp_grpc);
+    override(&s->config.listen.otlp_http, a->otlp_http);
+    s->config.listen.insecure |= a->insecure;
+    if (s->config.store.dir && strcmp(s->config.store.dir, "memory") == 0) {
+        s->config.store.engine = "memory";
+        s->config.store.dir = NULL;
+    }
+    return 0;
+}
+
+static int find_dirs(struct serve *s, struct err *e)
+{
+    char data[PATH_SIZE];
+    int r = 0;
+
+    if (s->config.store.dir)
+        snprintf(s->store_dir, sizeof s->store_dir, "%s", s->config.store.dir);
+    else
+        r = path_store_dir(s->store_dir, e);
+    if (r == 0)
+        r = path_data_dir(data, e);
+    if (r < 0)
+        return r;
+    if (s->config.auth.tokens)
+        snprintf(s->token_file, sizeof s->token_file, "%s", s->config.auth.tokens);
+    else
+        snprintf(s->token_file, sizeof s->token_file, "%s/tokens", data);
+    return 0;
+}
+
+/* --- what is listened on --- */
+
+static bool is_loopback(const char *address)
+{
+    struct str a = str_from(address);
+
+    return str_starts(a, STR("127.")) || str_starts(a, STR("localhost")) || str_starts(a, STR("[::1]")) ||
+           str_starts(a, STR("unix:"));
+}
+
+static bool is_off(const char *address)
+{
+    return !address || !address[0] || strcmp(address, "off") == 0;
+}
+
+/* Nothing listens beyond loopback unless it is encrypted and asks for a token, or somebody said --insecure. */
+static int check_exposure(const struct serve *s, struct err *e)
+{
+    const char *const addresses[] = {s->config.listen.http, s->config.listen.otlp_grpc, s->config.listen.otlp_http};
+
+    for (size_t i = 0; i < ARRAY_SIZE(addresses); i++) {
+        if (is_off(addresses[i]) || is_loopback(addresses[i]) || s->config.listen.insecure)
+            continue;
+        if (!s->config.listen.tls.present)
+            return err_set(e, -EPERM, "%s is not a loopback address: set listen.tls, or say --insecure", addresses[i]);
+        if (!auth_required(s->auth))
+            return err_set(e, -EPERM,
+                           "%s is not a loopback address: make a token with 'wick token create', or say --insecure",
+                           addresses[i]);
+    }
+    return 0;
+}
+
+static int start_tls(struct serve *s, struct err *e)
+{
+    const struct serve_tls *t = &s->config.listen.tls;
+    struct tls_options o = {.cert_file = t->cert_file,
+                            .key_file = t->key_file,
+                            .ca_file = t->client_ca_file,
+                            .require_client_cert = t->client_ca_file != NULL,
+                            .http2 = true,
+                            .http1 = true};
+
+    return t->present ? tls_openssl.context_new(&o, true, &s->tls, e) : 0;
+}
+
+static int new_server(struct serve *s, void (*handle)(void *, struct http_request *), void *arg,
+                      struct http_server **ret, struct err *e)
+{
+    struct loop *loops[64];
+    struct http_server_options o = {.loops = loops, .tls = s->tls, .arg = arg, .handle = handle};
+
+    for (unsigned i = 0; i < loop_group_size(s->loops) && i < ARRAY_SIZE(loops); i++)
+        loops[o.n_loops++] = loop_group_at(s->loops, i);
+    o.max_body = (size_t) s->config.limits.request;
+    return http_server_new(&o, ret, e);
+}
+
+/* The address with the port that was really taken: 0 asks for any. */
+static const char *bound_address(const char *asked, int port, char *out, size_t size)
+{
+    const char *colon = strrchr(asked, ':');
+
+    if (port > 0 && colon)
+        snprintf(out, size, "%.*s:%d", (int) (colon - asked), asked, port);
+    else
+        snprintf(out, size, "%s", asked);
+    return out;
+}
+
+/* The API: the next port when the one asked for is taken. */
+static int listen_api(struct serve *s, char *ret_address, size_t size, struct err *e)
+{
+    const char *asked = s->config.listen.http, *colon = strrchr(asked, ':');
+    struct err first = {0};
+    uint64_t port;
+    int r, got;
+
+    snprintf(ret_address, size, "%s", asked);
+    r = http_server_listen(s->api, asked, &got, &first);
+    if (r == 0 || r != -EADDRINUSE || !colon || str_to_u64(str_from(colon + 1), 10, &port) < 0) {
+        *e = first;
+        if (r == 0)
+            bound_address(asked, got, ret_address, size);
+        return r;
+    }
+    for (int i = 1; r == -EADDRINUSE && i < PORT_TRIES; i++) {
+        snprintf(ret_address, size, "%.*s:%u", (int) (colon - asked), asked, (unsigned) port + (unsigned) i);
+        r = http_server_listen(s->api, ret_address, &got, e);
+    }
+    if (r == 0)
+        log_warn("%s; the API takes %s", first.message, ret_address);
+    return r;
+}
+
+/* OTLP: off, with a line, when its port is taken. */
+static void listen_otlp(struct http_server *server, const char *name, const char *address)
+{
+    struct err e = {0};
+    char bound[256];
+    int port = 0;
+
+    if (is_off(address))
+        return;
+    if (http_server_listen(server, address, &port, &e) < 0)
+        log_warn("%s is off: %s", name, e.message);
+    else
+        log_info("%s on %s", name, bound_address(address, port, bound, sizeof bound));
+}
+
+/* --- start and stop --- */
+
+static int start_store(struct serve *s, struct err *e)
+{
+    const struct serve_config *c = &s->config;
+    const struct store_ops *engine = store_engine(str_from(c->store.engine));
+    struct store_config sc = {
+        .dir = s->store_dir,
+        .keep = c->retention.keep,
+        .keep_detail = c->retention.detail,
+        .keep_bytes = (uint64_t) c->retention.size,
+        .async = c->store.async,
+        .memory = (size_t) c->store.memory,
+    };
+    const struct serve_retention_service *services = c->retention.services.v;
+    static const char *const stamps[] = {"ns", "us", "ms", "off"};
+
+    if (!engine)
+        return err_set(e, -EINVAL, "store.engine: '%s' is not segment or memory", c->store.engine);
+    for (size_t i = 0; i < ARRAY_SIZE(stamps); i++)
+        if (strcmp(c->store.timestamps, stamps[i]) == 0)
+            sc.timestamps = (enum store_timestamps) i;
+    for (uint32_t i = 0; i < c->retention.services.n && sc.n_services < STORE_SERVICE_RULES_MAX; i++) {
+        sc.services[sc.n_services].service = services[i].service;
+        sc.services[sc.n_services++].keep = services[i].keep;
+    }
+    return store_open(engine, &sc, &s->store, e);
+}
+
+static int start_front(struct serve *s, struct err *e)
+{
+    const struct serve_config *c = &s->config;
+    long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+    unsigned n = c->limits.query_workers > 0 ? (unsigned) MIN(c->limits.query_workers, 256) : (unsigned) MAX(cpus, 2);
+    struct front_options o = {.store = s->store,
+                              .auth = s->auth,
+                              .call_limit_ns = c->limits.query_time,
+                              .memory_limit = (size_t) c->limits.query_memory,
+                              .version = WICK_VERSION};
+    int r;
+
+    s->hosts = mem_zalloc_array((size_t) c->listen.hosts.n + 1, sizeof *s->hosts);
+    if (!s->hosts)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < c->listen.hosts.n; i++)
+        s->hosts[i] = c->listen.hosts.v[i];
+    o.hosts = s->hosts;
+    r = workers_new(n, QUEUE_MAX, &s->workers, e);
+    o.workers = s->workers;
+    if (r == 0)
+        r = front_new(&o, &s->front, e);
+    if (r == 0)
+        r = api_mount_query(s->front);
+    if (r == 0)
+        r = api_mount_status(s->front);
+    if (r == 0)
+        r = api_mount_pyroscope(s->front);
+    if (r == 0)
+        r = loop_group_new((unsigned) MIN(MAX(cpus, 1), 8), "net", &s->loops, e);
+    return r;
+}
+
+static int start_listeners(struct serve *s, char *address, size_t size, struct err *e)
+{
+    const struct serve_listen *l = &s->config.listen;
+    int r = start_tls(s, e);
+
+    if (r == 0)
+        r = serve_otlp_new(&s->store->sink, s->auth, s->hosts, (size_t) s->config.limits.request, &s->otlp, e);
+    if (r == 0)
+        r = new_server(s, front_handle, s->front, &s->api, e);
+    if (r == 0)
+        r = new_server(s, serve_otlp_grpc, s->otlp, &s->grpc, e);
+    if (r == 0)
+        r = new_server(s, serve_otlp_http, s->otlp, &s->http, e);
+    if (r == 0)
+        r = listen_api(s, address, size, e);
+    if (r < 0)
+        return r;
+    listen_otlp(s->grpc, "OTLP/gRPC", l->otlp_grpc);
+    listen_otlp(s->http, "OTLP/HTTP", l->otlp_http);
+    return 0;
+}
+
+static void stop_server(struct http_server *h)
+{
+    if (!h)
+        return;
+    http_server_stop_wait(h, STOP_GRACE / 3);
+    http_server_free(h);
+}
+
+static void serve_stop(struct serve *s)
+{
+    stop_server(s->grpc);
+    stop_server(s->http);
+    stop_server(s->api);
+    workers_free(s->workers);
+    store_close(s->store);
+    loop_group_free(s->loops);
+    serve_otlp_free(s->otlp);
+    front_free(s->front);
+    if (s->tls)
+        s->tls->ops->context_free(s->tls);
+    auth_free(s->auth);
+    mem_free(s->hosts);
+    conf_done(&s->conf);
+}
+
+static void reload(struct serve *s)
+{
+    struct err e = {0};
+
+    if (s->tls && s->tls->ops->context_reload(s->tls, &e) < 0)
+        log_error("reload: %s; the old certificates stay", e.message);
+    else
+        log_info("reloaded: certificates; tokens are read as they change");
+}
+
+/* Until SIGTERM or SIGINT. */
+static void wait_for_end(struct serve *s, const sigset_t *set)
+{
+    for (;;) {
+        int sig = 0;
+
+        if (sigwait(set, &sig) != 0 || sig == SIGTERM || sig == SIGINT) {
+            log_info("stopping");
+            return;
+        }
+        reload(s);
+    }
+}
+
+static void announce(const struct serve *s, const char *address)
+{
+    const struct serve_retention *k = &s->config.retention;
+    bool memory = strcmp(s->config.store.engine, "memory") == 0;
+
+    if (memory)
+        log_info("the store is memory: nothing is kept");
+    else
+        log_info("store in %s, keeps %lld days (detail %lld) and %lld MiB", s->store_dir,
+                 (long long) (k->keep / (86400 * NS_PER_S)), (long long) (k->detail / (86400 * NS_PER_S)),
+                 (long long) (k->size >> 20));
+    printf("wick serve is ready: %s://%s\n", s->tls ? "https" : "http", address);
+    fflush(stdout);
+}
+
+static int serve(struct serve *s, struct err *e)
+{
+    char address[256];
+    sigset_t set;
+    int r;
+
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGHUP);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    signal(SIGPIPE, SIG_IGN);
+    log_setup((enum log_level) s->config.log.level, (enum log_format) s->config.log.format);
+    r = find_dirs(s, e);
+    if (r == 0)
+        r = auth_open(s->token_file, &s->auth, e);
+    if (r == 0)
+        r = check_exposure(s, e);
+    if (r == 0)
+        r = start_store(s, e);
+    if (r == 0)
+        r = start_front(s, e);
+    if (r == 0)
+        r = start_listeners(s, address, sizeof address, e);
+    if (r < 0)
+        return r;
+    announce(s, address);
+    wait_for_end(s, &set);
+    return 0;
+}
+
+static void serve_help(FILE *out)
+{
+    fputs(
+        "usage: wick serve [--config wick.yaml] [options]\n\n"
+        "Takes OTLP profiles, keeps them, and answers: API on 4040, OTLP on 4317 (gRPC) and 4318 (HTTP), all on loopback\n"
+        "unless told otherwise. SIGHUP reads certificates again, SIGTERM stops.\n\n",
+        out);
+    args_help(serve_args, out);
+}
+
+static int print_reference(void)
+{
+    _cleanup_(buf_done) struct buf b = BUF_INIT;
+
+    serve_config_reference(&b);
+    return fd_write_file("-", b.p, b.n, NULL) < 0 ? EXIT_FAILED : EXIT_DONE;
+}
+
+static int serve_run(int argc, char **argv)
+{
+    struct serve_args a = {0};
+    struct serve s = {0};
+    struct err e = {0};
+    int n, r = args_parse(serve_args, &a, argc - 1, argv + 1, false, &n, &e);
+
+    if (a.help) {
+        serve_help(stdout);
+        return EXIT_DONE;
+    }
+    if (r < 0 || n) {
+        log_error("serve: %s", r < 0 ? e.message : "takes no arguments, only options: --help lists them");
+        return EXIT_USAGE;
+    }
+    if (a.reference)
+        return print_reference();
+    conf_init(&s.conf);
+    r = load_config(&s, &a, &e);
+    if (r == 0 && !a.check)
+        r = serve(&s, &e);
+    serve_stop(&s);
+    if (r < 0)
+        log_error("serve: %s", err_message(&e, r));
+    return r < 0 ? EXIT_FAILED : EXIT_DONE;
+}
+
+const struct command command_serve = {"serve", "take profiles, keep them, answer questions", serve_run};

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The querier of Pyroscope as Grafana's data source and Profiles Drilldown call it: querier.v1.QuerierService over
+ * Connect, in JSON and protobuf, and the older /pyroscope/render. What is asked is turned into query.h's questions;
+ * nothing here looks at data itself.
+ *
+ * Names: labels have underscores there and dots here (service_name, service.name); a type is a five-part id there.
+ * Times are milliseconds. Labels that start with "__" are Pyroscope's own; of those only __profile_type__ means something.
+ */
+#ifndef SERVER_PYROSCOPE_H
+#define SERVER_PYROSCOPE_H
+
+#include "query/query.h"
+#include "server/dual.h"
+#include "server/front.h"
+
+/* One selection: SelectMergeStacktracesRequest and its like. */
+struct py_select {
+    struct str type_id, selector;
+    int64_t start, end, max_nodes;
+    struct dual_strs profile_ids;
+};
+
+/* All fields of all requests; each request has a table that fills its own. */
+struct py_request {
+    struct py_select left, right; /* left is the only one but for Diff */
+    struct dual_strs group_by, matchers, label_names, spans;
+    struct str name;
+    double step;
+    int64_t limit, aggregation;
+};
+
+/* Compiles `left` (and `right` as the new column for a diff). extra: more of query_params to fill in, or NULL. */
+int py_compile(struct call *c, const struct py_request *r, bool diff, const struct query_params *extra,
+               struct query **ret, struct err *e);
+/* The label's name as Grafana knows it, in the arena. */
+struct str py_label_name(struct arena *a, struct str name);
+void py_put_labels(struct dual *w, uint32_t field, struct arena *a, const struct labels *l);
+void py_put_label(struct dual *w, uint32_t field, struct str name, struct str value);
+struct str py_type_id(struct arena *a, const struct type *t);
+
+/* Runs of the methods, given the request; they write the answer with w. */
+int py_profile_types(struct call *c, struct py_request *r, struct dual *w, struct err *e);
+int py_label_names(struct call *c, struct py_request *r, struct dual *w, struct err *e);
+int py_label_values(struct call *c, struct py_request *r, struct dual *w, struct err *e);
+int py_series(struct call *c, struct py_request *r, struct dual *w, struct err *e);
+int py_profile_stats(struct call *c, struct py_request *r, struct dual *w, struct err *e);
+int py_stacktraces(struct call *c, struct py_request *r, struct dual *w, struct err *e);
+int py_span_profile(struct call *c, struct py_request *r, struct dual *w, struct err *e);
+int py_diff(struct call *c, struct py_request *r, struct dual *w, struct err *e);
+int py_select_series(struct call *c, struct py_request *r, struct dual *w, struct err *e);
+int py_heatmap(struct call *c, struct py_request *r, struct dual *w, struct err *e);
+int py_merge_profile(struct call *c, struct py_request *r, struct dual *w, struct err *e);
+
+#endif

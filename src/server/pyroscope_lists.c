@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See pyroscope.h: what there is. Types, labels, series, and whether anything came at all. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/map.h"
+#include "server/pyroscope.h"
+
+static struct store *store_of(struct call *c)
+{
+    return front_options(c->front)->store;
+}
+
+/* Lists take one matcher each at most, in the selector's form. */
+static int compile_list(struct call *c, struct py_request *r, struct query **ret, struct err *e)
+{
+    if (r->matchers.n > 1)
+        return err_set(e, -EINVAL, "matchers: one selector at most");
+    if (r->matchers.n)
+        r->left.selector = r->matchers.v[0];
+    return py_compile(c, r, false, NULL, ret, e);
+}
+
+/* --- types --- */
+
+struct type_walk {
+    struct arena *arena;
+    struct type types[256];
+    uint32_t n;
+};
+
+static int add_type(void *ctx, const struct type *t, const struct labels *l)
+{
+    struct type_walk *w = ctx;
+
+    (void) l;
+    for (uint32_t i = 0; i < w->n; i++)
+        if (str_eq(w->types[i].name, t->name))
+            return 0;
+    if (w->n == ARRAY_SIZE(w->types))
+        return 0;
+    w->types[w->n] = *t;
+    w->types[w->n].name = arena_str(w->arena, t->name);
+    w->types[w->n].unit = arena_str(w->arena, t->unit);
+    w->n++;
+    return 0;
+}
+
+static int list_types(struct call *c, struct py_request *r, struct type_walk **ret, struct err *e)
+{
+    int64_t to = r->left.end ? r->left.end * NS_PER_MS : clock_wall();
+    int64_t from = r->left.start ? r->left.start * NS_PER_MS : to - 3600 * NS_PER_S;
+    struct store *s = store_of(c);
+    int result;
+
+    *ret = arena_zalloc(&c->q->arena, sizeof **ret);
+    if (!*ret)
+        return -ENOMEM;
+    (*ret)->arena = &c->q->arena;
+    result = s->ops->each_series(s, c->who.tenant, from, to, add_type, *ret);
+    return result < 0 ? err_set(e, result, "cannot list types: %m") : 0;
+}
+
+int py_profile_types(struct call *c, struct py_request *r, struct dual *w, struct err *e)
+{
+    struct type_walk *types;
+    int result = list_types(c, r, &types, e);
+
+    if (result < 0)
+        return result;
+    dual_list(w, "profileTypes");
+    for (uint32_t i = 0; i < types->n; i++) {
+        struct str id = py_type_id(&c->q->arena, &types->types[i]), rest = id;
+
+        dual_begin(w, 1, NULL);
+        dual_str(w, 1, "ID", id);
+        dual_str(w, 2, "name", str_cut(&rest, ':'));
+        dual_str(w, 4, "sampleType", str_cut(&rest, ':'));
+        dual_str(w, 5, "sampleUnit", str_cut(&rest, ':'));
+        dual_str(w, 6, "periodType", str_cut(&rest, ':'));
+        dual_str(w, 7, "periodUnit", rest);
+        dual_end(w);
+    }
+    dual_list_end(w);
+    return 0;
+}
+
+/* --- labels --- */
+
+int py_label_names(struct call *c, struct py_request *r, struct dual *w, struct err *e)
+{
+    _cleanup_(query_freep) struct query *q = NULL;
+    struct query_names names;
+    int result = compile_list(c, r, &q, e);
+
+    if (result == 0)
+        result = query_labels(store_of(c), q, (struct str){0}, &names, e);
+    if (result < 0)
+        return result;
+    dual_list(w, "names");
+    dual_str(w, 1, NULL, STR("__profile_type__"));
+    for (uint32_t i = 0; i < names.n; i++)
+        dual_str(w, 1, NULL, py_label_name(&c->q->arena, names.v[i]));
+    dual_list_end(w);
+    query_names_done(&names);
+    return 0;
+}
+
+static int type_values(struct call *c, struct py_request *r, struct dual *w, struct err *e)
+{
+    struct type_walk *types;
+    int result = list_types(c, r, &types, e);
+
+    if (result < 0)
+        return result;
+    dual_list(w, "names");
+    for (uint32_t i = 0; i < types->n; i++)
+        dual_str(w, 1, NULL, py_type_id(&c->q->arena, &types->types[i]));
+    dual_list_end(w);
+    return 0;
+}
+
+int py_label_values(struct call *c, struct py_request *r, struct dual *w, struct err *e)
+{
+    _cleanup_(query_freep) struct query *q = NULL;
+    struct query_names names;
+    int result;
+
+    if (!r->name.n)
+        return err_set(e, -EINVAL, "name: which label?");
+    if (str_is(r->name, "__profile_type__"))
+        return type_values(c, r, w, e);
+    result = compile_list(c, r, &q, e);
+    if (result == 0)
+        result = query_labels(store_of(c), q, r->name, &names, e);
+    if (result < 0)
+        return result;
+    dual_list(w, "names");
+    for (uint32_t i = 0; i < names.n; i++)
+        dual_str(w, 1, NULL, names.v[i]);
+    dual_list_end(w);
+    query_names_done(&names);
+    return 0;
+}
+
+/* --- series --- */
+
+struct series_walk {
+    struct call *call;
+    const struct py_request *request;
+    const struct selector *selector;
+    struct dual *w;
+    struct map seen; /* of label sets by identity */
+    struct id128 *ids;
+    uint32_t n, cap;
+};
+
+static bool wanted(const struct py_request *r, struct str name)
+{
+    for (uint32_t i = 0; i < r->label_names.n; i++)
+        if (str_eq(r->label_names.v[i], name))
+            return true;
+    return r->label_names.n == 0;
+}
+
+/* The labels asked for, with the type as one of them. */
+static int chosen_labels(struct series_walk *x, const struct type *t, const struct labels *l, struct labels *ret)
+{
+    struct arena *a = &x->call->q->arena;
+
+    *ret = (struct labels){.v = arena_zalloc_array(a, (size_t) l->n + 1, sizeof *ret->v)};
+    if (!ret->v)
+        return -ENOMEM;
+    if (wanted(x->request, STR("__profile_type__")))
+        ret->v[ret->n++] = (struct label){STR("__profile_type__"), py_type_id(a, t)};
+    for (uint32_t i = 0; i < l->n; i++) {
+        struct str name = py_label_name(a, l->v[i].name);
+
+        if (wanted(x->request, name))
+            ret->v[ret->n++] = (struct label){name, arena_str(a, l->v[i].value)};
+    }
+    return 0;
+}
+
+/* True for a set that was not there before. */
+static int first_time(struct series_walk *x, struct id128 id, bool *ret)
+{
+    for (struct map_pos p = map_find(&x->seen, id.lo); p.index != MAP_NONE; p = map_next(&x->seen, p))
+        if (id128_eq(x->ids[p.index], id)) {
+            *ret = false;
+            return 0;
+        }
+    if (x->n == x->cap) {
+        uint32_t cap = x->cap ? x->cap * 2 : 64;
+        struct id128 *more = arena_alloc(&x->call->q->arena, cap * sizeof *more);
+
+        if (!more)
+            return -ENOMEM;
+        if (x->n)
+            memcpy(more, x->ids, x->n * sizeof *more);
+        x->ids = more;
+        x->cap = cap;
+    }
+    x->ids[x->n] = id;
+    *ret = true;
+    return map_insert(&x->seen, id.lo, x->n++);
+}
+
+static int add_series(void *ctx, const struct type *t, const struct labels *l)
+{
+    struct series_walk *x = ctx;
+    struct labels chosen;
+    bool is_new = false;
+    int r;
+
+    if (!str_is(x->selector->type, "*") && !str_eq(x->selector->type, t->name))
+        return 0;
+    if (!selector_matches(x->selector, l))
+        return 0;
+    r = chosen_labels(x, t, l, &chosen);
+    if (r == 0)
+        r = first_time(x, labels_id(&chosen), &is_new);
+    if (r < 0 || !is_new)
+        return r;
+    dual_begin(x->w, 2, NULL);
+    dual_list(x->w, "labels");
+    for (uint32_t i = 0; i < chosen.n; i++)
+        py_put_label(x->w, 1, chosen.v[i].name, chosen.v[i].value);
+    dual_list_end(x->w);
+    dual_end(x->w);
+    return 0;
+}
+
+int py_series(struct call *c, struct py_request *r, struct dual *w, struct err *e)
+{
+    _cleanup_(query_freep) struct query *q = NULL;
+    struct store *s = store_of(c);
+    struct series_walk x = {.call = c, .request = r, .w = w};
+    int result = compile_list(c, r, &q, e);
+
+    if (result < 0)
+        return result;
+    x.selector = q->q.columns[0].selector;
+    dual_list(w, "labelsSet");
+    result = s->ops->each_series(s, c->who.tenant, q->q.columns[0].from, q->q.columns[0].to, add_series, &x);
+    dual_list_end(w);
+    map_done(&x.seen);
+    return result < 0 ? err_set(e, result, "cannot list series: %m") : 0;
+}
+
+int py_profile_stats(struct call *c, struct py_request *r, struct dual *w, struct err *e)
+{
+    struct store *s = store_of(c);
+    struct store_stats stats = {0};
+    int result = s->ops->stats(s, &stats);
+
+    (void) r;
+    if (result < 0)
+        return err_set(e, result, "the store does not answer: %m");
+    dual_bool(w, 1, "dataIngested", stats.newest_ns > 0 || stats.profiles + stats.stored_profiles > 0);
+    dual_i64(w, 2, "oldestProfileTime", stats.oldest_ns / NS_PER_MS);
+    dual_i64(w, 3, "newestProfileTime", stats.newest_ns / NS_PER_MS);
+    return 0;
+}

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See pyroscope.h: what is in it. Flame graphs, diffs, series, heat maps, merged profiles. */
+#include <errno.h>
+#include <math.h>
+
+#include "base/clock.h"
+#include "codec/pprof.h"
+#include "query/flamebearer.h"
+#include "server/pyroscope.h"
+
+enum { NODES_DEFAULT = 8192, HEAT_ROWS = 20, HEAT_PROFILES_MAX = 200000 };
+
+static struct store *store_of(struct call *c)
+{
+    return front_options(c->front)->store;
+}
+
+/* --- flame graphs --- */
+
+static int put_flamegraph(struct dual *w, const struct tree *t)
+{
+    struct flamebearer f;
+    int r = flamebearer_make(t, &f);
+
+    if (r < 0)
+        return r;
+    dual_begin(w, 1, "flamegraph");
+    dual_list(w, "names");
+    for (uint32_t i = 0; i < f.n_names; i++)
+        dual_str(w, 1, NULL, flamebearer_name(&f, t, i));
+    dual_list_end(w);
+    dual_list(w, "levels");
+    for (uint32_t l = 0; l < f.n_levels; l++) {
+        dual_begin(w, 2, NULL);
+        dual_i64s(w, 1, "values", f.values + f.level_at[l], f.level_at[l + 1] - f.level_at[l]);
+        dual_end(w);
+    }
+    dual_list_end(w);
+    dual_i64(w, 3, "total", f.ticks[0] + f.ticks[1]);
+    dual_i64(w, 4, "maxSelf", f.max_self);
+    if (t->n_columns > 1) {
+        dual_i64(w, 5, "leftTicks", f.ticks[0]);
+        dual_i64(w, 6, "rightTicks", f.ticks[1]);
+    }
+    dual_end(w);
+    flamebearer_done(&f);
+    return 0;
+}
+
+static int select_tree(struct call *c, struct py_request *r, bool diff, const struct query_params *extra,
+                       struct tree **ret, struct err *e)
+{
+    _cleanup_(query_freep) struct query *q = NULL;
+    struct store_notes notes = {0};
+    int result = py_compile(c, r, diff, extra, &q, e);
+
+    if (result < 0)
+        return result;
+    if (!q->q.max_nodes)
+        q->q.max_nodes = NODES_DEFAULT;
+    return query_flame(store_of(c), q, ret, &notes, e);
+}
+
+int py_stacktraces(struct call *c, struct py_request *r, struct dual *w, struct err *e)
+{
+    _cleanup_(tree_freep) struct tree *t = NULL;
+    int result = select_tree(c, r, false, NULL, &t, e);
+
+    return result < 0 ? result : put_flamegraph(w, t);
+}
+
+int py_diff(struct call *c, struct py_request *r, struct dual *w, struct err *e)
+{
+    _cleanup_(tree_freep) struct tree *t = NULL;
+    int result = select_tree(c, r, true, NULL, &t, e);
+
+    return result < 0 ? result : put_flamegraph(w, t);
+}
+
+/* Grafana names spans without their trace: each is asked for alone, and the trees are laid upon each other. */
+int py_span_profile(struct call *c, struct py_request *r, struct dual *w, struct err *e)
+{
+    _cleanup_(tree_freep) struct tree *all = NULL;
+    int result = 0;
+
+    for (uint32_t i = 0; result == 0 && i < r->spans.n; i++) {
+        struct query_params one = {.span_id = r->spans.v[i], .any_trace = true};
+        _cleanup_(tree_freep) struct tree *t = NULL;
+
+        result = select_tree(c, r, false, &one, &t, e);
+        if (result == 0 && !all)
+            all = TAKE(t);
+        else if (result == 0)
+            result = tree_merge(all, 0, t, 0);
+    }
+    if (result < 0 || !all)
+        return result;
+    return put_flamegraph(w, all);
+}
+
+/* --- series --- */
+
+static struct str joined(struct arena *a, const struct dual_strs *l)
+{
+    struct buf b = BUF_INIT;
+    struct str s;
+
+    for (uint32_t i = 0; i < l->n; i++) {
+        if (i)
+            buf_putc(&b, ',');
+        buf_put_str(&b, l->v[i]);
+    }
+    s = arena_str(a, buf_str(&b));
+    buf_done(&b);
+    return s;
+}
+
+static void put_points(struct dual *w, const struct store_points *p, uint32_t series)
+{
+    dual_list(w, "points");
+    for (uint32_t i = 0; i < p->n_points; i++) {
+        dual_begin(w, 2, NULL);
+        dual_double(w, 1, "value", p->values[(size_t) series * p->n_points + i]);
+        dual_i64(w, 2, "timestamp", (p->from + i * p->step) / NS_PER_MS);
+        dual_end(w);
+    }
+    dual_list_end(w);
+}
+
+int py_select_series(struct call *c, struct py_request *r, struct dual *w, struct err *e)
+{
+    _cleanup_(query_freep) struct query *q = NULL;
+    struct query_series_params p = {.step = (int64_t) (r->step * 1e9), .by = joined(&c->q->arena, &r->group_by)};
+    struct store_notes notes = {0};
+    struct store_points points;
+    int result = py_compile(c, r, false, NULL, &q, e);
+
+    if (result == 0)
+        result = query_series(store_of(c), q, &p, &points, &notes, e);
+    if (result < 0)
+        return result;
+    dual_list(w, "series");
+    for (uint32_t i = 0; i < points.n_series && (r->limit <= 0 || i < r->limit); i++) {
+        dual_begin(w, 1, NULL);
+        py_put_labels(w, 1, &c->q->arena, &points.labels[i]);
+        put_points(w, &points, i);
+        dual_end(w);
+    }
+    dual_list_end(w);
+    store_points_done(&points);
+    return 0;
+}
+
+/* --- heat map: how many profiles of which value in each step of time --- */
+
+struct heat {
+    int64_t from, step, low, high;
+    uint32_t n_slots;
+    int64_t *counts; /* n_slots rows of HEAT_ROWS */
+};
+
+static int heat_fill(struct heat *h, const struct query_profiles *l, struct arena *a)
+{
+    h->counts = arena_zalloc_array(a, (size_t) h->n_slots * HEAT_ROWS, sizeof *h->counts);
+    if (!h->counts)
+        return -ENOMEM;
+    h->low = INT64_MAX;
+    for (uint32_t i = 0; i < l->n; i++) {
+        h->low = MIN(h->low, l->v[i].value);
+        h->high = MAX(h->high, l->v[i].value);
+    }
+    for (uint32_t i = 0; i < l->n; i++) {
+        int64_t slot = (l->v[i].time_ns - h->from) / h->step;
+        double share = h->high > h->low ? (double) (l->v[i].value - h->low) / (double) (h->high - h->low) : 0;
+
+        if (slot >= 0 && slot < h->n_slots)
+            h->counts[slot * HEAT_ROWS + MIN((int) (share * HEAT_ROWS), HEAT_ROWS - 1)]++;
+    }
+    return 0;
+}
+
+static void put_slot(struct dual *w, const struct heat *h, uint32_t slot)
+{
+    const int64_t *counts = h->counts + (size_t) slot * HEAT_ROWS;
+
+    dual_begin(w, 2, NULL);
+    dual_i64(w, 1, "timestamp", (h->from + (slot + 1) * h->step) / NS_PER_MS);
+    dual_list(w, "yMin");
+    for (int i = 0; i < HEAT_ROWS; i++)
+        dual_double(w, 2, NULL, (double) h->low + (double) (h->high - h->low) * i / HEAT_ROWS);
+    dual_list_end(w);
+    dual_list(w, "counts");
+    for (int i = 0; i < HEAT_ROWS; i++)
+        dual_i32(w, 3, NULL, (int32_t) counts[i]);
+    dual_list_end(w);
+    dual_end(w);
+}
+
+int py_heatmap(struct call *c, struct py_request *r, struct dual *w, struct err *e)
+{
+    _cleanup_(query_freep) struct query *q = NULL;
+    struct query_profiles list;
+    struct heat h = {.step = (int64_t) (r->step * 1e9)};
+    int result = py_compile(c, r, false, NULL, &q, e);
+
+    if (result == 0)
+        result = query_profiles(store_of(c), q, false, HEAT_PROFILES_MAX, &list, e);
+    if (result < 0)
+        return result;
+    h.from = q->q.columns[0].from;
+    if (h.step <= 0)
+        h.step = MAX((q->q.columns[0].to - h.from) / 60, NS_PER_S);
+    h.n_slots = (uint32_t) MIN((q->q.columns[0].to - h.from + h.step - 1) / h.step, 11000);
+    result = heat_fill(&h, &list, &list.arena);
+    dual_list(w, "series");
+    if (result == 0 && list.n) {
+        dual_begin(w, 1, NULL);
+        dual_list(w, "slots");
+        for (uint32_t i = 0; i < h.n_slots; i++)
+            put_slot(w, &h, i);
+        dual_list_end(w);
+        dual_end(w);
+    }
+    dual_list_end(w);
+    query_profiles_done(&list);
+    return result;
+}
+
+/* --- merged profile: a pprof, which is what google.v1.Profile is --- */
+
+int py_merge_profile(struct call *c, struct py_request *r, struct dual *w, struct err *e)
+{
+    _cleanup_(query_freep) struct query *q = NULL;
+    _cleanup_(batch_unrefp) struct batch *all = NULL, *one = NULL;
+    int result;
+
+    if (w->json)
+        return err_set(e, -EOPNOTSUPP, "a pprof profile comes as application/proto");
+    result = py_compile(c, r, false, NULL, &q, e);
+    if (result == 0)
+        result = query_export(store_of(c), q, &all, e);
+    if (result == 0)
+        result = convert_to_single(all, &one, e);
+    if (result < 0 || !one->n_profiles)
+        return result;
+    return pprof_encode(one, &one->profiles[0], &c->out, e);
+}

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See serve_config.h. */
+#include "server/serve_config.h"
+
+#include <errno.h>
+
+#include "base/log.h"
+
+#define AT(type, f) offsetof(struct type, f)
+
+static const struct option tls_options[] = {
+    {"cert_file", OPT_STRING, AT(serve_tls, cert_file), NULL, "certificate chain, PEM", .required = true},
+    {"key_file", OPT_STRING, AT(serve_tls, key_file), NULL, "its private key, PEM", .required = true},
+    {"client_ca_file", OPT_STRING, AT(serve_tls, client_ca_file), NULL,
+     "clients must have a certificate of this authority"},
+    {0},
+};
+
+static const struct option listen_options[] = {
+    {"http", OPT_STRING, AT(serve_listen, http), "127.0.0.1:4040", "API and UI; also unix:/path/to.sock"},
+    {"otlp_grpc", OPT_STRING, AT(serve_listen, otlp_grpc), "127.0.0.1:4317", "OTLP over gRPC; off for none"},
+    {"otlp_http", OPT_STRING, AT(serve_listen, otlp_http), "127.0.0.1:4318", "OTLP over HTTP; off for none"},
+    {"hosts", OPT_STRINGS, AT(serve_listen, hosts), NULL, "host names this server is reached by, besides localhost"},
+    {"tls", OPT_TABLE, AT(serve_listen, tls), NULL, "encryption of all listeners", .table = tls_options,
+     .present = AT(serve_tls, present) + AT(serve_listen, tls)},
+    {"insecure", OPT_BOOL, AT(serve_listen, insecure), "false", "listen beyond loopback without TLS and a token"},
+    {0},
+};
+
+static const struct option auth_options[] = {
+    {"tokens", OPT_STRING, AT(serve_config, auth.tokens) - AT(serve_config, auth), NULL,
+     "token file (default: tokens beside the store)"},
+    {0},
+};
+
+#define STORE(f) (AT(serve_config, store.f) - AT(serve_config, store))
+static const struct option store_options[] = {
+    {"dir", OPT_STRING, STORE(dir), NULL, "where profiles are kept (default: in the user's data directory)"},
+    {"engine", OPT_STRING, STORE(engine), "segment", "segment (on disk) or memory (gone with the process)"},
+    {"async", OPT_BOOL, STORE(async), "false",
+     "acknowledge before the disk has it: faster, and a crash may lose the last second"},
+    {"timestamps", OPT_STRING, STORE(timestamps), "ns", "resolution of samples' times: ns, us, ms or off"},
+    {"memory", OPT_SIZE, STORE(memory), "64MiB", "of rows that are not in a segment yet"},
+    {0},
+};
+
+static const struct option retention_service_options[] = {
+    {"service", OPT_STRING, AT(serve_retention_service, service), NULL, "service.name", .required = true},
+    {"keep", OPT_DURATION, AT(serve_retention_service, keep), NULL, "how long", .required = true},
+    {0},
+};
+
+static const struct option retention_options[] = {
+    {"keep", OPT_DURATION, AT(serve_retention, keep), "30d", "how long profiles are kept"},
+    {"detail", OPT_DURATION, AT(serve_retention, detail), "7d",
+     "how long single samples, attributes and links are kept"},
+    {"size", OPT_SIZE, AT(serve_retention, size), "10GiB", "the oldest goes when the store is larger"},
+    {"services", OPT_TABLES, AT(serve_retention, services), NULL, "shorter for some services",
+     .table = retention_service_options, .size = sizeof(struct serve_retention_service)},
+    {0},
+};
+
+static const struct option limits_options[] = {
+    {"request", OPT_SIZE, AT(serve_limits, request), "64MiB", "size of one request, inflated"},
+    {"query_time", OPT_DURATION, AT(serve_limits, query_time), "30s", "time of one answer"},
+    {"query_memory", OPT_SIZE, AT(serve_limits, query_memory), "512MiB", "memory of one answer"},
+    {"query_workers", OPT_INT, AT(serve_limits, query_workers), "0", "answers at once; 0: one per CPU, at least 2"},
+    {0},
+};
+
+static const struct option source_options[] = {
+    {"prefix", OPT_STRING, AT(serve_source, prefix), NULL, "file names in profiles that start with this",
+     .required = true},
+    {"dir", OPT_STRING, AT(serve_source, dir), NULL, "are read below this directory"},
+    {"link", OPT_STRING, AT(serve_source, link), NULL,
+     "or linked like this: {path}, {line} and {version} are filled in"},
+    {0},
+};
+
+static const char *const levels[] = {"debug", "info", "warn", "error", NULL};
+static const char *const formats[] = {"text", "logfmt", "json", NULL};
+
+#define LOG(f) (AT(serve_config, log.f) - AT(serve_config, log))
+static const struct option log_options[] = {
+    {"level", OPT_ENUM, LOG(level), "info", "least important lines that are written", .words = levels},
+    {"format", OPT_ENUM, LOG(format), "logfmt", "logfmt, json or text", .words = formats},
+    {0},
+};
+
+const struct option serve_options[] = {
+    {"listen", OPT_TABLE, AT(serve_config, listen), NULL, "addresses", .table = listen_options},
+    {"auth", OPT_TABLE, AT(serve_config, auth), NULL, "who may ask and send", .table = auth_options},
+    {"store", OPT_TABLE, AT(serve_config, store), NULL, "where profiles are kept", .table = store_options},
+    {"retention", OPT_TABLE, AT(serve_config, retention), NULL, "for how long", .table = retention_options},
+    {"limits", OPT_TABLE, AT(serve_config, limits), NULL, "on what grows", .table = limits_options},
+    {"source", OPT_TABLES, AT(serve_config, source), NULL, "where source code is found", .table = source_options,
+     .size = sizeof(struct serve_source)},
+    {"log", OPT_TABLE, AT(serve_config, log), NULL, "messages", .table = log_options},
+    {"receivers", OPT_IGNORED, 0, NULL, "as in the OpenTelemetry Collector: see docs/collector.md"},
+    {"processors", OPT_IGNORED, 0, NULL, "as in the Collector"},
+    {"exporters", OPT_IGNORED, 0, NULL, "as in the Collector"},
+    {"extensions", OPT_IGNORED, 0, NULL, "as in the Collector"},
+    {"service", OPT_IGNORED, 0, NULL, "as in the Collector"},
+    {0},
+};
+
+int serve_config_read(struct conf *c, struct serve_config *ret, struct err *e)
+{
+    *ret = (struct serve_config){0};
+    return option_parse(c, serve_options, c->root, ret, e);
+}
+
+void serve_config_reference(struct buf *out)
+{
+    buf_puts(
+        out,
+        "# Configuration of `wick serve`\n\n"
+        "`wick serve --config wick.yaml`; every option has a default, and none is needed to start. Sizes are written "
+        "like 64MiB, times like 30s or 7d, and `${env:NAME:-default}` and `${file:PATH}` are filled in. Unknown "
+        "options are errors that name the file and line; `wick serve --check` only checks.\n\n"
+        "This page is printed by `wick serve --print-reference`.\n\n");
+    option_help(out, serve_options, 0, true);
+}

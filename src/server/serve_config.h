@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * wick.yaml: the whole configuration of `wick serve`. The tables in serve_config.c are the only place where an option is
+ * written; docs/configuration.md is printed from them (wick serve --print-reference).
+ */
+#ifndef SERVER_SERVE_CONFIG_H
+#define SERVER_SERVE_CONFIG_H
+
+#include <stdbool.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "conf/option.h"
+
+struct serve_tls {
+    bool present;
+    const char *cert_file, *key_file, *client_ca_file;
+};
+
+struct serve_listen {
+    const char *http, *otlp_grpc, *otlp_http; /* addresses; "off" for none */
+    struct option_strings hosts;              /* names allowed in Host besides loopback's */
+    struct serve_tls tls;
+    bool insecure; /* listen beyond loopback without TLS and tokens */
+};
+
+struct serve_retention {
+    int64_t keep, detail;          /* ns */
+    int64_t size;                  /* bytes */
+    struct option_tables services; /* of struct serve_retention_service */
+};
+
+struct serve_retention_service {
+    const char *service;
+    int64_t keep;
+};
+
+struct serve_limits {
+    int64_t request;      /* bytes of one request, inflated */
+    int64_t query_time;   /* ns */
+    int64_t query_memory; /* bytes of one answer */
+    int64_t query_workers;
+};
+
+struct serve_source {
+    const char *prefix, *dir, *link;
+};
+
+struct serve_config {
+    struct serve_listen listen;
+    struct {
+        const char *tokens; /* file */
+    } auth;
+    struct {
+        const char *dir;
+        const char *engine;
+        bool async;
+        const char *timestamps;
+        int64_t memory;
+    } store;
+    struct serve_retention retention;
+    struct serve_limits limits;
+    struct option_tables source; /* of struct serve_source */
+    struct {
+        int level, format; /* enum log_level, enum log_format */
+    } log;
+};
+
+extern const struct option serve_options[];
+
+/* Reads c->root, expanded; sections of the Collector (receivers, processors, exporters, extensions, service) are left to
+ * the pipeline. */
+int serve_config_read(struct conf *c, struct serve_config *ret, struct err *e);
+/* The reference page, in Markdown. */
+void serve_config_reference(struct buf *out);
+
+#endif
