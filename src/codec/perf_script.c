@@ -120,11 +120,11 @@ static struct str event_name(struct str s)
     return s;
 }
 
-/* What follows the pid: [CPU] TIME: PERIOD EVENT: rest. */
-static bool parse_tail(struct str s, struct header *h)
+/* What follows the pid: [CPU] TIME: PERIOD EVENT: rest. With `bare`, nothing at all may follow it. */
+static bool parse_tail(struct str s, bool bare, struct header *h)
 {
     struct str word = next_word(&s);
-    bool any = false;
+    bool any = bare;
 
     h->cpu = h->period = -1;
     h->event = h->rest = (struct str){0};
@@ -151,14 +151,14 @@ static bool parse_tail(struct str s, struct header *h)
 }
 
 /* The command may have spaces: the pid is the first number behind which the rest makes sense. */
-static bool parse_header(struct str line, struct header *h)
+static bool parse_header(struct str line, bool bare, struct header *h)
 {
     struct str s = line;
     struct str word = next_word(&s);
 
     while (word.n) {
         word = next_word(&s);
-        if (word.n && parse_pid(word, h) && parse_tail(s, h)) {
+        if (word.n && parse_pid(word, h) && parse_tail(s, bare, h)) {
             h->comm = str_trim(str_slice(line, 0, (size_t) (word.p - line.p)));
             return h->comm.n > 0;
         }
@@ -203,18 +203,16 @@ static bool parse_frame(struct str line, struct frame_line *f)
 }
 
 /* FILE:LINE belongs to the frame above. */
-static bool parse_source(struct str line, struct frame_line *f)
+static void parse_source(struct str line, struct frame_line *f)
 {
     struct str s = str_trim(line);
 
-    for (uint32_t i = s.n; i > 0; i--)
+    for (uint32_t i = s.n; i > 1; i--)
         if (s.p[i - 1] == ':') {
-            if (i == 1 || str_to_i64(str_slice(s, i, s.n), 10, &f->line) < 0)
-                return false;
-            f->file = str_slice(s, 0, i - 1);
-            return true;
+            if (str_to_i64(str_slice(s, i, s.n), 10, &f->line) == 0)
+                f->file = str_slice(s, 0, i - 1);
+            return;
         }
-    return false;
 }
 
 /* --- one sample --- */
@@ -371,13 +369,15 @@ static int read_line(struct reader *r, struct str line, unsigned long number, st
         return 0;
     if (!str_trim(line).n)
         return end_sample(r, e);
-    if (parse_header(line, &h))
+    if (parse_header(line, !isspace((unsigned char) line.p[0]), &h))
         return begin_sample(r, &h, e);
     if (isspace((unsigned char) line.p[0]) && r->open) {
         if (parse_frame(line, &f))
             return add_frame(r, &f);
-        if (r->n_frames && parse_source(line, &r->frames[r->n_frames - 1]))
+        if (r->n_frames) { /* FILE:LINE, or another detail of the frame: "module[address]" where there is no source */
+            parse_source(line, &r->frames[r->n_frames - 1]);
             return 0;
+        }
     }
     return err_set(e, -EINVAL, "perf script: line %lu is neither a sample nor a frame: %.*s", number,
                    (int) MIN(line.n, 100u), line.p);
@@ -430,13 +430,19 @@ static int read_lines(struct reader *r, struct str text, struct err *e)
 
 bool perf_script_probe(struct str text)
 {
+    struct frame_line f;
     struct header h;
 
     while (text.n) {
         struct str line = str_cut(&text, '\n');
 
-        if (str_trim(line).n && line.p[0] != '#')
-            return parse_header(line, &h);
+        if (!str_trim(line).n || line.p[0] == '#')
+            continue;
+        if (parse_header(line, false, &h))
+            return true;
+        /* "COMM PID" alone could be a folded stack: the next line tells. */
+        return parse_header(line, true, &h) && text.n && isspace((unsigned char) text.p[0]) &&
+               parse_frame(str_cut(&text, '\n'), &f);
     }
     return false;
 }

@@ -7,8 +7,8 @@
  *             ADDRESS SYMBOL (inlined)
  *       FILE:LINE                            with -F +srcline, of the frame above
  *
- * and an empty line. Without call graphs the one frame stands at the end of the first line. CPU, TIME and PERIOD may be
- * missing.
+ * and an empty line. Without call graphs the one frame stands at the end of the first line. All behind
+ * the pid may be missing (perf script -F comm,tid,ip,sym).
  *
  * Each event becomes a profile: type samples/count and, if periods are given, a second one that adds them up
  * (cpu/nanoseconds for cpu-clock and task-clock, EVENT/count for others). Samples of equal stack, command, pid, tid and

@@ -40,6 +40,8 @@ struct joiner {
     struct set *sets;
     size_t n_units, n_sets, cap_units, cap_sets;
     /* labels */
+    struct str *keys; /* resource attributes that differ within the set at hand */
+    size_t n_keys, cap_keys;
     uint32_t *resource_attrs; /* of the resource at hand */
     uint32_t n_resource_attrs;
     uint32_t (*link_attrs)[2]; /* per link; [0] == 0: not made yet */
@@ -97,19 +99,36 @@ static bool same_types(const struct batch *b, const struct unit *x, const struct
     return true;
 }
 
+static uint64_t types_hash(const struct batch *b, const struct unit *u)
+{
+    uint64_t h = u->n_types;
+
+    for (uint32_t i = 0; i < u->n_types; i++) {
+        struct value_type t = unit_type(b, u, i);
+
+        h = hash64_u64(h ^ hash64_str(b->dict.strings[t.type])) ^ hash64_str(b->dict.strings[t.unit]);
+    }
+    return h;
+}
+
+/* j->rows serves as the index of sets until samples need it. */
 static int add_unit(struct joiner *j, struct unit u)
 {
+    uint64_t h = types_hash(j->b, &u);
     size_t set = j->n_sets;
     int r;
 
-    if (j->single) /* few sets: those of different types in one file */
-        for (set = 0; set < j->n_sets; set++)
-            if (same_types(j->b, &j->units[j->sets[set].unit], &u))
-                break;
+    for (struct map_pos p = map_find(&j->rows, h); j->single && p.index != MAP_NONE; p = map_next(&j->rows, p))
+        if (same_types(j->b, &j->units[j->sets[p.index].unit], &u)) {
+            set = p.index;
+            break;
+        }
     u.set = (uint32_t) set;
     r = mem_grow((void **) &j->units, &j->cap_units, j->n_units + 1, sizeof u, UINT32_MAX);
     if (r == 0 && set == j->n_sets)
         r = mem_grow((void **) &j->sets, &j->cap_sets, j->n_sets + 1, sizeof *j->sets, UINT32_MAX);
+    if (r == 0 && set == j->n_sets)
+        r = map_insert(&j->rows, h, (uint32_t) set);
     if (r < 0)
         return r;
     if (set == j->n_sets)
@@ -226,19 +245,49 @@ static int add_run(struct joiner *j, const uint32_t *v, uint32_t n, struct run *
 
 /* --- labels --- */
 
-/* True when a resource of the set's units lacks the attribute or has another value. */
-static bool attr_differs(const struct joiner *j, uint32_t set, struct str key, const struct value *v)
+static bool has_key(const struct joiner *j, struct str key)
 {
-    for (size_t i = 0; i < j->n_units; i++) {
-        const struct value *other;
-
-        if (j->units[i].set != set)
-            continue;
-        other = kvs_get(&j->b->resources[j->units[i].resource].attrs, key);
-        if (!other || !value_eq(other, v))
+    for (size_t i = 0; i < j->n_keys; i++)
+        if (str_eq(j->keys[i], key))
             return true;
-    }
     return false;
+}
+
+/* Notes the keys of a's that b lacks or has with another value. */
+static int note_keys(struct joiner *j, const struct kvs *a, const struct kvs *b)
+{
+    for (uint32_t i = 0; i < a->n; i++) {
+        const struct value *other = kvs_get(b, a->v[i].key);
+        int r;
+
+        if ((other && value_eq(other, &a->v[i].value)) || has_key(j, a->v[i].key))
+            continue;
+        r = mem_grow((void **) &j->keys, &j->cap_keys, j->n_keys + 1, sizeof *j->keys, UINT32_MAX);
+        if (r < 0)
+            return r;
+        j->keys[j->n_keys++] = a->v[i].key;
+    }
+    return 0;
+}
+
+/* The resource attributes that are not the same for all units of the set: each is compared with the first, both ways. */
+static int find_keys(struct joiner *j, uint32_t set)
+{
+    const struct resource *all = j->b->resources;
+    const struct kvs *first = &all[j->units[j->sets[set].unit].resource].attrs;
+    int r = 0;
+
+    j->n_keys = 0;
+    for (size_t i = j->sets[set].unit; r == 0 && j->sets[set].n_units > 1 && i < j->n_units; i++) {
+        const struct kvs *attrs = &all[j->units[i].resource].attrs;
+
+        if (j->units[i].set != set || attrs == first)
+            continue;
+        r = note_keys(j, attrs, first);
+        if (r == 0)
+            r = note_keys(j, first, attrs);
+    }
+    return r;
 }
 
 /* Prepares the labels that samples of this unit get from their resource. */
@@ -250,13 +299,13 @@ static int resource_labels(struct joiner *j, const struct unit *u)
     j->n_resource_attrs = 0;
     mem_free(j->resource_attrs);
     j->resource_attrs = NULL;
-    if (j->sets[u->set].n_units == 1 || !j->single)
+    if (!j->n_keys || !j->single)
         return 0;
     j->resource_attrs = mem_zalloc_array((size_t) attrs->n + 1, sizeof(uint32_t));
     if (!j->resource_attrs)
         return -ENOMEM;
     for (uint32_t i = 0; r == 0 && i < attrs->n; i++)
-        if (attr_differs(j, u->set, attrs->v[i].key, &attrs->v[i].value))
+        if (has_key(j, attrs->v[i].key))
             r = add_attr(j, attrs->v[i].key, &attrs->v[i].value, &j->resource_attrs[j->n_resource_attrs++]);
     return r;
 }
@@ -624,6 +673,8 @@ static int join_set(struct joiner *j, uint32_t set)
     q->group = 0;
     map_reset(&j->rows);
     r = join_types(j, u, q);
+    if (r == 0)
+        r = find_keys(j, set);
     if (j->sets[set].n_units == 1 && r == 0)
         r = add_unit_samples(j, u);
     for (size_t i = 0; r == 0 && j->sets[set].n_units > 1 && i < j->n_units; i++)
@@ -676,6 +727,7 @@ static void end(struct joiner *j)
 {
     mem_free(j->units);
     mem_free(j->sets);
+    mem_free(j->keys);
     mem_free(j->resource_attrs);
     mem_free(j->link_attrs);
     mem_free(j->list);

@@ -201,6 +201,23 @@ def test_perf_script(tmp_path):
     assert "2     500000: 1 2" in text and "thread.name:[app worker]" in text and "0x401000 M=1 f" in text
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [[], ["-F", "+srcline"], ["-F", "comm,tid,ip,sym"], ["-F", "comm,pid,tid,time,event,ip,sym,dso"]])
+def test_real_perf_script(tmp_path, options):
+    """Every sample of a real recording is counted, with the stack that perf prints."""
+    data = tmp_path / "perf.data"
+    record = subprocess.run(["perf", "record", "-q", "-g", "-e", "cpu-clock", "-F", "500", "-o", data, "sh", "-c",
+                             "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done"], capture_output=True) \
+        if shutil.which("perf") else None
+    if not record or record.returncode:
+        pytest.skip("perf cannot record here")
+    text = subprocess.run(["perf", "script", "-i", data, *options], capture_output=True, timeout=120).stdout
+    (tmp_path / "perf.txt").write_bytes(text)
+    out = wick("--to=folded", "--type=samples", tmp_path / "perf.txt", "-").stdout.decode()
+    samples = [block for block in text.decode().split("\n\n") if block.strip()]
+    assert sum(int(line.rsplit(" ", 1)[1]) for line in out.splitlines()) == len(samples) > 10
+
+
 def test_choice_of_type(tmp_path):
     (tmp_path / "perf.txt").write_text(PERF)
     assert wick("--to=folded", "--type=samples", tmp_path / "perf.txt", "-").stdout == b"main;f 2\n"

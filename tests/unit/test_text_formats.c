@@ -160,6 +160,8 @@ static void test_perf_script_flat(void)
     eq_int(batch_sample_value(b, b->profiles, b->samples, 1), 10);
     eq_int(b->dict.stacks[b->samples[0].stack].n, 1);
     ok(!perf_script_probe(STR("main;a 12\n")));
+    ok(!perf_script_probe(STR("main 12\nb 3\n")));
+    ok(perf_script_probe(STR("ls  7496 \n\tffffffff816df2b6 __d_lookup_rcu\n\n")));
     ok(perf_script_decode(STR("hello\n"), 0, &b, &e) < 0);
 }
 
