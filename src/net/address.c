@@ -162,6 +162,14 @@ int address_port(const struct address *a)
     return 0;
 }
 
+void address_set_port(struct address *a, int port)
+{
+    if (a->sa.ss_family == AF_INET)
+        ((struct sockaddr_in *) &a->sa)->sin_port = htons((uint16_t) port);
+    else if (a->sa.ss_family == AF_INET6)
+        ((struct sockaddr_in6 *) &a->sa)->sin6_port = htons((uint16_t) port);
+}
+
 bool address_is_loopback(const struct address *a)
 {
     const struct in6_addr *v6 = &((const struct sockaddr_in6 *) &a->sa)->sin6_addr;

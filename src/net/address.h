@@ -35,6 +35,7 @@ int address_resolve(const struct address_parts *p, struct address *ret, size_t n
 /* "127.0.0.1:4317", "[::1]:80", "unix:/x" */
 void address_format(const struct address *a, char *out, size_t n);
 int address_port(const struct address *a); /* 0 for unix sockets */
+void address_set_port(struct address *a, int port);
 bool address_is_loopback(const struct address *a);
 
 /* Binds and listens. A stale unix socket (nobody accepts behind it) is replaced. On -EADDRINUSE the message names the

@@ -27,8 +27,8 @@ struct loop {
     struct queue queue;
     struct loop_io queue_io;
     struct loop_timer *timers; /* root of the heap */
-    struct queue_item *deferred, **deferred_tail;
-    struct queue_item *running; /* those of this pass that did not run yet */
+    struct loop_call *deferred, **deferred_tail;
+    struct loop_call *running; /* those of this pass that did not run yet */
     struct epoll_event batch[LOOP_BATCH];
     int batch_n, batch_pos;
     int64_t now;
@@ -176,35 +176,24 @@ int loop_post(struct loop *l, struct loop_call *c)
 
 void loop_defer(struct loop *l, struct loop_call *c)
 {
-    if (c->deferred)
+    if (c->back)
         return;
-    c->deferred = true;
-    c->item.next = NULL;
-    *l->deferred_tail = &c->item;
-    l->deferred_tail = &c->item.next;
-}
-
-static bool unlink_item(struct queue_item **list, struct queue_item *item)
-{
-    for (struct queue_item **p = list; *p; p = &(*p)->next)
-        if (*p == item) {
-            *p = item->next;
-            return true;
-        }
-    return false;
+    c->next = NULL;
+    c->back = l->deferred_tail;
+    *l->deferred_tail = c;
+    l->deferred_tail = &c->next;
 }
 
 void loop_defer_cancel(struct loop *l, struct loop_call *c)
 {
-    if (!c->deferred)
+    if (!c->back)
         return;
-    c->deferred = false;
-    if (unlink_item(&l->running, &c->item))
-        return;
-    unlink_item(&l->deferred, &c->item);
-    l->deferred_tail = &l->deferred;
-    while (*l->deferred_tail)
-        l->deferred_tail = &(*l->deferred_tail)->next;
+    *c->back = c->next;
+    if (c->next)
+        c->next->back = c->back;
+    if (l->deferred_tail == &c->next)
+        l->deferred_tail = c->back;
+    c->back = NULL;
 }
 
 static void run_calls(struct queue_item *list)
@@ -226,13 +215,14 @@ static void queue_ready(struct loop_io *io, uint32_t events)
 static void run_deferred(struct loop *l)
 {
     l->running = l->deferred;
+    if (l->running)
+        l->running->back = &l->running;
     l->deferred = NULL;
     l->deferred_tail = &l->deferred;
     while (l->running) {
-        struct loop_call *c = container_of(l->running, struct loop_call, item);
+        struct loop_call *c = l->running;
 
-        l->running = l->running->next;
-        c->deferred = false;
+        loop_defer_cancel(l, c);
         c->run(c);
     }
 }

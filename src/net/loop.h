@@ -47,7 +47,7 @@ void loop_timer_cancel(struct loop_timer *t);                          /* a no-o
 struct loop_call {
     struct queue_item item;
     void (*run)(struct loop_call *c);
-    bool deferred;
+    struct loop_call *next, **back; /* of the deferred ones; back is what points here, NULL while not deferred */
 };
 
 /* From any thread; 0 or -ESHUTDOWN once the loop is being freed (the caller keeps the call). Runs after what was posted

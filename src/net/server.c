@@ -120,8 +120,8 @@ static void listener_close(struct listener *l)
     l->unix_path[0] = 0;
 }
 
-static int listen_one(struct http_server *s, const struct address_parts *parts, const struct address *a, int *ret_port,
-                      struct err *e)
+static int listener_new(struct http_server *s, const struct address_parts *parts, const struct address *a,
+                        int *ret_port, struct listener **ret, struct err *e)
 {
     struct listener *l = mem_zalloc(sizeof *l);
     struct address bound;
@@ -140,29 +140,63 @@ static int listen_one(struct http_server *s, const struct address_parts *parts, 
     l->call.run = listener_start;
     if (parts->is_unix)
         snprintf(l->unix_path, sizeof l->unix_path, "%.107s", parts->host);
-    l->next = s->listeners;
-    s->listeners = l;
-    if (ret_port)
-        *ret_port = address_port(&bound);
-    return loop_post(s->workers[0].loop, &l->call);
+    *ret_port = address_port(&bound);
+    *ret = l;
+    return 0;
+}
+
+/* Every address of a name, on one port: clients of "localhost" come by IPv4 or by IPv6. Those that this machine does not
+ * have are passed over; *list holds what is open, on failure too. */
+static int listen_all(struct http_server *s, const struct address_parts *parts, int *ret_port, struct listener **list,
+                      struct err *e)
+{
+    struct address all[8];
+    bool any_port = strcmp(parts->port, "0") == 0;
+    int n = address_resolve(parts, all, ARRAY_SIZE(all), e), r = n, last = -EADDRNOTAVAIL;
+
+    for (int i = 0; i < n; i++) {
+        struct listener *l = NULL;
+        bool again = false;
+
+        for (int k = 0; k < i; k++)
+            again |= all[k].len == all[i].len && memcmp(&all[k].sa, &all[i].sa, all[i].len) == 0;
+        if (again)
+            continue;
+        if (*list && any_port)
+            address_set_port(&all[i], *ret_port);
+        r = listener_new(s, parts, &all[i], ret_port, &l, e);
+        if (l) {
+            l->next = *list;
+            *list = l;
+        } else if (r != -EADDRNOTAVAIL && r != -EAFNOSUPPORT && !(*list && any_port)) {
+            return r;
+        }
+        last = r;
+    }
+    return *list ? 0 : MIN(r < 0 ? r : last, -1);
 }
 
 int http_server_listen(struct http_server *s, const char *text, int *ret_port, struct err *e)
 {
     struct address_parts parts;
-    struct address list[8];
-    int r = address_split(text, NULL, &parts, e), n;
+    struct listener *list = NULL, *l;
+    int port = 0, r = address_split(text, NULL, &parts, e);
 
-    if (r < 0)
-        return r;
-    n = address_resolve(&parts, list, ARRAY_SIZE(list), e);
-    if (n < 0)
-        return n;
-    for (int i = 0; i < n; i++) { /* localhost may be ::1 first, on a machine without IPv6 */
-        r = listen_one(s, &parts, &list[i], ret_port, e);
-        if (r == 0 || r == -EADDRINUSE)
-            break;
+    if (r == 0)
+        r = listen_all(s, &parts, &port, &list, e);
+    while ((l = list)) {
+        list = l->next;
+        if (r == 0) {
+            l->next = s->listeners;
+            s->listeners = l;
+            loop_post(s->workers[0].loop, &l->call);
+        } else {
+            listener_close(l);
+            mem_free(l);
+        }
     }
+    if (r == 0 && ret_port)
+        *ret_port = port;
     return r;
 }
 

@@ -715,6 +715,42 @@ static void test_unix_sockets(void)
     eq_int(access(path, F_OK), -1); /* taken away with the listener */
 }
 
+/* A name with several addresses is listened to on all of them, on one port, or not at all. */
+static void test_listen_by_name(void)
+{
+    struct address_parts parts = {.host = "::1"};
+    struct address v6;
+    struct client_request r = {0};
+    struct client *c;
+    char text[64];
+    struct err e;
+    int p = 0, fd;
+
+    start_server(NULL);
+    eq_int(http_server_listen(server, "localhost:0", &p, &e), 0);
+    ok(p > 0);
+    snprintf(url, sizeof url, "http://127.0.0.1:%d", p);
+    c = new_client(CLIENT_HTTP1);
+    get(c, &r, "/x");
+    run_until(1);
+    eq_int(r.status, 200);
+    client_request_done(&r);
+    client_free(c);
+    snprintf(text, sizeof text, "localhost:%d", p);
+    eq_int(http_server_listen(server, text, &p, &e), -EADDRINUSE);
+    snprintf(parts.port, sizeof parts.port, "0");
+    if (address_numeric(&parts, &v6) == 0 && address_listen(&v6, &fd, &v6, NULL) == 0) {
+        struct address all[8];
+
+        snprintf(text, sizeof text, "localhost:%d", address_port(&v6)); /* taken on one of its addresses */
+        address_split(text, NULL, &parts, NULL);
+        if (address_resolve(&parts, all, ARRAY_SIZE(all), NULL) > 1)
+            eq_int(http_server_listen(server, text, &p, &e), -EADDRINUSE);
+        close(fd);
+    }
+    stop_server();
+}
+
 /* --- hostile peers, by hand --- */
 static int raw(const char *bytes, size_t n)
 {
@@ -1124,6 +1160,7 @@ int main(void)
     tap_run(test_free_under_way);
     tap_run(test_drain);
     tap_run(test_unix_sockets);
+    tap_run(test_listen_by_name);
     tap_run(test_grpc_calls);
     tap_run(test_grpc_failures);
     tap_run(test_grpc_parts);
