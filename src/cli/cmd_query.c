@@ -3,37 +3,36 @@
  * wick query: the questions of query/answer.h to a server or to a store's directory. The options are the questions'
  * parameters; both ways give the same JSON, which query_text.c prints for people.
  */
-#include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "cli/args.h"
+#include "cli/ask.h"
 #include "cli/command.h"
 #include "cli/query_text.h"
-#include "net/fetch.h"
-#include "net/tls.h"
 #include "query/answer.h"
 
 enum { PARAMS_MAX = 32, OPTION_NAME_MAX = 24 };
 
 struct query_options {
     const char *params[PARAMS_MAX]; /* in the order of answer_params */
-    const char *store, *server, *token, *tenant, *output;
+    struct ask_target target;
+    const char *output;
     bool json, help;
 };
 
 static const struct arg own_args[] = {
-    {0, "store", ARG_STRING, offsetof(struct query_options, store), "DIR", "a store's directory (no server needed)"},
-    {0, "server", ARG_STRING, offsetof(struct query_options, server), "URL",
+    {0, "store", ARG_STRING, offsetof(struct query_options, target.store), "DIR",
+     "a store's directory (no server needed)"},
+    {0, "server", ARG_STRING, offsetof(struct query_options, target.server), "URL",
      "a server (default $WICK_SERVER, http://localhost:4040)"},
-    {0, "token", ARG_STRING, offsetof(struct query_options, token), "TOKEN", "for the server (default $WICK_TOKEN)"},
-    {0, "tenant", ARG_STRING, offsetof(struct query_options, tenant), "NAME", "with --store: whose data"},
+    {0, "token", ARG_STRING, offsetof(struct query_options, target.token), "TOKEN",
+     "for the server (default $WICK_TOKEN)"},
+    {0, "tenant", ARG_STRING, offsetof(struct query_options, target.tenant), "NAME", "with --store: whose data"},
     {'o', "output", ARG_STRING, offsetof(struct query_options, output), "FILE",
      "write there instead of to standard output"},
     {0, "json", ARG_FLAG, offsetof(struct query_options, json), NULL, "the answer as JSON"},
@@ -71,9 +70,7 @@ static void query_help(FILE *out, const struct arg *args)
     args_help(args, out);
 }
 
-/* --- a store's directory --- */
-
-static struct str local_param(void *ctx, const char *name)
+static struct str query_param(void *ctx, const char *name)
 {
     const struct query_options *o = ctx;
 
@@ -81,90 +78,6 @@ static struct str local_param(void *ctx, const char *name)
         if (strcmp(answer_params[i].name, name) == 0)
             return o->params[i] ? str_from(o->params[i]) : (struct str){"", 0};
     return (struct str){"", 0};
-}
-
-static int ask_store(const struct question *what, struct query_options *o, struct buf *out, struct err *e)
-{
-    const struct store_ops *engine = store_engine(STR("segment"));
-    struct store_config config = {.dir = o->store, .read_only = true};
-    _cleanup_(store_closep) struct store *s = NULL;
-    struct arena arena;
-    struct answer_request q = {
-        .tenant = o->tenant ? o->tenant : "", .now = clock_wall(), .param = local_param, .ctx = o};
-    int r = engine ? store_open(engine, &config, &s, e) : -ENOSYS;
-
-    if (r < 0)
-        return r;
-    arena_init(&arena, 0);
-    q.store = s;
-    q.arena = &arena;
-    r = answer(what, &q, out, e);
-    arena_done(&arena);
-    return r;
-}
-
-/* --- a server --- */
-
-static void build_url(const struct question *what, const struct query_options *o, const char *server, struct buf *url)
-{
-    size_t n = strlen(server);
-    char sep = '?';
-
-    while (n && server[n - 1] == '/')
-        n--;
-    buf_put(url, server, n);
-    buf_printf(url, "/api/v1/%s", what->name);
-    for (size_t i = 0; answer_params[i].name; i++) {
-        if (!o->params[i])
-            continue;
-        buf_printf(url, "%c%s=", sep, answer_params[i].name);
-        http_percent_encode(url, str_from(o->params[i]));
-        sep = '&';
-    }
-}
-
-/* The words of {"error":{"message":…}}, or what came instead. */
-static int server_error(const struct fetch_result *res, const char *server, struct err *e)
-{
-    struct str text = buf_str(&res->body);
-    ptrdiff_t at = str_find(text, STR("\"message\":\""));
-
-    if (at >= 0) {
-        text = str_slice(text, (size_t) at + sizeof "\"message\":\"" - 1, text.n);
-        at = str_find(text, STR("\"}"));
-        text = str_slice(text, 0, at >= 0 ? (size_t) at : text.n);
-    }
-    return err_set(e, -EPROTO, "%s answers %d: %.*s", server, res->status, STR_FMT(str_slice(str_trim(text), 0, 500)));
-}
-
-static int ask_server(const struct question *what, const struct query_options *o, struct buf *out, struct err *e)
-{
-    const char *server = o->server ? o->server : getenv("WICK_SERVER"),
-               *token = o->token ? o->token : getenv("WICK_TOKEN");
-    _cleanup_(buf_done) struct buf url = BUF_INIT, bearer = BUF_INIT;
-    _cleanup_(fetch_result_done) struct fetch_result res = {0};
-    struct http_header headers[2] = {{STR("accept-encoding"), STR("zstd, gzip")}};
-    struct fetch_options f = {.headers = headers, .n_headers = 1, .timeout_ns = 60 * NS_PER_S, .tls = &tls_openssl};
-    int r;
-
-    server = server ? server : "http://localhost:4040";
-    build_url(what, o, server, &url);
-    f.url = buf_cstr(&url);
-    if (token) {
-        buf_printf(&bearer, "Bearer %s", token);
-        headers[f.n_headers++] = (struct http_header){STR("authorization"), buf_str(&bearer)};
-    }
-    if (!f.url)
-        return -ENOMEM;
-    r = fetch_url(&f, &res, e);
-    if (r == 0)
-        r = fetch_decode(&res, 1u << 30, e);
-    if (r < 0)
-        return r;
-    if (res.status != 200)
-        return server_error(&res, server, e);
-    buf_put(out, res.body.p, res.body.n);
-    return buf_error(out);
 }
 
 /* --- the command --- */
@@ -178,10 +91,10 @@ static int terminal_width(const struct query_options *o)
     return w.ws_col;
 }
 
-static int ask(const struct question *what, struct query_options *o, struct err *e)
+static int query_ask(const struct question *what, struct query_options *o, struct err *e)
 {
     _cleanup_(buf_done) struct buf json = BUF_INIT, text = BUF_INIT;
-    int r = o->store ? ask_store(what, o, &json, e) : ask_server(what, o, &json, e);
+    int r = ask_question(&o->target, what, query_param, o, &json, e);
 
     if (r == 0 && o->json) {
         if (json.n && json.p[json.n - 1] != '\n')
@@ -219,7 +132,7 @@ static int query_run(int argc, char **argv)
     }
     if (n == 2)
         o.params[0] = argv[2]; /* answer_params[0] is the selector */
-    r = ask(what, &o, &e);
+    r = query_ask(what, &o, &e);
     if (r < 0)
         log_error("query: %s", err_message(&e, r));
     return r < 0 ? EXIT_FAILED : EXIT_DONE;

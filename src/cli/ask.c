@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See ask.h. */
+#include "cli/ask.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "net/fetch.h"
+#include "net/tls.h"
+#include "query/answer.h"
+
+/* --- a store's directory --- */
+
+static int ask_store(const struct ask_target *t, const struct question *what, ask_param_fn param, void *ctx,
+                     struct buf *out, struct err *e)
+{
+    const struct store_ops *engine = store_engine(STR("segment"));
+    struct store_config config = {.dir = t->store, .read_only = true};
+    _cleanup_(store_closep) struct store *s = NULL;
+    struct arena arena;
+    struct answer_request q = {.tenant = t->tenant ? t->tenant : "", .now = clock_wall(), .param = param, .ctx = ctx};
+    int r = engine ? store_open(engine, &config, &s, e) : -ENOSYS;
+
+    if (r < 0)
+        return r;
+    arena_init(&arena, 0);
+    q.store = s;
+    q.arena = &arena;
+    r = answer(what, &q, out, e);
+    arena_done(&arena);
+    return r;
+}
+
+/* --- a server --- */
+
+/* The words of {"error":{"message":…}}, or what came instead. */
+static int server_error(const struct fetch_result *res, const char *server, struct err *e)
+{
+    struct str text = buf_str(&res->body);
+    ptrdiff_t at = str_find(text, STR("\"message\":\""));
+
+    if (at >= 0) {
+        text = str_slice(text, (size_t) at + sizeof "\"message\":\"" - 1, text.n);
+        at = str_find(text, STR("\"}"));
+        text = str_slice(text, 0, at >= 0 ? (size_t) at : text.n);
+    }
+    text = str_slice(str_trim(text), 0, 500);
+    return err_set(e, -EPROTO, "%s answers %d: %.*s", server, res->status, STR_FMT(text));
+}
+
+int ask_server(const struct ask_target *t, const char *path, struct buf *out, struct err *e)
+{
+    const char *server = t->server ? t->server : getenv("WICK_SERVER"),
+               *token = t->token ? t->token : getenv("WICK_TOKEN");
+    _cleanup_(buf_done) struct buf url = BUF_INIT, bearer = BUF_INIT;
+    _cleanup_(fetch_result_done) struct fetch_result res = {0};
+    struct http_header headers[2] = {{STR("accept-encoding"), STR("zstd, gzip")}};
+    struct fetch_options f = {
+        .headers = headers, .n_headers = 1, .timeout_ns = 60 * NS_PER_S, .max_answer = 1u << 30, .tls = &tls_openssl};
+    size_t n;
+    int r;
+
+    server = server ? server : "http://localhost:4040";
+    for (n = strlen(server); n && server[n - 1] == '/'; n--)
+        ;
+    buf_put(&url, server, n);
+    buf_puts(&url, path);
+    f.url = buf_cstr(&url);
+    if (token) {
+        buf_printf(&bearer, "Bearer %s", token);
+        headers[f.n_headers++] = (struct http_header){STR("authorization"), buf_str(&bearer)};
+    }
+    if (!f.url)
+        return -ENOMEM;
+    r = fetch_url(&f, &res, e);
+    if (r == 0)
+        r = fetch_decode(&res, 1u << 30, e);
+    if (r < 0)
+        return r;
+    if (res.status != 200)
+        return server_error(&res, server, e);
+    buf_put(out, res.body.p, res.body.n);
+    return buf_error(out);
+}
+
+int ask_question(const struct ask_target *t, const struct question *what, ask_param_fn param, void *ctx,
+                 struct buf *out, struct err *e)
+{
+    _cleanup_(buf_done) struct buf path = BUF_INIT;
+    char sep = '?', *text;
+
+    if (t->store)
+        return ask_store(t, what, param, ctx, out, e);
+    buf_printf(&path, "/api/v1/%s", what->name);
+    for (size_t i = 0; answer_params[i].name; i++) {
+        struct str v = param(ctx, answer_params[i].name);
+
+        if (!v.n)
+            continue;
+        buf_printf(&path, "%c%s=", sep, answer_params[i].name);
+        http_percent_encode(&path, v);
+        sep = '&';
+    }
+    text = buf_cstr(&path);
+    return text ? ask_server(t, text, out, e) : -ENOMEM;
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A question to a server or to a store's directory, whichever the user named: what query, mcp and pgo share. */
+#ifndef CLI_ASK_H
+#define CLI_ASK_H
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/str.h"
+
+struct question;
+
+struct ask_target {
+    const char *store;  /* directory; NULL: a server */
+    const char *server; /* NULL: $WICK_SERVER, then http://localhost:4040 */
+    const char *token;  /* NULL: $WICK_TOKEN */
+    const char *tenant; /* with store */
+};
+
+typedef struct str (*ask_param_fn)(void *ctx, const char *name);
+
+/* The answer's JSON to out. */
+int ask_question(const struct ask_target *t, const struct question *what, ask_param_fn param, void *ctx,
+                 struct buf *out, struct err *e);
+/* GET of a path of the server ("/api/v1/profile?…"), its body to out. */
+int ask_server(const struct ask_target *t, const char *path, struct buf *out, struct err *e);
+
+#endif

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* wick mcp: the Model Context Protocol on stdin and stdout, a JSON message a line, over a server or a store. */
+#include <errno.h>
+#include <stdio.h>
+
+#include "base/fd.h"
+#include "base/log.h"
+#include "cli/args.h"
+#include "cli/ask.h"
+#include "cli/command.h"
+#include "server/mcp.h"
+
+enum { LINE_MAX_BYTES = 16 << 20 };
+
+struct mcp_options {
+    struct ask_target target;
+    bool help;
+};
+
+static const struct arg mcp_args[] = {
+    {0, "server", ARG_STRING, offsetof(struct mcp_options, target.server), "URL",
+     "a server (default $WICK_SERVER, http://localhost:4040)"},
+    {0, "token", ARG_STRING, offsetof(struct mcp_options, target.token), "TOKEN",
+     "for the server (default $WICK_TOKEN)"},
+    {0, "store", ARG_STRING, offsetof(struct mcp_options, target.store), "DIR",
+     "a store's directory (no server needed)"},
+    {0, "tenant", ARG_STRING, offsetof(struct mcp_options, target.tenant), "NAME", "with --store: whose data"},
+    {'h', "help", ARG_FLAG, offsetof(struct mcp_options, help), NULL, "this text"},
+    {0},
+};
+
+static int ask(void *ctx, const struct question *what, struct str (*param)(void *, const char *), void *pctx,
+               struct buf *out, struct err *e)
+{
+    return ask_question(ctx, what, param, pctx, out, e);
+}
+
+/* Answers every whole line in b and leaves the rest of it. */
+static int answer_lines(const struct mcp *m, struct buf *b)
+{
+    _cleanup_(buf_done) struct buf out = BUF_INIT;
+    struct str rest = buf_str(b);
+    size_t done = 0;
+
+    for (ptrdiff_t end; (end = str_find_char(rest, '\n')) >= 0; rest = str_slice(rest, (size_t) end + 1, rest.n)) {
+        struct str line = str_trim(str_slice(rest, 0, (size_t) end));
+        size_t before = out.n;
+
+        done += (size_t) end + 1;
+        if (line.n)
+            mcp_handle(m, line, &out);
+        if (out.n > before)
+            buf_putc(&out, '\n');
+    }
+    memmove(b->p, b->p + done, b->n - done);
+    b->n -= done;
+    return buf_error(&out) ? buf_error(&out) : fd_write_all(STDOUT_FILENO, out.p ? out.p : "", out.n);
+}
+
+static int converse(const struct mcp *m)
+{
+    _cleanup_(buf_done) struct buf b = BUF_INIT;
+
+    buf_init(&b, LINE_MAX_BYTES);
+    for (;;) {
+        char *p = buf_reserve(&b, 65536);
+        ssize_t n;
+        int r;
+
+        if (!p)
+            return buf_error(&b);
+        n = fd_read(STDIN_FILENO, p, 65536);
+        if (n <= 0)
+            return (int) n;
+        b.n += (size_t) n;
+        r = answer_lines(m, &b);
+        if (r < 0)
+            return r;
+    }
+}
+
+static int mcp_run(int argc, char **argv)
+{
+    struct mcp_options o = {0};
+    struct mcp m = {ask, &o.target};
+    struct err e = {0};
+    int n, r = args_parse(mcp_args, &o, argc - 1, argv + 1, false, &n, &e);
+
+    if (o.help) {
+        puts(
+            "usage: wick mcp [--server URL | --store DIR]\n\nLets a coding agent ask a wick server, over the Model Context "
+            "Protocol on\nstandard input and output.\n");
+        args_help(mcp_args, stdout);
+        return EXIT_DONE;
+    }
+    if (r < 0 || n) {
+        log_error("mcp: %s", r < 0 ? e.message : "takes no arguments, only options: --help lists them");
+        return EXIT_USAGE;
+    }
+    r = converse(&m);
+    if (r < 0)
+        log_error("mcp: %s", err_message(NULL, r));
+    return r < 0 ? EXIT_FAILED : EXIT_DONE;
+}
+
+const struct command command_mcp = {"mcp", "let a coding agent ask, over the Model Context Protocol", mcp_run};

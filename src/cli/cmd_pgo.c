@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* wick pgo SERVICE: a CPU profile of what a service really does, for `go build -pgo`. */
+#include <errno.h>
+#include <stdio.h>
+
+#include "base/fd.h"
+#include "base/log.h"
+#include "cli/args.h"
+#include "cli/ask.h"
+#include "cli/command.h"
+#include "net/http.h"
+
+struct pgo_options {
+    struct ask_target target;
+    const char *from, *to, *output;
+    bool help;
+};
+
+static const struct arg pgo_args[] = {
+    {'o', "output", ARG_STRING, offsetof(struct pgo_options, output), "FILE",
+     "where to write it (default default.pgo)"},
+    {0, "from", ARG_STRING, offsetof(struct pgo_options, from), "TIME", "start of the range (default now-24h)"},
+    {0, "to", ARG_STRING, offsetof(struct pgo_options, to), "TIME", "its end (default now)"},
+    {0, "server", ARG_STRING, offsetof(struct pgo_options, target.server), "URL",
+     "a server (default $WICK_SERVER, http://localhost:4040)"},
+    {0, "token", ARG_STRING, offsetof(struct pgo_options, target.token), "TOKEN",
+     "for the server (default $WICK_TOKEN)"},
+    {'h', "help", ARG_FLAG, offsetof(struct pgo_options, help), NULL, "this text"},
+    {0},
+};
+
+static int fetch(const struct pgo_options *o, const char *service, struct buf *out, struct err *e)
+{
+    _cleanup_(buf_done) struct buf path = BUF_INIT, selector = BUF_INIT;
+
+    buf_puts(&selector, "cpu{service.name=\"");
+    for (const char *c = service; *c; c++)
+        buf_printf(&selector, "%s%c", *c == '"' || *c == '\\' ? "\\" : "", *c);
+    buf_puts(&selector, "\"}");
+    buf_puts(&path, "/api/v1/profile?format=pprof&query=");
+    http_percent_encode(&path, buf_str(&selector));
+    buf_puts(&path, "&from=");
+    http_percent_encode(&path, str_from(o->from ? o->from : "now-24h"));
+    buf_puts(&path, "&to=");
+    http_percent_encode(&path, str_from(o->to ? o->to : "now"));
+    return buf_cstr(&path) ? ask_server(&o->target, path.p, out, e) : -ENOMEM;
+}
+
+static int pgo_run(int argc, char **argv)
+{
+    _cleanup_(buf_done) struct buf profile = BUF_INIT;
+    struct pgo_options o = {.output = "default.pgo"};
+    struct err e = {0};
+    int n, r = args_parse(pgo_args, &o, argc - 1, argv + 1, false, &n, &e);
+
+    if (o.help) {
+        puts(
+            "usage: wick pgo SERVICE [-o default.pgo] [--from now-24h]\n\nWrites a CPU profile of SERVICE that `go build "
+            "-pgo=default.pgo` optimises for.\n");
+        args_help(pgo_args, stdout);
+        return EXIT_DONE;
+    }
+    if (r < 0 || n != 1) {
+        log_error("pgo: %s", r < 0 ? e.message : "say which service: wick pgo SERVICE");
+        return EXIT_USAGE;
+    }
+    r = fetch(&o, argv[1], &profile, &e);
+    if (r == 0)
+        r = fd_write_file(o.output, profile.p, profile.n, &e);
+    if (r < 0)
+        log_error("pgo: %s", err_message(&e, r));
+    return r < 0 ? EXIT_FAILED : EXIT_DONE;
+}
+
+const struct command command_pgo = {"pgo", "a profile of a service for go build -pgo", pgo_run};

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* /mcp: the Model Context Protocol over HTTP (its "streamable HTTP" with single JSON answers, no sessions). */
+#include <errno.h>
+
+#include "base/clock.h"
+#include "query/answer.h"
+#include "server/api.h"
+#include "server/front.h"
+#include "server/mcp.h"
+
+static int ask(void *ctx, const struct question *what, struct str (*param)(void *, const char *), void *pctx,
+               struct buf *out, struct err *e)
+{
+    struct call *c = ctx;
+    const struct front_options *o = front_options(c->front);
+    struct answer_request q = {
+        .store = o->store,
+        .tenant = c->who.tenant,
+        .now = clock_wall(),
+        .memory_limit = o->memory_limit,
+        .cancel = &c->cancel,
+        .arena = &c->q->arena,
+        .param = param,
+        .ctx = pctx,
+    };
+
+    return answer(what, &q, out, e);
+}
+
+static int run_mcp(struct call *c, struct err *e)
+{
+    struct mcp m = {ask, c};
+
+    (void) e;
+    mcp_handle(&m, c->q->body, &c->out);
+    if (!c->out.n)
+        c->q->status = 202; /* a notification was taken */
+    return 0;
+}
+
+/* Servers that push nothing answer GET with 405; the router does that. */
+static const struct route routes[] = {
+    {"POST", "/mcp", AUTH_READ, false, run_mcp},
+};
+
+int api_mount_mcp(struct front *f)
+{
+    return front_mount(f, routes, ARRAY_SIZE(routes));
+}

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * /api/v1/profile: the profiles of a selection as a file. pprof by default, so that
+ * `go tool pprof 'http://HOST:4040/api/v1/profile?query=…'` works; format=otlp, otlp-json, folded or speedscope.
+ */
+#include <errno.h>
+
+#include "base/clock.h"
+#include "base/compress.h"
+#include "codec/folded.h"
+#include "codec/otlp.h"
+#include "codec/pprof.h"
+#include "codec/speedscope.h"
+#include "query/query.h"
+#include "server/api.h"
+#include "server/front.h"
+
+/* What a writer gets: everything as sent, and that merged into one profile (NULL when the selection is empty). */
+struct export
+{
+    struct batch *all;
+    struct batch *single;
+    const struct profile *one;
+};
+
+static int write_pprof(const struct export *x, struct buf *out, struct err *e)
+{
+    _cleanup_(buf_done) struct buf plain = BUF_INIT;
+    int r = pprof_encode(x->single, x->one, &plain, e);
+
+    return r < 0 ? r : compress_deflate(COMPRESS_GZIP, 1, plain.p, plain.n, out, e);
+}
+
+static int write_otlp(const struct export *x, struct buf *out, struct err *e)
+{
+    return otlp_encode(x->all, NULL, out, e);
+}
+
+static int write_otlp_json(const struct export *x, struct buf *out, struct err *e)
+{
+    return otlp_json_encode(x->all, out, e);
+}
+
+static int write_folded(const struct export *x, struct buf *out, struct err *e)
+{
+    return folded_encode(x->single, x->one, 0, false, out, e);
+}
+
+static int write_speedscope(const struct export *x, struct buf *out, struct err *e)
+{
+    return speedscope_encode(x->single, x->one, STR("wick"), out, e);
+}
+
+static const struct format {
+    const char *name, *content_type, *extension;
+    bool single; /* needs one merged profile */
+    int (*write)(const struct export *x, struct buf *out, struct err *e);
+} formats[] = {
+    {"pprof", "application/octet-stream", "pb.gz", true, write_pprof},
+    {"otlp", "application/x-protobuf", "otlp.pb", false, write_otlp},
+    {"otlp-json", "application/json", "otlp.json", false, write_otlp_json},
+    {"folded", "text/plain; charset=utf-8", "folded", true, write_folded},
+    {"speedscope", "application/json", "speedscope.json", true, write_speedscope},
+};
+
+static const struct format *find_format(struct str name)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(formats); i++)
+        if (!name.n || str_is(name, formats[i].name))
+            return &formats[i];
+    return NULL;
+}
+
+static int select_profiles(struct call *c, struct batch **ret, struct err *e)
+{
+    _cleanup_(query_freep) struct query *q = NULL;
+    const struct front_options *o = front_options(c->front);
+    struct query_params p = {
+        .tenant = c->who.tenant,
+        .query = call_param(c, "query"),
+        .from = call_param(c, "from"),
+        .to = call_param(c, "to"),
+        .trace_id = call_param(c, "trace_id"),
+        .span_id = call_param(c, "span_id"),
+        .profile = call_param(c, "profile"),
+        .now = clock_wall(),
+        .memory_limit = o->memory_limit,
+        .cancel = &c->cancel,
+    };
+    int r = query_compile(&p, &q, e);
+
+    return r < 0 ? r : query_export(o->store, q, ret, e);
+}
+
+static int run_profile(struct call *c, struct err *e)
+{
+    _cleanup_(batch_unrefp) struct batch *all = NULL, *single = NULL;
+    const struct format *f = find_format(call_param(c, "format"));
+    struct export x;
+    char *name;
+    int r;
+
+    if (!f)
+        return err_set(e, -EINVAL, "format: not pprof, otlp, otlp-json, folded or speedscope");
+    r = select_profiles(c, &all, e);
+    if (r == 0 && f->single)
+        r = convert_to_single(all, &single, e);
+    if (r < 0)
+        return r;
+    x = (struct export){all, single, single && single->n_profiles ? &single->profiles[0] : NULL};
+    if (f->single && !x.one)
+        return err_set(e, -ENOENT, "no profile matches; look at what there is with 'wick query services'");
+    c->content_type = f->content_type;
+    name = arena_printf(&c->q->arena, "attachment; filename=\"profile.%s\"", f->extension);
+    if (name)
+        http_add_header(c->q, "content-disposition", str_from(name));
+    return f->write(&x, &c->out, e);
+}
+
+static const struct route routes[] = {
+    {"GET", "/api/v1/profile", AUTH_READ, false, run_profile},
+};
+
+int api_mount_profile(struct front *f)
+{
+    return front_mount(f, routes, ARRAY_SIZE(routes));
+}
