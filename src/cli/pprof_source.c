@@ -6,19 +6,23 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "base/compress.h"
 #include "base/fd.h"
 #include "base/mem.h"
 #include "cli/pprof_fetch.h"
 #include "cli/pprof_symbolize.h"
+#include "codec/input.h"
 #include "codec/pprof.h"
-#include "codec/pprof_legacy.h"
+#include "model/convert.h"
 #include "report/gopath.h"
 #include "report/prof_filter.h"
 
 /* Files that a user names may be as large as memory allows; only lengths of 32 bits bound them. */
 #define SOURCE_MAX ((size_t) 4 << 30)
+enum { RELEASE_MIN = 1 << 20 };
 
 void pprof_say(void *unused, const char *text)
 {
@@ -29,23 +33,47 @@ void pprof_say(void *unused, const char *text)
         fputc('\n', stderr);
 }
 
+/* A pprof file's strings are its last big part; what is before them was decoded and is never looked at again. Giving
+ * those pages back halves what a large profile holds of its file. */
+static void release_input(const struct batch *b)
+{
+    const char *first = b->input + b->input_size, *end;
+    uintptr_t page = (uintptr_t) sysconf(_SC_PAGESIZE), from, to;
+
+    if (!b->input || b->input_size < RELEASE_MIN)
+        return;
+    end = first;
+    for (size_t i = 0; i < b->dict.n_strings; i++) {
+        const char *at = b->dict.strings[i].p;
+
+        if (at >= b->input && at < end && at < first)
+            first = at;
+    }
+    from = ALIGN_UP((uintptr_t) b->input, page);
+    to = (uintptr_t) first & ~(page - 1);
+    if (to > from)
+        madvise((void *) from, to - from, MADV_DONTNEED);
+}
+
+/* Words as pprof has them where it reads the same formats; OTLP and the others bring their own. */
 static int decode(struct buf *in, struct batch **ret, struct err *e)
 {
-    const struct pprof_limits limits = {.inflated = SOURCE_MAX - 1, .memory = SIZE_MAX / 2};
-    struct err legacy_words = {0};
-    int r, legacy;
+    _cleanup_(batch_unrefp) struct batch *b = NULL;
+    enum input_format format;
+    int r;
 
     if (!in->n)
         return err_set(e, -ENODATA, "parsing profile: empty input file");
-    r = pprof_decode(in, &limits, ret, e);
-    if (r != -EBADMSG)
-        return r;
-    legacy = pprof_legacy_decode(buf_str(in), 0, ret, &legacy_words);
-    if (legacy == -ENOMSG)
-        return err_set(e, -EBADMSG, "parsing profile: unrecognized profile format");
-    if (legacy < 0)
-        return err_set(e, legacy, "parsing profile: %s", err_message(&legacy_words, legacy));
-    return 0;
+    r = input_decode(in, INPUT_AUTO, &input_local, &b, &format, e);
+    if (r < 0)
+        return err_prefix(e, r, "parsing profile: ");
+    if (format == INPUT_PPROF)
+        release_input(b);
+    if (format == INPUT_PPROF || format == INPUT_LEGACY) {
+        *ret = TAKE(b);
+        return 0;
+    }
+    return convert_to_single(b, ret, e);
 }
 
 struct source {
