@@ -3,8 +3,176 @@
 #include "cli/pprof_fetch.h"
 
 #include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "cli/pprof_url.h"
+#include "net/fetch.h"
+#include "report/gopath.h"
+
+enum { REDIRECTS_MAX = 10, TIMEOUT_DEFAULT_S = 60, GRACE_S = 5 };
+#define ANSWER_MAX ((size_t) 2 << 30)
+
+static atomic_bool interrupted;
+
+static void on_interrupt(int sig)
+{
+    interrupted = true;
+}
+
+struct progress {
+    int64_t started, seconds;
+    bool shown;
+};
+
+/* On a terminal: how long it has been, of how long it takes. */
+static bool show_progress(void *arg, uint64_t done, uint64_t total)
+{
+    struct progress *p = arg;
+    int64_t elapsed = (clock_mono() - p->started) / NS_PER_S;
+
+    if (!isatty(STDERR_FILENO))
+        return true;
+    p->shown = true;
+    if (!done && p->seconds > 0)
+        fprintf(stderr, "\r%lld of %lld s ", (long long) elapsed, (long long) p->seconds);
+    else if (done)
+        fprintf(stderr, "\r%llu kB     ", (unsigned long long) done / 1024);
+    return true;
+}
+
+static const char *status_text(int status)
+{
+    switch (status) {
+    case 400:
+        return " Bad Request";
+    case 401:
+        return " Unauthorized";
+    case 403:
+        return " Forbidden";
+    case 404:
+        return " Not Found";
+    case 405:
+        return " Method Not Allowed";
+    case 500:
+        return " Internal Server Error";
+    case 502:
+        return " Bad Gateway";
+    case 503:
+        return " Service Unavailable";
+    case 504:
+        return " Gateway Timeout";
+    default:
+        return "";
+    }
+}
+
+static int refused(const struct fetch_result *res, struct err *e)
+{
+    struct str type = http_headers_get(&res->headers, "content-type");
+
+    if (http_headers_get(&res->headers, "x-go-pprof").n && str_find(type, STR("text/plain")) >= 0)
+        return err_set(e, -EIO, "server response: %d%s - %.*s", res->status, status_text(res->status),
+                       STR_FMT(buf_str(&res->body)));
+    return err_set(e, -EIO, "server response: %d%s", res->status, status_text(res->status));
+}
+
+/* One request; *again is filled when the answer is to ask elsewhere. */
+static int request(struct fetch_options *o, struct buf *out, struct buf *again, struct err *e)
+{
+    struct fetch_result res = {0};
+    int r = fetch_url(o, &res, e);
+
+    buf_reset(again);
+    if (r < 0) {
+        r = interrupted ? err_set(e, -EINTR, "interrupted") : err_prefix(e, r, "http fetch: Get \"%s\": ", o->url);
+    } else if (res.status == 301 || res.status == 302 || res.status == 303 || res.status == 307 || res.status == 308) {
+        pprof_url_redirect(str_from(o->url), http_headers_get(&res.headers, "location"), again);
+    } else if (res.status != 200) {
+        r = refused(&res, e);
+    } else {
+        r = fetch_decode(&res, ANSWER_MAX, e);
+        if (r >= 0) {
+            buf_done(out);
+            *out = res.body;
+            res.body = BUF_INIT;
+        }
+    }
+    fetch_result_done(&res);
+    return r;
+}
+
+static int follow(struct fetch_options *o, struct buf *url, struct buf *out, struct err *e)
+{
+    _cleanup_(buf_done) struct buf again = BUF_INIT;
+
+    for (int i = 0; i <= REDIRECTS_MAX; i++) {
+        int r;
+
+        o->url = buf_cstr(url);
+        if (!o->url)
+            return -ENOMEM;
+        r = request(o, out, &again, e);
+        if (r < 0 || !again.n)
+            return r;
+        buf_reset(url);
+        buf_put(url, again.p, again.n);
+    }
+    return err_set(e, -ELOOP, "stopped after %d redirects", REDIRECTS_MAX);
+}
+
+static int64_t timeout_of(const struct pprof_args *a, int64_t seconds)
+{
+    int64_t t = a->timeout > 0 ? a->timeout : seconds > 0 ? seconds + seconds / 2 : TIMEOUT_DEFAULT_S;
+
+    return (t + GRACE_S) * NS_PER_S;
+}
+
+static const char *file_name(struct str s)
+{
+    return s.n ? s.p : NULL;
+}
 
 int pprof_fetch(const struct pprof_args *a, const char *source, struct buf *out, bool *ret_remote, struct err *e)
 {
-    return err_set(e, -ENOENT, "stat %s: no such file or directory", source);
+    _cleanup_(buf_done) struct buf url = BUF_INIT;
+    struct progress progress = {.started = clock_mono(), .seconds = a->seconds};
+    struct tls_options tls = {.ca_file = file_name(a->tls_ca),
+                              .cert_file = file_name(a->tls_cert),
+                              .key_file = file_name(a->tls_key),
+                              .http1 = true};
+    struct fetch_options o = {.max_answer = ANSWER_MAX,
+                              .tls = &tls_openssl,
+                              .tls_options = &tls,
+                              .progress = show_progress,
+                              .arg = &progress,
+                              .cancel = &interrupted};
+    struct sigaction action = {.sa_handler = on_interrupt}, old;
+    int r;
+
+    if (!pprof_url_adjust(str_from(source), &progress.seconds, &url))
+        return err_set(e, -ENOENT, "stat %s: no such file or directory", source);
+    fprintf(stderr, "Fetching profile over HTTP from %s\n", buf_cstr(&url));
+    if (a->seconds > 0) {
+        _cleanup_(buf_done) struct buf wait = BUF_INIT;
+
+        gotime_duration(&wait, a->seconds * NS_PER_S);
+        fprintf(stderr, "Please wait... (%.*s)\n", STR_FMT(buf_str(&wait)));
+    }
+    if (str_starts(buf_str(&url), STR("https+insecure://"))) {
+        tls.insecure_skip_verify = true;
+        memmove(url.p + 5, url.p + 14, url.n - 14);
+        url.n -= 9;
+    }
+    o.timeout_ns = timeout_of(a, progress.seconds);
+    interrupted = false;
+    sigaction(SIGINT, &action, &old);
+    r = follow(&o, &url, out, e);
+    sigaction(SIGINT, &old, NULL);
+    if (progress.shown)
+        fputs("\r\033[K", stderr);
+    *ret_remote = r >= 0;
+    return r;
 }
