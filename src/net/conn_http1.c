@@ -97,7 +97,7 @@ static int take_head(struct conn *c, const char *p, size_t n)
 
     h->x = exchange_new(c);
     copy = h->x ? arena_alloc_aligned(&h->x->q.arena, n, 1) : NULL;
-    if (!copy) {
+    if (!copy || exchange_account(h->x, n) < 0) {
         conn_fail(c);
         return -ENOMEM;
     }

@@ -124,6 +124,8 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *f, const uin
     if (x->head_bytes > options(c)->max_head || x->q.headers.n >= options(c)->max_headers)
         /* Too much: nghttp2 resets the stream and gives us no more of this head, however far it would unpack. */
         return x->state == EXCHANGE_READING ? NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE : 0;
+    if (x->state == EXCHANGE_READING && exchange_account(x, name_n + value_n + 32) < 0)
+        return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
     if (x->state != EXCHANGE_READING || f->headers.cat != NGHTTP2_HCAT_REQUEST)
         return 0; /* trailers of a request: nobody wants them */
     if (n.n && n.p[0] == ':') {
@@ -216,14 +218,33 @@ static int on_stream_close(nghttp2_session *session, int32_t id, uint32_t error,
 }
 
 /* --- answers --- */
+/* What belongs to a connection of HTTP/1.1 and may not be said in HTTP/2. */
+static bool is_hop_header(struct str name)
+{
+    return str_is(name, "connection") || str_is(name, "keep-alive") || str_is(name, "transfer-encoding") ||
+           str_is(name, "upgrade") || str_is(name, "proxy-connection");
+}
+
+/* The list with room for `more` in front, to be freed; NULL without memory. Not from the request's arena: while an answer
+ * is streamed that belongs to the handler's thread. */
+static nghttp2_nv *nv_list(const struct http_headers *h, size_t more, size_t *ret_n)
+{
+    nghttp2_nv *nv = mem_alloc((h->n + more) * sizeof *nv);
+    size_t n = more;
+
+    for (uint32_t i = 0; nv && i < h->n; i++)
+        if (!is_hop_header(h->v[i].name))
+            nv[n++] = h2_nv(h->v[i].name, h->v[i].value);
+    *ret_n = n;
+    return nv;
+}
+
 static int submit_trailers(struct conn *c, struct exchange *x)
 {
-    nghttp2_nv nv[32];
-    size_t n = MIN(x->q.trailers.n, ARRAY_SIZE(nv));
+    size_t n;
+    _cleanup_(mem_freep) nghttp2_nv *nv = nv_list(&x->q.trailers, 0, &n);
 
-    for (size_t i = 0; i < n; i++)
-        nv[i] = h2_nv(x->q.trailers.v[i].name, x->q.trailers.v[i].value);
-    return nghttp2_submit_trailer(http2_of(c)->session, x->stream_id, nv, n);
+    return nv ? nghttp2_submit_trailer(http2_of(c)->session, x->stream_id, nv, n) : -ENOMEM;
 }
 
 /* Says how much goes into the next frame; send_data() copies it. */
@@ -269,29 +290,35 @@ static int send_data(nghttp2_session *session, nghttp2_frame *f, const uint8_t *
     return 0;
 }
 
+static bool tells_length(const struct exchange *x)
+{
+    return !x->streaming && !x->q.trailers.n && x->q.status != 204 && x->q.status != 304 &&
+           !str_starts(http_headers_get(&x->q.answer_headers, "content-type"), STR("application/grpc"));
+}
+
 static void respond(struct conn *c, struct exchange *x)
 {
     nghttp2_data_provider provider = {.source.ptr = x, .read_callback = read_answer};
-    struct http_headers *h = &x->q.answer_headers;
-    nghttp2_nv nv[64];
-    char status[16], length[24];
-    size_t n = 0;
-    bool body = exchange_has_body(x) || (x->q.trailers.n && !x->head_only);
+    bool body = exchange_has_body(x) || (x->q.trailers.n && !x->head_only), length = tells_length(x);
+    _cleanup_(mem_freep) nghttp2_nv *nv = NULL;
+    char status[16], length_text[24];
+    size_t n;
 
     if (x->head_sent)
         return;
     x->head_sent = true;
-    nv[n++] =
-        h2_nv(STR(":status"), (struct str){status, (uint32_t) snprintf(status, sizeof status, "%d", x->q.status)});
-    nv[n++] = h2_nv(STR("date"), str_from(worker_date(c->worker)));
-    if (!x->streaming && !x->q.trailers.n && x->q.status != 204 && x->q.status != 304 &&
-        (exchange_length(x) || !str_starts(http_headers_get(h, "content-type"), STR("application/grpc")))) {
-        int k = snprintf(length, sizeof length, "%zu", exchange_length(x));
-
-        nv[n++] = h2_nv(STR("content-length"), (struct str){length, (uint32_t) k});
+    nv = nv_list(&x->q.answer_headers, length ? 3 : 2, &n);
+    if (!nv) {
+        conn_fail(c);
+        return;
     }
-    for (uint32_t i = 0; i < h->n && n < ARRAY_SIZE(nv); i++)
-        nv[n++] = h2_nv(h->v[i].name, h->v[i].value);
+    snprintf(status, sizeof status, "%d", x->q.status);
+    nv[0] = h2_nv(STR(":status"), str_from(status));
+    nv[1] = h2_nv(STR("date"), str_from(worker_date(c->worker)));
+    if (length) {
+        snprintf(length_text, sizeof length_text, "%zu", exchange_length(x));
+        nv[2] = h2_nv(STR("content-length"), str_from(length_text));
+    }
     if (nghttp2_submit_response(http2_of(c)->session, x->stream_id, nv, n, body ? &provider : NULL) < 0)
         conn_fail(c);
 }

@@ -73,6 +73,14 @@ static void unaccount(struct exchange *x)
     x->accounted = 0;
 }
 
+int exchange_account(struct exchange *x, size_t n)
+{
+    struct http_server *s = x->worker->server;
+
+    x->accounted += n;
+    return atomic_fetch_add_explicit(&s->buffered, n, memory_order_relaxed) + n > s->o.max_buffered ? -ENOBUFS : 0;
+}
+
 void exchange_free(struct exchange *x)
 {
     if (!x)
@@ -167,8 +175,6 @@ static void reserve_body(struct exchange *x, const char *p, size_t n)
 
 int exchange_body(struct exchange *x, const char *p, size_t n)
 {
-    struct http_server *s = x->worker->server;
-
     x->body_seen += n;
     if (x->discard || !n)
         return 0;
@@ -181,11 +187,8 @@ int exchange_body(struct exchange *x, const char *p, size_t n)
             return -1;
         return r < 0 ? 500 : 0;
     }
-    if (atomic_fetch_add_explicit(&s->buffered, n, memory_order_relaxed) + n > s->o.max_buffered) {
-        atomic_fetch_sub_explicit(&s->buffered, n, memory_order_relaxed);
+    if (exchange_account(x, n) < 0)
         return 503;
-    }
-    x->accounted += n;
     if (!x->body.n)
         reserve_body(x, p, n);
     buf_put(&x->body, p, n);

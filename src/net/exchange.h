@@ -134,6 +134,8 @@ void exchange_free(struct exchange *x);                         /* out of its co
 int exchange_set_target(struct exchange *x, struct str target); /* splits; copies nothing */
 /* The head is complete: asks begin(). False when the request is answered already and its body is to be thrown away. */
 bool exchange_begin(struct exchange *x);
+/* Counts n bytes of this request among what the server buffers; -ENOBUFS when that is too much. */
+int exchange_account(struct exchange *x, size_t n);
 /* 0, or the status to answer with: 413, 503, 500; -1: on_body answered itself. */
 int exchange_body(struct exchange *x, const char *p, size_t n);
 void exchange_dispatch(struct exchange *x); /* the request is complete */

@@ -68,7 +68,7 @@ void http_reply(struct http_request *q, int status, const char *content_type, st
 void http_reply_text(struct http_request *q, int status, const char *fmt, ...) _printf_(3, 4);
 bool http_is_cancelled(const struct http_request *q);
 
-/* Streams: sends the head now, then pieces, then http_finish(). Of one request these must come from one thread at a time. */
+/* Streams: sends the head now (headers added later are lost, trailers are not), then pieces, then http_finish(). Of one request these must come from one thread at a time. */
 enum { HTTP_STREAM_HIGH = 256 << 10, HTTP_STREAM_LOW = 64 << 10, HTTP_STREAM_MAX = 16 << 20 };
 int http_stream_start(struct http_request *q);
 /* Copies. Returns the bytes that wait to be sent: beyond HTTP_STREAM_HIGH stop until q->drained (called once it is below
