@@ -87,10 +87,10 @@ def test_separate_debug_file(tmp_path):
     exe = compile_program(tmp_path, "gcc")
     addresses = addresses_of(exe, 500)
     whole = {a: f for a, f in ours(exe, addresses).items() if f[0][2] != "0"}
-    subprocess.run(["objcopy", "--only-keep-debug", "gcc", "gcc.debug"], cwd=tmp_path, check=True)
+    subprocess.run(["objcopy", "--only-keep-debug", "gcc", "lines.of-gcc"], cwd=tmp_path, check=True)
     subprocess.run(["strip", "-g", "gcc"], cwd=tmp_path, check=True)
     assert all(f[0][2] == "0" for f in ours(exe, addresses).values())
-    subprocess.run(["objcopy", "--add-gnu-debuglink=gcc.debug", "gcc"], cwd=tmp_path, check=True)
+    subprocess.run(["objcopy", "--add-gnu-debuglink=lines.of-gcc", "gcc"], cwd=tmp_path, check=True)
     got = ours(exe, addresses)
     assert len(whole) > 100 and all(got[a] == f for a, f in whole.items())
 
