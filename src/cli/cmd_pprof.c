@@ -33,6 +33,7 @@ static int run_report(struct pprof_args *a, struct err *e)
     struct prof *p = NULL;
     int r = prof_pool_init(&pool);
 
+    pprof_output_tools(a->tools);
     if (r >= 0)
         r = pprof_load(a, &pool, &p, e);
     if (r >= 0 && a->command)

@@ -8,9 +8,11 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "cli/pprof_objects.h"
 #include "cli/pprof_source.h"
 #include "cli/pprof_view.h"
 #include "report/report_driver.h"
+#include "report/source.h"
 
 static int make_proto(struct report *r, struct buf *out, struct err *e)
 {
@@ -18,6 +20,29 @@ static int make_proto(struct report *r, struct buf *out, struct err *e)
     int n = report_proto(r, &made, e);
 
     return n < 0 ? n : pprof_write(made ? made : r->prof, out, e);
+}
+
+static struct str object_tools;
+
+void pprof_output_tools(struct str tools)
+{
+    object_tools = tools;
+}
+
+/* The reports that look into binaries and sources. */
+static int make_source_report(struct report *r, struct buf *out, struct err *e)
+{
+    _cleanup_(pprof_objects_freep) struct pprof_objects *o = NULL;
+    int n;
+
+    if (r->o.format == REPORT_LIST)
+        return report_list(r, out, e);
+    n = pprof_objects_new(object_tools, &o, e);
+    if (n < 0)
+        return n;
+    if (r->o.format == REPORT_DISASM)
+        return report_disasm(r, pprof_objects_table(o), out, e);
+    return report_weblist(r, pprof_objects_table(o), out, e);
 }
 
 static int make_report(struct prof *p, const struct pprof_command *c, struct str argument,
@@ -30,7 +55,7 @@ static int make_report(struct prof *p, const struct pprof_command *c, struct str
     if (r >= 0 && (c->format == REPORT_PROTO || c->format == REPORT_TOPPROTO))
         r = make_proto(&run.report, out, e);
     else if (r >= 0 && (c->format == REPORT_LIST || c->format == REPORT_WEBLIST || c->format == REPORT_DISASM))
-        r = err_set(e, -ENOENT, "no matches found for regexp: %.*s", STR_FMT(argument));
+        r = make_source_report(&run.report, out, e);
     else if (r >= 0)
         r = report_print(&run.report, out, e);
     report_run_done(&run);

@@ -11,6 +11,8 @@
  * background. */
 int pprof_report(struct prof *p, const struct pprof_command *c, struct str argument, const struct pprof_config *config,
                  bool shell, struct err *e);
+/* Where nm and objdump are: -tools. Before the first report; tools must stay alive. */
+void pprof_output_tools(struct str tools);
 /* Deletes files that viewers were given. */
 void pprof_output_done(void);
 

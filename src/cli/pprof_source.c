@@ -272,7 +272,7 @@ int pprof_load(const struct pprof_args *a, struct prof_pool *pool, struct prof *
     if (r >= 0 && base)
         r = subtract_base(a, &p, &base, e);
     if (r >= 0)
-        r = pprof_symbolize(p, a->symbolize, e);
+        r = pprof_symbolize(p, a->symbolize, a->tools, e);
     if (r >= 0 && !a->all_frames)
         r = filter_uninteresting(p);
     if (r >= 0 && a->comment.n)

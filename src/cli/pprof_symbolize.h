@@ -10,7 +10,7 @@ bool pprof_is_binary(const char *path);
 /* Replaces mapping files by those found under $PPROF_BINARY_PATH; gives a profile without mappings one; binary and
  * build_id (may be empty) override those of the first mapping. */
 int pprof_locate_binaries(struct prof *p, struct str binary, struct str build_id, struct err *e);
-/* -symbolize=MODE: names and lines from local binaries where the profile has none, then demangled names. */
-int pprof_symbolize(struct prof *p, struct str mode, struct err *e);
+/* -symbolize=MODE: names and lines from local binaries where the profile has none, then demangled names. tools: -tools. */
+int pprof_symbolize(struct prof *p, struct str mode, struct str tools, struct err *e);
 
 #endif

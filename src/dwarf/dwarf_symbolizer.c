@@ -180,6 +180,7 @@ static int resolve_go(struct answering *x, struct binary *b, uint64_t address)
     if (!pclntab_find(&b->go, address, &fn))
         return 0;
     pclntab_line(&b->go, &fn, address, &file, &f.line);
+    f.line = MAX(f.line, 0);
     f.start_line = pclntab_start_line(&b->go, &fn);
     snprintf(text, sizeof(text), "%.*s", STR_FMT(file));
     f.file = file.n ? text : NULL;

@@ -252,7 +252,7 @@ void pclntab_line(const struct pclntab *t, const struct pclntab_function *fn, ui
     field_at(t, fn, 5, &lines);
     *ret_file = file_name(t, fn, pc_value(t, files, fn->entry, address));
     line = pc_value(t, lines, fn->entry, address);
-    *ret_line = line < 0 ? 0 : line;
+    *ret_line = line;
 }
 
 int32_t pclntab_start_line(const struct pclntab *t, const struct pclntab_function *fn)

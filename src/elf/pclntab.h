@@ -34,7 +34,7 @@ int pclntab_parse(struct elf_bytes data, uint64_t text, struct pclntab *ret, str
 bool pclntab_find(const struct pclntab *t, uint64_t address, struct pclntab_function *ret);
 /* Function number i < n_functions. */
 bool pclntab_function(const struct pclntab *t, uint32_t i, struct pclntab_function *ret);
-/* File and line of an address inside the function; line 0 and an empty file when unknown. */
+/* File and line of an address inside the function; line -1 (or 0) and an empty file when unknown. */
 void pclntab_line(const struct pclntab *t, const struct pclntab_function *fn, uint64_t address, struct str *ret_file,
                   int32_t *ret_line);
 /* The line that the function begins on, 0 when the table does not say (before 1.20). */

@@ -44,11 +44,11 @@ func main() {
 	}
 	c := &cart{}
 	t := 0.0
-	for i := 0; i < 60000; i++ {
+	for i := 0; i < 30000; i++ {
 		c.items = append(c.items, i*7919%1013)
 		if i%50 == 0 {
 			t += checkout(c)
 		}
 	}
-	fmt.Println(t, words(300000, "x"))
+	fmt.Println(t, words(150000, "x"))
 }

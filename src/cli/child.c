@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/child.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+
+extern char **environ;
+
+static bool is_program(const char *path)
+{
+    struct stat st;
+
+    return stat(path, &st) == 0 && S_ISREG(st.st_mode) && access(path, X_OK) == 0;
+}
+
+bool child_find(struct str folders, const char *name, struct buf *ret_path)
+{
+    if (strchr(name, '/')) {
+        buf_reset(ret_path);
+        buf_puts(ret_path, name);
+        return buf_cstr(ret_path) && is_program(ret_path->p);
+    }
+    if (!folders.n)
+        folders = str_from(getenv("PATH"));
+    while (folders.n) {
+        struct str one = str_cut(&folders, ':');
+
+        buf_reset(ret_path);
+        buf_printf(ret_path, "%.*s%s%s", STR_FMT(one), one.n ? "/" : "", name);
+        if (buf_cstr(ret_path) && is_program(ret_path->p))
+            return true;
+    }
+    return false;
+}
+
+static int start(const char *const *argv, int out, pid_t *ret)
+{
+    posix_spawn_file_actions_t fa;
+    int r;
+
+    posix_spawn_file_actions_init(&fa);
+    posix_spawn_file_actions_addopen(&fa, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_adddup2(&fa, out, STDOUT_FILENO);
+    posix_spawn_file_actions_addopen(&fa, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+    r = posix_spawnp(ret, argv[0], &fa, NULL, (char *const *) argv, environ);
+    posix_spawn_file_actions_destroy(&fa);
+    return -r;
+}
+
+int child_output(const char *const *argv, size_t limit, struct buf *out, struct err *e)
+{
+    int ends[2], status, r, n;
+    pid_t pid;
+
+    if (pipe2(ends, O_CLOEXEC) < 0)
+        return err_set(e, -errno, "cannot make a pipe: %m");
+    r = start(argv, ends[1], &pid);
+    fd_close(ends[1]);
+    if (r < 0) {
+        fd_close(ends[0]);
+        return err_set(e, r, "cannot run %s: %m", argv[0]);
+    }
+    r = fd_read_all(ends[0], limit, out);
+    fd_close(ends[0]); /* a child that has more to say ends by it */
+    while ((n = waitpid(pid, &status, 0)) < 0 && errno == EINTR)
+        ;
+    if (r < 0)
+        return err_set(e, r, "cannot read what %s writes: %m", argv[0]);
+    if (n < 0 || !WIFEXITED(status) || WEXITSTATUS(status) != 0)
+        return err_set(e, -EIO, "%s: exit status %d", argv[0], n >= 0 && WIFEXITED(status) ? WEXITSTATUS(status) : -1);
+    return 0;
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What weblist and disasm ask about the binaries behind a profile. Reports know nothing of ELF; the command gives them
+ * this table of functions. Addresses are the profile's unless they are called the object's, which are those in the file.
+ *
+ * Everything that is returned lives until the table's owner frees it, behind the report.
+ */
+#ifndef REPORT_OBJECTS_H
+#define REPORT_OBJECTS_H
+
+#include "base/err.h"
+#include "base/regex.h"
+#include "base/str.h"
+
+struct report_inst {
+    uint64_t address; /* the object's */
+    struct str text, function, file;
+    int64_t line;
+};
+
+struct report_insts {
+    struct report_inst *v;
+    uint32_t n;
+};
+
+struct report_symbol {
+    struct str *names; /* n_names >= 1: of one address */
+    uint32_t n_names;
+    uint64_t start, end; /* the object's; end is the last byte */
+};
+
+struct report_symbols {
+    struct report_symbol *v;
+    uint32_t n;
+};
+
+struct report_frame {
+    struct str function, file;
+    int64_t line;
+};
+
+struct report_frames {
+    struct report_frame *v; /* innermost first */
+    uint32_t n;
+};
+
+struct report_mapping {
+    struct str file;
+    uint64_t start, limit, offset;
+};
+
+struct report_object; /* a binary, mapped somewhere */
+
+struct report_objects {
+    /* The binary of a mapping. -ENOENT and so on with words when it cannot be read. */
+    int (*open)(struct report_objects *o, const struct report_mapping *m, struct report_object **ret, struct err *e);
+    /* The object's address of one of the profile's. */
+    int (*address)(struct report_object *x, uint64_t address, uint64_t *ret);
+    /* Symbols whose name (as it is, or demangled) matches, or that have the object's address, if it is not 0. */
+    int (*symbols)(struct report_object *x, const struct regex *name, uint64_t address, struct report_symbols *ret);
+    /* Instructions of [start, end), the object's. */
+    int (*disassemble)(struct report_object *x, uint64_t start, uint64_t end, bool intel, struct report_insts *ret,
+                       struct err *e);
+    /* Where an address comes from in the source. */
+    int (*lines)(struct report_object *x, uint64_t address, struct report_frames *ret);
+};
+
+#endif
