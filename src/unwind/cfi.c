@@ -463,7 +463,10 @@ static bool step_extended(struct run *x, struct reader *r, uint8_t op)
         return true;
     case 0x01: /* set_loc */
         emit_here(x);
-        x->pc = get_pointer(r, x->s, x->s->debug ? 0 : x->cie->fde_enc);
+        reg = get_pointer(r, x->s, x->s->debug ? 0 : x->cie->fde_enc);
+        if (reg < x->pc) /* only forward */
+            return false;
+        x->pc = reg;
         return true;
     case 0x02: /* advance_loc1, 2, 4 */
     case 0x03:
