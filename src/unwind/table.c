@@ -264,6 +264,7 @@ static int make_rows(struct maker *m, const struct cfi_section *sections, enum c
             r = cfi_run(&sections[fde->section], arch, fde, on_rule, m);
         if (r == -EINVAL) /* damaged behind its head */
             r = 0;
+        m->t->covered += fde->end - fde->start;
         covered = fde->end;
     }
     if (r >= 0 && m->rule)

@@ -13,6 +13,7 @@
 struct unwind_table {
     uint64_t first_page; /* ELF address >> 16 of pages[0] */
     uint32_t n_pages, n_rows, n_rules;
+    uint64_t covered;   /* bytes of code that the functions described have */
     uint32_t n_unknown; /* rows that are UNWIND_CFA_NONE inside a function: rules that are not understood */
     struct unwind_page *pages;
     uint16_t *blocks; /* UNWIND_PAGE_BLOCKS per page */

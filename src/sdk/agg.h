@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Samples of one type summed up by (stack, attributes, link) until somebody takes them: the export, or a request for
+ * /debug/pprof/profile. At most `limit` entries; the rest goes to one entry whose stack is "[truncated]", so that totals
+ * stay right. Background thread only.
+ */
+#ifndef SDK_AGG_H
+#define SDK_AGG_H
+
+#include "base/map.h"
+#include "sdk/core.h"
+
+struct agg_entry {
+    uint32_t stack, n; /* frame numbers in agg.frames, leaf first */
+    uint32_t attrs;    /* in agg.bytes */
+    uint16_t attrs_n;
+    uint8_t flags; /* RECORD_LINK: the ids are set */
+    uint8_t trace_id[16], span_id[8];
+    int64_t value[2];
+};
+
+struct agg {
+    struct agg_entry *v;
+    uint32_t *frames;
+    uint8_t *bytes;
+    size_t n, cap, n_frames, cap_frames, n_bytes, cap_bytes;
+    struct map index;
+    uint32_t limit;
+    uint64_t overflow; /* samples that went to "[truncated]" */
+};
+
+void agg_init(struct agg *a, uint32_t limit);
+void agg_done(struct agg *a);
+void agg_reset(struct agg *a); /* empties, keeps a little memory */
+/* Adds a record's stack and context with two values. */
+void agg_add(struct agg *a, const struct record *r, const uint32_t *frames, uint32_t n, int64_t v0, int64_t v1);
+
+#endif

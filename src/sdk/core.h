@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the parts of libwick share: one `struct core` a process, one `struct thr` a thread.
+ *
+ * Who runs where
+ *   handlers and hooks   on the host's threads: handler.c alone, and the short heads of heap.c, lock.c, wall.c
+ *   background           one thread: drains rings, keeps the list of modules and threads, exports, serves /debug/pprof
+ *   API                  on the host's threads, under core.lock where they change something
+ *
+ * Memory that handlers read (modules, rings) is published by an atomic pointer and freed only after every thread was seen
+ * outside of a handler (core_grace()).
+ */
+#ifndef SDK_CORE_H
+#define SDK_CORE_H
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "base/macros.h"
+#include "unwind/table.h"
+#include "wick.h"
+
+enum {
+    THR_RING = 16384, /* a power of two */
+    THR_CHUNK = 64,   /* threads a chunk */
+    THR_CHUNKS = 256,
+    CORE_MODULES_MAX = 4096,
+    CORE_DEPTH_MAX = 1024,
+    CORE_ATTRS_MAX = 256, /* bytes of thread attributes copied with a sample */
+};
+
+enum { TYPE_CPU, TYPE_WALL, TYPE_ALLOC, TYPE_HEAP, TYPE_LOCK, N_TYPES }; /* bit numbers of enum wick_type */
+
+/* --- modules --- */
+struct module {
+    uint64_t lo, hi; /* addresses of its code */
+    uint64_t bias;   /* address - ELF address */
+    const struct unwind_table *table;
+    uint32_t file; /* index into modules.c's list of files */
+};
+
+struct module_set {
+    uint32_t n, generation;
+    struct module v[]; /* sorted by lo */
+};
+
+/* --- records in rings --- */
+enum record_kind { RECORD_NONE, RECORD_PAD, RECORD_CPU, RECORD_LOCK, RECORD_WALL, RECORD_THREAD_END };
+enum {
+    RECORD_CUT_DEPTH = 1 << 0, /* deeper than max_depth */
+    RECORD_CUT_RULE = 1 << 1,  /* no rule where it ended */
+    RECORD_GUESSED = 1 << 2,   /* a part was walked by frame pointers */
+    RECORD_LINK = 1 << 3,      /* trace_id and span_id are set */
+};
+
+struct record {
+    _Atomic uint32_t kind; /* written last; 0 = not there yet */
+    uint32_t size;         /* in all, a multiple of 8 */
+    uint64_t value;        /* cpu: periods; lock, wall: nanoseconds */
+    uint64_t count;        /* cpu: period in ns; lock: contentions, in 1/65536 */
+    uint32_t generation;   /* of the modules it was walked with */
+    uint16_t n;            /* frames */
+    uint16_t attrs;        /* bytes behind the frames */
+    uint8_t flags, trace_id[16], span_id[8], pad[7];
+    uint64_t pc[]; /* leaf first; return addresses are those behind the call, but for the first if exact */
+};
+
+/* --- threads --- */
+enum { THR_FREE, THR_CLAIMED, THR_ACTIVE, THR_EXITED };
+
+struct thr {
+    _Atomic uint32_t state;
+    _Atomic uint32_t inside; /* odd while a handler or hook of this thread runs sampling code */
+    uint32_t index;
+    int32_t tid;
+    int32_t timer;           /* kernel's id, -1 = none */
+    bool found;              /* by scanning, not by pthread_create(): its end is not seen */
+    uint64_t own_lo, own_hi; /* its stack, 0 when not known */
+    uint64_t first_ns;       /* CPU time of its first expiry */
+    uint64_t period_ns;
+    _Atomic uint64_t periods; /* accounted since the timer was set */
+    uint64_t rng;
+    /* wall: what it waits in, published by hooks; block_seq is odd while it waits */
+    _Atomic uint32_t block_seq;
+    _Atomic int64_t block_since; /* CLOCK_MONOTONIC; moved on by the background when it accounts */
+    uint64_t block_pc, block_sp, block_fp, block_bx;
+    int64_t wall_countdown;
+    int64_t wall_seen, cpu_seen, off_seen; /* the background's: clocks at its last look */
+    _Atomic uint64_t hooked_ns;            /* waiting that hooks accounted */
+    struct record *last;                   /* the background's copy of its last CPU stack */
+    _Atomic uint32_t head, tail; /* bytes, counting on; head is the thread's, tail the background's */
+    uint8_t ring[THR_RING] __attribute__((aligned(16)));
+};
+
+/* --- the one --- */
+struct core {
+    _Atomic bool sampling; /* started and not paused */
+    _Atomic bool running;  /* between start and stop */
+    int signal;
+    unsigned types; /* WICK_CPU | ... */
+    _Atomic unsigned rate;
+    unsigned max_depth;
+    _Atomic(const struct module_set *) modules;
+    _Atomic bool modules_stale; /* a handler met an address outside of all modules */
+    _Atomic(struct thr *) chunks[THR_CHUNKS];
+    _Atomic uint32_t n_thrs; /* highest index in use + 1 */
+    int wake_fd;             /* eventfd: the background wakes */
+    bool context_static;     /* otel_thread_ctx_v1 may be read in a handler */
+    uint64_t self_lo, self_hi; /* our own code: frames of it are left out at the leaf */
+    struct sigaction previous; /* of the signal, for chaining */
+    /* statistics */
+    _Atomic uint64_t samples[N_TYPES], lost, truncated, handler_ns, hook_ticks;
+};
+
+extern struct core core;
+
+/* --- handler.c --- */
+int handler_install(int signal); /* 0 or negative errno; picks a free one for 0 and sets core.signal */
+void handler_remove(void);
+bool handler_is_ours(void); /* false when the host has taken the signal since */
+/* A sample of the calling thread, from a hook: walks from the caller of the hook. */
+void handler_sample_here(struct thr *t, enum record_kind kind, uint64_t value, uint64_t count, uint64_t leaf);
+/* Frames of the calling thread into pc, without our own; returns their number and RECORD_ flags. */
+uint32_t handler_walk_here(struct thr *t, uint64_t *pc, uint32_t max, uint8_t *ret_flags, uint32_t *ret_generation);
+/* Frames of a thread that waits in a hook, read from the background. */
+uint32_t handler_walk_blocked(struct thr *t, uint64_t *pc, uint32_t max, uint8_t *ret_flags);
+void handler_wake(void);
+
+/* --- threads.c --- */
+struct thr *thr_at(uint32_t index); /* NULL when there is none */
+struct thr *thr_claim(void);        /* a free one, or NULL */
+/* Sets up the state of the calling thread; start is its start routine or 0. NULL when there are too many. */
+struct thr *thr_enter(uint64_t own_lo, uint64_t own_hi);
+void thr_leave(struct thr *t, uint64_t start);
+/* Adds threads that nobody announced, removes those that are gone. Background only. */
+void thr_scan(void);
+int thr_arm(struct thr *t);
+void thr_disarm(struct thr *t);
+void thr_arm_all(void);
+void thr_disarm_all(void);
+/* After fork(), in the child: only the caller is left. */
+void thr_reset_child(void);
+/* Waits until every thread was seen outside of sampling code; true when that took less than about 50 ms. */
+bool core_grace(void);
+int64_t thr_cpu_ns(int tid); /* CPU time of a thread, -1 when it is gone */
+
+/* The calling thread's state, NULL before it has one. */
+extern __thread struct thr *thr_self;
+
+#endif

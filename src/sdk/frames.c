@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See frames.h. A cache from pc to frame spares the search of modules; it is emptied when the modules change. */
+#include "sdk/frames.h"
+
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/hash.h"
+#include "base/map.h"
+#include "base/mem.h"
+#include "sdk/elf_file.h"
+#include "sdk/modules.h"
+
+enum { CACHE = 2048 };
+
+static struct frame *frames;
+static size_t n_frames, cap_frames;
+static struct map index_;
+static struct arena names;
+static uint32_t cache_generation;
+
+static struct {
+    uint64_t pc;
+    uint32_t id;
+} cache[CACHE];
+
+static uint32_t add_frame(uint32_t file, uint64_t address)
+{
+    uint64_t h = hash64_u64(address * 31 + file);
+
+    for (struct map_pos p = map_find(&index_, h); p.index != MAP_NONE; p = map_next(&index_, p))
+        if (frames[p.index].address == address && frames[p.index].file == file)
+            return p.index;
+    if (mem_grow((void **) &frames, &cap_frames, n_frames + 1, sizeof *frames, FRAMES_MAX) < 0 ||
+        map_insert(&index_, h, (uint32_t) n_frames) < 0)
+        return FRAME_TRUNCATED;
+    frames[n_frames] = (struct frame){.file = file, .address = address};
+    return (uint32_t) n_frames++;
+}
+
+static void add_special(const char *name, uint64_t number)
+{
+    uint32_t id = add_frame(0, number);
+
+    if (n_frames > id)
+        frames[id] = (struct frame){.asked = true, .address = number, .name = str_from(name)};
+}
+
+static bool begin(void)
+{
+    if (n_frames)
+        return true;
+    add_special("[truncated]", 0);
+    add_special("[parked]", 1);
+    add_special("[cut]", 2);
+    return n_frames > 0;
+}
+
+uint32_t frames_resolve(const uint64_t *pc, uint32_t n, uint32_t generation, uint32_t *ret)
+{
+    const struct module_set *set = modules_generation(generation);
+
+    if (!begin())
+        return 0;
+    if (generation != cache_generation) {
+        memset(cache, 0, sizeof cache);
+        cache_generation = generation;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        uint64_t at = i ? pc[i] - 1 : pc[i]; /* a return address is behind its call */
+        uint32_t slot = (uint32_t) (hash64_u64(at) >> 32) % CACHE;
+        const struct module *m;
+
+        if (cache[slot].pc != at) {
+            m = set ? modules_find(set, at) : NULL;
+            cache[slot].id = m ? add_frame(m->file, at - m->bias) : add_frame(0, at);
+            cache[slot].pc = at;
+        }
+        ret[i] = cache[slot].id;
+    }
+    return n;
+}
+
+const struct frame *frame_at(uint32_t id)
+{
+    return &frames[id < n_frames ? id : 0];
+}
+
+uint32_t frames_count(void)
+{
+    return (uint32_t) n_frames;
+}
+
+/* --- names --- */
+static void sort_queries(struct elf_query *q, size_t n)
+{
+    for (size_t gap = n / 2; gap; gap /= 2) /* Shell's: no memory, short lists */
+        for (size_t i = gap; i < n; i++) {
+            struct elf_query x = q[i];
+            size_t k = i;
+
+            for (; k >= gap && q[k - gap].address > x.address; k -= gap)
+                q[k] = q[k - gap];
+            q[k] = x;
+        }
+}
+
+/* "/usr/lib/debug/.build-id/ab/cdef.debug" */
+static bool open_debug_file(const struct module_file *f, struct elf_file *elf)
+{
+    static const char prefix[] = "/usr/lib/debug/.build-id/", hex[] = "0123456789abcdef";
+    char path[sizeof prefix + 2 * BUILD_ID_MAX + sizeof "/.debug"];
+    size_t n = sizeof prefix - 1;
+
+    if (f->build_id_n < 2)
+        return false;
+    memcpy(path, prefix, n);
+    for (uint32_t i = 0; i < f->build_id_n; i++) {
+        path[n++] = hex[f->build_id[i] >> 4];
+        path[n++] = hex[f->build_id[i] & 15];
+        if (i == 0)
+            path[n++] = '/';
+    }
+    memcpy(path + n, ".debug", sizeof ".debug");
+    return elf_file_open(elf, path) == 0;
+}
+
+static bool open_file(const struct module_file *f, bool debug, struct elf_file *elf)
+{
+    if (f->memory)
+        return !debug && elf_file_memory(elf, f->memory, f->memory_size) == 0;
+    return debug ? open_debug_file(f, elf) : elf_file_open(elf, f->path) == 0;
+}
+
+static void name_file(uint32_t file, struct elf_query *q, size_t n)
+{
+    const struct module_file *f = modules_file(file);
+    struct elf_file elf;
+
+    sort_queries(q, n);
+    for (int debug = 0; f && f->path && debug < 2; debug++) { /* a file with separate symbols, where installed */
+        if (!open_file(f, debug, &elf))
+            continue;
+        elf_file_names(&elf, q, n);
+        for (size_t i = 0; i < n; i++) {
+            struct frame *fr = &frames[q[i].index];
+
+            if (q[i].name.n && (!fr->name.n || debug)) {
+                fr->name = arena_str(&names, q[i].name);
+                fr->start = q[i].value;
+            }
+        }
+        elf_file_close(&elf);
+    }
+}
+
+void frames_name(const uint32_t *ids, uint32_t n)
+{
+    struct elf_query *q = mem_alloc(sizeof *q * MAX(n, 1u));
+    uint32_t n_files = modules_files();
+    uint8_t *wanted = mem_zalloc(n_files + 1ul);
+
+    if (q && wanted) {
+        for (uint32_t i = 0; i < n; i++)
+            if (ids[i] < n_frames && !frames[ids[i]].asked)
+                wanted[frames[ids[i]].file] = 1;
+        for (uint32_t file = 1; file < n_files; file++) {
+            size_t k = 0;
+
+            for (uint32_t i = 0; wanted[file] && i < n; i++) {
+                struct frame *f = ids[i] < n_frames ? &frames[ids[i]] : NULL;
+
+                if (!f || f->asked || f->file != file)
+                    continue;
+                f->asked = true;
+                q[k++] = (struct elf_query){.address = f->address, .index = ids[i]};
+            }
+            if (k)
+                name_file(file, q, k);
+        }
+    }
+    mem_free(q);
+    mem_free(wanted);
+}
+
+void frames_reset(void)
+{
+    mem_free(frames);
+    frames = NULL;
+    n_frames = cap_frames = 0;
+    map_done(&index_);
+    arena_done(&names);
+    memset(cache, 0, sizeof cache);
+}

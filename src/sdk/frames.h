@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Frames seen by this process: (file, ELF address), numbered, each with the name of its function once somebody asked.
+ * Append-only and bounded; frame 0 is "[truncated]". Background thread only.
+ */
+#ifndef SDK_FRAMES_H
+#define SDK_FRAMES_H
+
+#include "base/str.h"
+#include "sdk/core.h"
+
+enum { FRAMES_MAX = 1 << 18, FRAME_TRUNCATED = 0, FRAME_PARKED = 1, FRAME_CUT = 2 };
+
+struct frame {
+    uint32_t file;    /* modules_file(); 0 = outside of all objects */
+    bool asked;       /* a name was looked for */
+    uint64_t address; /* ELF address of the instruction (of the call, not behind it) */
+    struct str name;  /* empty when there is none */
+    uint64_t start;   /* ELF address of the function, 0 when not known */
+};
+
+/* Numbers for the program counters of a record, leaf first. Returns n. */
+uint32_t frames_resolve(const uint64_t *pc, uint32_t n, uint32_t generation, uint32_t *ret);
+const struct frame *frame_at(uint32_t id);
+uint32_t frames_count(void);
+/* Looks for the names of these frames, file by file. */
+void frames_name(const uint32_t *ids, uint32_t n);
+void frames_reset(void);
+
+#endif

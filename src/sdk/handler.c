@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * All that runs in a signal handler, and what hooks share with it.
+ *
+ * May call: what is in this file, the inline readers of unwind/walk.h and unwind/table.h, sys.h's raw system calls,
+ * clock_gettime (the vdso's), memcpy and memset. Nothing else: no lock, no allocation, no stdio, no loader. It may read
+ * the calling thread's otel_thread_ctx_v1 (only where that is static TLS) and write its own ring.
+ *
+ * Rings: one producer thread whose hooks can be interrupted by its handler, one consumer. Room is reserved by a
+ * compare-and-swap of head, filled, and committed by storing `kind` last; the consumer stops at the first record that is
+ * not committed, and clears what it consumed, so that room ahead is always zero.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "sdk/core.h"
+#include "sdk/span.h"
+#include "sdk/sys.h"
+#include "unwind/walk.h"
+
+struct core core = {.wake_fd = -1};
+__thread struct thr *thr_self;
+
+/* --- rings --- */
+static struct record *ring_reserve(struct thr *t, uint32_t size)
+{
+    uint32_t head = atomic_load_explicit(&t->head, memory_order_relaxed), pos, pad;
+
+    do {
+        pos = head & (THR_RING - 1);
+        pad = pos + size > THR_RING ? THR_RING - pos : 0;
+        if (head + pad + size - atomic_load_explicit(&t->tail, memory_order_acquire) > THR_RING) {
+            atomic_fetch_add_explicit(&core.lost, 1, memory_order_relaxed);
+            return NULL;
+        }
+    } while (!atomic_compare_exchange_weak_explicit(&t->head, &head, head + pad + size, memory_order_acq_rel,
+                                                    memory_order_relaxed));
+    if (pad) {
+        struct record *r = (struct record *) (t->ring + pos);
+
+        r->size = pad;
+        atomic_store_explicit(&r->kind, RECORD_PAD, memory_order_release);
+        pos = 0;
+    }
+    return (struct record *) (t->ring + pos);
+}
+
+/* Commits with fewer bytes than reserved: the rest is given back if nobody reserved behind it. */
+static void ring_commit(struct thr *t, struct record *r, uint32_t reserved, uint32_t used, enum record_kind kind)
+{
+    uint32_t end = atomic_load_explicit(&t->head, memory_order_relaxed), mine = end - (reserved - used);
+    bool last = (uint8_t *) r + reserved == t->ring + (((end - 1) & (THR_RING - 1)) + 1);
+
+    r->size = last && atomic_compare_exchange_strong(&t->head, &end, mine) ? used : reserved;
+    atomic_store_explicit(&r->kind, kind, memory_order_release);
+    if (end - atomic_load_explicit(&t->tail, memory_order_relaxed) > THR_RING / 2)
+        handler_wake();
+}
+
+void handler_wake(void)
+{
+    uint64_t one = 1;
+
+    if (core.wake_fd >= 0)
+        sys_call(SYS_write, core.wake_fd, (long) &one, sizeof one, 0);
+}
+
+/* --- walking --- */
+static const struct module *find_module(const struct module_set *set, uint64_t pc)
+{
+    uint32_t a = 0, z = set->n;
+
+    while (a < z) {
+        uint32_t mid = (a + z) / 2;
+
+        if (set->v[mid].hi <= pc)
+            a = mid + 1;
+        else
+            z = mid;
+    }
+    return a < set->n && pc >= set->v[a].lo ? &set->v[a] : NULL;
+}
+
+/* Fills pc[] from w, at most max; RECORD_ flags say how it ended. skip: frames of our own code at the leaf are left out. */
+static uint32_t walk_frames(const struct module_set *set, struct walk *w, uint64_t *pc, uint32_t max, bool skip,
+                            uint8_t *ret_flags)
+{
+    const struct module *m = NULL;
+    uint32_t n = 0;
+
+    for (uint32_t steps = 0; steps < CORE_DEPTH_MAX + 16; steps++) {
+        uint64_t at = walk_lookup_pc(w);
+        const struct unwind_rule *rule;
+        enum walk_result r;
+
+        if (skip && at >= core.self_lo && at < core.self_hi) {
+            ;
+        } else if (n < max) {
+            skip = false;
+            pc[n] = w->exact && n ? w->pc + 1 : w->pc; /* the frame a signal interrupted: keep pc - 1 inside it */
+            n++;
+        } else {
+            *ret_flags |= RECORD_CUT_DEPTH;
+            break;
+        }
+        if (!m || at < m->lo || at >= m->hi)
+            m = find_module(set, at);
+        if (m && m->table) {
+            rule = unwind_find(m->table, at - m->bias);
+            r = rule ? walk_step(w, rule) : WALK_NO_RULE;
+        } else {
+            if (!m)
+                atomic_store_explicit(&core.modules_stale, true, memory_order_relaxed);
+            *ret_flags |= RECORD_GUESSED;
+            r = walk_step_fp(w);
+        }
+        if (r == WALK_STEPPED)
+            continue;
+        if (r != WALK_ROOT)
+            *ret_flags |= RECORD_CUT_RULE;
+        break;
+    }
+    return n;
+}
+
+/* --- context of the thread --- */
+static void copy_context(struct record *r)
+{
+    const struct span_record *s;
+
+    if (!core.context_static)
+        return;
+    s = otel_thread_ctx_v1;
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    if (!s || s->valid != 1)
+        return;
+    memcpy(r->trace_id, s->trace_id, sizeof r->trace_id);
+    memcpy(r->span_id, s->span_id, sizeof r->span_id);
+    for (unsigned i = 0; i < sizeof r->span_id; i++)
+        if (r->span_id[i])
+            r->flags |= RECORD_LINK;
+    r->attrs = MIN(s->attrs_data_size, (uint16_t) CORE_ATTRS_MAX);
+    memcpy(&r->pc[r->n], s->attrs_data, r->attrs);
+}
+
+static void take(struct thr *t, struct walk *w, enum record_kind kind, uint64_t value, uint64_t count, uint64_t leaf)
+{
+    const struct module_set *set = atomic_load_explicit(&core.modules, memory_order_acquire);
+    uint32_t max = core.max_depth, room = (uint32_t) sizeof(struct record) + max * 8 + CORE_ATTRS_MAX, used;
+    struct record *r = set ? ring_reserve(t, room) : NULL;
+
+    if (!r)
+        return;
+    r->value = value;
+    r->count = count;
+    r->generation = set->generation;
+    r->flags = 0;
+    r->attrs = 0;
+    r->n = 0;
+    if (leaf)
+        r->pc[r->n++] = leaf;
+    r->n = (uint16_t) (r->n + walk_frames(set, w, r->pc + r->n, max - r->n, leaf || kind != RECORD_CPU, &r->flags));
+    if (r->flags & (RECORD_CUT_DEPTH | RECORD_CUT_RULE))
+        atomic_fetch_add_explicit(&core.truncated, 1, memory_order_relaxed);
+    copy_context(r);
+    used = ALIGN_UP((uint32_t) sizeof *r + r->n * 8u + r->attrs, 8u);
+    ring_commit(t, r, room, used, kind);
+}
+
+/* --- the handler --- */
+static void on_timer(struct thr *t, const siginfo_t *si, const ucontext_t *uc)
+{
+    uint64_t weight = 1 + (uint64_t) MAX(si->si_overrun, 0), n;
+    struct walk w = {.own_lo = t->own_lo, .own_hi = t->own_hi};
+    struct timespec a, b;
+
+    atomic_fetch_add_explicit(&t->inside, 1, memory_order_acq_rel);
+    n = atomic_fetch_add_explicit(&core.samples[TYPE_CPU], 1, memory_order_relaxed);
+    if (n % 16 == 0)
+        clock_gettime(CLOCK_MONOTONIC, &a);
+    atomic_fetch_add_explicit(&t->periods, weight, memory_order_relaxed);
+    walk_init_ucontext(&w, uc);
+    take(t, &w, RECORD_CPU, weight, t->period_ns, 0);
+    if (n % 16 == 0) {
+        clock_gettime(CLOCK_MONOTONIC, &b);
+        atomic_fetch_add_explicit(&core.handler_ns,
+                                  16ull * (uint64_t) ((b.tv_sec - a.tv_sec) * 1000000000ll + b.tv_nsec - a.tv_nsec),
+                                  memory_order_relaxed);
+    }
+    atomic_fetch_add_explicit(&t->inside, 1, memory_order_release);
+}
+
+static void chain(int sig, siginfo_t *si, void *uc)
+{
+    if (core.previous.sa_flags & SA_SIGINFO) {
+        if (core.previous.sa_sigaction)
+            core.previous.sa_sigaction(sig, si, uc);
+    } else if (core.previous.sa_handler != SIG_DFL && core.previous.sa_handler != SIG_IGN) {
+        core.previous.sa_handler(sig);
+    }
+}
+
+static void on_signal(int sig, siginfo_t *si, void *uc)
+{
+    int saved = errno;
+    uint64_t value = (uint64_t) (uintptr_t) si->si_value.sival_ptr;
+    struct thr *t = si->si_code == SI_TIMER && value >> 32 == 0x7769636b ? thr_at((uint32_t) value) : NULL;
+
+    if (t && atomic_load_explicit(&t->state, memory_order_acquire) == THR_ACTIVE) {
+        if (atomic_load_explicit(&core.sampling, memory_order_relaxed))
+            on_timer(t, si, uc);
+    } else if (!t) {
+        chain(sig, si, uc);
+    }
+    errno = saved;
+}
+
+static bool signal_is_free(int sig)
+{
+    struct sigaction sa;
+
+    return sigaction(sig, NULL, &sa) == 0 && !(sa.sa_flags & SA_SIGINFO) && sa.sa_handler == SIG_DFL;
+}
+
+static int pick_signal(void)
+{
+    for (int sig = SIGRTMAX - 2; sig > SIGRTMIN + 2; sig--)
+        if (signal_is_free(sig))
+            return sig;
+    return SIGPROF;
+}
+
+int handler_install(int signal)
+{
+    struct sigaction sa = {.sa_sigaction = on_signal, .sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK}, now;
+
+    if (!signal)
+        signal = pick_signal();
+    if (sigaction(signal, NULL, &now) < 0)
+        return -errno;
+    if (now.sa_flags & SA_SIGINFO && now.sa_sigaction == on_signal) {
+        core.signal = signal;
+        return 0;
+    }
+    sigfillset(&sa.sa_mask);
+    core.previous = now;
+    core.signal = signal;
+    return sigaction(signal, &sa, NULL) < 0 ? -errno : 0;
+}
+
+/* Left in place if somebody chained behind us; a signal on its way must find a handler, so default becomes ignore. */
+void handler_remove(void)
+{
+    struct sigaction now, back = core.previous;
+
+    if (!core.signal || sigaction(core.signal, NULL, &now) < 0 || now.sa_sigaction != on_signal)
+        return;
+    if (!(back.sa_flags & SA_SIGINFO) && back.sa_handler == SIG_DFL)
+        back.sa_handler = SIG_IGN;
+    sigaction(core.signal, &back, NULL);
+    if (back.sa_handler == SIG_IGN && core.previous.sa_handler == SIG_DFL)
+        sigaction(core.signal, &core.previous, NULL); /* ignoring dropped what was pending */
+}
+
+/* True when the signal is still ours. */
+bool handler_is_ours(void)
+{
+    struct sigaction now;
+
+    return sigaction(core.signal, NULL, &now) == 0 && now.sa_flags & SA_SIGINFO && now.sa_sigaction == on_signal;
+}
+
+/* --- hooks --- */
+/* The registers of the calling function: its own frame is the first that is walked. */
+#if defined(__x86_64__)
+#define REGS_HERE(w)                                                                                           \
+    __asm__ volatile("lea 0(%%rip), %0\n\tmov %%rsp, %1\n\tmov %%rbp, %2\n\tmov %%rbx, %3"                     \
+                     : "=r"((w)->pc), "=r"((w)->sp), "=r"((w)->fp), "=r"((w)->bx))
+#elif defined(__aarch64__)
+#define REGS_HERE(w) \
+    __asm__ volatile("adr %0, .\n\tmov %1, sp\n\tmov %2, x29" : "=r"((w)->pc), "=r"((w)->sp), "=r"((w)->fp))
+#endif
+
+__attribute__((noinline)) void handler_sample_here(struct thr *t, enum record_kind kind, uint64_t value, uint64_t count,
+                                                   uint64_t leaf)
+{
+    struct walk w = {.own_lo = t->own_lo, .own_hi = t->own_hi, .exact = true};
+
+    atomic_fetch_add_explicit(&t->inside, 1, memory_order_acq_rel);
+    REGS_HERE(&w);
+    walk_set_stack(&w);
+    take(t, &w, kind, value, count, leaf);
+    atomic_fetch_add_explicit(&t->inside, 1, memory_order_release);
+}
+
+__attribute__((noinline)) uint32_t handler_walk_here(struct thr *t, uint64_t *pc, uint32_t max, uint8_t *ret_flags,
+                                                     uint32_t *ret_generation)
+{
+    struct walk w = {.own_lo = t->own_lo, .own_hi = t->own_hi, .exact = true};
+    const struct module_set *set;
+    uint32_t n = 0;
+
+    atomic_fetch_add_explicit(&t->inside, 1, memory_order_acq_rel);
+    set = atomic_load_explicit(&core.modules, memory_order_acquire);
+    *ret_flags = 0;
+    if (set) {
+        REGS_HERE(&w);
+        walk_set_stack(&w);
+        *ret_generation = set->generation;
+        n = walk_frames(set, &w, pc, max, true, ret_flags);
+    }
+    atomic_fetch_add_explicit(&t->inside, 1, memory_order_release);
+    return n;
+}
+
+/* Its stack may move on under us: reads are checked, and the caller compares block_seq before and after. */
+uint32_t handler_walk_blocked(struct thr *t, uint64_t *pc, uint32_t max, uint8_t *ret_flags)
+{
+    const struct module_set *set = atomic_load_explicit(&core.modules, memory_order_acquire);
+    struct walk w = {.pc = t->block_pc, .sp = t->block_sp, .fp = t->block_fp, .bx = t->block_bx, .exact = true};
+
+    *ret_flags = 0;
+    walk_set_stack(&w); /* no bounds: each page is shown to the kernel first */
+    return set ? walk_frames(set, &w, pc, max, true, ret_flags) : 0;
+}

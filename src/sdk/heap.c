@@ -1,0 +1,383 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See heap.h. Runs on the host's threads inside of malloc and free: no allocation but mmap, no lock but its own. */
+#include "sdk/heap.h"
+
+#include <errno.h>
+#include <math.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "sdk/core.h"
+#include "sdk/sys.h"
+#include "sdk/usdt.h"
+
+enum {
+    STACKS_MAX = 1 << 16,
+    STACK_SLOTS = STACKS_MAX * 2,
+    POOL_MAX = STACKS_MAX * 48, /* program counters */
+    FILTER_FIRST = 1 << 13,
+    FILTER_PER_LIVE = 8,
+    LIVE_FIRST = 1 << 10,
+    LIVE_MAX = 1 << 22,
+    OFF_COUNTDOWN = 1 << 24, /* how soon a thread looks again whether sampling is on */
+};
+
+struct live {
+    uintptr_t p; /* 0 = free */
+    uint32_t stack;
+    uint32_t count; /* weight in 1/65536, saturated */
+    uint64_t bytes;
+};
+
+_Atomic(struct heap_filter *) heap_filter;
+__thread int64_t heap_countdown;
+static __thread bool in_hook;
+
+static struct {
+    _Atomic bool on;
+    bool in_use;
+    uint64_t interval;
+    struct heap_stack *stacks; /* [0] is the one without frames, for what finds no room */
+    uint32_t *slots;
+    uint64_t *pool;
+    _Atomic uint32_t n_stacks;
+    uint32_t n_pool;
+    struct live *live;
+    uint32_t live_cap, n_live;
+    uint64_t lost;
+    _Atomic uint64_t samples;
+} heap;
+
+static atomic_flag lock = ATOMIC_FLAG_INIT;
+
+static void acquire(void)
+{
+    for (int i = 0; atomic_flag_test_and_set_explicit(&lock, memory_order_acquire); i++)
+        if (i > 100)
+            sched_yield();
+}
+
+static void release(void)
+{
+    atomic_flag_clear_explicit(&lock, memory_order_release);
+}
+
+void heap_fork_prepare(void)
+{
+    acquire();
+}
+
+void heap_fork_done(void)
+{
+    release();
+}
+
+static void *map(size_t n)
+{
+    void *p = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+    return p == MAP_FAILED ? NULL : p;
+}
+
+/* --- filter and live set; under the lock --- */
+static uint32_t live_slot(uintptr_t p)
+{
+    return (uint32_t) (((p >> 4) * 0x9e3779b97f4a7c15ull) >> 32) & (heap.live_cap - 1);
+}
+
+static void filter_add(struct heap_filter *f, uintptr_t p, int d)
+{
+    uint8_t *c = &f->count[heap_hash(f, (void *) p)];
+
+    if (*c != 255) /* stays there for good once full: right, only slower */
+        __atomic_store_n(c, (uint8_t) (*c + d), __ATOMIC_RELAXED);
+}
+
+static struct heap_filter *new_filter(uint32_t size)
+{
+    struct heap_filter *f = map(sizeof *f + size);
+
+    if (f) {
+        f->size = size;
+        f->shift = 64 - (uint32_t) __builtin_ctz(size);
+    }
+    return f;
+}
+
+/* Old filters stay mapped: a free() on its way may still be looking. They double, so all together are one more. */
+static void grow_filter(void)
+{
+    struct heap_filter *old = atomic_load(&heap_filter), *f = new_filter(old->size * 4);
+
+    if (!f)
+        return;
+    for (uint32_t i = 0; i < heap.live_cap; i++)
+        if (heap.live[i].p)
+            filter_add(f, heap.live[i].p, 1);
+    atomic_store_explicit(&heap_filter, f, memory_order_release);
+}
+
+static void place(struct live l)
+{
+    uint32_t i = live_slot(l.p);
+
+    while (heap.live[i].p)
+        i = (i + 1) & (heap.live_cap - 1);
+    heap.live[i] = l;
+}
+
+static bool grow_live(void)
+{
+    struct live *old = heap.live;
+    uint32_t cap = heap.live_cap;
+
+    if (cap >= LIVE_MAX)
+        return false;
+    heap.live = map(sizeof *old * cap * 2);
+    if (!heap.live) {
+        heap.live = old;
+        return false;
+    }
+    heap.live_cap = cap * 2;
+    for (uint32_t i = 0; i < cap; i++)
+        if (old[i].p)
+            place(old[i]);
+    munmap(old, sizeof *old * cap);
+    return true;
+}
+
+static bool live_add(struct live l)
+{
+    struct heap_filter *f = atomic_load(&heap_filter);
+
+    if (heap.n_live >= heap.live_cap / 2 && !grow_live() && heap.n_live >= heap.live_cap / 8 * 7)
+        return false;
+    place(l);
+    heap.n_live++;
+    filter_add(f, l.p, 1);
+    if (heap.n_live > f->size / FILTER_PER_LIVE)
+        grow_filter();
+    return true;
+}
+
+/* Open addressing without tombstones: what follows moves up. */
+static void unplace(uint32_t i)
+{
+    uint32_t mask = heap.live_cap - 1, hole = i;
+
+    for (uint32_t k = (i + 1) & mask; heap.live[k].p; k = (k + 1) & mask) {
+        uint32_t home = live_slot(heap.live[k].p);
+
+        if (((k - home) & mask) >= ((k - hole) & mask)) {
+            heap.live[hole] = heap.live[k];
+            hole = k;
+        }
+    }
+    heap.live[hole].p = 0;
+}
+
+void heap_forget(void *p)
+{
+    struct live l = {0};
+
+    if (!p)
+        return;
+    acquire();
+    for (uint32_t i = live_slot((uintptr_t) p); heap.live && heap.live[i].p; i = (i + 1) & (heap.live_cap - 1)) {
+        if (heap.live[i].p != (uintptr_t) p)
+            continue;
+        l = heap.live[i];
+        heap.stacks[l.stack].live_count -= l.count;
+        heap.stacks[l.stack].live_bytes -= l.bytes;
+        unplace(i);
+        heap.n_live--;
+        filter_add(atomic_load(&heap_filter), (uintptr_t) p, -1);
+        break;
+    }
+    release();
+    if (l.p)
+        USDT_FREE(p);
+}
+
+/* --- stacks; under the lock --- */
+static uint32_t intern(const uint64_t *pc, uint32_t n, uint8_t flags, uint32_t generation)
+{
+    uint64_t h = n;
+    uint32_t slot, id;
+
+    for (uint32_t i = 0; i < n; i++) {
+        h = (h ^ pc[i]) * 0x9e3779b97f4a7c15ull;
+        h ^= h >> 29;
+    }
+    for (slot = (uint32_t) h % STACK_SLOTS; heap.slots[slot]; slot = (slot + 1) % STACK_SLOTS) {
+        struct heap_stack *s = &heap.stacks[heap.slots[slot]];
+
+        if (s->hash == h && s->n == n && !memcmp(heap.pool + s->off, pc, n * sizeof *pc))
+            return heap.slots[slot];
+    }
+    id = atomic_load(&heap.n_stacks);
+    if (id >= STACKS_MAX || heap.n_pool + n > POOL_MAX) {
+        heap.lost++;
+        return 0;
+    }
+    heap.stacks[id] = (struct heap_stack){.off = heap.n_pool, .n = n, .generation = generation, .flags = flags, .hash = h};
+    memcpy(heap.pool + heap.n_pool, pc, n * sizeof *pc);
+    heap.n_pool += n;
+    heap.slots[slot] = id;
+    atomic_store_explicit(&heap.n_stacks, id + 1, memory_order_release);
+    return id;
+}
+
+/* --- sampling --- */
+static double uniform(struct thr *t) /* (0, 1] */
+{
+    uint64_t x = t->rng;
+
+    x ^= x << 13;
+    x ^= x >> 7;
+    x ^= x << 17;
+    t->rng = x;
+    return (double) ((x * 0x2545f4914f6cdd1dull >> 11) + 1) * 0x1p-53;
+}
+
+static int64_t draw(struct thr *t)
+{
+    return 1 + (int64_t) (-log(uniform(t)) * (double) heap.interval);
+}
+
+bool heap_decide(size_t size)
+{
+    struct thr *t = thr_self;
+
+    if (in_hook || !atomic_load_explicit(&heap.on, memory_order_acquire) ||
+        !atomic_load_explicit(&core.sampling, memory_order_relaxed)) {
+        heap_countdown = in_hook ? 0 : OFF_COUNTDOWN;
+        return false;
+    }
+    if (!t) {
+        in_hook = true;
+        t = thr_enter(0, 0);
+        in_hook = false;
+        if (!t) {
+            heap_countdown = OFF_COUNTDOWN;
+            return false;
+        }
+        t->found = true; /* its end is not announced */
+        heap_countdown = draw(t) - (int64_t) MIN(size, (size_t) INT64_MAX / 2);
+        if (heap_countdown >= 0)
+            return false;
+    }
+    heap_countdown = draw(t);
+    return true;
+}
+
+void heap_record(void *p, size_t size)
+{
+    uint64_t pc[256];
+    uint32_t generation = 0, n, stack;
+    uint8_t flags;
+    struct thr *t = thr_self;
+    double s = size ? (double) size : 1, weight = -1 / expm1(-s / (double) heap.interval);
+    uint64_t count = (uint64_t) (weight * 65536 + 0.5), bytes = (uint64_t) (weight * s + 0.5);
+
+    if (!p || !t)
+        return;
+    in_hook = true;
+    n = handler_walk_here(t, pc, MIN(core.max_depth, (unsigned) ARRAY_SIZE(pc)), &flags, &generation);
+    acquire();
+    stack = intern(pc, n, flags, generation);
+    heap.stacks[stack].alloc_count += count;
+    heap.stacks[stack].alloc_bytes += bytes;
+    if (heap.in_use) {
+        struct live l = {(uintptr_t) p, stack, (uint32_t) MIN(count, (uint64_t) UINT32_MAX), bytes};
+
+        if (live_add(l)) {
+            heap.stacks[stack].live_count += l.count;
+            heap.stacks[stack].live_bytes += bytes;
+        } else {
+            heap.lost++;
+        }
+    }
+    release();
+    in_hook = false;
+    atomic_fetch_add_explicit(&heap.samples, 1, memory_order_relaxed);
+    USDT_ALLOC(p, size, bytes);
+}
+
+/* --- start and stop --- */
+static int make_tables(void)
+{
+    heap.stacks = map(sizeof *heap.stacks * STACKS_MAX);
+    heap.slots = map(sizeof *heap.slots * STACK_SLOTS);
+    heap.pool = map(sizeof *heap.pool * POOL_MAX);
+    heap.live = map(sizeof *heap.live * LIVE_FIRST);
+    heap.live_cap = LIVE_FIRST;
+    atomic_store(&heap.n_stacks, 1);
+    if (!heap.stacks || !heap.slots || !heap.pool || !heap.live)
+        return -ENOMEM;
+    if (!atomic_load(&heap_filter))
+        atomic_store(&heap_filter, new_filter(FILTER_FIRST));
+    return atomic_load(&heap_filter) ? 0 : -ENOMEM;
+}
+
+int heap_start(uint64_t interval, bool in_use)
+{
+    int r = 0;
+
+    acquire();
+    heap.interval = interval ? interval : 512 << 10;
+    heap.in_use = in_use;
+    if (!heap.stacks)
+        r = make_tables();
+    release();
+    if (r == 0)
+        atomic_store_explicit(&heap.on, true, memory_order_release);
+    return r;
+}
+
+void heap_stop(void)
+{
+    struct heap_filter *f = atomic_load(&heap_filter);
+
+    atomic_store(&heap.on, false);
+    acquire();
+    if (heap.live) {
+        memset(heap.live, 0, sizeof *heap.live * heap.live_cap);
+        memset(f->count, 0, f->size);
+        heap.n_live = 0;
+        for (uint32_t i = 0, n = atomic_load(&heap.n_stacks); i < n; i++)
+            heap.stacks[i].live_count = heap.stacks[i].live_bytes = 0;
+    }
+    release();
+}
+
+/* --- reading --- */
+uint32_t heap_stacks(void)
+{
+    return atomic_load_explicit(&heap.n_stacks, memory_order_acquire);
+}
+
+void heap_stack_at(uint32_t i, struct heap_stack *ret, uint64_t *pc)
+{
+    acquire();
+    *ret = heap.stacks[i];
+    release();
+    if (pc)
+        memcpy(pc, heap.pool + ret->off, ret->n * sizeof *pc); /* never changes */
+}
+
+uint64_t heap_live_samples(void)
+{
+    return heap.n_live;
+}
+
+uint64_t heap_lost(void)
+{
+    return heap.lost;
+}
+
+uint64_t heap_samples(void)
+{
+    return atomic_load(&heap.samples);
+}

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Sampled allocations: which are made and which are still in use, by stack.
+ *
+ * Each thread counts bytes down from an exponentially distributed number with mean `interval`; the allocation that crosses
+ * zero is sampled. An allocation of s bytes is thus sampled with probability 1 - exp(-s / interval), and stands for the
+ * inverse of that: counts and bytes are right for each size, so that nobody needs to scale them again.
+ *
+ * free() asks a counting filter (one byte load) whether the pointer may be a sampled one. Behind it stands a table of the
+ * live samples; filter and table grow with it. All but the filter is under one spin lock, taken for sampled pointers only.
+ */
+#ifndef SDK_HEAP_H
+#define SDK_HEAP_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/macros.h"
+
+struct heap_filter {
+    uint32_t shift; /* 64 - log2(size) */
+    uint32_t size;
+    uint8_t count[];
+};
+
+extern _Atomic(struct heap_filter *) heap_filter;
+extern __thread int64_t heap_countdown; /* bytes until the next sample; 0 in a new thread */
+
+int heap_start(uint64_t interval, bool in_use);
+void heap_stop(void); /* sampling ends; what is in use is forgotten */
+
+/* The slow paths of the hooks. Called with the countdown below zero: true when this allocation is to be sampled. */
+bool heap_decide(size_t size);
+void heap_record(void *p, size_t size);
+/* p may be sampled: forgets it. Returns its size, 0 when it was not (for a realloc that fails). */
+void heap_forget(void *p);
+
+static inline uint32_t heap_hash(const struct heap_filter *f, const void *p)
+{
+    return (uint32_t) ((((uintptr_t) p >> 4) * 0x9e3779b97f4a7c15ull) >> f->shift);
+}
+
+/* To be asked before a pointer is given back. */
+static inline bool heap_may_be_sampled(const void *p)
+{
+    const struct heap_filter *f = atomic_load_explicit(&heap_filter, memory_order_relaxed);
+
+    return f && f->count[heap_hash(f, p)];
+}
+
+/* --- reading, background only --- */
+struct heap_stack {
+    uint32_t off, n; /* program counters in the pool, leaf first */
+    uint32_t generation;
+    uint8_t flags;
+    uint64_t hash;
+    uint64_t alloc_count, alloc_bytes; /* counts in 1/65536 */
+    uint64_t live_count, live_bytes;
+};
+
+uint32_t heap_stacks(void);
+/* A copy of stack i's numbers and, if pc is not NULL, its frames (at most CORE_DEPTH_MAX). */
+void heap_stack_at(uint32_t i, struct heap_stack *ret, uint64_t *pc);
+uint64_t heap_live_samples(void);
+uint64_t heap_lost(void); /* stacks or live samples that found no room */
+uint64_t heap_samples(void);
+/* Around fork(). */
+void heap_fork_prepare(void);
+void heap_fork_done(void);
+
+#endif

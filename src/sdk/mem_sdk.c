@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * base/mem.h for libwick: memory from mmap alone, never from the host's malloc, which may be held, hooked, or the thing
+ * that is profiled. Small pieces come from size classes (powers of two and the steps half-way) carved out of 128 KiB
+ * chunks and go back to their free list; large ones are mappings of their own. All of it counts against one budget.
+ *
+ * Every piece has a header of 16 bytes. One lock, taken by the background thread and by API calls, never by handlers or
+ * hooks; mem_sdk_fork_child() makes it free again in a child.
+ */
+#include <errno.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/mem.h"
+#include "sdk/mem_sdk.h"
+
+enum { CHUNK = 128 << 10, CLASSES = 28, SMALL_MAX = 32 << 10, PAGE = 4096 };
+
+struct header {
+    size_t size; /* usable bytes */
+    uint32_t class;
+    uint32_t magic;
+};
+
+struct piece {
+    struct piece *next;
+};
+
+static struct piece *free_lists[CLASSES];
+static char *chunk_pos, *chunk_end;
+static _Atomic size_t held, budget;
+static atomic_flag lock = ATOMIC_FLAG_INIT;
+static _Atomic unsigned long n_allocs;
+
+static void acquire(void)
+{
+    while (atomic_flag_test_and_set_explicit(&lock, memory_order_acquire))
+        sched_yield();
+}
+
+static void release(void)
+{
+    atomic_flag_clear_explicit(&lock, memory_order_release);
+}
+
+void mem_sdk_fork_prepare(void)
+{
+    acquire();
+}
+
+void mem_sdk_fork_done(void)
+{
+    release();
+}
+
+void mem_sdk_set_budget(size_t bytes)
+{
+    atomic_store(&budget, bytes);
+}
+
+size_t mem_sdk_held(void)
+{
+    return atomic_load(&held);
+}
+
+/* 32, 48, 64, 96, 128, 192 ... */
+static uint32_t class_of(size_t size, size_t *ret_size)
+{
+    size_t s = 32;
+
+    for (uint32_t c = 0;; c += 2, s *= 2) {
+        if (size <= s) {
+            *ret_size = s;
+            return c;
+        }
+        if (size <= s + s / 2) {
+            *ret_size = s + s / 2;
+            return c + 1;
+        }
+    }
+}
+
+static void *map_pages(size_t n)
+{
+    size_t limit = atomic_load(&budget);
+    void *p;
+
+    if (limit && atomic_load(&held) + n > limit)
+        return NULL;
+    p = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED)
+        return NULL;
+    atomic_fetch_add(&held, n);
+    return p;
+}
+
+static struct header *alloc_small(size_t total)
+{
+    size_t size;
+    uint32_t c = class_of(total, &size);
+    struct header *h = NULL;
+
+    acquire();
+    if (free_lists[c]) {
+        h = (struct header *) free_lists[c];
+        free_lists[c] = free_lists[c]->next;
+    } else {
+        if (!chunk_pos || (size_t) (chunk_end - chunk_pos) < size) { /* what is left of the old one is lost */
+            chunk_pos = map_pages(CHUNK);
+            chunk_end = chunk_pos ? chunk_pos + CHUNK : NULL;
+        }
+        if (chunk_pos) {
+            h = (struct header *) chunk_pos;
+            chunk_pos += size;
+        }
+    }
+    release();
+    if (h)
+        *h = (struct header){size - sizeof *h, c, 0};
+    return h;
+}
+
+static struct header *alloc_large(size_t total)
+{
+    size_t n = ALIGN_UP(total, (size_t) PAGE);
+    struct header *h = n < total ? NULL : map_pages(n);
+
+    if (h)
+        *h = (struct header){n - sizeof *h, CLASSES, 0};
+    return h;
+}
+
+void *mem_alloc(size_t size)
+{
+    struct header *h;
+
+    atomic_fetch_add_explicit(&n_allocs, 1, memory_order_relaxed);
+    if (size > SIZE_MAX / 2)
+        return NULL;
+    size += sizeof *h;
+    h = size <= SMALL_MAX ? alloc_small(size) : alloc_large(size);
+    return h ? h + 1 : NULL;
+}
+
+void *mem_zalloc(size_t size)
+{
+    void *p = mem_alloc(size);
+
+    if (p && ((struct header *) p)[-1].class != CLASSES) /* mappings are zero */
+        memset(p, 0, size);
+    return p;
+}
+
+void *mem_zalloc_array(size_t n, size_t size)
+{
+    size_t total;
+
+    return __builtin_mul_overflow(n, size, &total) ? NULL : mem_zalloc(total);
+}
+
+static void *remap(struct header *h, size_t size)
+{
+    size_t was = h->size + sizeof *h, now = ALIGN_UP(size + sizeof *h, (size_t) PAGE), limit = atomic_load(&budget);
+    struct header *n;
+
+    if (limit && now > was && atomic_load(&held) + now - was > limit)
+        return NULL;
+    n = mremap(h, was, now, MREMAP_MAYMOVE);
+    if (n == MAP_FAILED)
+        return NULL;
+    atomic_fetch_add(&held, now - was);
+    n->size = now - sizeof *n;
+    return n + 1;
+}
+
+void *mem_realloc(void *p, size_t size)
+{
+    struct header *h = p ? (struct header *) p - 1 : NULL;
+    void *q;
+
+    if (!p)
+        return mem_alloc(size);
+    if (size > SIZE_MAX / 2)
+        return NULL;
+    if (h->class == CLASSES && size > SMALL_MAX)
+        return remap(h, size);
+    if (size <= h->size && size > h->size / 4)
+        return p;
+    q = mem_alloc(size);
+    if (!q)
+        return size <= h->size ? p : NULL;
+    memcpy(q, p, MIN(size, h->size));
+    mem_free(p);
+    return q;
+}
+
+void *mem_realloc_array(void *p, size_t n, size_t size)
+{
+    size_t total;
+
+    return __builtin_mul_overflow(n, size, &total) ? NULL : mem_realloc(p, total);
+}
+
+char *mem_strdup(const char *s)
+{
+    return mem_dup(s, strlen(s) + 1);
+}
+
+void *mem_dup(const void *p, size_t size)
+{
+    void *q = mem_alloc(size);
+
+    if (q && size)
+        memcpy(q, p, size);
+    return q;
+}
+
+void mem_free(void *p)
+{
+    struct header *h = p ? (struct header *) p - 1 : NULL;
+    uint32_t c;
+
+    if (!p)
+        return;
+    if (h->class == CLASSES) {
+        size_t n = h->size + sizeof *h;
+
+        munmap(h, n);
+        atomic_fetch_sub(&held, n);
+        return;
+    }
+    c = h->class;
+    acquire();
+    ((struct piece *) h)->next = free_lists[c];
+    free_lists[c] = (struct piece *) h;
+    release();
+}
+
+int mem_grow(void **p, size_t *cap, size_t need, size_t elem, size_t limit)
+{
+    size_t n = *cap ? *cap : 16;
+    void *q;
+
+    if (need <= *cap)
+        return 0;
+    if (need > limit)
+        return -E2BIG;
+    while (n < need)
+        n += n / 2 + 16;
+    n = MIN(n, limit);
+    q = mem_realloc_array(*p, n, elem);
+    if (!q)
+        return -ENOMEM;
+    *p = q;
+    *cap = n;
+    return 0;
+}
+
+/* Test hooks of mem.h: there is nothing to fail here. */
+void mem_fail_at(unsigned long n, bool sticky)
+{
+}
+
+unsigned long mem_count(void)
+{
+    return atomic_load(&n_allocs);
+}

@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * See modules.h. Tables are made once per (path, build id) and kept: a program that loads and unloads the same plug-in
+ * costs its table once. Sets are freed one generation late and after core_grace().
+ */
+#include "sdk/modules.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <link.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include "base/fd.h"
+#include "base/mem.h"
+#include "sdk/elf_file.h"
+#include "unwind/loaded.h"
+#include "unwind/walk.h"
+
+enum { FILES_MAX = 8192, KEPT = 4 };
+
+static struct module_file *files;
+static size_t n_files, cap_files;
+static struct module_set *kept[KEPT]; /* by generation % KEPT; the newest is published */
+static uint32_t generation;
+static uint64_t seen_adds, seen_subs;
+static pthread_mutex_t loader_lock = PTHREAD_MUTEX_INITIALIZER;
+
+void modules_fork_prepare(void)
+{
+    pthread_mutex_lock(&loader_lock);
+}
+
+void modules_fork_done(void)
+{
+    pthread_mutex_unlock(&loader_lock);
+}
+
+const struct module_file *modules_file(uint32_t i)
+{
+    return i < n_files ? &files[i] : NULL;
+}
+
+uint32_t modules_files(void)
+{
+    return (uint32_t) n_files;
+}
+
+const struct module_set *modules_generation(uint32_t g)
+{
+    struct module_set *s = kept[g % KEPT];
+
+    return s && s->generation == g ? s : NULL;
+}
+
+const struct module *modules_find(const struct module_set *set, uint64_t pc)
+{
+    for (uint32_t a = 0, z = set->n; a < z;) {
+        uint32_t mid = (a + z) / 2;
+
+        if (pc < set->v[mid].lo)
+            z = mid;
+        else if (pc >= set->v[mid].hi)
+            a = mid + 1;
+        else
+            return &set->v[mid];
+    }
+    return NULL;
+}
+
+/* --- identity --- */
+static void find_build_id(const struct dl_phdr_info *info, struct module_file *f)
+{
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *p = &info->dlpi_phdr[i];
+        const uint8_t *n = (const uint8_t *) (info->dlpi_addr + p->p_vaddr), *end = n + p->p_memsz;
+
+        if (p->p_type != PT_NOTE || p->p_align > 8)
+            continue;
+        while ((size_t) (end - n) >= sizeof(ElfW(Nhdr))) {
+            ElfW(Nhdr) h;
+            uint64_t name, desc;
+
+            memcpy(&h, n, sizeof h);
+            name = ALIGN_UP((uint64_t) h.n_namesz, 4ul);
+            desc = ALIGN_UP((uint64_t) h.n_descsz, 4ul);
+            n += sizeof h;
+            if (name + desc > (uint64_t) (end - n))
+                break;
+            if (h.n_type == NT_GNU_BUILD_ID && h.n_namesz == 4 && !memcmp(n, "GNU", 4)) {
+                f->build_id_n = MIN(h.n_descsz, (uint32_t) BUILD_ID_MAX);
+                memcpy(f->build_id, n + name, f->build_id_n);
+                return;
+            }
+            n += name + desc;
+        }
+    }
+}
+
+static bool same_file(const struct module_file *a, const char *path, const struct module_file *b)
+{
+    return a->path && !strcmp(a->path, path) && a->build_id_n == b->build_id_n &&
+           !memcmp(a->build_id, b->build_id, a->build_id_n);
+}
+
+static const char *path_of(const struct dl_phdr_info *info, bool first, char *buf, size_t n)
+{
+    ssize_t r;
+
+    if (info->dlpi_name && info->dlpi_name[0])
+        return info->dlpi_name;
+    r = first ? readlink("/proc/self/exe", buf, n - 1) : -1;
+    if (r <= 0)
+        return "";
+    buf[r] = 0;
+    return buf;
+}
+
+/* --- tables --- */
+/* .debug_frame is not loaded: it is read from the file, where .eh_frame describes less than half of the code. */
+static void make_table(struct module_file *f, const struct dl_phdr_info *info)
+{
+    struct cfi_section s[2];
+    uint32_t n = loaded_eh_frame(info, &s[0]) ? 1 : 0;
+    struct elf_file elf = {0};
+
+    if (n && unwind_table_new(s, n, WALK_ARCH, &f->table) < 0)
+        f->table = NULL;
+    if ((f->table && f->table->covered >= (f->hi - f->lo) / 2) || f->memory || elf_file_open(&elf, f->path) < 0)
+        return;
+    if (elf_file_section(&elf, ".debug_frame", &s[n].p, &s[n].n)) {
+        struct unwind_table *both;
+
+        s[n].vaddr = 0;
+        s[n].debug = true;
+        if (unwind_table_new(s, n + 1, WALK_ARCH, &both) == 0) {
+            unwind_table_free(f->table);
+            f->table = both;
+        }
+    }
+    elf_file_close(&elf);
+}
+
+static uint64_t text_offset(const struct dl_phdr_info *info)
+{
+    for (int i = 0; i < info->dlpi_phnum; i++)
+        if (info->dlpi_phdr[i].p_type == PT_LOAD && info->dlpi_phdr[i].p_flags & PF_X)
+            return info->dlpi_phdr[i].p_offset;
+    return 0;
+}
+
+static int64_t add_file(const struct dl_phdr_info *info, bool first)
+{
+    struct module_file f = {0};
+    char buf[4096];
+    const char *path = path_of(info, first, buf, sizeof buf);
+    size_t i;
+
+    loaded_text(info, &f.lo, &f.hi);
+    find_build_id(info, &f);
+    for (i = 1; i < n_files && !same_file(&files[i], path, &f); i++)
+        ;
+    if (i == n_files) {
+        if (mem_grow((void **) &files, &cap_files, n_files + 1, sizeof *files, FILES_MAX) < 0)
+            return -ENOMEM;
+        f.path = mem_strdup(path);
+        if (!f.path)
+            return -ENOMEM;
+        if (strncmp(path, "linux-vdso", 10) == 0 || strncmp(path, "linux-gate", 10) == 0) {
+            f.memory = (const uint8_t *) info->dlpi_addr;
+            f.memory_size = 2 * WALK_PAGE;
+        }
+        make_table(&f, info);
+        files[n_files++] = f;
+    }
+    files[i].lo = f.lo;
+    files[i].hi = f.hi;
+    files[i].bias = info->dlpi_addr;
+    files[i].offset = text_offset(info);
+    return (int64_t) i;
+}
+
+/* --- the set --- */
+struct making {
+    struct module_set *set;
+    size_t cap;
+    bool first;
+    int error;
+};
+
+static int on_object(struct dl_phdr_info *info, size_t size, void *arg)
+{
+    struct making *m = arg;
+    uint64_t lo, hi;
+    int64_t file;
+    uint32_t i;
+    bool first = m->first;
+
+    m->first = false;
+    if (!loaded_text(info, &lo, &hi) || m->set->n == CORE_MODULES_MAX)
+        return 0;
+    file = add_file(info, first);
+    if (file < 0) {
+        m->error = (int) file;
+        return 0;
+    }
+    for (i = m->set->n; i > 0 && m->set->v[i - 1].lo > lo; i--)
+        m->set->v[i] = m->set->v[i - 1];
+    m->set->v[i] = (struct module){lo, hi, info->dlpi_addr, files[file].table, (uint32_t) file};
+    m->set->n++;
+    return 0;
+}
+
+static int on_count(struct dl_phdr_info *info, size_t size, void *arg)
+{
+    uint64_t *counts = arg;
+
+    counts[0] = info->dlpi_adds;
+    counts[1] = info->dlpi_subs;
+    return 1;
+}
+
+static int on_number(struct dl_phdr_info *info, size_t size, void *arg)
+{
+    ++*(uint32_t *) arg;
+    return 0;
+}
+
+/* Handlers that were in the old set have left it when this returns; else it is kept (leaked) rather than freed. */
+static void retire(uint32_t g)
+{
+    struct module_set *old = kept[g % KEPT];
+
+    if (!old)
+        return;
+    if (core_grace())
+        mem_free(old);
+    kept[g % KEPT] = NULL;
+}
+
+static int publish(void)
+{
+    struct making m = {.first = true};
+    uint32_t n = 0;
+
+    dl_iterate_phdr(on_number, &n);
+    m.set = mem_zalloc(sizeof *m.set + (n + 16ul) * sizeof m.set->v[0]);
+    if (!m.set)
+        return -ENOMEM;
+    if (n_files == 0) {
+        if (mem_grow((void **) &files, &cap_files, 1, sizeof *files, FILES_MAX) < 0) {
+            mem_free(m.set);
+            return -ENOMEM;
+        }
+        files[n_files++] = (struct module_file){0};
+    }
+    dl_iterate_phdr(on_object, &m);
+    retire(generation + 1);
+    m.set->generation = ++generation;
+    kept[generation % KEPT] = m.set;
+    atomic_store_explicit(&core.modules, m.set, memory_order_release);
+    return m.error;
+}
+
+int modules_refresh(void)
+{
+    uint64_t counts[2] = {0};
+    int r = 0;
+
+    pthread_mutex_lock(&loader_lock);
+    dl_iterate_phdr(on_count, counts);
+    atomic_store(&core.modules_stale, false);
+    if (!generation || counts[0] != seen_adds || counts[1] != seen_subs) {
+        seen_adds = counts[0];
+        seen_subs = counts[1];
+        r = publish();
+        r = r < 0 ? r : 1;
+    }
+    pthread_mutex_unlock(&loader_lock);
+    return r;
+}

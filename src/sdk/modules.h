@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The objects that the loader has mapped: published for handlers as core.modules, and remembered as files for names and
+ * mappings. Background thread, or before it starts.
+ */
+#ifndef SDK_MODULES_H
+#define SDK_MODULES_H
+
+#include <stdbool.h>
+
+#include "base/str.h"
+#include "sdk/core.h"
+
+enum { BUILD_ID_MAX = 20 };
+
+struct module_file {
+    char *path; /* NULL when it has none */
+    uint8_t build_id[BUILD_ID_MAX];
+    uint32_t build_id_n;
+    struct unwind_table *table;
+    const uint8_t *memory; /* the vdso's image, NULL for files */
+    size_t memory_size;
+    uint64_t lo, hi, bias; /* where it was seen last */
+    uint64_t offset;       /* file offset of lo */
+};
+
+/* Looks whether objects came or went and publishes a new set if so. 1 when it did, 0, or a negative errno. */
+int modules_refresh(void);
+/* A file by module.file; 0 is a file without name, for code outside of all objects. */
+const struct module_file *modules_file(uint32_t i);
+uint32_t modules_files(void);
+/* Of a set that is in use or that was in use at the last refresh. NULL when it is gone. */
+const struct module_set *modules_generation(uint32_t generation);
+const struct module *modules_find(const struct module_set *set, uint64_t pc);
+/* Around fork(): the loader's lock is not left held in a child. */
+void modules_fork_prepare(void);
+void modules_fork_done(void);
+
+#endif

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The calling thread's span and labels, published as OTEP 4947 wants: a thread-local pointer that readers outside of the
+ * process and our own handler follow. The process side (OTEP 4719, "OTEL_CTX") tells readers the names of the keys.
+ *
+ *   record, packed   trace_id[16] @0, span_id[8] @16, valid @24 (1 = valid), trace_flags @25, attrs_data_size u16 @26,
+ *                    attrs_data @28: entries {u8 key index, u8 length, bytes}
+ *
+ * Only the owning thread writes; compiler fences suffice because readers look while it is stopped. The pointer stays once
+ * set and `valid` is toggled.
+ */
+#ifndef SDK_SPAN_H
+#define SDK_SPAN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/str.h"
+
+enum { SPAN_ATTRS_MAX = 612, SPAN_KEYS_MAX = 256 };
+
+struct span_record {
+    uint8_t trace_id[16];
+    uint8_t span_id[8];
+    uint8_t valid;
+    uint8_t trace_flags;
+    uint16_t attrs_data_size;
+    uint8_t attrs_data[SPAN_ATTRS_MAX];
+} __attribute__((packed, aligned(8)));
+
+/* Exported in .dynsym: there is one a process, ours or another SDK's. */
+extern __thread struct span_record *otel_thread_ctx_v1;
+
+/* True when the variable lies at a fixed distance from the thread pointer, so that a handler may read it. Compares the
+ * calling thread with a distance taken in another one. */
+int64_t span_context_distance(void);
+/* The name of a key index, {NULL} when unknown. */
+struct str span_key(uint8_t index);
+/* Publishes or updates OTEL_CTX. payload is the encoded ProcessContext and stays valid until the next call. */
+int span_publish_process(struct str service_name, struct str service_version);
+/* After fork(): the mapping is not in the child. */
+void span_reset_child(void);
+
+#endif

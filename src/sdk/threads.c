@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The threads of the process and their timers.
+ *
+ * A thread gets its state when it starts (pthread_create in the preload library), or when the background finds it in
+ * /proc/self/task. Its timer runs on its own CPU clock and sends the signal to it alone, with the number of its state as
+ * the value, so that the handler needs no thread-local variable.
+ *
+ * The kernel looks at CPU timers once a tick, so a short thread may end before it is seen. The time of the first expiry is
+ * random within a period; what was due by the end of the thread and did not come is accounted at its end, which makes the
+ * total right for threads of any length.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+
+#include "sdk/core.h"
+#include "sdk/sys.h"
+
+static _Atomic uint32_t claim_hint;
+
+struct thr *thr_at(uint32_t index)
+{
+    struct thr *chunk;
+
+    if (index >= THR_CHUNK * THR_CHUNKS)
+        return NULL;
+    chunk = atomic_load_explicit(&core.chunks[index / THR_CHUNK], memory_order_acquire);
+    return chunk ? &chunk[index % THR_CHUNK] : NULL;
+}
+
+static struct thr *add_chunk(uint32_t c)
+{
+    size_t size = sizeof(struct thr) * THR_CHUNK;
+    struct thr *chunk = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    struct thr *none = NULL;
+
+    if (chunk == MAP_FAILED)
+        return NULL;
+    if (!atomic_compare_exchange_strong(&core.chunks[c], &none, chunk)) {
+        munmap(chunk, size);
+        return none;
+    }
+    return chunk;
+}
+
+static struct thr *try_claim(uint32_t i)
+{
+    struct thr *t = thr_at(i);
+    uint32_t none = THR_FREE, n;
+
+    if (!t && !add_chunk(i / THR_CHUNK))
+        return NULL;
+    t = thr_at(i);
+    if (!t || !atomic_compare_exchange_strong(&t->state, &none, THR_CLAIMED))
+        return NULL;
+    n = atomic_load(&core.n_thrs);
+    while (n <= i && !atomic_compare_exchange_weak(&core.n_thrs, &n, i + 1))
+        ;
+    t->index = i;
+    return t;
+}
+
+struct thr *thr_claim(void)
+{
+    uint32_t n = atomic_load(&core.n_thrs), from = atomic_load_explicit(&claim_hint, memory_order_relaxed);
+    struct thr *t;
+
+    for (uint32_t k = 0; k < n; k++) {
+        uint32_t i = (from + k) % n;
+
+        if (atomic_load_explicit(&thr_at(i)->state, memory_order_relaxed) == THR_FREE && (t = try_claim(i))) {
+            atomic_store_explicit(&claim_hint, i + 1, memory_order_relaxed);
+            return t;
+        }
+    }
+    for (uint32_t i = n; i < MIN(n + 64, (uint32_t) (THR_CHUNK * THR_CHUNKS)); i++)
+        if ((t = try_claim(i)))
+            return t;
+    atomic_fetch_add_explicit(&core.lost, 1, memory_order_relaxed);
+    return NULL;
+}
+
+int64_t thr_cpu_ns(int tid)
+{
+    return sys_clock_ns(sys_thread_clock(tid));
+}
+
+static uint64_t next_random(struct thr *t)
+{
+    uint64_t x = t->rng;
+
+    x ^= x << 13;
+    x ^= x >> 7;
+    x ^= x << 17;
+    return t->rng = x;
+}
+
+int thr_arm(struct thr *t)
+{
+    struct sigevent ev = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = core.signal};
+    uint64_t period = 1000000000ull / MAX(atomic_load(&core.rate), 1u);
+    struct itimerspec it = {.it_interval = {(time_t) (period / 1000000000), (long) (period % 1000000000)}};
+    int64_t now = thr_cpu_ns(t->tid);
+    uint64_t first = 1 + next_random(t) % period;
+    int id = -1;
+    long r;
+
+    if (t->timer >= 0 || !(core.types & (WICK_CPU | WICK_WALL)) || now < 0)
+        return 0;
+    ev.sigev_value.sival_ptr = (void *) (uintptr_t) (0x7769636bull << 32 | t->index);
+    ev._sigev_un._tid = t->tid;
+    r = sys_call(SYS_timer_create, sys_thread_clock(t->tid), (long) &ev, (long) &id, 0);
+    if (r < 0)
+        return (int) r;
+    t->period_ns = period;
+    t->first_ns = (uint64_t) now + first;
+    atomic_store(&t->periods, 0);
+    it.it_value = (struct timespec){(time_t) (t->first_ns / 1000000000), (long) (t->first_ns % 1000000000)};
+    t->timer = id;
+    r = sys_call(SYS_timer_settime, id, TIMER_ABSTIME, (long) &it, 0);
+    return (int) r;
+}
+
+void thr_disarm(struct thr *t)
+{
+    if (t->timer < 0)
+        return;
+    sys_call(SYS_timer_delete, t->timer, 0, 0, 0);
+    t->timer = -1;
+}
+
+static void init_state(struct thr *t, int tid, uint64_t own_lo, uint64_t own_hi, bool found)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    t->tid = tid;
+    t->timer = -1;
+    t->found = found;
+    t->own_lo = own_lo;
+    t->own_hi = own_hi;
+    t->rng = ((uint64_t) tid << 32 ^ (uint64_t) now.tv_nsec ^ (uint64_t) (uintptr_t) t) * 0x9e3779b97f4a7c15ull | 1;
+    for (int i = 0; i < 4; i++)
+        next_random(t);
+    atomic_store(&t->periods, 0);
+    atomic_store(&t->block_seq, 0);
+    atomic_store(&t->hooked_ns, 0);
+    t->wall_countdown = 0;
+    t->wall_seen = t->cpu_seen = t->off_seen = 0;
+    atomic_store_explicit(&t->state, THR_ACTIVE, memory_order_release);
+}
+
+static void unblock_signal(void)
+{
+    sigset_t set;
+
+    sigemptyset(&set);
+    sigaddset(&set, core.signal);
+    pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+}
+
+struct thr *thr_enter(uint64_t own_lo, uint64_t own_hi)
+{
+    struct thr *t = thr_claim();
+
+    if (!t)
+        return NULL;
+    init_state(t, sys_gettid(), own_lo, own_hi, false);
+    thr_self = t;
+    if (atomic_load(&core.running) && atomic_load(&core.sampling)) {
+        unblock_signal();
+        thr_arm(t);
+    }
+    return t;
+}
+
+/* Periods due by now that no signal brought. */
+static uint64_t periods_missing(struct thr *t, int64_t now)
+{
+    uint64_t due, seen = atomic_load(&t->periods);
+
+    if (t->timer < 0 || now < 0 || (uint64_t) now < t->first_ns)
+        return 0;
+    due = 1 + ((uint64_t) now - t->first_ns) / t->period_ns;
+    return due > seen ? due - seen : 0;
+}
+
+void thr_leave(struct thr *t, uint64_t start)
+{
+    uint64_t missing;
+
+    if (atomic_load(&t->state) != THR_ACTIVE)
+        return;
+    missing = periods_missing(t, sys_clock_ns(CLOCK_THREAD_CPUTIME_ID));
+    thr_disarm(t);
+    if (missing && atomic_load(&core.sampling)) {
+        handler_sample_here(t, RECORD_CPU, missing, t->period_ns, start);
+        atomic_fetch_add_explicit(&core.samples[TYPE_CPU], 1, memory_order_relaxed);
+    }
+    thr_self = NULL;
+    atomic_store_explicit(&t->state, THR_EXITED, memory_order_release);
+}
+
+/* --- the background's side --- */
+static struct thr *thr_by_tid(int tid)
+{
+    for (uint32_t i = 0, n = atomic_load(&core.n_thrs); i < n; i++) {
+        struct thr *t = thr_at(i);
+
+        if (t && atomic_load(&t->state) == THR_ACTIVE && t->tid == tid)
+            return t;
+    }
+    return NULL;
+}
+
+static void retire_dead(void)
+{
+    for (uint32_t i = 0, n = atomic_load(&core.n_thrs); i < n; i++) {
+        struct thr *t = thr_at(i);
+
+        if (!t || atomic_load(&t->state) != THR_ACTIVE || !t->found)
+            continue;
+        if (thr_cpu_ns(t->tid) < 0) {
+            thr_disarm(t);
+            atomic_store(&t->state, THR_EXITED);
+        }
+    }
+}
+
+struct dirent_header { /* linux_dirent64 */
+    uint64_t ino, off;
+    uint16_t reclen;
+    uint8_t type;
+    char name[];
+};
+
+static void add_found(const char *name, int self)
+{
+    int tid = 0;
+    struct thr *t;
+
+    for (; *name >= '0' && *name <= '9'; name++)
+        tid = tid * 10 + (*name - '0');
+    if (*name || tid <= 0 || tid == self || thr_by_tid(tid))
+        return;
+    t = thr_claim();
+    if (!t)
+        return;
+    init_state(t, tid, 0, 0, true);
+    if (atomic_load(&core.sampling))
+        thr_arm(t);
+}
+
+void thr_scan(void)
+{
+    char buf[4096] __attribute__((aligned(8)));
+    int fd = (int) sys_call(SYS_openat, AT_FDCWD, (long) "/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+    int self = sys_gettid();
+    long n;
+
+    retire_dead();
+    if (fd < 0)
+        return;
+    while ((n = sys_call(SYS_getdents64, fd, (long) buf, sizeof buf, 0)) > 0)
+        for (long i = 0; i < n;) {
+            struct dirent_header *d = (struct dirent_header *) (buf + i);
+
+            if (d->name[0] != '.')
+                add_found(d->name, self);
+            i += d->reclen;
+        }
+    sys_call(SYS_close, fd, 0, 0, 0);
+}
+
+void thr_arm_all(void)
+{
+    for (uint32_t i = 0, n = atomic_load(&core.n_thrs); i < n; i++) {
+        struct thr *t = thr_at(i);
+
+        if (t && atomic_load(&t->state) == THR_ACTIVE)
+            thr_arm(t);
+    }
+}
+
+void thr_disarm_all(void)
+{
+    for (uint32_t i = 0, n = atomic_load(&core.n_thrs); i < n; i++) {
+        struct thr *t = thr_at(i);
+
+        if (t && atomic_load(&t->state) == THR_ACTIVE)
+            thr_disarm(t);
+    }
+}
+
+void thr_reset_child(void)
+{
+    for (uint32_t i = 0, n = atomic_load(&core.n_thrs); i < n; i++) {
+        struct thr *t = thr_at(i);
+
+        if (!t || t == thr_self || atomic_load(&t->state) == THR_FREE)
+            continue;
+        memset(t->ring, 0, sizeof t->ring);
+        atomic_store(&t->head, 0);
+        atomic_store(&t->tail, 0);
+        atomic_store(&t->inside, 0);
+        atomic_store(&t->state, THR_FREE);
+    }
+    if (thr_self) {
+        thr_self->tid = sys_gettid();
+        thr_self->timer = -1; /* timers are not inherited */
+        memset(thr_self->ring, 0, sizeof thr_self->ring);
+        atomic_store(&thr_self->head, 0);
+        atomic_store(&thr_self->tail, 0);
+    }
+}
+
+bool core_grace(void)
+{
+    uint32_t n = atomic_load(&core.n_thrs);
+    struct timespec pause = {0, 500000};
+
+    for (uint32_t i = 0; i < n; i++) {
+        struct thr *t = thr_at(i);
+        uint32_t was = t ? atomic_load(&t->inside) : 0;
+
+        for (int tries = 0; was & 1 && atomic_load(&t->state) == THR_ACTIVE && atomic_load(&t->inside) == was; tries++) {
+            if (tries == 100)
+                return false;
+            nanosleep(&pause, NULL);
+        }
+    }
+    return true;
+}
