@@ -33,6 +33,8 @@
 extern "C" {
 #endif
 
+#pragma GCC visibility push(default)
+
 #define WICK_API_VERSION 1
 
 /* --- errors --- */
@@ -189,6 +191,8 @@ int wick_serve_pprof(struct wick_provider *p, const char *address);
  * to be given to wick_snapshot_free(). */
 int wick_snapshot(struct wick_provider *p, unsigned type, void **ret, size_t *ret_size);
 void wick_snapshot_free(void *p, size_t size);
+
+#pragma GCC visibility pop
 
 #ifdef __cplusplus
 }

@@ -41,8 +41,8 @@ static bool same(const struct agg *a, const struct agg_entry *e, const struct re
     return e->n == n && e->attrs_n == r->attrs && e->flags == (r->flags & RECORD_LINK) &&
            !memcmp(a->frames + e->stack, frames, n * sizeof *frames) &&
            !memcmp(a->bytes + e->attrs, r->pc + r->n, r->attrs) &&
-           (!(e->flags & RECORD_LINK) ||
-            (!memcmp(e->trace_id, r->trace_id, sizeof e->trace_id) && !memcmp(e->span_id, r->span_id, sizeof e->span_id)));
+           (!(e->flags & RECORD_LINK) || (!memcmp(e->trace_id, r->trace_id, sizeof e->trace_id) &&
+                                          !memcmp(e->span_id, r->span_id, sizeof e->span_id)));
 }
 
 static uint64_t hash_of(const struct record *r, const uint32_t *frames, uint32_t n)

@@ -78,7 +78,7 @@ struct thr {
     int32_t timer;           /* kernel's id, -1 = none */
     bool found;              /* by scanning, not by pthread_create(): its end is not seen */
     uint64_t own_lo, own_hi; /* its stack, 0 when not known */
-    uint64_t first_ns;       /* CPU time of its first expiry */
+    int64_t armed_ns;        /* its CPU time when the timer was set */
     uint64_t period_ns;
     _Atomic uint64_t periods; /* accounted since the timer was set */
     uint64_t rng;
@@ -90,7 +90,7 @@ struct thr {
     int64_t wall_seen, cpu_seen, off_seen; /* the background's: clocks at its last look */
     _Atomic uint64_t hooked_ns;            /* waiting that hooks accounted */
     struct record *last;                   /* the background's copy of its last CPU stack */
-    _Atomic uint32_t head, tail; /* bytes, counting on; head is the thread's, tail the background's */
+    _Atomic uint32_t head, tail;           /* bytes, counting on; head is the thread's, tail the background's */
     uint8_t ring[THR_RING] __attribute__((aligned(16)));
 };
 
@@ -105,9 +105,9 @@ struct core {
     _Atomic(const struct module_set *) modules;
     _Atomic bool modules_stale; /* a handler met an address outside of all modules */
     _Atomic(struct thr *) chunks[THR_CHUNKS];
-    _Atomic uint32_t n_thrs; /* highest index in use + 1 */
-    int wake_fd;             /* eventfd: the background wakes */
-    bool context_static;     /* otel_thread_ctx_v1 may be read in a handler */
+    _Atomic uint32_t n_thrs;   /* highest index in use + 1 */
+    int wake_fd;               /* eventfd: the background wakes */
+    bool context_static;       /* otel_thread_ctx_v1 may be read in a handler */
     uint64_t self_lo, self_hi; /* our own code: frames of it are left out at the leaf */
     struct sigaction previous; /* of the signal, for chaining */
     /* statistics */
@@ -131,8 +131,10 @@ void handler_wake(void);
 /* --- threads.c --- */
 struct thr *thr_at(uint32_t index); /* NULL when there is none */
 struct thr *thr_claim(void);        /* a free one, or NULL */
-/* Sets up the state of the calling thread; start is its start routine or 0. NULL when there are too many. */
+/* Sets up the state of the calling thread, whose stack is [own_lo, own_hi) if known. NULL when there are too many. */
 struct thr *thr_enter(uint64_t own_lo, uint64_t own_hi);
+struct thr *thr_adopt(void); /* the same for a thread whose end is not announced */
+/* The calling thread ends; start is its start routine or 0. */
 void thr_leave(struct thr *t, uint64_t start);
 /* Adds threads that nobody announced, removes those that are gone. Background only. */
 void thr_scan(void);

@@ -149,6 +149,8 @@ static void name_file(uint32_t file, struct elf_query *q, size_t n)
                 fr->name = arena_str(&names, q[i].name);
                 fr->start = q[i].value;
             }
+            q[i].name = (struct str){0}; /* it points into the file */
+            q[i].rank = 0;
         }
         elf_file_close(&elf);
     }

@@ -81,8 +81,8 @@ static const struct module *find_module(const struct module_set *set, uint64_t p
     return a < set->n && pc >= set->v[a].lo ? &set->v[a] : NULL;
 }
 
-/* Fills pc[] from w, at most max; RECORD_ flags say how it ended. skip: frames of our own code at the leaf are left out. */
-static uint32_t walk_frames(const struct module_set *set, struct walk *w, uint64_t *pc, uint32_t max, bool skip,
+/* Fills pc[] from w, at most max; RECORD_ flags say how it ended. Frames of our own code are left out. */
+static uint32_t walk_frames(const struct module_set *set, struct walk *w, uint64_t *pc, uint32_t max,
                             uint8_t *ret_flags)
 {
     const struct module *m = NULL;
@@ -93,10 +93,9 @@ static uint32_t walk_frames(const struct module_set *set, struct walk *w, uint64
         const struct unwind_rule *rule;
         enum walk_result r;
 
-        if (skip && at >= core.self_lo && at < core.self_hi) {
+        if (at >= core.self_lo && at < core.self_hi) {
             ;
         } else if (n < max) {
-            skip = false;
             pc[n] = w->exact && n ? w->pc + 1 : w->pc; /* the frame a signal interrupted: keep pc - 1 inside it */
             n++;
         } else {
@@ -159,7 +158,7 @@ static void take(struct thr *t, struct walk *w, enum record_kind kind, uint64_t 
     r->n = 0;
     if (leaf)
         r->pc[r->n++] = leaf;
-    r->n = (uint16_t) (r->n + walk_frames(set, w, r->pc + r->n, max - r->n, leaf || kind != RECORD_CPU, &r->flags));
+    r->n = (uint16_t) (r->n + walk_frames(set, w, r->pc + r->n, max - r->n, &r->flags));
     if (r->flags & (RECORD_CUT_DEPTH | RECORD_CUT_RULE))
         atomic_fetch_add_explicit(&core.truncated, 1, memory_order_relaxed);
     copy_context(r);
@@ -273,8 +272,8 @@ bool handler_is_ours(void)
 /* --- hooks --- */
 /* The registers of the calling function: its own frame is the first that is walked. */
 #if defined(__x86_64__)
-#define REGS_HERE(w)                                                                                           \
-    __asm__ volatile("lea 0(%%rip), %0\n\tmov %%rsp, %1\n\tmov %%rbp, %2\n\tmov %%rbx, %3"                     \
+#define REGS_HERE(w)                                                                       \
+    __asm__ volatile("lea 0(%%rip), %0\n\tmov %%rsp, %1\n\tmov %%rbp, %2\n\tmov %%rbx, %3" \
                      : "=r"((w)->pc), "=r"((w)->sp), "=r"((w)->fp), "=r"((w)->bx))
 #elif defined(__aarch64__)
 #define REGS_HERE(w) \
@@ -307,7 +306,7 @@ __attribute__((noinline)) uint32_t handler_walk_here(struct thr *t, uint64_t *pc
         REGS_HERE(&w);
         walk_set_stack(&w);
         *ret_generation = set->generation;
-        n = walk_frames(set, &w, pc, max, true, ret_flags);
+        n = walk_frames(set, &w, pc, max, ret_flags);
     }
     atomic_fetch_add_explicit(&t->inside, 1, memory_order_release);
     return n;
@@ -321,5 +320,5 @@ uint32_t handler_walk_blocked(struct thr *t, uint64_t *pc, uint32_t max, uint8_t
 
     *ret_flags = 0;
     walk_set_stack(&w); /* no bounds: each page is shown to the kernel first */
-    return set ? walk_frames(set, &w, pc, max, true, ret_flags) : 0;
+    return set ? walk_frames(set, &w, pc, max, ret_flags) : 0;
 }

@@ -221,7 +221,8 @@ static uint32_t intern(const uint64_t *pc, uint32_t n, uint8_t flags, uint32_t g
         heap.lost++;
         return 0;
     }
-    heap.stacks[id] = (struct heap_stack){.off = heap.n_pool, .n = n, .generation = generation, .flags = flags, .hash = h};
+    heap.stacks[id] =
+        (struct heap_stack){.off = heap.n_pool, .n = n, .generation = generation, .flags = flags, .hash = h};
     memcpy(heap.pool + heap.n_pool, pc, n * sizeof *pc);
     heap.n_pool += n;
     heap.slots[slot] = id;
@@ -257,13 +258,12 @@ bool heap_decide(size_t size)
     }
     if (!t) {
         in_hook = true;
-        t = thr_enter(0, 0);
+        t = thr_adopt();
         in_hook = false;
         if (!t) {
             heap_countdown = OFF_COUNTDOWN;
             return false;
         }
-        t->found = true; /* its end is not announced */
         heap_countdown = draw(t) - (int64_t) MIN(size, (size_t) INT64_MAX / 2);
         if (heap_countdown >= 0)
             return false;

@@ -6,9 +6,9 @@
  * /proc/self/task. Its timer runs on its own CPU clock and sends the signal to it alone, with the number of its state as
  * the value, so that the handler needs no thread-local variable.
  *
- * The kernel looks at CPU timers once a tick, so a short thread may end before it is seen. The time of the first expiry is
- * random within a period; what was due by the end of the thread and did not come is accounted at its end, which makes the
- * total right for threads of any length.
+ * The kernel looks at CPU timers once a tick, so a short thread may end before it is seen. The first expiry is random
+ * within a period. What a thread used and no sample stands for is carried over at its end, from thread to thread, and each
+ * full period of it becomes a sample: the total is right for threads of any length.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -22,6 +22,7 @@
 #include "sdk/sys.h"
 
 static _Atomic uint32_t claim_hint;
+static _Atomic uint32_t n_found; /* states whose thread was found, not announced */
 
 struct thr *thr_at(uint32_t index)
 {
@@ -118,9 +119,10 @@ int thr_arm(struct thr *t)
     if (r < 0)
         return (int) r;
     t->period_ns = period;
-    t->first_ns = (uint64_t) now + first;
+    t->armed_ns = now;
+    first += (uint64_t) now;
     atomic_store(&t->periods, 0);
-    it.it_value = (struct timespec){(time_t) (t->first_ns / 1000000000), (long) (t->first_ns % 1000000000)};
+    it.it_value = (struct timespec){(time_t) (first / 1000000000), (long) (first % 1000000000)};
     t->timer = id;
     r = sys_call(SYS_timer_settime, id, TIMER_ABSTIME, (long) &it, 0);
     return (int) r;
@@ -164,49 +166,6 @@ static void unblock_signal(void)
     pthread_sigmask(SIG_UNBLOCK, &set, NULL);
 }
 
-struct thr *thr_enter(uint64_t own_lo, uint64_t own_hi)
-{
-    struct thr *t = thr_claim();
-
-    if (!t)
-        return NULL;
-    init_state(t, sys_gettid(), own_lo, own_hi, false);
-    thr_self = t;
-    if (atomic_load(&core.running) && atomic_load(&core.sampling)) {
-        unblock_signal();
-        thr_arm(t);
-    }
-    return t;
-}
-
-/* Periods due by now that no signal brought. */
-static uint64_t periods_missing(struct thr *t, int64_t now)
-{
-    uint64_t due, seen = atomic_load(&t->periods);
-
-    if (t->timer < 0 || now < 0 || (uint64_t) now < t->first_ns)
-        return 0;
-    due = 1 + ((uint64_t) now - t->first_ns) / t->period_ns;
-    return due > seen ? due - seen : 0;
-}
-
-void thr_leave(struct thr *t, uint64_t start)
-{
-    uint64_t missing;
-
-    if (atomic_load(&t->state) != THR_ACTIVE)
-        return;
-    missing = periods_missing(t, sys_clock_ns(CLOCK_THREAD_CPUTIME_ID));
-    thr_disarm(t);
-    if (missing && atomic_load(&core.sampling)) {
-        handler_sample_here(t, RECORD_CPU, missing, t->period_ns, start);
-        atomic_fetch_add_explicit(&core.samples[TYPE_CPU], 1, memory_order_relaxed);
-    }
-    thr_self = NULL;
-    atomic_store_explicit(&t->state, THR_EXITED, memory_order_release);
-}
-
-/* --- the background's side --- */
 static struct thr *thr_by_tid(int tid)
 {
     for (uint32_t i = 0, n = atomic_load(&core.n_thrs); i < n; i++) {
@@ -218,6 +177,77 @@ static struct thr *thr_by_tid(int tid)
     return NULL;
 }
 
+struct thr *thr_enter(uint64_t own_lo, uint64_t own_hi)
+{
+    int tid = sys_gettid();
+    struct thr *t = atomic_load(&n_found) ? thr_by_tid(tid) : NULL;
+
+    if (t) { /* the background was faster */
+        t->own_lo = own_lo;
+        t->own_hi = own_hi;
+        t->found = false;
+        atomic_fetch_sub(&n_found, 1);
+        thr_self = t;
+        return t;
+    }
+    t = thr_claim();
+    if (!t)
+        return NULL;
+    init_state(t, tid, own_lo, own_hi, false);
+    thr_self = t;
+    if (atomic_load(&core.running) && atomic_load(&core.sampling)) {
+        unblock_signal();
+        thr_arm(t);
+    }
+    return t;
+}
+
+/* For a hook on a thread that did not announce itself, and will not announce its end. */
+struct thr *thr_adopt(void)
+{
+    struct thr *t = thr_enter(0, 0);
+
+    if (t && !t->found) {
+        t->found = true;
+        atomic_fetch_add(&n_found, 1);
+    }
+    return t;
+}
+
+/* What a thread used beyond its samples (or less) goes into a sum over all threads; each full period in it is a sample of
+ * the thread that filled it. */
+static uint64_t settle(struct thr *t)
+{
+    static _Atomic int64_t carry;
+    int64_t period = (int64_t) t->period_ns, now = sys_clock_ns(CLOCK_THREAD_CPUTIME_ID), sum;
+    int64_t rest = now - t->armed_ns - (int64_t) atomic_load(&t->periods) * period;
+
+    if (t->timer < 0 || now < 0)
+        return 0;
+    sum = atomic_fetch_add(&carry, rest) + rest;
+    while (sum >= period)
+        if (atomic_compare_exchange_weak(&carry, &sum, sum % period))
+            return (uint64_t) (sum / period);
+    return 0;
+}
+
+void thr_leave(struct thr *t, uint64_t start)
+{
+    uint64_t missing;
+
+    if (atomic_load(&t->state) != THR_ACTIVE)
+        return;
+    missing = settle(t);
+    thr_disarm(t);
+    if (missing && atomic_load(&core.sampling)) {
+        handler_sample_here(t, RECORD_CPU, missing, t->period_ns, start);
+        atomic_fetch_add_explicit(&core.samples[TYPE_CPU], 1, memory_order_relaxed);
+    }
+    thr_self = NULL;
+    atomic_store_explicit(&t->state, THR_EXITED, memory_order_release);
+}
+
+/* --- the background's side --- */
 static void retire_dead(void)
 {
     for (uint32_t i = 0, n = atomic_load(&core.n_thrs); i < n; i++) {
@@ -227,10 +257,16 @@ static void retire_dead(void)
             continue;
         if (thr_cpu_ns(t->tid) < 0) {
             thr_disarm(t);
+            atomic_fetch_sub(&n_found, 1);
             atomic_store(&t->state, THR_EXITED);
         }
     }
 }
+
+enum { PENDING_MAX = 512 };
+static int pending[PENDING_MAX], next_pending[PENDING_MAX];
+static uint32_t n_pending, n_next;
+static bool first_scan = true;
 
 struct dirent_header { /* linux_dirent64 */
     uint64_t ino, off;
@@ -239,6 +275,19 @@ struct dirent_header { /* linux_dirent64 */
     char name[];
 };
 
+/* A thread that has just begun announces itself in a moment where pthread_create() is ours: only those count that were
+ * there at the last look too. At the first look all do. */
+static bool seen_before(int tid)
+{
+    bool known = first_scan;
+
+    for (uint32_t i = 0; i < MIN(n_pending, (uint32_t) PENDING_MAX) && !known; i++)
+        known = pending[i] == tid;
+    if (!known && n_next < PENDING_MAX)
+        next_pending[n_next++] = tid;
+    return known;
+}
+
 static void add_found(const char *name, int self)
 {
     int tid = 0;
@@ -246,12 +295,13 @@ static void add_found(const char *name, int self)
 
     for (; *name >= '0' && *name <= '9'; name++)
         tid = tid * 10 + (*name - '0');
-    if (*name || tid <= 0 || tid == self || thr_by_tid(tid))
+    if (*name || tid <= 0 || tid == self || thr_by_tid(tid) || !seen_before(tid))
         return;
     t = thr_claim();
     if (!t)
         return;
     init_state(t, tid, 0, 0, true);
+    atomic_fetch_add(&n_found, 1);
     if (atomic_load(&core.sampling))
         thr_arm(t);
 }
@@ -275,6 +325,10 @@ void thr_scan(void)
             i += d->reclen;
         }
     sys_call(SYS_close, fd, 0, 0, 0);
+    memcpy(pending, next_pending, sizeof pending);
+    n_pending = n_next;
+    n_next = 0;
+    first_scan = false;
 }
 
 void thr_arm_all(void)
@@ -328,7 +382,8 @@ bool core_grace(void)
         struct thr *t = thr_at(i);
         uint32_t was = t ? atomic_load(&t->inside) : 0;
 
-        for (int tries = 0; was & 1 && atomic_load(&t->state) == THR_ACTIVE && atomic_load(&t->inside) == was; tries++) {
+        for (int tries = 0; was & 1 && atomic_load(&t->state) == THR_ACTIVE && atomic_load(&t->inside) == was;
+             tries++) {
             if (tries == 100)
                 return false;
             nanosleep(&pause, NULL);

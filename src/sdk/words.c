@@ -103,8 +103,8 @@ int wick_last_code(void)
 
 const char *wick_strerror(int code)
 {
-    static const char *const names[] = {"success",         "wrong option",       "out of memory",
-                                        "already started", "not started",        "refused by the system",
+    static const char *const names[] = {"success",         "wrong option",        "out of memory",
+                                        "already started", "not started",         "refused by the system",
                                         "unreachable",     "refused by the peer", "not supported",
                                         "address in use"};
 

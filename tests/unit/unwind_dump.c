@@ -58,7 +58,7 @@ int main(int argc, char **argv)
     _cleanup_(buf_done) struct buf b = BUF_INIT;
     _cleanup_(unwind_table_freep) struct unwind_table *t = NULL;
     struct cfi_section s[2];
-    enum cfi_arch arch;
+    enum cfi_arch arch = CFI_X86_64;
     uint32_t n;
 
     if (argc < 2 || fd_read_file(argv[1], 1ull << 30, &b, NULL) < 0)

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The background thread: drains rings into sums, keeps modules and threads, exports at its interval, serves requests, and
+ * keeps the whole within its budget.
+ */
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "sdk/frames.h"
+#include "sdk/heap.h"
+#include "sdk/heap_view.h"
+#include "sdk/modules.h"
+#include "sdk/provider.h"
+#include "sdk/start.h"
+#include "sdk/sys.h"
+
+enum { TICK_MS = 200, SCAN_NS = 1000000000 };
+
+/* --- draining --- */
+static void add_to_all(struct wick_provider *p, int type, const struct record *r, const uint32_t *ids, uint32_t n,
+                       int64_t v0, int64_t v1)
+{
+    if (p->s.exporting)
+        agg_add(&p->export[type], r, ids, n, v0, v1);
+    if (p->s.file || type == TYPE_LOCK)
+        agg_add(&p->file_totals[type], r, ids, n, v0, v1);
+    for (struct session *s = p->sessions; s; s = s->next)
+        if (s->type == type)
+            agg_add(&s->agg, r, ids, n, v0, v1);
+}
+
+static void keep_last(struct thr *t, const struct record *r)
+{
+    size_t size = sizeof *r + r->n * sizeof r->pc[0];
+    struct record *copy = mem_realloc(t->last, size);
+
+    if (!copy)
+        return;
+    memcpy(copy, r, size);
+    copy->attrs = 0;
+    t->last = copy;
+}
+
+static void take_record(struct wick_provider *p, struct thr *t, const struct record *r)
+{
+    uint32_t ids[CORE_DEPTH_MAX + 1],
+        n = frames_resolve(r->pc, MIN(r->n, (uint16_t) CORE_DEPTH_MAX), r->generation, ids);
+
+    if (r->flags & (RECORD_CUT_DEPTH | RECORD_CUT_RULE))
+        ids[n++] = FRAME_CUT;
+    switch (atomic_load(&r->kind)) {
+    case RECORD_CPU:
+        if (core.types & WICK_CPU)
+            add_to_all(p, TYPE_CPU, r, ids, n, (int64_t) r->value, (int64_t) (r->value * r->count));
+        if (core.types & WICK_WALL) {
+            add_to_all(p, TYPE_WALL, r, ids, n, (int64_t) r->value, (int64_t) (r->value * r->count));
+            keep_last(t, r);
+        }
+        break;
+    case RECORD_WALL:
+        add_to_all(p, TYPE_WALL, r, ids, n, (int64_t) (r->count >> 16), (int64_t) r->value);
+        break;
+    case RECORD_LOCK:
+        add_to_all(p, TYPE_LOCK, r, ids, n, (int64_t) ((r->count + 32768) >> 16), (int64_t) r->value);
+        break;
+    default:
+        break;
+    }
+}
+
+static void drain_thread(struct wick_provider *p, struct thr *t)
+{
+    uint32_t tail = atomic_load_explicit(&t->tail, memory_order_relaxed);
+    uint32_t head = atomic_load_explicit(&t->head, memory_order_acquire);
+
+    while (tail != head) {
+        struct record *r = (struct record *) (t->ring + (tail & (THR_RING - 1)));
+        uint32_t kind = atomic_load_explicit(&r->kind, memory_order_acquire), size;
+
+        if (kind == RECORD_NONE) /* not committed yet */
+            break;
+        size = r->size;
+        if (kind != RECORD_PAD)
+            take_record(p, t, r);
+        memset(r, 0, size);
+        tail += size;
+        atomic_store_explicit(&t->tail, tail, memory_order_release);
+    }
+}
+
+static void free_thread(struct thr *t)
+{
+    mem_free(t->last);
+    t->last = NULL;
+    atomic_store(&t->head, 0);
+    atomic_store(&t->tail, 0);
+    atomic_store_explicit(&t->state, THR_FREE, memory_order_release);
+}
+
+void background_drain(struct wick_provider *p)
+{
+    for (uint32_t i = 0, n = atomic_load(&core.n_thrs); i < n; i++) {
+        struct thr *t = thr_at(i);
+        uint32_t state = t ? atomic_load_explicit(&t->state, memory_order_acquire) : THR_FREE;
+
+        if (state != THR_ACTIVE && state != THR_EXITED)
+            continue;
+        drain_thread(p, t);
+        if (state == THR_EXITED)
+            free_thread(t);
+    }
+    if (core.types & (WICK_ALLOC | WICK_HEAP))
+        heap_view_update();
+}
+
+/* --- governor --- */
+/* Own CPU (handlers and this thread) against the process's; above the budget the rate is halved, never below 1. */
+static void govern(struct wick_provider *p)
+{
+    int64_t cpu = sys_clock_ns(CLOCK_PROCESS_CPUTIME_ID), own = sys_clock_ns(CLOCK_THREAD_CPUTIME_ID);
+    unsigned rate = atomic_load(&core.rate);
+    int64_t used, had;
+
+    atomic_store(&p->background_ns, (uint64_t) own);
+    own += (int64_t) atomic_load(&core.handler_ns);
+    used = own - p->gov_own;
+    had = cpu - p->gov_cpu;
+    p->gov_own = own;
+    p->gov_cpu = cpu;
+    if (had < NS_PER_S / 2 || (double) used <= (double) had * p->s.cpu_budget || rate == 1)
+        return;
+    thr_disarm_all();
+    atomic_store(&core.rate, rate / 2);
+    atomic_fetch_add(&p->governor, 1);
+    if (atomic_load(&core.sampling))
+        thr_arm_all();
+}
+
+/* --- what comes round --- */
+static void check_signal(void)
+{
+    if (!atomic_load(&core.sampling) || !(core.types & (WICK_CPU | WICK_WALL)) || handler_is_ours())
+        return;
+    thr_disarm_all(); /* the host took the signal: it is its; we take another one */
+    if (handler_install(0) == 0)
+        thr_arm_all();
+}
+
+static void every_second(struct wick_provider *p)
+{
+    thr_scan();
+    check_signal();
+    govern(p);
+}
+
+static void run_job(struct wick_provider *p)
+{
+    int (*job)(struct wick_provider *, void *);
+
+    pthread_mutex_lock(&p->lock);
+    job = p->job;
+    p->job = NULL;
+    pthread_mutex_unlock(&p->lock);
+    if (!job)
+        return;
+    p->job_result = job(p, p->job_arg);
+    pthread_mutex_lock(&p->lock);
+    p->job_done = true;
+    pthread_cond_broadcast(&p->changed);
+    pthread_mutex_unlock(&p->lock);
+}
+
+static void run_flush(struct wick_provider *p, int64_t now)
+{
+    struct err e = {0};
+    uint64_t wanted;
+    bool due = p->s.exporting && now >= p->next_export;
+    int r;
+
+    pthread_mutex_lock(&p->lock);
+    wanted = p->flush_wanted;
+    pthread_mutex_unlock(&p->lock);
+    if (wanted == p->flush_done && !due)
+        return;
+    r = export_now(p, &e);
+    if (r == 0 && wanted != p->flush_done)
+        r = export_write_files(p, &e);
+    pthread_mutex_lock(&p->lock);
+    memcpy(p->last_error, e.message, sizeof p->last_error - 1);
+    if (r == 0)
+        p->last_error[0] = 0;
+    memcpy(p->flush_words, e.message, sizeof p->flush_words);
+    p->flush_result = r;
+    p->flush_done = wanted;
+    pthread_cond_broadcast(&p->changed);
+    pthread_mutex_unlock(&p->lock);
+}
+
+void *background_main(void *arg)
+{
+    struct wick_provider *p = arg;
+    int64_t now = clock_mono();
+
+    p->next_export = now + p->s.export_interval_ms * NS_PER_MS;
+    for (int type = TYPE_CPU; type <= TYPE_WALL; type++) /* without an exporter snapshots are what it is for */
+        if (!p->s.exporting && !p->s.file && core.types & (1u << type) && !p->snapshots[type])
+            p->snapshots[type] = session_begin(p, type);
+    while (!atomic_load(&p->stop)) {
+        int64_t left = p->s.exporting ? (p->next_export - now) / NS_PER_MS + 1 : TICK_MS;
+
+        server_poll(p, (int) MAX(MIN(left, (int64_t) TICK_MS), (int64_t) 0));
+        background_drain(p);
+        modules_refresh();
+        now = clock_mono();
+        if (core.types & WICK_WALL && atomic_load(&core.sampling))
+            wall_tick(p);
+        if (now >= p->next_scan) {
+            p->next_scan = now + SCAN_NS;
+            every_second(p);
+        }
+        start_check_ending();
+        run_job(p);
+        run_flush(p, now);
+        if (now >= p->next_export)
+            p->next_export = now + p->s.export_interval_ms * NS_PER_MS;
+    }
+    background_drain(p);
+    run_flush(p, now);
+    atomic_store(&p->background_ns, (uint64_t) sys_clock_ns(CLOCK_THREAD_CPUTIME_ID));
+    return NULL;
+}

@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What leaves the process: OTLP to an endpoint, pprof to files, sessions for /debug/pprof and snapshots. Background only. */
+#include <errno.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/compress.h"
+#include "base/fd.h"
+#include "base/mem.h"
+#include "codec/otlp.h"
+#include "sdk/heap.h"
+#include "sdk/heap_view.h"
+#include "sdk/modules.h"
+#include "sdk/otlp_grpc.h"
+#include "sdk/otlp_http.h"
+#include "sdk/profile.h"
+#include "sdk/provider.h"
+
+static const char *const type_names[N_TYPES] = {"cpu", "wall", "alloc", "heap", "lock"};
+
+static int64_t period_of(const struct wick_provider *p, int type)
+{
+    switch (type) {
+    case TYPE_CPU:
+    case TYPE_WALL:
+        return NS_PER_S / MAX((int64_t) atomic_load(&core.rate), 1);
+    case TYPE_HEAP:
+        return (int64_t) p->s.alloc_interval;
+    default:
+        return 1;
+    }
+}
+
+/* The types that have numbers of their own: alloc and heap are one profile. */
+static bool is_on(int type)
+{
+    if (type == TYPE_ALLOC)
+        return false;
+    return type == TYPE_HEAP ? core.types & (WICK_ALLOC | WICK_HEAP) : core.types & (1u << type);
+}
+
+static struct profile_resource resource_of(struct wick_provider *p, struct kv *attrs, char *build_id, char *pid)
+{
+    static const char hex[] = "0123456789abcdef";
+    const struct module_file *exe = modules_file(1);
+    struct profile_resource r = {.name = p->s.service_name, .version = p->s.service_version, .attrs = attrs};
+
+    memcpy(attrs, p->s.attrs, p->s.n_attrs * sizeof *attrs);
+    r.n_attrs = p->s.n_attrs;
+    attrs[r.n_attrs++] = (struct kv){STR("process.pid"), {.kind = VALUE_INT, .integer = p->pid}};
+    if (exe && exe->path)
+        attrs[r.n_attrs++] = (struct kv){STR("process.executable.path"),
+                                         {.kind = VALUE_STR, .n = (uint32_t) strlen(exe->path), .str = exe->path}};
+    attrs[r.n_attrs++] = (struct kv){STR("telemetry.sdk.name"), {.kind = VALUE_STR, .n = 4, .str = "wick"}};
+    attrs[r.n_attrs++] = (struct kv){STR("telemetry.sdk.language"), {.kind = VALUE_STR, .n = 3, .str = "cpp"}};
+    attrs[r.n_attrs++] = (struct kv){STR("telemetry.sdk.version"),
+                                     {.kind = VALUE_STR, .n = sizeof WICK_VERSION - 1, .str = WICK_VERSION}};
+    if (!r.version.n && exe && exe->build_id_n) {
+        for (uint32_t i = 0; i < exe->build_id_n; i++) {
+            build_id[2 * i] = hex[exe->build_id[i] >> 4];
+            build_id[2 * i + 1] = hex[exe->build_id[i] & 15];
+        }
+        r.version = (struct str){build_id, 2 * exe->build_id_n};
+    }
+    return r;
+}
+
+static int make_request(struct wick_provider *p, struct buf *out, struct err *e)
+{
+    struct profile_part parts[N_TYPES];
+    struct kv attrs[SETTINGS_ATTRS_MAX + 8];
+    char build_id[2 * BUILD_ID_MAX], pid[16];
+    struct profile_resource resource = resource_of(p, attrs, build_id, pid);
+    struct profile_scope scope = {.rate = atomic_load(&core.rate),
+                                  .lost = (int64_t) atomic_load(&core.lost),
+                                  .cpu_ns = (int64_t) (atomic_load(&core.handler_ns) + atomic_load(&p->background_ns)),
+                                  .governor = atomic_load(&p->governor)};
+    _cleanup_(batch_unrefp) struct batch *b = NULL;
+    int64_t now = clock_mono();
+    uint32_t n = 0;
+    int r;
+
+    for (int type = 0; type < N_TYPES; type++)
+        if (is_on(type) && (type == TYPE_HEAP || p->export[type].n))
+            parts[n++] = (struct profile_part){.type = type,
+                                               .agg = &p->export[type],
+                                               .delta = 1,
+                                               .time_ns = p->interval_start_wall,
+                                               .duration_ns = now - p->interval_start_mono,
+                                               .period = period_of(p, type)};
+    if (!n)
+        return 0;
+    r = profile_make(parts, n, &resource, &scope, &b, e);
+    if (r == 0)
+        r = otlp_encode(b, NULL, out, e);
+    return r;
+}
+
+static void pump(void)
+{
+    struct wick_provider *p = provider_current();
+
+    if (p)
+        background_drain(p);
+}
+
+static int send_request(struct wick_provider *p, struct buf *plain, struct err *e)
+{
+    _cleanup_(buf_done) struct buf packed = BUF_INIT;
+    struct buf *body = plain;
+    int64_t deadline = clock_mono() + p->s.timeout_ms * NS_PER_MS;
+    int r = 0;
+
+    if (p->s.compression == WICK_COMPRESSION_GZIP) {
+        r = compress_deflate(COMPRESS_GZIP, 1, plain->p, plain->n, &packed, e);
+        body = &packed;
+    }
+    if (r == 0)
+        r = p->s.protocol == WICK_PROTOCOL_HTTP ? otlp_http_post(&p->s, body, deadline, pump, e)
+                                                : otlp_grpc_call(&p->s, body, deadline, pump, e);
+    if (r == 0)
+        atomic_fetch_add(&p->exported_bytes, body->n);
+    return r;
+}
+
+static void begin_interval(struct wick_provider *p)
+{
+    for (int type = 0; type < N_TYPES; type++)
+        agg_reset(&p->export[type]);
+    heap_view_mark();
+    p->interval_start_wall = clock_wall();
+    p->interval_start_mono = clock_mono();
+}
+
+int export_now(struct wick_provider *p, struct err *e)
+{
+    _cleanup_(buf_done) struct buf plain = BUF_INIT;
+    int r;
+
+    if (!p->s.exporting)
+        return 0;
+    r = make_request(p, &plain, e);
+    begin_interval(p); /* what comes in while this is sent belongs to the next */
+    if (r == 0 && plain.n)
+        r = send_request(p, &plain, e);
+    if (r < 0)
+        atomic_fetch_add(&p->failed, 1);
+    else if (plain.n)
+        atomic_fetch_add(&p->exports, 1);
+    return r;
+}
+
+/* --- files --- */
+/* out.pb.gz for the first type, out.heap.pb.gz for others. */
+static int file_name(const char *base, int type, bool first, char *to, size_t size)
+{
+    struct str name = str_from(base), ext = {0};
+    static const char *const known[] = {".pb.gz", ".pprof", ".pb"};
+    struct buf b = BUF_INIT;
+
+    for (size_t i = 0; i < ARRAY_SIZE(known) && !ext.n; i++)
+        if (str_ends(name, str_from(known[i])))
+            ext = str_from(known[i]);
+    buf_printf(&b, "%.*s%s%s%.*s", (int) (name.n - ext.n), name.p, first ? "" : ".", first ? "" : type_names[type],
+               STR_FMT(ext));
+    if (buf_error(&b) || b.n >= size) {
+        buf_done(&b);
+        return -ENAMETOOLONG;
+    }
+    memcpy(to, b.p, b.n);
+    to[b.n] = 0;
+    buf_done(&b);
+    return 0;
+}
+
+int export_write_files(struct wick_provider *p, struct err *e)
+{
+    bool first = true;
+    int r = 0;
+
+    for (int type = 0; p->s.file && type < N_TYPES && r == 0; type++) {
+        struct profile_part part = {.type = type,
+                                    .agg = &p->file_totals[type],
+                                    .time_ns = p->first_wall,
+                                    .duration_ns = clock_mono() - p->first_mono,
+                                    .period = period_of(p, type)};
+        _cleanup_(buf_done) struct buf out = BUF_INIT;
+        char path[4096];
+
+        if (!is_on(type))
+            continue;
+        r = file_name(p->s.file, type, first, path, sizeof path);
+        if (r == 0)
+            r = profile_make_pprof(&part, &out, e);
+        if (r == 0)
+            r = fd_write_file(path, out.p, out.n, e);
+        first = false;
+    }
+    return r;
+}
+
+/* --- sessions --- */
+struct session *session_begin(struct wick_provider *p, int type)
+{
+    struct session *s = mem_zalloc(sizeof *s);
+
+    if (!s)
+        return NULL;
+    background_drain(p); /* what was sampled before belongs to nobody */
+    s->type = type;
+    agg_init(&s->agg, p->s.max_samples);
+    s->start_wall = clock_wall();
+    s->start_mono = clock_mono();
+    s->next = p->sessions;
+    p->sessions = s;
+    return s;
+}
+
+void session_end(struct wick_provider *p, struct session *s)
+{
+    for (struct session **at = &p->sessions; *at; at = &(*at)->next)
+        if (*at == s) {
+            *at = s->next;
+            break;
+        }
+    agg_done(&s->agg);
+    mem_free(s);
+}
+
+int session_pprof(struct wick_provider *p, struct session *s, struct buf *out, struct err *e)
+{
+    bool total = s->type == TYPE_HEAP || s->type == TYPE_LOCK;
+    struct profile_part part = {.type = s->type,
+                                .agg = s->type == TYPE_LOCK ? &p->file_totals[TYPE_LOCK] : &s->agg,
+                                .time_ns = total ? p->first_wall : s->start_wall,
+                                .duration_ns = clock_mono() - (total ? p->first_mono : s->start_mono),
+                                .period = period_of(p, s->type)};
+
+    background_drain(p);
+    return profile_make_pprof(&part, out, e);
+}

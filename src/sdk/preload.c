@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * libwick-preload.so: profiles a program that knows nothing of it. `wick run` sets LD_PRELOAD and the variables below; the
+ * constructor starts a provider, pthread_create() gives each thread its state from its first instruction on, and the
+ * destructor sends what is left. A program that is ended by SIGTERM, SIGINT or SIGHUP and has no handler of its own
+ * gets to send as well before it dies.
+ *
+ *   WICK_TYPES cpu,wall,alloc,heap,lock   WICK_RATE Hz             WICK_EXPORT endpoint or none   WICK_FILE out.pb.gz
+ *   WICK_PPROF host:port                  WICK_ALLOC_INTERVAL B    WICK_DEPTH frames              WICK_ROOT pid of the command
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "sdk/core.h"
+#include "sdk/provider.h"
+#include "sdk/start.h"
+#include "sdk/sys.h"
+#include "sdk/words.h"
+
+#define EXPORT __attribute__((visibility("default")))
+
+/* --- threads --- */
+struct start {
+    void *(*run)(void *);
+    void *arg;
+    size_t stack;
+    struct thr *thr;
+};
+
+static int (*real_create)(pthread_t *, const pthread_attr_t *, void *(*) (void *), void *);
+static pthread_key_t end_key;
+static bool have_end_key;
+static size_t default_stack = 8 << 20;
+
+/* pthread_exit() and cancellation; a thread that returns has left already. */
+static void on_end(void *p)
+{
+    struct thr *t = p;
+
+    if (t == thr_self)
+        thr_leave(t, 0);
+}
+
+static void *thread_main(void *p)
+{
+    struct start s = *(struct start *) p;
+    uint64_t hi = ALIGN_UP((uint64_t) (uintptr_t) __builtin_frame_address(0), 4096ul);
+    struct thr *t;
+    void *r;
+
+    mem_free(p);
+    t = thr_enter(hi - s.stack, hi);
+    if (t && have_end_key)
+        pthread_setspecific(end_key, t);
+    r = s.run(s.arg);
+    if (t && t == thr_self) {
+        if (have_end_key)
+            pthread_setspecific(end_key, NULL);
+        thr_leave(t, (uint64_t) (uintptr_t) s.run);
+    }
+    return r;
+}
+
+EXPORT int pthread_create(pthread_t *ret, const pthread_attr_t *attr, void *(*run)(void *), void *arg)
+{
+    struct start *s;
+    int r;
+
+    if (!__atomic_load_n(&real_create, __ATOMIC_ACQUIRE))
+        __atomic_store_n(&real_create, dlsym(RTLD_NEXT, "pthread_create"), __ATOMIC_RELEASE);
+    if (!atomic_load_explicit(&core.running, memory_order_relaxed) || run == background_main ||
+        !(s = mem_alloc(sizeof *s)))
+        return real_create(ret, attr, run, arg);
+    *s = (struct start){run, arg, default_stack, NULL};
+    if (attr)
+        pthread_attr_getstacksize(attr, &s->stack);
+    r = real_create(ret, attr, thread_main, s);
+    if (r)
+        mem_free(s);
+    return r;
+}
+
+/* --- the end --- */
+static const int ending[] = {SIGTERM, SIGINT, SIGHUP};
+static _Atomic int ended_by;
+static _Atomic bool ending_seen;
+
+static void on_ending(int sig)
+{
+    int none = 0;
+
+    if (!atomic_compare_exchange_strong(&ended_by, &none, sig))
+        return;
+    atomic_store(&ending_seen, true);
+    handler_wake();
+}
+
+static void *ending_main(void *arg)
+{
+    int sig = atomic_load(&ended_by);
+    struct wick_provider *p = provider_current();
+
+    if (p)
+        wick_flush(p, 0);
+    signal(sig, SIG_DFL);
+    kill(getpid(), sig);
+    return NULL;
+}
+
+/* Called by the background thread each time round. The flush runs beside it, because it is the one that flushes. */
+void start_check_ending(void)
+{
+    pthread_t t;
+
+    if (atomic_exchange(&ending_seen, false) && pthread_create(&t, NULL, ending_main, NULL) == 0)
+        pthread_detach(t);
+}
+
+static void watch_ending(void)
+{
+    struct sigaction sa = {.sa_handler = on_ending, .sa_flags = SA_RESTART}, was;
+
+    for (size_t i = 0; i < ARRAY_SIZE(ending); i++)
+        if (sigaction(ending[i], NULL, &was) == 0 && !(was.sa_flags & SA_SIGINFO) && was.sa_handler == SIG_DFL)
+            sigaction(ending[i], &sa, NULL);
+}
+
+/* --- start --- */
+static void say(const char *words)
+{
+    char line[640];
+    int n = snprintf(line, sizeof line, "wick: profiling is off in process %d: %s\n", (int) getpid(), words);
+
+    if (n > 0)
+        (void) !write(STDERR_FILENO, line, MIN((size_t) n, sizeof line - 1));
+}
+
+static uint64_t number(const char *name)
+{
+    const char *v = getenv(name);
+    uint64_t n = 0;
+
+    return v && str_to_u64(str_from(v), 10, &n) == 0 ? n : 0;
+}
+
+/* out.pb.gz of another process than the command itself: out.PID.pb.gz. */
+static const char *own_file(char *to, size_t size)
+{
+    struct str name = str_from(getenv("WICK_FILE"));
+    uint32_t at = name.n;
+
+    if (!name.n || number("WICK_ROOT") == (uint64_t) getpid())
+        return name.p;
+    for (uint32_t i = name.n; i > 0 && name.p[i - 1] != '/'; i--)
+        if (name.p[i - 1] == '.')
+            at = i - 1;
+    snprintf(to, size, "%.*s.%d%.*s", (int) at, name.p, (int) getpid(), (int) (name.n - at), name.p + at);
+    return to;
+}
+
+void start_child_file(struct wick_provider *p)
+{
+    char path[4096];
+
+    if (p->s.file)
+        p->s.file = arena_cstr(&p->s.arena, str_from(own_file(path, sizeof path)));
+}
+
+static void start(void)
+{
+    struct wick_options o = WICK_OPTIONS_INIT;
+    const char *types = getenv("WICK_TYPES"), *pprof = getenv("WICK_PPROF");
+    struct wick_provider *p;
+    struct err e = {0};
+    char path[4096];
+
+    if (types && settings_parse_types(str_from(types), &o.types, &e) < 0) {
+        say(e.message);
+        return;
+    }
+    o.rate = (unsigned) number("WICK_RATE");
+    o.alloc_interval = number("WICK_ALLOC_INTERVAL");
+    o.max_depth = (unsigned) number("WICK_DEPTH");
+    o.export_interval_ms = (unsigned) number("WICK_EXPORT_INTERVAL_MS");
+    o.endpoint = getenv("WICK_EXPORT");
+    o.file = own_file(path, sizeof path);
+    p = wick_provider_new(&o);
+    if (!p) {
+        say(wick_last_error());
+        return;
+    }
+    if (p->s.file || p->s.exporting)
+        watch_ending();
+    if (pprof && *pprof && number("WICK_ROOT") == (uint64_t) getpid() && wick_serve_pprof(p, pprof) < 0)
+        say(wick_last_error());
+}
+
+__attribute__((constructor(101))) static void on_load(void)
+{
+    struct rlimit limit;
+
+    if (!getenv("WICK_TYPES")) /* loaded by somebody else than wick run: only when asked */
+        return;
+    if (getrlimit(RLIMIT_STACK, &limit) == 0 && limit.rlim_cur < default_stack)
+        default_stack = limit.rlim_cur;
+    have_end_key = pthread_key_create(&end_key, on_end) == 0;
+    start();
+}
+
+__attribute__((destructor(101))) static void on_unload(void)
+{
+    struct wick_provider *p = provider_current();
+
+    if (p && p->pid == getpid())
+        wick_stop(p);
+}

@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * See profile.h. OTLP wants ELF addresses and cpu/nanoseconds alone; pprof wants run-time addresses with mappings, Go's
+ * pair samples,cpu, and links as labels.
+ */
+#include "sdk/profile.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/compress.h"
+#include "base/mem.h"
+#include "codec/pprof.h"
+#include "elf/demangle.h"
+#include "model/builder.h"
+#include "sdk/frames.h"
+#include "sdk/heap_view.h"
+#include "sdk/modules.h"
+#include "sdk/span.h"
+
+struct maker {
+    struct builder *b;
+    bool pprof;
+    uint32_t *locations; /* by frame; 0 = not made */
+    uint32_t *mappings;  /* by file */
+    struct buf text;
+    uint32_t stack[CORE_DEPTH_MAX + 2];
+};
+
+static const struct {
+    const char *types[4][2];
+    uint32_t n, n_otlp; /* OTLP leaves the first ones out */
+    const char *period[2];
+} kinds[N_TYPES] = {
+    [TYPE_CPU] = {{{"samples", "count"}, {"cpu", "nanoseconds"}}, 2, 1, {"cpu", "nanoseconds"}},
+    [TYPE_WALL] = {{{"samples", "count"}, {"wall", "nanoseconds"}}, 2, 1, {"wall", "nanoseconds"}},
+    [TYPE_HEAP] =
+        {{{"alloc_objects", "count"}, {"alloc_space", "bytes"}, {"inuse_objects", "count"}, {"inuse_space", "bytes"}},
+         4,
+         4,
+         {"space", "bytes"}},
+    [TYPE_LOCK] = {{{"contentions", "count"}, {"delay", "nanoseconds"}}, 2, 2, {"contentions", "count"}},
+};
+
+/* --- dictionary --- */
+static uint32_t make_mapping(struct maker *m, uint32_t file)
+{
+    static const char hex[] = "0123456789abcdef";
+    const struct module_file *f = modules_file(file);
+    char id[2 * BUILD_ID_MAX];
+    struct mapping map = {0};
+    uint32_t attrs[2], n = 0;
+
+    if (!f || !f->path)
+        return 0;
+    for (uint32_t i = 0; i < f->build_id_n; i++) {
+        id[2 * i] = hex[f->build_id[i] >> 4];
+        id[2 * i + 1] = hex[f->build_id[i] & 15];
+    }
+    if (f->build_id_n)
+        attrs[n++] =
+            builder_attr_str(m->b, STR("process.executable.build_id.gnu"), (struct str){id, 2 * f->build_id_n});
+    if (m->pprof) {
+        map = (struct mapping){.start = f->lo & ~0xfffull, .limit = f->hi, .offset = f->offset & ~0xfffull};
+        attrs[n++] = builder_attr_bool(m->b, STR("pprof.mapping.has_functions"), true);
+    }
+    map.filename = builder_string(m->b, f->memory ? STR("[vdso]") : str_from(f->path));
+    return builder_mapping(m->b, &map, attrs, n);
+}
+
+static uint32_t mapping_of(struct maker *m, uint32_t file)
+{
+    if (!m->mappings[file])
+        m->mappings[file] = make_mapping(m, file);
+    return m->mappings[file];
+}
+
+static uint32_t make_function(struct maker *m, const struct frame *f)
+{
+    struct function fn = {.system_name = builder_string(m->b, f->name)};
+
+    buf_reset(&m->text);
+    if (demangle_function(f->name, DEMANGLE_SIMPLE, &m->text) == 0 && m->text.n)
+        fn.name = builder_string(m->b, buf_str(&m->text));
+    else
+        fn.name = fn.system_name;
+    return builder_function(m->b, &fn);
+}
+
+static uint32_t make_location(struct maker *m, uint32_t id)
+{
+    const struct frame *f = frame_at(id);
+    const struct module_file *file = modules_file(f->file);
+    uint64_t address = f->address + (m->pprof && f->file && file ? file->bias : 0);
+    uint32_t attr = builder_attr_str(m->b, STR("profile.frame.type"), STR("native"));
+    struct line line = {0};
+
+    if (f->name.n)
+        line.function = make_function(m, f);
+    if (!f->file && f->name.n) /* "[truncated]" and its like */
+        return builder_location(m->b, 0, 0, &line, 1, NULL, 0);
+    return builder_location(m->b, mapping_of(m, f->file), address, &line, f->name.n ? 1 : 0, &attr, m->pprof ? 0 : 1);
+}
+
+static uint32_t make_stack(struct maker *m, const uint32_t *frames, uint32_t n)
+{
+    n = MIN(n, (uint32_t) ARRAY_SIZE(m->stack));
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t *l = &m->locations[frames[i]];
+
+        if (!*l)
+            *l = make_location(m, frames[i]);
+        m->stack[i] = *l;
+    }
+    return builder_stack(m->b, m->stack, n);
+}
+
+/* --- samples --- */
+static uint32_t put_hex_label(struct maker *m, const char *key, const uint8_t *p, uint32_t n)
+{
+    static const char hex[] = "0123456789abcdef";
+    char text[32];
+
+    for (uint32_t i = 0; i < n; i++) {
+        text[2 * i] = hex[p[i] >> 4];
+        text[2 * i + 1] = hex[p[i] & 15];
+    }
+    return builder_attr_str(m->b, str_from(key), (struct str){text, 2 * n});
+}
+
+static struct run make_attrs(struct maker *m, const struct agg *a, const struct agg_entry *e)
+{
+    uint32_t attrs[SPAN_ATTRS_MAX / 2 + 2], n = 0;
+    const uint8_t *p = a->bytes + e->attrs;
+
+    for (uint32_t i = 0; i + 2u <= e->attrs_n && i + 2u + p[i + 1] <= e->attrs_n; i += 2u + p[i + 1]) {
+        struct str key = span_key(p[i]);
+
+        if (key.n)
+            attrs[n++] = builder_attr_str(m->b, key, (struct str){(const char *) p + i + 2, p[i + 1]});
+    }
+    if (m->pprof && e->flags & RECORD_LINK) {
+        attrs[n++] = put_hex_label(m, "trace_id", e->trace_id, 16);
+        attrs[n++] = put_hex_label(m, "span_id", e->span_id, 8);
+    }
+    return builder_attrs(m->b, attrs, n);
+}
+
+static uint32_t make_link(struct maker *m, const struct agg_entry *e)
+{
+    struct link l;
+
+    if (m->pprof || !(e->flags & RECORD_LINK))
+        return 0;
+    memcpy(l.trace_id, e->trace_id, sizeof l.trace_id);
+    memcpy(l.span_id, e->span_id, sizeof l.span_id);
+    return builder_link(m->b, &l);
+}
+
+static void put_agg(struct maker *m, const struct agg *a, uint32_t skip, uint32_t n_types)
+{
+    for (size_t i = 0; i < a->n; i++) {
+        const struct agg_entry *e = &a->v[i];
+
+        builder_sample(m->b, make_stack(m, a->frames + e->stack, e->n), make_link(m, e), make_attrs(m, a, e),
+                       e->value + skip, n_types, NULL, 0);
+    }
+}
+
+static void put_heap(struct maker *m, int delta)
+{
+    for (uint32_t i = 0, n = heap_view_count(); i < n; i++) {
+        struct heap_view v;
+
+        heap_view_at(i, delta, &v);
+        if (v.v[0] | v.v[1] | v.v[2] | v.v[3])
+            builder_sample(m->b, make_stack(m, v.frames, v.n), 0, (struct run){0}, v.v, 4, NULL, 0);
+    }
+}
+
+static void put_part(struct maker *m, const struct profile_part *part)
+{
+    uint32_t n = m->pprof ? kinds[part->type].n : kinds[part->type].n_otlp, skip = kinds[part->type].n - n;
+    const char *const *period = kinds[part->type].period;
+    struct value_type types[4];
+    struct profile *p;
+
+    for (uint32_t i = 0; i < n; i++)
+        types[i] = (struct value_type){builder_string(m->b, str_from(kinds[part->type].types[skip + i][0])),
+                                       builder_string(m->b, str_from(kinds[part->type].types[skip + i][1]))};
+    p = builder_profile(m->b, types, n);
+    if (p) {
+        p->period = part->period;
+        p->time_ns = part->time_ns;
+        p->duration_ns = part->duration_ns;
+        p->default_type = part->type == TYPE_HEAP ? 4 : 0;
+        p->period_type =
+            (struct value_type){builder_string(m->b, str_from(period[0])), builder_string(m->b, str_from(period[1]))};
+    }
+    if (part->type == TYPE_HEAP)
+        put_heap(m, part->delta);
+    else
+        put_agg(m, part->agg, skip, n);
+}
+
+/* --- the whole --- */
+static void name_part(const struct profile_part *part)
+{
+    if (part->type != TYPE_HEAP) {
+        frames_name(part->agg->frames, (uint32_t) part->agg->n_frames);
+        return;
+    }
+    for (uint32_t i = 0, n = heap_view_count(); i < n; i++) {
+        struct heap_view v;
+
+        heap_view_at(i, 0, &v);
+        for (uint32_t k = 0; k < v.n; k++)
+            if (!frame_at(v.frames[k])->asked) {
+                frames_name(v.frames, v.n);
+                break;
+            }
+    }
+}
+
+static void put_resource(struct maker *m, const struct profile_resource *r)
+{
+    builder_resource(m->b);
+    if (!r)
+        return;
+    builder_resource_attr_str(m->b, STR("service.name"), r->name);
+    if (r->version.n)
+        builder_resource_attr_str(m->b, STR("service.version"), r->version);
+    for (uint32_t i = 0; i < r->n_attrs; i++)
+        builder_resource_attr(m->b, r->attrs[i].key, &r->attrs[i].value);
+}
+
+static void put_scope(struct maker *m, const struct profile_scope *s)
+{
+    const struct {
+        struct str key;
+        int64_t v;
+    } attrs[] = {{STR("wick.rate"), s ? s->rate : 0},
+                 {STR("wick.lost"), s ? s->lost : 0},
+                 {STR("wick.cpu_ns"), s ? s->cpu_ns : 0},
+                 {STR("wick.governor"), s ? s->governor : 0}};
+
+    builder_scope(m->b, STR("wick"), STR(WICK_VERSION));
+    for (size_t i = 0; s && i < ARRAY_SIZE(attrs); i++) {
+        struct value v = {.kind = VALUE_INT, .integer = attrs[i].v};
+
+        builder_scope_attr(m->b, attrs[i].key, &v);
+    }
+}
+
+static int make(const struct profile_part *parts, uint32_t n, const struct profile_resource *resource,
+                const struct profile_scope *scope, bool pprof, struct batch **ret, struct err *e)
+{
+    struct maker m = {.pprof = pprof};
+    int r = builder_new(NULL, &m.b);
+
+    if (r < 0)
+        return err_set(e, r, "no memory for a profile");
+    for (uint32_t i = 0; i < n; i++)
+        name_part(&parts[i]);
+    m.locations = mem_zalloc_array(frames_count() + 1ul, sizeof *m.locations);
+    m.mappings = mem_zalloc_array(modules_files() + 1ul, sizeof *m.mappings);
+    if (!m.locations || !m.mappings) {
+        r = err_set(e, -ENOMEM, "no memory for a profile");
+    } else {
+        put_resource(&m, resource);
+        put_scope(&m, scope);
+        for (uint32_t i = 0; i < n; i++)
+            put_part(&m, &parts[i]);
+        r = builder_finish(m.b, ret, e);
+    }
+    buf_done(&m.text);
+    mem_free(m.locations);
+    mem_free(m.mappings);
+    builder_free(m.b);
+    return r;
+}
+
+int profile_make(const struct profile_part *parts, uint32_t n, const struct profile_resource *resource,
+                 const struct profile_scope *scope, struct batch **ret, struct err *e)
+{
+    return make(parts, n, resource, scope, false, ret, e);
+}
+
+int profile_make_pprof(const struct profile_part *part, struct buf *out, struct err *e)
+{
+    _cleanup_(batch_unrefp) struct batch *b = NULL;
+    _cleanup_(buf_done) struct buf plain = BUF_INIT;
+    int r = make(part, 1, NULL, NULL, true, &b, e);
+
+    if (r == 0)
+        r = pprof_encode(b, &b->profiles[0], &plain, e);
+    if (r == 0)
+        r = compress_deflate(COMPRESS_GZIP, 0, plain.p, plain.n, out, e);
+    return r;
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sums (agg.h, heap_view.h) to a batch, with names, mappings, labels and links. Background thread only. */
+#ifndef SDK_PROFILE_H
+#define SDK_PROFILE_H
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "model/batch.h"
+#include "sdk/agg.h"
+
+struct profile_part {
+    int type;              /* TYPE_CPU ...; TYPE_HEAP is all four of allocation and use */
+    const struct agg *agg; /* not for TYPE_HEAP */
+    int delta;             /* TYPE_HEAP: allocations since the last export */
+    int64_t time_ns, duration_ns, period;
+};
+
+struct profile_resource {
+    struct str name, version;
+    const struct kv *attrs; /* strings only */
+    uint32_t n_attrs;
+};
+
+/* What every export says about itself, as scope attributes. */
+struct profile_scope {
+    int64_t rate, lost, cpu_ns, governor;
+};
+
+/* For OTLP: one resource, one scope, a profile per part. */
+int profile_make(const struct profile_part *parts, uint32_t n, const struct profile_resource *resource,
+                 const struct profile_scope *scope, struct batch **ret, struct err *e);
+/* One part as gzip'd profile.proto with Go's sample types and run-time addresses. */
+int profile_make_pprof(const struct profile_part *part, struct buf *out, struct err *e);
+
+#endif

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The provider: settings, the background thread and what it owns. There is at most one (provider_current()).
+ *
+ * Fields are the background's unless said otherwise; `lock` guards those that API calls share with it.
+ */
+#ifndef SDK_PROVIDER_H
+#define SDK_PROVIDER_H
+
+#include <pthread.h>
+
+#include "sdk/agg.h"
+#include "sdk/core.h"
+#include "sdk/settings.h"
+
+struct server;
+
+/* Sums collected for one request of /debug/pprof/profile or wick_snapshot(). */
+struct session {
+    struct session *next;
+    int type;
+    struct agg agg;
+    int64_t start_wall, start_mono;
+};
+
+struct wick_provider {
+    struct settings s;
+    pthread_t thread;
+    _Atomic bool thread_running, stop;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;                     /* something below was done */
+    uint64_t flush_wanted, flush_done;          /* under lock: numbers of flushes */
+    int flush_result;                           /* under lock */
+    char flush_words[ERR_MESSAGE_MAX];          /* under lock */
+    int (*job)(struct wick_provider *, void *); /* under lock: to be run on the background thread */
+    void *job_arg;
+    int job_result;
+    bool job_done;
+    struct agg export[N_TYPES];
+    struct session *sessions;
+    struct session *snapshots[N_TYPES]; /* what wick_snapshot() gives out next, also in sessions */
+    struct server *server;
+    int64_t interval_start_wall, interval_start_mono, next_export, next_scan;
+    int64_t first_wall, first_mono; /* since start */
+    /* statistics; read without the lock, so atomics */
+    _Atomic uint64_t exports, failed, exported_bytes, background_ns, overflow;
+    _Atomic unsigned governor;
+    char last_error[256]; /* under lock */
+    /* the governor's last look */
+    int64_t gov_cpu, gov_own;
+    struct agg file_totals[N_TYPES]; /* for the option `file`: everything since start */
+    pid_t pid;
+};
+
+struct wick_provider *provider_current(void);
+/* Starts and ends the background thread. */
+int provider_start_thread(struct wick_provider *p, struct err *e);
+void provider_stop_thread(struct wick_provider *p);
+/* Runs f on the background thread and waits; its result. -ESHUTDOWN when that does not run. */
+int provider_run(struct wick_provider *p, int (*f)(struct wick_provider *, void *), void *arg);
+
+/* --- background.c --- */
+void *background_main(void *provider);
+void background_drain(struct wick_provider *p);
+
+/* --- export.c --- */
+/* Sends and writes what there is; the sums start anew whatever comes of it. */
+int export_now(struct wick_provider *p, struct err *e);
+int export_write_files(struct wick_provider *p, struct err *e);
+
+/* --- sessions: background --- */
+struct session *session_begin(struct wick_provider *p, int type);
+void session_end(struct wick_provider *p, struct session *s);
+/* Its profile, or that of a type which is kept since start (heap, lock): gzip'd pprof. */
+int session_pprof(struct wick_provider *p, struct session *s, struct buf *out, struct err *e);
+
+/* --- serve.c --- */
+int server_listen(struct wick_provider *p, const char *address, struct err *e); /* the port */
+void server_poll(struct wick_provider *p, int timeout_ms);                      /* waits for wake_fd as well */
+void server_free(struct wick_provider *p);
+
+/* --- wall.c, lock.c --- */
+void wall_tick(struct wick_provider *p);
+void wall_start(unsigned rate);
+void lock_start(uint64_t interval_ns, bool on);
+
+#endif

@@ -1,0 +1,512 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * /debug/pprof/ as Go's net/http/pprof serves it, on the background thread: few connections, one request each, limits on
+ * all of it. A profile request opens a session and is answered when its seconds are over; meanwhile the loop goes on.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/mem.h"
+#include "sdk/elf_file.h"
+#include "sdk/heap.h"
+#include "sdk/modules.h"
+#include "sdk/provider.h"
+
+enum { CONNS_MAX = 16, REQUEST_MAX = 65536, SECONDS_MAX = 3600, IDLE_NS = 1000000000 };
+
+struct conn {
+    int fd; /* -1 = free */
+    struct buf in, out;
+    size_t sent;
+    bool answering;
+    struct session *session; /* a profile is being collected */
+    int64_t until;           /* when it is over, or when the connection has idled too long */
+    bool started_type;       /* the type was switched on for this request */
+};
+
+struct server {
+    int fd;
+    bool loopback;
+    struct conn conns[CONNS_MAX];
+};
+
+/* --- listening --- */
+static int parse_address(const char *text, struct sockaddr_storage *ret, socklen_t *ret_n, struct err *e)
+{
+    struct sockaddr_in *v4 = (struct sockaddr_in *) ret;
+    struct sockaddr_in6 *v6 = (struct sockaddr_in6 *) ret;
+    struct str s = str_from(text), host = s, port;
+    char name[64];
+    uint64_t n;
+    uint32_t at = s.n;
+
+    while (at && s.p[at - 1] != ':')
+        at--;
+    port = str_slice(s, at, s.n);
+    host = at ? str_slice(s, 0, at - 1) : (struct str){0};
+    if (!at || str_to_u64(port, 10, &n) < 0 || n > 65535)
+        return err_set(e, -EINVAL, "address '%s' is not HOST:PORT", text);
+    if (!host.n || str_is(host, "localhost"))
+        host = STR("127.0.0.1");
+    if (host.p[0] == '[' && host.n > 2)
+        host = str_slice(host, 1, host.n - 1);
+    if (host.n >= sizeof name)
+        return err_set(e, -EINVAL, "address '%s': HOST is an IP address or localhost", text);
+    memcpy(name, host.p, host.n);
+    name[host.n] = 0;
+    memset(ret, 0, sizeof *ret);
+    if (inet_pton(AF_INET, name, &v4->sin_addr) == 1) {
+        v4->sin_family = AF_INET;
+        v4->sin_port = htons((uint16_t) n);
+        *ret_n = sizeof *v4;
+        return 0;
+    }
+    if (inet_pton(AF_INET6, name, &v6->sin6_addr) == 1) {
+        v6->sin6_family = AF_INET6;
+        v6->sin6_port = htons((uint16_t) n);
+        *ret_n = sizeof *v6;
+        return 0;
+    }
+    return err_set(e, -EINVAL, "address '%s': HOST is an IP address or localhost", text);
+}
+
+static bool is_loopback(const struct sockaddr_storage *a)
+{
+    if (a->ss_family == AF_INET)
+        return ntohl(((const struct sockaddr_in *) a)->sin_addr.s_addr) >> 24 == 127;
+    return IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *) a)->sin6_addr);
+}
+
+int server_listen(struct wick_provider *p, const char *address, struct err *e)
+{
+    struct sockaddr_storage a;
+    socklen_t n = 0;
+    struct server *s;
+    int r, one = 1;
+
+    if (p->server)
+        return err_set(e, -EBUSY, "/debug/pprof is served already");
+    r = parse_address(address ? address : "", &a, &n, e);
+    if (r < 0)
+        return r;
+    s = mem_zalloc(sizeof *s);
+    if (!s)
+        return -ENOMEM;
+    for (int i = 0; i < CONNS_MAX; i++)
+        s->conns[i].fd = -1;
+    s->loopback = is_loopback(&a);
+    s->fd = socket(a.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (s->fd >= 0)
+        setsockopt(s->fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
+    if (s->fd < 0 || bind(s->fd, (struct sockaddr *) &a, n) < 0 || listen(s->fd, 16) < 0) {
+        r = -errno;
+        if (s->fd >= 0)
+            close(s->fd);
+        mem_free(s);
+        return err_set(e, r, "cannot listen on %s: %m", address);
+    }
+    n = sizeof a;
+    getsockname(s->fd, (struct sockaddr *) &a, &n);
+    p->server = s;
+    return ntohs(((struct sockaddr_in *) &a)->sin_port); /* at the same place for IPv6 */
+}
+
+static void close_conn(struct wick_provider *p, struct conn *c)
+{
+    if (c->session)
+        session_end(p, c->session);
+    c->session = NULL;
+    if (c->fd >= 0)
+        close(c->fd);
+    c->fd = -1;
+    buf_done(&c->in);
+    buf_done(&c->out);
+    c->sent = 0;
+    c->answering = false;
+}
+
+void server_free(struct wick_provider *p)
+{
+    struct server *s = p->server;
+
+    if (!s)
+        return;
+    for (int i = 0; i < CONNS_MAX; i++)
+        close_conn(p, &s->conns[i]);
+    close(s->fd);
+    mem_free(s);
+    p->server = NULL;
+}
+
+/* --- answers --- */
+static void answer(struct conn *c, int status, const char *type, const void *body, size_t n, const char *extra)
+{
+    const char *words = status == 200   ? "OK"
+                        : status == 400 ? "Bad Request"
+                        : status == 403 ? "Forbidden"
+                        : status == 404 ? "Not Found"
+                        : status == 405 ? "Method Not Allowed"
+                                        : "Internal Server Error";
+
+    buf_printf(&c->out,
+               "HTTP/1.1 %d %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\nX-Content-Type-Options: nosniff\r\n"
+               "Connection: close\r\n%s\r\n",
+               status, words, type, n, extra);
+    buf_put(&c->out, body, n);
+    c->answering = true;
+    c->until = clock_mono() + 30 * NS_PER_S;
+}
+
+static void refuse(struct conn *c, int status, const char *words)
+{
+    answer(c, status, "text/plain; charset=utf-8", words, strlen(words), "X-Go-Pprof: 1\r\n");
+}
+
+static void answer_profile(struct wick_provider *p, struct conn *c, struct session *s, const char *name)
+{
+    _cleanup_(buf_done) struct buf out = BUF_INIT;
+    struct err e = {0};
+    char extra[96] = "Content-Disposition: attachment; filename=\"";
+
+    if (session_pprof(p, s, &out, &e) < 0) {
+        refuse(c, 500, e.message);
+        return;
+    }
+    strncat(extra, name, 20);
+    strncat(extra, "\"\r\n", 4);
+    answer(c, 200, "application/octet-stream", out.p, out.n, extra);
+}
+
+static const char index_page[] =
+    "<!doctype html>\n<title>/debug/pprof/</title>\n<h1>/debug/pprof/</h1>\n<p>Profiles of this process by wick:</p>\n"
+    "<ul>\n<li><a href=\"profile?seconds=10\">profile</a>: CPU time over ?seconds=\n"
+    "<li><a href=\"wall?seconds=10\">wall</a>: wall-clock time over ?seconds=\n"
+    "<li><a href=\"heap\">heap</a>: memory in use\n<li><a href=\"allocs\">allocs</a>: memory allocated since start\n"
+    "<li><a href=\"mutex\">mutex</a>: waiting for locks since start\n"
+    "<li><a href=\"cmdline\">cmdline</a>\n<li>symbol: names for addresses, POST 0xADDR+0xADDR\n</ul>\n"
+    "<p><code>go tool pprof http://HOST:PORT/debug/pprof/profile?seconds=30</code></p>\n";
+
+static void answer_cmdline(struct conn *c)
+{
+    _cleanup_(buf_done) struct buf b = BUF_INIT;
+
+    fd_read_file("/proc/self/cmdline", 1 << 20, &b, NULL);
+    if (b.n && !b.p[b.n - 1])
+        b.n--;
+    answer(c, 200, "text/plain; charset=utf-8", b.p, b.n, "");
+}
+
+/* Names for run-time addresses, as pprof asks for them when a profile has none. */
+static void answer_symbol(struct conn *c, struct str body)
+{
+    const struct module_set *set = atomic_load(&core.modules);
+    _cleanup_(buf_done) struct buf b = BUF_INIT;
+
+    buf_puts(&b, "num_symbols: 1\n");
+    for (int i = 0; body.n && i < 4096; i++) {
+        struct str one = str_trim(str_cut(&body, '+'));
+        struct elf_query q = {0};
+        struct elf_file f;
+        const struct module *m;
+        uint64_t pc;
+
+        if (str_to_u64(one, 16, &pc) < 0 || !set || !(m = modules_find(set, pc)))
+            continue;
+        q.address = pc - m->bias;
+        if (elf_file_open(&f, modules_file(m->file)->path) < 0)
+            continue;
+        if (elf_file_names(&f, &q, 1))
+            buf_printf(&b, "0x%llx %.*s\n", (unsigned long long) pc, STR_FMT(q.name));
+        elf_file_close(&f);
+    }
+    answer(c, 200, "text/plain; charset=utf-8", b.p, b.n, "");
+}
+
+/* --- requests --- */
+struct request {
+    struct str method, path, query, host, body;
+};
+
+static struct str query_value(struct str query, const char *name)
+{
+    while (query.n) {
+        struct str item = str_cut(&query, '&'), key = str_cut(&item, '=');
+
+        if (str_is(key, name))
+            return item;
+    }
+    return (struct str){0};
+}
+
+/* A type that was off is on from here to the end of the last session that wants it. */
+static int switch_on(struct wick_provider *p, int type, struct err *e)
+{
+    int r = 0;
+
+    if (core.types & (1u << type))
+        return 0;
+    if (type == TYPE_HEAP) {
+        r = heap_start(p->s.alloc_interval, true);
+        if (r < 0)
+            return err_set(e, r, "no memory for heap tables");
+        core.types |= WICK_ALLOC | WICK_HEAP;
+        return 0;
+    }
+    if (type == TYPE_LOCK) {
+        lock_start(p->s.lock_interval_ns, true);
+        core.types |= WICK_LOCK;
+        return 0;
+    }
+    r = handler_install(p->s.signal);
+    if (r < 0)
+        return err_set(e, r, "cannot install a signal handler: %m");
+    if (type == TYPE_WALL)
+        wall_start(p->s.rate);
+    core.types |= 1u << type;
+    if (atomic_load(&core.sampling)) {
+        thr_arm_all();
+        thr_scan();
+    }
+    return 1;
+}
+
+static void switch_off(struct wick_provider *p, int type)
+{
+    for (struct session *s = p->sessions; s; s = s->next)
+        if (s->type == type)
+            return;
+    core.types &= ~(1u << type);
+    if (type == TYPE_WALL)
+        wall_start(0);
+    if (!(core.types & (WICK_CPU | WICK_WALL)))
+        thr_disarm_all();
+}
+
+static void begin_profile(struct wick_provider *p, struct conn *c, int type, struct str query)
+{
+    struct str text = query_value(query, "seconds");
+    uint64_t seconds = 30;
+    struct err e = {0};
+    int r;
+
+    if (text.n && (str_to_u64(text, 10, &seconds) < 0 || seconds == 0 || seconds > SECONDS_MAX)) {
+        refuse(c, 400, "seconds must be a number from 1 to 3600\n");
+        return;
+    }
+    r = switch_on(p, type, &e);
+    c->session = r < 0 ? NULL : session_begin(p, type);
+    if (!c->session) {
+        refuse(c, 500, e.message[0] ? e.message : "no memory\n");
+        return;
+    }
+    c->started_type = r == 1;
+    c->until = c->session->start_mono + (int64_t) seconds * NS_PER_S;
+}
+
+static void answer_total(struct wick_provider *p, struct conn *c, int type, const char *name)
+{
+    struct session s = {.type = type};
+    struct err e = {0};
+
+    if (switch_on(p, type, &e) < 0)
+        refuse(c, 500, e.message);
+    else
+        answer_profile(p, c, &s, name);
+}
+
+/* Against web pages that point a name of theirs at this machine. */
+static bool host_is_allowed(const struct server *s, struct str host)
+{
+    uint32_t at = host.n;
+
+    if (!s->loopback || !host.n)
+        return true;
+    if (host.p[0] != '[')
+        for (at = 0; at < host.n && host.p[at] != ':'; at++)
+            ;
+    host = str_slice(host, 0, at);
+    return str_is(host, "localhost") || (host.n && (host.p[0] == '[' || (host.p[0] >= '0' && host.p[0] <= '9')));
+}
+
+static void handle(struct wick_provider *p, struct conn *c, const struct request *q)
+{
+    struct str name = q->path;
+
+    if (!host_is_allowed(p->server, q->host)) {
+        refuse(c, 403, "this name is not one of this machine's\n");
+        return;
+    }
+    if (!str_is(q->method, "GET") && !str_is(q->method, "POST") && !str_is(q->method, "HEAD")) {
+        refuse(c, 405, "only GET and POST\n");
+        return;
+    }
+    if (!str_starts(name, STR("/debug/pprof"))) {
+        refuse(c, 404, "there is /debug/pprof/ here\n");
+        return;
+    }
+    name = str_slice(name, 12, name.n);
+    if (!name.n || str_is(name, "/"))
+        answer(c, 200, "text/html; charset=utf-8", index_page, sizeof index_page - 1, "");
+    else if (str_is(name, "/profile"))
+        begin_profile(p, c, TYPE_CPU, q->query);
+    else if (str_is(name, "/wall"))
+        begin_profile(p, c, TYPE_WALL, q->query);
+    else if (str_is(name, "/heap") || str_is(name, "/allocs"))
+        answer_total(p, c, TYPE_HEAP, str_is(name, "/heap") ? "heap" : "allocs");
+    else if (str_is(name, "/mutex") || str_is(name, "/block"))
+        answer_total(p, c, TYPE_LOCK, "mutex");
+    else if (str_is(name, "/cmdline"))
+        answer_cmdline(c);
+    else if (str_is(name, "/symbol"))
+        answer_symbol(c, q->body.n ? q->body : q->query);
+    else
+        refuse(c, 404, "Unknown profile\n");
+}
+
+/* 1 when a whole request is there, 0 when more must come, negative when it is none. */
+static int parse_request(struct str in, struct request *q)
+{
+    ptrdiff_t end = str_find(in, STR("\r\n\r\n"));
+    struct str head, line;
+    uint64_t length = 0;
+
+    if (end < 0)
+        return in.n >= REQUEST_MAX ? -E2BIG : 0;
+    head = str_slice(in, 0, (size_t) end);
+    line = str_cut(&head, '\n');
+    q->method = str_cut(&line, ' ');
+    q->query = str_cut(&line, ' ');
+    q->path = str_cut(&q->query, '?');
+    while (head.n) {
+        struct str value = str_trim(str_cut(&head, '\n')), name = str_cut(&value, ':');
+
+        if (name.n == 4 && strncasecmp(name.p, "host", 4) == 0)
+            q->host = str_trim(value);
+        if (name.n == 14 && strncasecmp(name.p, "content-length", 14) == 0)
+            str_to_u64(str_trim(value), 10, &length);
+    }
+    if (length > REQUEST_MAX)
+        return -E2BIG;
+    if (in.n < (size_t) end + 4 + length)
+        return 0;
+    q->body = str_slice(in, (size_t) end + 4, (size_t) end + 4 + length);
+    return 1;
+}
+
+static void read_conn(struct wick_provider *p, struct conn *c)
+{
+    struct request q = {0};
+    char *room = buf_reserve(&c->in, 4096);
+    ssize_t n = room ? recv(c->fd, room, 4096, 0) : -1;
+    int r;
+
+    if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) {
+        close_conn(p, c);
+        return;
+    }
+    if (n < 0 || c->session || c->answering)
+        return;
+    c->in.n += (size_t) n;
+    r = parse_request(buf_str(&c->in), &q);
+    if (r > 0)
+        handle(p, c, &q);
+    else if (r < 0)
+        refuse(c, 400, "request too large\n");
+}
+
+static void write_conn(struct wick_provider *p, struct conn *c)
+{
+    ssize_t n;
+
+    if (buf_error(&c->out)) {
+        close_conn(p, c);
+        return;
+    }
+    n = send(c->fd, c->out.p + c->sent, c->out.n - c->sent, MSG_NOSIGNAL);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    if (n > 0)
+        c->sent += (size_t) n;
+    if (n < 0 || c->sent == c->out.n)
+        close_conn(p, c);
+}
+
+static void check_time(struct wick_provider *p, struct conn *c, int64_t now)
+{
+    if (now < c->until)
+        return;
+    if (c->session) {
+        struct session *s = c->session;
+        int type = s->type;
+
+        answer_profile(p, c, s, type == TYPE_CPU ? "profile" : "wall");
+        c->session = NULL;
+        session_end(p, s);
+        if (c->started_type)
+            switch_off(p, type);
+    } else {
+        close_conn(p, c);
+    }
+}
+
+static void accept_conn(struct server *s)
+{
+    int fd = accept4(s->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+
+    for (int i = 0; fd >= 0 && i < CONNS_MAX; i++)
+        if (s->conns[i].fd < 0) {
+            s->conns[i] = (struct conn){.fd = fd, .until = clock_mono() + 10 * NS_PER_S};
+            return;
+        }
+    if (fd >= 0)
+        close(fd);
+}
+
+void server_poll(struct wick_provider *p, int timeout_ms)
+{
+    struct pollfd fds[CONNS_MAX + 2] = {{.fd = core.wake_fd, .events = POLLIN}};
+    struct server *s = p->server;
+    int64_t now = clock_mono();
+    uint64_t drop;
+    int n = 1;
+
+    if (s) {
+        fds[n++] = (struct pollfd){.fd = s->fd, .events = POLLIN};
+        for (int i = 0; i < CONNS_MAX; i++) {
+            struct conn *c = &s->conns[i];
+
+            fds[n++] = (struct pollfd){.fd = c->fd, .events = c->answering ? POLLOUT : POLLIN};
+            if (c->fd >= 0)
+                timeout_ms = (int) MIN((int64_t) timeout_ms, MAX((c->until - now) / NS_PER_MS + 1, 0ll));
+        }
+    }
+    if (poll(fds, (nfds_t) n, timeout_ms) < 0)
+        return;
+    if (fds[0].revents)
+        (void) !read(core.wake_fd, &drop, sizeof drop);
+    if (!s)
+        return;
+    if (fds[1].revents)
+        accept_conn(s);
+    now = clock_mono();
+    for (int i = 0; i < CONNS_MAX; i++) {
+        struct conn *c = &s->conns[i];
+
+        if (c->fd < 0 || c->fd != fds[i + 2].fd)
+            continue;
+        if (fds[i + 2].revents & (POLLIN | POLLHUP | POLLERR) && !c->answering)
+            read_conn(p, c);
+        if (c->fd >= 0)
+            check_time(p, c, now);
+        if (c->fd >= 0 && c->answering)
+            write_conn(p, c);
+    }
+}

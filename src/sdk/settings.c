@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See settings.h. */
+#include "sdk/settings.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static bool is_set(const char *s)
+{
+    return s && *s;
+}
+
+/* OTEL_EXPORTER_OTLP_PROFILES_x, else OTEL_EXPORTER_OTLP_x; *ret_specific says which. */
+static const char *otlp_env(struct settings *s, const char *name, bool *ret_specific)
+{
+    const char *special = arena_printf(&s->arena, "OTEL_EXPORTER_OTLP_PROFILES_%s", name);
+    const char *general = arena_printf(&s->arena, "OTEL_EXPORTER_OTLP_%s", name), *v;
+
+    v = special ? getenv(special) : NULL;
+    if (ret_specific)
+        *ret_specific = is_set(v);
+    if (is_set(v))
+        return v;
+    v = general ? getenv(general) : NULL;
+    return is_set(v) ? v : NULL;
+}
+
+static struct str percent_decode(struct settings *s, struct str v)
+{
+    struct str out = arena_str(&s->arena, v);
+    char *p = (char *) out.p;
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < out.n; i++) {
+        uint64_t c;
+        char hex[2];
+
+        if (out.p[i] == '%' && out.n - i > 2) {
+            hex[0] = out.p[i + 1];
+            hex[1] = out.p[i + 2];
+            if (str_to_u64((struct str){hex, 2}, 16, &c) == 0) {
+                p[n++] = (char) c;
+                i += 2;
+                continue;
+            }
+        }
+        p[n++] = out.p[i];
+    }
+    out.n = n;
+    return out;
+}
+
+/* "k=v,k=v" into attributes; service.name and service.version are kept apart. */
+static int read_attributes(struct settings *s, const char *text, const char *what, struct err *e)
+{
+    struct str rest = str_from(text);
+
+    while (rest.n) {
+        struct str item = str_trim(str_cut(&rest, ',')), key = str_trim(str_cut(&item, '='));
+        struct str value = percent_decode(s, str_trim(item));
+
+        if (!key.n)
+            continue;
+        if (!item.p)
+            return err_set(e, -EINVAL, "%s: '%.*s' is not key=value", what, STR_FMT(key));
+        if (str_is(key, "service.name")) {
+            if (!s->service_name.n)
+                s->service_name = value;
+        } else if (str_is(key, "service.version")) {
+            if (!s->service_version.n)
+                s->service_version = value;
+        } else if (s->n_attrs < SETTINGS_ATTRS_MAX) {
+            s->attrs[s->n_attrs++] =
+                (struct kv){arena_str(&s->arena, key), {.kind = VALUE_STR, .n = value.n, .str = value.p}};
+        }
+    }
+    return 0;
+}
+
+static int read_headers(struct settings *s, const char *text, struct err *e)
+{
+    struct str rest = str_from(text);
+
+    while (rest.n && s->n_headers < SETTINGS_HEADERS_MAX) {
+        struct str item = str_trim(str_cut(&rest, ',')), key = str_trim(str_cut(&item, '='));
+        char *lower;
+
+        if (!key.n)
+            continue;
+        if (!item.p)
+            return err_set(e, -EINVAL, "headers: '%.*s' is not key=value", STR_FMT(key));
+        lower = arena_cstr(&s->arena, key);
+        if (!lower)
+            return -ENOMEM;
+        for (char *c = lower; *c; c++)
+            if (*c >= 'A' && *c <= 'Z')
+                *c += 'a' - 'A';
+        s->headers[s->n_headers++] = (struct settings_header){str_from(lower), percent_decode(s, str_trim(item))};
+    }
+    return 0;
+}
+
+/* "host:port", "[::1]:port", "host" */
+static int read_authority(struct settings *s, struct str a, uint16_t def, struct err *e)
+{
+    struct str host = a, port = {0};
+    uint64_t n = def;
+    ptrdiff_t at;
+
+    if (a.n && a.p[0] == '[') {
+        at = str_find_char(a, ']');
+        if (at < 0)
+            return err_set(e, -EINVAL, "endpoint '%.*s': '[' without ']'", STR_FMT(a));
+        host = str_slice(a, 1, (size_t) at);
+        port = str_slice(a, (size_t) at + 1, a.n);
+    } else if ((at = str_find_char(a, ':')) >= 0) {
+        host = str_slice(a, 0, (size_t) at);
+        port = str_slice(a, (size_t) at, a.n);
+    }
+    if (port.n && (port.p[0] != ':' || str_to_u64(str_slice(port, 1, port.n), 10, &n) < 0 || !n || n > 65535))
+        return err_set(e, -EINVAL, "endpoint '%.*s' has no valid port", STR_FMT(a));
+    if (!host.n)
+        return err_set(e, -EINVAL, "endpoint '%.*s' has no host", STR_FMT(a));
+    s->host = arena_str(&s->arena, host);
+    s->port = (uint16_t) n;
+    return 0;
+}
+
+static int read_protocol(struct settings *s, int option, bool port_given, struct err *e)
+{
+    const char *env = otlp_env(s, "PROTOCOL", NULL);
+
+    if (option < 0 || option > WICK_PROTOCOL_HTTP)
+        return err_set(e, -EINVAL, "protocol %d is not one of enum wick_protocol", option);
+    s->protocol = option;
+    if (!option && env) {
+        if (strcmp(env, "grpc") == 0)
+            s->protocol = WICK_PROTOCOL_GRPC;
+        else if (strcmp(env, "http/protobuf") == 0)
+            s->protocol = WICK_PROTOCOL_HTTP;
+        else
+            return err_set(e, -EINVAL, "OTEL_EXPORTER_OTLP_PROTOCOL=%s: grpc and http/protobuf are spoken", env);
+    }
+    if (!s->protocol)
+        s->protocol = s->port == 4318 || s->path.n > 1 ? WICK_PROTOCOL_HTTP : WICK_PROTOCOL_GRPC;
+    if (!port_given)
+        s->port = s->protocol == WICK_PROTOCOL_HTTP ? 4318 : 4317;
+    return 0;
+}
+
+static int read_endpoint(struct settings *s, const struct wick_options *o, struct err *e)
+{
+    bool specific = false, scheme = true;
+    const char *text = is_set(o->endpoint) ? o->endpoint : otlp_env(s, "ENDPOINT", &specific);
+    const char *env_insecure = otlp_env(s, "INSECURE", NULL);
+    struct str rest = str_from(text), authority;
+    int r;
+
+    if (!text || strcmp(text, "none") == 0)
+        return 0;
+    if (str_starts(rest, STR("http://"))) {
+        rest = str_slice(rest, 7, rest.n);
+    } else if (str_starts(rest, STR("https://"))) {
+        rest = str_slice(rest, 8, rest.n);
+        s->tls = true;
+    } else if (str_find(rest, STR("://")) >= 0) {
+        return err_set(e, -EINVAL, "endpoint '%s': the scheme is http or https", text);
+    } else {
+        scheme = false;
+        s->tls = !o->insecure && !(env_insecure && strcmp(env_insecure, "true") == 0);
+    }
+    if (o->insecure && scheme && s->tls)
+        return err_set(e, -EINVAL, "endpoint '%s' is https and insecure is set", text);
+    authority = str_cut(&rest, '/');
+    r = read_authority(s, authority, 0, e);
+    if (r < 0)
+        return r;
+    s->path = rest.p ? arena_str(&s->arena, (struct str){rest.p - 1, rest.n + 1}) : STR("/");
+    r = read_protocol(s, o->protocol, s->port != 0, e);
+    if (r < 0)
+        return r;
+    while (s->path.n && s->path.p[s->path.n - 1] == '/')
+        s->path.n--;
+    if (s->protocol == WICK_PROTOCOL_HTTP && !specific && !str_ends(s->path, STR("/v1development/profiles")))
+        s->path = str_from(arena_printf(&s->arena, "%.*s/v1development/profiles", STR_FMT(s->path)));
+    s->exporting = true;
+    return 0;
+}
+
+static int read_export(struct settings *s, const struct wick_options *o, struct err *e)
+{
+    const char *compression = otlp_env(s, "COMPRESSION", NULL), *timeout = otlp_env(s, "TIMEOUT", NULL);
+    const char *headers = is_set(o->headers) ? o->headers : otlp_env(s, "HEADERS", NULL);
+    const char *ca = is_set(o->ca_file) ? o->ca_file : otlp_env(s, "CERTIFICATE", NULL);
+    uint64_t ms = 0;
+    int r = read_endpoint(s, o, e);
+
+    if (r == 0 && headers)
+        r = read_headers(s, headers, e);
+    if (r < 0)
+        return r;
+    if (o->compression < 0 || o->compression > WICK_COMPRESSION_GZIP)
+        return err_set(e, -EINVAL, "compression %d is not one of enum wick_compression", o->compression);
+    s->compression = o->compression;
+    if (!s->compression)
+        s->compression =
+            compression && strcmp(compression, "none") == 0 ? WICK_COMPRESSION_NONE : WICK_COMPRESSION_GZIP;
+    if (timeout && str_to_u64(str_from(timeout), 10, &ms) < 0)
+        return err_set(e, -EINVAL, "OTEL_EXPORTER_OTLP_TIMEOUT=%s is not a number of milliseconds", timeout);
+    s->timeout_ms = o->timeout_ms ? o->timeout_ms : ms ? (int64_t) ms : 10000;
+    s->ca_file = ca ? arena_cstr(&s->arena, str_from(ca)) : NULL;
+    s->file = is_set(o->file) ? arena_cstr(&s->arena, str_from(o->file)) : NULL;
+    return 0;
+}
+
+static int read_identity(struct settings *s, const struct wick_options *o, struct err *e)
+{
+    const char *env_name = getenv("OTEL_SERVICE_NAME"), *env_attrs = getenv("OTEL_RESOURCE_ATTRIBUTES");
+    char exe[4096];
+    ssize_t n;
+    int r = 0;
+
+    s->service_name = arena_str(&s->arena, str_from(is_set(o->service_name) ? o->service_name : env_name));
+    s->service_version = arena_str(&s->arena, str_from(o->service_version));
+    if (is_set(o->resource_attributes))
+        r = read_attributes(s, o->resource_attributes, "resource_attributes", e);
+    if (r == 0 && is_set(env_attrs))
+        r = read_attributes(s, env_attrs, "OTEL_RESOURCE_ATTRIBUTES", e);
+    n = readlink("/proc/self/exe", exe, sizeof exe);
+    if (r == 0 && !s->service_name.n && n > 0) {
+        struct str path = {exe, (uint32_t) n};
+
+        for (ptrdiff_t at; (at = str_find_char(path, '/')) >= 0;)
+            path = str_slice(path, (size_t) at + 1, path.n);
+        s->service_name = arena_str(&s->arena, path);
+    }
+    if (!s->service_name.n)
+        s->service_name = STR("unknown_service");
+    return r;
+}
+
+static int read_sampling(struct settings *s, const struct wick_options *o, struct err *e)
+{
+    s->types = o->types ? o->types : WICK_CPU;
+    if (s->types & ~(unsigned) (WICK_CPU | WICK_WALL | WICK_ALLOC | WICK_HEAP | WICK_LOCK))
+        return err_set(e, -EINVAL, "types 0x%x has bits that are not in enum wick_type", s->types);
+    if (s->types & WICK_HEAP)
+        s->types |= WICK_ALLOC;
+    s->rate = o->rate ? o->rate : 100;
+    if (s->rate > 10000)
+        return err_set(e, -EINVAL, "rate %u: 1 to 10000 samples a second", s->rate);
+    s->max_depth = o->max_depth ? o->max_depth : 128;
+    if (s->max_depth > 1024)
+        return err_set(e, -EINVAL, "max_depth %u: 1 to 1024 frames", s->max_depth);
+    s->max_samples = o->max_samples ? o->max_samples : 10000;
+    if (s->max_samples > 1000000)
+        return err_set(e, -EINVAL, "max_samples %u: at most 1000000", s->max_samples);
+    s->export_interval_ms = o->export_interval_ms ? o->export_interval_ms : 10000;
+    s->alloc_interval = o->alloc_interval ? o->alloc_interval : 512 << 10;
+    s->lock_interval_ns = o->lock_interval_ns ? o->lock_interval_ns : 100000;
+    s->signal = o->signal;
+    if (s->signal < 0 || s->signal > 64 || s->signal == 9 || s->signal == 19)
+        return err_set(e, -EINVAL, "signal %d cannot be used", s->signal);
+    s->cpu_budget = o->cpu_budget > 0 ? o->cpu_budget : 0.01;
+    if (!(s->cpu_budget >= 0.001 && s->cpu_budget <= 1))
+        return err_set(e, -EINVAL, "cpu_budget: 0.001 to 1");
+    s->memory_budget = o->memory_budget ? o->memory_budget : 64 << 20;
+    if (s->memory_budget < 4 << 20)
+        return err_set(e, -EINVAL, "memory_budget: at least 4 MiB");
+    s->paused = o->paused;
+    return 0;
+}
+
+int settings_read(struct settings *s, const struct wick_options *given, struct err *e)
+{
+    struct wick_options o = WICK_OPTIONS_INIT;
+    const char *disabled = getenv("OTEL_SDK_DISABLED");
+    int r;
+
+    if (given && (given->size < sizeof given->size || given->size > 65536))
+        return err_set(e, -EINVAL, "options.size is not set: use WICK_OPTIONS_INIT");
+    if (given)
+        memcpy(&o, given, MIN(given->size, sizeof o));
+    *s = (struct settings){0};
+    arena_init(&s->arena, 1 << 20);
+    r = read_identity(s, &o, e);
+    if (r == 0)
+        r = read_export(s, &o, e);
+    if (r == 0)
+        r = read_sampling(s, &o, e);
+    if (r == 0 && disabled && strcmp(disabled, "true") == 0)
+        r = err_set(e, -ENOTSUP, "profiling is off: OTEL_SDK_DISABLED=true");
+    if (r < 0)
+        settings_done(s);
+    return r;
+}
+
+void settings_done(struct settings *s)
+{
+    arena_done(&s->arena);
+    *s = (struct settings){0};
+}
+
+int settings_parse_types(struct str text, unsigned *ret, struct err *e)
+{
+    static const char *const names[] = {"cpu", "wall", "alloc", "heap", "lock"};
+    unsigned types = 0;
+
+    while (text.n) {
+        struct str one = str_trim(str_cut(&text, ','));
+        size_t i;
+
+        for (i = 0; i < ARRAY_SIZE(names) && !str_is(one, names[i]); i++)
+            ;
+        if (i == ARRAY_SIZE(names))
+            return err_set(e, -EINVAL, "type '%.*s' is not one of cpu, wall, alloc, heap, lock", STR_FMT(one));
+        types |= 1u << i;
+    }
+    *ret = types;
+    return types ? 0 : err_set(e, -EINVAL, "no type given");
+}

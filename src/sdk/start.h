@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the preload library does beyond the API; libwick.so has an empty one. */
+#ifndef SDK_START_H
+#define SDK_START_H
+
+struct wick_provider;
+
+/* In a forked child: its output file gets a name of its own. */
+void start_child_file(struct wick_provider *p);
+/* Each time round of the background thread: a process about to be killed is given its time to send. */
+void start_check_ending(void);
+
+#endif

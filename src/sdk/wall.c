@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See wall.h. */
+#include "sdk/wall.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "sdk/frames.h"
+#include "sdk/modules.h"
+#include "sdk/provider.h"
+#include "sdk/sys.h"
+#include "sdk/wait_sample.h"
+
+_Atomic bool wall_on;
+static uint64_t period_ns = 10000000;
+
+void wall_start(unsigned rate)
+{
+    if (rate)
+        period_ns = 1000000000u / rate;
+    atomic_store(&wall_on, rate != 0);
+}
+
+/* --- on the host's threads --- */
+struct thr *wall_enter(uint64_t pc, uint64_t sp, uint64_t fp, uint64_t bx)
+{
+    struct thr *t = thr_self;
+
+    if (!t || atomic_load_explicit(&t->block_seq, memory_order_relaxed) & 1 ||
+        !atomic_load_explicit(&core.sampling, memory_order_relaxed))
+        return NULL;
+    t->block_pc = pc;
+    t->block_sp = sp;
+    t->block_fp = fp;
+    t->block_bx = bx;
+    atomic_store_explicit(&t->block_since, sys_clock_ns(CLOCK_MONOTONIC), memory_order_relaxed);
+    atomic_fetch_add_explicit(&t->block_seq, 1, memory_order_release);
+    return t;
+}
+
+void wall_leave(struct thr *t)
+{
+    int saved = errno;
+    int64_t now = sys_clock_ns(CLOCK_MONOTONIC), ns;
+    uint64_t value, count;
+
+    atomic_fetch_add_explicit(&t->block_seq, 1, memory_order_acq_rel);
+    ns = now - atomic_load(&t->block_since); /* what the background has not accounted */
+    atomic_fetch_add_explicit(&t->hooked_ns, (uint64_t) MAX(ns, (int64_t) 0), memory_order_relaxed);
+    if (wait_is_sampled(t, &t->wall_countdown, ns, period_ns, &value, &count)) {
+        atomic_fetch_add_explicit(&core.samples[TYPE_WALL], 1, memory_order_relaxed);
+        handler_sample_here(t, RECORD_WALL, value, count, 0);
+    }
+    errno = saved;
+}
+
+/* --- on the background thread --- */
+static void add(struct wick_provider *p, const struct record *r, const uint32_t *ids, uint32_t n, int64_t ns)
+{
+    int64_t count = ns / (int64_t) period_ns;
+
+    atomic_fetch_add_explicit(&core.samples[TYPE_WALL], 1, memory_order_relaxed);
+    if (p->s.exporting)
+        agg_add(&p->export[TYPE_WALL], r, ids, n, count, ns);
+    if (p->s.file)
+        agg_add(&p->file_totals[TYPE_WALL], r, ids, n, count, ns);
+    for (struct session *s = p->sessions; s; s = s->next)
+        if (s->type == TYPE_WALL)
+            agg_add(&s->agg, r, ids, n, count, ns);
+}
+
+/* A thread inside of a blocking call: its time up to now goes to the stack that it published. */
+static void account_blocked(struct wick_provider *p, struct thr *t, int64_t now)
+{
+    static const struct record plain;
+    uint32_t seq = atomic_load_explicit(&t->block_seq, memory_order_acquire), n, ids[CORE_DEPTH_MAX + 1];
+    int64_t since = atomic_load(&t->block_since), ns = now - since;
+    uint64_t pc[CORE_DEPTH_MAX];
+    const struct module_set *set = atomic_load(&core.modules);
+    uint8_t flags;
+
+    if (!(seq & 1) || ns < (int64_t) period_ns)
+        return;
+    n = handler_walk_blocked(t, pc, core.max_depth, &flags);
+    if (!atomic_compare_exchange_strong(&t->block_since, &since, now))
+        return;
+    if (atomic_load(&t->block_seq) != seq) { /* it went on meanwhile: it may have counted this time, or not */
+        atomic_store(&t->block_since, since);
+        return;
+    }
+    atomic_fetch_add(&t->hooked_ns, (uint64_t) ns);
+    n = frames_resolve(pc, n, set ? set->generation : 0, ids);
+    if (flags & (RECORD_CUT_DEPTH | RECORD_CUT_RULE))
+        ids[n++] = FRAME_CUT;
+    add(p, &plain, ids, n, ns);
+}
+
+/* Waiting that no hook saw. */
+static void account_rest(struct wick_provider *p, struct thr *t, int64_t now, int64_t cpu)
+{
+    static const struct record plain;
+    int64_t hooked = (int64_t) atomic_load(&t->hooked_ns), rest;
+    uint32_t ids[CORE_DEPTH_MAX + 1], n = 0;
+
+    if (atomic_load(&t->block_seq) & 1) /* its call is not over: settle it at the next look */
+        return;
+    rest = (now - t->wall_seen) - (cpu - t->cpu_seen) - (hooked - t->off_seen);
+    t->wall_seen = now;
+    t->cpu_seen = cpu;
+    t->off_seen = hooked;
+    if (rest < (int64_t) period_ns)
+        return;
+    ids[n++] = FRAME_PARKED;
+    if (t->last)
+        n += frames_resolve(t->last->pc, MIN(t->last->n, (uint16_t) CORE_DEPTH_MAX), t->last->generation, ids + 1);
+    add(p, &plain, ids, n, rest);
+}
+
+void wall_tick(struct wick_provider *p)
+{
+    int64_t now = clock_mono();
+
+    for (uint32_t i = 0, n = atomic_load(&core.n_thrs); i < n; i++) {
+        struct thr *t = thr_at(i);
+        int64_t cpu;
+
+        if (!t || atomic_load(&t->state) != THR_ACTIVE || (cpu = thr_cpu_ns(t->tid)) < 0)
+            continue;
+        if (!t->wall_seen) {
+            t->wall_seen = now;
+            t->cpu_seen = cpu;
+            t->off_seen = (int64_t) atomic_load(&t->hooked_ns);
+            continue;
+        }
+        account_blocked(p, t, now);
+        account_rest(p, t, now, cpu);
+    }
+}
