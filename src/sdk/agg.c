@@ -6,7 +6,7 @@
 
 #include "base/hash.h"
 #include "base/mem.h"
-#include "sdk/frames.h"
+#include "sdk/frame_table.h"
 
 enum { FRAMES_POOL_MAX = 1 << 24, BYTES_MAX = 1 << 24, KEEP = 4096 };
 

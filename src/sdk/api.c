@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/thread.h"
-#include "sdk/frames.h"
+#include "sdk/frame_table.h"
 #include "sdk/heap.h"
 #include "sdk/heap_view.h"
 #include "sdk/mem_sdk.h"

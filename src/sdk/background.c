@@ -9,7 +9,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "sdk/frames.h"
+#include "sdk/frame_table.h"
 #include "sdk/heap.h"
 #include "sdk/heap_view.h"
 #include "sdk/modules.h"

@@ -6,7 +6,7 @@
 
 #include "base/mem.h"
 #include "sdk/core.h"
-#include "sdk/frames.h"
+#include "sdk/frame_table.h"
 #include "sdk/heap.h"
 
 enum { VIEWS_MAX = 1 << 17, POOL_MAX = 1 << 23 };

@@ -14,7 +14,7 @@
 
 #include "base/fd.h"
 #include "base/mem.h"
-#include "sdk/elf_file.h"
+#include "elf/elf.h"
 #include "unwind/loaded.h"
 #include "unwind/walk.h"
 
@@ -123,23 +123,23 @@ static void make_table(struct module_file *f, const struct dl_phdr_info *info)
 {
     struct cfi_section s[2];
     uint32_t n = loaded_eh_frame(info, &s[0]) ? 1 : 0;
-    struct elf_file elf = {0};
+    _cleanup_(elf_freep) struct elf_file *elf = NULL;
+    struct elf_bytes debug;
 
     if (n && unwind_table_new(s, n, WALK_ARCH, &f->table) < 0)
         f->table = NULL;
-    if ((f->table && f->table->covered >= (f->hi - f->lo) / 2) || f->memory || elf_file_open(&elf, f->path) < 0)
+    if ((f->table && f->table->covered >= (f->hi - f->lo) / 2) || f->memory || elf_open(f->path, &elf, NULL) < 0)
         return;
-    if (elf_file_section(&elf, ".debug_frame", &s[n].p, &s[n].n)) {
+    debug = elf_section_bytes(elf, ".debug_frame");
+    if (debug.p) {
         struct unwind_table *both;
 
-        s[n].vaddr = 0;
-        s[n].debug = true;
+        s[n] = (struct cfi_section){debug.p, debug.n, 0, true};
         if (unwind_table_new(s, n + 1, WALK_ARCH, &both) == 0) {
             unwind_table_free(f->table);
             f->table = both;
         }
     }
-    elf_file_close(&elf);
 }
 
 static uint64_t text_offset(const struct dl_phdr_info *info)

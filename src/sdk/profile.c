@@ -13,7 +13,7 @@
 #include "codec/pprof.h"
 #include "elf/demangle.h"
 #include "model/builder.h"
-#include "sdk/frames.h"
+#include "sdk/frame_table.h"
 #include "sdk/heap_view.h"
 #include "sdk/modules.h"
 #include "sdk/span.h"
@@ -269,6 +269,8 @@ static int make(const struct profile_part *parts, uint32_t n, const struct profi
     } else {
         put_resource(&m, resource);
         put_scope(&m, scope);
+        if (pprof && modules_files() > 1)
+            mapping_of(&m, 1); /* the program: pprof takes the first one for it */
         for (uint32_t i = 0; i < n; i++)
             put_part(&m, &parts[i]);
         r = builder_finish(m.b, ret, e);

@@ -15,9 +15,10 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/mem.h"
-#include "sdk/elf_file.h"
+#include "elf/elf.h"
 #include "sdk/heap.h"
 #include "sdk/modules.h"
+#include "sdk/name_query.h"
 #include "sdk/provider.h"
 
 enum { CONNS_MAX = 16, REQUEST_MAX = 65536, SECONDS_MAX = 3600, IDLE_NS = 1000000000 };
@@ -213,19 +214,16 @@ static void answer_symbol(struct conn *c, struct str body)
     buf_puts(&b, "num_symbols: 1\n");
     for (int i = 0; body.n && i < 4096; i++) {
         struct str one = str_trim(str_cut(&body, '+'));
-        struct elf_query q = {0};
-        struct elf_file f;
+        _cleanup_(elf_freep) struct elf_file *f = NULL;
+        struct name_query q = {0};
         const struct module *m;
         uint64_t pc;
 
         if (str_to_u64(one, 16, &pc) < 0 || !set || !(m = modules_find(set, pc)))
             continue;
         q.address = pc - m->bias;
-        if (elf_file_open(&f, modules_file(m->file)->path) < 0)
-            continue;
-        if (elf_file_names(&f, &q, 1))
+        if (elf_open(modules_file(m->file)->path, &f, NULL) == 0 && name_query(f, &q, 1))
             buf_printf(&b, "0x%llx %.*s\n", (unsigned long long) pc, STR_FMT(q.name));
-        elf_file_close(&f);
     }
     answer(c, 200, "text/plain; charset=utf-8", b.p, b.n, "");
 }

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "sdk/frames.h"
+#include "sdk/frame_table.h"
 #include "sdk/modules.h"
 #include "sdk/provider.h"
 #include "sdk/sys.h"

@@ -3,8 +3,8 @@
  * Frames seen by this process: (file, ELF address), numbered, each with the name of its function once somebody asked.
  * Append-only and bounded; frame 0 is "[truncated]". Background thread only.
  */
-#ifndef SDK_FRAMES_H
-#define SDK_FRAMES_H
+#ifndef SDK_FRAME_TABLE_H
+#define SDK_FRAME_TABLE_H
 
 #include "base/str.h"
 #include "sdk/core.h"

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See frames.h. A cache from pc to frame spares the search of modules; it is emptied when the modules change. */
-#include "sdk/frames.h"
+/* See frame_table.h. A cache from pc to frame spares the search of modules; it is emptied when the modules change. */
+#include "sdk/frame_table.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include "base/arena.h"
 #include "base/hash.h"
 #include "base/map.h"
 #include "base/mem.h"
-#include "sdk/elf_file.h"
+#include "elf/elf.h"
 #include "sdk/modules.h"
+#include "sdk/name_query.h"
 
 enum { CACHE = 2048 };
 
@@ -92,11 +94,11 @@ uint32_t frames_count(void)
 }
 
 /* --- names --- */
-static void sort_queries(struct elf_query *q, size_t n)
+static void sort_queries(struct name_query *q, size_t n)
 {
     for (size_t gap = n / 2; gap; gap /= 2) /* Shell's: no memory, short lists */
         for (size_t i = gap; i < n; i++) {
-            struct elf_query x = q[i];
+            struct name_query x = q[i];
             size_t k = i;
 
             for (; k >= gap && q[k - gap].address > x.address; k -= gap)
@@ -106,14 +108,14 @@ static void sort_queries(struct elf_query *q, size_t n)
 }
 
 /* "/usr/lib/debug/.build-id/ab/cdef.debug" */
-static bool open_debug_file(const struct module_file *f, struct elf_file *elf)
+static int open_debug_file(const struct module_file *f, struct elf_file **ret)
 {
     static const char prefix[] = "/usr/lib/debug/.build-id/", hex[] = "0123456789abcdef";
     char path[sizeof prefix + 2 * BUILD_ID_MAX + sizeof "/.debug"];
     size_t n = sizeof prefix - 1;
 
     if (f->build_id_n < 2)
-        return false;
+        return -ENOENT;
     memcpy(path, prefix, n);
     for (uint32_t i = 0; i < f->build_id_n; i++) {
         path[n++] = hex[f->build_id[i] >> 4];
@@ -122,26 +124,27 @@ static bool open_debug_file(const struct module_file *f, struct elf_file *elf)
             path[n++] = '/';
     }
     memcpy(path + n, ".debug", sizeof ".debug");
-    return elf_file_open(elf, path) == 0;
+    return elf_open(path, ret, NULL);
 }
 
-static bool open_file(const struct module_file *f, bool debug, struct elf_file *elf)
+static int open_file(const struct module_file *f, bool debug, struct elf_file **ret)
 {
     if (f->memory)
-        return !debug && elf_file_memory(elf, f->memory, f->memory_size) == 0;
-    return debug ? open_debug_file(f, elf) : elf_file_open(elf, f->path) == 0;
+        return debug ? -ENOENT : elf_from_bytes(f->memory, f->memory_size, false, ret, NULL);
+    return debug ? open_debug_file(f, ret) : elf_open(f->path, ret, NULL);
 }
 
-static void name_file(uint32_t file, struct elf_query *q, size_t n)
+static void name_file(uint32_t file, struct name_query *q, size_t n)
 {
     const struct module_file *f = modules_file(file);
-    struct elf_file elf;
 
     sort_queries(q, n);
     for (int debug = 0; f && f->path && debug < 2; debug++) { /* a file with separate symbols, where installed */
-        if (!open_file(f, debug, &elf))
+        _cleanup_(elf_freep) struct elf_file *elf = NULL;
+
+        if (open_file(f, debug, &elf) < 0)
             continue;
-        elf_file_names(&elf, q, n);
+        name_query(elf, q, n);
         for (size_t i = 0; i < n; i++) {
             struct frame *fr = &frames[q[i].index];
 
@@ -152,13 +155,12 @@ static void name_file(uint32_t file, struct elf_query *q, size_t n)
             q[i].name = (struct str){0}; /* it points into the file */
             q[i].rank = 0;
         }
-        elf_file_close(&elf);
     }
 }
 
 void frames_name(const uint32_t *ids, uint32_t n)
 {
-    struct elf_query *q = mem_alloc(sizeof *q * MAX(n, 1u));
+    struct name_query *q = mem_alloc(sizeof *q * MAX(n, 1u));
     uint32_t n_files = modules_files();
     uint8_t *wanted = mem_zalloc(n_files + 1ul);
 
@@ -175,7 +177,7 @@ void frames_name(const uint32_t *ids, uint32_t n)
                 if (!f || f->asked || f->file != file)
                     continue;
                 f->asked = true;
-                q[k++] = (struct elf_query){.address = f->address, .index = ids[i]};
+                q[k++] = (struct name_query){.address = f->address, .index = ids[i]};
             }
             if (k)
                 name_file(file, q, k);

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See name_query.h. */
+#include "sdk/name_query.h"
+
+#include <string.h>
+
+#include "elf/elf.h"
+
+enum { NO_SIZE_REACH = 4096 }; /* how far a symbol without a size may be from its address */
+
+/* The first query at or above the address. */
+static size_t lower(const struct name_query *q, size_t n, uint64_t address)
+{
+    size_t a = 0, z = n;
+
+    while (a < z) {
+        size_t mid = (a + z) / 2;
+
+        if (q[mid].address < address)
+            a = mid + 1;
+        else
+            z = mid;
+    }
+    return a;
+}
+
+/* Better: a symbol whose size holds the address before the nearest below; global names before local ones. */
+static uint8_t rank_of(const Elf64_Sym *s)
+{
+    return (uint8_t) ((s->st_size ? 4 : 1) + (ELF64_ST_BIND(s->st_info) == STB_GLOBAL));
+}
+
+static void offer(struct name_query *q, size_t n, const Elf64_Sym *s, const struct elf_bytes *strings)
+{
+    uint64_t end = s->st_value + (s->st_size ? s->st_size : NO_SIZE_REACH);
+    uint8_t rank = rank_of(s);
+
+    for (size_t i = lower(q, n, s->st_value); i < n && q[i].address < end; i++) {
+        const char *name;
+
+        if (rank < q[i].rank || (rank == q[i].rank && s->st_value <= q[i].value) || s->st_name >= strings->n)
+            continue;
+        name = (const char *) strings->p + s->st_name;
+        q[i].name = (struct str){name, (uint32_t) strnlen(name, MIN(strings->n - s->st_name, (size_t) 65535))};
+        for (uint32_t k = 1; k < q[i].name.n; k++)
+            if (name[k] == '@') /* a version: clock_gettime@@GLIBC_2.17 */
+                q[i].name.n = k;
+        q[i].value = s->st_value;
+        q[i].rank = rank;
+    }
+}
+
+static void scan(const struct elf_file *f, const struct elf_section *s, struct name_query *q, size_t n)
+{
+    struct elf_bytes symbols = elf_bytes_of(f, s), strings;
+
+    if (s->entry_size != sizeof(Elf64_Sym) || s->link >= f->n_sections)
+        return;
+    strings = elf_bytes_of(f, &f->sections[s->link]);
+    for (size_t k = 1; strings.p && k < symbols.n / sizeof(Elf64_Sym); k++) {
+        Elf64_Sym sym;
+        uint8_t kind;
+
+        memcpy(&sym, symbols.p + k * sizeof sym, sizeof sym);
+        kind = ELF64_ST_TYPE(sym.st_info);
+        if (sym.st_shndx == SHN_UNDEF || !sym.st_value || sym.st_value > q[n - 1].address)
+            continue;
+        if (kind == STT_FUNC || kind == STT_GNU_IFUNC || kind == STT_NOTYPE)
+            offer(q, n, &sym, &strings);
+    }
+}
+
+size_t name_query(const struct elf_file *f, struct name_query *q, size_t n)
+{
+    size_t found = 0;
+
+    if (!n || !f->is64)
+        return 0;
+    for (uint32_t i = 0; i < f->n_sections; i++)
+        if (f->sections[i].type == SHT_SYMTAB || f->sections[i].type == SHT_DYNSYM)
+            scan(f, &f->sections[i], q, n);
+    for (size_t i = 0; i < n; i++)
+        found += q[i].name.n > 0;
+    return found;
+}

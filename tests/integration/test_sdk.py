@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: Apache-2.0
+"""libwick inside real programs, by way of `wick run`: totals, stacks, heap, locks, wall, spans, servers, failures."""
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import time
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+BUILD = ROOT / os.environ.get("BUILD", "build")
+WICK = os.environ.get("WICK", str(BUILD / "src/cli/wick"))
+PROGRAMS = ROOT / "tests/programs"
+GO = shutil.which("go")
+
+pytestmark = pytest.mark.skipif(not GO, reason="go tool pprof is the oracle")
+
+
+@pytest.fixture(scope="session")
+def program(tmp_path_factory):
+    made = {}
+    out = tmp_path_factory.mktemp("programs")
+
+    def make(name, *flags):
+        key = (name, flags)
+        if key not in made:
+            source = next(PROGRAMS.glob(f"{name}.c*"))
+            exe = out / f"{name}{len(made)}"
+            cc = "c++" if source.suffix == ".cc" else "cc"
+            subprocess.run([cc, "-O2", "-g", "-o", exe, source, "-lpthread", *flags], check=True)
+            made[key] = exe
+        return made[key]
+
+    return make
+
+
+def wick_run(*args, env=None, timeout=120, check=True):
+    p = subprocess.run([WICK, "run", *map(str, args)], capture_output=True, text=True, timeout=timeout,
+                       env={**os.environ, **(env or {})})
+    if check:
+        assert p.returncode == 0, p.stderr
+    return p
+
+
+def top(path, index=None):
+    """{function: (flat, cum)} and the total, in base units."""
+    unit = ["-unit=ns"] if index in (None, "cpu", "wall", "delay") else ["-unit=B"] if "space" in index else []
+    out = subprocess.run([GO, "tool", "pprof", "-top", "-nodecount=500", "-nodefraction=0", *unit,
+                          *([f"-sample_index={index}"] if index else []), str(path)], capture_output=True, text=True)
+    assert out.returncode == 0, out.stderr
+    rows, number = {}, r"(-?[\d.]+)[a-zA-Z]*"
+    for line in out.stdout.splitlines():
+        m = re.match(rf"\s*{number}\s+[\d.]+%\s+[\d.]+%\s+{number}\s+[\d.]+%\s+(.*)", line)
+        if m:
+            rows[m.group(3).replace(" (inline)", "")] = (float(m.group(1)), float(m.group(2)))
+    m = re.search(rf"of {number} total", out.stdout)
+    return rows, float(m.group(1)) if m else 0.0
+
+
+def traces(path):
+    out = subprocess.run([GO, "tool", "pprof", "-traces", str(path)], capture_output=True, text=True).stdout
+    stacks = []
+    for block in out.split("-----------+-------------------------------------------------------")[1:]:
+        frames = [re.sub(r"^\s*([\d.]+\w*)\s\s+", "", l).strip() for l in block.splitlines() if l.strip()]
+        frames = [f for f in frames if not re.match(r"^\w+:\s", f)]
+        if frames:
+            stacks.append(frames)
+    return stacks
+
+
+@pytest.mark.parametrize("rate", [100, 1000])
+def test_cpu_total_and_stacks(program, tmp_path, rate):
+    out = tmp_path / "o.pb.gz"
+    p = wick_run("-F", rate, "-o", out, "--", program("cpu_split"), 1, 2)
+    cpu = float(p.stdout.split()[1])
+    rows, total = top(out)
+    assert abs(total / 1e9 / cpu - 1) < 0.03 + 2 / (rate * cpu), (total, cpu)  # +-3 % and the granularity of a sample
+    hot = {n: rows.get(n, (0, 0))[0] for n in ("hot_a", "hot_b", "hot_c")}
+    assert hot["hot_a"] > hot["hot_b"] > 0, hot
+    full = [s for s in traces(out) if s[0].startswith("hot_")]
+    assert full
+    for s in full:
+        assert s[1:16] == ["deep"] * 15 and s[16] == "work" and s[-1] in ("__clone3", "clone3", "clone"), s
+
+
+def test_short_threads_count(program, tmp_path):
+    out = tmp_path / "o.pb.gz"
+    p = wick_run("-o", out, "--", program("short_threads"), 3000, 1)
+    cpu = float(p.stdout.split()[1])
+    rows, total = top(out)
+    assert abs(total / 1e9 / cpu - 1) < 0.05, (total, cpu)
+    assert rows["short_thread"][1] / total > 0.9
+
+
+def test_heap_totals(program, tmp_path):
+    out = tmp_path / "o.pb.gz"
+    p = wick_run("-t", "heap", "--alloc-interval", 65536, "-o", out, "--", program("alloc_mix"), 2000000, 20000)
+    objects, size, live_objects, live_bytes, small, large = map(int, p.stdout.split()[:6])
+    for index, want, limit in (("alloc_space", size, 0.03), ("alloc_objects", objects, 0.03), ("inuse_space", live_bytes, 0.12)):
+        _, total = top(out, index)
+        assert abs(total / want - 1) < limit, (index, total, want)
+    rows, _ = top(out, "alloc_space")
+    assert abs(rows["small_alloc"][1] / small - 1) < 0.05
+    assert abs(rows["large_alloc"][1] / large - 1) < 0.05
+
+
+def test_lock_waits(program, tmp_path):
+    out = tmp_path / "o.pb.gz"
+    p = wick_run("-t", "lock", "-o", out, "--", program("lock_wait"))
+    rows, total = top(out, "delay")
+    assert abs(total / 1e9 / float(p.stdout) - 1) < 0.05
+    assert rows["critical"][1] == total
+
+
+def test_wall_without_interruptions(program, tmp_path):
+    out = tmp_path / "o.pb.gz"
+    p = wick_run("-t", "wall", "-o", out, "--", program("sleeper"))
+    assert p.stdout.strip() == "0"  # EINTR
+    rows, _ = top(out, "wall")
+    assert 1.1e9 < rows["nap"][1] < 1.6e9
+    assert 0.7e9 < rows["wait_events"][1] < 1.2e9
+    assert 1.8e9 < rows["long_sleep"][1] < 2.4e9
+
+
+def test_children_are_merged(program, tmp_path):
+    out = tmp_path / "o.pb.gz"
+    exe = program("cpu_split")
+    p = wick_run("-t", "cpu,heap", "-o", out, "--", "sh", "-c", f"{exe} 0.5 1 & {exe} 0.5 1; wait")
+    assert "all processes" in p.stderr
+    rows, total = top(out)
+    assert rows["deep"][1] > 0.9e9
+    assert (tmp_path / "o.heap.pb.gz").exists()
+    assert sorted(f.name for f in tmp_path.iterdir()) == ["o.heap.pb.gz", "o.pb.gz"]
+
+
+def test_killed_program_still_reports(program, tmp_path):
+    out = tmp_path / "o.pb.gz"
+    p = subprocess.Popen([WICK, "run", "-o", out, "--", program("cpu_split"), "60", "1"], stderr=subprocess.PIPE, text=True)
+    time.sleep(1.5)
+    p.send_signal(signal.SIGTERM)
+    assert p.wait(timeout=20) == 128 + signal.SIGTERM
+    rows, total = top(out)
+    assert rows["deep"][1] > 0.1e9
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def test_pprof_server(program, tmp_path):
+    port = free_port()
+    p = subprocess.Popen([WICK, "run", "-t", "cpu", "--pprof", f"127.0.0.1:{port}", "--", program("cpu_split"), "20", "1"],
+                         stdout=subprocess.DEVNULL)
+    try:
+        deadline = time.time() + 10
+        while True:
+            try:
+                page = urllib.request.urlopen(f"http://127.0.0.1:{port}/debug/pprof/", timeout=2).read()
+                break
+            except OSError:
+                assert time.time() < deadline
+                time.sleep(0.05)
+        assert b"profile" in page
+        got = subprocess.run([GO, "tool", "pprof", "-top", f"http://127.0.0.1:{port}/debug/pprof/profile?seconds=1"],
+                             capture_output=True, text=True, env={**os.environ, "PPROF_TMPDIR": str(tmp_path)})
+        assert got.returncode == 0, got.stderr
+        assert "deep" in got.stdout and "Type: cpu" in got.stdout
+        types = subprocess.run([GO, "tool", "pprof", "-raw", f"http://127.0.0.1:{port}/debug/pprof/heap"], capture_output=True,
+                               text=True, env={**os.environ, "PPROF_TMPDIR": str(tmp_path)}).stdout
+        assert "alloc_objects/count alloc_space/bytes inuse_objects/count inuse_space/bytes" in types
+        mutex = subprocess.run([GO, "tool", "pprof", "-raw", f"http://127.0.0.1:{port}/debug/pprof/mutex"], capture_output=True,
+                               text=True, env={**os.environ, "PPROF_TMPDIR": str(tmp_path)}).stdout
+        assert "contentions/count delay/nanoseconds" in mutex
+        with pytest.raises(urllib.error.HTTPError) as e:
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/debug/pprof/nothing", timeout=2)
+        assert e.value.code == 404
+        request = urllib.request.Request(f"http://127.0.0.1:{port}/debug/pprof/", headers={"Host": "evil.example"})
+        with pytest.raises(urllib.error.HTTPError) as e:
+            urllib.request.urlopen(request, timeout=2)
+        assert e.value.code == 403
+    finally:
+        p.kill()
+        p.wait()
+
+
+def test_port_in_use_is_one_line_and_the_program_runs(program):
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        s.listen()
+        p = wick_run("--pprof", f"127.0.0.1:{s.getsockname()[1]}", "--", program("cpu_split"), 0.1, 1)
+    assert "Address already in use" in p.stderr and p.stderr.count("\n") == 1
+    assert p.stdout.startswith("cpu ")
+
+
+def test_wrong_use():
+    p = wick_run("-t", "nonsense", "--", "true", check=False)
+    assert p.returncode == 2 and "nonsense" in p.stderr
+    p = wick_run("--", "/no/such/program", check=False)
+    assert p.returncode == 1 and "No such file" in p.stderr
+    p = wick_run("--", GO, "version", check=False)
+    assert p.returncode == 1 and "Go program" in p.stderr and "wick record" in p.stderr
+    p = wick_run(check=False)
+    assert p.returncode == 2
+
+
+def test_static_binary_is_recognised(tmp_path):
+    src = tmp_path / "s.c"
+    src.write_text("int main(void){return 0;}")
+    exe = tmp_path / "s"
+    if subprocess.run(["cc", "-static", "-o", exe, src], capture_output=True).returncode:
+        pytest.skip("no static libc")
+    p = wick_run("--", exe, check=False)
+    assert p.returncode == 1 and "statically linked" in p.stderr
+
+
+def test_exit_status_and_output_pass_through(tmp_path):
+    p = wick_run("-o", tmp_path / "o.pb.gz", "--", "sh", "-c", "echo out; exit 7", check=False)
+    assert p.returncode == 7 and p.stdout == "out\n"
