@@ -8,7 +8,7 @@
 #define SDK_OTLP_GRPC_H
 
 #include "base/buf.h"
-#include "sdk/settings.h"
+#include "sdk/sdk_settings.h"
 
 /* body is the (compressed) message without its frame. Errors as otlp_http_post(); -EAGAIN for UNAVAILABLE and
  * RESOURCE_EXHAUSTED. */

@@ -4,7 +4,7 @@
 #define SDK_OTLP_HTTP_H
 
 #include "base/buf.h"
-#include "sdk/settings.h"
+#include "sdk/sdk_settings.h"
 
 /* body is the (compressed) request. 0; -EAGAIN when it may be sent again later (429, 502, 503, 504); other errors with
  * words. */

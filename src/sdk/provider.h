@@ -11,7 +11,7 @@
 
 #include "sdk/agg.h"
 #include "sdk/core.h"
-#include "sdk/settings.h"
+#include "sdk/sdk_settings.h"
 
 struct server;
 

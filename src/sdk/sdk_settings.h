@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Options and environment, read once, checked, with defaults filled in. */
-#ifndef SDK_SETTINGS_H
-#define SDK_SETTINGS_H
+#ifndef SDK_SDK_SETTINGS_H
+#define SDK_SDK_SETTINGS_H
 
 #include <stdbool.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See settings.h. */
-#include "sdk/settings.h"
+/* See sdk_settings.h. */
+#include "sdk/sdk_settings.h"
 
 #include <errno.h>
 #include <stdlib.h>
