@@ -32,7 +32,7 @@
 #include "codec/pprof_decoder.h"
 
 /* Room for names of our own behind the file's strings, and for lists of theirs. */
-enum { EXTRA_STRINGS = 16, OWN_INDICES = 8 };
+enum { EXTRA_STRINGS = 16, OWN_INDICES = 8, MANY_SAMPLES = 10000 };
 
 /* --- pass 2: strings and attributes --- */
 
@@ -553,6 +553,28 @@ static int fill_profile(struct pprof_decoder *d)
 
 /* --- both passes --- */
 
+/* Finds the sample whose number of values is wrong. */
+static int wrong_values(const struct pprof_decoder *d)
+{
+    const uint8_t *pos = NULL;
+    struct pb_field m = {0}, f = {0};
+
+    while (pprof_next(d, 2, &pos, &m)) {
+        const uint8_t *p = m.p;
+        uint32_t n = 0;
+
+        while (p < m.end) {
+            p = pb_field(p, m.end, &f);
+            if (f.num == 2)
+                n += f.type == PB_LEN ? pb_count_varints(f.p, f.end) : 1;
+        }
+        if (n != d->spans[1].n)
+            return err_set(d->e, -EINVAL, "pprof: sample at byte %zu: mismatch: sample has %u values vs. %u types",
+                           pprof_offset(d, m.p), n, d->spans[1].n);
+    }
+    return 0;
+}
+
 static int check_counts(const struct pprof_decoder *d)
 {
     uint64_t types = d->spans[1].n, samples = d->spans[2].n;
@@ -561,7 +583,8 @@ static int check_counts(const struct pprof_decoder *d)
         return err_set(d->e, -E2BIG, "pprof: %" PRIu64 " sample types, more than %d", types, PROFILE_TYPES_MAX);
     if (!types && samples)
         return err_set(d->e, -EINVAL, "pprof: missing sample type information");
-    return 0;
+    /* Many samples without values would make large tables of little input; others are found when they are filled in. */
+    return samples > MANY_SAMPLES && d->n_values != samples * types ? wrong_values(d) : 0;
 }
 
 /* One block holds all tables but the attributes: what the scan counted is what they take. */

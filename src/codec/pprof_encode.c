@@ -235,9 +235,10 @@ static void put_labels(struct encoder *c, struct run attrs)
 
 static void put_types(struct encoder *c)
 {
+    const struct str *strings = c->b->dict.strings;
     const struct profile *p = c->p;
 
-    if (p->n_types == 1 && !p->types[0].type && !p->types[0].unit && !p->samples.n)
+    if (p->n_types == 1 && !strings[p->types[0].type].n && !strings[p->types[0].unit].n && !p->samples.n)
         return;
     for (uint32_t i = 0; i < p->n_types; i++) {
         wire_put_uint(&c->msg, 1, add_index(c, p->types[i].type));

@@ -72,7 +72,12 @@ static int scan_count(struct pprof_decoder *d, const struct pb_field *m, uint32_
         p = pb_field(p, m->end, &f);
         if (unlikely(!p))
             return pprof_bad(d, at, pprof_profile_fields[m->num], "", f.why);
-        *count += f.num >= first && f.num <= last;
+        if (f.num < first || f.num > last)
+            continue;
+        if (unlikely(m->num == 4 && f.type == PB_LEN && f.p == f.end))
+            return err_set(d->e, -EINVAL, "pprof: line.function_id at byte %zu: there is no function 0",
+                           pprof_offset(d, at));
+        ++*count;
     }
     return 0;
 }
@@ -97,12 +102,20 @@ int pprof_scalars(struct pprof_decoder *d, const struct pprof_shape *s, const ui
     return 0;
 }
 
+static int no_id(const struct pprof_decoder *d, const uint8_t *at, const char *name)
+{
+    return err_set(d->e, -EINVAL, "pprof: %s.id at byte %zu: found %s with reserved id=0", name, pprof_offset(d, at),
+                   name);
+}
+
 static int scan_message(struct pprof_decoder *d, const uint8_t *at, const struct pb_field *f)
 {
     struct pprof_span *s = &d->spans[f->num];
 
     if (f->type != PB_LEN)
         return bad_top(d, at, f, PPROF_WRONG_TYPE);
+    if (unlikely(f->p == f->end && f->num >= 3 && f->num <= 5)) /* two bytes of file for a whole entry: not one */
+        return no_id(d, at, pprof_profile_fields[f->num]);
     if (!s->first)
         s->first = at;
     s->end = f->end;
@@ -200,8 +213,7 @@ int pprof_ids_add(struct pprof_decoder *d, struct pprof_ids *ids, uint64_t id, u
     if (likely(id == index && !ids->dense))
         return 0;
     if (id == 0)
-        return err_set(d->e, -EINVAL, "pprof: %s.id at byte %zu: found %s with reserved id=0", ids->name,
-                       pprof_offset(d, at), ids->name);
+        return no_id(d, at, ids->name);
     if (ids->dense ? pprof_ids_find(ids, id) : id < index)
         return err_set(d->e, -EINVAL, "pprof: %s.id at byte %zu: multiple %ss with same id: %" PRIu64, ids->name,
                        pprof_offset(d, at), ids->name, id);

@@ -23,7 +23,7 @@ int convert_to_tree(const struct batch *b, const struct profile *p, uint32_t typ
  *   - resource attributes that differ between them become labels of the samples; links become the labels
  *     trace_id and span_id; timestamps are summed away.
  * Profiles of different, ungrouped types cannot share a pprof: the result has one profile per type set, first the one
- * with the most samples.
+ * with the most samples. A batch that is one profile without links and timestamps comes back as another reference.
  */
 int convert_to_single(const struct batch *b, struct batch **ret, struct err *e);
 

@@ -773,12 +773,28 @@ static int join_all(struct joiner *j)
     return 0;
 }
 
+/* Nothing to join and nothing that needs a label. */
+static bool is_single(const struct batch *b)
+{
+    if (b->n_profiles != 1 || b->n_resources != 1 || b->n_scopes != 1 || b->n_timestamps || b->profiles[0].group)
+        return false;
+    for (uint32_t i = 0; i < b->n_samples; i++)
+        if (b->samples[i].link)
+            return false;
+    return true;
+}
+
 int convert_to_single(const struct batch *b, struct batch **ret, struct err *e)
 {
     struct joiner j = {0};
-    /* The reference count is all of b that changes. */
-    int r = begin(&j, (struct batch *) b, true);
+    int r;
 
+    /* The reference count is all of b that changes. */
+    if (is_single(b)) {
+        *ret = batch_ref((struct batch *) b);
+        return 0;
+    }
+    r = begin(&j, (struct batch *) b, true);
     if (r == 0)
         r = join_all(&j);
     if (r == 0)
