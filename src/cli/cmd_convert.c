@@ -11,6 +11,7 @@
 #include "base/fd.h"
 #include "cli/args.h"
 #include "cli/command.h"
+#include "cli/convert_report.h"
 #include "codec/folded.h"
 #include "codec/input.h"
 #include "codec/otlp.h"
@@ -20,7 +21,7 @@
 #include "model/convert.h"
 
 struct convert_options {
-    const char *to, *from, *type, *compress;
+    const char *to, *from, *type, *compress, *base;
     bool annotate, help;
 };
 
@@ -70,6 +71,16 @@ static int write_speedscope(const struct job *j, struct buf *out, struct err *e)
     return speedscope_encode(j->b, j->p, str_from(j->in), out, e);
 }
 
+static int write_html(const struct job *j, struct buf *out, struct err *e)
+{
+    return convert_html(j->b, j->p, j->type, j->in, j->o->base, out, e);
+}
+
+static int write_callgrind(const struct job *j, struct buf *out, struct err *e)
+{
+    return convert_callgrind(j->b, j->p, j->type, out, e);
+}
+
 /* Longer extensions before those that they end in. */
 static const struct output outputs[] = {
     {"otlp", {".otlp.pb", ".otlp"}, "OTLP, protobuf: one request", false, COMPRESS_NONE, write_otlp},
@@ -81,6 +92,8 @@ static const struct output outputs[] = {
      true,
      COMPRESS_NONE,
      write_folded},
+    {"html", {".html", ".htm"}, "a flame graph in one file, for a browser", true, COMPRESS_NONE, write_html},
+    {"callgrind", {".callgrind", ".callgrind.out"}, "for KCachegrind", true, COMPRESS_NONE, write_callgrind},
     {"pprof",
      {".pprof", ".prof", ".pb"},
      "pprof's profile.proto, compressed with gzip",
@@ -97,6 +110,8 @@ static const struct arg convert_args[] = {
      "the sample type to write where there is room for one (default: the profile's own)"},
     {0, "compress", ARG_STRING, offsetof(struct convert_options, compress), "HOW",
      "none, gzip or zstd (default: gzip for pprof; .gz and .zst at the end of OUT say so too)"},
+    {0, "base", ARG_STRING, offsetof(struct convert_options, base), "FILE",
+     "html: show the difference to this profile"},
     {0, "annotate", ARG_FLAG, offsetof(struct convert_options, annotate), NULL,
      "folded: mark kernel, Java and inlined frames with _[k], _[j], _[i]"},
     {'h', "help", ARG_FLAG, offsetof(struct convert_options, help), NULL, "this text"},

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A tree as one HTML file: a flame graph that needs no network and no server. Search, zoom, keyboard, tooltips; with two
+ * columns it is a diff (base, new). The page is src/report/flame.html; names reach it as JSON in which no '<' is left, so
+ * a function called "<script>" is a name and nothing else.
+ */
+#ifndef REPORT_HTML_H
+#define REPORT_HTML_H
+
+#include "base/buf.h"
+#include "base/err.h"
+
+struct tree;
+
+/* Larger trees should be pruned first (tree_prune): a browser draws this many with ease. */
+enum { HTML_NODES_MAX = 200000 };
+
+int html_flame(const struct tree *t, struct str title, struct buf *out, struct err *e);
+
+#endif

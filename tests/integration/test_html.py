@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The flame graph in one HTML file: complete, without network, and names are never markup."""
+import json
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+WICK = os.environ.get("WICK", str(ROOT / "build/src/cli/wick"))
+NASTY = ["</script><script>alert(1)</script>", "operator<<", "a&amp;b", "std::vector<int>::at", "quote\"'\\", "ünï\u2028cødé"]
+
+
+def convert(tmp_path, text, base=None, name="in.folded"):
+    source = tmp_path / name
+    source.write_text(text)
+    args = [WICK, "convert", "--from", "folded"]
+    if base:
+        (tmp_path / "base.folded").write_text(base)
+        args += ["--base", str(tmp_path / "base.folded")]
+    out = tmp_path / (name + ".html")
+    subprocess.run([*args, str(source), str(out)], check=True, capture_output=True)
+    return out
+
+
+def data_of(page):
+    text = page.read_text()
+    m = re.search(r'<script id="data" type="application/json">(.*?)</script>', text, re.S)
+    return text, m.group(1), json.loads(m.group(1))
+
+
+def paths(data, column=0):
+    """The folded stacks that the page holds."""
+    found = {}
+    for i, v in enumerate(data["self"][column]):
+        if v:
+            stack, n = [], i
+            while n:
+                stack.append(data["frames"][data["frame"][n]][0])
+                n = data["parent"][n]
+            found[";".join(reversed(stack))] = v
+    return found
+
+
+def test_content(tmp_path):
+    _, _, data = data_of(convert(tmp_path, "main;work;leaf 3\nmain;work 2\nmain;idle 5\n"))
+    assert paths(data) == {"main;work;leaf": 3, "main;work": 2, "main;idle": 5}
+    assert all(p < i for i, p in enumerate(data["parent"]))
+
+
+def test_names_are_not_markup(tmp_path):
+    stacks = "".join(f"main;{n} {i + 1}\n" for i, n in enumerate(NASTY))
+    text, raw, data = data_of(convert(tmp_path, stacks, name="x<b>&.folded"))
+    assert not re.search(r"[<>&\u2028]", raw)
+    assert text.count("<script") == 2 and text.count("</script>") == 2
+    assert "x<b>" not in text
+    assert paths(data) == {f"main;{n}": i + 1 for i, n in enumerate(NASTY)}
+
+
+def test_no_network(tmp_path):
+    text, _, _ = data_of(convert(tmp_path, "a;b 1\n"))
+    assert not re.search(r"""(src|href|action)\s*=|url\(|@import|https?://|fetch\(|XMLHttp""", text)
+    assert "default-src 'none'" in text
+
+
+def test_diff(tmp_path):
+    _, _, data = data_of(convert(tmp_path, "main;new 4\nmain;same 1\n", base="main;old 2\nmain;same 1\n"))
+    assert paths(data, 0) == {"main;old": 2, "main;same": 1}
+    assert paths(data, 1) == {"main;new": 4, "main;same": 1}
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not shutil.which("chromium"), reason="no chromium")
+def test_draws(tmp_path):
+    page = convert(tmp_path, "".join(f"main;{n} {i + 1}\n" for i, n in enumerate(NASTY)))
+    p = subprocess.run(["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom", page.as_uri()],
+                       capture_output=True, text=True, timeout=120)
+    assert re.search(r'<footer id="status">all', p.stdout), p.stderr[-500:]
+    assert "alert(1)" not in re.sub(r'(?s)<script id="data".*?</script>', "", p.stdout)
