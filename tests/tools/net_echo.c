@@ -11,7 +11,7 @@
  *   /hello            text                     /echo      the body back (inflated; compressed if accepted)
  *   /thread           answered by another thread           /stream?n=  n bytes, streamed by another thread
  *   /info             method, version, path, query, headers as text
- *   /hang             never answered until the peer goes away; counted in /cancelled
+ *   /hang             never answered until the peer goes away; counted in /hung and /cancelled
  *   gRPC: /echo.Echo/Unary echoes; metadata x-code, x-message, x-retry-ms ask for a failure, x-delay-ms for a wait;
  *         /echo.Echo/Discard answers with nothing in it
  */
@@ -37,7 +37,7 @@ struct job {
 };
 
 static struct queue jobs;
-static atomic_uint_least64_t cancelled;
+static atomic_uint_least64_t cancelled, hung;
 static size_t max_message = 4 << 20;
 static struct tls_context *tls;
 
@@ -185,6 +185,9 @@ static void handle(void *arg, struct http_request *q)
         info(q);
     } else if (str_is(q->path, "/hang")) {
         q->cancelled = on_cancelled;
+        atomic_fetch_add(&hung, 1);
+    } else if (str_is(q->path, "/hung")) {
+        http_reply_text(q, 200, "%llu\n", (unsigned long long) atomic_load(&hung));
     } else if (str_is(q->path, "/cancelled")) {
         http_reply_text(q, 200, "%llu\n", (unsigned long long) atomic_load(&cancelled));
     } else {
