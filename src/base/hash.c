@@ -72,12 +72,6 @@ void hash128_init(struct hash128_state *s, uint64_t domain)
     s->b = K1 + hash_mix(domain ^ K2, K3);
 }
 
-void hash128_u64(struct hash128_state *s, uint64_t v)
-{
-    s->a = hash_mix(s->a ^ v, K2) + s->b;
-    s->b = hash_mix(s->b ^ v ^ K3, K1) ^ (s->a << 23 | s->a >> 41);
-}
-
 void hash128_bytes(struct hash128_state *s, const void *data, size_t n)
 {
     const unsigned char *p = data;

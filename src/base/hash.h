@@ -57,7 +57,12 @@ struct hash128_state {
 };
 
 void hash128_init(struct hash128_state *s, uint64_t domain);
-void hash128_u64(struct hash128_state *s, uint64_t v);
+static inline void hash128_u64(struct hash128_state *s, uint64_t v)
+{
+    s->a = hash_mix(s->a ^ v, 0x8ebc6af09c88c6e3ull) + s->b;
+    s->b = hash_mix(s->b ^ v ^ 0x589965cc75374cc3ull, 0xe7037ed1a0b428dbull) ^ (s->a << 23 | s->a >> 41);
+}
+
 void hash128_bytes(struct hash128_state *s, const void *p, size_t n);
 struct id128 hash128_final(const struct hash128_state *s);
 

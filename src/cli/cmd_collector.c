@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* wick collector: the OpenTelemetry Collector's YAML, for profiles (and other signals passed through). */
 #include <errno.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -170,6 +171,8 @@ static int run_flow(struct plan *p, const struct collector_options *o, struct er
     sigaddset(&set, SIGINT);
     sigprocmask(SIG_BLOCK, &set, NULL);
     signal(SIGPIPE, SIG_IGN);
+    mallopt(M_MMAP_THRESHOLD, 32 << 20); /* requests come and go: their memory stays in the heap between them, */
+    mallopt(M_TRIM_THRESHOLD, 8 << 20);  /* within reason */
     r = flow_new(p, &inject, &g, e);
     if (r == 0)
         r = flow_start(g, e);

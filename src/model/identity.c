@@ -52,20 +52,32 @@ static struct id128 hash_interpreted(const struct batch *b, const struct locatio
     return hash128_final(&s);
 }
 
-struct id128 identity_location(const struct batch *b, uint32_t location)
+/* The part of a native frame's identity that its binary decides. */
+static struct hash128_state hash_binary(const struct batch *b, uint32_t mapping)
 {
-    const struct location *l = &b->dict.locations[location];
-    const struct mapping *m = &b->dict.mappings[l->mapping];
+    struct str id = identity_build_id(b, mapping);
     struct hash128_state s;
-    struct str id;
+
+    hash128_init(&s, DOMAIN_NATIVE);
+    hash_str(&s, id.n ? id : batch_string(b, b->dict.mappings[mapping].filename));
+    return s;
+}
+
+/* binaries: hash_binary() of every mapping, or NULL. */
+static struct id128 hash_location(const struct batch *b, const struct location *l, const struct hash128_state *binaries)
+{
+    struct hash128_state s;
 
     if (!l->address || (!l->mapping && l->lines.n))
         return hash_interpreted(b, l);
-    id = identity_build_id(b, l->mapping);
-    hash128_init(&s, DOMAIN_NATIVE);
-    hash_str(&s, id.n ? id : batch_string(b, m->filename));
-    hash128_u64(&s, identity_elf_address(m, l->address));
+    s = binaries ? binaries[l->mapping] : hash_binary(b, l->mapping);
+    hash128_u64(&s, identity_elf_address(&b->dict.mappings[l->mapping], l->address));
     return hash128_final(&s);
+}
+
+struct id128 identity_location(const struct batch *b, uint32_t location)
+{
+    return hash_location(b, &b->dict.locations[location], NULL);
 }
 
 struct id128 identity_stack(const struct id128 *locations, uint32_t n)
@@ -173,11 +185,14 @@ struct id128 *identity_stacks(const struct batch *b, struct arena *a)
 {
     struct id128 *locations = arena_alloc(a, b->dict.n_locations * sizeof *locations);
     struct id128 *stacks = arena_alloc(a, b->dict.n_stacks * sizeof *stacks);
+    struct hash128_state *binaries = arena_alloc(a, b->dict.n_mappings * sizeof *binaries);
 
-    if (!locations || !stacks)
+    if (!locations || !stacks || !binaries)
         return NULL;
+    for (uint32_t i = 0; i < b->dict.n_mappings; i++)
+        binaries[i] = hash_binary(b, i);
     for (uint32_t i = 0; i < b->dict.n_locations; i++)
-        locations[i] = identity_location(b, i);
+        locations[i] = hash_location(b, &b->dict.locations[i], binaries);
     for (uint32_t i = 0; i < b->dict.n_stacks; i++)
         stacks[i] = hash_frames(b, b->dict.stacks[i], locations);
     return stacks;
