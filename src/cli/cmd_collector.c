@@ -14,6 +14,7 @@
 #include "cli/args.h"
 #include "cli/command.h"
 #include "conf/yaml.h"
+#include "dwarf/dwarf_symbolizer.h"
 #include "pipeline/flow.h"
 
 struct collector_options {
@@ -161,7 +162,8 @@ static int wait_for_signal(sigset_t *set)
 
 static int run_flow(struct plan *p, const struct collector_options *o, struct err *e)
 {
-    struct flow_inject inject = {.n_loops = (unsigned) o->loops};
+    _cleanup_(symbolizer_freep) struct symbolizer *symbolizer = dwarf_symbolizer_new();
+    struct flow_inject inject = {.symbolizer = symbolizer, .n_loops = (unsigned) o->loops};
     struct flow *g = NULL;
     sigset_t set;
     int r;

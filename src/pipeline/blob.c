@@ -12,6 +12,7 @@
 #include <errno.h>
 
 #include "base/mem.h"
+#include "codec/wire.h"
 
 const char *const signal_names[SIGNALS] = {"profiles", "traces", "metrics", "logs"};
 const char *const signal_items[SIGNALS] = {"profile_samples", "spans", "metric_points", "log_records"};
@@ -44,97 +45,37 @@ void blob_unref(struct blob *b)
     mem_free(b);
 }
 
-struct cursor {
-    const unsigned char *p, *end;
-};
-
-static bool get_varint(struct cursor *c, uint64_t *ret)
+/* How many length-delimited fields lie at the end of this path of field numbers. -EINVAL when malformed. */
+static int count_level(const uint8_t *p, const uint8_t *end, const uint32_t *path, int depth, uint64_t *sum)
 {
-    uint64_t v = 0;
+    while (p < end) {
+        struct wire_field f;
 
-    for (int shift = 0; shift < 64 && c->p < c->end; shift += 7) {
-        unsigned char b = *c->p++;
-
-        v |= (uint64_t) (b & 0x7f) << shift;
-        if (!(b & 0x80)) {
-            *ret = v;
-            return true;
-        }
-    }
-    return false;
-}
-
-/* The next field; for a length-delimited one *ret is its content. false at the end or when malformed (then p != end). */
-static bool next_field(struct cursor *c, uint32_t *ret_field, bool *ret_len, struct cursor *ret)
-{
-    uint64_t tag, n = 0;
-    size_t left;
-
-    if (c->p >= c->end || !get_varint(c, &tag))
-        return false;
-    *ret_field = (uint32_t) (tag >> 3);
-    *ret_len = (tag & 7) == 2;
-    switch (tag & 7) {
-    case 0:
-        return get_varint(c, &n);
-    case 1:
-        n = 8;
-        break;
-    case 2:
-        if (!get_varint(c, &n))
-            return false;
-        break;
-    case 5:
-        n = 4;
-        break;
-    default:
-        c->p = c->end - (c->end > c->p); /* groups: malformed for us */
-        return false;
-    }
-    left = (size_t) (c->end - c->p);
-    if (n > left) {
-        c->p = c->end - (left > 0);
-        return false;
-    }
-    *ret = (struct cursor){c->p, c->p + n};
-    c->p += n;
-    return true;
-}
-
-/* How many length-delimited fields of this number; -EINVAL when malformed. With `inside`, counts within each instead. */
-static int count_level(struct cursor c, const uint32_t *path, int depth, uint64_t *sum)
-{
-    const unsigned char *before = c.p;
-    struct cursor in;
-    uint32_t field;
-    bool len;
-
-    while (next_field(&c, &field, &len, &in)) {
-        before = c.p;
-        if (field != path[0])
-            continue;
-        if (!len)
+        p = wire_next(p, end, &f);
+        if (!p || (f.tag >> 3 == path[0] && f.tag != WIRE_TAG(path[0], WIRE_LEN)))
             return -EINVAL;
+        if (f.tag != WIRE_TAG(path[0], WIRE_LEN))
+            continue;
         if (depth == 1)
             ++*sum;
-        else if (count_level(in, path + 1, depth - 1, sum) < 0)
+        else if (count_level(f.data, f.data + f.v, path + 1, depth - 1, sum) < 0)
             return -EINVAL;
     }
-    return c.p == c.end && before == c.end ? 0 : -EINVAL;
+    return 0;
 }
 
 int blob_count(enum signal signal, const void *p, size_t n, uint32_t *ret_items)
 {
     static const uint32_t items[] = {1, 2, 2};
     static const uint32_t kinds[] = {5, 7, 9, 10, 11};
-    struct cursor c = {p, (const unsigned char *) p + n};
+    const uint8_t *start = p, *end = start + n;
     uint64_t sum = 0;
     int r = 0;
 
     if (signal != SIGNAL_METRICS)
-        r = count_level(c, items, 3, &sum);
+        r = count_level(start, end, items, 3, &sum);
     for (size_t i = 0; r == 0 && signal == SIGNAL_METRICS && i < ARRAY_SIZE(kinds); i++)
-        r = count_level(c, (uint32_t[]){1, 2, 2, kinds[i], 1}, 5, &sum);
+        r = count_level(start, end, (uint32_t[]){1, 2, 2, kinds[i], 1}, 5, &sum);
     if (r == 0)
         *ret_items = (uint32_t) MIN(sum, (uint64_t) UINT32_MAX);
     return r;

@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `file`: appends requests to a file from a thread of its own, as the Collector's file exporter does: JSON lines, or
+ * protobuf with a length before each (codec/otlp_file.h), each compressed with zstd when asked to. A request is
+ * acknowledged when it is written. Rotates by size, and by age when told; old files carry a time in their name.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/compress.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "codec/otlp.h"
+#include "model/batch.h"
+#include "pipeline/component.h"
+#include "pipeline/host.h"
+#include "pipeline/worker.h"
+
+enum { WAITING_MAX = 64 << 20 };
+
+struct rotation_config {
+    int64_t max_megabytes, max_days, max_backups;
+    bool localtime;
+};
+
+struct file_config {
+    char first; /* offset 0 means "no presence flag" */
+    bool append, create_directory, has_rotation;
+    const char *path;
+    int format, compression;
+    struct rotation_config rotation;
+};
+
+struct file_exporter {
+    struct instance instance;
+    const struct file_config *config;
+    struct worker worker;
+    struct sink sink;
+    struct blob_sink blobs;
+    struct metric *sent, *failed;
+    int fd;
+    uint64_t size;
+    int64_t opened; /* wall clock */
+};
+
+static const char *const formats[] = {"json", "proto", NULL}, *const compressions[] = {"", "none", "zstd", NULL};
+
+static const struct option rotation_options[] = {
+    {"max_megabytes", OPT_INT, offsetof(struct rotation_config, max_megabytes), "100", "begin a new file at this size"},
+    {"max_days", OPT_INT, offsetof(struct rotation_config, max_days), "0", "begin a new file after this; 0 never"},
+    {"max_backups", OPT_INT, offsetof(struct rotation_config, max_backups), "100", "accepted; old files are kept"},
+    {"localtime", OPT_BOOL, offsetof(struct rotation_config, localtime), "false", "names carry local time, not UTC"},
+    {0},
+};
+
+static const struct option options[] = {
+    {"path", OPT_STRING, offsetof(struct file_config, path), NULL, "where to write", .required = true},
+    {"format", OPT_ENUM, offsetof(struct file_config, format), "json", "json: a line each; proto: length, then bytes",
+     .words = formats},
+    {"compression", OPT_ENUM, offsetof(struct file_config, compression), "''", "of each request, then framed",
+     .words = compressions},
+    {"append", OPT_BOOL, offsetof(struct file_config, append), "false", "keep what the file holds at the start"},
+    {"create_directory", OPT_BOOL, offsetof(struct file_config, create_directory), "false", "make the folder"},
+    {"rotation", OPT_TABLE, offsetof(struct file_config, rotation), NULL, "begin new files", .table = rotation_options,
+     .present = offsetof(struct file_config, has_rotation)},
+    {"flush_interval", OPT_IGNORED, 0, NULL, "every request is written at once"},
+    {"directory_permissions", OPT_IGNORED, 0, NULL, "0755"},
+    {"group_by", OPT_IGNORED, 0, NULL, "all goes to one file"},
+    {"encoding", OPT_IGNORED, 0, NULL, "see format"},
+    {0},
+};
+
+static int open_file(struct file_exporter *f, bool append, struct err *e)
+{
+    int flags = O_WRONLY | O_CREAT | O_APPEND | (append ? 0 : O_TRUNC), fd;
+    struct stat st;
+
+    fd = fd_open(AT_FDCWD, f->config->path, flags, 0644);
+    if (fd < 0)
+        return err_set(e, fd, "cannot open '%s': %m", f->config->path);
+    f->size = fstat(fd, &st) == 0 ? (uint64_t) st.st_size : 0;
+    f->fd = fd;
+    f->opened = clock_wall();
+    return 0;
+}
+
+/* The full file gets a time in its name, and a new one begins. */
+static int rotate(struct file_exporter *f, struct err *e)
+{
+    const struct file_config *c = f->config;
+    int64_t now = clock_wall();
+    time_t t = (time_t) (now / NS_PER_S);
+    char stamp[40], name[4200];
+    const char *dot = strrchr(c->path, '.'), *slash = strrchr(c->path, '/');
+    struct tm tm;
+    int stem, r;
+
+    if (!dot || (slash && dot < slash))
+        dot = c->path + strlen(c->path);
+    stem = (int) (dot - c->path);
+    if (c->rotation.localtime)
+        localtime_r(&t, &tm);
+    else
+        gmtime_r(&t, &tm);
+    strftime(stamp, sizeof stamp, "%Y-%m-%dT%H-%M-%S", &tm);
+    snprintf(name, sizeof name, "%.*s-%s.%03d%s", stem, c->path, stamp, (int) (now % NS_PER_S / NS_PER_MS), dot);
+    fd_close(f->fd);
+    f->fd = -1;
+    r = fd_rename(AT_FDCWD, c->path, AT_FDCWD, name);
+    if (r < 0)
+        log_warn("%s: cannot rename '%s': %s", f->instance.id, c->path, strerror(-r));
+    return open_file(f, r < 0, e);
+}
+
+static bool must_rotate(const struct file_exporter *f, size_t more)
+{
+    const struct rotation_config *c = &f->config->rotation;
+
+    if (!f->config->has_rotation || !f->size)
+        return false;
+    return f->size + more > (uint64_t) c->max_megabytes << 20 ||
+           (c->max_days && clock_wall() - f->opened > c->max_days * 86400 * NS_PER_S);
+}
+
+/* One request in the file's form. */
+static int encode(const struct file_config *c, const struct work *w, struct buf *out, struct err *e)
+{
+    _cleanup_(buf_done) struct buf plain = BUF_INIT, packed = BUF_INIT;
+    bool zstd = c->compression == 2, framed = c->format == 1 || zstd;
+    struct buf *body = zstd ? &packed : &plain;
+    unsigned char head[4];
+    int r = 0;
+
+    if (w->batch)
+        r = c->format ? otlp_encode(w->batch, NULL, &plain, e) : otlp_json_encode(w->batch, &plain, e);
+    else if (w->blob->json == !c->format)
+        buf_put(&plain, w->blob->p, w->blob->n);
+    else
+        return err_set(e, -EOPNOTSUPP, "%s came as %s and are written as they are: set format: %s",
+                       signal_names[w->blob->signal], w->blob->json ? "JSON" : "protobuf",
+                       w->blob->json ? "json" : "proto");
+    if (r == 0 && zstd)
+        r = compress_deflate(COMPRESS_ZSTD, 0, plain.p, plain.n, &packed, e);
+    if (r < 0)
+        return r;
+    if (framed) {
+        for (int i = 0; i < 4; i++)
+            head[i] = (unsigned char) (body->n >> (24 - 8 * i));
+        buf_put(out, head, 4);
+    }
+    buf_put_str(out, buf_str(body));
+    if (!framed)
+        buf_putc(out, '\n');
+    return buf_error(out);
+}
+
+static void handle(struct worker *wk, struct work *w, bool more)
+{
+    struct file_exporter *f = container_of(wk, struct file_exporter, worker);
+    _cleanup_(buf_done) struct buf out = BUF_INIT;
+    uint32_t items = w->batch ? w->batch->n_samples : w->blob->items;
+    struct err e = {0};
+    int r = encode(f->config, w, &out, &e);
+
+    (void) more;
+    if (r == 0 && (f->fd < 0 || must_rotate(f, out.n)))
+        r = f->fd < 0 ? open_file(f, true, &e) : rotate(f, &e);
+    if (r == 0)
+        r = fd_write_all(f->fd, out.p, out.n);
+    if (r == 0) {
+        f->size += out.n;
+        metric_add(f->sent, items);
+        ack_ok(w->ack);
+    } else {
+        metric_add(f->failed, items);
+        ack_fail(w->ack, r == -EOPNOTSUPP ? SINK_INVALID : SINK_UNAVAILABLE, 0, "cannot write '%s': %.150s",
+                 f->config->path, err_message(&e, r));
+    }
+    work_free(w);
+}
+
+static void consume(struct sink *s, struct batch *b, const struct sink_context *ctx, struct ack *ack)
+{
+    worker_submit(&container_of(s, struct file_exporter, sink)->worker, b, NULL, ctx, ack);
+}
+
+static void consume_blob(struct blob_sink *s, struct blob *b, const struct sink_context *ctx, struct ack *ack)
+{
+    worker_submit(&container_of(s, struct file_exporter, blobs)->worker, NULL, b, ctx, ack);
+}
+
+static int start(struct instance *i, struct err *e)
+{
+    struct file_exporter *f = container_of(i, struct file_exporter, instance);
+    const char *slash = strrchr(f->config->path, '/');
+    char dir[4096];
+    int r = 0;
+
+    if (f->config->create_directory && slash && slash > f->config->path) {
+        snprintf(dir, sizeof dir, "%.*s", (int) (slash - f->config->path), f->config->path);
+        r = fd_mkdir_all(dir, 0755);
+        if (r < 0)
+            return err_set(e, r, "cannot make '%s': %m", dir);
+    }
+    r = open_file(f, f->config->append, e);
+    return r < 0 ? r : worker_start(&f->worker, e);
+}
+
+static void stop(struct instance *i)
+{
+    worker_stop(&container_of(i, struct file_exporter, instance)->worker);
+}
+
+static void free_instance(struct instance *i)
+{
+    struct file_exporter *f = container_of(i, struct file_exporter, instance);
+
+    worker_done(&f->worker);
+    fd_close(f->fd);
+    mem_free(f);
+}
+
+static int create(const struct component_args *args, struct instance **ret, struct err *e)
+{
+    static const char *const names[SIGNALS] = {"otelcol_exporter_sent_profile_samples", "otelcol_exporter_sent_spans",
+                                               "otelcol_exporter_sent_metric_points",
+                                               "otelcol_exporter_sent_log_records"};
+    struct file_exporter *f = mem_zalloc(sizeof *f);
+    int r;
+
+    if (!f)
+        return -ENOMEM;
+    r = worker_init(&f->worker, "file", WAITING_MAX);
+    if (r < 0) {
+        mem_free(f);
+        return err_set(e, r, "cannot make a queue: %m");
+    }
+    f->fd = -1;
+    f->config = args->config;
+    f->worker.handle = handle;
+    f->sink.consume = consume;
+    f->blobs.consume = consume_blob;
+    f->sent = metrics_add(args->host->metrics, METRIC_COUNTER, names[args->signal], "Items sent", "exporter=\"%s\"",
+                          args->id);
+    f->failed = metrics_add(args->host->metrics, METRIC_COUNTER, "otelcol_exporter_write_failed", "Items not written",
+                            "exporter=\"%s\"", args->id);
+    f->instance = (struct instance){
+        .id = args->id, .sink = &f->sink, .blobs = &f->blobs, .start = start, .stop = stop, .free = free_instance};
+    *ret = &f->instance;
+    return 0;
+}
+
+/* Written before it is acknowledged: a `batch` need not hold it back. */
+const struct component component_file_exporter = {
+    .kind = COMPONENT_EXPORTER,
+    .name = "file",
+    .help = "OTLP requests in a file",
+    .signals = ALL_SIGNALS,
+    .options = options,
+    .config_size = sizeof(struct file_config),
+    .create = create,
+};

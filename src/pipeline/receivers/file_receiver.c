@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `file`: reads profiles of any format that wick knows (codec/input.h) from files, each once, and again when it changes.
+ * New ones are looked for all the time. What the pipeline refuses for a while is tried again; what cannot be read is told
+ * and left.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <glob.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "base/map.h"
+#include "base/mem.h"
+#include "base/thread.h"
+#include "codec/input.h"
+#include "model/batch.h"
+#include "model/sink.h"
+#include "pipeline/component.h"
+#include "pipeline/host.h"
+#include "pipeline/receivers/received.h"
+#include "pipeline/worker.h"
+
+enum { SEEN_MAX = 1 << 20 };
+
+struct file_receiver_config {
+    struct option_strings include;
+    int64_t poll_interval;
+    bool delete_after_read;
+};
+
+struct seen {
+    uint64_t path, version; /* hashes: of the name; of size, time and inode */
+};
+
+struct file_receiver {
+    struct instance instance;
+    const struct file_receiver_config *config;
+    struct sink *next;
+    pthread_t thread;
+    bool running;
+    int stop_fd;
+    struct map map;
+    struct seen *seen;
+    size_t n, cap;
+    struct metric *accepted;
+};
+
+static const struct option options[] = {
+    {"include", OPT_STRINGS, offsetof(struct file_receiver_config, include), NULL, "files, with wildcards",
+     .required = true},
+    {"poll_interval", OPT_DURATION, offsetof(struct file_receiver_config, poll_interval), "1s", "how often to look"},
+    {"delete_after_read", OPT_BOOL, offsetof(struct file_receiver_config, delete_after_read), "false",
+     "remove a file once it is handed on"},
+    {"start_at", OPT_IGNORED, 0, NULL, "files are read whole"},
+    {0},
+};
+
+/* The entry of this path, made when it is new; NULL without memory. */
+static struct seen *find(struct file_receiver *f, uint64_t path)
+{
+    void *p = f->seen;
+    int r;
+
+    for (struct map_pos pos = map_find(&f->map, path); pos.index != MAP_NONE; pos = map_next(&f->map, pos))
+        if (f->seen[pos.index].path == path)
+            return &f->seen[pos.index];
+    r = mem_grow(&p, &f->cap, f->n + 1, sizeof *f->seen, SEEN_MAX);
+    f->seen = p;
+    if (r < 0 || map_insert(&f->map, path, (uint32_t) f->n) < 0)
+        return NULL;
+    f->seen[f->n] = (struct seen){.path = path};
+    return &f->seen[f->n++];
+}
+
+/* True when it is done with, false when it should be tried again. */
+static bool read_one(struct file_receiver *f, const char *path, const struct stat *st)
+{
+    struct received meta = {.time_ns = (int64_t) st->st_mtim.tv_sec * NS_PER_S + st->st_mtim.tv_nsec};
+    struct sink_context ctx = {.tenant = "", .peer = path, .received_ns = clock_wall()};
+    _cleanup_(batch_unrefp) struct batch *x = NULL;
+    struct batch *b = NULL;
+    struct ack_result res;
+    struct err e = {0};
+    int r = input_open(path, INPUT_AUTO, NULL, &b, NULL, &e);
+
+    if (r == 0)
+        r = received_finish(b, &meta, &x, &e);
+    if (r < 0) {
+        log_warn("%s: %s", f->instance.id, err_message(&e, r));
+        return true;
+    }
+    sink_consume_wait(f->next, x, &ctx, &res);
+    if (res.status != SINK_OK)
+        log_warn("%s: '%s' is refused: %s", f->instance.id, path, res.message);
+    else
+        metric_add(f->accepted, x->n_samples);
+    if (res.status == SINK_OK && f->config->delete_after_read)
+        fd_unlink(AT_FDCWD, path);
+    return !sink_status_retryable(&res);
+}
+
+static void look(struct file_receiver *f, const char *path)
+{
+    struct stat st;
+    struct seen *s;
+    uint64_t key[4], version;
+
+    if (stat(path, &st) < 0 || !S_ISREG(st.st_mode))
+        return;
+    key[0] = (uint64_t) st.st_size;
+    key[1] = (uint64_t) st.st_mtim.tv_sec;
+    key[2] = (uint64_t) st.st_mtim.tv_nsec;
+    key[3] = st.st_ino;
+    version = hash64(key, sizeof key) | 1;
+    s = find(f, hash64_str(str_from(path)));
+    if (s && s->version != version && read_one(f, path, &st))
+        s->version = version;
+}
+
+static void *run(void *arg)
+{
+    struct file_receiver *f = arg;
+    struct pollfd pfd = {.fd = f->stop_fd, .events = POLLIN};
+
+    do {
+        for (uint32_t i = 0; i < f->config->include.n; i++) {
+            glob_t g = {0};
+
+            if (glob(f->config->include.v[i], 0, NULL, &g) == 0)
+                for (size_t k = 0; k < g.gl_pathc && poll(&pfd, 1, 0) <= 0; k++)
+                    look(f, g.gl_pathv[k]);
+            globfree(&g);
+        }
+    } while (poll(&pfd, 1, (int) (f->config->poll_interval / NS_PER_MS)) <= 0);
+    return NULL;
+}
+
+static int start(struct instance *i, struct err *e)
+{
+    struct file_receiver *f = container_of(i, struct file_receiver, instance);
+    int r;
+
+    f->stop_fd = eventfd(0, EFD_CLOEXEC);
+    if (f->stop_fd < 0)
+        return err_set(e, -errno, "cannot make an eventfd: %m");
+    r = thread_start(&f->thread, "file-receiver", run, f, e);
+    f->running = r == 0;
+    return r;
+}
+
+static void stop(struct instance *i)
+{
+    struct file_receiver *f = container_of(i, struct file_receiver, instance);
+    uint64_t one = 1;
+
+    if (!f->running)
+        return;
+    if (write(f->stop_fd, &one, sizeof one) < 0)
+        log_warn("%s: cannot stop", i->id);
+    pthread_join(f->thread, NULL);
+    f->running = false;
+}
+
+static void free_instance(struct instance *i)
+{
+    struct file_receiver *f = container_of(i, struct file_receiver, instance);
+
+    stop(i);
+    fd_close(f->stop_fd);
+    map_done(&f->map);
+    mem_free(f->seen);
+    mem_free(f);
+}
+
+static int create(const struct component_args *args, struct instance **ret, struct err *e)
+{
+    struct file_receiver *f = mem_zalloc(sizeof *f);
+
+    (void) e;
+    if (!f)
+        return -ENOMEM;
+    f->config = args->config;
+    f->next = args->next;
+    f->stop_fd = -1;
+    f->accepted = metrics_add(args->host->metrics, METRIC_COUNTER, "otelcol_receiver_accepted_profile_samples",
+                              "Items taken in", "receiver=\"%s\",transport=\"file\"", args->id);
+    f->instance = (struct instance){.id = args->id, .start = start, .stop = stop, .free = free_instance};
+    *ret = &f->instance;
+    return 0;
+}
+
+static int check(const void *config, const struct conf_node *node, struct err *e)
+{
+    const struct file_receiver_config *c = config;
+
+    if (c->poll_interval < NS_PER_MS)
+        return conf_error(node, -EINVAL, e, "'poll_interval' must be at least 1ms");
+    return 0;
+}
+
+static const char *const aliases[] = {"otlp_json_file", "otlpjsonfile", NULL};
+
+const struct component component_file_receiver = {
+    .kind = COMPONENT_RECEIVER,
+    .name = "file",
+    .aliases = aliases,
+    .help = "profiles in files: OTLP, pprof, folded, perf script",
+    .signals = ONLY_PROFILES,
+    .options = options,
+    .config_size = sizeof(struct file_receiver_config),
+    .check = check,
+    .create = create,
+};

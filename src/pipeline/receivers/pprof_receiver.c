@@ -1,0 +1,408 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `pprof`: scrapes /debug/pprof of many targets for ever (scrape_target.h, scrape_discovery.h), and takes profiles that
+ * are posted to /v1/pprof. Scraping has a loop of its own; discovery, which may block, a thread beside it.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/thread.h"
+#include "codec/input.h"
+#include "model/batch.h"
+#include "model/sink.h"
+#include "net/encoding.h"
+#include "net/loop.h"
+#include "pipeline/component.h"
+#include "pipeline/host.h"
+#include "pipeline/listener.h"
+#include "pipeline/receivers/received.h"
+#include "pipeline/receivers/scrape_discovery.h"
+#include "pipeline/settings.h"
+
+struct endpoint_config {
+    const char *endpoint;
+};
+
+struct pprof_config {
+    char first; /* offset 0 means "no presence flag" */
+    bool has_server, has_remote;
+    struct scrape_config scrape;
+    struct discovery_config discovery;
+    int64_t refresh_interval, max_body;
+    struct tls_config tls;
+    struct endpoint_config server, remote;
+};
+
+struct pprof_receiver {
+    struct instance instance;
+    const struct pprof_config *config;
+    struct host *host;
+    struct sink *next;
+    struct scrape_env env;
+    struct http_server *server;
+    struct tls_context *tls;
+    struct loop_group *group;
+    pthread_t thread;
+    bool discovering;
+    int stop_fd;
+    struct scrape_target *targets[SCRAPE_TARGETS_MAX];
+    uint32_t n;
+};
+
+#define TYPE(type, on, path_, seconds_, interval_)                                                               \
+    static const struct option type##_options[] = {                                                              \
+        {"enabled", OPT_BOOL, offsetof(struct scrape_type_config, enabled), on, "whether to scrape it"},         \
+        {"path", OPT_STRING, offsetof(struct scrape_type_config, path), path_, "where it is"},                   \
+        {"seconds", OPT_DURATION, offsetof(struct scrape_type_config, seconds), seconds_, "how long to sample"}, \
+        {"interval", OPT_DURATION, offsetof(struct scrape_type_config, interval), interval_,                     \
+         "from one scrape to the next; 0 the common one"},                                                       \
+        {0},                                                                                                     \
+    }
+TYPE(cpu, "true", "/debug/pprof/profile", "10s", "0s");
+TYPE(heap, "true", "/debug/pprof/heap", "0s", "0s");
+TYPE(allocs, "false", "/debug/pprof/allocs", "0s", "0s");
+TYPE(mutex, "true", "/debug/pprof/mutex", "0s", "0s");
+TYPE(block, "true", "/debug/pprof/block", "0s", "0s");
+TYPE(goroutine, "true", "/debug/pprof/goroutine", "0s", "0s");
+
+#define TYPE_OPTION(name, index, help)                                                                      \
+    {                                                                                                       \
+#name, OPT_TABLE, offsetof(struct scrape_config, types[index]), NULL, help, .table = name##_options \
+    }
+
+static const struct option profile_options[] = {
+    TYPE_OPTION(cpu, SCRAPE_CPU, "CPU, one after the other without a gap"),
+    TYPE_OPTION(heap, SCRAPE_HEAP, "memory in use, and what was allocated since the last scrape"),
+    TYPE_OPTION(allocs, SCRAPE_ALLOCS, "allocations since the last scrape (heap has them too)"),
+    TYPE_OPTION(mutex, SCRAPE_MUTEX, "waits for locks since the last scrape"),
+    TYPE_OPTION(block, SCRAPE_BLOCK, "blocking since the last scrape"),
+    TYPE_OPTION(goroutine, SCRAPE_GOROUTINE, "goroutines now"),
+    {0},
+};
+
+static const struct option target_options[] = {
+    {"endpoint", OPT_STRING, offsetof(struct static_target_config, endpoint), NULL, "host:port or URL",
+     .required = true},
+    {"labels", OPT_MAP, offsetof(struct static_target_config, labels), NULL, "resource attributes"},
+    {0},
+};
+
+static const struct option kubernetes_options[] = {
+    {"api_server", OPT_STRING, offsetof(struct kubernetes_config, api_server), NULL, "URL", .required = true},
+    {"token_file", OPT_STRING, offsetof(struct kubernetes_config, token_file), NULL, "file with a bearer token"},
+    {"ca_file", OPT_STRING, offsetof(struct kubernetes_config, ca_file), NULL, "whom to trust"},
+    {"namespace", OPT_STRING, offsetof(struct kubernetes_config, namespace_name), NULL, "only this one"},
+    {"annotation_prefix", OPT_STRING, offsetof(struct kubernetes_config, annotation_prefix), "profiles.grafana.com",
+     "annotations are PREFIX/scrape, PREFIX/port, PREFIX/cpu.scrape ..."},
+    {0},
+};
+
+static const struct option endpoint_options[] = {
+    {"endpoint", OPT_STRING, offsetof(struct endpoint_config, endpoint), NULL, "address or URL", .required = true},
+    {0},
+};
+
+static const struct option options[] = {
+    {"targets", OPT_TABLES, offsetof(struct pprof_config, discovery.targets), NULL, "whom to scrape",
+     .table = target_options, .size = sizeof(struct static_target_config)},
+    {"files", OPT_STRINGS, offsetof(struct pprof_config, discovery.files), NULL,
+     "files of [{targets, labels}], read again and again; wildcards"},
+    {"kubernetes", OPT_TABLE, offsetof(struct pprof_config, discovery.kubernetes), NULL, "pods by annotation",
+     .table = kubernetes_options, .present = offsetof(struct pprof_config, discovery.has_kubernetes)},
+    {"refresh_interval", OPT_DURATION, offsetof(struct pprof_config, refresh_interval), "30s",
+     "how often to look who is there"},
+    {"profiles", OPT_TABLE, offsetof(struct pprof_config, scrape), NULL, "what to scrape", .table = profile_options},
+    {"interval", OPT_DURATION, offsetof(struct pprof_config, scrape.interval), "10s", "from one scrape to the next"},
+    {"collection_interval", OPT_DURATION, offsetof(struct pprof_config, scrape.interval), "10s", "the same"},
+    {"initial_delay", OPT_DURATION, offsetof(struct pprof_config, scrape.initial_delay), "1s", "before the first"},
+    {"timeout", OPT_DURATION, offsetof(struct pprof_config, scrape.timeout), "10s", "of one, besides its seconds"},
+    {"allow_link_local", OPT_BOOL, offsetof(struct pprof_config, scrape.allow_link_local), "false",
+     "scrape 169.254.0.0/16 and fe80::/10 too"},
+    {"bearer_token", OPT_STRING, offsetof(struct pprof_config, scrape.token), NULL, "sent to every target",
+     .secret = true},
+    {"tls", OPT_TABLE, offsetof(struct pprof_config, tls), NULL, "for https targets", .table = tls_client_options},
+    {"max_body", OPT_SIZE, offsetof(struct pprof_config, max_body), "64MiB", "largest profile, inflated"},
+    {"remote", OPT_TABLE, offsetof(struct pprof_config, remote), NULL, "one URL, asked for as it is",
+     .table = endpoint_options, .present = offsetof(struct pprof_config, has_remote)},
+    {"server", OPT_TABLE, offsetof(struct pprof_config, server), NULL, "POST /v1/pprof", .table = endpoint_options,
+     .present = offsetof(struct pprof_config, has_server)},
+    {0},
+};
+
+/* --- the loop: targets come and go --- */
+
+struct update {
+    struct loop_call call;
+    struct pprof_receiver *p;
+    struct scrape_list *list;
+};
+
+static bool still_there(const struct scrape_target *t, const struct scrape_list *l)
+{
+    for (uint32_t i = 0; i < l->n; i++)
+        if (scrape_target_is(t, &l->v[i]))
+            return true;
+    return false;
+}
+
+static bool known(const struct pprof_receiver *p, const struct scrape_spec *s)
+{
+    for (uint32_t i = 0; i < p->n; i++)
+        if (scrape_target_is(p->targets[i], s))
+            return true;
+    return false;
+}
+
+static void apply_update(struct loop_call *call)
+{
+    struct update *u = container_of(call, struct update, call);
+    struct pprof_receiver *p = u->p;
+    uint32_t kept = 0;
+
+    for (uint32_t i = 0; i < p->n; i++) {
+        if (still_there(p->targets[i], u->list))
+            p->targets[kept++] = p->targets[i];
+        else
+            scrape_target_free(p->targets[i]);
+    }
+    p->n = kept;
+    for (uint32_t i = 0; i < u->list->n && p->n < SCRAPE_TARGETS_MAX; i++) {
+        struct err e = {0};
+
+        if (known(p, &u->list->v[i]))
+            continue;
+        if (scrape_target_new(&p->env, &u->list->v[i], &p->targets[p->n], &e) < 0)
+            log_warn("%s: %s", p->instance.id, e.message);
+        else
+            p->n++;
+    }
+    scrape_list_free(u->list);
+    mem_free(u);
+}
+
+static void free_targets(struct loop_call *call)
+{
+    struct update *u = container_of(call, struct update, call);
+
+    for (uint32_t i = 0; i < u->p->n; i++)
+        scrape_target_free(u->p->targets[i]);
+    u->p->n = 0;
+    mem_free(u);
+}
+
+static void post(struct pprof_receiver *p, struct scrape_list *list, void (*run)(struct loop_call *c))
+{
+    struct update *u = mem_zalloc(sizeof *u);
+
+    if (u)
+        *u = (struct update){{.run = run}, p, list};
+    if (!u || loop_post(p->env.loop, &u->call) < 0) {
+        scrape_list_free(list);
+        mem_free(u);
+    }
+}
+
+/* --- discovery --- */
+
+static void warn(void *arg, const char *message)
+{
+    struct pprof_receiver *p = arg;
+
+    log_warn("%s: %s", p->instance.id, message);
+}
+
+static void *discover(void *arg)
+{
+    struct pprof_receiver *p = arg;
+    const struct pprof_config *c = p->config;
+    bool changing = c->discovery.files.n || c->discovery.has_kubernetes;
+    struct pollfd pfd = {.fd = p->stop_fd, .events = POLLIN};
+
+    for (;;) {
+        struct scrape_list *l = NULL;
+
+        if (scrape_discover(&c->discovery, c->has_remote ? c->remote.endpoint : NULL, &l, warn, p) == 0)
+            post(p, l, apply_update);
+        if (poll(&pfd, 1, changing ? (int) (c->refresh_interval / NS_PER_MS) : -1) > 0)
+            return NULL;
+    }
+}
+
+/* --- POST /v1/pprof --- */
+
+struct posted {
+    struct ack ack;
+    struct http_request *q;
+};
+
+static void posted_done(struct ack *a, const struct ack_result *r)
+{
+    struct posted *x = container_of(a, struct posted, ack);
+
+    if (r->status == SINK_OK)
+        http_reply(x->q, 204, NULL, (struct str){0});
+    else
+        http_reply_text(x->q, sink_status_retryable(r) ? 503 : 400, "%s\n", r->message);
+}
+
+static int take_posted(struct pprof_receiver *p, struct http_request *q, struct batch **ret, struct err *e)
+{
+    _cleanup_(buf_done) struct buf inflated = BUF_INIT;
+    struct input_limits limits = {.inflated = (size_t) p->config->max_body};
+    struct received meta = {.time_ns = clock_wall()};
+    struct batch *b = NULL;
+    struct str body;
+    int r = http_decode_body(q, (size_t) p->config->max_body, &inflated, &body, e);
+
+    if (r == 0 && !inflated.n)
+        buf_put_str(&inflated, body);
+    if (r == 0)
+        r = buf_error(&inflated) ? buf_error(&inflated) : input_decode(&inflated, INPUT_AUTO, &limits, &b, NULL, e);
+    return r < 0 ? r : received_finish(b, &meta, ret, e);
+}
+
+static void handle(void *arg, struct http_request *q)
+{
+    struct pprof_receiver *p = arg;
+    struct posted *x = arena_zalloc(&q->arena, sizeof *x);
+    struct sink_context ctx = {.tenant = "", .peer = q->peer, .received_ns = clock_wall()};
+    _cleanup_(batch_unrefp) struct batch *b = NULL;
+    struct err e = {0};
+    int r;
+
+    if (!str_is(q->path, "/v1/pprof")) {
+        http_reply_text(q, 404, "404 page not found\n");
+        return;
+    }
+    if (!str_is(q->method, "POST") || !x) {
+        http_reply_text(q, x ? 405 : 503, "POST a profile here\n");
+        return;
+    }
+    r = take_posted(p, q, &b, &e);
+    if (r < 0) {
+        http_reply_text(q, r == -EFBIG ? 413 : 400, "%s\n", err_message(&e, r));
+        return;
+    }
+    *x = (struct posted){{posted_done}, q};
+    metric_add(p->env.scraped, b->n_samples);
+    sink_consume(p->next, b, &ctx, &x->ack);
+}
+
+/* --- life --- */
+
+static int start_scraping(struct pprof_receiver *p, struct err *e)
+{
+    int r = settings_tls_client(&p->config->tls, false, true, &p->tls, e);
+
+    if (r == 0)
+        r = loop_group_new(1, "scrape", &p->group, e);
+    if (r < 0)
+        return r;
+    p->env.loop = loop_group_at(p->group, 0);
+    p->env.tls = p->tls;
+    p->stop_fd = eventfd(0, EFD_CLOEXEC);
+    if (p->stop_fd < 0)
+        return err_set(e, -errno, "cannot make an eventfd: %m");
+    r = thread_start(&p->thread, "discover", discover, p, e);
+    p->discovering = r == 0;
+    return r;
+}
+
+static bool has_targets(const struct pprof_config *c)
+{
+    return c->discovery.targets.n || c->discovery.files.n || c->discovery.has_kubernetes || c->has_remote;
+}
+
+static int start(struct instance *i, struct err *e)
+{
+    struct pprof_receiver *p = container_of(i, struct pprof_receiver, instance);
+    struct listener_options o = {i->id, p->config->server.endpoint, NULL, handle, p, (size_t) p->config->max_body, 0};
+    int r = 0;
+
+    if (p->config->has_server)
+        r = listener_start(p->host, &o, &p->server, e);
+    if (r == 0 && has_targets(p->config))
+        r = start_scraping(p, e);
+    return r;
+}
+
+static void stop(struct instance *i)
+{
+    struct pprof_receiver *p = container_of(i, struct pprof_receiver, instance);
+    uint64_t one = 1;
+
+    listener_stop(TAKE(p->server));
+    if (p->discovering) {
+        if (write(p->stop_fd, &one, sizeof one) < 0)
+            log_warn("%s: cannot stop discovery", i->id);
+        pthread_join(p->thread, NULL);
+        p->discovering = false;
+    }
+    if (p->group) {
+        post(p, NULL, free_targets);
+        loop_group_free(TAKE(p->group));
+    }
+}
+
+static void free_instance(struct instance *i)
+{
+    struct pprof_receiver *p = container_of(i, struct pprof_receiver, instance);
+
+    stop(i);
+    fd_close(p->stop_fd);
+    tls_context_free(p->tls);
+    mem_free(p);
+}
+
+static int create(const struct component_args *args, struct instance **ret, struct err *e)
+{
+    struct pprof_receiver *p = mem_zalloc(sizeof *p);
+    struct metrics *m = args->host->metrics;
+
+    (void) e;
+    if (!p)
+        return -ENOMEM;
+    p->config = args->config;
+    p->host = args->host;
+    p->next = args->next;
+    p->stop_fd = -1;
+    p->env = (struct scrape_env){.config = &p->config->scrape, .sink = args->next, .id = args->id};
+    p->env.scraped = metrics_add(m, METRIC_COUNTER, "otelcol_scraper_scraped_profile_records", "Samples scraped",
+                                 "receiver=\"%s\"", args->id);
+    p->env.failed = metrics_add(m, METRIC_COUNTER, "otelcol_scraper_errored_profile_records", "Scrapes that failed",
+                                "receiver=\"%s\"", args->id);
+    p->instance = (struct instance){.id = args->id, .start = start, .stop = stop, .free = free_instance};
+    *ret = &p->instance;
+    return 0;
+}
+
+static int check(const void *config, const struct conf_node *node, struct err *e)
+{
+    struct pprof_config *c = (struct pprof_config *) config; /* fills in what follows from other options */
+
+    if (!has_targets(c) && !c->has_server)
+        return conf_error(node, -EINVAL, e, "one of targets, files, kubernetes, remote, server is needed");
+    if (c->scrape.interval <= 0 || c->refresh_interval <= 0)
+        return conf_error(node, -EINVAL, e, "intervals must be greater than zero");
+    c->scrape.max_inflated = (size_t) c->max_body;
+    c->discovery.allow_link_local = c->scrape.allow_link_local;
+    return 0;
+}
+
+const struct component component_pprof_receiver = {
+    .kind = COMPONENT_RECEIVER,
+    .name = "pprof",
+    .help = "scrapes /debug/pprof of many targets; POST /v1/pprof",
+    .signals = ONLY_PROFILES,
+    .options = options,
+    .config_size = sizeof(struct pprof_config),
+    .check = check,
+    .create = create,
+};

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Who is to be scraped: a fixed list, Prometheus' file discovery ([{targets: [...], labels: {...}}] in JSON or YAML), and
+ * the pods of a Kubernetes API server that carry annotations:
+ *
+ *   PREFIX/scrape: "true", PREFIX/port, PREFIX/scheme, PREFIX/path      every enabled type
+ *   PREFIX/TYPE.scrape: "true", PREFIX/TYPE.port ...                    one type: cpu, memory (heap), mutex, block, goroutine
+ *
+ * with PREFIX profiles.grafana.com unless told otherwise. Blocks on files and the network: for a thread of its own.
+ */
+#ifndef PIPELINE_SCRAPE_DISCOVERY_H
+#define PIPELINE_SCRAPE_DISCOVERY_H
+
+#include "conf/option.h"
+#include "pipeline/receivers/scrape_target.h"
+
+enum { SCRAPE_TARGETS_MAX = 10000 };
+
+struct static_target_config {
+    const char *endpoint;
+    struct option_map labels;
+};
+
+struct kubernetes_config {
+    const char *api_server, *token_file, *ca_file, *namespace_name, *annotation_prefix;
+};
+
+struct discovery_config {
+    struct option_tables targets; /* struct static_target_config */
+    struct option_strings files;
+    struct kubernetes_config kubernetes;
+    bool has_kubernetes;
+    bool allow_link_local;
+};
+
+struct scrape_list {
+    struct arena arena;
+    struct scrape_spec v[SCRAPE_TARGETS_MAX];
+    uint32_t n;
+};
+
+/* Everything that is there now. A source that fails keeps the others: its words go to warn. */
+int scrape_discover(const struct discovery_config *c, const char *remote, struct scrape_list **ret,
+                    void (*warn)(void *arg, const char *message), void *arg);
+void scrape_list_free(struct scrape_list *l);
+
+/* One file's text; for tests and fuzzing. */
+int scrape_parse_file(struct scrape_list *l, struct str text, const char *name, struct err *e);
+/* A PodList. */
+int scrape_parse_pods(struct scrape_list *l, struct str json, const char *prefix, struct err *e);
+struct scrape_list *scrape_list_new(void);
+
+#endif

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Scraping /debug/pprof of one target: a request per type and interval on the scraper's loop, decoded, turned into
+ * deltas, given the target's labels and handed on. Redirects are not followed. Everything belongs to the loop's thread.
+ */
+#ifndef PIPELINE_SCRAPE_TARGET_H
+#define PIPELINE_SCRAPE_TARGET_H
+
+#include "base/err.h"
+#include "model/labels.h"
+#include "pipeline/metrics.h"
+
+struct loop;
+struct sink;
+struct tls_context;
+
+enum scrape_type {
+    SCRAPE_CPU,
+    SCRAPE_HEAP,
+    SCRAPE_ALLOCS,
+    SCRAPE_MUTEX,
+    SCRAPE_BLOCK,
+    SCRAPE_GOROUTINE,
+    SCRAPE_ONE,
+    SCRAPE_TYPES
+};
+
+extern const char *const scrape_type_names[SCRAPE_TYPES];
+
+struct scrape_type_config {
+    bool enabled;
+    const char *path;
+    int64_t seconds, interval; /* seconds: ns to sample for, 0: a snapshot; interval 0: the common one */
+};
+
+struct scrape_config {
+    struct scrape_type_config types[SCRAPE_TYPES];
+    int64_t interval, initial_delay, timeout;
+    size_t max_inflated;
+    bool allow_link_local;
+    const char *token; /* NULL: none */
+};
+
+/* What discovery found; strings belong to it. */
+struct scrape_spec {
+    const char *url;      /* http://host:port or with a path of its own */
+    unsigned types;       /* 1 << SCRAPE_x; 0: all that are enabled */
+    struct label *labels; /* resource attributes */
+    uint32_t n_labels;
+};
+
+struct scrape_env {
+    const struct scrape_config *config;
+    struct loop *loop;
+    struct sink *sink;
+    struct tls_context *tls;
+    const char *id;
+    struct metric *scraped, *failed;
+};
+
+struct scrape_target;
+
+/* Copies the spec. Scraping begins after initial_delay, spread over the interval. */
+int scrape_target_new(const struct scrape_env *env, const struct scrape_spec *spec, struct scrape_target **ret,
+                      struct err *e);
+/* Cancels what is under way. */
+void scrape_target_free(struct scrape_target *t);
+bool scrape_target_is(const struct scrape_target *t, const struct scrape_spec *spec);
+/* 169.254.0.0/16 and fe80::/10, as text with or without brackets and port. */
+bool scrape_is_link_local(const char *address);
+
+#endif
