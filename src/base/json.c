@@ -2,6 +2,7 @@
 /* See json.h. */
 #include "base/json.h"
 
+#include <endian.h>
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -128,37 +129,40 @@ int json_error(const struct json *r, struct err *e)
     return 0;
 }
 
-static void space(struct json *r)
+static inline void space(struct json *r)
 {
-    while (r->p < r->end && (*r->p == ' ' || *r->p == '\n' || *r->p == '\r' || *r->p == '\t'))
-        r->p++;
+    const char *p = r->p, *end = r->end;
+
+    if (likely(p<end && * p> ' '))
+        return;
+    while (p < end && (*p == ' ' || *p == '\n' || *p == '\r' || *p == '\t'))
+        p++;
+    r->p = p;
 }
+
+/* What the first byte of a value says; 0 is no such byte. */
+static const uint8_t first_byte[256] = {
+    ['{'] = 1 + JSON_OBJECT, ['['] = 1 + JSON_ARRAY,  ['"'] = 1 + JSON_STRING, ['t'] = 1 + JSON_BOOL,
+    ['f'] = 1 + JSON_BOOL,   ['n'] = 1 + JSON_NULL,   ['-'] = 1 + JSON_NUMBER, ['0'] = 1 + JSON_NUMBER,
+    ['1'] = 1 + JSON_NUMBER, ['2'] = 1 + JSON_NUMBER, ['3'] = 1 + JSON_NUMBER, ['4'] = 1 + JSON_NUMBER,
+    ['5'] = 1 + JSON_NUMBER, ['6'] = 1 + JSON_NUMBER, ['7'] = 1 + JSON_NUMBER, ['8'] = 1 + JSON_NUMBER,
+    ['9'] = 1 + JSON_NUMBER,
+};
 
 enum json_type json_peek(struct json *r)
 {
+    uint8_t t;
+
     space(r);
-    if (r->err || r->p == r->end) {
+    if (unlikely(r->err || r->p == r->end)) {
         json_fail(r, "JSON ends too early");
         return JSON_ERROR;
     }
-    switch (*r->p) {
-    case '{':
-        return JSON_OBJECT;
-    case '[':
-        return JSON_ARRAY;
-    case '"':
-        return JSON_STRING;
-    case 't':
-    case 'f':
-        return JSON_BOOL;
-    case 'n':
-        return JSON_NULL;
-    default:
-        if (*r->p == '-' || (*r->p >= '0' && *r->p <= '9'))
-            return JSON_NUMBER;
-        json_fail(r, "bad JSON");
-        return JSON_ERROR;
-    }
+    t = first_byte[(unsigned char) *r->p];
+    if (likely(t))
+        return (enum json_type)(t - 1);
+    json_fail(r, "bad JSON");
+    return JSON_ERROR;
 }
 
 static bool take_word(struct json *r, const char *word)
@@ -338,6 +342,29 @@ static struct str unescape(struct json *r, const char *from, const char *to)
     return (struct str){start, (uint32_t) (q - start)};
 }
 
+/* The first quote, backslash or control character at or behind p, or end. Eight bytes at a time: a byte equal to c is a
+ * zero byte of x ^ ccc..., and x - 111... borrows into the high bit there. It may also mark bytes above a marked one,
+ * never below, so the lowest mark is right. */
+static inline const char *plain_end(const char *p, const char *end)
+{
+    const uint64_t ones = 0x0101010101010101ull, high = 0x8080808080808080ull;
+
+    for (; end - p >= 8; p += 8) {
+        uint64_t x, quote, slash, hit;
+
+        memcpy(&x, p, 8);
+        x = le64toh(x);
+        quote = x ^ ones * '"';
+        slash = x ^ ones * '\\';
+        hit = (((quote - ones) & ~quote) | ((slash - ones) & ~slash) | ((x - ones * 0x20) & ~x)) & high;
+        if (hit)
+            return p + __builtin_ctzll(hit) / 8;
+    }
+    while (p < end && *p != '"' && *p != '\\' && (unsigned char) *p >= 0x20)
+        p++;
+    return p;
+}
+
 struct str json_str(struct json *r)
 {
     const char *p, *from;
@@ -351,7 +378,7 @@ struct str json_str(struct json *r)
         return (struct str){0};
     }
     from = p = r->p + 1;
-    for (; p < r->end && *p != '"'; p++) {
+    for (p = plain_end(p, r->end); p < r->end && *p != '"'; p = plain_end(p + 1, r->end)) {
         if ((unsigned char) *p < 0x20) {
             json_fail(r, "control character in string");
             return (struct str){0};
@@ -391,6 +418,62 @@ static struct str number_text(struct json *r)
     return (struct str){from, (uint32_t) (r->p - from)};
 }
 
+/* An integer of at most 18 digits, quoted or not, with nothing of a fraction behind it. False leaves r as it was. */
+static inline bool quick_integer(struct json *r, uint64_t *ret, bool *ret_negative)
+{
+    const char *p, *digits, *end = r->end;
+    bool quoted;
+    uint64_t v = 0;
+
+    space(r);
+    p = r->p;
+    if (r->err || p == end)
+        return false;
+    quoted = *p == '"';
+    p += quoted;
+    *ret_negative = p < end && *p == '-';
+    p += *ret_negative;
+    for (digits = p; p < end && (unsigned char) (*p - '0') < 10; p++)
+        v = v * 10 + (uint64_t) (*p - '0');
+    if (p == digits || p - digits > 18 || p == end)
+        return false;
+    if (quoted ? *p != '"' : *p == '.' || *p == 'e' || *p == 'E')
+        return false;
+    r->p = p + quoted;
+    *ret = v;
+    return true;
+}
+
+/* Passes over digits; false when there is none. */
+static bool skip_digits(struct json *r)
+{
+    const char *from = r->p;
+
+    while (r->p < r->end && *r->p >= '0' && *r->p <= '9')
+        r->p++;
+    return r->p > from;
+}
+
+static void skip_number(struct json *r)
+{
+    bool good;
+
+    r->p += *r->p == '-';
+    good = skip_digits(r);
+    if (good && r->p < r->end && *r->p == '.') {
+        r->p++;
+        good = skip_digits(r);
+    }
+    if (good && r->p < r->end && (*r->p == 'e' || *r->p == 'E')) {
+        r->p++;
+        if (r->p < r->end && (*r->p == '+' || *r->p == '-'))
+            r->p++;
+        good = skip_digits(r);
+    }
+    if (!good)
+        json_fail(r, "bad number");
+}
+
 double json_double(struct json *r)
 {
     struct str s = number_text(r);
@@ -403,10 +486,15 @@ double json_double(struct json *r)
 
 int64_t json_i64(struct json *r)
 {
-    struct str s = number_text(r);
+    struct str s;
     int64_t v = 0;
+    uint64_t quick;
+    bool negative;
     double d;
 
+    if (likely(quick_integer(r, &quick, &negative)))
+        return negative ? -(int64_t) quick : (int64_t) quick;
+    s = number_text(r);
     if (r->err || str_to_i64(s, 10, &v) == 0)
         return v;
     if (str_to_double(s, &d) == 0 && d >= -9.2e18 && d <= 9.2e18 && d == (double) (int64_t) d)
@@ -417,10 +505,17 @@ int64_t json_i64(struct json *r)
 
 uint64_t json_u64(struct json *r)
 {
-    struct str s = number_text(r);
+    struct str s;
     uint64_t v = 0;
+    bool negative;
+    const char *at = r->p;
     double d;
 
+    if (likely(quick_integer(r, &v, &negative)) && (!negative || !v))
+        return v;
+    r->p = at;
+    v = 0;
+    s = number_text(r);
     if (r->err || str_to_u64(s, 10, &v) == 0)
         return v;
     if (str_to_double(s, &d) == 0 && d >= 0 && d <= 1.8e19 && d == (double) (uint64_t) d)
@@ -461,7 +556,7 @@ void json_skip(struct json *r)
         json_str(r);
         break;
     case JSON_NUMBER:
-        json_double(r);
+        skip_number(r);
         break;
     case JSON_BOOL:
         json_bool(r);

@@ -18,6 +18,8 @@
 #include "base/mem.h"
 #include "codec/otlp_group.h"
 
+enum { SLACK_PARTS = 8, SMALL_BLOCK = 64 << 10 }; /* up to this part of a large block may stay unused */
+
 /* --- body --- */
 
 static int decode_values(struct otlp_decoder *d, const struct wire_field *f, struct run *run)
@@ -361,8 +363,6 @@ static uintptr_t lay_out(struct otlp_decoder *d, const struct otlp_counts *c, ui
     dict->stacks = carve(&at, table_size(&c->stacks), sizeof *dict->stacks);
     dict->links = carve(&at, table_size(&c->links), sizeof *dict->links);
     dict->attrs = carve(&at, table_size(&c->attrs), sizeof *dict->attrs);
-    dict->lines = carve(&at, c->lines, sizeof *dict->lines);
-    dict->indices = carve(&at, c->indices, sizeof *dict->indices);
     b->resources = carve(&at, c->resources, sizeof *b->resources);
     b->scopes = carve(&at, c->scopes, sizeof *b->scopes);
     b->profiles = carve(&at, c->profiles, sizeof *b->profiles);
@@ -372,7 +372,19 @@ static uintptr_t lay_out(struct otlp_decoder *d, const struct otlp_counts *c, ui
     d->types = carve(&at, c->profiles, sizeof *d->types);
     d->values.pool = carve(&at, c->kvs, sizeof *d->values.pool);
     d->values.n_pool = (uint32_t) c->kvs;
+    dict->lines = carve(&at, d->cap_lines, sizeof *dict->lines); /* the pools are last: what is too much is cut off */
+    dict->indices = carve(&at, d->cap_indices, sizeof *dict->indices);
     return at;
+}
+
+static void zero_entries(struct dict *dict)
+{
+    dict->mappings[0] = (struct mapping){0};
+    dict->functions[0] = (struct function){0};
+    dict->locations[0] = (struct location){0};
+    dict->stacks[0] = (struct run){0};
+    dict->links[0] = (struct link){0};
+    dict->attrs[0] = (struct attr){0};
 }
 
 /* Puts the zero value in front where the sender has none there. */
@@ -381,12 +393,7 @@ static void begin_tables(struct otlp_decoder *d, const struct otlp_counts *c)
     struct dict *dict = &d->b->dict;
 
     dict->strings[0] = (struct str){0};
-    dict->mappings[0] = (struct mapping){0};
-    dict->functions[0] = (struct function){0};
-    dict->locations[0] = (struct location){0};
-    dict->stacks[0] = (struct run){0};
-    dict->links[0] = (struct link){0};
-    dict->attrs[0] = (struct attr){0};
+    zero_entries(dict);
     dict->n_strings = table_size(&c->strings) - c->strings.n;
     dict->n_mappings = table_size(&c->mappings) - c->mappings.n;
     dict->n_functions = table_size(&c->functions) - c->functions.n;
@@ -396,24 +403,85 @@ static void begin_tables(struct otlp_decoder *d, const struct otlp_counts *c)
     dict->n_attrs = table_size(&c->attrs) - c->attrs.n;
 }
 
-/* One block for all tables, outside of the arena, whose chunks would be larger than most requests. */
+/* How many of something all locations have, when those that were looked into have n; a little more, and a few. */
+static size_t extrapolate(uint64_t n, const struct otlp_counts *c)
+{
+    return c->looked ? n * c->locations.n / c->looked * 33 / 32 + 8 : c->locations.n;
+}
+
+/* One block for everything, outside of the arena, whose chunks would be larger than most requests. */
 static int allocate(struct otlp_decoder *d, const struct otlp_counts *c)
 {
     struct batch *b = d->b;
     struct dict keep = b->dict;
-    size_t size = lay_out(d, c, 0);
+    size_t size;
 
+    d->cap_lines = extrapolate(c->lines, c);
+    d->cap_indices = c->indices + c->stack_indices + extrapolate(c->attr_indices, c);
+    size = lay_out(d, c, 0);
     b->dict = keep; /* still valid should the allocation fail */
-    if (size > b->arena.limit)
+    if (size > d->memory)
         return -EFBIG;
-    b->owned[0] = mem_alloc(size);
-    if (!b->owned[0])
+    b->owned[OWNED_BLOCK] = mem_alloc(size);
+    if (!b->owned[OWNED_BLOCK])
         return -ENOMEM;
-    b->owned_size = size;
-    b->arena.limit -= MIN(size, b->arena.limit - 1); /* 0 would mean none */
-    lay_out(d, c, (uintptr_t) b->owned[0]);
+    b->owned_size = d->used = size;
+    lay_out(d, c, (uintptr_t) b->owned[OWNED_BLOCK]);
     begin_tables(d, c);
     return 0;
+}
+
+/* Sets the pointers that lead from the block into the block, which has moved by `delta` bytes. */
+static void rebase(struct batch *b, ptrdiff_t delta)
+{
+    for (uint32_t i = 0; i < b->n_resources; i++)
+        if (b->resources[i].attrs.n)
+            b->resources[i].attrs.v = (struct kv *) ((char *) b->resources[i].attrs.v + delta);
+    for (uint32_t i = 0; i < b->n_scopes; i++)
+        if (b->scopes[i].attrs.n)
+            b->scopes[i].attrs.v = (struct kv *) ((char *) b->scopes[i].attrs.v + delta);
+    for (uint32_t i = 0; i < b->n_profiles; i++)
+        b->profiles[i].types = (struct value_type *) ((char *) b->profiles[i].types + delta);
+}
+
+/* Cuts a pool that left the block to its size. Returns its bytes. */
+static size_t trim_pool(struct batch *b, int owned, void *pool, size_t n, size_t size)
+{
+    void *p = mem_realloc(b->owned[owned], n * size);
+
+    if (p)
+        b->owned[owned] = p;
+    memcpy(pool, &b->owned[owned], sizeof p);
+    return n * size;
+}
+
+/* Gives back what the block has too much at its end, where the pools are, or were until they grew. A little is left
+ * alone: malloc is slow with blocks that shrink before they are freed. */
+static void trim_block(struct otlp_decoder *d, const struct otlp_counts *c, size_t block_size)
+{
+    struct batch *b = d->b;
+    struct dict *dict = &b->dict, full = *dict;
+    char *old = b->owned[OWNED_BLOCK], *block = NULL;
+    size_t size;
+
+    d->cap_lines = b->owned[OWNED_LINES] ? 0 : dict->n_lines;
+    d->cap_indices = b->owned[OWNED_INDICES] ? 0 : dict->n_indices;
+    size = lay_out(d, c, (uintptr_t) old) - (uintptr_t) old;
+    if (d->cap_indices)
+        memmove(dict->indices, full.indices, dict->n_indices * sizeof *dict->indices);
+    b->owned_size = block_size;
+    if (block_size < SMALL_BLOCK || block_size - size > block_size / SLACK_PARTS)
+        block = mem_realloc(old, size);
+    if (block) {
+        b->owned_size = size;
+        b->owned[OWNED_BLOCK] = block;
+        lay_out(d, c, (uintptr_t) block);
+        rebase(b, block - old);
+    }
+    if (b->owned[OWNED_LINES])
+        b->owned_size += trim_pool(b, OWNED_LINES, &dict->lines, dict->n_lines, sizeof *dict->lines);
+    if (b->owned[OWNED_INDICES])
+        b->owned_size += trim_pool(b, OWNED_INDICES, &dict->indices, dict->n_indices, sizeof *dict->indices);
 }
 
 /* --- the request --- */
@@ -450,10 +518,7 @@ static int decode_request(struct otlp_decoder *d, const uint8_t *p, const uint8_
         r = decode_top(d, p, end, WIRE_TAG(2, WIRE_LEN), otlp_decode_dictionary);
     if (r < 0)
         return r;
-    /* A zero value decoded beside a shifted table points at that table's entry 1. */
-    dict->functions[0] = (struct function){0};
-    dict->locations[0] = (struct location){0};
-    dict->attrs[0] = (struct attr){0};
+    zero_entries(dict); /* what passed for one may hold a list of zeros, or point at a shifted table's entry 1 */
     return decode_top(d, p, end, WIRE_TAG(1, WIRE_LEN), decode_resource_profiles);
 }
 
@@ -485,6 +550,7 @@ static int decode_counted(const uint8_t *p, size_t n, const struct otlp_counts *
     if (r < 0)
         return r;
     decoder_init(&d, b, c);
+    d.memory = memory;
     r = allocate(&d, c);
     if (r == 0) {
         d.values.arena = &b->arena;
@@ -498,6 +564,7 @@ static int decode_counted(const uint8_t *p, size_t n, const struct otlp_counts *
         return otlp_generation_refuse(c->ev.profile_7_id ? OTLP_G4 : OTLP_G3_OR_G4, e);
     if (r < 0)
         return wire_report(&d.w, p, r, "OTLP profiles", e);
+    trim_block(&d, c, b->owned_size);
     otlp_group_profiles(b);
     *ret = TAKE(b);
     return 0;

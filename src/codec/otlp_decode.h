@@ -11,8 +11,16 @@ struct otlp_decoder {
     struct otlp_values values;
     struct otlp_table mappings, functions, locations, stacks, links, attrs;
     struct value_type *types; /* one per profile */
+    size_t cap_indices, cap_lines;
+    size_t memory, used; /* bytes of tables and pools: the limit, and so far */
     struct wire_err w;
 };
+
+/* What batch.owned holds: one block of tables and, at its end, the pools; a pool that outgrows it. */
+enum { OWNED_BLOCK, OWNED_INDICES, OWNED_LINES };
+
+/* Makes room for `need` elements of a pool that has n. -EFBIG over the limit, -ENOMEM. */
+int otlp_grow_pool(struct otlp_decoder *d, int owned, void *pool, size_t *cap, size_t n, size_t need, size_t size);
 
 /* Appends a repeated number field, packed or not, to the pool of indices as references into t. The elements of one
  * run must come without others in between. */

@@ -3,16 +3,44 @@
  * The protobuf decoder's dictionary (second pass). Fields of ProfilesDictionary: 1 mapping_table, 2 location_table,
  * 3 function_table, 4 link_table, 5 string_table, 6 attribute_table, 7 stack_table.
  */
+#include "base/mem.h"
 #include "codec/otlp_decode.h"
+
+int otlp_grow_pool(struct otlp_decoder *d, int owned, void *pool, size_t *cap, size_t n, size_t need, size_t size)
+{
+    size_t more = MAX(need, *cap + *cap / 2) - *cap;
+    void **at = pool, *p;
+
+    if (d->used + more * size > d->memory)
+        more = need - *cap;
+    if (d->used + more * size > d->memory)
+        return -EFBIG;
+    p = mem_realloc(d->b->owned[owned], (*cap + more) * size);
+    if (!p)
+        return -ENOMEM;
+    if (!d->b->owned[owned] && n) /* it was in the block */
+        memcpy(p, *at, n * size);
+    *at = d->b->owned[owned] = p;
+    d->used += more * size;
+    *cap += more;
+    return 0;
+}
 
 int otlp_decode_refs(struct otlp_decoder *d, const struct wire_field *f, const uint8_t *at, const struct otlp_table *t,
                      const char *field, struct run *run)
 {
     struct dict *dict = &d->b->dict;
-    uint32_t *out = dict->indices + dict->n_indices, *q = out;
-    uint32_t n = t->n, shift = t->shift;
+    size_t most = dict->n_indices + ((f->tag & 7) == WIRE_LEN ? f->v : 1); /* an index has a byte at least */
+    uint32_t *out, *q, n = t->n, shift = t->shift;
     uint64_t v;
     int r;
+
+    if (unlikely(most > d->cap_indices)) {
+        r = otlp_grow_pool(d, OWNED_INDICES, &dict->indices, &d->cap_indices, dict->n_indices, most, sizeof *q);
+        if (r < 0)
+            return r;
+    }
+    out = q = dict->indices + dict->n_indices;
 
     if ((f->tag & 7) == WIRE_VARINT) {
         r = otlp_ref(t, f->v, at, field, &d->w, q++);
@@ -168,6 +196,11 @@ static int decode_location(struct otlp_decoder *d, const uint8_t *p, const uint8
         case WIRE_TAG(3, WIRE_LEN):
             if (!l->lines.n)
                 l->lines.off = dict->n_lines;
+            if (unlikely(dict->n_lines == d->cap_lines))
+                r = otlp_grow_pool(d, OWNED_LINES, &dict->lines, &d->cap_lines, dict->n_lines,
+                                   dict->n_lines + (size_t) 1, sizeof(struct line));
+            if (unlikely(r < 0))
+                return r;
             r = wire_path(&d->w, decode_line(d, f.data, p, &dict->lines[dict->n_lines++]), "lines", l->lines.n++);
             break;
         case WIRE_TAG(4, WIRE_LEN):

@@ -4,63 +4,12 @@
 
 #include <errno.h>
 
-enum { SAMPLE_LIST_LOOK = 16 };
+enum { SAMPLE_LIST_LOOK = 16, LOCATION_SAMPLE = 8 };
 
 /* Counts the elements of a repeated number field in either form. */
 static uint32_t count_list(const struct wire_field *f)
 {
     return (f->tag & 7) == WIRE_LEN ? wire_count_varints(f->data, f->v) : 1;
-}
-
-static int scan_stack(const uint8_t *p, const uint8_t *end, struct otlp_counts *c, struct wire_err *w)
-{
-    while (p < end) {
-        const uint8_t *at = p;
-        struct wire_field f;
-
-        p = wire_next(p, end, &f);
-        if (!p)
-            return wire_malformed(w, at, end);
-        if (f.tag == WIRE_TAG(1, WIRE_LEN)) {
-            c->indices += wire_count_varints(f.data, f.v);
-        } else if (f.tag == WIRE_TAG(1, WIRE_VARINT)) {
-            c->indices++;
-            c->ev.unpacked = true;
-        }
-    }
-    return 0;
-}
-
-static int scan_location(const uint8_t *p, const uint8_t *end, struct otlp_counts *c, struct wire_err *w)
-{
-    while (p < end) {
-        const uint8_t *at = p;
-        struct wire_field f;
-
-        p = wire_next(p, end, &f);
-        if (!p)
-            return wire_malformed(w, at, end);
-        if (f.tag == WIRE_TAG(3, WIRE_LEN))
-            c->lines++;
-        else if (f.tag >> 3 == 4)
-            c->indices += count_list(&f);
-    }
-    return 0;
-}
-
-static int scan_mapping(const uint8_t *p, const uint8_t *end, struct otlp_counts *c, struct wire_err *w)
-{
-    while (p < end) {
-        const uint8_t *at = p;
-        struct wire_field f;
-
-        p = wire_next(p, end, &f);
-        if (!p)
-            return wire_malformed(w, at, end);
-        if (f.tag >> 3 == 5)
-            c->indices += count_list(&f);
-    }
-    return 0;
 }
 
 enum entry_kind { ENTRY_TEXT, ENTRY_IDS, ENTRY_MESSAGE };
@@ -89,25 +38,40 @@ static void count_entry(struct otlp_table_count *t, const struct wire_field *f, 
         t->shifted = kind == ENTRY_TEXT || !is_zero_message(f->data, f->data + f->v, kind);
 }
 
+/* Looks into a location, if it is among those that stand for all. What is wrong with it is said by the second pass. */
+static void sample_location(const struct wire_field *l, struct otlp_counts *c)
+{
+    const uint8_t *p = l->data, *end = p + l->v;
+    struct wire_field f;
+
+    if (c->locations.n % LOCATION_SAMPLE != 2) /* the first ones are the zero value and often the kernel's */
+        return;
+    c->looked++;
+    while (p && p < end) {
+        p = wire_next_scan(p, end, &f);
+        if (p && f.tag == WIRE_TAG(3, WIRE_LEN))
+            c->lines++;
+        else if (p && f.tag == WIRE_TAG(4, WIRE_LEN))
+            c->attr_indices += wire_count_varints(f.data, f.v);
+    }
+}
+
 static int scan_dictionary(const uint8_t *p, const uint8_t *end, struct otlp_counts *c, struct wire_err *w)
 {
-    int r = 0;
-
-    while (p < end && r == 0) {
+    while (p < end) {
         const uint8_t *at = p;
         struct wire_field f;
 
-        p = wire_next(p, end, &f);
+        p = wire_next_scan(p, end, &f);
         if (!p)
             return wire_malformed(w, at, end);
         switch (f.tag) {
         case WIRE_TAG(1, WIRE_LEN):
             count_entry(&c->mappings, &f, ENTRY_MESSAGE);
-            r = wire_path(w, scan_mapping(f.data, p, c, w), "mapping_table", c->mappings.n - 1);
             break;
         case WIRE_TAG(2, WIRE_LEN):
             count_entry(&c->locations, &f, ENTRY_MESSAGE);
-            r = wire_path(w, scan_location(f.data, p, c, w), "location_table", c->locations.n - 1);
+            sample_location(&f, c);
             break;
         case WIRE_TAG(3, WIRE_LEN):
             count_entry(&c->functions, &f, ENTRY_MESSAGE);
@@ -123,11 +87,26 @@ static int scan_dictionary(const uint8_t *p, const uint8_t *end, struct otlp_cou
             break;
         case WIRE_TAG(7, WIRE_LEN):
             count_entry(&c->stacks, &f, ENTRY_MESSAGE);
-            r = wire_path(w, scan_stack(f.data, p, c, w), "stack_table", c->stacks.n - 1);
+            c->stack_indices += f.v > 2 ? wire_count_varints(f.data + 2, f.v - 2) : f.v; /* behind tag and length */
             break;
         }
     }
-    return r;
+    return 0;
+}
+
+/* Whether a stack has its locations unpacked, which says how the sender writes lists. */
+static bool is_unpacked(const uint8_t *p, const uint8_t *end)
+{
+    bool yes = false;
+
+    while (p && p < end && !yes) {
+        struct wire_field f, g = {0};
+
+        p = wire_next(p, end, &f);
+        if (p && f.tag == WIRE_TAG(7, WIRE_LEN) && f.v && wire_next(f.data, p, &g))
+            yes = g.tag == WIRE_TAG(1, WIRE_VARINT);
+    }
+    return yes;
 }
 
 static bool has_repeat(const uint8_t *p, const uint8_t *end)
@@ -167,7 +146,7 @@ static int scan_sample(const uint8_t *p, const uint8_t *end, struct otlp_counts 
         const uint8_t *at = p;
         struct wire_field f;
 
-        p = wire_next(p, end, &f);
+        p = wire_next_scan(p, end, &f);
         if (!p)
             return wire_malformed(w, at, end);
         switch (f.tag) {
@@ -248,7 +227,7 @@ static int scan_profile(const uint8_t *p, const uint8_t *end, struct otlp_counts
         const uint8_t *at = p;
         struct wire_field f;
 
-        p = wire_next(p, end, &f);
+        p = wire_next_scan(p, end, &f);
         if (!p)
             return wire_malformed(w, at, end);
         if (f.tag == WIRE_TAG(2, WIRE_LEN)) {
@@ -271,7 +250,7 @@ static int scan_attributes(const uint8_t *p, const uint8_t *end, uint32_t field,
         const uint8_t *at = p;
         struct wire_field f;
 
-        p = wire_next(p, end, &f);
+        p = wire_next_scan(p, end, &f);
         if (!p)
             return wire_malformed(w, at, end);
         c->kvs += f.tag == WIRE_TAG(field, WIRE_LEN);
@@ -289,7 +268,7 @@ static int scan_scope(const uint8_t *p, const uint8_t *end, struct otlp_counts *
         const uint8_t *at = p;
         struct wire_field f;
 
-        p = wire_next(p, end, &f);
+        p = wire_next_scan(p, end, &f);
         if (!p)
             return wire_malformed(w, at, end);
         if (f.tag == WIRE_TAG(1, WIRE_LEN))
@@ -310,7 +289,7 @@ static int scan_resource(const uint8_t *p, const uint8_t *end, struct otlp_count
         const uint8_t *at = p;
         struct wire_field f;
 
-        p = wire_next(p, end, &f);
+        p = wire_next_scan(p, end, &f);
         if (!p)
             return wire_malformed(w, at, end);
         if (f.tag == WIRE_TAG(1, WIRE_LEN))
@@ -323,6 +302,7 @@ static int scan_resource(const uint8_t *p, const uint8_t *end, struct otlp_count
 
 int otlp_scan(const uint8_t *p, const uint8_t *end, struct otlp_counts *c, struct wire_err *w)
 {
+    const uint8_t *start = p;
     int r = 0;
 
     *c = (struct otlp_counts){0};
@@ -330,7 +310,7 @@ int otlp_scan(const uint8_t *p, const uint8_t *end, struct otlp_counts *c, struc
         const uint8_t *at = p;
         struct wire_field f;
 
-        p = wire_next(p, end, &f);
+        p = wire_next_scan(p, end, &f);
         if (!p)
             return wire_malformed(w, at, end);
         switch (f.tag) {
@@ -345,6 +325,13 @@ int otlp_scan(const uint8_t *p, const uint8_t *end, struct otlp_counts *c, struc
             c->ev.top_strings = true;
             break;
         }
+    }
+    for (p = start; r == 0 && p < end && c->ev.sample_4_varint && !c->ev.unpacked;) {
+        struct wire_field f;
+
+        p = wire_next(p, end, &f);
+        if (f.tag == WIRE_TAG(2, WIRE_LEN))
+            c->ev.unpacked = is_unpacked(f.data, p);
     }
     return r;
 }

@@ -3,6 +3,9 @@
  * The first of the decoder's two passes: counts what a request holds, so that the second can allocate every table once
  * and exactly, check every index against the size of its table whatever the order of the fields, and refuse a request
  * that would grow out of proportion before anything is allocated. On the way it gathers what tells generations apart.
+ *
+ * It does not go inside of the dictionary's entries, which are most of a request, but for one location in 8: from
+ * those, the number of lines and attributes of all is guessed, and should it be wrong the pools grow.
  */
 #ifndef CODEC_OTLP_SCAN_H
 #define CODEC_OTLP_SCAN_H
@@ -39,8 +42,11 @@ struct otlp_table_count {
 
 struct otlp_counts {
     struct otlp_table_count strings, mappings, functions, locations, stacks, links, attrs;
-    uint64_t lines, indices, resources, scopes, profiles, samples, values, timestamps;
-    uint64_t kvs; /* attributes of resources and scopes, without what lies inside of them */
+    uint64_t indices; /* of samples and profiles */
+    uint64_t resources, scopes, profiles, samples, values, timestamps;
+    uint64_t stack_indices;               /* at most so many locations of stacks */
+    uint64_t looked, lines, attr_indices; /* locations that were looked into, and what they had */
+    uint64_t kvs;                         /* attributes of resources and scopes, without what lies inside of them */
     struct otlp_evidence ev;
 };
 

@@ -47,6 +47,17 @@ const uint8_t *wire_varint_slow(const uint8_t *p, const uint8_t *end, uint64_t *
     return NULL;
 }
 
+const uint8_t *wire_tag_slow(const uint8_t *p, const uint8_t *end, uint32_t *ret)
+{
+    uint64_t tag;
+
+    p = wire_varint_slow(p, end, &tag);
+    if (!p || tag < 8 || tag > UINT32_MAX)
+        return NULL;
+    *ret = (uint32_t) tag;
+    return p;
+}
+
 /* p is behind the opening tag. Groups nest, so their tags are kept on a small stack. */
 const uint8_t *wire_skip_group(const uint8_t *p, const uint8_t *end, uint32_t tag)
 {
@@ -133,7 +144,7 @@ int wire_malformed(struct wire_err *w, const uint8_t *at, const uint8_t *end)
     }
 }
 
-int wire_path(struct wire_err *w, int r, const char *name, uint32_t index)
+int wire_path_slow(struct wire_err *w, int r, const char *name, uint32_t index)
 {
     char step[96], rest[sizeof w->path];
 

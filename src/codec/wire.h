@@ -49,6 +49,7 @@ struct wire_field {
 
 /* --- reading --- */
 const uint8_t *wire_varint_slow(const uint8_t *p, const uint8_t *end, uint64_t *ret);
+const uint8_t *wire_tag_slow(const uint8_t *p, const uint8_t *end, uint32_t *ret); /* NULL: no tag */
 const uint8_t *wire_skip_group(const uint8_t *p, const uint8_t *end, uint32_t tag);
 
 static inline uint64_t wire_load64(const uint8_t *p)
@@ -60,7 +61,8 @@ static inline uint64_t wire_load64(const uint8_t *p)
 }
 
 /* Position behind the varint, or NULL when it is cut short or longer than 10 bytes. */
-static inline const uint8_t *wire_varint(const uint8_t *p, const uint8_t *end, uint64_t *ret)
+static inline __attribute__((always_inline)) const uint8_t *wire_varint(const uint8_t *p, const uint8_t *end,
+                                                                        uint64_t *ret)
 {
     if (likely(p < end && p[0] < 0x80)) {
         *ret = p[0];
@@ -70,21 +72,42 @@ static inline const uint8_t *wire_varint(const uint8_t *p, const uint8_t *end, u
         *ret = (uint64_t) (p[0] & 0x7f) | (uint64_t) p[1] << 7;
         return p + 2;
     }
+    if (likely(end - p >= 3 && p[2] < 0x80)) {
+        *ret = (uint64_t) (p[0] & 0x7f) | (uint64_t) (p[1] & 0x7f) << 7 | (uint64_t) p[2] << 14;
+        return p + 3;
+    }
     return wire_varint_slow(p, end, ret);
 }
 
-/* Position behind the field at p (p < end), or NULL when it is malformed: see wire_malformed(). */
-static inline const uint8_t *wire_next(const uint8_t *p, const uint8_t *end, struct wire_field *f)
+/* As wire_varint() without its value. */
+static inline __attribute__((always_inline)) const uint8_t *wire_skip_varint(const uint8_t *p, const uint8_t *end)
 {
-    uint64_t tag;
+    uint64_t stop;
 
-    p = wire_varint(p, end, &tag);
-    if (unlikely(!p || tag < 8 || tag > UINT32_MAX))
+    if (likely(p < end && p[0] < 0x80))
+        return p + 1;
+    if (likely(end - p >= 8)) {
+        stop = ~wire_load64(p) & 0x8080808080808080ull;
+        if (likely(stop))
+            return p + __builtin_ctzll(stop) / 8 + 1;
+    }
+    return wire_varint_slow(p, end, &stop);
+}
+
+/* Position behind the field at p (p < end), or NULL when it is malformed: see wire_malformed(). */
+static inline __attribute__((always_inline)) const uint8_t *wire_next_(const uint8_t *p, const uint8_t *end,
+                                                                       struct wire_field *f, bool value)
+{
+    if (likely(*p < 0x80)) {
+        f->tag = *p++;
+        if (unlikely(f->tag < 8))
+            return NULL;
+    } else if (unlikely(!(p = wire_tag_slow(p, end, &f->tag)))) {
         return NULL;
-    f->tag = (uint32_t) tag;
-    switch (tag & 7) {
+    }
+    switch (f->tag & 7) {
     case WIRE_VARINT:
-        return wire_varint(p, end, &f->v);
+        return value ? wire_varint(p, end, &f->v) : wire_skip_varint(p, end);
     case WIRE_LEN:
         p = wire_varint(p, end, &f->v);
         if (unlikely(!p || f->v > (uint64_t) (end - p)))
@@ -104,6 +127,19 @@ static inline const uint8_t *wire_next(const uint8_t *p, const uint8_t *end, str
     default:
         return wire_skip_group(p, end, f->tag);
     }
+}
+
+static inline __attribute__((always_inline)) const uint8_t *wire_next(const uint8_t *p, const uint8_t *end,
+                                                                      struct wire_field *f)
+{
+    return wire_next_(p, end, f, true);
+}
+
+/* As wire_next() where values of VARINT fields are not needed: v is then undefined. */
+static inline __attribute__((always_inline)) const uint8_t *wire_next_scan(const uint8_t *p, const uint8_t *end,
+                                                                           struct wire_field *f)
+{
+    return wire_next_(p, end, f, false);
 }
 
 static inline struct str wire_str(const struct wire_field *f)
@@ -137,8 +173,12 @@ struct wire_err {
 int wire_fail(struct wire_err *w, const uint8_t *at, const char *field, const char *fmt, ...) _printf_(4, 5);
 /* Says what is wrong with the field at `at` that wire_next() refused. Returns -EINVAL. */
 int wire_malformed(struct wire_err *w, const uint8_t *at, const uint8_t *end);
+int wire_path_slow(struct wire_err *w, int r, const char *name, uint32_t index);
 /* Puts name[index]. in front of the path when r < 0; returns r. */
-int wire_path(struct wire_err *w, int r, const char *name, uint32_t index);
+static inline int wire_path(struct wire_err *w, int r, const char *name, uint32_t index)
+{
+    return likely(r >= 0) ? r : wire_path_slow(w, r, name, index);
+}
 /* "WHAT: byte N, PATH: ..." into e when r is -EINVAL with a place; returns r. */
 int wire_report(const struct wire_err *w, const uint8_t *start, int r, const char *what, struct err *e);
 

@@ -59,7 +59,7 @@ static void *grow(struct builder *b, enum table t, void *p, uint32_t n, uint32_t
     if (unlikely(b->err))
         return NULL;
     if (likely((size_t) n + more <= old))
-        return (char *) *array + n * elem;
+        return n ? (char *) *array + n * elem : *array;
     if (!batch->owned[t]) { /* still the shared zero entry, or nothing */
         void *zero = *array;
 
