@@ -105,7 +105,7 @@ static void test_ids(void)
     elf_htlhash(f, id);
     eq_int(strlen(id), 32);
     eq_int(elf_from_bytes("\177ELF", 4, false, &f, &e), -ENOEXEC);
-    eq_int(elf_open("/nonexistent", &f, &e), -ENOENT);
+    eq_int(elf_open("/proc/nonexistent", &f, &e), -ENOENT);
     ok(strstr(e.message, "/nonexistent"));
 }
 
