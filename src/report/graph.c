@@ -44,9 +44,10 @@ static struct str trim_path(struct str path, struct str trim, struct str search)
 
     for (struct str rest = search; !trim.n && rest.n;) {
         _cleanup_(buf_done) struct buf want = BUF_INIT;
+        struct str dir = gopath_base(str_cut(&rest, ':'));
         ptrdiff_t at;
 
-        buf_printf(&want, "/%.*s/", STR_FMT(gopath_base(str_cut(&rest, ':'))));
+        buf_printf(&want, "/%.*s/", STR_FMT(dir));
         at = str_find(path, buf_str(&want));
         if (at >= 0)
             return str_slice(path, (size_t) at + want.n, path.n);
