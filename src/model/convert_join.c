@@ -382,7 +382,8 @@ static int add_sample(struct joiner *j, uint32_t stack, struct run attrs, uint32
     x->owned[OWN_VALUES] = x->values;
     if (r < 0)
         return r;
-    memset(x->values + x->n_values, 0, n_types * sizeof *x->values);
+    if (n_types) /* timestamps alone have none */
+        memset(x->values + x->n_values, 0, n_types * sizeof *x->values);
     x->samples[x->n_samples++] =
         (struct sample){.stack = stack, .attrs = attrs, .link = link, .values = {x->n_values, n_types}};
     x->n_values += n_types;
@@ -400,8 +401,8 @@ static int find_sample(struct joiner *j, uint32_t stack, struct run attrs, uint3
                        uint32_t *ret)
 {
     struct batch *x = j->out;
-    uint64_t h =
-        hash64(x->dict.indices + attrs.off, attrs.n * sizeof(uint32_t)) ^ hash64_u64((uint64_t) stack << 32 | link);
+    uint64_t h = hash64_u64((uint64_t) stack << 32 | link) ^
+                 (attrs.n ? hash64(x->dict.indices + attrs.off, attrs.n * sizeof(uint32_t)) : 0);
     int r;
 
     for (struct map_pos p = map_find(&j->rows, h); p.index != MAP_NONE; p = map_next(&j->rows, p)) {
