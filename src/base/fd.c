@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/statvfs.h>
 
 static int sys_sync(int fd, bool data_only)
 {
@@ -28,6 +29,17 @@ static int sys_allocate(int fd, off_t off, off_t n)
     return 0;
 }
 
+static int sys_space(int fd, uint64_t *ret_free, uint64_t *ret_total)
+{
+    struct statvfs v;
+
+    if (fstatvfs(fd, &v) < 0)
+        return -1;
+    *ret_free = (uint64_t) v.f_bavail * v.f_frsize;
+    *ret_total = (uint64_t) v.f_blocks * v.f_frsize;
+    return 0;
+}
+
 const struct fd_ops fd_ops_system = {
     .open = sys_open,
     .close = close,
@@ -41,6 +53,7 @@ const struct fd_ops fd_ops_system = {
     .unlink = unlinkat,
     .mkdir = mkdirat,
     .allocate = sys_allocate,
+    .space = sys_space,
 };
 
 const struct fd_ops *fd_ops = &fd_ops_system;
@@ -182,6 +195,11 @@ int fd_mkdir_all(const char *path, mode_t mode)
 int fd_allocate(int fd, off_t off, off_t n)
 {
     return fd_ops->allocate(fd, off, n) < 0 ? -errno : 0;
+}
+
+int fd_space(int fd, uint64_t *ret_free, uint64_t *ret_total)
+{
+    return fd_ops->space(fd, ret_free, ret_total) < 0 ? -errno : 0;
 }
 
 int fd_read_all(int fd, size_t limit, struct buf *b)

@@ -27,7 +27,8 @@ struct fd_ops {
     int (*rename)(int from_dir, const char *from, int to_dir, const char *to);
     int (*unlink)(int dirfd, const char *path, int flags);
     int (*mkdir)(int dirfd, const char *path, mode_t mode);
-    int (*allocate)(int fd, off_t off, off_t n); /* posix_fallocate */
+    int (*allocate)(int fd, off_t off, off_t n);                   /* posix_fallocate */
+    int (*space)(int fd, uint64_t *ret_free, uint64_t *ret_total); /* bytes of the file system, for this user */
 };
 
 extern const struct fd_ops fd_ops_system;
@@ -49,6 +50,7 @@ int fd_rmdir(int dirfd, const char *path);
 int fd_mkdir(int dirfd, const char *path, mode_t mode); /* 0 when it is there already */
 int fd_mkdir_all(const char *path, mode_t mode);        /* with parents */
 int fd_allocate(int fd, off_t off, off_t n);
+int fd_space(int fd, uint64_t *ret_free, uint64_t *ret_total);
 
 /* The whole file behind b, at most limit bytes (-EFBIG). path "-" is standard input. */
 int fd_read_file(const char *path, size_t limit, struct buf *b, struct err *e);

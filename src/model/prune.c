@@ -17,6 +17,7 @@ struct pruning {
     uint32_t *cut;          /* per node: nodes cut below it */
     int64_t *cut_total[2];
     uint8_t *keep;
+    bool live_only;
 };
 
 static uint64_t magnitude(int64_t v)
@@ -37,11 +38,40 @@ static void weigh(struct pruning *p)
         p->weight[t->parent[i]] = MAX(p->weight[t->parent[i]], p->weight[i]);
 }
 
-static int u64_desc(const void *a, const void *b)
+/* The k-th largest (0-based) of v, which is left in some other order: Hoare's selection. */
+static uint64_t kth_largest(uint64_t *v, uint32_t n, uint32_t k)
 {
-    uint64_t x = *(const uint64_t *) a, y = *(const uint64_t *) b;
+    uint32_t lo = 0, hi = n - 1;
 
-    return x < y ? 1 : x > y ? -1 : 0;
+    while (lo < hi) {
+        uint64_t pivot = v[lo + (hi - lo) / 2];
+        uint32_t i = lo, j = hi;
+
+        for (;;) {
+            while (v[i] > pivot)
+                i++;
+            while (v[j] < pivot)
+                j--;
+            if (i <= j) {
+                uint64_t t = v[i];
+
+                v[i++] = v[j];
+                v[j] = t;
+                if (j == 0)
+                    break;
+                j--;
+            }
+            if (i > j)
+                break;
+        }
+        if (k <= j)
+            hi = j;
+        else if (k >= i)
+            lo = i;
+        else
+            break;
+    }
+    return v[k];
 }
 
 /* Of the candidates, the max_nodes heaviest: everything above the cut weight, and as many of exactly it as fit, in
@@ -62,10 +92,9 @@ static int keep_heaviest(struct pruning *p, uint32_t max_nodes)
     for (uint32_t i = 0; i < n; i++)
         if (p->keep[i])
             sorted[m++] = p->weight[i];
-    qsort(sorted, m, sizeof *sorted, u64_desc);
-    limit = sorted[max_nodes - 1];
-    while (above < m && sorted[above] > limit)
-        above++;
+    limit = kth_largest(sorted, m, max_nodes - 1);
+    for (uint32_t i = 0; i < m; i++)
+        above += sorted[i] > limit;
     mem_free(sorted);
     equal = max_nodes - above;
     for (uint32_t i = 1; i < n; i++) {
@@ -79,6 +108,7 @@ static int keep_heaviest(struct pruning *p, uint32_t max_nodes)
     return 0;
 }
 
+/* live_only: nodes with nothing in or below them are neither kept nor counted as cut. */
 static int choose(struct pruning *p, const struct tree_prune *how)
 {
     const struct tree *t = p->src;
@@ -93,6 +123,8 @@ static int choose(struct pruning *p, const struct tree_prune *how)
     p->keep[0] = 1;
     if (how->root)
         p->keep[0] = 0;
+    if (p->live_only)
+        least = MAX(least, 1);
     for (uint32_t i = 1; i < t->n_nodes; i++) {
         depth[i] = depth[t->parent[i]] + 1;
         p->keep[i] = t->frame[i] != TREE_FOLDED && (p->keep[t->parent[i]] || i == how->root) && p->weight[i] >= least &&
@@ -118,7 +150,7 @@ static void sum_cut(struct pruning *p, const struct tree_prune *how)
     for (uint32_t i = t->n_nodes; i-- > 1;) {
         uint32_t up = t->parent[i], n;
 
-        if (p->keep[i] & 1 || !(inside[i] & 2))
+        if (p->keep[i] & 1 || !(inside[i] & 2) || (p->live_only && !p->weight[i]))
             continue;
         n = t->frame[i] == TREE_FOLDED ? (t->folded ? t->folded[i] : 0) : 1;
         p->cut[up] += n + p->cut[i];
@@ -239,9 +271,9 @@ static int pruning_init(struct pruning *p, const struct tree *t)
     return p->weight && p->first && p->next && p->cut && p->cut_total[0] && p->cut_total[1] && p->keep ? 0 : -ENOMEM;
 }
 
-int tree_prune(const struct tree *src, const struct tree_prune *how, struct tree **ret)
+static int prune(const struct tree *src, const struct tree_prune *how, bool live_only, struct tree **ret)
 {
-    _cleanup_(pruning_done) struct pruning p = {0};
+    _cleanup_(pruning_done) struct pruning p = {.live_only = live_only};
     _cleanup_(tree_freep) struct tree *out = NULL;
     int r = pruning_init(&p, src);
 
@@ -266,4 +298,14 @@ int tree_prune(const struct tree *src, const struct tree_prune *how, struct tree
     out->unit = arena_str(&out->arena, src->unit);
     *ret = TAKE(out);
     return 0;
+}
+
+int tree_prune(const struct tree *src, const struct tree_prune *how, struct tree **ret)
+{
+    return prune(src, how, false, ret);
+}
+
+int tree_prune_live(const struct tree *src, const struct tree_prune *how, struct tree **ret)
+{
+    return prune(src, how, true, ret);
 }

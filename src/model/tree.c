@@ -192,7 +192,7 @@ int tree_set_folded(struct tree *t, uint32_t node, uint32_t count)
     return 0;
 }
 
-int tree_merge(struct tree *dst, uint32_t dst_column, const struct tree *src, uint32_t src_column)
+int tree_merge_selfs(struct tree *dst, uint32_t dst_column, const struct tree *src, uint32_t src_column)
 {
     uint32_t *nodes = mem_alloc(src->n_nodes * sizeof *nodes), *frames = mem_alloc(src->n_frames * sizeof *frames);
     int r = nodes && frames ? 0 : -ENOMEM;
@@ -219,6 +219,13 @@ int tree_merge(struct tree *dst, uint32_t dst_column, const struct tree *src, ui
     }
     mem_free(nodes);
     mem_free(frames);
+    return r;
+}
+
+int tree_merge(struct tree *dst, uint32_t dst_column, const struct tree *src, uint32_t src_column)
+{
+    int r = tree_merge_selfs(dst, dst_column, src, src_column);
+
     if (r == 0)
         tree_sum_up(dst);
     return r;

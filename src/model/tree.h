@@ -98,6 +98,9 @@ void tree_sum_up(struct tree *t);
 /* Adds src's column into dst's column node by node, by path; totals are summed up again. */
 int tree_merge(struct tree *dst, uint32_t dst_column, const struct tree *src, uint32_t src_column);
 
+/* The same without the totals, for merging many. */
+int tree_merge_selfs(struct tree *dst, uint32_t dst_column, const struct tree *src, uint32_t src_column);
+
 struct tree_prune {
     uint32_t max_nodes; /* keep at most this many nodes, the largest; 0 = all */
     double min_share;   /* and those with |total| >= min_share of the root's, in any column; 0 = all */
@@ -106,5 +109,7 @@ struct tree_prune {
 };
 /* A pruned copy with folded parts as exact sums. Children are ordered by function name then total. */
 int tree_prune(const struct tree *src, const struct tree_prune *how, struct tree **ret);
+/* The same, and branches with nothing in them are left out without a trace. */
+int tree_prune_live(const struct tree *src, const struct tree_prune *how, struct tree **ret);
 
 #endif

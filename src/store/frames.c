@@ -176,26 +176,31 @@ int frames_finish_tree(struct tree *t, const struct store_query *q, struct tree 
 {
     _cleanup_(tree_freep) struct tree *own = t, *filtered = NULL, *live = NULL;
     struct tree_prune how = {.max_nodes = q->max_nodes, .min_share = q->min_share};
+    struct str type, unit;
     struct tree *out;
     uint32_t root;
     int r = 0;
 
     if (q->focus || q->ignore || q->hide)
         r = filter(t, q, &filtered);
-    if (r == 0)
-        r = drop_empty(filtered ? filtered : t, &live);
+    if (r == 0 && filtered)
+        r = drop_empty(filtered, &live);
     if (r < 0)
         return r;
+    if (!live)
+        live = TAKE(own);
+    type = live->type.n ? live->type : t->type;
+    unit = live->type.n ? live->unit : t->unit;
     root = frames_find_zoom(live, q);
     how.root = root;
     if (root == TREE_NONE) /* nothing there: the answer is empty */
-        r = tree_new(t->n_columns, q->memory_limit, &out);
+        r = tree_new(live->n_columns, q->memory_limit, &out);
     else
         r = tree_prune(live, &how, &out);
     if (r < 0)
         return r;
-    out->type = arena_str(&out->arena, own->type);
-    out->unit = arena_str(&out->arena, own->unit);
+    out->type = arena_str(&out->arena, type);
+    out->unit = arena_str(&out->arena, unit);
     *ret = out;
     return 0;
 }

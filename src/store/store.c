@@ -7,7 +7,7 @@
 
 #include "base/mem.h"
 
-static const struct store_ops *const engines[] = {&store_memory};
+static const struct store_ops *const engines[] = {&store_segment, &store_memory};
 
 const struct store_ops *store_engine(struct str name)
 {

@@ -14,7 +14,8 @@
  *   A profile belongs to the instant it starts: it is in [from, to) or it is not, whatever its duration. Where detail
  *   has been dropped (retention), what is left has five-minute edges; store_notes.coarse says that this happened.
  *   Series of one canonical type are added by the type's rule (types.h): deltas add up; gauges are averaged per stack
- *   over the snapshots of an instance (one resource) and added over instances.
+ *   over the snapshots of an instance (one resource) and added over instances. Asked for one trace, a gauge is averaged
+ *   over the snapshots that know the trace.
  *   Queries run on the caller's thread, any number at once; writers never block them. They stop with -ECANCELED when
  *   *cancel becomes true and with -E2BIG over memory_limit.
  *
@@ -119,14 +120,15 @@ struct store_points {
     struct type type;
 };
 
-/* One live series in a range of time. Strings are valid during the call. */
+/* One series that is live in a range of time, about: engines may know its first and last profile of an hour or a day
+ * and not each between. Strings are valid during the call. */
 typedef int (*store_series_fn)(void *ctx, const struct type *t, const struct labels *l);
 
 struct store_profile {
     struct id128 handle; /* names this profile in later questions */
     int64_t time_ns, duration_ns;
-    int64_t value; /* sum over its samples */
-    uint32_t n_samples;
+    int64_t value;      /* sum over its samples */
+    uint32_t n_samples; /* about: equal stacks may have been joined, timestamps taken apart */
     const struct type *type;
     const struct labels *labels;
     uint8_t id[16]; /* as sent; zero = none */

@@ -187,6 +187,29 @@ static int cmp_lines(const void *a, const void *b)
     return strcmp(*(char *const *) a, *(char *const *) b);
 }
 
+/* Equal lines up to a tab are one, with the two numbers behind it added up: a profile may hold a stack twice. */
+static void put_merged(struct buf *out, char **lines, size_t n)
+{
+    for (size_t i = 0, j; i < n; i = j) {
+        char *tab = strchr(lines[i], '\t');
+        size_t key = tab ? (size_t) (tab - lines[i]) : strlen(lines[i]);
+        long long a = 0, b = 0;
+
+        for (j = i; j < n && (j == i || tab) && strncmp(lines[j], lines[i], key + 1) == 0; j++) {
+            char *end;
+
+            if (tab) {
+                a += strtoll(lines[j] + key + 1, &end, 10);
+                b += strtoll(end, NULL, 10);
+            }
+        }
+        buf_put(out, lines[i], key);
+        if (tab)
+            buf_printf(out, " = %lld %lld", a, b);
+        buf_putc(out, '\n');
+    }
+}
+
 /* Sorts the lines of b in place. */
 static void sort_lines(struct buf *b)
 {
@@ -206,10 +229,7 @@ static void sort_lines(struct buf *b)
         p = nl ? nl + 1 : NULL;
     }
     qsort(lines, n, sizeof *lines, cmp_lines);
-    for (size_t i = 0; i < n; i++) {
-        buf_puts(&out, lines[i]);
-        buf_putc(&out, '\n');
-    }
+    put_merged(&out, lines, n);
     mem_free(lines);
     buf_reset(b);
     buf_put(b, out.p, out.n);
@@ -251,9 +271,9 @@ static int dump_series_fn(void *ctx, const struct type *t, const struct labels *
 
 static int dump_profile_fn(void *ctx, const struct store_profile *p)
 {
-    buf_printf(ctx, "profile %llx %.*s %lld+%lld = %lld/%u id %02x%02x ", (unsigned long long) p->handle.lo,
+    buf_printf(ctx, "profile %llx %.*s %lld+%lld = %lld id %02x%02x ", (unsigned long long) p->handle.lo,
                STR_FMT(p->type->name), (long long) p->time_ns, (long long) p->duration_ns, (long long) p->value,
-               p->n_samples, p->id[0], p->id[15]);
+               p->id[0], p->id[15]);
     labels_print(ctx, p->labels);
     buf_putc(ctx, '\n');
     return 0;
@@ -298,7 +318,7 @@ static void dump_stack(struct buf *out, const struct batch *b, uint32_t stack)
     }
 }
 
-/* One line a value: engines may split or join samples of the same stack, link and attributes. */
+/* One line a value, behind a tab: engines may split or join samples of the same stack, link and attributes. */
 static void dump_sample(struct buf *out, const struct batch *b, const struct buf *head, const struct sample *s)
 {
     const struct link *l = &b->dict.links[s->link];
@@ -306,14 +326,16 @@ static void dump_sample(struct buf *out, const struct batch *b, const struct buf
 
     for (uint32_t i = 0; i < n; i++) {
         buf_put(out, head->p, head->n);
-        buf_printf(out, "link %02x%02x/%02x ts %lld v", l->trace_id[0], l->trace_id[1], l->span_id[1],
+        buf_printf(out, "link %02x%02x/%02x ts %lld", l->trace_id[0], l->trace_id[1], l->span_id[1],
                    s->timestamps.n ? (long long) b->timestamps[s->timestamps.off + i] : 0);
-        if (s->timestamps.n)
-            buf_printf(out, " %lld", s->values.n ? (long long) b->values[s->values.off + i] : 1);
-        for (uint32_t k = 0; !s->timestamps.n && k < s->values.n; k++)
-            buf_printf(out, " %lld", (long long) b->values[s->values.off + k]);
         dump_attrs(out, b, s->attrs);
         dump_stack(out, b, s->stack);
+        buf_putc(out, '\t');
+        if (s->timestamps.n)
+            buf_printf(out, "%lld 0", s->values.n ? (long long) b->values[s->values.off + i] : 1);
+        else
+            buf_printf(out, "%lld %lld", (long long) b->values[s->values.off],
+                       s->values.n > 1 ? (long long) b->values[s->values.off + 1] : 0);
         buf_putc(out, '\n');
     }
 }
@@ -435,7 +457,7 @@ void dump_answers(struct buf *out, struct store *s, int64_t from, int64_t to)
 
         ask(&k, "", from, to);
         s->ops->export(s, &k.q, dump_batch_fn, &lines, NULL);
-        s->ops->each_series(s, "", from, to, dump_series_fn, &lines);
+        s->ops->each_series(s, "", ALL, dump_series_fn, &lines);
         sort_lines(&lines);
         buf_put(out, lines.p, lines.n);
         ask_done(&k);
@@ -678,7 +700,7 @@ static void test_retention(struct suite *s)
     struct err e = {0};
 
     APPEND(s, {.value = 1, .time = GEN_T0 - 6 * 86400 * NS_PER_S}, {.value = 2},
-           {.value = 4, .service = "short", .time = GEN_T0 - 2 * 86400 * NS_PER_S}, {.value = 8, .service = "short"});
+           {.value = 4, .service = "short", .time = GEN_T0 - 43200 * NS_PER_S}, {.value = 8, .service = "short"});
     suite_settle(s);
     eq_int(total(s, "cpu", ALL), 15);
     suite_clock += 25 * 86400 * NS_PER_S;

@@ -42,7 +42,7 @@ static int add_item(struct tree *t, const struct memory_item *it, const struct s
         const struct sample *s = &it->batch->samples[p->samples.off + i];
         uint32_t node;
 
-        if (!memory_sample_matches(it, s, q, match))
+        if (!memory_sample_matches(it, s, q, match) || !intake_value(it->batch, &it->in, p->samples.off + i))
             continue;
         node = add_stack(t, it->batch, s->stack, q);
         if (node == TREE_NONE)
@@ -92,13 +92,16 @@ static int gauge_item(struct gauge *g, const struct memory_item *it, const struc
     const struct profile *p = &it->batch->profiles[it->in.profile];
     struct arena a;
     struct id128 *ids;
+    bool any = false;
     int r = 0;
 
     arena_init(&a, 0);
     ids = identity_stacks(it->batch, &a);
     if (!ids)
         r = -ENOMEM;
-    g->snapshots++;
+    for (uint32_t i = 0; i < p->samples.n; i++)
+        any |= memory_sample_matches(it, &it->batch->samples[p->samples.off + i], q, match);
+    g->snapshots += any || !(q->has_trace || q->has_span); /* of a trace, only snapshots that know it */
     for (uint32_t i = 0; r == 0 && i < p->samples.n; i++) {
         const struct sample *s = &it->batch->samples[p->samples.off + i];
 
@@ -125,12 +128,13 @@ static int add_gauge(struct memory_store *m, struct tree *t, uint32_t first, con
         r = gauge_item(&g, it, q, match);
     }
     for (uint32_t i = 0; r == 0 && i < g.n; i++) {
-        uint32_t node = add_stack(t, g.v[i].batch, g.v[i].stack, q);
+        int64_t mean = llround((double) g.v[i].sum / g.snapshots);
+        uint32_t node = mean ? add_stack(t, g.v[i].batch, g.v[i].stack, q) : 0;
 
         if (node == TREE_NONE)
             r = -ENOMEM;
         else
-            tree_add(t, node, column, llround((double) g.v[i].sum / g.snapshots));
+            tree_add(t, node, column, mean);
     }
     mem_free(g.v);
     map_done(&g.map);

@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See blobs.h: what is inside a blob, from batches and back. */
+#include "store/engines/segment/blobs.h"
+
+#include <errno.h>
+
+enum { DEPTH_MAX = 32, LIST_MAX = 4096 };
+
+static void put_str(struct buf *b, struct str s)
+{
+    put_bytes(b, s.p, s.n);
+}
+
+static void put_value(struct buf *b, const struct value *v, int depth)
+{
+    if (depth > DEPTH_MAX) {
+        buf_putc(b, VALUE_EMPTY);
+        return;
+    }
+    buf_putc(b, (char) v->kind);
+    switch (v->kind) {
+    case VALUE_STR:
+    case VALUE_BYTES:
+        put_str(b, value_str(v));
+        break;
+    case VALUE_BOOL:
+        buf_putc(b, v->boolean);
+        break;
+    case VALUE_INT:
+        put_zigzag(b, v->integer);
+        break;
+    case VALUE_DOUBLE: {
+        uint64_t u;
+
+        memcpy(&u, &v->number, 8);
+        put_u64(b, u);
+        break;
+    }
+    case VALUE_ARRAY:
+        put_varint(b, v->n);
+        for (uint32_t i = 0; i < v->n; i++)
+            put_value(b, &v->array[i], depth + 1);
+        break;
+    case VALUE_MAP:
+        put_varint(b, v->n);
+        for (uint32_t i = 0; i < v->n; i++) {
+            put_str(b, v->map[i].key);
+            put_value(b, &v->map[i].value, depth + 1);
+        }
+        break;
+    default:
+        break;
+    }
+}
+
+/* Lists go into the arena. */
+static void get_value(struct reader *r, struct arena *a, struct value *v, int depth)
+{
+    const unsigned char *kind = get_raw(r, 1);
+
+    *v = (struct value){.kind = kind ? *kind : VALUE_EMPTY};
+    if (!kind || depth > DEPTH_MAX || v->kind > VALUE_MAP) {
+        r->bad = true;
+        v->kind = VALUE_EMPTY;
+        return;
+    }
+    if (v->kind == VALUE_STR || v->kind == VALUE_BYTES) {
+        struct str s = get_bytes(r);
+
+        v->str = s.p;
+        v->n = s.n;
+    } else if (v->kind == VALUE_BOOL) {
+        const unsigned char *p = get_raw(r, 1);
+
+        v->boolean = p && *p;
+    } else if (v->kind == VALUE_INT) {
+        v->integer = get_zigzag(r);
+    } else if (v->kind == VALUE_DOUBLE) {
+        uint64_t u = get_u64(r);
+
+        memcpy(&v->number, &u, 8);
+    } else if (v->kind == VALUE_ARRAY) {
+        v->n = get_below(r, (uint64_t) (r->end - r->p) + 1);
+        v->array = arena_zalloc_array(a, v->n + 1, sizeof *v->array);
+        for (uint32_t i = 0; v->array && i < v->n && !r->bad; i++)
+            get_value(r, a, &v->array[i], depth + 1);
+        v->n = v->array ? v->n : 0;
+    } else if (v->kind == VALUE_MAP) {
+        v->n = get_below(r, (uint64_t) (r->end - r->p) + 1);
+        v->map = arena_zalloc_array(a, v->n + 1, sizeof *v->map);
+        for (uint32_t i = 0; v->map && i < v->n && !r->bad; i++) {
+            v->map[i].key = get_bytes(r);
+            get_value(r, a, &v->map[i].value, depth + 1);
+        }
+        v->n = v->map ? v->n : 0;
+    }
+}
+
+uint32_t blobs_set(struct blobs *b, const struct batch *from, struct run attrs)
+{
+    uint32_t n = MIN(attrs.n, (uint32_t) LIST_MAX);
+
+    if (!attrs.n)
+        return 0;
+    buf_reset(&b->scratch2);
+    put_varint(&b->scratch2, n);
+    for (uint32_t i = 0; i < n; i++) {
+        const struct attr *a = &from->dict.attrs[from->dict.indices[attrs.off + i]];
+        uint32_t id;
+
+        buf_reset(&b->scratch);
+        put_str(&b->scratch, batch_string(from, a->key));
+        put_str(&b->scratch, batch_string(from, a->unit));
+        put_value(&b->scratch, &a->value, 0);
+        id = buf_error(&b->scratch) < 0 ? UINT32_MAX : blobs_put(b, BLOB_ATTR, buf_str(&b->scratch));
+        if (id == UINT32_MAX)
+            return UINT32_MAX;
+        put_varint(&b->scratch2, id);
+    }
+    return buf_error(&b->scratch2) < 0 ? UINT32_MAX : blobs_put(b, BLOB_SET, buf_str(&b->scratch2));
+}
+
+static void put_kvs(struct buf *b, const struct kvs *kvs)
+{
+    put_varint(b, kvs->n);
+    for (uint32_t i = 0; i < kvs->n; i++) {
+        put_str(b, kvs->v[i].key);
+        put_value(b, &kvs->v[i].value, 0);
+    }
+}
+
+uint32_t blobs_resource(struct blobs *b, const struct resource *r, struct id128 instance)
+{
+    buf_reset(&b->scratch);
+    put_u64(&b->scratch, instance.hi);
+    put_u64(&b->scratch, instance.lo);
+    put_varint(&b->scratch, r->dropped_attrs);
+    put_str(&b->scratch, r->schema_url);
+    put_str(&b->scratch, r->entity_refs);
+    put_kvs(&b->scratch, &r->attrs);
+    return buf_error(&b->scratch) < 0 ? UINT32_MAX : blobs_put(b, BLOB_RESOURCE, buf_str(&b->scratch));
+}
+
+uint32_t blobs_scope(struct blobs *b, const struct scope *s)
+{
+    buf_reset(&b->scratch);
+    put_str(&b->scratch, s->name);
+    put_str(&b->scratch, s->version);
+    put_str(&b->scratch, s->schema_url);
+    put_varint(&b->scratch, s->dropped_attrs);
+    put_kvs(&b->scratch, &s->attrs);
+    return buf_error(&b->scratch) < 0 ? UINT32_MAX : blobs_put(b, BLOB_SCOPE, buf_str(&b->scratch));
+}
+
+uint32_t blobs_header(struct blobs *b, const struct blob_header *h)
+{
+    buf_reset(&b->scratch);
+    put_varint(&b->scratch, h->resource);
+    put_varint(&b->scratch, h->scope);
+    put_str(&b->scratch, h->type);
+    put_str(&b->scratch, h->unit);
+    put_zigzag(&b->scratch, h->scale);
+    put_str(&b->scratch, h->twin_type);
+    put_str(&b->scratch, h->twin_unit);
+    put_zigzag(&b->scratch, h->twin_scale);
+    put_str(&b->scratch, h->period_type);
+    put_str(&b->scratch, h->period_unit);
+    put_zigzag(&b->scratch, h->period);
+    put_varint(&b->scratch, h->default_type);
+    put_varint(&b->scratch, h->attrs);
+    put_varint(&b->scratch, h->dropped);
+    return buf_error(&b->scratch) < 0 ? UINT32_MAX : blobs_put(b, BLOB_HEADER, buf_str(&b->scratch));
+}
+
+/* --- back --- */
+
+bool blobs_read_header(const struct blobs *b, uint32_t i, struct blob_header *h)
+{
+    struct str bytes = blobs_get(b, BLOB_HEADER, i);
+    struct reader r = reader_of(bytes.p, bytes.n);
+
+    h->resource = get_below(&r, stable_count(&b->tables[BLOB_RESOURCE]));
+    h->scope = get_below(&r, stable_count(&b->tables[BLOB_SCOPE]));
+    h->type = get_bytes(&r);
+    h->unit = get_bytes(&r);
+    h->scale = get_zigzag(&r);
+    h->twin_type = get_bytes(&r);
+    h->twin_unit = get_bytes(&r);
+    h->twin_scale = get_zigzag(&r);
+    h->period_type = get_bytes(&r);
+    h->period_unit = get_bytes(&r);
+    h->period = get_zigzag(&r);
+    h->default_type = get_below(&r, UINT32_MAX);
+    h->attrs = get_below(&r, stable_count(&b->tables[BLOB_SET]));
+    h->dropped = get_below(&r, (uint64_t) UINT32_MAX + 1);
+    if (!h->scale)
+        h->scale = 1;
+    return !r.bad;
+}
+
+struct id128 blobs_instance(const struct blobs *b, uint32_t resource)
+{
+    struct str bytes = blobs_get(b, BLOB_RESOURCE, resource);
+
+    if (bytes.n < 16)
+        return (struct id128){0, 0};
+    return (struct id128){load_u64(bytes.p), load_u64(bytes.p + 8)};
+}
+
+static bool find_kvs(struct reader *r, struct str name, struct buf *out)
+{
+    uint64_t n = get_varint(r);
+    struct arena a;
+    bool found = false;
+
+    arena_init(&a, 1 << 20);
+    while (n-- > 0 && !r->bad && !found) {
+        struct str key = get_bytes(r);
+        struct value v;
+
+        get_value(r, &a, &v, 0);
+        if (!r->bad && str_eq(key, name)) {
+            value_print(out, &v);
+            found = true;
+        }
+    }
+    arena_done(&a);
+    return found;
+}
+
+bool blobs_resource_find(const struct blobs *b, uint32_t resource, struct str name, struct buf *out)
+{
+    struct str bytes = blobs_get(b, BLOB_RESOURCE, resource);
+    struct reader r = reader_of(bytes.p, bytes.n);
+
+    get_raw(&r, 16);
+    get_varint(&r);
+    get_bytes(&r);
+    get_bytes(&r);
+    return find_kvs(&r, name, out);
+}
+
+bool blobs_set_find(const struct blobs *b, uint32_t set, struct str name, struct buf *out)
+{
+    struct str bytes = blobs_get(b, BLOB_SET, set);
+    struct reader r = reader_of(bytes.p, bytes.n);
+    uint64_t n = set ? get_varint(&r) : 0;
+
+    while (n-- > 0 && !r.bad) {
+        struct str attr = blobs_get(b, BLOB_ATTR, get_below(&r, UINT32_MAX));
+        struct reader ar = reader_of(attr.p, attr.n);
+        struct arena a;
+        struct value v;
+
+        if (!str_eq(get_bytes(&ar), name))
+            continue;
+        get_bytes(&ar);
+        arena_init(&a, 1 << 20);
+        get_value(&ar, &a, &v, 0);
+        if (!ar.bad)
+            value_print(out, &v);
+        arena_done(&a);
+        return !ar.bad;
+    }
+    return false;
+}
+
+static void emit_kvs(struct reader *r, struct builder *to,
+                     void (*put)(struct builder *, struct str, const struct value *))
+{
+    uint64_t n = get_varint(r);
+    struct arena a;
+
+    arena_init(&a, 1 << 20);
+    while (n-- > 0 && !r->bad) {
+        struct str key = get_bytes(r);
+        struct value v;
+
+        get_value(r, &a, &v, 0);
+        if (!r->bad)
+            put(to, key, &v);
+    }
+    arena_done(&a);
+}
+
+void blobs_emit_resource(const struct blobs *b, uint32_t resource, struct builder *to)
+{
+    struct str bytes = blobs_get(b, BLOB_RESOURCE, resource);
+    struct reader r = reader_of(bytes.p, bytes.n);
+    uint32_t at = builder_resource(to), dropped;
+    struct str schema, refs;
+
+    get_raw(&r, 16);
+    dropped = (uint32_t) get_varint(&r);
+    schema = get_bytes(&r);
+    refs = get_bytes(&r);
+    if (r.bad || builder_error(to))
+        return;
+    builder_batch(to)->resources[at].dropped_attrs = dropped;
+    builder_batch(to)->resources[at].schema_url = arena_str(&builder_batch(to)->arena, schema);
+    builder_batch(to)->resources[at].entity_refs = arena_str(&builder_batch(to)->arena, refs);
+    emit_kvs(&r, to, builder_resource_attr);
+}
+
+void blobs_emit_scope(const struct blobs *b, uint32_t scope, struct builder *to)
+{
+    struct str bytes = blobs_get(b, BLOB_SCOPE, scope);
+    struct reader r = reader_of(bytes.p, bytes.n);
+    struct str name = get_bytes(&r), version = get_bytes(&r), schema = get_bytes(&r);
+    uint32_t dropped = (uint32_t) get_varint(&r), at = builder_scope(to, name, version);
+
+    if (r.bad || builder_error(to))
+        return;
+    builder_batch(to)->scopes[at].schema_url = arena_str(&builder_batch(to)->arena, schema);
+    builder_batch(to)->scopes[at].dropped_attrs = dropped;
+    emit_kvs(&r, to, builder_scope_attr);
+}
+
+struct run blobs_emit_set(const struct blobs *b, uint32_t set, struct builder *to)
+{
+    struct str bytes = blobs_get(b, BLOB_SET, set);
+    struct reader r = reader_of(bytes.p, bytes.n);
+    uint32_t n = set ? get_below(&r, LIST_MAX + 1) : 0, list[LIST_MAX], k = 0;
+    struct arena a;
+
+    arena_init(&a, 1 << 20);
+    for (; k < n && !r.bad; k++) {
+        struct str attr = blobs_get(b, BLOB_ATTR, get_below(&r, UINT32_MAX));
+        struct reader ar = reader_of(attr.p, attr.n);
+        struct str key = get_bytes(&ar), unit = get_bytes(&ar);
+        struct value v;
+
+        get_value(&ar, &a, &v, 0);
+        list[k] = ar.bad ? 0 : builder_attr(to, builder_string(to, key), builder_string(to, unit), &v);
+    }
+    arena_done(&a);
+    return builder_attrs(to, list, k);
+}

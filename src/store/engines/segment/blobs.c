@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See blobs.h: the tables and their bytes. What is inside a blob is in blob_values.c. */
+#include "store/engines/segment/blobs.h"
+
+#include <errno.h>
+
+enum { DEF_COUNTS = 0x7f, GAP_MAX = 1 << 24 };
+
+int blobs_init(struct blobs *b)
+{
+    *b = (struct blobs){0};
+    arena_init(&b->arena, 0);
+    for (int k = 0; k < BLOB_KINDS; k++)
+        stable_init(&b->tables[k], sizeof(struct str));
+    for (int k = 0; k < BLOB_KINDS; k++)
+        if (blobs_put(b, k, (struct str){0}) == UINT32_MAX)
+            return -ENOMEM;
+    return 0;
+}
+
+void blobs_done(struct blobs *b)
+{
+    for (int k = 0; k < BLOB_KINDS; k++) {
+        stable_done(&b->tables[k]);
+        map_done(&b->maps[k]);
+    }
+    arena_done(&b->arena);
+    buf_done(&b->defs);
+    buf_done(&b->scratch);
+    buf_done(&b->scratch2);
+}
+
+static uint32_t add(struct blobs *b, enum blob_kind kind, struct str bytes, uint64_t hash)
+{
+    struct str *at = stable_next(&b->tables[kind]), copy = arena_str(&b->arena, bytes);
+
+    if (!at || (bytes.n && !copy.p) || map_insert(&b->maps[kind], hash, stable_count(&b->tables[kind])) < 0)
+        return UINT32_MAX;
+    *at = copy;
+    if (b->recording) {
+        buf_putc(&b->defs, (char) (kind + 1));
+        put_bytes(&b->defs, bytes.p, bytes.n);
+    }
+    return stable_publish(&b->tables[kind]);
+}
+
+uint32_t blobs_put(struct blobs *b, enum blob_kind kind, struct str bytes)
+{
+    uint64_t h = hash64_str(bytes);
+
+    for (struct map_pos p = map_find(&b->maps[kind], h); p.index != MAP_NONE; p = map_next(&b->maps[kind], p))
+        if (str_eq(*(struct str *) stable_at(&b->tables[kind], p.index), bytes))
+            return p.index;
+    return add(b, kind, bytes, h);
+}
+
+void blobs_put_start(const struct blobs *b, struct buf *out)
+{
+    buf_putc(out, DEF_COUNTS);
+    for (int k = 0; k < BLOB_KINDS; k++)
+        put_varint(out, stable_count(&b->tables[k]));
+}
+
+static int apply_counts(struct blobs *b, struct reader *r)
+{
+    for (int k = 0; k < BLOB_KINDS; k++) {
+        uint32_t n = get_below(r, GAP_MAX);
+
+        if (r->bad || n < stable_count(&b->tables[k]))
+            return -EINVAL;
+        while (stable_count(&b->tables[k]) < n) /* lost ones are empty */
+            if (add(b, k, (struct str){0}, n) == UINT32_MAX)
+                return -ENOMEM;
+    }
+    return 0;
+}
+
+int blobs_apply(struct blobs *b, const void *p, size_t n)
+{
+    struct reader r = reader_of(p, n);
+    bool before = b->recording;
+    int rc = 0;
+
+    b->recording = false;
+    while (rc == 0 && r.p < r.end) {
+        uint8_t op = *r.p++;
+
+        if (op == DEF_COUNTS) {
+            rc = apply_counts(b, &r);
+        } else if (op >= 1 && op <= BLOB_KINDS) {
+            struct str bytes = get_bytes(&r);
+
+            rc = r.bad ? -EINVAL : add(b, op - 1, bytes, hash64_str(bytes)) == UINT32_MAX ? -ENOMEM : 0;
+        } else {
+            rc = -EINVAL;
+        }
+    }
+    b->recording = before;
+    return rc;
+}
+
+void blobs_encode(const struct blobs *b, struct buf *out)
+{
+    for (int k = 0; k < BLOB_KINDS; k++) {
+        uint32_t n = stable_count(&b->tables[k]);
+
+        put_varint(out, n);
+        for (uint32_t i = 1; i < n; i++) {
+            struct str s = blobs_get(b, k, i);
+
+            put_bytes(out, s.p, s.n);
+        }
+    }
+}
+
+int blobs_decode(struct blobs *b, const void *p, size_t n)
+{
+    struct reader r = reader_of(p, n);
+
+    for (int k = 0; k < BLOB_KINDS; k++) {
+        uint32_t count = get_below(&r, (uint64_t) n + 2);
+
+        for (uint32_t i = 1; i < count; i++) {
+            struct str bytes = get_bytes(&r);
+
+            if (r.bad)
+                return -EINVAL;
+            if (add(b, k, bytes, hash64_str(bytes)) == UINT32_MAX)
+                return -ENOMEM;
+        }
+    }
+    return r.bad || r.p != r.end ? -EINVAL : 0;
+}
+
+/* --- remapping --- */
+
+int blob_remap_init(struct blob_remap *m, const struct blobs *from, struct blobs *to)
+{
+    m->from = from;
+    m->to = to;
+    m->sets = mem_zalloc_array(stable_count(&from->tables[BLOB_SET]) + 1, sizeof *m->sets);
+    m->headers = mem_zalloc_array(stable_count(&from->tables[BLOB_HEADER]) + 1, sizeof *m->headers);
+    return m->sets && m->headers ? 0 : -ENOMEM;
+}
+
+void blob_remap_done(struct blob_remap *m)
+{
+    mem_free(m->sets);
+    mem_free(m->headers);
+}
+
+uint32_t blob_remap_set(struct blob_remap *m, uint32_t set)
+{
+    struct str bytes;
+    struct reader r;
+    uint32_t n;
+
+    if (!set || set >= stable_count(&m->from->tables[BLOB_SET]))
+        return 0;
+    if (m->sets[set])
+        return m->sets[set] - 1;
+    bytes = blobs_get(m->from, BLOB_SET, set);
+    r = reader_of(bytes.p, bytes.n);
+    n = get_below(&r, bytes.n + 1);
+    buf_reset(&m->to->scratch);
+    put_varint(&m->to->scratch, n);
+    while (n-- > 0 && !r.bad) {
+        uint32_t a = blobs_put(m->to, BLOB_ATTR, blobs_get(m->from, BLOB_ATTR, get_below(&r, UINT32_MAX)));
+
+        if (a == UINT32_MAX)
+            return UINT32_MAX;
+        put_varint(&m->to->scratch, a);
+    }
+    if (buf_error(&m->to->scratch) < 0)
+        return UINT32_MAX;
+    m->sets[set] = blobs_put(m->to, BLOB_SET, buf_str(&m->to->scratch)) + 1;
+    return m->sets[set] - 1;
+}
+
+uint32_t blob_remap_header(struct blob_remap *m, uint32_t header)
+{
+    struct blob_header h;
+
+    if (!header || header >= stable_count(&m->from->tables[BLOB_HEADER]))
+        return 0;
+    if (m->headers[header])
+        return m->headers[header] - 1;
+    if (!blobs_read_header(m->from, header, &h))
+        return 0;
+    h.attrs = blob_remap_set(m, h.attrs);
+    h.resource = blobs_put(m->to, BLOB_RESOURCE, blobs_get(m->from, BLOB_RESOURCE, h.resource));
+    h.scope = blobs_put(m->to, BLOB_SCOPE, blobs_get(m->from, BLOB_SCOPE, h.scope));
+    if (h.attrs == UINT32_MAX || h.resource == UINT32_MAX || h.scope == UINT32_MAX)
+        return UINT32_MAX;
+    m->headers[header] = blobs_header(m->to, &h) + 1;
+    return m->headers[header] - 1;
+}

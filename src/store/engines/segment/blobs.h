@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The dictionary of one log and of one segment: everything about profiles that is not a symbol, each distinct thing
+ * once, as encoded bytes with a number per kind. Number 0 of each kind is the empty one.
+ *
+ *   BLOB_ATTR      key, unit (bytes), value
+ *   BLOB_SET       n, n x attr
+ *   BLOB_RESOURCE  instance id (16), dropped, schema url, entity refs, n, n x (key, value)
+ *   BLOB_SCOPE     name, version, schema url, dropped, n, n x (key, value)
+ *   BLOB_HEADER    resource, scope, type, unit, scale, twin type, twin unit, twin scale, period type, period unit,
+ *                  period, default type, set of attributes, dropped
+ *   value          kind, then bytes | 0/1 | zigzag | 8 bytes | n values | n x (key, value)
+ *
+ * On disk: per kind n and n x bytes (number 0 left out). In a log: definitions (kind + 1, bytes) in order, and 0x7f
+ * with the counts of each kind first, for the same reason as in symbols.h.
+ *
+ * One thread adds, others read what is published, as with symbols.
+ */
+#ifndef SEGMENT_BLOBS_H
+#define SEGMENT_BLOBS_H
+
+#include "base/arena.h"
+#include "base/map.h"
+#include "model/batch.h"
+#include "model/builder.h"
+#include "store/engines/segment/coding.h"
+#include "store/engines/segment/stable.h"
+
+enum blob_kind { BLOB_ATTR, BLOB_SET, BLOB_RESOURCE, BLOB_SCOPE, BLOB_HEADER, BLOB_KINDS };
+
+struct blobs {
+    struct stable tables[BLOB_KINDS]; /* struct str */
+    struct map maps[BLOB_KINDS];
+    struct arena arena;
+    struct buf defs; /* definitions since the owner took them */
+    bool recording;  /* keep defs */
+    struct buf scratch, scratch2;
+};
+
+int blobs_init(struct blobs *b);
+void blobs_done(struct blobs *b);
+/* The number of these bytes; UINT32_MAX without memory. */
+uint32_t blobs_put(struct blobs *b, enum blob_kind kind, struct str bytes);
+static inline struct str blobs_get(const struct blobs *b, enum blob_kind kind, uint32_t i)
+{
+    return i < stable_count(&b->tables[kind]) ? *(struct str *) stable_at(&b->tables[kind], i) : (struct str){0};
+}
+
+void blobs_put_start(const struct blobs *b, struct buf *out);
+int blobs_apply(struct blobs *b, const void *p, size_t n);
+/* All of it, for a segment. */
+void blobs_encode(const struct blobs *b, struct buf *out);
+int blobs_decode(struct blobs *b, const void *p, size_t n);
+
+/* --- from and to batches --- */
+struct blob_header {
+    uint32_t resource, scope, attrs;
+    struct str type, unit, twin_type, twin_unit, period_type, period_unit;
+    int64_t scale, twin_scale, period;
+    uint32_t default_type, dropped;
+};
+
+uint32_t blobs_set(struct blobs *b, const struct batch *from, struct run attrs);
+uint32_t blobs_resource(struct blobs *b, const struct resource *r, struct id128 instance);
+uint32_t blobs_scope(struct blobs *b, const struct scope *s);
+uint32_t blobs_header(struct blobs *b, const struct blob_header *h);
+
+/* Strings point into the dictionary. false: damaged. */
+bool blobs_read_header(const struct blobs *b, uint32_t i, struct blob_header *ret);
+struct id128 blobs_instance(const struct blobs *b, uint32_t resource);
+/* The text of an attribute of this name, appended to out; false when there is none. */
+bool blobs_set_find(const struct blobs *b, uint32_t set, struct str name, struct buf *out);
+bool blobs_resource_find(const struct blobs *b, uint32_t resource, struct str name, struct buf *out);
+
+/* Into a builder: the last resource or scope, or a run of attributes. */
+void blobs_emit_resource(const struct blobs *b, uint32_t resource, struct builder *to);
+void blobs_emit_scope(const struct blobs *b, uint32_t scope, struct builder *to);
+struct run blobs_emit_set(const struct blobs *b, uint32_t set, struct builder *to);
+
+/* Copies numbers from one dictionary to another, remembering what was copied. */
+struct blob_remap {
+    const struct blobs *from;
+    struct blobs *to;
+    uint32_t *sets, *headers; /* number + 1 */
+};
+int blob_remap_init(struct blob_remap *m, const struct blobs *from, struct blobs *to);
+void blob_remap_done(struct blob_remap *m);
+uint32_t blob_remap_set(struct blob_remap *m, uint32_t set);
+uint32_t blob_remap_header(struct blob_remap *m, uint32_t header);
+
+#endif

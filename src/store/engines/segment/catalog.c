@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See catalog.h. */
+#include "store/engines/segment/catalog.h"
+
+#include <errno.h>
+#include <sqlite3.h>
+
+#include "base/mem.h"
+#include "store/dedup.h"
+#include "store/engines/segment/coding.h"
+#include "store/engines/segment/vfs.h"
+
+enum { FORMAT = 1 };
+
+struct catalog {
+    sqlite3 *db;
+};
+
+static int sql_error(struct catalog *c, const char *what, struct err *e)
+{
+    int code = sqlite3_errcode(c->db) & 0xff;
+    int r = code == SQLITE_NOMEM                              ? -ENOMEM
+            : code == SQLITE_FULL                             ? -ENOSPC
+            : code == SQLITE_CORRUPT || code == SQLITE_NOTADB ? -EBADMSG
+                                                              : -EIO;
+
+    return err_set(e, r, "catalogue: cannot %s: %s", what, sqlite3_errmsg(c->db));
+}
+
+static int run(struct catalog *c, const char *sql, const char *what, struct err *e)
+{
+    return sqlite3_exec(c->db, sql, NULL, NULL, NULL) == SQLITE_OK ? 0 : sql_error(c, what, e);
+}
+
+/* A statement with integers bound in order, run to its end. */
+static int run_with(struct catalog *c, const char *sql, const int64_t *v, int n, const char *what, struct err *e)
+{
+    sqlite3_stmt *s;
+    int r = 0;
+
+    if (sqlite3_prepare_v2(c->db, sql, -1, &s, NULL) != SQLITE_OK)
+        return sql_error(c, what, e);
+    for (int i = 0; i < n; i++)
+        sqlite3_bind_int64(s, i + 1, v[i]);
+    if (sqlite3_step(s) != SQLITE_DONE)
+        r = sql_error(c, what, e);
+    sqlite3_finalize(s);
+    return r;
+}
+
+static int check_sound(struct catalog *c, struct err *e)
+{
+    sqlite3_stmt *s;
+    int r = 0;
+
+    if (sqlite3_prepare_v2(c->db, "PRAGMA quick_check(1)", -1, &s, NULL) != SQLITE_OK)
+        return sql_error(c, "check it", e);
+    if (sqlite3_step(s) != SQLITE_ROW || strcmp((const char *) sqlite3_column_text(s, 0), "ok") != 0)
+        r = err_set(e, -EBADMSG, "catalogue: the database is damaged");
+    sqlite3_finalize(s);
+    return r;
+}
+
+static int create(struct catalog *c, struct err *e)
+{
+    return run(
+        c,
+        "BEGIN;"
+        "CREATE TABLE IF NOT EXISTS meta(k TEXT PRIMARY KEY, v INTEGER) WITHOUT ROWID;"
+        "CREATE TABLE IF NOT EXISTS tenants(no INTEGER PRIMARY KEY, name TEXT NOT NULL);"
+        "CREATE TABLE IF NOT EXISTS epochs(tenant INTEGER, epoch INTEGER, bytes INTEGER, born INTEGER,"
+        " PRIMARY KEY(tenant, epoch)) WITHOUT ROWID;"
+        "CREATE TABLE IF NOT EXISTS segments(no INTEGER PRIMARY KEY, tenant INTEGER, epoch INTEGER, level INTEGER,"
+        " log INTEGER, t0 INTEGER, t1 INTEGER, bytes INTEGER, rows INTEGER, profiles INTEGER, detail INTEGER);"
+        "CREATE TABLE IF NOT EXISTS dedup(id INTEGER PRIMARY KEY, newest INTEGER, n INTEGER, keys BLOB);"
+        "INSERT OR IGNORE INTO meta VALUES('format', 1);"
+        "INSERT OR IGNORE INTO meta VALUES('log', 0);"
+        "INSERT OR IGNORE INTO meta VALUES('next', 1);"
+        "COMMIT;",
+        "create its tables", e);
+}
+
+int catalog_open(const char *path, bool read_only, struct catalog **ret, bool *ret_new, struct err *e)
+{
+    _cleanup_(catalog_closep) struct catalog *c = mem_zalloc(sizeof *c);
+    const char *vfs = vfs_register();
+    int r;
+
+    (void) read_only; /* the log may have to be replayed: opened for writing all the same */
+    if (!c || !vfs)
+        return err_set(e, -ENOMEM, "catalogue: no memory");
+    if (sqlite3_open_v2(path, &c->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, vfs) !=
+        SQLITE_OK)
+        return c->db ? sql_error(c, "open it", e) : err_set(e, -ENOMEM, "catalogue: no memory");
+    sqlite3_exec(c->db, "PRAGMA locking_mode = EXCLUSIVE", NULL, NULL, NULL);
+    r = run(c,
+            "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA temp_store = MEMORY;"
+            "PRAGMA wal_autocheckpoint = 200; PRAGMA cache_size = -512",
+            "open it", e);
+    if (r == 0)
+        r = check_sound(c, e);
+    if (r < 0)
+        return r;
+    *ret_new = catalog_meta(c, "format") == 0;
+    r = create(c, e);
+    if (r < 0)
+        return r;
+    if (catalog_meta(c, "format") != FORMAT)
+        return err_set(e, -EPROTONOSUPPORT, "catalogue: its format is %llu, this program knows %d",
+                       (unsigned long long) catalog_meta(c, "format"), FORMAT);
+    *ret = TAKE(c);
+    return 0;
+}
+
+void catalog_close(struct catalog *c)
+{
+    if (!c)
+        return;
+    sqlite3_close_v2(c->db);
+    mem_free(c);
+}
+
+/* --- changing --- */
+
+static int put_segments(struct catalog *c, const struct catalog_change *x, struct err *e)
+{
+    int r = 0;
+
+    for (uint32_t i = 0; r == 0 && i < x->n_removed; i++)
+        r = run_with(c, "DELETE FROM segments WHERE no = ?", (int64_t[]){(int64_t) x->removed[i]}, 1,
+                     "remove a segment", e);
+    for (uint32_t i = 0; r == 0 && i < x->n_added; i++) {
+        const struct segment_meta *m = &x->added[i];
+        int64_t v[] = {(int64_t) m->number,
+                       m->tenant,
+                       m->epoch,
+                       m->level,
+                       (int64_t) m->log,
+                       m->t0,
+                       m->t1,
+                       (int64_t) m->bytes,
+                       (int64_t) m->rows,
+                       (int64_t) m->profiles,
+                       m->has_detail};
+
+        r = run_with(c, "INSERT INTO segments VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", v, ARRAY_SIZE(v),
+                     "add a segment", e);
+    }
+    return r;
+}
+
+static int put_keys(struct catalog *c, const struct catalog_change *x, struct err *e)
+{
+    _cleanup_(buf_done) struct buf b = BUF_INIT;
+    sqlite3_stmt *s;
+    int64_t newest = INT64_MIN;
+    int r = 0;
+
+    if (x->keys_before)
+        r = run_with(c, "DELETE FROM dedup WHERE newest < ?", (int64_t[]){x->keys_before}, 1, "forget old keys", e);
+    if (r < 0 || !x->n_keys)
+        return r;
+    for (uint32_t i = 0; i < x->n_keys; i++) {
+        put_u64(&b, x->keys[i].key.hi);
+        put_u64(&b, x->keys[i].key.lo);
+        put_u64(&b, (uint64_t) x->keys[i].time_ns);
+        newest = MAX(newest, x->keys[i].time_ns);
+    }
+    if (buf_error(&b) < 0)
+        return buf_error(&b);
+    if (sqlite3_prepare_v2(c->db, "INSERT INTO dedup(newest, n, keys) VALUES(?, ?, ?)", -1, &s, NULL) != SQLITE_OK)
+        return sql_error(c, "keep keys", e);
+    sqlite3_bind_int64(s, 1, newest);
+    sqlite3_bind_int64(s, 2, x->n_keys);
+    sqlite3_bind_blob64(s, 3, b.p, b.n, SQLITE_STATIC);
+    if (sqlite3_step(s) != SQLITE_DONE)
+        r = sql_error(c, "keep keys", e);
+    sqlite3_finalize(s);
+    return r;
+}
+
+static int put_rest(struct catalog *c, const struct catalog_change *x, struct err *e)
+{
+    int r = 0;
+
+    for (uint32_t i = 0; r == 0 && i < x->n_epochs; i++) {
+        const struct catalog_epoch *k = &x->epochs[i];
+
+        r = run_with(c, "INSERT OR REPLACE INTO epochs VALUES(?, ?, ?, ?)",
+                     (int64_t[]){k->tenant, k->epoch, (int64_t) k->bytes, k->born}, 4, "keep an epoch", e);
+    }
+    if (r == 0 && x->log)
+        r = run_with(c, "UPDATE meta SET v = ? WHERE k = 'log'", (int64_t[]){(int64_t) x->log}, 1, "move the log", e);
+    if (r == 0 && x->next)
+        r = run_with(c, "UPDATE meta SET v = max(v, ?) WHERE k = 'next'", (int64_t[]){(int64_t) x->next}, 1,
+                     "count segments", e);
+    return r;
+}
+
+int catalog_commit(struct catalog *c, const struct catalog_change *x, struct err *e)
+{
+    int r = run(c, "BEGIN", "begin", e);
+
+    if (r < 0)
+        return r;
+    r = put_segments(c, x, e);
+    if (r == 0)
+        r = put_keys(c, x, e);
+    if (r == 0)
+        r = put_rest(c, x, e);
+    if (r == 0)
+        r = run(c, "COMMIT", "commit", e);
+    if (r < 0)
+        sqlite3_exec(c->db, "ROLLBACK", NULL, NULL, NULL);
+    return r;
+}
+
+int catalog_add_tenant(struct catalog *c, uint32_t number, const char *name, struct err *e)
+{
+    sqlite3_stmt *s;
+    int r = 0;
+
+    if (sqlite3_prepare_v2(c->db, "INSERT OR IGNORE INTO tenants VALUES(?, ?)", -1, &s, NULL) != SQLITE_OK)
+        return sql_error(c, "add a tenant", e);
+    sqlite3_bind_int64(s, 1, number);
+    sqlite3_bind_text(s, 2, name, -1, SQLITE_STATIC);
+    if (sqlite3_step(s) != SQLITE_DONE)
+        r = sql_error(c, "add a tenant", e);
+    sqlite3_finalize(s);
+    return r;
+}
+
+int catalog_drop_epoch(struct catalog *c, uint32_t tenant, uint32_t epoch, struct err *e)
+{
+    return run_with(c, "DELETE FROM epochs WHERE tenant = ? AND epoch = ?", (int64_t[]){tenant, epoch}, 2,
+                    "drop an epoch", e);
+}
+
+/* --- reading --- */
+
+uint64_t catalog_meta(struct catalog *c, const char *key)
+{
+    sqlite3_stmt *s;
+    uint64_t v = 0;
+
+    if (sqlite3_prepare_v2(c->db, "SELECT v FROM meta WHERE k = ?", -1, &s, NULL) != SQLITE_OK)
+        return 0;
+    sqlite3_bind_text(s, 1, key, -1, SQLITE_STATIC);
+    if (sqlite3_step(s) == SQLITE_ROW)
+        v = (uint64_t) sqlite3_column_int64(s, 0);
+    sqlite3_finalize(s);
+    return v;
+}
+
+int catalog_tenants(struct catalog *c, int (*fn)(void *, uint32_t, const char *), void *ctx)
+{
+    sqlite3_stmt *s;
+    int r = 0;
+
+    if (sqlite3_prepare_v2(c->db, "SELECT no, name FROM tenants ORDER BY no", -1, &s, NULL) != SQLITE_OK)
+        return -EIO;
+    while (r == 0 && sqlite3_step(s) == SQLITE_ROW)
+        r = fn(ctx, (uint32_t) sqlite3_column_int64(s, 0), (const char *) sqlite3_column_text(s, 1));
+    sqlite3_finalize(s);
+    return r;
+}
+
+int catalog_epochs(struct catalog *c, int (*fn)(void *, const struct catalog_epoch *), void *ctx)
+{
+    sqlite3_stmt *s;
+    int r = 0;
+
+    if (sqlite3_prepare_v2(c->db, "SELECT tenant, epoch, bytes, born FROM epochs ORDER BY tenant, epoch", -1, &s,
+                           NULL) != SQLITE_OK)
+        return -EIO;
+    while (r == 0 && sqlite3_step(s) == SQLITE_ROW) {
+        struct catalog_epoch k = {(uint32_t) sqlite3_column_int64(s, 0), (uint32_t) sqlite3_column_int64(s, 1),
+                                  (uint64_t) sqlite3_column_int64(s, 2), sqlite3_column_int64(s, 3)};
+
+        r = fn(ctx, &k);
+    }
+    sqlite3_finalize(s);
+    return r;
+}
+
+int catalog_segments(struct catalog *c, int (*fn)(void *, const struct segment_meta *), void *ctx)
+{
+    sqlite3_stmt *s;
+    int r = 0;
+
+    if (sqlite3_prepare_v2(c->db,
+                           "SELECT no, tenant, epoch, level, log, t0, t1, bytes, rows, profiles, detail FROM segments"
+                           " ORDER BY no",
+                           -1, &s, NULL) != SQLITE_OK)
+        return -EIO;
+    while (r == 0 && sqlite3_step(s) == SQLITE_ROW) {
+        struct segment_meta m = {.number = (uint64_t) sqlite3_column_int64(s, 0),
+                                 .tenant = (uint32_t) sqlite3_column_int64(s, 1),
+                                 .epoch = (uint32_t) sqlite3_column_int64(s, 2),
+                                 .level = (uint32_t) sqlite3_column_int64(s, 3),
+                                 .log = (uint64_t) sqlite3_column_int64(s, 4),
+                                 .t0 = sqlite3_column_int64(s, 5),
+                                 .t1 = sqlite3_column_int64(s, 6),
+                                 .bytes = (uint64_t) sqlite3_column_int64(s, 7),
+                                 .rows = (uint64_t) sqlite3_column_int64(s, 8),
+                                 .profiles = (uint64_t) sqlite3_column_int64(s, 9),
+                                 .has_detail = sqlite3_column_int64(s, 10) != 0};
+
+        r = fn(ctx, &m);
+    }
+    sqlite3_finalize(s);
+    return r;
+}
+
+int catalog_load_dedup(struct catalog *c, struct dedup *d)
+{
+    sqlite3_stmt *s;
+    int r = 0;
+
+    if (sqlite3_prepare_v2(c->db, "SELECT keys FROM dedup ORDER BY id", -1, &s, NULL) != SQLITE_OK)
+        return -EIO;
+    while (r == 0 && sqlite3_step(s) == SQLITE_ROW) {
+        const char *p = sqlite3_column_blob(s, 0);
+        int n = sqlite3_column_bytes(s, 0);
+
+        for (int i = 0; r == 0 && i + 24 <= n; i += 24)
+            r = dedup_add(d, (struct id128){load_u64(p + i), load_u64(p + i + 8)}, (int64_t) load_u64(p + i + 16));
+    }
+    sqlite3_finalize(s);
+    return r;
+}

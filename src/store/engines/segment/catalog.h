@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The catalogue: which segments count, how far the log has been flushed, how long each symbol file is, which profiles
+ * were seen lately. One SQLite database (write-ahead log, synchronous = FULL) over base/fd; one transaction makes a
+ * flush or a compaction true. Everything in it but the deduplication window can be found again from the segments
+ * (store check --rebuild).
+ *
+ *   meta(k, v)                        format, log (the last one flushed), next (segment number)
+ *   tenants(no, name)
+ *   epochs(tenant, epoch, bytes, born)    bytes: how much of its symbol file counts
+ *   segments(no, tenant, epoch, level, log, t0, t1, bytes, rows, profiles, detail)
+ *   dedup(id, newest, n, keys)        per flush: n x (key 16, time 8)
+ *
+ * Belongs to one thread at a time.
+ */
+#ifndef SEGMENT_CATALOG_H
+#define SEGMENT_CATALOG_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/str.h"
+#include "store/engines/segment/segment_file.h"
+
+struct catalog;
+struct dedup;
+struct dedup_entry;
+
+struct catalog_epoch {
+    uint32_t tenant, epoch;
+    uint64_t bytes;
+    int64_t born;
+};
+
+/* What one transaction changes. */
+struct catalog_change {
+    const struct segment_meta *added;
+    uint32_t n_added;
+    const uint64_t *removed;
+    uint32_t n_removed;
+    uint64_t log;                       /* flushed up to here; 0 = as before */
+    const struct catalog_epoch *epochs; /* set or added */
+    uint32_t n_epochs;
+    const struct dedup_entry *keys;
+    uint32_t n_keys;
+    int64_t keys_before; /* keys older than this may go; 0 = none */
+    uint64_t next;       /* the next segment number; 0 = as before */
+};
+
+/* -EBADMSG when the file is no sound database. *ret_new says whether it was made now. */
+int catalog_open(const char *path, bool read_only, struct catalog **ret, bool *ret_new, struct err *e);
+void catalog_close(struct catalog *c);
+DEFINE_CLEANUP(struct catalog *, catalog_close)
+
+int catalog_commit(struct catalog *c, const struct catalog_change *change, struct err *e);
+int catalog_add_tenant(struct catalog *c, uint32_t number, const char *name, struct err *e);
+int catalog_drop_epoch(struct catalog *c, uint32_t tenant, uint32_t epoch, struct err *e);
+
+uint64_t catalog_meta(struct catalog *c, const char *key);
+int catalog_tenants(struct catalog *c, int (*fn)(void *ctx, uint32_t number, const char *name), void *ctx);
+int catalog_epochs(struct catalog *c, int (*fn)(void *ctx, const struct catalog_epoch *e), void *ctx);
+int catalog_segments(struct catalog *c, int (*fn)(void *ctx, const struct segment_meta *m), void *ctx);
+int catalog_load_dedup(struct catalog *c, struct dedup *d);
+
+#endif

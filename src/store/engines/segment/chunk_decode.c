@@ -1,0 +1,591 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See chunk.h: columns back into totals, profiles and rows. The bytes come from disk: every number is checked. */
+#include <errno.h>
+#include <pthread.h>
+#include <zstd.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "store/engines/segment/chunk.h"
+
+enum { RAW_MAX = 1 << 30 };
+
+/* One context per thread, freed with it. */
+static _Thread_local struct decoder {
+    ZSTD_DCtx *zstd;
+} decoder;
+static pthread_key_t decoder_key;
+static pthread_once_t decoder_once = PTHREAD_ONCE_INIT;
+
+static void decoder_free(void *p)
+{
+    ZSTD_freeDCtx(p);
+}
+
+static void decoder_init(void)
+{
+    pthread_key_create(&decoder_key, decoder_free);
+}
+
+static ZSTD_DCtx *decoder_get(void)
+{
+    if (!decoder.zstd) {
+        pthread_once(&decoder_once, decoder_init);
+        decoder.zstd = ZSTD_createDCtx();
+        pthread_setspecific(decoder_key, decoder.zstd);
+    }
+    return decoder.zstd;
+}
+
+static int open_section(struct chunk *c, int i, const unsigned char *p, uint32_t n, uint32_t raw, uint32_t crc,
+                        struct err *e)
+{
+    ZSTD_DCtx *z = decoder_get();
+    size_t got;
+
+    if (crc32c(0, p, n) != crc)
+        return err_set(e, -EBADMSG, "section %d of a chunk has a wrong checksum", i);
+    if (raw > RAW_MAX)
+        return err_set(e, -EBADMSG, "section %d of a chunk is too large", i);
+    c->raw[i] = mem_alloc(raw + 16);
+    if (!c->raw[i] || !z)
+        return -ENOMEM;
+    got = ZSTD_decompressDCtx(z, c->raw[i], raw, p, n);
+    if (ZSTD_isError(got) || got != raw)
+        return err_set(e, -EBADMSG, "section %d of a chunk does not decompress", i);
+    c->size[i] = raw;
+    return 0;
+}
+
+int chunk_open(struct chunk *c, const void *bytes, size_t n, unsigned mask, struct err *e)
+{
+    const unsigned char *p = bytes;
+    size_t at = CHUNK_HEADER;
+    int r = 0;
+
+    *c = (struct chunk){0};
+    if (n < CHUNK_HEADER || load_u32(p) != CHUNK_MAGIC || crc32c(0, p, 68) != load_u32(p + 68))
+        return err_set(e, -EBADMSG, "a chunk's header is damaged");
+    if (load_u32(p + 4) != (CHUNK_VERSION | SECTIONS << 16))
+        return err_set(e, -EBADMSG, "a chunk has version %u, this program knows %d", load_u32(p + 4) & 0xffff,
+                       CHUNK_VERSION);
+    for (int i = 0; r == 0 && i < SECTIONS; i++) {
+        uint32_t size = load_u32(p + 8 + 12 * i), raw = load_u32(p + 12 + 12 * i), crc = load_u32(p + 16 + 12 * i);
+
+        if (!(mask >> i & 1) || !size) {
+            at += size;
+            continue;
+        }
+        if (size > n || at > n - size)
+            r = err_set(e, -EBADMSG, "a chunk is cut short");
+        else
+            r = open_section(c, i, p + at, size, raw, crc, e);
+        at += size;
+    }
+    if (r < 0)
+        chunk_done(c);
+    return r;
+}
+
+void chunk_done(struct chunk *c)
+{
+    for (int i = 0; i < SECTIONS; i++) {
+        mem_free(c->raw[i]);
+        c->raw[i] = NULL;
+    }
+}
+
+static bool totals_head(const struct chunk *c, uint32_t off, struct reader *r, uint32_t *n, int64_t *scale,
+                        bool *negative)
+{
+    if (!c->raw[SEC_TOTALS] || off >= c->size[SEC_TOTALS])
+        return false;
+    *r = reader_of(c->raw[SEC_TOTALS] + off, c->size[SEC_TOTALS] - off);
+    *n = get_below(r, c->size[SEC_TOTALS] + 1ull);
+    *scale = (int64_t) get_varint(r);
+    *negative = get_varint(r) & 1;
+    return !r->bad;
+}
+
+int chunk_add_totals(const struct chunk *c, uint32_t off, int64_t *acc, uint32_t n_acc)
+{
+    struct reader nodes, values;
+    uint32_t n;
+    uint64_t node = 0;
+    int64_t scale;
+    bool negative;
+
+    if (!totals_head(c, off, &nodes, &n, &scale, &negative))
+        return -EBADMSG;
+    values = nodes;
+    for (uint32_t i = 0; i < n; i++) { /* the values begin behind n varints */
+        while (values.p < values.end && *values.p >= 128)
+            values.p++;
+        values.p++;
+    }
+    if (values.p > values.end)
+        return -EBADMSG;
+    for (uint32_t i = 0; i < n; i++) {
+        uint64_t v = get_varint(&values);
+
+        node += get_varint(&nodes);
+        if (unlikely(node >= n_acc))
+            return -EBADMSG;
+        acc[node] += (negative ? unzigzag(v) : (int64_t) v) * scale;
+    }
+    return nodes.bad || values.bad ? -EBADMSG : 0;
+}
+
+int chunk_read_totals(const struct chunk *c, uint32_t off, uint32_t n_nodes_max, struct totals *ret)
+{
+    struct reader r;
+    uint32_t n;
+    uint64_t node = 0;
+    int64_t scale;
+    bool negative;
+
+    ret->n = 0;
+    if (!totals_head(c, off, &r, &n, &scale, &negative))
+        return -EBADMSG;
+    for (uint32_t i = 0; i < n; i++) {
+        node += get_varint(&r);
+        if (r.bad || node >= n_nodes_max)
+            return -EBADMSG;
+        if (totals_add(ret, (uint32_t) node, 0) < 0)
+            return -ENOMEM;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        uint64_t v = get_varint(&r);
+
+        ret->values[i] = (negative ? unzigzag(v) : (int64_t) v) * scale;
+    }
+    return r.bad ? -EBADMSG : 0;
+}
+
+/* --- profiles --- */
+
+static int read_entries(struct reader *r, struct arena *a, struct chunk_profiles *p)
+{
+    uint64_t n = 0;
+
+    p->window = get_zigzag(r);
+    p->n_entries = get_below(r, (uint64_t) (r->end - r->p) + 1);
+    p->entries = arena_zalloc_array(a, p->n_entries + 1, sizeof *p->entries);
+    p->first = arena_zalloc_array(a, p->n_entries + 1, sizeof *p->first);
+    if (!p->entries || !p->first)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < p->n_entries && !r->bad; i++) {
+        struct chunk_entry *e = &p->entries[i];
+
+        e->series = get_below(r, UINT32_MAX);
+        e->gauge = get_below(r, 2);
+        if (e->gauge) {
+            e->instance.hi = get_u64(r);
+            e->instance.lo = get_u64(r);
+        }
+        e->n_profs = get_below(r, (uint64_t) (r->end - r->p) + 1);
+        e->totals_off = get_below(r, UINT32_MAX);
+        p->first[i] = (uint32_t) n;
+        n += e->n_profs;
+        if (n > (uint64_t) (r->end - r->p))
+            r->bad = true;
+    }
+    if (r->bad)
+        return -EBADMSG;
+    p->first[p->n_entries] = p->n_profs = (uint32_t) n;
+    return 0;
+}
+
+static void read_columns(struct reader *r, struct chunk_profiles *p)
+{
+    uint32_t n = p->n_profs;
+    int64_t last = p->window, header = 0;
+
+    for (uint32_t i = 0; i < n; i++)
+        p->profs[i].time_ns = last = (int64_t) ((uint64_t) last + (uint64_t) get_zigzag(r));
+    last = 0;
+    for (uint32_t i = 0; i < n; i++)
+        p->profs[i].duration_ns = last = (int64_t) ((uint64_t) last + (uint64_t) get_zigzag(r));
+    for (uint32_t i = 0; i < n; i++) {
+        header += get_zigzag(r);
+        p->profs[i].header = (uint32_t) header;
+    }
+    for (uint32_t i = 0; i < n; i++)
+        p->profs[i].value = get_zigzag(r);
+    for (uint32_t i = 0; i < n; i++)
+        p->profs[i].group = (uint32_t) get_varint(r);
+    for (uint32_t i = 0; i < n; i++)
+        p->profs[i].n_extras = get_below(r, 2); /* has an id: kept here for a moment */
+    for (uint32_t i = 0; i < n; i++) {
+        const unsigned char *id = p->profs[i].n_extras ? get_raw(r, 16) : NULL;
+
+        if (id)
+            memcpy(p->profs[i].id, id, 16);
+        p->profs[i].n_extras = 0;
+    }
+}
+
+int chunk_decode_profiles(const struct chunk *c, struct arena *a, struct chunk_profiles *p)
+{
+    struct reader r = reader_of(c->raw[SEC_PROFILES], c->size[SEC_PROFILES]);
+    int rc;
+
+    *p = (struct chunk_profiles){0};
+    if (!c->raw[SEC_PROFILES])
+        return -EBADMSG;
+    rc = read_entries(&r, a, p);
+    if (rc < 0)
+        return rc;
+    p->profs = arena_zalloc_array(a, p->n_profs + 1, sizeof *p->profs);
+    if (!p->profs)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < p->n_entries; i++)
+        for (uint32_t k = p->first[i]; k < p->first[i + 1]; k++) {
+            p->profs[k].series = p->entries[i].series;
+            p->profs[k].gauge = p->entries[i].gauge;
+            p->profs[k].instance = p->entries[i].instance;
+        }
+    read_columns(&r, p);
+    return r.bad ? -EBADMSG : 0;
+}
+
+/* --- rows --- */
+
+struct rich_row {
+    uint32_t key, entry, prof, set, link;
+    int64_t value;
+    uint64_t timestamp;
+};
+
+struct decoding {
+    const struct chunk *c;
+    struct arena *a;
+    struct chunk_profiles *p;
+    uint32_t *base; /* per entry: its first key; n_entries + 1 */
+    uint32_t **nodes;
+    int64_t **sums;
+    int64_t *scale;
+    struct rich_row *rich;
+    uint32_t n_rich;
+    uint8_t *has_rich; /* per key */
+    uint32_t n_links;
+    const unsigned char *traces, *spans;
+    uint32_t *trace_of;
+    uint32_t n_traces;
+    uint32_t *filled, *filled_extra; /* per profile */
+};
+
+static int decode_nodes(struct decoding *d)
+{
+    uint32_t keys = 0;
+
+    for (uint32_t e = 0; e < d->p->n_entries; e++) {
+        struct reader r;
+        uint32_t n;
+        uint64_t node = 0;
+        bool negative;
+
+        d->base[e] = keys;
+        if (!totals_head(d->c, d->p->entries[e].totals_off, &r, &n, &d->scale[e], &negative))
+            return -EBADMSG;
+        d->nodes[e] = arena_alloc(d->a, (n + 1) * sizeof **d->nodes);
+        d->sums[e] = arena_alloc(d->a, (n + 1) * sizeof **d->sums);
+        if (!d->nodes[e] || !d->sums[e])
+            return -ENOMEM;
+        for (uint32_t i = 0; i < n; i++) {
+            node += get_varint(&r);
+            d->nodes[e][i] = (uint32_t) node;
+        }
+        for (uint32_t i = 0; i < n; i++) {
+            uint64_t v = get_varint(&r);
+
+            d->sums[e][i] = negative ? unzigzag(v) : (int64_t) v;
+        }
+        if (r.bad || node > UINT32_MAX)
+            return -EBADMSG;
+        d->p->entries[e].n_nodes = n;
+        keys += n;
+    }
+    d->base[d->p->n_entries] = keys;
+    return 0;
+}
+
+static int decode_links(struct decoding *d)
+{
+    const unsigned char *raw = d->c->raw[SEC_LINKS];
+    uint32_t size = d->c->size[SEC_LINKS];
+    struct reader r;
+
+    if (!raw || size < 8)
+        return raw ? -EBADMSG : 0;
+    d->n_traces = load_u32(raw + size - 8);
+    d->n_links = load_u32(raw + size - 4);
+    if ((uint64_t) d->n_traces * 16 + (uint64_t) d->n_links * 9 > size - 8)
+        return -EBADMSG;
+    d->traces = raw;
+    d->trace_of = arena_alloc(d->a, (d->n_links + 1) * sizeof *d->trace_of);
+    if (!d->trace_of)
+        return -ENOMEM;
+    r = reader_of(raw + (size_t) d->n_traces * 16, size - 8 - (size_t) d->n_traces * 16);
+    for (uint32_t i = 0; i < d->n_links; i++)
+        d->trace_of[i] = get_below(&r, d->n_traces);
+    d->spans = get_raw(&r, (size_t) d->n_links * 8);
+    return r.bad ? -EBADMSG : 0;
+}
+
+static void read_timestamps(struct decoding *d, struct reader *r)
+{
+    uint32_t without = get_below(r, (uint64_t) d->n_rich + 1), n = d->n_rich - without;
+    uint64_t unit, t;
+    uint32_t planes;
+    const unsigned char *p;
+
+    if (!n || r->bad)
+        return;
+    unit = get_varint(r);
+    t = get_varint(r);
+    planes = get_below(r, 9);
+    p = get_raw(r, (size_t) planes * (n - 1));
+    if (!p)
+        return;
+    d->rich[without].timestamp = t * unit;
+    for (uint32_t i = 1; i < n; i++) {
+        uint64_t delta = 0;
+
+        for (uint32_t k = 0; k < planes; k++)
+            delta |= (uint64_t) p[(size_t) k * (n - 1) + i - 1] << (8 * k);
+        t += delta;
+        d->rich[without + i].timestamp = t * unit;
+    }
+}
+
+static uint32_t entry_of_key(const struct decoding *d, uint32_t key)
+{
+    uint32_t lo = 0, hi = d->p->n_entries;
+
+    while (hi - lo > 1) {
+        uint32_t mid = (lo + hi) / 2;
+
+        if (d->base[mid] <= key)
+            lo = mid;
+        else
+            hi = mid;
+    }
+    return lo;
+}
+
+static int decode_rich_columns(struct decoding *d, struct reader *r)
+{
+    uint32_t *last = arena_zalloc_array(d->a, d->p->n_entries + 1, sizeof *last), *sets, n_sets;
+
+    if (!last)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < d->n_rich; i++) {
+        d->rich[i].key = get_below(r, d->base[d->p->n_entries]);
+        if (r->bad)
+            return -EBADMSG;
+        d->rich[i].entry = entry_of_key(d, d->rich[i].key);
+        d->has_rich[d->rich[i].key] = 1;
+    }
+    for (uint32_t i = 0; i < d->n_rich; i++) {
+        uint32_t e = d->rich[i].entry;
+        int64_t prof = last[e] + get_zigzag(r);
+
+        if (r->bad || prof < 0 || prof >= d->p->entries[e].n_profs)
+            return -EBADMSG;
+        last[e] = (uint32_t) prof;
+        d->rich[i].prof = d->p->first[e] + (uint32_t) prof;
+    }
+    for (uint32_t i = 0; i < d->n_rich; i++)
+        d->rich[i].value = get_zigzag(r);
+    n_sets = get_below(r, (uint64_t) (r->end - r->p) + 1);
+    sets = arena_alloc(d->a, (n_sets + 1) * sizeof *sets);
+    if (!sets)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < n_sets; i++)
+        sets[i] = get_below(r, UINT32_MAX);
+    for (uint32_t i = 0; i < d->n_rich; i++) {
+        uint32_t k = get_below(r, n_sets);
+
+        d->rich[i].set = r->bad ? 0 : sets[k];
+    }
+    for (uint32_t i = 0; i < d->n_rich; i++)
+        d->rich[i].link = get_below(r, (uint64_t) d->n_links + 1);
+    read_timestamps(d, r);
+    return r->bad ? -EBADMSG : 0;
+}
+
+static int decode_rich(struct decoding *d)
+{
+    struct reader r = reader_of(d->c->raw[SEC_EXTRA], d->c->size[SEC_EXTRA]);
+
+    d->has_rich = arena_zalloc_array(d->a, d->base[d->p->n_entries] + 1, 1);
+    if (!d->has_rich)
+        return -ENOMEM;
+    if (!d->c->raw[SEC_EXTRA])
+        return 0;
+    d->n_rich = get_below(&r, d->c->size[SEC_EXTRA]);
+    d->rich = arena_zalloc_array(d->a, d->n_rich + 1, sizeof *d->rich);
+    return d->rich ? decode_rich_columns(d, &r) : -ENOMEM;
+}
+
+/* Which profiles have each node of entry e, as (node, profile) pairs in order. */
+struct presence {
+    uint32_t *prof; /* concatenated, within the entry */
+    uint32_t *count;
+    uint32_t n;
+};
+
+static int read_presence(struct decoding *d, uint32_t e, struct reader *r, struct presence *pr)
+{
+    uint32_t n_nodes = d->p->entries[e].n_nodes, n_profs = d->p->entries[e].n_profs, bytes = (n_profs + 7) / 8;
+    uint64_t list = get_varint(r), total = 0;
+
+    pr->count = arena_alloc(d->a, (n_nodes + 1) * sizeof *pr->count);
+    if (!pr->count)
+        return -ENOMEM;
+    if (list) {
+        for (uint32_t i = 0; i < n_nodes; i++)
+            total += pr->count[i] = get_below(r, (uint64_t) n_profs + 1);
+        if (r->bad || total > (uint64_t) (r->end - r->p))
+            return -EBADMSG;
+        pr->prof = arena_alloc(d->a, (total + 1) * sizeof *pr->prof);
+        if (!pr->prof)
+            return -ENOMEM;
+        for (uint32_t i = 0; i < n_nodes; i++)
+            for (uint32_t k = 0, last = 0; k < pr->count[i]; k++) {
+                last += get_below(r, n_profs);
+                pr->prof[pr->n++] = last;
+                if (last >= n_profs)
+                    return -EBADMSG;
+            }
+    } else {
+        const unsigned char *p = get_raw(r, (size_t) bytes * n_nodes);
+
+        if (!p || n_profs > CHUNK_BITMAP_MAX)
+            return -EBADMSG;
+        for (size_t i = 0; i < (size_t) bytes * n_nodes; i++)
+            total += (uint64_t) __builtin_popcount(p[i]);
+        pr->prof = arena_alloc(d->a, (total + 1) * sizeof *pr->prof);
+        if (!pr->prof)
+            return -ENOMEM;
+        for (uint32_t i = 0; i < n_nodes; i++, p += bytes) {
+            uint64_t bits = 0;
+
+            for (uint32_t k = 0; k < bytes; k++)
+                bits |= (uint64_t) p[k] << (8 * k);
+            pr->count[i] = (uint32_t) __builtin_popcountll(bits);
+            for (; bits; bits &= bits - 1) {
+                uint32_t k = (uint32_t) __builtin_ctzll(bits);
+
+                if (k >= n_profs)
+                    return -EBADMSG;
+                pr->prof[pr->n++] = k;
+            }
+        }
+    }
+    return r->bad ? -EBADMSG : 0;
+}
+
+/* Counts rows per profile so that each profile's rows lie together. */
+static int allocate_rows(struct decoding *d, uint32_t e, const struct presence *pr)
+{
+    uint32_t first = d->p->first[e];
+
+    for (uint32_t i = 0; i < pr->n; i++)
+        d->p->profs[first + pr->prof[i]].n_rows++;
+    for (uint32_t i = 0; i < d->n_rich; i++)
+        if (d->rich[i].entry == e) {
+            d->p->profs[d->rich[i].prof].n_rows++;
+            d->p->profs[d->rich[i].prof].n_extras++;
+        }
+    for (uint32_t i = first; i < d->p->first[e + 1]; i++) {
+        struct prof *p = &d->p->profs[i];
+
+        p->rows = arena_alloc(d->a, (p->n_rows + 1) * sizeof *p->rows);
+        p->extras = p->n_extras ? arena_zalloc_array(d->a, p->n_extras, sizeof *p->extras) : NULL;
+        if (!p->rows || (p->n_extras && !p->extras))
+            return -ENOMEM;
+    }
+    return 0;
+}
+
+static int decode_plain(struct decoding *d, uint32_t e)
+{
+    const unsigned char *raw = d->c->raw[SEC_DETAIL];
+    uint32_t size = d->c->size[SEC_DETAIL], off, first = d->p->first[e], at = 0;
+    struct presence pr = {0};
+    struct reader r;
+    int rc;
+
+    if (!raw || (size_t) d->p->n_entries * 4 > size)
+        return -EBADMSG;
+    off = load_u32(raw + 4 * e);
+    if (off > size)
+        return -EBADMSG;
+    r = reader_of(raw + off, size - off);
+    rc = read_presence(d, e, &r, &pr);
+    if (rc == 0)
+        rc = allocate_rows(d, e, &pr);
+    for (uint32_t i = 0; rc == 0 && i < d->p->entries[e].n_nodes; i++) {
+        int64_t left = d->sums[e][i];
+        bool rich = d->has_rich[d->base[e] + i];
+
+        for (uint32_t k = 0; k < pr.count[i]; k++) {
+            uint32_t p = first + pr.prof[at++];
+            int64_t v = k + 1 < pr.count[i] || rich ? get_zigzag(&r) : left;
+
+            left -= v;
+            d->p->profs[p].rows[d->filled[p]++] = (struct row){d->nodes[e][i], 0, v * d->scale[e]};
+        }
+    }
+    return rc < 0 ? rc : r.bad ? -EBADMSG : 0;
+}
+
+static void place_rich(struct decoding *d, uint32_t only)
+{
+    for (uint32_t i = 0; i < d->n_rich; i++) {
+        const struct rich_row *x = &d->rich[i];
+        struct prof *p = &d->p->profs[x->prof];
+        struct extra *extra;
+
+        if (only != UINT32_MAX && x->entry != only)
+            continue;
+        extra = &p->extras[d->filled_extra[x->prof]++];
+        extra->timestamp = x->timestamp;
+        extra->attrs = x->set;
+        if (x->link) {
+            extra->has_link = true;
+            memcpy(extra->link.trace_id, d->traces + (size_t) d->trace_of[x->link - 1] * 16, 16);
+            memcpy(extra->link.span_id, d->spans + (size_t) (x->link - 1) * 8, 8);
+        }
+        p->rows[d->filled[x->prof]++] = (struct row){d->nodes[x->entry][x->key - d->base[x->entry]],
+                                                     d->filled_extra[x->prof], x->value * d->scale[x->entry]};
+    }
+}
+
+int chunk_decode_rows(const struct chunk *c, struct arena *a, struct chunk_profiles *p, uint32_t only)
+{
+    struct decoding d = {.c = c, .a = a, .p = p};
+    int r;
+
+    d.base = arena_zalloc_array(a, p->n_entries + 1, sizeof *d.base);
+    d.nodes = arena_zalloc_array(a, p->n_entries + 1, sizeof *d.nodes);
+    d.sums = arena_zalloc_array(a, p->n_entries + 1, sizeof *d.sums);
+    d.scale = arena_zalloc_array(a, p->n_entries + 1, sizeof *d.scale);
+    d.filled = arena_zalloc_array(a, p->n_profs + 1, sizeof *d.filled);
+    d.filled_extra = arena_zalloc_array(a, p->n_profs + 1, sizeof *d.filled_extra);
+    if (!d.base || !d.nodes || !d.sums || !d.scale || !d.filled || !d.filled_extra)
+        return -ENOMEM;
+    r = decode_nodes(&d);
+    if (r == 0)
+        r = decode_links(&d);
+    if (r == 0)
+        r = decode_rich(&d);
+    for (uint32_t e = 0; r == 0 && e < p->n_entries; e++)
+        if (only == UINT32_MAX || only == e)
+            r = decode_plain(&d, e);
+    if (r == 0)
+        place_rich(&d, only);
+    return r;
+}

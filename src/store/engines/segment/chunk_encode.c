@@ -1,0 +1,733 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See chunk.h: rows into columns. */
+#include "store/engines/segment/chunk.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <zstd.h>
+
+#include "base/map.h"
+#include "base/mem.h"
+
+/* One row on its way: sorted by node within its entry, profiles in order within a node. */
+struct item {
+    uint32_t node, prof; /* prof: within the entry */
+    int64_t value;
+    const struct extra *extra;
+};
+
+/* A row for the extra section. */
+struct rich {
+    uint64_t when;
+    uint32_t key, entry, prof, index; /* index keeps the sort stable */
+    int64_t value;                    /* scaled */
+    const struct extra *extra;
+};
+
+struct chunk_encoder {
+    ZSTD_CCtx *zstd;
+    struct buf raw[SECTIONS], values, lists;
+    struct item *items, *spare;
+    size_t cap_items, cap_spare;
+    struct rich *rich;
+    size_t cap_rich;
+    uint32_t n_rich;
+    uint32_t *sets; /* distinct attribute sets of the chunk, in order of use */
+    size_t cap_sets;
+    uint32_t n_sets;
+    struct map set_map;
+    struct link *links;
+    size_t cap_links;
+    uint32_t n_links;
+    struct map link_map, trace_map;
+    struct arena arena;
+};
+
+int chunk_encoder_new(struct chunk_encoder **ret)
+{
+    struct chunk_encoder *c = mem_zalloc(sizeof *c);
+
+    if (!c)
+        return -ENOMEM;
+    c->zstd = ZSTD_createCCtx();
+    if (!c->zstd) {
+        mem_free(c);
+        return -ENOMEM;
+    }
+    arena_init(&c->arena, 0);
+    *ret = c;
+    return 0;
+}
+
+void chunk_encoder_free(struct chunk_encoder *c)
+{
+    if (!c)
+        return;
+    ZSTD_freeCCtx(c->zstd);
+    for (int i = 0; i < SECTIONS; i++)
+        buf_done(&c->raw[i]);
+    buf_done(&c->values);
+    buf_done(&c->lists);
+    mem_free(c->items);
+    mem_free(c->spare);
+    mem_free(c->rich);
+    mem_free(c->sets);
+    mem_free(c->links);
+    map_done(&c->set_map);
+    map_done(&c->link_map);
+    map_done(&c->trace_map);
+    arena_done(&c->arena);
+    mem_free(c);
+}
+
+void chunk_out_done(struct chunk_out *o)
+{
+    buf_done(&o->bytes);
+    for (uint32_t i = 0; i < o->cap_entries; i++)
+        totals_done(&o->totals[i]);
+    mem_free(o->entries);
+    mem_free(o->totals);
+    mem_free(o->trace_hashes);
+    *o = (struct chunk_out){0};
+}
+
+uint32_t chunk_trace_hash(const uint8_t trace_id[16])
+{
+    return (uint32_t) hash_mix(load_u64(trace_id) ^ 0xa0761d6478bd642full,
+                               load_u64(trace_id + 8) ^ 0xe7037ed1a0b428dbull);
+}
+
+/* --- gathering and sorting --- */
+
+/* Stable, by node, eleven bits at a time over the range that occurs. */
+static void sort_items(struct item *a, struct item *tmp, uint32_t n)
+{
+    uint32_t lo = UINT32_MAX, hi = 0, count[2049];
+    struct item *from = a, *to = tmp;
+
+    for (uint32_t i = 0; i < n; i++) {
+        lo = MIN(lo, a[i].node);
+        hi = MAX(hi, a[i].node);
+    }
+    for (int shift = 0; shift < 32 && n && (hi - lo) >> shift; shift += 11) {
+        struct item *swap = from;
+
+        memset(count, 0, sizeof count);
+        for (uint32_t i = 0; i < n; i++)
+            count[((from[i].node - lo) >> shift & 2047) + 1]++;
+        for (int i = 0; i < 2048; i++)
+            count[i + 1] += count[i];
+        for (uint32_t i = 0; i < n; i++)
+            to[count[(from[i].node - lo) >> shift & 2047]++] = from[i];
+        from = to;
+        to = swap;
+    }
+    if (from != a)
+        memcpy(a, from, n * sizeof *a);
+}
+
+static int gather(struct chunk_encoder *c, struct prof *const *profs, uint32_t n, uint32_t *ret_n)
+{
+    size_t total = 0, k = 0;
+
+    for (uint32_t i = 0; i < n; i++)
+        total += profs[i]->n_rows;
+    if (total > UINT32_MAX / 2)
+        return -E2BIG;
+    if (mem_grow((void **) &c->items, &c->cap_items, total + 1, sizeof *c->items, UINT32_MAX) < 0 ||
+        mem_grow((void **) &c->spare, &c->cap_spare, total + 1, sizeof *c->spare, UINT32_MAX) < 0)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < n; i++)
+        for (uint32_t r = 0; r < profs[i]->n_rows; r++) {
+            const struct row *row = &profs[i]->rows[r];
+
+            c->items[k++] =
+                (struct item){row->node, i, row->value, row->extra ? &profs[i]->extras[row->extra - 1] : NULL};
+        }
+    sort_items(c->items, c->spare, (uint32_t) k);
+    *ret_n = (uint32_t) k;
+    return 0;
+}
+
+/* Plain rows of one profile with one stack become one row. */
+static uint32_t merge_twice(struct item *a, uint32_t n)
+{
+    uint32_t k = 0;
+
+    for (uint32_t i = 0; i < n; i++) {
+        if (k && !a[i].extra && a[i].node == a[k - 1].node && a[i].prof == a[k - 1].prof && !a[k - 1].extra)
+            a[k - 1].value += a[i].value;
+        else
+            a[k++] = a[i];
+    }
+    return k;
+}
+
+/* Plain before rich within (node, profile), so that merging sees plain ones side by side. */
+static void plain_first(struct item *a, uint32_t n)
+{
+    for (uint32_t i = 0; i < n;) {
+        uint32_t j = i + 1, plain = 0;
+
+        while (j < n && a[j].node == a[i].node && a[j].prof == a[i].prof)
+            j++;
+        for (uint32_t k = i; j - i > 1 && k < j; k++)
+            if (!a[k].extra) {
+                struct item t = a[k];
+
+                memmove(&a[i + plain + 1], &a[i + plain], (k - i - plain) * sizeof *a);
+                a[i + plain++] = t;
+            }
+        i = j;
+    }
+}
+
+static uint64_t gcd(uint64_t a, uint64_t b)
+{
+    while (b) {
+        uint64_t t = a % b;
+
+        a = b;
+        b = t;
+    }
+    return a;
+}
+
+static int64_t find_scale(const struct item *a, uint32_t n)
+{
+    uint64_t g = 0, last = 0;
+
+    for (uint32_t i = 0; i < n && g != 1; i++) {
+        uint64_t v = a[i].value < 0 ? 0 - (uint64_t) a[i].value : (uint64_t) a[i].value;
+
+        if (v != last)
+            g = gcd(v, g);
+        last = v;
+    }
+    return g && g <= INT64_MAX ? (int64_t) g : 1;
+}
+
+/* --- totals --- */
+
+static int64_t totals_scale(const struct totals *t)
+{
+    uint64_t g = 0;
+
+    for (uint32_t k = 0; k < t->n && g != 1; k++)
+        g = gcd(t->values[k] < 0 ? 0 - (uint64_t) t->values[k] : (uint64_t) t->values[k], g);
+    return g && g <= INT64_MAX ? (int64_t) g : 1;
+}
+
+static void put_totals(struct chunk_encoder *c, const struct totals *t, int64_t scale)
+{
+    struct buf *b = &c->raw[SEC_TOTALS];
+    bool negative = false;
+    uint32_t last = 0;
+    unsigned char *p;
+
+    for (uint32_t i = 0; i < t->n; i++)
+        negative |= t->values[i] < 0;
+    put_varint(b, t->n);
+    put_varint(b, (uint64_t) scale);
+    put_varint(b, negative);
+    p = (unsigned char *) buf_reserve(b, (size_t) t->n * 15 + 1);
+    if (!p)
+        return;
+    for (uint32_t i = 0; i < t->n; i++) {
+        p = varint_write(p, t->nodes[i] - last);
+        last = t->nodes[i];
+    }
+    for (uint32_t i = 0; i < t->n; i++) {
+        int64_t v = scale == 1 ? t->values[i] : t->values[i] / scale;
+
+        p = varint_write(p, negative ? zigzag(v) : (uint64_t) v);
+    }
+    b->n = (size_t) ((char *) p - b->p);
+}
+
+/* --- detail --- */
+
+static void put_value(struct buf *b, int64_t v)
+{
+    put_zigzag(b, v);
+}
+
+/* Items [0, n) of one node: plain ones into the entry's columns, others into the rich list. */
+static int put_node(struct chunk_encoder *c, const struct item *a, uint32_t n, uint32_t n_profs, int64_t scale,
+                    uint32_t key, uint32_t entry)
+{
+    uint32_t plain = 0, last_prof = 0;
+    uint64_t bits = 0;
+
+    for (uint32_t i = 0; i < n; i++)
+        plain += !a[i].extra;
+    if (n_profs > CHUNK_BITMAP_MAX)
+        put_varint(&c->raw[SEC_DETAIL], plain);
+    for (uint32_t i = 0, seen = 0; i < n; i++) {
+        if (a[i].extra) {
+            uint32_t k = c->n_rich;
+
+            if (mem_grow((void **) &c->rich, &c->cap_rich, (size_t) k + 1, sizeof *c->rich, UINT32_MAX) < 0)
+                return -ENOMEM;
+            c->rich[k] = (struct rich){a[i].extra->timestamp, key, entry, a[i].prof, k, a[i].value / scale, a[i].extra};
+            c->n_rich++;
+            continue;
+        }
+        if (n_profs > CHUNK_BITMAP_MAX) {
+            put_varint(&c->lists, a[i].prof - last_prof);
+            last_prof = a[i].prof;
+        } else {
+            bits |= 1ull << a[i].prof;
+        }
+        if (++seen < n || plain < n) /* the last one is implied */
+            put_value(&c->values, scale == 1 ? a[i].value : a[i].value / scale);
+    }
+    if (n_profs <= CHUNK_BITMAP_MAX)
+        for (uint32_t i = 0; i < (n_profs + 7) / 8; i++)
+            buf_putc(&c->raw[SEC_DETAIL], (char) (bits >> (8 * i)));
+    return 0;
+}
+
+static int encode_entry(struct chunk_encoder *c, struct prof *const *profs, uint32_t n, uint32_t entry, uint32_t *key,
+                        struct chunk_entry *e, struct totals *t)
+{
+    uint32_t n_items;
+    int64_t scale;
+    int r = gather(c, profs, n, &n_items);
+
+    if (r < 0)
+        return r;
+    plain_first(c->items, n_items);
+    n_items = merge_twice(c->items, n_items);
+    scale = find_scale(c->items, n_items);
+    t->n = 0;
+    buf_reset(&c->values);
+    buf_reset(&c->lists);
+    store_u32(c->raw[SEC_DETAIL].p + 4 * entry, (uint32_t) c->raw[SEC_DETAIL].n);
+    put_varint(&c->raw[SEC_DETAIL], n > CHUNK_BITMAP_MAX);
+    for (uint32_t i = 0, j; r == 0 && i < n_items; i = j) {
+        int64_t sum = 0;
+
+        for (j = i; j < n_items && c->items[j].node == c->items[i].node; j++)
+            sum += c->items[j].value;
+        r = totals_add(t, c->items[i].node, sum);
+        if (r == 0)
+            r = put_node(c, &c->items[i], j - i, n, scale, (*key)++, entry);
+        e->sum += sum;
+    }
+    if (r < 0)
+        return r;
+    buf_put(&c->raw[SEC_DETAIL], c->lists.p, c->lists.n);
+    buf_put(&c->raw[SEC_DETAIL], c->values.p, c->values.n);
+    e->totals_off = (uint32_t) c->raw[SEC_TOTALS].n;
+    e->n_nodes = t->n;
+    put_totals(c, t, scale);
+    return 0;
+}
+
+/* --- profiles --- */
+
+static void put_entry_list(struct chunk_encoder *c, int64_t window, const struct chunk_out *out, uint32_t n_entries)
+{
+    struct buf *b = &c->raw[SEC_PROFILES];
+
+    put_zigzag(b, window);
+    put_varint(b, n_entries);
+    for (uint32_t i = 0; i < n_entries; i++) {
+        const struct chunk_entry *e = &out->entries[i];
+
+        put_varint(b, e->series);
+        put_varint(b, e->gauge);
+        if (e->gauge) {
+            put_u64(b, e->instance.hi);
+            put_u64(b, e->instance.lo);
+        }
+        put_varint(b, e->n_profs);
+        put_varint(b, e->totals_off);
+    }
+}
+
+static void put_profiles(struct chunk_encoder *c, int64_t window, struct prof *const *profs, uint32_t n)
+{
+    struct buf *b = &c->raw[SEC_PROFILES];
+    int64_t last = window;
+    uint32_t last_header = 0;
+    bool any;
+
+    for (uint32_t i = 0; i < n; i++) {
+        put_zigzag(b, profs[i]->time_ns - last);
+        last = profs[i]->time_ns;
+    }
+    last = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        put_zigzag(b, profs[i]->duration_ns - last);
+        last = profs[i]->duration_ns;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        put_zigzag(b, (int64_t) profs[i]->header - last_header);
+        last_header = profs[i]->header;
+    }
+    for (uint32_t i = 0; i < n; i++)
+        put_zigzag(b, profs[i]->value);
+    for (uint32_t i = 0; i < n; i++)
+        put_varint(b, profs[i]->group);
+    for (uint32_t i = 0; i < n; i++) {
+        any = load_u64(profs[i]->id) || load_u64(profs[i]->id + 8);
+        buf_putc(b, any);
+    }
+    for (uint32_t i = 0; i < n; i++)
+        if (load_u64(profs[i]->id) || load_u64(profs[i]->id + 8))
+            buf_put(b, profs[i]->id, 16);
+}
+
+/* --- extra rows and links --- */
+
+static int rich_cmp(const void *a, const void *b)
+{
+    const struct rich *x = a, *y = b;
+
+    if (x->when != y->when)
+        return x->when < y->when ? -1 : 1;
+    return x->index < y->index ? -1 : x->index > y->index;
+}
+
+static int find_set(struct chunk_encoder *c, uint32_t set, uint32_t *ret)
+{
+    uint64_t h = hash64_u64(set);
+
+    for (struct map_pos p = map_find(&c->set_map, h); p.index != MAP_NONE; p = map_next(&c->set_map, p))
+        if (c->sets[p.index] == set) {
+            *ret = p.index;
+            return 0;
+        }
+    if (mem_grow((void **) &c->sets, &c->cap_sets, (size_t) c->n_sets + 1, sizeof *c->sets, UINT32_MAX) < 0 ||
+        map_insert(&c->set_map, h, c->n_sets) < 0)
+        return -ENOMEM;
+    c->sets[c->n_sets] = set;
+    *ret = c->n_sets++;
+    return 0;
+}
+
+static int find_link(struct chunk_encoder *c, const struct link *l, uint32_t *ret)
+{
+    uint64_t h = hash64(l, sizeof *l);
+
+    for (struct map_pos p = map_find(&c->link_map, h); p.index != MAP_NONE; p = map_next(&c->link_map, p))
+        if (memcmp(&c->links[p.index], l, sizeof *l) == 0) {
+            *ret = p.index;
+            return 0;
+        }
+    if (mem_grow((void **) &c->links, &c->cap_links, (size_t) c->n_links + 1, sizeof *c->links, UINT32_MAX) < 0 ||
+        map_insert(&c->link_map, h, c->n_links) < 0)
+        return -ENOMEM;
+    c->links[c->n_links] = *l;
+    *ret = c->n_links++;
+    return 0;
+}
+
+/* The largest of 1, 1000, 1000000 that divides all timestamps. */
+static uint64_t find_unit(const struct rich *v, uint32_t n)
+{
+    uint64_t unit = 1000000;
+
+    for (uint32_t i = 0; i < n; i++)
+        while (unit > 1 && v[i].extra->timestamp % unit)
+            unit /= 1000;
+    return unit;
+}
+
+/* Rows without a timestamp come first. Deltas as byte planes: low bytes are noise, high ones nearly constant. */
+static void put_timestamps(struct chunk_encoder *c)
+{
+    struct buf *b = &c->raw[SEC_EXTRA];
+    const struct rich *v = c->rich;
+    uint32_t without = 0, n, planes = 0;
+    uint64_t all = 0, unit;
+
+    while (without < c->n_rich && !v[without].extra->timestamp)
+        without++;
+    v += without;
+    n = c->n_rich - without;
+    put_varint(b, without);
+    if (!n)
+        return;
+    unit = find_unit(v, n);
+    for (uint32_t i = 1; i < n; i++)
+        all |= v[i].extra->timestamp / unit - v[i - 1].extra->timestamp / unit;
+    while (planes < 8 && all >> (8 * planes))
+        planes++;
+    put_varint(b, unit);
+    put_varint(b, v[0].extra->timestamp / unit);
+    put_varint(b, planes);
+    for (uint32_t k = 0; k < planes; k++)
+        for (uint32_t i = 1; i < n; i++)
+            buf_putc(b, (char) ((v[i].extra->timestamp / unit - v[i - 1].extra->timestamp / unit) >> (8 * k)));
+}
+
+static int put_extra(struct chunk_encoder *c, uint32_t n_entries)
+{
+    struct buf *b = &c->raw[SEC_EXTRA];
+    uint32_t *last_prof = arena_zalloc_array(&c->arena, n_entries + 1, sizeof *last_prof);
+    int r = last_prof ? 0 : -ENOMEM;
+
+    if (!c->n_rich || r < 0)
+        return r;
+    qsort(c->rich, c->n_rich, sizeof *c->rich, rich_cmp);
+    put_varint(b, c->n_rich);
+    for (uint32_t i = 0; i < c->n_rich; i++)
+        put_varint(b, c->rich[i].key);
+    for (uint32_t i = 0; i < c->n_rich; i++) {
+        uint32_t e = c->rich[i].entry;
+
+        put_zigzag(b, (int64_t) c->rich[i].prof - last_prof[e]);
+        last_prof[e] = c->rich[i].prof;
+    }
+    for (uint32_t i = 0; i < c->n_rich; i++)
+        put_value(b, c->rich[i].value);
+    buf_reset(&c->values);
+    for (uint32_t i = 0; r == 0 && i < c->n_rich; i++) {
+        uint32_t k = 0;
+
+        r = find_set(c, c->rich[i].extra->attrs, &k);
+        put_varint(&c->values, k);
+    }
+    put_varint(b, c->n_sets);
+    for (uint32_t i = 0; i < c->n_sets; i++)
+        put_varint(b, c->sets[i]);
+    buf_put(b, c->values.p, c->values.n);
+    for (uint32_t i = 0; r == 0 && i < c->n_rich; i++) {
+        uint32_t k = 0;
+
+        if (c->rich[i].extra->has_link) {
+            r = find_link(c, &c->rich[i].extra->link, &k);
+            k++;
+        }
+        put_varint(b, k);
+    }
+    put_timestamps(c);
+    return r;
+}
+
+static int put_links(struct chunk_encoder *c, struct chunk_out *out)
+{
+    struct buf *b = &c->raw[SEC_LINKS], *refs = &c->values;
+    uint32_t n = 0;
+
+    buf_reset(refs);
+    if (!c->n_links)
+        return 0;
+    if (mem_grow((void **) &out->trace_hashes, &out->cap_traces, c->n_links, sizeof *out->trace_hashes, UINT32_MAX) < 0)
+        return -ENOMEM;
+    map_reset(&c->trace_map);
+    for (uint32_t i = 0; i < c->n_links; i++) {
+        uint64_t h = hash64(c->links[i].trace_id, 16);
+        struct map_pos p;
+
+        for (p = map_find(&c->trace_map, h); p.index != MAP_NONE; p = map_next(&c->trace_map, p))
+            if (memcmp(b->p + (size_t) p.index * 16, c->links[i].trace_id, 16) == 0)
+                break;
+        if (p.index == MAP_NONE) {
+            p.index = n;
+            if (map_insert(&c->trace_map, h, n) < 0)
+                return -ENOMEM;
+            out->trace_hashes[n++] = chunk_trace_hash(c->links[i].trace_id);
+            buf_put(b, c->links[i].trace_id, 16);
+        }
+        put_varint(refs, p.index);
+    }
+    out->n_traces = n;
+    for (uint32_t i = 0; i < c->n_links; i++)
+        buf_put(refs, c->links[i].span_id, 8);
+    buf_put(b, refs->p, refs->n);
+    put_u32(b, n); /* at the end, so that traces lie at the front */
+    put_u32(b, c->n_links);
+    return 0;
+}
+
+/* --- the whole --- */
+
+static int write_sections(struct chunk_encoder *c, struct buf *out, uint32_t *ret_head)
+{
+    size_t start = out->n;
+    unsigned char header[CHUNK_HEADER] = {0};
+
+    if (!buf_reserve(out, CHUNK_HEADER))
+        return -ENOMEM;
+    out->n += CHUNK_HEADER;
+    for (int i = 0; i < SECTIONS; i++) {
+        size_t bound = ZSTD_compressBound(c->raw[i].n), n = 0;
+        char *p;
+
+        if (buf_error(&c->raw[i]) < 0)
+            return buf_error(&c->raw[i]);
+        p = buf_reserve(out, bound + 1);
+        if (!p)
+            return -ENOMEM;
+        if (c->raw[i].n)
+            n = ZSTD_compressCCtx(c->zstd, p, bound, c->raw[i].p, c->raw[i].n, 1);
+        if (ZSTD_isError(n) || c->raw[i].n > UINT32_MAX)
+            return -ENOMEM;
+        store_u32(header + 8 + 12 * i, (uint32_t) n);
+        store_u32(header + 12 + 12 * i, (uint32_t) c->raw[i].n);
+        store_u32(header + 16 + 12 * i, crc32c(0, p, n));
+        out->n += n;
+        if (i == SEC_TOTALS)
+            *ret_head = (uint32_t) (out->n - start);
+    }
+    store_u32(header, CHUNK_MAGIC);
+    store_u32(header + 4, CHUNK_VERSION | SECTIONS << 16);
+    store_u32(header + 68, crc32c(0, header, 68));
+    memcpy(out->p + start, header, sizeof header);
+    return 0;
+}
+
+static void reset(struct chunk_encoder *c)
+{
+    for (int i = 0; i < SECTIONS; i++)
+        buf_reset(&c->raw[i]);
+    c->n_rich = c->n_sets = c->n_links = 0;
+    map_reset(&c->set_map);
+    map_reset(&c->link_map);
+    arena_done(&c->arena);
+}
+
+static bool same_entry(const struct prof *a, const struct prof *b)
+{
+    return a->series == b->series && (!a->gauge || id128_eq(a->instance, b->instance));
+}
+
+static int grow_entries(struct chunk_out *out)
+{
+    size_t before = out->cap_entries, cap = before;
+
+    if (mem_grow((void **) &out->entries, &out->cap_entries, (size_t) out->n_entries + 1, sizeof *out->entries,
+                 1 << 24) < 0)
+        return -ENOMEM;
+    if (out->cap_entries == before)
+        return 0;
+    if (mem_grow((void **) &out->totals, &cap, out->cap_entries, sizeof *out->totals, 1 << 24) < 0) {
+        out->cap_entries = before;
+        return -ENOMEM;
+    }
+    memset(out->totals + before, 0, (out->cap_entries - before) * sizeof *out->totals);
+    return 0;
+}
+
+static int add_entry(struct chunk_out *out, const struct prof *first, struct prof *const *profs, uint32_t n)
+{
+    struct chunk_entry *e;
+
+    if (grow_entries(out) < 0)
+        return -ENOMEM;
+    e = &out->entries[out->n_entries++];
+    *e = (struct chunk_entry){.series = first->series,
+                              .service = first->service,
+                              .type = first->type,
+                              .gauge = first->gauge,
+                              .instance = first->instance,
+                              .n_profs = n,
+                              .min_time = profs[0]->time_ns,
+                              .max_time = profs[n - 1]->time_ns};
+    return 0;
+}
+
+/* Entries [from, to) are one service and type: their sum is an entry of its own, without profiles. */
+static int put_sum(struct chunk_encoder *c, struct chunk_out *out, uint32_t from, uint32_t to)
+{
+    struct chunk_entry *sum;
+    struct totals *t;
+    int r = grow_entries(out);
+
+    if (r < 0)
+        return r;
+    sum = &out->entries[out->n_entries];
+    t = &out->totals[out->n_entries];
+    *sum = out->entries[from];
+    sum->series = SERIES_ALL;
+    t->n = 0;
+    for (uint32_t i = from; r == 0 && i < to; i++) {
+        const struct chunk_entry *e = &out->entries[i];
+
+        if (i > from) {
+            sum->n_profs += e->n_profs;
+            sum->sum += e->sum;
+            sum->min_time = MIN(sum->min_time, e->min_time);
+            sum->max_time = MAX(sum->max_time, e->max_time);
+        }
+        for (uint32_t k = 0; r == 0 && k < out->totals[i].n; k++)
+            r = totals_add(t, out->totals[i].nodes[k], out->totals[i].values[k]);
+    }
+    if (r == 0)
+        r = totals_normalize(t);
+    if (r < 0)
+        return r;
+    sum->totals_off = (uint32_t) c->raw[SEC_TOTALS].n;
+    sum->n_nodes = t->n;
+    put_totals(c, t, totals_scale(t));
+    out->n_entries++;
+    return 0;
+}
+
+static int put_sums(struct chunk_encoder *c, struct chunk_out *out, uint32_t n)
+{
+    int r = 0;
+
+    for (uint32_t i = 0, j; r == 0 && i < n; i = j) {
+        for (j = i + 1; j < n && out->entries[j].service == out->entries[i].service &&
+                        out->entries[j].type == out->entries[i].type;)
+            j++;
+        if (j - i >= CHUNK_SUM_MIN && !out->entries[i].gauge)
+            r = put_sum(c, out, i, j);
+    }
+    return r;
+}
+
+int chunk_encode(struct chunk_encoder *c, int64_t window, struct prof *const *profs, uint32_t n, struct chunk_out *out)
+{
+    uint32_t key = 0, entries = 0;
+    int r = 0;
+
+    reset(c);
+    buf_reset(&out->bytes);
+    out->n_entries = out->n_traces = 0;
+    out->n_rows = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        entries += i == 0 || !same_entry(profs[i], profs[i - 1]);
+        out->n_rows += profs[i]->n_rows;
+    }
+    buf_pad(&c->raw[SEC_DETAIL], 0, (size_t) entries * 4);
+    if (buf_error(&c->raw[SEC_DETAIL]) < 0)
+        return -ENOMEM;
+    for (uint32_t i = 0, j; r == 0 && i < n; i = j) {
+        for (j = i + 1; j < n && same_entry(profs[j], profs[i]);)
+            j++;
+        r = add_entry(out, profs[i], profs + i, j - i);
+        if (r == 0)
+            r = encode_entry(c, profs + i, j - i, out->n_entries - 1, &key, &out->entries[out->n_entries - 1],
+                             &out->totals[out->n_entries - 1]);
+    }
+    if (r < 0)
+        return r;
+    put_entry_list(c, window, out, entries);
+    put_profiles(c, window, profs, n);
+    r = put_extra(c, entries);
+    if (r == 0)
+        r = put_sums(c, out, entries);
+    if (r == 0)
+        r = put_links(c, out);
+    if (r == 0)
+        r = buf_error(&c->values);
+    return r < 0 ? r : write_sections(c, &out->bytes, &out->head);
+}
+
+int chunk_encode_totals(struct chunk_encoder *c, struct chunk_entry *entries, const struct totals *totals, uint32_t n,
+                        struct buf *out, uint32_t *ret_head)
+{
+    reset(c);
+    for (uint32_t i = 0; i < n; i++) {
+        entries[i].totals_off = (uint32_t) c->raw[SEC_TOTALS].n;
+        entries[i].n_nodes = totals[i].n;
+        put_totals(c, &totals[i], totals_scale(&totals[i]));
+    }
+    return write_sections(c, out, ret_head);
+}

@@ -1,0 +1,412 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * See engine.h: segments into larger ones. A rewrite reads its inputs window by window, so it needs the memory of one
+ * window; the result replaces them in one transaction.
+ *
+ * What is due: of an hour that is over (ten minutes for stragglers), or that has eight segments, all of level 0 and 1
+ * become one of level 1; of a day that is over (an hour for stragglers), all of level 1 become one of level 2.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/fd.h"
+#include "base/mem.h"
+#include "store/engines/segment/engine.h"
+
+enum { HOUR_SEGMENTS_MAX = 8, INPUTS_MAX = 4096 };
+
+/* --- rewriting --- */
+
+struct chunk_ref {
+    uint32_t input;
+    int64_t window;
+    uint64_t off;
+    uint32_t len, head;
+};
+
+struct rewriting {
+    struct engine *g;
+    const struct rewrite *w;
+    struct segment_writer *out;
+    struct blob_remap *maps; /* per input */
+    struct chunk_ref *chunks;
+    size_t cap;
+    uint32_t n;
+};
+
+static int chunk_ref_cmp(const void *a, const void *b)
+{
+    const struct chunk_ref *x = a, *y = b;
+
+    if (x->window != y->window)
+        return x->window < y->window ? -1 : 1;
+    if (x->input != y->input)
+        return x->input < y->input ? -1 : 1;
+    return x->off < y->off ? -1 : x->off > y->off;
+}
+
+/* Every five-minute chunk of an input, once though several groups share it. Damage is told of and left out. */
+static int list_chunks(struct rewriting *x, uint32_t input)
+{
+    const struct segment_footer *f;
+    struct err e = {0};
+    struct arena a;
+    int r = segment_footer(x->w->inputs[input], &f, &e);
+
+    if (r < 0)
+        return r;
+    arena_init(&a, 0);
+    for (uint32_t i = 0; r == 0 && i < f->n_groups; i++) {
+        struct dir_entry *d;
+        uint32_t n;
+
+        r = segment_directory(x->w->inputs[input], &f->groups[i], 0, &a, &d, &n, &e);
+        if (r == -EBADMSG) {
+            engine_damage(x->g, e.message);
+            r = 0;
+        }
+        for (uint32_t k = 0; r == 0 && k < n; k++) {
+            if (k && d[k].off == d[k - 1].off)
+                continue;
+            if (mem_grow((void **) &x->chunks, &x->cap, (size_t) x->n + 1, sizeof *x->chunks, UINT32_MAX) < 0)
+                r = -ENOMEM;
+            else
+                x->chunks[x->n++] = (struct chunk_ref){input, d[k].window, d[k].off, d[k].len, d[k].head};
+        }
+    }
+    arena_done(&a);
+    return r;
+}
+
+static void drop_twice(struct rewriting *x)
+{
+    uint32_t n = 0;
+
+    if (x->n)
+        qsort(x->chunks, x->n, sizeof *x->chunks, chunk_ref_cmp);
+    for (uint32_t i = 0; i < x->n; i++)
+        if (!n || chunk_ref_cmp(&x->chunks[n - 1], &x->chunks[i]) != 0)
+            x->chunks[n++] = x->chunks[i];
+    x->n = n;
+}
+
+/* Gives a decoded prof the numbers of the output's dictionary. */
+static int adopt(struct rewriting *x, uint32_t input, struct prof *p)
+{
+    const struct sym_series *s;
+
+    if (p->series >= stable_count(&x->w->symbols->series))
+        return -EBADMSG;
+    s = sym_series(x->w->symbols, p->series);
+    p->service = s->service;
+    p->type = s->type_name;
+    p->header = blob_remap_header(&x->maps[input], p->header);
+    if (p->header == UINT32_MAX)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < p->n_extras; i++) {
+        p->extras[i].attrs = blob_remap_set(&x->maps[input], p->extras[i].attrs);
+        if (p->extras[i].attrs == UINT32_MAX)
+            return -ENOMEM;
+    }
+    return 0;
+}
+
+struct window {
+    struct prof **profs;
+    size_t cap;
+    uint32_t n;
+};
+
+static int take_chunk(struct rewriting *x, const struct chunk_ref *ref, struct arena *a, struct window *win,
+                      struct err *e)
+{
+    struct chunk_profiles p;
+    struct chunk c;
+    int r = segment_chunk(x->w->inputs[ref->input], ref->off, ref->len, ~0u, &c, e);
+
+    if (r < 0)
+        return r;
+    r = chunk_decode_profiles(&c, a, &p);
+    if (r == 0)
+        r = chunk_decode_rows(&c, a, &p, UINT32_MAX);
+    for (uint32_t i = 0; r == 0 && i < p.n_profs; i++) {
+        r = adopt(x, ref->input, &p.profs[i]);
+        if (r < 0)
+            break;
+        if (x->w->keep && !x->w->keep(x->w->ctx, sym_series(x->w->symbols, p.profs[i].series), p.profs[i].time_ns))
+            continue;
+        if (!p.profs[i].gauge) { /* only gauges keep it in the chunk; others have it in their header's resource */
+            struct blob_header h;
+
+            if (blobs_read_header(segment_writer_blobs(x->out), p.profs[i].header, &h))
+                p.profs[i].instance = blobs_instance(segment_writer_blobs(x->out), h.resource);
+        }
+        if (mem_grow((void **) &win->profs, &win->cap, (size_t) win->n + 1, sizeof *win->profs, UINT32_MAX) < 0)
+            r = -ENOMEM;
+        else
+            win->profs[win->n++] = &p.profs[i];
+    }
+    chunk_done(&c);
+    return r == -EBADMSG
+               ? err_set(e, r, "segment %llu at %llu: a chunk's columns are damaged",
+                         (unsigned long long) x->w->inputs[ref->input]->meta.number, (unsigned long long) ref->off)
+               : r;
+}
+
+static int rewrite_detail(struct rewriting *x, struct err *e)
+{
+    struct window win = {0};
+    int r = 0;
+
+    for (uint32_t i = 0, j; r == 0 && i < x->n; i = j) {
+        struct arena a;
+
+        arena_init(&a, 0);
+        win.n = 0;
+        for (j = i; r == 0 && j < x->n && x->chunks[j].window == x->chunks[i].window; j++) {
+            uint32_t before = win.n;
+
+            r = take_chunk(x, &x->chunks[j], &a, &win, e);
+            if (r == -EBADMSG) {
+                engine_damage(x->g, err_message(e, r));
+                win.n = before;
+                r = 0;
+            }
+        }
+        if (r == 0 && win.n)
+            r = segment_writer_window(x->out, x->chunks[i].window, win.profs, win.n, e);
+        arena_done(&a);
+    }
+    mem_free(win.profs);
+    return r;
+}
+
+/* Totals of one window from one input's directories, without its detail. */
+static int rewrite_totals(struct rewriting *x, uint32_t input, struct err *e)
+{
+    struct segment *s = x->w->inputs[input];
+    const struct segment_footer *f;
+    struct arena a;
+    struct dir_entry **dirs = NULL, *d;
+    uint32_t *counts = NULL;
+    int64_t window = INT64_MIN;
+    int r = segment_footer(s, &f, e);
+
+    arena_init(&a, 0);
+    if (r == 0) {
+        dirs = arena_zalloc_array(&a, f->n_groups + 1, sizeof *dirs);
+        counts = arena_zalloc_array(&a, f->n_groups + 1, sizeof *counts);
+        r = dirs && counts ? 0 : -ENOMEM;
+    }
+    for (uint32_t i = 0; r == 0 && i < f->n_groups; i++)
+        r = segment_directory(s, &f->groups[i], 0, &a, &dirs[i], &counts[i], e);
+    while (r == 0) { /* windows in ascending order over all groups */
+        struct chunk_entry *entries;
+        struct totals *totals;
+        uint32_t n = 0, max = 0;
+        int64_t next = INT64_MAX;
+
+        for (uint32_t i = 0; i < f->n_groups; i++)
+            for (uint32_t k = 0; k < counts[i]; k++)
+                if (dirs[i][k].window > window && dirs[i][k].window < next)
+                    next = dirs[i][k].window;
+        if (next == INT64_MAX)
+            break;
+        window = next;
+        for (uint32_t i = 0; i < f->n_groups; i++)
+            max += counts[i];
+        entries = mem_alloc(max * sizeof *entries);
+        totals = mem_zalloc_array(max, sizeof *totals);
+        r = entries && totals ? 0 : -ENOMEM;
+        for (uint32_t i = 0; r == 0 && i < f->n_groups; i++)
+            for (uint32_t k = 0; r == 0 && k < counts[i]; k++) {
+                struct chunk c;
+
+                d = &dirs[i][k];
+                if (d->window != window)
+                    continue;
+                if (x->w->keep && d->e.series < stable_count(&x->w->symbols->series) &&
+                    !x->w->keep(x->w->ctx, sym_series(x->w->symbols, d->e.series), d->e.min_time))
+                    continue;
+                r = segment_chunk(s, d->off, d->head, 1u << SEC_TOTALS, &c, e);
+                if (r < 0)
+                    break;
+                entries[n] = d->e;
+                r = chunk_read_totals(&c, d->e.totals_off, UINT32_MAX, &totals[n]);
+                n++;
+                chunk_done(&c);
+            }
+        if (r == 0 && n)
+            r = segment_writer_totals(x->out, window, entries, totals, n, e);
+        for (uint32_t i = 0; totals && i < n; i++)
+            totals_done(&totals[i]);
+        mem_free(entries);
+        mem_free(totals);
+    }
+    arena_done(&a);
+    return r;
+}
+
+static int run_rewrite(struct rewriting *x, struct err *e)
+{
+    int r = 0;
+
+    x->maps = mem_zalloc_array(x->w->n, sizeof *x->maps);
+    if (!x->maps)
+        return -ENOMEM;
+    if (x->w->drop_detail || !x->w->inputs[0]->meta.has_detail) {
+        for (uint32_t i = 0; r == 0 && i < x->w->n; i++)
+            r = rewrite_totals(x, i, e);
+        return r;
+    }
+    for (uint32_t i = 0; r == 0 && i < x->w->n; i++) {
+        const struct blobs *b;
+
+        r = segment_blobs(x->w->inputs[i], &b, e);
+        if (r == 0)
+            r = blob_remap_init(&x->maps[i], b, segment_writer_blobs(x->out));
+        if (r == 0)
+            r = list_chunks(x, i);
+    }
+    if (r < 0)
+        return r;
+    drop_twice(x);
+    return rewrite_detail(x, e);
+}
+
+static int commit_rewrite(struct engine *g, struct engine_tenant *t, const struct rewrite *w,
+                          struct segment_writer *out, const uint64_t *removed, struct err *e)
+{
+    _cleanup_(segment_unrefp) struct segment *s = NULL;
+    struct segment_meta meta;
+    struct catalog_change change = {.removed = removed, .n_removed = w->n, .next = g->next_segment + 1};
+    struct snapshot_change snap = {.removed = removed, .n_removed = w->n};
+    int r = segment_writer_finish(out, &meta, e);
+
+    if (r == 0)
+        r = fd_sync(t->seg_dir);
+    if (r == 0)
+        r = segment_open(t->seg_dir, meta.number, &s, e);
+    if (r < 0)
+        return r;
+    if (meta.t0 > meta.t1) { /* nothing was left */
+        atomic_store(&s->dead, true);
+    } else {
+        s->meta = meta;
+        change.added = &meta;
+        change.n_added = snap.n_added = 1;
+        snap.added = &s;
+        snap.added_symbols = (struct symbols *const *) &w->symbols;
+    }
+    r = catalog_commit(g->catalog, &change, e);
+    if (r < 0) {
+        atomic_store(&s->dead, true);
+        return r;
+    }
+    g->next_segment++;
+    pthread_mutex_lock(&g->lock);
+    g->stats.compactions++;
+    pthread_mutex_unlock(&g->lock);
+    return snapshot_publish(g, &snap);
+}
+
+int engine_rewrite(struct engine *g, struct engine_tenant *t, const struct rewrite *w, struct err *e)
+{
+    _cleanup_(segment_writer_freep) struct segment_writer *out = NULL;
+    uint64_t *removed = mem_alloc(w->n * sizeof *removed), log = 0;
+    struct rewriting x = {.g = g, .w = w};
+    int r = removed ? 0 : -ENOMEM;
+
+    for (uint32_t i = 0; r == 0 && i < w->n; i++) {
+        removed[i] = w->inputs[i]->meta.number;
+        log = MAX(log, w->inputs[i]->meta.log);
+    }
+    if (r == 0)
+        r = segment_writer_new(&(struct segment_writer_options){.dir = t->seg_dir,
+                                                                .meta = {.number = g->next_segment,
+                                                                         .tenant = t->number,
+                                                                         .epoch = w->symbols->epoch,
+                                                                         .level = w->level,
+                                                                         .log = log},
+                                                                .replaced = removed,
+                                                                .n_replaced = w->n},
+                               &out, e);
+    x.out = out;
+    if (r == 0)
+        r = run_rewrite(&x, e);
+    if (r == 0)
+        r = commit_rewrite(g, t, w, out, removed, e);
+    for (uint32_t i = 0; x.maps && i < w->n; i++)
+        blob_remap_done(&x.maps[i]);
+    mem_free(x.maps);
+    mem_free(x.chunks);
+    mem_free(removed);
+    return r;
+}
+
+/* --- what is due --- */
+
+/* Segments of the bucket below the level, and those on it where that is worth it: few small ones that came late must
+ * not make the whole day be written again. */
+static int compact_bucket(struct engine *g, const struct snapshot *snap, uint32_t first, int64_t size, uint32_t level,
+                          bool due, bool all, struct err *e)
+{
+    const struct segment_meta *m = &snap->segments[first].segment->meta;
+    int64_t bucket = window_start(m->t0, size);
+    struct segment *inputs[INPUTS_MAX];
+    struct rewrite w = {.inputs = inputs, .symbols = snap->segments[first].symbols, .level = level};
+    uint32_t lower = 0, same = 0;
+    int r;
+
+    for (int pass = 0; pass < 2; pass++)
+        for (uint32_t i = 0; i < snap->n_segments && w.n < INPUTS_MAX; i++) {
+            const struct segment_meta *x = &snap->segments[i].segment->meta;
+
+            if (snap->segments[i].symbols != w.symbols || !x->has_detail || window_start(x->t0, size) != bucket ||
+                x->level > level)
+                continue;
+            if (pass == 0) {
+                lower += x->level < level;
+                same += x->level == level;
+            } else if (x->level < level || all || lower >= 4 || same >= 4) {
+                inputs[w.n++] = snap->segments[i].segment;
+            }
+        }
+    if (!lower || (!due && lower < HOUR_SEGMENTS_MAX))
+        return 0;
+    r = engine_rewrite(g, engine_tenant_number(g, m->tenant), &w, e);
+    return r < 0 ? r : 1;
+}
+
+/* One rewrite, if one is due: 1, else 0. */
+static int compact_one(struct engine *g, bool all, uint32_t level, struct err *e)
+{
+    _cleanup_(snapshot_unrefp) struct snapshot *snap = snapshot_get(g);
+    int64_t size = level == 1 ? WINDOW_1H : WINDOW_1D, grace = level == 1 ? 2 * WINDOW_5M : WINDOW_1H;
+    int64_t now = engine_now(g);
+    int r = 0;
+
+    for (uint32_t i = 0; r == 0 && i < snap->n_segments; i++) {
+        const struct segment_meta *m = &snap->segments[i].segment->meta;
+        bool due = all || now >= window_start(m->t0, size) + size + grace;
+
+        if (m->level >= level || !m->has_detail || (level == 2 && (m->level != 1 || !due)))
+            continue;
+        r = compact_bucket(g, snap, i, size, level, due, all, e);
+    }
+    return r;
+}
+
+int engine_compact(struct engine *g, bool all, struct err *e)
+{
+    for (uint32_t level = 1; level <= 2; level++) {
+        int r;
+
+        do
+            r = compact_one(g, all, level, e);
+        while (r > 0);
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}

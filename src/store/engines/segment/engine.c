@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See engine.h: opening and closing, names that come later, numbers about it all. */
+#include "store/engines/segment/engine.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/file.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/mem.h"
+#include "base/thread.h"
+#include "model/symbolizer.h"
+
+int64_t engine_now(const struct engine *g)
+{
+    return g->config.now ? g->config.now() : clock_wall();
+}
+
+void engine_damage(struct engine *g, const char *what)
+{
+    pthread_mutex_lock(&g->lock);
+    if (!g->stats.damaged++)
+        snprintf(g->stats.damage, sizeof g->stats.damage, "%s", what);
+    pthread_mutex_unlock(&g->lock);
+}
+
+static void engine_close(struct store *s)
+{
+    struct engine *g = to_engine(s);
+
+    if (g->has_writer) {
+        queue_close(&g->queue);
+        pthread_join(g->writer_thread, NULL);
+    }
+    atomic_store(&g->closing, true);
+    if (g->has_flusher) {
+        pthread_mutex_lock(&g->lock);
+        pthread_cond_signal(&g->flush_wake);
+        pthread_mutex_unlock(&g->lock);
+        pthread_join(g->flusher_thread, NULL);
+    }
+    if (g->active && !atomic_load(&g->stopped) && !g->config.manual)
+        engine_flush(s, NULL); /* nothing depends on it: the log has everything */
+    if (g->active)
+        log_close(&g->log);
+    memtable_unref(g->active);
+    snapshot_unref(g->snapshot);
+    engine_tenants_free(g);
+    catalog_close(g->catalog);
+    writer_free(g->writer);
+    queue_done(&g->queue);
+    dedup_done(&g->dedup);
+    cumulative_done(&g->cumulative);
+    pthread_mutex_destroy(&g->lock);
+    pthread_mutex_destroy(&g->write_lock);
+    pthread_mutex_destroy(&g->flush_lock);
+    pthread_cond_destroy(&g->flush_wake);
+    fd_close(g->log_dir);
+    fd_close(g->dir_fd);
+    fd_close(g->lock_fd);
+    mem_free(g->dir);
+    mem_free(g);
+}
+
+static void engine_closep(struct engine **g)
+{
+    if (*g)
+        engine_close(&(*g)->store);
+}
+
+static int check_format(struct engine *g, struct err *e)
+{
+    _cleanup_(buf_done) struct buf b = BUF_INIT;
+    char path[4096];
+    int r;
+
+    snprintf(path, sizeof path, "%s/FORMAT", g->dir);
+    if (faccessat(g->dir_fd, "FORMAT", F_OK, 0) < 0) {
+        if (g->config.read_only)
+            return err_set(e, -ENOENT, "'%s' holds no store", g->dir);
+        r = fd_write_file(path, "wick store 1\n", 13, e);
+        return r < 0 ? r : fd_sync(g->dir_fd);
+    }
+    r = fd_read_file(path, 4096, &b, e);
+    if (r < 0)
+        return r;
+    if (!str_eq(str_trim(buf_str(&b)), STR("wick store 1")))
+        return err_set(e, -EPROTONOSUPPORT, "'%s' says '%.*s'; this program knows 'wick store 1'", path, 60,
+                       buf_cstr(&b) ? b.p : "");
+    return 0;
+}
+
+static int lock_dir(struct engine *g, struct err *e)
+{
+    g->lock_fd = fd_open(g->dir_fd, "LOCK", O_RDWR | O_CREAT, 0644);
+    if (g->lock_fd < 0)
+        return err_set(e, g->lock_fd, "cannot open '%s/LOCK': %m", g->dir);
+    if (flock(g->lock_fd, LOCK_EX | LOCK_NB) < 0)
+        return err_set(e, -EBUSY, "the store in '%s' is in use by another process", g->dir);
+    return 0;
+}
+
+static int open_dir(struct engine *g, struct err *e)
+{
+    int r = g->config.read_only ? 0 : fd_mkdir_all(g->dir, 0755);
+
+    if (r < 0)
+        return err_set(e, r, "cannot make '%s': %m", g->dir);
+    g->dir_fd = fd_open(AT_FDCWD, g->dir, O_RDONLY | O_DIRECTORY, 0);
+    if (g->dir_fd < 0)
+        return err_set(e, g->dir_fd, "cannot open '%s': %m", g->dir);
+    if (g->config.read_only && faccessat(g->dir_fd, "FORMAT", F_OK, 0) < 0)
+        return err_set(e, -ENOENT, "'%s' holds no store", g->dir);
+    r = lock_dir(g, e);
+    if (r == 0)
+        r = check_format(g, e);
+    if (r < 0)
+        return r;
+    r = fd_mkdir(g->dir_fd, "log", 0755);
+    if (r == 0)
+        r = g->log_dir = fd_open(g->dir_fd, "log", O_RDONLY | O_DIRECTORY, 0);
+    if (r >= 0)
+        r = fd_sync(g->dir_fd);
+    return r < 0 ? err_set(e, r, "cannot open '%s/log': %m", g->dir) : 0;
+}
+
+static int open_catalog(struct engine *g, struct err *e)
+{
+    char path[4096], aside[4200];
+    bool is_new = false;
+    int r;
+
+    snprintf(path, sizeof path, "%s/catalog.db", g->dir);
+    r = catalog_open(path, g->config.read_only, &g->catalog, &is_new, e);
+    if (r == -EBADMSG) { /* put aside, made again from the segments */
+        engine_damage(g, err_message(e, r));
+        r = fd_mkdir(g->dir_fd, "lost", 0755);
+        snprintf(aside, sizeof aside, "%s/lost/catalog-%lld.db", g->dir, (long long) clock_wall());
+        if (r == 0)
+            r = fd_rename(AT_FDCWD, path, AT_FDCWD, aside);
+        fd_unlink(g->dir_fd, "catalog.db-wal");
+        if (r == 0)
+            r = catalog_open(path, false, &g->catalog, &is_new, e);
+        if (r < 0)
+            return r;
+        *e = (struct err){0};
+    }
+    if (r < 0)
+        return r;
+    if (is_new && faccessat(g->dir_fd, "1/seg", F_OK, 0) == 0)
+        return engine_rebuild_catalog(g, e);
+    return 0;
+}
+
+static void make_reserve(struct engine *g)
+{
+    uint64_t size = g->config.reserve ? g->config.reserve : 64 << 20;
+    _cleanup_(fd_closep) int fd = -1;
+    uint64_t free, total;
+    struct stat st;
+
+    if (fd_space(g->dir_fd, &free, &total) < 0 || free < 4 * size)
+        return; /* better none than the last straw */
+    fd = fd_open(g->dir_fd, "RESERVE", O_RDWR | O_CREAT, 0600);
+    if (fd >= 0 && fstat(fd, &st) == 0 && (uint64_t) st.st_size < size)
+        fd_allocate(fd, 0, (off_t) size);
+}
+
+static int start_threads(struct engine *g, struct err *e)
+{
+    int r = thread_start(&g->writer_thread, "wick-log", engine_writer_run, g, e);
+
+    g->has_writer = r == 0;
+    if (r == 0)
+        r = thread_start(&g->flusher_thread, "wick-flush", engine_flusher_run, g, e);
+    g->has_flusher = r == 0;
+    return r;
+}
+
+static int engine_open(const struct store_config *c, struct store **ret, struct err *e)
+{
+    _cleanup_(engine_closep) struct engine *g = mem_zalloc(sizeof *g);
+    struct err own = {0};
+    int r;
+
+    e = e ? e : &own;
+    if (!g)
+        return err_set(e, -ENOMEM, "no memory");
+    if (!c->dir)
+        return err_set(e, -EINVAL, "the engine segment needs a directory");
+    g->config = *c;
+    g->dir_fd = g->log_dir = g->lock_fd = -1;
+    g->log.fd = -1;
+    pthread_mutex_init(&g->lock, NULL);
+    pthread_mutex_init(&g->write_lock, NULL);
+    pthread_mutex_init(&g->flush_lock, NULL);
+    pthread_cond_init(&g->flush_wake, NULL);
+    intake_limits_init(&g->limits, c);
+    dedup_init(&g->dedup, c->dedup_max ? c->dedup_max : 1000000, c->dedup_window ? c->dedup_window : 86400 * NS_PER_S);
+    r = queue_init(&g->queue, QUEUE_MAX);
+    g->dir = mem_strdup(c->dir);
+    if (r == 0)
+        r = g->dir ? writer_new(&g->writer) : -ENOMEM;
+    if (r == 0)
+        r = open_dir(g, e);
+    if (r == 0)
+        r = open_catalog(g, e);
+    if (r == 0)
+        r = engine_recover(g, e);
+    if (r == 0 && !c->read_only)
+        r = engine_begin_log(g, e);
+    if (r == 0 && !c->read_only && !c->manual) {
+        make_reserve(g);
+        r = start_threads(g, e);
+    }
+    if (r < 0)
+        return r;
+    *ret = &TAKE(g)->store;
+    return 0;
+}
+
+/* --- names later --- */
+
+static int name_one(struct symbols *s, uint32_t location, const struct symbol_answer *a, uint32_t i)
+{
+    struct sym_line lines[64];
+    uint32_t n = 0;
+
+    for (uint32_t k = a->first[i]; k < a->first[i + 1] && n < ARRAY_SIZE(lines); k++) {
+        const struct symbol_frame *f = &a->frames[k];
+        struct sym_function fn = {symbols_string(s, f->function), symbols_string(s, f->system_name),
+                                  symbols_string(s, f->file), f->start_line};
+        uint32_t id = fn.name == UINT32_MAX || fn.system_name == UINT32_MAX || fn.file == UINT32_MAX
+                          ? UINT32_MAX
+                          : symbols_function(s, &fn);
+
+        if (id == UINT32_MAX)
+            return -ENOMEM;
+        lines[n++] = (struct sym_line){id, f->line, f->column};
+    }
+    return symbols_name(s, location, lines, n);
+}
+
+static int engine_name_later(struct store *store, const char *tenant, struct str build_id, const uint64_t *addresses,
+                             const struct symbol_answer *names, struct err *e)
+{
+    struct engine *g = to_engine(store);
+    struct engine_tenant *t = engine_find_tenant(g, tenant);
+    int r = 0;
+
+    if (!t || g->config.read_only)
+        return 0;
+    pthread_mutex_lock(&g->write_lock);
+    for (struct engine_epoch *k = t->epochs; r == 0 && k; k = k->next) {
+        struct symbols *s = k->symbols;
+
+        if (!s->defs.n)
+            symbols_put_start(s, &s->defs);
+        for (uint32_t i = 0; r == 0 && i < names->n_addresses; i++) {
+            uint32_t location = symbols_find_native(s, build_id, addresses[i]);
+
+            if (location != UINT32_MAX)
+                r = name_one(s, location, names, i);
+        }
+        if (r == 0)
+            r = writer_log_definitions(g, t, s, e);
+    }
+    pthread_mutex_unlock(&g->write_lock);
+    return r;
+}
+
+/* --- numbers --- */
+
+static uint64_t dir_bytes(int dir, const char *path)
+{
+    struct stat st;
+
+    return fstatat(dir, path, &st, 0) == 0 ? (uint64_t) st.st_size : 0;
+}
+
+static void add_tenant_stats(struct engine *g, struct engine_tenant *t, struct store_stats *ret)
+{
+    for (struct engine_epoch *k = t->epochs; k; k = k->next) {
+        ret->symbol_bytes += k->bytes;
+        ret->series += stable_count(&k->symbols->series);
+        ret->services += stable_count(&k->symbols->services);
+        ret->locations += stable_count(&k->symbols->locations);
+        ret->memory_bytes += k->symbols->arena.used;
+        for (uint32_t i = 0; i < stable_count(&k->symbols->services); i++)
+            ret->stacks += stable_count(&sym_service(k->symbols, i)->nodes);
+    }
+    (void) g;
+}
+
+static int engine_stats(struct store *s, struct store_stats *ret)
+{
+    struct engine *g = to_engine(s);
+    _cleanup_(snapshot_unrefp) struct snapshot *snap = snapshot_get(g);
+
+    pthread_mutex_lock(&g->lock);
+    *ret = g->stats;
+    for (uint32_t i = 0; i < g->n_tenants; i++)
+        add_tenant_stats(g, g->tenants[i], ret);
+    pthread_mutex_unlock(&g->lock);
+    ret->oldest_ns = INT64_MAX;
+    ret->newest_ns = INT64_MIN;
+    for (uint32_t i = 0; i < snap->n_segments; i++) {
+        const struct segment_meta *m = &snap->segments[i].segment->meta;
+
+        ret->segments++;
+        ret->segment_bytes += m->bytes;
+        ret->stored_samples += m->rows;
+        ret->stored_profiles += m->profiles;
+        ret->oldest_ns = MIN(ret->oldest_ns, m->t0);
+        ret->newest_ns = MAX(ret->newest_ns, m->t1);
+    }
+    for (uint32_t i = 0; i < snap->n_memtables; i++) {
+        char name[40];
+
+        snprintf(name, sizeof name, "log/%012llu.log", (unsigned long long) snap->memtables[i]->log);
+        ret->log_bytes += dir_bytes(g->dir_fd, name);
+        ret->memory_bytes += snap->memtables[i]->bytes;
+    }
+    ret->catalog_bytes = dir_bytes(g->dir_fd, "catalog.db") + dir_bytes(g->dir_fd, "catalog.db-wal");
+    ret->disk_bytes = ret->segment_bytes + ret->symbol_bytes + ret->log_bytes + ret->catalog_bytes;
+    return 0;
+}
+
+const struct store_ops store_segment = {
+    .name = "segment",
+    .help = "on this machine's disk: a log, segments, a catalogue",
+    .open = engine_open,
+    .close = engine_close,
+    .append = engine_append,
+    .select = engine_select,
+    .series = engine_series,
+    .each_series = engine_each_series,
+    .profiles = engine_profiles,
+    .export = engine_export,
+    .name_later = engine_name_later,
+    .delete = engine_delete,
+    .retain = engine_retain,
+    .flush = engine_flush,
+    .snapshot = engine_snapshot,
+    .stats = engine_stats,
+};

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Engine `segment`: the store on one machine's disk.
+ *
+ *   DIR/FORMAT        "wick store 1": what this directory is
+ *   DIR/LOCK          flock: one process has the store
+ *   DIR/RESERVE       bytes given back when the disk is full, so that retention can work
+ *   DIR/catalog.db    catalog.h
+ *   DIR/log/N.log     wal.h
+ *   DIR/T/seg/N.seg   segment_file.h, of tenant number T
+ *   DIR/T/sym/E.sym   symbols of the tenant's epoch E (symbol_file.h)
+ *   DIR/lost/         segments that the catalogue does not list: moved here, never removed
+ *
+ * Threads and locks
+ *   write_lock  the log writer's state: memtable in use, log, symbols' writer side, deduplication. Held by the writer
+ *               thread for one group commit, by others to seal the memtable.
+ *   flush_lock  flushing, compaction, retention, deletion, snapshots, the catalogue. Taken before write_lock.
+ *   lock        a few pointers: the snapshot that readers take, tenants, statistics. Held for instructions, last.
+ *   Readers take a reference of the snapshot (segments, memtables, symbols) and no other lock; what they look at is
+ *   immutable or grows by publication. Writers never wait for them.
+ *
+ * What is true when
+ *   appended  in the memtable and the log; acknowledged once the log is synced; visible from just before that
+ *   flushed   symbols appended and synced, segments written and synced, then one catalogue transaction; then the log
+ *             file goes. A crash anywhere in between leaves the log in force and unlisted segments in lost/.
+ */
+#ifndef SEGMENT_ENGINE_H
+#define SEGMENT_ENGINE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/queue.h"
+#include "store/cumulative.h"
+#include "store/dedup.h"
+#include "store/engines/segment/catalog.h"
+#include "store/engines/segment/memtable.h"
+#include "store/engines/segment/segment_file.h"
+#include "store/engines/segment/symbols.h"
+#include "store/engines/segment/wal.h"
+#include "store/intake.h"
+#include "store/store.h"
+
+enum { TENANTS_MAX = 4096, SEALED_MAX = 4, QUEUE_MAX = 65536 };
+
+struct engine_epoch {
+    uint32_t epoch;
+    uint64_t bytes; /* of its symbol file, committed */
+    int64_t born;
+    struct symbols *symbols;
+    struct engine_epoch *next; /* newest first */
+};
+
+struct engine_tenant {
+    uint32_t number;
+    char *name;
+    bool listed; /* in the catalogue */
+    int seg_dir, sym_dir;
+    struct engine_epoch *epochs; /* the first is written to */
+};
+
+/* What a reader sees. Immutable. */
+struct snapshot {
+    _Atomic uint32_t refs;
+    struct snapshot_segment {
+        struct segment *segment;
+        struct symbols *symbols;
+    } * segments;
+    uint32_t n_segments;
+    struct memtable **memtables; /* oldest first; the last is written to */
+    uint32_t n_memtables;
+};
+
+struct engine {
+    struct store store;
+    struct store_config config;
+    struct intake_limits limits;
+    char *dir;
+    int dir_fd, log_dir, lock_fd;
+    pthread_mutex_t lock, write_lock, flush_lock;
+    struct snapshot *snapshot;      /* under lock */
+    struct engine_tenant **tenants; /* under lock; grows under write_lock or at opening */
+    uint32_t n_tenants;
+    struct store_stats stats; /* under lock */
+    /* under write_lock */
+    struct log log;
+    struct memtable *active;
+    uint64_t lsn, next_log;
+    struct dedup dedup;
+    struct cumulative cumulative;
+    atomic_bool stopped; /* a sync failed */
+    char stop_reason[200];
+    int64_t space_checked;
+    bool space_low;
+    struct writer *writer;
+    struct queue queue;
+    pthread_t writer_thread, flusher_thread;
+    bool has_writer, has_flusher;
+    atomic_bool closing;
+    pthread_cond_t flush_wake; /* with lock */
+    bool flush_wanted;         /* under lock */
+    /* under flush_lock */
+    struct catalog *catalog;
+    uint64_t next_segment;
+    int64_t retained; /* monotonic time of the last retention */
+};
+
+static inline struct engine *to_engine(struct store *s)
+{
+    return container_of(s, struct engine, store);
+}
+
+int64_t engine_now(const struct engine *g);
+void engine_damage(struct engine *g, const char *what);
+
+/* --- tenants (engine_tenant.c) --- */
+/* The tenant of this name, or NULL. */
+struct engine_tenant *engine_find_tenant(struct engine *g, const char *name);
+struct engine_tenant *engine_tenant_number(struct engine *g, uint32_t number);
+int engine_add_tenant(struct engine *g, uint32_t number, const char *name, struct engine_tenant **ret, struct err *e);
+struct engine_epoch *engine_find_epoch(struct engine_tenant *t, uint32_t epoch);
+int engine_add_epoch(struct engine *g, struct engine_tenant *t, uint32_t epoch, int64_t born,
+                     struct engine_epoch **ret);
+void engine_tenants_free(struct engine *g);
+
+/* --- snapshots (snapshot.c) --- */
+struct snapshot *snapshot_get(struct engine *g);
+void snapshot_unref(struct snapshot *s);
+DEFINE_CLEANUP(struct snapshot *, snapshot_unref)
+/* A new one that differs from the present: segments added and removed, a memtable added or removed. */
+struct snapshot_change {
+    struct segment *const *added;
+    struct symbols *const *added_symbols;
+    uint32_t n_added;
+    const uint64_t *removed;
+    uint32_t n_removed;
+    struct memtable *add_memtable, *remove_memtable;
+};
+int snapshot_publish(struct engine *g, const struct snapshot_change *c);
+
+/* --- writing (writer.c) --- */
+int writer_new(struct writer **ret);
+void writer_free(struct writer *w);
+void engine_append(struct store *s, struct batch *b, const struct sink_context *ctx, struct ack *ack);
+void *engine_writer_run(void *engine);
+/* Ends the memtable in use and begins another; under write_lock. */
+int engine_seal(struct engine *g, struct err *e);
+int engine_begin_log(struct engine *g, struct err *e);
+/* Symbol definitions made outside a request (names that came later), logged and synced. Under write_lock. */
+int writer_log_definitions(struct engine *g, struct engine_tenant *t, struct symbols *s, struct err *e);
+
+/* --- flushing, compaction, retention --- */
+int engine_flush(struct store *s, struct err *e);
+int engine_flush_sealed(struct engine *g, struct err *e);      /* under flush_lock */
+int engine_compact(struct engine *g, bool all, struct err *e); /* under flush_lock */
+int engine_retain(struct store *s, bool compact_all, struct err *e);
+int engine_delete(struct store *s, const char *tenant, const struct store_column *what, struct err *e);
+int engine_snapshot(struct store *s, const char *dir, struct err *e);
+void *engine_flusher_run(void *engine);
+/* Gives the reserve back to the disk. */
+void engine_release_reserve(struct engine *g);
+
+/* Rewrites segments into one (level `level`, 0 = keep theirs) leaving out what `keep` refuses. */
+struct rewrite {
+    struct segment *const *inputs;
+    uint32_t n;
+    struct symbols *symbols;
+    uint32_t level;
+    bool drop_detail;
+    bool (*keep)(void *ctx, const struct sym_series *s, int64_t time_ns);
+    void *ctx;
+};
+int engine_rewrite(struct engine *g, struct engine_tenant *t, const struct rewrite *w, struct err *e);
+
+/* --- opening (recover.c) --- */
+int engine_recover(struct engine *g, struct err *e);
+int engine_rebuild_catalog(struct engine *g, struct err *e);
+
+/* --- questions --- */
+int engine_select(struct store *s, const struct store_query *q, struct tree **ret, struct store_notes *notes,
+                  struct err *e);
+int engine_series(struct store *s, const struct store_query *q, const struct store_series_query *sq,
+                  struct store_points *ret, struct store_notes *notes, struct err *e);
+int engine_each_series(struct store *s, const char *tenant, int64_t from, int64_t to, store_series_fn fn, void *ctx);
+int engine_profiles(struct store *s, const struct store_query *q, store_profile_fn fn, void *ctx, struct err *e);
+int engine_export(struct store *s, const struct store_query *q, store_batch_fn fn, void *ctx, struct err *e);
+
+#endif

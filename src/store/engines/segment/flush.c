@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See engine.h: a sealed memtable into segments, and the thread that sees to it. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/mem.h"
+#include "store/engines/segment/engine.h"
+#include "store/engines/segment/symbol_file.h"
+
+enum { OUTPUTS_MAX = 4096 };
+
+/* What one flush makes. */
+struct flushing {
+    struct engine *g;
+    struct memtable *m;
+    struct segment_meta *metas;
+    struct segment **segments;
+    struct symbols **symbols;
+    struct catalog_epoch *epochs;
+    uint32_t n, n_epochs;
+    uint64_t next;
+};
+
+static int window_cmp(const void *a, const void *b)
+{
+    const struct prof *x = *(struct prof *const *) a, *y = *(struct prof *const *) b;
+
+    return x->time_ns < y->time_ns ? -1 : x->time_ns > y->time_ns;
+}
+
+/* Profs of one hour, in order of time, into one segment. The memtable's dictionary is copied as far as it is used. */
+static int write_hour(struct flushing *f, struct engine_tenant *t, struct mempart *part, struct prof **profs,
+                      uint32_t n, struct err *e)
+{
+    _cleanup_(segment_writer_freep) struct segment_writer *w = NULL;
+    struct segment_writer_options o = {
+        .dir = t->seg_dir,
+        .meta = {.number = f->next, .tenant = t->number, .epoch = part->symbols->epoch, .log = f->m->log}};
+    struct blob_remap map = {0};
+    struct prof *copies = mem_alloc(n * sizeof *copies), **ptrs = mem_alloc(n * sizeof *ptrs);
+    struct arena a;
+    int r = copies && ptrs ? segment_writer_new(&o, &w, e) : -ENOMEM;
+
+    arena_init(&a, 0);
+    if (r == 0)
+        r = blob_remap_init(&map, &part->blobs, segment_writer_blobs(w));
+    for (uint32_t i = 0; r == 0 && i < n; i++) { /* numbers of the segment's own dictionary; rows are shared */
+        copies[i] = *profs[i];
+        ptrs[i] = &copies[i];
+        copies[i].header = blob_remap_header(&map, profs[i]->header);
+        if (copies[i].header == UINT32_MAX)
+            r = -ENOMEM;
+        if (profs[i]->n_extras && r == 0) {
+            copies[i].extras = arena_alloc(&a, profs[i]->n_extras * sizeof *copies[i].extras);
+            r = copies[i].extras ? 0 : -ENOMEM;
+        }
+        for (uint32_t k = 0; r == 0 && k < profs[i]->n_extras; k++) {
+            copies[i].extras[k] = profs[i]->extras[k];
+            copies[i].extras[k].attrs = blob_remap_set(&map, profs[i]->extras[k].attrs);
+            if (copies[i].extras[k].attrs == UINT32_MAX)
+                r = -ENOMEM;
+        }
+    }
+    for (uint32_t i = 0, j; r == 0 && i < n; i = j) {
+        int64_t window = window_start(ptrs[i]->time_ns, WINDOW_5M);
+
+        for (j = i; j < n && window_start(ptrs[j]->time_ns, WINDOW_5M) == window;)
+            j++;
+        r = segment_writer_window(w, window, ptrs + i, j - i, e);
+    }
+    if (r == 0)
+        r = segment_writer_finish(w, &f->metas[f->n], e);
+    if (r == 0)
+        r = segment_open(t->seg_dir, f->next, &f->segments[f->n], e);
+    if (r == 0) {
+        f->segments[f->n]->meta = f->metas[f->n];
+        f->symbols[f->n] = part->symbols;
+        f->n++;
+        f->next++;
+    }
+    blob_remap_done(&map);
+    arena_done(&a);
+    mem_free(copies);
+    mem_free(ptrs);
+    return r;
+}
+
+static int write_symbols(struct flushing *f, struct engine_tenant *t, struct mempart *part, struct err *e)
+{
+    struct engine_epoch *k = engine_find_epoch(t, part->symbols->epoch);
+    struct catalog_epoch *out = &f->epochs[f->n_epochs];
+    int r = 0;
+
+    *out = (struct catalog_epoch){t->number, k->epoch, k->bytes, k->born};
+    if (part->defs.n)
+        r = symbol_file_append(t->sym_dir, k->epoch, k->bytes, &part->defs, &out->bytes, e);
+    f->n_epochs++;
+    return r;
+}
+
+static int write_part(struct flushing *f, struct mempart *part, struct err *e)
+{
+    struct engine_tenant *t = engine_tenant_number(f->g, part->symbols->tenant);
+    uint32_t n = stable_count(&part->profs);
+    struct prof **profs = mem_alloc((n + 1) * sizeof *profs);
+    int r = profs ? write_symbols(f, t, part, e) : -ENOMEM;
+
+    for (uint32_t i = 0; r == 0 && i < n; i++)
+        profs[i] = stable_at(&part->profs, i);
+    if (r == 0)
+        qsort(profs, n, sizeof *profs, window_cmp);
+    for (uint32_t i = 0, j; r == 0 && i < n; i = j) {
+        int64_t hour = window_start(profs[i]->time_ns, WINDOW_1H);
+
+        for (j = i; j < n && window_start(profs[j]->time_ns, WINDOW_1H) == hour;)
+            j++;
+        r = f->n < OUTPUTS_MAX ? write_hour(f, t, part, profs + i, j - i, e) : -E2BIG;
+    }
+    if (r == 0)
+        r = fd_sync(t->seg_dir);
+    mem_free(profs);
+    return r;
+}
+
+static int commit(struct flushing *f, struct err *e)
+{
+    struct engine *g = f->g;
+    int64_t window = g->config.dedup_window ? g->config.dedup_window : 86400 * NS_PER_S;
+    struct catalog_change change = {.added = f->metas,
+                                    .n_added = f->n,
+                                    .log = f->m->log,
+                                    .epochs = f->epochs,
+                                    .n_epochs = f->n_epochs,
+                                    .keys = f->m->keys,
+                                    .n_keys = f->m->n_keys,
+                                    .keys_before = engine_now(g) - window,
+                                    .next = f->next};
+    int r = 0;
+
+    for (uint32_t i = 0; r == 0 && i < g->n_tenants; i++)
+        if (!g->tenants[i]->listed) {
+            r = catalog_add_tenant(g->catalog, g->tenants[i]->number, g->tenants[i]->name, e);
+            g->tenants[i]->listed = r == 0;
+        }
+    if (r == 0)
+        r = catalog_commit(g->catalog, &change, e);
+    if (r < 0)
+        return r;
+    for (uint32_t i = 0; i < f->n_epochs; i++) {
+        struct engine_tenant *t = engine_tenant_number(g, f->epochs[i].tenant);
+
+        engine_find_epoch(t, f->epochs[i].epoch)->bytes = f->epochs[i].bytes;
+    }
+    g->next_segment = f->next;
+    r = snapshot_publish(
+        g, &(struct snapshot_change){
+               .added = f->segments, .added_symbols = f->symbols, .n_added = f->n, .remove_memtable = f->m});
+    if (r < 0) /* on disk but not visible: a reader would miss rows, so nothing is acknowledged on top of it */
+        return err_set(e, r, "no memory to show new segments");
+    return 0;
+}
+
+static void remove_log(struct engine *g, uint64_t number)
+{
+    char name[32];
+
+    log_name(name, sizeof name, number);
+    fd_unlink(g->log_dir, name); /* the catalogue says that it is done with; if this fails, opening removes it */
+}
+
+static void flushing_done(struct flushing *f)
+{
+    for (uint32_t i = 0; f->segments && i < f->n; i++)
+        segment_unref(f->segments[i]);
+    mem_free(f->metas);
+    mem_free(f->segments);
+    mem_free(f->symbols);
+    mem_free(f->epochs);
+}
+
+static int flush_memtable(struct engine *g, struct memtable *m, struct err *e)
+{
+    _cleanup_(flushing_done) struct flushing f = {.g = g, .m = m, .next = g->next_segment};
+    int r = 0;
+
+    f.metas = mem_alloc(OUTPUTS_MAX * sizeof *f.metas);
+    f.segments = mem_zalloc_array(OUTPUTS_MAX, sizeof *f.segments);
+    f.symbols = mem_zalloc_array(OUTPUTS_MAX, sizeof *f.symbols);
+    f.epochs = mem_alloc((g->n_tenants + 1) * 4 * sizeof *f.epochs);
+    if (!f.metas || !f.segments || !f.symbols || !f.epochs)
+        return -ENOMEM;
+    for (struct mempart *p = m->parts; r == 0 && p; p = p->next)
+        r = write_part(&f, p, e);
+    if (r == 0)
+        r = commit(&f, e);
+    if (r < 0) { /* files that nobody lists: the numbers are free again, and so must be the names */
+        for (uint32_t i = 0; i < f.n; i++)
+            atomic_store(&f.segments[i]->dead, true);
+        return r;
+    }
+    remove_log(g, m->log);
+    pthread_mutex_lock(&g->lock);
+    g->stats.flushes++;
+    pthread_mutex_unlock(&g->lock);
+    return 0;
+}
+
+/* The oldest sealed memtable, or NULL: the last one in the list is in use. */
+static struct memtable *oldest_sealed(struct engine *g)
+{
+    struct memtable *m = NULL;
+
+    pthread_mutex_lock(&g->lock);
+    if (g->snapshot->n_memtables > 1 || (g->snapshot->n_memtables && g->snapshot->memtables[0] != g->active))
+        m = memtable_ref(g->snapshot->memtables[0]);
+    pthread_mutex_unlock(&g->lock);
+    return m;
+}
+
+int engine_flush_sealed(struct engine *g, struct err *e)
+{
+    int r = 0;
+
+    while (r == 0) {
+        _cleanup_(memtable_unrefp) struct memtable *m = oldest_sealed(g);
+
+        if (!m)
+            break;
+        r = flush_memtable(g, m, e);
+        if (r == -ENOSPC)
+            engine_release_reserve(g);
+    }
+    return r;
+}
+
+int engine_flush(struct store *s, struct err *e)
+{
+    struct engine *g = to_engine(s);
+    int r = 0;
+
+    if (g->config.read_only)
+        return 0;
+    pthread_mutex_lock(&g->flush_lock);
+    pthread_mutex_lock(&g->write_lock);
+    if (!atomic_load(&g->stopped))
+        r = engine_seal(g, e);
+    pthread_mutex_unlock(&g->write_lock);
+    if (r == 0)
+        r = engine_flush_sealed(g, e);
+    pthread_mutex_unlock(&g->flush_lock);
+    return r;
+}
+
+void engine_release_reserve(struct engine *g)
+{
+    int fd = fd_open(g->dir_fd, "RESERVE", O_RDWR, 0);
+
+    if (fd < 0)
+        return;
+    fd_truncate(fd, 0);
+    fd_close(fd);
+}
+
+/* --- the thread --- */
+
+static void wait_for_work(struct engine *g)
+{
+    struct timespec until;
+
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += 1;
+    pthread_mutex_lock(&g->lock);
+    if (!g->flush_wanted && !atomic_load(&g->closing))
+        pthread_cond_timedwait(&g->flush_wake, &g->lock, &until);
+    g->flush_wanted = false;
+    pthread_mutex_unlock(&g->lock);
+}
+
+static void seal_if_old(struct engine *g)
+{
+    pthread_mutex_lock(&g->write_lock);
+    if (!atomic_load(&g->stopped) && g->active->created && clock_mono() - g->active->created > WINDOW_5M)
+        engine_seal(g, NULL);
+    pthread_mutex_unlock(&g->write_lock);
+}
+
+void *engine_flusher_run(void *arg)
+{
+    struct engine *g = arg;
+
+    while (!atomic_load(&g->closing)) {
+        struct err e = {0};
+        int64_t now = clock_mono();
+        int r;
+
+        wait_for_work(g);
+        seal_if_old(g);
+        pthread_mutex_lock(&g->flush_lock);
+        r = engine_flush_sealed(g, &e);
+        if (r == 0)
+            r = engine_compact(g, false, &e);
+        pthread_mutex_unlock(&g->flush_lock);
+        if (now - g->retained > 60 * NS_PER_S) {
+            g->retained = now;
+            if (r == 0 || r == -ENOSPC)
+                r = engine_retain(&g->store, false, &e);
+        }
+        if (r < 0)
+            engine_damage(g, err_message(&e, r));
+    }
+    return NULL;
+}

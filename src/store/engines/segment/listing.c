@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See engine.h: series and single profiles of a range, and whole profiles out again as batches. */
+#include <errno.h>
+
+#include "base/mem.h"
+#include "store/engines/segment/scan.h"
+#include "store/engines/segment/view.h"
+
+/* --- series --- */
+
+struct live {
+    struct symbols *symbols;
+    uint8_t *seen;
+    uint32_t n;
+};
+
+static struct live *find_live(struct live *v, uint32_t *n, struct symbols *s)
+{
+    for (uint32_t i = 0; i < *n; i++)
+        if (v[i].symbols == s)
+            return &v[i];
+    v[*n] = (struct live){s, NULL, stable_count(&s->series)};
+    v[*n].seen = mem_zalloc_array(v[*n].n + 1, 1);
+    return v[*n].seen ? &v[(*n)++] : NULL;
+}
+
+static int mark_segment(struct engine *g, struct segment *s, struct live *l, int64_t from, int64_t to)
+{
+    const struct segment_footer *f;
+    struct err e = {0};
+    int r = segment_footer(s, &f, &e);
+
+    if (r < 0) {
+        engine_damage(g, err_message(&e, r));
+        return r == -ENOMEM ? r : 0;
+    }
+    for (uint32_t i = 0; i < f->n_series; i++)
+        if (f->series[i].series < l->n && f->series[i].first < to && f->series[i].last >= from)
+            l->seen[f->series[i].series] = 1;
+    return 0;
+}
+
+static void mark_part(struct mempart *p, struct live *l, int64_t from, int64_t to)
+{
+    uint32_t n = stable_count(&p->profs);
+
+    for (uint32_t i = 0; i < n; i++) {
+        const struct prof *x = stable_at(&p->profs, i);
+
+        if (x->series < l->n && x->time_ns >= from && x->time_ns < to)
+            l->seen[x->series] = 1;
+    }
+}
+
+/* The same series of another epoch is told once. */
+static bool told_before(const struct live *v, uint32_t k, uint32_t series)
+{
+    const struct sym_series *s = sym_series(v[k].symbols, series);
+
+    for (uint32_t i = 0; i < k; i++)
+        for (uint32_t n = 0; n < v[i].n; n++)
+            if (v[i].seen[n] && id128_eq(sym_series(v[i].symbols, n)->labels_id, s->labels_id) &&
+                str_eq(sym_series(v[i].symbols, n)->type.name, s->type.name))
+                return true;
+    return false;
+}
+
+int engine_each_series(struct store *s, const char *tenant, int64_t from, int64_t to, store_series_fn fn, void *ctx)
+{
+    struct engine *g = to_engine(s);
+    struct engine_tenant *t = engine_find_tenant(g, tenant);
+    _cleanup_(snapshot_unrefp) struct snapshot *snap = t ? snapshot_get(g) : NULL;
+    struct live *v;
+    uint32_t n = 0, parts = 0;
+    int r = 0;
+
+    if (!t)
+        return 0;
+    for (uint32_t i = 0; i < snap->n_memtables; i++)
+        for (struct mempart *p = atomic_load(&snap->memtables[i]->parts); p; p = p->next)
+            parts++;
+    v = mem_zalloc_array(snap->n_segments + parts + 1, sizeof *v);
+    for (uint32_t i = 0; v && r == 0 && i < snap->n_segments; i++) {
+        struct segment *x = snap->segments[i].segment;
+        struct live *l;
+
+        if (x->meta.tenant != t->number || x->meta.t0 >= to || x->meta.t1 < from)
+            continue;
+        l = find_live(v, &n, snap->segments[i].symbols);
+        r = l ? mark_segment(g, x, l, from, to) : -ENOMEM;
+    }
+    for (uint32_t i = 0; v && r == 0 && i < snap->n_memtables; i++)
+        for (struct mempart *p = atomic_load(&snap->memtables[i]->parts); r == 0 && p; p = p->next) {
+            struct live *l = p->symbols->tenant == t->number ? find_live(v, &n, p->symbols) : NULL;
+
+            if (l)
+                mark_part(p, l, from, to);
+        }
+    for (uint32_t k = 0; r == 0 && k < n; k++)
+        for (uint32_t i = 0; r == 0 && i < v[k].n; i++)
+            if (v[k].seen[i] && !told_before(v, k, i))
+                r = fn(ctx, &sym_series(v[k].symbols, i)->type, &sym_series(v[k].symbols, i)->labels);
+    for (uint32_t k = 0; k < n; k++)
+        mem_free(v[k].seen);
+    mem_free(v);
+    return v ? r : -ENOMEM;
+}
+
+/* --- profiles --- */
+
+struct telling {
+    struct scan scan;
+    store_profile_fn fn;
+    void *ctx;
+};
+
+static int tell_profile(void *ctx, const struct scan_prof *p)
+{
+    struct telling *t = ctx;
+    bool look = t->scan.match[0].n_detail || t->scan.q->has_trace || t->scan.q->has_span;
+    struct store_profile out = {.time_ns = p->p->time_ns,
+                                .duration_ns = p->p->duration_ns,
+                                .type = &p->series->type,
+                                .labels = &p->series->labels};
+
+    for (uint32_t i = 0; i < p->p->n_rows; i++)
+        if (!look || scan_row(&t->scan, p, &p->p->rows[i])) {
+            out.value += p->p->rows[i].value;
+            out.n_samples++;
+        }
+    if (!out.n_samples && look)
+        return 0;
+    memcpy(out.id, p->p->id, 16);
+    out.handle = match_profile_handle(p->series->labels_id, p->p->instance, p->series->type.name, p->p->time_ns,
+                                      p->p->duration_ns, p->p->value);
+    return t->fn(t->ctx, &out);
+}
+
+int engine_profiles(struct store *s, const struct store_query *q, store_profile_fn fn, void *ctx, struct err *e)
+{
+    struct telling t = {.fn = fn, .ctx = ctx};
+    struct store_notes notes = {0};
+    struct err own = {0};
+    int r = scan_init(&t.scan, to_engine(s), q, false, &notes, e ? e : &own);
+
+    if (r == 0 && t.scan.tenant)
+        r = scan_profs(&t.scan, true, tell_profile, &t);
+    scan_done(&t.scan);
+    return r;
+}
+
+/* --- export --- */
+
+enum { EXPORT_SAMPLES = 200000 };
+
+struct exporting {
+    struct scan scan;
+    struct builder *b;
+    store_batch_fn fn;
+    void *ctx;
+    const struct blobs *blobs; /* of the profile before */
+    uint32_t resource, scope;
+    uint64_t samples;
+    uint32_t *list;
+    size_t cap_list;
+};
+
+static int finish_batch(struct exporting *x)
+{
+    _cleanup_(batch_unrefp) struct batch *out = NULL;
+    int r = 0;
+
+    if (!x->b)
+        return 0;
+    r = builder_finish(x->b, &out, x->scan.e);
+    builder_free(x->b);
+    x->b = NULL;
+    x->blobs = NULL;
+    x->samples = 0;
+    return r == 0 && out->n_profiles ? x->fn(x->ctx, out) : r;
+}
+
+static uint32_t emit_mapping(struct builder *b, const struct symbols *s, uint32_t mapping)
+{
+    static const struct str keys[] = {{0},
+                                      STR("process.executable.build_id.gnu"),
+                                      STR("process.executable.build_id.go"),
+                                      STR("process.executable.build_id.htlhash")};
+    const struct sym_mapping *m = stable_at(&s->mappings, mapping);
+    uint32_t attr = 0;
+
+    if (!mapping)
+        return 0;
+    if (m->build_id)
+        attr = builder_attr_str(b, keys[m->id_kind ? m->id_kind & 3 : 1], sym_string(s, m->build_id));
+    return builder_mapping(b, &(struct mapping){.filename = builder_string(b, sym_string(s, m->filename))}, &attr,
+                           m->build_id ? 1 : 0);
+}
+
+static uint32_t emit_location(struct builder *b, const struct symbols *s, uint32_t location)
+{
+    const struct sym_location *l = sym_location(s, location);
+    const struct sym_lines *from = atomic_load_explicit(&((struct sym_location *) l)->lines, memory_order_acquire);
+    struct line lines[256];
+    uint32_t n = from ? MIN(from->n, ARRAY_SIZE(lines)) : 0, attr = 0;
+
+    for (uint32_t i = 0; i < n; i++) {
+        const struct sym_function *f = stable_at(&s->functions, from->v[i].function);
+        struct function fn = {.name = builder_string(b, sym_string(s, f->name)),
+                              .system_name = builder_string(b, sym_string(s, f->system_name)),
+                              .filename = builder_string(b, sym_string(s, f->file)),
+                              .start_line = f->start_line};
+
+        lines[i] = (struct line){builder_function(b, &fn), from->v[i].line, from->v[i].column};
+    }
+    if (l->kind)
+        attr = builder_attr_str(b, STR("profile.frame.type"), str_from(frame_kind_name(l->kind)));
+    return builder_location(b, emit_mapping(b, s, l->mapping), l->address, lines, n, &attr, l->kind ? 1 : 0);
+}
+
+static int emit_stack(struct exporting *x, const struct scan_prof *p, uint32_t node, uint32_t *ret)
+{
+    const struct sym_service *service = sym_service(p->symbols, p->series->service);
+    uint32_t n = 0;
+
+    if (node >= stable_count(&service->nodes))
+        return -EBADMSG;
+    for (; node; node = sym_node(service, node)->parent) {
+        if (mem_grow((void **) &x->list, &x->cap_list, (size_t) n + 1, sizeof *x->list, 1 << 24) < 0)
+            return -ENOMEM;
+        x->list[n++] = emit_location(x->b, p->symbols, sym_node(service, node)->location);
+    }
+    *ret = builder_stack(x->b, x->list, n);
+    return 0;
+}
+
+static int emit_row(struct exporting *x, const struct scan_prof *p, const struct blob_header *h, const struct row *row)
+{
+    const struct extra *e = row->extra ? &p->p->extras[row->extra - 1] : NULL;
+    uint32_t stack, link = e && e->has_link ? builder_link(x->b, &e->link) : 0;
+    int64_t values[2] = {row->value / h->scale, 0};
+    struct run attrs = blobs_emit_set(p->blobs, e ? e->attrs : 0, x->b);
+    int r = emit_stack(x, p, row->node, &stack);
+
+    if (r < 0)
+        return r;
+    if (h->twin_scale) {
+        values[1] = values[0];
+        values[0] = row->value / h->twin_scale;
+    }
+    builder_sample(x->b, stack, link, attrs, values, h->twin_scale ? 2 : 1, e && e->timestamp ? &e->timestamp : NULL,
+                   e && e->timestamp ? 1 : 0);
+    return 0;
+}
+
+static int begin_profile(struct exporting *x, const struct scan_prof *p, const struct blob_header *h)
+{
+    struct value_type types[2];
+    struct profile *out;
+    uint32_t n = 0;
+
+    if (x->blobs != p->blobs || x->resource != h->resource || x->scope != h->scope) {
+        blobs_emit_resource(p->blobs, h->resource, x->b);
+        blobs_emit_scope(p->blobs, h->scope, x->b);
+    }
+    x->blobs = p->blobs;
+    x->resource = h->resource;
+    x->scope = h->scope;
+    if (h->twin_scale)
+        types[n++] = (struct value_type){builder_string(x->b, h->twin_type), builder_string(x->b, h->twin_unit)};
+    types[n++] = (struct value_type){builder_string(x->b, h->type), builder_string(x->b, h->unit)};
+    out = builder_profile(x->b, types, n);
+    if (!out)
+        return -ENOMEM;
+    out->period_type = (struct value_type){builder_string(x->b, h->period_type), builder_string(x->b, h->period_unit)};
+    out->period = h->period;
+    out->time_ns = p->p->time_ns;
+    out->duration_ns = p->p->duration_ns;
+    memcpy(out->id, p->p->id, 16);
+    out->group = p->p->group;
+    out->dropped_attrs = h->dropped;
+    out->attrs = blobs_emit_set(p->blobs, h->attrs, x->b);
+    return 0;
+}
+
+static int export_prof(void *ctx, const struct scan_prof *p)
+{
+    struct exporting *x = ctx;
+    struct blob_header h;
+    int r = 0;
+
+    if (!blobs_read_header(p->blobs, p->p->header, &h))
+        return scan_damage(&x->scan, -EBADMSG, "a profile's header is damaged");
+    if (!x->b)
+        r = builder_new(NULL, &x->b);
+    if (r == 0)
+        r = begin_profile(x, p, &h);
+    for (uint32_t i = 0; r == 0 && i < p->p->n_rows; i++)
+        if (!x->scan.needs_detail[0] || scan_row(&x->scan, p, &p->p->rows[i])) {
+            r = emit_row(x, p, &h, &p->p->rows[i]);
+            x->samples++;
+        }
+    if (r == 0)
+        r = builder_error(x->b);
+    return r == 0 && x->samples > EXPORT_SAMPLES ? finish_batch(x) : r;
+}
+
+int engine_export(struct store *s, const struct store_query *q, store_batch_fn fn, void *ctx, struct err *e)
+{
+    struct exporting x = {.fn = fn, .ctx = ctx};
+    struct store_notes notes = {0};
+    struct err own = {0};
+    int r = scan_init(&x.scan, to_engine(s), q, false, &notes, e ? e : &own);
+
+    if (r == 0 && x.scan.tenant)
+        r = scan_profs(&x.scan, true, export_prof, &x);
+    if (r == 0)
+        r = finish_batch(&x);
+    builder_free(x.b);
+    mem_free(x.list);
+    scan_done(&x.scan);
+    return r;
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the log holds and no segment does yet. One memtable per log file; one part per tenant in it. The log writer adds
+ * and publishes after the sync; readers go through what is published, without a lock. When it is full it is sealed and
+ * another begins; the flusher turns it into segments and drops it. Its size is bounded by store_config.memory.
+ */
+#ifndef SEGMENT_MEMTABLE_H
+#define SEGMENT_MEMTABLE_H
+
+#include "store/engines/segment/blobs.h"
+#include "store/engines/segment/rows.h"
+#include "store/engines/segment/stable.h"
+#include "store/engines/segment/symbols.h"
+
+struct mempart {
+    struct symbols *symbols; /* a reference: tenant and epoch */
+    struct stable profs;     /* struct prof; its count is what is synced and visible */
+    uint32_t n_added;        /* writer: added, not all of them published */
+    struct blobs blobs;
+    struct buf defs; /* symbol definitions made while this was open */
+    struct arena arena;
+    struct mempart *_Atomic next;
+};
+
+struct dedup_entry;
+
+struct memtable {
+    uint64_t log; /* number of its log file */
+    struct mempart *_Atomic parts;
+    _Atomic uint32_t refs;
+    size_t bytes;    /* writer: about how much memory rows take */
+    int64_t created; /* monotonic, of the first row */
+    uint64_t n_profs, n_rows;
+    struct dedup_entry *keys; /* added while this was open, for the catalogue */
+    size_t cap_keys;
+    uint32_t n_keys;
+};
+
+int memtable_new(uint64_t log, struct memtable **ret);
+struct memtable *memtable_ref(struct memtable *m);
+void memtable_unref(struct memtable *m);
+DEFINE_CLEANUP(struct memtable *, memtable_unref)
+
+/* The part of these symbols, added if new. */
+int memtable_part(struct memtable *m, struct symbols *s, struct mempart **ret);
+/* Room for a prof with its rows and extras; visible after mempart_publish(). */
+struct prof *mempart_add(struct mempart *p, uint32_t n_rows, uint32_t n_extras);
+void mempart_publish(struct mempart *p);
+int memtable_add_key(struct memtable *m, struct id128 key, int64_t time_ns);
+
+#endif

@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * See engine.h: values over time. Sums of a directory entry that lie in one step are taken from the directory; what
+ * crosses a step is taken profile by profile; with a function or a matcher on detail, row by row.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/mem.h"
+#include "store/engines/segment/scan.h"
+#include "store/engines/segment/view.h"
+
+/* A gauge's snapshots of one instance in one step. */
+struct cell {
+    uint32_t row, point;
+    struct id128 instance;
+    double sum;
+    uint64_t count;
+};
+
+struct pointing {
+    struct scan scan;
+    const struct store_series_query *sq;
+    struct store_points p;
+    size_t cap_values;
+    size_t cap_labels;
+    struct map rows; /* labels' hash -> row */
+    struct cell *cells;
+    size_t cap_cells;
+    uint32_t n_cells;
+    struct map cell_map;
+    /* which nodes hold the function, of the service last looked at */
+    const struct symbols *marked;
+    uint32_t marked_service, n_marks;
+    uint8_t *marks;
+    size_t cap_marks;
+};
+
+static int add_row(struct pointing *x, const struct labels *by, uint64_t h, uint32_t *ret)
+{
+    struct store_points *p = &x->p;
+
+    if (mem_grow((void **) &p->values, &x->cap_values, (size_t) (p->n_series + 1) * p->n_points + 1, sizeof *p->values,
+                 (size_t) 1 << 28) < 0 ||
+        mem_grow((void **) &p->labels, &x->cap_labels, (size_t) p->n_series + 1, sizeof *p->labels, 1 << 20) < 0 ||
+        map_insert(&x->rows, h, p->n_series) < 0)
+        return -ENOMEM;
+    memset(p->values + (size_t) p->n_series * p->n_points, 0, p->n_points * sizeof *p->values);
+    p->labels[p->n_series] = *by;
+    *ret = p->n_series++;
+    return 0;
+}
+
+static int find_row(struct pointing *x, const struct sym_series *s, uint32_t *ret)
+{
+    const struct store_series_query *sq = x->sq;
+    struct labels by;
+    uint64_t h = 1;
+    struct map_pos pos;
+
+    for (uint32_t i = 0; i < sq->n_by; i++)
+        h = hash_mix(h ^ hash64_str(labels_get(&s->labels, sq->by[i])), 0x9e3779b97f4a7c15ull);
+    for (pos = map_find(&x->rows, h); pos.index != MAP_NONE; pos = map_next(&x->rows, pos)) {
+        bool same = true;
+
+        for (uint32_t i = 0; same && i < sq->n_by; i++)
+            same = str_eq(x->p.labels[pos.index].v[i].value, labels_get(&s->labels, sq->by[i]));
+        if (same) {
+            *ret = pos.index;
+            return 0;
+        }
+    }
+    by = (struct labels){.v = arena_zalloc_array(&x->p.arena, sq->n_by + 1, sizeof *by.v)};
+    if (!by.v)
+        return -ENOMEM;
+    for (; by.n < sq->n_by; by.n++)
+        by.v[by.n] = (struct label){arena_str(&x->p.arena, sq->by[by.n]),
+                                    arena_str(&x->p.arena, labels_get(&s->labels, sq->by[by.n]))};
+    return add_row(x, &by, h, ret);
+}
+
+static int add_cell(struct pointing *x, uint32_t row, uint32_t point, struct id128 instance, double v, uint64_t count)
+{
+    uint64_t h = hash_mix(instance.lo ^ row, 0x9e3779b97f4a7c15ull ^ point);
+
+    for (struct map_pos p = map_find(&x->cell_map, h); p.index != MAP_NONE; p = map_next(&x->cell_map, p)) {
+        struct cell *c = &x->cells[p.index];
+
+        if (c->row == row && c->point == point && id128_eq(c->instance, instance)) {
+            c->sum += v;
+            c->count += count;
+            return 0;
+        }
+    }
+    if (mem_grow((void **) &x->cells, &x->cap_cells, (size_t) x->n_cells + 1, sizeof *x->cells, 1 << 26) < 0 ||
+        map_insert(&x->cell_map, h, x->n_cells) < 0)
+        return -ENOMEM;
+    x->cells[x->n_cells++] = (struct cell){row, point, instance, v, count};
+    return 0;
+}
+
+/* The step an instant belongs to; the range was checked. */
+static uint32_t step_of(const struct pointing *x, int64_t t)
+{
+    return (uint32_t) ((t - x->p.from) / x->p.step);
+}
+
+static int add_value(struct pointing *x, const struct sym_series *s, int64_t time, struct id128 instance, double v,
+                     uint64_t count)
+{
+    uint32_t row, point = step_of(x, time);
+    int r = find_row(x, s, &row);
+
+    if (r < 0 || point >= x->p.n_points)
+        return r;
+    if (s->type.rule == TYPE_GAUGE)
+        return add_cell(x, row, point, instance, v, count);
+    x->p.values[(size_t) row * x->p.n_points + point] += v;
+    return 0;
+}
+
+static int mark(struct pointing *x, struct symbols *s, uint32_t service)
+{
+    uint32_t n = stable_count(&sym_service(s, service)->nodes);
+
+    if (x->marked == s && x->marked_service == service && x->n_marks >= n)
+        return 0;
+    if (mem_grow((void **) &x->marks, &x->cap_marks, n + 1, 1, UINT32_MAX) < 0)
+        return -ENOMEM;
+    x->marked = s;
+    x->marked_service = service;
+    x->n_marks = n;
+    return view_mark_function(s, sym_service(s, service), x->sq->function, x->marks, n);
+}
+
+static int add_prof_rows(void *ctx, const struct scan_prof *p)
+{
+    struct pointing *x = ctx;
+    bool look = x->scan.needs_detail[0];
+    double v = 0;
+    int r = x->sq->function.n ? mark(x, p->symbols, p->series->service) : 0;
+
+    if (r < 0)
+        return r;
+    x->scan.notes->profiles++;
+    for (uint32_t i = 0; i < p->p->n_rows; i++) {
+        const struct row *row = &p->p->rows[i];
+
+        if (look && !scan_row(&x->scan, p, row))
+            continue;
+        if (x->sq->function.n && (row->node >= x->n_marks || !x->marks[row->node]))
+            continue;
+        v += (double) row->value;
+    }
+    return add_value(x, p->series, p->p->time_ns, p->p->instance, v, 1);
+}
+
+static int add_prof_value(void *ctx, const struct scan_prof *p)
+{
+    struct pointing *x = ctx;
+
+    x->scan.notes->profiles++;
+    return add_value(x, p->series, p->p->time_ns, p->p->instance, (double) p->p->value, 1);
+}
+
+/* --- from directories --- */
+
+static bool is_meant(const struct scan_symbols *sym, const struct chunk_entry *e)
+{
+    return e->series < sym->n_series && sym->bits[e->series];
+}
+
+static int add_entry(struct pointing *x, const struct scan_symbols *sym, const struct dir_entry *d)
+{
+    x->scan.notes->profiles += d->e.n_profs;
+    return add_value(x, sym_series(sym->symbols, d->e.series), d->e.min_time, d->e.instance, (double) d->e.sum,
+                     d->e.n_profs);
+}
+
+/* Entries of one chunk: all of them by their sums, or, when one crosses a step or an end, all by their profiles. */
+static int add_chunk(struct pointing *x, const struct scan_symbols *sym, struct segment *s, const struct dir_entry *d,
+                     uint32_t n)
+{
+    const struct store_column *c = &x->scan.q->columns[0];
+    bool fits = true;
+    int r = 0;
+
+    for (uint32_t i = 0; i < n; i++) {
+        const struct chunk_entry *e = &d[i].e;
+
+        if (is_meant(sym, e) && e->max_time >= c->from && e->min_time < c->to)
+            fits &= e->min_time >= c->from && e->max_time < c->to && step_of(x, e->min_time) == step_of(x, e->max_time);
+    }
+    if (!fits && s->meta.has_detail)
+        return scan_chunk(&x->scan, sym, s, d->off, d->len, d->e.service, false, add_prof_value, x);
+    x->scan.notes->coarse |= !fits;
+    for (uint32_t i = 0; r == 0 && i < n; i++)
+        if (is_meant(sym, &d[i].e) && d[i].e.min_time >= c->from && d[i].e.min_time < c->to)
+            r = add_entry(x, sym, &d[i]);
+    return r;
+}
+
+/* Level by level: entries that lie in one step count as they are; an hour that does not is looked at by its windows. */
+static int add_group(struct pointing *x, const struct scan_symbols *sym, struct segment *s,
+                     const struct segment_group *g)
+{
+    const struct store_column *c = &x->scan.q->columns[0];
+    int top = g->dirs[2].len && x->p.step >= WINDOW_1D ? 2 : g->dirs[1].len && x->p.step >= WINDOW_1H ? 1 : 0;
+    struct dir_entry *d;
+    struct arena a;
+    uint32_t n;
+    int r;
+
+    arena_init(&a, 0);
+    r = segment_directory(s, g, top, &a, &d, &n, x->scan.e);
+    if (r == 0 && top) { /* all or nothing: sums of a level are used when every entry fits */
+        bool fits = true;
+
+        for (uint32_t i = 0; fits && i < n; i++)
+            fits = d[i].e.series == SERIES_ALL || d[i].e.max_time < c->from || d[i].e.min_time >= c->to ||
+                   (d[i].e.min_time >= c->from && d[i].e.max_time < c->to &&
+                    step_of(x, d[i].e.min_time) == step_of(x, d[i].e.max_time));
+        if (!fits)
+            r = segment_directory(s, g, 0, &a, &d, &n, x->scan.e);
+    }
+    if (r < 0)
+        r = scan_damage(&x->scan, r, err_message(x->scan.e, r));
+    for (uint32_t i = 0, j; r == 0 && i < n; i = j) {
+        for (j = i + 1; j < n && d[j].off == d[i].off;)
+            j++;
+        r = add_chunk(x, sym, s, d + i, j - i);
+    }
+    arena_done(&a);
+    return r;
+}
+
+static int add_segments(struct pointing *x)
+{
+    const struct store_column *c = &x->scan.q->columns[0];
+    int r = 0;
+
+    for (uint32_t i = 0; r == 0 && i < x->scan.snap->n_segments; i++) {
+        struct segment *s = x->scan.snap->segments[i].segment;
+        const struct scan_symbols *sym = scan_find_symbols(&x->scan, x->scan.snap->segments[i].symbols);
+        const struct segment_footer *f;
+
+        if (!sym || s->meta.t1 < c->from || s->meta.t0 >= c->to)
+            continue;
+        r = segment_footer(s, &f, x->scan.e);
+        if (r < 0)
+            r = scan_damage(&x->scan, r, err_message(x->scan.e, r));
+        else
+            for (uint32_t k = 0; r == 0 && k < f->n_groups; k++)
+                if (f->groups[k].service < sym->n_services && sym->services[f->groups[k].service])
+                    r = scan_cancelled(&x->scan) ? -ECANCELED : add_group(x, sym, s, &f->groups[k]);
+    }
+    return r;
+}
+
+static void fold_cells(struct pointing *x)
+{
+    for (uint32_t i = 0; i < x->n_cells; i++) {
+        const struct cell *c = &x->cells[i];
+
+        if (c->count)
+            x->p.values[(size_t) c->row * x->p.n_points + c->point] += c->sum / (double) c->count;
+    }
+}
+
+static void pointing_done(struct pointing *x)
+{
+    map_done(&x->rows);
+    map_done(&x->cell_map);
+    mem_free(x->cells);
+    mem_free(x->marks);
+    scan_done(&x->scan);
+}
+
+int engine_series(struct store *s, const struct store_query *q, const struct store_series_query *sq,
+                  struct store_points *ret, struct store_notes *notes, struct err *e)
+{
+    _cleanup_(pointing_done) struct pointing x = {.sq = sq};
+    const struct store_column *c = &q->columns[0];
+    struct err own = {0};
+    struct labels *labels;
+    int r;
+
+    e = e ? e : &own;
+    if (sq->step <= 0 || c->to <= c->from || (c->to - c->from) / sq->step > 1 << 20)
+        return err_set(e, -EINVAL, "a range of that length has too many steps, or none");
+    r = scan_init(&x.scan, to_engine(s), q, true, notes, e);
+    arena_init(&x.p.arena, q->memory_limit);
+    x.p.from = c->from;
+    x.p.step = sq->step;
+    x.p.n_points = (uint32_t) ((c->to - c->from + sq->step - 1) / sq->step);
+    x.p.type = x.scan.match[0].type;
+    if (r == 0 && x.scan.tenant) {
+        if (sq->function.n || x.scan.needs_detail[0]) {
+            r = scan_profs(&x.scan, true, add_prof_rows, &x);
+        } else {
+            r = scan_memtables(&x.scan, add_prof_value, &x);
+            if (r == 0)
+                r = add_segments(&x);
+        }
+    }
+    if (r == 0) {
+        fold_cells(&x);
+        labels = arena_zalloc_array(&x.p.arena, x.p.n_series + 1, sizeof *labels);
+        if (labels && x.p.n_series)
+            memcpy(labels, x.p.labels, x.p.n_series * sizeof *labels);
+        mem_free(x.p.labels);
+        x.p.labels = labels;
+        r = labels ? 0 : -ENOMEM;
+    } else {
+        mem_free(x.p.labels);
+    }
+    if (r < 0) {
+        store_points_done(&x.p);
+        return r == -ECANCELED ? err_set(e, r, "cancelled") : r;
+    }
+    *ret = x.p;
+    return 0;
+}

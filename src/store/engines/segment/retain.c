@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * See engine.h: what goes. Whole segments by age and size, oldest first; one service's part of a segment where it has a
+ * shorter time; detail and links after theirs; what a user deletes. Each step is one catalogue transaction.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/fd.h"
+#include "base/mem.h"
+#include "store/engines/segment/engine.h"
+#include "store/engines/segment/symbol_file.h"
+#include "store/match.h"
+
+static int drop_segment(struct engine *g, struct segment *s, struct err *e)
+{
+    uint64_t number = s->meta.number;
+    int r = catalog_commit(g->catalog, &(struct catalog_change){.removed = &number, .n_removed = 1}, e);
+
+    return r < 0 ? r : snapshot_publish(g, &(struct snapshot_change){.removed = &number, .n_removed = 1});
+}
+
+static int age_cmp(const void *a, const void *b)
+{
+    const struct segment_meta *x = &((const struct snapshot_segment *) a)->segment->meta;
+    const struct segment_meta *y = &((const struct snapshot_segment *) b)->segment->meta;
+
+    return x->t1 < y->t1 ? -1 : x->t1 > y->t1;
+}
+
+static int retain_age_and_size(struct engine *g, int64_t now, struct err *e)
+{
+    _cleanup_(snapshot_unrefp) struct snapshot *snap = snapshot_get(g);
+    int64_t keep = g->config.keep ? g->config.keep : 30 * 86400 * NS_PER_S;
+    uint64_t limit = g->config.keep_bytes ? g->config.keep_bytes : 10ull << 30, bytes = 0;
+    struct snapshot_segment *order = mem_alloc((snap->n_segments + 1) * sizeof *order);
+    int r = order ? 0 : -ENOMEM;
+
+    for (uint32_t i = 0; r == 0 && i < snap->n_segments; i++) {
+        order[i] = snap->segments[i];
+        bytes += snap->segments[i].segment->meta.bytes;
+    }
+    if (r == 0)
+        qsort(order, snap->n_segments, sizeof *order, age_cmp);
+    for (uint32_t i = 0; r == 0 && i < snap->n_segments; i++) {
+        const struct segment_meta *m = &order[i].segment->meta;
+
+        if (!(keep >= 0 && m->t1 < now - keep) && bytes <= limit)
+            continue;
+        bytes -= m->bytes;
+        r = drop_segment(g, order[i].segment, e);
+    }
+    mem_free(order);
+    return r;
+}
+
+/* --- parts of segments --- */
+
+struct keeping {
+    const struct store_config *config;
+    int64_t now;
+    const struct match *match; /* what goes, of a deletion */
+    int64_t from, to;
+};
+
+static int64_t service_cutoff(const struct keeping *k, const struct sym_series *s)
+{
+    struct str name = labels_get(&s->labels, STR("service.name"));
+    int64_t cutoff = INT64_MIN;
+
+    for (uint32_t i = 0; i < k->config->n_services; i++)
+        if (str_is(name, k->config->services[i].service))
+            cutoff = MAX(cutoff, k->now - k->config->services[i].keep);
+    return cutoff;
+}
+
+static bool keep_by_service(void *ctx, const struct sym_series *s, int64_t time_ns)
+{
+    return time_ns >= service_cutoff(ctx, s);
+}
+
+static bool keep_undeleted(void *ctx, const struct sym_series *s, int64_t time_ns)
+{
+    const struct keeping *k = ctx;
+
+    return time_ns < k->from || time_ns >= k->to || !match_series(k->match, s->type.name, &s->labels);
+}
+
+/* Has the segment anything that keep refuses? By the series' first and last times: close enough to look inside. */
+static int has_victims(struct snapshot_segment *s, const struct rewrite *w, const struct keeping *k, bool deletion,
+                       struct err *e)
+{
+    const struct segment_footer *f;
+    int r = segment_footer(s->segment, &f, e);
+
+    for (uint32_t i = 0; r == 0 && i < f->n_series; i++) {
+        const struct sym_series *x;
+
+        if (f->series[i].series >= stable_count(&s->symbols->series))
+            continue;
+        x = sym_series(s->symbols, f->series[i].series);
+        if (deletion && f->series[i].first < k->to && f->series[i].last >= k->from &&
+            match_series(k->match, x->type.name, &x->labels))
+            return 1;
+        if (!deletion && !w->keep(w->ctx, x, f->series[i].last)) /* all of it is too old */
+            return 1;
+    }
+    return r;
+}
+
+static int rewrite_parts(struct engine *g, const char *tenant, struct rewrite *w, const struct keeping *k,
+                         bool deletion, struct err *e)
+{
+    _cleanup_(snapshot_unrefp) struct snapshot *snap = snapshot_get(g);
+    int r = 0;
+
+    for (uint32_t i = 0; r >= 0 && i < snap->n_segments; i++) {
+        struct engine_tenant *t = engine_tenant_number(g, snap->segments[i].segment->meta.tenant);
+
+        if (tenant && strcmp(t->name, tenant) != 0)
+            continue;
+        r = has_victims(&snap->segments[i], w, k, deletion, e);
+        if (r == -EBADMSG) {
+            engine_damage(g, err_message(e, r));
+            r = 0;
+        }
+        if (r <= 0)
+            continue;
+        w->inputs = &snap->segments[i].segment;
+        w->n = 1;
+        w->symbols = snap->segments[i].symbols;
+        w->level = snap->segments[i].segment->meta.level;
+        r = engine_rewrite(g, t, w, e);
+    }
+    return MIN(r, 0);
+}
+
+static int retain_detail(struct engine *g, int64_t now, struct err *e)
+{
+    _cleanup_(snapshot_unrefp) struct snapshot *snap = snapshot_get(g);
+    int64_t keep = g->config.keep_detail ? g->config.keep_detail : 7 * 86400 * NS_PER_S;
+    int r = 0;
+
+    for (uint32_t i = 0; keep >= 0 && r == 0 && i < snap->n_segments; i++) {
+        const struct segment_meta *m = &snap->segments[i].segment->meta;
+        struct rewrite w = {.inputs = &snap->segments[i].segment,
+                            .n = 1,
+                            .symbols = snap->segments[i].symbols,
+                            .level = m->level,
+                            .drop_detail = true};
+
+        if (m->has_detail && m->t1 < now - keep)
+            r = engine_rewrite(g, engine_tenant_number(g, m->tenant), &w, e);
+    }
+    return r;
+}
+
+/* An epoch that no segment and no memtable uses goes, but for the newest. */
+static int retain_epochs(struct engine *g, struct err *e)
+{
+    _cleanup_(snapshot_unrefp) struct snapshot *snap = snapshot_get(g);
+    int r = 0;
+
+    pthread_mutex_lock(&g->write_lock);
+    for (uint32_t i = 0; i < g->n_tenants; i++)
+        for (struct engine_epoch **at = g->tenants[i]->epochs ? &g->tenants[i]->epochs->next : NULL;
+             at && *at && r == 0;) {
+            struct engine_epoch *k = *at;
+            bool used = false;
+            char name[32];
+
+            for (uint32_t n = 0; n < snap->n_segments; n++)
+                used |= snap->segments[n].symbols == k->symbols;
+            for (uint32_t n = 0; n < snap->n_memtables; n++)
+                for (struct mempart *p = snap->memtables[n]->parts; p; p = p->next)
+                    used |= p->symbols == k->symbols;
+            if (used) {
+                at = &k->next;
+                continue;
+            }
+            r = catalog_drop_epoch(g->catalog, g->tenants[i]->number, k->epoch, e);
+            if (r < 0)
+                break;
+            symbol_file_name(name, sizeof name, k->epoch);
+            fd_unlink(g->tenants[i]->sym_dir, name);
+            pthread_mutex_lock(&g->lock);
+            *at = k->next;
+            pthread_mutex_unlock(&g->lock);
+            symbols_unref(k->symbols);
+            mem_free(k);
+        }
+    pthread_mutex_unlock(&g->write_lock);
+    return r;
+}
+
+int engine_retain(struct store *s, bool compact_all, struct err *e)
+{
+    struct engine *g = to_engine(s);
+    struct keeping k = {.config = &g->config, .now = engine_now(g)};
+    struct rewrite w = {.keep = keep_by_service, .ctx = &k};
+    int r;
+
+    if (g->config.read_only)
+        return err_set(e, -EROFS, "the store is open for reading only");
+    pthread_mutex_lock(&g->flush_lock);
+    r = retain_age_and_size(g, k.now, e);
+    if (r == 0 && g->config.n_services)
+        r = rewrite_parts(g, NULL, &w, &k, false, e);
+    if (r == 0)
+        r = engine_compact(g, compact_all, e);
+    if (r == 0)
+        r = retain_detail(g, k.now, e);
+    if (r == 0)
+        r = retain_epochs(g, e);
+    pthread_mutex_unlock(&g->flush_lock);
+    return r;
+}
+
+int engine_delete(struct store *s, const char *tenant, const struct store_column *what, struct err *e)
+{
+    struct engine *g = to_engine(s);
+    struct match match;
+    struct keeping k = {.config = &g->config, .match = &match, .from = what->from, .to = what->to};
+    struct rewrite w = {.keep = keep_undeleted, .ctx = &k};
+    int r = match_init(&match, what->selector, g->limits.allow, false, e);
+
+    if (r == 0 && match.n_detail)
+        r = err_set(e, -EINVAL, "delete goes by labels of the series, and '%.*s' is none",
+                    STR_FMT(match.detail[0]->name));
+    if (r == 0)
+        r = engine_flush(s, e);
+    if (r < 0)
+        return r;
+    pthread_mutex_lock(&g->flush_lock);
+    r = rewrite_parts(g, tenant, &w, &k, true, e);
+    pthread_mutex_unlock(&g->flush_lock);
+    return r;
+}
+
+/* --- snapshots --- */
+
+static int copy_file(int from_dir, const char *from, int to_dir, const char *to, uint64_t bytes, struct err *e)
+{
+    _cleanup_(mem_freep) char *p = mem_alloc(1 << 20);
+    _cleanup_(fd_closep) int in = -1, out = -1;
+    uint64_t at = 0;
+    int r = p ? 0 : -ENOMEM;
+
+    in = fd_open(from_dir, from, O_RDONLY, 0);
+    out = fd_open(to_dir, to, O_WRONLY | O_CREAT | O_EXCL, 0644);
+    if (in < 0 || out < 0)
+        return err_set(e, in < 0 ? in : out, "cannot copy '%s': %m", from);
+    while (r == 0 && at < bytes) {
+        ssize_t n = fd_pread(in, p, MIN((uint64_t) 1 << 20, bytes - at), (off_t) at);
+
+        if (n <= 0)
+            break;
+        r = fd_pwrite_all(out, p, (size_t) n, (off_t) at);
+        at += (uint64_t) n;
+    }
+    if (r == 0)
+        r = fd_sync(out);
+    return r < 0 ? err_set(e, r, "cannot copy '%s': %m", from) : 0;
+}
+
+static int copy_tenant(struct engine *g, struct engine_tenant *t, const struct snapshot *snap, int dir,
+                       struct catalog *to, struct err *e)
+{
+    char name[64];
+    int r, seg, sym;
+
+    snprintf(name, sizeof name, "%u", t->number);
+    r = fd_mkdir(dir, name, 0755);
+    snprintf(name, sizeof name, "%u/seg", t->number);
+    if (r == 0)
+        r = fd_mkdir(dir, name, 0755);
+    seg = r == 0 ? fd_open(dir, name, O_RDONLY | O_DIRECTORY, 0) : -1;
+    snprintf(name, sizeof name, "%u/sym", t->number);
+    if (r == 0)
+        r = fd_mkdir(dir, name, 0755);
+    sym = r == 0 ? fd_open(dir, name, O_RDONLY | O_DIRECTORY, 0) : -1;
+    if (seg < 0 || sym < 0)
+        r = err_set(e, r < 0 ? r : -EIO, "cannot make directories of the snapshot");
+    if (r == 0)
+        r = catalog_add_tenant(to, t->number, t->name, e);
+    for (struct engine_epoch *k = t->epochs; r == 0 && k; k = k->next) {
+        struct catalog_epoch c = {t->number, k->epoch, k->bytes, k->born};
+
+        symbol_file_name(name, sizeof name, k->epoch);
+        if (k->bytes)
+            r = copy_file(t->sym_dir, name, sym, name, k->bytes, e);
+        if (r == 0)
+            r = catalog_commit(to, &(struct catalog_change){.epochs = &c, .n_epochs = 1}, e);
+    }
+    for (uint32_t i = 0; r == 0 && i < snap->n_segments; i++) {
+        const struct segment_meta *m = &snap->segments[i].segment->meta;
+
+        if (m->tenant != t->number)
+            continue;
+        segment_name(name, sizeof name, m->number);
+        r = copy_file(t->seg_dir, name, seg, name, m->bytes, e);
+        if (r == 0)
+            r = catalog_commit(to, &(struct catalog_change){.added = m, .n_added = 1, .next = g->next_segment}, e);
+    }
+    fd_close(seg);
+    fd_close(sym);
+    return r;
+}
+
+/* A store of its own with everything acknowledged before the call. Writing and reading go on meanwhile; flushing and
+ * compaction wait. */
+int engine_snapshot(struct store *s, const char *dir, struct err *e)
+{
+    struct engine *g = to_engine(s);
+    _cleanup_(snapshot_unrefp) struct snapshot *snap = NULL;
+    _cleanup_(catalog_closep) struct catalog *to = NULL;
+    _cleanup_(fd_closep) int fd = -1;
+    char path[4096];
+    bool is_new;
+    int r = engine_flush(s, e);
+
+    if (r == 0)
+        r = fd_mkdir_all(dir, 0755);
+    if (r < 0)
+        return err_set(e, r, "cannot make '%s': %m", dir);
+    fd = fd_open(AT_FDCWD, dir, O_RDONLY | O_DIRECTORY, 0);
+    snprintf(path, sizeof path, "%s/catalog.db", dir);
+    if (fd < 0)
+        return err_set(e, fd, "cannot open '%s': %m", dir);
+    if (faccessat(fd, "catalog.db", F_OK, 0) == 0 || faccessat(fd, "FORMAT", F_OK, 0) == 0)
+        return err_set(e, -EEXIST, "'%s' holds a store already", dir);
+    pthread_mutex_lock(&g->flush_lock);
+    snap = snapshot_get(g);
+    r = catalog_open(path, false, &to, &is_new, e);
+    for (uint32_t i = 0; r == 0 && i < g->n_tenants; i++)
+        r = copy_tenant(g, g->tenants[i], snap, fd, to, e);
+    pthread_mutex_unlock(&g->flush_lock);
+    snprintf(path, sizeof path, "%s/FORMAT", dir);
+    return r < 0 ? r : fd_write_file(path, "wick store 1\n", 13, e);
+}

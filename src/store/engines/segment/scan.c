@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See scan.h. */
+#include "store/engines/segment/scan.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/mem.h"
+
+static int add_symbols(struct scan *s, struct symbols *x)
+{
+    struct scan_symbols *v;
+
+    if (x->tenant != s->tenant->number || scan_find_symbols(s, x))
+        return 0;
+    v = mem_realloc_array(s->symbols, s->n_symbols + 1, sizeof *v);
+    if (!v)
+        return -ENOMEM;
+    s->symbols = v;
+    v = &s->symbols[s->n_symbols++];
+    *v = (struct scan_symbols){
+        .symbols = x, .n_series = stable_count(&x->series), .n_services = stable_count(&x->services)};
+    v->bits = mem_zalloc_array(v->n_series + 1, 1);
+    v->services = mem_zalloc_array(v->n_services + 1, 1);
+    if (!v->bits || !v->services)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < v->n_series; i++) {
+        const struct sym_series *series = sym_series(x, i);
+
+        for (uint32_t c = 0; c < s->q->n_columns; c++)
+            if (match_series(&s->match[c], series->type.name, &series->labels))
+                v->bits[i] |= (uint8_t) (1u << c);
+        if (v->bits[i] && series->service < v->n_services)
+            v->services[series->service] |= v->bits[i];
+    }
+    return 0;
+}
+
+int scan_init(struct scan *s, struct engine *g, const struct store_query *q, bool need_type, struct store_notes *notes,
+              struct err *e)
+{
+    int r = 0;
+
+    *s = (struct scan){.g = g, .q = q, .notes = notes, .e = e};
+    s->tenant = engine_find_tenant(g, q->tenant);
+    for (uint32_t c = 0; r == 0 && c < q->n_columns; c++) {
+        r = match_init(&s->match[c], q->columns[c].selector, g->limits.allow, need_type, e);
+        s->needs_detail[c] = s->match[c].n_detail || q->has_trace || q->has_span || q->has_profile;
+    }
+    if (r < 0 || !s->tenant)
+        return r;
+    s->snap = snapshot_get(g);
+    for (uint32_t i = 0; r == 0 && i < s->snap->n_segments; i++)
+        r = add_symbols(s, s->snap->segments[i].symbols);
+    for (uint32_t i = 0; r == 0 && i < s->snap->n_memtables; i++)
+        for (struct mempart *p = atomic_load(&s->snap->memtables[i]->parts); r == 0 && p; p = p->next)
+            r = add_symbols(s, p->symbols);
+    return r;
+}
+
+void scan_done(struct scan *s)
+{
+    for (uint32_t i = 0; i < s->n_symbols; i++) {
+        mem_free(s->symbols[i].bits);
+        mem_free(s->symbols[i].services);
+    }
+    mem_free(s->symbols);
+    snapshot_unref(s->snap);
+}
+
+const struct scan_symbols *scan_find_symbols(const struct scan *s, const struct symbols *symbols)
+{
+    for (uint32_t i = 0; i < s->n_symbols; i++)
+        if (s->symbols[i].symbols == symbols)
+            return &s->symbols[i];
+    return NULL;
+}
+
+int scan_damage(struct scan *s, int r, const char *what)
+{
+    if (r != -EBADMSG && r != -EIO && r != -ENODATA)
+        return r;
+    engine_damage(s->g, what);
+    if (s->notes) {
+        if (!s->notes->damaged++)
+            snprintf(s->notes->damage, sizeof s->notes->damage, "%s", what);
+    }
+    return 0;
+}
+
+/* --- rows --- */
+
+static bool detail_matches(const struct scan_prof *p, const struct row *row, const struct matcher *m)
+{
+    _cleanup_(buf_done) struct buf text = BUF_INIT;
+    uint32_t set = row && row->extra ? p->p->extras[row->extra - 1].attrs : 0;
+    struct blob_header h;
+
+    if (!blobs_set_find(p->blobs, set, m->name, &text) && blobs_read_header(p->blobs, p->p->header, &h) &&
+        !blobs_set_find(p->blobs, h.attrs, m->name, &text))
+        blobs_resource_find(p->blobs, h.resource, m->name, &text);
+    return matcher_matches(m, buf_str(&text));
+}
+
+bool scan_row(const struct scan *s, const struct scan_prof *p, const struct row *row)
+{
+    const struct extra *x = row->extra ? &p->p->extras[row->extra - 1] : NULL;
+    const struct match *m = &s->match[p->column];
+
+    if (s->q->has_trace && (!x || !x->has_link || memcmp(x->link.trace_id, s->q->trace_id, 16) != 0))
+        return false;
+    if (s->q->has_span && (!x || !x->has_link || memcmp(x->link.span_id, s->q->span_id, 8) != 0))
+        return false;
+    for (uint32_t i = 0; i < m->n_detail; i++)
+        if (!detail_matches(p, row, m->detail[i]))
+            return false;
+    return true;
+}
+
+/* --- profiles --- */
+
+/* Calls fn for each column that means the profile. */
+static int offer(struct scan *s, const struct scan_symbols *sym, const struct prof *p, const struct blobs *blobs,
+                 scan_fn fn, void *ctx)
+{
+    int r = 0;
+
+    if (p->series >= sym->n_series || !sym->bits[p->series])
+        return 0;
+    for (uint32_t c = 0; r == 0 && c < s->q->n_columns; c++) {
+        const struct store_column *col = &s->q->columns[c];
+        struct scan_prof x = {p, sym->symbols, sym_series(sym->symbols, p->series), blobs, c};
+
+        if (!(sym->bits[p->series] >> c & 1) || p->time_ns < col->from || p->time_ns >= col->to)
+            continue;
+        if (s->q->has_profile &&
+            !id128_eq(s->q->profile, match_profile_handle(x.series->labels_id, p->instance, x.series->type.name,
+                                                          p->time_ns, p->duration_ns, p->value)))
+            continue;
+        r = fn(ctx, &x);
+    }
+    return r;
+}
+
+int scan_memtables(struct scan *s, scan_fn fn, void *ctx)
+{
+    int r = 0;
+
+    for (uint32_t i = 0; s->snap && r == 0 && i < s->snap->n_memtables; i++)
+        for (struct mempart *p = atomic_load(&s->snap->memtables[i]->parts); r == 0 && p; p = p->next) {
+            const struct scan_symbols *sym = scan_find_symbols(s, p->symbols);
+            uint32_t n = stable_count(&p->profs);
+
+            for (uint32_t k = 0; sym && r == 0 && k < n; k++)
+                r = offer(s, sym, stable_at(&p->profs, k), &p->blobs, fn, ctx);
+        }
+    return r;
+}
+
+int scan_chunk(struct scan *s, const struct scan_symbols *sym, struct segment *segment, uint64_t off, uint32_t len,
+               uint32_t service, bool with_rows, scan_fn fn, void *ctx)
+{
+    const struct blobs *blobs;
+    struct chunk_profiles p;
+    struct chunk c;
+    struct arena a;
+    int r = segment_blobs(segment, &blobs, s->e);
+
+    if (r == 0)
+        r = segment_chunk(segment, off, len, with_rows ? ~0u : 1u << SEC_PROFILES, &c, s->e);
+    if (r < 0)
+        return scan_damage(s, r, err_message(s->e, r));
+    arena_init(&a, 0);
+    r = chunk_decode_profiles(&c, &a, &p);
+    if (r == 0 && with_rows)
+        r = chunk_decode_rows(&c, &a, &p, UINT32_MAX);
+    if (r == -EBADMSG)
+        r = scan_damage(s, r, "a chunk's columns are damaged");
+    else
+        for (uint32_t i = 0; r == 0 && i < p.n_profs; i++) {
+            struct prof *x = &p.profs[i];
+            struct blob_header h;
+
+            if (x->series >= sym->n_series || !sym->bits[x->series])
+                continue;
+            if (service != UINT32_MAX && sym_series(sym->symbols, x->series)->service != service)
+                continue;
+            if (!x->gauge && blobs_read_header(blobs, x->header, &h))
+                x->instance = blobs_instance(blobs, h.resource);
+            r = offer(s, sym, x, blobs, fn, ctx);
+        }
+    arena_done(&a);
+    chunk_done(&c);
+    return r;
+}
+
+struct chunk_list {
+    struct {
+        uint64_t off;
+        uint32_t len;
+    } * v;
+    size_t cap;
+    uint32_t n;
+};
+
+static int add_chunk(void *ctx, uint64_t off, uint32_t len)
+{
+    struct chunk_list *l = ctx;
+
+    for (uint32_t i = l->n; i-- > 0 && i + 8 > l->n;)
+        if (l->v[i].off == off)
+            return 0;
+    if (mem_grow((void **) &l->v, &l->cap, (size_t) l->n + 1, sizeof *l->v, UINT32_MAX) < 0)
+        return -ENOMEM;
+    l->v[l->n].off = off;
+    l->v[l->n++].len = len;
+    return 0;
+}
+
+static int chunk_cmp(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *) a, y = *(const uint64_t *) b;
+
+    return x < y ? -1 : x > y;
+}
+
+static bool in_columns(const struct scan *s, int64_t first, int64_t last)
+{
+    for (uint32_t c = 0; c < s->q->n_columns; c++)
+        if (last >= s->q->columns[c].from && first < s->q->columns[c].to)
+            return true;
+    return false;
+}
+
+/* Chunks of a segment that may hold what is meant, each once. */
+static int list_chunks(struct scan *s, const struct scan_symbols *sym, struct segment *segment, struct chunk_list *l)
+{
+    const struct segment_footer *f;
+    struct arena a;
+    int r;
+
+    if (s->q->has_trace)
+        return segment_find_trace(segment, s->q->trace_id, add_chunk, l, s->e);
+    r = segment_footer(segment, &f, s->e);
+    arena_init(&a, 0);
+    for (uint32_t i = 0; r == 0 && i < f->n_groups; i++) {
+        struct dir_entry *d;
+        uint32_t n;
+
+        if (f->groups[i].service >= sym->n_services || !sym->services[f->groups[i].service])
+            continue;
+        r = segment_directory(segment, &f->groups[i], 0, &a, &d, &n, s->e);
+        for (uint32_t k = 0; r == 0 && k < n; k++)
+            if (d[k].e.series < sym->n_series && sym->bits[d[k].e.series] &&
+                in_columns(s, d[k].e.min_time, d[k].e.max_time))
+                r = add_chunk(l, d[k].off, d[k].len);
+    }
+    arena_done(&a);
+    return r;
+}
+
+static int scan_segment(struct scan *s, const struct scan_symbols *sym, struct segment *segment, bool with_rows,
+                        scan_fn fn, void *ctx)
+{
+    struct chunk_list l = {0};
+    int r = list_chunks(s, sym, segment, &l);
+
+    if (r < 0)
+        r = scan_damage(s, r, err_message(s->e, r));
+    if (l.n)
+        qsort(l.v, l.n, sizeof *l.v, chunk_cmp);
+    for (uint32_t i = 0; r == 0 && i < l.n; i++) {
+        if (i && l.v[i].off == l.v[i - 1].off)
+            continue;
+        r = scan_cancelled(s) ? -ECANCELED
+                              : scan_chunk(s, sym, segment, l.v[i].off, l.v[i].len, UINT32_MAX, with_rows, fn, ctx);
+    }
+    mem_free(l.v);
+    return r;
+}
+
+int scan_profs(struct scan *s, bool with_rows, scan_fn fn, void *ctx)
+{
+    int r = scan_memtables(s, fn, ctx);
+
+    for (uint32_t i = 0; s->snap && r == 0 && i < s->snap->n_segments; i++) {
+        struct segment *x = s->snap->segments[i].segment;
+        const struct scan_symbols *sym = scan_find_symbols(s, s->snap->segments[i].symbols);
+
+        if (!sym || !in_columns(s, x->meta.t0, x->meta.t1))
+            continue;
+        if (!x->meta.has_detail) {
+            if (s->notes)
+                s->notes->coarse = true;
+            continue;
+        }
+        r = scan_segment(s, sym, x, with_rows, fn, ctx);
+    }
+    return r;
+}

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A segment: an immutable file of chunks of one tenant and epoch, with what is needed to find them.
+ *
+ *   offset  size  what
+ *   0       8     magic "WICKSEG1"
+ *   8             chunks (chunk.h), one behind the other
+ *                 directories: per service, type and level, zstd
+ *                 dictionary (blobs.h), zstd
+ *                 trace index: n x (u32 hash of the trace id, u32 chunk), sorted
+ *                 footer, zstd
+ *   end-40  8     footer's offset
+ *   end-32  4     footer's size compressed
+ *   end-28  4     footer's size raw
+ *   end-24  4     CRC-32C of the footer's compressed bytes
+ *   end-20  4     version (1)
+ *   end-16  4     zero
+ *   end-12  4     CRC-32C of the bytes from end-40 on
+ *   end-8   8     magic "WICKEND1"
+ *
+ * footer     tenant, epoch, level, log (the last one whose rows are here), first and last time, rows, profiles, flags,
+ *            n replaced segments, series (number, first and last time), groups (service, type, gauge and per level a
+ *            directory: offset, size, raw size, CRC), dictionary (offset, size, raw size, CRC), trace index (offset, n,
+ *            CRC), chunks that hold links (offset, size)
+ * directory  columns over its entries: window, series + 1 (0: the sum of all), [instance], profiles, nodes, sum, first
+ *            and last time, chunk's offset, head size, size, totals offset
+ *
+ * Levels of a directory: 0 five minutes, 1 an hour, 2 a day: sums of what the same segment holds in detail, so a range
+ * is answered from the largest sums that lie in it.
+ *
+ * It is written beside its name, synced and renamed; the catalogue says whether it counts.
+ */
+#ifndef SEGMENT_SEGMENT_FILE_H
+#define SEGMENT_SEGMENT_FILE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/err.h"
+#include "store/engines/segment/blobs.h"
+#include "store/engines/segment/chunk.h"
+#include "store/engines/segment/rows.h"
+
+enum { SEGMENT_LEVELS = 3, SEGMENT_VERSION = 1, SEGMENT_TAIL = 40 };
+
+struct segment_meta {
+    uint64_t number;
+    uint32_t tenant, epoch, level;
+    uint64_t log;   /* rows of logs up to this one */
+    int64_t t0, t1; /* first and last start of a profile */
+    uint64_t bytes, rows, profiles;
+    bool has_detail;
+};
+
+struct dir_entry {
+    struct chunk_entry e;
+    int64_t window;
+    uint64_t off;
+    uint32_t head, len;
+};
+
+/* --- writing --- */
+struct segment_writer;
+struct segment_writer_options {
+    int dir;
+    struct segment_meta meta; /* number, tenant, epoch, level, log */
+    const uint64_t *replaced; /* segments whose data this one takes over */
+    uint32_t n_replaced;
+};
+int segment_writer_new(const struct segment_writer_options *o, struct segment_writer **ret, struct err *e);
+struct blobs *segment_writer_blobs(struct segment_writer *w);
+/* All profiles of one window; windows in ascending order. Sorts the pointers. */
+int segment_writer_window(struct segment_writer *w, int64_t window, struct prof **profs, uint32_t n, struct err *e);
+/* Totals of a window whose detail is gone, from another segment. */
+int segment_writer_totals(struct segment_writer *w, int64_t window, struct chunk_entry *entries,
+                          const struct totals *totals, uint32_t n, struct err *e);
+/* Writes the rest, syncs and renames; the directory is the caller's to sync. */
+int segment_writer_finish(struct segment_writer *w, struct segment_meta *ret, struct err *e);
+void segment_writer_free(struct segment_writer *w); /* removes an unfinished file */
+DEFINE_CLEANUP(struct segment_writer *, segment_writer_free)
+
+/* --- reading --- */
+struct segment_series {
+    uint32_t series;
+    int64_t first, last;
+};
+
+struct segment_block {
+    uint64_t off;
+    uint32_t len, raw, crc;
+};
+
+struct segment_group {
+    uint32_t service, type;
+    bool gauge;
+    struct segment_block dirs[SEGMENT_LEVELS];
+};
+
+struct segment_footer {
+    struct segment_meta meta;
+    uint64_t *replaced;
+    uint32_t n_replaced;
+    struct segment_series *series; /* sorted */
+    uint32_t n_series;
+    struct segment_group *groups; /* sorted by service, type */
+    uint32_t n_groups;
+    struct segment_block dict;
+    uint64_t traces_off;
+    uint32_t n_traces, traces_crc;
+    struct {
+        uint64_t off;
+        uint32_t len;
+    } * linked;
+    uint32_t n_linked;
+    struct arena arena;
+};
+
+struct segment {
+    struct segment_meta meta;
+    int fd;
+    _Atomic uint32_t refs;
+    atomic_bool dead; /* not listed any more: unlink with the last reference */
+    int dir;          /* where it lies, for that; not owned */
+    pthread_mutex_t lock;
+    struct segment_footer *footer; /* loaded at need */
+    uint32_t *traces;              /* hash, chunk pairs; loaded at need */
+    struct blobs *blobs;           /* loaded at need */
+};
+
+void segment_name(char *out, size_t size, uint64_t number);
+/* Opens the file and checks its tail; the footer is read when first asked for. */
+int segment_open(int dir, uint64_t number, struct segment **ret, struct err *e);
+struct segment *segment_ref(struct segment *s);
+void segment_unref(struct segment *s);
+DEFINE_CLEANUP(struct segment *, segment_unref)
+
+int segment_footer(struct segment *s, const struct segment_footer **ret, struct err *e);
+int segment_blobs(struct segment *s, const struct blobs **ret, struct err *e);
+/* Entries of one group and level, in the arena. */
+int segment_directory(struct segment *s, const struct segment_group *g, int level, struct arena *a,
+                      struct dir_entry **ret, uint32_t *ret_n, struct err *e);
+const struct segment_group *segment_find_group(const struct segment_footer *f, uint32_t service, uint32_t type);
+/* Reads a chunk's sections. head 0: all of it. */
+int segment_chunk(struct segment *s, uint64_t off, uint32_t len, unsigned mask, struct chunk *ret, struct err *e);
+/* Calls fn for each chunk that may hold the trace. */
+int segment_find_trace(struct segment *s, const uint8_t trace_id[16], int (*fn)(void *ctx, uint64_t off, uint32_t len),
+                       void *ctx, struct err *e);
+/* Reads everything and checks every CRC; fn is told of each damage. */
+int segment_check(struct segment *s, void (*fn)(void *ctx, const char *what), void *ctx);
+
+#endif

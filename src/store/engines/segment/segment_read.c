@@ -1,0 +1,489 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See segment_file.h: reading. Footers, dictionaries and trace indexes are kept once read; chunks are not. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <zstd.h>
+
+#include "base/fd.h"
+#include "base/mem.h"
+#include "store/engines/segment/segment_file.h"
+
+enum { BLOCK_MAX = 1 << 30 };
+
+void segment_name(char *out, size_t size, uint64_t number)
+{
+    snprintf(out, size, "%012llu.seg", (unsigned long long) number);
+}
+
+static int bad(const struct segment *s, const char *what, struct err *e)
+{
+    return err_set(e, -EBADMSG, "segment %llu: %s", (unsigned long long) s->meta.number, what);
+}
+
+int segment_open(int dir, uint64_t number, struct segment **ret, struct err *e)
+{
+    _cleanup_(segment_unrefp) struct segment *s = mem_zalloc(sizeof *s);
+    unsigned char tail[SEGMENT_TAIL];
+    struct stat st;
+    char name[64];
+    int r;
+
+    if (!s)
+        return -ENOMEM;
+    s->refs = 1;
+    s->fd = -1;
+    s->dir = dir;
+    s->meta.number = number;
+    pthread_mutex_init(&s->lock, NULL);
+    segment_name(name, sizeof name, number);
+    s->fd = fd_open(dir, name, O_RDONLY, 0);
+    if (s->fd < 0)
+        return err_set(e, s->fd, "cannot open segment '%s': %m", name);
+    if (fstat(s->fd, &st) < 0 || st.st_size < 8 + SEGMENT_TAIL)
+        return bad(s, "is too short", e);
+    s->meta.bytes = (uint64_t) st.st_size;
+    r = fd_pread_all(s->fd, tail, sizeof tail, st.st_size - SEGMENT_TAIL);
+    if (r < 0)
+        return err_set(e, r, "cannot read segment '%s': %m", name);
+    if (memcmp(tail + 32, "WICKEND1", 8) != 0 || crc32c(0, tail, 28) != load_u32(tail + 28))
+        return bad(s, "its tail is damaged", e);
+    if (load_u32(tail + 20) != SEGMENT_VERSION)
+        return err_set(e, -EPROTONOSUPPORT, "segment '%s' has version %u, this program knows %d", name,
+                       load_u32(tail + 20), SEGMENT_VERSION);
+    *ret = TAKE(s);
+    return 0;
+}
+
+struct segment *segment_ref(struct segment *s)
+{
+    atomic_fetch_add_explicit(&s->refs, 1, memory_order_relaxed);
+    return s;
+}
+
+static void footer_free(struct segment_footer *f)
+{
+    if (f)
+        arena_done(&f->arena);
+    mem_free(f);
+}
+
+void segment_unref(struct segment *s)
+{
+    if (!s || atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) != 1)
+        return;
+    fd_close(s->fd);
+    if (atomic_load(&s->dead)) {
+        char name[64];
+
+        segment_name(name, sizeof name, s->meta.number);
+        fd_unlink(s->dir, name);
+    }
+    footer_free(s->footer);
+    mem_free(s->traces);
+    if (s->blobs)
+        blobs_done(s->blobs);
+    mem_free(s->blobs);
+    pthread_mutex_destroy(&s->lock);
+    mem_free(s);
+}
+
+/* A compressed block of the file, its CRC checked. */
+static int read_block(struct segment *s, const struct segment_block *k, const char *what, struct buf *out,
+                      struct err *e)
+{
+    _cleanup_(mem_freep) char *packed = NULL;
+    size_t n;
+    int r;
+
+    if (k->len > s->meta.bytes || k->off > s->meta.bytes - k->len || k->raw > BLOCK_MAX)
+        return bad(s, what, e);
+    packed = mem_alloc(k->len + 1u);
+    if (!packed || !buf_reserve(out, k->raw + 1u))
+        return -ENOMEM;
+    r = fd_pread_all(s->fd, packed, k->len, (off_t) k->off);
+    if (r < 0)
+        return err_set(e, r, "cannot read segment %llu: %m", (unsigned long long) s->meta.number);
+    if (crc32c(0, packed, k->len) != k->crc)
+        return bad(s, what, e);
+    n = ZSTD_decompress(out->p, k->raw, packed, k->len);
+    if (ZSTD_isError(n) || n != k->raw)
+        return bad(s, what, e);
+    out->n = n;
+    return 0;
+}
+
+static struct segment_block get_block_ref(struct reader *r)
+{
+    struct segment_block k;
+
+    k.off = get_varint(r);
+    k.len = get_below(r, UINT32_MAX);
+    k.raw = get_below(r, UINT32_MAX);
+    k.crc = get_u32(r);
+    return k;
+}
+
+static void read_meta(struct reader *r, struct segment_footer *f)
+{
+    f->meta.tenant = (uint32_t) get_varint(r);
+    f->meta.epoch = (uint32_t) get_varint(r);
+    f->meta.level = get_below(r, SEGMENT_LEVELS);
+    f->meta.log = get_varint(r);
+    f->meta.t0 = get_zigzag(r);
+    f->meta.t1 = get_zigzag(r);
+    f->meta.rows = get_varint(r);
+    f->meta.profiles = get_varint(r);
+    f->meta.has_detail = get_varint(r) & 1;
+    f->n_replaced = get_below(r, (uint64_t) (r->end - r->p) + 1);
+    f->replaced = arena_zalloc_array(&f->arena, f->n_replaced + 1, sizeof *f->replaced);
+    for (uint32_t i = 0; f->replaced && i < f->n_replaced; i++)
+        f->replaced[i] = get_varint(r);
+}
+
+static void read_lists(struct reader *r, struct segment_footer *f)
+{
+    uint32_t series = 0;
+    uint64_t off = 0;
+
+    f->n_series = get_below(r, (uint64_t) (r->end - r->p) + 1);
+    f->series = arena_zalloc_array(&f->arena, f->n_series + 1, sizeof *f->series);
+    for (uint32_t i = 0; f->series && i < f->n_series; i++) {
+        series += (uint32_t) get_varint(r);
+        f->series[i].series = series;
+        f->series[i].first = f->meta.t0 + get_zigzag(r);
+        f->series[i].last = f->series[i].first + get_zigzag(r);
+    }
+    f->n_groups = get_below(r, (uint64_t) (r->end - r->p) + 1);
+    f->groups = arena_zalloc_array(&f->arena, f->n_groups + 1, sizeof *f->groups);
+    for (uint32_t i = 0; f->groups && i < f->n_groups && !r->bad; i++) {
+        f->groups[i].service = (uint32_t) get_varint(r);
+        f->groups[i].type = (uint32_t) get_varint(r);
+        f->groups[i].gauge = get_varint(r) & 1;
+        for (int k = 0; k < SEGMENT_LEVELS; k++)
+            f->groups[i].dirs[k] = get_block_ref(r);
+    }
+    f->dict = get_block_ref(r);
+    f->traces_off = get_varint(r);
+    f->n_traces = get_below(r, 1u << 30);
+    f->traces_crc = get_u32(r);
+    f->n_linked = get_below(r, (uint64_t) (r->end - r->p) + 1);
+    f->linked = arena_zalloc_array(&f->arena, f->n_linked + 1, sizeof *f->linked);
+    for (uint32_t i = 0; f->linked && i < f->n_linked; i++) {
+        off += get_varint(r);
+        f->linked[i].off = off;
+        f->linked[i].len = get_below(r, UINT32_MAX);
+    }
+}
+
+static int load_footer(struct segment *s, struct err *e)
+{
+    _cleanup_(buf_done) struct buf raw = BUF_INIT;
+    unsigned char tail[SEGMENT_TAIL];
+    struct segment_footer *f;
+    struct segment_block k;
+    struct reader r;
+    int rc = fd_pread_all(s->fd, tail, sizeof tail, (off_t) s->meta.bytes - SEGMENT_TAIL);
+
+    if (rc < 0)
+        return err_set(e, rc, "cannot read segment %llu: %m", (unsigned long long) s->meta.number);
+    k = (struct segment_block){load_u64(tail), load_u32(tail + 8), load_u32(tail + 12), load_u32(tail + 16)};
+    rc = read_block(s, &k, "its footer is damaged", &raw, e);
+    if (rc < 0)
+        return rc;
+    f = mem_zalloc(sizeof *f);
+    if (!f)
+        return -ENOMEM;
+    arena_init(&f->arena, 0);
+    f->meta = s->meta;
+    r = reader_of(raw.p, raw.n);
+    read_meta(&r, f);
+    read_lists(&r, f);
+    if (r.bad || !f->replaced || !f->series || !f->groups || !f->linked) {
+        footer_free(f);
+        return r.bad ? bad(s, "its footer is damaged", e) : -ENOMEM;
+    }
+    s->footer = f;
+    return 0;
+}
+
+int segment_footer(struct segment *s, const struct segment_footer **ret, struct err *e)
+{
+    int r = 0;
+
+    pthread_mutex_lock(&s->lock);
+    if (!s->footer)
+        r = load_footer(s, e);
+    *ret = s->footer;
+    pthread_mutex_unlock(&s->lock);
+    return r;
+}
+
+static int load_blobs(struct segment *s, const struct segment_footer *f, struct err *e)
+{
+    _cleanup_(buf_done) struct buf raw = BUF_INIT;
+    struct blobs *b;
+    int r = read_block(s, &f->dict, "its dictionary is damaged", &raw, e);
+
+    if (r < 0)
+        return r;
+    b = mem_zalloc(sizeof *b);
+    if (!b)
+        return -ENOMEM;
+    r = blobs_init(b);
+    if (r == 0)
+        r = blobs_decode(b, raw.p, raw.n);
+    if (r < 0) {
+        blobs_done(b);
+        mem_free(b);
+        return r == -EINVAL ? bad(s, "its dictionary is damaged", e) : r;
+    }
+    s->blobs = b;
+    return 0;
+}
+
+int segment_blobs(struct segment *s, const struct blobs **ret, struct err *e)
+{
+    const struct segment_footer *f;
+    int r = segment_footer(s, &f, e);
+
+    if (r < 0)
+        return r;
+    pthread_mutex_lock(&s->lock);
+    if (!s->blobs)
+        r = load_blobs(s, f, e);
+    *ret = s->blobs;
+    pthread_mutex_unlock(&s->lock);
+    return r;
+}
+
+const struct segment_group *segment_find_group(const struct segment_footer *f, uint32_t service, uint32_t type)
+{
+    uint32_t lo = 0, hi = f->n_groups;
+
+    while (lo < hi) {
+        uint32_t mid = (lo + hi) / 2;
+        const struct segment_group *g = &f->groups[mid];
+
+        if (g->service == service && g->type == type)
+            return g;
+        if (g->service < service || (g->service == service && g->type < type))
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return NULL;
+}
+
+static void read_directory(struct reader *r, const struct segment_group *g, struct dir_entry *d, uint32_t n)
+{
+    int64_t window = 0;
+    uint64_t off = 0;
+
+    for (uint32_t i = 0; i < n; i++) {
+        window += get_zigzag(r) * WINDOW_5M;
+        d[i].window = window;
+        d[i].e.service = g->service;
+        d[i].e.type = g->type;
+        d[i].e.gauge = g->gauge;
+    }
+    for (uint32_t i = 0; i < n; i++)
+        d[i].e.series = (uint32_t) get_varint(r) - 1;
+    for (uint32_t i = 0; g->gauge && i < n; i++) {
+        d[i].e.instance.hi = get_u64(r);
+        d[i].e.instance.lo = get_u64(r);
+    }
+    for (uint32_t i = 0; i < n; i++)
+        d[i].e.n_profs = (uint32_t) get_varint(r);
+    for (uint32_t i = 0; i < n; i++)
+        d[i].e.n_nodes = (uint32_t) get_varint(r);
+    for (uint32_t i = 0; i < n; i++)
+        d[i].e.sum = get_zigzag(r);
+    for (uint32_t i = 0; i < n; i++)
+        d[i].e.min_time = d[i].window + get_zigzag(r);
+    for (uint32_t i = 0; i < n; i++)
+        d[i].e.max_time = d[i].e.min_time + get_zigzag(r);
+    for (uint32_t i = 0; i < n; i++) {
+        off += (uint64_t) get_zigzag(r);
+        d[i].off = off;
+    }
+    for (uint32_t i = 0; i < n; i++)
+        d[i].head = (uint32_t) get_varint(r);
+    for (uint32_t i = 0; i < n; i++)
+        d[i].len = d[i].head + (uint32_t) get_varint(r);
+    for (uint32_t i = 0; i < n; i++)
+        d[i].e.totals_off = (uint32_t) get_varint(r);
+}
+
+int segment_directory(struct segment *s, const struct segment_group *g, int level, struct arena *a,
+                      struct dir_entry **ret, uint32_t *ret_n, struct err *e)
+{
+    _cleanup_(buf_done) struct buf raw = BUF_INIT;
+    struct dir_entry *d;
+    struct reader r;
+    uint32_t n;
+    int rc;
+
+    *ret_n = 0;
+    if (!g->dirs[level].len)
+        return 0;
+    rc = read_block(s, &g->dirs[level], "a directory is damaged", &raw, e);
+    if (rc < 0)
+        return rc;
+    r = reader_of(raw.p, raw.n);
+    n = get_below(&r, raw.n + 1);
+    d = arena_zalloc_array(a, n + 1, sizeof *d);
+    if (!d)
+        return -ENOMEM;
+    read_directory(&r, g, d, n);
+    if (r.bad)
+        return bad(s, "a directory is damaged", e);
+    *ret = d;
+    *ret_n = n;
+    return 0;
+}
+
+int segment_chunk(struct segment *s, uint64_t off, uint32_t len, unsigned mask, struct chunk *ret, struct err *e)
+{
+    _cleanup_(mem_freep) char *p = NULL;
+    int r;
+
+    if (len > s->meta.bytes || off > s->meta.bytes - len)
+        return bad(s, "a directory points outside", e);
+    p = mem_alloc(len + 1u);
+    if (!p)
+        return -ENOMEM;
+    r = fd_pread_all(s->fd, p, len, (off_t) off);
+    if (r < 0)
+        return err_set(e, r, "cannot read segment %llu: %m", (unsigned long long) s->meta.number);
+    r = chunk_open(ret, p, len, mask, e);
+    return r == -EBADMSG ? err_prefix(e, r, "segment %llu at %llu: ", (unsigned long long) s->meta.number,
+                                      (unsigned long long) off)
+                         : r;
+}
+
+static int load_traces(struct segment *s, const struct segment_footer *f, struct err *e)
+{
+    size_t n = (size_t) f->n_traces * 8;
+    unsigned char *p;
+    int r;
+
+    if (n > s->meta.bytes || f->traces_off > s->meta.bytes - n)
+        return bad(s, "its trace index is damaged", e);
+    p = mem_alloc(n + 8);
+    if (!p)
+        return -ENOMEM;
+    r = fd_pread_all(s->fd, p, n, (off_t) f->traces_off);
+    if (r == 0 && crc32c(0, p, n) != f->traces_crc)
+        r = bad(s, "its trace index is damaged", e);
+    if (r < 0) {
+        mem_free(p);
+        return r;
+    }
+    s->traces = (uint32_t *) p;
+    for (uint32_t i = 0; i < f->n_traces * 2; i++)
+        s->traces[i] = load_u32(p + 4 * (size_t) i);
+    return 0;
+}
+
+int segment_find_trace(struct segment *s, const uint8_t trace_id[16], int (*fn)(void *ctx, uint64_t off, uint32_t len),
+                       void *ctx, struct err *e)
+{
+    const struct segment_footer *f;
+    uint32_t lo = 0, hi, key = chunk_trace_hash(trace_id);
+    int r = segment_footer(s, &f, e);
+
+    if (r < 0 || !f->n_traces)
+        return r;
+    pthread_mutex_lock(&s->lock);
+    if (!s->traces)
+        r = load_traces(s, f, e);
+    pthread_mutex_unlock(&s->lock);
+    if (r < 0)
+        return r;
+    hi = f->n_traces;
+    while (lo < hi) {
+        uint32_t mid = (lo + hi) / 2;
+
+        if (s->traces[2 * mid] < key)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    for (; r == 0 && lo < f->n_traces && s->traces[2 * lo] == key; lo++)
+        if (s->traces[2 * lo + 1] < f->n_linked)
+            r = fn(ctx, f->linked[s->traces[2 * lo + 1]].off, f->linked[s->traces[2 * lo + 1]].len);
+    return r;
+}
+
+/* --- checking --- */
+
+static int check_group(struct segment *s, const struct segment_group *g, void (*fn)(void *, const char *), void *ctx)
+{
+    struct arena a;
+    int found = 0;
+
+    arena_init(&a, 0);
+    for (int level = 0; level < SEGMENT_LEVELS; level++) {
+        struct dir_entry *d;
+        struct err e = {0};
+        uint32_t n;
+
+        if (segment_directory(s, g, level, &a, &d, &n, &e) < 0) {
+            fn(ctx, e.message);
+            found++;
+            continue;
+        }
+        for (uint32_t i = 0; i < n; i++) {
+            struct chunk_profiles p;
+            struct chunk c;
+            int r;
+
+            if (i && d[i].off == d[i - 1].off)
+                continue;
+            r = segment_chunk(s, d[i].off, d[i].len, ~0u, &c, &e);
+            if (r == 0 && c.raw[SEC_PROFILES]) {
+                r = chunk_decode_profiles(&c, &a, &p);
+                if (r == 0)
+                    r = chunk_decode_rows(&c, &a, &p, UINT32_MAX);
+                if (r < 0)
+                    err_set(&e, r, "segment %llu at %llu: a chunk's columns are damaged",
+                            (unsigned long long) s->meta.number, (unsigned long long) d[i].off);
+            }
+            if (r == 0)
+                chunk_done(&c);
+            if (r < 0) {
+                fn(ctx, err_message(&e, r));
+                found++;
+            }
+        }
+    }
+    arena_done(&a);
+    return found;
+}
+
+int segment_check(struct segment *s, void (*fn)(void *ctx, const char *what), void *ctx)
+{
+    const struct segment_footer *f;
+    const struct blobs *b;
+    struct err e = {0};
+    int found = 0;
+
+    if (segment_footer(s, &f, &e) < 0) {
+        fn(ctx, e.message);
+        return 1;
+    }
+    if (segment_blobs(s, &b, &e) < 0) {
+        fn(ctx, e.message);
+        found++;
+    }
+    pthread_mutex_lock(&s->lock);
+    if (!s->traces && f->n_traces && load_traces(s, f, &e) < 0) {
+        fn(ctx, e.message);
+        found++;
+    }
+    pthread_mutex_unlock(&s->lock);
+    for (uint32_t i = 0; i < f->n_groups; i++)
+        found += check_group(s, &f->groups[i], fn, ctx);
+    return found;
+}

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A growing array whose elements never move: one thread appends, any number of others read what was published, without
+ * a lock. Block k holds 64 << k elements, so the table of blocks is small and fixed.
+ */
+#ifndef SEGMENT_STABLE_H
+#define SEGMENT_STABLE_H
+
+#include <errno.h>
+#include <stdatomic.h>
+
+#include "base/mem.h"
+
+enum { STABLE_BLOCKS = 25 };
+
+struct stable {
+    void *_Atomic blocks[STABLE_BLOCKS];
+    _Atomic uint32_t n; /* published */
+    uint32_t elem;
+};
+
+static inline void stable_init(struct stable *s, size_t elem)
+{
+    *s = (struct stable){.elem = (uint32_t) elem};
+}
+
+static inline void stable_done(struct stable *s)
+{
+    for (int i = 0; i < STABLE_BLOCKS; i++)
+        mem_free(atomic_load_explicit(&s->blocks[i], memory_order_relaxed));
+}
+
+static inline uint32_t stable_count(const struct stable *s)
+{
+    return atomic_load_explicit(&s->n, memory_order_acquire);
+}
+
+static inline void *stable_at(const struct stable *s, uint32_t i)
+{
+    uint32_t k = i + 64, block = 31 - (uint32_t) __builtin_clz(k);
+
+    return (char *) atomic_load_explicit(&s->blocks[block - 6], memory_order_relaxed) +
+           (size_t) (k - (1u << block)) * s->elem;
+}
+
+/* The place of element i, which may lie behind what is published, at most by one block. NULL without memory. */
+static inline void *stable_place(struct stable *s, uint32_t i)
+{
+    uint32_t k = i + 64, block = 31 - (uint32_t) __builtin_clz(k);
+
+    if (block - 6 >= STABLE_BLOCKS)
+        return NULL;
+    if (!atomic_load_explicit(&s->blocks[block - 6], memory_order_relaxed)) {
+        void *p = mem_zalloc_array(1u << block, s->elem);
+
+        if (!p)
+            return NULL;
+        atomic_store_explicit(&s->blocks[block - 6], p, memory_order_release);
+    }
+    return stable_at(s, i);
+}
+
+/* The place of the next element, not published yet: fill it, then stable_publish(). NULL without memory. */
+static inline void *stable_next(struct stable *s)
+{
+    return stable_place(s, atomic_load_explicit(&s->n, memory_order_relaxed));
+}
+
+static inline uint32_t stable_publish(struct stable *s)
+{
+    return atomic_fetch_add_explicit(&s->n, 1, memory_order_release);
+}
+
+#endif

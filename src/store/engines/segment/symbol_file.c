@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See symbol_file.h. */
+#include "store/engines/segment/symbol_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <zstd.h>
+
+#include "base/fd.h"
+
+enum { BLOCK_HEADER = 20, BLOCK_MAGIC = 0x4d595357, RAW_MAX = 1 << 30 };
+
+void symbol_file_name(char *out, size_t size, uint32_t epoch)
+{
+    snprintf(out, size, "%06u.sym", epoch);
+}
+
+static int pack(const struct buf *defs, struct buf *out)
+{
+    size_t bound = ZSTD_compressBound(defs->n), n;
+    unsigned char header[BLOCK_HEADER];
+    char *p = buf_reserve(out, BLOCK_HEADER + bound);
+
+    if (!p || defs->n > RAW_MAX)
+        return -ENOMEM;
+    n = ZSTD_compress(p + BLOCK_HEADER, bound, defs->p, defs->n, 3);
+    if (ZSTD_isError(n))
+        return -ENOMEM;
+    store_u32(header, BLOCK_MAGIC);
+    store_u32(header + 4, (uint32_t) defs->n);
+    store_u32(header + 8, (uint32_t) n);
+    store_u32(header + 12, crc32c(0, p + BLOCK_HEADER, n));
+    store_u32(header + 16, crc32c(0, header, 16));
+    memcpy(p, header, sizeof header);
+    out->n += BLOCK_HEADER + n;
+    return 0;
+}
+
+int symbol_file_append(int dir, uint32_t epoch, uint64_t at, const struct buf *defs, uint64_t *ret_end, struct err *e)
+{
+    _cleanup_(buf_done) struct buf block = BUF_INIT;
+    _cleanup_(fd_closep) int fd = -1;
+    char name[32];
+    int r = pack(defs, &block);
+
+    symbol_file_name(name, sizeof name, epoch);
+    if (r < 0)
+        return r;
+    fd = fd_open(dir, name, O_RDWR | O_CREAT, 0644);
+    if (fd < 0)
+        return err_set(e, fd, "cannot open symbols '%s': %m", name);
+    r = fd_truncate(fd, (off_t) at);
+    if (r == 0)
+        r = fd_pwrite_all(fd, block.p, block.n, (off_t) at);
+    if (r == 0)
+        r = fd_sync(fd);
+    if (r == 0 && !at)
+        r = fd_sync(dir);
+    if (r < 0)
+        return err_set(e, r, "cannot write symbols '%s': %m", name);
+    *ret_end = at + block.n;
+    return 0;
+}
+
+/* The block at p when it is whole and right: its size, else 0. */
+static size_t block_at(const unsigned char *p, size_t left)
+{
+    size_t n;
+
+    if (left < BLOCK_HEADER || load_u32(p) != BLOCK_MAGIC || crc32c(0, p, 16) != load_u32(p + 16))
+        return 0;
+    n = load_u32(p + 8);
+    if (n > left - BLOCK_HEADER || load_u32(p + 4) > RAW_MAX || crc32c(0, p + BLOCK_HEADER, n) != load_u32(p + 12))
+        return 0;
+    return BLOCK_HEADER + n;
+}
+
+static int apply_block(struct symbols *s, const unsigned char *p)
+{
+    _cleanup_(buf_done) struct buf raw = BUF_INIT;
+    size_t want = load_u32(p + 4), n;
+
+    if (!buf_reserve(&raw, want + 1))
+        return -ENOMEM;
+    n = ZSTD_decompress(raw.p, want, p + BLOCK_HEADER, load_u32(p + 8));
+    if (ZSTD_isError(n) || n != want)
+        return -EBADMSG;
+    return symbols_apply(s, raw.p, n);
+}
+
+int symbol_file_read(int dir, uint32_t epoch, uint64_t bytes, struct symbols *s, uint64_t *ret_end,
+                     void (*damage)(void *ctx, const char *what), void *ctx)
+{
+    _cleanup_(buf_done) struct buf b = BUF_INIT;
+    _cleanup_(fd_closep) int fd = -1;
+    char name[32], what[160];
+    const unsigned char *p;
+    size_t at = 0;
+    int r;
+
+    symbol_file_name(name, sizeof name, epoch);
+    *ret_end = 0;
+    fd = fd_open(dir, name, O_RDONLY, 0);
+    r = fd < 0 ? fd : fd_read_all(fd, (size_t) 8 << 30, &b);
+    if (r < 0) {
+        if (r == -ENOENT && (!bytes || bytes == UINT64_MAX))
+            return 0;
+        snprintf(what, sizeof what, "cannot read symbols '%s': %s", name, strerror(-r));
+        damage(ctx, what);
+        return r == -ENOMEM ? r : 0;
+    }
+    p = (const unsigned char *) b.p;
+    while (at < MIN(b.n, bytes)) {
+        size_t size = block_at(p + at, MIN(b.n, bytes) - at), from = at;
+
+        if (size)
+            r = apply_block(s, p + at);
+        if (r == -ENOMEM)
+            return r;
+        if (size && r == 0) {
+            at += size;
+            *ret_end = at;
+            continue;
+        }
+        r = 0;
+        do
+            at++;
+        while (at < MIN(b.n, bytes) && !block_at(p + at, MIN(b.n, bytes) - at));
+        if (bytes == UINT64_MAX && at >= b.n)
+            break; /* a tail that was never committed */
+        snprintf(what, sizeof what, "symbols '%s': %zu bytes at %zu are damaged", name, at - from, from);
+        damage(ctx, what);
+    }
+    if (bytes != UINT64_MAX && b.n < bytes) {
+        snprintf(what, sizeof what, "symbols '%s' end at %zu of %llu bytes", name, b.n, (unsigned long long) bytes);
+        damage(ctx, what);
+    }
+    if (bytes != UINT64_MAX)
+        *ret_end = bytes;
+    return 0;
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The symbol file of a tenant's epoch: blocks of definitions (symbols.h), one per flush, appended.
+ *
+ *   block  4  magic 0x4d595357 ("WSYM")
+ *          4  size raw
+ *          4  size compressed (zstd)
+ *          4  CRC-32C of the compressed bytes
+ *          4  CRC-32C of the 16 bytes before
+ *          n  compressed definitions, beginning with `start`
+ *
+ * Only the length that the catalogue names counts; what lies behind it is cut before the next block is written.
+ */
+#ifndef SEGMENT_SYMBOL_FILE_H
+#define SEGMENT_SYMBOL_FILE_H
+
+#include "base/err.h"
+#include "store/engines/segment/symbols.h"
+
+/* Appends one block at `at` and syncs; *ret_end is the new length. The directory is synced when the file is new. */
+int symbol_file_append(int dir, uint32_t epoch, uint64_t at, const struct buf *defs, uint64_t *ret_end, struct err *e);
+/* Reads blocks up to `bytes` (UINT64_MAX: as far as they are good) into s. Damaged ones are told of and skipped.
+ * *ret_end: where the last good block ends. */
+int symbol_file_read(int dir, uint32_t epoch, uint64_t bytes, struct symbols *s, uint64_t *ret_end,
+                     void (*damage)(void *ctx, const char *what), void *ctx);
+void symbol_file_name(char *out, size_t size, uint32_t epoch);
+
+#endif

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Symbols of one tenant and epoch: strings, mappings, functions, locations, services with their call trees, series.
+ * Everything has a number that is good within the epoch; segments of the epoch use these numbers. A new epoch begins
+ * when this one has grown large or old; it dies, file and all, with the last segment that uses it (that is the garbage
+ * collection: nothing is ever rewritten).
+ *
+ * A location is found by identity: (mapping's build id, ELF address), or for interpreted frames its lines. Names are
+ * an attribute that may come later (symbols_name()).
+ *
+ * A service's tree: node 0 is the root, a node is (parent, location) with parent < node.
+ *
+ * One thread adds (the log writer, or recovery); any thread reads: tables never move, counts are published. What is
+ * added leaves its definition in `defs`, bytes that symbols_apply() turns into the same additions elsewhere: in the log
+ * and in the symbol file alike.
+ *
+ * Definitions: a list of
+ *   0x01 string     bytes
+ *   0x02 mapping    build id (string), kind of id, file name (string)
+ *   0x03 function   name, system name, file (strings), start line (zigzag)
+ *   0x04 location   mapping, address, kind, flags, n, n x line
+ *   0x05 names      location, n, n x line             line: function, line (zigzag), column (zigzag)
+ *   0x06 service    name (string)
+ *   0x07 series     service, type, unit (strings), rule, n, n x (name, value: strings)
+ *   0x08 nodes      service, first, n, n x (node - parent, location)
+ *   0x09 start      counts of strings, mappings, functions, locations, services, series: what comes next has these
+ *                   numbers. Where some are missing (damage), placeholders fill the gap.
+ * All numbers are varints.
+ */
+#ifndef SEGMENT_SYMBOLS_H
+#define SEGMENT_SYMBOLS_H
+
+#include <pthread.h>
+
+#include "base/arena.h"
+#include "base/map.h"
+#include "model/batch.h"
+#include "model/labels.h"
+#include "model/types.h"
+#include "store/engines/segment/coding.h"
+#include "store/engines/segment/stable.h"
+
+struct sym_mapping {
+    uint32_t build_id, filename;
+    uint8_t id_kind; /* 0 none, 1 gnu, 2 go, 3 htlhash */
+};
+
+struct sym_function {
+    uint32_t name, system_name, file;
+    int64_t start_line;
+};
+
+struct sym_line {
+    uint32_t function;
+    int64_t line, column;
+};
+
+struct sym_lines {
+    uint32_t n;
+    struct sym_line v[];
+};
+
+struct sym_location {
+    uint64_t address;
+    uint32_t mapping;
+    uint8_t kind, flags;
+    struct sym_lines *_Atomic lines; /* NULL: not symbolised */
+};
+
+struct sym_node {
+    uint32_t parent, location;
+};
+
+struct sym_view;
+
+struct sym_service {
+    uint32_t name;
+    struct stable nodes;
+    /* the writer's own */
+    struct map node_map;
+    uint32_t mapped; /* nodes in node_map */
+    struct sym_stack {
+        uint64_t hi, lo;
+        uint32_t node; /* + 1; 0 = free */
+    } * stacks;
+    uint32_t n_stacks, stack_mask;
+    /* the readers': trees by granularity (view.h) */
+    pthread_rwlock_t view_lock;
+    struct sym_view *views[10];
+};
+
+struct sym_series {
+    uint32_t service;
+    struct type type;
+    uint32_t type_name; /* string */
+    struct labels labels;
+    struct id128 labels_id;
+};
+
+struct symbols {
+    uint32_t tenant, epoch;
+    _Atomic uint32_t refs;
+    struct stable strings;   /* struct str */
+    struct stable mappings;  /* struct sym_mapping; 0 = none */
+    struct stable functions; /* struct sym_function; 0 = none */
+    struct stable locations; /* struct sym_location */
+    struct stable services;  /* struct sym_service * */
+    struct stable series;    /* struct sym_series */
+    _Atomic uint64_t names_generation;
+    struct arena arena;
+    /* the writer's own */
+    struct buf defs; /* definitions added since the owner took them */
+    struct map string_map, mapping_map, function_map, location_map, series_map, service_map;
+    uint32_t mapped[5]; /* how far each map reaches: strings, mappings, functions, locations, series */
+    bool replaying;     /* additions come from definitions: leave none */
+};
+
+int symbols_new(uint32_t tenant, uint32_t epoch, struct symbols **ret);
+struct symbols *symbols_ref(struct symbols *s);
+void symbols_unref(struct symbols *s);
+DEFINE_CLEANUP(struct symbols *, symbols_unref)
+
+/* Adds what the definitions say. Damage inside them is -EINVAL; what came before it stays. */
+int symbols_apply(struct symbols *s, const void *p, size_t n);
+/* A `start` definition with the counts as they are now. */
+void symbols_put_start(const struct symbols *s, struct buf *out);
+
+/* --- the writer --- */
+/* Numbers of a batch's things, filled in as they are needed. */
+struct sym_memo {
+    const struct batch *batch;
+    uint32_t *strings, *mappings, *functions, *locations; /* number + 1, 0 = not yet */
+};
+int sym_memo_init(struct sym_memo *m, const struct batch *b, struct arena *a);
+
+/* Each returns the number, UINT32_MAX without memory. */
+uint32_t symbols_string(struct symbols *s, struct str v);
+uint32_t symbols_location(struct symbols *s, struct sym_memo *m, uint32_t location);
+uint32_t symbols_series(struct symbols *s, const struct type *t, const struct labels *l, struct id128 labels_id);
+/* The node of a stack of a batch in the service's tree. */
+uint32_t symbols_stack(struct symbols *s, struct sym_memo *m, uint32_t service, uint32_t stack, uint32_t *scratch);
+/* Names for a location without; no-op for one that has them. */
+int symbols_name(struct symbols *s, uint32_t location, const struct sym_line *lines, uint32_t n);
+uint32_t symbols_function(struct symbols *s, const struct sym_function *f);
+/* The location of (build id, address), or UINT32_MAX. */
+uint32_t symbols_find_native(struct symbols *s, struct str build_id, uint64_t address);
+
+/* --- anybody --- */
+static inline struct str sym_string(const struct symbols *s, uint32_t i)
+{
+    return i < stable_count(&s->strings) ? *(struct str *) stable_at(&s->strings, i) : (struct str){0};
+}
+
+static inline struct sym_service *sym_service(const struct symbols *s, uint32_t i)
+{
+    return *(struct sym_service **) stable_at(&s->services, i);
+}
+
+static inline struct sym_series *sym_series(const struct symbols *s, uint32_t i)
+{
+    return stable_at(&s->series, i);
+}
+
+static inline const struct sym_node *sym_node(const struct sym_service *s, uint32_t i)
+{
+    return stable_at(&s->nodes, i);
+}
+
+static inline struct sym_location *sym_location(const struct symbols *s, uint32_t i)
+{
+    return stable_at(&s->locations, i);
+}
+
+#endif

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Between symbols.c, symbols_apply.c and symbols_tree.c: adding one thing without looking for an equal one. */
+#ifndef SEGMENT_SYMBOLS_ADD_H
+#define SEGMENT_SYMBOLS_ADD_H
+
+#include "store/engines/segment/symbols.h"
+
+enum {
+    DEF_STRING = 1,
+    DEF_MAPPING,
+    DEF_FUNCTION,
+    DEF_LOCATION,
+    DEF_NAMES,
+    DEF_SERVICE,
+    DEF_SERIES,
+    DEF_NODES,
+    DEF_START
+};
+
+/* UINT32_MAX without memory. */
+uint32_t sym_add_string(struct symbols *s, struct str v);
+uint32_t sym_add_mapping(struct symbols *s, const struct sym_mapping *m);
+uint32_t sym_add_function(struct symbols *s, const struct sym_function *f);
+uint32_t sym_add_location(struct symbols *s, const struct sym_location *l, const struct sym_line *lines, uint32_t n);
+uint32_t sym_add_service(struct symbols *s, uint32_t name);
+/* strings: type, unit, then name and value of each label. */
+uint32_t sym_add_series(struct symbols *s, uint32_t service, const uint32_t *strings, enum type_rule rule,
+                        uint32_t n_labels);
+uint32_t sym_add_node(struct sym_service *v, uint32_t parent, uint32_t location);
+
+#endif

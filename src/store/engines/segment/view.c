@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See view.h. Symbols' strings are interned, so frames are compared by pointer. */
+#include "store/engines/segment/view.h"
+
+#include <errno.h>
+
+#include "base/mem.h"
+#include "store/frames.h"
+
+void view_free(struct sym_view *v)
+{
+    if (!v)
+        return;
+    mem_free(v->map);
+    mem_free(v->parent);
+    mem_free(v->frame);
+    mem_free(v->frames);
+    map_done(&v->child_map);
+    map_done(&v->frame_map);
+    mem_free(v);
+}
+
+void view_frame(const struct symbols *s, const struct sym_location *l, const struct sym_lines *lines, uint32_t line,
+                struct frame *ret)
+{
+    const struct sym_mapping *m = stable_at(&s->mappings, l->mapping);
+
+    *ret = (struct frame){.mapping = sym_string(s, m->filename),
+                          .build_id = sym_string(s, m->build_id),
+                          .address = l->address,
+                          .kind = l->kind};
+    if (lines && line < lines->n) {
+        const struct sym_function *f = stable_at(&s->functions, lines->v[line].function);
+
+        ret->function = sym_string(s, f->name ? f->name : f->system_name);
+        ret->system_name = sym_string(s, f->system_name);
+        ret->file = sym_string(s, f->file);
+        ret->line = lines->v[line].line;
+        ret->start_line = f->start_line;
+        ret->inlined = line + 1 < lines->n;
+    }
+}
+
+static uint64_t frame_hash(const struct frame *f)
+{
+    uint64_t h = hash64_u64((uintptr_t) f->function.p ^ (uint64_t) f->kind << 56);
+
+    h = hash_mix(h ^ (uintptr_t) f->file.p, 0x9e3779b97f4a7c15ull ^ (uint64_t) f->line);
+    h = hash_mix(h ^ (uintptr_t) f->mapping.p, 0xe7037ed1a0b428dbull ^ f->address);
+    return hash_mix(h ^ (uintptr_t) f->build_id.p, 0x8ebc6af09c88c6e3ull ^ (uint64_t) f->start_line);
+}
+
+static bool frame_same(const struct frame *a, const struct frame *b)
+{
+    return a->function.p == b->function.p && a->file.p == b->file.p && a->mapping.p == b->mapping.p &&
+           a->build_id.p == b->build_id.p && a->system_name.p == b->system_name.p && a->line == b->line &&
+           a->start_line == b->start_line && a->address == b->address && a->kind == b->kind && a->inlined == b->inlined;
+}
+
+static uint32_t intern_frame(struct sym_view *v, const struct frame *f)
+{
+    uint64_t h = frame_hash(f);
+
+    for (struct map_pos p = map_find(&v->frame_map, h); p.index != MAP_NONE; p = map_next(&v->frame_map, p))
+        if (frame_same(&v->frames[p.index], f))
+            return p.index;
+    if (mem_grow((void **) &v->frames, &v->cap_frames, (size_t) v->n_frames + 1, sizeof *v->frames, 1 << 28) < 0 ||
+        map_insert(&v->frame_map, h, v->n_frames) < 0)
+        return UINT32_MAX;
+    v->frames[v->n_frames] = *f;
+    return v->n_frames++;
+}
+
+static uint32_t view_child(struct sym_view *v, uint32_t parent, uint32_t frame)
+{
+    uint64_t h = hash64_u64((uint64_t) parent << 32 | frame);
+
+    for (struct map_pos p = map_find(&v->child_map, h); p.index != MAP_NONE; p = map_next(&v->child_map, p))
+        if (v->parent[p.index] == parent && v->frame[p.index] == frame)
+            return p.index;
+    if (mem_grow((void **) &v->parent, &v->cap_nodes, (size_t) v->n_nodes + 1, sizeof *v->parent, 1 << 30) < 0 ||
+        mem_grow((void **) &v->frame, &v->cap_nodes2, (size_t) v->n_nodes + 1, sizeof *v->frame, 1 << 30) < 0 ||
+        map_insert(&v->child_map, h, v->n_nodes) < 0)
+        return UINT32_MAX;
+    v->parent[v->n_nodes] = parent;
+    v->frame[v->n_nodes] = frame;
+    return v->n_nodes++;
+}
+
+static struct sym_view *view_new(uint64_t generation)
+{
+    struct sym_view *v = mem_zalloc(sizeof *v);
+    struct frame folded = {.function = STR("(folded)")};
+
+    if (!v)
+        return NULL;
+    v->generation = generation;
+    if (intern_frame(v, &folded) != TREE_FOLDED ||
+        mem_grow((void **) &v->parent, &v->cap_nodes, 64, sizeof *v->parent, 1 << 30) < 0 ||
+        mem_grow((void **) &v->frame, &v->cap_nodes2, 64, sizeof *v->frame, 1 << 30) < 0 ||
+        mem_grow((void **) &v->map, &v->cap_map, 64, sizeof *v->map, UINT32_MAX) < 0) {
+        view_free(v);
+        return NULL;
+    }
+    v->parent[0] = TREE_NONE;
+    v->frame[0] = TREE_NONE;
+    v->n_nodes = 1;
+    v->map[0] = 0;
+    v->n_mapped = 1;
+    return v;
+}
+
+static uint32_t add_node(struct sym_view *v, const struct symbols *s, const struct sym_node *n, enum granularity by,
+                         bool no_inlines)
+{
+    const struct sym_location *l = sym_location(s, n->location);
+    const struct sym_lines *lines = atomic_load_explicit(&((struct sym_location *) l)->lines, memory_order_acquire);
+    uint32_t at = v->map[n->parent], count = lines ? lines->n : 0;
+
+    for (uint32_t k = count ? count : 1; k-- > 0 && at != UINT32_MAX;) {
+        struct frame f;
+        uint32_t id;
+
+        if (no_inlines && count && k + 1 < count)
+            break;
+        view_frame(s, l, lines, k, &f);
+        frame_reduce(&f, by);
+        id = intern_frame(v, &f);
+        at = id == UINT32_MAX ? UINT32_MAX : view_child(v, at, id);
+    }
+    return at;
+}
+
+static int extend(struct sym_view *v, const struct symbols *s, const struct sym_service *service, enum granularity by,
+                  bool no_inlines, uint32_t n)
+{
+    if (mem_grow((void **) &v->map, &v->cap_map, n, sizeof *v->map, UINT32_MAX) < 0)
+        return -ENOMEM;
+    for (; v->n_mapped < n; v->n_mapped++) {
+        uint32_t at = add_node(v, s, sym_node(service, v->n_mapped), by, no_inlines);
+
+        if (at == UINT32_MAX)
+            return -ENOMEM;
+        v->map[v->n_mapped] = at;
+    }
+    return 0;
+}
+
+int view_lock(struct symbols *s, struct sym_service *service, enum granularity by, bool no_inlines, uint32_t n_nodes,
+              struct sym_view **ret)
+{
+    uint64_t generation = atomic_load_explicit(&s->names_generation, memory_order_acquire);
+    struct sym_view **at = &service->views[(int) by * 2 + no_inlines];
+    int r = 0;
+
+    pthread_rwlock_rdlock(&service->view_lock);
+    if (*at && (*at)->generation >= generation && (*at)->n_mapped >= n_nodes) {
+        *ret = *at;
+        return 0;
+    }
+    pthread_rwlock_unlock(&service->view_lock);
+    pthread_rwlock_wrlock(&service->view_lock);
+    if (*at && (*at)->generation < generation) {
+        view_free(*at);
+        *at = NULL;
+    }
+    if (!*at)
+        *at = view_new(generation);
+    r = *at ? extend(*at, s, service, by, no_inlines, n_nodes) : -ENOMEM;
+    pthread_rwlock_unlock(&service->view_lock);
+    if (r < 0)
+        return r;
+    pthread_rwlock_rdlock(&service->view_lock); /* views only grow, but for new names, which give as many nodes */
+    *ret = *at;
+    if (!*ret || (*ret)->n_mapped < n_nodes) {
+        pthread_rwlock_unlock(&service->view_lock);
+        return view_lock(s, service, by, no_inlines, n_nodes, ret);
+    }
+    return 0;
+}
+
+void view_unlock(struct sym_service *service)
+{
+    pthread_rwlock_unlock(&service->view_lock);
+}
+
+static bool location_has(const struct symbols *s, uint32_t location, struct str function)
+{
+    struct sym_lines *lines = atomic_load_explicit(&sym_location(s, location)->lines, memory_order_acquire);
+
+    for (uint32_t k = 0; lines && k < lines->n; k++) {
+        const struct sym_function *f = stable_at(&s->functions, lines->v[k].function);
+
+        if (str_eq(sym_string(s, f->name ? f->name : f->system_name), function))
+            return true;
+    }
+    return false;
+}
+
+int view_mark_function(const struct symbols *s, const struct sym_service *service, struct str function, uint8_t *ret,
+                       uint32_t n)
+{
+    uint32_t n_locations = stable_count(&s->locations);
+    _cleanup_(mem_freep) uint8_t *known = mem_zalloc_array(n_locations + 1, 1); /* 1 no, 2 yes */
+
+    if (!known)
+        return -ENOMEM;
+    ret[0] = 0;
+    for (uint32_t i = 1; i < n; i++) {
+        const struct sym_node *x = sym_node(service, i);
+
+        if (x->location < n_locations && !known[x->location])
+            known[x->location] = location_has(s, x->location, function) ? 2 : 1;
+        ret[i] = ret[x->parent] | (x->location < n_locations && known[x->location] == 2);
+    }
+    return 0;
+}

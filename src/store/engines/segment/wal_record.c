@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See wal_record.h. */
+#include "store/engines/segment/wal_record.h"
+
+#include <errno.h>
+
+void record_put_prof(struct buf *b, const struct prof *p)
+{
+    bool has_id = load_u64(p->id) || load_u64(p->id + 8);
+    unsigned char *w;
+
+    put_varint(b, p->series);
+    put_varint(b, p->header);
+    put_zigzag(b, p->time_ns);
+    put_zigzag(b, p->duration_ns);
+    put_zigzag(b, p->value);
+    put_varint(b, p->group);
+    put_varint(b, has_id | p->gauge << 1);
+    if (has_id)
+        buf_put(b, p->id, 16);
+    put_varint(b, p->n_rows);
+    put_varint(b, p->n_extras);
+    w = (unsigned char *) buf_reserve(b, (size_t) p->n_rows * 20 + (size_t) p->n_extras * 40 + 1);
+    if (!w)
+        return;
+    for (uint32_t i = 0; i < p->n_rows; i++) {
+        w = varint_write(w, (uint64_t) p->rows[i].node << 1 | (p->rows[i].extra != 0));
+        w = varint_write(w, zigzag(p->rows[i].value));
+    }
+    for (uint32_t i = 0; i < p->n_extras; i++) {
+        const struct extra *x = &p->extras[i];
+
+        w = varint_write(w, x->timestamp);
+        w = varint_write(w, x->attrs);
+        *w++ = x->has_link;
+        if (x->has_link) {
+            memcpy(w, &x->link, sizeof x->link);
+            w += sizeof x->link;
+        }
+    }
+    b->n = (size_t) ((char *) w - b->p);
+}
+
+int record_parse(const void *p, size_t n, struct record *ret)
+{
+    struct reader r = reader_of(p, n);
+
+    ret->tenant = (uint32_t) get_varint(&r);
+    ret->epoch = (uint32_t) get_varint(&r);
+    ret->name = get_bytes(&r);
+    ret->symbols = get_bytes(&r);
+    ret->blobs = get_bytes(&r);
+    ret->n_keys = get_below(&r, (uint64_t) (r.end - r.p) + 1);
+    ret->keys = r;
+    for (uint32_t i = 0; i < ret->n_keys; i++) {
+        get_raw(&r, 16);
+        get_varint(&r);
+    }
+    ret->n_profs = get_below(&r, (uint64_t) (r.end - r.p) + 1);
+    ret->profs = r;
+    return r.bad ? -EBADMSG : 0;
+}
+
+int record_read_key(struct record *r, struct id128 *ret_key, int64_t *ret_time)
+{
+    ret_key->hi = get_u64(&r->keys);
+    ret_key->lo = get_u64(&r->keys);
+    *ret_time = get_zigzag(&r->keys);
+    return r->keys.bad ? -EBADMSG : 0;
+}
+
+static void read_rows(struct reader *r, struct prof *p, uint32_t n_nodes)
+{
+    uint32_t extras = 0;
+
+    for (uint32_t i = 0; i < p->n_rows && !r->bad; i++) {
+        uint64_t v = get_varint(r);
+
+        p->rows[i] = (struct row){(uint32_t) (v >> 1), v & 1 ? ++extras : 0, get_zigzag(r)};
+        if (v >> 1 >= n_nodes || extras > p->n_extras)
+            r->bad = true;
+    }
+    for (uint32_t i = 0; i < p->n_extras && !r->bad; i++) {
+        struct extra *x = &p->extras[i];
+        const unsigned char *flag, *link;
+
+        *x = (struct extra){.timestamp = get_varint(r)};
+        x->attrs = (uint32_t) get_varint(r);
+        flag = get_raw(r, 1);
+        link = flag && *flag ? get_raw(r, sizeof x->link) : NULL;
+        if (link) {
+            x->has_link = true;
+            memcpy(&x->link, link, sizeof x->link);
+        }
+    }
+}
+
+int record_read_prof(struct record *rec, struct mempart *part)
+{
+    struct reader *r = &rec->profs;
+    const struct symbols *s = part->symbols;
+    const struct sym_series *series;
+    struct blob_header h;
+    struct prof p = {0}, *out;
+    uint64_t flags;
+    const unsigned char *id;
+
+    p.series = get_below(r, stable_count(&s->series));
+    p.header = get_below(r, stable_count(&part->blobs.tables[BLOB_HEADER]));
+    p.time_ns = get_zigzag(r);
+    p.duration_ns = get_zigzag(r);
+    p.value = get_zigzag(r);
+    p.group = (uint32_t) get_varint(r);
+    flags = get_varint(r);
+    id = flags & 1 ? get_raw(r, 16) : NULL;
+    if (id)
+        memcpy(p.id, id, 16);
+    p.n_rows = get_below(r, (uint64_t) (r->end - r->p) + 1);
+    p.n_extras = get_below(r, (uint64_t) p.n_rows + 1);
+    if (r->bad)
+        return -EBADMSG;
+    out = mempart_add(part, p.n_rows, p.n_extras);
+    if (!out)
+        return -ENOMEM;
+    p.rows = out->rows;
+    p.extras = out->extras;
+    series = sym_series(s, p.series);
+    p.service = series->service;
+    p.type = series->type_name;
+    p.gauge = flags >> 1 & 1;
+    if (blobs_read_header(&part->blobs, p.header, &h))
+        p.instance = blobs_instance(&part->blobs, h.resource);
+    read_rows(r, &p, stable_count(&sym_service(s, p.service)->nodes));
+    if (r->bad) {
+        part->n_added--;
+        return -EBADMSG;
+    }
+    *out = p;
+    return 0;
+}
