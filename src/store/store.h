@@ -146,12 +146,12 @@ struct store_stats {
     uint64_t memory_bytes;
     int64_t oldest_ns, newest_ns;
     uint64_t flushes, compactions, syncs;
+    uint64_t torn;    /* ends of logs that were cut off at opening: a write that a crash broke off, or damage there */
     uint64_t damaged; /* pieces found damaged since start */
     char damage[200]; /* the first, in words */
     bool stopped;     /* a sync failed: nothing is acknowledged any more */
 };
 
-enum { STORE_CHECK_REBUILD = 1 };
 typedef void (*store_report_fn)(void *ctx, bool problem, const char *line);
 
 struct store_ops {
@@ -175,6 +175,8 @@ struct store_ops {
     int (*flush)(struct store *s, struct err *e); /* memory into segments, where there are such */
     int (*snapshot)(struct store *s, const char *dir, struct err *e);
     int (*stats)(struct store *s, struct store_stats *ret);
+    /* Reads everything there is; fn is told of each part, and of each damage. */
+    int (*check)(struct store *s, store_report_fn fn, void *ctx, struct err *e);
 };
 
 struct store {

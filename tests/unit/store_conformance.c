@@ -590,6 +590,8 @@ static void test_links(struct suite *s)
     eq_int(total_of(s, &k.q), 17);
     k.q.trace_id[0] = 3;
     eq_int(total_of(s, &k.q), 0);
+    k.q.has_trace = false; /* a span in whatever trace */
+    eq_int(total_of(s, &k.q), 21);
     ask_done(&k);
 }
 

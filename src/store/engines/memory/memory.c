@@ -364,6 +364,14 @@ static int memory_stats(struct store *s, struct store_stats *ret)
     return 0;
 }
 
+static int memory_check(struct store *s, store_report_fn fn, void *ctx, struct err *e)
+{
+    (void) s;
+    (void) e;
+    fn(ctx, false, "the engine memory keeps nothing on a disk");
+    return 0;
+}
+
 const struct store_ops store_memory = {
     .name = "memory",
     .help = "in memory only; gone when the process ends",
@@ -381,4 +389,5 @@ const struct store_ops store_memory = {
     .flush = memory_flush,
     .snapshot = memory_snapshot,
     .stats = memory_stats,
+    .check = memory_check,
 };

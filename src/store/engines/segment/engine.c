@@ -328,6 +328,48 @@ static int engine_stats(struct store *s, struct store_stats *ret)
     return 0;
 }
 
+/* --- checking --- */
+
+struct checking {
+    store_report_fn fn;
+    void *ctx;
+};
+
+static void check_damage(void *ctx, const char *what)
+{
+    struct checking *k = ctx;
+
+    k->fn(k->ctx, true, what);
+}
+
+static int engine_check(struct store *s, store_report_fn fn, void *ctx, struct err *e)
+{
+    struct engine *g = to_engine(s);
+    _cleanup_(snapshot_unrefp) struct snapshot *snap = snapshot_get(g);
+    struct checking k = {fn, ctx};
+
+    (void) e;
+    for (uint32_t i = 0; i < snap->n_segments; i++) {
+        const struct segment_meta *m = &snap->segments[i].segment->meta;
+        char line[160];
+
+        segment_check(snap->segments[i].segment, check_damage, &k);
+        snprintf(line, sizeof line, "segment %llu: level %u, %llu profiles, %llu samples, %llu bytes",
+                 (unsigned long long) m->number, m->level, (unsigned long long) m->profiles,
+                 (unsigned long long) m->rows, (unsigned long long) m->bytes);
+        fn(ctx, false, line);
+    }
+    for (uint32_t i = 0; i < snap->n_memtables; i++) {
+        char line[160];
+
+        snprintf(line, sizeof line, "log %llu: %llu profiles, %llu samples",
+                 (unsigned long long) snap->memtables[i]->log, (unsigned long long) snap->memtables[i]->n_profs,
+                 (unsigned long long) snap->memtables[i]->n_rows);
+        fn(ctx, false, line);
+    }
+    return 0;
+}
+
 const struct store_ops store_segment = {
     .name = "segment",
     .help = "on this machine's disk: a log, segments, a catalogue",
@@ -345,4 +387,5 @@ const struct store_ops store_segment = {
     .flush = engine_flush,
     .snapshot = engine_snapshot,
     .stats = engine_stats,
+    .check = engine_check,
 };

@@ -274,8 +274,13 @@ static void replay_damage(void *ctx, bool tail, const char *what)
 {
     struct replay *x = ctx;
 
-    if (!tail)
+    if (!tail) {
         engine_damage(x->g, what);
+        return;
+    }
+    pthread_mutex_lock(&x->g->lock);
+    x->g->stats.torn++;
+    pthread_mutex_unlock(&x->g->lock);
 }
 
 static int replay_log(struct engine *g, uint64_t number, struct err *e)

@@ -1,0 +1,675 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The store against its bars: bench_store WHAT DIR [N...]. Prints rows of a markdown table "what | measured | bar".
+ * WHAT: synthetic SERVICES WINDOWS ROWS | files PATH | agent PROCESSES MINUTES | month DAYS | pids N | limits
+ *
+ * Samples are made or decoded outside the measured time; appending, syncing, flushing and compaction are inside it, as
+ * CPU time of the process until nothing is left to do. Queries: median of nine, no cache of answers, ranges that begin
+ * at no round time, first with segments as they were flushed, then compacted.
+ */
+#include <dirent.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <zstd.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "codec/input.h"
+#include "model/builder.h"
+#include "store/store.h"
+
+#define T0 (1700000000ll * NS_PER_S + 123456789)
+
+static int64_t fake_now = T0;
+
+static int64_t bench_now(void)
+{
+    return fake_now;
+}
+
+static uint64_t rnd_state = 88172645463325252ull;
+
+static uint64_t rnd(void)
+{
+    rnd_state ^= rnd_state << 13;
+    rnd_state ^= rnd_state >> 7;
+    rnd_state ^= rnd_state << 17;
+    return rnd_state;
+}
+
+static uint32_t below(uint32_t n)
+{
+    return (uint32_t) ((rnd() >> 32) * n >> 32);
+}
+
+static void die(const char *what, const struct err *e)
+{
+    fprintf(stderr, "bench_store: %s: %s\n", what, e ? e->message : "failed");
+    exit(1);
+}
+
+static struct store *open_bench(const char *dir)
+{
+    struct store_config c = {.dir = dir,
+                             .manual = true,
+                             .min_free = -1,
+                             .max_late = -1,
+                             .max_early = -1,
+                             .keep = -1,
+                             .keep_detail = -1,
+                             .keep_bytes = 1ull << 40,
+                             .now = bench_now};
+    struct store *s;
+    struct err e = {0};
+
+    if (store_open(&store_segment, &c, &s, &e) < 0)
+        die("open", &e);
+    return s;
+}
+
+static double row(const char *what, double v, const char *unit, const char *bar)
+{
+    printf("| %s | %.*f %s | %s |\n", what, v >= 100 ? 0 : v >= 10 ? 1 : v >= 0.1 ? 2 : 4, v, unit, bar);
+    fflush(stdout);
+    return v;
+}
+
+/* --- what is measured --- */
+
+static double cpu_s;
+static uint64_t n_samples;
+
+static void append(struct store *s, struct batch *b)
+{
+    struct ack_result r;
+    int64_t t = clock_cpu();
+
+    if (store_append_wait(s, b, &(struct sink_context){.tenant = "", .received_ns = fake_now}, &r) < 0) {
+        fprintf(stderr, "append: %s\n", r.message);
+        exit(1);
+    }
+    cpu_s += (double) (clock_cpu() - t) / 1e9;
+    for (uint32_t i = 0; i < b->n_samples; i++)
+        n_samples += b->samples[i].timestamps.n ? b->samples[i].timestamps.n : 1;
+    if (s->ops->flush && s->ops->stats) { /* flush when the memtable is full, as the background thread would */
+        static uint64_t since;
+
+        since += b->n_samples;
+        if (since > 3000000) {
+            since = 0;
+            t = clock_cpu();
+            s->ops->flush(s, NULL);
+            cpu_s += (double) (clock_cpu() - t) / 1e9;
+        }
+    }
+}
+
+static void settle(struct store *s, bool compact, bool days)
+{
+    struct err e = {0};
+    int64_t t = clock_cpu();
+
+    if (s->ops->flush(s, &e) < 0)
+        die("flush", &e);
+    if (compact) {
+        fake_now += 3 * 3600 * NS_PER_S;
+        if (s->ops->retain(s, days, &e) < 0)
+            die("compact", &e);
+        fake_now -= 3 * 3600 * NS_PER_S;
+    }
+    cpu_s += (double) (clock_cpu() - t) / 1e9;
+}
+
+struct ask {
+    struct arena arena;
+    struct selector sel;
+    struct store_query q;
+};
+
+static void ask_init(struct ask *a, const char *selector, int64_t from, int64_t to)
+{
+    struct err e = {0};
+
+    memset(a, 0, sizeof *a);
+    arena_init(&a->arena, 0);
+    if (selector_parse(str_from(selector), &a->arena, &a->sel, &e) < 0)
+        die(selector, &e);
+    a->q = (struct store_query){.tenant = "", .n_columns = 1, .columns = {{&a->sel, from, to}}, .max_nodes = 8192};
+}
+
+static int cmp_double(const void *a, const void *b)
+{
+    double x = *(const double *) a, y = *(const double *) b;
+
+    return x < y ? -1 : x > y;
+}
+
+static int64_t last_total;
+
+static double time_select(struct store *s, const struct store_query *q)
+{
+    double t[9];
+
+    for (int i = 0; i < 9; i++) {
+        struct store_notes notes = {0};
+        struct tree *tree;
+        struct err e = {0};
+        int64_t a = clock_mono();
+
+        if (s->ops->select(s, q, &tree, &notes, &e) < 0)
+            die("select", &e);
+        t[i] = (double) (clock_mono() - a) / 1e6;
+        last_total = tree->total[0][0];
+        tree_free(tree);
+    }
+    qsort(t, 9, sizeof *t, cmp_double);
+    return t[4];
+}
+
+static double time_series(struct store *s, const struct store_query *q)
+{
+    double t[9];
+
+    for (int i = 0; i < 9; i++) {
+        struct store_series_query sq = {.step = 15 * NS_PER_S};
+        struct store_notes notes = {0};
+        struct store_points p;
+        struct err e = {0};
+        int64_t a = clock_mono();
+
+        if (s->ops->series(s, q, &sq, &p, &notes, &e) < 0)
+            die("series", &e);
+        t[i] = (double) (clock_mono() - a) / 1e6;
+        store_points_done(&p);
+    }
+    qsort(t, 9, sizeof *t, cmp_double);
+    return t[4];
+}
+
+static int count_series(void *ctx, const struct type *t, const struct labels *l)
+{
+    (void) t;
+    (void) l;
+    ++*(int *) ctx;
+    return 0;
+}
+
+static double time_list(struct store *s, int64_t from, int64_t to, int *n)
+{
+    double t[9];
+
+    for (int i = 0; i < 9; i++) {
+        int64_t a = clock_mono();
+
+        *n = 0;
+        s->ops->each_series(s, "", from, to, count_series, n);
+        t[i] = (double) (clock_mono() - a) / 1e6;
+    }
+    qsort(t, 9, sizeof *t, cmp_double);
+    return t[4];
+}
+
+static double rss_mb(void)
+{
+    char line[256];
+    double v = 0;
+    FILE *f = popen("grep VmRSS /proc/$PPID/status", "r");
+
+    if (f && fgets(line, sizeof line, f))
+        v = strtod(line + 6, NULL) / 1024;
+    if (f)
+        pclose(f);
+    return v;
+}
+
+static void report_queries(struct store *s, const char *service, int64_t from, int64_t to, const char *when,
+                           const uint8_t *trace)
+{
+    int64_t hour = MIN(to - from, 3600 * NS_PER_S), a = from + 17 * NS_PER_S + 5, b = from + hour - 13 * NS_PER_S - 3;
+    char sel[200], what[200];
+    struct ask k;
+    int n;
+
+    snprintf(sel, sizeof sel, "cpu{service.name=\"%s\"}", service);
+    ask_init(&k, sel, a, b);
+    snprintf(what, sizeof what, "flame graph, one service, 1 h, %s", when);
+    row(what, time_select(s, &k.q), "ms", "≤ 5 ms");
+    snprintf(what, sizeof what, "series, one service, 1 h, step 15 s, %s", when);
+    row(what, time_series(s, &k.q), "ms", "≤ 3 ms");
+    k.q.n_columns = 2;
+    k.q.columns[1] = k.q.columns[0];
+    k.q.columns[0].to = k.q.columns[1].from = a + (b - a) / 2;
+    snprintf(what, sizeof what, "diff 30 m / 30 m, %s", when);
+    row(what, time_select(s, &k.q), "ms", "≤ 10 ms");
+    ask_init(&k, "cpu", a, b);
+    snprintf(what, sizeof what, "flame graph, all services, 1 h, %s", when);
+    row(what, time_select(s, &k.q), "ms", "≤ 60 ms");
+    snprintf(what, sizeof what, "label values, %s", when);
+    row(what, time_list(s, a, b, &n), "ms", "≤ 1 ms");
+    if (trace) {
+        k.q.has_trace = true;
+        memcpy(k.q.trace_id, trace, 16);
+        snprintf(what, sizeof what, "one trace id, %s", when);
+        row(what, time_select(s, &k.q), "ms", "≤ 2 ms");
+        if (!last_total)
+            fprintf(stderr, "bench_store: the trace was not found\n");
+    }
+}
+
+static void report_size(struct store *s, const char *bar)
+{
+    struct store_stats st;
+
+    s->ops->stats(s, &st);
+    row("CPU per million samples, until quiescent", cpu_s / ((double) n_samples / 1e6), "s", "≤ 0.5 s");
+    row("bytes per sample, everything counted", (double) st.disk_bytes / (double) n_samples, "B", bar);
+    printf("| (samples %llu, segments %.1f MB, symbols %.1f MB, catalogue %.2f MB) | | |\n",
+           (unsigned long long) n_samples, (double) st.segment_bytes / 1e6, (double) st.symbol_bytes / 1e6,
+           (double) st.catalog_bytes / 1e6);
+}
+
+static void report_open(struct store **s, const char *dir)
+{
+    int64_t a;
+
+    store_close(*s);
+    a = clock_mono();
+    *s = open_bench(dir);
+    row("open", (double) (clock_mono() - a) / 1e9, "s", "≤ 0.5 s");
+}
+
+/* --- synthetic: services x windows x rows, Zipf over 4000 stacks of mean depth 30 each --- */
+
+enum { STACKS = 4000 };
+
+static struct batch *service_dict(int service)
+{
+    struct builder *b;
+    struct batch *out;
+    uint32_t list[64];
+
+    if (builder_new(NULL, &b) < 0)
+        exit(1);
+    for (int k = 0; k < STACKS; k++) {
+        uint32_t n = 15 + below(30), fan = 3;
+
+        for (uint32_t i = 0; i < n; i++) { /* root end shared, leaf end spread out */
+            uint32_t id = i * 37 + below(MIN(fan, 60u)), own = i > 4;
+            char name[64];
+            struct line l = {.line = (int64_t) id};
+
+            fan += 2;
+            snprintf(name, sizeof name, own ? "service%d.function%u" : "runtime.common%.0d%u", own ? service : 0, id);
+            l.function =
+                builder_function(b, &(struct function){.name = builder_string(b, str_from(name)),
+                                                       .filename = builder_string(b, STR("src/some/file.go"))});
+            list[n - 1 - i] = builder_location(b, 0, 0, &l, 1, NULL, 0);
+        }
+        builder_stack(b, list, n);
+    }
+    for (int k = 0; k < 20000; k++) {
+        struct link l;
+        uint64_t v[3] = {rnd(), rnd(), rnd()};
+
+        memcpy(&l, v, sizeof l);
+        builder_link(b, &l);
+    }
+    builder_string(b, STR("cpu"));
+    builder_string(b, STR("nanoseconds"));
+    if (builder_finish(b, &out, NULL) < 0)
+        exit(1);
+    builder_free(b);
+    return out;
+}
+
+/* A batch whose dictionary is the service's: as a decoder would leave it, without the decoding. */
+static void run_synthetic(const char *dir, int services, int windows, int rows)
+{
+    struct batch **dicts = mem_alloc((size_t) services * sizeof *dicts);
+    double *zipf = mem_alloc(STACKS * sizeof *zipf), sum = 0;
+    struct store *s = open_bench(dir);
+    uint8_t trace[16] = {0};
+
+    for (int i = 0; i < STACKS; i++)
+        zipf[i] = sum += 1.0 / (i + 1.5);
+    for (int i = 0; i < services; i++)
+        dicts[i] = service_dict(i);
+    for (int w = 0; w < windows; w++)
+        for (int v = 0; v < services; v++) {
+            struct batch *b, *d = dicts[v];
+            struct value_type type;
+            struct kv kv = {.key = STR("service.name")};
+            char name[32];
+
+            snprintf(name, sizeof name, "service-%02d", v);
+            batch_new(0, &b);
+            b->dict = d->dict;
+            type = (struct value_type){d->dict.n_strings - 2, d->dict.n_strings - 1};
+            kv.value = (struct value){.kind = VALUE_STR, .n = (uint32_t) strlen(name), .str = name};
+            b->resources = arena_zalloc(&b->arena, sizeof *b->resources);
+            b->scopes = arena_zalloc(&b->arena, sizeof *b->scopes);
+            b->profiles = arena_zalloc(&b->arena, sizeof *b->profiles);
+            b->samples = arena_zalloc_array(&b->arena, (size_t) rows, sizeof *b->samples);
+            b->values = arena_zalloc_array(&b->arena, (size_t) rows, sizeof *b->values);
+            b->resources[0] = (struct resource){.attrs = {&kv, 1}, .scopes = {0, 1}};
+            b->scopes[0].profiles = (struct run){0, 1};
+            b->profiles[0] = (struct profile){.types = &type,
+                                              .n_types = 1,
+                                              .samples = {0, (uint32_t) rows},
+                                              .period_type = type,
+                                              .period = 10000000,
+                                              .time_ns = T0 + w * 10 * NS_PER_S,
+                                              .duration_ns = 10 * NS_PER_S};
+            b->n_resources = b->n_scopes = b->n_profiles = 1;
+            b->n_samples = b->n_values = (uint32_t) rows;
+            for (int i = 0; i < rows; i++) {
+                double u = (double) (rnd() >> 11) / 9007199254740992.0 * sum;
+                int lo = 0, hi = STACKS - 1;
+
+                while (lo < hi) {
+                    int mid = (lo + hi) / 2;
+
+                    if (zipf[mid] < u)
+                        lo = mid + 1;
+                    else
+                        hi = mid;
+                }
+                b->samples[i].stack = 1 + (uint32_t) lo;
+                b->samples[i].values = (struct run){(uint32_t) i, 1};
+                b->values[i] = 10000000 * (1 + (int64_t) below(3));
+                if (below(20) == 0) {
+                    b->samples[i].link = 1 + below(d->dict.n_links - 1);
+                    memcpy(trace, d->dict.links[b->samples[i].link].trace_id, 16);
+                }
+            }
+            fake_now = T0 + (w + 1) * 10 * NS_PER_S;
+            append(s, b);
+            batch_unref(b);
+        }
+    settle(s, false, false);
+    report_queries(s, "service-07", T0, fake_now, "just after ingest", trace);
+    settle(s, true, false);
+    report_size(s, "≤ 2.1 B");
+    report_queries(s, "service-07", T0, fake_now, "compacted", trace);
+    report_open(&s, dir);
+    store_close(s);
+}
+
+/* --- real files --- */
+
+static int cmp_names(const void *a, const void *b)
+{
+    return strcmp(*(char *const *) a, *(char *const *) b);
+}
+
+static void run_files(const char *dir, const char *path)
+{
+    DIR *d = opendir(path);
+    struct dirent *e;
+    char **names = NULL, service[128] = "";
+    size_t n = 0, cap = 0;
+    struct store *s = open_bench(dir);
+    int64_t from = INT64_MAX, to = 0;
+
+    if (!d)
+        die(path, NULL);
+    while ((e = readdir(d)))
+        if (e->d_name[0] != '.' && mem_grow((void **) &names, &cap, n + 1, sizeof *names, 1 << 24) == 0)
+            names[n++] = mem_strdup(e->d_name);
+    closedir(d);
+    qsort(names, n, sizeof *names, cmp_names);
+    for (size_t i = 0; i < n; i++) {
+        char file[4096];
+        struct batch *b;
+        struct err err = {0};
+
+        snprintf(file, sizeof file, "%s/%s", path, names[i]);
+        if (input_open(file, INPUT_AUTO, NULL, &b, NULL, &err) < 0)
+            die(file, &err);
+        for (uint32_t k = 0; k < b->n_profiles; k++) {
+            from = MIN(from, b->profiles[k].time_ns);
+            to = MAX(to, b->profiles[k].time_ns + 1);
+        }
+        fake_now = to;
+        if (i == n / 3)
+            snprintf(service, sizeof service, "%.*s",
+                     STR_FMT(value_str(kvs_get(&b->resources[0].attrs, STR("service.name")))));
+        append(s, b);
+        batch_unref(b);
+    }
+    settle(s, false, false);
+    report_queries(s, service, from, to, "just after ingest", NULL);
+    settle(s, true, false);
+    report_size(s, "≤ 3.0 B");
+    report_queries(s, service, from, to, "compacted", NULL);
+    report_open(&s, dir);
+    store_close(s);
+}
+
+/* --- a host's agent: events with ns timestamps, thread, cpu; 2 CPUs x 19 Hz --- */
+
+static void run_agent(const char *dir, int processes, int minutes)
+{
+    struct store *s = open_bench(dir);
+    double next[2] = {0, 0.013};
+
+    for (int t = 0; t < minutes * 12; t++) {
+        struct builder *b;
+        struct batch *out;
+        struct {
+            int process;
+            double at;
+            int cpu;
+        } events[256];
+        int n = 0;
+
+        for (int c = 0; c < 2; c++)
+            for (; next[c] < (t + 1) * 5.0 && n < 256; next[c] += 1.0 / 19 + ((double) below(40000) - 20000) / 1e9) {
+                double u = (double) (rnd() >> 11) / 9007199254740992.0;
+
+                events[n].process = (int) (processes * u * u * u);
+                events[n].cpu = c;
+                events[n++].at = next[c];
+            }
+        if (builder_new(NULL, &b) < 0)
+            exit(1);
+        for (int p = 0; p < processes; p++) {
+            bool any = false;
+            char name[64];
+
+            for (int i = 0; i < n; i++) {
+                uint32_t list[40], depth, seed, attrs[3];
+                uint64_t ts = (uint64_t) (T0 + (int64_t) (events[i].at * 1e9));
+                int64_t one = 1;
+
+                if (events[i].process != p)
+                    continue;
+                if (!any) {
+                    struct value_type type = {builder_string(b, STR("samples")), builder_string(b, STR("count"))};
+                    struct profile *prof;
+
+                    any = true;
+                    builder_resource(b);
+                    snprintf(name, sizeof name, "process-%d", p);
+                    builder_resource_attr_str(b, STR("service.name"), str_from(name));
+                    builder_resource_attr_str(b, STR("host.name"), STR("host-1"));
+                    builder_resource_attr(b, STR("process.pid"),
+                                          &(struct value){.kind = VALUE_INT, .integer = 1000 + p});
+                    builder_scope(b, STR("agent"), STR("1"));
+                    prof = builder_profile(b, &type, 1);
+                    prof->time_ns = T0 + t * 5 * NS_PER_S;
+                    prof->duration_ns = 5 * NS_PER_S;
+                    prof->period = 52631578;
+                    prof->period_type =
+                        (struct value_type){builder_string(b, STR("cpu")), builder_string(b, STR("nanoseconds"))};
+                }
+                seed = (uint32_t) p * 1000 + (uint32_t) (pow((double) (rnd() >> 11) / 9007199254740992.0, 3) * 60);
+                depth = 8 + seed % 17;
+                for (uint32_t k = 0; k < depth; k++) {
+                    uint32_t id = builder_attr_str(b, STR("process.executable.build_id.gnu"), str_from(name));
+                    uint32_t m =
+                        builder_mapping(b, &(struct mapping){.filename = builder_string(b, str_from(name))}, &id, 1);
+
+                    list[depth - 1 - k] =
+                        builder_location(b, m, 0x1000 + (k < 4 ? k : seed * 64 + k) * 16, NULL, 0, NULL, 0);
+                }
+                attrs[0] = builder_attr_int(b, STR("thread.id"), 1000 + p * 7 + below(3), (struct str){0});
+                attrs[1] = builder_attr_str(b, STR("thread.name"), str_from(name));
+                attrs[2] = builder_attr_int(b, STR("cpu.logical_number"), events[i].cpu, (struct str){0});
+                builder_sample(b, builder_stack(b, list, depth), 0, builder_attrs(b, attrs, 3), &one, 1, &ts, 1);
+            }
+        }
+        if (builder_finish(b, &out, NULL) < 0)
+            exit(1);
+        builder_free(b);
+        fake_now = T0 + (t + 1) * 5 * NS_PER_S;
+        append(s, out);
+        batch_unref(out);
+        if (t % 60 == 59)
+            settle(s, false, false);
+    }
+    settle(s, true, true);
+    report_size(s, "≤ 7 B");
+    store_close(s);
+}
+
+/* --- a month of one service, 200 new series a day; and 20,000 pids --- */
+
+static struct batch *small_batch(const char *service, const char *host, int pid, int64_t time, int rows)
+{
+    struct builder *b;
+    struct batch *out;
+    struct value_type type;
+    struct profile *p;
+
+    if (builder_new(NULL, &b) < 0)
+        exit(1);
+    builder_resource(b);
+    builder_resource_attr_str(b, STR("service.name"), str_from(service));
+    builder_resource_attr_str(b, STR("host.name"), str_from(host));
+    builder_resource_attr(b, STR("process.pid"), &(struct value){.kind = VALUE_INT, .integer = pid});
+    builder_scope(b, STR("t"), STR(""));
+    type = (struct value_type){builder_string(b, STR("cpu")), builder_string(b, STR("nanoseconds"))};
+    p = builder_profile(b, &type, 1);
+    p->time_ns = time;
+    p->duration_ns = 60 * NS_PER_S;
+    for (int i = 0; i < rows; i++) {
+        uint32_t list[32], depth = 12 + below(16);
+        uint32_t stack = below(3000);
+        int64_t v = 10000000 * (1 + (int64_t) below(5));
+
+        for (uint32_t k = 0; k < depth; k++) {
+            char name[32];
+            struct line l = {.line = (int64_t) k};
+
+            snprintf(name, sizeof name, "fn%u", k < 5 ? k : (stack >> (depth - k > 10 ? 10 : depth - k)) * 31 + k);
+            l.function = builder_function(b, &(struct function){.name = builder_string(b, str_from(name))});
+            list[depth - 1 - k] = builder_location(b, 0, 0, &l, 1, NULL, 0);
+        }
+        builder_sample(b, builder_stack(b, list, depth), 0, (struct run){0}, &v, 1, NULL, 0);
+    }
+    if (builder_finish(b, &out, NULL) < 0)
+        exit(1);
+    builder_free(b);
+    return out;
+}
+
+static void run_month(const char *dir, int days)
+{
+    struct store *s = open_bench(dir);
+    struct ask k;
+
+    for (int d = 0; d < days; d++) {
+        for (int i = 0; i < 200; i++)
+            for (int part = 0; part < 4; part++) {
+                char host[32];
+                struct batch *b;
+
+                snprintf(host, sizeof host, "pod-%d-%d", d, i);
+                fake_now = T0 + d * 86400 * NS_PER_S + part * 20000 * NS_PER_S;
+                b = small_batch("shop", host, i, fake_now + i * NS_PER_S, 60);
+                append(s, b);
+                batch_unref(b);
+            }
+        settle(s, true, true);
+    }
+    ask_init(&k, "cpu{service.name=\"shop\"}", T0 + 3601 * NS_PER_S, T0 + days * 86400 * NS_PER_S);
+    {
+        char what[100];
+
+        snprintf(what, sizeof what, "flame graph, %d days, one service, 200 new series a day", days);
+        row(what, time_select(s, &k.q), "ms", "≤ 100 ms");
+    }
+    report_open(&s, dir);
+    store_close(s);
+}
+
+static void run_pids(const char *dir, int n)
+{
+    struct store *s = open_bench(dir);
+    int series;
+
+    for (int i = 0; i < n; i++) {
+        char service[32];
+        struct batch *b;
+
+        snprintf(service, sizeof service, "tool-%d", i % 200);
+        fake_now = T0 + (int64_t) i * (86400 * NS_PER_S / n);
+        b = small_batch(service, "host-1", i, fake_now, 5);
+        append(s, b);
+        batch_unref(b);
+        if (i % 500 == 499)
+            settle(s, i % 5000 == 4999, false);
+    }
+    settle(s, true, true);
+    row("RSS after as many pids in a day on one host", rss_mb(), "MB", "≤ 150 MB");
+    row("listing them", time_list(s, T0, fake_now, &series), "ms", "≤ 5 ms");
+    store_close(s);
+}
+
+static void run_limits(void)
+{
+    size_t n = 64 << 20, z;
+    char *a = mem_alloc(n), *b = mem_alloc(n + (n >> 6));
+    int64_t t;
+
+    for (size_t i = 0; i < n; i++)
+        a[i] = (char) (below(16) * below(16));
+    memcpy(b, a, n);
+    t = clock_mono();
+    memcpy(b, a, n);
+    printf("| memcpy | %.1f GB/s | |\n", (double) n / (double) (clock_mono() - t));
+    t = clock_mono();
+    z = ZSTD_compress(b, n + (n >> 6), a, n, 1);
+    printf("| zstd -1 in | %.2f GB/s | |\n", (double) n / (double) (clock_mono() - t));
+    t = clock_mono();
+    ZSTD_decompress(a, n, b, z);
+    printf("| zstd out | %.2f GB/s | |\n", (double) n / (double) (clock_mono() - t));
+}
+
+int main(int argc, char **argv)
+{
+    const char *what = argc > 1 ? argv[1] : "", *dir = argc > 2 ? argv[2] : "";
+    int a = argc > 3 ? (int) strtol(argv[3], NULL, 10) : 0, b = argc > 4 ? (int) strtol(argv[4], NULL, 10) : 0;
+    int c = argc > 5 ? (int) strtol(argv[5], NULL, 10) : 0;
+
+    if (strcmp(what, "limits") == 0)
+        run_limits();
+    else if (strcmp(what, "synthetic") == 0)
+        run_synthetic(dir, a, b, c);
+    else if (strcmp(what, "files") == 0 && argc > 3)
+        run_files(dir, argv[3]);
+    else if (strcmp(what, "agent") == 0)
+        run_agent(dir, a, b);
+    else if (strcmp(what, "month") == 0)
+        run_month(dir, a);
+    else if (strcmp(what, "pids") == 0)
+        run_pids(dir, a);
+    else
+        return 2;
+    return 0;
+}

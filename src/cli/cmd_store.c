@@ -1,0 +1,424 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* wick store check|stats|snapshot|delete|export|import: a store's directory, without a server. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/compress.h"
+#include "base/fd.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "cli/args.h"
+#include "cli/command.h"
+#include "cli/paths.h"
+#include "codec/input.h"
+#include "codec/otlp_file.h"
+#include "codec/pprof.h"
+#include "model/builder.h"
+#include "model/convert.h"
+#include "store/store.h"
+
+struct store_options {
+    const char *store, *tenant, *from, *to, *output, *format;
+    bool json, rebuild, help;
+};
+
+static const struct arg store_args[] = {
+    {0, "store", ARG_STRING, offsetof(struct store_options, store), "DIR",
+     "the store's directory (default: store in the data directory)"},
+    {0, "tenant", ARG_STRING, offsetof(struct store_options, tenant), "NAME",
+     "whose data; default: the default tenant"},
+    {0, "from", ARG_STRING, offsetof(struct store_options, from), "TIME", "delete, export: from here on"},
+    {0, "to", ARG_STRING, offsetof(struct store_options, to), "TIME", "delete, export: before this (default now)"},
+    {'o', "output", ARG_STRING, offsetof(struct store_options, output), "FILE", "export: write there (default stdout)"},
+    {0, "format", ARG_STRING, offsetof(struct store_options, format), "NAME",
+     "export: otlp (requests with their length before each; default), json or pprof"},
+    {0, "rebuild", ARG_FLAG, offsetof(struct store_options, rebuild), NULL,
+     "check: make the catalogue anew from the segments"},
+    {0, "json", ARG_FLAG, offsetof(struct store_options, json), NULL, "stats: as JSON"},
+    {'h', "help", ARG_FLAG, offsetof(struct store_options, help), NULL, "this text"},
+    {0},
+};
+
+static void store_help(FILE *out)
+{
+    fputs("usage: wick store check [--rebuild]       read everything, verify every checksum\n"
+          "       wick store stats [--json]          what it holds and what it costs\n"
+          "       wick store snapshot DIR            a copy that is a store of its own\n"
+          "       wick store delete SELECTOR --from TIME [--to TIME]\n"
+          "       wick store export [SELECTOR] [--from TIME] [--to TIME] [-o FILE] [--format NAME]\n"
+          "       wick store import FILE...          profiles of any format, whatever their time\n\n"
+          "A store has one process at a time: stop the server first, or ask it (wick query, its API).\n\n",
+          out);
+    args_help(store_args, out);
+}
+
+static int open_store(const struct store_options *o, bool read_only, struct store **ret, struct err *e)
+{
+    struct store_config c = {.read_only = read_only, .max_late = -1, .max_early = -1, .min_free = -1};
+    char dir[PATH_SIZE];
+    int r;
+
+    c.dir = o->store;
+    if (!c.dir) {
+        r = path_store_dir(dir, e);
+        if (r < 0)
+            return r;
+        c.dir = dir;
+    }
+    return store_open(&store_segment, &c, ret, e);
+}
+
+static int parse_range(const struct store_options *o, int64_t *from, int64_t *to, struct err *e)
+{
+    int64_t now = clock_wall();
+    int r = 0;
+
+    *from = 0;
+    *to = INT64_MAX;
+    if (o->from)
+        r = clock_parse(str_from(o->from), now, from, e);
+    if (r == 0 && o->to)
+        r = clock_parse(str_from(o->to), now, to, e);
+    if (r == 0 && *from >= *to)
+        r = err_set(e, -EINVAL, "--from is not before --to");
+    return r;
+}
+
+/* --- check --- */
+
+static void report_line(void *ctx, bool problem, const char *line)
+{
+    int *problems = ctx;
+
+    *problems += problem;
+    printf("%s%s\n", problem ? "DAMAGED " : "", line);
+}
+
+static int set_catalog_aside(const struct store_options *o, struct err *e)
+{
+    char dir[PATH_SIZE], from[PATH_SIZE + 32], to[PATH_SIZE + 64];
+    int r = 0;
+
+    if (o->store)
+        snprintf(dir, sizeof dir, "%s", o->store);
+    else
+        r = path_store_dir(dir, e);
+    if (r < 0)
+        return r;
+    snprintf(from, sizeof from, "%s/FORMAT", dir);
+    if (access(from, F_OK) < 0)
+        return err_set(e, -ENOENT, "'%s' holds no store", dir);
+    snprintf(to, sizeof to, "%s/lost", dir);
+    r = fd_mkdir(AT_FDCWD, to, 0755);
+    for (int i = 0; r == 0 && i < 2; i++) {
+        snprintf(from, sizeof from, "%s/catalog.db%s", dir, i ? "-wal" : "");
+        snprintf(to, sizeof to, "%s/lost/catalog-%lld.db%s", dir, (long long) (clock_wall() / NS_PER_S),
+                 i ? "-wal" : "");
+        if (access(from, F_OK) == 0)
+            r = fd_rename(AT_FDCWD, from, AT_FDCWD, to);
+    }
+    return r < 0 ? err_set(e, r, "cannot put the catalogue of '%s' aside: %m", dir) : 0;
+}
+
+static int run_check(const struct store_options *o, int argc, char **argv, struct err *e)
+{
+    _cleanup_(store_closep) struct store *s = NULL;
+    struct store_stats st;
+    int problems = 0, r = 0;
+
+    (void) argc;
+    (void) argv;
+    if (o->rebuild) {
+        r = open_store(o, true, &s, NULL); /* nobody else has it: the lock says so */
+        store_close(s);
+        s = NULL;
+        if (r == -EBUSY)
+            return err_set(e, r, "the store is in use by another process");
+        r = set_catalog_aside(o, e);
+    }
+    if (r == 0)
+        r = open_store(o, !o->rebuild, &s, e);
+    if (r < 0)
+        return r;
+    s->ops->stats(s, &st);
+    if (st.damaged)
+        report_line(&problems, true, st.damage);
+    if (st.torn)
+        report_line(&problems, false,
+                    "the end of a log was broken off and is left out: it was never acknowledged, or is damaged");
+    r = s->ops->check(s, report_line, &problems, e);
+    if (r < 0)
+        return r;
+    printf("%d problem%s found\n", problems, problems == 1 ? "" : "s");
+    return problems ? 1 : 0;
+}
+
+/* --- stats --- */
+
+static int run_stats(const struct store_options *o, int argc, char **argv, struct err *e)
+{
+    _cleanup_(store_closep) struct store *s = NULL;
+    _cleanup_(buf_done) struct buf out = BUF_INIT;
+    struct store_stats st;
+    int r = open_store(o, true, &s, e);
+
+    (void) argc;
+    (void) argv;
+    if (r < 0)
+        return r;
+    s->ops->stats(s, &st);
+    {
+        const struct {
+            const char *name;
+            uint64_t v;
+        } rows[] = {
+            {"segments", st.segments},
+            {"profiles", st.stored_profiles},
+            {"samples", st.stored_samples},
+            {"series", st.series},
+            {"services", st.services},
+            {"stack_nodes", st.stacks},
+            {"locations", st.locations},
+            {"segment_bytes", st.segment_bytes},
+            {"symbol_bytes", st.symbol_bytes},
+            {"log_bytes", st.log_bytes},
+            {"catalog_bytes", st.catalog_bytes},
+            {"disk_bytes", st.disk_bytes},
+            {"torn_logs", st.torn},
+            {"damaged", st.damaged},
+        };
+        bool first = true;
+
+        if (o->json)
+            buf_putc(&out, '{');
+        for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+            if (o->json) {
+                json_put_key(&out, &first, rows[i].name);
+                json_put_u64(&out, rows[i].v);
+            } else {
+                buf_printf(&out, "%-14s %llu\n", rows[i].name, (unsigned long long) rows[i].v);
+            }
+        }
+        for (int i = 0; st.segments && i < 2; i++) {
+            _cleanup_(buf_done) struct buf when = BUF_INIT;
+
+            clock_format(&when, i ? st.newest_ns : st.oldest_ns);
+            if (o->json) {
+                json_put_key(&out, &first, i ? "newest" : "oldest");
+                json_put_str(&out, buf_str(&when));
+            } else {
+                buf_printf(&out, "%-14s %s\n", i ? "newest" : "oldest", buf_cstr(&when) ? when.p : "");
+            }
+        }
+        if (!o->json && st.stored_samples)
+            buf_printf(&out, "%-14s %.2f\n", "bytes/sample", (double) st.disk_bytes / (double) st.stored_samples);
+        if (o->json)
+            buf_puts(&out, "}\n");
+    }
+    return fd_write_file("-", out.p, out.n, e);
+}
+
+static int run_snapshot(const struct store_options *o, int argc, char **argv, struct err *e)
+{
+    _cleanup_(store_closep) struct store *s = NULL;
+    int r;
+
+    if (argc != 1)
+        return err_set(e, -EINVAL, "wick store snapshot takes one directory");
+    r = open_store(o, false, &s, e);
+    return r < 0 ? r : s->ops->snapshot(s, argv[0], e);
+}
+
+static int run_delete(const struct store_options *o, int argc, char **argv, struct err *e)
+{
+    _cleanup_(store_closep) struct store *s = NULL;
+    struct selector sel = {0};
+    struct store_column c = {.selector = &sel};
+    struct arena a;
+    int r;
+
+    if (argc != 1 || !o->from)
+        return err_set(e, -EINVAL, "wick store delete takes a selector and --from (all of it: '{}' --from 0)");
+    arena_init(&a, 0);
+    r = selector_parse(str_from(argv[0]), &a, &sel, e);
+    if (r == 0)
+        r = parse_range(o, &c.from, &c.to, e);
+    if (r == 0)
+        r = open_store(o, false, &s, e);
+    if (r == 0)
+        r = s->ops->delete (s, o->tenant ? o->tenant : "", &c, e);
+    selector_done(&sel);
+    arena_done(&a);
+    return r;
+}
+
+/* --- export --- */
+
+struct exporting {
+    int fd;
+    enum otlp_file_form form; /* OTLP_FILE_NONE: pprof, gathered in `all` */
+    struct builder *all;
+    uint64_t profiles;
+    struct err *e;
+};
+
+static int export_batch(void *ctx, struct batch *b)
+{
+    struct exporting *x = ctx;
+    _cleanup_(batch_unrefp) struct batch *split = NULL;
+    _cleanup_(buf_done) struct buf out = BUF_INIT;
+    int r;
+
+    x->profiles += b->n_profiles;
+    if (x->form == OTLP_FILE_NONE)
+        return builder_append(x->all, b);
+    r = convert_split_types(b, &split, x->e);
+    if (r == 0)
+        r = otlp_file_encode(x->form, split, &out, x->e);
+    if (r == 0)
+        r = fd_write_all(x->fd, out.p, out.n);
+    return r < 0 && x->e->code == 0 ? err_set(x->e, r, "cannot write: %m") : r;
+}
+
+static int finish_pprof(struct exporting *x)
+{
+    _cleanup_(batch_unrefp) struct batch *all = NULL, *joined = NULL, *one = NULL;
+    _cleanup_(buf_done) struct buf raw = BUF_INIT, packed = BUF_INIT;
+    int r = builder_finish(x->all, &all, x->e);
+
+    if (r == 0)
+        r = convert_join_types(all, &joined, x->e);
+    if (r == 0)
+        r = convert_to_single(joined, &one, x->e);
+    if (r == 0 && !one->n_profiles)
+        r = err_set(x->e, -ENODATA, "nothing to export");
+    if (r == 0)
+        r = pprof_encode(one, &one->profiles[0], &raw, x->e);
+    if (r == 0)
+        r = compress_deflate(COMPRESS_GZIP, 0, raw.p, raw.n, &packed, x->e);
+    if (r == 0)
+        r = fd_write_all(x->fd, packed.p, packed.n);
+    return r;
+}
+
+static int export_to(struct store *s, const struct store_query *q, const struct store_options *o, struct err *e)
+{
+    struct exporting x = {.fd = STDOUT_FILENO, .form = OTLP_FILE_FRAMED, .e = e};
+    int r = 0;
+
+    if (o->format && strcmp(o->format, "json") == 0)
+        x.form = OTLP_FILE_JSON;
+    else if (o->format && strcmp(o->format, "pprof") == 0)
+        x.form = OTLP_FILE_NONE;
+    else if (o->format && strcmp(o->format, "otlp") != 0)
+        return err_set(e, -EINVAL, "--format: '%s' is not otlp, json or pprof", o->format);
+    if (o->output && strcmp(o->output, "-") != 0)
+        r = x.fd = fd_open(AT_FDCWD, o->output, O_WRONLY | O_CREAT | O_TRUNC, 0644);
+    if (r < 0)
+        return err_set(e, r, "cannot create '%s': %m", o->output);
+    r = x.form == OTLP_FILE_NONE ? builder_new(NULL, &x.all) : 0;
+    if (r == 0)
+        r = s->ops->export(s, q, export_batch, &x, e);
+    if (r == 0 && x.form == OTLP_FILE_NONE)
+        r = finish_pprof(&x);
+    builder_free(x.all);
+    if (x.fd != STDOUT_FILENO)
+        fd_close(x.fd);
+    if (r == 0)
+        fprintf(stderr, "wick: %llu profiles exported\n", (unsigned long long) x.profiles);
+    return r;
+}
+
+static int run_export(const struct store_options *o, int argc, char **argv, struct err *e)
+{
+    _cleanup_(store_closep) struct store *s = NULL;
+    struct selector sel = {0};
+    struct store_query q = {.tenant = o->tenant ? o->tenant : "", .n_columns = 1};
+    struct arena a;
+    int r;
+
+    if (argc > 1)
+        return err_set(e, -EINVAL, "wick store export takes one selector");
+    arena_init(&a, 0);
+    q.columns[0].selector = &sel;
+    r = selector_parse(argc ? str_from(argv[0]) : STR(""), &a, &sel, e);
+    if (r == 0)
+        r = parse_range(o, &q.columns[0].from, &q.columns[0].to, e);
+    if (r == 0)
+        r = open_store(o, true, &s, e);
+    if (r == 0)
+        r = export_to(s, &q, o, e);
+    selector_done(&sel);
+    arena_done(&a);
+    return r;
+}
+
+static int run_import(const struct store_options *o, int argc, char **argv, struct err *e)
+{
+    _cleanup_(store_closep) struct store *s = NULL;
+    struct sink_context ctx = {.tenant = o->tenant ? o->tenant : "", .received_ns = clock_wall()};
+    uint64_t profiles = 0;
+    int r;
+
+    if (!argc)
+        return err_set(e, -EINVAL, "wick store import takes files");
+    r = open_store(o, false, &s, e);
+    for (int i = 0; r == 0 && i < argc; i++) {
+        _cleanup_(batch_unrefp) struct batch *b = NULL;
+        struct ack_result result = {0};
+
+        r = input_open(argv[i], INPUT_AUTO, &input_local, &b, NULL, e);
+        if (r < 0)
+            break;
+        r = store_append_wait(s, b, &ctx, &result);
+        if (r < 0)
+            err_set(e, r, "%s: %s", argv[i], result.message);
+        profiles += b->n_profiles - MIN(result.rejected, b->n_profiles);
+    }
+    if (r == 0)
+        fprintf(stderr, "wick: %llu profiles of %d file%s are stored\n", (unsigned long long) profiles, argc,
+                argc == 1 ? "" : "s");
+    return r;
+}
+
+static const struct {
+    const char *name;
+    int (*run)(const struct store_options *o, int argc, char **argv, struct err *e);
+} verbs[] = {
+    {"check", run_check},   {"stats", run_stats},   {"snapshot", run_snapshot},
+    {"delete", run_delete}, {"export", run_export}, {"import", run_import},
+};
+
+static int store_run(int argc, char **argv)
+{
+    struct store_options o = {0};
+    struct err e = {0};
+    int n, r = args_parse(store_args, &o, argc - 1, argv + 1, false, &n, &e);
+
+    argv++;
+    if (o.help) {
+        store_help(stdout);
+        return EXIT_DONE;
+    }
+    if (r < 0) {
+        log_error("%s", e.message);
+        return EXIT_USAGE;
+    }
+    for (size_t i = 0; n > 0 && i < ARRAY_SIZE(verbs); i++)
+        if (strcmp(argv[0], verbs[i].name) == 0) {
+            r = verbs[i].run(&o, n - 1, argv + 1, &e);
+            if (r < 0)
+                log_error("%s", err_message(&e, r));
+            return r == -EINVAL ? EXIT_USAGE : r ? EXIT_FAILED : EXIT_DONE;
+        }
+    if (n > 0)
+        log_error("there is no 'wick store %s'", argv[0]);
+    store_help(stderr);
+    return EXIT_USAGE;
+}
+
+const struct command command_store = {"store", "check, copy, delete, export and import what a store holds", store_run};

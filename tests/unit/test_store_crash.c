@@ -1,0 +1,406 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Nothing acknowledged is missing, nothing is there twice: after a crash at any call, with any call failing, and with
+ * any bit of any file turned over. WICK_CRASH_STATES says how many states are tried (make test-all: 10,000).
+ */
+#include "tap.h"
+
+#include <ftw.h>
+#include <unistd.h>
+
+#include "crash_fs.h"
+#include "model/builder.h"
+#include "store/store.h"
+#include "store_gen.h"
+
+enum { BATCHES_MAX = 64 };
+
+static char live[64], made[64];
+static int64_t now_ns = GEN_T0;
+
+static int64_t test_now(void)
+{
+    return now_ns;
+}
+
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+    (void) st;
+    (void) type;
+    (void) ftw;
+    return remove(path);
+}
+
+static void clear(const char *dir)
+{
+    nftw(dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+static struct store_config config_of(const char *dir)
+{
+    return (struct store_config){
+        .dir = dir, .manual = true, .min_free = -1, .now = test_now, .keep = -1, .keep_detail = -1};
+}
+
+/* Batch i: one profile whose stack is main;f<i> with value 1; every third has a link and an attribute. */
+static struct batch *make_batch(int i)
+{
+    _cleanup_(builder_freep) struct builder *b = NULL;
+    struct value_type t;
+    struct batch *out = NULL;
+    struct profile *p;
+    uint32_t loc[2], attr;
+    int64_t one = 1;
+    char name[32];
+
+    if (builder_new(NULL, &b) < 0)
+        return NULL;
+    builder_resource(b);
+    builder_resource_attr_str(b, STR("service.name"), gen_name(name, sizeof name, "s%u", (unsigned) i % 2));
+    builder_scope(b, STR("t"), STR(""));
+    t = (struct value_type){builder_string(b, STR("cpu")), builder_string(b, STR("nanoseconds"))};
+    p = builder_profile(b, &t, 1);
+    if (p)
+        p->time_ns = now_ns - i * NS_PER_S;
+    for (int k = 0; k < 2; k++) {
+        struct str fn = k ? STR("main") : gen_name(name, sizeof name, "f%u", (unsigned) i);
+        struct line l = {.function = builder_function(b, &(struct function){.name = builder_string(b, fn)}), .line = 1};
+
+        loc[k] = builder_location(b, 0, 0, &l, 1, NULL, 0);
+    }
+    attr = builder_attr_int(b, STR("thread.id"), i, (struct str){0});
+    builder_sample(b, builder_stack(b, loc, 2),
+                   i % 3 ? 0 : builder_link(b, &(struct link){.trace_id = {(uint8_t) i, 1}}),
+                   builder_attrs(b, &attr, i % 3 ? 0 : 1), &one, 1, NULL, 0);
+    return builder_finish(b, &out, NULL) < 0 ? NULL : out;
+}
+
+/* --- the scenario --- */
+
+struct story {
+    struct store *s;
+    size_t acked_at[BATCHES_MAX]; /* calls made when the ack came + 1; 0 = never */
+    int n;
+};
+
+static void append(struct story *r, int count)
+{
+    while (count-- > 0) {
+        _cleanup_(batch_unrefp) struct batch *b = make_batch(r->n);
+        struct ack_result result = {0};
+
+        if (r->s && b)
+            store_append_wait(
+                r->s, b, &(struct sink_context){.tenant = r->n % 5 == 4 ? "t2" : "", .received_ns = now_ns}, &result);
+        if (r->s && b && result.status == SINK_OK)
+            r->acked_at[r->n] = crash.n + 1;
+        r->n++;
+        now_ns += 7 * NS_PER_S;
+    }
+}
+
+static void reopen(struct story *r)
+{
+    struct store_config c = config_of(live);
+
+    store_close(r->s);
+    r->s = NULL;
+    store_open(&store_segment, &c, &r->s, NULL);
+}
+
+static void scenario(struct story *r)
+{
+    now_ns = GEN_T0;
+    reopen(r);
+    append(r, 4);
+    if (r->s)
+        r->s->ops->flush(r->s, NULL);
+    append(r, 4);
+    if (r->s)
+        r->s->ops->flush(r->s, NULL);
+    append(r, 2);
+    if (r->s)
+        r->s->ops->retain(r->s, true, NULL);
+    append(r, 2);
+    now_ns += 4000 * NS_PER_S;
+    reopen(r);
+    append(r, 3);
+    if (r->s)
+        r->s->ops->flush(r->s, NULL);
+    if (r->s)
+        r->s->ops->retain(r->s, true, NULL);
+    append(r, 3);
+    store_close(r->s);
+    r->s = NULL;
+}
+
+/* --- checking --- */
+
+/* How often each batch is there: counts[i] is the value of f<i>. */
+static bool count_batches(struct store *s, int64_t counts[BATCHES_MAX], struct store_notes *notes)
+{
+    static const char *const tenants[] = {"", "t2"};
+
+    memset(counts, 0, BATCHES_MAX * sizeof *counts);
+    for (int t = 0; t < 2; t++) {
+        struct selector sel = {.type = STR("cpu")};
+        struct store_query q = {.tenant = tenants[t], .n_columns = 1, .columns = {{&sel, 0, INT64_MAX}}};
+        _cleanup_(tree_freep) struct tree *tree = NULL;
+        struct err e = {0};
+
+        if (s->ops->select(s, &q, &tree, notes, &e) < 0) {
+            tap_fail("select: %s", e.message);
+            return false;
+        }
+        for (uint32_t i = 1; i < tree->n_nodes; i++) {
+            struct str f = tree->frames[tree->frame[i]].function;
+            uint64_t k;
+
+            if (f.n > 1 && f.p[0] == 'f' && str_to_u64(str_slice(f, 1, f.n), 10, &k) == 0 && k < BATCHES_MAX)
+                counts[k] += tree->self[0][i];
+        }
+    }
+    return true;
+}
+
+static void check_counts(struct store *s, const struct story *r, size_t k, const char *what)
+{
+    int64_t counts[BATCHES_MAX];
+    struct store_notes notes = {0};
+
+    if (!count_batches(s, counts, &notes))
+        return;
+    for (int i = 0; i < r->n; i++) {
+        bool must = r->acked_at[i] && r->acked_at[i] <= k + 1;
+
+        if (must && counts[i] < 1)
+            tap_fail("%s: batch %d was acknowledged and is missing", what, i);
+        if (counts[i] > 1)
+            tap_fail("%s: batch %d is there %lld times", what, i, (long long) counts[i]);
+    }
+    if (notes.damaged)
+        tap_fail("%s: damage: %s", what, notes.damage);
+}
+
+/* Opens what was made, looks, writes on, looks again. */
+static void check_state(const struct story *r, size_t k, const char *what, bool write_on)
+{
+    struct store_config c = config_of(made);
+    struct store *s = NULL;
+    struct store_stats st;
+    struct err e = {0};
+
+    if (store_open(&store_segment, &c, &s, &e) < 0) {
+        tap_fail("%s: cannot open: %s", what, e.message);
+        return;
+    }
+    s->ops->stats(s, &st);
+    if (st.damaged)
+        tap_fail("%s: damage: %s", what, st.damage);
+    check_counts(s, r, k, what);
+    if (write_on) {
+        struct story more = {.s = s, .n = 40};
+
+        append(&more, 1);
+        if (!more.acked_at[40])
+            tap_fail("%s: cannot append after recovery", what);
+        if (s->ops->flush(s, &e) < 0 || s->ops->retain(s, true, &e) < 0)
+            tap_fail("%s: cannot flush after recovery: %s", what, e.message);
+        check_counts(s, r, k, what);
+    }
+    store_close(s);
+}
+
+static int wanted_states(int normal)
+{
+    const char *v = getenv("WICK_CRASH_STATES");
+    int n = v ? (int) strtol(v, NULL, 10) : normal;
+
+#ifdef __SANITIZE_ADDRESS__
+    n = MAX(n / 4, 40); /* memory errors show sooner; the plain build goes through all */
+#endif
+    return n;
+}
+
+static void test_crash_states(void)
+{
+    struct story r = {0};
+    int states = wanted_states(240), tried = 0;
+    size_t total;
+
+    clear(live);
+    crash_reset(live);
+    crash.recording = true;
+    mkdir(live, 0755);
+    scenario(&r);
+    crash.recording = false;
+    total = crash.n;
+    printf("# %zu calls recorded, %d states\n", total, states);
+    for (int i = 0; i < r.n; i++)
+        if (!r.acked_at[i])
+            tap_fail("batch %d was not acknowledged in the plain run", i);
+    for (int i = 0; i < states && tap_bad < 10; i++, tried++) {
+        enum crash_mode mode = (enum crash_mode)(i % CRASH_MODES);
+        /* every call in turn when there are enough states, else spread over them */
+        size_t k = (size_t) states >= total * CRASH_MODES ? (size_t) (i / CRASH_MODES) % (total + 1)
+                                                          : (size_t) i * (total + 1) / (size_t) states;
+        char what[96];
+
+        snprintf(what, sizeof what, "state %d: after call %zu, mode %d", i, k, mode);
+        clear(made);
+        crash_make(k, mode, (uint64_t) i + 1, made);
+        check_state(&r, k, what, i % 3 == 0);
+    }
+    clear(made);
+    clear(live);
+}
+
+/* --- calls that fail --- */
+
+static void run_failing(long at, int error, bool sticky)
+{
+    struct story r = {0};
+    struct store_config c = config_of(live);
+    struct store *s = NULL;
+    struct err e = {0};
+    char what[96];
+
+    snprintf(what, sizeof what, "call %ld fails with %d%s", at, error, sticky ? " for good" : "");
+    clear(live);
+    crash_reset(live);
+    mkdir(live, 0755);
+    crash.fail_at = at;
+    crash.fail_errno = error;
+    crash.fail_sticky = sticky;
+    scenario(&r);
+    crash.fail_at = 0;
+    if (store_open(&store_segment, &c, &s, &e) < 0) {
+        tap_fail("%s: cannot open afterwards: %s", what, e.message);
+        return;
+    }
+    check_counts(s, &r, SIZE_MAX - 1, what);
+    store_close(s);
+}
+
+static void test_failing_calls(void)
+{
+    struct story r = {0};
+    long changes, step;
+
+    clear(live);
+    crash_reset(live);
+    mkdir(live, 0755);
+    scenario(&r);
+    changes = crash.changes;
+    step = MAX(1, changes * 3 / wanted_states(240));
+    for (long at = 1; at <= changes && tap_bad < 10; at += step) {
+        run_failing(at, EIO, false);
+        run_failing(at, ENOSPC, false);
+        run_failing(at, ENOSPC, true);
+    }
+    clear(live);
+}
+
+/* --- bits that turn over --- */
+
+static struct flips {
+    char path[64][192];
+    off_t size[64];
+    int n;
+} files;
+
+static int list_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+    (void) ftw;
+    if (type == FTW_F && st->st_size && files.n < 64 && !strstr(path, "LOCK")) {
+        snprintf(files.path[files.n], 192, "%s", path);
+        files.size[files.n++] = st->st_size;
+    }
+    return 0;
+}
+
+static void flip(const char *path, off_t at)
+{
+    int fd = open(path, O_RDWR);
+    char c;
+
+    if (fd >= 0 && pread(fd, &c, 1, at) == 1) {
+        c ^= 0x10;
+        if (pwrite(fd, &c, 1, at) != 1)
+            abort();
+    }
+    close(fd);
+}
+
+static void test_bit_flips(void)
+{
+    struct story r = {0};
+    int rounds = wanted_states(240) / 4, named = 0, lost = 0;
+
+    clear(live);
+    crash_reset(live);
+    crash.recording = true;
+    mkdir(live, 0755);
+    scenario(&r);
+    crash.recording = false;
+    for (int i = 0; i < rounds && tap_bad < 10; i++) {
+        struct store_config c = config_of(made);
+        struct store *s = NULL;
+        struct store_stats st = {0};
+        struct store_notes notes = {0};
+        struct err e = {0};
+        int64_t counts[BATCHES_MAX] = {0};
+        int missing = 0;
+        char what[300];
+
+        clear(made);
+        crash_make(crash.n, CRASH_ALL, 1, made);
+        files.n = 0;
+        nftw(made, list_one, 16, FTW_PHYS);
+        if (!files.n)
+            break;
+        {
+            int f = i % files.n;
+            off_t at = (off_t) (((uint64_t) i * 2654435761u) % (uint64_t) files.size[f]);
+
+            flip(files.path[f], at);
+            snprintf(what, sizeof what, "bit %lld of %s", (long long) at, files.path[f] + strlen(made));
+        }
+        if (store_open(&store_segment, &c, &s, &e) < 0) { /* FORMAT alone may stop it, by name */
+            named++;
+            if (!e.message[0] || !strstr(what, "FORMAT"))
+                tap_fail("%s: cannot open: %s", what, e.message);
+            continue;
+        }
+        count_batches(s, counts, &notes);
+        s->ops->stats(s, &st);
+        for (int k = 0; k < r.n; k++) {
+            missing += counts[k] < 1;
+            if (counts[k] > 1)
+                tap_fail("%s: batch %d is there %lld times", what, k, (long long) counts[k]);
+        }
+        lost += missing;
+        named += st.damaged || st.torn;
+        if (missing && !st.damaged && !st.torn)
+            tap_fail("%s: %d batches are missing and nobody says so", what, missing);
+        if (missing == r.n)
+            tap_fail("%s: nothing is left", what);
+        store_close(s);
+    }
+    printf("# %d flips, %d of them named, %d batches lost in all\n", rounds, named, lost);
+    clear(made);
+    clear(live);
+}
+
+int main(void)
+{
+    const char *base = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
+
+    snprintf(live, sizeof live, "%s/wick-crash-%d-live", base, (int) getpid());
+    snprintf(made, sizeof made, "%s/wick-crash-%d-made", base, (int) getpid());
+    crash_install();
+    tap_run(test_crash_states);
+    tap_run(test_failing_calls);
+    tap_run(test_bit_flips);
+    return tap_done();
+}
