@@ -9,11 +9,11 @@ export PPROF_TMPDIR=$tmp
 build/bench/gen_report_profile "${NODES:-1000000}" "${SAMPLES:-300000}" >"$tmp/big.pb"
 go build -o "$tmp/gopprof" cmd/pprof 2>/dev/null || cp "$(go env GOROOT)/pkg/tool/$(go env GOOS)_$(go env GOARCH)/pprof" "$tmp/gopprof"
 
-# measure NAME COMMAND...: best seconds of three runs and peak memory in MB, into the variables s_NAME and m_NAME
+# measure NAME COMMAND...: best seconds of three runs (RUNS) and peak memory in MB, into the variables s_NAME and m_NAME
 measure() {
     local name=$1 best= mem= t m i
     shift
-    for i in 1 2 3; do
+    for ((i = 0; i < ${RUNS:-3}; i++)); do
         /usr/bin/time -f '%e %M' -o "$tmp/time" "$@" >"$tmp/out.$name" 2>/dev/null
         read -r t m < <(tail -1 "$tmp/time")
         if [ -z "$best" ] || awk "BEGIN{exit !($t < $best)}"; then best=$t; fi

@@ -22,6 +22,17 @@ static void on_interrupt(int sig)
     interrupted = true;
 }
 
+void pprof_fetch_catch(bool on)
+{
+    static struct sigaction old;
+    struct sigaction action = {.sa_handler = on_interrupt};
+
+    if (on)
+        sigaction(SIGINT, &action, &old);
+    else
+        sigaction(SIGINT, &old, NULL);
+}
+
 struct progress {
     int64_t started, seconds;
     bool shown;
@@ -135,7 +146,8 @@ static const char *file_name(struct str s)
     return s.n ? s.p : NULL;
 }
 
-int pprof_fetch(const struct pprof_args *a, const char *source, struct buf *out, bool *ret_remote, struct err *e)
+int pprof_fetch(const struct pprof_args *a, const char *source, bool quiet, struct buf *out, bool *ret_remote,
+                struct err *e)
 {
     _cleanup_(buf_done) struct buf url = BUF_INIT;
     struct progress progress = {.started = clock_mono(), .seconds = a->seconds};
@@ -146,10 +158,9 @@ int pprof_fetch(const struct pprof_args *a, const char *source, struct buf *out,
     struct fetch_options o = {.max_answer = ANSWER_MAX,
                               .tls = &tls_openssl,
                               .tls_options = &tls,
-                              .progress = show_progress,
+                              .progress = quiet ? NULL : show_progress,
                               .arg = &progress,
                               .cancel = &interrupted};
-    struct sigaction action = {.sa_handler = on_interrupt}, old;
     int r;
 
     if (!pprof_url_adjust(str_from(source), &progress.seconds, &url))
@@ -167,10 +178,7 @@ int pprof_fetch(const struct pprof_args *a, const char *source, struct buf *out,
         url.n -= 9;
     }
     o.timeout_ns = timeout_of(a, progress.seconds);
-    interrupted = false;
-    sigaction(SIGINT, &action, &old);
     r = follow(&o, &url, out, e);
-    sigaction(SIGINT, &old, NULL);
     if (progress.shown)
         fputs("\r\033[K", stderr);
     *ret_remote = r >= 0;

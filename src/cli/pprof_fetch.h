@@ -6,7 +6,10 @@
 #include "cli/pprof_args.h"
 
 /* The bytes that the source (a URL, or HOST:PORT/PATH) answers with. A source that is neither a file nor a URL fails as
- * a file that is not there. */
-int pprof_fetch(const struct pprof_args *a, const char *source, struct buf *out, bool *ret_remote, struct err *e);
+ * a file that is not there. quiet shows no progress: several may run at once, each in a thread. */
+int pprof_fetch(const struct pprof_args *a, const char *source, bool quiet, struct buf *out, bool *ret_remote,
+                struct err *e);
+/* From here on Ctrl-C ends what is being fetched, until it is called with false. */
+void pprof_fetch_catch(bool on);
 
 #endif

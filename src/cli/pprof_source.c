@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -77,36 +78,70 @@ static int decode(struct buf *in, struct batch **ret, struct err *e)
 }
 
 struct source {
+    const struct pprof_args *a;
     const char *name;
+    struct buf bytes;
     struct prof *prof;
-    bool remote;
+    pthread_t thread;
+    struct err e;
+    int result;
+    bool quiet, remote, in_thread;
 };
 
-static int load_bytes(const struct pprof_args *a, const char *name, struct prof_pool *pool, struct buf *bytes,
-                      bool *ret_remote, struct err *e)
+static bool is_file(const char *name)
 {
     struct stat st;
 
-    if (stat(name, &st) == 0)
-        return fd_read_file(name, SOURCE_MAX - 1, bytes, e);
-    return pprof_fetch(a, name, bytes, ret_remote, e);
+    return stat(name, &st) == 0;
 }
 
-static int load_source(const struct pprof_args *a, struct prof_pool *pool, struct source *s, const char *binary,
-                       struct err *e)
+static void *fetch_thread(void *arg)
 {
-    _cleanup_(buf_done) struct buf bytes = BUF_INIT;
+    struct source *s = arg;
+
+    s->result = pprof_fetch(s->a, s->name, s->quiet, &s->bytes, &s->remote, &s->e);
+    return NULL;
+}
+
+/* URLs are asked all at once: a CPU profile takes its seconds. */
+static void start_fetches(struct source *s, size_t n)
+{
+    size_t urls = 0;
+
+    for (size_t i = 0; i < n; i++)
+        urls += !is_file(s[i].name);
+    for (size_t i = 0; i < n; i++) {
+        s[i].quiet = urls > 1;
+        if (urls > 1 && !is_file(s[i].name))
+            s[i].in_thread = pthread_create(&s[i].thread, NULL, fetch_thread, &s[i]) == 0;
+    }
+}
+
+static int get_bytes(struct source *s)
+{
+    if (s->in_thread)
+        pthread_join(s->thread, NULL);
+    else if (is_file(s->name))
+        s->result = fd_read_file(s->name, SOURCE_MAX - 1, &s->bytes, &s->e);
+    else
+        fetch_thread(s);
+    return s->result;
+}
+
+static int load_source(struct prof_pool *pool, struct source *s, const char *binary)
+{
     _cleanup_(batch_unrefp) struct batch *b = NULL;
-    int r = load_bytes(a, s->name, pool, &bytes, &s->remote, e);
+    int r = get_bytes(s);
 
     if (r >= 0)
-        r = decode(&bytes, &b, e);
+        r = decode(&s->bytes, &b, &s->e);
+    buf_done(&s->bytes);
     if (r >= 0)
-        r = prof_from_batch(pool, b, &b->profiles[0], &s->prof, e);
+        r = prof_from_batch(pool, b, &b->profiles[0], &s->prof, &s->e);
     if (r >= 0)
-        r = prof_check(s->prof, e);
+        r = prof_check(s->prof, &s->e);
     if (r >= 0)
-        r = pprof_locate_binaries(s->prof, str_from(binary), a->build_id, e);
+        r = pprof_locate_binaries(s->prof, str_from(binary), s->a->build_id, &s->e);
     return r;
 }
 
@@ -115,24 +150,29 @@ static int load_all(const struct pprof_args *a, struct prof_pool *pool, const ch
                     const char *binary, const char *kind, struct prof **ret, bool *save, struct err *e)
 {
     _cleanup_(mem_freep) struct prof **profs = mem_zalloc_array(n, sizeof(*profs));
+    _cleanup_(mem_freep) struct source *sources = mem_zalloc_array(n, sizeof(*sources));
     size_t got = 0;
     int r = 0;
 
-    if (!profs)
+    if (!profs || !sources)
         return -ENOMEM;
+    for (size_t i = 0; i < n; i++)
+        sources[i] = (struct source){.a = a, .name = names[i]};
+    pprof_fetch_catch(true);
+    start_fetches(sources, n);
     for (size_t i = 0; i < n; i++) {
-        struct source s = {.name = names[i]};
-        struct err words = {0};
+        struct source *s = &sources[i];
 
-        r = load_source(a, pool, &s, binary, &words);
+        r = load_source(pool, s, binary);
         if (r < 0) {
-            fprintf(stderr, "%s: %s\n", names[i], err_message(&words, r));
-            prof_free(s.prof);
+            fprintf(stderr, "%s: %s\n", names[i], err_message(&s->e, r));
+            prof_free(s->prof);
             continue;
         }
-        *save |= s.remote;
-        profs[got++] = s.prof;
+        *save |= s->remote;
+        profs[got++] = s->prof;
     }
+    pprof_fetch_catch(false);
     if (!got)
         return err_set(e, -ENOENT, "failed to fetch any %s profiles", kind);
     r = prof_combine(profs, got, ret, e);
