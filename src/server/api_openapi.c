@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * /api/v1/openapi.json: the API as an OpenAPI 3 document. Questions come from the table of query/answer.h, so a new one is
+ * described without a word here; the few other paths are written out.
+ */
+#include "server/api.h"
+#include "base/json.h"
+#include "query/answer.h"
+#include "query/tree_form.h"
+#include "server/front.h"
+
+static void put_str(struct buf *out, bool *first, const char *key, const char *value)
+{
+    json_put_key(out, first, key);
+    json_put_str(out, str_from(value));
+}
+
+/* {"name":…,"in":…,"description":…,"schema":{"type":"string"}} */
+static void put_param(struct buf *out, bool *first, const char *name, const char *in, const char *help)
+{
+    bool inner = true;
+
+    json_sep(out, first);
+    buf_putc(out, '{');
+    put_str(out, &inner, "name", name);
+    put_str(out, &inner, "in", in);
+    put_str(out, &inner, "description", help);
+    if (strcmp(in, "path") == 0)
+        buf_puts(out, ",\"required\":true");
+    buf_puts(out, ",\"schema\":{\"type\":\"string\"}}");
+}
+
+static void put_params(struct buf *out, const struct question *q)
+{
+    static const char *const common[] = {"query", "from", "to"}, *const diff[] = {"base_query", "base_from", "base_to"};
+    bool first = true;
+
+    buf_puts(out, ",\"parameters\":[");
+    for (size_t i = 0; q->common && i < ARRAY_SIZE(common); i++)
+        put_param(out, &first, common[i], "query", answer_param_help(common[i]));
+    for (size_t i = 0; q->diff && i < ARRAY_SIZE(diff); i++)
+        put_param(out, &first, diff[i], "query", answer_param_help(diff[i]));
+    for (const char *const *p = q->params; *p; p++)
+        put_param(out, &first, *p, "query", answer_param_help(*p));
+    if (q->tree)
+        put_param(out, &first, "format", "query", "json or binary");
+    buf_putc(out, ']');
+}
+
+static void put_content(struct buf *out, const char *type, const char *schema)
+{
+    buf_printf(out, "\"content\":{\"%s\":{\"schema\":%s}}", type, schema);
+}
+
+static void put_responses(struct buf *out, const char *type, const char *schema, bool tree)
+{
+    static const char *const errors[] = {"400", "401", "403", "404", "422", "429", "503", "504"};
+
+    buf_puts(out, ",\"responses\":{\"200\":{\"description\":\"the answer\",");
+    if (tree)
+        buf_printf(out,
+                   "\"content\":{\"application/json\":{\"schema\":%s},\"" TREE_MEDIA_TYPE
+                   "\":{\"schema\":{\"type\":\"string\",\"format\":\"binary\"}}}",
+                   schema);
+    else
+        put_content(out, type, schema);
+    buf_putc(out, '}');
+    for (size_t i = 0; i < ARRAY_SIZE(errors); i++)
+        buf_printf(out, ",\"%s\":{\"$ref\":\"#/components/responses/Error\"}", errors[i]);
+    buf_putc(out, '}');
+}
+
+static void put_question(struct buf *out, bool *first, const struct question *q)
+{
+    bool list = strcmp(q->name, "services") == 0 || strcmp(q->name, "labels") == 0 || strcmp(q->name, "types") == 0;
+
+    json_sep(out, first);
+    buf_printf(out, "\"/api/v1/%s\":{\"get\":{\"operationId\":\"%s\",\"summary\":", q->name, q->name);
+    json_put_str(out, str_from(q->summary));
+    put_params(out, q);
+    put_responses(out, "application/json", list ? "{\"type\":\"array\"}" : "{\"type\":\"object\"}", q->tree);
+    buf_puts(out, "}}");
+}
+
+/* Paths that are no questions: method, path, what it does, its parameters, what comes back. */
+static const struct {
+    const char *method, *path, *id, *summary, *params[8], *type, *schema;
+} others[] = {
+    {"get",
+     "/api/v1/labels/{label}/values",
+     "labelValues",
+     "values of a label",
+     {"label", "query", "from", "to"},
+     "application/json",
+     "{\"type\":\"array\",\"items\":{\"type\":\"string\"}}"},
+    {"get",
+     "/api/v1/profile",
+     "profile",
+     "the profiles of a selection as a file: pprof, otlp, otlp-json, folded, speedscope",
+     {"query", "from", "to", "trace_id", "span_id", "profile", "format"},
+     "application/octet-stream",
+     "{\"type\":\"string\",\"format\":\"binary\"}"},
+    {"get",
+     "/api/v1/status",
+     "status",
+     "version, rights, and what the store holds",
+     {NULL},
+     "application/json",
+     "{\"type\":\"object\"}"},
+    {"post",
+     "/api/v1/delete",
+     "delete",
+     "deletes what a selector matches in a range; needs an admin token",
+     {"query", "from", "to"},
+     "application/json",
+     "{\"type\":\"object\"}"},
+    {"get", "/healthz", "healthz", "alive", {NULL}, "text/plain", "{\"type\":\"string\"}"},
+    {"get", "/readyz", "readyz", "alive and storing", {NULL}, "text/plain", "{\"type\":\"string\"}"},
+};
+
+static void put_other(struct buf *out, bool *first, size_t i)
+{
+    bool inner = true;
+
+    json_sep(out, first);
+    buf_printf(out, "\"%s\":{\"%s\":{\"operationId\":\"%s\",\"summary\":", others[i].path, others[i].method,
+               others[i].id);
+    json_put_str(out, str_from(others[i].summary));
+    buf_puts(out, ",\"parameters\":[");
+    for (const char *const *p = others[i].params; *p; p++)
+        put_param(out, &inner, *p, strcmp(*p, "label") == 0 ? "path" : "query",
+                  strcmp(*p, "format") == 0 ? "pprof, otlp, otlp-json, folded or speedscope" : answer_param_help(*p));
+    buf_putc(out, ']');
+    put_responses(out, others[i].type, others[i].schema, false);
+    buf_puts(out, "}}");
+}
+
+static int run_openapi(struct call *c, struct err *e)
+{
+    struct buf *out = &c->out;
+    bool first = true;
+
+    (void) e;
+    buf_puts(out, "{\"openapi\":\"3.0.3\",\"info\":{\"title\":\"wick\",\"version\":\"" WICK_VERSION
+                  "\",\"description\":\"Continuous profiling: questions to the store.\"},\"paths\":{");
+    for (const struct question *q = questions; q->name; q++)
+        put_question(out, &first, q);
+    for (size_t i = 0; i < ARRAY_SIZE(others); i++)
+        put_other(out, &first, i);
+    buf_puts(
+        out,
+        "},\"components\":{\"responses\":{\"Error\":{\"description\":\"what is wrong, in words\",\"content\":{"
+        "\"application/json\":{\"schema\":{\"type\":\"object\",\"required\":[\"error\"],\"properties\":{\"error\":{"
+        "\"type\":\"object\",\"properties\":{\"status\":{\"type\":\"integer\"},\"message\":{\"type\":\"string\"}}}}}}}}},"
+        "\"securitySchemes\":{\"token\":{\"type\":\"http\",\"scheme\":\"bearer\"}}},\"security\":[{},{\"token\":[]}]}\n");
+    return 0;
+}
+
+static const struct route routes[] = {
+    {"GET", "/api/v1/openapi.json", AUTH_NONE, true, run_openapi},
+};
+
+int api_mount_openapi(struct front *f)
+{
+    return front_mount(f, routes, ARRAY_SIZE(routes));
+}
