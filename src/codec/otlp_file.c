@@ -168,10 +168,13 @@ static int decode_lines(struct reader *r, const char *p, size_t n, struct err *e
             break;
         from = j.p;
         json_skip_unchecked(&j);
-        rc = decode_one(r, from, (size_t) ((j.err ? j.end : j.p) - from), e);
+        if (j.p == from) /* a stray bracket: skipping checks nothing, but it must get on */
+            json_fail(&j, "a request expected");
+        rc = j.p == from ? 0 : decode_one(r, from, (size_t) ((j.err ? j.end : j.p) - from), e);
         if (rc == 0 && j.err)
             rc = json_error(&j, e);
     }
+    arena_done(&arena);
     return rc;
 }
 
