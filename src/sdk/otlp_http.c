@@ -13,7 +13,8 @@ static void put_request(struct buf *b, const struct settings *s, size_t body)
 {
     buf_printf(b,
                "POST %.*s HTTP/1.1\r\nHost: %.*s:%u\r\nContent-Type: application/x-protobuf\r\n"
-               "User-Agent: wick/" WICK_VERSION "\r\nConnection: close\r\nContent-Length: %zu\r\n",
+               "User-Agent: wick/" WICK_VERSION
+               "\r\nOTLP-Profiles-Development-Version: 1\r\nConnection: close\r\nContent-Length: %zu\r\n",
                STR_FMT(s->path), STR_FMT(s->host), s->port, body);
     if (s->compression == WICK_COMPRESSION_GZIP)
         buf_puts(b, "Content-Encoding: gzip\r\n");

@@ -223,3 +223,118 @@ def test_static_binary_is_recognised(tmp_path):
 def test_exit_status_and_output_pass_through(tmp_path):
     p = wick_run("-o", tmp_path / "o.pb.gz", "--", "sh", "-c", "echo out; exit 7", check=False)
     assert p.returncode == 7 and p.stdout == "out\n"
+
+
+# --- the API, and what leaves the process ---
+
+LIBWICK = BUILD / "src/sdk"
+
+
+@pytest.fixture(scope="session")
+def api_use(program):
+    return program("api_use", f"-I{ROOT}/include", f"-L{LIBWICK}", "-lwick", f"-Wl,-rpath,{LIBWICK}")
+
+
+def check_request(request):
+    """An ExportProfilesServiceRequest of api_use: names, links, labels, types, sums."""
+    d = request.dictionary
+    s = d.string_table
+    resource = {a.key: a.value.string_value or a.value.int_value for a in request.resource_profiles[0].resource.attributes}
+    assert resource["service.name"] == "api-use" and resource["team"] == "a b" and resource["process.pid"] > 0
+    profile = request.resource_profiles[0].scope_profiles[0].profiles[0]
+    scope = {a.key: a.value.int_value for a in request.resource_profiles[0].scope_profiles[0].scope.attributes}
+    assert scope["wick.rate"] == 100
+    assert (s[profile.sample_type.type_strindex], s[profile.sample_type.unit_strindex]) == ("cpu", "nanoseconds")
+    by = {}
+    for sample in profile.samples:
+        names = [s[d.function_table[d.location_table[l].lines[0].function_index].name_strindex]
+                 for l in d.stack_table[sample.stack_index].location_indices if d.location_table[l].lines]
+        link = d.link_table[sample.link_index].span_id.hex()[:2] if sample.link_index else ""
+        attrs = {s[d.attribute_table[a].key_strindex]: d.attribute_table[a].value.string_value for a in sample.attribute_indices}
+        kind = "in_span" if "in_span" in names else "outside" if "outside" in names else "other"
+        key = (kind, link, attrs.get("route", ""))
+        by[key] = by.get(key, 0) + sum(sample.values)
+    assert abs(by[("in_span", "b0", "/checkout")] / 0.3e9 - 1) < 0.25, by
+    assert abs(by[("in_span", "b1", "/checkout")] / 0.3e9 - 1) < 0.25, by
+    assert abs(by[("outside", "", "")] / 0.6e9 - 1) < 0.3, by
+    mappings = {s[m.filename_strindex]: [s[d.attribute_table[a].key_strindex] for a in m.attribute_indices] for m in d.mapping_table}
+    assert any("api_use" in f and "process.executable.build_id.gnu" in a for f, a in mappings.items()), mappings
+
+
+def test_export_grpc(api_use):
+    from collector_peer import Sink
+    with Sink() as sink:
+        p = subprocess.run([api_use, f"http://127.0.0.1:{sink.port}"], capture_output=True, text=True, timeout=60)
+        assert p.returncode == 0 and "done" in p.stdout and "flush 0" in p.stdout, p.stdout + p.stderr
+        assert not re.search("not |sampled while", p.stdout), p.stdout
+        check_request(sink.requests[0])
+        assert sink.metadata[0]["otlp-profiles-development-version"] == "1"
+
+
+def test_export_http(api_use):
+    import gzip
+    import http.server
+    import threading
+    from opentelemetry.proto.collector.profiles.v1development import profiles_service_pb2 as svc
+    got = []
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_POST(self):
+            got.append((self.path, dict(self.headers), self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(200)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *a):
+            pass
+
+    server = http.server.HTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    p = subprocess.run([api_use, f"http://127.0.0.1:{server.server_port}"], capture_output=True, text=True, timeout=60,
+                       env={**os.environ, "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf", "OTEL_EXPORTER_OTLP_HEADERS": "x-key=k%201"})
+    server.shutdown()
+    assert "flush 0" in p.stdout and "done" in p.stdout, p.stdout + p.stderr
+    path, headers, body = got[0]
+    assert path == "/v1development/profiles" and headers["x-key"] == "k 1"
+    check_request(svc.ExportProfilesServiceRequest.FromString(gzip.decompress(body)))
+
+
+def test_unreachable_collector_harms_nobody(api_use):
+    p = subprocess.run([api_use, f"http://127.0.0.1:{free_port()}"], capture_output=True, text=True, timeout=60)
+    assert p.returncode == 0 and "done" in p.stdout
+    assert "flush -6 cannot reach 127.0.0.1" in p.stdout, p.stdout
+
+
+def test_thread_context_is_published(api_use):
+    """OTEP 4719 and 4947: a reader from outside finds the process's context, and the variable in .dynsym."""
+    p = subprocess.Popen([api_use, "none", "context"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        assert p.stdout.readline().strip() == "ready"
+        maps = Path(f"/proc/{p.pid}/maps").read_text()
+        line = next(l for l in maps.splitlines() if "OTEL_CTX" in l)
+        start = int(line.split("-")[0], 16)
+        with open(f"/proc/{p.pid}/mem", "rb") as mem:
+            mem.seek(start)
+            head = mem.read(32)
+            assert head[:8] == b"OTEL_CTX" and head[8:12] == b"\2\0\0\0" and head[16:24] != bytes(8)
+            size, at = int.from_bytes(head[12:16], "little"), int.from_bytes(head[24:32], "little")
+            mem.seek(at)
+            payload = mem.read(size)
+        assert b"api-use" in payload and b"tlsdesc_v1_dev" in payload and b"route" in payload
+        symbols = subprocess.run(["readelf", "-W", "--dyn-syms", LIBWICK / "libwick.so"], capture_output=True, text=True).stdout
+        assert re.search(r"TLS\s+GLOBAL\s+DEFAULT\s+\d+ otel_thread_ctx_v1", symbols)
+    finally:
+        p.communicate("\n", timeout=60)
+
+
+def test_only_the_api_is_exported():
+    names = subprocess.run(["nm", "-D", "--defined-only", LIBWICK / "libwick.so"], capture_output=True, text=True).stdout.split()[2::3]
+    assert all(n.startswith(("wick_", "otel_thread_ctx_v1", "WICK_")) for n in names), names
+
+
+@pytest.mark.parametrize("what", ["fork", "vfork", "exec", "dlopen", "threads", "signals", "fibers", "altstack", "exit-in-thread"])
+def test_robust(program, tmp_path, what):
+    p = wick_run("-F", 1000, "-t", "cpu,wall,heap,lock", "-o", tmp_path / "o.pb.gz", "--", program("robust", "-ldl"), what)
+    assert p.stdout.splitlines()[-1] == "fine", p.stdout + p.stderr
+    rows, total = top(tmp_path / "o.pb.gz")
+    assert total > 0 or what in ("threads", "exit-in-thread")

@@ -21,7 +21,7 @@ static uint64_t next(void)
 static struct {
     void *p;
     size_t n;
-} *ring;
+} * ring;
 
 static volatile int dont_tail_call;
 

@@ -8,14 +8,14 @@
 
 static volatile uint64_t sink;
 
-#define HOT(name)                                           \
-    __attribute__((noinline)) uint64_t name(uint64_t n)     \
-    {                                                       \
-        uint64_t x = n;                                     \
-        for (uint64_t i = 0; i < n; i++)                    \
-            x = x * 6364136223846793005ull + i;             \
-        sink = x;                                           \
-        return x + 1;                                       \
+#define HOT(name)                                       \
+    __attribute__((noinline)) uint64_t name(uint64_t n) \
+    {                                                   \
+        uint64_t x = n;                                 \
+        for (uint64_t i = 0; i < n; i++)                \
+            x = x * 6364136223846793005ull + i;         \
+        sink = x;                                       \
+        return x + 1;                                   \
     }
 HOT(hot_a)
 HOT(hot_b)

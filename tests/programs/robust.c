@@ -74,7 +74,7 @@ static void check(int ok, const char *what)
 
 static void do_fork(void)
 {
-    for (int i = 0; i < 40; i++) {
+    for (int i = 0; i < 12; i++) {
         pid_t pid = fork();
         int status;
 
@@ -98,7 +98,7 @@ static void do_fork(void)
 
 static void do_vfork(void)
 {
-    for (int i = 0; i < 200; i++) {
+    for (int i = 0; i < 60; i++) {
         int status;
         pid_t pid = vfork();
 
@@ -216,7 +216,8 @@ static void do_altstack(void)
 {
     struct sigaction sa = {.sa_sigaction = on_alt, .sa_flags = SA_SIGINFO | SA_ONSTACK};
     size_t size = 16384;
-    stack_t alt = {.ss_sp = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), .ss_size = size};
+    stack_t alt = {.ss_sp = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
+                   .ss_size = size};
 
     sigaltstack(&alt, NULL);
     sigaction(SIGUSR1, &sa, NULL);

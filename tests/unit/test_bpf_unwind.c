@@ -64,8 +64,8 @@ static int add_file(struct dl_phdr_info *info, size_t size, void *arg)
     struct unwind_mapping m = {.bias = info->dlpi_addr, .file = n_files};
     uint32_t i;
 
-    if (n_files == FILES || !loaded_text(info, (uint64_t *) &m.start, (uint64_t *) &m.end) || !loaded_eh_frame(info, &s) ||
-        unwind_table_new(&s, 1, CFI_X86_64, &files[n_files].table) < 0)
+    if (n_files == FILES || !loaded_text(info, (uint64_t *) &m.start, (uint64_t *) &m.end) ||
+        !loaded_eh_frame(info, &s) || unwind_table_new(&s, 1, CFI_X86_64, &files[n_files].table) < 0)
         return 0;
     files[n_files].rules = n_rules;
     for (uint32_t k = 0; k < files[n_files].table->n_rules; k++, n_rules++)
@@ -131,8 +131,11 @@ static int on_sample(void *arg, void *data, size_t size)
 
 static void test_stacks(void)
 {
-    struct perf_event_attr attr = {.size = sizeof attr, .type = PERF_TYPE_SOFTWARE, .config = PERF_COUNT_SW_CPU_CLOCK,
-                                   .freq = 1, .sample_freq = 499};
+    struct perf_event_attr attr = {.size = sizeof attr,
+                                   .type = PERF_TYPE_SOFTWARE,
+                                   .config = PERF_COUNT_SW_CPU_CLOCK,
+                                   .freq = 1,
+                                   .sample_freq = 499};
     struct ring_buffer *ring = ring_buffer__new(bpf_map__fd(bpf->maps.samples), on_sample, NULL, NULL);
     struct bpf_link *link;
     struct timespec pause = {0, 20000000};

@@ -316,7 +316,8 @@ int on_tick(struct bpf_perf_event_data *ctx)
     out->end = UNWIND_END_NO_PROCESS;
     w.process = bpf_map_lookup_elem(&processes, &pid);
     /* the user's registers as the kernel saved them: right whether user or kernel code was interrupted */
-    bpf_probe_read_kernel(&regs, sizeof regs, (void *) bpf_task_pt_regs((struct task_struct *) bpf_get_current_task_btf()));
+    bpf_probe_read_kernel(&regs, sizeof regs,
+                          (void *) bpf_task_pt_regs((struct task_struct *) bpf_get_current_task_btf()));
     w.pc = regs.rip;
     w.sp = regs.rsp;
     w.fp = regs.rbp;
