@@ -17,7 +17,7 @@
 #include "sdk/start.h"
 #include "sdk/sys.h"
 
-enum { TICK_MS = 200, SCAN_NS = 1000000000 };
+enum { TICK_MS = 500, WALL_TICK_MS = 200, SCAN_NS = 1000000000 };
 
 /* --- draining --- */
 static void add_to_all(struct wick_provider *p, int type, const struct record *r, const uint32_t *ids, uint32_t n,
@@ -209,9 +209,10 @@ void *background_main(void *arg)
         if (!p->s.exporting && !p->s.file && core.types & (1u << type) && !p->snapshots[type])
             p->snapshots[type] = session_begin(p, type);
     while (!atomic_load(&p->stop)) {
-        int64_t left = p->s.exporting ? (p->next_export - now) / NS_PER_MS + 1 : TICK_MS;
+        int64_t tick = core.types & WICK_WALL ? WALL_TICK_MS : TICK_MS; /* a ring that is half full wakes us before */
+        int64_t left = p->s.exporting ? (p->next_export - now) / NS_PER_MS + 1 : tick;
 
-        server_poll(p, (int) MAX(MIN(left, (int64_t) TICK_MS), (int64_t) 0));
+        server_poll(p, (int) MAX(MIN(left, tick), (int64_t) 0));
         background_drain(p);
         modules_refresh();
         now = clock_mono();

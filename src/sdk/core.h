@@ -24,6 +24,7 @@
 
 enum {
     THR_RING = 16384, /* a power of two */
+    THR_RULES = 128,  /* a power of two */
     THR_CHUNK = 64,   /* threads a chunk */
     THR_CHUNKS = 256,
     CORE_MODULES_MAX = 4096,
@@ -68,11 +69,18 @@ struct record {
 };
 
 /* --- threads --- */
+/* What the walker found last time at an address: one cache line instead of five. */
+struct thr_rule {
+    uint64_t pc; /* 0 = empty */
+    struct unwind_rule rule;
+} __attribute__((aligned(32)));
+
 enum { THR_FREE, THR_CLAIMED, THR_ACTIVE, THR_EXITED };
 
 struct thr {
     _Atomic uint32_t state;
-    _Atomic uint32_t inside; /* odd while a handler or hook of this thread runs sampling code */
+    _Atomic uint32_t
+        inside; /* its low two bits: how many handlers and hooks of this thread are sampling; changes with each */
     uint32_t index;
     int32_t tid;
     int32_t timer;           /* kernel's id, -1 = none */
@@ -90,6 +98,8 @@ struct thr {
     int64_t wall_seen, cpu_seen, off_seen; /* the background's: clocks at its last look */
     _Atomic uint64_t hooked_ns;            /* waiting that hooks accounted */
     struct record *last;                   /* the background's copy of its last CPU stack */
+    uint32_t rules_generation;             /* of the modules that `rules` came from */
+    struct thr_rule rules[THR_RULES];      /* by address; the thread's own */
     _Atomic uint32_t head, tail;           /* bytes, counting on; head is the thread's, tail the background's */
     uint8_t ring[THR_RING] __attribute__((aligned(16)));
 };

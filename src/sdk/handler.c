@@ -3,7 +3,7 @@
  * All that runs in a signal handler, and what hooks share with it.
  *
  * May call: what is in this file, the inline readers of unwind/walk.h and unwind/table.h, sys.h's raw system calls,
- * clock_gettime (the vdso's), memcpy and memset. Nothing else: no lock, no allocation, no stdio, no loader. It may read
+ * clock_gettime, memcpy and memset. Nothing else: no lock, no allocation, no stdio, no loader. It may read
  * the calling thread's otel_thread_ctx_v1 (only where that is static TLS) and write its own ring.
  *
  * Rings: one producer thread whose hooks can be interrupted by its handler, one consumer. Room is reserved by a
@@ -81,17 +81,63 @@ static const struct module *find_module(const struct module_set *set, uint64_t p
     return a < set->n && pc >= set->v[a].lo ? &set->v[a] : NULL;
 }
 
-/* Fills pc[] from w, at most max; RECORD_ flags say how it ended. Frames of our own code are left out. */
-static uint32_t walk_frames(const struct module_set *set, struct walk *w, uint64_t *pc, uint32_t max,
+/* The rule at a pc, through the thread's cache where it may be used; NULL with *ret_outside when pc is in no object. */
+static const struct unwind_rule *find_rule(const struct module_set *set, struct thr *t, uint64_t pc, bool *ret_outside)
+{
+    struct thr_rule *slot = t ? &t->rules[(pc ^ pc >> 9) & (THR_RULES - 1)] : NULL;
+    const struct unwind_rule *rule;
+    const struct module *m;
+
+    *ret_outside = false;
+    if (slot && slot->pc == pc)
+        return &slot->rule;
+    m = find_module(set, pc);
+    if (!m || !m->table) {
+        *ret_outside = true;
+        return NULL;
+    }
+    rule = unwind_find(m->table, pc - m->bias);
+    if (rule && slot) {
+        slot->pc = 0;
+        __atomic_signal_fence(__ATOMIC_SEQ_CST);
+        slot->rule = *rule;
+        __atomic_signal_fence(__ATOMIC_SEQ_CST);
+        slot->pc = pc;
+    }
+    return rule;
+}
+
+/* The cache belongs to whoever samples on this thread first; a handler that interrupts a hook goes without. */
+static struct thr *cache_of(struct thr *t, const struct module_set *set)
+{
+    if ((atomic_load_explicit(&t->inside, memory_order_relaxed) & 3) != 1)
+        return NULL;
+    if (t->rules_generation != set->generation) {
+        memset(t->rules, 0, sizeof t->rules);
+        t->rules_generation = set->generation;
+    }
+    return t;
+}
+
+/* Code outside of all objects: perhaps they changed. One wake-up is enough until the background has looked. */
+static void objects_changed(void)
+{
+    if (!atomic_exchange_explicit(&core.modules_stale, true, memory_order_relaxed))
+        handler_wake();
+}
+
+/* Fills pc[] from w, at most max; RECORD_ flags say how it ended. Frames of our own code are left out. t, or NULL, lends
+ * its cache. */
+static uint32_t walk_frames(const struct module_set *set, struct thr *t, struct walk *w, uint64_t *pc, uint32_t max,
                             uint8_t *ret_flags)
 {
-    const struct module *m = NULL;
     uint32_t n = 0;
 
     for (uint32_t steps = 0; steps < CORE_DEPTH_MAX + 16; steps++) {
         uint64_t at = walk_lookup_pc(w);
         const struct unwind_rule *rule;
         enum walk_result r;
+        bool outside;
 
         if (at >= core.self_lo && at < core.self_hi) {
             ;
@@ -102,16 +148,15 @@ static uint32_t walk_frames(const struct module_set *set, struct walk *w, uint64
             *ret_flags |= RECORD_CUT_DEPTH;
             break;
         }
-        if (!m || at < m->lo || at >= m->hi)
-            m = find_module(set, at);
-        if (m && m->table) {
-            rule = unwind_find(m->table, at - m->bias);
-            r = rule ? walk_step(w, rule) : WALK_NO_RULE;
-        } else {
-            if (!m)
-                atomic_store_explicit(&core.modules_stale, true, memory_order_relaxed);
+        rule = find_rule(set, t, at, &outside);
+        if (rule) {
+            r = walk_step(w, rule);
+        } else if (outside) {
+            objects_changed();
             *ret_flags |= RECORD_GUESSED;
             r = walk_step_fp(w);
+        } else {
+            r = WALK_NO_RULE;
         }
         if (r == WALK_STEPPED)
             continue;
@@ -158,7 +203,7 @@ static void take(struct thr *t, struct walk *w, enum record_kind kind, uint64_t 
     r->n = 0;
     if (leaf)
         r->pc[r->n++] = leaf;
-    r->n = (uint16_t) (r->n + walk_frames(set, w, r->pc + r->n, max - r->n, &r->flags));
+    r->n = (uint16_t) (r->n + walk_frames(set, cache_of(t, set), w, r->pc + r->n, max - r->n, &r->flags));
     if (r->flags & (RECORD_CUT_DEPTH | RECORD_CUT_RULE))
         atomic_fetch_add_explicit(&core.truncated, 1, memory_order_relaxed);
     copy_context(r);
@@ -176,17 +221,17 @@ static void on_timer(struct thr *t, const siginfo_t *si, const ucontext_t *uc)
     atomic_fetch_add_explicit(&t->inside, 1, memory_order_acq_rel);
     n = atomic_fetch_add_explicit(&core.samples[TYPE_CPU], 1, memory_order_relaxed);
     if (n % 16 == 0)
-        clock_gettime(CLOCK_MONOTONIC, &a);
+        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &a);
     atomic_fetch_add_explicit(&t->periods, weight, memory_order_relaxed);
     walk_init_ucontext(&w, uc);
     take(t, &w, RECORD_CPU, weight, t->period_ns, 0);
     if (n % 16 == 0) {
-        clock_gettime(CLOCK_MONOTONIC, &b);
+        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &b);
         atomic_fetch_add_explicit(&core.handler_ns,
                                   16ull * (uint64_t) ((b.tv_sec - a.tv_sec) * 1000000000ll + b.tv_nsec - a.tv_nsec),
                                   memory_order_relaxed);
     }
-    atomic_fetch_add_explicit(&t->inside, 1, memory_order_release);
+    atomic_fetch_add_explicit(&t->inside, 3, memory_order_release);
 }
 
 static void chain(int sig, siginfo_t *si, void *uc)
@@ -289,7 +334,7 @@ __attribute__((noinline)) void handler_sample_here(struct thr *t, enum record_ki
     REGS_HERE(&w);
     walk_set_stack(&w);
     take(t, &w, kind, value, count, leaf);
-    atomic_fetch_add_explicit(&t->inside, 1, memory_order_release);
+    atomic_fetch_add_explicit(&t->inside, 3, memory_order_release);
 }
 
 __attribute__((noinline)) uint32_t handler_walk_here(struct thr *t, uint64_t *pc, uint32_t max, uint8_t *ret_flags,
@@ -306,9 +351,9 @@ __attribute__((noinline)) uint32_t handler_walk_here(struct thr *t, uint64_t *pc
         REGS_HERE(&w);
         walk_set_stack(&w);
         *ret_generation = set->generation;
-        n = walk_frames(set, &w, pc, max, ret_flags);
+        n = walk_frames(set, cache_of(t, set), &w, pc, max, ret_flags);
     }
-    atomic_fetch_add_explicit(&t->inside, 1, memory_order_release);
+    atomic_fetch_add_explicit(&t->inside, 3, memory_order_release);
     return n;
 }
 
@@ -320,5 +365,5 @@ uint32_t handler_walk_blocked(struct thr *t, uint64_t *pc, uint32_t max, uint8_t
 
     *ret_flags = 0;
     walk_set_stack(&w); /* no bounds: each page is shown to the kernel first */
-    return set ? walk_frames(set, &w, pc, max, ret_flags) : 0;
+    return set ? walk_frames(set, NULL, &w, pc, max, ret_flags) : 0;
 }

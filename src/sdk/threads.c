@@ -382,7 +382,7 @@ bool core_grace(void)
         struct thr *t = thr_at(i);
         uint32_t was = t ? atomic_load(&t->inside) : 0;
 
-        for (int tries = 0; was & 1 && atomic_load(&t->state) == THR_ACTIVE && atomic_load(&t->inside) == was;
+        for (int tries = 0; was & 3 && atomic_load(&t->state) == THR_ACTIVE && atomic_load(&t->inside) == was;
              tries++) {
             if (tries == 100)
                 return false;
