@@ -307,6 +307,14 @@ bool http_is_cancelled(const struct http_request *q)
     return atomic_load(&exchange_of(q)->is_cancelled);
 }
 
+void http_take_body(struct http_request *q, struct buf *ret)
+{
+    struct exchange *x = exchange_of(q);
+
+    *ret = x->body;
+    x->body = BUF_INIT;
+}
+
 /* --- streams --- */
 static void start_on_loop(struct loop_call *call)
 {

@@ -67,6 +67,8 @@ void http_reply(struct http_request *q, int status, const char *content_type, st
 /* {"error":…}-less plain text with printf, for errors. */
 void http_reply_text(struct http_request *q, int status, const char *fmt, ...) _printf_(3, 4);
 bool http_is_cancelled(const struct http_request *q);
+/* Hands the body's memory over to whoever keeps it longer than the request; q->body points into it from then on. */
+void http_take_body(struct http_request *q, struct buf *ret);
 
 /* Streams: sends the head now (headers added later are lost, trailers are not), then pieces, then http_finish(). Of one request these must come from one thread at a time. */
 enum { HTTP_STREAM_HIGH = 256 << 10, HTTP_STREAM_LOW = 64 << 10, HTTP_STREAM_MAX = 16 << 20 };

@@ -9,8 +9,9 @@
 #include "pipeline/exporters/otlp_client.h"
 #include "pipeline/host.h"
 
-/* Below the 4 MiB that gRPC receivers take by default, with room for what peers count differently. */
-enum { GRPC_BODY_MAX = (4 << 20) - (64 << 10), HTTP_BODY_MAX = 16 << 20, GZIP_LEVEL = 3 };
+/* Below the 4 MiB that gRPC receivers take by default, with room for what peers count differently. libdeflate's level 1
+ * makes requests some 6 % larger than Go's gzip does, at a fifth of its time. */
+enum { GRPC_BODY_MAX = (4 << 20) - (64 << 10), HTTP_BODY_MAX = 16 << 20, GZIP_LEVEL = 1 };
 
 struct compression_params {
     int64_t level;
@@ -50,7 +51,7 @@ static const struct option keepalive_options[] = {
 };
 
 static const struct option params_options[] = {
-    {"level", OPT_INT, offsetof(struct compression_params, level), "0", "1 fast to 9 small; 0: 3 for gzip, 1 for zstd"},
+    {"level", OPT_INT, offsetof(struct compression_params, level), "0", "1 fast to 9 small; 0: 1"},
     {0},
 };
 

@@ -243,14 +243,18 @@ static struct sink_context context_of(struct call *c)
     };
 }
 
-static void take_profiles(struct call *c, struct buf *body)
+/* msg lies in body, which the batch takes over. */
+static void take_profiles(struct call *c, struct str msg, struct buf *body)
 {
     struct sink_context ctx = context_of(c);
     _cleanup_(batch_unrefp) struct batch *b = NULL;
     struct otlp_limits limits = {.input = c->s->max_message};
     struct err e = {0};
-    int r = c->json ? otlp_json_decode(body, &limits, &b, &e) : otlp_decode(body, &limits, &b, &e);
+    int r = c->json ? otlp_json_decode_borrowed(msg.p, msg.n, &limits, &b, &e)
+                    : otlp_decode_borrowed(msg.p, msg.n, &limits, &b, &e);
 
+    if (r == 0)
+        otlp_own(b, body);
     if (r == -ENOMEM) {
         refuse(c, SINK_UNAVAILABLE, "no memory for this request");
         return;
@@ -286,17 +290,20 @@ static void take_blob(struct call *c, struct buf *body)
     blob_sink_consume(c->s->blobs[c->signal], b, &ctx, &c->ack);
 }
 
-/* msg points into the request's body or into inflated; the batch needs memory of its own. */
+/* msg points into the request's body or into inflated. Profiles take that memory over; what is passed through needs bytes
+ * of its own, without what was around them. */
 static void take(struct call *c, struct str msg, struct buf *inflated)
 {
-    if (!inflated->n)
-        buf_put_str(inflated, msg);
-    if (buf_error(inflated)) {
-        refuse(c, SINK_UNAVAILABLE, "no memory for this request");
+    if (c->signal == SIGNAL_PROFILES) {
+        if (!inflated->p)
+            http_take_body(c->q, inflated);
+        take_profiles(c, msg, inflated);
         return;
     }
-    if (c->signal == SIGNAL_PROFILES)
-        take_profiles(c, inflated);
+    if (!inflated->p)
+        buf_put_str(inflated, msg);
+    if (buf_error(inflated))
+        refuse(c, SINK_UNAVAILABLE, "no memory for this request");
     else
         take_blob(c, inflated);
 }
