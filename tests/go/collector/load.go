@@ -68,11 +68,8 @@ func load(args []string) error {
 		bodies = append(bodies, body)
 	}
 	ctx := context.Background()
-	if *total == 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, *duration)
-		defer cancel()
-	}
+	end := time.Now().Add(*duration) // requests under way then are still waited for, so that every one counts
+	more := func() bool { return *total > 0 || time.Now().Before(end) }
 	var sent, failed, turn atomic.Int64
 	var firstError atomic.Value
 	var wg sync.WaitGroup
@@ -90,7 +87,7 @@ func load(args []string) error {
 			go func() {
 				defer wg.Done()
 				var mine []float64
-				for ctx.Err() == nil {
+				for more() {
 					k := turn.Add(1)
 					if *total > 0 && k > *total {
 						break
@@ -102,7 +99,7 @@ func load(args []string) error {
 					case err == nil:
 						sent.Add(1)
 						mine = append(mine, time.Since(t).Seconds()*1e3)
-					case ctx.Err() == nil:
+					default:
 						failed.Add(1)
 						firstError.CompareAndSwap(nil, status.Convert(err).String())
 						time.Sleep(time.Millisecond)

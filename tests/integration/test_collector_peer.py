@@ -1,0 +1,129 @@
+"""wick between two real Collectors, and a real Collector between two wicks: what comes out is what went in."""
+import json
+import os
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+import random
+from collector_peer import ROOT, Collector, Sink, export, free_port, pipeline, to_sink, wait_for
+from otlp_oracle import flatten, random_request
+from test_collector import SHARED, without_ids
+
+pytestmark = pytest.mark.slow
+GO = ROOT / "tests/go/collector"
+
+
+@pytest.fixture(scope="module")
+def peer(tmp_path_factory):
+    """The Collector 0.159, built of its own modules."""
+    out = tmp_path_factory.mktemp("peer") / "collector"
+    subprocess.run(["go", "build", "-o", out, "."], cwd=GO, check=True)
+    return out
+
+
+class Peer:
+    def __init__(self, binary, tmp_path, exporters, processors=None):
+        self.port, http = free_port(), free_port()
+        receivers = {"otlp": {"protocols": {"grpc": {"endpoint": f"127.0.0.1:{self.port}"}, "http": {"endpoint": f"127.0.0.1:{http}"}}}}
+        config = pipeline(exporters, processors, receivers)
+        config["service"]["telemetry"] = {"metrics": {"level": "none"}}
+        self.path = tmp_path / f"peer-{self.port}.yaml"
+        self.path.write_text(json.dumps(config))
+        self.log = open(tmp_path / f"peer-{self.port}.log", "wb+")
+        self.process = subprocess.Popen([binary, "run", "--feature-gates=service.profilesSupport", "--config", self.path],
+                                        stderr=self.log, stdout=self.log)
+        self.grpc, self.http = f"127.0.0.1:{self.port}", f"http://127.0.0.1:{http}"
+        wait_for(lambda: b"Everything is ready" in Path(self.log.name).read_bytes() or self.process.poll() is not None, 60)
+        assert self.process.poll() is None, Path(self.log.name).read_text()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        self.process.wait(30)
+        self.log.close()
+
+
+def requests():
+    sent = [random_request(random.Random(100 + i), 20) for i in range(6)]
+    for name in ("ebpf-profiler-1-small.pb", "ebpf-profiler-2.pb", "synthetic-tiny-refs.pb", "pdata-v0.164/synthetic-tiny.refs.pb",
+                 "pdata-v0.164/ebpf-profiler-2.refs.pb", "from-pprof/java.cpu.otlp.pb"):
+        f = SHARED / "fixtures/otlp" / name
+        if f.exists():
+            sent.append(type(sent[0]).FromString(f.read_bytes()))
+    return sent
+
+
+def check(sink, sent):
+    wait_for(lambda: len(sink.requests) >= len(sent), 60)
+    got = sorted(str(flatten(without_ids(m))) for m in sink.requests)
+    assert got == sorted(str(flatten(without_ids(m))) for m in sent)
+
+
+def no_references(m):
+    """Collectors before 0.163 do not understand references in resource attributes; wick sends them resolved."""
+    return not any(kv.key_strindex for r in m.resource_profiles for kv in r.resource.attributes)
+
+
+@pytest.mark.parametrize("wire", ["grpc", "http", "json"])
+def test_collector_wick_collector(peer, tmp_path, wire):
+    sent = [m for m in requests() if no_references(m)]
+    with Sink() as sink, Peer(peer, tmp_path, {"otlp_grpc": {"endpoint": sink.endpoint, "tls": {"insecure": True}}}) as last:
+        out = {"otlp": {"endpoint": last.grpc, "tls": {"insecure": True}}} if wire == "grpc" else \
+            {"otlphttp": {"endpoint": last.http, "encoding": "json" if wire == "json" else "proto"}}
+        with Collector(tmp_path, pipeline(out)) as wick:
+            into = {"otlp_grpc": {"endpoint": wick.grpc, "tls": {"insecure": True}}} if wire == "grpc" else \
+                {"otlp_http": {"endpoint": wick.http, "encoding": "json" if wire == "json" else "proto"}}
+            with Peer(peer, tmp_path, into) as first:
+                for m in sent:
+                    export(first.grpc, m)
+                check(sink, sent)
+
+
+@pytest.mark.parametrize("compression", ["gzip", "zstd", "none"])
+def test_wick_collector_wick(peer, tmp_path, compression):
+    sent = requests()
+    with Sink() as sink, Collector(tmp_path, pipeline(to_sink(sink))) as last:
+        with Peer(peer, tmp_path, {"otlp_grpc": {"endpoint": last.grpc, "tls": {"insecure": True}, "compression": compression}}) as middle:
+            first_out = {"otlp": {"endpoint": middle.grpc, "tls": {"insecure": True}, "compression": compression}}
+            with Collector(tmp_path, pipeline(first_out)) as first:
+                for m in sent:
+                    export(first.grpc, m)
+                check(sink, sent)
+
+
+def test_references_between_wicks(tmp_path):
+    """The other encoding of attributes, which Collectors since 0.163 send."""
+    sent = requests()
+    with Sink() as sink, Collector(tmp_path, pipeline(to_sink(sink))) as last:
+        out = {"otlp": {"endpoint": last.grpc, "tls": {"insecure": True}, "attribute_references": True}}
+        with Collector(tmp_path, pipeline(out)) as first:
+            for m in sent:
+                export(first.grpc, m)
+            check(sink, sent)
+
+
+def test_retry_through_the_collector(peer, tmp_path):
+    """A Collector that is not there yet: what was acknowledged arrives when it comes."""
+    port = free_port()
+    with Sink() as sink:
+        out = {"otlp": {"endpoint": f"127.0.0.1:{port}", "tls": {"insecure": True},
+                        "retry_on_failure": {"initial_interval": "100ms", "max_interval": "200ms"}}}
+        with Collector(tmp_path, pipeline(out)) as wick:
+            sent = [random_request(random.Random(7), 9)]
+            export(wick.grpc, sent[0])
+            time.sleep(0.5)
+            receivers = {"otlp": {"protocols": {"grpc": {"endpoint": f"127.0.0.1:{port}"}}}}
+            peer_config = pipeline({"otlp_grpc": {"endpoint": sink.endpoint, "tls": {"insecure": True}}}, receivers=receivers)
+            peer_config["service"]["telemetry"] = {"metrics": {"level": "none"}}
+            (tmp_path / "late.yaml").write_text(json.dumps(peer_config))
+            process = subprocess.Popen([peer, "run", "--feature-gates=service.profilesSupport", "--config", tmp_path / "late.yaml"],
+                                       stderr=subprocess.DEVNULL)
+            try:
+                check(sink, sent)
+            finally:
+                process.terminate()
+                process.wait(30)

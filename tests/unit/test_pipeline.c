@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Parts of the pipeline that need no network: opaque requests, conditions, differences, batching, discovery, fan-out. */
+#include "base/clock.h"
+#include "model/builder.h"
+#include "pipeline/batcher.h"
+#include "pipeline/blob.h"
+#include "pipeline/fanout.h"
+#include "pipeline/processors/ottl.h"
+#include "pipeline/receivers/scrape_delta.h"
+#include "pipeline/receivers/scrape_discovery.h"
+#include "tap.h"
+
+static void test_blob_count(void)
+{
+    /* resource_spans { scope_spans { span {} span { 1: "x" } } } */
+    static const char spans[] = "\x0a\x09\x12\x07\x12\x00\x12\x03\x0a\x01x";
+    /* resource_metrics { scope_metrics { metric { 7 sum { point {} point {} } } } } */
+    static const char points[] = "\x0a\x0a\x12\x08\x12\x06\x3a\x04\x0a\x00\x0a\x00";
+    uint32_t n = 99;
+
+    eq_int(blob_count(SIGNAL_TRACES, spans, sizeof spans - 1, &n), 0);
+    eq_int(n, 2);
+    eq_int(blob_count(SIGNAL_METRICS, points, sizeof points - 1, &n), 0);
+    eq_int(n, 2);
+    eq_int(blob_count(SIGNAL_LOGS, "", 0, &n), 0);
+    eq_int(n, 0);
+    eq_int(blob_count(SIGNAL_TRACES, spans, sizeof spans - 2, &n), -EINVAL);
+    eq_int(blob_count(SIGNAL_TRACES, "\x08\x01", 2, &n), -EINVAL); /* field 1 must be a message */
+}
+
+/* A profile as pprof's heap has it: allocated and in use. */
+static int heap(int64_t allocated, int64_t used, struct batch **ret)
+{
+    _cleanup_(builder_freep) struct builder *b = NULL;
+    struct value_type types[2];
+    uint32_t fn, loc;
+    int r = builder_new(NULL, &b);
+
+    if (r < 0)
+        return r;
+    builder_resource(b);
+    builder_resource_attr_str(b, STR("service.name"), STR("checkout"));
+    types[0] = (struct value_type){builder_string(b, STR("alloc_space")), builder_string(b, STR("bytes"))};
+    types[1] = (struct value_type){builder_string(b, STR("inuse_space")), builder_string(b, STR("bytes"))};
+    builder_profile(b, types, 2);
+    fn = builder_function(b, &(struct function){.name = builder_string(b, STR("work"))});
+    loc = builder_location(b, 0, 0, &(struct line){.function = fn, .line = 1}, 1, NULL, 0);
+    builder_sample(b, builder_stack(b, &loc, 1), 0, (struct run){0}, (int64_t[]){allocated, used}, 2, NULL, 0);
+    return builder_finish(b, ret, NULL);
+}
+
+static void check_delta(struct delta *d, int64_t allocated, int64_t used, int64_t want, int64_t want_used)
+{
+    _cleanup_(batch_unrefp) struct batch *b = NULL;
+
+    ok(heap(allocated, used, &b) == 0);
+    ok(delta_apply(d, b) >= 0);
+    if (!want && !want_used) {
+        eq_int(b->profiles[0].samples.n, 0);
+        return;
+    }
+    eq_int(b->profiles[0].samples.n, 1);
+    eq_int(b->values[b->samples[0].values.off], want);
+    eq_int(b->values[b->samples[0].values.off + 1], want_used);
+}
+
+static void test_delta(void)
+{
+    struct delta *d = NULL;
+
+    ok(delta_new(&d) == 0);
+    check_delta(d, 100, 7, 0, 7); /* the first only remembers what counts up */
+    check_delta(d, 130, 8, 30, 8);
+    check_delta(d, 130, 0, 0, 0);
+    check_delta(d, 20, 3, 20, 3); /* started again */
+    check_delta(d, 25, 3, 5, 3);
+    delta_free(d);
+}
+
+static int torture_delta(void)
+{
+    _cleanup_(batch_unrefp) struct batch *a = NULL, *b = NULL;
+    struct delta *d = NULL;
+    int r = heap(1, 2, &a);
+
+    if (r == 0)
+        r = heap(2, 2, &b);
+    if (r == 0)
+        r = delta_new(&d);
+    if (r == 0)
+        r = delta_apply(d, a);
+    if (r >= 0)
+        r = delta_apply(d, b);
+    delta_free(d);
+    return MIN(r, 0);
+}
+
+static bool matches(const char *condition, enum ottl_scope scope)
+{
+    _cleanup_(batch_unrefp) struct batch *b = NULL;
+    struct ottl_subject s;
+    struct ottl *o = NULL;
+    struct arena a;
+    struct err e = {0};
+    bool result = false;
+
+    arena_init(&a, 0);
+    ok(heap(1, 2, &b) == 0);
+    s = (struct ottl_subject){b, &b->resources[0], &b->scopes[0], &b->profiles[0], &b->samples[0]};
+    if (ottl_compile(str_from(condition), scope, &a, &o, &e) < 0)
+        tap_fail("%s", e.message);
+    else
+        result = ottl_matches(o, &s);
+    ottl_free(o);
+    arena_done(&a);
+    return result;
+}
+
+static void test_ottl(void)
+{
+    ok(matches("resource.attributes[\"service.name\"] == \"checkout\"", OTTL_PROFILE));
+    ok(matches("attributes[\"service.name\"] != \"x\"", OTTL_RESOURCE));
+    ok(!matches("attributes[\"service.name\"] == nil", OTTL_RESOURCE));
+    ok(matches("attributes[\"none\"] == nil", OTTL_RESOURCE));
+    ok(!matches("attributes[\"none\"] > 3", OTTL_RESOURCE));
+    ok(matches("type == \"alloc_space\" and sample_type.unit == \"bytes\"", OTTL_PROFILE));
+    ok(matches("type == \"x\" or (period == 0 and not IsMatch(type, \"^in\"))", OTTL_PROFILE));
+    ok(matches("period < 1.5 and period > -2", OTTL_PROFILE));
+    ok(matches("function == \"work\"", OTTL_SAMPLE));
+    ok(!matches("function != \"work\"", OTTL_SAMPLE));
+    ok(matches("HasSuffix(function, \"rk\") and HasPrefix(function, \"wo\")", OTTL_SAMPLE));
+    ok(matches("true", OTTL_PROFILE));
+    ok(!matches("not true or false", OTTL_PROFILE));
+}
+
+static uint32_t emitted, emitted_samples;
+
+static void on_emit(void *arg, struct batch *x, const struct sink_context *ctx)
+{
+    (void) arg;
+    (void) ctx;
+    emitted++;
+    emitted_samples += x->n_samples;
+}
+
+static int run_batcher(void)
+{
+    struct batch_settings s = {.timeout = 10, .send_batch_size = 4, .send_batch_max_size = 2};
+    struct sink_context ctx = {.tenant = ""}, other = {.tenant = "b"};
+    _cleanup_(batcher_freep) struct batcher *b = NULL;
+    _cleanup_(batch_unrefp) struct batch *x = NULL;
+    int r = heap(1, 2, &x);
+
+    if (r == 0)
+        r = batcher_new(&s, &b);
+    for (int i = 0; r == 0 && i < 3; i++)
+        r = batcher_add(b, x, &ctx, 100);
+    if (r < 0)
+        return r;
+    if (batcher_ready(b, 105) || !batcher_ready(b, 110) || batcher_deadline(b) != 110 || !batcher_must_flush(b, &other))
+        tap_fail("not ready when it should be");
+    r = batcher_add(b, x, &ctx, 101);
+    if (r == 0 && !batcher_ready(b, 102))
+        tap_fail("four samples are enough");
+    emitted = emitted_samples = 0;
+    if (r == 0)
+        r = batcher_flush(b, on_emit, NULL, NULL);
+    if (r == 0 && (emitted != 2 || emitted_samples != 4 || !batcher_empty(b)))
+        tap_fail("%u batches of %u samples", emitted, emitted_samples);
+    return r;
+}
+
+static void test_discovery(void)
+{
+    struct scrape_list *l = scrape_list_new();
+    struct err e = {0};
+
+    ok(scrape_parse_file(l, STR("- targets: [a:1, 'http://b:2/x']\n  labels: {service_name: s, __meta: no}\n"), "f",
+                         &e) == 0);
+    eq_int(l->n, 2);
+    eq_str(str_from(l->v[0].url), STR("http://a:1"));
+    eq_str(l->v[0].labels[0].name, STR("service.name"));
+    eq_int(l->v[0].n_labels, 2); /* with service.instance.id, without __meta */
+    ok(scrape_parse_file(l, STR("{}"), "f", &e) < 0);
+    ok(scrape_parse_pods(l,
+                         STR("{\"items\": [{\"metadata\": {\"name\": \"p\", \"annotations\": {\"x/scrape\": \"true\", "
+                             "\"x/port\": \"80\"}}, \"status\": {\"podIP\": \"::1\", \"phase\": \"Running\"}}]}"),
+                         "x", &e) == 0);
+    eq_str(str_from(l->v[2].url), STR("http://[::1]:80"));
+    ok(scrape_parse_pods(l, STR("{\"items\": [{]"), "x", &e) < 0);
+    scrape_list_free(l);
+    ok(scrape_is_link_local("169.254.169.254:80") && scrape_is_link_local("[fe80::1]:80") &&
+       scrape_is_link_local("fe80::1"));
+    ok(!scrape_is_link_local("127.0.0.1:80") && !scrape_is_link_local("[::1]:80") &&
+       !scrape_is_link_local("example.org"));
+}
+
+struct test_sink {
+    struct sink sink;
+    struct ack *ack;
+};
+
+static void hold(struct sink *s, struct batch *b, const struct sink_context *ctx, struct ack *ack)
+{
+    (void) b;
+    (void) ctx;
+    container_of(s, struct test_sink, sink)->ack = ack;
+}
+
+struct test_ack {
+    struct ack ack;
+    int calls;
+    struct ack_result result;
+};
+
+static void told(struct ack *a, const struct ack_result *r)
+{
+    struct test_ack *t = container_of(a, struct test_ack, ack);
+
+    t->calls++;
+    t->result = *r;
+}
+
+static void test_fanout(void)
+{
+    struct test_sink a = {.sink = {hold}}, b = {.sink = {hold}};
+    struct sink_context ctx = {.tenant = ""};
+    struct test_ack t = {.ack = {told}};
+    struct fanout *f = NULL;
+
+    ok(fanout_new((struct sink *[]){&a.sink, &b.sink}, 2, NULL, 0, &f) == 0);
+    sink_consume(fanout_sink(f), NULL, &ctx, &t.ack);
+    ack_ok(a.ack);
+    eq_int(t.calls, 0); /* waits for the slower one */
+    ack_fail(b.ack, SINK_UNAVAILABLE, 5, "later");
+    eq_int(t.calls, 1);
+    eq_int(t.result.status, SINK_UNAVAILABLE);
+    sink_consume(fanout_sink(f), NULL, &ctx, &t.ack);
+    ack_fail(a.ack, SINK_UNAVAILABLE, 5, "later");
+    ack_fail(b.ack, SINK_INVALID, 0, "never");
+    eq_int(t.result.status, SINK_INVALID); /* sending again would not help, and would double the first branch's data */
+    fanout_free(f);
+}
+
+int main(void)
+{
+    tap_run(test_blob_count);
+    tap_run(test_delta);
+    tap_torture(torture_delta);
+    tap_run(test_ottl);
+    tap_torture(run_batcher);
+    tap_run(test_discovery);
+    tap_run(test_fanout);
+    return tap_done();
+}
