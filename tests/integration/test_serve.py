@@ -1,0 +1,340 @@
+# SPDX-License-Identifier: Apache-2.0
+"""wick serve from outside: OTLP in, questions out, rights, ports, restarts. Needs opentelemetry-proto."""
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+common_pb2 = pytest.importorskip("opentelemetry.proto.common.v1.common_pb2")
+from opentelemetry.proto.collector.profiles.v1development import profiles_service_pb2 as service_pb2  # noqa: E402
+
+WICK = os.environ.get("WICK", "build/src/cli/wick")
+ROOT = Path(__file__).resolve().parent.parent.parent
+TRACE, SPAN = bytes(range(1, 17)), bytes(range(1, 9))
+
+
+def request(samples, service="shop", start=None):
+    """One CPU profile; samples is a list of (folded stack, value, linked)."""
+    r = service_pb2.ExportProfilesServiceRequest()
+    d, strings = r.dictionary, {"": 0}
+
+    def string(s):
+        return strings.setdefault(s, len(strings))
+
+    d.mapping_table.add(), d.location_table.add(), d.function_table.add(), d.attribute_table.add(), d.stack_table.add()
+    d.link_table.add()
+    d.link_table.add(trace_id=TRACE, span_id=SPAN)
+    rp = r.resource_profiles.add()
+    rp.resource.attributes.add(key="service.name").value.string_value = service
+    p = rp.scope_profiles.add().profiles.add()
+    p.sample_type.type_strindex, p.sample_type.unit_strindex = string("cpu"), string("nanoseconds")
+    p.time_unix_nano = start or time.time_ns() - 5_000_000_000
+    p.duration_nano = 1_000_000_000
+    functions = {}
+    for stack, value, linked in samples:
+        s = d.stack_table.add()
+        for name in reversed(stack.split(";")):
+            if name not in functions:
+                d.function_table.add(name_strindex=string(name))
+                d.location_table.add().lines.add(function_index=len(d.function_table) - 1, line=7)
+                functions[name] = len(d.location_table) - 1
+            s.location_indices.append(functions[name])
+        p.samples.add(stack_index=len(d.stack_table) - 1, values=[value], link_index=1 if linked else 0)
+    d.string_table.extend(strings)
+    return r
+
+
+SHOP = [("main;checkout;encode", 30, True), ("main;checkout;sort", 10, False), ("main;idle", 2, False)]
+
+
+class Server:
+    def __init__(self, directory, *options, wick=WICK, **env):
+        self.dir, self.options, self.wick = directory, options, wick
+        self.env = {**os.environ, "XDG_DATA_HOME": str(directory), "HOME": str(directory), **env}
+        self.start()
+
+    def start(self):
+        self.log = open(self.dir / "log", "a+")
+        self.p = subprocess.Popen(
+            [self.wick, "serve", "--store", str(self.dir / "store"), "--http", "127.0.0.1:0", "--otlp-grpc", "127.0.0.1:0",
+             "--otlp-http", "127.0.0.1:0", "--set", f"auth.tokens={self.dir}/tokens", *self.options],
+            stdout=subprocess.PIPE, stderr=self.log, text=True, env=self.env)
+        line = self.p.stdout.readline()
+        assert "is ready" in line, (self.dir / "log").read_text()
+        self.url = line.split()[-1]
+        text = (self.dir / "log").read_text()
+        self.grpc = re.findall(r"OTLP/gRPC on (127[^\s\"]+)", text)[-1]
+        self.http = "http://" + re.findall(r"OTLP/HTTP on (127[^\s\"]+)", text)[-1]
+
+    def get(self, path, token=None, data=None, headers=None, method=None, base=None):
+        h = dict(headers or {})
+        if token:
+            h["Authorization"] = "Bearer " + token
+        q = urllib.request.Request((base or self.url) + path, data=data, headers=h, method=method)
+        try:
+            with urllib.request.urlopen(q, timeout=30) as r:
+                return r.status, r.read()
+        except urllib.error.HTTPError as e:
+            return e.code, e.read()
+
+    def json(self, path, **kw):
+        status, body = self.get(path, **kw)
+        assert status == 200, body
+        return json.loads(body)
+
+    def send(self, r, token=None):
+        return self.get("/v1development/profiles", token, r.SerializeToString(), {"Content-Type": "application/x-protobuf"},
+                        base=self.http)
+
+    def stop(self, sig=signal.SIGTERM):
+        self.p.send_signal(sig)
+        start = time.time()
+        code = self.p.wait(timeout=20)
+        self.log.close()
+        self.p.stdout.close()
+        return code, time.time() - start
+
+
+@pytest.fixture
+def server(tmp_path):
+    s = Server(tmp_path)
+    yield s
+    if s.p.poll() is None:
+        s.stop()
+
+
+def test_send_and_ask(server):
+    status, body = server.send(request(SHOP))
+    assert status == 200, body
+    top = server.json("/api/v1/top?query=cpu")
+    assert top["total"] == 42
+    assert [(r["name"], r["self"], r["total"]) for r in top["rows"][:2]] == [("encode", 30, 30), ("sort", 10, 10)]
+    assert server.json("/api/v1/services")[0]["name"] == "shop"
+    assert server.json("/api/v1/labels/service.name/values") == ["shop"]
+    flame = server.json("/api/v1/flame?query=cpu{service.name=%22shop%22}")
+    assert flame["nodes"][0][3] == 42 and len(flame["nodes"]) == 6
+    linked = server.json(f"/api/v1/top?query=cpu&trace_id={TRACE.hex()}")
+    assert linked["total"] == 30
+    text = subprocess.run([WICK, "query", "top", "cpu", "--server", server.url], capture_output=True, text=True, check=True).stdout
+    assert re.search(r"30\s?ns\s+71.43%.*encode", text), text
+
+
+def test_sent_twice_stored_once(server):
+    r = request(SHOP, start=time.time_ns() - 10**9)
+    assert server.send(r)[0] == 200 and server.send(r)[0] == 200
+    assert server.json("/api/v1/top?query=cpu")["total"] == 42
+
+
+def test_grpc(server):
+    grpc = pytest.importorskip("grpc")
+    with grpc.insecure_channel(server.grpc) as channel:
+        export = channel.unary_unary(
+            "/opentelemetry.proto.collector.profiles.v1development.ProfilesService/Export",
+            request_serializer=lambda m: m.SerializeToString(),
+            response_deserializer=service_pb2.ExportProfilesServiceResponse.FromString)
+        export(request(SHOP), timeout=10)
+        with pytest.raises(grpc.RpcError) as e:
+            bad = request(SHOP)
+            bad.resource_profiles[0].scope_profiles[0].profiles[0].samples[0].stack_index = 999
+            export(bad, timeout=10)
+        assert e.value.code() == grpc.StatusCode.INVALID_ARGUMENT and "stack" in e.value.details()
+    assert server.json("/api/v1/top?query=cpu")["total"] == 42
+
+
+def test_acknowledged_survives_kill(server):
+    assert server.send(request(SHOP))[0] == 200
+    server.stop(signal.SIGKILL)
+    server.start()
+    assert server.json("/api/v1/top?query=cpu")["total"] == 42
+
+
+def test_clean_stop_is_quick(server):
+    server.send(request(SHOP))
+    code, seconds = server.stop()
+    assert code == 0 and seconds < 2
+    server.start()
+    assert server.json("/api/v1/top?query=cpu")["total"] == 42
+
+
+def test_tokens_and_tenants(server):
+    def token(*options):
+        return subprocess.run([WICK, "token", "create", "--file", str(server.dir / "tokens"), *options], capture_output=True,
+                              text=True, check=True).stdout.strip()
+
+    a_write, a_read = token("--scope", "write", "--tenant", "a"), token("--scope", "read", "--tenant", "a")
+    b_read, admin = token("--scope", "read", "--tenant", "b"), token("--scope", "admin", "--tenant", "a")
+    deadline = time.time() + 10
+    while server.send(request(SHOP))[0] != 401:  # the file is read again within a second
+        assert time.time() < deadline
+        time.sleep(0.1)
+    assert server.send(request(SHOP), a_read)[0] == 403
+    assert server.send(request(SHOP), a_write)[0] == 200
+    assert server.get("/api/v1/top")[0] == 401
+    assert server.get("/api/v1/top", a_write)[0] == 403
+    assert server.json("/api/v1/top?query=cpu", token=a_read)["total"] == 42
+    assert server.json("/api/v1/top?query=cpu", token=b_read)["total"] == 0
+    assert server.get("/api/v1/delete?query=cpu&from=now-1h&to=now", a_read, b"", method="POST")[0] == 403
+    assert server.get("/api/v1/delete?query=cpu&from=now-1h&to=now", admin, b"", method="POST")[0] == 200
+    assert server.json("/api/v1/top?query=cpu", token=a_read)["total"] == 0
+
+
+def test_taken_ports(tmp_path):
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        s.listen()
+        port = s.getsockname()[1]
+        first = subprocess.Popen(
+            [WICK, "serve", "--store", "memory", "--http", f"127.0.0.1:{port}", "--otlp-grpc", f"127.0.0.1:{port}",
+             "--otlp-http", "off"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            env={**os.environ, "XDG_DATA_HOME": str(tmp_path), "HOME": str(tmp_path)})
+        assert "is ready" in first.stdout.readline()
+        first.terminate()
+        err = first.communicate(timeout=10)[1]
+        assert "the API takes" in err and "OTLP/gRPC is off" in err
+
+
+@pytest.mark.parametrize("options,words", [
+    (["--http", "0.0.0.0:0"], "not a loopback address"),
+    (["--set", "listen.htpp=1"], "http"),
+    (["--set", "store.engine=paper"], "segment or memory"),
+    (["--nonsense"], "unknown option"),
+])
+def test_wrong_words(tmp_path, options, words):
+    p = subprocess.run([WICK, "serve", "--store", str(tmp_path / "s"), *options], capture_output=True, text=True, timeout=20,
+                       env={**os.environ, "XDG_DATA_HOME": str(tmp_path), "HOME": str(tmp_path)})
+    assert p.returncode in (1, 2) and words in p.stderr
+    assert len(p.stderr.strip().splitlines()) == 1
+
+
+def test_store_of_another(server, tmp_path):
+    p = subprocess.run([WICK, "serve", "--store", str(tmp_path / "store"), "--http", "127.0.0.1:0", "--otlp-grpc", "off",
+                        "--otlp-http", "off"], capture_output=True, text=True, timeout=20,
+                       env={**os.environ, "XDG_DATA_HOME": str(tmp_path), "HOME": str(tmp_path)})
+    assert p.returncode == 1 and "store" in p.stderr
+
+
+def test_reference_page_is_current():
+    page = subprocess.run([WICK, "serve", "--print-reference"], capture_output=True, text=True, check=True).stdout
+    assert page == (ROOT / "docs/configuration.md").read_text()
+
+
+def go_is_new_enough():
+    go = shutil.which("go")
+    if not go:
+        return False
+    m = re.search(r"go1\.(\d+)", subprocess.run([go, "version"], capture_output=True, text=True).stdout)
+    return m and int(m.group(1)) >= 26
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not go_is_new_enough(), reason="Pyroscope's Go client wants Go 1.26")
+@pytest.mark.parametrize("form", ["json", "proto"])
+def test_pyroscope_client(server, tmp_path, form):
+    tool = tmp_path / "pyroscope"
+    subprocess.run(["go", "build", "-o", str(tool), "."], cwd=ROOT / "tests/go/pyroscope", check=True)
+    server.send(request(SHOP))
+    now = int(time.time() * 1000)
+    r = subprocess.run([str(tool), server.url, form, str(now - 3600_000), str(now + 1000), SPAN.hex()], capture_output=True,
+                       text=True, timeout=60)
+    assert r.returncode == 0, r.stderr
+    out = json.loads(r.stdout)
+    assert out["types"][0]["ID"] == "process_cpu:cpu:nanoseconds:cpu:nanoseconds"
+    assert "service_name" in out["names"] and out["values"] == ["shop"]
+    assert {p["name"]: p["value"] for p in out["series"][0]["labels"]}["service_name"] == "shop"
+    assert int(out["flame"]["total"]) == 42 and out["flame"]["levels"][0]["values"][:2] == [0, 42]
+    assert int(out["span"]["total"]) == 30
+    assert int(out["diff"]["leftTicks"]) == 42
+    assert sum(p["value"] for p in out["points"][0]["points"] if "value" in p) == 42
+    assert sum(sum(s.get("counts", [])) for s in out["heatmap"][0]["slots"]) == 1
+    assert out["stats"]["data_ingested"] is True
+    assert out["error"] == "invalid_argument"
+    if form == "proto":
+        assert out["profile"]["samples"] == 3
+
+
+def go_tool(*args, **kw):
+    return subprocess.run(["go", *args], capture_output=True, text=True, timeout=120, **kw)
+
+
+@pytest.mark.skipif(not shutil.which("go"), reason="needs go")
+def test_go_tool_pprof_reads_it(server, tmp_path):
+    server.send(request(SHOP))
+    p = go_tool("tool", "pprof", "-top", f"{server.url}/api/v1/profile?query=cpu", env={**os.environ, "PPROF_TMPDIR": str(tmp_path)})
+    assert p.returncode == 0, p.stderr
+    assert re.search(r"30ns 71\.43% .* encode$", p.stdout, re.M), p.stdout
+    out = tmp_path / "default.pgo"
+    subprocess.run([WICK, "pgo", "shop", "-o", str(out), "--server", server.url], check=True)
+    assert go_tool("tool", "pprof", "-raw", str(out)).stdout.count("encode") >= 1
+    p = subprocess.run([WICK, "pgo", "nobody", "-o", str(tmp_path / "x"), "--server", server.url], capture_output=True, text=True)
+    assert p.returncode == 1 and "no profile matches" in p.stderr
+
+
+def rpc(method, params=None, id=1):
+    return json.dumps({"jsonrpc": "2.0", "id": id, "method": method, "params": params or {}}).encode()
+
+
+def test_mcp_over_http_and_stdio(server):
+    server.send(request(SHOP))
+    call = rpc("tools/call", {"name": "top", "arguments": {"query": "cpu", "limit": 2}})
+    over_http = json.loads(server.get("/mcp", data=call, headers={"Content-Type": "application/json"})[1])
+    lines = b"\n".join([rpc("initialize", {"protocolVersion": "2025-06-18"}), rpc("tools/list", id=2), call, b""])
+    p = subprocess.run([WICK, "mcp", "--server", server.url], input=lines, capture_output=True, check=True)
+    first, tools, top = map(json.loads, p.stdout.splitlines())
+    assert first["result"]["serverInfo"]["name"] == "wick"
+    assert {"services", "top", "callers", "lines"} <= {t["name"] for t in tools["result"]["tools"]}
+    for answer in (over_http, top):
+        rows = json.loads(answer["result"]["content"][0]["text"])["rows"]
+        assert [r["name"] for r in rows] == ["encode", "sort"]
+    bad = json.loads(server.get("/mcp", data=rpc("tools/call", {"name": "top", "arguments": {"query": "{a="}}))[1])
+    assert bad["result"]["isError"] and "query" in bad["result"]["content"][0]["text"]
+
+
+@pytest.mark.slow
+def test_mcp_client(server):
+    """The protocol's own Python client, over both transports."""
+    mcp = pytest.importorskip("mcp")
+    import asyncio
+
+    from mcp.client.stdio import stdio_client
+    from mcp.client import streamable_http
+
+    http_client = getattr(streamable_http, "streamable_http_client", None) or streamable_http.streamablehttp_client
+
+    server.send(request(SHOP))
+
+    async def converse(streams):
+        async with mcp.ClientSession(streams[0], streams[1]) as session:
+            await session.initialize()
+            tools = await session.list_tools()
+            answer = await session.call_tool("top", {"query": "cpu"})
+            return [t.name for t in tools.tools], json.loads(answer.content[0].text)["total"]
+
+    async def both():
+        async with stdio_client(mcp.StdioServerParameters(command=WICK, args=["mcp", "--server", server.url])) as s:
+            stdio = await converse(s)
+        async with http_client(server.url + "/mcp") as s:
+            return stdio, await converse(s)
+
+    for tools, total in asyncio.run(both()):
+        assert "top" in tools and total == 42
+
+
+@pytest.mark.slow
+def test_openapi_by_schemathesis(server):
+    pytest.importorskip("schemathesis")
+    server.send(request(SHOP))
+    tool = Path(os.sys.executable).parent / "schemathesis"
+    p = subprocess.run([str(tool), "run", server.url + "/api/v1/openapi.json", "--checks",
+                        "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance",
+                        "--max-examples", "40", "--exclude-path", "/api/v1/delete"],
+                       capture_output=True, text=True, timeout=600)
+    assert p.returncode == 0, p.stdout[-3000:]
