@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/base64.h"
 #include "base/clock.h"
 #include "base/mem.h"
 #include "net/server.h"
@@ -282,40 +283,21 @@ void grpc_percent_encode(struct buf *b, struct str s)
     }
 }
 
-static const char base64_digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-
+/* Without the padding, as gRPC recommends for -bin headers. */
 void grpc_base64_encode(struct buf *b, struct str s)
 {
-    for (uint32_t i = 0; i < s.n; i += 3) {
-        uint32_t left = MIN(s.n - i, 3u), v = 0;
-
-        for (uint32_t k = 0; k < 3; k++)
-            v = v << 8 | (k < left ? (uint8_t) s.p[i + k] : 0);
-        for (uint32_t k = 0; k <= left; k++)
-            buf_putc(b, base64_digits[v >> (18 - 6 * k) & 63]);
-    }
+    base64_encode(b, s.p, s.n);
+    while (b->n && !buf_error(b) && b->p[b->n - 1] == '=')
+        b->n--;
 }
 
 int grpc_base64_decode(struct buf *b, struct str s)
 {
-    uint32_t v = 0, bits = 0;
+    char *p = buf_reserve(b, base64_decoded_max(s));
+    ssize_t n = p ? base64_decode(s, p) : buf_error(b);
 
-    while (s.n && s.p[s.n - 1] == '=')
-        s.n--;
-    if (s.n % 4 == 1)
-        return -EBADMSG;
-    for (uint32_t i = 0; i < s.n; i++) {
-        char c = s.p[i] == '-' ? '+' : s.p[i] == '_' ? '/' : s.p[i];
-        const char *d = c ? strchr(base64_digits, c) : NULL;
-
-        if (!d)
-            return -EBADMSG;
-        v = v << 6 | (uint32_t) (d - base64_digits);
-        bits += 6;
-        if (bits >= 8) {
-            bits -= 8;
-            buf_putc(b, (char) (v >> bits & 255));
-        }
-    }
-    return buf_error(b);
+    if (n < 0)
+        return n == -EINVAL ? -EBADMSG : (int) n;
+    b->n += (size_t) n;
+    return 0;
 }

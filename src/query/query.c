@@ -4,6 +4,7 @@
 
 #include <errno.h>
 
+#include "base/base64.h"
 #include "base/clock.h"
 #include "base/mem.h"
 #include "model/builder.h"
@@ -39,15 +40,8 @@ static int get_regex(struct str s, const char *name, struct regex **ret, struct 
 
 static int get_hex(struct str s, const char *name, uint8_t *out, size_t n, struct err *e)
 {
-    if (s.n != 2 * n)
+    if (s.n != 2 * n || hex_decode(s, out) < 0)
         return err_set(e, -EINVAL, "%s: '%.*s' is not %zu hexadecimal digits", name, STR_FMT(s), 2 * n);
-    for (size_t i = 0; i < n; i++) {
-        uint64_t v;
-
-        if (str_to_u64(str_slice(s, 2 * i, 2 * i + 2), 16, &v) < 0)
-            return err_set(e, -EINVAL, "%s: '%.*s' is not %zu hexadecimal digits", name, STR_FMT(s), 2 * n);
-        out[i] = (uint8_t) v;
-    }
     return 0;
 }
 

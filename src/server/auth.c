@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <sys/random.h>
 
+#include "base/base64.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/mem.h"
@@ -57,31 +58,6 @@ int auth_scope_parse(struct str s, enum auth_scope *ret)
     return -EINVAL;
 }
 
-static void put_hex(char *out, const uint8_t *p, size_t n)
-{
-    static const char digits[] = "0123456789abcdef";
-
-    for (size_t i = 0; i < n; i++) {
-        out[2 * i] = digits[p[i] >> 4];
-        out[2 * i + 1] = digits[p[i] & 15];
-    }
-    out[2 * n] = 0;
-}
-
-static int get_hex(struct str s, uint8_t *out, size_t n)
-{
-    if (s.n != 2 * n)
-        return -EINVAL;
-    for (size_t i = 0; i < n; i++) {
-        uint64_t v;
-
-        if (str_to_u64(str_slice(s, 2 * i, 2 * i + 2), 16, &v) < 0)
-            return -EINVAL;
-        out[i] = (uint8_t) v;
-    }
-    return 0;
-}
-
 static void copy_text(char *out, size_t size, struct str s)
 {
     size_t n = MIN(s.n, size - 1);
@@ -100,7 +76,7 @@ static int parse_line(struct str line, struct auth_token *ret)
     struct str tenant = str_cut(&line, ' '), created = str_cut(&line, ' ');
 
     *ret = (struct auth_token){0};
-    if (!id.n || id.n >= sizeof ret->id || get_hex(hash, ret->hash, SHA256_SIZE) < 0 ||
+    if (!id.n || id.n >= sizeof ret->id || hash.n != 2 * SHA256_SIZE || hex_decode(hash, ret->hash) < 0 ||
         auth_scope_parse(scope, &ret->scope) < 0 || !tenant.n || tenant.n >= sizeof ret->tenant ||
         clock_parse(created, 0, &ret->created_ns, NULL) < 0)
         return -EINVAL;
@@ -158,10 +134,10 @@ static int save(struct auth *a, struct err *e)
     buf_puts(&text, "# wick tokens: id, SHA-256 of the token, scope, tenant, created, note. Made by 'wick token'.\n");
     for (size_t i = 0; i < a->n; i++) {
         const struct auth_token *t = &a->tokens[i];
-        char hash[2 * SHA256_SIZE + 1];
 
-        put_hex(hash, t->hash, SHA256_SIZE);
-        buf_printf(&text, "%s %s %s %s ", t->id, hash, auth_scope_name(t->scope), t->tenant[0] ? t->tenant : "-");
+        buf_printf(&text, "%s ", t->id);
+        hex_encode(&text, t->hash, SHA256_SIZE);
+        buf_printf(&text, " %s %s ", auth_scope_name(t->scope), t->tenant[0] ? t->tenant : "-");
         clock_format(&text, t->created_ns);
         buf_printf(&text, "%s%s\n", t->note[0] ? " " : "", t->note);
     }
@@ -296,7 +272,8 @@ static int random_text(char *out, size_t bytes)
 
     if (getrandom(raw, bytes, 0) != (ssize_t) bytes)
         return -EIO;
-    put_hex(out, raw, bytes);
+    for (size_t i = 0; i < bytes; i++)
+        snprintf(out + 2 * i, 3, "%02x", raw[i]);
     return 0;
 }
 

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 
+#include "base/base64.h"
 #include "net/http.h"
 
 /* The name without its port; brackets of IPv6 stay. */
@@ -48,52 +49,19 @@ bool door_peer_is_local(const struct http_request *q)
     return str_starts(p, STR("127.")) || str_starts(p, STR("[::1]")) || str_starts(p, STR("unix"));
 }
 
-static int base64_digit(char c)
-{
-    if (c >= 'A' && c <= 'Z')
-        return c - 'A';
-    if (c >= 'a' && c <= 'z')
-        return c - 'a' + 26;
-    if (c >= '0' && c <= '9')
-        return c - '0' + 52;
-    return c == '+' ? 62 : c == '/' ? 63 : -1;
-}
-
-/* Decodes "user:password" into out, NUL-terminated. -1 when it does not fit or is not base64. */
-static int base64_decode(struct str s, char *out, size_t size)
-{
-    uint32_t bits = 0, n_bits = 0;
-    size_t n = 0;
-
-    for (uint32_t i = 0; i < s.n && s.p[i] != '='; i++) {
-        int d = base64_digit(s.p[i]);
-
-        if (d < 0 || n + 1 >= size)
-            return -1;
-        bits = bits << 6 | (uint32_t) d;
-        n_bits += 6;
-        if (n_bits >= 8) {
-            n_bits -= 8;
-            out[n++] = (char) (bits >> n_bits);
-        }
-    }
-    out[n] = 0;
-    return (int) n;
-}
-
 static int check_authorization(struct auth *a, struct str value, struct auth_identity *ret)
 {
     struct str scheme = str_cut(&value, ' ');
     char text[512];
     struct str decoded;
-    int n;
+    ssize_t n;
 
     value = str_trim(value);
     if (http_eq_nocase(scheme, "bearer"))
         return auth_check(a, value, ret);
     if (!http_eq_nocase(scheme, "basic"))
         return -EACCES;
-    n = base64_decode(value, text, sizeof text);
+    n = base64_decoded_max(value) <= sizeof text ? base64_decode(value, text) : -EINVAL;
     if (n < 0)
         return -EACCES;
     decoded = (struct str){text, (uint32_t) n};
