@@ -2,6 +2,9 @@
 /* See settings.h. */
 #include "pipeline/settings.h"
 
+#include "base/clock.h"
+#include "base/log.h"
+
 static const char *const versions[] = {"", "1.0", "1.1", "1.2", "1.3", NULL};
 
 #define COMMON_TLS                                                                                                  \
@@ -85,4 +88,32 @@ int settings_tls_client(const struct tls_config *c, bool http2, bool http1, stru
     o.insecure_skip_verify = c->insecure_skip_verify;
     o.server_name = c->server_name;
     return tls_openssl.context_new(&o, false, ret, e);
+}
+
+static void reload_set(struct tls_reload *x)
+{
+    loop_timer_set(x->loop, &x->timer, clock_mono() + x->interval);
+}
+
+static void reload_fire(struct loop_timer *t)
+{
+    struct tls_reload *x = container_of(t, struct tls_reload, timer);
+    struct err e = {0};
+
+    if (x->context->ops->context_reload(x->context, &e) < 0)
+        log_warn("certificates stay as they were: %s", e.message);
+    reload_set(x);
+}
+
+static void reload_start(struct loop_call *c)
+{
+    reload_set(container_of(c, struct tls_reload, call));
+}
+
+void settings_tls_reload(struct tls_reload *x, const struct tls_config *c, struct tls_context *context, struct loop *l)
+{
+    if (!context || c->reload_interval <= 0)
+        return;
+    *x = (struct tls_reload){{.run = reload_start}, {.fire = reload_fire}, l, context, c->reload_interval};
+    loop_post(l, &x->call);
 }

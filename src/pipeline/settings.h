@@ -4,6 +4,7 @@
 #define PIPELINE_SETTINGS_H
 
 #include "conf/option.h"
+#include "net/loop.h"
 #include "net/tls.h"
 
 struct tls_config {
@@ -22,5 +23,18 @@ extern const struct option tls_server_options[], tls_client_options[], auth_opti
 /* A context for a server (http2, http1: what ALPN may agree on). */
 int settings_tls_server(const struct tls_config *c, bool http2, bool http1, struct tls_context **ret, struct err *e);
 int settings_tls_client(const struct tls_config *c, bool http2, bool http1, struct tls_context **ret, struct err *e);
+
+/* Reads certificates again every reload_interval. Embedded in the context's owner; ends with its loop, which must end before
+ * the context is freed. */
+struct tls_reload {
+    struct loop_call call;
+    struct loop_timer timer;
+    struct loop *loop;
+    struct tls_context *context;
+    int64_t interval;
+};
+
+/* From any thread; nothing happens without a context or an interval. */
+void settings_tls_reload(struct tls_reload *x, const struct tls_config *c, struct tls_context *context, struct loop *l);
 
 #endif

@@ -571,3 +571,49 @@ def test_health_check(tmp_path):
     with Collector(tmp_path, config) as c:
         p = subprocess.run(["curl", "-s", f"http://127.0.0.1:{c.ports('health_check')[0]}/"], capture_output=True, text=True)
         assert json.loads(p.stdout)["status"] == "Server available"
+
+
+def test_certificates_are_read_again(tmp_path):
+    """TLS and client certificates on the receiver; a new certificate is used without a restart."""
+    import socket
+    import ssl
+    key, cert = certificate(tmp_path)
+    receivers = otlp_receiver()
+    tls = {"cert_file": str(tmp_path / "cert.pem"), "key_file": str(tmp_path / "key.pem"), "reload_interval": "50ms"}
+    receivers["otlp"]["protocols"]["grpc"]["tls"] = tls
+
+    def serial(port):
+        with socket.create_connection(("127.0.0.1", port)) as s:
+            context = ssl.create_default_context()
+            context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+            context.set_alpn_protocols(["h2"])
+            with context.wrap_socket(s) as t:
+                assert t.selected_alpn_protocol() == "h2"
+                return t.getpeercert(True)
+
+    with Collector(tmp_path, pipeline({"nop": {}}, receivers=receivers)) as c:
+        port = c.ports("otlp")[0]
+        with grpc.secure_channel(f"localhost:{port}", grpc.ssl_channel_credentials(cert)) as channel:
+            channel.unary_unary(METHOD)(request(1).SerializeToString(), timeout=20)
+        before = serial(port)
+        certificate(tmp_path)
+        wait_for(lambda: serial(port) != before)
+
+
+def test_mutual_tls_between_collectors(tmp_path):
+    certificate(tmp_path)
+    files = {"cert_file": str(tmp_path / "cert.pem"), "key_file": str(tmp_path / "key.pem")}
+    receivers = otlp_receiver(tls={**files, "client_ca_file": str(tmp_path / "cert.pem")})
+    receivers["otlp"]["protocols"]["grpc"]["tls"] = {**files, "client_ca_file": str(tmp_path / "cert.pem")}
+    with Sink() as sink, Collector(tmp_path, pipeline(to_sink(sink), receivers=receivers)) as last:
+        ports = last.ports("otlp")
+        with_cert = {"ca_file": str(tmp_path / "cert.pem"), **files}
+        exporters = {"otlp": {"endpoint": f"localhost:{ports[0]}", "tls": with_cert},
+                     "otlphttp": {"endpoint": f"https://localhost:{ports[1]}", "tls": with_cert},
+                     "otlp/nobody": {"endpoint": f"localhost:{ports[0]}", "tls": {"ca_file": str(tmp_path / "cert.pem")},
+                                     "retry_on_failure": {"enabled": False}}}
+        with Collector(tmp_path, pipeline(exporters)) as c:
+            export(c.grpc, request(1))
+            wait_for(lambda: len(sink.requests) == 2)
+            wait_for(lambda: c.metric("otelcol_exporter_send_failed_profile_samples", exporter="otlp/nobody"))
+            assert len(sink.requests) == 2

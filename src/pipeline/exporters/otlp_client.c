@@ -27,6 +27,7 @@ struct otlp_client {
     char url[1200];
     char path[1024];
     struct tls_context *tls;
+    struct tls_reload reload;
     struct client *client;
     struct http_header *fixed; /* of every request */
     size_t n_fixed;
@@ -169,6 +170,7 @@ static int open_client(void *arg, struct loop *l, struct err *e)
         o.keepalive_timeout_ns = c->o.keepalive->timeout;
         o.keepalive_without_calls = c->o.keepalive->permit_without_stream;
     }
+    settings_tls_reload(&c->reload, c->o.tls, c->tls, l);
     return client_new(&o, &c->client, e);
 }
 

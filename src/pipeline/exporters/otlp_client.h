@@ -22,9 +22,8 @@ struct otlp_client_options {
     const char *id;
     enum signal signal;
     bool grpc, json;
-    const char *endpoint;  /* URL, or host:port */
-    const char *path;      /* HTTP: where to POST; gRPC: NULL */
-    const char *authority; /* NULL: by the endpoint */
+    const char *endpoint; /* URL, or host:port */
+    const char *path;     /* HTTP: where to POST; gRPC: NULL */
     enum compression compression;
     int level;
     bool references; /* attribute strings as references */

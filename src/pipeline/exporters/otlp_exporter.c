@@ -18,7 +18,7 @@ struct compression_params {
 };
 
 struct otlp_config {
-    const char *endpoint, *authority;
+    const char *endpoint, *proxy_url;
     int compression, encoding;
     struct compression_params params;
     struct tls_config tls;
@@ -91,7 +91,7 @@ static const struct option params_options[] = {
 static const struct option grpc_options[] = {
     COMMON,
     {"timeout", OPT_DURATION, offsetof(struct otlp_config, timeout), "5s", "of one attempt"},
-    {"authority", OPT_STRING, offsetof(struct otlp_config, authority), NULL, "name to send instead of the endpoint's"},
+    {"authority", OPT_IGNORED, 0, NULL, "the endpoint's own name is sent"},
     {"keepalive", OPT_TABLE, offsetof(struct otlp_config, keepalive), NULL, "notice dead connections",
      .table = keepalive_options, .present = offsetof(struct otlp_config, has_keepalive)},
     {"balancer_name", OPT_IGNORED, 0, NULL, "one connection to the first address that answers"},
@@ -119,7 +119,7 @@ static const struct option http_options[] = {
     {"http2_ping_timeout", OPT_IGNORED, 0, NULL, "HTTP/1.1 is used"},
     {"force_attempt_http2", OPT_IGNORED, 0, NULL, "HTTP/1.1 is used"},
     {"cookies", OPT_IGNORED, 0, NULL, "none are kept"},
-    {"proxy_url", OPT_STRING, offsetof(struct otlp_config, authority), NULL, "not supported"},
+    {"proxy_url", OPT_STRING, offsetof(struct otlp_config, proxy_url), NULL, "not supported"},
     {0},
 };
 
@@ -289,7 +289,7 @@ static int check_http(const void *config, const struct conf_node *node, struct e
         if (url && strncmp(url, "http://", 7) != 0 && strncmp(url, "https://", 8) != 0)
             return conf_error(node, -EINVAL, e, "endpoint '%s' must begin with http:// or https://", url);
     }
-    if (c->authority)
+    if (c->proxy_url)
         return conf_error(node, -EOPNOTSUPP, e, "'proxy_url' is not supported");
     return check_common(c, node, e);
 }

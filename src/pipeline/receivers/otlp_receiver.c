@@ -53,6 +53,7 @@ struct otlp_receiver {
     struct otlp_service grpc, http;
     struct http_server *grpc_server, *http_server;
     struct tls_context *grpc_tls, *http_tls;
+    struct tls_reload grpc_reload, http_reload;
 };
 
 static const struct option grpc_options[] = {
@@ -187,6 +188,8 @@ static int start(struct instance *i, struct err *e)
         r = settings_tls_server(&c->grpc.tls, true, false, &o->grpc_tls, e);
     if (r == 0 && c->has_http && c->http.has_tls)
         r = settings_tls_server(&c->http.tls, true, true, &o->http_tls, e);
+    settings_tls_reload(&o->grpc_reload, &c->grpc.tls, o->grpc_tls, loop_group_at(o->host->loops, 0));
+    settings_tls_reload(&o->http_reload, &c->http.tls, o->http_tls, loop_group_at(o->host->loops, 0));
     if (r == 0 && c->has_grpc) { /* the transport's limit is higher, so that gRPC can say what is wrong */
         struct listener_options lo = {i->id,
                                       c->grpc.endpoint,
