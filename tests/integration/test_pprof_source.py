@@ -32,8 +32,8 @@ OPTIONS = {
             "-symbolize=demangle=templates", "-symbolize=demangle=none", "-symbolize=fastlocal", "-symbolize=none",
             "-symbolize=local", "-symbolize=force", "-focus=checkout", "-hide=std", "-showcolumns -lines",
             "-nodecount=5", "-ignore=sort"],
-    "tree": ["", "-lines", "-noinlines", "-focus=checkout", "-nodecount=10", "-cum"],
-    "dot": ["", "-lines", "-noinlines", "-focus=checkout", "-nodecount=12", "-files", "-addresses"],
+    "tree": ["", "-lines", "-noinlines", "-focus=checkout", "-nodecount=10", "-cum", "-ignore=sort"],
+    "dot": ["", "-lines", "-noinlines", "-focus=checkout", "-nodecount=12", "-filefunctions", "-addresses"],
     "svg": ["-nodecount=8", "-nodecount=6 -focus=checkout", "-nodecount=5 -lines"],
     "traces": ["", "-lines"],
     "raw": [""],
@@ -135,6 +135,11 @@ def garbage_free(text):
     return re.sub(r"<span class=asm>.*?</span>\n</span>", "", text, flags=re.S)
 
 
+def line_words(text):
+    """Lines without the numbers of nodes, which depend on their order."""
+    return [re.sub(r"N\d+|node\d+|edge\d+|NN?\d+_\d+", "N", line) for line in text.splitlines()]
+
+
 def check(bench, case):
     kind, seed, form, arguments = case
     oracle, profile = bench.oracle(kind), bench.profile(kind, seed)
@@ -145,11 +150,19 @@ def check(bench, case):
     if "-intel_syntax" in arguments and kind == "go":
         return  # go tool pprof cannot; wick asks objdump
     if want_code:
-        assert (got_code, got_err.splitlines()[-1:]) == (want_code, want_err.splitlines()[-1:]), arguments
+        words = [line for line in want_err.splitlines() if line != f"exit status {want_code}"][-1]
+        assert got_code and got_err.splitlines()[-1].removeprefix("pprof: ") == words.removeprefix("pprof: "), arguments
         return
     assert got_code == 0, got_err
     if kind == "go" and form == "weblist" and got != want:
         got, want = garbage_free(got), garbage_free(want)
+    for _ in range(3):  # pprof walks maps: where entries tie, its order is another each time
+        if got == want:
+            return
+        again = run(oracle, arguments, profile)[0]
+        if again != want:
+            assert sorted(line_words(got)) == sorted(line_words(again)), (kind, arguments)
+            return
     assert got == want, (kind, arguments)
 
 

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * wick symbolize: the process that reads binaries for others (dwarf/symbol_process.h). Without arguments it speaks their
+ * protocol on standard input, which must be a socket; with a binary and addresses it prints what they are, for people.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "cli/args.h"
+#include "cli/command.h"
+#include "dwarf/dwarf_symbolizer.h"
+#include "dwarf/symbol_process.h"
+
+struct options {
+    bool help, unconfined, child;
+    int64_t memory;
+};
+
+static const struct arg args[] = {
+    {0, "memory", ARG_SIZE, offsetof(struct options, memory), "SIZE", "address space of the process (default 8GiB)"},
+    {0, "unconfined", ARG_FLAG, offsetof(struct options, unconfined), NULL, "do not give up what is not needed"},
+    {'h', "help", ARG_FLAG, offsetof(struct options, help), NULL, "this text"},
+    {0},
+};
+
+static void print_address(uint64_t address, const struct symbol_answer *a, uint32_t i)
+{
+    if (a->first[i] == a->first[i + 1])
+        printf("0x%" PRIx64 " ??\n", address);
+    for (uint32_t k = a->first[i]; k < a->first[i + 1]; k++) {
+        const struct symbol_frame *f = &a->frames[k];
+
+        printf("0x%" PRIx64 " %.*s", address, STR_FMT(f->function));
+        if (f->file.n)
+            printf(" %.*s:%" PRId64, STR_FMT(f->file), f->line);
+        printf("%s\n", f->inlined ? " (inlined)" : "");
+    }
+}
+
+/* symbolize FILE ADDRESS… */
+static int print_addresses(struct symbolizer *s, char **words, int n)
+{
+    _cleanup_(symbol_answer_freep) struct symbol_answer *a = NULL;
+    _cleanup_(mem_freep) uint64_t *v = mem_zalloc_array((size_t) n, sizeof(*v));
+    struct symbol_request q = {.path = str_from(words[0]), .addresses = v, .lines = true};
+    struct err e = {0};
+    int r;
+
+    if (!v)
+        return EXIT_FAILED;
+    for (int i = 1; i < n; i++) {
+        char *end;
+
+        v[q.n_addresses++] = strtoull(words[i], &end, 16);
+        if (*end || end == words[i]) {
+            fprintf(stderr, "wick symbolize: '%s' is no hexadecimal address\n", words[i]);
+            return EXIT_USAGE;
+        }
+    }
+    r = symbolizer_resolve(s, &q, &a, &e);
+    if (r < 0) {
+        fprintf(stderr, "wick symbolize: %s\n", err_message(&e, r));
+        return EXIT_FAILED;
+    }
+    for (uint32_t i = 0; i < q.n_addresses; i++)
+        print_address(v[i], a, i);
+    return EXIT_DONE;
+}
+
+static int run(int argc, char **argv)
+{
+    _cleanup_(symbolizer_freep) struct symbolizer *s = NULL;
+    struct options o = {.memory = (int64_t) 8 << 30};
+    struct err e = {0};
+    int n, r = args_parse(args, &o, argc - 1, argv + 1, false, &n, &e);
+
+    if (r < 0) {
+        fprintf(stderr, "wick symbolize: %s\n", e.message);
+        return EXIT_USAGE;
+    }
+    if (o.help) {
+        fputs(
+            "usage: wick symbolize BINARY ADDRESS...\n"
+            "       wick symbolize               (a process of `wick serve`: requests on standard input)\n\n"
+            "Prints the functions and lines of addresses (hexadecimal, as in the file), innermost inlined call first.\n\n",
+            stdout);
+        args_help(args, stdout);
+        return EXIT_DONE;
+    }
+    unsetenv("DEBUGINFOD_URLS"); /* no network here */
+    s = dwarf_symbolizer_new();
+    r = s && !o.unconfined ? symbol_process_confine((size_t) o.memory) : 0;
+    if (r < 0)
+        fprintf(stderr, "wick symbolize: not confined: %s\n", strerror(-r));
+    if (!s)
+        return EXIT_FAILED;
+    if (n > 0)
+        return print_addresses(s, argv + 1, n);
+    r = symbol_process_serve(STDIN_FILENO, s);
+    if (r < 0)
+        fprintf(stderr, "wick symbolize: %s\n", strerror(-r));
+    return r < 0 ? EXIT_FAILED : EXIT_DONE;
+}
+
+const struct command command_symbolize = {"symbolize", "names and lines of addresses in a binary", run};
