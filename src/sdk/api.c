@@ -218,6 +218,7 @@ static int begin_sampling(struct wick_provider *p, struct err *e)
         r = heap_start(p->s.alloc_interval, core.types & WICK_HEAP);
     if (r < 0)
         return err_set(e, r, "no memory for heap tables");
+    start_hooks();
     lock_start(p->s.lock_interval_ns, core.types & WICK_LOCK);
     wall_start(core.types & WICK_WALL ? p->s.rate : 0);
     p->first_wall = p->interval_start_wall = clock_wall();

@@ -214,7 +214,8 @@ void *background_main(void *arg)
 
         server_poll(p, (int) MAX(MIN(left, tick), (int64_t) 0));
         background_drain(p);
-        modules_refresh();
+        if (modules_refresh() > 0)
+            start_hooks();
         now = clock_mono();
         if (core.types & WICK_WALL && atomic_load(&core.sampling))
             wall_tick(p);

@@ -93,7 +93,7 @@ struct thr {
     /* wall: what it waits in, published by hooks; block_seq is odd while it waits */
     _Atomic uint32_t block_seq;
     _Atomic int64_t block_since; /* CLOCK_MONOTONIC; moved on by the background when it accounts */
-    uint64_t block_pc, block_sp, block_fp, block_bx;
+    uint64_t block_leaf, block_pc, block_sp, block_fp, block_bx;
     int64_t wall_countdown;
     int64_t wall_seen, cpu_seen, off_seen; /* the background's: clocks at its last look */
     _Atomic uint64_t hooked_ns;            /* waiting that hooks accounted */

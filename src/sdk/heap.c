@@ -147,20 +147,6 @@ static bool grow_live(void)
     return true;
 }
 
-static bool live_add(struct live l)
-{
-    struct heap_filter *f = atomic_load(&heap_filter);
-
-    if (heap.n_live >= heap.live_cap / 2 && !grow_live() && heap.n_live >= heap.live_cap / 8 * 7)
-        return false;
-    place(l);
-    heap.n_live++;
-    filter_add(f, l.p, 1);
-    if (heap.n_live > f->size / FILTER_PER_LIVE)
-        grow_filter();
-    return true;
-}
-
 /* Open addressing without tombstones: what follows moves up. */
 static void unplace(uint32_t i)
 {
@@ -177,6 +163,38 @@ static void unplace(uint32_t i)
     heap.live[hole].p = 0;
 }
 
+static bool remove_live(uintptr_t p, struct live *ret)
+{
+    for (uint32_t i = live_slot(p); heap.live && heap.live[i].p; i = (i + 1) & (heap.live_cap - 1)) {
+        if (heap.live[i].p != p)
+            continue;
+        *ret = heap.live[i];
+        heap.stacks[ret->stack].live_count -= ret->count;
+        heap.stacks[ret->stack].live_bytes -= ret->bytes;
+        unplace(i);
+        heap.n_live--;
+        filter_add(atomic_load(&heap_filter), p, -1);
+        return true;
+    }
+    return false;
+}
+
+static bool live_add(struct live l)
+{
+    struct heap_filter *f = atomic_load(&heap_filter);
+    struct live stale;
+
+    remove_live(l.p, &stale); /* one whose free() did not come by here */
+    if (heap.n_live >= heap.live_cap / 2 && !grow_live() && heap.n_live >= heap.live_cap / 8 * 7)
+        return false;
+    place(l);
+    heap.n_live++;
+    filter_add(f, l.p, 1);
+    if (heap.n_live > f->size / FILTER_PER_LIVE)
+        grow_filter();
+    return true;
+}
+
 void heap_forget(void *p)
 {
     struct live l = {0};
@@ -184,17 +202,7 @@ void heap_forget(void *p)
     if (!p)
         return;
     acquire();
-    for (uint32_t i = live_slot((uintptr_t) p); heap.live && heap.live[i].p; i = (i + 1) & (heap.live_cap - 1)) {
-        if (heap.live[i].p != (uintptr_t) p)
-            continue;
-        l = heap.live[i];
-        heap.stacks[l.stack].live_count -= l.count;
-        heap.stacks[l.stack].live_bytes -= l.bytes;
-        unplace(i);
-        heap.n_live--;
-        filter_add(atomic_load(&heap_filter), (uintptr_t) p, -1);
-        break;
-    }
+    remove_live((uintptr_t) p, &l);
     release();
     if (l.p)
         USDT_FREE(p);

@@ -1,8 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* libwick.so's side of start.h: nothing happens but by its API. */
-#include "sdk/start.h"
+/*
+ * libwick.so's side of start.h: hooks are put into the offset tables of the loaded objects, and only those of the types
+ * that are on. The allocator is the process's own, whichever it is.
+ */
+#include <errno.h>
+#include <malloc.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
+#include "sdk/got.h"
+#include "sdk/heap.h"
+#include "sdk/lock.h"
 #include "sdk/provider.h"
+#include "sdk/start.h"
+#include "sdk/sys.h"
 
 void start_child_file(struct wick_provider *p)
 {
@@ -11,4 +24,118 @@ void start_child_file(struct wick_provider *p)
 
 void start_check_ending(void)
 {
+}
+
+/* --- allocation --- */
+static bool crosses(size_t n)
+{
+    return unlikely((heap_countdown -= (int64_t) n) < 0) && heap_decide(n);
+}
+
+static void *hook_malloc(size_t n)
+{
+    bool sample = crosses(n);
+    void *p = malloc(n);
+
+    if (unlikely(sample))
+        heap_record(p, n);
+    return p;
+}
+
+static void hook_free(void *p)
+{
+    if (unlikely(heap_may_be_sampled(p)))
+        heap_forget(p);
+    free(p);
+}
+
+static void *hook_calloc(size_t n, size_t size)
+{
+    size_t total;
+    bool sample = !__builtin_mul_overflow(n, size, &total) && crosses(total);
+    void *p = calloc(n, size);
+
+    if (unlikely(sample))
+        heap_record(p, total);
+    return p;
+}
+
+static void *hook_realloc(void *old, size_t n)
+{
+    bool sample;
+    void *p;
+
+    if (old && unlikely(heap_may_be_sampled(old)))
+        heap_forget(old);
+    sample = crosses(n);
+    p = realloc(old, n);
+    if (unlikely(sample))
+        heap_record(p, n);
+    return p;
+}
+
+static void *hook_memalign(size_t align, size_t n)
+{
+    bool sample = crosses(n);
+    void *p = memalign(align, n);
+
+    if (unlikely(sample))
+        heap_record(p, n);
+    return p;
+}
+
+static int hook_posix_memalign(void **ret, size_t align, size_t n)
+{
+    bool sample = crosses(n);
+    int r = posix_memalign(ret, align, n);
+
+    if (unlikely(sample) && r == 0)
+        heap_record(*ret, n);
+    return r;
+}
+
+static const struct got_hook heap_hooks[] = {
+    {"malloc", hook_malloc},
+    {"free", hook_free},
+    {"calloc", hook_calloc},
+    {"realloc", hook_realloc},
+    {"memalign", hook_memalign},
+    {"aligned_alloc", hook_memalign},
+    {"posix_memalign", hook_posix_memalign},
+};
+
+/* --- locks --- */
+#define LOCK_HOOK(name, try_name, type)                            \
+    static int hook_##name(type *l)                                \
+    {                                                              \
+        int64_t from;                                              \
+        int r;                                                     \
+                                                                   \
+        if (!atomic_load_explicit(&lock_on, memory_order_relaxed)) \
+            return name(l);                                        \
+        r = try_name(l);                                           \
+        if (r != EBUSY)                                            \
+            return r;                                              \
+        from = sys_clock_ns(CLOCK_MONOTONIC);                      \
+        r = name(l);                                               \
+        lock_waited(sys_clock_ns(CLOCK_MONOTONIC) - from);         \
+        return r;                                                  \
+    }
+
+LOCK_HOOK(pthread_mutex_lock, pthread_mutex_trylock, pthread_mutex_t)
+LOCK_HOOK(pthread_rwlock_rdlock, pthread_rwlock_tryrdlock, pthread_rwlock_t)
+LOCK_HOOK(pthread_rwlock_wrlock, pthread_rwlock_trywrlock, pthread_rwlock_t)
+
+static const struct got_hook lock_hooks[] = {
+    {"pthread_mutex_lock", hook_pthread_mutex_lock},
+    {"pthread_rwlock_rdlock", hook_pthread_rwlock_rdlock},
+    {"pthread_rwlock_wrlock", hook_pthread_rwlock_wrlock},
+};
+
+void start_hooks(void)
+{
+    if (core.types & (WICK_ALLOC | WICK_HEAP))
+        got_install(heap_hooks, ARRAY_SIZE(heap_hooks));
+    if (core.types & WICK_LOCK)
+        got_install(lock_hooks, ARRAY_SIZE(lock_hooks));
 }

@@ -19,15 +19,16 @@ void lock_start(uint64_t interval_ns, bool on)
 
 void lock_waited(int64_t ns)
 {
-    struct thr *t = thr_self;
+    struct thr *t;
     uint64_t value, count;
 
-    if (!t || inside || !atomic_load_explicit(&core.sampling, memory_order_relaxed))
+    if (inside || !atomic_load_explicit(&core.sampling, memory_order_relaxed))
         return;
     inside = true;
-    if (!countdown) /* a new thread: draw before counting */
+    t = thr_self ? thr_self : thr_adopt();
+    if (t && !countdown) /* a new thread: draw before counting */
         wait_is_sampled(t, &countdown, 1, mean_ns, &value, &count);
-    if (wait_is_sampled(t, &countdown, ns, mean_ns, &value, &count)) {
+    if (t && wait_is_sampled(t, &countdown, ns, mean_ns, &value, &count)) {
         atomic_fetch_add_explicit(&core.samples[TYPE_LOCK], 1, memory_order_relaxed);
         handler_sample_here(t, RECORD_LOCK, value, count, 0);
     }

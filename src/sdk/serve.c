@@ -20,6 +20,7 @@
 #include "sdk/modules.h"
 #include "sdk/name_query.h"
 #include "sdk/provider.h"
+#include "sdk/start.h"
 
 enum { CONNS_MAX = 16, REQUEST_MAX = 65536, SECONDS_MAX = 3600, IDLE_NS = 1000000000 };
 
@@ -256,11 +257,13 @@ static int switch_on(struct wick_provider *p, int type, struct err *e)
         if (r < 0)
             return err_set(e, r, "no memory for heap tables");
         core.types |= WICK_ALLOC | WICK_HEAP;
+        start_hooks();
         return 0;
     }
     if (type == TYPE_LOCK) {
         lock_start(p->s.lock_interval_ns, true);
         core.types |= WICK_LOCK;
+        start_hooks();
         return 0;
     }
     r = handler_install(p->s.signal);

@@ -7,6 +7,8 @@ struct wick_provider;
 
 /* In a forked child: its output file gets a name of its own. */
 void start_child_file(struct wick_provider *p);
+/* Puts hooks for core.types where they are not yet: at start, and when objects were loaded. */
+void start_hooks(void);
 /* Each time round of the background thread: a process about to be killed is given its time to send. */
 void start_check_ending(void);
 

@@ -23,13 +23,14 @@ void wall_start(unsigned rate)
 }
 
 /* --- on the host's threads --- */
-struct thr *wall_enter(uint64_t pc, uint64_t sp, uint64_t fp, uint64_t bx)
+struct thr *wall_enter(uint64_t leaf, uint64_t pc, uint64_t sp, uint64_t fp, uint64_t bx)
 {
     struct thr *t = thr_self;
 
     if (!t || atomic_load_explicit(&t->block_seq, memory_order_relaxed) & 1 ||
         !atomic_load_explicit(&core.sampling, memory_order_relaxed))
         return NULL;
+    t->block_leaf = leaf;
     t->block_pc = pc;
     t->block_sp = sp;
     t->block_fp = fp;
@@ -50,7 +51,7 @@ void wall_leave(struct thr *t)
     atomic_fetch_add_explicit(&t->hooked_ns, (uint64_t) MAX(ns, (int64_t) 0), memory_order_relaxed);
     if (wait_is_sampled(t, &t->wall_countdown, ns, period_ns, &value, &count)) {
         atomic_fetch_add_explicit(&core.samples[TYPE_WALL], 1, memory_order_relaxed);
-        handler_sample_here(t, RECORD_WALL, value, count, 0);
+        handler_sample_here(t, RECORD_WALL, value, count, t->block_leaf);
     }
     errno = saved;
 }
@@ -82,7 +83,8 @@ static void account_blocked(struct wick_provider *p, struct thr *t, int64_t now)
 
     if (!(seq & 1) || ns < (int64_t) period_ns)
         return;
-    n = handler_walk_blocked(t, pc, core.max_depth, &flags);
+    pc[0] = t->block_leaf;
+    n = 1 + handler_walk_blocked(t, pc + 1, core.max_depth - 1, &flags);
     if (!atomic_compare_exchange_strong(&t->block_since, &since, now))
         return;
     if (atomic_load(&t->block_seq) != seq) { /* it went on meanwhile: it may have counted this time, or not */

@@ -15,8 +15,8 @@ struct thr;
 
 extern _Atomic bool wall_on;
 
-/* The calling thread is about to wait; its registers are published. NULL when it is not to be measured. */
-struct thr *wall_enter(uint64_t pc, uint64_t sp, uint64_t fp, uint64_t bx);
+/* The calling thread is about to wait in the function at `leaf`; its registers are published. NULL when it is not to be measured. */
+struct thr *wall_enter(uint64_t leaf, uint64_t pc, uint64_t sp, uint64_t fp, uint64_t bx);
 void wall_leave(struct thr *t);
 
 #endif

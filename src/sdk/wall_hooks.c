@@ -20,19 +20,19 @@
 #define EXPORT __attribute__((visibility("default")))
 
 #if defined(__x86_64__)
-#define ENTER_HERE(t)                                                                          \
+#define ENTER_HERE(t, leaf)                                                                    \
     do {                                                                                       \
         uint64_t pc_, sp_, fp_, bx_;                                                           \
         __asm__ volatile("lea 0(%%rip), %0\n\tmov %%rsp, %1\n\tmov %%rbp, %2\n\tmov %%rbx, %3" \
                          : "=r"(pc_), "=r"(sp_), "=r"(fp_), "=r"(bx_));                        \
-        (t) = wall_enter(pc_, sp_, fp_, bx_);                                                  \
+        (t) = wall_enter(leaf, pc_, sp_, fp_, bx_);                                            \
     } while (0)
 #elif defined(__aarch64__)
-#define ENTER_HERE(t)                                                                                 \
+#define ENTER_HERE(t, leaf)                                                                           \
     do {                                                                                              \
         uint64_t pc_, sp_, fp_;                                                                       \
         __asm__ volatile("adr %0, .\n\tmov %1, sp\n\tmov %2, x29" : "=r"(pc_), "=r"(sp_), "=r"(fp_)); \
-        (t) = wall_enter(pc_, sp_, fp_, 0);                                                           \
+        (t) = wall_enter(leaf, pc_, sp_, fp_, 0);                                                     \
     } while (0)
 #endif
 
@@ -45,7 +45,7 @@
         struct thr *t;                                                                 \
         type r;                                                                        \
                                                                                        \
-        ENTER_HERE(t);                                                                 \
+        ENTER_HERE(t, (uint64_t) (uintptr_t) name);                                    \
         r = real_##name args;                                                          \
         if (t)                                                                         \
             wall_leave(t);                                                             \

@@ -125,6 +125,7 @@ def test_wall_without_interruptions(program, tmp_path):
     assert 1.1e9 < rows["nap"][1] < 1.6e9
     assert 0.7e9 < rows["wait_events"][1] < 1.2e9
     assert 1.8e9 < rows["long_sleep"][1] < 2.4e9
+    assert rows["nanosleep"][0] > 2.9e9 and rows["epoll_wait"][0] > 0.7e9  # leaves have the names of the calls
 
 
 def test_children_are_merged(program, tmp_path):
@@ -330,6 +331,15 @@ def test_thread_context_is_published(api_use):
 def test_only_the_api_is_exported():
     names = subprocess.run(["nm", "-D", "--defined-only", LIBWICK / "libwick.so"], capture_output=True, text=True).stdout.split()[2::3]
     assert all(n.startswith(("wick_", "otel_thread_ctx_v1", "WICK_")) for n in names), names
+
+
+def test_heap_and_locks_by_the_api(program, tmp_path):
+    exe = program("api_heap", f"-I{ROOT}/include", f"-L{LIBWICK}", "-lwick", f"-Wl,-rpath,{LIBWICK}")
+    p = subprocess.run([exe], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    allocated, live, waited = map(float, p.stdout.split())
+    assert abs(top(tmp_path / "heap.pb.gz", "alloc_space")[0]["keep"][1] / allocated - 1) < 0.05
+    assert abs(top(tmp_path / "heap.pb.gz", "inuse_space")[0]["keep"][1] / live - 1) < 0.12
+    assert abs(top(tmp_path / "lock.pb.gz", "delay")[1] / 1e9 / waited - 1) < 0.1
 
 
 @pytest.mark.parametrize("what", ["fork", "vfork", "exec", "dlopen", "threads", "signals", "fibers", "altstack", "exit-in-thread"])
