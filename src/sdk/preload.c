@@ -155,14 +155,17 @@ static uint64_t number(const char *name)
     return v && str_to_u64(str_from(v), 10, &n) == 0 ? n : 0;
 }
 
+static char file_name[4096]; /* WICK_FILE and WICK_ROOT, kept: programs like nginx clear their environment */
+static uint64_t root_pid;
+
 /* out.pb.gz of another process than the command itself: out.PID.pb.gz. */
 static const char *own_file(char *to, size_t size)
 {
-    struct str name = str_from(getenv("WICK_FILE"));
+    struct str name = str_from(file_name);
     uint32_t at = name.n;
 
-    if (!name.n || number("WICK_ROOT") == (uint64_t) getpid())
-        return name.p;
+    if (!name.n || root_pid == (uint64_t) getpid())
+        return file_name;
     for (uint32_t i = name.n; i > 0 && name.p[i - 1] != '/'; i--)
         if (name.p[i - 1] == '.')
             at = i - 1;
@@ -203,7 +206,7 @@ static void start(void)
     }
     if (p->s.file || p->s.exporting)
         watch_ending();
-    if (pprof && *pprof && number("WICK_ROOT") == (uint64_t) getpid() && wick_serve_pprof(p, pprof) < 0)
+    if (pprof && *pprof && root_pid == (uint64_t) getpid() && wick_serve_pprof(p, pprof) < 0)
         say(wick_last_error());
 }
 
@@ -215,6 +218,8 @@ __attribute__((constructor(101))) static void on_load(void)
         return;
     if (getrlimit(RLIMIT_STACK, &limit) == 0 && limit.rlim_cur < default_stack)
         default_stack = limit.rlim_cur;
+    snprintf(file_name, sizeof file_name, "%s", getenv("WICK_FILE") ? getenv("WICK_FILE") : "");
+    root_pid = number("WICK_ROOT");
     have_end_key = pthread_key_create(&end_key, on_end) == 0;
     start();
 }

@@ -23,7 +23,14 @@ struct cie {
 
 /* How one register of the caller is found. */
 struct reg_state {
-    enum { REG_SAME, REG_UNDEFINED, REG_CFA, REG_FP, REG_LOST } how; /* REG_FP: saved at fp + off */
+    enum {
+        REG_SAME,
+        REG_UNDEFINED,
+        REG_CFA,
+        REG_FP,
+        REG_IN,
+        REG_LOST
+    } how; /* REG_FP: saved at fp + off; REG_IN: in register off */
     int64_t off;
 };
 
@@ -335,7 +342,7 @@ static bool reg_rule(const struct reg_state *r, uint8_t at_fp, uint8_t saved, ui
 {
     if (r->how == REG_SAME || r->how == REG_UNDEFINED)
         return true;
-    if (r->how == REG_LOST || r->off % 8 || r->off / 8 != (int16_t) (r->off / 8))
+    if (r->how == REG_LOST || r->how == REG_IN || r->off % 8 || r->off / 8 != (int16_t) (r->off / 8))
         return false;
     *ret = (int16_t) (r->off / 8);
     *flags |= saved | (r->how == REG_FP ? at_fp : 0);
@@ -344,6 +351,11 @@ static bool reg_rule(const struct reg_state *r, uint8_t at_fp, uint8_t saved, ui
 
 static bool ra_rule(const struct state *st, const struct machine *m, struct unwind_rule *r)
 {
+    if (!m->arm && st->ra.how == REG_IN) { /* where an exception lands: jmp *%rcx */
+        r->ra = UNWIND_RA_REG;
+        r->reg = (uint8_t) st->ra.off;
+        return st->ra.off >= 0 && st->ra.off < 16 && (st->cfa == UNWIND_CFA_SP || st->cfa == UNWIND_CFA_FP);
+    }
     if (!m->arm) {
         r->ra = UNWIND_RA_X86;
         return st->ra.how == REG_CFA && st->ra.off == -8;
@@ -374,7 +386,8 @@ static struct unwind_rule make_rule(const struct state *st, const struct cie *ci
         return none;
     r.cfa = st->cfa;
     r.cfa_off = (int32_t) st->off;
-    r.reg = deref ? st->deref_add : st->cfa == UNWIND_CFA_SP || st->cfa == UNWIND_CFA_FP ? 0 : (uint8_t) st->reg;
+    if (st->cfa != UNWIND_CFA_SP && st->cfa != UNWIND_CFA_FP)
+        r.reg = deref ? st->deref_add : (uint8_t) st->reg;
     if (!reg_rule(&st->fp, UNWIND_FP_AT_FP, UNWIND_FP_SAVED, &r.flags, &r.fp))
         return none;
     if (!m->arm && !reg_rule(&st->bx, UNWIND_BX_AT_FP, UNWIND_BX_SAVED, &r.flags, &r.aux))
@@ -489,8 +502,7 @@ static bool step_extended(struct run *x, struct reader *r, uint8_t op)
         return true;
     case 0x09: /* register */
         reg = get_uleb(r);
-        get_uleb(r);
-        *tracked(x, &x->st, reg) = (struct reg_state){REG_LOST, 0};
+        *tracked(x, &x->st, reg) = (struct reg_state){REG_IN, (int64_t) get_uleb(r)};
         return true;
     case 0x0a: /* remember_state */
         return remember(x, false);

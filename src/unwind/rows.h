@@ -48,11 +48,11 @@ enum unwind_cfa {
     UNWIND_CFA_END,      /* the root: there is no caller */
 };
 
-/* Where the return address is. x86 always has it at CFA - 8. */
+/* Where the return address is. x86 has it at CFA - 8, but for the last jump of an exception. */
 enum unwind_ra {
     UNWIND_RA_X86,    /* *(CFA - 8) */
     UNWIND_RA_OFFSET, /* *(CFA + aux * 8) */
-    UNWIND_RA_REG,    /* the link register, leaf frames only */
+    UNWIND_RA_REG,    /* in a register, leaf frames only: arm64's link register, x86's `reg` (CFA by sp or fp) */
 };
 
 enum {

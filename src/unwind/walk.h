@@ -211,15 +211,18 @@ static inline bool walk_cfa(struct walk *w, const struct unwind_rule *r, uint64_
 
 static inline bool walk_return_address(struct walk *w, const struct unwind_rule *r, uint64_t cfa, uint64_t *ret)
 {
+    int reg;
+
     switch (r->ra) {
     case UNWIND_RA_X86:
         return walk_read(w, cfa - 8, ret);
     case UNWIND_RA_OFFSET:
         return walk_read(w, cfa + (uint64_t) ((int64_t) r->aux * 8), ret);
     default:
-        if (!w->leaf || WALK_ARCH != CFI_ARM64)
+        reg = WALK_ARCH == CFI_ARM64 ? 30 : walk_greg(r->reg);
+        if (!w->leaf || reg < 0)
             return false;
-        *ret = w->leaf[30];
+        *ret = w->leaf[reg];
         return true;
     }
 }

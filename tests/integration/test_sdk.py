@@ -348,3 +348,17 @@ def test_robust(program, tmp_path, what):
     assert p.stdout.splitlines()[-1] == "fine", p.stdout + p.stderr
     rows, total = top(tmp_path / "o.pb.gz")
     assert total > 0 or what in ("threads", "exit-in-thread")
+
+
+@pytest.mark.slow
+def test_soak(program):
+    """dlopen, fork and thread churn under all types; SOAK_SECONDS=1800 for half an hour."""
+    seconds = int(os.environ.get("SOAK_SECONDS", "60"))
+    with socket.socket() as nobody:  # a collector that accepts and never answers
+        nobody.bind(("127.0.0.1", 0))
+        nobody.listen()
+        p = wick_run("-F", 1000, "-t", "cpu,wall,heap,lock", "--export", f"http://127.0.0.1:{nobody.getsockname()[1]}", "--",
+                     program("robust", "-ldl"), "soak", seconds, timeout=seconds + 120)
+    rss, early, late = p.stdout.splitlines()[-2].split()
+    assert p.stdout.splitlines()[-1] == "fine"
+    assert int(late) - int(early) < 8192, p.stdout  # KiB

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * robust WHAT: what programs do that a profiler inside of them must survive. Prints "fine" when all went as it would
- * without one. WHAT: fork vfork exec dlopen threads signals fibers altstack exit-in-thread.
+ * without one. WHAT: fork vfork exec dlopen threads signals fibers altstack exit-in-thread soak.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -236,6 +236,55 @@ static void *leaves(void *arg)
     exit(0);
 }
 
+static double soak_seconds;
+
+static long rss_kb(void)
+{
+    long pages = 0, resident = 0;
+    FILE *f = fopen("/proc/self/statm", "r");
+
+    if (f && fscanf(f, "%ld %ld", &pages, &resident) != 2)
+        resident = 0;
+    if (f)
+        fclose(f);
+    return resident * 4;
+}
+
+/* Loads and unloads, forks and starts threads until the time is over. Prints what the process holds early and late. */
+static void do_soak(void)
+{
+    time_t start = time(NULL);
+    long early = 0;
+
+    while (time(NULL) - start < soak_seconds) {
+        pthread_t t[20];
+        pid_t pid;
+
+        for (int k = 0; k < 20; k++)
+            pthread_create(&t[k], NULL, tiny, (void *) (uintptr_t) k);
+        for (int k = 0; k < 20; k++)
+            pthread_join(t[k], NULL);
+        for (int i = 0; i < 5; i++) {
+            static const char *const names[] = {"libz.so.1", "libexpat.so.1", "libbz2.so.1.0", "liblzma.so.5",
+                                                "libgcc_s.so.1"};
+            void *h = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+
+            burn(0.002);
+            if (h)
+                dlclose(h);
+        }
+        pid = fork();
+        if (pid == 0) {
+            burn(0.002);
+            _exit(0);
+        }
+        waitpid(pid, NULL, 0);
+        if (!early && time(NULL) - start >= soak_seconds / 4)
+            early = rss_kb();
+    }
+    printf("rss %ld %ld\n", early, rss_kb());
+}
+
 int main(int argc, char **argv)
 {
     const char *what = argc > 1 ? argv[1] : "";
@@ -255,7 +304,10 @@ int main(int argc, char **argv)
         }
     } else if (!strcmp(what, "dlopen"))
         with_threads(do_dlopen);
-    else if (!strcmp(what, "threads"))
+    else if (!strcmp(what, "soak")) {
+        soak_seconds = argc > 2 ? atof(argv[2]) : 60;
+        with_threads(do_soak);
+    } else if (!strcmp(what, "threads"))
         do_threads();
     else if (!strcmp(what, "signals"))
         do_signals();

@@ -218,9 +218,11 @@ static __always_inline long apply(struct walk_state *w, struct unwind_rule *r)
         return finish(w, UNWIND_END_ROOT);
     if (r->cfa == UNWIND_CFA_SIGNAL)
         return signal_frame(w);
-    if (find_cfa(w, r, &cfa) || cfa <= w->sp)
+    if (find_cfa(w, r, &cfa) || cfa < w->sp || (r->ra == UNWIND_RA_REG ? !w->is_leaf : cfa == w->sp))
         return finish(w, UNWIND_END_BAD);
-    if (read_word(cfa - 8, &ra))
+    if (r->ra == UNWIND_RA_REG)
+        ra = w->s->leaf[r->reg & 15];
+    else if (read_word(cfa - 8, &ra))
         return finish(w, UNWIND_END_READ);
     if (r->flags & UNWIND_FP_SAVED && read_word((r->flags & UNWIND_FP_AT_FP ? w->fp : cfa) + (__s64) r->fp * 8, &fp))
         return finish(w, UNWIND_END_READ);
