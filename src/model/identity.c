@@ -2,6 +2,8 @@
 /* See identity.h. What is hashed here is fixed for ever: tests pin it. */
 #include "model/identity.h"
 
+#include <errno.h>
+
 /* Domains keep equal bytes of different kinds apart. */
 enum { DOMAIN_NATIVE = 1, DOMAIN_INTERPRETED, DOMAIN_STACK, DOMAIN_PROFILE, DOMAIN_RESOURCE };
 
@@ -166,42 +168,57 @@ static void hash_attrs(struct hash128_state *s, const struct batch *b, struct ru
     }
 }
 
-/* One multiplication a frame: profiles have many. Both lanes see every frame. */
-static struct id128 hash_frames(const struct batch *b, struct run st, const struct id128 *locations)
+/* One multiplication a frame: profiles have many. Both lanes see every frame. memo may be NULL. */
+static struct id128 hash_frames(const struct batch *b, struct run st, const struct identity_memo *memo)
 {
     uint64_t x = 0xa0761d6478bd642full ^ st.n, y = 0x8ebc6af09c88c6e3ull;
 
     for (uint32_t i = 0; i < st.n; i++) {
         uint32_t k = b->dict.indices[st.off + i];
-        struct id128 id = locations ? locations[k] : identity_location(b, k);
+        struct id128 id;
 
+        if (!memo) {
+            id = identity_location(b, k);
+        } else {
+            if (id128_is_zero(memo->locations[k]))
+                memo->locations[k] = identity_location(b, k);
+            id = memo->locations[k];
+        }
         x = hash_mix(x ^ id.hi, id.lo ^ 0xe7037ed1a0b428dbull);
         y = (y << 23 | y >> 41) ^ x;
     }
     return (struct id128){x, y};
 }
 
-struct id128 *identity_stacks(const struct batch *b, struct arena *a)
+int identity_memo_init(struct identity_memo *m, const struct batch *b, struct arena *a)
 {
-    struct id128 *locations = arena_alloc(a, b->dict.n_locations * sizeof *locations);
-    struct id128 *stacks = arena_alloc(a, b->dict.n_stacks * sizeof *stacks);
-    struct hash128_state *binaries = arena_alloc(a, b->dict.n_mappings * sizeof *binaries);
-
-    if (!locations || !stacks || !binaries)
-        return NULL;
-    for (uint32_t i = 0; i < b->dict.n_mappings; i++)
-        binaries[i] = hash_binary(b, i);
-    for (uint32_t i = 0; i < b->dict.n_locations; i++)
-        locations[i] = hash_location(b, &b->dict.locations[i], binaries);
-    for (uint32_t i = 0; i < b->dict.n_stacks; i++)
-        stacks[i] = hash_frames(b, b->dict.stacks[i], locations);
-    return stacks;
+    m->locations = arena_zalloc_array(a, b->dict.n_locations, sizeof *m->locations);
+    m->stacks = arena_zalloc_array(a, b->dict.n_stacks, sizeof *m->stacks);
+    return m->locations && m->stacks ? 0 : -ENOMEM;
 }
 
-static void hash_sample(struct hash128_state *s, const struct batch *b, const struct sample *v,
-                        const struct id128 *stacks)
+struct id128 identity_stack_of(const struct batch *b, uint32_t stack, const struct identity_memo *memo)
 {
-    struct id128 st = stacks ? stacks[v->stack] : hash_frames(b, b->dict.stacks[v->stack], NULL);
+    if (!memo)
+        return hash_frames(b, b->dict.stacks[stack], NULL);
+    if (id128_is_zero(memo->stacks[stack]))
+        memo->stacks[stack] = hash_frames(b, b->dict.stacks[stack], memo);
+    return memo->stacks[stack];
+}
+
+struct id128 *identity_stacks(const struct batch *b, struct arena *a)
+{
+    struct identity_memo memo;
+
+    if (identity_memo_init(&memo, b, a) < 0)
+        return NULL;
+    for (uint32_t i = 0; i < b->dict.n_stacks; i++)
+        identity_stack_of(b, i, &memo);
+    return memo.stacks;
+}
+
+static void hash_sample(struct hash128_state *s, const struct batch *b, const struct sample *v, struct id128 st)
+{
     const struct link *l = &b->dict.links[v->link];
 
     hash128_u64(s, st.hi);
@@ -219,8 +236,9 @@ static void hash_sample(struct hash128_state *s, const struct batch *b, const st
         hash128_u64(s, b->timestamps[v->timestamps.off + i]);
 }
 
-struct id128 identity_profile_with(const struct batch *b, const struct resource *r, const struct profile *p,
-                                   const struct id128 *stacks)
+static struct id128 hash_profile(const struct batch *b, const struct resource *r, const struct profile *p,
+                                 const struct id128 *stacks, const struct identity_memo *memo, identity_stack_fn fn,
+                                 void *ctx)
 {
     struct id128 res = identity_resource(r);
     struct hash128_state s;
@@ -240,12 +258,36 @@ struct id128 identity_profile_with(const struct batch *b, const struct resource 
     hash128_u64(&s, (uint64_t) p->duration_ns);
     hash_attrs(&s, b, p->attrs);
     hash128_u64(&s, p->samples.n);
-    for (uint32_t i = 0; i < p->samples.n; i++)
-        hash_sample(&s, b, &b->samples[p->samples.off + i], stacks);
+    for (uint32_t i = 0; i < p->samples.n; i++) {
+        const struct sample *v = &b->samples[p->samples.off + i];
+
+        hash_sample(&s, b, v,
+                    fn       ? fn(ctx, v->stack)
+                    : stacks ? stacks[v->stack]
+                             : identity_stack_of(b, v->stack, memo));
+    }
     return hash128_final(&s);
 }
 
 struct id128 identity_profile(const struct batch *b, const struct resource *r, const struct profile *p)
 {
-    return identity_profile_with(b, r, p, NULL);
+    return hash_profile(b, r, p, NULL, NULL, NULL, NULL);
+}
+
+struct id128 identity_profile_with(const struct batch *b, const struct resource *r, const struct profile *p,
+                                   const struct id128 *stacks)
+{
+    return hash_profile(b, r, p, stacks, NULL, NULL, NULL);
+}
+
+struct id128 identity_profile_memo(const struct batch *b, const struct resource *r, const struct profile *p,
+                                   const struct identity_memo *memo)
+{
+    return hash_profile(b, r, p, NULL, memo, NULL, NULL);
+}
+
+struct id128 identity_profile_by(const struct batch *b, const struct resource *r, const struct profile *p,
+                                 identity_stack_fn fn, void *ctx)
+{
+    return hash_profile(b, r, p, NULL, NULL, fn, ctx);
 }

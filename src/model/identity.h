@@ -33,5 +33,18 @@ struct id128 identity_profile(const struct batch *b, const struct resource *r, c
 struct id128 *identity_stacks(const struct batch *b, struct arena *a);
 struct id128 identity_profile_with(const struct batch *b, const struct resource *r, const struct profile *p,
                                    const struct id128 *stacks);
+/* And where only some of the batch's stacks may be needed: hashed at need, once. */
+struct identity_memo {
+    struct id128 *locations, *stacks; /* zero = not yet */
+};
+int identity_memo_init(struct identity_memo *m, const struct batch *b, struct arena *a);
+/* Where the caller knows stacks by other means: any identity that depends on their content alone. */
+typedef struct id128 (*identity_stack_fn)(void *ctx, uint32_t stack);
+struct id128 identity_profile_by(const struct batch *b, const struct resource *r, const struct profile *p,
+                                 identity_stack_fn fn, void *ctx);
+/* memo may be NULL in both. */
+struct id128 identity_profile_memo(const struct batch *b, const struct resource *r, const struct profile *p,
+                                   const struct identity_memo *memo);
+struct id128 identity_stack_of(const struct batch *b, uint32_t stack, const struct identity_memo *memo);
 
 #endif

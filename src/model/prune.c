@@ -29,11 +29,18 @@ static void weigh(struct pruning *p)
 {
     const struct tree *t = p->src;
 
+    bool negative = false;
+
     for (uint32_t i = 0; i < t->n_nodes; i++) {
+        negative |= t->self[0][i] < 0;
         p->weight[i] = magnitude(t->total[0][i]);
-        if (t->n_columns > 1)
+        if (t->n_columns > 1) {
+            negative |= t->self[1][i] < 0;
             p->weight[i] = MAX(p->weight[i], magnitude(t->total[1][i]));
+        }
     }
+    if (!negative) /* a parent's total is no less than its child's: nothing to pass up */
+        return;
     for (uint32_t i = t->n_nodes; i-- > 1;)
         p->weight[t->parent[i]] = MAX(p->weight[t->parent[i]], p->weight[i]);
 }
@@ -112,7 +119,7 @@ static int keep_heaviest(struct pruning *p, uint32_t max_nodes)
 static int choose(struct pruning *p, const struct tree_prune *how)
 {
     const struct tree *t = p->src;
-    uint32_t *depth = mem_zalloc_array(t->n_nodes, sizeof *depth);
+    uint32_t *depth = mem_zalloc_array(how->max_depth ? t->n_nodes : 1, sizeof *depth);
     uint64_t least = 0;
     int r;
 
@@ -126,7 +133,8 @@ static int choose(struct pruning *p, const struct tree_prune *how)
     if (p->live_only)
         least = MAX(least, 1);
     for (uint32_t i = 1; i < t->n_nodes; i++) {
-        depth[i] = depth[t->parent[i]] + 1;
+        if (how->max_depth)
+            depth[i] = depth[t->parent[i]] + 1;
         p->keep[i] = t->frame[i] != TREE_FOLDED && (p->keep[t->parent[i]] || i == how->root) && p->weight[i] >= least &&
                      (!how->max_depth || depth[i] <= how->max_depth);
     }
@@ -181,7 +189,7 @@ static int emit_folded(struct pruning *p, struct tree *out, uint32_t node, uint3
 
     if (!p->cut[node])
         return 0;
-    f = tree_child(out, to, TREE_FOLDED);
+    f = tree_append(out, to, TREE_FOLDED);
     if (f == TREE_NONE)
         return -ENOMEM;
     for (uint32_t c = 0; c < out->n_columns; c++)
@@ -211,13 +219,14 @@ static int emit(struct pruning *p, struct tree *out)
             out->self[c][to] = shown ? t->self[c][node] : 0;
         for (uint32_t k = p->first[node]; k != TREE_NONE; k = p->next[k])
             kids[n++] = k;
-        qsort_r(kids, n, sizeof *kids, child_cmp, (void *) t);
+        if (n > 1)
+            qsort_r(kids, n, sizeof *kids, child_cmp, (void *) t);
         for (uint32_t i = 0; i < n; i++) {
             uint32_t f = t->frame[kids[i]], child;
 
             if (frames[f] == TREE_NONE)
                 frames[f] = tree_frame(out, &t->frames[f]);
-            child = frames[f] == TREE_NONE ? TREE_NONE : tree_child(out, to, frames[f]);
+            child = frames[f] == TREE_NONE ? TREE_NONE : tree_append(out, to, frames[f]);
             if (child == TREE_NONE) {
                 r = -ENOMEM;
                 break;

@@ -68,10 +68,10 @@ static inline bool sink_status_retryable(const struct ack_result *r)
 
 /* Who sends, as far as the front door knows. Valid only during consume; copy what is needed later. */
 struct sink_context {
-    const char *tenant;  /* never NULL; "" is the default tenant */
-    const char *peer;    /* address, for messages; may be NULL */
-    int64_t received_ns; /* wall clock */
-    bool cumulative;     /* a scrape of undelta'd endpoints: see types.h */
+    const char *tenant;         /* never NULL; "" is the default tenant */
+    const char *peer;           /* address, for messages; may be NULL */
+    int64_t received_ns;        /* wall clock */
+    bool cumulative;            /* a scrape of undelta'd endpoints: see types.h */
     const struct kvs *metadata; /* headers of the request, names in lower case, where the receiver tells; may be NULL */
 };
 

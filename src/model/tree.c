@@ -149,17 +149,26 @@ uint32_t tree_frame(struct tree *t, const struct frame *f)
     return t->n_frames++;
 }
 
-uint32_t tree_child(struct tree *t, uint32_t parent, uint32_t frame)
+static uint64_t node_hash(uint32_t parent, uint32_t frame)
 {
-    uint64_t h = hash64_u64((uint64_t) parent << 32 | frame);
+    return hash64_u64((uint64_t) parent << 32 | frame);
+}
+
+/* Nodes that tree_append() added are not in the map yet: it has all but the root, in order. */
+static int map_appended(struct tree *t)
+{
+    int r = map_reserve(&t->node_map, t->n_nodes);
+
+    for (uint32_t i = t->node_map.n + 1; r == 0 && i < t->n_nodes; i++)
+        r = map_insert(&t->node_map, node_hash(t->parent[i], t->frame[i]), i);
+    return r;
+}
+
+uint32_t tree_append(struct tree *t, uint32_t parent, uint32_t frame)
+{
     uint32_t n = t->n_nodes;
 
-    for (struct map_pos p = map_find(&t->node_map, h); p.index != MAP_NONE; p = map_next(&t->node_map, p))
-        if (t->parent[p.index] == parent && t->frame[p.index] == frame)
-            return p.index;
     if (n == t->cap_nodes && grow_nodes(t) < 0)
-        return TREE_NONE;
-    if (map_insert(&t->node_map, h, n) < 0)
         return TREE_NONE;
     t->parent[n] = parent;
     t->frame[n] = frame;
@@ -168,6 +177,26 @@ uint32_t tree_child(struct tree *t, uint32_t parent, uint32_t frame)
     if (t->folded)
         t->folded[n] = 0;
     return t->n_nodes++;
+}
+
+uint32_t tree_child(struct tree *t, uint32_t parent, uint32_t frame)
+{
+    uint64_t h = node_hash(parent, frame);
+    uint32_t n;
+
+    if (unlikely(t->node_map.n + 1 != t->n_nodes) && map_appended(t) < 0)
+        return TREE_NONE;
+    for (struct map_pos p = map_find(&t->node_map, h); p.index != MAP_NONE; p = map_next(&t->node_map, p))
+        if (t->parent[p.index] == parent && t->frame[p.index] == frame)
+            return p.index;
+    n = tree_append(t, parent, frame);
+    if (n == TREE_NONE)
+        return TREE_NONE;
+    if (map_insert(&t->node_map, h, n) < 0) {
+        t->n_nodes--;
+        return TREE_NONE;
+    }
+    return n;
 }
 
 void tree_sum_up(struct tree *t)

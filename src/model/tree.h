@@ -86,6 +86,8 @@ DEFINE_CLEANUP(struct tree *, tree_free)
 uint32_t tree_frame(struct tree *t, const struct frame *f);
 /* The child of parent with this frame, added if new. TREE_NONE without memory. */
 uint32_t tree_child(struct tree *t, uint32_t parent, uint32_t frame);
+/* The same where the caller knows that there is none yet: no look-up. */
+uint32_t tree_append(struct tree *t, uint32_t parent, uint32_t frame);
 static inline void tree_add(struct tree *t, uint32_t node, uint32_t column, int64_t v)
 {
     t->self[column][node] += v;

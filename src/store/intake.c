@@ -27,7 +27,9 @@ struct planning {
     struct arena *arena;
     struct intake *out;
     uint32_t resource, scope;
-    struct id128 *stacks; /* identities of the batch's stacks, once a profile needs them */
+    struct identity_memo memo; /* once a profile needs it */
+    struct id128 (*stack_id)(void *ctx, uint32_t stack);
+    void *stack_ctx;
 };
 
 static int plan_resource(struct planning *p, uint32_t i)
@@ -169,9 +171,12 @@ static void make_key(struct planning *pl, const struct profile *p, struct intake
     if (memcmp(p->id, zero, 16) == 0) {
         if (!p->time_ns)
             return;
-        if (!pl->stacks)
-            pl->stacks = identity_stacks(pl->b, pl->arena);
-        content = identity_profile_with(pl->b, &pl->b->resources[pl->resource], p, pl->stacks);
+        if (!pl->stack_id && !pl->memo.stacks && identity_memo_init(&pl->memo, pl->b, pl->arena) < 0)
+            pl->memo = (struct identity_memo){0};
+        content =
+            pl->stack_id
+                ? identity_profile_by(pl->b, &pl->b->resources[pl->resource], p, pl->stack_id, pl->stack_ctx)
+                : identity_profile_memo(pl->b, &pl->b->resources[pl->resource], p, pl->memo.stacks ? &pl->memo : NULL);
     } else {
         hash128_init(&s, 1);
         hash128_bytes(&s, p->id, sizeof p->id);
@@ -213,9 +218,17 @@ static void plan_profile(struct planning *pl, uint32_t i)
 }
 
 int intake_plan(const struct batch *b, const struct sink_context *ctx, const struct intake_limits *limits, int64_t now,
-                struct arena *a, struct intake *ret)
+                struct id128 (*stack_id)(void *ctx, uint32_t stack), void *stack_ctx, struct arena *a,
+                struct intake *ret)
 {
-    struct planning p = {.b = b, .ctx = ctx, .limits = limits, .now = now, .arena = a, .out = ret};
+    struct planning p = {.b = b,
+                         .ctx = ctx,
+                         .limits = limits,
+                         .now = now,
+                         .arena = a,
+                         .out = ret,
+                         .stack_id = stack_id,
+                         .stack_ctx = stack_ctx};
     size_t n_types = 0;
 
     *ret = (struct intake){0};

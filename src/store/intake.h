@@ -60,9 +60,10 @@ struct intake_limits {
 };
 
 void intake_limits_init(struct intake_limits *l, const struct store_config *c);
-/* Everything in *ret lives in the arena. */
+/* Everything in *ret lives in the arena. stack_id: an engine's own way to a stack's identity, or NULL. */
 int intake_plan(const struct batch *b, const struct sink_context *ctx, const struct intake_limits *limits, int64_t now,
-                struct arena *a, struct intake *ret);
+                struct id128 (*stack_id)(void *ctx, uint32_t stack), void *stack_ctx, struct arena *a,
+                struct intake *ret);
 /* Differences cumulative items in place, once it is known that the profile is no duplicate. -ENOMEM or >= 0. */
 int intake_difference(const struct batch *b, const struct intake *in, const struct intake_profile *p,
                       struct cumulative *c, struct arena *a);

@@ -130,7 +130,7 @@ static void memory_append(struct store *s, struct batch *b, const struct sink_co
     arena_init(&a, 0);
     pthread_mutex_lock(&m->lock);
     tenant = arena_cstr(&m->arena, str_from(ctx->tenant));
-    r = tenant ? intake_plan(b, ctx, &m->limits, now, &a, &in) : -ENOMEM;
+    r = tenant ? intake_plan(b, ctx, &m->limits, now, NULL, NULL, &a, &in) : -ENOMEM;
     for (uint32_t i = 0; r >= 0 && i < in.n_profiles; i++)
         r = keep_profile(m, b, &in, &in.profiles[i], tenant, now, &a);
     if (r >= 0) {

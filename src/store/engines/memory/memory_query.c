@@ -91,14 +91,12 @@ static int gauge_item(struct gauge *g, const struct memory_item *it, const struc
 {
     const struct profile *p = &it->batch->profiles[it->in.profile];
     struct arena a;
-    struct id128 *ids;
+    struct identity_memo memo;
     bool any = false;
     int r = 0;
 
     arena_init(&a, 0);
-    ids = identity_stacks(it->batch, &a);
-    if (!ids)
-        r = -ENOMEM;
+    r = identity_memo_init(&memo, it->batch, &a);
     for (uint32_t i = 0; i < p->samples.n; i++)
         any |= memory_sample_matches(it, &it->batch->samples[p->samples.off + i], q, match);
     g->snapshots += any || !(q->has_trace || q->has_span); /* of a trace, only snapshots that know it */
@@ -106,7 +104,8 @@ static int gauge_item(struct gauge *g, const struct memory_item *it, const struc
         const struct sample *s = &it->batch->samples[p->samples.off + i];
 
         if (memory_sample_matches(it, s, q, match))
-            r = gauge_add(g, it->batch, s->stack, ids[s->stack], intake_value(it->batch, &it->in, p->samples.off + i));
+            r = gauge_add(g, it->batch, s->stack, identity_stack_of(it->batch, s->stack, &memo),
+                          intake_value(it->batch, &it->in, p->samples.off + i));
     }
     arena_done(&a);
     return r;

@@ -109,7 +109,8 @@ int chunk_add_totals(const struct chunk *c, uint32_t totals_off, int64_t *acc, u
 int chunk_read_totals(const struct chunk *c, uint32_t totals_off, uint32_t n_nodes_max, struct totals *ret);
 /* All profiles without their rows; needs SEC_PROFILES. */
 int chunk_decode_profiles(const struct chunk *c, struct arena *a, struct chunk_profiles *ret);
-/* And the rows of entry e, or of all with e = UINT32_MAX; needs every section. */
-int chunk_decode_rows(const struct chunk *c, struct arena *a, struct chunk_profiles *p, uint32_t e);
+/* And the rows of entry e, or of all with e = UINT32_MAX; needs every section. Without `plain` only those that have a
+ * link, attributes or a timestamp (and SEC_DETAIL is not needed). */
+int chunk_decode_rows(const struct chunk *c, struct arena *a, struct chunk_profiles *p, uint32_t e, bool plain);
 
 #endif

@@ -564,7 +564,7 @@ static void place_rich(struct decoding *d, uint32_t only)
     }
 }
 
-int chunk_decode_rows(const struct chunk *c, struct arena *a, struct chunk_profiles *p, uint32_t only)
+int chunk_decode_rows(const struct chunk *c, struct arena *a, struct chunk_profiles *p, uint32_t only, bool plain)
 {
     struct decoding d = {.c = c, .a = a, .p = p};
     int r;
@@ -584,7 +584,7 @@ int chunk_decode_rows(const struct chunk *c, struct arena *a, struct chunk_profi
         r = decode_rich(&d);
     for (uint32_t e = 0; r == 0 && e < p->n_entries; e++)
         if (only == UINT32_MAX || only == e)
-            r = decode_plain(&d, e);
+            r = plain ? decode_plain(&d, e) : allocate_rows(&d, e, &(struct presence){0});
     if (r == 0)
         place_rich(&d, only);
     return r;

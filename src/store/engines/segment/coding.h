@@ -98,7 +98,9 @@ struct reader {
 
 static inline struct reader reader_of(const void *p, size_t n)
 {
-    return (struct reader){p, (const unsigned char *) p + n, false};
+    const unsigned char *q = p ? p : (const void *) "";
+
+    return (struct reader){q, q + (p ? n : 0), false};
 }
 
 static inline uint64_t get_varint(struct reader *r)

@@ -128,7 +128,7 @@ static int take_chunk(struct rewriting *x, const struct chunk_ref *ref, struct a
         return r;
     r = chunk_decode_profiles(&c, a, &p);
     if (r == 0)
-        r = chunk_decode_rows(&c, a, &p, UINT32_MAX);
+        r = chunk_decode_rows(&c, a, &p, UINT32_MAX, true);
     for (uint32_t i = 0; r == 0 && i < p.n_profs; i++) {
         r = adopt(x, ref->input, &p.profs[i]);
         if (r < 0)

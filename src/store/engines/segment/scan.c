@@ -165,16 +165,18 @@ int scan_chunk(struct scan *s, const struct scan_symbols *sym, struct segment *s
     struct chunk_profiles p;
     struct chunk c;
     struct arena a;
+    bool plain = !s->q->has_trace && !s->q->has_span; /* rows of a trace are never plain */
     int r = segment_blobs(segment, &blobs, s->e);
 
     if (r == 0)
-        r = segment_chunk(segment, off, len, with_rows ? ~0u : 1u << SEC_PROFILES, &c, s->e);
+        r = segment_chunk(segment, off, len, with_rows ? (plain ? ~0u : ~(1u << SEC_DETAIL)) : 1u << SEC_PROFILES, &c,
+                          s->e);
     if (r < 0)
         return scan_damage(s, r, err_message(s->e, r));
     arena_init(&a, 0);
     r = chunk_decode_profiles(&c, &a, &p);
     if (r == 0 && with_rows)
-        r = chunk_decode_rows(&c, &a, &p, UINT32_MAX);
+        r = chunk_decode_rows(&c, &a, &p, UINT32_MAX, plain);
     if (r == -EBADMSG)
         r = scan_damage(s, r, "a chunk's columns are damaged");
     else

@@ -445,7 +445,7 @@ static int check_group(struct segment *s, const struct segment_group *g, void (*
             if (r == 0 && c.raw[SEC_PROFILES]) {
                 r = chunk_decode_profiles(&c, &a, &p);
                 if (r == 0)
-                    r = chunk_decode_rows(&c, &a, &p, UINT32_MAX);
+                    r = chunk_decode_rows(&c, &a, &p, UINT32_MAX, true);
                 if (r < 0)
                     err_set(&e, r, "segment %llu at %llu: a chunk's columns are damaged",
                             (unsigned long long) s->meta.number, (unsigned long long) d[i].off);

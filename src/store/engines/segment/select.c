@@ -32,10 +32,15 @@ struct selecting {
     int64_t *acc[2];
     size_t cap_acc[2];
     bool any;
+    uint32_t n_parts; /* services in the answer, at most */
     struct instance *instances;
     size_t cap_instances;
     uint32_t n_instances;
     struct map instance_map;
+    /* of the view at hand, used again for the next */
+    uint32_t *live, *parent, *frame;
+    int64_t *self[2], *total[2];
+    size_t cap_scratch;
     /* profiles of memtables, by service */
     struct held {
         const struct scan_symbols *sym;
@@ -313,44 +318,89 @@ static int fold_instances(struct selecting *x)
     return r;
 }
 
-/* The view's arrays as a tree to prune from: nothing is copied but the sums. */
+/* How much of one service may be in the answer: all that fits when there are few, the larger part of it when there
+ * are many. What is cut is summed up, so totals stay exact. */
+static uint32_t part_nodes(const struct selecting *x)
+{
+    uint32_t max = x->scan.q->max_nodes;
+
+    return !max || x->n_parts < 4 ? max : MIN(max, MAX(512, 4 * max / x->n_parts));
+}
+
+/* Room for a view of n nodes in the arrays that are used again for every service. */
+static int grow_scratch(struct selecting *x, uint32_t n)
+{
+    void **arrays[] = {(void **) &x->live,    (void **) &x->parent,   (void **) &x->frame,   (void **) &x->self[0],
+                       (void **) &x->self[1], (void **) &x->total[0], (void **) &x->total[1]};
+
+    if (n <= x->cap_scratch)
+        return 0;
+    for (size_t i = 0; i < ARRAY_SIZE(arrays); i++) {
+        void *p = mem_realloc_array(*arrays[i], n + n / 4, i < 3 ? sizeof(uint32_t) : sizeof(int64_t));
+
+        if (!p)
+            return -ENOMEM;
+        *arrays[i] = p;
+    }
+    x->cap_scratch = n + n / 4;
+    return 0;
+}
+
+/* The service's sums as a tree of the view's nodes that have any: most have none in a given hour, and what follows
+ * costs by the node. Frames stay the view's. */
+static void make_live_tree(struct selecting *x, const struct sym_view *v, struct tree *ret)
+{
+    uint32_t columns = x->scan.q->n_columns, n = 1;
+
+    memset(x->live, 0, v->n_nodes * sizeof *x->live);
+    for (uint32_t c = 0; c < columns; c++)
+        for (uint32_t i = 0; i < x->n_nodes; i++)
+            x->live[v->map[i]] |= x->acc[c][i] != 0;
+    for (uint32_t i = v->n_nodes; i-- > 1;)
+        x->live[v->parent[i]] |= x->live[i];
+    x->live[0] = 0;
+    x->parent[0] = x->frame[0] = TREE_NONE;
+    for (uint32_t i = 1; i < v->n_nodes; i++) {
+        if (!x->live[i])
+            continue;
+        x->parent[n] = x->live[v->parent[i]];
+        x->frame[n] = v->frame[i];
+        x->live[i] = n++;
+    }
+    *ret = (struct tree){.frames = v->frames,
+                         .n_frames = v->n_frames,
+                         .parent = x->parent,
+                         .frame = x->frame,
+                         .n_nodes = n,
+                         .n_columns = columns};
+    for (uint32_t c = 0; c < columns; c++) {
+        memset(x->self[c], 0, n * sizeof *x->self[c]);
+        for (uint32_t i = 0; i < x->n_nodes; i++)
+            if (x->acc[c][i])
+                x->self[c][x->live[v->map[i]]] += x->acc[c][i];
+        ret->self[c] = x->self[c];
+        ret->total[c] = x->total[c];
+    }
+    tree_sum_up(ret);
+}
+
 static int fold_service(struct selecting *x)
 {
     const struct store_query *q = x->scan.q;
     struct sym_service *service = sym_service(x->sym->symbols, x->service);
     _cleanup_(tree_freep) struct tree *part = NULL;
-    struct tree shim = {.n_columns = q->n_columns};
-    struct sym_view *v;
     bool filtered = q->focus || q->ignore || q->hide || q->n_zoom;
+    struct tree_prune how = {.max_nodes = filtered ? 0 : part_nodes(x)};
+    struct tree live;
+    struct sym_view *v;
     int r = view_lock(x->sym->symbols, service, q->by, q->no_inlines, x->n_nodes, &v);
 
     if (r < 0)
         return r;
-    shim.frames = v->frames;
-    shim.n_frames = v->n_frames;
-    shim.parent = v->parent;
-    shim.frame = v->frame;
-    shim.n_nodes = v->n_nodes;
-    for (uint32_t c = 0; r == 0 && c < q->n_columns; c++) {
-        shim.self[c] = mem_zalloc_array(v->n_nodes, sizeof *shim.self[c]);
-        shim.total[c] = mem_alloc(v->n_nodes * sizeof *shim.total[c]);
-        if (!shim.self[c] || !shim.total[c]) {
-            r = -ENOMEM;
-            break;
-        }
-        for (uint32_t i = 0; i < x->n_nodes; i++)
-            if (x->acc[c][i])
-                shim.self[c][v->map[i]] += x->acc[c][i];
-    }
+    r = grow_scratch(x, v->n_nodes);
     if (r == 0) {
-        struct tree_prune how = {.max_nodes = filtered ? 0 : q->max_nodes, .min_share = filtered ? 0 : q->min_share};
-
-        tree_sum_up(&shim);
-        r = tree_prune_live(&shim, &how, &part);
-    }
-    for (uint32_t c = 0; c < q->n_columns; c++) {
-        mem_free(shim.self[c]);
-        mem_free(shim.total[c]);
+        make_live_tree(x, v, &live);
+        r = tree_prune_live(&live, &how, &part);
     }
     view_unlock(service);
     for (uint32_t c = 0; r == 0 && c < q->n_columns; c++)
@@ -435,16 +485,27 @@ static int hold_rows(void *ctx, const struct scan_prof *p)
     return hold_prof(x, &kept);
 }
 
+static bool is_held(const struct selecting *x, const struct scan_symbols *sym, uint32_t service)
+{
+    for (uint32_t i = 0; i < x->n_held; i++)
+        if (x->held[i].sym == sym && x->held[i].service == service && (x->held[i].p.p->n_rows || x->held[i].p.p->gauge))
+            return true;
+    return false;
+}
+
 static int select_all(struct selecting *x)
 {
     bool rows = x->scan.needs_detail[0] || (x->scan.q->n_columns > 1 && x->scan.needs_detail[1]);
     int r = rows ? scan_profs(&x->scan, true, hold_rows, x) : scan_memtables(&x->scan, hold_prof, x);
 
+    for (uint32_t i = 0; i < x->scan.n_symbols; i++)
+        for (uint32_t k = 0; k < x->scan.symbols[i].n_services; k++)
+            x->n_parts += x->scan.symbols[i].services[k] != 0;
     if (rows) /* the rows that are meant are held: nothing more to look at */
         x->scan.needs_detail[0] = x->scan.needs_detail[1] = false;
     for (uint32_t i = 0; r == 0 && i < x->scan.n_symbols; i++)
         for (uint32_t k = 0; r == 0 && k < x->scan.symbols[i].n_services; k++) {
-            if (!x->scan.symbols[i].services[k])
+            if (!x->scan.symbols[i].services[k] || (rows && !is_held(x, &x->scan.symbols[i], k)))
                 continue;
             r = select_service(x, &x->scan.symbols[i], k, !rows);
         }
@@ -460,8 +521,14 @@ static void selecting_done(struct selecting *x)
     mem_free(x->instances);
     map_done(&x->instance_map);
     mem_free(x->held);
-    mem_free(x->acc[0]);
-    mem_free(x->acc[1]);
+    mem_free(x->live);
+    mem_free(x->parent);
+    mem_free(x->frame);
+    for (int c = 0; c < 2; c++) {
+        mem_free(x->acc[c]);
+        mem_free(x->self[c]);
+        mem_free(x->total[c]);
+    }
     tree_free(x->out);
     scan_done(&x->scan);
 }

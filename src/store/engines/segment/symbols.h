@@ -104,8 +104,10 @@ struct symbols {
     struct stable mappings;  /* struct sym_mapping; 0 = none */
     struct stable functions; /* struct sym_function; 0 = none */
     struct stable locations; /* struct sym_location */
-    struct stable services;  /* struct sym_service * */
-    struct stable series;    /* struct sym_series */
+    struct stable
+        prints; /* struct id128 per location, the writer's: its identity whatever its number; zero = not yet */
+    struct stable services; /* struct sym_service * */
+    struct stable series;   /* struct sym_series */
     _Atomic uint64_t names_generation;
     struct arena arena;
     /* the writer's own */
@@ -130,6 +132,8 @@ void symbols_put_start(const struct symbols *s, struct buf *out);
 struct sym_memo {
     const struct batch *batch;
     uint32_t *strings, *mappings, *functions, *locations; /* number + 1, 0 = not yet */
+    struct id128 *stacks, *prints;                        /* identities of stacks, of locations; zero = not yet */
+    uint32_t *scratch;                                    /* as long as the longest stack */
 };
 int sym_memo_init(struct sym_memo *m, const struct batch *b, struct arena *a);
 
@@ -138,7 +142,9 @@ uint32_t symbols_string(struct symbols *s, struct str v);
 uint32_t symbols_location(struct symbols *s, struct sym_memo *m, uint32_t location);
 uint32_t symbols_series(struct symbols *s, const struct type *t, const struct labels *l, struct id128 labels_id);
 /* The node of a stack of a batch in the service's tree. */
-uint32_t symbols_stack(struct symbols *s, struct sym_memo *m, uint32_t service, uint32_t stack, uint32_t *scratch);
+uint32_t symbols_stack(struct symbols *s, struct sym_memo *m, uint32_t service, uint32_t stack);
+/* The stack's identity: by its locations' content, the same in every epoch. Zero without memory. */
+struct id128 symbols_stack_id(struct symbols *s, struct sym_memo *m, uint32_t stack);
 /* Names for a location without; no-op for one that has them. */
 int symbols_name(struct symbols *s, uint32_t location, const struct sym_line *lines, uint32_t n);
 uint32_t symbols_function(struct symbols *s, const struct sym_function *f);

@@ -6,7 +6,8 @@
 
 #define NONE UINT32_MAX
 
-enum { LINES_MAX = 256, LABELS_MAX = 64, GAP_MAX = 1 << 26 };
+/* Gaps are what one damaged block may have held. */
+enum { LINES_MAX = 256, LABELS_MAX = 64, GAP_MAX = 1 << 22, SERVICE_GAP_MAX = 1 << 14 };
 
 void symbols_put_start(const struct symbols *s, struct buf *out)
 {
@@ -122,7 +123,11 @@ static int apply_start(struct symbols *s, struct reader *r)
         counts[i] = get_below(r, NONE);
     if (r->bad || counts[0] < stable_count(&s->strings) || counts[1] < stable_count(&s->mappings) ||
         counts[2] < stable_count(&s->functions) || counts[3] < stable_count(&s->locations) ||
-        counts[4] < stable_count(&s->services) || counts[5] < stable_count(&s->series) || counts[0] > GAP_MAX)
+        counts[4] < stable_count(&s->services) || counts[5] < stable_count(&s->series))
+        return -EINVAL;
+    if (counts[0] - stable_count(&s->strings) > GAP_MAX || counts[1] - stable_count(&s->mappings) > GAP_MAX ||
+        counts[2] - stable_count(&s->functions) > GAP_MAX || counts[3] - stable_count(&s->locations) > GAP_MAX ||
+        counts[4] - stable_count(&s->services) > SERVICE_GAP_MAX || counts[5] - stable_count(&s->series) > GAP_MAX)
         return -EINVAL;
     while (stable_count(&s->strings) < counts[0])
         if (sym_add_string(s, STR("(damaged)")) == NONE)

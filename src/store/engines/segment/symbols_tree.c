@@ -100,29 +100,94 @@ static uint32_t walk(struct symbols *s, struct sym_service *v, uint32_t service,
     return node;
 }
 
-uint32_t symbols_stack(struct symbols *s, struct sym_memo *m, uint32_t service, uint32_t stack, uint32_t *scratch)
+static void hash_str(struct hash128_state *h, struct str v)
+{
+    hash128_bytes(h, v.p, v.n);
+}
+
+/* A location's content as identity.h has it: what it is, not which number it has. */
+static struct id128 make_print(const struct symbols *s, const struct sym_location *l)
+{
+    const struct sym_mapping *m = stable_at(&s->mappings, l->mapping);
+    const struct sym_lines *lines = atomic_load_explicit(&((struct sym_location *) l)->lines, memory_order_relaxed);
+    struct hash128_state h;
+
+    hash128_init(&h, l->address != 0);
+    hash128_u64(&h, l->address);
+    hash_str(&h, sym_string(s, m->build_id ? m->build_id : m->filename));
+    hash128_u64(&h, l->kind);
+    for (uint32_t i = 0; (!l->address || !l->mapping) && lines && i < lines->n; i++) {
+        const struct sym_function *f = stable_at(&s->functions, lines->v[i].function);
+
+        hash_str(&h, sym_string(s, f->name ? f->name : f->system_name));
+        hash_str(&h, sym_string(s, f->file));
+        hash128_u64(&h, (uint64_t) lines->v[i].line);
+    }
+    return hash128_final(&h);
+}
+
+static const struct id128 *find_print(struct symbols *s, uint32_t location)
+{
+    struct id128 *p;
+
+    while (unlikely(stable_count(&s->prints) <= location)) {
+        p = stable_next(&s->prints);
+        if (!p)
+            return NULL;
+        *p = (struct id128){0, 0};
+        stable_publish(&s->prints);
+    }
+    p = stable_at(&s->prints, location);
+    if (unlikely(id128_is_zero(*p)))
+        *p = make_print(s, sym_location(s, location));
+    return p;
+}
+
+struct id128 symbols_stack_id(struct symbols *s, struct sym_memo *m, uint32_t stack)
+{
+    struct run st = m->batch->dict.stacks[stack];
+    uint64_t x = 0xa0761d6478bd642full ^ st.n, y = 0x8ebc6af09c88c6e3ull;
+
+    if (!id128_is_zero(m->stacks[stack]))
+        return m->stacks[stack];
+    for (uint32_t i = 0; i < st.n; i++) {
+        uint32_t k = m->batch->dict.indices[st.off + i];
+
+        if (unlikely(!m->locations[k])) {
+            uint32_t location = symbols_location(s, m, k);
+            const struct id128 *p = location == NONE ? NULL : find_print(s, location);
+
+            if (!p)
+                return (struct id128){0, 0};
+            m->prints[k] = *p;
+        }
+        x = hash_mix(x ^ m->prints[k].hi, m->prints[k].lo ^ 0xe7037ed1a0b428dbull);
+        y = (y << 23 | y >> 41) ^ x;
+    }
+    m->stacks[stack] = (struct id128){x, y};
+    return m->stacks[stack];
+}
+
+uint32_t symbols_stack(struct symbols *s, struct sym_memo *m, uint32_t service, uint32_t stack)
 {
     struct sym_service *v = sym_service(s, service);
     struct run st = m->batch->dict.stacks[stack];
-    uint64_t a = 0xa0761d6478bd642full ^ st.n, b = 0x8ebc6af09c88c6e3ull;
+    struct id128 id = symbols_stack_id(s, m, stack);
     uint32_t k, node;
 
-    for (uint32_t i = 0; i < st.n; i++) {
-        scratch[i] = symbols_location(s, m, m->batch->dict.indices[st.off + i]);
-        if (unlikely(scratch[i] == NONE))
-            return NONE;
-        a = hash_mix(a ^ scratch[i], 0xe7037ed1a0b428dbull);
-        b = (b << 23 | b >> 41) ^ a;
-    }
+    if (id128_is_zero(id))
+        return NONE;
     if ((v->n_stacks + 1) * 2 > v->stack_mask && grow_stacks(v) < 0)
         return NONE;
-    for (k = (uint32_t) b & v->stack_mask; v->stacks[k].node; k = (k + 1) & v->stack_mask)
-        if (v->stacks[k].hi == a && v->stacks[k].lo == b)
+    for (k = (uint32_t) id.lo & v->stack_mask; v->stacks[k].node; k = (k + 1) & v->stack_mask)
+        if (v->stacks[k].hi == id.hi && v->stacks[k].lo == id.lo)
             return v->stacks[k].node - 1;
-    node = walk(s, v, service, scratch, st.n);
+    for (uint32_t i = 0; i < st.n; i++)
+        m->scratch[i] = m->locations[m->batch->dict.indices[st.off + i]] - 1;
+    node = walk(s, v, service, m->scratch, st.n);
     if (node == NONE)
         return NONE;
-    v->stacks[k] = (struct sym_stack){a, b, node + 1};
+    v->stacks[k] = (struct sym_stack){id.hi, id.lo, node + 1};
     v->n_stacks++;
     return node;
 }

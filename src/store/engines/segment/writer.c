@@ -30,6 +30,7 @@ struct job {
     bool written;
     struct mempart *part;
     struct symbols *symbols;
+    struct sym_memo *memo;
     size_t symbols_at, symbols_n, blobs_at, blobs_n; /* its definitions inside the group's buffer */
     uint32_t first_prof, first_key;
     uint64_t rows, profiles, duplicates;
@@ -44,7 +45,6 @@ struct writer {
     struct arena arena; /* per request */
     uint64_t *nodes;    /* per stack of the batch: service + 1 << 32 | node */
     uint32_t *sets;     /* per offset of an attribute list: set + 1 */
-    uint32_t *scratch;
     struct sym_memo memo;
 };
 
@@ -95,14 +95,9 @@ static int add_key(struct writer *w, struct id128 key, int64_t now)
 
 static int begin_memo(struct writer *w, const struct batch *b)
 {
-    uint32_t depth = 1;
-
-    for (uint32_t i = 0; i < b->dict.n_stacks; i++)
-        depth = MAX(depth, b->dict.stacks[i].n);
     w->nodes = arena_zalloc_array(&w->arena, b->dict.n_stacks + 1, sizeof *w->nodes);
     w->sets = arena_zalloc_array(&w->arena, b->dict.n_indices + 1, sizeof *w->sets);
-    w->scratch = arena_alloc(&w->arena, depth * sizeof *w->scratch);
-    if (!w->nodes || !w->sets || !w->scratch)
+    if (!w->nodes || !w->sets)
         return -ENOMEM;
     return sym_memo_init(&w->memo, b, &w->arena);
 }
@@ -116,7 +111,7 @@ static int find_node(struct writer *w, struct symbols *s, uint32_t service, uint
         *ret = (uint32_t) v;
         return 0;
     }
-    node = symbols_stack(s, &w->memo, service, stack, w->scratch);
+    node = symbols_stack(s, &w->memo, service, stack);
     if (node == UINT32_MAX)
         return -ENOMEM;
     w->nodes[stack] = (service + 1ull) << 32 | node;
@@ -373,22 +368,33 @@ static int put_record(struct engine *g, struct job *j)
     return buf_error(&j->part->defs);
 }
 
+/* A stack by what it is made of; the symbols know that without hashing names again. Without memory it is zero, and the
+ * request fails a little later. */
+static struct id128 stack_id(void *ctx, uint32_t stack)
+{
+    struct job *j = ctx;
+
+    return symbols_stack_id(j->symbols, j->memo, stack);
+}
+
 static int make_record(struct engine *g, struct job *j, struct err *e)
 {
     struct writer *w = g->writer;
     int64_t now = engine_now(g);
     struct intake in;
-    int r = intake_plan(j->batch, &j->ctx, &g->limits, now, &w->arena, &in);
+    int r = find_symbols(g, j, e);
 
-    if (r == 0)
-        r = find_symbols(g, j, e);
     if (r == 0)
         r = begin_memo(w, j->batch);
     if (r < 0)
         return r;
+    j->memo = &w->memo;
+    begin_defs(j);
+    r = intake_plan(j->batch, &j->ctx, &g->limits, now, stack_id, j, &w->arena, &in);
+    if (r < 0)
+        return r;
     j->first_prof = j->part->n_added;
     j->first_key = w->n_keys;
-    begin_defs(j);
     for (uint32_t i = 0; r >= 0 && i < in.n_profiles; i++)
         r = add_profile(g, j, &in, &in.profiles[i], now);
     if (r >= 0)

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The store's decoders of bytes from disk, behind their checksums. The first byte says which: 0 the sections of a chunk
+ * (each with its size in 4 bytes), 1 symbol definitions, 2 a segment's dictionary, 3 a log record's payload, 4 a
+ * selector.
+ */
+#include <string.h>
+
+#include "base/mem.h"
+#include "store/engines/segment/blobs.h"
+#include "store/engines/segment/chunk.h"
+#include "store/engines/segment/symbols.h"
+#include "store/engines/segment/wal_record.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void fuzz_chunk(const uint8_t *p, size_t n)
+{
+    struct chunk c = {0};
+    struct chunk_profiles profs;
+    struct totals t = {0};
+    struct arena a;
+
+    arena_init(&a, 64 << 20);
+    for (int i = 0; i < SECTIONS && n >= 4; i++) {
+        uint32_t size = load_u32(p);
+
+        p += 4;
+        n -= 4;
+        if (size > n)
+            break;
+        c.raw[i] = size ? mem_dup(p, size) : NULL;
+        c.size[i] = size;
+        p += size;
+        n -= size;
+    }
+    chunk_read_totals(&c, 0, 1 << 20, &t);
+    if (chunk_decode_profiles(&c, &a, &profs) == 0)
+        chunk_decode_rows(&c, &a, &profs, UINT32_MAX, true);
+    totals_done(&t);
+    chunk_done(&c);
+    arena_done(&a);
+}
+
+static void fuzz_record(const uint8_t *p, size_t n)
+{
+    _cleanup_(memtable_unrefp) struct memtable *m = NULL;
+    _cleanup_(symbols_unrefp) struct symbols *s = NULL;
+    struct mempart *part;
+    struct record r;
+    int rc = record_parse(p, n, &r);
+
+    if (rc < 0 || memtable_new(1, &m) < 0 || symbols_new(1, 1, &s) < 0 || memtable_part(m, s, &part) < 0)
+        return;
+    if (symbols_apply(s, r.symbols.p, r.symbols.n) < 0 || blobs_apply(&part->blobs, r.blobs.p, r.blobs.n) < 0)
+        return;
+    for (uint32_t i = 0; rc == 0 && i < r.n_profs; i++)
+        rc = record_read_prof(&r, part);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct arena a;
+
+    if (!size)
+        return 0;
+    arena_init(&a, 16 << 20);
+    switch (data[0]) {
+    case 0:
+        fuzz_chunk(data + 1, size - 1);
+        break;
+    case 1: {
+        _cleanup_(symbols_unrefp) struct symbols *s = NULL;
+
+        if (symbols_new(1, 1, &s) == 0)
+            symbols_apply(s, data + 1, size - 1);
+        break;
+    }
+    case 2: {
+        struct blobs b;
+
+        if (blobs_init(&b) == 0)
+            blobs_decode(&b, data + 1, size - 1);
+        blobs_done(&b);
+        break;
+    }
+    case 3:
+        fuzz_record(data + 1, size - 1);
+        break;
+    case 4: {
+        struct selector sel = {0};
+
+        selector_parse((struct str){(const char *) data + 1, (uint32_t) size - 1}, &a, &sel, NULL);
+        selector_done(&sel);
+        break;
+    }
+    default:
+        break;
+    }
+    arena_done(&a);
+    return 0;
+}
