@@ -2,6 +2,7 @@
 /*
  * Which profiles were stored lately: 128-bit keys of (tenant, resource, profile id, types), at most `max` of them and
  * none older than the window. A ring in order of arrival with a hash index; belongs to one thread.
+ * The catalogue keeps the first half of each key; such a one is {hi, 0} here and stands for every key with that half.
  */
 #ifndef STORE_DEDUP_H
 #define STORE_DEDUP_H

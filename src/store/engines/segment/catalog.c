@@ -162,8 +162,6 @@ static int put_keys(struct catalog *c, const struct catalog_change *x, struct er
         return r;
     for (uint32_t i = 0; i < x->n_keys; i++) {
         put_u64(&b, x->keys[i].key.hi);
-        put_u64(&b, x->keys[i].key.lo);
-        put_u64(&b, (uint64_t) x->keys[i].time_ns);
         newest = MAX(newest, x->keys[i].time_ns);
     }
     if (buf_error(&b) < 0)
@@ -234,6 +232,11 @@ int catalog_drop_epoch(struct catalog *c, uint32_t tenant, uint32_t epoch, struc
 {
     return run_with(c, "DELETE FROM epochs WHERE tenant = ? AND epoch = ?", (int64_t[]){tenant, epoch}, 2,
                     "drop an epoch", e);
+}
+
+void catalog_checkpoint(struct catalog *c)
+{
+    sqlite3_exec(c->db, "PRAGMA wal_checkpoint(TRUNCATE)", NULL, NULL, NULL); /* if it fails, later */
 }
 
 /* --- reading --- */
@@ -317,14 +320,14 @@ int catalog_load_dedup(struct catalog *c, struct dedup *d)
     sqlite3_stmt *s;
     int r = 0;
 
-    if (sqlite3_prepare_v2(c->db, "SELECT keys FROM dedup ORDER BY id", -1, &s, NULL) != SQLITE_OK)
+    if (sqlite3_prepare_v2(c->db, "SELECT keys, newest FROM dedup ORDER BY id", -1, &s, NULL) != SQLITE_OK)
         return -EIO;
     while (r == 0 && sqlite3_step(s) == SQLITE_ROW) {
         const char *p = sqlite3_column_blob(s, 0);
         int n = sqlite3_column_bytes(s, 0);
 
-        for (int i = 0; r == 0 && i + 24 <= n; i += 24)
-            r = dedup_add(d, (struct id128){load_u64(p + i), load_u64(p + i + 8)}, (int64_t) load_u64(p + i + 16));
+        for (int i = 0; r == 0 && i + 8 <= n; i += 8)
+            r = dedup_add(d, (struct id128){load_u64(p + i), 0}, sqlite3_column_int64(s, 1));
     }
     sqlite3_finalize(s);
     return r;

@@ -9,7 +9,7 @@
  *   tenants(no, name)
  *   epochs(tenant, epoch, bytes, born)    bytes: how much of its symbol file counts
  *   segments(no, tenant, epoch, level, log, t0, t1, bytes, rows, profiles, detail)
- *   dedup(id, newest, n, keys)        per flush: n x (key 16, time 8)
+ *   dedup(id, newest, n, keys)        per flush: the first 8 bytes of n keys
  *
  * Belongs to one thread at a time.
  */
@@ -56,6 +56,9 @@ DEFINE_CLEANUP(struct catalog *, catalog_close)
 int catalog_commit(struct catalog *c, const struct catalog_change *change, struct err *e);
 int catalog_add_tenant(struct catalog *c, uint32_t number, const char *name, struct err *e);
 int catalog_drop_epoch(struct catalog *c, uint32_t tenant, uint32_t epoch, struct err *e);
+
+/* SQLite's own log into the database and cut to nothing. */
+void catalog_checkpoint(struct catalog *c);
 
 uint64_t catalog_meta(struct catalog *c, const char *key);
 int catalog_tenants(struct catalog *c, int (*fn)(void *ctx, uint32_t number, const char *name), void *ctx);
