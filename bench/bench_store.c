@@ -7,8 +7,8 @@
  * CPU time of the process until nothing is left to do. Queries: median of nine, no cache of answers, ranges that begin
  * at no round time, first with segments as they were flushed, then compacted.
  */
-#include <dirent.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -441,35 +441,44 @@ static void run_synthetic(const char *dir, int services, int windows, int rows)
 
 /* --- real files --- */
 
+static char **names;
+static size_t n_names, cap_names;
+
+/* By the last part of the path first: files of one window of all services follow each other, as they would arrive. */
 static int cmp_names(const void *a, const void *b)
 {
-    return strcmp(*(char *const *) a, *(char *const *) b);
+    const char *x = *(char *const *) a, *y = *(char *const *) b;
+    int r = strcmp(strrchr(x, '/'), strrchr(y, '/'));
+
+    return r ? r : strcmp(x, y);
+}
+
+static int add_name(const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+    (void) st;
+    (void) ftw;
+    if (type == FTW_F && mem_grow((void **) &names, &cap_names, n_names + 1, sizeof *names, 1 << 24) == 0)
+        names[n_names++] = mem_strdup(path);
+    return 0;
 }
 
 static void run_files(const char *dir, const char *path)
 {
-    DIR *d = opendir(path);
-    struct dirent *e;
-    char **names = NULL, service[128] = "";
-    size_t n = 0, cap = 0;
+    char service[128] = "";
     struct store *s = open_bench(dir);
     int64_t from = INT64_MAX, to = 0;
+    size_t n;
 
-    if (!d)
+    if (nftw(path, add_name, 16, FTW_PHYS) < 0 || !n_names)
         die(path, NULL);
-    while ((e = readdir(d)))
-        if (e->d_name[0] != '.' && mem_grow((void **) &names, &cap, n + 1, sizeof *names, 1 << 24) == 0)
-            names[n++] = mem_strdup(e->d_name);
-    closedir(d);
+    n = n_names;
     qsort(names, n, sizeof *names, cmp_names);
     for (size_t i = 0; i < n; i++) {
-        char file[4096];
         struct batch *b;
         struct err err = {0};
 
-        snprintf(file, sizeof file, "%s/%s", path, names[i]);
-        if (input_open(file, INPUT_AUTO, NULL, &b, NULL, &err) < 0)
-            die(file, &err);
+        if (input_open(names[i], INPUT_AUTO, NULL, &b, NULL, &err) < 0)
+            die(names[i], &err);
         for (uint32_t k = 0; k < b->n_profiles; k++) {
             from = MIN(from, b->profiles[k].time_ns);
             to = MAX(to, b->profiles[k].time_ns + 1);
