@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"io"
 	"log"
 	"net"
 	"net/http"
@@ -83,6 +84,7 @@ func load(base string) {
 		if err != nil {
 			log.Fatal(err)
 		}
+		io.Copy(io.Discard, r.Body)
 		r.Body.Close()
 		time.Sleep(200 * time.Microsecond)
 	}
