@@ -85,3 +85,10 @@ row "receive, resource, forward uncompressed" "≤ 0.33" "$work/resource.yaml" "
 row "forward with gzip" "≤ 0.25, bytes ≤ 1.10" "$work/gzip.yaml" "$work/gzip.yaml"
 row "batch 8192 and forward (Collector: sending_queue.batch)" "≤ 0.125" "$work/queue-batch.yaml" "$work/batch.yaml"
 row "sending_queue.batch on both sides" "–" "$work/queue-batch.yaml" "$work/queue-batch.yaml"
+
+build/src/cli/wick collector --config "$work/nop.yaml" >"$work/log" 2>&1 &
+pid=$!
+for _ in $(seq 100); do (exec 3<>/dev/tcp/127.0.0.1/24317) 2>/dev/null && break || sleep 0.1; done
+read -r connections errors rss <<<"$(build/venv/bin/python bench/idle_connections.py 24317 $pid)"
+echo
+echo "$connections idle plaintext HTTP/2 connections: $rss MB in all, $errors errors (bar: 10000, ≤ 200 MB, none)"
