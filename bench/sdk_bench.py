@@ -7,6 +7,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -72,9 +73,12 @@ def vmhwm(cmd, types=None):
     if types:
         e.update(LD_PRELOAD=str(PRELOAD), WICK_TYPES=types, WICK_ROOT="0", WICK_EXPORT="none")
     p = subprocess.Popen([str(c) for c in cmd], env=e, stdout=subprocess.DEVNULL)
-    _, _, ru = os.wait4(p.pid, 0)
-    p.returncode = 0
-    return ru.ru_maxrss
+    most = 0
+    while p.poll() is None:  # not ru_maxrss: that begins with this process's own
+        m = re.search(r"VmHWM:\s+(\d+)", Path(f"/proc/{p.pid}/status").read_text() if Path(f"/proc/{p.pid}").exists() else "")
+        most = max(most, int(m.group(1)) if m else 0)
+        time.sleep(0.01)
+    return most
 
 
 def handler():
@@ -88,12 +92,7 @@ def handler():
 
 
 def slowdown(split):
-    def side(types=None, preload=None, **env):
-        return lambda: float(run([split, 0.5, 2], types, preload, **env).split()[1])
-
     def wall(types=None, preload=None, **env):
-        import time
-
         def f():
             start = time.perf_counter()
             run([fixed, 60], types, preload, **env)

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -131,9 +130,7 @@ static void after_fork_child(void)
     thr_reset_child();
     span_reset_child();
     reset_numbers(p);
-    if (core.wake_fd >= 0)
-        close(core.wake_fd);
-    core.wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    atomic_store(&core.wake, 0);
     if (!atomic_load(&core.running))
         return;
     atomic_store(&p->thread_running, false);
@@ -232,10 +229,6 @@ static int start_locked(struct wick_provider *p, struct err *e)
 {
     int r;
 
-    if (core.wake_fd < 0)
-        core.wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    if (core.wake_fd < 0)
-        return err_set(e, -errno, "cannot make an eventfd: %m");
     if (!atfork_done)
         atfork_done = pthread_atfork(before_fork, after_fork_parent, after_fork_child) == 0;
     find_context_distance();

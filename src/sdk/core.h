@@ -116,7 +116,7 @@ struct core {
     _Atomic bool modules_stale; /* a handler met an address outside of all modules */
     _Atomic(struct thr *) chunks[THR_CHUNKS];
     _Atomic uint32_t n_thrs;   /* highest index in use + 1 */
-    int wake_fd;               /* eventfd: the background wakes */
+    _Atomic uint32_t wake;     /* 1: the background is wanted. A futex: a host that closes all files would close ours */
     bool context_static;       /* otel_thread_ctx_v1 may be read in a handler */
     uint64_t self_lo, self_hi; /* our own code: frames of it are left out at the leaf */
     struct sigaction previous; /* of the signal, for chaining */

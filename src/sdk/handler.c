@@ -11,6 +11,7 @@
  * not committed, and clears what it consumed, so that room ahead is always zero.
  */
 #include <errno.h>
+#include <linux/futex.h>
 #include <string.h>
 
 #include "sdk/core.h"
@@ -18,7 +19,7 @@
 #include "sdk/sys.h"
 #include "unwind/walk.h"
 
-struct core core = {.wake_fd = -1};
+struct core core;
 __thread struct thr *thr_self;
 
 /* --- rings --- */
@@ -59,10 +60,8 @@ static void ring_commit(struct thr *t, struct record *r, uint32_t reserved, uint
 
 void handler_wake(void)
 {
-    uint64_t one = 1;
-
-    if (core.wake_fd >= 0)
-        sys_call(SYS_write, core.wake_fd, (long) &one, sizeof one, 0);
+    if (!atomic_exchange_explicit(&core.wake, 1, memory_order_acq_rel))
+        sys_call(SYS_futex, (long) &core.wake, FUTEX_WAKE_PRIVATE, 1, 0);
 }
 
 /* --- walking --- */

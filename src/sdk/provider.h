@@ -76,7 +76,7 @@ int session_pprof(struct wick_provider *p, struct session *s, struct buf *out, s
 
 /* --- serve.c --- */
 int server_listen(struct wick_provider *p, const char *address, struct err *e); /* the port */
-void server_poll(struct wick_provider *p, int timeout_ms);                      /* waits for wake_fd as well */
+void server_poll(struct wick_provider *p, int timeout_ms);                      /* waits, for a wake-up as well */
 void server_free(struct wick_provider *p);
 
 /* --- wall.c, lock.c --- */

@@ -5,6 +5,7 @@
  */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <linux/futex.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <string.h>
@@ -21,8 +22,9 @@
 #include "sdk/name_query.h"
 #include "sdk/provider.h"
 #include "sdk/start.h"
+#include "sdk/sys.h"
 
-enum { CONNS_MAX = 16, REQUEST_MAX = 65536, SECONDS_MAX = 3600, IDLE_NS = 1000000000 };
+enum { CONNS_MAX = 16, REQUEST_MAX = 65536, SECONDS_MAX = 3600, WAKE_MS = 100 };
 
 struct conn {
     int fd; /* -1 = free */
@@ -471,43 +473,62 @@ static void accept_conn(struct server *s)
         close(fd);
 }
 
-void server_poll(struct wick_provider *p, int timeout_ms)
+/* Sleeps until somebody wants us. */
+static void wait_for_wake(int timeout_ms)
 {
-    struct pollfd fds[CONNS_MAX + 2] = {{.fd = core.wake_fd, .events = POLLIN}};
+    struct timespec t = {timeout_ms / 1000, timeout_ms % 1000 * 1000000l};
+
+    if (timeout_ms > 0)
+        sys_call(SYS_futex, (long) &core.wake, FUTEX_WAIT_PRIVATE, 0, (long) &t);
+    atomic_store(&core.wake, 0);
+}
+
+static void serve_conns(struct wick_provider *p, const struct pollfd *fds)
+{
     struct server *s = p->server;
     int64_t now = clock_mono();
-    uint64_t drop;
-    int n = 1;
 
-    if (s) {
-        fds[n++] = (struct pollfd){.fd = s->fd, .events = POLLIN};
-        for (int i = 0; i < CONNS_MAX; i++) {
-            struct conn *c = &s->conns[i];
-
-            fds[n++] = (struct pollfd){.fd = c->fd, .events = c->answering ? POLLOUT : POLLIN};
-            if (c->fd >= 0)
-                timeout_ms = (int) MIN((int64_t) timeout_ms, MAX((c->until - now) / NS_PER_MS + 1, 0ll));
-        }
-    }
-    if (poll(fds, (nfds_t) n, timeout_ms) < 0)
-        return;
     if (fds[0].revents)
-        (void) !read(core.wake_fd, &drop, sizeof drop);
-    if (!s)
-        return;
-    if (fds[1].revents)
         accept_conn(s);
-    now = clock_mono();
     for (int i = 0; i < CONNS_MAX; i++) {
         struct conn *c = &s->conns[i];
 
-        if (c->fd < 0 || c->fd != fds[i + 2].fd)
+        if (c->fd < 0 || c->fd != fds[i + 1].fd)
             continue;
-        if (fds[i + 2].revents & (POLLIN | POLLHUP | POLLERR) && !c->answering)
+        if (fds[i + 1].revents & (POLLIN | POLLHUP | POLLERR) && !c->answering)
             read_conn(p, c);
         if (c->fd >= 0)
             check_time(p, c, now);
         if (c->fd >= 0 && c->answering)
             write_conn(p, c);
     }
+}
+
+/* With sockets to look at, a wake-up is noticed after WAKE_MS at the latest. */
+void server_poll(struct wick_provider *p, int timeout_ms)
+{
+    struct pollfd fds[CONNS_MAX + 1];
+    struct server *s = p->server;
+    int64_t now = clock_mono();
+
+    if (!s) {
+        wait_for_wake(timeout_ms);
+        return;
+    }
+    fds[0] = (struct pollfd){.fd = s->fd, .events = POLLIN};
+    for (int i = 0; i < CONNS_MAX; i++) {
+        struct conn *c = &s->conns[i];
+
+        fds[i + 1] = (struct pollfd){.fd = c->fd, .events = c->answering ? POLLOUT : POLLIN};
+        if (c->fd >= 0)
+            timeout_ms = (int) MIN((int64_t) timeout_ms, MAX((c->until - now) / NS_PER_MS + 1, 0ll));
+    }
+    for (int left = timeout_ms, slice, r;; left -= slice) {
+        slice = MIN(left, (int) WAKE_MS);
+        r = poll(fds, ARRAY_SIZE(fds), slice);
+        if (r != 0 || left <= slice || atomic_load(&core.wake))
+            break;
+    }
+    atomic_store(&core.wake, 0);
+    serve_conns(p, fds);
 }
