@@ -196,8 +196,8 @@ static int add_edge(struct graph *g, uint32_t src, uint32_t dst, int64_t w, int6
     if (e->stamp == g->stamp)
         return 0; /* counts once a sample */
     e->stamp = g->stamp;
-    e->weight += w;
-    e->weight_div += dw;
+    add64(&e->weight, w);
+    add64(&e->weight_div, dw);
     e->residual |= residual;
     e->inlined &= inlined;
     return 0;
@@ -266,8 +266,8 @@ static int add_sample(struct graph *g, const struct prof_sample *s, int64_t w, i
             }
             if (node->stamp != g->stamp) {
                 node->stamp = g->stamp;
-                node->cum += w;
-                node->cum_div += dw;
+                add64(&node->cum, w);
+                add64(&node->cum_div, dw);
             }
             if (edges && parent != GRAPH_NONE && parent != n &&
                 add_edge(g, parent, n, w, dw, residual, k != end - 1) < 0)
@@ -277,8 +277,8 @@ static int add_sample(struct graph *g, const struct prof_sample *s, int64_t w, i
         }
     }
     if (parent != GRAPH_NONE && !residual) {
-        g->nodes[parent].flat += w;
-        g->nodes[parent].flat_div += dw;
+        add64(&g->nodes[parent].flat, w);
+        add64(&g->nodes[parent].flat_div, dw);
     }
     return 0;
 }
@@ -364,8 +364,8 @@ static int add_tree_sample(struct graph *g, const struct prof_sample *s, int64_t
 
             if (n == GRAPH_NONE)
                 return -ENOMEM;
-            g->nodes[n].cum += w;
-            g->nodes[n].cum_div += dw;
+            add64(&g->nodes[n].cum, w);
+            add64(&g->nodes[n].cum_div, dw);
             g->stamp++;
             if (parent != GRAPH_NONE && add_edge(g, parent, n, w, dw, false, k != end - 1) < 0)
                 return -ENOMEM;
@@ -373,8 +373,8 @@ static int add_tree_sample(struct graph *g, const struct prof_sample *s, int64_t
         }
     }
     if (parent != GRAPH_NONE) {
-        g->nodes[parent].flat += w;
-        g->nodes[parent].flat_div += dw;
+        add64(&g->nodes[parent].flat, w);
+        add64(&g->nodes[parent].flat_div, dw);
     }
     return 0;
 }

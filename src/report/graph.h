@@ -16,6 +16,7 @@
 #include "base/map.h"
 #include "report/prof.h"
 #include "report/prof_filter.h"
+#include "report/wrap.h"
 
 #define GRAPH_NONE UINT32_MAX
 
@@ -142,23 +143,17 @@ static inline const struct graph_info *graph_node_info(const struct graph *g, ui
 
 static inline int64_t graph_flat(const struct graph_node *n)
 {
-    return n->flat_div ? n->flat / n->flat_div : n->flat;
+    return n->flat_div ? div64(n->flat, n->flat_div) : n->flat;
 }
 
 static inline int64_t graph_cum(const struct graph_node *n)
 {
-    return n->cum_div ? n->cum / n->cum_div : n->cum;
+    return n->cum_div ? div64(n->cum, n->cum_div) : n->cum;
 }
 
 static inline int64_t graph_weight(const struct graph_edge *e)
 {
-    return e->weight_div ? e->weight / e->weight_div : e->weight;
-}
-
-/* Two's complement like Go: the absolute value of the smallest number is itself. */
-static inline int64_t abs64(int64_t v)
-{
-    return v < 0 ? (int64_t) (0 - (uint64_t) v) : v;
+    return e->weight_div ? div64(e->weight, e->weight_div) : e->weight;
 }
 
 #endif

@@ -195,7 +195,7 @@ static double edge_entropy(const struct graph *g, const uint32_t *list, uint32_t
 
     for (uint32_t i = 0; i < n; i++)
         if (!g->edges[list[i]].dead && g->edges[list[i]].weight > 0)
-            total += g->edges[list[i]].weight;
+            add64(&total, g->edges[list[i]].weight);
     if (!total)
         return 0;
     for (uint32_t i = 0; i < n; i++) {

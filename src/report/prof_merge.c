@@ -11,6 +11,7 @@
 #include "base/mem.h"
 #include "report/prof.h"
 #include "report/units.h"
+#include "report/wrap.h"
 
 enum { MAPPING_ROUND = 0x1000 };
 
@@ -195,7 +196,7 @@ static int map_sample(struct merger *g, const struct prof_sample *s)
             (n && memcmp(g->p->frames + o->frames.off, g->frames, n * sizeof(*g->frames)) != 0))
             continue;
         for (uint32_t i = 0; i < g->p->n_types; i++)
-            g->p->values[o->values + i] += v[i];
+            add64(&g->p->values[o->values + i], v[i]);
         return 0;
     }
     frames = prof_add_frames(g->p, g->frames, n);
@@ -255,7 +256,7 @@ static int merge_headers(struct prof *p, struct prof *const *ps, size_t n, struc
             return r;
         if (!p->time_ns || s->time_ns < p->time_ns)
             p->time_ns = s->time_ns;
-        p->duration_ns += s->duration_ns;
+        add64(&p->duration_ns, s->duration_ns);
         if (!p->period || p->period < s->period)
             p->period = s->period;
         if (!p->default_type)
@@ -390,9 +391,9 @@ int prof_normalize(struct prof *p, const struct prof *base, struct err *e)
         return r;
     for (uint32_t k = 0; k < p->n_types; k++) {
         for (size_t i = 0; i < p->n_samples; i++)
-            sum[k] += p->values[p->samples[i].values + k];
+            add64(&sum[k], p->values[p->samples[i].values + k]);
         for (size_t i = 0; i < base->n_samples; i++)
-            base_sum[k] += base->values[base->samples[i].values + k];
+            add64(&base_sum[k], base->values[base->samples[i].values + k]);
         ratios[k] = sum[k] ? (double) base_sum[k] / (double) sum[k] : 0;
     }
     prof_scale_types(p, ratios);

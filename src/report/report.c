@@ -18,18 +18,18 @@ static int64_t report_total(const struct report *r)
         const int64_t *v = prof_sample_values(p, &p->samples[i]);
         int64_t value = abs64(v[r->o.value]), d = r->o.mean ? v[0] : 0;
 
-        total += value;
-        div += d;
+        add64(&total, value);
+        add64(&div, d);
         if (p->samples[i].labels && prof_sample_is_base(p, &p->samples[i])) {
-            base_total += value;
-            base_div += d;
+            add64(&base_total, value);
+            add64(&base_div, d);
         }
     }
     if (base_total > 0) {
         total = base_total;
         div = base_div;
     }
-    return div ? total / div : total;
+    return div ? div64(total, div) : total;
 }
 
 void report_init(struct report *r, struct prof *p, const struct report_options *o, struct label_units *units)
@@ -212,7 +212,7 @@ int report_graph(struct report *r, struct report_graph *ret)
     if (e < 0)
         return e;
     for (size_t i = 0; i < g->n_order; i++)
-        total += g->nodes[g->order[i]].flat;
+        add64(&total, g->nodes[g->order[i]].flat);
     node_cut = fraction_of(total, r->o.node_fraction);
     edge_cut = fraction_of(total, r->o.edge_fraction);
     if (node_cut > 0)
@@ -325,7 +325,7 @@ void report_labels(const struct report *r, const struct report_graph *rg, bool f
     int64_t shown = 0;
 
     for (size_t i = 0; i < rg->g->n_order; i++)
-        shown += graph_flat(&rg->g->nodes[rg->g->order[i]]);
+        add64(&shown, graph_flat(&rg->g->nodes[rg->g->order[i]]));
     if (full || !r->o.compact_labels)
         report_profile_labels(r, out);
     filter_labels(r, out);

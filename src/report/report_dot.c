@@ -219,12 +219,12 @@ static void sort_boxes(struct box *b, size_t n, bool flat)
 
 static int64_t box_flat(const struct box *b)
 {
-    return b->flat_div ? b->flat / b->flat_div : b->flat;
+    return b->flat_div ? div64(b->flat, b->flat_div) : b->flat;
 }
 
 static int64_t box_cum(const struct box *b)
 {
-    return b->cum_div ? b->cum / b->cum_div : b->cum;
+    return b->cum_div ? div64(b->cum, b->cum_div) : b->cum;
 }
 
 static double distance(const struct box *t, const struct box *u)
@@ -244,10 +244,10 @@ static void widen(struct box *b, struct box *min, struct box *max, const struct 
         *min = *t;
     if ((int64_t) units_scale(t->value, t->unit, max->unit, &unit) > max->value)
         *max = *t;
-    b->flat += t->flat;
-    b->flat_div += t->flat_div;
-    b->cum += t->cum;
-    b->cum_div += t->cum_div;
+    add64(&b->flat, t->flat);
+    add64(&b->flat_div, t->flat_div);
+    add64(&b->cum, t->cum);
+    add64(&b->cum_div, t->cum_div);
 }
 
 static struct str range_name(struct dot *d, const struct box *min, const struct box *max, bool single)

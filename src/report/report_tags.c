@@ -27,7 +27,7 @@ static int add_sum(struct tag_sums *t, uint32_t key, uint32_t value, int64_t v)
 
     for (struct map_pos p = map_find(&t->map, h); p.index != MAP_NONE; p = map_next(&t->map, p))
         if (t->v[p.index].key == key && t->v[p.index].value == value) {
-            t->v[p.index].sum += v;
+            add64(&t->v[p.index].sum, v);
             return 0;
         }
     if (mem_grow((void **) &t->v, &t->cap, t->n + 1, sizeof(*t->v), 1u << 28) < 0 ||

@@ -50,7 +50,7 @@ int report_text(struct report *r, struct buf *out)
         uint32_t n = rg.g->order[i];
         int64_t flat = graph_flat(&rg.g->nodes[n]);
 
-        sum += flat;
+        add64(&sum, flat);
         put_numbers(r, out, flat, sum, graph_cum(&rg.g->nodes[n]));
         buf_puts(out, "  ");
         graph_put_name(rg.g, out, graph_node_info(rg.g, n));
@@ -116,7 +116,7 @@ int report_tree(struct report *r, struct buf *out, struct err *err)
         if (!name_matches(r, rg.g, n, &name))
             continue;
         matched++;
-        sum += flat;
+        add64(&sum, flat);
         buf_puts(out, TREE_SEPARATOR);
         put_edges(r, rg.g, out, n, true, scratch);
         put_numbers(r, out, flat, sum, graph_cum(&rg.g->nodes[n]));
@@ -188,7 +188,7 @@ static void put_trace(const struct report *r, const struct graph *g, struct buf 
     if (!s->frames.n)
         return;
     if (r->o.mean && v[0])
-        value /= v[0];
+        value = div64(value, v[0]);
     buf_puts(out, TRACE_SEPARATOR);
     put_labels(r, out, r->prof->labels + set->off, set->n_str, false);
     put_labels(r, out, r->prof->labels + set->off + set->n_str, set->n_num, true);
