@@ -1050,8 +1050,8 @@ static int one_request(void)
 {
     struct http_server_options o = {.n_loops = 1, .handle = handle};
     struct client_options co = {.protocol = CLIENT_HTTP2};
-    int64_t until = clock_mono() + 2 * NS_PER_S;
-    struct client_request r = {.method = "GET", .target = STR("/x"), .done = on_done, .timeout_ns = 50 * NS_PER_MS};
+    int64_t until = clock_mono() + 4 * NS_PER_S;
+    struct client_request r = {.method = "GET", .target = STR("/x"), .done = on_done, .timeout_ns = 250 * NS_PER_MS};
     struct client *c = NULL;
     bool gone = false;
     int code;
