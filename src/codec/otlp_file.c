@@ -161,6 +161,7 @@ static int decode_lines(struct reader *r, const char *p, size_t n, struct err *e
     json_init(&j, (struct str){p, (uint32_t) n}, &arena);
     while (rc == 0) {
         const char *from;
+        bool stuck;
 
         while (j.p < j.end && memchr(" \t\r\n", *j.p, 4))
             j.p++;
@@ -168,9 +169,10 @@ static int decode_lines(struct reader *r, const char *p, size_t n, struct err *e
             break;
         from = j.p;
         json_skip_unchecked(&j);
-        if (j.p == from) /* a stray bracket: skipping checks nothing, but it must get on */
+        stuck = !j.err && j.p == from; /* a stray bracket: skipping checks nothing, but it must get on */
+        if (stuck)
             json_fail(&j, "a request expected");
-        rc = j.p == from ? 0 : decode_one(r, from, (size_t) ((j.err ? j.end : j.p) - from), e);
+        rc = stuck ? 0 : decode_one(r, from, (size_t) ((j.err ? j.end : j.p) - from), e);
         if (rc == 0 && j.err)
             rc = json_error(&j, e);
     }
