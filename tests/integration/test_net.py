@@ -150,10 +150,11 @@ def test_limits(tmp_path):
     with Server("--max-body", 100_000, "--max-connections", 4) as s:
         out = curl("-w", "%{http_code}", "-H", "X: " + "v" * 70_000, s.url + "/hello", check=False)
         assert b"431" in out
-        out = curl("-w", "%{http_code}", "--data-binary", f"@{big}", s.url + "/echo", check=False)
-        assert b"413" in out
-        out = curl("--http2-prior-knowledge", "-w", "%{http_code}", "--data-binary", f"@{big}", s.url + "/echo", check=False)
-        assert b"413" in out
+        for flag in ("--http1.1", "--http2-prior-knowledge"):
+            # A client that is still sending when the connection goes may see a reset before it reads the answer.
+            tries = [curl(flag, "-w", "%{http_code}", "--data-binary", f"@{big}", s.url + "/echo", check=False) for _ in range(5)]
+            assert any(b"413" in out for out in tries), tries
+            assert all(b"413" in out or out.endswith(b"000") for out in tries), tries
         held = [socket.create_connection(("127.0.0.1", s.port)) for _ in range(6)]
         time.sleep(0.1)
         assert [h for h in held if closed(h)]

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What all tests share: the age of the Go that is their oracle.
+
+wick pprof follows the pprof of today's Go. The one in a distribution may be years older (Debian 12 has Go 1.19) and says
+some things differently, so that it can be no oracle: those tests are then skipped, with that reason.
+"""
+import re
+import shutil
+import subprocess
+
+import pytest
+
+GO_WANTED = 25  # 1.25
+ORACLES = [  # (file, names; all when empty)
+    ("test_pprof_live.py", ()),
+    ("test_pprof_source.py", ()),
+    ("test_pprof_sources.py", ("test_svg_as_go",)),
+    ("test_convert.py", ("test_go_profiles",)),
+    ("test_symbols.py", ("test_frames_equal_llvm[go]",)),
+]
+
+
+def go_minor():
+    if not shutil.which("go"):
+        return None
+    m = re.search(r"go1\.(\d+)", subprocess.run(["go", "version"], capture_output=True, text=True).stdout)
+    return int(m.group(1)) if m else None
+
+
+def pytest_collection_modifyitems(items):
+    minor = go_minor()
+    if minor is None or minor >= GO_WANTED:  # without Go the tests say so themselves
+        return
+    old = pytest.mark.skip(reason=f"Go 1.{minor} is too old to be the oracle; 1.{GO_WANTED} or later is")
+    for item in items:
+        for file, names in ORACLES:
+            if item.path.name == file and (not names or item.name in names or item.originalname in names):
+                item.add_marker(old)
