@@ -189,7 +189,11 @@ static int go_symbols(struct report_object *x, const struct regex *re, uint64_t 
             r = -ENOMEM;
             break;
         }
-        *to->names = y->name; /* in the file, which stays open */
+        *to->names = arena_str(a, y->name);
+        if (!to->names->p) {
+            r = -ENOMEM;
+            break;
+        }
         to->n_names = 1;
         to->start = y->address;
         to->end = y->address + y->size - 1;

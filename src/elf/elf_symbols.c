@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/mem.h"
+#include "elf/elf_debugdata.h"
 
 struct raw_symbol {
     uint32_t name;
@@ -86,14 +87,27 @@ static struct str name_at(struct elf_bytes names, uint32_t at)
     return (struct str){(const char *) names.p + at, (uint32_t) strnlen((const char *) names.p + at, names.n - at)};
 }
 
-static void read_table(const struct elf_file *f, struct elf_bytes b, struct elf_bytes names, bool functions,
-                       struct elf_symbols *s)
+static size_t symbol_size(const struct elf_file *f)
 {
-    size_t entry = f->is64 ? sizeof(Elf64_Sym) : sizeof(Elf32_Sym), n = MIN(b.n / entry, ELF_SYMBOLS_MAX);
+    return f->is64 ? sizeof(Elf64_Sym) : sizeof(Elf32_Sym);
+}
+
+/* How many entries of the table are read; 0 for NULL. */
+static size_t table_entries(const struct elf_file *f, const struct elf_section *t)
+{
+    return t ? MIN(elf_bytes_of(f, t).n / symbol_size(f), ELF_SYMBOLS_MAX) : 0;
+}
+
+static void read_table(const struct elf_file *f, const struct elf_section *t, bool functions, struct elf_symbols *s)
+{
+    size_t n = table_entries(f, t);
+    struct elf_bytes b = elf_bytes_of(f, t), names = {0};
     struct str file = STR("");
 
+    if (t && t->link < f->n_sections)
+        names = elf_bytes_of(f, &f->sections[t->link]);
     for (size_t i = 0; i < n; i++) {
-        struct raw_symbol x = read_symbol(f, b.p + i * entry);
+        struct raw_symbol x = read_symbol(f, b.p + i * symbol_size(f));
         struct str name = name_at(names, x.name);
         bool local = ELF64_ST_BIND(x.info) == STB_LOCAL;
 
@@ -113,22 +127,28 @@ static void read_table(const struct elf_file *f, struct elf_bytes b, struct elf_
 
 int elf_symbols_load(const struct elf_file *f, bool functions, struct elf_symbols *ret)
 {
-    const struct elf_section *t = find_table(f, SHT_SYMTAB);
-    size_t entry = f->is64 ? sizeof(Elf64_Sym) : sizeof(Elf32_Sym);
+    const struct elf_section *t = find_table(f, SHT_SYMTAB), *u = NULL;
     struct elf_symbols s = {0};
-    struct elf_bytes b;
+    size_t n;
 
-    if (!t)
-        t = find_table(f, SHT_DYNSYM);
     *ret = s;
-    if (!t || t->link >= f->n_sections)
-        return 0;
-    b = elf_bytes_of(f, t);
-    s.v = mem_zalloc_array(MIN(b.n / entry, ELF_SYMBOLS_MAX) + 1, sizeof(*s.v));
-    if (!s.v)
+    if (!t) {
+        t = find_table(f, SHT_DYNSYM);
+        if (elf_debugdata_open(f, &s.more, NULL) == -ENOMEM)
+            return -ENOMEM;
+        u = s.more ? find_table(s.more, SHT_SYMTAB) : NULL;
+    }
+    n = table_entries(f, t) + (u ? table_entries(s.more, u) : 0);
+    s.v = n ? mem_zalloc_array(n, sizeof(*s.v)) : NULL;
+    if (n && !s.v) {
+        elf_symbols_done(&s);
         return -ENOMEM;
-    read_table(f, b, elf_bytes_of(f, &f->sections[t->link]), functions, &s);
-    qsort(s.v, s.n, sizeof(*s.v), compare);
+    }
+    read_table(f, t, functions, &s);
+    if (u)
+        read_table(s.more, u, functions, &s);
+    if (s.n)
+        qsort(s.v, s.n, sizeof(*s.v), compare);
     remove_aliases(&s);
     *ret = s;
     return 0;
@@ -137,6 +157,7 @@ int elf_symbols_load(const struct elf_file *f, bool functions, struct elf_symbol
 void elf_symbols_done(struct elf_symbols *s)
 {
     mem_free(s->v);
+    elf_free(s->more);
     *s = (struct elf_symbols){0};
 }
 

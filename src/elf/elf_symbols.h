@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The symbols of a binary by address: .symtab when there is one, else .dynsym; those that are loaded. Sorted by
- * address; of several with one address the largest stays, and of equally large ones the last in the table. These are
- * the rules of llvm-symbolizer, which pprof asks for names.
+ * The symbols of a binary by address: .symtab when there is one, else .dynsym and the functions that a distribution has
+ * left beside it in .gnu_debugdata (elf_debugdata.h); those that are loaded. Sorted by address; of several with one
+ * address the largest stays, and of equally large ones the last in the table. These are the rules of llvm-symbolizer,
+ * which pprof asks for names.
  */
 #ifndef ELF_ELF_SYMBOLS_H
 #define ELF_ELF_SYMBOLS_H
@@ -11,7 +12,7 @@
 
 struct elf_symbol {
     uint64_t address, size;
-    struct str name;    /* into the file */
+    struct str name;    /* into the file, or into `more`: valid while both the file and the symbols are there */
     struct str file;    /* the source file that a local symbol is of, without its folder, or "" */
     uint32_t index;     /* in the table */
     uint8_t type, bind; /* STT_*, STB_* */
@@ -20,11 +21,13 @@ struct elf_symbol {
 struct elf_symbols {
     struct elf_symbol *v;
     uint32_t n;
+    struct elf_file *more; /* what was in .gnu_debugdata, or NULL */
 };
 
 enum { ELF_SYMBOLS_MAX = 20 << 20 };
 
-/* Fills *ret, to be freed with elf_symbols_done(). No table is no error. functions: only those that hold code. */
+/* Fills *ret, to be freed with elf_symbols_done(). No table is no error, nor is a .gnu_debugdata that cannot be read.
+ * functions: only those that hold code. */
 int elf_symbols_load(const struct elf_file *f, bool functions, struct elf_symbols *ret);
 void elf_symbols_done(struct elf_symbols *s);
 /* The last symbol at or before the address, if its size reaches that far; one without a size reaches up to the next. */

@@ -95,6 +95,29 @@ def test_separate_debug_file(tmp_path):
     assert len(whole) > 100 and all(got[a] == f for a, f in whole.items())
 
 
+def test_gnu_debugdata(tmp_path):
+    """The names of a stripped binary that carries MiniDebugInfo, made as Fedora makes it, are those of the whole one."""
+    need("g++", "objcopy", "strip", "objdump", "nm", "xz")
+    exe = compile_program(tmp_path, "gcc-nodebug")
+    addresses = addresses_of(exe, 2000)
+    whole = ours(exe, addresses)
+    run = lambda *command: subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, text=True).stdout
+    exported = set(run("nm", "-D", "--defined-only", "--format=posix", exe.name).split()[::4])
+    functions = {line.split()[0] for line in run("nm", "--format=posix", "--defined-only", exe.name).splitlines()
+                 if line.split()[1] in "tTwW"}
+    (tmp_path / "keep").write_text("\n".join(sorted(functions - exported)))
+    run("objcopy", "--only-keep-debug", exe.name, "mini")
+    run("objcopy", "-S", "--remove-section=.comment", "--keep-symbols=keep", "mini")
+    run("strip", "--strip-all", exe.name)
+    assert ours(exe, addresses) != whole
+    run("xz", "mini")
+    run("objcopy", "--add-section", ".gnu_debugdata=mini.xz", exe.name)
+    got = ours(exe, addresses)
+    names = lambda frames: {a: f[-1][0] for a, f in frames.items()}
+    assert len(names(whole)) > 500
+    assert names(got) == names(whole)
+
+
 def test_split_dwarf(tmp_path):
     """.dwo files: elfutils finds them; names and lines are those of the same program with everything inside."""
     need("objdump", "llvm-symbolizer")

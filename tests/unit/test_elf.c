@@ -2,10 +2,14 @@
 #include "elf/elf.h"
 
 #include <fcntl.h>
+#include <lzma.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/mem.h"
 #include "base/sha256.h"
+#include "elf/elf_debugdata.h"
 #include "elf/elf_id.h"
 #include "elf/elf_symbols.h"
 #include "elf/proc_maps.h"
@@ -109,6 +113,86 @@ static void test_ids(void)
     ok(strstr(e.message, "/nonexistent"));
 }
 
+/* A file whose only content is this program, compressed, as .gnu_debugdata. */
+struct mini {
+    Elf64_Ehdr h;
+    Elf64_Shdr s[3];
+    char names[32];
+    uint8_t data[];
+};
+
+static struct mini *make_mini(size_t *ret_n)
+{
+    static const char names[] = "\0.gnu_debugdata\0.shstrtab";
+    _cleanup_(elf_freep) struct elf_file *f = NULL;
+    size_t room, n = 0;
+    struct mini *m;
+
+    if (elf_open("/proc/self/exe", &f, NULL) < 0)
+        return NULL;
+    room = lzma_stream_buffer_bound(f->size);
+    m = mem_zalloc(sizeof(*m) + room);
+    if (!m)
+        return NULL;
+    if (lzma_easy_buffer_encode(0, LZMA_CHECK_CRC32, NULL, f->data, f->size, m->data, &n, room) != LZMA_OK)
+        abort();
+    memcpy(m->h.e_ident, ELFMAG, SELFMAG);
+    m->h.e_ident[EI_CLASS] = ELFCLASS64;
+    m->h.e_ident[EI_DATA] = ELFDATA2LSB;
+    m->h.e_shoff = offsetof(struct mini, s);
+    m->h.e_shentsize = sizeof(Elf64_Shdr);
+    m->h.e_shnum = ARRAY_SIZE(m->s);
+    m->h.e_shstrndx = 2;
+    memcpy(m->names, names, sizeof(names));
+    m->s[1] = (Elf64_Shdr){.sh_name = 1, .sh_type = SHT_PROGBITS, .sh_offset = sizeof(*m), .sh_size = n};
+    m->s[2] =
+        (Elf64_Shdr){.sh_name = 16, .sh_type = SHT_STRTAB, .sh_offset = offsetof(struct mini, names), .sh_size = 32};
+    *ret_n = sizeof(*m) + n;
+    return m;
+}
+
+static void test_debugdata(void)
+{
+    _cleanup_(elf_freep) struct elf_file *f = NULL, *cut = NULL, *inside = NULL;
+    struct elf_symbols s;
+    struct err e;
+    size_t n;
+    _cleanup_(mem_freep) struct mini *m = make_mini(&n);
+
+    eq_int(elf_from_bytes(m, n, false, &f, &e), 0);
+    eq_int(elf_symbols_load(f, true, &s), 0);
+    ok(s.more && elf_symbols_named(&s, STR("test_debugdata")));
+    elf_symbols_done(&s);
+
+    m->s[1].sh_size -= 1000; /* the end is missing: no names, and words when they are asked for */
+    eq_int(elf_from_bytes(m, n, false, &cut, &e), 0);
+    eq_int(elf_debugdata_open(cut, &inside, &e), -EBADMSG);
+    ok(strstr(e.message, ".gnu_debugdata") && !inside);
+    eq_int(elf_symbols_load(cut, true, &s), 0);
+    eq_int(s.n, 0);
+    elf_symbols_done(&s);
+}
+
+static int torture_debugdata(void)
+{
+    static struct mini *m;
+    static size_t n;
+    _cleanup_(elf_freep) struct elf_file *f = NULL;
+    struct elf_symbols s;
+    int r;
+
+    if (!m)
+        m = make_mini(&n);
+    if (!m)
+        return -ENOMEM;
+    r = elf_from_bytes(m, n, false, &f, NULL);
+    if (r >= 0)
+        r = elf_symbols_load(f, true, &s);
+    if (r >= 0)
+        elf_symbols_done(&s);
+    return r;
+}
+
 static int torture(void)
 {
     _cleanup_(elf_freep) struct elf_file *f = NULL;
@@ -128,6 +212,8 @@ int main(void)
     tap_run(test_self);
     tap_run(test_maps);
     tap_run(test_ids);
+    tap_run(test_debugdata);
     tap_torture(torture);
+    tap_torture(torture_debugdata);
     return tap_done();
 }
