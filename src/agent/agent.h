@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The host agent: samples every process, or some, from outside, and makes batches. It opens no socket and writes no
+ * file; whoever drives it does:
+ *
+ *     agent_new(&options, &a, &e);
+ *     while (...) {
+ *         agent_poll(a, timeout_ms);      processes, samples, tables; returns when there was something to do
+ *         every few seconds: agent_take(a, &batch, &e);
+ *     }
+ *     agent_free(a);
+ *
+ * One thread drives an agent. BPF programs are loaded by agent_new(), which needs CAP_BPF and CAP_PERFMON; privileges
+ * may be dropped afterwards (agent_caps.h says which stay).
+ */
+#ifndef AGENT_AGENT_H
+#define AGENT_AGENT_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+#include "base/str.h"
+
+struct agent;
+struct batch;
+struct filter;
+
+enum agent_via { AGENT_VIA_AUTO, AGENT_VIA_BPF, AGENT_VIA_PERF };
+
+struct agent_options {
+    enum agent_via via;
+    unsigned rate_hz;
+    const pid_t *pids; /* only these and, with inherit, what they start; n_pids == 0: all that the filter takes */
+    size_t n_pids;
+    bool inherit;
+    struct filter *filter; /* filter.h; stays the caller's; NULL: all */
+    bool off_cpu;
+    int64_t off_cpu_threshold_ns; /* shorter waits are not told */
+    bool copy_stacks;             /* --unwind copy: registers and stack bytes, walked in user space */
+    bool no_kernel;               /* leave kernel frames out */
+    bool no_names;                /* build ids and addresses only */
+    double cpu_budget;            /* part of the machine's CPU, 0.01 = 1 %; 0: no governor */
+    size_t memory_budget;         /* bytes, kernel maps included; 0: default */
+};
+
+struct agent_counts {
+    uint64_t samples, lost, frames, frames_named, stacks_whole, stacks_cut;
+    uint64_t bpf_ns, own_cpu_ns; /* time spent in BPF and in this process since agent_new() */
+    uint64_t processes, objects;
+    uint64_t map_bytes, ring_bytes; /* kernel memory */
+    unsigned rate_hz;
+    const char *governor; /* "" or what it did: "rate 49" */
+};
+
+int agent_new(const struct agent_options *o, struct agent **ret, struct err *e);
+void agent_free(struct agent *a);
+DEFINE_CLEANUP(struct agent *, agent_free)
+/* Works through what the kernel has told. 0, or a negative errno when sampling cannot go on. */
+int agent_poll(struct agent *a, int timeout_ms, struct err *e);
+/* Everything sampled since the last call as a batch, NULL in *ret when there is nothing. */
+int agent_take(struct agent *a, struct batch **ret, struct err *e);
+/* Adds a process, from now on (the HTTP API's 30 seconds of a pid; a command about to exec). */
+int agent_add_pid(struct agent *a, pid_t pid);
+void agent_remove_pid(struct agent *a, pid_t pid);
+int agent_set_rate(struct agent *a, unsigned hz, struct err *e);
+void agent_counts(struct agent *a, struct agent_counts *ret);
+/* Becomes readable when agent_poll() has something to do. */
+int agent_fd(const struct agent *a);
+
+#endif

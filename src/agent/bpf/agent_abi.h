@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the agent's BPF programs and its user side share, besides the rows themselves (unwind/rows.h).
+ *
+ * Maps
+ *   shards      rows by index / 65536: array of maps, each one struct agent_shard; made as they are needed
+ *   rules       every distinct rule once, for all files; rows in shards point here (row.rule is global there)
+ *   pages       (file, ELF address / 65536) -> where its rows are. Only pages that were hit are there: a miss is told
+ *               with the sample, and the user side adds the page
+ *   processes   pid -> struct agent_process: who it is, its executable mappings sorted by start. Loaded when a pid is
+ *               first sampled
+ *   langs       pid -> struct agent_lang (lang_abi.h): what a language's steps need to know of the process
+ *   filter      pid -> u32: AGENT_SKIP, or 1 for "sample it", or n > 1 for one sample in n. Looked at before anything else
+ *   events      ring buffer, struct agent_event and struct agent_stack; nobody is woken for a sample
+ *   stats       per CPU, struct agent_stats
+ *
+ * Event: one run of words behind the header, kernel frames first, then user frames, leaf first in both.
+ *   A kernel word is an address. A user word has its kind in the top byte (enum agent_word) and, for native code, the
+ *   address in the rest. A language's frame is AGENT_WORD_LANG + its enum agent_frame in the top byte, and takes
+ *   AGENT_LANG_WORDS words in all; what they hold is between the language's step and its resolver.
+ *
+ * A stack that could not be walked to its end because something is not loaded yet (process, mapping, page) has
+ * AGENT_EVENT_RESUME set: `resume` is where the walk stopped, and a struct agent_stack with the stack's bytes from there
+ * was put into the ring just before, by the same CPU at the same time_ns. The user side walks on with the same rows.
+ */
+#ifndef AGENT_ABI_H
+#define AGENT_ABI_H
+
+#include "unwind/rows.h"
+
+enum {
+    AGENT_MAPPINGS = 256, /* of a process; a power of two */
+    AGENT_KERNEL_FRAMES = 127,
+    AGENT_USER_FRAMES = 1023,
+    AGENT_WORDS = 2048, /* of an event, of all kinds */
+    AGENT_SHARDS = 256, /* at most; the user side keeps to its budget */
+    AGENT_RULES = 65536,
+    AGENT_PAGES = 65536,
+    AGENT_PROCESSES = 4096,
+    AGENT_STACK_BYTES = 32768, /* of a stack copy */
+    AGENT_LANG_WORDS = 3,
+};
+
+struct agent_shard {
+    struct unwind_row rows[UNWIND_SHARD_ROWS];
+};
+
+struct agent_page_key {
+    __u32 file, page;
+};
+
+struct agent_page {
+    __u32 row, n; /* row: shard * 65536 + place in it; n == 0: nothing is known in this page */
+};
+
+enum {
+    AGENT_FILE_NONE,    /* code of no file (a JIT's): by frame pointers */
+    AGENT_FILE_UNKNOWN, /* a file that is not loaded yet */
+    AGENT_FILES_FIRST,
+};
+
+struct agent_mapping {
+    __u64 start, end, bias; /* ELF address = address - bias */
+    __u32 file, pad;
+};
+
+/* Where a thread's span context is (otel_thread_ctx_v1). */
+enum agent_span_kind {
+    AGENT_SPAN_NONE,
+    AGENT_SPAN_STATIC, /* pointer at thread pointer + offset */
+    AGENT_SPAN_DTV,    /* pointer in the module's TLS block: dtv[module] + offset */
+};
+
+struct agent_span {
+    __u32 kind, module;
+    __s64 offset;
+};
+
+enum {
+    AGENT_PROCESS_LANG = 1 << 0,    /* there is a struct agent_lang for it */
+    AGENT_PROCESS_PARTIAL = 1 << 1, /* it has more mappings than fit */
+};
+
+struct agent_process {
+    __u64 mm; /* task->mm when it was loaded: a record of another image of the pid counts for nothing */
+    __u32 n, flags;
+    struct agent_span span;
+    __u64 lang_lo, lang_hi; /* code of the interpreter's loop: [lo, hi); frames there ask the language */
+    struct agent_mapping v[AGENT_MAPPINGS];
+};
+
+enum agent_end {
+    AGENT_END_NONE,
+    AGENT_END_ROOT,       /* the stack is whole */
+    AGENT_END_NO_PROCESS, /* its mappings are not loaded */
+    AGENT_END_NO_MAPPING, /* code at an address that its record does not know */
+    AGENT_END_NO_PAGE,    /* missing_file and missing_page say which */
+    AGENT_END_NO_RULE,    /* nothing known at this address */
+    AGENT_END_READ,       /* memory that cannot be read */
+    AGENT_END_DEPTH,
+    AGENT_END_BAD, /* a frame that makes no sense */
+    AGENT_ENDS,
+};
+
+enum agent_kind {
+    AGENT_EVENT_STACK = 1, /* struct agent_stack; the others are struct agent_event */
+    AGENT_EVENT_CPU,
+    AGENT_EVENT_OFFCPU,
+};
+
+enum {
+    AGENT_EVENT_RESUME = 1 << 0, /* see above */
+    AGENT_EVENT_SPAN = 1 << 1,   /* trace_id and span_id are set */
+    AGENT_EVENT_KERNEL_CUT = 1 << 2,
+    AGENT_EVENT_NO_USER = 1 << 3, /* a kernel thread, or a task without memory */
+};
+
+enum agent_word {
+    AGENT_WORD_NATIVE = 0, /* a return address: the call is just before it */
+    AGENT_WORD_EXACT = 1,  /* the interrupted instruction itself: a leaf, or below a signal frame */
+    AGENT_WORD_LANG = 16,  /* + enum agent_frame (lang_abi.h) */
+};
+#define AGENT_WORD_KIND(w) ((__u32) ((w) >> 56))
+#define AGENT_WORD_VALUE(w) ((w) & ~(0xffull << 56))
+
+struct agent_regs {
+    __u64 pc, sp, fp, bx;
+    __u64 leaf[16]; /* by DWARF number; good while is_leaf */
+    __u32 exact, is_leaf;
+};
+
+struct agent_event {
+    __u8 kind, flags, end, pad; /* enum agent_kind, AGENT_EVENT_*, enum agent_end */
+    __u32 cpu;
+    __u64 time_ns; /* monotonic; off-CPU: when it was switched out */
+    __u32 pid, tid;
+    __u16 n_kernel, n_words; /* kernel words; words in all */
+    __u32 weight;            /* samples this one stands for (filter's n); off-CPU: 1 / p */
+    __u64 value_ns;          /* off-CPU: how long, not yet times weight */
+    __u64 mm;
+    __u32 missing_file, missing_page;
+    char comm[16]; /* of the thread */
+    __u8 trace_id[16], span_id[8];
+    struct agent_regs resume;
+    __u64 words[AGENT_WORDS];
+};
+
+struct agent_stack {
+    __u8 kind, pad[3];
+    __u32 cpu;
+    __u64 time_ns;
+    __u64 sp; /* address of bytes[0] */
+    __u32 tid, n;
+    __u8 bytes[AGENT_STACK_BYTES];
+};
+
+struct agent_stats {
+    __u64 samples, ns; /* program runs that took a sample; time of all runs */
+    __u64 lost;        /* events that did not fit into the ring */
+    __u64 copies;      /* stacks copied */
+    __u64 frames;
+    __u64 switches, switch_ns, switch_samples; /* off-CPU */
+};
+
+enum { AGENT_SKIP = 0 };
+
+#endif

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Who a process is, as resource attributes: service.name and service.version, process.*, container.id, host.*.
+ * Made from /proc and the executable at the first export that holds the process, and kept until it is gone: nothing is
+ * read again for each batch. The agent's thread only.
+ */
+#ifndef AGENT_IDENTITY_H
+#define AGENT_IDENTITY_H
+
+#include "base/err.h"
+
+struct builder;
+struct identity;
+struct process;
+
+/* Reads all that can be read now, soon after the first sample; what cannot be read is left out. 0 or -ENOMEM. */
+int identity_new(const struct process *p, struct identity **ret, struct err *e);
+void identity_free(struct identity *i);
+/* The attributes of the builder's last resource. */
+void identity_put(const struct identity *i, struct builder *b);
+/* For filters and lists; never NULL. */
+const char *identity_service(const struct identity *i);
+
+#endif

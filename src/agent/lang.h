@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A language's user side. What the BPF side needs goes into the process's struct agent_lang (bpf/lang_abi.h), which the
+ * agent puts into the map `langs` together with the process's record; what its frames mean is asked of resolve().
+ *
+ * A new language is a struct lang in the list `langs` (lang.c), its struct in lang_abi.h, and its steps called from
+ * bpf/lang.bpf.h. All calls come from the agent's thread.
+ */
+#ifndef AGENT_LANG_H
+#define AGENT_LANG_H
+
+#include "agent/process.h"
+#include "base/arena.h"
+
+struct lang_frame {
+    struct str function, file; /* live until the arena given to resolve() is emptied */
+    int64_t line, start_line;
+    const char *type; /* profile.frame.type: "cpython", "go" */
+};
+
+struct lang {
+    const char *name;
+    enum agent_lang_kind kind;
+    /* Looks whether the process runs this runtime: called when its executable mappings are known and again when they
+     * changed, until it says yes. 1: yes; p->lang_record, lang_lo, lang_hi and p->lang_state are set. 0: no. Negative:
+     * it does, but cannot be walked (an unknown version); words say why. */
+    int (*attach)(struct process *p, struct err *e);
+    void (*detach)(struct process *p);
+    /* What a frame's words mean; asked once per distinct words of a process and soon after the sample. 0, or negative:
+     * the frame shows as one of this language without a name. */
+    int (*resolve)(struct process *p, const uint64_t words[AGENT_LANG_WORDS], struct arena *a, struct lang_frame *ret);
+};
+
+extern const struct lang *const langs[]; /* NULL-terminated */
+
+/* Languages whose code has no call frame information: the table from what the file has instead (Go's pclntab).
+ * -ENODATA when the file is none of theirs. Asked before .eh_frame is read. */
+int lang_table_new(const struct elf_file *f, struct unwind_table **ret, struct err *e);
+
+#endif

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * An object: the content of one executable file that some process has mapped, known by its build id (files with equal
+ * build ids are one object), or by device and inode when it has none. It owns the unwind table, compiled when first
+ * needed and dropped when the budget is exceeded; it can be compiled again as long as the file can be opened.
+ *
+ * Objects are shared by processes and counted; one nobody maps stays for a while (short-lived processes come back).
+ * The agent's thread only.
+ */
+#ifndef AGENT_OBJECT_H
+#define AGENT_OBJECT_H
+
+#include <stdbool.h>
+
+#include "base/err.h"
+#include "base/map.h"
+#include "elf/elf.h"
+#include "elf/elf_id.h"
+
+struct objects;
+struct unwind_table;
+
+/* The file as the kernel names it: of /proc/PID/maps or a perf mmap record. */
+struct object_key {
+    uint64_t inode;
+    uint32_t major, minor;
+    uint8_t build_id[20]; /* when the kernel told it */
+    uint8_t build_id_size;
+};
+
+enum object_kind { OBJECT_FILE, OBJECT_VDSO };
+
+struct object {
+    uint32_t number; /* >= AGENT_FILES_FIRST: its `file` in BPF maps; never used again while the agent runs */
+    uint32_t refs;
+    enum object_kind kind;
+    char *path; /* as its first process names it */
+    char gnu_id[ELF_ID_MAX], go_id[ELF_ID_MAX];
+    char htlhash[40]; /* when it has neither of the others */
+    bool is_go;
+    bool failed;                  /* it cannot be read or has no tables: by frame pointers */
+    int fd;                       /* kept open, so that deleted and replaced files can still be read; -1 when closed */
+    struct elf_segment *segments; /* PT_LOAD that are executable */
+    uint32_t n_segments;
+    struct unwind_table *table; /* NULL while not compiled */
+    uint16_t *rule_numbers;     /* table's rule -> number in the BPF map; 0 = not yet there */
+    uint64_t last_used_ns;
+    struct object_names *names; /* names.h */
+};
+
+/* The ELF image, mapped; to be freed with elf_free(). -ENOENT when it is gone. */
+int object_open_elf(struct object *o, struct elf_file **ret, struct err *e);
+/* Address minus ELF address for a mapping of the file with this start and file offset. False when no segment fits. */
+bool object_bias(const struct object *o, uint64_t start, uint64_t offset, uint64_t *ret);
+
+#endif
