@@ -296,6 +296,8 @@ static int start_front(struct serve *s, struct err *e)
     if (r == 0)
         r = api_mount_pyroscope(s->front);
     if (r == 0)
+        r = api_mount_ui(s->front);
+    if (r == 0)
         r = loop_group_new((unsigned) MIN(MAX(cpus, 1), 8), "net", &s->loops, e);
     return r;
 }

@@ -54,6 +54,11 @@ static double weight_of(struct str list, const char *name)
     return -1;
 }
 
+bool http_accepts_gzip(const struct http_headers *h)
+{
+    return weight_of(http_headers_get(h, "accept-encoding"), "gzip") > 0;
+}
+
 enum compression http_accepted_coding(const struct http_headers *h)
 {
     static const struct {

@@ -15,6 +15,8 @@ struct http_request;
 int http_decode_body(const struct http_request *q, size_t max, struct buf *inflated, struct str *ret, struct err *e);
 /* The best coding that the client takes of those we have, COMPRESS_NONE if none. q-values of 0 are respected. */
 enum compression http_accepted_coding(const struct http_headers *h);
+/* True when the client takes gzip (the one coding that assets are stored in). */
+bool http_accepts_gzip(const struct http_headers *h);
 /* Compresses q->answer in place when the client takes it and it is large enough to gain; sets content-encoding and
  * vary. Call before http_finish(), where the work may be done. */
 void http_encode_answer(struct http_request *q);

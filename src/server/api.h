@@ -11,5 +11,6 @@ int api_mount_mcp(struct front *f);       /* /mcp */
 int api_mount_openapi(struct front *f);   /* /api/v1/openapi.json */
 int api_mount_pyroscope(struct front *f); /* querier.v1.QuerierService, for Grafana */
 int api_mount_status(struct front *s);    /* /healthz, /readyz, /metrics, /api/v1/status, login */
+int api_mount_ui(struct front *f);        /* everything else: the web UI's files; mount it last */
 
 #endif

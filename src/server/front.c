@@ -94,11 +94,14 @@ static const struct route *find_route(const struct front *s, const struct http_r
 
     *ret_status = 404;
     for (size_t i = 0; (r = front_route(s, i)); i++) {
+        bool rest = strcmp(r->path, "/*") == 0;
+
         if (!path_matches(r->path, q->path, ret_arg))
             continue;
-        if (method_matches(r->method, q->method))
+        if (method_matches(r->method, q->method) && !(rest && *ret_status == 405))
             return r;
-        *ret_status = 405;
+        if (!rest) /* what takes the rest says nothing about the methods of a path */
+            *ret_status = 405;
     }
     return NULL;
 }
@@ -149,6 +152,7 @@ static void reply_error(struct http_request *q, int status, const char *message)
     if (status == 429)
         http_add_header(q, "retry-after", STR("1"));
     http_add_header(q, "cache-control", STR("no-store"));
+    http_add_header(q, "x-content-type-options", STR("nosniff"));
     http_reply(q, status, "application/json", buf_str(&b));
 }
 
@@ -202,6 +206,7 @@ static void call_finish(struct call *c, int r, struct err *e)
         q->answer = c->out;
         c->out = BUF_INIT;
         http_add_header(q, "content-type", str_from(c->content_type));
+        http_add_header(q, "x-content-type-options", STR("nosniff"));
         http_encode_answer(q);
     }
     http_finish(q);

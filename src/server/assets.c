@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See assets.h. */
+#include "server/assets.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+#include "base/compress.h"
+#include "net/encoding.h"
+#include "net/server.h"
+#include "server/api.h"
+#include "server/front.h"
+
+/* Everything comes from here, nothing inline is run, nobody may frame us. data: and blob: are for pictures that a page
+ * draws itself. */
+#define PAGE_POLICY                                                                                             \
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; " \
+    "object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+
+static const struct asset *find_exact(struct str path)
+{
+    for (const struct asset *a = assets_table; a->path; a++)
+        if (str_is(path, a->path))
+            return a;
+    return NULL;
+}
+
+/* /explore, /compare: no file, a place that the UI's own router knows. */
+static bool is_place(struct str path)
+{
+    return path.n && str_find_char(str_slice(path, 1, path.n), '/') < 0 && str_find_char(path, '.') < 0;
+}
+
+const struct asset *asset_find(struct str path)
+{
+    const struct asset *a = find_exact(path);
+
+    return a || !is_place(path) ? a : find_exact(STR("/index.html"));
+}
+
+void asset_page_headers(struct http_request *q)
+{
+    http_add_header(q, "content-security-policy", STR(PAGE_POLICY));
+    http_add_header(q, "x-content-type-options", STR("nosniff"));
+    http_add_header(q, "x-frame-options", STR("DENY"));
+    http_add_header(q, "referrer-policy", STR("no-referrer"));
+    http_add_header(q, "cross-origin-opener-policy", STR("same-origin"));
+    http_add_header(q, "cross-origin-resource-policy", STR("same-origin"));
+}
+
+/* One of the client's tags is ours. Weak ones count: what is sent is the same bytes or their gzip. */
+static bool is_current(struct str tags, const char *etag)
+{
+    return tags.p && (str_is(str_trim(tags), "*") || str_find(tags, str_from(etag)) >= 0);
+}
+
+int asset_answer(const struct asset *a, struct http_request *q)
+{
+    bool for_ever = str_is(http_query_get(q->query, &q->arena, "v"), a->etag);
+    char tag[64];
+
+    snprintf(tag, sizeof tag, "\"%s\"", a->etag);
+    asset_page_headers(q);
+    http_add_header(q, "etag", str_from(tag));
+    http_add_header(q, "vary", STR("accept-encoding"));
+    http_add_header(q, "cache-control", for_ever ? STR("public, max-age=31536000, immutable") : STR("no-cache"));
+    if (is_current(http_headers_get(&q->headers, "if-none-match"), tag)) {
+        q->status = 304;
+        return 0;
+    }
+    http_add_header(q, "content-type", str_from(a->content_type));
+    if (http_accepts_gzip(&q->headers)) {
+        http_add_header(q, "content-encoding", STR("gzip"));
+        q->answer_const = (struct str){(const char *) a->gzip, (uint32_t) a->gzip_size};
+        return 0;
+    }
+    return compress_inflate(COMPRESS_GZIP, a->gzip, a->gzip_size, a->size, &q->answer, NULL);
+}
+
+static int run_asset(struct call *c, struct err *e)
+{
+    const struct asset *a = asset_find(c->q->path);
+
+    return a ? asset_answer(a, c->q) : err_set(e, -ENOENT, "there is nothing at this path");
+}
+
+static const struct route routes[] = {
+    {"GET", "/*", AUTH_NONE, true, run_asset},
+};
+
+int api_mount_ui(struct front *f)
+{
+    return front_mount(f, routes, ARRAY_SIZE(routes));
+}
