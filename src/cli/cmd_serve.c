@@ -18,7 +18,7 @@
 #include "cli/args.h"
 #include "cli/command.h"
 #include "cli/paths.h"
-#include "cli/serve_otlp.h"
+#include "cli/serve_intake.h"
 #include "conf/yaml.h"
 #include "net/tls.h"
 #include "server/api.h"
@@ -62,7 +62,7 @@ struct serve {
     struct workers *workers;
     struct loop_group *loops;
     struct front *front;
-    struct serve_otlp *otlp;
+    struct serve_intake *intake;
     struct tls_context *tls;
     struct http_server *api, *grpc, *http;
     const char **hosts;
@@ -261,6 +261,12 @@ static int start_store(struct serve *s, struct err *e)
     return store_open(engine, &sc, &s->store, e);
 }
 
+/* The server's own routes, each list in a file of its own. */
+static int (*const mounts[])(struct front *f) = {
+    api_mount_query,   api_mount_status,    api_mount_profile, api_mount_mcp,
+    api_mount_openapi, api_mount_pyroscope, api_mount_render,  api_mount_ui,
+};
+
 static int start_front(struct serve *s, struct err *e)
 {
     const struct serve_config *c = &s->config;
@@ -270,6 +276,7 @@ static int start_front(struct serve *s, struct err *e)
                               .auth = s->auth,
                               .call_limit_ns = c->limits.query_time,
                               .memory_limit = (size_t) c->limits.query_memory,
+                              .tenant_calls = c->limits.tenant_queries,
                               .version = WICK_VERSION};
     int r;
 
@@ -279,24 +286,19 @@ static int start_front(struct serve *s, struct err *e)
     for (uint32_t i = 0; i < c->listen.hosts.n; i++)
         s->hosts[i] = c->listen.hosts.v[i];
     o.hosts = s->hosts;
+    o.metrics = serve_intake_metrics;
+    r = serve_intake_new(&s->store->sink, s->auth, s->hosts, &c->limits, &s->intake, e);
+    if (r < 0)
+        return r;
+    o.metrics_ctx = s->intake;
     r = workers_new(n, QUEUE_MAX, &s->workers, e);
     o.workers = s->workers;
     if (r == 0)
         r = front_new(&o, &s->front, e);
+    for (size_t i = 0; r == 0 && i < ARRAY_SIZE(mounts); i++)
+        r = mounts[i](s->front);
     if (r == 0)
-        r = api_mount_query(s->front);
-    if (r == 0)
-        r = api_mount_status(s->front);
-    if (r == 0)
-        r = api_mount_profile(s->front);
-    if (r == 0)
-        r = api_mount_mcp(s->front);
-    if (r == 0)
-        r = api_mount_openapi(s->front);
-    if (r == 0)
-        r = api_mount_pyroscope(s->front);
-    if (r == 0)
-        r = api_mount_ui(s->front);
+        r = serve_intake_mount(s->intake, s->front);
     if (r == 0)
         r = loop_group_new((unsigned) MIN(MAX(cpus, 1), 8), "net", &s->loops, e);
     return r;
@@ -308,13 +310,11 @@ static int start_listeners(struct serve *s, char *address, size_t size, struct e
     int r = start_tls(s, e);
 
     if (r == 0)
-        r = serve_otlp_new(&s->store->sink, s->auth, s->hosts, (size_t) s->config.limits.request, &s->otlp, e);
-    if (r == 0)
         r = new_server(s, front_handle, s->front, &s->api, e);
     if (r == 0)
-        r = new_server(s, serve_otlp_grpc, s->otlp, &s->grpc, e);
+        r = new_server(s, serve_intake_grpc, s->intake, &s->grpc, e);
     if (r == 0)
-        r = new_server(s, serve_otlp_http, s->otlp, &s->http, e);
+        r = new_server(s, serve_intake_http, s->intake, &s->http, e);
     if (r == 0)
         r = listen_api(s, address, size, e);
     if (r < 0)
@@ -340,7 +340,7 @@ static void serve_stop(struct serve *s)
     workers_free(s->workers);
     store_close(s->store);
     loop_group_free(s->loops);
-    serve_otlp_free(s->otlp);
+    serve_intake_free(s->intake);
     front_free(s->front);
     if (s->tls)
         s->tls->ops->context_free(s->tls);

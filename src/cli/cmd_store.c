@@ -203,7 +203,7 @@ static int run_stats(const struct store_options *o, int argc, char **argv, struc
                 buf_printf(&out, "%-14s %llu\n", rows[i].name, (unsigned long long) rows[i].v);
             }
         }
-        for (int i = 0; st.segments && i < 2; i++) {
+        for (int i = 0; st.newest_ns && i < 2; i++) {
             _cleanup_(buf_done) struct buf when = BUF_INIT;
 
             clock_format(&when, i ? st.newest_ns : st.oldest_ns);

@@ -108,6 +108,8 @@ static int run_metrics(struct call *c, struct err *e)
     put_store_metrics(&c->out, &stats);
     put_call_metrics(&c->out, &calls);
     metric(&c->out, "wick_query_queue", "gauge", "Calls that wait for a worker.", (double) workers_waiting(o->workers));
+    if (o->metrics)
+        o->metrics(o->metrics_ctx, &c->out);
     metric(&c->out, "process_resident_memory_bytes", "gauge", "Resident memory.", resident());
     metric(&c->out, "process_cpu_seconds_total", "counter", "CPU time.", (double) clock_cpu() / 1e9);
     return 0;

@@ -271,7 +271,8 @@ static void *watch(void *arg)
 
 /* --- the door --- */
 
-static struct call *call_new(struct front *s, struct http_request *q, const struct route *r, struct str arg)
+static struct call *call_new(struct front *s, struct http_request *q, const struct route *r,
+                             const struct auth_identity *who, struct str arg)
 {
     struct call *c = mem_zalloc(sizeof *c);
 
@@ -280,6 +281,7 @@ static struct call *call_new(struct front *s, struct http_request *q, const stru
     c->front = s;
     c->q = q;
     c->route = r;
+    c->who = *who;
     c->started = clock_mono();
     c->job.run = call_work;
     c->content_type = "application/json";
@@ -297,6 +299,21 @@ static struct call *call_new(struct front *s, struct http_request *q, const stru
     pthread_cond_signal(&s->changed);
     pthread_mutex_unlock(&s->lock);
     return c;
+}
+
+/* Calls of this one's tenant that a worker has or will have, with itself. */
+static int64_t tenant_running(const struct call *c)
+{
+    struct front *s = c->front;
+    int64_t n = 0;
+
+    if (c->route->on_loop)
+        return 0;
+    pthread_mutex_lock(&s->lock);
+    for (const struct call *o = s->running; o; o = o->next)
+        n += !o->route->on_loop && strcmp(o->who.tenant, c->who.tenant) == 0;
+    pthread_mutex_unlock(&s->lock);
+    return n;
 }
 
 static void refuse(struct front *s, struct http_request *q, int status, const char *message)
@@ -319,10 +336,7 @@ static void call_start(struct call *c)
         return;
     }
     r = c->route->run(c, &e);
-    if (r == CALL_TAKEN)
-        call_unlink(c, 0);
-    else
-        call_finish(c, r, &e);
+    call_finish(c, r, &e);
 }
 
 void front_handle(void *arg, struct http_request *q)
@@ -332,6 +346,7 @@ void front_handle(void *arg, struct http_request *q)
     const struct route *r;
     const char *why;
     struct str path_arg;
+    struct err e = {0};
     struct call *c;
     int status = door_check(s->o.auth, s->o.hosts, q, &who, &why);
 
@@ -349,12 +364,24 @@ void front_handle(void *arg, struct http_request *q)
                who.token_id[0] ? "this token may not do that" : "a token is needed: Authorization: Bearer TOKEN");
         return;
     }
-    c = call_new(s, q, r, path_arg);
+    if (r->take) {
+        r->take(r->arg, q, &who);
+        return;
+    }
+    c = call_new(s, q, r, &who, path_arg);
     if (!c) {
         refuse(s, q, 503, "out of memory");
         return;
     }
-    c->who = who;
+    if (s->o.tenant_calls && tenant_running(c) > s->o.tenant_calls) {
+        call_finish(c, -EAGAIN,
+                    (err_set(&e, -EAGAIN,
+                             "this tenant has %lld questions running already "
+                             "(limits.tenant_queries); ask again in a second",
+                             (long long) s->o.tenant_calls),
+                     &e));
+        return;
+    }
     call_start(c);
 }
 

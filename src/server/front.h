@@ -49,12 +49,13 @@ struct route {
     enum auth_scope scope; /* AUTH_NONE: anybody whose Host is right */
     bool on_loop;          /* quick and never blocking: runs on the event loop; else on a worker */
     /* Fills c->out and c->content_type (JSON by default), or c->q->status and headers. A negative errno becomes an error
-     * body with e's words. on_loop routes may also answer later themselves: then they return CALL_TAKEN. */
+     * body with e's words. */
     int (*run)(struct call *c, struct err *e);
     void *arg;
+    /* Instead of run: takes the whole request over, on the event loop, and answers it now or later by itself (receivers
+     * of other protocols). */
+    void (*take)(void *arg, struct http_request *q, const struct auth_identity *who);
 };
-
-enum { CALL_TAKEN = 1 };
 
 struct front_options {
     struct store *store;
@@ -63,7 +64,11 @@ struct front_options {
     const char *const *hosts; /* allowed besides loopback names, NULL-terminated; may be NULL */
     int64_t call_limit_ns;    /* 0 = 30 s */
     size_t memory_limit;      /* of one answer, 0 = 512 MiB */
+    int64_t tenant_calls;     /* of one tenant at once, 0 = no limit */
     const char *version;
+    /* More lines for /metrics, of what runs beside the front; may be NULL. */
+    void (*metrics)(void *ctx, struct buf *out);
+    void *metrics_ctx;
 };
 
 int front_new(const struct front_options *o, struct front **ret, struct err *e);

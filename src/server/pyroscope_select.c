@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "codec/pprof.h"
 #include "query/flamebearer.h"
+#include "server/pprof_json.h"
 #include "server/pyroscope.h"
 
 enum { NODES_DEFAULT = 8192, HEAT_ROWS = 20, HEAT_PROFILES_MAX = 200000 };
@@ -232,10 +233,9 @@ int py_merge_profile(struct call *c, struct py_request *r, struct dual *w, struc
 {
     _cleanup_(query_freep) struct query *q = NULL;
     _cleanup_(batch_unrefp) struct batch *all = NULL, *one = NULL;
+    _cleanup_(buf_done) struct buf message = BUF_INIT;
     int result;
 
-    if (w->json)
-        return err_set(e, -EOPNOTSUPP, "a pprof profile comes as application/proto");
     result = py_compile(c, r, false, NULL, &q, e);
     if (result == 0)
         result = query_export(store_of(c), q, &all, e);
@@ -243,5 +243,8 @@ int py_merge_profile(struct call *c, struct py_request *r, struct dual *w, struc
         result = convert_to_single(all, &one, e);
     if (result < 0 || !one->n_profiles)
         return result;
-    return pprof_encode(one, &one->profiles[0], &c->out, e);
+    if (!w->json)
+        return pprof_encode(one, &one->profiles[0], &c->out, e);
+    result = pprof_encode(one, &one->profiles[0], &message, e);
+    return result < 0 ? result : pprof_json(&c->out, &w->first[0], buf_str(&message), e);
 }

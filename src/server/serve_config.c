@@ -60,11 +60,24 @@ static const struct option retention_options[] = {
     {0},
 };
 
+static const struct option limits_tenant_options[] = {
+    {"tenant", OPT_STRING, AT(serve_limits_tenant, tenant), NULL, "its name, as in 'wick token create --tenant'",
+     .required = true},
+    {"samples_per_second", OPT_INT, AT(serve_limits_tenant, samples_per_second), "0", "for this one; 0: no limit"},
+    {0},
+};
+
 static const struct option limits_options[] = {
     {"request", OPT_SIZE, AT(serve_limits, request), "64MiB", "size of one request, inflated"},
     {"query_time", OPT_DURATION, AT(serve_limits, query_time), "30s", "time of one answer"},
     {"query_memory", OPT_SIZE, AT(serve_limits, query_memory), "512MiB", "memory of one answer"},
     {"query_workers", OPT_INT, AT(serve_limits, query_workers), "0", "answers at once; 0: one per CPU, at least 2"},
+    {"samples_per_second", OPT_INT, AT(serve_limits, samples_per_second), "0",
+     "that one tenant may send, with 10 s of it saved up; more is answered with 429 and a delay; 0: no limit"},
+    {"tenant_queries", OPT_INT, AT(serve_limits, tenant_queries), "0",
+     "answers that one tenant may wait for at once; more are refused with 429; 0: no limit"},
+    {"tenants", OPT_TABLES, AT(serve_limits, tenants), NULL, "other limits for some tenants",
+     .table = limits_tenant_options, .size = sizeof(struct serve_limits_tenant)},
     {0},
 };
 

@@ -187,6 +187,20 @@ def test_tokens_and_tenants(server):
     assert server.json("/api/v1/top?query=cpu", token=a_read)["total"] == 0
 
 
+def test_tenant_limit(tmp_path):
+    s = Server(tmp_path, "--set", "limits.samples_per_second=1")
+    try:
+        status = 200
+        for i in range(8):  # three samples each; ten are saved up
+            status, body = s.send(request(SHOP, start=time.time_ns() - i * 10**6))
+            if status != 200:
+                break
+        assert status == 429 and b"limits.samples_per_second" in body and i >= 3
+        assert re.search(r"wick_ingest_limited_total 1\n", s.get("/metrics")[1].decode())
+    finally:
+        s.stop()
+
+
 def test_taken_ports(tmp_path):
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
@@ -336,5 +350,5 @@ def test_openapi_by_schemathesis(server):
     p = subprocess.run([str(tool), "run", server.url + "/api/v1/openapi.json", "--checks",
                         "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance",
                         "--max-examples", "40", "--exclude-path", "/api/v1/delete"],
-                       capture_output=True, text=True, timeout=600)
+                       capture_output=True, text=True, timeout=600, cwd=server.dir)
     assert p.returncode == 0, p.stdout[-3000:]

@@ -112,8 +112,11 @@ static int keep_profile(struct memory_store *m, struct batch *b, const struct in
         r = keep_item(m, b, in, p, &in->items[p->first_item + i], tenant);
     if (r >= 0 && p->has_key)
         r = dedup_add(&m->dedup, p->key, now);
-    if (r >= 0)
-        m->stats.profiles++;
+    if (r < 0)
+        return r;
+    m->stats.oldest_ns = m->stats.profiles ? MIN(m->stats.oldest_ns, p->time_ns) : p->time_ns;
+    m->stats.newest_ns = MAX(m->stats.newest_ns, p->time_ns);
+    m->stats.profiles++;
     return r;
 }
 

@@ -294,6 +294,21 @@ static void add_tenant_stats(struct engine *g, struct engine_tenant *t, struct s
     (void) g;
 }
 
+/* Widens *t0..*t1 by what is in no segment yet. */
+static void memtable_times(const struct memtable *m, int64_t *t0, int64_t *t1)
+{
+    for (struct mempart *p = atomic_load(&m->parts); p; p = atomic_load(&p->next)) {
+        uint32_t n = stable_count(&p->profs);
+
+        for (uint32_t i = 0; i < n; i++) {
+            const struct prof *f = stable_at(&p->profs, i);
+
+            *t0 = MIN(*t0, f->time_ns);
+            *t1 = MAX(*t1, f->time_ns);
+        }
+    }
+}
+
 static int engine_stats(struct store *s, struct store_stats *ret)
 {
     struct engine *g = to_engine(s);
@@ -322,7 +337,10 @@ static int engine_stats(struct store *s, struct store_stats *ret)
         snprintf(name, sizeof name, "log/%012llu.log", (unsigned long long) snap->memtables[i]->log);
         ret->log_bytes += dir_bytes(g->dir_fd, name);
         ret->memory_bytes += snap->memtables[i]->bytes;
+        memtable_times(snap->memtables[i], &ret->oldest_ns, &ret->newest_ns);
     }
+    if (ret->newest_ns < ret->oldest_ns)
+        ret->oldest_ns = ret->newest_ns = 0;
     ret->catalog_bytes = dir_bytes(g->dir_fd, "catalog.db") + dir_bytes(g->dir_fd, "catalog.db-wal");
     ret->disk_bytes = ret->segment_bytes + ret->symbol_bytes + ret->log_bytes + ret->catalog_bytes;
     return 0;

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * See serve_intake.h. A token is tied to a tenant, and the pipeline's services to one too: there is a set of services per
+ * tenant that has sent something, found under a lock that is held for a look-up. Without tokens, loopback peers send to
+ * the default tenant.
+ */
+#include "cli/serve_intake.h"
+
+#include <errno.h>
+
+#include "base/mem.h"
+#include "net/grpc.h"
+#include "pipeline/receivers/otlp_service.h"
+#include "pipeline/receivers/pyroscope_service.h"
+#include "server/door.h"
+#include "server/front.h"
+#include "server/serve_config.h"
+#include "server/tenant_gate.h"
+
+enum { TENANTS_MAX = 10000 };
+
+struct tenant {
+    struct otlp_service otlp_grpc, otlp_http;
+    struct pyroscope_service pyroscope;
+    struct tenant_gate gate;
+    char name[AUTH_TENANT_SIZE];
+    struct tenant *next;
+};
+
+struct serve_intake {
+    struct sink *sink;
+    struct auth *auth;
+    const char *const *hosts;
+    struct metrics *metrics;
+    struct gate_stats stats;
+    struct route routes[2];
+    pthread_mutex_t lock; /* the list and limits; services themselves never change */
+    const struct serve_limits *limits;
+    size_t max_message;
+    struct tenant *tenants;
+    size_t n;
+};
+
+/* --- tenants --- */
+
+static int64_t rate_of(const struct serve_limits *l, const char *tenant)
+{
+    const struct serve_limits_tenant *t = l->tenants.v;
+
+    for (uint32_t i = 0; i < l->tenants.n; i++)
+        if (strcmp(t[i].tenant, tenant) == 0)
+            return t[i].samples_per_second;
+    return l->samples_per_second;
+}
+
+static struct tenant *add_tenant(struct serve_intake *o, const char *name)
+{
+    struct tenant *t = o->n < TENANTS_MAX ? mem_zalloc(sizeof *t) : NULL;
+
+    if (!t)
+        return NULL;
+    memcpy(t->name, name, sizeof t->name);
+    tenant_gate_init(&t->gate, o->sink, t->name, rate_of(o->limits, t->name), &o->stats);
+    t->otlp_grpc = (struct otlp_service){.profiles = &t->gate.sink, .max_message = o->max_message, .tenant = t->name};
+    t->otlp_http = t->otlp_grpc;
+    otlp_service_metrics(&t->otlp_grpc, o->metrics, "otlp", "grpc");
+    otlp_service_metrics(&t->otlp_http, o->metrics, "otlp", "http");
+    t->pyroscope = (struct pyroscope_service){.sink = &t->gate.sink, .tenant = t->name, .max_inflated = o->max_message};
+    t->next = o->tenants;
+    o->tenants = t;
+    o->n++;
+    return t;
+}
+
+static struct tenant *tenant_of(struct serve_intake *o, const char *name)
+{
+    struct tenant *t;
+
+    pthread_mutex_lock(&o->lock);
+    for (t = o->tenants; t && strcmp(t->name, name) != 0; t = t->next)
+        ;
+    if (!t)
+        t = add_tenant(o, name);
+    pthread_mutex_unlock(&o->lock);
+    return t;
+}
+
+void serve_intake_limits(struct serve_intake *o, const struct serve_limits *limits)
+{
+    pthread_mutex_lock(&o->lock);
+    o->limits = limits;
+    for (struct tenant *t = o->tenants; t; t = t->next)
+        tenant_gate_set_rate(&t->gate, rate_of(limits, t->name));
+    pthread_mutex_unlock(&o->lock);
+}
+
+struct sink *serve_intake_sink(struct serve_intake *o)
+{
+    static const char nobody[AUTH_TENANT_SIZE];
+    struct tenant *t = tenant_of(o, nobody);
+
+    return t ? &t->gate.sink : NULL;
+}
+
+/* --- OTLP's listeners --- */
+
+/* Whom to hand the request to; NULL with the status and words otherwise. */
+static struct tenant *let_in(struct serve_intake *o, const struct http_request *q, int *ret_status,
+                             const char **ret_why)
+{
+    struct auth_identity who;
+    struct tenant *t;
+
+    *ret_status = door_check(o->auth, o->hosts, q, &who, ret_why);
+    if (*ret_status)
+        return NULL;
+    if (!(who.scope & AUTH_WRITE)) {
+        *ret_status = who.token_id[0] ? 403 : 401;
+        *ret_why = who.token_id[0] ? "this token may not send profiles: it needs the scope write"
+                                   : "a token is needed: header authorization: Bearer TOKEN";
+        return NULL;
+    }
+    t = tenant_of(o, who.tenant);
+    if (!t) {
+        *ret_status = 503;
+        *ret_why = "no memory for another tenant";
+    }
+    return t;
+}
+
+void serve_intake_grpc(void *arg, struct http_request *q)
+{
+    const char *why = "";
+    struct grpc_status st;
+    int status;
+    struct tenant *t = let_in(arg, q, &status, &why);
+
+    if (t) {
+        otlp_service_grpc(&t->otlp_grpc, q);
+        return;
+    }
+    grpc_status_set(&st,
+                    status == 401   ? GRPC_UNAUTHENTICATED
+                    : status == 503 ? GRPC_UNAVAILABLE
+                                    : GRPC_PERMISSION_DENIED,
+                    "%s", why);
+    grpc_reply(q, &st, (struct str){0});
+}
+
+void serve_intake_http(void *arg, struct http_request *q)
+{
+    const char *why = "";
+    int status;
+    struct tenant *t = let_in(arg, q, &status, &why);
+
+    if (t)
+        otlp_service_http(&t->otlp_http, q);
+    else
+        http_reply_text(q, status, "%s\n", why);
+}
+
+/* --- Pyroscope's paths, behind the front's door --- */
+
+static void take_pyroscope(void *arg, struct http_request *q, const struct auth_identity *who)
+{
+    struct tenant *t = tenant_of(arg, who->tenant);
+
+    if (t)
+        pyroscope_service_handle(&t->pyroscope, q);
+    else
+        http_reply_text(q, 503, "no memory for another tenant\n");
+}
+
+int serve_intake_mount(struct serve_intake *o, struct front *f)
+{
+    static const char *const paths[] = {"/ingest", "/push.v1.PusherService/Push"};
+
+    for (size_t i = 0; i < ARRAY_SIZE(paths); i++)
+        o->routes[i] = (struct route){"POST", paths[i], AUTH_WRITE, true, .arg = o, .take = take_pyroscope};
+    return front_mount(f, o->routes, ARRAY_SIZE(o->routes));
+}
+
+/* --- life --- */
+
+void serve_intake_metrics(void *intake, struct buf *out)
+{
+    struct serve_intake *o = intake;
+
+    gate_stats_print(&o->stats, out);
+    metrics_print(o->metrics, out);
+}
+
+int serve_intake_new(struct sink *sink, struct auth *auth, const char *const *hosts, const struct serve_limits *limits,
+                     struct serve_intake **ret, struct err *e)
+{
+    _cleanup_(serve_intake_freep) struct serve_intake *o = mem_zalloc(sizeof *o);
+    int r;
+
+    (void) e;
+    if (!o)
+        return -ENOMEM;
+    *o = (struct serve_intake){.sink = sink, .auth = auth, .hosts = hosts, .limits = limits};
+    o->max_message = (size_t) limits->request;
+    pthread_mutex_init(&o->lock, NULL);
+    r = metrics_new(&o->metrics);
+    if (r < 0)
+        return r;
+    *ret = TAKE(o);
+    return 0;
+}
+
+void serve_intake_free(struct serve_intake *o)
+{
+    if (!o)
+        return;
+    for (struct tenant *t = o->tenants, *next; t; t = next) {
+        next = t->next;
+        tenant_gate_done(&t->gate);
+        mem_free(t);
+    }
+    metrics_free(o->metrics);
+    pthread_mutex_destroy(&o->lock);
+    mem_free(o);
+}

@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The older HTTP API of Pyroscope, which its tools and dashboards still call:
+ *
+ *   GET /pyroscope/render?query=TYPE{…}&from=&until=&maxNodes=&groupBy=     flame graph with its timeline
+ *   GET /pyroscope/render-diff?leftQuery=&leftFrom=&leftUntil=&rightQuery=&rightFrom=&rightUntil=&maxNodes=
+ *   GET /pyroscope/label-values?label=&query=&from=&until=
+ *   GET /pyroscope/labels?query=&from=&until=
+ *
+ * Times are now-1h, Unix or RFC 3339. The answer is a "flamebearer" of version 1.
+ */
+#include <errno.h>
+#include <math.h>
+
+#include "base/clock.h"
+#include "base/json.h"
+#include "query/flamebearer.h"
+#include "server/api.h"
+#include "server/pyroscope.h"
+
+enum { NODES_DEFAULT = 8192, POINTS_MAX = 1500, STEP_MIN_S = 15 };
+
+/* --- parameters --- */
+
+/* A time in milliseconds, 0 when absent. */
+static int time_param(struct call *c, const char *name, int64_t *ret, struct err *e)
+{
+    struct str v = call_param(c, name);
+    struct err why = {0};
+    int64_t ns = 0;
+
+    *ret = 0;
+    if (!v.n)
+        return 0;
+    if (clock_parse(v, clock_wall(), &ns, &why) < 0)
+        return err_set(e, -EINVAL, "%s: %.200s", name, why.message);
+    *ret = ns / NS_PER_MS;
+    return 0;
+}
+
+static int selection(struct call *c, const char *query, const char *from, const char *until, struct py_select *ret,
+                     struct err *e)
+{
+    struct str q = call_param(c, query);
+    ptrdiff_t brace = str_find_char(q, '{');
+    uint64_t nodes = NODES_DEFAULT;
+    int r;
+
+    if (!q.n)
+        return err_set(e, -EINVAL,
+                       "%s: which profiles? As in process_cpu:cpu:nanoseconds:cpu:nanoseconds{service_name=\"x\"}",
+                       query);
+    ret->type_id = str_trim(brace < 0 ? q : str_slice(q, 0, (size_t) brace));
+    ret->selector = brace < 0 ? (struct str){"", 0} : str_slice(q, (size_t) brace, q.n);
+    r = call_param_u64(c, "maxNodes", &nodes, e);
+    if (r == 0)
+        r = call_param_u64(c, "max-nodes", &nodes, e);
+    if (r == 0)
+        r = time_param(c, from, &ret->start, e);
+    if (r == 0)
+        r = time_param(c, until, &ret->end, e);
+    ret->max_nodes = (int64_t) MIN(nodes ? nodes : NODES_DEFAULT, 1u << 20);
+    return r;
+}
+
+/* --- answers --- */
+
+static void put_metadata(struct buf *out, const struct tree *t, bool diff)
+{
+    bool cpu = str_is(t->type, "cpu"), first = true;
+    struct str unit = cpu ? STR("samples") : str_is(t->unit, "count") ? STR("objects") : t->unit;
+
+    buf_puts(out, ",\"metadata\":{");
+    json_put_key(out, &first, "format");
+    json_put_str(out, diff ? STR("double") : STR("single"));
+    json_put_key(out, &first, "spyName");
+    json_put_str(out, STR(""));
+    json_put_key(out, &first, "sampleRate"); /* a "sample" of cpu is a nanosecond */
+    json_put_u64(out, cpu ? (uint64_t) NS_PER_S : 100);
+    json_put_key(out, &first, "units");
+    json_put_str(out, unit);
+    json_put_key(out, &first, "name");
+    json_put_str(out, t->type);
+    buf_putc(out, '}');
+}
+
+static void put_timeline(struct buf *out, const struct store_points *p, uint32_t series)
+{
+    buf_printf(out, "{\"startTime\":%lld,\"durationDelta\":%lld,\"watermarks\":null,\"samples\":[",
+               (long long) (p->from / NS_PER_S), (long long) (p->step / NS_PER_S));
+    for (uint32_t i = 0; series < p->n_series && i < p->n_points; i++) {
+        if (i)
+            buf_putc(out, ',');
+        json_put_i64(out, (int64_t) llround(p->values[(size_t) series * p->n_points + i]));
+    }
+    buf_puts(out, "]}");
+}
+
+/* The sum over all as "timeline", and per value of the label as "groups". */
+static int put_series(struct call *c, const struct py_request *r, struct str by, struct err *e)
+{
+    _cleanup_(query_freep) struct query *q = NULL;
+    struct query_series_params p = {.by = by};
+    struct store_notes notes = {0};
+    struct store_points points;
+    const struct store_column *k;
+    bool first = true;
+    int result = py_compile(c, r, false, NULL, &q, e);
+
+    if (result < 0)
+        return result;
+    k = &q->q.columns[0];
+    p.step = MAX((k->to - k->from) / POINTS_MAX / NS_PER_S * NS_PER_S, STEP_MIN_S * NS_PER_S);
+    result = query_series(front_options(c->front)->store, q, &p, &points, &notes, e);
+    if (result < 0)
+        return result;
+    if (!by.n) {
+        buf_puts(&c->out, ",\"timeline\":");
+        put_timeline(&c->out, &points, 0);
+    } else {
+        buf_puts(&c->out, ",\"groups\":{");
+        for (uint32_t i = 0; i < points.n_series; i++) {
+            json_sep(&c->out, &first);
+            json_put_str(&c->out, points.labels[i].n ? points.labels[i].v[0].value : STR(""));
+            buf_putc(&c->out, ':');
+            put_timeline(&c->out, &points, i);
+        }
+        buf_putc(&c->out, '}');
+    }
+    store_points_done(&points);
+    return 0;
+}
+
+static int put_flame(struct call *c, const struct py_request *r, bool diff, struct err *e)
+{
+    _cleanup_(query_freep) struct query *q = NULL;
+    _cleanup_(tree_freep) struct tree *t = NULL;
+    struct store_notes notes = {0};
+    int result = py_compile(c, r, diff, NULL, &q, e);
+
+    if (result == 0)
+        result = query_flame(front_options(c->front)->store, q, &t, &notes, e);
+    if (result < 0)
+        return result;
+    buf_puts(&c->out, "{\"version\":1,\"flamebearer\":");
+    result = flamebearer_json(&c->out, t);
+    put_metadata(&c->out, t, diff);
+    if (diff)
+        buf_printf(&c->out, ",\"leftTicks\":%lld,\"rightTicks\":%lld", (long long) t->total[0][0],
+                   (long long) t->total[1][0]);
+    return result;
+}
+
+static int run_render(struct call *c, struct err *e)
+{
+    struct py_request *r = arena_zalloc(&c->q->arena, sizeof *r);
+    struct str by = call_param(c, "groupBy");
+    int result;
+
+    if (!r)
+        return -ENOMEM;
+    result = selection(c, "query", "from", "until", &r->left, e);
+    if (result == 0)
+        result = put_flame(c, r, false, e);
+    if (result == 0)
+        result = put_series(c, r, (struct str){"", 0}, e);
+    if (result == 0 && by.n)
+        result = put_series(c, r, by, e);
+    if (result == 0)
+        buf_puts(&c->out, by.n ? ",\"heatmap\":null}\n" : ",\"groups\":null,\"heatmap\":null}\n");
+    return result;
+}
+
+static int run_render_diff(struct call *c, struct err *e)
+{
+    struct py_request *r = arena_zalloc(&c->q->arena, sizeof *r);
+    int result;
+
+    if (!r)
+        return -ENOMEM;
+    result = selection(c, "leftQuery", "leftFrom", "leftUntil", &r->left, e);
+    if (result == 0)
+        result = selection(c, "rightQuery", "rightFrom", "rightUntil", &r->right, e);
+    if (result == 0)
+        result = put_flame(c, r, true, e);
+    if (result == 0)
+        buf_puts(&c->out, ",\"timeline\":null,\"groups\":null,\"heatmap\":null}\n");
+    return result;
+}
+
+/* --- lists: the querier's, as bare arrays --- */
+
+/* Runs a method that writes {"names":[…]} and keeps the array. */
+static int put_names(struct call *c, struct py_request *r,
+                     int (*run)(struct call *c, struct py_request *r, struct dual *w, struct err *e), struct err *e)
+{
+    static const char head[] = "{\"names\":";
+    struct dual w;
+    int result;
+
+    dual_open(&w, &c->out, true);
+    result = run(c, r, &w, e);
+    if (result < 0)
+        return result;
+    if (buf_error(&c->out))
+        return buf_error(&c->out);
+    memmove(c->out.p, c->out.p + sizeof head - 1, c->out.n - (sizeof head - 1));
+    c->out.n -= sizeof head - 1;
+    buf_putc(&c->out, '\n');
+    return 0;
+}
+
+static int list_request(struct call *c, struct py_request **ret, struct err *e)
+{
+    struct py_request *r = arena_zalloc(&c->q->arena, sizeof *r);
+    struct str query = call_param(c, "query");
+    int result;
+
+    if (!r)
+        return -ENOMEM;
+    if (query.n)
+        r->matchers.v[r->matchers.n++] = query;
+    result = time_param(c, "from", &r->left.start, e);
+    if (result == 0)
+        result = time_param(c, "until", &r->left.end, e);
+    *ret = r;
+    return result;
+}
+
+static int run_label_values(struct call *c, struct err *e)
+{
+    struct py_request *r = NULL;
+    int result = list_request(c, &r, e);
+
+    if (result < 0)
+        return result;
+    r->name = call_param(c, "label");
+    if (!r->name.n)
+        return err_set(e, -EINVAL, "label: which one?");
+    if (str_is(r->name, "__name__"))
+        r->name = STR("__profile_type__");
+    return put_names(c, r, py_label_values, e);
+}
+
+static int run_labels(struct call *c, struct err *e)
+{
+    struct py_request *r = NULL;
+    int result = list_request(c, &r, e);
+
+    return result < 0 ? result : put_names(c, r, py_label_names, e);
+}
+
+static const struct route routes[] = {
+    {"GET", "/pyroscope/render", AUTH_READ, false, run_render},
+    {"GET", "/pyroscope/render-diff", AUTH_READ, false, run_render_diff},
+    {"GET", "/pyroscope/label-values", AUTH_READ, false, run_label_values},
+    {"GET", "/pyroscope/labels", AUTH_READ, false, run_labels},
+};
+
+int api_mount_render(struct front *f)
+{
+    return front_mount(f, routes, ARRAY_SIZE(routes));
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The gate in front of the store, one per tenant: a sink that counts, times, and refuses what is over the tenant's limit
+ * of samples a second with words and a delay (HTTP 429, gRPC RESOURCE_EXHAUSTED).
+ *
+ * The limit is a bucket that holds `burst` seconds of the rate. A request is let in while something is left, however
+ * large it is, and may leave the bucket in debt: one request larger than a bucket still gets through, and is paid for
+ * afterwards. Safe from any thread.
+ */
+#ifndef SERVER_TENANT_GATE_H
+#define SERVER_TENANT_GATE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/buf.h"
+#include "model/sink.h"
+
+enum { GATE_BUCKETS = 12, GATE_BURST_SECONDS = 10 };
+
+/* What all gates of a server count together. */
+struct gate_stats {
+    _Atomic uint64_t requests, profiles, samples;     /* acknowledged */
+    _Atomic uint64_t limited, refused, failed;        /* over the limit; for good; retryable or inside */
+    _Atomic uint64_t in_flight;                       /* handed on, not acknowledged yet */
+    _Atomic uint64_t buckets[GATE_BUCKETS], total_ns; /* time to acknowledge, as front_bucket_limits */
+    _Atomic int64_t lag_ns;                           /* of the newest batch: from the end of its profiles to here */
+};
+
+struct tenant_gate {
+    struct sink sink;
+    struct sink *next;
+    struct gate_stats *stats;
+    const char *tenant;
+    pthread_mutex_t lock; /* rate, left, filled */
+    int64_t rate;         /* samples a second, 0: no limit */
+    double left;
+    int64_t filled; /* monotonic */
+};
+
+void tenant_gate_init(struct tenant_gate *g, struct sink *next, const char *tenant, int64_t rate,
+                      struct gate_stats *stats);
+void tenant_gate_set_rate(struct tenant_gate *g, int64_t rate);
+void tenant_gate_done(struct tenant_gate *g);
+
+/* Prometheus lines. */
+void gate_stats_print(struct gate_stats *s, struct buf *out);
+
+#endif
