@@ -418,8 +418,12 @@ int wick_get_stats(struct wick_provider *p, struct wick_stats *ret)
     for (int i = 0; i < N_TYPES; i++)
         s.overflow += p->export[i].overflow;
     s.live = heap_live_samples();
-    for (uint32_t i = 0, n = atomic_load(&core.n_thrs); i < n; i++)
-        s.threads += thr_at(i) && atomic_load(&thr_at(i)->state) == THR_ACTIVE && thr_at(i)->timer >= 0;
+    for (uint32_t i = 0, n = atomic_load(&core.n_thrs); i < n; i++) {
+        const struct thr *t = thr_at(i);
+
+        s.threads += t && atomic_load(&t->state) == THR_ACTIVE && t->timer >= 0;
+        s.samples[TYPE_CPU] += t ? atomic_load_explicit(&t->samples, memory_order_relaxed) : 0;
+    }
     s.modules = atomic_load(&core.modules) ? atomic_load(&core.modules)->n : 0;
     s.handler_ns = atomic_load(&core.handler_ns);
     s.background_ns = atomic_load(&p->background_ns);

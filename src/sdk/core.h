@@ -89,6 +89,7 @@ struct thr {
     int64_t armed_ns;        /* its CPU time when the timer was set */
     uint64_t period_ns;
     _Atomic uint64_t periods; /* accounted since the timer was set */
+    _Atomic uint64_t samples; /* CPU samples of this state, over all threads that had it */
     uint64_t rng;
     /* wall: what it waits in, published by hooks; block_seq is odd while it waits */
     _Atomic uint32_t block_seq;
@@ -120,7 +121,7 @@ struct core {
     bool context_static;       /* otel_thread_ctx_v1 may be read in a handler */
     uint64_t self_lo, self_hi; /* our own code: frames of it are left out at the leaf */
     struct sigaction previous; /* of the signal, for chaining */
-    /* statistics */
+    /* statistics; CPU samples are counted by thr.samples */
     _Atomic uint64_t samples[N_TYPES], lost, truncated, handler_ns, hook_ticks;
 };
 

@@ -60,7 +60,7 @@ static bool begin(void)
 
 uint32_t frames_resolve(const uint64_t *pc, uint32_t n, uint32_t generation, uint32_t *ret)
 {
-    const struct module_set *set = modules_generation(generation);
+    const struct module_set *set = modules_generation(generation), *newest = atomic_load(&core.modules);
 
     if (!begin())
         return 0;
@@ -75,6 +75,8 @@ uint32_t frames_resolve(const uint64_t *pc, uint32_t n, uint32_t generation, uin
 
         if (cache[slot].pc != at) {
             m = set ? modules_find(set, at) : NULL;
+            if (!m && newest && newest != set) /* loaded after that generation, and sampled before it was seen */
+                m = modules_find(newest, at);
             cache[slot].id = m ? add_frame(m->file, at - m->bias) : add_frame(0, at);
             cache[slot].pc = at;
         }

@@ -2,8 +2,8 @@
 /*
  * All that runs in a signal handler, and what hooks share with it.
  *
- * May call: what is in this file, the inline readers of unwind/walk.h and unwind/table.h, sys.h's raw system calls,
- * clock_gettime, memcpy and memset. Nothing else: no lock, no allocation, no stdio, no loader. It may read
+ * May call: what is in this file, the inline readers of unwind/walk.h and unwind/table.h, direct_rule(), sys.h's raw
+ * system calls, clock_gettime, memcpy and memset. Nothing else: no lock, no allocation, no stdio, no loader. It may read
  * the calling thread's otel_thread_ctx_v1 (only where that is static TLS) and write its own ring.
  *
  * Rings: one producer thread whose hooks can be interrupted by its handler, one consumer. Room is reserved by a
@@ -17,7 +17,10 @@
 #include "sdk/core.h"
 #include "sdk/span.h"
 #include "sdk/sys.h"
+#include "unwind/direct.h"
 #include "unwind/walk.h"
+
+enum { TIMED_SAMPLES = 64 }; /* one of so many is timed: reading the clock costs as much as the walk */
 
 struct core core;
 __thread struct thr *thr_self;
@@ -54,7 +57,7 @@ static void ring_commit(struct thr *t, struct record *r, uint32_t reserved, uint
 
     r->size = last && atomic_compare_exchange_strong(&t->head, &end, mine) ? used : reserved;
     atomic_store_explicit(&r->kind, kind, memory_order_release);
-    if (end - atomic_load_explicit(&t->tail, memory_order_relaxed) > THR_RING / 2)
+    if (end - atomic_load_explicit(&t->tail, memory_order_relaxed) > THR_RING / 4 * 3)
         handler_wake();
 }
 
@@ -80,8 +83,17 @@ static const struct module *find_module(const struct module_set *set, uint64_t p
     return a < set->n && pc >= set->v[a].lo ? &set->v[a] : NULL;
 }
 
-/* The rule at a pc, through the thread's cache where it may be used; NULL with *ret_outside when pc is in no object. */
-static const struct unwind_rule *find_rule(const struct module_set *set, struct thr *t, uint64_t pc, bool *ret_outside)
+/* Code outside of all objects: perhaps they changed. One wake-up is enough until the background has looked. */
+static void objects_changed(void)
+{
+    if (!atomic_exchange_explicit(&core.modules_stale, true, memory_order_relaxed))
+        handler_wake();
+}
+
+/* The rule at a pc, through the thread's cache where it may be used; NULL with *ret_outside when pc is in no object. An
+ * object that was loaded a moment ago has no table yet: then the rule is read from the object itself, into *room. */
+static const struct unwind_rule *find_rule(const struct module_set *set, struct thr *t, uint64_t pc, bool *ret_outside,
+                                           struct unwind_rule *room)
 {
     struct thr_rule *slot = t ? &t->rules[(pc ^ pc >> 9) & (THR_RULES - 1)] : NULL;
     const struct unwind_rule *rule;
@@ -91,7 +103,11 @@ static const struct unwind_rule *find_rule(const struct module_set *set, struct 
     if (slot && slot->pc == pc)
         return &slot->rule;
     m = find_module(set, pc);
-    if (!m || !m->table) {
+    if (unlikely(!m || !m->table)) {
+        if (!m)
+            objects_changed();
+        if (!m && direct_rule(pc, WALK_ARCH, room))
+            return room;
         *ret_outside = true;
         return NULL;
     }
@@ -118,18 +134,12 @@ static struct thr *cache_of(struct thr *t, const struct module_set *set)
     return t;
 }
 
-/* Code outside of all objects: perhaps they changed. One wake-up is enough until the background has looked. */
-static void objects_changed(void)
-{
-    if (!atomic_exchange_explicit(&core.modules_stale, true, memory_order_relaxed))
-        handler_wake();
-}
-
 /* Fills pc[] from w, at most max; RECORD_ flags say how it ended. Frames of our own code are left out. t, or NULL, lends
  * its cache. */
 static uint32_t walk_frames(const struct module_set *set, struct thr *t, struct walk *w, uint64_t *pc, uint32_t max,
                             uint8_t *ret_flags)
 {
+    struct unwind_rule room;
     uint32_t n = 0;
 
     for (uint32_t steps = 0; steps < CORE_DEPTH_MAX + 16; steps++) {
@@ -147,11 +157,10 @@ static uint32_t walk_frames(const struct module_set *set, struct thr *t, struct 
             *ret_flags |= RECORD_CUT_DEPTH;
             break;
         }
-        rule = find_rule(set, t, at, &outside);
+        rule = find_rule(set, t, at, &outside, &room);
         if (rule) {
             r = walk_step(w, rule);
         } else if (outside) {
-            objects_changed();
             *ret_flags |= RECORD_GUESSED;
             r = walk_step_fp(w);
         } else {
@@ -213,23 +222,25 @@ static void take(struct thr *t, struct walk *w, enum record_kind kind, uint64_t 
 /* --- the handler --- */
 static void on_timer(struct thr *t, const siginfo_t *si, const ucontext_t *uc)
 {
-    uint64_t weight = 1 + (uint64_t) MAX(si->si_overrun, 0), n;
+    uint64_t weight = 1 + (uint64_t) MAX(si->si_overrun, 0),
+             n = atomic_load_explicit(&t->samples, memory_order_relaxed);
     struct walk w = {.own_lo = t->own_lo, .own_hi = t->own_hi};
-    struct timespec a, b;
+    bool timed = n % TIMED_SAMPLES == TIMED_SAMPLES / 2;
+    int64_t from = 0;
 
     atomic_fetch_add_explicit(&t->inside, 1, memory_order_acq_rel);
-    n = atomic_fetch_add_explicit(&core.samples[TYPE_CPU], 1, memory_order_relaxed);
-    if (n % 16 == 0)
-        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &a);
-    atomic_fetch_add_explicit(&t->periods, weight, memory_order_relaxed);
+    if (unlikely(timed))
+        from = sys_clock_ns(CLOCK_THREAD_CPUTIME_ID);
+    /* The thread's own, and handlers do not nest: no locked additions. */
+    atomic_store_explicit(&t->samples, n + 1, memory_order_relaxed);
+    atomic_store_explicit(&t->periods, atomic_load_explicit(&t->periods, memory_order_relaxed) + weight,
+                          memory_order_relaxed);
     walk_init_ucontext(&w, uc);
     take(t, &w, RECORD_CPU, weight, t->period_ns, 0);
-    if (n % 16 == 0) {
-        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &b);
+    if (unlikely(timed))
         atomic_fetch_add_explicit(&core.handler_ns,
-                                  16ull * (uint64_t) ((b.tv_sec - a.tv_sec) * 1000000000ll + b.tv_nsec - a.tv_nsec),
+                                  TIMED_SAMPLES * (uint64_t) (sys_clock_ns(CLOCK_THREAD_CPUTIME_ID) - from),
                                   memory_order_relaxed);
-    }
     atomic_fetch_add_explicit(&t->inside, 3, memory_order_release);
 }
 

@@ -61,7 +61,7 @@ int provider_run(struct wick_provider *p, int (*f)(struct wick_provider *, void 
 
 /* --- background.c --- */
 void *background_main(void *provider);
-void background_drain(struct wick_provider *p);
+bool background_drain(struct wick_provider *p); /* false when nothing was there */
 
 /* --- export.c --- */
 /* Sends and writes what there is; the sums start anew whatever comes of it. */

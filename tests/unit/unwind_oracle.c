@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A library to preload into real programs: at each tick of a timer it walks the interrupted stack twice, with our rows
- * and with libunwind, and compares the two frame by frame. At exit it writes "samples equal cut differ" and the first
- * differences to $UNWIND_ORACLE. A stack of ours that is a proper beginning of libunwind's counts as cut; one of
+ * and with libunwind, and compares the two frame by frame. At exit it writes "samples equal cut differ short direct" and
+ * the first differences to $UNWIND_ORACLE (short: libunwind's, see below; direct: rules that came without a table). A stack of ours that is a proper beginning of libunwind's counts as cut; one of
  * libunwind's that stops short of ours (it did not find the root) is settled by the root: ours must have reached it.
  */
 #define UNW_LOCAL_ONLY
@@ -17,6 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "unwind/direct.h"
 #include "unwind/loaded.h"
 #include "unwind/walk.h"
 
@@ -29,7 +30,7 @@ static struct module {
 } modules[MODULES];
 static volatile int n_modules;
 static char output[4096]; /* kept: programs like nginx clear their environment */
-static unsigned samples, equal, cut, differ, theirs_short;
+static unsigned samples, equal, cut, differ, theirs_short, direct;
 static struct {
     uint64_t ours[6], theirs[6];
     int at, n_ours, n_theirs, end;
@@ -54,12 +55,18 @@ static int add(struct dl_phdr_info *info, size_t size, void *arg)
     return 0;
 }
 
+/* As libwick's handler does: the table, and where there is none yet the object's own .eh_frame. */
 static const struct unwind_rule *find(uint64_t pc)
 {
+    static struct unwind_rule room;
+
     for (int i = 0; i < n_modules; i++)
         if (pc >= modules[i].lo && pc < modules[i].hi)
             return unwind_find(modules[i].table, pc - modules[i].bias);
-    return NULL;
+    if (!direct_rule(pc, WALK_ARCH, &room))
+        return NULL;
+    direct++;
+    return &room;
 }
 
 static void note(const uint64_t *ours, int n_ours, const uint64_t *theirs, int n_theirs, int at, int end)
@@ -149,7 +156,7 @@ static void report(void)
     f = fopen(output, "a");
     if (!f || samples < 20)
         return;
-    fprintf(f, "%u %u %u %u %u\n", samples, equal + theirs_short, cut, differ, theirs_short);
+    fprintf(f, "%u %u %u %u %u %u\n", samples, equal + theirs_short, cut, differ, theirs_short, direct);
     for (unsigned k = 0; k < cut + differ && k < NOTES; k++)
         for (int i = 0; i < 6; i++) {
             char a[128], b[128];
@@ -173,11 +180,13 @@ __attribute__((constructor)) static void begin(void)
     if (!getenv("UNWIND_ORACLE"))
         return;
     snprintf(output, sizeof output, "%s", getenv("UNWIND_ORACLE"));
-    dl_iterate_phdr(add, NULL);
+    if (!getenv("UNWIND_DIRECT")) /* else no table at all: every rule is read from the objects */
+        dl_iterate_phdr(add, NULL);
     sigemptyset(&block);
     sigaddset(&block, SIGPROF);
     pthread_sigmask(SIG_BLOCK, &block, NULL);
-    pthread_create(&t, NULL, refresh, NULL);
+    if (!getenv("UNWIND_DIRECT"))
+        pthread_create(&t, NULL, refresh, NULL);
     pthread_sigmask(SIG_UNBLOCK, &block, NULL);
     sigaction(SIGPROF, &sa, NULL);
     ev._sigev_un._tid = (pid_t) syscall(SYS_gettid);
