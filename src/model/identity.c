@@ -5,7 +5,7 @@
 #include <errno.h>
 
 /* Domains keep equal bytes of different kinds apart. */
-enum { DOMAIN_NATIVE = 1, DOMAIN_INTERPRETED, DOMAIN_STACK, DOMAIN_PROFILE, DOMAIN_RESOURCE };
+enum { DOMAIN_NATIVE = 1, DOMAIN_INTERPRETED, DOMAIN_STACK, DOMAIN_PROFILE, DOMAIN_RESOURCE, DOMAIN_SENT };
 
 struct str identity_build_id(const struct batch *b, uint32_t mapping)
 {
@@ -237,8 +237,7 @@ static void hash_sample(struct hash128_state *s, const struct batch *b, const st
 }
 
 static struct id128 hash_profile(const struct batch *b, const struct resource *r, const struct profile *p,
-                                 const struct id128 *stacks, const struct identity_memo *memo, identity_stack_fn fn,
-                                 void *ctx)
+                                 const struct identity_memo *memo, identity_stack_fn fn, void *ctx)
 {
     struct id128 res = identity_resource(r);
     struct hash128_state s;
@@ -261,33 +260,35 @@ static struct id128 hash_profile(const struct batch *b, const struct resource *r
     for (uint32_t i = 0; i < p->samples.n; i++) {
         const struct sample *v = &b->samples[p->samples.off + i];
 
-        hash_sample(&s, b, v,
-                    fn       ? fn(ctx, v->stack)
-                    : stacks ? stacks[v->stack]
-                             : identity_stack_of(b, v->stack, memo));
+        hash_sample(&s, b, v, fn ? fn(ctx, v->stack) : identity_stack_of(b, v->stack, memo));
     }
     return hash128_final(&s);
 }
 
 struct id128 identity_profile(const struct batch *b, const struct resource *r, const struct profile *p)
 {
-    return hash_profile(b, r, p, NULL, NULL, NULL, NULL);
+    return hash_profile(b, r, p, NULL, NULL, NULL);
 }
 
-struct id128 identity_profile_with(const struct batch *b, const struct resource *r, const struct profile *p,
-                                   const struct id128 *stacks)
+struct id128 identity_profile_sent(struct id128 request, uint32_t i)
 {
-    return hash_profile(b, r, p, stacks, NULL, NULL, NULL);
+    struct hash128_state s;
+
+    hash128_init(&s, DOMAIN_SENT);
+    hash128_u64(&s, request.hi);
+    hash128_u64(&s, request.lo);
+    hash128_u64(&s, i);
+    return hash128_final(&s);
 }
 
 struct id128 identity_profile_memo(const struct batch *b, const struct resource *r, const struct profile *p,
                                    const struct identity_memo *memo)
 {
-    return hash_profile(b, r, p, NULL, memo, NULL, NULL);
+    return hash_profile(b, r, p, memo, NULL, NULL);
 }
 
 struct id128 identity_profile_by(const struct batch *b, const struct resource *r, const struct profile *p,
                                  identity_stack_fn fn, void *ctx)
 {
-    return hash_profile(b, r, p, NULL, NULL, fn, ctx);
+    return hash_profile(b, r, p, NULL, fn, ctx);
 }

@@ -108,6 +108,11 @@ void job_add_bytes(struct job *j, struct buf *body, bool json, enum signal signa
 
     if (!json && signal != SIGNAL_PROFILES)
         blob_count(signal, body->p, body->n, &items);
+    job_add_encoded(j, body, json, items);
+}
+
+void job_add_encoded(struct job *j, struct buf *body, bool json, uint32_t items)
+{
     j->json = json;
     j->items_left = items;
     add_piece(j, body, items);

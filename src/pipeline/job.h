@@ -40,6 +40,8 @@ void job_add_batch(struct job *j, struct batch *b); /* takes a reference */
 void job_add_blob(struct job *j, struct blob *b);
 /* Encoded bytes, taken out of `body`. */
 void job_add_bytes(struct job *j, struct buf *body, bool json, enum signal signal);
+/* The same of a batch of so many items, below the limit of a request. */
+void job_add_encoded(struct job *j, struct buf *body, bool json, uint32_t items);
 /* Turns what it carries into pieces of at most max_body bytes (0: no limit), where samples allow it. */
 int job_encode(struct job *j, const struct sender_ops *ops, void *arg, size_t max_body, bool json, struct err *e);
 

@@ -32,6 +32,8 @@ struct entry {
     struct entry *next;
     struct batch *batch;
     struct blob *blob;
+    struct buf body; /* the batch, encoded: less than half of its memory, and made while it is in the cache */
+    uint32_t items;
     struct ack *ack; /* NULL when it was acknowledged already */
     bool ack_on_start;
     int64_t size; /* by the queue's sizer */
@@ -306,6 +308,7 @@ static void entry_free(struct entry *x)
 {
     batch_unref(x->batch);
     blob_unref(x->blob);
+    buf_done(&x->body);
     mem_free(x);
 }
 
@@ -326,7 +329,9 @@ static void take_entry(struct sender *s)
         ack_fail(x->ack, SINK_UNAVAILABLE, 0, "no memory");
         job_free(j);
     } else {
-        if (x->batch)
+        if (x->body.n)
+            job_add_encoded(j, &x->body, s->a.json, x->items);
+        else if (x->batch)
             job_add_batch(j, x->batch);
         else
             job_add_blob(j, x->blob);
@@ -470,6 +475,17 @@ static void refuse_full(struct sender *s, uint32_t items, struct ack *ack)
     ack_fail(ack, SINK_UNAVAILABLE, 0, "sending queue is full");
 }
 
+/* What waits in a queue waits as bytes, unless batches of it are still to be joined or cut. */
+static void keep_batch(struct sender *s, struct entry *x, struct batch *b)
+{
+    x->items = b->n_samples;
+    if (s->batcher || !s->queue.enabled || s->a.ops->encode(s->a.arg, b, &x->body, NULL) < 0 ||
+        (s->a.max_body && x->body.n > s->a.max_body)) {
+        buf_done(&x->body);
+        x->batch = batch_ref(b);
+    }
+}
+
 static void take_in(struct sender *s, struct batch *b, struct blob *blob, const struct sink_context *ctx,
                     struct ack *ack)
 {
@@ -498,7 +514,8 @@ static void take_in(struct sender *s, struct batch *b, struct blob *blob, const 
     }
     x->call.run = entry_arrives;
     x->s = s;
-    x->batch = b ? batch_ref(b) : NULL;
+    if (b)
+        keep_batch(s, x, b);
     x->blob = blob ? blob_ref(blob) : NULL;
     x->size = size;
     x->ack = ack;

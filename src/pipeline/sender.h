@@ -56,7 +56,7 @@ struct send_request {
 };
 
 struct sender_ops {
-    /* Loop thread, or the log writer's: profiles as the body of a request. */
+    /* Any thread: profiles as the body of a request. */
     int (*encode)(void *arg, const struct batch *b, struct buf *out, struct err *e);
     /* Loop thread: starts sending. Ends in exactly one sender_sent() on the loop thread, at once or later. */
     void (*send)(void *arg, struct send_request *rq);

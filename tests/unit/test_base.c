@@ -89,9 +89,23 @@ static void test_map(void)
 static void test_hash_is_pinned(void)
 {
     struct id128 id = hash128("wick", 4);
+    char text[200];
 
     /* Stored identities depend on these: a change here is a change of the disk format. */
     ok(id.hi == 0x7abbe7b66d5859d9ull && id.lo == 0x269d653a277b2402ull);
+    for (size_t i = 0; i < sizeof text; i++)
+        text[i] = (char) (i * 7);
+    id = hash128_long(text, sizeof text);
+    ok(id.hi == 0x9e988a90acb6c6eaull && id.lo == 0xad797482ef150ab0ull);
+    for (size_t i = 0; i < sizeof text; i++) { /* every byte counts, in whichever lane it is */
+        struct id128 other;
+
+        text[i] ^= 1;
+        other = hash128_long(text, sizeof text);
+        ok(other.hi != id.hi && other.lo != id.lo);
+        text[i] ^= 1;
+    }
+    ok(!id128_eq(id, hash128_long(text, sizeof text - 1)));
     eq_int(crc32c(0, "123456789", 9), 0xe3069283);
 }
 

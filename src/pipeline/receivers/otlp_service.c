@@ -190,32 +190,24 @@ static void refuse(struct call *c, enum sink_status status, const char *fmt, ...
 
 /* --- requests --- */
 
-static int fill_ids(struct batch *b)
+/* Senders repeat a request as the same bytes, so these are what an id is made of. */
+static void fill_ids(struct batch *b, struct str msg)
 {
-    struct id128 *stacks = NULL;
-    struct arena scratch;
+    static const uint8_t none[16];
+    struct id128 request = {0};
 
-    arena_init(&scratch, 0);
-    for (uint32_t i = 0; i < b->n_resources; i++)
-        for (uint32_t k = 0; k < b->resources[i].scopes.n; k++) {
-            const struct scope *s = &b->scopes[b->resources[i].scopes.off + k];
+    for (uint32_t i = 0; i < b->n_profiles; i++) {
+        struct profile *p = &b->profiles[i];
+        struct id128 id;
 
-            for (uint32_t j = 0; j < s->profiles.n; j++) {
-                struct profile *p = &b->profiles[s->profiles.off + j];
-                static const uint8_t none[16];
-                struct id128 id;
-
-                /* Without a time two equal profiles may both be meant: those are never told apart. */
-                if (memcmp(p->id, none, sizeof none) != 0 || !p->time_ns)
-                    continue;
-                if (!stacks)
-                    stacks = identity_stacks(b, &scratch);
-                id = identity_profile_with(b, &b->resources[i], p, stacks);
-                memcpy(p->id, &id, sizeof p->id);
-            }
-        }
-    arena_done(&scratch);
-    return 0;
+        /* Without a time two equal profiles may both be meant: those are never told apart. */
+        if (memcmp(p->id, none, sizeof none) != 0 || !p->time_ns)
+            continue;
+        if (id128_is_zero(request))
+            request = hash128_long(msg.p, msg.n);
+        id = identity_profile_sent(request, i);
+        memcpy(p->id, &id, sizeof p->id);
+    }
 }
 
 static const struct kvs *metadata(struct http_request *q)
@@ -264,7 +256,7 @@ static void take_profiles(struct call *c, struct str msg, struct buf *body)
         return;
     }
     if (!c->s->keep_empty_ids)
-        fill_ids(b);
+        fill_ids(b, msg);
     c->items = b->n_samples;
     if (!b->n_profiles)
         on_ack(&c->ack, &(struct ack_result){.status = SINK_OK});
