@@ -23,7 +23,9 @@
 #include "net/tls.h"
 #include "server/api.h"
 #include "server/front.h"
+#include "server/senders.h"
 #include "server/serve_config.h"
+#include "server/ui_info.h"
 #include "store/store.h"
 
 enum { PORT_TRIES = 20, QUEUE_MAX = 256 };
@@ -63,6 +65,9 @@ struct serve {
     struct loop_group *loops;
     struct front *front;
     struct serve_intake *intake;
+    struct senders *senders;
+    struct ui_info ui;
+    char otlp_grpc[256], otlp_http[256], otlp_note[300];
     struct tls_context *tls;
     struct http_server *api, *grpc, *http;
     const char **hosts;
@@ -218,18 +223,22 @@ static int listen_api(struct serve *s, char *ret_address, size_t size, struct er
 }
 
 /* OTLP: off, with a line, when its port is taken. */
-static void listen_otlp(struct http_server *server, const char *name, const char *address)
+static const char *listen_otlp(struct serve *s, struct http_server *server, const char *name, const char *address,
+                               char *bound, size_t size)
 {
     struct err e = {0};
-    char bound[256];
     int port = 0;
 
     if (is_off(address))
-        return;
-    if (http_server_listen(server, address, &port, &e) < 0)
+        return NULL;
+    if (http_server_listen(server, address, &port, &e) < 0) {
         log_warn("%s is off: %s", name, e.message);
-    else
-        log_info("%s on %s", name, bound_address(address, port, bound, sizeof bound));
+        snprintf(s->otlp_note, sizeof s->otlp_note, "%s is off: %s", name, e.message);
+        s->ui.otlp_note = s->otlp_note;
+        return NULL;
+    }
+    log_info("%s on %s", name, bound_address(address, port, bound, size));
+    return bound;
 }
 
 /* --- start and stop --- */
@@ -263,9 +272,27 @@ static int start_store(struct serve *s, struct err *e)
 
 /* The server's own routes, each list in a file of its own. */
 static int (*const mounts[])(struct front *f) = {
-    api_mount_query,   api_mount_status,    api_mount_profile, api_mount_mcp,
-    api_mount_openapi, api_mount_pyroscope, api_mount_render,  api_mount_ui,
+    api_mount_query,     api_mount_status, api_mount_profile, api_mount_mcp, api_mount_openapi,
+    api_mount_pyroscope, api_mount_render, api_mount_views,   api_mount_ui,
 };
+
+/* What the web UI is told besides data, and who is watched sending. */
+static int start_ui(struct serve *s)
+{
+    const struct serve_config *c = &s->config;
+    int r;
+
+    s->ui = (struct ui_info){.mode = "server",
+                             .sources = c->source.v,
+                             .n_sources = c->source.n,
+                             .price_per_core_hour = c->ui.price,
+                             .currency = c->ui.currency,
+                             .own_code = c->ui.own_code};
+    r = senders_new(&s->store->sink, &s->senders);
+
+    s->ui.senders = s->senders;
+    return r;
+}
 
 static int start_front(struct serve *s, struct err *e)
 {
@@ -287,7 +314,10 @@ static int start_front(struct serve *s, struct err *e)
         s->hosts[i] = c->listen.hosts.v[i];
     o.hosts = s->hosts;
     o.metrics = serve_intake_metrics;
-    r = serve_intake_new(&s->store->sink, s->auth, s->hosts, &c->limits, &s->intake, e);
+    o.ui = &s->ui;
+    r = start_ui(s);
+    if (r == 0)
+        r = serve_intake_new(senders_sink(s->senders), s->auth, s->hosts, &c->limits, &s->intake, e);
     if (r < 0)
         return r;
     o.metrics_ctx = s->intake;
@@ -315,13 +345,11 @@ static int start_listeners(struct serve *s, char *address, size_t size, struct e
         r = new_server(s, serve_intake_grpc, s->intake, &s->grpc, e);
     if (r == 0)
         r = new_server(s, serve_intake_http, s->intake, &s->http, e);
-    if (r == 0)
-        r = listen_api(s, address, size, e);
     if (r < 0)
         return r;
-    listen_otlp(s->grpc, "OTLP/gRPC", l->otlp_grpc);
-    listen_otlp(s->http, "OTLP/HTTP", l->otlp_http);
-    return 0;
+    s->ui.otlp_grpc = listen_otlp(s, s->grpc, "OTLP/gRPC", l->otlp_grpc, s->otlp_grpc, sizeof s->otlp_grpc);
+    s->ui.otlp_http = listen_otlp(s, s->http, "OTLP/HTTP", l->otlp_http, s->otlp_http, sizeof s->otlp_http);
+    return listen_api(s, address, size, e); /* last: what it tells about the others is known */
 }
 
 static void stop_server(struct http_server *h)
@@ -341,6 +369,7 @@ static void serve_stop(struct serve *s)
     store_close(s->store);
     loop_group_free(s->loops);
     serve_intake_free(s->intake);
+    senders_free(s->senders);
     front_free(s->front);
     if (s->tls)
         s->tls->ops->context_free(s->tls);

@@ -191,6 +191,25 @@ static int run_lines(struct answer_request *c, struct buf *out, struct err *e)
     return 0;
 }
 
+static int run_symbols(struct answer_request *c, struct buf *out, struct err *e)
+{
+    _cleanup_(query_freep) struct query *q = NULL;
+    struct store_notes notes = {0};
+    struct query_binaries b;
+    uint64_t limit = ROWS_DEFAULT;
+    int r = param_u64(c, "limit", &limit, e);
+
+    if (r == 0)
+        r = compile(c, &q, e);
+    if (r == 0)
+        r = query_binaries(c->store, q, (uint32_t) MIN(limit, (uint64_t) UINT32_MAX), &b, &notes, e);
+    if (r < 0)
+        return r;
+    query_binaries_json(out, &b, &notes);
+    query_binaries_done(&b);
+    return 0;
+}
+
 /* --- over time --- */
 
 static int run_series(struct answer_request *c, struct buf *out, struct err *e)
@@ -340,6 +359,8 @@ const struct question questions[] = {
      run_callers},
     {"lines", "weights per source line of a function or file", PARAMS(FILTERS, "function", "file"), true, true, false,
      run_lines},
+    {"symbols", "binaries by how much of them has names, and what to do about the rest", PARAMS("limit"), true, false,
+     false, run_symbols},
     {"series", "values over time", PARAMS("step", "group_by", "function"), true, false, false, run_series},
     {"leaks", "stacks whose memory in use grows", PARAMS("limit"), true, false, false, run_leaks},
     {"profiles", "single profiles in a range", PARAMS("trace_id", "span_id", "sort", "limit"), true, false, false,

@@ -85,6 +85,24 @@ int query_table_from_tree(const struct tree *t, enum query_by by, enum query_sor
 int query_callers(struct store *s, struct query *q, struct str function, struct tree **ret_callers,
                   struct tree **ret_callees, struct store_notes *notes, struct err *e);
 
+/* Which binaries have names: one row per mapping and build id, those with the most unnamed weight first. Frames are
+ * counted once each, weight is what the selection spent in them. */
+struct query_binary {
+    struct str mapping, build_id;
+    uint32_t frames, named;
+    int64_t self, self_named;
+    uint8_t kind; /* enum frame_kind, of the first frame that says */
+};
+struct query_binaries {
+    struct arena arena;
+    struct query_binary *v;
+    uint32_t n, n_all;
+    int64_t self, self_named; /* over all */
+};
+int query_binaries(struct store *s, struct query *q, uint32_t limit, struct query_binaries *ret,
+                   struct store_notes *notes, struct err *e);
+void query_binaries_done(struct query_binaries *b);
+
 /* --- over time --- */
 struct query_series_params {
     int64_t step;        /* ns, 0 = a sixtieth of the range */

@@ -15,6 +15,7 @@ void query_services_json(struct buf *out, const struct query_services *l);
 void query_profiles_json(struct buf *out, const struct query_profiles *l);
 void query_points_json(struct buf *out, const struct store_points *p, const struct store_notes *n);
 void query_leaks_json(struct buf *out, const struct query_leaks *l, const struct store_notes *n);
+void query_binaries_json(struct buf *out, const struct query_binaries *b, const struct store_notes *n);
 void query_labels_json(struct buf *out, const struct labels *l); /* {"name":"value"} */
 
 #endif

@@ -96,10 +96,31 @@ static const struct {
     {"get",
      "/api/v1/profile",
      "profile",
-     "the profiles of a selection as a file: pprof, otlp, otlp-json, folded, speedscope",
+     "the profiles of a selection as a file: pprof, otlp, otlp-json, folded, speedscope, html",
      {"query", "from", "to", "trace_id", "span_id", "profile", "format"},
      "application/octet-stream",
      "{\"type\":\"string\",\"format\":\"binary\"}"},
+    {"get",
+     "/api/v1/senders",
+     "senders",
+     "who sends profiles, with rates and losses",
+     {NULL},
+     "application/json",
+     "{\"type\":\"object\"}"},
+    {"get",
+     "/api/v1/source",
+     "source",
+     "the text of a source file from the configured folders",
+     {"file"},
+     "application/json",
+     "{\"type\":\"object\"}"},
+    {"get",
+     "/api/v1/session",
+     "session",
+     "whether a token is needed, and the rights of who asks",
+     {NULL},
+     "application/json",
+     "{\"type\":\"object\"}"},
     {"get",
      "/api/v1/status",
      "status",
@@ -129,7 +150,8 @@ static void put_other(struct buf *out, bool *first, size_t i)
     buf_puts(out, ",\"parameters\":[");
     for (const char *const *p = others[i].params; *p; p++)
         put_param(out, &inner, *p, strcmp(*p, "label") == 0 ? "path" : "query",
-                  strcmp(*p, "format") == 0 ? "pprof, otlp, otlp-json, folded or speedscope" : answer_param_help(*p));
+                  strcmp(*p, "format") == 0 ? "pprof, otlp, otlp-json, folded, speedscope or html"
+                                            : answer_param_help(*p));
     buf_putc(out, ']');
     put_responses(out, others[i].type, others[i].schema, false);
     buf_puts(out, "}}");

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * /api/v1/profile: the profiles of a selection as a file. pprof by default, so that
- * `go tool pprof 'http://HOST:4040/api/v1/profile?query=…'` works; format=otlp, otlp-json, folded or speedscope.
+ * `go tool pprof 'http://HOST:4040/api/v1/profile?query=…'` works; format=otlp, otlp-json, folded, speedscope, or html:
+ * a flame graph (of a diff, when base_* say so) in one file that needs no server.
  */
 #include <errno.h>
 
@@ -12,6 +13,7 @@
 #include "codec/pprof.h"
 #include "codec/speedscope.h"
 #include "query/query.h"
+#include "report/html.h"
 #include "server/api.h"
 #include "server/front.h"
 
@@ -71,11 +73,9 @@ static const struct format *find_format(struct str name)
     return NULL;
 }
 
-static int select_profiles(struct call *c, struct batch **ret, struct err *e)
+static struct query_params params_of(struct call *c)
 {
-    _cleanup_(query_freep) struct query *q = NULL;
-    const struct front_options *o = front_options(c->front);
-    struct query_params p = {
+    return (struct query_params){
         .tenant = c->who.tenant,
         .query = call_param(c, "query"),
         .from = call_param(c, "from"),
@@ -84,12 +84,54 @@ static int select_profiles(struct call *c, struct batch **ret, struct err *e)
         .span_id = call_param(c, "span_id"),
         .profile = call_param(c, "profile"),
         .now = clock_wall(),
-        .memory_limit = o->memory_limit,
+        .memory_limit = front_options(c->front)->memory_limit,
         .cancel = &c->cancel,
     };
+}
+
+static int select_profiles(struct call *c, struct batch **ret, struct err *e)
+{
+    _cleanup_(query_freep) struct query *q = NULL;
+    struct query_params p = params_of(c);
     int r = query_compile(&p, &q, e);
 
-    return r < 0 ? r : query_export(o->store, q, ret, e);
+    return r < 0 ? r : query_export(front_options(c->front)->store, q, ret, e);
+}
+
+static void add_file_name(struct call *c, const char *extension)
+{
+    char *name = arena_printf(&c->q->arena, "attachment; filename=\"profile.%s\"", extension);
+
+    if (name)
+        http_add_header(c->q, "content-disposition", str_from(name));
+}
+
+static int run_html(struct call *c, struct err *e)
+{
+    _cleanup_(query_freep) struct query *q = NULL;
+    _cleanup_(tree_freep) struct tree *t = NULL;
+    struct query_params p = params_of(c);
+    struct store_notes notes = {0};
+    char *title;
+    int r;
+
+    p.base_query = call_param(c, "base_query");
+    p.base_from = call_param(c, "base_from");
+    p.base_to = call_param(c, "base_to");
+    p.focus = call_param(c, "focus");
+    p.ignore = call_param(c, "ignore");
+    p.hide = call_param(c, "hide");
+    r = query_compile(&p, &q, e);
+    if (r < 0)
+        return r;
+    q->q.max_nodes = HTML_NODES_MAX;
+    r = query_flame(front_options(c->front)->store, q, &t, &notes, e);
+    if (r < 0)
+        return r;
+    title = arena_printf(&c->q->arena, "wick: %.*s", STR_FMT(p.query));
+    c->content_type = "text/html; charset=utf-8";
+    add_file_name(c, "html");
+    return html_flame(t, str_from(title), &c->out, e);
 }
 
 static int run_profile(struct call *c, struct err *e)
@@ -97,11 +139,12 @@ static int run_profile(struct call *c, struct err *e)
     _cleanup_(batch_unrefp) struct batch *all = NULL, *single = NULL;
     const struct format *f = find_format(call_param(c, "format"));
     struct export x;
-    char *name;
     int r;
 
+    if (str_is(call_param(c, "format"), "html"))
+        return run_html(c, e);
     if (!f)
-        return err_set(e, -EINVAL, "format: not pprof, otlp, otlp-json, folded or speedscope");
+        return err_set(e, -EINVAL, "format: not pprof, otlp, otlp-json, folded, speedscope or html");
     r = select_profiles(c, &all, e);
     if (r == 0 && f->single)
         r = convert_to_single(all, &single, e);
@@ -111,9 +154,7 @@ static int run_profile(struct call *c, struct err *e)
     if (f->single && !x.one)
         return err_set(e, -ENOENT, "no profile matches; look at what there is with 'wick query services'");
     c->content_type = f->content_type;
-    name = arena_printf(&c->q->arena, "attachment; filename=\"profile.%s\"", f->extension);
-    if (name)
-        http_add_header(c->q, "content-disposition", str_from(name));
+    add_file_name(c, f->extension);
     return f->write(&x, &c->out, e);
 }
 

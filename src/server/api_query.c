@@ -84,6 +84,7 @@ static const struct route routes[] = {
     {"GET", "/api/v1/top", AUTH_READ, false, run_question},
     {"GET", "/api/v1/callers", AUTH_READ, false, run_question},
     {"GET", "/api/v1/lines", AUTH_READ, false, run_question},
+    {"GET", "/api/v1/symbols", AUTH_READ, false, run_question},
     {"GET", "/api/v1/series", AUTH_READ, false, run_question},
     {"GET", "/api/v1/leaks", AUTH_READ, false, run_question},
     {"GET", "/api/v1/profiles", AUTH_READ, false, run_question},

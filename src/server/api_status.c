@@ -9,6 +9,7 @@
 #include "server/api.h"
 #include "server/door.h"
 #include "server/front.h"
+#include "server/ui_info.h"
 #include "store/store.h"
 
 static int run_health(struct call *c, struct err *e)
@@ -150,11 +151,24 @@ static int run_status(struct call *c, struct err *e)
     put_number(&c->out, &first, "damaged", s.damaged);
     json_put_key(&c->out, &first, "storing");
     buf_puts(&c->out, s.stopped ? "false" : "true");
+    if (o->ui)
+        ui_info_json(o->ui, &c->out);
     buf_puts(&c->out, "}\n");
     return 0;
 }
 
 /* --- login --- */
+
+/* What a page may do before it asks for anything: does it need a token, and whose rights does it have. */
+static int run_session(struct call *c, struct err *e)
+{
+    (void) e;
+    buf_printf(&c->out, "{\"required\":%s,\"scope\":\"%s\",\"tenant\":",
+               auth_required(front_options(c->front)->auth) ? "true" : "false", auth_scope_name(c->who.scope));
+    json_put_str(&c->out, str_from(c->who.tenant));
+    buf_puts(&c->out, "}\n");
+    return 0;
+}
 
 static int run_login(struct call *c, struct err *e)
 {
@@ -187,9 +201,10 @@ static int run_logout(struct call *c, struct err *e)
 }
 
 static const struct route routes[] = {
-    {"GET", "/healthz", AUTH_NONE, true, run_health},      {"GET", "/readyz", AUTH_NONE, true, run_ready},
-    {"GET", "/metrics", AUTH_NONE, false, run_metrics},    {"GET", "/api/v1/status", AUTH_READ, false, run_status},
-    {"POST", "/api/v1/login", AUTH_NONE, true, run_login}, {"POST", "/api/v1/logout", AUTH_NONE, true, run_logout},
+    {"GET", "/healthz", AUTH_NONE, true, run_health},         {"GET", "/readyz", AUTH_NONE, true, run_ready},
+    {"GET", "/metrics", AUTH_NONE, false, run_metrics},       {"GET", "/api/v1/status", AUTH_READ, false, run_status},
+    {"GET", "/api/v1/session", AUTH_NONE, true, run_session}, {"POST", "/api/v1/login", AUTH_NONE, true, run_login},
+    {"POST", "/api/v1/logout", AUTH_NONE, true, run_logout},
 };
 
 int api_mount_status(struct front *s)

@@ -90,20 +90,24 @@ static bool method_matches(const char *method, struct str asked)
 static const struct route *find_route(const struct front *s, const struct http_request *q, struct str *ret_arg,
                                       int *ret_status)
 {
-    const struct route *r;
+    const struct route *r, *rest = NULL;
+    struct str arg;
 
     *ret_status = 404;
     for (size_t i = 0; (r = front_route(s, i)); i++) {
-        bool rest = strcmp(r->path, "/*") == 0;
-
-        if (!path_matches(r->path, q->path, ret_arg))
+        if (!path_matches(r->path, q->path, &arg))
             continue;
-        if (method_matches(r->method, q->method) && !(rest && *ret_status == 405))
+        if (strcmp(r->path, "/*") == 0) { /* takes what nobody else knows, and says nothing about their methods */
+            rest = method_matches(r->method, q->method) ? r : rest;
+            continue;
+        }
+        *ret_arg = arg;
+        if (method_matches(r->method, q->method))
             return r;
-        if (!rest) /* what takes the rest says nothing about the methods of a path */
-            *ret_status = 405;
+        *ret_status = 405;
     }
-    return NULL;
+    *ret_arg = q->path;
+    return *ret_status == 404 ? rest : NULL;
 }
 
 /* --- answers --- */

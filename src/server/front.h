@@ -25,6 +25,7 @@
 
 struct front;
 struct store;
+struct ui_info;
 
 /* One request being answered. */
 struct call {
@@ -69,6 +70,7 @@ struct front_options {
     /* More lines for /metrics, of what runs beside the front; may be NULL. */
     void (*metrics)(void *ctx, struct buf *out);
     void *metrics_ctx;
+    const struct ui_info *ui; /* for the web UI; may be NULL */
 };
 
 int front_new(const struct front_options *o, struct front **ret, struct err *e);

@@ -90,6 +90,15 @@ static const struct option source_options[] = {
     {0},
 };
 
+#define UI(f) (AT(serve_config, ui.f) - AT(serve_config, ui))
+static const struct option ui_options[] = {
+    {"own_code", OPT_STRING, UI(own_code), NULL,
+     "regular expression of functions, files or binaries that are your own code, for 'only my code'"},
+    {"price_per_core_hour", OPT_DOUBLE, UI(price), "0", "what an hour of a core costs; 0: show no cost"},
+    {"currency", OPT_STRING, UI(currency), "USD", "of that price"},
+    {0},
+};
+
 static const char *const levels[] = {"debug", "info", "warn", "error", NULL};
 static const char *const formats[] = {"text", "logfmt", "json", NULL};
 
@@ -108,6 +117,7 @@ const struct option serve_options[] = {
     {"limits", OPT_TABLE, AT(serve_config, limits), NULL, "on what grows", .table = limits_options},
     {"source", OPT_TABLES, AT(serve_config, source), NULL, "where source code is found", .table = source_options,
      .size = sizeof(struct serve_source)},
+    {"ui", OPT_TABLE, AT(serve_config, ui), NULL, "the web UI", .table = ui_options},
     {"log", OPT_TABLE, AT(serve_config, log), NULL, "messages", .table = log_options},
     {"receivers", OPT_IGNORED, 0, NULL, "as in the OpenTelemetry Collector: see docs/collector.md"},
     {"processors", OPT_IGNORED, 0, NULL, "as in the Collector"},

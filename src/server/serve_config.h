@@ -70,6 +70,10 @@ struct serve_config {
     struct serve_limits limits;
     struct option_tables source; /* of struct serve_source */
     struct {
+        const char *own_code, *currency;
+        double price;
+    } ui;
+    struct {
         int level, format; /* enum log_level, enum log_format */
     } log;
 };

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which binaries of a selection have names: see query_binaries() in query.h. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/hash.h"
+#include "base/json.h"
+#include "base/map.h"
+#include "query/query.h"
+#include "query/query_json.h"
+
+struct binaries {
+    struct query_binaries *out;
+    struct map map;
+    uint32_t cap;
+};
+
+static uint32_t intern(struct binaries *x, const struct frame *f)
+{
+    struct query_binaries *o = x->out;
+    uint64_t h = hash_mix(hash64_str(f->mapping), hash64_str(f->build_id) | 1);
+
+    for (struct map_pos p = map_find(&x->map, h); p.index != MAP_NONE; p = map_next(&x->map, p))
+        if (str_eq(o->v[p.index].mapping, f->mapping) && str_eq(o->v[p.index].build_id, f->build_id))
+            return p.index;
+    if (o->n == x->cap) {
+        uint32_t cap = x->cap ? x->cap * 2 : 64;
+        struct query_binary *more = arena_alloc(&o->arena, cap * sizeof *more);
+
+        if (!more)
+            return TREE_NONE;
+        if (o->n)
+            memcpy(more, o->v, o->n * sizeof *more);
+        o->v = more;
+        x->cap = cap;
+    }
+    o->v[o->n] = (struct query_binary){.mapping = arena_str(&o->arena, f->mapping),
+                                       .build_id = arena_str(&o->arena, f->build_id)};
+    return map_insert(&x->map, h, o->n) < 0 ? TREE_NONE : o->n++;
+}
+
+/* Interpreted frames have no binary and always a name: they are nobody's trouble. */
+static bool has_binary(const struct frame *f)
+{
+    return f->mapping.n || f->build_id.n || f->address || !f->function.n;
+}
+
+static int sum_up(struct binaries *x, const struct tree *t, uint32_t *row)
+{
+    for (uint32_t i = 1; i < t->n_frames; i++) {
+        const struct frame *f = &t->frames[i];
+        struct query_binary *b;
+
+        row[i] = has_binary(f) ? intern(x, f) : TREE_NONE;
+        if (row[i] == TREE_NONE) {
+            if (has_binary(f))
+                return -ENOMEM;
+            continue;
+        }
+        b = &x->out->v[row[i]];
+        b->frames++;
+        b->named += f->function.n > 0;
+        if (!b->kind)
+            b->kind = f->kind;
+    }
+    for (uint32_t i = 1; i < t->n_nodes; i++) {
+        const struct frame *f = &t->frames[t->frame[i]];
+        uint32_t k = t->frame[i] == TREE_FOLDED ? TREE_NONE : row[t->frame[i]];
+        int64_t v = t->self[0][i], named = f->function.n ? v : 0;
+
+        x->out->self += v;
+        x->out->self_named += named;
+        if (k == TREE_NONE)
+            continue;
+        x->out->v[k].self += v;
+        x->out->v[k].self_named += named;
+    }
+    return 0;
+}
+
+static int by_unnamed(const void *a, const void *b)
+{
+    const struct query_binary *x = a, *y = b;
+    int64_t dx = x->self - x->self_named, dy = y->self - y->self_named;
+
+    if (dx != dy)
+        return dx < dy ? 1 : -1;
+    if (x->self != y->self)
+        return x->self < y->self ? 1 : -1;
+    return str_cmp(x->mapping, y->mapping);
+}
+
+int query_binaries(struct store *s, struct query *q, uint32_t limit, struct query_binaries *ret,
+                   struct store_notes *notes, struct err *e)
+{
+    _cleanup_(tree_freep) struct tree *t = NULL;
+    struct binaries x = {.out = ret};
+    uint32_t *row;
+    int r;
+
+    *ret = (struct query_binaries){0};
+    q->q.by = BY_ADDRESS; /* only there a named frame still knows its binary */
+    q->q.max_nodes = 0;
+    r = query_flame(s, q, &t, notes, e);
+    if (r < 0)
+        return r;
+    arena_init(&ret->arena, q->q.memory_limit);
+    row = arena_zalloc_array(&t->arena, t->n_frames + 1, sizeof *row);
+    r = row ? sum_up(&x, t, row) : -ENOMEM;
+    map_done(&x.map);
+    if (r < 0) {
+        arena_done(&ret->arena);
+        return r;
+    }
+    if (ret->n)
+        qsort(ret->v, ret->n, sizeof *ret->v, by_unnamed);
+    ret->n_all = ret->n;
+    ret->n = MIN(ret->n, limit);
+    return 0;
+}
+
+void query_binaries_done(struct query_binaries *b)
+{
+    arena_done(&b->arena);
+}
+
+/* --- in words --- */
+
+struct advice {
+    const char *status, *reason, *fix;
+};
+
+static struct advice advice_for(const struct query_binary *b)
+{
+    bool kernel = b->kind == FRAME_KERNEL || str_starts(b->mapping, STR("[kernel"));
+
+    if (b->named == b->frames)
+        return (struct advice){"named", "", ""};
+    if (kernel)
+        return (struct advice){"hidden", "the kernel hid its addresses from the sender",
+                               "on the sender's host: sysctl kernel.kptr_restrict=1, and give the agent CAP_SYSLOG"};
+    if (!b->mapping.n && !b->build_id.n)
+        return (struct advice){"unknown", "the sender did not say which binary these frames belong to",
+                               "code made at run time (JIT) needs a perf map or an agent that knows the language"};
+    if (!b->build_id.n)
+        return (struct advice){b->named ? "partly" : "missing",
+                               "the sender gave no build id, so names cannot be looked up later",
+                               "link with -Wl,--build-id, or let the sender name frames itself"};
+    return (struct advice){
+        b->named ? "partly" : "missing", "the sender had no names for these and nobody has sent them since",
+        "deploy the binary unstripped or install its debug package where the sender runs; the build id says which one"};
+}
+
+static void put_text(struct buf *out, const char *key, struct str s)
+{
+    buf_printf(out, ",\"%s\":", key);
+    json_put_str(out, s);
+}
+
+static void put_binary(struct buf *out, const struct query_binary *b)
+{
+    struct advice a = advice_for(b);
+
+    buf_puts(out, "{\"buildId\":");
+    json_put_str(out, b->build_id);
+    put_text(out, "mapping", b->mapping);
+    put_text(out, "status", str_from(a.status));
+    put_text(out, "reason", str_from(a.reason));
+    put_text(out, "fix", str_from(a.fix));
+    if (b->kind)
+        put_text(out, "kind", str_from(frame_kind_name(b->kind)));
+    buf_printf(out, ",\"frames\":%u,\"named\":%u,\"self\":%lld,\"selfNamed\":%lld}", b->frames, b->named,
+               (long long) b->self, (long long) b->self_named);
+}
+
+void query_binaries_json(struct buf *out, const struct query_binaries *b, const struct store_notes *n)
+{
+    buf_printf(out, "{\"self\":%lld,\"selfNamed\":%lld,\"count\":%u,\"binaries\":[", (long long) b->self,
+               (long long) b->self_named, b->n_all);
+    for (uint32_t i = 0; i < b->n; i++) {
+        if (i)
+            buf_putc(out, ',');
+        put_binary(out, &b->v[i]);
+    }
+    buf_putc(out, ']');
+    query_notes_json(out, n);
+    buf_puts(out, "}\n");
+}

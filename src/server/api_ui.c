@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Routes that the web UI's own views need beside the questions: senders, source files. */
+#include <errno.h>
+
+#include "base/clock.h"
+#include "base/json.h"
+#include "server/api.h"
+#include "server/front.h"
+#include "server/senders.h"
+#include "server/ui_info.h"
+
+static int run_senders(struct call *c, struct err *e)
+{
+    const struct ui_info *i = front_options(c->front)->ui;
+
+    (void) e;
+    if (!i || !i->senders) {
+        buf_puts(&c->out, "{\"senders\":[]}\n");
+        return 0;
+    }
+    return senders_json(i->senders, c->who.tenant, clock_wall(), &c->out);
+}
+
+static int run_source(struct call *c, struct err *e)
+{
+    static const struct ui_info none;
+    const struct ui_info *i = front_options(c->front)->ui;
+    _cleanup_(buf_done) struct buf text = BUF_INIT;
+    struct str file = call_param(c, "file");
+    int r = ui_info_source(i ? i : &none, file, &text, e);
+
+    if (r < 0)
+        return r;
+    buf_puts(&c->out, "{\"file\":");
+    json_put_str(&c->out, file);
+    buf_puts(&c->out, ",\"text\":");
+    json_put_str(&c->out, buf_str(&text));
+    buf_puts(&c->out, "}\n");
+    return 0;
+}
+
+static const struct route routes[] = {
+    {"GET", "/api/v1/senders", AUTH_READ, false, run_senders},
+    {"GET", "/api/v1/source", AUTH_READ, false, run_source},
+};
+
+int api_mount_views(struct front *f)
+{
+    return front_mount(f, routes, ARRAY_SIZE(routes));
+}

@@ -1,0 +1,410 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See senders.h. */
+#include "server/senders.h"
+
+#include <errno.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/hash.h"
+#include "base/json.h"
+#include "base/map.h"
+#include "base/mem.h"
+#include "model/batch.h"
+
+#define RATE_SECONDS 120.0
+enum { TEXT_MAX = 200, TENANT_MAX = 64, NAMES_MAX = 6 };
+
+/* What tells senders apart. */
+static const char *const name_keys[NAMES_MAX] = {"service", "version", "host", "pid", "scope", "agent"};
+
+/* Mean per second, weighted towards the present. */
+struct rate {
+    double sum;
+    int64_t at, since; /* monotonic */
+};
+
+struct sender {
+    char *tenant, *names[NAMES_MAX];
+    uint64_t hash, profiles, samples, bytes, refused;
+    struct rate profile_rate, sample_rate, byte_rate;
+    int64_t first_ns, last_ns; /* wall */
+    char peer[64], problem[256];
+    bool has_own; /* a wick sender, with the next four */
+    int64_t rate, lost, cpu_ns, governor;
+};
+
+struct senders {
+    struct sink sink;
+    struct sink *next;
+    pthread_mutex_t lock; /* all below */
+    struct sender **v;
+    size_t n, cap;
+    struct map map; /* hash -> index; made anew when a sender goes */
+};
+
+/* --- rates --- */
+
+static void rate_add(struct rate *r, double n, int64_t now)
+{
+    if (!r->since)
+        r->since = r->at = now;
+    r->sum = r->sum * exp(-(double) (now - r->at) / 1e9 / RATE_SECONDS) + n;
+    r->at = now;
+}
+
+static double rate_read(const struct rate *r, int64_t now)
+{
+    double age = (double) (now - r->since) / 1e9, idle = (double) (now - r->at) / 1e9;
+
+    /* A young sender has not filled the window yet: its first seconds count for what they are. */
+    return r->since ? r->sum * exp(-idle / RATE_SECONDS) / (RATE_SECONDS * (1 - exp(-fmax(age, 1) / RATE_SECONDS))) : 0;
+}
+
+/* --- the table --- */
+
+static void sender_free(struct sender *x)
+{
+    if (!x)
+        return;
+    mem_free(x->tenant);
+    for (size_t i = 0; i < NAMES_MAX; i++)
+        mem_free(x->names[i]);
+    mem_free(x);
+}
+
+static struct str text_of(const struct kvs *attrs, const char *key, struct arena *a)
+{
+    _cleanup_(buf_done) struct buf text = BUF_INIT;
+    const struct value *v = kvs_get(attrs, str_from(key));
+
+    if (!v)
+        return (struct str){"", 0};
+    value_print(&text, v);
+    return arena_str(a, str_slice(buf_str(&text), 0, TEXT_MAX));
+}
+
+static void names_of(const struct resource *r, const struct scope *s, struct arena *a, struct str *names)
+{
+    static const char *const keys[] = {"service.name", "service.version",   "host.name", "process.pid",
+                                       NULL,           "telemetry.sdk.name"};
+
+    for (size_t i = 0; i < NAMES_MAX; i++)
+        names[i] = keys[i] ? text_of(&r->attrs, keys[i], a) : str_slice(s->name, 0, TEXT_MAX);
+}
+
+static uint64_t hash_names(const char *tenant, const struct str *names)
+{
+    uint64_t h = hash64_str(str_from(tenant));
+
+    for (size_t i = 0; i < NAMES_MAX; i++)
+        h = hash_mix(h ^ hash64_str(names[i]), i + 1);
+    return h;
+}
+
+static bool is_sender(const struct sender *x, uint64_t hash, const char *tenant, const struct str *names)
+{
+    if (x->hash != hash || strcmp(x->tenant, tenant) != 0)
+        return false;
+    for (size_t i = 0; i < NAMES_MAX; i++)
+        if (!str_is(names[i], x->names[i]))
+            return false;
+    return true;
+}
+
+static struct sender *sender_new(uint64_t hash, const char *tenant, const struct str *names)
+{
+    struct sender *x = mem_zalloc(sizeof *x);
+    bool ok = x && (x->tenant = mem_strdup(tenant));
+
+    for (size_t i = 0; ok && i < NAMES_MAX; i++) {
+        x->names[i] = mem_zalloc(names[i].n + 1u);
+        ok = x->names[i];
+        if (ok && names[i].n)
+            memcpy(x->names[i], names[i].p, names[i].n);
+    }
+    if (!ok) {
+        sender_free(x);
+        return NULL;
+    }
+    x->hash = hash;
+    return x;
+}
+
+/* The one that was silent for the longest goes. */
+static void make_room(struct senders *s)
+{
+    size_t oldest = 0;
+
+    for (size_t i = 1; i < s->n; i++)
+        if (s->v[i]->last_ns < s->v[oldest]->last_ns)
+            oldest = i;
+    sender_free(s->v[oldest]);
+    s->v[oldest] = s->v[--s->n];
+    map_reset(&s->map);
+    for (size_t i = 0; i < s->n; i++)
+        map_insert(&s->map, s->v[i]->hash, (uint32_t) i); /* has the room: it held more */
+}
+
+static struct sender *find_sender(struct senders *s, const char *tenant, const struct str *names)
+{
+    uint64_t hash = hash_names(tenant, names);
+    struct sender *x;
+    void *v;
+    int r;
+
+    for (struct map_pos p = map_find(&s->map, hash); p.index != MAP_NONE; p = map_next(&s->map, p))
+        if (is_sender(s->v[p.index], hash, tenant, names))
+            return s->v[p.index];
+    if (s->n == SENDERS_MAX)
+        make_room(s);
+    v = s->v;
+    r = mem_grow(&v, &s->cap, s->n + 1, sizeof *s->v, SENDERS_MAX);
+    s->v = v;
+    x = r == 0 ? sender_new(hash, tenant, names) : NULL;
+    if (!x || map_insert(&s->map, hash, (uint32_t) s->n) < 0) {
+        sender_free(x);
+        return NULL;
+    }
+    return s->v[s->n++] = x;
+}
+
+/* --- counting --- */
+
+static void read_own(const struct batch *b, const struct profile *p, struct sender *x)
+{
+    const struct {
+        const char *key;
+        int64_t *at;
+    } own[] = {
+        {"wick.rate", &x->rate}, {"wick.lost", &x->lost}, {"wick.cpu_ns", &x->cpu_ns}, {"wick.governor", &x->governor}};
+
+    for (size_t i = 0; i < ARRAY_SIZE(own); i++) {
+        const struct attr *a = batch_attr(b, p->attrs, str_from(own[i].key));
+
+        if (a && a->value.kind == VALUE_INT) {
+            *own[i].at = a->value.integer;
+            x->has_own = true;
+        }
+    }
+}
+
+static void count_scope(struct senders *s, const struct batch *b, const struct resource *r, const struct scope *sc,
+                        const struct sink_context *ctx, double share, struct arena *a)
+{
+    struct str names[NAMES_MAX];
+    struct sender *x;
+    uint64_t samples = 0;
+    int64_t now = clock_mono();
+    double bytes = (double) b->input_size * share;
+
+    names_of(r, sc, a, names);
+    x = find_sender(s, ctx->tenant, names);
+    if (!x)
+        return;
+    for (uint32_t i = 0; i < sc->profiles.n; i++) {
+        const struct profile *p = &b->profiles[sc->profiles.off + i];
+
+        samples += p->samples.n;
+        read_own(b, p, x);
+    }
+    x->profiles += sc->profiles.n;
+    x->samples += samples;
+    x->bytes += (uint64_t) bytes;
+    rate_add(&x->profile_rate, sc->profiles.n, now);
+    rate_add(&x->sample_rate, (double) samples, now);
+    rate_add(&x->byte_rate, bytes, now);
+    x->last_ns = ctx->received_ns ? ctx->received_ns : clock_wall();
+    if (!x->first_ns)
+        x->first_ns = x->last_ns;
+    if (ctx->peer)
+        snprintf(x->peer, sizeof x->peer, "%s", ctx->peer);
+}
+
+static void count_batch(struct senders *s, const struct batch *b, const struct sink_context *ctx)
+{
+    struct arena a;
+
+    arena_init(&a, 0);
+    for (uint32_t i = 0; i < b->n_resources; i++) {
+        const struct resource *r = &b->resources[i];
+
+        for (uint32_t k = 0; k < r->scopes.n; k++) {
+            const struct scope *sc = &b->scopes[r->scopes.off + k];
+
+            count_scope(s, b, r, sc, ctx, b->n_profiles ? (double) sc->profiles.n / b->n_profiles : 0, &a);
+        }
+    }
+    arena_done(&a);
+}
+
+/* --- what became of it --- */
+
+struct watched {
+    struct ack ack;
+    struct ack *home;
+    struct senders *senders;
+    struct batch *batch;
+    char tenant[TENANT_MAX + 1];
+};
+
+static void note_scope(struct senders *s, struct arena *a, const struct resource *r, const struct scope *sc,
+                       const char *tenant, const struct ack_result *result)
+{
+    struct str names[NAMES_MAX];
+    struct sender *x;
+
+    names_of(r, sc, a, names);
+    x = find_sender(s, tenant, names);
+    if (!x)
+        return;
+    x->refused += result->status != SINK_OK ? sc->profiles.n : MIN(result->rejected, (uint64_t) sc->profiles.n);
+    snprintf(x->problem, sizeof x->problem, "%s", result->message);
+}
+
+static void note_refusal(struct senders *s, const struct batch *b, const char *tenant, const struct ack_result *result)
+{
+    struct arena a;
+
+    arena_init(&a, 0);
+    for (uint32_t i = 0; i < b->n_resources; i++)
+        for (uint32_t k = 0; k < b->resources[i].scopes.n; k++)
+            note_scope(s, &a, &b->resources[i], &b->scopes[b->resources[i].scopes.off + k], tenant, result);
+    arena_done(&a);
+}
+
+static void came_back(struct ack *a, const struct ack_result *r)
+{
+    struct watched *w = container_of(a, struct watched, ack);
+
+    if (r->status != SINK_OK || r->rejected) {
+        pthread_mutex_lock(&w->senders->lock);
+        note_refusal(w->senders, w->batch, w->tenant, r);
+        pthread_mutex_unlock(&w->senders->lock);
+    }
+    ack_complete(w->home, r);
+    batch_unref(w->batch);
+    mem_free(w);
+}
+
+static void consume(struct sink *sink, struct batch *b, const struct sink_context *ctx, struct ack *ack)
+{
+    struct senders *s = container_of(sink, struct senders, sink);
+    struct watched *w = mem_zalloc(sizeof *w);
+
+    pthread_mutex_lock(&s->lock);
+    count_batch(s, b, ctx);
+    pthread_mutex_unlock(&s->lock);
+    if (!w) { /* not being able to watch is no reason not to store */
+        sink_consume(s->next, b, ctx, ack);
+        return;
+    }
+    *w = (struct watched){{came_back}, ack, s, batch_ref(b), ""};
+    snprintf(w->tenant, sizeof w->tenant, "%s", ctx->tenant);
+    sink_consume(s->next, b, ctx, &w->ack);
+}
+
+int senders_new(struct sink *next, struct senders **ret)
+{
+    struct senders *s = mem_zalloc(sizeof *s);
+
+    if (!s)
+        return -ENOMEM;
+    s->sink.consume = consume;
+    s->next = next;
+    pthread_mutex_init(&s->lock, NULL);
+    *ret = s;
+    return 0;
+}
+
+void senders_free(struct senders *s)
+{
+    if (!s)
+        return;
+    for (size_t i = 0; i < s->n; i++)
+        sender_free(s->v[i]);
+    mem_free(s->v);
+    map_done(&s->map);
+    pthread_mutex_destroy(&s->lock);
+    mem_free(s);
+}
+
+struct sink *senders_sink(struct senders *s)
+{
+    return &s->sink;
+}
+
+/* --- telling --- */
+
+static void put_number(struct buf *out, const char *key, double v)
+{
+    buf_printf(out, ",\"%s\":%.6g", key, v);
+}
+
+static void put_count(struct buf *out, const char *key, uint64_t v)
+{
+    buf_printf(out, ",\"%s\":", key);
+    json_put_u64(out, v);
+}
+
+static void put_sender(struct buf *out, const struct sender *x, int64_t mono)
+{
+    buf_putc(out, '{');
+    for (size_t i = 0; i < NAMES_MAX; i++) {
+        buf_printf(out, "%s\"%s\":", i ? "," : "", name_keys[i]);
+        json_put_str(out, str_from(x->names[i]));
+    }
+    buf_puts(out, ",\"peer\":");
+    json_put_str(out, str_from(x->peer));
+    buf_printf(out, ",\"firstSeen\":\"%lld\",\"lastSeen\":\"%lld\"", (long long) x->first_ns, (long long) x->last_ns);
+    put_count(out, "profiles", x->profiles);
+    put_count(out, "samples", x->samples);
+    put_count(out, "bytes", x->bytes);
+    put_count(out, "refused", x->refused);
+    put_number(out, "profilesPerSecond", rate_read(&x->profile_rate, mono));
+    put_number(out, "samplesPerSecond", rate_read(&x->sample_rate, mono));
+    put_number(out, "bytesPerSecond", rate_read(&x->byte_rate, mono));
+    if (x->has_own)
+        buf_printf(out, ",\"rate\":%lld,\"lost\":%lld,\"cpuNs\":%lld,\"governor\":%lld", (long long) x->rate,
+                   (long long) x->lost, (long long) x->cpu_ns, (long long) x->governor);
+    if (x->problem[0]) {
+        buf_puts(out, ",\"problem\":");
+        json_put_str(out, str_from(x->problem));
+    }
+    buf_putc(out, '}');
+}
+
+static int by_last_seen(const void *a, const void *b)
+{
+    const struct sender *x = *(struct sender *const *) a, *y = *(struct sender *const *) b;
+
+    return x->last_ns != y->last_ns ? (x->last_ns < y->last_ns ? 1 : -1) : strcmp(x->names[0], y->names[0]);
+}
+
+int senders_json(struct senders *s, const char *tenant, int64_t now, struct buf *out)
+{
+    struct sender **sorted;
+    int64_t mono = clock_mono();
+    size_t n = 0;
+
+    pthread_mutex_lock(&s->lock);
+    sorted = mem_alloc(MAX(s->n, (size_t) 1) * sizeof *sorted);
+    for (size_t i = 0; sorted && i < s->n; i++)
+        if (strcmp(s->v[i]->tenant, tenant) == 0)
+            sorted[n++] = s->v[i];
+    if (sorted)
+        qsort(sorted, n, sizeof *sorted, by_last_seen);
+    buf_printf(out, "{\"now\":\"%lld\",\"senders\":[", (long long) now);
+    for (size_t i = 0; i < n; i++) {
+        if (i)
+            buf_putc(out, ',');
+        put_sender(out, sorted[i], mono);
+    }
+    buf_puts(out, "]}\n");
+    pthread_mutex_unlock(&s->lock);
+    mem_free(sorted);
+    return sorted ? 0 : -ENOMEM;
+}

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See ui_info.h. */
+#include "server/ui_info.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/json.h"
+#include "server/serve_config.h"
+
+enum { SOURCE_MAX = 8 << 20 };
+
+static void put_value(struct buf *out, const char *value)
+{
+    if (value)
+        json_put_str(out, str_from(value));
+    else
+        buf_puts(out, "null");
+}
+
+static void put_text(struct buf *out, const char *key, const char *value)
+{
+    buf_printf(out, ",\"%s\":", key);
+    put_value(out, value);
+}
+
+static void put_files(const struct ui_info *i, struct buf *out)
+{
+    buf_puts(out, ",\"files\":[");
+    for (uint32_t k = 0; k < i->n_files; k++) {
+        buf_puts(out, k ? ",{\"name\":" : "{\"name\":");
+        json_put_str(out, str_from(i->files[k].name));
+        put_text(out, "type", i->files[k].type);
+        buf_putc(out, '}');
+    }
+    buf_putc(out, ']');
+    put_text(out, "query", i->default_query);
+    if (i->to)
+        buf_printf(out, ",\"from\":\"%lld\",\"to\":\"%lld\"", (long long) i->from, (long long) i->to);
+}
+
+static void put_links(const struct ui_info *i, struct buf *out)
+{
+    bool first = true;
+
+    buf_puts(out, ",\"links\":[");
+    for (uint32_t k = 0; k < i->n_sources; k++) {
+        if (!i->sources[k].link)
+            continue;
+        json_sep(out, &first);
+        buf_puts(out, "{\"name\":");
+        json_put_str(out, str_from(i->sources[k].prefix));
+        put_text(out, "prefix", i->sources[k].prefix);
+        put_text(out, "template", i->sources[k].link);
+        buf_putc(out, '}');
+    }
+    buf_putc(out, ']');
+}
+
+void ui_info_json(const struct ui_info *i, struct buf *out)
+{
+    char host[256] = "";
+
+    put_text(out, "mode", i->mode);
+    if (i->n_files)
+        put_files(i, out);
+    if (gethostname(host, sizeof host - 1) == 0)
+        put_text(out, "host", host);
+    if (i->otlp_grpc || i->otlp_http || i->otlp_note) {
+        buf_puts(out, ",\"otlp\":{\"grpc\":");
+        put_value(out, i->otlp_grpc);
+        put_text(out, "http", i->otlp_http);
+        buf_putc(out, '}');
+    }
+    if (i->otlp_note)
+        put_text(out, "otlpNote", i->otlp_note);
+    if (i->agent_state) {
+        buf_puts(out, ",\"agent\":{\"state\":");
+        json_put_str(out, str_from(i->agent_state));
+        put_text(out, "reason", i->agent_reason);
+        put_text(out, "fix", i->agent_fix);
+        buf_putc(out, '}');
+    }
+    put_links(i, out);
+    if (i->price_per_core_hour > 0) {
+        buf_puts(out, ",\"pricePerCoreHour\":");
+        json_put_double(out, i->price_per_core_hour);
+        put_text(out, "currency", i->currency);
+    }
+    if (i->own_code && i->own_code[0])
+        put_text(out, "ownCode", i->own_code);
+}
+
+/* --- source files --- */
+
+/* Reads dir/rest if that is really below dir: names come from profiles, and links may lead anywhere. */
+static int read_below(const char *dir, struct str rest, struct buf *out, struct err *e)
+{
+    char path[PATH_MAX], root[PATH_MAX], real[PATH_MAX];
+    size_t n;
+
+    while (rest.n && rest.p[0] == '/')
+        rest = str_slice(rest, 1, rest.n);
+    if (str_find_char(rest, 0) >= 0 ||
+        snprintf(path, sizeof path, "%s/%.*s", dir, STR_FMT(rest)) >= (int) sizeof path || !realpath(dir, root) ||
+        !realpath(path, real))
+        return -ENOENT;
+    n = strlen(root);
+    if (strncmp(real, root, n) != 0 || (real[n] != '/' && n > 1))
+        return -ENOENT;
+    return fd_read_file(real, SOURCE_MAX, out, e);
+}
+
+int ui_info_source(const struct ui_info *i, struct str file, struct buf *out, struct err *e)
+{
+    bool known = false;
+
+    if (!file.n)
+        return err_set(e, -EINVAL, "file: must name a source file");
+    for (uint32_t k = 0; k < i->n_sources; k++) {
+        const struct serve_source *s = &i->sources[k];
+        struct str prefix = str_from(s->prefix);
+
+        if (!s->dir || !str_starts(file, prefix))
+            continue;
+        known = true;
+        if (read_below(s->dir, str_slice(file, prefix.n, file.n), out, e) >= 0)
+            return 0;
+    }
+    if (i->read_source)
+        return i->read_source(i->ctx, file, out, e);
+    return err_set(e, -ENOENT,
+                   known ? "the folders that 'source' names in wick.yaml do not have %.*s"
+                         : "no folder is configured for %.*s: set 'source' with prefix and dir in wick.yaml",
+                   STR_FMT(file));
+}

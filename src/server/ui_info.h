@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the web UI is told beyond data: where senders send, where source code is, how money is counted. Filled before the
+ * first request and not changed afterwards; strings are the maker's. */
+#ifndef SERVER_UI_INFO_H
+#define SERVER_UI_INFO_H
+
+#include "base/buf.h"
+#include "base/str.h"
+
+struct err;
+struct senders;
+struct serve_source;
+
+struct ui_file {
+    const char *name, *type;
+};
+
+struct ui_info {
+    const char *mode;        /* "server", or "files" for wick pprof -http */
+    struct ui_file files[2]; /* files: the profile, and what it is compared with */
+    uint32_t n_files;
+    const char *default_query;                          /* files: what to show first */
+    int64_t from, to;                                   /* files: a range that holds everything; 0 = none */
+    const char *otlp_grpc, *otlp_http, *otlp_note;      /* addresses, NULL = off; the note says why */
+    const char *agent_state, *agent_reason, *agent_fix; /* state NULL: nothing is known of an agent */
+    const struct serve_source *sources;                 /* serve_config.h */
+    uint32_t n_sources;
+    double price_per_core_hour; /* 0 = not set */
+    const char *currency, *own_code;
+    struct senders *senders; /* NULL: nobody sends here */
+    /* files: the text of a source file by pprof's rules, appended; -ENOENT with words. May be NULL. */
+    int (*read_source)(void *ctx, struct str file, struct buf *out, struct err *e);
+    void *ctx;
+};
+
+/* ,"mode":…,"otlp":… for /api/v1/status */
+void ui_info_json(const struct ui_info *i, struct buf *out);
+/* The text of a source file that a profile names, from the configured folders. -ENOENT with words on what to set. */
+int ui_info_source(const struct ui_info *i, struct str file, struct buf *out, struct err *e);
+
+#endif
