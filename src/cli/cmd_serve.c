@@ -67,7 +67,7 @@ struct serve {
     struct serve_intake *intake;
     struct senders *senders;
     struct ui_info ui;
-    char otlp_grpc[256], otlp_http[256], otlp_note[300];
+    char otlp_grpc[256], otlp_http[256], otlp_note[1100];
     struct tls_context *tls;
     struct http_server *api, *grpc, *http;
     const char **hosts;

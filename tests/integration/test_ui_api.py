@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the web UI asks beside the questions: session and login, senders, symbols, source files, the HTML export."""
+import http.client
+import json
+import os
+import subprocess
+import time
+import urllib.parse
+
+import pytest
+
+from test_serve import SHOP, WICK, Server, request
+
+
+@pytest.fixture
+def server(tmp_path):
+    s = Server(tmp_path)
+    yield s
+    if s.p.poll() is None:
+        s.stop()
+
+
+def ask(server, method, path, body=None, **headers):
+    c = http.client.HTTPConnection(server.url.split("//")[1], timeout=10)
+    c.request(method, path, body, {k.replace("_", "-"): v for k, v in headers.items()})
+    r = c.getresponse()
+    text = r.read().decode()
+    c.close()
+    return r.status, {k.lower(): v for k, v in r.getheaders()}, text
+
+
+def token(server, *options):
+    return subprocess.run([WICK, "token", "create", "--file", str(server.dir / "tokens"), *options], capture_output=True,
+                          text=True, check=True).stdout.strip()
+
+
+def wait_for_login(server):
+    deadline = time.time() + 10
+    while ask(server, "GET", "/api/v1/status")[0] != 401:  # the token file is read again within a second
+        assert time.time() < deadline
+        time.sleep(0.1)
+
+
+def test_login_and_logout(server):
+    assert json.loads(ask(server, "GET", "/api/v1/session")[2]) == {"required": False, "scope": "admin", "tenant": ""}
+    reader, writer = token(server, "--scope", "read", "--tenant", "a"), token(server, "--scope", "write")
+    wait_for_login(server)
+    assert json.loads(ask(server, "GET", "/api/v1/session")[2]) == {"required": True, "scope": "none", "tenant": ""}
+    assert ask(server, "POST", "/api/v1/login", "wick_wrong")[0] == 403
+    origin = server.url
+    status, headers, _ = ask(server, "POST", "/api/v1/login", reader, Origin=origin)
+    assert status == 200
+    cookie = headers["set-cookie"]
+    assert "HttpOnly" in cookie and "SameSite=Strict" in cookie and "Path=/" in cookie
+    cookie = cookie.split(";")[0]
+    assert json.loads(ask(server, "GET", "/api/v1/session", Cookie=cookie)[2])["scope"] == "read"
+    assert ask(server, "GET", "/api/v1/services", Cookie=cookie)[0] == 200
+    # another page may neither log in nor out, nor do anything else that changes something
+    for path in ("login", "logout", "delete?query=cpu&from=now-1h&to=now"):
+        assert ask(server, "POST", "/api/v1/" + path, reader, Origin="http://evil.example", Cookie=cookie)[0] == 403
+    assert ask(server, "GET", "/api/v1/services", Cookie=cookie)[0] == 200
+    # a right that is missing is another answer than a token that is missing
+    status, headers, _ = ask(server, "POST", "/api/v1/login", writer, Origin=origin)
+    other = headers["set-cookie"].split(";")[0]
+    assert ask(server, "GET", "/api/v1/services", Cookie=other)[0] == 403
+    assert ask(server, "GET", "/api/v1/services")[0] == 401
+    status, headers, _ = ask(server, "POST", "/api/v1/logout", Origin=origin, Cookie=cookie)
+    assert status == 200 and "Max-Age=0" in headers["set-cookie"]
+    assert ask(server, "GET", "/api/v1/services", Cookie=cookie)[0] == 401
+
+
+def from_host(r, host, version, **own):
+    attributes = r.resource_profiles[0].resource.attributes
+    attributes.add(key="host.name").value.string_value = host
+    attributes.add(key="service.version").value.string_value = version
+    r.resource_profiles[0].scope_profiles[0].scope.name = "wick"
+    for key, value in own.items():
+        r.dictionary.string_table.append("wick." + key)
+        a = r.dictionary.attribute_table.add(key_strindex=len(r.dictionary.string_table) - 1)
+        a.value.int_value = value
+        r.resource_profiles[0].scope_profiles[0].profiles[0].attribute_indices.append(len(r.dictionary.attribute_table) - 1)
+    return r
+
+
+def test_senders(server):
+    assert server.json("/api/v1/senders")["senders"] == []
+    start = time.time_ns() - 10**9
+    for i in range(3):
+        assert server.send(from_host(request(SHOP, start=start + i), "h1", "1.0", rate=19, lost=4, cpu_ns=5000, governor=1))[0] == 200
+    assert server.send(from_host(request(SHOP[:1], "cart", start=start), "h2", "2.0"))[0] == 200
+    late = from_host(request(SHOP, start=time.time_ns() - 30 * 86400 * 10**9), "h1", "1.0")
+    server.send(late)  # older than the store takes
+    cart, shop = sorted(server.json("/api/v1/senders")["senders"], key=lambda s: s["service"])
+    assert (shop["service"], shop["host"], shop["version"], shop["scope"]) == ("shop", "h1", "1.0", "wick")
+    assert (shop["profiles"], shop["samples"], shop["refused"]) == (4, 12, 1) and shop["problem"]
+    assert (shop["rate"], shop["lost"], shop["cpuNs"], shop["governor"]) == (19, 4, 5000, 1)
+    assert (cart["profiles"], cart["samples"]) == (1, 1) and "lost" not in cart
+    assert shop["samplesPerSecond"] > 0 and shop["bytesPerSecond"] > 0 and shop["peer"].startswith("127.0.0.1")
+    assert abs(int(shop["lastSeen"]) - time.time_ns()) < 60 * 10**9
+
+
+def test_senders_stay_in_their_tenant(server):
+    write, read_a, read_b = (token(server, "--scope", s, "--tenant", t) for s, t in (("write", "a"), ("read", "a"), ("read", "b")))
+    wait_for_login(server)
+    assert server.send(request(SHOP), write)[0] == 200
+    assert len(server.json("/api/v1/senders", token=read_a)["senders"]) == 1
+    assert server.json("/api/v1/senders", token=read_b)["senders"] == []
+
+
+def test_symbols(server):
+    r = request([("main;named", 30, False)])
+    d, p = r.dictionary, r.resource_profiles[0].scope_profiles[0].profiles[0]
+
+    def string(s):
+        d.string_table.append(s)
+        return len(d.string_table) - 1
+
+    key = d.attribute_table.add(key_strindex=string("process.executable.build_id.gnu"))
+    key.value.string_value = "abcdef0123"
+    d.mapping_table.add(memory_start=0x400000, memory_limit=0x500000, filename_strindex=string("/usr/bin/tool"),
+                        attribute_indices=[len(d.attribute_table) - 1])
+    d.location_table.add(mapping_index=1, address=0x401000)
+    d.stack_table.add(location_indices=[len(d.location_table) - 1])
+    p.samples.add(stack_index=len(d.stack_table) - 1, values=[70])
+    assert server.send(r)[0] == 200
+    s = server.json("/api/v1/symbols")
+    assert (s["self"], s["selfNamed"]) == (100, 30)
+    tool = [b for b in s["binaries"] if b["mapping"] == "/usr/bin/tool"]
+    assert len(tool) == 1 and tool[0]["buildId"] == "abcdef0123"
+    assert (tool[0]["frames"], tool[0]["named"], tool[0]["self"], tool[0]["status"]) == (1, 0, 70, "missing")
+    assert tool[0]["reason"] and tool[0]["fix"]
+
+
+def test_source_files(tmp_path):
+    (tmp_path / "code/sub").mkdir(parents=True)
+    (tmp_path / "code/sub/a.c").write_text("int main(void)\n{ return \"<b>\"[0]; }\n")
+    (tmp_path / "secret").write_text("secret")
+    os.symlink("../secret", tmp_path / "code/link")
+    (tmp_path / "wick.yaml").write_text(
+        f"source:\n  - prefix: /build/\n    dir: {tmp_path}/code\n  - prefix: github.com/acme/\n"
+        "    link: https://forge.example/{path}#L{line}\nui:\n  price_per_core_hour: 0.04\n  own_code: acme\n")
+    s = Server(tmp_path, "--config", str(tmp_path / "wick.yaml"))
+    try:
+        def file(name):
+            return s.get("/api/v1/source?file=" + urllib.parse.quote(name))
+
+        status, body = file("/build/sub/a.c")
+        assert status == 200 and json.loads(body)["text"] == (tmp_path / "code/sub/a.c").read_text()
+        for bad in ("/build/../secret", "/build/sub/../../secret", "/build/link", "/etc/passwd", "/build/none.c", "/build/",
+                    "/build//etc/passwd", "/build/sub/a.c\0x"):
+            status, body = file(bad)
+            assert status in (404, 400) and b"secret" not in body.replace(b"/secret", b""), bad
+        assert file("")[0] == 400
+        assert "wick.yaml" in json.loads(file("/other/x.c")[1])["error"]["message"]
+        status = s.json("/api/v1/status")
+        assert status["mode"] == "server" and status["pricePerCoreHour"] == 0.04 and status["currency"] == "USD"
+        assert status["ownCode"] == "acme" and status["host"] and status["otlp"]["grpc"].startswith("127.0.0.1:")
+        assert status["links"] == [{"name": "github.com/acme/", "prefix": "github.com/acme/",
+                                    "template": "https://forge.example/{path}#L{line}"}]
+    finally:
+        s.stop()
+
+
+def test_html_export(server):
+    hostile = "</script><script>alert(1)</script>"
+    assert server.send(request(SHOP + [(f"main;{hostile}", 5, False)]))[0] == 200
+    status, headers, page = ask(server, "GET", "/api/v1/profile?format=html&query=cpu")
+    assert status == 200 and headers["content-type"].startswith("text/html") and "attachment" in headers["content-disposition"]
+    assert "encode" in page and hostile not in page and "http://" not in page.replace("http://www.w3.org", "")
+    diff = ask(server, "GET", "/api/v1/profile?format=html&query=cpu&base_from=now-2h&base_to=now-1h")
+    assert diff[0] == 200 and "encode" in diff[2]
