@@ -11,6 +11,7 @@
 
 struct builder;
 struct identity;
+struct identity_rules;
 struct process;
 
 /* Reads all that can be read now, soon after the first sample; what cannot be read is left out. 0 or -ENOMEM. */
@@ -18,6 +19,8 @@ int identity_new(const struct process *p, struct identity **ret, struct err *e);
 void identity_free(struct identity *i);
 /* The attributes of the builder's last resource. */
 void identity_put(const struct identity *i, struct builder *b);
+/* Renaming of services (identity_read.h), for all that are made from now on. Stays the caller's; NULL: none. */
+void identity_set_rules(const struct identity_rules *r);
 /* For filters and lists; never NULL. */
 const char *identity_service(const struct identity *i);
 

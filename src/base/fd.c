@@ -4,9 +4,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/openat2.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/statvfs.h>
+#include <sys/syscall.h>
 
 static int sys_sync(int fd, bool data_only)
 {
@@ -63,6 +65,29 @@ int fd_open(int dirfd, const char *path, int flags, mode_t mode)
     int fd = fd_ops->open(dirfd, path, flags | O_CLOEXEC, mode);
 
     return fd < 0 ? -errno : fd;
+}
+
+/* O_NONBLOCK: a FIFO must not make us wait for its writer. */
+int fd_open_in_root(const char *root, const char *path)
+{
+    struct open_how how = {
+        .flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY,
+        .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS,
+    };
+    _cleanup_(fd_closep) int dir = fd_open(AT_FDCWD, root, O_PATH | O_DIRECTORY, 0);
+    struct stat st;
+    int fd;
+
+    if (dir < 0)
+        return dir;
+    fd = (int) syscall(SYS_openat2, dir, path, &how, sizeof how);
+    if (fd < 0)
+        return -errno;
+    if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode)) {
+        fd_close(fd);
+        return -EINVAL;
+    }
+    return fd;
 }
 
 void fd_close(int fd)

@@ -51,6 +51,9 @@ int fd_mkdir(int dirfd, const char *path, mode_t mode); /* 0 when it is there al
 int fd_mkdir_all(const char *path, mode_t mode);        /* with parents */
 int fd_allocate(int fd, off_t off, off_t n);
 int fd_space(int fd, uint64_t *ret_free, uint64_t *ret_total);
+/* Opens a regular file for reading whose path is meant under another root (a container's): symbolic links, also absolute
+ * ones and "..", never lead out of it. -EINVAL for what is no regular file, which is never opened for good. */
+int fd_open_in_root(const char *root, const char *path);
 
 /* The whole file behind b, at most limit bytes (-EFBIG). path "-" is standard input. */
 int fd_read_file(const char *path, size_t limit, struct buf *b, struct err *e);

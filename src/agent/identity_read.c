@@ -1,0 +1,434 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See identity_read.h. Attributes are put in order of precedence: the first value of a key stays. */
+#include "agent/identity_read.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "agent/cgroup.h"
+#include "agent/container_files.h"
+#include "agent/process_context.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/mem.h"
+#include "elf/elf_id.h"
+#include "elf/go_build.h"
+
+enum {
+    MEMORY_MAX = 1 << 20,
+    ENVIRON_MAX = 1 << 20,
+    FILE_MAX = 1 << 16,
+    MAPS_MAX = 16 << 20,
+    VALUE_MAX = 4096,
+    PATH_SIZE = 4096,
+};
+
+struct reader {
+    const struct identity_source *s;
+    struct identity_attrs *a;
+    struct cgroup_names cgroup;
+    struct container_names container;
+    int err;
+};
+
+void identity_attrs_done(struct identity_attrs *a)
+{
+    arena_done(&a->arena);
+    a->n = 0;
+}
+
+struct str identity_attrs_get(const struct identity_attrs *a, struct str key)
+{
+    for (uint32_t i = 0; i < a->n; i++)
+        if (str_eq(a->v[i].key, key))
+            return value_str(&a->v[i].value);
+    return (struct str){0};
+}
+
+static bool has(const struct reader *r, struct str key)
+{
+    for (uint32_t i = 0; i < r->a->n; i++)
+        if (str_eq(r->a->v[i].key, key))
+            return true;
+    return false;
+}
+
+static void put_value(struct reader *r, struct str key, struct value v)
+{
+    struct str k;
+
+    if (r->a->n == IDENTITY_ATTRS || !key.n || key.n > VALUE_MAX || has(r, key))
+        return;
+    k = arena_str(&r->a->arena, key);
+    if (v.kind == VALUE_STR) {
+        struct str s = arena_str(&r->a->arena, (struct str){v.str, MIN(v.n, (uint32_t) VALUE_MAX)});
+
+        v.str = s.p;
+        v.n = s.n;
+    }
+    if (!k.p || (v.kind == VALUE_STR && !v.str)) {
+        r->err = -ENOMEM;
+        return;
+    }
+    r->a->v[r->a->n++] = (struct kv){k, v};
+}
+
+/* Values from outside may hold anything; OTLP wants UTF-8. */
+static void put(struct reader *r, struct str key, struct str value)
+{
+    value = str_trim(value);
+    if (value.n && str_is_utf8(value))
+        put_value(r, key, (struct value){.kind = VALUE_STR, .str = value.p, .n = value.n});
+}
+
+static void put_c(struct reader *r, const char *key, const char *value)
+{
+    put(r, str_from(key), str_from(value));
+}
+
+static void put_int(struct reader *r, struct str key, int64_t v)
+{
+    put_value(r, key, (struct value){.kind = VALUE_INT, .integer = v});
+}
+
+/* The content of PROC/PID/NAME, or nothing. */
+static struct str proc_file(struct reader *r, const char *name, size_t limit, struct buf *b)
+{
+    char path[PATH_SIZE];
+
+    buf_reset(b);
+    snprintf(path, sizeof path, "%s/%d/%s", r->s->proc, r->s->pid, name);
+    return fd_read_file(path, limit, b, NULL) < 0 ? (struct str){0} : buf_str(b);
+}
+
+static struct str root_file(struct reader *r, const char *name, struct buf *b)
+{
+    char path[PATH_SIZE];
+
+    buf_reset(b);
+    snprintf(path, sizeof path, "%s/%s", strcmp(r->s->root, "/") ? r->s->root : "", name);
+    return fd_read_file(path, FILE_MAX, b, NULL) < 0 ? (struct str){0} : buf_str(b);
+}
+
+static void read_context(struct reader *r, struct buf *b)
+{
+    struct process_context c;
+    struct proc_maps maps = {0};
+    struct arena a;
+
+    if (!r->s->memory)
+        return;
+    arena_init(&a, MEMORY_MAX);
+    if (proc_maps_parse(proc_file(r, "maps", MAPS_MAX, b), false, &maps) == 0 &&
+        process_context_read(&maps, r->s->memory, &a, &c) == 0)
+        for (uint32_t i = 0; i < c.resource.n; i++) {
+            const struct value *v = &c.resource.v[i].value;
+
+            if (v->kind == VALUE_STR)
+                put(r, c.resource.v[i].key, value_str(v));
+            else if (v->kind == VALUE_INT || v->kind == VALUE_BOOL || v->kind == VALUE_DOUBLE)
+                put_value(r, c.resource.v[i].key, *v);
+        }
+    proc_maps_done(&maps);
+    arena_done(&a);
+}
+
+static int hex_digit(char c)
+{
+    return c >= '0' && c <= '9' ? c - '0' : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10 : -1;
+}
+
+static struct str percent_decode(struct str s, struct arena *a)
+{
+    char *p = arena_alloc(a, s.n + 1), *q = p;
+
+    if (!p)
+        return (struct str){0};
+    for (uint32_t i = 0; i < s.n; i++) {
+        if (s.p[i] == '%' && i + 2 < s.n && hex_digit(s.p[i + 1]) >= 0 && hex_digit(s.p[i + 2]) >= 0) {
+            *q++ = (char) (hex_digit(s.p[i + 1]) << 4 | hex_digit(s.p[i + 2]));
+            i += 2;
+        } else {
+            *q++ = s.p[i];
+        }
+    }
+    return (struct str){p, (uint32_t) (q - p)};
+}
+
+int identity_each_pair(struct str text, struct arena *a, int (*f)(void *data, struct str key, struct str value),
+                       void *data)
+{
+    int r = 0;
+
+    while (text.n && r == 0) {
+        struct str pair = str_cut(&text, ','), key = str_trim(str_cut(&pair, '='));
+
+        if (key.n && pair.p)
+            r = f(data, key, str_trim(percent_decode(pair, a)));
+    }
+    return r;
+}
+
+static int put_pair(void *data, struct str key, struct str value)
+{
+    put(data, key, value);
+    return 0;
+}
+
+/* OTEL_SERVICE_NAME beats OTEL_RESOURCE_ATTRIBUTES. */
+static void read_environment(struct reader *r, struct buf *b)
+{
+    struct str text = proc_file(r, "environ", ENVIRON_MAX, b), attributes = {0};
+
+    while (text.n) {
+        struct str line = str_cut(&text, 0), name = str_cut(&line, '=');
+
+        if (str_is(name, "OTEL_SERVICE_NAME"))
+            put(r, STR("service.name"), line);
+        else if (str_is(name, "OTEL_RESOURCE_ATTRIBUTES"))
+            attributes = line;
+    }
+    identity_each_pair(attributes, &r->a->arena, put_pair, r);
+}
+
+static void read_groups(struct reader *r, struct buf *b)
+{
+    cgroup_parse(proc_file(r, "cgroup", FILE_MAX, b), &r->cgroup);
+    if (r->cgroup.container[0]) {
+        container_names_read(r->s->root, &r->cgroup, &r->container);
+        put_c(r, "container.id", r->cgroup.container);
+        put_c(r, "container.runtime", r->cgroup.runtime);
+        put_c(r, "container.name", r->container.name);
+        put_c(r, "container.image.name", r->container.image);
+        put_c(r, "container.image.tags", r->container.tag);
+        put_c(r, "k8s.pod.name", r->container.pod);
+        put_c(r, "k8s.namespace.name", r->container.namespace);
+        put_c(r, "k8s.container.name", r->container.k8s_container);
+    }
+    put_c(r, "k8s.pod.uid", r->cgroup.pod);
+}
+
+/* The text of link PROC/PID/exe, without " (deleted)". */
+static struct str executable(struct reader *r, char *ret, size_t size)
+{
+    char path[PATH_SIZE];
+    struct str s;
+    ssize_t n;
+
+    snprintf(path, sizeof path, "%s/%d/exe", r->s->proc, r->s->pid);
+    n = readlink(path, ret, size - 1);
+    if (n <= 0)
+        return (struct str){0};
+    s = (struct str){ret, (uint32_t) n};
+    if (str_ends(s, STR(" (deleted)")))
+        s.n -= 10;
+    ret[s.n] = 0;
+    return s;
+}
+
+static struct str base_name(struct str path)
+{
+    for (uint32_t i = path.n; i > 0; i--)
+        if (path.p[i - 1] == '/')
+            return str_slice(path, i, path.n);
+    return path;
+}
+
+static void put_owner(struct reader *r, uint64_t uid, struct buf *b)
+{
+    struct str text = root_file(r, "etc/passwd", b);
+    uint64_t v;
+
+    while (text.n) {
+        struct str line = str_cut(&text, '\n'), name = str_cut(&line, ':');
+
+        str_cut(&line, ':');
+        if (str_to_u64(str_cut(&line, ':'), 10, &v) == 0 && v == uid) {
+            put(r, STR("process.owner"), name);
+            return;
+        }
+    }
+}
+
+static void read_status(struct reader *r, struct buf *b)
+{
+    struct str text = proc_file(r, "status", FILE_MAX, b);
+    uint64_t v, uid = UINT64_MAX;
+
+    while (text.n) {
+        struct str line = str_cut(&text, '\n'), key = str_cut(&line, ':');
+
+        line = str_trim(line);
+        if (str_is(key, "Name") && !has(r, STR("process.executable.name")))
+            put(r, STR("process.executable.name"), line);
+        else if (str_is(key, "PPid") && str_to_u64(line, 10, &v) == 0)
+            put_int(r, STR("process.parent_pid"), (int64_t) v);
+        else if (str_is(key, "Uid") && str_to_u64(str_cut(&line, '\t'), 10, &v) == 0)
+            uid = v;
+    }
+    if (uid != UINT64_MAX)
+        put_owner(r, uid, b);
+}
+
+/* Field 22 of stat, in ticks since boot; btime of PROC/stat is when that was. */
+static void read_start(struct reader *r, struct buf *b)
+{
+    struct str text = proc_file(r, "stat", FILE_MAX, b);
+    _cleanup_(buf_done) struct buf time = BUF_INIT;
+    uint64_t ticks = 0, boot = 0;
+    char path[PATH_SIZE];
+    long hz = sysconf(_SC_CLK_TCK);
+    uint32_t at = text.n;
+
+    while (at && text.p[at - 1] != ')')
+        at--;
+    text = str_trim(str_slice(text, at, text.n));
+    for (int i = 3; i < 22; i++)
+        str_cut(&text, ' ');
+    if (str_to_u64(str_cut(&text, ' '), 10, &ticks) < 0 || hz <= 0)
+        return;
+    snprintf(path, sizeof path, "%s/stat", r->s->proc);
+    buf_reset(b);
+    if (fd_read_file(path, MEMORY_MAX, b, NULL) < 0)
+        return;
+    text = buf_str(b);
+    while (text.n) {
+        struct str line = str_cut(&text, '\n');
+
+        if (str_starts(line, STR("btime ")) && str_to_u64(str_trim(str_slice(line, 6, line.n)), 10, &boot) == 0)
+            break;
+    }
+    if (!boot || boot > (uint64_t) INT64_MAX / NS_PER_S / 2)
+        return;
+    clock_format(&time, (int64_t) boot * NS_PER_S + (int64_t) (ticks / (uint64_t) hz) * NS_PER_S);
+    put(r, STR("process.creation.time"), buf_str(&time));
+}
+
+static void read_process(struct reader *r, struct buf *b)
+{
+    char path[PATH_SIZE];
+    struct str exe = executable(r, path, sizeof path), command;
+
+    put_int(r, STR("process.pid"), r->s->pid);
+    put(r, STR("process.executable.path"), exe);
+    put(r, STR("process.executable.name"), base_name(exe));
+    command = proc_file(r, "cmdline", FILE_MAX, b);
+    put(r, STR("process.command"), str_cut(&command, 0)); /* the program alone: arguments may hold secrets */
+    read_status(r, b);
+    read_start(r, b);
+}
+
+static struct str unquote(struct str s)
+{
+    return s.n >= 2 && (s.p[0] == '"' || s.p[0] == '\'') && s.p[s.n - 1] == s.p[0] ? str_slice(s, 1, s.n - 1) : s;
+}
+
+static void read_host(struct reader *r, struct buf *b)
+{
+    char path[PATH_SIZE];
+    struct utsname u;
+    struct str text;
+
+    snprintf(path, sizeof path, "%s/sys/kernel/hostname", r->s->proc);
+    buf_reset(b);
+    if (fd_read_file(path, FILE_MAX, b, NULL) >= 0)
+        put(r, STR("host.name"), buf_str(b));
+    put(r, STR("host.id"), root_file(r, "etc/machine-id", b));
+    if (uname(&u) == 0)
+        put_c(r, "host.arch",
+              strcmp(u.machine, "x86_64") == 0    ? "amd64"
+              : strcmp(u.machine, "aarch64") == 0 ? "arm64"
+                                                  : u.machine);
+    put(r, STR("os.type"), STR("linux"));
+    text = root_file(r, "etc/os-release", b);
+    while (text.n) {
+        struct str line = str_cut(&text, '\n'), key = str_cut(&line, '=');
+
+        if (str_is(key, "NAME"))
+            put(r, STR("os.name"), unquote(line));
+        else if (str_is(key, "VERSION_ID"))
+            put(r, STR("os.version"), unquote(line));
+        else if (str_is(key, "PRETTY_NAME"))
+            put(r, STR("os.description"), unquote(line));
+    }
+}
+
+static void put_go_version(struct reader *r, const struct go_build *g)
+{
+    char text[128];
+
+    put(r, STR("process.runtime.name"), STR("go"));
+    put(r, STR("process.runtime.version"), g->version);
+    if (!g->vcs_revision.n)
+        return;
+    snprintf(text, sizeof text, "%.*s%s", (int) MIN(g->vcs_revision.n, 100u), g->vcs_revision.p,
+             g->vcs_modified ? "+dirty" : "");
+    put_c(r, "service.version", text);
+}
+
+/* "latest" tells nothing about a deploy. */
+static void put_versions(struct reader *r)
+{
+    char id[ELF_ID_MAX];
+    struct go_build g;
+
+    if (r->s->exe && go_build_read(r->s->exe, &g))
+        put_go_version(r, &g);
+    if (strcmp(r->container.tag, "latest") != 0)
+        put_c(r, "service.version", r->container.tag);
+    if (r->s->exe && elf_gnu_build_id(r->s->exe, id)) {
+        put_c(r, "process.executable.build_id.gnu", id);
+        put_c(r, "service.version", id);
+    }
+    if (r->s->exe && elf_go_build_id(r->s->exe, id))
+        put_c(r, "process.executable.build_id.go", id);
+}
+
+static void put_service(struct reader *r)
+{
+    _cleanup_(buf_done) struct buf renamed = BUF_INIT;
+
+    put_c(r, "service.name", r->cgroup.unit);
+    put_c(r, "service.name", r->container.k8s_container);
+    put_c(r, "service.name", r->container.name);
+    put(r, STR("service.name"), identity_attrs_get(r->a, STR("process.executable.name")));
+    put(r, STR("service.name"), STR("unknown_service"));
+    for (uint32_t i = 0; i < r->a->n; i++) {
+        struct kv *kv = &r->a->v[i];
+
+        if (!str_is(kv->key, "service.name") || !identity_rules_apply(r->s->rules, value_str(&kv->value), &renamed) ||
+            !renamed.n)
+            continue;
+        kv->value.str = arena_cstr(&r->a->arena, buf_str(&renamed));
+        kv->value.n = (uint32_t) renamed.n;
+        if (!kv->value.str)
+            r->err = -ENOMEM;
+    }
+}
+
+int identity_read(const struct identity_source *s, struct identity_attrs *ret)
+{
+    _cleanup_(buf_done) struct buf b = BUF_INIT;
+    struct reader *r = mem_zalloc(sizeof *r);
+    int code;
+
+    ret->n = 0;
+    arena_init(&ret->arena, MEMORY_MAX);
+    if (!r)
+        return -ENOMEM;
+    r->s = s;
+    r->a = ret;
+    read_context(r, &b);
+    read_environment(r, &b);
+    read_groups(r, &b);
+    read_process(r, &b);
+    read_host(r, &b);
+    put_service(r);
+    put_versions(r);
+    code = r->err;
+    mem_free(r);
+    return code;
+}

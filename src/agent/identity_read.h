@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reads who a process is. Where a name or a version comes from, the first that has one counts:
+ *
+ *   service.name      OTEL_CTX; OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES of its environment; systemd unit; container's
+ *                     name; executable
+ *   service.version   OTEL_CTX; OTEL_RESOURCE_ATTRIBUTES; VCS revision of a Go build; image tag; GNU build id
+ *
+ * Names of containers and images come from the files that the runtimes keep on this host, when they may be read:
+ * Docker's config.v2.json, containerd's, podman's and CRI-O's config.json.
+ *
+ * All paths are under `proc` and `root`, so that a test can lay out a tree. Everything read has a limit; what cannot be
+ * read, or is malformed, is left out.
+ */
+#ifndef AGENT_IDENTITY_READ_H
+#define AGENT_IDENTITY_READ_H
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "elf/elf.h"
+#include "elf/proc_memory.h"
+#include "model/batch.h"
+
+struct identity_source {
+    const char *proc;                 /* "/proc" */
+    const char *root;                 /* "/" of this host: /etc, /var/lib/docker, /run */
+    int pid;                          /* its name under proc */
+    const struct proc_memory *memory; /* for OTEL_CTX; NULL: not read */
+    const struct elf_file *exe;       /* NULL: no version from it */
+    const struct identity_rules *rules;
+};
+
+enum { IDENTITY_ATTRS = 64 };
+
+struct identity_attrs {
+    struct kv v[IDENTITY_ATTRS]; /* resource attributes, each key once */
+    uint32_t n;
+    struct arena arena;
+};
+
+/* ret is to be freed with identity_attrs_done(), also on failure. 0 or -ENOMEM. */
+int identity_read(const struct identity_source *s, struct identity_attrs *ret);
+void identity_attrs_done(struct identity_attrs *a);
+struct str identity_attrs_get(const struct identity_attrs *a, struct str key); /* {NULL} when absent or no text */
+
+/* --- renaming: REGEXP=NAME, where NAME may have \1 to \9; the first rule that matches all of service.name counts --- */
+struct identity_rules;
+int identity_rules_new(struct identity_rules **ret);
+int identity_rules_add(struct identity_rules *r, struct str rule, struct err *e);
+void identity_rules_free(struct identity_rules *r);
+DEFINE_CLEANUP(struct identity_rules *, identity_rules_free)
+/* Appends the new name; false when no rule matches. */
+bool identity_rules_apply(const struct identity_rules *r, struct str name, struct buf *out);
+
+/* OTEL_RESOURCE_ATTRIBUTES: "key1=value1,key2=value2", values percent-encoded. Calls f for each pair, decoded, until it
+ * returns other than 0. */
+int identity_each_pair(struct str text, struct arena *a, int (*f)(void *data, struct str key, struct str value),
+                       void *data);
+
+#endif

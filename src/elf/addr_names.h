@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Names of address ranges that no ELF file knows: the kernel's functions (kallsyms.h), what a JIT says of its code
+ * (perf_map.h). Filled, sorted once, then read-only.
+ */
+#ifndef ELF_ADDR_NAMES_H
+#define ELF_ADDR_NAMES_H
+
+#include <stdbool.h>
+
+#include "base/buf.h"
+#include "base/str.h"
+
+struct addr_name {
+    uint64_t start;
+    uint32_t size; /* 0: up to the next one */
+    uint32_t name; /* in the pool: u16 length, bytes */
+};
+
+struct addr_names {
+    struct addr_name *v;
+    size_t n, cap;
+    struct buf pool;
+};
+
+enum { ADDR_NAMES_MAX = 1 << 21, ADDR_NAMES_POOL_MAX = 128 << 20, ADDR_NAME_MAX = 4096 };
+
+#define ADDR_NAMES_INIT ((struct addr_names){.pool = {.limit = ADDR_NAMES_POOL_MAX}})
+
+/* 0, -ENOMEM, -E2BIG, -EFBIG. Names longer than ADDR_NAME_MAX are cut. */
+int addr_names_add(struct addr_names *t, uint64_t start, uint64_t size, struct str name);
+/* Of several with one start the last added stays. To be called once, before finding. */
+void addr_names_sort(struct addr_names *t);
+void addr_names_order(struct addr_names *t); /* the same, but all stay: equal starts in the order they were added */
+void addr_names_done(struct addr_names *t);
+/* False when no range has the address. The name lives as long as the table. */
+bool addr_names_find(const struct addr_names *t, uint64_t address, struct str *ret_name, uint64_t *ret_start);
+size_t addr_names_memory(const struct addr_names *t);
+
+#endif

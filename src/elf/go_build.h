@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the Go linker wrote about how a binary was built: "runtime/debug".BuildInfo, in every Go binary since 1.13,
+ * stripped or not.
+ *
+ *   header, 32 bytes, aligned to 16, in .go.buildinfo or at the start of the data segment
+ *     0   14  "\xff Go buildinf:"
+ *     14  u8  pointer size
+ *     15  u8  flags: 1 big endian, 2 the strings follow the header (Go 1.18 and later)
+ *     16      without flag 2: pointers to two Go strings (pointer, length)
+ *     32      with flag 2: varint length, version of Go; varint length, module text
+ *   module text: 16 bytes of a mark, lines, 16 bytes of a mark; a line is a word, a tab, fields with tabs between
+ */
+#ifndef ELF_GO_BUILD_H
+#define ELF_GO_BUILD_H
+
+#include "elf/elf.h"
+
+struct go_build {              /* all of it points into the file; empty where it does not say */
+    struct str version;        /* "go1.26.1" */
+    struct str path;           /* of the main package */
+    struct str module_version; /* "v1.2.3" or "(devel)" */
+    struct str vcs_revision;
+    bool vcs_modified;
+};
+
+/* False when the binary is not Go's, or says nothing. */
+bool go_build_read(const struct elf_file *f, struct go_build *ret);
+/* The lines of the module text, for whoever has only that. */
+void go_build_parse(struct str text, struct go_build *ret);
+/* 26 of "go1.26.1", "go1.26rc1", "go1.26-custom"; 0 when it is not of that form. */
+unsigned go_build_minor(struct str version);
+
+#endif

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "elf/jit_names.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+
+#include "base/fd.h"
+
+static bool take_hex(struct str *line, uint64_t *ret)
+{
+    struct str s = str_cut(line, ' ');
+    uint64_t v = 0;
+
+    if (s.n > 2 && s.p[0] == '0' && (s.p[1] == 'x' || s.p[1] == 'X'))
+        s = str_slice(s, 2, s.n);
+    if (s.n == 0 || s.n > 16)
+        return false;
+    for (uint32_t i = 0; i < s.n; i++) {
+        char c = (char) (s.p[i] | 0x20);
+        int d = s.p[i] >= '0' && s.p[i] <= '9' ? s.p[i] - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+
+        if (d < 0)
+            return false;
+        v = v << 4 | (uint64_t) d;
+    }
+    *ret = v;
+    return true;
+}
+
+int jit_names_parse(struct str text, size_t *ret_used, struct addr_names *t)
+{
+    const char *begin = text.p;
+    int r = 0;
+
+    *ret_used = 0;
+    while (r == 0 && text.n && str_find_char(text, '\n') >= 0) {
+        struct str line = str_cut(&text, '\n');
+        uint64_t start, size;
+
+        *ret_used = (size_t) (line.p + line.n + 1 - begin);
+        if (!take_hex(&line, &start) || !take_hex(&line, &size) || !size || start + size < start)
+            continue;
+        line = str_trim(line);
+        if (line.n)
+            r = addr_names_add(t, start, size, line);
+    }
+    return r;
+}
+
+/* The innermost number of "NSpid:\t812\t7", which is what the process itself believes to be; else pid. */
+static int own_pid(const char *proc, int pid)
+{
+    _cleanup_(buf_done) struct buf b = BUF_INIT;
+    struct str text, last = {0};
+    uint64_t v;
+    char path[4096];
+    ptrdiff_t at;
+
+    snprintf(path, sizeof path, "%s/%d/status", proc, pid);
+    if (fd_read_file(path, 65536, &b, NULL) < 0)
+        return pid;
+    text = buf_str(&b);
+    at = str_find(text, STR("\nNSpid:"));
+    if (at < 0)
+        return pid;
+    text = str_slice(text, (size_t) at + 7, text.n);
+    text = str_trim(str_cut(&text, '\n'));
+    while (text.n)
+        last = str_cut(&text, '\t');
+    return str_to_u64(last, 10, &v) == 0 && v <= INT32_MAX ? (int) v : pid;
+}
+
+/* 0 when the file's owner is the process's user or root. */
+static int check_owner(const char *proc, int pid, int fd)
+{
+    struct stat process, file;
+    char path[4096];
+
+    snprintf(path, sizeof path, "%s/%d", proc, pid);
+    if (stat(path, &process) < 0 || fstat(fd, &file) < 0)
+        return -errno;
+    return file.st_uid == process.st_uid || file.st_uid == 0 ? 0 : -EPERM;
+}
+
+int jit_names_read(const char *proc, int pid, struct addr_names *t, struct err *e)
+{
+    _cleanup_(buf_done) struct buf b = BUF_INIT;
+    _cleanup_(fd_closep) int fd = -1;
+    char root[4096], name[64];
+    size_t used;
+    int r;
+
+    snprintf(root, sizeof root, "%s/%d/root", proc, pid);
+    snprintf(name, sizeof name, "/tmp/perf-%d.map", own_pid(proc, pid));
+    fd = fd_open_in_root(root, name);
+    if (fd < 0)
+        return err_set(e, fd, "cannot open '%s' of process %d: %m", name, pid);
+    r = check_owner(proc, pid, fd);
+    if (r < 0)
+        return err_set(e, r, "'%s' of process %d is not its own", name, pid);
+    r = fd_read_all(fd, JIT_NAMES_FILE_MAX, &b);
+    if (r < 0)
+        return err_set(e, r, "cannot read '%s' of process %d: %m", name, pid);
+    r = jit_names_parse(buf_str(&b), &used, t);
+    if (r == 0)
+        addr_names_sort(t);
+    return r;
+}
+
+static const struct {
+    const char *name, *hint;
+} runtimes[] = {
+    {"node", "[node: run with --perf-basic-prof]"},
+    {"nodejs", "[node: run with --perf-basic-prof]"},
+    {"java", "[java: run with -XX:+PreserveFramePointer and a perf-map agent]"},
+    {"dotnet", "[dotnet: run with DOTNET_PerfMapEnabled=1]"},
+    {"luajit", "[luajit: run with -jdump or a perf-map]"},
+    {"beam.smp", "[erlang: run with +JPperf true]"},
+    {"php-fpm", "[php: set opcache.jit_debug for perf maps]"},
+    {"ruby", "[ruby: run with --yjit-perf]"},
+    {"deno", "[deno: run with --v8-flags=--perf-basic-prof]"},
+};
+
+const char *jit_names_hint(struct str executable)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(runtimes); i++)
+        if (str_is(executable, runtimes[i].name))
+            return runtimes[i].hint;
+    return NULL;
+}

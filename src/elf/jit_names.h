@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * /tmp/perf-PID.map, what JITs write for profilers (node --perf-basic-prof, Java agents, LuaJIT, Python's -X perf). A
+ * line is
+ *
+ *     START SIZE name that may have spaces          numbers in hexadecimal, with or without "0x"
+ *
+ * Code that moved is written again: the last line of an address counts. The file is under the process's root, has the
+ * pid that the process has in its own namespace, and anybody there may have written it: only a regular file of the
+ * process's own user (or root) is read, at most JIT_NAMES_FILE_MAX bytes of it.
+ */
+#ifndef ELF_JIT_NAMES_H
+#define ELF_JIT_NAMES_H
+
+#include "base/err.h"
+#include "elf/addr_names.h"
+
+enum { JIT_NAMES_FILE_MAX = 64 << 20 };
+
+/* Adds the lines of text, which may be a part of the file: *ret_used says up to where there were whole lines. Lines that
+ * cannot be read are left out. addr_names_sort() is the caller's. */
+int jit_names_parse(struct str text, size_t *ret_used, struct addr_names *t);
+/* Reads the file of a process. proc: "/proc". -ENOENT when there is none, -EPERM when it is somebody else's. */
+int jit_names_read(const char *proc, int pid, struct addr_names *t, struct err *e);
+/* What a profile says for code without names: "[node: run with --perf-basic-prof]", by the name of the executable. The
+ * text is constant; NULL for programs that are not known to make code at run time. */
+const char *jit_names_hint(struct str executable);
+
+#endif

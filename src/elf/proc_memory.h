@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The memory of a process, as its readers see it: another process's by process_vm_readv(), or bytes of a test. Reading
+ * never stops or changes the process; what is read may be torn or hostile, so every reader checks what it makes of it.
+ */
+#ifndef ELF_PROC_MEMORY_H
+#define ELF_PROC_MEMORY_H
+
+#include <stdbool.h>
+
+#include "base/macros.h"
+
+struct proc_memory {
+    /* All n bytes at the address, or a negative errno (-EFAULT, -ESRCH, -EPERM). */
+    int (*read)(const struct proc_memory *m, uint64_t address, void *p, size_t n);
+    int pid;          /* of proc_memory_of() */
+    const void *data; /* for others */
+};
+
+struct proc_memory proc_memory_of(int pid);
+
+static inline int proc_memory_read(const struct proc_memory *m, uint64_t address, void *p, size_t n)
+{
+    return m->read(m, address, p, n);
+}
+
+static inline bool proc_memory_u64(const struct proc_memory *m, uint64_t address, uint64_t *ret)
+{
+    return m->read(m, address, ret, sizeof *ret) >= 0;
+}
+
+#endif

@@ -1,0 +1,380 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Who a process is: names of control groups, files of container runtimes, OTEL_CTX, the environment; JIT's and kernel's
+ * names. Trees of files stand in for /proc and /. */
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "agent/cgroup.h"
+#include "agent/container_files.h"
+#include "agent/identity_read.h"
+#include "agent/process_context.h"
+#include "base/fd.h"
+#include "elf/go_build.h"
+#include "elf/jit_names.h"
+#include "elf/kallsyms.h"
+#include "tap.h"
+
+#define ID "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+#define UID "0af3e2a1-1111-2222-3333-444455556666"
+
+static void test_cgroup(void)
+{
+    static const struct {
+        const char *text, *container, *pod, *unit, *runtime;
+    } cases[] = {
+        {"0::/\n", "", "", "", ""},
+        {"0::/system.slice/nginx.service\n", "", "", "nginx", ""},
+        {"0::/system.slice/system-getty.slice/getty@tty1.service", "", "", "getty@tty1", ""},
+        {"0::/user.slice/user-1000.slice/user@1000.service/app.slice/web.service\n", "", "", "web", ""},
+        {"0::/user.slice/user-1000.slice/user@1000.service/init.scope\n", "", "", "", ""},
+        {"0::/user.slice/user-0.slice/session-3.scope\n", "", "", "", ""},
+        {"0::/system.slice/docker-" ID ".scope\n", ID, "", "", "docker"},
+        {"12:cpu,cpuacct:/docker/" ID "\n1:name=systemd:/docker/" ID "\n", ID, "", "", "docker"},
+        {"0::/machine.slice/libpod-" ID ".scope/container\n", ID, "", "", "podman"},
+        {"0::/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod0af3e2a1_1111_2222_3333_444455556666.slice/"
+         "cri-containerd-" ID ".scope\n",
+         ID, UID, "", "containerd"},
+        {"0::/kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod0af3e2a1_1111_2222_3333_444455556666."
+         "slice/crio-" ID ".scope",
+         ID, UID, "", "cri-o"},
+        {"9:memory:/kubepods/burstable/pod" UID "/" ID "\n", ID, UID, "", ""},
+        {"0::/system.slice/containerd.service/kubepods-pod0af3e2a1_1111_2222_3333_444455556666.slice:cri-containerd:" ID
+         "\n",
+         ID, UID, "", "containerd"},
+        {"0::/ecs/task/0123456789abcdef0123456789abcdef-1234567890\n", "0123456789abcdef0123456789abcdef-1234567890",
+         "", "", ""},
+        {"1:name=systemd:/system.slice/cron.service\n5:cpu:/other.service\n", "", "", "cron", ""},
+        {"0::/system.slice/docker-0123.scope\n", "", "", "", ""},
+        {"garbage", "", "", "", ""},
+        {"0::/podman/poduser\n", "", "", "", ""},
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        struct cgroup_names c;
+
+        cgroup_parse(str_from(cases[i].text), &c);
+        eq_str(str_from(c.container), str_from(cases[i].container));
+        eq_str(str_from(c.pod), str_from(cases[i].pod));
+        eq_str(str_from(c.unit), str_from(cases[i].unit));
+        eq_str(str_from(c.runtime), str_from(cases[i].runtime));
+    }
+}
+
+static void test_container_files(void)
+{
+    struct container_names n = {0};
+
+    container_names_parse(
+        STR("{\"State\":{\"Pid\":1},\"Name\":\"/web\",\"Config\":{\"Image\":\"reg:5000/t/app:1.4@sha256:aa\","
+            "\"Labels\":{\"io.kubernetes.pod.name\":\"app-1\"}}}"),
+        &n);
+    eq_str(str_from(n.name), STR("web"));
+    eq_str(str_from(n.image), STR("reg:5000/t/app"));
+    eq_str(str_from(n.tag), STR("1.4"));
+    eq_str(str_from(n.pod), STR("app-1"));
+    n = (struct container_names){0};
+    container_names_parse(
+        STR("{\"annotations\":{\"io.kubernetes.cri.container-name\":\"api\",\"io.kubernetes.cri.image-"
+            "name\":\"docker.io/library/nginx\",\"io.kubernetes.cri.sandbox-namespace\":\"prod\"}}"),
+        &n);
+    eq_str(str_from(n.k8s_container), STR("api"));
+    eq_str(str_from(n.image), STR("docker.io/library/nginx"));
+    eq_str(str_from(n.tag), STR(""));
+    eq_str(str_from(n.namespace), STR("prod"));
+    container_names_parse(STR("{\"annotations\":[1,{\"Name\":"), &n); /* must not hang or crash */
+}
+
+/* --- trees --- */
+static char tree[64];
+
+static void put_file(const char *path, const char *text, size_t n)
+{
+    char full[512];
+
+    snprintf(full, sizeof full, "%s/%s", tree, path);
+    for (char *c = full + strlen(tree) + 1; *c; c++)
+        if (*c == '/') {
+            *c = 0;
+            fd_mkdir(-100, full, 0755);
+            *c = '/';
+        }
+    ok(fd_write_file(full, text, n, NULL) == 0);
+}
+
+#define FILE_TEXT(path, text) put_file(path, text, sizeof(text) - 1)
+
+static void make_tree(void)
+{
+    char link[512];
+
+    snprintf(tree, sizeof tree, "/tmp/wick-identity-XXXXXX");
+    ok(mkdtemp(tree) != NULL);
+    FILE_TEXT("proc/7/status", "Name:\tworker\nPPid:\t3\nUid:\t1000\t1000\t1000\t1000\nNSpid:\t7\t1\n");
+    FILE_TEXT("proc/7/stat", "7 (wor) ker) S 3 7 7 0 -1 0 0 0 0 0 5 5 0 0 20 0 1 0 4200 1 1");
+    FILE_TEXT("proc/7/cmdline", "/app/worker\0--password\0secret\0");
+    FILE_TEXT("proc/7/cgroup", "0::/system.slice/jobs.service\n");
+    FILE_TEXT("proc/7/environ", "PATH=/bin\0");
+    FILE_TEXT("proc/7/maps", "");
+    FILE_TEXT("proc/stat", "cpu 1 2\nbtime 1700000000\n");
+    FILE_TEXT("proc/sys/kernel/hostname", "box7\n");
+    FILE_TEXT("root/etc/passwd", "root:x:0:0::/:/bin/sh\nann:x:1000:1000::/:/bin/sh\n");
+    FILE_TEXT("root/etc/machine-id", "abcdef\n");
+    FILE_TEXT("root/etc/os-release", "NAME=\"Debian GNU/Linux\"\nVERSION_ID=\"12\"\nPRETTY_NAME=\"Debian 12\"\n");
+    snprintf(link, sizeof link, "%s/proc/7/exe", tree);
+    ok(symlink("/app/worker (deleted)", link) == 0);
+}
+
+static void remove_tree(void)
+{
+    char command[128];
+
+    snprintf(command, sizeof command, "rm -rf '%s'", tree);
+    ok(system(command) == 0);
+}
+
+static struct str get(const struct identity_attrs *a, const char *key)
+{
+    return identity_attrs_get(a, str_from(key));
+}
+
+static int read_tree(struct identity_attrs *ret, const struct proc_memory *m, const struct identity_rules *rules)
+{
+    static char proc[128], root[128];
+    struct identity_source s = {.proc = proc, .root = root, .pid = 7, .memory = m, .rules = rules};
+
+    snprintf(proc, sizeof proc, "%s/proc", tree);
+    snprintf(root, sizeof root, "%s/root", tree);
+    return identity_read(&s, ret);
+}
+
+static void test_sources(void)
+{
+    struct identity_attrs a;
+
+    ok(read_tree(&a, NULL, NULL) == 0);
+    eq_str(get(&a, "service.name"), STR("jobs"));
+    eq_str(get(&a, "process.executable.name"), STR("worker"));
+    eq_str(get(&a, "process.executable.path"), STR("/app/worker"));
+    eq_str(get(&a, "process.command"), STR("/app/worker"));
+    eq_str(get(&a, "process.owner"), STR("ann"));
+    eq_str(get(&a, "host.name"), STR("box7"));
+    eq_str(get(&a, "host.id"), STR("abcdef"));
+    eq_str(get(&a, "os.name"), STR("Debian GNU/Linux"));
+    eq_str(get(&a, "process.creation.time"), STR("2023-11-14T22:14:02Z"));
+    eq_str(get(&a, "service.version"), STR(""));
+    identity_attrs_done(&a);
+
+    FILE_TEXT("proc/7/environ", "OTEL_RESOURCE_ATTRIBUTES=service.name=b%20c, service.version=3,x=%zz,bad\0A=1\0");
+    ok(read_tree(&a, NULL, NULL) == 0);
+    eq_str(get(&a, "service.name"), STR("b c"));
+    eq_str(get(&a, "service.version"), STR("3"));
+    eq_str(get(&a, "x"), STR("%zz"));
+    identity_attrs_done(&a);
+
+    FILE_TEXT("proc/7/environ", "OTEL_RESOURCE_ATTRIBUTES=service.name=b\0OTEL_SERVICE_NAME=front\0");
+    ok(read_tree(&a, NULL, NULL) == 0);
+    eq_str(get(&a, "service.name"), STR("front"));
+    identity_attrs_done(&a);
+}
+
+static void test_container(void)
+{
+    struct identity_attrs a;
+
+    FILE_TEXT("proc/7/environ", "");
+    FILE_TEXT("proc/7/cgroup", "0::/kubepods/burstable/pod" UID "/" ID "\n");
+    ok(read_tree(&a, NULL, NULL) == 0);
+    eq_str(get(&a, "service.name"), STR("worker"));
+    eq_str(get(&a, "container.id"), STR(ID));
+    eq_str(get(&a, "k8s.pod.uid"), STR(UID));
+    identity_attrs_done(&a);
+    FILE_TEXT("root/var/lib/docker/containers/" ID "/config.v2.json",
+              "{\"Name\":\"/shop\",\"Config\":{\"Image\":\"shop:2.1\"}}");
+    ok(read_tree(&a, NULL, NULL) == 0);
+    eq_str(get(&a, "service.name"), STR("shop"));
+    eq_str(get(&a, "service.version"), STR("2.1"));
+    eq_str(get(&a, "container.image.name"), STR("shop"));
+    identity_attrs_done(&a);
+}
+
+static void test_rules(void)
+{
+    _cleanup_(identity_rules_freep) struct identity_rules *r = NULL;
+    struct identity_attrs a;
+    struct err e = {0};
+
+    ok(identity_rules_new(&r) == 0);
+    ok(identity_rules_add(r, STR("nothing"), &e) == -EINVAL);
+    ok(identity_rules_add(r, STR("(=x"), &e) < 0);
+    ok(identity_rules_add(r, STR("other=x"), &e) == 0);
+    ok(identity_rules_add(r, STR("(sh)(o)p=\\2-\\1-web"), &e) == 0);
+    ok(read_tree(&a, NULL, r) == 0);
+    eq_str(get(&a, "service.name"), STR("o-sh-web"));
+    identity_attrs_done(&a);
+}
+
+/* --- OTEL_CTX --- */
+static uint8_t context[256];
+static unsigned reads_until_good;
+
+static int read_context(const struct proc_memory *m, uint64_t address, void *p, size_t n)
+{
+    if (address < 0x1000 || address + n > 0x1000 + sizeof context)
+        return -EFAULT;
+    memcpy(p, context + (address - 0x1000), n);
+    if (reads_until_good && n == 32 && --reads_until_good)
+        memset((char *) p + 16, 0, 8); /* being changed */
+    return 0;
+}
+
+static void test_context(void)
+{
+    /* resource { service.name = "ctx"; n = 5 } attributes { threadlocal.schema_version = "tls_v1" } */
+    static const char payload[] = "\x0a\x22"
+                                  "\x0a\x15\x0a\x0cservice.name\x12\x05\x0a\x03"
+                                  "ctx"
+                                  "\x0a\x09\x0a\x01n\x12\x04\x18\x85\x80\x00"
+                                  "\x12\x26\x0a\x1athreadlocal.schema_version\x12\x08\x0a\x06tls_v1";
+    struct proc_memory m = {.read = read_context};
+    struct process_context c;
+    struct identity_attrs a;
+    struct arena arena;
+    uint32_t size = sizeof payload - 1;
+
+    memcpy(context, "OTEL_CTX\2\0\0\0", 12);
+    memcpy(context + 12, &size, 4);
+    context[16] = 9;
+    context[25] = 0x10;
+    context[24] = 32;
+    memcpy(context + 32, payload, size);
+    FILE_TEXT("proc/7/maps", "00001000-00002000 rw-p 00000000 00:01 9 /memfd:OTEL_CTX (deleted)\n");
+    reads_until_good = 2;
+    ok(read_tree(&a, &m, NULL) == 0);
+    eq_str(get(&a, "service.name"), STR("ctx"));
+    identity_attrs_done(&a);
+    arena_init(&arena, 1 << 16);
+    ok(process_context_decode((struct str){payload, size}, &arena, &c) == 0);
+    eq_int(c.attributes.n, 1);
+    eq_int(c.resource.n, 2);
+    ok(process_context_decode((struct str){payload, size - 1}, &arena, &c) == -EBADMSG);
+    arena_done(&arena);
+    context[8] = 3; /* a version that is not known */
+    ok(read_tree(&a, &m, NULL) == 0);
+    eq_str(get(&a, "service.name"), STR("shop"));
+    identity_attrs_done(&a);
+}
+
+static int torture(void)
+{
+    struct identity_attrs a;
+    int r = read_tree(&a, NULL, NULL);
+
+    identity_attrs_done(&a);
+    return r;
+}
+
+/* --- names --- */
+static void test_jit_names(void)
+{
+    struct addr_names t = ADDR_NAMES_INIT;
+    struct str name;
+    size_t used;
+
+    ok(jit_names_parse(
+           STR("1000 20 LazyCompile:~f /a b.js:1\nbad line\n0x1020 10 g\n1000 8 h again\n2000 zz x\n3000 4 cut"), &used,
+           &t) == 0);
+    addr_names_sort(&t);
+    eq_int(used, 79); /* whole lines */
+    ok(addr_names_find(&t, 0x1007, &name, NULL));
+    eq_str(name, STR("h again"));
+    ok(!addr_names_find(&t, 0x1008, &name, NULL)); /* the new one is shorter */
+    ok(addr_names_find(&t, 0x102f, &name, NULL));
+    eq_str(name, STR("g"));
+    ok(!addr_names_find(&t, 0x1030, &name, NULL));
+    ok(!addr_names_find(&t, 0xfff, &name, NULL));
+    addr_names_done(&t);
+    eq_str(str_from(jit_names_hint(STR("node"))), STR("[node: run with --perf-basic-prof]"));
+    ok(!jit_names_hint(STR("bash")));
+}
+
+static void test_jit_file(void)
+{
+    struct addr_names t = ADDR_NAMES_INIT;
+    char proc[128], command[512];
+    struct str name;
+    struct err e;
+
+    snprintf(proc, sizeof proc, "%s/proc", tree);
+    ok(jit_names_read(proc, 7, &t, &e) == -ENOENT);
+    FILE_TEXT("proc/7/root/tmp/perf-1.map", "10 10 js\n"); /* its pid in its own namespace */
+    ok(jit_names_read(proc, 7, &t, &e) == 0);
+    ok(addr_names_find(&t, 0x1f, &name, NULL) && str_is(name, "js"));
+    addr_names_done(&t);
+    /* A link that leads out of the root stays inside; a directory is no file. */
+    snprintf(command, sizeof command, "cd '%s/proc/7/root/tmp' && rm perf-1.map && ln -s /etc/passwd perf-1.map", tree);
+    ok(system(command) == 0);
+    ok(jit_names_read(proc, 7, &t, &e) == -ENOENT);
+    snprintf(command, sizeof command, "cd '%s/proc/7/root/tmp' && rm perf-1.map && mkdir perf-1.map", tree);
+    ok(system(command) == 0);
+    ok(jit_names_read(proc, 7, &t, &e) == -EINVAL);
+    if (geteuid() == 0) {
+        snprintf(command, sizeof command,
+                 "cd '%s/proc/7/root/tmp' && rmdir perf-1.map && echo '10 10 js' >perf-1.map && "
+                 "chown 4242 perf-1.map",
+                 tree);
+        ok(system(command) == 0);
+        ok(jit_names_read(proc, 7, &t, &e) == -EPERM);
+    }
+    addr_names_done(&t);
+}
+
+static void test_kallsyms(void)
+{
+    struct addr_names t = ADDR_NAMES_INIT;
+    struct str name;
+
+    ok(kallsyms_parse(
+           STR("ffffffff81000000 T _stext\nffffffff81000000 D data_of_it\nffffffff81000100 t f\n"
+               "ffffffff81000180 d var\nffffffffa0000000 t init\t[ext4]\n0000000000000000 T hidden\nrubbish\n"),
+           &t) == 0);
+    ok(addr_names_find(&t, 0xffffffff810000ff, &name, NULL) && str_is(name, "_stext"));
+    ok(addr_names_find(&t, 0xffffffff8100017f, &name, NULL) && str_is(name, "f"));
+    ok(!addr_names_find(&t, 0xffffffff81000180, &name, NULL)); /* data */
+    ok(addr_names_find(&t, 0xffffffffa0000010, &name, NULL) && str_is(name, "init [ext4]"));
+    ok(!addr_names_find(&t, 0xffffffffa0100000, &name, NULL)); /* too far */
+    addr_names_done(&t);
+}
+
+static void test_go_build(void)
+{
+    struct go_build g = {0};
+
+    go_build_parse(
+        STR("path\tcmd/x\nmod\tx.org/x\tv1.2.3\th1:abc\nbuild\tvcs.revision=4f2c91ab\nbuild\tvcs.modified=true\n"), &g);
+    eq_str(g.path, STR("cmd/x"));
+    eq_str(g.module_version, STR("v1.2.3"));
+    eq_str(g.vcs_revision, STR("4f2c91ab"));
+    ok(g.vcs_modified);
+    eq_int(go_build_minor(STR("go1.26.1")), 26);
+    eq_int(go_build_minor(STR("go1.9rc1")), 9);
+    eq_int(go_build_minor(STR("devel")), 0);
+}
+
+int main(void)
+{
+    make_tree();
+    tap_run(test_cgroup);
+    tap_run(test_container_files);
+    tap_run(test_sources);
+    tap_torture(torture);
+    tap_run(test_container);
+    tap_run(test_rules);
+    tap_run(test_context);
+    tap_run(test_jit_names);
+    tap_run(test_jit_file);
+    tap_run(test_kallsyms);
+    tap_run(test_go_build);
+    remove_tree();
+    return tap_done();
+}
