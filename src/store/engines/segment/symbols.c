@@ -26,7 +26,6 @@ int symbols_new(uint32_t tenant, uint32_t epoch, struct symbols **ret)
     stable_init(&s->mappings, sizeof(struct sym_mapping));
     stable_init(&s->functions, sizeof(struct sym_function));
     stable_init(&s->locations, sizeof(struct sym_location));
-    stable_init(&s->prints, sizeof(struct id128));
     stable_init(&s->services, sizeof(struct sym_service *));
     stable_init(&s->series, sizeof(struct sym_series));
     s->replaying = true; /* entry 0 of each is there without a definition */
@@ -71,7 +70,6 @@ void symbols_unref(struct symbols *s)
     stable_done(&s->mappings);
     stable_done(&s->functions);
     stable_done(&s->locations);
-    stable_done(&s->prints);
     stable_done(&s->services);
     stable_done(&s->series);
     map_done(&s->string_map);
@@ -422,21 +420,28 @@ uint32_t symbols_find_native(struct symbols *s, struct str build_id, uint64_t ad
 
 int sym_memo_init(struct sym_memo *m, const struct batch *b, struct arena *a)
 {
-    const struct dict *d = &b->dict;
+    *m = (struct sym_memo){.batch = b, .arena = a};
+    return prints_init(&m->prints, b, a);
+}
+
+/* A stack that is new: now numbers are needed. */
+int sym_memo_tables(struct sym_memo *m)
+{
+    const struct dict *d = &m->batch->dict;
     uint32_t depth = 1;
 
-    m->batch = b;
-    m->strings = arena_zalloc_array(a, d->n_strings, sizeof *m->strings);
-    m->mappings = arena_zalloc_array(a, d->n_mappings, sizeof *m->mappings);
-    m->functions = arena_zalloc_array(a, d->n_functions, sizeof *m->functions);
-    m->locations = arena_zalloc_array(a, d->n_locations, sizeof *m->locations);
-    m->stacks = arena_zalloc_array(a, d->n_stacks, sizeof *m->stacks);
-    m->prints = arena_zalloc_array(a, d->n_locations, sizeof *m->prints);
+    if (m->scratch)
+        return 0;
+    m->strings = arena_zalloc_array(m->arena, d->n_strings, sizeof *m->strings);
+    m->mappings = arena_zalloc_array(m->arena, d->n_mappings, sizeof *m->mappings);
+    m->functions = arena_zalloc_array(m->arena, d->n_functions, sizeof *m->functions);
+    m->locations = arena_zalloc_array(m->arena, d->n_locations, sizeof *m->locations);
     for (uint32_t i = 0; i < d->n_stacks; i++)
         depth = MAX(depth, d->stacks[i].n);
-    m->scratch = arena_alloc(a, depth * sizeof *m->scratch);
-    return m->strings && m->mappings && m->functions && m->locations && m->stacks && m->prints && m->scratch ? 0
-                                                                                                             : -ENOMEM;
+    if (!m->strings || !m->mappings || !m->functions || !m->locations)
+        return -ENOMEM;
+    m->scratch = arena_alloc(m->arena, depth * sizeof *m->scratch);
+    return m->scratch ? 0 : -ENOMEM;
 }
 
 static uint32_t memo_string(struct symbols *s, struct sym_memo *m, uint32_t i)

@@ -38,6 +38,7 @@
 #include "model/labels.h"
 #include "model/types.h"
 #include "store/engines/segment/coding.h"
+#include "store/engines/segment/prints.h"
 #include "store/engines/segment/stable.h"
 
 struct sym_mapping {
@@ -81,7 +82,8 @@ struct sym_service {
     uint32_t mapped; /* nodes in node_map */
     struct sym_stack {
         uint64_t hi, lo;
-        uint32_t node; /* + 1; 0 = free */
+        uint32_t node;    /* + 1; 0 = free */
+        uint32_t unnamed; /* some of its native locations had no names when last looked at */
     } * stacks;
     uint32_t n_stacks, stack_mask;
     /* the readers': trees by granularity (view.h) */
@@ -104,10 +106,8 @@ struct symbols {
     struct stable mappings;  /* struct sym_mapping; 0 = none */
     struct stable functions; /* struct sym_function; 0 = none */
     struct stable locations; /* struct sym_location */
-    struct stable
-        prints; /* struct id128 per location, the writer's: its identity whatever its number; zero = not yet */
-    struct stable services; /* struct sym_service * */
-    struct stable series;   /* struct sym_series */
+    struct stable services;  /* struct sym_service * */
+    struct stable series;    /* struct sym_series */
     _Atomic uint64_t names_generation;
     struct arena arena;
     /* the writer's own */
@@ -131,9 +131,10 @@ void symbols_put_start(const struct symbols *s, struct buf *out);
 /* Numbers of a batch's things, filled in as they are needed. */
 struct sym_memo {
     const struct batch *batch;
+    struct arena *arena;
     uint32_t *strings, *mappings, *functions, *locations; /* number + 1, 0 = not yet */
-    struct id128 *stacks, *prints;                        /* identities of stacks, of locations; zero = not yet */
-    uint32_t *scratch;                                    /* as long as the longest stack */
+    struct prints prints;
+    uint32_t *scratch; /* as long as the longest stack */
 };
 int sym_memo_init(struct sym_memo *m, const struct batch *b, struct arena *a);
 
@@ -143,8 +144,8 @@ uint32_t symbols_location(struct symbols *s, struct sym_memo *m, uint32_t locati
 uint32_t symbols_series(struct symbols *s, const struct type *t, const struct labels *l, struct id128 labels_id);
 /* The node of a stack of a batch in the service's tree. */
 uint32_t symbols_stack(struct symbols *s, struct sym_memo *m, uint32_t service, uint32_t stack);
-/* The stack's identity: by its locations' content, the same in every epoch. Zero without memory. */
-struct id128 symbols_stack_id(struct symbols *s, struct sym_memo *m, uint32_t stack);
+/* Soon symbols_stack() will be asked for this one, whose print is known: fetches its slot. */
+void symbols_stack_ahead(const struct symbols *s, struct sym_memo *m, uint32_t service, uint32_t stack);
 /* Names for a location without; no-op for one that has them. */
 int symbols_name(struct symbols *s, uint32_t location, const struct sym_line *lines, uint32_t n);
 uint32_t symbols_function(struct symbols *s, const struct sym_function *f);

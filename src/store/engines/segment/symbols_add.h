@@ -26,6 +26,7 @@ uint32_t sym_add_service(struct symbols *s, uint32_t name);
 /* strings: type, unit, then name and value of each label. */
 uint32_t sym_add_series(struct symbols *s, uint32_t service, const uint32_t *strings, enum type_rule rule,
                         uint32_t n_labels);
+int sym_memo_tables(struct sym_memo *m);
 uint32_t sym_add_node(struct sym_service *v, uint32_t parent, uint32_t location);
 
 #endif

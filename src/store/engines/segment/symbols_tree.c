@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A service's call tree, as the writer grows it. A stack that was seen before is found by the 128-bit hash of its
- * locations' numbers, in one look; a new one is walked from the root down.
+ * A service's call tree, as the writer grows it. A stack that was seen before is found by its print (prints.h), in one
+ * look; the locations of a new one are looked up and it is walked from the root down.
  */
 #include <errno.h>
 
@@ -77,117 +77,163 @@ static int grow_stacks(struct sym_service *v)
     return 0;
 }
 
-static uint32_t walk(struct symbols *s, struct sym_service *v, uint32_t service, const uint32_t *locations, uint32_t n)
+/* The slot of this identity in the service's table, or the free one where it goes. NULL without memory. */
+static struct sym_stack *find_slot(struct sym_service *v, struct id128 id)
 {
-    uint32_t before, node = 0, after;
+    uint32_t k;
 
-    if (catch_up(v) < 0)
+    if ((v->n_stacks + 1) * 2 > v->stack_mask && grow_stacks(v) < 0)
+        return NULL;
+    for (k = (uint32_t) id.lo & v->stack_mask; v->stacks[k].node; k = (k + 1) & v->stack_mask)
+        if (v->stacks[k].hi == id.hi && v->stacks[k].lo == id.lo)
+            break;
+    return &v->stacks[k];
+}
+
+static int remember(struct sym_service *v, struct id128 id, uint32_t node, bool unnamed)
+{
+    struct sym_stack *at = find_slot(v, id);
+
+    if (!at)
+        return -ENOMEM;
+    v->n_stacks += !at->node;
+    *at = (struct sym_stack){id.hi, id.lo, node + 1, unnamed};
+    return 0;
+}
+
+static void put_nodes(struct symbols *s, const struct sym_service *v, uint32_t service, uint32_t before)
+{
+    uint32_t after = stable_count(&v->nodes);
+
+    if (after == before || s->replaying)
+        return;
+    buf_putc(&s->defs, DEF_NODES);
+    put_varint(&s->defs, service);
+    put_varint(&s->defs, before);
+    put_varint(&s->defs, after - before);
+    for (uint32_t i = before; i < after; i++) {
+        put_varint(&s->defs, i - sym_node(v, i)->parent);
+        put_varint(&s->defs, sym_node(v, i)->location);
+    }
+}
+
+/* Every eighth node on the way down is remembered by what leads to it, so a new stack begins near its first new node. */
+enum { STRIDE = 8, STRIDES_MAX = 64 };
+
+/* Identities of the first 8, 16, ... frames from the root; returns how many. */
+static uint32_t prefix_ids(const struct sym_memo *m, struct run st, struct id128 *ids)
+{
+    uint64_t x = 0xe7037ed1a0b428dbull, y = 0x589965cc75374cc3ull;
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i + 1 < st.n && n < STRIDES_MAX; i++) { /* a whole stack has an entry of its own */
+        struct id128 id = m->prints.locations[m->batch->dict.indices[st.off + st.n - 1 - i]];
+
+        x = hash_mix(x ^ id.hi, id.lo ^ 0x8ebc6af09c88c6e3ull);
+        y = (y << 23 | y >> 41) ^ x;
+        if ((i + 1) % STRIDE == 0)
+            ids[n++] = (struct id128){x, y & ~1ull}; /* odd ones are whole stacks */
+    }
+    return n;
+}
+
+static uint32_t add_stack(struct symbols *s, struct sym_memo *m, struct sym_service *v, uint32_t service, struct run st)
+{
+    const uint32_t *list = m->batch->dict.indices + st.off;
+    struct id128 ids[STRIDES_MAX];
+    uint32_t n_ids = prefix_ids(m, st, ids), known = n_ids, node = 0, before;
+
+    if (sym_memo_tables(m) < 0 || catch_up(v) < 0)
         return NONE;
-    before = stable_count(&v->nodes);
-    for (uint32_t i = n; i-- > 0 && node != NONE;)
-        node = child(v, node, locations[i]);
-    after = stable_count(&v->nodes);
-    if (after > before && !s->replaying) {
-        buf_putc(&s->defs, DEF_NODES);
-        put_varint(&s->defs, service);
-        put_varint(&s->defs, before);
-        put_varint(&s->defs, after - before);
-        for (uint32_t i = before; i < after; i++) {
-            put_varint(&s->defs, i - sym_node(v, i)->parent);
-            put_varint(&s->defs, sym_node(v, i)->location);
+    for (; known > 0; known--) {
+        const struct sym_stack *at = find_slot(v, ids[known - 1]);
+
+        if (at && at->node) {
+            node = at->node - 1;
+            break;
         }
     }
+    for (uint32_t i = 0; i < st.n; i++) {
+        m->scratch[i] = symbols_location(s, m, list[i]);
+        if (m->scratch[i] == NONE)
+            return NONE;
+    }
+    before = stable_count(&v->nodes);
+    for (uint32_t i = known * STRIDE; i < st.n && node != NONE; i++) {
+        node = child(v, node, m->scratch[st.n - 1 - i]);
+        if (node != NONE && (i + 1) % STRIDE == 0 && (i + 1) / STRIDE <= n_ids)
+            remember(v, ids[(i + 1) / STRIDE - 1], node, false); /* without memory it is only slower */
+    }
+    put_nodes(s, v, service, before);
     return node;
 }
 
-static void hash_str(struct hash128_state *h, struct str v)
+/* Do the native locations of a batch's stack lack names that the batch has? Then they get them. Returns whether some
+ * still lack names afterwards. */
+static int name_stack(struct symbols *s, struct sym_memo *m, struct run st)
 {
-    hash128_bytes(h, v.p, v.n);
-}
+    int unnamed = 0;
 
-/* A location's content as identity.h has it: what it is, not which number it has. */
-static struct id128 make_print(const struct symbols *s, const struct sym_location *l)
-{
-    const struct sym_mapping *m = stable_at(&s->mappings, l->mapping);
-    const struct sym_lines *lines = atomic_load_explicit(&((struct sym_location *) l)->lines, memory_order_relaxed);
-    struct hash128_state h;
-
-    hash128_init(&h, l->address != 0);
-    hash128_u64(&h, l->address);
-    hash_str(&h, sym_string(s, m->build_id ? m->build_id : m->filename));
-    hash128_u64(&h, l->kind);
-    for (uint32_t i = 0; (!l->address || !l->mapping) && lines && i < lines->n; i++) {
-        const struct sym_function *f = stable_at(&s->functions, lines->v[i].function);
-
-        hash_str(&h, sym_string(s, f->name ? f->name : f->system_name));
-        hash_str(&h, sym_string(s, f->file));
-        hash128_u64(&h, (uint64_t) lines->v[i].line);
-    }
-    return hash128_final(&h);
-}
-
-static const struct id128 *find_print(struct symbols *s, uint32_t location)
-{
-    struct id128 *p;
-
-    while (unlikely(stable_count(&s->prints) <= location)) {
-        p = stable_next(&s->prints);
-        if (!p)
-            return NULL;
-        *p = (struct id128){0, 0};
-        stable_publish(&s->prints);
-    }
-    p = stable_at(&s->prints, location);
-    if (unlikely(id128_is_zero(*p)))
-        *p = make_print(s, sym_location(s, location));
-    return p;
-}
-
-struct id128 symbols_stack_id(struct symbols *s, struct sym_memo *m, uint32_t stack)
-{
-    struct run st = m->batch->dict.stacks[stack];
-    uint64_t x = 0xa0761d6478bd642full ^ st.n, y = 0x8ebc6af09c88c6e3ull;
-
-    if (!id128_is_zero(m->stacks[stack]))
-        return m->stacks[stack];
+    if (sym_memo_tables(m) < 0)
+        return -ENOMEM;
     for (uint32_t i = 0; i < st.n; i++) {
-        uint32_t k = m->batch->dict.indices[st.off + i];
+        uint32_t k = m->batch->dict.indices[st.off + i], location;
+        const struct location *l = &m->batch->dict.locations[k];
 
-        if (unlikely(!m->locations[k])) {
-            uint32_t location = symbols_location(s, m, k);
-            const struct id128 *p = location == NONE ? NULL : find_print(s, location);
-
-            if (!p)
-                return (struct id128){0, 0};
-            m->prints[k] = *p;
+        if (!l->address)
+            continue;
+        if (!l->lines.n) {
+            unnamed = 1;
+            continue;
         }
-        x = hash_mix(x ^ m->prints[k].hi, m->prints[k].lo ^ 0xe7037ed1a0b428dbull);
-        y = (y << 23 | y >> 41) ^ x;
+        location = symbols_location(s, m, k); /* names it when it has none */
+        if (location == NONE)
+            return -ENOMEM;
     }
-    m->stacks[stack] = (struct id128){x, y};
-    return m->stacks[stack];
+    return unnamed;
+}
+
+static bool has_unnamed(const struct symbols *s, const uint32_t *locations, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        const struct sym_location *l = sym_location(s, locations[i]);
+
+        if (l->address && !atomic_load_explicit(&((struct sym_location *) l)->lines, memory_order_relaxed))
+            return true;
+    }
+    return false;
 }
 
 uint32_t symbols_stack(struct symbols *s, struct sym_memo *m, uint32_t service, uint32_t stack)
 {
     struct sym_service *v = sym_service(s, service);
     struct run st = m->batch->dict.stacks[stack];
-    struct id128 id = symbols_stack_id(s, m, stack);
-    uint32_t k, node;
+    struct id128 id = prints_stack(&m->prints, stack);
+    struct sym_stack *at = find_slot(v, id);
+    uint32_t node;
 
-    if (id128_is_zero(id))
+    if (!at)
         return NONE;
-    if ((v->n_stacks + 1) * 2 > v->stack_mask && grow_stacks(v) < 0)
+    if (likely(at->node)) {
+        if (unlikely(at->unnamed && m->batch->dict.n_lines)) {
+            int r = name_stack(s, m, st);
+
+            if (r < 0)
+                return NONE;
+            at->unnamed = (uint32_t) r;
+        }
+        return at->node - 1;
+    }
+    node = add_stack(s, m, v, service, st);
+    if (node == NONE || remember(v, id, node, has_unnamed(s, m->scratch, st.n)) < 0)
         return NONE;
-    for (k = (uint32_t) id.lo & v->stack_mask; v->stacks[k].node; k = (k + 1) & v->stack_mask)
-        if (v->stacks[k].hi == id.hi && v->stacks[k].lo == id.lo)
-            return v->stacks[k].node - 1;
-    for (uint32_t i = 0; i < st.n; i++)
-        m->scratch[i] = m->locations[m->batch->dict.indices[st.off + i]] - 1;
-    node = walk(s, v, service, m->scratch, st.n);
-    if (node == NONE)
-        return NONE;
-    v->stacks[k] = (struct sym_stack){id.hi, id.lo, node + 1};
-    v->n_stacks++;
     return node;
+}
+
+void symbols_stack_ahead(const struct symbols *s, struct sym_memo *m, uint32_t service, uint32_t stack)
+{
+    const struct sym_service *v = sym_service(s, service);
+
+    if (v->stacks)
+        __builtin_prefetch(&v->stacks[prints_stack(&m->prints, stack).lo & v->stack_mask]);
 }

@@ -17,7 +17,7 @@
 #include "store/engines/segment/engine.h"
 #include "store/engines/segment/wal_record.h"
 
-enum { GROUP_BYTES = 8 << 20, STACK_MAX = 1 << 20, EPOCH_NODES_MAX = 16 << 20 };
+enum { GROUP_BYTES = 8 << 20, STACK_MAX = 1 << 20, EPOCH_NODES_MAX = 16 << 20, AHEAD = 12 };
 
 struct job {
     struct queue_item item;
@@ -95,11 +95,15 @@ static int add_key(struct writer *w, struct id128 key, int64_t now)
 
 static int begin_memo(struct writer *w, const struct batch *b)
 {
+    int r = sym_memo_init(&w->memo, b, &w->arena);
+
+    w->sets = NULL;
     w->nodes = arena_zalloc_array(&w->arena, b->dict.n_stacks + 1, sizeof *w->nodes);
-    w->sets = arena_zalloc_array(&w->arena, b->dict.n_indices + 1, sizeof *w->sets);
-    if (!w->nodes || !w->sets)
+    if (!w->nodes)
         return -ENOMEM;
-    return sym_memo_init(&w->memo, b, &w->arena);
+    if (r == 0)
+        prints_samples(&w->memo.prints, b->samples, b->n_samples);
+    return r;
 }
 
 static int find_node(struct writer *w, struct symbols *s, uint32_t service, uint32_t stack, uint32_t *ret)
@@ -126,6 +130,10 @@ static int find_set(struct writer *w, struct mempart *part, const struct batch *
     *ret = 0;
     if (!attrs.n)
         return 0;
+    if (!w->sets)
+        w->sets = arena_zalloc_array(&w->arena, b->dict.n_indices + 1, sizeof *w->sets);
+    if (!w->sets)
+        return -ENOMEM;
     v = w->sets[attrs.off];
     if (!v) {
         uint32_t set = blobs_set(&part->blobs, b, attrs);
@@ -268,8 +276,11 @@ static int add_item(struct engine *g, struct job *j, const struct intake *in, co
     f.out->header = make_header(j->part, b, in, it);
     if (f.out->header == UINT32_MAX)
         return -ENOMEM;
-    for (uint32_t i = 0; r == 0 && i < p->samples.n; i++)
+    for (uint32_t i = 0; r == 0 && i < p->samples.n; i++) {
+        if (i + AHEAD < p->samples.n)
+            symbols_stack_ahead(j->symbols, j->memo, f.service, b->samples[p->samples.off + i + AHEAD].stack);
         r = fill_sample(&f, p->samples.off + i);
+    }
     f.out->n_rows = f.rows;
     f.out->n_extras = f.extras;
     j->rows += f.rows;
@@ -368,13 +379,12 @@ static int put_record(struct engine *g, struct job *j)
     return buf_error(&j->part->defs);
 }
 
-/* A stack by what it is made of; the symbols know that without hashing names again. Without memory it is zero, and the
- * request fails a little later. */
+/* A stack by what it is made of. */
 static struct id128 stack_id(void *ctx, uint32_t stack)
 {
     struct job *j = ctx;
 
-    return symbols_stack_id(j->symbols, j->memo, stack);
+    return prints_stack(&j->memo->prints, stack);
 }
 
 static int make_record(struct engine *g, struct job *j, struct err *e)
