@@ -1,6 +1,47 @@
 // SPDX-License-Identifier: Apache-2.0
+// Start: styles, routes, keys.
 import {html} from "htm/preact";
 import {render} from "preact";
+import {useEffect} from "preact/hooks";
 import "./app.css";
+import {choice, setTheme, themeOf} from "./lib/color.js";
+import {listen} from "./lib/keys.js";
+import {catchLinks, go, route} from "./lib/url.js";
+import {helpOpen, Shell} from "./parts/shell.js";
+import {Box} from "./parts/states.js";
+import {Compare} from "./views/compare.js";
+import {Explore} from "./views/explore.js";
+import {Home} from "./views/home.js";
+import {Login} from "./views/login.js";
+import {fromPprof} from "./views/pprofroutes.js";
+import {Senders} from "./views/senders.js";
+import {Services} from "./views/services.js";
+import {Start} from "./views/start.js";
 
-render(html`<p>wick</p>`, document.getElementById("app"));
+const views = {"": Home, start: Start, services: Services, explore: Explore, compare: Compare, senders: Senders, login: Login};
+const titles = {services: "Services", explore: "Explore", compare: "Compare", senders: "Senders", start: "Start", login: "Log in"};
+
+function App() {
+    const {path} = route.value;
+    const mapped = fromPprof(route.value);
+    useEffect(() => {
+        if (mapped) go(mapped.path, mapped.params, {replace: true});
+    });
+    useEffect(() => {
+        document.title = titles[path] ? `${titles[path]} · wick` : "wick";
+    }, [path]);
+    if (mapped) return null;
+    const View = views[path];
+    return html`<${Shell}>${View ? html`<${View} />` : html`<${Box} title="There is no such page"><p><a href="explore">Explore</a></p><//>`}<//>`;
+}
+
+document.documentElement.dataset.theme = themeOf();
+catchLinks(document);
+listen({
+    "?": () => (helpOpen.value = true),
+    "/": () => document.getElementById("search")?.focus(),
+    T: () => setTheme({"": "dark", dark: "light", light: ""}[choice.value]),
+    "g e": () => go("explore", {}), "g s": () => go("services", {}), "g c": () => go("compare", {}), "g n": () => go("senders", {}),
+    "g h": () => go("start", {}),
+});
+render(html`<${App} />`, document.getElementById("app"));

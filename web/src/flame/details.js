@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is known about one frame: the tooltip under the pointer and the line below the picture.
+import {html} from "htm/preact";
+import {useLayoutEffect, useRef} from "preact/hooks";
+import {kindBadge, whyUnnamed} from "../lib/names.js";
+import {amount, cost, number, percent, points, rate} from "../lib/units.js";
+
+// Rows of [label, value] about a node.
+function facts(l, i, ns) {
+    const {tree} = l;
+    const {unit, type} = tree;
+    const rows = [];
+    if (tree.columns > 1) {
+        const [a, b] = tree.total;
+        const p = a[i] / (a[0] || 1), q = b[i] / (b[0] || 1);
+        rows.push(["before", `${percent(p)} · ${amount(a[i], unit, type)}`], ["now", `${percent(q)} · ${amount(b[i], unit, type)}`]);
+        rows.push(["change", `${points(q - p)}${p > 0 && q > 0 ? ` · ×${(q / p).toFixed(2)}` : p > 0 ? " · gone" : " · new"}`]);
+        return rows;
+    }
+    const t = tree.total[0], whole = t[0] || 1;
+    const r = rate(t[i], unit, type, ns);
+    rows.push(["total", `${percent(t[i] / whole)} · ${amount(t[i], unit, type)}${r ? ` · ${r}` : ""}`]);
+    rows.push(["self", `${percent(tree.self[0][i] / whole)} · ${amount(tree.self[0][i], unit, type)}`]);
+    return rows;
+}
+
+function place(frames, f) {
+    const file = frames.fileOf(f), line = frames.line[f], map = frames.mapping(f);
+    return [file && file + (line ? ":" + line : ""), map].filter(Boolean).join(" · ");
+}
+
+export function Tooltip({hover, l, ns, rootName}) {
+    const el = useRef();
+    const h = hover.value;
+    useLayoutEffect(() => {
+        if (!h || !el.current) return;
+        const {offsetWidth: w, offsetHeight: t} = el.current;
+        const x = Math.min(h.x + 14, innerWidth - w - 8), y = h.y + 18 + t > innerHeight ? h.y - t - 12 : h.y + 18;
+        el.current.style.transform = `translate(${Math.max(4, x)}px, ${Math.max(4, y)}px)`;
+    });
+    if (!h || h.node >= l.tree.n) return null;
+    const i = h.node, {tree} = l, f = tree.frame[i];
+    if (tree.isFolded(i))
+        return html`<div class="tip" ref=${el}><b>${number(tree.folded?.[i] ?? 0)} small frames</b>
+            <p>Each too narrow to draw; together ${percent(l.w[i] / l.w[0])}. Click to look inside.</p></div>`;
+    const why = i ? whyUnnamed(tree.frames, f) : null;
+    const badge = i ? kindBadge(tree.frames, f) : "";
+    return html`<div class="tip" ref=${el}>
+        <b>${i ? tree.name(i) : rootName ?? "all"}</b>
+        ${badge && html` <span class="badge">${badge}</span>`}${i && tree.frames.inlined(f) ? html` <span class="badge">inlined</span>` : ""}
+        ${i ? html`<div class="muted path">${place(tree.frames, f)}</div>` : ""}
+        <dl>${facts(l, i, ns).map(([k, v]) => html`<dt>${k}</dt><dd>${v}</dd>`)}</dl>
+        ${why && html`<p class="why">${why.why}</p>`}
+    </div>`;
+}
+
+export function Details({l, node, ns, actions, zoomed, rootName, price, onReset}) {
+    const {tree} = l, f = tree.frame[node];
+    const list = node && actions && !tree.isFolded(node) ? actions(node, tree).filter((a) => a.bar) : [];
+    const why = node && !tree.isFolded(node) ? whyUnnamed(tree.frames, f) : null;
+    const money = price && tree.columns === 1 ? cost(tree.total[0][node], tree.type, ns, price.perCoreHour, price.currency) : "";
+    return html`<div class="details">
+        <span class="details-name" title=${node ? tree.name(node) : ""}>${node ? tree.name(node) : rootName ?? "all"}</span>
+        ${node && !tree.isFolded(node) && kindBadge(tree.frames, f) ? html`<span class="badge">${kindBadge(tree.frames, f)}</span>` : ""}
+        <span class="num details-facts">${facts(l, node, ns).map(([k, v]) => html`<span><i>${k}</i> ${v}</span>`)}${money && html`<span><i>cost</i> ${money}</span>`}</span>
+        ${why && html`<span class="why" title=${why.why + (why.fix ? " Fix: " + why.fix : "")}>no name: ${why.why}${why.fix ? html` <code>${why.fix}</code>` : ""}</span>`}
+        <span class="grow"></span>
+        ${list.map((a) => a.href ? html`<a class="button small" href=${a.href} ...${a.out ? {target: "_blank", rel: "noopener noreferrer"} : {}}>${a.label}</a>`
+            : html`<button class="small" onClick=${a.run}>${a.label}</button>`)}
+        ${zoomed ? html`<button class="small" onClick=${onReset}>Zoom out</button>` : ""}
+    </div>`;
+}

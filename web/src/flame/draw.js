@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0
+// Draws a layout onto a canvas: only boxes that can be seen, none narrower than half a pixel; runs of narrower ones become
+// one hatched mark, so nothing is missing from the picture.
+import {childFrom} from "./layout.js";
+import {kindBadge, shortName} from "../lib/names.js";
+import {number, percent} from "../lib/units.js";
+
+export const ROW = 19;
+const MIN_PX = 0.5, TEXT_PX = 26, PAD = 4;
+const FONT = '12px "Inter", system-ui, -apple-system, "Segoe UI", "Roboto", "Helvetica Neue", "DejaVu Sans", sans-serif';
+const SMALL = '10px system-ui, -apple-system, "Segoe UI", "Roboto", "DejaVu Sans", sans-serif';
+
+// Widths of characters, measured once: fitting a text costs no call into the canvas.
+class Ruler {
+    constructor() {
+        this.ctx = document.createElement("canvas").getContext("2d");
+        this.ctx.font = FONT;
+        this.ascii = new Float32Array(128);
+        for (let c = 32; c < 127; c++) this.ascii[c] = this.ctx.measureText(String.fromCharCode(c)).width;
+        this.other = new Map();
+        this.dots = this.ctx.measureText("…").width;
+    }
+    char(code) {
+        if (code < 128) return this.ascii[code];
+        let w = this.other.get(code);
+        if (w === undefined) this.other.set(code, (w = this.ctx.measureText(String.fromCharCode(code)).width));
+        return w;
+    }
+    width(s) {
+        let w = 0;
+        for (let i = 0; i < s.length; i++) w += this.char(s.charCodeAt(i));
+        return w;
+    }
+    // s if it fits, else as much of it as fits with dots behind; "" when nothing sensible does.
+    fit(s, room) {
+        let w = 0, cut = 0;
+        for (let i = 0; i < s.length; i++) {
+            w += this.char(s.charCodeAt(i));
+            if (w + this.dots <= room) cut = i + 1;
+            if (w > room) return cut >= 2 ? s.slice(0, cut) + "…" : "";
+        }
+        return s;
+    }
+}
+let ruler = null;
+
+export class Painter {
+    constructor(canvas) {
+        ruler ??= new Ruler();
+        this.canvas = canvas;
+        this.ctx = canvas.getContext("2d", {alpha: false});
+        this.names = null;
+    }
+
+    // New data: cached names go.
+    forget() {
+        this.names = null;
+    }
+
+    resize(width, height) {
+        const ratio = window.devicePixelRatio || 1;
+        const w = Math.round(width * ratio), h = Math.round(height * ratio);
+        if (this.canvas.width !== w || this.canvas.height !== h) {
+            this.canvas.width = w;
+            this.canvas.height = h;
+        }
+        this.width = width;
+        this.height = height;
+        this.ratio = ratio;
+    }
+
+    nameOf(node) {
+        const {tree} = this.v.layout;
+        const f = tree.frame[node];
+        this.names ??= new Array(tree.frames.n);
+        if (node === 0) return {full: this.v.rootName ?? "all", short: this.v.rootName ?? "all", badge: ""};
+        let x = this.names[f];
+        if (!x) {
+            const full = tree.name(node).replace(/[\u0000-\u001f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g, " ");
+            x = this.names[f] = {full, short: shortName(full), fullW: ruler.width(full), badge: kindBadge(tree.frames, f)};
+        }
+        return x;
+    }
+
+    // v: {layout, x0, x1 (visible shares), top (pixels scrolled), flip (root at the bottom), color(node), search, theme,
+    // background, text, accent, faint}
+    draw(v) {
+        this.v = v;
+        const {ctx, width, height, ratio} = this;
+        ctx.setTransform(ratio, 0, 0, ratio, 0, 0);
+        ctx.fillStyle = v.background;
+        ctx.fillRect(0, 0, width, height);
+        this.labels = [];
+        this.marks = [];
+        this.boxes(v);
+        this.drawMarks(v);
+        this.drawLabels(v);
+        return this.labels.length;
+    }
+
+    rowY(depth) {
+        const {v} = this;
+        return v.flip ? Math.max(this.height, v.layout.rows * ROW) - (depth + 1) * ROW - v.top : depth * ROW - v.top;
+    }
+
+    boxes(v) {
+        const {layout: l, x0} = v, {ctx, width, height} = this;
+        const {x, w, tree} = l;
+        const scale = width / (v.x1 - v.x0);
+        const stack = [0], depths = [0];
+        const minW = MIN_PX / scale;
+        let last = "";
+        while (stack.length) {
+            const i = stack.pop(), d = depths.pop();
+            const left = (x[i] - x0) * scale, right = left + w[i] * scale;
+            const y = this.rowY(d);
+            const visible = y > -ROW && y < height;
+            const l0 = Math.max(-1, left), wide = Math.min(width + 1, right) - l0;
+            if (visible) {
+                if (tree.frame[i] === 0 && i !== 0) this.marks.push(l0, y, wide, i);
+                else {
+                    const color = v.color(i);
+                    if (color !== last) ctx.fillStyle = last = color;
+                    ctx.fillRect(l0, y, wide > 2.5 ? wide - 1 : Math.max(wide, 0.6), ROW - 1);
+                }
+                if (wide >= TEXT_PX) this.labels.push(i, l0, y, wide);
+            }
+            // Beyond the edge of the picture nothing below can be seen.
+            if (v.flip ? y < -ROW : y > height) continue;
+            this.descend(v, i, d + 1, scale, minW, stack, depths);
+        }
+    }
+
+    descend(v, i, d, scale, minW, stack, depths) {
+        const {layout: l, x0, x1} = v;
+        const {x, w, first, kids, tree, sorted} = l;
+        const end = first[i + 1];
+        let run = -1, runEnd = 0;
+        for (let k = childFrom(l, i, x0); k < end; k++) {
+            const c = kids[k];
+            if (x[c] >= x1) break;
+            if (w[c] >= minW) {
+                if (run >= 0) this.small(run, runEnd, d, scale, -1);
+                run = -1;
+                stack.push(c);
+                depths.push(d);
+                continue;
+            }
+            if (w[c] === 0) continue;
+            if (run < 0) run = x[c];
+            runEnd = x[c] + w[c];
+            if (!sorted) continue;
+            // All that follow are narrower, but for the folded one at the end.
+            const tail = kids[end - 1];
+            if (tree.frame[tail] === 0 && tail !== c) {
+                runEnd = x[tail];
+                if (w[tail] >= minW) {
+                    stack.push(tail);
+                    depths.push(d);
+                } else runEnd = x[tail] + w[tail];
+            } else runEnd = x[tail] + w[tail];
+            break;
+        }
+        if (run >= 0) this.small(run, runEnd, d, scale, -1);
+    }
+
+    small(from, to, d, scale, node) {
+        const y = this.rowY(d);
+        if (y <= -ROW || y >= this.height) return;
+        const left = (from - this.v.x0) * scale, wide = (to - from) * scale;
+        if (wide >= 0.3) this.marks.push(Math.max(-1, left), y, Math.min(wide, this.width + 2), node);
+    }
+
+    hatch(v) {
+        if (this.pattern?.theme === v.theme) return this.pattern.p;
+        const tile = document.createElement("canvas");
+        tile.width = tile.height = 8;
+        const c = tile.getContext("2d");
+        c.fillStyle = v.dim;
+        c.fillRect(0, 0, 8, 8);
+        c.strokeStyle = v.faint;
+        c.lineWidth = 1;
+        c.beginPath();
+        for (let k = -8; k <= 8; k += 4) {
+            c.moveTo(k, 8);
+            c.lineTo(k + 8, 0);
+        }
+        c.stroke();
+        this.pattern = {theme: v.theme, p: this.ctx.createPattern(tile, "repeat")};
+        return this.pattern.p;
+    }
+
+    drawMarks(v) {
+        const {ctx, marks} = this;
+        if (!marks.length) return;
+        ctx.fillStyle = this.hatch(v);
+        for (let k = 0; k < marks.length; k += 4) {
+            const wide = marks[k + 2];
+            ctx.fillRect(marks[k], marks[k + 1], wide > 2.5 ? wide - 1 : Math.max(0.6, wide), ROW - 1);
+        }
+    }
+
+    drawLabels(v) {
+        const {ctx, labels, width} = this;
+        const {tree} = v.layout;
+        ctx.font = FONT;
+        ctx.textBaseline = "middle";
+        ctx.fillStyle = v.text;
+        for (let k = 0; k < labels.length; k += 4) {
+            const i = labels[k], left = Math.max(0, labels[k + 1]) + PAD, y = labels[k + 2] + (ROW - 1) / 2 + 0.5;
+            const room = Math.min(width, labels[k + 1] + labels[k + 3]) - left - PAD;
+            if (room < TEXT_PX - 2 * PAD) continue;
+            if (tree.frame[i] === 0 && i !== 0) {
+                const many = tree.folded?.[i] ?? 0;
+                const text = ruler.fit(`${number(many)} small frames`, room);
+                ctx.globalAlpha = 0.75;
+                ctx.fillText(text, left, y);
+                ctx.globalAlpha = 1;
+                continue;
+            }
+            this.label(i, left, y, room, v);
+        }
+    }
+
+    label(i, left, y, room, v) {
+        const {ctx} = this;
+        const name = this.nameOf(i);
+        let space = room;
+        if (name.badge && room > 90) {
+            ctx.font = SMALL;
+            const wide = name.badge.length * 5.6;
+            ctx.globalAlpha = 0.62;
+            ctx.fillText(name.badge, left + room - wide, y + 0.5);
+            ctx.globalAlpha = 1;
+            ctx.font = FONT;
+            space = room - wide - 8;
+        }
+        const dimmed = v.search && v.search.nodes[i] !== 1;
+        if (dimmed) ctx.globalAlpha = 0.62;
+        const text = (name.fullW ?? 0) <= space ? name.full : ruler.fit(name.short, space);
+        if (text) {
+            ctx.fillText(text, left, y);
+            const used = text === name.full ? name.fullW ?? ruler.width(text) : space;
+            if (space - used > 70 && i !== 0 && v.share) {
+                ctx.globalAlpha = 0.55;
+                ctx.fillText(percent(v.share(i)), left + used + 8, y);
+            }
+        }
+        ctx.globalAlpha = 1;
+    }
+}

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+// The flame graph as a component. Gives: a picture, zoom and pan by pointer, wheel and keys, search, a line about the frame
+// in focus, and the path to it as an ARIA tree.
+import {html} from "htm/preact";
+import {useEffect, useLayoutEffect, useMemo, useRef, useState} from "preact/hooks";
+import {signal} from "@preact/signals";
+import {diffColor, painter, textColor, themeOf} from "../lib/color.js";
+import {openMenu} from "../parts/menu.js";
+import {AriaPath} from "./aria.js";
+import {Details, Tooltip} from "./details.js";
+import {ROW} from "./draw.js";
+import {Engine} from "./engine.js";
+import {layout as makeLayout, searchNodes} from "./layout.js";
+
+const looks = {
+    light: {background: "#ffffff", accent: "#c2410c", match: "#f9a65a", faint: "#cfc9c2", dim: "#efedea", off: "#eeebe7"},
+    dark: {background: "#161514", accent: "#fb923c", match: "#b4540a", faint: "#4a4641", dim: "#262422", off: "#272523"},
+};
+
+function colorOf(l, by, theme, found) {
+    const {tree} = l, look = looks[theme];
+    let base;
+    if (tree.columns > 1 && by === "diff") {
+        const [a, b] = tree.total;
+        const ta = a[0] || 1, tb = b[0] || 1;
+        base = (i) => {
+            const p = a[i] / ta, q = b[i] / tb;
+            return diffColor(p + q > 0 ? (q - p) / (p + q) : 0, theme);
+        };
+    } else {
+        const paint = painter(tree, by, theme);
+        base = (i) => (i === 0 ? look.dim : paint(tree.frame[i]));
+    }
+    if (!found) return base;
+    return (i) => (found.nodes[i] === 1 ? look.match : look.off);
+}
+
+// tree; by ("package", "mapping", "diff"), order, mode (of diffs), flip; search (text); zoom (array of names) with
+// onZoom(names); range (ns), rootName; actions(node, tree): entries of the menu; onFound({share, count}); label.
+export function Flame(props) {
+    const {tree, by = "package", order = "value", mode = "share", flip = false, search = "", zoom = [], onZoom, actions} = props;
+    const theme = themeOf();
+    const box = useRef(), canvas = useRef(), over = useRef(), engine = useRef(null);
+    const [focus, setFocus] = useState(0);
+    const hover = useMemo(() => signal(null), []);
+    const l = useMemo(() => makeLayout(tree, {by: order, mode}), [tree, order, mode]);
+    const found = useMemo(() => searchNodes(l, search), [l, search]);
+    const target = useMemo(() => l.tree.find(zoom).node, [l, zoom.join("\0")]);
+
+    useLayoutEffect(() => {
+        const e = new Engine({
+            box: box.current, canvas: canvas.current, over: over.current,
+            onHover: (node, event) => (hover.value = node < 0 ? null : {node, x: event.clientX, y: event.clientY}),
+            onFocus: (node) => setFocus(node),
+        });
+        engine.current = e;
+        box.current.wickEngine = e;
+        return () => e.stop();
+    }, []);
+    useLayoutEffect(() => {
+        hover.value = null;
+        engine.current.style = {...(engine.current.style ?? {}), flip};
+        engine.current.show(l, target);
+        setFocus(target);
+    }, [l]);
+    useEffect(() => {
+        const e = engine.current;
+        if (e.layout === l && (e.focus !== target || target === 0)) {
+            e.focus = target;
+            setFocus(target);
+            e.zoomTo(target);
+        }
+    }, [target]);
+    useLayoutEffect(() => {
+        engine.current.dress({...looks[theme], theme, text: textColor(theme), flip, search: found, rootName: props.rootName,
+            color: colorOf(l, by, theme, found), share: (i) => l.w[i] / l.w[0]});
+    }, [l, by, theme, found, flip, props.rootName]);
+    useEffect(() => props.onFound?.(found), [found]);
+
+    const zoomTo = (node) => {
+        if (node < 0) return;
+        const folded = l.tree.isFolded(node);
+        const real = folded ? l.tree.parent[node] : node;
+        engine.current.setFocus(real, {reveal: false});
+        if (onZoom) onZoom(l.tree.path(real), {deeper: folded || real === target});
+        if (real === target || !onZoom) engine.current.zoomTo(real);
+    };
+    const menu = (node, x, y) => {
+        if (node < 0 || !actions || l.tree.isFolded(node)) return;
+        engine.current.setFocus(node, {reveal: false});
+        hover.value = null;
+        openMenu(x, y, actions(node, l.tree), l.tree.name(node), box.current);
+    };
+    const keys = (e) => onKey(e, {engine: engine.current, l, found, target, zoomTo, menu});
+    const pointer = usePointer(engine, hover, zoomTo, menu);
+
+    return html`<div class="flame">
+        <div class="flame-box" ref=${box} tabindex="0" role="tree" aria-label=${props.label ?? "Flame graph"}
+            aria-activedescendant="flame-item" aria-describedby="flame-help" onKeyDown=${keys} ...${pointer}>
+            <div class="flame-space" style=${{height: l.rows * ROW + "px"}} aria-hidden="true">
+                <canvas ref=${canvas} class="flame-canvas"></canvas>
+                <canvas ref=${over} class="flame-canvas flame-over"></canvas>
+            </div>
+            <${AriaPath} l=${l} node=${Math.min(focus, l.tree.n - 1)} ns=${props.ns} />
+        </div>
+        <span id="flame-help" class="sr">Arrow keys move between frames, Enter zooms, Escape zooms out, M opens the menu.</span>
+        <${Tooltip} hover=${hover} l=${l} ns=${props.ns} rootName=${props.rootName} />
+        <${Details} l=${l} node=${Math.min(focus, l.tree.n - 1)} ns=${props.ns} actions=${actions} zoomed=${target}
+            rootName=${props.rootName} price=${props.price} onReset=${() => zoomTo(0)} />
+    </div>`;
+}
+
+function usePointer(engine, hover, zoomTo, menu) {
+    const drag = useRef(null);
+    const where = (e) => {
+        const r = engine.current.box.getBoundingClientRect();
+        return [e.clientX - r.left, e.clientY - r.top];
+    };
+    return {
+        onPointerDown: (e) => {
+            if (e.button || e.pointerType === "touch") return;
+            drag.current = {x: e.clientX, y: e.clientY, lastX: e.clientX, lastY: e.clientY, moved: false};
+        },
+        onPointerMove: (e) => {
+            const d = drag.current, en = engine.current;
+            if (d && e.buttons & 1) {
+                if (Math.abs(e.clientX - d.x) + Math.abs(e.clientY - d.y) > 4) d.moved = true;
+                if (d.moved) {
+                    en.panBy(-(e.clientX - d.lastX) / en.width);
+                    en.box.scrollTop -= e.clientY - d.lastY;
+                    hover.value = null;
+                }
+                d.lastX = e.clientX;
+                d.lastY = e.clientY;
+                return;
+            }
+            en.setHover(en.at(...where(e)), e);
+        },
+        onPointerLeave: (e) => engine.current.setHover(-1, e),
+        onClick: (e) => {
+            const moved = drag.current?.moved;
+            drag.current = null;
+            if (!moved) zoomTo(engine.current.at(...where(e)));
+        },
+        onContextMenu: (e) => {
+            const node = engine.current.at(...where(e));
+            if (node < 0) return;
+            e.preventDefault();
+            menu(node, e.clientX, e.clientY);
+        },
+        onWheel: (e) => {
+            const en = engine.current;
+            const [px] = where(e);
+            if (e.ctrlKey || e.metaKey || e.altKey) {
+                e.preventDefault();
+                en.zoomBy(Math.exp(Math.max(-60, Math.min(60, e.deltaY)) / 120), px / en.width);
+            } else if (e.shiftKey || Math.abs(e.deltaX) > Math.abs(e.deltaY)) {
+                if (en.x1 - en.x0 > 0.9999) return;
+                e.preventDefault();
+                en.panBy((e.deltaX || e.deltaY) / en.width);
+            }
+        },
+    };
+}
+
+function onKey(e, {engine, l, found, target, zoomTo, menu}) {
+    if (e.ctrlKey || e.metaKey || e.altKey) return;
+    const flip = engine.style.flip;
+    const acts = {
+        ArrowDown: () => engine.step(flip ? "out" : "in"),
+        ArrowUp: () => engine.step(flip ? "in" : "out"),
+        ArrowLeft: () => engine.step("left"),
+        ArrowRight: () => engine.step("right"),
+        Home: () => engine.setFocus(0),
+        Enter: () => zoomTo(engine.focus),
+        " ": () => zoomTo(engine.focus),
+        Escape: () => target && zoomTo(l.tree.parent[target] || 0),
+        Backspace: () => target && zoomTo(l.tree.parent[target] || 0),
+        "0": () => (zoomTo(0), engine.zoomTo(0)),
+        "+": () => engine.zoomBy(0.6, 0.5, {}),
+        "=": () => engine.zoomBy(0.6, 0.5, {}),
+        "-": () => engine.zoomBy(1 / 0.6, 0.5, {}),
+        w: () => engine.zoomBy(0.6, 0.5, {}),
+        s: () => engine.zoomBy(1 / 0.6, 0.5, {}),
+        a: () => engine.panBy(-0.25, {}),
+        d: () => engine.panBy(0.25, {}),
+        n: () => nextMatch(engine, l, found, 1),
+        p: () => nextMatch(engine, l, found, -1),
+        m: () => {
+            const p = engine.pointAt(engine.focus), r = engine.box.getBoundingClientRect();
+            menu(engine.focus, r.left + p.left + 12, r.top + p.top + ROW);
+        },
+        ContextMenu: () => acts.m(),
+    };
+    const act = acts[e.key];
+    if (!act) return;
+    e.preventDefault();
+    e.stopPropagation();
+    act();
+}
+
+function nextMatch(engine, l, found, way) {
+    if (!found?.count) return;
+    const n = l.tree.n;
+    for (let k = 1; k <= n; k++) {
+        const i = (engine.focus + way * k + n * 2) % n;
+        if (found.nodes[i] === 1) return void engine.setFocus(i);
+    }
+}

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// The API client. Answers of one URL are shared while they are young, so that views which ask the same ask once.
+import {signal} from "@preact/signals";
+import {useEffect, useRef, useState} from "preact/hooks";
+import {parseTree} from "./tree.js";
+import {base, search} from "./url.js";
+
+// Whether the server answers: false while requests fail to reach it.
+export const reachable = signal(true);
+// Set when a request was refused for want of a session: the shell shows the login form.
+export const needLogin = signal(false);
+
+const YOUNG_MS = 4000, KEPT = 24;
+const cache = new Map(); // url -> {at, promise}
+
+export class ApiError extends Error {
+    constructor(kind, message, status = 0) {
+        super(message);
+        this.kind = kind; // gone, login, denied, missing, busy, wrong
+        this.status = status;
+    }
+}
+
+export function apiUrl(name, params = {}) {
+    return base + "api/v1/" + name + search(params);
+}
+
+const kinds = {401: "login", 403: "denied", 404: "missing", 429: "busy", 503: "busy", 504: "busy"};
+
+async function refuse(r) {
+    let words = "";
+    try {
+        words = (await r.json()).error.message;
+    } catch {
+        words = `the server answered ${r.status}`;
+    }
+    if (r.status === 401) needLogin.value = true;
+    return new ApiError(kinds[r.status] ?? "wrong", words, r.status);
+}
+
+async function load(url, options) {
+    let r;
+    try {
+        r = await fetch(url, {credentials: "same-origin", ...options});
+    } catch (e) {
+        if (e.name === "AbortError") throw e;
+        reachable.value = false;
+        throw new ApiError("gone", "the server does not answer");
+    }
+    reachable.value = true;
+    if (!r.ok) throw await refuse(r);
+    if ((r.headers.get("content-type") ?? "").includes("vnd.wick.tree")) {
+        const bytes = await r.arrayBuffer();
+        performance.mark("wick-data");
+        return parseTree(bytes);
+    }
+    return r.json();
+}
+
+export function get(url, {fresh = false} = {}) {
+    const now = Date.now();
+    const old = cache.get(url);
+    if (old && !fresh && now - old.at < YOUNG_MS) return old.promise;
+    const promise = load(url);
+    cache.set(url, {at: now, promise});
+    promise.catch(() => cache.get(url)?.promise === promise && cache.delete(url));
+    if (cache.size > KEPT) cache.delete(cache.keys().next().value);
+    return promise;
+}
+
+export async function post(name, body, type = "text/plain") {
+    cache.clear();
+    return load(apiUrl(name), {method: "POST", body, headers: {"content-type": type}});
+}
+
+export function forget() {
+    cache.clear();
+}
+
+// Data of url (null: none wanted). While another url loads, the last data stays, with loading set: pages keep their shape.
+// every: milliseconds after which to ask again. extra: a promise-making function instead of a single request.
+export function useData(url, {every = 0, via = null} = {}) {
+    const [state, set] = useState({data: null, error: null, loading: !!url, url: null});
+    const [tick, again] = useState(0);
+    const serial = useRef(0);
+    useEffect(() => {
+        const mine = ++serial.current;
+        let timer = 0;
+        if (!url) {
+            set({data: null, error: null, loading: false, url: null});
+            return undefined;
+        }
+        const ask = (fresh) => {
+            (via ? via(fresh) : get(url, {fresh})).then(
+                (data) => mine === serial.current && set({data, error: null, loading: false, url}),
+                (error) => {
+                    if (mine !== serial.current) return;
+                    set((s) => ({...s, error, loading: false, failed: url}));
+                    if (error.kind === "gone") timer = setTimeout(() => ask(true), 2000);
+                });
+            if (every) timer = setTimeout(() => document.hidden ? (timer = setTimeout(() => ask(true), every)) : ask(true), every);
+        };
+        set((s) => ({...s, loading: true, error: s.failed === url ? s.error : null}));
+        ask(tick > 0);
+        return () => {
+            serial.current++;
+            clearTimeout(timer);
+        };
+    }, [url, tick, every]);
+    return {...state, reload: () => again((n) => n + 1)};
+}

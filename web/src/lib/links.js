@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// Links from a frame to its line in a forge or an editor, by the templates of the server's configuration. Only schemes that
+// open something: a template cannot run a script.
+const allowed = /^(https?|vscode|vscode-insiders|vscodium|cursor|idea|jetbrains|zed|subl|txmt|emacs|editor):/i;
+
+// templates: [{name, template, prefix}]; what: {file, line, function, service, version}
+export function linksFor(templates, what) {
+    const out = [];
+    for (const t of templates ?? []) {
+        if (!what.file && /\{file\}/.test(t.template)) continue;
+        if (t.prefix && !what.file.startsWith(t.prefix)) continue;
+        const file = t.prefix ? what.file.slice(t.prefix.length).replace(/^\/+/, "") : what.file;
+        const link = t.template.replace(/\{(\w+)\}/g, (_, k) => k === "file" ? encodeURI(file).replace(/[?#]/g, encodeURIComponent)
+            : encodeURIComponent(what[k] ?? ""));
+        if (allowed.test(link)) out.push({name: t.name || new URL(link).hostname || "editor", href: link});
+    }
+    return out;
+}

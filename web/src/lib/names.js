@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// What names of functions tell: their package, a short form for narrow boxes, whether they are the runtime's or ours, and
+// why a frame has no name.
+import {FOLDED, frameName, kinds} from "./tree.js";
+
+// net/http of net/http.(*conn).serve; com.shop of com.shop.Cart.add; std of std::sort<…>; the folder of a Python file.
+export function packageOf(frames, f) {
+    const name = frames.function(f), kind = frames.kindOf(f);
+    if (kind === 2) return "kernel";
+    if (!name) return mappingName(frames, f) || "unnamed";
+    if (kind === 5) return folder(frames.fileOf(f)) || "python";
+    const colons = name.replace(/<.*$/s, "").indexOf("::");
+    if (colons > 0) return name.slice(0, colons).replace(/^.*[\s(*&]/, "");
+    const paren = name.search(/[([{]/);
+    const head = paren > 0 ? name.slice(0, paren) : name;
+    const slash = head.lastIndexOf("/");
+    const dot = head.indexOf(".", slash + 1);
+    if (dot > 0) return kind === 6 ? head.slice(0, Math.max(dot, head.lastIndexOf(".", head.lastIndexOf(".") - 1))) : head.slice(0, dot);
+    return mappingName(frames, f) || folder(frames.fileOf(f)) || "native";
+}
+
+function folder(file) {
+    const cut = file.lastIndexOf("/");
+    return cut > 0 ? file.slice(file.lastIndexOf("/", cut - 1) + 1, cut) : file;
+}
+
+export function mappingName(frames, f) {
+    const m = frames.mapping(f);
+    return m.slice(m.lastIndexOf("/") + 1);
+}
+
+// Without the path before the last package: handlers.(*Repo).Get of github.com/acme/shop/internal/handlers.(*Repo).Get.
+export function shortName(name) {
+    const paren = name.search(/[([{<]/);
+    const head = paren > 0 ? name.slice(0, paren) : name;
+    const slash = head.lastIndexOf("/");
+    if (slash >= 0) return name.slice(slash + 1);
+    if (paren > 0 && name.includes("::")) {
+        const plainName = name.replace(/^[\w:*&\s]+ (?=[\w:~]+(<.*>)?\()/, "").replace(/\(.*\)(\s*const)?$/s, "");
+        return plainName || name;
+    }
+    return name;
+}
+
+const runtimeGo = /^(runtime|internal|syscall|sync|reflect|type|go|vendor)([./:]|$)/;
+const stdGo = /^[a-z0-9]+(\/[a-z0-9]+)*$/; // no dot in the first element of the path: the standard library
+const runtimeNative = /^(_start|__libc_|_dl_|clone3?$|start_thread|__GI_|malloc|free|calloc|realloc|_int_|pthread_|__pthread_|mem(cpy|set|move)|str(len|cmp|cpy)|operator (new|delete)|std::|__gnu_cxx::|core::|alloc::|_Py|Py[A-Z_]|\[)/;
+
+// Is this frame the language's own, the kernel's or an unnamed one's? What is left is the users' code.
+export function isRuntime(frames, f) {
+    const kind = frames.kindOf(f);
+    if (f === FOLDED) return false;
+    if (kind === 2) return true;
+    const name = frames.function(f);
+    if (!name) return true;
+    if (/^\[.*\]$/.test(name)) return true;
+    const file = frames.fileOf(f);
+    if (/\/(site-packages|dist-packages|node_modules|vendor|pkg\/mod)\//.test(file)) return true;
+    if (kind === 5) return /\/lib\/python\d|^<frozen/.test(file);
+    if (kind === 6) return /^(java|javax|jdk|sun|kotlin|scala)\./.test(name);
+    if (file.endsWith(".go") || file.endsWith(".s") || kind === 3 || /\.\(\*|\.func\d/.test(name) || /^[\w./-]+\.[\w()*[\]]/.test(name) && !name.includes("::")) {
+        const p = packageOf(frames, f);
+        if (p === "main") return false;
+        return runtimeGo.test(p) || (stdGo.test(p) && !p.includes("."));
+    }
+    return runtimeNative.test(name) || /^\/(usr\/)?(lib|include)/.test(file) || /^(libc|ld-linux|libstdc|libpthread|libm|libpython)/.test(mappingName(frames, f));
+}
+
+export function mineBy(pattern) {
+    if (!pattern) return (frames, f) => !isRuntime(frames, f);
+    let re;
+    try {
+        re = new RegExp(pattern);
+    } catch {
+        return (frames, f) => !isRuntime(frames, f);
+    }
+    return (frames, f) => re.test(frameName(frames, f)) || re.test(frames.fileOf(f)) || re.test(frames.mapping(f));
+}
+
+export function kindBadge(frames, f) {
+    return kinds[frames.kindOf(f)] ?? "";
+}
+
+// Why a frame has no name, and what would give it one. Null for frames that have one.
+export function whyUnnamed(frames, f) {
+    if (f === FOLDED || frames.function(f)) return null;
+    const map = frames.mapping(f);
+    if (!map)
+        return {why: "The sender gave an address without saying which binary it belongs to.",
+            fix: "Code made at run time (JIT) or an unmapped address: update the sender, or profile with wick agent."};
+    if (/vdso|vsyscall/.test(map)) return {why: `${map} is part of the kernel and has no symbol file.`, fix: ""};
+    if (/^\[|^\/\/anon|memfd:|\(deleted\)/.test(map))
+        return {why: `${map} is memory without a file: code made at run time.`, fix: "Let the runtime write a perf map (node --perf-basic-prof, java -XX:+PreserveFramePointer with an agent)."};
+    return {why: `No symbols for ${map} arrived yet: it is stripped, or its debug information is not known to this server.`,
+        fix: `wick symbols upload ${map.startsWith("/") ? map : "PATH/" + map}`};
+}

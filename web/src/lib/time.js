@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ranges of time in the URL: `now`, `now-1h`, Unix seconds, RFC 3339; relative ones stay relative, so that a link to "the
+// last hour" means that.
+const unit = {s: 1e3, m: 60e3, h: 3600e3, d: 86400e3, w: 604800e3};
+
+export const presets = [
+    ["now-5m", "5 minutes"], ["now-15m", "15 minutes"], ["now-1h", "1 hour"], ["now-6h", "6 hours"], ["now-1d", "1 day"],
+    ["now-7d", "7 days"], ["now-30d", "30 days"],
+];
+
+// Milliseconds, or NaN.
+export function parseTime(text, now = Date.now()) {
+    const s = (text ?? "").trim();
+    if (s === "" || s === "now") return now;
+    const m = /^now-(\d+(?:\.\d+)?)([smhdw])$/.exec(s);
+    if (m) return now - m[1] * unit[m[2]];
+    if (/^\d+(\.\d+)?$/.test(s)) {
+        const n = Number(s);
+        return n > 1e17 ? n / 1e6 : n > 1e14 ? n / 1e3 : n > 1e11 ? n : n * 1e3;
+    }
+    return Date.parse(s);
+}
+
+export function rangeOf(params, prefix = "") {
+    const to = params[prefix + "to"] || "now", from = params[prefix + "from"] || (params[prefix + "to"] ? "" : "now-1h");
+    const toMs = parseTime(to);
+    const fromMs = from ? parseTime(from) : toMs - 3600e3;
+    return {from: from || String(Math.floor(fromMs / 1000)), to, fromMs, toMs, ns: Math.max(0, toMs - fromMs) * 1e6,
+        live: to === "now"};
+}
+
+export function seconds(ms) {
+    return String(Math.round(ms / 1000));
+}
+
+// The range as words for a button.
+export function describe(r, clock) {
+    const p = r.live && presets.find(([v]) => v === r.from);
+    if (p) return `last ${p[1].replace(/^1 /, "")}`;
+    if (r.live && r.from.startsWith("now-")) return `last ${r.from.slice(4)}`;
+    return `${clock(r.fromMs)} – ${clock(r.toMs, {date: new Date(r.fromMs).toDateString() === new Date(r.toMs).toDateString() ? "never" : "auto"})}`;
+}
+
+// The same length, just before.
+export function before(r) {
+    const length = r.toMs - r.fromMs;
+    return {from: seconds(r.fromMs - length), to: seconds(r.fromMs)};
+}

@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: Apache-2.0
+// Trees in the binary form of the API (its bytes: src/query/tree_form.h), as typed arrays. A child's index is larger than
+// its parent's; node 0 is the root; frame 0 is "(folded)": what was cut below its parent, summed exactly.
+export const FOLDED = 0, NONE = 0xffffffff;
+
+export const kinds = ["", "native", "kernel", "go", "rust", "python", "jvm", "js", "php", "ruby", "perl", ".net", "beam",
+    "luajit"];
+
+const decoder = new TextDecoder();
+
+// Text section: strings by byte offset, decoded once each.
+class Texts {
+    constructor(bytes) {
+        this.bytes = bytes;
+        this.all = new Map();
+    }
+    at(off) {
+        let s = this.all.get(off);
+        if (s === undefined) {
+            let end = this.bytes.indexOf(0, off);
+            if (end < 0) end = this.bytes.length;
+            s = end === off ? "" : decoder.decode(this.bytes.subarray(off, end));
+            this.all.set(off, s);
+        }
+        return s;
+    }
+}
+
+// Frames beside each other: functions[i], files[i], mappings[i] are strings, made at need.
+export class Frames {
+    constructor(n, texts, fn, file, map, line, kind) {
+        Object.assign(this, {n, texts, fn, file, map, line, kind});
+    }
+    function(i) {
+        return this.texts.at(this.fn[i]);
+    }
+    fileOf(i) {
+        return this.texts.at(this.file[i]);
+    }
+    mapping(i) {
+        return this.texts.at(this.map[i]);
+    }
+    kindOf(i) {
+        return this.kind[i] & 0x7f;
+    }
+    inlined(i) {
+        return (this.kind[i] & 0x80) !== 0;
+    }
+}
+
+export class Tree {
+    constructor(fields) {
+        Object.assign(this, fields);
+    }
+    name(node) {
+        return node === 0 ? "all" : frameName(this.frames, this.frame[node]);
+    }
+    isFolded(node) {
+        return node !== 0 && this.frame[node] === FOLDED;
+    }
+    // Names from below the root down to node.
+    path(node) {
+        const names = [];
+        for (let i = node; i; i = this.parent[i]) names.push(this.frames.function(this.frame[i]));
+        return names.reverse();
+    }
+    // Children as lists: those of node i are kids[first[i]] … kids[first[i + 1] - 1], in index order (by name).
+    children() {
+        if (this.lists) return this.lists;
+        const {n, parent} = this;
+        const first = new Uint32Array(n + 1), kids = new Uint32Array(Math.max(0, n - 1));
+        for (let i = 1; i < n; i++) first[parent[i] + 1]++;
+        for (let i = 0; i < n; i++) first[i + 1] += first[i];
+        const at = first.slice(0, n);
+        for (let i = 1; i < n; i++) kids[at[parent[i]]++] = i;
+        return (this.lists = {first, kids});
+    }
+    // The node at a path of names, or the deepest one that is there.
+    find(names) {
+        const {first, kids} = this.children();
+        let at = 0;
+        for (const name of names) {
+            let next = -1;
+            for (let k = first[at]; k < first[at + 1] && next < 0; k++)
+                if (this.frames.function(this.frame[kids[k]]) === name && this.frame[kids[k]] !== FOLDED) next = kids[k];
+            if (next < 0) return {node: at, whole: false};
+            at = next;
+        }
+        return {node: at, whole: true};
+    }
+    get hasFolded() {
+        return !!this.folded;
+    }
+}
+
+// What a frame is called: an unnamed one by its binary.
+export function frameName(frames, f) {
+    if (f === FOLDED) return "(folded)";
+    const name = frames.function(f);
+    if (name) return name;
+    const map = frames.mapping(f);
+    if (map) return `[${map.slice(map.lastIndexOf("/") + 1)}]`;
+    return frames.fileOf(f) || "[unknown]";
+}
+
+export function parseTree(buffer) {
+    const head = new Uint32Array(buffer, 0, 8);
+    if (head[0] !== 0x31525457) throw new Error("not a tree");
+    const [, n, m, columns, textBytes, flags] = head;
+    let at = 32;
+    const take = (Type, count) => {
+        const a = new Type(buffer, at, count);
+        at = (at + a.byteLength + 7) & ~7;
+        return a;
+    };
+    const parent = take(Uint32Array, n), frame = take(Uint32Array, n);
+    const self = [], total = [];
+    for (let c = 0; c < columns; c++) self.push(take(Float64Array, n));
+    for (let c = 0; c < columns; c++) total.push(take(Float64Array, n));
+    const folded = flags & 1 ? take(Uint32Array, n) : null;
+    const fn = take(Uint32Array, m), file = take(Uint32Array, m), map = take(Uint32Array, m), line = take(Uint32Array, m);
+    const kind = take(Uint8Array, m);
+    const texts = new Texts(new Uint8Array(buffer, at, textBytes));
+    const type = texts.at(1), unit = texts.at(texts.bytes.indexOf(0, 1) + 1);
+    return new Tree({n, columns, parent, frame, self, total, folded, type, unit,
+        frames: new Frames(m, texts, fn, file, map, line, kind), bytes: buffer.byteLength});
+}
+
+// An empty Texts-like holder for frames that are made here.
+class Made {
+    constructor() {
+        this.list = [""];
+    }
+    at(i) {
+        return this.list[i];
+    }
+    add(s) {
+        this.list.push(s);
+        return this.list.length - 1;
+    }
+}
+
+// Builds trees node by node; frames keyed by what shows them apart.
+export class Builder {
+    constructor(columns, type, unit) {
+        Object.assign(this, {columns, type, unit});
+        this.texts = new Made();
+        this.f = {fn: [0], file: [0], map: [0], line: [0], kind: [0]};
+        this.fkey = new Map();
+        this.parent = [NONE];
+        this.frame = [0];
+        this.self = Array.from({length: columns}, () => [0]);
+        this.folded = null;
+        this.nkey = new Map();
+        this.tkey = new Map([["", 0]]);
+    }
+    text(s) {
+        let i = this.tkey.get(s);
+        if (i === undefined) this.tkey.set(s, (i = this.texts.add(s)));
+        return i;
+    }
+    addFrame(fn, file = "", map = "", line = 0, kind = 0) {
+        const key = fn + "\0" + file + "\0" + map + "\0" + line + "\0" + kind;
+        let i = this.fkey.get(key);
+        if (i === undefined) {
+            i = this.f.fn.length;
+            this.f.fn.push(this.text(fn));
+            this.f.file.push(this.text(file));
+            this.f.map.push(this.text(map));
+            this.f.line.push(line);
+            this.f.kind.push(kind);
+            this.fkey.set(key, i);
+        }
+        return i;
+    }
+    // Frames of another tree, found once each.
+    importFrames(frames) {
+        const map = new Int32Array(frames.n).fill(-1);
+        map[FOLDED] = FOLDED;
+        return (i) => {
+            if (map[i] < 0)
+                map[i] = this.addFrame(frames.function(i), frames.fileOf(i), frames.mapping(i), frames.line[i], frames.kind[i]);
+            return map[i];
+        };
+    }
+    child(parent, frame) {
+        const key = parent * 4194304 + frame;
+        let i = this.nkey.get(key);
+        if (i === undefined) {
+            i = this.parent.length;
+            this.parent.push(parent);
+            this.frame.push(frame);
+            for (const s of this.self) s.push(0);
+            this.nkey.set(key, i);
+        }
+        return i;
+    }
+    addFolded(node, count) {
+        this.folded ??= new Map();
+        this.folded.set(node, (this.folded.get(node) ?? 0) + count);
+    }
+    done() {
+        const n = this.parent.length;
+        const parent = Uint32Array.from(this.parent);
+        const self = this.self.map((s) => Float64Array.from(s));
+        const total = self.map((s) => s.slice());
+        for (const t of total) for (let i = n - 1; i > 0; i--) t[parent[i]] += t[i];
+        let folded = null;
+        if (this.folded) {
+            folded = new Uint32Array(n);
+            for (const [k, v] of this.folded) folded[k] = v;
+        }
+        const f = this.f;
+        return new Tree({n, columns: this.columns, parent, frame: Uint32Array.from(this.frame), self, total, folded,
+            type: this.type, unit: this.unit, bytes: 0,
+            frames: new Frames(f.fn.length, this.texts, f.fn, f.file, f.map, f.line, f.kind)});
+    }
+}
+
+// A copy of t in which each node goes to the node that `where(i, parentInCopy, builder)` names: the parent's for a frame
+// that disappears, else the child for its frame. Own values move along.
+function rebuild(t, keep) {
+    const b = new Builder(t.columns, t.type, t.unit);
+    const frameOf = b.importFrames(t.frames);
+    const to = new Uint32Array(t.n);
+    for (let i = 1; i < t.n; i++) {
+        const p = to[t.parent[i]];
+        const stays = t.frame[i] === FOLDED || keep(i);
+        to[i] = stays ? b.child(p, frameOf(t.frame[i])) : p;
+        for (let c = 0; c < t.columns; c++) b.self[c][to[i]] += t.self[c][i];
+        if (t.folded?.[i]) b.addFolded(to[i], t.folded[i]);
+    }
+    for (let c = 0; c < t.columns; c++) b.self[c][0] += t.self[c][0];
+    return b.done();
+}
+
+// Direct recursion becomes one box: a frame that calls itself, as often as it likes. Mutual recursion (a, b, a, b) too.
+export function collapseRecursion(t) {
+    const b = new Builder(t.columns, t.type, t.unit);
+    const frameOf = b.importFrames(t.frames);
+    const to = new Uint32Array(t.n);
+    for (let i = 1; i < t.n; i++) {
+        const p = to[t.parent[i]], f = frameOf(t.frame[i]);
+        let target = -1;
+        if (t.frame[i] !== FOLDED)
+            for (let a = p, hops = 0; a && hops < 3; a = b.parent[a], hops++)
+                if (b.frame[a] === f) {
+                    target = a;
+                    break;
+                }
+        to[i] = target >= 0 ? target : b.child(p, f);
+        for (let c = 0; c < t.columns; c++) b.self[c][to[i]] += t.self[c][i];
+        if (t.folded?.[i]) b.addFolded(to[i], t.folded[i]);
+    }
+    return b.done();
+}
+
+// Only frames that `mine(frame)` accepts; the others' own time is charged to their caller of ours.
+export function onlyFrames(t, mine) {
+    const ok = new Int8Array(t.frames.n).fill(-1);
+    return rebuild(t, (i) => {
+        const f = t.frame[i];
+        if (ok[f] < 0) ok[f] = mine(t.frames, f) ? 1 : 0;
+        return ok[f] === 1;
+    });
+}
+
+// Several trees below one root, each under a frame of its own name.
+export function joinTrees(list, type, unit) {
+    const b = new Builder(1, type, unit);
+    for (const {name, tree} of list) {
+        if (!tree) continue;
+        const top = b.child(0, b.addFrame(name));
+        const frameOf = b.importFrames(tree.frames);
+        const to = new Uint32Array(tree.n);
+        to[0] = top;
+        b.self[0][top] += tree.self[0][0];
+        for (let i = 1; i < tree.n; i++) {
+            to[i] = b.child(to[tree.parent[i]], frameOf(tree.frame[i]));
+            b.self[0][to[i]] += tree.self[0][i];
+            if (tree.folded?.[i]) b.addFolded(to[i], tree.folded[i]);
+        }
+    }
+    return b.done();
+}
+
+// One column of a diff as a tree of its own.
+export function columnOf(t, c) {
+    return new Tree({...t, columns: 1, self: [t.self[c]], total: [t.total[c]]});
+}
+
+// A tree as the JSON form gives it (answers of `callers`).
+export function treeOfJson(j) {
+    const b = new Builder(j.columns, j.type, j.unit);
+    const kind = (k) => Math.max(0, kindNames.indexOf(k ?? ""));
+    const frames = j.frames.map((f, i) => (i === FOLDED ? FOLDED
+        : b.addFrame(f.function ?? "", f.file ?? "", f.mapping ?? "", f.line ?? 0, kind(f.kind) | (f.inlined ? 0x80 : 0))));
+    const to = new Uint32Array(j.nodes.length);
+    j.nodes.forEach((node, i) => {
+        if (i) to[i] = b.child(to[node[0]], frames[node[1]]);
+        for (let c = 0; c < j.columns; c++) b.self[c][to[i]] += node[2 + 2 * c];
+        const folded = node[2 + 2 * j.columns];
+        if (folded) b.addFolded(to[i], folded);
+    });
+    return b.done();
+}
+const kindNames = ["", "native", "kernel", "go", "rust", "cpython", "jvm", "v8js", "php", "ruby", "perl", "dotnet", "beam",
+    "luajit"];

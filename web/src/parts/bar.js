@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// The bar that says what is looked at: service, type, matchers, range of time.
+import {html} from "htm/preact";
+import {useEffect, useRef, useState} from "preact/hooks";
+import {apiUrl, useData} from "../lib/api.js";
+import {parseSelector, printSelector} from "../lib/selector.js";
+import {describe, parseTime, presets, seconds} from "../lib/time.js";
+import {clock, learnTypes} from "../lib/units.js";
+import {Combo} from "./combo.js";
+import {Drop} from "./menu.js";
+
+export function useTypes() {
+    const {data} = useData(apiUrl("types"));
+    if (data) learnTypes(data);
+    return data ?? [];
+}
+
+// query, range (of rangeOf), onQuery(text): the pickers for service, type and matchers.
+export function Selector({query, range, onQuery, name = ""}) {
+    const s = parseSelector(query);
+    const types = useTypes();
+    const at = {from: range.from, to: range.to};
+    const services = useData(apiUrl("services", at));
+    const labels = useData(apiUrl("labels", at));
+    const mine = s.matchers.find((m) => m.name === "service.name" && m.op === "=");
+    const others = s.matchers.filter((m) => m !== mine);
+    const there = services.data?.find((x) => x.name === mine?.value)?.types ?? [...new Set((services.data ?? []).flatMap((x) => x.types))];
+    const set = (type, matchers) => onQuery(printSelector({type, matchers}));
+    const title = (t) => types.find((x) => x.name === t)?.title ?? t;
+    const type = s.type || "cpu";
+    const all = [...new Set([...there, type])];
+    return html`<div class="selector">
+        <${Combo} label=${name + "service"} placeholder="all services" value=${mine?.value ?? ""} size=${16}
+            options=${["all services", ...(services.data ?? []).map((x) => x.name)]}
+            onPick=${(v) => set(type, v === "all services" ? others : [{name: "service.name", op: "=", value: v}, ...others])} />
+        <${Drop} label=${title(type)} aria-label=${name + "profile type: " + title(type)} items=${all.map((t) => ({label: title(t), checked: t === type,
+            run: () => set(t, s.matchers)}))} />
+        ${others.map((m, i) => html`<span class="chip" key=${m.name + i}><span>${m.name}<b>${m.op}</b>${m.value}</span><button
+            aria-label=${`remove ${m.name}${m.op}${m.value}`} onClick=${() => set(type, s.matchers.filter((x) => x !== m))}>×</button></span>`)}
+        <${AddMatcher} labels=${labels.data ?? []} at=${at} name=${name} onAdd=${(m) => set(type, [...s.matchers, m])} />
+    </div>`;
+}
+
+function AddMatcher({labels, at, onAdd, name}) {
+    const [m, set] = useState(null);
+    const values = useData(m?.name ? apiUrl(`labels/${encodeURIComponent(m.name)}/values`, at) : null);
+    if (!m) return html`<button class="quiet" onClick=${() => set({name: "", op: "="})} aria-label=${name + "add a filter"}>+ filter</button>`;
+    if (!m.name)
+        return html`<${Combo} key="n" label="label" placeholder="label" value="" free options=${labels} autofocus size=${14}
+            onPick=${(v) => set({...m, name: v})} onCancel=${() => set(null)} />`;
+    return html`<span class="chip editing"><span>${m.name}</span>
+        <select aria-label="comparison" value=${m.op} onChange=${(e) => set({...m, op: e.currentTarget.value})}>
+            ${["=", "!=", "=~", "!~"].map((o) => html`<option value=${o}>${o}</option>`)}</select>
+        <${Combo} key="v" label=${"value of " + m.name} placeholder="value" value="" free options=${values.data ?? []} autofocus size=${14}
+            onPick=${(v) => (onAdd({...m, value: v}), set(null))} />
+        <button aria-label="cancel" onClick=${() => set(null)}>×</button></span>`;
+}
+
+// A range of time: presets, and exact times.
+export function TimePicker({range, onPick, label = "time range"}) {
+    const [exact, setExact] = useState(false);
+    const items = () => [...presets.map(([from, text]) => ({label: `last ${text}`, checked: range.live && range.from === from,
+        run: () => onPick({from, to: ""})})), "-", {label: "from … to …", run: () => setExact(true)}];
+    return html`<span class="time"><${Drop} cls="num" label=${describe(range, clock)} aria-label=${label + ": " + describe(range, clock)} items=${items} />
+        ${exact && html`<${ExactTimes} range=${range} onPick=${(r) => (setExact(false), onPick(r))} onClose=${() => setExact(false)} />`}</span>`;
+}
+
+const local = (ms) => {
+    const d = new Date(ms - new Date(ms).getTimezoneOffset() * 60000);
+    return d.toISOString().slice(0, 19);
+};
+
+function ExactTimes({range, onPick, onClose}) {
+    const from = useRef(), to = useRef(), box = useRef();
+    useEffect(() => {
+        from.current.focus();
+        const away = (e) => !box.current?.contains(e.target) && onClose();
+        addEventListener("pointerdown", away, true);
+        return () => removeEventListener("pointerdown", away, true);
+    }, []);
+    const take = (e) => {
+        e.preventDefault();
+        const a = parseTime(from.current.value), b = parseTime(to.current.value);
+        if (a < b) onPick({from: seconds(a), to: seconds(b)});
+    };
+    return html`<form class="pop" ref=${box} onSubmit=${take} onKeyDown=${(e) => e.key === "Escape" && (e.stopPropagation(), onClose())}>
+        <label>from <input type="datetime-local" step="1" ref=${from} value=${local(range.fromMs)} /></label>
+        <label>to <input type="datetime-local" step="1" ref=${to} value=${local(range.toMs)} /></label>
+        <button class="main">Show</button></form>`;
+}

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+// Values over time, with a brush: dragging picks a range. A thin coat over uPlot.
+import {html} from "htm/preact";
+import {useEffect, useRef} from "preact/hooks";
+import uPlot from "uplot";
+import "uplot/dist/uPlot.min.css";
+import {seriesColor, themeOf} from "../lib/color.js";
+import {axis, clock, perStep} from "../lib/units.js";
+
+const ink = {light: {grid: "#ebe8e4", text: "#6b645d"}, dark: {grid: "#2a2826", text: "#a39c94"}};
+
+// Points of an answer of `series` as uPlot wants them: [times, values…].
+export function columns(data) {
+    const step = Number(data.step), from = Number(data.from) / 1e9;
+    const n = data.series[0]?.values.length ?? 0;
+    const times = Array.from({length: n}, (_, i) => from + (i * step) / 1e9);
+    return [times, ...data.series.map((s) => s.values.map((v) => perStep(v, data.unit, data.type, step)))];
+}
+
+function options({data, names, theme, width, height, onBrush, onPick, marks, colorAt}) {
+    const {grid, text} = ink[theme];
+    const line = {stroke: text, grid: {stroke: grid, width: 1}, ticks: {stroke: grid, width: 1, size: 4}, font: "11px system-ui, sans-serif"};
+    return {
+        width, height, padding: [6, 8, 0, 0], legend: {show: false},
+        cursor: {drag: {x: true, y: false, setScale: false}, points: {size: 6}, y: false},
+        scales: {x: {time: true}, y: {range: (u, lo, hi) => [0, hi > 0 ? hi * 1.08 : 1]}},
+        axes: [
+            {...line, size: 22, values: (u, ticks, i, space, incr) => ticks.map((t) => incr >= 86400 ? clock(t * 1000, {date: "always"}).slice(5, 10) : clock(t * 1000, {seconds: incr < 60, date: "never"}))},
+            {...line, size: 58, gap: 4, values: (u, ticks) => ticks.map((t) => axis(t, data.unit, data.type))},
+        ],
+        series: [{}, ...names.map((name, i) => ({label: name, stroke: seriesColor(colorAt?.(i) ?? i, theme), width: 1.5, points: {show: false},
+            fill: names.length === 1 ? seriesColor(0, theme) + "22" : undefined}))],
+        hooks: {
+            setSelect: [(u) => {
+                if (u.select.width < 4) return;
+                const a = u.posToVal(u.select.left, "x"), b = u.posToVal(u.select.left + u.select.width, "x");
+                u.setSelect({left: 0, top: 0, width: 0, height: 0}, false);
+                onBrush?.(a * 1000, b * 1000);
+            }],
+            ready: [(u) => u.over.addEventListener("click", (e) => {
+                if (onPick && Math.abs((u.downX ?? e.clientX) - e.clientX) < 4) onPick(u.posToVal(e.offsetX, "x") * 1000);
+            }), (u) => u.over.addEventListener("pointerdown", (e) => (u.downX = e.clientX))],
+            draw: [(u) => marks?.forEach((m) => drawMark(u, m, text))],
+        },
+    };
+}
+
+// A vertical line with a word: a deploy.
+function drawMark(u, {at, label}, color) {
+    const x = Math.round(u.valToPos(at / 1000, "x", true));
+    const {ctx, bbox} = u;
+    if (x < bbox.left || x > bbox.left + bbox.width) return;
+    ctx.save();
+    ctx.strokeStyle = ctx.fillStyle = color;
+    ctx.setLineDash([3, 3]);
+    ctx.beginPath();
+    ctx.moveTo(x, bbox.top);
+    ctx.lineTo(x, bbox.top + bbox.height);
+    ctx.stroke();
+    ctx.font = `${10 * devicePixelRatio}px system-ui, sans-serif`;
+    ctx.fillText(label, x + 4, bbox.top + 10 * devicePixelRatio);
+    ctx.restore();
+}
+
+// data: an answer of `series`; names: of its series; onBrush(fromMs, toMs), onPick(ms); marks: [{at, label}].
+export function Chart({data, names, height = 120, onBrush, onPick, marks, label, range}) {
+    const el = useRef(), plot = useRef(), tip = useRef();
+    const theme = themeOf();
+    useEffect(() => {
+        const host = el.current;
+        const table = columns(data);
+        const o = options({data, names, theme, width: host.clientWidth || 600, height, onBrush, onPick, marks});
+        if (range) o.scales.x.range = () => [range[0] / 1000, range[1] / 1000];
+        o.hooks.setCursor = [(u) => showTip(u, tip.current, data, names, theme)];
+        const u = new uPlot(o, table, host);
+        plot.current = u;
+        const watch = new ResizeObserver(() => u.setSize({width: host.clientWidth, height}));
+        watch.observe(host);
+        const leave = () => (tip.current.hidden = true);
+        u.over.addEventListener("mouseleave", leave);
+        return () => {
+            watch.disconnect();
+            u.destroy();
+        };
+    }, [data, names.join("\0"), theme, height, JSON.stringify(marks ?? null), range?.join()]);
+    return html`<div class="chart" role="img" aria-label=${label} style=${{height: height + "px"}}>
+        <div ref=${el} class="chart-host"></div><div class="tip chart-tip" ref=${tip} hidden></div></div>`;
+}
+
+function showTip(u, tip, data, names, theme) {
+    const {idx, left} = u.cursor;
+    if (idx === null || idx === undefined || left < 0) {
+        tip.hidden = true;
+        return;
+    }
+    const rows = names.map((name, i) => [name, u.data[i + 1][idx], i]).filter((r) => r[1] != null)
+        .sort((a, b) => b[1] - a[1]).slice(0, 8);
+    tip.textContent = "";
+    const head = document.createElement("b");
+    head.textContent = clock(u.data[0][idx] * 1000);
+    tip.append(head);
+    for (const [name, v, i] of rows) {
+        const row = document.createElement("div"), dot = document.createElement("i"), text = document.createElement("span"), num = document.createElement("span");
+        dot.className = "dot";
+        dot.style.background = seriesColor(i, theme);
+        text.textContent = name;
+        num.className = "num";
+        num.textContent = axis(v, data.unit, data.type) + (data.unit === "nanoseconds" && data.type === "cpu" ? " cores" : "");
+        row.append(dot, text, num);
+        tip.append(row);
+    }
+    tip.hidden = false;
+    const x = left + u.bbox.left / devicePixelRatio;
+    const wide = tip.offsetWidth;
+    tip.style.left = (x + 14 + wide > u.width ? x - wide - 14 : x + 14) + "px";
+}
+
+// A small line without axes. values: numbers.
+export function Spark({values, width = 120, height = 26, label, color = 0}) {
+    const el = useRef();
+    const theme = themeOf();
+    useEffect(() => {
+        const c = el.current, r = devicePixelRatio || 1;
+        c.width = width * r;
+        c.height = height * r;
+        const x = c.getContext("2d");
+        x.scale(r, r);
+        x.clearRect(0, 0, width, height);
+        const n = values.length, top = Math.max(...values, 1e-12);
+        if (n < 2) return;
+        x.beginPath();
+        values.forEach((v, i) => x[i ? "lineTo" : "moveTo"]((i / (n - 1)) * width, height - 2 - (Math.max(0, v) / top) * (height - 5)));
+        x.strokeStyle = seriesColor(color, theme);
+        x.lineWidth = 1.4;
+        x.lineJoin = "round";
+        x.stroke();
+        x.lineTo(width, height);
+        x.lineTo(0, height);
+        x.closePath();
+        x.fillStyle = seriesColor(color, theme) + "1c";
+        x.fill();
+    }, [values, theme, width, height]);
+    return html`<canvas class="spark" ref=${el} style=${{width: width + "px", height: height + "px"}} role="img" aria-label=${label}></canvas>`;
+}

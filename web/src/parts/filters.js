@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// Search with its share, filters by regular expression, and how the picture is drawn.
+import {html} from "htm/preact";
+import {useEffect, useRef, useState} from "preact/hooks";
+import {percent} from "../lib/units.js";
+import {patch} from "../lib/url.js";
+import {Drop} from "./menu.js";
+
+export function SearchBox({value, found, onInput}) {
+    const el = useRef(), timer = useRef(0);
+    const [text, setText] = useState(value);
+    useEffect(() => setText(value), [value]);
+    const input = (e) => {
+        const v = e.currentTarget.value;
+        setText(v);
+        clearTimeout(timer.current);
+        timer.current = setTimeout(() => onInput(v), 120);
+    };
+    const keys = (e) => {
+        if (e.key === "Escape") {
+            setText("");
+            onInput("");
+            el.current.blur();
+        } else if (e.key === "Enter") document.querySelector(".flame-box")?.focus();
+    };
+    return html`<span class="search" role="search"><input id="search" type="search" ref=${el} aria-label="search frames (regular expression)" placeholder="search frames  /" spellcheck=${false}
+        value=${text} onInput=${input} onKeyDown=${keys} /><span class="search-found num" role="status">${text && found ? found.wrong ? "plain text" : `${percent(found.share)} · ${found.count}` : ""}</span></span>`;
+}
+
+export const quoteRe = (s) => s.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
+export const exactly = (s) => `^${quoteRe(s)}$`;
+export const also = (old, more) => (old ? `${old}|${more}` : more);
+
+const fields = [["focus", "only stacks with"], ["ignore", "no stacks with"], ["hide", "leave out frames"]];
+
+// Chips of active filters, and the form to change them.
+export function Filters({params}) {
+    const [open, set] = useState(false);
+    const form = useRef(), button = useRef();
+    useEffect(() => {
+        if (!open) return undefined;
+        form.current.querySelector("input").focus();
+        const away = (e) => !form.current?.contains(e.target) && !button.current?.contains(e.target) && set(false);
+        addEventListener("pointerdown", away, true);
+        return () => removeEventListener("pointerdown", away, true);
+    }, [open]);
+    const take = (e) => {
+        e.preventDefault();
+        const change = {};
+        for (const [k] of fields) change[k] = form.current.elements[k].value.trim();
+        set(false);
+        patch({...change, zoom: ""});
+        button.current.focus();
+    };
+    return html`<span class="filters">
+        ${fields.filter(([k]) => params[k]).map(([k, text]) => html`<span class="chip" key=${k}><span title=${params[k]}>${text} <b>${params[k]}</b></span><button
+            aria-label=${"remove: " + text} onClick=${() => patch({[k]: "", zoom: ""})}>×</button></span>`)}
+        <span class="time"><button class="quiet" ref=${button} aria-expanded=${String(open)} onClick=${() => set(!open)}>+ frames</button>
+        ${open && html`<form class="pop" ref=${form} onSubmit=${take} onKeyDown=${(e) => e.key === "Escape" && (e.stopPropagation(), set(false), button.current.focus())}>
+            ${fields.map(([k, text]) => html`<label>${text} <input name=${k} placeholder="regular expression" spellcheck=${false} value=${params[k] ?? ""} /></label>`)}
+            <button class="main">Apply</button></form>`}</span></span>`;
+}
+
+export function DrawOptions({params, diff = false}) {
+    const p = params;
+    const color = p.color || (diff ? "diff" : "package");
+    const items = () => [
+        {label: "icicle (root on top)", checked: p.dir !== "flame", run: () => patch({dir: ""})},
+        {label: "flame (root at the bottom)", checked: p.dir === "flame", hint: "i", run: () => patch({dir: "flame"})}, "-",
+        ...(diff ? [{label: "colour by difference", checked: color === "diff", run: () => patch({color: ""})}] : []),
+        {label: "colour by package", checked: color === "package", run: () => patch({color: diff ? "package" : ""})},
+        {label: "colour by binary", checked: color === "mapping", run: () => patch({color: "mapping"})}, "-",
+        {label: "largest first", checked: p.order !== "name", run: () => patch({order: ""})},
+        {label: "by name", checked: p.order === "name", run: () => patch({order: "name"})}, "-",
+        {label: "collapse recursion", checked: p.rec === "1", hint: "r", run: () => patch({rec: p.rec === "1" ? "" : "1", zoom: ""})},
+        {label: "only my code", checked: p.mine === "1", hint: "o", run: () => patch({mine: p.mine === "1" ? "" : "1", zoom: ""})},
+    ];
+    return html`<${Drop} label="Picture" title="How the picture is drawn" items=${items} />`;
+}

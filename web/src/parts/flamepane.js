@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// A flame graph bound to the URL: drawing options, zoom, the menu of a frame. Deeper detail is fetched when somebody zooms
+// to where the server folded small frames.
+import {html} from "htm/preact";
+import {useMemo} from "preact/hooks";
+import {apiUrl, get, useData} from "../lib/api.js";
+import {linksFor} from "../lib/links.js";
+import {mineBy} from "../lib/names.js";
+import {valueOf} from "../lib/selector.js";
+import {collapseRecursion, onlyFrames} from "../lib/tree.js";
+import {patch} from "../lib/url.js";
+import {Flame} from "../flame/flame.js";
+import {also, exactly} from "./filters.js";
+import {useStatus} from "./shell.js";
+
+export const splitPath = (zoom) => (zoom ? zoom.split(";") : []);
+
+// Is a folded part below node i of t worth asking for: wider than a hundredth of it?
+function foldedBelow(t, i) {
+    if (!t.folded) return false;
+    const {first, kids} = t.children();
+    const limit = t.columns > 1 ? (t.total[0][i] + t.total[1][i]) / 100 : t.total[0][i] / 100;
+    const stack = [i];
+    for (let seen = 0; stack.length && seen < 50000; seen++) {
+        const k = stack.pop();
+        const w = t.columns > 1 ? t.total[0][k] + t.total[1][k] : t.total[0][k];
+        if (w < limit) continue;
+        if (t.isFolded(k)) return true;
+        for (let c = first[k]; c < first[k + 1]; c++) stack.push(kids[c]);
+    }
+    return false;
+}
+
+// The tree of a `flame` question, or a deeper one when the zoom's part of it is folded.
+export function useTree(params, zoom, {every = 0} = {}) {
+    const url = params && apiUrl("flame", {...params, format: "binary"});
+    const whole = useData(url, {every});
+    const inside = whole.data && zoom ? whole.data.find(splitPath(zoom)) : null;
+    const want = inside && (!inside.whole || foldedBelow(whole.data, inside.node));
+    const deepUrl = want ? apiUrl("flame", {...params, zoom, format: "binary"}) : null;
+    const deep = useData(deepUrl, {via: deepUrl ? () => get(deepUrl) : null});
+    const tree = want && deep.data && deep.url === deepUrl && deep.data.n > 1 ? deep.data : whole.data;
+    return {...whole, data: tree, whole: whole.data, deeper: want && !deep.data};
+}
+
+export function shape(tree, params, own) {
+    let t = tree;
+    if (params.mine === "1") t = onlyFrames(t, mineBy(own));
+    if (params.rec === "1") t = collapseRecursion(t);
+    return t;
+}
+
+// tree; params (of the URL); ns: range; rootName; onFound; diff
+export function FlamePane({tree, params, ns, rootName, onFound, diff = false, label}) {
+    const status = useStatus().data;
+    const own = status?.ownCode;
+    const shown = useMemo(() => shape(tree, params, own), [tree, params.mine, params.rec, own]);
+    const service = valueOf(params.query, "service.name");
+    const actions = (node, t) => frameActions(node, t, params, status, service);
+    const price = status?.pricePerCoreHour ? {perCoreHour: status.pricePerCoreHour, currency: status.currency ?? "$"} : null;
+    return html`<${Flame} tree=${shown} by=${params.color || (diff ? "diff" : "package")} order=${params.order || "value"} mode=${params.mode || "share"}
+        flip=${params.dir === "flame"} search=${params.search ?? ""} zoom=${splitPath(params.zoom)} ns=${ns} rootName=${rootName} label=${label}
+        actions=${actions} onFound=${onFound} price=${price} onZoom=${(names) => patch({zoom: names.join(";")})} />`;
+}
+
+export function frameActions(node, t, params, status, service) {
+    const f = t.frame[node], name = t.frames.function(f), file = t.frames.fileOf(f);
+    const pattern = name ? exactly(name) : null;
+    const list = [{label: "Zoom to this", hint: "Enter", run: () => patch({zoom: t.path(node).join(";")})}];
+    if (name) {
+        list.push({label: "Callers and callees", bar: true, run: () => patch({view: "sandwich", fn: name, zoom: ""})},
+            {label: "Source lines", bar: true, run: () => patch({view: "source", fn: name, file, zoom: ""})}, "-",
+            {label: "Only stacks with this", run: () => patch({focus: pattern, zoom: ""})},
+            {label: "No stacks with this", run: () => patch({ignore: also(params.ignore, pattern), zoom: ""})},
+            {label: "Leave this frame out", run: () => patch({hide: also(params.hide, pattern), zoom: ""})},
+            {label: "Highlight", run: () => patch({search: pattern})});
+    }
+    const out = linksFor(status?.links, {file, line: t.frames.line[f] || 1, function: name, service});
+    if (out.length) list.push("-", ...out.map((l, i) => ({label: `Open in ${l.name}`, href: l.href, out: true, bar: i === 0})));
+    list.push("-", {label: "Copy name", run: () => navigator.clipboard?.writeText(t.name(node))},
+        {label: "Copy stack", run: () => navigator.clipboard?.writeText(t.path(node).join(";"))});
+    return list;
+}

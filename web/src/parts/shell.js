@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is around every view: navigation, theme switch, help, the banner when the server is gone, the login form when a
+// token is wanted.
+import {signal} from "@preact/signals";
+import {html} from "htm/preact";
+import {useEffect, useRef} from "preact/hooks";
+import {needLogin, reachable, useData, apiUrl} from "../lib/api.js";
+import {choice, setTheme, themeOf} from "../lib/color.js";
+import {bindings} from "../lib/keys.js";
+import {href, route} from "../lib/url.js";
+import {Login} from "../views/login.js";
+import {MenuLayer} from "./menu.js";
+
+export const helpOpen = signal(false);
+
+const places = [["start", "Start", "g h"], ["services", "Services", "g s"], ["explore", "Explore", "g e"], ["compare", "Compare", "g c"],
+    ["senders", "Senders", "g n"]];
+
+export function useStatus(every = 0) {
+    return useData(apiUrl("status"), {every});
+}
+
+// The selection travels along between Explore and Compare.
+function carried(path, {path: here, params: p}) {
+    const {query, from, to} = p;
+    if (path === "explore" || path === "compare") return here === "explore" || here === "compare" ? {query, from, to} : {from, to};
+    if (path === "services") return {from, to};
+    return {};
+}
+
+function ThemeSwitch() {
+    const next = {"": "dark", dark: "light", light: ""}[choice.value];
+    const words = {"": "as the system", dark: "dark", light: "light"};
+    return html`<button class="icon" title=${`Colours: ${words[choice.value]}. Click: ${words[next]}.`} aria-label=${`colours: ${words[choice.value]}; change to ${words[next]}`}
+        onClick=${() => setTheme(next)}>${choice.value === "" ? "◐" : choice.value === "dark" ? "●" : "○"}</button>`;
+}
+
+function Help() {
+    const el = useRef();
+    useEffect(() => {
+        if (helpOpen.value) el.current.showModal();
+        else el.current.close();
+    }, [helpOpen.value]);
+    return html`<dialog ref=${el} class="help" aria-label="Keyboard" onClose=${() => (helpOpen.value = false)} onClick=${(e) => e.target === el.current && el.current.close()}>
+        <h2>Keyboard</h2>
+        <div class="help-groups">${bindings.map(([group, list]) => html`<section><h3>${group}</h3><dl>${list.map(([keys, what]) => html`<div><dt>${keys.split(" ").map((k) => html`<kbd>${k}</kbd> `)}</dt><dd>${what}</dd></div>`)}</dl></section>`)}</div>
+        <p class="muted">Wheel scrolls; with Ctrl it zooms; dragging moves. A right click on a frame opens its menu.</p>
+        <form method="dialog"><button class="main" autofocus>Close</button></form></dialog>`;
+}
+
+export function Shell({children}) {
+    const r = route.value;
+    const status = useStatus();
+    const files = status.data?.mode === "files";
+    useEffect(() => {
+        document.documentElement.dataset.theme = themeOf();
+    });
+    themeOf();
+    const here = r.path === "" ? "start" : r.path;
+    const nav = files ? [["explore", "Explore"], ...((status.data.files?.length ?? 0) > 1 ? [["compare", "Compare"]] : [])] : places;
+    return html`
+        <a class="skip" href="#main">Skip to the content</a>
+        <header class="top">
+            <a class="brand" href=${href("")}><svg viewBox="0 0 32 32" aria-hidden="true"><path class="flame-out" d="M16 2c1 6 8 9 8 17a8 8 0 0 1-16 0c0-4 2-6 4-9 0 3 1 4 2 5 2-4 1-8 2-13z"/><path class="flame-in" d="M16 15c1 3 3 4 3 7a3 3 0 0 1-6 0c0-2 2-3 3-7z"/></svg>wick</a>
+            <nav aria-label="Views">${nav.map(([path, text, keys]) => html`<a href=${href(path, carried(path, r))} title=${keys && `${text} (${keys})`}
+                aria-current=${here === path ? "page" : undefined}>${text}</a>`)}</nav>
+            <span class="grow"></span>
+            <${ThemeSwitch} />
+            <button class="icon" aria-label="keyboard help" title="Keyboard (?)" onClick=${() => (helpOpen.value = true)}>?</button>
+        </header>
+        <div class="banner" role="status" hidden=${reachable.value}>The server does not answer. Is <code>wick serve</code> still running? Trying again…</div>
+        <main id="main" tabindex="-1">${needLogin.value ? html`<${Login} />` : children}</main>
+        <${Help} /><${MenuLayer} />`;
+}

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a part of a page shows when it has nothing to show: loading, empty, wrong, refused, gone. Each says what to do.
+import {html} from "htm/preact";
+import {href} from "../lib/url.js";
+
+export function Box({title, children, kind = ""}) {
+    return html`<div class=${"state " + kind} role=${kind === "error" ? "alert" : "status"}><h2>${title}</h2><div>${children}</div></div>`;
+}
+
+export function Loading({what = "profiles"}) {
+    return html`<div class="state loading" role="status"><div class="pulse" aria-hidden="true"></div><p class="muted">Loading ${what}…</p></div>`;
+}
+
+export function Failed({error, reload}) {
+    const again = reload && html`<p><button onClick=${reload}>Try again</button></p>`;
+    switch (error.kind) {
+    case "gone":
+        return html`<${Box} kind="error" title="The server does not answer">
+            <p>Is <code>wick serve</code> still running? This page tries again every two seconds and goes on by itself.</p>${again}<//>`;
+    case "login":
+        return html`<${Box} kind="error" title="Please log in"><p>This server wants a token. Make one with <code>wick token create --scope read</code>.</p>
+            <p><a class="button" href=${href("login")}>Log in</a></p><//>`;
+    case "denied":
+        return html`<${Box} kind="error" title="Your token does not allow this">
+            <p>${error.message}</p><p>Ask the operator for a token with the right scope: <code>wick token create --scope read</code> (or admin).</p><//>`;
+    case "busy":
+        return html`<${Box} kind="error" title="The server could not answer in time"><p>${error.message}</p>
+            <p>Ask for a shorter range or add a matcher, or raise <code>limits.query_time</code> in wick.yaml.</p>${again}<//>`;
+    case "missing":
+        return html`<${Box} title="Not there"><p>${error.message}</p>${again}<//>`;
+    default:
+        return html`<${Box} kind="error" title="That did not work"><p>${error.message}</p>${again}<//>`;
+    }
+}
+
+// data / error / loading of useData() to a page part; empty: is there anything in data?
+export function Loaded({of, what, empty, nothing, children}) {
+    if (of.error && !(of.error.kind === "gone" && of.data)) return html`<${Failed} error=${of.error} reload=${of.reload} />`;
+    if (!of.data) return html`<${Loading} what=${what} />`;
+    if (empty?.(of.data)) return nothing;
+    return html`<div class=${"loaded" + (of.loading ? " waiting" : "")} aria-busy=${String(!!of.loading)}>${children(of.data)}</div>`;
+}

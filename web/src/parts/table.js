@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tables as tables: sortable by their heads, rows that can be walked with the keyboard, only the visible ones in the page.
+import {html} from "htm/preact";
+import {useLayoutEffect, useMemo, useRef, useState} from "preact/hooks";
+
+const ROW_PX = 26, SPARE = 12;
+
+// columns: {key, title, num, value(row) for sorting, show(row), cls}; rows; sort: {key, up} with onSort; onPick(row);
+// rowKey(row); caption.
+export function Table({columns, rows, sort, onSort, onPick, rowKey, caption, selected, cls = ""}) {
+    const box = useRef();
+    const [top, setTop] = useState(0);
+    const [height, setHeight] = useState(600);
+    const sorted = useMemo(() => {
+        const c = columns.find((x) => x.key === sort?.key);
+        if (!c?.value) return rows;
+        const way = sort.up ? 1 : -1;
+        return [...rows].sort((a, b) => {
+            const p = c.value(a), q = c.value(b);
+            return way * (typeof p === "string" ? p.localeCompare(q) : p - q);
+        });
+    }, [rows, sort?.key, sort?.up, columns]);
+    useLayoutEffect(() => {
+        const watch = new ResizeObserver(() => setHeight(box.current?.clientHeight || 600));
+        watch.observe(box.current);
+        return () => watch.disconnect();
+    }, []);
+    const from = Math.max(0, Math.floor(top / ROW_PX) - SPARE), to = Math.min(sorted.length, Math.ceil((top + height) / ROW_PX) + SPARE);
+    const head = (c) => {
+        const mine = sort?.key === c.key;
+        return html`<th scope="col" class=${(c.num ? "num " : "") + (c.cls ?? "")} aria-sort=${mine ? (sort.up ? "ascending" : "descending") : undefined}>
+            ${c.value && onSort ? html`<button class="head" onClick=${() => onSort({key: c.key, up: mine ? !sort.up : !c.num})}>${c.title}<span aria-hidden="true">${mine ? (sort.up ? " ↑" : " ↓") : ""}</span></button>` : c.title}</th>`;
+    };
+    const keys = (e, r) => {
+        if (e.key === "Enter" && onPick) onPick(r);
+        const tr = e.currentTarget;
+        const next = e.key === "ArrowDown" ? tr.nextElementSibling : e.key === "ArrowUp" ? tr.previousElementSibling : null;
+        if (next?.tabIndex === 0 || next?.dataset.row) {
+            e.preventDefault();
+            next.focus();
+        }
+    };
+    return html`<div class=${"table-box " + cls} ref=${box} onScroll=${(e) => setTop(e.currentTarget.scrollTop)} tabindex=${onPick ? undefined : "0"} role="region" aria-label=${caption}>
+        <table aria-rowcount=${sorted.length + 1}><caption class="sr">${caption}</caption>
+        <thead><tr>${columns.map(head)}</tr></thead>
+        <tbody>
+            ${from > 0 && html`<tr aria-hidden="true" class="gap"><td colspan=${columns.length} style=${{height: from * ROW_PX + "px"}}></td></tr>`}
+            ${sorted.slice(from, to).map((r, i) => html`<tr key=${rowKey(r)} data-row="1" aria-rowindex=${from + i + 2} class=${selected && rowKey(r) === selected ? "selected" : ""}
+                ...${onPick ? {tabindex: 0, onClick: () => onPick(r), onKeyDown: (e) => keys(e, r), class: "pick" + (selected && rowKey(r) === selected ? " selected" : "")} : {}}>
+                ${columns.map((c) => html`<td class=${(c.num ? "num " : "") + (c.cls ?? "")}>${c.show(r)}</td>`)}</tr>`)}
+            ${to < sorted.length && html`<tr aria-hidden="true" class="gap"><td colspan=${columns.length} style=${{height: (sorted.length - to) * ROW_PX + "px"}}></td></tr>`}
+        </tbody></table></div>`;
+}
+
+// A share as a bar behind a number.
+export function Bar({share, children}) {
+    return html`<span class="bar"><span class="bar-fill" style=${{width: Math.max(0, Math.min(1, share)) * 100 + "%"}}></span><span class="bar-text">${children}</span></span>`;
+}

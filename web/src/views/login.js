@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// A token for a session cookie.
+import {html} from "htm/preact";
+import {useRef, useState} from "preact/hooks";
+import {needLogin, post} from "../lib/api.js";
+import {go, route} from "../lib/url.js";
+
+export function Login() {
+    const token = useRef();
+    const [wrong, setWrong] = useState("");
+    const send = async (e) => {
+        e.preventDefault();
+        try {
+            await post("login", token.current.value.trim());
+            needLogin.value = false;
+            if (route.peek().path === "login") go("", {});
+        } catch (err) {
+            setWrong(err.message);
+        }
+    };
+    return html`<form class="login" onSubmit=${send}>
+        <h1>Log in</h1>
+        <p>This server wants a token. Who runs it can make one: <code>wick token create --scope read</code></p>
+        <label>Token <input type="password" autocomplete="current-password" ref=${token} required aria-invalid=${wrong ? "true" : undefined} aria-describedby="login-wrong" /></label>
+        <p id="login-wrong" class="wrong" role="alert">${wrong}</p>
+        <button class="main">Log in</button></form>`;
+}

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// Callers above, callees below one function.
+import {html} from "htm/preact";
+import {useMemo} from "preact/hooks";
+import {apiUrl, useData} from "../lib/api.js";
+import {treeOfJson} from "../lib/tree.js";
+import {amount, percent, rate} from "../lib/units.js";
+import {patch} from "../lib/url.js";
+import {Flame} from "../flame/flame.js";
+import {frameActions} from "../parts/flamepane.js";
+import {Combo} from "../parts/combo.js";
+import {useStatus} from "../parts/shell.js";
+import {Box, Failed, Loading} from "../parts/states.js";
+
+export function FunctionPicker({p, q}) {
+    const top = useData(apiUrl("top", {...q, sort: "total", limit: 500}));
+    const names = useMemo(() => (top.data?.rows ?? []).map((r) => r.name).filter(Boolean), [top.data]);
+    return html`<div class="function-bar"><label>function <${Combo} label="function" placeholder="name of a function" free size=${52} value=${p.fn ?? ""} options=${names}
+        onPick=${(fn) => patch({fn, file: ""})} /></label></div>`;
+}
+
+export function Sandwich({p, q, range}) {
+    const status = useStatus().data;
+    const data = useData(p.fn ? apiUrl("callers", {...q, function: p.fn, max_nodes: 6000}) : null);
+    const trees = useMemo(() => data.data && {callers: treeOfJson(data.data.callers), callees: treeOfJson(data.data.callees)}, [data.data]);
+    const whole = useData(p.fn ? apiUrl("top", {...q, limit: 1}) : null);
+    const actions = (node, t) => frameActions(node, t, p, status, "").filter((a) => a.hint !== "Enter");
+    let body;
+    if (!p.fn) body = html`<${Box} title="Pick a function"><p>Choose one above, or a row of the table, or “Callers and callees” in the menu of a frame.</p><//>`;
+    else if (data.error) body = html`<${Failed} error=${data.error} reload=${data.reload} />`;
+    else if (!trees) body = html`<${Loading} what="callers and callees" />`;
+    else if (!(trees.callees.total[0][0] > 0)) body = html`<${Box} title="Not in this selection"><p>No sample of this range holds <code>${p.fn}</code>.</p><//>`;
+    else {
+        const t = trees.callees, v = t.total[0][0], self = t.self[0][1] ?? 0;
+        body = html`<p class="num sandwich-sum"><b>${p.fn}</b> ${amount(v, t.unit, t.type)} · ${rate(v, t.unit, t.type, range.ns)}${whole.data?.total ? html` · ${percent(v / whole.data.total)} of all` : ""} · self ${amount(self, t.unit, t.type)}</p>
+        <div class="sandwich">
+            <section aria-label="callers"><h2>callers</h2><${Flame} tree=${trees.callers} flip=${true} search=${p.search ?? ""} ns=${range.ns} actions=${actions} label="Callers" rootName="all calls" /></section>
+            <section aria-label="callees"><h2>callees</h2><${Flame} tree=${trees.callees} search=${p.search ?? ""} ns=${range.ns} actions=${actions} label="Callees" rootName="all calls" /></section>
+        </div>`;
+    }
+    return html`<div class="column"><${FunctionPicker} p=${p} q=${q} />${body}</div>`;
+}

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// A function's source with the weight of each line; only the weights where the server has no source.
+import {html} from "htm/preact";
+import {useMemo} from "preact/hooks";
+import {apiUrl, useData} from "../lib/api.js";
+import {linksFor} from "../lib/links.js";
+import {valueOf} from "../lib/selector.js";
+import {amount, percent} from "../lib/units.js";
+import {useStatus} from "../parts/shell.js";
+import {Box, Loaded} from "../parts/states.js";
+import {FunctionPicker} from "./sandwich.js";
+
+const AROUND = 12;
+
+// Lines to show: text where there is some, else only those with weight. gap marks a jump.
+function listing(rows, text) {
+    const weight = new Map();
+    for (const r of rows) {
+        const w = weight.get(r.line) ?? {self: 0, total: 0};
+        w.self += r.self;
+        w.total += r.total;
+        weight.set(r.line, w);
+    }
+    const lines = [...weight.keys()].sort((a, b) => a - b);
+    if (!text) return lines.map((n) => ({n, text: "", ...weight.get(n)}));
+    const all = text.split("\n");
+    const out = [], from = Math.max(1, lines[0] - AROUND), to = Math.min(all.length, lines[lines.length - 1] + AROUND);
+    for (let n = from; n <= to; n++) out.push({n, text: all[n - 1], ...(weight.get(n) ?? {self: 0, total: 0})});
+    return out;
+}
+
+export function Source({p, q}) {
+    const data = useData(p.fn || p.file ? apiUrl("lines", {...q, function: p.fn, file: p.fn ? undefined : p.file}) : null);
+    return html`<div class="column"><${FunctionPicker} p=${p} q=${q} />
+        ${!p.fn && !p.file ? html`<${Box} title="Pick a function"><p>Choose one above, or “Source lines” in the menu of a frame.</p><//>`
+        : html`<${Loaded} of=${data} what="lines" empty=${(d) => !d.rows.length} nothing=${html`<${Box} title="No lines known">
+            <p>The profiles hold no line numbers for <code>${p.fn || p.file}</code> in this range. Lines come from the sender, or from debug information: <code>wick symbols upload BINARY</code>.</p><//>`}>
+            ${(d) => html`<${Files} d=${d} p=${p} q=${q} />`}<//>`}</div>`;
+}
+
+function Files({d, p, q}) {
+    const files = useMemo(() => {
+        const by = new Map();
+        for (const r of d.rows) by.set(r.file ?? "", [...(by.get(r.file ?? "") ?? []), r]);
+        return [...by];
+    }, [d]);
+    return html`<div class="sources" tabindex="0" role="region" aria-label="source">${files.map(([file, rows]) => html`<${File} key=${file} file=${file} rows=${rows} d=${d} p=${p} q=${q} />`)}</div>`;
+}
+
+function File({file, rows, d, p, q}) {
+    const status = useStatus().data;
+    const service = valueOf(q.query, "service.name");
+    const source = useData(file ? apiUrl("source", {file, function: p.fn, service, query: q.query, from: q.from, to: q.to}) : null);
+    const lines = useMemo(() => listing(rows, source.data?.text), [rows, source.data]);
+    const whole = d.total || 1;
+    const links = (line) => linksFor(status?.links, {file, line, function: p.fn, service});
+    const first = links(lines[0]?.n ?? 1)[0];
+    return html`<section class="source"><h2 class="path">${file || "(no file)"} ${first && html`<a href=${links(hottest(lines))[0].href} target="_blank" rel="noopener noreferrer">open in ${first.name}</a>`}
+        ${source.data?.origin && html`<span class="muted">${source.data.origin}</span>`}</h2>
+        ${!source.data && !source.loading && html`<p class="muted">No source for this file on the server: only the weights of its lines. Add a root under <code>source:</code> in wick.yaml, or a link to your forge.</p>`}
+        <table class="code"><caption class="sr">lines of ${file}</caption><thead><tr><th scope="col" class="num">self</th><th scope="col" class="num">total</th><th scope="col" class="num">%</th><th scope="col" class="num">line</th><th scope="col">source</th></tr></thead>
+        <tbody>${lines.map((l) => html`<tr class=${l.total ? "" : "cold"}><td class="num">${l.self ? amount(l.self, d.unit, d.type) : ""}</td><td class="num">${l.total ? amount(l.total, d.unit, d.type) : ""}</td>
+            <td class="num"><span class="heat" style=${{opacity: l.total ? Math.min(1, 0.15 + (l.total / whole) * 1.5) : 0}}></span>${l.total ? percent(l.total / whole) : ""}</td>
+            <td class="num muted">${links(l.n)[0] ? html`<a href=${links(l.n)[0].href} target="_blank" rel="noopener noreferrer">${l.n}</a>` : l.n}</td><td><pre>${l.text}</pre></td></tr>`)}</tbody></table></section>`;
+}
+
+const hottest = (lines) => lines.reduce((a, b) => (b.total > a.total ? b : a), lines[0])?.n ?? 1;
