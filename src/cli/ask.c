@@ -50,15 +50,20 @@ static int server_error(const struct fetch_result *res, const char *server, stru
     return err_set(e, -EPROTO, "%s answers %d: %.*s", server, res->status, STR_FMT(text));
 }
 
-int ask_server(const struct ask_target *t, const char *path, struct buf *out, struct err *e)
+int ask_send(const struct ask_target *t, const struct ask_request *q, struct buf *out, int *ret_status, struct err *e)
 {
     const char *server = t->server ? t->server : getenv("WICK_SERVER"),
                *token = t->token ? t->token : getenv("WICK_TOKEN");
     _cleanup_(buf_done) struct buf url = BUF_INIT, bearer = BUF_INIT;
     _cleanup_(fetch_result_done) struct fetch_result res = {0};
-    struct http_header headers[2] = {{STR("accept-encoding"), STR("zstd, gzip")}};
-    struct fetch_options f = {
-        .headers = headers, .n_headers = 1, .timeout_ns = 60 * NS_PER_S, .max_answer = 1u << 30, .tls = &tls_openssl};
+    struct http_header headers[3] = {{STR("accept-encoding"), STR("zstd, gzip")}};
+    struct fetch_options f = {.method = q->method,
+                              .headers = headers,
+                              .n_headers = 1,
+                              .body = q->body,
+                              .timeout_ns = 60 * NS_PER_S,
+                              .max_answer = 1u << 30,
+                              .tls = &tls_openssl};
     size_t n;
     int r;
 
@@ -66,12 +71,14 @@ int ask_server(const struct ask_target *t, const char *path, struct buf *out, st
     for (n = strlen(server); n && server[n - 1] == '/'; n--)
         ;
     buf_put(&url, server, n);
-    buf_puts(&url, path);
+    buf_puts(&url, q->path);
     f.url = buf_cstr(&url);
     if (token) {
         buf_printf(&bearer, "Bearer %s", token);
         headers[f.n_headers++] = (struct http_header){STR("authorization"), buf_str(&bearer)};
     }
+    if (q->encoding)
+        headers[f.n_headers++] = (struct http_header){STR("content-encoding"), str_from(q->encoding)};
     if (!f.url)
         return -ENOMEM;
     r = fetch_url(&f, &res, e);
@@ -79,10 +86,17 @@ int ask_server(const struct ask_target *t, const char *path, struct buf *out, st
         r = fetch_decode(&res, 1u << 30, e);
     if (r < 0)
         return r;
-    if (res.status != 200)
+    if (ret_status)
+        *ret_status = res.status;
+    if (res.status != 200 && res.status != q->expect)
         return server_error(&res, server, e);
     buf_put(out, res.body.p, res.body.n);
     return buf_error(out);
+}
+
+int ask_server(const struct ask_target *t, const char *path, struct buf *out, struct err *e)
+{
+    return ask_send(t, &(struct ask_request){.path = path}, out, NULL, e);
 }
 
 int ask_question(const struct ask_target *t, const struct question *what, ask_param_fn param, void *ctx,

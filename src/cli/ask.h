@@ -21,6 +21,15 @@ typedef struct str (*ask_param_fn)(void *ctx, const char *name);
 /* The answer's JSON to out. */
 int ask_question(const struct ask_target *t, const struct question *what, ask_param_fn param, void *ctx,
                  struct buf *out, struct err *e);
+struct ask_request {
+    const char *method;   /* NULL: GET */
+    const char *path;     /* with its query */
+    const char *encoding; /* content-encoding of body, or NULL */
+    struct str body;
+    int expect; /* a status besides 200 that is no error, as 409; 0: none */
+};
+/* Any request to the server; its body to out, its status to *ret_status (may be NULL). */
+int ask_send(const struct ask_target *t, const struct ask_request *q, struct buf *out, int *ret_status, struct err *e);
 /* GET of a path of the server ("/api/v1/profile?…"), its body to out. */
 int ask_server(const struct ask_target *t, const char *path, struct buf *out, struct err *e);
 

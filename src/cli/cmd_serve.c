@@ -19,6 +19,7 @@
 #include "cli/command.h"
 #include "cli/paths.h"
 #include "cli/serve_intake.h"
+#include "cli/serve_names.h"
 #include "conf/yaml.h"
 #include "net/tls.h"
 #include "server/api.h"
@@ -60,6 +61,7 @@ struct serve {
     struct serve_config config;
     char store_dir[PATH_SIZE], token_file[PATH_SIZE + 16];
     struct store *store;
+    struct serve_names names;
     struct auth *auth;
     struct workers *workers;
     struct loop_group *loops;
@@ -270,9 +272,22 @@ static int start_store(struct serve *s, struct err *e)
     return store_open(engine, &sc, &s->store, e);
 }
 
+/* Files with symbols live in the store's directory; a store in memory keeps none unless a directory is named. */
+static int start_names(struct serve *s, struct err *e)
+{
+    const struct serve_symbols *c = &s->config.symbols;
+    char dir[PATH_SIZE + 16];
+
+    snprintf(dir, sizeof dir, "%s/binaries", s->store_dir);
+    if (c->dir)
+        snprintf(dir, sizeof dir, "%s", c->dir);
+    return serve_names_start(&s->names, c, c->dir || strcmp(s->config.store.engine, "memory") != 0 ? dir : NULL,
+                             s->store, e);
+}
+
 /* The server's own routes, each list in a file of its own. */
 static int (*const mounts[])(struct front *f) = {
-    api_mount_query,     api_mount_status, api_mount_profile, api_mount_mcp, api_mount_openapi,
+    api_mount_query,     api_mount_status, api_mount_profile, api_mount_mcp, api_mount_openapi, api_mount_symbols,
     api_mount_pyroscope, api_mount_render, api_mount_views,   api_mount_ui,
 };
 
@@ -299,7 +314,8 @@ static int start_front(struct serve *s, struct err *e)
     const struct serve_config *c = &s->config;
     long cpus = sysconf(_SC_NPROCESSORS_ONLN);
     unsigned n = c->limits.query_workers > 0 ? (unsigned) MIN(c->limits.query_workers, 256) : (unsigned) MAX(cpus, 2);
-    struct front_options o = {.store = s->store,
+    struct front_options o = {.store = s->names.store,
+                              .names = s->names.source,
                               .auth = s->auth,
                               .call_limit_ns = c->limits.query_time,
                               .memory_limit = (size_t) c->limits.query_memory,
@@ -366,6 +382,7 @@ static void serve_stop(struct serve *s)
     stop_server(s->http);
     stop_server(s->api);
     workers_free(s->workers);
+    serve_names_stop(&s->names);
     store_close(s->store);
     loop_group_free(s->loops);
     serve_intake_free(s->intake);
@@ -437,6 +454,8 @@ static int serve(struct serve *s, struct err *e)
         r = check_exposure(s, e);
     if (r == 0)
         r = start_store(s, e);
+    if (r == 0)
+        r = start_names(s, e);
     if (r == 0)
         r = start_front(s, e);
     if (r == 0)

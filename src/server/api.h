@@ -11,6 +11,7 @@ int api_mount_mcp(struct front *f);       /* /mcp */
 int api_mount_openapi(struct front *f);   /* /api/v1/openapi.json */
 int api_mount_pyroscope(struct front *f); /* querier.v1.QuerierService, for Grafana */
 int api_mount_render(struct front *f);    /* /pyroscope/render and its like */
+int api_mount_symbols(struct front *f);   /* /api/v1/symbols: uploads, and the state of names */
 int api_mount_status(struct front *s);    /* /healthz, /readyz, /metrics, /api/v1/status, login */
 int api_mount_views(struct front *f);     /* /api/v1/senders, /api/v1/source: what the web UI needs besides */
 int api_mount_ui(struct front *f);        /* everything else: the web UI's files; mount it last */

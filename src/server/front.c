@@ -125,6 +125,7 @@ static int status_of(int r)
     case EEXIST:
         return 409;
     case EFBIG:
+    case EDQUOT:
         return 413;
     case E2BIG:
         return 422;

@@ -24,6 +24,7 @@
 #include "server/workers.h"
 
 struct front;
+struct name_source;
 struct store;
 struct ui_info;
 
@@ -62,10 +63,11 @@ struct front_options {
     struct store *store;
     struct auth *auth;
     struct workers *workers;
-    const char *const *hosts; /* allowed besides loopback names, NULL-terminated; may be NULL */
-    int64_t call_limit_ns;    /* 0 = 30 s */
-    size_t memory_limit;      /* of one answer, 0 = 512 MiB */
-    int64_t tenant_calls;     /* of one tenant at once, 0 = no limit */
+    const char *const *hosts;  /* allowed besides loopback names, NULL-terminated; may be NULL */
+    int64_t call_limit_ns;     /* 0 = 30 s */
+    size_t memory_limit;       /* of one answer, 0 = 512 MiB */
+    int64_t tenant_calls;      /* of one tenant at once, 0 = no limit */
+    struct name_source *names; /* of native frames, for /api/v1/symbols; may be NULL */
     const char *version;
     /* More lines for /metrics, of what runs beside the front; may be NULL. */
     void (*metrics)(void *ctx, struct buf *out);

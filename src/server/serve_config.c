@@ -81,6 +81,20 @@ static const struct option limits_options[] = {
     {0},
 };
 
+static const struct option symbols_options[] = {
+    {"dir", OPT_STRING, AT(serve_symbols, dir), NULL,
+     "where uploaded and fetched files are kept (default: in the store)"},
+    {"quota", OPT_SIZE, AT(serve_symbols, quota), "8GiB", "of one tenant's uploads, and of all that was fetched"},
+    {"max_file", OPT_SIZE, AT(serve_symbols, max_file), "2GiB", "of one file"},
+    {"debuginfod", OPT_STRINGS, AT(serve_symbols, debuginfod), NULL,
+     "servers to ask for debug files, as https://debuginfod.debian.net; none: no other machine is asked"},
+    {"fetch_timeout", OPT_DURATION, AT(serve_symbols, fetch_timeout), "60s", "of one file from debuginfod"},
+    {"fetch_size", OPT_SIZE, AT(serve_symbols, fetch_size), "512MiB", "of one file from debuginfod"},
+    {"fetches_per_minute", OPT_INT, AT(serve_symbols, fetches_per_minute), "30", "requests to debuginfod, at most 256"},
+    {"retry", OPT_DURATION, AT(serve_symbols, retry), "10m", "look again for what was not found after this"},
+    {0},
+};
+
 static const struct option source_options[] = {
     {"prefix", OPT_STRING, AT(serve_source, prefix), NULL, "file names in profiles that start with this",
      .required = true},
@@ -115,6 +129,7 @@ const struct option serve_options[] = {
     {"store", OPT_TABLE, AT(serve_config, store), NULL, "where profiles are kept", .table = store_options},
     {"retention", OPT_TABLE, AT(serve_config, retention), NULL, "for how long", .table = retention_options},
     {"limits", OPT_TABLE, AT(serve_config, limits), NULL, "on what grows", .table = limits_options},
+    {"symbols", OPT_TABLE, AT(serve_config, symbols), NULL, "names of native frames", .table = symbols_options},
     {"source", OPT_TABLES, AT(serve_config, source), NULL, "where source code is found", .table = source_options,
      .size = sizeof(struct serve_source)},
     {"ui", OPT_TABLE, AT(serve_config, ui), NULL, "the web UI", .table = ui_options},

@@ -50,6 +50,14 @@ struct serve_limits_tenant {
     int64_t samples_per_second;
 };
 
+struct serve_symbols {
+    const char *dir;
+    int64_t quota, max_file; /* bytes */
+    struct option_strings debuginfod;
+    int64_t fetch_timeout, fetch_size, fetches_per_minute;
+    int64_t retry; /* ns */
+};
+
 struct serve_source {
     const char *prefix, *dir, *link;
 };
@@ -68,6 +76,7 @@ struct serve_config {
     } store;
     struct serve_retention retention;
     struct serve_limits limits;
+    struct serve_symbols symbols;
     struct option_tables source; /* of struct serve_source */
     struct {
         const char *own_code, *currency;

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* wick symbols upload|list|delete: the files from which a server reads names of native frames. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/compress.h"
+#include "base/fd.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "cli/args.h"
+#include "cli/ask.h"
+#include "cli/command.h"
+#include "elf/elf.h"
+#include "elf/elf_id.h"
+#include "net/http.h"
+
+enum { PIECE = 8 << 20 };
+
+struct symbols_options {
+    struct ask_target target;
+    const char *build_id;
+    bool json, help;
+};
+
+static const struct arg symbols_args[] = {
+    {0, "server", ARG_STRING, offsetof(struct symbols_options, target.server), "URL",
+     "server ($WICK_SERVER, http://localhost:4040)"},
+    {0, "token", ARG_STRING, offsetof(struct symbols_options, target.token), "TOKEN", "its token ($WICK_TOKEN)"},
+    {0, "build-id", ARG_STRING, offsetof(struct symbols_options, build_id), "ID",
+     "upload under this id instead of the file's own"},
+    {0, "json", ARG_FLAG, offsetof(struct symbols_options, json), NULL, "answer as JSON"},
+    {'h', "help", ARG_FLAG, offsetof(struct symbols_options, help), NULL, "this text"},
+    {0},
+};
+
+static void symbols_help(FILE *out)
+{
+    fputs(
+        "usage: wick symbols upload FILE...\n"
+        "       wick symbols list\n"
+        "       wick symbols delete BUILD-ID\n\n"
+        "Gives a server the binaries or debug files of programs whose profiles came without names: stripped ones, or\n"
+        "what an agent sampled. The server names their frames from then on, those of older profiles too.\n\n",
+        out);
+    args_help(symbols_args, out);
+}
+
+/* --- upload --- */
+
+static int file_build_id(const char *path, char ret[ELF_ID_MAX], struct err *e)
+{
+    _cleanup_(elf_freep) struct elf_file *f = NULL;
+    int r = elf_open(path, &f, e);
+
+    if (r < 0)
+        return r;
+    if (!elf_gnu_build_id(f, ret) && !elf_go_build_id(f, ret))
+        elf_htlhash(f, ret);
+    return 0;
+}
+
+/* What the server says: the offset to go on at, and whether it is done. */
+static int parse_answer(struct str text, bool *ret_complete, uint64_t *ret_offset)
+{
+    struct arena a;
+    struct json j;
+    struct str key;
+    int r;
+
+    arena_init(&a, 1 << 20);
+    json_init(&j, text, &a);
+    json_begin_object(&j);
+    while (json_next_key(&j, &key)) {
+        if (str_is(key, "complete"))
+            *ret_complete = json_bool(&j);
+        else if (str_is(key, "offset"))
+            *ret_offset = (uint64_t) json_i64(&j);
+        else
+            json_skip(&j);
+    }
+    r = json_end(&j);
+    arena_done(&a);
+    return r;
+}
+
+static int send_piece(const struct symbols_options *o, const char *id, struct str piece, uint64_t size,
+                      uint64_t *offset, bool *ret_complete, struct err *e)
+{
+    _cleanup_(buf_done) struct buf path = BUF_INIT, packed = BUF_INIT, answer = BUF_INIT;
+    struct ask_request q = {.method = "PUT", .encoding = "zstd", .expect = 409};
+    uint64_t next = *offset;
+    int r = compress_deflate(COMPRESS_ZSTD, 1, piece.p, piece.n, &packed, e);
+
+    buf_puts(&path, "/api/v1/symbols/");
+    http_percent_encode(&path, str_from(id));
+    buf_printf(&path, "?offset=%llu&size=%llu", (unsigned long long) *offset, (unsigned long long) size);
+    q.path = buf_cstr(&path);
+    q.body = buf_str(&packed);
+    if (r < 0 || !q.path)
+        return r < 0 ? r : -ENOMEM;
+    r = ask_send(&o->target, &q, &answer, NULL, e);
+    if (r == 0 && parse_answer(buf_str(&answer), ret_complete, &next) < 0)
+        r = err_set(e, -EPROTO, "the server's answer makes no sense");
+    if (r == 0 && next == *offset && !*ret_complete && piece.n)
+        r = err_set(e, -EIO, "the server does not take the file");
+    *offset = next;
+    return r;
+}
+
+static int upload(const struct symbols_options *o, const char *path, struct err *e)
+{
+    _cleanup_(fd_closep) int fd = fd_open(AT_FDCWD, path, O_RDONLY, 0);
+    _cleanup_(mem_freep) char *piece = mem_alloc(PIECE);
+    char id[ELF_ID_MAX];
+    bool complete = false;
+    uint64_t offset = 0;
+    struct stat st;
+    int r;
+
+    if (!piece)
+        return -ENOMEM;
+    if (fd < 0 || fstat(fd, &st) < 0)
+        return err_set(e, fd < 0 ? fd : -errno, "cannot open '%s': %m", path);
+    r = file_build_id(path, id, e);
+    if (r < 0)
+        return r;
+    if (o->build_id)
+        snprintf(id, sizeof id, "%s", o->build_id);
+    while (r == 0 && !complete) {
+        size_t n = (size_t) MIN((uint64_t) PIECE, (uint64_t) st.st_size - MIN(offset, (uint64_t) st.st_size));
+
+        r = fd_pread_all(fd, piece, n, (off_t) offset);
+        if (r == 0)
+            r = send_piece(o, id, (struct str){piece, (uint32_t) n}, (uint64_t) st.st_size, &offset, &complete, e);
+    }
+    if (r == 0 && o->json)
+        printf("{\"file\":\"%s\",\"buildId\":\"%s\",\"bytes\":%lld}\n", path, id, (long long) st.st_size);
+    else if (r == 0)
+        printf("%s  %s  %lld bytes\n", id, path, (long long) st.st_size);
+    return r;
+}
+
+/* --- list, delete --- */
+
+static int list(const struct symbols_options *o, struct err *e)
+{
+    _cleanup_(buf_done) struct buf out = BUF_INIT;
+    int r = ask_server(&o->target, "/api/v1/symbols", &out, e);
+
+    return r < 0 ? r : fd_write_file("-", out.p, out.n, e);
+}
+
+static int delete_one(const struct symbols_options *o, const char *id, struct err *e)
+{
+    _cleanup_(buf_done) struct buf path = BUF_INIT, out = BUF_INIT;
+    struct ask_request q = {.method = "DELETE"};
+
+    buf_puts(&path, "/api/v1/symbols/");
+    http_percent_encode(&path, str_from(id));
+    q.path = buf_cstr(&path);
+    return q.path ? ask_send(&o->target, &q, &out, NULL, e) : -ENOMEM;
+}
+
+static int symbols_run(int argc, char **argv)
+{
+    struct symbols_options o = {0};
+    struct err e = {0};
+    int n, r = args_parse(symbols_args, &o, argc - 1, argv + 1, false, &n, &e);
+    const char *verb = n > 0 ? argv[1] : "";
+
+    if (o.help) {
+        symbols_help(stdout);
+        return EXIT_DONE;
+    }
+    if (r == 0 && strcmp(verb, "upload") == 0 && n > 1) {
+        for (int i = 1; r == 0 && i < n; i++)
+            r = upload(&o, argv[1 + i], &e);
+    } else if (r == 0 && strcmp(verb, "list") == 0 && n == 1) {
+        r = list(&o, &e);
+    } else if (r == 0 && strcmp(verb, "delete") == 0 && n == 2) {
+        r = delete_one(&o, argv[2], &e);
+    } else {
+        if (r < 0)
+            log_error("symbols: %s", e.message);
+        symbols_help(stderr);
+        return EXIT_USAGE;
+    }
+    if (r < 0)
+        log_error("symbols: %s", err_message(&e, r));
+    return r < 0 ? EXIT_FAILED : EXIT_DONE;
+}
+
+const struct command command_symbols = {"symbols", "give a server the files it reads names from", symbols_run};

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Names at query time for `wick serve`: the symbolizer process, the files it reads, and the store that uses them. */
+#ifndef CLI_SERVE_NAMES_H
+#define CLI_SERVE_NAMES_H
+
+#include "base/err.h"
+
+struct binary_store;
+struct name_source;
+struct serve_symbols;
+struct store;
+
+struct serve_names {
+    struct binary_store *files; /* NULL: nothing is kept */
+    struct name_source *source;
+    struct store *store; /* what questions are asked of */
+};
+
+/* dir: where files are kept, NULL for nowhere. behind is the caller's and outlives it. */
+int serve_names_start(struct serve_names *n, const struct serve_symbols *config, const char *dir, struct store *behind,
+                      struct err *e);
+void serve_names_stop(struct serve_names *n);
+
+#endif

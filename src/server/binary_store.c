@@ -1,0 +1,436 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See binary_store.h. */
+#include "server/binary_store.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/mem.h"
+#include "base/sha256.h"
+
+enum { PARTS_MAX = 64, INDEX_MAX = 64 << 20 };
+#define PART_LIFE (10 * 60 * NS_PER_S)
+
+struct part {
+    char name[BINARY_NAME_SIZE];
+    char tenant[AUTH_TENANT_SIZE];
+    uint64_t have, size;
+    int64_t touched; /* monotonic */
+};
+
+struct binary_store {
+    pthread_mutex_t lock; /* everything below but dir_fd */
+    char *dir;
+    int dir_fd;
+    uint64_t quota, max_file;
+    struct binary_info *files;
+    size_t n, cap;
+    struct part parts[PARTS_MAX];
+    unsigned n_parts;
+};
+
+bool binary_id_ok(struct str id)
+{
+    for (uint32_t i = 0; i < id.n; i++) {
+        char c = id.p[i];
+
+        if (!((c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || strchr("-_/+=", c)))
+            return false;
+    }
+    return id.n >= 4 && id.n < BINARY_ID_SIZE;
+}
+
+static void name_of(const char *tenant, struct str build_id, char ret[BINARY_NAME_SIZE])
+{
+    uint8_t hash[SHA256_SIZE];
+    struct sha256 h;
+
+    sha256_init(&h);
+    sha256_add(&h, tenant, strlen(tenant) + 1);
+    sha256_add(&h, build_id.p, build_id.n);
+    sha256_final(&h, hash);
+    for (int i = 0; i < (BINARY_NAME_SIZE - 1) / 2; i++)
+        snprintf(ret + 2 * i, 3, "%02x", hash[i]);
+}
+
+/* --- the index --- */
+
+static int parse_line(struct str line, struct binary_info *ret)
+{
+    struct str name = str_cut(&line, ' '), bytes = str_cut(&line, ' '), time = str_cut(&line, ' ');
+    struct str quality = str_cut(&line, ' '), origin = str_cut(&line, ' '), tenant = str_cut(&line, ' ');
+    uint64_t q, o;
+
+    *ret = (struct binary_info){0};
+    if (name.n != BINARY_NAME_SIZE - 1 || str_to_u64(bytes, 10, &ret->bytes) < 0 ||
+        str_to_i64(time, 10, &ret->time_ns) < 0 || str_to_u64(quality, 10, &q) < 0 || q > SYMBOLS_LINES ||
+        str_to_u64(origin, 10, &o) < 0 || o > BINARY_FETCHED || !tenant.n || tenant.n >= sizeof ret->tenant ||
+        !binary_id_ok(line))
+        return -EINVAL;
+    memcpy(ret->name, name.p, name.n);
+    if (!str_is(tenant, "-"))
+        memcpy(ret->tenant, tenant.p, tenant.n);
+    memcpy(ret->build_id, line.p, line.n);
+    ret->quality = (enum symbol_quality) q;
+    ret->origin = (enum binary_origin) o;
+    return 0;
+}
+
+static int load_index(struct binary_store *s, struct err *e)
+{
+    _cleanup_(buf_done) struct buf text = BUF_INIT;
+    char path[BINARY_PATH_SIZE];
+    struct str rest;
+    int r;
+
+    snprintf(path, sizeof path, "%s/index", s->dir);
+    r = fd_read_file(path, INDEX_MAX, &text, e);
+    if (r < 0)
+        return r == -ENOENT ? 0 : r;
+    for (rest = buf_str(&text); rest.n;) {
+        struct binary_info i;
+        struct stat st;
+
+        if (parse_line(str_cut(&rest, '\n'), &i) < 0 || fstatat(s->dir_fd, i.name, &st, 0) < 0)
+            continue; /* a file that is gone is not listed any more */
+        r = mem_grow((void **) &s->files, &s->cap, s->n + 1, sizeof i, BINARY_FILES_MAX);
+        if (r < 0)
+            return r;
+        s->files[s->n++] = i;
+    }
+    return 0;
+}
+
+static int save_index(struct binary_store *s, struct err *e)
+{
+    _cleanup_(buf_done) struct buf text = BUF_INIT;
+    char path[BINARY_PATH_SIZE];
+
+    for (size_t i = 0; i < s->n; i++) {
+        const struct binary_info *f = &s->files[i];
+
+        buf_printf(&text, "%s %llu %lld %d %d %s %s\n", f->name, (unsigned long long) f->bytes, (long long) f->time_ns,
+                   (int) f->quality, (int) f->origin, f->tenant[0] ? f->tenant : "-", f->build_id);
+    }
+    snprintf(path, sizeof path, "%s/index", s->dir);
+    return buf_error(&text) ? buf_error(&text) : fd_write_file(path, text.p, text.n, e);
+}
+
+static ssize_t find(const struct binary_store *s, const char *name)
+{
+    for (size_t i = 0; i < s->n; i++)
+        if (strcmp(s->files[i].name, name) == 0)
+            return (ssize_t) i;
+    return -1;
+}
+
+static void forget(struct binary_store *s, size_t i)
+{
+    fd_unlink(s->dir_fd, s->files[i].name);
+    s->files[i] = s->files[--s->n];
+}
+
+/* --- parts --- */
+
+static struct part *part_of(struct binary_store *s, const char *name)
+{
+    for (unsigned i = 0; i < s->n_parts; i++)
+        if (strcmp(s->parts[i].name, name) == 0)
+            return &s->parts[i];
+    return NULL;
+}
+
+static void drop_part(struct binary_store *s, struct part *p)
+{
+    char file[BINARY_NAME_SIZE + 8];
+
+    snprintf(file, sizeof file, "%s.part", p->name);
+    fd_unlink(s->dir_fd, file);
+    *p = s->parts[--s->n_parts];
+}
+
+static struct part *new_part(struct binary_store *s, const char *name, const char *tenant, uint64_t size)
+{
+    int64_t now = clock_mono();
+    struct part *p;
+
+    for (unsigned i = 0; i < s->n_parts;)
+        if (now - s->parts[i].touched > PART_LIFE)
+            drop_part(s, &s->parts[i]);
+        else
+            i++;
+    if (s->n_parts == PARTS_MAX)
+        return NULL;
+    p = &s->parts[s->n_parts++];
+    *p = (struct part){.size = size};
+    memcpy(p->name, name, sizeof p->name);
+    snprintf(p->tenant, sizeof p->tenant, "%s", tenant);
+    return p;
+}
+
+static uint64_t bytes_of(const struct binary_store *s, const char *tenant)
+{
+    uint64_t sum = 0;
+
+    for (size_t i = 0; i < s->n; i++)
+        if (strcmp(s->files[i].tenant, tenant) == 0)
+            sum += s->files[i].bytes;
+    for (unsigned i = 0; i < s->n_parts; i++)
+        if (strcmp(s->parts[i].tenant, tenant) == 0)
+            sum += s->parts[i].size;
+    return sum;
+}
+
+/* Room for size bytes: what was fetched makes way for what is fetched, what was uploaded stays. */
+static int make_room(struct binary_store *s, const char *tenant, uint64_t size, struct err *e)
+{
+    if (size > s->max_file)
+        return err_set(e, -EFBIG, "the file has %llu MiB; symbols.max_file allows %llu MiB",
+                       (unsigned long long) (size >> 20), (unsigned long long) (s->max_file >> 20));
+    while (bytes_of(s, tenant) + size > s->quota) {
+        ssize_t oldest = -1;
+
+        for (size_t i = 0; strcmp(tenant, BINARY_SHARED) == 0 && i < s->n; i++)
+            if (s->files[i].origin == BINARY_FETCHED && (oldest < 0 || s->files[i].time_ns < s->files[oldest].time_ns))
+                oldest = (ssize_t) i;
+        if (oldest < 0)
+            return err_set(e, -EDQUOT,
+                           "symbols.quota is %llu MiB and used up: delete files that are not needed any more",
+                           (unsigned long long) (s->quota >> 20));
+        forget(s, (size_t) oldest);
+    }
+    return 0;
+}
+
+static int append(struct binary_store *s, struct part *p, struct str piece, struct err *e)
+{
+    char file[BINARY_NAME_SIZE + 8];
+    int fd, r;
+
+    snprintf(file, sizeof file, "%s.part", p->name);
+    fd = fd_open(s->dir_fd, file, O_WRONLY | O_CREAT | (p->have ? 0 : O_TRUNC), 0600);
+    if (fd < 0)
+        return err_set(e, fd, "cannot write to '%s': %s", s->dir, strerror(-fd));
+    r = fd_pwrite_all(fd, piece.p, piece.n, (off_t) p->have);
+    if (r == 0 && p->have + piece.n == p->size)
+        r = fd_sync(fd);
+    fd_close(fd);
+    if (r < 0)
+        return err_set(e, r, "cannot write to '%s': %s", s->dir, strerror(-r));
+    p->have += piece.n;
+    p->touched = clock_mono();
+    return 0;
+}
+
+static int write_piece(struct binary_store *s, const char *tenant, const char *name, uint64_t offset, uint64_t size,
+                       struct str piece, uint64_t *ret_have, struct err *e)
+{
+    struct part *p = part_of(s, name);
+    int r;
+
+    if (p && offset == 0)
+        drop_part(s, p); /* from the beginning again */
+    if (offset == 0) {
+        r = make_room(s, tenant, size, e);
+        if (r < 0)
+            return r;
+        p = new_part(s, name, tenant, size);
+        if (!p)
+            return err_set(e, -EAGAIN, "%d uploads are under way already", PARTS_MAX);
+    }
+    *ret_have = p ? p->have : 0;
+    if (!p || offset != p->have || size != p->size || piece.n > size - offset)
+        return err_set(e, -ESTALE, "this piece does not fit: go on at offset %llu", (unsigned long long) *ret_have);
+    r = append(s, p, piece, e);
+    if (r < 0)
+        return r;
+    *ret_have = p->have;
+    return p->have == p->size;
+}
+
+int binary_store_write(struct binary_store *s, const char *tenant, struct str build_id, uint64_t offset, uint64_t size,
+                       struct str piece, uint64_t *ret_have, char ret_path[BINARY_PATH_SIZE], struct err *e)
+{
+    char name[BINARY_NAME_SIZE];
+    int r;
+
+    name_of(tenant, build_id, name);
+    snprintf(ret_path, BINARY_PATH_SIZE, "%s/%s.part", s->dir, name);
+    pthread_mutex_lock(&s->lock);
+    r = write_piece(s, tenant, name, offset, size, piece, ret_have, e);
+    pthread_mutex_unlock(&s->lock);
+    return r;
+}
+
+static int accept_part(struct binary_store *s, const struct binary_info *info, struct err *e)
+{
+    char file[BINARY_NAME_SIZE + 8];
+    ssize_t old = find(s, info->name);
+    int r = mem_grow((void **) &s->files, &s->cap, s->n + 1, sizeof *info, BINARY_FILES_MAX);
+
+    if (r < 0)
+        return err_set(e, r, "more than %d files", BINARY_FILES_MAX);
+    snprintf(file, sizeof file, "%s.part", info->name);
+    r = fd_rename(s->dir_fd, file, s->dir_fd, info->name);
+    if (r < 0)
+        return err_set(e, r, "cannot keep the file: %s", strerror(-r));
+    if (old >= 0)
+        s->files[old] = *info;
+    else
+        s->files[s->n++] = *info;
+    return save_index(s, e);
+}
+
+int binary_store_accept(struct binary_store *s, const char *tenant, struct str build_id, enum symbol_quality quality,
+                        enum binary_origin origin, struct err *e)
+{
+    struct binary_info info = {.quality = quality, .origin = origin, .time_ns = clock_wall()};
+    struct part *p;
+    int r = -ENOENT;
+
+    name_of(tenant, build_id, info.name);
+    snprintf(info.tenant, sizeof info.tenant, "%s", tenant);
+    snprintf(info.build_id, sizeof info.build_id, "%.*s", STR_FMT(build_id));
+    pthread_mutex_lock(&s->lock);
+    p = part_of(s, info.name);
+    if (p) {
+        info.bytes = p->size;
+        r = accept_part(s, &info, e);
+        drop_part(s, p);
+    }
+    pthread_mutex_unlock(&s->lock);
+    return r;
+}
+
+void binary_store_drop(struct binary_store *s, const char *tenant, struct str build_id)
+{
+    char name[BINARY_NAME_SIZE];
+    struct part *p;
+
+    name_of(tenant, build_id, name);
+    pthread_mutex_lock(&s->lock);
+    p = part_of(s, name);
+    if (p)
+        drop_part(s, p);
+    pthread_mutex_unlock(&s->lock);
+}
+
+int binary_store_find(struct binary_store *s, const char *tenant, struct str build_id, char ret_path[BINARY_PATH_SIZE],
+                      struct binary_info *ret_info)
+{
+    char name[BINARY_NAME_SIZE];
+    ssize_t i;
+
+    name_of(tenant, build_id, name);
+    pthread_mutex_lock(&s->lock);
+    i = find(s, name);
+    if (i >= 0 && ret_info)
+        *ret_info = s->files[i];
+    pthread_mutex_unlock(&s->lock);
+    snprintf(ret_path, BINARY_PATH_SIZE, "%s/%s", s->dir, name);
+    return i >= 0 ? 0 : -ENOENT;
+}
+
+int binary_store_delete(struct binary_store *s, const char *tenant, struct str build_id, struct err *e)
+{
+    char name[BINARY_NAME_SIZE];
+    ssize_t i;
+    int r = -ENOENT;
+
+    name_of(tenant, build_id, name);
+    pthread_mutex_lock(&s->lock);
+    i = find(s, name);
+    if (i >= 0) {
+        forget(s, (size_t) i);
+        r = save_index(s, e);
+    } else {
+        err_set(e, r, "no file of build id %.*s was uploaded", STR_FMT(build_id));
+    }
+    pthread_mutex_unlock(&s->lock);
+    return r;
+}
+
+int binary_store_list(struct binary_store *s, const char *tenant, struct binary_info **ret, size_t *ret_n)
+{
+    struct binary_info *v;
+    size_t n = 0;
+
+    pthread_mutex_lock(&s->lock);
+    v = mem_zalloc_array(s->n + 1, sizeof *v);
+    for (size_t i = 0; v && i < s->n; i++)
+        if (strcmp(s->files[i].tenant, tenant) == 0 || strcmp(s->files[i].tenant, BINARY_SHARED) == 0)
+            v[n++] = s->files[i];
+    pthread_mutex_unlock(&s->lock);
+    *ret = v;
+    *ret_n = n;
+    return v ? 0 : -ENOMEM;
+}
+
+uint64_t binary_store_bytes(struct binary_store *s)
+{
+    uint64_t sum = 0;
+
+    pthread_mutex_lock(&s->lock);
+    for (size_t i = 0; i < s->n; i++)
+        sum += s->files[i].bytes;
+    pthread_mutex_unlock(&s->lock);
+    return sum;
+}
+
+/* --- life --- */
+
+/* Parts of another life are no use: their sizes are not known any more. */
+static void drop_leftovers(struct binary_store *s)
+{
+    DIR *d = opendir(s->dir);
+
+    for (struct dirent *f; d && (f = readdir(d));)
+        if (str_ends(str_from(f->d_name), STR(".part")))
+            fd_unlink(s->dir_fd, f->d_name);
+    if (d)
+        closedir(d);
+}
+
+int binary_store_open(const char *dir, uint64_t quota, uint64_t max_file, struct binary_store **ret, struct err *e)
+{
+    _cleanup_(binary_store_freep) struct binary_store *s = mem_zalloc(sizeof *s);
+    int r;
+
+    if (!s)
+        return -ENOMEM;
+    pthread_mutex_init(&s->lock, NULL);
+    s->dir_fd = -1;
+    s->quota = quota;
+    s->max_file = max_file;
+    s->dir = mem_strdup(dir);
+    if (!s->dir)
+        return -ENOMEM;
+    r = fd_mkdir_all(dir, 0700);
+    if (r == 0)
+        r = s->dir_fd = fd_open(AT_FDCWD, dir, O_RDONLY | O_DIRECTORY, 0);
+    if (r < 0)
+        return err_set(e, r, "cannot use '%s' for symbols: %s", dir, strerror(-r));
+    drop_leftovers(s);
+    r = load_index(s, e);
+    if (r < 0)
+        return r;
+    *ret = TAKE(s);
+    return 0;
+}
+
+void binary_store_free(struct binary_store *s)
+{
+    if (!s)
+        return;
+    fd_close(s->dir_fd);
+    pthread_mutex_destroy(&s->lock);
+    mem_free(s->files);
+    mem_free(s->dir);
+    mem_free(s);
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Binaries and debug files that names are read from: uploaded by a tenant, or fetched from debuginfod (those belong to
+ * everybody, tenant BINARY_SHARED). What one tenant uploads is never read for another, so nobody can rename the frames of
+ * somebody else.
+ *
+ * On disk, in one directory: files named by 32 hexadecimal digits (a hash of tenant and build id), `NAME.part` while one is
+ * being received, and `index`, a line each, rewritten as a whole:
+ *
+ *     name  bytes  unix-time  quality  origin  tenant  build-id            ("-" for the default tenant)
+ *
+ * Large files come in pieces: each PUT says its offset and the size of the whole; a piece that does not continue what is
+ * there is refused with the offset that would. Safe from any thread; never called on an event loop.
+ */
+#ifndef SERVER_BINARY_STORE_H
+#define SERVER_BINARY_STORE_H
+
+#include "base/err.h"
+#include "base/str.h"
+#include "model/symbolizer.h"
+#include "server/auth.h"
+
+enum { BINARY_ID_SIZE = 256, BINARY_NAME_SIZE = 33, BINARY_FILES_MAX = 100000, BINARY_PATH_SIZE = 4352 };
+#define BINARY_SHARED "*"
+
+enum binary_origin { BINARY_UPLOADED, BINARY_FETCHED };
+
+struct binary_info {
+    char name[BINARY_NAME_SIZE];
+    char tenant[AUTH_TENANT_SIZE];
+    char build_id[BINARY_ID_SIZE];
+    uint64_t bytes;
+    int64_t time_ns;
+    enum symbol_quality quality;
+    enum binary_origin origin;
+};
+
+struct binary_store;
+
+/* quota: bytes of one tenant, and of all that was fetched; max_file: of one file. */
+int binary_store_open(const char *dir, uint64_t quota, uint64_t max_file, struct binary_store **ret, struct err *e);
+void binary_store_free(struct binary_store *s);
+DEFINE_CLEANUP(struct binary_store *, binary_store_free)
+
+/* A piece at offset of a file of size bytes. 1 when it is complete (ret_path: where it is, to be looked at, then accepted
+ * or dropped), 0 when more is to come, -ESTALE when another offset was expected (*ret_have), -EDQUOT, -EFBIG. */
+int binary_store_write(struct binary_store *s, const char *tenant, struct str build_id, uint64_t offset, uint64_t size,
+                       struct str piece, uint64_t *ret_have, char ret_path[BINARY_PATH_SIZE], struct err *e);
+int binary_store_accept(struct binary_store *s, const char *tenant, struct str build_id, enum symbol_quality quality,
+                        enum binary_origin origin, struct err *e);
+void binary_store_drop(struct binary_store *s, const char *tenant, struct str build_id); /* what is half received */
+
+/* The file's path, and what is known of it (ret_info may be NULL); -ENOENT. */
+int binary_store_find(struct binary_store *s, const char *tenant, struct str build_id, char ret_path[BINARY_PATH_SIZE],
+                      struct binary_info *ret_info);
+int binary_store_delete(struct binary_store *s, const char *tenant, struct str build_id, struct err *e);
+/* All files of a tenant and the shared ones, a copy to be mem_free'd. */
+int binary_store_list(struct binary_store *s, const char *tenant, struct binary_info **ret, size_t *ret_n);
+uint64_t binary_store_bytes(struct binary_store *s);
+
+/* A build id as it may be used: 4 to 255 bytes of letters, digits and -_/+=. */
+bool binary_id_ok(struct str build_id);
+
+#endif

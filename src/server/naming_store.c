@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * See naming_store.h. A tree by function has lost its addresses: when it has frames without a name, of binaries that may be
+ * known, the same selection is asked for again by address, those are named, and the question is asked again.
+ */
+#include "server/naming_store.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/mem.h"
+#include "model/batch.h"
+#include "model/identity.h"
+#include "model/tree.h"
+#include "server/name_source.h"
+
+enum { ADDRESSES_MAX = 1 << 20, BATCHES_MAX = 1 << 20 };
+
+struct naming_store {
+    struct store store;
+    struct store *behind;
+    struct name_source *names;
+};
+
+static struct naming_store *to_naming(struct store *s)
+{
+    return container_of(s, struct naming_store, store);
+}
+
+/* --- what has no name --- */
+
+struct nameless {
+    struct str build_id; /* lives in what it was found in */
+    uint64_t address;
+};
+
+struct nameless_list {
+    struct nameless *v;
+    size_t n, cap;
+};
+
+static int add_nameless(struct nameless_list *l, struct str build_id, uint64_t address)
+{
+    int r;
+
+    if (l->n == ADDRESSES_MAX)
+        return 0; /* the rest next time */
+    r = mem_grow((void **) &l->v, &l->cap, l->n + 1, sizeof *l->v, ADDRESSES_MAX);
+    if (r == 0)
+        l->v[l->n++] = (struct nameless){build_id, address};
+    return r;
+}
+
+static int compare(const void *a, const void *b)
+{
+    const struct nameless *x = a, *y = b;
+    int c = str_cmp(x->build_id, y->build_id);
+
+    return c ? c : (x->address > y->address) - (x->address < y->address);
+}
+
+/* Asks for one build id's addresses, [0, n) of v, sorted. True when something got a name. */
+static bool name_binary(struct naming_store *s, const char *tenant, const struct nameless *v, size_t n)
+{
+    _cleanup_(symbol_answer_freep) struct symbol_answer *a = NULL;
+    _cleanup_(mem_freep) uint64_t *addresses = mem_zalloc_array(n, sizeof *addresses), *asked = NULL;
+    uint32_t count = 0;
+    int r;
+
+    if (!addresses)
+        return false;
+    for (size_t i = 0; i < n; i++)
+        if (!count || addresses[count - 1] != v[i].address)
+            addresses[count++] = v[i].address;
+    r = name_source_ask(s->names, tenant, v[0].build_id, addresses, count, &a, &asked, NULL);
+    if (r < 0 || !a->first[a->n_addresses])
+        return false;
+    return s->behind->ops->name_later(s->behind, tenant, v[0].build_id, asked, a, NULL) == 0;
+}
+
+static bool name_all(struct naming_store *s, const char *tenant, struct nameless_list *l)
+{
+    bool named = false;
+
+    if (l->n)
+        qsort(l->v, l->n, sizeof *l->v, compare);
+    for (size_t i = 0, end; i < l->n; i = end) {
+        for (end = i + 1; end < l->n && str_eq(l->v[end].build_id, l->v[i].build_id);)
+            end++;
+        if (name_source_may_know(s->names, tenant, l->v[i].build_id))
+            named |= name_binary(s, tenant, l->v + i, end - i);
+    }
+    return named;
+}
+
+/* --- trees --- */
+
+static bool frame_nameless(const struct frame *f)
+{
+    return !f->function.n && !f->file.n && f->build_id.n && f->kind != FRAME_KERNEL;
+}
+
+static bool may_name(struct naming_store *s, const char *tenant, const struct tree *t)
+{
+    struct str last = {0};
+
+    for (uint32_t i = 1; i < t->n_frames; i++) {
+        const struct frame *f = &t->frames[i];
+
+        if (!frame_nameless(f) || str_eq(f->build_id, last))
+            continue;
+        last = f->build_id;
+        if (name_source_may_know(s->names, tenant, f->build_id))
+            return true;
+    }
+    return false;
+}
+
+/* The same selection by address, unpruned; its nameless frames are asked for. */
+static int name_selection(struct naming_store *s, const struct store_query *q, bool *ret_named, struct err *e)
+{
+    _cleanup_(tree_freep) struct tree *t = NULL;
+    struct nameless_list l = {0};
+    struct store_notes notes = {0};
+    struct store_query by = *q;
+    int r;
+
+    by.by = BY_ADDRESS;
+    by.no_inlines = false;
+    by.focus = by.ignore = by.hide = NULL;
+    by.max_nodes = 0;
+    by.min_share = 0;
+    by.n_zoom = 0;
+    r = s->behind->ops->select(s->behind, &by, &t, &notes, e);
+    for (uint32_t i = 1; r == 0 && i < t->n_frames; i++)
+        if (frame_nameless(&t->frames[i]) && t->frames[i].address)
+            r = add_nameless(&l, t->frames[i].build_id, t->frames[i].address);
+    if (r == 0)
+        *ret_named = name_all(s, q->tenant, &l);
+    mem_free(l.v);
+    return r;
+}
+
+static int naming_select(struct store *store, const struct store_query *q, struct tree **ret, struct store_notes *notes,
+                         struct err *e)
+{
+    struct naming_store *s = to_naming(store);
+    _cleanup_(tree_freep) struct tree *t = NULL;
+    bool named = false;
+    int r = s->behind->ops->select(s->behind, q, &t, notes, e);
+
+    if (r == 0 && may_name(s, q->tenant, t)) {
+        r = name_selection(s, q, &named, e);
+        if (r == -E2BIG) /* by address it does not fit: then without names */
+            r = 0;
+    }
+    if (r == 0 && named) {
+        *notes = (struct store_notes){0};
+        tree_free(TAKE(t));
+        r = s->behind->ops->select(s->behind, q, &t, notes, e);
+    }
+    if (r == 0)
+        *ret = TAKE(t);
+    return r;
+}
+
+/* --- whole profiles --- */
+
+struct kept {
+    struct batch **v;
+    size_t n, cap;
+    struct nameless_list nameless;
+};
+
+static int keep_batch(void *ctx, struct batch *b)
+{
+    struct kept *k = ctx;
+    const struct dict *d = &b->dict;
+    int r = mem_grow((void **) &k->v, &k->cap, k->n + 1, sizeof *k->v, BATCHES_MAX);
+
+    if (r < 0)
+        return r;
+    k->v[k->n++] = batch_ref(b);
+    for (uint32_t i = 1; r == 0 && i < d->n_locations; i++) {
+        const struct location *l = &d->locations[i];
+
+        if (l->mapping && l->address && !l->lines.n)
+            r = add_nameless(&k->nameless, identity_build_id(b, l->mapping),
+                             identity_elf_address(&d->mappings[l->mapping], l->address));
+    }
+    return r;
+}
+
+static int naming_export(struct store *store, const struct store_query *q, store_batch_fn fn, void *ctx, struct err *e)
+{
+    struct naming_store *s = to_naming(store);
+    struct kept k = {0};
+    int r = s->behind->ops->export(s->behind, q, keep_batch, &k, e);
+
+    if (r >= 0 && name_all(s, q->tenant, &k.nameless))
+        r = s->behind->ops->export(s->behind, q, fn, ctx, e);
+    else
+        for (size_t i = 0; r >= 0 && i < k.n; i++)
+            r = fn(ctx, k.v[i]);
+    for (size_t i = 0; i < k.n; i++)
+        batch_unref(k.v[i]);
+    mem_free(k.v);
+    mem_free(k.nameless.v);
+    return r;
+}
+
+/* --- handed through --- */
+
+static void naming_close(struct store *s)
+{
+    mem_free(to_naming(s));
+}
+
+static void naming_append(struct store *s, struct batch *b, const struct sink_context *ctx, struct ack *ack)
+{
+    store_append(to_naming(s)->behind, b, ctx, ack);
+}
+
+static int naming_series(struct store *s, const struct store_query *q, const struct store_series_query *sq,
+                         struct store_points *ret, struct store_notes *notes, struct err *e)
+{
+    struct store *b = to_naming(s)->behind;
+
+    return b->ops->series(b, q, sq, ret, notes, e);
+}
+
+static int naming_each_series(struct store *s, const char *tenant, int64_t from, int64_t to, store_series_fn fn,
+                              void *ctx)
+{
+    struct store *b = to_naming(s)->behind;
+
+    return b->ops->each_series(b, tenant, from, to, fn, ctx);
+}
+
+static int naming_profiles(struct store *s, const struct store_query *q, store_profile_fn fn, void *ctx, struct err *e)
+{
+    struct store *b = to_naming(s)->behind;
+
+    return b->ops->profiles(b, q, fn, ctx, e);
+}
+
+static int naming_name_later(struct store *s, const char *tenant, struct str build_id, const uint64_t *addresses,
+                             const struct symbol_answer *names, struct err *e)
+{
+    struct store *b = to_naming(s)->behind;
+
+    return b->ops->name_later(b, tenant, build_id, addresses, names, e);
+}
+
+static int naming_delete(struct store *s, const char *tenant, const struct store_column *what, struct err *e)
+{
+    struct store *b = to_naming(s)->behind;
+
+    return b->ops->delete (b, tenant, what, e);
+}
+
+static int naming_retain(struct store *s, bool compact_all, struct err *e)
+{
+    struct store *b = to_naming(s)->behind;
+
+    return b->ops->retain(b, compact_all, e);
+}
+
+static int naming_flush(struct store *s, struct err *e)
+{
+    struct store *b = to_naming(s)->behind;
+
+    return b->ops->flush(b, e);
+}
+
+static int naming_snapshot(struct store *s, const char *dir, struct err *e)
+{
+    struct store *b = to_naming(s)->behind;
+
+    return b->ops->snapshot(b, dir, e);
+}
+
+static int naming_stats(struct store *s, struct store_stats *ret)
+{
+    struct store *b = to_naming(s)->behind;
+
+    return b->ops->stats(b, ret);
+}
+
+static int naming_check(struct store *s, store_report_fn fn, void *ctx, struct err *e)
+{
+    struct store *b = to_naming(s)->behind;
+
+    return b->ops->check(b, fn, ctx, e);
+}
+
+static void naming_consume(struct sink *sink, struct batch *b, const struct sink_context *ctx, struct ack *ack)
+{
+    naming_append(container_of(sink, struct store, sink), b, ctx, ack);
+}
+
+static const struct store_ops naming_ops = {
+    .name = "naming",
+    .help = "another store, with names",
+    .close = naming_close,
+    .append = naming_append,
+    .select = naming_select,
+    .series = naming_series,
+    .each_series = naming_each_series,
+    .profiles = naming_profiles,
+    .export = naming_export,
+    .name_later = naming_name_later,
+    .delete = naming_delete,
+    .retain = naming_retain,
+    .flush = naming_flush,
+    .snapshot = naming_snapshot,
+    .stats = naming_stats,
+    .check = naming_check,
+};
+
+int naming_store_new(struct store *behind, struct name_source *names, struct store **ret)
+{
+    struct naming_store *s = mem_zalloc(sizeof *s);
+
+    if (!s)
+        return -ENOMEM;
+    s->store = (struct store){&naming_ops, {naming_consume}};
+    s->behind = behind;
+    s->names = names;
+    *ret = &s->store;
+    return 0;
+}

@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Names at query time: frames that are (build id, address) get names from uploads and from debuginfod; addr2line and nm are
+the oracles."""
+import http.server
+import json
+import re
+import subprocess
+import threading
+import time
+
+import pytest
+
+from test_serve import WICK, Server, request, server  # noqa: F401  (server is a fixture)
+
+SOURCE = """
+static inline __attribute__((always_inline)) int inlined_leaf(int x) { volatile int y = x * 31; return y + 7; }
+__attribute__((noinline)) int hot_function(int x) { return inlined_leaf(x) ^ 5; }
+__attribute__((noinline)) int other_function(int x) { return hot_function(x) + 1; }
+int main(int argc, char **argv) { (void) argv; return other_function(argc) & 1; }
+"""
+
+
+class Binary:
+    def __init__(self, directory, name="program", extra=""):
+        source, self.path = directory / f"{name}.c", directory / name
+        source.write_text(SOURCE + extra)
+        subprocess.run(["gcc", "-g", "-O1", "-Wl,--build-id", "-o", str(self.path), str(source)], check=True)
+        notes = subprocess.run(["readelf", "-n", str(self.path)], capture_output=True, text=True, check=True).stdout
+        self.build_id = re.search(r"Build ID: ([0-9a-f]+)", notes).group(1)
+
+    def address(self, function):
+        out = subprocess.run(["nm", str(self.path)], capture_output=True, text=True, check=True).stdout
+        return int(re.search(rf"^([0-9a-f]+) [tT] {function}$", out, re.M).group(1), 16)
+
+    def frames(self, address):
+        out = subprocess.run(["addr2line", "-f", "-i", "-e", str(self.path), hex(address)], capture_output=True, text=True,
+                             check=True).stdout.splitlines()
+        return out[::2]
+
+    def inlined_address(self):
+        start = self.address("hot_function")
+        return next(a for a in range(start, start + 64) if "inlined_leaf" in self.frames(a))
+
+
+def native(build_id, samples, service="native"):
+    """samples: (addresses leaf first, value); locations have no lines."""
+    r = request([], service=service)
+    d = r.dictionary
+    strings = list(d.string_table)
+
+    def string(s):
+        strings.append(s)
+        return len(strings) - 1
+
+    d.attribute_table.add(key_strindex=string("process.executable.build_id.gnu")).value.string_value = build_id
+    d.mapping_table.add(filename_strindex=string("/opt/app/program"), attribute_indices=[1])
+    p = r.resource_profiles[0].scope_profiles[0].profiles[0]
+    for addresses, value in samples:
+        s = d.stack_table.add()
+        for a in addresses:
+            d.location_table.add(mapping_index=1, address=a)
+            s.location_indices.append(len(d.location_table) - 1)
+        p.samples.add(stack_index=len(d.stack_table) - 1, values=[value])
+    del d.string_table[:]
+    d.string_table.extend(strings)
+    return r
+
+
+def names(server, service="native"):
+    return {r["name"]: r["self"] for r in server.json(f'/api/v1/top?query=cpu{{service.name="{service}"}}'.replace('"', "%22"))["rows"]}
+
+
+def state(server, build_id):
+    return next(b for b in server.json("/api/v1/symbols")["buildIds"] if b["buildId"] == build_id)
+
+
+def upload(server, *files, check=True):
+    return subprocess.run([WICK, "symbols", "upload", "--server", server.url, *map(str, files)], capture_output=True, text=True, check=check)
+
+
+def test_names_after_upload(server, tmp_path):
+    b = Binary(tmp_path)
+    leaf, other = b.inlined_address(), b.address("other_function")
+    assert server.send(native(b.build_id, [([leaf, other + 1], 20), ([other + 1], 3)]))[0] == 200
+    assert not {"hot_function", "other_function"} & set(names(server))
+    assert state(server, b.build_id)["state"] == "missing"
+    assert upload(server, b.path).stdout.startswith(b.build_id)
+    got = names(server)
+    assert got["inlined_leaf"] == 20 and got["other_function"] == 3 and got["hot_function"] == 0
+    s = state(server, b.build_id)
+    assert s["state"] == "found" and s["quality"] == "lines" and s["named"] == 2
+    lines = server.json("/api/v1/lines?query=cpu&function=inlined_leaf")
+    assert lines["rows"] and "program.c" in lines["rows"][0]["file"]
+    pprof = server.get("/api/v1/profile?query=cpu&format=folded")[1].decode()
+    assert "other_function;hot_function;inlined_leaf 20" in pprof
+    files = server.json("/api/v1/symbols")["files"]
+    assert files[0]["buildId"] == b.build_id and files[0]["bytes"] == b.path.stat().st_size
+    server.stop()
+    server.start()  # names and files are on disk
+    assert names(server)["inlined_leaf"] == 20
+    assert server.json("/api/v1/symbols")["files"][0]["origin"] == "upload"
+    subprocess.run([WICK, "symbols", "delete", b.build_id, "--server", server.url], check=True)
+    assert server.json("/api/v1/symbols")["files"] == []
+
+
+def test_profile_asked_for_first(server, tmp_path):
+    b = Binary(tmp_path)
+    server.send(native(b.build_id, [([b.address("other_function") + 1], 3)]))
+    upload(server, b.path)
+    assert "other_function 3" in server.get("/api/v1/profile?query=cpu&format=folded")[1].decode()
+
+
+def test_uploads_that_are_refused(tmp_path):
+    s = Server(tmp_path, "--set", "symbols.max_file=1MiB", "--set", "symbols.quota=1MiB")
+    try:
+        b = Binary(tmp_path)
+        put = {"method": "PUT", "data": b.path.read_bytes()}
+        status, body = s.get("/api/v1/symbols/0123456789abcdef", **put)
+        assert status == 400 and b"build id" in body
+        status, body = s.get("/api/v1/symbols/0123456789abcdef", method="PUT", data=b"no ELF at all")
+        assert status == 400 and b"refused" in body
+        assert s.get("/api/v1/symbols/..%2f..%2fetc", **put)[0] == 400
+        assert s.get("/api/v1/symbols/0123456789abcdef", method="PUT", data=bytes(2 << 20))[0] == 413
+        assert s.json("/api/v1/symbols")["files"] == []
+        assert s.get("/api/v1/symbols/" + b.build_id, **put)[0] == 200
+        big = Binary(tmp_path, "big", "char pad[1 << 20] = {1};\n")
+        p = upload(s, big.path, check=False)
+        assert p.returncode == 1 and "symbols." in p.stderr
+        # pieces that do not continue what is there
+        status, body = s.get("/api/v1/symbols/abcdef01?offset=5&size=10", method="PUT", data=b"12345")
+        assert status == 409 and json.loads(body) == {"complete": False, "offset": 0}
+    finally:
+        s.stop()
+
+
+def test_tenants_do_not_share(server, tmp_path):
+    def token(tenant):
+        return subprocess.run([WICK, "token", "create", "--file", str(server.dir / "tokens"), "--scope", "admin", "--tenant", tenant],
+                              capture_output=True, text=True, check=True).stdout.strip()
+
+    b = Binary(tmp_path)
+    mine, theirs = token("mine"), token("theirs")
+    deadline = time.time() + 10
+    while server.get("/api/v1/status")[0] != 401:
+        assert time.time() < deadline
+        time.sleep(0.1)
+    for t in (mine, theirs):
+        assert server.send(native(b.build_id, [([b.address("other_function") + 1], 3)]), t)[0] == 200
+    assert server.get("/api/v1/symbols/" + b.build_id, mine, b.path.read_bytes(), method="PUT")[0] == 200
+    assert b"other_function" in server.get("/api/v1/top?query=cpu", mine)[1]
+    assert b"other_function" not in server.get("/api/v1/top?query=cpu", theirs)[1]
+
+
+@pytest.fixture
+def debuginfod(tmp_path):
+    asked = []
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            asked.append(self.path)
+            m = re.fullmatch(r"/buildid/([0-9a-f]+)/(debuginfo|executable)", self.path)
+            data = self.server.files.get((m.group(1), m.group(2))) if m else None
+            self.send_response(200 if data else 404)
+            self.send_header("Content-Length", str(len(data or b"")))
+            self.end_headers()
+            self.wfile.write(data or b"")
+
+        def log_message(self, *a):
+            pass
+
+    s = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    s.files, s.asked = {}, asked
+    threading.Thread(target=s.serve_forever, daemon=True).start()
+    yield s
+    s.shutdown()
+
+
+def test_debuginfod(tmp_path, debuginfod):
+    b = Binary(tmp_path)
+    debuginfod.files[b.build_id, "executable"] = b.path.read_bytes()
+    s = Server(tmp_path, "--set", f"symbols.debuginfod=http://127.0.0.1:{debuginfod.server_port}")
+    try:
+        s.send(native(b.build_id, [([b.address("other_function") + 1], 3)]))
+        s.send(native("00" * 20, [([0x1000], 4)], service="unknown"))
+        deadline = time.time() + 20
+        while "other_function" not in names(s):
+            assert time.time() < deadline, s.json("/api/v1/symbols")
+            time.sleep(0.05)
+        names(s, "unknown")
+        while state(s, "00" * 20)["state"] != "missing":
+            assert time.time() < deadline
+            time.sleep(0.05)
+        n = len(debuginfod.asked)
+        for _ in range(5):
+            names(s, "unknown")
+        assert len(debuginfod.asked) == n  # what was not found is not asked for again
+        assert s.json("/api/v1/symbols")["files"][0]["origin"] == "debuginfod"
+    finally:
+        s.stop()
