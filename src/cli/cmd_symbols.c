@@ -148,7 +148,7 @@ static int upload(const struct symbols_options *o, const char *path, struct err 
 static int list(const struct symbols_options *o, struct err *e)
 {
     _cleanup_(buf_done) struct buf out = BUF_INIT;
-    int r = ask_server(&o->target, "/api/v1/symbols", &out, e);
+    int r = ask_server(&o->target, "/api/v1/binaries", &out, e);
 
     return r < 0 ? r : fd_write_file("-", out.p, out.n, e);
 }

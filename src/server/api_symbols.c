@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * /api/v1/symbols: files that names are read from, and how the search for names went.
+ * /api/v1/symbols, /api/v1/binaries: files that names are read from, and how the search for names went.
  *
  *   PUT    /api/v1/symbols/{build_id}[?offset=N&size=N]   the file, whole or a piece of it; the last piece has it checked
  *   DELETE /api/v1/symbols/{build_id}
- *   GET    /api/v1/symbols                                files, and the state of every build id that was asked about
+ *   GET    /api/v1/binaries                               files, and the state of every build id that was asked about
  */
 #include <errno.h>
 
@@ -176,7 +176,7 @@ static int run_list(struct call *c, struct err *e)
 static const struct route routes[] = {
     {"PUT", "/api/v1/symbols/{build_id}", AUTH_WRITE, false, run_put},
     {"DELETE", "/api/v1/symbols/{build_id}", AUTH_ADMIN, false, run_delete},
-    {"GET", "/api/v1/symbols", AUTH_READ, false, run_list},
+    {"GET", "/api/v1/binaries", AUTH_READ, false, run_list},
 };
 
 int api_mount_symbols(struct front *f)

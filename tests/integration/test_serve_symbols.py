@@ -71,7 +71,7 @@ def names(server, service="native"):
 
 
 def state(server, build_id):
-    return next(b for b in server.json("/api/v1/symbols")["buildIds"] if b["buildId"] == build_id)
+    return next(b for b in server.json("/api/v1/binaries")["buildIds"] if b["buildId"] == build_id)
 
 
 def upload(server, *files, check=True):
@@ -93,14 +93,14 @@ def test_names_after_upload(server, tmp_path):
     assert lines["rows"] and "program.c" in lines["rows"][0]["file"]
     pprof = server.get("/api/v1/profile?query=cpu&format=folded")[1].decode()
     assert "other_function;hot_function;inlined_leaf 20" in pprof
-    files = server.json("/api/v1/symbols")["files"]
+    files = server.json("/api/v1/binaries")["files"]
     assert files[0]["buildId"] == b.build_id and files[0]["bytes"] == b.path.stat().st_size
     server.stop()
     server.start()  # names and files are on disk
     assert names(server)["inlined_leaf"] == 20
-    assert server.json("/api/v1/symbols")["files"][0]["origin"] == "upload"
+    assert server.json("/api/v1/binaries")["files"][0]["origin"] == "upload"
     subprocess.run([WICK, "symbols", "delete", b.build_id, "--server", server.url], check=True)
-    assert server.json("/api/v1/symbols")["files"] == []
+    assert server.json("/api/v1/binaries")["files"] == []
 
 
 def test_profile_asked_for_first(server, tmp_path):
@@ -121,7 +121,7 @@ def test_uploads_that_are_refused(tmp_path):
         assert status == 400 and b"refused" in body
         assert s.get("/api/v1/symbols/..%2f..%2fetc", **put)[0] == 400
         assert s.get("/api/v1/symbols/0123456789abcdef", method="PUT", data=bytes(2 << 20))[0] == 413
-        assert s.json("/api/v1/symbols")["files"] == []
+        assert s.json("/api/v1/binaries")["files"] == []
         assert s.get("/api/v1/symbols/" + b.build_id, **put)[0] == 200
         big = Binary(tmp_path, "big", "char pad[1 << 20] = {1};\n")
         p = upload(s, big.path, check=False)
@@ -184,7 +184,7 @@ def test_debuginfod(tmp_path, debuginfod):
         s.send(native("00" * 20, [([0x1000], 4)], service="unknown"))
         deadline = time.time() + 20
         while "other_function" not in names(s):
-            assert time.time() < deadline, s.json("/api/v1/symbols")
+            assert time.time() < deadline, s.json("/api/v1/binaries")
             time.sleep(0.05)
         names(s, "unknown")
         while state(s, "00" * 20)["state"] != "missing":
@@ -194,6 +194,6 @@ def test_debuginfod(tmp_path, debuginfod):
         for _ in range(5):
             names(s, "unknown")
         assert len(debuginfod.asked) == n  # what was not found is not asked for again
-        assert s.json("/api/v1/symbols")["files"][0]["origin"] == "debuginfod"
+        assert s.json("/api/v1/binaries")["files"][0]["origin"] == "debuginfod"
     finally:
         s.stop()
