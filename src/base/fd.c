@@ -68,13 +68,13 @@ int fd_open(int dirfd, const char *path, int flags, mode_t mode)
 }
 
 /* O_NONBLOCK: a FIFO must not make us wait for its writer. */
-int fd_open_in_root(const char *root, const char *path)
+static int open_regular(const char *folder, const char *path, uint64_t resolve)
 {
     struct open_how how = {
         .flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY,
-        .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS,
+        .resolve = resolve | RESOLVE_NO_MAGICLINKS,
     };
-    _cleanup_(fd_closep) int dir = fd_open(AT_FDCWD, root, O_PATH | O_DIRECTORY, 0);
+    _cleanup_(fd_closep) int dir = fd_open(AT_FDCWD, folder, O_PATH | O_DIRECTORY, 0);
     struct stat st;
     int fd;
 
@@ -88,6 +88,16 @@ int fd_open_in_root(const char *root, const char *path)
         return -EINVAL;
     }
     return fd;
+}
+
+int fd_open_in_root(const char *root, const char *path)
+{
+    return open_regular(root, path, RESOLVE_IN_ROOT);
+}
+
+int fd_open_beneath(const char *folder, const char *path)
+{
+    return open_regular(folder, path, RESOLVE_BENEATH);
 }
 
 void fd_close(int fd)

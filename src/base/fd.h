@@ -54,6 +54,8 @@ int fd_space(int fd, uint64_t *ret_free, uint64_t *ret_total);
 /* Opens a regular file for reading whose path is meant under another root (a container's): symbolic links, also absolute
  * ones and "..", never lead out of it. -EINVAL for what is no regular file, which is never opened for good. */
 int fd_open_in_root(const char *root, const char *path);
+/* The same for a path that must be below the folder: one that leads out of it, by ".." or a link, is -EXDEV. */
+int fd_open_beneath(const char *folder, const char *path);
 
 /* The whole file behind b, at most limit bytes (-EFBIG). path "-" is standard input. */
 int fd_read_file(const char *path, size_t limit, struct buf *b, struct err *e);

@@ -54,7 +54,7 @@ static void put_content(struct buf *out, const char *type, const char *schema)
 
 static void put_responses(struct buf *out, const char *type, const char *schema, bool tree)
 {
-    static const char *const errors[] = {"400", "401", "403", "404", "422", "429", "503", "504"};
+    static const char *const errors[] = {"400", "401", "403", "404", "409", "413", "422", "429", "501", "503", "504"};
 
     buf_puts(out, ",\"responses\":{\"200\":{\"description\":\"the answer\",");
     if (tree)
@@ -115,6 +115,27 @@ static const struct {
      "application/json",
      "{\"type\":\"object\"}"},
     {"get",
+     "/api/v1/source/links",
+     "sourceLinks",
+     "where a line of a file is in a forge or an editor, by the configured templates",
+     {"file", "line", "version"},
+     "application/json",
+     "{\"type\":\"object\"}"},
+    {"get",
+     "/api/v1/binaries",
+     "binaries",
+     "files that names are read from, and the state of each build id that was asked about",
+     {NULL},
+     "application/json",
+     "{\"type\":\"object\"}"},
+    {"put",
+     "/api/v1/symbols/{build_id}",
+     "symbolsUpload",
+     "a binary or debug file to read names from, whole or in pieces; 409 tells the offset to go on at",
+     {"build_id", "offset", "size"},
+     "application/json",
+     "{\"type\":\"object\"}"},
+    {"get",
      "/api/v1/session",
      "session",
      "whether a token is needed, and the rights of who asks",
@@ -139,6 +160,33 @@ static const struct {
     {"get", "/readyz", "readyz", "alive and storing", {NULL}, "text/plain", "{\"type\":\"string\"}"},
 };
 
+static bool in_path(const char *path, const char *param)
+{
+    const char *at = strchr(path, '{');
+
+    return at && strncmp(at + 1, param, strlen(param)) == 0 && at[1 + strlen(param)] == '}';
+}
+
+/* Help for parameters that are no question's. */
+static const char *param_help(const char *name)
+{
+    static const struct {
+        const char *name, *help;
+    } own[] = {
+        {"format", "pprof, otlp, otlp-json, folded, speedscope or html"},
+        {"build_id", "of the binary"},
+        {"offset", "of this piece of the file"},
+        {"size", "of the whole file"},
+        {"line", "in the file"},
+        {"version", "of the service: a revision or tag"},
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(own); i++)
+        if (strcmp(own[i].name, name) == 0)
+            return own[i].help;
+    return answer_param_help(name);
+}
+
 static void put_other(struct buf *out, bool *first, size_t i)
 {
     bool inner = true;
@@ -149,10 +197,11 @@ static void put_other(struct buf *out, bool *first, size_t i)
     json_put_str(out, str_from(others[i].summary));
     buf_puts(out, ",\"parameters\":[");
     for (const char *const *p = others[i].params; *p; p++)
-        put_param(out, &inner, *p, strcmp(*p, "label") == 0 ? "path" : "query",
-                  strcmp(*p, "format") == 0 ? "pprof, otlp, otlp-json, folded, speedscope or html"
-                                            : answer_param_help(*p));
+        put_param(out, &inner, *p, in_path(others[i].path, *p) ? "path" : "query", param_help(*p));
     buf_putc(out, ']');
+    if (strcmp(others[i].method, "put") == 0)
+        buf_puts(out, ",\"requestBody\":{\"content\":{\"application/octet-stream\":{\"schema\":{\"type\":\"string\","
+                      "\"format\":\"binary\"}}}}");
     put_responses(out, others[i].type, others[i].schema, false);
     buf_puts(out, "}}");
 }

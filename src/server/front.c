@@ -344,6 +344,21 @@ static void call_start(struct call *c)
     call_finish(c, r, &e);
 }
 
+/* The methods that this path does take. */
+static void add_allow(const struct front *s, struct http_request *q)
+{
+    char text[128] = "";
+    const struct route *r;
+    struct str arg;
+    size_t n = 0;
+
+    for (size_t i = 0; (r = front_route(s, i)) && n < sizeof text - 16; i++)
+        if (strcmp(r->path, "/*") != 0 && path_matches(r->path, q->path, &arg))
+            n += (size_t) snprintf(text + n, sizeof text - n, "%s%s%s", n ? ", " : "", r->method,
+                                   strcmp(r->method, "GET") == 0 ? ", HEAD" : "");
+    http_add_header(q, "allow", str_from(text));
+}
+
 void front_handle(void *arg, struct http_request *q)
 {
     struct front *s = arg;
@@ -361,6 +376,8 @@ void front_handle(void *arg, struct http_request *q)
     }
     r = find_route(s, q, &path_arg, &status);
     if (!r) {
+        if (status == 405)
+            add_allow(s, q);
         reply_error(q, status, status == 405 ? "this path does not take that method" : "there is nothing at this path");
         return;
     }

@@ -99,8 +99,11 @@ static const struct option source_options[] = {
     {"prefix", OPT_STRING, AT(serve_source, prefix), NULL, "file names in profiles that start with this",
      .required = true},
     {"dir", OPT_STRING, AT(serve_source, dir), NULL, "are read below this directory"},
+    {"repository", OPT_STRING, AT(serve_source, repository), NULL,
+     "they are of this repository, as https://github.com/acme/shop: linked to their line in the profile's version"},
     {"link", OPT_STRING, AT(serve_source, link), NULL,
-     "or linked like this: {path}, {line} and {version} are filled in"},
+     "how they are linked, for other forges and for editors (vscode://file/{dir}/{path}:{line}): {path}, {line}, "
+     "{revision} (the service's version, else HEAD), {repository} and {dir} are filled in"},
     {0},
 };
 

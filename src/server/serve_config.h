@@ -59,7 +59,7 @@ struct serve_symbols {
 };
 
 struct serve_source {
-    const char *prefix, *dir, *link;
+    const char *prefix, *dir, *link, *repository;
 };
 
 struct serve_config {

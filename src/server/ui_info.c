@@ -5,12 +5,13 @@
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/fd.h"
 #include "base/json.h"
 #include "server/serve_config.h"
+#include "server/source_link.h"
 
 enum { SOURCE_MAX = 8 << 20 };
 
@@ -49,13 +50,15 @@ static void put_links(const struct ui_info *i, struct buf *out)
 
     buf_puts(out, ",\"links\":[");
     for (uint32_t k = 0; k < i->n_sources; k++) {
-        if (!i->sources[k].link)
+        _cleanup_(buf_done) struct buf link = BUF_INIT;
+
+        if (!source_link_template(&i->sources[k], &link))
             continue;
         json_sep(out, &first);
         buf_puts(out, "{\"name\":");
-        json_put_str(out, str_from(i->sources[k].prefix));
+        json_put_str(out, str_from(i->sources[k].repository ? i->sources[k].repository : i->sources[k].prefix));
         put_text(out, "prefix", i->sources[k].prefix);
-        put_text(out, "template", i->sources[k].link);
+        put_text(out, "template", buf_cstr(&link));
         buf_putc(out, '}');
     }
     buf_putc(out, ']');
@@ -97,22 +100,23 @@ void ui_info_json(const struct ui_info *i, struct buf *out)
 
 /* --- source files --- */
 
-/* Reads dir/rest if that is really below dir: names come from profiles, and links may lead anywhere. */
+/* Reads dir/rest, which the kernel keeps below dir: names come from profiles, and links may lead anywhere. */
 static int read_below(const char *dir, struct str rest, struct buf *out, struct err *e)
 {
-    char path[PATH_MAX], root[PATH_MAX], real[PATH_MAX];
-    size_t n;
+    _cleanup_(fd_closep) int fd = -1;
+    char path[PATH_MAX];
+    int r;
 
     while (rest.n && rest.p[0] == '/')
         rest = str_slice(rest, 1, rest.n);
-    if (str_find_char(rest, 0) >= 0 ||
-        snprintf(path, sizeof path, "%s/%.*s", dir, STR_FMT(rest)) >= (int) sizeof path || !realpath(dir, root) ||
-        !realpath(path, real))
+    if (str_find_char(rest, 0) >= 0 || rest.n >= sizeof path)
         return -ENOENT;
-    n = strlen(root);
-    if (strncmp(real, root, n) != 0 || (real[n] != '/' && n > 1))
+    snprintf(path, sizeof path, "%.*s", STR_FMT(rest));
+    fd = fd_open_beneath(dir, path);
+    if (fd < 0)
         return -ENOENT;
-    return fd_read_file(real, SOURCE_MAX, out, e);
+    r = fd_read_all(fd, SOURCE_MAX, out);
+    return r < 0 ? err_set(e, r, "cannot read %s: %s", path, strerror(-r)) : 0;
 }
 
 int ui_info_source(const struct ui_info *i, struct str file, struct buf *out, struct err *e)

@@ -138,7 +138,9 @@ def test_source_files(tmp_path):
     os.symlink("../secret", tmp_path / "code/link")
     (tmp_path / "wick.yaml").write_text(
         f"source:\n  - prefix: /build/\n    dir: {tmp_path}/code\n  - prefix: github.com/acme/\n"
-        "    link: https://forge.example/{path}#L{line}\nui:\n  price_per_core_hour: 0.04\n  own_code: acme\n")
+        "    link: https://forge.example/{path}#L{line}\n"
+        "  - prefix: /shop/\n    repository: https://github.com/acme/shop.git\n"
+        f"  - prefix: /shop/\n    dir: {tmp_path}/code\n    link: vscode://file{{dir}}/{{path}}:{{line}}\nui:\n  price_per_core_hour: 0.04\n  own_code: acme\n")
     s = Server(tmp_path, "--config", str(tmp_path / "wick.yaml"))
     try:
         def file(name):
@@ -156,7 +158,16 @@ def test_source_files(tmp_path):
         assert status["mode"] == "server" and status["pricePerCoreHour"] == 0.04 and status["currency"] == "USD"
         assert status["ownCode"] == "acme" and status["host"] and status["otlp"]["grpc"].startswith("127.0.0.1:")
         assert status["links"] == [{"name": "github.com/acme/", "prefix": "github.com/acme/",
-                                    "template": "https://forge.example/{path}#L{line}"}]
+                                    "template": "https://forge.example/{path}#L{line}"},
+                                   {"name": "https://github.com/acme/shop.git", "prefix": "/shop/",
+                                    "template": "https://github.com/acme/shop/blob/{revision}/{path}#L{line}"},
+                                   {"name": "/shop/", "prefix": "/shop/", "template": f"vscode://file{tmp_path}/code/{{path}}:{{line}}"}]
+        links = s.json("/api/v1/source/links?file=/shop/a%20b/%23c.go&line=7&version=v1.2/3")["links"]
+        assert [x["url"] for x in links] == ["https://github.com/acme/shop/blob/v1.2%2F3/a%20b/%23c.go#L7",
+                                             f"vscode://file{tmp_path}/code/a%20b/%23c.go:7"]
+        assert s.json("/api/v1/source/links?file=/shop/x.go")["links"][0]["url"].endswith("/blob/HEAD/x.go#L1")
+        assert s.json("/api/v1/source/links?file=/elsewhere/x.go")["links"] == []
+        assert s.get("/api/v1/source/links")[0] == 400
     finally:
         s.stop()
 

@@ -3,15 +3,16 @@
 // open something: a template cannot run a script.
 const allowed = /^(https?|vscode|vscode-insiders|vscodium|cursor|idea|jetbrains|zed|subl|txmt|emacs|editor):/i;
 
-// templates: [{name, template, prefix}]; what: {file, line, function, service, version}
+// templates: [{name, template, prefix}]; what: {file, line, function, service, version}. In a template
+// {path} is the file without its prefix (also written {file}), {revision} the version
 export function linksFor(templates, what) {
     const out = [];
     for (const t of templates ?? []) {
-        if (!what.file && /\{file\}/.test(t.template)) continue;
+        if (!what.file && /\{(file|path)\}/.test(t.template)) continue;
         if (t.prefix && !what.file.startsWith(t.prefix)) continue;
         const file = t.prefix ? what.file.slice(t.prefix.length).replace(/^\/+/, "") : what.file;
-        const link = t.template.replace(/\{(\w+)\}/g, (_, k) => k === "file" ? encodeURI(file).replace(/[?#]/g, encodeURIComponent)
-            : encodeURIComponent(what[k] ?? ""));
+        const link = t.template.replace(/\{(\w+)\}/g, (_, k) => k === "file" || k === "path" ? encodeURI(file).replace(/[?#]/g, encodeURIComponent)
+            : k === "revision" ? encodeURIComponent(what.version || "HEAD") : encodeURIComponent(what[k] ?? ""));
         if (allowed.test(link)) out.push({name: t.name || new URL(link).hostname || "editor", href: link});
     }
     return out;
