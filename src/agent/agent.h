@@ -40,6 +40,7 @@ struct agent_options {
     bool copy_stacks;             /* --unwind copy: registers and stack bytes, walked in user space */
     bool no_kernel;               /* leave kernel frames out */
     bool no_names;                /* build ids and addresses only */
+    bool pprof;                   /* batches for pprof files: types samples,cpu, no times, no thread ids */
     double cpu_budget;            /* part of the machine's CPU, 0.01 = 1 %; 0: no governor */
     size_t memory_budget;         /* bytes, kernel maps included; 0: default */
 };

@@ -32,25 +32,44 @@ enum object_kind { OBJECT_FILE, OBJECT_VDSO };
 
 struct object {
     uint32_t number; /* >= AGENT_FILES_FIRST: its `file` in BPF maps; never used again while the agent runs */
-    uint32_t refs;
+    uint32_t refs;   /* mappings of processes */
     enum object_kind kind;
     char *path; /* as its first process names it */
     char gnu_id[ELF_ID_MAX], go_id[ELF_ID_MAX];
     char htlhash[40]; /* when it has neither of the others */
     bool is_go;
-    bool failed;                  /* it cannot be read or has no tables: by frame pointers */
-    int fd;                       /* kept open, so that deleted and replaced files can still be read; -1 when closed */
+    bool failed; /* it has no tables: by frame pointers */
+    int fd;      /* kept open, so that deleted and replaced files can still be read; -1: path is all there is */
     struct elf_segment *segments; /* PT_LOAD that are executable */
     uint32_t n_segments;
-    struct unwind_table *table; /* NULL while not compiled */
+    struct unwind_table *table; /* NULL while not compiled, or dropped */
     uint16_t *rule_numbers;     /* table's rule -> number in the BPF map; 0 = not yet there */
+    uint8_t *loaded;            /* by page of the table: the BPF map has it */
     uint64_t last_used_ns;
-    struct object_names *names; /* names.h */
+    struct object_names *names; /* names.h; NULL until asked for */
 };
 
 /* The ELF image, mapped; to be freed with elf_free(). -ENOENT when it is gone. */
 int object_open_elf(struct object *o, struct elf_file **ret, struct err *e);
 /* Address minus ELF address for a mapping of the file with this start and file offset. False when no segment fits. */
 bool object_bias(const struct object *o, uint64_t start, uint64_t offset, uint64_t *ret);
+
+int objects_new(size_t table_budget, struct objects **ret);
+void objects_free(struct objects *s);
+/* An object that is known by this key, with a reference for the caller; NULL when it is not known. */
+struct object *objects_find(struct objects *s, const struct object_key *key);
+/* The object of an open file (fd is taken over, also on failure), or of the vDSO with fd -1. *ret with a reference.
+ * -ESTALE when the file is not the one that the key speaks of. */
+int objects_add(struct objects *s, int fd, const char *path, const struct object_key *key, struct object **ret,
+                struct err *e);
+struct object *object_ref(struct object *o);
+void object_unref(struct object *o);
+struct object *objects_by_number(struct objects *s, uint32_t number);
+/* Its table, compiled now if need be; NULL when there is none to be had. */
+struct unwind_table *objects_table(struct objects *s, struct object *o, uint64_t now_ns);
+/* Drops tables over the budget and objects that nobody has mapped for a while. */
+void objects_sweep(struct objects *s, uint64_t now_ns);
+size_t objects_count(const struct objects *s);
+size_t objects_memory(const struct objects *s); /* bytes of tables */
 
 #endif

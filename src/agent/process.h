@@ -29,10 +29,11 @@ struct process_mapping {
     char *path;     /* as the kernel tells it; NULL for anonymous memory */
     bool anonymous; /* a JIT's: no file, walked by frame pointers */
     bool tried;     /* object was looked for */
+    bool hit;       /* a walk came through: it goes into the BPF map before others */
 };
 
 struct process {
-    struct process *next; /* older image of the same pid, newest first */
+    struct process *next; /* of the same bucket; images of one pid newest first */
     uint32_t pid, ppid;
     uint64_t since_ns, until_ns; /* monotonic; 0 = from the start; UINT64_MAX = it lives */
     uint64_t start_ticks;        /* field 22 of /proc/PID/stat: tells a pid from its reuse; 0 when not read */
@@ -48,6 +49,8 @@ struct process {
     bool stale;         /* mappings changed since it was loaded */
     bool exited;
     uint64_t last_sample_ns, samples;
+    uint64_t number; /* counts images: tells one from a later one at the same address */
+    int verdict;     /* filter.h: not asked yet < 0; else the weight */
 
     /* identity.c: what the resource says. NULL until the first export; made once and again after an exec. */
     struct identity *identity;
@@ -67,5 +70,32 @@ struct process_mapping *process_mapping_at(const struct process *p, uint64_t add
 ssize_t process_read(const struct process *p, uint64_t address, void *ret, size_t n);
 /* Opens a file as the process sees it (its root, its mount namespace), regular files only. */
 int process_open(const struct process *p, const char *path);
+
+struct processes;
+
+int processes_new(struct objects *objects, struct processes **ret);
+void processes_free(struct processes *s);
+/* The image of the pid at a time; NULL when it is not known. */
+struct process *processes_find(struct processes *s, uint32_t pid, uint64_t time_ns);
+/* The same; one that is not known is read from /proc (or from its parent's). NULL when it is gone, or without memory. */
+struct process *processes_get(struct processes *s, uint32_t pid, uint64_t time_ns);
+/* What the kernel tells, in order of time. */
+void processes_fork(struct processes *s, uint32_t pid, uint32_t ppid, uint64_t time_ns);
+void processes_exec(struct processes *s, uint32_t pid, const char *comm, uint64_t time_ns);
+void processes_comm(struct processes *s, uint32_t pid, const char *comm, uint64_t time_ns);
+void processes_exit(struct processes *s, uint32_t pid, uint64_t time_ns);
+/* m's path is copied. */
+void processes_mmap(struct processes *s, uint32_t pid, const struct process_mapping *m, uint64_t time_ns);
+/* Reads /proc/PID/maps again. 0, or a negative errno when the process is gone. */
+int processes_refresh(struct processes *s, struct process *p);
+/* Looks for the mapping's object, once. */
+void processes_resolve(struct processes *s, struct process *p, struct process_mapping *m);
+/* Fills what the BPF map holds of it. */
+void processes_record(struct processes *s, struct process *p, struct agent_process *ret);
+/* Forgets images that ended some time ago; forget() is called for each before. */
+void processes_sweep(struct processes *s, uint64_t now_ns, void (*forget)(void *arg, struct process *p), void *arg);
+/* Calls f for each image. */
+void processes_each(struct processes *s, void (*f)(void *arg, struct process *p), void *arg);
+size_t processes_count(const struct processes *s);
 
 #endif

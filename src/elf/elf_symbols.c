@@ -98,15 +98,17 @@ static size_t table_entries(const struct elf_file *f, const struct elf_section *
     return t ? MIN(elf_bytes_of(f, t).n / symbol_size(f), ELF_SYMBOLS_MAX) : 0;
 }
 
-static void read_table(const struct elf_file *f, const struct elf_section *t, bool functions, struct elf_symbols *s)
+static int each_of_table(const struct elf_file *f, const struct elf_section *t, bool functions,
+                         int (*visit)(void *arg, const struct elf_symbol *s), void *arg)
 {
     size_t n = table_entries(f, t);
     struct elf_bytes b = elf_bytes_of(f, t), names = {0};
     struct str file = STR("");
+    int r = 0;
 
     if (t && t->link < f->n_sections)
         names = elf_bytes_of(f, &f->sections[t->link]);
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n && r == 0; i++) {
         struct raw_symbol x = read_symbol(f, b.p + i * symbol_size(f));
         struct str name = name_at(names, x.name);
         bool local = ELF64_ST_BIND(x.info) == STB_LOCAL;
@@ -115,14 +117,45 @@ static void read_table(const struct elf_file *f, const struct elf_section *t, bo
             file = name;
         if (name.n == 0 || !is_wanted(f, &x, functions) || is_mapping_symbol(f, name))
             continue;
-        s->v[s->n++] = (struct elf_symbol){.address = x.value,
-                                           .size = x.size,
-                                           .name = name,
-                                           .file = local ? file : STR(""),
-                                           .index = (uint32_t) i,
-                                           .type = ELF64_ST_TYPE(x.info),
-                                           .bind = ELF64_ST_BIND(x.info)};
+        r = visit(arg, &(struct elf_symbol){.address = x.value,
+                                            .size = x.size,
+                                            .name = name,
+                                            .file = local ? file : STR(""),
+                                            .index = (uint32_t) i,
+                                            .type = ELF64_ST_TYPE(x.info),
+                                            .bind = ELF64_ST_BIND(x.info)});
     }
+    return r;
+}
+
+static int append(void *arg, const struct elf_symbol *s)
+{
+    struct elf_symbols *to = arg;
+
+    to->v[to->n++] = *s;
+    return 0;
+}
+
+static void read_table(const struct elf_file *f, const struct elf_section *t, bool functions, struct elf_symbols *s)
+{
+    each_of_table(f, t, functions, append, s);
+}
+
+int elf_symbols_each(const struct elf_file *f, bool functions, int (*visit)(void *arg, const struct elf_symbol *s),
+                     void *arg, struct elf_file **ret_more)
+{
+    const struct elf_section *t = find_table(f, SHT_SYMTAB);
+    int r;
+
+    *ret_more = NULL;
+    if (t)
+        return each_of_table(f, t, functions, visit, arg);
+    if (elf_debugdata_open(f, ret_more, NULL) == -ENOMEM)
+        return -ENOMEM;
+    r = each_of_table(f, find_table(f, SHT_DYNSYM), functions, visit, arg);
+    if (r == 0 && *ret_more)
+        r = each_of_table(*ret_more, find_table(*ret_more, SHT_SYMTAB), functions, visit, arg);
+    return r;
 }
 
 int elf_symbols_load(const struct elf_file *f, bool functions, struct elf_symbols *ret)

@@ -30,6 +30,11 @@ enum { ELF_SYMBOLS_MAX = 20 << 20 };
  * functions: only those that hold code. */
 int elf_symbols_load(const struct elf_file *f, bool functions, struct elf_symbols *ret);
 void elf_symbols_done(struct elf_symbols *s);
+/* Calls visit for each symbol in the order of the tables, until it returns other than 0, which is returned: for whoever
+ * looks for a few and does not want to hold them all. Names in *ret_more (.gnu_debugdata, or NULL) live until the caller
+ * frees it with elf_free(). */
+int elf_symbols_each(const struct elf_file *f, bool functions, int (*visit)(void *arg, const struct elf_symbol *s),
+                     void *arg, struct elf_file **ret_more);
 /* The last symbol at or before the address, if its size reaches that far; one without a size reaches up to the next. */
 const struct elf_symbol *elf_symbols_find(const struct elf_symbols *s, uint64_t address);
 /* By name, linear. */

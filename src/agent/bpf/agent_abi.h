@@ -39,6 +39,8 @@ enum {
     AGENT_PROCESSES = 4096,
     AGENT_STACK_BYTES = 32768, /* of a stack copy */
     AGENT_LANG_WORDS = 3,
+    AGENT_STEPS = 1600,   /* of a walk: native frames and languages' */
+    AGENT_RED_ZONE = 128, /* below sp; copied as well, because leaf functions keep things there */
 };
 
 struct agent_shard {
@@ -163,5 +165,16 @@ struct agent_stats {
 };
 
 enum { AGENT_SKIP = 0 };
+
+/* What the user side may change while programs run. */
+struct agent_control {
+    __u32 take_unknown; /* weight of processes that the filter does not know; 0: they are not sampled */
+    __u32 inherit;      /* children of processes in the filter join it */
+    __u32 no_kernel;    /* leave kernel frames out */
+    __u32 copy_all;     /* walk nothing here: copy all stacks */
+    __u32 off_cpu_p;    /* of 2^32: how likely a switch is taken; 0: none */
+    __u32 pad;
+    __u64 off_cpu_min_ns;
+};
 
 #endif

@@ -1,0 +1,433 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * See agent.h. One round: what the kernel tells of processes first, so that samples find theirs; then samples; then what
+ * they missed is loaded. A sample whose walk ended for want of a process, a mapping or a page brings the rest of its
+ * stack along and is walked to its end here.
+ */
+#include "agent/agent.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/timerfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "agent/bpf_side.h"
+#include "agent/filter.h"
+#include "agent/lang.h"
+#include "agent/process.h"
+#include "agent/row_store.h"
+#include "agent/sideband.h"
+#include "agent/stack_walk.h"
+#include "agent/tally.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/mem.h"
+#include "model/batch.h"
+#include "unwind/table.h"
+
+enum {
+    RING_BYTES_MIN = 1 << 21,
+    RING_BYTES_MAX = 1 << 23,
+    SIDEBAND_BYTES = 1 << 17,
+    POLL_BUSY_MS = 10,  /* between rounds while stacks are copied */
+    POLL_IDLE_MS = 100, /* the ring is read this often */
+};
+static const size_t TABLE_BYTES = 12 << 20, ROW_BYTES = 8 << 20, TALLY_BYTES = 64 << 20;
+static const uint64_t SWEEP_NS = 5ull * NS_PER_S;
+
+struct agent {
+    struct agent_options options;
+    struct bpf_side *bpf;
+    struct objects *objects;
+    struct processes *processes;
+    struct row_store *rows;
+    struct sideband *sideband;
+    struct tally *tally;
+    int epoll_fd, timer_fd;
+    unsigned hz;
+    uint64_t now_ns, next_sweep_ns;
+    uint64_t samples, refused; /* refused: what the tally had no room for */
+    int64_t cpu_start_ns;
+    bool copied;                                  /* a stack was copied in this round */
+    struct agent_stack *stacks;                   /* the last copy of each CPU */
+    int n_cpus;
+    uint64_t words[AGENT_WORDS + AGENT_USER_FRAMES]; /* of the sample at hand */
+    struct agent_process record;
+    uint64_t last_lost;
+};
+
+/* --- walking copies --- */
+struct walk_context {
+    struct agent *a;
+    struct process *p;
+    bool refreshed;
+};
+
+/* The mapping at an address; one that nobody knows may be new. */
+static struct process_mapping *mapping_for(struct walk_context *c, uint64_t address)
+{
+    struct process_mapping *m = process_mapping_at(c->p, address);
+
+    if (!m && !c->refreshed && !c->p->exited && address >> 47 == 0) {
+        c->refreshed = true;
+        if (processes_refresh(c->a->processes, c->p) == 0)
+            m = process_mapping_at(c->p, address);
+    }
+    return m;
+}
+
+static const struct unwind_rule *find_rule(void *arg, uint64_t address, uint32_t *ret_end)
+{
+    struct walk_context *c = arg;
+    struct process_mapping *m = mapping_for(c, address);
+    const struct unwind_table *t;
+    const struct unwind_rule *u;
+
+    if (!m) {
+        *ret_end = AGENT_END_NO_MAPPING;
+        return NULL;
+    }
+    m->hit = true;
+    processes_resolve(c->a->processes, c->p, m);
+    t = m->object ? objects_table(c->a->objects, m->object, c->a->now_ns) : NULL;
+    if (!t) {
+        if (m->object && c->p->loaded) /* the record says otherwise */
+            c->p->stale = true;
+        *ret_end = AGENT_END_NONE;
+        return NULL;
+    }
+    row_store_load(c->a->rows, m->object, (uint32_t) ((address - m->bias) >> UNWIND_PAGE_BITS), c->a->now_ns);
+    u = unwind_find(t, address - m->bias);
+    *ret_end = AGENT_END_NO_RULE;
+    return u;
+}
+
+static enum agent_end walk_copy(struct agent *a, struct process *p, struct agent_event *e, uint32_t *n_words)
+{
+    struct walk_context c = {.a = a, .p = p};
+    struct agent_stack *s = e->cpu < (uint32_t) a->n_cpus ? &a->stacks[e->cpu] : NULL;
+    struct stack_copy copy;
+
+    if (!s || s->time_ns != e->time_ns || s->tid != e->tid)
+        return e->end;
+    copy = (struct stack_copy){s->sp, s->n, s->bytes};
+    return stack_walk(&e->resume, &copy, find_rule, &c, a->words, n_words, *n_words + AGENT_USER_FRAMES);
+}
+
+/* --- loading processes --- */
+static void find_language(struct agent *a, struct process *p)
+{
+    for (uint32_t i = 0; i < p->n_mappings; i++)
+        processes_resolve(a->processes, p, &p->mappings[i]);
+    for (const struct lang *const *l = langs; *l && !p->lang; l++)
+        if ((*l)->attach(p, NULL) > 0)
+            p->lang = *l;
+    if (!p->lang)
+        return;
+    for (uint32_t i = 0; i < p->n_mappings; i++) { /* a walk through the interpreter must not end for want of a page */
+        struct process_mapping *m = &p->mappings[i];
+
+        if (m->object && p->lang_lo < m->end && p->lang_hi > m->start)
+            row_store_load_all(a->rows, m->object, a->now_ns);
+    }
+}
+
+static void load_process(struct agent *a, struct process *p)
+{
+    if (!p->lang)
+        find_language(a, p);
+    processes_record(a->processes, p, &a->record);
+    if (bpf_side_load_process(a->bpf, p->pid, &a->record, p->lang ? &p->lang_record : NULL) == 0)
+        p->loaded = true;
+    p->stale = false;
+}
+
+static void forget_process(void *arg, struct process *p)
+{
+    struct agent *a = arg;
+
+    tally_forget(a->tally, p);
+    if (p->loaded && p->until_ns == UINT64_MAX)
+        bpf_side_forget(a->bpf, p->pid);
+    if (p->exited)
+        bpf_side_unfilter(a->bpf, p->pid);
+}
+
+/* --- samples --- */
+static bool is_wanted(struct agent *a, struct process *p)
+{
+    if (!p || !a->options.filter)
+        return true;
+    if (p->verdict < 0) {
+        p->verdict = (int) filter_weight(a->options.filter, p);
+        if (p->verdict != 1)
+            bpf_side_filter(a->bpf, p->pid, (uint32_t) p->verdict);
+    }
+    return p->verdict > 0;
+}
+
+static void add_sample(struct agent *a, struct process *p, const struct agent_event *e, uint32_t n_words,
+                       enum agent_end end)
+{
+    struct tally_sample s = {.event = e,
+                             .words = a->words,
+                             .n_kernel = MIN(e->n_kernel, n_words),
+                             .n_words = n_words,
+                             .end = end,
+                             .period_ns = NS_PER_S / a->hz};
+
+    a->samples += e->weight;
+    if (tally_add(a->tally, p, &s) < 0)
+        a->refused++;
+}
+
+static void on_sample(struct agent *a, struct agent_event *e, size_t size)
+{
+    uint32_t room = (uint32_t) ((size - offsetof(struct agent_event, words)) / 8), n = MIN(e->n_words, room);
+    enum agent_end end = e->end;
+    struct process *p = NULL;
+
+    if (!(e->flags & AGENT_EVENT_NO_USER))
+        p = processes_get(a->processes, e->pid, e->time_ns);
+    memcpy(a->words, e->words, n * sizeof a->words[0]);
+    if (!is_wanted(a, p))
+        return;
+    if (p) {
+        p->samples++;
+        p->last_sample_ns = MAX(p->last_sample_ns, e->time_ns);
+        if (p->mm != e->mm) {
+            p->mm = e->mm;
+            p->stale = true;
+        }
+        if (e->flags & AGENT_EVENT_RESUME)
+            end = walk_copy(a, p, e, &n);
+        if (p->until_ns == UINT64_MAX && !p->exited && p->maps_read && (p->stale || !p->loaded))
+            load_process(a, p);
+    }
+    add_sample(a, p, e, n, end);
+}
+
+static int on_event(void *arg, void *data, size_t n)
+{
+    struct agent *a = arg;
+    struct agent_event *e = data;
+
+    if (n >= offsetof(struct agent_stack, bytes) && e->kind == AGENT_EVENT_STACK) {
+        struct agent_stack *s = data;
+
+        a->copied = true;
+        if (s->cpu < (uint32_t) a->n_cpus && n >= offsetof(struct agent_stack, bytes) + s->n)
+            memcpy(&a->stacks[s->cpu], s, offsetof(struct agent_stack, bytes) + s->n);
+    } else if (n >= offsetof(struct agent_event, words)) {
+        on_sample(a, e, n);
+    }
+    return 0;
+}
+
+/* --- life --- */
+static size_t ring_bytes(int cpus)
+{
+    size_t n = RING_BYTES_MIN;
+
+    while (n < (size_t) cpus * (256 << 10) && n < RING_BYTES_MAX)
+        n *= 2;
+    return n;
+}
+
+static int open_fds(struct agent *a, struct err *e)
+{
+    struct epoll_event ev = {.events = EPOLLIN};
+
+    a->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    a->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    if (a->epoll_fd < 0 || a->timer_fd < 0 || epoll_ctl(a->epoll_fd, EPOLL_CTL_ADD, a->timer_fd, &ev) < 0)
+        return err_set(e, -errno, "no timer: %m");
+    return sideband_add_to(a->sideband, a->epoll_fd);
+}
+
+static void set_timer(struct agent *a, int ms)
+{
+    struct itimerspec t = {.it_value = {ms / 1000, (long) (ms % 1000) * 1000000}};
+
+    timerfd_settime(a->timer_fd, 0, &t, NULL);
+}
+
+static int start_bpf(struct agent *a, struct err *e)
+{
+    const struct agent_options *o = &a->options;
+    struct bpf_side_options side = {.ring_bytes = ring_bytes(a->n_cpus), .off_cpu = o->off_cpu};
+    struct agent_control *control;
+    struct row_store_maps maps;
+    int r = bpf_side_new(&side, &a->bpf, e);
+
+    if (r < 0)
+        return r;
+    control = bpf_side_control(a->bpf);
+    control->take_unknown = o->n_pids == 0;
+    control->inherit = o->inherit;
+    control->no_kernel = o->no_kernel;
+    control->copy_all = o->copy_stacks;
+    maps = bpf_side_row_maps(a->bpf);
+    r = row_store_new(&maps, a->objects, ROW_BYTES, &a->rows, e);
+    if (r == 0 && (o->inherit || o->off_cpu))
+        r = bpf_side_attach(a->bpf, e);
+    for (size_t i = 0; r == 0 && i < o->n_pids; i++)
+        r = agent_add_pid(a, o->pids[i]);
+    return r;
+}
+
+int agent_new(const struct agent_options *o, struct agent **ret, struct err *e)
+{
+    struct tally_options tally = {.no_names = o->no_names, .pprof = o->pprof, .memory = TALLY_BYTES};
+    struct agent *a = mem_zalloc(sizeof *a);
+    int r;
+
+    if (!a)
+        return -ENOMEM;
+    a->options = *o;
+    a->epoll_fd = a->timer_fd = -1;
+    a->hz = MAX(o->rate_hz, 1u);
+    a->n_cpus = (int) sysconf(_SC_NPROCESSORS_CONF);
+    a->cpu_start_ns = clock_cpu();
+    a->stacks = mem_zalloc_array((size_t) a->n_cpus, sizeof *a->stacks);
+    r = a->stacks ? objects_new(TABLE_BYTES, &a->objects) : -ENOMEM;
+    if (r == 0)
+        r = processes_new(a->objects, &a->processes);
+    if (r == 0)
+        r = tally_new(&tally, &a->tally);
+    if (r == 0)
+        r = sideband_new(SIDEBAND_BYTES, &a->sideband, e);
+    if (r == 0)
+        r = open_fds(a, e);
+    if (r == 0)
+        r = start_bpf(a, e);
+    if (r == 0)
+        r = bpf_side_sample(a->bpf, a->hz, e);
+    if (r < 0) {
+        agent_free(a);
+        return r;
+    }
+    set_timer(a, POLL_BUSY_MS);
+    *ret = a;
+    return 0;
+}
+
+void agent_free(struct agent *a)
+{
+    if (!a)
+        return;
+    row_store_free(a->rows);
+    bpf_side_free(a->bpf);
+    sideband_free(a->sideband);
+    tally_free(a->tally);
+    processes_free(a->processes);
+    objects_free(a->objects);
+    fd_close(a->timer_fd);
+    fd_close(a->epoll_fd);
+    mem_free(a->stacks);
+    mem_free(a);
+}
+
+int agent_fd(const struct agent *a)
+{
+    return a->epoll_fd;
+}
+
+static int one_round(struct agent *a, struct err *e)
+{
+    int r;
+
+    a->now_ns = (uint64_t) clock_mono();
+    a->copied = false;
+    r = sideband_drain(a->sideband, a->processes);
+    if (r >= 0)
+        r = bpf_side_drain(a->bpf, on_event, a);
+    if (r < 0)
+        return err_set(e, r, "samples cannot be read: %m");
+    if (a->now_ns >= a->next_sweep_ns) {
+        processes_sweep(a->processes, a->now_ns, forget_process, a);
+        objects_sweep(a->objects, a->now_ns);
+        a->next_sweep_ns = a->now_ns + SWEEP_NS;
+    }
+    set_timer(a, a->copied ? POLL_BUSY_MS : POLL_IDLE_MS);
+    return 0;
+}
+
+int agent_poll(struct agent *a, int timeout_ms, struct err *e)
+{
+    struct epoll_event ev;
+    struct timespec pause = {0, POLL_BUSY_MS * 1000000l / 2};
+    int n = epoll_wait(a->epoll_fd, &ev, 1, timeout_ms);
+
+    if (n < 0 && errno != EINTR)
+        return err_set(e, -errno, "cannot wait for samples: %m");
+    if (n <= 0)
+        return 0;
+    nanosleep(&pause, NULL); /* a new process tells a lot at once: take it in one go */
+    return one_round(a, e);
+}
+
+int agent_take(struct agent *a, struct batch **ret, struct err *e)
+{
+    struct agent_counts c;
+    struct tally_scope scope;
+    int r = one_round(a, e);
+
+    *ret = NULL;
+    if (r < 0)
+        return r;
+    agent_counts(a, &c);
+    scope = (struct tally_scope){.rate = a->hz,
+                                 .lost = (int64_t) (c.lost - a->last_lost),
+                                 .cpu_ns = (int64_t) (c.bpf_ns + c.own_cpu_ns),
+                                 .governor = c.governor};
+    a->last_lost = c.lost;
+    return tally_batch(a->tally, &scope, ret, e);
+}
+
+int agent_add_pid(struct agent *a, pid_t pid)
+{
+    return bpf_side_filter(a->bpf, (uint32_t) pid, 1);
+}
+
+void agent_remove_pid(struct agent *a, pid_t pid)
+{
+    bpf_side_unfilter(a->bpf, (uint32_t) pid);
+}
+
+int agent_set_rate(struct agent *a, unsigned hz, struct err *e)
+{
+    int r = one_round(a, e); /* samples so far are of the old rate */
+
+    if (r == 0)
+        r = bpf_side_sample(a->bpf, hz, e);
+    if (r == 0)
+        a->hz = hz;
+    return r;
+}
+
+void agent_counts(struct agent *a, struct agent_counts *ret)
+{
+    struct agent_stats st = {0};
+    struct tally_counts t;
+
+    bpf_side_stats(a->bpf, &st);
+    tally_counts(a->tally, &t);
+    *ret = (struct agent_counts){.samples = a->samples,
+                                 .lost = st.lost + a->refused,
+                                 .frames = t.frames,
+                                 .frames_named = t.frames_named,
+                                 .stacks_whole = t.whole,
+                                 .stacks_cut = t.cut,
+                                 .bpf_ns = st.ns,
+                                 .own_cpu_ns = (uint64_t) (clock_cpu() - a->cpu_start_ns),
+                                 .processes = processes_count(a->processes),
+                                 .objects = objects_count(a->objects),
+                                 .map_bytes = bpf_side_memory(a->bpf) + row_store_memory(a->rows) +
+                                              sideband_memory(a->sideband),
+                                 .ring_bytes = ring_bytes(a->n_cpus),
+                                 .rate_hz = a->hz,
+                                 .governor = ""};
+}

@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0 OR GPL-2.0
+/*
+ * On-CPU samples: a cpu-clock tick on each CPU, one program. What it costs and loses is counted in `stats`.
+ */
+#include "agent/bpf/walk.bpf.h"
+
+char LICENSE[] SEC("license") = "GPL";
+
+struct {
+    __uint(type, BPF_MAP_TYPE_HASH);
+    __uint(max_entries, 16384);
+    __uint(map_flags, BPF_F_NO_PREALLOC);
+    __type(key, __u32);
+    __type(value, __u32);
+} filter SEC(".maps");
+
+struct {
+    __uint(type, BPF_MAP_TYPE_RINGBUF);
+    __uint(max_entries, 1 << 20); /* the loader sets it by the number of CPUs */
+} events SEC(".maps");
+
+struct {
+    __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+    __uint(max_entries, 1);
+    __type(key, __u32);
+    __type(value, struct agent_stats);
+} stats SEC(".maps");
+
+/* By CPU: a value per CPU may not be this large. */
+struct {
+    __uint(type, BPF_MAP_TYPE_ARRAY);
+    __uint(max_entries, 1);
+    __type(key, __u32);
+    __type(value, struct agent_stack);
+} stacks SEC(".maps");
+
+const volatile __u64 pid_namespace_device = 0, pid_namespace_inode = 0; /* 0: the first one */
+const volatile __u32 cpus = 1;
+
+struct agent_control control = {.take_unknown = 1};
+
+static __always_inline __u64 current_pid_tgid(void)
+{
+    struct bpf_pidns_info ns = {};
+
+    if (!pid_namespace_inode)
+        return bpf_get_current_pid_tgid();
+    if (bpf_get_ns_current_pid_tgid(pid_namespace_device, pid_namespace_inode, &ns, sizeof ns))
+        return 0;
+    return (__u64) ns.tgid << 32 | ns.pid;
+}
+
+/* How many samples the one to be taken stands for; 0: none is to be taken. */
+static __always_inline __u32 filter_weight(__u32 pid)
+{
+    __u32 *found = bpf_map_lookup_elem(&filter, &pid), n;
+
+    if (!found)
+        return control.take_unknown;
+    n = *found;
+    if (n > 1 && bpf_get_prandom_u32() % n)
+        return 0;
+    return n;
+}
+
+static __always_inline void read_span(struct walk_state *w)
+{
+    struct agent_span *span = &w->process->span;
+    struct agent_event *e = &w->s->event;
+    __u64 at = w->tp, dtv = 0, block = 0, record = 0;
+    __u8 valid = 0;
+
+    if (span->kind == AGENT_SPAN_DTV) {
+        if (read_word(w->tp + 8, &dtv) || read_word(dtv + 16 * (__u64) span->module, &block) || block + 1 < 2)
+            return;
+        at = block;
+    }
+    if (read_word(at + span->offset, &record) || !record)
+        return;
+    if (bpf_probe_read_user(&valid, 1, (void *) (record + 24)) || valid != 1)
+        return;
+    if (bpf_probe_read_user(e->trace_id, 16, (void *) record) ||
+        bpf_probe_read_user(e->span_id, 8, (void *) (record + 16)))
+        return;
+    e->flags |= AGENT_EVENT_SPAN;
+}
+
+/* The stack's bytes from sp, page by page up to the first that cannot be read. */
+static __always_inline void copy_stack(struct walk_state *w, struct agent_stats *st)
+{
+    struct agent_event *e = &w->s->event;
+    __u32 cpu = e->cpu, n = 0;
+    struct agent_stack *c = bpf_map_lookup_elem(&stacks, &cpu);
+    __u64 at = w->sp - AGENT_RED_ZONE;
+
+    if (!c)
+        return;
+    c->kind = AGENT_EVENT_STACK;
+    c->cpu = cpu;
+    c->time_ns = e->time_ns;
+    c->sp = at;
+    c->tid = e->tid;
+#pragma unroll
+    for (int i = 0; i < AGENT_STACK_BYTES / 4096; i++) {
+        __u32 chunk = 4096 - (at & 4095);
+
+        BARRIER(n);
+        if (n > AGENT_STACK_BYTES - 4096)
+            break;
+        BARRIER(chunk);
+        if (chunk > 4096)
+            break;
+        if (bpf_probe_read_user(c->bytes + n, chunk, (void *) at))
+            break;
+        n += chunk;
+        at += chunk;
+    }
+    if (n > AGENT_STACK_BYTES)
+        n = AGENT_STACK_BYTES;
+    c->n = n;
+    if (bpf_ringbuf_output(&events, c, __builtin_offsetof(struct agent_stack, bytes) + n, BPF_RB_NO_WAKEUP)) {
+        st->lost++;
+        return;
+    }
+    st->copies++;
+    e->flags |= AGENT_EVENT_RESUME;
+    e->resume.pc = w->pc;
+    e->resume.sp = w->sp;
+    e->resume.fp = w->fp;
+    e->resume.bx = w->bx;
+    e->resume.exact = w->exact;
+    e->resume.is_leaf = w->is_leaf;
+}
+
+static __always_inline void leaf_registers(__u64 *leaf, const struct pt_regs *g)
+{
+    leaf[0] = g->rax;
+    leaf[1] = g->rdx;
+    leaf[2] = g->rcx;
+    leaf[4] = g->rsi;
+    leaf[5] = g->rdi;
+    leaf[8] = g->r8;
+    leaf[9] = g->r9;
+    leaf[10] = g->r10;
+    leaf[11] = g->r11;
+    leaf[12] = g->r12;
+    leaf[13] = g->r13;
+    leaf[14] = g->r14;
+    leaf[15] = g->r15;
+}
+
+/* Walks the user stack of the current task into the event. */
+static __always_inline void walk_user(struct walk_state *w, struct task_struct *task, struct agent_stats *st)
+{
+    struct agent_event *e = &w->s->event;
+    struct pt_regs regs = {};
+    __u32 pid = e->pid;
+
+    /* the user's registers as the kernel saved them: right whether user or kernel code was interrupted */
+    bpf_probe_read_kernel(&regs, sizeof regs, (void *) bpf_task_pt_regs(task));
+    w->pc = regs.rip;
+    w->sp = regs.rsp;
+    w->fp = regs.rbp;
+    w->bx = regs.rbx;
+    w->tp = task->thread.fsbase;
+    leaf_registers(e->resume.leaf, &regs);
+    e->end = AGENT_END_NO_PROCESS;
+    w->process = bpf_map_lookup_elem(&processes, &pid);
+    if (w->process && w->process->mm == e->mm) {
+        if (w->process->flags & AGENT_PROCESS_LANG)
+            w->lang = bpf_map_lookup_elem(&langs, &pid);
+        if (w->process->span.kind)
+            read_span(w);
+        if (!control.copy_all)
+            bpf_loop(AGENT_STEPS, one_frame, w, 0);
+    }
+    st->frames += w->frames;
+    if (e->end == AGENT_END_NO_PROCESS || e->end == AGENT_END_NO_MAPPING || e->end == AGENT_END_NO_PAGE)
+        copy_stack(w, st);
+}
+
+static __always_inline struct agent_event *begin_event(struct walk_state *w, __u32 kind, __u64 id, __u64 now)
+{
+    struct agent_event *e = &w->s->event;
+
+    e->kind = kind;
+    e->flags = 0;
+    e->end = AGENT_END_NONE;
+    e->cpu = bpf_get_smp_processor_id();
+    e->time_ns = now;
+    e->pid = id >> 32;
+    e->tid = (__u32) id;
+    e->n_kernel = e->n_words = 0;
+    e->value_ns = 0;
+    bpf_get_current_comm(e->comm, sizeof e->comm);
+    return e;
+}
+
+static __always_inline void kernel_frames(void *ctx, struct agent_event *e)
+{
+    long n = bpf_get_stack(ctx, e->words, AGENT_KERNEL_FRAMES * 8, 0);
+
+    if (n <= 0)
+        return;
+    n >>= 3;
+    e->n_kernel = e->n_words = n & AGENT_KERNEL_FRAMES;
+    if (n == AGENT_KERNEL_FRAMES)
+        e->flags |= AGENT_EVENT_KERNEL_CUT;
+}
+
+static __always_inline void send(struct agent_event *e, struct agent_stats *st)
+{
+    __u32 n = e->n_words;
+
+    if (n > AGENT_WORDS)
+        n = AGENT_WORDS;
+    st->samples++;
+    if (bpf_ringbuf_output(&events, e, __builtin_offsetof(struct agent_event, words) + n * 8, BPF_RB_NO_WAKEUP))
+        st->lost++;
+}
+
+SEC("perf_event")
+int on_tick(struct bpf_perf_event_data *ctx)
+{
+    __u64 now = bpf_ktime_get_ns(), id = current_pid_tgid(), ip = ctx->regs.rip;
+    struct walk_state w = {.exact = 1, .is_leaf = 1};
+    struct task_struct *task;
+    struct agent_stats *st;
+    struct agent_event *e;
+    __u32 zero = 0, weight;
+
+    if (!(id >> 32))
+        return 0;
+    weight = filter_weight(id >> 32);
+    st = bpf_map_lookup_elem(&stats, &zero);
+    w.s = bpf_map_lookup_elem(&scratches, &zero);
+    if (!weight || !w.s || !st)
+        return 0;
+    e = begin_event(&w, AGENT_EVENT_CPU, id, now);
+    e->weight = weight;
+    if ((__s64) ip < 0 && !control.no_kernel)
+        kernel_frames(ctx, e);
+    task = bpf_get_current_task_btf();
+    e->mm = (__u64) task->mm;
+    if (e->mm)
+        walk_user(&w, task, st);
+    else
+        e->flags |= AGENT_EVENT_NO_USER;
+    send(e, st);
+    st->ns += bpf_ktime_get_ns() - now;
+    return 0;
+}
+
+struct fork_arguments {
+    struct task_struct *parent, *child;
+};
+
+/* What a chosen process starts is chosen as well, before it runs. */
+SEC("tp_btf/sched_process_fork")
+int on_fork(struct fork_arguments *ctx)
+{
+    struct task_struct *parent = ctx->parent, *child = ctx->child;
+    __u32 from = parent->tgid, to = child->tgid, *found;
+
+    if (!control.inherit || from == to)
+        return 0;
+    found = bpf_map_lookup_elem(&filter, &from);
+    if (found)
+        bpf_map_update_elem(&filter, &to, found, BPF_ANY);
+    return 0;
+}

@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/bpf_side.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/perf_event.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "agent/perf_open.h"
+#include "agent_bpf.skel.h"
+#include "base/fd.h"
+#include "base/mem.h"
+
+struct cpu_clock {
+    int fd;
+    struct bpf_link *link;
+};
+
+/* libbpf hands events to a function with one argument: ours goes through here. */
+struct drain {
+    int (*f)(void *arg, void *event, size_t n);
+    void *arg;
+};
+
+struct bpf_side {
+    struct agent_bpf *skel;
+    struct ring_buffer *ring;
+    struct drain drain;
+    struct cpu_clock *clocks; /* by CPU; fd -1: offline */
+    int n_cpus;
+    unsigned hz;
+    char log[512]; /* the last complaint of libbpf */
+};
+
+static struct bpf_side *loading; /* libbpf's messages have no argument */
+
+static int keep_message(enum libbpf_print_level level, const char *fmt, va_list ap)
+{
+    if (level == LIBBPF_WARN && loading && !loading->log[0])
+        vsnprintf(loading->log, sizeof loading->log, fmt, ap);
+    return 0;
+}
+
+static int on_event(void *arg, void *data, size_t n)
+{
+    struct drain *d = arg;
+
+    return d->f ? d->f(d->arg, data, n) : 0;
+}
+
+/* Pids in BPF are the machine's; ours may be of a namespace. */
+static void set_namespace(struct agent_bpf *skel)
+{
+    static const ino_t first = 0xeffffffc; /* PROC_PID_INIT_INO */
+    struct stat st;
+
+    if (stat("/proc/self/ns/pid", &st) == 0 && st.st_ino != first) {
+        skel->rodata->pid_namespace_device = st.st_dev;
+        skel->rodata->pid_namespace_inode = st.st_ino;
+    }
+}
+
+static int explain(struct bpf_side *b, int r, struct err *e)
+{
+    if (r == -EPERM || r == -EACCES)
+        return err_set(e, -EPERM, "BPF programs may not be loaded: CAP_BPF and CAP_PERFMON are needed");
+    if (access("/sys/kernel/btf/vmlinux", R_OK) < 0)
+        return err_set(e, -EOPNOTSUPP, "the kernel has no type information (/sys/kernel/btf/vmlinux): BPF cannot be used");
+    b->log[strcspn(b->log, "\n")] = 0;
+    return err_set(e, r, "BPF programs cannot be loaded: %m%s%s", b->log[0] ? ": " : "", b->log);
+}
+
+static int load(struct bpf_side *b, const struct bpf_side_options *o, struct err *e)
+{
+    int r;
+
+    libbpf_set_print(keep_message);
+    loading = b;
+    b->skel = agent_bpf__open();
+    if (!b->skel)
+        return explain(b, -errno, e);
+    set_namespace(b->skel);
+    bpf_map__set_max_entries(b->skel->maps.events, (uint32_t) o->ring_bytes);
+    bpf_map__set_max_entries(b->skel->maps.stacks, (uint32_t) b->n_cpus);
+    r = agent_bpf__load(b->skel);
+    loading = NULL;
+    return r < 0 ? explain(b, r, e) : 0;
+}
+
+int bpf_side_new(const struct bpf_side_options *o, struct bpf_side **ret, struct err *e)
+{
+    struct bpf_side *b = mem_zalloc(sizeof *b);
+    int r;
+
+    if (!b)
+        return -ENOMEM;
+    b->n_cpus = perf_cpus();
+    b->clocks = mem_zalloc_array((size_t) b->n_cpus, sizeof *b->clocks);
+    for (int i = 0; b->clocks && i < b->n_cpus; i++)
+        b->clocks[i].fd = -1;
+    r = b->clocks ? load(b, o, e) : -ENOMEM;
+    if (r == 0) {
+        b->ring = ring_buffer__new(bpf_map__fd(b->skel->maps.events), on_event, &b->drain, NULL);
+        r = b->ring ? 0 : err_set(e, -errno, "cannot map the ring of samples: %m");
+    }
+    if (r < 0) {
+        bpf_side_free(b);
+        return r;
+    }
+    *ret = b;
+    return 0;
+}
+
+static void stop_clocks(struct bpf_side *b)
+{
+    for (int i = 0; b->clocks && i < b->n_cpus; i++) {
+        bpf_link__destroy(b->clocks[i].link); /* closes the descriptor as well */
+        b->clocks[i] = (struct cpu_clock){.fd = -1};
+    }
+}
+
+void bpf_side_free(struct bpf_side *b)
+{
+    if (!b)
+        return;
+    stop_clocks(b);
+    ring_buffer__free(b->ring);
+    agent_bpf__destroy(b->skel);
+    mem_free(b->clocks);
+    mem_free(b);
+}
+
+static int start_clock(struct bpf_side *b, int cpu, unsigned hz, struct err *e)
+{
+    struct perf_event_attr attr = {.size = sizeof attr,
+                                   .type = PERF_TYPE_SOFTWARE,
+                                   .config = PERF_COUNT_SW_CPU_CLOCK,
+                                   .sample_period = 1000000000ull / hz,
+                                   .exclude_idle = 1};
+    struct cpu_clock *c = &b->clocks[cpu];
+    int r;
+
+    c->fd = perf_open(&attr, -1, cpu);
+    if (c->fd < 0)
+        return err_set(e, c->fd, "no clock on CPU %d (CAP_PERFMON is needed): %m", cpu);
+    c->link = bpf_program__attach_perf_event(b->skel->progs.on_tick, c->fd);
+    if (!c->link) {
+        r = -errno;
+        fd_close(c->fd);
+        c->fd = -1;
+        return err_set(e, r, "the sampling program cannot be attached: %m");
+    }
+    return 0;
+}
+
+int bpf_side_sample(struct bpf_side *b, unsigned hz, struct err *e)
+{
+    uint64_t period = 1000000000ull / hz;
+    int r = 0;
+
+    for (int cpu = 0; cpu < b->n_cpus && r == 0; cpu++) {
+        if (b->clocks[cpu].link)
+            r = ioctl(b->clocks[cpu].fd, PERF_EVENT_IOC_PERIOD, &period) < 0 ? -errno : 0;
+        else if (perf_cpu_is_online(cpu))
+            r = start_clock(b, cpu, hz, e);
+    }
+    b->hz = hz;
+    return r;
+}
+
+int bpf_side_attach(struct bpf_side *b, struct err *e)
+{
+    b->skel->links.on_fork = bpf_program__attach(b->skel->progs.on_fork);
+    if (!b->skel->links.on_fork)
+        return err_set(e, -errno, "new processes cannot be followed: %m");
+    return 0;
+}
+
+struct agent_control *bpf_side_control(struct bpf_side *b)
+{
+    return &b->skel->data->control;
+}
+
+struct row_store_maps bpf_side_row_maps(struct bpf_side *b)
+{
+    return (struct row_store_maps){bpf_map__fd(b->skel->maps.shards), bpf_map__fd(b->skel->maps.rules),
+                                   bpf_map__fd(b->skel->maps.pages)};
+}
+
+int bpf_side_drain(struct bpf_side *b, int (*f)(void *arg, void *event, size_t n), void *arg)
+{
+    int r;
+
+    b->drain = (struct drain){f, arg};
+    r = ring_buffer__consume(b->ring);
+    b->drain = (struct drain){0};
+    return r;
+}
+
+int bpf_side_load_process(struct bpf_side *b, uint32_t pid, const struct agent_process *p, const struct agent_lang *lang)
+{
+    if (lang && bpf_map_update_elem(bpf_map__fd(b->skel->maps.langs), &pid, lang, BPF_ANY) < 0)
+        return -errno;
+    return bpf_map_update_elem(bpf_map__fd(b->skel->maps.processes), &pid, p, BPF_ANY) < 0 ? -errno : 0;
+}
+
+void bpf_side_forget(struct bpf_side *b, uint32_t pid)
+{
+    bpf_map_delete_elem(bpf_map__fd(b->skel->maps.processes), &pid);
+    bpf_map_delete_elem(bpf_map__fd(b->skel->maps.langs), &pid);
+}
+
+int bpf_side_filter(struct bpf_side *b, uint32_t pid, uint32_t weight)
+{
+    return bpf_map_update_elem(bpf_map__fd(b->skel->maps.filter), &pid, &weight, BPF_ANY) < 0 ? -errno : 0;
+}
+
+void bpf_side_unfilter(struct bpf_side *b, uint32_t pid)
+{
+    bpf_map_delete_elem(bpf_map__fd(b->skel->maps.filter), &pid);
+}
+
+int bpf_side_stats(struct bpf_side *b, struct agent_stats *ret)
+{
+    struct agent_stats *v = mem_zalloc_array((size_t) b->n_cpus, sizeof *v);
+    uint32_t zero = 0;
+    int r = v ? 0 : -ENOMEM;
+
+    if (v && bpf_map_lookup_elem(bpf_map__fd(b->skel->maps.stats), &zero, v) < 0)
+        r = -errno;
+    *ret = (struct agent_stats){0};
+    for (int i = 0; r == 0 && i < b->n_cpus; i++) {
+        uint64_t *sum = (uint64_t *) ret;
+        const uint64_t *one = (const uint64_t *) &v[i];
+
+        for (size_t k = 0; k < sizeof *ret / sizeof *sum; k++)
+            sum[k] += one[k];
+    }
+    mem_free(v);
+    return r;
+}
+
+/* The memlock line of a map's fdinfo. */
+static size_t map_memory(const struct bpf_map *map)
+{
+    _cleanup_(buf_done) struct buf b = BUF_INIT;
+    char path[64], *at;
+
+    snprintf(path, sizeof path, "/proc/self/fdinfo/%d", bpf_map__fd(map));
+    if (fd_read_file(path, 4096, &b, NULL) < 0 || !buf_cstr(&b))
+        return 0;
+    at = strstr(b.p, "memlock:");
+    return at ? (size_t) strtoul(at + 8, NULL, 10) : 0;
+}
+
+size_t bpf_side_memory(struct bpf_side *b)
+{
+    struct bpf_map *map;
+    size_t sum = 0;
+
+    bpf_object__for_each_map(map, b->skel->obj) sum += map_memory(map);
+    return sum;
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The agent's BPF programs, loaded and attached: what the kernel side of it is, behind plain calls. The agent's thread
+ * only.
+ */
+#ifndef AGENT_BPF_SIDE_H
+#define AGENT_BPF_SIDE_H
+
+#include <stdbool.h>
+
+#include "agent/bpf/agent_abi.h"
+#include "agent/bpf/lang_abi.h"
+#include "agent/row_store.h"
+#include "base/err.h"
+
+struct bpf_side;
+
+struct bpf_side_options {
+    size_t ring_bytes; /* a power of two of pages */
+    bool off_cpu;
+};
+
+/* Loads the programs; nothing is attached. -EPERM with words about what is missing. */
+int bpf_side_new(const struct bpf_side_options *o, struct bpf_side **ret, struct err *e);
+void bpf_side_free(struct bpf_side *b);
+/* Begins to sample every online CPU at this rate, or changes the rate. */
+int bpf_side_sample(struct bpf_side *b, unsigned hz, struct err *e);
+/* Off-CPU, and following forks. */
+int bpf_side_attach(struct bpf_side *b, struct err *e);
+struct agent_control *bpf_side_control(struct bpf_side *b);
+struct row_store_maps bpf_side_row_maps(struct bpf_side *b);
+/* Calls f for each event that is there; the number of them. */
+int bpf_side_drain(struct bpf_side *b, int (*f)(void *arg, void *event, size_t n), void *arg);
+int bpf_side_load_process(struct bpf_side *b, uint32_t pid, const struct agent_process *p, const struct agent_lang *lang);
+void bpf_side_forget(struct bpf_side *b, uint32_t pid);
+int bpf_side_filter(struct bpf_side *b, uint32_t pid, uint32_t weight);
+void bpf_side_unfilter(struct bpf_side *b, uint32_t pid);
+/* Sums over CPUs since the start. */
+int bpf_side_stats(struct bpf_side *b, struct agent_stats *ret);
+/* Bytes that its maps take in the kernel, as the kernel counts them, without shards. */
+size_t bpf_side_memory(struct bpf_side *b);
+
+#endif

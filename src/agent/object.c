@@ -1,0 +1,481 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * See object.h. Files are of unknown origin and may be cut short while they are read: what reads them runs under
+ * object_guard(), which turns SIGBUS into -EIO.
+ */
+#include "agent/object.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/auxv.h>
+
+#include "agent/bpf/agent_abi.h"
+#include "agent/lang.h"
+#include "agent/names.h"
+#include "agent/object_guard.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/hash.h"
+#include "base/mem.h"
+#include "unwind/table.h"
+
+enum { OBJECTS_MAX = 16384, KEYS_MAX = 65536, OPEN_MAX = 512 };
+static const uint64_t IDLE_NS = 600ull * NS_PER_S; /* an object that nobody maps stays this long */
+
+struct known_key {
+    struct object_key key;
+    struct object *object;
+};
+
+struct objects {
+    struct object **v;
+    size_t n, cap;
+    struct known_key *keys;
+    size_t n_keys, cap_keys;
+    struct map by_key, by_id, by_number;
+    uint32_t next_number, n_open;
+    size_t table_bytes, table_budget;
+};
+
+/* --- keys --- */
+static uint64_t key_hash(const struct object_key *k)
+{
+    if (k->build_id_size)
+        return hash64(k->build_id, k->build_id_size);
+    return hash64_u64(k->inode ^ (uint64_t) k->major << 52 ^ (uint64_t) k->minor << 40);
+}
+
+static bool key_eq(const struct object_key *a, const struct object_key *b)
+{
+    if (a->build_id_size || b->build_id_size)
+        return a->build_id_size == b->build_id_size && memcmp(a->build_id, b->build_id, a->build_id_size) == 0;
+    return a->inode == b->inode && a->major == b->major && a->minor == b->minor;
+}
+
+static bool key_is_set(const struct object_key *k)
+{
+    return k->build_id_size || k->inode;
+}
+
+static void remember_key(struct objects *s, const struct object_key *key, struct object *o)
+{
+    if (!key_is_set(key) || mem_grow((void **) &s->keys, &s->cap_keys, s->n_keys + 1, sizeof *s->keys, KEYS_MAX) < 0)
+        return;
+    s->keys[s->n_keys] = (struct known_key){*key, o};
+    if (map_insert(&s->by_key, key_hash(key), (uint32_t) s->n_keys) == 0)
+        s->n_keys++;
+}
+
+struct object *object_ref(struct object *o)
+{
+    o->refs++;
+    return o;
+}
+
+void object_unref(struct object *o)
+{
+    if (o)
+        o->refs--;
+}
+
+struct object *objects_find(struct objects *s, const struct object_key *key)
+{
+    if (!key_is_set(key))
+        return NULL;
+    for (struct map_pos p = map_find(&s->by_key, key_hash(key)); p.index != MAP_NONE; p = map_next(&s->by_key, p))
+        if (key_eq(&s->keys[p.index].key, key))
+            return object_ref(s->keys[p.index].object);
+    return NULL;
+}
+
+static struct object *find_by_id(struct objects *s, const char *id)
+{
+    for (struct map_pos p = map_find(&s->by_id, hash64_str(str_from(id))); p.index != MAP_NONE;
+         p = map_next(&s->by_id, p))
+        if (strcmp(s->v[p.index]->gnu_id, id) == 0)
+            return s->v[p.index];
+    return NULL;
+}
+
+struct object *objects_by_number(struct objects *s, uint32_t number)
+{
+    for (struct map_pos p = map_find(&s->by_number, hash64_u64(number)); p.index != MAP_NONE;
+         p = map_next(&s->by_number, p))
+        if (s->v[p.index]->number == number)
+            return s->v[p.index];
+    return NULL;
+}
+
+/* --- files --- */
+static int open_vdso(struct elf_file **ret, struct err *e)
+{
+    const void *at = (const void *) getauxval(AT_SYSINFO_EHDR); // NOLINT: the kernel's address
+    const Elf64_Ehdr *h = at;
+    void *copy;
+    size_t n;
+
+    if (!at)
+        return err_set(e, -ENOENT, "the kernel gave no vDSO");
+    n = h->e_shoff + (size_t) h->e_shnum * h->e_shentsize;
+    copy = n < (1 << 20) ? mem_dup(at, n) : NULL;
+    if (!copy)
+        return -ENOMEM;
+    if (elf_from_bytes(copy, n, true, ret, e) < 0) {
+        mem_free(copy);
+        return -ENOEXEC;
+    }
+    return 0;
+}
+
+int object_open_elf(struct object *o, struct elf_file **ret, struct err *e)
+{
+    if (o->kind == OBJECT_VDSO)
+        return open_vdso(ret, e);
+    if (o->fd >= 0)
+        return elf_open_fd(o->fd, ret, e);
+    return err_set(e, -ENOENT, "'%s' is not open any more", o->path);
+}
+
+bool object_bias(const struct object *o, uint64_t start, uint64_t offset, uint64_t *ret)
+{
+    if (o->kind == OBJECT_VDSO) {
+        *ret = start;
+        return true;
+    }
+    for (uint32_t i = 0; i < o->n_segments; i++) {
+        const struct elf_segment *g = &o->segments[i];
+
+        if (offset >= (g->offset & ~0xfffull) && offset < g->offset + g->filesz) {
+            *ret = start - (g->vaddr - g->offset + offset);
+            return true;
+        }
+    }
+    return false;
+}
+
+static int keep_segments(struct object *o, const struct elf_file *f)
+{
+    size_t cap = 0;
+
+    for (uint32_t i = 0; i < f->n_segments; i++) {
+        if (f->segments[i].type != PT_LOAD || !(f->segments[i].flags & PF_X))
+            continue;
+        if (mem_grow((void **) &o->segments, &cap, o->n_segments + 1u, sizeof *o->segments, 64) < 0)
+            return -ENOMEM;
+        o->segments[o->n_segments++] = f->segments[i];
+    }
+    return 0;
+}
+
+static bool id_matches(const char *hex, const struct object_key *key)
+{
+    char text[2 * sizeof key->build_id + 1] = "";
+
+    for (uint32_t i = 0; i < key->build_id_size; i++)
+        snprintf(text + 2 * i, 3, "%02x", key->build_id[i]);
+    return strcmp(text, hex) == 0;
+}
+
+static void object_free(struct object *o)
+{
+    if (!o)
+        return;
+    object_names_free(o->names);
+    unwind_table_free(o->table);
+    mem_free(o->rule_numbers);
+    mem_free(o->loaded);
+    mem_free(o->segments);
+    mem_free(o->path);
+    fd_close(o->fd);
+    mem_free(o);
+}
+
+struct reading {
+    struct object *object;
+    const struct object_key *key;
+    struct err *e;
+};
+
+static int read_identity(void *arg)
+{
+    struct reading *q = arg;
+    struct object *o = q->object;
+    _cleanup_(elf_freep) struct elf_file *f = NULL;
+    int r = object_open_elf(o, &f, q->e);
+
+    if (r < 0)
+        return r;
+    elf_gnu_build_id(f, o->gnu_id);
+    if (q->key->build_id_size && !id_matches(o->gnu_id, q->key))
+        return err_set(q->e, -ESTALE, "'%s' was replaced", o->path);
+    o->is_go = elf_find_section(f, ".gopclntab") || elf_find_section(f, ".go.buildinfo");
+    if (o->is_go)
+        elf_go_build_id(f, o->go_id);
+    if (!o->gnu_id[0] && !o->go_id[0]) {
+        char id[ELF_ID_MAX];
+
+        elf_htlhash(f, id);
+        snprintf(o->htlhash, sizeof o->htlhash, "%.39s", id);
+    }
+    return keep_segments(o, f);
+}
+
+static int object_new(int fd, const char *path, struct object **ret)
+{
+    struct object *o = mem_zalloc(sizeof *o);
+
+    if (!o) {
+        fd_close(fd);
+        return -ENOMEM;
+    }
+    o->fd = fd;
+    o->kind = fd < 0 ? OBJECT_VDSO : OBJECT_FILE;
+    o->path = mem_strdup(path);
+    if (!o->path) {
+        object_free(o);
+        return -ENOMEM;
+    }
+    *ret = o;
+    return 0;
+}
+
+/* --- the set --- */
+int objects_new(size_t table_budget, struct objects **ret)
+{
+    struct objects *s = mem_zalloc(sizeof *s);
+
+    if (!s)
+        return -ENOMEM;
+    s->next_number = AGENT_FILES_FIRST;
+    s->table_budget = table_budget;
+    *ret = s;
+    return 0;
+}
+
+void objects_free(struct objects *s)
+{
+    if (!s)
+        return;
+    for (size_t i = 0; i < s->n; i++)
+        object_free(s->v[i]);
+    map_done(&s->by_key);
+    map_done(&s->by_id);
+    map_done(&s->by_number);
+    mem_free(s->keys);
+    mem_free(s->v);
+    mem_free(s);
+}
+
+static int index_object(struct objects *s, struct object *o, uint32_t at)
+{
+    int r = map_insert(&s->by_number, hash64_u64(o->number), at);
+
+    if (r == 0 && o->gnu_id[0])
+        r = map_insert(&s->by_id, hash64_str(str_from(o->gnu_id)), at);
+    return r;
+}
+
+int objects_add(struct objects *s, int fd, const char *path, const struct object_key *key, struct object **ret,
+                struct err *e)
+{
+    struct object *o = NULL, *same;
+    struct reading q = {.key = key, .e = e};
+    int r = object_new(fd, path, &o);
+
+    if (r < 0)
+        return r;
+    q.object = o;
+    r = object_guard(read_identity, &q);
+    same = r == 0 && o->gnu_id[0] ? find_by_id(s, o->gnu_id) : NULL;
+    if (r < 0 || same) {
+        if (same && same->fd < 0 && o->fd >= 0)
+            same->fd = o->fd, o->fd = -1;
+        object_free(o);
+        if (r < 0)
+            return r;
+        remember_key(s, key, same);
+        *ret = object_ref(same);
+        return 0;
+    }
+    o->number = s->next_number++;
+    r = mem_grow((void **) &s->v, &s->cap, s->n + 1, sizeof *s->v, OBJECTS_MAX);
+    if (r == 0)
+        r = index_object(s, o, (uint32_t) s->n);
+    if (r < 0) {
+        object_free(o);
+        return r;
+    }
+    s->v[s->n++] = o;
+    remember_key(s, key, o);
+    *ret = object_ref(o);
+    return 0;
+}
+
+/* --- tables --- */
+static void add_section(struct cfi_section *v, uint32_t *n, struct elf_bytes b, bool debug)
+{
+    if (b.n)
+        v[(*n)++] = (struct cfi_section){b.p, b.n, b.address, debug};
+}
+
+/* Where .eh_frame is, by way of PT_GNU_EH_FRAME: for files without section headers. */
+static struct elf_bytes eh_frame_by_header(const struct elf_file *f)
+{
+    for (uint32_t i = 0; i < f->n_segments; i++) {
+        const struct elf_segment *g = &f->segments[i];
+        const uint8_t *h = g->type == PT_GNU_EH_FRAME ? elf_at_address(f, g->vaddr, 8) : NULL;
+        int32_t rel;
+        uint64_t at;
+
+        if (!h || h[0] != 1 || h[1] != 0x1b) /* version; a pc-relative sdata4, as every linker writes it */
+            continue;
+        memcpy(&rel, h + 4, sizeof rel);
+        at = g->vaddr + 4 + (uint64_t) (int64_t) rel;
+        for (uint32_t k = 0; k < f->n_segments; k++) {
+            const struct elf_segment *load = &f->segments[k];
+            struct elf_bytes b = elf_segment_bytes(f, load);
+
+            if (load->type == PT_LOAD && at >= load->vaddr && at - load->vaddr < b.n)
+                return (struct elf_bytes){b.p + (at - load->vaddr), b.n - (at - load->vaddr), at};
+        }
+    }
+    return (struct elf_bytes){0};
+}
+
+/* The file with the debug information of this build id, where distributions put them; NULL when it is not there. */
+static struct elf_file *open_debug_file(const struct object *o)
+{
+    struct elf_file *f = NULL;
+    char path[ELF_ID_MAX + 64];
+
+    if (strlen(o->gnu_id) < 4)
+        return NULL;
+    snprintf(path, sizeof path, "/usr/lib/debug/.build-id/%.2s/%s.debug", o->gnu_id, o->gnu_id + 2);
+    return elf_open(path, &f, NULL) < 0 ? NULL : f;
+}
+
+static int compile(void *arg)
+{
+    struct reading *q = arg;
+    struct object *o = q->object;
+    _cleanup_(elf_freep) struct elf_file *f = NULL, *debug = NULL;
+    struct cfi_section v[4];
+    uint32_t n = 0;
+    enum cfi_arch arch;
+    int r = object_open_elf(o, &f, NULL);
+
+    if (r < 0)
+        return r;
+    r = lang_table_new(f, &o->table, NULL);
+    if (r != -ENODATA)
+        return r;
+    arch = f->machine == EM_AARCH64 ? CFI_ARM64 : CFI_X86_64;
+    if (!f->is64 || (f->machine != EM_X86_64 && f->machine != EM_AARCH64))
+        return -ENOEXEC;
+    add_section(v, &n, elf_section_bytes(f, ".eh_frame"), false);
+    if (!n)
+        add_section(v, &n, eh_frame_by_header(f), false);
+    add_section(v, &n, elf_section_bytes(f, ".debug_frame"), true);
+    debug = o->kind == OBJECT_FILE ? open_debug_file(o) : NULL;
+    if (debug)
+        add_section(v, &n, elf_section_bytes(debug, ".debug_frame"), true);
+    return unwind_table_new(v, n, arch, &o->table);
+}
+
+static void drop_table(struct objects *s, struct object *o)
+{
+    if (!o->table)
+        return;
+    s->table_bytes -= unwind_table_memory(o->table);
+    unwind_table_free(TAKE(o->table));
+}
+
+struct unwind_table *objects_table(struct objects *s, struct object *o, uint64_t now_ns)
+{
+    struct reading q = {.object = o};
+
+    o->last_used_ns = now_ns;
+    if (o->table || o->failed)
+        return o->table;
+    if (object_guard(compile, &q) < 0 || !o->table || !o->table->n_pages) {
+        unwind_table_free(TAKE(o->table));
+        o->failed = true;
+        return NULL;
+    }
+    if (!o->rule_numbers)
+        o->rule_numbers = mem_zalloc_array(o->table->n_rules, sizeof *o->rule_numbers);
+    if (!o->loaded)
+        o->loaded = mem_zalloc_array(o->table->n_pages, 1);
+    if (!o->rule_numbers || !o->loaded) {
+        unwind_table_free(TAKE(o->table));
+        return NULL;
+    }
+    s->table_bytes += unwind_table_memory(o->table);
+    return o->table;
+}
+
+static struct object *oldest_table(struct objects *s, uint64_t before)
+{
+    struct object *oldest = NULL;
+
+    for (size_t i = 0; i < s->n; i++)
+        if (s->v[i]->table && s->v[i]->last_used_ns < before &&
+            (!oldest || s->v[i]->last_used_ns < oldest->last_used_ns))
+            oldest = s->v[i];
+    return oldest;
+}
+
+static void rebuild(struct objects *s)
+{
+    size_t n = 0;
+
+    map_reset(&s->by_number);
+    map_reset(&s->by_id);
+    map_reset(&s->by_key);
+    for (size_t i = 0; i < s->n; i++)
+        index_object(s, s->v[i], (uint32_t) i); /* there is room: nothing is added */
+    for (size_t i = 0; i < s->n_keys; i++)
+        if (s->keys[i].object) {
+            s->keys[n] = s->keys[i];
+            map_insert(&s->by_key, key_hash(&s->keys[n].key), (uint32_t) n);
+            n++;
+        }
+    s->n_keys = n;
+}
+
+void objects_sweep(struct objects *s, uint64_t now_ns)
+{
+    size_t n = 0;
+    struct object *o;
+
+    while (s->table_bytes > s->table_budget && (o = oldest_table(s, now_ns - MIN(now_ns, 1ull * NS_PER_S))))
+        drop_table(s, o);
+    for (size_t i = 0; i < s->n; i++) {
+        o = s->v[i];
+        if (o->refs || now_ns - o->last_used_ns < IDLE_NS) {
+            s->v[n++] = o;
+            continue;
+        }
+        for (size_t k = 0; k < s->n_keys; k++)
+            if (s->keys[k].object == o)
+                s->keys[k].object = NULL;
+        drop_table(s, o);
+        object_free(o);
+    }
+    if (n != s->n) {
+        s->n = n;
+        rebuild(s);
+    }
+}
+
+size_t objects_count(const struct objects *s)
+{
+    return s->n;
+}
+
+size_t objects_memory(const struct objects *s)
+{
+    return s->table_bytes;
+}

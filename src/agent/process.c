@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See process.h. Mappings are changed in process_maps.c; here is which images there are, and what the kernel tells. */
+#include "agent/process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/uio.h>
+
+#include "agent/identity.h"
+#include "agent/lang.h"
+#include "agent/perf_map.h"
+#include "agent/process_maps.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/mem.h"
+
+enum { BUCKETS = 1024, PROCESSES_MAX = 16384 };
+static const uint64_t LINGER_NS = 10ull * NS_PER_S; /* samples of an image that ended come this late at most */
+
+struct processes {
+    struct objects *objects;
+    struct process *buckets[BUCKETS];
+    size_t n;
+    uint64_t next_number;
+};
+
+int processes_new(struct objects *objects, struct processes **ret)
+{
+    struct processes *s = mem_zalloc(sizeof *s);
+
+    if (!s)
+        return -ENOMEM;
+    s->objects = objects;
+    *ret = s;
+    return 0;
+}
+
+static void process_free(struct process *p)
+{
+    if (p->lang && p->lang->detach)
+        p->lang->detach(p);
+    process_maps_clear(p);
+    mem_free(p->mappings);
+    object_unref(p->exe);
+    mem_free(p->exe_path);
+    identity_free(p->identity);
+    perf_map_free(p->perf_map);
+    mem_free(p);
+}
+
+void processes_free(struct processes *s)
+{
+    if (!s)
+        return;
+    for (size_t i = 0; i < BUCKETS; i++)
+        for (struct process *p = s->buckets[i], *next; p; p = next) {
+            next = p->next;
+            process_free(p);
+        }
+    mem_free(s);
+}
+
+struct objects *processes_objects(struct processes *s)
+{
+    return s->objects;
+}
+
+static struct process **bucket_of(struct processes *s, uint32_t pid)
+{
+    return &s->buckets[pid % BUCKETS];
+}
+
+static struct process *newest(struct processes *s, uint32_t pid)
+{
+    for (struct process *p = *bucket_of(s, pid); p; p = p->next)
+        if (p->pid == pid)
+            return p;
+    return NULL;
+}
+
+struct process *processes_find(struct processes *s, uint32_t pid, uint64_t time_ns)
+{
+    for (struct process *p = *bucket_of(s, pid); p; p = p->next)
+        if (p->pid == pid && time_ns >= p->since_ns && time_ns < p->until_ns)
+            return p;
+    return NULL;
+}
+
+/* A new image; the one before ends here. */
+static struct process *begin(struct processes *s, uint32_t pid, uint64_t since_ns)
+{
+    struct process *old = newest(s, pid), *p;
+
+    if (s->n >= PROCESSES_MAX)
+        return NULL;
+    p = mem_zalloc(sizeof *p);
+    if (!p)
+        return NULL;
+    if (old && old->until_ns > since_ns)
+        old->until_ns = since_ns;
+    p->pid = pid;
+    p->since_ns = since_ns;
+    p->until_ns = UINT64_MAX;
+    p->number = ++s->next_number;
+    p->verdict = -1;
+    p->next = *bucket_of(s, pid);
+    *bucket_of(s, pid) = p;
+    s->n++;
+    return p;
+}
+
+/* --- what the kernel tells --- */
+void processes_fork(struct processes *s, uint32_t pid, uint32_t ppid, uint64_t time_ns)
+{
+    struct process *parent = newest(s, ppid), *p = begin(s, pid, time_ns);
+
+    if (!p)
+        return;
+    p->ppid = ppid;
+    if (!parent)
+        return;
+    memcpy(p->comm, parent->comm, sizeof p->comm);
+    if (!parent->maps_read || process_maps_copy(p, parent) < 0)
+        return;
+    p->maps_read = true;
+}
+
+void processes_exec(struct processes *s, uint32_t pid, const char *comm, uint64_t time_ns)
+{
+    struct process *old = newest(s, pid), *p = begin(s, pid, time_ns);
+
+    if (!p)
+        return;
+    p->ppid = old ? old->ppid : 0;
+    snprintf(p->comm, sizeof p->comm, "%.15s", comm);
+    p->maps_read = true; /* it begins empty, and every mapping is told */
+}
+
+void processes_comm(struct processes *s, uint32_t pid, const char *comm, uint64_t time_ns)
+{
+    struct process *p = processes_find(s, pid, time_ns);
+
+    if (p)
+        snprintf(p->comm, sizeof p->comm, "%.15s", comm);
+}
+
+void processes_exit(struct processes *s, uint32_t pid, uint64_t time_ns)
+{
+    struct process *p = processes_find(s, pid, time_ns);
+
+    if (p) {
+        p->exited = true;
+        p->last_sample_ns = MAX(p->last_sample_ns, time_ns);
+    }
+}
+
+void processes_mmap(struct processes *s, uint32_t pid, const struct process_mapping *m, uint64_t time_ns)
+{
+    struct process *p = processes_find(s, pid, time_ns);
+
+    if (!p || !p->maps_read) /* not known, or to be read as a whole later */
+        return;
+    process_maps_add(p, m);
+    if (!p->exe_path && m->path && m->path[0] == '/' && !m->anonymous)
+        p->exe_path = mem_strdup(m->path);
+}
+
+/* --- /proc --- */
+static int read_small(uint32_t pid, const char *name, char *ret, size_t size)
+{
+    char path[64];
+    _cleanup_(fd_closep) int fd = -1;
+    ssize_t n;
+
+    snprintf(path, sizeof path, "/proc/%u/%s", pid, name);
+    fd = fd_open(AT_FDCWD, path, O_RDONLY, 0);
+    if (fd < 0)
+        return fd;
+    n = fd_read(fd, ret, size - 1);
+    if (n < 0)
+        return (int) n;
+    ret[n] = 0;
+    return 0;
+}
+
+/* comm, ppid and start time; the name may hold anything, so fields are counted from its last ')'. */
+static int read_stat(struct process *p)
+{
+    char text[1024], *name, *end;
+    struct str rest;
+    uint64_t ppid = 0;
+    int r = read_small(p->pid, "stat", text, sizeof text);
+
+    if (r < 0)
+        return r;
+    name = strchr(text, '(');
+    end = strrchr(text, ')');
+    if (!name || !end || end < name)
+        return -EBADMSG;
+    *end = 0;
+    snprintf(p->comm, sizeof p->comm, "%.15s", name + 1);
+    rest = str_trim(str_from(end + 1));
+    for (int field = 3; rest.n && field <= 22; field++) {
+        struct str v = str_cut(&rest, ' ');
+
+        if (field == 4 && str_to_u64(v, 10, &ppid) == 0)
+            p->ppid = (uint32_t) ppid;
+        if (field == 22)
+            str_to_u64(v, 10, &p->start_ticks);
+    }
+    return 0;
+}
+
+static void read_exe(struct process *p)
+{
+    char link[64], path[4096];
+    ssize_t n;
+    struct str s;
+
+    snprintf(link, sizeof link, "/proc/%u/exe", p->pid);
+    n = readlink(link, path, sizeof path - 1);
+    if (n <= 0)
+        return;
+    s = (struct str){path, (uint32_t) n};
+    if (str_ends(s, STR(" (deleted)")))
+        n -= 10;
+    path[n] = 0;
+    mem_free(p->exe_path);
+    p->exe_path = mem_strdup(path);
+}
+
+int processes_refresh(struct processes *s, struct process *p)
+{
+    int r = process_maps_read(p, p->pid);
+
+    (void) s;
+    if (r < 0)
+        return r;
+    p->maps_read = true;
+    if (!p->exe_path)
+        read_exe(p);
+    return 0;
+}
+
+struct process *processes_get(struct processes *s, uint32_t pid, uint64_t time_ns)
+{
+    struct process *p = processes_find(s, pid, time_ns), *parent;
+
+    if (!p) {
+        p = newest(s, pid);
+        if (p && p->until_ns != UINT64_MAX)
+            return NULL; /* before the first image that is known, or between two */
+        p = p ? p : begin(s, pid, 0);
+    }
+    if (!p)
+        return NULL;
+    if (!p->maps_read && processes_refresh(s, p) < 0) {
+        parent = p->ppid ? newest(s, p->ppid) : NULL; /* forked, never ran exec, and gone: it had its parent's */
+        if (!parent || (!parent->maps_read && processes_refresh(s, parent) < 0) || process_maps_copy(p, parent) < 0)
+            return p;
+        p->maps_read = true;
+    }
+    if (!p->start_ticks && !p->exited)
+        read_stat(p);
+    return p;
+}
+
+ssize_t process_read(const struct process *p, uint64_t address, void *ret, size_t n)
+{
+    struct iovec local = {ret, n}, remote = {(void *) (uintptr_t) address, n};
+    ssize_t got = process_vm_readv((pid_t) p->pid, &local, 1, &remote, 1, 0);
+
+    return got < 0 ? -errno : got;
+}
+
+int process_open(const struct process *p, const char *path)
+{
+    char root[64];
+    _cleanup_(fd_closep) int dir = -1;
+    struct stat st;
+    int fd;
+
+    snprintf(root, sizeof root, "/proc/%u/root", p->pid);
+    dir = fd_open(AT_FDCWD, root, O_PATH | O_DIRECTORY, 0);
+    if (dir < 0 && p->exited)
+        dir = fd_open(AT_FDCWD, "/", O_PATH | O_DIRECTORY, 0);
+    if (dir < 0)
+        return dir;
+    fd = fd_open_below(dir, path);
+    if (fd >= 0 && (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))) {
+        fd_close(fd);
+        return -EINVAL;
+    }
+    return fd;
+}
+
+/* --- all of them --- */
+void processes_each(struct processes *s, void (*f)(void *arg, struct process *p), void *arg)
+{
+    for (size_t i = 0; i < BUCKETS; i++)
+        for (struct process *p = s->buckets[i], *next; p; p = next) {
+            next = p->next;
+            f(arg, p);
+        }
+}
+
+static bool is_over(const struct process *p, uint64_t now_ns)
+{
+    uint64_t end = p->until_ns != UINT64_MAX ? p->until_ns : p->exited ? p->last_sample_ns : UINT64_MAX;
+
+    return end != UINT64_MAX && now_ns > end && now_ns - end > LINGER_NS;
+}
+
+void processes_sweep(struct processes *s, uint64_t now_ns, void (*forget)(void *arg, struct process *p), void *arg)
+{
+    for (size_t i = 0; i < BUCKETS; i++)
+        for (struct process **at = &s->buckets[i], *p; (p = *at);) {
+            if (!is_over(p, now_ns)) {
+                at = &p->next;
+                continue;
+            }
+            forget(arg, p);
+            *at = p->next;
+            process_free(p);
+            s->n--;
+        }
+}
+
+size_t processes_count(const struct processes *s)
+{
+    return s->n;
+}

@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See process_maps.h, and process.h for what finds objects and fills the BPF record. */
+#include "agent/process_maps.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fd.h"
+#include "base/mem.h"
+#include "elf/proc_maps.h"
+
+static void mapping_done(struct process_mapping *m)
+{
+    object_unref(m->object);
+    mem_free(m->path);
+}
+
+void process_maps_clear(struct process *p)
+{
+    for (uint32_t i = 0; i < p->n_mappings; i++)
+        mapping_done(&p->mappings[i]);
+    p->n_mappings = 0;
+}
+
+bool process_maps_is_anonymous(const char *path)
+{
+    return !path || !*path || (path[0] == '/' && path[1] == '/') || strcmp(path, "[heap]") == 0 ||
+           strncmp(path, "[stack", 6) == 0 || strncmp(path, "[anon", 5) == 0 || strncmp(path, "/dev/zero", 9) == 0 ||
+           strncmp(path, "/memfd:", 7) == 0 || strncmp(path, "/SYSV", 5) == 0;
+}
+
+static int mapping_copy(const struct process_mapping *from, struct process_mapping *ret)
+{
+    char *path = from->path ? mem_strdup(from->path) : NULL;
+
+    if (from->path && !path)
+        return -ENOMEM;
+    *ret = *from;
+    ret->path = path;
+    if (ret->object)
+        object_ref(ret->object);
+    return 0;
+}
+
+static int insert_at(struct process *p, uint32_t at, const struct process_mapping *m)
+{
+    int r =
+        mem_grow((void **) &p->mappings, &p->cap_mappings, p->n_mappings + 1u, sizeof *p->mappings, PROCESS_MAPPINGS_MAX);
+
+    if (r < 0)
+        return r;
+    memmove(p->mappings + at + 1, p->mappings + at, (p->n_mappings - at) * sizeof *p->mappings);
+    p->mappings[at] = *m;
+    p->n_mappings++;
+    return 0;
+}
+
+static void remove_at(struct process *p, uint32_t at)
+{
+    mapping_done(&p->mappings[at]);
+    memmove(p->mappings + at, p->mappings + at + 1, (p->n_mappings - at - 1) * sizeof *p->mappings);
+    p->n_mappings--;
+}
+
+static void cut_front(struct process_mapping *m, uint64_t to)
+{
+    m->offset += to - m->start;
+    m->start = to;
+}
+
+/* Takes [start, end) out of what is there. */
+static int make_room(struct process *p, uint64_t start, uint64_t end)
+{
+    for (uint32_t i = 0; i < p->n_mappings;) {
+        struct process_mapping *m = &p->mappings[i], rest;
+        int r;
+
+        if (m->end <= start || m->start >= end) {
+            i++;
+        } else if (m->start >= start && m->end <= end) {
+            remove_at(p, i);
+        } else if (m->start < start && m->end > end) { /* a hole in the middle */
+            r = mapping_copy(m, &rest);
+            if (r < 0)
+                return r;
+            cut_front(&rest, end);
+            m->end = start;
+            r = insert_at(p, i + 1, &rest);
+            if (r < 0)
+                mapping_done(&rest);
+            return r;
+        } else if (m->start < start) {
+            m->end = start;
+            i++;
+        } else {
+            cut_front(m, end);
+            i++;
+        }
+    }
+    return 0;
+}
+
+int process_maps_add(struct process *p, const struct process_mapping *m)
+{
+    struct process_mapping copy;
+    uint32_t at = 0;
+    int r = make_room(p, m->start, m->end);
+
+    if (r == 0)
+        r = mapping_copy(m, &copy);
+    if (r < 0)
+        return r;
+    while (at < p->n_mappings && p->mappings[at].start < m->start)
+        at++;
+    r = insert_at(p, at, &copy);
+    if (r < 0)
+        mapping_done(&copy);
+    p->stale = true;
+    return r;
+}
+
+int process_maps_copy(struct process *p, const struct process *from)
+{
+    process_maps_clear(p);
+    for (uint32_t i = 0; i < from->n_mappings; i++) {
+        struct process_mapping m;
+        int r = mapping_copy(&from->mappings[i], &m);
+
+        if (r == 0)
+            r = insert_at(p, p->n_mappings, &m);
+        if (r < 0)
+            return r;
+    }
+    if (!p->exe_path && from->exe_path)
+        p->exe_path = mem_strdup(from->exe_path);
+    p->stale = true;
+    return 0;
+}
+
+static const struct process_mapping *same_mapping(const struct process *p, const struct proc_map *m)
+{
+    const struct process_mapping *old = process_mapping_at(p, m->start);
+
+    if (!old || old->start != m->start || old->end != m->end || old->offset != m->offset)
+        return NULL;
+    if (old->anonymous)
+        return m->path.n ? NULL : old;
+    return old->path && str_is(m->path, old->path) && (!old->key.inode || old->key.inode == m->inode) ? old : NULL;
+}
+
+static int add_from_proc(struct process *p, const struct process *before, const struct proc_map *m)
+{
+    const struct process_mapping *old = same_mapping(before, m);
+    struct process_mapping new = {.start = m->start, .end = m->end, .offset = m->offset};
+    char path[4200];
+    int r;
+
+    if (old) {
+        r = mapping_copy(old, &new);
+    } else {
+        snprintf(path, sizeof path, "%.*s", STR_FMT(m->path));
+        new.key = (struct object_key){.inode = m->inode, .major = m->major, .minor = m->minor};
+        new.anonymous = process_maps_is_anonymous(path);
+        new.path = m->path.n ? mem_strdup(path) : NULL;
+        r = m->path.n && !new.path ? -ENOMEM : 0;
+    }
+    if (r == 0)
+        r = insert_at(p, p->n_mappings, &new);
+    return r;
+}
+
+int process_maps_read(struct process *p, uint32_t pid)
+{
+    struct process fresh = {0};
+    struct proc_maps maps;
+    int r = proc_maps_read((int) pid, true, &maps, NULL);
+
+    if (r < 0)
+        return r;
+    for (uint32_t i = 0; i < maps.n && r == 0; i++)
+        if (maps.v[i].start >> 63 == 0) /* not [vsyscall] */
+            r = add_from_proc(&fresh, p, &maps.v[i]);
+    if (r == 0 && !maps.n)
+        r = -ESRCH; /* a kernel thread, or a process that is ending */
+    proc_maps_done(&maps);
+    if (r < 0) {
+        process_maps_clear(&fresh);
+        mem_free(fresh.mappings);
+        return r;
+    }
+    process_maps_clear(p);
+    mem_free(p->mappings);
+    p->mappings = fresh.mappings;
+    p->n_mappings = fresh.n_mappings;
+    p->cap_mappings = fresh.cap_mappings;
+    p->stale = true;
+    return 0;
+}
+
+struct process_mapping *process_mapping_at(const struct process *p, uint64_t address)
+{
+    uint32_t low = 0, high = p->n_mappings;
+
+    while (low < high) {
+        uint32_t mid = (low + high) / 2;
+
+        if (p->mappings[mid].end <= address)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low < p->n_mappings && address >= p->mappings[low].start ? &p->mappings[low] : NULL;
+}
+
+/* --- objects --- */
+/* map_files leads to the very file that is mapped, deleted or not; needs CAP_CHECKPOINT_RESTORE. */
+static int open_mapping(const struct process *p, const struct process_mapping *m)
+{
+    char path[80];
+    struct stat st;
+    int fd;
+
+    snprintf(path, sizeof path, "/proc/%u/map_files/%llx-%llx", p->pid, (unsigned long long) m->start,
+             (unsigned long long) m->end);
+    fd = fd_open(AT_FDCWD, path, O_RDONLY | O_NONBLOCK, 0);
+    if (fd < 0)
+        fd = process_open(p, m->path);
+    if (fd < 0)
+        return fd;
+    if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) ||
+        (m->key.inode && m->key.major && (uint64_t) st.st_ino != m->key.inode)) { /* replaced by another file */
+        fd_close(fd);
+        return -ESTALE;
+    }
+    return fd;
+}
+
+void processes_resolve(struct processes *s, struct process *p, struct process_mapping *m)
+{
+    struct objects *objects = processes_objects(s);
+    bool vdso = m->path && strcmp(m->path, "[vdso]") == 0;
+    struct object_key key = vdso ? (struct object_key){.inode = UINT64_MAX} : m->key;
+    struct object *o;
+    int fd = -1;
+
+    if (m->tried)
+        return;
+    m->tried = true;
+    if (m->anonymous || !m->path || (m->path[0] != '/' && !vdso))
+        return;
+    o = objects_find(objects, &key);
+    if (!o) {
+        if (!vdso)
+            fd = open_mapping(p, m);
+        if ((fd < 0 && !vdso) || objects_add(objects, fd, m->path, &key, &o, NULL) < 0)
+            return;
+    }
+    if (!object_bias(o, m->start, m->offset, &m->bias)) {
+        object_unref(o);
+        return;
+    }
+    m->object = o;
+    if (!p->exe && p->exe_path && strcmp(p->exe_path, m->path) == 0)
+        p->exe = object_ref(o);
+}
+
+static int by_start(const void *a, const void *b)
+{
+    const struct agent_mapping *x = a, *y = b;
+
+    return x->start < y->start ? -1 : x->start > y->start;
+}
+
+void processes_record(struct processes *s, struct process *p, struct agent_process *ret)
+{
+    bool too_many = p->n_mappings > AGENT_MAPPINGS;
+
+    *ret = (struct agent_process){.mm = p->mm, .span = p->span, .lang_lo = p->lang_lo, .lang_hi = p->lang_hi};
+    if (p->lang)
+        ret->flags |= AGENT_PROCESS_LANG;
+    if (too_many)
+        ret->flags |= AGENT_PROCESS_PARTIAL;
+    for (int pass = 0; pass < 2; pass++)
+        for (uint32_t i = 0; i < p->n_mappings && ret->n < AGENT_MAPPINGS; i++) {
+            struct process_mapping *m = &p->mappings[i];
+
+            if (too_many ? m->hit != (pass == 0) : pass == 1)
+                continue;
+            processes_resolve(s, p, m);
+            ret->v[ret->n++] = (struct agent_mapping){
+                m->start, m->end, m->bias, m->object && !m->object->failed ? m->object->number : AGENT_FILE_NONE, 0};
+        }
+    qsort(ret->v, ret->n, sizeof ret->v[0], by_start);
+}

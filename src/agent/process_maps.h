@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A process's executable mappings: sorted by start, without overlaps. Used by process.c alone. */
+#ifndef AGENT_PROCESS_MAPS_H
+#define AGENT_PROCESS_MAPS_H
+
+#include "agent/process.h"
+
+enum { PROCESS_MAPPINGS_MAX = 65536 };
+
+void process_maps_clear(struct process *p);
+/* Adds a mapping; what lay there before is gone, as mmap(2) does it. */
+int process_maps_add(struct process *p, const struct process_mapping *m);
+/* Those of `from`, objects included. */
+int process_maps_copy(struct process *p, const struct process *from);
+/* All anew from /proc/PID/maps; objects that were found stay. */
+int process_maps_read(struct process *p, uint32_t pid);
+/* Code that belongs to no file: "//anon" in mmap records, no path in /proc. */
+bool process_maps_is_anonymous(const char *path);
+
+/* process.c */
+struct objects *processes_objects(struct processes *s);
+
+#endif

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Walks a stack that was copied: the bytes from its sp upwards, and registers. With the same rows as the BPF programs,
+ * which use it when something is not loaded yet, or where all stacks are copied.
+ */
+#ifndef AGENT_STACK_WALK_H
+#define AGENT_STACK_WALK_H
+
+#include "agent/bpf/agent_abi.h"
+
+struct stack_copy {
+    uint64_t start; /* address of bytes[0] */
+    uint64_t n;
+    const uint8_t *bytes;
+};
+
+/* The rule at an address of the process (a return address minus one). NULL with *ret_end: AGENT_END_NO_MAPPING,
+ * AGENT_END_NO_RULE, or AGENT_END_NONE for "by frame pointers". */
+typedef const struct unwind_rule *stack_rule(void *arg, uint64_t address, uint32_t *ret_end);
+
+/* Appends words behind *n, at most max in all; how it ended. regs is changed. */
+enum agent_end stack_walk(struct agent_regs *regs, const struct stack_copy *copy, stack_rule *rule, void *arg,
+                          uint64_t *words, uint32_t *n, uint32_t max);
+
+#endif

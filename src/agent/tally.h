@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What was sampled since the last batch: equal samples are one with many times, equal stacks are one, frames are
+ * (object, ELF address), a kernel address, a JIT's, or a language's. tally_batch() names them and makes the batch.
+ * Everything is bounded: beyond the bounds samples are counted as lost. The agent's thread only.
+ */
+#ifndef AGENT_TALLY_H
+#define AGENT_TALLY_H
+
+#include <stdbool.h>
+
+#include "agent/bpf/agent_abi.h"
+#include "agent/process.h"
+#include "base/err.h"
+
+struct batch;
+struct kernel_names;
+struct tally;
+
+struct tally_options {
+    bool no_names;
+    bool pprof; /* Go's types samples,cpu and no times: for files that pprof reads */
+    size_t memory;
+};
+
+struct tally_sample {
+    const struct agent_event *event; /* header; its words are not looked at */
+    const uint64_t *words;
+    uint32_t n_kernel, n_words;
+    enum agent_end end;
+    int64_t period_ns; /* of the clock, for on-CPU samples */
+};
+
+int tally_new(const struct tally_options *o, struct tally **ret);
+void tally_free(struct tally *t);
+/* p is NULL for kernel threads and for processes that could not be read. 0, -E2BIG when full, -ENOMEM. */
+int tally_add(struct tally *t, struct process *p, const struct tally_sample *s);
+/* The process is about to be freed: what the batch needs of it is taken over. */
+void tally_forget(struct tally *t, struct process *p);
+bool tally_is_empty(const struct tally *t);
+
+struct tally_scope { /* what every batch says of the agent itself */
+    int64_t rate, lost, cpu_ns;
+    const char *governor;
+};
+
+/* Everything since the last call, NULL when there is nothing; the tally is empty then. */
+int tally_batch(struct tally *t, const struct tally_scope *scope, struct batch **ret, struct err *e);
+
+struct tally_counts {
+    uint64_t frames, frames_named, whole, cut;
+};
+void tally_counts(const struct tally *t, struct tally_counts *ret);
+
+#endif

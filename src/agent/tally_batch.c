@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A tally as a batch: names are resolved, then one resource per process with a profile per type and period. Addresses are
+ * ELF addresses and stay there with names: a frame is (build id, address).
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/identity.h"
+#include "agent/kernel_names.h"
+#include "agent/names.h"
+#include "agent/tally_tables.h"
+#include "base/clock.h"
+#include "base/mem.h"
+#include "model/builder.h"
+
+struct maker {
+    struct tally *t;
+    struct builder *b;
+    uint32_t *locations; /* by frame, + 1; 0 = not made */
+    uint32_t *stacks;    /* by stack, + 1 */
+    uint32_t *order;     /* of rows: by process, kind, period */
+    uint32_t *scratch;
+    size_t cap_scratch;
+    int64_t wall_minus_mono;
+    const struct tally_scope *scope;
+    uint32_t kernel_mapping, jit_mapping;
+};
+
+/* --- names --- */
+static void resolve_names(struct tally *t)
+{
+    if (t->options.no_names)
+        return;
+    for (size_t i = 0; i < t->n_frames; i++)
+        if (t->frames[i].kind == FRAME_OBJECT)
+            object_names_resolve(t->frames[i].object); /* all of an object's at the first of its frames */
+    if (!t->kernel && !t->kernel_tried) {
+        t->kernel_tried = true;
+        kernel_names_new(&t->kernel, NULL);
+    }
+}
+
+/* --- dictionary --- */
+static uint32_t object_mapping(struct maker *m, const struct object *o)
+{
+    uint32_t attrs[3], n = 0;
+    struct mapping map = {.filename = builder_string(m->b, str_from(o->path))};
+
+    if (o->gnu_id[0])
+        attrs[n++] = builder_attr_str(m->b, STR("process.executable.build_id.gnu"), str_from(o->gnu_id));
+    if (o->go_id[0])
+        attrs[n++] = builder_attr_str(m->b, STR("process.executable.build_id.go"), str_from(o->go_id));
+    if (!n && o->htlhash[0])
+        attrs[n++] = builder_attr_str(m->b, STR("process.executable.build_id.htlhash"), str_from(o->htlhash));
+    return builder_mapping(m->b, &map, attrs, n);
+}
+
+static uint32_t kernel_mapping(struct maker *m)
+{
+    struct mapping map = {.filename = builder_string(m->b, STR("[kernel.kallsyms]"))};
+    const char *id = kernel_build_id();
+    uint32_t attr = id[0] ? builder_attr_str(m->b, STR("process.executable.build_id.gnu"), str_from(id)) : 0;
+
+    if (!m->kernel_mapping)
+        m->kernel_mapping = builder_mapping(m->b, &map, &attr, attr ? 1 : 0);
+    return m->kernel_mapping;
+}
+
+static uint32_t type_attr(struct maker *m, const struct tally_frame *f)
+{
+    return builder_attr_str(m->b, STR("profile.frame.type"), str_from(f->type));
+}
+
+static struct line line_of(struct maker *m, struct str name, struct str system_name, struct str file, int64_t line,
+                           int64_t start_line)
+{
+    struct function fn = {.name = builder_string(m->b, name),
+                          .system_name = builder_string(m->b, system_name),
+                          .filename = builder_string(m->b, file),
+                          .start_line = start_line};
+
+    return (struct line){.function = builder_function(m->b, &fn), .line = line};
+}
+
+static uint32_t object_location(struct maker *m, const struct tally_frame *f)
+{
+    const struct object_name *name = object_names_find(f->object, f->address);
+    uint32_t mapping = object_mapping(m, f->object), attr = type_attr(m, f);
+    struct line line;
+
+    m->t->counts.frames++;
+    if (!name || !name->name.n)
+        return builder_location(m->b, mapping, f->address, NULL, 0, &attr, 1);
+    m->t->counts.frames_named++;
+    line = line_of(m, name->name, name->system_name, name->file, name->line, name->start_line);
+    return builder_location(m->b, mapping, f->address, &line, 1, &attr, 1);
+}
+
+static uint32_t kernel_location(struct maker *m, const struct tally_frame *f)
+{
+    uint32_t attr = type_attr(m, f);
+    struct kernel_name name;
+    struct line line;
+
+    m->t->counts.frames++;
+    if (!m->t->kernel || !kernel_names_find(m->t->kernel, f->address, &name))
+        return builder_location(m->b, kernel_mapping(m), f->address, NULL, 0, &attr, 1);
+    m->t->counts.frames_named++;
+    line = line_of(m, name.name, name.name, name.module, 0, 0);
+    return builder_location(m->b, kernel_mapping(m), f->address, &line, 1, &attr, 1);
+}
+
+/* Frames that are their names: languages', JITs', marks. */
+static uint32_t named_location(struct maker *m, const struct tally_frame *f)
+{
+    uint32_t attr = type_attr(m, f);
+    struct str name = f->function.n ? f->function : STR("[unknown]");
+    struct line line = line_of(m, name, name, f->file, f->line, f->start_line);
+
+    m->t->counts.frames++;
+    m->t->counts.frames_named += f->function.n && f->kind != FRAME_MARK;
+    return builder_location(m->b, 0, 0, &line, 1, &attr, 1);
+}
+
+static uint32_t location_of(struct maker *m, uint32_t frame)
+{
+    const struct tally_frame *f = &m->t->frames[frame];
+
+    if (!m->locations[frame])
+        m->locations[frame] = f->kind == FRAME_OBJECT   ? object_location(m, f)
+                              : f->kind == FRAME_KERNEL ? kernel_location(m, f)
+                                                        : named_location(m, f);
+    return m->locations[frame];
+}
+
+static uint32_t stack_of(struct maker *m, uint32_t stack)
+{
+    const struct tally_stack *s = &m->t->stacks[stack];
+
+    if (m->stacks[stack])
+        return m->stacks[stack];
+    if (mem_grow((void **) &m->scratch, &m->cap_scratch, s->n + 1u, sizeof *m->scratch, 1 << 16) < 0)
+        return 0;
+    for (uint32_t i = 0; i < s->n; i++)
+        m->scratch[i] = location_of(m, m->t->list[s->first + i]);
+    m->stacks[stack] = builder_stack(m->b, m->scratch, s->n);
+    return m->stacks[stack];
+}
+
+/* --- samples --- */
+static struct run row_attrs(struct maker *m, const struct tally_row *row)
+{
+    uint32_t attrs[4], n = 0;
+
+    if (row->comm[0])
+        attrs[n++] = builder_attr_str(m->b, STR("thread.name"), str_from(row->comm));
+    if (row->tid)
+        attrs[n++] = builder_attr_int(m->b, STR("thread.id"), row->tid, STR(""));
+    if (!m->t->options.pprof && row->kind == AGENT_EVENT_CPU)
+        attrs[n++] = builder_attr_int(m->b, STR("cpu.logical_number"), row->cpu, STR(""));
+    return builder_attrs(m->b, attrs, n);
+}
+
+static uint32_t row_link(struct maker *m, const struct tally_row *row)
+{
+    struct link l;
+
+    if (!row->has_span)
+        return 0;
+    memcpy(l.trace_id, row->trace_id, sizeof l.trace_id);
+    memcpy(l.span_id, row->span_id, sizeof l.span_id);
+    return builder_link(m->b, &l);
+}
+
+static void put_row(struct maker *m, const struct tally_row *row)
+{
+    const struct tally *t = m->t;
+    int64_t both[2] = {row->count, row->value};
+    uint32_t n = 0;
+    int64_t *values;
+    uint64_t *times;
+
+    if (t->options.pprof) {
+        builder_sample(m->b, stack_of(m, row->stack), row_link(m, row), row_attrs(m, row), both, 2, NULL, 0);
+        return;
+    }
+    for (uint32_t i = row->first; i; i = t->times[i - 1].next)
+        n++;
+    values = mem_zalloc_array(n, sizeof *values);
+    times = mem_zalloc_array(n, sizeof *times);
+    n = 0;
+    for (uint32_t i = row->first; values && times && i; i = t->times[i - 1].next, n++) {
+        int64_t wall = (int64_t) t->times[i - 1].mono_ns + m->wall_minus_mono;
+
+        values[n] = t->times[i - 1].value;
+        times[n] = (uint64_t) (wall - wall % NS_PER_MS); /* a clock of 10 ms needs no more; finer ones cost bytes */
+    }
+    builder_sample(m->b, stack_of(m, row->stack), row_link(m, row), row_attrs(m, row), values, n, times, n);
+    mem_free(values);
+    mem_free(times);
+}
+
+static void begin_profile(struct maker *m, const struct tally_row *row)
+{
+    static const char *const names[][2] = {[AGENT_EVENT_CPU] = {"cpu", "cpu"}, [AGENT_EVENT_OFFCPU] = {"off_cpu", "off_cpu"}};
+    const struct tally *t = m->t;
+    uint32_t ns = builder_string(m->b, STR("nanoseconds"));
+    struct value_type types[2] = {{builder_string(m->b, STR("samples")), builder_string(m->b, STR("count"))},
+                                  {builder_string(m->b, str_from(names[row->kind][0])), ns}};
+    struct profile *p = builder_profile(m->b, types + !t->options.pprof, 1 + t->options.pprof);
+
+    if (!p)
+        return;
+    p->period_type = (struct value_type){builder_string(m->b, str_from(names[row->kind][1])), ns};
+    p->period = row->period_ns;
+    p->time_ns = (int64_t) t->begin_mono_ns + m->wall_minus_mono;
+    p->duration_ns = clock_mono() - (int64_t) t->begin_mono_ns;
+}
+
+static void put_scope(struct maker *m)
+{
+    const struct tally_scope *s = m->scope;
+    const struct {
+        struct str key;
+        int64_t v;
+    } attrs[] = {{STR("wick.rate"), s->rate}, {STR("wick.lost"), s->lost}, {STR("wick.cpu_ns"), s->cpu_ns}};
+    struct value governor = {
+        .kind = VALUE_STR, .n = (uint32_t) strlen(s->governor ? s->governor : ""), .str = s->governor ? s->governor : ""};
+
+    builder_scope(m->b, STR("wick"), STR(WICK_VERSION));
+    for (size_t i = 0; i < ARRAY_SIZE(attrs); i++) {
+        struct value v = {.kind = VALUE_INT, .integer = attrs[i].v};
+
+        builder_scope_attr(m->b, attrs[i].key, &v);
+    }
+    builder_scope_attr(m->b, STR("wick.governor"), &governor);
+}
+
+static void begin_process(struct maker *m, const struct tally_process *p)
+{
+    const struct identity *i = p->process ? p->process->identity : p->identity;
+
+    builder_resource(m->b);
+    if (i) {
+        identity_put(i, m->b);
+    } else {
+        struct value pid = {.kind = VALUE_INT, .integer = p->pid};
+
+        builder_resource_attr_str(m->b, STR("service.name"), str_from(p->comm));
+        builder_resource_attr(m->b, STR("process.pid"), &pid);
+    }
+    put_scope(m);
+}
+
+static const struct tally *sorting; /* qsort has no argument; one thread */
+
+static int by_profile(const void *a, const void *b)
+{
+    const struct tally_row *x = &sorting->rows[*(const uint32_t *) a], *y = &sorting->rows[*(const uint32_t *) b];
+
+    if (x->process != y->process)
+        return x->process < y->process ? -1 : 1;
+    if (x->kind != y->kind)
+        return x->kind < y->kind ? -1 : 1;
+    if (x->period_ns != y->period_ns)
+        return x->period_ns < y->period_ns ? -1 : 1;
+    return x < y ? -1 : x > y;
+}
+
+static void put_rows(struct maker *m)
+{
+    const struct tally *t = m->t;
+    const struct tally_row *last = NULL;
+
+    sorting = t;
+    for (uint32_t i = 0; i < t->n_rows; i++)
+        m->order[i] = i;
+    qsort(m->order, t->n_rows, sizeof *m->order, by_profile);
+    for (uint32_t i = 0; i < t->n_rows; i++) {
+        const struct tally_row *row = &t->rows[m->order[i]];
+
+        if (!last || last->process != row->process)
+            begin_process(m, &t->processes[row->process]);
+        if (!last || last->process != row->process || last->kind != row->kind || last->period_ns != row->period_ns)
+            begin_profile(m, row);
+        put_row(m, row);
+        last = row;
+    }
+}
+
+int tally_batch(struct tally *t, const struct tally_scope *scope, struct batch **ret, struct err *e)
+{
+    struct maker m = {.t = t, .scope = scope, .wall_minus_mono = clock_wall() - clock_mono()};
+    int r = 0;
+
+    *ret = NULL;
+    if (tally_is_empty(t)) {
+        tally_clear(t);
+        return 0;
+    }
+    r = builder_new(NULL, &m.b);
+    if (r < 0)
+        return r;
+    m.locations = mem_zalloc_array(t->n_frames + 1, sizeof *m.locations);
+    m.stacks = mem_zalloc_array(t->n_stacks + 1, sizeof *m.stacks);
+    m.order = mem_zalloc_array(t->n_rows, sizeof *m.order);
+    if (!m.locations || !m.stacks || !m.order) {
+        r = -ENOMEM;
+    } else {
+        resolve_names(t);
+        put_rows(&m);
+        r = builder_finish(m.b, ret, e);
+    }
+    mem_free(m.locations);
+    mem_free(m.stacks);
+    mem_free(m.order);
+    mem_free(m.scratch);
+    builder_free(m.b);
+    tally_clear(t);
+    return r;
+}
