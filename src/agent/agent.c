@@ -48,10 +48,10 @@ struct agent {
     int epoll_fd, timer_fd;
     unsigned hz;
     uint64_t now_ns, next_sweep_ns;
-    uint64_t samples, refused; /* refused: what the tally had no room for */
+    uint64_t samples, refused, processes_sampled; /* refused: what the tally had no room for */
     int64_t cpu_start_ns;
-    bool copied;                                  /* a stack was copied in this round */
-    struct agent_stack *stacks;                   /* the last copy of each CPU */
+    bool copied;                /* a stack was copied in this round */
+    struct agent_stack *stacks; /* the last copy of each CPU */
     int n_cpus;
     uint64_t words[AGENT_WORDS + AGENT_USER_FRAMES]; /* of the sample at hand */
     struct agent_process record;
@@ -104,16 +104,17 @@ static const struct unwind_rule *find_rule(void *arg, uint64_t address, uint32_t
     return u;
 }
 
-static enum agent_end walk_copy(struct agent *a, struct process *p, struct agent_event *e, uint32_t *n_words)
+static enum agent_end walk_copy(struct agent *a, struct process *p, const struct agent_event *e, uint32_t *n_words)
 {
     struct walk_context c = {.a = a, .p = p};
+    struct agent_regs regs = e->resume;
     struct agent_stack *s = e->cpu < (uint32_t) a->n_cpus ? &a->stacks[e->cpu] : NULL;
     struct stack_copy copy;
 
     if (!s || s->time_ns != e->time_ns || s->tid != e->tid)
         return e->end;
     copy = (struct stack_copy){s->sp, s->n, s->bytes};
-    return stack_walk(&e->resume, &copy, find_rule, &c, a->words, n_words, *n_words + AGENT_USER_FRAMES);
+    return stack_walk(&regs, &copy, find_rule, &c, a->words, n_words, *n_words + AGENT_USER_FRAMES);
 }
 
 /* --- loading processes --- */
@@ -183,7 +184,7 @@ static void add_sample(struct agent *a, struct process *p, const struct agent_ev
         a->refused++;
 }
 
-static void on_sample(struct agent *a, struct agent_event *e, size_t size)
+static void on_sample(struct agent *a, const struct agent_event *e, size_t size)
 {
     uint32_t room = (uint32_t) ((size - offsetof(struct agent_event, words)) / 8), n = MIN(e->n_words, room);
     enum agent_end end = e->end;
@@ -195,7 +196,7 @@ static void on_sample(struct agent *a, struct agent_event *e, size_t size)
     if (!is_wanted(a, p))
         return;
     if (p) {
-        p->samples++;
+        a->processes_sampled += !p->samples++;
         p->last_sample_ns = MAX(p->last_sample_ns, e->time_ns);
         if (p->mm != e->mm) {
             p->mm = e->mm;
@@ -212,10 +213,10 @@ static void on_sample(struct agent *a, struct agent_event *e, size_t size)
 static int on_event(void *arg, void *data, size_t n)
 {
     struct agent *a = arg;
-    struct agent_event *e = data;
+    const struct agent_event *e = data; /* the ring is mapped for reading */
 
     if (n >= offsetof(struct agent_stack, bytes) && e->kind == AGENT_EVENT_STACK) {
-        struct agent_stack *s = data;
+        const struct agent_stack *s = data;
 
         a->copied = true;
         if (s->cpu < (uint32_t) a->n_cpus && n >= offsetof(struct agent_stack, bytes) + s->n)
@@ -424,9 +425,10 @@ void agent_counts(struct agent *a, struct agent_counts *ret)
                                  .bpf_ns = st.ns,
                                  .own_cpu_ns = (uint64_t) (clock_cpu() - a->cpu_start_ns),
                                  .processes = processes_count(a->processes),
+                                 .processes_sampled = a->processes_sampled,
                                  .objects = objects_count(a->objects),
-                                 .map_bytes = bpf_side_memory(a->bpf) + row_store_memory(a->rows) +
-                                              sideband_memory(a->sideband),
+                                 .map_bytes =
+                                     bpf_side_memory(a->bpf) + row_store_memory(a->rows) + sideband_memory(a->sideband),
                                  .ring_bytes = ring_bytes(a->n_cpus),
                                  .rate_hz = a->hz,
                                  .governor = ""};

@@ -48,7 +48,7 @@ struct agent_options {
 struct agent_counts {
     uint64_t samples, lost, frames, frames_named, stacks_whole, stacks_cut;
     uint64_t bpf_ns, own_cpu_ns; /* time spent in BPF and in this process since agent_new() */
-    uint64_t processes, objects;
+    uint64_t processes, processes_sampled, objects;
     uint64_t map_bytes, ring_bytes; /* kernel memory */
     unsigned rate_hz;
     const char *governor; /* "" or what it did: "rate 49" */

@@ -72,7 +72,8 @@ static int explain(struct bpf_side *b, int r, struct err *e)
     if (r == -EPERM || r == -EACCES)
         return err_set(e, -EPERM, "BPF programs may not be loaded: CAP_BPF and CAP_PERFMON are needed");
     if (access("/sys/kernel/btf/vmlinux", R_OK) < 0)
-        return err_set(e, -EOPNOTSUPP, "the kernel has no type information (/sys/kernel/btf/vmlinux): BPF cannot be used");
+        return err_set(e, -EOPNOTSUPP,
+                       "the kernel has no type information (/sys/kernel/btf/vmlinux): BPF cannot be used");
     b->log[strcspn(b->log, "\n")] = 0;
     return err_set(e, r, "BPF programs cannot be loaded: %m%s%s", b->log[0] ? ": " : "", b->log);
 }
@@ -204,7 +205,8 @@ int bpf_side_drain(struct bpf_side *b, int (*f)(void *arg, void *event, size_t n
     return r;
 }
 
-int bpf_side_load_process(struct bpf_side *b, uint32_t pid, const struct agent_process *p, const struct agent_lang *lang)
+int bpf_side_load_process(struct bpf_side *b, uint32_t pid, const struct agent_process *p,
+                          const struct agent_lang *lang)
 {
     if (lang && bpf_map_update_elem(bpf_map__fd(b->skel->maps.langs), &pid, lang, BPF_ANY) < 0)
         return -errno;

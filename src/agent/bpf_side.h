@@ -31,7 +31,8 @@ struct agent_control *bpf_side_control(struct bpf_side *b);
 struct row_store_maps bpf_side_row_maps(struct bpf_side *b);
 /* Calls f for each event that is there; the number of them. */
 int bpf_side_drain(struct bpf_side *b, int (*f)(void *arg, void *event, size_t n), void *arg);
-int bpf_side_load_process(struct bpf_side *b, uint32_t pid, const struct agent_process *p, const struct agent_lang *lang);
+int bpf_side_load_process(struct bpf_side *b, uint32_t pid, const struct agent_process *p,
+                          const struct agent_lang *lang);
 void bpf_side_forget(struct bpf_side *b, uint32_t pid);
 int bpf_side_filter(struct bpf_side *b, uint32_t pid, uint32_t weight);
 void bpf_side_unfilter(struct bpf_side *b, uint32_t pid);

@@ -278,21 +278,12 @@ ssize_t process_read(const struct process *p, uint64_t address, void *ret, size_
 int process_open(const struct process *p, const char *path)
 {
     char root[64];
-    _cleanup_(fd_closep) int dir = -1;
-    struct stat st;
     int fd;
 
     snprintf(root, sizeof root, "/proc/%u/root", p->pid);
-    dir = fd_open(AT_FDCWD, root, O_PATH | O_DIRECTORY, 0);
-    if (dir < 0 && p->exited)
-        dir = fd_open(AT_FDCWD, "/", O_PATH | O_DIRECTORY, 0);
-    if (dir < 0)
-        return dir;
-    fd = fd_open_below(dir, path);
-    if (fd >= 0 && (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))) {
-        fd_close(fd);
-        return -EINVAL;
-    }
+    fd = fd_open_in_root(root, path);
+    if (fd < 0 && p->exited) /* gone; most were in our own root */
+        fd = fd_open_in_root("/", path);
     return fd;
 }
 

@@ -29,8 +29,8 @@ struct row_store {
     struct objects *objects;
     struct shard *shards;
     uint32_t n_shards, max_shards, current;
-    uint64_t resting_until; /* of the current shard */
-    struct unwind_rule *rules; /* mapped */
+    uint64_t resting_until;   /* of the current shard */
+    struct agent_rule *rules; /* mapped */
     uint32_t n_rules;
     struct map by_rule;
 };
@@ -134,11 +134,11 @@ static uint16_t number_of_rule(struct row_store *s, const struct unwind_rule *ru
     uint64_t h = hash64(rule, sizeof *rule);
 
     for (struct map_pos p = map_find(&s->by_rule, h); p.index != MAP_NONE; p = map_next(&s->by_rule, p))
-        if (memcmp(&s->rules[p.index], rule, sizeof *rule) == 0)
+        if (memcmp(&s->rules[p.index].rule, rule, sizeof *rule) == 0)
             return (uint16_t) p.index;
     if (s->n_rules >= AGENT_RULES || map_insert(&s->by_rule, h, s->n_rules) < 0)
         return 0;
-    s->rules[s->n_rules] = *rule;
+    s->rules[s->n_rules].rule = *rule;
     return (uint16_t) s->n_rules++;
 }
 

@@ -6,6 +6,8 @@
 #ifndef AGENT_STACK_WALK_H
 #define AGENT_STACK_WALK_H
 
+#include <stdint.h>
+
 #include "agent/bpf/agent_abi.h"
 
 struct stack_copy {

@@ -321,8 +321,8 @@ static int stack_number(struct tally *t, uint32_t process, struct process *p, co
 static bool row_eq(const struct tally_row *a, const struct tally_row *b)
 {
     return a->stack == b->stack && a->tid == b->tid && a->cpu == b->cpu && a->kind == b->kind &&
-           a->period_ns == b->period_ns && a->has_span == b->has_span && memcmp(a->comm, b->comm, sizeof a->comm) == 0 &&
-           memcmp(a->trace_id, b->trace_id, sizeof a->trace_id) == 0 &&
+           a->period_ns == b->period_ns && a->has_span == b->has_span &&
+           memcmp(a->comm, b->comm, sizeof a->comm) == 0 && memcmp(a->trace_id, b->trace_id, sizeof a->trace_id) == 0 &&
            memcmp(a->span_id, b->span_id, sizeof a->span_id) == 0;
 }
 

@@ -205,7 +205,8 @@ static void put_row(struct maker *m, const struct tally_row *row)
 
 static void begin_profile(struct maker *m, const struct tally_row *row)
 {
-    static const char *const names[][2] = {[AGENT_EVENT_CPU] = {"cpu", "cpu"}, [AGENT_EVENT_OFFCPU] = {"off_cpu", "off_cpu"}};
+    static const char *const names[][2] = {
+        [AGENT_EVENT_CPU] = {"cpu", "cpu"}, [AGENT_EVENT_OFFCPU] = {"off_cpu", "off_cpu"}};
     const struct tally *t = m->t;
     uint32_t ns = builder_string(m->b, STR("nanoseconds"));
     struct value_type types[2] = {{builder_string(m->b, STR("samples")), builder_string(m->b, STR("count"))},
@@ -227,8 +228,9 @@ static void put_scope(struct maker *m)
         struct str key;
         int64_t v;
     } attrs[] = {{STR("wick.rate"), s->rate}, {STR("wick.lost"), s->lost}, {STR("wick.cpu_ns"), s->cpu_ns}};
-    struct value governor = {
-        .kind = VALUE_STR, .n = (uint32_t) strlen(s->governor ? s->governor : ""), .str = s->governor ? s->governor : ""};
+    struct value governor = {.kind = VALUE_STR,
+                             .n = (uint32_t) strlen(s->governor ? s->governor : ""),
+                             .str = s->governor ? s->governor : ""};
 
     builder_scope(m->b, STR("wick"), STR(WICK_VERSION));
     for (size_t i = 0; i < ARRAY_SIZE(attrs); i++) {

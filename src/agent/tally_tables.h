@@ -10,11 +10,11 @@
 enum tally_frame_kind { FRAME_OBJECT, FRAME_KERNEL, FRAME_JIT, FRAME_LANG, FRAME_MARK };
 
 struct tally_frame {
-    uint8_t kind;             /* enum tally_frame_kind */
-    const char *type;         /* profile.frame.type */
-    struct object *object;    /* a reference */
-    uint64_t address;         /* ELF address; kernel address; address in the process */
-    uint64_t owner;           /* number of the process: JIT and languages */
+    uint8_t kind;          /* enum tally_frame_kind */
+    const char *type;      /* profile.frame.type */
+    struct object *object; /* a reference */
+    uint64_t address;      /* ELF address; kernel address; address in the process */
+    uint64_t owner;        /* number of the process: JIT and languages */
     uint64_t words[AGENT_LANG_WORDS];
     struct str function, file; /* in the arena; languages, JIT, marks */
     int64_t line, start_line;

@@ -11,6 +11,7 @@
 #include "base/fd.h"
 #include "cli/args.h"
 #include "cli/command.h"
+#include "cli/convert_output.h"
 #include "cli/convert_report.h"
 #include "codec/folded.h"
 #include "codec/input.h"
@@ -227,9 +228,22 @@ static int prepare(struct job *j, const struct output *f, struct err *e)
     return choose_profile(j, e);
 }
 
-static int convert(const struct convert_options *o, const char *in, const char *out, struct err *e)
+/* Writes what j holds; its batch may be replaced. */
+static int write_job(struct job *j, const struct output *f, enum compression c, const char *out, struct err *e)
 {
     _cleanup_(buf_done) struct buf plain = BUF_INIT, packed = BUF_INIT;
+    const struct buf *b = c == COMPRESS_NONE ? &plain : &packed;
+    int r = prepare(j, f, e);
+
+    if (r == 0)
+        r = f->write(j, &plain, e);
+    if (r == 0 && c != COMPRESS_NONE)
+        r = compress_deflate(c, 0, plain.p, plain.n, &packed, e);
+    return r < 0 ? r : fd_write_file(out, b->p, b->n, e);
+}
+
+static int convert(const struct convert_options *o, const char *in, const char *out, struct err *e)
+{
     enum input_format as = INPUT_AUTO;
     enum compression c = COMPRESS_NONE;
     struct job j = {.o = o, .in = in};
@@ -241,16 +255,30 @@ static int convert(const struct convert_options *o, const char *in, const char *
     if (r == 0)
         r = input_open(in, as, &input_local, &j.b, NULL, e);
     if (r == 0)
-        r = prepare(&j, f, e);
-    if (r == 0)
-        r = f->write(&j, &plain, e);
-    if (r == 0 && c != COMPRESS_NONE)
-        r = compress_deflate(c, 0, plain.p, plain.n, &packed, e);
-    if (r == 0) {
-        const struct buf *b = c == COMPRESS_NONE ? &plain : &packed;
+        r = write_job(&j, f, c, out, e);
+    batch_unref(j.b);
+    return r;
+}
 
-        r = fd_write_file(out, b->p, b->n, e);
-    }
+int convert_output_check(const char *path, struct err *e)
+{
+    static const struct convert_options none;
+    enum compression c = COMPRESS_NONE;
+    const struct output *f = NULL;
+
+    return choose_output(&none, path, &f, &c, e);
+}
+
+int convert_output_write(struct batch *b, const char *title, const char *path, struct err *e)
+{
+    static const struct convert_options none;
+    enum compression c = COMPRESS_NONE;
+    const struct output *f = NULL;
+    struct job j = {.o = &none, .in = title, .b = batch_ref(b)};
+    int r = choose_output(&none, path, &f, &c, e);
+
+    if (r == 0)
+        r = write_job(&j, f, c, path, e);
     batch_unref(j.b);
     return r;
 }

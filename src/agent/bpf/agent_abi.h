@@ -47,6 +47,12 @@ struct agent_shard {
     struct unwind_row rows[UNWIND_SHARD_ROWS];
 };
 
+/* Elements of an array map lie 8 bytes aligned: this is what user space sees when it maps one. */
+struct agent_rule {
+    struct unwind_rule rule;
+    __u32 pad;
+};
+
 struct agent_page_key {
     __u32 file, page;
 };

@@ -55,7 +55,7 @@ struct {
     __uint(max_entries, AGENT_RULES);
     __uint(map_flags, BPF_F_MMAPABLE);
     __type(key, __u32);
-    __type(value, struct unwind_rule);
+    __type(value, struct agent_rule);
 } rules SEC(".maps");
 
 struct {
@@ -103,12 +103,12 @@ struct walk_state {
     struct agent_process *process;
     struct agent_lang *lang; /* NULL: none */
     __u64 pc, sp, fp, bx;
-    __u64 tp;                    /* thread pointer */
+    __u64 tp; /* thread pointer */
     __u32 exact, is_leaf;
-    __u32 mode;                  /* WALK_LANG: the next step is the language's */
+    __u32 mode; /* WALK_LANG: the next step is the language's */
     __u32 frames;
-    __u64 lang_state[4];         /* the language's, over the whole walk */
-    __u64 start, end, bias;      /* of the last mapping: the next frame is mostly in it as well */
+    __u64 lang_state[4];    /* the language's, over the whole walk */
+    __u64 start, end, bias; /* of the last mapping: the next frame is mostly in it as well */
     __u32 file;
     __u32 page_file, page_number, page_row, page_n; /* the last page */
 };
@@ -210,7 +210,7 @@ static __always_inline struct unwind_rule *find_rule(struct walk_state *w, __u64
     rule_key = shard->rows[base & (UNWIND_SHARD_ROWS - 1)].rule;
     if (!rule_key)
         return NULL;
-    return bpf_map_lookup_elem(&rules, &rule_key);
+    return bpf_map_lookup_elem(&rules, &rule_key); /* begins with the rule */
 }
 
 /* ucontext at sp; gregs from +40: r8..r15, rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip. */

@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * wick record: samples a command, some processes or the whole machine for a while, from outside, into a file or straight
+ * into a report.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "agent/agent.h"
+#include "agent/filter.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "cli/args.h"
+#include "cli/command.h"
+#include "cli/convert_output.h"
+#include "cli/record_report.h"
+#include "cli/watch.h"
+#include "model/batch.h"
+
+struct record_options {
+    struct watch_options watch;
+    const char *output, *html;
+    int64_t duration;
+    bool all, top, shell, quiet, help;
+};
+
+static const struct arg record_args[] = {
+    WATCH_ARGS(offsetof(struct record_options, watch)),
+    {'a', "all", ARG_FLAG, offsetof(struct record_options, all), NULL, "every process of the machine"},
+    {'d', "duration", ARG_DURATION, offsetof(struct record_options, duration), "TIME",
+     "how long (default: until CMD ends, else 30s)"},
+    {'o', "output", ARG_STRING, offsetof(struct record_options, output), "FILE",
+     "by its name: .pb.gz (pprof), .otlp, .json, .folded, .html, .speedscope.json (default wick.pb.gz)"},
+    {0, "html", ARG_STRING, offsetof(struct record_options, html), "FILE", "a flame graph"},
+    {0, "top", ARG_FLAG, offsetof(struct record_options, top), NULL, "print the functions that took most"},
+    {0, "shell", ARG_FLAG, offsetof(struct record_options, shell), NULL, "look at it in pprof's shell"},
+    {'q', "quiet", ARG_FLAG, offsetof(struct record_options, quiet), NULL, "no lines about how it goes"},
+    {'h', "help", ARG_FLAG, offsetof(struct record_options, help), NULL, "this text"},
+    {0},
+};
+
+struct record {
+    struct record_options o;
+    struct agent *agent;
+    struct watch_command command;
+    int signal_fd;
+    int64_t begin;
+    bool command_ended, live;
+    int status; /* of the command */
+};
+
+static int fail(const struct err *e, int code)
+{
+    fprintf(stderr, "wick record: %s\n", err_message(e, code));
+    return EXIT_FAILED;
+}
+
+static void usage(FILE *out)
+{
+    fputs("usage: wick record [options] [-p PID | -a | -- CMD [ARG...]]\n\n"
+          "Samples from outside, nothing is changed in what is sampled; CMD includes what it starts.\n\n",
+          out);
+    args_help(record_args, out);
+}
+
+/* --- sampling --- */
+static void tell(struct record *c, bool last)
+{
+    struct agent_counts counts;
+    char line[200];
+
+    if (c->o.quiet || (!c->live && !last))
+        return;
+    agent_counts(c->agent, &counts);
+    watch_line(&counts, clock_mono() - c->begin, line, sizeof line);
+    if (c->live)
+        fprintf(stderr, "\r\033[K");
+    fprintf(stderr, "wick: %s%s", line, last ? "\n" : "");
+    fflush(stderr);
+}
+
+static void reap(struct record *c)
+{
+    int status;
+
+    if (c->command.pid > 0 && waitpid(c->command.pid, &status, WNOHANG) == c->command.pid) {
+        c->command_ended = true;
+        c->status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    }
+}
+
+/* True when it is time to stop. */
+static bool take_signals(struct record *c)
+{
+    bool stop = false;
+
+    for (int sig; (sig = watch_next_signal(c->signal_fd));) {
+        if (sig == SIGCHLD)
+            reap(c);
+        else if (sig == SIGINT && c->command.pid > 0)
+            continue; /* the command gets it from the terminal as well; we end with it */
+        else
+            stop = true;
+    }
+    return stop || c->command_ended;
+}
+
+static int sample(struct record *c, struct err *e)
+{
+    struct pollfd fds[] = {{agent_fd(c->agent), POLLIN, 0}, {c->signal_fd, POLLIN, 0}};
+    int64_t end = c->o.duration ? c->begin + c->o.duration : INT64_MAX, next_line = c->begin + NS_PER_S / 2;
+    int r = 0;
+
+    while (r == 0) {
+        int64_t now = clock_mono(), wait = MIN(end, next_line) - now;
+
+        if (now >= end)
+            break;
+        if (wait > 0)
+            poll(fds, 2, (int) (wait / NS_PER_MS + 1));
+        if (take_signals(c))
+            break;
+        if (fds[0].revents)
+            r = agent_poll(c->agent, 0, e);
+        if (clock_mono() >= next_line) {
+            tell(c, false);
+            next_line += NS_PER_S / 2;
+        }
+    }
+    return r;
+}
+
+/* --- what becomes of it --- */
+static void tell_names(struct record *c)
+{
+    struct agent_counts n;
+
+    agent_counts(c->agent, &n);
+    if (!c->o.quiet && n.frames)
+        fprintf(stderr, "wick: %llu processes, %.0f %% of frames named, %.1f %% of stacks whole\n",
+                (unsigned long long) n.processes_sampled, 100.0 * (double) n.frames_named / (double) n.frames,
+                100.0 * (double) n.stacks_whole / (double) MAX(n.stacks_whole + n.stacks_cut, 1u));
+}
+
+static int hand_out(struct record *c, struct batch *b, const char *title, struct err *e)
+{
+    int r = 0;
+
+    if (c->o.output) {
+        r = convert_output_write(b, title, c->o.output, e);
+        if (r == 0 && !c->o.quiet && strcmp(c->o.output, "-") != 0)
+            fprintf(stderr, "wick: wrote %s; look at it with: wick pprof %s\n", c->o.output, c->o.output);
+    }
+    if (r == 0 && c->o.html) {
+        r = convert_output_write(b, title, c->o.html, e);
+        if (r == 0 && !c->o.quiet)
+            fprintf(stderr, "wick: wrote %s\n", c->o.html);
+    }
+    if (r == 0 && c->o.top)
+        r = record_report(b, "top", e);
+    if (r == 0 && c->o.shell)
+        r = record_report(b, NULL, e);
+    return r;
+}
+
+static int finish(struct record *c, const char *title, struct err *e)
+{
+    _cleanup_(batch_unrefp) struct batch *b = NULL;
+    int r = agent_take(c->agent, &b, e);
+
+    tell(c, true);
+    if (r < 0)
+        return r;
+    if (!b)
+        return err_set(e, -ENODATA, "nothing was running: there is no sample");
+    tell_names(c);
+    return hand_out(c, b, title, e);
+}
+
+static int record(struct record *c, int n_words, char **words, struct err *e)
+{
+    _cleanup_(filter_freep) struct filter *filter = NULL;
+    pid_t pids[ARG_LIST_MAX + 1];
+    struct agent_options options;
+    char title[200];
+    sigset_t old;
+    int r = watch_agent_options(&c->o.watch, pids, &options, &filter, e);
+
+    if (r < 0)
+        return r;
+    options.pprof = true;
+    c->signal_fd = watch_signals(&old);
+    if (c->signal_fd < 0)
+        return c->signal_fd;
+    if (n_words) {
+        words[n_words] = NULL;
+        r = watch_command_start(words, &c->command, e);
+        if (r < 0)
+            return r;
+        options.inherit = true;
+        pids[0] = c->command.pid;
+        options.pids = pids;
+        options.n_pids = 1;
+    }
+    snprintf(title, sizeof title, "%s", n_words ? words[0] : c->o.all ? "this machine" : c->o.watch.pids.v[0]);
+    r = agent_new(&options, &c->agent, e);
+    c->begin = clock_mono();
+    watch_command_go(&c->command);
+    if (r == 0)
+        r = sample(c, e);
+    if (r == 0)
+        r = finish(c, title, e);
+    if (r < 0 && c->command.pid > 0 && !c->command_ended)
+        kill(c->command.pid, SIGTERM);
+    agent_free(c->agent);
+    sigprocmask(SIG_SETMASK, &old, NULL);
+    return r;
+}
+
+static int check_usage(struct record *c, int n, struct err *e)
+{
+    struct record_options *o = &c->o;
+    int ways = (n > 0) + o->all + (o->watch.pids.n > 0);
+
+    if (ways != 1)
+        return err_set(e, -EINVAL, "%s: give a command (-- CMD), processes (-p PID) or -a",
+                       ways ? "too much at once" : "what to sample is missing");
+    if (!o->output && !o->html && !o->top && !o->shell) {
+        o->shell = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
+        o->output = o->shell ? NULL : "wick.pb.gz";
+    }
+    if (o->output && convert_output_check(o->output, e) < 0)
+        return -EINVAL;
+    if (!o->watch.rate)
+        o->watch.rate = 99;
+    if (!o->duration && !n)
+        o->duration = 30 * NS_PER_S;
+    return 0;
+}
+
+static int run(int argc, char **argv)
+{
+    struct record c = {.command = {.gate = -1}, .live = isatty(STDERR_FILENO)};
+    struct err e = {0};
+    int n = 0, r = args_parse(record_args, &c.o, argc - 1, argv + 1, true, &n, &e);
+
+    if (r == 0 && c.o.help) {
+        usage(stdout);
+        return EXIT_DONE;
+    }
+    if (r == 0)
+        r = check_usage(&c, n, &e);
+    if (r < 0) {
+        fprintf(stderr, "wick record: %s\n", err_message(&e, r));
+        return EXIT_USAGE;
+    }
+    r = record(&c, n, argv + 1, &e);
+    fd_close(c.signal_fd);
+    return r < 0 ? fail(&e, r) : c.status;
+}
+
+const struct command command_record = {"record", "sample a command, processes or the machine for a while", run};

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What `wick record` shows without a file between: pprof's top, or its shell. */
+#ifndef CLI_RECORD_REPORT_H
+#define CLI_RECORD_REPORT_H
+
+#include "base/err.h"
+
+struct batch;
+
+/* command: a report of pprof that needs no argument ("top"), or NULL for the shell. */
+int record_report(struct batch *b, const char *command, struct err *e);
+
+#endif

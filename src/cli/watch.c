@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/watch.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "agent/filter.h"
+#include "base/clock.h"
+#include "base/fd.h"
+
+static int add_rules(struct filter *f, const struct arg_list *l, bool include, struct err *e)
+{
+    int r = 0;
+
+    for (size_t i = 0; i < l->n && r == 0; i++)
+        r = filter_add(f, include, str_from(l->v[i]), e);
+    return r;
+}
+
+static int parse_types(const char *text, struct agent_options *o, struct err *e)
+{
+    struct str rest = str_from(text);
+
+    while (rest.n) {
+        struct str one = str_trim(str_cut(&rest, ','));
+
+        if (str_is(one, "offcpu") || str_is(one, "off-cpu"))
+            o->off_cpu = true;
+        else if (!str_is(one, "cpu"))
+            return err_set(e, -EINVAL,
+                           "--type: '%.*s' cannot be sampled from outside; cpu and offcpu can (wick run: more)",
+                           STR_FMT(one));
+    }
+    return 0;
+}
+
+static int parse_words(const struct watch_options *w, struct agent_options *o, struct err *e)
+{
+    if (w->unwind && strcmp(w->unwind, "copy") == 0)
+        o->copy_stacks = true;
+    else if (w->unwind && strcmp(w->unwind, "rows") != 0)
+        return err_set(e, -EINVAL, "--unwind: '%s' is not rows or copy", w->unwind);
+    if (w->via && strcmp(w->via, "perf") == 0)
+        o->via = AGENT_VIA_PERF;
+    else if (w->via && strcmp(w->via, "bpf") == 0)
+        o->via = AGENT_VIA_BPF;
+    else if (w->via)
+        return err_set(e, -EINVAL, "--via: '%s' is not bpf or perf", w->via);
+    return parse_types(w->types, o, e);
+}
+
+static int parse_pids(const struct watch_options *w, pid_t *pids, struct agent_options *o, struct err *e)
+{
+    for (size_t i = 0; i < w->pids.n; i++) {
+        uint64_t pid;
+
+        if (str_to_u64(str_from(w->pids.v[i]), 10, &pid) < 0 || !pid || pid > INT32_MAX)
+            return err_set(e, -EINVAL, "--pid: '%s' is no process id", w->pids.v[i]);
+        if (kill((pid_t) pid, 0) < 0 && errno == ESRCH)
+            return err_set(e, -ESRCH, "there is no process %s", w->pids.v[i]);
+        pids[i] = (pid_t) pid;
+    }
+    o->pids = pids;
+    o->n_pids = w->pids.n;
+    return 0;
+}
+
+int watch_agent_options(const struct watch_options *w, pid_t *pids, struct agent_options *ret,
+                        struct filter **ret_filter, struct err *e)
+{
+    _cleanup_(filter_freep) struct filter *f = NULL;
+    int r;
+
+    *ret = (struct agent_options){.rate_hz = (unsigned) w->rate,
+                                  .no_kernel = w->no_kernel,
+                                  .no_names = w->no_names,
+                                  .off_cpu_threshold_ns = w->threshold};
+    if (w->rate < 1 || w->rate > 10000)
+        return err_set(e, -EINVAL, "--rate: between 1 and 10000 a second");
+    r = parse_words(w, ret, e);
+    if (r == 0)
+        r = parse_pids(w, pids, ret, e);
+    if (r == 0 && (w->include.n || w->exclude.n)) {
+        r = filter_new(&f);
+        if (r == 0)
+            r = add_rules(f, &w->exclude, false, e);
+        if (r == 0)
+            r = add_rules(f, &w->include, true, e);
+    }
+    if (r < 0)
+        return r;
+    ret->filter = f;
+    *ret_filter = TAKE(f);
+    return 0;
+}
+
+/* --- a command --- */
+int watch_command_start(char **argv, struct watch_command *ret, struct err *e)
+{
+    int gate[2];
+    char byte;
+
+    if (pipe2(gate, O_CLOEXEC) < 0)
+        return err_set(e, -errno, "no pipe: %m");
+    ret->pid = fork();
+    if (ret->pid < 0)
+        return err_set(e, -errno, "no process: %m");
+    if (ret->pid == 0) {
+        sigset_t none;
+
+        close(gate[1]);
+        if (read(gate[0], &byte, 1) < 0) /* ends when the other side is closed */
+            _exit(127);
+        sigemptyset(&none);
+        sigprocmask(SIG_SETMASK, &none, NULL);
+        execvp(argv[0], argv);
+        fprintf(stderr, "wick: cannot run '%s': %s\n", argv[0], strerror(errno));
+        _exit(errno == ENOENT ? 127 : 126);
+    }
+    close(gate[0]);
+    ret->gate = gate[1];
+    return 0;
+}
+
+void watch_command_go(struct watch_command *c)
+{
+    fd_close(c->gate);
+    c->gate = -1;
+}
+
+/* --- signals --- */
+int watch_signals(sigset_t *ret_old)
+{
+    sigset_t set;
+    int fd;
+
+    sigemptyset(&set);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGHUP);
+    sigaddset(&set, SIGCHLD);
+    sigprocmask(SIG_BLOCK, &set, ret_old);
+    signal(SIGPIPE, SIG_IGN);
+    fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    return fd < 0 ? -errno : fd;
+}
+
+int watch_next_signal(int fd)
+{
+    struct signalfd_siginfo si;
+
+    return read(fd, &si, sizeof si) == sizeof si ? (int) si.ssi_signo : 0;
+}
+
+/* --- telling --- */
+void watch_line(const struct agent_counts *c, int64_t elapsed_ns, char *ret, size_t size)
+{
+    long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+    double cost =
+        elapsed_ns > 0 ? 100.0 * (double) (c->bpf_ns + c->own_cpu_ns) / (double) elapsed_ns / (double) cpus : 0;
+
+    snprintf(ret, size, "%.1f s, %llu samples, %llu lost, cost %.2f %% of the machine%s%s",
+             (double) elapsed_ns / (double) NS_PER_S, (unsigned long long) c->samples, (unsigned long long) c->lost,
+             cost, c->governor && c->governor[0] ? ", " : "", c->governor ? c->governor : "");
+}

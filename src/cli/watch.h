@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What `record`, `agent` and `top` do around an agent: options that they share, signals, a command to start, the line
+ * that tells how it goes. */
+#ifndef CLI_WATCH_H
+#define CLI_WATCH_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "agent/agent.h"
+#include "cli/args.h"
+
+struct watch_options {
+    struct arg_list pids, include, exclude;
+    const char *types, *unwind, *via;
+    int64_t rate, threshold;
+    bool no_kernel, no_names;
+};
+
+/* Lines of an option table for the above; base is where struct watch_options lies in the command's own. */
+#define WATCH_ARGS(base)                                                                                             \
+    {'p', "pid", ARG_LIST, (base) + offsetof(struct watch_options, pids), "PID", "only this process; repeatable"},   \
+        {'F', "rate", ARG_INT, (base) + offsetof(struct watch_options, rate), "HZ", "samples a second on each CPU"}, \
+        {'t', "type", ARG_STRING, (base) + offsetof(struct watch_options, types), "TYPES", "cpu (default), offcpu"}, \
+        {0,                                                                                                          \
+         "include",                                                                                                  \
+         ARG_LIST,                                                                                                   \
+         (base) + offsetof(struct watch_options, include),                                                           \
+         "RULE",                                                                                                     \
+         "take processes that match: name=nginx, exe=node, user=www, cgroup~REGEXP, service~REGEXP; /N: 1 in N"},    \
+        {0, "exclude", ARG_LIST, (base) + offsetof(struct watch_options, exclude), "RULE", "leave those out"},       \
+        {0,          "unwind",                                                                                       \
+         ARG_STRING, (base) + offsetof(struct watch_options, unwind),                                                \
+         "HOW",      "rows (default): in the kernel; copy: copy stacks and walk them here"},                         \
+        {0,          "via",                                                                                          \
+         ARG_STRING, (base) + offsetof(struct watch_options, via),                                                   \
+         "HOW",      "bpf, or perf: without BPF, own processes only (default: what is allowed)"},                    \
+        {0, "no-kernel", ARG_FLAG, (base) + offsetof(struct watch_options, no_kernel), NULL, "no kernel frames"},    \
+        {0,        "no-names",                                                                                       \
+         ARG_FLAG, (base) + offsetof(struct watch_options, no_names),                                                \
+         NULL,     "build ids and addresses only; names can come later"},                                            \
+    {                                                                                                                \
+        0, "threshold", ARG_DURATION, (base) + offsetof(struct watch_options, threshold), "TIME",                    \
+            "offcpu: shorter waits are not told (default 1ms)"                                                       \
+    }
+
+struct filter;
+
+/* Turns them into an agent's options. *ret_filter is the caller's and must outlive the agent. pids has room for
+ * ARG_LIST_MAX. */
+int watch_agent_options(const struct watch_options *w, pid_t *pids, struct agent_options *ret,
+                        struct filter **ret_filter, struct err *e);
+
+/* A command that waits until it is let go, so that it is watched from its first instruction. */
+struct watch_command {
+    pid_t pid;
+    int gate; /* closing it lets the command run */
+};
+int watch_command_start(char **argv, struct watch_command *ret, struct err *e);
+void watch_command_go(struct watch_command *c);
+
+/* SIGINT, SIGTERM, SIGHUP and SIGCHLD as a descriptor; blocked meanwhile. Before threads start. */
+int watch_signals(sigset_t *ret_old);
+/* The next signal, 0 when there is none. */
+int watch_next_signal(int fd);
+
+/* "12 s, 1,234 samples, 0 lost, cost 0.31 % of the machine" into ret. */
+void watch_line(const struct agent_counts *c, int64_t elapsed_ns, char *ret, size_t size);
+
+#endif
