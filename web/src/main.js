@@ -13,24 +13,18 @@ import {Compare} from "./views/compare.js";
 import {Explore} from "./views/explore.js";
 import {Home} from "./views/home.js";
 import {Login} from "./views/login.js";
-import {fromPprof} from "./views/pprofroutes.js";
 import {Senders} from "./views/senders.js";
 import {Services} from "./views/services.js";
 import {Start} from "./views/start.js";
 
-const views = {"": Home, start: Start, services: Services, explore: Explore, compare: Compare, senders: Senders, login: Login};
+const views = {"": Home, start: Start, services: Services, explore: Explore, flamegraph: Explore, compare: Compare, senders: Senders, login: Login};
 const titles = {services: "Services", explore: "Explore", compare: "Compare", senders: "Senders", start: "Start", login: "Log in"};
 
 function App() {
     const {path} = route.value;
-    const mapped = fromPprof(route.value);
-    useEffect(() => {
-        if (mapped) go(mapped.path, mapped.params, {replace: true});
-    });
     useEffect(() => {
         document.title = titles[path] ? `${titles[path]} · wick` : "wick";
     }, [path]);
-    if (mapped) return null;
     const View = views[path];
     return html`<${Shell}>${View ? html`<${View} />` : html`<${Box} title="There is no such page"><p><a href="explore">Explore</a></p><//>`}<//>`;
 }

@@ -14,7 +14,7 @@ function describe(l, i) {
     return words.join(", ");
 }
 
-export function AriaPath({l, node}) {
+export function AriaPath({id, l, node}) {
     const path = [];
     for (let i = node; ; i = l.tree.parent[i]) {
         path.push(i);
@@ -24,7 +24,7 @@ export function AriaPath({l, node}) {
     return html`<div class="sr" role="group">${path.map((i, level) => {
         const {list, at} = siblings(l, i);
         const open = l.first[i] < l.first[i + 1];
-        return html`<div role="treeitem" key=${i} id=${i === node ? "flame-item" : undefined} aria-level=${level + 1}
+        return html`<div role="treeitem" key=${i} id=${i === node ? id + "-item" : undefined} aria-level=${level + 1}
             aria-setsize=${list.length} aria-posinset=${at + 1} aria-selected=${i === node ? "true" : "false"}
             aria-expanded=${open ? String(i !== node) : undefined}>${describe(l, i)}</div>`;
     })}</div>`;

@@ -222,11 +222,17 @@ export class Painter {
         }
     }
 
+    // Badges stand where the kind of frame changes: from native to kernel, from Python to native.
+    newKind(i) {
+        const {tree} = this.v.layout, p = tree.parent[i];
+        return p === 0 ? tree.frames.kindOf(tree.frame[i]) !== 1 : tree.frames.kindOf(tree.frame[i]) !== tree.frames.kindOf(tree.frame[p]);
+    }
+
     label(i, left, y, room, v) {
         const {ctx} = this;
         const name = this.nameOf(i);
         let space = room;
-        if (name.badge && room > 90) {
+        if (name.badge && room > 90 && this.newKind(i)) {
             ctx.font = SMALL;
             const wide = name.badge.length * 5.6;
             ctx.globalAlpha = 0.62;

@@ -2,7 +2,7 @@
 // The flame graph as a component. Gives: a picture, zoom and pan by pointer, wheel and keys, search, a line about the frame
 // in focus, and the path to it as an ARIA tree.
 import {html} from "htm/preact";
-import {useEffect, useLayoutEffect, useMemo, useRef, useState} from "preact/hooks";
+import {useEffect, useId, useLayoutEffect, useMemo, useRef, useState} from "preact/hooks";
 import {signal} from "@preact/signals";
 import {diffColor, painter, textColor, themeOf} from "../lib/color.js";
 import {openMenu} from "../parts/menu.js";
@@ -42,6 +42,7 @@ export function Flame(props) {
     const theme = themeOf();
     const box = useRef(), canvas = useRef(), over = useRef(), engine = useRef(null);
     const [focus, setFocus] = useState(0);
+    const id = useId().replace(/[^\w-]/g, "_");
     const hover = useMemo(() => signal(null), []);
     const l = useMemo(() => makeLayout(tree, {by: order, mode}), [tree, order, mode]);
     const found = useMemo(() => searchNodes(l, search), [l, search]);
@@ -96,14 +97,14 @@ export function Flame(props) {
 
     return html`<div class="flame">
         <div class="flame-box" ref=${box} tabindex="0" role="tree" aria-label=${props.label ?? "Flame graph"}
-            aria-activedescendant="flame-item" aria-describedby="flame-help" onKeyDown=${keys} ...${pointer}>
+            aria-activedescendant=${id + "-item"} aria-describedby=${id + "-help"} onKeyDown=${keys} ...${pointer}>
             <div class="flame-space" style=${{height: l.rows * ROW + "px"}} aria-hidden="true">
                 <canvas ref=${canvas} class="flame-canvas"></canvas>
                 <canvas ref=${over} class="flame-canvas flame-over"></canvas>
             </div>
-            <${AriaPath} l=${l} node=${Math.min(focus, l.tree.n - 1)} ns=${props.ns} />
+            <${AriaPath} id=${id} l=${l} node=${Math.min(focus, l.tree.n - 1)} ns=${props.ns} />
         </div>
-        <span id="flame-help" class="sr">Arrow keys move between frames, Enter zooms, Escape zooms out, M opens the menu.</span>
+        <span id=${id + "-help"} class="sr">Arrow keys move between frames, Enter zooms, Escape zooms out, M opens the menu.</span>
         <${Tooltip} hover=${hover} l=${l} ns=${props.ns} rootName=${props.rootName} />
         <${Details} l=${l} node=${Math.min(focus, l.tree.n - 1)} ns=${props.ns} actions=${actions} zoomed=${target}
             rootName=${props.rootName} price=${props.price} onReset=${() => zoomTo(0)} />

@@ -49,10 +49,10 @@ export function hash(s) {
 }
 
 // Hues that differ clearly from each other and from the accent (orange is search's and the selection's).
-const hues = [95, 130, 160, 190, 215, 240, 265, 290, 320, 350];
+const hues = [75, 100, 130, 160, 195, 225, 255, 285, 315, 15];
 const levels = {
-    light: {own: [0.86, 0.075], runtime: [0.92, 0.018], kernel: [0.87, 0.022], text: "#1f1b16", dim: "#efedea"},
-    dark: {own: [0.41, 0.062], runtime: [0.32, 0.013], kernel: [0.36, 0.02], text: "#f3efe9", dim: "#262422"},
+    light: {own: [0.885, 0.052], runtime: [0.93, 0.012], kernel: [0.875, 0.02], text: "#1f1b16", dim: "#efedea"},
+    dark: {own: [0.40, 0.05], runtime: [0.305, 0.01], kernel: [0.35, 0.02], text: "#f3efe9", dim: "#262422"},
 };
 
 function tint(theme, key, level) {

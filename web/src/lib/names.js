@@ -44,7 +44,7 @@ export function shortName(name) {
 
 const runtimeGo = /^(runtime|internal|syscall|sync|reflect|type|go|vendor)([./:]|$)/;
 const stdGo = /^[a-z0-9]+(\/[a-z0-9]+)*$/; // no dot in the first element of the path: the standard library
-const runtimeNative = /^(_start|__libc_|_dl_|clone3?$|start_thread|__GI_|malloc|free|calloc|realloc|_int_|pthread_|__pthread_|mem(cpy|set|move)|str(len|cmp|cpy)|operator (new|delete)|std::|__gnu_cxx::|core::|alloc::|_Py|Py[A-Z_]|\[)/;
+const runtimeNative = /^(__|_start|_dl_|clone3?$|start_thread|__GI_|malloc|free|calloc|realloc|_int_|pthread_|__pthread_|mem(cpy|set|move)|str(len|cmp|cpy)|operator (new|delete)|std::|__gnu_cxx::|core::|alloc::|_Py|Py[A-Z_]|\[)/;
 
 // Is this frame the language's own, the kernel's or an unnamed one's? What is left is the users' code.
 export function isRuntime(frames, f) {

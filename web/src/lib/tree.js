@@ -284,13 +284,57 @@ export function joinTrees(list, type, unit) {
     return b.done();
 }
 
+// The nodes of t below top, as a byte each; top itself is not.
+function below(t, top) {
+    const yes = new Uint8Array(t.n);
+    yes[top] = 1;
+    for (let i = top + 1; i < t.n; i++) if (yes[t.parent[i]]) yes[i] = 1;
+    yes[top] = 0;
+    return yes;
+}
+
+// `whole` with more of what lies below the path `names`, from `deep`: an answer zoomed to that path. Where whole has the
+// whole path, deep's part replaces its; where it was folded away on the path, that part comes out of the folded sum.
+export function graft(whole, names, deep) {
+    const here = whole.find(names), at = deep.find(here.whole ? names : whole.path(here.node)).node;
+    const b = new Builder(whole.columns, whole.type, whole.unit);
+    const add = (t, to, want) => {
+        const frameOf = b.importFrames(t.frames);
+        for (let i = 1; i < t.n; i++) {
+            if (!want(i)) continue;
+            to[i] = b.child(to[t.parent[i]], frameOf(t.frame[i]));
+            for (let c = 0; c < t.columns; c++) b.self[c][to[i]] += t.self[c][i];
+            if (t.folded?.[i]) b.addFolded(to[i], t.folded[i]);
+        }
+    };
+    const to = new Uint32Array(whole.n), to2 = new Uint32Array(deep.n);
+    const old = below(whole, here.node), more = below(deep, at);
+    let fold = -1;
+    if (!here.whole) {
+        const {first, kids} = whole.children();
+        for (let k = first[here.node]; k < first[here.node + 1]; k++) if (whole.isFolded(kids[k])) fold = kids[k];
+        if (fold < 0) return whole;
+    }
+    for (let c = 0; c < whole.columns; c++) b.self[c][0] = whole.self[c][0];
+    add(whole, to, (i) => !here.whole || !old[i]);
+    if (here.whole) for (let c = 0; c < whole.columns; c++) b.self[c][to[here.node]] = deep.self[c][at];
+    else for (let c = 0; c < whole.columns; c++) b.self[c][to[fold]] -= deep.total[c][at] - deep.self[c][at];
+    to2[at] = to[here.node];
+    add(deep, to2, (i) => more[i]);
+    return b.done();
+}
+
 // One column of a diff as a tree of its own.
 export function columnOf(t, c) {
     return new Tree({...t, columns: 1, self: [t.self[c]], total: [t.total[c]]});
 }
 
-// A tree as the JSON form gives it (answers of `callers`).
-export function treeOfJson(j) {
+// A tree as the JSON form gives it (answers of `callers`). Where the root has one child only (the function asked for), that
+// one becomes the root.
+export function treeOfJson(json) {
+    let j = json;
+    const single = j.nodes.length > 1 && j.nodes.every((n, i) => i < 2 || n[0] > 0) && j.nodes[1][0] === 0;
+    if (single) j = {...j, nodes: j.nodes.slice(1).map((n, i) => [i ? n[0] - 1 : -1, ...n.slice(1)])};
     const b = new Builder(j.columns, j.type, j.unit);
     const kind = (k) => Math.max(0, kindNames.indexOf(k ?? ""));
     const frames = j.frames.map((f, i) => (i === FOLDED ? FOLDED

@@ -5,7 +5,7 @@ const fixed = (v, digits) => v.toLocaleString("en", {minimumFractionDigits: digi
 // Three significant digits.
 export function number(v) {
     const a = Math.abs(v);
-    if (a === 0) return "0";
+    if (Number.isInteger(v) && a < 1e4) return fixed(v, 0);
     if (a >= 1e15) return v.toExponential(2);
     for (const [size, suffix] of [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e4, "k"]])
         if (a >= size) return three(v / (suffix === "k" ? 1e3 : size)) + suffix;
@@ -65,7 +65,7 @@ export function rate(v, unit, type, ns) {
     if (unit === "nanoseconds") {
         const cores = v / ns;
         if (type === "cpu") return cores < 0.1 ? three(cores * 1000) + " mcores" : three(cores) + (three(cores) === "1.00" ? " core" : " cores");
-        return three(cores) + " s/s";
+        return duration(perSecond) + "/s";
     }
     if (unit === "bytes") return bytes(perSecond) + "/s";
     return number(perSecond) + "/s";
@@ -93,7 +93,8 @@ export function axisTitle(unit, type) {
 export function cost(v, type, ns, price, currency = "$") {
     if (type !== "cpu" || !price || !(ns > 0)) return "";
     const year = (v / ns) * 8766 * price;
-    return currency + (Math.abs(year) >= 1000 ? number(year) : fixed(year, Math.abs(year) < 10 ? 2 : 0)) + "/year";
+    const sign = {USD: "$", EUR: "€", GBP: "£", JPY: "¥"}[currency] ?? `${currency} `;
+    return sign + (Math.abs(year) >= 1000 ? number(year) : fixed(year, Math.abs(year) < 10 ? 2 : 0)) + "/year";
 }
 
 export function percent(share, digits) {

@@ -7,7 +7,7 @@ import {apiUrl, get, useData} from "../lib/api.js";
 import {linksFor} from "../lib/links.js";
 import {mineBy} from "../lib/names.js";
 import {valueOf} from "../lib/selector.js";
-import {collapseRecursion, onlyFrames} from "../lib/tree.js";
+import {collapseRecursion, graft, onlyFrames} from "../lib/tree.js";
 import {patch} from "../lib/url.js";
 import {Flame} from "../flame/flame.js";
 import {also, exactly} from "./filters.js";
@@ -39,7 +39,8 @@ export function useTree(params, zoom, {every = 0} = {}) {
     const want = inside && (!inside.whole || foldedBelow(whole.data, inside.node));
     const deepUrl = want ? apiUrl("flame", {...params, zoom, format: "binary"}) : null;
     const deep = useData(deepUrl, {via: deepUrl ? () => get(deepUrl) : null});
-    const tree = want && deep.data && deep.url === deepUrl && deep.data.n > 1 ? deep.data : whole.data;
+    const ready = want && deep.data && deep.url === deepUrl && deep.data.n > 1;
+    const tree = useMemo(() => (ready ? graft(whole.data, splitPath(zoom), deep.data) : whole.data), [whole.data, ready, deep.data, zoom]);
     return {...whole, data: tree, whole: whole.data, deeper: want && !deep.data};
 }
 

@@ -1,5 +1,71 @@
 // SPDX-License-Identifier: Apache-2.0
+// Senders: who sends, how much, what was lost, what the governor did; and which binaries have names, with how to get the
+// others'.
 import {html} from "htm/preact";
+import {apiUrl, useData} from "../lib/api.js";
+import {serviceQuery} from "../lib/selector.js";
+import {ago, bytes, duration, number, percent} from "../lib/units.js";
+import {href, patch, route} from "../lib/url.js";
+import {useStatus} from "../parts/shell.js";
+import {Box, Loaded} from "../parts/states.js";
+import {Table} from "../parts/table.js";
+
+const orDash = (v, f = number) => (v === undefined || v === null || v === "" ? html`<span class="muted">–</span>` : f(Number(v)));
+
+function sortOf(p, key, standard) {
+    const [k, way] = (p[key] || standard).match(/^(\w+?)([+-]?)$/).slice(1);
+    return {key: k, up: way === "+"};
+}
+
+function Lost({s}) {
+    const lost = Number(s.lost ?? 0);
+    return lost > 0 ? html`<span class="more" title="samples that the sender could not keep">${number(lost)}</span>` : s.lost === undefined || s.lost === null ? orDash(undefined) : "0";
+}
+
+const senderColumns = [
+    {key: "service", title: "service", value: (s) => s.service ?? "", show: (s) => html`<a href=${href("explore", {query: serviceQuery("cpu", s.service ?? ""), from: "now-15m"})}>${s.service}</a>`},
+    {key: "host", title: "host", value: (s) => s.host ?? "", show: (s) => s.host || orDash()},
+    {key: "version", title: "version", value: (s) => s.version ?? "", show: (s) => s.version ? html`<span class="badge">${s.version}</span>` : orDash()},
+    {key: "scope", title: "sent by", value: (s) => s.scope ?? "", show: (s) => html`<span class="muted">${[s.scope, s.scopeVersion].filter(Boolean).join(" ") || "–"}</span>`},
+    {key: "lastSeen", title: "last seen", num: true, value: (s) => Number(s.lastSeen), show: (s) => {
+        const ms = Number(s.lastSeen) / 1e6;
+        return html`<span class=${Date.now() - ms > 120e3 ? "more" : ""}>${ago(ms)}</span>`;
+    }},
+    {key: "profiles", title: "profiles", num: true, value: (s) => s.profiles ?? 0, show: (s) => orDash(s.profiles)},
+    {key: "samplesPerSecond", title: "samples/s", num: true, value: (s) => s.samplesPerSecond ?? 0, show: (s) => orDash(s.samplesPerSecond)},
+    {key: "bytesPerSecond", title: "traffic", num: true, value: (s) => s.bytesPerSecond ?? 0, show: (s) => orDash(s.bytesPerSecond, (v) => bytes(v) + "/s")},
+    {key: "rate", title: "rate", num: true, value: (s) => Number(s.rate ?? 0), show: (s) => orDash(s.rate, (v) => `${number(v)} Hz`)},
+    {key: "lost", title: "lost", num: true, value: (s) => Number(s.lost ?? 0), show: (s) => html`<${Lost} s=${s} />`},
+    {key: "cpuNs", title: "own CPU", num: true, value: (s) => Number(s.cpuNs ?? 0), show: (s) => orDash(s.cpuNs, duration)},
+    {key: "governor", title: "governor", value: (s) => String(s.governor ?? ""), show: (s) => s.governor === undefined || s.governor === null || s.governor === "" ? orDash() : html`<span class="badge">${String(s.governor)}</span>`},
+];
+
+const named = (b) => (b.self > 0 ? b.selfNamed / b.self : b.frames > 0 ? b.named / b.frames : 1);
+const statusWords = {named: "named", partial: "partly named", missing: "no names", unnamed: "no names", kernel: "kernel", waiting: "being looked up"};
+
+const symbolColumns = [
+    {key: "mapping", title: "binary", value: (b) => b.mapping ?? "", cls: "wide", show: (b) => html`<span class="fn" title=${b.mapping}>${b.mapping || "(unknown)"}${b.kind ? html` <span class="badge">${b.kind}</span>` : ""}</span>`},
+    {key: "buildId", title: "build id", value: (b) => b.buildId ?? "", show: (b) => b.buildId ? html`<code title=${b.buildId}>${b.buildId.slice(0, 12)}</code>` : orDash()},
+    {key: "self", title: "CPU", num: true, value: (b) => b.self ?? 0, show: (b) => orDash(b.self, duration)},
+    {key: "frames", title: "frames", num: true, value: (b) => b.frames, show: (b) => number(b.frames)},
+    {key: "named", title: "named", num: true, value: named, show: (b) => html`<span class=${named(b) < 0.95 ? "more" : ""}>${percent(named(b), 1)}</span>`},
+    {key: "status", title: "status", value: (b) => b.status, show: (b) => html`<span title=${b.reason}>${statusWords[b.status] ?? b.status}</span>`},
+    {key: "fix", title: "how to get names", show: (b) => b.fix ? html`<code>${b.fix}</code>` : html`<span class="muted">${b.reason || "–"}</span>`},
+];
+
 export function Senders() {
-    return html`<p>Senders</p>`;
+    const p = route.value.params;
+    const status = useStatus(5000).data;
+    const senders = useData(apiUrl("senders"), {every: 5000});
+    const symbols = useData(apiUrl("symbols", {query: "cpu", from: "now-1h"}));
+    const sort = sortOf(p, "sort", "lastSeen-"), order = sortOf(p, "order", "named+");
+    return html`<div class="bar"><h1>Senders</h1><span class="grow"></span>${status && html`<span class="num total">${number(status.profiles)} profiles since start · ${number(status.duplicates)} sent twice · ${number(status.rejected)} refused · ${bytes(status.diskBytes)} on disk${status.storing ? "" : html` · <b class="more">not storing</b>`}</span>`}</div>
+        <div class="services">
+        <section class="panel" aria-label="senders"><h2>Who sends</h2><${Loaded} of=${senders} what="senders" empty=${(d) => !d.senders.length} nothing=${html`<${Box} title="Nobody has sent since the server started">
+            <p>${status?.otlp ? html`OTLP is taken on <code>${status.otlp.grpc ?? status.otlp.http}</code>.` : "OTLP is off."} Senders appear with their first profile.</p><p><a class="button main" href=${href("start")}>How to send profiles</a></p><//>`}>
+            ${(d) => html`<${Table} caption="senders" columns=${senderColumns} rows=${d.senders} sort=${sort} rowKey=${(s) => [s.service, s.host, s.version, s.scope, s.instance, s.pid, JSON.stringify(s.labels ?? "")].join("\0")}
+                onSort=${(x) => patch({sort: x.key + (x.up ? "+" : "-")}, {replace: true})} />`}<//></section>
+        <section class="panel" aria-label="symbols"><h2>Names of binaries ${symbols.data && html`<span class="muted num">${percent(symbols.data.self > 0 ? symbols.data.selfNamed / symbols.data.self : 1)} of CPU time of the last hour is named</span>`}</h2><${Loaded} of=${symbols} what="binaries" empty=${(d) => !d.binaries.length} nothing=${html`<p class="muted foot">No binaries in the profiles of the last hour.</p>`}>
+            ${(d) => html`<${Table} caption="binaries and their symbols" columns=${symbolColumns} rows=${d.binaries} sort=${order} rowKey=${(b) => b.buildId + "\0" + b.mapping}
+                onSort=${(x) => patch({order: x.key + (x.up ? "+" : "-")}, {replace: true})} />`}<//></section></div>`;
 }

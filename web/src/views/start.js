@@ -1,5 +1,113 @@
 // SPDX-License-Identifier: Apache-2.0
+// First start: this host's live flame graph, filling as it grows, and what to do next. Where the agent may not run: what is
+// missing and the command that fixes it. Never a blank chart.
 import {html} from "htm/preact";
+import {useEffect, useRef, useState} from "preact/hooks";
+import {apiUrl, useData} from "../lib/api.js";
+import {printSelector} from "../lib/selector.js";
+import {amount, percent, rate} from "../lib/units.js";
+import {go, href, route} from "../lib/url.js";
+import {Flame} from "../flame/flame.js";
+import {useTree} from "../parts/flamepane.js";
+import {Choice} from "../parts/menu.js";
+import {useStatus} from "../parts/shell.js";
+import {Loading} from "../parts/states.js";
+
+const EVERY = 3000, WINDOW = "now-5m";
+
+function languages(grpc, http, page) {
+    return {
+        any: ["Any program", `wick run -t cpu,heap,lock \\\n  --export http://${grpc} \\\n  -- ./your-program`, "Nothing is rebuilt: a library is preloaded. C, C++, Rust, Python, Ruby …; not for static binaries and Go."],
+        go: ["Go", `import "github.com/grafana/pyroscope-go"\n\npyroscope.Start(pyroscope.Config{\n    ApplicationName: "your-service",\n    ServerAddress:   "${page}",\n})`, "Or let wick scrape net/http/pprof: receiver pprof in wick collector."],
+        c: ["C, C++", `#include <wick.h>\n\nstruct wick_options o = WICK_OPTIONS_INIT;\no.service_name = "your-service";\no.endpoint = "http://${grpc}";\nstruct wick_provider *p = wick_provider_new(&o);`, "Link with -lwick. Spans go along: wick_span_enter()."],
+        python: ["Python", `OTEL_SERVICE_NAME=your-service \\\n  wick run -t cpu,heap --export http://${grpc} -- python3 app.py`, ""],
+        java: ["Java", `PYROSCOPE_APPLICATION_NAME=your-service \\\nPYROSCOPE_SERVER_ADDRESS=${page} \\\n  java -javaagent:pyroscope.jar -jar app.jar`, "async-profiler inside; wick takes Pyroscope's push."],
+        otel: ["OpenTelemetry", `# the eBPF profiler, for a whole host\nsudo ebpf-profiler -collection-agent=${grpc} -disable-tls\n\n# a Collector\nexporters:\n  otlp:\n    endpoint: ${grpc}\n    tls: {insecure: true}`, `OTLP/gRPC on ${grpc}, OTLP/HTTP on ${http}.`],
+    };
+}
+
+function Copy({text}) {
+    const [done, set] = useState(false);
+    const copy = () => navigator.clipboard?.writeText(text).then(() => (set(true), setTimeout(() => set(false), 1500)));
+    return html`<button class="small copy" onClick=${copy} aria-label="copy the command">${done ? "copied" : "copy"}</button>`;
+}
+
+function Command({text}) {
+    return html`<div class="command"><pre tabindex="0">${text}</pre><${Copy} text=${text} /></div>`;
+}
+
+// "waiting… received": which services came since the page was opened.
+function Received({services}) {
+    const first = useRef(null);
+    if (services && !first.current) first.current = new Set(services.map((s) => s.name));
+    const fresh = (services ?? []).filter((s) => !first.current?.has(s.name));
+    if (!fresh.length) return html`<p class="waits" role="status"><span class="beat" aria-hidden="true"></span>waiting for a new service…</p>`;
+    return html`<p class="got" role="status">received: ${fresh.slice(0, 5).map((s, i) => html`${i ? ", " : ""}<a href=${href("explore", {query: printSelector({type: s.types[0] ?? "cpu", matchers: [{name: "service.name", op: "=", value: s.name}]}), from: "now-15m"})}>${s.name}</a>`)}</p>`;
+}
+
+function AddService({status, services}) {
+    const lang = route.value.params.lang || "any";
+    const grpc = status?.otlp?.grpc ?? "", http = status?.otlp?.http ?? "";
+    const all = languages(grpc || "HOST:4317", http || "HOST:4318", location.origin);
+    const [, text, note] = all[lang] ?? all.any;
+    return html`<section class="card"><h2><span class="step">1</span> Add a service</h2>
+        <${Choice} label="language" value=${lang} options=${Object.entries(all).map(([k, [t]]) => [k, t])} onPick=${(v) => go(route.peek().path, {...route.peek().params, lang: v === "any" ? "" : v}, {replace: true})} />
+        <${Command} text=${text} />
+        ${note && html`<p class="muted">${note}</p>`}
+        ${status && !grpc && !http && html`<p class="why">OTLP is off${status.otlpNote ? `: ${status.otlpNote}` : ""}. Start <code>wick serve</code> with <code>--otlp-grpc 127.0.0.1:4317</code>.</p>`}
+        <${Received} services=${services} /></section>`;
+}
+
+function Agent({status, hostThere}) {
+    const a = status?.agent;
+    if (hostThere || !status) return null;
+    if (a?.state === "running") return html`<p role="status">The agent runs; its first profile comes within some seconds.</p>`;
+    return html`<div class="agent-note" role="status"><h2>${a?.state === "failed" ? "This host's agent cannot run" : "This host is not profiled"}</h2>
+        <p>${a?.reason || "wick serve was started without the right to watch this host (or with --no-agent)."}</p>
+        <${Command} text=${a?.fix || "sudo wick serve"} /><p class="muted">What exactly is missing: <code>wick doctor</code></p></div>`;
+}
+
+function Live({status}) {
+    const host = status?.host;
+    const hosts = useData(apiUrl("labels/host.name/values", {from: WINDOW}), {every: EVERY});
+    const there = host && (hosts.data ?? []).includes(host);
+    const query = there ? printSelector({type: "cpu", matchers: [{name: "host.name", op: "=", value: host}]}) : "cpu";
+    const tree = useTree({query, from: WINDOW, ignore: "^(\\[?idle\\]?|swapper.*|do_idle|cpu_idle_poll|default_idle)$", by: "filefunction", max_nodes: 6000}, "", {every: EVERY});
+    const t = tree.data;
+    const some = t && t.total[0][0] > 0;
+    let named = 0, all = 0;
+    if (some)
+        for (let i = 1; i < t.n; i++) {
+            if (t.isFolded(i)) continue;
+            all += t.self[0][i];
+            if (t.frames.function(t.frame[i])) named += t.self[0][i];
+        }
+    return html`<section class="live" aria-label="live flame graph">
+        <div class="live-head"><h2>${there ? `${host}, the last five minutes` : some ? "What arrives, the last five minutes" : "Waiting for the first profile"}</h2>
+            ${some && html`<span class="num muted"><span class="beat" aria-hidden="true"></span>${rate(t.total[0][0], t.unit, t.type, 300e9)} · ${amount(t.total[0][0], t.unit, t.type)} · ${percent(all ? named / all : 1)} of frames named</span>
+            <span class="grow"></span><a class="button small" href=${href("explore", {query, from: WINDOW})}>Explore this</a>`}</div>
+        <div class="live-pane">${some ? html`<${Flame} tree=${t} ns=${300e9} rootName=${there ? host : "all services"} label="Live flame graph" actions=${null} />`
+        : tree.loading && !t ? html`<${Loading} />` : html`<${Waiting} status=${status} there=${there} />`}</div></section>`;
+}
+
+function Waiting({status, there}) {
+    return html`<div class="waiting-pane"><div class="ghost" aria-hidden="true">${[100, 92, 64, 50, 31, 18].map((w, i) => html`<i key=${i} style=${{width: w + "%"}}></i>`)}</div>
+        <${Agent} status=${status} hostThere=${there} /></div>`;
+}
+
 export function Start() {
-    return html`<p>Start</p>`;
+    const status = useStatus(10000).data;
+    const services = useData(apiUrl("services", {from: "now-1h"}), {every: EVERY});
+    useEffect(() => void (document.title = "wick"), []);
+    return html`<h1 class="sr">Start</h1><div class="start">
+        <${Live} status=${status} />
+        <div class="cards">
+            <${AddService} status=${status} services=${services.data} />
+            <section class="card"><h2><span class="step">2</span> Run the demo</h2>
+                <p>Three services with traces, a bad deploy and the alert that finds it, in five minutes. Leaves nothing behind.</p><${Command} text=${"wick demo"} /></section>
+            <section class="card"><h2><span class="step">3</span> Compare</h2>
+                <p>Two times, two versions or two labels side by side: what got slower, in which function, on which line.</p>
+                <p><a class="button" href=${href("compare", {from: "now-15m"})}>Compare now with before</a></p>
+                <p class="muted">In CI: <code>wick diff OLD NEW</code></p></section>
+        </div></div>`;
 }

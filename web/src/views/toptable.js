@@ -28,7 +28,7 @@ const label = (r) => r.name || "[unnamed]";
 
 function nameCell(r, by) {
     const full = label(r);
-    return html`<span class="fn" title=${full + (r.file ? `\n${r.file}${r.line ? ":" + r.line : ""}` : "")}>${by === "line" ? `${shortName(full)}:${r.line ?? "?"}` : shortName(full)}${r.kind
+    return html`<span class="fn" title=${full + (r.file ? `\n${r.file}${r.line ? ":" + r.line : ""}` : "")}>${by === "line" ? `${shortName(full)}:${r.line ?? "?"}` : shortName(full)}${r.kind && r.kind !== "native"
         ? html` <span class="badge">${r.kind}</span>` : ""}</span>`;
 }
 
