@@ -37,7 +37,7 @@ char *buf_reserve(struct buf *b, size_t n)
         b->err = -E2BIG;
         return NULL;
     }
-    r = mem_grow(&p, &b->cap, need, 1, limit);
+    r = mem_grow(&p, &b->cap, need ? need : 1, 1, limit); // never NULL: that means failure
     if (r < 0) {
         b->err = r;
         return NULL;
