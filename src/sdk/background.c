@@ -12,6 +12,7 @@
 #include "sdk/frame_table.h"
 #include "sdk/heap.h"
 #include "sdk/heap_view.h"
+#include "sdk/lock.h"
 #include "sdk/modules.h"
 #include "sdk/provider.h"
 #include "sdk/start.h"
@@ -212,6 +213,8 @@ void *background_main(void *arg)
     int64_t now = clock_mono();
     bool busy = true;
 
+    heap_exclude_thread();
+    lock_exclude_thread();
     p->next_export = now + p->s.export_interval_ms * NS_PER_MS;
     for (int type = TYPE_CPU; type <= TYPE_WALL; type++) /* without an exporter snapshots are what it is for */
         if (!p->s.exporting && !p->s.file && core.types & (1u << type) && !p->snapshots[type])

@@ -20,6 +20,7 @@ enum { R_SLOT = R_AARCH64_JUMP_SLOT, R_DATA = R_AARCH64_GLOB_DAT };
 struct patching {
     const struct got_hook *hooks;
     size_t n;
+    const void *skip;
     int changed;
 };
 
@@ -96,7 +97,8 @@ static void patch(const struct dl_phdr_info *info, const struct tables *t, const
         uint64_t *slot = (uint64_t *) (info->dlpi_addr + r[i].r_offset);
         const char *name;
 
-        if ((type != R_SLOT && type != R_DATA) || !symbol || t->symbols[symbol].st_shndx != SHN_UNDEF)
+        if ((type != R_SLOT && type != R_DATA) ||
+            !symbol) /* also of what it defines itself: libc's own malloc() calls */
             continue;
         name = t->strings + t->symbols[symbol].st_name;
         for (size_t k = 0; k < p->n; k++)
@@ -116,11 +118,11 @@ static int on_object(struct dl_phdr_info *info, size_t size, void *arg)
     base = base ? base + 1 : info->dlpi_name;
     if (strncmp(base, "ld-linux", 8) == 0 || strncmp(base, "linux-vdso", 10) == 0)
         return 0;
-    for (int i = 0; i < info->dlpi_phnum; i++) { /* ourselves */
+    for (int i = 0; i < info->dlpi_phnum; i++) { /* ourselves, and what the caller names */
         uint64_t lo = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr;
 
-        if (info->dlpi_phdr[i].p_type == PT_LOAD && core.self_lo >= lo &&
-            core.self_lo < lo + info->dlpi_phdr[i].p_memsz)
+        if (info->dlpi_phdr[i].p_type == PT_LOAD && (core.self_lo - lo < info->dlpi_phdr[i].p_memsz ||
+                                                     (uint64_t) (uintptr_t) p->skip - lo < info->dlpi_phdr[i].p_memsz))
             return 0;
     }
     if (!read_dynamic(info, &t))
@@ -130,9 +132,9 @@ static int on_object(struct dl_phdr_info *info, size_t size, void *arg)
     return 0;
 }
 
-int got_install(const struct got_hook *hooks, size_t n)
+int got_install(const struct got_hook *hooks, size_t n, const void *skip)
 {
-    struct patching p = {hooks, n, 0};
+    struct patching p = {hooks, n, skip, 0};
 
     dl_iterate_phdr(on_object, &p);
     return p.changed;

@@ -14,7 +14,8 @@ struct got_hook {
     void *hook;
 };
 
-/* In all loaded objects but our own and the loader. Returns how many places were changed. */
-int got_install(const struct got_hook *hooks, size_t n);
+/* In all loaded objects but our own, the loader, and the one that holds the address skip (NULL: none). Returns how many
+ * places were changed. */
+int got_install(const struct got_hook *hooks, size_t n, const void *skip);
 
 #endif

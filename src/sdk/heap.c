@@ -20,19 +20,13 @@ enum {
     FILTER_PER_LIVE = 8,
     LIVE_FIRST = 1 << 10,
     LIVE_MAX = 1 << 22,
-    OFF_COUNTDOWN = 1 << 24, /* how soon a thread looks again whether sampling is on */
-};
-
-struct live {
-    uintptr_t p; /* 0 = free */
-    uint32_t stack;
-    uint32_t count; /* weight in 1/65536, saturated */
-    uint64_t bytes;
+    OFF_COUNTDOWN = 1 << 18, /* how soon a thread looks again whether sampling is on */
 };
 
 _Atomic(struct heap_filter *) heap_filter;
 __thread int64_t heap_countdown;
 static __thread bool in_hook;
+static __thread bool excluded;
 
 static struct {
     _Atomic bool on;
@@ -43,7 +37,7 @@ static struct {
     uint64_t *pool;
     _Atomic uint32_t n_stacks;
     uint32_t n_pool;
-    struct live *live;
+    struct heap_live *live;
     uint32_t live_cap, n_live;
     uint64_t lost;
     _Atomic uint64_t samples;
@@ -118,7 +112,7 @@ static void grow_filter(void)
     atomic_store_explicit(&heap_filter, f, memory_order_release);
 }
 
-static void place(struct live l)
+static void place(struct heap_live l)
 {
     uint32_t i = live_slot(l.p);
 
@@ -129,7 +123,7 @@ static void place(struct live l)
 
 static bool grow_live(void)
 {
-    struct live *old = heap.live;
+    struct heap_live *old = heap.live;
     uint32_t cap = heap.live_cap;
 
     if (cap >= LIVE_MAX)
@@ -163,7 +157,7 @@ static void unplace(uint32_t i)
     heap.live[hole].p = 0;
 }
 
-static bool remove_live(uintptr_t p, struct live *ret)
+static bool remove_live(uintptr_t p, struct heap_live *ret)
 {
     for (uint32_t i = live_slot(p); heap.live && heap.live[i].p; i = (i + 1) & (heap.live_cap - 1)) {
         if (heap.live[i].p != p)
@@ -179,10 +173,10 @@ static bool remove_live(uintptr_t p, struct live *ret)
     return false;
 }
 
-static bool live_add(struct live l)
+static bool live_add(struct heap_live l)
 {
     struct heap_filter *f = atomic_load(&heap_filter);
-    struct live stale;
+    struct heap_live stale;
 
     remove_live(l.p, &stale); /* one whose free() did not come by here */
     if (heap.n_live >= heap.live_cap / 2 && !grow_live() && heap.n_live >= heap.live_cap / 8 * 7)
@@ -195,17 +189,42 @@ static bool live_add(struct live l)
     return true;
 }
 
-void heap_forget(void *p)
+void heap_take(void *p, struct heap_live *ret)
 {
-    struct live l = {0};
-
+    *ret = (struct heap_live){0};
     if (!p)
         return;
     acquire();
-    remove_live((uintptr_t) p, &l);
+    remove_live((uintptr_t) p, ret);
     release();
-    if (l.p)
+    if (ret->p)
         USDT_FREE(p);
+}
+
+void heap_put_back(const struct heap_live *l)
+{
+    acquire();
+    if (live_add(*l)) {
+        heap.stacks[l->stack].live_count += l->count;
+        heap.stacks[l->stack].live_bytes += l->bytes;
+    } else {
+        heap.lost++;
+    }
+    release();
+    USDT_ALLOC(l->p, l->bytes * 65536 / MAX(l->count, 1u), l->bytes);
+}
+
+void heap_forget(void *p)
+{
+    struct heap_live l;
+
+    heap_take(p, &l);
+}
+
+void heap_exclude_thread(void)
+{
+    excluded = true;
+    heap_countdown = INT64_MAX;
 }
 
 /* --- stacks; under the lock --- */
@@ -259,6 +278,10 @@ bool heap_decide(size_t size)
 {
     struct thr *t = thr_self;
 
+    if (excluded) {
+        heap_countdown = INT64_MAX;
+        return false;
+    }
     if (in_hook || !atomic_load_explicit(&heap.on, memory_order_acquire) ||
         !atomic_load_explicit(&core.sampling, memory_order_relaxed)) {
         heap_countdown = in_hook ? 0 : OFF_COUNTDOWN;
@@ -298,7 +321,7 @@ void heap_record(void *p, size_t size)
     heap.stacks[stack].alloc_count += count;
     heap.stacks[stack].alloc_bytes += bytes;
     if (heap.in_use) {
-        struct live l = {(uintptr_t) p, stack, (uint32_t) MIN(count, (uint64_t) UINT32_MAX), bytes};
+        struct heap_live l = {(uintptr_t) p, stack, (uint32_t) MIN(count, (uint64_t) UINT32_MAX), bytes};
 
         if (live_add(l)) {
             heap.stacks[stack].live_count += l.count;
@@ -341,6 +364,7 @@ int heap_start(uint64_t interval, bool in_use)
     release();
     if (r == 0)
         atomic_store_explicit(&heap.on, true, memory_order_release);
+    heap_countdown = 0; /* the calling thread begins at once, others when they look again */
     return r;
 }
 

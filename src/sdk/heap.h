@@ -28,14 +28,31 @@ struct heap_filter {
 extern _Atomic(struct heap_filter *) heap_filter;
 extern __thread int64_t heap_countdown; /* bytes until the next sample; 0 in a new thread */
 
+/* heap_hooks.c: the malloc() behind the hooks. */
+void *heap_allocator(void);
+
 int heap_start(uint64_t interval, bool in_use);
 void heap_stop(void); /* sampling ends; what is in use is forgotten */
 
 /* The slow paths of the hooks. Called with the countdown below zero: true when this allocation is to be sampled. */
 bool heap_decide(size_t size);
 void heap_record(void *p, size_t size);
-/* p may be sampled: forgets it. Returns its size, 0 when it was not (for a realloc that fails). */
+/* p may be sampled: forgets it. */
 void heap_forget(void *p);
+
+/* A live sample. */
+struct heap_live {
+    uintptr_t p; /* 0 = none */
+    uint32_t stack;
+    uint32_t count; /* weight in 1/65536, saturated */
+    uint64_t bytes;
+};
+
+/* For realloc(), which may fail and leave the block as it was: forgets p but says what it was; and takes that back. */
+void heap_take(void *p, struct heap_live *ret);
+void heap_put_back(const struct heap_live *l);
+/* The calling thread is libwick's own: what it allocates is in no profile. */
+void heap_exclude_thread(void);
 
 static inline uint32_t heap_hash(const struct heap_filter *f, const void *p)
 {
@@ -48,6 +65,12 @@ static inline bool heap_may_be_sampled(const void *p)
     const struct heap_filter *f = atomic_load_explicit(&heap_filter, memory_order_relaxed);
 
     return f && f->count[heap_hash(f, p)];
+}
+
+/* Before an allocation: true when it is to be recorded. */
+static inline bool heap_crosses(size_t n)
+{
+    return unlikely((heap_countdown -= (int64_t) n) < 0) && heap_decide(n);
 }
 
 /* --- reading, background only --- */

@@ -3,7 +3,7 @@
  * The malloc family of the preload library. Fast paths are a subtraction or a byte load and a jump to the allocator.
  *
  * The allocator is glibc's, called by its internal names, unless the program brings its own (jemalloc, tcmalloc): then
- * theirs, found with dlsym(). While dlsym() itself allocates, a small static arena serves it; nothing in it is ever freed.
+ * theirs, found with dlsym() (tcmalloc defines the internal names as well, and is called by them). While dlsym() itself allocates, a small static arena serves it; nothing in it is ever freed.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -82,6 +82,11 @@ static void look(void)
     if (!other.memalign)
         other.memalign = dlsym(RTLD_NEXT, "aligned_alloc");
     atomic_store(&allocator, other.free && other.calloc && other.realloc && other.memalign ? OTHER : GLIBC);
+}
+
+void *heap_allocator(void)
+{
+    return atomic_load(&allocator) == OTHER ? (void *) other.malloc : (void *) __libc_malloc;
 }
 
 static int which(void)
@@ -195,7 +200,7 @@ void *calloc(size_t n, size_t size)
         errno = ENOMEM;
         return NULL;
     }
-    sample = crosses(total) && heap_decide(total);
+    sample = heap_crosses(total);
     p = real_calloc(n, size);
     if (unlikely(sample))
         heap_record(p, total);
@@ -211,9 +216,11 @@ static void *boot_realloc(void *p, size_t n)
     return q;
 }
 
-/* As if freed and allocated anew. Forgotten first: once the allocator has it, another thread may get the address. */
+/* As if freed and allocated anew. Forgotten first: once the allocator has it, another thread may get the address. If the
+ * allocator refuses, the block is still there, and remembered again. */
 void *realloc(void *old, size_t n)
 {
+    struct heap_live was = {0};
     bool sample;
     void *p;
 
@@ -222,9 +229,11 @@ void *realloc(void *old, size_t n)
     if (unlikely(is_boot(old)))
         return boot_realloc(old, n);
     if (unlikely(heap_may_be_sampled(old)))
-        heap_forget(old);
-    sample = crosses(n) && heap_decide(n);
+        heap_take(old, &was);
+    sample = heap_crosses(n);
     p = which() == OTHER ? other.realloc(old, n) : __libc_realloc(old, n);
+    if (unlikely(!p && n && was.p))
+        heap_put_back(&was);
     if (unlikely(sample))
         heap_record(p, n);
     return p;
@@ -243,7 +252,7 @@ void *reallocarray(void *p, size_t n, size_t size)
 
 void *memalign(size_t align, size_t n)
 {
-    bool sample = crosses(n) && heap_decide(n);
+    bool sample = heap_crosses(n);
     void *p = real_memalign(align, n);
 
     if (unlikely(sample))

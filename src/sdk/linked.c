@@ -3,6 +3,7 @@
  * libwick.so's side of start.h: hooks are put into the offset tables of the loaded objects, and only those of the types
  * that are on. The allocator is the process's own, whichever it is.
  */
+#include <dlfcn.h>
 #include <errno.h>
 #include <malloc.h>
 #include <pthread.h>
@@ -13,6 +14,7 @@
 #include "sdk/got.h"
 #include "sdk/heap.h"
 #include "sdk/lock.h"
+#include "sdk/new_hooks.h"
 #include "sdk/provider.h"
 #include "sdk/start.h"
 #include "sdk/sys.h"
@@ -27,14 +29,9 @@ void start_check_ending(void)
 }
 
 /* --- allocation --- */
-static bool crosses(size_t n)
-{
-    return unlikely((heap_countdown -= (int64_t) n) < 0) && heap_decide(n);
-}
-
 static void *hook_malloc(size_t n)
 {
-    bool sample = crosses(n);
+    bool sample = heap_crosses(n);
     void *p = malloc(n);
 
     if (unlikely(sample))
@@ -52,7 +49,7 @@ static void hook_free(void *p)
 static void *hook_calloc(size_t n, size_t size)
 {
     size_t total;
-    bool sample = !__builtin_mul_overflow(n, size, &total) && crosses(total);
+    bool sample = !__builtin_mul_overflow(n, size, &total) && heap_crosses(total);
     void *p = calloc(n, size);
 
     if (unlikely(sample))
@@ -62,13 +59,16 @@ static void *hook_calloc(size_t n, size_t size)
 
 static void *hook_realloc(void *old, size_t n)
 {
+    struct heap_live was = {0};
     bool sample;
     void *p;
 
     if (old && unlikely(heap_may_be_sampled(old)))
-        heap_forget(old);
-    sample = crosses(n);
+        heap_take(old, &was);
+    sample = heap_crosses(n);
     p = realloc(old, n);
+    if (unlikely(!p && n && was.p)) /* refused: the block is still there */
+        heap_put_back(&was);
     if (unlikely(sample))
         heap_record(p, n);
     return p;
@@ -76,7 +76,7 @@ static void *hook_realloc(void *old, size_t n)
 
 static void *hook_memalign(size_t align, size_t n)
 {
-    bool sample = crosses(n);
+    bool sample = heap_crosses(n);
     void *p = memalign(align, n);
 
     if (unlikely(sample))
@@ -86,7 +86,7 @@ static void *hook_memalign(size_t align, size_t n)
 
 static int hook_posix_memalign(void **ret, size_t align, size_t n)
 {
-    bool sample = crosses(n);
+    bool sample = heap_crosses(n);
     int r = posix_memalign(ret, align, n);
 
     if (unlikely(sample) && r == 0)
@@ -134,8 +134,10 @@ static const struct got_hook lock_hooks[] = {
 
 void start_hooks(void)
 {
-    if (core.types & (WICK_ALLOC | WICK_HEAP))
-        got_install(heap_hooks, ARRAY_SIZE(heap_hooks));
+    if (core.types & (WICK_ALLOC | WICK_HEAP)) {
+        got_install(heap_hooks, ARRAY_SIZE(heap_hooks), NULL);
+        new_hooks_install(dlsym(RTLD_DEFAULT, "malloc"));
+    }
     if (core.types & WICK_LOCK)
-        got_install(lock_hooks, ARRAY_SIZE(lock_hooks));
+        got_install(lock_hooks, ARRAY_SIZE(lock_hooks), NULL);
 }

@@ -17,6 +17,11 @@ void lock_start(uint64_t interval_ns, bool on)
     atomic_store(&lock_on, on);
 }
 
+void lock_exclude_thread(void)
+{
+    inside = true;
+}
+
 void lock_waited(int64_t ns)
 {
     struct thr *t;

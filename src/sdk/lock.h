@@ -11,5 +11,7 @@ extern _Atomic bool lock_on;
 
 /* The calling thread waited ns for a lock. */
 void lock_waited(int64_t ns);
+/* The calling thread is libwick's own: its waits are in no profile. */
+void lock_exclude_thread(void);
 
 #endif

@@ -19,6 +19,8 @@
 
 #include "base/mem.h"
 #include "sdk/core.h"
+#include "sdk/heap.h"
+#include "sdk/new_hooks.h"
 #include "sdk/provider.h"
 #include "sdk/start.h"
 #include "sdk/sys.h"
@@ -123,9 +125,11 @@ void start_check_ending(void)
         pthread_detach(t);
 }
 
-/* They are there by their names. */
+/* They are there by their names, but for the entrances of another allocator that do not lead through malloc(). */
 void start_hooks(void)
 {
+    if (core.types & (WICK_ALLOC | WICK_HEAP))
+        new_hooks_install(heap_allocator());
 }
 
 static void watch_ending(void)

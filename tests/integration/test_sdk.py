@@ -109,6 +109,56 @@ def test_heap_totals(program, tmp_path):
     assert abs(rows["large_alloc"][1] / large - 1) < 0.05
 
 
+ALLOCATORS = {"glibc": "", "jemalloc": "libjemalloc.so.2", "tcmalloc": "libtcmalloc.so.4"}
+
+
+def per_function(path, index):
+    """{function of the stack's leaf: value}, exact: pprof's own sum over -raw samples."""
+    out = subprocess.run([GO, "tool", "pprof", "-raw", str(path)], capture_output=True, text=True).stdout
+    types = re.search(r"Samples:\n(.*)\n", out).group(1).split()
+    column = [t.split("/")[0] for t in types].index(index)
+    names = {int(m.group(1)): m.group(2) for m in re.finditer(r"^\s+(\d+): 0x[0-9a-f]+ M=\d+ (\S+)", out, re.M)}
+    sums = {}
+    for m in re.finditer(r"^\s*((?:-?\d+ *)+): ((?:\d+ *)+)$", out, re.M):
+        name = next((names[int(l)] for l in m.group(2).split() if names.get(int(l), "").startswith("site")), None)
+        if name:
+            sums[name] = sums.get(name, 0) + int(m.group(1).split()[column])
+    return sums
+
+
+@pytest.mark.parametrize("allocator", ALLOCATORS)
+@pytest.mark.parametrize("kind", ["malloc", "new"])
+def test_heap_per_stack(program, tmp_path, allocator, kind):
+    """48 stacks of their own sizes, all four numbers: within 3 standard errors of the truth, as often as chance allows."""
+    if ALLOCATORS[allocator] and not shutil.which("ldconfig", path="/sbin:/usr/sbin"):
+        pytest.skip("no ldconfig")
+    if ALLOCATORS[allocator] and ALLOCATORS[allocator] not in subprocess.run(["/sbin/ldconfig", "-p"], capture_output=True, text=True).stdout:
+        pytest.skip(f"{allocator} is not installed")
+    out, interval = tmp_path / "o.pb.gz", 65536
+    p = wick_run("-t", "heap", "--alloc-interval", interval, "-o", out, "--", program("alloc_sites"), interval, 1000000, kind,
+                 env={"LD_PRELOAD": ALLOCATORS[allocator]} if ALLOCATORS[allocator] else None)
+    truth = {f[0]: list(map(float, f[1:])) for f in (line.split() for line in p.stdout.splitlines())}
+    far, compared = [], 0
+    for column, index in enumerate(("alloc_objects", "alloc_space", "inuse_objects", "inuse_space")):
+        got = per_function(out, index)
+        z = [(got.get(site, 0) - t[column]) / t[4 + column] ** 0.5 for site, t in truth.items()
+             if t[column] ** 2 > 25 * t[4 + column]]  # of 25 samples or more: fewer are not normally distributed
+        far += [(index, round(x, 2)) for x in z if abs(x) > 3]
+        compared += len(z)
+        assert max(map(abs, z)) < 6, (index, z)
+        assert abs(sum(z)) / len(z) ** 0.5 < 4, (index, z)  # no bias
+        whole, want = sum(got.values()), sum(t[column] for t in truth.values())
+        assert abs(whole - want) < 4 * sum(t[4 + column] for t in truth.values()) ** 0.5, (index, whole, want)
+    assert compared > 100
+    assert len(far) <= 6, far  # one in 370 is expected, and objects and bytes of a stack go together
+
+
+def test_failed_realloc_keeps_its_block(program, tmp_path):
+    out = tmp_path / "o.pb.gz"
+    wick_run("-t", "heap", "--alloc-interval", 4096, "-o", out, "--", program("realloc_fail"))
+    assert top(out, "inuse_space")[0]["keep"][1] == 64 << 20
+
+
 def test_lock_waits(program, tmp_path):
     out = tmp_path / "o.pb.gz"
     p = wick_run("-t", "lock", "-o", out, "--", program("lock_wait"))
