@@ -242,6 +242,7 @@ static int start_locked(struct wick_provider *p, struct err *e)
         thr_scan();
     }
     r = provider_start_thread(p, e);
+    heap_begin_thread();
     if (r < 0) {
         atomic_store(&core.running, false);
         atomic_store(&core.sampling, false);
@@ -375,6 +376,7 @@ int wick_resume(struct wick_provider *p)
     atomic_store(&core.sampling, true);
     thr_arm_all();
     thr_scan();
+    heap_begin_thread();
     pthread_mutex_unlock(&one_lock);
     return 0;
 }

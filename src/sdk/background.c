@@ -194,8 +194,13 @@ static void run_flush(struct wick_provider *p, int64_t now)
     if (wanted == p->flush_done && !due)
         return;
     r = export_now(p, &e);
-    if (r == 0 && wanted != p->flush_done)
-        r = export_write_files(p, &e);
+    if (wanted != p->flush_done) {
+        int w = export_write_files(p, r < 0 ? NULL : &e); /* whatever came of the export */
+
+        r = r < 0 ? r : w;
+    }
+    if (r < 0)
+        start_tell(e.message);
     pthread_mutex_lock(&p->lock);
     memcpy(p->last_error, e.message, sizeof p->last_error - 1);
     if (r == 0)

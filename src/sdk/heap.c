@@ -221,6 +221,11 @@ void heap_forget(void *p)
     heap_take(p, &l);
 }
 
+void heap_begin_thread(void)
+{
+    heap_countdown = 0;
+}
+
 void heap_exclude_thread(void)
 {
     excluded = true;
@@ -364,7 +369,6 @@ int heap_start(uint64_t interval, bool in_use)
     release();
     if (r == 0)
         atomic_store_explicit(&heap.on, true, memory_order_release);
-    heap_countdown = 0; /* the calling thread begins at once, others when they look again */
     return r;
 }
 

@@ -51,6 +51,8 @@ struct heap_live {
 /* For realloc(), which may fail and leave the block as it was: forgets p but says what it was; and takes that back. */
 void heap_take(void *p, struct heap_live *ret);
 void heap_put_back(const struct heap_live *l);
+/* Sampling begins: at once on the calling thread, on others when they look again. */
+void heap_begin_thread(void);
 /* The calling thread is libwick's own: what it allocates is in no profile. */
 void heap_exclude_thread(void);
 

@@ -89,6 +89,9 @@ EXPORT int pthread_create(pthread_t *ret, const pthread_attr_t *attr, void *(*ru
     return r;
 }
 
+static char file_name[4096]; /* WICK_FILE and WICK_ROOT, kept: programs like nginx clear their environment */
+static uint64_t root_pid;
+
 /* --- the end --- */
 static const int ending[] = {SIGTERM, SIGINT, SIGHUP};
 static _Atomic int ended_by;
@@ -102,6 +105,33 @@ static void on_ending(int sig)
         return;
     atomic_store(&ending_seen, true);
     handler_wake();
+}
+
+/* _exit() runs no destructors, and shells end by it. It may be called in a signal handler, so nothing here waits for
+ * ever; a child of vfork() has another pid and leaves its parent's provider alone. Children too short for a sample (a
+ * shell makes thousands) have nothing to say. */
+static void leave(void)
+{
+    struct wick_provider *p = provider_current();
+    pid_t pid = (pid_t) sys_call(SYS_getpid, 0, 0, 0, 0);
+
+    if (!p || p->pid != pid || !atomic_load(&p->thread_running) || !(p->s.file || p->s.exporting))
+        return;
+    if (root_pid == (uint64_t) pid || heap_samples() ||
+        sys_clock_ns(CLOCK_PROCESS_CPUTIME_ID) > 1000000000 / MAX((int64_t) atomic_load(&core.rate), 1))
+        wick_flush(p, 2000);
+}
+
+EXPORT void _exit(int status)
+{
+    leave();
+    for (;;)
+        sys_call(SYS_exit_group, status, 0, 0, 0);
+}
+
+EXPORT void _Exit(int status)
+{
+    _exit(status);
 }
 
 static void *ending_main(void *arg)
@@ -142,13 +172,21 @@ static void watch_ending(void)
 }
 
 /* --- start --- */
-static void say(const char *words)
+static void say(const char *what, const char *words)
 {
     char line[640];
-    int n = snprintf(line, sizeof line, "wick: profiling is off in process %d: %s\n", (int) getpid(), words);
+    int n = snprintf(line, sizeof line, "wick: %s process %d: %s\n", what, (int) getpid(), words);
 
     if (n > 0)
         (void) !write(STDERR_FILENO, line, MIN((size_t) n, sizeof line - 1));
+}
+
+void start_tell(const char *words)
+{
+    static _Atomic bool told;
+
+    if (!atomic_exchange(&told, true))
+        say("cannot send the profiles of", words);
 }
 
 static uint64_t number(const char *name)
@@ -158,9 +196,6 @@ static uint64_t number(const char *name)
 
     return v && str_to_u64(str_from(v), 10, &n) == 0 ? n : 0;
 }
-
-static char file_name[4096]; /* WICK_FILE and WICK_ROOT, kept: programs like nginx clear their environment */
-static uint64_t root_pid;
 
 /* out.pb.gz of another process than the command itself: out.PID.pb.gz. */
 static const char *own_file(char *to, size_t size)
@@ -194,7 +229,7 @@ static void start(void)
     char path[4096];
 
     if (types && settings_parse_types(str_from(types), &o.types, &e) < 0) {
-        say(e.message);
+        say("profiling is off in", e.message);
         return;
     }
     o.rate = (unsigned) number("WICK_RATE");
@@ -205,13 +240,13 @@ static void start(void)
     o.file = own_file(path, sizeof path);
     p = wick_provider_new(&o);
     if (!p) {
-        say(wick_last_error());
+        say("profiling is off in", wick_last_error());
         return;
     }
     if (p->s.file || p->s.exporting)
         watch_ending();
     if (pprof && *pprof && root_pid == (uint64_t) getpid() && wick_serve_pprof(p, pprof) < 0)
-        say(wick_last_error());
+        say("/debug/pprof is not served by", wick_last_error());
 }
 
 __attribute__((constructor(101))) static void on_load(void)

@@ -77,7 +77,7 @@ int main(int argc, char **argv)
     for (long i = 0; i < n; i++) {
         uint64_t r = next();
         int where = (int) (r % SITES);
-        size_t size = 16 + (r >> 16) % (size_t) (64 << where % 12); /* from 80 bytes to 128 KiB */
+        size_t base = (size_t) (64 << where % 12), size = base + (r >> 16) % base; /* from 64 bytes to 256 KiB */
         auto &k = kept[(r >> 40) % KEPT];
 
         if (k.p) {

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""libwick's exporter over TLS, to gRPC and HTTP peers; what it says when the peer is not to be trusted."""
+import gzip
+import http.server
+import re
+import ssl
+import subprocess
+import threading
+
+import pytest
+from collector_peer import Sink
+from sdk_tools import free_port, program, wick_run  # noqa: F401
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory):
+    """An authority's own certificate for localhost and 127.0.0.1."""
+    d = tmp_path_factory.mktemp("tls")
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2",
+                    "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1", "-keyout", d / "key.pem",
+                    "-out", d / "cert.pem"], check=True, capture_output=True)
+    return d
+
+
+def functions(request):
+    d = request.dictionary
+    return {d.string_table[f.name_strindex] for f in d.function_table}
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1"])
+def test_grpc_over_tls(program, certificate, host):
+    import grpc
+    credentials = grpc.ssl_server_credentials([((certificate / "key.pem").read_bytes(), (certificate / "cert.pem").read_bytes())])
+    with Sink(credentials=credentials) as sink:
+        wick_run("--export", f"https://{host}:{sink.port}", "--", program("cpu_split"), 0.5, 1,
+                 env={"OTEL_EXPORTER_OTLP_CERTIFICATE": str(certificate / "cert.pem")})
+        assert sink.requests and "hot_a" in functions(sink.requests[-1])
+
+
+def https_server(certificate, got):
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_POST(self):
+            got.append((self.path, self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(200)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *a):
+            pass
+
+    server = http.server.HTTPServer(("127.0.0.1", 0), Handler)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate / "cert.pem", certificate / "key.pem")
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    return server
+
+
+def test_http_over_tls(program, certificate):
+    from opentelemetry.proto.collector.profiles.v1development import profiles_service_pb2 as svc
+    got = []
+    server = https_server(certificate, got)
+    wick_run("--export", f"https://localhost:{server.server_port}", "--", program("cpu_split"), 0.5, 1,
+             env={"OTEL_EXPORTER_OTLP_CERTIFICATE": str(certificate / "cert.pem"), "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf"})
+    server.shutdown()
+    assert got[-1][0] == "/v1development/profiles"
+    assert "hot_a" in functions(svc.ExportProfilesServiceRequest.FromString(gzip.decompress(got[-1][1])))
+
+
+def test_a_peer_that_is_not_trusted_is_named_and_gets_nothing(program, certificate):
+    got = []
+    server = https_server(certificate, got)
+    p = wick_run("--export", f"https://localhost:{server.server_port}", "--", program("cpu_split"), 0.3, 1,
+                 env={"OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf"})
+    server.shutdown()
+    assert p.stdout.startswith("cpu ") and not got
+    assert re.fullmatch(r"wick: .*TLS with localhost: self.signed certificate\n", p.stderr), p.stderr
+
+
+def test_a_collector_that_is_not_there_is_one_line(program):
+    port = free_port()
+    p = wick_run("--export", f"http://127.0.0.1:{port}", "--", program("cpu_split"), 0.3, 1)
+    assert p.stdout.startswith("cpu ")
+    assert p.stderr.count("\n") == 1 and f"cannot reach 127.0.0.1:{port}" in p.stderr, p.stderr
+
+
+def test_a_wrong_endpoint_is_one_line_and_the_program_runs(program):
+    p = wick_run("--export", "ftp://somewhere", "--", program("cpu_split"), 0.1, 1)
+    assert p.stdout.startswith("cpu ") and p.stderr.count("\n") == 1 and "ftp" in p.stderr, p.stderr
