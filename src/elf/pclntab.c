@@ -263,3 +263,24 @@ int32_t pclntab_start_line(const struct pclntab *t, const struct pclntab_functio
         return 0;
     return (int32_t) line;
 }
+
+int pclntab_each_sp(const struct pclntab *t, const struct pclntab_function *fn,
+                    int (*f)(void *data, uint64_t start, int32_t value), void *data)
+{
+    struct elf_bytes b = {0};
+    uint64_t pc = fn->entry;
+    uint32_t at, value = UINT32_MAX, change, step;
+    int r = 0;
+
+    if (!field_at(t, fn, 3, &at) || at == 0 || at >= t->pc_values.n)
+        return f(data, fn->entry, 0);
+    b.p = t->pc_values.p + at;
+    b.n = t->pc_values.n - at;
+    while (r == 0 && pc < fn->end && read_varint(&b, &change) && (change != 0 || pc == fn->entry) &&
+           read_varint(&b, &step) && step) {
+        value += change & 1 ? ~(change >> 1) : change >> 1;
+        r = f(data, pc, (int32_t) value);
+        pc += (uint64_t) step * t->quantum;
+    }
+    return r;
+}

@@ -39,5 +39,9 @@ void pclntab_line(const struct pclntab *t, const struct pclntab_function *fn, ui
                   int32_t *ret_line);
 /* The line that the function begins on, 0 when the table does not say (before 1.20). */
 int32_t pclntab_start_line(const struct pclntab *t, const struct pclntab_function *fn);
+/* How far the stack pointer has moved down from where the function was entered: f is called with ascending start for each
+ * stretch of the function with one value, until it returns other than 0, which is returned. */
+int pclntab_each_sp(const struct pclntab *t, const struct pclntab_function *fn,
+                    int (*f)(void *data, uint64_t start, int32_t value), void *data);
 
 #endif

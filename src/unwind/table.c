@@ -13,7 +13,7 @@
 #include "base/map.h"
 #include "base/mem.h"
 
-enum { FDES_MAX = 1 << 22 };
+enum { FDES_MAX = 1 << 22, FROM_SOURCE = 0 /* in cfi_fde.section; sections count from 1 */ };
 
 struct fdes {
     struct cfi_fde *v;
@@ -40,7 +40,23 @@ static int collect(const struct cfi_section *s, uint32_t section, enum cfi_arch 
         r = mem_grow((void **) &f->v, &f->cap, f->n + 1, sizeof *f->v, FDES_MAX);
         if (r < 0)
             return r;
-        fde.section = section;
+        fde.section = section + 1;
+        f->v[f->n++] = fde;
+    }
+    return 0;
+}
+
+static int collect_source(const struct unwind_source *s, struct fdes *f)
+{
+    for (uint32_t i = 0; s && i < s->n; i++) {
+        struct cfi_fde fde = {.offset = i, .section = FROM_SOURCE};
+        int r;
+
+        if (!s->range(s, i, &fde.start, &fde.end) || fde.end <= fde.start)
+            continue;
+        r = mem_grow((void **) &f->v, &f->cap, f->n + 1, sizeof *f->v, FDES_MAX);
+        if (r < 0)
+            return r;
         f->v[f->n++] = fde;
     }
     return 0;
@@ -246,7 +262,8 @@ static int on_rule(void *arg, uint64_t pc, const struct unwind_rule *rule)
     return set_rule(m, pc, (uint16_t) id);
 }
 
-static int make_rows(struct maker *m, const struct cfi_section *sections, enum cfi_arch arch, const struct fdes *f)
+static int make_rows(struct maker *m, const struct unwind_source *source, const struct cfi_section *sections,
+                     enum cfi_arch arch, const struct fdes *f)
 {
     uint64_t covered = 0;
     int r = 0;
@@ -261,7 +278,8 @@ static int make_rows(struct maker *m, const struct cfi_section *sections, enum c
         if (fde->start > covered && m->rule)
             r = set_rule(m, covered, 0);
         if (r == 0)
-            r = cfi_run(&sections[fde->section], arch, fde, on_rule, m);
+            r = fde->section == FROM_SOURCE ? source->run(source, fde->offset, on_rule, m)
+                                            : cfi_run(&sections[fde->section - 1], arch, fde, on_rule, m);
         if (r == -EINVAL) /* damaged behind its head */
             r = 0;
         m->t->covered += fde->end - fde->start;
@@ -292,10 +310,16 @@ static void trim(struct unwind_table *t)
 
 int unwind_table_new(const struct cfi_section *sections, uint32_t n, enum cfi_arch arch, struct unwind_table **ret)
 {
+    return unwind_table_new_from(NULL, sections, n, arch, ret);
+}
+
+int unwind_table_new_from(const struct unwind_source *source, const struct cfi_section *sections, uint32_t n,
+                          enum cfi_arch arch, struct unwind_table **ret)
+{
     _cleanup_(unwind_table_freep) struct unwind_table *t = mem_zalloc(sizeof *t);
     struct maker m = {.t = t, .rules = MAP_INIT};
     struct fdes f = {0};
-    int r = t ? 0 : -ENOMEM;
+    int r = t ? collect_source(source, &f) : -ENOMEM;
 
     for (uint32_t i = 0; i < n && r == 0; i++)
         r = collect(&sections[i], i, arch, &f);
@@ -307,7 +331,7 @@ int unwind_table_new(const struct cfi_section *sections, uint32_t n, enum cfi_ar
     if (r == 0) {
         t->rules[0] = (struct unwind_rule){0};
         t->n_rules = 1;
-        r = make_rows(&m, sections, arch, &f);
+        r = make_rows(&m, source, sections, arch, &f);
     }
     map_done(&m.rules);
     mem_free(f.v);

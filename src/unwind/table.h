@@ -27,6 +27,16 @@ enum { UNWIND_ROWS_MAX = 1 << 24, UNWIND_PAGES_MAX = 1 << 15 };
 /* Compiles the sections of one file; where two describe an address, the first one counts. *ret is to be freed with
  * unwind_table_free(). A file without call frame information gives a table without rows. 0, -ENOMEM, -E2BIG. */
 int unwind_table_new(const struct cfi_section *sections, uint32_t n, enum cfi_arch arch, struct unwind_table **ret);
+/* Functions that are described by something else than call frame information (Go's pclntab). Where a section describes the
+ * same address, the source counts. */
+struct unwind_source {
+    uint32_t n;
+    bool (*range)(const struct unwind_source *s, uint32_t i, uint64_t *ret_start,
+                  uint64_t *ret_end);                                                 /* false: left out */
+    int (*run)(const struct unwind_source *s, uint32_t i, cfi_emit *emit, void *arg); /* as cfi_run() */
+};
+int unwind_table_new_from(const struct unwind_source *source, const struct cfi_section *sections, uint32_t n,
+                          enum cfi_arch arch, struct unwind_table **ret);
 void unwind_table_free(struct unwind_table *t);
 DEFINE_CLEANUP(struct unwind_table *, unwind_table_free)
 size_t unwind_table_memory(const struct unwind_table *t);

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The files that a process has mapped, for still.c alone: where their code is, their rows, their names. */
+#ifndef AGENT_STILL_MODULES_H
+#define AGENT_STILL_MODULES_H
+
+#include "agent/still.h"
+#include "elf/addr_names.h"
+#include "elf/proc_maps.h"
+#include "unwind/lang/python/python.h"
+
+struct unwind_rule;
+
+struct still_map {
+    uint64_t start, end, bias; /* ELF address = address - bias */
+    uint32_t module;
+};
+
+struct still_maps {
+    struct still_map *v; /* executable ones, by start */
+    size_t n, cap;
+    struct python_image python; /* of the module that holds an interpreter */
+    uint64_t python_bias;
+    bool has_python;
+    struct addr_names jit;
+    bool jit_tried;
+    struct str executable; /* path of the main program */
+};
+
+/* Reads the process's maps and opens its files. */
+int still_maps_read(struct still *s, struct still_maps *ret, struct err *e);
+void still_maps_done(struct still_maps *m);
+void still_modules_done(struct still *s);
+const struct still_map *still_maps_find(const struct still_maps *m, uint64_t address);
+/* The rule at an address, NULL when nothing is known. */
+const struct unwind_rule *still_rule(struct still *s, const struct still_map *m, uint64_t address);
+/* Fills in the function of a native frame, from tables of its file or of the JIT. */
+void still_name(struct still *s, struct still_maps *m, struct still_frame *f);
+
+#endif

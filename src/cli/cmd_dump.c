@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* wick dump PID: every thread's stack now (agent/still.h), with lines and inlined calls from the symbolizer. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/still.h"
+#include "base/buf.h"
+#include "base/fd.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "cli/args.h"
+#include "cli/command.h"
+#include "dwarf/symbol_process.h"
+#include "model/symbolizer.h"
+
+struct options {
+    bool help, json, nonblocking, no_native, no_lines;
+};
+
+static const struct arg args[] = {
+    {0, "json", ARG_FLAG, offsetof(struct options, json), NULL, "as JSON, one object"},
+    {0, "nonblocking", ARG_FLAG, offsetof(struct options, nonblocking), NULL,
+     "do not stop the process: Python's frames alone, and they may be torn"},
+    {0, "python", ARG_FLAG, offsetof(struct options, no_native), NULL,
+     "of threads that run Python, Python's frames alone"},
+    {0, "no-lines", ARG_FLAG, offsetof(struct options, no_lines), NULL,
+     "names from symbol tables alone: quicker with large binaries"},
+    {'h', "help", ARG_FLAG, offsetof(struct options, help), NULL, "this text"},
+    {0},
+};
+
+/* What the symbolizer said about one module. */
+struct answers {
+    struct symbol_answer **v; /* by module */
+    uint64_t **addresses;     /* sorted, as they were asked */
+    uint32_t *n;
+    uint32_t n_modules;
+};
+
+static int compare_u64(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *) a, y = *(const uint64_t *) b;
+
+    return x < y ? -1 : x > y;
+}
+
+static uint32_t collect(const struct still *s, uint32_t module, uint64_t *out)
+{
+    uint32_t n = 0, kept = 0;
+
+    for (uint32_t i = 0; i < s->n_threads; i++)
+        for (uint32_t k = 0; k < s->threads[i].n_frames; k++) {
+            const struct still_frame *f = &s->threads[i].frames[k];
+
+            if (f->kind != STILL_NATIVE || f->module != (int32_t) module)
+                continue;
+            if (out)
+                out[n] = f->elf;
+            n++;
+        }
+    if (!out || !n)
+        return n;
+    qsort(out, n, sizeof *out, compare_u64);
+    for (uint32_t i = 0; i < n; i++)
+        if (!i || out[i] != out[i - 1])
+            out[kept++] = out[i];
+    return kept;
+}
+
+static void ask_module(const struct still *s, uint32_t module, struct symbolizer *y, struct answers *a)
+{
+    const struct still_module *m = &s->modules[module];
+    struct symbol_request q = {.path = str_from(m->open_path), .build_id = m->build_id, .lines = true};
+    uint32_t n = collect(s, module, NULL);
+
+    if (!n || !m->open_path[0])
+        return;
+    a->addresses[module] = mem_zalloc_array(n, sizeof(uint64_t));
+    if (!a->addresses[module])
+        return;
+    a->n[module] = q.n_addresses = collect(s, module, a->addresses[module]);
+    q.addresses = a->addresses[module];
+    symbolizer_resolve(y, &q, &a->v[module], NULL);
+}
+
+static void ask(const struct still *s, struct answers *a)
+{
+    _cleanup_(symbolizer_freep) struct symbolizer *y = NULL;
+    const char *const argv[] = {"/proc/self/exe", "symbolize", NULL};
+
+    a->n_modules = s->n_modules;
+    a->v = mem_zalloc_array(s->n_modules + 1u, sizeof *a->v);
+    a->addresses = mem_zalloc_array(s->n_modules + 1u, sizeof *a->addresses);
+    a->n = mem_zalloc_array(s->n_modules + 1u, sizeof *a->n);
+    y = symbol_process_new(argv, 0);
+    for (uint32_t i = 0; y && a->v && a->addresses && a->n && i < s->n_modules; i++)
+        ask_module(s, i, y, a);
+}
+
+static void answers_done(struct answers *a)
+{
+    for (uint32_t i = 0; i < a->n_modules; i++) {
+        if (a->v)
+            symbol_answer_free(a->v[i]);
+        if (a->addresses)
+            mem_free(a->addresses[i]);
+    }
+    mem_free(a->v);
+    mem_free(a->addresses);
+    mem_free(a->n);
+}
+
+/* Frames of an address, innermost inlined first; 0 when nothing better than the symbol table is known. */
+static uint32_t lookup(const struct answers *a, const struct still_frame *f, const struct symbol_frame **ret)
+{
+    const uint64_t *at;
+    uint32_t i;
+
+    if (f->module < 0 || !a->v || (uint32_t) f->module >= a->n_modules || !a->v[f->module])
+        return 0;
+    at = bsearch(&f->elf, a->addresses[f->module], a->n[f->module], sizeof *at, compare_u64);
+    if (!at)
+        return 0;
+    i = (uint32_t) (at - a->addresses[f->module]);
+    if (a->v[f->module]->quality != SYMBOLS_LINES && f->file.n) /* Go's own table says more */
+        return 0;
+    *ret = a->v[f->module]->frames + a->v[f->module]->first[i];
+    return a->v[f->module]->first[i + 1] - a->v[f->module]->first[i];
+}
+
+/* One line of a stack: a frame, or one of the calls that were inlined into it. */
+struct shown {
+    struct str function, file, module;
+    int64_t line;
+    const char *kind;
+    bool inlined;
+    uint64_t address;
+};
+
+typedef void put_fn(struct buf *b, const struct shown *f, uint32_t number);
+
+static struct str base_name(struct str path)
+{
+    for (uint32_t i = path.n; i > 0; i--)
+        if (path.p[i - 1] == '/')
+            return str_slice(path, i, path.n);
+    return path;
+}
+
+static uint32_t put_frame(struct buf *b, const struct still *s, const struct answers *a, const struct still_frame *f,
+                          uint32_t number, put_fn *put)
+{
+    const struct symbol_frame *more = NULL;
+    uint32_t n = f->kind == STILL_NATIVE ? lookup(a, f, &more) : 0;
+    struct shown one = {f->function, f->file,   {0}, f->line, f->kind == STILL_PYTHON ? "python" : "native",
+                        false,       f->address};
+
+    if (f->module >= 0) {
+        one.module = s->modules[f->module].path;
+        if (s->modules[f->module].is_go && f->file.n)
+            one.kind = "go";
+    }
+    if (!n)
+        put(b, &one, number++);
+    for (uint32_t i = 0; i < n; i++) {
+        one.function = more[i].function.n ? more[i].function : f->function;
+        one.file = more[i].file;
+        one.line = more[i].line;
+        one.inlined = more[i].inlined;
+        put(b, &one, number++);
+    }
+    return number;
+}
+
+static void put_text(struct buf *b, const struct shown *f, uint32_t number)
+{
+    buf_printf(b, "  #%-3u ", number);
+    if (f->function.n)
+        buf_put_str(b, f->function);
+    else
+        buf_printf(b, "0x%" PRIx64, f->address);
+    if (f->file.n)
+        buf_printf(b, "  %.*s:%" PRId64, STR_FMT(f->file), f->line);
+    else if (f->module.n)
+        buf_printf(b, "  (%.*s)", STR_FMT(base_name(f->module)));
+    buf_puts(b, f->inlined ? " inlined\n" : "\n");
+}
+
+static void put_json(struct buf *b, const struct shown *f, uint32_t number)
+{
+    bool first = true;
+
+    if (number)
+        buf_putc(b, ',');
+    buf_putc(b, '{');
+    json_put_key(b, &first, "type");
+    json_put_str(b, str_from(f->kind));
+    json_put_key(b, &first, "function");
+    json_put_str(b, f->function);
+    json_put_key(b, &first, "file");
+    json_put_str(b, f->file);
+    json_put_key(b, &first, "line");
+    json_put_i64(b, f->line);
+    json_put_key(b, &first, "module");
+    json_put_str(b, f->module);
+    json_put_key(b, &first, "address");
+    json_put_u64(b, f->address);
+    if (f->inlined)
+        buf_puts(b, ",\"inlined\":true");
+    buf_putc(b, '}');
+}
+
+static const char *state_words(char c)
+{
+    switch (c) {
+    case 'R':
+        return "running";
+    case 'S':
+        return "sleeping";
+    case 'D':
+        return "waiting in the kernel";
+    case 'T':
+    case 't':
+        return "stopped";
+    case 'Z':
+        return "ended";
+    case 'I':
+        return "idle";
+    default:
+        return "";
+    }
+}
+
+static void print_text(struct buf *b, const struct still *s, const struct answers *a)
+{
+    buf_printf(b, "process %d", s->pid);
+    if (s->runtime.n)
+        buf_printf(b, ", %.*s", STR_FMT(s->runtime));
+    buf_printf(b, ", %u thread%s\n", s->n_threads, s->n_threads == 1 ? "" : "s");
+    for (uint32_t i = 0; i < s->n_threads; i++) {
+        const struct still_thread *t = &s->threads[i];
+        uint32_t number = 0;
+
+        buf_puts(b, "\nthread");
+        if (t->tid)
+            buf_printf(b, " %d", t->tid);
+        if (t->name[0])
+            buf_printf(b, " \"%s\"", t->name);
+        if (*state_words(t->state))
+            buf_printf(b, ", %s", state_words(t->state));
+        buf_putc(b, '\n');
+        for (uint32_t k = 0; k < t->n_labels; k++)
+            buf_printf(b, "  %.*s=%.*s\n", STR_FMT(t->labels[k].key), STR_FMT(t->labels[k].value));
+        for (uint32_t k = 0; k < t->n_frames; k++)
+            number = put_frame(b, s, a, &t->frames[k], number, put_text);
+        if (!t->whole && t->tid && t->n_frames)
+            buf_puts(b, "  (the stack may go on)\n");
+    }
+}
+
+static void print_json(struct buf *b, const struct still *s, const struct answers *a)
+{
+    buf_printf(b, "{\"pid\":%d,\"runtime\":", s->pid);
+    json_put_str(b, s->runtime);
+    buf_printf(b, ",\"stopped_ns\":%" PRId64 ",\"threads\":[", s->stopped_ns);
+    for (uint32_t i = 0; i < s->n_threads; i++) {
+        const struct still_thread *t = &s->threads[i];
+        uint32_t number = 0;
+        bool first = true;
+
+        buf_printf(b, "%s{\"tid\":%d,\"name\":", i ? "," : "", t->tid);
+        json_put_str(b, str_from(t->name));
+        buf_printf(b, ",\"state\":\"%c\",\"whole\":%s,\"labels\":{", t->state, t->whole ? "true" : "false");
+        for (uint32_t k = 0; k < t->n_labels; k++) {
+            json_sep(b, &first);
+            json_put_str(b, t->labels[k].key);
+            buf_putc(b, ':');
+            json_put_str(b, t->labels[k].value);
+        }
+        buf_puts(b, "},\"frames\":[");
+        for (uint32_t k = 0; k < t->n_frames; k++)
+            number = put_frame(b, s, a, &t->frames[k], number, put_json);
+        buf_puts(b, "]}");
+    }
+    buf_puts(b, "]}\n");
+}
+
+static int dump(int pid, const struct options *o)
+{
+    struct still_options so = {.nonblocking = o->nonblocking, .no_native = o->no_native};
+    _cleanup_(still_freep) struct still *s = NULL;
+    _cleanup_(buf_done) struct buf b = BUF_INIT;
+    struct answers a = {0};
+    struct err e = {0};
+    int r = still_take(pid, &so, &s, &e);
+
+    if (r < 0) {
+        fprintf(stderr, "wick dump: %s\n", err_message(&e, r));
+        return EXIT_FAILED;
+    }
+    if (s->warning.n)
+        fprintf(stderr, "wick dump: %.*s\n", STR_FMT(s->warning));
+    if (!o->no_lines)
+        ask(s, &a);
+    if (o->json)
+        print_json(&b, s, &a);
+    else
+        print_text(&b, s, &a);
+    answers_done(&a);
+    r = buf_error(&b) ? buf_error(&b) : fd_write_all(STDOUT_FILENO, b.p, b.n);
+    if (r < 0)
+        fprintf(stderr, "wick dump: %s\n", strerror(-r));
+    return r < 0 ? EXIT_FAILED : EXIT_DONE;
+}
+
+static int run(int argc, char **argv)
+{
+    struct options o = {0};
+    struct err e = {0};
+    uint64_t pid;
+    int n, r = args_parse(args, &o, argc - 1, argv + 1, false, &n, &e);
+
+    if (r < 0) {
+        fprintf(stderr, "wick dump: %s\n", e.message);
+        return EXIT_USAGE;
+    }
+    if (o.help) {
+        fputs(
+            "usage: wick dump [OPTION...] PID\n\n"
+            "Prints the stack of every thread of a process as it is now: C, C++, Rust, Go, and Python (CPython 3.9 to 3.14)\n"
+            "with the lines it is at. The process is stopped for some milliseconds and needs no preparation.\n\n",
+            stdout);
+        args_help(args, stdout);
+        return EXIT_DONE;
+    }
+    if (n != 1 || str_to_u64(str_from(argv[1]), 10, &pid) < 0 || pid == 0 || pid > INT32_MAX) {
+        fputs("wick dump: one process id is expected (see wick dump --help)\n", stderr);
+        return EXIT_USAGE;
+    }
+    return dump((int) pid, &o);
+}
+
+const struct command command_dump = {"dump", "every thread's stack of a process, now", run};

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The unwind table of an ELF file, from whatever it has: pclntab, .eh_frame, .debug_frame. */
+#ifndef UNWIND_ELF_TABLE_H
+#define UNWIND_ELF_TABLE_H
+
+#include "base/err.h"
+#include "elf/elf.h"
+#include "unwind/table.h"
+
+/* A file without any gives a table without rows. -ENOTSUP for a machine that is not known. */
+int elf_table_new(const struct elf_file *f, struct unwind_table **ret, struct err *e);
+
+#endif

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Unwind rows for Go code, which has no .eh_frame: .gopclntab says for each instruction how far the stack pointer moved, in
+ * every binary, stripped or not. C code linked in (cgo) has its own call frame information and keeps it.
+ *
+ * Where the runtime changes stacks (systemstack, asmcgocall) the frame pointer still is the caller's: the walk goes on
+ * there, and misses the one frame that asked for the change. A goroutine's stack ends at goexit, a thread's at mstart.
+ */
+#ifndef UNWIND_LANG_GO_TABLE_H
+#define UNWIND_LANG_GO_TABLE_H
+
+#include "base/err.h"
+#include "elf/elf.h"
+#include "unwind/table.h"
+
+/* -ENODATA when the file is not Go's, -ENOTSUP for a machine that is not known. */
+int go_table_new(const struct elf_file *f, struct unwind_table **ret, struct err *e);
+
+#endif

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Python stacks of another process, CPython 3.9 to 3.14, read from its memory: nothing is loaded into it, nothing written.
+ *
+ *   _PyRuntime ─► interpreter ─► … every interpreter
+ *                   └► thread state ─► … every thread
+ *                        └► frame ─► the frame that called it ─► …
+ *                             └► code object: name, file, line table
+ *
+ * Where things are: 3.13 and later say so themselves (_Py_DebugOffsets, at the start of _PyRuntime); tables here know the
+ * older ones, which are the same in every release of a minor version.
+ *
+ * From 3.11 on, one native frame of the interpreter's loop (_PyEval_EvalFrameDefault) runs many Python frames. A frame
+ * with `entry` set is the outermost of its native one: that is how Python and native frames are put together.
+ *
+ * A process that runs while it is read shows torn states: everything is bounded and checked, and a stack that makes no
+ * sense is cut. Nothing here keeps state between calls but what the caller holds; any thread may call.
+ */
+#ifndef UNWIND_LANG_PYTHON_H
+#define UNWIND_LANG_PYTHON_H
+
+#include <stdbool.h>
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "elf/elf.h"
+#include "elf/proc_memory.h"
+
+enum {
+    PYTHON_MINOR_MIN = 9,
+    PYTHON_MINOR_MAX = 14,
+    PYTHON_THREADS_MAX = 65536,
+    PYTHON_INTERPRETERS_MAX = 1024,
+    PYTHON_FRAMES_MAX = 65536, /* walked, of one thread */
+    PYTHON_STRING_MAX = 4096,  /* characters of a name */
+    PYTHON_TABLE_MAX = 1 << 20 /* bytes of a line table */
+};
+
+/* All in bytes from the start of their structure. */
+struct python_offsets {
+    uint16_t minor;
+    uint16_t interpreters_head;                /* of _PyRuntime */
+    uint16_t interp_next, interp_threads;      /* of an interpreter */
+    uint16_t thread_next, thread_id;           /* of a thread state; its id is pthread_self(), the thread pointer */
+    uint16_t thread_frame;                     /* the newest frame, or the C frame that points to it */
+    uint16_t cframe_frame;                     /* of the C frame; PYTHON_NONE: there is none between */
+    uint16_t frame_previous, frame_code;       /* of a frame */
+    uint16_t frame_instr;                      /* pointer to the instruction, or its number (32 bits) up to 3.10 */
+    uint16_t frame_owner, frame_entry;         /* a byte each; PYTHON_NONE: not there */
+    uint16_t code_filename, code_name;         /* of a code object */
+    uint16_t code_qualname;                    /* PYTHON_NONE up to 3.10 */
+    uint16_t code_linetable, code_firstline;   /* a bytes object; 32 bits */
+    uint16_t code_start;                       /* first instruction; PYTHON_NONE: not needed */
+    uint16_t str_length, str_state, str_ascii; /* of a str; str_ascii: where the characters of an ASCII one begin */
+    uint16_t str_compact;                      /* and those of another */
+    uint16_t bytes_size, bytes_data;
+};
+
+enum { PYTHON_NONE = UINT16_MAX };
+
+/* What a file tells: has it _PyRuntime, which version is it. ELF addresses. */
+struct python_image {
+    uint64_t runtime;          /* of _PyRuntime */
+    uint64_t eval_lo, eval_hi; /* _PyEval_EvalFrameDefault; 0 when it has no symbol */
+    uint64_t version;          /* of Py_Version (3.11 and later), 0 when it has no symbol */
+    unsigned minor;            /* by the file's name, 0 when it does not say */
+};
+
+struct python {
+    struct python_offsets at;
+    uint64_t runtime;          /* address in the process */
+    uint64_t eval_lo, eval_hi; /* in the process */
+    uint32_t version;          /* PY_VERSION_HEX, as far as known: 0x030b0000 */
+};
+
+struct python_frame {
+    uint64_t code;
+    int64_t instr; /* byte offset into the code's instructions; negative before the first */
+    bool entry;    /* the outermost frame of its native one */
+};
+
+struct python_code {
+    struct str name, qualname, filename; /* UTF-8, in the arena; qualname is name where there is none */
+    int32_t first_line;
+    struct str linetable;
+};
+
+/* Looks into a file whether it holds an interpreter. False when not. path is only looked at for the version. */
+bool python_probe(const struct elf_file *f, struct str path, struct python_image *ret);
+/* bias: address in the process minus ELF address. -ENOENT when there is no interpreter after all, -ENOTSUP with words for a
+ * version that is not known. */
+int python_attach(const struct proc_memory *m, const struct python_image *image, uint64_t bias, struct python *ret,
+                  struct err *e);
+
+/* Calls f for every thread state until it returns other than 0, which is returned; negative errno when memory cannot be
+ * read. thread_id is the thread pointer (fs base) of the thread. */
+int python_each_thread(const struct python *py, const struct proc_memory *m,
+                       int (*f)(void *data, uint64_t state, uint64_t thread_id), void *data);
+/* The thread's frames, newest first. *ret_n is how many there are in v, at most max; returns 1 when there are more or the
+ * chain breaks off, 0 when all are there, negative when nothing can be read. */
+int python_frames(const struct python *py, const struct proc_memory *m, uint64_t state, struct python_frame *v,
+                  uint32_t max, uint32_t *ret_n);
+/* Reads a code object. -EBADMSG when it is none (any more). */
+int python_code_read(const struct python *py, const struct proc_memory *m, uint64_t code, struct arena *a,
+                     struct python_code *ret);
+/* The line of an instruction, 0 when it has none. */
+int64_t python_code_line(const struct python *py, const struct python_code *c, int64_t instr);
+
+/* --- parts, for tests --- */
+/* false when the minor version is not in the tables. */
+bool python_offsets_of(unsigned minor, struct python_offsets *ret);
+/* From the first n bytes of _PyRuntime: _Py_DebugOffsets of 3.13 and 3.14. -ENODATA when it is none, -ENOTSUP for another
+ * version, -EBADMSG when its numbers cannot be. */
+int python_offsets_parse(const void *p, size_t n, struct python_offsets *ret, uint32_t *ret_version);
+enum { PYTHON_DEBUG_OFFSETS = 760 }; /* bytes to hand in: 3.14's */
+
+#endif

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Where things are in each version: see python.h. The tables are for 64-bit machines and builds without Py_DEBUG, and were
+ * taken from the debug information of 3.9.18, 3.10.13, 3.11.7 and 3.12.1. The structures do not change within a minor
+ * version: extension modules are compiled against them.
+ *
+ * _Py_DebugOffsets, the first bytes of _PyRuntime, is "xdebugpy", then 64-bit numbers; groups grew from 3.13 to 3.14:
+ *
+ *                       3.13   3.14
+ *   version                8      8
+ *   free_threaded         16     16
+ *   interpreters_head     40     40
+ *   interpreter next      64     64     threads_head 72, 72
+ *   thread state next    168    192     current_frame +16, thread_id +24
+ *   frame previous       232    256     executable +8, instr_ptr +16, owner +32
+ *   code filename        280    320     name +8, qualname +16, linetable +24, firstlineno +32, co_code_adaptive +64
+ *   bytes ob_size        520    600     ob_sval +8
+ *   unicode state        544    624     length +8, asciiobject_size +16
+ */
+#include <errno.h>
+
+#include "unwind/lang/python/python.h"
+
+#define NONE PYTHON_NONE
+
+static const struct python_offsets versions[] = {
+    {.minor = 9,
+     .interpreters_head = 32,
+     .interp_next = 0,
+     .interp_threads = 8,
+     .thread_next = 8,
+     .thread_id = 176,
+     .thread_frame = 24,
+     .cframe_frame = NONE,
+     .frame_previous = 24,
+     .frame_code = 32,
+     .frame_instr = 104,
+     .frame_owner = NONE,
+     .frame_entry = NONE,
+     .code_filename = 104,
+     .code_name = 112,
+     .code_qualname = NONE,
+     .code_linetable = 120,
+     .code_firstline = 40,
+     .code_start = NONE,
+     .str_length = 16,
+     .str_state = 32,
+     .str_ascii = 48,
+     .str_compact = 72,
+     .bytes_size = 16,
+     .bytes_data = 32},
+    {.minor = 10,
+     .interpreters_head = 32,
+     .interp_next = 0,
+     .interp_threads = 8,
+     .thread_next = 8,
+     .thread_id = 176,
+     .thread_frame = 24,
+     .cframe_frame = NONE,
+     .frame_previous = 24,
+     .frame_code = 32,
+     .frame_instr = 96,
+     .frame_owner = NONE,
+     .frame_entry = NONE,
+     .code_filename = 104,
+     .code_name = 112,
+     .code_qualname = NONE,
+     .code_linetable = 120,
+     .code_firstline = 40,
+     .code_start = NONE,
+     .str_length = 16,
+     .str_state = 32,
+     .str_ascii = 48,
+     .str_compact = 72,
+     .bytes_size = 16,
+     .bytes_data = 32},
+    {.minor = 11,
+     .interpreters_head = 40,
+     .interp_next = 0,
+     .interp_threads = 16,
+     .thread_next = 8,
+     .thread_id = 152,
+     .thread_frame = 56,
+     .cframe_frame = 8,
+     .frame_previous = 48,
+     .frame_code = 32,
+     .frame_instr = 56,
+     .frame_owner = 69,
+     .frame_entry = 68,
+     .code_filename = 112,
+     .code_name = 120,
+     .code_qualname = 128,
+     .code_linetable = 136,
+     .code_firstline = 72,
+     .code_start = 184,
+     .str_length = 16,
+     .str_state = 32,
+     .str_ascii = 48,
+     .str_compact = 72,
+     .bytes_size = 16,
+     .bytes_data = 32},
+    {.minor = 12,
+     .interpreters_head = 40,
+     .interp_next = 0,
+     .interp_threads = 72,
+     .thread_next = 8,
+     .thread_id = 136,
+     .thread_frame = 56,
+     .cframe_frame = 0,
+     .frame_previous = 8,
+     .frame_code = 0,
+     .frame_instr = 56,
+     .frame_owner = 70,
+     .frame_entry = NONE,
+     .code_filename = 112,
+     .code_name = 120,
+     .code_qualname = 128,
+     .code_linetable = 136,
+     .code_firstline = 68,
+     .code_start = 192,
+     .str_length = 16,
+     .str_state = 32,
+     .str_ascii = 40,
+     .str_compact = 56,
+     .bytes_size = 16,
+     .bytes_data = 32},
+};
+
+bool python_offsets_of(unsigned minor, struct python_offsets *ret)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(versions); i++)
+        if (versions[i].minor == minor) {
+            *ret = versions[i];
+            return true;
+        }
+    return false;
+}
+
+struct taker {
+    const uint8_t *p;
+    size_t n;
+    bool bad;
+};
+
+/* No structure that is read is larger than this; most are a few hundred bytes, an interpreter 200 KB. */
+static uint16_t take(struct taker *t, size_t at)
+{
+    uint64_t v = UINT64_MAX;
+
+    if (at + 8 <= t->n)
+        memcpy(&v, t->p + at, sizeof v);
+    t->bad |= v >= PYTHON_NONE;
+    return (uint16_t) v;
+}
+
+int python_offsets_parse(const void *p, size_t n, struct python_offsets *ret, uint32_t *ret_version)
+{
+    struct taker t = {p, n, false};
+    uint64_t version;
+    size_t thread, frame, code, bytes, text;
+    unsigned minor;
+
+    if (n < 24 || memcmp(p, "xdebugpy", 8) != 0)
+        return -ENODATA;
+    memcpy(&version, t.p + 8, sizeof version);
+    minor = version >> 16 & 0xff;
+    *ret_version = (uint32_t) version;
+    if (version >> 24 != 3 || (minor != 13 && minor != 14))
+        return -ENOTSUP;
+    thread = minor == 13 ? 168 : 192;
+    frame = minor == 13 ? 232 : 256;
+    code = minor == 13 ? 280 : 320;
+    bytes = minor == 13 ? 520 : 600;
+    text = minor == 13 ? 544 : 624;
+    *ret = (struct python_offsets){
+        .minor = (uint16_t) minor,
+        .interpreters_head = take(&t, 40),
+        .interp_next = take(&t, 64),
+        .interp_threads = take(&t, 72),
+        .thread_next = take(&t, thread),
+        .thread_id = take(&t, thread + 24),
+        .thread_frame = take(&t, thread + 16),
+        .cframe_frame = NONE,
+        .frame_previous = take(&t, frame),
+        .frame_code = take(&t, frame + 8),
+        .frame_instr = take(&t, frame + 16),
+        .frame_owner = take(&t, frame + 32),
+        .frame_entry = NONE,
+        .code_filename = take(&t, code),
+        .code_name = take(&t, code + 8),
+        .code_qualname = take(&t, code + 16),
+        .code_linetable = take(&t, code + 24),
+        .code_firstline = take(&t, code + 32),
+        .code_start = take(&t, code + 64),
+        .bytes_size = take(&t, bytes),
+        .bytes_data = take(&t, bytes + 8),
+        .str_state = take(&t, text),
+        .str_length = take(&t, text + 8),
+        .str_ascii = take(&t, text + 16),
+    };
+    ret->str_compact = (uint16_t) (ret->str_ascii + 16); /* then utf8_length and utf8, of 8 bytes each */
+    return t.bad || ret->str_ascii > 1024 ? -EBADMSG : 0;
+}

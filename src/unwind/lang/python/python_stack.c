@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Threads and frames: see python.h. */
+#include <errno.h>
+
+#include "unwind/lang/python/python.h"
+
+enum {
+    FRAME_BYTES = 128, /* all that is read of a frame is within these */
+    OWNER_SHIM = 3,    /* FRAME_OWNED_BY_CSTACK, FRAME_OWNED_BY_INTERPRETER and what came after: no Python code */
+    TAGS = 7,          /* of a pointer, 3.14: reference counting's */
+};
+
+int python_each_thread(const struct python *py, const struct proc_memory *m,
+                       int (*f)(void *data, uint64_t state, uint64_t thread_id), void *data)
+{
+    const struct python_offsets *at = &py->at;
+    uint64_t interp, state, id;
+    unsigned interps = 0, threads = 0;
+    int r = 0;
+
+    if (!proc_memory_u64(m, py->runtime + at->interpreters_head, &interp))
+        return -EFAULT;
+    while (interp && interps++ < PYTHON_INTERPRETERS_MAX) {
+        if (!proc_memory_u64(m, interp + at->interp_threads, &state))
+            return -EFAULT;
+        while (state && threads++ < PYTHON_THREADS_MAX) {
+            if (!proc_memory_u64(m, state + at->thread_id, &id))
+                return -EFAULT;
+            r = f(data, state, id);
+            if (r)
+                return r;
+            if (!proc_memory_u64(m, state + at->thread_next, &state))
+                return -EFAULT;
+        }
+        if (!proc_memory_u64(m, interp + at->interp_next, &interp))
+            return -EFAULT;
+    }
+    return 0;
+}
+
+static uint64_t u64_in(const uint8_t *p, uint16_t at)
+{
+    uint64_t v;
+
+    memcpy(&v, p + at, sizeof v);
+    return v;
+}
+
+/* Up to 3.10 a number: of bytes in 3.9, of instructions of 2 bytes in 3.10. Then a pointer. */
+static int64_t instr_of(const struct python_offsets *at, const uint8_t *frame, uint64_t code)
+{
+    int32_t index;
+
+    if (at->minor >= 11)
+        return (int64_t) (u64_in(frame, at->frame_instr) - code - at->code_start);
+    memcpy(&index, frame + at->frame_instr, sizeof index);
+    return at->minor == 10 ? (int64_t) index * 2 : index;
+}
+
+static bool fits(const struct python_offsets *at)
+{
+    uint16_t owner = at->frame_owner == PYTHON_NONE ? 0 : at->frame_owner;
+    uint16_t entry = at->frame_entry == PYTHON_NONE ? 0 : at->frame_entry;
+
+    return at->frame_previous <= FRAME_BYTES - 8 && at->frame_code <= FRAME_BYTES - 8 &&
+           at->frame_instr <= FRAME_BYTES - 8 && owner < FRAME_BYTES && entry < FRAME_BYTES;
+}
+
+/* A frame is read whole; at the end of a mapping only as much as is needed. */
+static bool read_frame(const struct python_offsets *at, const struct proc_memory *m, uint64_t frame,
+                       uint8_t ret[FRAME_BYTES])
+{
+    size_t n = at->minor >= 11 ? 80 : 112;
+
+    if (frame & 7 || !frame)
+        return false;
+    return proc_memory_read(m, frame, ret, n) >= 0;
+}
+
+int python_frames(const struct python *py, const struct proc_memory *m, uint64_t state, struct python_frame *v,
+                  uint32_t max, uint32_t *ret_n)
+{
+    const struct python_offsets *at = &py->at;
+    uint8_t b[FRAME_BYTES] = {0};
+    uint64_t frame, code;
+    uint32_t n = 0;
+
+    *ret_n = 0;
+    if (!fits(at) || !proc_memory_u64(m, state + at->thread_frame, &frame))
+        return -EFAULT;
+    if (at->cframe_frame != PYTHON_NONE && (!frame || !proc_memory_u64(m, frame + at->cframe_frame, &frame)))
+        return -EFAULT;
+    for (uint32_t i = 0; frame; i++) {
+        if (n == max || i == PYTHON_FRAMES_MAX || !read_frame(at, m, frame, b)) {
+            *ret_n = n;
+            return 1;
+        }
+        code = u64_in(b, at->frame_code) & ~(uint64_t) TAGS;
+        if (at->frame_owner != PYTHON_NONE && at->minor >= 12 && b[at->frame_owner] >= OWNER_SHIM) {
+            if (n)
+                v[n - 1].entry = true;
+        } else {
+            v[n++] = (struct python_frame){
+                .code = code,
+                .instr = instr_of(at, b, code),
+                .entry = at->minor <= 10 || (at->frame_entry != PYTHON_NONE && b[at->frame_entry] == 1),
+            };
+        }
+        frame = u64_in(b, at->frame_previous);
+    }
+    if (n)
+        v[n - 1].entry = true;
+    *ret_n = n;
+    return 0;
+}

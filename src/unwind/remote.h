@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One step up a stack of another thread or process, whose registers and memory are handed in: the third reader of the rows
+ * (rows.h), for stacks that are walked in user space after the fact.
+ */
+#ifndef UNWIND_REMOTE_H
+#define UNWIND_REMOTE_H
+
+#include "elf/elf.h"
+#include "elf/proc_memory.h"
+#include "unwind/table.h"
+
+enum { REMOTE_REGS = 32 };
+
+struct remote_regs {
+    uint64_t pc, sp, fp, bx;
+    uint64_t leaf[REMOTE_REGS]; /* by DWARF number; good while is_leaf */
+    bool exact;                 /* pc is the interrupted instruction, not a return address */
+    bool is_leaf;
+};
+
+enum remote_result {
+    REMOTE_STEPPED,
+    REMOTE_ROOT,    /* the stack ends here, as it should */
+    REMOTE_NO_RULE, /* nothing known at this pc */
+    REMOTE_BAD,     /* memory that cannot be read, or a frame that makes no sense */
+};
+
+/* Goes to the caller by the rule in force at pc (exact) or pc - 1. */
+enum remote_result remote_step(struct remote_regs *w, const struct unwind_rule *r, const struct proc_memory *m);
+/* Code without tables (a JIT's): by frame pointers, as long as they make sense. */
+enum remote_result remote_step_fp(struct remote_regs *w, const struct proc_memory *m);
+
+#endif

@@ -1,0 +1,313 @@
+# SPDX-License-Identifier: Apache-2.0
+"""wick dump: Python's own faulthandler is the oracle for Python's frames, gdb for native ones, the program itself for Go."""
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+import pythons
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+WICK = os.environ.get("WICK", str(ROOT / "build/src/cli/wick"))
+PYTHONS = pythons.found()
+
+PROGRAM = '''
+import faulthandler, os, signal, sys, threading, time
+
+out = open(sys.argv[1], "w")
+faulthandler.register(signal.SIGUSR1, file=out, all_threads=True)
+event = threading.Event()
+
+class Worker:
+    def method(self, n):
+        if n == 0:
+            return block()
+        return self.method(n - 1)
+
+    @staticmethod
+    def static(x):
+        return [
+            wait(i)
+            for i in x
+        ]
+
+def gen(n):
+    for i in range(n):
+        yield wait(i)
+
+def wait(i):
+    ready.release()
+    event.wait()
+    return i
+
+def block():
+    return list(map(lambda g:
+                    next(g), [gen(3)]))
+
+def by_key():
+    return sorted([2, 1], key=lambda v: wait(v))
+
+def naïve_ñame():
+    try:
+        raise ValueError
+    except ValueError:
+        exec(compile("\\n\\nwait(1)", "generated ✓.py", "exec"), globals())
+
+def by_class():
+    class Inner:
+        value = wait(1)
+
+def deep(n):
+    return deep(n - 1) if n else wait(0)
+
+def far():
+    x = 0
+''' + "".join(f"    x += {i}\n" for i in range(300)) + '''
+    return wait(x)
+
+targets = [lambda: Worker().method(3), lambda: Worker.static([1]), by_key, naïve_ñame, by_class, lambda: deep(200), far]
+ready = threading.Semaphore(0)
+for t in targets:
+    threading.Thread(target=t, daemon=True).start()
+for t in targets:
+    ready.acquire()
+print("ready", flush=True)
+time.sleep(600)
+'''
+
+
+def wait_for(f, what, seconds=20):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        r = f()
+        if r:
+            return r
+        time.sleep(0.02)
+    raise AssertionError("waited in vain for " + what)
+
+
+def run_dump(pid, *options):
+    r = subprocess.run([WICK, "dump", "--json", *options, str(pid)], capture_output=True, text=True, timeout=60)
+    assert r.returncode == 0, r.stderr
+    return json.loads(r.stdout)
+
+
+def fault_stacks(text):
+    """Stacks as faulthandler writes them: (file, line, name), newest first."""
+    stacks = []
+    for line in text.splitlines():
+        m = re.fullmatch(r'  File "(.*)", line (\d+) in (.*)', line)
+        if line.startswith(("Thread ", "Current thread ")):
+            stacks.append([])
+        elif m:
+            stacks[-1].append((m.group(1), int(m.group(2)), m.group(3)))
+    return stacks
+
+
+def python_stacks(dump):
+    return [[(f["file"], f["line"], f["function"].rsplit(".", 1)[-1]) for f in t["frames"] if f["type"] == "python"]
+            for t in dump["threads"]]
+
+
+def fault_text(s):
+    return s.encode("ascii", "backslashreplace").decode()  # faulthandler writes nothing else
+
+
+@pytest.fixture(params=[f"3.{m}" for _, m in PYTHONS] or ["none"])
+def program(request, tmp_path):
+    if request.param == "none":
+        pytest.skip("no CPython 3.9 to 3.14 is installed")
+    python = PYTHONS[(3, int(request.param[2:]))]
+    script = tmp_path / "program.py"
+    script.write_text(PROGRAM)
+    p = subprocess.Popen([python, str(script), str(tmp_path / "fault")], stdout=subprocess.PIPE, text=True)
+    assert p.stdout.readline() == "ready\n"
+    yield p, tmp_path / "fault", request.param
+    p.kill()
+    p.wait()
+    p.stdout.close()
+
+
+def test_python_frames(program):
+    """Every Python frame of every thread, with its line, as faulthandler sees them. It stops at 100 frames."""
+    p, fault, version = program
+    # all threads must be in their waits, and stay there
+    wait_for(lambda: all("wait" in json.dumps(t) for t in run_dump(p.pid, "--python")["threads"][1:]), "threads to wait")
+    dump = run_dump(p.pid)
+    assert dump["runtime"].startswith("CPython " + version)
+    os.kill(p.pid, signal.SIGUSR1)
+    wait_for(lambda: "Current thread" in fault.read_text() and "time.sleep" not in fault.read_text() and
+             fault.read_text().endswith("in <module>\n"), "faulthandler")
+    want = sorted([(fault_text(a), b, fault_text(c)) for a, b, c in s] for s in fault_stacks(fault.read_text()))
+    got = sorted([(fault_text(a), b, fault_text(c)) for a, b, c in s][:100] for s in python_stacks(dump))
+    assert got == want
+    assert len(got) == 8
+    assert all(t["whole"] for t in dump["threads"])
+
+
+def test_merged(program):
+    """Python frames stand where the interpreter's loop was: sorted() calls back into Python."""
+    p, _, version = program
+    wait_for(lambda: all("wait" in json.dumps(t) for t in run_dump(p.pid, "--python")["threads"][1:]), "threads to wait")
+    dump = run_dump(p.pid, "--no-lines")
+    names = [[f["function"] for f in t["frames"]] for t in dump["threads"]]
+    stack = next(s for s in names if any("by_key" in f for f in s))
+    assert not any(f.startswith("_PyEval_EvalFrameDefault") for f in stack)
+    inner = next(i for i, f in enumerate(stack) if f.endswith("<lambda>"))
+    outer = next(i for i, f in enumerate(stack) if f == "by_key")
+    between = [f for f in stack[inner:outer] if "sort" in f]
+    assert between, stack[inner:outer]
+    if any("PyObject" in f for s in names for f in s):  # symbols are there
+        assert stack.index("wait") < inner
+    if version in ("3.9", "3.10"):  # one native frame each: the interpreter's calls lie between them
+        deep = next(s for s in names if s.count("deep") == 201)
+        assert len(deep) > 2 * 201
+
+
+def test_goes_on(program):
+    """The process is not harmed: it still runs, and a dump of it while it runs shows the same without stopping it."""
+    p, _, _ = program
+    stopped = run_dump(p.pid, "--python")
+    running = run_dump(p.pid, "--nonblocking")
+    assert sorted(s for s in python_stacks(running) if s) == sorted(s for s in python_stacks(stopped) if s)
+    assert p.poll() is None
+    state = (Path("/proc") / str(p.pid) / "status").read_text()
+    assert "TracerPid:\t0" in state and "State:\tT" not in state
+
+
+C_PROGRAM = r'''
+#include <pthread.h>
+#include <stdio.h>
+#include <unistd.h>
+__attribute__((noinline)) int leaf(int n) { return pause() + n; }
+__attribute__((noinline)) int rec(int n) { return n ? rec(n - 1) + 1 : leaf(n) + 2; }
+static void *worker(void *p) { return (void *) (long) (rec(20) + 3); }
+int main(void) {
+    pthread_t t;
+    pthread_create(&t, NULL, worker, NULL);
+    puts("ready"); fflush(stdout);
+    return rec(30) + 1;
+}
+'''
+
+
+def test_native_as_gdb(tmp_path):
+    if not shutil.which("gdb") or not shutil.which("cc"):
+        pytest.skip("gdb and cc are needed")
+    (tmp_path / "p.c").write_text(C_PROGRAM)
+    subprocess.run(["cc", "-O2", "-g", "-fomit-frame-pointer", "-fno-optimize-sibling-calls", "-o", tmp_path / "p",
+                    tmp_path / "p.c", "-pthread"], check=True)
+    p = subprocess.Popen([tmp_path / "p"], stdout=subprocess.PIPE, text=True)
+    try:
+        assert p.stdout.readline() == "ready\n"
+        wait_for(lambda: all("leaf" in json.dumps(t) for t in run_dump(p.pid)["threads"]), "threads to pause")
+        dump = run_dump(p.pid)
+        out = subprocess.run(["gdb", "-batch", "-nx", "-p", str(p.pid), "-ex", "set backtrace past-main on", "-ex",
+                              "thread apply all bt"], capture_output=True,
+                             text=True, timeout=120).stdout
+    finally:
+        p.kill()
+        p.wait()
+        p.stdout.close()
+    stacks = {}
+    for part in re.split(r"\nThread ", out)[1:]:
+        tid = int(re.search(r"LWP (\d+)", part).group(1))
+        stacks[tid] = re.findall(r"^#\d+ +(?:0x[0-9a-f]+ in )?(\S+) \(", part, re.M)
+    assert len(stacks) == 2
+    for t in dump["threads"]:
+        want = [f for f in stacks[t["tid"]] if f in ("leaf", "rec", "worker", "main")]
+        got = [f["function"] for f in t["frames"] if f["function"] in ("leaf", "rec", "worker", "main")]
+        assert got == want and t["whole"]
+        assert len(t["frames"]) == len(stacks[t["tid"]])
+        line = next(f for f in t["frames"] if f["function"] == "leaf")
+        assert line["file"].endswith("p.c") and line["line"] == 5
+
+
+GO_PROGRAM = '''
+package main
+
+import (
+	"context"
+	"fmt"
+	"runtime/pprof"
+	"time"
+)
+
+var sink int
+
+//go:noinline
+func leaf(n int) int {
+	x := 0
+	for i := 0; i < n; i++ {
+		x += i * i
+	}
+	return x
+}
+
+//go:noinline
+func mid(n int) int { return leaf(n) + 1 }
+
+//go:noinline
+func spin() {
+	for {
+		sink += mid(1 << 30)
+	}
+}
+
+func main() {
+	go pprof.Do(context.Background(), pprof.Labels("endpoint", "/cart", "tenant", "acme"), func(context.Context) { spin() })
+	time.Sleep(100 * time.Millisecond)
+	fmt.Println("ready")
+	time.Sleep(time.Hour)
+}
+'''
+
+
+@pytest.mark.parametrize("flags", [[], ["-ldflags=-s -w"], ["-buildmode=pie"]], ids=["plain", "stripped", "pie"])
+def test_go(tmp_path, flags):
+    if not shutil.which("go"):
+        pytest.skip("go is not installed")
+    (tmp_path / "p.go").write_text(GO_PROGRAM)
+    env = {**os.environ, "GOCACHE": os.environ.get("GOCACHE", str(Path.home() / ".cache/go-build")), "GOFLAGS": "-mod=mod"}
+    subprocess.run(["go", "build", *flags, "-o", "p", "p.go"], cwd=tmp_path, check=True, timeout=240, env=env)
+    p = subprocess.Popen([tmp_path / "p"], stdout=subprocess.PIPE, text=True)
+    try:
+        assert p.stdout.readline() == "ready\n"
+        dump = run_dump(p.pid)
+    finally:
+        p.kill()
+        p.wait()
+        p.stdout.close()
+    assert dump["runtime"].startswith("go1.")
+    busy = next(t for t in dump["threads"] if any(f["function"] == "main.spin" for f in t["frames"]))
+    names = [f["function"] for f in busy["frames"]]
+    at = names.index("main.leaf")
+    assert names[at:at + 3] == ["main.leaf", "main.mid", "main.spin"]
+    assert names[-1].startswith("runtime.goexit") and busy["whole"]
+    assert next(f for f in busy["frames"] if f["function"] == "main.mid")["line"] == 23
+    assert all(t["whole"] for t in dump["threads"])
+
+
+def test_errors():
+    def fails(*words):
+        return subprocess.run([WICK, "dump", *words], capture_output=True, text=True)
+
+    assert fails().returncode == 2
+    assert fails("x").returncode == 2
+    r = fails("4194304")
+    assert r.returncode == 1 and "no process" in r.stderr.lower() or "cannot" in r.stderr
+    r = fails(str(os.getpid()), "--nonblocking", "--bogus")
+    assert r.returncode == 2
+    p = subprocess.Popen(["sleep", "60"])
+    try:
+        r = fails("--nonblocking", str(p.pid))
+        assert r.returncode == 1 and "runs no Python" in r.stderr
+    finally:
+        p.kill()
+        p.wait()
