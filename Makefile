@@ -53,7 +53,7 @@ install: all
 	@meson install -C $(BUILD) --no-rebuild
 
 uninstall:
-	@ninja -C $(BUILD) uninstall
+	@$(DESTDIR)$(PREFIX)/bin/wick uninstall
 
 format:
 	@git ls-files '*.c' '*.h' '*.cc' | xargs clang-format -i

@@ -8,7 +8,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/signalfd.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -19,7 +19,10 @@
 #include "cli/command.h"
 #include "cli/paths.h"
 #include "cli/serve_intake.h"
+#include "cli/serve_load.h"
 #include "cli/serve_names.h"
+#include "cli/serve_pipelines.h"
+#include "cli/serve_rights.h"
 #include "conf/yaml.h"
 #include "net/tls.h"
 #include "server/api.h"
@@ -31,12 +34,6 @@
 
 enum { PORT_TRIES = 20, QUEUE_MAX = 256 };
 #define STOP_GRACE (1500 * NS_PER_MS)
-
-struct serve_args {
-    struct arg_list config, set;
-    const char *store, *http, *otlp_grpc, *otlp_http;
-    bool insecure, check, reference, help;
-};
 
 static const struct arg serve_args[] = {
     {'c', "config", ARG_LIST, offsetof(struct serve_args, config), "FILE", "wick.yaml; repeatable, later wins"},
@@ -57,9 +54,11 @@ static const struct arg serve_args[] = {
 
 /* Everything that runs. Freed in the order of serve_stop(). */
 struct serve {
-    struct conf conf;
-    struct serve_config config;
-    char store_dir[PATH_SIZE], token_file[PATH_SIZE + 16];
+    const struct serve_args *args;
+    struct serve_load first, *again; /* as it started; as it was read last, NULL if never again */
+    struct serve_config config;      /* of first */
+    struct flow *pipelines;
+    char data_dir[PATH_SIZE], store_dir[PATH_SIZE], token_file[PATH_SIZE + 16];
     struct store *store;
     struct serve_names names;
     struct auth *auth;
@@ -77,41 +76,8 @@ struct serve {
 
 /* --- configuration --- */
 
-static void override(const char **option, const char *arg)
-{
-    if (arg)
-        *option = arg;
-}
-
-static int load_config(struct serve *s, const struct serve_args *a, struct err *e)
-{
-    int r = 0;
-
-    for (size_t i = 0; r == 0 && i < a->config.n; i++)
-        r = conf_add(&s->conf, str_from(a->config.v[i]), e);
-    for (size_t i = 0; r == 0 && i < a->set.n; i++)
-        r = conf_set(&s->conf, str_from(a->set.v[i]), e);
-    if (r == 0)
-        r = conf_expand(&s->conf, e);
-    if (r == 0)
-        r = serve_config_read(&s->conf, &s->config, e);
-    if (r < 0)
-        return r;
-    override(&s->config.store.dir, a->store);
-    override(&s->config.listen.http, a->http);
-    override(&s->config.listen.otlp_grpc, a->otlp_grpc);
-    override(&s->config.listen.otlp_http, a->otlp_http);
-    s->config.listen.insecure |= a->insecure;
-    if (s->config.store.dir && strcmp(s->config.store.dir, "memory") == 0) {
-        s->config.store.engine = "memory";
-        s->config.store.dir = NULL;
-    }
-    return 0;
-}
-
 static int find_dirs(struct serve *s, struct err *e)
 {
-    char data[PATH_SIZE];
     int r = 0;
 
     if (s->config.store.dir)
@@ -119,13 +85,13 @@ static int find_dirs(struct serve *s, struct err *e)
     else
         r = path_store_dir(s->store_dir, e);
     if (r == 0)
-        r = path_data_dir(data, e);
+        r = path_data_dir(s->data_dir, e);
     if (r < 0)
         return r;
     if (s->config.auth.tokens)
         snprintf(s->token_file, sizeof s->token_file, "%s", s->config.auth.tokens);
     else
-        snprintf(s->token_file, sizeof s->token_file, "%s/tokens", data);
+        snprintf(s->token_file, sizeof s->token_file, "%s/tokens", s->data_dir);
     return 0;
 }
 
@@ -287,8 +253,8 @@ static int start_names(struct serve *s, struct err *e)
 
 /* The server's own routes, each list in a file of its own. */
 static int (*const mounts[])(struct front *f) = {
-    api_mount_query,     api_mount_status, api_mount_profile, api_mount_mcp, api_mount_openapi, api_mount_symbols,
-    api_mount_pyroscope, api_mount_render, api_mount_views,   api_mount_ui,
+    api_mount_query,   api_mount_status,    api_mount_profile, api_mount_mcp,   api_mount_openapi,
+    api_mount_symbols, api_mount_pyroscope, api_mount_render,  api_mount_views, api_mount_ui,
 };
 
 /* What the web UI is told besides data, and who is watched sending. */
@@ -307,6 +273,14 @@ static int start_ui(struct serve *s)
 
     s->ui.senders = s->senders;
     return r;
+}
+
+static void put_metrics(void *ctx, struct buf *out)
+{
+    struct serve *s = ctx;
+
+    serve_intake_metrics(s->intake, out);
+    serve_pipelines_metrics(s->pipelines, out);
 }
 
 static int start_front(struct serve *s, struct err *e)
@@ -329,14 +303,14 @@ static int start_front(struct serve *s, struct err *e)
     for (uint32_t i = 0; i < c->listen.hosts.n; i++)
         s->hosts[i] = c->listen.hosts.v[i];
     o.hosts = s->hosts;
-    o.metrics = serve_intake_metrics;
+    o.metrics = put_metrics;
     o.ui = &s->ui;
     r = start_ui(s);
     if (r == 0)
         r = serve_intake_new(senders_sink(s->senders), s->auth, s->hosts, &c->limits, &s->intake, e);
     if (r < 0)
         return r;
-    o.metrics_ctx = s->intake;
+    o.metrics_ctx = s;
     r = workers_new(n, QUEUE_MAX, &s->workers, e);
     o.workers = s->workers;
     if (r == 0)
@@ -378,6 +352,7 @@ static void stop_server(struct http_server *h)
 
 static void serve_stop(struct serve *s)
 {
+    serve_pipelines_stop(s->pipelines);
     stop_server(s->grpc);
     stop_server(s->http);
     stop_server(s->api);
@@ -392,17 +367,50 @@ static void serve_stop(struct serve *s)
         s->tls->ops->context_free(s->tls);
     auth_free(s->auth);
     mem_free(s->hosts);
-    conf_done(&s->conf);
+    if (s->again)
+        serve_load_done(s->again);
+    mem_free(s->again);
+    serve_load_done(&s->first);
+}
+
+/* The configuration is read again: what can change while running does, the rest is named. */
+static int reload_config(struct serve *s, struct err *e)
+{
+    _cleanup_(buf_done) struct buf changes = BUF_INIT;
+    struct serve_load *l = mem_zalloc(sizeof *l);
+    int r = l ? serve_load(s->args, l, e) : -ENOMEM;
+
+    if (r < 0) {
+        if (l)
+            serve_load_done(l);
+        mem_free(l);
+        return r;
+    }
+    log_setup((enum log_level) l->config.log.level, (enum log_format) l->config.log.format);
+    serve_intake_limits(s->intake, &l->config.limits);
+    front_set_tenant_calls(s->front, l->config.limits.tenant_queries);
+    serve_load_changes(&s->first, l, &changes);
+    if (changes.n)
+        log_warn("reload: a restart is needed for what changed in %s", buf_cstr(&changes));
+    if (s->again)
+        serve_load_done(s->again);
+    mem_free(s->again);
+    s->again = l;
+    return 0;
 }
 
 static void reload(struct serve *s)
 {
     struct err e = {0};
+    int r = s->tls ? s->tls->ops->context_reload(s->tls, &e) : 0;
 
-    if (s->tls && s->tls->ops->context_reload(s->tls, &e) < 0)
-        log_error("reload: %s; the old certificates stay", e.message);
+    if (r < 0)
+        log_error("reload: %s; the old certificates stay", err_message(&e, r));
+    r = reload_config(s, &e);
+    if (r < 0)
+        log_error("reload: %s; the old configuration stays", err_message(&e, r));
     else
-        log_info("reloaded: certificates; tokens are read as they change");
+        log_info("reloaded: limits, log and certificates; tokens are read as they change");
 }
 
 /* Until SIGTERM or SIGINT. */
@@ -434,6 +442,30 @@ static void announce(const struct serve *s, const char *address)
     fflush(stdout);
 }
 
+static int drop_rights(const struct serve *s, struct err *e)
+{
+    const struct serve_config *c = &s->config;
+    const char *dirs[3] = {0};
+    size_t n = 0;
+
+    if (!c->auth.tokens)
+        dirs[n++] = s->data_dir;
+    if (strcmp(c->store.engine, "memory") != 0)
+        dirs[n++] = s->store_dir;
+    return serve_rights_drop(c->user ? c->user : "wick", c->user != NULL, dirs, e);
+}
+
+/* As many connections as the system lets us have: the soft limit is often 1024. */
+static void raise_file_limit(void)
+{
+    struct rlimit l;
+
+    if (getrlimit(RLIMIT_NOFILE, &l) == 0 && l.rlim_cur < l.rlim_max) {
+        l.rlim_cur = l.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &l);
+    }
+}
+
 static int serve(struct serve *s, struct err *e)
 {
     char address[256];
@@ -446,8 +478,11 @@ static int serve(struct serve *s, struct err *e)
     sigaddset(&set, SIGHUP);
     sigprocmask(SIG_BLOCK, &set, NULL);
     signal(SIGPIPE, SIG_IGN);
+    raise_file_limit();
     log_setup((enum log_level) s->config.log.level, (enum log_format) s->config.log.format);
     r = find_dirs(s, e);
+    if (r == 0)
+        r = drop_rights(s, e);
     if (r == 0)
         r = auth_open(s->token_file, &s->auth, e);
     if (r == 0)
@@ -458,6 +493,8 @@ static int serve(struct serve *s, struct err *e)
         r = start_names(s, e);
     if (r == 0)
         r = start_front(s, e);
+    if (r == 0)
+        r = serve_pipelines_start(&s->first.conf, serve_intake_sink(s->intake), false, &s->pipelines, e);
     if (r == 0)
         r = start_listeners(s, address, sizeof address, e);
     if (r < 0)
@@ -472,7 +509,7 @@ static void serve_help(FILE *out)
     fputs(
         "usage: wick serve [--config wick.yaml] [options]\n\n"
         "Takes OTLP profiles, keeps them, and answers: API on 4040, OTLP on 4317 (gRPC) and 4318 (HTTP), all on loopback\n"
-        "unless told otherwise. SIGHUP reads certificates again, SIGTERM stops.\n\n",
+        "unless told otherwise. SIGHUP reads configuration and certificates again, SIGTERM stops.\n\n",
         out);
     args_help(serve_args, out);
 }
@@ -502,9 +539,12 @@ static int serve_run(int argc, char **argv)
     }
     if (a.reference)
         return print_reference();
-    conf_init(&s.conf);
-    r = load_config(&s, &a, &e);
-    if (r == 0 && !a.check)
+    s.args = &a;
+    r = serve_load(&a, &s.first, &e);
+    s.config = s.first.config;
+    if (r == 0 && a.check)
+        r = serve_pipelines_start(&s.first.conf, NULL, true, &s.pipelines, &e);
+    else if (r == 0)
         r = serve(&s, &e);
     serve_stop(&s);
     if (r < 0)

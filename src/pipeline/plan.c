@@ -292,8 +292,8 @@ static int check_top(const struct conf_node *root, struct err *e)
     return 0;
 }
 
-int plan_read(struct conf *c, bool lenient, void (*warn)(void *, const char *), void *warn_arg, struct plan **ret,
-              struct err *e)
+static int read_plan(struct conf *c, bool lenient, bool part, void (*warn)(void *, const char *), void *warn_arg,
+                     struct plan **ret, struct err *e)
 {
     struct plan *p = arena_zalloc(&c->arena, sizeof *p);
     int r;
@@ -307,7 +307,7 @@ int plan_read(struct conf *c, bool lenient, void (*warn)(void *, const char *), 
     p->pipelines = arena_zalloc_array(&c->arena, PLAN_PIPELINES_MAX + 1, sizeof *p->pipelines);
     if (!p->components || !p->pipelines)
         return -ENOMEM;
-    r = check_top(c->root, e);
+    r = part ? 0 : check_top(c->root, e);
     for (int k = 0; r == 0 && k < COMPONENT_KINDS; k++)
         r = read_section(p, (enum component_kind) k, conf_get(c->root, section_names[k]), e);
     if (r == 0)
@@ -317,6 +317,17 @@ int plan_read(struct conf *c, bool lenient, void (*warn)(void *, const char *), 
     if (r == 0)
         *ret = p;
     return r;
+}
+
+int plan_read(struct conf *c, bool lenient, void (*warn)(void *, const char *), void *warn_arg, struct plan **ret,
+              struct err *e)
+{
+    return read_plan(c, lenient, false, warn, warn_arg, ret, e);
+}
+
+int plan_read_part(struct conf *c, void (*warn)(void *, const char *), void *warn_arg, struct plan **ret, struct err *e)
+{
+    return read_plan(c, false, true, warn, warn_arg, ret, e);
 }
 
 static struct conf_node *effective_section(struct plan *p, enum component_kind kind, bool show)

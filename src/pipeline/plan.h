@@ -51,6 +51,9 @@ struct plan {
 /* Reads c->root (expanded). The plan lives in c's arena and dies with it. */
 int plan_read(struct conf *c, bool lenient, void (*warn)(void *, const char *), void *warn_arg, struct plan **ret,
               struct err *e);
+/* The same where the sections are part of a larger configuration, whose other keys are somebody else's. */
+int plan_read_part(struct conf *c, void (*warn)(void *, const char *), void *warn_arg, struct plan **ret,
+                   struct err *e);
 /* The whole configuration with defaults, as a tree. */
 struct conf_node *plan_effective(struct plan *p, bool show_secrets);
 void plan_warn(struct plan *p, const char *fmt, ...) _printf_(2, 3);

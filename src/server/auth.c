@@ -125,6 +125,20 @@ static int load(struct auth *a, struct err *e)
     return 0;
 }
 
+/* A server that runs as another user than root must be able to read what root writes for it. */
+static void give_to_folders_owner(const char *path)
+{
+    _cleanup_(mem_freep) char *folder = mem_strdup(path);
+    char *slash = folder ? strrchr(folder, '/') : NULL;
+    struct stat st;
+
+    if (geteuid() != 0 || !slash || slash == folder)
+        return;
+    *slash = 0;
+    if (stat(folder, &st) == 0 && st.st_uid != 0 && chown(path, st.st_uid, st.st_gid) < 0)
+        return; /* it stays root's; the server then says that it cannot read it */
+}
+
 static int save(struct auth *a, struct err *e)
 {
     _cleanup_(buf_done) struct buf text = BUF_INIT;
@@ -143,6 +157,8 @@ static int save(struct auth *a, struct err *e)
     }
     r = buf_error(&text) ? buf_error(&text) : fd_write_file(a->path, text.p, text.n, e);
     umask(old);
+    if (r == 0)
+        give_to_folders_owner(a->path);
     return r;
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/thread.h"
 #include "net/encoding.h"
@@ -24,6 +25,8 @@ struct front {
         size_t n;
     } lists[ROUTE_LISTS_MAX];
     size_t n_lists;
+    _Atomic int64_t tenant_calls;
+    struct log_limit log_errors;
     pthread_mutex_t lock; /* running, stats, stopping */
     pthread_cond_t changed;
     struct call *running;
@@ -196,11 +199,15 @@ static void call_unlink(struct call *c, int r)
 static void call_finish(struct call *c, int r, struct err *e)
 {
     struct http_request *q = c->q;
+    uint64_t held;
 
     call_unlink(c, r);
     if (r >= 0 && buf_error(&c->out))
         r = err_set(e, buf_error(&c->out), "the answer does not fit into memory");
     if (r < 0) {
+        if (status_of(r) == 500 && log_limited(&c->front->log_errors, 10 * NS_PER_S, &held))
+            log_error("%s %s failed: %s (%llu more like this)", c->route->method, c->route->path, err_message(e, r),
+                      (unsigned long long) held);
         if (c->late)
             reply_error(q, 504, "the answer took longer than the limit: ask for a shorter range or fewer services");
         else
@@ -368,6 +375,7 @@ void front_handle(void *arg, struct http_request *q)
     struct str path_arg;
     struct err e = {0};
     struct call *c;
+    int64_t limit;
     int status = door_check(s->o.auth, s->o.hosts, q, &who, &why);
 
     if (status) {
@@ -395,12 +403,13 @@ void front_handle(void *arg, struct http_request *q)
         refuse(s, q, 503, "out of memory");
         return;
     }
-    if (s->o.tenant_calls && tenant_running(c) > s->o.tenant_calls) {
+    limit = atomic_load(&s->tenant_calls);
+    if (limit && tenant_running(c) > limit) {
         call_finish(c, -EAGAIN,
                     (err_set(&e, -EAGAIN,
                              "this tenant has %lld questions running already "
                              "(limits.tenant_queries); ask again in a second",
-                             (long long) s->o.tenant_calls),
+                             (long long) limit),
                      &e));
         return;
     }
@@ -435,6 +444,7 @@ int front_new(const struct front_options *o, struct front **ret, struct err *e)
     if (!s)
         return -ENOMEM;
     s->o = *o;
+    s->tenant_calls = o->tenant_calls;
     if (!s->o.call_limit_ns)
         s->o.call_limit_ns = CALL_LIMIT;
     if (!s->o.memory_limit)
@@ -462,6 +472,11 @@ void front_free(struct front *s)
     pthread_cond_destroy(&s->changed);
     pthread_mutex_destroy(&s->lock);
     mem_free(s);
+}
+
+void front_set_tenant_calls(struct front *s, int64_t n)
+{
+    atomic_store(&s->tenant_calls, n);
 }
 
 const struct front_options *front_options(const struct front *s)

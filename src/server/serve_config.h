@@ -63,6 +63,7 @@ struct serve_source {
 };
 
 struct serve_config {
+    const char *user; /* NULL: wick, if there is such a user */
     struct serve_listen listen;
     struct {
         const char *tokens; /* file */

@@ -3,6 +3,7 @@
 #include "server/tenant_gate.h"
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "model/batch.h"
 #include "server/front.h"
@@ -30,6 +31,7 @@ static void on_ack(struct ack *a, const struct ack_result *r)
 {
     struct gate_ack *g = container_of(a, struct gate_ack, ack);
     struct gate_stats *s = g->stats;
+    uint64_t held;
 
     count_time(s, clock_mono() - g->started);
     s->in_flight--;
@@ -42,6 +44,9 @@ static void on_ack(struct ack *a, const struct ack_result *r)
         s->refused += g->profiles;
     } else {
         s->failed += g->profiles;
+        if (log_limited(&s->log_failed, 10 * NS_PER_S, &held))
+            log_warn("profiles are not stored: %s (%llu more requests like this)", r->message,
+                     (unsigned long long) held);
     }
     ack_complete(g->home, r);
     mem_free(g);
@@ -79,8 +84,12 @@ static void consume(struct sink *sink, struct batch *b, const struct sink_contex
     struct tenant_gate *g = container_of(sink, struct tenant_gate, sink);
     int64_t wait = take(g, b->n_samples);
     struct gate_ack *w;
+    uint64_t held;
 
     if (wait) {
+        if (log_limited(&g->stats->log_limited, 10 * NS_PER_S, &held))
+            log_warn("tenant '%s' is over its limit of %lld samples a second (%llu more requests like this)", g->tenant,
+                     (long long) g->rate, (unsigned long long) held);
         g->stats->limited += b->n_profiles;
         ack_fail(ack, SINK_EXHAUSTED, wait,
                  "tenant '%s' sends more than %lld samples a second (limits.samples_per_second)", g->tenant,

@@ -14,6 +14,7 @@
 #include <stdatomic.h>
 
 #include "base/buf.h"
+#include "base/log.h"
 #include "model/sink.h"
 
 enum { GATE_BUCKETS = 12, GATE_BURST_SECONDS = 10 };
@@ -25,6 +26,7 @@ struct gate_stats {
     _Atomic uint64_t in_flight;                       /* handed on, not acknowledged yet */
     _Atomic uint64_t buckets[GATE_BUCKETS], total_ns; /* time to acknowledge, as front_bucket_limits */
     _Atomic int64_t lag_ns;                           /* of the newest batch: from the end of its profiles to here */
+    struct log_limit log_failed, log_limited;
 };
 
 struct tenant_gate {

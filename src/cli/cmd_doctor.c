@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* wick doctor: one line per check with its fix. Exit 1 when something does not work at all. */
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "base/fd.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "cli/args.h"
+#include "cli/command.h"
+#include "cli/doctor.h"
+
+struct doctor_options {
+    bool json, help;
+};
+
+static const struct arg doctor_args[] = {
+    {0, "json", ARG_FLAG, offsetof(struct doctor_options, json), NULL, "answer as JSON"},
+    {'h', "help", ARG_FLAG, offsetof(struct doctor_options, help), NULL, "this text"},
+    {0},
+};
+
+void doctor_say(struct doctor_result *r, enum doctor_verdict v, const char *fix, const char *fmt, ...)
+{
+    va_list ap;
+
+    r->verdict = v;
+    snprintf(r->fix, sizeof r->fix, "%s", fix);
+    va_start(ap, fmt);
+    vsnprintf(r->state, sizeof r->state, fmt, ap);
+    va_end(ap);
+}
+
+static void put_line(struct buf *out, const struct doctor_check *c, const struct doctor_result *r)
+{
+    static const char *const marks[] = {"ok  ", "note", "BAD "};
+
+    buf_printf(out, "%s  %-20s %s", marks[r->verdict], c->name, r->state);
+    if (r->fix[0])
+        buf_printf(out, " -> %s", r->fix);
+    buf_putc(out, '\n');
+}
+
+static void put_json(struct buf *out, bool *outer, const struct doctor_check *c, const struct doctor_result *r)
+{
+    static const char *const words[] = {"ok", "note", "bad"};
+    bool first = true;
+
+    json_sep(out, outer);
+    buf_puts(out, "{");
+    json_put_key(out, &first, "check");
+    json_put_str(out, str_from(c->name));
+    json_put_key(out, &first, "group");
+    json_put_str(out, str_from(c->group));
+    json_put_key(out, &first, "verdict");
+    json_put_str(out, str_from(words[r->verdict]));
+    json_put_key(out, &first, "state");
+    json_put_str(out, str_from(r->state));
+    json_put_key(out, &first, "fix");
+    json_put_str(out, str_from(r->fix));
+    buf_putc(out, '}');
+}
+
+static int doctor_run(int argc, char **argv)
+{
+    static const struct doctor_check *const lists[] = {doctor_system, doctor_serve};
+    _cleanup_(buf_done) struct buf out = BUF_INIT;
+    struct doctor_options o = {0};
+    struct err e = {0};
+    bool bad = false, outer = true;
+    int n, r = args_parse(doctor_args, &o, argc - 1, argv + 1, false, &n, &e);
+
+    if (o.help) {
+        fputs(
+            "usage: wick doctor [--json]\n\nChecks this machine for the agent and the server: one line each, with what to "
+            "do.\n'note' works with a loss; with a 'BAD' the exit status is 1.\n\n",
+            stdout);
+        args_help(doctor_args, stdout);
+        return EXIT_DONE;
+    }
+    if (r < 0 || n) {
+        log_error("doctor: %s", r < 0 ? e.message : "takes no arguments");
+        return EXIT_USAGE;
+    }
+    if (o.json)
+        buf_putc(&out, '[');
+    for (size_t i = 0; i < ARRAY_SIZE(lists); i++)
+        for (const struct doctor_check *c = lists[i]; c->name; c++) {
+            struct doctor_result result = {.verdict = DOCTOR_NOTE, .state = "cannot tell"};
+
+            c->run(&result);
+            bad |= result.verdict == DOCTOR_BAD;
+            if (o.json)
+                put_json(&out, &outer, c, &result);
+            else
+                put_line(&out, c, &result);
+        }
+    if (o.json)
+        buf_puts(&out, "]\n");
+    return fd_write_file("-", out.p, out.n, NULL) < 0 || bad ? EXIT_FAILED : EXIT_DONE;
+}
+
+const struct command command_doctor = {"doctor", "check this machine, a line and a fix each", doctor_run};

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The configuration of `wick serve`: files, --set and options put together, read at the start and again at SIGHUP. */
+#ifndef CLI_SERVE_LOAD_H
+#define CLI_SERVE_LOAD_H
+
+#include "base/buf.h"
+#include "cli/args.h"
+#include "conf/yaml.h"
+#include "server/serve_config.h"
+
+struct serve_args {
+    struct arg_list config, set;
+    const char *store, *http, *otlp_grpc, *otlp_http;
+    bool insecure, check, reference, help;
+};
+
+struct serve_load {
+    struct conf conf; /* what the strings of config live in */
+    struct serve_config config;
+};
+
+int serve_load(const struct serve_args *a, struct serve_load *ret, struct err *e); /* *ret to be freed in either case */
+void serve_load_done(struct serve_load *l);
+/* Sections that differ and that a running server does not take on, joined by ", ". */
+void serve_load_changes(struct serve_load *before, struct serve_load *after, struct buf *out);
+
+#endif
