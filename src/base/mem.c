@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 static atomic_ulong n_allocs;
 static atomic_ulong fail_at;
@@ -35,6 +36,18 @@ unsigned long mem_count(void)
 void *mem_alloc(size_t size)
 {
     return must_fail() ? NULL : malloc(size ? size : 1);
+}
+
+void *mem_alloc_block(size_t size)
+{
+    enum { PAGE = 2 << 20, WORTH = 4 * PAGE };
+    char *p = mem_alloc(size), *from;
+
+    if (!p || size < WORTH)
+        return p;
+    from = (char *) ALIGN_UP((uintptr_t) p, (uintptr_t) PAGE);
+    madvise(from, (size_t) (p + size - from) / PAGE * PAGE, MADV_HUGEPAGE); /* only a hint */
+    return p;
 }
 
 void *mem_zalloc(size_t size)

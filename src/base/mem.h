@@ -22,6 +22,10 @@ char *mem_strdup(const char *s);
 void *mem_dup(const void *p, size_t size);
 void mem_free(void *p);
 
+/* A block that will be filled from end to end: memory that the system gives out in large pages, when it is large
+ * enough for any, which spares most of the faults of its first use. */
+void *mem_alloc_block(size_t size);
+
 /* Makes room for one more element in a growing array: p (pointer variable), n used, cap (variable), limit.
  * Evaluates to 0, -ENOMEM or -E2BIG. */
 int mem_grow(void **p, size_t *cap, size_t need, size_t elem, size_t limit);

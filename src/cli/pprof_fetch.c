@@ -98,7 +98,9 @@ static int request(struct fetch_options *o, struct buf *out, struct buf *again, 
 
     buf_reset(again);
     if (r < 0) {
-        r = interrupted ? err_set(e, -EINTR, "interrupted") : err_prefix(e, r, "http fetch: Get \"%s\": ", o->url);
+        r = interrupted ? err_set(e, -EINTR, "interrupted")
+            : o->method ? err_prefix(e, r, "Post \"%s\": ", o->url)
+                        : err_prefix(e, r, "http fetch: Get \"%s\": ", o->url);
     } else if (res.status == 301 || res.status == 302 || res.status == 303 || res.status == 307 || res.status == 308) {
         pprof_url_redirect(str_from(o->url), http_headers_get(&res.headers, "location"), again);
     } else if (res.status != 200) {
@@ -146,21 +148,29 @@ static const char *file_name(struct str s)
     return s.n ? s.p : NULL;
 }
 
-int pprof_fetch(const struct pprof_args *a, const char *source, bool quiet, struct buf *out, bool *ret_remote,
+/* What every request has: keys and CAs of the command line, Ctrl-C. An https+insecure URL becomes an https one. */
+static void set_options(const struct pprof_args *a, struct buf *url, struct tls_options *tls, struct fetch_options *o)
+{
+    *tls = (struct tls_options){.ca_file = file_name(a->tls_ca),
+                                .cert_file = file_name(a->tls_cert),
+                                .key_file = file_name(a->tls_key),
+                                .http1 = true};
+    *o = (struct fetch_options){
+        .max_answer = ANSWER_MAX, .tls = &tls_openssl, .tls_options = tls, .cancel = &interrupted};
+    if (str_starts(buf_str(url), STR("https+insecure://"))) {
+        tls->insecure_skip_verify = true;
+        memmove(url->p + 5, url->p + 14, url->n - 14);
+        url->n -= 9;
+    }
+}
+
+int pprof_fetch(const struct pprof_args *a, const char *source, bool quiet, struct buf *out, struct buf *ret_url,
                 struct err *e)
 {
     _cleanup_(buf_done) struct buf url = BUF_INIT;
     struct progress progress = {.started = clock_mono(), .seconds = a->seconds};
-    struct tls_options tls = {.ca_file = file_name(a->tls_ca),
-                              .cert_file = file_name(a->tls_cert),
-                              .key_file = file_name(a->tls_key),
-                              .http1 = true};
-    struct fetch_options o = {.max_answer = ANSWER_MAX,
-                              .tls = &tls_openssl,
-                              .tls_options = &tls,
-                              .progress = quiet ? NULL : show_progress,
-                              .arg = &progress,
-                              .cancel = &interrupted};
+    struct tls_options tls;
+    struct fetch_options o;
     int r;
 
     if (!pprof_url_adjust(str_from(source), &progress.seconds, &url))
@@ -172,15 +182,34 @@ int pprof_fetch(const struct pprof_args *a, const char *source, bool quiet, stru
         gotime_duration(&wait, a->seconds * NS_PER_S);
         fprintf(stderr, "Please wait... (%.*s)\n", STR_FMT(buf_str(&wait)));
     }
-    if (str_starts(buf_str(&url), STR("https+insecure://"))) {
-        tls.insecure_skip_verify = true;
-        memmove(url.p + 5, url.p + 14, url.n - 14);
-        url.n -= 9;
-    }
+    buf_put_str(ret_url, buf_str(&url));
+    set_options(a, &url, &tls, &o);
+    o.progress = quiet ? NULL : show_progress;
+    o.arg = &progress;
     o.timeout_ns = timeout_of(a, progress.seconds);
     r = follow(&o, &url, out, e);
     if (progress.shown)
         fputs("\r\033[K", stderr);
-    *ret_remote = r >= 0;
     return r;
+}
+
+int pprof_post(const struct pprof_args *a, struct str where, struct str body, struct buf *out, struct err *e)
+{
+    static const struct http_header type = {STR("content-type"), STR("application/octet-stream")};
+    _cleanup_(buf_done) struct buf url = BUF_INIT;
+    struct tls_options tls;
+    struct fetch_options o;
+    int r;
+
+    buf_put_str(&url, where);
+    set_options(a, &url, &tls, &o);
+    o.method = "POST";
+    o.headers = &type;
+    o.n_headers = 1;
+    o.body = body;
+    o.timeout_ns = timeout_of(a, 0);
+    pprof_fetch_catch(true);
+    r = follow(&o, &url, out, e);
+    pprof_fetch_catch(false);
+    return r < 0 ? err_prefix(e, r, "http post %.*s: ", STR_FMT(where)) : 0;
 }

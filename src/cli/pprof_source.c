@@ -14,6 +14,7 @@
 #include "base/fd.h"
 #include "base/mem.h"
 #include "cli/pprof_fetch.h"
+#include "cli/pprof_remote.h"
 #include "cli/pprof_symbolize.h"
 #include "codec/input.h"
 #include "codec/pprof.h"
@@ -80,12 +81,12 @@ static int decode(struct buf *in, struct batch **ret, struct err *e)
 struct source {
     const struct pprof_args *a;
     const char *name;
-    struct buf bytes;
+    struct buf bytes, url; /* url: where they were fetched from, or empty */
     struct prof *prof;
     pthread_t thread;
     struct err e;
     int result;
-    bool quiet, remote, in_thread;
+    bool quiet, in_thread;
 };
 
 static bool is_file(const char *name)
@@ -99,7 +100,7 @@ static void *fetch_thread(void *arg)
 {
     struct source *s = arg;
 
-    s->result = pprof_fetch(s->a, s->name, s->quiet, &s->bytes, &s->remote, &s->e);
+    s->result = pprof_fetch(s->a, s->name, s->quiet, &s->bytes, &s->url, &s->e);
     return NULL;
 }
 
@@ -128,7 +129,7 @@ static int get_bytes(struct source *s)
     return s->result;
 }
 
-static int load_source(struct prof_pool *pool, struct source *s, const char *binary)
+static int load_source(struct prof_pool *pool, struct source *s, const char *binary, struct pprof_origins *origins)
 {
     _cleanup_(batch_unrefp) struct batch *b = NULL;
     int r = get_bytes(s);
@@ -142,12 +143,16 @@ static int load_source(struct prof_pool *pool, struct source *s, const char *bin
         r = prof_check(s->prof, &s->e);
     if (r >= 0)
         r = pprof_locate_binaries(s->prof, str_from(binary), s->a->build_id, &s->e);
+    if (r >= 0 && s->url.n)
+        r = pprof_origins_add(origins, s->prof, buf_str(&s->url));
+    buf_done(&s->url);
     return r;
 }
 
 /* All sources of one kind into one profile; those that fail are told and left out. */
 static int load_all(const struct pprof_args *a, struct prof_pool *pool, const char *const *names, size_t n,
-                    const char *binary, const char *kind, struct prof **ret, bool *save, struct err *e)
+                    const char *binary, const char *kind, struct prof **ret, struct pprof_origins *origins,
+                    struct err *e)
 {
     _cleanup_(mem_freep) struct prof **profs = mem_zalloc_array(n, sizeof(*profs));
     _cleanup_(mem_freep) struct source *sources = mem_zalloc_array(n, sizeof(*sources));
@@ -163,13 +168,12 @@ static int load_all(const struct pprof_args *a, struct prof_pool *pool, const ch
     for (size_t i = 0; i < n; i++) {
         struct source *s = &sources[i];
 
-        r = load_source(pool, s, binary);
+        r = load_source(pool, s, binary, origins);
         if (r < 0) {
             fprintf(stderr, "%s: %s\n", names[i], err_message(&s->e, r));
             prof_free(s->prof);
             continue;
         }
-        *save |= s->remote;
         profs[got++] = s->prof;
     }
     pprof_fetch_catch(false);
@@ -303,21 +307,23 @@ int pprof_load(const struct pprof_args *a, struct prof_pool *pool, struct prof *
     _cleanup_(prof_freep) struct prof *p = NULL;
     _cleanup_(prof_freep) struct prof *base = NULL;
     const char *binary = a->n_sources > 1 && pprof_is_binary(a->sources[0]) ? a->sources[0] : NULL;
-    bool remote = false;
+    _cleanup_(pprof_origins_done) struct pprof_origins origins = {0};
     int r = load_all(a, pool, (const char *const *) a->sources + !!binary, (size_t) a->n_sources - !!binary, binary,
-                     "source", &p, &remote, e);
+                     "source", &p, &origins, e);
 
     if (r >= 0 && a->n_bases)
-        r = load_all(a, pool, a->bases, a->n_bases, binary, "base", &base, &remote, e);
+        r = load_all(a, pool, a->bases, a->n_bases, binary, "base", &base, &origins, e);
     if (r >= 0 && base)
         r = subtract_base(a, &p, &base, e);
     if (r >= 0)
-        r = pprof_symbolize(p, a->symbolize, a->tools, e);
+        r = pprof_symbolize(p, a, &origins, e);
     if (r >= 0 && !a->all_frames)
         r = filter_uninteresting(p);
+    if (r >= 0)
+        pprof_origins_forget(p);
     if (r >= 0 && a->comment.n)
         r = prof_add_comment(p, strtab_copy(&pool->strings, a->comment));
-    if (r >= 0 && remote)
+    if (r >= 0 && origins.n)
         r = save(p, e);
     if (r < 0)
         return r;

@@ -13,6 +13,7 @@
 #include "base/map.h"
 #include "base/mem.h"
 #include "cli/pprof_objects.h"
+#include "cli/pprof_remote.h"
 #include "cli/pprof_source.h"
 #include "elf/demangle.h"
 #include "report/gopath.h"
@@ -462,15 +463,20 @@ static int demangle_all(struct prof *p, const struct mode *m)
     return strtab_error(t);
 }
 
-int pprof_symbolize(struct prof *p, struct str text, struct str tools, struct err *e)
+int pprof_symbolize(struct prof *p, const struct pprof_args *a, const struct pprof_origins *origins, struct err *e)
 {
     struct mode m;
     int r;
 
-    parse_mode(text, &m);
+    parse_mode(a->symbolize, &m);
     if (m.none)
         return 0;
-    r = m.local ? symbolize_local(p, &m, tools, e) : 0;
+    r = m.local ? symbolize_local(p, &m, a->tools, e) : 0;
+    if (r >= 0 && m.remote) {
+        r = pprof_symbolize_remote(p, m.force, origins, a, e);
+        if (r < 0 && r != -ENOMEM)
+            return r;
+    }
     if (r >= 0)
         r = demangle_all(p, &m);
     return r < 0 ? err_set(e, r, "not enough memory to symbolize") : 0;

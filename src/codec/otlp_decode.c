@@ -422,7 +422,7 @@ static int allocate(struct otlp_decoder *d, const struct otlp_counts *c)
     b->dict = keep; /* still valid should the allocation fail */
     if (size > d->memory)
         return -EFBIG;
-    b->owned[OWNED_BLOCK] = mem_alloc(size);
+    b->owned[OWNED_BLOCK] = mem_alloc_block(size);
     if (!b->owned[OWNED_BLOCK])
         return -ENOMEM;
     b->owned_size = d->used = size;

@@ -618,7 +618,7 @@ static int allocate(struct pprof_decoder *d, size_t limit)
     if (total + d->n_comments * sizeof(struct value) > limit)
         return err_set(d->e, -EFBIG, "pprof: its tables would need %" PRIu64 " bytes, more than the limit of %zu",
                        total, limit);
-    b->owned[1] = block = mem_alloc(total);
+    b->owned[1] = block = mem_alloc_block(total);
     if (!block)
         return -ENOMEM;
     b->owned_size = total;

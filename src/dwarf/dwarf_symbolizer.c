@@ -169,22 +169,26 @@ static int add_frame(struct answering *x, struct str name, const struct dwarf_fr
     return r;
 }
 
-/* A stripped Go binary: its own table knows the function and the line. */
+/* A stripped Go binary: its own table knows the functions and the lines. */
 static int resolve_go(struct answering *x, struct binary *b, uint64_t address)
 {
+    struct pclntab_frame frames[PCLNTAB_FRAMES_MAX];
     struct pclntab_function fn;
-    struct dwarf_frame f = {0};
-    struct str file;
     char text[4096];
+    unsigned n;
+    int r = 0;
 
     if (!pclntab_find(&b->go, address, &fn))
         return 0;
-    pclntab_line(&b->go, &fn, address, &file, &f.line);
-    f.line = MAX(f.line, 0);
-    f.start_line = pclntab_start_line(&b->go, &fn);
-    snprintf(text, sizeof(text), "%.*s", STR_FMT(file));
-    f.file = file.n ? text : NULL;
-    return add_frame(x, fn.name, &f, false);
+    n = pclntab_frames(&b->go, &fn, address, frames);
+    for (unsigned i = 0; i < n && r >= 0; i++) {
+        struct dwarf_frame f = {.line = frames[i].line, .start_line = frames[i].start_line};
+
+        snprintf(text, sizeof(text), "%.*s", STR_FMT(frames[i].file));
+        f.file = *text ? text : NULL;
+        r = add_frame(x, frames[i].name, &f, i < n - 1);
+    }
+    return r;
 }
 
 /* The name of the outermost frame is the symbol's, which has the suffixes that compilers add; a frame that debug

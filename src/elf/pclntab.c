@@ -6,12 +6,17 @@
  *   1.18  functions, files, address of text, then the same offsets          (1.20: same, records have a start line)
  * Function table: (entry, offset of record) pairs, of pointers up to 1.16 and of u32 from 1.18 (entry counts from
  * text), then the end of the last function. Record: entry, i32 name, args, deferreturn, u32 pcsp, pcfile, pcln, npcdata,
- * unit, i32 start line (1.20).
+ * unit, i32 start line (1.20), u8 kind, flags, padding, nfuncdata; npcdata u32 offsets of pc values, nfuncdata u32
+ * offsets from go:func.* (1.20).
  * pc values: pairs of varints (value change zigzag, pc change / quantum) from value -1 at the entry; 0 ends.
+ * Inlined calls (1.20): pc values number 2 are an index, or -1, into the tree that is funcdata number 3, of entries
+ *   u8 kind, 3 bytes, i32 name, i32 parent (offset in the function of an instruction of the caller), i32 start line.
  */
 #include "elf/pclntab.h"
 
 #include <errno.h>
+
+#include "elf/go_module.h"
 
 static bool u32_at(struct elf_bytes b, uint64_t at, uint32_t *ret)
 {
@@ -121,8 +126,15 @@ int pclntab_open(const struct elf_file *f, struct pclntab *ret, struct err *e)
     for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
         struct elf_bytes b = elf_section_bytes(f, names[i]);
 
-        if (b.n)
-            return pclntab_parse(b, text ? text->address : 0, ret, e);
+        if (b.n) {
+            struct go_module m;
+            bool found = go_module_find(f, b, &m);
+            int r = pclntab_parse(b, found ? m.text : text ? text->address : 0, ret, e);
+
+            if (r >= 0 && found)
+                ret->calls = m.calls;
+            return r;
+        }
     }
     return err_set(e, -ENODATA, "not a Go binary");
 }
@@ -283,4 +295,59 @@ int pclntab_each_sp(const struct pclntab *t, const struct pclntab_function *fn,
         pc += (uint64_t) step * t->quantum;
     }
     return r;
+}
+
+static int32_t i32_at(struct elf_bytes b, uint64_t at)
+{
+    uint32_t v = 0;
+
+    u32_at(b, at, &v);
+    return (int32_t) v;
+}
+
+/* Where the tree of inlined calls is in t->calls, and the pc values with indices into it. */
+static bool find_inlined(const struct pclntab *t, const struct pclntab_function *fn, uint32_t *ret_tree,
+                         uint32_t *ret_index)
+{
+    enum { FIXED = 10, INDEX = 2, TREE = 3 }; /* u32s of a record; numbers of tables */
+    uint32_t n_pc, last, n_data;
+
+    if (t->version < PCLNTAB_1_20 || !t->calls.n || !field_at(t, fn, 6, &n_pc) || !field_at(t, fn, 9, &last))
+        return false;
+    n_data = last >> 24;
+    return n_pc > INDEX && n_pc < 64 && n_data > TREE && field_at(t, fn, FIXED + INDEX, ret_index) &&
+           field_at(t, fn, FIXED + n_pc + TREE, ret_tree) && *ret_tree != UINT32_MAX;
+}
+
+static struct pclntab_frame frame_at(const struct pclntab *t, const struct pclntab_function *fn, uint64_t address,
+                                     struct str name, int32_t start_line)
+{
+    struct pclntab_frame f = {.name = name, .start_line = MAX(start_line, 0)};
+
+    pclntab_line(t, fn, address, &f.file, &f.line);
+    f.line = MAX(f.line, 0);
+    return f;
+}
+
+unsigned pclntab_frames(const struct pclntab *t, const struct pclntab_function *fn, uint64_t address,
+                        struct pclntab_frame ret[PCLNTAB_FRAMES_MAX])
+{
+    uint32_t tree, index;
+    unsigned n = 0;
+
+    if (find_inlined(t, fn, &tree, &index))
+        while (n < PCLNTAB_FRAMES_MAX - 1) {
+            int32_t i = pc_value(t, index, fn->entry, address), name;
+            uint64_t at = tree + 16ull * (uint32_t) i;
+
+            if (i < 0 || at + 16 > t->calls.n)
+                break;
+            name = i32_at(t->calls, at + 4);
+            if (name < 0)
+                break;
+            ret[n++] = frame_at(t, fn, address, string_at(t->names, (uint32_t) name), i32_at(t->calls, at + 12));
+            address = fn->entry + (uint32_t) i32_at(t->calls, at + 8);
+        }
+    ret[n++] = frame_at(t, fn, address, fn->name, pclntab_start_line(t, fn));
+    return n;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Go's own table of functions, files and lines (.gopclntab), which is in every Go binary, stripped or not: Go 1.2 to
- * 1.26. It knows the function of an address and the file and line of it; calls that were inlined are not told apart
- * (debug information does that).
+ * 1.26. It knows the function of an address and the file and line of it, and since Go 1.20 also the calls that were
+ * inlined there.
  */
 #ifndef ELF_PCLNTAB_H
 #define ELF_PCLNTAB_H
@@ -18,7 +18,15 @@ struct pclntab {
     uint32_t n_functions, n_files;
     uint64_t text; /* what function entries count from, since 1.18 */
     struct elf_bytes names, units, files, pc_values, functions;
+    struct elf_bytes calls; /* go:func.*, where trees of inlined calls are; none when it was not found */
 };
+
+struct pclntab_frame {
+    struct str name, file;
+    int32_t line, start_line; /* 0 when unknown */
+};
+
+enum { PCLNTAB_FRAMES_MAX = 64 };
 
 struct pclntab_function {
     uint64_t entry, end;
@@ -37,6 +45,10 @@ bool pclntab_function(const struct pclntab *t, uint32_t i, struct pclntab_functi
 /* File and line of an address inside the function; line -1 (or 0) and an empty file when unknown. */
 void pclntab_line(const struct pclntab *t, const struct pclntab_function *fn, uint64_t address, struct str *ret_file,
                   int32_t *ret_line);
+/* The frames at an address inside the function, innermost inlined call first, the function itself last: how many, at
+ * least one. */
+unsigned pclntab_frames(const struct pclntab *t, const struct pclntab_function *fn, uint64_t address,
+                        struct pclntab_frame ret[PCLNTAB_FRAMES_MAX]);
 /* The line that the function begins on, 0 when the table does not say (before 1.20). */
 int32_t pclntab_start_line(const struct pclntab *t, const struct pclntab_function *fn);
 /* How far the stack pointer has moved down from where the function was entered: f is called with ascending start for each

@@ -32,6 +32,8 @@ def compile_program(directory, kind):
         "clang-split": ["clang++", "-O2", "-g", "-gsplit-dwarf", "-o", exe, PROGRAMS / "shop.cc"],
         "rust": ["rustc", "-O", "-g", "-o", exe, PROGRAMS / "shop.rs"],
         "go": ["go", "build", "-o", exe, PROGRAMS / "shop.go"],
+        "go-pie-debug": ["go", "build", "-buildmode=pie", "-o", exe, PROGRAMS / "shop.go"],
+        "go-pie": ["go", "build", "-buildmode=pie", "-ldflags=-s -w", "-o", exe, PROGRAMS / "shop.go"],
         "go-stripped": ["go", "build", "-ldflags=-s -w", "-o", exe, PROGRAMS / "shop.go"],
     }
     need(str(commands[kind][0]))
@@ -128,21 +130,28 @@ def test_split_dwarf(tmp_path):
     assert any("checkout" in f[0] for frames in got.values() for f in frames)
 
 
-def test_stripped_go(tmp_path):
-    need("objdump")
-    whole, stripped = compile_program(tmp_path, "go"), compile_program(tmp_path, "go-stripped")
+def go_addr2line(exe, addresses):
+    """{address: (function, file, line of the innermost call)} by Go's own reading of its table."""
+    out = subprocess.run(["go", "tool", "addr2line", str(exe)], input="".join(f"0x{a}\n" for a in addresses),
+                         capture_output=True, text=True).stdout.splitlines()
+    return {a: (out[2 * i], *out[2 * i + 1].rsplit(":", 1)) for i, a in enumerate(addresses) if out[2 * i] != "?"}
+
+
+@pytest.mark.parametrize("kind", ["go-stripped", "go-pie"])
+def test_stripped_go(tmp_path, kind):
+    """Function and line as go tool addr2line has them, inlined calls as debug information of the same program has them."""
+    need("objdump", "go")
+    whole, stripped = compile_program(tmp_path, "go" if kind == "go-stripped" else "go-pie-debug"), compile_program(tmp_path, kind)
     addresses = addresses_of(whole, 3000)
-    want = subprocess.run(["go", "tool", "addr2line", str(whole)], input="".join(f"0x{a}\n" for a in addresses),
-                          capture_output=True, text=True).stdout.splitlines()
-    got = ours(stripped, addresses)
-    n = 0
-    for i, a in enumerate(addresses):
-        name, (file, line) = want[2 * i], want[2 * i + 1].rsplit(":", 1)
-        if name == "?":
-            continue
-        n += 1
-        assert got[a] and got[a][0][:3] == (name, file, line if int(line) > 0 else "0"), a
-    assert n > 1000
+    want, got, debug = go_addr2line(whole, addresses), ours(stripped, addresses), ours(whole, addresses)
+    assert len(want) > 1000
+    for a, (name, file, line) in want.items():
+        assert got[a] and got[a][-1][0] == name, a
+        assert got[a][0][1:3] == (file, line if int(line) > 0 else "0"), a
+    inlined = [a for a in addresses if a in want and len(debug[a]) > 1]
+    assert len(inlined) > 100
+    different = [(a, got[a], debug[a]) for a in inlined if [f[:3] for f in got[a]] != [f[:3] for f in debug[a]]]
+    assert len(different) <= len(inlined) // 50, (len(different), different[:3])
 
 
 def test_symbol_table_equals_nm(tmp_path):
