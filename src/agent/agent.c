@@ -92,7 +92,7 @@ static const struct unwind_rule *find_rule(void *arg, uint64_t address, uint32_t
     m->hit = true;
     processes_resolve(c->a->processes, c->p, m);
     t = m->object ? objects_table(c->a->objects, m->object, c->a->now_ns) : NULL;
-    if (!t) {
+    if (!t || address - m->bias - m->object->fp_lo < m->object->fp_hi - m->object->fp_lo) {
         if (m->object && c->p->loaded) /* the record says otherwise */
             c->p->stale = true;
         *ret_end = AGENT_END_NONE;
@@ -169,6 +169,23 @@ static bool is_wanted(struct agent *a, struct process *p)
     return p->verdict > 0;
 }
 
+/* A stack that ends in the first code of a program or its loader is whole, though no rule says so. */
+static enum agent_end judge_end(struct agent *a, struct process *p, uint32_t n_kernel, uint32_t n_words,
+                                enum agent_end end)
+{
+    struct process_mapping *m;
+    uint64_t pc;
+
+    if (end != AGENT_END_NO_RULE || !p || n_words <= n_kernel ||
+        AGENT_WORD_KIND(a->words[n_words - 1]) >= AGENT_WORD_LANG)
+        return end;
+    pc = AGENT_WORD_VALUE(a->words[n_words - 1]);
+    m = process_mapping_at(p, pc);
+    if (m)
+        processes_resolve(a->processes, p, m);
+    return m && m->object && object_is_start(m->object, pc - m->bias) ? AGENT_END_ROOT : end;
+}
+
 static void add_sample(struct agent *a, struct process *p, const struct agent_event *e, uint32_t n_words,
                        enum agent_end end)
 {
@@ -176,7 +193,7 @@ static void add_sample(struct agent *a, struct process *p, const struct agent_ev
                              .words = a->words,
                              .n_kernel = MIN(e->n_kernel, n_words),
                              .n_words = n_words,
-                             .end = end,
+                             .end = judge_end(a, p, e->n_kernel, n_words, end),
                              .period_ns = NS_PER_S / a->hz};
 
     a->samples += e->weight;

@@ -19,9 +19,10 @@
 #include "base/fd.h"
 #include "base/hash.h"
 #include "base/mem.h"
+#include "elf/elf_symbols.h"
 #include "unwind/table.h"
 
-enum { OBJECTS_MAX = 16384, KEYS_MAX = 65536, OPEN_MAX = 512 };
+enum { OBJECTS_MAX = 16384, KEYS_MAX = 65536, OPEN_MAX = 512, START_BYTES = 128 };
 static const uint64_t IDLE_NS = 600ull * NS_PER_S; /* an object that nobody maps stays this long */
 
 struct known_key {
@@ -155,6 +156,11 @@ bool object_bias(const struct object *o, uint64_t start, uint64_t offset, uint64
     return false;
 }
 
+bool object_is_start(const struct object *o, uint64_t address)
+{
+    return o->entry && address - o->entry < START_BYTES;
+}
+
 static int keep_segments(struct object *o, const struct elf_file *f)
 {
     size_t cap = 0;
@@ -219,6 +225,7 @@ static int read_identity(void *arg)
         elf_htlhash(f, id);
         snprintf(o->htlhash, sizeof o->htlhash, "%.39s", id);
     }
+    o->entry = f->entry;
     return keep_segments(o, f);
 }
 
@@ -356,6 +363,33 @@ static struct elf_file *open_debug_file(const struct object *o)
     return elf_open(path, &f, NULL) < 0 ? NULL : f;
 }
 
+/* V8's builtins are assembled by V8 itself: without call frame information, with frame pointers. */
+static int on_builtin(void *arg, const struct elf_symbol *s)
+{
+    struct object *o = arg;
+
+    if (!str_starts(s->name, STR("Builtins_")) || !s->size)
+        return 0;
+    o->fp_lo = o->fp_hi ? MIN(o->fp_lo, s->address) : s->address;
+    o->fp_hi = MAX(o->fp_hi, s->address + s->size);
+    return 0;
+}
+
+static void find_builtins(struct object *o, const struct elf_file *f)
+{
+    static const char *const names[] = {"node", "libnode", "deno", "electron", "chrom", "libv8"};
+    const char *base = strrchr(o->path, '/');
+    struct elf_file *more = NULL;
+
+    base = base ? base + 1 : o->path;
+    for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+        if (strncmp(base, names[i], strlen(names[i])) == 0) {
+            elf_symbols_each(f, true, on_builtin, o, &more);
+            elf_free(more);
+            return;
+        }
+}
+
 static int compile(void *arg)
 {
     struct reading *q = arg;
@@ -371,6 +405,7 @@ static int compile(void *arg)
     r = lang_table_new(f, &o->table, NULL);
     if (r != -ENODATA)
         return r;
+    find_builtins(o, f);
     arch = f->machine == EM_AARCH64 ? CFI_ARM64 : CFI_X86_64;
     if (!f->is64 || (f->machine != EM_X86_64 && f->machine != EM_AARCH64))
         return -ENOEXEC;

@@ -40,11 +40,16 @@ struct object {
     bool is_go;
     bool failed; /* it has no tables: by frame pointers */
     int fd;      /* kept open, so that deleted and replaced files can still be read; -1: path is all there is */
+    uint64_t fp_lo,
+        fp_hi;      /* ELF addresses [lo, hi) of code that a JIT's compiler made at build time (V8's builtins): it has
+                              frame pointers and no tables; known once the table is there */
+    uint64_t entry; /* ELF address where a program begins, or the loader */
     struct elf_segment *segments; /* PT_LOAD that are executable */
     uint32_t n_segments;
     struct unwind_table *table; /* NULL while not compiled, or dropped */
     uint16_t *rule_numbers;     /* table's rule -> number in the BPF map; 0 = not yet there */
     uint8_t *loaded;            /* by page of the table: the BPF map has it */
+    bool whole;                 /* all of its pages were loaded at once */
     uint64_t last_used_ns;
     struct object_names *names; /* names.h; NULL until asked for */
 };
@@ -53,6 +58,10 @@ struct object {
 int object_open_elf(struct object *o, struct elf_file **ret, struct err *e);
 /* Address minus ELF address for a mapping of the file with this start and file offset. False when no segment fits. */
 bool object_bias(const struct object *o, uint64_t start, uint64_t offset, uint64_t *ret);
+
+/* Whether this is the code that a process begins with, which has no caller: written by hand, often without call frame
+ * information (the loader's, a static program's). */
+bool object_is_start(const struct object *o, uint64_t address);
 
 int objects_new(size_t table_budget, struct objects **ret);
 void objects_free(struct objects *s);

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
 #include "agent/identity.h"
 #include "agent/lang.h"
@@ -282,7 +283,7 @@ int process_open(const struct process *p, const char *path)
 
     snprintf(root, sizeof root, "/proc/%u/root", p->pid);
     fd = fd_open_in_root(root, path);
-    if (fd < 0 && p->exited) /* gone; most were in our own root */
+    if (fd == -ENOENT && access(root, F_OK) < 0) /* gone; most were in our own root */
         fd = fd_open_in_root("/", path);
     return fd;
 }

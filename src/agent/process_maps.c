@@ -274,6 +274,30 @@ static int by_start(const void *a, const void *b)
     return x->start < y->start ? -1 : x->start > y->start;
 }
 
+static void put_mapping(struct agent_process *to, uint64_t start, uint64_t end, uint64_t bias, uint32_t file)
+{
+    if (start < end && to->n < AGENT_MAPPINGS)
+        to->v[to->n++] = (struct agent_mapping){start, end, bias, file, 0};
+}
+
+/* In up to three parts: code with frame pointers in the midst of a file is like a JIT's. */
+static void put_parts(struct agent_process *to, const struct process_mapping *m)
+{
+    const struct object *o = m->object && !m->object->failed ? m->object : NULL;
+    uint64_t lo = o ? MIN(MAX(o->fp_lo + m->bias, m->start), m->end) : 0;
+    uint64_t hi = o ? MIN(MAX(o->fp_hi + m->bias, m->start), m->end) : 0;
+
+    if (!o) {
+        put_mapping(to, m->start, m->end, 0, AGENT_FILE_NONE);
+    } else if (!o->fp_hi || lo >= hi) {
+        put_mapping(to, m->start, m->end, m->bias, o->number);
+    } else {
+        put_mapping(to, m->start, lo, m->bias, o->number);
+        put_mapping(to, lo, hi, 0, AGENT_FILE_NONE);
+        put_mapping(to, hi, m->end, m->bias, o->number);
+    }
+}
+
 void processes_record(struct processes *s, struct process *p, struct agent_process *ret)
 {
     bool too_many = p->n_mappings > AGENT_MAPPINGS;
@@ -290,8 +314,7 @@ void processes_record(struct processes *s, struct process *p, struct agent_proce
             if (too_many ? m->hit != (pass == 0) : pass == 1)
                 continue;
             processes_resolve(s, p, m);
-            ret->v[ret->n++] = (struct agent_mapping){
-                m->start, m->end, m->bias, m->object && !m->object->failed ? m->object->number : AGENT_FILE_NONE, 0};
+            put_parts(ret, m);
         }
     qsort(ret->v, ret->n, sizeof ret->v[0], by_start);
 }

@@ -15,7 +15,10 @@
 #include "unwind/table.h"
 
 static const uint64_t REST_NS = 100ull * NS_PER_MS; /* of an emptied shard before it is written again */
-enum { SHARD_PAGES_MAX = 65536 };
+enum {
+    SHARD_PAGES_MAX = 65536,
+    WHOLE_ROWS = 32768
+}; /* smaller tables are loaded at once: a miss costs a copied stack */
 
 struct shard {
     struct agent_shard *rows; /* mapped */
@@ -156,7 +159,7 @@ static void copy_rows(struct row_store *s, struct object *o, const struct unwind
     }
 }
 
-int row_store_load(struct row_store *s, struct object *o, uint32_t page, uint64_t now_ns)
+static int load_page(struct row_store *s, struct object *o, uint32_t page, uint64_t now_ns)
 {
     struct unwind_table *t = objects_table(s->objects, o, now_ns);
     struct agent_page_key key = {o->number, page};
@@ -195,12 +198,30 @@ int row_store_load(struct row_store *s, struct object *o, uint32_t page, uint64_
     return 0;
 }
 
+/* As long as there is room, tables are loaded at once: each page that is missed costs a copied stack. */
+static bool fits_whole(const struct row_store *s, const struct unwind_table *t)
+{
+    return t->n_rows <= WHOLE_ROWS ||
+           s->n_shards + t->n_rows / UNWIND_SHARD_ROWS + 1 <= s->max_shards - s->max_shards / 4;
+}
+
+int row_store_load(struct row_store *s, struct object *o, uint32_t page, uint64_t now_ns)
+{
+    int r = load_page(s, o, page, now_ns);
+
+    if (r == 0 && o->table && !o->whole && fits_whole(s, o->table)) {
+        o->whole = true;
+        row_store_load_all(s, o, now_ns);
+    }
+    return r;
+}
+
 void row_store_load_all(struct row_store *s, struct object *o, uint64_t now_ns)
 {
     struct unwind_table *t = objects_table(s->objects, o, now_ns);
 
     for (uint32_t i = 0; t && i < t->n_pages; i++)
-        if (row_store_load(s, o, (uint32_t) t->first_page + i, now_ns) < 0)
+        if (load_page(s, o, (uint32_t) t->first_page + i, now_ns) < 0)
             return;
 }
 
