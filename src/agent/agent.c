@@ -28,8 +28,8 @@
 #include "unwind/table.h"
 
 enum {
-    RING_BYTES_MIN = 1 << 21,
-    RING_BYTES_MAX = 1 << 23,
+    RING_BYTES_MIN = 1 << 22,
+    RING_BYTES_MAX = 1 << 24,
     SIDEBAND_BYTES = 1 << 17,
     POLL_BUSY_MS = 10,  /* between rounds while stacks are copied */
     POLL_IDLE_MS = 100, /* the ring is read this often */
