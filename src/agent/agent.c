@@ -7,6 +7,7 @@
 #include "agent/agent.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/timerfd.h>
@@ -15,6 +16,7 @@
 
 #include "agent/bpf_side.h"
 #include "agent/filter.h"
+#include "agent/governor.h"
 #include "agent/lang.h"
 #include "agent/process.h"
 #include "agent/row_store.h"
@@ -56,6 +58,8 @@ struct agent {
     uint64_t words[AGENT_WORDS + AGENT_USER_FRAMES]; /* of the sample at hand */
     struct agent_process record;
     uint64_t last_lost;
+    struct governor governor;
+    uint64_t governed_ns, governed_spent; /* when it was told last, and what had been spent */
 };
 
 /* --- walking copies --- */
@@ -327,6 +331,12 @@ int agent_new(const struct agent_options *o, struct agent **ret, struct err *e)
         agent_free(a);
         return r;
     }
+    governor_init(&a->governor, &(struct governor_limits){.cpu = o->cpu_budget,
+                                                          .memory = o->memory_budget,
+                                                          .cpus = (unsigned) sysconf(_SC_NPROCESSORS_ONLN),
+                                                          .rate = a->hz,
+                                                          .table_bytes = TABLE_BYTES});
+    a->governed_ns = (uint64_t) clock_mono();
     set_timer(a, POLL_BUSY_MS);
     *ret = a;
     return 0;
@@ -387,6 +397,32 @@ int agent_poll(struct agent *a, int timeout_ms, struct err *e)
     return one_round(a, e);
 }
 
+/* Memory of this process that is its own, and of the kernel's maps. */
+static size_t memory_held(const struct agent_counts *c)
+{
+    _cleanup_(buf_done) struct buf b = BUF_INIT;
+    const char *at;
+
+    if (fd_read_file("/proc/self/status", 1 << 16, &b, NULL) < 0 || !buf_cstr(&b))
+        return c->map_bytes;
+    at = strstr(b.p, "RssAnon:");
+    return c->map_bytes + (at ? strtoul(at + 8, NULL, 10) * 1024 : 0);
+}
+
+static int govern(struct agent *a, const struct agent_counts *c, struct err *e)
+{
+    uint64_t spent = c->bpf_ns + c->own_cpu_ns;
+    bool changed =
+        governor_tell(&a->governor, (int64_t) (a->now_ns - a->governed_ns), spent - a->governed_spent, memory_held(c));
+
+    a->governed_ns = a->now_ns;
+    a->governed_spent = spent;
+    if (!changed)
+        return 0;
+    objects_set_budget(a->objects, a->governor.table_bytes);
+    return a->governor.rate == a->hz ? 0 : agent_set_rate(a, a->governor.rate, e);
+}
+
 int agent_take(struct agent *a, struct batch **ret, struct err *e)
 {
     struct agent_counts c;
@@ -402,7 +438,8 @@ int agent_take(struct agent *a, struct batch **ret, struct err *e)
                                  .cpu_ns = (int64_t) (c.bpf_ns + c.own_cpu_ns),
                                  .governor = c.governor};
     a->last_lost = c.lost;
-    return tally_batch(a->tally, &scope, ret, e);
+    r = tally_batch(a->tally, &scope, ret, e);
+    return r < 0 ? r : govern(a, &c, e);
 }
 
 int agent_add_pid(struct agent *a, pid_t pid)
@@ -448,5 +485,5 @@ void agent_counts(struct agent *a, struct agent_counts *ret)
                                      bpf_side_memory(a->bpf) + row_store_memory(a->rows) + sideband_memory(a->sideband),
                                  .ring_bytes = ring_bytes(a->n_cpus),
                                  .rate_hz = a->hz,
-                                 .governor = ""};
+                                 .governor = a->governor.text};
 }

@@ -505,6 +505,11 @@ void objects_sweep(struct objects *s, uint64_t now_ns)
     }
 }
 
+void objects_set_budget(struct objects *s, size_t table_bytes)
+{
+    s->table_budget = table_bytes;
+}
+
 size_t objects_count(const struct objects *s)
 {
     return s->n;

@@ -76,6 +76,7 @@ void object_unref(struct object *o);
 struct object *objects_by_number(struct objects *s, uint32_t number);
 /* Its table, compiled now if need be; NULL when there is none to be had. */
 struct unwind_table *objects_table(struct objects *s, struct object *o, uint64_t now_ns);
+void objects_set_budget(struct objects *s, size_t table_bytes);
 /* Drops tables over the budget and objects that nobody has mapped for a while. */
 void objects_sweep(struct objects *s, uint64_t now_ns);
 size_t objects_count(const struct objects *s);

@@ -333,3 +333,8 @@ struct metrics *flow_metrics(struct flow *g)
 {
     return g->host.metrics;
 }
+
+struct sink *flow_head(struct flow *g, uint32_t i)
+{
+    return i < g->plan->n_pipelines ? g->heads[i] : NULL;
+}

@@ -29,5 +29,7 @@ void flow_stop(struct flow *g);
 void flow_free(struct flow *g);
 DEFINE_CLEANUP(struct flow *, flow_free)
 struct metrics *flow_metrics(struct flow *g);
+/* Where pipeline number i of the plan takes profiles in: for programs that make batches themselves. */
+struct sink *flow_head(struct flow *g, uint32_t i);
 
 #endif

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/agent_caps.h"
+
+#include <errno.h>
+#include <linux/capability.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+const struct agent_cap agent_caps[] = {
+    {CAP_BPF, "CAP_BPF", "BPF programs cannot be loaded", true},
+    {CAP_PERFMON, "CAP_PERFMON", "other users' processes and the kernel cannot be sampled", true},
+    {CAP_SYS_PTRACE, "CAP_SYS_PTRACE", "processes of other users are not read: their stacks stay without names", false},
+    {CAP_DAC_READ_SEARCH, "CAP_DAC_READ_SEARCH", "binaries that others may not read stay without tables and names",
+     false},
+    {CAP_SYSLOG, "CAP_SYSLOG", "kernel functions have no names", false},
+    {CAP_CHECKPOINT_RESTORE, "CAP_CHECKPOINT_RESTORE", "deleted and replaced binaries cannot be read", false},
+    {0},
+};
+
+static int get(struct __user_cap_data_struct data[2])
+{
+    struct __user_cap_header_struct h = {.version = _LINUX_CAPABILITY_VERSION_3};
+
+    return syscall(SYS_capget, &h, data) < 0 ? -errno : 0;
+}
+
+static bool is_in(const struct __user_cap_data_struct *data, int number)
+{
+    return data[number / 32].effective >> (number % 32) & 1;
+}
+
+bool agent_cap_has(int number)
+{
+    struct __user_cap_data_struct data[2] = {0};
+
+    if (get(data) < 0)
+        return false;
+    /* before Linux 5.8, and still, SYS_ADMIN holds the three younger ones */
+    return is_in(data, number) || ((number == CAP_BPF || number == CAP_PERFMON || number == CAP_CHECKPOINT_RESTORE) &&
+                                   is_in(data, CAP_SYS_ADMIN));
+}
+
+int agent_caps_drop(struct err *e)
+{
+    struct __user_cap_header_struct h = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct have[2] = {0}, keep[2] = {0};
+    int r = get(have);
+
+    if (r < 0)
+        return err_set(e, r, "capabilities cannot be read: %m");
+    for (const struct agent_cap *c = agent_caps; c->name; c++)
+        if (is_in(have, c->number))
+            keep[c->number / 32].permitted |= 1u << (c->number % 32);
+    for (int i = 0; i < 2; i++)
+        keep[i].effective = keep[i].permitted;
+    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    if (syscall(SYS_capset, &h, keep) < 0)
+        return err_set(e, -errno, "capabilities cannot be dropped: %m");
+    return 0;
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/governor.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/macros.h"
+
+static const double WINDOW_NS = 60e9;
+static const size_t TABLES_MIN = 2 << 20;
+
+void governor_init(struct governor *g, const struct governor_limits *l)
+{
+    *g = (struct governor){.limits = *l, .rate = l->rate, .table_bytes = l->table_bytes};
+}
+
+static unsigned rate_for(const struct governor *g)
+{
+    const struct governor_limits *l = &g->limits;
+    double room;
+
+    if (l->cpu <= 0 || g->cost <= 0)
+        return l->rate;
+    room = l->cpu / g->cost; /* above 1: there is some left */
+    if (room < 1)
+        return (unsigned) MAX((double) g->rate * room * 0.9, 1.0);
+    if (room > 1.5 && g->rate < l->rate) /* slowly: what it costs at the new rate is not known yet */
+        return MIN(g->rate + MAX(g->rate / 4, 1u), l->rate);
+    return g->rate;
+}
+
+static size_t tables_for(const struct governor *g, size_t memory)
+{
+    const struct governor_limits *l = &g->limits;
+
+    if (!l->memory)
+        return g->table_bytes;
+    if (memory > l->memory)
+        return MAX(g->table_bytes / 2, TABLES_MIN);
+    if (memory < l->memory / 2)
+        return MIN(g->table_bytes * 2, l->table_bytes);
+    return g->table_bytes;
+}
+
+bool governor_tell(struct governor *g, int64_t interval_ns, uint64_t spent_ns, size_t memory)
+{
+    double part = interval_ns > 0 ? (double) spent_ns / (double) interval_ns / MAX(g->limits.cpus, 1u) : 0;
+    double weight = MIN((double) interval_ns / WINDOW_NS, 1.0);
+    unsigned rate = g->rate;
+    size_t tables = g->table_bytes;
+
+    g->cost += (part - g->cost) * weight; /* from 0: starting costs more than going on */
+    g->rate = rate_for(g);
+    g->table_bytes = tables_for(g, memory);
+    g->text[0] = 0;
+    if (g->rate < g->limits.rate)
+        snprintf(g->text, sizeof g->text, "rate %u of %u to stay within %.2g %% CPU", g->rate, g->limits.rate,
+                 100 * g->limits.cpu);
+    else if (g->table_bytes < g->limits.table_bytes)
+        snprintf(g->text, sizeof g->text, "smaller tables to stay within %zu MB", g->limits.memory >> 20);
+    return rate != g->rate || tables != g->table_bytes;
+}

@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See agent_feed.h. One thread per feed on the server's side; it waits on the socket and on an eventfd that ends it. */
+#include "cli/agent_feed.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/thread.h"
+#include "codec/otlp.h"
+#include "model/batch.h"
+#include "model/sink.h"
+
+enum { ARGS_MAX = 64, FEED_FD = 3, SEND_TIMEOUT_S = 2 };
+
+struct agent_feed {
+    struct sink *sink;
+    char *args[ARGS_MAX + 4];
+    size_t n_args;
+    char fd_text[8];
+    pthread_t thread;
+    int stop_fd, fd;
+    pid_t pid;
+};
+
+/* --- the agent's side --- */
+struct fd_sink {
+    struct sink sink;
+    int fd;
+};
+
+static int send_all(int fd, const char *p, size_t n)
+{
+    while (n) {
+        ssize_t w = send(fd, p, n, MSG_NOSIGNAL);
+
+        if (w < 0 && errno == EINTR)
+            continue;
+        if (w < 0)
+            return -errno;
+        p += w;
+        n -= (size_t) w;
+    }
+    return 0;
+}
+
+static void send_frame(struct sink *s, struct batch *b, const struct sink_context *ctx, struct ack *ack)
+{
+    struct fd_sink *f = container_of(s, struct fd_sink, sink);
+    _cleanup_(buf_done) struct buf body = BUF_INIT;
+    uint32_t n;
+    char head[4];
+    int r;
+
+    (void) ctx;
+    r = otlp_encode(b, NULL, &body, NULL);
+    if (r == 0 && body.n > AGENT_FRAME_MAX)
+        r = -E2BIG;
+    if (r == 0) {
+        n = (uint32_t) body.n;
+        for (int i = 0; i < 4; i++)
+            head[i] = (char) (n >> (8 * i));
+        r = send_all(f->fd, head, sizeof head);
+    }
+    if (r == 0)
+        r = send_all(f->fd, body.p, body.n);
+    if (r == 0)
+        ack_ok(ack);
+    else
+        ack_fail(ack, SINK_UNAVAILABLE, 0, "the server does not read: %s", strerror(-r));
+    if (r < 0 && r != -E2BIG) /* a frame may be half written: nothing can follow it */
+        shutdown(f->fd, SHUT_RDWR);
+}
+
+struct sink *agent_feed_sink(int fd)
+{
+    static struct fd_sink f;
+    struct timeval patience = {.tv_sec = SEND_TIMEOUT_S};
+
+    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+    f = (struct fd_sink){{send_frame}, fd};
+    return &f.sink;
+}
+
+/* --- the server's side --- */
+static int start_child(struct agent_feed *f)
+{
+    int pair[2], size = 8 << 20;
+
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+        return -errno;
+    setsockopt(pair[1], SOL_SOCKET, SO_SNDBUF, &size, sizeof size);
+    f->pid = fork();
+    if (f->pid < 0) {
+        close(pair[0]);
+        close(pair[1]);
+        return -errno;
+    }
+    if (f->pid == 0) { /* only calls that are safe in a copy of a threaded process */
+        sigset_t none;
+
+        sigemptyset(&none);
+        sigprocmask(SIG_SETMASK, &none, NULL);
+        prctl(PR_SET_PDEATHSIG, SIGTERM);
+        if (dup2(pair[1], FEED_FD) < 0)
+            _exit(127);
+        if (pair[1] == FEED_FD)
+            fcntl(FEED_FD, F_SETFD, 0);
+        execv("/proc/self/exe", f->args);
+        _exit(127);
+    }
+    close(pair[1]);
+    f->fd = pair[0];
+    return 0;
+}
+
+static void end_child(struct agent_feed *f)
+{
+    if (f->pid <= 0)
+        return;
+    fd_close(f->fd);
+    f->fd = -1;
+    kill(f->pid, SIGTERM);
+    waitpid(f->pid, NULL, 0);
+    f->pid = 0;
+}
+
+/* Reads n bytes; 0 when the child ended or the feed is to stop. */
+static bool read_exactly(struct agent_feed *f, void *p, size_t n)
+{
+    char *at = p;
+
+    while (n) {
+        struct pollfd fds[] = {{f->fd, POLLIN, 0}, {f->stop_fd, POLLIN, 0}};
+        ssize_t got;
+
+        if (poll(fds, 2, -1) < 0 && errno != EINTR)
+            return false;
+        if (fds[1].revents)
+            return false;
+        if (!fds[0].revents)
+            continue;
+        got = read(f->fd, at, n);
+        if (got <= 0)
+            return false;
+        at += got;
+        n -= (size_t) got;
+    }
+    return true;
+}
+
+static bool take_frame(struct agent_feed *f)
+{
+    _cleanup_(buf_done) struct buf body = BUF_INIT;
+    _cleanup_(batch_unrefp) struct batch *b = NULL;
+    struct sink_context ctx = {.tenant = "", .peer = "agent", .received_ns = 0};
+    struct err e = {0};
+    uint8_t head[4];
+    uint32_t n;
+    char *p;
+
+    if (!read_exactly(f, head, sizeof head))
+        return false;
+    n = (uint32_t) head[0] | (uint32_t) head[1] << 8 | (uint32_t) head[2] << 16 | (uint32_t) head[3] << 24;
+    if (n > AGENT_FRAME_MAX)
+        return false;
+    p = buf_reserve(&body, n + 1);
+    if (!p || !read_exactly(f, p, n))
+        return false;
+    body.n += n;
+    if (otlp_decode(&body, NULL, &b, &e) < 0) {
+        log_warn("the agent sent what cannot be read: %s", e.message);
+        return true;
+    }
+    ctx.received_ns = clock_wall();
+    sink_consume(f->sink, b, &ctx, NULL);
+    return true;
+}
+
+/* True when the feed is to end. */
+static bool pause_for(struct agent_feed *f, int seconds)
+{
+    struct pollfd p = {f->stop_fd, POLLIN, 0};
+
+    return poll(&p, 1, seconds * 1000) > 0;
+}
+
+static void *run(void *arg)
+{
+    struct agent_feed *f = arg;
+    int wait_s = 1;
+
+    for (;;) {
+        int64_t begun = clock_mono();
+
+        if (start_child(f) == 0)
+            while (take_frame(f))
+                ;
+        end_child(f);
+        wait_s = clock_mono() - begun > 60 * NS_PER_S ? 1 : MIN(wait_s * 2, 300);
+        if (pause_for(f, wait_s))
+            return NULL;
+    }
+}
+
+int agent_feed_new(struct sink *sink, char *const *args, struct agent_feed **ret, struct err *e)
+{
+    struct agent_feed *f = mem_zalloc(sizeof *f);
+    static char wick[] = "wick", agent[] = "agent", option[] = "--feed-fd";
+    int r;
+
+    if (!f)
+        return -ENOMEM;
+    f->sink = sink;
+    f->fd = -1;
+    snprintf(f->fd_text, sizeof f->fd_text, "%d", FEED_FD);
+    f->args[f->n_args++] = wick;
+    f->args[f->n_args++] = agent;
+    f->args[f->n_args++] = option;
+    f->args[f->n_args++] = f->fd_text;
+    for (size_t i = 0; args && args[i] && f->n_args < ARRAY_SIZE(f->args) - 1; i++)
+        f->args[f->n_args++] = args[i];
+    f->stop_fd = eventfd(0, EFD_CLOEXEC);
+    r = f->stop_fd < 0 ? -errno : thread_start(&f->thread, "agent feed", run, f, e);
+    if (r < 0) {
+        fd_close(f->stop_fd);
+        mem_free(f);
+        return r;
+    }
+    *ret = f;
+    return 0;
+}
+
+void agent_feed_free(struct agent_feed *f)
+{
+    uint64_t one = 1;
+
+    if (!f)
+        return;
+    if (write(f->stop_fd, &one, sizeof one) == sizeof one)
+        pthread_join(f->thread, NULL);
+    fd_close(f->stop_fd);
+    mem_free(f);
+}

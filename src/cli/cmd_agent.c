@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * wick agent: the host profiler alone. Samples all the time within a budget and sends OTLP every few seconds. `wick serve`
+ * runs it as a child with --feed-fd.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "agent/agent.h"
+#include "agent/agent_caps.h"
+#include "agent/filter.h"
+#include "agent/identity.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "cli/agent_feed.h"
+#include "cli/args.h"
+#include "cli/command.h"
+#include "cli/convert_output.h"
+#include "cli/export_flow.h"
+#include "cli/watch.h"
+#include "model/batch.h"
+#include "model/sink.h"
+
+struct agent_command_options {
+    struct watch_options watch;
+    const char *export, *token, *log_format;
+    int64_t interval, feed_fd, memory, duration;
+    double budget;
+    bool keep_caps, help;
+};
+
+#define AT(field) offsetof(struct agent_command_options, field)
+static const struct arg agent_args[] = {
+    WATCH_ARGS(AT(watch)),
+    {0, "export", ARG_STRING, AT(export), "URL", "where to send: http://HOST:4317 (gRPC), http://HOST:4318 (HTTP)"},
+    {0, "token", ARG_STRING, AT(token), "TOKEN", "sent as a bearer token (default: WICK_TOKEN)"},
+    {0, "interval", ARG_DURATION, AT(interval), "TIME", "how often to send (default 5s)"},
+    {0, "budget", ARG_DOUBLE, AT(budget), "PERCENT", "of the machine's CPU, BPF included (default 1; 0: none)"},
+    {0, "memory", ARG_SIZE, AT(memory), "SIZE", "kernel maps included (default 64MiB)"},
+    {'d', "duration", ARG_DURATION, AT(duration), "TIME", "end after this long (default: never)"},
+    {0, "keep-capabilities", ARG_FLAG, AT(keep_caps), NULL, "do not drop capabilities after the start"},
+    {0, "log-format", ARG_STRING, AT(log_format), "FORMAT", "text, logfmt (default) or json"},
+    {0, "feed-fd", ARG_INT, AT(feed_fd), "FD", "frames to this descriptor: for wick serve"},
+    {'h', "help", ARG_FLAG, AT(help), NULL, "this text"},
+    {0},
+};
+
+struct running {
+    const struct agent_command_options *o;
+    struct agent *agent;
+    struct sink *sink;
+    int signal_fd;
+};
+
+static void usage(FILE *out)
+{
+    fputs("usage: wick agent --export URL [options]\n\n"
+          "Samples every process of this machine, all the time, within a budget, and sends OTLP profiles.\n"
+          "Needs CAP_BPF and CAP_PERFMON; other capabilities add to what is seen (docs/agent.md).\n\n",
+          out);
+    args_help(agent_args, out);
+}
+
+/* One line for each right that is missing, with what is lost. */
+static void tell_losses(void)
+{
+    for (const struct agent_cap *c = agent_caps; c->name; c++)
+        if (!agent_cap_has(c->number))
+            log_warn("no %s: %s", c->name, c->loss);
+}
+
+static void send_batch(struct running *a, struct batch *b)
+{
+    struct sink_context ctx = {.tenant = "", .received_ns = clock_wall()};
+
+    if (b)
+        sink_consume(a->sink, b, &ctx, NULL);
+    batch_unref(b);
+}
+
+static int take_and_send(struct running *a, struct err *e)
+{
+    struct batch *b = NULL;
+    int r = agent_take(a->agent, &b, e);
+
+    if (r == 0)
+        send_batch(a, b);
+    return r;
+}
+
+static bool is_told_to_stop(struct running *a)
+{
+    bool stop = false;
+
+    for (int sig; (sig = watch_next_signal(a->signal_fd));)
+        stop |= sig != SIGCHLD && sig != SIGHUP;
+    return stop || (a->o->feed_fd > 0 && getppid() == 1); /* the server is gone */
+}
+
+static int loop(struct running *a, struct err *e)
+{
+    struct pollfd fds[] = {{agent_fd(a->agent), POLLIN, 0}, {a->signal_fd, POLLIN, 0}};
+    int64_t next = clock_mono() + a->o->interval, end = a->o->duration ? clock_mono() + a->o->duration : INT64_MAX;
+    int r = 0;
+
+    while (r == 0 && !is_told_to_stop(a) && clock_mono() < end) {
+        int64_t wait = next - clock_mono();
+
+        if (wait > 0)
+            poll(fds, 2, (int) (wait / NS_PER_MS + 1));
+        if (fds[0].revents)
+            r = agent_poll(a->agent, 0, e);
+        if (r == 0 && clock_mono() >= next) {
+            r = take_and_send(a, e);
+            next = MAX(next + a->o->interval, clock_mono() + NS_PER_MS);
+        }
+    }
+    return r < 0 ? r : take_and_send(a, e);
+}
+
+static void raise_file_limit(void)
+{
+    struct rlimit l;
+
+    if (getrlimit(RLIMIT_NOFILE, &l) == 0 && l.rlim_cur < l.rlim_max) {
+        l.rlim_cur = l.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &l);
+    }
+}
+
+static int open_sink(const struct agent_command_options *o, struct export_flow **ret_flow, struct sink **ret,
+                     struct err *e)
+{
+    const char *token = o->token ? o->token : getenv("WICK_TOKEN");
+    int r;
+
+    if (o->feed_fd > 0) {
+        *ret = agent_feed_sink((int) o->feed_fd);
+        return 0;
+    }
+    r = export_flow_new(o->export, token && *token ? token : NULL, ret_flow, e);
+    if (r == 0)
+        *ret = export_flow_sink(*ret_flow);
+    return r;
+}
+
+static int run_agent(const struct agent_command_options *o, struct err *e)
+{
+    _cleanup_(filter_freep) struct filter *filter = NULL;
+    struct running a = {.o = o};
+    struct export_flow *flow = NULL;
+    struct agent_options options;
+    pid_t pids[ARG_LIST_MAX];
+    sigset_t old;
+    int r = watch_agent_options(&o->watch, pids, &options, &filter, e);
+
+    if (r < 0)
+        return r;
+    options.cpu_budget = o->budget / 100;
+    options.memory_budget = (size_t) o->memory;
+    options.inherit = options.n_pids > 0;
+    a.signal_fd = watch_signals(&old);
+    raise_file_limit();
+    tell_losses();
+    r = open_sink(o, &flow, &a.sink, e);
+    if (r == 0)
+        r = agent_new(&options, &a.agent, e);
+    if (r == 0 && !o->keep_caps)
+        r = agent_caps_drop(e);
+    if (r == 0) {
+        log_info("sampling at %lld Hz, sending every %.3g s to %s", (long long) o->watch.rate,
+                 (double) o->interval / (double) NS_PER_S, o->export ? o->export : "the server");
+        r = loop(&a, e);
+    }
+    agent_free(a.agent);
+    export_flow_free(flow);
+    fd_close(a.signal_fd);
+    return r;
+}
+
+static int run(int argc, char **argv)
+{
+    struct agent_command_options o = {.interval = 5 * NS_PER_S, .budget = 1, .memory = 64 << 20, .feed_fd = -1};
+    enum log_format format = LOG_LOGFMT;
+    struct err e = {0};
+    int n = 0, r = args_parse(agent_args, &o, argc - 1, argv + 1, false, &n, &e);
+
+    if (r == 0 && o.help) {
+        usage(stdout);
+        return EXIT_DONE;
+    }
+    if (r == 0 && n)
+        r = err_set(&e, -EINVAL, "'%s' is one word too many", argv[1]);
+    if (r == 0 && !o.export && o.feed_fd < 0)
+        r = err_set(&e, -EINVAL, "--export URL is needed: where the profiles go");
+    if (r == 0 && (o.interval < NS_PER_S / 10 || o.budget < 0))
+        r = err_set(&e, -EINVAL, "--interval of at least 100ms and --budget of at least 0, please");
+    if (r == 0 && o.log_format && log_parse_format(str_from(o.log_format), &format) < 0)
+        r = err_set(&e, -EINVAL, "--log-format: text, logfmt or json");
+    if (r < 0) {
+        fprintf(stderr, "wick agent: %s\n", err_message(&e, r));
+        return EXIT_USAGE;
+    }
+    log_setup(LOG_INFO, format);
+    if (!o.watch.rate)
+        o.watch.rate = 19;
+    r = run_agent(&o, &e);
+    if (r < 0)
+        log_error("%s", err_message(&e, r));
+    return r < 0 ? EXIT_FAILED : EXIT_DONE;
+}
+
+const struct command command_agent = {"agent", "the host profiler: every process, nothing changed in any", run};

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/export_flow.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "conf/yaml.h"
+#include "pipeline/flow.h"
+
+struct export_flow {
+    struct conf conf;
+    struct plan *plan;
+    struct flow *flow;
+};
+
+static bool is_http(struct str rest)
+{
+    ptrdiff_t slash = str_find_char(rest, '/');
+    struct str host = str_slice(rest, 0, slash < 0 ? rest.n : (size_t) slash);
+
+    return str_ends(host, STR(":4318")) || (slash >= 0 && slash + 1 < rest.n);
+}
+
+/* Quoted for YAML: nothing in it can end the string. */
+static void put_quoted(struct buf *b, struct str s)
+{
+    buf_putc(b, '\'');
+    for (uint32_t i = 0; i < s.n; i++) {
+        if (s.p[i] == '\'')
+            buf_putc(b, '\'');
+        buf_putc(b, s.p[i]);
+    }
+    buf_putc(b, '\'');
+}
+
+static int write_config(struct buf *b, const char *url, const char *token, struct err *e)
+{
+    struct str s = str_from(url), rest = s;
+    ptrdiff_t at = str_find(s, STR("://"));
+    struct str scheme = at < 0 ? STR("") : str_slice(s, 0, (size_t) at);
+    bool http, tls = str_is(scheme, "https") || str_is(scheme, "grpcs");
+
+    if (scheme.n && !str_is(scheme, "http") && !str_is(scheme, "grpc") && !tls)
+        return err_set(e, -EINVAL, "--export: '%s' has no scheme that is known: http, https, grpc, grpcs", url);
+    if (at >= 0)
+        rest = str_slice(s, (size_t) at + 3, s.n);
+    if (!rest.n)
+        return err_set(e, -EINVAL, "--export: '%s' names no host", url);
+    http = !str_starts(scheme, STR("grpc")) && is_http(rest);
+    buf_printf(b, "receivers: {nop: }\nexporters:\n  %s:\n    endpoint: ", http ? "otlphttp" : "otlp");
+    put_quoted(b, http ? s : rest);
+    buf_printf(b, "\n    tls: {insecure: %s}\n", tls ? "false" : "true");
+    buf_puts(b, "    sending_queue: {queue_size: 200}\n    retry_on_failure: {max_elapsed_time: 0s}\n");
+    if (token) {
+        _cleanup_(buf_done) struct buf bearer = BUF_INIT;
+
+        buf_printf(&bearer, "Bearer %s", token);
+        buf_puts(b, "    headers: {authorization: ");
+        put_quoted(b, buf_str(&bearer));
+        buf_puts(b, "}\n");
+    }
+    buf_printf(b,
+               "service:\n  telemetry: {metrics: {level: none}}\n  pipelines: {profiles: {receivers: [nop], exporters: "
+               "[%s]}}\n",
+               http ? "otlphttp" : "otlp");
+    return buf_error(b);
+}
+
+int export_flow_new(const char *url, const char *token, struct export_flow **ret, struct err *e)
+{
+    _cleanup_(buf_done) struct buf text = BUF_INIT;
+    struct flow_inject inject = {.n_loops = 1};
+    struct export_flow *f = mem_zalloc(sizeof *f);
+    int r = f ? write_config(&text, url, token, e) : -ENOMEM;
+
+    if (!f)
+        return r;
+    conf_init(&f->conf);
+    if (r == 0)
+        r = conf_parse(&f->conf, buf_str(&text), "--export", &f->conf.root, e);
+    if (r == 0)
+        r = plan_read(&f->conf, false, NULL, NULL, &f->plan, e);
+    if (r == 0)
+        r = flow_new(f->plan, &inject, &f->flow, e);
+    if (r == 0)
+        r = flow_start(f->flow, e);
+    if (r < 0) {
+        flow_free(f->flow);
+        f->flow = NULL;
+        export_flow_free(f);
+        return r;
+    }
+    *ret = f;
+    return 0;
+}
+
+struct sink *export_flow_sink(struct export_flow *f)
+{
+    return flow_head(f->flow, 0);
+}
+
+void export_flow_free(struct export_flow *f)
+{
+    if (!f)
+        return;
+    if (f->flow) {
+        flow_stop(f->flow);
+        flow_free(f->flow);
+    }
+    conf_done(&f->conf);
+    mem_free(f);
+}

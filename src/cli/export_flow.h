@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A sink that sends to an OTLP endpoint: the Collector's exporter with its queue and retries, without a configuration. */
+#ifndef CLI_EXPORT_FLOW_H
+#define CLI_EXPORT_FLOW_H
+
+#include "base/err.h"
+
+struct export_flow;
+struct sink;
+
+/* url: http(s)://HOST[:PORT] (gRPC, or HTTP where the port is 4318 or there is a path), grpc://HOST:PORT, HOST:PORT.
+ * token may be NULL. Nothing is connected yet, and a peer that is away never fails anything: batches wait, the oldest are
+ * dropped. */
+int export_flow_new(const char *url, const char *token, struct export_flow **ret, struct err *e);
+struct sink *export_flow_sink(struct export_flow *f);
+/* Sends what waits, for a while, and ends. */
+void export_flow_free(struct export_flow *f);
+
+#endif
