@@ -142,7 +142,7 @@ uint32_t tree_frame(struct tree *t, const struct frame *f)
     *n = *f;
     if (!copy_str(&t->arena, f->function, &n->function) || !copy_str(&t->arena, f->system_name, &n->system_name) ||
         !copy_str(&t->arena, f->file, &n->file) || !copy_str(&t->arena, f->mapping, &n->mapping) ||
-        !copy_str(&t->arena, f->build_id, &n->build_id))
+        !copy_str(&t->arena, f->build_id, &n->build_id) || !copy_str(&t->arena, f->home, &n->home))
         return TREE_NONE;
     if (map_insert(&t->frame_map, h, t->n_frames) < 0)
         return TREE_NONE;

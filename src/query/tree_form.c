@@ -173,11 +173,27 @@ static void put_nodes(struct buf *out, const struct tree *t, size_t start)
     }
 }
 
+static struct str frame_function(const struct frame *f)
+{
+    return f->function;
+}
+
+static struct str frame_file(const struct frame *f)
+{
+    return f->file;
+}
+
+static struct str frame_binary(const struct frame *f)
+{
+    return f->mapping.n ? f->mapping : f->home;
+}
+
 /* One u32 array over all frames: the offset of a text each. */
-static int put_texts(struct buf *out, const struct tree *t, struct texts *x, size_t member, size_t start)
+static int put_texts(struct buf *out, const struct tree *t, struct texts *x, struct str (*text)(const struct frame *),
+                     size_t start)
 {
     for (uint32_t i = 0; i < t->n_frames; i++) {
-        int64_t off = texts_add(x, *(const struct str *) ((const char *) &t->frames[i] + member));
+        int64_t off = texts_add(x, text(&t->frames[i]));
 
         if (off < 0)
             return (int) off;
@@ -189,12 +205,11 @@ static int put_texts(struct buf *out, const struct tree *t, struct texts *x, siz
 
 static int put_frames(struct buf *out, const struct tree *t, struct texts *x, size_t start)
 {
-    static const size_t members[] = {offsetof(struct frame, function), offsetof(struct frame, file),
-                                     offsetof(struct frame, mapping)};
+    static struct str (*const texts[])(const struct frame *) = {frame_function, frame_file, frame_binary};
     int r;
 
-    for (size_t i = 0; i < ARRAY_SIZE(members); i++) {
-        r = put_texts(out, t, x, members[i], start);
+    for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
+        r = put_texts(out, t, x, texts[i], start);
         if (r < 0)
             return r;
     }

@@ -35,7 +35,8 @@ void frame_reduce(struct frame *f, enum granularity by)
     if (!f->function.n && !f->file.n) {
         g.mapping = f->mapping;
         g.build_id = f->build_id;
-    }
+    } else
+        g.home = f->mapping;
     *f = g;
 }
 

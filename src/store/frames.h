@@ -7,6 +7,8 @@
  *   BY_FILE          file, kind
  *   BY_LINE          function, file, line, kind
  *   BY_ADDRESS       everything
+ *
+ * A frame with a name also keeps its binary's as `home`, which tells no frames apart (tree.h).
  */
 #ifndef STORE_FRAMES_H
 #define STORE_FRAMES_H

@@ -132,7 +132,7 @@ export function searchNodes(l, text, {regexp = true} = {}) {
     let share = 0, count = 0;
     for (let i = 1; i < tree.n; i++) {
         const below = nodes[tree.parent[i]] !== 0;
-        if (hit[tree.frame[i]] && tree.frame[i] !== FOLDED) {
+        if (hit[tree.frame[i]]) {
             nodes[i] = 1;
             count++;
             if (!below) share += l.w[i];

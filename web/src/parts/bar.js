@@ -9,6 +9,9 @@ import {clock, learnTypes} from "../lib/units.js";
 import {Combo} from "./combo.js";
 import {Drop} from "./menu.js";
 
+// Until the server told them: so that nothing moves when it does.
+const titles = {cpu: "CPU time", wall: "wall-clock time", offcpu: "off-CPU time", alloc: "allocated memory", heap: "memory in use", lock: "time waiting for locks"};
+
 export function useTypes() {
     const {data} = useData(apiUrl("types"));
     if (data) learnTypes(data);
@@ -26,7 +29,7 @@ export function Selector({query, range, onQuery, name = ""}) {
     const others = s.matchers.filter((m) => m !== mine);
     const there = services.data?.find((x) => x.name === mine?.value)?.types ?? [...new Set((services.data ?? []).flatMap((x) => x.types))];
     const set = (type, matchers) => onQuery(printSelector({type, matchers}));
-    const title = (t) => types.find((x) => x.name === t)?.title ?? t;
+    const title = (t) => types.find((x) => x.name === t)?.title ?? titles[t] ?? t;
     const type = s.type || "cpu";
     const all = [...new Set([...there, type])];
     return html`<div class="selector">

@@ -118,7 +118,7 @@ const name = (graph, g) => graph.nodes.find((n) => n.g === g).name;
 function GraphBox({n, at, tree, whole, fill}) {
     const pick = () => patch({view: "sandwich", fn: n.name, zoom: ""});
     const x = at.x - at.width / 2, y = at.y - at.height / 2;
-    return html`<a class="box" href="#" role="button" aria-label=${`${n.name}: self ${percent(n.self / whole)}, total ${percent(n.total / whole)}`}
+    return html`<a class="box" href="#" role="button"
         onClick=${(e) => (e.preventDefault(), e.currentTarget.closest("svg").dataset.moved !== "1" && pick())} transform=${`translate(${x.toFixed(1)},${y.toFixed(1)})`}>
         <title>${n.name}\nself ${amount(n.self, tree.unit, tree.type)}, total ${amount(n.total, tree.unit, tree.type)}</title>
         <rect width=${at.width.toFixed(1)} height=${at.height.toFixed(1)} rx="3" fill=${fill} />

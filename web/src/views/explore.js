@@ -152,7 +152,7 @@ function named(t) {
     for (let i = 1; i < t.n; i++) {
         if (t.isFolded(i)) continue;
         all += t.self[0][i];
-        if (!t.frames.function(t.frame[i])) no += t.self[0][i];
+        if (t.frames.fn[t.frame[i]] === 0) no += t.self[0][i];
     }
     return no > 0 ? html` · <span title="of what is drawn, by weight">${percent(1 - no / all)} named</span>` : "";
 }

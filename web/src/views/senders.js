@@ -61,11 +61,11 @@ export function Senders() {
     const sort = sortOf(p, "sort", "lastSeen-"), order = sortOf(p, "order", "named+");
     return html`<div class="bar"><h1>Senders</h1><span class="grow"></span>${status && html`<span class="num total">${number(status.profiles)} profiles since start · ${number(status.duplicates)} sent twice · ${number(status.rejected)} refused · ${bytes(status.diskBytes)} on disk${status.storing ? "" : html` · <b class="more">not storing</b>`}</span>`}</div>
         <div class="services">
-        <section class="panel" aria-label="senders"><h2>Who sends</h2><${Loaded} of=${senders} what="senders" empty=${(d) => !d.senders.length} nothing=${html`<${Box} title="Nobody has sent since the server started">
+        <section class="panel reserve" aria-label="who sends"><h2>Who sends</h2><${Loaded} of=${senders} what="senders" empty=${(d) => !d.senders.length} nothing=${html`<${Box} title="Nobody has sent since the server started">
             <p>${status?.otlp ? html`OTLP is taken on <code>${status.otlp.grpc ?? status.otlp.http}</code>.` : "OTLP is off."} Senders appear with their first profile.</p><p><a class="button main" href=${href("start")}>How to send profiles</a></p><//>`}>
             ${(d) => html`<${Table} caption="senders" columns=${senderColumns} rows=${d.senders} sort=${sort} rowKey=${(s) => [s.service, s.host, s.version, s.scope, s.instance, s.pid, JSON.stringify(s.labels ?? "")].join("\0")}
                 onSort=${(x) => patch({sort: x.key + (x.up ? "+" : "-")}, {replace: true})} />`}<//></section>
-        <section class="panel" aria-label="symbols"><h2>Names of binaries ${symbols.data && html`<span class="muted num">${percent(symbols.data.self > 0 ? symbols.data.selfNamed / symbols.data.self : 1)} of CPU time of the last hour is named</span>`}</h2><${Loaded} of=${symbols} what="binaries" empty=${(d) => !d.binaries.length} nothing=${html`<p class="muted foot">No binaries in the profiles of the last hour.</p>`}>
+        <section class="panel reserve" aria-label="names of binaries"><h2>Names of binaries ${symbols.data && html`<span class="muted num">${percent(symbols.data.self > 0 ? symbols.data.selfNamed / symbols.data.self : 1)} of CPU time of the last hour is named</span>`}</h2><${Loaded} of=${symbols} what="binaries" empty=${(d) => !d.binaries.length} nothing=${html`<p class="muted foot">No binaries in the profiles of the last hour.</p>`}>
             ${(d) => html`<${Table} caption="binaries and their symbols" columns=${symbolColumns} rows=${d.binaries} sort=${order} rowKey=${(b) => b.buildId + "\0" + b.mapping}
                 onSort=${(x) => patch({order: x.key + (x.up ? "+" : "-")}, {replace: true})} />`}<//></section></div>`;
 }

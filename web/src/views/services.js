@@ -7,13 +7,12 @@ import {apiUrl, useData} from "../lib/api.js";
 import {shortName} from "../lib/names.js";
 import {serviceQuery} from "../lib/selector.js";
 import {rangeOf, seconds} from "../lib/time.js";
-import {amount, cost, percent, points, rate} from "../lib/units.js";
-import {clock} from "../lib/units.js";
+import {amount, clock, cost, percent, points, rate} from "../lib/units.js";
 import {href, patch, route} from "../lib/url.js";
 import {TimePicker, useTypes} from "../parts/bar.js";
 import {Spark} from "../parts/chart.js";
 import {useStatus} from "../parts/shell.js";
-import {Box, Loaded} from "../parts/states.js";
+import {Box, Loaded, Loading} from "../parts/states.js";
 import {Bar} from "../parts/table.js";
 
 const types = [["cpu", "CPU"], ["alloc", "allocation"], ["heap", "heap"], ["lock", "locks"], ["offcpu", "off-CPU"]];
@@ -39,10 +38,9 @@ function byService(data) {
 
 function Trend({type, of, range, unit}) {
     if (!of || !(of.total > 0)) return html`<span class="muted">–</span>`;
-    const n = of.values.length || 1;
     const value = type === "heap" ? of.total / Math.max(1, of.values.filter((v) => v > 0).length) : of.total;
     return html`<span class="trend"><${Spark} values=${of.values} width=${84} height=${24} color=${types.findIndex((t) => t[0] === type)} label=${`${type} over time`} />
-        <span class="num">${rate(value, unit, type, range.ns * (n ? 1 : 1))}</span></span>`;
+        <span class="num">${rate(value, unit, type, range.ns)}</span></span>`;
 }
 
 function Versions({list, name, range}) {
@@ -67,14 +65,16 @@ export function Services() {
     const off = useData(apiUrl("series", {query: "offcpu", ...at, group_by: "service.name"}));
     const sets = {cpu, alloc, heap, lock, offcpu: off};
     const maps = useMemo(() => Object.fromEntries(Object.entries(sets).map(([k, d]) => [k, byService(d.data)])), [cpu.data, alloc.data, heap.data, lock.data, off.data]);
+    // All at once: rows that come in later would push others away.
+    const ready = list.data && Object.values(sets).every((d) => d.data || d.error);
     const whole = sum([...maps.cpu.values()].map((e) => e.total));
     return html`<div class="bar"><h1>Services</h1><span class="grow"></span>
             ${whole > 0 && html`<span class="num total">${rate(whole, "nanoseconds", "cpu", range.ns)}${status?.pricePerCoreHour ? ` · ${cost(whole, "cpu", range.ns, status.pricePerCoreHour, status.currency)}` : ""}</span>`}
             <${TimePicker} range=${range} onPick=${(r) => patch(r)} /></div>
-        <div class="services"><${Loaded} of=${list} what="services" empty=${(d) => !d.length} nothing=${html`<${Box} title="No service sent anything in this range">
+        ${!list.error && !ready ? html`<${Loading} what="services" />` : html`<div class="services"><${Loaded} of=${list} what="services" empty=${(d) => !d.length} nothing=${html`<${Box} title="No service sent anything in this range">
             <p><button onClick=${() => patch({from: "now-7d", to: ""})}>Look at the last 7 days</button> <a class="button main" href=${href("start")}>How to send profiles</a></p><//>`}>
             ${(services) => html`<${Rows} services=${services} maps=${maps} sets=${sets} range=${range} whole=${whole} status=${status} p=${p} />`}<//>
-        <div class="two"><${Biggest} at=${at} /><${Changed} range=${range} /></div></div>`;
+        <div class="two"><${Biggest} at=${at} /><${Changed} range=${range} /></div></div>`}`;
 }
 
 function Rows({services, maps, sets, range, whole, status, p}) {
@@ -94,7 +94,7 @@ function Rows({services, maps, sets, range, whole, status, p}) {
 
 function Biggest({at}) {
     const top = useData(apiUrl("top", {query: "cpu", ...at, sort: "self", limit: 14}));
-    return html`<section class="panel" aria-label="biggest consumers"><h2>Biggest consumers of CPU</h2>
+    return html`<section class="panel tall" aria-label="biggest consumers"><h2>Biggest consumers of CPU</h2>
         <${Loaded} of=${top} what="functions" empty=${(d) => !d.rows.length} nothing=${html`<p class="muted foot">No CPU profiles in this range.</p>`}>${(d) => html`<table><caption class="sr">functions by own CPU time</caption><thead><tr><th scope="col">function</th><th scope="col" class="num">self</th><th scope="col" class="num">share</th></tr></thead>
         <tbody>${d.rows.map((r) => html`<tr><td class="wide"><a class="fn" title=${r.name} href=${href("explore", {query: "cpu", from: at.from, to: at.to === "now" ? "" : at.to, view: "sandwich", fn: r.name})}>${shortName(r.name)}</a></td>
             <td class="num">${amount(r.self, d.unit, d.type)}</td><td class="num"><${Bar} share=${r.self / d.total}>${percent(r.self / d.total)}<//></td></tr>`)}</tbody></table>`}<//></section>`;
@@ -107,7 +107,7 @@ function Changed({range}) {
     const m = String(Math.floor(mid / 60) * 60);
     const q = {query: "cpu", base_query: "cpu", base_from: range.live ? range.from : seconds(range.fromMs), base_to: m, from: m, to: range.live ? "" : seconds(range.toMs)};
     const top = useData(apiUrl("top", {...q, sort: "share", limit: 14}));
-    return html`<section class="panel" aria-label="what changed most"><h2>What changed most <span class="muted">later half against earlier half</span></h2>
+    return html`<section class="panel tall" aria-label="what changed most"><h2>What changed most <span class="muted">later half against earlier half</span></h2>
         <${Loaded} of=${top} what="changes" empty=${(d) => !d.rows.length || !d.total[0] || !d.total[1]} nothing=${html`<p class="muted foot">Only one half of this range has profiles: nothing to compare.</p>`}>${(d) => html`<table><caption class="sr">functions whose share changed most</caption><thead><tr><th scope="col">function</th><th scope="col" class="num">before</th><th scope="col" class="num">now</th><th scope="col" class="num">change</th></tr></thead>
         <tbody>${d.rows.map((r) => {
             const a = r.self[0] / d.total[0], b = r.self[1] / d.total[1];

@@ -80,7 +80,7 @@ function Live({status}) {
         for (let i = 1; i < t.n; i++) {
             if (t.isFolded(i)) continue;
             all += t.self[0][i];
-            if (t.frames.function(t.frame[i])) named += t.self[0][i];
+            if (t.frames.fn[t.frame[i]] !== 0) named += t.self[0][i];
         }
     return html`<section class="live" aria-label="live flame graph">
         <div class="live-head"><h2>${there ? `${host}, the last five minutes` : some ? "What arrives, the last five minutes" : "Waiting for the first profile"}</h2>
