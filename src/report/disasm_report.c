@@ -13,6 +13,8 @@ struct found {
     const struct report_symbol *symbol;
     struct report_object *object;
     uint32_t first, n; /* its nodes, in disassembler.nodes */
+    int64_t flat;      /* these two only where the heaviest are asked for */
+    uint32_t order;
 };
 
 struct sample_node {
@@ -233,6 +235,29 @@ static void put_annotated(struct disassembler *d, const struct annotated *a, str
     }
 }
 
+static int compare_weights(const void *a, const void *b)
+{
+    const struct found *x = a, *y = b;
+
+    if (x->flat != y->flat)
+        return x->flat < y->flat ? 1 : -1;
+    return x->order < y->order ? -1 : 1;
+}
+
+/* They come sorted by name, and stay so among equals. */
+static void keep_heaviest(struct disassembler *d, size_t limit)
+{
+    for (size_t i = 0; i < d->n_found; i++) {
+        struct found *f = &d->found[i];
+
+        f->order = (uint32_t) i;
+        for (uint32_t k = 0; k < f->n; k++)
+            f->flat += d->g->nodes[d->nodes[f->first + k].node].flat;
+    }
+    qsort(d->found, d->n_found, sizeof(*d->found), compare_weights);
+    d->n_found = MIN(d->n_found, limit);
+}
+
 static int put_symbol(struct disassembler *d, const struct found *f, struct err *e)
 {
     struct annotated last = {0};
@@ -293,6 +318,8 @@ static int disassemble_all(struct disassembler *d, struct err *e)
     r = keep_sampled(d);
     if (r >= 0 && d->n_found == 0)
         return no_match(d, n_symbols, e);
+    if (d->r->o.part_of_page)
+        keep_heaviest(d, d->r->o.part_of_page);
     for (size_t i = 0; i < d->n_found && r >= 0; i++)
         r = put_symbol(d, &d->found[i], e);
     return r;

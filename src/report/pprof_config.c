@@ -134,6 +134,46 @@ static const struct {
                   "Includes functions' addresses in the output.\n"},
 };
 
+static const struct {
+    const char *name, *url;
+} url_names[] = {
+    {"drop_negative", "dropneg"},
+    {"call_tree", "calltree"},
+    {"relative_percentages", "rel"},
+    {"unit", "unit"},
+    {"compact_labels", "compact"},
+    {"intel_syntax", "intel"},
+    {"nodecount", "n"},
+    {"nodefraction", "nf"},
+    {"edgefraction", "ef"},
+    {"trim", "trim"},
+    {"focus", "f"},
+    {"ignore", "i"},
+    {"prune_from", "prunefrom"},
+    {"hide", "h"},
+    {"show", "s"},
+    {"show_from", "sf"},
+    {"tagfocus", "tf"},
+    {"tagignore", "ti"},
+    {"tagshow", "ts"},
+    {"taghide", "th"},
+    {"mean", "mean"},
+    {"sample_index", "si"},
+    {"normalize", "norm"},
+    {"sort", "sort"},
+    {"granularity", "g"},
+    {"noinlines", "noinlines"},
+    {"showcolumns", "showcolumns"},
+};
+
+const char *config_url_name(const struct config_field *f)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(url_names); i++)
+        if (strcmp(f->name, url_names[i].name) == 0)
+            return url_names[i].url;
+    return NULL;
+}
+
 const struct config_field *config_fields(size_t *ret_n)
 {
     *ret_n = ARRAY_SIZE(fields);

@@ -43,6 +43,8 @@ void config_defaults(struct pprof_config *c);
 void config_get(const struct pprof_config *c, const struct config_field *f, struct buf *out);
 /* Sets by name, with pprof's words when the value does not fit. A choice is set by a true value. */
 int config_set(struct pprof_config *c, struct str name, struct str value, struct arena *a, struct err *e);
+/* The name of a field in the URLs of pprof's web interface ("f" for focus), or NULL when it has none there. */
+const char *config_url_name(const struct config_field *f);
 /* May the name stand alone, without "=value"? */
 bool config_is_bool(struct str name);
 

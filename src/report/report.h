@@ -48,6 +48,9 @@ struct report_options {
     struct str symbol_text;
     struct str filters[REPORT_FILTERS_MAX]; /* "focus=main" ... for the legend */
     size_t n_filters;
+    /* Reports as parts of a page (wick pprof -http): no legend in the graph and no head around the source; weblist and
+     * disasm show this many files or functions, the heaviest first. 0: a document of its own, with all of them by name. */
+    uint32_t part_of_page;
 };
 
 struct report {
@@ -65,6 +68,15 @@ void report_done(struct report *r);
 int report_print(struct report *r, struct buf *out, struct err *e);
 /* PROTO: the profile itself with the ratio applied; TOPPROTO: a new one with a sample per entry, to be freed. */
 int report_proto(struct report *r, struct prof **ret_new, struct err *e);
+
+/* One row of top. */
+struct report_item {
+    struct str name;          /* in the arena */
+    const char *inline_label; /* "(inline)", "(partial-inline)" or "" */
+    int64_t flat, cum;
+};
+/* The rows of top, and their header lines (without the last newline) behind legend. */
+int report_items(struct report *r, struct arena *a, struct report_item **ret, size_t *ret_n, struct buf *legend);
 
 /* --- for the printers --- */
 struct report_graph {

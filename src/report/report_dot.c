@@ -458,7 +458,8 @@ static int put_all(struct dot *d, const struct report_graph *rg)
         return -ENOMEM;
     buf_printf(d->out, "digraph \"%.*s\" {\nnode [style=filled fillcolor=\"#f8f8f8\"]\n",
                STR_FMT(d->r->o.title.n ? d->r->o.title : STR("unnamed")));
-    put_legend(d, rg);
+    if (!d->r->o.part_of_page)
+        put_legend(d, rg);
     for (size_t i = 0; i < g->n_order; i++) {
         d->ids[g->order[i]] = (uint32_t) i + 1;
         d->max_flat = fmax(d->max_flat, (double) abs64(graph_flat(&g->nodes[g->order[i]])));

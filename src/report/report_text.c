@@ -19,7 +19,7 @@ static const char *inline_label(const struct graph *g, uint32_t node)
         inlined |= e->inlined;
         called |= !e->inlined;
     }
-    return !inlined ? "" : called ? " (partial-inline)" : " (inline)";
+    return !inlined ? "" : called ? "(partial-inline)" : "(inline)";
 }
 
 static void put_numbers(const struct report *r, struct buf *out, int64_t flat, int64_t sum, int64_t cum)
@@ -35,30 +35,61 @@ static void put_numbers(const struct report *r, struct buf *out, int64_t flat, i
     units_percentage(out, cum, r->total);
 }
 
-int report_text(struct report *r, struct buf *out)
+static int copy_items(const struct graph *g, struct arena *a, struct report_item *items)
 {
+    _cleanup_(buf_done) struct buf name = BUF_INIT;
+
+    for (size_t i = 0; i < g->n_order; i++) {
+        uint32_t n = g->order[i];
+
+        buf_reset(&name);
+        graph_put_name(g, &name, graph_node_info(g, n));
+        items[i] = (struct report_item){arena_str(a, buf_str(&name)), inline_label(g, n), graph_flat(&g->nodes[n]),
+                                        graph_cum(&g->nodes[n])};
+        if (buf_error(&name) || (name.n && !items[i].name.p))
+            return -ENOMEM;
+    }
+    return 0;
+}
+
+int report_items(struct report *r, struct arena *a, struct report_item **ret, size_t *ret_n, struct buf *legend)
+{
+    struct report_item *items;
     struct report_graph rg;
-    int64_t sum = 0;
     int e = report_graph(r, &rg);
 
     if (e < 0)
         return e;
     report_select_unit(r, rg.g);
-    report_labels(r, &rg, false, out);
-    buf_puts(out, "\n      flat  flat%   sum%        cum   cum%\n");
-    for (size_t i = 0; i < rg.g->n_order; i++) {
-        uint32_t n = rg.g->order[i];
-        int64_t flat = graph_flat(&rg.g->nodes[n]);
-
-        add64(&sum, flat);
-        put_numbers(r, out, flat, sum, graph_cum(&rg.g->nodes[n]));
-        buf_puts(out, "  ");
-        graph_put_name(rg.g, out, graph_node_info(rg.g, n));
-        buf_puts(out, inline_label(rg.g, n));
-        buf_putc(out, '\n');
-    }
+    report_labels(r, &rg, false, legend);
+    items = arena_zalloc_array(a, rg.g->n_order + 1, sizeof(*items));
+    e = items ? copy_items(rg.g, a, items) : -ENOMEM;
+    *ret = items;
+    *ret_n = rg.g->n_order;
     graph_free(rg.g);
-    return 0;
+    return e;
+}
+
+int report_text(struct report *r, struct buf *out)
+{
+    struct report_item *items;
+    struct arena a;
+    int64_t sum = 0;
+    size_t n = 0;
+    int e;
+
+    arena_init(&a, 0);
+    e = report_items(r, &a, &items, &n, out);
+    if (e >= 0)
+        buf_puts(out, "\n      flat  flat%   sum%        cum   cum%\n");
+    for (size_t i = 0; e >= 0 && i < n; i++) {
+        add64(&sum, items[i].flat);
+        put_numbers(r, out, items[i].flat, sum, items[i].cum);
+        buf_printf(out, "  %.*s%s%s\n", STR_FMT(items[i].name), items[i].inline_label[0] ? " " : "",
+                   items[i].inline_label);
+    }
+    arena_done(&a);
+    return e;
 }
 
 static void put_edges(const struct report *r, const struct graph *g, struct buf *out, uint32_t node, bool incoming,

@@ -498,6 +498,49 @@ static int compare_files(const void *a, const void *b)
     return str_cmp(((const struct web_file *) a)->name, ((const struct web_file *) b)->name);
 }
 
+static int compare_instructions(const void *a, const void *b)
+{
+    uint32_t x = *(const uint32_t *) a, y = *(const uint32_t *) b;
+
+    return x < y ? -1 : x > y;
+}
+
+/* An instruction may stand in a file at several lines, for calls that were inlined; it counts once. */
+static int sum_file(const struct web *w, struct web_file *f)
+{
+    _cleanup_(mem_freep) uint32_t *insts = mem_alloc((f->n + 1) * sizeof(*insts));
+
+    if (!insts)
+        return -ENOMEM;
+    for (size_t i = 0; i < f->n; i++)
+        insts[i] = f->uses[i].inst;
+    if (f->n)
+        qsort(insts, f->n, sizeof(*insts), compare_instructions);
+    f->flat = 0;
+    for (size_t i = 0; i < f->n; i++)
+        if (!i || insts[i] != insts[i - 1])
+            f->flat += w->insts[insts[i]].flat;
+    return 0;
+}
+
+static int compare_flats(const void *a, const void *b)
+{
+    const struct web_file *x = a, *y = b;
+
+    return x->flat != y->flat ? (x->flat < y->flat ? 1 : -1) : str_cmp(x->name, y->name);
+}
+
+static int sort_files(struct web *w)
+{
+    int r = 0;
+
+    for (size_t i = 0; r >= 0 && w->r->o.part_of_page && i < w->n_files; i++)
+        r = sum_file(w, &w->files[i]);
+    if (w->n_files)
+        qsort(w->files, w->n_files, sizeof(*w->files), w->r->o.part_of_page ? compare_flats : compare_files);
+    return r;
+}
+
 static int collect(struct web *w, struct err *e)
 {
     _cleanup_(mem_freep) struct web_place **v = NULL;
@@ -520,9 +563,7 @@ static int collect(struct web *w, struct err *e)
     assign_samples(w);
     for (size_t i = 0; i < w->n_files; i++)
         qsort(w->files[i].uses, w->files[i].n, sizeof(*w->files[i].uses), compare_uses);
-    if (w->n_files)
-        qsort(w->files, w->n_files, sizeof(*w->files), compare_files);
-    return 0;
+    return sort_files(w);
 }
 
 static void web_done(struct web *w)

@@ -38,6 +38,7 @@ struct web_file {
     struct str name;
     struct web_use *uses; /* by line, then in the order they were found */
     size_t n, cap;
+    int64_t flat; /* of all its instructions, each once; only where files are ordered by it */
 };
 
 struct web_names { /* a set of strings */

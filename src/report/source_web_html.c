@@ -322,7 +322,7 @@ static int put_section(struct web *w, struct buf *out, const struct web_file *f,
     put_html(out, s->name);
     buf_puts(out, "</h2><p class=\"filename\">");
     put_html(out, f->name);
-    buf_puts(out, "</p>\n<pre onClick=\"pprof_toggle_asm(event)\">\n  Total:  ");
+    buf_printf(out, "</p>\n<pre%s>\n  Total:  ", w->r->o.part_of_page ? "" : " onClick=\"pprof_toggle_asm(event)\"");
     report_column(w->r, out, s->flat, 10);
     buf_putc(out, ' ');
     report_column(w->r, out, s->cum, 10);
@@ -400,11 +400,14 @@ static void put_head(struct web *w, struct buf *out)
 
 int web_print(struct web *w, struct buf *out)
 {
+    size_t part = w->r->o.part_of_page;
     int r = 0;
 
-    put_head(w, out);
-    for (size_t i = 0; r >= 0 && i < w->n_files; i++)
+    if (!part)
+        put_head(w, out);
+    for (size_t i = 0; r >= 0 && i < w->n_files && (!part || i < part); i++)
         r = put_file(w, out, &w->files[i]);
-    buf_puts(out, "\n</body>\n</html>\n");
+    if (!part)
+        buf_puts(out, "\n</body>\n</html>\n");
     return r < 0 ? r : buf_error(out);
 }
