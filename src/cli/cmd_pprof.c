@@ -8,6 +8,7 @@
 #include "base/fd.h"
 #include "cli/command.h"
 #include "cli/pprof_args.h"
+#include "cli/pprof_http.h"
 #include "cli/pprof_output.h"
 #include "cli/pprof_shell.h"
 #include "cli/pprof_source.h"
@@ -36,7 +37,9 @@ static int run_report(struct pprof_args *a, struct err *e)
     pprof_output_tools(a->tools);
     if (r >= 0)
         r = pprof_load(a, &pool, &p, e);
-    if (r >= 0 && a->command)
+    if (r >= 0 && a->http.n)
+        r = pprof_http(p, a, e);
+    else if (r >= 0 && a->command)
         r = pprof_report(p, a->command, a->argument, &a->config, false, e);
     else if (r >= 0)
         r = pprof_shell(p, &a->config, e);
@@ -63,9 +66,6 @@ static int run_pprof(int argc, char **argv)
             print_help(stderr);
         if (a.sources)
             fail(&e, r);
-        r = EXIT_USAGE;
-    } else if (a.http.n) {
-        fputs("pprof: -http comes with wick's web UI: `wick serve` shows profiles in a browser\n", stderr);
         r = EXIT_USAGE;
     } else {
         r = run_report(&a, &e);

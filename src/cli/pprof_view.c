@@ -164,14 +164,12 @@ static int try_viewer(const char *command, const char *file, pid_t *ret)
     return r;
 }
 
-static int try_viewers(const struct pprof_command *c, const char *file, pid_t *ret)
+static int try_browsers(const char *file, pid_t *ret)
 {
     static const char *const browsers[] = {"chrome", "google-chrome", "chromium", "firefox", "sensible-browser"};
     const char *own = getenv("BROWSER");
     int r = -ENOENT;
 
-    if (c->show == SHOW_VIEWER)
-        return try_viewer(c->viewer, file, ret);
     if (own && *own)
         r = try_viewer(own, file, ret);
     for (size_t i = 0; r < 0 && i < ARRAY_SIZE(browsers); i++)
@@ -179,6 +177,18 @@ static int try_viewers(const struct pprof_command *c, const char *file, pid_t *r
     if (r < 0 && getenv("DISPLAY"))
         r = try_viewer("xdg-open", file, ret);
     return r;
+}
+
+static int try_viewers(const struct pprof_command *c, const char *file, pid_t *ret)
+{
+    return c->show == SHOW_VIEWER ? try_viewer(c->viewer, file, ret) : try_browsers(file, ret);
+}
+
+int pprof_open_browser(const char *url)
+{
+    pid_t pid;
+
+    return try_browsers(url, &pid);
 }
 
 int pprof_view(const struct pprof_command *c, const struct buf *b, bool background, struct err *e)

@@ -9,6 +9,8 @@
 int pprof_run_dot(const char *format, bool with_script, struct buf *b, struct err *e);
 /* Puts b into a temporary file and opens it with the command's viewer or a browser. */
 int pprof_view(const struct pprof_command *c, const struct buf *b, bool background, struct err *e);
+/* Starts a browser at the address and does not wait for it. -ENOENT when there is none. */
+int pprof_open_browser(const char *url);
 /* Deletes the temporary files. */
 void pprof_view_done(void);
 

@@ -93,9 +93,12 @@ static int select_profiles(struct call *c, struct batch **ret, struct err *e)
 {
     _cleanup_(query_freep) struct query *q = NULL;
     struct query_params p = params_of(c);
-    int r = query_compile(&p, &q, e);
+    struct store *s;
+    int r = call_store(c, &s, e);
 
-    return r < 0 ? r : query_export(front_options(c->front)->store, q, ret, e);
+    if (r == 0)
+        r = query_compile(&p, &q, e);
+    return r < 0 ? r : query_export(s, q, ret, e);
 }
 
 static void add_file_name(struct call *c, const char *extension)
@@ -112,8 +115,9 @@ static int run_html(struct call *c, struct err *e)
     _cleanup_(tree_freep) struct tree *t = NULL;
     struct query_params p = params_of(c);
     struct store_notes notes = {0};
+    struct store *s;
     char *title;
-    int r;
+    int r = call_store(c, &s, e);
 
     p.base_query = call_param(c, "base_query");
     p.base_from = call_param(c, "base_from");
@@ -121,11 +125,12 @@ static int run_html(struct call *c, struct err *e)
     p.focus = call_param(c, "focus");
     p.ignore = call_param(c, "ignore");
     p.hide = call_param(c, "hide");
-    r = query_compile(&p, &q, e);
+    if (r == 0)
+        r = query_compile(&p, &q, e);
     if (r < 0)
         return r;
     q->q.max_nodes = HTML_NODES_MAX;
-    r = query_flame(front_options(c->front)->store, q, &t, &notes, e);
+    r = query_flame(s, q, &t, &notes, e);
     if (r < 0)
         return r;
     title = arena_printf(&c->q->arena, "wick: %.*s", STR_FMT(p.query));

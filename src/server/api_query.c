@@ -49,9 +49,12 @@ static struct answer_request request_of(struct call *c)
 static int run_question(struct call *c, struct err *e)
 {
     struct answer_request q = request_of(c);
+    int r = call_store(c, &q.store, e);
     struct str name = str_slice(str_from(c->route->path), sizeof "/api/v1/" - 1, SIZE_MAX);
     const struct question *what = question_find(str_cut(&name, '/'));
 
+    if (r < 0)
+        return r;
     q.binary = what->tree && wants_binary(c);
     if (q.binary)
         c->content_type = TREE_MEDIA_TYPE;

@@ -24,7 +24,7 @@ static bool host_allowed(struct str host, const char *const *hosts)
         if (http_eq_nocase(name, local[i]))
             return true;
     for (; hosts && *hosts; hosts++)
-        if (http_eq_nocase(name, *hosts))
+        if (http_eq_nocase(name, *hosts) || strcmp(*hosts, "*") == 0)
             return true;
     return false;
 }

@@ -13,6 +13,7 @@
 #include "net/encoding.h"
 #include "net/http.h"
 #include "server/door.h"
+#include "server/ui_info.h"
 
 enum { ROUTE_LISTS_MAX = 16 };
 #define CALL_LIMIT (30 * NS_PER_S)
@@ -244,6 +245,8 @@ static void call_released(struct http_request *q)
 {
     struct call *c = q->user;
 
+    if (c->store)
+        c->front->o.store_done(c->front->o.store_ctx, c->store);
     buf_done(&c->out);
     mem_free(c);
 }
@@ -382,6 +385,8 @@ void front_handle(void *arg, struct http_request *q)
         refuse(s, q, status, why);
         return;
     }
+    if (s->o.open && who.scope == AUTH_NONE)
+        who.scope = AUTH_READ;
     r = find_route(s, q, &path_arg, &status);
     if (!r) {
         if (status == 405)
@@ -418,10 +423,47 @@ void front_handle(void *arg, struct http_request *q)
 
 /* --- parameters --- */
 
+int call_store(struct call *c, struct store **ret, struct err *e)
+{
+    const struct front_options *o = &c->front->o;
+    int r = 0;
+
+    if (o->store_of && !c->store)
+        r = o->store_of(o->store_ctx, c, &c->store, e);
+    *ret = o->store_of ? c->store : o->store;
+    return r;
+}
+
+/* A file is shown whole, whenever it was made: its range is the only one there is. */
+static struct str fixed_time(struct call *c, const struct ui_info *ui, const char *name)
+{
+    bool base = strncmp(name, "base_", 5) == 0;
+    char *text;
+
+    if (base && !http_query_get(c->q->query, &c->q->arena, "base_query").n)
+        return (struct str){"", 0};
+    text = arena_printf(&c->q->arena, "%lld", (long long) (strcmp(name + 5 * base, "from") == 0 ? ui->from : ui->to));
+    return text ? str_from(text) : (struct str){"", 0};
+}
+
+static bool is_time(const char *name)
+{
+    static const char *const names[] = {"from", "to", "base_from", "base_to"};
+
+    for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+        if (strcmp(name, names[i]) == 0)
+            return true;
+    return false;
+}
+
 struct str call_param(struct call *c, const char *name)
 {
-    struct str v = http_query_get(c->q->query, &c->q->arena, name);
+    const struct ui_info *ui = c->front->o.ui;
+    struct str v;
 
+    if (ui && ui->to && is_time(name))
+        return fixed_time(c, ui, name);
+    v = http_query_get(c->q->query, &c->q->arena, name);
     return v.p ? v : (struct str){"", 0};
 }
 

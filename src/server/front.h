@@ -35,6 +35,7 @@ struct call {
     struct http_request *q;
     const struct route *route;
     struct auth_identity who;
+    struct store *store; /* given by store_of, to be given back */
     struct str path_arg; /* what stands for {…} in the route's path, decoded */
     const char *content_type;
     struct buf out; /* the body */
@@ -73,6 +74,12 @@ struct front_options {
     void (*metrics)(void *ctx, struct buf *out);
     void *metrics_ctx;
     const struct ui_info *ui; /* for the web UI; may be NULL */
+    /* Where a call's questions go when that is not always `store`: gives a store, and takes it back when the call is
+     * answered. Any thread. */
+    int (*store_of)(void *ctx, struct call *c, struct store **ret, struct err *e);
+    void (*store_done)(void *ctx, struct store *s);
+    void *store_ctx;
+    bool open; /* strangers may read: somebody chose to show one file to others */
 };
 
 int front_new(const struct front_options *o, struct front **ret, struct err *e);
@@ -97,6 +104,8 @@ struct front_stats {
 extern const double front_bucket_limits[11]; /* seconds */
 void front_stats(struct front *s, struct front_stats *ret);
 
+/* The store that answers this call. */
+int call_store(struct call *c, struct store **ret, struct err *e);
 /* The value of a query parameter, decoded, in the request's arena; empty when absent. */
 struct str call_param(struct call *c, const char *name);
 /* A number; -EINVAL with the parameter's name. Absent: *ret stays. */

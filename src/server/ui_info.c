@@ -40,6 +40,8 @@ static void put_files(const struct ui_info *i, struct buf *out)
     }
     buf_putc(out, ']');
     put_text(out, "query", i->default_query);
+    if (i->base_query)
+        put_text(out, "baseQuery", i->base_query);
     if (i->to)
         buf_printf(out, ",\"from\":\"%lld\",\"to\":\"%lld\"", (long long) i->from, (long long) i->to);
 }

@@ -19,7 +19,7 @@ struct ui_info {
     const char *mode;        /* "server", or "files" for wick pprof -http */
     struct ui_file files[2]; /* files: the profile, and what it is compared with */
     uint32_t n_files;
-    const char *default_query;                          /* files: what to show first */
+    const char *default_query, *base_query;             /* files: what to show first, and what to compare it with */
     int64_t from, to;                                   /* files: a range that holds everything; 0 = none */
     const char *otlp_grpc, *otlp_http, *otlp_note;      /* addresses, NULL = off; the note says why */
     const char *agent_state, *agent_reason, *agent_fix; /* state NULL: nothing is known of an agent */
