@@ -5,10 +5,12 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "cli/pprof_url.h"
+#include "cli/pprof_wick.h"
 #include "net/fetch.h"
 #include "report/gopath.h"
 
@@ -167,13 +169,21 @@ static void set_options(const struct pprof_args *a, struct buf *url, struct tls_
 int pprof_fetch(const struct pprof_args *a, const char *source, bool quiet, struct buf *out, struct buf *ret_url,
                 struct err *e)
 {
-    _cleanup_(buf_done) struct buf url = BUF_INIT;
+    _cleanup_(buf_done) struct buf url = BUF_INIT, bearer = BUF_INIT;
+    struct http_header authorization = {STR("authorization"), {0}};
     struct progress progress = {.started = clock_mono(), .seconds = a->seconds};
     struct tls_options tls;
     struct fetch_options o;
     int r;
 
-    if (!pprof_url_adjust(str_from(source), &progress.seconds, &url))
+    if (pprof_wick_url(str_from(source), &url)) {
+        if (getenv("WICK_TOKEN")) {
+            buf_printf(&bearer, "Bearer %s", getenv("WICK_TOKEN"));
+            authorization.value = buf_str(&bearer);
+            o.headers = &authorization;
+            o.n_headers = 1;
+        }
+    } else if (!pprof_url_adjust(str_from(source), &progress.seconds, &url))
         return err_set(e, -ENOENT, "stat %s: no such file or directory", source);
     fprintf(stderr, "Fetching profile over HTTP from %s\n", buf_cstr(&url));
     if (a->seconds > 0) {

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import resource
 import shutil
 import signal
 import socket
@@ -290,6 +291,126 @@ def test_go_tool_pprof_reads_it(server, tmp_path):
     assert go_tool("tool", "pprof", "-raw", str(out)).stdout.count("encode") >= 1
     p = subprocess.run([WICK, "pgo", "nobody", "-o", str(tmp_path / "x"), "--server", server.url], capture_output=True, text=True)
     assert p.returncode == 1 and "no profile matches" in p.stderr
+
+
+def test_wick_pprof_reads_it(server):
+    server.send(request(SHOP))
+    host = server.url.removeprefix("http://")
+
+    def top(source, **env):
+        return subprocess.run([WICK, "pprof", "-top", source], capture_output=True, text=True, timeout=60, env={**os.environ, **env})
+
+    p = top(f"wick://{host}/shop?type=cpu&from=now-1h")
+    assert p.returncode == 0 and re.search(r"30ns 71\.43% .* encode$", p.stdout, re.M), p.stderr
+    assert "Total" in top(f"wick://{host}/shop?trace_id={TRACE.hex()}").stdout or "30ns" in top(f"wick://{host}/shop?trace_id={TRACE.hex()}").stdout
+    assert top(f"wick://{host}/no%22body").returncode != 0
+    token = subprocess.run([WICK, "token", "create", "--file", str(server.dir / "tokens"), "--scope", "read"], capture_output=True,
+                           text=True, check=True).stdout.strip()
+    deadline = time.time() + 10
+    while top(f"wick://{host}/shop").returncode == 0:
+        assert time.time() < deadline
+        time.sleep(0.1)
+    assert top(f"wick://{host}/shop", WICK_TOKEN=token).returncode == 0
+
+
+PGO_GO = """package main
+
+import (
+	"fmt"
+	"net/http"
+	_ "net/http/pprof"
+	"os"
+)
+
+type shape interface{ area(x int) int }
+type square struct{ k int }
+type circle struct{ k int }
+
+func (s square) area(x int) int { return x*x*s.k + mix(x) }
+func (c circle) area(x int) int { return 3*x*x + mix(x+c.k) }
+
+//go:noinline
+func sum(v []shape, n int) int {
+	t := 0
+	for i := 0; i < n; i++ {
+		for _, s := range v {
+			t += s.area(i)
+		}
+	}
+	return t
+}
+
+func mix(x int) int {
+	for i := 0; i < 3; i++ {
+		x ^= x << 7
+		x ^= x >> 9
+		x += i * 31
+		if x&1 == 0 {
+			x = -x
+		}
+	}
+	return x & 1023
+}
+
+func main() {
+	v := []shape{}
+	for i := 0; i < 64; i++ {
+		v = append(v, square{i})
+	}
+	v = append(v, circle{1})
+	if len(os.Args) > 1 {
+		go http.ListenAndServe(os.Args[1], nil)
+		for {
+			sum(v, 20000)
+		}
+	}
+	fmt.Println(sum(v, 2000000))
+}
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not go_is_new_enough(), reason="needs a Go with -pgo")
+def test_pgo_makes_a_program_faster(server, tmp_path):
+    """pprof's CPU profile of the program, through Pyroscope's push into wick, out with wick pgo, into go build -pgo."""
+    source = tmp_path / "pgo"
+    source.mkdir()
+    (source / "main.go").write_text(PGO_GO)
+    (source / "go.mod").write_text("module pgo\n\ngo 1.21\n")
+
+    def build(out, pgo):
+        subprocess.run(["go", "build", f"-pgo={pgo}", "-o", str(tmp_path / out), "."], cwd=source, check=True)
+
+    build("plain", "off")
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        port = s.getsockname()[1]
+    program = subprocess.Popen([str(tmp_path / "plain"), f"127.0.0.1:{port}"])
+    try:
+        deadline = time.time() + 10
+        while True:
+            try:
+                profile = urllib.request.urlopen(f"http://127.0.0.1:{port}/debug/pprof/profile?seconds=5", timeout=30).read()
+                break
+            except OSError:
+                assert time.time() < deadline
+                time.sleep(0.1)
+    finally:
+        program.kill()
+        program.wait()
+    status, body = server.get("/ingest?name=pgo&format=pprof", data=profile)
+    assert status == 200, body
+    subprocess.run([WICK, "pgo", "pgo", "-o", str(tmp_path / "default.pgo"), "--server", server.url], check=True)
+    build("fast", tmp_path / "default.pgo")
+    best = {"plain": [], "fast": []}
+    for _ in range(3):
+        for name in best:
+            before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+            subprocess.run([str(tmp_path / name)], capture_output=True, check=True)
+            best[name].append(resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before)
+    ratio = min(best["plain"]) / min(best["fast"])
+    print(f"go build -pgo: {ratio:.2f} times as fast")
+    assert ratio > 1.03, best
 
 
 def rpc(method, params=None, id=1):
