@@ -30,13 +30,18 @@ static int run_source(struct call *c, struct err *e)
     _cleanup_(buf_done) struct buf text = BUF_INIT;
     struct str file = call_param(c, "file");
     int r = ui_info_source(i ? i : &none, file, &text, e);
+    bool soft = r == -ENOENT && str_is(call_param(c, "missing"), "ok");
 
-    if (r < 0)
+    if (r < 0 && !soft)
         return r;
     buf_puts(&c->out, "{\"file\":");
     json_put_str(&c->out, file);
     buf_puts(&c->out, ",\"text\":");
-    json_put_str(&c->out, buf_str(&text));
+    if (soft) {
+        buf_puts(&c->out, "null,\"reason\":");
+        json_put_str(&c->out, str_from(err_message(e, r)));
+    } else
+        json_put_str(&c->out, buf_str(&text));
     buf_puts(&c->out, "}\n");
     return 0;
 }

@@ -3,7 +3,7 @@
 // kernel) is nearly grey, so that one's own code stands out. Differences go from blue (less) to orange (more), which
 // people who do not see red and green tell apart.
 import {signal} from "@preact/signals";
-import {FOLDED} from "./tree.js";
+import {FOLDED, LABEL} from "./tree.js";
 import {isRuntime, mappingName, packageOf} from "./names.js";
 
 // oklch to #rrggbb, clipped to sRGB.
@@ -67,7 +67,7 @@ export function painter(tree, by, theme) {
     const cache = new Array(tree.frames.n);
     const {frames} = tree;
     const one = (f) => {
-        if (f === FOLDED) return levels[theme].dim;
+        if (f === FOLDED || frames.kindOf(f) === LABEL) return levels[theme].dim;
         if (by === "mapping") return tint(theme, mappingName(frames, f) || "?", "own");
         const level = frames.kindOf(f) === 2 ? "kernel" : isRuntime(frames, f) ? "runtime" : "own";
         return tint(theme, packageOf(frames, f), level);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What names of functions tell: their package, a short form for narrow boxes, whether they are the runtime's or ours, and
 // why a frame has no name.
-import {FOLDED, frameName, kinds} from "./tree.js";
+import {FOLDED, frameName, kinds, LABEL} from "./tree.js";
 
 // net/http of net/http.(*conn).serve; com.shop of com.shop.Cart.add; std of std::sort<…>; the folder of a Python file.
 export function packageOf(frames, f) {
@@ -42,6 +42,11 @@ export function shortName(name) {
     return name;
 }
 
+// Versions that are hashes (build ids, revisions) by their first digits.
+export function shortVersion(v) {
+    return /^[0-9a-f]{16,}$/i.test(v) ? v.slice(0, 8) : v.length > 24 ? v.slice(0, 23) + "…" : v;
+}
+
 const runtimeGo = /^(runtime|internal|syscall|sync|reflect|type|go|vendor)([./:]|$)/;
 const stdGo = /^[a-z0-9]+(\/[a-z0-9]+)*$/; // no dot in the first element of the path: the standard library
 const runtimeNative = /^(__|_start|_dl_|clone3?$|start_thread|__GI_|malloc|free|calloc|realloc|_int_|pthread_|__pthread_|mem(cpy|set|move)|str(len|cmp|cpy)|operator (new|delete)|std::|__gnu_cxx::|core::|alloc::|_Py|Py[A-Z_]|\[)/;
@@ -49,7 +54,7 @@ const runtimeNative = /^(__|_start|_dl_|clone3?$|start_thread|__GI_|malloc|free|
 // Is this frame the language's own, the kernel's or an unnamed one's? What is left is the users' code.
 export function isRuntime(frames, f) {
     const kind = frames.kindOf(f);
-    if (f === FOLDED) return false;
+    if (f === FOLDED || kind === LABEL) return false;
     if (kind === 2) return true;
     const name = frames.function(f);
     if (!name) return true;

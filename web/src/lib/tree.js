@@ -2,6 +2,8 @@
 // Trees in the binary form of the API (its bytes: src/query/tree_form.h), as typed arrays. A child's index is larger than
 // its parent's; node 0 is the root; frame 0 is "(folded)": what was cut below its parent, summed exactly.
 export const FOLDED = 0, NONE = 0xffffffff;
+// Kind of frames that are no code but the value of a label.
+export const LABEL = 0x7f;
 
 export const kinds = ["", "native", "kernel", "go", "rust", "python", "jvm", "js", "php", "ruby", "perl", ".net", "beam",
     "luajit"];
@@ -270,7 +272,7 @@ export function joinTrees(list, type, unit) {
     const b = new Builder(1, type, unit);
     for (const {name, tree} of list) {
         if (!tree) continue;
-        const top = b.child(0, b.addFrame(name));
+        const top = b.child(0, b.addFrame(name, "", "", 0, LABEL));
         const frameOf = b.importFrames(tree.frames);
         const to = new Uint32Array(tree.n);
         to[0] = top;

@@ -5,6 +5,7 @@ import {useEffect, useMemo, useState} from "preact/hooks";
 import {apiUrl, useData} from "../lib/api.js";
 import {diffColor, themeOf} from "../lib/color.js";
 import {listen} from "../lib/keys.js";
+import {shortVersion} from "../lib/names.js";
 import {serviceQuery, valueOf} from "../lib/selector.js";
 import {before, rangeOf, seconds} from "../lib/time.js";
 import {columnOf} from "../lib/tree.js";
@@ -39,7 +40,7 @@ function Presets({p, s}) {
     const items = () => [
         {label: "the time just before", run: () => patch({base_query: s.query, base_from: before(s.now).from, base_to: before(s.now).to, zoom: ""})},
         {label: "an hour earlier", run: () => patch(shift(3600e3))}, {label: "yesterday", run: () => patch(shift(86400e3))}, {label: "a week ago", run: () => patch(shift(604800e3))},
-        ...(mine && mine.versions.length > 1 ? ["-", ...mine.versions.slice(0, -1).map((v, i) => ({label: `version ${v} → ${mine.versions[i + 1]}`, run: () => patch({
+        ...(mine && mine.versions.length > 1 ? ["-", ...mine.versions.slice(0, -1).map((v, i) => ({label: `version ${shortVersion(v)} → ${shortVersion(mine.versions[i + 1])}`, run: () => patch({
             base_query: serviceQuery("cpu", service, {name: "service.version", op: "=", value: v}), query: serviceQuery("cpu", service, {name: "service.version", op: "=", value: mine.versions[i + 1]}),
             base_from: p.from || "now-1h", base_to: p.to, zoom: ""})}))] : []),
         "-", {label: "swap the two", run: () => patch({query: s.baseQuery, from: s.base.from, to: s.base.to === "now" ? "" : s.base.to, base_query: s.query, base_from: s.now.from, base_to: s.now.to === "now" ? "" : s.now.to, zoom: ""})},

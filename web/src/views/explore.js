@@ -3,6 +3,7 @@
 import {html} from "htm/preact";
 import {useEffect, useMemo, useState} from "preact/hooks";
 import {apiUrl, get, useData} from "../lib/api.js";
+import {seriesColor, themeOf} from "../lib/color.js";
 import {exportItems, savePng} from "../lib/export.js";
 import {listen} from "../lib/keys.js";
 import {parseSelector, printSelector, withMatcher} from "../lib/selector.js";
@@ -78,13 +79,15 @@ function Series({p, q, range}) {
         const step = Number(series.data.step) / 1e6, start = Number(series.data.from) / 1e6 + Math.floor((ms - Number(series.data.from) / 1e6) / step) * step;
         patch({from: seconds(start), to: seconds(start + Math.max(step, 1000)), view: "profiles", zoom: ""});
     };
+    const theme = themeOf();
     if (series.error || (series.data && !series.data.series.length)) return html`<div class="series empty"></div>`;
     if (!series.data) return html`<div class="series"></div>`;
     const top = [...series.data.series].sort((a, b) => sum(b.values) - sum(a.values)).slice(0, 10);
     const data = {...series.data, series: top};
     const names = top.map((s) => groupName(s.labels) === "(none)" ? q.query : groupName(s.labels));
     return html`<div class=${"series" + (series.loading ? " waiting" : "")}>
-        <div class="series-head muted"><span>${axisTitle(data.unit, data.type)}</span><span>drag to pick a range, click a point for its single profiles</span></div>
+        <div class="series-head muted"><span>${axisTitle(data.unit, data.type)}</span>${p.group ? html`<span class="keys">${names.map((n, i) => html`<button key=${n} class="key" title=${`only ${n}`} onClick=${() => patch({query: withMatcher(q.query, p.group, top[i].labels[p.group] ?? ""), group: "", zoom: ""})}><i class="dot" style=${{background: seriesColor(i, theme)}}></i>${n}</button>`)}</span>`
+            : html`<span>drag to pick a range, click a point for its single profiles</span>`}</div>
         <${Chart} data=${data} names=${names} height=${104} onBrush=${brush} onPick=${pick} range=${[range.fromMs, range.toMs]}
             label=${`${axisTitle(data.unit, data.type)} over time, ${names.length} series`} /></div>`;
 }

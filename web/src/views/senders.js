@@ -3,6 +3,7 @@
 // others'.
 import {html} from "htm/preact";
 import {apiUrl, useData} from "../lib/api.js";
+import {shortVersion} from "../lib/names.js";
 import {serviceQuery} from "../lib/selector.js";
 import {ago, bytes, duration, number, percent} from "../lib/units.js";
 import {href, patch, route} from "../lib/url.js";
@@ -25,7 +26,7 @@ function Lost({s}) {
 const senderColumns = [
     {key: "service", title: "service", value: (s) => s.service ?? "", show: (s) => html`<a href=${href("explore", {query: serviceQuery("cpu", s.service ?? ""), from: "now-15m"})}>${s.service}</a>`},
     {key: "host", title: "host", value: (s) => s.host ?? "", show: (s) => s.host || orDash()},
-    {key: "version", title: "version", value: (s) => s.version ?? "", show: (s) => s.version ? html`<span class="badge">${s.version}</span>` : orDash()},
+    {key: "version", title: "version", value: (s) => s.version ?? "", show: (s) => s.version ? html`<span class="badge" title=${s.version}>${shortVersion(s.version)}</span>` : orDash()},
     {key: "scope", title: "sent by", value: (s) => s.scope ?? "", show: (s) => html`<span class="muted">${[s.scope, s.scopeVersion].filter(Boolean).join(" ") || "–"}</span>`},
     {key: "lastSeen", title: "last seen", num: true, value: (s) => Number(s.lastSeen), show: (s) => {
         const ms = Number(s.lastSeen) / 1e6;
@@ -50,7 +51,7 @@ const symbolColumns = [
     {key: "frames", title: "frames", num: true, value: (b) => b.frames, show: (b) => number(b.frames)},
     {key: "named", title: "named", num: true, value: named, show: (b) => html`<span class=${named(b) < 0.95 ? "more" : ""}>${percent(named(b), 1)}</span>`},
     {key: "status", title: "status", value: (b) => b.status, show: (b) => html`<span title=${b.reason}>${statusWords[b.status] ?? b.status}</span>`},
-    {key: "fix", title: "how to get names", show: (b) => b.fix ? html`<code>${b.fix}</code>` : html`<span class="muted">${b.reason || "–"}</span>`},
+    {key: "fix", title: "how to get names", cls: "fix", show: (b) => b.fix ? html`<span title=${[b.reason, b.fix].filter(Boolean).join("\n")}>${/^(sudo |wick |apt|dnf|export )/.test(b.fix) ? html`<code>${b.fix}</code>` : b.fix}</span>` : html`<span class="muted">${b.reason || "–"}</span>`},
 ];
 
 export function Senders() {

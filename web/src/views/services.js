@@ -4,7 +4,7 @@
 import {html} from "htm/preact";
 import {useMemo} from "preact/hooks";
 import {apiUrl, useData} from "../lib/api.js";
-import {shortName} from "../lib/names.js";
+import {shortName, shortVersion} from "../lib/names.js";
 import {serviceQuery} from "../lib/selector.js";
 import {rangeOf, seconds} from "../lib/time.js";
 import {amount, clock, cost, percent, points, rate} from "../lib/units.js";
@@ -46,7 +46,7 @@ function Trend({type, of, range, unit}) {
 function Versions({list, name, range}) {
     if (!list?.length) return html`<span class="muted">–</span>`;
     const last = list[list.length - 1], prev = list[list.length - 2];
-    return html`<span><span class="badge">${last.version}</span> ${prev && !last.first ? html`<a class="small-link" title=${`${prev.version} → ${last.version}, deployed ${clock(last.since)}`} href=${href("compare", {
+    return html`<span><span class="badge" title=${last.version}>${shortVersion(last.version)}</span> ${prev && !last.first ? html`<a class="small-link" title=${`${shortVersion(prev.version)} → ${shortVersion(last.version)}, deployed ${clock(last.since)}: compare the two`} href=${href("compare", {
         query: serviceQuery("cpu", name, {name: "service.version", op: "=", value: last.version}), base_query: serviceQuery("cpu", name, {name: "service.version", op: "=", value: prev.version}),
         from: range.from, to: range.to === "now" ? "" : range.to, base_from: range.from, base_to: range.to === "now" ? "" : range.to})}>deployed ${clock(last.since, {seconds: false})}</a>` : ""}</span>`;
 }
