@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * wick demo: a server that keeps its profiles in memory, three services under `wick run`, and halfway a deploy of one of
+ * them that is slower. Everything is a child of this process and nothing is written to disk, so nothing stays behind.
+ * The services are this program again, with --role.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/macros.h"
+#include "cli/args.h"
+#include "cli/command.h"
+#include "cli/demo_shop.h"
+
+enum { DEMO_SERVER, DEMO_SERVICES = 3, READY_SECONDS = 30 };
+
+struct demo_options {
+    const char *http, *role;
+    int64_t duration, up, down;
+    bool bad, help;
+};
+
+static const struct arg demo_args[] = {
+    {'d', "duration", ARG_DURATION, offsetof(struct demo_options, duration), "TIME", "how long (default 5m)"},
+    {0, "http", ARG_STRING, offsetof(struct demo_options, http), "ADDR",
+     "where to look (default 127.0.0.1:4040, or the next free port)"},
+    {'h', "help", ARG_FLAG, offsetof(struct demo_options, help), NULL, "this text"},
+    {0},
+};
+
+/* The options of the children, in no help. */
+static const struct arg role_args[] = {
+    {0, "role", ARG_STRING, offsetof(struct demo_options, role), "NAME", ""},
+    {0, "up", ARG_INT, offsetof(struct demo_options, up), "FD", ""},
+    {0, "down", ARG_INT, offsetof(struct demo_options, down), "FD", ""},
+    {0, "bad", ARG_FLAG, offsetof(struct demo_options, bad), NULL, ""},
+    {0},
+};
+
+static const char *const roles[DEMO_SERVICES] = {"gateway", "checkout", "inventory"};
+
+struct demo {
+    pid_t server, service[DEMO_SERVICES];
+    int pair[DEMO_SERVICES - 1][2]; /* between neighbours: [0] asks, [1] answers */
+    char url[128], export[64];
+};
+
+static volatile sig_atomic_t stopped;
+
+static void stop(int sig)
+{
+    (void) sig;
+    stopped = 1;
+}
+
+/* A child dies with its parent, whatever happens to the parent. argv[0] is always this program. */
+static pid_t start(const char *const *argv, int out)
+{
+    pid_t parent = getpid(), pid = fork();
+
+    if (pid != 0)
+        return pid;
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (getppid() != parent)
+        _exit(1);
+    setpgid(0, 0); /* Ctrl-C is for the parent, which stops its children in order */
+    if (out >= 0)
+        dup2(out, STDOUT_FILENO);
+    execv("/proc/self/exe", (char **) (uintptr_t) argv);
+    _exit(127);
+}
+
+static int free_port(void)
+{
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t n = sizeof a;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), port = -1;
+
+    if (fd >= 0 && bind(fd, (struct sockaddr *) &a, n) == 0 && getsockname(fd, (struct sockaddr *) &a, &n) == 0)
+        port = ntohs(a.sin_port);
+    if (fd >= 0)
+        close(fd);
+    return port;
+}
+
+/* The server's ready line ends with its address. */
+static int read_ready(int fd, char *ret, size_t size, struct err *e)
+{
+    char line[512] = "";
+    size_t n = 0;
+
+    while (!strchr(line, '\n')) {
+        struct pollfd p = {.fd = fd, .events = POLLIN};
+        ssize_t got;
+
+        if (stopped || n + 1 >= sizeof line || poll(&p, 1, READY_SECONDS * 1000) <= 0)
+            return err_set(e, -ETIMEDOUT, "the server did not start");
+        got = read(fd, line + n, sizeof line - 1 - n);
+        if (got <= 0)
+            return err_set(e, -EIO, "the server did not start; try 'wick serve' to see why");
+        n += (size_t) got;
+        line[n] = 0;
+    }
+    *strchr(line, '\n') = 0;
+    if (!strstr(line, "http://"))
+        return err_set(e, -EIO, "the server says '%s'", line);
+    snprintf(ret, size, "%s", strstr(line, "http://"));
+    return 0;
+}
+
+static int start_server(struct demo *d, const char *http, struct err *e)
+{
+    char grpc[32];
+    const char *argv[16] = {"wick", "serve", "--store", "memory", "--otlp-http", "off", "--otlp-grpc", grpc};
+    int out[2], r, n = 8;
+
+    snprintf(grpc, sizeof grpc, "127.0.0.1:%d", free_port());
+    snprintf(d->export, sizeof d->export, "http://%s", grpc);
+    if (http) {
+        argv[n++] = "--http";
+        argv[n++] = http;
+    }
+    if (pipe(out) < 0)
+        return err_set(e, -errno, "no pipe: %m");
+    d->server = start(argv, out[1]);
+    close(out[1]);
+    r = d->server < 0 ? err_set(e, -errno, "no process: %m") : read_ready(out[0], d->url, sizeof d->url, e);
+    close(out[0]);
+    return r;
+}
+
+static void start_service(struct demo *d, int role, const char *version, bool bad)
+{
+    char up[16], down[16], attributes[64];
+    const char *argv[] = {"wick",      "run",       "-t", "cpu,heap",       "--export", d->export,
+                          "--service", roles[role], "--", "/proc/self/exe", "demo",     "--role",
+                          roles[role], "--up",      up,   "--down",         down,       bad ? "--bad" : NULL,
+                          NULL};
+
+    snprintf(up, sizeof up, "%d", role > 0 ? d->pair[role - 1][1] : -1);
+    snprintf(down, sizeof down, "%d", role < DEMO_SERVICES - 1 ? d->pair[role][0] : -1);
+    snprintf(attributes, sizeof attributes, "service.version=%s,service.namespace=demo", version);
+    setenv("OTEL_RESOURCE_ATTRIBUTES", attributes, 1);
+    d->service[role] = start(argv, -1);
+}
+
+static void stop_child(pid_t *pid)
+{
+    if (*pid <= 0)
+        return;
+    kill(*pid, SIGTERM);
+    for (int i = 0; i < 200 && waitpid(*pid, NULL, WNOHANG) == 0; i++)
+        usleep(10000);
+    kill(*pid, SIGKILL);
+    waitpid(*pid, NULL, 0);
+    *pid = 0;
+}
+
+static void stop_all(struct demo *d)
+{
+    for (int i = 0; i < DEMO_SERVICES; i++)
+        stop_child(&d->service[i]);
+    stop_child(&d->server);
+}
+
+/* Waits; 0 when the time is over, -ECANCELED on Ctrl-C, -ECHILD when one of the children has ended. */
+static int wait_until(struct demo *d, int64_t end, struct err *e)
+{
+    while (clock_mono() < end) {
+        if (stopped)
+            return -ECANCELED;
+        for (int i = 0; i < DEMO_SERVICES; i++)
+            if (waitpid(d->service[i], NULL, WNOHANG) == d->service[i]) {
+                d->service[i] = 0;
+                return err_set(e, -ECHILD, "the service %s has ended", roles[i]);
+            }
+        if (waitpid(d->server, NULL, WNOHANG) == d->server) {
+            d->server = 0;
+            return err_set(e, -ECHILD, "the server has ended");
+        }
+        usleep(100000);
+    }
+    return 0;
+}
+
+static void tell_deploy(const struct demo *d)
+{
+    printf("checkout 1.5.0 -> 1.6.0 is out, and slower. In half a minute, see which function it is:\n"
+           "  %s/compare\n"
+           "  wick query top 'cpu{service.name=\"checkout\",service.version=\"1.6.0\"}' --sort delta \\\n"
+           "      --base-query 'cpu{service.name=\"checkout\",service.version=\"1.5.0\"}' --server %s\n",
+           d->url, d->url);
+    fflush(stdout);
+}
+
+static int play(struct demo *d, const struct demo_options *o, struct err *e)
+{
+    int64_t begin;
+    int r;
+
+    for (int i = 0; i < DEMO_SERVICES - 1; i++)
+        if (socketpair(AF_UNIX, SOCK_SEQPACKET, 0, d->pair[i]) < 0)
+            return err_set(e, -errno, "no socket: %m");
+    r = start_server(d, o->http, e);
+    if (r < 0)
+        return r;
+    for (int i = 0; i < DEMO_SERVICES; i++)
+        start_service(d, i, "1.5.0", false);
+    printf("Three services run: gateway, checkout, inventory. Their profiles arrive every 10 seconds.\n"
+           "Look at them in a browser:\n  %s\nCtrl-C ends it and leaves nothing behind.\n",
+           d->url);
+    fflush(stdout);
+    begin = clock_mono();
+    r = wait_until(d, begin + o->duration / 2, e);
+    if (r == 0) {
+        stop_child(&d->service[DEMO_CHECKOUT]);
+        start_service(d, DEMO_CHECKOUT, "1.6.0", true);
+        tell_deploy(d);
+        r = wait_until(d, begin + o->duration, e);
+    }
+    return r == -ECANCELED ? 0 : r;
+}
+
+static int run_role(int argc, char **argv)
+{
+    struct demo_options o = {.up = -1, .down = -1};
+    struct err e = {0};
+    int n;
+
+    if (args_parse(role_args, &o, argc - 1, argv + 1, false, &n, &e) < 0)
+        return EXIT_USAGE;
+    for (int i = 0; i < DEMO_SERVICES; i++)
+        if (strcmp(o.role, roles[i]) == 0) {
+            demo_shop_run((enum demo_role) i, &(struct demo_links){(int) o.up, (int) o.down}, o.bad);
+            return EXIT_DONE;
+        }
+    return EXIT_USAGE;
+}
+
+static int demo_run(int argc, char **argv)
+{
+    struct demo_options o = {.duration = 300 * NS_PER_S};
+    struct sigaction on = {.sa_handler = stop};
+    struct demo d = {0};
+    struct err e = {0};
+    int n, r;
+
+    if (argc > 1 && strcmp(argv[1], "--role") == 0)
+        return run_role(argc, argv);
+    if (args_parse(demo_args, &o, argc - 1, argv + 1, false, &n, &e) < 0 || n) {
+        fprintf(stderr, "wick demo: %s\n", n ? "takes no arguments" : e.message);
+        return EXIT_USAGE;
+    }
+    if (o.help) {
+        fputs("usage: wick demo [-d TIME]\n\nThree services under a server of their own, profiles in memory only; "
+              "halfway a deploy that is slower.\n\n",
+              stdout);
+        args_help(demo_args, stdout);
+        return EXIT_DONE;
+    }
+    sigaction(SIGINT, &on, NULL);
+    sigaction(SIGTERM, &on, NULL);
+    r = play(&d, &o, &e);
+    stop_all(&d);
+    if (r < 0)
+        fprintf(stderr, "wick demo: %s\n", e.message);
+    return r < 0 ? EXIT_FAILED : EXIT_DONE;
+}
+
+const struct command command_demo = {"demo", "three services and a bad deploy to look at, for five minutes", demo_run};

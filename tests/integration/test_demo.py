@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""wick demo: services, spans, a deploy that is slower, and nothing left behind."""
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+import urllib.parse
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+WICK = os.environ.get("WICK", str(ROOT / "build/src/cli/wick"))
+
+
+def children(pid):
+    out = subprocess.run(["ps", "-eo", "pid,pgid,ppid,args"], capture_output=True, text=True).stdout
+    return [line for line in out.splitlines() if str(pid) in line.split()[:3]]
+
+
+def ask(url, path, **args):
+    with urllib.request.urlopen(f"{url}/api/v1/{path}?{urllib.parse.urlencode(args)}", timeout=20) as r:
+        return json.load(r)
+
+
+def wait_for(what, seconds, why):
+    end = time.time() + seconds
+    while time.time() < end:
+        got = what()
+        if got:
+            return got
+        time.sleep(0.5)
+    pytest.fail(f"{why}: not within {seconds} s")
+
+
+@pytest.fixture
+def demo(tmp_path):
+    env = {**os.environ, "WICK_EXPORT_INTERVAL_MS": "1000"}
+    p = subprocess.Popen([WICK, "demo", "-d", "16s", "--http", "127.0.0.1:0"], stdout=subprocess.PIPE, text=True,
+                         stderr=open(tmp_path / "err", "w"), env=env, cwd=tmp_path)
+    text = ""
+    while not (m := re.search(r"^  (http://\S+)$", text, re.M)):
+        line = p.stdout.readline()
+        assert line, (tmp_path / "err").read_text()
+        text += line
+    yield p, m.group(1), tmp_path
+    p.kill()
+    p.wait()
+
+
+def test_bad_deploy_is_found(demo):
+    p, url, cwd = demo
+
+    def versions():
+        v = ask(url, "labels", query="cpu", label="service.version")
+        return "1.6.0" in json.dumps(v) and "1.5.0" in json.dumps(v)
+
+    wait_for(versions, 60, "both versions of checkout")
+    time.sleep(2)
+    rows = ask(url, "top", query='cpu{service.name="checkout",service.version="1.6.0"}', sort="total", limit=20)
+    before = ask(url, "top", query='cpu{service.name="checkout",service.version="1.5.0"}', sort="total", limit=20)
+    assert "price_discount" in json.dumps(rows)
+    share = {}
+    for name, answer in (("after", rows), ("before", before)):
+        total = answer["total"]
+        row = [r for r in answer["rows"] if r["name"] == "price_discount"]
+        share[name] = row[0]["total"] / total if row else 0
+    assert share["after"] > 1.5 * share["before"] and share["after"] > 0.5, share
+    assert p.wait(60) == 0
+    assert os.listdir(cwd) == ["err"]
+
+
+def test_interrupt_leaves_nothing(demo):
+    p, url, cwd = demo
+    started = children(p.pid)
+    assert len(started) >= 4, started
+    p.send_signal(signal.SIGINT)
+    assert p.wait(30) == 0
+    assert not children(p.pid)
+    pids = [line.split()[0] for line in started]
+    assert not [x for x in pids if Path(f"/proc/{x}").exists()]
+    with pytest.raises(OSError):
+        urllib.request.urlopen(url, timeout=2)
