@@ -15,7 +15,7 @@
 
 enum { INFLATED_DEFAULT = 64 << 20 };
 
-const struct input_limits input_local = {.inflated = UINT32_MAX - 1, .memory = SIZE_MAX / 2};
+const struct input_limits input_local = {.inflated = UINT32_MAX - 1};
 
 static const char *const names[] = {
     [INPUT_AUTO] = "auto",           [INPUT_PPROF] = "pprof",
@@ -101,6 +101,11 @@ static enum input_format detect(struct str data)
 
 /* --- decoding --- */
 
+static size_t text_memory(const struct input_limits *l)
+{
+    return l->memory ? l->memory : l->inflated * 8;
+}
+
 /* As pprof does: what is not profile.proto may be a legacy format; if it is none, the first error tells more. */
 static int decode_pprof(struct buf *in, const struct input_limits *l, bool legacy, struct batch **ret,
                         enum input_format *format, struct err *e)
@@ -113,7 +118,7 @@ static int decode_pprof(struct buf *in, const struct input_limits *l, bool legac
         r = pprof_decode(in, &limits, ret, e);
     if (r != -EBADMSG)
         return r;
-    rl = pprof_legacy_decode(buf_str(in), l->memory, ret, legacy ? e : &again);
+    rl = pprof_legacy_decode(buf_str(in), text_memory(l), ret, legacy ? e : &again);
     if (rl == 0) {
         *format = INPUT_LEGACY;
         buf_done(in);
@@ -127,9 +132,9 @@ static int decode_pprof(struct buf *in, const struct input_limits *l, bool legac
 static int decode_text(struct buf *in, enum input_format f, const struct input_limits *l, struct batch **ret,
                        struct err *e)
 {
-    struct folded_options folded = {.memory = l->memory};
+    struct folded_options folded = {.memory = text_memory(l)};
     int r = f == INPUT_FOLDED ? folded_decode(buf_str(in), &folded, ret, e)
-                              : perf_script_decode(buf_str(in), l->memory, ret, e);
+                              : perf_script_decode(buf_str(in), text_memory(l), ret, e);
 
     if (r == 0)
         buf_done(in);
@@ -184,8 +189,6 @@ int input_decode(struct buf *in, enum input_format as, const struct input_limits
 
     if (!l.inflated)
         l.inflated = INFLATED_DEFAULT;
-    if (!l.memory)
-        l.memory = l.inflated * 8;
     r = compress_inflate_detect(in, l.inflated, e);
     if (r < 0)
         return r;

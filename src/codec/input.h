@@ -34,7 +34,8 @@ enum input_format {
 
 struct input_limits {
     size_t inflated; /* bytes after decompression; 0 = 64 MiB, right for bytes from outside */
-    size_t memory;   /* bytes of the batch; 0 = 8 times inflated */
+    size_t
+        memory; /* bytes of the batch; 0 = in proportion to the input: see otlp.h and pprof.h; text: 8 times inflated */
 };
 
 /* For files that the user named: as large as indices allow. */

@@ -420,7 +420,7 @@ static int allocate(struct otlp_decoder *d, const struct otlp_counts *c)
     d->cap_indices = c->indices + c->stack_indices + extrapolate(c->attr_indices, c);
     size = lay_out(d, c, 0);
     b->dict = keep; /* still valid should the allocation fail */
-    if (size > d->memory)
+    if (size > d->memory || c->empty > WIRE_EMPTY_MAX)
         return -EFBIG;
     b->owned[OWNED_BLOCK] = mem_alloc_block(size);
     if (!b->owned[OWNED_BLOCK])
@@ -558,6 +558,8 @@ static int decode_counted(const uint8_t *p, size_t n, const struct otlp_counts *
         d.values.w = &d.w;
         r = decode_request(&d, p, p + n);
     }
+    if (r == -EFBIG && MAX(c->empty, d.empty) > WIRE_EMPTY_MAX)
+        return err_set(e, r, "a request of %zu bytes has more than %d empty messages", n, WIRE_EMPTY_MAX);
     if (r == -EFBIG)
         return err_set(e, r, "a request of %zu bytes needs more than %zu bytes of memory", n, memory);
     if (r < 0 && strstr(d.w.path, "attribute_indices") && strstr(d.w.path, "samples[") && may_be_g4(&c->ev))

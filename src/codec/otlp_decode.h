@@ -13,6 +13,7 @@ struct otlp_decoder {
     struct value_type *types; /* one per profile */
     size_t cap_indices, cap_lines;
     size_t memory, used; /* bytes of tables and pools: the limit, and so far */
+    uint32_t empty;      /* lines of locations that the scan did not look into */
     struct wire_err w;
 };
 

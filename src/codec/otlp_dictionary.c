@@ -194,6 +194,8 @@ static int decode_location(struct otlp_decoder *d, const uint8_t *p, const uint8
             l->address = f.v;
             break;
         case WIRE_TAG(3, WIRE_LEN):
+            if (unlikely(!f.v && ++d->empty > WIRE_EMPTY_MAX))
+                return -EFBIG;
             if (!l->lines.n)
                 l->lines.off = dict->n_lines;
             if (unlikely(dict->n_lines == d->cap_lines))

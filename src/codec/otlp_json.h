@@ -45,6 +45,7 @@ struct otlp_json {
     uint32_t n_types;
     size_t cap[ARRAYS]; /* elements */
     size_t memory, used;
+    uint32_t empty;           /* objects without a key: see WIRE_EMPTY_MAX */
     enum otlp_generation old; /* with -EPROTONOSUPPORT */
     struct buf scratch;       /* elements of lists that are being read, moved to the arena when complete */
 };

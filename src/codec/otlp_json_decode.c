@@ -478,6 +478,8 @@ int otlp_json_decode_borrowed(const char *p, size_t n, const struct otlp_limits 
     buf_done(&d.scratch);
     if (r == -ENOMEM && b->arena.used + ((size_t) 1 << 20) > memory)
         r = -EFBIG; /* the arena's limit, met while a string was unescaped */
+    if (r == -EFBIG && d.empty > WIRE_EMPTY_MAX)
+        return err_set(e, r, "a request of %zu bytes has more than %d empty messages", n, WIRE_EMPTY_MAX);
     if (r == -EFBIG)
         return err_set(e, r, "a request of %zu bytes needs more than %zu bytes of memory", n, memory);
     if (r == -EPROTONOSUPPORT)

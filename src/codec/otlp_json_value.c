@@ -74,10 +74,13 @@ static bool is_null(struct otlp_json *d)
 
 bool otlp_json_object(struct otlp_json *d)
 {
-    if (is_null(d))
-        return false;
-    json_begin_object(&d->r);
-    return !d->r.err;
+    bool null = is_null(d);
+
+    if (!null)
+        json_begin_object(&d->r);
+    if (unlikely(null || (d->r.p < d->r.end && *d->r.p == '}')) && ++d->empty > WIRE_EMPTY_MAX)
+        otlp_json_stop(d, -EFBIG);
+    return !null && !d->r.err;
 }
 
 bool otlp_json_array(struct otlp_json *d)

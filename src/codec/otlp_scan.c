@@ -32,8 +32,10 @@ static bool is_zero_message(const uint8_t *p, const uint8_t *end, enum entry_kin
     return true;
 }
 
-static void count_entry(struct otlp_table_count *t, const struct wire_field *f, enum entry_kind kind)
+static void count_entry(struct otlp_counts *c, struct otlp_table_count *t, const struct wire_field *f,
+                        enum entry_kind kind)
 {
+    c->empty += f->v == 0;
     if (t->n++ == 0 && f->v)
         t->shifted = kind == ENTRY_TEXT || !is_zero_message(f->data, f->data + f->v, kind);
 }
@@ -49,10 +51,12 @@ static void sample_location(const struct wire_field *l, struct otlp_counts *c)
     c->looked++;
     while (p && p < end) {
         p = wire_next_scan(p, end, &f);
-        if (p && f.tag == WIRE_TAG(3, WIRE_LEN))
+        if (p && f.tag == WIRE_TAG(3, WIRE_LEN)) {
             c->lines++;
-        else if (p && f.tag == WIRE_TAG(4, WIRE_LEN))
+            c->empty += f.v == 0;
+        } else if (p && f.tag == WIRE_TAG(4, WIRE_LEN)) {
             c->attr_indices += wire_count_varints(f.data, f.v);
+        }
     }
 }
 
@@ -67,26 +71,26 @@ static int scan_dictionary(const uint8_t *p, const uint8_t *end, struct otlp_cou
             return wire_malformed(w, at, end);
         switch (f.tag) {
         case WIRE_TAG(1, WIRE_LEN):
-            count_entry(&c->mappings, &f, ENTRY_MESSAGE);
+            count_entry(c, &c->mappings, &f, ENTRY_MESSAGE);
             break;
         case WIRE_TAG(2, WIRE_LEN):
-            count_entry(&c->locations, &f, ENTRY_MESSAGE);
+            count_entry(c, &c->locations, &f, ENTRY_MESSAGE);
             sample_location(&f, c);
             break;
         case WIRE_TAG(3, WIRE_LEN):
-            count_entry(&c->functions, &f, ENTRY_MESSAGE);
+            count_entry(c, &c->functions, &f, ENTRY_MESSAGE);
             break;
         case WIRE_TAG(4, WIRE_LEN):
-            count_entry(&c->links, &f, ENTRY_IDS);
+            count_entry(c, &c->links, &f, ENTRY_IDS);
             break;
         case WIRE_TAG(5, WIRE_LEN):
-            count_entry(&c->strings, &f, ENTRY_TEXT);
+            count_entry(c, &c->strings, &f, ENTRY_TEXT);
             break;
         case WIRE_TAG(6, WIRE_LEN):
-            count_entry(&c->attrs, &f, ENTRY_MESSAGE);
+            count_entry(c, &c->attrs, &f, ENTRY_MESSAGE);
             break;
         case WIRE_TAG(7, WIRE_LEN):
-            count_entry(&c->stacks, &f, ENTRY_MESSAGE);
+            count_entry(c, &c->stacks, &f, ENTRY_MESSAGE);
             c->stack_indices += f.v > 2 ? wire_count_varints(f.data + 2, f.v - 2) : f.v; /* behind tag and length */
             break;
         }
@@ -223,6 +227,7 @@ static int scan_profile(const uint8_t *p, const uint8_t *end, struct otlp_counts
     int r = 0;
 
     c->profiles++;
+    c->empty += p == end;
     while (p < end && r == 0) {
         const uint8_t *at = p;
         struct wire_field f;
@@ -232,6 +237,7 @@ static int scan_profile(const uint8_t *p, const uint8_t *end, struct otlp_counts
             return wire_malformed(w, at, end);
         if (f.tag == WIRE_TAG(2, WIRE_LEN)) {
             c->samples++;
+            c->empty += f.v == 0;
             r = wire_path(w, scan_sample(f.data, p, c, w), "samples", sample++);
         } else if (f.tag >> 3 == 11) {
             c->indices += count_list(&f);
@@ -254,6 +260,7 @@ static int scan_attributes(const uint8_t *p, const uint8_t *end, uint32_t field,
         if (!p)
             return wire_malformed(w, at, end);
         c->kvs += f.tag == WIRE_TAG(field, WIRE_LEN);
+        c->empty += f.tag == WIRE_TAG(field, WIRE_LEN) && f.v == 0;
     }
     return 0;
 }
@@ -264,6 +271,7 @@ static int scan_scope(const uint8_t *p, const uint8_t *end, struct otlp_counts *
     int r = 0;
 
     c->scopes++;
+    c->empty += p == end;
     while (p < end && r == 0) {
         const uint8_t *at = p;
         struct wire_field f;
@@ -285,6 +293,7 @@ static int scan_resource(const uint8_t *p, const uint8_t *end, struct otlp_count
     int r = 0;
 
     c->resources++;
+    c->empty += p == end;
     while (p < end && r == 0) {
         const uint8_t *at = p;
         struct wire_field f;

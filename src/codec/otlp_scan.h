@@ -46,6 +46,7 @@ struct otlp_counts {
     uint64_t resources, scopes, profiles, samples, values, timestamps;
     uint64_t stack_indices;               /* at most so many locations of stacks */
     uint64_t looked, lines, attr_indices; /* locations that were looked into, and what they had */
+    uint64_t empty;                       /* messages of two bytes among all those; see WIRE_EMPTY_MAX */
     uint64_t kvs;                         /* attributes of resources and scopes, without what lies inside of them */
     struct otlp_evidence ev;
 };

@@ -32,10 +32,11 @@
 
 struct pprof_limits {
     size_t inflated; /* bytes of the file after decompression; 0 = PPROF_INFLATED_MAX */
-    size_t memory;   /* bytes of the tables made of it; 0 = 8 times `inflated` */
+    size_t memory;   /* bytes of the tables made of it; 0 = 1 MiB + PPROF_MEMORY_TIMES the file's inflated bytes */
 };
 
-enum { PPROF_INFLATED_MAX = 64 << 20 };
+/* A sample of one frame may be 6 bytes of a file, and 52 of tables. */
+enum { PPROF_INFLATED_MAX = 64 << 20, PPROF_MEMORY_TIMES = 10 };
 
 /* Decodes a protobuf profile, gzip, zstd or plain. On success the batch owns what in held and in is empty; on failure
  * in holds the inflated bytes. -EFBIG over a limit, -ENODATA when empty, -EBADMSG when malformed: not protobuf or not a

@@ -30,6 +30,7 @@
 #include "base/compress.h"
 #include "base/mem.h"
 #include "codec/pprof_decoder.h"
+#include "codec/wire.h"
 
 /* Room for names of our own behind the file's strings, and for lists of theirs. */
 enum { EXTRA_STRINGS = 16, OWN_INDICES = 8, MANY_SAMPLES = 10000 };
@@ -584,7 +585,11 @@ static int check_counts(const struct pprof_decoder *d)
     if (!types && samples)
         return err_set(d->e, -EINVAL, "pprof: missing sample type information");
     /* Many samples without values would make large tables of little input; others are found when they are filled in. */
-    return samples > MANY_SAMPLES && d->n_values != samples * types ? wrong_values(d) : 0;
+    if (samples > MANY_SAMPLES && d->n_values != samples * types)
+        return wrong_values(d);
+    if (d->n_empty > WIRE_EMPTY_MAX)
+        return err_set(d->e, -EFBIG, "pprof: more than %d of its messages are empty", WIRE_EMPTY_MAX);
+    return 0;
 }
 
 /* One block holds all tables but the attributes: what the scan counted is what they take. */
@@ -610,14 +615,14 @@ static int allocate(struct pprof_decoder *d, size_t limit)
         /* Attribute lists of mappings, of folded locations (all share one) and of the profile come last. */
         {&dict->indices, d->n_refs + d->n_labels + d->n_mapping_attrs + OWN_INDICES, sizeof *dict->indices},
     };
-    uint64_t total = 0;
+    uint64_t total = 0, comments = d->n_comments * sizeof(struct value);
     char *block;
 
     for (size_t i = 0; i < ARRAY_SIZE(tables); i++)
         total += ALIGN_UP(tables[i].n * tables[i].size, 8);
-    if (total + d->n_comments * sizeof(struct value) > limit)
+    if (total + comments > limit)
         return err_set(d->e, -EFBIG, "pprof: its tables would need %" PRIu64 " bytes, more than the limit of %zu",
-                       total, limit);
+                       total + comments, limit);
     b->owned[1] = block = mem_alloc_block(total);
     if (!block)
         return -ENOMEM;
@@ -666,7 +671,7 @@ int pprof_decode(struct buf *in, const struct pprof_limits *limits, struct batch
 {
     _cleanup_(batch_unrefp) struct batch *b = NULL;
     size_t inflated = limits && limits->inflated ? limits->inflated : (size_t) PPROF_INFLATED_MAX;
-    size_t memory = limits && limits->memory ? limits->memory : inflated * 8;
+    size_t memory;
     struct pprof_decoder d = {.e = e, .attrs = MAP_INIT};
     int r = compress_inflate_detect(in, MIN(inflated, (size_t) UINT32_MAX - 1), e);
 
@@ -676,6 +681,7 @@ int pprof_decode(struct buf *in, const struct pprof_limits *limits, struct batch
         return err_set(e, -ENODATA, "pprof: empty input file");
     if (in->n > inflated)
         return err_set(e, -EFBIG, "pprof: %zu bytes, more than the limit of %zu", in->n, inflated);
+    memory = limits && limits->memory ? limits->memory : ((size_t) 1 << 20) + PPROF_MEMORY_TIMES * in->n;
     r = batch_new(0, &b);
     if (r < 0)
         return r;

@@ -44,6 +44,7 @@ struct pprof_decoder {
     uint64_t scalars[PPROF_FIELDS]; /* of Profile */
     uint64_t period_type[3];
     uint64_t n_refs, n_values, n_labels, n_lines, n_mapping_attrs, n_comments;
+    uint64_t n_empty; /* samples, labels, lines and strings of no bytes: see WIRE_EMPTY_MAX */
     struct pprof_ids mappings, functions, locations;
     struct map attrs;
     size_t cap_attrs;

@@ -42,7 +42,7 @@ static int bad_top(const struct pprof_decoder *d, const uint8_t *at, const struc
 
 static int scan_sample(struct pprof_decoder *d, const uint8_t *p, const uint8_t *end)
 {
-    struct pb_field f;
+    struct pb_field f = {0};
 
     while (p < end) {
         const uint8_t *at = p;
@@ -50,12 +50,14 @@ static int scan_sample(struct pprof_decoder *d, const uint8_t *p, const uint8_t 
         p = pb_field(p, end, &f);
         if (unlikely(!p))
             return pprof_bad(d, at, "sample", "", f.why);
-        if (f.num == 1)
+        if (f.num == 1) {
             d->n_refs += f.type == PB_LEN ? pb_count_varints(f.p, f.end) : 1;
-        else if (f.num == 2)
+        } else if (f.num == 2) {
             d->n_values += f.type == PB_LEN ? pb_count_varints(f.p, f.end) : 1;
-        else if (f.num == 3)
+        } else if (f.num == 3) {
             d->n_labels++;
+            d->n_empty += f.type == PB_LEN && f.p == f.end;
+        }
     }
     return 0;
 }
@@ -64,7 +66,7 @@ static int scan_sample(struct pprof_decoder *d, const uint8_t *p, const uint8_t 
 static int scan_count(struct pprof_decoder *d, const struct pb_field *m, uint32_t first, uint32_t last, uint64_t *count)
 {
     const uint8_t *p = m->p;
-    struct pb_field f;
+    struct pb_field f = {0};
 
     while (p < m->end) {
         const uint8_t *at = p;
@@ -85,7 +87,7 @@ static int scan_count(struct pprof_decoder *d, const struct pb_field *m, uint32_
 int pprof_scalars(struct pprof_decoder *d, const struct pprof_shape *s, const uint8_t *p, const uint8_t *end,
                   uint64_t *v)
 {
-    struct pb_field f;
+    struct pb_field f = {0};
 
     while (p < end) {
         const uint8_t *at = p;
@@ -120,6 +122,7 @@ static int scan_message(struct pprof_decoder *d, const uint8_t *at, const struct
         s->first = at;
     s->end = f->end;
     s->n++;
+    d->n_empty += f->p == f->end;
     switch (f->num) {
     case 2:
         return scan_sample(d, f->p, f->end);
@@ -151,7 +154,7 @@ static int scan_comment(struct pprof_decoder *d, const uint8_t *at, const struct
 int pprof_scan(struct pprof_decoder *d)
 {
     const uint8_t *p = d->start;
-    struct pb_field f;
+    struct pb_field f = {0};
     int r = 0;
 
     while (p < d->end && r == 0) {

@@ -142,6 +142,10 @@ static inline __attribute__((always_inline)) const uint8_t *wire_next_scan(const
     return wire_next_(p, end, f, false);
 }
 
+/* How many messages of a request or file may be empty: two bytes that stand for an entry of a table. Real senders have
+ * one per table, and one per list here and there. */
+enum { WIRE_EMPTY_MAX = 1 << 16 };
+
 static inline struct str wire_str(const struct wire_field *f)
 {
     return (struct str){(const char *) f->data, (uint32_t) f->v};
