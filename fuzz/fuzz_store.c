@@ -36,7 +36,7 @@ static void fuzz_chunk(const uint8_t *p, size_t n)
     }
     chunk_read_totals(&c, 0, 1 << 20, &t);
     if (chunk_decode_profiles(&c, &a, &profs) == 0)
-        chunk_decode_rows(&c, &a, &profs, UINT32_MAX, true);
+        chunk_decode_rows(&c, &a, &profs, &(struct chunk_wanted){.plain = true});
     totals_done(&t);
     chunk_done(&c);
     arena_done(&a);

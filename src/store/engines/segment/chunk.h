@@ -7,20 +7,25 @@
  *   0       4     magic 0x4b484357 ("WCHK")
  *   4       2     version (1)
  *   6       2     sections (5)
- *   8       60    per section: u32 size compressed, u32 size raw, u32 CRC-32C of the compressed bytes
+ *   8       60    per section: u32 size on disk, u32 size raw (0: not packed as a whole), u32 CRC-32C of what is on disk
  *   68      4     CRC-32C of the bytes before
- *   72            the sections, zstd level 1: totals, profiles, detail, extra, links
+ *   72            the sections: totals, profiles, extra, links, detail. Totals, profiles and detail are zstd level 1 as a
+ *                 whole; extra and links are made of columns that are packed one by one (column.h).
  *
  * totals    per entry, at the offset that the directory names: n, scale, flags, n x node (delta), n x sum / scale
  * profiles  window start, n entries, per entry: series, flags, [instance], profiles, totals offset;
  *           then columns over all profiles: time, duration, header, value, group, has id, ids
+ * extra     rows that have attributes, a link or a timestamp: n, n without a timestamp; columns
+ *           of those without, by profile and node: profile (delta), node's place in the entry's totals (delta in one
+ *           profile); of those with, by lane and time: entries by rank, rank, node's place, profile (against the one that
+ *           the time says); unit, period, n lanes, per lane rows and first timestamp (against the last lane's); ticks
+ *           of the period to the next, n planes, the byte planes of what is left (zigzag);
+ *           of all: value, set (0 new, else one more than its number among those seen at its lane and entry), new sets
+ *           (against the last), link (0 none, 1 new, 2 the newest known, ...)
+ * links     n, columns trace (the segment's number, against the last), span (8 bytes each)
  * detail    rows with nothing but a stack and a value. n entries x u32 offset, then per entry: mode and, per node of the
  *           entry's totals, which profiles have it (bitmap up to 64 profiles, else a list); then the values. The last
  *           value of a node is not written where the node has no extra rows: it is what the total lacks.
- * extra     rows that have attributes, a link or a timestamp, of the whole chunk in order of time: columns node (its
- *           place in the chunk's list of nodes), profile (against the entry's last), value, attribute set, link,
- *           timestamp (byte planes of the delta).
- * links     traces (16 bytes each), then per link: trace, span (8 bytes)
  *
  * Where a service and type has four series or more, their sum is an entry as well (SERIES_ALL), totals only.
  * An entry is one series; of a gauge, one series and instance: gauges keep sum and count apart (count: its profiles).
@@ -34,7 +39,7 @@
 #include "store/engines/segment/coding.h"
 #include "store/engines/segment/rows.h"
 
-enum chunk_section { SEC_TOTALS, SEC_PROFILES, SEC_DETAIL, SEC_EXTRA, SEC_LINKS, SECTIONS };
+enum chunk_section { SEC_TOTALS, SEC_PROFILES, SEC_EXTRA, SEC_LINKS, SEC_DETAIL, SECTIONS };
 enum { CHUNK_HEADER = 72, CHUNK_MAGIC = 0x4b484357, CHUNK_VERSION = 1, CHUNK_BITMAP_MAX = 64, CHUNK_SUM_MIN = 4 };
 #define SERIES_ALL UINT32_MAX /* the sum over all series of a service and type */
 
@@ -69,21 +74,28 @@ struct chunk_out {
     struct totals *totals; /* per entry, for sums over longer windows */
     uint32_t n_entries;
     size_t cap_entries;
-    uint32_t head; /* bytes of header and totals */
-    uint32_t *trace_hashes;
+    uint32_t head;    /* bytes of header and totals */
+    uint32_t front;   /* bytes before the detail */
+    uint32_t *traces; /* numbers of the traces that it holds, some more than once */
     uint32_t n_traces;
     size_t cap_traces;
     uint64_t n_rows;
 };
 void chunk_out_done(struct chunk_out *o);
 
+/* What the segment knows. */
+struct chunk_hooks {
+    void *ctx;
+    uint32_t (*trace)(void *ctx, const uint8_t id[16]); /* the number of a trace; UINT32_MAX without memory */
+    uint32_t (*lane)(void *ctx, uint32_t set);          /* the CPU that an attribute set names, + 1; 0 = none */
+};
+
 /* Profiles of one window sorted by (service, type, series, instance, time) into *out, whose memory is reused. */
-int chunk_encode(struct chunk_encoder *c, int64_t window, struct prof *const *profs, uint32_t n, struct chunk_out *out);
+int chunk_encode(struct chunk_encoder *c, const struct chunk_hooks *hooks, int64_t window, struct prof *const *profs,
+                 uint32_t n, struct chunk_out *out);
 /* Totals alone: entries[i] with totals[i]. Fills in n_nodes and totals_off. */
 int chunk_encode_totals(struct chunk_encoder *c, struct chunk_entry *entries, const struct totals *totals, uint32_t n,
                         struct buf *out, uint32_t *ret_head);
-
-uint32_t chunk_trace_hash(const uint8_t trace_id[16]);
 
 /* --- reading --- */
 struct chunk {
@@ -109,8 +121,15 @@ int chunk_add_totals(const struct chunk *c, uint32_t totals_off, int64_t *acc, u
 int chunk_read_totals(const struct chunk *c, uint32_t totals_off, uint32_t n_nodes_max, struct totals *ret);
 /* All profiles without their rows; needs SEC_PROFILES. */
 int chunk_decode_profiles(const struct chunk *c, struct arena *a, struct chunk_profiles *ret);
-/* And the rows of entry e, or of all with e = UINT32_MAX; needs every section. Without `plain` only those that have a
- * link, attributes or a timestamp (and SEC_DETAIL is not needed). */
-int chunk_decode_rows(const struct chunk *c, struct arena *a, struct chunk_profiles *p, uint32_t e, bool plain);
+/* Which rows, and what is known about traces. */
+struct chunk_wanted {
+    bool plain;                 /* rows without attributes, link and timestamp as well; needs SEC_DETAIL */
+    const unsigned char *traces; /* ids by the segment's number, 16 bytes each; NULL: ids are left zero */
+    uint32_t n_traces;
+    const unsigned char *one_trace; /* only rows of this one: its id, or NULL */
+    uint32_t trace;                 /* and its number */
+};
+/* And the rows, of all entries; needs every section. */
+int chunk_decode_rows(const struct chunk *c, struct arena *a, struct chunk_profiles *p, const struct chunk_wanted *w);
 
 #endif

@@ -1,55 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See chunk.h: columns back into totals, profiles and rows. The bytes come from disk: every number is checked. */
 #include <errno.h>
-#include <pthread.h>
-#include <zstd.h>
 
 #include "base/err.h"
 #include "base/mem.h"
-#include "store/engines/segment/chunk.h"
+#include "store/engines/segment/chunk_decoder.h"
+#include "store/engines/segment/column.h"
 
 enum { RAW_MAX = 1 << 30 };
-
-/* One context per thread, freed with it. */
-static _Thread_local struct decoder {
-    ZSTD_DCtx *zstd;
-} decoder;
-static pthread_key_t decoder_key;
-static pthread_once_t decoder_once = PTHREAD_ONCE_INIT;
-
-static void decoder_free(void *p)
-{
-    ZSTD_freeDCtx(p);
-}
-
-static void decoder_init(void)
-{
-    pthread_key_create(&decoder_key, decoder_free);
-}
-
-static ZSTD_DCtx *decoder_get(void)
-{
-    if (!decoder.zstd) {
-        pthread_once(&decoder_once, decoder_init);
-        decoder.zstd = ZSTD_createDCtx();
-        pthread_setspecific(decoder_key, decoder.zstd);
-    }
-    return decoder.zstd;
-}
 
 static int open_section(struct chunk *c, int i, const unsigned char *p, uint32_t n, uint32_t raw, uint32_t crc,
                         struct err *e)
 {
-    ZSTD_DCtx *z = decoder_get();
+    ZSTD_DCtx *z = column_zstd();
     size_t got;
 
     if (crc32c(0, p, n) != crc)
         return err_set(e, -EBADMSG, "section %d of a chunk has a wrong checksum", i);
     if (raw > RAW_MAX)
         return err_set(e, -EBADMSG, "section %d of a chunk is too large", i);
-    c->raw[i] = mem_alloc(raw + 16);
+    c->raw[i] = mem_alloc((raw ? raw : n) + 16u);
     if (!c->raw[i] || !z)
         return -ENOMEM;
+    if (!raw) {
+        memcpy(c->raw[i], p, n);
+        c->size[i] = n;
+        return 0;
+    }
     got = ZSTD_decompressDCtx(z, c->raw[i], raw, p, n);
     if (ZSTD_isError(got) || got != raw)
         return err_set(e, -EBADMSG, "section %d of a chunk does not decompress", i);
@@ -251,27 +228,18 @@ int chunk_decode_profiles(const struct chunk *c, struct arena *a, struct chunk_p
 
 /* --- rows --- */
 
-struct rich_row {
-    uint32_t key, entry, prof, set, link;
-    int64_t value;
-    uint64_t timestamp;
-};
-
 struct decoding {
     const struct chunk *c;
     struct arena *a;
     struct chunk_profiles *p;
-    uint32_t *base; /* per entry: its first key; n_entries + 1 */
+    const struct chunk_wanted *w;
+    uint32_t *base;    /* per entry: its first node in has_rich; n_entries + 1 */
+    uint32_t *n_nodes; /* per entry */
     uint32_t **nodes;
     int64_t **sums;
     int64_t *scale;
-    struct rich_row *rich;
-    uint32_t n_rich;
-    uint8_t *has_rich; /* per key */
-    uint32_t n_links;
-    const unsigned char *traces, *spans;
-    uint32_t *trace_of;
-    uint32_t n_traces;
+    struct rich_rows rich;
+    uint8_t *has_rich;               /* per node of each entry */
     uint32_t *filled, *filled_extra; /* per profile */
 };
 
@@ -303,130 +271,32 @@ static int decode_nodes(struct decoding *d)
         }
         if (r.bad || node > UINT32_MAX)
             return -EBADMSG;
-        d->p->entries[e].n_nodes = n;
+        d->p->entries[e].n_nodes = d->n_nodes[e] = n;
         keys += n;
     }
     d->base[d->p->n_entries] = keys;
     return 0;
 }
 
-static int decode_links(struct decoding *d)
-{
-    const unsigned char *raw = d->c->raw[SEC_LINKS];
-    uint32_t size = d->c->size[SEC_LINKS];
-    struct reader r;
-
-    if (!raw || size < 8)
-        return raw ? -EBADMSG : 0;
-    d->n_traces = load_u32(raw + size - 8);
-    d->n_links = load_u32(raw + size - 4);
-    if ((uint64_t) d->n_traces * 16 + (uint64_t) d->n_links * 9 > size - 8)
-        return -EBADMSG;
-    d->traces = raw;
-    d->trace_of = arena_alloc(d->a, (d->n_links + 1) * sizeof *d->trace_of);
-    if (!d->trace_of)
-        return -ENOMEM;
-    r = reader_of(raw + (size_t) d->n_traces * 16, size - 8 - (size_t) d->n_traces * 16);
-    for (uint32_t i = 0; i < d->n_links; i++)
-        d->trace_of[i] = get_below(&r, d->n_traces);
-    d->spans = get_raw(&r, (size_t) d->n_links * 8);
-    return r.bad ? -EBADMSG : 0;
-}
-
-static void read_timestamps(struct decoding *d, struct reader *r)
-{
-    uint32_t without = get_below(r, (uint64_t) d->n_rich + 1), n = d->n_rich - without;
-    uint64_t unit, t;
-    uint32_t planes;
-    const unsigned char *p;
-
-    if (!n || r->bad)
-        return;
-    unit = get_varint(r);
-    t = get_varint(r);
-    planes = get_below(r, 9);
-    p = get_raw(r, (size_t) planes * (n - 1));
-    if (!p)
-        return;
-    d->rich[without].timestamp = t * unit;
-    for (uint32_t i = 1; i < n; i++) {
-        uint64_t delta = 0;
-
-        for (uint32_t k = 0; k < planes; k++)
-            delta |= (uint64_t) p[(size_t) k * (n - 1) + i - 1] << (8 * k);
-        t += delta;
-        d->rich[without + i].timestamp = t * unit;
-    }
-}
-
-static uint32_t entry_of_key(const struct decoding *d, uint32_t key)
-{
-    uint32_t lo = 0, hi = d->p->n_entries;
-
-    while (hi - lo > 1) {
-        uint32_t mid = (lo + hi) / 2;
-
-        if (d->base[mid] <= key)
-            lo = mid;
-        else
-            hi = mid;
-    }
-    return lo;
-}
-
-static int decode_rich_columns(struct decoding *d, struct reader *r)
-{
-    uint32_t *last = arena_zalloc_array(d->a, d->p->n_entries + 1, sizeof *last), *sets, n_sets;
-
-    if (!last)
-        return -ENOMEM;
-    for (uint32_t i = 0; i < d->n_rich; i++) {
-        d->rich[i].key = get_below(r, d->base[d->p->n_entries]);
-        if (r->bad)
-            return -EBADMSG;
-        d->rich[i].entry = entry_of_key(d, d->rich[i].key);
-        d->has_rich[d->rich[i].key] = 1;
-    }
-    for (uint32_t i = 0; i < d->n_rich; i++) {
-        uint32_t e = d->rich[i].entry;
-        int64_t prof = last[e] + get_zigzag(r);
-
-        if (r->bad || prof < 0 || prof >= d->p->entries[e].n_profs)
-            return -EBADMSG;
-        last[e] = (uint32_t) prof;
-        d->rich[i].prof = d->p->first[e] + (uint32_t) prof;
-    }
-    for (uint32_t i = 0; i < d->n_rich; i++)
-        d->rich[i].value = get_zigzag(r);
-    n_sets = get_below(r, (uint64_t) (r->end - r->p) + 1);
-    sets = arena_alloc(d->a, (n_sets + 1) * sizeof *sets);
-    if (!sets)
-        return -ENOMEM;
-    for (uint32_t i = 0; i < n_sets; i++)
-        sets[i] = get_below(r, UINT32_MAX);
-    for (uint32_t i = 0; i < d->n_rich; i++) {
-        uint32_t k = get_below(r, n_sets);
-
-        d->rich[i].set = r->bad ? 0 : sets[k];
-    }
-    for (uint32_t i = 0; i < d->n_rich; i++)
-        d->rich[i].link = get_below(r, (uint64_t) d->n_links + 1);
-    read_timestamps(d, r);
-    return r->bad ? -EBADMSG : 0;
-}
-
+/* Rows of other traces than the wanted one are left out here. */
 static int decode_rich(struct decoding *d)
 {
-    struct reader r = reader_of(d->c->raw[SEC_EXTRA], d->c->size[SEC_EXTRA]);
+    uint32_t kept = 0;
+    int r = chunk_read_rich(d->c, d->a, d->p, d->n_nodes, &d->rich);
 
     d->has_rich = arena_zalloc_array(d->a, d->base[d->p->n_entries] + 1, 1);
-    if (!d->has_rich)
-        return -ENOMEM;
-    if (!d->c->raw[SEC_EXTRA])
-        return 0;
-    d->n_rich = get_below(&r, d->c->size[SEC_EXTRA]);
-    d->rich = arena_zalloc_array(d->a, d->n_rich + 1, sizeof *d->rich);
-    return d->rich ? decode_rich_columns(d, &r) : -ENOMEM;
+    if (r < 0 || !d->has_rich)
+        return r < 0 ? r : -ENOMEM;
+    for (uint32_t i = 0; i < d->rich.n; i++) {
+        const struct rich_row *x = &d->rich.v[i];
+
+        d->has_rich[d->base[x->entry] + x->key] = 1;
+        if (d->w->one_trace && (!x->link || d->rich.traces[x->link - 1] != d->w->trace))
+            continue;
+        d->rich.v[kept++] = *x;
+    }
+    d->rich.n = kept;
+    return 0;
 }
 
 /* Which profiles have each node of entry e, as (node, profile) pairs in order. */
@@ -494,11 +364,6 @@ static int allocate_rows(struct decoding *d, uint32_t e, const struct presence *
 
     for (uint32_t i = 0; i < pr->n; i++)
         d->p->profs[first + pr->prof[i]].n_rows++;
-    for (uint32_t i = 0; i < d->n_rich; i++)
-        if (d->rich[i].entry == e) {
-            d->p->profs[d->rich[i].prof].n_rows++;
-            d->p->profs[d->rich[i].prof].n_extras++;
-        }
     for (uint32_t i = first; i < d->p->first[e + 1]; i++) {
         struct prof *p = &d->p->profs[i];
 
@@ -542,50 +407,55 @@ static int decode_plain(struct decoding *d, uint32_t e)
     return rc < 0 ? rc : r.bad ? -EBADMSG : 0;
 }
 
-static void place_rich(struct decoding *d, uint32_t only)
+static int place_rich(struct decoding *d)
 {
-    for (uint32_t i = 0; i < d->n_rich; i++) {
-        const struct rich_row *x = &d->rich[i];
+    for (uint32_t i = 0; i < d->rich.n; i++) {
+        const struct rich_row *x = &d->rich.v[i];
         struct prof *p = &d->p->profs[x->prof];
-        struct extra *extra;
+        struct extra *extra = &p->extras[d->filled_extra[x->prof]++];
 
-        if (only != UINT32_MAX && x->entry != only)
-            continue;
-        extra = &p->extras[d->filled_extra[x->prof]++];
         extra->timestamp = x->timestamp;
         extra->attrs = x->set;
         if (x->link) {
+            uint32_t trace = d->rich.traces[x->link - 1];
+
             extra->has_link = true;
-            memcpy(extra->link.trace_id, d->traces + (size_t) d->trace_of[x->link - 1] * 16, 16);
-            memcpy(extra->link.span_id, d->spans + (size_t) (x->link - 1) * 8, 8);
+            if (d->w->traces && trace >= d->w->n_traces)
+                return -EBADMSG;
+            if (d->w->one_trace)
+                memcpy(extra->link.trace_id, d->w->one_trace, 16);
+            else if (d->w->traces)
+                memcpy(extra->link.trace_id, d->w->traces + (size_t) trace * 16, 16);
+            memcpy(extra->link.span_id, d->rich.spans + (size_t) (x->link - 1) * 8, 8);
         }
-        p->rows[d->filled[x->prof]++] = (struct row){d->nodes[x->entry][x->key - d->base[x->entry]],
-                                                     d->filled_extra[x->prof], x->value * d->scale[x->entry]};
+        p->rows[d->filled[x->prof]++] =
+            (struct row){d->nodes[x->entry][x->key], d->filled_extra[x->prof], x->value * d->scale[x->entry]};
     }
+    return 0;
 }
 
-int chunk_decode_rows(const struct chunk *c, struct arena *a, struct chunk_profiles *p, uint32_t only, bool plain)
+int chunk_decode_rows(const struct chunk *c, struct arena *a, struct chunk_profiles *p, const struct chunk_wanted *w)
 {
-    struct decoding d = {.c = c, .a = a, .p = p};
+    struct decoding d = {.c = c, .a = a, .p = p, .w = w};
     int r;
 
     d.base = arena_zalloc_array(a, p->n_entries + 1, sizeof *d.base);
+    d.n_nodes = arena_zalloc_array(a, p->n_entries + 1, sizeof *d.n_nodes);
     d.nodes = arena_zalloc_array(a, p->n_entries + 1, sizeof *d.nodes);
     d.sums = arena_zalloc_array(a, p->n_entries + 1, sizeof *d.sums);
     d.scale = arena_zalloc_array(a, p->n_entries + 1, sizeof *d.scale);
     d.filled = arena_zalloc_array(a, p->n_profs + 1, sizeof *d.filled);
     d.filled_extra = arena_zalloc_array(a, p->n_profs + 1, sizeof *d.filled_extra);
-    if (!d.base || !d.nodes || !d.sums || !d.scale || !d.filled || !d.filled_extra)
+    if (!d.base || !d.n_nodes || !d.nodes || !d.sums || !d.scale || !d.filled || !d.filled_extra)
         return -ENOMEM;
     r = decode_nodes(&d);
     if (r == 0)
-        r = decode_links(&d);
-    if (r == 0)
         r = decode_rich(&d);
+    for (uint32_t i = 0; r == 0 && i < d.rich.n; i++) {
+        p->profs[d.rich.v[i].prof].n_rows++;
+        p->profs[d.rich.v[i].prof].n_extras++;
+    }
     for (uint32_t e = 0; r == 0 && e < p->n_entries; e++)
-        if (only == UINT32_MAX || only == e)
-            r = plain ? decode_plain(&d, e) : allocate_rows(&d, e, &(struct presence){0});
-    if (r == 0)
-        place_rich(&d, only);
-    return r;
+        r = w->plain ? decode_plain(&d, e) : allocate_rows(&d, e, &(struct presence){0});
+    return r < 0 ? r : place_rich(&d);
 }

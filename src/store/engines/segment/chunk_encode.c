@@ -1,47 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See chunk.h: rows into columns. */
-#include "store/engines/segment/chunk.h"
-
+/* See chunk.h: rows into columns. What few rows have is in chunk_extra.c. */
 #include <errno.h>
 #include <stdlib.h>
-#include <zstd.h>
 
-#include "base/map.h"
-#include "base/mem.h"
-
-/* One row on its way: sorted by node within its entry, profiles in order within a node. */
-struct item {
-    uint32_t node, prof; /* prof: within the entry */
-    int64_t value;
-    const struct extra *extra;
-};
-
-/* A row for the extra section. */
-struct rich {
-    uint64_t when;
-    uint32_t key, entry, prof, index; /* index keeps the sort stable */
-    int64_t value;                    /* scaled */
-    const struct extra *extra;
-};
-
-struct chunk_encoder {
-    ZSTD_CCtx *zstd;
-    struct buf raw[SECTIONS], values, lists;
-    struct item *items, *spare;
-    size_t cap_items, cap_spare;
-    struct rich *rich;
-    size_t cap_rich;
-    uint32_t n_rich;
-    uint32_t *sets; /* distinct attribute sets of the chunk, in order of use */
-    size_t cap_sets;
-    uint32_t n_sets;
-    struct map set_map;
-    struct link *links;
-    size_t cap_links;
-    uint32_t n_links;
-    struct map link_map, trace_map;
-    struct arena arena;
-};
+#include "store/engines/segment/chunk_encoder.h"
 
 int chunk_encoder_new(struct chunk_encoder **ret)
 {
@@ -71,11 +33,11 @@ void chunk_encoder_free(struct chunk_encoder *c)
     mem_free(c->items);
     mem_free(c->spare);
     mem_free(c->rich);
-    mem_free(c->sets);
     mem_free(c->links);
+    mem_free(c->link_traces);
     map_done(&c->set_map);
     map_done(&c->link_map);
-    map_done(&c->trace_map);
+    buf_done(&c->column);
     arena_done(&c->arena);
     mem_free(c);
 }
@@ -87,14 +49,8 @@ void chunk_out_done(struct chunk_out *o)
         totals_done(&o->totals[i]);
     mem_free(o->entries);
     mem_free(o->totals);
-    mem_free(o->trace_hashes);
+    mem_free(o->traces);
     *o = (struct chunk_out){0};
-}
-
-uint32_t chunk_trace_hash(const uint8_t trace_id[16])
-{
-    return (uint32_t) hash_mix(load_u64(trace_id) ^ 0xa0761d6478bd642full,
-                               load_u64(trace_id + 8) ^ 0xe7037ed1a0b428dbull);
 }
 
 /* --- gathering and sorting --- */
@@ -269,7 +225,13 @@ static int put_node(struct chunk_encoder *c, const struct item *a, uint32_t n, u
 
             if (mem_grow((void **) &c->rich, &c->cap_rich, (size_t) k + 1, sizeof *c->rich, UINT32_MAX) < 0)
                 return -ENOMEM;
-            c->rich[k] = (struct rich){a[i].extra->timestamp, key, entry, a[i].prof, k, a[i].value / scale, a[i].extra};
+            c->rich[k] = (struct rich){.when = a[i].extra->timestamp,
+                                       .prof = a[i].prof,
+                                       .entry = entry,
+                                       .key = key,
+                                       .index = k,
+                                       .value = a[i].value / scale,
+                                       .extra = a[i].extra};
             c->n_rich++;
             continue;
         }
@@ -288,10 +250,10 @@ static int put_node(struct chunk_encoder *c, const struct item *a, uint32_t n, u
     return 0;
 }
 
-static int encode_entry(struct chunk_encoder *c, struct prof *const *profs, uint32_t n, uint32_t entry, uint32_t *key,
+static int encode_entry(struct chunk_encoder *c, struct prof *const *profs, uint32_t n, uint32_t entry,
                         struct chunk_entry *e, struct totals *t)
 {
-    uint32_t n_items;
+    uint32_t n_items, key = 0;
     int64_t scale;
     int r = gather(c, profs, n, &n_items);
 
@@ -312,7 +274,7 @@ static int encode_entry(struct chunk_encoder *c, struct prof *const *profs, uint
             sum += c->items[j].value;
         r = totals_add(t, c->items[i].node, sum);
         if (r == 0)
-            r = put_node(c, &c->items[i], j - i, n, scale, (*key)++, entry);
+            r = put_node(c, &c->items[i], j - i, n, scale, key++, entry);
         e->sum += sum;
     }
     if (r < 0)
@@ -380,173 +342,15 @@ static void put_profiles(struct chunk_encoder *c, int64_t window, struct prof *c
             buf_put(b, profs[i]->id, 16);
 }
 
-/* --- extra rows and links --- */
-
-static int rich_cmp(const void *a, const void *b)
-{
-    const struct rich *x = a, *y = b;
-
-    if (x->when != y->when)
-        return x->when < y->when ? -1 : 1;
-    return x->index < y->index ? -1 : x->index > y->index;
-}
-
-static int find_set(struct chunk_encoder *c, uint32_t set, uint32_t *ret)
-{
-    uint64_t h = hash64_u64(set);
-
-    for (struct map_pos p = map_find(&c->set_map, h); p.index != MAP_NONE; p = map_next(&c->set_map, p))
-        if (c->sets[p.index] == set) {
-            *ret = p.index;
-            return 0;
-        }
-    if (mem_grow((void **) &c->sets, &c->cap_sets, (size_t) c->n_sets + 1, sizeof *c->sets, UINT32_MAX) < 0 ||
-        map_insert(&c->set_map, h, c->n_sets) < 0)
-        return -ENOMEM;
-    c->sets[c->n_sets] = set;
-    *ret = c->n_sets++;
-    return 0;
-}
-
-static int find_link(struct chunk_encoder *c, const struct link *l, uint32_t *ret)
-{
-    uint64_t h = hash64(l, sizeof *l);
-
-    for (struct map_pos p = map_find(&c->link_map, h); p.index != MAP_NONE; p = map_next(&c->link_map, p))
-        if (memcmp(&c->links[p.index], l, sizeof *l) == 0) {
-            *ret = p.index;
-            return 0;
-        }
-    if (mem_grow((void **) &c->links, &c->cap_links, (size_t) c->n_links + 1, sizeof *c->links, UINT32_MAX) < 0 ||
-        map_insert(&c->link_map, h, c->n_links) < 0)
-        return -ENOMEM;
-    c->links[c->n_links] = *l;
-    *ret = c->n_links++;
-    return 0;
-}
-
-/* The largest of 1, 1000, 1000000 that divides all timestamps. */
-static uint64_t find_unit(const struct rich *v, uint32_t n)
-{
-    uint64_t unit = 1000000;
-
-    for (uint32_t i = 0; i < n; i++)
-        while (unit > 1 && v[i].extra->timestamp % unit)
-            unit /= 1000;
-    return unit;
-}
-
-/* Rows without a timestamp come first. Deltas as byte planes: low bytes are noise, high ones nearly constant. */
-static void put_timestamps(struct chunk_encoder *c)
-{
-    struct buf *b = &c->raw[SEC_EXTRA];
-    const struct rich *v = c->rich;
-    uint32_t without = 0, n, planes = 0;
-    uint64_t all = 0, unit;
-
-    while (without < c->n_rich && !v[without].extra->timestamp)
-        without++;
-    v += without;
-    n = c->n_rich - without;
-    put_varint(b, without);
-    if (!n)
-        return;
-    unit = find_unit(v, n);
-    for (uint32_t i = 1; i < n; i++)
-        all |= v[i].extra->timestamp / unit - v[i - 1].extra->timestamp / unit;
-    while (planes < 8 && all >> (8 * planes))
-        planes++;
-    put_varint(b, unit);
-    put_varint(b, v[0].extra->timestamp / unit);
-    put_varint(b, planes);
-    for (uint32_t k = 0; k < planes; k++)
-        for (uint32_t i = 1; i < n; i++)
-            buf_putc(b, (char) ((v[i].extra->timestamp / unit - v[i - 1].extra->timestamp / unit) >> (8 * k)));
-}
-
-static int put_extra(struct chunk_encoder *c, uint32_t n_entries)
-{
-    struct buf *b = &c->raw[SEC_EXTRA];
-    uint32_t *last_prof = arena_zalloc_array(&c->arena, n_entries + 1, sizeof *last_prof);
-    int r = last_prof ? 0 : -ENOMEM;
-
-    if (!c->n_rich || r < 0)
-        return r;
-    qsort(c->rich, c->n_rich, sizeof *c->rich, rich_cmp);
-    put_varint(b, c->n_rich);
-    for (uint32_t i = 0; i < c->n_rich; i++)
-        put_varint(b, c->rich[i].key);
-    for (uint32_t i = 0; i < c->n_rich; i++) {
-        uint32_t e = c->rich[i].entry;
-
-        put_zigzag(b, (int64_t) c->rich[i].prof - last_prof[e]);
-        last_prof[e] = c->rich[i].prof;
-    }
-    for (uint32_t i = 0; i < c->n_rich; i++)
-        put_value(b, c->rich[i].value);
-    buf_reset(&c->values);
-    for (uint32_t i = 0; r == 0 && i < c->n_rich; i++) {
-        uint32_t k = 0;
-
-        r = find_set(c, c->rich[i].extra->attrs, &k);
-        put_varint(&c->values, k);
-    }
-    put_varint(b, c->n_sets);
-    for (uint32_t i = 0; i < c->n_sets; i++)
-        put_varint(b, c->sets[i]);
-    buf_put(b, c->values.p, c->values.n);
-    for (uint32_t i = 0; r == 0 && i < c->n_rich; i++) {
-        uint32_t k = 0;
-
-        if (c->rich[i].extra->has_link) {
-            r = find_link(c, &c->rich[i].extra->link, &k);
-            k++;
-        }
-        put_varint(b, k);
-    }
-    put_timestamps(c);
-    return r;
-}
-
-static int put_links(struct chunk_encoder *c, struct chunk_out *out)
-{
-    struct buf *b = &c->raw[SEC_LINKS], *refs = &c->values;
-    uint32_t n = 0;
-
-    buf_reset(refs);
-    if (!c->n_links)
-        return 0;
-    if (mem_grow((void **) &out->trace_hashes, &out->cap_traces, c->n_links, sizeof *out->trace_hashes, UINT32_MAX) < 0)
-        return -ENOMEM;
-    map_reset(&c->trace_map);
-    for (uint32_t i = 0; i < c->n_links; i++) {
-        uint64_t h = hash64(c->links[i].trace_id, 16);
-        struct map_pos p;
-
-        for (p = map_find(&c->trace_map, h); p.index != MAP_NONE; p = map_next(&c->trace_map, p))
-            if (memcmp(b->p + (size_t) p.index * 16, c->links[i].trace_id, 16) == 0)
-                break;
-        if (p.index == MAP_NONE) {
-            p.index = n;
-            if (map_insert(&c->trace_map, h, n) < 0)
-                return -ENOMEM;
-            out->trace_hashes[n++] = chunk_trace_hash(c->links[i].trace_id);
-            buf_put(b, c->links[i].trace_id, 16);
-        }
-        put_varint(refs, p.index);
-    }
-    out->n_traces = n;
-    for (uint32_t i = 0; i < c->n_links; i++)
-        buf_put(refs, c->links[i].span_id, 8);
-    buf_put(b, refs->p, refs->n);
-    put_u32(b, n); /* at the end, so that traces lie at the front */
-    put_u32(b, c->n_links);
-    return 0;
-}
-
 /* --- the whole --- */
 
-static int write_sections(struct chunk_encoder *c, struct buf *out, uint32_t *ret_head)
+/* Sections whose columns are packed one by one. */
+static bool is_packed(int section)
+{
+    return section == SEC_EXTRA || section == SEC_LINKS;
+}
+
+static int write_sections(struct chunk_encoder *c, struct buf *out, uint32_t *ret_head, uint32_t *ret_front)
 {
     size_t start = out->n;
     unsigned char header[CHUNK_HEADER] = {0};
@@ -563,16 +367,20 @@ static int write_sections(struct chunk_encoder *c, struct buf *out, uint32_t *re
         p = buf_reserve(out, bound + 1);
         if (!p)
             return -ENOMEM;
-        if (c->raw[i].n)
+        if (is_packed(i) && c->raw[i].n)
+            memcpy(p, c->raw[i].p, n = c->raw[i].n);
+        else if (c->raw[i].n)
             n = ZSTD_compressCCtx(c->zstd, p, bound, c->raw[i].p, c->raw[i].n, 1);
         if (ZSTD_isError(n) || c->raw[i].n > UINT32_MAX)
             return -ENOMEM;
         store_u32(header + 8 + 12 * i, (uint32_t) n);
-        store_u32(header + 12 + 12 * i, (uint32_t) c->raw[i].n);
+        store_u32(header + 12 + 12 * i, is_packed(i) ? 0 : (uint32_t) c->raw[i].n);
         store_u32(header + 16 + 12 * i, crc32c(0, p, n));
         out->n += n;
         if (i == SEC_TOTALS)
             *ret_head = (uint32_t) (out->n - start);
+        if (i == SEC_LINKS)
+            *ret_front = (uint32_t) (out->n - start);
     }
     store_u32(header, CHUNK_MAGIC);
     store_u32(header + 4, CHUNK_VERSION | SECTIONS << 16);
@@ -585,8 +393,7 @@ static void reset(struct chunk_encoder *c)
 {
     for (int i = 0; i < SECTIONS; i++)
         buf_reset(&c->raw[i]);
-    c->n_rich = c->n_sets = c->n_links = 0;
-    map_reset(&c->set_map);
+    c->n_rich = c->n_links = 0;
     map_reset(&c->link_map);
     arena_done(&c->arena);
 }
@@ -682,9 +489,10 @@ static int put_sums(struct chunk_encoder *c, struct chunk_out *out, uint32_t n)
     return r;
 }
 
-int chunk_encode(struct chunk_encoder *c, int64_t window, struct prof *const *profs, uint32_t n, struct chunk_out *out)
+int chunk_encode(struct chunk_encoder *c, const struct chunk_hooks *hooks, int64_t window, struct prof *const *profs,
+                 uint32_t n, struct chunk_out *out)
 {
-    uint32_t key = 0, entries = 0;
+    uint32_t entries = 0, *first;
     int r = 0;
 
     reset(c);
@@ -695,39 +503,42 @@ int chunk_encode(struct chunk_encoder *c, int64_t window, struct prof *const *pr
         entries += i == 0 || !same_entry(profs[i], profs[i - 1]);
         out->n_rows += profs[i]->n_rows;
     }
+    first = arena_alloc(&c->arena, (entries + 1) * sizeof *first);
     buf_pad(&c->raw[SEC_DETAIL], 0, (size_t) entries * 4);
-    if (buf_error(&c->raw[SEC_DETAIL]) < 0)
+    if (!first || buf_error(&c->raw[SEC_DETAIL]) < 0)
         return -ENOMEM;
     for (uint32_t i = 0, j; r == 0 && i < n; i = j) {
         for (j = i + 1; j < n && same_entry(profs[j], profs[i]);)
             j++;
+        first[out->n_entries] = i;
         r = add_entry(out, profs[i], profs + i, j - i);
         if (r == 0)
-            r = encode_entry(c, profs + i, j - i, out->n_entries - 1, &key, &out->entries[out->n_entries - 1],
+            r = encode_entry(c, profs + i, j - i, out->n_entries - 1, &out->entries[out->n_entries - 1],
                              &out->totals[out->n_entries - 1]);
     }
     if (r < 0)
         return r;
+    first[entries] = n;
     put_entry_list(c, window, out, entries);
     put_profiles(c, window, profs, n);
-    r = put_extra(c, entries);
+    r = chunk_put_extra(c, hooks, profs, first, entries, out);
     if (r == 0)
         r = put_sums(c, out, entries);
     if (r == 0)
-        r = put_links(c, out);
-    if (r == 0)
         r = buf_error(&c->values);
-    return r < 0 ? r : write_sections(c, &out->bytes, &out->head);
+    return r < 0 ? r : write_sections(c, &out->bytes, &out->head, &out->front);
 }
 
 int chunk_encode_totals(struct chunk_encoder *c, struct chunk_entry *entries, const struct totals *totals, uint32_t n,
                         struct buf *out, uint32_t *ret_head)
 {
+    uint32_t front;
+
     reset(c);
     for (uint32_t i = 0; i < n; i++) {
         entries[i].totals_off = (uint32_t) c->raw[SEC_TOTALS].n;
         entries[i].n_nodes = totals[i].n;
         put_totals(c, &totals[i], totals_scale(&totals[i]));
     }
-    return write_sections(c, out, ret_head);
+    return write_sections(c, out, ret_head, &front);
 }

@@ -29,6 +29,11 @@ struct rewriting {
     const struct rewrite *w;
     struct segment_writer *out;
     struct blob_remap *maps; /* per input */
+    struct {
+        const unsigned char *ids;
+        uint32_t n;
+    } * traces; /* per input */
+    struct arena arena; /* for them */
     struct chunk_ref *chunks;
     size_t cap;
     uint32_t n;
@@ -128,7 +133,10 @@ static int take_chunk(struct rewriting *x, const struct chunk_ref *ref, struct a
         return r;
     r = chunk_decode_profiles(&c, a, &p);
     if (r == 0)
-        r = chunk_decode_rows(&c, a, &p, UINT32_MAX, true);
+        r = chunk_decode_rows(&c, a, &p,
+                              &(struct chunk_wanted){.plain = true,
+                                                     .traces = x->traces[ref->input].ids,
+                                                     .n_traces = x->traces[ref->input].n});
     for (uint32_t i = 0; r == 0 && i < p.n_profs; i++) {
         r = adopt(x, ref->input, &p.profs[i]);
         if (r < 0)
@@ -252,7 +260,8 @@ static int run_rewrite(struct rewriting *x, struct err *e)
     int r = 0;
 
     x->maps = mem_zalloc_array(x->w->n, sizeof *x->maps);
-    if (!x->maps)
+    x->traces = arena_zalloc_array(&x->arena, x->w->n, sizeof *x->traces);
+    if (!x->maps || !x->traces)
         return -ENOMEM;
     if (x->w->drop_detail || !x->w->inputs[0]->meta.has_detail) {
         for (uint32_t i = 0; r == 0 && i < x->w->n; i++)
@@ -265,6 +274,8 @@ static int run_rewrite(struct rewriting *x, struct err *e)
         r = segment_blobs(x->w->inputs[i], &b, e);
         if (r == 0)
             r = blob_remap_init(&x->maps[i], b, segment_writer_blobs(x->out));
+        if (r == 0)
+            r = segment_trace_ids(x->w->inputs[i], &x->arena, &x->traces[i].ids, &x->traces[i].n, e);
         if (r == 0)
             r = list_chunks(x, i);
     }
@@ -317,6 +328,7 @@ int engine_rewrite(struct engine *g, struct engine_tenant *t, const struct rewri
     struct rewriting x = {.g = g, .w = w};
     int r = removed ? 0 : -ENOMEM;
 
+    arena_init(&x.arena, 0);
     for (uint32_t i = 0; r == 0 && i < w->n; i++) {
         removed[i] = w->inputs[i]->meta.number;
         log = MAX(log, w->inputs[i]->meta.log);
@@ -338,6 +350,7 @@ int engine_rewrite(struct engine *g, struct engine_tenant *t, const struct rewri
         r = commit_rewrite(g, t, w, out, removed, e);
     for (uint32_t i = 0; x.maps && i < w->n; i++)
         blob_remap_done(&x.maps[i]);
+    arena_done(&x.arena);
     mem_free(x.maps);
     mem_free(x.chunks);
     mem_free(removed);

@@ -312,8 +312,10 @@ int engine_export(struct store *s, const struct store_query *q, store_batch_fn f
     struct err own = {0};
     int r = scan_init(&x.scan, to_engine(s), q, false, &notes, e ? e : &own);
 
-    if (r == 0 && x.scan.tenant)
+    if (r == 0 && x.scan.tenant) {
+        x.scan.with_traces = true;
         r = scan_profs(&x.scan, true, export_prof, &x);
+    }
     if (r == 0)
         r = finish_batch(&x);
     builder_free(x.b);

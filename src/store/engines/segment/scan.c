@@ -166,6 +166,11 @@ int scan_chunk(struct scan *s, const struct scan_symbols *sym, struct segment *s
     struct chunk c;
     struct arena a;
     bool plain = !s->q->has_trace && !s->q->has_span; /* rows of a trace are never plain */
+    struct chunk_wanted wanted = {.plain = plain,
+                                  .traces = s->traces.ids,
+                                  .n_traces = s->traces.n,
+                                  .one_trace = s->q->has_trace ? s->q->trace_id : NULL,
+                                  .trace = s->traces.wanted};
     int r = segment_blobs(segment, &blobs, s->e);
 
     if (r == 0)
@@ -176,7 +181,7 @@ int scan_chunk(struct scan *s, const struct scan_symbols *sym, struct segment *s
     arena_init(&a, 0);
     r = chunk_decode_profiles(&c, &a, &p);
     if (r == 0 && with_rows)
-        r = chunk_decode_rows(&c, &a, &p, UINT32_MAX, plain);
+        r = chunk_decode_rows(&c, &a, &p, &wanted);
     if (r == -EBADMSG)
         r = scan_damage(s, r, "a chunk's columns are damaged");
     else
@@ -235,7 +240,7 @@ static bool in_columns(const struct scan *s, int64_t first, int64_t last)
     return false;
 }
 
-/* Chunks of a segment that may hold what is meant, each once. */
+/* Chunks of a segment that may hold what is meant, each once; of a trace, without their detail. */
 static int list_chunks(struct scan *s, const struct scan_symbols *sym, struct segment *segment, struct chunk_list *l)
 {
     const struct segment_footer *f;
@@ -243,7 +248,7 @@ static int list_chunks(struct scan *s, const struct scan_symbols *sym, struct se
     int r;
 
     if (s->q->has_trace)
-        return segment_find_trace(segment, s->q->trace_id, add_chunk, l, s->e);
+        return segment_find_trace(segment, s->q->trace_id, &s->traces.wanted, add_chunk, l, s->e);
     r = segment_footer(segment, &f, s->e);
     arena_init(&a, 0);
     for (uint32_t i = 0; r == 0 && i < f->n_groups; i++) {
@@ -268,6 +273,9 @@ static int scan_segment(struct scan *s, const struct scan_symbols *sym, struct s
     struct chunk_list l = {0};
     int r = list_chunks(s, sym, segment, &l);
 
+    arena_init(&s->traces.arena, 0);
+    if (r == 0 && l.n && s->with_traces && !s->q->has_trace)
+        r = segment_trace_ids(segment, &s->traces.arena, &s->traces.ids, &s->traces.n, s->e);
     if (r < 0)
         r = scan_damage(s, r, err_message(s->e, r));
     if (l.n)
@@ -279,6 +287,8 @@ static int scan_segment(struct scan *s, const struct scan_symbols *sym, struct s
                               : scan_chunk(s, sym, segment, l.v[i].off, l.v[i].len, UINT32_MAX, with_rows, fn, ctx);
     }
     mem_free(l.v);
+    arena_done(&s->traces.arena);
+    s->traces.ids = NULL;
     return r;
 }
 

@@ -28,6 +28,12 @@ struct scan {
     struct store_notes *notes;
     struct err *e;
     bool needs_detail[2]; /* per column: rows must be looked at one by one */
+    bool with_traces;     /* rows need their trace ids (asked for one trace they have it anyway) */
+    struct scan_traces {  /* of the segment at hand */
+        struct arena arena;
+        const unsigned char *ids;
+        uint32_t n, wanted;
+    } traces;
 };
 
 int scan_init(struct scan *s, struct engine *g, const struct store_query *q, bool need_type, struct store_notes *notes,

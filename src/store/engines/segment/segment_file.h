@@ -7,7 +7,9 @@
  *   8             chunks (chunk.h), one behind the other
  *                 directories: per service, type and level, zstd
  *                 dictionary (blobs.h), zstd
- *                 trace index: n x (u32 hash of the trace id, u32 chunk), sorted
+ *                 trace ids: blocks of 256 x 16 bytes, in the order of their numbers, zstd
+ *                 trace index: blocks of 256 traces sorted by hash, zstd: n, then per trace hash (delta), number,
+ *                 n chunks that hold it (as the footer lists them), n x delta
  *                 footer, zstd
  *   end-40  8     footer's offset
  *   end-32  4     footer's size compressed
@@ -20,8 +22,9 @@
  *
  * footer     tenant, epoch, level, log (the last one whose rows are here), first and last time, rows, profiles, flags,
  *            n replaced segments, series (number, first and last time), groups (service, type, gauge and per level a
- *            directory: offset, size, raw size, CRC), dictionary (offset, size, raw size, CRC), trace index (offset, n,
- *            CRC), chunks that hold links (offset, size)
+ *            directory: offset, size, raw size, CRC), dictionary (offset, size, raw size, CRC), n traces, blocks of their
+ *            ids, blocks of their index with the first hash of each, chunks that hold links (offset, size up to their
+ *            detail)
  * directory  columns over its entries: window, series + 1 (0: the sum of all), [instance], profiles, nodes, sum, first
  *            and last time, chunk's offset, head size, size, totals offset
  *
@@ -41,7 +44,7 @@
 #include "store/engines/segment/chunk.h"
 #include "store/engines/segment/rows.h"
 
-enum { SEGMENT_LEVELS = 3, SEGMENT_VERSION = 1, SEGMENT_TAIL = 40 };
+enum { SEGMENT_LEVELS = 3, SEGMENT_VERSION = 1, SEGMENT_TAIL = 40, TRACE_BLOCK = 256 };
 
 struct segment_meta {
     uint64_t number;
@@ -105,9 +108,11 @@ struct segment_footer {
     struct segment_group *groups; /* sorted by service, type */
     uint32_t n_groups;
     struct segment_block dict;
-    uint64_t traces_off;
-    uint32_t n_traces, traces_crc;
-    struct {
+    uint32_t n_traces;
+    struct segment_block *trace_ids; /* one per TRACE_BLOCK of them */
+    struct segment_block *trace_index;
+    uint32_t *trace_first; /* the first hash of each block of the index */
+    struct segment_linked {
         uint64_t off;
         uint32_t len;
     } * linked;
@@ -123,7 +128,6 @@ struct segment {
     int dir;          /* where it lies, for that; not owned */
     pthread_mutex_t lock;
     struct segment_footer *footer; /* loaded at need */
-    uint32_t *traces;              /* hash, chunk pairs; loaded at need */
     struct blobs *blobs;           /* loaded at need */
 };
 
@@ -142,9 +146,15 @@ int segment_directory(struct segment *s, const struct segment_group *g, int leve
 const struct segment_group *segment_find_group(const struct segment_footer *f, uint32_t service, uint32_t type);
 /* Reads a chunk's sections. head 0: all of it. */
 int segment_chunk(struct segment *s, uint64_t off, uint32_t len, unsigned mask, struct chunk *ret, struct err *e);
-/* Calls fn for each chunk that may hold the trace. */
-int segment_find_trace(struct segment *s, const uint8_t trace_id[16], int (*fn)(void *ctx, uint64_t off, uint32_t len),
-                       void *ctx, struct err *e);
+/* Calls fn for each chunk that holds the trace, with its length up to the detail. *ret_number: the segment's number of
+ * the trace, UINT32_MAX when it has none of it. */
+int segment_find_trace(struct segment *s, const uint8_t trace_id[16], uint32_t *ret_number,
+                       int (*fn)(void *ctx, uint64_t off, uint32_t len), void *ctx, struct err *e);
+/* Ids of all its traces by number, 16 bytes each, in the arena; NULL when there are none. */
+int segment_trace_ids(struct segment *s, struct arena *a, const unsigned char **ret, uint32_t *ret_n, struct err *e);
+uint32_t segment_trace_hash(const uint8_t trace_id[16]);
+int segment_read_block(struct segment *s, const struct segment_block *k, const char *what, struct buf *out,
+                       struct err *e);
 /* Reads everything and checks every CRC; fn is told of each damage. */
 int segment_check(struct segment *s, void (*fn)(void *ctx, const char *what), void *ctx);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See segment_file.h: reading. Footers, dictionaries and trace indexes are kept once read; chunks are not. */
+/* See segment_file.h: reading. Footers and dictionaries are kept once read; chunks and traces are not. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -80,7 +80,6 @@ void segment_unref(struct segment *s)
         fd_unlink(s->dir, name);
     }
     footer_free(s->footer);
-    mem_free(s->traces);
     if (s->blobs)
         blobs_done(s->blobs);
     mem_free(s->blobs);
@@ -89,8 +88,8 @@ void segment_unref(struct segment *s)
 }
 
 /* A compressed block of the file, its CRC checked. */
-static int read_block(struct segment *s, const struct segment_block *k, const char *what, struct buf *out,
-                      struct err *e)
+int segment_read_block(struct segment *s, const struct segment_block *k, const char *what, struct buf *out,
+                       struct err *e)
 {
     _cleanup_(mem_freep) char *packed = NULL;
     size_t n;
@@ -141,6 +140,26 @@ static void read_meta(struct reader *r, struct segment_footer *f)
         f->replaced[i] = get_varint(r);
 }
 
+static void read_traces(struct reader *r, struct segment_footer *f)
+{
+    uint32_t n = f->n_traces = get_below(r, ((uint64_t) (r->end - r->p) + 1) * TRACE_BLOCK);
+
+    n = (n + TRACE_BLOCK - 1) / TRACE_BLOCK;
+    f->trace_ids = arena_zalloc_array(&f->arena, n + 1, sizeof *f->trace_ids);
+    f->trace_index = arena_zalloc_array(&f->arena, n + 1, sizeof *f->trace_index);
+    f->trace_first = arena_zalloc_array(&f->arena, n + 1, sizeof *f->trace_first);
+    if (!f->trace_ids || !f->trace_index || !f->trace_first) {
+        r->bad = true;
+        return;
+    }
+    for (uint32_t i = 0; i < n; i++)
+        f->trace_ids[i] = get_block_ref(r);
+    for (uint32_t i = 0; i < n; i++) {
+        f->trace_first[i] = get_u32(r);
+        f->trace_index[i] = get_block_ref(r);
+    }
+}
+
 static void read_lists(struct reader *r, struct segment_footer *f)
 {
     uint32_t series = 0;
@@ -164,9 +183,7 @@ static void read_lists(struct reader *r, struct segment_footer *f)
             f->groups[i].dirs[k] = get_block_ref(r);
     }
     f->dict = get_block_ref(r);
-    f->traces_off = get_varint(r);
-    f->n_traces = get_below(r, 1u << 30);
-    f->traces_crc = get_u32(r);
+    read_traces(r, f);
     f->n_linked = get_below(r, (uint64_t) (r->end - r->p) + 1);
     f->linked = arena_zalloc_array(&f->arena, f->n_linked + 1, sizeof *f->linked);
     for (uint32_t i = 0; f->linked && i < f->n_linked; i++) {
@@ -188,7 +205,7 @@ static int load_footer(struct segment *s, struct err *e)
     if (rc < 0)
         return err_set(e, rc, "cannot read segment %llu: %m", (unsigned long long) s->meta.number);
     k = (struct segment_block){load_u64(tail), load_u32(tail + 8), load_u32(tail + 12), load_u32(tail + 16)};
-    rc = read_block(s, &k, "its footer is damaged", &raw, e);
+    rc = segment_read_block(s, &k, "its footer is damaged", &raw, e);
     if (rc < 0)
         return rc;
     f = mem_zalloc(sizeof *f);
@@ -223,7 +240,7 @@ static int load_blobs(struct segment *s, const struct segment_footer *f, struct 
 {
     _cleanup_(buf_done) struct buf raw = BUF_INIT;
     struct blobs *b;
-    int r = read_block(s, &f->dict, "its dictionary is damaged", &raw, e);
+    int r = segment_read_block(s, &f->dict, "its dictionary is damaged", &raw, e);
 
     if (r < 0)
         return r;
@@ -327,7 +344,7 @@ int segment_directory(struct segment *s, const struct segment_group *g, int leve
     *ret_n = 0;
     if (!g->dirs[level].len)
         return 0;
-    rc = read_block(s, &g->dirs[level], "a directory is damaged", &raw, e);
+    rc = segment_read_block(s, &g->dirs[level], "a directory is damaged", &raw, e);
     if (rc < 0)
         return rc;
     r = reader_of(raw.p, raw.n);
@@ -362,60 +379,6 @@ int segment_chunk(struct segment *s, uint64_t off, uint32_t len, unsigned mask, 
                          : r;
 }
 
-static int load_traces(struct segment *s, const struct segment_footer *f, struct err *e)
-{
-    size_t n = (size_t) f->n_traces * 8;
-    unsigned char *p;
-    int r;
-
-    if (n > s->meta.bytes || f->traces_off > s->meta.bytes - n)
-        return bad(s, "its trace index is damaged", e);
-    p = mem_alloc(n + 8);
-    if (!p)
-        return -ENOMEM;
-    r = fd_pread_all(s->fd, p, n, (off_t) f->traces_off);
-    if (r == 0 && crc32c(0, p, n) != f->traces_crc)
-        r = bad(s, "its trace index is damaged", e);
-    if (r < 0) {
-        mem_free(p);
-        return r;
-    }
-    s->traces = (uint32_t *) p;
-    for (uint32_t i = 0; i < f->n_traces * 2; i++)
-        s->traces[i] = load_u32(p + 4 * (size_t) i);
-    return 0;
-}
-
-int segment_find_trace(struct segment *s, const uint8_t trace_id[16], int (*fn)(void *ctx, uint64_t off, uint32_t len),
-                       void *ctx, struct err *e)
-{
-    const struct segment_footer *f;
-    uint32_t lo = 0, hi, key = chunk_trace_hash(trace_id);
-    int r = segment_footer(s, &f, e);
-
-    if (r < 0 || !f->n_traces)
-        return r;
-    pthread_mutex_lock(&s->lock);
-    if (!s->traces)
-        r = load_traces(s, f, e);
-    pthread_mutex_unlock(&s->lock);
-    if (r < 0)
-        return r;
-    hi = f->n_traces;
-    while (lo < hi) {
-        uint32_t mid = (lo + hi) / 2;
-
-        if (s->traces[2 * mid] < key)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    for (; r == 0 && lo < f->n_traces && s->traces[2 * lo] == key; lo++)
-        if (s->traces[2 * lo + 1] < f->n_linked)
-            r = fn(ctx, f->linked[s->traces[2 * lo + 1]].off, f->linked[s->traces[2 * lo + 1]].len);
-    return r;
-}
-
 /* --- checking --- */
 
 static int check_group(struct segment *s, const struct segment_group *g, void (*fn)(void *, const char *), void *ctx)
@@ -445,7 +408,7 @@ static int check_group(struct segment *s, const struct segment_group *g, void (*
             if (r == 0 && c.raw[SEC_PROFILES]) {
                 r = chunk_decode_profiles(&c, &a, &p);
                 if (r == 0)
-                    r = chunk_decode_rows(&c, &a, &p, UINT32_MAX, true);
+                    r = chunk_decode_rows(&c, &a, &p, &(struct chunk_wanted){.plain = true});
                 if (r < 0)
                     err_set(&e, r, "segment %llu at %llu: a chunk's columns are damaged",
                             (unsigned long long) s->meta.number, (unsigned long long) d[i].off);
@@ -459,6 +422,24 @@ static int check_group(struct segment *s, const struct segment_group *g, void (*
         }
     }
     arena_done(&a);
+    return found;
+}
+
+static int check_traces(struct segment *s, const struct segment_footer *f, void (*fn)(void *, const char *), void *ctx)
+{
+    _cleanup_(buf_done) struct buf raw = BUF_INIT;
+    int found = 0;
+
+    for (uint32_t i = 0; i < (f->n_traces + TRACE_BLOCK - 1) / TRACE_BLOCK; i++) {
+        struct err e = {0};
+
+        buf_reset(&raw);
+        if (segment_read_block(s, &f->trace_ids[i], "its traces are damaged", &raw, &e) < 0 ||
+            segment_read_block(s, &f->trace_index[i], "its trace index is damaged", &raw, &e) < 0) {
+            fn(ctx, e.message);
+            found++;
+        }
+    }
     return found;
 }
 
@@ -477,12 +458,7 @@ int segment_check(struct segment *s, void (*fn)(void *ctx, const char *what), vo
         fn(ctx, e.message);
         found++;
     }
-    pthread_mutex_lock(&s->lock);
-    if (!s->traces && f->n_traces && load_traces(s, f, &e) < 0) {
-        fn(ctx, e.message);
-        found++;
-    }
-    pthread_mutex_unlock(&s->lock);
+    found += check_traces(s, f, fn, ctx);
     for (uint32_t i = 0; i < f->n_groups; i++)
         found += check_group(s, &f->groups[i], fn, ctx);
     return found;

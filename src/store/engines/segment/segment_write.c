@@ -4,57 +4,13 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <zstd.h>
 
 #include "base/fd.h"
-#include "base/map.h"
 #include "base/mem.h"
-#include "store/engines/segment/segment_file.h"
+#include "store/engines/segment/segment_writer.h"
 
 /* A group with more rows than this has chunks of its own; smaller ones share until there are CHUNK_ROWS. */
 enum { GROUP_ROWS = 4096, CHUNK_ROWS = 32768, WRITE_AT = 1 << 20 };
-
-struct dir_record {
-    struct dir_entry d;
-    uint8_t level;
-};
-
-/* What has been added up of one entry over the current hour and day. */
-struct sums {
-    struct chunk_entry entry;
-    struct totals totals;
-    int64_t window;
-};
-
-struct segment_writer {
-    struct segment_writer_options o;
-    int fd;
-    char tmp[80], name[64];
-    bool finished;
-    struct buf out; /* not yet written */
-    uint64_t off;   /* of the end of `out` */
-    struct chunk_encoder *encoder;
-    struct chunk_out chunk;
-    struct buf scratch, packed;
-    struct dir_record *dir;
-    size_t cap_dir;
-    uint32_t n_dir;
-    struct sums *sums[2]; /* hour, day */
-    size_t cap_sums[2];
-    uint32_t n_sums[2];
-    struct map sums_map[2];
-    struct blobs blobs;
-    uint64_t *traces; /* hash << 32 | linked chunk */
-    size_t cap_traces;
-    uint32_t n_traces;
-    struct {
-        uint64_t off;
-        uint32_t len;
-    } * linked;
-    size_t cap_linked;
-    uint32_t n_linked;
-    struct segment_meta meta;
-};
 
 int segment_writer_new(const struct segment_writer_options *o, struct segment_writer **ret, struct err *e)
 {
@@ -104,8 +60,8 @@ void segment_writer_free(struct segment_writer *w)
         map_done(&w->sums_map[k]);
     }
     mem_free(w->dir);
-    mem_free(w->traces);
-    mem_free(w->linked);
+    trace_table_done(&w->traces);
+    mem_free(w->lanes);
     blobs_done(&w->blobs);
     mem_free(w);
 }
@@ -115,7 +71,7 @@ struct blobs *segment_writer_blobs(struct segment_writer *w)
     return &w->blobs;
 }
 
-static int write_out(struct segment_writer *w, bool all, struct err *e)
+int segment_write_out(struct segment_writer *w, bool all, struct err *e)
 {
     int r;
 
@@ -257,7 +213,7 @@ static int write_sums(struct segment_writer *w, int level, uint32_t from, uint32
                     (uint32_t) (w->out.n - start));
     if (r == 0) {
         w->off += w->out.n - start;
-        r = write_out(w, false, e);
+        r = segment_write_out(w, false, e);
     }
     for (uint32_t i = c.n_borrowed; i < c.n; i++)
         totals_done(&c.totals[i]);
@@ -326,24 +282,64 @@ static int prof_cmp(const void *a, const void *b)
     return x->header < y->header ? -1 : x->header > y->header;
 }
 
-static int add_traces(struct segment_writer *w, uint64_t off, uint32_t len)
+static uint32_t find_trace(void *ctx, const uint8_t id[16])
 {
-    if (!w->chunk.n_traces)
+    struct segment_writer *w = ctx;
+
+    return trace_table_find(&w->traces, id);
+}
+
+/* The CPU that a set of attributes names, + 1. */
+static uint32_t find_lane(void *ctx, uint32_t set)
+{
+    struct segment_writer *w = ctx;
+    _cleanup_(buf_done) struct buf text = BUF_INIT;
+    size_t before = w->cap_lanes;
+
+    if (mem_grow((void **) &w->lanes, &w->cap_lanes, (size_t) set + 1, sizeof *w->lanes, 1 << 28) < 0)
         return 0;
-    if (mem_grow((void **) &w->linked, &w->cap_linked, (size_t) w->n_linked + 1, sizeof *w->linked, 1 << 28) < 0 ||
-        mem_grow((void **) &w->traces, &w->cap_traces, (size_t) w->n_traces + w->chunk.n_traces, sizeof *w->traces,
-                 1 << 30) < 0)
-        return -ENOMEM;
-    for (uint32_t i = 0; i < w->chunk.n_traces; i++)
-        w->traces[w->n_traces++] = (uint64_t) w->chunk.trace_hashes[i] << 32 | w->n_linked;
-    w->linked[w->n_linked].off = off;
-    w->linked[w->n_linked++].len = len;
+    if (w->cap_lanes > before)
+        memset(w->lanes + before, 0, (w->cap_lanes - before) * sizeof *w->lanes);
+    if (!w->lanes[set]) {
+        uint32_t cpu = 0;
+
+        if (blobs_set_find(&w->blobs, set, STR("cpu.logical_number"), &text))
+            for (uint32_t i = 0; i < text.n && i < 6 && text.p[i] >= '0' && text.p[i] <= '9'; i++)
+                cpu = cpu * 10 + (uint32_t) (text.p[i] - '0');
+        w->lanes[set] = cpu + 1;
+    }
+    return w->lanes[set];
+}
+
+static int time_cmp(const void *a, const void *b)
+{
+    const struct prof *x = *(struct prof *const *) a, *y = *(struct prof *const *) b;
+
+    return x->time_ns < y->time_ns ? -1 : x->time_ns > y->time_ns;
+}
+
+/* Numbers the traces of a window by time, whichever service they are of: the numbers in a chunk lie close together. */
+static int number_traces(struct segment_writer *w, struct prof **profs, uint32_t n)
+{
+    bool any = false;
+
+    for (uint32_t i = 0; i < n && !any; i++)
+        any = profs[i]->n_extras != 0;
+    if (!any)
+        return 0;
+    qsort(profs, n, sizeof *profs, time_cmp);
+    for (uint32_t i = 0; i < n; i++)
+        for (uint32_t k = 0; k < profs[i]->n_extras; k++)
+            if (profs[i]->extras[k].has_link &&
+                trace_table_find(&w->traces, profs[i]->extras[k].link.trace_id) == UINT32_MAX)
+                return -ENOMEM;
     return 0;
 }
 
 static int write_chunk(struct segment_writer *w, int64_t window, struct prof *const *profs, uint32_t n, struct err *e)
 {
-    int r = chunk_encode(w->encoder, window, profs, n, &w->chunk);
+    struct chunk_hooks hooks = {w, find_trace, find_lane};
+    int r = chunk_encode(w->encoder, &hooks, window, profs, n, &w->chunk);
     uint32_t len = (uint32_t) w->chunk.bytes.n;
 
     for (uint32_t i = 0; r == 0 && i < w->chunk.n_entries; i++) {
@@ -351,8 +347,8 @@ static int write_chunk(struct segment_writer *w, int64_t window, struct prof *co
         if (r == 0 && w->o.meta.level >= 1 && w->chunk.entries[i].series != SERIES_ALL)
             r = sum_into(w, 1, window_start(window, WINDOW_1H), &w->chunk.entries[i], &w->chunk.totals[i]);
     }
-    if (r == 0)
-        r = add_traces(w, w->off, len);
+    if (r == 0 && w->chunk.n_traces)
+        r = trace_table_add_chunk(&w->traces, w->off, w->chunk.front, w->chunk.traces, w->chunk.n_traces);
     if (r < 0)
         return r;
     w->meta.rows += w->chunk.n_rows;
@@ -360,7 +356,7 @@ static int write_chunk(struct segment_writer *w, int64_t window, struct prof *co
     w->meta.has_detail = true;
     buf_put(&w->out, w->chunk.bytes.p, len);
     w->off += len;
-    return write_out(w, false, e);
+    return segment_write_out(w, false, e);
 }
 
 int segment_writer_window(struct segment_writer *w, int64_t window, struct prof **profs, uint32_t n, struct err *e)
@@ -369,6 +365,8 @@ int segment_writer_window(struct segment_writer *w, int64_t window, struct prof 
     uint32_t start = 0;
     int r = roll_sums(w, window, e);
 
+    if (r == 0)
+        r = number_traces(w, profs, n);
     qsort(profs, n, sizeof *profs, prof_cmp);
     for (uint32_t i = 0, j; r == 0 && i < n; i = j) {
         uint64_t rows = 0;
@@ -412,253 +410,10 @@ int segment_writer_totals(struct segment_writer *w, int64_t window, struct chunk
     if (r < 0)
         return r;
     w->off += w->out.n - start;
-    return write_out(w, false, e);
+    return segment_write_out(w, false, e);
 }
 
 /* --- the end --- */
-
-static int dir_cmp(const void *a, const void *b)
-{
-    const struct dir_record *x = a, *y = b;
-
-    if (x->d.e.service != y->d.e.service)
-        return x->d.e.service < y->d.e.service ? -1 : 1;
-    if (x->d.e.type != y->d.e.type)
-        return x->d.e.type < y->d.e.type ? -1 : 1;
-    if (x->level != y->level)
-        return x->level < y->level ? -1 : 1;
-    if (x->d.window != y->d.window)
-        return x->d.window < y->d.window ? -1 : 1;
-    if (x->d.off != y->d.off)
-        return x->d.off < y->d.off ? -1 : 1;
-    return x->d.e.totals_off < y->d.e.totals_off ? -1 : x->d.e.totals_off > y->d.e.totals_off;
-}
-
-/* Appends raw, compressed, to the file. */
-static int put_block(struct segment_writer *w, const struct buf *raw, struct segment_block *ret, struct err *e)
-{
-    size_t bound = ZSTD_compressBound(raw->n), n;
-    char *p;
-
-    if (buf_error(raw) < 0 || raw->n > UINT32_MAX)
-        return -ENOMEM;
-    p = buf_reserve(&w->out, bound);
-    if (!p)
-        return -ENOMEM;
-    n = ZSTD_compress(p, bound, raw->p ? raw->p : "", raw->n, 3);
-    if (ZSTD_isError(n))
-        return -ENOMEM;
-    *ret = (struct segment_block){w->off, (uint32_t) n, (uint32_t) raw->n, crc32c(0, p, n)};
-    w->out.n += n;
-    w->off += n;
-    return write_out(w, false, e);
-}
-
-static void put_directory(struct buf *b, const struct dir_record *d, uint32_t n)
-{
-    int64_t window = 0;
-    uint64_t off = 0;
-
-    put_varint(b, n);
-    for (uint32_t i = 0; i < n; i++) {
-        put_zigzag(b, (d[i].d.window - window) / WINDOW_5M);
-        window = d[i].d.window;
-    }
-    for (uint32_t i = 0; i < n; i++)
-        put_varint(b, d[i].d.e.series == SERIES_ALL ? 0 : d[i].d.e.series + 1ull);
-    for (uint32_t i = 0; i < n; i++)
-        if (d[i].d.e.gauge) {
-            put_u64(b, d[i].d.e.instance.hi);
-            put_u64(b, d[i].d.e.instance.lo);
-        }
-    for (uint32_t i = 0; i < n; i++)
-        put_varint(b, d[i].d.e.n_profs);
-    for (uint32_t i = 0; i < n; i++)
-        put_varint(b, d[i].d.e.n_nodes);
-    for (uint32_t i = 0; i < n; i++)
-        put_zigzag(b, d[i].d.e.sum);
-    for (uint32_t i = 0; i < n; i++)
-        put_zigzag(b, d[i].d.e.min_time - d[i].d.window);
-    for (uint32_t i = 0; i < n; i++)
-        put_zigzag(b, d[i].d.e.max_time - d[i].d.e.min_time);
-    for (uint32_t i = 0; i < n; i++) {
-        put_zigzag(b, (int64_t) (d[i].d.off - off));
-        off = d[i].d.off;
-    }
-    for (uint32_t i = 0; i < n; i++)
-        put_varint(b, d[i].d.head);
-    for (uint32_t i = 0; i < n; i++)
-        put_varint(b, d[i].d.len - d[i].d.head);
-    for (uint32_t i = 0; i < n; i++)
-        put_varint(b, d[i].d.e.totals_off);
-}
-
-static void put_block_ref(struct buf *b, const struct segment_block *k)
-{
-    put_varint(b, k->off);
-    put_varint(b, k->len);
-    put_varint(b, k->raw);
-    put_u32(b, k->crc);
-}
-
-/* Directories into the file, groups into the footer. */
-static int write_groups(struct segment_writer *w, struct buf *footer, struct err *e)
-{
-    _cleanup_(buf_done) struct buf groups = BUF_INIT;
-    uint32_t n_groups = 0;
-    int r = 0;
-
-    for (uint32_t i = 0, j; r == 0 && i < w->n_dir; i = j) {
-        struct segment_block dirs[SEGMENT_LEVELS] = {0};
-
-        j = i;
-        while (r == 0 && j < w->n_dir && w->dir[j].d.e.service == w->dir[i].d.e.service &&
-               w->dir[j].d.e.type == w->dir[i].d.e.type) {
-            uint32_t from = j;
-
-            while (j < w->n_dir && w->dir[j].d.e.service == w->dir[i].d.e.service &&
-                   w->dir[j].d.e.type == w->dir[i].d.e.type && w->dir[j].level == w->dir[from].level)
-                j++;
-            buf_reset(&w->scratch);
-            put_directory(&w->scratch, w->dir + from, j - from);
-            r = put_block(w, &w->scratch, &dirs[w->dir[from].level], e);
-        }
-        put_varint(&groups, w->dir[i].d.e.service);
-        put_varint(&groups, w->dir[i].d.e.type);
-        put_varint(&groups, w->dir[i].d.e.gauge);
-        for (int k = 0; k < SEGMENT_LEVELS; k++)
-            put_block_ref(&groups, &dirs[k]);
-        n_groups++;
-    }
-    put_varint(footer, n_groups);
-    buf_put(footer, groups.p, groups.n);
-    return r < 0 ? r : buf_error(&groups);
-}
-
-static int series_cmp(const void *a, const void *b)
-{
-    const struct segment_series *x = a, *y = b;
-
-    return x->series < y->series ? -1 : x->series > y->series;
-}
-
-static int put_series(struct segment_writer *w, struct buf *footer)
-{
-    struct segment_series *v = mem_alloc((w->n_dir + 1) * sizeof *v);
-    uint32_t n = 0, k = 0, last = 0;
-
-    if (!v)
-        return -ENOMEM;
-    for (uint32_t i = 0; i < w->n_dir; i++)
-        if (w->dir[i].level == 0 && w->dir[i].d.e.series != SERIES_ALL)
-            v[n++] = (struct segment_series){w->dir[i].d.e.series, w->dir[i].d.e.min_time, w->dir[i].d.e.max_time};
-    qsort(v, n, sizeof *v, series_cmp);
-    for (uint32_t i = 0; i < n; i++) {
-        if (k && v[k - 1].series == v[i].series) {
-            v[k - 1].first = MIN(v[k - 1].first, v[i].first);
-            v[k - 1].last = MAX(v[k - 1].last, v[i].last);
-        } else {
-            v[k++] = v[i];
-        }
-    }
-    put_varint(footer, k);
-    for (uint32_t i = 0; i < k; i++) {
-        put_varint(footer, v[i].series - last);
-        put_zigzag(footer, v[i].first - w->meta.t0);
-        put_zigzag(footer, v[i].last - v[i].first);
-        last = v[i].series;
-    }
-    mem_free(v);
-    return 0;
-}
-
-static int u64_cmp(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *) a, y = *(const uint64_t *) b;
-
-    return x < y ? -1 : x > y;
-}
-
-static int write_traces(struct segment_writer *w, struct buf *footer, struct err *e)
-{
-    size_t start;
-    uint64_t off = w->off, last = 0;
-
-    if (w->n_traces)
-        qsort(w->traces, w->n_traces, sizeof *w->traces, u64_cmp);
-    start = w->out.n;
-    for (uint32_t i = 0; i < w->n_traces; i++) {
-        put_u32(&w->out, (uint32_t) (w->traces[i] >> 32));
-        put_u32(&w->out, (uint32_t) w->traces[i]);
-    }
-    if (buf_error(&w->out) < 0)
-        return buf_error(&w->out);
-    w->off += w->out.n - start;
-    put_varint(footer, off);
-    put_varint(footer, w->n_traces);
-    put_u32(footer, crc32c(0, w->out.p + start, w->out.n - start));
-    put_varint(footer, w->n_linked);
-    for (uint32_t i = 0; i < w->n_linked; i++) {
-        put_varint(footer, w->linked[i].off - last);
-        put_varint(footer, w->linked[i].len);
-        last = w->linked[i].off;
-    }
-    return write_out(w, false, e);
-}
-
-static void put_meta(struct segment_writer *w, struct buf *b)
-{
-    put_varint(b, w->meta.tenant);
-    put_varint(b, w->meta.epoch);
-    put_varint(b, w->meta.level);
-    put_varint(b, w->meta.log);
-    put_zigzag(b, w->meta.t0);
-    put_zigzag(b, w->meta.t1);
-    put_varint(b, w->meta.rows);
-    put_varint(b, w->meta.profiles);
-    put_varint(b, w->meta.has_detail);
-    put_varint(b, w->o.n_replaced);
-    for (uint32_t i = 0; i < w->o.n_replaced; i++)
-        put_varint(b, w->o.replaced[i]);
-}
-
-static int write_footer(struct segment_writer *w, struct err *e)
-{
-    _cleanup_(buf_done) struct buf footer = BUF_INIT;
-    struct segment_block block;
-    unsigned char tail[SEGMENT_TAIL] = {0};
-    int r;
-
-    if (w->n_dir)
-        qsort(w->dir, w->n_dir, sizeof *w->dir, dir_cmp);
-    put_meta(w, &footer);
-    r = put_series(w, &footer);
-    if (r == 0)
-        r = write_groups(w, &footer, e);
-    if (r < 0)
-        return r;
-    buf_reset(&w->scratch);
-    blobs_encode(&w->blobs, &w->scratch);
-    r = put_block(w, &w->scratch, &block, e);
-    put_block_ref(&footer, &block);
-    if (r == 0)
-        r = write_traces(w, &footer, e);
-    if (r == 0)
-        r = put_block(w, &footer, &block, e);
-    if (r < 0)
-        return r;
-    store_u32(tail, (uint32_t) block.off);
-    store_u32(tail + 4, (uint32_t) (block.off >> 32));
-    store_u32(tail + 8, block.len);
-    store_u32(tail + 12, block.raw);
-    store_u32(tail + 16, block.crc);
-    store_u32(tail + 20, SEGMENT_VERSION);
-    memcpy(tail + 32, "WICKEND1", 8);
-    store_u32(tail + 28, crc32c(0, tail, 28));
-    buf_put(&w->out, tail, sizeof tail);
-    w->off += sizeof tail;
-    return write_out(w, true, e);
-}
 
 int segment_writer_finish(struct segment_writer *w, struct segment_meta *ret, struct err *e)
 {
@@ -667,7 +422,7 @@ int segment_writer_finish(struct segment_writer *w, struct segment_meta *ret, st
     for (int level = 1; r == 0 && level <= (int) w->o.meta.level; level++)
         r = flush_sums(w, level, e);
     if (r == 0)
-        r = write_footer(w, e);
+        r = segment_write_footer(w, e);
     if (r < 0)
         return r;
     r = fd_sync(w->fd);

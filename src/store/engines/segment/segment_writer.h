@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Between segment_write.c, segment_footer.c and segment_traces.c: a segment being written. */
+#ifndef SEGMENT_SEGMENT_WRITER_H
+#define SEGMENT_SEGMENT_WRITER_H
+
+#include "base/map.h"
+#include "store/engines/segment/segment_file.h"
+
+/* Traces of a segment, numbered in the order of their first use, and which of the chunks with links hold each. */
+struct trace_table {
+    unsigned char *ids; /* 16 bytes each */
+    size_t cap_ids;
+    uint32_t n;
+    struct map map;
+    struct trace_use {
+        uint32_t trace, chunk;
+    } * uses; /* chunks ascending */
+    size_t cap_uses;
+    uint32_t n_uses;
+    struct segment_linked *linked;
+    size_t cap_linked;
+    uint32_t n_linked;
+};
+
+void trace_table_done(struct trace_table *t);
+/* The number of a trace, new or known; UINT32_MAX without memory. */
+uint32_t trace_table_find(struct trace_table *t, const uint8_t id[16]);
+/* A chunk of this place and length (without its detail) holds these traces. */
+int trace_table_add_chunk(struct trace_table *t, uint64_t off, uint32_t len, const uint32_t *traces, uint32_t n);
+
+struct dir_record {
+    struct dir_entry d;
+    uint8_t level;
+};
+
+/* What has been added up of one entry over the current hour and day. */
+struct sums {
+    struct chunk_entry entry;
+    struct totals totals;
+    int64_t window;
+};
+
+struct segment_writer {
+    struct segment_writer_options o;
+    int fd;
+    char tmp[80], name[64];
+    bool finished;
+    struct buf out; /* not yet written */
+    uint64_t off;   /* of the end of `out` */
+    struct chunk_encoder *encoder;
+    struct chunk_out chunk;
+    struct buf scratch, packed;
+    struct dir_record *dir;
+    size_t cap_dir;
+    uint32_t n_dir;
+    struct sums *sums[2]; /* hour, day */
+    size_t cap_sums[2];
+    uint32_t n_sums[2];
+    struct map sums_map[2];
+    struct blobs blobs;
+    struct trace_table traces;
+    uint32_t *lanes; /* per attribute set: its lane + 1; 0 = not yet */
+    size_t cap_lanes;
+    struct segment_meta meta;
+};
+
+/* Appends raw, compressed, to the file. */
+int segment_put_block(struct segment_writer *w, const struct buf *raw, struct segment_block *ret, struct err *e);
+void segment_put_block_ref(struct buf *b, const struct segment_block *k);
+/* The table into the file, what leads to it into the footer. */
+int segment_write_traces(struct segment_writer *w, struct buf *footer, struct err *e);
+/* Everything behind the chunks. */
+int segment_write_footer(struct segment_writer *w, struct err *e);
+int segment_write_out(struct segment_writer *w, bool all, struct err *e);
+
+#endif
