@@ -686,6 +686,21 @@ static void run_pids(const char *dir, int n)
     store_close(s);
 }
 
+/* The all-services flame graph of a store that run_synthetic() made, again and again: for a profiler. */
+static void run_again(const char *dir, int n, int what)
+{
+    struct store *s = open_bench(dir);
+    struct ask k;
+
+    fake_now = T0 + 3600 * NS_PER_S;
+    ask_init(&k, what == 1 ? "cpu{service.name=\"service-07\"}" : "cpu", T0 + 17 * NS_PER_S + 5,
+             T0 + 3587 * NS_PER_S - 3);
+    for (int i = 0; i < n; i++)
+        time_select(s, &k.q);
+    query("again", time_select(s, &k.q), "");
+    store_close(s);
+}
+
 static void run_limits(void)
 {
     size_t n = 64 << 20, z;
@@ -722,6 +737,8 @@ int main(int argc, char **argv)
         run_agent(dir, a, b);
     else if (strcmp(what, "month") == 0)
         run_month(dir, a);
+    else if (strcmp(what, "again") == 0)
+        run_again(dir, a, b);
     else if (strcmp(what, "pids") == 0)
         run_pids(dir, a);
     else

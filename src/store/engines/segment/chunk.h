@@ -123,7 +123,7 @@ int chunk_read_totals(const struct chunk *c, uint32_t totals_off, uint32_t n_nod
 int chunk_decode_profiles(const struct chunk *c, struct arena *a, struct chunk_profiles *ret);
 /* Which rows, and what is known about traces. */
 struct chunk_wanted {
-    bool plain;                 /* rows without attributes, link and timestamp as well; needs SEC_DETAIL */
+    bool plain;                  /* rows without attributes, link and timestamp as well; needs SEC_DETAIL */
     const unsigned char *traces; /* ids by the segment's number, 16 bytes each; NULL: ids are left zero */
     uint32_t n_traces;
     const unsigned char *one_trace; /* only rows of this one: its id, or NULL */

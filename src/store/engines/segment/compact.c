@@ -32,7 +32,7 @@ struct rewriting {
     struct {
         const unsigned char *ids;
         uint32_t n;
-    } * traces; /* per input */
+    } * traces;         /* per input */
     struct arena arena; /* for them */
     struct chunk_ref *chunks;
     size_t cap;

@@ -11,8 +11,8 @@
 #include <stdlib.h>
 
 #include "base/mem.h"
+#include "store/engines/segment/fold.h"
 #include "store/engines/segment/scan.h"
-#include "store/engines/segment/view.h"
 #include "store/frames.h"
 
 /* A gauge's sums of one instance, divided by its snapshots at the end. */
@@ -29,8 +29,13 @@ struct selecting {
     const struct scan_symbols *sym;
     uint32_t service, n_nodes;
     bool gauge;
-    int64_t *acc[2];
+    int64_t *acc[2]; /* zero but for the service at hand */
     size_t cap_acc[2];
+    uint32_t *touched; /* questions about rows: the nodes that have something in acc */
+    size_t cap_touched;
+    uint32_t n_touched;
+    bool few; /* it is one of those */
+    struct fold fold;
     bool any;
     uint32_t n_parts; /* services in the answer, at most */
     struct instance *instances;
@@ -66,6 +71,18 @@ static struct instance *find_instance(struct selecting *x, struct id128 id)
 
 /* --- adding --- */
 
+static int add_value(struct selecting *x, uint32_t column, uint32_t node, int64_t v)
+{
+    if (x->few && !x->acc[0][node]) {
+        if (mem_grow((void **) &x->touched, &x->cap_touched, (size_t) x->n_touched + 1, sizeof *x->touched,
+                     UINT32_MAX) < 0)
+            return -ENOMEM;
+        x->touched[x->n_touched++] = node;
+    }
+    x->acc[column][node] += v;
+    return 0;
+}
+
 static int add_prof(void *ctx, const struct scan_prof *p)
 {
     struct selecting *x = ctx;
@@ -92,7 +109,7 @@ static int add_prof(void *ctx, const struct scan_prof *p)
         if (inst)
             r = totals_add(&inst->totals[p->column], row->node, row->value);
         else
-            x->acc[p->column][row->node] += row->value;
+            r = add_value(x, p->column, row->node, row->value);
     }
     return r;
 }
@@ -310,7 +327,7 @@ static int fold_instances(struct selecting *x)
             if (r == 0 && x->instances[i].count[c])
                 r = totals_normalize(t);
             for (uint32_t k = 0; r == 0 && k < t->n; k++)
-                x->acc[c][t->nodes[k]] += llround((double) t->values[k] / (double) x->instances[i].count[c]);
+                r = add_value(x, c, t->nodes[k], llround((double) t->values[k] / (double) x->instances[i].count[c]));
             totals_done(t);
         }
     x->n_instances = 0;
@@ -397,6 +414,14 @@ static int fold_service(struct selecting *x)
 
     if (r < 0)
         return r;
+    if (q->n_columns == 1) {
+        r = fold_into(&x->fold, v, x->acc[0], x->n_nodes, x->few ? x->touched : NULL, x->n_touched, how.max_nodes,
+                      x->out);
+        if (r != 0) {
+            view_unlock(service);
+            return MIN(r, 0);
+        }
+    }
     r = grow_scratch(x, v->n_nodes);
     if (r == 0) {
         make_live_tree(x, v, &live);
@@ -414,10 +439,13 @@ static int begin_service(struct selecting *x, const struct scan_symbols *sym, ui
     x->service = service;
     x->any = false;
     x->n_nodes = stable_count(&sym_service(sym->symbols, service)->nodes);
+    x->n_touched = 0;
     for (uint32_t c = 0; c < x->scan.q->n_columns; c++) {
+        size_t before = x->cap_acc[c];
+
         if (mem_grow((void **) &x->acc[c], &x->cap_acc[c], x->n_nodes, sizeof *x->acc[c], UINT32_MAX) < 0)
             return -ENOMEM;
-        memset(x->acc[c], 0, x->n_nodes * sizeof *x->acc[c]);
+        memset(x->acc[c] + before, 0, (x->cap_acc[c] - before) * sizeof *x->acc[c]);
     }
     x->gauge = false;
     for (uint32_t i = 0; i < sym->n_series; i++)
@@ -444,7 +472,16 @@ static int select_service(struct selecting *x, const struct scan_symbols *sym, u
     }
     if (r == 0)
         r = fold_instances(x);
-    return r == 0 && x->any ? fold_service(x) : r;
+    if (r == 0 && x->any)
+        r = fold_service(x);
+    for (uint32_t c = 0; r == 0 && c < x->scan.q->n_columns; c++) {
+        if (x->few)
+            for (uint32_t i = 0; i < x->n_touched; i++)
+                x->acc[c][x->touched[i]] = 0;
+        else
+            memset(x->acc[c], 0, x->n_nodes * sizeof *x->acc[c]);
+    }
+    return r;
 }
 
 static int hold_prof(void *ctx, const struct scan_prof *p)
@@ -501,6 +538,7 @@ static int select_all(struct selecting *x)
     for (uint32_t i = 0; i < x->scan.n_symbols; i++)
         for (uint32_t k = 0; k < x->scan.symbols[i].n_services; k++)
             x->n_parts += x->scan.symbols[i].services[k] != 0;
+    x->few = rows && x->scan.q->n_columns == 1;
     if (rows) /* the rows that are meant are held: nothing more to look at */
         x->scan.needs_detail[0] = x->scan.needs_detail[1] = false;
     for (uint32_t i = 0; r == 0 && i < x->scan.n_symbols; i++)
@@ -521,6 +559,8 @@ static void selecting_done(struct selecting *x)
     mem_free(x->instances);
     map_done(&x->instance_map);
     mem_free(x->held);
+    mem_free(x->touched);
+    fold_done(&x->fold);
     mem_free(x->live);
     mem_free(x->parent);
     mem_free(x->frame);
