@@ -21,7 +21,7 @@ void dedup_done(struct dedup *d)
 
 static uint32_t home(const struct dedup *d, struct id128 key)
 {
-    return (uint32_t) hash64_u64(key.hi) & (d->n_slots - 1);
+    return (uint32_t) (hash_mix(hash64_u64(key.hi), key.lo & DEDUP_SHORT) >> 7) & (d->n_slots - 1);
 }
 
 /* The slot of key, or the free one where it would go. */
@@ -36,7 +36,7 @@ static uint32_t find_slot(const struct dedup *d, struct id128 key)
 
 bool dedup_has(const struct dedup *d, struct id128 key)
 {
-    return d->n && (d->slots[find_slot(d, key)] || d->slots[find_slot(d, (struct id128){key.hi, 0})]);
+    return d->n && (d->slots[find_slot(d, key)] || d->slots[find_slot(d, dedup_short(key))]);
 }
 
 static int grow(struct dedup *d)

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which profiles were stored lately: 128-bit keys of (tenant, resource, profile id, types), at most `max` of them and
- * none older than the window. A ring in order of arrival with a hash index; belongs to one thread.
- * The catalogue keeps the first half of each key; such a one is {hi, 0} here and stands for every key with that half.
+ * Which profiles were stored lately: at most `max` of them and none older than the window. A ring in order of arrival
+ * with a hash index; belongs to one thread.
+ *
+ * A key is {start as it was sent, 63 bits over tenant, resource and content or profile id}. Of a key with a start the
+ * catalogue keeps 40 of these bits: such a short key stands for every key of its start with them. Two profiles of one
+ * tenant that start at the same nanosecond are taken for one with a chance of 2^-40.
  */
 #ifndef STORE_DEDUP_H
 #define STORE_DEDUP_H
@@ -22,6 +25,19 @@ struct dedup {
     uint32_t n, head, cap, n_slots, max;
     int64_t window;
 };
+
+#define DEDUP_SHORT ((1ull << 40) - 1)
+
+static inline struct id128 dedup_key(int64_t start, struct id128 content)
+{
+    return (struct id128){(uint64_t) start, (content.hi ^ content.lo << 1) | 1ull << 63};
+}
+
+/* As the catalogue has it. */
+static inline struct id128 dedup_short(struct id128 key)
+{
+    return key.hi ? (struct id128){key.hi, key.lo & DEDUP_SHORT} : key;
+}
 
 void dedup_init(struct dedup *d, uint32_t max, int64_t window);
 void dedup_done(struct dedup *d);

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/map.h"
 #include "model/identity.h"
+#include "store/dedup.h"
 #include "store/store.h"
 
 #define DAY (86400 * NS_PER_S)
@@ -193,7 +194,8 @@ static void make_key(struct planning *pl, const struct profile *p, struct intake
     hash128_u64(&s, res.lo);
     hash128_u64(&s, content.hi);
     hash128_u64(&s, content.lo);
-    out->key = hash128_final(&s);
+    content = hash128_final(&s);
+    out->key = dedup_key(p->time_ns, content);
     out->has_key = true;
 }
 

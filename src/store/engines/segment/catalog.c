@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <sqlite3.h>
+#include <stdlib.h>
 
 #include "base/mem.h"
 #include "store/dedup.h"
@@ -149,6 +150,68 @@ static int put_segments(struct catalog *c, const struct catalog_change *x, struc
     return r;
 }
 
+static int key_cmp(const void *a, const void *b)
+{
+    const struct id128 *x = a, *y = b;
+
+    if (x->hi != y->hi)
+        return x->hi < y->hi ? -1 : 1;
+    return x->lo < y->lo ? -1 : x->lo > y->lo;
+}
+
+/* By start: its distance to the last, how many keys it has, and of each key five bytes, or all where there is no
+ * start. */
+static int pack_keys(const struct catalog_change *x, struct buf *b)
+{
+    _cleanup_(mem_freep) struct id128 *v = mem_alloc(x->n_keys * sizeof *v);
+    uint64_t start = 0;
+
+    if (!v)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < x->n_keys; i++)
+        v[i] = dedup_short(x->keys[i].key);
+    qsort(v, x->n_keys, sizeof *v, key_cmp);
+    for (uint32_t i = 0, j; i < x->n_keys; i = j) {
+        for (j = i; j < x->n_keys && v[j].hi == v[i].hi;)
+            j++;
+        put_varint(b, v[i].hi - start);
+        put_varint(b, j - i);
+        for (uint32_t k = i; k < j; k++) {
+            put_u32(b, (uint32_t) v[k].lo);
+            buf_putc(b, (char) (v[k].lo >> 32));
+            for (int n = 5; !v[k].hi && n < 8; n++)
+                buf_putc(b, (char) (v[k].lo >> (8 * n)));
+        }
+        start = v[i].hi;
+    }
+    return buf_error(b);
+}
+
+static int unpack_keys(struct reader *r, int64_t time, struct dedup *d)
+{
+    uint64_t start = 0;
+    int rc = 0;
+
+    while (rc == 0 && r->p < r->end) {
+        uint64_t n;
+
+        start += get_varint(r);
+        n = get_varint(r);
+        for (; n && rc == 0 && !r->bad; n--) {
+            struct id128 key = {start, get_u32(r)};
+
+            for (int k = 4; k < (start ? 5 : 8); k++) {
+                const unsigned char *p = get_raw(r, 1);
+
+                key.lo |= (uint64_t) (p ? *p : 0) << (8 * k);
+            }
+            if (!r->bad)
+                rc = dedup_add(d, key, time);
+        }
+    }
+    return rc;
+}
+
 static int put_keys(struct catalog *c, const struct catalog_change *x, struct err *e)
 {
     _cleanup_(buf_done) struct buf b = BUF_INIT;
@@ -160,12 +223,11 @@ static int put_keys(struct catalog *c, const struct catalog_change *x, struct er
         r = run_with(c, "DELETE FROM dedup WHERE newest < ?", (int64_t[]){x->keys_before}, 1, "forget old keys", e);
     if (r < 0 || !x->n_keys)
         return r;
-    for (uint32_t i = 0; i < x->n_keys; i++) {
-        put_u64(&b, x->keys[i].key.hi);
+    for (uint32_t i = 0; i < x->n_keys; i++)
         newest = MAX(newest, x->keys[i].time_ns);
-    }
-    if (buf_error(&b) < 0)
-        return buf_error(&b);
+    r = pack_keys(x, &b);
+    if (r < 0)
+        return r;
     if (sqlite3_prepare_v2(c->db, "INSERT INTO dedup(newest, n, keys) VALUES(?, ?, ?)", -1, &s, NULL) != SQLITE_OK)
         return sql_error(c, "keep keys", e);
     sqlite3_bind_int64(s, 1, newest);
@@ -323,11 +385,9 @@ int catalog_load_dedup(struct catalog *c, struct dedup *d)
     if (sqlite3_prepare_v2(c->db, "SELECT keys, newest FROM dedup ORDER BY id", -1, &s, NULL) != SQLITE_OK)
         return -EIO;
     while (r == 0 && sqlite3_step(s) == SQLITE_ROW) {
-        const char *p = sqlite3_column_blob(s, 0);
-        int n = sqlite3_column_bytes(s, 0);
+        struct reader in = reader_of(sqlite3_column_blob(s, 0), (size_t) sqlite3_column_bytes(s, 0));
 
-        for (int i = 0; r == 0 && i + 8 <= n; i += 8)
-            r = dedup_add(d, (struct id128){load_u64(p + i), 0}, sqlite3_column_int64(s, 1));
+        r = unpack_keys(&in, sqlite3_column_int64(s, 1), d);
     }
     sqlite3_finalize(s);
     return r;

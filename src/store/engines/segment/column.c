@@ -36,7 +36,7 @@ static bool is_repeated(const char *p, size_t n)
     return n && memcmp(p, p + 1, n - 1) == 0;
 }
 
-void column_put(ZSTD_CCtx *z, struct buf *out, const void *p, size_t n)
+void column_put(ZSTD_CCtx *z, struct buf *out, const void *p, size_t n, int level)
 {
     size_t bound = ZSTD_compressBound(n), packed = 0;
     char *room;
@@ -48,7 +48,7 @@ void column_put(ZSTD_CCtx *z, struct buf *out, const void *p, size_t n)
     }
     room = n >= TRY_ZSTD_FROM ? buf_reserve(out, bound + 20) : NULL;
     if (room) {
-        packed = ZSTD_compressCCtx(z, room + 20, bound, p, n, 1);
+        packed = ZSTD_compressCCtx(z, room + 20, bound, p, n, level);
         if (ZSTD_isError(packed))
             packed = 0;
     }

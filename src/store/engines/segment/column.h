@@ -17,8 +17,8 @@
 
 enum { COLUMN_MAX = 1 << 28 };
 
-/* Appends the bytes, packed. Errors stick to out. */
-void column_put(ZSTD_CCtx *z, struct buf *out, const void *p, size_t n);
+/* Appends the bytes, packed, with zstd's level. Errors stick to out. */
+void column_put(ZSTD_CCtx *z, struct buf *out, const void *p, size_t n, int level);
 /* The next column of r unpacked, in the arena where it has to be. Errors stick to r. */
 struct reader column_get(struct reader *r, struct arena *a);
 /* Past it. */

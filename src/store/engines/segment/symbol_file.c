@@ -5,36 +5,39 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <zstd.h>
 
 #include "base/fd.h"
+#include "store/engines/segment/symbol_pack.h"
 
-enum { BLOCK_HEADER = 20, BLOCK_MAGIC = 0x4d595357, RAW_MAX = 1 << 30 };
+enum { BLOCK_HEADER = 20, BLOCK_MAGIC = 0x4d595357, VERSION = 1 };
 
 void symbol_file_name(char *out, size_t size, uint32_t epoch)
 {
     snprintf(out, size, "%06u.sym", epoch);
 }
 
+/* Definitions into blocks: one, but where something was lost in between. */
 static int pack(const struct buf *defs, struct buf *out)
 {
-    size_t bound = ZSTD_compressBound(defs->n), n;
-    unsigned char header[BLOCK_HEADER];
-    char *p = buf_reserve(out, BLOCK_HEADER + bound);
+    struct reader r = reader_of(defs->p, defs->n);
+    int rc = buf_error(defs);
 
-    if (!p || defs->n > RAW_MAX)
-        return -ENOMEM;
-    n = ZSTD_compress(p + BLOCK_HEADER, bound, defs->p, defs->n, 3);
-    if (ZSTD_isError(n))
-        return -ENOMEM;
-    store_u32(header, BLOCK_MAGIC);
-    store_u32(header + 4, (uint32_t) defs->n);
-    store_u32(header + 8, (uint32_t) n);
-    store_u32(header + 12, crc32c(0, p + BLOCK_HEADER, n));
-    store_u32(header + 16, crc32c(0, header, 16));
-    memcpy(p, header, sizeof header);
-    out->n += BLOCK_HEADER + n;
-    return 0;
+    while (rc == 0 && r.p < r.end) {
+        size_t at = out->n;
+        char *header;
+
+        buf_pad(out, 0, BLOCK_HEADER);
+        rc = symbols_pack(&r, out);
+        if (rc < 0)
+            break;
+        header = out->p + at;
+        store_u32(header, BLOCK_MAGIC);
+        store_u32(header + 4, VERSION);
+        store_u32(header + 8, (uint32_t) (out->n - at - BLOCK_HEADER));
+        store_u32(header + 12, crc32c(0, header + BLOCK_HEADER, out->n - at - BLOCK_HEADER));
+        store_u32(header + 16, crc32c(0, header, 16));
+    }
+    return rc;
 }
 
 int symbol_file_append(int dir, uint32_t epoch, uint64_t at, const struct buf *defs, uint64_t *ret_end, struct err *e)
@@ -71,22 +74,16 @@ static size_t block_at(const unsigned char *p, size_t left)
     if (left < BLOCK_HEADER || load_u32(p) != BLOCK_MAGIC || crc32c(0, p, 16) != load_u32(p + 16))
         return 0;
     n = load_u32(p + 8);
-    if (n > left - BLOCK_HEADER || load_u32(p + 4) > RAW_MAX || crc32c(0, p + BLOCK_HEADER, n) != load_u32(p + 12))
+    if (n > left - BLOCK_HEADER || crc32c(0, p + BLOCK_HEADER, n) != load_u32(p + 12))
         return 0;
     return BLOCK_HEADER + n;
 }
 
 static int apply_block(struct symbols *s, const unsigned char *p)
 {
-    _cleanup_(buf_done) struct buf raw = BUF_INIT;
-    size_t want = load_u32(p + 4), n;
-
-    if (!buf_reserve(&raw, want + 1))
-        return -ENOMEM;
-    n = ZSTD_decompress(raw.p, want, p + BLOCK_HEADER, load_u32(p + 8));
-    if (ZSTD_isError(n) || n != want)
-        return -EBADMSG;
-    return symbols_apply(s, raw.p, n);
+    if (load_u32(p + 4) != VERSION)
+        return -EPROTONOSUPPORT;
+    return symbols_unpack(s, p + BLOCK_HEADER, load_u32(p + 8));
 }
 
 int symbol_file_read(int dir, uint32_t epoch, uint64_t bytes, struct symbols *s, uint64_t *ret_end,

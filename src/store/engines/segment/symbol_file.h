@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The symbol file of a tenant's epoch: blocks of definitions (symbols.h), one per flush, appended.
+ * The symbol file of a tenant's epoch: blocks of packed definitions (symbol_pack.h), one per flush, appended.
  *
  *   block  4  magic 0x4d595357 ("WSYM")
- *          4  size raw
- *          4  size compressed (zstd)
- *          4  CRC-32C of the compressed bytes
+ *          4  version (1)
+ *          4  size
+ *          4  CRC-32C of what follows
  *          4  CRC-32C of the 16 bytes before
- *          n  compressed definitions, beginning with `start`
+ *          n  packed definitions
  *
  * Only the length that the catalogue names counts; what lies behind it is cut before the next block is written.
  */

@@ -164,6 +164,7 @@ uint32_t sym_add_location(struct symbols *s, const struct sym_location *l, const
     at->mapping = l->mapping;
     at->kind = l->kind;
     at->flags = l->flags;
+    at->attrs = l->attrs;
     atomic_store_explicit(&at->lines, kept, memory_order_relaxed);
     if (!s->replaying) {
         buf_putc(&s->defs, DEF_LOCATION);
@@ -171,6 +172,7 @@ uint32_t sym_add_location(struct symbols *s, const struct sym_location *l, const
         put_varint(&s->defs, l->address);
         put_varint(&s->defs, l->kind);
         put_varint(&s->defs, l->flags);
+        put_varint(&s->defs, l->attrs);
         put_lines(&s->defs, lines, n);
     }
     return stable_publish(&s->locations);

@@ -18,14 +18,14 @@
  *   0x01 string     bytes
  *   0x02 mapping    build id (string), kind of id, file name (string)
  *   0x03 function   name, system name, file (strings), start line (zigzag)
- *   0x04 location   mapping, address, kind, flags, n, n x line
+ *   0x04 location   mapping, address, kind, flags, attributes (string), n, n x line
  *   0x05 names      location, n, n x line             line: function, line (zigzag), column (zigzag)
  *   0x06 service    name (string)
  *   0x07 series     service, type, unit (strings), rule, n, n x (name, value: strings)
  *   0x08 nodes      service, first, n, n x (node - parent, location)
  *   0x09 start      counts of strings, mappings, functions, locations, services, series: what comes next has these
  *                   numbers. Where some are missing (damage), placeholders fill the gap.
- * All numbers are varints.
+ * All numbers are varints. The log has them like this; the symbol file has them packed (symbol_pack.h).
  */
 #ifndef SEGMENT_SYMBOLS_H
 #define SEGMENT_SYMBOLS_H
@@ -64,6 +64,7 @@ struct sym_lines {
 struct sym_location {
     uint64_t address;
     uint32_t mapping;
+    uint32_t attrs; /* string: its attributes as blob_values.c encodes them, but for the frame's type */
     uint8_t kind, flags;
     struct sym_lines *_Atomic lines; /* NULL: not symbolised */
 };

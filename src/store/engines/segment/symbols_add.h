@@ -26,6 +26,10 @@ uint32_t sym_add_service(struct symbols *s, uint32_t name);
 /* strings: type, unit, then name and value of each label. */
 uint32_t sym_add_series(struct symbols *s, uint32_t service, const uint32_t *strings, enum type_rule rule,
                         uint32_t n_labels);
+/* Placeholders up to these counts (strings, mappings, functions, locations, services, series), or up to this node, for
+ * what was lost. */
+int sym_fill_gaps(struct symbols *s, const uint32_t counts[6]);
+int sym_fill_nodes(struct sym_service *v, uint32_t first);
 int sym_memo_tables(struct sym_memo *m);
 uint32_t sym_add_node(struct sym_service *v, uint32_t parent, uint32_t location);
 

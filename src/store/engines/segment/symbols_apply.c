@@ -64,6 +64,7 @@ static int apply_location(struct symbols *s, struct reader *r)
     l.address = get_varint(r);
     l.kind = (uint8_t) get_below(r, 256);
     l.flags = (uint8_t) get_below(r, 256);
+    l.attrs = get_below(r, stable_count(&s->strings));
     n = read_lines(s, r, lines);
     return r->bad ? -EINVAL : sym_add_location(s, &l, lines, n) == NONE ? -ENOMEM : 0;
 }
@@ -90,19 +91,28 @@ static int apply_series(struct symbols *s, struct reader *r)
     return r->bad ? -EINVAL : sym_add_series(s, service, strings, rule, n) == NONE ? -ENOMEM : 0;
 }
 
-static int apply_nodes(struct symbols *s, struct reader *r)
+int sym_fill_nodes(struct sym_service *v, uint32_t first)
 {
-    uint32_t service = get_below(r, stable_count(&s->services)), first = get_below(r, NONE), n = get_below(r, NONE);
-    struct sym_service *v;
-
-    if (r->bad || n > (size_t) (r->end - r->p))
-        return -EINVAL;
-    v = sym_service(s, service);
     if (first < stable_count(&v->nodes) || first - stable_count(&v->nodes) > GAP_MAX)
         return -EINVAL;
     while (stable_count(&v->nodes) < first) /* lost ones hang from the root, under the unknown location */
         if (sym_add_node(v, 0, 0) == NONE)
             return -ENOMEM;
+    return 0;
+}
+
+static int apply_nodes(struct symbols *s, struct reader *r)
+{
+    uint32_t service = get_below(r, stable_count(&s->services)), first = get_below(r, NONE), n = get_below(r, NONE);
+    struct sym_service *v;
+    int rc;
+
+    if (r->bad || n > (size_t) (r->end - r->p))
+        return -EINVAL;
+    v = sym_service(s, service);
+    rc = sym_fill_nodes(v, first);
+    if (rc < 0)
+        return rc;
     for (uint32_t i = first; n-- > 0; i++) {
         uint32_t up = get_below(r, (uint64_t) i + 1), location = get_below(r, stable_count(&s->locations));
 
@@ -114,14 +124,19 @@ static int apply_nodes(struct symbols *s, struct reader *r)
     return 0;
 }
 
-/* Definitions were lost before this one: their numbers are taken by placeholders, so that the rest stays right. */
 static int apply_start(struct symbols *s, struct reader *r)
 {
     uint32_t counts[6];
 
     for (int i = 0; i < 6; i++)
         counts[i] = get_below(r, NONE);
-    if (r->bad || counts[0] < stable_count(&s->strings) || counts[1] < stable_count(&s->mappings) ||
+    return r->bad ? -EINVAL : sym_fill_gaps(s, counts);
+}
+
+/* Definitions were lost before this one: their numbers are taken by placeholders, so that the rest stays right. */
+int sym_fill_gaps(struct symbols *s, const uint32_t counts[6])
+{
+    if (counts[0] < stable_count(&s->strings) || counts[1] < stable_count(&s->mappings) ||
         counts[2] < stable_count(&s->functions) || counts[3] < stable_count(&s->locations) ||
         counts[4] < stable_count(&s->services) || counts[5] < stable_count(&s->series))
         return -EINVAL;
