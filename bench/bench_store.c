@@ -505,13 +505,17 @@ static void run_files(const char *dir, const char *path)
     store_close(s);
 }
 
-/* --- a host's agent: events with ns timestamps, thread, cpu; 2 CPUs x 19 Hz --- */
+/* --- a host's agent: events with ns timestamps, thread, cpu; 8 CPUs x 19 Hz --- */
+
+enum { CPUS = 8 };
 
 static void run_agent(const char *dir, int processes, int minutes)
 {
     struct store *s = open_bench(dir);
-    double next[2] = {0, 0.013};
+    double next[CPUS];
 
+    for (int c = 0; c < CPUS; c++)
+        next[c] = 0.0066 * c;
     for (int t = 0; t < minutes * 12; t++) {
         struct builder *b;
         struct batch *out;
@@ -519,11 +523,12 @@ static void run_agent(const char *dir, int processes, int minutes)
             int process;
             double at;
             int cpu;
-        } events[256];
+        } events[CPUS * 128];
         int n = 0;
 
-        for (int c = 0; c < 2; c++)
-            for (; next[c] < (t + 1) * 5.0 && n < 256; next[c] += 1.0 / 19 + ((double) below(40000) - 20000) / 1e9) {
+        for (int c = 0; c < CPUS; c++)
+            for (; next[c] < (t + 1) * 5.0 && n < CPUS * 128;
+                 next[c] += 1.0 / 19 + ((double) below(40000) - 20000) / 1e9) {
                 double u = (double) (rnd() >> 11) / 9007199254740992.0;
 
                 events[n].process = (int) (processes * u * u * u);

@@ -30,8 +30,8 @@ if [ -d "$corpus" ] && command -v go >/dev/null; then
     fi
     rm -rf "$tmp/corpus" "$tmp/files"
 fi
-echo "| **agent: 300 processes, $(part 60 10) minutes** | | |"
-$bench agent "$tmp/agent" 300 "$(part 60 10)"
+echo "| **agent: 300 processes, $(part 240 20) minutes, 8 CPUs** | | |"
+$bench agent "$tmp/agent" 300 "$(part 240 20)"
 echo "| **a month** | | |"
 $bench month "$tmp/month" "$(part 30 3)"
 echo "| **$(part 20000 2000) pids** | | |"

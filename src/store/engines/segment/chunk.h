@@ -9,12 +9,13 @@
  *   6       2     sections (5)
  *   8       60    per section: u32 size on disk, u32 size raw (0: not packed as a whole), u32 CRC-32C of what is on disk
  *   68      4     CRC-32C of the bytes before
- *   72            the sections: totals, profiles, extra, links, detail. Totals, profiles and detail are zstd level 1 as a
- *                 whole; extra and links are made of columns that are packed one by one (column.h).
+ *   72            the sections: totals, profiles, extra, links, detail. Totals and detail are zstd level 1 as a whole; the
+ *                 others are made of columns that are packed one by one (column.h).
  *
  * totals    per entry, at the offset that the directory names: n, scale, flags, n x node (delta), n x sum / scale
- * profiles  window start, n entries, per entry: series, flags, [instance], profiles, totals offset;
- *           then columns over all profiles: time, duration, header, value, group, has id, ids
+ * profiles  window start, n entries, columns over entries: series (delta) and flags, instances of gauges, n profiles and
+ *           totals offset (delta); over all profiles: time (delta), duration (delta), header (delta), [unit,] value / unit,
+ *           group, has id, ids
  * extra     rows that have attributes, a link or a timestamp: n, n without a timestamp; columns
  *           of those without, by profile and node: profile (delta), node's place in the entry's totals (delta in one
  *           profile); of those with, by lane and time: entries by rank, rank, node's place, profile (against the one that

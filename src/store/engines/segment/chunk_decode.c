@@ -143,63 +143,82 @@ int chunk_read_totals(const struct chunk *c, uint32_t off, uint32_t n_nodes_max,
 
 static int read_entries(struct reader *r, struct arena *a, struct chunk_profiles *p)
 {
+    struct reader names, instances, counts;
     uint64_t n = 0;
+    int64_t series = 0;
+    uint32_t off = 0;
 
     p->window = get_zigzag(r);
-    p->n_entries = get_below(r, (uint64_t) (r->end - r->p) + 1);
+    p->n_entries = get_below(r, COLUMN_MAX);
+    names = column_get(r, a);
+    instances = column_get(r, a);
+    counts = column_get(r, a);
+    if (p->n_entries > (uint64_t) (names.end - names.p))
+        return -EBADMSG;
     p->entries = arena_zalloc_array(a, p->n_entries + 1, sizeof *p->entries);
     p->first = arena_zalloc_array(a, p->n_entries + 1, sizeof *p->first);
     if (!p->entries || !p->first)
         return -ENOMEM;
-    for (uint32_t i = 0; i < p->n_entries && !r->bad; i++) {
+    for (uint32_t i = 0; i < p->n_entries; i++) {
         struct chunk_entry *e = &p->entries[i];
 
-        e->series = get_below(r, UINT32_MAX);
-        e->gauge = get_below(r, 2);
+        series += get_zigzag(&names);
+        e->series = (uint32_t) series;
+        e->gauge = get_below(&names, 2);
         if (e->gauge) {
-            e->instance.hi = get_u64(r);
-            e->instance.lo = get_u64(r);
+            e->instance.hi = get_u64(&instances);
+            e->instance.lo = get_u64(&instances);
         }
-        e->n_profs = get_below(r, (uint64_t) (r->end - r->p) + 1);
-        e->totals_off = get_below(r, UINT32_MAX);
+        e->n_profs = get_below(&counts, COLUMN_MAX);
+        off += (uint32_t) get_varint(&counts);
+        e->totals_off = off;
         p->first[i] = (uint32_t) n;
         n += e->n_profs;
-        if (n > (uint64_t) (r->end - r->p))
-            r->bad = true;
+        if (series < 0 || series >= UINT32_MAX || n > COLUMN_MAX || names.bad || instances.bad || counts.bad)
+            return -EBADMSG;
     }
-    if (r->bad)
-        return -EBADMSG;
     p->first[p->n_entries] = p->n_profs = (uint32_t) n;
     return 0;
 }
 
-static void read_columns(struct reader *r, struct chunk_profiles *p)
+static int read_times(struct reader *r, struct arena *a, struct chunk_profiles *p)
 {
-    uint32_t n = p->n_profs;
-    int64_t last = p->window, header = 0;
+    struct reader times = column_get(r, a), durations = column_get(r, a);
+    uint64_t time = (uint64_t) p->window, duration = 0;
 
-    for (uint32_t i = 0; i < n; i++)
-        p->profs[i].time_ns = last = (int64_t) ((uint64_t) last + (uint64_t) get_zigzag(r));
-    last = 0;
-    for (uint32_t i = 0; i < n; i++)
-        p->profs[i].duration_ns = last = (int64_t) ((uint64_t) last + (uint64_t) get_zigzag(r));
-    for (uint32_t i = 0; i < n; i++) {
-        header += get_zigzag(r);
-        p->profs[i].header = (uint32_t) header;
+    if ((uint64_t) (times.end - times.p) < p->n_profs) /* a byte each at least: what is said to be there must be */
+        return -EBADMSG;
+    p->profs = arena_zalloc_array(a, p->n_profs + 1, sizeof *p->profs);
+    if (!p->profs)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < p->n_profs; i++) {
+        p->profs[i].time_ns = (int64_t) (time += (uint64_t) get_zigzag(&times));
+        p->profs[i].duration_ns = (int64_t) (duration += (uint64_t) get_zigzag(&durations));
     }
-    for (uint32_t i = 0; i < n; i++)
-        p->profs[i].value = get_zigzag(r);
-    for (uint32_t i = 0; i < n; i++)
-        p->profs[i].group = (uint32_t) get_varint(r);
-    for (uint32_t i = 0; i < n; i++)
-        p->profs[i].n_extras = get_below(r, 2); /* has an id: kept here for a moment */
-    for (uint32_t i = 0; i < n; i++) {
-        const unsigned char *id = p->profs[i].n_extras ? get_raw(r, 16) : NULL;
+    return times.bad || durations.bad ? -EBADMSG : 0;
+}
 
-        if (id)
-            memcpy(p->profs[i].id, id, 16);
-        p->profs[i].n_extras = 0;
+static int read_columns(struct reader *r, struct arena *a, struct chunk_profiles *p)
+{
+    struct reader headers = column_get(r, a), values, groups, has_id, ids;
+    uint64_t unit = get_varint(r), header = 0;
+
+    values = column_get(r, a);
+    groups = column_get(r, a);
+    has_id = column_get(r, a);
+    ids = column_get(r, a);
+    for (uint32_t i = 0; i < p->n_profs; i++) {
+        p->profs[i].header = (uint32_t) (header += (uint64_t) get_zigzag(&headers));
+        p->profs[i].value = (int64_t) ((uint64_t) get_zigzag(&values) * unit);
+        p->profs[i].group = (uint32_t) get_varint(&groups);
+        if (get_below(&has_id, 2)) {
+            const unsigned char *id = get_raw(&ids, 16);
+
+            if (id)
+                memcpy(p->profs[i].id, id, 16);
+        }
     }
+    return r->bad || headers.bad || values.bad || groups.bad || has_id.bad || ids.bad ? -EBADMSG : 0;
 }
 
 int chunk_decode_profiles(const struct chunk *c, struct arena *a, struct chunk_profiles *p)
@@ -211,19 +230,17 @@ int chunk_decode_profiles(const struct chunk *c, struct arena *a, struct chunk_p
     if (!c->raw[SEC_PROFILES])
         return -EBADMSG;
     rc = read_entries(&r, a, p);
-    if (rc < 0)
-        return rc;
-    p->profs = arena_zalloc_array(a, p->n_profs + 1, sizeof *p->profs);
-    if (!p->profs)
-        return -ENOMEM;
-    for (uint32_t i = 0; i < p->n_entries; i++)
+    if (rc == 0)
+        rc = read_times(&r, a, p);
+    if (rc == 0)
+        rc = read_columns(&r, a, p);
+    for (uint32_t i = 0; rc == 0 && i < p->n_entries; i++)
         for (uint32_t k = p->first[i]; k < p->first[i + 1]; k++) {
             p->profs[k].series = p->entries[i].series;
             p->profs[k].gauge = p->entries[i].gauge;
             p->profs[k].instance = p->entries[i].instance;
         }
-    read_columns(&r, p);
-    return r.bad ? -EBADMSG : 0;
+    return rc;
 }
 
 /* --- rows --- */

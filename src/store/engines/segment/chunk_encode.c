@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "store/engines/segment/chunk_encoder.h"
+#include "store/engines/segment/column.h"
 
 int chunk_encoder_new(struct chunk_encoder **ret)
 {
@@ -289,57 +290,85 @@ static int encode_entry(struct chunk_encoder *c, struct prof *const *profs, uint
 
 /* --- profiles --- */
 
+static void end_column(struct chunk_encoder *c)
+{
+    struct buf *out = &c->raw[SEC_PROFILES];
+
+    if (buf_error(&c->column) < 0)
+        buf_reserve(out, SIZE_MAX / 2); /* fails, and the failure sticks */
+    else
+        column_put(c->zstd, out, c->column.p ? c->column.p : "", c->column.n, 1);
+    buf_reset(&c->column);
+}
+
 static void put_entry_list(struct chunk_encoder *c, int64_t window, const struct chunk_out *out, uint32_t n_entries)
 {
-    struct buf *b = &c->raw[SEC_PROFILES];
+    struct buf *b = &c->column;
 
-    put_zigzag(b, window);
-    put_varint(b, n_entries);
-    for (uint32_t i = 0; i < n_entries; i++) {
-        const struct chunk_entry *e = &out->entries[i];
-
-        put_varint(b, e->series);
-        put_varint(b, e->gauge);
-        if (e->gauge) {
-            put_u64(b, e->instance.hi);
-            put_u64(b, e->instance.lo);
-        }
-        put_varint(b, e->n_profs);
-        put_varint(b, e->totals_off);
+    put_zigzag(&c->raw[SEC_PROFILES], window);
+    put_varint(&c->raw[SEC_PROFILES], n_entries);
+    for (uint32_t i = 0, last = 0; i < n_entries; last = out->entries[i++].series) {
+        put_zigzag(b, (int64_t) out->entries[i].series - last);
+        put_varint(b, out->entries[i].gauge);
     }
+    end_column(c);
+    for (uint32_t i = 0; i < n_entries; i++)
+        if (out->entries[i].gauge) {
+            put_u64(b, out->entries[i].instance.hi);
+            put_u64(b, out->entries[i].instance.lo);
+        }
+    end_column(c);
+    for (uint32_t i = 0, last = 0; i < n_entries; last = out->entries[i++].totals_off) {
+        put_varint(b, out->entries[i].n_profs);
+        put_varint(b, out->entries[i].totals_off - last);
+    }
+    end_column(c);
+}
+
+static uint64_t value_unit(struct prof *const *profs, uint32_t n)
+{
+    uint64_t g = 0;
+
+    for (uint32_t i = 0; i < n && g != 1; i++)
+        g = gcd(profs[i]->value < 0 ? 0 - (uint64_t) profs[i]->value : (uint64_t) profs[i]->value, g);
+    return g && g <= INT64_MAX ? g : 1;
+}
+
+static bool has_id(const struct prof *p)
+{
+    return load_u64(p->id) || load_u64(p->id + 8);
 }
 
 static void put_profiles(struct chunk_encoder *c, int64_t window, struct prof *const *profs, uint32_t n)
 {
-    struct buf *b = &c->raw[SEC_PROFILES];
-    int64_t last = window;
-    uint32_t last_header = 0;
-    bool any;
+    struct buf *b = &c->column;
+    int64_t last = window, unit = (int64_t) value_unit(profs, n);
 
-    for (uint32_t i = 0; i < n; i++) {
+    for (uint32_t i = 0; i < n; last = profs[i++]->time_ns)
         put_zigzag(b, profs[i]->time_ns - last);
-        last = profs[i]->time_ns;
-    }
+    end_column(c);
     last = 0;
-    for (uint32_t i = 0; i < n; i++) {
+    for (uint32_t i = 0; i < n; last = profs[i++]->duration_ns)
         put_zigzag(b, profs[i]->duration_ns - last);
-        last = profs[i]->duration_ns;
-    }
-    for (uint32_t i = 0; i < n; i++) {
-        put_zigzag(b, (int64_t) profs[i]->header - last_header);
-        last_header = profs[i]->header;
-    }
+    end_column(c);
+    last = 0;
+    for (uint32_t i = 0; i < n; last = profs[i++]->header)
+        put_zigzag(b, (int64_t) profs[i]->header - last);
+    end_column(c);
+    put_varint(&c->raw[SEC_PROFILES], (uint64_t) unit);
     for (uint32_t i = 0; i < n; i++)
-        put_zigzag(b, profs[i]->value);
+        put_zigzag(b, profs[i]->value / unit);
+    end_column(c);
     for (uint32_t i = 0; i < n; i++)
         put_varint(b, profs[i]->group);
-    for (uint32_t i = 0; i < n; i++) {
-        any = load_u64(profs[i]->id) || load_u64(profs[i]->id + 8);
-        buf_putc(b, any);
-    }
+    end_column(c);
     for (uint32_t i = 0; i < n; i++)
-        if (load_u64(profs[i]->id) || load_u64(profs[i]->id + 8))
+        buf_putc(b, has_id(profs[i]));
+    end_column(c);
+    for (uint32_t i = 0; i < n; i++)
+        if (has_id(profs[i]))
             buf_put(b, profs[i]->id, 16);
+    end_column(c);
 }
 
 /* --- the whole --- */
@@ -347,7 +376,7 @@ static void put_profiles(struct chunk_encoder *c, int64_t window, struct prof *c
 /* Sections whose columns are packed one by one. */
 static bool is_packed(int section)
 {
-    return section == SEC_EXTRA || section == SEC_LINKS;
+    return section == SEC_PROFILES || section == SEC_EXTRA || section == SEC_LINKS;
 }
 
 static int write_sections(struct chunk_encoder *c, struct buf *out, uint32_t *ret_head, uint32_t *ret_front)
@@ -519,6 +548,7 @@ int chunk_encode(struct chunk_encoder *c, const struct chunk_hooks *hooks, int64
     if (r < 0)
         return r;
     first[entries] = n;
+    buf_reset(&c->column);
     put_entry_list(c, window, out, entries);
     put_profiles(c, window, profs, n);
     r = chunk_put_extra(c, hooks, profs, first, entries, out);

@@ -9,8 +9,9 @@
 #include "base/mem.h"
 #include "store/engines/segment/segment_writer.h"
 
-/* A group with more rows than this has chunks of its own; smaller ones share until there are CHUNK_ROWS. */
-enum { GROUP_ROWS = 4096, CHUNK_ROWS = 32768, WRITE_AT = 1 << 20 };
+/* A group with more plain rows than this has chunks of its own; smaller ones share until there are CHUNK_ROWS. Rows with
+ * timestamps pack better the more of a CPU's ticks are in one place. */
+enum { GROUP_ROWS = 4096, CHUNK_ROWS = 65536, WRITE_AT = 1 << 20 };
 
 int segment_writer_new(const struct segment_writer_options *o, struct segment_writer **ret, struct err *e)
 {
@@ -369,18 +370,20 @@ int segment_writer_window(struct segment_writer *w, int64_t window, struct prof 
         r = number_traces(w, profs, n);
     qsort(profs, n, sizeof *profs, prof_cmp);
     for (uint32_t i = 0, j; r == 0 && i < n; i = j) {
-        uint64_t rows = 0;
+        uint64_t rows = 0, plain = 0;
 
-        for (j = i; j < n && profs[j]->service == profs[i]->service && profs[j]->type == profs[i]->type; j++)
+        for (j = i; j < n && profs[j]->service == profs[i]->service && profs[j]->type == profs[i]->type; j++) {
             rows += profs[j]->n_rows;
-        if (rows >= GROUP_ROWS || pending + rows > CHUNK_ROWS) {
+            plain += profs[j]->n_rows - profs[j]->n_extras;
+        }
+        if (plain >= GROUP_ROWS || pending + rows > CHUNK_ROWS) {
             if (i > start)
                 r = write_chunk(w, window, profs + start, i - start, e);
             start = i;
             pending = 0;
         }
         pending += rows;
-        if (r == 0 && rows >= GROUP_ROWS) {
+        if (r == 0 && plain >= GROUP_ROWS) {
             r = write_chunk(w, window, profs + i, j - i, e);
             start = j;
             pending = 0;
