@@ -17,7 +17,7 @@ import {Senders} from "./views/senders.js";
 import {Services} from "./views/services.js";
 import {Start} from "./views/start.js";
 
-const views = {"": Home, start: Start, services: Services, explore: Explore, flamegraph: Explore, compare: Compare, senders: Senders, login: Login};
+const views = {"": Home, start: Start, services: Services, explore: Explore, flamegraph: Home, compare: Compare, senders: Senders, login: Login};
 const titles = {services: "Services", explore: "Explore", compare: "Compare", senders: "Senders", start: "Start", login: "Log in"};
 
 function App() {

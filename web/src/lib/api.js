@@ -3,7 +3,7 @@
 import {signal} from "@preact/signals";
 import {useEffect, useRef, useState} from "preact/hooks";
 import {parseTree} from "./tree.js";
-import {base, search} from "./url.js";
+import {base, route, search} from "./url.js";
 
 // Whether the server answers: false while requests fail to reach it.
 export const reachable = signal(true);
@@ -21,8 +21,19 @@ export class ApiError extends Error {
     }
 }
 
+// True under `wick pprof -http`: one or two files instead of a store. Then pprof's own URL parameters go along with every
+// question, and the server applies them to the profile first.
+export const overFiles = signal(false);
+export const pprofParams = ["f", "i", "h", "s", "sf", "tf", "ti", "ts", "th", "si", "g", "prunefrom", "tagroot", "tagleaf", "noinlines", "showcolumns", "mean",
+    "normalize", "dropneg", "divide_by", "trim", "compact_labels"];
+
+function carried() {
+    const {params} = route.value;
+    return Object.fromEntries(pprofParams.filter((k) => params[k]).map((k) => [k, params[k]]));
+}
+
 export function apiUrl(name, params = {}) {
-    return base + "api/v1/" + name + search(params);
+    return base + "api/v1/" + name + search(overFiles.value ? {...carried(), ...params} : params);
 }
 
 const kinds = {401: "login", 403: "denied", 404: "missing", 429: "busy", 503: "busy", 504: "busy"};

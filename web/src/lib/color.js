@@ -69,7 +69,8 @@ export function painter(tree, by, theme) {
     const one = (f) => {
         if (f === FOLDED || frames.kindOf(f) === LABEL) return levels[theme].dim;
         if (by === "mapping") return tint(theme, mappingName(frames, f) || "?", "own");
-        const level = frames.kindOf(f) === 2 ? "kernel" : isRuntime(frames, f) ? "runtime" : "own";
+        if (frames.kindOf(f) === 2) return oklch(...levels[theme].kernel, 255);
+        const level = isRuntime(frames, f) ? "runtime" : "own";
         return tint(theme, packageOf(frames, f), level);
     };
     return (f) => (cache[f] ??= one(f));

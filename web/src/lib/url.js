@@ -50,7 +50,7 @@ export function catchLinks(root) {
         if (!a || e.defaultPrevented || e.button || e.metaKey || e.ctrlKey || e.shiftKey || e.altKey) return;
         if (a.target || a.hasAttribute("download") || a.origin !== location.origin || !a.pathname.startsWith(base)) return;
         const first = a.pathname.slice(base.length).split("/")[0];
-        if (first === "api" || first === "assets") return;
+        if (["api", "assets", "top", "graph", "peek", "source", "disasm", "download"].includes(first)) return;
         e.preventDefault();
         if (a.href !== location.href) {
             history.pushState(null, "", a.href);

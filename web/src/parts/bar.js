@@ -6,6 +6,7 @@ import {apiUrl, useData} from "../lib/api.js";
 import {parseSelector, printSelector} from "../lib/selector.js";
 import {describe, parseTime, presets, seconds} from "../lib/time.js";
 import {clock, learnTypes} from "../lib/units.js";
+import {base, patch} from "../lib/url.js";
 import {Combo} from "./combo.js";
 import {Drop} from "./menu.js";
 
@@ -42,6 +43,19 @@ export function Selector({query, range, onQuery, name = ""}) {
             aria-label=${`remove ${m.name}${m.op}${m.value}`} onClick=${() => set(type, s.matchers.filter((x) => x !== m))}>×</button></span>`)}
         <${AddMatcher} labels=${labels.data ?? []} at=${at} name=${name} onAdd=${(m) => set(type, [...s.matchers, m])} />
     </div>`;
+}
+
+// Instead of the selector over files: their names, and which of their types is shown.
+export function FileBar({query}) {
+    const status = useData(base + "api/v1/status").data;
+    const services = useData(apiUrl("services"));
+    const types = useTypes();
+    const s = parseSelector(query);
+    const all = [...new Set([s.type || "cpu", ...(services.data ?? []).flatMap((x) => x.types)])];
+    const title = (t) => types.find((x) => x.name === t)?.title ?? titles[t] ?? t;
+    const short = (name) => name.slice(name.lastIndexOf("/") + 1);
+    return html`<span class="files">${(status?.files ?? []).map((f, i) => html`<span class="chip file" key=${i} title=${f.name}><span>${status.files.length > 1 ? html`<b>${f.type === "base" ? "before" : "now"}</b> ` : ""}${short(f.name)}</span></span>`)}</span>
+        ${all.length > 1 ? html`<${Drop} label=${title(s.type)} aria-label=${"profile type: " + title(s.type)} items=${all.map((t) => ({label: title(t), checked: t === s.type, run: () => patch({query: printSelector({...s, type: t}), zoom: ""})}))} />` : html`<span class="muted">${title(s.type)}</span>`}`;
 }
 
 function AddMatcher({labels, at, onAdd, name}) {

@@ -4,10 +4,10 @@
 import {signal} from "@preact/signals";
 import {html} from "htm/preact";
 import {useEffect, useRef} from "preact/hooks";
-import {needLogin, reachable, useData, apiUrl} from "../lib/api.js";
+import {apiUrl, needLogin, overFiles, pprofParams, reachable, useData} from "../lib/api.js";
 import {choice, setTheme, themeOf} from "../lib/color.js";
 import {bindings} from "../lib/keys.js";
-import {href, route} from "../lib/url.js";
+import {base, href, route} from "../lib/url.js";
 import {Login} from "../views/login.js";
 import {MenuLayer} from "./menu.js";
 
@@ -17,7 +17,29 @@ const places = [["start", "Start", "g h"], ["services", "Services", "g s"], ["ex
     ["senders", "Senders", "g n"]];
 
 export function useStatus(every = 0) {
-    return useData(apiUrl("status"), {every});
+    const status = useData(base + "api/v1/status", {every});
+    if (status.data) overFiles.value = status.data.mode === "files";
+    return status;
+}
+
+// The parameters of the page; over files, with the files' own query and range of time where the URL gives none. Null while
+// nobody knows yet which it is.
+export function useParams() {
+    const {params} = route.value;
+    const status = useStatus();
+    if (status.error && !status.data) return params;
+    if (!status.data) return null;
+    if (status.data.mode !== "files") return params;
+    const {query, baseQuery, from, to} = status.data;
+    return {query, base_query: baseQuery, from, to, base_from: from, base_to: to, timeless: true, ...params};
+}
+
+// Links to pprof's own pages, with what filters there are.
+function pprofPages({params}) {
+    const keep = Object.fromEntries(pprofParams.filter((k) => params[k]).map((k) => [k, params[k]]));
+    const same = {...keep, f: params.focus || params.f, i: params.ignore || params.i, h: params.hide || params.h};
+    const one = params.fn ? {...same, f: params.fn.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")} : same;
+    return [["top", "Top", same], ["graph", "Graph", same], ["peek", "Peek", one], ["source", "Source", one], ["disasm", "Disassemble", one]];
 }
 
 // The selection travels along between Explore and Compare.
@@ -56,14 +78,15 @@ export function Shell({children}) {
         document.documentElement.dataset.theme = themeOf();
     });
     themeOf();
-    const here = r.path === "" ? "start" : r.path;
-    const nav = files ? [["explore", "Explore"], ...((status.data.files?.length ?? 0) > 1 ? [["compare", "Compare"]] : [])] : places;
+    const here = files ? (r.path === "compare" || (status.data.files.length > 1 && r.path !== "explore") ? "compare" : "explore") : r.path === "" ? "start" : r.path;
+    const nav = files ? [["explore", "Explore"], ...((status.data.files?.length ?? 0) > 1 ? [["compare", "Compare"]] : [])] : status.data || status.error ? places : [];
     return html`
         <a class="skip" href="#main">Skip to the content</a>
         <header class="top">
             <a class="brand" href=${href("")}><svg viewBox="0 0 32 32" aria-hidden="true"><path class="flame-out" d="M16 2c1 6 8 9 8 17a8 8 0 0 1-16 0c0-4 2-6 4-9 0 3 1 4 2 5 2-4 1-8 2-13z"/><path class="flame-in" d="M16 15c1 3 3 4 3 7a3 3 0 0 1-6 0c0-2 2-3 3-7z"/></svg>wick</a>
             <nav aria-label="Views">${nav.map(([path, text, keys]) => html`<a href=${href(path, carried(path, r))} title=${keys && `${text} (${keys})`}
-                aria-current=${here === path ? "page" : undefined}>${text}</a>`)}</nav>
+                aria-current=${here === path ? "page" : undefined}>${text}</a>`)}
+                ${files && pprofPages(r).map(([path, text, params]) => html`<a href=${href(path, params)}>${text}</a>`)}</nav>
             <span class="grow"></span>
             <${ThemeSwitch} />
             <button class="icon" aria-label="keyboard help" title="Keyboard (?)" onClick=${() => (helpOpen.value = true)}>?</button>

@@ -11,12 +11,12 @@ import {before, rangeOf, seconds} from "../lib/time.js";
 import {columnOf} from "../lib/tree.js";
 import {amount, percent, rate} from "../lib/units.js";
 import {patch, route} from "../lib/url.js";
-import {Selector, TimePicker} from "../parts/bar.js";
+import {FileBar, Selector, TimePicker} from "../parts/bar.js";
 import {DrawOptions, Filters, SearchBox} from "../parts/filters.js";
 import {FlamePane, useTree} from "../parts/flamepane.js";
 import {Choice, Drop} from "../parts/menu.js";
-import {useStatus} from "../parts/shell.js";
-import {Box, Loaded} from "../parts/states.js";
+import {useParams, useStatus} from "../parts/shell.js";
+import {Box, Loaded, Loading} from "../parts/states.js";
 import {TopTable} from "./toptable.js";
 
 const views = [["flame", "Difference", "1"], ["table", "Table", "2"], ["sides", "Side by side", "3"]];
@@ -49,7 +49,11 @@ function Presets({p, s}) {
 }
 
 export function Compare() {
-    const p = route.value.params;
+    const p = useParams();
+    return p ? html`<${Page} p=${p} />` : html`<h1 class="sr">Compare</h1><${Loading} />`;
+}
+
+function Page({p}) {
     const s = sides(p);
     const files = useStatus().data?.mode === "files";
     const view = p.view === "table" || p.view === "sides" ? p.view : "flame";
@@ -60,7 +64,7 @@ export function Compare() {
     const tree = useTree(view === "table" ? null : {...q, by: "filefunction", max_nodes: p.nodes ?? NODES}, p.zoom);
     const [found, setFound] = useState(null);
     return html`<h1 class="sr">Compare</h1>
-        ${!files && html`<div class="sides">
+        ${files ? html`<div class="bar"><${FileBar} query=${s.query} /></div>` : html`<div class="sides">
             <div class="side"><span class="side-name">before</span><${Selector} name="before: " query=${s.baseQuery} range=${s.base} onQuery=${(v) => patch({base_query: v, zoom: ""})} />
                 <span class="grow"></span><${TimePicker} label="time before" range=${s.base} onPick=${(r) => patch({base_from: r.from, base_to: r.to, zoom: ""})} /></div>
             <div class="side"><span class="side-name">now</span><${Selector} name="now: " query=${s.query} range=${s.now} onQuery=${(v) => patch({query: v, zoom: ""})} />
@@ -83,8 +87,9 @@ function OneSided({t}) {
 
 function Sum({t, s}) {
     const [a, b] = [t.total[0][0], t.total[1]?.[0] ?? 0];
-    const ra = rate(a, t.unit, t.type, s.base.ns), rb = rate(b, t.unit, t.type, s.now.ns);
-    const change = a > 0 && s.base.ns > 0 && s.now.ns > 0 ? b / s.now.ns / (a / s.base.ns) - 1 : NaN;
+    const timed = s.base.ns > 0 && s.now.ns > 0;
+    const ra = timed ? rate(a, t.unit, t.type, s.base.ns) : amount(a, t.unit, t.type), rb = timed ? rate(b, t.unit, t.type, s.now.ns) : amount(b, t.unit, t.type);
+    const change = a > 0 ? (timed ? b / s.now.ns / (a / s.base.ns) : b / a) - 1 : NaN;
     return html`<span class="num total" title=${`${amount(a, t.unit, t.type)} before, ${amount(b, t.unit, t.type)} now`}>${ra} → ${rb}${isFinite(change) ? html` <span class=${change > 0 ? "more" : "less"}>${change > 0 ? "+" : "−"}${percent(Math.abs(change), 1)}</span>` : ""}</span>`;
 }
 

@@ -11,13 +11,13 @@ import {before, rangeOf, seconds} from "../lib/time.js";
 import {joinTrees} from "../lib/tree.js";
 import {amount, axisTitle, cost, percent, rate} from "../lib/units.js";
 import {go, href, patch, route} from "../lib/url.js";
-import {Selector, TimePicker} from "../parts/bar.js";
+import {FileBar, Selector, TimePicker} from "../parts/bar.js";
 import {Chart} from "../parts/chart.js";
 import {DrawOptions, Filters, SearchBox} from "../parts/filters.js";
 import {FlamePane, useTree} from "../parts/flamepane.js";
 import {Choice, Drop} from "../parts/menu.js";
-import {useStatus} from "../parts/shell.js";
-import {Box, Loaded} from "../parts/states.js";
+import {useParams, useStatus} from "../parts/shell.js";
+import {Box, Loaded, Loading} from "../parts/states.js";
 import {CallGraph} from "./callgraph.js";
 import {Profiles} from "./profiles.js";
 import {Sandwich} from "./sandwich.js";
@@ -37,7 +37,11 @@ export function ask(p, range) {
 const groupName = (labels) => Object.values(labels).join(" · ") || "(none)";
 
 export function Explore() {
-    const p = route.value.params;
+    const p = useParams();
+    return p ? html`<${Page} p=${p} />` : html`<h1 class="sr">Explore</h1><${Loading} />`;
+}
+
+function Page({p}) {
     const range = rangeOf(p);
     const view = p.view || "flame";
     const q = ask(p, range);
@@ -49,7 +53,7 @@ export function Explore() {
         R: () => patch({at: Date.now().toString(36)}, {replace: true})}), []);
     return html`<h1 class="sr">Explore</h1>
         <div class="bar">
-            ${files ? "" : html`<${Selector} query=${q.query} range=${range} onQuery=${(query) => patch({query, zoom: "", profile: ""})} />
+            ${files ? html`<${FileBar} query=${q.query} />` : html`<${Selector} query=${q.query} range=${range} onQuery=${(query) => patch({query, zoom: "", profile: ""})} />
             <${GroupBy} p=${p} range=${range} />`}
             <span class="grow"></span>
             ${files ? "" : html`<${TimePicker} range=${range} onPick=${(r) => patch({...r, zoom: "", profile: ""})} />
@@ -118,7 +122,7 @@ function Pane({p, q, range, view}) {
     const status = useStatus().data;
     const t = tree.whole ?? tree.data;
     return html`<div class="toolbar">
-            <${Choice} label="view" value=${view} options=${views} onPick=${(v) => patch({view: v === "flame" ? "" : v})} />
+            <${Choice} label="view" value=${view} options=${p.timeless ? views.filter(([v]) => v !== "profiles") : views} onPick=${(v) => patch({view: v === "flame" ? "" : v})} />
             <${SearchBox} value=${p.search ?? ""} found=${found} onInput=${(v) => patch({search: v}, {replace: true})} />
             <${Filters} params=${p} />
             ${p.profile && html`<span class="chip"><span>one profile <b>${p.profile.slice(0, 8)}</b></span><button aria-label="all profiles" onClick=${() => patch({profile: ""})}>×</button></span>`}
@@ -134,11 +138,12 @@ function Pane({p, q, range, view}) {
             ${(data) => view === "graph" ? html`<${CallGraph} tree=${data} params=${p} ns=${range.ns} />`
             : html`<div class=${view === "both" ? "split" : "whole"}>
                 ${view === "both" && html`<${TopTable} p=${p} q=${q} range=${range} narrow />`}
-                <${FlamePane} tree=${data} params=${p} ns=${p.profile ? 0 : range.ns} onFound=${setFound} rootName=${rootName(q.query)} /></div>`}<//>`}
+                <${FlamePane} tree=${data} params=${p} ns=${p.profile ? 0 : range.ns} onFound=${setFound} rootName=${rootName(q.query, p.timeless)} /></div>`}<//>`}
         </div>`;
 }
 
-function rootName(query) {
+function rootName(query, timeless) {
+    if (timeless) return "all";
     const s = parseSelector(query);
     return s.matchers.find((m) => m.name === "service.name" && m.op === "=")?.value ?? "all services";
 }

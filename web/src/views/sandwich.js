@@ -32,7 +32,7 @@ export function Sandwich({p, q, range}) {
     else if (!(trees.callees.total[0][0] > 0)) body = html`<${Box} title="Not in this selection"><p>No sample of this range holds <code>${p.fn}</code>.</p><//>`;
     else {
         const t = trees.callees, v = t.total[0][0], self = t.self[0][0];
-        body = html`<p class="num sandwich-sum"><b>${p.fn}</b> ${amount(v, t.unit, t.type)} · ${rate(v, t.unit, t.type, range.ns)} · self ${amount(self, t.unit, t.type)}${whole.data?.total ? html` · ${percent(v / whole.data.total)} of all` : ""}</p>
+        body = html`<p class="num sandwich-sum"><b>${p.fn}</b> ${amount(v, t.unit, t.type)} ${range.ns ? html` · ${rate(v, t.unit, t.type, range.ns)}` : ""} · self ${amount(self, t.unit, t.type)}${whole.data?.total ? html` · ${percent(v / whole.data.total)} of all` : ""}</p>
         <div class="sandwich">
             <section aria-label="callers"><h2>callers</h2><${Flame} tree=${trees.callers} flip=${true} search=${p.search ?? ""} ns=${range.ns} actions=${actions} label="Callers" rootName=${p.fn} /></section>
             <section aria-label="callees"><h2>callees</h2><${Flame} tree=${trees.callees} search=${p.search ?? ""} ns=${range.ns} actions=${actions} label="Callees" rootName=${p.fn} /></section>
