@@ -105,6 +105,7 @@ static void reset_numbers(struct wick_provider *p)
     }
     p->sessions = NULL;
     memset(p->snapshots, 0, sizeof p->snapshots);
+    p->heap_samples_before = heap_samples();
     p->server = NULL; /* the parent's; its socket is closed on exec and useless here */
     p->first_wall = p->interval_start_wall = clock_wall();
     p->first_mono = p->interval_start_mono = clock_mono();
@@ -390,7 +391,11 @@ int wick_flush(struct wick_provider *p, unsigned timeout_ms)
     if (!(p = given(p)) || !atomic_load(&p->thread_running))
         return words_set(WICK_ESTATE, "there is no provider, or it is stopped");
     clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += (time_t) ((timeout_ms ? timeout_ms : (unsigned) p->s.timeout_ms) / 1000 + 1);
+    if (!timeout_ms) /* the export's own, and a moment for its words */
+        timeout_ms = (unsigned) p->s.timeout_ms + 1000;
+    until.tv_nsec += (long) (timeout_ms % 1000) * 1000000;
+    until.tv_sec += (time_t) (timeout_ms / 1000) + until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
     pthread_mutex_lock(&p->lock);
     mine = ++p->flush_wanted;
     handler_wake();

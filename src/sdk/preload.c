@@ -117,9 +117,11 @@ static void leave(void)
 
     if (!p || p->pid != pid || !atomic_load(&p->thread_running) || !(p->s.file || p->s.exporting))
         return;
-    if (root_pid == (uint64_t) pid || heap_samples() ||
-        sys_clock_ns(CLOCK_PROCESS_CPUTIME_ID) > 1000000000 / MAX((int64_t) atomic_load(&core.rate), 1))
+    if (root_pid == (uint64_t) pid)
         wick_flush(p, 2000);
+    else if (heap_samples() > p->heap_samples_before ||
+             sys_clock_ns(CLOCK_PROCESS_CPUTIME_ID) > 1000000000 / MAX((int64_t) atomic_load(&core.rate), 1))
+        wick_flush(p, 300);
 }
 
 EXPORT void _exit(int status)

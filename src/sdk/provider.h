@@ -50,6 +50,7 @@ struct wick_provider {
     int64_t gov_cpu, gov_own;
     struct agg file_totals[N_TYPES]; /* for the option `file`: everything since start */
     pid_t pid;
+    uint64_t heap_samples_before; /* of the parent, in a forked child */
 };
 
 struct wick_provider *provider_current(void);
