@@ -16,12 +16,14 @@
 #include "dwarf/symbol_process.h"
 
 struct options {
-    bool help, unconfined, child;
+    bool help, unconfined, child, tsv;
     int64_t memory;
 };
 
 static const struct arg args[] = {
     {0, "memory", ARG_SIZE, offsetof(struct options, memory), "SIZE", "address space of the process (default 8GiB)"},
+    {0, "tsv", ARG_FLAG, offsetof(struct options, tsv), NULL,
+     "for programs: address, function, system name, file, line, first line, by tabs"},
     {0, "unconfined", ARG_FLAG, offsetof(struct options, unconfined), NULL, "do not give up what is not needed"},
     {'h', "help", ARG_FLAG, offsetof(struct options, help), NULL, "this text"},
     {0},
@@ -41,8 +43,20 @@ static void print_address(uint64_t address, const struct symbol_answer *a, uint3
     }
 }
 
+static void print_tsv(uint64_t address, const struct symbol_answer *a, uint32_t i)
+{
+    if (a->first[i] == a->first[i + 1])
+        printf("0x%" PRIx64 "\n", address);
+    for (uint32_t k = a->first[i]; k < a->first[i + 1]; k++) {
+        const struct symbol_frame *f = &a->frames[k];
+
+        printf("0x%" PRIx64 "\t%.*s\t%.*s\t%.*s\t%" PRId64 "\t%" PRId64 "\n", address, STR_FMT(f->function),
+               STR_FMT(f->system_name), STR_FMT(f->file), f->line, f->start_line);
+    }
+}
+
 /* symbolize FILE ADDRESS… */
-static int print_addresses(struct symbolizer *s, char **words, int n)
+static int print_addresses(struct symbolizer *s, char **words, int n, bool tsv)
 {
     _cleanup_(symbol_answer_freep) struct symbol_answer *a = NULL;
     _cleanup_(mem_freep) uint64_t *v = mem_zalloc_array((size_t) n, sizeof(*v));
@@ -67,7 +81,7 @@ static int print_addresses(struct symbolizer *s, char **words, int n)
         return EXIT_FAILED;
     }
     for (uint32_t i = 0; i < q.n_addresses; i++)
-        print_address(v[i], a, i);
+        (tsv ? print_tsv : print_address)(v[i], a, i);
     return EXIT_DONE;
 }
 
@@ -99,7 +113,7 @@ static int run(int argc, char **argv)
     if (!s)
         return EXIT_FAILED;
     if (n > 0)
-        return print_addresses(s, argv + 1, n);
+        return print_addresses(s, argv + 1, n, o.tsv);
     r = symbol_process_serve(STDIN_FILENO, s);
     if (r < 0)
         fprintf(stderr, "wick symbolize: %s\n", strerror(-r));

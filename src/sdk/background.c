@@ -57,9 +57,10 @@ static void take_record(struct wick_provider *p, struct thr *t, const struct rec
     case RECORD_CPU:
         if (core.types & WICK_CPU)
             add_to_all(p, TYPE_CPU, r, ids, n, (int64_t) r->value, (int64_t) (r->value * r->count));
+        if (core.types & WICK_WALL || p->server)
+            keep_last(t, r);
         if (core.types & WICK_WALL) {
             add_to_all(p, TYPE_WALL, r, ids, n, (int64_t) r->value, (int64_t) (r->value * r->count));
-            keep_last(t, r);
         }
         break;
     case RECORD_WALL:
@@ -99,7 +100,9 @@ static bool drain_thread(struct wick_provider *p, struct thr *t)
 static void free_thread(struct thr *t)
 {
     mem_free(t->last);
-    t->last = NULL;
+    mem_free(t->asleep);
+    t->last = t->asleep = NULL;
+    t->created_n = 0;
     atomic_store(&t->head, 0);
     atomic_store(&t->tail, 0);
     atomic_store_explicit(&t->state, THR_FREE, memory_order_release);

@@ -25,6 +25,7 @@
 enum {
     THR_RING = 16384, /* a power of two */
     THR_RULES = 128,  /* a power of two */
+    THR_CREATED = 24, /* frames kept of who started a thread */
     THR_CHUNK = 64,   /* threads a chunk */
     THR_CHUNKS = 256,
     CORE_MODULES_MAX = 4096,
@@ -33,6 +34,7 @@ enum {
 };
 
 enum { TYPE_CPU, TYPE_WALL, TYPE_ALLOC, TYPE_HEAP, TYPE_LOCK, N_TYPES }; /* bit numbers of enum wick_type */
+enum { TYPE_GOROUTINE = N_TYPES, TYPE_THREADCREATE, N_KINDS };           /* only on request */
 
 /* --- modules --- */
 struct module {
@@ -99,9 +101,13 @@ struct thr {
     int64_t wall_seen, cpu_seen, off_seen; /* the background's: clocks at its last look */
     _Atomic uint64_t hooked_ns;            /* waiting that hooks accounted */
     struct record *last;                   /* the background's copy of its last CPU stack */
-    uint32_t rules_generation;             /* of the modules that `rules` came from */
-    struct thr_rule rules[THR_RULES];      /* by address; the thread's own */
-    _Atomic uint32_t head, tail;           /* bytes, counting on; head is the thread's, tail the background's */
+    struct record *asleep;                 /* the background's: where it sleeps ... */
+    int64_t asleep_cpu;                    /* ... as long as its CPU time is this */
+    uint32_t created_n;                    /* who started it: frames of pthread_create()'s caller */
+    uint64_t created[THR_CREATED];
+    uint32_t rules_generation;        /* of the modules that `rules` came from */
+    struct thr_rule rules[THR_RULES]; /* by address; the thread's own */
+    _Atomic uint32_t head, tail;      /* bytes, counting on; head is the thread's, tail the background's */
     uint8_t ring[THR_RING] __attribute__((aligned(16)));
 };
 
@@ -135,8 +141,9 @@ bool handler_is_ours(void); /* false when the host has taken the signal since */
 void handler_sample_here(struct thr *t, enum record_kind kind, uint64_t value, uint64_t count, uint64_t leaf);
 /* Frames of the calling thread into pc, without our own; returns their number and RECORD_ flags. */
 uint32_t handler_walk_here(struct thr *t, uint64_t *pc, uint32_t max, uint8_t *ret_flags, uint32_t *ret_generation);
-/* Frames of a thread that waits in a hook, read from the background. */
-uint32_t handler_walk_blocked(struct thr *t, uint64_t *pc, uint32_t max, uint8_t *ret_flags);
+/* Frames of another thread, which sleeps, from these registers (0 = not known) on. Background only: it frees modules. */
+uint32_t handler_walk_at(uint64_t at, uint64_t sp, uint64_t fp, uint64_t bx, uint64_t *pc, uint32_t max,
+                         uint8_t *ret_flags, uint32_t *ret_generation);
 void handler_wake(void);
 
 /* --- threads.c --- */

@@ -16,6 +16,8 @@
 #include "sdk/profile.h"
 #include "sdk/provider.h"
 
+#define LINES_NS (5 * NS_PER_S) /* a client waits 1.5 times what it asked for, and 5 s */
+
 static const char *const type_names[N_TYPES] = {"cpu", "wall", "alloc", "heap", "lock"};
 
 static int64_t period_of(const struct wick_provider *p, int type)
@@ -216,6 +218,24 @@ struct session *session_begin(struct wick_provider *p, int type)
     return s;
 }
 
+struct session *session_begin_window(struct wick_provider *p, int type)
+{
+    struct session *s = session_begin(p, type);
+
+    if (!s)
+        return NULL;
+    s->window = true;
+    s->n_base = type == TYPE_HEAP ? heap_view_count() : 0;
+    s->base = s->n_base ? mem_zalloc_array(s->n_base, sizeof *s->base) : NULL;
+    if (s->n_base && !s->base) {
+        session_end(p, s);
+        return NULL;
+    }
+    for (uint32_t i = 0; i < s->n_base; i++)
+        heap_view_at(i, 0, &s->base[i]);
+    return s;
+}
+
 void session_end(struct wick_provider *p, struct session *s)
 {
     for (struct session **at = &p->sessions; *at; at = &(*at)->next)
@@ -224,18 +244,36 @@ void session_end(struct wick_provider *p, struct session *s)
             break;
         }
     agg_done(&s->agg);
+    mem_free(s->base);
     mem_free(s);
+}
+
+static struct profile_part part_of(struct wick_provider *p, struct session *s)
+{
+    bool total = (s->type == TYPE_HEAP || s->type == TYPE_LOCK) && !s->window;
+
+    background_drain(p);
+    return (struct profile_part){.type = s->type,
+                                 .agg = s->type == TYPE_LOCK && total ? &p->file_totals[TYPE_LOCK] : &s->agg,
+                                 .base = s->base,
+                                 .n_base = s->n_base,
+                                 .time_ns = total ? p->first_wall : s->start_wall,
+                                 .duration_ns = clock_mono() - (total ? p->first_mono : s->start_mono),
+                                 .period = period_of(p, s->type)};
 }
 
 int session_pprof(struct wick_provider *p, struct session *s, struct buf *out, struct err *e)
 {
-    bool total = s->type == TYPE_HEAP || s->type == TYPE_LOCK;
-    struct profile_part part = {.type = s->type,
-                                .agg = s->type == TYPE_LOCK ? &p->file_totals[TYPE_LOCK] : &s->agg,
-                                .time_ns = total ? p->first_wall : s->start_wall,
-                                .duration_ns = clock_mono() - (total ? p->first_mono : s->start_mono),
-                                .period = period_of(p, s->type)};
+    struct profile_part part = part_of(p, s);
 
-    background_drain(p);
     return profile_make_pprof(&part, out, e);
+}
+
+int session_answer(struct wick_provider *p, struct session *s, bool text, struct buf *out, struct err *e)
+{
+    struct profile_part part = part_of(p, s);
+
+    part.lines_until = clock_mono() + LINES_NS;
+    part.pump = pump;
+    return text ? profile_make_text(&part, out, e) : profile_make_pprof(&part, out, e);
 }

@@ -90,6 +90,13 @@ const struct frame *frame_at(uint32_t id)
     return &frames[id < n_frames ? id : 0];
 }
 
+const char *frame_file(const struct frame *f)
+{
+    const struct module_file *m = f->file ? modules_file(f->file) : NULL;
+
+    return m && m->path ? m->path : "";
+}
+
 uint32_t frames_count(void)
 {
     return (uint32_t) n_frames;
@@ -187,6 +194,47 @@ void frames_name(const uint32_t *ids, uint32_t n)
     }
     mem_free(q);
     mem_free(wanted);
+}
+
+/* --- lines --- */
+/* Of one file; false when there is nobody to ask. */
+static bool find_lines_of(uint32_t file, const uint32_t *ids, uint32_t n, int64_t deadline, void (*pump)(void))
+{
+    const struct module_file *f = modules_file(file);
+    _cleanup_(mem_freep) uint64_t *addresses = mem_zalloc_array(n, sizeof *addresses);
+    _cleanup_(mem_freep) uint32_t *asked = mem_zalloc_array(n, sizeof *asked);
+    _cleanup_(mem_freep) struct line_answer *answers = mem_zalloc_array(n, sizeof *answers);
+    uint32_t k = 0;
+
+    if (!addresses || !asked || !answers || !f || !f->path || f->memory)
+        return true;
+    for (uint32_t i = 0; i < n; i++) {
+        struct frame *fr = ids[i] < n_frames ? &frames[ids[i]] : NULL;
+
+        if (!fr || fr->file != file || fr->lines_asked)
+            continue;
+        fr->lines_asked = true;
+        asked[k] = ids[i];
+        addresses[k++] = fr->address;
+    }
+    if (k && line_query(f->path, addresses, k, deadline, pump, &names, answers) == -ENOENT)
+        return false;
+    for (uint32_t i = 0; i < k; i++)
+        frames[asked[i]].lines = answers[i];
+    return true;
+}
+
+void frames_find_lines(const uint32_t *ids, uint32_t n, int64_t deadline, void (*pump)(void))
+{
+    _cleanup_(mem_freep) uint8_t *wanted = mem_zalloc(modules_files() + 1ul);
+    uint32_t n_files = modules_files();
+
+    for (uint32_t i = 0; wanted && i < n; i++)
+        if (ids[i] < n_frames && !frames[ids[i]].lines_asked)
+            wanted[frames[ids[i]].file] = 1;
+    for (uint32_t file = 1; wanted && file < n_files; file++)
+        if (wanted[file] && !find_lines_of(file, ids, n, deadline, pump))
+            return;
 }
 
 void frames_reset(void)

@@ -8,23 +8,29 @@
 
 #include "base/str.h"
 #include "sdk/core.h"
+#include "sdk/line_query.h"
 
 enum { FRAMES_MAX = 1 << 18, FRAME_TRUNCATED = 0, FRAME_PARKED = 1, FRAME_CUT = 2 };
 
 struct frame {
-    uint32_t file;    /* modules_file(); 0 = outside of all objects */
-    bool asked;       /* a name was looked for */
-    uint64_t address; /* ELF address of the instruction (of the call, not behind it) */
-    struct str name;  /* empty when there is none */
-    uint64_t start;   /* ELF address of the function, 0 when not known */
+    uint32_t file;            /* modules_file(); 0 = outside of all objects */
+    bool asked;               /* a name was looked for */
+    bool lines_asked;         /* lines were */
+    uint64_t address;         /* ELF address of the instruction (of the call, not behind it) */
+    struct str name;          /* empty when there is none */
+    uint64_t start;           /* ELF address of the function, 0 when not known */
+    struct line_answer lines; /* n = 0 when there are none */
 };
 
 /* Numbers for the program counters of a record, leaf first. Returns n. */
 uint32_t frames_resolve(const uint64_t *pc, uint32_t n, uint32_t generation, uint32_t *ret);
 const struct frame *frame_at(uint32_t id);
 uint32_t frames_count(void);
+const char *frame_file(const struct frame *f); /* the path of its object, "" when it has none */
 /* Looks for the names of these frames, file by file. */
 void frames_name(const uint32_t *ids, uint32_t n);
+/* Looks for the lines and inlined calls of these frames, where a `wick symbolize` is found; until deadline. */
+void frames_find_lines(const uint32_t *ids, uint32_t n, int64_t deadline, void (*pump)(void));
 void frames_reset(void);
 
 #endif

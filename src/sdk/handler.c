@@ -367,13 +367,15 @@ __attribute__((noinline)) uint32_t handler_walk_here(struct thr *t, uint64_t *pc
     return n;
 }
 
-/* Its stack may move on under us: reads are checked, and the caller compares block_seq before and after. */
-uint32_t handler_walk_blocked(struct thr *t, uint64_t *pc, uint32_t max, uint8_t *ret_flags)
+/* Its stack may move on under us: reads are checked, and the caller looks afterwards whether it did. */
+uint32_t handler_walk_at(uint64_t at, uint64_t sp, uint64_t fp, uint64_t bx, uint64_t *pc, uint32_t max,
+                         uint8_t *ret_flags, uint32_t *ret_generation)
 {
     const struct module_set *set = atomic_load_explicit(&core.modules, memory_order_acquire);
-    struct walk w = {.pc = t->block_pc, .sp = t->block_sp, .fp = t->block_fp, .bx = t->block_bx, .exact = true};
+    struct walk w = {.pc = at, .sp = sp, .fp = fp, .bx = bx, .exact = true};
 
     *ret_flags = 0;
+    *ret_generation = set ? set->generation : 0;
     walk_set_stack(&w); /* no bounds: each page is shown to the kernel first */
     return set ? walk_frames(set, NULL, &w, pc, max, ret_flags) : 0;
 }

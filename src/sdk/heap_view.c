@@ -74,6 +74,12 @@ void heap_view_at(uint32_t i, int delta, struct heap_view *ret)
     }
 }
 
+const uint32_t *heap_view_frames(uint32_t *ret_n)
+{
+    *ret_n = (uint32_t) n_pool;
+    return pool;
+}
+
 void heap_view_mark(void)
 {
     for (size_t i = 0; i < n_seen; i++) {

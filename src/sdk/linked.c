@@ -18,6 +18,7 @@
 #include "sdk/provider.h"
 #include "sdk/start.h"
 #include "sdk/sys.h"
+#include "sdk/thread_hooks.h"
 
 void start_child_file(struct wick_provider *p)
 {
@@ -108,6 +109,14 @@ static const struct got_hook heap_hooks[] = {
     {"posix_memalign", hook_posix_memalign},
 };
 
+/* --- threads --- */
+static int hook_pthread_create(pthread_t *ret, const pthread_attr_t *attr, void *(*run)(void *), void *arg)
+{
+    return thread_hooks_create(pthread_create, ret, attr, run, arg);
+}
+
+static const struct got_hook thread_hooks[] = {{"pthread_create", hook_pthread_create}};
+
 /* --- locks --- */
 #define LOCK_HOOK(name, try_name, type)                            \
     static int hook_##name(type *l)                                \
@@ -138,6 +147,7 @@ static const struct got_hook lock_hooks[] = {
 
 void start_hooks(void)
 {
+    got_install(thread_hooks, ARRAY_SIZE(thread_hooks), NULL);
     if (core.types & (WICK_ALLOC | WICK_HEAP)) {
         got_install(heap_hooks, ARRAY_SIZE(heap_hooks), NULL);
         new_hooks_install(dlsym(RTLD_DEFAULT, "malloc"));

@@ -14,7 +14,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/mem.h"
@@ -24,69 +23,19 @@
 #include "sdk/provider.h"
 #include "sdk/start.h"
 #include "sdk/sys.h"
+#include "sdk/thread_hooks.h"
 #include "sdk/words.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
 /* --- threads --- */
-struct start {
-    void *(*run)(void *);
-    void *arg;
-    size_t stack;
-    struct thr *thr;
-};
-
-static int (*real_create)(pthread_t *, const pthread_attr_t *, void *(*) (void *), void *);
-static pthread_key_t end_key;
-static bool have_end_key;
-static size_t default_stack = 8 << 20;
-
-/* pthread_exit() and cancellation; a thread that returns has left already. */
-static void on_end(void *p)
-{
-    struct thr *t = p;
-
-    if (t == thr_self)
-        thr_leave(t, 0);
-}
-
-static void *thread_main(void *p)
-{
-    struct start s = *(struct start *) p;
-    uint64_t hi = ALIGN_UP((uint64_t) (uintptr_t) __builtin_frame_address(0), 4096ul);
-    struct thr *t;
-    void *r;
-
-    mem_free(p);
-    t = thr_enter(hi - s.stack, hi);
-    if (t && have_end_key)
-        pthread_setspecific(end_key, t);
-    r = s.run(s.arg);
-    if (t && t == thr_self) {
-        if (have_end_key)
-            pthread_setspecific(end_key, NULL);
-        thr_leave(t, (uint64_t) (uintptr_t) s.run);
-    }
-    return r;
-}
+static pthread_create_fn *real_create;
 
 EXPORT int pthread_create(pthread_t *ret, const pthread_attr_t *attr, void *(*run)(void *), void *arg)
 {
-    struct start *s;
-    int r;
-
     if (!__atomic_load_n(&real_create, __ATOMIC_ACQUIRE))
-        __atomic_store_n(&real_create, dlsym(RTLD_NEXT, "pthread_create"), __ATOMIC_RELEASE);
-    if (!atomic_load_explicit(&core.running, memory_order_relaxed) || run == background_main ||
-        !(s = mem_alloc(sizeof *s)))
-        return real_create(ret, attr, run, arg);
-    *s = (struct start){run, arg, default_stack, NULL};
-    if (attr)
-        pthread_attr_getstacksize(attr, &s->stack);
-    r = real_create(ret, attr, thread_main, s);
-    if (r)
-        mem_free(s);
-    return r;
+        __atomic_store_n(&real_create, (pthread_create_fn *) dlsym(RTLD_NEXT, "pthread_create"), __ATOMIC_RELEASE);
+    return thread_hooks_create(real_create, ret, attr, run, arg);
 }
 
 static char file_name[4096]; /* WICK_FILE and WICK_ROOT, kept: programs like nginx clear their environment */
@@ -253,15 +202,10 @@ static void start(void)
 
 __attribute__((constructor(101))) static void on_load(void)
 {
-    struct rlimit limit;
-
     if (!getenv("WICK_TYPES")) /* loaded by somebody else than wick run: only when asked */
         return;
-    if (getrlimit(RLIMIT_STACK, &limit) == 0 && limit.rlim_cur < default_stack)
-        default_stack = limit.rlim_cur;
     snprintf(file_name, sizeof file_name, "%s", getenv("WICK_FILE") ? getenv("WICK_FILE") : "");
     root_pid = number("WICK_ROOT");
-    have_end_key = pthread_key_create(&end_key, on_end) == 0;
     start();
 }
 

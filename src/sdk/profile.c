@@ -18,9 +18,11 @@
 #include "sdk/modules.h"
 #include "sdk/span.h"
 
+enum { LINES_MAX = 64 }; /* inlined calls of one address */
+
 struct maker {
     struct builder *b;
-    bool pprof;
+    bool pprof, lines;
     uint32_t *locations; /* by frame; 0 = not made */
     uint32_t *mappings;  /* by file */
     struct buf text;
@@ -31,7 +33,7 @@ static const struct {
     const char *types[4][2];
     uint32_t n, n_otlp; /* OTLP leaves the first ones out */
     const char *period[2];
-} kinds[N_TYPES] = {
+} kinds[N_KINDS] = {
     [TYPE_CPU] = {{{"samples", "count"}, {"cpu", "nanoseconds"}}, 2, 1, {"cpu", "nanoseconds"}},
     [TYPE_WALL] = {{{"samples", "count"}, {"wall", "nanoseconds"}}, 2, 1, {"wall", "nanoseconds"}},
     [TYPE_HEAP] =
@@ -40,6 +42,8 @@ static const struct {
          4,
          {"space", "bytes"}},
     [TYPE_LOCK] = {{{"contentions", "count"}, {"delay", "nanoseconds"}}, 2, 2, {"contentions", "count"}},
+    [TYPE_GOROUTINE] = {{{"goroutine", "count"}}, 1, 1, {"goroutine", "count"}},
+    [TYPE_THREADCREATE] = {{{"threadcreate", "count"}}, 1, 1, {"threadcreate", "count"}},
 };
 
 /* --- dictionary --- */
@@ -49,7 +53,7 @@ static uint32_t make_mapping(struct maker *m, uint32_t file)
     const struct module_file *f = modules_file(file);
     char id[2 * BUILD_ID_MAX];
     struct mapping map = {0};
-    uint32_t attrs[2], n = 0;
+    uint32_t attrs[5], n = 0;
 
     if (!f || !f->path)
         return 0;
@@ -63,6 +67,11 @@ static uint32_t make_mapping(struct maker *m, uint32_t file)
     if (m->pprof) {
         map = (struct mapping){.start = f->lo & ~0xfffull, .limit = f->hi, .offset = f->offset & ~0xfffull};
         attrs[n++] = builder_attr_bool(m->b, STR("pprof.mapping.has_functions"), true);
+        if (m->lines) {
+            attrs[n++] = builder_attr_bool(m->b, STR("pprof.mapping.has_filenames"), true);
+            attrs[n++] = builder_attr_bool(m->b, STR("pprof.mapping.has_line_numbers"), true);
+            attrs[n++] = builder_attr_bool(m->b, STR("pprof.mapping.has_inline_frames"), true);
+        }
     }
     map.filename = builder_string(m->b, f->memory ? STR("[vdso]") : str_from(f->path));
     return builder_mapping(m->b, &map, attrs, n);
@@ -75,16 +84,42 @@ static uint32_t mapping_of(struct maker *m, uint32_t file)
     return m->mappings[file];
 }
 
+/* Without template arguments and parameters, as pprof shows names; otherwise when it is none that can be demangled. */
+static uint32_t short_name(struct maker *m, struct str system, struct str otherwise)
+{
+    buf_reset(&m->text);
+    if (demangle_function(system, DEMANGLE_SIMPLE, &m->text) == 0 && m->text.n)
+        return builder_string(m->b, buf_str(&m->text));
+    return builder_string(m->b, otherwise);
+}
+
 static uint32_t make_function(struct maker *m, const struct frame *f)
 {
-    struct function fn = {.system_name = builder_string(m->b, f->name)};
+    struct function fn = {.name = short_name(m, f->name, f->name), .system_name = builder_string(m->b, f->name)};
 
-    buf_reset(&m->text);
-    if (demangle_function(f->name, DEMANGLE_SIMPLE, &m->text) == 0 && m->text.n)
-        fn.name = builder_string(m->b, buf_str(&m->text));
-    else
-        fn.name = fn.system_name;
     return builder_function(m->b, &fn);
+}
+
+/* The lines of a frame, at most max; how many. */
+static uint32_t make_lines(struct maker *m, const struct frame *f, struct line *ret, uint32_t max)
+{
+    uint32_t n = m->lines ? MIN(f->lines.n, max) : 0;
+
+    for (uint32_t i = 0; i < n; i++) {
+        const struct frame_line *l = &f->lines.v[i];
+        struct str system = l->system_name.n ? l->system_name : l->function;
+        struct function fn = {.name = short_name(m, system, l->function),
+                              .system_name = builder_string(m->b, system),
+                              .filename = builder_string(m->b, l->file),
+                              .start_line = l->start_line};
+
+        ret[i] = (struct line){.function = builder_function(m->b, &fn), .line = l->line};
+    }
+    if (!n && f->name.n) {
+        ret[0] = (struct line){.function = make_function(m, f)};
+        n = 1;
+    }
+    return n;
 }
 
 static uint32_t make_location(struct maker *m, uint32_t id)
@@ -93,13 +128,12 @@ static uint32_t make_location(struct maker *m, uint32_t id)
     const struct module_file *file = modules_file(f->file);
     uint64_t address = f->address + (m->pprof && f->file && file ? file->bias : 0);
     uint32_t attr = builder_attr_str(m->b, STR("profile.frame.type"), STR("native"));
-    struct line line = {0};
+    struct line lines[LINES_MAX];
+    uint32_t n = make_lines(m, f, lines, LINES_MAX);
 
-    if (f->name.n)
-        line.function = make_function(m, f);
-    if (!f->file && f->name.n) /* "[truncated]" and its like */
-        return builder_location(m->b, 0, 0, &line, 1, NULL, 0);
-    return builder_location(m->b, mapping_of(m, f->file), address, &line, f->name.n ? 1 : 0, &attr, m->pprof ? 0 : 1);
+    if (!f->file && n) /* "[truncated]" and its like */
+        return builder_location(m->b, 0, 0, lines, n, NULL, 0);
+    return builder_location(m->b, mapping_of(m, f->file), address, lines, n, &attr, m->pprof ? 0 : 1);
 }
 
 static uint32_t make_stack(struct maker *m, const uint32_t *frames, uint32_t n)
@@ -167,12 +201,19 @@ static void put_agg(struct maker *m, const struct agg *a, uint32_t skip, uint32_
     }
 }
 
-static void put_heap(struct maker *m, int delta)
+void profile_heap_at(const struct profile_part *part, uint32_t i, struct heap_view *ret)
+{
+    heap_view_at(i, part->delta, ret);
+    for (int k = 0; k < 4 && i < part->n_base; k++)
+        ret->v[k] -= part->base[i].v[k];
+}
+
+static void put_heap(struct maker *m, const struct profile_part *part)
 {
     for (uint32_t i = 0, n = heap_view_count(); i < n; i++) {
         struct heap_view v;
 
-        heap_view_at(i, delta, &v);
+        profile_heap_at(part, i, &v);
         if (v.v[0] | v.v[1] | v.v[2] | v.v[3])
             builder_sample(m->b, make_stack(m, v.frames, v.n), 0, (struct run){0}, v.v, 4, NULL, 0);
     }
@@ -198,16 +239,30 @@ static void put_part(struct maker *m, const struct profile_part *part)
             (struct value_type){builder_string(m->b, str_from(period[0])), builder_string(m->b, str_from(period[1]))};
     }
     if (part->type == TYPE_HEAP)
-        put_heap(m, part->delta);
+        put_heap(m, part);
     else
         put_agg(m, part->agg, skip, n);
 }
 
 /* --- the whole --- */
-static void name_part(const struct profile_part *part)
+static void name_frames(const struct profile_part *part, const uint32_t *frames, uint32_t n)
+{
+    frames_name(frames, n);
+    if (part->lines_until)
+        frames_find_lines(frames, n, part->lines_until, part->pump);
+}
+
+void profile_name_part(const struct profile_part *part)
 {
     if (part->type != TYPE_HEAP) {
-        frames_name(part->agg->frames, (uint32_t) part->agg->n_frames);
+        name_frames(part, part->agg->frames, (uint32_t) part->agg->n_frames);
+        return;
+    }
+    if (part->lines_until) { /* all at once: a process is asked for each file */
+        uint32_t n;
+        const uint32_t *all = heap_view_frames(&n);
+
+        name_frames(part, all, n);
         return;
     }
     for (uint32_t i = 0, n = heap_view_count(); i < n; i++) {
@@ -255,13 +310,13 @@ static void put_scope(struct maker *m, const struct profile_scope *s)
 static int make(const struct profile_part *parts, uint32_t n, const struct profile_resource *resource,
                 const struct profile_scope *scope, bool pprof, struct batch **ret, struct err *e)
 {
-    struct maker m = {.pprof = pprof};
+    struct maker m = {.pprof = pprof, .lines = pprof && n && parts[0].lines_until};
     int r = builder_new(NULL, &m.b);
 
     if (r < 0)
         return err_set(e, r, "no memory for a profile");
     for (uint32_t i = 0; i < n; i++)
-        name_part(&parts[i]);
+        profile_name_part(&parts[i]);
     m.locations = mem_zalloc_array(frames_count() + 1ul, sizeof *m.locations);
     m.mappings = mem_zalloc_array(modules_files() + 1ul, sizeof *m.mappings);
     if (!m.locations || !m.mappings) {

@@ -8,11 +8,17 @@
 #include "model/batch.h"
 #include "sdk/agg.h"
 
+struct heap_view;
+
 struct profile_part {
-    int type;              /* TYPE_CPU ...; TYPE_HEAP is all four of allocation and use */
-    const struct agg *agg; /* not for TYPE_HEAP */
-    int delta;             /* TYPE_HEAP: allocations since the last export */
+    int type;                     /* TYPE_CPU ...; TYPE_HEAP is all four of allocation and use */
+    const struct agg *agg;        /* not for TYPE_HEAP */
+    int delta;                    /* TYPE_HEAP: allocations since the last export */
+    const struct heap_view *base; /* TYPE_HEAP: numbers to take off, for the first n_base stacks; NULL = none */
+    uint32_t n_base;
     int64_t time_ns, duration_ns, period;
+    int64_t lines_until; /* pprof: ask for lines and inlined calls until then (clock_mono()); 0 = names are enough */
+    void (*pump)(void);  /* called now and then while that is waited for, or NULL */
 };
 
 struct profile_resource {
@@ -29,7 +35,14 @@ struct profile_scope {
 /* For OTLP: one resource, one scope, a profile per part. */
 int profile_make(const struct profile_part *parts, uint32_t n, const struct profile_resource *resource,
                  const struct profile_scope *scope, struct batch **ret, struct err *e);
+/* One part as Go prints it for ?debug=1 (pprof's legacy formats). */
+int profile_make_text(const struct profile_part *part, struct buf *out, struct err *e);
 /* One part as gzip'd profile.proto with Go's sample types and run-time addresses. */
 int profile_make_pprof(const struct profile_part *part, struct buf *out, struct err *e);
+
+/* --- for profile_text.c --- */
+void profile_name_part(const struct profile_part *part);
+/* Stack i of the heap, with what part says taken off. */
+void profile_heap_at(const struct profile_part *part, uint32_t i, struct heap_view *ret);
 
 #endif

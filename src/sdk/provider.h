@@ -13,6 +13,7 @@
 #include "sdk/core.h"
 #include "sdk/sdk_settings.h"
 
+struct heap_view;
 struct server;
 
 /* Sums collected for one request of /debug/pprof/profile or wick_snapshot(). */
@@ -21,6 +22,9 @@ struct session {
     int type;
     struct agg agg;
     int64_t start_wall, start_mono;
+    bool window;            /* heap, lock: what happens from its beginning on, not since start */
+    struct heap_view *base; /* a window's heap at its beginning */
+    uint32_t n_base;
 };
 
 struct wick_provider {
@@ -71,9 +75,13 @@ int export_write_files(struct wick_provider *p, struct err *e);
 
 /* --- sessions: background --- */
 struct session *session_begin(struct wick_provider *p, int type);
+/* The same for heap and lock: a difference over its time. NULL without memory. */
+struct session *session_begin_window(struct wick_provider *p, int type);
 void session_end(struct wick_provider *p, struct session *s);
 /* Its profile, or that of a type which is kept since start (heap, lock): gzip'd pprof. */
 int session_pprof(struct wick_provider *p, struct session *s, struct buf *out, struct err *e);
+/* For /debug/pprof/: with lines and inlined calls where they can be had, or as text. */
+int session_answer(struct wick_provider *p, struct session *s, bool text, struct buf *out, struct err *e);
 
 /* --- serve.c --- */
 int server_listen(struct wick_provider *p, const char *address, struct err *e); /* the port */

@@ -18,11 +18,13 @@
 #include "base/mem.h"
 #include "elf/elf.h"
 #include "sdk/heap.h"
+#include "sdk/heap_view.h"
 #include "sdk/modules.h"
 #include "sdk/name_query.h"
 #include "sdk/provider.h"
 #include "sdk/start.h"
 #include "sdk/sys.h"
+#include "sdk/thread_view.h"
 
 enum { CONNS_MAX = 16, REQUEST_MAX = 65536, SECONDS_MAX = 3600, WAKE_MS = 100 };
 
@@ -174,29 +176,73 @@ static void refuse(struct conn *c, int status, const char *words)
     answer(c, status, "text/plain; charset=utf-8", words, strlen(words), "X-Go-Pprof: 1\r\n");
 }
 
-static void answer_profile(struct wick_provider *p, struct conn *c, struct session *s, const char *name)
+/* s is a session, or one that was filled for this answer. */
+static void answer_profile(struct wick_provider *p, struct conn *c, struct session *s, const char *name, bool text)
 {
     _cleanup_(buf_done) struct buf out = BUF_INIT;
     struct err e = {0};
     char extra[96] = "Content-Disposition: attachment; filename=\"";
 
-    if (session_pprof(p, s, &out, &e) < 0) {
+    if (session_answer(p, s, text, &out, &e) < 0) {
         refuse(c, 500, e.message);
         return;
     }
     strncat(extra, name, 20);
     strncat(extra, "\"\r\n", 4);
-    answer(c, 200, "application/octet-stream", out.p, out.n, extra);
+    answer(c, 200, text ? "text/plain; charset=utf-8" : "application/octet-stream", out.p, out.n, text ? "" : extra);
 }
 
-static const char index_page[] =
-    "<!doctype html>\n<title>/debug/pprof/</title>\n<h1>/debug/pprof/</h1>\n<p>Profiles of this process by wick:</p>\n"
-    "<ul>\n<li><a href=\"profile?seconds=10\">profile</a>: CPU time over ?seconds=\n"
-    "<li><a href=\"wall?seconds=10\">wall</a>: wall-clock time over ?seconds=\n"
-    "<li><a href=\"heap\">heap</a>: memory in use\n<li><a href=\"allocs\">allocs</a>: memory allocated since start\n"
-    "<li><a href=\"mutex\">mutex</a>: waiting for locks since start\n"
-    "<li><a href=\"cmdline\">cmdline</a>\n<li>symbol: names for addresses, POST 0xADDR+0xADDR\n</ul>\n"
-    "<p><code>go tool pprof http://HOST:PORT/debug/pprof/profile?seconds=30</code></p>\n";
+static const struct {
+    const char *name, *words;
+} profiles[] = {
+    {"allocs", "A sampling of all past memory allocations. With seconds=N: of those in N seconds from now."},
+    {"block", "The same as mutex."},
+    {"cmdline", "The command line of the program, words separated by NUL bytes."},
+    {"goroutine", "Stack traces of all threads; they are not stopped. Use debug=2 to read one after the other."},
+    {"heap", "A sampling of memory allocations of live objects."},
+    {"mutex", "Time spent waiting for mutexes and rwlocks, by who waited."},
+    {"profile", "CPU profile. The duration is given by seconds=N; look at it with go tool pprof."},
+    {"symbol", "Names of the addresses given as 0xADDR+0xADDR, by POST or as the query."},
+    {"threadcreate", "Stack traces that led to the creation of threads."},
+    {"wall", "Wall-clock profile over seconds=N; sleeping threads are not woken."},
+};
+
+static int count_of(struct wick_provider *p, const char *name)
+{
+    int threads = 0;
+
+    for (uint32_t i = 0, n = atomic_load(&core.n_thrs); i < n; i++)
+        threads += thr_at(i) && atomic_load(&thr_at(i)->state) == THR_ACTIVE;
+    if (strcmp(name, "allocs") == 0 || strcmp(name, "heap") == 0)
+        return (int) heap_view_count();
+    if (strcmp(name, "block") == 0 || strcmp(name, "mutex") == 0)
+        return (int) p->file_totals[TYPE_LOCK].n;
+    return strcmp(name, "goroutine") == 0 || strcmp(name, "threadcreate") == 0 ? threads : 0;
+}
+
+/* Laid out as Go's. */
+static void answer_index(struct wick_provider *p, struct conn *c)
+{
+    _cleanup_(buf_done) struct buf b = BUF_INIT;
+
+    buf_puts(&b, "<!doctype html>\n<html>\n<head>\n<title>/debug/pprof/</title>\n"
+                 "<style>.profile-name{display:inline-block;width:6rem}</style>\n</head>\n<body>\n/debug/pprof/<br>\n"
+                 "<p>Set debug=1 as a query parameter to export in legacy text format</p>\n"
+                 "<p>Types of profiles available:</p>\n<table>\n<thead><td>Count</td><td>Profile</td></thead>\n");
+    for (size_t i = 0; i < ARRAY_SIZE(profiles); i++) {
+        bool timed = !strcmp(profiles[i].name, "profile") || !strcmp(profiles[i].name, "wall");
+
+        buf_printf(&b, "<tr><td>%d</td><td><a href='%s?%s'>%s</a></td></tr>\n", count_of(p, profiles[i].name),
+                   profiles[i].name, timed ? "seconds=10" : "debug=1", profiles[i].name);
+    }
+    buf_puts(&b, "</table>\n<a href=\"goroutine?debug=2\">full goroutine stack dump</a><br>\n"
+                 "<p>Profile Descriptions:</p>\n<ul>\n");
+    for (size_t i = 0; i < ARRAY_SIZE(profiles); i++)
+        buf_printf(&b, "<li><div class=profile-name>%s:</div> %s</li>\n", profiles[i].name, profiles[i].words);
+    buf_puts(&b, "</ul>\n<p><code>go tool pprof http://HOST:PORT/debug/pprof/profile?seconds=30</code></p>\n"
+                 "</body>\n</html>\n");
+    answer(c, 200, "text/html; charset=utf-8", b.p, b.n, "");
+}
 
 static void answer_cmdline(struct conn *c)
 {
@@ -293,9 +339,11 @@ static void switch_off(struct wick_provider *p, int type)
         thr_disarm_all();
 }
 
+/* Opens a session that is answered when its seconds are over. */
 static void begin_profile(struct wick_provider *p, struct conn *c, int type, struct str query)
 {
     struct str text = query_value(query, "seconds");
+    bool window = type == TYPE_HEAP || type == TYPE_LOCK;
     uint64_t seconds = 30;
     struct err e = {0};
     int r;
@@ -305,7 +353,7 @@ static void begin_profile(struct wick_provider *p, struct conn *c, int type, str
         return;
     }
     r = switch_on(p, type, &e);
-    c->session = r < 0 ? NULL : session_begin(p, type);
+    c->session = r < 0 ? NULL : window ? session_begin_window(p, type) : session_begin(p, type);
     if (!c->session) {
         refuse(c, 500, e.message[0] ? e.message : "no memory\n");
         return;
@@ -314,15 +362,44 @@ static void begin_profile(struct wick_provider *p, struct conn *c, int type, str
     c->until = c->session->start_mono + (int64_t) seconds * NS_PER_S;
 }
 
-static void answer_total(struct wick_provider *p, struct conn *c, int type, const char *name)
+static bool wants_text(struct str query)
+{
+    uint64_t debug = 0;
+
+    return str_to_u64(query_value(query, "debug"), 10, &debug) == 0 && debug > 0;
+}
+
+/* heap, allocs, mutex, block: since start, or over ?seconds= */
+static void answer_total(struct wick_provider *p, struct conn *c, int type, const char *name, struct str query)
 {
     struct session s = {.type = type};
     struct err e = {0};
 
-    if (switch_on(p, type, &e) < 0)
+    if (query_value(query, "seconds").n)
+        begin_profile(p, c, type, query);
+    else if (switch_on(p, type, &e) < 0)
         refuse(c, 500, e.message);
     else
-        answer_profile(p, c, &s, name);
+        answer_profile(p, c, &s, name, wants_text(query));
+}
+
+static void answer_threads(struct wick_provider *p, struct conn *c, int type, struct str query)
+{
+    struct session s = {.type = type, .start_wall = clock_wall(), .start_mono = clock_mono()};
+    _cleanup_(buf_done) struct buf b = BUF_INIT;
+
+    background_drain(p);
+    agg_init(&s.agg, p->s.max_samples);
+    (type == TYPE_GOROUTINE ? thread_view_now : thread_view_created)(&s.agg);
+    if (type == TYPE_GOROUTINE && str_is(query_value(query, "debug"), "2")) {
+        session_answer(p, &s, true, &b, NULL); /* asks for all lines at once */
+        buf_reset(&b);
+        thread_view_print(&b);
+        answer(c, 200, "text/plain; charset=utf-8", b.p, b.n, "");
+    } else {
+        answer_profile(p, c, &s, type == TYPE_GOROUTINE ? "goroutine" : "threadcreate", wants_text(query));
+    }
+    agg_done(&s.agg);
 }
 
 /* Against web pages that point a name of theirs at this machine. */
@@ -357,15 +434,19 @@ static void handle(struct wick_provider *p, struct conn *c, const struct request
     }
     name = str_slice(name, 12, name.n);
     if (!name.n || str_is(name, "/"))
-        answer(c, 200, "text/html; charset=utf-8", index_page, sizeof index_page - 1, "");
+        answer_index(p, c);
     else if (str_is(name, "/profile"))
         begin_profile(p, c, TYPE_CPU, q->query);
     else if (str_is(name, "/wall"))
         begin_profile(p, c, TYPE_WALL, q->query);
     else if (str_is(name, "/heap") || str_is(name, "/allocs"))
-        answer_total(p, c, TYPE_HEAP, str_is(name, "/heap") ? "heap" : "allocs");
+        answer_total(p, c, TYPE_HEAP, str_is(name, "/heap") ? "heap" : "allocs", q->query);
     else if (str_is(name, "/mutex") || str_is(name, "/block"))
-        answer_total(p, c, TYPE_LOCK, "mutex");
+        answer_total(p, c, TYPE_LOCK, "mutex", q->query);
+    else if (str_is(name, "/goroutine"))
+        answer_threads(p, c, TYPE_GOROUTINE, q->query);
+    else if (str_is(name, "/threadcreate"))
+        answer_threads(p, c, TYPE_THREADCREATE, q->query);
     else if (str_is(name, "/cmdline"))
         answer_cmdline(c);
     else if (str_is(name, "/symbol"))
@@ -450,7 +531,7 @@ static void check_time(struct wick_provider *p, struct conn *c, int64_t now)
         struct session *s = c->session;
         int type = s->type;
 
-        answer_profile(p, c, s, type == TYPE_CPU ? "profile" : "wall");
+        answer_profile(p, c, s, type == TYPE_CPU ? "profile" : type == TYPE_WALL ? "wall" : "delta", false);
         c->session = NULL;
         session_end(p, s);
         if (c->started_type)

@@ -6,9 +6,11 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/mem.h"
 #include "sdk/frame_table.h"
 #include "sdk/modules.h"
 #include "sdk/provider.h"
+#include "sdk/sleeping.h"
 #include "sdk/sys.h"
 #include "sdk/wait_sample.h"
 
@@ -71,20 +73,25 @@ static void add(struct wick_provider *p, const struct record *r, const uint32_t 
             agg_add(&s->agg, r, ids, n, count, ns);
 }
 
+uint32_t wall_blocked_stack(const struct thr *t, uint64_t *pc, uint8_t *ret_flags, uint32_t *ret_generation)
+{
+    pc[0] = t->block_leaf;
+    return 1 + handler_walk_at(t->block_pc, t->block_sp, t->block_fp, t->block_bx, pc + 1, core.max_depth - 1,
+                               ret_flags, ret_generation);
+}
+
 /* A thread inside of a blocking call: its time up to now goes to the stack that it published. */
 static void account_blocked(struct wick_provider *p, struct thr *t, int64_t now)
 {
     static const struct record plain;
-    uint32_t seq = atomic_load_explicit(&t->block_seq, memory_order_acquire), n, ids[CORE_DEPTH_MAX + 1];
+    uint32_t seq = atomic_load_explicit(&t->block_seq, memory_order_acquire), n, ids[CORE_DEPTH_MAX + 1], generation;
     int64_t since = atomic_load(&t->block_since), ns = now - since;
     uint64_t pc[CORE_DEPTH_MAX];
-    const struct module_set *set = atomic_load(&core.modules);
     uint8_t flags;
 
     if (!(seq & 1) || ns < (int64_t) period_ns)
         return;
-    pc[0] = t->block_leaf;
-    n = 1 + handler_walk_blocked(t, pc + 1, core.max_depth - 1, &flags);
+    n = wall_blocked_stack(t, pc, &flags, &generation);
     if (!atomic_compare_exchange_strong(&t->block_since, &since, now))
         return;
     if (atomic_load(&t->block_seq) != seq) { /* it went on meanwhile: it may have counted this time, or not */
@@ -92,17 +99,38 @@ static void account_blocked(struct wick_provider *p, struct thr *t, int64_t now)
         return;
     }
     atomic_fetch_add(&t->hooked_ns, (uint64_t) ns);
-    n = frames_resolve(pc, n, set ? set->generation : 0, ids);
+    n = frames_resolve(pc, n, generation, ids);
     if (flags & (RECORD_CUT_DEPTH | RECORD_CUT_RULE))
         ids[n++] = FRAME_CUT;
     add(p, &plain, ids, n, ns);
 }
 
-/* Waiting that no hook saw. */
+const struct record *wall_asleep(struct thr *t, int64_t cpu)
+{
+    uint64_t pc[CORE_DEPTH_MAX];
+    uint32_t n, generation;
+    struct record *r;
+    uint8_t flags;
+
+    if (t->asleep && t->asleep_cpu == cpu)
+        return t->asleep;
+    n = sleeping_walk(t, pc, core.max_depth, &flags, &generation);
+    r = n ? mem_realloc(t->asleep, sizeof *r + n * sizeof r->pc[0]) : NULL;
+    if (!r)
+        return NULL;
+    *r = (struct record){.n = (uint16_t) n, .flags = flags, .generation = generation};
+    memcpy(r->pc, pc, n * sizeof *pc);
+    t->asleep = r;
+    t->asleep_cpu = cpu;
+    return r;
+}
+
+/* Waiting that no hook saw: where it sleeps now if it does, else where it ran last. */
 static void account_rest(struct wick_provider *p, struct thr *t, int64_t now, int64_t cpu)
 {
     static const struct record plain;
     int64_t hooked = (int64_t) atomic_load(&t->hooked_ns), rest;
+    const struct record *asleep;
     uint32_t ids[CORE_DEPTH_MAX + 1], n = 0;
 
     if (atomic_load(&t->block_seq) & 1) /* its call is not over: settle it at the next look */
@@ -113,9 +141,16 @@ static void account_rest(struct wick_provider *p, struct thr *t, int64_t now, in
     t->off_seen = hooked;
     if (rest < (int64_t) period_ns)
         return;
-    ids[n++] = FRAME_PARKED;
-    if (t->last)
-        n += frames_resolve(t->last->pc, MIN(t->last->n, (uint16_t) CORE_DEPTH_MAX), t->last->generation, ids + 1);
+    asleep = wall_asleep(t, cpu);
+    if (asleep) {
+        n = frames_resolve(asleep->pc, asleep->n, asleep->generation, ids);
+        if (asleep->flags & (RECORD_CUT_DEPTH | RECORD_CUT_RULE))
+            ids[n++] = FRAME_CUT;
+    } else {
+        ids[n++] = FRAME_PARKED;
+        if (t->last)
+            n += frames_resolve(t->last->pc, MIN(t->last->n, (uint16_t) CORE_DEPTH_MAX), t->last->generation, ids + 1);
+    }
     add(p, &plain, ids, n, rest);
 }
 

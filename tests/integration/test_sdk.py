@@ -39,6 +39,23 @@ def test_short_threads_count(program, tmp_path):
     assert rows["short_thread"][1] / total > 0.9
 
 
+def test_short_threads_count_by_the_api(program, tmp_path):
+    exe = program("short_threads", "-DWITH_API", f"-I{ROOT}/include", f"-L{LIBWICK}", "-lwick", f"-Wl,-rpath,{LIBWICK}")
+    p = subprocess.run([exe, "2000", "1"], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    rows, total = top(tmp_path / "cpu.pb.gz")
+    assert abs(total / 1e9 / float(p.stdout.split()[1]) - 1) < 0.05 + 0.02, (total, p.stdout)
+    assert rows["short_thread"][1] / total > 0.9
+
+
+def test_two_equal_threads_get_equal_shares(program, tmp_path):
+    """Per-thread timers: no skew between threads, whatever the tick does (process-wide timers gave up to 80/20)."""
+    out = tmp_path / "o.pb.gz"
+    p = wick_run("-F", 1000, "-o", out, "--", program("two_threads"))
+    rows, _ = top(out)
+    for name, cpu in zip(("left", "right"), map(float, p.stdout.split())):
+        assert abs(rows[name][1] / 1e9 / cpu - 1) < 0.03, (name, rows[name], cpu)
+
+
 def test_lock_waits(program, tmp_path):
     out = tmp_path / "o.pb.gz"
     p = wick_run("-t", "lock", "-o", out, "--", program("lock_wait"))
@@ -264,6 +281,16 @@ def test_heap_and_locks_by_the_api(program, tmp_path):
     assert abs(top(tmp_path / "heap.pb.gz", "alloc_space")[0]["keep"][1] / allocated - 1) < 0.05
     assert abs(top(tmp_path / "heap.pb.gz", "inuse_space")[0]["keep"][1] / live - 1) < 0.12
     assert abs(top(tmp_path / "lock.pb.gz", "delay")[1] / 1e9 / waited - 1) < 0.1
+
+
+def test_wall_by_the_api_reads_sleeping_stacks(program, tmp_path):
+    """Nothing is hooked and nobody is woken: the kernel says where a sleeping thread is, and its memory is there to read."""
+    exe = program("api_wall", f"-I{ROOT}/include", f"-L{LIBWICK}", "-lwick", f"-Wl,-rpath,{LIBWICK}")
+    p = subprocess.run([exe], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert p.stdout == "0\n", p.stdout
+    rows, _ = top(tmp_path / "wall.pb.gz", "wall")
+    assert rows["napper"][1] > 1.5e9, rows
+    assert rows["main"][1] > 1.5e9, rows
 
 
 @pytest.mark.parametrize("what", ["fork", "vfork", "exec", "dlopen", "threads", "signals", "fibers", "altstack", "exit-in-thread"])

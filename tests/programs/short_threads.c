@@ -1,10 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* short_threads N MS: N threads of MS milliseconds of CPU each, ten at a time. Prints the process's CPU time. */
+/*
+ * short_threads N MS: N threads of MS milliseconds of CPU each, ten at a time. Prints the process's CPU time. Compiled with
+ * WITH_API it profiles itself by libwick and writes cpu.pb.gz.
+ */
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
+#ifdef WITH_API
+#include <wick.h>
+#endif
 
 static volatile uint64_t sink;
 
@@ -36,6 +42,14 @@ int main(int argc, char **argv)
 {
     int n = atoi(argv[1]);
     double s = atof(argv[2]) / 1000;
+#ifdef WITH_API
+    struct wick_options o = WICK_OPTIONS_INIT;
+    struct wick_provider *p;
+
+    o.endpoint = "none";
+    o.file = "cpu.pb.gz";
+    p = wick_provider_new(&o);
+#endif
 
     for (int i = 0; i < n; i += 10) {
         pthread_t t[10];
@@ -45,6 +59,9 @@ int main(int argc, char **argv)
         for (int k = 0; k < 10; k++)
             pthread_join(t[k], NULL);
     }
+#ifdef WITH_API
+    wick_provider_free(p);
+#endif
     printf("cpu %.3f\n", clock_of(CLOCK_PROCESS_CPUTIME_ID));
     return 0;
 }

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * See sleeping.h. /proc/self/task/TID/syscall is "running", or "NR ARG... SP PC" in hexadecimal. A thread that did not
+ * use CPU between two looks did not move, so what was read between them is its stack.
+ */
+#include "sdk/sleeping.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+
+#include "base/str.h"
+#include "sdk/sys.h"
+
+static bool read_registers(int tid, uint64_t *pc, uint64_t *sp)
+{
+    char path[64], text[256];
+    struct str rest;
+    uint64_t v = 0, n = 0;
+    long got;
+    int fd;
+
+    snprintf(path, sizeof path, "/proc/self/task/%d/syscall", tid);
+    fd = (int) sys_call(SYS_openat, AT_FDCWD, (long) path, O_RDONLY | O_CLOEXEC, 0);
+    if (fd < 0)
+        return false;
+    got = sys_call(SYS_read, fd, (long) text, sizeof text, 0);
+    sys_call(SYS_close, fd, 0, 0, 0);
+    rest = (struct str){text, got > 0 ? (uint32_t) got : 0};
+    for (*sp = *pc = 0; rest.n; n++) {
+        struct str one = str_trim(str_cut(&rest, ' '));
+
+        if (n && str_to_u64(str_starts(one, STR("0x")) ? str_slice(one, 2, one.n) : one, 16, &v) < 0)
+            return false;
+        *sp = *pc;
+        *pc = v;
+    }
+    return n >= 3 && *sp && *pc;
+}
+
+uint32_t sleeping_walk(const struct thr *t, uint64_t *pc, uint32_t max, uint8_t *ret_flags, uint32_t *ret_generation)
+{
+    int64_t before = thr_cpu_ns(t->tid);
+    uint64_t at, sp;
+    uint32_t n;
+
+    if (before < 0 || !read_registers(t->tid, &at, &sp))
+        return 0;
+    n = handler_walk_at(at, sp, 0, 0, pc, max, ret_flags, ret_generation);
+    return thr_cpu_ns(t->tid) == before ? n : 0;
+}

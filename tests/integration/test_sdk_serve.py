@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""/debug/pprof/ of libwick as Go has it: every endpoint, read by go tool pprof; lines and inlined calls by `wick symbolize`."""
+import os
+import re
+import subprocess
+import time
+import urllib.error
+import urllib.request
+
+import pytest
+from sdk_tools import BUILD, GO, WICK, free_port, needs_go, program  # noqa: F401
+
+pytestmark = needs_go
+
+
+class Served:
+    def __init__(self, exe, tmp_path, *args, **env):
+        self.base, self.tmp_path = f"http://127.0.0.1:{free_port()}/debug/pprof", tmp_path
+        self.process = subprocess.Popen([WICK, "run", *args, "--pprof", self.base.split("/")[2], "--", exe], stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, text=True, env={**os.environ, **env})
+        assert self.process.stdout.readline() == "ready\n"
+        deadline = time.time() + 10
+        while True:
+            try:
+                self.get("/")
+                return
+            except urllib.error.URLError:
+                assert time.time() < deadline
+                time.sleep(0.05)
+
+    def get(self, what):
+        return urllib.request.urlopen(self.base + what, timeout=30).read().decode()
+
+    def pprof(self, what, *args):
+        p = subprocess.run([GO, "tool", "pprof", *args, self.base + what], capture_output=True, text=True,
+                           env={**os.environ, "PPROF_TMPDIR": str(self.tmp_path)})
+        assert p.returncode == 0, p.stderr
+        return p.stdout
+
+    def end(self):
+        """Standard output from here on."""
+        out, _ = self.process.communicate(timeout=20)
+        return out
+
+
+@pytest.fixture()
+def served(program, tmp_path):
+    s = Served(program("threads_shown"), tmp_path, "-t", "cpu,heap,lock", "--alloc-interval", "4096")
+    yield s
+    s.process.kill()
+    s.process.wait()
+
+
+HOT = 21  # the line of threads_shown.cc that burns
+
+
+def test_lines_and_inlined_calls(served):
+    out = served.pprof("/profile?seconds=1", "-top", "-lines")
+    assert re.search(rf"inner \S*threads_shown\.cc:{HOT - 1}|inner \S*threads_shown\.cc:{HOT}", out), out
+    assert "(inline)" in out and re.search(r"outer_function \S*threads_shown\.cc:\d+", out), out
+    assert "inner(x)" in served.pprof("/profile?seconds=1", "-list", "outer_function")
+    assert served.end() == "children 0, wait() says -1\n"  # the helper process was not the program's to see
+
+
+def test_without_the_helper_names_are_enough(program, tmp_path):
+    s = Served(program("threads_shown"), tmp_path, WICK_SYMBOLIZE="off")
+    out = s.pprof("/profile?seconds=1", "-top")
+    s.end()
+    assert "outer_function" in out and "inline" not in out
+
+
+def test_goroutine_is_every_thread_where_it_is(served):
+    time.sleep(0.7)  # a CPU sample of the one that runs
+    out = served.pprof("/goroutine", "-traces")
+    stacks = [re.sub(r" \(inline\)", "", b).split() for b in out.split("-----------+" + "-" * 55)[1:]]
+    naps = next(s for s in stacks if "napper" in s)
+    assert naps[0] == "3" and naps[1] in ("pause", "__libc_pause", "__pause") and naps[-1] in ("clone3", "__clone3", "clone"), naps
+    assert any("spinner" in s for s in stacks) and any("main" in s for s in stacks), out
+    assert "Type: goroutine" in out and "Total samples = 6" in out
+    text = served.get("/goroutine?debug=1")
+    assert text.startswith("goroutine profile: total 6\n") and re.search(r"^3 @ 0x", text, re.M)
+    assert re.search(r"#\t0x[0-9a-f]+\tnapper\+0x[0-9a-f]+\t\t\S+threads_shown.cc:\d+", text), text
+    paragraphs = served.get("/goroutine?debug=2").strip().split("\n\n")
+    assert len(paragraphs) == 6 and all(re.match(r"goroutine \d+ \[(waiting|running), thread \S+\]:\n", p) for p in paragraphs)
+
+
+def test_threadcreate(served):
+    out = served.pprof("/threadcreate", "-traces")
+    assert "Type: threadcreate" in out and re.search(r"3\s+start_all\n\s+main\n", out), out
+    assert served.get("/threadcreate?debug=1").startswith("threadcreate profile: total 6\n")
+
+
+def test_totals_and_differences(served):
+    assert "Type: inuse_space" in served.pprof("/heap", "-top")
+    before = float(re.search(r"of (\d+) total", served.pprof("/allocs", "-top", "-sample_index=alloc_objects")).group(1))
+    delta = float(re.search(r"of (\d+) total", served.pprof("/allocs?seconds=1", "-top", "-sample_index=alloc_objects")).group(1))
+    assert 0 < delta < 1200 and before > 0  # one a millisecond at most
+    assert "Type: delay" in served.pprof("/mutex", "-top") and "Type: delay" in served.pprof("/block?seconds=1", "-top")
+    heap = served.get("/heap?debug=1")
+    assert re.match(r"heap profile: \d+: \d+ \[\d+: \d+\] @ heap/1\n", heap), heap[:200]
+    legacy = served.tmp_path / "legacy"
+    legacy.write_text(heap)
+    got = subprocess.run([GO, "tool", "pprof", "-raw", legacy], capture_output=True, text=True)
+    assert got.returncode == 0 and "alloc_space" in got.stdout, got.stderr
+
+
+def test_index_cmdline_symbol(served):
+    page = served.get("/")
+    for name in ("allocs", "block", "cmdline", "goroutine", "heap", "mutex", "profile", "symbol", "threadcreate"):
+        assert f"'>{name}</a>" in page.replace("debug=1", "").replace("seconds=10", "").replace("?", ""), name
+    assert "full goroutine stack dump" in page
+    assert served.get("/cmdline").endswith("threads_shown0")
+    address = re.search(r"#\t(0x[0-9a-f]+)\tnapper", served.get("/goroutine?debug=1")).group(1)
+    request = urllib.request.Request(served.base + "/symbol", data=f"{address}+{address}".encode(), method="POST")
+    answer = urllib.request.urlopen(request, timeout=5).read().decode()
+    assert answer.startswith("num_symbols: 1\n") and re.search(rf"{address} \S*napper", answer), answer
+    for wrong, code in (("/nothing", 404), ("/profile?seconds=0", 400), ("/profile?seconds=x", 400)):
+        with pytest.raises(urllib.error.HTTPError) as e:
+            served.get(wrong)
+        assert e.value.code == code
