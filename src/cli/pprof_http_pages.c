@@ -13,6 +13,7 @@
 #include "cli/pprof_source.h"
 #include "cli/pprof_view.h"
 #include "net/http.h"
+#include "report/html_escape.h"
 #include "report/report_driver.h"
 #include "report/source.h"
 #include "server/assets.h"
@@ -60,31 +61,7 @@ static struct pprof_files *files_of(struct call *c)
     return front_options(c->front)->store_ctx;
 }
 
-/* --- text in HTML --- */
-
-static void put_text(struct buf *out, struct str s)
-{
-    for (uint32_t i = 0; i < s.n; i++)
-        switch (s.p[i]) {
-        case '&':
-            buf_puts(out, "&amp;");
-            break;
-        case '<':
-            buf_puts(out, "&lt;");
-            break;
-        case '>':
-            buf_puts(out, "&gt;");
-            break;
-        case '"':
-            buf_puts(out, "&quot;");
-            break;
-        case '\'':
-            buf_puts(out, "&#39;");
-            break;
-        default:
-            buf_putc(out, s.p[i]);
-        }
-}
+/* --- links --- */
 
 /* The request's query with one parameter set to another value, ready for an attribute. */
 static void put_query(struct call *c, struct buf *out, const char *name, struct str value)
@@ -104,7 +81,7 @@ static void put_query(struct call *c, struct buf *out, const char *name, struct 
         buf_printf(&q, "%c%s=", q.n ? '&' : '?', name);
         http_percent_encode(&q, value);
     }
-    put_text(out, buf_str(&q));
+    html_put(out, buf_str(&q));
 }
 
 /* The whole name and nothing else, as a regular expression. */
@@ -146,7 +123,7 @@ static void put_row(struct call *c, const struct report *r, struct buf *out, con
     buf_puts(out, "<td class=\"name\"><a href=\"peek");
     put_query(c, out, "f", re);
     buf_puts(out, "\">");
-    put_text(out, i->name);
+    html_put(out, i->name);
     buf_printf(out, "</a></td><td class=\"more\">%s</td><td class=\"more\"><a href=\"source", i->inline_label);
     put_query(c, out, "f", re);
     buf_puts(out, "\">source</a></td></tr>\n");
@@ -201,7 +178,7 @@ static int put_graph(struct call *c, struct report *r, struct buf *legend, struc
 static void put_pre(struct buf *out, const struct buf *text)
 {
     buf_puts(out, "<pre id=\"text\">\n");
-    put_text(out, buf_str(text));
+    html_put(out, buf_str(text));
     buf_puts(out, "</pre>\n");
 }
 
@@ -284,7 +261,7 @@ static void put_sample_types(struct call *c, struct buf *out)
     for (uint32_t i = 0; i < p->n_types; i++) {
         buf_puts(out, "<option");
         buf_puts(out, (int) i == index ? " selected>" : ">");
-        put_text(out, prof_str(p, p->types[i].type));
+        html_put(out, prof_str(p, p->types[i].type));
         buf_puts(out, "</option>");
     }
     buf_puts(out, "</select></label>");
@@ -301,7 +278,7 @@ static void put_form(struct call *c, struct buf *out, const struct view *v)
     put_sample_types(c, out);
     for (size_t i = 0; i < ARRAY_SIZE(shown); i++) {
         buf_printf(out, "<label>%s <input name=\"%s\" value=\"", shown[i][1], shown[i][0]);
-        put_text(out, call_param(c, shown[i][0]));
+        html_put(out, call_param(c, shown[i][0]));
         buf_puts(out, "\"></label>");
     }
     while (http_query_next(&rest, &c->q->arena, &key, &value)) {
@@ -312,9 +289,9 @@ static void put_form(struct call *c, struct buf *out, const struct view *v)
         if (known)
             continue;
         buf_puts(out, "<input type=\"hidden\" name=\"");
-        put_text(out, key);
+        html_put(out, key);
         buf_puts(out, "\" value=\"");
-        put_text(out, value);
+        html_put(out, value);
         buf_puts(out, "\">");
     }
     buf_printf(out, "<button>Refine</button> <a href=\"%s\">Reset</a></form>", v->path);
@@ -328,9 +305,9 @@ static void put_page(struct call *c, const struct view *v, const struct buf *leg
 
     buf_puts(out, "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
                   "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>");
-    put_text(out, legend_value(lines, STR("File: ")));
+    html_put(out, legend_value(lines, STR("File: ")));
     buf_putc(out, ' ');
-    put_text(out, legend_value(lines, STR("Type: ")));
+    html_put(out, legend_value(lines, STR("Type: ")));
     buf_printf(out,
                " – %s</title>\n<link rel=\"icon\" href=\"assets/icon.svg\">\n"
                "<link rel=\"stylesheet\" href=\"pprof.css\">\n</head>\n<body>\n<header><h1>wick pprof</h1>",
@@ -343,17 +320,17 @@ static void put_page(struct call *c, const struct view *v, const struct buf *leg
         buf_puts(out, "<ul class=\"errors\">");
     for (bool any = rest.n > 0; any; any = rest.n > 0) {
         buf_puts(out, "<li>");
-        put_text(out, str_cut(&rest, '\n'));
+        html_put(out, str_cut(&rest, '\n'));
         buf_puts(out, "</li>");
         if (!rest.n)
             buf_puts(out, "</ul>\n");
     }
     buf_puts(out, "<details class=\"legend\" open><summary>");
-    put_text(out, legend_value(lines, STR("File: ")));
+    html_put(out, legend_value(lines, STR("File: ")));
     buf_putc(out, ' ');
-    put_text(out, legend_value(lines, STR("Type: ")));
+    html_put(out, legend_value(lines, STR("Type: ")));
     buf_puts(out, "</summary><pre id=\"legend\">\n");
-    put_text(out, lines);
+    html_put(out, lines);
     buf_puts(out, "</pre></details>\n");
     buf_put_str(out, buf_str(content));
     buf_puts(out, "</main>\n</body>\n</html>\n");

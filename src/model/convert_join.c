@@ -12,50 +12,9 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "base/map.h"
 #include "base/mem.h"
-#include "model/builder.h"
 #include "model/convert.h"
-
-/* Profiles [first, first + n) of the source are one unit of n types, or one profile of n_types. */
-struct unit {
-    uint32_t first, n;
-    uint32_t resource;
-    uint32_t n_types;
-    uint32_t set; /* index of the type set */
-};
-
-/* Units of equal types: one profile of the result. */
-struct set {
-    uint32_t unit; /* the first */
-    uint32_t n_units;
-    uint64_t n_samples; /* of all units, before merging */
-};
-
-struct joiner {
-    const struct batch *b;
-    struct batch *out;
-    bool single; /* convert_to_single(): labels, no links, no timestamps */
-    struct unit *units;
-    struct set *sets;
-    size_t n_units, n_sets, cap_units, cap_sets;
-    /* labels */
-    struct str *keys; /* resource attributes that differ within the set at hand */
-    size_t n_keys, cap_keys;
-    uint32_t *resource_attrs; /* of the resource at hand */
-    uint32_t n_resource_attrs;
-    uint32_t (*link_attrs)[2]; /* per link; [0] == 0: not made yet */
-    uint32_t *list;            /* attributes of one sample */
-    size_t cap_list;
-    bool grown; /* strings, attrs and indices are copies of our own */
-    size_t cap_strings, cap_attrs, cap_indices;
-    /* samples of the set at hand */
-    struct map rows;
-    size_t cap_samples, cap_values;
-};
-
-enum { OWN_STRINGS, OWN_ATTRS, OWN_INDICES, OWN_SAMPLES, OWN_VALUES }; /* slots of batch.owned */
-enum { KNOWN_TYPES = 4 };
+#include "model/convert_joiner.h"
 
 static struct value_type unit_type(const struct batch *b, const struct unit *u, uint32_t t)
 {
@@ -164,209 +123,6 @@ static int find_units(struct joiner *j)
     return r;
 }
 
-/* --- a dictionary that can grow --- */
-
-static int copy_table(struct joiner *j, int own, void *table, uint32_t n, size_t *cap, size_t elem)
-{
-    void **p = table, *copy = NULL;
-    int r = mem_grow(&copy, cap, (size_t) n + 16, elem, UINT32_MAX);
-
-    if (r < 0)
-        return r;
-    if (n)
-        memcpy(copy, *p, n * elem);
-    *p = j->out->owned[own] = copy;
-    return 0;
-}
-
-static int own_dict(struct joiner *j)
-{
-    struct dict *d = &j->out->dict;
-    int r;
-
-    if (j->grown)
-        return 0;
-    r = copy_table(j, OWN_STRINGS, &d->strings, d->n_strings, &j->cap_strings, sizeof *d->strings);
-    if (r == 0)
-        r = copy_table(j, OWN_ATTRS, &d->attrs, d->n_attrs, &j->cap_attrs, sizeof *d->attrs);
-    if (r == 0)
-        r = copy_table(j, OWN_INDICES, &d->indices, d->n_indices, &j->cap_indices, sizeof *d->indices);
-    j->grown = r == 0;
-    return r;
-}
-
-static int add_string(struct joiner *j, struct str s, uint32_t *ret)
-{
-    struct dict *d = &j->out->dict;
-    struct str copy = arena_str(&j->out->arena, s);
-    int r = own_dict(j);
-
-    if (r == 0)
-        r = mem_grow((void **) &d->strings, &j->cap_strings, (size_t) d->n_strings + 1, sizeof s, UINT32_MAX);
-    if (r < 0 || (s.n && !copy.p))
-        return r < 0 ? r : -ENOMEM;
-    j->out->owned[OWN_STRINGS] = d->strings;
-    d->strings[d->n_strings] = copy;
-    *ret = d->n_strings++;
-    return 0;
-}
-
-static int add_attr(struct joiner *j, struct str key, const struct value *v, uint32_t *ret)
-{
-    struct dict *d = &j->out->dict;
-    struct attr a = {.value = *v};
-    int r = add_string(j, key, &a.key);
-
-    if (r == 0)
-        r = mem_grow((void **) &d->attrs, &j->cap_attrs, (size_t) d->n_attrs + 1, sizeof a, UINT32_MAX);
-    if (r < 0)
-        return r;
-    j->out->owned[OWN_ATTRS] = d->attrs;
-    d->attrs[d->n_attrs] = a; /* values of the source live as long as it: the result holds a reference */
-    *ret = d->n_attrs++;
-    return 0;
-}
-
-static int add_run(struct joiner *j, const uint32_t *v, uint32_t n, struct run *ret)
-{
-    struct dict *d = &j->out->dict;
-    int r = own_dict(j);
-
-    if (r == 0)
-        r = mem_grow((void **) &d->indices, &j->cap_indices, (size_t) d->n_indices + n, sizeof *v, UINT32_MAX);
-    if (r < 0)
-        return r;
-    j->out->owned[OWN_INDICES] = d->indices;
-    memcpy(d->indices + d->n_indices, v, n * sizeof *v);
-    *ret = (struct run){d->n_indices, n};
-    d->n_indices += n;
-    return 0;
-}
-
-/* --- labels --- */
-
-static bool has_key(const struct joiner *j, struct str key)
-{
-    for (size_t i = 0; i < j->n_keys; i++)
-        if (str_eq(j->keys[i], key))
-            return true;
-    return false;
-}
-
-/* Notes the keys of a's that b lacks or has with another value. */
-static int note_keys(struct joiner *j, const struct kvs *a, const struct kvs *b)
-{
-    for (uint32_t i = 0; i < a->n; i++) {
-        const struct value *other = kvs_get(b, a->v[i].key);
-        int r;
-
-        if ((other && value_eq(other, &a->v[i].value)) || has_key(j, a->v[i].key))
-            continue;
-        r = mem_grow((void **) &j->keys, &j->cap_keys, j->n_keys + 1, sizeof *j->keys, UINT32_MAX);
-        if (r < 0)
-            return r;
-        j->keys[j->n_keys++] = a->v[i].key;
-    }
-    return 0;
-}
-
-/* The resource attributes that are not the same for all units of the set: each is compared with the first, both ways. */
-static int find_keys(struct joiner *j, uint32_t set)
-{
-    const struct resource *all = j->b->resources;
-    const struct kvs *first = &all[j->units[j->sets[set].unit].resource].attrs;
-    int r = 0;
-
-    j->n_keys = 0;
-    for (size_t i = j->sets[set].unit; r == 0 && j->sets[set].n_units > 1 && i < j->n_units; i++) {
-        const struct kvs *attrs = &all[j->units[i].resource].attrs;
-
-        if (j->units[i].set != set || attrs == first)
-            continue;
-        r = note_keys(j, attrs, first);
-        if (r == 0)
-            r = note_keys(j, first, attrs);
-    }
-    return r;
-}
-
-/* Prepares the labels that samples of this unit get from their resource. */
-static int resource_labels(struct joiner *j, const struct unit *u)
-{
-    const struct kvs *attrs = &j->b->resources[u->resource].attrs;
-    int r = 0;
-
-    j->n_resource_attrs = 0;
-    mem_free(j->resource_attrs);
-    j->resource_attrs = NULL;
-    if (!j->n_keys || !j->single)
-        return 0;
-    j->resource_attrs = mem_zalloc_array((size_t) attrs->n + 1, sizeof(uint32_t));
-    if (!j->resource_attrs)
-        return -ENOMEM;
-    for (uint32_t i = 0; r == 0 && i < attrs->n; i++)
-        if (has_key(j, attrs->v[i].key))
-            r = add_attr(j, attrs->v[i].key, &attrs->v[i].value, &j->resource_attrs[j->n_resource_attrs++]);
-    return r;
-}
-
-static int hex_attr(struct joiner *j, struct str key, const uint8_t *bytes, size_t n, uint32_t *ret)
-{
-    char *hex = arena_alloc_aligned(&j->out->arena, 2 * n, 1);
-
-    if (!hex)
-        return -ENOMEM;
-    for (size_t i = 0; i < n; i++) {
-        hex[2 * i] = "0123456789abcdef"[bytes[i] >> 4];
-        hex[2 * i + 1] = "0123456789abcdef"[bytes[i] & 15];
-    }
-    return add_attr(j, key, &(struct value){.kind = VALUE_STR, .n = (uint32_t) (2 * n), .str = hex}, ret);
-}
-
-static int link_labels(struct joiner *j, uint32_t link)
-{
-    const struct link *l = &j->b->dict.links[link];
-    int r;
-
-    if (!j->link_attrs) {
-        j->link_attrs = mem_zalloc_array(j->b->dict.n_links, sizeof *j->link_attrs);
-        if (!j->link_attrs)
-            return -ENOMEM;
-    }
-    if (j->link_attrs[link][0])
-        return 0;
-    r = hex_attr(j, STR("trace_id"), l->trace_id, sizeof l->trace_id, &j->link_attrs[link][0]);
-    return r < 0 ? r : hex_attr(j, STR("span_id"), l->span_id, sizeof l->span_id, &j->link_attrs[link][1]);
-}
-
-/* The attributes of a sample in the result: its own, its resource's, its link's. */
-static int sample_attrs(struct joiner *j, const struct sample *s, struct run *ret)
-{
-    uint32_t n = s->attrs.n;
-    bool linked = j->single && s->link;
-    int r;
-
-    *ret = s->attrs;
-    if (!j->n_resource_attrs && !linked)
-        return 0;
-    r = linked ? link_labels(j, s->link) : 0;
-    if (r == 0)
-        r = mem_grow((void **) &j->list, &j->cap_list, (size_t) n + j->n_resource_attrs + 2, sizeof *j->list,
-                     UINT32_MAX);
-    if (r < 0)
-        return r;
-    if (n)
-        memcpy(j->list, j->b->dict.indices + s->attrs.off, n * sizeof *j->list);
-    if (j->n_resource_attrs)
-        memcpy(j->list + n, j->resource_attrs, j->n_resource_attrs * sizeof *j->list);
-    n += j->n_resource_attrs;
-    if (linked) {
-        memcpy(j->list + n, j->link_attrs[s->link], sizeof j->link_attrs[s->link]);
-        n += 2;
-    }
-    return add_run(j, j->list, n, ret);
-}
-
 /* --- samples --- */
 
 /* A new sample of zeroes. */
@@ -434,7 +190,7 @@ static int add_profile(struct joiner *j, const struct profile *p, uint32_t type,
         struct run attrs;
 
         if (base == UINT32_MAX) {
-            r = sample_attrs(j, s, &attrs);
+            r = joiner_sample_attrs(j, s, &attrs);
             if (r == 0)
                 r = find_sample(j, s->stack, attrs, j->single ? 0 : s->link, n_types, &at);
         }
@@ -473,7 +229,7 @@ static int copy_samples(struct joiner *j, const struct profile *p, uint32_t n_ty
         const struct sample *s = &j->b->samples[p->samples.off + i];
         struct run attrs;
 
-        r = sample_attrs(j, s, &attrs);
+        r = joiner_sample_attrs(j, s, &attrs);
         if (r == 0)
             r = add_sample(j, s->stack, attrs, j->single ? 0 : s->link, n_types);
     }
@@ -508,7 +264,7 @@ static int add_unit_samples(struct joiner *j, const struct unit *u)
 
     if (!j->single && u->n == 1)
         return keep_samples(j, p);
-    r = resource_labels(j, u);
+    r = joiner_resource_labels(j, u);
     if (r == 0 && j->sets[u->set].n_units == 1 && is_parallel(j->b, u)) {
         base = j->out->n_samples;
         r = copy_samples(j, p, u->n_types);
@@ -553,7 +309,7 @@ static int join_attrs(struct joiner *j, uint32_t set, struct run *ret)
                 j->list[n++] = attr;
         }
     }
-    return r < 0 || n == ret->n ? r : add_run(j, j->list, n, ret);
+    return r < 0 || n == ret->n ? r : joiner_add_run(j, j->list, n, ret);
 }
 
 /* From the earliest start to the latest end; without times, durations add up as pprof has it. */
@@ -577,73 +333,13 @@ static void join_times(const struct joiner *j, uint32_t set, struct profile *q)
     q->duration_ns = start ? end - start : sum;
 }
 
-/* Finds where each type of `names` is among q's; false unless they are the same set. */
-static bool find_order(const struct batch *x, const struct profile *q, const char *const *names, uint32_t *from)
+static const struct scope *scope_of(const struct batch *b, uint32_t profile)
 {
-    uint32_t n = 0;
+    uint32_t i = 0;
 
-    for (; n < KNOWN_TYPES && names[n]; n++) {
-        uint32_t k = 0;
-
-        while (k < q->n_types && !str_is(x->dict.strings[q->types[k].type], names[n]))
-            k++;
-        if (k == q->n_types)
-            return false;
-        from[n] = k;
-    }
-    return n == q->n_types;
-}
-
-/* Type i becomes what type from[i] was. */
-static void reorder(struct batch *x, struct profile *q, const uint32_t *from)
-{
-    struct value_type types[KNOWN_TYPES];
-    int64_t was[KNOWN_TYPES];
-    uint32_t default_type = q->default_type;
-
-    for (uint32_t k = 0; k < q->n_types; k++)
-        types[k] = q->types[from[k]];
-    memcpy(q->types, types, q->n_types * sizeof *types);
-    for (uint32_t i = 0; i < q->samples.n; i++) {
-        int64_t *v = x->values + x->samples[q->samples.off + i].values.off;
-
-        memcpy(was, v, q->n_types * sizeof *v);
-        for (uint32_t k = 0; k < q->n_types; k++)
-            v[k] = was[from[k]];
-    }
-    for (uint32_t k = 0; k < q->n_types; k++)
-        if (from[k] + 1 == default_type)
-            q->default_type = k + 1;
-}
-
-/* The Collector's pprof receiver writes the types of a pprof in random order; pprof's default is the last of them. */
-static void restore_order(struct batch *x, struct profile *q)
-{
-    static const char *const known[][KNOWN_TYPES] = {
-        {"samples", "cpu"},
-        {"alloc_objects", "alloc_space", "inuse_objects", "inuse_space"},
-        {"contentions", "delay"},
-        {"objects", "space"},
-        {"inuse_objects", "inuse_space"},
-    };
-    uint32_t from[KNOWN_TYPES];
-
-    for (size_t i = 0; i < ARRAY_SIZE(known); i++)
-        if (find_order(x, q, known[i], from)) {
-            reorder(x, q, from);
-            return;
-        }
-}
-
-static bool is_shuffled(const struct joiner *j, const struct unit *u)
-{
-    for (uint32_t i = 0; i < j->b->n_scopes; i++) {
-        const struct scope *s = &j->b->scopes[i];
-
-        if (u->first >= s->profiles.off && u->first < s->profiles.off + s->profiles.n)
-            return str_find(s->name, STR("receiver/pprofreceiver")) >= 0;
-    }
-    return false;
+    while (profile < b->scopes[i].profiles.off || profile >= b->scopes[i].profiles.off + b->scopes[i].profiles.n)
+        i++;
+    return &b->scopes[i];
 }
 
 static int join_types(struct joiner *j, const struct unit *u, struct profile *q)
@@ -675,7 +371,7 @@ static int join_set(struct joiner *j, uint32_t set)
     map_reset(&j->rows);
     r = join_types(j, u, q);
     if (r == 0)
-        r = find_keys(j, set);
+        r = joiner_find_keys(j, set);
     if (j->sets[set].n_units == 1 && r == 0)
         r = add_unit_samples(j, u);
     for (size_t i = 0; r == 0 && j->sets[set].n_units > 1 && i < j->n_units; i++)
@@ -688,8 +384,8 @@ static int join_set(struct joiner *j, uint32_t set)
     q->samples = (struct run){before, j->out->n_samples - before};
     if (j->sets[set].n_units > 1)
         join_times(j, set, q);
-    if (u->n > 1 && is_shuffled(j, u))
-        restore_order(j->out, q);
+    if (u->n > 1)
+        joiner_restore_order(j->out, scope_of(j->b, u->first), q);
     j->out->n_profiles++;
     return 0;
 }

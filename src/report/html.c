@@ -10,31 +10,10 @@
 #include <errno.h>
 
 #include "model/tree.h"
+#include "report/html_escape.h"
 
 extern const char flame_html[];
 extern const size_t flame_html_size;
-
-static void put_text(struct buf *out, struct str s)
-{
-    for (size_t i = 0; i < s.n; i++) {
-        switch (s.p[i]) {
-        case '<':
-            buf_puts(out, "&lt;");
-            break;
-        case '>':
-            buf_puts(out, "&gt;");
-            break;
-        case '&':
-            buf_puts(out, "&amp;");
-            break;
-        case '"':
-            buf_puts(out, "&quot;");
-            break;
-        default:
-            buf_putc(out, s.p[i]);
-        }
-    }
-}
 
 /* A JSON string inside a script element: '<' must not begin a tag there, nor may U+2028 end a line. Bytes that are not
  * UTF-8 become U+FFFD. */
@@ -129,7 +108,7 @@ int html_flame(const struct tree *t, struct str title, struct buf *out, struct e
         buf_put_str(out, str_slice(page, 0, (size_t) at));
         page = str_slice(page, (size_t) at, page.n);
         if (str_starts(page, STR("{{TITLE}}"))) {
-            put_text(out, title);
+            html_put(out, title);
             page = str_slice(page, 9, page.n);
         } else if (str_starts(page, STR("{{DATA}}"))) {
             put_data(out, t);

@@ -4,6 +4,7 @@
 
 #include "base/mem.h"
 #include "report/gopath.h"
+#include "report/html_escape.h"
 #include "report/source_web.h"
 
 enum { MERGE = 20, AROUND = 5, COLUMNS = 80 };
@@ -29,36 +30,6 @@ static const char page_script[] = "<script type=\"text/javascript\">\n"
                                   "  }\n"
                                   "}\n"
                                   "</script>";
-
-static void put_html(struct buf *out, struct str s)
-{
-    for (uint32_t i = 0; i < s.n; i++)
-        switch (s.p[i]) {
-        case '&':
-            buf_puts(out, "&amp;");
-            break;
-        case '<':
-            buf_puts(out, "&lt;");
-            break;
-        case '>':
-            buf_puts(out, "&gt;");
-            break;
-        case '"':
-            buf_puts(out, "&#34;");
-            break;
-        case '\'':
-            buf_puts(out, "&#39;");
-            break;
-        case '+':
-            buf_puts(out, "&#43;");
-            break;
-        case 0:
-            buf_puts(out, "\xef\xbf\xbd");
-            break;
-        default:
-            buf_putc(out, s.p[i]);
-        }
-}
 
 /* Bytes of the UTF-8 character at s, 0 when it is none. */
 static uint32_t character_size(struct str s)
@@ -220,9 +191,9 @@ static int put_calls(struct web *w, struct buf *out, const struct web_use *u, co
         put_padded(&padded, buf_str(&text));
         buf_pad(out, ' ', 42);
         buf_puts(out, "<span class=inlinesrc>");
-        put_html(out, buf_str(&padded));
+        html_put(out, buf_str(&padded));
         buf_puts(out, "</span> <span class=unimportant>");
-        put_html(out, gopath_base(calls[i].file));
+        html_put(out, gopath_base(calls[i].file));
         buf_printf(out, ":%" PRId64 "</span>\n", calls[i].line);
     }
     return 0;
@@ -241,7 +212,7 @@ static void put_instruction(struct web *w, struct buf *out, const struct web_use
     buf_putc(out, ' ');
     put_value(w, out, x->cum);
     buf_printf(out, " %8" PRIx64 ": ", x->object_address);
-    put_html(out, buf_str(&padded));
+    html_put(out, buf_str(&padded));
     buf_puts(out, " <span class=unimportant>");
     if (x->file.n) { /* pprof escapes the name twice */
         struct str base = gopath_base(x->file);
@@ -250,8 +221,8 @@ static void put_instruction(struct web *w, struct buf *out, const struct web_use
             if (base.p[i] == '+')
                 buf_putc(&once, '+');
             else
-                put_html(&once, str_slice(base, i, i + 1));
-        put_html(out, buf_str(&once));
+                html_put(&once, str_slice(base, i, i + 1));
+        html_put(out, buf_str(&once));
         buf_printf(out, ":%" PRId64, x->line);
     }
     buf_puts(out, "</span>\n");
@@ -309,7 +280,7 @@ static int put_line(struct web *w, struct buf *out, int64_t line, const struct w
     buf_putc(out, ' ');
     put_value(w, out, cum);
     buf_pad(out, ' ', 11);
-    put_html(out, text);
+    html_put(out, text);
     buf_puts(out, " </span>");
     return details ? put_instructions(w, out, uses, n, text) : 0;
 }
@@ -319,9 +290,9 @@ static int put_section(struct web *w, struct buf *out, const struct web_file *f,
     size_t at = 0;
 
     buf_puts(out, "<h2>");
-    put_html(out, s->name);
+    html_put(out, s->name);
     buf_puts(out, "</h2><p class=\"filename\">");
-    put_html(out, f->name);
+    html_put(out, f->name);
     buf_printf(out, "</p>\n<pre%s>\n  Total:  ", w->r->o.part_of_page ? "" : " onClick=\"pprof_toggle_asm(event)\"");
     report_column(w->r, out, s->flat, 10);
     buf_putc(out, ' ');
@@ -384,17 +355,17 @@ static void put_head(struct web *w, struct buf *out)
     report_value(w->r, &total, w->r->total);
     rest = buf_str(&legend);
     buf_puts(out, "<!DOCTYPE html>\n<html>\n<head>\n  <meta charset=\"utf-8\">\n  <title>");
-    put_html(out, legend_value(rest, STR("File: ")));
+    html_put(out, legend_value(rest, STR("File: ")));
     buf_putc(out, ' ');
-    put_html(out, legend_value(rest, STR("Type: ")));
+    html_put(out, legend_value(rest, STR("Type: ")));
     buf_printf(out, "</title>\n  \n  %s\n  %s\n</head>\n<body>\n\n<div class=\"legend\">", page_style, page_script);
     for (bool first = true; rest.n; first = false) {
         if (!first)
             buf_puts(out, "<br>\n");
-        put_html(out, str_cut(&rest, '\n'));
+        html_put(out, str_cut(&rest, '\n'));
     }
     buf_puts(out, "<br>Total: ");
-    put_html(out, buf_str(&total));
+    html_put(out, buf_str(&total));
     buf_puts(out, "</div>");
 }
 

@@ -144,6 +144,25 @@ static void test_single(void)
     ok(x->dict.locations == b->dict.locations);
 }
 
+/* Profiles that a translator has put into another order say which they had. */
+static void test_type_order(void)
+{
+    struct value was[] = {{.kind = VALUE_INT, .integer = 1}, {.kind = VALUE_INT, .integer = 0}};
+    struct kv attr = {STR("pprof.scope.sample_type_order"), {.kind = VALUE_ARRAY, .n = 2, .array = was}};
+    _cleanup_(batch_unrefp) struct batch *b = NULL, *x = NULL, *y = NULL;
+
+    eq_int(build(&b, false, false), 0);
+    b->scopes[0].attrs = (struct kvs){&attr, 1};
+    eq_int(convert_to_single(b, &x, NULL), 0);
+    eq_str(batch_string(x, x->profiles[0].types[0].type), STR("second"));
+    eq_int(x->profiles[0].default_type, 1);
+    eq_int(batch_sample_value(x, x->profiles, &x->samples[1], 0), 20);
+    eq_int(batch_sample_value(x, x->profiles, &x->samples[1], 1), 2);
+    was[1].integer = 1; /* no order at all */
+    eq_int(convert_to_single(b, &y, NULL), 0);
+    eq_str(batch_string(y, y->profiles[0].types[0].type), STR("first"));
+}
+
 static int tree(void)
 {
     _cleanup_(batch_unrefp) struct batch *b = NULL;
@@ -176,6 +195,7 @@ int main(void)
 {
     tap_run(test_join);
     tap_run(test_single);
+    tap_run(test_type_order);
     tap_run(test_tree);
     tap_torture(join);
     tap_torture(single);
