@@ -47,7 +47,9 @@ struct agent_options {
 
 struct agent_counts {
     uint64_t samples, lost, frames, frames_named, stacks_whole, stacks_cut;
-    uint64_t bpf_ns, own_cpu_ns; /* time spent in BPF and in this process since agent_new() */
+    uint64_t bpf_runs, bpf_frames, stack_copies;  /* program runs that took a sample; frames walked there */
+    uint64_t switches, switch_ns, switch_samples; /* off-CPU */
+    uint64_t bpf_ns, own_cpu_ns;                  /* time spent in BPF and in this process since agent_new() */
     uint64_t processes, processes_sampled, objects;
     uint64_t map_bytes, ring_bytes; /* kernel memory */
     unsigned rate_hz;

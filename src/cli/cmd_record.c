@@ -23,7 +23,7 @@
 
 struct record_options {
     struct watch_options watch;
-    const char *output, *html;
+    const char *output, *html, *stats;
     int64_t duration;
     bool all, top, shell, quiet, help;
 };
@@ -38,6 +38,7 @@ static const struct arg record_args[] = {
     {0, "html", ARG_STRING, offsetof(struct record_options, html), "FILE", "a flame graph"},
     {0, "top", ARG_FLAG, offsetof(struct record_options, top), NULL, "print the functions that took most"},
     {0, "shell", ARG_FLAG, offsetof(struct record_options, shell), NULL, "look at it in pprof's shell"},
+    {0, "stats", ARG_STRING, offsetof(struct record_options, stats), "FILE", "what sampling cost, as JSON"},
     {'q', "quiet", ARG_FLAG, offsetof(struct record_options, quiet), NULL, "no lines about how it goes"},
     {'h', "help", ARG_FLAG, offsetof(struct record_options, help), NULL, "this text"},
     {0},
@@ -167,12 +168,26 @@ static int hand_out(struct record *c, struct batch *b, const char *title, struct
     return r;
 }
 
+static int write_stats(struct record *c, struct err *e)
+{
+    _cleanup_(buf_done) struct buf b = BUF_INIT;
+    struct agent_counts n;
+
+    if (!c->o.stats)
+        return 0;
+    agent_counts(c->agent, &n);
+    watch_json(&n, clock_mono() - c->begin, &b);
+    return buf_error(&b) ? buf_error(&b) : fd_write_file(c->o.stats, b.p, b.n, e);
+}
+
 static int finish(struct record *c, const char *title, struct err *e)
 {
     _cleanup_(batch_unrefp) struct batch *b = NULL;
     int r = agent_take(c->agent, &b, e);
 
     tell(c, true);
+    if (r == 0)
+        r = write_stats(c, e);
     if (r < 0)
         return r;
     if (!b)

@@ -166,3 +166,35 @@ void watch_line(const struct agent_counts *c, int64_t elapsed_ns, char *ret, siz
              (double) elapsed_ns / (double) NS_PER_S, (unsigned long long) c->samples, (unsigned long long) c->lost,
              cost, c->governor && c->governor[0] ? ", " : "", c->governor ? c->governor : "");
 }
+
+void watch_json(const struct agent_counts *c, int64_t elapsed_ns, struct buf *out)
+{
+    const struct {
+        const char *name;
+        uint64_t v;
+    } fields[] = {
+        {"elapsed_ns", (uint64_t) elapsed_ns},
+        {"samples", c->samples},
+        {"lost", c->lost},
+        {"bpf_runs", c->bpf_runs},
+        {"bpf_ns", c->bpf_ns},
+        {"bpf_frames", c->bpf_frames},
+        {"stack_copies", c->stack_copies},
+        {"switches", c->switches},
+        {"switch_ns", c->switch_ns},
+        {"switch_samples", c->switch_samples},
+        {"own_cpu_ns", c->own_cpu_ns},
+        {"frames", c->frames},
+        {"frames_named", c->frames_named},
+        {"stacks_whole", c->stacks_whole},
+        {"stacks_cut", c->stacks_cut},
+        {"processes", c->processes_sampled},
+        {"objects", c->objects},
+        {"map_bytes", c->map_bytes},
+        {"rate", c->rate_hz},
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(fields); i++)
+        buf_printf(out, "%s\"%s\": %llu", i ? ", " : "{", fields[i].name, (unsigned long long) fields[i].v);
+    buf_puts(out, "}\n");
+}

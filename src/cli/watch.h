@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 #include "agent/agent.h"
+#include "base/buf.h"
 #include "cli/args.h"
 
 struct watch_options {
@@ -67,5 +68,8 @@ int watch_next_signal(int fd);
 
 /* "12 s, 1,234 samples, 0 lost, cost 0.31 % of the machine" into ret. */
 void watch_line(const struct agent_counts *c, int64_t elapsed_ns, char *ret, size_t size);
+
+/* All counts as one JSON object and a newline. */
+void watch_json(const struct agent_counts *c, int64_t elapsed_ns, struct buf *out);
 
 #endif

@@ -37,7 +37,7 @@ enum {
     AGENT_RULES = 65536,
     AGENT_PAGES = 65536,
     AGENT_PROCESSES = 4096,
-    AGENT_STACK_BYTES = 32768, /* of a stack copy */
+    AGENT_STACK_BYTES = 65536, /* of a stack copy */
     AGENT_LANG_WORDS = 3,
     AGENT_STEPS = 1600,   /* of a walk: native frames and languages' */
     AGENT_RED_ZONE = 128, /* below sp; copied as well, because leaf functions keep things there */

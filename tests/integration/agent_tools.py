@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the tests of the host agent share: whether BPF may be used here, programs, and reading what was recorded."""
+import os
+import shutil
+import subprocess
+from functools import lru_cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+WICK = os.environ.get("WICK", str(ROOT / "build/src/cli/wick"))
+PROGRAMS = ROOT / "tests/programs"
+
+
+@lru_cache(None)
+def why_not():
+    """None when the agent can run here, else why it cannot."""
+    p = subprocess.run([WICK, "record", "-a", "-q", "-d", "0.2s", "-o", "-.folded"], capture_output=True, text=True, timeout=60,
+                       cwd="/tmp")
+    Path("/tmp/-.folded").unlink(missing_ok=True)
+    return p.stderr.strip() if "may not be loaded" in p.stderr or "cannot be used" in p.stderr or "no clock" in p.stderr else None
+
+
+def needs_bpf():
+    if why_not():
+        pytest.skip(why_not())
+
+
+def build(tmp_path, source, name, *flags, compiler="gcc"):
+    if not shutil.which(compiler):
+        pytest.skip(f"no {compiler}")
+    out = tmp_path / name
+    subprocess.run([compiler, *flags, "-o", str(out), str(PROGRAMS / source)], check=True)
+    return out
+
+
+def record(tmp_path, *args, rate=999, timeout=120, **more):
+    """Runs `wick record` into folded stacks; [(frames from the root, nanoseconds)], the process."""
+    out = tmp_path / "recorded.folded"
+    out.unlink(missing_ok=True)
+    p = subprocess.run([WICK, "record", "-q", "-F", str(rate), "-o", str(out), *map(str, args)], capture_output=True, text=True,
+                       timeout=timeout, **more)
+    assert p.returncode == 0, p.stderr
+    return folded(out), p
+
+
+def folded(path):
+    rows = []
+    for line in Path(path).read_text().splitlines():
+        stack, value = line.rsplit(" ", 1)
+        rows.append((stack.split(";"), int(value)))
+    return rows
+
+
+def count(rows, hz):
+    return round(sum(v for _, v in rows) * hz / 1e9)

@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The host agent on real programs: every stack of a known chain must be that chain, whatever the binary is like."""
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+
+import pytest
+from agent_tools import PROGRAMS, WICK, build, count, folded, needs_bpf, record
+
+RATE = 999
+NO_FP = ["-O2", "-fomit-frame-pointer"]
+KINDS = {
+    "no_fp": NO_FP,
+    "debug": [*NO_FP, "-g"],
+    "with_fp": ["-O2", "-fno-omit-frame-pointer"],
+    "static": [*NO_FP, "-static"],
+    "static_pie": [*NO_FP, "-static-pie"],
+    "no_pie": [*NO_FP, "-no-pie", "-fno-pie"],
+    "debug_frame": [*NO_FP, "-g", "-fno-asynchronous-unwind-tables", "-fno-unwind-tables"],
+}
+
+
+@pytest.fixture(autouse=True)
+def bpf():
+    needs_bpf()
+
+
+def judge(rows, depth, rate=RATE):
+    """Samples in leaf() that are the whole chain, and those that are not; user frames only, from the root."""
+    good = bad = 0
+    for stack, value in rows:
+        n = round(value * rate / 1e9)
+        if "leaf" not in stack:
+            continue
+        user = stack[:stack.index("leaf") + 1]
+        recs = user.count("rec")
+        chain = ["main", "worker"] + ["rec"] * (depth + 1) + ["leaf"]
+        if user[-len(chain):] == chain and recs == depth + 1 and user[0] in ("_start", "_dl_start_user"):
+            good += n
+        else:
+            bad += n
+            print(user)
+    return good, bad
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_exact_stacks(tmp_path, kind):
+    exe = build(tmp_path, "chain.c", "chain", *KINDS[kind])
+    rows, _ = record(tmp_path, "--", exe, 30, 0.7, rate=RATE)
+    good, bad = judge(rows, 30)
+    assert bad == 0 and good > 0.5 * 0.7 * RATE, (good, bad)
+
+
+def test_stripped(tmp_path):
+    """Without a symbol there is no name, and never a wrong one; the frames are all there."""
+    exe = build(tmp_path, "chain.c", "chain", *NO_FP)
+    symbols = {}
+    for line in subprocess.run(["nm", "-S", exe], capture_output=True, text=True, check=True).stdout.splitlines():
+        f = line.split()
+        if len(f) == 4:
+            symbols[f[3]] = (int(f[0], 16), int(f[1], 16))
+    subprocess.run(["strip", exe], check=True)
+    rows, _ = record(tmp_path, "--", exe, 20, 0.7, rate=RATE)
+    good = bad = 0
+    for stack, _ in rows:
+        at = [next((s for s, (a, n) in symbols.items() if re.fullmatch(r"0x[0-9a-f]+", f) and a <= int(f, 16) < a + n), f)
+              for f in stack]
+        if "leaf" not in at:
+            continue
+        user = at[:at.index("leaf") + 1]
+        if user[-24:] == ["main", "worker"] + ["rec"] * 21 + ["leaf"]:
+            good += 1
+        else:
+            bad += 1
+        assert not {"leaf", "rec", "worker", "main"} & set(stack)
+    assert good and not bad
+
+
+def test_recursion_of_600(tmp_path):
+    exe = build(tmp_path, "chain.c", "chain", *NO_FP)
+    rows, _ = record(tmp_path, "--", exe, 600, 1, rate=RATE)
+    good, bad = judge(rows, 600)
+    assert good > 300 and bad == 0
+
+
+def test_too_deep_is_said(tmp_path):
+    exe = build(tmp_path, "chain.c", "chain", *NO_FP)
+    rows, _ = record(tmp_path, "--", exe, 1500, 0.5, rate=RATE)
+    deep = [s for s, _ in rows if s.count("rec") > 900]
+    assert deep and all(s[0] == "[truncated]" for s in deep)
+
+
+def test_copied_stacks_are_the_same(tmp_path):
+    exe = build(tmp_path, "chain.c", "chain", *NO_FP)
+    rows, _ = record(tmp_path, "--unwind", "copy", "--", exe, 30, 0.5, rate=199)
+    good, bad = judge(rows, 30, 199)
+    assert good > 40 and bad == 0
+
+
+def test_cpu_time_is_right(tmp_path):
+    exe = build(tmp_path, "chain.c", "chain", *NO_FP)
+    rows, p = record(tmp_path, "--", exe, 10, 1.5)
+    cpu = float(p.stdout)
+    assert abs(sum(v for _, v in rows) / 1e9 / cpu - 1) < 0.1, cpu
+
+
+def test_rust(tmp_path):
+    exe = build(tmp_path, "chain.rs", "chain_rs", "-O", compiler="rustc")
+    rows, _ = record(tmp_path, "--", exe, rate=RATE)
+    hot = [s for s, _ in rows if s[-1].endswith("leaf")]
+    assert hot
+    for s in hot:
+        assert s[0] == "_start" and sum(f.endswith("::rec") for f in s) >= 20, s
+
+
+def test_short_lived_processes(tmp_path):
+    """40 processes of 55 ms: nine of ten of their samples have whole stacks."""
+    exe = build(tmp_path, "chain.c", "chain", *NO_FP)
+    script = tmp_path / "many.sh"
+    script.write_text(f"for i in $(seq 40); do {exe} 30 0.055; done\n")
+    rows, p = record(tmp_path, "--", "sh", script, rate=99)
+    cpu = sum(float(x) for x in p.stdout.split())
+    whole = [(s, v) for s, v in rows if "main" in s and s[0] == "_start" and "sh" not in s]
+    assert count(whole, 99) >= 0.9 * cpu * 99 - 5, (count(whole, 99), cpu * 99)
+
+
+def test_fork_without_exec_and_dlopen(tmp_path):
+    lib = build(tmp_path, "plugin.c", "plugin.so", *NO_FP, "-shared", "-fPIC")
+    exe = build(tmp_path, "forks.c", "forks", *NO_FP)
+    rows, _ = record(tmp_path, "--", exe, lib, rate=RATE)
+    child = [s for s, _ in rows if "in_child" in s]
+    plugin = [s for s, _ in rows if "plugin_work" in s]
+    assert child and all(s[0] == "_start" and s[s.index("in_child") - 1] == "main" for s in child)
+    assert plugin and all(s[0] == "_start" and s[s.index("plugin_work") - 1] == "main" for s in plugin)
+
+
+def test_deleted_binary_and_running_process(tmp_path):
+    exe = build(tmp_path, "chain.c", "chain", *NO_FP)
+    p = subprocess.Popen([exe, "12", "30"], stdout=subprocess.DEVNULL)
+    try:
+        while not os.readlink(f"/proc/{p.pid}/exe").endswith("chain"):
+            time.sleep(0.01)
+        os.unlink(exe)
+        shutil.copy("/bin/true", exe)  # another file of that name
+        rows, _ = record(tmp_path, "-p", p.pid, "-d", "1s", rate=RATE)
+    finally:
+        p.kill()
+        p.wait()
+    good, bad = judge(rows, 12)
+    assert good > 100 and bad == 0
+
+
+def test_filters(tmp_path):
+    a, b = build(tmp_path, "chain.c", "wanted", *NO_FP), build(tmp_path, "chain.c", "other", *NO_FP)
+    running = [subprocess.Popen([x, "5", "30"], stdout=subprocess.DEVNULL) for x in (a, b)]
+    out = tmp_path / "o.json"
+    try:
+        for rule, who in ((["--include", "exe=wanted"], {"wanted"}), (["--include", "name~^(wanted|other)$", "--exclude", "name=other"],
+                                                                        {"wanted"})):
+            subprocess.run([WICK, "record", "-a", "-q", "-d", "1s", *rule, "-o", out], check=True)
+            names = set()
+            for line in out.read_text().splitlines():
+                for r in json.loads(line)["resourceProfiles"]:
+                    names |= {x["value"]["stringValue"] for x in r["resource"]["attributes"] if x["key"] == "process.executable.name"}
+            assert names == who
+    finally:
+        for p in running:
+            p.kill()
+            p.wait()
+
+
+def test_usage(tmp_path):
+    for args in ([], ["-a", "-p", "1"], ["-a", "--type", "heap"], ["-a", "--via", "x"], ["-a", "-o", "x.what"],
+                 ["-a", "--include", "color=red"]):
+        p = subprocess.run([WICK, "record", *args], capture_output=True, text=True, cwd=tmp_path)
+        assert p.returncode in (1, 2) and p.stderr.startswith("wick record: ") and p.stderr.count("\n") == 1, (args, p.stderr)
+    p = subprocess.run([WICK, "record", "-q", "-o", "x.folded", "--", "/nonexistent/x"], capture_output=True, text=True, cwd=tmp_path)
+    assert p.returncode != 0 and "cannot run" in p.stderr
+
+
+def test_exit_status_and_interrupt(tmp_path):
+    out = tmp_path / "x.folded"
+    p = subprocess.run([WICK, "record", "-q", "-o", out, "--", "sh", "-c", "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; exit 7"])
+    assert p.returncode == 7 and out.exists()
+    p = subprocess.Popen([WICK, "record", "-a", "-q", "-o", tmp_path / "y.folded"])
+    time.sleep(1)
+    p.send_signal(signal.SIGINT)
+    assert p.wait(20) == 0 and (tmp_path / "y.folded").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["no_fp", "debug", "with_fp", "debug_frame"])
+def test_none_wrong_in_ten_thousand(tmp_path, kind):
+    exe = build(tmp_path, "chain.c", "chain", *KINDS[kind])
+    rows, _ = record(tmp_path, "--", exe, 40, 5, rate=4000)
+    good, bad = judge(rows, 40, 4000)
+    assert good + bad > 10000 and bad == 0
+
+
+@pytest.mark.slow
+def test_same_as_perf(tmp_path):
+    """perf with DWARF stacks, beside: the same functions take the same part."""
+    if not shutil.which("perf"):
+        pytest.skip("no perf")
+    exe = build(tmp_path, "chain.c", "chain", *NO_FP, "-g")
+    data = tmp_path / "perf.data"
+    subprocess.run(["perf", "record", "-q", "-e", "cpu-clock", "-F", "499", "--call-graph", "dwarf", "-o", data, exe, "30", "2"],
+                   check=True, stdout=subprocess.DEVNULL)
+    text = subprocess.run(["perf", "script", "-i", data], capture_output=True, text=True).stdout
+    blocks = [b for b in text.split("\n\n") if re.search(r"\bleaf\b", b)]
+    perf_whole = sum(b.count(" rec ") + b.count(" rec+") == 31 for b in blocks) / len(blocks)
+    rows, _ = record(tmp_path, "--", exe, 30, 2, rate=499)
+    good, bad = judge(rows, 30, 499)
+    assert bad == 0 and good / (good + bad) >= perf_whole
