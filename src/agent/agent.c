@@ -35,6 +35,8 @@ enum {
     SIDEBAND_BYTES = 1 << 17,
     POLL_BUSY_MS = 10,  /* between rounds while stacks are copied */
     POLL_IDLE_MS = 100, /* the ring is read this often */
+    WAITS_FIRST = 4,    /* one wait in so many is looked at */
+    WAITS_LAST = 4096,
 };
 static const size_t TABLE_BYTES = 12 << 20, ROW_BYTES = 8 << 20, TALLY_BYTES = 64 << 20;
 static const uint64_t SWEEP_NS = 5ull * NS_PER_S;
@@ -59,7 +61,7 @@ struct agent {
     struct agent_process record;
     uint64_t last_lost;
     struct governor governor;
-    uint64_t governed_ns, governed_spent; /* when it was told last, and what had been spent */
+    uint64_t governed_ns, governed_spent, governed_switches; /* when it was told last, and what had been spent */
 };
 
 /* --- walking copies --- */
@@ -161,10 +163,25 @@ static void forget_process(void *arg, struct process *p)
 }
 
 /* --- samples --- */
-static bool is_wanted(struct agent *a, struct process *p)
+/* Kernel threads have a name and a pid, and that is all. */
+static bool is_thread_wanted(struct agent *a, const struct agent_event *e)
 {
-    if (!p || !a->options.filter)
+    struct process thread = {.pid = e->pid};
+    uint32_t weight;
+
+    memcpy(thread.comm, e->comm, sizeof thread.comm);
+    weight = filter_weight(a->options.filter, &thread);
+    if (weight != 1)
+        bpf_side_filter(a->bpf, e->pid, weight);
+    return weight > 0;
+}
+
+static bool is_wanted(struct agent *a, struct process *p, const struct agent_event *e)
+{
+    if (!a->options.filter)
         return true;
+    if (!p)
+        return is_thread_wanted(a, e);
     if (p->verdict < 0) {
         p->verdict = (int) filter_weight(a->options.filter, p);
         if (p->verdict != 1)
@@ -205,6 +222,15 @@ static void add_sample(struct agent *a, struct process *p, const struct agent_ev
         a->refused++;
 }
 
+/* A wait's stack ended for want of a page: the next one will not. */
+static void learn_page(struct agent *a, const struct agent_event *e)
+{
+    struct object *o = objects_by_number(a->objects, e->missing_file);
+
+    if (o)
+        row_store_load(a->rows, o, e->missing_page, a->now_ns);
+}
+
 static void on_sample(struct agent *a, const struct agent_event *e, size_t size)
 {
     uint32_t room = (uint32_t) ((size - offsetof(struct agent_event, words)) / 8), n = MIN(e->n_words, room);
@@ -214,7 +240,7 @@ static void on_sample(struct agent *a, const struct agent_event *e, size_t size)
     if (!(e->flags & AGENT_EVENT_NO_USER))
         p = processes_get(a->processes, e->pid, e->time_ns);
     memcpy(a->words, e->words, n * sizeof a->words[0]);
-    if (!is_wanted(a, p))
+    if (!is_wanted(a, p, e))
         return;
     if (p) {
         a->processes_sampled += !p->samples++;
@@ -225,6 +251,8 @@ static void on_sample(struct agent *a, const struct agent_event *e, size_t size)
         }
         if (e->flags & AGENT_EVENT_RESUME)
             end = walk_copy(a, p, e, &n);
+        else if (e->kind == AGENT_EVENT_OFFCPU && end == AGENT_END_NO_PAGE)
+            learn_page(a, e);
         if (p->until_ns == UINT64_MAX && !p->exited && p->maps_read && (p->stale || !p->loaded))
             load_process(a, p);
     }
@@ -291,12 +319,18 @@ static int start_bpf(struct agent *a, struct err *e)
     control->inherit = o->inherit;
     control->no_kernel = o->no_kernel;
     control->copy_all = o->copy_stacks;
+    control->off_cpu_n = o->off_cpu ? WAITS_FIRST : 0;
+    control->off_cpu_min_ns = (uint64_t) o->off_cpu_threshold_ns;
     maps = bpf_side_row_maps(a->bpf);
     r = row_store_new(&maps, a->objects, ROW_BYTES, &a->rows, e);
-    if (r == 0 && (o->inherit || o->off_cpu))
-        r = bpf_side_attach(a->bpf, e);
+    if (r == 0 && o->inherit)
+        r = bpf_side_follow_forks(a->bpf, e);
     for (size_t i = 0; r == 0 && i < o->n_pids; i++)
         r = agent_add_pid(a, o->pids[i]);
+    if (r == 0 && o->off_cpu)
+        r = bpf_side_off_cpu(a->bpf, e);
+    if (r == 0 && !o->no_cpu)
+        r = bpf_side_sample(a->bpf, a->hz, e);
     return r;
 }
 
@@ -325,8 +359,6 @@ int agent_new(const struct agent_options *o, struct agent **ret, struct err *e)
         r = open_fds(a, e);
     if (r == 0)
         r = start_bpf(a, e);
-    if (r == 0)
-        r = bpf_side_sample(a->bpf, a->hz, e);
     if (r < 0) {
         agent_free(a);
         return r;
@@ -409,14 +441,30 @@ static size_t memory_held(const struct agent_counts *c)
     return c->map_bytes + (at ? strtoul(at + 8, NULL, 10) * 1024 : 0);
 }
 
+/* Waits may take half of the budget: more of them, or fewer, are looked at. */
+static void govern_waits(struct agent *a, uint64_t spent_ns, int64_t interval_ns)
+{
+    struct agent_control *c = bpf_side_control(a->bpf);
+    double part = (double) spent_ns / (double) MAX(interval_ns, 1) / (double) MAX(a->governor.limits.cpus, 1u);
+
+    if (!c->off_cpu_n || a->options.cpu_budget <= 0)
+        return;
+    if (part > a->options.cpu_budget / 2 && c->off_cpu_n < WAITS_LAST)
+        c->off_cpu_n *= 2;
+    else if (part < a->options.cpu_budget / 8 && c->off_cpu_n > 1)
+        c->off_cpu_n /= 2;
+}
+
 static int govern(struct agent *a, const struct agent_counts *c, struct err *e)
 {
     uint64_t spent = c->bpf_ns + c->own_cpu_ns;
     bool changed =
         governor_tell(&a->governor, (int64_t) (a->now_ns - a->governed_ns), spent - a->governed_spent, memory_held(c));
 
+    govern_waits(a, c->switch_ns - a->governed_switches, (int64_t) (a->now_ns - a->governed_ns));
     a->governed_ns = a->now_ns;
     a->governed_spent = spent;
+    a->governed_switches = c->switch_ns;
     if (!changed)
         return 0;
     objects_set_budget(a->objects, a->governor.table_bytes);

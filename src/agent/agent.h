@@ -34,8 +34,9 @@ struct agent_options {
     const pid_t *pids; /* only these and, with inherit, what they start; n_pids == 0: all that the filter takes */
     size_t n_pids;
     bool inherit;
-    struct filter *filter; /* filter.h; stays the caller's; NULL: all */
-    bool off_cpu;
+    struct filter *filter;        /* filter.h; stays the caller's; NULL: all */
+    bool off_cpu;                 /* waits, too */
+    bool no_cpu;                  /* waits only */
     int64_t off_cpu_threshold_ns; /* shorter waits are not told */
     bool copy_stacks;             /* --unwind copy: registers and stack bytes, walked in user space */
     bool no_kernel;               /* leave kernel frames out */

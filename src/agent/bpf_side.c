@@ -88,6 +88,8 @@ static int load(struct bpf_side *b, const struct bpf_side_options *o, struct err
     if (!b->skel)
         return explain(b, -errno, e);
     set_namespace(b->skel);
+    bpf_program__set_autoload(b->skel->progs.on_switch, o->off_cpu);
+    bpf_map__set_autocreate(b->skel->maps.waits, o->off_cpu);
     bpf_map__set_max_entries(b->skel->maps.events, (uint32_t) o->ring_bytes);
     bpf_map__set_max_entries(b->skel->maps.stacks, (uint32_t) b->n_cpus);
     r = agent_bpf__load(b->skel);
@@ -176,11 +178,19 @@ int bpf_side_sample(struct bpf_side *b, unsigned hz, struct err *e)
     return r;
 }
 
-int bpf_side_attach(struct bpf_side *b, struct err *e)
+int bpf_side_follow_forks(struct bpf_side *b, struct err *e)
 {
     b->skel->links.on_fork = bpf_program__attach(b->skel->progs.on_fork);
     if (!b->skel->links.on_fork)
         return err_set(e, -errno, "new processes cannot be followed: %m");
+    return 0;
+}
+
+int bpf_side_off_cpu(struct bpf_side *b, struct err *e)
+{
+    b->skel->links.on_switch = bpf_program__attach(b->skel->progs.on_switch);
+    if (!b->skel->links.on_switch)
+        return err_set(e, -errno, "waits cannot be sampled (off-CPU): %m");
     return 0;
 }
 

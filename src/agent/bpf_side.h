@@ -25,8 +25,10 @@ int bpf_side_new(const struct bpf_side_options *o, struct bpf_side **ret, struct
 void bpf_side_free(struct bpf_side *b);
 /* Begins to sample every online CPU at this rate, or changes the rate. */
 int bpf_side_sample(struct bpf_side *b, unsigned hz, struct err *e);
-/* Off-CPU, and following forks. */
-int bpf_side_attach(struct bpf_side *b, struct err *e);
+/* Children of processes in the filter join it before they run. */
+int bpf_side_follow_forks(struct bpf_side *b, struct err *e);
+/* Waits, as control->off_cpu_n says. */
+int bpf_side_off_cpu(struct bpf_side *b, struct err *e);
 struct agent_control *bpf_side_control(struct bpf_side *b);
 struct row_store_maps bpf_side_row_maps(struct bpf_side *b);
 /* Calls f for each event that is there; the number of them. */

@@ -161,7 +161,7 @@ static void value_of(enum field field, struct process *p, char *ret, size_t size
         user_of(p->pid, ret, size);
         break;
     default:
-        if (!p->identity)
+        if (!p->identity && p->number)
             identity_new(p, &p->identity, NULL);
         if (p->identity)
             snprintf(ret, size, "%s", identity_service(p->identity));

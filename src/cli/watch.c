@@ -22,14 +22,17 @@ static int add_rules(struct filter *f, const struct arg_list *l, bool include, s
 
 static int parse_types(const char *text, struct agent_options *o, struct err *e)
 {
-    struct str rest = str_from(text);
+    struct str rest = str_from(text ? text : "cpu");
 
+    o->no_cpu = true;
     while (rest.n) {
         struct str one = str_trim(str_cut(&rest, ','));
 
         if (str_is(one, "offcpu") || str_is(one, "off-cpu"))
             o->off_cpu = true;
-        else if (!str_is(one, "cpu"))
+        else if (str_is(one, "cpu"))
+            o->no_cpu = false;
+        else
             return err_set(e, -EINVAL,
                            "--type: '%.*s' cannot be sampled from outside; cpu and offcpu can (wick run: more)",
                            STR_FMT(one));
@@ -77,7 +80,7 @@ int watch_agent_options(const struct watch_options *w, pid_t *pids, struct agent
     *ret = (struct agent_options){.rate_hz = (unsigned) w->rate,
                                   .no_kernel = w->no_kernel,
                                   .no_names = w->no_names,
-                                  .off_cpu_threshold_ns = w->threshold};
+                                  .off_cpu_threshold_ns = w->threshold ? w->threshold : NS_PER_MS};
     if (w->rate < 1 || w->rate > 10000)
         return err_set(e, -EINVAL, "--rate: between 1 and 10000 a second");
     r = parse_words(w, ret, e);

@@ -39,8 +39,9 @@ enum {
     AGENT_PROCESSES = 4096,
     AGENT_STACK_BYTES = 65536, /* of a stack copy */
     AGENT_LANG_WORDS = 3,
-    AGENT_STEPS = 1600,   /* of a walk: native frames and languages' */
-    AGENT_RED_ZONE = 128, /* below sp; copied as well, because leaf functions keep things there */
+    AGENT_WAIT_WORDS = 160, /* of the stack of a wait; deeper ones are cut */
+    AGENT_STEPS = 1600,     /* of a walk: native frames and languages' */
+    AGENT_RED_ZONE = 128,   /* below sp; copied as well, because leaf functions keep things there */
 };
 
 struct agent_shard {
@@ -178,7 +179,7 @@ struct agent_control {
     __u32 inherit;      /* children of processes in the filter join it */
     __u32 no_kernel;    /* leave kernel frames out */
     __u32 copy_all;     /* walk nothing here: copy all stacks */
-    __u32 off_cpu_p;    /* of 2^32: how likely a switch is taken; 0: none */
+    __u32 off_cpu_n;    /* one wait in so many is looked at; 0: none */
     __u32 pad;
     __u64 off_cpu_min_ns;
 };

@@ -30,7 +30,12 @@ struct task_struct {
     unsigned int flags;
     struct task_struct *group_leader;
     struct thread_struct thread;
+    unsigned int __state;
     char comm[16];
+} __attribute__((preserve_access_index));
+
+struct task_struct___before_5_14 {
+    long state;
 } __attribute__((preserve_access_index));
 
 #define BARRIER(x) asm volatile("" : "+r"(x))
