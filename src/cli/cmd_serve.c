@@ -5,6 +5,7 @@
  * is off with a line that says so.
  */
 #include <errno.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -416,14 +417,19 @@ static void reload(struct serve *s)
 /* Until SIGTERM or SIGINT. */
 static void wait_for_end(struct serve *s, const sigset_t *set)
 {
-    for (;;) {
-        int sig = 0;
+    static const struct timespec minute = {.tv_sec = 60};
 
-        if (sigwait(set, &sig) != 0 || sig == SIGTERM || sig == SIGINT) {
+    for (;;) {
+        int sig = sigtimedwait(set, NULL, &minute);
+
+        if (sig == SIGTERM || sig == SIGINT) {
             log_info("stopping");
             return;
         }
-        reload(s);
+        if (sig == SIGHUP)
+            reload(s);
+        else if (sig < 0 && errno == EAGAIN)
+            malloc_trim(0); /* what a large answer took is given back */
     }
 }
 
@@ -479,6 +485,8 @@ static int serve(struct serve *s, struct err *e)
     sigprocmask(SIG_BLOCK, &set, NULL);
     signal(SIGPIPE, SIG_IGN);
     raise_file_limit();
+    mallopt(M_MMAP_THRESHOLD, 32 << 20); /* requests come and go: their memory stays in the heap between them, */
+    mallopt(M_TRIM_THRESHOLD, 8 << 20);  /* within reason */
     log_setup((enum log_level) s->config.log.level, (enum log_format) s->config.log.format);
     r = find_dirs(s, e);
     if (r == 0)
