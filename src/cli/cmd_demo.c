@@ -28,12 +28,14 @@ enum { DEMO_SERVER, DEMO_SERVICES = 3, READY_SECONDS = 30 };
 
 struct demo_options {
     const char *http, *role;
-    int64_t duration, up, down;
+    int64_t duration, deploy, up, down;
     bool bad, help;
 };
 
 static const struct arg demo_args[] = {
     {'d', "duration", ARG_DURATION, offsetof(struct demo_options, duration), "TIME", "how long (default 5m)"},
+    {0, "deploy-after", ARG_DURATION, offsetof(struct demo_options, deploy), "TIME",
+     "when the slower version goes out (default halfway)"},
     {0, "http", ARG_STRING, offsetof(struct demo_options, http), "ADDR",
      "where to look (default 127.0.0.1:4040, or the next free port)"},
     {'h', "help", ARG_FLAG, offsetof(struct demo_options, help), NULL, "this text"},
@@ -223,7 +225,7 @@ static int play(struct demo *d, const struct demo_options *o, struct err *e)
            d->url);
     fflush(stdout);
     begin = clock_mono();
-    r = wait_until(d, begin + o->duration / 2, e);
+    r = wait_until(d, begin + (o->deploy ? o->deploy : o->duration / 2), e);
     if (r == 0) {
         stop_child(&d->service[DEMO_CHECKOUT]);
         start_service(d, DEMO_CHECKOUT, "1.6.0", true);

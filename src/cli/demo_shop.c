@@ -22,7 +22,7 @@
 
 #define STEP __attribute__((noinline, noclone))
 
-enum { ITEMS = 24, RULES = 400, SHELVES = 3000, PAUSE_MS = 15 };
+enum { ITEMS = 24, RULES = 400, SHELVES = 3000, PAUSE_MS = 5 };
 
 struct order {
     uint8_t trace[16], parent[8];
