@@ -148,7 +148,7 @@ static struct advice advice_for(const struct query_binary *b)
                                "link with -Wl,--build-id, or let the sender name frames itself"};
     return (struct advice){
         b->named ? "partly" : "missing", "the sender had no names for these and nobody has sent them since",
-        "deploy the binary unstripped or install its debug package where the sender runs; the build id says which one"};
+        "wick symbols upload BINARY (or its debug file, of this build id): older profiles get their names too"};
 }
 
 static void put_text(struct buf *out, const char *key, struct str s)

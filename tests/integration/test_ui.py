@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The web UI in a real browser: Debian's chromium, driven by playwright-core, on a real server with real profiles. Each
+module of tests/ui/suites is one test; its checks are listed when it fails. Screenshots go to build/screenshots."""
+import json
+import os
+import shutil
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("opentelemetry.proto.common.v1.common_pb2")
+import ui_data  # noqa: E402
+from test_serve import WICK, Server  # noqa: E402
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+MODULES = ROOT / ".cache/ui-test"
+CHROMIUM = os.environ.get("WICK_CHROMIUM", "/usr/bin/chromium")
+SHOTS = ROOT / "build/screenshots"
+
+if not shutil.which("node") or not Path(CHROMIUM).exists():
+    pytest.skip("no node or no chromium here", allow_module_level=True)
+if not (MODULES / "node_modules/playwright-core").exists():
+    pytest.skip("playwright-core is not installed: tools/deps test", allow_module_level=True)
+
+
+def run(suite, **config):
+    SHOTS.mkdir(parents=True, exist_ok=True)
+    env = {**os.environ, "WICK_UI_MODULES": str(MODULES), "WICK_CHROMIUM": CHROMIUM}
+    p = subprocess.run(["node", str(ROOT / "tests/ui/run.mjs"), suite, json.dumps({"shots": str(SHOTS), **config})],
+                       capture_output=True, text=True, env=env, timeout=240)
+    results = [json.loads(line) for line in p.stdout.splitlines() if line.startswith("{")]
+    assert results, p.stderr[-2000:]
+    bad = [f"{r['name']}\n{r['error']}" for r in results if not r["ok"]]
+    assert not bad, f"{len(bad)} of {len(results)} checks failed:\n" + "\n\n".join(bad)
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    place = tmp_path_factory.mktemp("ui")
+    (place / "shop").mkdir()
+    (place / "shop/cart.go").write_text(ui_data.SOURCE)
+    (place / "wick.yaml").write_text(f"source:\n  - prefix: /build/shop/\n    dir: {place}/shop\n"
+                                     "ui:\n  price_per_core_hour: 0.04\n  own_code: example.com\n")
+    s = Server(place, "--config", str(place / "wick.yaml"))
+    for r in ui_data.requests():
+        status, body = s.send(r)
+        assert status == 200, body
+    yield s
+    s.stop()
+
+
+@pytest.mark.parametrize("suite", ["views", "explore", "flame", "compare", "hostile", "states"])
+def test_suite(server, suite):
+    run(suite, url=server.url, hostile=ui_data.HOSTILE, hostileService=ui_data.HOSTILE_SERVICE, depth=ui_data.DEPTH)
+
+
+def test_empty_server(tmp_path):
+    s = Server(tmp_path)
+    try:
+        run("empty", url=s.url)
+    finally:
+        s.stop()
+
+
+def test_login(tmp_path):
+    def token(scope):
+        return subprocess.run([WICK, "token", "create", "--file", str(tmp_path / "tokens"), "--scope", scope], capture_output=True,
+                              text=True, check=True).stdout.strip()
+
+    tokens = {scope: token(scope) for scope in ("read", "write")}
+    s = Server(tmp_path)
+    try:
+        run("login", url=s.url, **tokens)
+    finally:
+        s.stop()
+
+
+def test_server_gone(tmp_path):
+    """The suite says when the server should go away and come back, by files."""
+    s = Server(tmp_path)
+    address = s.url.split("//")[1]
+    s.send(ui_data.requests()[0])
+    signal = tmp_path / "signal"
+    env = {**os.environ, "WICK_UI_MODULES": str(MODULES), "WICK_CHROMIUM": CHROMIUM}
+    p = subprocess.Popen(["node", str(ROOT / "tests/ui/run.mjs"), "gone", json.dumps({"url": s.url, "signal": str(signal), "shots": str(SHOTS)})],
+                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
+    try:
+        deadline = time.time() + 120
+        while p.poll() is None and time.time() < deadline:
+            if signal.exists():
+                what = signal.read_text().strip()
+                if what == "stop":
+                    s.stop()
+                elif what == "start":
+                    s.options = ("--http", address)
+                    s.start()
+                if what:
+                    signal.write_text("")
+            time.sleep(0.05)
+        out, err = p.communicate(timeout=30)
+        results = [json.loads(line) for line in out.splitlines() if line.startswith("{")]
+        assert results, err[-2000:]
+        assert all(r["ok"] for r in results), results
+    finally:
+        if p.poll() is None:
+            p.kill()
+        if s.p.poll() is None:
+            s.stop()
+
+
+def test_pprof_http(tmp_path):
+    from pprof_random import profile
+    from test_pprof_http import Served
+
+    for name, seed in (("a", 1), ("b", 2)):
+        (tmp_path / f"{name}.pb.gz").write_bytes(profile(seed, "heap"))
+    one = Served([WICK, "pprof", "-no_browser", "-symbolize=none", "-http=localhost:", str(tmp_path / "a.pb.gz")], tmp_path)
+    two = Served([WICK, "pprof", "-no_browser", "-symbolize=none", "-http=localhost:", f"-diff_base={tmp_path}/b.pb.gz", str(tmp_path / "a.pb.gz")], tmp_path)
+    try:
+        run("pprof", url=f"http://{one.host}", )
+        run("pprof_diff", url=f"http://{two.host}")
+    finally:
+        one.stop()
+        two.stop()

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the suites share. A suite is a module whose default export takes a Tester; run.mjs runs one and prints a line of
+// JSON per check. Every page is watched: console errors, requests to other hosts, violations of the content security
+// policy and layout shifts fail the suite that caused them.
+import fs from "node:fs";
+import {createRequire} from "node:module";
+import path from "node:path";
+
+const modules = createRequire(path.join(process.env.WICK_UI_MODULES, "x.js"));
+export const {chromium} = modules("playwright-core");
+const axeSource = fs.readFileSync(modules.resolve("axe-core/axe.min.js"), "utf8");
+const SHIFT_MAX = 0.05; // Google calls 0.1 good
+
+// Runs in the page before anything else: collects what only the page sees.
+function watch() {
+    window.wickShift = [];
+    new PerformanceObserver((list) => {
+        for (const e of list.getEntries()) if (!e.hadRecentInput) window.wickShift.push([e.value, e.startTime, e.sources.map((s) => s.node?.className ?? s.node?.nodeName).join(" ")]);
+    }).observe({type: "layout-shift", buffered: true});
+    document.addEventListener("securitypolicyviolation", (e) => console.error("CSP: " + e.violatedDirective + " " + e.blockedURI));
+}
+
+export class Tester {
+    constructor(browser, config) {
+        Object.assign(this, config); // url, shots, and what the suite was given
+        this.browser = browser;
+        this.results = [];
+        this.contexts = [];
+    }
+
+    // A page of its own cookies. expected: console errors that belong to the test, as regular expressions.
+    async page({expected = [], width = 1400, height = 900, ...options} = {}) {
+        const context = await this.browser.newContext({viewport: {width, height}, reducedMotion: "reduce", ...options});
+        this.contexts.push(context);
+        const page = await context.newPage();
+        page.problems = [];
+        const note = (text) => expected.some((e) => e.test(text)) || page.problems.push(text);
+        page.on("console", (m) => m.type() === "error" && note("console: " + m.text()));
+        page.on("pageerror", (e) => note("exception: " + e.message));
+        page.on("request", (r) => {
+            const u = new URL(r.url());
+            if (!["data:", "blob:"].includes(u.protocol) && u.origin !== new URL(this.url).origin) note("request to " + r.url());
+        });
+        await page.addInitScript(watch);
+        page.setDefaultTimeout(15000);
+        return page;
+    }
+
+    async check(name, fn) {
+        const start = Date.now();
+        try {
+            await fn();
+            this.results.push({name, ok: true, ms: Date.now() - start});
+        } catch (e) {
+            this.results.push({name, ok: false, ms: Date.now() - start, error: e.stack.split("\n").slice(0, 12).join("\n")});
+            for (const c of this.contexts)
+                for (const p of c.pages())
+                    await this.shot(p, "failed-" + name.replace(/\W+/g, "-")).catch(() => {});
+        }
+    }
+
+    // Nothing went wrong on this page so far.
+    async clean(page, name) {
+        await this.check(name + ": no console error, no foreign request, no policy violation", async () => {
+            if (page.problems.length) throw new Error(page.problems.join("\n"));
+        });
+        await this.check(name + ": nothing jumps", async () => {
+            const shifts = await page.evaluate(() => window.wickShift);
+            const sum = shifts.reduce((a, [v]) => a + v, 0);
+            if (sum > SHIFT_MAX) throw new Error(`layout shift ${sum.toFixed(3)}: ${JSON.stringify(shifts)}`);
+        });
+    }
+
+    // No serious or critical fault by axe-core.
+    async axe(page, name) {
+        await this.check(name + ": axe finds nothing serious", async () => {
+            await page.evaluate(axeSource);
+            const found = await page.evaluate(() => window.axe.run(document, {resultTypes: ["violations"]}));
+            const bad = found.violations.filter((v) => v.impact === "serious" || v.impact === "critical");
+            if (bad.length) throw new Error(bad.map((v) => `${v.id}: ${v.help}: ${v.nodes.slice(0, 3).map((n) => n.html.slice(0, 160)).join(" | ")}`).join("\n"));
+        });
+    }
+
+    async shot(page, name) {
+        if (this.shots) await page.screenshot({path: path.join(this.shots, name + ".png")});
+    }
+
+    async done() {
+        for (const c of this.contexts) await c.close();
+    }
+}
+
+export function equal(got, wanted, what = "") {
+    const [a, b] = [JSON.stringify(got), JSON.stringify(wanted)];
+    if (a !== b) throw new Error(`${what}: got ${a}, wanted ${b}`);
+}
+
+export function ok(value, what) {
+    if (!value) throw new Error(what);
+}
+
+// The flame graph is drawn and holds data.
+export async function drawn(page, within = "") {
+    await page.waitForSelector(`${within} .flame-box`);
+    await page.waitForFunction((sel) => {
+        const e = document.querySelector(`${sel} .flame-box`)?.wickEngine;
+        return e?.layout?.tree.n > 1 && document.querySelectorAll(`${sel} [role=treeitem]`).length > 0;
+    }, within);
+    await settled(page);
+}
+
+// No request is under way, and two frames have passed.
+export async function settled(page) {
+    await page.waitForLoadState("networkidle");
+    await page.evaluate(() => new Promise((r) => requestAnimationFrame(() => requestAnimationFrame(r))));
+}
+
+export const param = (page, name) => new URL(page.url()).searchParams.get(name);

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// Compare: two times, two versions; the numbers are those of the API.
+import {drawn, equal, ok, param, settled} from "../lib.mjs";
+
+export default async function (t) {
+    const page = await t.page();
+    const one = (v) => encodeURIComponent(`cpu{service.name="checkout",service.version="${v}"}`);
+    await t.check("two versions", async () => {
+        await page.goto(`${t.url}/compare?query=${one("1.5.0")}&base_query=${one("1.4.0")}&from=now-3h&base_from=now-3h`);
+        await drawn(page);
+        const [columns, grew] = await page.evaluate(() => {
+            const {tree} = document.querySelector(".flame-box").wickEngine.layout;
+            const at = Array.from({length: tree.n}, (_, i) => i).find((i) => tree.name(i).includes("cart.encode"));
+            const share = (c) => tree.total[c][at] / tree.total[c][0];
+            return [tree.columns, share(1) / share(0)];
+        });
+        equal(columns, 2);
+        ok(grew > 1.5, `encode grew by ${grew}`);
+        ok((await page.locator(".legend").getAttribute("aria-label")).includes("blue"), "legend without red and green");
+    });
+    await t.check("the table has the same rows as the API", async () => {
+        await page.keyboard.press("2");
+        await page.waitForFunction(() => new URL(location).searchParams.get("view") === "table");
+        await page.waitForFunction(() => document.querySelector("tbody")?.innerText.includes("cart.encode"));
+        ok((await page.locator("table caption").count()) === 1, "a table with a caption");
+    });
+    await t.check("side by side", async () => {
+        await page.locator("#main").focus();
+        await page.keyboard.press("3");
+        await page.waitForFunction(() => document.querySelectorAll(".flame-box").length === 2);
+        await settled(page);
+    });
+    await t.check("the sides can be swapped", async () => {
+        const before = [param(page, "query"), param(page, "base_query")];
+        await page.getByRole("button", {name: "Compare with"}).click();
+        await page.getByRole("menu").locator("[role^=menuitem]", {hasText: "swap"}).click();
+        await settled(page);
+        equal([param(page, "base_query"), param(page, "query")], before, "swapped");
+    });
+    await t.clean(page, "compare");
+}

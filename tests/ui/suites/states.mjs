@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// Nothing there, wrong questions: each state says what to do.
+import {ok, settled} from "../lib.mjs";
+
+export default async function (t) {
+    const page = await t.page({expected: [/status of 400/, /status of 404/]});
+    await t.check("an empty selection offers a way on", async () => {
+        await page.goto(t.url + "/explore?query=cpu%7Bservice.name%3D%22nobody%22%7D");
+        await settled(page);
+        ok(await page.getByRole("button", {name: "All services"}).count(), await page.locator("#main").innerText());
+        await t.shot(page, "state-empty");
+        await page.getByRole("button", {name: "All services"}).click();
+        await page.waitForSelector(".flame-box");
+    });
+    await t.check("a wrong expression is told in words", async () => {
+        await page.goto(t.url + "/explore?focus=(");
+        await settled(page);
+        const text = await page.locator("#main").innerText();
+        ok(/focus/.test(text) && /\)/.test(text), text);
+        await t.shot(page, "state-wrong");
+    });
+    await t.check("a wrong selector too", async () => {
+        await page.goto(t.url + "/explore?query=cpu%7Bnonsense");
+        await settled(page);
+        ok((await page.getByRole("alert").count()) || (await page.locator(".state").count()), "no words");
+    });
+    await t.check("an unknown page leads back", async () => {
+        await page.goto(t.url + "/nowhere");
+        await settled(page);
+        ok(await page.locator("#main a").count(), "no way back");
+    });
+    await t.clean(page, "states");
+}
