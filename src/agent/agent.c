@@ -214,7 +214,7 @@ static void add_sample(struct agent *a, struct process *p, const struct agent_ev
                              .words = a->words,
                              .n_kernel = MIN(e->n_kernel, n_words),
                              .n_words = n_words,
-                             .end = judge_end(a, p, e->n_kernel, n_words, end),
+                             .end = end,
                              .period_ns = NS_PER_S / a->hz};
 
     a->samples += e->weight;
@@ -229,6 +229,28 @@ static void learn_page(struct agent *a, const struct agent_event *e)
 
     if (o)
         row_store_load(a->rows, o, e->missing_page, a->now_ns);
+}
+
+/* Walks on where the BPF program could not, and puts a language's frames between the native ones. */
+static enum agent_end finish_stack(struct agent *a, struct process *p, const struct agent_event *e, uint32_t *n)
+{
+    uint32_t native = MIN(e->n_kernel, *n), lang;
+    const __u64 *tail = e->words;
+    enum agent_end end = e->end;
+
+    while (native < *n && AGENT_WORD_KIND(a->words[native]) < AGENT_WORD_LANG)
+        native++;
+    lang = *n - native;
+    tail += native;
+    if (e->flags & AGENT_EVENT_RESUME)
+        end = walk_copy(a, p, e, &native);
+    end = judge_end(a, p, e->n_kernel, native, end);
+    *n = native;
+    if (!lang || !p->lang || !p->lang->merge)
+        return end;
+    memcpy(a->words + native, tail, lang * sizeof a->words[0]);
+    *n = p->lang->merge(p, a->words, e->n_kernel, native, native + lang, end == AGENT_END_ROOT);
+    return end == AGENT_END_ROOT && e->flags & AGENT_EVENT_LANG_CUT ? AGENT_END_DEPTH : end;
 }
 
 static void on_sample(struct agent *a, const struct agent_event *e, size_t size)
@@ -249,9 +271,8 @@ static void on_sample(struct agent *a, const struct agent_event *e, size_t size)
             p->mm = e->mm;
             p->stale = true;
         }
-        if (e->flags & AGENT_EVENT_RESUME)
-            end = walk_copy(a, p, e, &n);
-        else if (e->kind == AGENT_EVENT_OFFCPU && end == AGENT_END_NO_PAGE)
+        end = finish_stack(a, p, e, &n);
+        if (e->kind == AGENT_EVENT_OFFCPU && end == AGENT_END_NO_PAGE)
             learn_page(a, e);
         if (p->until_ns == UINT64_MAX && !p->exited && p->maps_read && (p->stale || !p->loaded))
             load_process(a, p);

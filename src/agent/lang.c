@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The list of languages: see lang.h. */
 #include "agent/lang.h"
 
-#include <errno.h>
+#include "agent/lang_python.h"
+#include "unwind/lang/go/go_table.h"
 
-const struct lang *const langs[] = {NULL};
+const struct lang *const langs[] = {&lang_python, NULL};
 
 int lang_table_new(const struct elf_file *f, struct unwind_table **ret, struct err *e)
 {
-    return -ENODATA;
+    return go_table_new(f, ret, e);
 }

@@ -22,10 +22,15 @@ struct lang {
     const char *name;
     enum agent_lang_kind kind;
     /* Looks whether the process runs this runtime: called when its executable mappings are known and again when they
-     * changed, until it says yes. 1: yes; p->lang_record, lang_lo, lang_hi and p->lang_state are set. 0: no. Negative:
+     * changed, until it says yes. 1: yes; p->lang_record, lang_lo, lang_hi (the interpreter's loop)
+     * and p->lang_state are set. 0: no. Negative:
      * it does, but cannot be walked (an unknown version); words say why. */
     int (*attach)(struct process *p, struct err *e);
     void (*detach)(struct process *p);
+    /* The event has the language's frames behind the native ones: words [n_kernel, n_native) are native, those up to n the
+     * language's. Puts each where it belongs and returns how many words there are then, at most n. whole: the native stack
+     * was walked to its root. */
+    uint32_t (*merge)(struct process *p, uint64_t *words, uint32_t n_kernel, uint32_t n_native, uint32_t n, bool whole);
     /* What a frame's words mean; asked once per distinct words of a process and soon after the sample. 0, or negative:
      * the frame shows as one of this language without a name. */
     int (*resolve)(struct process *p, const uint64_t words[AGENT_LANG_WORDS], struct arena *a, struct lang_frame *ret);

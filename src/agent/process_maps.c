@@ -302,7 +302,7 @@ void processes_record(struct processes *s, struct process *p, struct agent_proce
 {
     bool too_many = p->n_mappings > AGENT_MAPPINGS;
 
-    *ret = (struct agent_process){.mm = p->mm, .span = p->span, .lang_lo = p->lang_lo, .lang_hi = p->lang_hi};
+    *ret = (struct agent_process){.mm = p->mm, .span = p->span};
     if (p->lang)
         ret->flags |= AGENT_PROCESS_LANG;
     if (too_many)

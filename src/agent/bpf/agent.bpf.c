@@ -67,11 +67,11 @@ static __always_inline void read_span(struct walk_state *w)
 {
     struct agent_span *span = &w->process->span;
     struct agent_event *e = &w->s->event;
-    __u64 at = w->tp, dtv = 0, block = 0, record = 0;
+    __u64 at = w->s->at.tp, dtv = 0, block = 0, record = 0;
     __u8 valid = 0;
 
     if (span->kind == AGENT_SPAN_DTV) {
-        if (read_word(w->tp + 8, &dtv) || read_word(dtv + 16 * (__u64) span->module, &block) || block + 1 < 2)
+        if (read_word(w->s->at.tp + 8, &dtv) || read_word(dtv + 16 * (__u64) span->module, &block) || block + 1 < 2)
             return;
         at = block;
     }
@@ -91,7 +91,7 @@ static __always_inline void copy_stack(struct walk_state *w, struct agent_stats 
     struct agent_event *e = &w->s->event;
     __u32 cpu = e->cpu, n = 0;
     struct agent_stack *c = bpf_map_lookup_elem(&stacks, &cpu);
-    __u64 at = w->sp - AGENT_RED_ZONE;
+    __u64 at = w->s->at.sp - AGENT_RED_ZONE;
 
     if (!c)
         return;
@@ -124,12 +124,12 @@ static __always_inline void copy_stack(struct walk_state *w, struct agent_stats 
     }
     st->copies++;
     e->flags |= AGENT_EVENT_RESUME;
-    e->resume.pc = w->pc;
-    e->resume.sp = w->sp;
-    e->resume.fp = w->fp;
-    e->resume.bx = w->bx;
-    e->resume.exact = w->exact;
-    e->resume.is_leaf = w->is_leaf;
+    e->resume.pc = w->s->at.pc;
+    e->resume.sp = w->s->at.sp;
+    e->resume.fp = w->s->at.fp;
+    e->resume.bx = w->s->at.bx;
+    e->resume.exact = w->s->at.exact;
+    e->resume.is_leaf = w->s->at.is_leaf;
 }
 
 static __always_inline void leaf_registers(__u64 *leaf, const struct pt_regs *g)
@@ -158,11 +158,14 @@ static __always_inline void walk_stack(struct walk_state *w, struct task_struct 
 
     /* the user's registers as the kernel saved them: right whether user or kernel code was interrupted */
     bpf_probe_read_kernel(&regs, sizeof regs, (void *) bpf_task_pt_regs(task));
-    w->pc = regs.rip;
-    w->sp = regs.rsp;
-    w->fp = regs.rbp;
-    w->bx = regs.rbx;
-    w->tp = task->thread.fsbase;
+    __builtin_memset(&w->s->at, 0, sizeof w->s->at);
+    w->s->at.exact = w->exact;
+    w->s->at.is_leaf = w->is_leaf;
+    w->s->at.pc = regs.rip;
+    w->s->at.sp = regs.rsp;
+    w->s->at.fp = regs.rbp;
+    w->s->at.bx = regs.rbx;
+    w->s->at.tp = task->thread.fsbase;
     leaf_registers(e->resume.leaf, &regs);
     e->end = AGENT_END_NO_PROCESS;
     w->process = bpf_map_lookup_elem(&processes, &pid);
@@ -173,8 +176,10 @@ static __always_inline void walk_stack(struct walk_state *w, struct task_struct 
             read_span(w);
         if (!control.copy_all)
             bpf_loop(AGENT_STEPS, one_frame, w, 0);
+        if (w->lang)
+            lang_walk(w);
     }
-    st->frames += w->frames;
+    st->frames += w->s->at.frames;
 }
 
 /* The same; what is left of the stack goes into the ring when it could not be walked to its end. */

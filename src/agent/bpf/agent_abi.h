@@ -16,8 +16,8 @@
  *
  * Event: one run of words behind the header, kernel frames first, then user frames, leaf first in both.
  *   A kernel word is an address. A user word has its kind in the top byte (enum agent_word) and, for native code, the
- *   address in the rest. A language's frame is AGENT_WORD_LANG + its enum agent_frame in the top byte, and takes
- *   AGENT_LANG_WORDS words in all; what they hold is between the language's step and its resolver.
+ *   address in the rest. A language's frames stand behind all native ones; each is AGENT_WORD_LANG + its enum agent_frame in
+ *   the top byte, and takes AGENT_LANG_WORDS words in all; what they hold is between the language's BPF and user sides.
  *
  * A stack that could not be walked to its end because something is not loaded yet (process, mapping, page) has
  * AGENT_EVENT_RESUME set: `resume` is where the walk stopped, and a struct agent_stack with the stack's bytes from there
@@ -32,7 +32,7 @@ enum {
     AGENT_MAPPINGS = 256, /* of a process; a power of two */
     AGENT_KERNEL_FRAMES = 127,
     AGENT_USER_FRAMES = 1023,
-    AGENT_WORDS = 2048, /* of an event, of all kinds */
+    AGENT_WORDS = 3584, /* of an event, of all kinds */
     AGENT_SHARDS = 256, /* at most; the user side keeps to its budget */
     AGENT_RULES = 65536,
     AGENT_PAGES = 65536,
@@ -94,7 +94,6 @@ struct agent_process {
     __u64 mm; /* task->mm when it was loaded: a record of another image of the pid counts for nothing */
     __u32 n, flags;
     struct agent_span span;
-    __u64 lang_lo, lang_hi; /* code of the interpreter's loop: [lo, hi); frames there ask the language */
     struct agent_mapping v[AGENT_MAPPINGS];
 };
 
@@ -122,6 +121,7 @@ enum {
     AGENT_EVENT_SPAN = 1 << 1,   /* trace_id and span_id are set */
     AGENT_EVENT_KERNEL_CUT = 1 << 2,
     AGENT_EVENT_NO_USER = 1 << 3, /* a kernel thread, or a task without memory */
+    AGENT_EVENT_LANG_CUT = 1 << 4, /* the language has more frames than are here */
 };
 
 enum agent_word {

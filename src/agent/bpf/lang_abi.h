@@ -13,10 +13,25 @@ enum agent_lang_kind { AGENT_LANG_NONE, AGENT_LANG_PYTHON, AGENT_LANG_GO };
 /* Kinds of language frames: AGENT_WORD_LANG + this is the top byte of a frame's first word. */
 enum agent_frame { AGENT_FRAME_PYTHON, AGENT_FRAME_GO };
 
+enum {
+    AGENT_PYTHON_NONE = 0xffff,
+    AGENT_PYTHON_ENTRY = 1, /* in the first word: the outermost frame of its native one (code objects are aligned) */
+};
+
+/* Where things are in CPython: see unwind/lang/python/python.h. AGENT_PYTHON_NONE: not there in this version. */
+struct agent_python {
+    __u64 interpreters; /* address of the pointer to the first one */
+    __u16 minor;        /* 3.minor */
+    __u16 interp_next, interp_threads, thread_next, thread_id, thread_frame, cframe_frame;
+    __u16 frame_previous, frame_code, frame_instr, frame_owner, frame_entry;
+    __u16 code_filename, code_start;
+};
+
 struct agent_lang {
     __u32 kind, pad; /* enum agent_lang_kind */
     union {
         __u64 words[32]; /* room; a language puts its own struct here */
+        struct agent_python python;
     };
 };
 

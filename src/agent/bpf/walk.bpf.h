@@ -87,8 +87,20 @@ struct {
     __type(value, struct agent_lang);
 } langs SEC(".maps");
 
+/* Where a walk is. Not on the stack: the verifier follows values on the stack one by one, and those of a map not at all. */
+struct walk_place {
+    __u64 pc, sp, fp, bx;
+    __u64 tp; /* thread pointer */
+    __u32 exact, is_leaf;
+    __u32 frames;
+    __u32 file;             /* of the last mapping: the next frame is mostly in it as well */
+    __u64 start, end, bias; /* likewise */
+    __u32 page_file, page_number, page_row, page_n; /* the last page */
+};
+
 /* What a walk needs besides its state: too large for the stack. */
 struct scratch {
+    struct walk_place at;
     __u64 context[17]; /* of a signal frame */
     __u64 lang[64];    /* for the languages' steps */
     struct agent_event event;
@@ -101,21 +113,11 @@ struct {
     __type(value, struct scratch);
 } scratches SEC(".maps");
 
-enum walk_mode { WALK_NATIVE, WALK_LANG };
-
 struct walk_state {
     struct scratch *s;
     struct agent_process *process;
     struct agent_lang *lang; /* NULL: none */
-    __u64 pc, sp, fp, bx;
-    __u64 tp; /* thread pointer */
-    __u32 exact, is_leaf;
-    __u32 mode; /* WALK_LANG: the next step is the language's */
-    __u32 frames;
-    __u64 lang_state[4];    /* the language's, over the whole walk */
-    __u64 start, end, bias; /* of the last mapping: the next frame is mostly in it as well */
-    __u32 file;
-    __u32 page_file, page_number, page_row, page_n; /* the last page */
+    __u32 exact, is_leaf;    /* of the first frame */
 };
 
 static __always_inline long finish(struct walk_state *w, __u32 end)
@@ -163,10 +165,10 @@ static __always_inline __u32 find_mapping(struct agent_process *p, __u64 pc)
 /* Sets the page of an ELF address; false when it is not loaded. */
 static __always_inline int find_page(struct walk_state *w, __u64 address)
 {
-    struct agent_page_key key = {w->file, (__u32) (address >> UNWIND_PAGE_BITS)};
+    struct agent_page_key key = {w->s->at.file, (__u32) (address >> UNWIND_PAGE_BITS)};
     struct agent_page *page;
 
-    if (w->page_file == key.file && w->page_number == key.page)
+    if (w->s->at.page_file == key.file && w->s->at.page_number == key.page)
         return 1;
     page = bpf_map_lookup_elem(&pages, &key);
     if (!page) {
@@ -174,10 +176,10 @@ static __always_inline int find_page(struct walk_state *w, __u64 address)
         w->s->event.missing_page = key.page;
         return 0;
     }
-    w->page_file = key.file;
-    w->page_number = key.page;
-    w->page_row = page->row;
-    w->page_n = page->n;
+    w->s->at.page_file = key.file;
+    w->s->at.page_number = key.page;
+    w->s->at.page_row = page->row;
+    w->s->at.page_n = page->n;
     return 1;
 }
 
@@ -194,15 +196,15 @@ static __always_inline struct unwind_rule *find_rule(struct walk_state *w, __u64
         return NULL;
     }
     *end = AGENT_END_NO_RULE;
-    if (!w->page_n)
+    if (!w->s->at.page_n)
         return NULL;
-    shard_key = w->page_row / UNWIND_SHARD_ROWS;
+    shard_key = w->s->at.page_row / UNWIND_SHARD_ROWS;
     inner = bpf_map_lookup_elem(&shards, &shard_key);
     shard = inner ? bpf_map_lookup_elem(inner, &zero) : NULL;
     if (!shard)
         return NULL;
-    base = w->page_row % UNWIND_SHARD_ROWS;
-    last = base + w->page_n;
+    base = w->s->at.page_row % UNWIND_SHARD_ROWS;
+    last = base + w->s->at.page_n;
 #pragma unroll
     for (int bit = 15; bit >= 0; bit--) {
         __u64 at = base + (1 << bit), in = (at - last) >> 63;
@@ -223,7 +225,7 @@ static __always_inline long signal_frame(struct walk_state *w)
 {
     __u64 *g = w->s->context, *leaf = w->s->event.resume.leaf;
 
-    if (bpf_probe_read_user(g, sizeof w->s->context, (void *) (w->sp + 40)))
+    if (bpf_probe_read_user(g, sizeof w->s->context, (void *) (w->s->at.sp + 40)))
         return finish(w, AGENT_END_READ);
     leaf[0] = g[13];
     leaf[1] = g[12];
@@ -233,11 +235,11 @@ static __always_inline long signal_frame(struct walk_state *w)
 #pragma unroll
     for (int i = 0; i < 8; i++)
         leaf[8 + i] = g[i];
-    w->fp = g[10];
-    w->bx = g[11];
-    w->sp = g[15];
-    w->pc = g[16];
-    w->exact = w->is_leaf = 1;
+    w->s->at.fp = g[10];
+    w->s->at.bx = g[11];
+    w->s->at.sp = g[15];
+    w->s->at.pc = g[16];
+    w->s->at.exact = w->s->at.is_leaf = 1;
     return 0;
 }
 
@@ -247,24 +249,24 @@ static __always_inline int find_cfa(struct walk_state *w, struct unwind_rule *r,
 
     switch (r->cfa) {
     case UNWIND_CFA_SP:
-        *ret = w->sp + off;
+        *ret = w->s->at.sp + off;
         return 0;
     case UNWIND_CFA_FP:
-        *ret = w->fp + off;
+        *ret = w->s->at.fp + off;
         return 0;
     case UNWIND_CFA_PLT:
-        *ret = w->sp + 8 + ((w->pc & 15) >= r->reg ? 8 : 0);
+        *ret = w->s->at.sp + 8 + ((w->s->at.pc & 15) >= r->reg ? 8 : 0);
         return 0;
     case UNWIND_CFA_DEREF_SP:
     case UNWIND_CFA_DEREF_FP:
-        if (read_word((r->cfa == UNWIND_CFA_DEREF_SP ? w->sp : w->fp) + off, ret))
+        if (read_word((r->cfa == UNWIND_CFA_DEREF_SP ? w->s->at.sp : w->s->at.fp) + off, ret))
             return -1;
         *ret += r->reg * 8;
         return 0;
     case UNWIND_CFA_REG:
         if (r->reg == 3)
-            *ret = w->bx + off;
-        else if (w->is_leaf)
+            *ret = w->s->at.bx + off;
+        else if (w->s->at.is_leaf)
             *ret = w->s->event.resume.leaf[r->reg & 15] + off;
         else
             return -1;
@@ -275,7 +277,7 @@ static __always_inline int find_cfa(struct walk_state *w, struct unwind_rule *r,
 
 static __always_inline long apply(struct walk_state *w, struct unwind_rule *r)
 {
-    __u64 cfa = 0, ra = 0, fp = w->fp, bx = w->bx;
+    __u64 cfa = 0, ra = 0, fp = w->s->at.fp, bx = w->s->at.bx;
 
     if (r->cfa == UNWIND_CFA_END)
         return finish(w, AGENT_END_ROOT);
@@ -283,23 +285,23 @@ static __always_inline long apply(struct walk_state *w, struct unwind_rule *r)
         return signal_frame(w);
     if (r->cfa == UNWIND_CFA_LANG)
         return lang_rule(w, r);
-    if (find_cfa(w, r, &cfa) || cfa < w->sp || (r->ra == UNWIND_RA_REG ? !w->is_leaf : cfa == w->sp))
+    if (find_cfa(w, r, &cfa) || cfa < w->s->at.sp || (r->ra == UNWIND_RA_REG ? !w->s->at.is_leaf : cfa == w->s->at.sp))
         return finish(w, AGENT_END_BAD);
     if (r->ra == UNWIND_RA_REG)
         ra = w->s->event.resume.leaf[r->reg & 15];
     else if (read_word(cfa - 8, &ra))
         return finish(w, AGENT_END_READ);
-    if (r->flags & UNWIND_FP_SAVED && read_word((r->flags & UNWIND_FP_AT_FP ? w->fp : cfa) + (__s64) r->fp * 8, &fp))
+    if (r->flags & UNWIND_FP_SAVED && read_word((r->flags & UNWIND_FP_AT_FP ? w->s->at.fp : cfa) + (__s64) r->fp * 8, &fp))
         return finish(w, AGENT_END_READ);
-    if (r->flags & UNWIND_BX_SAVED && read_word((r->flags & UNWIND_BX_AT_FP ? w->fp : cfa) + (__s64) r->aux * 8, &bx))
+    if (r->flags & UNWIND_BX_SAVED && read_word((r->flags & UNWIND_BX_AT_FP ? w->s->at.fp : cfa) + (__s64) r->aux * 8, &bx))
         return finish(w, AGENT_END_READ);
     if (!ra)
         return finish(w, AGENT_END_ROOT);
-    w->pc = ra;
-    w->sp = cfa;
-    w->fp = fp;
-    w->bx = bx;
-    w->exact = w->is_leaf = 0;
+    w->s->at.pc = ra;
+    w->s->at.sp = cfa;
+    w->s->at.fp = fp;
+    w->s->at.bx = bx;
+    w->s->at.exact = w->s->at.is_leaf = 0;
     return 0;
 }
 
@@ -308,16 +310,16 @@ static __always_inline long by_frame_pointer(struct walk_state *w)
 {
     __u64 v[2] = {};
 
-    if (w->fp < w->sp || bpf_probe_read_user(v, sizeof v, (void *) w->fp))
+    if (w->s->at.fp < w->s->at.sp || bpf_probe_read_user(v, sizeof v, (void *) w->s->at.fp))
         return finish(w, AGENT_END_NO_RULE);
     if (!v[1])
         return finish(w, AGENT_END_ROOT);
-    if (v[0] && v[0] <= w->fp)
+    if (v[0] && v[0] <= w->s->at.fp)
         return finish(w, AGENT_END_NO_RULE);
-    w->pc = v[1];
-    w->sp = w->fp + 16;
-    w->fp = v[0];
-    w->exact = w->is_leaf = 0;
+    w->s->at.pc = v[1];
+    w->s->at.sp = w->s->at.fp + 16;
+    w->s->at.fp = v[0];
+    w->s->at.exact = w->s->at.is_leaf = 0;
     return 0;
 }
 
@@ -325,15 +327,15 @@ static __always_inline int enter_mapping(struct walk_state *w, __u64 at)
 {
     struct agent_mapping *m;
 
-    if (at - w->start < w->end - w->start)
+    if (at - w->s->at.start < w->s->at.end - w->s->at.start)
         return 1;
     m = &w->process->v[find_mapping(w->process, at)];
     if (at < m->start || at >= m->end)
         return 0;
-    w->start = m->start;
-    w->end = m->end;
-    w->bias = m->bias;
-    w->file = m->file;
+    w->s->at.start = m->start;
+    w->s->at.end = m->end;
+    w->s->at.bias = m->bias;
+    w->s->at.file = m->file;
     return 1;
 }
 
@@ -344,31 +346,27 @@ static long one_frame(__u32 i, struct walk_state *w)
     struct unwind_rule *r;
     __u64 at;
 
-    if (w->mode == WALK_LANG)
-        return lang_step(w);
-    at = w->exact ? w->pc : w->pc - 1;
+    at = w->s->at.exact ? w->s->at.pc : w->s->at.pc - 1;
     if (!enter_mapping(w, at))
         return finish(w, AGENT_END_NO_MAPPING);
-    if (w->file == AGENT_FILE_UNKNOWN)
+    if (w->s->at.file == AGENT_FILE_UNKNOWN)
         return finish(w, AGENT_END_NO_MAPPING);
-    if (w->frames >= AGENT_USER_FRAMES)
+    if (w->s->at.frames >= AGENT_USER_FRAMES)
         return finish(w, AGENT_END_DEPTH);
-    if (w->file == AGENT_FILE_NONE) {
-        if (put_word(w, w->pc | (__u64) w->exact << 56))
+    if (w->s->at.file == AGENT_FILE_NONE) {
+        if (put_word(w, w->s->at.pc | (__u64) w->s->at.exact << 56))
             return 1;
-        w->frames++;
+        w->s->at.frames++;
         return by_frame_pointer(w);
     }
-    r = find_rule(w, at - w->bias, &end);
+    r = find_rule(w, at - w->s->at.bias, &end);
     if (!r && end == AGENT_END_NO_PAGE)
         return finish(w, end);
-    if (put_word(w, w->pc | (__u64) w->exact << 56))
+    if (put_word(w, w->s->at.pc | (__u64) w->s->at.exact << 56))
         return 1;
-    w->frames++;
+    w->s->at.frames++;
     if (!r)
         return finish(w, end);
-    if (w->lang && at - w->process->lang_lo < w->process->lang_hi - w->process->lang_lo)
-        lang_enter(w);
     return apply(w, r);
 }
 

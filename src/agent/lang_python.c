@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * CPython's user side: finds the interpreter of a process, and what the frames that bpf/python.bpf.h sends mean. A code
+ * object is read once; the third word of its frames is a hash of what it points to, so that one that took the place of
+ * another is read anew.
+ */
+#include "agent/lang_python.h"
+
+#include <errno.h>
+
+#include "agent/process.h"
+#include "base/hash.h"
+#include "base/map.h"
+#include "base/mem.h"
+#include "unwind/lang/python/python.h"
+
+enum {
+    CODES_MAX = 65536,     /* of a process; then all are forgotten */
+    MEMORY_MAX = 16 << 20, /* likewise */
+    IMAGES = 32,           /* files with interpreters that are remembered */
+};
+
+struct code {
+    uint64_t address, content;
+    struct python_code code;
+    bool bad;
+};
+
+struct python_process {
+    struct python python;
+    struct proc_memory memory;
+    struct code *codes;
+    size_t n, cap;
+    struct map by_address;
+    struct arena arena;
+};
+
+/* Looking into a file is dear: its answer is kept, by the object's number. The agent's thread only. */
+static struct {
+    uint32_t number;
+    bool is_python;
+    struct python_image image;
+} images[IMAGES];
+static unsigned next_image;
+
+static bool probe(struct object *o, const char *path, struct python_image *ret)
+{
+    _cleanup_(elf_freep) struct elf_file *f = NULL;
+    bool yes;
+
+    for (unsigned i = 0; i < IMAGES; i++)
+        if (images[i].number == o->number) {
+            *ret = images[i].image;
+            return images[i].is_python;
+        }
+    yes = object_open_elf(o, &f, NULL) >= 0 && (strstr(path, "python") || elf_find_section(f, ".PyRuntime")) &&
+          python_probe(f, str_from(path), ret);
+    images[next_image % IMAGES].number = o->number;
+    images[next_image % IMAGES].is_python = yes;
+    images[next_image++ % IMAGES].image = yes ? *ret : (struct python_image){0};
+    return yes;
+}
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    return slash ? slash + 1 : path;
+}
+
+static void fill_record(struct process *p, const struct python *py)
+{
+    const struct python_offsets *at = &py->at;
+
+    p->lang_record = (struct agent_lang){.kind = AGENT_LANG_PYTHON};
+    p->lang_record.python = (struct agent_python){
+        .interpreters = py->runtime + at->interpreters_head,
+        .minor = at->minor,
+        .interp_next = at->interp_next,
+        .interp_threads = at->interp_threads,
+        .thread_next = at->thread_next,
+        .thread_id = at->thread_id,
+        .thread_frame = at->thread_frame,
+        .cframe_frame = at->cframe_frame,
+        .frame_previous = at->frame_previous,
+        .frame_code = at->frame_code,
+        .frame_instr = at->frame_instr,
+        .frame_owner = at->frame_owner,
+        .frame_entry = at->frame_entry,
+        .code_filename = at->code_filename,
+        .code_start = at->code_start,
+    };
+    p->lang_lo = py->eval_lo;
+    p->lang_hi = py->eval_hi;
+}
+
+static int attach(struct process *p, struct err *e)
+{
+    struct python_image image;
+    struct python_process *s;
+    struct python py;
+    int r;
+
+    for (uint32_t i = 0; i < p->n_mappings; i++) {
+        struct process_mapping *m = &p->mappings[i];
+        struct proc_memory memory = proc_memory_of((int) p->pid);
+
+        if (!m->object || !m->path || (m->object != p->exe && !strstr(base_name(m->path), "python")) ||
+            !probe(m->object, m->path, &image))
+            continue;
+        r = python_attach(&memory, &image, m->bias, &py, e);
+        if (r < 0)
+            return r;
+        s = mem_zalloc(sizeof *s);
+        if (!s)
+            return -ENOMEM;
+        s->python = py;
+        s->memory = memory;
+        arena_init(&s->arena, MEMORY_MAX);
+        p->lang_state = s;
+        fill_record(p, &py);
+        return 1;
+    }
+    return 0;
+}
+
+static void forget_codes(struct python_process *s)
+{
+    map_reset(&s->by_address);
+    arena_done(&s->arena);
+    s->n = 0;
+}
+
+static void detach(struct process *p)
+{
+    struct python_process *s = p->lang_state;
+
+    if (!s)
+        return;
+    forget_codes(s);
+    map_done(&s->by_address);
+    mem_free(s->codes);
+    mem_free(s);
+    p->lang_state = NULL;
+}
+
+static const struct code *find_code(struct python_process *s, uint64_t address, uint64_t content)
+{
+    uint64_t h = hash64_u64(address ^ content * 31);
+    struct code *c;
+    int r;
+
+    for (struct map_pos i = map_find(&s->by_address, h); i.index != MAP_NONE; i = map_next(&s->by_address, i))
+        if (s->codes[i.index].address == address && s->codes[i.index].content == content)
+            return &s->codes[i.index];
+    if (s->n == CODES_MAX || s->arena.used > MEMORY_MAX / 2)
+        forget_codes(s);
+    if (mem_grow((void **) &s->codes, &s->cap, s->n + 1, sizeof *s->codes, CODES_MAX) < 0 ||
+        map_insert(&s->by_address, h, (uint32_t) s->n) < 0)
+        return NULL;
+    c = &s->codes[s->n++];
+    *c = (struct code){.address = address, .content = content};
+    r = python_code_read(&s->python, &s->memory, address, &s->arena, &c->code);
+    c->bad = r < 0;
+    return c;
+}
+
+static bool is_eval(const struct process *p, uint64_t word)
+{
+    uint64_t at = AGENT_WORD_VALUE(word) - (AGENT_WORD_KIND(word) != AGENT_WORD_EXACT);
+
+    return at >= p->lang_lo && at < p->lang_hi;
+}
+
+/* How many native frames of the loop have no Python frame: one that was just entered, or is left. Only a whole stack tells. */
+static uint32_t count_bare(const struct process *p, const uint64_t *words, uint32_t n_kernel, uint32_t n_native,
+                           uint32_t n)
+{
+    uint32_t evals = 0, entries = 0;
+
+    for (uint32_t i = n_kernel; i < n_native; i++)
+        evals += is_eval(p, words[i]);
+    for (uint32_t i = n_native; i + AGENT_LANG_WORDS <= n; i += AGENT_LANG_WORDS)
+        entries += words[i] & AGENT_PYTHON_ENTRY;
+    return evals > entries ? evals - entries : 0;
+}
+
+/* Each native frame of the loop is replaced by its Python frames; what Python has left goes to the end. */
+static uint32_t merge(struct process *p, uint64_t *words, uint32_t n_kernel, uint32_t n_native, uint32_t n, bool whole)
+{
+    static uint64_t native[AGENT_WORDS + AGENT_USER_FRAMES], python[AGENT_WORDS]; /* the agent has one thread */
+    uint32_t bare = whole ? count_bare(p, words, n_kernel, n_native, n) : 0;
+    uint32_t count = n_native - n_kernel, left = n - n_native, at = 0, out = n_kernel;
+
+    memcpy(native, words + n_kernel, count * sizeof *native);
+    memcpy(python, words + n_native, left * sizeof *python);
+    for (uint32_t i = 0; i < count; i++) {
+        bool more = is_eval(p, native[i]) && left - at >= AGENT_LANG_WORDS;
+
+        if (more && bare) {
+            bare--;
+            more = false;
+        }
+        if (!more)
+            words[out++] = native[i];
+        while (more) {
+            more = !(python[at] & AGENT_PYTHON_ENTRY) && left - at >= 2 * AGENT_LANG_WORDS;
+            memcpy(words + out, python + at, AGENT_LANG_WORDS * sizeof *words);
+            words[out] &= ~(uint64_t) AGENT_PYTHON_ENTRY;
+            out += AGENT_LANG_WORDS;
+            at += AGENT_LANG_WORDS;
+        }
+    }
+    for (; left - at >= AGENT_LANG_WORDS; at += AGENT_LANG_WORDS, out += AGENT_LANG_WORDS) {
+        memcpy(words + out, python + at, AGENT_LANG_WORDS * sizeof *words);
+        words[out] &= ~(uint64_t) AGENT_PYTHON_ENTRY;
+    }
+    return out;
+}
+
+static int resolve(struct process *p, const uint64_t words[AGENT_LANG_WORDS], struct arena *a, struct lang_frame *ret)
+{
+    struct python_process *s = p->lang_state;
+    const struct code *c = s ? find_code(s, AGENT_WORD_VALUE(words[0]), words[2]) : NULL;
+
+    if (!c)
+        return -ENOMEM;
+    if (c->bad)
+        return -EBADMSG;
+    ret->function = arena_str(a, c->code.qualname);
+    ret->file = arena_str(a, c->code.filename);
+    ret->line = python_code_line(&s->python, &c->code, (int64_t) words[1]);
+    ret->start_line = c->code.first_line;
+    ret->type = "cpython";
+    return ret->function.p && ret->file.p ? 0 : -ENOMEM;
+}
+
+const struct lang lang_python = {"cpython", AGENT_LANG_PYTHON, attach, detach, merge, resolve};

@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""wick record and languages: whole chains of CPython (every version that is here) and of Go, from outside."""
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import pythons
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+WICK = os.environ.get("WICK", str(ROOT / "build/src/cli/wick"))
+PYTHONS = pythons.found()
+
+
+def may_sample():
+    r = subprocess.run([WICK, "record", "-q", "-d", "100ms", "--via", "bpf", "-o", "/dev/null", "-p", str(os.getpid())],
+                       capture_output=True, text=True)
+    return r.returncode == 0 or "CAP_BPF" not in r.stderr
+
+
+pytestmark = pytest.mark.skipif(not may_sample(), reason="BPF programs may not be loaded here")
+
+PROGRAM = '''
+import sys, time
+
+def leaf(n):
+    x = 0
+    for i in range(n):
+        x += i * i
+    return x
+
+def rec(d, n):
+    if d == 0:
+        return leaf(n)
+    return rec(d - 1, n) + 1
+
+def callback(v):
+    return rec(30, 4000)
+
+def generator():
+    while True:
+        yield sorted([3, 1, 2], key=callback)
+
+def worker(end):
+    g = generator()
+    while time.process_time() < end:
+        next(g)
+
+def main():
+    worker(time.process_time() + float(sys.argv[1]))
+
+main()
+'''
+
+
+def stacks(path):
+    for line in path.read_text().splitlines():
+        stack, _, value = line.rpartition(" ")
+        yield stack.split(";"), int(value)
+
+
+def record(tmp_path, *command):
+    out = tmp_path / "out.folded"
+    r = subprocess.run([WICK, "record", "-F", "199", "-o", str(out), "--", *map(str, command)], capture_output=True, text=True,
+                       timeout=120)
+    assert r.returncode == 0, r.stderr
+    return list(stacks(out))
+
+
+@pytest.mark.parametrize("version", [f"3.{m}" for _, m in PYTHONS])
+def test_python_chain(tmp_path, version):
+    (tmp_path / "program.py").write_text(PROGRAM)
+    got = record(tmp_path, PYTHONS[(3, int(version[2:]))], tmp_path / "program.py", "1.3")
+    hot = whole = 0
+    names = ["<module>", "main", "worker", "generator", "callback"] + ["rec"] * 31 + ["leaf"]
+    known = set(names)
+    for stack, value in got:
+        chain = [f for f in stack if f in known]
+        if "leaf" not in chain:
+            continue
+        hot += value
+        whole += value if chain == names and stack[0] in ("_start", "__libc_start_main") else 0
+    assert hot > 0.5e9, "too few samples of the hot code"
+    assert whole >= 0.99 * hot, f"{whole / hot:.2%} of hot stacks are whole"
+    # the interpreter's loop is not shown besides the frames that it runs
+    loop = sum(v for s, v in got if "leaf" in s and any(f.startswith("_PyEval_EvalFrameDefault") for f in s))
+    assert loop <= 0.01 * hot
+
+
+def test_python_lines_and_deep_recursion(tmp_path):
+    """Lines are those of the instruction; 700 frames are all there."""
+    version = max(PYTHONS) if PYTHONS else pytest.skip("no CPython")
+    (tmp_path / "program.py").write_text(
+        "import sys, time\nsys.setrecursionlimit(5000)\n\ndef hot(end):\n    while time.process_time() < end:\n"
+        "        sum(range(1000))\n\ndef deep(n, end):\n    if n == 0:\n        return hot(end)\n    return deep(n - 1, end)\n\n"
+        "deep(700, time.process_time() + 1.0)\n")
+    out = tmp_path / "out.pb.gz"
+    r = subprocess.run([WICK, "record", "-q", "-F", "199", "-o", str(out), "--", PYTHONS[version], str(tmp_path / "program.py")],
+                       capture_output=True, text=True, timeout=60)
+    assert r.returncode == 0, r.stderr
+    text = subprocess.run([WICK, "pprof", "-traces", str(out)], capture_output=True, text=True, check=True).stdout
+    traces = [t for t in text.split("-----------+") if " hot\n" in t]
+    assert traces
+    assert max(t.count(" deep\n") for t in traces) == 701
+    lines = subprocess.run([WICK, "pprof", "-top", "-lines", str(out)], capture_output=True, text=True, check=True).stdout
+    assert "program.py:11" in lines and ("program.py:6" in lines or "program.py:5" in lines)
+
+
+GO_PROGRAM = '''
+package main
+
+import (
+	"fmt"
+	"os"
+	"syscall"
+)
+
+var sink int
+
+//go:noinline
+func leaf(n int) int {
+	x := 0
+	for i := 0; i < n; i++ {
+		x += i * i
+	}
+	return x
+}
+
+//go:noinline
+func rec(d, n int) int {
+	if d == 0 {
+		return leaf(n)
+	}
+	return rec(d-1, n) + 1
+}
+
+//go:noinline
+func worker(seconds int64) {
+	var u syscall.Rusage
+	for u.Utime.Sec < seconds {
+		syscall.Getrusage(0, &u)
+		sink += rec(30, 100000)
+	}
+}
+
+func main() {
+	done := make(chan bool)
+	go func() { worker(1); done <- true }()
+	<-done
+	fmt.Fprintln(os.Stderr, sink)
+}
+'''
+
+
+@pytest.mark.parametrize("flags", [[], ["-ldflags=-s -w"]], ids=["plain", "stripped"])
+def test_go_chain(tmp_path, flags):
+    if not shutil.which("go"):
+        pytest.skip("go is not installed")
+    (tmp_path / "p.go").write_text(GO_PROGRAM)
+    subprocess.run(["go", "build", *flags, "-o", "p", "p.go"], cwd=tmp_path, check=True, timeout=240)
+    got = record(tmp_path, tmp_path / "p")
+    hot = whole = 0
+    for stack, value in got:
+        if "main.leaf" not in stack:
+            continue
+        hot += value
+        chain = [f for f in stack if f.startswith("main.") or f.startswith("runtime.goexit")]
+        good = chain[0].startswith("runtime.goexit") and chain[1:] == ["main.main.func1", "main.worker"] + ["main.rec"] * 31 + ["main.leaf"]
+        whole += value if good else 0
+    assert hot > 0.5e9
+    assert whole >= 0.999 * hot, f"{whole / hot:.2%}"
