@@ -42,7 +42,7 @@ async function bundle() {
         bundle: true,
         minify: true,
         format: "esm",
-        target: ["es2021"],
+        target: ["es2022"],
         legalComments: "none",
         nodePaths: [path.join(modules, "node_modules")],
         logLevel: "warning",

@@ -126,21 +126,30 @@ static int compile_ids(const struct query_params *p, struct query *q, struct err
     return r;
 }
 
+/* Names joined by ';'. A name that has one itself is written with a backslash before it, and before each backslash. */
 static int compile_zoom(struct str path, struct query *q)
 {
     struct str *names;
-    uint32_t n = 1;
+    uint32_t n = 0;
+    char *text;
 
     if (!path.n)
         return 0;
-    for (uint32_t i = 0; i < path.n; i++)
-        n += path.p[i] == ';';
-    names = arena_zalloc_array(&q->arena, n, sizeof *names);
-    path = arena_str(&q->arena, path);
-    if (!names || !path.p)
+    names = arena_zalloc_array(&q->arena, (size_t) path.n + 1, sizeof *names);
+    text = arena_alloc(&q->arena, path.n);
+    if (!names || !text)
         return -ENOMEM;
-    for (uint32_t i = 0; i < n; i++)
-        names[i] = str_cut(&path, ';');
+    names[n++] = (struct str){text, 0};
+    for (uint32_t i = 0; i < path.n; i++) {
+        if (path.p[i] == ';') {
+            names[n++] = (struct str){text, 0};
+            continue;
+        }
+        if (path.p[i] == '\\' && i + 1 < path.n)
+            i++;
+        *text++ = path.p[i];
+        names[n - 1].n++;
+    }
     q->q.zoom = names;
     q->q.n_zoom = n;
     return 0;

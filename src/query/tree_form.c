@@ -188,6 +188,14 @@ static struct str frame_binary(const struct frame *f)
     return f->mapping.n ? f->mapping : f->home;
 }
 
+/* Where to look: the line, or where the function starts. */
+static uint32_t frame_line(const struct frame *f)
+{
+    int64_t line = f->line ? f->line : f->start_line;
+
+    return (uint32_t) MIN(MAX(line, 0), (int64_t) UINT32_MAX);
+}
+
 /* One u32 array over all frames: the offset of a text each. */
 static int put_texts(struct buf *out, const struct tree *t, struct texts *x, struct str (*text)(const struct frame *),
                      size_t start)
@@ -214,7 +222,7 @@ static int put_frames(struct buf *out, const struct tree *t, struct texts *x, si
             return r;
     }
     for (uint32_t i = 0; i < t->n_frames; i++)
-        put_u32(out, (uint32_t) MIN(MAX(t->frames[i].line, 0), (int64_t) UINT32_MAX));
+        put_u32(out, frame_line(&t->frames[i]));
     pad8(out, start);
     for (uint32_t i = 0; i < t->n_frames; i++)
         buf_putc(out, (char) (t->frames[i].kind | (t->frames[i].inlined ? KIND_INLINED : 0)));

@@ -253,6 +253,20 @@ static void test_errors(void)
     }
 }
 
+/* Names of a path may hold what joins them. */
+static void test_zoom(void)
+{
+    static const char *const names[] = {"a", "Ljava/lang/String;.f", "b\\c", ""};
+    struct query_params p = {.tenant = "", .zoom = STR("a;Ljava/lang/String\\;.f;b\\\\c;"), .now = fixed_now()};
+    struct query *q = NULL;
+
+    ok(query_compile(&p, &q, NULL) == 0);
+    ok(q->q.n_zoom == ARRAY_SIZE(names));
+    for (uint32_t i = 0; i < q->q.n_zoom; i++)
+        ok(str_is(q->q.zoom[i], names[i]));
+    query_free(q);
+}
+
 static int torture_compile(void)
 {
     struct query_params p = {.tenant = "",
@@ -277,6 +291,7 @@ int main(void)
     tap_run(test_lists);
     tap_run(test_leaks);
     tap_run(test_errors);
+    tap_run(test_zoom);
     tap_torture(torture_compile);
     return tap_done();
 }

@@ -4,6 +4,7 @@ import {html} from "htm/preact";
 import {render} from "preact";
 import {useEffect} from "preact/hooks";
 import "./app.css";
+import {openSession} from "./lib/api.js";
 import {choice, setTheme, themeOf} from "./lib/color.js";
 import {listen} from "./lib/keys.js";
 import {catchLinks, go, route} from "./lib/url.js";
@@ -38,4 +39,5 @@ listen({
     "g e": () => go("explore", {}), "g s": () => go("services", {}), "g c": () => go("compare", {}), "g n": () => go("senders", {}),
     "g h": () => go("start", {}),
 });
+await openSession();
 render(html`<${App} />`, document.getElementById("app"));

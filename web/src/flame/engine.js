@@ -29,6 +29,7 @@ export class Engine {
     stop() {
         this.watch.disconnect();
         cancelAnimationFrame(this.frame);
+        clearTimeout(this.telling);
         this.box.removeEventListener("scroll", this.scrolled);
     }
 

@@ -48,11 +48,14 @@ export function Flame(props) {
     const found = useMemo(() => timedSearch(l, search), [l, search]);
     const target = useMemo(() => l.tree.find(zoom).node, [l, zoom.join("\0")]);
 
+    const live = useRef({});
+    live.current = {l, target, onRange: props.onRange};
     useLayoutEffect(() => {
         const e = new Engine({
             box: box.current, canvas: canvas.current, over: over.current,
             onHover: (node, event) => (hover.value = node < 0 ? null : {node, x: event.clientX, y: event.clientY}),
             onFocus: (node) => setFocus(node),
+            onRange: () => rangeMoved(e, live.current),
         });
         engine.current = e;
         box.current.wickEngine = e;
@@ -62,6 +65,7 @@ export function Flame(props) {
         hover.value = null;
         engine.current.style = {...(engine.current.style ?? {}), flip};
         engine.current.show(l, target);
+        if (props.range) engine.current.range(...props.range, {jump: true});
         setFocus(target);
     }, [l]);
     useEffect(() => {
@@ -109,6 +113,16 @@ export function Flame(props) {
         <${Details} l=${l} node=${Math.min(focus, l.tree.n - 1)} ns=${props.ns} actions=${actions} zoomed=${target}
             rootName=${props.rootName} price=${props.price} onReset=${() => zoomTo(0)} />
     </div>`;
+}
+
+// Tells a range that is not simply a node's, once it stands still.
+function rangeMoved(engine, {l, target, onRange}) {
+    if (!onRange || engine.layout !== l) return;
+    clearTimeout(engine.telling);
+    engine.telling = setTimeout(() => {
+        const {x0, x1} = engine, whole = Math.abs(x0 - l.x[target]) < 1e-9 && Math.abs(x1 - l.x[target] - l.w[target]) < 1e-9;
+        onRange(whole ? null : [x0, x1]);
+    }, 350);
 }
 
 // How long a search takes is told to whoever measures.

@@ -10,6 +10,21 @@ export const reachable = signal(true);
 // Set when a request was refused for want of a session: the shell shows the login form.
 export const needLogin = signal(false);
 
+// What the server says about this browser: {required, scope, tenant}; null until it said so.
+export const session = signal(null);
+
+// Asked first, so that a page which needs a login does not run into refusals.
+export async function openSession() {
+    try {
+        const r = await fetch(base + "api/v1/session", {credentials: "same-origin"});
+        if (!r.ok) return;
+        session.value = await r.json();
+        needLogin.value = session.value.required && session.value.scope === "none";
+    } catch {
+        // The views say that nobody answers.
+    }
+}
+
 const YOUNG_MS = 4000, KEPT = 24;
 const cache = new Map(); // url -> {at, promise}
 

@@ -12,24 +12,35 @@ export const bindings = [
 
 const typing = (e) => e.target.closest?.("input, textarea, select, [contenteditable]");
 
-// map: key or "g x" to a function. Returns the function that takes them away again.
+// map: key or "g x" to a function. Returns the function that takes them away again. The second key of a pair is taken
+// before anybody else sees it.
 export function listen(map) {
+    const leads = new Set(Object.keys(map).filter((k) => k.includes(" ")).map((k) => k.split(" ")[0]));
     let lead = "", timer = 0;
-    const on = (e) => {
-        if (e.ctrlKey || e.metaKey || e.altKey || e.defaultPrevented || typing(e)) return;
-        if (document.querySelector("dialog[open]")) return;
-        const key = lead ? lead + " " + e.key : e.key;
+    const free = (e) => !(e.ctrlKey || e.metaKey || e.altKey || e.defaultPrevented || typing(e) || document.querySelector("dialog[open]"));
+    const run = (e, act) => {
+        e.preventDefault();
+        e.stopPropagation();
+        act();
+    };
+    const second = (e) => {
+        if (!lead || !free(e)) return;
+        const act = map[lead + " " + e.key];
+        lead = "";
         clearTimeout(timer);
-        if (!lead && Object.keys(map).some((k) => k.startsWith(e.key + " "))) {
+        if (act) run(e, act);
+    };
+    const first = (e) => {
+        if (!free(e)) return;
+        if (leads.has(e.key)) {
             lead = e.key;
             timer = setTimeout(() => (lead = ""), 1200);
-            return;
-        }
-        lead = "";
-        if (!map[key]) return;
-        e.preventDefault();
-        map[key]();
+        } else if (map[e.key]) run(e, map[e.key]);
     };
-    addEventListener("keydown", on);
-    return () => removeEventListener("keydown", on);
+    addEventListener("keydown", second, true);
+    addEventListener("keydown", first);
+    return () => {
+        removeEventListener("keydown", second, true);
+        removeEventListener("keydown", first);
+    };
 }

@@ -42,6 +42,10 @@ export class Frames {
     mapping(i) {
         return this.texts.at(this.map[i]);
     }
+    // What a path calls it.
+    key(i) {
+        return this.texts.at(this.fn[i] || this.map[i]);
+    }
     kindOf(i) {
         return this.kind[i] & 0x7f;
     }
@@ -63,7 +67,7 @@ export class Tree {
     // Names from below the root down to node.
     path(node) {
         const names = [];
-        for (let i = node; i; i = this.parent[i]) names.push(this.frames.function(this.frame[i]));
+        for (let i = node; i; i = this.parent[i]) names.push(this.frames.key(this.frame[i]));
         return names.reverse();
     }
     // Children as lists: those of node i are kids[first[i]] … kids[first[i + 1] - 1], in index order (by name).
@@ -84,7 +88,7 @@ export class Tree {
         for (const name of names) {
             let next = -1;
             for (let k = first[at]; k < first[at + 1] && next < 0; k++)
-                if (this.frames.function(this.frame[kids[k]]) === name && this.frame[kids[k]] !== FOLDED) next = kids[k];
+                if (this.frames.key(this.frame[kids[k]]) === name && this.frame[kids[k]] !== FOLDED) next = kids[k];
             if (next < 0) return {node: at, whole: false};
             at = next;
         }

@@ -13,7 +13,23 @@ import {Flame} from "../flame/flame.js";
 import {also, exactly} from "./filters.js";
 import {useStatus} from "./shell.js";
 
-export const splitPath = (zoom) => (zoom ? zoom.split(";") : []);
+// The part of the picture that is seen, where it is not simply a node's: x=0.25_0.5.
+function rangeParam(text) {
+    const [a, b] = (text ?? "").split("_").map(Number);
+    return a >= 0 && b > a && b <= 1 ? [a, b] : null;
+}
+
+// Paths as the API writes them: names joined by ";", a backslash before one that is part of a name.
+export const joinPath = (names) => names.map((n) => n.replace(/[\\;]/g, "\\$&")).join(";");
+export function splitPath(zoom) {
+    if (!zoom) return [];
+    const names = [""];
+    for (let i = 0; i < zoom.length; i++) {
+        if (zoom[i] === ";") names.push("");
+        else names[names.length - 1] += zoom[i] === "\\" && i + 1 < zoom.length ? zoom[++i] : zoom[i];
+    }
+    return names;
+}
 
 // Is a folded part below node i of t worth asking for: wider than a hundredth of it?
 function foldedBelow(t, i) {
@@ -52,7 +68,7 @@ export function shape(tree, params, own) {
 }
 
 // tree; params (of the URL); ns: range; rootName; onFound; diff
-export function FlamePane({tree, params, ns, rootName, onFound, diff = false, label}) {
+export function FlamePane({tree, params, ns, rootName, onFound, diff = false, label, side = false}) {
     const status = useStatus().data;
     const own = status?.ownCode;
     const shown = useMemo(() => shape(tree, params, own), [tree, params.mine, params.rec, own]);
@@ -61,13 +77,14 @@ export function FlamePane({tree, params, ns, rootName, onFound, diff = false, la
     const price = status?.pricePerCoreHour ? {perCoreHour: status.pricePerCoreHour, currency: status.currency ?? "$"} : null;
     return html`<${Flame} tree=${shown} by=${params.color || (diff ? "diff" : "package")} order=${params.order || "value"} mode=${params.mode || "share"}
         flip=${params.dir === "flame"} search=${params.search ?? ""} zoom=${splitPath(params.zoom)} ns=${ns} rootName=${rootName} label=${label}
-        actions=${actions} onFound=${onFound} price=${price} onZoom=${(names) => patch({zoom: names.join(";")})} />`;
+        actions=${actions} onFound=${onFound} price=${price} onZoom=${(names) => patch({zoom: joinPath(names), x: ""})} range=${rangeParam(params.x)}
+        onRange=${side ? undefined : (r) => patch({x: r ? `${r[0].toPrecision(7)}_${r[1].toPrecision(7)}` : ""}, {replace: true})} />`;
 }
 
 export function frameActions(node, t, params, status, service) {
     const f = t.frame[node], name = t.frames.function(f), file = t.frames.fileOf(f);
     const pattern = name ? exactly(name) : null;
-    const list = [{label: "Zoom to this", hint: "Enter", run: () => patch({zoom: t.path(node).join(";")})}];
+    const list = [{label: "Zoom to this", hint: "Enter", run: () => patch({zoom: joinPath(t.path(node))})}];
     if (name) {
         list.push({label: "Callers and callees", bar: true, run: () => patch({view: "sandwich", fn: name, zoom: ""})},
             {label: "Source lines", bar: true, run: () => patch({view: "source", fn: name, file, zoom: ""})}, "-",

@@ -4,7 +4,7 @@
 import {signal} from "@preact/signals";
 import {html} from "htm/preact";
 import {useEffect, useRef} from "preact/hooks";
-import {apiUrl, needLogin, overFiles, pprofParams, reachable, useData} from "../lib/api.js";
+import {needLogin, overFiles, post, pprofParams, reachable, session, useData} from "../lib/api.js";
 import {choice, setTheme, themeOf} from "../lib/color.js";
 import {bindings} from "../lib/keys.js";
 import {base, href, route} from "../lib/url.js";
@@ -17,7 +17,7 @@ const places = [["start", "Start", "g h"], ["services", "Services", "g s"], ["ex
     ["senders", "Senders", "g n"]];
 
 export function useStatus(every = 0) {
-    const status = useData(base + "api/v1/status", {every});
+    const status = useData(needLogin.value ? null : base + "api/v1/status", {every});
     if (status.data) overFiles.value = status.data.mode === "files";
     return status;
 }
@@ -88,6 +88,7 @@ export function Shell({children}) {
                 aria-current=${here === path ? "page" : undefined}>${text}</a>`)}
                 ${files && pprofPages(r).map(([path, text, params]) => html`<a href=${href(path, params)}>${text}</a>`)}</nav>
             <span class="grow"></span>
+            ${session.value?.required && !needLogin.value && html`<button class="quiet" onClick=${() => post("logout", "").finally(() => location.reload())}>Log out</button>`}
             <${ThemeSwitch} />
             <button class="icon" aria-label="keyboard help" title="Keyboard (?)" onClick=${() => (helpOpen.value = true)}>?</button>
         </header>

@@ -101,6 +101,6 @@ function Legend() {
 function Sides({t, p, s, onFound}) {
     const a = useMemo(() => columnOf(t, 0), [t]), b = useMemo(() => (t.columns > 1 ? columnOf(t, 1) : t), [t]);
     const params = p.color === "diff" ? {...p, color: ""} : p;
-    return html`<div class="half-half"><section aria-label="before"><h2>before <span class="muted num">${amount(a.total[0][0], t.unit, t.type)}</span></h2><${FlamePane} tree=${a} params=${params} ns=${s.base.ns} rootName="before" label="Before" /></section>
-        <section aria-label="now"><h2>now <span class="muted num">${amount(b.total[0][0], t.unit, t.type)}</span></h2><${FlamePane} tree=${b} params=${params} ns=${s.now.ns} onFound=${onFound} rootName="now" label="Now" /></section></div>`;
+    return html`<div class="half-half"><section aria-label="before"><h2>before <span class="muted num">${amount(a.total[0][0], t.unit, t.type)}</span></h2><${FlamePane} tree=${a} params=${params} ns=${s.base.ns} rootName="before" label="Before" side /></section>
+        <section aria-label="now"><h2>now <span class="muted num">${amount(b.total[0][0], t.unit, t.type)}</span></h2><${FlamePane} tree=${b} params=${params} ns=${s.now.ns} onFound=${onFound} rootName="now" label="Now" side /></section></div>`;
 }

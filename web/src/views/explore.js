@@ -6,7 +6,8 @@ import {apiUrl, get, useData} from "../lib/api.js";
 import {seriesColor, themeOf} from "../lib/color.js";
 import {exportItems, savePng} from "../lib/export.js";
 import {listen} from "../lib/keys.js";
-import {parseSelector, printSelector, withMatcher} from "../lib/selector.js";
+import {shortVersion} from "../lib/names.js";
+import {parseSelector, printSelector, valueOf, withMatcher} from "../lib/selector.js";
 import {before, rangeOf, seconds} from "../lib/time.js";
 import {joinTrees} from "../lib/tree.js";
 import {amount, axisTitle, cost, percent, rate} from "../lib/units.js";
@@ -78,6 +79,7 @@ function useSeries(p, q, range) {
 
 function Series({p, q, range}) {
     const series = useSeries(p, q, range);
+    const marks = useDeploys(q, range);
     const brush = (a, b) => patch({from: seconds(a), to: seconds(b), zoom: "", profile: ""});
     const pick = (ms) => {
         const step = Number(series.data.step) / 1e6, start = Number(series.data.from) / 1e6 + Math.floor((ms - Number(series.data.from) / 1e6) / step) * step;
@@ -92,8 +94,21 @@ function Series({p, q, range}) {
     return html`<div class=${"series" + (series.loading ? " waiting" : "")}>
         <div class="series-head muted"><span>${axisTitle(data.unit, data.type)}</span>${p.group ? html`<span class="keys">${names.map((n, i) => html`<button key=${n} class="key" title=${`only ${n}`} onClick=${() => patch({query: withMatcher(q.query, p.group, top[i].labels[p.group] ?? ""), group: "", zoom: ""})}><i class="dot" style=${{background: seriesColor(i, theme)}}></i>${n}</button>`)}</span>`
             : html`<span>drag to pick a range, click a point for its single profiles</span>`}</div>
-        <${Chart} data=${data} names=${names} height=${104} onBrush=${brush} onPick=${pick} range=${[range.fromMs, range.toMs]}
+        <${Chart} data=${data} names=${names} height=${104} onBrush=${brush} onPick=${pick} marks=${marks} range=${[range.fromMs, range.toMs]}
             label=${`${axisTitle(data.unit, data.type)} over time, ${names.length} series`} /></div>`;
+}
+
+// When versions of the one service that is looked at first showed up in the range.
+function useDeploys(q, range) {
+    const service = valueOf(q.query, "service.name");
+    const data = useData(service ? apiUrl("series", {query: q.query, from: range.from, to: range.to, group_by: "service.version"}) : null).data;
+    return useMemo(() => {
+        if (!data || !service) return [];
+        const from = Number(data.from) / 1e6, step = Number(data.step) / 1e6;
+        const seen = data.series.map((s) => ({version: s.labels["service.version"], at: s.values.findIndex((v) => v > 0)})).filter((s) => s.version && s.at > 0);
+        const first = Math.min(...data.series.map((s) => s.values.findIndex((v) => v > 0)).filter((i) => i >= 0));
+        return seen.filter((s) => s.at > first).slice(-6).map((s) => ({at: from + s.at * step, label: shortVersion(s.version)}));
+    }, [data, service]);
 }
 
 const sum = (a) => a.reduce((x, y) => x + y, 0);

@@ -2,7 +2,7 @@
 // A token for a session cookie.
 import {html} from "htm/preact";
 import {useRef, useState} from "preact/hooks";
-import {needLogin, post} from "../lib/api.js";
+import {needLogin, openSession, post} from "../lib/api.js";
 import {go, route} from "../lib/url.js";
 
 export function Login() {
@@ -12,6 +12,7 @@ export function Login() {
         e.preventDefault();
         try {
             await post("login", token.current.value.trim());
+            await openSession();
             needLogin.value = false;
             if (route.peek().path === "login") go("", {});
         } catch (err) {
