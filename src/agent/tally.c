@@ -76,9 +76,17 @@ void tally_counts(const struct tally *t, struct tally_counts *ret)
 }
 
 /* --- processes --- */
+/* All kernel threads are one: their names and numbers are attributes of samples. */
+static uint64_t owner_number(const struct process *p, const struct agent_event *e)
+{
+    if (p)
+        return p->number;
+    return e->flags & AGENT_EVENT_NO_USER ? UINT64_MAX : (uint64_t) e->pid << 32; /* numbers of images are small */
+}
+
 static int process_number(struct tally *t, struct process *p, const struct agent_event *e)
 {
-    uint64_t number = p ? p->number : (uint64_t) e->pid << 32; /* numbers of images are small */
+    uint64_t number = owner_number(p, e);
     struct tally_process *x;
 
     for (struct map_pos i = map_find(&t->by_process, hash64_u64(number)); i.index != MAP_NONE;
@@ -91,14 +99,8 @@ static int process_number(struct tally *t, struct process *p, const struct agent
     if (p && !p->identity)
         identity_new(p, &p->identity, NULL);
     x = &t->processes[t->n_processes];
-    *x = (struct tally_process){.number = number, .pid = e->pid, .process = p};
+    *x = (struct tally_process){.number = number, .pid = e->pid, .process = p, .kernel = number == UINT64_MAX};
     memcpy(x->comm, p ? p->comm : e->comm, sizeof x->comm);
-    if (!p) { /* a kernel thread: known by its name alone */
-        struct process thread = {.pid = e->pid, .since_ns = e->time_ns};
-
-        memcpy(thread.comm, e->comm, sizeof thread.comm);
-        identity_new(&thread, &x->identity, NULL);
-    }
     return (int) t->n_processes++;
 }
 

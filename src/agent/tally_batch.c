@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/utsname.h>
 
 #include "agent/identity.h"
 #include "agent/kernel_names.h"
@@ -241,19 +242,34 @@ static void put_scope(struct maker *m)
     builder_scope_attr(m->b, STR("wick.governor"), &governor);
 }
 
+/* A process that was gone before it could be read, or the kernel. */
+static void put_plain_resource(struct maker *m, const struct tally_process *p)
+{
+    struct value pid = {.kind = VALUE_INT, .integer = p->pid};
+    struct utsname u;
+
+    if (!p->kernel) {
+        builder_resource_attr_str(m->b, STR("service.name"), str_from(p->comm));
+        builder_resource_attr(m->b, STR("process.pid"), &pid);
+    } else {
+        builder_resource_attr_str(m->b, STR("service.name"), STR("kernel"));
+    }
+    if (uname(&u) < 0)
+        return;
+    if (p->kernel)
+        builder_resource_attr_str(m->b, STR("service.version"), str_from(u.release));
+    builder_resource_attr_str(m->b, STR("host.name"), str_from(u.nodename));
+}
+
 static void begin_process(struct maker *m, const struct tally_process *p)
 {
     const struct identity *i = p->process ? p->process->identity : p->identity;
 
     builder_resource(m->b);
-    if (i) {
+    if (i)
         identity_put(i, m->b);
-    } else {
-        struct value pid = {.kind = VALUE_INT, .integer = p->pid};
-
-        builder_resource_attr_str(m->b, STR("service.name"), str_from(p->comm));
-        builder_resource_attr(m->b, STR("process.pid"), &pid);
-    }
+    else
+        put_plain_resource(m, p);
     put_scope(m);
 }
 

@@ -28,7 +28,8 @@ struct tally_process {
     uint64_t number;
     uint32_t pid;
     struct process *process;   /* NULL once it is gone */
-    struct identity *identity; /* taken over when it went; or its own, for a kernel thread */
+    struct identity *identity; /* taken over when it went */
+    bool kernel;               /* all kernel threads */
     char comm[16];
 };
 

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See agent_feed.h. One thread per feed on the server's side; it waits on the socket and on an eventfd that ends it. */
+/* See agent_feed.h. One thread on the server's side; it waits on the socket and on an eventfd that ends it. */
 #include "cli/agent_feed.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -24,14 +23,12 @@
 #include "model/batch.h"
 #include "model/sink.h"
 
-enum { ARGS_MAX = 64, FEED_FD = 3, SEND_TIMEOUT_S = 2 };
+enum { ARGS_MAX = 64, FEED_FD = 3, SEND_TIMEOUT_S = 5 };
 
 struct agent_feed {
     struct sink *sink;
-    char *args[ARGS_MAX + 4];
-    size_t n_args;
-    char fd_text[8];
     pthread_t thread;
+    bool running;
     int stop_fd, fd;
     pid_t pid;
 };
@@ -95,8 +92,37 @@ struct sink *agent_feed_sink(int fd)
     return &f.sink;
 }
 
+/* True when the other side of the pair is closed. */
+static bool is_alone(int fd)
+{
+    struct pollfd p = {fd, 0, 0};
+
+    return poll(&p, 1, 0) > 0 && p.revents & (POLLHUP | POLLERR);
+}
+
+void agent_feed_keep(int fd)
+{
+    for (unsigned pause_s = 1;; pause_s = MIN(pause_s * 2, 300u)) {
+        int64_t begun = clock_mono();
+        pid_t pid = fork();
+        int status = 0;
+
+        if (pid == 0) {
+            prctl(PR_SET_PDEATHSIG, SIGTERM);
+            return;
+        }
+        while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
+            ;
+        if (pid < 0 || WIFEXITED(status) || is_alone(fd)) /* what ends by itself has said why */
+            _exit(0);
+        log_warn("the agent died of signal %d and is started again", WTERMSIG(status));
+        pause_s = clock_mono() - begun > 60 * NS_PER_S ? 1 : pause_s;
+        sleep(pause_s);
+    }
+}
+
 /* --- the server's side --- */
-static int start_child(struct agent_feed *f)
+static int start_child(struct agent_feed *f, char **args)
 {
     int pair[2], size = 8 << 20;
 
@@ -104,41 +130,46 @@ static int start_child(struct agent_feed *f)
         return -errno;
     setsockopt(pair[1], SOL_SOCKET, SO_SNDBUF, &size, sizeof size);
     f->pid = fork();
-    if (f->pid < 0) {
-        close(pair[0]);
-        close(pair[1]);
-        return -errno;
-    }
-    if (f->pid == 0) { /* only calls that are safe in a copy of a threaded process */
+    if (f->pid == 0) {
         sigset_t none;
 
         sigemptyset(&none);
         sigprocmask(SIG_SETMASK, &none, NULL);
         prctl(PR_SET_PDEATHSIG, SIGTERM);
-        if (dup2(pair[1], FEED_FD) < 0)
+        if (pair[1] != FEED_FD && dup2(pair[1], FEED_FD) < 0)
             _exit(127);
-        if (pair[1] == FEED_FD)
-            fcntl(FEED_FD, F_SETFD, 0);
-        execv("/proc/self/exe", f->args);
+        fcntl(FEED_FD, F_SETFD, 0);
+        execv("/proc/self/exe", args);
         _exit(127);
     }
     close(pair[1]);
     f->fd = pair[0];
+    return f->pid < 0 ? -errno : 0;
+}
+
+int agent_feed_start(char *const *args, struct agent_feed **ret, struct err *e)
+{
+    static char wick[] = "wick", agent[] = "agent", option[] = "--feed-fd=3";
+    char *argv[ARGS_MAX + 4] = {wick, agent, option};
+    struct agent_feed *f = mem_zalloc(sizeof *f);
+    int r;
+
+    if (!f)
+        return -ENOMEM;
+    for (size_t i = 0; args && args[i] && i < ARGS_MAX; i++)
+        argv[3 + i] = args[i];
+    f->fd = -1;
+    f->stop_fd = eventfd(0, EFD_CLOEXEC);
+    r = f->stop_fd < 0 ? -errno : start_child(f, argv);
+    if (r < 0) {
+        agent_feed_free(f);
+        return err_set(e, r, "the agent cannot be started: %m");
+    }
+    *ret = f;
     return 0;
 }
 
-static void end_child(struct agent_feed *f)
-{
-    if (f->pid <= 0)
-        return;
-    fd_close(f->fd);
-    f->fd = -1;
-    kill(f->pid, SIGTERM);
-    waitpid(f->pid, NULL, 0);
-    f->pid = 0;
-}
-
-/* Reads n bytes; 0 when the child ended or the feed is to stop. */
+/* Reads n bytes; false when the agent ended or the feed is to stop. */
 static bool read_exactly(struct agent_feed *f, void *p, size_t n)
 {
     char *at = p;
@@ -166,7 +197,7 @@ static bool take_frame(struct agent_feed *f)
 {
     _cleanup_(buf_done) struct buf body = BUF_INIT;
     _cleanup_(batch_unrefp) struct batch *b = NULL;
-    struct sink_context ctx = {.tenant = "", .peer = "agent", .received_ns = 0};
+    struct sink_context ctx = {.tenant = "", .peer = "agent"};
     struct err e = {0};
     uint8_t head[4];
     uint32_t n;
@@ -175,8 +206,10 @@ static bool take_frame(struct agent_feed *f)
     if (!read_exactly(f, head, sizeof head))
         return false;
     n = (uint32_t) head[0] | (uint32_t) head[1] << 8 | (uint32_t) head[2] << 16 | (uint32_t) head[3] << 24;
-    if (n > AGENT_FRAME_MAX)
+    if (n > AGENT_FRAME_MAX) {
+        log_error("the agent is off: what it sent cannot be read");
         return false;
+    }
     p = buf_reserve(&body, n + 1);
     if (!p || !read_exactly(f, p, n))
         return false;
@@ -190,58 +223,21 @@ static bool take_frame(struct agent_feed *f)
     return true;
 }
 
-/* True when the feed is to end. */
-static bool pause_for(struct agent_feed *f, int seconds)
-{
-    struct pollfd p = {f->stop_fd, POLLIN, 0};
-
-    return poll(&p, 1, seconds * 1000) > 0;
-}
-
 static void *run(void *arg)
 {
-    struct agent_feed *f = arg;
-    int wait_s = 1;
-
-    for (;;) {
-        int64_t begun = clock_mono();
-
-        if (start_child(f) == 0)
-            while (take_frame(f))
-                ;
-        end_child(f);
-        wait_s = clock_mono() - begun > 60 * NS_PER_S ? 1 : MIN(wait_s * 2, 300);
-        if (pause_for(f, wait_s))
-            return NULL;
-    }
+    while (take_frame(arg))
+        ;
+    return NULL;
 }
 
-int agent_feed_new(struct sink *sink, char *const *args, struct agent_feed **ret, struct err *e)
+int agent_feed_run(struct agent_feed *f, struct sink *sink, struct err *e)
 {
-    struct agent_feed *f = mem_zalloc(sizeof *f);
-    static char wick[] = "wick", agent[] = "agent", option[] = "--feed-fd";
     int r;
 
-    if (!f)
-        return -ENOMEM;
     f->sink = sink;
-    f->fd = -1;
-    snprintf(f->fd_text, sizeof f->fd_text, "%d", FEED_FD);
-    f->args[f->n_args++] = wick;
-    f->args[f->n_args++] = agent;
-    f->args[f->n_args++] = option;
-    f->args[f->n_args++] = f->fd_text;
-    for (size_t i = 0; args && args[i] && f->n_args < ARRAY_SIZE(f->args) - 1; i++)
-        f->args[f->n_args++] = args[i];
-    f->stop_fd = eventfd(0, EFD_CLOEXEC);
-    r = f->stop_fd < 0 ? -errno : thread_start(&f->thread, "agent feed", run, f, e);
-    if (r < 0) {
-        fd_close(f->stop_fd);
-        mem_free(f);
-        return r;
-    }
-    *ret = f;
-    return 0;
+    r = thread_start(&f->thread, "agent feed", run, f, e);
+    f->running = r == 0;
+    return r;
 }
 
 void agent_feed_free(struct agent_feed *f)
@@ -250,8 +246,13 @@ void agent_feed_free(struct agent_feed *f)
 
     if (!f)
         return;
-    if (write(f->stop_fd, &one, sizeof one) == sizeof one)
+    if (f->running && write(f->stop_fd, &one, sizeof one) == sizeof one)
         pthread_join(f->thread, NULL);
+    fd_close(f->fd);
+    if (f->pid > 0) {
+        kill(f->pid, SIGTERM);
+        waitpid(f->pid, NULL, 0);
+    }
     fd_close(f->stop_fd);
     mem_free(f);
 }

@@ -4,6 +4,8 @@
  *
  *   u32  length, little endian     u8[length]  an OTLP request (protobuf)
  *
+ * The agent is two processes: one that samples, and one that starts it again when it dies.
+ *
  * The child has the agent's capabilities and no listener; the server has none of them.
  */
 #ifndef CLI_AGENT_FEED_H
@@ -16,12 +18,18 @@ struct sink;
 
 enum { AGENT_FRAME_MAX = 64 << 20 };
 
-/* The server's side: starts `wick agent` as a child, hands what it sends to sink, starts it again when it dies (after a
- * pause, which grows). args: more words for its command line, NULL-terminated, or NULL. */
-int agent_feed_new(struct sink *sink, char *const *args, struct agent_feed **ret, struct err *e);
+/* The server's side. Starts `wick agent` as a child, before rights are dropped and before threads run; it keeps itself
+ * alive. args: more words for its command line, NULL-terminated, or NULL. */
+int agent_feed_start(char *const *args, struct agent_feed **ret, struct err *e);
+/* Hands what the agent sends to sink, from a thread of its own. */
+int agent_feed_run(struct agent_feed *f, struct sink *sink, struct err *e);
+/* Ends the agent; NULL is allowed. */
 void agent_feed_free(struct agent_feed *f);
 
 /* The agent's side: a sink that writes frames to fd. What the server does not take in time is dropped. */
 struct sink *agent_feed_sink(int fd);
+/* Returns in a child that is to do the work; the caller itself stays in here and starts another when one dies, until the
+ * server is gone or a child ends by itself. */
+void agent_feed_keep(int fd);
 
 #endif

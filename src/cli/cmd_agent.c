@@ -101,12 +101,12 @@ static bool is_told_to_stop(struct running *a)
 
     for (int sig; (sig = watch_next_signal(a->signal_fd));)
         stop |= sig != SIGCHLD && sig != SIGHUP;
-    return stop || (a->o->feed_fd > 0 && getppid() == 1); /* the server is gone */
+    return stop;
 }
 
 static int loop(struct running *a, struct err *e)
 {
-    struct pollfd fds[] = {{agent_fd(a->agent), POLLIN, 0}, {a->signal_fd, POLLIN, 0}};
+    struct pollfd fds[] = {{agent_fd(a->agent), POLLIN, 0}, {a->signal_fd, POLLIN, 0}, {(int) a->o->feed_fd, 0, 0}};
     int64_t next = clock_mono() + a->o->interval, end = a->o->duration ? clock_mono() + a->o->duration : INT64_MAX;
     int r = 0;
 
@@ -114,7 +114,9 @@ static int loop(struct running *a, struct err *e)
         int64_t wait = next - clock_mono();
 
         if (wait > 0)
-            poll(fds, 2, (int) (wait / NS_PER_MS + 1));
+            poll(fds, 3, (int) (wait / NS_PER_MS + 1));
+        if (fds[2].revents) /* the server is gone */
+            return 0;
         if (fds[0].revents)
             r = agent_poll(a->agent, 0, e);
         if (r == 0 && clock_mono() >= next) {
@@ -211,9 +213,11 @@ static int run(int argc, char **argv)
     log_setup(LOG_INFO, format);
     if (!o.watch.rate)
         o.watch.rate = 19;
+    if (o.feed_fd > 0)
+        agent_feed_keep((int) o.feed_fd);
     r = run_agent(&o, &e);
     if (r < 0)
-        log_error("%s", err_message(&e, r));
+        log_error(o.feed_fd > 0 ? "the host agent is off: %s" : "%s", err_message(&e, r));
     return r < 0 ? EXIT_FAILED : EXIT_DONE;
 }
 

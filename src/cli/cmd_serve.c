@@ -8,6 +8,7 @@
 #include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -16,6 +17,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "cli/agent_feed.h"
 #include "cli/args.h"
 #include "cli/command.h"
 #include "cli/paths.h"
@@ -47,6 +49,7 @@ static const struct arg serve_args[] = {
      "OTLP/HTTP (default 127.0.0.1:4318; off)"},
     {0, "insecure", ARG_FLAG, offsetof(struct serve_args, insecure), NULL,
      "listen beyond loopback without TLS and a token"},
+    {0, "no-agent", ARG_FLAG, offsetof(struct serve_args, no_agent), NULL, "do not sample this machine (or: WICK_NO_AGENT=1)"},
     {0, "check", ARG_FLAG, offsetof(struct serve_args, check), NULL, "check the configuration and exit"},
     {0, "print-reference", ARG_FLAG, offsetof(struct serve_args, reference), NULL, "print all options of wick.yaml"},
     {'h', "help", ARG_FLAG, offsetof(struct serve_args, help), NULL, "this text"},
@@ -59,6 +62,7 @@ struct serve {
     struct serve_load first, *again; /* as it started; as it was read last, NULL if never again */
     struct serve_config config;      /* of first */
     struct flow *pipelines;
+    struct agent_feed *agent; /* a child of ours with rights that we give up; NULL: none */
     char data_dir[PATH_SIZE], store_dir[PATH_SIZE], token_file[PATH_SIZE + 16];
     struct store *store;
     struct serve_names names;
@@ -353,6 +357,7 @@ static void stop_server(struct http_server *h)
 
 static void serve_stop(struct serve *s)
 {
+    agent_feed_free(s->agent);
     serve_pipelines_stop(s->pipelines);
     stop_server(s->grpc);
     stop_server(s->http);
@@ -489,6 +494,8 @@ static int serve(struct serve *s, struct err *e)
     mallopt(M_TRIM_THRESHOLD, 8 << 20);  /* within reason */
     log_setup((enum log_level) s->config.log.level, (enum log_format) s->config.log.format);
     r = find_dirs(s, e);
+    if (r == 0 && !s->args->no_agent && !getenv("WICK_NO_AGENT"))
+        r = agent_feed_start(NULL, &s->agent, e);
     if (r == 0)
         r = drop_rights(s, e);
     if (r == 0)
@@ -503,6 +510,8 @@ static int serve(struct serve *s, struct err *e)
         r = start_front(s, e);
     if (r == 0)
         r = serve_pipelines_start(&s->first.conf, serve_intake_sink(s->intake), false, &s->pipelines, e);
+    if (r == 0 && s->agent)
+        r = agent_feed_run(s->agent, serve_intake_sink(s->intake), e);
     if (r == 0)
         r = start_listeners(s, address, sizeof address, e);
     if (r < 0)

@@ -11,7 +11,7 @@
 struct serve_args {
     struct arg_list config, set;
     const char *store, *http, *otlp_grpc, *otlp_http;
-    bool insecure, check, reference, help;
+    bool insecure, check, reference, no_agent, help;
 };
 
 struct serve_load {

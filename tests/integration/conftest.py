@@ -4,11 +4,14 @@
 wick pprof follows the pprof of today's Go. The one in a distribution may be years older (Debian 12 has Go 1.19) and says
 some things differently, so that it can be no oracle: those tests are then skipped, with that reason.
 """
+import os
 import re
 import shutil
 import subprocess
 
 import pytest
+
+os.environ.setdefault("WICK_NO_AGENT", "1")  # servers under test hold what the test sends; test_agent.py turns it on
 
 GO_WANTED = 25  # 1.25
 ORACLES = [  # (file, names; all when empty)

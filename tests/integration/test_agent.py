@@ -5,8 +5,10 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import time
+import urllib.request
 
 import pytest
 from agent_tools import PROGRAMS, WICK, build, count, folded, needs_bpf, record
@@ -190,6 +192,84 @@ def test_exit_status_and_interrupt(tmp_path):
     time.sleep(1)
     p.send_signal(signal.SIGINT)
     assert p.wait(20) == 0 and (tmp_path / "y.folded").exists()
+
+
+def test_serve_with_its_agent(tmp_path):
+    """wick serve samples this machine by a child; it ends with the server."""
+    exe = build(tmp_path, "chain.c", "served_chain", *NO_FP)
+    env = {k: v for k, v in os.environ.items() if k != "WICK_NO_AGENT"}
+    p = subprocess.Popen([WICK, "serve", "--store", "memory", "--http", "127.0.0.1:0", "--otlp-grpc", "off", "--otlp-http", "off"],
+                         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=env)
+    burner = subprocess.Popen([exe, "5", "60"], stdout=subprocess.DEVNULL)
+    try:
+        url = p.stdout.readline().split()[-1]
+        names, end = [], time.time() + 60
+        while "served_chain" not in names and time.time() < end:
+            time.sleep(0.5)
+            with urllib.request.urlopen(url + "/api/v1/services") as r:
+                names = [s["name"] for s in json.load(r)]
+        assert "served_chain" in names
+        children = subprocess.run(["pgrep", "-P", str(p.pid)], capture_output=True, text=True).stdout.split()
+        assert children
+    finally:
+        burner.kill()
+        p.terminate()
+        p.wait(30)
+        burner.wait()
+    end = time.time() + 10
+    while any(os.path.exists(f"/proc/{c}") for c in children) and time.time() < end:
+        time.sleep(0.1)
+    assert not any(os.path.exists(f"/proc/{c}") for c in children)
+
+
+def test_agent_exports(tmp_path):
+    """To a collector, with what every batch says of the agent; also when the collector comes late."""
+    exe = build(tmp_path, "chain.c", "exported_chain", *NO_FP)
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        port = s.getsockname()[1]
+    out, config = tmp_path / "out.json", tmp_path / "c.yaml"
+    config.write_text(f"""
+receivers: {{otlp: {{protocols: {{grpc: {{endpoint: "127.0.0.1:{port}"}}}}}}}}
+exporters: {{file: {{path: {out}}}}}
+service: {{telemetry: {{metrics: {{level: none}}}}, pipelines: {{profiles: {{receivers: [otlp], exporters: [file]}}}}}}
+""")
+    burner = subprocess.Popen([exe, "5", "60"], stdout=subprocess.DEVNULL)
+    agent = subprocess.Popen([WICK, "agent", "--export", f"http://127.0.0.1:{port}", "-F", "99", "--interval", "500ms", "--include",
+                              "exe=exported_chain"], stderr=subprocess.DEVNULL)
+    time.sleep(2)
+    collector = subprocess.Popen([WICK, "collector", "--config", config], stderr=subprocess.DEVNULL)
+    try:
+        end = time.time() + 40
+        while time.time() < end and not (out.exists() and out.read_text().count("\n") >= 2):
+            time.sleep(0.2)
+    finally:
+        for p in (agent, burner, collector):
+            p.terminate()
+            p.wait(20)
+    line = json.loads(out.read_text().splitlines()[0])
+    (resource,) = line["resourceProfiles"]
+    attrs = {a["key"]: a["value"] for a in resource["resource"]["attributes"]}
+    assert attrs["service.name"]["stringValue"] == "exported_chain" and len(attrs["service.version"]["stringValue"]) == 40
+    scope = {a["key"] for a in resource["scopeProfiles"][0]["scope"]["attributes"]}
+    assert scope >= {"wick.rate", "wick.lost", "wick.cpu_ns", "wick.governor"}
+    profile = resource["scopeProfiles"][0]["profiles"][0]
+    strings = line["dictionary"]["stringTable"]
+    assert strings[profile["sampleType"]["typeStrindex"]] == "cpu" and int(profile["period"]) == 10101010
+    assert all(s["timestampsUnixNano"] for s in profile["samples"])
+    keys = {strings[a["keyStrindex"]] for a in line["dictionary"]["attributeTable"] if "keyStrindex" in a}
+    assert keys >= {"thread.name", "thread.id", "cpu.logical_number", "profile.frame.type", "process.executable.build_id.gnu"}
+
+
+def test_off_cpu(tmp_path):
+    """The waits of a program sum up to what it says itself, with the stack they began in."""
+    exe = build(tmp_path, "waits.c", "waits", *NO_FP)
+    rows, p = record(tmp_path, "-t", "offcpu", "--", exe, 600)
+    said = float(p.stdout)
+    waits = [(s, v) for s, v in rows if "nap" in s]
+    assert all(s[0] == "_start" and s[s.index("nap") - 1] == "outer" for s, _ in waits)
+    assert abs(sum(v for _, v in rows) / 1e9 / said - 1) < 0.15  # one in four was looked at
+    assert sum(v for _, v in waits) > 0.8 * sum(v for _, v in rows)
 
 
 @pytest.mark.slow
