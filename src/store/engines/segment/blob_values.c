@@ -169,10 +169,110 @@ uint32_t blobs_header(struct blobs *b, const struct blob_header *h)
     put_varint(&b->scratch, h->default_type);
     put_varint(&b->scratch, h->attrs);
     put_varint(&b->scratch, h->dropped);
+    put_varint(&b->scratch, h->mappings);
+    put_varint(&b->scratch, h->payload);
     return buf_error(&b->scratch) < 0 ? UINT32_MAX : blobs_put(b, BLOB_HEADER, buf_str(&b->scratch));
 }
 
+uint32_t blobs_mappings(struct blobs *b, const struct batch *from, const uint8_t *marked)
+{
+    _cleanup_(buf_done) struct buf out = BUF_INIT;
+    uint32_t n = 0;
+
+    for (uint32_t i = 1; i < from->dict.n_mappings; i++)
+        n += marked[i];
+    if (!n)
+        return 0;
+    put_varint(&out, n);
+    for (uint32_t i = 1; i < from->dict.n_mappings; i++) {
+        const struct mapping *m = &from->dict.mappings[i];
+        uint32_t set = marked[i] ? blobs_set(b, from, m->attrs) : 0;
+
+        if (!marked[i])
+            continue;
+        if (set == UINT32_MAX)
+            return UINT32_MAX;
+        put_str(&out, batch_string(from, m->filename));
+        put_varint(&out, m->start);
+        put_varint(&out, m->limit);
+        put_varint(&out, m->offset);
+        put_varint(&out, set);
+    }
+    return buf_error(&out) < 0 ? UINT32_MAX : blobs_put(b, BLOB_MAPPINGS, buf_str(&out));
+}
+
+uint32_t blobs_payload(struct blobs *b, struct str format, struct str bytes)
+{
+    if (!format.n && !bytes.n)
+        return 0;
+    buf_reset(&b->scratch);
+    put_str(&b->scratch, format);
+    put_str(&b->scratch, bytes);
+    return buf_error(&b->scratch) < 0 ? UINT32_MAX : blobs_put(b, BLOB_PAYLOAD, buf_str(&b->scratch));
+}
+
+void blob_attrs_encode(struct buf *out, const struct batch *from, struct run attrs, struct str except)
+{
+    for (uint32_t i = 0; i < MIN(attrs.n, (uint32_t) LIST_MAX); i++) {
+        const struct attr *a = &from->dict.attrs[from->dict.indices[attrs.off + i]];
+
+        if (str_eq(batch_string(from, a->key), except))
+            continue;
+        put_str(out, batch_string(from, a->key));
+        put_str(out, batch_string(from, a->unit));
+        put_value(out, &a->value, 0);
+    }
+}
+
 /* --- back --- */
+
+uint32_t blob_attrs_emit(struct str bytes, struct builder *to, uint32_t *list, uint32_t n)
+{
+    struct reader r = reader_of(bytes.p, bytes.n);
+    uint32_t k = 0;
+    struct arena a;
+
+    arena_init(&a, 1 << 20);
+    while (k < n && r.p < r.end) {
+        struct str key = get_bytes(&r), unit = get_bytes(&r);
+        struct value v;
+
+        get_value(&r, &a, &v, 0);
+        if (r.bad)
+            break;
+        list[k++] = builder_attr(to, builder_string(to, key), builder_string(to, unit), &v);
+    }
+    arena_done(&a);
+    return k;
+}
+
+uint32_t blobs_read_mappings(const struct blobs *b, uint32_t i, struct blob_mapping *ret, uint32_t n)
+{
+    struct str bytes = blobs_get(b, BLOB_MAPPINGS, i);
+    struct reader r = reader_of(bytes.p, bytes.n);
+    uint32_t count = bytes.n ? get_below(&r, bytes.n) : 0, k = 0;
+
+    for (; k < MIN(n, count); k++) {
+        ret[k].filename = get_bytes(&r);
+        ret[k].start = get_varint(&r);
+        ret[k].limit = get_varint(&r);
+        ret[k].offset = get_varint(&r);
+        ret[k].attrs = get_below(&r, stable_count(&b->tables[BLOB_SET]));
+        if (r.bad)
+            break;
+    }
+    return k;
+}
+
+bool blobs_read_payload(const struct blobs *b, uint32_t i, struct str *ret_format, struct str *ret_bytes)
+{
+    struct str bytes = blobs_get(b, BLOB_PAYLOAD, i);
+    struct reader r = reader_of(bytes.p, bytes.n);
+
+    *ret_format = get_bytes(&r);
+    *ret_bytes = get_bytes(&r);
+    return i && !r.bad;
+}
 
 bool blobs_read_header(const struct blobs *b, uint32_t i, struct blob_header *h)
 {
@@ -193,6 +293,8 @@ bool blobs_read_header(const struct blobs *b, uint32_t i, struct blob_header *h)
     h->default_type = get_below(&r, UINT32_MAX);
     h->attrs = get_below(&r, stable_count(&b->tables[BLOB_SET]));
     h->dropped = get_below(&r, (uint64_t) UINT32_MAX + 1);
+    h->mappings = get_below(&r, stable_count(&b->tables[BLOB_MAPPINGS]));
+    h->payload = get_below(&r, stable_count(&b->tables[BLOB_PAYLOAD]));
     if (!h->scale)
         h->scale = 1;
     return !r.bad;

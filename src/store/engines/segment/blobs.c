@@ -177,6 +177,31 @@ uint32_t blob_remap_set(struct blob_remap *m, uint32_t set)
     return m->sets[set] - 1;
 }
 
+static uint32_t remap_mappings(struct blob_remap *m, uint32_t mappings)
+{
+    _cleanup_(buf_done) struct buf out = BUF_INIT;
+    struct str bytes = blobs_get(m->from, BLOB_MAPPINGS, mappings);
+    struct reader r = reader_of(bytes.p, bytes.n);
+    uint32_t n = mappings ? get_below(&r, bytes.n + 1) : 0;
+
+    if (!n)
+        return 0;
+    put_varint(&out, n);
+    while (n-- > 0 && !r.bad) {
+        struct str name = get_bytes(&r);
+        uint32_t set;
+
+        put_bytes(&out, name.p, name.n);
+        for (int k = 0; k < 3; k++)
+            put_varint(&out, get_varint(&r));
+        set = blob_remap_set(m, get_below(&r, UINT32_MAX));
+        if (set == UINT32_MAX)
+            return UINT32_MAX;
+        put_varint(&out, set);
+    }
+    return buf_error(&out) < 0 ? UINT32_MAX : r.bad ? 0 : blobs_put(m->to, BLOB_MAPPINGS, buf_str(&out));
+}
+
 uint32_t blob_remap_header(struct blob_remap *m, uint32_t header)
 {
     struct blob_header h;
@@ -190,6 +215,10 @@ uint32_t blob_remap_header(struct blob_remap *m, uint32_t header)
     h.attrs = blob_remap_set(m, h.attrs);
     h.resource = blobs_put(m->to, BLOB_RESOURCE, blobs_get(m->from, BLOB_RESOURCE, h.resource));
     h.scope = blobs_put(m->to, BLOB_SCOPE, blobs_get(m->from, BLOB_SCOPE, h.scope));
+    h.mappings = remap_mappings(m, h.mappings);
+    h.payload = h.payload ? blobs_put(m->to, BLOB_PAYLOAD, blobs_get(m->from, BLOB_PAYLOAD, h.payload)) : 0;
+    if (h.mappings == UINT32_MAX || h.payload == UINT32_MAX)
+        return UINT32_MAX;
     if (h.attrs == UINT32_MAX || h.resource == UINT32_MAX || h.scope == UINT32_MAX)
         return UINT32_MAX;
     m->headers[header] = blobs_header(m->to, &h) + 1;

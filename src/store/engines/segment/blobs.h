@@ -8,7 +8,10 @@
  *   BLOB_RESOURCE  instance id (16), dropped, schema url, entity refs, n, n x (key, value)
  *   BLOB_SCOPE     name, version, schema url, dropped, n, n x (key, value)
  *   BLOB_HEADER    resource, scope, type, unit, scale, twin type, twin unit, twin scale, period type, period unit,
- *                  period, default type, set of attributes, dropped
+ *                  period, default type, set of attributes, dropped, mappings, payload
+ *   BLOB_MAPPINGS  n, n x (file name, start, limit, offset, set of attributes): those of a profile that say more than
+ *                  which binary they are
+ *   BLOB_PAYLOAD   format, bytes: the profile as it was before somebody turned it into OTLP
  *   value          kind, then bytes | 0/1 | zigzag | 8 bytes | n values | n x (key, value)
  *
  * On disk: per kind n and n x bytes (number 0 left out). In a log: definitions (kind + 1, bytes) in order, and 0x7f
@@ -26,7 +29,7 @@
 #include "store/engines/segment/coding.h"
 #include "store/engines/segment/stable.h"
 
-enum blob_kind { BLOB_ATTR, BLOB_SET, BLOB_RESOURCE, BLOB_SCOPE, BLOB_HEADER, BLOB_KINDS };
+enum blob_kind { BLOB_ATTR, BLOB_SET, BLOB_RESOURCE, BLOB_SCOPE, BLOB_HEADER, BLOB_MAPPINGS, BLOB_PAYLOAD, BLOB_KINDS };
 
 struct blobs {
     struct stable tables[BLOB_KINDS]; /* struct str */
@@ -58,15 +61,29 @@ struct blob_header {
     struct str type, unit, twin_type, twin_unit, period_type, period_unit;
     int64_t scale, twin_scale, period;
     uint32_t default_type, dropped;
+    uint32_t mappings, payload;
+};
+
+/* A mapping as it was sent. */
+struct blob_mapping {
+    struct str filename;
+    uint64_t start, limit, offset;
+    uint32_t attrs; /* set */
 };
 
 uint32_t blobs_set(struct blobs *b, const struct batch *from, struct run attrs);
 uint32_t blobs_resource(struct blobs *b, const struct resource *r, struct id128 instance);
 uint32_t blobs_scope(struct blobs *b, const struct scope *s);
 uint32_t blobs_header(struct blobs *b, const struct blob_header *h);
+/* Those of the batch's mappings that are marked. */
+uint32_t blobs_mappings(struct blobs *b, const struct batch *from, const uint8_t *marked);
+uint32_t blobs_payload(struct blobs *b, struct str format, struct str bytes);
 
 /* Strings point into the dictionary. false: damaged. */
 bool blobs_read_header(const struct blobs *b, uint32_t i, struct blob_header *ret);
+/* At most n of them; returns how many. */
+uint32_t blobs_read_mappings(const struct blobs *b, uint32_t i, struct blob_mapping *ret, uint32_t n);
+bool blobs_read_payload(const struct blobs *b, uint32_t i, struct str *ret_format, struct str *ret_bytes);
 struct id128 blobs_instance(const struct blobs *b, uint32_t resource);
 /* The text of an attribute of this name, appended to out; false when there is none. */
 bool blobs_set_find(const struct blobs *b, uint32_t set, struct str name, struct buf *out);
@@ -76,6 +93,10 @@ bool blobs_resource_find(const struct blobs *b, uint32_t resource, struct str na
 void blobs_emit_resource(const struct blobs *b, uint32_t resource, struct builder *to);
 void blobs_emit_scope(const struct blobs *b, uint32_t scope, struct builder *to);
 struct run blobs_emit_set(const struct blobs *b, uint32_t set, struct builder *to);
+/* Attributes of a location, but for `except`, as bytes of their own; and into list, which has room for n; returns how
+ * many. */
+void blob_attrs_encode(struct buf *out, const struct batch *from, struct run attrs, struct str except);
+uint32_t blob_attrs_emit(struct str bytes, struct builder *to, uint32_t *list, uint32_t n);
 
 /* Copies numbers from one dictionary to another, remembering what was copied. */
 struct blob_remap {

@@ -151,7 +151,12 @@ int engine_profiles(struct store *s, const struct store_query *q, store_profile_
 
 /* --- export --- */
 
-enum { EXPORT_SAMPLES = 200000 };
+static const struct str build_id_keys[] = {{0},
+                                           STR("process.executable.build_id.gnu"),
+                                           STR("process.executable.build_id.go"),
+                                           STR("process.executable.build_id.htlhash")};
+
+enum { EXPORT_SAMPLES = 200000, MAPPINGS_MAX = 512, ATTRS_MAX = 64 };
 
 struct exporting {
     struct scan scan;
@@ -163,6 +168,17 @@ struct exporting {
     uint64_t samples;
     uint32_t *list;
     size_t cap_list;
+    struct blob_mapping mappings[MAPPINGS_MAX]; /* of the profile at hand, as they were sent */
+    uint32_t n_mappings;
+    const struct blobs *mappings_of; /* where they are from, and their number there */
+    uint32_t mappings_no;
+    struct known_location {
+        const struct symbols *symbols;
+        uint64_t generation;
+        uint32_t index;
+    } * known; /* locations that were emitted, by number */
+    size_t cap_known;
+    uint64_t generation; /* of what is known: another batch or other mappings make it void */
 };
 
 static int finish_batch(struct exporting *x)
@@ -175,34 +191,83 @@ static int finish_batch(struct exporting *x)
     r = builder_finish(x->b, &out, x->scan.e);
     builder_free(x->b);
     x->b = NULL;
-    x->blobs = NULL;
+    x->blobs = x->mappings_of = NULL;
     x->samples = 0;
+    x->generation++;
     return r == 0 && out->n_profiles ? x->fn(x->ctx, out) : r;
 }
 
-static uint32_t emit_mapping(struct builder *b, const struct symbols *s, uint32_t mapping)
+/* The mapping that a location was sent with: of its binary, and around its address. NULL: it said nothing more than
+ * which binary it is. */
+static const struct blob_mapping *find_sent(const struct exporting *x, const struct scan_prof *p,
+                                            const struct sym_mapping *m, uint64_t address)
 {
-    static const struct str keys[] = {{0},
-                                      STR("process.executable.build_id.gnu"),
-                                      STR("process.executable.build_id.go"),
-                                      STR("process.executable.build_id.htlhash")};
-    const struct sym_mapping *m = stable_at(&s->mappings, mapping);
+    struct str id = sym_string(p->symbols, m->build_id), name = sym_string(p->symbols, m->filename);
+    const struct blob_mapping *found = NULL;
+
+    for (uint32_t i = 0; i < x->n_mappings; i++) {
+        const struct blob_mapping *s = &x->mappings[i];
+        _cleanup_(buf_done) struct buf text = BUF_INIT;
+        bool same = m->build_id == 0 && str_eq(s->filename, name);
+
+        if (m->build_id)
+            same = (blobs_set_find(p->blobs, s->attrs, build_id_keys[m->id_kind & 3], &text) ||
+                    blobs_set_find(p->blobs, s->attrs, build_id_keys[1], &text)) &&
+                   str_eq(buf_str(&text), id);
+        if (!same)
+            continue;
+        if (address - s->offset < s->limit - s->start)
+            return s;
+        found = found ? found : s;
+    }
+    return found;
+}
+
+static uint32_t emit_sent(struct builder *b, const struct blobs *blobs, const struct blob_mapping *s)
+{
+    struct run attrs = blobs_emit_set(blobs, s->attrs, b);
+    uint32_t list[ATTRS_MAX], n = MIN(attrs.n, (uint32_t) ATTRS_MAX);
+
+    if (n)
+        memcpy(list, builder_batch(b)->dict.indices + attrs.off, n * sizeof *list);
+    return builder_mapping(
+        b,
+        &(struct mapping){
+            .filename = builder_string(b, s->filename), .start = s->start, .limit = s->limit, .offset = s->offset},
+        list, n);
+}
+
+/* Address: as it was sent with that mapping. */
+static uint32_t emit_mapping(const struct exporting *x, const struct scan_prof *p, uint32_t mapping, uint64_t *address)
+{
+    const struct sym_mapping *m = stable_at(&p->symbols->mappings, mapping);
+    const struct blob_mapping *sent = mapping && x->n_mappings ? find_sent(x, p, m, *address) : NULL;
     uint32_t attr = 0;
 
     if (!mapping)
         return 0;
+    if (sent) {
+        if (*address && sent->start && *address - sent->offset < sent->limit - sent->start)
+            *address = *address - sent->offset + sent->start;
+        return emit_sent(x->b, p->blobs, sent);
+    }
     if (m->build_id)
-        attr = builder_attr_str(b, keys[m->id_kind ? m->id_kind & 3 : 1], sym_string(s, m->build_id));
-    return builder_mapping(b, &(struct mapping){.filename = builder_string(b, sym_string(s, m->filename))}, &attr,
-                           m->build_id ? 1 : 0);
+        attr =
+            builder_attr_str(x->b, build_id_keys[m->id_kind ? m->id_kind & 3 : 1], sym_string(p->symbols, m->build_id));
+    return builder_mapping(x->b,
+                           &(struct mapping){.filename = builder_string(x->b, sym_string(p->symbols, m->filename))},
+                           &attr, m->build_id ? 1 : 0);
 }
 
-static uint32_t emit_location(struct builder *b, const struct symbols *s, uint32_t location)
+static uint32_t emit_location(const struct exporting *x, const struct scan_prof *p, uint32_t location)
 {
+    const struct symbols *s = p->symbols;
+    struct builder *b = x->b;
     const struct sym_location *l = sym_location(s, location);
     const struct sym_lines *from = atomic_load_explicit(&((struct sym_location *) l)->lines, memory_order_acquire);
     struct line lines[256];
-    uint32_t n = from ? MIN(from->n, ARRAY_SIZE(lines)) : 0, attr = 0;
+    uint32_t n = from ? MIN(from->n, ARRAY_SIZE(lines)) : 0, attrs[ATTRS_MAX], n_attrs = 0, mapping;
+    uint64_t address = l->address;
 
     for (uint32_t i = 0; i < n; i++) {
         const struct sym_function *f = stable_at(&s->functions, from->v[i].function);
@@ -214,8 +279,26 @@ static uint32_t emit_location(struct builder *b, const struct symbols *s, uint32
         lines[i] = (struct line){builder_function(b, &fn), from->v[i].line, from->v[i].column};
     }
     if (l->kind)
-        attr = builder_attr_str(b, STR("profile.frame.type"), str_from(frame_kind_name(l->kind)));
-    return builder_location(b, emit_mapping(b, s, l->mapping), l->address, lines, n, &attr, l->kind ? 1 : 0);
+        attrs[n_attrs++] = builder_attr_str(b, STR("profile.frame.type"), str_from(frame_kind_name(l->kind)));
+    if (l->attrs)
+        n_attrs += blob_attrs_emit(sym_string(s, l->attrs), b, attrs + n_attrs, ATTRS_MAX - n_attrs);
+    mapping = emit_mapping(x, p, l->mapping, &address);
+    return builder_location(b, mapping, address, lines, n, attrs, n_attrs);
+}
+
+static uint32_t find_location(struct exporting *x, const struct scan_prof *p, uint32_t location)
+{
+    struct known_location *k;
+    size_t before = x->cap_known;
+
+    if (mem_grow((void **) &x->known, &x->cap_known, (size_t) location + 1, sizeof *x->known, UINT32_MAX) < 0)
+        return emit_location(x, p, location);
+    if (x->cap_known > before)
+        memset(x->known + before, 0, (x->cap_known - before) * sizeof *x->known);
+    k = &x->known[location];
+    if (k->symbols != p->symbols || k->generation != x->generation)
+        *k = (struct known_location){p->symbols, x->generation, emit_location(x, p, location)};
+    return k->index;
 }
 
 static int emit_stack(struct exporting *x, const struct scan_prof *p, uint32_t node, uint32_t *ret)
@@ -228,7 +311,7 @@ static int emit_stack(struct exporting *x, const struct scan_prof *p, uint32_t n
     for (; node; node = sym_node(service, node)->parent) {
         if (mem_grow((void **) &x->list, &x->cap_list, (size_t) n + 1, sizeof *x->list, 1 << 24) < 0)
             return -ENOMEM;
-        x->list[n++] = emit_location(x->b, p->symbols, sym_node(service, node)->location);
+        x->list[n++] = find_location(x, p, sym_node(service, node)->location);
     }
     *ret = builder_stack(x->b, x->list, n);
     return 0;
@@ -256,6 +339,7 @@ static int emit_row(struct exporting *x, const struct scan_prof *p, const struct
 static int begin_profile(struct exporting *x, const struct scan_prof *p, const struct blob_header *h)
 {
     struct value_type types[2];
+    struct str format, payload;
     struct profile *out;
     uint32_t n = 0;
 
@@ -279,6 +363,16 @@ static int begin_profile(struct exporting *x, const struct scan_prof *p, const s
     memcpy(out->id, p->p->id, 16);
     out->group = p->p->group;
     out->dropped_attrs = h->dropped;
+    if (h->payload && blobs_read_payload(p->blobs, h->payload, &format, &payload)) {
+        out->payload_format = arena_str(&builder_batch(x->b)->arena, format);
+        out->payload = arena_str(&builder_batch(x->b)->arena, payload);
+    }
+    if (x->mappings_of != p->blobs || x->mappings_no != h->mappings) {
+        x->mappings_of = p->blobs;
+        x->mappings_no = h->mappings;
+        x->n_mappings = h->mappings ? blobs_read_mappings(p->blobs, h->mappings, x->mappings, MAPPINGS_MAX) : 0;
+        x->generation++;
+    }
     out->attrs = blobs_emit_set(p->blobs, h->attrs, x->b);
     return 0;
 }
@@ -320,6 +414,7 @@ int engine_export(struct store *s, const struct store_query *q, store_batch_fn f
         r = finish_batch(&x);
     builder_free(x.b);
     mem_free(x.list);
+    mem_free(x.known);
     scan_done(&x.scan);
     return r;
 }

@@ -6,6 +6,7 @@
 
 #include "model/identity.h"
 #include "model/tree.h"
+#include "store/engines/segment/blobs.h"
 #include "store/engines/segment/symbols_add.h"
 #include "store/engines/segment/view.h"
 
@@ -525,6 +526,14 @@ uint32_t symbols_location(struct symbols *s, struct sym_memo *m, uint32_t i)
     kind = x->attrs.n ? batch_attr(m->batch, x->attrs, STR("profile.frame.type")) : NULL;
     if (kind)
         l.kind = (uint8_t) frame_kind_parse(value_str(&kind->value));
+    if (x->attrs.n > (l.kind ? 1 : 0)) {
+        _cleanup_(buf_done) struct buf attrs = BUF_INIT;
+
+        blob_attrs_encode(&attrs, m->batch, x->attrs, l.kind ? STR("profile.frame.type") : (struct str){0});
+        l.attrs = buf_error(&attrs) < 0 ? NONE : symbols_string(s, buf_str(&attrs));
+        if (l.attrs == NONE)
+            return NONE;
+    }
     m->locations[i] = find_location(s, &l, lines, n, true) + 1;
     return m->locations[i] - 1;
 }

@@ -1,0 +1,408 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * See writer.h: one request into rows and a record. What is known of its dictionary is found by content (prints.h);
+ * only what is new gets numbers and definitions.
+ */
+#include <errno.h>
+#include <stdio.h>
+
+#include "base/mem.h"
+#include "model/identity.h"
+#include "store/engines/segment/writer.h"
+
+enum { AHEAD = 12 };
+
+static bool key_known(struct engine *g, struct id128 key)
+{
+    struct writer *w = g->writer;
+
+    for (struct map_pos p = map_find(&w->key_map, key.hi); p.index != MAP_NONE; p = map_next(&w->key_map, p))
+        if (id128_eq(w->keys[p.index].key, key))
+            return true;
+    return dedup_has(&g->dedup, key);
+}
+
+static int add_key(struct writer *w, struct id128 key, int64_t now)
+{
+    int r = mem_grow((void **) &w->keys, &w->cap_keys, (size_t) w->n_keys + 1, sizeof *w->keys, 1 << 24);
+
+    if (r == 0)
+        r = map_insert(&w->key_map, key.hi, w->n_keys);
+    if (r == 0)
+        w->keys[w->n_keys++] = (struct dedup_entry){key, now};
+    return r;
+}
+
+/* Does a mapping say more than the symbols keep of it (its binary)? */
+static bool is_rich_mapping(const struct batch *b, uint32_t i)
+{
+    const struct mapping *m = &b->dict.mappings[i];
+
+    return m->start || m->limit || m->offset || m->attrs.n > 1 || (m->attrs.n && !identity_build_id(b, i).n);
+}
+
+static int find_ranges(struct writer *w, const struct batch *b)
+{
+    for (uint32_t i = 1; i < b->dict.n_mappings; i++) {
+        if (!is_rich_mapping(b, i))
+            continue;
+        if (!w->ranges) {
+            w->ranges = arena_zalloc_array(&w->arena, b->dict.n_mappings, 1);
+            w->marked = arena_alloc(&w->arena, b->dict.n_mappings);
+        }
+        if (!w->ranges || !w->marked)
+            return -ENOMEM;
+        w->ranges[i] = 1;
+    }
+    return 0;
+}
+
+/* Marks the mappings that a profile's stacks lie in, of those that are to be kept. */
+static void mark_mappings(struct writer *w, const struct batch *b, const struct profile *p)
+{
+    memset(w->marked, 0, b->dict.n_mappings);
+    for (uint32_t i = 0; i < p->samples.n; i++) {
+        struct run st = b->dict.stacks[b->samples[p->samples.off + i].stack];
+
+        for (uint32_t k = 0; k < st.n; k++) {
+            uint32_t m = b->dict.locations[b->dict.indices[st.off + k]].mapping;
+
+            w->marked[m] = w->ranges[m];
+        }
+    }
+}
+
+static int begin_memo(struct writer *w, const struct batch *b)
+{
+    int r = sym_memo_init(&w->memo, b, &w->arena);
+
+    w->sets = NULL;
+    w->ranges = w->marked = NULL;
+    if (r == 0)
+        r = find_ranges(w, b);
+    w->nodes = arena_zalloc_array(&w->arena, b->dict.n_stacks + 1, sizeof *w->nodes);
+    if (!w->nodes)
+        return -ENOMEM;
+    if (r == 0)
+        prints_samples(&w->memo.prints, b->samples, b->n_samples);
+    return r;
+}
+
+static int find_node(struct writer *w, struct symbols *s, uint32_t service, uint32_t stack, uint32_t *ret)
+{
+    uint64_t v = w->nodes[stack];
+    uint32_t node;
+
+    if (likely(v >> 32 == service + 1ull)) {
+        *ret = (uint32_t) v;
+        return 0;
+    }
+    node = symbols_stack(s, &w->memo, service, stack);
+    if (node == UINT32_MAX)
+        return -ENOMEM;
+    w->nodes[stack] = (service + 1ull) << 32 | node;
+    *ret = node;
+    return 0;
+}
+
+static int find_set(struct writer *w, struct mempart *part, const struct batch *b, struct run attrs, uint32_t *ret)
+{
+    uint32_t v;
+
+    *ret = 0;
+    if (!attrs.n)
+        return 0;
+    if (!w->sets)
+        w->sets = arena_zalloc_array(&w->arena, b->dict.n_indices + 1, sizeof *w->sets);
+    if (!w->sets)
+        return -ENOMEM;
+    v = w->sets[attrs.off];
+    if (!v) {
+        uint32_t set = blobs_set(&part->blobs, b, attrs);
+
+        if (set == UINT32_MAX)
+            return -ENOMEM;
+        w->sets[attrs.off] = v = set + 1;
+    }
+    *ret = v - 1;
+    return 0;
+}
+
+static uint32_t make_header(struct writer *w, struct mempart *part, const struct batch *b, const struct intake *in,
+                            const struct intake_item *it)
+{
+    const struct profile *p = &b->profiles[it->profile];
+    struct blobs *blobs = &part->blobs;
+    struct blob_header h = {
+        .type = batch_string(b, p->types[it->type_index].type),
+        .unit = batch_string(b, p->types[it->type_index].unit),
+        .scale = it->scale,
+        .period_type = batch_string(b, p->period_type.type),
+        .period_unit = batch_string(b, p->period_type.unit),
+        .period = p->period,
+        .default_type = p->default_type,
+        .dropped = p->dropped_attrs,
+    };
+
+    if (it->has_twin) {
+        h.twin_type = batch_string(b, it->twin.type);
+        h.twin_unit = batch_string(b, it->twin.unit);
+        h.twin_scale = it->twin_scale;
+    }
+    h.resource = blobs_resource(blobs, &b->resources[it->resource], in->resources[it->resource].instance);
+    h.scope = blobs_scope(blobs, &b->scopes[it->scope]);
+    h.attrs = blobs_set(blobs, b, p->attrs);
+    if (w->ranges) {
+        mark_mappings(w, b, p);
+        h.mappings = blobs_mappings(blobs, b, w->marked);
+    }
+    h.payload = blobs_payload(blobs, p->payload_format, p->payload);
+    if (h.mappings == UINT32_MAX || h.payload == UINT32_MAX)
+        return UINT32_MAX;
+    if (h.resource == UINT32_MAX || h.scope == UINT32_MAX || h.attrs == UINT32_MAX)
+        return UINT32_MAX;
+    return blobs_header(blobs, &h);
+}
+
+static uint64_t cut_timestamp(uint64_t t, enum store_timestamps how)
+{
+    return how == TIMESTAMPS_US ? t - t % 1000 : how == TIMESTAMPS_MS ? t - t % 1000000 : t;
+}
+
+struct filling {
+    struct engine *g;
+    const struct batch *b;
+    const struct intake_item *it;
+    struct mempart *part;
+    struct symbols *symbols;
+    uint32_t service;
+    struct prof *out;
+    uint32_t rows, extras;
+};
+
+static void put_row(struct filling *f, uint32_t node, int64_t value, const struct extra *x)
+{
+    struct prof *p = f->out;
+
+    if (x) {
+        p->extras[f->extras++] = *x;
+        p->rows[f->rows++] = (struct row){node, f->extras, value};
+    } else {
+        p->rows[f->rows++] = (struct row){node, 0, value};
+    }
+    p->value += value;
+}
+
+static int fill_sample(struct filling *f, uint32_t index)
+{
+    const struct sample *s = &f->b->samples[index];
+    struct extra x = {.has_link = s->link != 0};
+    uint32_t node;
+    bool stamped = s->timestamps.n && f->g->config.timestamps != TIMESTAMPS_OFF;
+    int r = find_node(f->g->writer, f->symbols, f->service, s->stack, &node);
+
+    if (r == 0)
+        r = find_set(f->g->writer, f->part, f->b, s->attrs, &x.attrs);
+    if (r < 0)
+        return r;
+    if (x.has_link)
+        x.link = f->b->dict.links[s->link];
+    if (!stamped) {
+        int64_t v = intake_value(f->b, f->it, index);
+
+        if (v)
+            put_row(f, node, v, x.has_link || x.attrs ? &x : NULL);
+        return 0;
+    }
+    for (uint32_t i = 0; i < s->timestamps.n; i++) {
+        int64_t v = s->values.n ? f->b->values[s->values.off + i] : 1;
+
+        x.timestamp = cut_timestamp(f->b->timestamps[s->timestamps.off + i], f->g->config.timestamps);
+        put_row(f, node, intake_scale(v, f->it->scale), &x);
+    }
+    return 0;
+}
+
+static void count_rows(const struct batch *b, const struct profile *p, uint32_t *rows, uint32_t *extras)
+{
+    *rows = *extras = 0;
+    for (uint32_t i = 0; i < p->samples.n; i++) {
+        const struct sample *s = &b->samples[p->samples.off + i];
+        uint32_t n = s->timestamps.n ? s->timestamps.n : 1;
+
+        *rows += n;
+        if (s->timestamps.n || s->attrs.n || s->link)
+            *extras += n;
+    }
+}
+
+static int add_item(struct engine *g, struct job *j, const struct intake *in, const struct intake_profile *ip,
+                    const struct intake_item *it)
+{
+    const struct batch *b = j->batch;
+    const struct profile *p = &b->profiles[it->profile];
+    const struct intake_resource *res = &in->resources[it->resource];
+    struct filling f = {.g = g, .b = b, .it = it, .part = j->part, .symbols = j->symbols};
+    uint32_t series = symbols_series(j->symbols, &it->type, &res->labels, res->labels_id), rows, extras;
+    int r = 0;
+
+    if (series == UINT32_MAX)
+        return -ENOMEM;
+    count_rows(b, p, &rows, &extras);
+    f.out = mempart_add(j->part, rows, extras);
+    if (!f.out)
+        return -ENOMEM;
+    f.service = sym_series(j->symbols, series)->service;
+    f.out->series = series;
+    f.out->service = f.service;
+    f.out->type = sym_series(j->symbols, series)->type_name;
+    f.out->gauge = it->type.rule == TYPE_GAUGE;
+    f.out->instance = res->instance;
+    f.out->time_ns = ip->time_ns;
+    f.out->duration_ns = p->duration_ns;
+    f.out->group = p->n_types > 1 || p->group ? (uint32_t) (ip->key.lo ^ p->group) | 1 : 0;
+    memcpy(f.out->id, p->id, 16);
+    f.out->header = make_header(g->writer, j->part, b, in, it);
+    if (f.out->header == UINT32_MAX)
+        return -ENOMEM;
+    for (uint32_t i = 0; r == 0 && i < p->samples.n; i++) {
+        if (i + AHEAD < p->samples.n)
+            symbols_stack_ahead(j->symbols, j->memo, f.service, b->samples[p->samples.off + i + AHEAD].stack);
+        r = fill_sample(&f, p->samples.off + i);
+    }
+    f.out->n_rows = f.rows;
+    f.out->n_extras = f.extras;
+    j->rows += f.rows;
+    return r;
+}
+
+static int add_profile(struct engine *g, struct job *j, const struct intake *in, const struct intake_profile *ip,
+                       int64_t now)
+{
+    int r;
+
+    if (ip->has_key && key_known(g, ip->key)) {
+        j->duplicates++;
+        return 0;
+    }
+    r = intake_difference(j->batch, in, ip, &g->cumulative, &g->writer->arena);
+    for (uint32_t i = 0; r >= 0 && i < ip->n_items; i++)
+        r = add_item(g, j, in, ip, &in->items[ip->first_item + i]);
+    if (r >= 0 && ip->has_key)
+        r = add_key(g->writer, ip->key, now);
+    j->profiles++;
+    return r;
+}
+
+static int find_symbols(struct engine *g, struct job *j, struct err *e)
+{
+    struct engine_tenant *t = engine_find_tenant(g, j->tenant);
+    struct engine_epoch *k;
+    int r;
+
+    if (!t) {
+        r = engine_add_tenant(g, g->n_tenants + 1, j->tenant, &t, e);
+        if (r < 0)
+            return r;
+    }
+    if (!t->epochs) {
+        r = engine_add_epoch(g, t, 1, engine_now(g), &k);
+        if (r < 0)
+            return r;
+    }
+    j->symbols = t->epochs->symbols;
+    return memtable_part(g->active, j->symbols, &j->part);
+}
+
+/* Pending definitions begin with the counts they start from. */
+static void begin_defs(struct job *j)
+{
+    j->part->blobs.recording = true;
+    if (!j->symbols->defs.n)
+        symbols_put_start(j->symbols, &j->symbols->defs);
+    if (!j->part->blobs.defs.n)
+        blobs_put_start(&j->part->blobs, &j->part->blobs.defs);
+}
+
+static int put_defs(struct buf *group, struct buf *defs, size_t *ret_at, size_t *ret_n)
+{
+    put_varint(group, defs->n);
+    *ret_at = group->n;
+    *ret_n = defs->n;
+    buf_put(group, defs->p, defs->n);
+    return buf_error(defs);
+}
+
+int writer_put_record(struct engine *g, struct job *j)
+{
+    struct buf *b = &g->writer->group;
+    struct writer *w = g->writer;
+    size_t at = b->n;
+    int r;
+
+    buf_pad(b, 0, LOG_RECORD);
+    put_varint(b, j->symbols->tenant);
+    put_varint(b, j->symbols->epoch);
+    put_bytes(b, j->tenant, strlen(j->tenant));
+    r = put_defs(b, &j->symbols->defs, &j->symbols_at, &j->symbols_n);
+    if (r == 0)
+        r = put_defs(b, &j->part->blobs.defs, &j->blobs_at, &j->blobs_n);
+    put_varint(b, w->n_keys - j->first_key);
+    for (uint32_t i = j->first_key; i < w->n_keys; i++) {
+        put_u64(b, w->keys[i].key.hi);
+        put_u64(b, w->keys[i].key.lo);
+        put_zigzag(b, w->keys[i].time_ns);
+    }
+    put_varint(b, j->part->n_added - j->first_prof);
+    for (uint32_t i = j->first_prof; i < j->part->n_added; i++)
+        record_put_prof(b, stable_at(&j->part->profs, i));
+    if (r == 0)
+        r = buf_error(b);
+    if (r < 0)
+        return r;
+    log_frame(b, at, ++g->lsn);
+    buf_put(&j->part->defs, j->symbols->defs.p, j->symbols->defs.n);
+    buf_reset(&j->symbols->defs);
+    buf_reset(&j->part->blobs.defs);
+    return buf_error(&j->part->defs);
+}
+
+/* A stack by what it is made of. */
+static struct id128 stack_id(void *ctx, uint32_t stack)
+{
+    struct job *j = ctx;
+
+    return prints_stack(&j->memo->prints, stack);
+}
+
+int writer_make_record(struct engine *g, struct job *j, struct err *e)
+{
+    struct writer *w = g->writer;
+    int64_t now = engine_now(g);
+    struct intake in;
+    int r = find_symbols(g, j, e);
+
+    if (r == 0)
+        r = begin_memo(w, j->batch);
+    if (r < 0)
+        return r;
+    j->memo = &w->memo;
+    begin_defs(j);
+    r = intake_plan(j->batch, &j->ctx, &g->limits, now, stack_id, j, &w->arena, &in);
+    if (r < 0)
+        return r;
+    j->first_prof = j->part->n_added;
+    j->first_key = w->n_keys;
+    for (uint32_t i = 0; r >= 0 && i < in.n_profiles; i++)
+        r = add_profile(g, j, &in, &in.profiles[i], now);
+    if (r >= 0)
+        r = writer_put_record(g, j);
+    if (r < 0) {
+        j->part->n_added = j->first_prof;
+        return r;
+    }
+    j->result.rejected = in.rejected;
+    snprintf(j->result.message, sizeof j->result.message, "%s", in.message);
+    g->active->bytes += j->rows * (sizeof(struct row) + 4) + j->profiles * sizeof(struct prof);
+    return 0;
+}
