@@ -154,14 +154,14 @@ static int open_catalog(struct engine *g, struct err *e)
     return 0;
 }
 
-static void make_reserve(struct engine *g)
+void engine_make_reserve(struct engine *g)
 {
     uint64_t size = g->config.reserve ? g->config.reserve : 64 << 20;
     _cleanup_(fd_closep) int fd = -1;
     uint64_t free, total;
     struct stat st;
 
-    if (fd_space(g->dir_fd, &free, &total) < 0 || free < 4 * size)
+    if (g->config.manual || fd_space(g->dir_fd, &free, &total) < 0 || free < 4 * size)
         return; /* better none than the last straw */
     fd = fd_open(g->dir_fd, "RESERVE", O_RDWR | O_CREAT, 0600);
     if (fd >= 0 && fstat(fd, &st) == 0 && (uint64_t) st.st_size < size)
@@ -212,7 +212,7 @@ static int engine_open(const struct store_config *c, struct store **ret, struct 
     if (r == 0 && !c->read_only)
         r = engine_begin_log(g, e);
     if (r == 0 && !c->read_only && !c->manual) {
-        make_reserve(g);
+        engine_make_reserve(g);
         r = start_threads(g, e);
     }
     if (r < 0)

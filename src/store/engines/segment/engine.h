@@ -157,7 +157,8 @@ int engine_retain(struct store *s, bool compact_all, struct err *e);
 int engine_delete(struct store *s, const char *tenant, const struct store_column *what, struct err *e);
 int engine_snapshot(struct store *s, const char *dir, struct err *e);
 void *engine_flusher_run(void *engine);
-/* Gives the reserve back to the disk. */
+/* Sets the reserve aside where there is room; gives it back to the disk. */
+void engine_make_reserve(struct engine *g);
 void engine_release_reserve(struct engine *g);
 
 /* Rewrites segments into one (level `level`, 0 = keep theirs) leaving out what `keep` refuses. */

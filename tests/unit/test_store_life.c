@@ -1,0 +1,540 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A segment store through its life: symbols that give way to new ones, detail that goes while sums stay, a disk that
+ * fills up, a restart between two cumulative profiles, profiles that come back as they were sent; and stores that
+ * earlier versions wrote (tests/data/store-vN; WICK_MAKE_STORE=DIR writes one of this version).
+ */
+#include "store_conformance.c"
+
+#include <fcntl.h>
+#include <ftw.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+
+#define DAYS(n) ((n) *86400 * NS_PER_S)
+
+static char dir[128];
+
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+    (void) st;
+    (void) type;
+    (void) ftw;
+    return remove(path);
+}
+
+static void begin(struct suite *s)
+{
+    struct err e = {0};
+
+    nftw(dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    suite_clock = GEN_T0;
+    s->config.dir = dir;
+    s->config.manual = true;
+    s->config.now = suite_now;
+    if (!s->config.min_free)
+        s->config.min_free = -1;
+    if (store_open(&store_segment, &s->config, &s->store, &e) < 0)
+        tap_fail("open: %s", e.message);
+}
+
+static void reopen(struct suite *s)
+{
+    struct err e = {0};
+
+    store_close(s->store);
+    s->store = NULL;
+    if (store_open(&store_segment, &s->config, &s->store, &e) < 0)
+        tap_fail("open: %s", e.message);
+}
+
+static void end(struct suite *s)
+{
+    store_close(s->store);
+    nftw(dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    suite_clock = GEN_T0;
+}
+
+static void flush(struct suite *s)
+{
+    struct err e = {0};
+
+    if (s->store->ops->flush(s->store, &e) < 0)
+        tap_fail("flush: %s", e.message);
+}
+
+static void retain(struct suite *s)
+{
+    struct err e = {0};
+
+    if (s->store->ops->retain(s->store, true, &e) < 0)
+        tap_fail("retain: %s", e.message);
+}
+
+static bool there(const char *name)
+{
+    char path[256];
+
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    return access(path, F_OK) == 0;
+}
+
+/* --- symbols --- */
+
+static void test_epochs(void)
+{
+    struct suite s = {.config = {.keep = DAYS(4), .keep_detail = -1}};
+
+    begin(&s);
+    APPEND(&s, {.value = 1, .stack = "main old", .time = GEN_T0});
+    flush(&s);
+    ok(there("1/sym/000001.sym"));
+    suite_clock += DAYS(3) + 3600 * NS_PER_S; /* the epoch is older than half of what is kept */
+    APPEND(&s, {.value = 2, .stack = "main old", .time = suite_clock});
+    flush(&s);
+    APPEND(&s, {.value = 4, .stack = "main young", .time = suite_clock + 1});
+    flush(&s);
+    ok(there("1/sym/000002.sym"));
+    eq_int(total(&s, "cpu", ALL), 7);
+    reopen(&s);
+    eq_int(total(&s, "cpu", ALL), 7);
+    suite_clock = GEN_T0 + DAYS(5); /* the first profile is too old; its epoch has another, though */
+    retain(&s);
+    eq_int(total(&s, "cpu", ALL), 6);
+    ok(there("1/sym/000001.sym"));
+    suite_clock = GEN_T0 + DAYS(7) + 2 * 3600 * NS_PER_S;
+    APPEND(&s, {.value = 8, .stack = "main young", .time = suite_clock});
+    flush(&s);
+    retain(&s);
+    ok(!there("1/sym/000001.sym")); /* nothing uses it any more */
+    eq_int(total(&s, "cpu", ALL), 8);
+    reopen(&s);
+    eq_int(total(&s, "cpu", ALL), 8);
+    end(&s);
+}
+
+/* --- detail --- */
+
+static int count_profile(void *ctx, const struct store_profile *p)
+{
+    (void) p;
+    ++*(int *) ctx;
+    return 0;
+}
+
+static int profiles(struct suite *s)
+{
+    struct question k;
+    struct err e = {0};
+    int n = 0;
+
+    ask(&k, "cpu", ALL);
+    ok(s->store->ops->profiles(s->store, &k.q, count_profile, &n, &e) >= 0);
+    ask_done(&k);
+    return n;
+}
+
+static int64_t total_of_trace(struct suite *s, uint8_t trace)
+{
+    struct question k;
+    int64_t v;
+
+    ask(&k, "cpu", ALL);
+    k.q.has_trace = true;
+    k.q.trace_id[0] = trace;
+    v = total_of(s, &k.q);
+    ask_done(&k);
+    return v;
+}
+
+#define EARLY (GEN_T0 - 3600 * NS_PER_S)
+
+static void test_detail_goes(void)
+{
+    struct suite s = {.config = {.keep = DAYS(30)}};
+    _cleanup_(tree_freep) struct tree *t = NULL;
+    struct store_notes notes = {0};
+    struct store_stats st;
+    struct question k;
+    struct err e = {0};
+
+    begin(&s);
+    APPEND(&s, {.value = 1, .stack = "main a", .trace = 7, .span = 1, .time = EARLY},
+           {.value = 2, .stack = "main b", .thread = "worker", .time = EARLY + NS_PER_S},
+           {.value = 4, .stack = "main a", .time = GEN_T0});
+    flush(&s);
+    ok(total_of_trace(&s, 7) == 1 && total_of_trace(&s, 6) == 0);
+    eq_int(profiles(&s), 3);
+    suite_clock += DAYS(6);
+    retain(&s);
+    eq_int(total_of_trace(&s, 7), 1); /* compacted, and all there */
+    suite_clock += DAYS(2);
+    retain(&s);
+    s.store->ops->stats(s.store, &st);
+    eq_int(total(&s, "cpu", ALL), 7); /* sums stay */
+    eq_int(total(&s, "cpu", GEN_T0 - 1800 * NS_PER_S, INT64_MAX / 2), 4);
+    eq_int(total_of_trace(&s, 7), 0);
+    eq_int(profiles(&s), 0);
+    ask(&k, "cpu", EARLY - 10 * NS_PER_S, EARLY + NS_PER_S / 2); /* cuts through five minutes: the answer says so */
+    ok(s.store->ops->select(s.store, &k.q, &t, &notes, &e) == 0 && notes.coarse);
+    ask_done(&k);
+    reopen(&s);
+    eq_int(total(&s, "cpu", ALL), 7);
+    suite_clock += DAYS(25);
+    retain(&s);
+    eq_int(total(&s, "cpu", ALL), 0);
+    end(&s);
+}
+
+/* --- a full disk --- */
+
+static struct fd_ops disk;
+static uint64_t disk_free = 100;
+
+static int disk_space(int fd, uint64_t *ret_free, uint64_t *ret_total)
+{
+    (void) fd;
+    *ret_free = disk_free << 30;
+    *ret_total = 100ull << 30;
+    return 0;
+}
+
+static enum sink_status try_append(struct suite *s, int64_t value, struct ack_result *ret)
+{
+    _cleanup_(batch_unrefp) struct batch *b =
+        simple_batch((struct simple[]){{.value = value, .time = suite_clock + value}}, 1);
+
+    store_append_wait(s->store, b, &(struct sink_context){.tenant = "", .received_ns = suite_clock}, ret);
+    return ret->status;
+}
+
+static void test_full_disk(void)
+{
+    struct suite s = {.config = {.min_free = 0.05, .keep = DAYS(30), .keep_detail = -1}};
+    struct ack_result r = {0};
+
+    disk = *fd_ops;
+    disk.space = disk_space;
+    fd_ops = &disk;
+    disk_free = 50;
+    begin(&s);
+    eq_int(try_append(&s, 1, &r), SINK_OK);
+    flush(&s);
+    disk_free = 4;
+    ok(try_append(&s, 2, &r) == SINK_UNAVAILABLE && r.retry_ns > 0);
+    ok(strstr(r.message, "full") != NULL);
+    eq_int(total(&s, "cpu", ALL), 1); /* reading goes on */
+    suite_clock += DAYS(31);
+    retain(&s); /* and so does retention */
+    eq_int(total(&s, "cpu", ALL), 0);
+    disk_free = 6;
+    eq_int(try_append(&s, 4, &r), SINK_OK);
+    eq_int(total(&s, "cpu", ALL), 4);
+    fd_ops = &fd_ops_system;
+    end(&s);
+}
+
+/* The disk has no room at all until the reserve is given back. */
+static bool is_full;
+
+static ssize_t full_pwrite(int fd, const void *p, size_t n, off_t off)
+{
+    char path[160];
+    struct stat st;
+
+    snprintf(path, sizeof path, "%s/RESERVE", dir);
+    if (is_full && stat(path, &st) == 0 && st.st_size > 0) {
+        errno = ENOSPC;
+        return -1;
+    }
+    return fd_ops_system.pwrite(fd, p, n, off);
+}
+
+static void test_reserve(void)
+{
+    struct suite s = {.config = {.reserve = 1 << 20, .keep = DAYS(30), .keep_detail = -1}};
+    struct ack_result r = {0};
+    char path[160];
+    int fd;
+
+    begin(&s);
+    eq_int(try_append(&s, 1, &r), SINK_OK);
+    flush(&s);
+    snprintf(path, sizeof path, "%s/RESERVE", dir); /* made in the background only */
+    fd = open(path, O_RDWR | O_CREAT, 0600);
+    ok(fd >= 0 && ftruncate(fd, 1 << 20) == 0);
+    close(fd);
+    disk = *fd_ops;
+    disk.pwrite = full_pwrite;
+    fd_ops = &disk;
+    is_full = true;
+    suite_clock += DAYS(31);
+    retain(&s);
+    eq_int(total(&s, "cpu", ALL), 0);
+    is_full = false;
+    fd_ops = &fd_ops_system;
+    end(&s);
+}
+
+/* --- a restart between cumulative profiles --- */
+
+static void append_cumulative(struct suite *s, int64_t value, int second)
+{
+    struct sink_context ctx = {.tenant = "", .received_ns = suite_clock, .cumulative = true};
+    _cleanup_(batch_unrefp) struct batch *b = simple_batch(
+        (struct simple[]){{.type = "alloc_space", .unit = "bytes", .value = value, .time = GEN_T0 + second * NS_PER_S}},
+        1);
+
+    append_as(s, b, &ctx, NULL);
+}
+
+static void test_cumulative_restart(void)
+{
+    struct suite s = {0};
+
+    begin(&s);
+    append_cumulative(&s, 1000, 0);
+    append_cumulative(&s, 1500, 1);
+    reopen(&s); /* what was counted last is not known any more: the next is a base, and nothing is counted twice */
+    append_cumulative(&s, 1700, 2);
+    append_cumulative(&s, 1710, 3);
+    append_cumulative(&s, 1710, 3); /* sent again */
+    eq_int(total(&s, "alloc", ALL), 500 + 10);
+    end(&s);
+}
+
+/* --- as it was sent --- */
+
+static struct batch *sent_batch(void)
+{
+    _cleanup_(builder_freep) struct builder *b = NULL;
+    struct batch *out = NULL;
+    struct value_type t;
+    struct profile *p;
+    uint32_t attrs[2], loc_attr, loc[2], m;
+    int64_t v = 3;
+
+    if (builder_new(NULL, &b) < 0)
+        return NULL;
+    builder_resource(b);
+    builder_resource_attr_str(b, STR("service.name"), STR("sent"));
+    builder_scope(b, STR("s"), STR("2"));
+    t = (struct value_type){builder_string(b, STR("cpu")), builder_string(b, STR("nanoseconds"))};
+    p = builder_profile(b, &t, 1);
+    if (!p)
+        return NULL;
+    p->time_ns = GEN_T0;
+    p->duration_ns = 1000;
+    p->payload_format = STR("pprof");
+    p->payload = STR("\x1f\x8b bytes");
+    attrs[0] = builder_attr_str(b, STR("process.executable.build_id.gnu"), STR("c0ffee"));
+    attrs[1] = builder_attr_bool(b, STR("pprof.mapping.has_functions"), true);
+    m = builder_mapping(
+        b,
+        &(struct mapping){
+            .filename = builder_string(b, STR("/bin/sent")), .start = 0x400000, .limit = 0x500000, .offset = 0x1000},
+        attrs, 2);
+    loc_attr = builder_attr_bool(b, STR("pprof.location.is_folded"), true);
+    loc[0] = builder_location(b, m, 0x400123, NULL, 0, &loc_attr, 1);
+    loc[1] = builder_location(b, m, 0x400456, NULL, 0, NULL, 0);
+    builder_sample(b, builder_stack(b, loc, 2), 0, (struct run){0}, &v, 1, NULL, 0);
+    return builder_finish(b, &out, NULL) < 0 ? NULL : out;
+}
+
+static int look_sent(void *ctx, struct batch *b)
+{
+    const struct profile *p = &b->profiles[0];
+    struct run st = b->dict.stacks[b->samples[0].stack];
+    const struct location *l0 = &b->dict.locations[b->dict.indices[st.off]],
+                          *l1 = &b->dict.locations[b->dict.indices[st.off + 1]];
+    const struct mapping *m = &b->dict.mappings[l0->mapping];
+    const struct attr *a;
+
+    ++*(int *) ctx;
+    eq_int(b->n_profiles, 1);
+    eq_str(p->payload_format, STR("pprof"));
+    eq_str(p->payload, STR("\x1f\x8b bytes"));
+    eq_int(st.n, 2);
+    eq_int(l0->address, 0x400123);
+    eq_int(l1->address, 0x400456);
+    eq_int(m->start, 0x400000);
+    eq_int(m->limit, 0x500000);
+    eq_int(m->offset, 0x1000);
+    eq_str(batch_string(b, m->filename), STR("/bin/sent"));
+    a = batch_attr(b, m->attrs, STR("pprof.mapping.has_functions"));
+    ok(a && a->value.kind == VALUE_BOOL && a->value.boolean);
+    a = batch_attr(b, m->attrs, STR("process.executable.build_id.gnu"));
+    ok(a && str_eq(value_str(&a->value), STR("c0ffee")));
+    a = batch_attr(b, l0->attrs, STR("pprof.location.is_folded"));
+    ok(a && a->value.boolean);
+    ok(!l1->attrs.n);
+    return 0;
+}
+
+static void export_sent(struct suite *s)
+{
+    struct question k;
+    struct err e = {0};
+    int n = 0;
+
+    ask(&k, "cpu", ALL);
+    ok(s->store->ops->export(s->store, &k.q, look_sent, &n, &e) >= 0);
+    eq_int(n, 1);
+    ask_done(&k);
+}
+
+static void test_as_sent(void)
+{
+    _cleanup_(batch_unrefp) struct batch *b = sent_batch();
+    struct suite s = {.config = {.keep = -1, .keep_detail = -1}};
+
+    begin(&s);
+    append(&s, b);
+    export_sent(&s);
+    reopen(&s); /* from the log */
+    export_sent(&s);
+    flush(&s);
+    export_sent(&s);
+    suite_clock += DAYS(2);
+    retain(&s);
+    reopen(&s);
+    export_sent(&s);
+    end(&s);
+}
+
+/* --- stores of earlier versions --- */
+
+/* What is in them: of every kind of row there is, in a day's segment, a fresh segment and a log. */
+static void fill_fixture(struct suite *s)
+{
+    static const char *const hosts[] = {"h1", "h2", "h3", "h4", "h5"};
+    _cleanup_(batch_unrefp) struct batch *b = sent_batch();
+
+    append(s, b);
+    for (int i = 0; i < 5; i++)
+        APPEND(s, {.value = 10, .stack = "main work", .host = hosts[i], .time = GEN_T0 + i * NS_PER_S},
+               {.value = 5, .stack = "main wait", .host = hosts[i], .time = GEN_T0 + i * NS_PER_S, .thread = "w"},
+               {.value = 1,
+                .stack = "main work",
+                .host = hosts[i],
+                .time = GEN_T0 + i * NS_PER_S,
+                .trace = (uint8_t) (1 + i),
+                .span = 9});
+    APPEND(s, {.type = "inuse_space", .unit = "bytes", .value = 100, .time = GEN_T0},
+           {.type = "inuse_space", .unit = "bytes", .value = 300, .time = GEN_T0 + 10 * NS_PER_S});
+    flush(s);
+    suite_clock += DAYS(2);
+    retain(s);
+    APPEND(s, {.value = 1000, .stack = "main late", .time = suite_clock});
+    flush(s);
+    APPEND(s, {.value = 2000, .stack = "main later", .time = suite_clock + 1});
+}
+
+static void check_fixture(struct suite *s, const char *what)
+{
+    int before = tap_bad;
+    struct store_stats st;
+
+    eq_int(total(s, "cpu", ALL), 3 + 5 * 16 + 3000);
+    eq_int(total(s, "cpu{host.name=\"h2\"}", ALL), 16);
+    eq_int(total(s, "cpu{thread.name=\"w\"}", ALL), 25);
+    eq_int(total(s, "cpu", GEN_T0 + NS_PER_S, GEN_T0 + 3 * NS_PER_S), 32);
+    eq_int(total_of_trace(s, 3), 1);
+    eq_int(total(s, "heap", ALL), 200);
+    eq_int(profiles(s), 1 + 15 + 2);
+    s->store->ops->stats(s->store, &st);
+    eq_int(st.damaged, 0);
+    if (tap_bad > before)
+        printf("# of %s\n", what);
+}
+
+static const char *copy_from, *copy_to;
+
+static int copy_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+    _cleanup_(buf_done) struct buf b = BUF_INIT;
+    char to[512];
+    int fd;
+
+    (void) st;
+    (void) ftw;
+    snprintf(to, sizeof to, "%s%s", copy_to, path + strlen(copy_from));
+    if (type == FTW_D)
+        return mkdir(to, 0755) < 0 && errno != EEXIST;
+    if (fd_read_file(path, 1 << 24, &b, NULL) < 0)
+        return 1;
+    fd = open(to, O_WRONLY | O_CREAT | O_TRUNC, 0644);
+    if (fd < 0)
+        return 1;
+    if (b.n && write(fd, b.p, b.n) != (ssize_t) b.n)
+        tap_fail("cannot copy %s", path);
+    close(fd);
+    return 0;
+}
+
+static void test_earlier_versions(void)
+{
+    struct suite s = {.config = {.keep = -1, .keep_detail = -1}};
+    int seen = 0;
+
+    for (int v = 1; v < 100; v++) {
+        char from[64];
+
+        snprintf(from, sizeof from, "tests/data/store-v%d", v);
+        if (access(from, F_OK) < 0)
+            continue;
+        seen++;
+        nftw(dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+        copy_from = from;
+        copy_to = dir;
+        eq_int(nftw(from, copy_one, 16, FTW_PHYS), 0);
+        suite_clock = GEN_T0 + DAYS(2);
+        s.config.dir = dir;
+        s.config.manual = true;
+        s.config.now = suite_now;
+        s.config.min_free = -1;
+        reopen(&s);
+        check_fixture(&s, from);
+        flush(&s); /* and it can be written to */
+        retain(&s);
+        check_fixture(&s, from);
+        end(&s);
+        s.store = NULL;
+    }
+    ok(seen || access("tests/data", F_OK) < 0); /* started from elsewhere: nothing to see */
+}
+
+static void test_this_version(void)
+{
+    struct suite s = {.config = {.keep = -1, .keep_detail = -1}};
+    const char *make = getenv("WICK_MAKE_STORE");
+
+    begin(&s);
+    fill_fixture(&s);
+    check_fixture(&s, "a fresh store");
+    reopen(&s);
+    check_fixture(&s, "a store opened again");
+    store_close(s.store);
+    if (make) {
+        copy_from = dir;
+        copy_to = make;
+        eq_int(nftw(dir, copy_one, 16, FTW_PHYS), 0);
+    }
+    s.store = NULL;
+    end(&s);
+}
+
+int main(void)
+{
+    snprintf(dir, sizeof dir, "/tmp/wick-life-%d", getpid());
+    tap_run(test_epochs);
+    tap_run(test_detail_goes);
+    tap_run(test_full_disk);
+    tap_run(test_reserve);
+    tap_run(test_cumulative_restart);
+    tap_run(test_as_sent);
+    tap_run(test_this_version);
+    tap_run(test_earlier_versions);
+    return tap_done();
+}
