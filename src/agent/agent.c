@@ -21,6 +21,7 @@
 #include "agent/process.h"
 #include "agent/row_store.h"
 #include "agent/sideband.h"
+#include "agent/span_find.h"
 #include "agent/stack_walk.h"
 #include "agent/tally.h"
 #include "base/clock.h"
@@ -37,6 +38,7 @@ enum {
     POLL_IDLE_MS = 100, /* the ring is read this often */
     WAITS_FIRST = 4,    /* one wait in so many is looked at */
     WAITS_LAST = 4096,
+    SPAN_AGAIN = 64, /* samples between two looks for a span that is not placed yet */
 };
 static const size_t TABLE_BYTES = 12 << 20, ROW_BYTES = 8 << 20, TALLY_BYTES = 64 << 20;
 static const uint64_t SWEEP_NS = 5ull * NS_PER_S;
@@ -131,19 +133,13 @@ static void find_language(struct agent *a, struct process *p)
     for (const struct lang *const *l = langs; *l && !p->lang; l++)
         if ((*l)->attach(p, NULL) > 0)
             p->lang = *l;
-    if (!p->lang)
-        return;
-    for (uint32_t i = 0; i < p->n_mappings; i++) { /* a walk through the interpreter must not end for want of a page */
-        struct process_mapping *m = &p->mappings[i];
-
-        if (m->object && p->lang_lo < m->end && p->lang_hi > m->start)
-            row_store_load_all(a->rows, m->object, a->now_ns);
-    }
+    if (p->span.kind == AGENT_SPAN_NONE)
+        p->span_again = span_find(p);
 }
 
 static void load_process(struct agent *a, struct process *p)
 {
-    if (!p->lang)
+    if (!p->lang || p->span.kind == AGENT_SPAN_NONE)
         find_language(a, p);
     processes_record(a->processes, p, &a->record);
     if (bpf_side_load_process(a->bpf, p->pid, &a->record, p->lang ? &p->lang_record : NULL) == 0)
@@ -271,6 +267,7 @@ static void on_sample(struct agent *a, const struct agent_event *e, size_t size)
             p->mm = e->mm;
             p->stale = true;
         }
+        p->stale |= p->span_again && p->samples % SPAN_AGAIN == 0;
         end = finish_stack(a, p, e, &n);
         if (e->kind == AGENT_EVENT_OFFCPU && end == AGENT_END_NO_PAGE)
             learn_page(a, e);

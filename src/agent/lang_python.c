@@ -8,6 +8,7 @@
 
 #include <errno.h>
 
+#include "agent/object_guard.h"
 #include "agent/process.h"
 #include "base/hash.h"
 #include "base/map.h"
@@ -43,9 +44,27 @@ static struct {
 } images[IMAGES];
 static unsigned next_image;
 
+struct probing {
+    struct object *object;
+    const char *path;
+    struct python_image image;
+};
+
+static int look_into(void *arg)
+{
+    struct probing *q = arg;
+    _cleanup_(elf_freep) struct elf_file *f = NULL;
+    int r = object_open_elf(q->object, &f, NULL);
+
+    if (r < 0)
+        return r;
+    return (strstr(q->path, "python") || elf_find_section(f, ".PyRuntime")) &&
+           python_probe(f, str_from(q->path), &q->image);
+}
+
 static bool probe(struct object *o, const char *path, struct python_image *ret)
 {
-    _cleanup_(elf_freep) struct elf_file *f = NULL;
+    struct probing q = {.object = o, .path = path};
     bool yes;
 
     for (unsigned i = 0; i < IMAGES; i++)
@@ -53,11 +72,11 @@ static bool probe(struct object *o, const char *path, struct python_image *ret)
             *ret = images[i].image;
             return images[i].is_python;
         }
-    yes = object_open_elf(o, &f, NULL) >= 0 && (strstr(path, "python") || elf_find_section(f, ".PyRuntime")) &&
-          python_probe(f, str_from(path), ret);
+    yes = object_guard(look_into, &q) == 1;
+    *ret = q.image;
     images[next_image % IMAGES].number = o->number;
     images[next_image % IMAGES].is_python = yes;
-    images[next_image++ % IMAGES].image = yes ? *ret : (struct python_image){0};
+    images[next_image++ % IMAGES].image = q.image;
     return yes;
 }
 

@@ -194,6 +194,7 @@ static void object_free(struct object *o)
     mem_free(o->loaded);
     mem_free(o->segments);
     mem_free(o->path);
+    mem_free(o->span);
     fd_close(o->fd);
     mem_free(o);
 }

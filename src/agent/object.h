@@ -18,6 +18,7 @@
 #include "elf/elf_id.h"
 
 struct objects;
+struct tls_symbol;
 struct unwind_table;
 
 /* The file as the kernel names it: of /proc/PID/maps or a perf mmap record. */
@@ -52,6 +53,8 @@ struct object {
     bool whole;                 /* all of its pages were loaded at once */
     uint64_t last_used_ns;
     struct object_names *names; /* names.h; NULL until asked for */
+    struct tls_symbol *span;    /* span_find.h: its otel_thread_ctx_v1; NULL when it has none */
+    bool span_tried;
 };
 
 /* The ELF image, mapped; to be freed with elf_free(). -ENOENT when it is gone. */

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Spans seen from outside: a program publishes otel_thread_ctx_v1 in each of the ways that compilers and loaders know, and
+`wick record` links samples to the span that was on when they were taken."""
+import json
+import os
+import shutil
+import subprocess
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from test_record_lang import may_sample
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+WICK = os.environ.get("WICK", str(ROOT / "build/src/cli/wick"))
+LIBWICK = ROOT / "build/src/sdk/libwick.so"
+
+pytestmark = [pytest.mark.skipif(not may_sample(), reason="BPF programs may not be loaded here"),
+              pytest.mark.skipif(not shutil.which("cc"), reason="no compiler")]
+
+# The record of OTEP 4947; one thread works in span b0 and then outside of it, another in span b1.
+PUBLISHER = r'''
+#include <string.h>
+#include <stdlib.h>
+struct record { unsigned char trace[16], span[8], valid, flags; unsigned short n; } __attribute__((packed));
+__attribute__((visibility("default"))) __thread struct record *otel_thread_ctx_v1;
+void span_enter(unsigned char id)
+{
+    struct record *r = otel_thread_ctx_v1 ? otel_thread_ctx_v1 : calloc(1, sizeof *r);
+    memset(r->trace, id, 16);
+    memset(r->span, id, 8);
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    r->valid = 1;
+    otel_thread_ctx_v1 = r;
+}
+void span_leave(void) { otel_thread_ctx_v1->valid = 0; }
+'''
+MAIN = r'''
+#include <pthread.h>
+#include <time.h>
+#include <unistd.h>
+#ifdef LATE
+#include <dlfcn.h>
+static void (*span_enter)(unsigned char), (*span_leave)(void);
+#elif defined(LIBWICK)
+#include <string.h>
+#include "wick.h"
+static void span_enter(unsigned char id) { unsigned char v[16]; memset(v, id, 16); wick_span_enter(v, v); }
+static void span_leave(void) { wick_span_leave(); }
+#else
+void span_enter(unsigned char id);
+void span_leave(void);
+#endif
+volatile unsigned long sink;
+__attribute__((noinline)) void work(void)
+{
+    struct timespec t;
+    do {
+        for (int i = 0; i < 100000; i++) sink += i;
+        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    } while (t.tv_sec * 1000 + t.tv_nsec / 1000000 < 250);
+}
+__attribute__((noinline)) void in_b0(void) { work(); }
+__attribute__((noinline)) void in_b1(void) { work(); }
+__attribute__((noinline)) void outside(void) { work(); }
+static void *second(void *p) { span_enter(0xb1); in_b1(); span_leave(); return p; }
+static void *third(void *p) { outside(); return p; }
+int main(int argc, char **argv)
+{
+    pthread_t t;
+#ifdef LATE
+    void *h = dlopen(argv[1], RTLD_NOW);
+    span_enter = (void (*)(unsigned char)) dlsym(h, "span_enter");
+    span_leave = (void (*)(void)) dlsym(h, "span_leave");
+#endif
+    span_enter(0xb0);
+    in_b0();
+    span_leave();
+    pthread_create(&t, NULL, second, NULL); pthread_join(t, NULL);
+    pthread_create(&t, NULL, third, NULL); pthread_join(t, NULL);
+    return 0;
+}
+'''
+
+
+def spans_of(path, functions):
+    """(function on the stack, span id or "", its value) of each sample of an OTLP JSON file."""
+    for line in path.read_text().splitlines():
+        request = json.loads(line)
+        d = request["dictionary"]
+
+        def names(stack):
+            for i in d["stackTable"][stack].get("locationIndices", []):
+                for x in d["locationTable"][i].get("lines", []):
+                    yield d["stringTable"][d["functionTable"][x.get("functionIndex", 0)].get("nameStrindex", 0)]
+
+        for r in request["resourceProfiles"]:
+            for p in [p for s in r["scopeProfiles"] for p in s["profiles"]]:
+                for x in p.get("samples", []):
+                    where = set(names(x.get("stackIndex", 0))) & set(functions)
+                    span = d["linkTable"][x.get("linkIndex", 0)].get("spanId", "") if x.get("linkIndex") else ""
+                    for w in where:
+                        yield w, span, sum(map(int, x.get("values", []))) or len(x.get("timestampsUnixNano", []))
+
+
+def cc(*words, cwd):
+    subprocess.run(["cc", "-O1", "-fno-optimize-sibling-calls", *map(str, words)], cwd=cwd, check=True)
+
+
+def build(kind, d):
+    (d / "p.c").write_text(PUBLISHER)
+    (d / "m.c").write_text(MAIN)
+    if kind == "local exec":  # relaxed by the linker: the program itself has it
+        cc("-o", "m", "m.c", "p.c", "-pthread", "-Wl,--export-dynamic-symbol=otel_thread_ctx_v1", cwd=d)
+    elif kind == "static":
+        cc("-static", "-o", "m", "m.c", "p.c", "-pthread", "-Wl,--export-dynamic-symbol=otel_thread_ctx_v1", cwd=d)
+    elif kind == "libwick":
+        if not LIBWICK.exists():
+            pytest.skip("libwick is not built")
+        cc("-DLIBWICK", "-I", ROOT / "include", "-o", "m", "m.c", LIBWICK, f"-Wl,-rpath,{LIBWICK.parent}", "-pthread", cwd=d)
+    else:
+        flags = {"descriptor": ["-mtls-dialect=gnu2"], "late descriptor": ["-mtls-dialect=gnu2"], "general": ["-mtls-dialect=gnu"],
+                 "late general": ["-mtls-dialect=gnu"], "initial exec": ["-ftls-model=initial-exec"]}[kind]
+        cc("-shared", "-fPIC", *flags, "-o", "libp.so", "p.c", cwd=d)
+        if kind.startswith("late"):
+            cc("-DLATE", "-o", "m", "m.c", "-pthread", "-ldl", cwd=d)
+            return [d / "m", d / "libp.so"]
+        cc("-o", "m", "m.c", d / "libp.so", "-Wl,-rpath," + str(d), "-pthread", cwd=d)
+    return [d / "m"]
+
+
+@pytest.mark.parametrize("kind", ["local exec", "static", "initial exec", "general", "late general", "descriptor",
+                                  "late descriptor", "libwick"])
+def test_links(tmp_path, kind):
+    command = build(kind, tmp_path)
+    out = tmp_path / "out.json"
+    r = subprocess.run([WICK, "record", "-q", "-F", "499", "-o", str(out), "--", *map(str, command)], capture_output=True,
+                       text=True, timeout=60)
+    assert r.returncode == 0, r.stderr
+    seen = Counter()
+    for where, span, weight in spans_of(out, ("in_b0", "in_b1", "outside")):
+        seen[where, span] += weight
+    for where in ("in_b0", "in_b1", "outside"):
+        total = sum(v for (w, _), v in seen.items() if w == where)
+        want = where[3:] * 8 if where != "outside" else ""
+        assert total > 0, seen
+        # the first samples of a process come before its files were looked at
+        assert seen[where, want] >= 0.9 * total, seen
+    assert not [k for k in seen if k[0] == "outside" and k[1]], seen
