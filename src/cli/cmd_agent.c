@@ -30,7 +30,7 @@
 
 struct agent_command_options {
     struct watch_options watch;
-    const char *export, *token, *log_format;
+    const char *export, *token, *log_format, *stats;
     int64_t interval, feed_fd, memory, duration;
     double budget;
     bool keep_caps, help;
@@ -46,6 +46,7 @@ static const struct arg agent_args[] = {
     {0, "memory", ARG_SIZE, AT(memory), "SIZE", "kernel maps included (default 64MiB)"},
     {'d', "duration", ARG_DURATION, AT(duration), "TIME", "end after this long (default: never)"},
     {0, "keep-capabilities", ARG_FLAG, AT(keep_caps), NULL, "do not drop capabilities after the start"},
+    {0, "stats", ARG_STRING, AT(stats), "FILE", "what sampling costs, as JSON; written again with every batch"},
     {0, "log-format", ARG_STRING, AT(log_format), "FORMAT", "text, logfmt (default) or json"},
     {0, "feed-fd", ARG_INT, AT(feed_fd), "FD", "frames to this descriptor: for wick serve"},
     {'h', "help", ARG_FLAG, AT(help), NULL, "this text"},
@@ -57,6 +58,7 @@ struct running {
     struct agent *agent;
     struct sink *sink;
     int signal_fd;
+    int64_t begin;
 };
 
 static void usage(FILE *out)
@@ -85,6 +87,18 @@ static void send_batch(struct running *a, struct batch *b)
     batch_unref(b);
 }
 
+static void write_stats(struct running *a)
+{
+    _cleanup_(buf_done) struct buf b = BUF_INIT;
+    struct agent_counts n;
+    struct err e = {0};
+
+    agent_counts(a->agent, &n);
+    watch_json(&n, clock_mono() - a->begin, &b);
+    if (!buf_error(&b) && fd_write_file(a->o->stats, b.p, b.n, &e) < 0)
+        log_warn("%s", e.message);
+}
+
 static int take_and_send(struct running *a, struct err *e)
 {
     struct batch *b = NULL;
@@ -92,6 +106,8 @@ static int take_and_send(struct running *a, struct err *e)
 
     if (r == 0)
         send_batch(a, b);
+    if (r == 0 && a->o->stats)
+        write_stats(a);
     return r;
 }
 
@@ -179,6 +195,7 @@ static int run_agent(const struct agent_command_options *o, struct err *e)
     if (r == 0) {
         log_info("sampling at %lld Hz, sending every %.3g s to %s", (long long) o->watch.rate,
                  (double) o->interval / (double) NS_PER_S, o->export ? o->export : "the server");
+        a.begin = clock_mono();
         r = loop(&a, e);
     }
     agent_free(a.agent);
