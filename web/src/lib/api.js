@@ -26,7 +26,7 @@ export async function openSession() {
 }
 
 const YOUNG_MS = 4000, KEPT = 24;
-const cache = new Map(); // url -> {at, promise}
+const cache = new Map(); // url -> {at, promise, data}
 
 export class ApiError extends Error {
     constructor(kind, message, status = 0) {
@@ -87,8 +87,9 @@ export function get(url, {fresh = false} = {}) {
     const now = Date.now();
     const old = cache.get(url);
     if (old && !fresh && now - old.at < YOUNG_MS) return old.promise;
-    const promise = load(url);
-    cache.set(url, {at: now, promise});
+    const promise = load(url), entry = {at: now, promise, data: null};
+    cache.set(url, entry);
+    promise.then((data) => (entry.data = data), () => {});
     promise.catch(() => cache.get(url)?.promise === promise && cache.delete(url));
     if (cache.size > KEPT) cache.delete(cache.keys().next().value);
     return promise;
@@ -106,7 +107,8 @@ export function forget() {
 // Data of url (null: none wanted). While another url loads, the last data stays, with loading set: pages keep their shape.
 // every: milliseconds after which to ask again. extra: a promise-making function instead of a single request.
 export function useData(url, {every = 0, via = null} = {}) {
-    const [state, set] = useState({data: null, error: null, loading: !!url, url: null});
+    // What another part of the page has just got is there from the first picture on.
+    const [state, set] = useState(() => ({data: (!via && cache.get(url)?.data) || null, error: null, loading: !!url, url}));
     const [tick, again] = useState(0);
     const serial = useRef(0);
     useEffect(() => {
