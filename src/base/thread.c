@@ -5,6 +5,13 @@
 #include <signal.h>
 #include <stdio.h>
 
+static int let_through; /* a signal that is not blocked, 0: none */
+
+void thread_let_through(int sig)
+{
+    let_through = sig;
+}
+
 int thread_start(pthread_t *ret, const char *name, void *(*run)(void *), void *arg, struct err *e)
 {
     sigset_t all, old;
@@ -12,6 +19,8 @@ int thread_start(pthread_t *ret, const char *name, void *(*run)(void *), void *a
     int r;
 
     sigfillset(&all);
+    if (let_through)
+        sigdelset(&all, let_through);
     pthread_sigmask(SIG_SETMASK, &all, &old);
     r = pthread_create(ret, NULL, run, arg);
     pthread_sigmask(SIG_SETMASK, &old, NULL);

@@ -10,4 +10,7 @@
 /* name: at most 15 bytes are shown. The thread is joinable. */
 int thread_start(pthread_t *ret, const char *name, void *(*run)(void *), void *arg, struct err *e);
 
+/* A signal that threads started from now on do not block: SIGPROF, where a profiler may be loaded. Before threads start. */
+void thread_let_through(int sig);
+
 #endif

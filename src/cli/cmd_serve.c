@@ -17,6 +17,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/thread.h"
 #include "cli/agent_feed.h"
 #include "cli/args.h"
 #include "cli/command.h"
@@ -26,9 +27,11 @@
 #include "cli/serve_names.h"
 #include "cli/serve_pipelines.h"
 #include "cli/serve_rights.h"
+#include "cli/serve_self.h"
 #include "conf/yaml.h"
 #include "net/tls.h"
 #include "server/api.h"
+#include "server/binary_store.h"
 #include "server/front.h"
 #include "server/senders.h"
 #include "server/serve_config.h"
@@ -49,7 +52,8 @@ static const struct arg serve_args[] = {
      "OTLP/HTTP (default 127.0.0.1:4318; off)"},
     {0, "insecure", ARG_FLAG, offsetof(struct serve_args, insecure), NULL,
      "listen beyond loopback without TLS and a token"},
-    {0, "no-agent", ARG_FLAG, offsetof(struct serve_args, no_agent), NULL, "do not sample this machine (or: WICK_NO_AGENT=1)"},
+    {0, "no-agent", ARG_FLAG, offsetof(struct serve_args, no_agent), NULL,
+     "do not sample this machine (or: WICK_NO_AGENT=1)"},
     {0, "check", ARG_FLAG, offsetof(struct serve_args, check), NULL, "check the configuration and exit"},
     {0, "print-reference", ARG_FLAG, offsetof(struct serve_args, reference), NULL, "print all options of wick.yaml"},
     {'h', "help", ARG_FLAG, offsetof(struct serve_args, help), NULL, "this text"},
@@ -280,9 +284,46 @@ static int start_ui(struct serve *s)
     return r;
 }
 
+/* One number of each listener. */
+static void put_net(const struct serve *s, struct buf *out, const char *name, const char *kind, const char *help,
+                    size_t offset)
+{
+    const struct {
+        const char *name;
+        struct http_server *server;
+    } all[] = {{"http", s->api}, {"otlp_grpc", s->grpc}, {"otlp_http", s->http}};
+
+    buf_printf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, kind);
+    for (size_t i = 0; i < ARRAY_SIZE(all); i++) {
+        struct http_server_stats st;
+
+        if (!all[i].server)
+            continue;
+        http_server_stats(all[i].server, &st);
+        buf_printf(out, "%s{listener=\"%s\"} %llu\n", name, all[i].name,
+                   (unsigned long long) *(const uint64_t *) ((const char *) &st + offset));
+    }
+}
+
+#define NET(f) offsetof(struct http_server_stats, f)
+
 static void put_metrics(void *ctx, struct buf *out)
 {
     struct serve *s = ctx;
+
+    put_net(s, out, "wick_net_connections", "gauge", "Open connections.", NET(connections));
+    put_net(s, out, "wick_net_requests_total", "counter", "Requests.", NET(requests));
+    put_net(s, out, "wick_net_bad_requests_total", "counter", "Bytes that were no request.", NET(bad_requests));
+    put_net(s, out, "wick_net_timeouts_total", "counter", "Peers that were too slow.", NET(timeouts));
+    put_net(s, out, "wick_net_refused_total", "counter", "Connections over the limit.", NET(refused));
+    put_net(s, out, "wick_net_received_bytes_total", "counter", "Bytes received.", NET(bytes_in));
+    put_net(s, out, "wick_net_sent_bytes_total", "counter", "Bytes sent.", NET(bytes_out));
+    put_net(s, out, "wick_net_buffered_bytes", "gauge", "Requests in memory.", NET(buffered));
+    if (s->names.files)
+        buf_printf(out,
+                   "# HELP wick_symbols_bytes Files with symbols.\n# TYPE wick_symbols_bytes gauge\n"
+                   "wick_symbols_bytes %llu\n",
+                   (unsigned long long) binary_store_bytes(s->names.files));
 
     serve_intake_metrics(s->intake, out);
     serve_pipelines_metrics(s->pipelines, out);
@@ -324,6 +365,8 @@ static int start_front(struct serve *s, struct err *e)
         r = mounts[i](s->front);
     if (r == 0)
         r = serve_intake_mount(s->intake, s->front);
+    if (r == 0)
+        r = serve_self_mount(s->front);
     if (r == 0)
         r = loop_group_new((unsigned) MIN(MAX(cpus, 1), 8), "net", &s->loops, e);
     return r;
@@ -489,6 +532,8 @@ static int serve(struct serve *s, struct err *e)
     sigaddset(&set, SIGHUP);
     sigprocmask(SIG_BLOCK, &set, NULL);
     signal(SIGPIPE, SIG_IGN);
+    thread_let_through(SIGPROF); /* /debug/pprof/ samples these threads; nobody sends it otherwise */
+    signal(SIGPROF, SIG_IGN);
     raise_file_limit();
     mallopt(M_MMAP_THRESHOLD, 32 << 20); /* requests come and go: their memory stays in the heap between them, */
     mallopt(M_TRIM_THRESHOLD, 8 << 20);  /* within reason */

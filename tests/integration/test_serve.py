@@ -8,6 +8,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -291,6 +292,52 @@ def test_go_tool_pprof_reads_it(server, tmp_path):
     assert go_tool("tool", "pprof", "-raw", str(out)).stdout.count("encode") >= 1
     p = subprocess.run([WICK, "pgo", "nobody", "-o", str(tmp_path / "x"), "--server", server.url], capture_output=True, text=True)
     assert p.returncode == 1 and "no profile matches" in p.stderr
+
+
+def test_metrics_read_as_prometheus(server):
+    server.send(request(SHOP))
+    server.json("/api/v1/top?query=cpu")
+    text = server.get("/metrics")[1].decode()
+    values, types = {}, {}
+    for line in text.splitlines():
+        if line.startswith("# TYPE "):
+            name, kind = line.split()[2:]
+            assert name not in types, name
+            types[name] = kind
+        elif not line.startswith("#"):
+            m = re.fullmatch(r'([a-z_]+)(\{[^}]*\})? (\S+)', line)
+            assert m, line
+            base = re.sub(r"_(bucket|sum|count)$", "", m[1])
+            assert m[1] in types or base in types, line
+            values[m[1] + (m[2] or "")] = float(m[3])
+    assert values["wick_ingest_profiles_total"] == 1 and values["wick_ingest_samples_total"] == 3
+    assert values["wick_ingest_seconds_count"] == 1 and 0 < values["wick_ingest_lag_seconds"] < 60
+    assert values["wick_store_samples_total"] == 3 and values['wick_net_requests_total{listener="otlp_http"}'] == 1
+    assert values["wick_http_call_seconds_count"] >= 1 and values["process_resident_memory_bytes"] > 1e6
+
+
+@pytest.mark.skipif(not shutil.which("go"), reason="needs go")
+def test_profile_of_the_server_itself(server, tmp_path):
+    if not list(Path(WICK).resolve().parents[1].glob("sdk/libwick.so.1")):
+        pytest.skip("libwick is not beside it")
+    stop = threading.Event()
+
+    def work():
+        while not stop.is_set():
+            server.send(request(SHOP))
+            server.get("/api/v1/flame?query=cpu")
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for t in threads:
+        t.start()
+    p = go_tool("tool", "pprof", "-raw", f"{server.url}/debug/pprof/profile?seconds=3", env={**os.environ, "PPROF_TMPDIR": str(tmp_path)})
+    busy = server.get("/debug/pprof/profile?seconds=1")[0]
+    stop.set()
+    for t in threads:
+        t.join()
+    assert p.returncode == 0, p.stderr
+    assert "cpu/nanoseconds" in p.stdout and re.search(r"(loop_run|otlp_decode|writer|conn_)", p.stdout), p.stdout[:3000]
+    assert busy == 200 and b"cmdline" in server.get("/debug/pprof/")[1]
 
 
 def test_wick_pprof_reads_it(server):
