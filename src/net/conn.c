@@ -17,8 +17,9 @@
 
 static const char http2_preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-enum { PREFACE = sizeof http2_preface - 1, LINGER_MAX = 4 << 20, SIP_RATE = 1024 };
-#define LINGER_NS (2 * NS_PER_S)
+enum { PREFACE = sizeof http2_preface - 1, LINGER_MAX = 64 << 20, SIP_RATE = 1024 };
+#define LINGER_NS (2 * NS_PER_S)      /* for the next piece of it */
+#define LINGER_ALL_NS (20 * NS_PER_S) /* in all */
 
 static const struct stream_ops conn_stream_ops;
 
@@ -135,7 +136,21 @@ void conn_finish_output(struct conn *c)
         c->stream.tls_context->ops->shutdown(c->stream.tls);
     shutdown(c->stream.io.fd, SHUT_WR);
     stream_resume(&c->stream);
+    c->linger_end = loop_now(c->worker->loop) + LINGER_ALL_NS;
     conn_set_deadline(c, LINGER_NS);
+}
+
+/* What a peer still sends although it has its answer: thrown away, so that it comes to read it. Closing now would reset
+ * the connection and may take the answer with it. False when it was enough. */
+static bool linger(struct conn *c, size_t n)
+{
+    int64_t left = c->linger_end - loop_now(c->worker->loop);
+
+    c->lingered += n;
+    if (c->lingered > LINGER_MAX || left <= 0)
+        return false;
+    conn_set_deadline(c, MIN(left, LINGER_NS));
+    return true;
 }
 
 /* --- input --- */
@@ -226,7 +241,7 @@ static void on_readable(struct stream *s)
         on_half_closed(s);
         return;
     }
-    if (n <= 0 || (c->lingering && (c->lingered += (size_t) n) > LINGER_MAX)) {
+    if (n <= 0 || (c->lingering && !linger(c, (size_t) n))) {
         conn_close(c);
         return;
     }

@@ -21,6 +21,7 @@
 
 enum {
     FRAME_OUT_MAX = 16384,
+    BODY_LINGER_MAX = 64 << 20, /* of a request that was answered already */
     CREDIT_START = 2000,
     CREDIT_PER_SECOND = 200,
     CREDIT_PER_REQUEST = 10,
@@ -194,8 +195,10 @@ static int on_data(nghttp2_session *session, uint8_t flags, int32_t id, const ui
     earn_bytes(c, n);
     if (!x)
         return 0;
-    if (x->state != EXCHANGE_READING) {
-        x->body_seen += n; /* thrown away */
+    if (x->state != EXCHANGE_READING) { /* thrown away; within reason, since some clients take a reset for a failure */
+        x->body_seen += n;
+        if (x->answer_sent && x->body_seen > BODY_LINGER_MAX)
+            nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, id, NGHTTP2_NO_ERROR);
         return 0;
     }
     r = exchange_body(x, (const char *) p, n);
@@ -328,7 +331,8 @@ static void more(struct conn *c, struct exchange *x)
     nghttp2_session_resume_data(http2_of(c)->session, x->stream_id);
 }
 
-/* An answer to a request whose body is still coming: once it is out, the peer is told to stop sending (RFC 9113, 8.1). */
+/* An answer to a request whose body is still coming: once it is out, a peer that goes on and on is told to stop sending
+ * (RFC 9113, 8.1), by on_data() or, when time is up, by reset_if_stuck(). */
 static int on_frame_send(nghttp2_session *session, const nghttp2_frame *f, void *user)
 {
     struct conn *c = user;
@@ -338,8 +342,8 @@ static int on_frame_send(nghttp2_session *session, const nghttp2_frame *f, void 
         return 0;
     x = find(c, f->hd.stream_id);
     earn(c, CREDIT_PER_REQUEST);
-    if (x && !nghttp2_session_get_stream_remote_close(session, f->hd.stream_id))
-        nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, f->hd.stream_id, NGHTTP2_NO_ERROR);
+    if (x)
+        x->answer_sent = true;
     return 0;
 }
 
@@ -409,7 +413,8 @@ static bool reset_if_stuck(struct conn *c, struct exchange *x, int64_t now)
         return false;
     atomic_fetch_add_explicit(&c->worker->server->timeouts, 1, memory_order_relaxed);
     x->touched = now;
-    nghttp2_submit_rst_stream(http2_of(c)->session, NGHTTP2_FLAG_NONE, x->stream_id, NGHTTP2_CANCEL);
+    nghttp2_submit_rst_stream(http2_of(c)->session, NGHTTP2_FLAG_NONE, x->stream_id,
+                              x->answer_sent ? NGHTTP2_NO_ERROR : NGHTTP2_CANCEL);
     return true;
 }
 

@@ -45,7 +45,7 @@ struct exchange {
     size_t accounted;   /* of worker->server->buffered */
     bool discard;       /* answered before its body was read */
     bool head_only;     /* HEAD */
-    bool bad_head, told_cancel, was_full, head_sent;
+    bool bad_head, told_cancel, was_full, head_sent, answer_sent;
     /* the answer on its way */
     size_t answer_pos;
     bool streaming;
@@ -88,6 +88,7 @@ struct conn {
     bool closing;   /* no more requests; closes when the output is sent */
     bool lingering; /* our side is shut; input is thrown away until the peer closes */
     size_t lingered;
+    int64_t linger_end;
     char preface[24]; /* first bytes, while they may be HTTP/2's */
     char peer[56];
     char *subject; /* of a client certificate, or NULL */

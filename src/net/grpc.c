@@ -13,6 +13,7 @@
 #include "net/server.h"
 
 #define ACCEPTED "gzip,zstd,deflate,identity"
+enum { COMPRESS_MIN = 1024 }; /* bytes of an answer */
 
 void grpc_status_set(struct grpc_status *s, enum grpc_code code, const char *fmt, ...)
 {
@@ -206,6 +207,20 @@ static void add_status(struct http_request *q, const struct grpc_status *s, bool
     }
 }
 
+/* A message worth it is compressed with the first coding that the client names and we have. */
+static void put_message(struct http_request *q, struct str message)
+{
+    struct str list = http_headers_get(&q->headers, "grpc-accept-encoding");
+    enum compression c = COMPRESS_NONE;
+
+    while (list.n && c == COMPRESS_NONE && message.n >= COMPRESS_MIN)
+        if (compress_by_name(str_trim(str_cut(&list, ',')), &c) < 0)
+            c = COMPRESS_NONE;
+    if (c != COMPRESS_NONE)
+        http_add_header(q, "grpc-encoding", str_from(compress_name(c)));
+    grpc_frame(&q->answer, message, c, 1, NULL);
+}
+
 void grpc_reply(struct http_request *q, const struct grpc_status *s, struct str message)
 {
     bool ok = s->code == GRPC_OK;
@@ -215,7 +230,7 @@ void grpc_reply(struct http_request *q, const struct grpc_status *s, struct str 
     http_add_header(q, "grpc-accept-encoding", STR(ACCEPTED));
     buf_reset(&q->answer);
     if (ok)
-        grpc_frame(&q->answer, message, COMPRESS_NONE, 0, NULL);
+        put_message(q, message);
     add_status(q, s, ok);
     http_finish(q);
 }
