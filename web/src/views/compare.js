@@ -2,7 +2,7 @@
 // Compare: any two selections, as one coloured flame graph, as a table, or side by side.
 import {html} from "htm/preact";
 import {useEffect, useMemo, useState} from "preact/hooks";
-import {apiUrl, useData} from "../lib/api.js";
+import {apiUrl, overFiles, useData} from "../lib/api.js";
 import {diffColor, themeOf} from "../lib/color.js";
 import {listen} from "../lib/keys.js";
 import {shortVersion} from "../lib/names.js";
@@ -55,7 +55,8 @@ export function Compare() {
 
 function Page({p}) {
     const s = sides(p);
-    const files = useStatus().data?.mode === "files";
+    useStatus();
+    const files = overFiles.value; // known before this is drawn: nothing jumps
     const view = p.view === "table" || p.view === "sides" ? p.view : "flame";
     const q = {query: s.query, from: s.now.from, to: s.now.to, base_query: s.baseQuery, base_from: s.base.from, base_to: s.base.to, focus: p.focus, ignore: p.ignore, hide: p.hide};
     useEffect(() => listen({...Object.fromEntries(views.map(([v, , key]) => [key, () => patch({view: v === "flame" ? "" : v})])),

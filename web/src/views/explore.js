@@ -2,7 +2,7 @@
 // Explore: one selection, looked at from every side.
 import {html} from "htm/preact";
 import {useEffect, useMemo, useState} from "preact/hooks";
-import {apiUrl, get, useData} from "../lib/api.js";
+import {apiUrl, get, overFiles, useData} from "../lib/api.js";
 import {seriesColor, themeOf} from "../lib/color.js";
 import {exportItems, savePng} from "../lib/export.js";
 import {listen} from "../lib/keys.js";
@@ -46,7 +46,8 @@ function Page({p}) {
     const range = rangeOf(p);
     const view = p.view || "flame";
     const q = ask(p, range);
-    const files = useStatus().data?.mode === "files";
+    useStatus();
+    const files = overFiles.value; // known before this is drawn: nothing jumps
     useEffect(() => listen({...Object.fromEntries(views.map(([v, , key]) => [key, () => patch({view: v === "flame" ? "" : v})])),
         i: () => patch({dir: route.peek().params.dir === "flame" ? "" : "flame"}),
         r: () => patch({rec: route.peek().params.rec === "1" ? "" : "1", zoom: ""}),

@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# The web UI: a tree of a million nodes in a browser, and 5 users on a day of data
+#
+# Chromium with software rendering. Prepares first, then measures: bench/bench_ui.sh [picture|views]... for some of it.
+set -eu
+cd "$(dirname "$0")/.."
+ninja -C build src/cli/wick >/dev/null
+tools/deps test >/dev/null
+export WICK_UI_MODULES=$PWD/.cache/ui-test
+tmp=$(mktemp -d)
+pids=
+trap 'kill $pids 2>/dev/null || true; wait; rm -rf "$tmp"' EXIT
+
+# serve NAME COMMAND...: starts a server; its address (the first http:// it prints) in the variable url_NAME
+serve() {
+    local name=$1 i
+    shift
+    HOME=$tmp XDG_DATA_HOME=$tmp PPROF_TMPDIR=$tmp "$@" >"$tmp/$name.log" 2>&1 &
+    pids="$pids $!"
+    for ((i = 0; i < 600; i++)); do
+        if grep -q 'http://' "$tmp/$name.log"; then break; fi
+        sleep 0.1
+    done
+    printf -v "url_$name" %s "$(grep -o 'http://[^ ]*' "$tmp/$name.log" | head -1)"
+}
+
+picture() {
+    python3 bench/ui_tree.py "${NODES:-1000000}" >"$tmp/big.folded"
+    build/src/cli/wick convert "$tmp/big.folded" "$tmp/big.pb.gz" >/dev/null
+    go build -o "$tmp/gopprof" cmd/pprof 2>/dev/null || true
+    serve wick build/src/cli/wick pprof -no_browser -symbolize=none -http=localhost: "$tmp/big.pb.gz"
+    url_go=
+    if [ -x "$tmp/gopprof" ]; then serve go "$tmp/gopprof" -no_browser -symbolize=none -http=localhost: "$tmp/big.pb.gz"; fi
+    echo "| a million nodes | wick | | bar |"
+    echo "|---|---|---|---|"
+    node bench/ui_bench.mjs picture "$url_wick" "$url_go"
+    echo
+}
+
+views() {
+    serve day build/src/cli/wick serve --store "$tmp/store" --http 127.0.0.1:0 --otlp-grpc off --otlp-http 127.0.0.1:0
+    build/venv/bin/python bench/ui_day.py "http://$(grep -o 'OTLP/HTTP on 127[^ "]*' "$tmp/day.log" | awk '{print $3}')"
+    url_day=$(grep -o 'ready: http://[^ ]*' "$tmp/day.log" | cut -d' ' -f2)
+    echo "| a day of data, 5 users at once | | | |"
+    echo "|---|---|---|---|"
+    node bench/ui_bench.mjs views "$url_day"
+    echo
+}
+
+for part in ${*:-picture views}; do $part; done

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+// ui_bench.mjs picture WICK_URL [GO_URL]: the flame graph of a large profile in a browser, wick's and Go's.
+// ui_bench.mjs views WICK_URL: what each view asks of a server, then 5 users who ask that at once.
+// Prints rows of a markdown table. Software rendering, as in the tests.
+import {createRequire} from "node:module";
+import path from "node:path";
+
+const {chromium} = createRequire(path.join(process.env.WICK_UI_MODULES, "x.js"))("playwright-core");
+const [what, url, other] = process.argv.slice(2);
+const USERS = 5, ROUNDS = 20;
+
+const quantile = (v, q) => [...v].sort((a, b) => a - b)[Math.min(v.length - 1, Math.floor(v.length * q))];
+const row = (...cells) => console.log("| " + cells.join(" | ") + " |");
+const ms = (v) => v.toFixed(v < 10 ? 1 : 0) + " ms";
+
+async function open(browser) {
+    const context = await browser.newContext({viewport: {width: 1400, height: 900}});
+    const page = await context.newPage();
+    page.setDefaultTimeout(120000);
+    return page;
+}
+
+// Loads the picture; time from the data's arrival to the first picture, and what was transferred.
+async function load(page, address) {
+    await page.goto(address);
+    await page.waitForFunction(() => performance.getEntriesByName("wick-drawn").length && document.querySelector(".flame-box")?.wickEngine?.layout?.tree.n > 1);
+    return page.evaluate(() => {
+        const at = (n) => performance.getEntriesByName(n).at(-1).startTime;
+        const r = performance.getEntriesByType("resource").filter((e) => e.name.includes("/flame?")).at(-1);
+        return {picture: at("wick-drawn") - at("wick-data"), bytes: r.encodedBodySize, nodes: document.querySelector(".flame-box").wickEngine.layout.tree.n,
+            total: at("wick-drawn")};
+    });
+}
+
+// Moves by pan and zoom, each until its frame was given to the compositor.
+async function move(page) {
+    return page.evaluate(async () => {
+        const e = document.querySelector(".flame-box").wickEngine, times = [];
+        const frame = () => new Promise((r) => requestAnimationFrame(() => {
+            const c = new MessageChannel();
+            c.port1.onmessage = r;
+            c.port2.postMessage(0);
+        }));
+        for (let i = 0; i < 200; i++) {
+            await frame();
+            const start = performance.now();
+            if (i % 4 === 3) e.panBy(i % 8 === 3 ? 0.2 : -0.15);
+            else e.zoomBy(i % 40 < 20 ? 0.8 : 1.25, 0.3 + 0.4 * ((i * 7) % 10) / 10);
+            await frame();
+            times.push(performance.now() - start);
+        }
+        return times;
+    });
+}
+
+async function search(page) {
+    const times = [];
+    for (const text of ["func1", "7$", "a.*b", "pkg", "zzz"]) {
+        await page.evaluate(() => performance.clearMeasures("wick-search"));
+        await page.locator("#search").fill(text);
+        await page.waitForFunction(() => performance.getEntriesByName("wick-search").length);
+        times.push(await page.evaluate(() => performance.getEntriesByName("wick-search").at(-1).duration));
+    }
+    return times;
+}
+
+async function picture(browser) {
+    const page = await open(browser);
+    const short = await load(page, url + "/ui/flamegraph");
+    row("transfer, level of detail", `${(short.bytes / 1e6).toFixed(2)} MB`, `${short.nodes} nodes`, "≤ 1.5 MB");
+    row("first picture after the data, level of detail", ms(short.picture), "", "≤ 300 ms");
+    const whole = await load(page, url + "/ui/flamegraph?nodes=5000000");
+    row("first picture after the data, whole tree", ms(whole.picture), `${whole.nodes} nodes, ${(whole.bytes / 1e6).toFixed(1)} MB`, "≤ 300 ms");
+    const moves = await move(page);
+    row("pan and zoom, whole tree", `p50 ${ms(quantile(moves, 0.5))}`, `p95 ${ms(quantile(moves, 0.95))}, max ${ms(Math.max(...moves))}`, "p50 ≤ 30 ms");
+    const found = await search(page);
+    row("search, whole tree", ms(quantile(found, 0.5)), `max ${ms(Math.max(...found))}`, "≤ 50 ms");
+    if (!other) return;
+    const go = await open(browser);
+    const start = Date.now();
+    const theirs = await go.goto(other + "/ui/flamegraph", {waitUntil: "load"}).then(async () => {
+        const time = Date.now() - start;
+        const [boxes, bytes] = await go.evaluate(() => [document.querySelectorAll(".boxbg").length, performance.getEntriesByType("navigation")[0].decodedBodySize]);
+        return `${ms(time)}, ${boxes} boxes, ${(bytes / 1e6).toFixed(0)} MB`;
+    }, () => "not within two minutes");
+    await go.context().close();
+    const wick = await open(browser);
+    const begin = Date.now();
+    await load(wick, url + "/ui/flamegraph");
+    row("from the click to the picture", ms(Date.now() - begin), `go tool pprof: ${theirs}`, "–");
+}
+
+const places = {
+    Services: "services?from=now-1d", Explore: "explore?from=now-1d", Table: "explore?view=table&from=now-1d", "Group by service": "explore?group=service.name&from=now-1d",
+    "Call graph": "explore?view=graph&from=now-1d", Callers: "explore?view=sandwich&fn=encode&from=now-1d", Profiles: "explore?view=profiles&from=now-1d",
+    Compare: "compare?from=now-12h&base_from=now-1d&base_to=now-12h", Senders: "senders",
+};
+
+// The view's questions, as waves: those that were asked only when others had been answered come later.
+async function questions(browser, place) {
+    const page = await open(browser);
+    const asked = [];
+    page.on("request", (r) => r.url().includes("/api/v1/") && asked.push({url: r.url(), start: Date.now(), accept: r.headers().accept}));
+    await page.goto(url + "/" + place);
+    await page.waitForLoadState("networkidle");
+    await page.context().close();
+    return [...new Set(asked.map((a) => a.url))];
+}
+
+async function ask(list) {
+    const start = performance.now();
+    await Promise.all(list.map(async (u) => {
+        const r = await fetch(u, {headers: {"accept-encoding": "gzip"}});
+        if (!r.ok) throw new Error(`${r.status} ${u}`);
+        await r.arrayBuffer();
+    }));
+    return performance.now() - start;
+}
+
+async function views(browser) {
+    const all = {};
+    for (const [name, place] of Object.entries(places)) all[name] = await questions(browser, place);
+    await browser.close();
+    const times = Object.fromEntries(Object.keys(places).map((n) => [n, []]));
+    const user = async (k) => {
+        const names = Object.keys(places);
+        for (let i = 0; i < ROUNDS; i++) {
+            const name = names[(i + k * 2) % names.length];
+            times[name].push(await ask(all[name]));
+        }
+    };
+    await Promise.all(Array.from({length: USERS}, (_, k) => user(k)));
+    for (const [name, v] of Object.entries(times)) row(name, `p50 ${ms(quantile(v, 0.5))}`, `p95 ${ms(quantile(v, 0.95))}`, `${all[name].length} questions`);
+    const every = Object.values(times).flat();
+    row("**all views**", `p50 ${ms(quantile(every, 0.5))}`, `**p95 ${ms(quantile(every, 0.95))}**`, "bar: p95 ≤ 300 ms");
+}
+
+const browser = await chromium.launch({executablePath: process.env.WICK_CHROMIUM ?? "/usr/bin/chromium",
+    args: ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]});
+await (what === "views" ? views(browser) : picture(browser));
+if (browser.isConnected()) await browser.close();
