@@ -43,7 +43,8 @@ views() {
     url_day=$(grep -o 'ready: http://[^ ]*' "$tmp/day.log" | cut -d' ' -f2)
     echo "| a day of data, 5 users at once | | | |"
     echo "|---|---|---|---|"
-    node bench/ui_bench.mjs views "$url_day"
+    node bench/ui_bench.mjs questions "$url_day" >"$tmp/questions"
+    node bench/ui_bench.mjs views "$url_day" "$tmp/questions"
     echo
 }
 

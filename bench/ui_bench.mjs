@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // ui_bench.mjs picture WICK_URL [GO_URL]: the flame graph of a large profile in a browser, wick's and Go's.
-// ui_bench.mjs views WICK_URL: what each view asks of a server, then 5 users who ask that at once.
+// ui_bench.mjs questions WICK_URL: what each view asks of a server, as JSON.
+// ui_bench.mjs views WICK_URL FILE: 5 users who ask that at once.
 // Prints rows of a markdown table. Software rendering, as in the tests.
+import fs from "node:fs";
 import {createRequire} from "node:module";
 import path from "node:path";
 
@@ -96,15 +98,15 @@ const places = {
     Compare: "compare?from=now-12h&base_from=now-1d&base_to=now-12h", Senders: "senders",
 };
 
-// The view's questions, as waves: those that were asked only when others had been answered come later.
+// The view's questions.
 async function questions(browser, place) {
     const page = await open(browser);
     const asked = [];
-    page.on("request", (r) => r.url().includes("/api/v1/") && asked.push({url: r.url(), start: Date.now(), accept: r.headers().accept}));
+    page.on("request", (r) => r.url().includes("/api/v1/") && asked.push(r.url()));
     await page.goto(url + "/" + place);
     await page.waitForLoadState("networkidle");
     await page.context().close();
-    return [...new Set(asked.map((a) => a.url))];
+    return [...new Set(asked)];
 }
 
 async function ask(list) {
@@ -117,10 +119,16 @@ async function ask(list) {
     return performance.now() - start;
 }
 
-async function views(browser) {
+async function collect(browser) {
     const all = {};
-    for (const [name, place] of Object.entries(places)) all[name] = await questions(browser, place);
-    await browser.close();
+    for (const [name, place] of Object.entries(places)) all[name] = (await questions(browser, place)).map((u) => u.slice(url.length));
+    console.log(JSON.stringify(all));
+}
+
+async function views() {
+    const all = JSON.parse(fs.readFileSync(other, "utf8"));
+    for (const name of Object.keys(all)) all[name] = all[name].map((u) => url + u);
+    for (const list of Object.values(all)) await ask(list); // the first user of the day
     const times = Object.fromEntries(Object.keys(places).map((n) => [n, []]));
     const user = async (k) => {
         const names = Object.keys(places);
@@ -135,7 +143,10 @@ async function views(browser) {
     row("**all views**", `p50 ${ms(quantile(every, 0.5))}`, `**p95 ${ms(quantile(every, 0.95))}**`, "bar: p95 ≤ 300 ms");
 }
 
-const browser = await chromium.launch({executablePath: process.env.WICK_CHROMIUM ?? "/usr/bin/chromium",
-    args: ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]});
-await (what === "views" ? views(browser) : picture(browser));
-if (browser.isConnected()) await browser.close();
+if (what === "views") await views();
+else {
+    const browser = await chromium.launch({executablePath: process.env.WICK_CHROMIUM ?? "/usr/bin/chromium",
+        args: ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]});
+    await (what === "questions" ? collect(browser) : picture(browser));
+    await browser.close();
+}
