@@ -18,12 +18,14 @@
 struct options {
     bool help, unconfined, child, tsv;
     int64_t memory;
+    struct arg_list only;
 };
 
 static const struct arg args[] = {
     {0, "memory", ARG_SIZE, offsetof(struct options, memory), "SIZE", "address space of the process (default 8GiB)"},
     {0, "tsv", ARG_FLAG, offsetof(struct options, tsv), NULL,
      "for programs: address, function, system name, file, line, first line, by tabs"},
+    {0, "only", ARG_LIST, offsetof(struct options, only), "DIR", "read files below this folder only; repeatable"},
     {0, "unconfined", ARG_FLAG, offsetof(struct options, unconfined), NULL, "do not give up what is not needed"},
     {'h', "help", ARG_FLAG, offsetof(struct options, help), NULL, "this text"},
     {0},
@@ -107,7 +109,7 @@ static int run(int argc, char **argv)
     }
     unsetenv("DEBUGINFOD_URLS"); /* no network here */
     s = dwarf_symbolizer_new();
-    r = s && !o.unconfined ? symbol_process_confine((size_t) o.memory) : 0;
+    r = s && !o.unconfined ? symbol_process_confine((size_t) o.memory, o.only.n ? o.only.v : NULL) : 0;
     if (r < 0)
         fprintf(stderr, "wick symbolize: not confined: %s\n", strerror(-r));
     if (!s)

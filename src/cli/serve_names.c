@@ -14,7 +14,7 @@ enum { ASK_TIMEOUT_MS = 20000 };
 int serve_names_start(struct serve_names *n, const struct serve_symbols *config, const char *dir, struct store *behind,
                       struct err *e)
 {
-    static const char *const child[] = {"/proc/self/exe", "symbolize", NULL};
+    const char *child[] = {"/proc/self/exe", "symbolize", "--only", "/usr/lib/debug", dir ? "--only" : NULL, dir, NULL};
     struct name_source_options o = {
         .debuginfod = {.urls = config->debuginfod.v,
                        .n_urls = config->debuginfod.n,

@@ -18,7 +18,8 @@ struct symbolizer *symbol_process_new(const char *const *argv, int timeout_ms);
 /* The child's side: answers requests from fd until its end with what s says. 0 or a negative errno. */
 int symbol_process_serve(int fd, struct symbolizer *s);
 /* Gives up all that answering requests does not need: no writing, no new files but to read, no network, no other
- * programs, memory and open files bounded. 0, or a negative errno when the kernel cannot. */
-int symbol_process_confine(size_t memory_max);
+ * programs, memory and open files bounded. With folders (NULL-terminated; NULL for none) only files below them can be read,
+ * where the kernel has Landlock. 0, or a negative errno when the kernel cannot. */
+int symbol_process_confine(size_t memory_max, const char *const *folders);
 
 #endif

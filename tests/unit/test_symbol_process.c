@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -21,7 +22,7 @@ static int child(const char *what)
     char byte;
 
     if (strcmp(what, "serve") == 0)
-        return symbol_process_confine((size_t) 8 << 30) < 0 || symbol_process_serve(0, s) < 0;
+        return symbol_process_confine((size_t) 8 << 30, NULL) < 0 || symbol_process_serve(0, s) < 0;
     if (read(0, &byte, 1) != 1)
         return 1;
     if (strcmp(what, "lie") == 0)
@@ -153,7 +154,7 @@ static void test_confinement(void)
     int status;
 
     if (pid == 0) {
-        int bad = symbol_process_confine((size_t) 8 << 30) < 0;
+        int bad = symbol_process_confine((size_t) 8 << 30, NULL) < 0;
         int fd = fd_open(AT_FDCWD, "/etc/passwd", O_RDONLY, 0);
 
         bad |= fd < 0;
@@ -168,6 +169,28 @@ static void test_confinement(void)
 #endif
 }
 
+/* With folders named, files elsewhere cannot even be read. */
+static void test_folders(void)
+{
+    static const char *const only[] = {"/usr", "/nonexistent", NULL};
+    pid_t pid;
+    int status;
+
+    if (syscall(SYS_landlock_create_ruleset, NULL, 0, 1) < 1) {
+        tap_skip("folders", "the kernel has no Landlock");
+        return;
+    }
+    pid = fork();
+    if (pid == 0) {
+        int bad = symbol_process_confine((size_t) 8 << 30, only) < 0;
+
+        bad |= fd_open(AT_FDCWD, "/etc/passwd", O_RDONLY, 0) != -EACCES;
+        bad |= fd_open(AT_FDCWD, "/usr", O_RDONLY | O_DIRECTORY, 0) < 0;
+        _exit(bad);
+    }
+    ok(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
 int main(int argc, char **argv)
 {
     if (argc > 1)
@@ -176,5 +199,6 @@ int main(int argc, char **argv)
     tap_run(test_answers);
     tap_run(test_failures);
     tap_run(test_confinement);
+    tap_run(test_folders);
     return tap_done();
 }
