@@ -60,6 +60,7 @@ struct agent {
     struct agent_stack *stacks; /* the last copy of each CPU */
     int n_cpus;
     uint64_t words[AGENT_WORDS + AGENT_USER_FRAMES]; /* of the sample at hand */
+    struct str labels;                               /* of the sample at hand, in the ring */
     struct agent_process record;
     uint64_t last_lost;
     struct governor governor;
@@ -211,6 +212,7 @@ static void add_sample(struct agent *a, struct process *p, const struct agent_ev
                              .n_kernel = MIN(e->n_kernel, n_words),
                              .n_words = n_words,
                              .end = end,
+                             .labels = p ? a->labels : (struct str){0},
                              .period_ns = NS_PER_S / a->hz};
 
     a->samples += e->weight;
@@ -242,8 +244,11 @@ static enum agent_end finish_stack(struct agent *a, struct process *p, const str
         end = walk_copy(a, p, e, &native);
     end = judge_end(a, p, e->n_kernel, native, end);
     *n = native;
+    a->labels = (struct str){0};
     if (!lang || !p->lang || !p->lang->merge)
         return end;
+    if (p->lang->labels)
+        a->labels = p->lang->labels((const uint64_t *) tail, lang);
     memcpy(a->words + native, tail, lang * sizeof a->words[0]);
     *n = p->lang->merge(p, a->words, e->n_kernel, native, native + lang, end == AGENT_END_ROOT);
     return end == AGENT_END_ROOT && e->flags & AGENT_EVENT_LANG_CUT ? AGENT_END_DEPTH : end;

@@ -2,10 +2,11 @@
 /* The list of languages: see lang.h. */
 #include "agent/lang.h"
 
+#include "agent/lang_go.h"
 #include "agent/lang_python.h"
 #include "unwind/lang/go/go_table.h"
 
-const struct lang *const langs[] = {&lang_python, NULL};
+const struct lang *const langs[] = {&lang_python, &lang_go, NULL};
 
 int lang_table_new(const struct elf_file *f, struct unwind_table **ret, struct err *e)
 {

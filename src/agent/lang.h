@@ -31,6 +31,8 @@ struct lang {
      * language's. Puts each where it belongs and returns how many words there are then, at most n. whole: the native stack
      * was walked to its root. */
     uint32_t (*merge)(struct process *p, uint64_t *words, uint32_t n_kernel, uint32_t n_native, uint32_t n, bool whole);
+    /* Labels among the language's words: AGENT_LABEL_WORDS words each (lang_abi.h), as bytes. NULL: it has none. */
+    struct str (*labels)(const uint64_t *words, uint32_t n);
     /* What a frame's words mean; asked once per distinct words of a process and soon after the sample. 0, or negative:
      * the frame shows as one of this language without a name. */
     int (*resolve)(struct process *p, const uint64_t words[AGENT_LANG_WORDS], struct arena *a, struct lang_frame *ret);

@@ -254,4 +254,4 @@ static int resolve(struct process *p, const uint64_t words[AGENT_LANG_WORDS], st
     return ret->function.p && ret->file.p ? 0 : -ENOMEM;
 }
 
-const struct lang lang_python = {"cpython", AGENT_LANG_PYTHON, attach, detach, merge, resolve};
+const struct lang lang_python = {"cpython", AGENT_LANG_PYTHON, attach, detach, merge, NULL, resolve};

@@ -187,6 +187,20 @@ static void read_task(struct still *s, struct still_thread *th)
     th->state = text.p[z + 1];
 }
 
+static int read_labels(struct taking *t, struct still_thread *th, uint64_t thread_pointer)
+{
+    struct go_label v[GO_LABELS_MAX];
+    uint32_t n = go_labels_read(&t->maps.go, &t->memory, thread_pointer, &t->s->arena, v);
+
+    th->labels = arena_zalloc_array(&t->s->arena, MAX(n, 1u), sizeof *th->labels);
+    if (!th->labels)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < n; i++)
+        th->labels[i] = (struct still_label){v[i].key, v[i].value};
+    th->n_labels = n;
+    return 0;
+}
+
 static int walk_threads(struct taking *t, const struct still_options *o)
 {
     struct still *s = t->s;
@@ -205,6 +219,8 @@ static int walk_threads(struct taking *t, const struct still_options *o)
         n_native = walk_native(t, from, &th->whole);
         n_python = t->has_python ? read_python(t, from->thread_pointer) : 0;
         r = merge(t, th, n_native, n_python, o->no_native);
+        if (r == 0 && t->maps.has_go)
+            r = read_labels(t, th, from->thread_pointer);
     }
     return r;
 }

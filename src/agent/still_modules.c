@@ -122,6 +122,8 @@ static void look_for_runtimes(struct still *s, struct still_maps *ret, const str
     }
     if (exe && !s->runtime.n && go_build_read(mod->file, &go))
         s->runtime = arena_str(&s->arena, go.version);
+    if (exe && mod->is_go && !ret->has_go)
+        ret->has_go = go_runtime_probe(mod->file, &ret->go);
 }
 
 static int add_map(struct still *s, struct still_maps *ret, const struct proc_map *p)

@@ -6,6 +6,7 @@
 #include "agent/still.h"
 #include "elf/addr_names.h"
 #include "elf/proc_maps.h"
+#include "unwind/lang/go/go_runtime.h"
 #include "unwind/lang/python/python.h"
 
 struct unwind_rule;
@@ -24,6 +25,8 @@ struct still_maps {
     struct addr_names jit;
     bool jit_tried;
     struct str executable; /* path of the main program */
+    struct go_runtime go;
+    bool has_go; /* go is set */
 };
 
 /* Reads the process's maps and opens its files. */

@@ -320,17 +320,29 @@ static int stack_number(struct tally *t, uint32_t process, struct process *p, co
     return (int) t->n_stacks++;
 }
 
+bool tally_label(struct str labels, uint32_t i, struct str *ret_key, struct str *ret_value)
+{
+    const char *p = labels.p + (size_t) i * AGENT_LABEL_WORDS * 8;
+
+    if (((size_t) i + 1) * AGENT_LABEL_WORDS * 8 > labels.n)
+        return false;
+    *ret_key = (struct str){p, (uint32_t) strnlen(p, AGENT_LABEL_KEY)};
+    *ret_value = (struct str){p + AGENT_LABEL_KEY, (uint32_t) strnlen(p + AGENT_LABEL_KEY, AGENT_LABEL_VALUE)};
+    return true;
+}
+
 static bool row_eq(const struct tally_row *a, const struct tally_row *b)
 {
     return a->stack == b->stack && a->tid == b->tid && a->cpu == b->cpu && a->kind == b->kind &&
            a->period_ns == b->period_ns && a->has_span == b->has_span &&
            memcmp(a->comm, b->comm, sizeof a->comm) == 0 && memcmp(a->trace_id, b->trace_id, sizeof a->trace_id) == 0 &&
-           memcmp(a->span_id, b->span_id, sizeof a->span_id) == 0;
+           memcmp(a->span_id, b->span_id, sizeof a->span_id) == 0 && str_eq(a->labels, b->labels);
 }
 
 static int row_number(struct tally *t, const struct tally_row *want)
 {
-    uint64_t h = hash64_u64((uint64_t) want->stack << 32 | want->tid) ^ hash64(want->trace_id, 24) ^ want->cpu;
+    uint64_t h = hash64_u64((uint64_t) want->stack << 32 | want->tid) ^ hash64(want->trace_id, 24) ^ want->cpu ^
+                 (want->labels.n ? hash64_str(want->labels) : 0);
 
     for (struct map_pos i = map_find(&t->by_row, h); i.index != MAP_NONE; i = map_next(&t->by_row, i))
         if (row_eq(&t->rows[i.index], want))
@@ -339,6 +351,8 @@ static int row_number(struct tally *t, const struct tally_row *want)
         map_insert(&t->by_row, h, (uint32_t) t->n_rows) < 0)
         return -E2BIG;
     t->rows[t->n_rows] = *want;
+    if (want->labels.n)
+        t->rows[t->n_rows].labels = keep(t, want->labels);
     return (int) t->n_rows++;
 }
 
@@ -355,6 +369,39 @@ static int add_time(struct tally *t, struct tally_row *row, uint64_t mono_ns, in
         row->first = (uint32_t) t->n_times;
     row->last = (uint32_t) t->n_times;
     return 0;
+}
+
+/* n bytes of hexadecimal digits; false when the text is anything else. */
+static bool take_hex(struct str s, uint8_t *ret, uint32_t n)
+{
+    if (s.n != 2 * n)
+        return false;
+    for (uint32_t i = 0; i < s.n; i++) {
+        char c = s.p[i];
+        int d = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+
+        if (d < 0)
+            return false;
+        ret[i / 2] = (uint8_t) (i % 2 ? ret[i / 2] | d : d << 4);
+    }
+    return true;
+}
+
+/* Programs that put the ids of their span among their labels (trace_id, span_id) are linked by them. */
+static void span_of_labels(struct tally_row *row)
+{
+    bool trace = false, span = false;
+    struct str key, value;
+
+    for (uint32_t i = 0; tally_label(row->labels, i, &key, &value); i++) {
+        trace |= str_is(key, "trace_id") && take_hex(value, row->trace_id, sizeof row->trace_id);
+        span |= str_is(key, "span_id") && take_hex(value, row->span_id, sizeof row->span_id);
+    }
+    row->has_span = span;
+    if (!span)
+        memset(row->trace_id, 0, sizeof row->trace_id);
+    if (!trace)
+        memset(row->trace_id, 0, sizeof row->trace_id);
 }
 
 int tally_add(struct tally *t, struct process *p, const struct tally_sample *s)
@@ -383,6 +430,9 @@ int tally_add(struct tally *t, struct process *p, const struct tally_sample *s)
         memcpy(want.trace_id, e->trace_id, sizeof want.trace_id);
         memcpy(want.span_id, e->span_id, sizeof want.span_id);
     }
+    want.labels = s->labels;
+    if (!want.has_span)
+        span_of_labels(&want);
     row = row_number(t, &want);
     if (row < 0)
         return row;

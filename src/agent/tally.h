@@ -29,6 +29,7 @@ struct tally_sample {
     uint32_t n_kernel, n_words;
     enum agent_end end;
     int64_t period_ns; /* of the clock, for on-CPU samples */
+    struct str labels; /* AGENT_LABEL_WORDS words each (lang_abi.h) */
 };
 
 int tally_new(const struct tally_options *o, struct tally **ret);

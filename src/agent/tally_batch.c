@@ -154,7 +154,8 @@ static uint32_t stack_of(struct maker *m, uint32_t stack)
 /* --- samples --- */
 static struct run row_attrs(struct maker *m, const struct tally_row *row)
 {
-    uint32_t attrs[4], n = 0;
+    uint32_t attrs[4 + AGENT_LABELS], n = 0;
+    struct str key, value;
 
     if (row->comm[0])
         attrs[n++] = builder_attr_str(m->b, STR("thread.name"), str_from(row->comm));
@@ -162,6 +163,9 @@ static struct run row_attrs(struct maker *m, const struct tally_row *row)
         attrs[n++] = builder_attr_int(m->b, STR("thread.id"), row->tid, STR(""));
     if (!m->t->options.pprof && row->kind == AGENT_EVENT_CPU)
         attrs[n++] = builder_attr_int(m->b, STR("cpu.logical_number"), row->cpu, STR(""));
+    for (uint32_t i = 0; i < AGENT_LABELS && tally_label(row->labels, i, &key, &value); i++)
+        if (key.n && str_is_utf8(key) && str_is_utf8(value))
+            attrs[n++] = builder_attr_str(m->b, key, value);
     return builder_attrs(m->b, attrs, n);
 }
 

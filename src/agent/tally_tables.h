@@ -46,6 +46,7 @@ struct tally_row {
     int64_t period_ns;
     char comm[16];
     uint8_t trace_id[16], span_id[8];
+    struct str labels; /* in the arena */
     int64_t count, value;
     uint32_t first, last; /* times, + 1 */
 };
@@ -68,6 +69,8 @@ struct tally {
     struct tally_counts counts;
 };
 
+/* Label i of a row's, cut as it came; false when there are no more. */
+bool tally_label(struct str labels, uint32_t i, struct str *ret_key, struct str *ret_value);
 /* Empties it, keeping its memory (tally.c). */
 void tally_clear(struct tally *t);
 

@@ -292,6 +292,8 @@ def test_go(tmp_path, flags):
     assert names[-1].startswith("runtime.goexit") and busy["whole"]
     assert next(f for f in busy["frames"] if f["function"] == "main.mid")["line"] == 23
     assert all(t["whole"] for t in dump["threads"])
+    assert busy["labels"] == {"endpoint": "/cart", "tenant": "acme"}
+    assert not any(t["labels"] for t in dump["threads"] if t is not busy)
 
 
 def test_errors():

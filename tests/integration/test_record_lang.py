@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """wick record and languages: whole chains of CPython (every version that is here) and of Go, from outside."""
+import json
 import os
 import shutil
 import subprocess
@@ -171,3 +172,84 @@ def test_go_chain(tmp_path, flags):
         whole += value if good else 0
     assert hot > 0.5e9
     assert whole >= 0.999 * hot, f"{whole / hot:.2%}"
+
+
+GO_LABELS = '''
+package main
+
+import (
+	"context"
+	"runtime/pprof"
+	"syscall"
+)
+
+var sink int
+
+//go:noinline
+func spin(seconds int64) {
+	var u syscall.Rusage
+	for u.Utime.Sec*10+u.Utime.Usec/100000 < seconds {
+		syscall.Getrusage(0, &u)
+		for i := 0; i < 100000; i++ {
+			sink += i * i
+		}
+	}
+}
+
+//go:noinline
+func labelled() { spin(5) }
+
+//go:noinline
+func plain() { spin(8) }
+
+func main() {
+	labels := pprof.Labels("endpoint", "/cart/with/a/path/that/is/longer/than/48/bytes/and/is/cut", "trace_id",
+		"0af7651916cd43dd8448eb211c80319c", "span_id", "b7ad6b7169203331")
+	done := make(chan bool)
+	go pprof.Do(context.Background(), labels, func(context.Context) { labelled(); done <- true })
+	<-done
+	plain()
+}
+'''
+
+
+def labels_of(path, functions):
+    """(function on the stack, attributes, (trace, span)) with the value of each sample of an OTLP JSON file."""
+    for line in path.read_text().splitlines():
+        request = json.loads(line)
+        d = request["dictionary"]
+        strings = d["stringTable"]
+        for r in request["resourceProfiles"]:
+            for x in [x for s in r["scopeProfiles"] for p in s["profiles"] for x in p.get("samples", [])]:
+                names = {strings[d["functionTable"][n.get("functionIndex", 0)].get("nameStrindex", 0)]
+                         for i in d["stackTable"][x.get("stackIndex", 0)].get("locationIndices", [])
+                         for n in d["locationTable"][i].get("lines", [])}
+                attrs = {strings[a.get("keyStrindex", 0)]: a["value"].get("stringValue")
+                         for a in (d["attributeTable"][i] for i in x.get("attributeIndices", []))}
+                link = d["linkTable"][x["linkIndex"]] if x.get("linkIndex") else {}
+                for f in names & set(functions):
+                    yield f, attrs, (link.get("traceId", ""), link.get("spanId", "")), sum(map(int, x.get("values", [])))
+
+
+def test_go_labels(tmp_path):
+    """pprof labels become attributes of samples, and trace_id and span_id among them their link."""
+    if not shutil.which("go"):
+        pytest.skip("go is not installed")
+    (tmp_path / "p.go").write_text(GO_LABELS)
+    subprocess.run(["go", "build", "-ldflags=-s -w", "-o", "p", "p.go"], cwd=tmp_path, check=True, timeout=240)
+    out = tmp_path / "out.json"
+    r = subprocess.run([WICK, "record", "-q", "-F", "199", "-o", str(out), "--", str(tmp_path / "p")], capture_output=True,
+                       text=True, timeout=60)
+    assert r.returncode == 0, r.stderr
+    total, good = {"main.labelled": 0, "main.plain": 0}, {"main.labelled": 0, "main.plain": 0}
+    for f, attrs, link, value in labels_of(out, total):
+        total[f] += value
+        if f == "main.labelled":
+            fits = (attrs.get("endpoint") == "/cart/with/a/path/that/is/longer/than/48/bytes/a" and
+                    link == ("0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"))
+        else:
+            fits = "endpoint" not in attrs and link == ("", "")
+        good[f] += value if fits else 0
+    assert min(total.values()) > 0.1e9, total
+    assert good["main.plain"] == total["main.plain"]
+    assert good["main.labelled"] >= 0.9 * total["main.labelled"], (good, total)  # the first samples come before all is read

@@ -12,12 +12,15 @@
 #ifndef AGENT_LANG_BPF_H
 #define AGENT_LANG_BPF_H
 
+#include "agent/bpf/go.bpf.h"
 #include "agent/bpf/python.bpf.h"
 
 static __always_inline void lang_walk(struct walk_state *w)
 {
     if (w->lang->kind == AGENT_LANG_PYTHON)
         python_walk(w, &w->lang->python);
+    else if (w->lang->kind == AGENT_LANG_GO)
+        go_walk(w, &w->lang->go);
 }
 
 /* Go changes to a thread's own stack (systemstack, asmcgocall): the frame pointer still is that of the caller, on the

@@ -27,11 +27,26 @@ struct agent_python {
     __u16 code_filename, code_start;
 };
 
+enum {
+    AGENT_LABELS = 8,      /* of a goroutine; more are left out */
+    AGENT_LABEL_WORDS = 8, /* of each: its key, then its value, cut and padded with zeros */
+    AGENT_LABEL_KEY = 16,
+    AGENT_LABEL_VALUE = 48,
+    AGENT_GO_M = 48,
+};
+
+/* Where Go keeps labels: see unwind/lang/go/go_runtime.h. */
+struct agent_go {
+    __s64 g;            /* from the thread pointer */
+    __u32 curg, labels; /* in m, in g */
+};
+
 struct agent_lang {
     __u32 kind, pad; /* enum agent_lang_kind */
     union {
         __u64 words[32]; /* room; a language puts its own struct here */
         struct agent_python python;
+        struct agent_go go;
     };
 };
 

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0 OR GPL-2.0
+/*
+ * pprof labels of the goroutine that the thread runs (unwind/lang/go/go_runtime.h). Behind the native frames: one word
+ * with their number, then for each AGENT_LABEL_WORDS words of text: key, value, both cut and padded with zeros.
+ */
+#ifndef AGENT_GO_BPF_H
+#define AGENT_GO_BPF_H
+
+struct go_walk {
+    struct scratch *s;
+    __u64 list, n;
+};
+
+static long go_label(__u32 i, struct go_walk *p)
+{
+    __u64 *v = p->s->lang, n = p->s->event.n_words, *out, key, value;
+
+    BARRIER(n);
+    if (i >= p->n || n > AGENT_WORDS - AGENT_LABEL_WORDS)
+        return 1;
+    if (bpf_probe_read_user(v, 32, (void *) (p->list + (__u64) i * 32)))
+        return 1;
+    out = p->s->event.words + n;
+    BARRIER(out);
+#pragma unroll
+    for (int k = 0; k < AGENT_LABEL_WORDS; k++)
+        out[k] = 0;
+    key = v[1];
+    value = v[3];
+    if (key > AGENT_LABEL_KEY)
+        key = AGENT_LABEL_KEY;
+    BARRIER(key);
+    if (key > AGENT_LABEL_KEY)
+        return 1;
+    if (value > AGENT_LABEL_VALUE)
+        value = AGENT_LABEL_VALUE;
+    BARRIER(value);
+    if (value > AGENT_LABEL_VALUE)
+        return 1;
+    bpf_probe_read_user(out, key, (void *) v[0]);
+    bpf_probe_read_user((char *) out + AGENT_LABEL_KEY, value, (void *) v[2]);
+    p->s->event.n_words = n + AGENT_LABEL_WORDS;
+    return 0;
+}
+
+static __always_inline void go_walk(struct walk_state *w, struct agent_go *go)
+{
+    struct go_walk p = {.s = w->s};
+    __u64 at = 0, slice[2] = {}, n = w->s->event.n_words;
+
+    if (read_word(w->s->at.tp + go->g, &at) || !at || read_word(at + AGENT_GO_M, &at) || !at ||
+        read_word(at + go->curg, &at) || !at || read_word(at + go->labels, &at) || !at)
+        return;
+    if (bpf_probe_read_user(slice, sizeof slice, (void *) at) || !slice[1])
+        return;
+    BARRIER(n);
+    if (n >= AGENT_WORDS)
+        return;
+    p.list = slice[0];
+    p.n = slice[1] > AGENT_LABELS ? AGENT_LABELS : slice[1];
+    w->s->event.words[n] = (__u64) (AGENT_WORD_LANG + AGENT_FRAME_GO) << 56 | p.n;
+    w->s->event.n_words = n + 1;
+    bpf_loop(AGENT_LABELS, go_label, &p, 0);
+}
+
+#endif

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/lang_go.h"
+
+#include <errno.h>
+
+#include "agent/object_guard.h"
+#include "agent/process.h"
+#include "unwind/lang/go/go_runtime.h"
+
+struct probing {
+    struct object *object;
+    struct go_runtime runtime;
+};
+
+static int look_into(void *arg)
+{
+    struct probing *q = arg;
+    _cleanup_(elf_freep) struct elf_file *f = NULL;
+    int r = object_open_elf(q->object, &f, NULL);
+
+    return r < 0 ? r : go_runtime_probe(f, &q->runtime);
+}
+
+/* The BPF side reads labels as Go 1.24 and later keep them. */
+static int attach(struct process *p, struct err *e)
+{
+    struct probing q = {.object = p->exe};
+
+    if (!p->exe || !p->exe->is_go || object_guard(look_into, &q) != 1 || !q.runtime.is_slice)
+        return 0;
+    p->lang_record = (struct agent_lang){.kind = AGENT_LANG_GO};
+    p->lang_record.go = (struct agent_go){q.runtime.g, q.runtime.curg, q.runtime.labels};
+    return 1;
+}
+
+static uint32_t merge(struct process *p, uint64_t *words, uint32_t n_kernel, uint32_t n_native, uint32_t n, bool whole)
+{
+    return n_native; /* nothing but labels comes behind */
+}
+
+static struct str labels(const uint64_t *words, uint32_t n)
+{
+    uint32_t count = n ? (uint32_t) AGENT_WORD_VALUE(words[0]) : 0;
+
+    if (!n || AGENT_WORD_KIND(words[0]) != AGENT_WORD_LANG + AGENT_FRAME_GO)
+        return (struct str){0};
+    count = MIN(count, (n - 1) / AGENT_LABEL_WORDS);
+    return (struct str){(const char *) (words + 1), count * AGENT_LABEL_WORDS * 8};
+}
+
+static int resolve(struct process *p, const uint64_t words[AGENT_LANG_WORDS], struct arena *a, struct lang_frame *ret)
+{
+    return -ENOENT;
+}
+
+const struct lang lang_go = {"go", AGENT_LANG_GO, attach, NULL, merge, labels, resolve};

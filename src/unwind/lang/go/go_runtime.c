@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "unwind/lang/go/go_runtime.h"
+
+#include "elf/go_build.h"
+#include "elf/pclntab.h"
+
+enum { CODE_MAX = 256, SLICE_SINCE = 24, OFFSET_MAX = 4096, BUCKET = 8 };
+
+/* The code of a function, with or without its ".abi0". */
+static struct elf_bytes code_of(const struct elf_file *f, const struct pclntab *t, const char *name)
+{
+    struct str want = str_from(name);
+
+    for (uint32_t i = 0; i < t->n_functions; i++) {
+        struct pclntab_function fn;
+        const void *p;
+        size_t n;
+
+        if (!pclntab_function(t, i, &fn) || !str_starts(fn.name, want) ||
+            (fn.name.n != want.n && !str_is(str_slice(fn.name, want.n, fn.name.n), ".abi0")))
+            continue;
+        n = MIN(fn.end - fn.entry, (uint64_t) CODE_MAX);
+        p = fn.end > fn.entry ? elf_at_address(f, fn.entry, n) : NULL;
+        return (struct elf_bytes){p, p ? n : 0, fn.entry};
+    }
+    return (struct elf_bytes){0};
+}
+
+/* The 32-bit number behind the first occurrence of these bytes. */
+static bool number_behind(struct elf_bytes code, const char *bytes, size_t n, int32_t *ret, size_t *ret_at)
+{
+    for (size_t at = 0; at + n + 4 <= code.n; at++)
+        if (memcmp(code.p + at, bytes, n) == 0) {
+            memcpy(ret, code.p + at + n, sizeof *ret);
+            if (ret_at)
+                *ret_at = at;
+            return true;
+        }
+    return false;
+}
+
+/* mov %fs:N,%rax; or mov $N,%rcx; or mov N(%rip),%rcx, where the linker has left the distance. */
+static bool find_g(const struct elf_file *f, struct elf_bytes code, int64_t *ret)
+{
+    const void *slot;
+    int32_t v;
+    size_t at;
+
+    if (number_behind(code, "\x64\x48\x8b\x04\x25", 5, &v, NULL) || number_behind(code, "\x48\xc7\xc1", 3, &v, NULL)) {
+        *ret = v;
+        return v < 0;
+    }
+    if (!number_behind(code, "\x48\x8b\x0d", 3, &v, &at))
+        return false;
+    slot = elf_at_address(f, code.address + at + 7 + (uint64_t) (int64_t) v, 8);
+    if (!slot)
+        return false;
+    memcpy(ret, slot, sizeof *ret);
+    if (!*ret) /* a relocation fills it: the executable's only thread-local variable */
+        *ret = -8;
+    return *ret < 0 && *ret > -OFFSET_MAX;
+}
+
+bool go_runtime_probe(const struct elf_file *f, struct go_runtime *ret)
+{
+    struct elf_bytes stack, label;
+    struct go_build build;
+    struct pclntab t;
+    int32_t curg = 0, labels = 0;
+
+    *ret = (struct go_runtime){0};
+    if (!f->is64 || f->machine != EM_X86_64 || pclntab_open(f, &t, NULL) < 0 || !go_build_read(f, &build))
+        return false;
+    ret->minor = go_build_minor(build.version);
+    stack = code_of(f, &t, "runtime.systemstack");
+    label = code_of(f, &t, "runtime/pprof.runtime_setProfLabel");
+    /* cmp N(%rbx),%rax; mov N(%r14),%rcx or mov %rax,N(%r14) */
+    if (!number_behind(stack, "\x48\x3b\x83", 3, &curg, NULL) || !find_g(f, stack, &ret->g) ||
+        (!number_behind(label, "\x49\x8b\x8e", 3, &labels, NULL) &&
+         !number_behind(label, "\x49\x89\x86", 3, &labels, NULL)))
+        return false;
+    if (curg <= 0 || curg > OFFSET_MAX || labels <= 0 || labels > OFFSET_MAX || curg % 8 || labels % 8)
+        return false;
+    ret->curg = (uint32_t) curg;
+    ret->labels = (uint32_t) labels;
+    ret->is_slice = ret->minor >= SLICE_SINCE;
+    return true;
+}
+
+static bool read_string(const struct proc_memory *m, const uint64_t v[2], struct arena *a, struct str *ret)
+{
+    size_t n = MIN(v[1], (uint64_t) GO_LABEL_BYTES);
+    char *p = arena_alloc(a, n + 1);
+
+    if (!p || v[1] > 1u << 20 || (n && proc_memory_read(m, v[0], p, n) < 0))
+        return false;
+    *ret = (struct str){p, (uint32_t) n};
+    return str_is_utf8(*ret);
+}
+
+static uint32_t add(const struct proc_memory *m, const uint64_t key[2], const uint64_t value[2], struct arena *a,
+                    struct go_label *ret, uint32_t n)
+{
+    if (n == GO_LABELS_MAX || !key[1] || !read_string(m, key, a, &ret[n].key) ||
+        !read_string(m, value, a, &ret[n].value))
+        return n;
+    return n + 1;
+}
+
+static uint32_t read_slice(const struct proc_memory *m, uint64_t at, struct arena *a, struct go_label *ret)
+{
+    uint64_t slice[2], v[4];
+    uint32_t n = 0;
+
+    if (proc_memory_read(m, at, slice, sizeof slice) < 0)
+        return 0;
+    for (uint64_t i = 0; i < slice[1] && i < GO_LABELS_MAX; i++) {
+        if (proc_memory_read(m, slice[0] + i * sizeof v, v, sizeof v) < 0)
+            break;
+        n = add(m, v, v + 2, a, ret, n);
+    }
+    return n;
+}
+
+/* Buckets one after another, without what overflowed: more labels than that are not usual. */
+static uint32_t read_map(const struct proc_memory *m, uint64_t at, struct arena *a, struct go_label *ret)
+{
+    uint8_t head[24], tops[BUCKET];
+    uint64_t map, buckets, v[2][BUCKET * 2];
+    uint32_t n = 0;
+
+    if (!proc_memory_u64(m, at, &map) || !map || proc_memory_read(m, map, head, sizeof head) < 0 || head[9] > 4)
+        return 0;
+    memcpy(&buckets, head + 16, sizeof buckets);
+    for (uint64_t b = 0; b < 1u << head[9]; b++) {
+        uint64_t bucket = buckets + b * (BUCKET + sizeof v + 8);
+
+        if (proc_memory_read(m, bucket, tops, sizeof tops) < 0 || proc_memory_read(m, bucket + BUCKET, v, sizeof v) < 0)
+            break;
+        for (int i = 0; i < BUCKET; i++)
+            if (tops[i] >= 5) /* smaller ones are marks of empty and moved places */
+                n = add(m, &v[0][2 * i], &v[1][2 * i], a, ret, n);
+    }
+    return n;
+}
+
+uint32_t go_labels_read(const struct go_runtime *g, const struct proc_memory *m, uint64_t thread_pointer,
+                        struct arena *a, struct go_label ret[GO_LABELS_MAX])
+{
+    uint64_t at;
+
+    if (!proc_memory_u64(m, thread_pointer + (uint64_t) g->g, &at) || !at || !proc_memory_u64(m, at + GO_G_M, &at) ||
+        !at || !proc_memory_u64(m, at + g->curg, &at) || !at || !proc_memory_u64(m, at + g->labels, &at) || !at)
+        return 0;
+    return g->is_slice ? read_slice(m, at, a, ret) : read_map(m, at, a, ret);
+}
