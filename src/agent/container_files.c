@@ -19,7 +19,7 @@ static const char *const places[] = {
 
 static void set(char *ret, struct str s)
 {
-    if (!ret[0] && s.n < CONTAINER_NAME_MAX && str_is_utf8(s) && s.n)
+    if (!ret[0] && s.n && s.n < CONTAINER_NAME_MAX && str_is_utf8(s))
         snprintf(ret, CONTAINER_NAME_MAX, "%.*s", STR_FMT(s));
 }
 
