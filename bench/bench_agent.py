@@ -171,7 +171,7 @@ def slowdown(url):
     for _ in range(3 if QUICK else 8):
         off = [fixed_time(fixed)]
         agent = Agent(url)
-        time.sleep(3)
+        time.sleep(8)  # settled: what starting costs is told above
         on = [fixed_time(fixed), fixed_time(fixed)]
         agent.stop()
         off.append(fixed_time(fixed))

@@ -40,7 +40,7 @@ enum {
     WAITS_LAST = 4096,
     SPAN_AGAIN = 64, /* samples between two looks for a span that is not placed yet */
 };
-static const size_t TABLE_BYTES = 12 << 20, ROW_BYTES = 8 << 20, TALLY_BYTES = 64 << 20;
+static const size_t TABLE_BYTES = 8 << 20, ROW_BYTES = 8 << 20, TALLY_BYTES = 64 << 20;
 static const uint64_t SWEEP_NS = 5ull * NS_PER_S;
 
 struct agent {
@@ -429,6 +429,8 @@ static int one_round(struct agent *a, struct err *e)
         r = bpf_side_drain(a->bpf, on_event, a);
     if (r < 0)
         return err_set(e, r, "samples cannot be read: %m");
+    if (objects_memory(a->objects) > a->governor.table_bytes)
+        objects_sweep(a->objects, a->now_ns);
     if (a->now_ns >= a->next_sweep_ns) {
         processes_sweep(a->processes, a->now_ns, forget_process, a);
         objects_sweep(a->objects, a->now_ns);

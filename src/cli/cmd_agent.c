@@ -4,6 +4,7 @@
  * runs it as a child with --feed-fd.
  */
 #include <errno.h>
+#include <malloc.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -186,6 +187,9 @@ static int run_agent(const struct agent_command_options *o, struct err *e)
     options.inherit = options.n_pids > 0;
     a.signal_fd = watch_signals(&old);
     raise_file_limit();
+    mallopt(M_MMAP_THRESHOLD, 128 << 10); /* large tables come and go: their memory goes back at once */
+    mallopt(M_TRIM_THRESHOLD, 512 << 10);
+    mallopt(M_ARENA_MAX, 2);
     tell_losses();
     r = open_sink(o, &flow, &a.sink, e);
     if (r == 0)

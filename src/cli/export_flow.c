@@ -51,6 +51,8 @@ static int write_config(struct buf *b, const char *url, const char *token, struc
     buf_printf(b, "receivers: {nop: }\nexporters:\n  %s:\n    endpoint: ", http ? "otlphttp" : "otlp");
     put_quoted(b, http ? s : rest);
     buf_printf(b, "\n    tls: {insecure: %s}\n", tls ? "false" : "true");
+    buf_puts(b,
+             "    compression_params: {level: 6}\n"); /* a request every few seconds: small is worth more than fast */
     buf_puts(b, "    sending_queue: {queue_size: 200}\n    retry_on_failure: {max_elapsed_time: 0s}\n");
     if (token) {
         _cleanup_(buf_done) struct buf bearer = BUF_INIT;

@@ -409,7 +409,7 @@ int on_switch(struct switch_arguments *ctx)
     if (!st || !n)
         return 0;
     st->switches++;
-    wait = bpf_task_storage_get(&waits, next, 0, 0);
+    wait = next->pid ? bpf_task_storage_get(&waits, next, 0, 0) : NULL; /* not the idle task */
     if (wait && wait->since_ns) {
         now = bpf_ktime_get_ns();
         end_wait(next, wait, st, now);

@@ -120,7 +120,7 @@ enum {
     AGENT_EVENT_RESUME = 1 << 0, /* see above */
     AGENT_EVENT_SPAN = 1 << 1,   /* trace_id and span_id are set */
     AGENT_EVENT_KERNEL_CUT = 1 << 2,
-    AGENT_EVENT_NO_USER = 1 << 3, /* a kernel thread, or a task without memory */
+    AGENT_EVENT_NO_USER = 1 << 3,  /* a kernel thread, or a task without memory */
     AGENT_EVENT_LANG_CUT = 1 << 4, /* the language has more frames than are here */
 };
 

@@ -93,8 +93,8 @@ struct walk_place {
     __u64 tp; /* thread pointer */
     __u32 exact, is_leaf;
     __u32 frames;
-    __u32 file;             /* of the last mapping: the next frame is mostly in it as well */
-    __u64 start, end, bias; /* likewise */
+    __u32 file;                                     /* of the last mapping: the next frame is mostly in it as well */
+    __u64 start, end, bias;                         /* likewise */
     __u32 page_file, page_number, page_row, page_n; /* the last page */
 };
 
@@ -291,9 +291,11 @@ static __always_inline long apply(struct walk_state *w, struct unwind_rule *r)
         ra = w->s->event.resume.leaf[r->reg & 15];
     else if (read_word(cfa - 8, &ra))
         return finish(w, AGENT_END_READ);
-    if (r->flags & UNWIND_FP_SAVED && read_word((r->flags & UNWIND_FP_AT_FP ? w->s->at.fp : cfa) + (__s64) r->fp * 8, &fp))
+    if (r->flags & UNWIND_FP_SAVED &&
+        read_word((r->flags & UNWIND_FP_AT_FP ? w->s->at.fp : cfa) + (__s64) r->fp * 8, &fp))
         return finish(w, AGENT_END_READ);
-    if (r->flags & UNWIND_BX_SAVED && read_word((r->flags & UNWIND_BX_AT_FP ? w->s->at.fp : cfa) + (__s64) r->aux * 8, &bx))
+    if (r->flags & UNWIND_BX_SAVED &&
+        read_word((r->flags & UNWIND_BX_AT_FP ? w->s->at.fp : cfa) + (__s64) r->aux * 8, &bx))
         return finish(w, AGENT_END_READ);
     if (!ra)
         return finish(w, AGENT_END_ROOT);
