@@ -18,6 +18,7 @@
 #include "agent/filter.h"
 #include "agent/governor.h"
 #include "agent/lang.h"
+#include "agent/perf_side.h"
 #include "agent/process.h"
 #include "agent/row_store.h"
 #include "agent/sideband.h"
@@ -45,7 +46,8 @@ static const uint64_t SWEEP_NS = 5ull * NS_PER_S;
 
 struct agent {
     struct agent_options options;
-    struct bpf_side *bpf;
+    struct bpf_side *bpf;   /* NULL without BPF; then there are no rows and no sideband either */
+    struct perf_side *perf; /* instead */
     struct objects *objects;
     struct processes *processes;
     struct row_store *rows;
@@ -107,7 +109,8 @@ static const struct unwind_rule *find_rule(void *arg, uint64_t address, uint32_t
         *ret_end = AGENT_END_NONE;
         return NULL;
     }
-    row_store_load(c->a->rows, m->object, (uint32_t) ((address - m->bias) >> UNWIND_PAGE_BITS), c->a->now_ns);
+    if (c->a->rows)
+        row_store_load(c->a->rows, m->object, (uint32_t) ((address - m->bias) >> UNWIND_PAGE_BITS), c->a->now_ns);
     u = unwind_find(t, address - m->bias);
     *ret_end = AGENT_END_NO_RULE;
     return u;
@@ -153,6 +156,8 @@ static void forget_process(void *arg, struct process *p)
     struct agent *a = arg;
 
     tally_forget(a->tally, p);
+    if (!a->bpf)
+        return;
     if (p->loaded && p->until_ns == UINT64_MAX)
         bpf_side_forget(a->bpf, p->pid);
     if (p->exited)
@@ -168,7 +173,7 @@ static bool is_thread_wanted(struct agent *a, const struct agent_event *e)
 
     memcpy(thread.comm, e->comm, sizeof thread.comm);
     weight = filter_weight(a->options.filter, &thread);
-    if (weight != 1)
+    if (weight != 1 && a->bpf)
         bpf_side_filter(a->bpf, e->pid, weight);
     return weight > 0;
 }
@@ -181,7 +186,7 @@ static bool is_wanted(struct agent *a, struct process *p, const struct agent_eve
         return is_thread_wanted(a, e);
     if (p->verdict < 0) {
         p->verdict = (int) filter_weight(a->options.filter, p);
-        if (p->verdict != 1)
+        if (p->verdict != 1 && a->bpf)
             bpf_side_filter(a->bpf, p->pid, (uint32_t) p->verdict);
     }
     return p->verdict > 0;
@@ -276,7 +281,7 @@ static void on_sample(struct agent *a, const struct agent_event *e, size_t size)
         end = finish_stack(a, p, e, &n);
         if (e->kind == AGENT_EVENT_OFFCPU && end == AGENT_END_NO_PAGE)
             learn_page(a, e);
-        if (p->until_ns == UINT64_MAX && !p->exited && p->maps_read && (p->stale || !p->loaded))
+        if (a->bpf && p->until_ns == UINT64_MAX && !p->exited && p->maps_read && (p->stale || !p->loaded))
             load_process(a, p);
     }
     add_sample(a, p, e, n, end);
@@ -317,7 +322,7 @@ static int open_fds(struct agent *a, struct err *e)
     a->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
     if (a->epoll_fd < 0 || a->timer_fd < 0 || epoll_ctl(a->epoll_fd, EPOLL_CTL_ADD, a->timer_fd, &ev) < 0)
         return err_set(e, -errno, "no timer: %m");
-    return sideband_add_to(a->sideband, a->epoll_fd);
+    return a->perf ? perf_side_add_to(a->perf, a->epoll_fd) : sideband_add_to(a->sideband, a->epoll_fd);
 }
 
 static void set_timer(struct agent *a, int ms)
@@ -357,6 +362,39 @@ static int start_bpf(struct agent *a, struct err *e)
     return r;
 }
 
+/* Without BPF: processes that are named, each with all its threads. */
+static int start_perf(struct agent *a, struct err *e)
+{
+    const struct agent_options *o = &a->options;
+    int r;
+
+    if (!o->n_pids || o->off_cpu)
+        return err_set(e, -EPERM,
+                       "without BPF only processes that are named (-p, or a command) can be sampled, and only on CPU");
+    r = perf_side_new(a->hz, !o->no_kernel, &a->perf, e);
+    for (size_t i = 0; r == 0 && i < o->n_pids; i++)
+        r = perf_side_add_pid(a->perf, o->pids[i], e);
+    return r;
+}
+
+static int start_sampling(struct agent *a, struct err *e)
+{
+    int r = -EPERM;
+
+    if (a->options.via != AGENT_VIA_PERF) {
+        r = sideband_new(SIDEBAND_BYTES, &a->sideband, e);
+        if (r == 0)
+            r = start_bpf(a, e);
+        if (r == 0 || a->options.via == AGENT_VIA_BPF || !a->options.n_pids || (r != -EPERM && r != -EACCES))
+            return r;
+        row_store_free(TAKE(a->rows));
+        bpf_side_free(TAKE(a->bpf));
+        sideband_free(TAKE(a->sideband));
+        *e = (struct err){0};
+    }
+    return start_perf(a, e);
+}
+
 int agent_new(const struct agent_options *o, struct agent **ret, struct err *e)
 {
     struct tally_options tally = {.no_names = o->no_names, .pprof = o->pprof, .memory = TALLY_BYTES};
@@ -377,11 +415,9 @@ int agent_new(const struct agent_options *o, struct agent **ret, struct err *e)
     if (r == 0)
         r = tally_new(&tally, &a->tally);
     if (r == 0)
-        r = sideband_new(SIDEBAND_BYTES, &a->sideband, e);
+        r = start_sampling(a, e);
     if (r == 0)
         r = open_fds(a, e);
-    if (r == 0)
-        r = start_bpf(a, e);
     if (r < 0) {
         agent_free(a);
         return r;
@@ -403,6 +439,7 @@ void agent_free(struct agent *a)
         return;
     row_store_free(a->rows);
     bpf_side_free(a->bpf);
+    perf_side_free(a->perf);
     sideband_free(a->sideband);
     tally_free(a->tally);
     processes_free(a->processes);
@@ -424,9 +461,13 @@ static int one_round(struct agent *a, struct err *e)
 
     a->now_ns = (uint64_t) clock_mono();
     a->copied = false;
-    r = sideband_drain(a->sideband, a->processes);
-    if (r >= 0)
-        r = bpf_side_drain(a->bpf, on_event, a);
+    if (a->perf) {
+        r = perf_side_drain(a->perf, a->processes, on_event, a);
+    } else {
+        r = sideband_drain(a->sideband, a->processes);
+        if (r >= 0)
+            r = bpf_side_drain(a->bpf, on_event, a);
+    }
     if (r < 0)
         return err_set(e, r, "samples cannot be read: %m");
     if (objects_memory(a->objects) > a->governor.table_bytes)
@@ -512,16 +553,20 @@ int agent_take(struct agent *a, struct batch **ret, struct err *e)
                                  .governor = c.governor};
     a->last_lost = c.lost;
     r = tally_batch(a->tally, &scope, ret, e);
-    return r < 0 ? r : govern(a, &c, e);
+    return r < 0 || a->perf ? r : govern(a, &c, e);
 }
 
 int agent_add_pid(struct agent *a, pid_t pid)
 {
+    if (a->perf)
+        return perf_side_add_pid(a->perf, pid, NULL);
     return bpf_side_filter(a->bpf, (uint32_t) pid, 1);
 }
 
 void agent_remove_pid(struct agent *a, pid_t pid)
 {
+    if (!a->bpf)
+        return;
     bpf_side_unfilter(a->bpf, (uint32_t) pid);
 }
 
@@ -529,6 +574,8 @@ int agent_set_rate(struct agent *a, unsigned hz, struct err *e)
 {
     int r = one_round(a, e); /* samples so far are of the old rate */
 
+    if (r == 0 && a->perf)
+        r = err_set(e, -EOPNOTSUPP, "without BPF the rate stays as it was");
     if (r == 0)
         r = bpf_side_sample(a->bpf, hz, e);
     if (r == 0)
@@ -536,15 +583,23 @@ int agent_set_rate(struct agent *a, unsigned hz, struct err *e)
     return r;
 }
 
+static size_t kernel_memory(struct agent *a)
+{
+    if (a->perf)
+        return perf_side_memory(a->perf);
+    return bpf_side_memory(a->bpf) + row_store_memory(a->rows) + sideband_memory(a->sideband);
+}
+
 void agent_counts(struct agent *a, struct agent_counts *ret)
 {
     struct agent_stats st = {0};
     struct tally_counts t;
 
-    bpf_side_stats(a->bpf, &st);
+    if (a->bpf)
+        bpf_side_stats(a->bpf, &st);
     tally_counts(a->tally, &t);
     *ret = (struct agent_counts){.samples = a->samples,
-                                 .lost = st.lost + a->refused,
+                                 .lost = st.lost + a->refused + (a->perf ? perf_side_lost(a->perf) : 0),
                                  .frames = t.frames,
                                  .frames_named = t.frames_named,
                                  .stacks_whole = t.whole,
@@ -560,9 +615,9 @@ void agent_counts(struct agent *a, struct agent_counts *ret)
                                  .processes = processes_count(a->processes),
                                  .processes_sampled = a->processes_sampled,
                                  .objects = objects_count(a->objects),
-                                 .map_bytes =
-                                     bpf_side_memory(a->bpf) + row_store_memory(a->rows) + sideband_memory(a->sideband),
+                                 .map_bytes = kernel_memory(a),
                                  .ring_bytes = ring_bytes(a->n_cpus),
                                  .rate_hz = a->hz,
-                                 .governor = a->governor.text};
+                                 .governor = a->governor.text,
+                                 .by_perf = a->perf != NULL};
 }

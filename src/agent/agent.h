@@ -54,6 +54,7 @@ struct agent_counts {
     uint64_t processes, processes_sampled, objects;
     uint64_t map_bytes, ring_bytes; /* kernel memory */
     unsigned rate_hz;
+    bool by_perf;         /* without BPF */
     const char *governor; /* "" or what it did: "rate 49" */
 };
 

@@ -43,21 +43,17 @@ struct objects {
 /* --- keys --- */
 static uint64_t key_hash(const struct object_key *k)
 {
-    if (k->build_id_size)
-        return hash64(k->build_id, k->build_id_size);
-    return hash64_u64(k->inode ^ (uint64_t) k->major << 52 ^ (uint64_t) k->minor << 40);
+    return hash64_u64(k->inode ^ k->generation << 32 ^ (uint64_t) k->major << 52 ^ (uint64_t) k->minor << 40);
 }
 
 static bool key_eq(const struct object_key *a, const struct object_key *b)
 {
-    if (a->build_id_size || b->build_id_size)
-        return a->build_id_size == b->build_id_size && memcmp(a->build_id, b->build_id, a->build_id_size) == 0;
-    return a->inode == b->inode && a->major == b->major && a->minor == b->minor;
+    return a->inode == b->inode && a->generation == b->generation && a->major == b->major && a->minor == b->minor;
 }
 
 static bool key_is_set(const struct object_key *k)
 {
-    return k->build_id_size || k->inode;
+    return k->inode && k->generation;
 }
 
 static void remember_key(struct objects *s, const struct object_key *key, struct object *o)
@@ -91,11 +87,16 @@ struct object *objects_find(struct objects *s, const struct object_key *key)
     return NULL;
 }
 
+static const char *id_of(const struct object *o)
+{
+    return o->gnu_id[0] ? o->gnu_id : o->go_id[0] ? o->go_id : o->htlhash;
+}
+
 static struct object *find_by_id(struct objects *s, const char *id)
 {
     for (struct map_pos p = map_find(&s->by_id, hash64_str(str_from(id))); p.index != MAP_NONE;
          p = map_next(&s->by_id, p))
-        if (strcmp(s->v[p.index]->gnu_id, id) == 0)
+        if (strcmp(id_of(s->v[p.index]), id) == 0)
             return s->v[p.index];
     return NULL;
 }
@@ -175,15 +176,6 @@ static int keep_segments(struct object *o, const struct elf_file *f)
     return 0;
 }
 
-static bool id_matches(const char *hex, const struct object_key *key)
-{
-    char text[2 * sizeof key->build_id + 1] = "";
-
-    for (uint32_t i = 0; i < key->build_id_size; i++)
-        snprintf(text + 2 * i, 3, "%02x", key->build_id[i]);
-    return strcmp(text, hex) == 0;
-}
-
 static void object_free(struct object *o)
 {
     if (!o)
@@ -201,7 +193,6 @@ static void object_free(struct object *o)
 
 struct reading {
     struct object *object;
-    const struct object_key *key;
     struct err *e;
 };
 
@@ -215,8 +206,6 @@ static int read_identity(void *arg)
     if (r < 0)
         return r;
     elf_gnu_build_id(f, o->gnu_id);
-    if (q->key->build_id_size && !id_matches(o->gnu_id, q->key))
-        return err_set(q->e, -ESTALE, "'%s' was replaced", o->path);
     o->is_go = elf_find_section(f, ".gopclntab") || elf_find_section(f, ".go.buildinfo");
     if (o->is_go)
         elf_go_build_id(f, o->go_id);
@@ -280,8 +269,8 @@ static int index_object(struct objects *s, struct object *o, uint32_t at)
 {
     int r = map_insert(&s->by_number, hash64_u64(o->number), at);
 
-    if (r == 0 && o->gnu_id[0])
-        r = map_insert(&s->by_id, hash64_str(str_from(o->gnu_id)), at);
+    if (r == 0 && id_of(o)[0])
+        r = map_insert(&s->by_id, hash64_str(str_from(id_of(o))), at);
     return r;
 }
 
@@ -289,14 +278,14 @@ int objects_add(struct objects *s, int fd, const char *path, const struct object
                 struct err *e)
 {
     struct object *o = NULL, *same;
-    struct reading q = {.key = key, .e = e};
+    struct reading q = {.e = e};
     int r = object_new(fd, path, &o);
 
     if (r < 0)
         return r;
     q.object = o;
     r = object_guard(read_identity, &q);
-    same = r == 0 && o->gnu_id[0] ? find_by_id(s, o->gnu_id) : NULL;
+    same = r == 0 && id_of(o)[0] ? find_by_id(s, id_of(o)) : NULL;
     if (r < 0 || same) {
         if (same && same->fd < 0 && o->fd >= 0)
             same->fd = o->fd, o->fd = -1;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An object: the content of one executable file that some process has mapped, known by its build id (files with equal
- * build ids are one object), or by device and inode when it has none. It owns the unwind table, compiled when first
+ * An object: the content of one executable file that some process has mapped, known by its build id: files with equal ones
+ * are one object. It owns the unwind table, compiled when first
  * needed and dropped when the budget is exceeded; it can be compiled again as long as the file can be opened.
  *
  * Objects are shared by processes and counted; one nobody maps stays for a while (short-lived processes come back).
@@ -21,12 +21,11 @@ struct objects;
 struct tls_symbol;
 struct unwind_table;
 
-/* The file as the kernel names it: of /proc/PID/maps or a perf mmap record. */
+/* The file as the kernel names it: of /proc/PID/maps or a perf mmap record. An inode number may be used again for another
+ * file; only records say which generation it is, and only with that a key is enough to know the object by. */
 struct object_key {
-    uint64_t inode;
+    uint64_t inode, generation;
     uint32_t major, minor;
-    uint8_t build_id[20]; /* when the kernel told it */
-    uint8_t build_id_size;
 };
 
 enum object_kind { OBJECT_FILE, OBJECT_VDSO };
@@ -70,8 +69,7 @@ int objects_new(size_t table_budget, struct objects **ret);
 void objects_free(struct objects *s);
 /* An object that is known by this key, with a reference for the caller; NULL when it is not known. */
 struct object *objects_find(struct objects *s, const struct object_key *key);
-/* The object of an open file (fd is taken over, also on failure), or of the vDSO with fd -1. *ret with a reference.
- * -ESTALE when the file is not the one that the key speaks of. */
+/* The object of an open file (fd is taken over, also on failure), or of the vDSO with fd -1. *ret with a reference. */
 int objects_add(struct objects *s, int fd, const char *path, const struct object_key *key, struct object **ret,
                 struct err *e);
 struct object *object_ref(struct object *o);

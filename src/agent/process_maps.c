@@ -242,7 +242,7 @@ void processes_resolve(struct processes *s, struct process *p, struct process_ma
 {
     struct objects *objects = processes_objects(s);
     bool vdso = m->path && strcmp(m->path, "[vdso]") == 0;
-    struct object_key key = vdso ? (struct object_key){.inode = UINT64_MAX} : m->key;
+    struct object_key key = vdso ? (struct object_key){.inode = UINT64_MAX, .generation = 1} : m->key;
     struct object *o;
     int fd = -1;
 

@@ -7,10 +7,12 @@
 #define AGENT_SIDEBAND_H
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #include "base/err.h"
 
+struct perf_event_header;
 struct processes;
 struct sideband;
 
@@ -24,5 +26,8 @@ int sideband_add_to(struct sideband *s, int epoll_fd);
 int sideband_drain(struct sideband *s, struct processes *p);
 unsigned long sideband_lost(const struct sideband *s);
 size_t sideband_memory(const struct sideband *s);
+
+/* One record, for whoever reads rings of its own: hands it to p, returns how many the kernel lost. */
+unsigned long sideband_record(struct processes *p, const struct perf_event_header *h, uint64_t time);
 
 #endif

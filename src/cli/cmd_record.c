@@ -196,6 +196,17 @@ static int finish(struct record *c, const char *title, struct err *e)
     return hand_out(c, b, title, e);
 }
 
+static void tell_how(struct record *c)
+{
+    struct agent_counts n;
+
+    agent_counts(c->agent, &n);
+    if (n.by_perf && !c->o.quiet && !c->o.watch.via)
+        fprintf(stderr,
+                "wick: no right to use BPF (CAP_BPF, CAP_PERFMON): own processes by perf_event_open, no kernel frames, "
+                "no languages\n");
+}
+
 static int record(struct record *c, int n_words, char **words, struct err *e)
 {
     _cleanup_(filter_freep) struct filter *filter = NULL;
@@ -223,6 +234,8 @@ static int record(struct record *c, int n_words, char **words, struct err *e)
     }
     snprintf(title, sizeof title, "%s", n_words ? words[0] : c->o.all ? "this machine" : c->o.watch.pids.v[0]);
     r = agent_new(&options, &c->agent, e);
+    if (r == 0)
+        tell_how(c);
     c->begin = clock_mono();
     watch_command_go(&c->command);
     if (r == 0)

@@ -7,8 +7,10 @@ import shutil
 import signal
 import socket
 import subprocess
+import tempfile
 import time
 import urllib.request
+from pathlib import Path
 
 import pytest
 from agent_tools import PROGRAMS, WICK, build, count, folded, needs_bpf, record
@@ -103,6 +105,37 @@ def test_copied_stacks_are_the_same(tmp_path):
     assert good > 40 and bad == 0
 
 
+@pytest.mark.parametrize("who", ["root", "nobody"])
+def test_without_bpf(tmp_path, who):
+    """perf_event_open alone: the same stacks, for one's own processes."""
+    exe = build(tmp_path, "chain.c", "chain", *NO_FP)
+    out = tmp_path / "o" / "x.folded"
+    out.parent.mkdir()
+    command = [WICK, "record", "-q", "--via", "perf", "-F", "499", "-o", str(out), "--", str(exe), "30", "1"]
+    if who == "nobody":
+        if os.getuid() or not shutil.which("setpriv") or int(open("/proc/sys/kernel/perf_event_paranoid").read()) > 2:
+            pytest.skip("needs root to become nobody, and perf_event_paranoid of at most 2")
+        place = Path(tempfile.mkdtemp(dir="/var/tmp"))
+        try:
+            shutil.copy(WICK, place / "wick")
+            shutil.copy(exe, place / "chain")
+            place.chmod(0o777)
+            out = place / "x.folded"
+            command = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "--inh-caps=-all", place / "wick", "record",
+                       "-F", "499", "-o", out, "--", place / "chain", "30", "1"]
+            p = subprocess.run(command, capture_output=True, text=True, timeout=60)
+            assert p.returncode == 0 and "perf_event_open" in p.stderr, p.stderr
+            rows = folded(out)
+        finally:
+            shutil.rmtree(place)
+    else:
+        p = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        assert p.returncode == 0, p.stderr
+        rows = folded(out)
+    good, bad = judge(rows, 30, 499)
+    assert good > 250 and bad == 0
+
+
 def test_cpu_time_is_right(tmp_path):
     exe = build(tmp_path, "chain.c", "chain", *NO_FP)
     rows, p = record(tmp_path, "--", exe, 10, 1.5)
@@ -173,6 +206,20 @@ def test_filters(tmp_path):
         for p in running:
             p.kill()
             p.wait()
+
+
+def test_top(tmp_path):
+    exe = build(tmp_path, "chain.c", "top_chain", *NO_FP)
+    p = subprocess.Popen([exe, "5", "30"], stdout=subprocess.DEVNULL)
+    try:
+        out = subprocess.run([WICK, "top", "-n", "1", "-d", "1s", "--json", "-p", str(p.pid)], capture_output=True, text=True, check=True)
+        text = subprocess.run([WICK, "top", "-n", "1", "-d", "1s", "-p", str(p.pid)], capture_output=True, text=True, check=True).stdout
+    finally:
+        p.kill()
+        p.wait()
+    first = json.loads(out.stdout)["functions"][0]
+    assert first["function"] == "leaf" and first["service"] == "top_chain" and 0.2 < first["self"] <= 1.2
+    assert "FUNCTION" in text and "leaf" in text
 
 
 def test_usage(tmp_path):
