@@ -166,8 +166,10 @@ static void find_self(void)
     const struct module_set *set = atomic_load(&core.modules);
     const struct module *m = set ? modules_find(set, here) : NULL;
 
-    core.self_lo = m ? m->lo : 0;
-    core.self_hi = m ? m->hi : 0;
+    if (m && !core.self_lo) { /* once: handlers read it */
+        core.self_hi = m->hi;
+        core.self_lo = m->lo;
+    }
 }
 
 static void main_stack(uint64_t *lo, uint64_t *hi)

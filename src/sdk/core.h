@@ -77,6 +77,7 @@ struct thr_rule {
     struct unwind_rule rule;
 } __attribute__((aligned(32)));
 
+enum { THR_NO_TIMER = -1, THR_ARMING = -2 };
 enum { THR_FREE, THR_CLAIMED, THR_ACTIVE, THR_EXITED };
 
 struct thr {
@@ -85,11 +86,11 @@ struct thr {
         inside; /* its low two bits: how many handlers and hooks of this thread are sampling; changes with each */
     uint32_t index;
     int32_t tid;
-    int32_t timer;           /* kernel's id, -1 = none */
-    bool found;              /* by scanning, not by pthread_create(): its end is not seen */
-    uint64_t own_lo, own_hi; /* its stack, 0 when not known */
-    int64_t armed_ns;        /* its CPU time when the timer was set */
-    uint64_t period_ns;
+    _Atomic int32_t timer;    /* kernel's id, THR_NO_TIMER, THR_ARMING */
+    bool found;               /* by scanning, not by pthread_create(): its end is not seen */
+    uint64_t own_lo, own_hi;  /* its stack, 0 when not known */
+    _Atomic int64_t armed_ns; /* its CPU time when the timer was set */
+    _Atomic uint64_t period_ns;
     _Atomic uint64_t periods; /* accounted since the timer was set */
     _Atomic uint64_t samples; /* CPU samples of this state, over all threads that had it */
     uint64_t rng;
@@ -116,9 +117,9 @@ struct core {
     _Atomic bool sampling; /* started and not paused */
     _Atomic bool running;  /* between start and stop */
     int signal;
-    unsigned types; /* WICK_CPU | ... */
+    _Atomic unsigned types; /* WICK_CPU | ... */
     _Atomic unsigned rate;
-    unsigned max_depth;
+    _Atomic unsigned max_depth;
     _Atomic(const struct module_set *) modules;
     _Atomic bool modules_stale; /* a handler met an address outside of all modules */
     _Atomic(struct thr *) chunks[THR_CHUNKS];

@@ -118,6 +118,10 @@ static int on_object(struct dl_phdr_info *info, size_t size, void *arg)
     base = base ? base + 1 : info->dlpi_name;
     if (strncmp(base, "ld-linux", 8) == 0 || strncmp(base, "linux-vdso", 10) == 0)
         return 0;
+#if defined(__SANITIZE_THREAD__) /* its run-time library calls libc before its threads may run instrumented code */
+    if (strncmp(base, "libc.", 5) == 0 || strncmp(base, "libtsan", 7) == 0)
+        return 0;
+#endif
     for (int i = 0; i < info->dlpi_phnum; i++) { /* ourselves, and what the caller names */
         uint64_t lo = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr;
 

@@ -30,8 +30,8 @@ static __thread bool excluded;
 
 static struct {
     _Atomic bool on;
-    bool in_use;
-    uint64_t interval;
+    _Atomic bool in_use;
+    _Atomic uint64_t interval;
     struct heap_stack *stacks; /* [0] is the one without frames, for what finds no room */
     uint32_t *slots;
     uint64_t *pool;
@@ -380,7 +380,8 @@ void heap_stop(void)
     acquire();
     if (heap.live) {
         memset(heap.live, 0, sizeof *heap.live * heap.live_cap);
-        memset(f->count, 0, f->size);
+        for (uint32_t i = 0; i < f->size; i++)
+            __atomic_store_n(&f->count[i], 0, __ATOMIC_RELAXED);
         heap.n_live = 0;
         for (uint32_t i = 0, n = atomic_load(&heap.n_stacks); i < n; i++)
             heap.stacks[i].live_count = heap.stacks[i].live_bytes = 0;
@@ -405,12 +406,22 @@ void heap_stack_at(uint32_t i, struct heap_stack *ret, uint64_t *pc)
 
 uint64_t heap_live_samples(void)
 {
-    return heap.n_live;
+    uint64_t n;
+
+    acquire();
+    n = heap.n_live;
+    release();
+    return n;
 }
 
 uint64_t heap_lost(void)
 {
-    return heap.lost;
+    uint64_t n;
+
+    acquire();
+    n = heap.lost;
+    release();
+    return n;
 }
 
 uint64_t heap_samples(void)

@@ -66,7 +66,7 @@ static inline bool heap_may_be_sampled(const void *p)
 {
     const struct heap_filter *f = atomic_load_explicit(&heap_filter, memory_order_relaxed);
 
-    return f && f->count[heap_hash(f, p)];
+    return f && __atomic_load_n(&f->count[heap_hash(f, p)], __ATOMIC_RELAXED);
 }
 
 /* Before an allocation: true when it is to be recorded. */

@@ -6,7 +6,7 @@
 #include "sdk/wait_sample.h"
 
 _Atomic bool lock_on;
-static uint64_t mean_ns;
+static _Atomic uint64_t mean_ns;
 static __thread int64_t countdown;
 static __thread bool inside;
 

@@ -62,7 +62,7 @@ static void *thread_main(void *p)
     struct thr *t = enter(p, (uint64_t) (uintptr_t) &arg);
 
     /* So that this function saves its caller's, and who reads the stack of a sleeping thread finds them. */
-#if defined(__x86_64__) && defined(__OPTIMIZE__)
+#if defined(__x86_64__) && defined(SDK_NO_FRAME_POINTER)
     __asm__ volatile("" : : : "rbx", "rbp");
 #endif
     r = run(arg);

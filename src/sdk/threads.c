@@ -91,14 +91,15 @@ int64_t thr_cpu_ns(int tid)
     return sys_clock_ns(sys_thread_clock(tid));
 }
 
-static uint64_t next_random(struct thr *t)
+/* t->rng belongs to the thread's hooks; timers are set by others too, so they have the clock for a seed. */
+static uint64_t random_of(const struct thr *t, int64_t cpu)
 {
-    uint64_t x = t->rng;
+    uint64_t x = ((uint64_t) sys_clock_ns(CLOCK_MONOTONIC) ^ (uint64_t) cpu << 20 ^ (uint64_t) (uintptr_t) t) *
+                 0x9e3779b97f4a7c15ull;
 
-    x ^= x << 13;
-    x ^= x >> 7;
-    x ^= x << 17;
-    return t->rng = x;
+    x ^= x >> 32;
+    x *= 0xd6e8feb86659fd93ull;
+    return x ^ x >> 32;
 }
 
 int thr_arm(struct thr *t)
@@ -107,48 +108,49 @@ int thr_arm(struct thr *t)
     uint64_t period = 1000000000ull / MAX(atomic_load(&core.rate), 1u);
     struct itimerspec it = {.it_interval = {(time_t) (period / 1000000000), (long) (period % 1000000000)}};
     int64_t now = thr_cpu_ns(t->tid);
-    uint64_t first = 1 + next_random(t) % period;
-    int id = -1;
+    uint64_t first = 1 + random_of(t, now) % period;
+    int32_t id = THR_NO_TIMER, arming = THR_ARMING;
     long r;
 
-    if (t->timer >= 0 || !(core.types & (WICK_CPU | WICK_WALL)) || now < 0)
+    if (!(core.types & (WICK_CPU | WICK_WALL)) || now < 0 ||
+        !atomic_compare_exchange_strong(&t->timer, &id, THR_ARMING))
         return 0;
     ev.sigev_value.sival_ptr = (void *) (uintptr_t) (0x7769636bull << 32 | t->index);
     ev._sigev_un._tid = t->tid;
     r = sys_call(SYS_timer_create, sys_thread_clock(t->tid), (long) &ev, (long) &id, 0);
-    if (r < 0)
+    if (r < 0) {
+        atomic_store(&t->timer, THR_NO_TIMER);
         return (int) r;
+    }
     t->period_ns = period;
     t->armed_ns = now;
     first += (uint64_t) now;
     atomic_store(&t->periods, 0);
     it.it_value = (struct timespec){(time_t) (first / 1000000000), (long) (first % 1000000000)};
-    t->timer = id;
+    if (!atomic_compare_exchange_strong(&t->timer, &arming, id)) { /* disarmed meanwhile */
+        sys_call(SYS_timer_delete, id, 0, 0, 0);
+        return 0;
+    }
     r = sys_call(SYS_timer_settime, id, TIMER_ABSTIME, (long) &it, 0);
     return (int) r;
 }
 
 void thr_disarm(struct thr *t)
 {
-    if (t->timer < 0)
-        return;
-    sys_call(SYS_timer_delete, t->timer, 0, 0, 0);
-    t->timer = -1;
+    int32_t id = atomic_exchange(&t->timer, THR_NO_TIMER); /* its number may be another's once it is deleted */
+
+    if (id >= 0)
+        sys_call(SYS_timer_delete, id, 0, 0, 0);
 }
 
 static void init_state(struct thr *t, int tid, uint64_t own_lo, uint64_t own_hi, bool found)
 {
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
     t->tid = tid;
-    t->timer = -1;
+    t->timer = THR_NO_TIMER;
     t->found = found;
     t->own_lo = own_lo;
     t->own_hi = own_hi;
-    t->rng = ((uint64_t) tid << 32 ^ (uint64_t) now.tv_nsec ^ (uint64_t) (uintptr_t) t) * 0x9e3779b97f4a7c15ull | 1;
-    for (int i = 0; i < 4; i++)
-        next_random(t);
+    t->rng = random_of(t, tid) | 1;
     atomic_store(&t->periods, 0);
     atomic_store(&t->block_seq, 0);
     atomic_store(&t->hooked_ns, 0);
@@ -366,7 +368,7 @@ void thr_reset_child(void)
     }
     if (thr_self) {
         thr_self->tid = sys_gettid();
-        thr_self->timer = -1; /* timers are not inherited */
+        thr_self->timer = THR_NO_TIMER; /* timers are not inherited */
         memset(thr_self->ring, 0, sizeof thr_self->ring);
         atomic_store(&thr_self->head, 0);
         atomic_store(&thr_self->tail, 0);

@@ -15,7 +15,7 @@
 #include "sdk/wait_sample.h"
 
 _Atomic bool wall_on;
-static uint64_t period_ns = 10000000;
+static _Atomic uint64_t period_ns = 10000000;
 
 void wall_start(unsigned rate)
 {

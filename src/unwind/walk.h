@@ -69,6 +69,12 @@ static inline void walk_set_stack(struct walk *w)
     w->hi = w->sp >= w->own_lo && w->sp < w->own_hi ? w->own_hi : w->sp;
 }
 
+/* Another thread's stack may be read as it changes: the caller finds out whether it did. */
+__attribute__((no_sanitize("address"), no_sanitize("thread"))) static inline uint64_t walk_load(uint64_t addr)
+{
+    return *(const volatile uint64_t *) addr;
+}
+
 static inline bool walk_read_slow(struct walk *w, uint64_t addr, uint64_t *ret)
 {
     uint64_t last = addr + 7;
@@ -77,14 +83,14 @@ static inline bool walk_read_slow(struct walk *w, uint64_t addr, uint64_t *ret)
         return false;
     if (addr >= w->hi && addr - w->hi < WALK_PAGE) /* the page behind what is known: remember it */
         w->hi = (addr | (WALK_PAGE - 1)) + 1;
-    *ret = *(const uint64_t *) addr;
+    *ret = walk_load(addr);
     return true;
 }
 
-__attribute__((no_sanitize("address"))) static inline bool walk_read(struct walk *w, uint64_t addr, uint64_t *ret)
+static inline bool walk_read(struct walk *w, uint64_t addr, uint64_t *ret)
 {
     if (likely(addr >= w->lo && addr + 8 <= w->hi && addr + 8 > addr && !(addr & 7))) {
-        *ret = *(const uint64_t *) addr;
+        *ret = walk_load(addr);
         return true;
     }
     return walk_read_slow(w, addr, ret);
