@@ -119,6 +119,20 @@ def direct_cost():
     row("direct cost at 100 Hz: (signals + handlers + background) / CPU", "≤ 0.1 %", f"{100 * share:.3f} %")
 
 
+def clocks():
+    """The clock that samples a thread, alone: an empty handler at 1000 Hz."""
+    exe = cc("bench/sdk_clock.c")
+    sides = {k: (lambda k=k: run([exe, k, 1000]).split()) for k in ("none", "timer", "perf")}
+    try:
+        t = interleaved(max(PAIRS // 6, 3), sides)
+    except subprocess.CalledProcessError:
+        return row("clock at 1000 Hz", "–", "perf_event_open is not allowed here")
+    seconds = {k: [float(f[0]) for f in v] for k, v in t.items()}
+    timer, perf = (statistics.median(b / a for a, b in zip(seconds["none"], seconds[k])) for k in ("timer", "perf"))
+    row("clock at 1000 Hz, empty handler: slowdown, signals", "–", f"timer {timer:.4f}×, {t['timer'][-1][1]} signals for {t['timer'][-1][2]} periods",
+        f"perf_event cpu-clock {perf:.4f}×, {t['perf'][-1][1]} signals")
+
+
 def totals(split, short, mix):
     cpu = float(wick_run("cpu", tmp / "a.pb.gz", split, 2, 2, rate=1000).split()[1])
     got = pprof_total(tmp / "a.pb.gz", "cpu", "ms") / 1000
@@ -170,7 +184,7 @@ def main():
     split, short, mix = (cc(f"tests/programs/{n}.c") for n in ("cpu_split", "short_threads", "alloc_mix"))
     print("| what | bar | libwick | peer |\n|---|---|---|---|")
     chosen = sys.argv[1:]
-    for f, args in ((handler, ()), (direct_cost, ()), (slowdown, (split,)), (totals, (split, short, mix)), (locks, ()),
+    for f, args in ((handler, ()), (direct_cost, ()), (slowdown, (split,)), (clocks, ()), (totals, (split, short, mix)), (locks, ()),
                     (malloc, ()), (memory, (split, mix))):
         if not chosen or f.__name__ in chosen:
             f(*args)
