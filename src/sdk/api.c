@@ -105,6 +105,7 @@ static void reset_numbers(struct wick_provider *p)
     }
     p->sessions = NULL;
     memset(p->snapshots, 0, sizeof p->snapshots);
+    p->gov_cpu = p->gov_own = 0;
     p->heap_samples_before = heap_samples();
     p->server = NULL; /* the parent's; its socket is closed on exec and useless here */
     p->first_wall = p->interval_start_wall = clock_wall();

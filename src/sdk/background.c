@@ -134,14 +134,18 @@ static void govern(struct wick_provider *p)
     int64_t cpu = sys_clock_ns(CLOCK_PROCESS_CPUTIME_ID), own = sys_clock_ns(CLOCK_THREAD_CPUTIME_ID);
     unsigned rate = atomic_load(&core.rate);
     int64_t used, had;
+    bool first;
 
     atomic_store(&p->background_ns, (uint64_t) own);
     own += (int64_t) atomic_load(&core.handler_ns);
     used = own - p->gov_own;
     had = cpu - p->gov_cpu;
+    if (p->gov_cpu && had < NS_PER_S / 2) /* too little to judge by: the look gets longer */
+        return;
+    first = !p->gov_cpu; /* making tables for what is loaded at the start is paid once */
     p->gov_own = own;
     p->gov_cpu = cpu;
-    if (had < NS_PER_S / 2 || (double) used <= (double) had * p->s.cpu_budget || rate == 1)
+    if (first || (double) used <= (double) had * p->s.cpu_budget || rate == 1)
         return;
     thr_disarm_all();
     atomic_store(&core.rate, rate / 2);

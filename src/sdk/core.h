@@ -92,6 +92,7 @@ struct thr {
     _Atomic int64_t armed_ns; /* its CPU time when the timer was set */
     _Atomic uint64_t period_ns;
     _Atomic uint64_t periods; /* accounted since the timer was set */
+    uint64_t owed;            /* periods whose record found no room in the ring: the next one stands for them too */
     _Atomic uint64_t samples; /* CPU samples of this state, over all threads that had it */
     uint64_t rng;
     /* wall: what it waits in, published by hooks; block_seq is odd while it waits */

@@ -195,14 +195,15 @@ static void copy_context(struct record *r)
     memcpy(&r->pc[r->n], s->attrs_data, r->attrs);
 }
 
-static void take(struct thr *t, struct walk *w, enum record_kind kind, uint64_t value, uint64_t count, uint64_t leaf)
+/* False when there was no room for it. */
+static bool take(struct thr *t, struct walk *w, enum record_kind kind, uint64_t value, uint64_t count, uint64_t leaf)
 {
     const struct module_set *set = atomic_load_explicit(&core.modules, memory_order_acquire);
     uint32_t max = core.max_depth, room = (uint32_t) sizeof(struct record) + max * 8 + CORE_ATTRS_MAX, used;
     struct record *r = set ? ring_reserve(t, room) : NULL;
 
     if (!r)
-        return;
+        return false;
     r->value = value;
     r->count = count;
     r->generation = set->generation;
@@ -217,6 +218,7 @@ static void take(struct thr *t, struct walk *w, enum record_kind kind, uint64_t 
     copy_context(r);
     used = ALIGN_UP((uint32_t) sizeof *r + r->n * 8u + r->attrs, 8u);
     ring_commit(t, r, room, used, kind);
+    return true;
 }
 
 /* --- the handler --- */
@@ -236,7 +238,10 @@ static void on_timer(struct thr *t, const siginfo_t *si, const ucontext_t *uc)
     atomic_store_explicit(&t->periods, atomic_load_explicit(&t->periods, memory_order_relaxed) + weight,
                           memory_order_relaxed);
     walk_init_ucontext(&w, uc);
-    take(t, &w, RECORD_CPU, weight, atomic_load_explicit(&t->period_ns, memory_order_relaxed), 0);
+    weight += t->owed;
+    t->owed = weight;
+    if (take(t, &w, RECORD_CPU, weight, atomic_load_explicit(&t->period_ns, memory_order_relaxed), 0))
+        t->owed = 0;
     if (unlikely(timed))
         atomic_fetch_add_explicit(&core.handler_ns,
                                   TIMED_SAMPLES * (uint64_t) (sys_clock_ns(CLOCK_THREAD_CPUTIME_ID) - from),

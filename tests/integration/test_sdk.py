@@ -283,6 +283,44 @@ def test_heap_and_locks_by_the_api(program, tmp_path):
     assert abs(top(tmp_path / "lock.pb.gz", "delay")[1] / 1e9 / waited - 1) < 0.1
 
 
+def limits(program, tmp_path, what):
+    exe = program("api_limits", f"-I{ROOT}/include", f"-L{LIBWICK}", "-lwick", f"-Wl,-rpath,{LIBWICK}")
+    p = subprocess.run([exe, what], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert p.returncode == 0, p.stdout
+    return [float(x) for x in p.stdout.split()]
+
+
+def test_too_many_stacks_keep_the_total(program, tmp_path):
+    """512 stacks where 10 are allowed: the rest is one stack, [truncated], and no time is missing."""
+    cpu, _, _, _, _ = limits(program, tmp_path, "samples")
+    rows, total = top(tmp_path / "cpu.pb.gz")
+    assert abs(total / 1e9 / cpu - 1) < 0.05, (total, cpu)
+    assert rows["[truncated]"][0] > 0.8 * total and len(traces(tmp_path / "cpu.pb.gz")) <= 11
+
+
+def test_deep_stacks_are_cut_and_marked(program, tmp_path):
+    _, truncated, _, _, _ = limits(program, tmp_path, "depth")
+    stacks = [s for s in traces(tmp_path / "cpu.pb.gz") if "deep" in s]
+    assert truncated > 0 and stacks and all(len(s) == 51 and s[-1] == "[cut]" for s in stacks), stacks[:1]
+
+
+def test_the_governor_keeps_to_its_budget(program, tmp_path):
+    """Snapshots all the time cost more than 0.1 % of the CPU: the rate goes down, and is told."""
+    _, _, _, rate, governor = limits(program, tmp_path, "budget")
+    assert rate < 10000 and governor > 0
+
+
+def test_spans_of_another_sdk_are_read(program, tmp_path):
+    out = tmp_path / "o.pb.gz"
+    wick_run("-F", 500, "-o", out, "--", program("other_sdk", "-rdynamic"))
+    raw = subprocess.run([GO, "tool", "pprof", "-tags", str(out)], capture_output=True, text=True).stdout
+    assert re.search(r"span_id:.*\n.*: " + "cd" * 8, raw) and "ab" * 16 in raw, raw
+    rows, total = top(out)
+    focus = subprocess.run([GO, "tool", "pprof", "-top", "-unit=ns", "-tagfocus=span_id=" + "cd" * 8, str(out)], capture_output=True,
+                           text=True).stdout
+    assert "inside" in focus and "outside" not in focus, focus
+
+
 def test_wall_by_the_api_reads_sleeping_stacks(program, tmp_path):
     """Nothing is hooked and nobody is woken: the kernel says where a sleeping thread is, and its memory is there to read."""
     exe = program("api_wall", f"-I{ROOT}/include", f"-L{LIBWICK}", "-lwick", f"-Wl,-rpath,{LIBWICK}")
