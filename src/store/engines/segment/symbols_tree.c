@@ -137,11 +137,21 @@ static uint32_t prefix_ids(const struct sym_memo *m, struct run st, struct id128
     return n;
 }
 
-static uint32_t add_stack(struct symbols *s, struct sym_memo *m, struct sym_service *v, uint32_t service, struct run st)
+static bool is_unnamed(const struct symbols *s, uint32_t location)
+{
+    const struct sym_location *l = sym_location(s, location);
+
+    return l->address && !atomic_load_explicit(&((struct sym_location *) l)->lines, memory_order_relaxed);
+}
+
+/* Only locations below what is known are looked up. */
+static uint32_t add_stack(struct symbols *s, struct sym_memo *m, struct sym_service *v, uint32_t service, struct run st,
+                          bool *ret_unnamed)
 {
     const uint32_t *list = m->batch->dict.indices + st.off;
     struct id128 ids[STRIDES_MAX];
     uint32_t n_ids = prefix_ids(m, st, ids), known = n_ids, node = 0, before;
+    bool unnamed = false;
 
     if (sym_memo_tables(m) < 0 || catch_up(v) < 0)
         return NONE;
@@ -150,21 +160,26 @@ static uint32_t add_stack(struct symbols *s, struct sym_memo *m, struct sym_serv
 
         if (at && at->node) {
             node = at->node - 1;
+            unnamed = at->unnamed;
             break;
         }
     }
-    for (uint32_t i = 0; i < st.n; i++) {
+    for (uint32_t i = 0; i + known * STRIDE < st.n; i++) {
         m->scratch[i] = symbols_location(s, m, list[i]);
         if (m->scratch[i] == NONE)
             return NONE;
     }
     before = stable_count(&v->nodes);
     for (uint32_t i = known * STRIDE; i < st.n && node != NONE; i++) {
-        node = child(v, node, m->scratch[st.n - 1 - i]);
+        uint32_t location = m->scratch[st.n - 1 - i];
+
+        node = child(v, node, location);
+        unnamed |= is_unnamed(s, location);
         if (node != NONE && (i + 1) % STRIDE == 0 && (i + 1) / STRIDE <= n_ids)
-            remember(v, ids[(i + 1) / STRIDE - 1], node, false); /* without memory it is only slower */
+            remember(v, ids[(i + 1) / STRIDE - 1], node, unnamed); /* without memory it is only slower */
     }
     put_nodes(s, v, service, before);
+    *ret_unnamed = unnamed;
     return node;
 }
 
@@ -193,17 +208,6 @@ static int name_stack(struct symbols *s, struct sym_memo *m, struct run st)
     return unnamed;
 }
 
-static bool has_unnamed(const struct symbols *s, const uint32_t *locations, uint32_t n)
-{
-    for (uint32_t i = 0; i < n; i++) {
-        const struct sym_location *l = sym_location(s, locations[i]);
-
-        if (l->address && !atomic_load_explicit(&((struct sym_location *) l)->lines, memory_order_relaxed))
-            return true;
-    }
-    return false;
-}
-
 uint32_t symbols_stack(struct symbols *s, struct sym_memo *m, uint32_t service, uint32_t stack)
 {
     struct sym_service *v = sym_service(s, service);
@@ -211,6 +215,7 @@ uint32_t symbols_stack(struct symbols *s, struct sym_memo *m, uint32_t service, 
     struct id128 id = prints_stack(&m->prints, stack);
     struct sym_stack *at = find_slot(v, id);
     uint32_t node;
+    bool unnamed;
 
     if (!at)
         return NONE;
@@ -224,8 +229,8 @@ uint32_t symbols_stack(struct symbols *s, struct sym_memo *m, uint32_t service, 
         }
         return at->node - 1;
     }
-    node = add_stack(s, m, v, service, st);
-    if (node == NONE || remember(v, id, node, has_unnamed(s, m->scratch, st.n)) < 0)
+    node = add_stack(s, m, v, service, st, &unnamed);
+    if (node == NONE || remember(v, id, node, unnamed) < 0)
         return NONE;
     return node;
 }

@@ -34,6 +34,7 @@ struct writer {
     uint32_t *sets;     /* per offset of an attribute list: set + 1 */
     uint8_t *ranges;    /* per mapping: it says more than which binary it is; NULL: none does */
     uint8_t *marked;    /* those of one profile */
+    bool few_ranges;
     struct sym_memo memo;
 };
 

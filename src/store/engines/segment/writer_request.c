@@ -10,7 +10,7 @@
 #include "model/identity.h"
 #include "store/engines/segment/writer.h"
 
-enum { AHEAD = 12 };
+enum { AHEAD = 12, RANGES_FEW = 8 };
 
 static bool key_known(struct engine *g, struct id128 key)
 {
@@ -41,8 +41,11 @@ static bool is_rich_mapping(const struct batch *b, uint32_t i)
     return m->start || m->limit || m->offset || m->attrs.n > 1 || (m->attrs.n && !identity_build_id(b, i).n);
 }
 
+/* Few of them are kept with every profile of the request, whichever it uses: that costs nothing. */
 static int find_ranges(struct writer *w, const struct batch *b)
 {
+    uint32_t n = 0;
+
     for (uint32_t i = 1; i < b->dict.n_mappings; i++) {
         if (!is_rich_mapping(b, i))
             continue;
@@ -53,7 +56,9 @@ static int find_ranges(struct writer *w, const struct batch *b)
         if (!w->ranges || !w->marked)
             return -ENOMEM;
         w->ranges[i] = 1;
+        n++;
     }
+    w->few_ranges = n <= RANGES_FEW || b->n_resources == 1;
     return 0;
 }
 
@@ -153,8 +158,9 @@ static uint32_t make_header(struct writer *w, struct mempart *part, const struct
     h.scope = blobs_scope(blobs, &b->scopes[it->scope]);
     h.attrs = blobs_set(blobs, b, p->attrs);
     if (w->ranges) {
-        mark_mappings(w, b, p);
-        h.mappings = blobs_mappings(blobs, b, w->marked);
+        if (!w->few_ranges)
+            mark_mappings(w, b, p);
+        h.mappings = blobs_mappings(blobs, b, w->few_ranges ? w->ranges : w->marked);
     }
     h.payload = blobs_payload(blobs, p->payload_format, p->payload);
     if (h.mappings == UINT32_MAX || h.payload == UINT32_MAX)
