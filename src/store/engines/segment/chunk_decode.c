@@ -392,21 +392,30 @@ static int allocate_rows(struct decoding *d, uint32_t e, const struct presence *
     return 0;
 }
 
-static int decode_plain(struct decoding *d, uint32_t e)
+/* Where an entry's part of the detail begins. */
+static int find_plain(const struct decoding *d, uint32_t e, struct reader *ret)
 {
     const unsigned char *raw = d->c->raw[SEC_DETAIL];
-    uint32_t size = d->c->size[SEC_DETAIL], off, first = d->p->first[e], at = 0;
-    struct presence pr = {0};
-    struct reader r;
-    int rc;
+    uint32_t size = d->c->size[SEC_DETAIL], off;
 
     if (!raw || (size_t) d->p->n_entries * 4 > size)
         return -EBADMSG;
     off = load_u32(raw + 4 * e);
     if (off > size)
         return -EBADMSG;
-    r = reader_of(raw + off, size - off);
-    rc = read_presence(d, e, &r, &pr);
+    *ret = reader_of(raw + off, size - off);
+    return 0;
+}
+
+static int decode_plain(struct decoding *d, uint32_t e)
+{
+    uint32_t first = d->p->first[e], at = 0;
+    struct presence pr = {0};
+    struct reader r;
+    int rc = find_plain(d, e, &r);
+
+    if (rc == 0)
+        rc = read_presence(d, e, &r, &pr);
     if (rc == 0)
         rc = allocate_rows(d, e, &pr);
     for (uint32_t i = 0; rc == 0 && i < d->p->entries[e].n_nodes; i++) {
@@ -422,6 +431,50 @@ static int decode_plain(struct decoding *d, uint32_t e)
         }
     }
     return rc < 0 ? rc : r.bad ? -EBADMSG : 0;
+}
+
+static int sum_plain(struct decoding *d, uint32_t e, const uint8_t *wanted, int64_t *acc, uint32_t n_acc,
+                     uint64_t *rows)
+{
+    struct presence pr = {0};
+    struct reader r;
+    uint32_t at = 0, first = d->p->first[e];
+    int rc = find_plain(d, e, &r);
+
+    if (rc == 0)
+        rc = read_presence(d, e, &r, &pr);
+    for (uint32_t i = 0; rc == 0 && i < d->n_nodes[e]; i++) {
+        int64_t left = d->sums[e][i], sum = 0;
+        bool rich = d->has_rich[d->base[e] + i];
+
+        for (uint32_t k = 0; k < pr.count[i]; k++) {
+            uint32_t p = first + pr.prof[at++];
+            int64_t v = k + 1 < pr.count[i] || rich ? get_zigzag(&r) : left;
+
+            left -= v;
+            sum += wanted[p] ? v : 0;
+            *rows += wanted[p];
+        }
+        if (d->nodes[e][i] >= n_acc)
+            return -EBADMSG;
+        acc[d->nodes[e][i]] += sum * d->scale[e];
+    }
+    return rc < 0 ? rc : r.bad ? -EBADMSG : 0;
+}
+
+static int sum_rich(struct decoding *d, const uint8_t *wanted, int64_t *acc, uint32_t n_acc, uint64_t *rows)
+{
+    for (uint32_t i = 0; i < d->rich.n; i++) {
+        const struct rich_row *x = &d->rich.v[i];
+
+        if (!wanted[x->prof])
+            continue;
+        if (d->nodes[x->entry][x->key] >= n_acc)
+            return -EBADMSG;
+        acc[d->nodes[x->entry][x->key]] += x->value * d->scale[x->entry];
+        ++*rows;
+    }
+    return 0;
 }
 
 static int place_rich(struct decoding *d)
@@ -451,23 +504,32 @@ static int place_rich(struct decoding *d)
     return 0;
 }
 
+/* What both ways through the rows need: nodes of all entries, and the rows of the extra section. */
+static int begin_decoding(struct decoding *d)
+{
+    uint32_t n = d->p->n_entries + 1;
+    int r;
+
+    d->base = arena_zalloc_array(d->a, n, sizeof *d->base);
+    d->n_nodes = arena_zalloc_array(d->a, n, sizeof *d->n_nodes);
+    d->nodes = arena_zalloc_array(d->a, n, sizeof *d->nodes);
+    d->sums = arena_zalloc_array(d->a, n, sizeof *d->sums);
+    d->scale = arena_zalloc_array(d->a, n, sizeof *d->scale);
+    if (!d->base || !d->n_nodes || !d->nodes || !d->sums || !d->scale)
+        return -ENOMEM;
+    r = decode_nodes(d);
+    return r < 0 ? r : decode_rich(d);
+}
+
 int chunk_decode_rows(const struct chunk *c, struct arena *a, struct chunk_profiles *p, const struct chunk_wanted *w)
 {
     struct decoding d = {.c = c, .a = a, .p = p, .w = w};
-    int r;
+    int r = begin_decoding(&d);
 
-    d.base = arena_zalloc_array(a, p->n_entries + 1, sizeof *d.base);
-    d.n_nodes = arena_zalloc_array(a, p->n_entries + 1, sizeof *d.n_nodes);
-    d.nodes = arena_zalloc_array(a, p->n_entries + 1, sizeof *d.nodes);
-    d.sums = arena_zalloc_array(a, p->n_entries + 1, sizeof *d.sums);
-    d.scale = arena_zalloc_array(a, p->n_entries + 1, sizeof *d.scale);
     d.filled = arena_zalloc_array(a, p->n_profs + 1, sizeof *d.filled);
     d.filled_extra = arena_zalloc_array(a, p->n_profs + 1, sizeof *d.filled_extra);
-    if (!d.base || !d.n_nodes || !d.nodes || !d.sums || !d.scale || !d.filled || !d.filled_extra)
-        return -ENOMEM;
-    r = decode_nodes(&d);
-    if (r == 0)
-        r = decode_rich(&d);
+    if (r == 0 && (!d.filled || !d.filled_extra))
+        r = -ENOMEM;
     for (uint32_t i = 0; r == 0 && i < d.rich.n; i++) {
         p->profs[d.rich.v[i].prof].n_rows++;
         p->profs[d.rich.v[i].prof].n_extras++;
@@ -475,4 +537,22 @@ int chunk_decode_rows(const struct chunk *c, struct arena *a, struct chunk_profi
     for (uint32_t e = 0; r == 0 && e < p->n_entries; e++)
         r = w->plain ? decode_plain(&d, e) : allocate_rows(&d, e, &(struct presence){0});
     return r < 0 ? r : place_rich(&d);
+}
+
+int chunk_sum_rows(const struct chunk *c, struct arena *a, struct chunk_profiles *p, const uint8_t *wanted,
+                   int64_t *acc, uint32_t n_acc, uint64_t *ret_rows)
+{
+    struct decoding d = {.c = c, .a = a, .p = p, .w = &(struct chunk_wanted){.plain = true}};
+    int r = begin_decoding(&d);
+
+    *ret_rows = 0;
+    for (uint32_t e = 0; r == 0 && e < p->n_entries; e++) {
+        bool any = false;
+
+        for (uint32_t k = p->first[e]; k < p->first[e + 1] && !any; k++)
+            any = wanted[k];
+        if (any)
+            r = sum_plain(&d, e, wanted, acc, n_acc, ret_rows);
+    }
+    return r < 0 ? r : sum_rich(&d, wanted, acc, n_acc, ret_rows);
 }

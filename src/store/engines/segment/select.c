@@ -208,6 +208,38 @@ static int add_prof_of_column(void *ctx, const struct scan_prof *p)
     return p->column == k->column ? add_prof(k->x, p) : 0;
 }
 
+/* The profiles of a chunk that lie in the column's range, straight into acc. */
+static int add_chunk_sums(struct selecting *x, struct segment *s, uint64_t off, uint32_t len, uint32_t column)
+{
+    const struct store_column *c = &x->scan.q->columns[column];
+    struct chunk_profiles p;
+    struct chunk chunk;
+    struct arena a;
+    uint8_t *wanted;
+    uint64_t rows = 0;
+    int r = segment_chunk(s, off, len, ~0u, &chunk, x->scan.e);
+
+    if (r < 0)
+        return scan_damage(&x->scan, r, err_message(x->scan.e, r));
+    arena_init(&a, 0);
+    r = chunk_decode_profiles(&chunk, &a, &p);
+    wanted = r == 0 ? arena_zalloc_array(&a, p.n_profs + 1, 1) : NULL;
+    for (uint32_t i = 0; wanted && i < p.n_profs; i++) {
+        const struct prof *v = &p.profs[i];
+
+        wanted[i] = v->series < x->sym->n_series && x->sym->bits[v->series] >> column & 1 && v->time_ns >= c->from &&
+                    v->time_ns < c->to && sym_series(x->sym->symbols, v->series)->service == x->service;
+        x->scan.notes->profiles += wanted[i];
+    }
+    if (r == 0)
+        r = wanted ? chunk_sum_rows(&chunk, &a, &p, wanted, x->acc[column], x->n_nodes, &rows) : -ENOMEM;
+    x->scan.notes->samples += rows;
+    x->any |= rows != 0;
+    arena_done(&a);
+    chunk_done(&chunk);
+    return r == -EBADMSG ? scan_damage(&x->scan, r, "a chunk's columns are damaged") : r;
+}
+
 static int add_part(struct selecting *x, struct segment *s, const struct dir_entry *d, uint32_t n, uint32_t column)
 {
     struct one_column k = {x, column};
@@ -223,6 +255,10 @@ static int add_part(struct selecting *x, struct segment *s, const struct dir_ent
     for (uint32_t i = 0; r == 0 && i < n; i++)
         if (is_meant(x, &d[i], column) && d[i].off != last) {
             last = d[i].off;
+            if (!x->gauge && !x->few && !x->scan.q->has_profile) {
+                r = add_chunk_sums(x, s, d[i].off, d[i].len, column);
+                continue;
+            }
             r = scan_chunk(&x->scan, x->sym, s, d[i].off, d[i].len, x->service, true, add_prof_of_column, &k);
         }
     return r;
