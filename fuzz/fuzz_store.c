@@ -2,14 +2,16 @@
 /*
  * The store's decoders of bytes from disk, behind their checksums. The first byte says which: 0 the sections of a chunk
  * (each with its size in 4 bytes), 1 symbol definitions, 2 a segment's dictionary, 3 a log record's payload, 4 a
- * selector.
+ * selector, 5 packed symbols, 6 a segment's footer, 7 a directory, 8 columns.
  */
 #include <string.h>
 
 #include "base/mem.h"
 #include "store/engines/segment/blobs.h"
 #include "store/engines/segment/chunk.h"
-#include "store/engines/segment/symbols.h"
+#include "store/engines/segment/column.h"
+#include "store/engines/segment/segment_file.h"
+#include "store/engines/segment/symbol_pack.h"
 #include "store/engines/segment/wal_record.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -92,6 +94,36 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
         selector_parse((struct str){(const char *) data + 1, (uint32_t) size - 1}, &a, &sel, NULL);
         selector_done(&sel);
+        break;
+    }
+    case 5: {
+        _cleanup_(symbols_unrefp) struct symbols *s = NULL;
+
+        if (symbols_new(1, 1, &s) == 0)
+            symbols_unpack(s, data + 1, size - 1);
+        break;
+    }
+    case 6: {
+        struct segment_footer *f;
+
+        if (segment_parse_footer(data + 1, size - 1, &f) == 0)
+            segment_footer_free(f);
+        break;
+    }
+    case 7: {
+        struct dir_entry *d;
+        uint32_t n;
+
+        segment_parse_directory(data + 1, size - 1, &(struct segment_group){.gauge = size & 1}, &a, &d, &n);
+        break;
+    }
+    case 8: {
+        struct reader r = reader_of(data + 1, size - 1), skipped = r;
+
+        while (r.p < r.end && !r.bad) {
+            column_get(&r, &a);
+            column_skip(&skipped);
+        }
         break;
     }
     default:

@@ -203,6 +203,17 @@ static int run_stats(const struct store_options *o, int argc, char **argv, struc
                 buf_printf(&out, "%-14s %llu\n", rows[i].name, (unsigned long long) rows[i].v);
             }
         }
+        for (size_t i = 0; i < ARRAY_SIZE(st.parts) && st.parts[i].name; i++) {
+            char name[40];
+
+            snprintf(name, sizeof name, "%s_bytes", st.parts[i].name);
+            if (o->json) {
+                json_put_key(&out, &first, name);
+                json_put_u64(&out, st.parts[i].bytes);
+            } else {
+                buf_printf(&out, "  %-12s %llu\n", name, (unsigned long long) st.parts[i].bytes);
+            }
+        }
         for (int i = 0; st.newest_ns && i < 2; i++) {
             _cleanup_(buf_done) struct buf when = BUF_INIT;
 

@@ -142,6 +142,10 @@ struct store_stats {
     uint64_t duplicates, rejected;
     uint64_t series, services, stacks, locations; /* known now */
     uint64_t segments, segment_bytes, symbol_bytes, log_bytes, catalog_bytes, disk_bytes;
+    struct {
+        const char *name;
+        uint64_t bytes;
+    } parts[8]; /* of segment_bytes, where the store was opened to read only; ends with name NULL */
     uint64_t stored_samples, stored_profiles; /* in segments */
     uint64_t memory_bytes;
     int64_t oldest_ns, newest_ns;

@@ -153,6 +153,13 @@ int segment_find_trace(struct segment *s, const uint8_t trace_id[16], uint32_t *
 /* Ids of all its traces by number, 16 bytes each, in the arena; NULL when there are none. */
 int segment_trace_ids(struct segment *s, struct arena *a, const unsigned char **ret, uint32_t *ret_n, struct err *e);
 uint32_t segment_trace_hash(const uint8_t trace_id[16]);
+/* Adds up how much each section of its chunks takes, as far as the chunks' headers are right. */
+void segment_sections(struct segment *s, uint64_t sizes[SECTIONS]);
+/* Parts of the file, unpacked and their checksums right. -EBADMSG where their numbers are not. */
+int segment_parse_footer(const void *p, size_t n, struct segment_footer **ret);
+void segment_footer_free(struct segment_footer *f);
+int segment_parse_directory(const void *p, size_t size, const struct segment_group *g, struct arena *a,
+                            struct dir_entry **ret, uint32_t *ret_n);
 int segment_read_block(struct segment *s, const struct segment_block *k, const char *what, struct buf *out,
                        struct err *e);
 /* Reads everything and checks every CRC; fn is told of each damage. */

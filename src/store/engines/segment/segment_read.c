@@ -61,7 +61,7 @@ struct segment *segment_ref(struct segment *s)
     return s;
 }
 
-static void footer_free(struct segment_footer *f)
+void segment_footer_free(struct segment_footer *f)
 {
     if (f)
         arena_done(&f->arena);
@@ -79,7 +79,7 @@ void segment_unref(struct segment *s)
         segment_name(name, sizeof name, s->meta.number);
         fd_unlink(s->dir, name);
     }
-    footer_free(s->footer);
+    segment_footer_free(s->footer);
     if (s->blobs)
         blobs_done(s->blobs);
     mem_free(s->blobs);
@@ -193,13 +193,29 @@ static void read_lists(struct reader *r, struct segment_footer *f)
     }
 }
 
+int segment_parse_footer(const void *p, size_t n, struct segment_footer **ret)
+{
+    struct segment_footer *f = mem_zalloc(sizeof *f);
+    struct reader r = reader_of(p, n);
+
+    if (!f)
+        return -ENOMEM;
+    arena_init(&f->arena, 0);
+    read_meta(&r, f);
+    read_lists(&r, f);
+    if (r.bad || !f->replaced || !f->series || !f->groups || !f->linked) {
+        segment_footer_free(f);
+        return r.bad ? -EBADMSG : -ENOMEM;
+    }
+    *ret = f;
+    return 0;
+}
+
 static int load_footer(struct segment *s, struct err *e)
 {
     _cleanup_(buf_done) struct buf raw = BUF_INIT;
     unsigned char tail[SEGMENT_TAIL];
-    struct segment_footer *f;
     struct segment_block k;
-    struct reader r;
     int rc = fd_pread_all(s->fd, tail, sizeof tail, (off_t) s->meta.bytes - SEGMENT_TAIL);
 
     if (rc < 0)
@@ -208,20 +224,8 @@ static int load_footer(struct segment *s, struct err *e)
     rc = segment_read_block(s, &k, "its footer is damaged", &raw, e);
     if (rc < 0)
         return rc;
-    f = mem_zalloc(sizeof *f);
-    if (!f)
-        return -ENOMEM;
-    arena_init(&f->arena, 0);
-    f->meta = s->meta;
-    r = reader_of(raw.p, raw.n);
-    read_meta(&r, f);
-    read_lists(&r, f);
-    if (r.bad || !f->replaced || !f->series || !f->groups || !f->linked) {
-        footer_free(f);
-        return r.bad ? bad(s, "its footer is damaged", e) : -ENOMEM;
-    }
-    s->footer = f;
-    return 0;
+    rc = segment_parse_footer(raw.p, raw.n, &s->footer);
+    return rc == -EBADMSG ? bad(s, "its footer is damaged", e) : rc;
 }
 
 int segment_footer(struct segment *s, const struct segment_footer **ret, struct err *e)
@@ -332,32 +336,51 @@ static void read_directory(struct reader *r, const struct segment_group *g, stru
         d[i].e.totals_off = (uint32_t) get_varint(r);
 }
 
+int segment_parse_directory(const void *p, size_t size, const struct segment_group *g, struct arena *a,
+                            struct dir_entry **ret, uint32_t *ret_n)
+{
+    struct reader r = reader_of(p, size);
+    uint32_t n = get_below(&r, size + 1);
+    struct dir_entry *d = arena_zalloc_array(a, n + 1, sizeof *d);
+
+    if (!d)
+        return -ENOMEM;
+    read_directory(&r, g, d, n);
+    if (r.bad)
+        return -EBADMSG;
+    *ret = d;
+    *ret_n = n;
+    return 0;
+}
+
 int segment_directory(struct segment *s, const struct segment_group *g, int level, struct arena *a,
                       struct dir_entry **ret, uint32_t *ret_n, struct err *e)
 {
     _cleanup_(buf_done) struct buf raw = BUF_INIT;
-    struct dir_entry *d;
-    struct reader r;
-    uint32_t n;
     int rc;
 
     *ret_n = 0;
     if (!g->dirs[level].len)
         return 0;
     rc = segment_read_block(s, &g->dirs[level], "a directory is damaged", &raw, e);
-    if (rc < 0)
-        return rc;
-    r = reader_of(raw.p, raw.n);
-    n = get_below(&r, raw.n + 1);
-    d = arena_zalloc_array(a, n + 1, sizeof *d);
-    if (!d)
-        return -ENOMEM;
-    read_directory(&r, g, d, n);
-    if (r.bad)
-        return bad(s, "a directory is damaged", e);
-    *ret = d;
-    *ret_n = n;
-    return 0;
+    if (rc == 0)
+        rc = segment_parse_directory(raw.p, raw.n, g, a, ret, ret_n);
+    return rc == -EBADMSG ? bad(s, "a directory is damaged", e) : rc;
+}
+
+void segment_sections(struct segment *s, uint64_t sizes[SECTIONS])
+{
+    unsigned char header[CHUNK_HEADER];
+    uint64_t at = 8;
+
+    while (fd_pread_all(s->fd, header, sizeof header, (off_t) at) == 0 && load_u32(header) == CHUNK_MAGIC &&
+           crc32c(0, header, 68) == load_u32(header + 68)) {
+        at += CHUNK_HEADER;
+        for (int i = 0; i < SECTIONS; i++) {
+            sizes[i] += load_u32(header + 8 + 12 * i);
+            at += load_u32(header + 8 + 12 * i);
+        }
+    }
 }
 
 int segment_chunk(struct segment *s, uint64_t off, uint32_t len, unsigned mask, struct chunk *ret, struct err *e)
