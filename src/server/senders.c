@@ -35,6 +35,7 @@ struct sender {
     char peer[64], problem[256];
     bool has_own; /* a wick sender, with the next four */
     int64_t rate, lost, cpu_ns, governor;
+    char governor_text[64]; /* what an agent's governor says; a library's only counts its steps */
 };
 
 struct senders {
@@ -174,7 +175,17 @@ static struct sender *find_sender(struct senders *s, const char *tenant, const s
 
 /* --- counting --- */
 
-static void read_own(const struct batch *b, const struct profile *p, struct sender *x)
+/* In the scope's attributes, where wick's own senders put them, or a profile's. */
+static const struct value *own_value(const struct batch *b, const struct scope *sc, const struct profile *p,
+                                     const char *key)
+{
+    const struct value *v = kvs_get(&sc->attrs, str_from(key));
+    const struct attr *a = v ? NULL : batch_attr(b, p->attrs, str_from(key));
+
+    return a ? &a->value : v;
+}
+
+static void read_own(const struct batch *b, const struct scope *sc, const struct profile *p, struct sender *x)
 {
     const struct {
         const char *key;
@@ -183,12 +194,13 @@ static void read_own(const struct batch *b, const struct profile *p, struct send
         {"wick.rate", &x->rate}, {"wick.lost", &x->lost}, {"wick.cpu_ns", &x->cpu_ns}, {"wick.governor", &x->governor}};
 
     for (size_t i = 0; i < ARRAY_SIZE(own); i++) {
-        const struct attr *a = batch_attr(b, p->attrs, str_from(own[i].key));
+        const struct value *v = own_value(b, sc, p, own[i].key);
 
-        if (a && a->value.kind == VALUE_INT) {
-            *own[i].at = a->value.integer;
+        if (v && v->kind == VALUE_INT) {
+            *own[i].at = v->integer;
             x->has_own = true;
-        }
+        } else if (v && v->kind == VALUE_STR && own[i].at == &x->governor)
+            snprintf(x->governor_text, sizeof x->governor_text, "%.*s", STR_FMT(value_str(v)));
     }
 }
 
@@ -209,7 +221,7 @@ static void count_scope(struct senders *s, const struct batch *b, const struct r
         const struct profile *p = &b->profiles[sc->profiles.off + i];
 
         samples += p->samples.n;
-        read_own(b, p, x);
+        read_own(b, sc, p, x);
     }
     x->profiles += sc->profiles.n;
     x->samples += samples;
@@ -370,6 +382,10 @@ static void put_sender(struct buf *out, const struct sender *x, int64_t mono)
     if (x->has_own)
         buf_printf(out, ",\"rate\":%lld,\"lost\":%lld,\"cpuNs\":%lld,\"governor\":%lld", (long long) x->rate,
                    (long long) x->lost, (long long) x->cpu_ns, (long long) x->governor);
+    if (x->governor_text[0]) {
+        buf_puts(out, ",\"governorText\":");
+        json_put_str(out, str_from(x->governor_text));
+    }
     if (x->problem[0]) {
         buf_puts(out, ",\"problem\":");
         json_put_str(out, str_from(x->problem));

@@ -58,7 +58,9 @@ function drawMark(u, {at, label}, color) {
     ctx.lineTo(x, bbox.top + bbox.height);
     ctx.stroke();
     ctx.font = `${10 * devicePixelRatio}px system-ui, sans-serif`;
-    ctx.fillText(label, x + 4, bbox.top + 10 * devicePixelRatio);
+    const left = x > bbox.left + bbox.width * 0.85;
+    ctx.textAlign = left ? "right" : "left";
+    ctx.fillText(label, left ? x - 4 : x + 4, bbox.top + 10 * devicePixelRatio);
     ctx.restore();
 }
 

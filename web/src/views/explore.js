@@ -87,13 +87,15 @@ function Series({p, q, range}) {
         patch({from: seconds(start), to: seconds(start + Math.max(step, 1000)), view: "profiles", zoom: ""});
     };
     const theme = themeOf();
-    if (series.error || (series.data && !series.data.series.length)) return html`<div class="series empty"></div>`;
+    const damage = series.data?.notes?.damaged ? html`<span class="more" title=${series.data.notes.damage}>${series.data.notes.damaged} damaged pieces are left out: wick store check</span>` : "";
+    if (series.error || (series.data && !series.data.series.length))
+        return html`<div class="series"><p class="series-none muted">${series.error ? series.error.message : "Nothing over time in this range."} ${damage}</p></div>`;
     if (!series.data) return html`<div class="series"></div>`;
     const top = [...series.data.series].sort((a, b) => sum(b.values) - sum(a.values)).slice(0, 10);
     const data = {...series.data, series: top};
     const names = top.map((s) => groupName(s.labels) === "(none)" ? q.query : groupName(s.labels));
     return html`<div class=${"series" + (series.loading ? " waiting" : "")}>
-        <div class="series-head muted"><span>${axisTitle(data.unit, data.type)}</span>${p.group ? html`<span class="keys">${names.map((n, i) => html`<button key=${n} class="key" title=${`only ${n}`} onClick=${() => patch({query: withMatcher(q.query, p.group, top[i].labels[p.group] ?? ""), group: "", zoom: ""})}><i class="dot" style=${{background: seriesColor(i, theme)}}></i>${n}</button>`)}</span>`
+        <div class="series-head muted"><span>${axisTitle(data.unit, data.type)} ${damage}</span>${p.group ? html`<span class="keys">${names.map((n, i) => html`<button key=${n} class="key" title=${`only ${n}`} onClick=${() => patch({query: withMatcher(q.query, p.group, top[i].labels[p.group] ?? ""), group: "", zoom: ""})}><i class="dot" style=${{background: seriesColor(i, theme)}}></i>${n}</button>`)}</span>`
             : html`<span>drag to pick a range, click a point for its single profiles</span>`}</div>
         <${Chart} data=${data} names=${names} height=${104} onBrush=${brush} onPick=${pick} marks=${marks} range=${[range.fromMs, range.toMs]}
             label=${`${axisTitle(data.unit, data.type)} over time, ${names.length} series`} /></div>`;

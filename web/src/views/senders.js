@@ -23,11 +23,36 @@ function Lost({s}) {
     return lost > 0 ? html`<span class="more" title="samples that the sender could not keep">${number(lost)}</span>` : s.lost === undefined || s.lost === null ? orDash(undefined) : "0";
 }
 
+// A row per service, host, version and library: an agent sends for many processes, each a sender of its own.
+function grouped(list) {
+    const by = new Map();
+    for (const s of list) {
+        const key = [s.service, s.host, s.version, s.scope, s.agent].join("\0");
+        const g = by.get(key);
+        if (!g) {
+            by.set(key, {...s, key, processes: 1});
+            continue;
+        }
+        g.processes++;
+        for (const k of ["profiles", "samples", "bytes", "refused", "profilesPerSecond", "samplesPerSecond", "bytesPerSecond"]) g[k] = (g[k] ?? 0) + (s[k] ?? 0);
+        const later = Number(s.lastSeen) > Number(g.lastSeen);
+        for (const k of ["lastSeen", "rate", "lost", "cpuNs", "governor", "governorText"]) if (later && s[k] !== undefined) g[k] = s[k];
+    }
+    return [...by.values()];
+}
+
+function Governor({s}) {
+    if (s.governorText) return html`<span class="badge" title=${s.governorText}>${s.governorText}</span>`;
+    if (s.governor === undefined || s.governor === null) return orDash();
+    return s.governor > 0 ? html`<span class="badge more" title="to stay within its CPU budget">rate lowered ${s.governor}×</span>` : html`<span class="muted">full rate</span>`;
+}
+
 const senderColumns = [
     {key: "service", title: "service", value: (s) => s.service ?? "", show: (s) => html`<a href=${href("explore", {query: serviceQuery("cpu", s.service ?? ""), from: "now-15m"})}>${s.service}</a>`},
     {key: "host", title: "host", value: (s) => s.host ?? "", show: (s) => s.host || orDash()},
     {key: "version", title: "version", value: (s) => s.version ?? "", show: (s) => s.version ? html`<span class="badge" title=${s.version}>${shortVersion(s.version)}</span>` : orDash()},
     {key: "scope", title: "sent by", value: (s) => s.scope ?? "", show: (s) => html`<span class="muted">${[s.scope, s.scopeVersion].filter(Boolean).join(" ") || "–"}</span>`},
+    {key: "processes", title: "processes", num: true, value: (s) => s.processes, show: (s) => number(s.processes)},
     {key: "lastSeen", title: "last seen", num: true, value: (s) => Number(s.lastSeen), show: (s) => {
         const ms = Number(s.lastSeen) / 1e6;
         return html`<span class=${Date.now() - ms > 120e3 ? "more" : ""}>${ago(ms)}</span>`;
@@ -38,7 +63,7 @@ const senderColumns = [
     {key: "rate", title: "rate", num: true, value: (s) => Number(s.rate ?? 0), show: (s) => orDash(s.rate, (v) => `${number(v)} Hz`)},
     {key: "lost", title: "lost", num: true, value: (s) => Number(s.lost ?? 0), show: (s) => html`<${Lost} s=${s} />`},
     {key: "cpuNs", title: "own CPU", num: true, value: (s) => Number(s.cpuNs ?? 0), show: (s) => orDash(s.cpuNs, duration)},
-    {key: "governor", title: "governor", value: (s) => String(s.governor ?? ""), show: (s) => s.governor === undefined || s.governor === null || s.governor === "" ? orDash() : html`<span class="badge">${String(s.governor)}</span>`},
+    {key: "governor", title: "governor", value: (s) => String(s.governor ?? ""), show: (s) => html`<${Governor} s=${s} />`},
 ];
 
 const named = (b) => (b.self > 0 ? b.selfNamed / b.self : b.frames > 0 ? b.named / b.frames : 1);
@@ -64,7 +89,7 @@ export function Senders() {
         <div class="services">
         <section class="panel reserve" aria-label="who sends"><h2>Who sends</h2><${Loaded} of=${senders} what="senders" empty=${(d) => !d.senders.length} nothing=${html`<${Box} title="Nobody has sent since the server started">
             <p>${status?.otlp ? html`OTLP is taken on <code>${status.otlp.grpc ?? status.otlp.http}</code>.` : "OTLP is off."} Senders appear with their first profile.</p><p><a class="button main" href=${href("start")}>How to send profiles</a></p><//>`}>
-            ${(d) => html`<${Table} caption="senders" columns=${senderColumns} rows=${d.senders} sort=${sort} rowKey=${(s) => [s.service, s.host, s.version, s.scope, s.instance, s.pid, JSON.stringify(s.labels ?? "")].join("\0")}
+            ${(d) => html`<${Table} caption="senders" columns=${senderColumns} rows=${grouped(d.senders)} sort=${sort} rowKey=${(s) => s.key}
                 onSort=${(x) => patch({sort: x.key + (x.up ? "+" : "-")}, {replace: true})} />`}<//></section>
         <section class="panel reserve" aria-label="names of binaries"><h2>Names of binaries ${symbols.data && html`<span class="muted num">${percent(symbols.data.self > 0 ? symbols.data.selfNamed / symbols.data.self : 1)} of CPU time of the last hour is named</span>`}</h2><${Loaded} of=${symbols} what="binaries" empty=${(d) => !d.binaries.length} nothing=${html`<p class="muted foot">No binaries in the profiles of the last hour.</p>`}>
             ${(d) => html`<${Table} caption="binaries and their symbols" columns=${symbolColumns} rows=${d.binaries} sort=${order} rowKey=${(b) => b.buildId + "\0" + b.mapping}
