@@ -109,6 +109,9 @@ export class Painter {
         const scale = width / (v.x1 - v.x0);
         const stack = [0], depths = [0];
         const minW = MIN_PX / scale;
+        // Boxes lie on whole pixels, which is quick to fill; the walk goes from right to left along a row, so a box of one
+        // pixel that is covered already is known by the row's last edge.
+        const {ratio} = this, edge = new Int32Array(l.rows + 1).fill(0x7fffffff);
         let last = "";
         while (stack.length) {
             const i = stack.pop(), d = depths.pop();
@@ -117,11 +120,13 @@ export class Painter {
             const visible = y > -ROW && y < height;
             const l0 = Math.max(-1, left), wide = Math.min(width + 1, right) - l0;
             if (visible) {
+                const a = Math.round(l0 * ratio), b = Math.max(a + 1, Math.round((l0 + wide) * ratio));
                 if (tree.frame[i] === 0 && i !== 0) this.marks.push(l0, y, wide, i);
-                else {
+                else if (a < edge[d]) {
                     const color = v.color(i);
                     if (color !== last) ctx.fillStyle = last = color;
-                    ctx.fillRect(l0, y, wide > 2.5 ? wide - 1 : Math.max(wide, 0.6), ROW - 1);
+                    ctx.fillRect(a / ratio, y, (wide > 2.5 ? b - a - 1 : b - a) / ratio, ROW - 1);
+                    edge[d] = a;
                 }
                 if (wide >= TEXT_PX) this.labels.push(i, l0, y, wide);
             }
@@ -168,7 +173,7 @@ export class Painter {
         const y = this.rowY(d);
         if (y <= -ROW || y >= this.height) return;
         const left = (from - this.v.x0) * scale, wide = (to - from) * scale;
-        if (wide >= 0.3) this.marks.push(Math.max(-1, left), y, Math.min(wide, this.width + 2), node);
+        if (wide >= 0.5) this.marks.push(Math.max(-1, left), y, Math.min(wide, this.width + 2), node);
     }
 
     hatch(v) {
@@ -194,9 +199,10 @@ export class Painter {
         const {ctx, marks} = this;
         if (!marks.length) return;
         ctx.fillStyle = this.hatch(v);
+        const {ratio} = this;
         for (let k = 0; k < marks.length; k += 4) {
-            const wide = marks[k + 2];
-            ctx.fillRect(marks[k], marks[k + 1], wide > 2.5 ? wide - 1 : Math.max(0.6, wide), ROW - 1);
+            const wide = marks[k + 2], a = Math.round(marks[k] * ratio), b = Math.max(a + 1, Math.round((marks[k] + wide) * ratio));
+            ctx.fillRect(a / ratio, marks[k + 1], (wide > 2.5 ? b - a - 1 : b - a) / ratio, ROW - 1);
         }
     }
 

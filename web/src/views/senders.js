@@ -63,7 +63,7 @@ const senderColumns = [
     {key: "rate", title: "rate", num: true, value: (s) => Number(s.rate ?? 0), show: (s) => orDash(s.rate, (v) => `${number(v)} Hz`)},
     {key: "lost", title: "lost", num: true, value: (s) => Number(s.lost ?? 0), show: (s) => html`<${Lost} s=${s} />`},
     {key: "cpuNs", title: "own CPU", num: true, value: (s) => Number(s.cpuNs ?? 0), show: (s) => orDash(s.cpuNs, duration)},
-    {key: "governor", title: "governor", value: (s) => String(s.governor ?? ""), show: (s) => html`<${Governor} s=${s} />`},
+    {key: "governor", title: "governor", cls: "gov", value: (s) => String(s.governor ?? ""), show: (s) => html`<${Governor} s=${s} />`},
 ];
 
 const named = (b) => (b.self > 0 ? b.selfNamed / b.self : b.frames > 0 ? b.named / b.frames : 1);
