@@ -39,6 +39,7 @@ enum {
     POLL_IDLE_MS = 100, /* the ring is read this often */
     WAITS_FIRST = 4,    /* one wait in so many is looked at */
     WAITS_LAST = 4096,
+    LOADED_MAX = 1024,
     SPAN_AGAIN = 64, /* samples between two looks for a span that is not placed yet */
 };
 static const size_t TABLE_BYTES = 8 << 20, ROW_BYTES = 8 << 20, TALLY_BYTES = 64 << 20;
@@ -65,6 +66,8 @@ struct agent {
     struct str labels;                               /* of the sample at hand, in the ring */
     struct agent_process record;
     uint64_t last_lost;
+    unsigned long records_lost; /* of the kernel's about processes */
+    size_t n_loaded;            /* processes in the BPF map */
     struct governor governor;
     uint64_t governed_ns, governed_spent, governed_switches; /* when it was told last, and what had been spent */
 };
@@ -141,13 +144,50 @@ static void find_language(struct agent *a, struct process *p)
         p->span_again = span_find(p);
 }
 
+static void unload_process(struct agent *a, struct process *p)
+{
+    if (!p->loaded)
+        return;
+    bpf_side_forget(a->bpf, p->pid);
+    p->loaded = false;
+    a->n_loaded--;
+}
+
+struct oldest {
+    struct process *found;
+};
+
+static void find_oldest(void *arg, struct process *p)
+{
+    struct oldest *o = arg;
+
+    if (p->loaded && (!o->found || p->last_sample_ns < o->found->last_sample_ns))
+        o->found = p;
+}
+
+/* A record takes 8 KiB of kernel memory: the one that was not sampled for longest makes room. */
+static void make_room(struct agent *a)
+{
+    struct oldest o = {0};
+
+    if (a->n_loaded < LOADED_MAX)
+        return;
+    processes_each(a->processes, find_oldest, &o);
+    if (o.found)
+        unload_process(a, o.found);
+}
+
 static void load_process(struct agent *a, struct process *p)
 {
     if (!p->lang || p->span.kind == AGENT_SPAN_NONE)
         find_language(a, p);
     processes_record(a->processes, p, &a->record);
-    if (bpf_side_load_process(a->bpf, p->pid, &a->record, p->lang ? &p->lang_record : NULL) == 0)
+    if (!p->loaded)
+        make_room(a);
+    if (bpf_side_load_process(a->bpf, p->pid, &a->record, p->lang ? &p->lang_record : NULL) == 0) {
+        a->n_loaded += !p->loaded;
         p->loaded = true;
+    }
     p->stale = false;
 }
 
@@ -158,8 +198,10 @@ static void forget_process(void *arg, struct process *p)
     tally_forget(a->tally, p);
     if (!a->bpf)
         return;
-    if (p->loaded && p->until_ns == UINT64_MAX)
-        bpf_side_forget(a->bpf, p->pid);
+    if (p->until_ns == UINT64_MAX) /* else a later image has the record */
+        unload_process(a, p);
+    else
+        a->n_loaded -= p->loaded;
     if (p->exited)
         bpf_side_unfilter(a->bpf, p->pid);
 }
@@ -465,6 +507,9 @@ static int one_round(struct agent *a, struct err *e)
         r = perf_side_drain(a->perf, a->processes, on_event, a);
     } else {
         r = sideband_drain(a->sideband, a->processes);
+        if (sideband_lost(a->sideband) != a->records_lost)
+            processes_distrust(a->processes);
+        a->records_lost = sideband_lost(a->sideband);
         if (r >= 0)
             r = bpf_side_drain(a->bpf, on_event, a);
     }

@@ -22,7 +22,7 @@
 #include "elf/elf_symbols.h"
 #include "unwind/table.h"
 
-enum { OBJECTS_MAX = 16384, KEYS_MAX = 65536, OPEN_MAX = 512, START_BYTES = 128 };
+enum { OBJECTS_MAX = 16384, KEYS_MAX = 65536, OPEN_FILES_MAX = 400, START_BYTES = 128 };
 static const uint64_t IDLE_NS = 600ull * NS_PER_S; /* an object that nobody maps stays this long */
 
 struct known_key {
@@ -36,7 +36,7 @@ struct objects {
     struct known_key *keys;
     size_t n_keys, cap_keys;
     struct map by_key, by_id, by_number;
-    uint32_t next_number, n_open;
+    uint32_t next_number;
     size_t table_bytes, table_budget;
 };
 
@@ -131,13 +131,30 @@ static int open_vdso(struct elf_file **ret, struct err *e)
     return 0;
 }
 
+/* By its path, when the descriptor was closed to make room: it must still be the same content. */
+static int open_again(const struct object *o, struct elf_file **ret, struct err *e)
+{
+    _cleanup_(fd_closep) int fd = fd_open_in_root("/", o->path);
+    _cleanup_(elf_freep) struct elf_file *f = NULL;
+    char id[ELF_ID_MAX];
+    int r = fd < 0 ? fd : elf_open_fd(fd, &f, e);
+
+    if (r < 0)
+        return r;
+    elf_gnu_build_id(f, id);
+    if (!o->gnu_id[0] || strcmp(id, o->gnu_id) != 0)
+        return err_set(e, -ESTALE, "'%s' was replaced", o->path);
+    *ret = TAKE(f);
+    return 0;
+}
+
 int object_open_elf(struct object *o, struct elf_file **ret, struct err *e)
 {
     if (o->kind == OBJECT_VDSO)
         return open_vdso(ret, e);
     if (o->fd >= 0)
         return elf_open_fd(o->fd, ret, e);
-    return err_set(e, -ENOENT, "'%s' is not open any more", o->path);
+    return open_again(o, ret, e);
 }
 
 bool object_bias(const struct object *o, uint64_t start, uint64_t offset, uint64_t *ret)
@@ -274,6 +291,25 @@ static int index_object(struct objects *s, struct object *o, uint32_t at)
     return r;
 }
 
+/* Closes the descriptor of the file that was not used for longest. */
+static void limit_open(struct objects *s)
+{
+    struct object *oldest = NULL;
+    uint32_t n = 0;
+
+    for (size_t i = 0; i < s->n; i++) {
+        struct object *o = s->v[i];
+
+        n += o->fd >= 0;
+        if (o->fd >= 0 && o->gnu_id[0] && (!oldest || o->last_used_ns < oldest->last_used_ns))
+            oldest = o;
+    }
+    if (n < OPEN_FILES_MAX || !oldest)
+        return;
+    fd_close(oldest->fd);
+    oldest->fd = -1;
+}
+
 int objects_add(struct objects *s, int fd, const char *path, const struct object_key *key, struct object **ret,
                 struct err *e)
 {
@@ -296,6 +332,7 @@ int objects_add(struct objects *s, int fd, const char *path, const struct object
         *ret = object_ref(same);
         return 0;
     }
+    limit_open(s);
     o->number = s->next_number++;
     r = mem_grow((void **) &s->v, &s->cap, s->n + 1, sizeof *s->v, OBJECTS_MAX);
     if (r == 0)

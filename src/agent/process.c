@@ -257,7 +257,7 @@ struct process *processes_get(struct processes *s, uint32_t pid, uint64_t time_n
     }
     if (!p)
         return NULL;
-    if (!p->maps_read && processes_refresh(s, p) < 0) {
+    if (!p->maps_read && processes_refresh(s, p) < 0 && !p->n_mappings) {
         parent = p->ppid ? newest(s, p->ppid) : NULL; /* forked, never ran exec, and gone: it had its parent's */
         if (!parent || (!parent->maps_read && processes_refresh(s, parent) < 0) || process_maps_copy(p, parent) < 0)
             return p;
@@ -296,6 +296,14 @@ void processes_each(struct processes *s, void (*f)(void *arg, struct process *p)
             next = p->next;
             f(arg, p);
         }
+}
+
+void processes_distrust(struct processes *s)
+{
+    for (size_t i = 0; i < BUCKETS; i++)
+        for (struct process *p = s->buckets[i]; p; p = p->next)
+            if (p->until_ns == UINT64_MAX && !p->exited)
+                p->maps_read = false;
 }
 
 static bool is_over(const struct process *p, uint64_t now_ns)

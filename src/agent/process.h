@@ -95,6 +95,8 @@ void processes_resolve(struct processes *s, struct process *p, struct process_ma
 void processes_record(struct processes *s, struct process *p, struct agent_process *ret);
 /* Forgets images that ended some time ago; forget() is called for each before. */
 void processes_sweep(struct processes *s, uint64_t now_ns, void (*forget)(void *arg, struct process *p), void *arg);
+/* Records were lost: the mappings of all processes are read again when they are next needed. */
+void processes_distrust(struct processes *s);
 /* Calls f for each image. */
 void processes_each(struct processes *s, void (*f)(void *arg, struct process *p), void *arg);
 size_t processes_count(const struct processes *s);
