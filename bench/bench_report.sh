@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # wick pprof against go tool pprof on a profile of a million nodes
 #
-# bench/bench_report.sh [top|tree|dot]...: those rows alone. Best of RUNS: three, of dot one, as Go takes minutes for it.
+# bench/bench_report.sh [top|tree|dot]...: those rows alone. Best of RUNS, which is 3.
 set -eu
 cd "$(dirname "$0")/.."
 ninja -C build >/dev/null
@@ -15,7 +15,7 @@ go build -o "$tmp/gopprof" cmd/pprof 2>/dev/null || cp "$(go env GOROOT)/pkg/too
 measure() {
     local name=$1 best= mem= t m i
     shift
-    for ((i = 0; i < ${RUNS:-$runs}; i++)); do
+    for ((i = 0; i < ${RUNS:-3}; i++)); do
         /usr/bin/time -f '%e %M' -o "$tmp/time" "$@" >"$tmp/out.$name" 2>/dev/null
         read -r t m < <(tail -1 "$tmp/time")
         if [ -z "$best" ] || awk "BEGIN{exit !($t < $best)}"; then best=$t; fi
@@ -28,8 +28,6 @@ measure() {
 echo "| report | wick | go tool pprof | times faster (bar 5) | wick MB | go MB | share of memory (bar 0.33) | same output |"
 echo "|---|---|---|---|---|---|---|---|"
 for format in ${*:-top tree dot}; do
-    runs=3
-    if [ $format = dot ]; then runs=1; fi
     measure wick build/src/cli/wick pprof -$format -symbolize=none "$tmp/big.pb"
     measure go "$tmp/gopprof" -$format -symbolize=none "$tmp/big.pb"
     same=no

@@ -3,6 +3,7 @@
 #ifndef PIPELINE_AUTH_H
 #define PIPELINE_AUTH_H
 
+#include "base/arena.h"
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/str.h"
@@ -15,6 +16,8 @@ struct auth_api {
     /* Client: appends the value of the header. */
     int (*value)(struct instance *x, struct buf *out, struct err *e);
     const char *(*name)(struct instance *x); /* of the header, lower case: "authorization" */
+    /* Server: who sent a value that was let in, in the arena; empty when it does not say. NULL: it never does. */
+    struct str (*user)(struct str value, struct arena *a);
 };
 
 /* x as an authenticator, or words that it is none. */

@@ -566,6 +566,50 @@ def test_authentication(tmp_path):
             wait_for(lambda: first.metric("otelcol_exporter_sent_profile_samples") == items)
 
 
+def test_who_was_let_in_becomes_an_attribute(tmp_path):
+    receivers = otlp_receiver(auth={"authenticator": "basicauth"})
+    receivers["otlp"]["protocols"]["http"]["include_metadata"] = True
+    processors = {"resource": {"attributes": [{"key": "enduser.id", "from_context": "auth.username", "action": "upsert"},
+                                              {"key": "agent", "from_context": "metadata.x-agent", "action": "upsert"}]}}
+    m = svc.ExportProfilesServiceRequest()
+    m.dictionary.string_table.append("")
+    m.resource_profiles.add().scope_profiles.add().profiles.add().samples.add().values.append(1)
+    with Sink() as sink, Collector(tmp_path, pipeline(to_sink(sink), receivers=receivers, processors=processors,
+                                                      extensions={"basicauth": {"htpasswd": {"inline": "ann:pw\n"}}})) as c:
+        headers = {"authorization": "Basic YW5uOnB3", "x-agent": "a1", "auth.username": "eve"}
+        assert post(c.http + PATH, m.SerializeToString(), **headers)[0] == 200
+        wait_for(lambda: len(sink.requests) == 1)
+        got = {a.key: a.value.string_value for a in sink.requests[0].resource_profiles[0].resource.attributes}
+        assert got == {"enduser.id": "ann", "agent": "a1"}
+
+
+def test_json_traces_need_http(tmp_path):
+    """What is passed through opaque stays as it is encoded: JSON goes on over HTTP, and over gRPC it is refused in words."""
+    body = b'{"resourceSpans":[{"scopeSpans":[{"spans":[{"name":"s"}]}]}]}'
+    with Collector(tmp_path, pipeline({"debug": {}}, signal_name="traces")) as last:
+        off = {"sending_queue": {"enabled": False}, "retry_on_failure": {"enabled": False}}
+        exporters = {"otlphttp": {"endpoint": last.http, **off}}
+        with Collector(tmp_path, pipeline(exporters, signal_name="traces")) as c:
+            assert post(c.http + "/v1/traces", body, "application/json")[0] == 200
+        exporters = {"otlp": {"endpoint": last.grpc, "tls": {"insecure": True}, **off}}
+        with Collector(tmp_path, pipeline(exporters, signal_name="traces")) as c:
+            status, _, answer = post(c.http + "/v1/traces", body, "application/json")
+            assert status == 400 and b"otlphttp" in answer
+
+
+def test_processors_of_other_signals_are_named(tmp_path):
+    text = OK.replace("exporters: {nop: }", "processors: {batch: , resource: {attributes: [{key: a, value: b, action: insert}]}, memory_limiter: {check_interval: 1s, limit_mib: 100}}\nexporters: {nop: }")
+    for signal_name in ("traces", "metrics", "logs"):
+        for name in ("batch", "resource"):
+            p = text + f"    {signal_name}: {{receivers: [otlp], processors: [{name}], exporters: [nop]}}\n"
+            assert f"service::pipelines::{signal_name}: wick's processor '{name}' does not do {signal_name}" in invalid(tmp_path, p)
+            run_lenient = run("validate", "--lenient", "--config", tmp_path / "c.yaml")
+            assert run_lenient.returncode == 0 and run_lenient.stderr.count(f"processor '{name}' is skipped in pipeline {signal_name}") == 1
+        ok = text + f"    {signal_name}: {{receivers: [otlp], processors: [memory_limiter], exporters: [nop]}}\n"
+        (tmp_path / "c.yaml").write_text(ok)
+        assert run("validate", "--config", tmp_path / "c.yaml").returncode == 0
+
+
 def test_health_check(tmp_path):
     config = pipeline({"nop": {}}, extensions={"health_check": {"endpoint": "127.0.0.1:0"}})
     with Collector(tmp_path, config) as c:

@@ -171,6 +171,26 @@ static int bearer_value(struct instance *i, struct buf *out, struct err *e)
 
 /* --- basic --- */
 
+/* The bytes behind "Basic ": user:password. */
+static int basic_pair(struct str value, struct buf *ret)
+{
+    value = str_trim(value);
+    if (value.n < 6 || !http_eq_nocase(str_slice(value, 0, 6), "basic "))
+        return -EINVAL;
+    return grpc_base64_decode(ret, str_trim(str_slice(value, 6, value.n)));
+}
+
+static struct str basic_user(struct str value, struct arena *a)
+{
+    _cleanup_(buf_done) struct buf pair = BUF_INIT;
+    struct str rest;
+
+    if (basic_pair(value, &pair) < 0)
+        return (struct str){0};
+    rest = buf_str(&pair);
+    return arena_str(a, str_cut(&rest, ':'));
+}
+
 static bool basic_check(struct instance *i, struct str value)
 {
     struct auth *a = container_of(i, struct auth, instance);
@@ -178,9 +198,7 @@ static bool basic_check(struct instance *i, struct str value)
     _cleanup_(buf_done) struct buf pair = BUF_INIT;
     bool found = false;
 
-    value = str_trim(value);
-    if (value.n < 6 || !http_eq_nocase(str_slice(value, 0, 6), "basic ") ||
-        grpc_base64_decode(&pair, str_trim(str_slice(value, 6, value.n))) < 0)
+    if (basic_pair(value, &pair) < 0)
         return false;
     if (c->inline_text)
         found |= any_line(str_from(c->inline_text), buf_str(&pair));
@@ -229,8 +247,8 @@ static const char *header_name(struct instance *i)
     return container_of(i, struct auth, instance)->header;
 }
 
-static const struct auth_api bearer_api = {bearer_check, bearer_value, header_name};
-static const struct auth_api basic_api = {basic_check, basic_value, header_name};
+static const struct auth_api bearer_api = {bearer_check, bearer_value, header_name, NULL};
+static const struct auth_api basic_api = {basic_check, basic_value, header_name, basic_user};
 
 int auth_of(struct instance *x, const struct auth_api **ret, struct err *e)
 {

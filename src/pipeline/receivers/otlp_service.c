@@ -210,17 +210,28 @@ static void fill_ids(struct batch *b, struct str msg)
     }
 }
 
-static const struct kvs *metadata(struct http_request *q)
+static void add_metadata(struct kvs *m, struct str name, struct str v)
+{
+    m->v[m->n++] = (struct kv){name, {.kind = VALUE_STR, .n = v.n, .str = v.p ? v.p : ""}};
+}
+
+/* The request's headers, where they are asked for, and who was let in. A header cannot pass for the latter. */
+static const struct kvs *metadata(const struct otlp_service *s, struct http_request *q)
 {
     struct kvs *m = arena_zalloc(&q->arena, sizeof *m);
+    struct str auth = {0};
 
-    if (!m)
+    if (m)
+        m->v = arena_zalloc_array(&q->arena, q->headers.n + 2, sizeof *m->v);
+    if (!m || !m->v)
         return NULL;
-    m->v = arena_zalloc_array(&q->arena, q->headers.n + 1, sizeof *m->v);
-    for (uint32_t i = 0; m->v && i < q->headers.n; i++) {
-        struct str v = q->headers.v[i].value;
-
-        m->v[m->n++] = (struct kv){q->headers.v[i].name, {.kind = VALUE_STR, .n = v.n, .str = v.p ? v.p : ""}};
+    for (uint32_t i = 0; s->include_metadata && i < q->headers.n; i++)
+        if (!str_starts(q->headers.v[i].name, STR("auth.")))
+            add_metadata(m, q->headers.v[i].name, q->headers.v[i].value);
+    if (s->auth && s->auth_api->user) {
+        auth = http_headers_get(&q->headers, s->auth_api->name(s->auth));
+        add_metadata(m, STR("auth.username"), s->auth_api->user(auth, &q->arena));
+        add_metadata(m, STR("auth.raw"), auth);
     }
     return m;
 }
@@ -231,7 +242,7 @@ static struct sink_context context_of(struct call *c)
         .tenant = c->s->tenant ? c->s->tenant : "",
         .peer = c->q->peer,
         .received_ns = clock_wall(),
-        .metadata = c->s->include_metadata ? metadata(c->q) : NULL,
+        .metadata = c->s->include_metadata || c->s->auth ? metadata(c->s, c->q) : NULL,
     };
 }
 
