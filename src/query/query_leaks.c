@@ -99,7 +99,8 @@ static int rank(struct query_leaks *l, const struct grid *g, uint32_t limit)
         if (x.slope > 0)
             l->rows[l->n++] = x;
     }
-    qsort(l->rows, l->n, sizeof *l->rows, steepest_first);
+    if (l->n)
+        qsort(l->rows, l->n, sizeof *l->rows, steepest_first);
     if (limit && l->n > limit)
         l->n = limit;
     tree_sum_up(t);

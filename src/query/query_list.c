@@ -177,7 +177,8 @@ static int take_services(struct service_walk *w, struct query_services *ret)
             (struct query_service){w->names.v[i], w->types[i].v, w->versions[i].v, w->types[i].n, w->versions[i].n};
     }
     ret->n = w->names.n;
-    qsort(ret->v, ret->n, sizeof *ret->v, compare_service);
+    if (ret->n)
+        qsort(ret->v, ret->n, sizeof *ret->v, compare_service);
     return 0;
 }
 

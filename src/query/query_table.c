@@ -199,7 +199,8 @@ static void sort_rows(struct query_table *t, enum query_sort sort, uint32_t limi
 
     for (uint32_t c = 0; c < t->n_columns; c++)
         o.scale[c] = t->total[c] ? 1.0 / (double) t->total[c] : 0;
-    qsort_r(t->rows, t->n, sizeof *t->rows, compare_rows, &o);
+    if (t->n)
+        qsort_r(t->rows, t->n, sizeof *t->rows, compare_rows, &o);
     t->n_all = t->n;
     if (limit && t->n > limit)
         t->n = limit;
@@ -301,6 +302,7 @@ int query_lines(struct store *s, struct query *q, struct str function, struct st
         if ((!function.n || str_eq(ret->rows[i].name, function)) && (!file.n || str_eq(ret->rows[i].file, file)))
             ret->rows[kept++] = ret->rows[i];
     ret->n = ret->n_all = kept;
-    qsort(ret->rows, kept, sizeof *ret->rows, by_line);
+    if (kept)
+        qsort(ret->rows, kept, sizeof *ret->rows, by_line);
     return 0;
 }

@@ -16,6 +16,8 @@
 #include "server/front.h"
 #include "server/name_source.h"
 
+enum { PIECE_MAX = 256 << 20 }; /* inflated, of one request; larger files come in pieces */
+
 static int files_of(struct call *c, struct name_source **ret_names, struct binary_store **ret, struct err *e)
 {
     *ret_names = front_options(c->front)->names;
@@ -59,7 +61,7 @@ static int run_put(struct call *c, struct err *e)
     int r = files_of(c, &names, &files, e);
 
     if (r == 0)
-        r = http_decode_body(c->q, front_options(c->front)->memory_limit, &inflated, &body, e);
+        r = http_decode_body(c->q, PIECE_MAX, &inflated, &body, e);
     if (r == 0)
         r = call_param_u64(c, "offset", &offset, e);
     if (r == 0)

@@ -199,6 +199,10 @@ def test_tenant_limit(tmp_path):
                 break
         assert status == 429 and b"limits.samples_per_second" in body and i >= 3
         assert re.search(r"wick_ingest_limited_total 1\n", s.get("/metrics")[1].decode())
+        q = urllib.request.Request(s.url + "/ingest?name=x&format=folded", data=b"a;b 1\n")
+        with pytest.raises(urllib.error.HTTPError) as e:
+            urllib.request.urlopen(q, timeout=30)
+        assert e.value.code == 429 and int(e.value.headers["Retry-After"]) >= 1
     finally:
         s.stop()
 

@@ -74,7 +74,12 @@ static void on_ack(struct ack *a, const struct ack_result *r)
 {
     struct call *c = container_of(a, struct call, ack);
     enum grpc_code code = (enum grpc_code) r->status;
+    char seconds[24];
 
+    if (r->status != SINK_OK && r->retry_ns > 0 && !c->grpc) {
+        snprintf(seconds, sizeof seconds, "%lld", (long long) ((r->retry_ns + NS_PER_S - 1) / NS_PER_S));
+        http_add_header(c->q, "retry-after", str_from(seconds));
+    }
     if (c->s->accepted)
         metric_add(r->status == SINK_OK ? c->s->accepted : c->s->refused, c->samples);
     answer(c, r->status == SINK_OK ? 200 : grpc_code_to_http(code), code, r->message);

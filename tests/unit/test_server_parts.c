@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Small parts of the server: a tenant's gate, files with symbols, links to source, pprof as JSON. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "model/batch.h"
+#include "model/builder.h"
+#include "server/binary_store.h"
+#include "server/pprof_json.h"
+#include "server/serve_config.h"
+#include "server/source_link.h"
+#include "server/tenant_gate.h"
+#include "tap.h"
+
+/* --- the gate --- */
+
+static struct ack_result last;
+static unsigned taken;
+
+static void remember(struct ack *a, const struct ack_result *r)
+{
+    (void) a;
+    last = *r;
+}
+
+static void accept_all(struct sink *s, struct batch *b, const struct sink_context *ctx, struct ack *ack)
+{
+    (void) s;
+    (void) b;
+    (void) ctx;
+    taken++;
+    ack_ok(ack);
+}
+
+static void test_gate(void)
+{
+    struct sink store = {accept_all};
+    struct gate_stats stats = {0};
+    struct tenant_gate g;
+    struct ack ack = {remember};
+    struct sink_context ctx = {.tenant = "t", .received_ns = clock_wall()};
+    struct batch b = {.n_samples = 25, .n_profiles = 0};
+
+    tenant_gate_init(&g, &store, "t", 2, &stats); /* two a second: twenty are saved up */
+    sink_consume(&g.sink, &b, &ctx, &ack);
+    eq_int(last.status, SINK_OK); /* larger than all that is saved, and let in */
+    sink_consume(&g.sink, &b, &ctx, &ack);
+    eq_int(last.status, SINK_EXHAUSTED);
+    ok(last.retry_ns > 2 * NS_PER_S && last.retry_ns < 5 * NS_PER_S); /* five samples of debt, and one second more */
+    ok(strstr(last.message, "limits.samples_per_second") != NULL);
+    tenant_gate_set_rate(&g, 0);
+    sink_consume(&g.sink, &b, &ctx, &ack);
+    eq_int(last.status, SINK_OK);
+    eq_int((int) taken, 2);
+    eq_int((int) stats.samples, 50);
+    eq_int((int) stats.in_flight, 0);
+    tenant_gate_done(&g);
+}
+
+/* --- files --- */
+
+static int write_at(struct binary_store *s, const char *tenant, const char *id, uint64_t offset, uint64_t size,
+                    const char *bytes, uint64_t *ret_have)
+{
+    char path[BINARY_PATH_SIZE];
+
+    return binary_store_write(s, tenant, str_from(id), offset, size, str_from(bytes), ret_have, path, NULL);
+}
+
+static void test_binaries(void)
+{
+    char dir[] = "/tmp/wick-test-binaries-XXXXXX", path[BINARY_PATH_SIZE], command[100];
+    struct binary_store *s = NULL;
+    struct binary_info info;
+    uint64_t have = 9;
+
+    ok(mkdtemp(dir) != NULL);
+    eq_int(binary_store_open(dir, 20, 12, &s, NULL), 0);
+    eq_int(write_at(s, "a", "abcd", 0, 8, "1234", &have), 0);
+    eq_int((int) have, 4);
+    eq_int(write_at(s, "a", "abcd", 2, 8, "34", &have), -ESTALE); /* not where it goes on */
+    eq_int((int) have, 4);
+    eq_int(write_at(s, "a", "abcd", 4, 8, "56789", &have), -ESTALE); /* more than was said */
+    eq_int(write_at(s, "a", "abcd", 4, 8, "5678", &have), 1);
+    eq_int(binary_store_find(s, "a", STR("abcd"), path, NULL), -ENOENT); /* not before it was looked at */
+    eq_int(binary_store_accept(s, "a", STR("abcd"), SYMBOLS_NAMES, BINARY_UPLOADED, NULL), 0);
+    eq_int(binary_store_find(s, "a", STR("abcd"), path, &info), 0);
+    eq_int((int) info.bytes, 8);
+    eq_int(binary_store_find(s, "b", STR("abcd"), path, NULL), -ENOENT); /* another tenant has none */
+    eq_int(write_at(s, "a", "eeee", 0, 13, "x", &have), -EFBIG);
+    eq_int(write_at(s, "a", "eeee", 0, 12, "x", &have), 0);
+    eq_int(write_at(s, "a", "ffff", 0, 1, "x", &have), -EDQUOT); /* what is under way counts */
+    eq_int(write_at(s, "b", "ffff", 0, 1, "x", &have), 1);
+    binary_store_drop(s, "a", STR("eeee"));
+    eq_int(write_at(s, "a", "ffff", 0, 1, "x", &have), 1);
+    binary_store_free(s);
+    eq_int(binary_store_open(dir, 20, 12, &s, NULL), 0); /* what was accepted is still there, the rest is gone */
+    eq_int(binary_store_find(s, "a", STR("abcd"), path, &info), 0);
+    eq_int(info.quality, SYMBOLS_NAMES);
+    eq_int((int) binary_store_bytes(s), 8);
+    eq_int(write_at(s, "a", "abcd", 4, 8, "5678", &have), -ESTALE);
+    eq_int(binary_store_delete(s, "a", STR("abcd"), NULL), 0);
+    eq_int(binary_store_delete(s, "a", STR("abcd"), NULL), -ENOENT);
+    binary_store_free(s);
+    snprintf(command, sizeof command, "rm -rf %s", dir);
+    eq_int(system(command), 0);
+}
+
+static void test_fetched_make_way(void)
+{
+    char dir[] = "/tmp/wick-test-fetched-XXXXXX", path[BINARY_PATH_SIZE], command[100];
+    struct binary_store *s = NULL;
+    uint64_t have;
+
+    ok(mkdtemp(dir) != NULL);
+    eq_int(binary_store_open(dir, 10, 10, &s, NULL), 0);
+    for (int i = 0; i < 4; i++) {
+        char id[8];
+
+        snprintf(id, sizeof id, "id%02d", i);
+        eq_int(write_at(s, BINARY_SHARED, id, 0, 4, "abcd", &have), 1);
+        eq_int(binary_store_accept(s, BINARY_SHARED, str_from(id), SYMBOLS_LINES, BINARY_FETCHED, NULL), 0);
+    }
+    ok(binary_store_bytes(s) <= 10);
+    eq_int(binary_store_find(s, BINARY_SHARED, STR("id00"), path, NULL), -ENOENT); /* the oldest */
+    eq_int(binary_store_find(s, BINARY_SHARED, STR("id03"), path, NULL), 0);
+    binary_store_free(s);
+    snprintf(command, sizeof command, "rm -rf %s", dir);
+    eq_int(system(command), 0);
+}
+
+static void test_build_ids(void)
+{
+    ok(binary_id_ok(STR("0123abcd")) && binary_id_ok(STR("aB3_x-/Q=+")));
+    ok(!binary_id_ok(STR("abc")) && !binary_id_ok(STR("../../etc")) && !binary_id_ok(STR("ab cd")) &&
+       !binary_id_ok(STR("")));
+}
+
+/* --- links --- */
+
+static void test_links(void)
+{
+    static const struct {
+        struct serve_source source;
+        const char *file, *revision, *link;
+    } cases[] = {
+        {{.prefix = "/a/", .repository = "https://gitlab.example/g/p/"},
+         "/a/x y.c",
+         "main",
+         "https://gitlab.example/g/p/-/blob/main/x%20y.c#L5"},
+        {{.prefix = "/a", .repository = "https://bitbucket.org/g/p"},
+         "/a/b.c",
+         "",
+         "https://bitbucket.org/g/p/src/HEAD/b.c#lines-5"},
+        {{.prefix = "", .link = "idea://open?file={dir}/{path}&line={line}", .dir = "/w/"},
+         "z.c",
+         "",
+         "idea://open?file=/w/z.c&line=5"},
+        {{.prefix = "/a/", .link = "x:{unknown}{path"}, "/a/b.c", "", "x:{unknown}{path"},
+        {{.prefix = "/b/", .link = "x:{path}"}, "/a/b.c", "", NULL},
+        {{.prefix = "/a/", .dir = "/w"}, "/a/b.c", "", NULL},
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        _cleanup_(buf_done) struct buf out = BUF_INIT;
+        bool some = source_link(&cases[i].source, str_from(cases[i].file), 5, str_from(cases[i].revision), &out);
+
+        ok(some == (cases[i].link != NULL));
+        if (some)
+            eq_str(buf_str(&out), str_from(cases[i].link));
+    }
+}
+
+/* --- pprof as JSON --- */
+
+static void test_pprof_json(void)
+{
+    static const char bytes[] = "\x12\x06\x0a\x02\x01\x02\x12\x00" /* sample {location_id [1, 2] packed, value [] } */
+                                "\x32\x00\x32\x03"
+                                "a\"b"                                         /* strings "" and a"b */
+                                "\x48\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01" /* time_nanos -1 */
+                                "\x12\x04\x08\x03\x10\x04"; /* sample {location_id 3, value 4} unpacked, later */
+    _cleanup_(buf_done) struct buf out = BUF_INIT;
+    bool first = true;
+
+    eq_int(pprof_json(&out, &first, (struct str){bytes, sizeof bytes - 1}, NULL), 0);
+    eq_str(buf_str(&out),
+           STR("\"sample\":[{\"locationId\":[\"1\",\"2\"],\"value\":[]},{\"locationId\":[\"3\"],\"value\":[\"4\"]}],"
+               "\"stringTable\":[\"\",\"a\\\"b\"],\"timeNanos\":\"-1\""));
+    buf_reset(&out);
+    ok(pprof_json(&out, &first, STR("\x12\x7f"), NULL) < 0);
+}
+
+int main(void)
+{
+    tap_run(test_gate);
+    tap_run(test_binaries);
+    tap_run(test_fetched_make_way);
+    tap_run(test_build_ids);
+    tap_run(test_links);
+    tap_run(test_pprof_json);
+    return tap_done();
+}
