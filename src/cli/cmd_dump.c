@@ -15,6 +15,7 @@
 #include "cli/args.h"
 #include "cli/command.h"
 #include "dwarf/symbol_process.h"
+#include "elf/pclntab.h"
 #include "model/symbolizer.h"
 
 struct options {
@@ -151,6 +152,29 @@ static struct str base_name(struct str path)
     return path;
 }
 
+/* Go's own table knows inlined calls, also where there is no debug information. */
+static uint32_t put_go_frames(struct buf *b, const struct still_module *m, const struct still_frame *f,
+                              struct shown *one, uint32_t number, put_fn *put)
+{
+    struct pclntab_frame frames[PCLNTAB_FRAMES_MAX];
+    struct pclntab_function fn;
+    struct pclntab table;
+    unsigned n = 0;
+
+    if (pclntab_open(m->file, &table, NULL) == 0 && pclntab_find(&table, f->elf, &fn))
+        n = pclntab_frames(&table, &fn, f->elf, frames);
+    if (!n)
+        put(b, one, number++);
+    for (unsigned i = 0; i < n; i++) {
+        one->function = frames[i].name;
+        one->file = frames[i].file;
+        one->line = frames[i].line;
+        one->inlined = i + 1 < n;
+        put(b, one, number++);
+    }
+    return number;
+}
+
 static uint32_t put_frame(struct buf *b, const struct still *s, const struct answers *a, const struct still_frame *f,
                           uint32_t number, put_fn *put)
 {
@@ -164,6 +188,8 @@ static uint32_t put_frame(struct buf *b, const struct still *s, const struct ans
         if (s->modules[f->module].is_go && f->file.n)
             one.kind = "go";
     }
+    if (!n && f->module >= 0 && s->modules[f->module].is_go)
+        return put_go_frames(b, &s->modules[f->module], f, &one, number, put);
     if (!n)
         put(b, &one, number++);
     for (uint32_t i = 0; i < n; i++) {

@@ -65,7 +65,7 @@ def stacks(path):
 def record(tmp_path, *command):
     out = tmp_path / "out.folded"
     r = subprocess.run([WICK, "record", "-F", "199", "-o", str(out), "--", *map(str, command)], capture_output=True, text=True,
-                       timeout=120)
+                       timeout=120, cwd=tmp_path)
     assert r.returncode == 0, r.stderr
     return list(stacks(out))
 
@@ -253,3 +253,55 @@ def test_go_labels(tmp_path):
     assert min(total.values()) > 0.1e9, total
     assert good["main.plain"] == total["main.plain"]
     assert good["main.labelled"] >= 0.9 * total["main.labelled"], (good, total)  # the first samples come before all is read
+
+
+NODE_PROGRAM = '''
+function hotLeaf(n) { let x = 0; for (let i = 0; i < n; i++) { x = (x * 31 + i) % 1000003 } return x }
+function middle(n) { return hotLeaf(n) + 1 }
+const end = process.cpuUsage().user + 800000
+let s = 0
+while (process.cpuUsage().user < end) s += middle(200000)
+'''
+
+
+def test_node_perf_map(tmp_path):
+    """JavaScript has names when Node writes a perf map; without, one frame says what to do."""
+    if not shutil.which("node"):
+        pytest.skip("node is not installed")
+    (tmp_path / "p.js").write_text(NODE_PROGRAM)
+    got = record(tmp_path, "node", "--perf-basic-prof", tmp_path / "p.js")
+    total = sum(v for s, v in got if any("Builtins_JSEntry" in f for f in s))
+    named = sum(v for s, v in got if any("hotLeaf" in f for f in s))
+    assert total > 0.2e9 and named > 0.5 * total, (named, total)
+    got = record(tmp_path, "node", tmp_path / "p.js")
+    hints = [f for s, v in got for f in s if "--perf-basic-prof" in f]
+    assert hints and len(set(hints)) == 1
+    assert not any("hotLeaf" in f for s, v in got for f in s)
+
+
+def resources(path):
+    for line in path.read_text().splitlines():
+        for r in json.loads(line)["resourceProfiles"]:
+            yield {a["key"]: a["value"].get("stringValue", a["value"].get("intValue")) for a in r["resource"]["attributes"]}
+
+
+def test_identity_from_outside(tmp_path):
+    """service.name of the environment; the VCS revision of a Go build is its version, with nothing configured."""
+    if not shutil.which("go") or not shutil.which("git"):
+        pytest.skip("go and git are needed")
+    (tmp_path / "p.go").write_text(GO_PROGRAM)
+    (tmp_path / "go.mod").write_text("module example.org/p\n\ngo 1.20\n")
+    git = ["git", "-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false"]
+    for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "x"]):
+        subprocess.run([*git, *words], cwd=tmp_path, check=True)
+    revision = subprocess.run(["git", "rev-parse", "HEAD"], cwd=tmp_path, capture_output=True, text=True).stdout.strip()
+    subprocess.run(["go", "build", "-buildvcs=true", "-o", "p"], cwd=tmp_path, check=True, timeout=240)
+    out = tmp_path / "out.json"
+    r = subprocess.run([WICK, "record", "-q", "-o", str(out), "--", str(tmp_path / "p")], capture_output=True, text=True,
+                       timeout=60, env={**os.environ, "OTEL_SERVICE_NAME": "shop", "OTEL_RESOURCE_ATTRIBUTES": "team=a%20b"})
+    assert r.returncode == 0, r.stderr
+    got = [a for a in resources(out) if a.get("process.executable.name") == "p"]
+    assert got
+    assert got[0]["service.name"] == "shop" and got[0]["team"] == "a b"
+    assert got[0]["service.version"] == revision
+    assert got[0]["process.runtime.name"] == "go" and got[0]["host.name"] and int(got[0]["process.pid"]) > 0

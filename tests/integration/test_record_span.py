@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from test_record_lang import may_sample
+from test_record_lang import may_sample, resources
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 WICK = os.environ.get("WICK", str(ROOT / "build/src/cli/wick"))
@@ -148,3 +148,34 @@ def test_links(tmp_path, kind):
         # the first samples of a process come before its files were looked at
         assert seen[where, want] >= 0.9 * total, seen
     assert not [k for k in seen if k[0] == "outside" and k[1]], seen
+
+
+def test_process_context(tmp_path):
+    """What a program says of itself by libwick (OTEL_CTX) is its identity from outside."""
+    if not LIBWICK.exists():
+        pytest.skip("libwick is not built")
+    (tmp_path / "m.c").write_text(r'''
+#include <time.h>
+#include "wick.h"
+volatile unsigned long sink;
+int main(void)
+{
+    struct wick_options o = WICK_OPTIONS_INIT;
+    struct timespec t;
+    o.service_name = "told-by-itself";
+    o.service_version = "7.1";
+    wick_start(wick_provider_new(&o));
+    do {
+        for (int i = 0; i < 100000; i++) sink += i;
+        clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    } while (t.tv_sec * 1000 + t.tv_nsec / 1000000 < 400);
+    return 0;
+}
+''')
+    cc("-I", ROOT / "include", "-o", "m", "m.c", LIBWICK, f"-Wl,-rpath,{LIBWICK.parent}", cwd=tmp_path)
+    out = tmp_path / "out.json"
+    r = subprocess.run([WICK, "record", "-q", "-F", "199", "-o", str(out), "--", str(tmp_path / "m")], capture_output=True,
+                       text=True, timeout=60, env={**os.environ, "OTEL_SERVICE_NAME": "by-environment"})
+    assert r.returncode == 0, r.stderr
+    got = [a for a in resources(out) if a.get("process.executable.name") == "m"]
+    assert got and got[0]["service.name"] == "told-by-itself" and got[0]["service.version"] == "7.1", got

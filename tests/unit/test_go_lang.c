@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Go's labels in made-up memory, as both kinds of versions keep them; places of thread-local variables. Real programs are
+ * tests/integration/test_dump.py's and test_record_span.py's. */
+#include <errno.h>
+
+#include "elf/tls_symbol.h"
+#include "tap.h"
+#include "unwind/lang/go/go_runtime.h"
+
+enum { BASE = 0x1000, SIZE = 8192, TP = BASE + 64, G = BASE + 128, M = BASE + 512, CURG = BASE + 1024 };
+
+static uint8_t memory[SIZE];
+
+static int read_memory(const struct proc_memory *m, uint64_t address, void *p, size_t n)
+{
+    if (address < BASE || address - BASE > SIZE || n > SIZE - (address - BASE))
+        return -EFAULT;
+    memcpy(p, memory + (address - BASE), n);
+    return 0;
+}
+
+static const struct proc_memory mem = {.read = read_memory};
+
+static void put(uint64_t address, uint64_t v)
+{
+    memcpy(memory + (address - BASE), &v, sizeof v);
+}
+
+static void put_string(uint64_t at, uint64_t text, const char *s)
+{
+    put(at, text);
+    put(at + 8, strlen(s));
+    memcpy(memory + (text - BASE), s, strlen(s));
+}
+
+static void put_goroutine(uint64_t labels)
+{
+    memset(memory, 0, sizeof memory);
+    put(TP - 8, G);
+    put(G + GO_G_M, M);
+    put(M + 184, CURG);
+    put(CURG + 352, labels);
+}
+
+static uint32_t read_labels(bool is_slice, struct arena *a, struct go_label *ret)
+{
+    struct go_runtime g = {.minor = is_slice ? 26 : 22, .g = -8, .curg = 184, .labels = 352, .is_slice = is_slice};
+
+    return go_labels_read(&g, &mem, TP, a, ret);
+}
+
+static void test_slice(void)
+{
+    struct go_label v[GO_LABELS_MAX];
+    uint64_t set = BASE + 3000, list = BASE + 3200;
+    struct arena a;
+
+    arena_init(&a, 1 << 20);
+    put_goroutine(set);
+    put(set, list);
+    put(set + 8, 2);
+    put_string(list, BASE + 4000, "endpoint");
+    put_string(list + 16, BASE + 4100, "/cart");
+    put_string(list + 32, BASE + 4200, "tenant");
+    put_string(list + 48, BASE + 4300, "");
+    eq_int(read_labels(true, &a, v), 2);
+    eq_str(v[0].key, STR("endpoint"));
+    eq_str(v[0].value, STR("/cart"));
+    eq_str(v[1].key, STR("tenant"));
+    eq_str(v[1].value, STR(""));
+    put(set + 8, 1 << 30); /* more than there is memory: as many as can be read */
+    ok(read_labels(true, &a, v) <= GO_LABELS_MAX);
+    put(list, 0xdead0000); /* a key that is not there */
+    put(set + 8, 2);
+    eq_int(read_labels(true, &a, v), 1);
+    put(CURG + 352, 0);
+    eq_int(read_labels(true, &a, v), 0);
+    put(M + 184, 0); /* no goroutine: the scheduler runs */
+    eq_int(read_labels(true, &a, v), 0);
+    arena_done(&a);
+}
+
+static void test_map(void)
+{
+    struct go_label v[GO_LABELS_MAX];
+    uint64_t pointer = BASE + 3000, map = BASE + 3100, bucket = BASE + 3200;
+    struct arena a;
+
+    arena_init(&a, 1 << 20);
+    put_goroutine(pointer);
+    put(pointer, map);
+    put(map, 2);
+    put(map + 16, bucket);
+    memory[bucket - BASE + 1] = 200; /* the second and the last place are taken */
+    memory[bucket - BASE + 7] = 17;
+    put_string(bucket + 8 + 16, BASE + 4000, "endpoint");
+    put_string(bucket + 8 + 128 + 16, BASE + 4100, "/cart");
+    put_string(bucket + 8 + 7 * 16, BASE + 4200, "tenant");
+    put_string(bucket + 8 + 128 + 7 * 16, BASE + 4300, "acme");
+    eq_int(read_labels(false, &a, v), 2);
+    eq_str(v[0].key, STR("endpoint"));
+    eq_str(v[0].value, STR("/cart"));
+    eq_str(v[1].value, STR("acme"));
+    memory[map - BASE + 9] = 60; /* 2^60 buckets */
+    eq_int(read_labels(false, &a, v), 0);
+    arena_done(&a);
+}
+
+static void test_places(void)
+{
+    struct tls_symbol s = {.value = 8, .exec = -24, .access = TLS_DESCRIPTOR, .slot = BASE + 2000};
+    struct tls_place p;
+    uint64_t at;
+
+    memset(memory, 0, sizeof memory);
+    ok(tls_symbol_place(&s, true, &mem, 0, &p) == 0 && p.is_static && p.offset == -24);
+    eq_int(tls_symbol_place(&s, false, &mem, 0, &p), -EAGAIN); /* not relocated yet */
+    put(s.slot, 0x7f0000001000);
+    put(s.slot + 8, (uint64_t) -72);
+    ok(tls_symbol_place(&s, false, &mem, 0, &p) == 0 && p.is_static && p.offset == -72);
+    ok(tls_place_address(&p, &mem, TP, &at) && at == TP - 72);
+    put(s.slot + 8, BASE + 2100); /* {module 3, offset 16} */
+    put(BASE + 2100, 3);
+    put(BASE + 2108, 16);
+    ok(tls_symbol_place(&s, false, &mem, 0, &p) == 0 && !p.is_static && p.module == 3 && p.offset == 16);
+    put(TP + 8, BASE + 2200); /* dtv */
+    put(BASE + 2200 + 48, UINT64_MAX);
+    ok(!tls_place_address(&p, &mem, TP, &at)); /* this thread has no block yet */
+    put(BASE + 2200 + 48, BASE + 2400);
+    ok(tls_place_address(&p, &mem, TP, &at) && at == BASE + 2416);
+    s.access = TLS_INITIAL_EXEC;
+    eq_int(tls_symbol_place(&s, false, &mem, 0, &p), -EAGAIN); /* no distance */
+    put(s.slot, (uint64_t) -16);
+    ok(tls_symbol_place(&s, false, &mem, 0, &p) == 0 && p.offset == -16);
+    s.access = TLS_GENERAL;
+    put(s.slot, 2);
+    put(s.slot + 8, 32);
+    ok(tls_symbol_place(&s, false, &mem, 0, &p) == 0 && p.module == 2 && p.offset == 32);
+    s.slot = 1;
+    eq_int(tls_symbol_place(&s, false, &mem, 0, &p), -EFAULT);
+}
+
+int main(void)
+{
+    tap_run(test_slice);
+    tap_run(test_map);
+    tap_run(test_places);
+    return tap_done();
+}
