@@ -96,7 +96,7 @@ def slowdown(split):
     def wall(types=None, preload=None, **env):
         def f():
             start = time.perf_counter()
-            run([fixed, 60], types, preload, **env)
+            run([fixed, 150], types, preload, **env)
             return time.perf_counter() - start
         return f
 

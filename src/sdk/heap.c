@@ -82,15 +82,18 @@ static uint32_t live_slot(uintptr_t p)
 
 static void filter_add(struct heap_filter *f, uintptr_t p, int d)
 {
-    uint8_t *c = &f->count[heap_hash(f, (void *) p)];
+    uint32_t h = heap_hash(f, (void *) p);
+    uint8_t *c = f->bits + f->size / 8 + h, *bits = &f->bits[h >> 3], bit = (uint8_t) (1u << (h & 7));
 
-    if (*c != 255) /* stays there for good once full: right, only slower */
-        __atomic_store_n(c, (uint8_t) (*c + d), __ATOMIC_RELAXED);
+    if (*c == 255) /* stays there for good once full: right, only slower */
+        return;
+    *c = (uint8_t) (*c + d);
+    __atomic_store_n(bits, (uint8_t) (*c ? *bits | bit : *bits & ~bit), __ATOMIC_RELAXED);
 }
 
 static struct heap_filter *new_filter(uint32_t size)
 {
-    struct heap_filter *f = map(sizeof *f + size);
+    struct heap_filter *f = map(sizeof *f + size / 8 + size);
 
     if (f) {
         f->size = size;
@@ -380,8 +383,9 @@ void heap_stop(void)
     acquire();
     if (heap.live) {
         memset(heap.live, 0, sizeof *heap.live * heap.live_cap);
-        for (uint32_t i = 0; i < f->size; i++)
-            __atomic_store_n(&f->count[i], 0, __ATOMIC_RELAXED);
+        for (uint32_t i = 0; i < f->size / 8; i++)
+            __atomic_store_n(&f->bits[i], 0, __ATOMIC_RELAXED);
+        memset(f->bits + f->size / 8, 0, f->size);
         heap.n_live = 0;
         for (uint32_t i = 0, n = atomic_load(&heap.n_stacks); i < n; i++)
             heap.stacks[i].live_count = heap.stacks[i].live_bytes = 0;

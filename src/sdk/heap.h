@@ -6,7 +6,7 @@
  * zero is sampled. An allocation of s bytes is thus sampled with probability 1 - exp(-s / interval), and stands for the
  * inverse of that: counts and bytes are right for each size, so that nobody needs to scale them again.
  *
- * free() asks a counting filter (one byte load) whether the pointer may be a sampled one. Behind it stands a table of the
+ * free() asks a counting filter (one bit) whether the pointer may be a sampled one. Behind it stands a table of the
  * live samples; filter and table grow with it. All but the filter is under one spin lock, taken for sampled pointers only.
  */
 #ifndef SDK_HEAP_H
@@ -19,10 +19,11 @@
 
 #include "base/macros.h"
 
+/* A bit a slot for free() to look at, which stays in the cache; behind them a counter a slot, for who changes them. */
 struct heap_filter {
     uint32_t shift; /* 64 - log2(size) */
-    uint32_t size;
-    uint8_t count[];
+    uint32_t size;  /* slots */
+    uint8_t bits[]; /* size / 8, then size counters */
 };
 
 extern _Atomic(struct heap_filter *) heap_filter;
@@ -66,7 +67,12 @@ static inline bool heap_may_be_sampled(const void *p)
 {
     const struct heap_filter *f = atomic_load_explicit(&heap_filter, memory_order_relaxed);
 
-    return f && __atomic_load_n(&f->count[heap_hash(f, p)], __ATOMIC_RELAXED);
+    uint32_t h;
+
+    if (!f)
+        return false;
+    h = heap_hash(f, p);
+    return __atomic_load_n(&f->bits[h >> 3], __ATOMIC_RELAXED) >> (h & 7) & 1;
 }
 
 /* Before an allocation: true when it is to be recorded. */
