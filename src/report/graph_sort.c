@@ -11,6 +11,7 @@
 #include "base/mem.h"
 #include "report/gopath.h"
 #include "report/graph.h"
+#include "report/wrap.h"
 
 enum { PIECES_MAX = 12 };
 
@@ -220,12 +221,6 @@ static bool has_edges(const struct graph *g, const uint32_t *list, uint32_t n)
     return false;
 }
 
-/* Go's int64(float64): what amd64 gives for a value that does not fit. */
-static int64_t to_int(double v)
-{
-    return v >= -9223372036854775808.0 && v < 9223372036854775808.0 ? (int64_t) v : INT64_MIN;
-}
-
 static int64_t entropy(const struct graph *g, uint32_t node)
 {
     const struct graph_node *n = &g->nodes[node];
@@ -235,7 +230,7 @@ static int64_t entropy(const struct graph *g, uint32_t node)
 
     score += has_edges(g, in, n_in) ? edge_entropy(g, in, n_in, 0) : 1;
     score += has_edges(g, out, n_out) ? edge_entropy(g, out, n_out, n->flat) : 1;
-    return (int64_t) ((uint64_t) to_int(score * (double) n->cum) + (uint64_t) n->flat);
+    return (int64_t) ((uint64_t) int64_of(score * (double) n->cum) + (uint64_t) n->flat);
 }
 
 int graph_sort(struct graph *g, enum graph_sort by)

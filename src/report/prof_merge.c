@@ -363,7 +363,7 @@ void prof_scale_types(struct prof *p, const double *ratios)
         for (uint32_t k = 0; k < p->n_types; k++) {
             if (ratios[k] == 1)
                 continue;
-            v[k] = (int64_t) round((double) v[k] * ratios[k]);
+            v[k] = int64_of(round((double) v[k] * ratios[k]));
             keep |= v[k] != 0;
         }
         if (keep)
@@ -496,7 +496,7 @@ static int unify_units(struct prof **ps, size_t n, struct err *e)
         double ratios[PROFILE_TYPES_MAX];
         struct prof *p = ps[i];
 
-        p->period = (int64_t) units_scale(p->period, prof_str(p, p->period_type.unit), prof_str(p, period.unit), &unit);
+        p->period = int64_of(units_scale(p->period, prof_str(p, p->period_type.unit), prof_str(p, period.unit), &unit));
         p->period_type.unit = period.unit;
         for (uint32_t k = 0; k < p->n_types; k++) {
             ratios[k] = units_scale(1, prof_str(p, p->types[k].unit), prof_str(p, types[k].unit), &unit);

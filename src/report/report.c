@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "report/gopath.h"
+#include "report/wrap.h"
 
 enum { NODELETS_MAX = 4 };
 
@@ -54,7 +55,7 @@ static bool has_ratio(const struct report *r)
 
 void report_value(const struct report *r, struct buf *out, int64_t v)
 {
-    units_put(out, &r->values, has_ratio(r) ? (int64_t) ((double) v * r->o.ratio) : v);
+    units_put(out, &r->values, has_ratio(r) ? int64_of((double) v * r->o.ratio) : v);
 }
 
 static size_t count_runes(struct str s)
@@ -104,8 +105,8 @@ void report_select_unit(struct report *r, const struct graph *g)
     if (!min)
         min = max;
     if (has_ratio(r)) {
-        min = (int64_t) ((double) min * r->o.ratio);
-        max = (int64_t) ((double) max * r->o.ratio);
+        min = int64_of((double) min * r->o.ratio);
+        max = int64_of((double) max * r->o.ratio);
     }
     units_scale(min, r->o.sample_unit, STR("minimum"), &min_unit);
     units_scale(max, r->o.sample_unit, STR("minimum"), &max_unit);
@@ -192,9 +193,7 @@ static int limit_nodes(struct report *r, struct graph *g, enum graph_sort sort, 
 
 static int64_t fraction_of(int64_t total, double fraction)
 {
-    double v = (double) total * fraction;
-
-    return abs64(v >= -9.2e18 && v <= 9.2e18 ? (int64_t) v : INT64_MIN);
+    return abs64(int64_of((double) total * fraction));
 }
 
 int report_graph(struct report *r, struct report_graph *ret)
@@ -262,7 +261,7 @@ static void duration_label(const struct report *r, struct buf *out)
     buf_putc(out, ' ');
     if (str_eq(unit, STR("ns")) && ns != 0) {
         buf_putc(out, '(');
-        units_percentage(out, (int64_t) ns, r->prof->duration_ns);
+        units_percentage(out, int64_of(ns), r->prof->duration_ns);
         buf_putc(out, ')');
     }
 }

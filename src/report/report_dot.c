@@ -12,6 +12,7 @@
 #include "report/gopath.h"
 #include "report/report.h"
 #include "report/shorten.h"
+#include "report/wrap.h"
 
 enum { NODELETS = 4 };
 
@@ -240,9 +241,9 @@ static void widen(struct box *b, struct box *min, struct box *max, const struct 
 {
     struct str unit;
 
-    if ((int64_t) units_scale(t->value, t->unit, min->unit, &unit) < min->value)
+    if (int64_of(units_scale(t->value, t->unit, min->unit, &unit)) < min->value)
         *min = *t;
-    if ((int64_t) units_scale(t->value, t->unit, max->unit, &unit) > max->value)
+    if (int64_of(units_scale(t->value, t->unit, max->unit, &unit)) > max->value)
         *max = *t;
     add64(&b->flat, t->flat);
     add64(&b->flat_div, t->flat_div);

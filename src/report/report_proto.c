@@ -6,6 +6,7 @@
 #include "base/map.h"
 #include "base/mem.h"
 #include "report/report.h"
+#include "report/wrap.h"
 
 static bool has_ratio(const struct report *r)
 {
@@ -48,7 +49,7 @@ static int whole_profile(struct report *r)
         for (uint32_t k = 0; k < p->n_types; k++) {
             int64_t *v = &p->values[p->samples[i].values + k];
 
-            *v = (int64_t) ((double) *v * r->o.ratio);
+            *v = int64_of((double) *v * r->o.ratio);
         }
     return e;
 }
@@ -89,8 +90,8 @@ static int add_entry(const struct report *r, struct prof *out, struct map *map, 
     if (location < 0)
         return (int) location;
     l = (uint32_t) location;
-    v[0] = (int64_t) units_convert(&r->values, graph_cum(&g->nodes[node]), &unit);
-    v[1] = (int64_t) units_convert(&r->values, graph_flat(&g->nodes[node]), &unit);
+    v[0] = int64_of(units_convert(&r->values, graph_cum(&g->nodes[node]), &unit));
+    v[1] = int64_of(units_convert(&r->values, graph_flat(&g->nodes[node]), &unit));
     frames = prof_add_frames(out, &l, 1);
     values = prof_add_values(out, v, 2);
     if (frames < 0 || values < 0)

@@ -22,4 +22,10 @@ static inline int64_t abs64(int64_t v)
     return v < 0 ? (int64_t) (0 - (uint64_t) v) : v;
 }
 
+/* Go's int64(float64): what amd64 gives for a value that does not fit. */
+static inline int64_t int64_of(double v)
+{
+    return v >= -9223372036854775808.0 && v < 9223372036854775808.0 ? (int64_t) v : INT64_MIN;
+}
+
 #endif
