@@ -191,12 +191,13 @@ int symbol_wire_get_request(struct str s, struct symbol_request *ret, uint64_t *
     return 0;
 }
 
+/* -4095 is the last error number that Linux has room for. */
 static int get_error(struct str s, int code, struct err *e)
 {
     struct str words;
     uint16_t n;
 
-    if (code > 0 || !get(&s, &n, 2) || !get_text(&s, n, &words) || s.n)
+    if (code > 0 || code < -4095 || !get(&s, &n, 2) || !get_text(&s, n, &words) || s.n)
         return -EBADMSG;
     return err_set(e, code, "%.*s", STR_FMT(words));
 }
