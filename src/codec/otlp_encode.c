@@ -3,9 +3,9 @@
  * A batch as OTLP profiles, protobuf. See otlp.h; field numbers are in otlp_decode.c and otlp_dictionary.c.
  *
  * Fields are written in ascending order and zeros left out, as protoc's code does, but for the dictionary: its tables of
- * numbers stand behind the body's, its text together, which makes a compressed request about 1 % smaller. A profile of N types becomes N
- * Profiles in a row; only the first keeps the profile's id as it is, the others get one of their own made from it, so
- * that nobody takes them for the same profile sent again.
+ * numbers stand behind the body's, its text together, which makes a compressed request about 1 % smaller. A profile of N
+ * types becomes N Profiles in a row; only the first keeps the profile's id as it is, the others get one of their own made
+ * from it, so that nobody takes them for the same profile sent again.
  */
 #include <errno.h>
 

@@ -169,7 +169,7 @@ static void put_node(struct dot *d, uint32_t node)
         buf_puts(d->out, flat ? "\\nof " : " of ");
         put_share(d, cum);
     }
-    if (d->max_flat != 0 && flat && size <= d->max_flat)
+    if (d->max_flat != 0 && flat && size <= d->max_flat && size / d->max_flat >= 0)
         font += (int) ceil(16.0 * sqrt(size / d->max_flat));
     buf_printf(d->out, "\" id=\"node%u\" fontsize=%d shape=box tooltip=\"", d->ids[node], font);
     graph_put_name(d->g, &name, i);
