@@ -52,7 +52,8 @@ static int compare_others(const void *a, const void *b, void *pool)
 static void say_others(const struct prof *p, const struct label_units *u, struct other_unit *o, size_t n,
                        filter_message *say, void *arg)
 {
-    qsort_r(o, n, sizeof(*o), compare_others, &p->pool->strings);
+    if (n)
+        qsort_r(o, n, sizeof(*o), compare_others, &p->pool->strings);
     for (size_t i = 0; i < n;) {
         _cleanup_(buf_done) struct buf text = BUF_INIT;
         uint32_t key = o[i].key;

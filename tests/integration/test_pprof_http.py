@@ -275,7 +275,7 @@ def test_browser_is_opened(files, tmp_path):
     (tmp_path / "browser").write_text(f"#!/bin/sh\necho \"$1\" > {tmp_path}/opened\n")
     (tmp_path / "browser").chmod(0o755)
     env = {**os.environ, "BROWSER": str(tmp_path / "browser")}
-    p = subprocess.Popen([WICK, "pprof", "-http=localhost:", "-focus=main", "-cum", str(files["cpu"])], stderr=subprocess.PIPE, text=True, env=env)
+    p = subprocess.Popen([WICK, "pprof", "-symbolize=none", "-http=localhost:", "-focus=main", "-cum", str(files["cpu"])], stderr=subprocess.PIPE, text=True, env=env)
     try:
         url = re.search(r"http://\S+", p.stderr.readline()).group()
         for _ in range(100):

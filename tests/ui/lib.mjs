@@ -37,12 +37,17 @@ export class Tester {
         const note = (text) => expected.some((e) => e.test(text)) || page.problems.push(text);
         page.on("console", (m) => m.type() === "error" && note("console: " + m.text()));
         page.on("pageerror", (e) => note("exception: " + e.message));
+        page.pending = new Set();
+        page.on("requestfinished", (r) => page.pending.delete(r));
+        page.on("requestfailed", (r) => page.pending.delete(r));
         page.on("request", (r) => {
+            if (r.isNavigationRequest() && r.frame() === page.mainFrame()) page.pending.clear(); // what the old page asked is off
+            page.pending.add(r);
             const u = new URL(r.url());
             if (!["data:", "blob:"].includes(u.protocol) && u.origin !== new URL(this.url).origin) note("request to " + r.url());
         });
         await page.addInitScript(watch);
-        page.setDefaultTimeout(15000);
+        page.setDefaultTimeout(45000); // machines that run tests are busy
         return page;
     }
 
@@ -109,10 +114,15 @@ export async function drawn(page, within = "") {
     await settled(page);
 }
 
-// No request is under way, and two frames have passed.
+// No request has been under way for a moment (an answer may lead to the next question), and two frames have passed.
 export async function settled(page) {
-    await page.waitForLoadState("networkidle");
-    await page.evaluate(() => new Promise((r) => requestAnimationFrame(() => requestAnimationFrame(r))));
+    const end = Date.now() + 3000; // pages that ask all the time are looked at all the same
+    await page.waitForLoadState("load");
+    for (let quiet = 0; quiet < 4 && Date.now() < end; quiet++) {
+        await page.evaluate(() => new Promise((r) => requestAnimationFrame(() => requestAnimationFrame(r))));
+        await new Promise((r) => setTimeout(r, 25));
+        if (page.pending.size) quiet = -1;
+    }
 }
 
 export const param = (page, name) => new URL(page.url()).searchParams.get(name);
