@@ -29,6 +29,7 @@ struct agent_feed {
     struct sink *sink;
     pthread_t thread;
     bool running;
+    atomic_bool ended; /* the agent sends no more */
     int stop_fd, fd;
     pid_t pid;
 };
@@ -225,9 +226,17 @@ static bool take_frame(struct agent_feed *f)
 
 static void *run(void *arg)
 {
-    while (take_frame(arg))
+    struct agent_feed *f = arg;
+
+    while (take_frame(f))
         ;
+    atomic_store(&f->ended, true);
     return NULL;
+}
+
+const atomic_bool *agent_feed_ended(const struct agent_feed *f)
+{
+    return &f->ended;
 }
 
 int agent_feed_run(struct agent_feed *f, struct sink *sink, struct err *e)

@@ -11,6 +11,8 @@
 #ifndef CLI_AGENT_FEED_H
 #define CLI_AGENT_FEED_H
 
+#include <stdatomic.h>
+
 #include "base/err.h"
 
 struct agent_feed;
@@ -23,6 +25,8 @@ enum { AGENT_FRAME_MAX = 64 << 20 };
 int agent_feed_start(char *const *args, struct agent_feed **ret, struct err *e);
 /* Hands what the agent sends to sink, from a thread of its own. */
 int agent_feed_run(struct agent_feed *f, struct sink *sink, struct err *e);
+/* Becomes true when the agent sends no more: it had not the rights, or gave up. Lives as long as the feed. */
+const atomic_bool *agent_feed_ended(const struct agent_feed *f);
 /* Ends the agent; NULL is allowed. */
 void agent_feed_free(struct agent_feed *f);
 

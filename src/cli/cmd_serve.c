@@ -278,6 +278,14 @@ static int start_ui(struct serve *s)
                              .price_per_core_hour = c->ui.price,
                              .currency = c->ui.currency,
                              .own_code = c->ui.own_code};
+    if (s->agent) {
+        s->ui.agent_state = "running";
+        s->ui.agent_ended = agent_feed_ended(s->agent);
+    } else {
+        s->ui.agent_state = "off";
+        s->ui.agent_reason = "The server was started without the agent that watches this machine (--no-agent).";
+        s->ui.agent_fix = "sudo wick serve";
+    }
     r = senders_new(&s->store->sink, &s->senders);
 
     s->ui.senders = s->senders;
@@ -400,11 +408,11 @@ static void stop_server(struct http_server *h)
 
 static void serve_stop(struct serve *s)
 {
-    agent_feed_free(s->agent);
     serve_pipelines_stop(s->pipelines);
     stop_server(s->grpc);
     stop_server(s->http);
     stop_server(s->api);
+    agent_feed_free(s->agent); /* the UI asks it how it is until here */
     workers_free(s->workers);
     serve_names_stop(&s->names);
     store_close(s->store);

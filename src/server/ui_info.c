@@ -66,6 +66,20 @@ static void put_links(const struct ui_info *i, struct buf *out)
     buf_putc(out, ']');
 }
 
+static void put_agent(const struct ui_info *i, struct buf *out)
+{
+    bool ended = i->agent_ended && atomic_load(i->agent_ended);
+
+    buf_puts(out, ",\"agent\":{\"state\":");
+    json_put_str(out, str_from(ended ? "failed" : i->agent_state));
+    put_text(out, "reason",
+             ended
+                 ? "This machine's agent ended, most often for want of rights; its last words are in the server's log."
+                 : i->agent_reason);
+    put_text(out, "fix", ended ? "sudo wick serve" : i->agent_fix);
+    buf_putc(out, '}');
+}
+
 void ui_info_json(const struct ui_info *i, struct buf *out)
 {
     char host[256] = "";
@@ -83,13 +97,8 @@ void ui_info_json(const struct ui_info *i, struct buf *out)
     }
     if (i->otlp_note)
         put_text(out, "otlpNote", i->otlp_note);
-    if (i->agent_state) {
-        buf_puts(out, ",\"agent\":{\"state\":");
-        json_put_str(out, str_from(i->agent_state));
-        put_text(out, "reason", i->agent_reason);
-        put_text(out, "fix", i->agent_fix);
-        buf_putc(out, '}');
-    }
+    if (i->agent_state)
+        put_agent(i, out);
     put_links(i, out);
     if (i->price_per_core_hour > 0) {
         buf_puts(out, ",\"pricePerCoreHour\":");

@@ -109,6 +109,6 @@ export function Start() {
             <section class="card"><h2><span class="step">3</span> Compare</h2>
                 <p>Two times, two versions or two labels side by side: what got slower, in which function, on which line.</p>
                 <p><a class="button" href=${href("compare", {from: "now-15m"})}>Compare now with before</a></p>
-                <p class="muted">In CI: <code>wick diff OLD NEW</code></p></section>
+                <p class="muted">From a terminal: <code>wick pprof -top -diff_base OLD NEW</code></p></section>
         </div></div>`;
 }
