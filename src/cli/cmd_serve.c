@@ -500,6 +500,8 @@ static void announce(const struct serve *s, const char *address)
         log_info("store in %s, keeps %lld days (detail %lld) and %lld MiB", s->store_dir,
                  (long long) (k->keep / (86400 * NS_PER_S)), (long long) (k->detail / (86400 * NS_PER_S)),
                  (long long) (k->size >> 20));
+    if (geteuid() == 0)
+        log_info("runs as root; with a system user 'wick' (useradd --system wick) it would be that one");
     printf("wick serve is ready: %s://%s\n", s->tls ? "https" : "http", address);
     fflush(stdout);
 }

@@ -180,8 +180,6 @@ int pprof_fetch(const struct pprof_args *a, const char *source, bool quiet, stru
         if (getenv("WICK_TOKEN")) {
             buf_printf(&bearer, "Bearer %s", getenv("WICK_TOKEN"));
             authorization.value = buf_str(&bearer);
-            o.headers = &authorization;
-            o.n_headers = 1;
         }
     } else if (!pprof_url_adjust(str_from(source), &progress.seconds, &url))
         return err_set(e, -ENOENT, "stat %s: no such file or directory", source);
@@ -194,6 +192,10 @@ int pprof_fetch(const struct pprof_args *a, const char *source, bool quiet, stru
     }
     buf_put_str(ret_url, buf_str(&url));
     set_options(a, &url, &tls, &o);
+    if (bearer.n) {
+        o.headers = &authorization;
+        o.n_headers = 1;
+    }
     o.progress = quiet ? NULL : show_progress;
     o.arg = &progress;
     o.timeout_ns = timeout_of(a, progress.seconds);

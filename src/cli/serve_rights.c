@@ -63,8 +63,6 @@ int serve_rights_drop(const char *user, bool named, const char *const *dirs, str
         if (!pw && named)
             return err_set(e, -ENOENT, "there is no user '%s': useradd --system %s, or set another user", user, user);
     }
-    if (geteuid() == 0 && !pw)
-        log_info("runs as root; with a system user 'wick' (useradd --system wick) it would be that one");
     for (size_t i = 0; pw && r == 0 && dirs[i]; i++)
         r = hand_over(dirs[i], pw, e);
     if (r == 0 && pw)
