@@ -8,6 +8,8 @@
 #include <unistd.h>
 
 #include "agent/filter.h"
+#include "agent/identity.h"
+#include "agent/identity_read.h"
 #include "base/clock.h"
 #include "base/fd.h"
 
@@ -71,6 +73,18 @@ static int parse_pids(const struct watch_options *w, pid_t *pids, struct agent_o
     return 0;
 }
 
+/* Kept while the program runs, as its identities are. */
+static int set_names(const struct arg_list *l, struct err *e)
+{
+    static struct identity_rules *rules;
+    int r = rules || !l->n ? 0 : identity_rules_new(&rules);
+
+    for (size_t i = 0; i < l->n && r == 0; i++)
+        r = identity_rules_add(rules, str_from(l->v[i]), e);
+    identity_set_rules(rules);
+    return r < 0 ? err_prefix(e, r, "--rename: ") : 0;
+}
+
 int watch_agent_options(const struct watch_options *w, pid_t *pids, struct agent_options *ret,
                         struct filter **ret_filter, struct err *e)
 {
@@ -84,6 +98,8 @@ int watch_agent_options(const struct watch_options *w, pid_t *pids, struct agent
     if (w->rate < 1 || w->rate > 10000)
         return err_set(e, -EINVAL, "--rate: between 1 and 10000 a second");
     r = parse_words(w, ret, e);
+    if (r == 0)
+        r = set_names(&w->rename, e);
     if (r == 0)
         r = parse_pids(w, pids, ret, e);
     if (r == 0 && (w->include.n || w->exclude.n)) {

@@ -13,7 +13,7 @@
 #include "cli/args.h"
 
 struct watch_options {
-    struct arg_list pids, include, exclude;
+    struct arg_list pids, include, exclude, rename;
     const char *types, *unwind, *via;
     int64_t rate, threshold;
     bool no_kernel, no_names;
@@ -31,6 +31,9 @@ struct watch_options {
          "RULE",                                                                                                     \
          "take processes that match: name=nginx, exe=node, user=www, cgroup~REGEXP, service~REGEXP; /N: 1 in N"},    \
         {0, "exclude", ARG_LIST, (base) + offsetof(struct watch_options, exclude), "RULE", "leave those out"},       \
+        {0,        "rename",                                                                                         \
+         ARG_LIST, (base) + offsetof(struct watch_options, rename),                                                  \
+         "RULE",   "REGEXP=NAME: services whose whole name matches get this one; \\1 is the first group"},           \
         {0,          "unwind",                                                                                       \
          ARG_STRING, (base) + offsetof(struct watch_options, unwind),                                                \
          "HOW",      "rows (default): in the kernel; copy: copy stacks and walk them here"},                         \

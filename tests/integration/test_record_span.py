@@ -178,4 +178,9 @@ int main(void)
                        text=True, timeout=60, env={**os.environ, "OTEL_SERVICE_NAME": "by-environment"})
     assert r.returncode == 0, r.stderr
     got = [a for a in resources(out) if a.get("process.executable.name") == "m"]
+    subprocess.run([WICK, "record", "-q", "-o", str(out), "--rename", r"told-(\w+)-(\w+)=\2.\1", "--", str(tmp_path / "m")],
+                   check=True, timeout=60)
+    assert "itself.by" in [a.get("service.name") for a in resources(out)]
+    r = subprocess.run([WICK, "record", "--rename", "nothing", "--", "true"], capture_output=True, text=True)
+    assert r.returncode != 0 and "--rename" in r.stderr
     assert got and got[0]["service.name"] == "told-by-itself" and got[0]["service.version"] == "7.1", got
