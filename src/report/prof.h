@@ -139,7 +139,7 @@ static inline uint64_t prof_mapping_id(const struct prof *p, uint32_t i)
 
 static inline const uint32_t *prof_sample_frames(const struct prof *p, const struct prof_sample *s)
 {
-    return p->frames + s->frames.off;
+    return p->frames ? p->frames + s->frames.off : NULL; /* NULL: no sample has any */
 }
 
 static inline const int64_t *prof_sample_values(const struct prof *p, const struct prof_sample *s)
