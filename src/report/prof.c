@@ -35,6 +35,7 @@ int prof_new(struct prof_pool *pool, struct prof **ret)
     if (mem_grow((void **) &p->mappings, &p->cap_mappings, 4, sizeof(*p->mappings), PROF_MAX) < 0 ||
         mem_grow((void **) &p->functions, &p->cap_functions, 16, sizeof(*p->functions), PROF_MAX) < 0 ||
         mem_grow((void **) &p->locations, &p->cap_locations, 16, sizeof(*p->locations), PROF_MAX) < 0 ||
+        mem_grow((void **) &p->labels, &p->cap_labels, 4, sizeof(*p->labels), PROF_MAX) < 0 ||
         mem_grow((void **) &p->label_sets, &p->cap_label_sets, 4, sizeof(*p->label_sets), PROF_MAX) < 0)
         return -ENOMEM;
     p->mappings[0] = (struct prof_mapping){0};

@@ -103,7 +103,7 @@ static uint64_t location_hash(const struct prof *p, const struct prof_location *
 static bool location_equal(const struct prof *p, const struct prof_location *a, const struct prof_location *b,
                            const struct line *lines_b)
 {
-    const struct line *lines_a = p->lines + a->lines.off;
+    const struct line *lines_a = a->lines.n ? &p->lines[a->lines.off] : NULL;
 
     if (a->address != b->address || a->mapping != b->mapping || a->is_folded != b->is_folded ||
         a->lines.n != b->lines.n)
