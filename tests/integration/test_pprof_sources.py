@@ -202,11 +202,6 @@ def test_viewer(tmp_path):
     assert magic == "<?xml" and path.startswith(str(tmp_path / "pprof")) and not Path(path).exists()
 
 
-def test_http_flag(tmp_path):
-    p = run(tmp_path, "-http=:0", "x")
-    assert p.returncode == 2 and p.stderr.count("\n") == 1 and "wick serve" in p.stderr
-
-
 def read_until(fd, what, timeout=20):
     seen, end = b"", time.time() + timeout
     while what not in seen and time.time() < end:
