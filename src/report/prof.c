@@ -78,11 +78,12 @@ static int own(void **v, size_t *cap, size_t n, size_t need, size_t elem)
     int r;
 
     if (*cap || !*v)
-        return mem_grow(v, cap, need, elem, PROF_MAX);
-    r = mem_grow(&mine, &mine_cap, need, elem, PROF_MAX);
+        return mem_grow(v, cap, need ? need : 1, elem, PROF_MAX);
+    r = mem_grow(&mine, &mine_cap, need ? need : 1, elem, PROF_MAX);
     if (r < 0)
         return r;
-    memcpy(mine, *v, n * elem);
+    if (n)
+        memcpy(mine, *v, n * elem);
     *v = mine;
     *cap = mine_cap;
     return 0;
