@@ -156,12 +156,12 @@ def check(bench, case):
     assert got_code == 0, got_err
     if kind == "go" and form == "weblist" and got != want:
         got, want = garbage_free(got), garbage_free(want)
-    for _ in range(3):  # pprof walks maps: where entries tie, its order is another each time
-        if got == want:
+    wants = {want}
+    for _ in range(10):  # pprof walks maps: where entries tie, its order is another each time
+        if got in wants:
             return
-        again = run(oracle, arguments, profile)[0]
-        if again != want:
-            assert sorted(line_words(got)) == sorted(line_words(again)), (kind, arguments)
+        wants.add(run(oracle, arguments, profile)[0])
+        if len(wants) > 1 and any(sorted(line_words(got)) == sorted(line_words(w)) for w in wants):
             return
     assert got == want, (kind, arguments)
 
