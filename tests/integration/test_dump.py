@@ -161,8 +161,8 @@ def test_merged(program):
     assert not any(f.startswith("_PyEval_EvalFrameDefault") for f in stack)
     inner = next(i for i, f in enumerate(stack) if f.endswith("<lambda>"))
     outer = next(i for i, f in enumerate(stack) if f == "by_key")
-    between = [f for f in stack[inner:outer] if "sort" in f]
-    assert between, stack[inner:outer]
+    between = stack[inner + 1:outer]
+    assert any("sort" in f or not f for f in between), between  # a stripped interpreter's own functions have no names
     if any("PyObject" in f for s in names for f in s):  # symbols are there
         assert stack.index("wait") < inner
     if version in ("3.9", "3.10"):  # one native frame each: the interpreter's calls lie between them
