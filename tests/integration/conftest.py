@@ -19,6 +19,7 @@ ORACLES = [  # (file, names; all when empty)
     ("test_pprof_http.py", ("test_status_and_words", "test_top_table", "test_peek_text", "test_source_listing", "test_graph")),
     ("test_pprof_source.py", ()),
     ("test_pprof_sources.py", ("test_svg_as_go",)),
+    ("test_pprof_symbolz.py", ()),
     ("test_convert.py", ("test_go_profiles",)),
     ("test_symbols.py", ("test_frames_equal_llvm[go]",)),
 ]

@@ -2,6 +2,7 @@
 """wick record and languages: whole chains of CPython (every version that is here) and of Go, from outside."""
 import json
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -235,6 +236,8 @@ def test_go_labels(tmp_path):
     """pprof labels become attributes of samples, and trace_id and span_id among them their link."""
     if not shutil.which("go"):
         pytest.skip("go is not installed")
+    if int(re.search(r"go1\.(\d+)", subprocess.run(["go", "version"], capture_output=True, text=True).stdout)[1]) < 24:
+        pytest.skip("labels are read from Go 1.24 on")
     (tmp_path / "p.go").write_text(GO_LABELS)
     subprocess.run(["go", "build", "-ldflags=-s -w", "-o", "p", "p.go"], cwd=tmp_path, check=True, timeout=240)
     out = tmp_path / "out.json"
@@ -270,9 +273,9 @@ def test_node_perf_map(tmp_path):
         pytest.skip("node is not installed")
     (tmp_path / "p.js").write_text(NODE_PROGRAM)
     got = record(tmp_path, "node", "--perf-basic-prof", tmp_path / "p.js")
-    total = sum(v for s, v in got if any("Builtins_JSEntry" in f for f in s))
+    total = sum(v for s, v in got if any("Builtins_JSEntry" in f for f in s))  # 0 in a stripped node
     named = sum(v for s, v in got if any("hotLeaf" in f for f in s))
-    assert total > 0.2e9 and named > 0.5 * total, (named, total)
+    assert named > 0.2e9 and named > 0.5 * total, (named, total)
     got = record(tmp_path, "node", tmp_path / "p.js")
     hints = [f for s, v in got for f in s if "--perf-basic-prof" in f]
     assert hints and len(set(hints)) == 1
