@@ -74,7 +74,8 @@ def test_goroutine_is_every_thread_where_it_is(served):
     out = served.pprof("/goroutine", "-traces")
     stacks = [re.sub(r" \(inline\)", "", b).split() for b in out.split("-----------+" + "-" * 55)[1:]]
     naps = next(s for s in stacks if "napper" in s)
-    assert naps[0] == "3" and naps[1] in ("pause", "__libc_pause", "__pause") and naps[-1] in ("clone3", "__clone3", "clone"), naps
+    assert naps[0] == "3" and naps[1] in ("pause", "__libc_pause", "__pause"), naps
+    assert naps[-1] in ("clone3", "__clone3", "clone", "[libc.so.6]"), naps  # the last: a libc without a symbol table
     assert any("spinner" in s for s in stacks) and any("main" in s for s in stacks), out
     assert "Type: goroutine" in out and "Total samples = 6" in out
     text = served.get("/goroutine?debug=1")
