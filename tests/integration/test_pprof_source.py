@@ -34,7 +34,8 @@ OPTIONS = {
             "-nodecount=5", "-ignore=sort"],
     "tree": ["", "-lines", "-noinlines", "-focus=checkout", "-nodecount=10", "-cum", "-ignore=sort"],
     "dot": ["", "-lines", "-noinlines", "-focus=checkout", "-nodecount=12", "-filefunctions", "-addresses"],
-    "svg": ["-nodecount=8", "-nodecount=6 -focus=checkout", "-nodecount=5 -lines"],
+    "svg": ["-nodecount=8", "-nodecount=6 -focus=checkout", "-nodecount=5 -lines", "-nodecount=7 -noinlines",
+            "-nodecount=9 -ignore=sort", "-nodecount=6 -filefunctions", "-nodecount=7 -cum"],
     "traces": ["", "-lines"],
     "raw": [""],
 }
@@ -178,7 +179,7 @@ def test_quick(bench, case):
 def test_all(bench, form):
     mine = [c for c in ALL if c[2] == form]
     failed = []
-    if form in ("list", "weblist", "disasm", "dot", "top", "tree", "peek"):
+    if form in ("list", "weblist", "disasm", "svg", "dot", "top", "tree", "peek"):
         assert len(mine) >= 100
     for case in mine:
         try:
