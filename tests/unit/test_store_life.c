@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A segment store through its life: symbols that give way to new ones, detail that goes while sums stay, a disk that
- * fills up, a restart between two cumulative profiles, profiles that come back as they were sent; and stores that
- * earlier versions wrote (tests/data/store-vN; WICK_MAKE_STORE=DIR writes one of this version).
+ * fills up, a restart between two cumulative profiles, profiles that come back as they were sent, names that come
+ * later; and stores that earlier versions wrote (tests/data/store-vN; WICK_MAKE_STORE=DIR writes one of this version).
  */
 #include "store_conformance.c"
 
@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "model/symbolizer.h"
 
 #define DAYS(n) ((n) *86400 * NS_PER_S)
 
@@ -403,6 +404,55 @@ static void test_as_sent(void)
     end(&s);
 }
 
+/* --- names that come later --- */
+
+static void dump_functions(struct suite *s, struct buf *out)
+{
+    _cleanup_(tree_freep) struct tree *t = NULL;
+    struct store_notes notes = {0};
+    struct question k;
+    struct err e = {0};
+
+    ask(&k, "cpu", ALL);
+    if (s->store->ops->select(s->store, &k.q, &t, &notes, &e) < 0)
+        tap_fail("select: %s", e.message);
+    else
+        dump_tree(out, t);
+    buf_putc(out, 0);
+    ask_done(&k);
+}
+
+/* Named in the middle of what one flush writes: neither those names nor those of frames that came after may change. */
+static void test_names_later(void)
+{
+    _cleanup_(batch_unrefp) struct batch *b = sent_batch();
+    _cleanup_(buf_done) struct buf before = BUF_INIT, logged = BUF_INIT, flushed = BUF_INIT;
+    struct symbol_frame frames[] = {{.function = STR("inner"), .line = 3},
+                                    {.function = STR("outer"), .line = 9},
+                                    {.function = STR("other"), .line = 20}};
+    uint64_t addresses[] = {0x1123, 0x1456};
+    uint32_t first[] = {0, 2, 3};
+    struct symbol_answer names = {.frames = frames, .first = first, .n_addresses = 2};
+    struct suite s = {.config = {.keep = -1, .keep_detail = -1}};
+
+    begin(&s);
+    APPEND(&s, {.stack = "main one", .value = 1});
+    append(&s, b);
+    APPEND(&s, {.stack = "main two", .value = 2});
+    ok(s.store->ops->name_later(s.store, "", STR("c0ffee"), addresses, &names, NULL) == 0);
+    APPEND(&s, {.stack = "main three", .value = 4}, {.stack = "main three four", .value = 8});
+    dump_functions(&s, &before);
+    ok(strstr(before.p, "inner") && strstr(before.p, "other") && strstr(before.p, "four"));
+    reopen(&s); /* from the log */
+    dump_functions(&s, &logged);
+    eq_str(str_from(logged.p), str_from(before.p));
+    flush(&s);
+    reopen(&s); /* from the symbol file */
+    dump_functions(&s, &flushed);
+    eq_str(str_from(flushed.p), str_from(before.p));
+    end(&s);
+}
+
 /* --- stores of earlier versions --- */
 
 /* What is in them: of every kind of row there is, in a day's segment, a fresh segment and a log. */
@@ -534,6 +584,7 @@ int main(void)
     tap_run(test_reserve);
     tap_run(test_cumulative_restart);
     tap_run(test_as_sent);
+    tap_run(test_names_later);
     tap_run(test_this_version);
     tap_run(test_earlier_versions);
     return tap_done();

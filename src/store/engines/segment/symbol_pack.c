@@ -55,6 +55,7 @@ struct packing {
     struct packed_node *nodes;
     size_t cap_runs, cap_nodes, n_runs, n_nodes;
     bool no_memory;
+    struct buf names; /* as they came: their lines go behind those of all locations */
     struct buf columns[COLUMNS];
     uint64_t start[STARTS], n[COUNTED];
     uint64_t name, file, mapping, address, function; /* the last of each */
@@ -98,6 +99,29 @@ static void pack_location(struct packing *x)
     put_against(&x->columns[C_L_ADDRESS], get_varint(x->r), &x->address);
     copy_varints(x->r, &x->columns[C_L_REST], 3);
     pack_lines(x, &x->columns[C_L_REST]);
+}
+
+static void take_names(struct packing *x)
+{
+    uint64_t n;
+
+    copy_varints(x->r, &x->names, 1);
+    n = get_varint(x->r);
+    put_varint(&x->names, n);
+    for (; n && !x->r->bad; n--)
+        copy_varints(x->r, &x->names, 3);
+    x->n[NAMES]++;
+}
+
+static void pack_names(struct packing *x)
+{
+    struct reader names = reader_of(x->names.p, x->names.n);
+
+    x->r = &names;
+    for (uint64_t i = 0; i < x->n[NAMES]; i++) {
+        copy_varints(x->r, &x->columns[C_NAMED], 1);
+        pack_lines(x, &x->columns[C_NAMED]);
+    }
 }
 
 static void take_nodes(struct packing *x)
@@ -181,9 +205,7 @@ static void pack_one(struct packing *x, uint8_t kind)
         x->n[LOCATIONS]++;
         break;
     case DEF_NAMES:
-        copy_varints(x->r, &x->columns[C_NAMED], 1);
-        pack_lines(x, &x->columns[C_NAMED]);
-        x->n[NAMES]++;
+        take_names(x);
         break;
     case DEF_SERVICE:
         copy_varints(x->r, &x->columns[C_SERVICE], 1);
@@ -226,6 +248,7 @@ static void packing_done(struct packing *x)
 {
     for (int i = 0; i < COLUMNS; i++)
         buf_done(&x->columns[i]);
+    buf_done(&x->names);
     mem_free(x->runs);
     mem_free(x->nodes);
 }
@@ -250,6 +273,9 @@ int symbols_pack(struct reader *defs, struct buf *out)
     }
     if (defs->bad)
         return x.no_memory ? -ENOMEM : -EINVAL;
+    if (buf_error(&x.names) < 0)
+        return -ENOMEM;
+    pack_names(&x);
     pack_runs(&x);
     z = ZSTD_createCCtx();
     if (!z)
