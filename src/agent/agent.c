@@ -122,14 +122,13 @@ static const struct unwind_rule *find_rule(void *arg, uint64_t address, uint32_t
 static enum agent_end walk_copy(struct agent *a, struct process *p, const struct agent_event *e, uint32_t *n_words)
 {
     struct walk_context c = {.a = a, .p = p};
-    struct agent_regs regs = e->resume;
     struct agent_stack *s = e->cpu < (uint32_t) a->n_cpus ? &a->stacks[e->cpu] : NULL;
     struct stack_copy copy;
 
     if (!s || s->time_ns != e->time_ns || s->tid != e->tid)
         return e->end;
     copy = (struct stack_copy){s->sp, s->n, s->bytes};
-    return stack_walk(&regs, &copy, find_rule, &c, a->words, n_words, *n_words + AGENT_USER_FRAMES);
+    return stack_walk(&e->resume, &copy, find_rule, &c, a->words, n_words, e->n_kernel + AGENT_USER_FRAMES);
 }
 
 /* --- loading processes --- */

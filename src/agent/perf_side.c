@@ -37,10 +37,15 @@ static const struct {
 };
 enum { REG_FP = 6, REG_SP = 7, REG_BX = 3, REG_PC = 16 };
 #else
+#define SAME(n)                                     \
+    {n, n}, {(n) + 1, (n) + 1}, {(n) + 2, (n) + 2}, \
+    {                                               \
+        (n) + 3, (n) + 3                            \
+    }
 static const struct {
     uint8_t perf, dwarf;
-} registers[1];
-enum { REG_FP = 0, REG_SP = 0, REG_BX = 0, REG_PC = 0 };
+} registers[] = {SAME(0), SAME(4), SAME(8), SAME(12), SAME(16), SAME(20), SAME(24), SAME(28), {32, 32}};
+enum { REG_FP = 29, REG_SP = 31, REG_BX = 19, REG_PC = 32 };
 #endif
 
 struct perf_side {
@@ -64,8 +69,6 @@ int perf_side_new(unsigned hz, bool kernel, struct perf_side **ret, struct err *
 {
     struct perf_side *s;
 
-    if (sizeof registers / sizeof registers[0] == 1)
-        return err_set(e, -EOPNOTSUPP, "sampling without BPF is for x86-64");
     s = mem_zalloc(sizeof *s);
     if (!s)
         return -ENOMEM;
@@ -231,7 +234,7 @@ static bool take_chain(struct cursor *c, struct agent_event *ev)
 
 static bool take_user(struct cursor *c, struct agent_event *ev, struct agent_stack *st)
 {
-    uint64_t abi, v[ARRAY_SIZE(registers)], by_dwarf[17] = {0}, size, used = 0;
+    uint64_t abi, v[ARRAY_SIZE(registers)], by_dwarf[REG_PC + 1] = {0}, size, used = 0;
 
     if (!take(c, &abi, sizeof abi) || abi != PERF_SAMPLE_REGS_ABI_64 || !take(c, v, sizeof v) ||
         !take(c, &size, sizeof size) || (uint64_t) (c->end - c->p) < size + 8 || size > sizeof st->bytes)

@@ -20,8 +20,8 @@ struct stack_copy {
  * AGENT_END_NO_RULE, or AGENT_END_NONE for "by frame pointers". */
 typedef const struct unwind_rule *stack_rule(void *arg, uint64_t address, uint32_t *ret_end);
 
-/* Appends words behind *n, at most max in all; how it ended. regs is changed. */
-enum agent_end stack_walk(struct agent_regs *regs, const struct stack_copy *copy, stack_rule *rule, void *arg,
+/* Appends words behind *n, at most max in all; how it ended. */
+enum agent_end stack_walk(const struct agent_regs *regs, const struct stack_copy *copy, stack_rule *rule, void *arg,
                           uint64_t *words, uint32_t *n, uint32_t max);
 
 #endif

@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unwind/remote.h"
 
-enum { X86_BX = 3, X86_SIGNAL_REGS = 17, X86_CONTEXT = 40, ARM_LR = 30, ARM_CONTEXT = 0x80 + 176 + 8 };
+#if defined(__x86_64__)
+enum { BX = 3, SIGNAL_REGS = 17, CONTEXT = 40 };
+#else
+enum { BX = 255, LINK = 30, CONTEXT = 128 + 176 + 8 };
+#endif
 
 /* ucontext at sp; gregs from +40: r8..r15, rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip. */
 static enum remote_result signal_frame(struct remote_regs *w, const struct proc_memory *m)
 {
 #if defined(__x86_64__)
-    uint64_t g[X86_SIGNAL_REGS];
+    uint64_t g[SIGNAL_REGS];
 
-    if (proc_memory_read(m, w->sp + X86_CONTEXT, g, sizeof g) < 0)
+    if (proc_memory_read(m, w->sp + CONTEXT, g, sizeof g) < 0)
         return REMOTE_BAD;
     w->leaf[0] = g[13];
     w->leaf[1] = g[12];
@@ -25,7 +29,7 @@ static enum remote_result signal_frame(struct remote_regs *w, const struct proc_
 #else
     uint64_t g[33]; /* x0..x30, sp, pc of the sigcontext behind siginfo (128 bytes) and the ucontext's head */
 
-    if (proc_memory_read(m, w->sp + ARM_CONTEXT, g, sizeof g) < 0)
+    if (proc_memory_read(m, w->sp + CONTEXT, g, sizeof g) < 0)
         return REMOTE_BAD;
     memcpy(w->leaf, g, 31 * sizeof *g);
     w->fp = g[29];
@@ -58,7 +62,7 @@ static bool find_cfa(struct remote_regs *w, const struct unwind_rule *r, const s
         *ret += r->reg * 8u;
         return true;
     case UNWIND_CFA_REG:
-        if (r->reg == X86_BX)
+        if (r->reg == BX)
             *ret = w->bx + off;
         else if (w->is_leaf && r->reg < REMOTE_REGS)
             *ret = w->leaf[r->reg] + off;
@@ -84,15 +88,25 @@ static bool find_ra(struct remote_regs *w, const struct unwind_rule *r, const st
 #if defined(__x86_64__)
         *ret = w->leaf[r->reg & (REMOTE_REGS - 1)];
 #else
-        *ret = w->leaf[ARM_LR];
+        *ret = w->leaf[LINK];
 #endif
         return true;
     }
 }
 
+/* Pointer authentication and tags of arm64 live above bit 47. */
+static uint64_t code_address(uint64_t pc)
+{
+#if defined(__aarch64__)
+    return pc & 0x0000ffffffffffffull;
+#else
+    return pc;
+#endif
+}
+
 static void arrive(struct remote_regs *w, uint64_t pc, uint64_t sp, uint64_t fp)
 {
-    w->pc = pc;
+    w->pc = code_address(pc);
     w->sp = sp;
     w->fp = fp;
     w->exact = w->is_leaf = false;

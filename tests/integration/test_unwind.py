@@ -152,3 +152,51 @@ def test_debug_frame_only(tmp_path):
     for name in ("leaf", "mid", "main"):
         k = bisect.bisect_right(pcs, nm[name]) - 1
         assert rules[k].startswith("sp+8"), (name, rules[k])
+
+
+ARM_CC = "aarch64-linux-gnu-gcc"
+
+
+def compare_arm64(path):
+    """The same for arm64: CFA, x29 and the return address. An FDE without instructions is as its CIE says: nothing was saved."""
+    _, pcs, rules = table(path)
+    checked, ends, wrong = 0, [], []
+    for start, end, signal, rows in sorted(oracle(path)):
+        rows = rows or [(start, {"CFA": "sp+0"})]
+        never_saved = all(cols.get("ra", "u") == "u" for _, cols in rows)
+        for i, (pc, cols) in enumerate(rows):
+            stop = min(rows[i + 1][0] if i + 1 < len(rows) else end, end)
+            for at in {pc, stop - 4} if stop > pc else ():
+                checked += 1
+                rule = rules[bisect.bisect_right(pcs, at) - 1]
+                if signal:
+                    good = rule.startswith("signal+0")
+                elif rule.startswith("end+0"):  # to readelf a return address that is nowhere is as one that was not saved
+                    good = never_saved
+                    ends.append(at)
+                else:
+                    cfa = re.sub(r"^x(\d+)", r"reg\1", cols["CFA"].replace("x29", "fp"))
+                    fp, ra = (cols.get(x, "u").replace("s", "u") for x in ("x29", "ra"))
+                    good = rule == f"{cfa} fp={fp} ra={ra}"
+                if not good:
+                    wrong.append((hex(at), rule, cols))
+    return checked, ends, wrong
+
+
+@pytest.mark.skipif(not shutil.which(ARM_CC), reason=f"{ARM_CC} is not installed")
+@pytest.mark.parametrize("flags", [["-O2"], ["-O2", "-fomit-frame-pointer"], ["-O0"], ["-O2", "-mbranch-protection=standard"],
+                                   ["-O2", "-g", "-fno-asynchronous-unwind-tables", "-fno-unwind-tables"]])
+def test_arm64_rows_equal_readelf(tmp_path, flags):
+    exe = tmp_path / "chain"
+    subprocess.run([ARM_CC, *flags, "-o", exe, ROOT / "tests/programs/chain.c"], check=True)
+    checked, ends, wrong = compare_arm64(exe)
+    start = next(int(x.split()[0], 16) for x in subprocess.run(["nm", exe], capture_output=True, text=True).stdout.splitlines()
+                 if x.endswith(" _start"))
+    assert not wrong and checked >= 20 and ends and all(start <= at < start + 64 for at in ends), (checked, ends, wrong)
+
+
+@pytest.mark.skipif(not glob.glob("/usr/aarch64-linux-gnu/lib/libc.so.6"), reason="no arm64 libc")
+def test_arm64_libc_rows_equal_readelf():
+    checked, ends, wrong = compare_arm64("/usr/aarch64-linux-gnu/lib/libc.so.6")
+    unknown = [w for w in wrong if w[1].startswith("none")]  # one function that keeps its return address in x15
+    assert len(unknown) <= 4 and len(wrong) == len(unknown) and checked > 20000 and len(ends) < 40, (checked, len(ends), wrong[:10])

@@ -172,7 +172,7 @@ static void test_walk(void)
     n = 0;
     copy.n = 6; /* cut short: nothing is read beyond it */
     regs = (struct agent_regs){.pc = 0x1100, .sp = base, .exact = 1, .is_leaf = 1};
-    eq_int(stack_walk(&regs, &copy, by_address, NULL, words, &n, 32), AGENT_END_READ);
+    eq_int(stack_walk(&regs, &copy, by_address, NULL, words, &n, 32), AGENT_END_BAD);
     eq_int(n, 1);
 }
 

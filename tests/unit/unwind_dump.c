@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * unwind_dump FILE: the unwind table of an ELF file as text, for comparing with other readers of the same sections:
- * a line "pages rows rules bytes unknown", then one line per row: address, CFA, where rbp and rbx were saved.
+ * a line "pages rows rules bytes unknown", then one line per row: address, CFA, where fp and rbx were saved; for arm64
+ * where fp and the return address were.
  */
 #include <elf.h>
 #include <inttypes.h>
@@ -40,7 +41,7 @@ static void print_saved(const char *name, bool saved, bool at_fp, int units)
         printf(" %s=%c%+d", name, at_fp ? 'e' : 'c', units * 8);
 }
 
-static void print_rule(uint64_t pc, const struct unwind_rule *r)
+static void print_rule(uint64_t pc, const struct unwind_rule *r, enum cfi_arch arch)
 {
     static const char *const names[] = {"none", "sp", "fp", "reg", "plt", "derefsp", "dereffp", "signal", "end"};
 
@@ -49,7 +50,10 @@ static void print_rule(uint64_t pc, const struct unwind_rule *r)
         printf("%u", r->reg);
     printf("%+d", r->cfa_off);
     print_saved("fp", r->flags & UNWIND_FP_SAVED, r->flags & UNWIND_FP_AT_FP, r->fp);
-    print_saved("bx", r->flags & UNWIND_BX_SAVED, r->flags & UNWIND_BX_AT_FP, r->aux);
+    if (arch == CFI_ARM64)
+        print_saved("ra", r->ra == UNWIND_RA_OFFSET, false, r->aux);
+    else
+        print_saved("bx", r->flags & UNWIND_BX_SAVED, r->flags & UNWIND_BX_AT_FP, r->aux);
     printf("\n");
 }
 
@@ -71,7 +75,7 @@ int main(int argc, char **argv)
         for (uint32_t i = 0; i < t->pages[p].n; i++) {
             const struct unwind_row *row = &t->rows[t->pages[p].row + i];
 
-            print_rule(((t->first_page + p) << UNWIND_PAGE_BITS) | row->pc, &t->rules[row->rule]);
+            print_rule(((t->first_page + p) << UNWIND_PAGE_BITS) | row->pc, &t->rules[row->rule], arch);
         }
     return 0;
 }

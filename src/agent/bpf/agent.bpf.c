@@ -71,7 +71,7 @@ static __always_inline void read_span(struct walk_state *w)
     __u8 valid = 0;
 
     if (span->kind == AGENT_SPAN_DTV) {
-        if (read_word(w->s->at.tp + 8, &dtv) || read_word(dtv + 16 * (__u64) span->module, &block) || block + 1 < 2)
+        if (read_word(w->s->at.tp + ARCH_DTV, &dtv) || read_word(dtv + 16 * (__u64) span->module, &block) || block + 1 < 2)
             return;
         at = block;
     }
@@ -132,28 +132,11 @@ static __always_inline void copy_stack(struct walk_state *w, struct agent_stats 
     e->resume.is_leaf = w->s->at.is_leaf;
 }
 
-static __always_inline void leaf_registers(__u64 *leaf, const struct pt_regs *g)
-{
-    leaf[0] = g->rax;
-    leaf[1] = g->rdx;
-    leaf[2] = g->rcx;
-    leaf[4] = g->rsi;
-    leaf[5] = g->rdi;
-    leaf[8] = g->r8;
-    leaf[9] = g->r9;
-    leaf[10] = g->r10;
-    leaf[11] = g->r11;
-    leaf[12] = g->r12;
-    leaf[13] = g->r13;
-    leaf[14] = g->r14;
-    leaf[15] = g->r15;
-}
-
 /* Walks the user stack of the current task into the event, as far as what is loaded allows. */
 static __always_inline void walk_stack(struct walk_state *w, struct task_struct *task, struct agent_stats *st)
 {
     struct agent_event *e = &w->s->event;
-    struct pt_regs regs = {};
+    arch_regs regs = {};
     __u32 pid = e->pid;
 
     /* the user's registers as the kernel saved them: right whether user or kernel code was interrupted */
@@ -161,12 +144,8 @@ static __always_inline void walk_stack(struct walk_state *w, struct task_struct 
     __builtin_memset(&w->s->at, 0, sizeof w->s->at);
     w->s->at.exact = w->exact;
     w->s->at.is_leaf = w->is_leaf;
-    w->s->at.pc = regs.rip;
-    w->s->at.sp = regs.rsp;
-    w->s->at.fp = regs.rbp;
-    w->s->at.bx = regs.rbx;
-    w->s->at.tp = task->thread.fsbase;
-    leaf_registers(e->resume.leaf, &regs);
+    w->s->at.tp = task->ARCH_TP;
+    arch_begin(w, &regs);
     e->end = AGENT_END_NO_PROCESS;
     w->process = bpf_map_lookup_elem(&processes, &pid);
     if (w->process && w->process->mm == e->mm) {
@@ -236,7 +215,7 @@ static __always_inline void send(struct agent_event *e, struct agent_stats *st)
 SEC("perf_event")
 int on_tick(struct bpf_perf_event_data *ctx)
 {
-    __u64 now = bpf_ktime_get_ns(), id = current_pid_tgid(), ip = ctx->regs.rip;
+    __u64 now = bpf_ktime_get_ns(), id = current_pid_tgid(), ip = ARCH_PC(&ctx->regs);
     struct walk_state w = {.exact = 1, .is_leaf = 1};
     struct task_struct *task;
     struct agent_stats *st;

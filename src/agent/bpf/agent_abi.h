@@ -42,6 +42,11 @@ enum {
     AGENT_WAIT_WORDS = 160, /* of the stack of a wait; deeper ones are cut */
     AGENT_STEPS = 1600,     /* of a walk: native frames and languages' */
     AGENT_RED_ZONE = 128,   /* below sp; copied as well, because leaf functions keep things there */
+#if defined(__x86_64__)
+    AGENT_LEAF_REGS = 16,
+#else
+    AGENT_LEAF_REGS = 32,
+#endif
 };
 
 struct agent_shard {
@@ -134,7 +139,7 @@ enum agent_word {
 
 struct agent_regs {
     __u64 pc, sp, fp, bx;
-    __u64 leaf[16]; /* by DWARF number; good while is_leaf */
+    __u64 leaf[AGENT_LEAF_REGS]; /* by DWARF number; good while is_leaf */
     __u32 exact, is_leaf;
 };
 

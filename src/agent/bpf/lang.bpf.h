@@ -33,7 +33,7 @@ static __always_inline long lang_rule(struct walk_state *w, struct unwind_rule *
         return finish(w, AGENT_END_NO_RULE);
     if (!v[1])
         return finish(w, AGENT_END_ROOT);
-    w->s->at.pc = v[1];
+    w->s->at.pc = arch_code(v[1]);
     w->s->at.sp = w->s->at.fp + 16;
     w->s->at.fp = v[0];
     w->s->at.exact = w->s->at.is_leaf = 0;

@@ -20,9 +20,17 @@
 
 struct mm_struct; /* only compared */
 
+#if defined(__TARGET_ARCH_x86)
 struct thread_struct {
     unsigned long fsbase;
 } __attribute__((preserve_access_index));
+#else
+struct thread_struct {
+    struct {
+        unsigned long tp_value;
+    } uw;
+} __attribute__((preserve_access_index));
+#endif
 
 struct task_struct {
     struct mm_struct *mm;
@@ -101,7 +109,7 @@ struct walk_place {
 /* What a walk needs besides its state: too large for the stack. */
 struct scratch {
     struct walk_place at;
-    __u64 context[17]; /* of a signal frame */
+    __u64 context[33]; /* of a signal frame */
     __u64 lang[64];    /* for the languages' steps */
     struct agent_event event;
 };
@@ -144,6 +152,7 @@ static __always_inline int read_word(__u64 at, __u64 *ret)
     return bpf_probe_read_user(ret, sizeof *ret, (void *) at);
 }
 
+#include "agent/bpf/arch.bpf.h"
 #include "agent/bpf/lang.bpf.h"
 
 static __always_inline __u32 find_mapping(struct agent_process *p, __u64 pc)
@@ -220,25 +229,10 @@ static __always_inline struct unwind_rule *find_rule(struct walk_state *w, __u64
     return bpf_map_lookup_elem(&rules, &rule_key); /* begins with the rule */
 }
 
-/* ucontext at sp; gregs from +40: r8..r15, rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip. */
 static __always_inline long signal_frame(struct walk_state *w)
 {
-    __u64 *g = w->s->context, *leaf = w->s->event.resume.leaf;
-
-    if (bpf_probe_read_user(g, sizeof w->s->context, (void *) (w->s->at.sp + 40)))
+    if (arch_signal_frame(w))
         return finish(w, AGENT_END_READ);
-    leaf[0] = g[13];
-    leaf[1] = g[12];
-    leaf[2] = g[14];
-    leaf[4] = g[9];
-    leaf[5] = g[8];
-#pragma unroll
-    for (int i = 0; i < 8; i++)
-        leaf[8 + i] = g[i];
-    w->s->at.fp = g[10];
-    w->s->at.bx = g[11];
-    w->s->at.sp = g[15];
-    w->s->at.pc = g[16];
     w->s->at.exact = w->s->at.is_leaf = 1;
     return 0;
 }
@@ -264,10 +258,10 @@ static __always_inline int find_cfa(struct walk_state *w, struct unwind_rule *r,
         *ret += r->reg * 8;
         return 0;
     case UNWIND_CFA_REG:
-        if (r->reg == 3)
+        if (r->reg == ARCH_BX)
             *ret = w->s->at.bx + off;
         else if (w->s->at.is_leaf)
-            *ret = w->s->event.resume.leaf[r->reg & 15] + off;
+            *ret = w->s->event.resume.leaf[r->reg & (AGENT_LEAF_REGS - 1)] + off;
         else
             return -1;
         return 0;
@@ -287,9 +281,7 @@ static __always_inline long apply(struct walk_state *w, struct unwind_rule *r)
         return lang_rule(w, r);
     if (find_cfa(w, r, &cfa) || cfa < w->s->at.sp || (r->ra == UNWIND_RA_REG ? !w->s->at.is_leaf : cfa == w->s->at.sp))
         return finish(w, AGENT_END_BAD);
-    if (r->ra == UNWIND_RA_REG)
-        ra = w->s->event.resume.leaf[r->reg & 15];
-    else if (read_word(cfa - 8, &ra))
+    if (arch_read_ra(w, r, cfa, &ra))
         return finish(w, AGENT_END_READ);
     if (r->flags & UNWIND_FP_SAVED &&
         read_word((r->flags & UNWIND_FP_AT_FP ? w->s->at.fp : cfa) + (__s64) r->fp * 8, &fp))
@@ -299,7 +291,7 @@ static __always_inline long apply(struct walk_state *w, struct unwind_rule *r)
         return finish(w, AGENT_END_READ);
     if (!ra)
         return finish(w, AGENT_END_ROOT);
-    w->s->at.pc = ra;
+    w->s->at.pc = arch_code(ra);
     w->s->at.sp = cfa;
     w->s->at.fp = fp;
     w->s->at.bx = bx;
@@ -318,7 +310,7 @@ static __always_inline long by_frame_pointer(struct walk_state *w)
         return finish(w, AGENT_END_ROOT);
     if (v[0] && v[0] <= w->s->at.fp)
         return finish(w, AGENT_END_NO_RULE);
-    w->s->at.pc = v[1];
+    w->s->at.pc = arch_code(v[1]);
     w->s->at.sp = w->s->at.fp + 16;
     w->s->at.fp = v[0];
     w->s->at.exact = w->s->at.is_leaf = 0;
