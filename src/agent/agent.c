@@ -18,6 +18,7 @@
 #include "agent/filter.h"
 #include "agent/governor.h"
 #include "agent/lang.h"
+#include "agent/object_lines.h"
 #include "agent/perf_side.h"
 #include "agent/process.h"
 #include "agent/row_store.h"
@@ -44,6 +45,8 @@ enum {
 };
 static const size_t TABLE_BYTES = 8 << 20, ROW_BYTES = 8 << 20, TALLY_BYTES = 64 << 20;
 static const uint64_t SWEEP_NS = 5ull * NS_PER_S;
+static const double LINES_PART = 0.1, BUDGET_DEFAULT = 0.01; /* of the CPU budget, for lines */
+static const int64_t LINES_CREDIT_NS = NS_PER_S;
 
 struct agent {
     struct agent_options options;
@@ -54,6 +57,7 @@ struct agent {
     struct row_store *rows;
     struct sideband *sideband;
     struct tally *tally;
+    struct object_lines *lines; /* NULL: names alone */
     int epoll_fd, timer_fd;
     unsigned hz;
     uint64_t now_ns, next_sweep_ns;
@@ -436,6 +440,15 @@ static int start_sampling(struct agent *a, struct err *e)
     return start_perf(a, e);
 }
 
+static int start_lines(struct agent *a)
+{
+    double budget = a->options.cpu_budget > 0 ? a->options.cpu_budget : BUDGET_DEFAULT;
+    struct object_lines_options o = {
+        .symbolizer = a->options.symbolizer, .cpu = LINES_PART * budget * a->n_cpus, .credit_ns = LINES_CREDIT_NS};
+
+    return a->options.symbolizer && !a->options.no_names ? object_lines_new(&o, &a->lines) : 0;
+}
+
 int agent_new(const struct agent_options *o, struct agent **ret, struct err *e)
 {
     struct tally_options tally = {.no_names = o->no_names, .pprof = o->pprof, .memory = TALLY_BYTES};
@@ -456,6 +469,8 @@ int agent_new(const struct agent_options *o, struct agent **ret, struct err *e)
     if (r == 0)
         r = tally_new(&tally, &a->tally);
     if (r == 0)
+        r = start_lines(a);
+    if (r == 0)
         r = start_sampling(a, e);
     if (r == 0)
         r = open_fds(a, e);
@@ -463,7 +478,7 @@ int agent_new(const struct agent_options *o, struct agent **ret, struct err *e)
         agent_free(a);
         return r;
     }
-    governor_init(&a->governor, &(struct governor_limits){.cpu = o->cpu_budget,
+    governor_init(&a->governor, &(struct governor_limits){.cpu = o->cpu_budget * (a->lines ? 1 - LINES_PART : 1),
                                                           .memory = o->memory_budget,
                                                           .cpus = (unsigned) sysconf(_SC_NPROCESSORS_ONLN),
                                                           .rate = a->hz,
@@ -483,6 +498,7 @@ void agent_free(struct agent *a)
     perf_side_free(a->perf);
     sideband_free(a->sideband);
     tally_free(a->tally);
+    object_lines_free(a->lines);
     processes_free(a->processes);
     objects_free(a->objects);
     fd_close(a->timer_fd);
@@ -521,6 +537,8 @@ static int one_round(struct agent *a, struct err *e)
         objects_sweep(a->objects, a->now_ns);
         a->next_sweep_ns = a->now_ns + SWEEP_NS;
     }
+    if (a->lines && !a->options.wait_for_lines)
+        object_lines_step(a->lines, a->objects, a->now_ns);
     set_timer(a, a->copied ? POLL_BUSY_MS : POLL_IDLE_MS);
     return 0;
 }
@@ -567,7 +585,8 @@ static void govern_waits(struct agent *a, uint64_t spent_ns, int64_t interval_ns
 
 static int govern(struct agent *a, const struct agent_counts *c, struct err *e)
 {
-    uint64_t spent = c->bpf_ns + c->own_cpu_ns;
+    uint64_t spent =
+        c->bpf_ns + c->own_cpu_ns - (a->lines ? object_lines_cpu_ns(a->lines) : 0); /* those have their own */
     bool changed =
         governor_tell(&a->governor, (int64_t) (a->now_ns - a->governed_ns), spent - a->governed_spent, memory_held(c));
 
@@ -590,6 +609,11 @@ int agent_take(struct agent *a, struct batch **ret, struct err *e)
     *ret = NULL;
     if (r < 0)
         return r;
+    tally_name(a->tally);
+    if (a->lines && a->options.wait_for_lines)
+        object_lines_all(a->lines, a->objects);
+    else if (a->lines)
+        object_lines_wake(a->lines);
     agent_counts(a, &c);
     scope = (struct tally_scope){.rate = a->hz,
                                  .lost = (int64_t) (c.lost - a->last_lost),
@@ -655,7 +679,9 @@ void agent_counts(struct agent *a, struct agent_counts *ret)
                                  .switches = st.switches,
                                  .switch_ns = st.switch_ns,
                                  .switch_samples = st.switch_samples,
-                                 .own_cpu_ns = (uint64_t) (clock_cpu() - a->cpu_start_ns),
+                                 .own_cpu_ns =
+                                     (uint64_t) (clock_cpu() - a->cpu_start_ns) +
+                                     (a->lines && !a->options.wait_for_lines ? object_lines_cpu_ns(a->lines) : 0),
                                  .processes = processes_count(a->processes),
                                  .processes_sampled = a->processes_sampled,
                                  .objects = objects_count(a->objects),

@@ -25,6 +25,7 @@
 struct agent;
 struct batch;
 struct filter;
+struct symbolizer;
 
 enum agent_via { AGENT_VIA_AUTO, AGENT_VIA_BPF, AGENT_VIA_PERF };
 
@@ -34,16 +35,18 @@ struct agent_options {
     const pid_t *pids; /* only these and, with inherit, what they start; n_pids == 0: all that the filter takes */
     size_t n_pids;
     bool inherit;
-    struct filter *filter;        /* filter.h; stays the caller's; NULL: all */
-    bool off_cpu;                 /* waits, too */
-    bool no_cpu;                  /* waits only */
-    int64_t off_cpu_threshold_ns; /* shorter waits are not told */
-    bool copy_stacks;             /* --unwind copy: registers and stack bytes, walked in user space */
-    bool no_kernel;               /* leave kernel frames out */
-    bool no_names;                /* build ids and addresses only */
-    bool pprof;                   /* batches for pprof files: types samples,cpu, no times, no thread ids */
-    double cpu_budget;            /* part of the machine's CPU, 0.01 = 1 %; 0: no governor */
-    size_t memory_budget;         /* bytes, kernel maps included; 0: default */
+    struct filter *filter;         /* filter.h; stays the caller's; NULL: all */
+    bool off_cpu;                  /* waits, too */
+    bool no_cpu;                   /* waits only */
+    int64_t off_cpu_threshold_ns;  /* shorter waits are not told */
+    bool copy_stacks;              /* --unwind copy: registers and stack bytes, walked in user space */
+    bool no_kernel;                /* leave kernel frames out */
+    bool no_names;                 /* build ids and addresses only */
+    struct symbolizer *symbolizer; /* lines and inlined calls (object_lines.h); stays the caller's; NULL: names alone */
+    bool wait_for_lines;           /* agent_take() returns with all of them; else they come when they do */
+    bool pprof;                    /* batches for pprof files: types samples,cpu, no times, no thread ids */
+    double cpu_budget;             /* part of the machine's CPU, 0.01 = 1 %; 0: no governor */
+    size_t memory_budget;          /* bytes, kernel maps included; 0: default */
 };
 
 struct agent_counts {

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/debug_file.h"
 #include "agent/object_guard.h"
 #include "base/hash.h"
 #include "base/map.h"
@@ -17,8 +18,11 @@ enum { NAMES_MAX = 1 << 16, NAMES_BYTES = 8 << 20 }; /* of one object */
 
 struct object_names {
     struct object_name *v;
-    size_t n, cap, n_resolved;
-    struct map by_address, by_name; /* by_name: one that has an equal system name */
+    size_t n, cap, n_resolved, n_lined;  /* lined: lines were asked for, up to here */
+    struct str *texts;                   /* each once */
+    const struct object_frame **symbols; /* of tables without lines: one for all addresses of a function */
+    size_t n_texts, cap_texts, n_symbols, cap_symbols;
+    struct map by_address, by_text, by_symbol;
     struct arena arena;
 };
 
@@ -27,23 +31,27 @@ void object_names_free(struct object_names *n)
     if (!n)
         return;
     map_done(&n->by_address);
-    map_done(&n->by_name);
+    map_done(&n->by_text);
+    map_done(&n->by_symbol);
     arena_done(&n->arena);
     mem_free(n->v);
+    mem_free(n->texts);
+    mem_free(n->symbols);
     mem_free(n);
 }
 
-const struct object_name *object_names_find(const struct object *o, uint64_t address)
+static struct object_name *find(const struct object_names *n, uint64_t address)
 {
-    const struct object_names *n = o->names;
-
-    if (!n)
-        return NULL;
     for (struct map_pos p = map_find(&n->by_address, hash64_u64(address)); p.index != MAP_NONE;
          p = map_next(&n->by_address, p))
         if (n->v[p.index].address == address)
             return &n->v[p.index];
     return NULL;
+}
+
+const struct object_name *object_names_find(const struct object *o, uint64_t address)
+{
+    return o->names ? find(o->names, address) : NULL;
 }
 
 bool object_names_pending(const struct object *o)
@@ -75,24 +83,83 @@ int object_names_want(struct object *o, uint64_t address)
     return 0;
 }
 
-/* The strings of a name, shared between addresses of one function. */
-static void set_name(struct object_names *n, struct object_name *to, struct str system_name)
+/* --- what is kept --- */
+static struct str keep(struct object_names *n, struct str s)
+{
+    uint64_t h = hash64_str(s);
+    struct str copy;
+
+    if (!s.n)
+        return (struct str){0};
+    for (struct map_pos p = map_find(&n->by_text, h); p.index != MAP_NONE; p = map_next(&n->by_text, p))
+        if (str_eq(n->texts[p.index], s))
+            return n->texts[p.index];
+    copy = arena_str(&n->arena, s);
+    if (!copy.p || mem_grow((void **) &n->texts, &n->cap_texts, n->n_texts + 1, sizeof *n->texts, NAMES_MAX * 4) < 0)
+        return copy;
+    n->texts[n->n_texts] = copy;
+    if (map_insert(&n->by_text, h, (uint32_t) n->n_texts) == 0)
+        n->n_texts++;
+    return copy;
+}
+
+static int keep_frames(struct object_names *n, struct object_name *to, const struct object_frame *frames,
+                       uint32_t count)
+{
+    struct object_frame *copy = arena_zalloc_array(&n->arena, count, sizeof *copy);
+
+    if (!copy)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < count; i++)
+        copy[i] = (struct object_frame){keep(n, frames[i].name), keep(n, frames[i].system_name),
+                                        keep(n, frames[i].file), frames[i].line, frames[i].start_line};
+    to->frames = copy;
+    to->n_frames = count;
+    return 0;
+}
+
+/* The name of a symbol, shared between addresses of one function. */
+static void set_symbol(struct object_names *n, struct object_name *to, struct str system_name)
 {
     uint64_t h = hash64_str(system_name);
     _cleanup_(buf_done) struct buf text = BUF_INIT;
+    struct object_frame frame = {.name = system_name, .system_name = system_name};
 
-    for (struct map_pos p = map_find(&n->by_name, h); p.index != MAP_NONE; p = map_next(&n->by_name, p))
-        if (str_eq(n->v[p.index].system_name, system_name)) {
-            to->system_name = n->v[p.index].system_name;
-            to->name = n->v[p.index].name;
+    for (struct map_pos p = map_find(&n->by_symbol, h); p.index != MAP_NONE; p = map_next(&n->by_symbol, p))
+        if (str_eq(n->symbols[p.index]->system_name, system_name)) {
+            to->frames = n->symbols[p.index];
+            to->n_frames = 1;
             return;
         }
-    to->system_name = arena_str(&n->arena, system_name);
-    to->name = to->system_name;
-    if (demangle_function(system_name, DEMANGLE_SIMPLE, &text) == 0 && text.n && !str_eq(buf_str(&text), system_name))
-        to->name = arena_str(&n->arena, buf_str(&text));
-    if (to->system_name.n)
-        map_insert(&n->by_name, h, (uint32_t) (to - n->v));
+    if (demangle_function(system_name, DEMANGLE_SIMPLE, &text) == 0 && text.n)
+        frame.name = buf_str(&text);
+    if (keep_frames(n, to, &frame, 1) < 0 || mem_grow((void **) &n->symbols, &n->cap_symbols, n->n_symbols + 1,
+                                                      sizeof(struct object_frame *), NAMES_MAX) < 0)
+        return;
+    n->symbols[n->n_symbols] = to->frames;
+    if (map_insert(&n->by_symbol, h, (uint32_t) n->n_symbols) == 0)
+        n->n_symbols++;
+}
+
+int object_names_set(struct object *o, uint64_t address, const struct object_frame *frames, uint32_t n)
+{
+    struct object_name *to = o->names ? find(o->names, address) : NULL;
+
+    return to && n ? keep_frames(o->names, to, frames, n) : 0;
+}
+
+bool object_names_has_unlined(const struct object *o)
+{
+    return o->names && o->names->n_lined < o->names->n_resolved;
+}
+
+uint32_t object_names_unlined(struct object *o, uint64_t *ret, uint32_t max)
+{
+    uint32_t count = 0;
+
+    while (object_names_has_unlined(o) && count < max)
+        ret[count++] = o->names->v[o->names->n_lined++].address;
+    return count;
 }
 
 /* --- Go --- */
@@ -101,23 +168,20 @@ static int name_go(struct object_names *n, const struct elf_file *f)
     struct pclntab t;
     int r = pclntab_open(f, &t, NULL);
 
-    if (r < 0)
-        return r;
-    for (size_t i = n->n_resolved; i < n->n; i++) {
-        struct object_name *x = &n->v[i];
+    for (size_t i = n->n_resolved; i < n->n && r == 0; i++) {
+        struct pclntab_frame at[PCLNTAB_FRAMES_MAX];
+        struct object_frame frames[PCLNTAB_FRAMES_MAX];
         struct pclntab_function fn;
-        struct str file = {0};
-        int32_t line = 0;
+        unsigned count;
 
-        if (!pclntab_find(&t, x->address, &fn))
+        if (!pclntab_find(&t, n->v[i].address, &fn))
             continue;
-        set_name(n, x, fn.name);
-        pclntab_line(&t, &fn, x->address, &file, &line);
-        x->file = arena_str(&n->arena, file);
-        x->line = MAX(line, 0);
-        x->start_line = pclntab_start_line(&t, &fn);
+        count = pclntab_frames(&t, &fn, n->v[i].address, at);
+        for (unsigned k = 0; k < count; k++)
+            frames[k] = (struct object_frame){at[k].name, at[k].name, at[k].file, MAX(at[k].line, 0), at[k].start_line};
+        r = keep_frames(n, &n->v[i], frames, count);
     }
-    return 0;
+    return r;
 }
 
 /* --- symbol tables --- */
@@ -183,15 +247,29 @@ static int name_symbols(struct object_names *n, const struct elf_file *f)
     if (!q.v)
         return -ENOMEM;
     for (size_t i = n->n_resolved; i < n->n; i++)
-        if (!n->v[i].system_name.n)
+        if (!n->v[i].n_frames)
             q.v[q.n++] = (struct wanted){.address = n->v[i].address, .index = (uint32_t) i};
     qsort(q.v, q.n, sizeof *q.v, by_address);
     r = elf_symbols_each(f, true, on_symbol, &q, &more);
     for (size_t i = 0; i < q.n; i++)
         if (q.v[i].name.n)
-            set_name(n, &n->v[q.v[i].index], q.v[i].name);
+            set_symbol(n, &n->v[q.v[i].index], q.v[i].name);
     mem_free(q.v);
     return r;
+}
+
+/* Go's own table says what its debug information does, and C code beside it is rare. */
+static bool has_lines(const struct object *o, const struct elf_file *f)
+{
+    _cleanup_(elf_freep) struct elf_file *debug = NULL;
+    char path[PATH_MAX];
+
+    if (o->is_go || o->kind != OBJECT_FILE)
+        return false;
+    if (debug_file_has_lines(f))
+        return true;
+    debug = debug_file_open(o, f, path);
+    return debug && debug_file_has_lines(debug);
 }
 
 static int resolve(void *arg)
@@ -202,6 +280,8 @@ static int resolve(void *arg)
 
     if (r < 0)
         return r;
+    if (!o->names->n_resolved)
+        o->has_lines = has_lines(o, f);
     if (o->is_go)
         name_go(o->names, f);
     return name_symbols(o->names, f); /* what is left: of Go, its C code */

@@ -12,6 +12,7 @@
 #include <sys/auxv.h>
 
 #include "agent/bpf/agent_abi.h"
+#include "agent/debug_file.h"
 #include "agent/lang.h"
 #include "agent/names.h"
 #include "agent/object_guard.h"
@@ -87,7 +88,7 @@ struct object *objects_find(struct objects *s, const struct object_key *key)
     return NULL;
 }
 
-static const char *id_of(const struct object *o)
+const char *object_id(const struct object *o)
 {
     return o->gnu_id[0] ? o->gnu_id : o->go_id[0] ? o->go_id : o->htlhash;
 }
@@ -96,7 +97,7 @@ static struct object *find_by_id(struct objects *s, const char *id)
 {
     for (struct map_pos p = map_find(&s->by_id, hash64_str(str_from(id))); p.index != MAP_NONE;
          p = map_next(&s->by_id, p))
-        if (strcmp(id_of(s->v[p.index]), id) == 0)
+        if (strcmp(object_id(s->v[p.index]), id) == 0)
             return s->v[p.index];
     return NULL;
 }
@@ -286,8 +287,8 @@ static int index_object(struct objects *s, struct object *o, uint32_t at)
 {
     int r = map_insert(&s->by_number, hash64_u64(o->number), at);
 
-    if (r == 0 && id_of(o)[0])
-        r = map_insert(&s->by_id, hash64_str(str_from(id_of(o))), at);
+    if (r == 0 && object_id(o)[0])
+        r = map_insert(&s->by_id, hash64_str(str_from(object_id(o))), at);
     return r;
 }
 
@@ -321,7 +322,7 @@ int objects_add(struct objects *s, int fd, const char *path, const struct object
         return r;
     q.object = o;
     r = object_guard(read_identity, &q);
-    same = r == 0 && id_of(o)[0] ? find_by_id(s, id_of(o)) : NULL;
+    same = r == 0 && object_id(o)[0] ? find_by_id(s, object_id(o)) : NULL;
     if (r < 0 || same) {
         if (same && same->fd < 0 && o->fd >= 0)
             same->fd = o->fd, o->fd = -1;
@@ -378,18 +379,6 @@ static struct elf_bytes eh_frame_by_header(const struct elf_file *f)
     return (struct elf_bytes){0};
 }
 
-/* The file with the debug information of this build id, where distributions put them; NULL when it is not there. */
-static struct elf_file *open_debug_file(const struct object *o)
-{
-    struct elf_file *f = NULL;
-    char path[ELF_ID_MAX + 64];
-
-    if (strlen(o->gnu_id) < 4)
-        return NULL;
-    snprintf(path, sizeof path, "/usr/lib/debug/.build-id/%.2s/%s.debug", o->gnu_id, o->gnu_id + 2);
-    return elf_open(path, &f, NULL) < 0 ? NULL : f;
-}
-
 /* V8's builtins are assembled by V8 itself: without call frame information, with frame pointers. */
 static int on_builtin(void *arg, const struct elf_symbol *s)
 {
@@ -425,6 +414,7 @@ static int compile(void *arg)
     struct cfi_section v[4];
     uint32_t n = 0;
     enum cfi_arch arch;
+    char path[PATH_MAX];
     int r = object_open_elf(o, &f, NULL);
 
     if (r < 0)
@@ -440,7 +430,7 @@ static int compile(void *arg)
     if (!n)
         add_section(v, &n, eh_frame_by_header(f), false);
     add_section(v, &n, elf_section_bytes(f, ".debug_frame"), true);
-    debug = o->kind == OBJECT_FILE ? open_debug_file(o) : NULL;
+    debug = debug_file_open(o, f, path);
     if (debug)
         add_section(v, &n, elf_section_bytes(debug, ".debug_frame"), true);
     return unwind_table_new(v, n, arch, &o->table);
@@ -535,6 +525,11 @@ void objects_sweep(struct objects *s, uint64_t now_ns)
 void objects_set_budget(struct objects *s, size_t table_bytes)
 {
     s->table_budget = table_bytes;
+}
+
+struct object *objects_at(struct objects *s, size_t i)
+{
+    return s->v[i];
 }
 
 size_t objects_count(const struct objects *s)

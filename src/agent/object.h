@@ -52,10 +52,14 @@ struct object {
     bool whole;                 /* all of its pages were loaded at once */
     uint64_t last_used_ns;
     struct object_names *names; /* names.h; NULL until asked for */
-    struct tls_symbol *span;    /* span_find.h: its otel_thread_ctx_v1; NULL when it has none */
+    bool has_lines;          /* debug information is there, in the file or beside it; known once names were looked up */
+    uint64_t lines_next_ns;  /* object_lines.h: not asked for before this */
+    struct tls_symbol *span; /* span_find.h: its otel_thread_ctx_v1; NULL when it has none */
     bool span_tried;
 };
 
+/* The id that files are told apart by: GNU's, else Go's, else a hash. */
+const char *object_id(const struct object *o);
 /* The ELF image, mapped; to be freed with elf_free(). -ENOENT when it is gone. */
 int object_open_elf(struct object *o, struct elf_file **ret, struct err *e);
 /* Address minus ELF address for a mapping of the file with this start and file offset. False when no segment fits. */
@@ -81,6 +85,7 @@ void objects_set_budget(struct objects *s, size_t table_bytes);
 /* Drops tables over the budget and objects that nobody has mapped for a while. */
 void objects_sweep(struct objects *s, uint64_t now_ns);
 size_t objects_count(const struct objects *s);
-size_t objects_memory(const struct objects *s); /* bytes of tables */
+struct object *objects_at(struct objects *s, size_t i); /* i < objects_count() */
+size_t objects_memory(const struct objects *s);         /* bytes of tables */
 
 #endif

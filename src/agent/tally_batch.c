@@ -17,6 +17,8 @@
 #include "base/mem.h"
 #include "model/builder.h"
 
+enum { LINES_MAX = 256 }; /* calls inlined into each other */
+
 struct maker {
     struct tally *t;
     struct builder *b;
@@ -31,7 +33,7 @@ struct maker {
 };
 
 /* --- names --- */
-static void resolve_names(struct tally *t)
+void tally_name(struct tally *t)
 {
     if (t->options.no_names)
         return;
@@ -90,14 +92,17 @@ static uint32_t object_location(struct maker *m, const struct tally_frame *f)
 {
     const struct object_name *name = object_names_find(f->object, f->address);
     uint32_t mapping = object_mapping(m, f->object), attr = type_attr(m, f);
-    struct line line;
+    struct line lines[LINES_MAX];
+    uint32_t n = name ? MIN(name->n_frames, (uint32_t) LINES_MAX) : 0;
 
+    for (uint32_t i = 0; i < n; i++) {
+        const struct object_frame *x = &name->frames[i];
+
+        lines[i] = line_of(m, x->name, x->system_name, x->file, x->line, x->start_line);
+    }
     m->t->counts.frames++;
-    if (!name || !name->name.n)
-        return builder_location(m->b, mapping, f->address, NULL, 0, &attr, 1);
-    m->t->counts.frames_named++;
-    line = line_of(m, name->name, name->system_name, name->file, name->line, name->start_line);
-    return builder_location(m->b, mapping, f->address, &line, 1, &attr, 1);
+    m->t->counts.frames_named += n > 0;
+    return builder_location(m->b, mapping, f->address, lines, n, &attr, 1);
 }
 
 static uint32_t kernel_location(struct maker *m, const struct tally_frame *f)
@@ -332,7 +337,6 @@ int tally_batch(struct tally *t, const struct tally_scope *scope, struct batch *
     if (!m.locations || !m.stacks || !m.order) {
         r = -ENOMEM;
     } else {
-        resolve_names(t);
         put_rows(&m);
         r = builder_finish(m.b, ret, e);
     }

@@ -4,6 +4,7 @@
  * runs it as a child with --feed-fd.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <malloc.h>
 #include <poll.h>
 #include <signal.h>
@@ -28,6 +29,7 @@
 #include "cli/watch.h"
 #include "model/batch.h"
 #include "model/sink.h"
+#include "model/symbolizer.h"
 
 struct agent_command_options {
     struct watch_options watch;
@@ -161,6 +163,7 @@ static int open_sink(const struct agent_command_options *o, struct export_flow *
     int r;
 
     if (o->feed_fd > 0) {
+        fcntl((int) o->feed_fd, F_SETFD, FD_CLOEXEC);
         *ret = agent_feed_sink((int) o->feed_fd);
         return 0;
     }
@@ -173,6 +176,7 @@ static int open_sink(const struct agent_command_options *o, struct export_flow *
 static int run_agent(const struct agent_command_options *o, struct err *e)
 {
     _cleanup_(filter_freep) struct filter *filter = NULL;
+    _cleanup_(symbolizer_freep) struct symbolizer *symbolizer = watch_symbolizer(&o->watch);
     struct running a = {.o = o};
     struct export_flow *flow = NULL;
     struct agent_options options;
@@ -185,6 +189,7 @@ static int run_agent(const struct agent_command_options *o, struct err *e)
     options.cpu_budget = o->budget / 100;
     options.memory_budget = (size_t) o->memory;
     options.inherit = options.n_pids > 0;
+    options.symbolizer = symbolizer;
     a.signal_fd = watch_signals(&old);
     raise_file_limit();
     mallopt(M_MMAP_THRESHOLD, 128 << 10); /* large tables come and go: their memory goes back at once */

@@ -20,6 +20,7 @@
 #include "cli/record_report.h"
 #include "cli/watch.h"
 #include "model/batch.h"
+#include "model/symbolizer.h"
 
 struct record_options {
     struct watch_options watch;
@@ -210,6 +211,7 @@ static void tell_how(struct record *c)
 static int record(struct record *c, int n_words, char **words, struct err *e)
 {
     _cleanup_(filter_freep) struct filter *filter = NULL;
+    _cleanup_(symbolizer_freep) struct symbolizer *symbolizer = watch_symbolizer(&c->o.watch);
     pid_t pids[ARG_LIST_MAX + 1];
     struct agent_options options;
     char title[200];
@@ -219,6 +221,8 @@ static int record(struct record *c, int n_words, char **words, struct err *e)
     if (r < 0)
         return r;
     options.pprof = true;
+    options.symbolizer = symbolizer;
+    options.wait_for_lines = true;
     c->signal_fd = watch_signals(&old);
     if (c->signal_fd < 0)
         return c->signal_fd;

@@ -12,6 +12,9 @@
 #include "agent/identity_read.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "dwarf/symbol_process.h"
+
+enum { LINES_TIMEOUT_MS = 20000 }; /* of one binary */
 
 static int add_rules(struct filter *f, const struct arg_list *l, bool include, struct err *e)
 {
@@ -114,6 +117,13 @@ int watch_agent_options(const struct watch_options *w, pid_t *pids, struct agent
     ret->filter = f;
     *ret_filter = TAKE(f);
     return 0;
+}
+
+struct symbolizer *watch_symbolizer(const struct watch_options *w)
+{
+    static const char *const child[] = {"/proc/self/exe", "symbolize", "--memory", "1GiB", NULL};
+
+    return w->no_lines || w->no_names ? NULL : symbol_process_new(child, LINES_TIMEOUT_MS);
 }
 
 /* --- a command --- */

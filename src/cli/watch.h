@@ -16,7 +16,7 @@ struct watch_options {
     struct arg_list pids, include, exclude, rename;
     const char *types, *unwind, *via;
     int64_t rate, threshold;
-    bool no_kernel, no_names;
+    bool no_kernel, no_names, no_lines;
 };
 
 /* Lines of an option table for the above; base is where struct watch_options lies in the command's own. */
@@ -44,17 +44,25 @@ struct watch_options {
         {0,        "no-names",                                                                                       \
          ARG_FLAG, (base) + offsetof(struct watch_options, no_names),                                                \
          NULL,     "build ids and addresses only; names can come later"},                                            \
+        {0,        "no-lines",                                                                                       \
+         ARG_FLAG, (base) + offsetof(struct watch_options, no_lines),                                                \
+         NULL,     "no lines and inlined calls from debug information"},                                             \
     {                                                                                                                \
         0, "threshold", ARG_DURATION, (base) + offsetof(struct watch_options, threshold), "TIME",                    \
             "offcpu: shorter waits are not told (default 1ms)"                                                       \
     }
 
 struct filter;
+struct symbolizer;
 
 /* Turns them into an agent's options. *ret_filter is the caller's and must outlive the agent. pids has room for
  * ARG_LIST_MAX. */
 int watch_agent_options(const struct watch_options *w, pid_t *pids, struct agent_options *ret,
                         struct filter **ret_filter, struct err *e);
+
+/* What reads lines from debug information, for an agent's options: a process of its own that is started at need. NULL when
+ * none is wanted. */
+struct symbolizer *watch_symbolizer(const struct watch_options *w);
 
 /* A command that waits until it is let go, so that it is watched from its first instruction. */
 struct watch_command {

@@ -6,8 +6,11 @@
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stdio.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -20,13 +23,24 @@ extern char **environ;
 
 enum { ARGS_MAX = 16, DEADLY_MAX = 256, TIMEOUT_DEFAULT_MS = 60000 };
 
+struct question {
+    uint64_t binary; /* hash of path and build id */
+    uint32_t n_addresses;
+    int64_t deadline;
+    char path[256]; /* for words */
+};
+
 struct symbol_process {
     struct symbolizer base;
     char *argv[ARGS_MAX + 1];
     int timeout_ms, fd;
     pid_t pid;
+    int64_t spent_ns; /* by children that have ended */
+    bool asked;
+    struct question question;
+    struct buf in; /* as much of the answer as there is */
     struct {
-        uint64_t binary; /* hash of path and build id */
+        uint64_t binary;
         unsigned deaths;
     } deadly[DEADLY_MAX];
     unsigned n_deadly;
@@ -54,17 +68,26 @@ static int start(struct symbol_process *p, struct err *e)
     return 0;
 }
 
+static int64_t ns_of(struct timeval t)
+{
+    return t.tv_sec * NS_PER_S + t.tv_usec * 1000;
+}
+
 /* Ends the child, if there is one; its wait status. */
 static int stop(struct symbol_process *p)
 {
+    struct rusage used = {0};
     int status = 0;
 
+    p->asked = false;
+    buf_done(&p->in);
     if (!p->pid)
         return 0;
     fd_close(p->fd);
     kill(p->pid, SIGKILL);
-    while (waitpid(p->pid, &status, 0) < 0 && errno == EINTR)
+    while (wait4(p->pid, &status, 0, &used) < 0 && errno == EINTR)
         ;
+    p->spent_ns += ns_of(used.ru_utime) + ns_of(used.ru_stime);
     p->pid = 0;
     p->fd = -1;
     return status;
@@ -83,109 +106,147 @@ static int send_all(int fd, struct str s)
     return 0;
 }
 
-/* Fills n bytes behind b until the deadline (0: none). -ENODATA at the end of the stream. */
-static int receive(int fd, struct buf *b, size_t n, int64_t deadline)
+static unsigned *deaths_of(struct symbol_process *p, uint64_t binary, bool add)
 {
-    while (n) {
-        struct pollfd p = {.fd = fd, .events = POLLIN};
-        int64_t left = deadline ? (deadline - clock_mono()) / 1000000 : -1;
-        char *to = buf_reserve(b, MIN(n, 1u << 20));
-        ssize_t got;
-
-        if (!to)
-            return buf_error(b);
-        if (deadline && left <= 0)
-            return -ETIMEDOUT;
-        if (poll(&p, 1, (int) left) <= 0)
-            continue;
-        got = recv(fd, to, MIN(n, 1u << 20), 0);
-        if (got == 0)
-            return -ENODATA;
-        if (got < 0 && errno != EINTR)
-            return -errno;
-        if (got > 0) {
-            b->n += (size_t) got;
-            n -= (size_t) got;
-        }
-    }
-    return 0;
-}
-
-/* One message without its length. */
-static int receive_message(int fd, struct buf *b, uint32_t most, int64_t deadline)
-{
-    uint32_t n;
-    int r = receive(fd, b, SYMBOL_WIRE_PREFIX, deadline);
-
-    if (r < 0)
-        return r;
-    memcpy(&n, b->p, sizeof(n));
-    if (n > most)
-        return -EBADMSG;
-    buf_reset(b);
-    return receive(fd, b, n, deadline);
-}
-
-static unsigned *deaths_of(struct symbol_process *p, const struct symbol_request *q, bool add)
-{
-    uint64_t h = hash_mix(hash64_str(q->path), ~hash64_str(q->build_id));
-
     for (unsigned i = 0; i < p->n_deadly; i++)
-        if (p->deadly[i].binary == h)
+        if (p->deadly[i].binary == binary)
             return &p->deadly[i].deaths;
     if (!add || p->n_deadly == DEADLY_MAX)
         return NULL;
-    p->deadly[p->n_deadly].binary = h;
+    p->deadly[p->n_deadly].binary = binary;
     p->deadly[p->n_deadly].deaths = 0;
     return &p->deadly[p->n_deadly++].deaths;
 }
 
-static int died(struct symbol_process *p, const struct symbol_request *q, int r, struct err *e)
+static int died(struct symbol_process *p, int r, struct err *e)
 {
-    unsigned *deaths = deaths_of(p, q, true);
+    unsigned *deaths = deaths_of(p, p->question.binary, true);
+    const char *path = p->question.path;
     int status = stop(p);
 
     if (deaths)
         ++*deaths;
     if (r == -ETIMEDOUT)
-        return err_set(e, -ETIMEDOUT, "the symbolizer took longer than %d ms for '%.*s'", p->timeout_ms,
-                       STR_FMT(q->path));
+        return err_set(e, -ETIMEDOUT, "the symbolizer took longer than %d ms for '%s'", p->timeout_ms, path);
     if (r == -EBADMSG)
-        return err_set(e, -EIO, "the symbolizer's answer about '%.*s' makes no sense", STR_FMT(q->path));
+        return err_set(e, -EIO, "the symbolizer's answer about '%s' makes no sense", path);
     if (r == -ENOMEM)
         return r;
-    return err_set(e, -EIO, "the symbolizer died of '%.*s' (%s %d)", STR_FMT(q->path),
-                   WIFSIGNALED(status) ? "signal" : "status", WIFSIGNALED(status) ? WTERMSIG(status) : status >> 8);
+    return err_set(e, -EIO, "the symbolizer died of '%s' (%s %d)", path, WIFSIGNALED(status) ? "signal" : "status",
+                   WIFSIGNALED(status) ? WTERMSIG(status) : status >> 8);
 }
 
-static int resolve(struct symbolizer *base, const struct symbol_request *q, struct symbol_answer **ret, struct err *e)
+static int ask(struct symbolizer *base, const struct symbol_request *q, struct err *e)
 {
     struct symbol_process *p = container_of(base, struct symbol_process, base);
+    uint64_t binary = hash_mix(hash64_str(q->path), ~hash64_str(q->build_id));
     _cleanup_(buf_done) struct buf b = BUF_INIT;
-    unsigned *deaths = deaths_of(p, q, false);
-    int64_t deadline;
+    unsigned *deaths = deaths_of(p, binary, false);
     int r = symbol_wire_put_request(&b, q);
 
     if (r < 0)
         return err_set(e, r, "the request about '%.*s' is too large", STR_FMT(q->path));
     if (deaths && *deaths >= 2)
         return err_set(e, -EIO, "the symbolizer died of '%.*s' before: not tried again", STR_FMT(q->path));
+    if (p->asked) /* nobody waits for that answer any more */
+        stop(p);
     if (!p->pid) {
         r = start(p, e);
         if (r < 0)
             return r;
     }
-    deadline = clock_mono() + (int64_t) p->timeout_ms * 1000000;
+    p->question = (struct question){binary, q->n_addresses, clock_mono() + p->timeout_ms * NS_PER_MS, {0}};
+    snprintf(p->question.path, sizeof p->question.path, "%.*s", STR_FMT(q->path));
     r = send_all(p->fd, buf_str(&b));
-    buf_reset(&b);
-    if (r >= 0)
-        r = receive_message(p->fd, &b, SYMBOL_WIRE_ANSWER_MAX, deadline);
+    p->asked = r >= 0;
+    return r < 0 ? died(p, r, e) : 0;
+}
+
+/* Takes what is there of the answer: 1 when that is all of it, 0 when not yet. */
+static int receive_some(struct symbol_process *p)
+{
+    for (;;) {
+        uint32_t n = 0;
+        size_t want = SYMBOL_WIRE_PREFIX;
+        ssize_t got;
+        char *to;
+
+        if (p->in.n >= SYMBOL_WIRE_PREFIX) {
+            memcpy(&n, p->in.p, sizeof n);
+            if (n > SYMBOL_WIRE_ANSWER_MAX)
+                return -EBADMSG;
+            want += n;
+            if (p->in.n == want)
+                return 1;
+        }
+        want = MIN(want - p->in.n, (size_t) 1 << 20);
+        to = buf_reserve(&p->in, want);
+        if (!to)
+            return buf_error(&p->in);
+        got = recv(p->fd, to, want, MSG_DONTWAIT);
+        if (got < 0 && errno == EAGAIN)
+            return 0;
+        if (got == 0)
+            return -ENODATA;
+        if (got < 0 && errno != EINTR)
+            return -errno;
+        p->in.n += (size_t) MAX(got, 0);
+    }
+}
+
+static int answer(struct symbolizer *base, struct symbol_answer **ret, struct err *e)
+{
+    struct symbol_process *p = container_of(base, struct symbol_process, base);
+    int r = p->asked ? receive_some(p) : -EINVAL;
+
+    if (!p->asked)
+        return r;
+    if (r == 0 && clock_mono() >= p->question.deadline)
+        r = -ETIMEDOUT;
+    if (r == 0)
+        return -EAGAIN;
     if (r < 0)
-        return died(p, q, r, e);
+        return died(p, r, e);
     if (e)
         *e = (struct err){0};
-    r = symbol_wire_get_answer(buf_str(&b), q->n_addresses, ret, e);
-    return r == -EBADMSG ? died(p, q, r, e) : r;
+    r = symbol_wire_get_answer(str_slice(buf_str(&p->in), SYMBOL_WIRE_PREFIX, p->in.n), p->question.n_addresses, ret,
+                               e);
+    if (r == -EBADMSG)
+        return died(p, r, e);
+    p->asked = false;
+    buf_done(&p->in);
+    return r;
+}
+
+static int resolve(struct symbolizer *base, const struct symbol_request *q, struct symbol_answer **ret, struct err *e)
+{
+    struct symbol_process *p = container_of(base, struct symbol_process, base);
+    int r = ask(base, q, e);
+
+    while (r >= 0 && (r = answer(base, ret, e)) == -EAGAIN) {
+        struct pollfd there = {.fd = p->fd, .events = POLLIN};
+        int64_t left = p->question.deadline - clock_mono();
+
+        poll(&there, 1, left > 0 ? (int) (left / NS_PER_MS + 1) : 0);
+        r = 0;
+    }
+    return r;
+}
+
+static int64_t cpu_ns(struct symbolizer *base)
+{
+    struct symbol_process *p = container_of(base, struct symbol_process, base);
+    struct timespec t = {0};
+    clockid_t clock;
+
+    if (p->pid && clock_getcpuclockid(p->pid, &clock) == 0)
+        clock_gettime(clock, &t);
+    return p->spent_ns + t.tv_sec * NS_PER_S + t.tv_nsec;
+}
+
+static void rest(struct symbolizer *base)
+{
+    stop(container_of(base, struct symbol_process, base));
 }
 
 static void process_free(struct symbolizer *base)
@@ -204,7 +265,7 @@ struct symbolizer *symbol_process_new(const char *const *argv, int timeout_ms)
 
     if (!p)
         return NULL;
-    p->base = (struct symbolizer){resolve, process_free};
+    p->base = (struct symbolizer){resolve, process_free, ask, answer, cpu_ns, rest};
     p->timeout_ms = timeout_ms ? timeout_ms : TIMEOUT_DEFAULT_MS;
     p->fd = -1;
     for (size_t i = 0; argv[i] && i < ARGS_MAX; i++) {
@@ -218,8 +279,44 @@ struct symbolizer *symbol_process_new(const char *const *argv, int timeout_ms)
 }
 
 /* --- the child's side --- */
+/* Fills n bytes behind b. -ENODATA at the end of the stream. */
+static int receive(int fd, struct buf *b, size_t n)
+{
+    while (n) {
+        char *to = buf_reserve(b, MIN(n, 1u << 20));
+        ssize_t got;
 
-static int answer(struct symbolizer *s, struct str message, struct buf *out)
+        if (!to)
+            return buf_error(b);
+        got = recv(fd, to, MIN(n, 1u << 20), 0);
+        if (got == 0)
+            return -ENODATA;
+        if (got < 0 && errno != EINTR)
+            return -errno;
+        if (got > 0) {
+            b->n += (size_t) got;
+            n -= (size_t) got;
+        }
+    }
+    return 0;
+}
+
+/* One message without its length. */
+static int receive_message(int fd, struct buf *b, uint32_t most)
+{
+    uint32_t n;
+    int r = receive(fd, b, SYMBOL_WIRE_PREFIX);
+
+    if (r < 0)
+        return r;
+    memcpy(&n, b->p, sizeof(n));
+    if (n > most)
+        return -EBADMSG;
+    buf_reset(b);
+    return receive(fd, b, n);
+}
+
+static int make_answer(struct symbolizer *s, struct str message, struct buf *out)
 {
     _cleanup_(symbol_answer_freep) struct symbol_answer *a = NULL;
     _cleanup_(mem_freep) uint64_t *addresses = NULL;
@@ -242,12 +339,12 @@ int symbol_process_serve(int fd, struct symbolizer *s)
 {
     for (;;) {
         _cleanup_(buf_done) struct buf in = BUF_INIT, out = BUF_INIT;
-        int r = receive_message(fd, &in, SYMBOL_WIRE_REQUEST_MAX, 0);
+        int r = receive_message(fd, &in, SYMBOL_WIRE_REQUEST_MAX);
 
         if (r == -ENODATA)
             return 0;
         if (r >= 0)
-            r = answer(s, buf_str(&in), &out);
+            r = make_answer(s, buf_str(&in), &out);
         if (r >= 0)
             r = send_all(fd, buf_str(&out));
         if (r < 0)

@@ -50,6 +50,12 @@ struct symbolizer {
     /* Fills *ret, to be freed with symbol_answer_free(). Not finding the binary is -ENOENT with words. */
     int (*resolve)(struct symbolizer *s, const struct symbol_request *q, struct symbol_answer **ret, struct err *e);
     void (*free)(struct symbolizer *s);
+    /* For callers that cannot wait; all NULL where there is no other process to do the work. One question at a time: ask()
+     * keeps nothing of q, answer() is -EAGAIN until there is one. */
+    int (*ask)(struct symbolizer *s, const struct symbol_request *q, struct err *e);
+    int (*answer)(struct symbolizer *s, struct symbol_answer **ret, struct err *e);
+    int64_t (*cpu_ns)(struct symbolizer *s); /* CPU time that was spent so far, elsewhere */
+    void (*rest)(struct symbolizer *s);      /* gives all memory back; the next question takes longer */
 };
 
 static inline int symbolizer_resolve(struct symbolizer *s, const struct symbol_request *q, struct symbol_answer **ret,

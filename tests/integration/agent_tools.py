@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the tests of the host agent share: whether BPF may be used here, programs, and reading what was recorded."""
+import contextlib
 import os
 import shutil
+import socket
 import subprocess
+import time
 from functools import lru_cache
 from pathlib import Path
 
@@ -55,3 +58,33 @@ def folded(path):
 
 def count(rows, hz):
     return round(sum(v for _, v in rows) * hz / 1e9)
+
+
+@contextlib.contextmanager
+def agent_to_file(tmp_path, *args, late=0):
+    """`wick agent` and a collector behind it, so many seconds late, that writes what arrives, a request a line: (the file, the
+    agent)."""
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        port = s.getsockname()[1]
+    out, config = tmp_path / "out.json", tmp_path / "c.yaml"
+    config.write_text(f"""
+receivers: {{otlp: {{protocols: {{grpc: {{endpoint: "127.0.0.1:{port}"}}}}}}}}
+exporters: {{file: {{path: {out}}}}}
+service: {{telemetry: {{metrics: {{level: none}}}}, pipelines: {{profiles: {{receivers: [otlp], exporters: [file]}}}}}}
+""")
+    agent = subprocess.Popen([WICK, "agent", "--export", f"http://127.0.0.1:{port}", *map(str, args)], stderr=subprocess.DEVNULL)
+    time.sleep(late)
+    collector = subprocess.Popen([WICK, "collector", "--config", config], stderr=subprocess.DEVNULL)
+    try:
+        yield out, agent
+    finally:
+        for p in (agent, collector):
+            p.terminate()
+            p.wait(20)
+
+
+def complete_lines(path):
+    """Those that are whole: a writer may be at work."""
+    text = path.read_text() if path.exists() else ""
+    return text[:text.rfind("\n") + 1].splitlines()

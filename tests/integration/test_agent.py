@@ -5,7 +5,6 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -13,7 +12,7 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-from agent_tools import PROGRAMS, WICK, build, count, folded, needs_bpf, record
+from agent_tools import PROGRAMS, WICK, agent_to_file, build, complete_lines, count, folded, needs_bpf, record
 
 RATE = 999
 NO_FP = ["-O2", "-fomit-frame-pointer"]
@@ -287,28 +286,15 @@ def test_serve_with_its_agent(tmp_path):
 def test_agent_exports(tmp_path):
     """To a collector, with what every batch says of the agent; also when the collector comes late."""
     exe = build(tmp_path, "chain.c", "exported_chain", *NO_FP)
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        port = s.getsockname()[1]
-    out, config = tmp_path / "out.json", tmp_path / "c.yaml"
-    config.write_text(f"""
-receivers: {{otlp: {{protocols: {{grpc: {{endpoint: "127.0.0.1:{port}"}}}}}}}}
-exporters: {{file: {{path: {out}}}}}
-service: {{telemetry: {{metrics: {{level: none}}}}, pipelines: {{profiles: {{receivers: [otlp], exporters: [file]}}}}}}
-""")
     burner = subprocess.Popen([exe, "5", "60"], stdout=subprocess.DEVNULL)
-    agent = subprocess.Popen([WICK, "agent", "--export", f"http://127.0.0.1:{port}", "-F", "99", "--interval", "500ms", "--include",
-                              "exe=exported_chain"], stderr=subprocess.DEVNULL)
-    time.sleep(2)
-    collector = subprocess.Popen([WICK, "collector", "--config", config], stderr=subprocess.DEVNULL)
     try:
-        end = time.time() + 40
-        while time.time() < end and not (out.exists() and out.read_text().count("\n") >= 2):
-            time.sleep(0.2)
+        with agent_to_file(tmp_path, "-F", 99, "--interval", "500ms", "--include", "exe=exported_chain", late=2) as (out, _):
+            end = time.time() + 40
+            while time.time() < end and len(complete_lines(out)) < 2:
+                time.sleep(0.2)
     finally:
-        for p in (agent, burner, collector):
-            p.terminate()
-            p.wait(20)
+        burner.kill()
+        burner.wait()
     line = json.loads(out.read_text().splitlines()[0])
     (resource,) = line["resourceProfiles"]
     attrs = {a["key"]: a["value"] for a in resource["resource"]["attributes"]}

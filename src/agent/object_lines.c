@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/object_lines.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "agent/names.h"
+#include "base/clock.h"
+#include "base/mem.h"
+#include "model/symbolizer.h"
+
+enum { ADDRESSES_MAX = 4096, FRAMES_MAX = 256 }; /* of one question; at one address */
+static const uint64_t AGAIN_NS = 60ull * NS_PER_S, IDLE_NS = 5ull * NS_PER_S;
+
+struct object_lines {
+    struct object_lines_options options;
+    struct object *asked; /* a reference; NULL: no answer is awaited */
+    uint64_t addresses[ADDRESSES_MAX];
+    uint32_t n;
+    bool awake; /* there may be something to ask */
+    int64_t credit_ns, spent_ns;
+    uint64_t told_ns, used_ns; /* when the credit was looked at; when there was something to do */
+};
+
+int object_lines_new(const struct object_lines_options *o, struct object_lines **ret)
+{
+    struct object_lines *l = mem_zalloc(sizeof *l);
+
+    if (!l)
+        return -ENOMEM;
+    l->options = *o;
+    l->credit_ns = o->credit_ns;
+    *ret = l;
+    return 0;
+}
+
+void object_lines_free(struct object_lines *l)
+{
+    if (!l)
+        return;
+    object_unref(l->asked);
+    mem_free(l);
+}
+
+uint64_t object_lines_cpu_ns(const struct object_lines *l)
+{
+    struct symbolizer *s = l->options.symbolizer;
+
+    return s->cpu_ns ? (uint64_t) s->cpu_ns(s) : 0;
+}
+
+void object_lines_wake(struct object_lines *l)
+{
+    l->awake = true;
+}
+
+/* Where the other process finds the file: at its path while that is still the same file, which lets it look for others
+ * beside it; else by our descriptor. */
+static void put_path(const struct object *o, char *ret, size_t size)
+{
+    struct stat here, there;
+
+    if (o->fd < 0 || (fstat(o->fd, &here) == 0 && stat(o->path, &there) == 0 && here.st_dev == there.st_dev &&
+                      here.st_ino == there.st_ino))
+        snprintf(ret, size, "%s", o->path);
+    else
+        snprintf(ret, size, "/proc/%ld/fd/%d", (long) getpid(), o->fd);
+}
+
+static int question(struct object_lines *l, struct object *o, char *path, size_t size, struct symbol_request *ret)
+{
+    l->n = object_names_unlined(o, l->addresses, ADDRESSES_MAX);
+    put_path(o, path, size);
+    *ret = (struct symbol_request){.path = str_from(path),
+                                   .build_id = str_from(object_id(o)),
+                                   .addresses = l->addresses,
+                                   .n_addresses = l->n,
+                                   .lines = true};
+    return l->n ? 0 : -ENODATA;
+}
+
+static void take(struct object_lines *l, struct object *o, const struct symbol_answer *a)
+{
+    struct object_frame frames[FRAMES_MAX];
+
+    for (uint32_t i = 0; i < a->n_addresses; i++) {
+        const struct symbol_frame *f = a->frames + a->first[i];
+        uint32_t n = MIN(a->first[i + 1] - a->first[i], (uint32_t) FRAMES_MAX);
+
+        if (!n || (n == 1 && !f->line)) /* no more than the symbol table says */
+            continue;
+        for (uint32_t k = 0; k < n; k++)
+            frames[k] = (struct object_frame){f[k].function, f[k].system_name, f[k].file, (int32_t) f[k].line,
+                                              (int32_t) f[k].start_line};
+        object_names_set(o, l->addresses[i], frames, n);
+    }
+}
+
+static struct object *next_object(struct objects *objects, uint64_t now_ns, bool *ret_later)
+{
+    for (size_t i = 0; i < objects_count(objects); i++) {
+        struct object *o = objects_at(objects, i);
+
+        if (!o->has_lines || !object_names_has_unlined(o))
+            continue;
+        if (o->lines_next_ns <= now_ns)
+            return o;
+        *ret_later = true;
+    }
+    return NULL;
+}
+
+/* --- with a budget --- */
+static void ask(struct object_lines *l, struct object *o, uint64_t now_ns)
+{
+    struct symbolizer *s = l->options.symbolizer;
+    struct symbol_request q;
+    char path[4096];
+
+    if (question(l, o, path, sizeof path, &q) < 0)
+        return;
+    o->lines_next_ns = now_ns + AGAIN_NS;
+    l->used_ns = now_ns;
+    if (s->ask(s, &q, NULL) < 0)
+        o->has_lines = false;
+    else
+        l->asked = object_ref(o);
+}
+
+/* True when the question that was asked is done with. */
+static bool is_answered(struct object_lines *l)
+{
+    _cleanup_(symbol_answer_freep) struct symbol_answer *a = NULL;
+    struct symbolizer *s = l->options.symbolizer;
+    int r;
+
+    if (!l->asked)
+        return true;
+    r = s->answer(s, &a, NULL);
+    if (r == -EAGAIN)
+        return false;
+    if (r < 0)
+        l->asked->has_lines = false; /* too much for it, or gone: names stay as they are */
+    else
+        take(l, l->asked, a);
+    object_unref(TAKE(l->asked));
+    return true;
+}
+
+static void count_credit(struct object_lines *l, uint64_t now_ns)
+{
+    int64_t spent = (int64_t) object_lines_cpu_ns(l), passed = l->told_ns ? (int64_t) (now_ns - l->told_ns) : 0;
+
+    l->credit_ns += (int64_t) ((double) passed * l->options.cpu) - (spent - l->spent_ns);
+    l->credit_ns = MIN(l->credit_ns, l->options.credit_ns);
+    l->spent_ns = spent;
+    l->told_ns = now_ns;
+}
+
+void object_lines_step(struct object_lines *l, struct objects *objects, uint64_t now_ns)
+{
+    struct symbolizer *s = l->options.symbolizer;
+    struct object *o;
+    bool later = false;
+
+    if (!s->ask || (!l->asked && !l->awake))
+        return;
+    count_credit(l, now_ns);
+    if (!is_answered(l))
+        return;
+    o = l->credit_ns > 0 ? next_object(objects, now_ns, &later) : NULL;
+    if (o)
+        ask(l, o, now_ns);
+    else if (now_ns - l->used_ns > IDLE_NS) {
+        s->rest(s);
+        l->awake = later || l->credit_ns <= 0;
+    }
+}
+
+/* --- without --- */
+void object_lines_all(struct object_lines *l, struct objects *objects)
+{
+    struct symbolizer *s = l->options.symbolizer;
+    struct object *o;
+    bool later;
+
+    while ((o = next_object(objects, UINT64_MAX, &later))) {
+        _cleanup_(symbol_answer_freep) struct symbol_answer *a = NULL;
+        struct symbol_request q;
+        char path[4096];
+
+        if (question(l, o, path, sizeof path, &q) == 0 && symbolizer_resolve(s, &q, &a, NULL) == 0)
+            take(l, o, a);
+        else
+            o->has_lines = false;
+    }
+}

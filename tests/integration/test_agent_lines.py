@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lines and inlined calls of what was sampled on this host equal addr2line's and llvm-symbolizer's, wherever the debug
+information is; frames keep their build id and address; the agent reads it beside its work and within its budget."""
+import json
+import re
+import shutil
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from agent_tools import PROGRAMS, WICK, agent_to_file, build, complete_lines, needs_bpf
+
+DRIVER = r'''
+#include <stdlib.h>
+#include <time.h>
+extern "C" int c_entry(int n);
+int main(int argc, char **argv)
+{
+    struct timespec t;
+    volatile int sum = 0;
+    do {
+        sum = sum + c_entry(3000);
+        clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    } while (t.tv_sec + t.tv_nsec / 1e9 < atof(argv[1]));
+    return 0;
+}
+'''
+
+
+@pytest.fixture(autouse=True)
+def tools():
+    needs_bpf()
+    for tool in ("g++", "addr2line", "objcopy"):
+        if not shutil.which(tool):
+            pytest.skip(f"no {tool}")
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory):
+    d = tmp_path_factory.mktemp("shop")
+    (d / "driver.cc").write_text(DRIVER)
+    subprocess.run(["g++", "-O2", "-g", "-Wl,--build-id", "-Dmain=shop_main", "-c", "-o", d / "shop.o", PROGRAMS / "shop.cc"], check=True)
+    subprocess.run(["g++", "-O2", "-g", "-o", d / "shop", d / "driver.cc", d / "shop.o"], check=True)
+    return d / "shop"
+
+
+def locations(request, path):
+    """{address: [(system name, file, line)] innermost first} of one binary in an OTLP request, as JSON."""
+    d = request["dictionary"]
+    text = d["stringTable"]
+    found = {}
+    for at in d["locationTable"]:
+        mapping = d["mappingTable"][at.get("mappingIndex", 0)]
+        if text[mapping.get("filenameStrindex", 0)] != str(path):
+            continue
+        ids = [d["attributeTable"][a] for a in mapping.get("attributeIndices", [])]
+        assert any(text[a["keyStrindex"]].startswith("process.executable.build_id") for a in ids)
+        functions = [(d["functionTable"][x.get("functionIndex", 0)], int(x.get("line", 0))) for x in at.get("lines", [])]
+        found[int(at["address"])] = [(text[f.get("systemNameStrindex", 0)], text[f.get("filenameStrindex", 0)], line)
+                                     for f, line in functions]
+    return found
+
+
+def addr2line(exe, addresses):
+    out = subprocess.run(["addr2line", "-a", "-i", "-f", "-e", str(exe)], input="\n".join(map(hex, addresses)), text=True,
+                         capture_output=True, check=True).stdout.splitlines()
+    answers, at = {}, None
+    while out:
+        if re.fullmatch("0x[0-9a-f]+", out[0]):
+            at = int(out.pop(0), 16)
+            answers[at] = []
+            continue
+        name, place = out.pop(0), re.sub(r" \(discriminator \d+\)", "", out.pop(0))
+        file, line = place.rsplit(":", 1)
+        answers[at].append((name, "" if file == "??" else file, int(line) if line.isdigit() else 0))
+    return answers
+
+
+def llvm(exe, addresses):
+    out = subprocess.run(["llvm-symbolizer", "--inlining", "-demangle=false", "--output-style=JSON"], text=True, capture_output=True,
+                         input="".join(f"CODE {exe} {a:#x}\n" for a in addresses)).stdout
+    return {int(a["Address"], 16): [(s["FunctionName"], s["FileName"], s["Line"]) for s in a["Symbol"]]
+            for a in map(json.loads, out.splitlines())}
+
+
+def record(tmp_path, *words):
+    out = tmp_path / "out.json"
+    p = subprocess.run([WICK, "record", "-q", "-F", "999", "-o", out, *map(str, words)], capture_output=True, text=True, timeout=60)
+    assert p.returncode == 0, p.stderr
+    return json.loads(out.read_text())
+
+
+def with_lines(found):
+    return {a: f for a, f in found.items() if f and f[0][2]}
+
+
+def compare(got, exe):
+    """Addresses that have a line. addr2line takes some functions to be in the file that they were called from: its lines alone."""
+    theirs = addr2line(exe, sorted(got))
+    same = [a for a in got if [n for *_, n in got[a]] == [n for *_, n in theirs[a]]]
+    assert len(same) >= 0.98 * len(got), [(hex(a), got[a], theirs[a]) for a in got if a not in same][:3]
+    if shutil.which("llvm-symbolizer"):
+        want = llvm(exe, sorted(got))
+        assert got == want, [(hex(a), got[a], want[a]) for a in got if got[a] != want[a]][:3]
+
+
+def test_record(tmp_path, shop):
+    found = locations(record(tmp_path, "--", shop, 0.5), shop)
+    lined = with_lines(found)
+    assert len(lined) > 20 and len(lined) >= 0.9 * len(found)  # the rest is what the linker brings: _start and the like
+    assert max(len(f) for f in lined.values()) > 2
+    compare(lined, shop)
+    plain = locations(record(tmp_path, "--no-lines", "--", shop, 0.2), shop)
+    assert plain and not with_lines(plain) and all(len(f) == 1 for f in plain.values() if f)
+
+
+def test_report(tmp_path, shop):
+    """Straight into a report: inlined calls are functions there, and the source has its samples."""
+    out = tmp_path / "x.pb.gz"
+    p = subprocess.run([WICK, "record", "-q", "-F", "499", "--top", "-o", out, "--", shop, "0.3"], capture_output=True, text=True,
+                       timeout=60)
+    assert "(inline)" in p.stdout, p.stdout
+    text = subprocess.run([WICK, "pprof", "-list", "checkout", out], capture_output=True, text=True, timeout=60).stdout
+    assert "std::sort" in text and re.search(r"ms .* return c.total\(\);", text), text
+
+
+@pytest.mark.parametrize("where", ["link", "id"])
+def test_separate_file(tmp_path, shop, where):
+    exe = tmp_path / "apart"
+    subprocess.run(["objcopy", "--strip-all", shop, exe], check=True)
+    debug = tmp_path / ".debug" / "apart.debug"
+    if where == "id":
+        built = re.search(r"Build ID: ([0-9a-f]+)", subprocess.run(["readelf", "-n", shop], capture_output=True, text=True).stdout)
+        debug = Path("/usr/lib/debug/.build-id", built[1][:2], built[1][2:] + ".debug")
+    try:
+        debug.parent.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        pytest.skip("nothing may be written there")
+    subprocess.run(["objcopy", "--only-keep-debug", shop, debug], check=True)
+    try:
+        if where == "link":
+            subprocess.run(["objcopy", f"--add-gnu-debuglink={debug}", exe], check=True)
+        lined = with_lines(locations(record(tmp_path, "--", exe, 0.4), exe))
+    finally:
+        debug.unlink()
+    assert len(lined) > 20
+    theirs = addr2line(shop, sorted(lined))
+    same = [a for a in lined if [n for *_, n in lined[a]] == [n for *_, n in theirs[a]]]
+    assert len(same) >= 0.98 * len(lined)
+
+
+def test_tables_of_a_linked_file(tmp_path):
+    """Call frame information that is in the debug file alone."""
+    exe = build(tmp_path, "chain.c", "chain", "-O2", "-fomit-frame-pointer", "-g", "-fno-asynchronous-unwind-tables",
+                "-fno-unwind-tables")
+    subprocess.run(["objcopy", "--only-keep-debug", exe, tmp_path / "chain.debug"], check=True)
+    subprocess.run(["objcopy", "--strip-all", exe], check=True)
+    subprocess.run(["objcopy", f"--add-gnu-debuglink={tmp_path / 'chain.debug'}", exe], check=True)
+    out = tmp_path / "out.folded"
+    subprocess.run([WICK, "record", "-q", "-F", "499", "-o", out, "--", exe, "30", "0.4"], check=True, timeout=60)
+    chains = [line.count(";rec") for line in out.read_text().splitlines() if ";leaf " in line]
+    assert chains and all(n == 31 for n in chains), chains
+
+
+def test_replaced_binary(tmp_path, shop):
+    """Another file at its path: the one that runs is read, by the descriptor that was kept."""
+    exe = tmp_path / "moved"
+    shutil.copy(shop, exe)
+    p = subprocess.Popen([exe, "20"], stdout=subprocess.DEVNULL)
+    out = tmp_path / "out.json"
+    try:
+        exe.unlink()
+        shutil.copy("/bin/true", exe)
+        subprocess.run([WICK, "record", "-q", "-F", "499", "-d", "0.5s", "-o", out, "-p", str(p.pid)], check=True, timeout=60)
+    finally:
+        p.kill()
+        p.wait()
+    request = json.loads(out.read_text())
+    text = request["dictionary"]["stringTable"]
+    (path,) = {text[m["filenameStrindex"]] for m in request["dictionary"]["mappingTable"] if "moved" in text[m.get("filenameStrindex", 0)]}
+    lined = with_lines(locations(request, path))
+    assert len(lined) > 10
+    compare(lined, shop)
+
+
+def children(pid):
+    return [int(x) for x in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def test_agent(tmp_path, shop):
+    """They come with a later batch, what they cost is told, and the process that reads them does not stay."""
+    stats = tmp_path / "stats.json"
+    burner = subprocess.Popen([shop, "60"], stdout=subprocess.DEVNULL)
+    try:
+        with agent_to_file(tmp_path, "-F", 99, "--interval", "500ms", "--include", "exe=shop", "--stats", stats) as (out, agent):
+            lined, end = {}, time.time() + 40
+            while not lined and time.time() < end:
+                time.sleep(0.2)
+                for line in complete_lines(out)[-1:]:
+                    lined = with_lines(locations(json.loads(line), shop))
+            assert lined
+            while children(agent.pid) and time.time() < end:
+                time.sleep(0.2)
+            assert not children(agent.pid)
+    finally:
+        burner.kill()
+        burner.wait()
+    compare(lined, shop)
+    first = json.loads(complete_lines(out)[0])
+    assert not with_lines(locations(first, shop)) and locations(first, shop)  # named at once, by the symbol table
+
+
+def test_nothing_to_read(tmp_path):
+    """A program without debug information starts no process for it."""
+    exe = tmp_path / "plain"
+    subprocess.run(["gcc", "-O2", "-static", "-s", "-o", exe, PROGRAMS / "chain.c"], check=True)
+    burner = subprocess.Popen([exe, "5", "60"], stdout=subprocess.DEVNULL)
+    try:
+        with agent_to_file(tmp_path, "-F", 99, "--interval", "200ms", "--include", "exe=plain", "--no-kernel") as (out, agent):
+            end = time.time() + 30
+            while len(complete_lines(out)) < 4 and time.time() < end:
+                assert not children(agent.pid)
+                time.sleep(0.02)
+    finally:
+        burner.kill()
+        burner.wait()
+    assert len(complete_lines(out)) >= 4
