@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "agent/bpf_side.h"
+#include "agent/debug_file.h"
 #include "agent/filter.h"
 #include "agent/governor.h"
 #include "agent/lang.h"
@@ -636,6 +637,20 @@ void agent_remove_pid(struct agent *a, pid_t pid)
     if (!a->bpf)
         return;
     bpf_side_unfilter(a->bpf, (uint32_t) pid);
+}
+
+bool agent_next_file(struct agent *a, char ret[PATH_MAX])
+{
+    for (size_t i = 0; i < objects_count(a->objects); i++) {
+        struct object *o = objects_at(a->objects, i);
+
+        if (!o->sampled || o->offered)
+            continue;
+        o->offered = true;
+        if (debug_file_best(o, ret) == 0)
+            return true;
+    }
+    return false;
 }
 
 int agent_set_rate(struct agent *a, unsigned hz, struct err *e)

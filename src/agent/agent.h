@@ -16,6 +16,7 @@
 #ifndef AGENT_AGENT_H
 #define AGENT_AGENT_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <sys/types.h>
 
@@ -73,6 +74,8 @@ int agent_add_pid(struct agent *a, pid_t pid);
 void agent_remove_pid(struct agent *a, pid_t pid);
 int agent_set_rate(struct agent *a, unsigned hz, struct err *e);
 void agent_counts(struct agent *a, struct agent_counts *ret);
+/* The path of a file that names can be read from, of code that was sampled; each once. False when there is none for now. */
+bool agent_next_file(struct agent *a, char ret[PATH_MAX]);
 /* Becomes readable when agent_poll() has something to do. */
 int agent_fd(const struct agent *a);
 

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/debug_file.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <zlib.h>
+
+#include "agent/object_guard.h"
 
 static const char FOLDER[] = "/usr/lib/debug";
 
@@ -63,4 +66,35 @@ struct elf_file *debug_file_open(const struct object *o, const struct elf_file *
     struct elf_file *found = o->kind == OBJECT_FILE ? open_by_id(o, ret_path) : NULL;
 
     return found || o->kind != OBJECT_FILE ? found : open_by_link(o, f, ret_path);
+}
+
+struct search {
+    struct object *object;
+    char *path;
+};
+
+static int find_best(void *arg)
+{
+    static const char *const sections[] = {".symtab", ".gnu_debugdata", ".gopclntab"};
+    struct search *q = arg;
+    _cleanup_(elf_freep) struct elf_file *f = NULL, *beside = NULL;
+    bool named = false;
+    int r = object_open_elf(q->object, &f, NULL);
+
+    if (r < 0)
+        return r;
+    for (size_t i = 0; i < ARRAY_SIZE(sections); i++)
+        named |= elf_find_section(f, sections[i]) != NULL;
+    beside = debug_file_has_lines(f) ? NULL : debug_file_open(q->object, f, q->path);
+    if (beside)
+        return 0;
+    object_reach(q->object, q->path, PATH_MAX);
+    return named || debug_file_has_lines(f) ? 0 : -ENODATA;
+}
+
+int debug_file_best(struct object *o, char ret_path[PATH_MAX])
+{
+    struct search q = {o, ret_path};
+
+    return o->kind == OBJECT_FILE ? object_guard(find_best, &q) : -ENODATA;
 }

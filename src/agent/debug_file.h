@@ -16,5 +16,8 @@
 struct elf_file *debug_file_open(const struct object *o, const struct elf_file *f, char ret_path[PATH_MAX]);
 /* Whether the file has lines. */
 bool debug_file_has_lines(const struct elf_file *f);
+/* Where the file is that says most about the object's code: its own, or the one beside it. -ENODATA when neither has more
+ * than names for the loader. */
+int debug_file_best(struct object *o, char ret_path[PATH_MAX]);
 
 #endif

@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "agent/bpf/agent_abi.h"
 #include "agent/debug_file.h"
@@ -156,6 +158,17 @@ int object_open_elf(struct object *o, struct elf_file **ret, struct err *e)
     if (o->fd >= 0)
         return elf_open_fd(o->fd, ret, e);
     return open_again(o, ret, e);
+}
+
+void object_reach(const struct object *o, char *ret, size_t size)
+{
+    struct stat here, there;
+
+    if (o->fd < 0 || (fstat(o->fd, &here) == 0 && stat(o->path, &there) == 0 && here.st_dev == there.st_dev &&
+                      here.st_ino == there.st_ino))
+        snprintf(ret, size, "%s", o->path);
+    else
+        snprintf(ret, size, "/proc/%ld/fd/%d", (long) getpid(), o->fd);
 }
 
 bool object_bias(const struct object *o, uint64_t start, uint64_t offset, uint64_t *ret)

@@ -52,6 +52,8 @@ struct object {
     bool whole;                 /* all of its pages were loaded at once */
     uint64_t last_used_ns;
     struct object_names *names; /* names.h; NULL until asked for */
+    bool sampled;               /* a stack came through */
+    bool offered;               /* agent_next_file() has told of it */
     bool has_lines;          /* debug information is there, in the file or beside it; known once names were looked up */
     uint64_t lines_next_ns;  /* object_lines.h: not asked for before this */
     struct tls_symbol *span; /* span_find.h: its otel_thread_ctx_v1; NULL when it has none */
@@ -60,6 +62,9 @@ struct object {
 
 /* The id that files are told apart by: GNU's, else Go's, else a hash. */
 const char *object_id(const struct object *o);
+/* A path by which another process of ours finds the file: its own while that is still the same file, which lets it look for
+ * others beside it; else by our descriptor. */
+void object_reach(const struct object *o, char *ret, size_t size);
 /* The ELF image, mapped; to be freed with elf_free(). -ENOENT when it is gone. */
 int object_open_elf(struct object *o, struct elf_file **ret, struct err *e);
 /* Address minus ELF address for a mapping of the file with this start and file offset. False when no segment fits. */

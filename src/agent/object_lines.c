@@ -2,9 +2,6 @@
 #include "agent/object_lines.h"
 
 #include <errno.h>
-#include <stdio.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "agent/names.h"
 #include "base/clock.h"
@@ -56,23 +53,10 @@ void object_lines_wake(struct object_lines *l)
     l->awake = true;
 }
 
-/* Where the other process finds the file: at its path while that is still the same file, which lets it look for others
- * beside it; else by our descriptor. */
-static void put_path(const struct object *o, char *ret, size_t size)
-{
-    struct stat here, there;
-
-    if (o->fd < 0 || (fstat(o->fd, &here) == 0 && stat(o->path, &there) == 0 && here.st_dev == there.st_dev &&
-                      here.st_ino == there.st_ino))
-        snprintf(ret, size, "%s", o->path);
-    else
-        snprintf(ret, size, "/proc/%ld/fd/%d", (long) getpid(), o->fd);
-}
-
 static int question(struct object_lines *l, struct object *o, char *path, size_t size, struct symbol_request *ret)
 {
     l->n = object_names_unlined(o, l->addresses, ADDRESSES_MAX);
-    put_path(o, path, size);
+    object_reach(o, path, size);
     *ret = (struct symbol_request){.path = str_from(path),
                                    .build_id = str_from(object_id(o)),
                                    .addresses = l->addresses,

@@ -184,7 +184,7 @@ static int intern_frame(struct tally *t, struct process *p, const struct tally_f
     f = &t->frames[t->n_frames];
     *f = *want;
     if (f->object)
-        object_ref(f->object);
+        object_ref(f->object)->sampled = true;
     if (f->kind == FRAME_OBJECT && !t->options.no_names)
         object_names_want(f->object, f->address);
     if (f->kind == FRAME_JIT)

@@ -22,6 +22,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "cli/agent_feed.h"
+#include "cli/agent_upload.h"
 #include "cli/args.h"
 #include "cli/command.h"
 #include "cli/convert_output.h"
@@ -33,10 +34,10 @@
 
 struct agent_command_options {
     struct watch_options watch;
-    const char *export, *token, *log_format, *stats;
+    const char *export, *server, *token, *log_format, *stats;
     int64_t interval, feed_fd, memory, duration;
     double budget;
-    bool keep_caps, help;
+    bool upload_symbols, keep_caps, help;
 };
 
 #define AT(field) offsetof(struct agent_command_options, field)
@@ -44,6 +45,9 @@ static const struct arg agent_args[] = {
     WATCH_ARGS(AT(watch)),
     {0, "export", ARG_STRING, AT(export), "URL", "where to send: http://HOST:4317 (gRPC), http://HOST:4318 (HTTP)"},
     {0, "token", ARG_STRING, AT(token), "TOKEN", "sent as a bearer token (default: WICK_TOKEN)"},
+    {0, "upload-symbols", ARG_FLAG, AT(upload_symbols), NULL, "give the server files that names can be read from"},
+    {0, "server", ARG_STRING, AT(server), "URL",
+     "where those go (default: $WICK_SERVER, else port 4040 of the host that is exported to)"},
     {0, "interval", ARG_DURATION, AT(interval), "TIME", "how often to send (default 5s)"},
     {0, "budget", ARG_DOUBLE, AT(budget), "PERCENT", "of the machine's CPU, BPF included (default 1; 0: none)"},
     {0, "memory", ARG_SIZE, AT(memory), "SIZE", "kernel maps included (default 64MiB)"},
@@ -60,6 +64,7 @@ struct running {
     const struct agent_command_options *o;
     struct agent *agent;
     struct sink *sink;
+    struct agent_upload *upload; /* NULL: not wanted */
     int signal_fd;
     int64_t begin;
 };
@@ -138,6 +143,8 @@ static int loop(struct running *a, struct err *e)
             return 0;
         if (fds[0].revents)
             r = agent_poll(a->agent, 0, e);
+        if (r == 0 && a->upload)
+            agent_upload_step(a->upload, a->agent);
         if (r == 0 && clock_mono() >= next) {
             r = take_and_send(a, e);
             next = MAX(next + a->o->interval, clock_mono() + NS_PER_MS);
@@ -197,6 +204,8 @@ static int run_agent(const struct agent_command_options *o, struct err *e)
     mallopt(M_ARENA_MAX, 2);
     tell_losses();
     r = open_sink(o, &flow, &a.sink, e);
+    if (r == 0 && o->upload_symbols)
+        r = agent_upload_new(o->server, o->export, o->token, &a.upload, e);
     if (r == 0)
         r = agent_new(&options, &a.agent, e);
     if (r == 0 && !o->keep_caps)
@@ -207,6 +216,7 @@ static int run_agent(const struct agent_command_options *o, struct err *e)
         a.begin = clock_mono();
         r = loop(&a, e);
     }
+    agent_upload_free(a.upload);
     agent_free(a.agent);
     export_flow_free(flow);
     fd_close(a.signal_fd);

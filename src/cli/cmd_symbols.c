@@ -22,7 +22,7 @@ enum { PIECE = 8 << 20 };
 struct symbols_options {
     struct ask_target target;
     const char *build_id;
-    bool json, help;
+    bool if_missing, json, help;
 };
 
 static const struct arg symbols_args[] = {
@@ -31,6 +31,8 @@ static const struct arg symbols_args[] = {
     {0, "token", ARG_STRING, offsetof(struct symbols_options, target.token), "TOKEN", "its token ($WICK_TOKEN)"},
     {0, "build-id", ARG_STRING, offsetof(struct symbols_options, build_id), "ID",
      "upload under this id instead of the file's own"},
+    {0, "if-missing", ARG_FLAG, offsetof(struct symbols_options, if_missing), NULL,
+     "ask first, and send only what the server has not"},
     {0, "json", ARG_FLAG, offsetof(struct symbols_options, json), NULL, "answer as JSON"},
     {'h', "help", ARG_FLAG, offsetof(struct symbols_options, help), NULL, "this text"},
     {0},
@@ -110,6 +112,22 @@ static int send_piece(const struct symbols_options *o, const char *id, struct st
     return r;
 }
 
+static int ask_state(const struct symbols_options *o, const char *id, bool *ret_complete, struct err *e)
+{
+    _cleanup_(buf_done) struct buf path = BUF_INIT, answer = BUF_INIT;
+    uint64_t offset;
+    int r;
+
+    buf_puts(&path, "/api/v1/symbols/");
+    http_percent_encode(&path, str_from(id));
+    if (!buf_cstr(&path))
+        return -ENOMEM;
+    r = ask_server(&o->target, path.p, &answer, e);
+    if (r == 0 && parse_answer(buf_str(&answer), ret_complete, &offset) < 0)
+        r = err_set(e, -EPROTO, "the server's answer makes no sense");
+    return r;
+}
+
 static int upload(const struct symbols_options *o, const char *path, struct err *e)
 {
     _cleanup_(fd_closep) int fd = fd_open(AT_FDCWD, path, O_RDONLY, 0);
@@ -129,6 +147,10 @@ static int upload(const struct symbols_options *o, const char *path, struct err 
         return r;
     if (o->build_id)
         snprintf(id, sizeof id, "%s", o->build_id);
+    if (o->if_missing)
+        r = ask_state(o, id, &complete, e);
+    if (r == 0 && complete)
+        return 0;
     while (r == 0 && !complete) {
         size_t n = (size_t) MIN((uint64_t) PIECE, (uint64_t) st.st_size - MIN(offset, (uint64_t) st.st_size));
 

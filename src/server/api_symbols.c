@@ -3,6 +3,7 @@
  * /api/v1/symbols, /api/v1/binaries: files that names are read from, and how the search for names went.
  *
  *   PUT    /api/v1/symbols/{build_id}[?offset=N&size=N]   the file, whole or a piece of it; the last piece has it checked
+ *   GET    /api/v1/symbols/{build_id}                     whether it is there: for who would send it
  *   DELETE /api/v1/symbols/{build_id}
  *   GET    /api/v1/binaries                               files, and the state of every build id that was asked about
  */
@@ -81,6 +82,21 @@ static int run_put(struct call *c, struct err *e)
     if (r < 0)
         return r;
     put_state(c, have == size, have);
+    return 0;
+}
+
+static int run_state(struct call *c, struct err *e)
+{
+    struct binary_info info = {0};
+    struct name_source *names;
+    struct binary_store *files;
+    char path[BINARY_PATH_SIZE];
+    int r = files_of(c, &names, &files, e);
+
+    if (r < 0)
+        return r;
+    r = binary_store_find(files, c->who.tenant, c->path_arg, path, &info);
+    put_state(c, r == 0, info.bytes);
     return 0;
 }
 
@@ -177,6 +193,7 @@ static int run_list(struct call *c, struct err *e)
 
 static const struct route routes[] = {
     {"PUT", "/api/v1/symbols/{build_id}", AUTH_WRITE, false, run_put},
+    {"GET", "/api/v1/symbols/{build_id}", AUTH_WRITE, false, run_state},
     {"DELETE", "/api/v1/symbols/{build_id}", AUTH_ADMIN, false, run_delete},
     {"GET", "/api/v1/binaries", AUTH_READ, false, run_list},
 };

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from agent_tools import PROGRAMS, WICK, agent_to_file, build, complete_lines, needs_bpf
+from test_serve import Server
 
 DRIVER = r'''
 #include <stdlib.h>
@@ -226,3 +227,41 @@ def test_nothing_to_read(tmp_path):
         burner.kill()
         burner.wait()
     assert len(complete_lines(out)) >= 4
+
+
+def top(server, service):
+    answer = server.json(f"/api/v1/top?query=cpu%7Bservice.name=%22{service}%22%7D")
+    return {r["name"] for r in answer["rows"]}
+
+
+def test_upload(tmp_path, shop):
+    """The agent sends addresses alone; the server names them, with inlined calls, from files that the agent gave it. Each once."""
+    server = Server(tmp_path, WICK_NO_AGENT="1")
+    burner = subprocess.Popen([shop, "90"], stdout=subprocess.DEVNULL)
+    agent = subprocess.Popen([WICK, "agent", "--export", "http://" + server.grpc, "--server", server.url, "-F", "99", "--interval", "500ms",
+                              "--include", "exe=shop", "--no-names", "--upload-symbols"], stderr=subprocess.DEVNULL)
+    try:
+        names, want, end = set(), {"shop::checkout", "shop::Cart::total", "main"}, time.time() + 60
+        while not want <= names and time.time() < end:
+            time.sleep(0.5)
+            names = top(server, "shop") if server.json("/api/v1/services") else set()
+        assert want <= names, names
+        built = re.search(r"Build ID: ([0-9a-f]+)", subprocess.run(["readelf", "-n", shop], capture_output=True, text=True).stdout)[1]
+        files = {f["buildId"]: f for f in server.json("/api/v1/binaries")["files"]}
+        assert files[built]["bytes"] == shop.stat().st_size and files[built]["quality"] == "lines"
+        assert server.json(f"/api/v1/symbols/{built}") == {"complete": True, "offset": shop.stat().st_size}
+        assert server.json("/api/v1/symbols/0123456789")["complete"] is False
+        say = [WICK, "symbols", "upload", "--server", server.url, str(shop)]
+        assert subprocess.run([*say, "--if-missing"], capture_output=True, check=True).stdout == b""
+        assert built in subprocess.run(say, capture_output=True, check=True, text=True).stdout
+    finally:
+        for p in (agent, burner):
+            p.terminate()
+            p.wait(20)
+        server.stop()
+
+
+def test_upload_usage():
+    p = subprocess.run([WICK, "agent", "--feed-fd", "9", "--upload-symbols"], capture_output=True, text=True,
+                       env={"PATH": "/usr/bin:/bin"}, timeout=30)
+    assert "--server URL is needed" in p.stderr

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * wick agent --upload-symbols: gives a server the files that names of sampled code can be read from, by `wick symbols upload
+ * --if-missing`, one at a time: a file once, at one mebibyte a second on average and within a thousandth of the machine's CPU.
+ * What cannot be sent is tried again, later and later.
+ */
+#ifndef CLI_AGENT_UPLOAD_H
+#define CLI_AGENT_UPLOAD_H
+
+#include "base/err.h"
+
+struct agent;
+struct agent_upload;
+
+/* server: of the API; NULL: $WICK_SERVER, else port 4040 of the host that is exported to. token: NULL: $WICK_TOKEN. */
+int agent_upload_new(const char *server, const char *export, const char *token, struct agent_upload **ret,
+                     struct err *e);
+void agent_upload_free(struct agent_upload *u);
+/* Sees to a child that ended, and starts the next one when it is time. */
+void agent_upload_step(struct agent_upload *u, struct agent *a);
+
+#endif
