@@ -8,6 +8,7 @@
 #include "base/map.h"
 #include "query/query.h"
 #include "query/query_json.h"
+#include "store/store_table.h"
 
 struct binaries {
     struct query_binaries *out;
@@ -45,35 +46,46 @@ static bool has_binary(const struct frame *f)
     return f->mapping.n || f->build_id.n || f->address || !f->function.n;
 }
 
-static int sum_up(struct binaries *x, const struct tree *t, uint32_t *row)
+/* Each frame of the selection is a row: a tree without nodes has them once each. */
+static uint32_t find_frame(void *ctx, const struct frame *f)
 {
-    for (uint32_t i = 1; i < t->n_frames; i++) {
-        const struct frame *f = &t->frames[i];
-        struct query_binary *b;
+    struct tree **frames = ctx;
+    uint32_t row = *frames ? tree_frame(*frames, f) : TREE_NONE;
 
-        row[i] = has_binary(f) ? intern(x, f) : TREE_NONE;
-        if (row[i] == TREE_NONE) {
-            if (has_binary(f))
-                return -ENOMEM;
-            continue;
-        }
-        b = &x->out->v[row[i]];
-        b->frames++;
-        b->named += f->function.n > 0;
-        if (!b->kind)
-            b->kind = f->kind;
-    }
-    for (uint32_t i = 1; i < t->n_nodes; i++) {
-        const struct frame *f = &t->frames[t->frame[i]];
-        uint32_t k = t->frame[i] == TREE_FOLDED ? TREE_NONE : row[t->frame[i]];
-        int64_t v = t->self[0][i], named = f->function.n ? v : 0;
+    return row == TREE_NONE ? TABLE_NO_MEMORY : row;
+}
+
+static void forget_frames(void *ctx)
+{
+    struct tree **frames = ctx;
+
+    tree_free(*frames);
+    if (tree_new(1, 0, frames) < 0)
+        *frames = NULL;
+}
+
+static int sum_up(struct binaries *x, const struct tree *frames, const struct store_table *t)
+{
+    for (uint32_t i = 1; i < t->n_rows; i++) {
+        const struct frame *f = &frames->frames[i];
+        int64_t v = t->rows[i].self[0], named = f->function.n ? v : 0;
+        struct query_binary *b;
+        uint32_t k;
 
         x->out->self += v;
         x->out->self_named += named;
-        if (k == TREE_NONE)
+        if (!has_binary(f))
             continue;
-        x->out->v[k].self += v;
-        x->out->v[k].self_named += named;
+        k = intern(x, f);
+        if (k == TREE_NONE)
+            return -ENOMEM;
+        b = &x->out->v[k];
+        b->frames++;
+        b->named += f->function.n > 0;
+        b->self += v;
+        b->self_named += named;
+        if (!b->kind)
+            b->kind = f->kind;
     }
     return 0;
 }
@@ -93,20 +105,23 @@ static int by_unnamed(const void *a, const void *b)
 int query_binaries(struct store *s, struct query *q, uint32_t limit, struct query_binaries *ret,
                    struct store_notes *notes, struct err *e)
 {
-    _cleanup_(tree_freep) struct tree *t = NULL;
+    _cleanup_(tree_freep) struct tree *frames = NULL;
+    struct store_table t = {.row = find_frame, .restart = forget_frames, .ctx = &frames};
     struct binaries x = {.out = ret};
-    uint32_t *row;
-    int r;
+    int r = tree_new(1, 0, &frames);
 
     *ret = (struct query_binaries){0};
-    q->q.by = BY_ADDRESS; /* only there a named frame still knows its binary */
-    q->q.max_nodes = 0;
-    r = query_flame(s, q, &t, notes, e);
     if (r < 0)
         return r;
+    q->q.by = BY_ADDRESS; /* only there a named frame still knows its binary */
+    q->q.max_nodes = 0;
+    q->q.min_share = 0;
+    arena_init(&t.arena, 0);
     arena_init(&ret->arena, q->q.memory_limit);
-    row = arena_zalloc_array(&t->arena, t->n_frames + 1, sizeof *row);
-    r = row ? sum_up(&x, t, row) : -ENOMEM;
+    r = s->ops->table(s, &q->q, &t, notes, e);
+    if (r == 0)
+        r = sum_up(&x, frames, &t);
+    store_table_done(&t);
     map_done(&x.map);
     if (r < 0) {
         arena_done(&ret->arena);

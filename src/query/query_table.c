@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tables of query.h: a tree summed up by function, file, line, mapping or package.
- *
- * Rows are interned by what they are called; a frame's row is looked up once. Totals count a row once per path: a node
- * adds its total to its row only when no ancestor belongs to the same row.
+ * Tables of query.h: a selection or a tree summed up by function, file, line, mapping or package. Rows are interned by
+ * what they are called; the store adds up by row (store_table.h).
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -11,6 +9,7 @@
 #include "base/hash.h"
 #include "base/map.h"
 #include "query/query.h"
+#include "store/store_table.h"
 
 int query_by_parse(struct str s, enum query_by *ret, struct err *e)
 {
@@ -80,6 +79,8 @@ static struct query_row row_of(const struct frame *f, enum query_by by, struct a
 
 struct rows {
     struct query_table *table;
+    enum query_by by;
+    struct str function, file; /* only these, when not empty */
     struct map map;
     uint32_t cap;
 };
@@ -100,7 +101,7 @@ static uint32_t intern_row(struct rows *x, const struct query_row *r)
         struct query_row *more = arena_alloc(&t->arena, cap * sizeof *more);
 
         if (!more)
-            return TREE_NONE;
+            return TABLE_NO_MEMORY;
         if (t->n)
             memcpy(more, t->rows, t->n * sizeof *more);
         t->rows = more;
@@ -110,47 +111,26 @@ static uint32_t intern_row(struct rows *x, const struct query_row *r)
     t->rows[t->n].name = arena_str(&t->arena, r->name);
     t->rows[t->n].file = arena_str(&t->arena, r->file);
     if (map_insert(&x->map, h, t->n) < 0)
-        return TREE_NONE;
+        return TABLE_NO_MEMORY;
     return t->n++;
 }
 
-/* Row of each frame; folded parts have none, they are in the table's total alone. */
-static int rows_of_frames(struct rows *x, const struct tree *t, enum query_by by, uint32_t *row_of_frame)
+static uint32_t find_row(void *ctx, const struct frame *f)
 {
-    row_of_frame[TREE_FOLDED] = TREE_NONE;
-    for (uint32_t i = 1; i < t->n_frames; i++) {
-        struct query_row r = row_of(&t->frames[i], by, &x->table->arena);
+    struct rows *x = ctx;
+    struct query_row r = row_of(f, x->by, &x->table->arena);
 
-        row_of_frame[i] = intern_row(x, &r);
-        if (row_of_frame[i] == TREE_NONE)
-            return -ENOMEM;
-    }
-    return 0;
+    if ((x->function.n && !str_eq(r.name, x->function)) || (x->file.n && !str_eq(r.file, x->file)))
+        return TABLE_NO_ROW;
+    return intern_row(x, &r);
 }
 
-static bool on_path(const struct tree *t, const uint32_t *row_of_frame, uint32_t node, uint32_t row)
+static void forget_rows(void *ctx)
 {
-    for (uint32_t p = t->parent[node]; p != 0 && p != TREE_NONE; p = t->parent[p])
-        if (row_of_frame[t->frame[p]] == row)
-            return true;
-    return false;
-}
+    struct rows *x = ctx;
 
-static void add_nodes(struct query_table *x, const struct tree *t, const uint32_t *row_of_frame)
-{
-    for (uint32_t i = 1; i < t->n_nodes; i++) {
-        uint32_t row = row_of_frame[t->frame[i]];
-        bool again;
-
-        if (row == TREE_NONE)
-            continue;
-        again = on_path(t, row_of_frame, i, row);
-        for (uint32_t c = 0; c < t->n_columns; c++) {
-            x->rows[row].self[c] += t->self[c][i];
-            if (!again)
-                x->rows[row].total[c] += t->total[c][i];
-        }
-    }
+    map_reset(&x->map);
+    x->table->n = 0;
 }
 
 /* --- order --- */
@@ -206,30 +186,49 @@ static void sort_rows(struct query_table *t, enum query_sort sort, uint32_t limi
         t->n = limit;
 }
 
+/* One way to sums by row: over a tree, or by asking a store. */
+struct source {
+    const struct tree *tree;
+    struct store *store;
+    const struct store_query *q;
+    struct store_notes *notes;
+    uint32_t n_columns;
+};
+
+static int make_table(struct rows *x, const struct source *from, struct query_table *ret, struct err *e)
+{
+    struct store_table t = {.row = find_row, .restart = forget_rows, .ctx = x};
+    int r;
+
+    *ret = (struct query_table){.n_columns = from->n_columns};
+    arena_init(&ret->arena, 0);
+    arena_init(&t.arena, 0);
+    x->table = ret;
+    r = from->tree ? store_table_add_tree(&t, from->tree)
+                   : from->store->ops->table(from->store, from->q, &t, from->notes, e);
+    for (uint32_t i = 0; r == 0 && i < ret->n; i++) {
+        memcpy(ret->rows[i].self, t.rows[i].self, sizeof t.rows[i].self);
+        memcpy(ret->rows[i].total, t.rows[i].total, sizeof t.rows[i].total);
+    }
+    memcpy(ret->total, t.sum, sizeof t.sum);
+    ret->type = arena_str(&ret->arena, t.type);
+    ret->unit = arena_str(&ret->arena, t.unit);
+    store_table_done(&t);
+    map_done(&x->map);
+    if (r < 0)
+        query_table_done(ret);
+    return r;
+}
+
 int query_table_from_tree(const struct tree *t, enum query_by by, enum query_sort sort, uint32_t limit,
                           struct query_table *ret)
 {
-    struct rows x = {.table = ret};
-    uint32_t *row_of_frame;
-    int r = -ENOMEM;
+    struct rows x = {.by = by};
+    int r = make_table(&x, &(struct source){.tree = t, .n_columns = t->n_columns}, ret, NULL);
 
-    *ret = (struct query_table){.n_columns = t->n_columns};
-    arena_init(&ret->arena, 0);
-    ret->type = arena_str(&ret->arena, t->type);
-    ret->unit = arena_str(&ret->arena, t->unit);
-    for (uint32_t c = 0; c < t->n_columns; c++)
-        ret->total[c] = t->total[c][0];
-    row_of_frame = arena_zalloc_array(&ret->arena, t->n_frames, sizeof *row_of_frame);
-    if (row_of_frame)
-        r = rows_of_frames(&x, t, by, row_of_frame);
-    map_done(&x.map);
-    if (r < 0) {
-        query_table_done(ret);
-        return r;
-    }
-    add_nodes(ret, t, row_of_frame);
-    sort_rows(ret, sort, limit);
-    return 0;
+    if (r == 0)
+        sort_rows(ret, sort, limit);
+    return r;
 }
 
 void query_table_done(struct query_table *t)
@@ -240,16 +239,16 @@ void query_table_done(struct query_table *t)
 
 /* --- questions --- */
 
-/* A whole tree, as fine as a table needs it. */
-static int whole_tree(struct store *s, const struct query *q, enum granularity by, struct tree **ret,
-                      struct store_notes *notes, struct err *e)
+/* The selection, as fine as a table needs it. */
+static int ask_table(struct store *s, const struct query *q, enum granularity by, struct rows *x,
+                     struct query_table *ret, struct store_notes *notes, struct err *e)
 {
     struct store_query sq = q->q;
 
     sq.by = by;
     sq.max_nodes = 0;
     sq.min_share = 0;
-    return s->ops->select(s, &sq, ret, notes, e);
+    return make_table(x, &(struct source){.store = s, .q = &sq, .notes = notes, .n_columns = sq.n_columns}, ret, e);
 }
 
 int query_top(struct store *s, struct query *q, enum query_by by, enum query_sort sort, uint32_t limit,
@@ -262,15 +261,15 @@ int query_top(struct store *s, struct query *q, enum query_by by, enum query_sor
         [QUERY_MAPPING] = BY_ADDRESS,
         [QUERY_PACKAGE] = BY_FILEFUNCTION,
     };
-    _cleanup_(tree_freep) struct tree *t = NULL;
+    struct rows x = {.by = by};
     int r;
 
     if (sort >= QUERY_SORT_DELTA && !q->is_diff)
         return err_set(e, -EINVAL,
                        "sort: delta and share compare two selections: give base_query, base_from or base_to");
-    r = whole_tree(s, q, need[by], &t, notes, e);
+    r = ask_table(s, q, need[by], &x, ret, notes, e);
     if (r == 0)
-        r = query_table_from_tree(t, by, sort, limit, ret);
+        sort_rows(ret, sort, limit);
     return r;
 }
 
@@ -287,22 +286,16 @@ static int by_line(const void *a, const void *b)
 int query_lines(struct store *s, struct query *q, struct str function, struct str file, struct query_table *ret,
                 struct store_notes *notes, struct err *e)
 {
-    _cleanup_(tree_freep) struct tree *t = NULL;
-    uint32_t kept = 0;
+    struct rows x = {.by = QUERY_LINE, .function = function, .file = file};
     int r;
 
     if (!function.n && !file.n)
         return err_set(e, -EINVAL, "function or file: say which lines");
-    r = whole_tree(s, q, BY_LINE, &t, notes, e);
-    if (r == 0)
-        r = query_table_from_tree(t, QUERY_LINE, QUERY_SORT_SELF, 0, ret);
+    r = ask_table(s, q, BY_LINE, &x, ret, notes, e);
     if (r < 0)
         return r;
-    for (uint32_t i = 0; i < ret->n; i++)
-        if ((!function.n || str_eq(ret->rows[i].name, function)) && (!file.n || str_eq(ret->rows[i].file, file)))
-            ret->rows[kept++] = ret->rows[i];
-    ret->n = ret->n_all = kept;
-    if (kept)
-        qsort(ret->rows, kept, sizeof *ret->rows, by_line);
+    ret->n_all = ret->n;
+    if (ret->n)
+        qsort(ret->rows, ret->n, sizeof *ret->rows, by_line);
     return 0;
 }

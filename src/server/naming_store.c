@@ -13,6 +13,7 @@
 #include "model/identity.h"
 #include "model/tree.h"
 #include "server/name_source.h"
+#include "store/store_table.h"
 
 enum { ADDRESSES_MAX = 1 << 20, BATCHES_MAX = 1 << 20 };
 
@@ -116,11 +117,33 @@ static bool may_name(struct naming_store *s, const char *tenant, const struct tr
     return false;
 }
 
-/* The same selection by address, unpruned; its nameless frames are asked for. */
+struct nameless_rows {
+    struct nameless_list list;
+    struct arena arena;
+    struct str last; /* build id, in the arena */
+};
+
+static uint32_t note_nameless(void *ctx, const struct frame *f)
+{
+    struct nameless_rows *x = ctx;
+
+    if (!frame_nameless(f) || !f->address)
+        return TABLE_NO_ROW;
+    if (!str_eq(f->build_id, x->last))
+        x->last = arena_str(&x->arena, f->build_id);
+    return x->last.n && add_nameless(&x->list, x->last, f->address) == 0 ? TABLE_NO_ROW : TABLE_NO_MEMORY;
+}
+
+static void forget_nameless(void *ctx)
+{
+    ((struct nameless_rows *) ctx)->list.n = 0;
+}
+
+/* The same selection by address; its nameless frames are asked for. */
 static int name_selection(struct naming_store *s, const struct store_query *q, bool *ret_named, struct err *e)
 {
-    _cleanup_(tree_freep) struct tree *t = NULL;
-    struct nameless_list l = {0};
+    struct nameless_rows x = {0};
+    struct store_table t = {.row = note_nameless, .restart = forget_nameless, .ctx = &x};
     struct store_notes notes = {0};
     struct store_query by = *q;
     int r;
@@ -131,13 +154,14 @@ static int name_selection(struct naming_store *s, const struct store_query *q, b
     by.max_nodes = 0;
     by.min_share = 0;
     by.n_zoom = 0;
-    r = s->behind->ops->select(s->behind, &by, &t, &notes, e);
-    for (uint32_t i = 1; r == 0 && i < t->n_frames; i++)
-        if (frame_nameless(&t->frames[i]) && t->frames[i].address)
-            r = add_nameless(&l, t->frames[i].build_id, t->frames[i].address);
+    arena_init(&x.arena, 0);
+    arena_init(&t.arena, 0);
+    r = s->behind->ops->table(s->behind, &by, &t, &notes, e);
     if (r == 0)
-        *ret_named = name_all(s, q->tenant, &l);
-    mem_free(l.v);
+        *ret_named = name_all(s, q->tenant, &x.list);
+    mem_free(x.list.v);
+    arena_done(&x.arena);
+    store_table_done(&t);
     return r;
 }
 
@@ -161,6 +185,64 @@ static int naming_select(struct store *store, const struct store_query *q, struc
     }
     if (r == 0)
         *ret = TAKE(t);
+    return r;
+}
+
+/* --- tables --- */
+
+/* The asker's rows, watched for frames that may get a name. */
+struct watched {
+    struct naming_store *s;
+    const struct store_query *q;
+    struct store_table *of;
+    struct arena arena;
+    struct str last; /* build id looked at last, in the arena */
+    bool found;
+};
+
+static uint32_t watch_row(void *ctx, const struct frame *f)
+{
+    struct watched *w = ctx;
+
+    if (!w->found && frame_nameless(f) && !str_eq(f->build_id, w->last)) {
+        w->last = arena_str(&w->arena, f->build_id);
+        w->found = name_source_may_know(w->s->names, w->q->tenant, f->build_id);
+    }
+    return w->of->row(w->of->ctx, f);
+}
+
+static void watch_restart(void *ctx)
+{
+    struct watched *w = ctx;
+
+    w->of->restart(w->of->ctx);
+}
+
+static int naming_table(struct store *store, const struct store_query *q, struct store_table *t,
+                        struct store_notes *notes, struct err *e)
+{
+    struct naming_store *s = to_naming(store);
+    struct watched w = {
+        .s = s, .q = q, .of = &(struct store_table){.row = t->row, .restart = t->restart, .ctx = t->ctx}};
+    bool named = false;
+    int r;
+
+    arena_init(&w.arena, 0);
+    t->row = watch_row;
+    t->restart = watch_restart;
+    t->ctx = &w;
+    r = s->behind->ops->table(s->behind, q, t, notes, e);
+    if (r == 0 && w.found)
+        r = name_selection(s, q, &named, e);
+    if (r == 0 && named) {
+        *notes = (struct store_notes){0};
+        store_table_restart(t);
+        r = s->behind->ops->table(s->behind, q, t, notes, e);
+    }
+    t->row = w.of->row;
+    t->restart = w.of->restart;
+    t->ctx = w.of->ctx;
+    arena_done(&w.arena);
     return r;
 }
 
@@ -305,6 +387,7 @@ static const struct store_ops naming_ops = {
     .close = naming_close,
     .append = naming_append,
     .select = naming_select,
+    .table = naming_table,
     .series = naming_series,
     .each_series = naming_each_series,
     .profiles = naming_profiles,

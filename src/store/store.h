@@ -39,6 +39,7 @@
 
 struct batch;
 struct store;
+struct store_table;
 struct symbol_answer;
 
 enum store_timestamps { TIMESTAMPS_NS, TIMESTAMPS_US, TIMESTAMPS_MS, TIMESTAMPS_OFF };
@@ -165,6 +166,9 @@ struct store_ops {
     void (*append)(struct store *s, struct batch *b, const struct sink_context *ctx, struct ack *ack);
     int (*select)(struct store *s, const struct store_query *q, struct tree **ret, struct store_notes *notes,
                   struct err *e);
+    /* The same selection as sums by row (store_table.h), without the cost of a tree. max_nodes and min_share must be 0. */
+    int (*table)(struct store *s, const struct store_query *q, struct store_table *t, struct store_notes *notes,
+                 struct err *e);
     int (*series)(struct store *s, const struct store_query *q, const struct store_series_query *sq,
                   struct store_points *ret, struct store_notes *notes, struct err *e);
     int (*each_series)(struct store *s, const char *tenant, int64_t from, int64_t to, store_series_fn fn, void *ctx);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/regex.h"
+#include "store/store_table.h"
 #include "store_gen.h"
 #include "tap.h"
 
@@ -409,6 +410,74 @@ static void dump_question(struct buf *out, struct store *s, const struct store_q
     dump_tree(out, t);
 }
 
+/* Rows of dump_table(): frames as they are, or frames whose names end alike in one row, and some in none. */
+struct table_rows {
+    struct tree *frames;
+    bool coarse;
+};
+
+static uint32_t table_row(void *ctx, const struct frame *f)
+{
+    struct table_rows *x = ctx;
+    struct frame last = {.function = {f->function.p + f->function.n - (f->function.n != 0), f->function.n != 0}};
+
+    if (x->coarse && str_is(last.function, "3"))
+        return TABLE_NO_ROW;
+    return tree_frame(x->frames, x->coarse ? &last : f);
+}
+
+static void dump_table(struct buf *out, struct store *s, const struct store_query *q, bool coarse)
+{
+    struct table_rows x = {.coarse = coarse};
+    struct store_table t = {.row = table_row, .ctx = &x};
+    struct store_notes notes = {0};
+    struct err e = {0};
+
+    tree_new(1, 0, &x.frames);
+    if (s->ops->table(s, q, &t, &notes, &e) < 0)
+        tap_fail("table: %s", e.message);
+    buf_printf(out, "table %lld %lld\n", (long long) t.sum[0], (long long) t.sum[1]);
+    for (uint32_t i = 1; i < t.n_rows; i++) {
+        const struct frame *f = &x.frames->frames[i];
+        const struct table_row *r = &t.rows[i];
+
+        buf_printf(out, "row %.*s|%.*s:%d|%.*s+%llx|%d %lld %lld %lld %lld\n", STR_FMT(f->function), STR_FMT(f->file),
+                   (int) f->line, STR_FMT(f->build_id), (unsigned long long) f->address, f->kind,
+                   (long long) r->self[0], (long long) r->total[0], (long long) r->self[1], (long long) r->total[1]);
+    }
+    store_table_done(&t);
+    tree_free(x.frames);
+}
+
+/* The same selection as tables: as fine as q says, with filters, and against another time. */
+static void dump_tables(struct buf *out, struct store *s, const struct store_query *q)
+{
+    struct regex *some = NULL, *few = NULL;
+    struct store_query k = *q;
+    struct err e = {0};
+
+    if (regex_new(STR("fn[1357]"), &some, &e) < 0 || regex_new(STR("fn.*[45]$"), &few, &e) < 0)
+        tap_fail("%s", e.message);
+    dump_table(out, s, &k, false);
+    dump_table(out, s, &k, true);
+    k.focus = some;
+    k.hide = few;
+    dump_table(out, s, &k, false);
+    k.by = BY_FILEFUNCTION;
+    k.focus = NULL;
+    k.hide = some;
+    k.ignore = few;
+    dump_table(out, s, &k, true);
+    k.ignore = k.hide = NULL;
+    k.by = BY_ADDRESS;
+    k.n_columns = 2;
+    k.columns[1] = k.columns[0];
+    k.columns[1].from += (k.columns[1].to - k.columns[1].from) / 3;
+    dump_table(out, s, &k, false);
+    regex_free(some);
+    regex_free(few);
+}
+
 void dump_answers(struct buf *out, struct store *s, int64_t from, int64_t to)
 {
     static const char *const selectors[] = {
@@ -446,6 +515,8 @@ void dump_answers(struct buf *out, struct store *s, int64_t from, int64_t to)
         k.q.has_trace = k.q.has_span = false;
         dump_points(&lines, s, &k.q, STR("service.name"), STR(""));
         dump_points(&lines, s, &k.q, STR(""), STR("fn7"));
+        if (i % 2 == 0)
+            dump_tables(&lines, s, &k.q);
         s->ops->profiles(s, &k.q, dump_profile_fn, &lines, NULL);
         sort_lines(&lines);
         buf_put(out, lines.p, lines.n);

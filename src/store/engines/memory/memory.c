@@ -382,6 +382,7 @@ const struct store_ops store_memory = {
     .close = memory_close,
     .append = memory_append,
     .select = memory_select,
+    .table = memory_table,
     .series = memory_series,
     .each_series = memory_each_series,
     .profiles = memory_profiles,

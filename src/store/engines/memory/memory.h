@@ -49,6 +49,8 @@ bool memory_sample_matches(const struct memory_item *it, const struct sample *s,
 
 int memory_select(struct store *s, const struct store_query *q, struct tree **ret, struct store_notes *notes,
                   struct err *e);
+int memory_table(struct store *s, const struct store_query *q, struct store_table *t, struct store_notes *notes,
+                 struct err *e);
 int memory_series(struct store *s, const struct store_query *q, const struct store_series_query *sq,
                   struct store_points *ret, struct store_notes *notes, struct err *e);
 int memory_export(struct store *s, const struct store_query *q, store_batch_fn fn, void *ctx, struct err *e);

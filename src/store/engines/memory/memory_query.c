@@ -7,6 +7,7 @@
 #include "model/identity.h"
 #include "store/engines/memory/memory.h"
 #include "store/frames.h"
+#include "store/store_table.h"
 
 /* The node of a stack, added where missing. */
 static uint32_t add_stack(struct tree *t, const struct batch *b, uint32_t stack, const struct store_query *q)
@@ -193,6 +194,15 @@ int memory_select(struct store *s, const struct store_query *q, struct tree **re
     }
     pthread_mutex_unlock(&m->lock);
     return r;
+}
+
+int memory_table(struct store *s, const struct store_query *q, struct store_table *t, struct store_notes *notes,
+                 struct err *e)
+{
+    _cleanup_(tree_freep) struct tree *tree = NULL;
+    int r = memory_select(s, q, &tree, notes, e);
+
+    return r < 0 ? r : store_table_add_tree(t, tree);
 }
 
 /* --- series --- */

@@ -414,6 +414,7 @@ const struct store_ops store_segment = {
     .close = engine_close,
     .append = engine_append,
     .select = engine_select,
+    .table = engine_table,
     .series = engine_series,
     .each_series = engine_each_series,
     .profiles = engine_profiles,

@@ -180,6 +180,8 @@ int engine_rebuild_catalog(struct engine *g, struct err *e);
 /* --- questions --- */
 int engine_select(struct store *s, const struct store_query *q, struct tree **ret, struct store_notes *notes,
                   struct err *e);
+int engine_table(struct store *s, const struct store_query *q, struct store_table *t, struct store_notes *notes,
+                 struct err *e);
 int engine_series(struct store *s, const struct store_query *q, const struct store_series_query *sq,
                   struct store_points *ret, struct store_notes *notes, struct err *e);
 int engine_each_series(struct store *s, const char *tenant, int64_t from, int64_t to, store_series_fn fn, void *ctx);

@@ -1,384 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See engine.h: the merged tree. Service by service: add into an array over the service's nodes, turn that into the
- * view's nodes, prune it to the view, and merge what is left into the answer.
- *
- * A range is put together from the largest sums that lie in it: a day's, an hour's, five minutes'; where it cuts through
- * five minutes, from the rows. Sums exist per segment, so the cover is found segment by segment.
+ * See engine.h: the merged tree. A service's sums (gather.h) are turned into the view's nodes, pruned to what the answer
+ * can show, and what is left is merged into the answer.
  */
 #include <errno.h>
-#include <math.h>
-#include <stdlib.h>
 
 #include "base/mem.h"
 #include "store/engines/segment/fold.h"
-#include "store/engines/segment/scan.h"
+#include "store/engines/segment/gather.h"
 #include "store/frames.h"
 
-/* A gauge's sums of one instance, divided by its snapshots at the end. */
-struct instance {
-    struct id128 id;
-    struct totals totals[2];
-    uint64_t count[2];
-};
-
 struct selecting {
-    struct scan scan;
+    struct gather gather;
     struct tree *out;
-    /* the service at hand */
-    const struct scan_symbols *sym;
-    uint32_t service, n_nodes;
-    bool gauge;
-    int64_t *acc[2]; /* zero but for the service at hand */
-    size_t cap_acc[2];
-    uint32_t *touched; /* questions about rows: the nodes that have something in acc */
-    size_t cap_touched;
-    uint32_t n_touched;
-    bool few; /* it is one of those */
     struct fold fold;
-    bool any;
-    uint32_t n_parts; /* services in the answer, at most */
-    struct instance *instances;
-    size_t cap_instances;
-    uint32_t n_instances;
-    struct map instance_map;
     /* of the view at hand, used again for the next */
     uint32_t *live, *parent, *frame;
     int64_t *self[2], *total[2];
     size_t cap_scratch;
-    /* profiles of memtables, by service */
-    struct held {
-        const struct scan_symbols *sym;
-        uint32_t service;
-        struct scan_prof p;
-    } * held;
-    size_t cap_held;
-    uint32_t n_held;
 };
-
-static struct instance *find_instance(struct selecting *x, struct id128 id)
-{
-    for (struct map_pos p = map_find(&x->instance_map, id.lo); p.index != MAP_NONE; p = map_next(&x->instance_map, p))
-        if (id128_eq(x->instances[p.index].id, id))
-            return &x->instances[p.index];
-    if (mem_grow((void **) &x->instances, &x->cap_instances, (size_t) x->n_instances + 1, sizeof *x->instances,
-                 1 << 24) < 0 ||
-        map_insert(&x->instance_map, id.lo, x->n_instances) < 0)
-        return NULL;
-    x->instances[x->n_instances] = (struct instance){.id = id};
-    return &x->instances[x->n_instances++];
-}
-
-/* --- adding --- */
-
-static int add_value(struct selecting *x, uint32_t column, uint32_t node, int64_t v)
-{
-    if (x->few && !x->acc[0][node]) {
-        if (mem_grow((void **) &x->touched, &x->cap_touched, (size_t) x->n_touched + 1, sizeof *x->touched,
-                     UINT32_MAX) < 0)
-            return -ENOMEM;
-        x->touched[x->n_touched++] = node;
-    }
-    x->acc[column][node] += v;
-    return 0;
-}
-
-static int add_prof(void *ctx, const struct scan_prof *p)
-{
-    struct selecting *x = ctx;
-    struct instance *inst = NULL;
-    bool look = x->scan.needs_detail[p->column];
-    int r = 0;
-
-    x->scan.notes->profiles++;
-    if (x->gauge) {
-        inst = find_instance(x, p->p->instance);
-        if (!inst)
-            return -ENOMEM;
-        inst->count[p->column] += p->p->n_rows || !(x->scan.q->has_trace || x->scan.q->has_span);
-    }
-    for (uint32_t i = 0; r == 0 && i < p->p->n_rows; i++) {
-        const struct row *row = &p->p->rows[i];
-
-        if (look && !scan_row(&x->scan, p, row))
-            continue;
-        if (row->node >= x->n_nodes)
-            return -EBADMSG;
-        x->any = true;
-        x->scan.notes->samples++;
-        if (inst)
-            r = totals_add(&inst->totals[p->column], row->node, row->value);
-        else
-            r = add_value(x, p->column, row->node, row->value);
-    }
-    return r;
-}
-
-static int add_totals(struct selecting *x, struct segment *s, const struct dir_entry *d, const struct chunk *c,
-                      uint32_t column)
-{
-    struct instance *inst;
-    struct totals t = {0};
-    int r;
-
-    x->any = true;
-    x->scan.notes->profiles += d->e.n_profs;
-    (void) s;
-    if (!x->gauge)
-        return chunk_add_totals(c, d->e.totals_off, x->acc[column], x->n_nodes);
-    inst = find_instance(x, d->e.instance);
-    r = inst ? chunk_read_totals(c, d->e.totals_off, x->n_nodes, &t) : -ENOMEM;
-    for (uint32_t i = 0; r == 0 && i < t.n; i++)
-        r = totals_add(&inst->totals[column], t.nodes[i], t.values[i]);
-    if (r == 0)
-        inst->count[column] += d->e.n_profs;
-    totals_done(&t);
-    return r;
-}
-
-/* --- one group of one segment --- */
-
-/* Entries [from, to) of a directory are one window. Which of them are meant by the column? */
-static bool is_meant(const struct selecting *x, const struct dir_entry *d, uint32_t column)
-{
-    return d->e.series < x->sym->n_series && x->sym->bits[d->e.series] >> column & 1;
-}
-
-enum fit { FIT_NONE, FIT_WHOLE, FIT_PART };
-
-static enum fit window_fit(const struct selecting *x, const struct dir_entry *d, uint32_t n, uint32_t column)
-{
-    const struct store_column *c = &x->scan.q->columns[column];
-    bool inside = false, outside = false;
-
-    for (uint32_t i = 0; i < n; i++) {
-        if (!is_meant(x, &d[i], column))
-            continue;
-        if (d[i].e.max_time < c->from || d[i].e.min_time >= c->to) {
-            outside = true;
-        } else if (d[i].e.min_time >= c->from && d[i].e.max_time < c->to) {
-            inside = true;
-        } else {
-            return FIT_PART;
-        }
-    }
-    return inside && outside ? FIT_PART : inside ? FIT_WHOLE : FIT_NONE;
-}
-
-/* The whole window from its sums: one entry for all series when all are meant. */
-static int add_window(struct selecting *x, struct segment *s, const struct dir_entry *d, uint32_t n, uint32_t column)
-{
-    struct chunk c = {0};
-    uint64_t off = UINT64_MAX;
-    uint32_t all = UINT32_MAX;
-    bool every = true;
-    int r = 0;
-
-    for (uint32_t i = 0; i < n; i++) {
-        if (d[i].e.series == SERIES_ALL)
-            all = i;
-        else
-            every &= is_meant(x, &d[i], column);
-    }
-    for (uint32_t i = 0; r == 0 && i < n; i++) {
-        if (every && all != UINT32_MAX ? i != all : !is_meant(x, &d[i], column))
-            continue;
-        if (d[i].off != off) {
-            chunk_done(&c);
-            off = d[i].off;
-            r = segment_chunk(s, d[i].off, d[i].head, 1u << SEC_TOTALS, &c, x->scan.e);
-        }
-        if (r == 0)
-            r = add_totals(x, s, &d[i], &c, column);
-    }
-    chunk_done(&c);
-    return r < 0 ? scan_damage(&x->scan, r, err_message(x->scan.e, r)) : 0;
-}
-
-/* The adding of rows is for one column at a time here: others that mean the same window take their own way. */
-struct one_column {
-    struct selecting *x;
-    uint32_t column;
-};
-
-static int add_prof_of_column(void *ctx, const struct scan_prof *p)
-{
-    struct one_column *k = ctx;
-
-    return p->column == k->column ? add_prof(k->x, p) : 0;
-}
-
-/* The profiles of a chunk that lie in the column's range, straight into acc. */
-static int add_chunk_sums(struct selecting *x, struct segment *s, uint64_t off, uint32_t len, uint32_t column)
-{
-    const struct store_column *c = &x->scan.q->columns[column];
-    struct chunk_profiles p;
-    struct chunk chunk;
-    struct arena a;
-    uint8_t *wanted;
-    uint64_t rows = 0;
-    int r = segment_chunk(s, off, len, ~0u, &chunk, x->scan.e);
-
-    if (r < 0)
-        return scan_damage(&x->scan, r, err_message(x->scan.e, r));
-    arena_init(&a, 0);
-    r = chunk_decode_profiles(&chunk, &a, &p);
-    wanted = r == 0 ? arena_zalloc_array(&a, p.n_profs + 1, 1) : NULL;
-    for (uint32_t i = 0; wanted && i < p.n_profs; i++) {
-        const struct prof *v = &p.profs[i];
-
-        wanted[i] = v->series < x->sym->n_series && x->sym->bits[v->series] >> column & 1 && v->time_ns >= c->from &&
-                    v->time_ns < c->to && sym_series(x->sym->symbols, v->series)->service == x->service;
-        x->scan.notes->profiles += wanted[i];
-    }
-    if (r == 0)
-        r = wanted ? chunk_sum_rows(&chunk, &a, &p, wanted, x->acc[column], x->n_nodes, &rows) : -ENOMEM;
-    x->scan.notes->samples += rows;
-    x->any |= rows != 0;
-    arena_done(&a);
-    chunk_done(&chunk);
-    return r == -EBADMSG ? scan_damage(&x->scan, r, "a chunk's columns are damaged") : r;
-}
-
-static int add_part(struct selecting *x, struct segment *s, const struct dir_entry *d, uint32_t n, uint32_t column)
-{
-    struct one_column k = {x, column};
-    uint64_t last = UINT64_MAX;
-    int r = 0;
-
-    if (!s->meta.has_detail) { /* five-minute edges are all that is left: a window counts where it starts */
-        x->scan.notes->coarse = true;
-        if (d[0].window < x->scan.q->columns[column].from || d[0].window >= x->scan.q->columns[column].to)
-            return 0;
-        return add_window(x, s, d, n, column);
-    }
-    for (uint32_t i = 0; r == 0 && i < n; i++)
-        if (is_meant(x, &d[i], column) && d[i].off != last) {
-            last = d[i].off;
-            if (!x->gauge && !x->few && !x->scan.q->has_profile) {
-                r = add_chunk_sums(x, s, d[i].off, d[i].len, column);
-                continue;
-            }
-            r = scan_chunk(&x->scan, x->sym, s, d[i].off, d[i].len, x->service, true, add_prof_of_column, &k);
-        }
-    return r;
-}
-
-struct covered {
-    int64_t *windows;
-    size_t cap;
-    uint32_t n;
-    int64_t size;
-};
-
-static bool is_covered(const struct covered *c, int64_t window)
-{
-    int64_t start = c->size ? window_start(window, c->size) : 0;
-
-    for (uint32_t i = c->n; i-- > 0;)
-        if (c->windows[i] == start)
-            return true;
-    return false;
-}
-
-static int add_level(struct selecting *x, struct segment *s, const struct segment_group *g, int level, uint32_t column,
-                     struct covered covered[2])
-{
-    static const int64_t sizes[] = {WINDOW_5M, WINDOW_1H, WINDOW_1D};
-    struct covered *mine = level ? &covered[level - 1] : NULL;
-    struct dir_entry *d;
-    struct arena a;
-    uint32_t n;
-    int r;
-
-    arena_init(&a, 0);
-    r = segment_directory(s, g, level, &a, &d, &n, x->scan.e);
-    if (r < 0)
-        r = scan_damage(&x->scan, r, err_message(x->scan.e, r));
-    for (uint32_t i = 0, j; r == 0 && i < n; i = j) {
-        enum fit fit;
-
-        for (j = i + 1; j < n && d[j].window == d[i].window;)
-            j++;
-        if (is_covered(&covered[1], d[i].window) || (level == 0 && is_covered(&covered[0], d[i].window)))
-            continue;
-        fit = window_fit(x, d + i, j - i, column);
-        if (fit == FIT_WHOLE) {
-            r = add_window(x, s, d + i, j - i, column);
-            if (r == 0 && mine) {
-                mine->size = sizes[level];
-                r = mem_grow((void **) &mine->windows, &mine->cap, (size_t) mine->n + 1, sizeof *mine->windows,
-                             1 << 24);
-                if (r == 0)
-                    mine->windows[mine->n++] = d[i].window;
-            }
-        } else if (fit == FIT_PART && level == 0) {
-            r = add_part(x, s, d + i, j - i, column);
-        }
-    }
-    arena_done(&a);
-    return r;
-}
-
-static int add_group(struct selecting *x, struct segment *s, const struct segment_group *g, uint32_t column)
-{
-    struct covered covered[2] = {0};
-    int r = 0;
-
-    for (int level = SEGMENT_LEVELS - 1; r == 0 && level >= 0; level--)
-        if (g->dirs[level].len)
-            r = add_level(x, s, g, level, column, covered);
-    mem_free(covered[0].windows);
-    mem_free(covered[1].windows);
-    return r;
-}
-
-static int add_segment(struct selecting *x, struct segment *s)
-{
-    const struct segment_footer *f;
-    int r = segment_footer(s, &f, x->scan.e);
-
-    if (r < 0)
-        return scan_damage(&x->scan, r, err_message(x->scan.e, r));
-    for (uint32_t i = 0; r == 0 && i < f->n_groups; i++) {
-        if (f->groups[i].service != x->service)
-            continue;
-        for (uint32_t c = 0; r == 0 && c < x->scan.q->n_columns; c++)
-            if (s->meta.t1 >= x->scan.q->columns[c].from && s->meta.t0 < x->scan.q->columns[c].to)
-                r = add_group(x, s, &f->groups[i], c);
-    }
-    return r;
-}
-
-/* --- a service's part of the answer --- */
-
-static int fold_instances(struct selecting *x)
-{
-    int r = 0;
-
-    for (uint32_t i = 0; i < x->n_instances; i++)
-        for (uint32_t c = 0; c < 2; c++) {
-            struct totals *t = &x->instances[i].totals[c];
-
-            if (r == 0 && x->instances[i].count[c])
-                r = totals_normalize(t);
-            for (uint32_t k = 0; r == 0 && k < t->n; k++)
-                r = add_value(x, c, t->nodes[k], llround((double) t->values[k] / (double) x->instances[i].count[c]));
-            totals_done(t);
-        }
-    x->n_instances = 0;
-    map_reset(&x->instance_map);
-    return r;
-}
-
-/* How much of one service may be in the answer: all that fits when there are few, the larger part of it when there
- * are many. What is cut is summed up, so totals stay exact. */
-static uint32_t part_nodes(const struct selecting *x)
-{
-    uint32_t max = x->scan.q->max_nodes;
-
-    return !max || x->n_parts < 4 ? max : MIN(max, MAX(512, 4 * max / x->n_parts));
-}
 
 /* Room for a view of n nodes in the arrays that are used again for every service. */
 static int grow_scratch(struct selecting *x, uint32_t n)
@@ -401,14 +41,14 @@ static int grow_scratch(struct selecting *x, uint32_t n)
 
 /* The service's sums as a tree of the view's nodes that have any: most have none in a given hour, and what follows
  * costs by the node. Frames stay the view's. */
-static void make_live_tree(struct selecting *x, const struct sym_view *v, struct tree *ret)
+static void make_live_tree(struct selecting *x, const struct gather *g, const struct sym_view *v, struct tree *ret)
 {
-    uint32_t columns = x->scan.q->n_columns, n = 1;
+    uint32_t columns = g->scan.q->n_columns, n = 1;
 
     memset(x->live, 0, v->n_nodes * sizeof *x->live);
     for (uint32_t c = 0; c < columns; c++)
-        for (uint32_t i = 0; i < x->n_nodes; i++)
-            x->live[v->map[i]] |= x->acc[c][i] != 0;
+        for (uint32_t i = 0; i < g->n_nodes; i++)
+            x->live[v->map[i]] |= g->acc[c][i] != 0;
     for (uint32_t i = v->n_nodes; i-- > 1;)
         x->live[v->parent[i]] |= x->live[i];
     x->live[0] = 0;
@@ -428,30 +68,31 @@ static void make_live_tree(struct selecting *x, const struct sym_view *v, struct
                          .n_columns = columns};
     for (uint32_t c = 0; c < columns; c++) {
         memset(x->self[c], 0, n * sizeof *x->self[c]);
-        for (uint32_t i = 0; i < x->n_nodes; i++)
-            if (x->acc[c][i])
-                x->self[c][x->live[v->map[i]]] += x->acc[c][i];
+        for (uint32_t i = 0; i < g->n_nodes; i++)
+            if (g->acc[c][i])
+                x->self[c][x->live[v->map[i]]] += g->acc[c][i];
         ret->self[c] = x->self[c];
         ret->total[c] = x->total[c];
     }
     tree_sum_up(ret);
 }
 
-static int fold_service(struct selecting *x)
+static int fold_service(void *ctx, struct gather *g)
 {
-    const struct store_query *q = x->scan.q;
-    struct sym_service *service = sym_service(x->sym->symbols, x->service);
+    struct selecting *x = ctx;
+    const struct store_query *q = g->scan.q;
+    struct sym_service *service = sym_service(g->sym->symbols, g->service);
     _cleanup_(tree_freep) struct tree *part = NULL;
     bool filtered = q->focus || q->ignore || q->hide || q->n_zoom;
-    struct tree_prune how = {.max_nodes = filtered ? 0 : part_nodes(x)};
+    struct tree_prune how = {.max_nodes = filtered ? 0 : gather_part_nodes(g)};
     struct tree live;
     struct sym_view *v;
-    int r = view_lock(x->sym->symbols, service, q->by, q->no_inlines, x->n_nodes, &v);
+    int r = view_lock(g->sym->symbols, service, q->by, q->no_inlines, g->n_nodes, &v);
 
     if (r < 0)
         return r;
     if (q->n_columns == 1) {
-        r = fold_into(&x->fold, v, x->acc[0], x->n_nodes, x->few ? x->touched : NULL, x->n_touched, how.max_nodes,
+        r = fold_into(&x->fold, v, g->acc[0], g->n_nodes, g->few ? g->touched : NULL, g->n_touched, how.max_nodes,
                       x->out);
         if (r != 0) {
             view_unlock(service);
@@ -460,7 +101,7 @@ static int fold_service(struct selecting *x)
     }
     r = grow_scratch(x, v->n_nodes);
     if (r == 0) {
-        make_live_tree(x, v, &live);
+        make_live_tree(x, g, v, &live);
         r = tree_prune_live(&live, &how, &part);
     }
     view_unlock(service);
@@ -469,144 +110,18 @@ static int fold_service(struct selecting *x)
     return r;
 }
 
-static int begin_service(struct selecting *x, const struct scan_symbols *sym, uint32_t service)
-{
-    x->sym = sym;
-    x->service = service;
-    x->any = false;
-    x->n_nodes = stable_count(&sym_service(sym->symbols, service)->nodes);
-    x->n_touched = 0;
-    for (uint32_t c = 0; c < x->scan.q->n_columns; c++) {
-        size_t before = x->cap_acc[c];
-
-        if (mem_grow((void **) &x->acc[c], &x->cap_acc[c], x->n_nodes, sizeof *x->acc[c], UINT32_MAX) < 0)
-            return -ENOMEM;
-        memset(x->acc[c] + before, 0, (x->cap_acc[c] - before) * sizeof *x->acc[c]);
-    }
-    x->gauge = false;
-    for (uint32_t i = 0; i < sym->n_series; i++)
-        if (sym->bits[i] && sym_series(sym->symbols, i)->service == service) {
-            x->gauge = sym_series(sym->symbols, i)->type.rule == TYPE_GAUGE;
-            x->out->type = sym_series(sym->symbols, i)->type.name;
-            x->out->unit = sym_series(sym->symbols, i)->type.unit;
-            break;
-        }
-    return 0;
-}
-
-static int select_service(struct selecting *x, const struct scan_symbols *sym, uint32_t service, bool segments)
-{
-    int r = begin_service(x, sym, service);
-
-    for (uint32_t i = 0; r == 0 && i < x->n_held; i++)
-        if (x->held[i].sym == sym && x->held[i].service == service)
-            r = add_prof(x, &x->held[i].p);
-    for (uint32_t i = 0; segments && r == 0 && i < x->scan.snap->n_segments; i++) {
-        if (x->scan.snap->segments[i].symbols != sym->symbols)
-            continue;
-        r = scan_cancelled(&x->scan) ? -ECANCELED : add_segment(x, x->scan.snap->segments[i].segment);
-    }
-    if (r == 0)
-        r = fold_instances(x);
-    if (r == 0 && x->any)
-        r = fold_service(x);
-    for (uint32_t c = 0; r == 0 && c < x->scan.q->n_columns; c++) {
-        if (x->few)
-            for (uint32_t i = 0; i < x->n_touched; i++)
-                x->acc[c][x->touched[i]] = 0;
-        else
-            memset(x->acc[c], 0, x->n_nodes * sizeof *x->acc[c]);
-    }
-    return r;
-}
-
-static int hold_prof(void *ctx, const struct scan_prof *p)
-{
-    struct selecting *x = ctx;
-
-    if (mem_grow((void **) &x->held, &x->cap_held, (size_t) x->n_held + 1, sizeof *x->held, UINT32_MAX) < 0)
-        return -ENOMEM;
-    x->held[x->n_held++] = (struct held){scan_find_symbols(&x->scan, p->symbols), p->series->service, *p};
-    return 0;
-}
-
-/* Questions about rows (a trace, attributes, one profile): everything in range is gone through once, and each service's
- * rows are kept until its turn. */
-static int hold_rows(void *ctx, const struct scan_prof *p)
-{
-    struct selecting *x = ctx;
-    struct scan_prof kept = *p;
-    struct prof *copy;
-    uint32_t n = 0;
-
-    for (uint32_t i = 0; i < p->p->n_rows; i++)
-        n += scan_row(&x->scan, p, &p->p->rows[i]);
-    copy = arena_alloc(&x->out->arena, sizeof *copy);
-    if (!copy)
-        return -ENOMEM;
-    *copy = *p->p;
-    copy->n_rows = 0;
-    copy->rows = arena_alloc(&x->out->arena, (n + 1) * sizeof *copy->rows);
-    if (!copy->rows)
-        return -ENOMEM;
-    for (uint32_t i = 0; i < p->p->n_rows; i++)
-        if (scan_row(&x->scan, p, &p->p->rows[i])) {
-            copy->rows[copy->n_rows] = p->p->rows[i];
-            copy->rows[copy->n_rows++].extra = 0;
-        }
-    kept.p = copy;
-    return hold_prof(x, &kept);
-}
-
-static bool is_held(const struct selecting *x, const struct scan_symbols *sym, uint32_t service)
-{
-    for (uint32_t i = 0; i < x->n_held; i++)
-        if (x->held[i].sym == sym && x->held[i].service == service && (x->held[i].p.p->n_rows || x->held[i].p.p->gauge))
-            return true;
-    return false;
-}
-
-static int select_all(struct selecting *x)
-{
-    bool rows = x->scan.needs_detail[0] || (x->scan.q->n_columns > 1 && x->scan.needs_detail[1]);
-    int r = rows ? scan_profs(&x->scan, true, hold_rows, x) : scan_memtables(&x->scan, hold_prof, x);
-
-    for (uint32_t i = 0; i < x->scan.n_symbols; i++)
-        for (uint32_t k = 0; k < x->scan.symbols[i].n_services; k++)
-            x->n_parts += x->scan.symbols[i].services[k] != 0;
-    x->few = rows && x->scan.q->n_columns == 1;
-    if (rows) /* the rows that are meant are held: nothing more to look at */
-        x->scan.needs_detail[0] = x->scan.needs_detail[1] = false;
-    for (uint32_t i = 0; r == 0 && i < x->scan.n_symbols; i++)
-        for (uint32_t k = 0; r == 0 && k < x->scan.symbols[i].n_services; k++) {
-            if (!x->scan.symbols[i].services[k] || (rows && !is_held(x, &x->scan.symbols[i], k)))
-                continue;
-            r = select_service(x, &x->scan.symbols[i], k, !rows);
-        }
-    return r;
-}
-
 static void selecting_done(struct selecting *x)
 {
-    for (uint32_t i = 0; i < x->n_instances; i++) {
-        totals_done(&x->instances[i].totals[0]);
-        totals_done(&x->instances[i].totals[1]);
-    }
-    mem_free(x->instances);
-    map_done(&x->instance_map);
-    mem_free(x->held);
-    mem_free(x->touched);
     fold_done(&x->fold);
     mem_free(x->live);
     mem_free(x->parent);
     mem_free(x->frame);
     for (int c = 0; c < 2; c++) {
-        mem_free(x->acc[c]);
         mem_free(x->self[c]);
         mem_free(x->total[c]);
     }
     tree_free(x->out);
-    scan_done(&x->scan);
+    gather_done(&x->gather);
 }
 
 int engine_select(struct store *s, const struct store_query *q, struct tree **ret, struct store_notes *notes,
@@ -614,17 +129,16 @@ int engine_select(struct store *s, const struct store_query *q, struct tree **re
 {
     _cleanup_(selecting_done) struct selecting x = {0};
     struct err own = {0};
-    int r = tree_new(q->n_columns, q->memory_limit, &x.out);
+    int r = gather_init(&x.gather, to_engine(s), q, notes, e ? e : &own);
 
-    e = e ? e : &own;
     if (r == 0)
-        r = scan_init(&x.scan, to_engine(s), q, true, notes, e);
-    if (r == 0 && x.scan.tenant)
-        r = select_all(&x);
-    if (r == -ECANCELED)
-        return err_set(e, r, "cancelled");
+        r = tree_new(q->n_columns, q->memory_limit, &x.out);
+    if (r == 0)
+        r = gather_run(&x.gather, fold_service, &x);
     if (r < 0)
         return r;
+    x.out->type = x.gather.type;
+    x.out->unit = x.gather.unit;
     tree_sum_up(x.out);
     return frames_finish_tree(TAKE(x.out), q, ret);
 }

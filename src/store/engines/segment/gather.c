@@ -1,0 +1,511 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * See gather.h. A range is put together from the largest sums that lie in it: a day's, an hour's, five minutes'; where it
+ * cuts through five minutes, from the rows. Sums exist per segment, so the cover is found segment by segment.
+ */
+#include "store/engines/segment/gather.h"
+
+#include <errno.h>
+#include <math.h>
+
+#include "base/mem.h"
+
+/* A gauge's sums of one instance, divided by its snapshots at the end. */
+struct instance {
+    struct id128 id;
+    struct totals totals[2];
+    uint64_t count[2];
+};
+
+struct held {
+    struct scan_prof p;
+    uint32_t next; /* of the same service, + 1 */
+};
+
+static struct instance *find_instance(struct gather *x, struct id128 id)
+{
+    for (struct map_pos p = map_find(&x->instance_map, id.lo); p.index != MAP_NONE; p = map_next(&x->instance_map, p))
+        if (id128_eq(x->instances[p.index].id, id))
+            return &x->instances[p.index];
+    if (mem_grow((void **) &x->instances, &x->cap_instances, (size_t) x->n_instances + 1, sizeof *x->instances,
+                 1 << 24) < 0 ||
+        map_insert(&x->instance_map, id.lo, x->n_instances) < 0)
+        return NULL;
+    x->instances[x->n_instances] = (struct instance){.id = id};
+    return &x->instances[x->n_instances++];
+}
+
+/* --- adding --- */
+
+static int add_value(struct gather *x, uint32_t column, uint32_t node, int64_t v)
+{
+    if (x->few && !x->acc[0][node]) {
+        if (mem_grow((void **) &x->touched, &x->cap_touched, (size_t) x->n_touched + 1, sizeof *x->touched,
+                     UINT32_MAX) < 0)
+            return -ENOMEM;
+        x->touched[x->n_touched++] = node;
+    }
+    x->acc[column][node] += v;
+    return 0;
+}
+
+static int add_prof(void *ctx, const struct scan_prof *p)
+{
+    struct gather *x = ctx;
+    struct instance *inst = NULL;
+    bool look = x->scan.needs_detail[p->column];
+    int r = 0;
+
+    x->scan.notes->profiles++;
+    if (x->gauge) {
+        inst = find_instance(x, p->p->instance);
+        if (!inst)
+            return -ENOMEM;
+        inst->count[p->column] += p->p->n_rows || !(x->scan.q->has_trace || x->scan.q->has_span);
+    }
+    for (uint32_t i = 0; r == 0 && i < p->p->n_rows; i++) {
+        const struct row *row = &p->p->rows[i];
+
+        if (look && !scan_row(&x->scan, p, row))
+            continue;
+        if (row->node >= x->n_nodes)
+            return -EBADMSG;
+        x->any = true;
+        x->scan.notes->samples++;
+        if (inst)
+            r = totals_add(&inst->totals[p->column], row->node, row->value);
+        else
+            r = add_value(x, p->column, row->node, row->value);
+    }
+    return r;
+}
+
+static int add_totals(struct gather *x, struct segment *s, const struct dir_entry *d, const struct chunk *c,
+                      uint32_t column)
+{
+    struct instance *inst;
+    struct totals t = {0};
+    int r;
+
+    x->any = true;
+    x->scan.notes->profiles += d->e.n_profs;
+    (void) s;
+    if (!x->gauge)
+        return chunk_add_totals(c, d->e.totals_off, x->acc[column], x->n_nodes);
+    inst = find_instance(x, d->e.instance);
+    r = inst ? chunk_read_totals(c, d->e.totals_off, x->n_nodes, &t) : -ENOMEM;
+    for (uint32_t i = 0; r == 0 && i < t.n; i++)
+        r = totals_add(&inst->totals[column], t.nodes[i], t.values[i]);
+    if (r == 0)
+        inst->count[column] += d->e.n_profs;
+    totals_done(&t);
+    return r;
+}
+
+/* --- one group of one segment --- */
+
+/* Entries [from, to) of a directory are one window. Which of them are meant by the column? */
+static bool is_meant(const struct gather *x, const struct dir_entry *d, uint32_t column)
+{
+    return d->e.series < x->sym->n_series && x->sym->bits[d->e.series] >> column & 1;
+}
+
+enum fit { FIT_NONE, FIT_WHOLE, FIT_PART };
+
+static enum fit window_fit(const struct gather *x, const struct dir_entry *d, uint32_t n, uint32_t column)
+{
+    const struct store_column *c = &x->scan.q->columns[column];
+    bool inside = false, outside = false;
+
+    for (uint32_t i = 0; i < n; i++) {
+        if (!is_meant(x, &d[i], column))
+            continue;
+        if (d[i].e.max_time < c->from || d[i].e.min_time >= c->to) {
+            outside = true;
+        } else if (d[i].e.min_time >= c->from && d[i].e.max_time < c->to) {
+            inside = true;
+        } else {
+            return FIT_PART;
+        }
+    }
+    return inside && outside ? FIT_PART : inside ? FIT_WHOLE : FIT_NONE;
+}
+
+/* The whole window from its sums: one entry for all series when all are meant. */
+static int add_window(struct gather *x, struct segment *s, const struct dir_entry *d, uint32_t n, uint32_t column)
+{
+    struct chunk c = {0};
+    uint64_t off = UINT64_MAX;
+    uint32_t all = UINT32_MAX;
+    bool every = true;
+    int r = 0;
+
+    for (uint32_t i = 0; i < n; i++) {
+        if (d[i].e.series == SERIES_ALL)
+            all = i;
+        else
+            every &= is_meant(x, &d[i], column);
+    }
+    for (uint32_t i = 0; r == 0 && i < n; i++) {
+        if (every && all != UINT32_MAX ? i != all : !is_meant(x, &d[i], column))
+            continue;
+        if (d[i].off != off) {
+            chunk_done(&c);
+            off = d[i].off;
+            r = segment_chunk(s, d[i].off, d[i].head, 1u << SEC_TOTALS, &c, x->scan.e);
+        }
+        if (r == 0)
+            r = add_totals(x, s, &d[i], &c, column);
+    }
+    chunk_done(&c);
+    return r < 0 ? scan_damage(&x->scan, r, err_message(x->scan.e, r)) : 0;
+}
+
+/* The adding of rows is for one column at a time here: others that mean the same window take their own way. */
+struct one_column {
+    struct gather *x;
+    uint32_t column;
+};
+
+static int add_prof_of_column(void *ctx, const struct scan_prof *p)
+{
+    struct one_column *k = ctx;
+
+    return p->column == k->column ? add_prof(k->x, p) : 0;
+}
+
+/* The profiles of a chunk that lie in the column's range, straight into acc. */
+static int add_chunk_sums(struct gather *x, struct segment *s, uint64_t off, uint32_t len, uint32_t column)
+{
+    const struct store_column *c = &x->scan.q->columns[column];
+    struct chunk_profiles p;
+    struct chunk chunk;
+    struct arena a;
+    uint8_t *wanted;
+    uint64_t rows = 0;
+    int r = segment_chunk(s, off, len, ~0u, &chunk, x->scan.e);
+
+    if (r < 0)
+        return scan_damage(&x->scan, r, err_message(x->scan.e, r));
+    arena_init(&a, 0);
+    r = chunk_decode_profiles(&chunk, &a, &p);
+    wanted = r == 0 ? arena_zalloc_array(&a, p.n_profs + 1, 1) : NULL;
+    for (uint32_t i = 0; wanted && i < p.n_profs; i++) {
+        const struct prof *v = &p.profs[i];
+
+        wanted[i] = v->series < x->sym->n_series && x->sym->bits[v->series] >> column & 1 && v->time_ns >= c->from &&
+                    v->time_ns < c->to && sym_series(x->sym->symbols, v->series)->service == x->service;
+        x->scan.notes->profiles += wanted[i];
+    }
+    if (r == 0)
+        r = wanted ? chunk_sum_rows(&chunk, &a, &p, wanted, x->acc[column], x->n_nodes, &rows) : -ENOMEM;
+    x->scan.notes->samples += rows;
+    x->any |= rows != 0;
+    arena_done(&a);
+    chunk_done(&chunk);
+    return r == -EBADMSG ? scan_damage(&x->scan, r, "a chunk's columns are damaged") : r;
+}
+
+static int add_part(struct gather *x, struct segment *s, const struct dir_entry *d, uint32_t n, uint32_t column)
+{
+    struct one_column k = {x, column};
+    uint64_t last = UINT64_MAX;
+    int r = 0;
+
+    if (!s->meta.has_detail) { /* five-minute edges are all that is left: a window counts where it starts */
+        x->scan.notes->coarse = true;
+        if (d[0].window < x->scan.q->columns[column].from || d[0].window >= x->scan.q->columns[column].to)
+            return 0;
+        return add_window(x, s, d, n, column);
+    }
+    for (uint32_t i = 0; r == 0 && i < n; i++)
+        if (is_meant(x, &d[i], column) && d[i].off != last) {
+            last = d[i].off;
+            if (!x->gauge && !x->few && !x->scan.q->has_profile) {
+                r = add_chunk_sums(x, s, d[i].off, d[i].len, column);
+                continue;
+            }
+            r = scan_chunk(&x->scan, x->sym, s, d[i].off, d[i].len, x->service, true, add_prof_of_column, &k);
+        }
+    return r;
+}
+
+struct covered {
+    int64_t *windows;
+    size_t cap;
+    uint32_t n;
+    int64_t size;
+};
+
+static bool is_covered(const struct covered *c, int64_t window)
+{
+    int64_t start = c->size ? window_start(window, c->size) : 0;
+
+    for (uint32_t i = c->n; i-- > 0;)
+        if (c->windows[i] == start)
+            return true;
+    return false;
+}
+
+static int add_level(struct gather *x, struct segment *s, const struct segment_group *g, int level, uint32_t column,
+                     struct covered covered[2], bool *ret_part)
+{
+    static const int64_t sizes[] = {WINDOW_5M, WINDOW_1H, WINDOW_1D};
+    struct covered *mine = level ? &covered[level - 1] : NULL;
+    struct dir_entry *d;
+    struct arena a;
+    uint32_t n;
+    int r;
+
+    arena_init(&a, 0);
+    r = segment_directory(s, g, level, &a, &d, &n, x->scan.e);
+    if (r < 0)
+        r = scan_damage(&x->scan, r, err_message(x->scan.e, r));
+    *ret_part = !n; /* damaged: perhaps a lower one is not */
+    for (uint32_t i = 0, j; r == 0 && i < n; i = j) {
+        enum fit fit;
+
+        for (j = i + 1; j < n && d[j].window == d[i].window;)
+            j++;
+        if (is_covered(&covered[1], d[i].window) || (level == 0 && is_covered(&covered[0], d[i].window)))
+            continue;
+        fit = window_fit(x, d + i, j - i, column);
+        *ret_part |= fit == FIT_PART;
+        if (fit == FIT_WHOLE) {
+            r = add_window(x, s, d + i, j - i, column);
+            if (r == 0 && mine) {
+                mine->size = sizes[level];
+                r = mem_grow((void **) &mine->windows, &mine->cap, (size_t) mine->n + 1, sizeof *mine->windows,
+                             1 << 24);
+                if (r == 0)
+                    mine->windows[mine->n++] = d[i].window;
+            }
+        } else if (fit == FIT_PART && level == 0) {
+            r = add_part(x, s, d + i, j - i, column);
+        }
+    }
+    arena_done(&a);
+    return r;
+}
+
+static int add_group(struct gather *x, struct segment *s, const struct segment_group *g, uint32_t column)
+{
+    struct covered covered[2] = {0};
+    bool part =
+        true; /* of a window only some: a lower level has its parts. Each level has all that those below have. */
+    int r = 0;
+
+    for (int level = SEGMENT_LEVELS - 1; r == 0 && part && level >= 0; level--)
+        if (g->dirs[level].len)
+            r = add_level(x, s, g, level, column, covered, &part);
+    mem_free(covered[0].windows);
+    mem_free(covered[1].windows);
+    return r;
+}
+
+static int add_segment(struct gather *x, struct segment *s)
+{
+    const struct segment_footer *f;
+    int r = segment_footer(s, &f, x->scan.e);
+
+    if (r < 0)
+        return scan_damage(&x->scan, r, err_message(x->scan.e, r));
+    for (uint32_t i = 0; r == 0 && i < f->n_groups; i++) {
+        if (f->groups[i].service != x->service)
+            continue;
+        for (uint32_t c = 0; r == 0 && c < x->scan.q->n_columns; c++)
+            if (s->meta.t1 >= x->scan.q->columns[c].from && s->meta.t0 < x->scan.q->columns[c].to)
+                r = add_group(x, s, &f->groups[i], c);
+    }
+    return r;
+}
+
+/* --- a service --- */
+
+static int fold_instances(struct gather *x)
+{
+    int r = 0;
+
+    for (uint32_t i = 0; i < x->n_instances; i++)
+        for (uint32_t c = 0; c < 2; c++) {
+            struct totals *t = &x->instances[i].totals[c];
+
+            if (r == 0 && x->instances[i].count[c])
+                r = totals_normalize(t);
+            for (uint32_t k = 0; r == 0 && k < t->n; k++)
+                r = add_value(x, c, t->nodes[k], llround((double) t->values[k] / (double) x->instances[i].count[c]));
+            totals_done(t);
+        }
+    x->n_instances = 0;
+    map_reset(&x->instance_map);
+    return r;
+}
+
+static int begin_service(struct gather *x, const struct scan_symbols *sym, uint32_t service)
+{
+    x->sym = sym;
+    x->service = service;
+    x->any = false;
+    x->n_nodes = stable_count(&sym_service(sym->symbols, service)->nodes);
+    x->n_touched = 0;
+    for (uint32_t c = 0; c < x->scan.q->n_columns; c++) {
+        size_t before = x->cap_acc[c];
+
+        if (mem_grow((void **) &x->acc[c], &x->cap_acc[c], x->n_nodes, sizeof *x->acc[c], UINT32_MAX) < 0)
+            return -ENOMEM;
+        memset(x->acc[c] + before, 0, (x->cap_acc[c] - before) * sizeof *x->acc[c]);
+    }
+    x->gauge = false;
+    for (uint32_t i = 0; i < sym->n_series; i++)
+        if (sym->bits[i] && sym_series(sym->symbols, i)->service == service) {
+            x->gauge = sym_series(sym->symbols, i)->type.rule == TYPE_GAUGE;
+            x->type = sym_series(sym->symbols, i)->type.name;
+            x->unit = sym_series(sym->symbols, i)->type.unit;
+            break;
+        }
+    return 0;
+}
+
+static void end_service(struct gather *x)
+{
+    for (uint32_t c = 0; c < x->scan.q->n_columns; c++) {
+        if (x->few)
+            for (uint32_t i = 0; i < x->n_touched; i++)
+                x->acc[c][x->touched[i]] = 0;
+        else
+            memset(x->acc[c], 0, x->n_nodes * sizeof *x->acc[c]);
+    }
+}
+
+static int run_service(struct gather *x, const struct scan_symbols *sym, uint32_t service, bool segments, gather_fn fn,
+                       void *ctx)
+{
+    int r = begin_service(x, sym, service);
+
+    for (uint32_t i = x->held_of[sym - x->scan.symbols][service]; r == 0 && i; i = x->held[i - 1].next)
+        r = add_prof(x, &x->held[i - 1].p);
+    for (uint32_t i = 0; segments && r == 0 && i < x->scan.snap->n_segments; i++) {
+        if (x->scan.snap->segments[i].symbols != sym->symbols)
+            continue;
+        r = scan_cancelled(&x->scan) ? -ECANCELED : add_segment(x, x->scan.snap->segments[i].segment);
+    }
+    if (r == 0)
+        r = fold_instances(x);
+    if (r == 0 && x->any)
+        r = fn(ctx, x);
+    if (r == 0)
+        end_service(x);
+    return r;
+}
+
+/* --- what is not in segments, and questions about rows --- */
+
+static int hold_prof(void *ctx, const struct scan_prof *p)
+{
+    struct gather *x = ctx;
+    uint32_t *first = &x->held_of[scan_find_symbols(&x->scan, p->symbols) - x->scan.symbols][p->series->service];
+
+    if (mem_grow((void **) &x->held, &x->cap_held, (size_t) x->n_held + 1, sizeof *x->held, UINT32_MAX) < 0)
+        return -ENOMEM;
+    x->held[x->n_held++] = (struct held){*p, *first};
+    *first = x->n_held;
+    return 0;
+}
+
+/* Questions about rows (a trace, attributes, one profile): everything in range is gone through once, and each service's
+ * rows are kept until its turn. */
+static int hold_rows(void *ctx, const struct scan_prof *p)
+{
+    struct gather *x = ctx;
+    struct scan_prof kept = *p;
+    struct prof *copy;
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < p->p->n_rows; i++)
+        n += scan_row(&x->scan, p, &p->p->rows[i]);
+    if (!n && !p->p->gauge) { /* a snapshot counts even where it has none of the rows */
+        x->scan.notes->profiles++;
+        return 0;
+    }
+    copy = arena_alloc(&x->arena, sizeof *copy);
+    if (!copy)
+        return -ENOMEM;
+    *copy = *p->p;
+    copy->n_rows = 0;
+    copy->rows = arena_alloc(&x->arena, (n + 1) * sizeof *copy->rows);
+    if (!copy->rows)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < p->p->n_rows; i++)
+        if (scan_row(&x->scan, p, &p->p->rows[i])) {
+            copy->rows[copy->n_rows] = p->p->rows[i];
+            copy->rows[copy->n_rows++].extra = 0;
+        }
+    kept.p = copy;
+    return hold_prof(x, &kept);
+}
+
+/* --- all of it --- */
+
+int gather_init(struct gather *x, struct engine *g, const struct store_query *q, struct store_notes *notes,
+                struct err *e)
+{
+    int r;
+
+    *x = (struct gather){0};
+    arena_init(&x->arena, q->memory_limit);
+    r = scan_init(&x->scan, g, q, true, notes, e);
+    if (r < 0)
+        return r;
+    x->held_of = arena_zalloc_array(&x->arena, x->scan.n_symbols + 1, sizeof *x->held_of);
+    for (uint32_t i = 0; x->held_of && i < x->scan.n_symbols; i++) {
+        x->held_of[i] = arena_zalloc_array(&x->arena, x->scan.symbols[i].n_services + 1, sizeof **x->held_of);
+        if (!x->held_of[i])
+            return -ENOMEM;
+        for (uint32_t k = 0; k < x->scan.symbols[i].n_services; k++)
+            x->n_parts += x->scan.symbols[i].services[k] != 0;
+    }
+    return x->held_of ? 0 : -ENOMEM;
+}
+
+int gather_run(struct gather *x, gather_fn fn, void *ctx)
+{
+    bool rows = x->scan.needs_detail[0] || (x->scan.q->n_columns > 1 && x->scan.needs_detail[1]);
+    int r;
+
+    if (!x->scan.tenant)
+        return 0;
+    r = rows ? scan_profs(&x->scan, true, hold_rows, x) : scan_memtables(&x->scan, hold_prof, x);
+    x->few = rows && x->scan.q->n_columns == 1;
+    if (rows) /* the rows that are meant are held: nothing more to look at */
+        x->scan.needs_detail[0] = x->scan.needs_detail[1] = false;
+    for (uint32_t i = 0; r == 0 && i < x->scan.n_symbols; i++)
+        for (uint32_t k = 0; r == 0 && k < x->scan.symbols[i].n_services; k++) {
+            if (!x->scan.symbols[i].services[k] || (rows && !x->held_of[i][k]))
+                continue;
+            r = run_service(x, &x->scan.symbols[i], k, !rows, fn, ctx);
+        }
+    return r == -ECANCELED ? err_set(x->scan.e, r, "cancelled") : r;
+}
+
+uint32_t gather_part_nodes(const struct gather *x)
+{
+    uint32_t max = x->scan.q->max_nodes;
+
+    return !max || x->n_parts < 4 ? max : MIN(max, MAX(512, 4 * max / x->n_parts));
+}
+
+void gather_done(struct gather *x)
+{
+    for (uint32_t i = 0; i < x->n_instances; i++) {
+        totals_done(&x->instances[i].totals[0]);
+        totals_done(&x->instances[i].totals[1]);
+    }
+    mem_free(x->instances);
+    map_done(&x->instance_map);
+    mem_free(x->held);
+    mem_free(x->touched);
+    mem_free(x->acc[0]);
+    mem_free(x->acc[1]);
+    arena_done(&x->arena);
+    scan_done(&x->scan);
+}
