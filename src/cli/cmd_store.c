@@ -188,6 +188,7 @@ static int run_stats(const struct store_options *o, int argc, char **argv, struc
             {"log_bytes", st.log_bytes},
             {"catalog_bytes", st.catalog_bytes},
             {"disk_bytes", st.disk_bytes},
+            {"deletions", st.deletions},
             {"torn_logs", st.torn},
             {"damaged", st.damaged},
         };
@@ -262,6 +263,8 @@ static int run_delete(const struct store_options *o, int argc, char **argv, stru
         r = open_store(o, false, &s, e);
     if (r == 0)
         r = s->ops->delete (s, o->tenant ? o->tenant : "", &c, e);
+    if (r == 0) /* nobody compacts it otherwise until a server has it again */
+        r = s->ops->retain(s, false, e);
     selector_done(&sel);
     arena_done(&a);
     return r;

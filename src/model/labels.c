@@ -440,6 +440,36 @@ void selector_done(struct selector *s)
     s->n = 0;
 }
 
+static void put_quoted(struct buf *out, struct str s)
+{
+    buf_putc(out, '"');
+    for (uint32_t i = 0; i < s.n; i++) {
+        if (s.p[i] == '"' || s.p[i] == '\\')
+            buf_putc(out, '\\');
+        buf_putc(out, s.p[i]);
+    }
+    buf_putc(out, '"');
+}
+
+void selector_print(struct buf *out, const struct selector *s)
+{
+    static const char *const ops[] = {[MATCH_EQ] = "=", [MATCH_NE] = "!=", [MATCH_RE] = "=~", [MATCH_NRE] = "!~"};
+
+    buf_put_str(out, s->type);
+    buf_putc(out, '{');
+    for (uint32_t i = 0; i < s->n; i++) {
+        if (i)
+            buf_putc(out, ',');
+        if (is_plain_name(s->v[i].name))
+            buf_put_str(out, s->v[i].name);
+        else
+            put_quoted(out, s->v[i].name);
+        buf_puts(out, ops[s->v[i].op]);
+        put_quoted(out, s->v[i].value);
+    }
+    buf_putc(out, '}');
+}
+
 bool matcher_matches(const struct matcher *m, struct str value)
 {
     switch (m->op) {

@@ -60,6 +60,8 @@ struct selector {
 /* Parses TYPE{name="value",...}; either part may be missing. Names: [a-zA-Z_.][a-zA-Z0-9_.]* or quoted UTF-8. */
 int selector_parse(struct str text, struct arena *a, struct selector *ret, struct err *e);
 void selector_done(struct selector *s); /* frees the regexps */
+/* As selector_parse() reads it again. */
+void selector_print(struct buf *out, const struct selector *s);
 bool selector_matches(const struct selector *s, const struct labels *l);
 /* One matcher against one value. */
 bool matcher_matches(const struct matcher *m, struct str value);

@@ -148,6 +148,7 @@ struct store_stats {
         uint64_t bytes;
     } parts[8]; /* of segment_bytes, where the store was opened to read only; ends with name NULL */
     uint64_t stored_samples, stored_profiles; /* in segments */
+    uint64_t deletions;                       /* what they mean is hidden, and not yet gone from the disk */
     uint64_t memory_bytes;
     int64_t oldest_ns, newest_ns;
     uint64_t flushes, compactions, syncs;
@@ -177,6 +178,10 @@ struct store_ops {
     /* Names for locations that came without: addresses of q's binary, in the answer's order. */
     int (*name_later)(struct store *s, const char *tenant, struct str build_id, const uint64_t *addresses,
                       const struct symbol_answer *names, struct err *e);
+    /* Everything of these series that starts in the range and was acknowledged before: in no answer that begins after
+     * the call, whatever happens to the machine, and off the disk by the next compaction. What comes later is not
+     * meant; what was deleted and is sent again is a duplicate still (as long as deduplication remembers it). Matchers:
+     * labels of the series only. */
     int (*delete)(struct store *s, const char *tenant, const struct store_column *what, struct err *e);
     /* Drops what is too old, too much; compacts what is due. compact_all: everything that can be, now. */
     int (*retain)(struct store *s, bool compact_all, struct err *e);

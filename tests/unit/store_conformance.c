@@ -2,6 +2,7 @@
 /* See store_conformance.h. */
 #include "store_conformance.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -768,6 +769,141 @@ static void test_delete(struct suite *s)
     eq_int(total(s, "cpu", ALL), 43);
 }
 
+static int count_series(void *ctx, const struct type *t, const struct labels *l)
+{
+    (void) t;
+    (void) l;
+    ++*(int *) ctx;
+    return 0;
+}
+
+static int count_one_profile(void *ctx, const struct store_profile *p)
+{
+    (void) p;
+    ++*(int *) ctx;
+    return 0;
+}
+
+static int count_exported(void *ctx, struct batch *b)
+{
+    *(int *) ctx += (int) b->n_samples;
+    return 0;
+}
+
+/* Everything that can be asked about service b, one number each, in one line. */
+static void look_everywhere(struct suite *s, struct buf *out)
+{
+    struct store_series_query sq = {.step = 30 * NS_PER_S};
+    struct store_points p = {0};
+    struct store_notes notes = {0};
+    struct question k;
+    int series = 0, listed = 0, exported = 0;
+    double points = 0;
+
+    s->store->ops->each_series(s->store, "", ALL, count_series, &series);
+    ask(&k, "cpu{service.name=\"b\"}", GEN_T0, GEN_T0 + 600 * NS_PER_S);
+    if (s->store->ops->series(s->store, &k.q, &sq, &p, &notes, NULL) == 0)
+        for (uint32_t i = 0; i < p.n_series * p.n_points; i++)
+            points += p.values[i];
+    store_points_done(&p);
+    s->store->ops->profiles(s->store, &k.q, count_one_profile, &listed, NULL);
+    s->store->ops->export(s->store, &k.q, count_exported, &exported, NULL);
+    buf_printf(out, "tree %lld points %.0f series %d listed %d exported %d", (long long) total_of(s, &k.q), points,
+               series, listed, exported);
+    k.q.has_trace = true;
+    k.q.trace_id[0] = 5;
+    buf_printf(out, " trace %lld", (long long) total_of(s, &k.q));
+    ask_done(&k);
+    buf_printf(out, " thread %lld all %lld\n", (long long) total(s, "cpu{service.name=\"b\",thread.name=\"io\"}", ALL),
+               (long long) total(s, "cpu", ALL));
+}
+
+static void delete_from(struct suite *s, const char *selector, int64_t from, int64_t to)
+{
+    struct question k;
+    struct err e = {0};
+
+    ask(&k, selector, from, to);
+    if (s->store->ops->delete (s->store, "", &k.q.columns[0], &e) < 0)
+        tap_fail("delete: %s", e.message);
+    ask_done(&k);
+}
+
+/* Four hosts and more have a sum of their own; b's rows are in one window, some deleted and some not. */
+static void append_for_deletion(struct suite *s)
+{
+    static const char *const hosts[] = {"h1", "h2", "h3", "h4", "h5"};
+
+    for (int i = 0; i < 5; i++)
+        APPEND(s, {.value = 1, .service = "b", .host = hosts[i], .time = GEN_T0 + i * NS_PER_S},
+               {.value = 10,
+                .service = "b",
+                .host = hosts[i],
+                .time = GEN_T0 + (60 + i) * NS_PER_S,
+                .trace = 5,
+                .span = 1,
+                .thread = "io"},
+               {.value = 1000, .host = hosts[i], .time = GEN_T0 + i * NS_PER_S});
+}
+
+static void check_everywhere(struct suite *s, const char *want)
+{
+    _cleanup_(buf_done) struct buf out = BUF_INIT;
+
+    look_everywhere(s, &out);
+    eq_str(str_trim(buf_str(&out)), str_from(want));
+}
+
+static void test_delete_hides(struct suite *s)
+{
+    append_for_deletion(s);
+    suite_settle(s);
+    check_everywhere(s, "tree 55 points 55 series 10 listed 10 exported 10 trace 50 thread 50 all 5055");
+    delete_from(s, "cpu{service.name=\"b\"}", GEN_T0 + 60 * NS_PER_S, GEN_T0 + 63 * NS_PER_S);
+    for (int i = 0; i < 2; i++, suite_settle(s)) /* at once, and however it lies afterwards */
+        check_everywhere(s, "tree 25 points 25 series 10 listed 7 exported 7 trace 20 thread 20 all 5025");
+    delete_from(s, "cpu{service.name=\"b\",host.name=~\"h[1-3]\"}", ALL);
+    for (int i = 0; i < 2; i++, suite_settle(s))
+        check_everywhere(s, "tree 22 points 22 series 7 listed 4 exported 4 trace 20 thread 20 all 5022");
+    delete_from(s, "wall", ALL); /* nothing */
+    delete_from(s, "{service.name=\"b\"}", ALL);
+    for (int i = 0; i < 2; i++, suite_settle(s))
+        check_everywhere(s, "tree 0 points 0 series 5 listed 0 exported 0 trace 0 thread 0 all 5000");
+}
+
+/* What comes afterwards is not meant. What was deleted is known all the same: sent again it is a duplicate. */
+static void test_delete_then_more(struct suite *s)
+{
+    append_for_deletion(s);
+    suite_settle(s);
+    delete_from(s, "cpu{service.name=\"b\"}", ALL);
+    append_for_deletion(s);
+    check_everywhere(s, "tree 0 points 0 series 5 listed 0 exported 0 trace 0 thread 0 all 5000");
+    APPEND(s, {.value = 32, .service = "b", .host = "h1", .time = GEN_T0 + 60 * NS_PER_S, .trace = 5});
+    for (int i = 0; i < 2; i++, suite_settle(s))
+        check_everywhere(s, "tree 32 points 32 series 6 listed 1 exported 1 trace 32 thread 0 all 5032");
+    delete_from(s, "cpu{service.name=\"b\"}", ALL);
+    APPEND(s, {.value = 64, .service = "b", .host = "h1", .time = GEN_T0 + 60 * NS_PER_S, .trace = 5});
+    for (int i = 0; i < 2; i++, suite_settle(s))
+        check_everywhere(s, "tree 64 points 64 series 6 listed 1 exported 1 trace 64 thread 0 all 5064");
+}
+
+static void test_delete_refuses(struct suite *s)
+{
+    struct question k;
+    struct err e = {0};
+
+    APPEND(s, {.value = 1, .thread = "io"});
+    ask(&k, "cpu{thread.name=\"io\"}", ALL);
+    eq_int(s->store->ops->delete (s->store, "", &k.q.columns[0], &e), -EINVAL);
+    ok(strstr(e.message, "thread.name") != NULL);
+    ask_done(&k);
+    ask(&k, "cpu", ALL);
+    eq_int(s->store->ops->delete (s->store, "nobody", &k.q.columns[0], &e), 0);
+    ask_done(&k);
+    eq_int(total(s, "cpu", ALL), 1);
+}
+
 static void test_retention(struct suite *s)
 {
     struct err e = {0};
@@ -828,14 +964,6 @@ static void test_series(struct suite *s)
     }
     store_points_done(&p);
     ask_done(&k);
-}
-
-static int count_series(void *ctx, const struct type *t, const struct labels *l)
-{
-    (void) t;
-    (void) l;
-    ++*(int *) ctx;
-    return 0;
 }
 
 static void test_list(struct suite *s)
@@ -907,6 +1035,9 @@ void store_conformance(struct suite *s)
         {"diff", test_diff},
         {"pruning", test_prune},
         {"delete", test_delete},
+        {"delete hides from every answer", test_delete_hides},
+        {"delete means what came before", test_delete_then_more},
+        {"delete refuses", test_delete_refuses},
         {"retention", test_retention},
         {"cumulative", test_cumulative},
         {"series", test_series},

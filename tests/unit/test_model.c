@@ -103,6 +103,24 @@ static void test_type_format(void)
 
 /* --- labels --- */
 
+/* Printed and read again it means the same. */
+static void check_printed(const struct selector *s, const struct labels *l)
+{
+    _cleanup_(buf_done) struct buf once = BUF_INIT, twice = BUF_INIT;
+    struct selector again = {0};
+    struct arena a;
+
+    arena_init(&a, 0);
+    selector_print(&once, s);
+    if (selector_parse(buf_str(&once), &a, &again, NULL) < 0)
+        tap_fail("'%.*s' does not parse", STR_FMT(buf_str(&once)));
+    selector_print(&twice, &again);
+    eq_str(buf_str(&twice), buf_str(&once));
+    eq_int(selector_matches(&again, l), selector_matches(s, l));
+    selector_done(&again);
+    arena_done(&a);
+}
+
 static void test_selector(void)
 {
     static const struct {
@@ -148,6 +166,7 @@ static void test_selector(void)
             eq_str(s.type, str_from(cases[i].type));
             if (selector_matches(&s, &l) != cases[i].matches)
                 tap_fail("'%s' matches wrongly", cases[i].text);
+            check_printed(&s, &l);
         } else {
             ok(e.message[0]);
         }

@@ -188,6 +188,126 @@ static void test_detail_goes(void)
     end(&s);
 }
 
+/* --- deletion --- */
+
+static struct store_stats stats_of(struct suite *s)
+{
+    struct store_stats st = {0};
+
+    s->store->ops->stats(s->store, &st);
+    return st;
+}
+
+/* Bytes of an id that only the deleted profiles have, in any file. */
+static int found;
+
+static int find_id(const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+    _cleanup_(buf_done) struct buf b = BUF_INIT;
+
+    (void) st;
+    (void) ftw;
+    if (type == FTW_F && fd_read_file(path, 1 << 24, &b, NULL) == 0 && memmem(b.p, b.n, "\x77\x78\x79\x7a\x77", 5))
+        found++;
+    return 0;
+}
+
+static int files_with_id(void)
+{
+    found = 0;
+    nftw(dir, find_id, 16, FTW_PHYS);
+    return found;
+}
+
+static void append_id(struct suite *s, const char *service)
+{
+    _cleanup_(batch_unrefp) struct batch *b =
+        simple_batch((struct simple[]){{.value = 5, .service = service, .time = suite_clock}}, 1);
+
+    memcpy(b->profiles[0].id, "\x77\x78\x79\x7a\x77\x78\x79\x7a\x77\x78\x79\x7a\x77\x78\x79\x7a", 16);
+    append(s, b);
+}
+
+/* Hidden by the call; in the log and the segment still; gone from both with the next compaction. */
+static void test_deleted_from_disk(void)
+{
+    struct suite s = {.config = {.keep = -1, .keep_detail = -1}};
+
+    begin(&s);
+    append_id(&s, "gone");
+    APPEND(&s, {.value = 1, .service = "stays"});
+    flush(&s);
+    suite_clock += NS_PER_S;
+    append_id(&s, "gone");
+    eq_int(files_with_id(), 2);
+    delete_from(&s, "{service.name=\"gone\"}", ALL);
+    eq_int(total(&s, "cpu", ALL), 1);
+    eq_int(files_with_id(), 2);
+    eq_int(stats_of(&s).deletions, 1);
+    reopen(&s);
+    eq_int(total(&s, "cpu", ALL), 1);
+    eq_int(stats_of(&s).deletions, 1);
+    ok(s.store->ops->retain(s.store, false, NULL) == 0);
+    eq_int(files_with_id(), 0);
+    eq_int(stats_of(&s).deletions, 0);
+    eq_int(stats_of(&s).stored_profiles, 1);
+    eq_int(total(&s, "cpu", ALL), 1);
+    end(&s);
+}
+
+/* Where only sums are left, five minutes are there or not; a sum over all series does not bring a part back. */
+static void test_delete_without_detail(void)
+{
+    static const char *const hosts[] = {"h1", "h2", "h3", "h4", "h5"};
+    struct suite s = {.config = {.keep = -1, .keep_detail = DAYS(1)}};
+
+    begin(&s);
+    for (int i = 0; i < 5; i++)
+        APPEND(&s, {.value = 1, .host = hosts[i], .time = EARLY},
+               {.value = 10, .host = hosts[i], .time = GEN_T0});
+    flush(&s);
+    suite_clock += DAYS(3);
+    retain(&s);
+    eq_int(profiles(&s), 0);
+    eq_int(total(&s, "cpu", ALL), 55);
+    delete_from(&s, "cpu{host.name=\"h2\"}", EARLY - 600 * NS_PER_S, EARLY + 600 * NS_PER_S);
+    for (int i = 0; i < 2; i++, retain(&s)) {
+        eq_int(total(&s, "cpu", ALL), 54);
+        eq_int(total(&s, "cpu{host.name=\"h2\"}", ALL), 10);
+        eq_int(total(&s, "cpu", EARLY - 600 * NS_PER_S, EARLY + 600 * NS_PER_S), 4);
+    }
+    eq_int(stats_of(&s).deletions, 0);
+    end(&s);
+}
+
+/* A copy hides what was deleted, and takes new data of the same time; its logs are numbered as before. */
+static void test_snapshot_with_deletion(void)
+{
+    struct suite s = {.config = {.keep = -1, .keep_detail = -1}}, copy = s;
+    char to[160];
+
+    snprintf(to, sizeof to, "%s-copy", dir);
+    nftw(to, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    begin(&s);
+    APPEND(&s, {.value = 1}, {.value = 2, .service = "gone"});
+    flush(&s);
+    delete_from(&s, "cpu{service.name=\"gone\"}", ALL);
+    eq_int(s.store->ops->snapshot(s.store, to, NULL), 0);
+    copy.config = s.config;
+    copy.config.dir = to;
+    ok(store_open(&store_segment, &copy.config, &copy.store, NULL) == 0);
+    if (copy.store) {
+        eq_int(total(&copy, "cpu", ALL), 1);
+        APPEND(&copy, {.value = 4, .service = "gone"});
+        eq_int(total(&copy, "cpu", ALL), 5);
+        retain(&copy);
+        eq_int(total(&copy, "cpu", ALL), 5);
+    }
+    store_close(copy.store);
+    nftw(to, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    end(&s);
+}
+
 /* --- a full disk --- */
 
 static struct fd_ops disk;
@@ -580,6 +700,9 @@ int main(void)
     snprintf(dir, sizeof dir, "/tmp/wick-life-%d", getpid());
     tap_run(test_epochs);
     tap_run(test_detail_goes);
+    tap_run(test_deleted_from_disk);
+    tap_run(test_delete_without_detail);
+    tap_run(test_snapshot_with_deletion);
     tap_run(test_full_disk);
     tap_run(test_reserve);
     tap_run(test_cumulative_restart);

@@ -62,6 +62,7 @@ static void random_run(uint64_t seed, int steps)
     struct store_config c = {.now = suite_now, .manual = true, .dir = dir, .min_free = -1};
     struct store *oracle = NULL, *s = NULL;
     struct err e = {0};
+    int logs = 0;
 
     clear_dir(NULL);
     suite_clock = GEN_T0;
@@ -70,7 +71,7 @@ static void random_run(uint64_t seed, int steps)
         return;
     }
     for (int i = 0; i < steps && !tap_bad; i++) {
-        uint32_t what = gen_below(&g, 20);
+        uint32_t what = logs > 3 ? 13 : gen_below(&g, 20); /* nobody flushes but us: not too many logs */
         char when[64];
 
         suite_clock += gen_below(&g, 400) * NS_PER_S;
@@ -91,22 +92,27 @@ static void random_run(uint64_t seed, int steps)
                     tap_fail("%s", y.message);
             }
         } else if (what < 15) {
+            logs = 0;
             if (s->ops->flush(s, &e) < 0)
                 tap_fail("flush: %s", e.message);
         } else if (what < 17) {
             if (s->ops->retain(s, what == 15, &e) < 0)
                 tap_fail("retain: %s", e.message);
         } else if (what == 17) {
+            logs++;
             store_close(s);
             s = NULL;
             if (store_open(&store_segment, &c, &s, &e) < 0) {
                 tap_fail("open: %s", e.message);
                 break;
             }
-        } else if (what == 18 && i % 3 == 0) {
+        } else if (what == 18) {
+            static const char *const selectors[] = {"cpu{service.name=\"svc-1\"}", "heap", "{host.name=~\".*1\"}"};
+            int64_t from = suite_clock - (int64_t) gen_below(&g, 4000) * NS_PER_S;
             struct question k;
 
-            ask(&k, "cpu{service.name=\"svc-1\"}", suite_clock - 2000 * NS_PER_S, suite_clock - 1000 * NS_PER_S);
+            logs++;
+            ask(&k, selectors[gen_below(&g, 3)], from, from + (int64_t) (1 + gen_below(&g, 1500)) * NS_PER_S);
             eq_int(oracle->ops->delete (oracle, "", &k.q.columns[0], &e), 0);
             if (s->ops->delete (s, "", &k.q.columns[0], &e) < 0)
                 tap_fail("delete: %s", e.message);

@@ -3,6 +3,7 @@
 #include "store/engines/segment/catalog.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <sqlite3.h>
 #include <stdlib.h>
 
@@ -15,6 +16,7 @@ enum { FORMAT = 1 };
 
 struct catalog {
     sqlite3 *db;
+    pthread_mutex_t lock;
 };
 
 static int sql_error(struct catalog *c, const char *what, struct err *e)
@@ -74,6 +76,8 @@ static int create(struct catalog *c, struct err *e)
         "CREATE TABLE IF NOT EXISTS segments(no INTEGER PRIMARY KEY, tenant INTEGER, epoch INTEGER, level INTEGER,"
         " log INTEGER, t0 INTEGER, t1 INTEGER, bytes INTEGER, rows INTEGER, profiles INTEGER, detail INTEGER);"
         "CREATE TABLE IF NOT EXISTS dedup(id INTEGER PRIMARY KEY, newest INTEGER, n INTEGER, keys BLOB);"
+        "CREATE TABLE IF NOT EXISTS deletions(id INTEGER PRIMARY KEY, tenant INTEGER, log INTEGER, t0 INTEGER,"
+        " t1 INTEGER, selector BLOB);"
         "INSERT OR IGNORE INTO meta VALUES('format', 1);"
         "INSERT OR IGNORE INTO meta VALUES('log', 0);"
         "INSERT OR IGNORE INTO meta VALUES('next', 1);"
@@ -90,6 +94,7 @@ int catalog_open(const char *path, bool read_only, struct catalog **ret, bool *r
     (void) read_only; /* the log may have to be replayed: opened for writing all the same */
     if (!c || !vfs)
         return err_set(e, -ENOMEM, "catalogue: no memory");
+    pthread_mutex_init(&c->lock, NULL);
     if (sqlite3_open_v2(path, &c->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, vfs) !=
         SQLITE_OK)
         return c->db ? sql_error(c, "open it", e) : err_set(e, -ENOMEM, "catalogue: no memory");
@@ -118,6 +123,7 @@ void catalog_close(struct catalog *c)
     if (!c)
         return;
     sqlite3_close_v2(c->db);
+    pthread_mutex_destroy(&c->lock);
     mem_free(c);
 }
 
@@ -257,7 +263,7 @@ static int put_rest(struct catalog *c, const struct catalog_change *x, struct er
     return r;
 }
 
-int catalog_commit(struct catalog *c, const struct catalog_change *x, struct err *e)
+static int commit(struct catalog *c, const struct catalog_change *x, struct err *e)
 {
     int r = run(c, "BEGIN", "begin", e);
 
@@ -275,7 +281,17 @@ int catalog_commit(struct catalog *c, const struct catalog_change *x, struct err
     return r;
 }
 
-int catalog_add_tenant(struct catalog *c, uint32_t number, const char *name, struct err *e)
+int catalog_commit(struct catalog *c, const struct catalog_change *x, struct err *e)
+{
+    int r;
+
+    pthread_mutex_lock(&c->lock);
+    r = commit(c, x, e);
+    pthread_mutex_unlock(&c->lock);
+    return r;
+}
+
+static int add_tenant(struct catalog *c, uint32_t number, const char *name, struct err *e)
 {
     sqlite3_stmt *s;
     int r = 0;
@@ -290,15 +306,72 @@ int catalog_add_tenant(struct catalog *c, uint32_t number, const char *name, str
     return r;
 }
 
+int catalog_add_tenant(struct catalog *c, uint32_t number, const char *name, struct err *e)
+{
+    int r;
+
+    pthread_mutex_lock(&c->lock);
+    r = add_tenant(c, number, name, e);
+    pthread_mutex_unlock(&c->lock);
+    return r;
+}
+
 int catalog_drop_epoch(struct catalog *c, uint32_t tenant, uint32_t epoch, struct err *e)
 {
-    return run_with(c, "DELETE FROM epochs WHERE tenant = ? AND epoch = ?", (int64_t[]){tenant, epoch}, 2,
-                    "drop an epoch", e);
+    int r;
+
+    pthread_mutex_lock(&c->lock);
+    r = run_with(c, "DELETE FROM epochs WHERE tenant = ? AND epoch = ?", (int64_t[]){tenant, epoch}, 2, "drop an epoch",
+                 e);
+    pthread_mutex_unlock(&c->lock);
+    return r;
+}
+
+static int add_deletion(struct catalog *c, const struct catalog_deletion *d, uint64_t *ret_id, struct err *e)
+{
+    const int64_t v[] = {d->tenant, (int64_t) d->log, d->from, d->to};
+    sqlite3_stmt *s;
+    int r = 0;
+
+    if (sqlite3_prepare_v2(c->db, "INSERT INTO deletions(tenant, log, t0, t1, selector) VALUES(?, ?, ?, ?, ?)", -1, &s,
+                           NULL) != SQLITE_OK)
+        return sql_error(c, "keep a deletion", e);
+    for (int i = 0; i < (int) ARRAY_SIZE(v); i++)
+        sqlite3_bind_int64(s, i + 1, v[i]);
+    sqlite3_bind_blob64(s, 5, d->selector.p, d->selector.n, SQLITE_STATIC);
+    if (sqlite3_step(s) != SQLITE_DONE)
+        r = sql_error(c, "keep a deletion", e);
+    else
+        *ret_id = (uint64_t) sqlite3_last_insert_rowid(c->db);
+    sqlite3_finalize(s);
+    return r;
+}
+
+int catalog_add_deletion(struct catalog *c, const struct catalog_deletion *d, uint64_t *ret_id, struct err *e)
+{
+    int r;
+
+    pthread_mutex_lock(&c->lock);
+    r = add_deletion(c, d, ret_id, e);
+    pthread_mutex_unlock(&c->lock);
+    return r;
+}
+
+int catalog_drop_deletion(struct catalog *c, uint64_t id, struct err *e)
+{
+    int r;
+
+    pthread_mutex_lock(&c->lock);
+    r = run_with(c, "DELETE FROM deletions WHERE id = ?", (int64_t[]){(int64_t) id}, 1, "forget a deletion", e);
+    pthread_mutex_unlock(&c->lock);
+    return r;
 }
 
 void catalog_checkpoint(struct catalog *c)
 {
+    pthread_mutex_lock(&c->lock);
     sqlite3_exec(c->db, "PRAGMA wal_checkpoint(TRUNCATE)", NULL, NULL, NULL); /* if it fails, later */
+    pthread_mutex_unlock(&c->lock);
 }
 
 /* --- reading --- */
@@ -308,12 +381,14 @@ uint64_t catalog_meta(struct catalog *c, const char *key)
     sqlite3_stmt *s;
     uint64_t v = 0;
 
-    if (sqlite3_prepare_v2(c->db, "SELECT v FROM meta WHERE k = ?", -1, &s, NULL) != SQLITE_OK)
-        return 0;
-    sqlite3_bind_text(s, 1, key, -1, SQLITE_STATIC);
-    if (sqlite3_step(s) == SQLITE_ROW)
-        v = (uint64_t) sqlite3_column_int64(s, 0);
-    sqlite3_finalize(s);
+    pthread_mutex_lock(&c->lock);
+    if (sqlite3_prepare_v2(c->db, "SELECT v FROM meta WHERE k = ?", -1, &s, NULL) == SQLITE_OK) {
+        sqlite3_bind_text(s, 1, key, -1, SQLITE_STATIC);
+        if (sqlite3_step(s) == SQLITE_ROW)
+            v = (uint64_t) sqlite3_column_int64(s, 0);
+        sqlite3_finalize(s);
+    }
+    pthread_mutex_unlock(&c->lock);
     return v;
 }
 
@@ -388,6 +463,28 @@ int catalog_load_dedup(struct catalog *c, struct dedup *d)
         struct reader in = reader_of(sqlite3_column_blob(s, 0), (size_t) sqlite3_column_bytes(s, 0));
 
         r = unpack_keys(&in, sqlite3_column_int64(s, 1), d);
+    }
+    sqlite3_finalize(s);
+    return r;
+}
+
+int catalog_deletions(struct catalog *c, int (*fn)(void *, const struct catalog_deletion *), void *ctx)
+{
+    sqlite3_stmt *s;
+    int r = 0;
+
+    if (sqlite3_prepare_v2(c->db, "SELECT id, tenant, log, t0, t1, selector FROM deletions ORDER BY id", -1, &s,
+                           NULL) != SQLITE_OK)
+        return -EIO;
+    while (r == 0 && sqlite3_step(s) == SQLITE_ROW) {
+        struct catalog_deletion d = {.id = (uint64_t) sqlite3_column_int64(s, 0),
+                                     .tenant = (uint32_t) sqlite3_column_int64(s, 1),
+                                     .log = (uint64_t) sqlite3_column_int64(s, 2),
+                                     .from = sqlite3_column_int64(s, 3),
+                                     .to = sqlite3_column_int64(s, 4)};
+
+        d.selector = (struct str){sqlite3_column_blob(s, 5), (uint32_t) sqlite3_column_bytes(s, 5)};
+        r = fn(ctx, &d);
     }
     sqlite3_finalize(s);
     return r;

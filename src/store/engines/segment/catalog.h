@@ -2,16 +2,17 @@
 /*
  * The catalogue: which segments count, how far the log has been flushed, how long each symbol file is, which profiles
  * were seen lately. One SQLite database (write-ahead log, synchronous = FULL) over base/fd; one transaction makes a
- * flush or a compaction true. Everything in it but the deduplication window can be found again from the segments
- * (store check --rebuild).
+ * flush or a compaction true. Everything in it but the deduplication window, tenants' names and deletions that were not
+ * carried out yet can be found again from the segments (store check --rebuild).
  *
  *   meta(k, v)                        format, log (the last one flushed), next (segment number)
  *   tenants(no, name)
  *   epochs(tenant, epoch, bytes, born)    bytes: how much of its symbol file counts
  *   segments(no, tenant, epoch, level, log, t0, t1, bytes, rows, profiles, detail)
  *   dedup(id, newest, n, keys)        per flush: the first 8 bytes of n keys
+ *   deletions(id, tenant, log, t0, t1, selector)    to be carried out (tombstone.h)
  *
- * Belongs to one thread at a time.
+ * Any thread may call; one at a time is served.
  */
 #ifndef SEGMENT_CATALOG_H
 #define SEGMENT_CATALOG_H
@@ -48,6 +49,14 @@ struct catalog_change {
     uint64_t next;       /* the next segment number; 0 = as before */
 };
 
+struct catalog_deletion {
+    uint64_t id;
+    uint32_t tenant;
+    uint64_t log;
+    int64_t from, to;
+    struct str selector;
+};
+
 /* -EBADMSG when the file is no sound database. *ret_new says whether it was made now. */
 int catalog_open(const char *path, bool read_only, struct catalog **ret, bool *ret_new, struct err *e);
 void catalog_close(struct catalog *c);
@@ -56,6 +65,9 @@ DEFINE_CLEANUP(struct catalog *, catalog_close)
 int catalog_commit(struct catalog *c, const struct catalog_change *change, struct err *e);
 int catalog_add_tenant(struct catalog *c, uint32_t number, const char *name, struct err *e);
 int catalog_drop_epoch(struct catalog *c, uint32_t tenant, uint32_t epoch, struct err *e);
+/* Synced when it returns. */
+int catalog_add_deletion(struct catalog *c, const struct catalog_deletion *d, uint64_t *ret_id, struct err *e);
+int catalog_drop_deletion(struct catalog *c, uint64_t id, struct err *e);
 
 /* SQLite's own log into the database and cut to nothing. */
 void catalog_checkpoint(struct catalog *c);
@@ -65,5 +77,6 @@ int catalog_tenants(struct catalog *c, int (*fn)(void *ctx, uint32_t number, con
 int catalog_epochs(struct catalog *c, int (*fn)(void *ctx, const struct catalog_epoch *e), void *ctx);
 int catalog_segments(struct catalog *c, int (*fn)(void *ctx, const struct segment_meta *m), void *ctx);
 int catalog_load_dedup(struct catalog *c, struct dedup *d);
+int catalog_deletions(struct catalog *c, int (*fn)(void *ctx, const struct catalog_deletion *d), void *ctx);
 
 #endif

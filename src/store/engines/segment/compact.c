@@ -27,6 +27,7 @@ struct chunk_ref {
 struct rewriting {
     struct engine *g;
     const struct rewrite *w;
+    struct snapshot *snap; /* deletions of now: at least those that the output's log does not let readers apply */
     struct segment_writer *out;
     struct blob_remap *maps; /* per input */
     struct {
@@ -116,6 +117,18 @@ static int adopt(struct rewriting *x, uint32_t input, struct prof *p)
     return 0;
 }
 
+static bool is_kept(const struct rewriting *x, uint32_t input, uint32_t series, int64_t time_ns)
+{
+    const struct segment_meta *m = &x->w->inputs[input]->meta;
+    const struct sym_series *s;
+
+    if (series >= stable_count(&x->w->symbols->series))
+        return true;
+    s = sym_series(x->w->symbols, series);
+    return (!x->w->keep || x->w->keep(x->w->ctx, s, time_ns)) &&
+           !tombstones_hide(x->snap->tombstones, x->snap->n_tombstones, m->tenant, m->log, s, time_ns);
+}
+
 struct window {
     struct prof **profs;
     size_t cap;
@@ -141,7 +154,7 @@ static int take_chunk(struct rewriting *x, const struct chunk_ref *ref, struct a
         r = adopt(x, ref->input, &p.profs[i]);
         if (r < 0)
             break;
-        if (x->w->keep && !x->w->keep(x->w->ctx, sym_series(x->w->symbols, p.profs[i].series), p.profs[i].time_ns))
+        if (!is_kept(x, ref->input, p.profs[i].series, p.profs[i].time_ns))
             continue;
         if (!p.profs[i].gauge) { /* only gauges keep it in the chunk; others have it in their header's resource */
             struct blob_header h;
@@ -189,6 +202,15 @@ static int rewrite_detail(struct rewriting *x, struct err *e)
     return r;
 }
 
+/* Something of the window is left out: the sum of its series is not right any more. */
+static bool is_cut(const struct rewriting *x, uint32_t input, const struct dir_entry *d, uint32_t n, int64_t window)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (d[i].window == window && !is_kept(x, input, d[i].e.series, d[i].e.min_time))
+            return true;
+    return false;
+}
+
 /* Totals of one window from one input's directories, without its detail. */
 static int rewrite_totals(struct rewriting *x, uint32_t input, struct err *e)
 {
@@ -226,15 +248,16 @@ static int rewrite_totals(struct rewriting *x, uint32_t input, struct err *e)
         entries = mem_alloc(max * sizeof *entries);
         totals = mem_zalloc_array(max, sizeof *totals);
         r = entries && totals ? 0 : -ENOMEM;
-        for (uint32_t i = 0; r == 0 && i < f->n_groups; i++)
+        for (uint32_t i = 0; r == 0 && i < f->n_groups; i++) {
+            bool cut = is_cut(x, input, dirs[i], counts[i], window);
+
             for (uint32_t k = 0; r == 0 && k < counts[i]; k++) {
                 struct chunk c;
 
                 d = &dirs[i][k];
                 if (d->window != window)
                     continue;
-                if (x->w->keep && d->e.series < stable_count(&x->w->symbols->series) &&
-                    !x->w->keep(x->w->ctx, sym_series(x->w->symbols, d->e.series), d->e.min_time))
+                if (d->e.series == SERIES_ALL ? cut : !is_kept(x, input, d->e.series, d->e.min_time))
                     continue;
                 r = segment_chunk(s, d->off, d->head, 1u << SEC_TOTALS, &c, e);
                 if (r < 0)
@@ -244,6 +267,7 @@ static int rewrite_totals(struct rewriting *x, uint32_t input, struct err *e)
                 n++;
                 chunk_done(&c);
             }
+        }
         if (r == 0 && n)
             r = segment_writer_totals(x->out, window, entries, totals, n, e);
         for (uint32_t i = 0; totals && i < n; i++)
@@ -329,6 +353,7 @@ int engine_rewrite(struct engine *g, struct engine_tenant *t, const struct rewri
     int r = removed ? 0 : -ENOMEM;
 
     arena_init(&x.arena, 0);
+    x.snap = snapshot_get(g);
     for (uint32_t i = 0; r == 0 && i < w->n; i++) {
         removed[i] = w->inputs[i]->meta.number;
         log = MAX(log, w->inputs[i]->meta.log);
@@ -351,6 +376,7 @@ int engine_rewrite(struct engine *g, struct engine_tenant *t, const struct rewri
     for (uint32_t i = 0; x.maps && i < w->n; i++)
         blob_remap_done(&x.maps[i]);
     arena_done(&x.arena);
+    snapshot_unref(x.snap);
     mem_free(x.maps);
     mem_free(x.chunks);
     mem_free(removed);
@@ -412,6 +438,10 @@ static int compact_one(struct engine *g, bool all, uint32_t level, struct err *e
 
 int engine_compact(struct engine *g, bool all, struct err *e)
 {
+    int deleted = engine_purge(g, e);
+
+    if (deleted < 0)
+        return deleted;
     for (uint32_t level = 1; level <= 2; level++) {
         int r;
 

@@ -348,6 +348,7 @@ static int engine_stats(struct store *s, struct store_stats *ret)
         ret->oldest_ns = MIN(ret->oldest_ns, m->t0);
         ret->newest_ns = MAX(ret->newest_ns, m->t1);
     }
+    ret->deletions = snap->n_tombstones;
     if (g->config.read_only)
         add_parts(snap, ret);
     for (uint32_t i = 0; i < snap->n_memtables; i++) {

@@ -14,7 +14,8 @@
  * Threads and locks
  *   write_lock  the log writer's state: memtable in use, log, symbols' writer side, deduplication. Held by the writer
  *               thread for one group commit, by others to seal the memtable.
- *   flush_lock  flushing, compaction, retention, deletion, snapshots, the catalogue. Taken before write_lock.
+ *   flush_lock  flushing, compaction, retention, snapshots. Taken before write_lock. A deletion only adds a tombstone
+ *               and does not wait for it; the catalogue has a lock of its own.
  *   lock        a few pointers: the snapshot that readers take, tenants, statistics. Held for instructions, last.
  *   Readers take a reference of the snapshot (segments, memtables, symbols) and no other lock; what they look at is
  *   immutable or grows by publication. Writers never wait for them.
@@ -37,6 +38,7 @@
 #include "store/engines/segment/memtable.h"
 #include "store/engines/segment/segment_file.h"
 #include "store/engines/segment/symbols.h"
+#include "store/engines/segment/tombstone.h"
 #include "store/engines/segment/wal.h"
 #include "store/intake.h"
 #include "store/store.h"
@@ -69,6 +71,8 @@ struct snapshot {
     uint32_t n_segments;
     struct memtable **memtables; /* oldest first; the last is written to */
     uint32_t n_memtables;
+    struct tombstone **tombstones; /* deletions to be carried out */
+    uint32_t n_tombstones;
 };
 
 struct engine {
@@ -127,7 +131,7 @@ void engine_tenants_free(struct engine *g);
 struct snapshot *snapshot_get(struct engine *g);
 void snapshot_unref(struct snapshot *s);
 DEFINE_CLEANUP(struct snapshot *, snapshot_unref)
-/* A new one that differs from the present: segments added and removed, a memtable added or removed. */
+/* A new one that differs from the present: segments added and removed, a memtable or a tombstone added or removed. */
 struct snapshot_change {
     struct segment *const *added;
     struct symbols *const *added_symbols;
@@ -135,6 +139,8 @@ struct snapshot_change {
     const uint64_t *removed;
     uint32_t n_removed;
     struct memtable *add_memtable, *remove_memtable;
+    struct tombstone *add_tombstone;
+    const struct tombstone *remove_tombstone;
 };
 int snapshot_publish(struct engine *g, const struct snapshot_change *c);
 
@@ -153,6 +159,10 @@ int writer_log_definitions(struct engine *g, struct engine_tenant *t, struct sym
 int engine_flush(struct store *s, struct err *e);
 int engine_flush_sealed(struct engine *g, struct err *e);      /* under flush_lock */
 int engine_compact(struct engine *g, bool all, struct err *e); /* under flush_lock */
+int engine_purge(struct engine *g, struct err *e);             /* under flush_lock: carries deletions out (delete.c) */
+void engine_wake_flusher(struct engine *g);
+/* Into a catalogue; the id is what the catalogue gives. */
+int engine_keep_tombstone(struct catalog *c, struct tombstone *t, struct err *e);
 int engine_retain(struct store *s, bool compact_all, struct err *e);
 int engine_delete(struct store *s, const char *tenant, const struct store_column *what, struct err *e);
 int engine_snapshot(struct store *s, const char *dir, struct err *e);
@@ -161,7 +171,7 @@ void *engine_flusher_run(void *engine);
 void engine_make_reserve(struct engine *g);
 void engine_release_reserve(struct engine *g);
 
-/* Rewrites segments into one (level `level`, 0 = keep theirs) leaving out what `keep` refuses. */
+/* Rewrites segments into one (level `level`, 0 = keep theirs) leaving out what is deleted and what `keep` refuses. */
 struct rewrite {
     struct segment *const *inputs;
     uint32_t n;

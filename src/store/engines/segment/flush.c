@@ -103,6 +103,22 @@ static int write_symbols(struct flushing *f, struct engine_tenant *t, struct mem
     return r;
 }
 
+/* Those that nobody has deleted. */
+static uint32_t list_profs(struct flushing *f, struct mempart *part, struct prof **out)
+{
+    _cleanup_(snapshot_unrefp) struct snapshot *snap = snapshot_get(f->g);
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < stable_count(&part->profs); i++) {
+        struct prof *p = stable_at(&part->profs, i);
+
+        if (!tombstones_hide(snap->tombstones, snap->n_tombstones, part->symbols->tenant, f->m->log,
+                             sym_series(part->symbols, p->series), p->time_ns))
+            out[n++] = p;
+    }
+    return n;
+}
+
 static int write_part(struct flushing *f, struct mempart *part, struct err *e)
 {
     struct engine_tenant *t = engine_tenant_number(f->g, part->symbols->tenant);
@@ -110,8 +126,8 @@ static int write_part(struct flushing *f, struct mempart *part, struct err *e)
     struct prof **profs = mem_alloc((n + 1) * sizeof *profs);
     int r = profs ? write_symbols(f, t, part, e) : -ENOMEM;
 
-    for (uint32_t i = 0; r == 0 && i < n; i++)
-        profs[i] = stable_at(&part->profs, i);
+    if (r == 0)
+        n = list_profs(f, part, profs);
     if (r == 0)
         qsort(profs, n, sizeof *profs, window_cmp);
     for (uint32_t i = 0, j; r == 0 && i < n; i = j) {

@@ -105,21 +105,26 @@ static int add_totals(struct gather *x, struct segment *s, const struct dir_entr
 /* --- one group of one segment --- */
 
 /* Entries [from, to) of a directory are one window. Which of them are meant by the column? */
-static bool is_meant(const struct gather *x, const struct dir_entry *d, uint32_t column)
+static bool is_meant(const struct gather *x, const struct segment *s, int level, const struct dir_entry *d,
+                     uint32_t column)
 {
-    return d->e.series < x->sym->n_series && x->sym->bits[d->e.series] >> column & 1;
+    return d->e.series < x->sym->n_series && x->sym->bits[d->e.series] >> column & 1 &&
+           scan_hidden(&x->scan, x->sym, s, &d->e, level) != HIDDEN_ALL;
 }
 
 enum fit { FIT_NONE, FIT_WHOLE, FIT_PART };
 
-static enum fit window_fit(const struct gather *x, const struct dir_entry *d, uint32_t n, uint32_t column)
+static enum fit window_fit(const struct gather *x, const struct segment *s, int level, const struct dir_entry *d,
+                           uint32_t n, uint32_t column)
 {
     const struct store_column *c = &x->scan.q->columns[column];
     bool inside = false, outside = false;
 
     for (uint32_t i = 0; i < n; i++) {
-        if (!is_meant(x, &d[i], column))
+        if (!is_meant(x, s, level, &d[i], column))
             continue;
+        if (scan_hidden(&x->scan, x->sym, s, &d[i].e, level) == HIDDEN_PART)
+            return FIT_PART;
         if (d[i].e.max_time < c->from || d[i].e.min_time >= c->to) {
             outside = true;
         } else if (d[i].e.min_time >= c->from && d[i].e.max_time < c->to) {
@@ -132,7 +137,8 @@ static enum fit window_fit(const struct gather *x, const struct dir_entry *d, ui
 }
 
 /* The whole window from its sums: one entry for all series when all are meant. */
-static int add_window(struct gather *x, struct segment *s, const struct dir_entry *d, uint32_t n, uint32_t column)
+static int add_window(struct gather *x, struct segment *s, int level, const struct dir_entry *d, uint32_t n,
+                      uint32_t column)
 {
     struct chunk c = {0};
     uint64_t off = UINT64_MAX;
@@ -144,10 +150,10 @@ static int add_window(struct gather *x, struct segment *s, const struct dir_entr
         if (d[i].e.series == SERIES_ALL)
             all = i;
         else
-            every &= is_meant(x, &d[i], column);
+            every &= is_meant(x, s, level, &d[i], column);
     }
     for (uint32_t i = 0; r == 0 && i < n; i++) {
-        if (every && all != UINT32_MAX ? i != all : !is_meant(x, &d[i], column))
+        if (every && all != UINT32_MAX ? i != all : !is_meant(x, s, level, &d[i], column))
             continue;
         if (d[i].off != off) {
             chunk_done(&c);
@@ -194,7 +200,8 @@ static int add_chunk_sums(struct gather *x, struct segment *s, uint64_t off, uin
         const struct prof *v = &p.profs[i];
 
         wanted[i] = v->series < x->sym->n_series && x->sym->bits[v->series] >> column & 1 && v->time_ns >= c->from &&
-                    v->time_ns < c->to && sym_series(x->sym->symbols, v->series)->service == x->service;
+                    v->time_ns < c->to && sym_series(x->sym->symbols, v->series)->service == x->service &&
+                    !scan_deleted(&x->scan, x->sym, s->meta.log, v->series, v->time_ns);
         x->scan.notes->profiles += wanted[i];
     }
     if (r == 0)
@@ -216,10 +223,10 @@ static int add_part(struct gather *x, struct segment *s, const struct dir_entry 
         x->scan.notes->coarse = true;
         if (d[0].window < x->scan.q->columns[column].from || d[0].window >= x->scan.q->columns[column].to)
             return 0;
-        return add_window(x, s, d, n, column);
+        return add_window(x, s, 0, d, n, column);
     }
     for (uint32_t i = 0; r == 0 && i < n; i++)
-        if (is_meant(x, &d[i], column) && d[i].off != last) {
+        if (is_meant(x, s, 0, &d[i], column) && d[i].off != last) {
             last = d[i].off;
             if (!x->gauge && !x->few && !x->scan.q->has_profile) {
                 r = add_chunk_sums(x, s, d[i].off, d[i].len, column);
@@ -269,10 +276,10 @@ static int add_level(struct gather *x, struct segment *s, const struct segment_g
             j++;
         if (is_covered(&covered[1], d[i].window) || (level == 0 && is_covered(&covered[0], d[i].window)))
             continue;
-        fit = window_fit(x, d + i, j - i, column);
+        fit = window_fit(x, s, level, d + i, j - i, column);
         *ret_part |= fit == FIT_PART;
         if (fit == FIT_WHOLE) {
-            r = add_window(x, s, d + i, j - i, column);
+            r = add_window(x, s, level, d + i, j - i, column);
             if (r == 0 && mine) {
                 mine->size = sizes[level];
                 r = mem_grow((void **) &mine->windows, &mine->cap, (size_t) mine->n + 1, sizeof *mine->windows,

@@ -24,7 +24,24 @@ static struct live *find_live(struct live *v, uint32_t *n, struct symbols *s)
     return v[*n].seen ? &v[(*n)++] : NULL;
 }
 
-static int mark_segment(struct engine *g, struct segment *s, struct live *l, int64_t from, int64_t to)
+/* What deletions have left of a series that is first and last seen at these times: about, like these. */
+static void trim(const struct snapshot *snap, const struct segment_meta *m, const struct sym_series *s, int64_t *first,
+                 int64_t *last)
+{
+    for (uint32_t i = 0; i < snap->n_tombstones; i++) {
+        const struct tombstone *t = snap->tombstones[i];
+
+        if (!tombstone_concerns(t, m->tenant, m->log, *first, *last) || !tombstone_matches(t, s))
+            continue;
+        if (tombstone_covers(t, *first))
+            *first = t->to;
+        if (tombstone_covers(t, *last))
+            *last = t->from - 1;
+    }
+}
+
+static int mark_segment(struct engine *g, const struct snapshot *snap, struct segment *s, struct live *l, int64_t from,
+                        int64_t to)
 {
     const struct segment_footer *f;
     struct err e = {0};
@@ -34,20 +51,29 @@ static int mark_segment(struct engine *g, struct segment *s, struct live *l, int
         engine_damage(g, err_message(&e, r));
         return r == -ENOMEM ? r : 0;
     }
-    for (uint32_t i = 0; i < f->n_series; i++)
-        if (f->series[i].series < l->n && f->series[i].first < to && f->series[i].last >= from)
+    for (uint32_t i = 0; i < f->n_series; i++) {
+        int64_t first = f->series[i].first, last = f->series[i].last;
+
+        if (f->series[i].series >= l->n || l->seen[f->series[i].series])
+            continue;
+        trim(snap, &s->meta, sym_series(l->symbols, f->series[i].series), &first, &last);
+        if (first <= last && first < to && last >= from)
             l->seen[f->series[i].series] = 1;
+    }
     return 0;
 }
 
-static void mark_part(struct mempart *p, struct live *l, int64_t from, int64_t to)
+static void mark_part(const struct snapshot *snap, uint64_t log, struct mempart *p, struct live *l, int64_t from,
+                      int64_t to)
 {
     uint32_t n = stable_count(&p->profs);
 
     for (uint32_t i = 0; i < n; i++) {
         const struct prof *x = stable_at(&p->profs, i);
 
-        if (x->series < l->n && x->time_ns >= from && x->time_ns < to)
+        if (x->series < l->n && !l->seen[x->series] && x->time_ns >= from && x->time_ns < to &&
+            !tombstones_hide(snap->tombstones, snap->n_tombstones, p->symbols->tenant, log,
+                             sym_series(p->symbols, x->series), x->time_ns))
             l->seen[x->series] = 1;
     }
 }
@@ -87,14 +113,14 @@ int engine_each_series(struct store *s, const char *tenant, int64_t from, int64_
         if (x->meta.tenant != t->number || x->meta.t0 >= to || x->meta.t1 < from)
             continue;
         l = find_live(v, &n, snap->segments[i].symbols);
-        r = l ? mark_segment(g, x, l, from, to) : -ENOMEM;
+        r = l ? mark_segment(g, snap, x, l, from, to) : -ENOMEM;
     }
     for (uint32_t i = 0; v && r == 0 && i < snap->n_memtables; i++)
         for (struct mempart *p = atomic_load(&snap->memtables[i]->parts); r == 0 && p; p = p->next) {
             struct live *l = p->symbols->tenant == t->number ? find_live(v, &n, p->symbols) : NULL;
 
             if (l)
-                mark_part(p, l, from, to);
+                mark_part(snap, snap->memtables[i]->log, p, l, from, to);
         }
     for (uint32_t k = 0; r == 0 && k < n; k++)
         for (uint32_t i = 0; r == 0 && i < v[k].n; i++)

@@ -165,9 +165,10 @@ static int add_prof_value(void *ctx, const struct scan_prof *p)
 
 /* --- from directories --- */
 
-static bool is_meant(const struct scan_symbols *sym, const struct chunk_entry *e)
+static bool is_meant(const struct pointing *x, const struct scan_symbols *sym, const struct segment *s,
+                     const struct chunk_entry *e)
 {
-    return e->series < sym->n_series && sym->bits[e->series];
+    return e->series < sym->n_series && sym->bits[e->series] && scan_hidden(&x->scan, sym, s, e, 0) != HIDDEN_ALL;
 }
 
 static int add_entry(struct pointing *x, const struct scan_symbols *sym, const struct dir_entry *d)
@@ -188,14 +189,16 @@ static int add_chunk(struct pointing *x, const struct scan_symbols *sym, struct 
     for (uint32_t i = 0; i < n; i++) {
         const struct chunk_entry *e = &d[i].e;
 
-        if (is_meant(sym, e) && e->max_time >= c->from && e->min_time < c->to)
-            fits &= e->min_time >= c->from && e->max_time < c->to && step_of(x, e->min_time) == step_of(x, e->max_time);
+        if (is_meant(x, sym, s, e) && e->max_time >= c->from && e->min_time < c->to)
+            fits &= e->min_time >= c->from && e->max_time < c->to &&
+                    step_of(x, e->min_time) == step_of(x, e->max_time) &&
+                    scan_hidden(&x->scan, sym, s, e, 0) == HIDDEN_NONE;
     }
     if (!fits && s->meta.has_detail)
         return scan_chunk(&x->scan, sym, s, d->off, d->len, d->e.service, false, add_prof_value, x);
     x->scan.notes->coarse |= !fits;
     for (uint32_t i = 0; r == 0 && i < n; i++)
-        if (is_meant(sym, &d[i].e) && d[i].e.min_time >= c->from && d[i].e.min_time < c->to)
+        if (is_meant(x, sym, s, &d[i].e) && d[i].e.min_time >= c->from && d[i].e.min_time < c->to)
             r = add_entry(x, sym, &d[i]);
     return r;
 }
@@ -205,7 +208,10 @@ static int add_group(struct pointing *x, const struct scan_symbols *sym, struct 
                      const struct segment_group *g)
 {
     const struct store_column *c = &x->scan.q->columns[0];
-    int top = g->dirs[2].len && x->p.step >= WINDOW_1D ? 2 : g->dirs[1].len && x->p.step >= WINDOW_1H ? 1 : 0;
+    int top = x->scan.n_tombstones                       ? 0 /* sums of longer times do not know what is deleted */
+              : g->dirs[2].len && x->p.step >= WINDOW_1D ? 2
+              : g->dirs[1].len && x->p.step >= WINDOW_1H ? 1
+                                                         : 0;
     struct dir_entry *d;
     struct arena a;
     uint32_t n;

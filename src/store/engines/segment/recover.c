@@ -422,6 +422,23 @@ int engine_rebuild_catalog(struct engine *g, struct err *e)
     return r;
 }
 
+/* --- deletions that were not carried out yet --- */
+
+static int load_deletion(void *ctx, const struct catalog_deletion *d)
+{
+    _cleanup_(tombstone_unrefp) struct tombstone *t = NULL;
+    struct engine *g = ctx;
+    struct err e = {0};
+    int r = tombstone_new(d->id, d->tenant, d->log, d->from, d->to, d->selector, &t, &e);
+
+    if (r < 0 && r != -ENOMEM) {
+        engine_damage(g, err_prefix(&e, r, "catalogue: a deletion makes no sense: ") ? e.message : "");
+        return 0;
+    }
+    g->next_log = MAX(g->next_log, d->log + 1); /* what comes in now is not meant */
+    return r < 0 ? r : snapshot_publish(g, &(struct snapshot_change){.add_tombstone = t});
+}
+
 int engine_recover(struct engine *g, struct err *e)
 {
     int r = catalog_tenants(g->catalog, load_tenant, g);
@@ -434,5 +451,7 @@ int engine_recover(struct engine *g, struct err *e)
         r = catalog_load_dedup(g->catalog, &g->dedup);
     if (r == 0)
         r = replay_logs(g, e);
+    if (r == 0)
+        r = catalog_deletions(g->catalog, load_deletion, g);
     return r < 0 && (!e || !e->code) ? err_set(e, r, "cannot open the store in '%s': %m", g->dir) : r;
 }

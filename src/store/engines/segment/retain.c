@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * See engine.h: what goes. Whole segments by age and size, oldest first; one service's part of a segment where it has a
- * shorter time; detail and links after theirs; what a user deletes. Each step is one catalogue transaction.
+ * shorter time; detail and links after theirs. Each step is one catalogue transaction. What users delete: delete.c.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -12,7 +12,6 @@
 #include "base/mem.h"
 #include "store/engines/segment/engine.h"
 #include "store/engines/segment/symbol_file.h"
-#include "store/match.h"
 
 static int drop_segment(struct engine *g, struct segment *s, struct err *e)
 {
@@ -61,8 +60,6 @@ static int retain_age_and_size(struct engine *g, int64_t now, struct err *e)
 struct keeping {
     const struct store_config *config;
     int64_t now;
-    const struct match *match; /* what goes, of a deletion */
-    int64_t from, to;
 };
 
 static int64_t service_cutoff(const struct keeping *k, const struct sym_series *s)
@@ -81,47 +78,26 @@ static bool keep_by_service(void *ctx, const struct sym_series *s, int64_t time_
     return time_ns >= service_cutoff(ctx, s);
 }
 
-static bool keep_undeleted(void *ctx, const struct sym_series *s, int64_t time_ns)
-{
-    const struct keeping *k = ctx;
-
-    return time_ns < k->from || time_ns >= k->to || !match_series(k->match, s->type.name, &s->labels);
-}
-
-/* Has the segment anything that keep refuses? By the series' first and last times: close enough to look inside. */
-static int has_victims(struct snapshot_segment *s, const struct rewrite *w, const struct keeping *k, bool deletion,
-                       struct err *e)
+/* Has the segment anything that is too old for its service? By the series' last times: all of one is. */
+static int has_victims(struct snapshot_segment *s, const struct rewrite *w, struct err *e)
 {
     const struct segment_footer *f;
     int r = segment_footer(s->segment, &f, e);
 
-    for (uint32_t i = 0; r == 0 && i < f->n_series; i++) {
-        const struct sym_series *x;
-
-        if (f->series[i].series >= stable_count(&s->symbols->series))
-            continue;
-        x = sym_series(s->symbols, f->series[i].series);
-        if (deletion && f->series[i].first < k->to && f->series[i].last >= k->from &&
-            match_series(k->match, x->type.name, &x->labels))
+    for (uint32_t i = 0; r == 0 && i < f->n_series; i++)
+        if (f->series[i].series < stable_count(&s->symbols->series) &&
+            !w->keep(w->ctx, sym_series(s->symbols, f->series[i].series), f->series[i].last))
             return 1;
-        if (!deletion && !w->keep(w->ctx, x, f->series[i].last)) /* all of it is too old */
-            return 1;
-    }
     return r;
 }
 
-static int rewrite_parts(struct engine *g, const char *tenant, struct rewrite *w, const struct keeping *k,
-                         bool deletion, struct err *e)
+static int retain_services(struct engine *g, struct rewrite *w, struct err *e)
 {
     _cleanup_(snapshot_unrefp) struct snapshot *snap = snapshot_get(g);
     int r = 0;
 
     for (uint32_t i = 0; r >= 0 && i < snap->n_segments; i++) {
-        struct engine_tenant *t = engine_tenant_number(g, snap->segments[i].segment->meta.tenant);
-
-        if (tenant && strcmp(t->name, tenant) != 0)
-            continue;
-        r = has_victims(&snap->segments[i], w, k, deletion, e);
+        r = has_victims(&snap->segments[i], w, e);
         if (r == -EBADMSG) {
             engine_damage(g, err_message(e, r));
             r = 0;
@@ -132,9 +108,18 @@ static int rewrite_parts(struct engine *g, const char *tenant, struct rewrite *w
         w->n = 1;
         w->symbols = snap->segments[i].symbols;
         w->level = snap->segments[i].segment->meta.level;
-        r = engine_rewrite(g, t, w, e);
+        r = engine_rewrite(g, engine_tenant_number(g, snap->segments[i].segment->meta.tenant), w, e);
     }
     return MIN(r, 0);
+}
+
+/* Is a deletion to be carried out in it first? */
+static bool is_concerned(const struct snapshot *snap, const struct segment_meta *m)
+{
+    for (uint32_t i = 0; i < snap->n_tombstones; i++)
+        if (tombstone_concerns(snap->tombstones[i], m->tenant, m->log, m->t0, m->t1))
+            return true;
+    return false;
 }
 
 static int retain_detail(struct engine *g, int64_t now, struct err *e)
@@ -151,7 +136,7 @@ static int retain_detail(struct engine *g, int64_t now, struct err *e)
                             .level = m->level,
                             .drop_detail = true};
 
-        if (m->has_detail && m->t1 < now - keep)
+        if (m->has_detail && m->t1 < now - keep && !is_concerned(snap, m)) /* sums are not cut as exactly as rows */
             r = engine_rewrite(g, engine_tenant_number(g, m->tenant), &w, e);
     }
     return r;
@@ -213,7 +198,7 @@ int engine_retain(struct store *s, bool compact_all, struct err *e)
     if (r == 0)
         engine_make_reserve(g);
     if (r == 0 && g->config.n_services)
-        r = rewrite_parts(g, NULL, &w, &k, false, e);
+        r = retain_services(g, &w, e);
     if (r == 0)
         r = engine_compact(g, compact_all, e);
     if (r == 0)
@@ -221,27 +206,6 @@ int engine_retain(struct store *s, bool compact_all, struct err *e)
     if (r == 0)
         r = retain_epochs(g, e);
     catalog_checkpoint(g->catalog);
-    pthread_mutex_unlock(&g->flush_lock);
-    return r;
-}
-
-int engine_delete(struct store *s, const char *tenant, const struct store_column *what, struct err *e)
-{
-    struct engine *g = to_engine(s);
-    struct match match;
-    struct keeping k = {.config = &g->config, .match = &match, .from = what->from, .to = what->to};
-    struct rewrite w = {.keep = keep_undeleted, .ctx = &k};
-    int r = match_init(&match, what->selector, g->limits.allow, false, e);
-
-    if (r == 0 && match.n_detail)
-        r = err_set(e, -EINVAL, "delete goes by labels of the series, and '%.*s' is none",
-                    STR_FMT(match.detail[0]->name));
-    if (r == 0)
-        r = engine_flush(s, e);
-    if (r < 0)
-        return r;
-    pthread_mutex_lock(&g->flush_lock);
-    r = rewrite_parts(g, tenant, &w, &k, true, e);
     pthread_mutex_unlock(&g->flush_lock);
     return r;
 }
@@ -341,8 +305,12 @@ int engine_snapshot(struct store *s, const char *dir, struct err *e)
     pthread_mutex_lock(&g->flush_lock);
     snap = snapshot_get(g);
     r = catalog_open(path, false, &to, &is_new, e);
+    if (r == 0) /* its logs go on counting: tombstones and segments name some */
+        r = catalog_commit(to, &(struct catalog_change){.log = catalog_meta(g->catalog, "log")}, e);
     for (uint32_t i = 0; r == 0 && i < g->n_tenants; i++)
         r = copy_tenant(g, g->tenants[i], snap, fd, to, e);
+    for (uint32_t i = 0; r == 0 && i < snap->n_tombstones; i++)
+        r = engine_keep_tombstone(to, snap->tombstones[i], e);
     pthread_mutex_unlock(&g->flush_lock);
     snprintf(path, sizeof path, "%s/FORMAT", dir);
     return r < 0 ? r : fd_write_file(path, "wick store 1\n", 13, e);

@@ -23,7 +23,8 @@ static int add_symbols(struct scan *s, struct symbols *x)
         .symbols = x, .n_series = stable_count(&x->series), .n_services = stable_count(&x->services)};
     v->bits = mem_zalloc_array(v->n_series + 1, 1);
     v->services = mem_zalloc_array(v->n_services + 1, 1);
-    if (!v->bits || !v->services)
+    v->deleted = s->n_tombstones ? mem_zalloc_array((size_t) s->n_tombstones * v->n_series + 1, 1) : NULL;
+    if (!v->bits || !v->services || (s->n_tombstones && !v->deleted))
         return -ENOMEM;
     for (uint32_t i = 0; i < v->n_series; i++) {
         const struct sym_series *series = sym_series(x, i);
@@ -33,8 +34,51 @@ static int add_symbols(struct scan *s, struct symbols *x)
                 v->bits[i] |= (uint8_t) (1u << c);
         if (v->bits[i] && series->service < v->n_services)
             v->services[series->service] |= v->bits[i];
+        for (uint32_t t = 0; v->bits[i] && t < s->n_tombstones; t++)
+            v->deleted[(size_t) t * v->n_series + i] = tombstone_matches(s->tombstones[t], series);
     }
     return 0;
+}
+
+static bool in_columns(const struct scan *s, int64_t first, int64_t last)
+{
+    for (uint32_t c = 0; c < s->q->n_columns; c++)
+        if (last >= s->q->columns[c].from && first < s->q->columns[c].to)
+            return true;
+    return false;
+}
+
+static int find_tombstones(struct scan *s)
+{
+    if (!s->snap->n_tombstones)
+        return 0;
+    s->tombstones = mem_alloc(s->snap->n_tombstones * sizeof *s->tombstones);
+    if (!s->tombstones)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < s->snap->n_tombstones; i++) {
+        struct tombstone *t = s->snap->tombstones[i];
+
+        if (t->tenant == s->tenant->number && in_columns(s, t->from, t->to - 1))
+            s->tombstones[s->n_tombstones++] = t;
+    }
+    return 0;
+}
+
+enum hidden scan_hidden_among(const struct scan *s, const struct scan_symbols *sym, const struct segment *segment,
+                              const struct chunk_entry *e, int level)
+{
+    bool whole = level == 0 && !segment->meta.has_detail, part = false;
+
+    for (uint32_t i = 0; e->series < sym->n_series && i < s->n_tombstones; i++) {
+        const struct tombstone *t = s->tombstones[i];
+
+        if (segment->meta.log > t->log || !sym->deleted[(size_t) i * sym->n_series + e->series])
+            continue;
+        if (tombstone_covers(t, e->min_time) && (whole || tombstone_covers(t, e->max_time)))
+            return HIDDEN_ALL;
+        part |= !whole && e->min_time < t->to && e->max_time >= t->from;
+    }
+    return part ? HIDDEN_PART : HIDDEN_NONE;
 }
 
 int scan_init(struct scan *s, struct engine *g, const struct store_query *q, bool need_type, struct store_notes *notes,
@@ -51,6 +95,7 @@ int scan_init(struct scan *s, struct engine *g, const struct store_query *q, boo
     if (r < 0 || !s->tenant)
         return r;
     s->snap = snapshot_get(g);
+    r = find_tombstones(s);
     for (uint32_t i = 0; r == 0 && i < s->snap->n_segments; i++)
         r = add_symbols(s, s->snap->segments[i].symbols);
     for (uint32_t i = 0; r == 0 && i < s->snap->n_memtables; i++)
@@ -64,8 +109,10 @@ void scan_done(struct scan *s)
     for (uint32_t i = 0; i < s->n_symbols; i++) {
         mem_free(s->symbols[i].bits);
         mem_free(s->symbols[i].services);
+        mem_free(s->symbols[i].deleted);
     }
     mem_free(s->symbols);
+    mem_free(s->tombstones);
     snapshot_unref(s->snap);
 }
 
@@ -120,13 +167,13 @@ bool scan_row(const struct scan *s, const struct scan_prof *p, const struct row 
 
 /* --- profiles --- */
 
-/* Calls fn for each column that means the profile. */
-static int offer(struct scan *s, const struct scan_symbols *sym, const struct prof *p, const struct blobs *blobs,
-                 scan_fn fn, void *ctx)
+/* Calls fn for each column that means the profile, which came with that log. */
+static int offer(struct scan *s, const struct scan_symbols *sym, uint64_t log, const struct prof *p,
+                 const struct blobs *blobs, scan_fn fn, void *ctx)
 {
     int r = 0;
 
-    if (p->series >= sym->n_series || !sym->bits[p->series])
+    if (p->series >= sym->n_series || !sym->bits[p->series] || scan_deleted(s, sym, log, p->series, p->time_ns))
         return 0;
     for (uint32_t c = 0; r == 0 && c < s->q->n_columns; c++) {
         const struct store_column *col = &s->q->columns[c];
@@ -153,7 +200,7 @@ int scan_memtables(struct scan *s, scan_fn fn, void *ctx)
             uint32_t n = stable_count(&p->profs);
 
             for (uint32_t k = 0; sym && r == 0 && k < n; k++)
-                r = offer(s, sym, stable_at(&p->profs, k), &p->blobs, fn, ctx);
+                r = offer(s, sym, s->snap->memtables[i]->log, stable_at(&p->profs, k), &p->blobs, fn, ctx);
         }
     return r;
 }
@@ -195,7 +242,7 @@ int scan_chunk(struct scan *s, const struct scan_symbols *sym, struct segment *s
                 continue;
             if (!x->gauge && blobs_read_header(blobs, x->header, &h))
                 x->instance = blobs_instance(blobs, h.resource);
-            r = offer(s, sym, x, blobs, fn, ctx);
+            r = offer(s, sym, segment->meta.log, x, blobs, fn, ctx);
         }
     arena_done(&a);
     chunk_done(&c);
@@ -230,14 +277,6 @@ static int chunk_cmp(const void *a, const void *b)
     uint64_t x = *(const uint64_t *) a, y = *(const uint64_t *) b;
 
     return x < y ? -1 : x > y;
-}
-
-static bool in_columns(const struct scan *s, int64_t first, int64_t last)
-{
-    for (uint32_t c = 0; c < s->q->n_columns; c++)
-        if (last >= s->q->columns[c].from && first < s->q->columns[c].to)
-            return true;
-    return false;
 }
 
 /* Chunks of a segment that may hold what is meant, each once; of a trace, without their detail. */

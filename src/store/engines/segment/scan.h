@@ -15,6 +15,7 @@ struct scan_symbols {
     uint8_t *bits; /* per series: bit per column that means it */
     uint32_t n_series, n_services;
     uint8_t *services; /* per service: any series meant */
+    uint8_t *deleted;  /* per tombstone of the scan and series: it means it; NULL where there is none */
 };
 
 struct scan {
@@ -23,6 +24,8 @@ struct scan {
     struct engine_tenant *tenant; /* NULL: nobody, the answer is empty */
     struct snapshot *snap;
     struct match match[2];
+    struct tombstone **tombstones; /* of the tenant, about the columns' times; they live with the snapshot */
+    uint32_t n_tombstones;
     struct scan_symbols *symbols;
     uint32_t n_symbols;
     struct store_notes *notes;
@@ -45,6 +48,27 @@ int scan_damage(struct scan *s, int r, const char *what);
 static inline bool scan_cancelled(const struct scan *s)
 {
     return s->q->cancel && atomic_load_explicit(s->q->cancel, memory_order_relaxed);
+}
+
+/* How much of an entry of a segment's directory is deleted. Of sums that have no detail behind them (any more) each is
+ * there or not, as its first start says. */
+enum hidden { HIDDEN_NONE, HIDDEN_PART, HIDDEN_ALL };
+enum hidden scan_hidden_among(const struct scan *s, const struct scan_symbols *sym, const struct segment *segment,
+                              const struct chunk_entry *e, int level);
+static inline enum hidden scan_hidden(const struct scan *s, const struct scan_symbols *sym,
+                                      const struct segment *segment, const struct chunk_entry *e, int level)
+{
+    return s->n_tombstones ? scan_hidden_among(s, sym, segment, e, level) : HIDDEN_NONE;
+}
+/* Is a profile that came with this log deleted? */
+static inline bool scan_deleted(const struct scan *s, const struct scan_symbols *sym, uint64_t log, uint32_t series,
+                                int64_t time_ns)
+{
+    for (uint32_t i = 0; i < s->n_tombstones; i++)
+        if (log <= s->tombstones[i]->log && sym->deleted[(size_t) i * sym->n_series + series] &&
+            tombstone_covers(s->tombstones[i], time_ns))
+            return true;
+    return false;
 }
 
 struct scan_prof {

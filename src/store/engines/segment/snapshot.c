@@ -27,8 +27,11 @@ void snapshot_unref(struct snapshot *s)
     }
     for (uint32_t i = 0; i < s->n_memtables; i++)
         memtable_unref(s->memtables[i]);
+    for (uint32_t i = 0; i < s->n_tombstones; i++)
+        tombstone_unref(s->tombstones[i]);
     mem_free(s->segments);
     mem_free(s->memtables);
+    mem_free(s->tombstones);
     mem_free(s);
 }
 
@@ -57,7 +60,8 @@ int snapshot_publish(struct engine *g, const struct snapshot_change *c)
     old = g->snapshot;
     s->segments = mem_alloc(((old ? old->n_segments : 0) + c->n_added + 1) * sizeof *s->segments);
     s->memtables = mem_alloc(((old ? old->n_memtables : 0) + 2) * sizeof *s->memtables);
-    if (!s->segments || !s->memtables) {
+    s->tombstones = mem_alloc(((old ? old->n_tombstones : 0) + 1) * sizeof *s->tombstones);
+    if (!s->segments || !s->memtables || !s->tombstones) {
         pthread_mutex_unlock(&g->lock);
         snapshot_unref(s);
         return -ENOMEM;
@@ -77,6 +81,11 @@ int snapshot_publish(struct engine *g, const struct snapshot_change *c)
             s->memtables[s->n_memtables++] = memtable_ref(old->memtables[i]);
     if (c->add_memtable)
         s->memtables[s->n_memtables++] = memtable_ref(c->add_memtable);
+    for (uint32_t i = 0; old && i < old->n_tombstones; i++)
+        if (old->tombstones[i] != c->remove_tombstone)
+            s->tombstones[s->n_tombstones++] = tombstone_ref(old->tombstones[i]);
+    if (c->add_tombstone)
+        s->tombstones[s->n_tombstones++] = tombstone_ref(c->add_tombstone);
     g->snapshot = s;
     pthread_mutex_unlock(&g->lock);
     snapshot_unref(old);

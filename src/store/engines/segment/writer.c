@@ -181,7 +181,7 @@ static uint32_t count_memtables(struct engine *g)
     return n;
 }
 
-static void wake_flusher(struct engine *g)
+void engine_wake_flusher(struct engine *g)
 {
     pthread_mutex_lock(&g->lock);
     g->flush_wanted = true;
@@ -218,7 +218,7 @@ static void commit_jobs(struct engine *g, struct job *jobs)
         }
     }
     if (!refuse && g->active->bytes >= limit && !atomic_load(&g->stopped) && engine_seal(g, NULL) >= 0)
-        wake_flusher(g);
+        engine_wake_flusher(g);
     pthread_mutex_unlock(&g->write_lock);
     complete(jobs);
 }
