@@ -19,6 +19,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/thread.h"
+#include "cli/agent_profiles.h"
 #include "codec/otlp.h"
 #include "model/batch.h"
 #include "model/sink.h"
@@ -237,6 +238,17 @@ static void *run(void *arg)
 const atomic_bool *agent_feed_ended(const struct agent_feed *f)
 {
     return &f->ended;
+}
+
+int agent_feed_profile(void *feed, pid_t pid, unsigned seconds, int ret[2], struct err *e)
+{
+    struct agent_feed *f = feed;
+
+    if (atomic_load(&f->ended))
+        return err_set(e, -ESHUTDOWN,
+                       "the agent that could sample it is off, mostly for want of rights (the server's log says why): "
+                       "start wick serve as root; 'wick doctor' tells what is missing");
+    return agent_profiles_ask(f->fd, pid, seconds, ret, e);
 }
 
 int agent_feed_run(struct agent_feed *f, struct sink *sink, struct err *e)

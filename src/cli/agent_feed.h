@@ -4,7 +4,8 @@
  *
  *   u32  length, little endian     u8[length]  an OTLP request (protobuf)
  *
- * The agent is two processes: one that samples, and one that starts it again when it dies.
+ * The agent is two processes: one that samples, and one that starts it again when it dies. What the server asks it for is
+ * told in agent_profiles.h.
  *
  * The child has the agent's capabilities and no listener; the server has none of them.
  */
@@ -12,6 +13,7 @@
 #define CLI_AGENT_FEED_H
 
 #include <stdatomic.h>
+#include <sys/types.h>
 
 #include "base/err.h"
 
@@ -27,6 +29,8 @@ int agent_feed_start(char *const *args, struct agent_feed **ret, struct err *e);
 int agent_feed_run(struct agent_feed *f, struct sink *sink, struct err *e);
 /* Becomes true when the agent sends no more: it had not the rights, or gave up. Lives as long as the feed. */
 const atomic_bool *agent_feed_ended(const struct agent_feed *f);
+/* For struct pid_profiler, with the feed as ctx. */
+int agent_feed_profile(void *feed, pid_t pid, unsigned seconds, int ret[2], struct err *e);
 /* Ends the agent; NULL is allowed. */
 void agent_feed_free(struct agent_feed *f);
 

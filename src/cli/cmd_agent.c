@@ -22,6 +22,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "cli/agent_feed.h"
+#include "cli/agent_profiles.h"
 #include "cli/agent_upload.h"
 #include "cli/args.h"
 #include "cli/command.h"
@@ -63,6 +64,7 @@ static const struct arg agent_args[] = {
 struct running {
     const struct agent_command_options *o;
     struct agent *agent;
+    struct agent_profiles profiles;
     struct sink *sink;
     struct agent_upload *upload; /* NULL: not wanted */
     int signal_fd;
@@ -130,7 +132,8 @@ static bool is_told_to_stop(struct running *a)
 
 static int loop(struct running *a, struct err *e)
 {
-    struct pollfd fds[] = {{agent_fd(a->agent), POLLIN, 0}, {a->signal_fd, POLLIN, 0}, {(int) a->o->feed_fd, 0, 0}};
+    struct pollfd fds[3 + AGENT_PROFILES_MAX] = {
+        {agent_fd(a->agent), POLLIN, 0}, {a->signal_fd, POLLIN, 0}, {(int) a->o->feed_fd, POLLIN, 0}};
     int64_t next = clock_mono() + a->o->interval, end = a->o->duration ? clock_mono() + a->o->duration : INT64_MAX;
     int r = 0;
 
@@ -138,9 +141,12 @@ static int loop(struct running *a, struct err *e)
         int64_t wait = next - clock_mono();
 
         if (wait > 0)
-            poll(fds, 3, (int) (wait / NS_PER_MS + 1));
-        if (fds[2].revents) /* the server is gone */
+            poll(fds, 3 + agent_profiles_poll(&a->profiles, fds + 3), (int) (wait / NS_PER_MS + 1));
+        if (fds[2].revents & ~POLLIN) /* the server is gone */
             return 0;
+        if (fds[2].revents)
+            agent_profiles_begin(&a->profiles, (int) a->o->feed_fd);
+        agent_profiles_tend(&a->profiles);
         if (fds[0].revents)
             r = agent_poll(a->agent, 0, e);
         if (r == 0 && a->upload)

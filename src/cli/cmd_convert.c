@@ -260,22 +260,29 @@ static int convert(const struct convert_options *o, const char *in, const char *
     return r;
 }
 
+/* What goes to standard output without a word about it is pprof's. */
+static const struct convert_options *output_options(const char *path)
+{
+    static const struct convert_options none, pprof = {.to = "pprof"};
+
+    return strcmp(path, "-") == 0 ? &pprof : &none;
+}
+
 int convert_output_check(const char *path, struct err *e)
 {
-    static const struct convert_options none;
     enum compression c = COMPRESS_NONE;
     const struct output *f = NULL;
 
-    return choose_output(&none, path, &f, &c, e);
+    return choose_output(output_options(path), path, &f, &c, e);
 }
 
 int convert_output_write(struct batch *b, const char *title, const char *path, struct err *e)
 {
-    static const struct convert_options none;
+    const struct convert_options *o = output_options(path);
     enum compression c = COMPRESS_NONE;
     const struct output *f = NULL;
-    struct job j = {.o = &none, .in = title, .b = batch_ref(b)};
-    int r = choose_output(&none, path, &f, &c, e);
+    struct job j = {.o = o, .in = title, .b = batch_ref(b)};
+    int r = choose_output(o, path, &f, &c, e);
 
     if (r == 0)
         r = write_job(&j, f, c, path, e);

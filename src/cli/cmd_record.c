@@ -35,7 +35,7 @@ static const struct arg record_args[] = {
     {'d', "duration", ARG_DURATION, offsetof(struct record_options, duration), "TIME",
      "how long (default: until CMD ends, else 30s)"},
     {'o', "output", ARG_STRING, offsetof(struct record_options, output), "FILE",
-     "by its name: .pb.gz (pprof), .otlp, .json, .folded, .html, .speedscope.json (default wick.pb.gz)"},
+     "by its name: .pb.gz (pprof), .otlp, .json, .folded, .html, .speedscope.json (default wick.pb.gz); -: pprof to stdout"},
     {0, "html", ARG_STRING, offsetof(struct record_options, html), "FILE", "a flame graph"},
     {0, "top", ARG_FLAG, offsetof(struct record_options, top), NULL, "print the functions that took most"},
     {0, "shell", ARG_FLAG, offsetof(struct record_options, shell), NULL, "look at it in pprof's shell"},

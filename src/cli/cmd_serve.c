@@ -33,6 +33,7 @@
 #include "server/api.h"
 #include "server/binary_store.h"
 #include "server/front.h"
+#include "server/pid_profiler.h"
 #include "server/senders.h"
 #include "server/serve_config.h"
 #include "server/ui_info.h"
@@ -77,6 +78,7 @@ struct serve {
     struct serve_intake *intake;
     struct senders *senders;
     struct ui_info ui;
+    struct pid_profiler pids;
     char otlp_grpc[256], otlp_http[256], otlp_note[1100];
     struct tls_context *tls;
     struct http_server *api, *grpc, *http;
@@ -262,8 +264,8 @@ static int start_names(struct serve *s, struct err *e)
 
 /* The server's own routes, each list in a file of its own. */
 static int (*const mounts[])(struct front *f) = {
-    api_mount_query,   api_mount_status,    api_mount_profile, api_mount_mcp,   api_mount_openapi,
-    api_mount_symbols, api_mount_pyroscope, api_mount_render,  api_mount_views, api_mount_ui,
+    api_mount_query,     api_mount_status, api_mount_profile, api_mount_mcp, api_mount_openapi, api_mount_symbols,
+    api_mount_pyroscope, api_mount_render, api_mount_views,   api_mount_pid, api_mount_ui,
 };
 
 /* What the web UI is told besides data, and who is watched sending. */
@@ -359,6 +361,8 @@ static int start_front(struct serve *s, struct err *e)
     o.hosts = s->hosts;
     o.metrics = put_metrics;
     o.ui = &s->ui;
+    s->pids = (struct pid_profiler){agent_feed_profile, s->agent};
+    o.pids = s->agent ? &s->pids : NULL;
     r = start_ui(s);
     if (r == 0)
         r = serve_intake_new(senders_sink(s->senders), s->auth, s->hosts, &c->limits, &s->intake, e);
@@ -412,6 +416,7 @@ static void serve_stop(struct serve *s)
     stop_server(s->grpc);
     stop_server(s->http);
     stop_server(s->api);
+    front_stop(s->front);
     agent_feed_free(s->agent); /* the UI asks it how it is until here */
     workers_free(s->workers);
     serve_names_stop(&s->names);

@@ -8,10 +8,12 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/base64.h"
 #include "base/clock.h"
 #include "cli/pprof_url.h"
 #include "cli/pprof_wick.h"
 #include "net/fetch.h"
+#include "net/http.h"
 #include "report/gopath.h"
 
 enum { REDIRECTS_MAX = 10, TIMEOUT_DEFAULT_S = 60, GRACE_S = 5 };
@@ -119,15 +121,46 @@ static int request(struct fetch_options *o, struct buf *out, struct buf *again, 
     return r;
 }
 
+/* Takes "user:password@" out of a URL: a header's value, empty without. */
+static void take_login(struct buf *url, struct buf *ret)
+{
+    ptrdiff_t scheme = str_find(buf_str(url), STR("://")), at = -1;
+    size_t begin = scheme < 0 ? 0 : (size_t) scheme + 3;
+    struct str host = str_slice(buf_str(url), begin, url->n), login;
+    struct arena arena;
+
+    for (size_t i = 0; i < host.n && !strchr("/?#", host.p[i]); i++)
+        at = host.p[i] == '@' ? (ptrdiff_t) i : at;
+    buf_reset(ret);
+    if (at < 0)
+        return;
+    arena_init(&arena, 1 << 20);
+    login = http_percent_decode(&arena, str_slice(host, 0, (size_t) at), false);
+    buf_puts(ret, "Basic ");
+    base64_encode(ret, login.p, login.n);
+    arena_done(&arena);
+    memmove(url->p + begin, url->p + begin + at + 1, url->n - begin - (size_t) at - 1);
+    url->n -= (size_t) at + 1;
+}
+
+/* Asks, and again where the answer says so. A login goes to the URL that has it, and nowhere else. */
 static int follow(struct fetch_options *o, struct buf *url, struct buf *out, struct err *e)
 {
-    _cleanup_(buf_done) struct buf again = BUF_INIT;
+    _cleanup_(buf_done) struct buf again = BUF_INIT, login = BUF_INIT;
+    struct http_header headers[2];
+    uint32_t n = (uint32_t) o->n_headers;
 
+    if (n)
+        headers[0] = o->headers[0];
+    o->headers = headers;
     for (int i = 0; i <= REDIRECTS_MAX; i++) {
         int r;
 
+        take_login(url, &login);
+        headers[n] = (struct http_header){STR("authorization"), buf_str(&login)};
+        o->n_headers = n + (login.n > 0);
         o->url = buf_cstr(url);
-        if (!o->url)
+        if (!o->url || buf_error(&login))
             return -ENOMEM;
         r = request(o, out, &again, e);
         if (r < 0 || !again.n)

@@ -15,7 +15,7 @@
 #include "server/front.h"
 #include "wick.h"
 
-enum { SECONDS_DEFAULT = 10, SECONDS_MAX = 25, RATE = 100 }; /* below the limit of a call */
+enum { SECONDS_DEFAULT = 10, SECONDS_MAX = 300, RATE = 100 };
 
 static struct {
     pthread_mutex_t lock; /* one profile at a time */
@@ -145,8 +145,8 @@ static int run_index(struct call *c, struct err *e)
 }
 
 static const struct route routes[] = {
-    {"GET", "/debug/pprof/profile", AUTH_ADMIN, false, run_cpu},
-    {"GET", "/debug/pprof/wall", AUTH_ADMIN, false, run_wall},
+    {"GET", "/debug/pprof/profile", AUTH_ADMIN, .run = run_cpu, .apart = true},
+    {"GET", "/debug/pprof/wall", AUTH_ADMIN, .run = run_wall, .apart = true},
     {"GET", "/debug/pprof/cmdline", AUTH_ADMIN, false, run_cmdline},
     {"GET", "/debug/pprof/", AUTH_READ, true, run_index},
 };

@@ -8,6 +8,7 @@ struct front;
 int api_mount_query(struct front *s);     /* /api/v1: every question of query.h */
 int api_mount_profile(struct front *f);   /* /api/v1/profile: files */
 int api_mount_mcp(struct front *f);       /* /mcp */
+int api_mount_pid(struct front *f);       /* /pid/N/debug/pprof/profile */
 int api_mount_openapi(struct front *f);   /* /api/v1/openapi.json */
 int api_mount_pyroscope(struct front *f); /* querier.v1.QuerierService, for Grafana */
 int api_mount_render(struct front *f);    /* /pyroscope/render and its like */

@@ -101,6 +101,13 @@ static const struct {
      "application/octet-stream",
      "{\"type\":\"string\",\"format\":\"binary\"}"},
     {"get",
+     "/pid/{pid}/debug/pprof/profile",
+     "pidProfile",
+     "a CPU profile of any process of the server's machine, at 99 Hz, as pprof; needs an admin token",
+     {"pid", "seconds"},
+     "application/octet-stream",
+     "{\"type\":\"string\",\"format\":\"binary\"}"},
+    {"get",
      "/api/v1/senders",
      "senders",
      "who sends profiles, with rates and losses",
@@ -181,6 +188,8 @@ static const char *param_help(const char *name)
         const char *name, *help;
     } own[] = {
         {"format", "pprof, otlp, otlp-json, folded, speedscope or html"},
+        {"pid", "of the process"},
+        {"seconds", "how long, 1 to 300; default 30"},
         {"build_id", "of the binary"},
         {"offset", "of this piece of the file"},
         {"size", "of the whole file"},

@@ -42,10 +42,10 @@ static int finish_upload(struct call *c, struct name_source *names, struct binar
     int quality = name_source_check(names, path, c->path_arg, e), r;
 
     if (quality < 0) {
-        binary_store_drop(files, c->who.tenant, c->path_arg);
+        binary_store_drop(files, path);
         return quality;
     }
-    r = binary_store_accept(files, c->who.tenant, c->path_arg, (enum symbol_quality) quality, BINARY_UPLOADED, e);
+    r = binary_store_accept(files, c->who.tenant, c->path_arg, path, (enum symbol_quality) quality, BINARY_UPLOADED, e);
     if (r == 0)
         name_source_changed(names, c->who.tenant, c->path_arg);
     return r;

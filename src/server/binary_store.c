@@ -14,11 +14,11 @@
 #include "base/mem.h"
 #include "base/sha256.h"
 
-enum { PARTS_MAX = 64, INDEX_MAX = 64 << 20 };
+enum { PARTS_MAX = 64, INDEX_MAX = 64 << 20, PART_NAME_SIZE = BINARY_NAME_SIZE + 24 };
 #define PART_LIFE (10 * 60 * NS_PER_S)
 
 struct part {
-    char name[BINARY_NAME_SIZE];
+    char name[PART_NAME_SIZE]; /* with a number behind it once it is whole */
     char tenant[AUTH_TENANT_SIZE];
     uint64_t have, size;
     int64_t touched; /* monotonic */
@@ -33,6 +33,7 @@ struct binary_store {
     size_t n, cap;
     struct part parts[PARTS_MAX];
     unsigned n_parts;
+    uint64_t n_whole; /* numbers given to parts */
 };
 
 bool binary_id_ok(struct str id)
@@ -148,11 +149,36 @@ static struct part *part_of(struct binary_store *s, const char *name)
 
 static void drop_part(struct binary_store *s, struct part *p)
 {
-    char file[BINARY_NAME_SIZE + 8];
+    char file[PART_NAME_SIZE + 8];
 
     snprintf(file, sizeof file, "%s.part", p->name);
     fd_unlink(s->dir_fd, file);
     *p = s->parts[--s->n_parts];
+}
+
+/* Gives a whole part a name that nobody else writes to. */
+static int set_aside(struct binary_store *s, struct part *p, struct err *e)
+{
+    char from[PART_NAME_SIZE + 8], to[PART_NAME_SIZE + 8];
+    int r;
+
+    snprintf(from, sizeof from, "%s.part", p->name);
+    snprintf(to, sizeof to, "%.*s-%llu.part", BINARY_NAME_SIZE, p->name, (unsigned long long) ++s->n_whole);
+    r = fd_rename(s->dir_fd, from, s->dir_fd, to);
+    if (r < 0)
+        return err_set(e, r, "cannot rename in '%s': %s", s->dir, strerror(-r));
+    snprintf(p->name, sizeof p->name, "%.*s", (int) (strlen(to) - strlen(".part")), to);
+    return 0;
+}
+
+/* The part of a path that binary_store_write() gave. */
+static struct part *part_at(struct binary_store *s, const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    char name[PART_NAME_SIZE];
+
+    snprintf(name, sizeof name, "%.*s", (int) strcspn(slash ? slash + 1 : "", "."), slash ? slash + 1 : "");
+    return part_of(s, name);
 }
 
 static struct part *new_part(struct binary_store *s, const char *name, const char *tenant, uint64_t size)
@@ -169,7 +195,7 @@ static struct part *new_part(struct binary_store *s, const char *name, const cha
         return NULL;
     p = &s->parts[s->n_parts++];
     *p = (struct part){.size = size};
-    memcpy(p->name, name, sizeof p->name);
+    snprintf(p->name, sizeof p->name, "%s", name);
     snprintf(p->tenant, sizeof p->tenant, "%s", tenant);
     return p;
 }
@@ -210,7 +236,7 @@ static int make_room(struct binary_store *s, const char *tenant, uint64_t size, 
 
 static int append(struct binary_store *s, struct part *p, struct str piece, struct err *e)
 {
-    char file[BINARY_NAME_SIZE + 8];
+    char file[PART_NAME_SIZE + 8];
     int fd, r;
 
     snprintf(file, sizeof file, "%s.part", p->name);
@@ -229,7 +255,7 @@ static int append(struct binary_store *s, struct part *p, struct str piece, stru
 }
 
 static int write_piece(struct binary_store *s, const char *tenant, const char *name, uint64_t offset, uint64_t size,
-                       struct str piece, uint64_t *ret_have, struct err *e)
+                       struct str piece, uint64_t *ret_have, char *ret_path, struct err *e)
 {
     struct part *p = part_of(s, name);
     int r;
@@ -251,7 +277,11 @@ static int write_piece(struct binary_store *s, const char *tenant, const char *n
     if (r < 0)
         return r;
     *ret_have = p->have;
-    return p->have == p->size;
+    if (p->have < p->size)
+        return 0;
+    r = set_aside(s, p, e);
+    snprintf(ret_path, BINARY_PATH_SIZE, "%s/%s.part", s->dir, p->name);
+    return r < 0 ? r : 1;
 }
 
 int binary_store_write(struct binary_store *s, const char *tenant, struct str build_id, uint64_t offset, uint64_t size,
@@ -261,22 +291,21 @@ int binary_store_write(struct binary_store *s, const char *tenant, struct str bu
     int r;
 
     name_of(tenant, build_id, name);
-    snprintf(ret_path, BINARY_PATH_SIZE, "%s/%s.part", s->dir, name);
     pthread_mutex_lock(&s->lock);
-    r = write_piece(s, tenant, name, offset, size, piece, ret_have, e);
+    r = write_piece(s, tenant, name, offset, size, piece, ret_have, ret_path, e);
     pthread_mutex_unlock(&s->lock);
     return r;
 }
 
-static int accept_part(struct binary_store *s, const struct binary_info *info, struct err *e)
+static int accept_part(struct binary_store *s, const struct part *p, const struct binary_info *info, struct err *e)
 {
-    char file[BINARY_NAME_SIZE + 8];
+    char file[PART_NAME_SIZE + 8];
     ssize_t old = find(s, info->name);
     int r = mem_grow((void **) &s->files, &s->cap, s->n + 1, sizeof *info, BINARY_FILES_MAX);
 
     if (r < 0)
         return err_set(e, r, "more than %d files", BINARY_FILES_MAX);
-    snprintf(file, sizeof file, "%s.part", info->name);
+    snprintf(file, sizeof file, "%s.part", p->name);
     r = fd_rename(s->dir_fd, file, s->dir_fd, info->name);
     if (r < 0)
         return err_set(e, r, "cannot keep the file: %s", strerror(-r));
@@ -287,8 +316,8 @@ static int accept_part(struct binary_store *s, const struct binary_info *info, s
     return save_index(s, e);
 }
 
-int binary_store_accept(struct binary_store *s, const char *tenant, struct str build_id, enum symbol_quality quality,
-                        enum binary_origin origin, struct err *e)
+int binary_store_accept(struct binary_store *s, const char *tenant, struct str build_id, const char *path,
+                        enum symbol_quality quality, enum binary_origin origin, struct err *e)
 {
     struct binary_info info = {.quality = quality, .origin = origin, .time_ns = clock_wall()};
     struct part *p;
@@ -298,24 +327,22 @@ int binary_store_accept(struct binary_store *s, const char *tenant, struct str b
     snprintf(info.tenant, sizeof info.tenant, "%s", tenant);
     snprintf(info.build_id, sizeof info.build_id, "%.*s", STR_FMT(build_id));
     pthread_mutex_lock(&s->lock);
-    p = part_of(s, info.name);
+    p = part_at(s, path);
     if (p) {
         info.bytes = p->size;
-        r = accept_part(s, &info, e);
+        r = accept_part(s, p, &info, e);
         drop_part(s, p);
     }
     pthread_mutex_unlock(&s->lock);
     return r;
 }
 
-void binary_store_drop(struct binary_store *s, const char *tenant, struct str build_id)
+void binary_store_drop(struct binary_store *s, const char *path)
 {
-    char name[BINARY_NAME_SIZE];
     struct part *p;
 
-    name_of(tenant, build_id, name);
     pthread_mutex_lock(&s->lock);
-    p = part_of(s, name);
+    p = part_at(s, path);
     if (p)
         drop_part(s, p);
     pthread_mutex_unlock(&s->lock);

@@ -10,7 +10,9 @@
  *     name  bytes  unix-time  quality  origin  tenant  build-id            ("-" for the default tenant)
  *
  * Large files come in pieces: each PUT says its offset and the size of the whole; a piece that does not continue what is
- * there is refused with the offset that would. Safe from any thread; never called on an event loop.
+ * there is refused with the offset that would. One that is whole has a name of its own (`NAME-N.part`) until it is
+ * accepted or dropped: what is sent for the same build id meanwhile does not touch it. Safe from any thread; never called on
+ * an event loop.
  */
 #ifndef SERVER_BINARY_STORE_H
 #define SERVER_BINARY_STORE_H
@@ -46,9 +48,9 @@ DEFINE_CLEANUP(struct binary_store *, binary_store_free)
  * or dropped), 0 when more is to come, -ESTALE when another offset was expected (*ret_have), -EDQUOT, -EFBIG. */
 int binary_store_write(struct binary_store *s, const char *tenant, struct str build_id, uint64_t offset, uint64_t size,
                        struct str piece, uint64_t *ret_have, char ret_path[BINARY_PATH_SIZE], struct err *e);
-int binary_store_accept(struct binary_store *s, const char *tenant, struct str build_id, enum symbol_quality quality,
-                        enum binary_origin origin, struct err *e);
-void binary_store_drop(struct binary_store *s, const char *tenant, struct str build_id); /* what is half received */
+int binary_store_accept(struct binary_store *s, const char *tenant, struct str build_id, const char *path,
+                        enum symbol_quality quality, enum binary_origin origin, struct err *e);
+void binary_store_drop(struct binary_store *s, const char *path);
 
 /* The file's path, and what is known of it (ret_info may be NULL); -ENOENT. */
 int binary_store_find(struct binary_store *s, const char *tenant, struct str build_id, char ret_path[BINARY_PATH_SIZE],

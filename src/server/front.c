@@ -15,7 +15,7 @@
 #include "server/door.h"
 #include "server/ui_info.h"
 
-enum { ROUTE_LISTS_MAX = 16 };
+enum { ROUTE_LISTS_MAX = 16, APART_MAX = 4 };
 #define CALL_LIMIT (30 * NS_PER_S)
 #define WATCH_EVERY_MS 100
 
@@ -28,9 +28,10 @@ struct front {
     size_t n_lists;
     _Atomic int64_t tenant_calls;
     struct log_limit log_errors;
-    pthread_mutex_t lock; /* running, stats, stopping */
+    pthread_mutex_t lock; /* running, n_apart, stats, stopping */
     pthread_cond_t changed;
     struct call *running;
+    unsigned n_apart; /* threads */
     struct front_stats stats;
     bool stopping, has_watch;
     pthread_t watch;
@@ -268,7 +269,7 @@ static void *watch(void *arg)
             continue;
         }
         for (struct call *c = s->running; c; c = c->next)
-            if (now - c->started > s->o.call_limit_ns && !atomic_load(&c->cancel)) {
+            if (now - c->started > s->o.call_limit_ns && !c->route->apart && !atomic_load(&c->cancel)) {
                 c->late = true;
                 atomic_store(&c->cancel, true);
             }
@@ -311,7 +312,7 @@ static struct call *call_new(struct front *s, struct http_request *q, const stru
         c->next->prev = c;
     s->running = c;
     s->stats.running++;
-    pthread_cond_signal(&s->changed);
+    pthread_cond_broadcast(&s->changed);
     pthread_mutex_unlock(&s->lock);
     return c;
 }
@@ -322,11 +323,11 @@ static int64_t tenant_running(const struct call *c)
     struct front *s = c->front;
     int64_t n = 0;
 
-    if (c->route->on_loop)
+    if (c->route->on_loop || c->route->apart)
         return 0;
     pthread_mutex_lock(&s->lock);
     for (const struct call *o = s->running; o; o = o->next)
-        n += !o->route->on_loop && strcmp(o->who.tenant, c->who.tenant) == 0;
+        n += !o->route->on_loop && !o->route->apart && strcmp(o->who.tenant, c->who.tenant) == 0;
     pthread_mutex_unlock(&s->lock);
     return n;
 }
@@ -339,11 +340,68 @@ static void refuse(struct front *s, struct http_request *q, int status, const ch
     reply_error(q, status, message);
 }
 
+/* --- calls that take long --- */
+
+static void *run_apart(void *arg)
+{
+    struct call *c = arg;
+    struct front *s = c->front;
+
+    call_work(&c->job);
+    pthread_mutex_lock(&s->lock);
+    s->n_apart--;
+    pthread_cond_broadcast(&s->changed);
+    pthread_mutex_unlock(&s->lock);
+    return NULL;
+}
+
+static int start_apart(struct call *c, struct err *e)
+{
+    struct front *s = c->front;
+    pthread_t thread;
+    bool full;
+    int r;
+
+    pthread_mutex_lock(&s->lock);
+    full = s->n_apart == APART_MAX;
+    s->n_apart += !full;
+    pthread_mutex_unlock(&s->lock);
+    if (full)
+        return err_set(e, -EAGAIN, "%d profiles are being taken already; ask again when one is done", APART_MAX);
+    r = thread_start(&thread, "apart", run_apart, c, e);
+    if (r == 0)
+        return pthread_detach(thread), 0;
+    pthread_mutex_lock(&s->lock);
+    s->n_apart--;
+    pthread_mutex_unlock(&s->lock);
+    return r;
+}
+
+void front_stop(struct front *s)
+{
+    if (!s)
+        return;
+    pthread_mutex_lock(&s->lock);
+    while (s->n_apart) {
+        for (struct call *c = s->running; c; c = c->next)
+            if (c->route->apart)
+                atomic_store(&c->cancel, true);
+        pthread_cond_wait(&s->changed, &s->lock);
+    }
+    pthread_mutex_unlock(&s->lock);
+}
+
 static void call_start(struct call *c)
 {
     struct err e = {0};
     int r;
 
+    if (c->route->apart) {
+        r = start_apart(c, &e);
+        if (r < 0)
+            call_finish(c, r, &e);
+        return;
+    }
     if (!c->route->on_loop) {
         r = workers_submit(c->front->o.workers, &c->job);
         if (r < 0)

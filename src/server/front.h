@@ -11,7 +11,8 @@
  *   - A request that changes something and comes from a page (Origin) must come from our own.
  *   - Who asks: Authorization: Bearer TOKEN, Basic with the token as password, or the session cookie. With no token made
  *     yet, loopback peers may do everything and nobody else anything.
- *   - A call that takes longer than the limit is stopped (504), one whose peer went away too.
+ *   - A call that takes longer than the limit is stopped (504), one whose peer went away too. Calls that are meant to
+ *     take long (route.apart) have threads of their own, few at once, and no limit but their own.
  */
 #ifndef SERVER_FRONT_H
 #define SERVER_FRONT_H
@@ -25,6 +26,7 @@
 
 struct front;
 struct name_source;
+struct pid_profiler;
 struct store;
 struct ui_info;
 
@@ -58,6 +60,7 @@ struct route {
     /* Instead of run: takes the whole request over, on the event loop, and answers it now or later by itself (receivers
      * of other protocols). */
     void (*take)(void *arg, struct http_request *q, const struct auth_identity *who);
+    bool apart; /* mostly waits, for long: on a thread of its own instead of a worker, without a limit on its time */
 };
 
 struct front_options {
@@ -73,7 +76,8 @@ struct front_options {
     /* More lines for /metrics, of what runs beside the front; may be NULL. */
     void (*metrics)(void *ctx, struct buf *out);
     void *metrics_ctx;
-    const struct ui_info *ui; /* for the web UI; may be NULL */
+    const struct ui_info *ui;        /* for the web UI; may be NULL */
+    const struct pid_profiler *pids; /* for /pid/N/debug/pprof/; may be NULL */
     /* Where a call's questions go when that is not always `store`: gives a store, and takes it back when the call is
      * answered. Any thread. */
     int (*store_of)(void *ctx, struct call *c, struct store **ret, struct err *e);
@@ -83,6 +87,8 @@ struct front_options {
 };
 
 int front_new(const struct front_options *o, struct front **ret, struct err *e);
+/* Ends the calls that are apart and waits for them. After the HTTP servers stopped, before what such calls use goes. */
+void front_stop(struct front *s);
 /* After every HTTP server that uses it stopped. */
 void front_free(struct front *s);
 DEFINE_CLEANUP(struct front *, front_free)

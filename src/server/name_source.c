@@ -322,13 +322,14 @@ static void *fetch_wanted(void *arg)
         struct err e = {0};
         int quality = 0, r = debuginfod_fetch(&s->o.debuginfod, &s->rate, s->o.files, str_from(id), path, &e);
 
-        if (r == 0)
+        if (r == 0) {
             r = quality = name_source_check(s, path, str_from(id), &e);
-        if (r >= 0)
-            r = binary_store_accept(s->o.files, BINARY_SHARED, str_from(id), (enum symbol_quality) quality,
-                                    BINARY_FETCHED, &e);
-        if (r < 0)
-            binary_store_drop(s->o.files, BINARY_SHARED, str_from(id));
+            if (r >= 0)
+                r = binary_store_accept(s->o.files, BINARY_SHARED, str_from(id), path, (enum symbol_quality) quality,
+                                        BINARY_FETCHED, &e);
+            if (r < 0)
+                binary_store_drop(s->o.files, path);
+        }
         fetched(s, str_from(id), r, &e);
     }
     return NULL;

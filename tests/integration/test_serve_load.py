@@ -107,9 +107,9 @@ class Load:
         self.poisoned = 0
         self.answers = {}  # to poison, by status
         self.wrong = []
-        self.binary = None
+        self.binary = self.victim = None
         if shutil.which("gcc"):
-            self.binary = Binary(server.dir)
+            self.binary, self.victim = Binary(server.dir), Binary(server.dir, "victim", "int victim;\n")
 
     def fail(self, words):
         with self.lock:
@@ -259,7 +259,7 @@ class Load:
 
     def poison_raw(self, rng, ports):
         with socket.create_connection(("127.0.0.1", rng.choice(ports)), timeout=5) as c:
-            data = poison(rng, self.binary)
+            data = poison(rng, self.victim)
             if rng.random() < 0.1:
                 data = data[: rng.randrange(len(data))]  # cut anywhere
             c.sendall(data)
@@ -346,7 +346,7 @@ class Load:
 
 
 class Watch:
-    """What the server holds, over time: resident MB, MB of its children, descriptors, threads."""
+    """What the server holds, over time: resident MB, those of no file, MB of its children, descriptors, threads."""
 
     def __init__(self, load, every):
         self.load, self.every, self.next, self.begin, self.seen = load, every, 0, time.monotonic(), []
@@ -354,7 +354,7 @@ class Watch:
     def look(self):
         pid = self.load.s.p.pid
         children = [c for t in Path(f"/proc/{pid}/task").glob("*/children") for c in read(t).split()]
-        return (resident(pid), sum(map(resident, children)), len(os.listdir(f"/proc/{pid}/fd")), len(os.listdir(f"/proc/{pid}/task")))
+        return (resident(pid), resident(pid, "RssAnon"), sum(map(resident, children)), len(os.listdir(f"/proc/{pid}/fd")), len(os.listdir(f"/proc/{pid}/task")))
 
     def each_second(self):
         now = time.monotonic()
@@ -370,7 +370,7 @@ class Watch:
         n = len(self.seen) // 4
         before, after = ([max(column) for column in zip(*rows)] for rows in (self.seen[n:2 * n], self.seen[3 * n:]))
         print(f"second quarter {before}, last {after}")
-        for was, is_now, air in zip(before, after, (24, 16, 24, 1)):
+        for was, is_now, air in zip(before, after, (24, 16, 16, 24, 1)):
             assert is_now <= was * 1.1 + air, (before, after)
 
 
@@ -381,8 +381,8 @@ def read(path):
         return ""
 
 
-def resident(pid):
-    m = re.search(r"VmRSS:\s+(\d+)", read(Path(f"/proc/{pid}/status")))
+def resident(pid, what="VmRSS"):
+    m = re.search(rf"{what}:\s+(\d+)", read(Path(f"/proc/{pid}/status")))
     return int(m.group(1)) // 1024 if m else 0
 
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/fd.h"
 #include "model/batch.h"
 #include "model/builder.h"
 #include "server/binary_store.h"
@@ -61,12 +62,12 @@ static void test_gate(void)
 
 /* --- files --- */
 
+static char whole[BINARY_PATH_SIZE]; /* the last that was */
+
 static int write_at(struct binary_store *s, const char *tenant, const char *id, uint64_t offset, uint64_t size,
                     const char *bytes, uint64_t *ret_have)
 {
-    char path[BINARY_PATH_SIZE];
-
-    return binary_store_write(s, tenant, str_from(id), offset, size, str_from(bytes), ret_have, path, NULL);
+    return binary_store_write(s, tenant, str_from(id), offset, size, str_from(bytes), ret_have, whole, NULL);
 }
 
 static void test_binaries(void)
@@ -85,15 +86,16 @@ static void test_binaries(void)
     eq_int(write_at(s, "a", "abcd", 4, 8, "56789", &have), -ESTALE); /* more than was said */
     eq_int(write_at(s, "a", "abcd", 4, 8, "5678", &have), 1);
     eq_int(binary_store_find(s, "a", STR("abcd"), path, NULL), -ENOENT); /* not before it was looked at */
-    eq_int(binary_store_accept(s, "a", STR("abcd"), SYMBOLS_NAMES, BINARY_UPLOADED, NULL), 0);
+    eq_int(binary_store_accept(s, "a", STR("abcd"), whole, SYMBOLS_NAMES, BINARY_UPLOADED, NULL), 0);
     eq_int(binary_store_find(s, "a", STR("abcd"), path, &info), 0);
     eq_int((int) info.bytes, 8);
     eq_int(binary_store_find(s, "b", STR("abcd"), path, NULL), -ENOENT); /* another tenant has none */
     eq_int(write_at(s, "a", "eeee", 0, 13, "x", &have), -EFBIG);
     eq_int(write_at(s, "a", "eeee", 0, 12, "x", &have), 0);
+    eq_int(write_at(s, "a", "eeee", 1, 12, "12345678901", &have), 1);
     eq_int(write_at(s, "a", "ffff", 0, 1, "x", &have), -EDQUOT); /* what is under way counts */
+    binary_store_drop(s, whole);
     eq_int(write_at(s, "b", "ffff", 0, 1, "x", &have), 1);
-    binary_store_drop(s, "a", STR("eeee"));
     eq_int(write_at(s, "a", "ffff", 0, 1, "x", &have), 1);
     binary_store_free(s);
     eq_int(binary_store_open(dir, 20, 12, &s, NULL), 0); /* what was accepted is still there, the rest is gone */
@@ -121,11 +123,37 @@ static void test_fetched_make_way(void)
 
         snprintf(id, sizeof id, "id%02d", i);
         eq_int(write_at(s, BINARY_SHARED, id, 0, 4, "abcd", &have), 1);
-        eq_int(binary_store_accept(s, BINARY_SHARED, str_from(id), SYMBOLS_LINES, BINARY_FETCHED, NULL), 0);
+        eq_int(binary_store_accept(s, BINARY_SHARED, str_from(id), whole, SYMBOLS_LINES, BINARY_FETCHED, NULL), 0);
     }
     ok(binary_store_bytes(s) <= 10);
     eq_int(binary_store_find(s, BINARY_SHARED, STR("id00"), path, NULL), -ENOENT); /* the oldest */
     eq_int(binary_store_find(s, BINARY_SHARED, STR("id03"), path, NULL), 0);
+    binary_store_free(s);
+    snprintf(command, sizeof command, "rm -rf %s", dir);
+    eq_int(system(command), 0);
+}
+
+/* What was checked is what is kept, whoever sends something else for the same build id between. */
+static void test_binaries_at_once(void)
+{
+    char dir[] = "/tmp/wick-test-at-once-XXXXXX", path[BINARY_PATH_SIZE], checked[BINARY_PATH_SIZE], command[100];
+    _cleanup_(buf_done) struct buf b = BUF_INIT;
+    struct binary_store *s = NULL;
+    uint64_t have;
+
+    ok(mkdtemp(dir) != NULL);
+    eq_int(binary_store_open(dir, 100, 100, &s, NULL), 0);
+    eq_int(write_at(s, "a", "abcd", 0, 4, "good", &have), 1);
+    memcpy(checked, whole, sizeof checked);
+    eq_int(write_at(s, "a", "abcd", 0, 5, "wrong", &have), 1);
+    ok(strcmp(checked, whole) != 0);
+    eq_int(write_at(s, "a", "abcd", 0, 9, "half", &have), 0);
+    binary_store_drop(s, whole);
+    eq_int(binary_store_accept(s, "a", STR("abcd"), checked, SYMBOLS_NAMES, BINARY_UPLOADED, NULL), 0);
+    eq_int(binary_store_accept(s, "a", STR("abcd"), whole, SYMBOLS_NAMES, BINARY_UPLOADED, NULL), -ENOENT);
+    eq_int(binary_store_find(s, "a", STR("abcd"), path, NULL), 0);
+    eq_int(fd_read_file(path, 100, &b, NULL), 0);
+    eq_str(buf_str(&b), STR("good"));
     binary_store_free(s);
     snprintf(command, sizeof command, "rm -rf %s", dir);
     eq_int(system(command), 0);
@@ -197,6 +225,7 @@ int main(void)
 {
     tap_run(test_gate);
     tap_run(test_binaries);
+    tap_run(test_binaries_at_once);
     tap_run(test_fetched_make_way);
     tap_run(test_build_ids);
     tap_run(test_links);

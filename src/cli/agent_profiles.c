@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See agent_profiles.h. */
+#include "cli/agent_profiles.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "cli/command.h"
+
+enum { REQUEST_BYTES = 8 };
+
+union control {
+    struct cmsghdr header;
+    char room[CMSG_SPACE(2 * sizeof(int))];
+};
+
+/* --- the server's side --- */
+
+static void put_u32(char *p, uint32_t v)
+{
+    for (int i = 0; i < 4; i++)
+        p[i] = (char) (v >> (8 * i));
+}
+
+static int send_request(int feed, pid_t pid, unsigned seconds, const int fds[2])
+{
+    char text[REQUEST_BYTES];
+    struct iovec io = {text, sizeof text};
+    union control control = {.room = {0}};
+    struct msghdr m = {.msg_iov = &io, .msg_iovlen = 1, .msg_control = control.room, .msg_controllen = sizeof control};
+    struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+
+    put_u32(text, (uint32_t) pid);
+    put_u32(text + 4, seconds);
+    c->cmsg_level = SOL_SOCKET;
+    c->cmsg_type = SCM_RIGHTS;
+    c->cmsg_len = CMSG_LEN(2 * sizeof(int));
+    memcpy(CMSG_DATA(c), fds, 2 * sizeof(int));
+    return sendmsg(feed, &m, MSG_NOSIGNAL | MSG_DONTWAIT) == sizeof text ? 0 : -errno;
+}
+
+int agent_profiles_ask(int feed, pid_t pid, unsigned seconds, int ret[2], struct err *e)
+{
+    int out[2], words[2], r;
+
+    if (pipe2(out, O_CLOEXEC) < 0)
+        return err_set(e, -errno, "no pipe: %m");
+    if (pipe2(words, O_CLOEXEC) < 0) {
+        r = err_set(e, -errno, "no pipe: %m");
+        fd_close(out[0]);
+        fd_close(out[1]);
+        return r;
+    }
+    r = send_request(feed, pid, seconds, (int[]){out[1], words[1]});
+    fd_close(out[1]);
+    fd_close(words[1]);
+    if (r < 0) {
+        fd_close(out[0]);
+        fd_close(words[0]);
+        return err_set(e, -ESHUTDOWN, "the agent cannot be asked: %s", strerror(-r));
+    }
+    ret[0] = out[0];
+    ret[1] = words[0];
+    return 0;
+}
+
+/* --- the agent's side --- */
+
+static uint32_t get_u32(const unsigned char *p)
+{
+    return p[0] | (uint32_t) p[1] << 8 | (uint32_t) p[2] << 16 | (uint32_t) p[3] << 24;
+}
+
+/* False when there is no whole request. */
+static bool read_request(int feed, uint32_t *ret_pid, uint32_t *ret_seconds, int fds[2])
+{
+    unsigned char text[REQUEST_BYTES];
+    struct iovec io = {text, sizeof text};
+    union control control;
+    struct msghdr m = {.msg_iov = &io, .msg_iovlen = 1, .msg_control = control.room, .msg_controllen = sizeof control};
+    ssize_t n = recvmsg(feed, &m, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+    struct cmsghdr *c = n == sizeof text ? CMSG_FIRSTHDR(&m) : NULL;
+
+    if (!c || c->cmsg_type != SCM_RIGHTS || c->cmsg_len != CMSG_LEN(2 * sizeof(int)))
+        return false;
+    memcpy(fds, CMSG_DATA(c), 2 * sizeof(int));
+    *ret_pid = get_u32(text);
+    *ret_seconds = get_u32(text + 4);
+    return true;
+}
+
+/* In the child: nothing of the agent is left but its rights. */
+static _Noreturn void sample(uint32_t pid, uint32_t seconds, const int fds[2])
+{
+    char line[80], *argv[16], *at = line;
+    int n = 0;
+
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    snprintf(line, sizeof line, "record --quiet -o - -F 99 -p %u -d %us", pid, seconds);
+    for (char *word; n < (int) ARRAY_SIZE(argv) - 1 && (word = strsep(&at, " "));)
+        argv[n++] = word;
+    argv[n] = NULL;
+    if (dup2(fds[0], STDOUT_FILENO) < 0 || dup2(fds[1], STDERR_FILENO) < 0)
+        _exit(EXIT_FAILED);
+    close_range(STDERR_FILENO + 1, ~0U, 0);
+    _exit(command_record.run(n, argv));
+}
+
+void agent_profiles_begin(struct agent_profiles *p, int feed)
+{
+    struct agent_profile new = {.child = -1};
+    uint32_t pid, seconds;
+    int fds[2];
+
+    if (!read_request(feed, &pid, &seconds, fds))
+        return;
+    new.out = fds[0];
+    new.words = fds[1];
+    if (p->n < AGENT_PROFILES_MAX)
+        new.child = fork();
+    if (new.child == 0)
+        sample(pid, seconds, fds);
+    if (new.child > 0) {
+        p->v[p->n++] = new;
+        return;
+    }
+    dprintf(new.words, p->n == AGENT_PROFILES_MAX ? "too many are being taken already" : "no process to sample with");
+    fd_close(new.out);
+    fd_close(new.words);
+}
+
+unsigned agent_profiles_poll(struct agent_profiles *p, struct pollfd *fds)
+{
+    for (unsigned i = 0; i < p->n; i++)
+        fds[i] = (struct pollfd){p->v[i].out, 0, 0}; /* POLLERR: nobody reads any more */
+    return p->n;
+}
+
+void agent_profiles_tend(struct agent_profiles *p)
+{
+    for (unsigned i = 0; i < p->n;) {
+        struct agent_profile *v = &p->v[i];
+        struct pollfd reader = {v->out, 0, 0};
+        int status = 0;
+
+        if (poll(&reader, 1, 0) > 0)
+            kill(v->child, SIGKILL);
+        if (waitpid(v->child, &status, WNOHANG) != v->child) {
+            i++;
+            continue;
+        }
+        if (WIFSIGNALED(status))
+            dprintf(v->words, "who sampled it died of signal %d", WTERMSIG(status));
+        fd_close(v->out);
+        fd_close(v->words);
+        *v = p->v[--p->n];
+    }
+}

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * /pid/N/debug/pprof/profile: a CPU profile of any process of this machine, whatever it is written in and with nothing
+ * compiled in, as Go's net/http/pprof gives one of itself: `go tool pprof http://HOST:4040/pid/N/debug/pprof/profile`.
+ * The agent samples it; here its answer is waited for, at most MAX_SECONDS and some patience.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "server/api.h"
+#include "server/front.h"
+#include "server/pid_profiler.h"
+
+enum { SECONDS_DEFAULT = 30, SECONDS_MAX = 300, TICK_MS = 100, WORDS_MAX = 2000, PATIENCE_S = 60 };
+
+static int parse(struct call *c, pid_t *ret_pid, unsigned *ret_seconds, struct err *e)
+{
+    uint64_t pid, seconds = SECONDS_DEFAULT;
+    int r = call_param_u64(c, "seconds", &seconds, e);
+
+    if (r < 0)
+        return r;
+    if (seconds < 1 || seconds > SECONDS_MAX)
+        return err_set(e, -EINVAL, "seconds: between 1 and %d", SECONDS_MAX);
+    if (str_to_u64(c->path_arg, 10, &pid) < 0 || !pid || pid > INT32_MAX)
+        return err_set(e, -EINVAL, "'%.*s' is no process id", STR_FMT(c->path_arg));
+    if (kill((pid_t) pid, 0) < 0 && errno == ESRCH)
+        return err_set(e, -ENOENT, "there is no process %d on this machine", (int) pid);
+    *ret_pid = (pid_t) pid;
+    *ret_seconds = (unsigned) seconds;
+    return 0;
+}
+
+/* Reads both to their ends; what comes into words is the last of it. */
+static int read_both(struct call *c, const int fds[2], struct buf *words, int64_t until, struct err *e)
+{
+    struct pollfd p[] = {{fds[0], POLLIN, 0}, {fds[1], POLLIN, 0}};
+    char piece[65536];
+
+    while (p[0].fd >= 0 || p[1].fd >= 0) {
+        if (atomic_load(&c->cancel))
+            return -ECANCELED;
+        if (clock_mono() > until)
+            return err_set(e, -ETIMEDOUT, "the agent does not answer; its log says why");
+        if (poll(p, 2, TICK_MS) <= 0)
+            continue;
+        for (int i = 0; i < 2; i++) {
+            struct buf *to = i ? words : &c->out;
+            ssize_t n = p[i].revents ? fd_read(fds[i], piece, sizeof piece) : 0;
+
+            if (n > 0 && (!i || to->n < WORDS_MAX))
+                buf_put(to, piece, (size_t) n);
+            else if (p[i].revents && n <= 0)
+                p[i].fd = -1;
+        }
+    }
+    return 0;
+}
+
+/* The words without the name of the command that said them. */
+static struct str reason(struct str words)
+{
+    static const struct str command = STR("wick record: ");
+
+    return str_trim(str_starts(words, command) ? str_slice(words, command.n, words.n) : words);
+}
+
+static int run_profile(struct call *c, struct err *e)
+{
+    const struct pid_profiler *profiler = front_options(c->front)->pids;
+    _cleanup_(buf_done) struct buf words = BUF_INIT;
+    unsigned seconds = 0;
+    int fds[2] = {-1, -1};
+    pid_t pid = 0;
+    int r = parse(c, &pid, &seconds, e);
+
+    if (r == 0 && !profiler)
+        r = err_set(e, -ESHUTDOWN,
+                    "no agent runs here that could sample it (--no-agent): start wick serve without that, as root");
+    if (r == 0)
+        r = profiler->start(profiler->ctx, pid, seconds, fds, e);
+    if (r == 0)
+        r = read_both(c, fds, &words, clock_mono() + (seconds + PATIENCE_S) * NS_PER_S, e);
+    fd_close(fds[0]);
+    fd_close(fds[1]);
+    if (r == 0 && (words.n || !c->out.n))
+        r = err_set(e, -ENOENT, "no profile of process %d: %.*s", (int) pid, STR_FMT(reason(buf_str(&words))));
+    c->content_type = "application/octet-stream";
+    return r;
+}
+
+/* pprof asks for names of addresses that the profile leaves without. The agent has looked for all of them: there are none. */
+static int run_symbol(struct call *c, struct err *e)
+{
+    (void) e;
+    c->content_type = "text/plain; charset=utf-8";
+    buf_puts(&c->out, "num_symbols: 0\n");
+    return 0;
+}
+
+static const struct route routes[] = {
+    {"GET", "/pid/{pid}/debug/pprof/profile", AUTH_ADMIN, .run = run_profile, .apart = true},
+    {"GET", "/pid/{pid}/debug/pprof/symbol", AUTH_ADMIN, true, run_symbol},
+    {"POST", "/pid/{pid}/debug/pprof/symbol", AUTH_ADMIN, true, run_symbol},
+};
+
+int api_mount_pid(struct front *f)
+{
+    return front_mount(f, routes, ARRAY_SIZE(routes));
+}
