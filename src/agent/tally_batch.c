@@ -142,6 +142,40 @@ static uint32_t location_of(struct maker *m, uint32_t frame)
     return m->locations[frame];
 }
 
+static const struct tally *sorting; /* qsort has no argument; one thread */
+
+static int by_place(const void *a, const void *b)
+{
+    uint32_t i = *(const uint32_t *) a, k = *(const uint32_t *) b;
+    const struct tally_frame *x = &sorting->frames[i], *y = &sorting->frames[k];
+
+    if (x->kind != y->kind)
+        return x->kind < y->kind ? -1 : 1;
+    if (x->object != y->object)
+        return x->object->number < y->object->number ? -1 : 1;
+    if (x->address != y->address)
+        return x->address < y->address ? -1 : 1;
+    return i < k ? -1 : i > k;
+}
+
+/* In the order of addresses, what is alike stands together, names of one class above all: a tenth less when compressed. */
+static int put_locations(struct maker *m)
+{
+    const struct tally *t = m->t;
+    uint32_t *order = mem_zalloc_array(t->n_frames + 1, sizeof *order);
+
+    if (!order)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < t->n_frames; i++)
+        order[i] = i;
+    sorting = t;
+    qsort(order, t->n_frames, sizeof *order, by_place);
+    for (uint32_t i = 0; i < t->n_frames; i++)
+        location_of(m, order[i]);
+    mem_free(order);
+    return 0;
+}
+
 static uint32_t stack_of(struct maker *m, uint32_t stack)
 {
     const struct tally_stack *s = &m->t->stacks[stack];
@@ -282,8 +316,6 @@ static void begin_process(struct maker *m, const struct tally_process *p)
     put_scope(m);
 }
 
-static const struct tally *sorting; /* qsort has no argument; one thread */
-
 static int by_profile(const void *a, const void *b)
 {
     const struct tally_row *x = &sorting->rows[*(const uint32_t *) a], *y = &sorting->rows[*(const uint32_t *) b];
@@ -337,8 +369,11 @@ int tally_batch(struct tally *t, const struct tally_scope *scope, struct batch *
     if (!m.locations || !m.stacks || !m.order) {
         r = -ENOMEM;
     } else {
-        put_rows(&m);
-        r = builder_finish(m.b, ret, e);
+        r = put_locations(&m);
+        if (r == 0) {
+            put_rows(&m);
+            r = builder_finish(m.b, ret, e);
+        }
     }
     mem_free(m.locations);
     mem_free(m.stacks);

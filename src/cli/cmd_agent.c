@@ -49,7 +49,7 @@ static const struct arg agent_args[] = {
     {0, "upload-symbols", ARG_FLAG, AT(upload_symbols), NULL, "give the server files that names can be read from"},
     {0, "server", ARG_STRING, AT(server), "URL",
      "where those go (default: $WICK_SERVER, else port 4040 of the host that is exported to)"},
-    {0, "interval", ARG_DURATION, AT(interval), "TIME", "how often to send (default 5s)"},
+    {0, "interval", ARG_DURATION, AT(interval), "TIME", "how often to send (default 10s)"},
     {0, "budget", ARG_DOUBLE, AT(budget), "PERCENT", "of the machine's CPU, BPF included (default 1; 0: none)"},
     {0, "memory", ARG_SIZE, AT(memory), "SIZE", "kernel maps included (default 64MiB)"},
     {'d', "duration", ARG_DURATION, AT(duration), "TIME", "end after this long (default: never)"},
@@ -231,7 +231,7 @@ static int run_agent(const struct agent_command_options *o, struct err *e)
 
 static int run(int argc, char **argv)
 {
-    struct agent_command_options o = {.interval = 5 * NS_PER_S, .budget = 1, .memory = 64 << 20, .feed_fd = -1};
+    struct agent_command_options o = {.budget = 1, .memory = 64 << 20, .feed_fd = -1};
     enum log_format format = LOG_LOGFMT;
     struct err e = {0};
     int n = 0, r = args_parse(agent_args, &o, argc - 1, argv + 1, false, &n, &e);
@@ -244,6 +244,8 @@ static int run(int argc, char **argv)
         r = err_set(&e, -EINVAL, "'%s' is one word too many", argv[1]);
     if (r == 0 && !o.export && o.feed_fd < 0)
         r = err_set(&e, -EINVAL, "--export URL is needed: where the profiles go");
+    if (!o.interval) /* names are said once in each: fewer, larger requests are smaller; a server beside it is not asked to wait */
+        o.interval = (o.feed_fd > 0 ? 5 : 10) * NS_PER_S;
     if (r == 0 && (o.interval < NS_PER_S / 10 || o.budget < 0))
         r = err_set(&e, -EINVAL, "--interval of at least 100ms and --budget of at least 0, please");
     if (r == 0 && o.log_format && log_parse_format(str_from(o.log_format), &format) < 0)
