@@ -56,26 +56,32 @@ void chunk_out_done(struct chunk_out *o)
 
 /* --- gathering and sorting --- */
 
-/* Stable, by node, eleven bits at a time over the range that occurs. */
+/* Stable, by node, eight or eleven bits at a time over the range that occurs. */
 static void sort_items(struct item *a, struct item *tmp, uint32_t n)
 {
-    uint32_t lo = UINT32_MAX, hi = 0, count[2049];
+    uint32_t lo = UINT32_MAX, hi = 0, count[2048], size = n < 2048 ? 256 : 2048;
+    int bits = size == 256 ? 8 : 11;
     struct item *from = a, *to = tmp;
 
     for (uint32_t i = 0; i < n; i++) {
         lo = MIN(lo, a[i].node);
         hi = MAX(hi, a[i].node);
     }
-    for (int shift = 0; shift < 32 && n && (hi - lo) >> shift; shift += 11) {
+    for (int shift = 0; shift < 32 && n && (hi - lo) >> shift; shift += bits) {
         struct item *swap = from;
+        uint32_t at = 0;
 
-        memset(count, 0, sizeof count);
+        memset(count, 0, size * sizeof *count);
         for (uint32_t i = 0; i < n; i++)
-            count[((from[i].node - lo) >> shift & 2047) + 1]++;
-        for (int i = 0; i < 2048; i++)
-            count[i + 1] += count[i];
+            count[(from[i].node - lo) >> shift & (size - 1)]++;
+        for (uint32_t i = 0; i < size; i++) {
+            uint32_t k = count[i];
+
+            count[i] = at;
+            at += k;
+        }
         for (uint32_t i = 0; i < n; i++)
-            to[count[(from[i].node - lo) >> shift & 2047]++] = from[i];
+            to[count[(from[i].node - lo) >> shift & (size - 1)]++] = from[i];
         from = to;
         to = swap;
     }
@@ -230,7 +236,6 @@ static int put_node(struct chunk_encoder *c, const struct item *a, uint32_t n, u
                                        .prof = a[i].prof,
                                        .entry = entry,
                                        .key = key,
-                                       .index = k,
                                        .value = a[i].value / scale,
                                        .extra = a[i].extra};
             c->n_rich++;

@@ -21,7 +21,6 @@ struct rich {
     uint64_t when;
     uint32_t lane, prof; /* prof: within the chunk */
     uint32_t entry, key; /* key: the node's place in the entry's totals */
-    uint32_t index;      /* keeps the sort stable */
     int64_t value;       /* scaled */
     const struct extra *extra;
 };

@@ -11,33 +11,27 @@
 
 #include "store/engines/segment/chunk_encoder.h"
 #include "store/engines/segment/column.h"
+#include "store/engines/segment/radix.h"
 
 enum { LANES_MAX = 1024, PERIOD_SAMPLES = 1023 };
-
-static int rich_cmp(const void *a, const void *b)
-{
-    const struct rich *x = a, *y = b;
-
-    if (!x->when != !y->when)
-        return x->when ? 1 : -1;
-    if (x->when) {
-        if (x->lane != y->lane)
-            return x->lane < y->lane ? -1 : 1;
-        if (x->when != y->when)
-            return x->when < y->when ? -1 : 1;
-    } else if (x->prof != y->prof) {
-        return x->prof < y->prof ? -1 : 1;
-    } else if (x->key != y->key) {
-        return x->key < y->key ? -1 : 1;
-    }
-    return x->index < y->index ? -1 : x->index > y->index;
-}
 
 static int uint64_cmp(const void *a, const void *b)
 {
     uint64_t x = *(const uint64_t *) a, y = *(const uint64_t *) b;
 
     return x < y ? -1 : x > y;
+}
+
+/* Room for n varints in the column; NULL without memory, which sticks to it. */
+static unsigned char *begin_varints(struct chunk_encoder *c, size_t n)
+{
+    return (unsigned char *) buf_reserve(&c->column, n * 10 + 1);
+}
+
+static void end_varints(struct chunk_encoder *c, const unsigned char *end)
+{
+    if (end)
+        c->column.n = (size_t) ((const char *) end - c->column.p);
 }
 
 static void end_column(struct chunk_encoder *c)
@@ -80,51 +74,66 @@ static uint64_t find_period(const struct rich *v, uint32_t n, uint64_t unit)
 }
 
 /* How many periods to the next tick, and what is left: the nearest multiple, so the rest has a sign. */
-static void split(uint64_t delta, uint64_t period, uint64_t *ticks, uint64_t *rest)
+static uint64_t split(uint64_t delta, uint64_t period, uint64_t *rest)
 {
-    *ticks = (delta + period / 2) / period;
-    *rest = zigzag((int64_t) (delta - *ticks * period));
+    uint64_t x = delta + period / 2, ticks = x < period ? 0 : x - period < period ? 1 : x / period;
+
+    *rest = zigzag((int64_t) (delta - ticks * period));
+    return ticks;
 }
 
-/* Ticks as a column, then the rest as byte planes: low bytes are noise, high ones nearly constant. */
-static void put_timestamps(struct chunk_encoder *c, const struct rich *v, uint32_t n)
+/* Per lane: how many rows, and its first timestamp against the last lane's. */
+static void put_lanes(struct buf *head, const struct rich *v, uint32_t n, uint64_t unit)
 {
-    struct buf *head = &c->raw[SEC_EXTRA];
-    uint64_t unit = find_unit(v, n), period = find_period(v, n, unit), all = 0, ticks, rest, last = 0;
-    uint32_t planes = 0, lanes = 0;
+    uint64_t last = 0;
+    uint32_t lanes = 0;
 
     for (uint32_t i = 0; i < n; i++)
         lanes += !i || v[i].lane != v[i - 1].lane;
-    put_varint(head, unit);
-    put_varint(head, period);
     put_varint(head, lanes);
-    for (uint32_t i = 0, from = 0; i < n; i++) {
-        uint64_t t = v[i].when / unit;
-
+    for (uint32_t i = 0, from = 0; i < n; i++)
         if (i + 1 == n || v[i + 1].lane != v[i].lane) {
             put_varint(head, i + 1 - from);
             put_zigzag(head, (int64_t) (v[from].when / unit - last));
             last = v[from].when / unit;
             from = i + 1;
         }
-        if (i && v[i].lane == v[i - 1].lane) {
-            split(t - v[i - 1].when / unit, period, &ticks, &rest);
-            put_varint(&c->column, ticks);
-            all |= rest;
+}
+
+/* Ticks as a column, then the rest as byte planes: low bytes are noise, high ones nearly constant. */
+static int put_timestamps(struct chunk_encoder *c, const struct rich *v, uint32_t n)
+{
+    struct buf *head = &c->raw[SEC_EXTRA];
+    uint64_t unit = find_unit(v, n), period = find_period(v, n, unit), all = 0;
+    uint64_t *rest = arena_alloc(&c->arena, (n + 1) * sizeof *rest);
+    unsigned char *w = begin_varints(c, n);
+    uint32_t planes = 0, k = 0;
+
+    if (!rest || !w)
+        return -ENOMEM;
+    put_varint(head, unit);
+    put_varint(head, period);
+    put_lanes(head, v, n, unit);
+    for (uint32_t i = 1; i < n; i++)
+        if (v[i].lane == v[i - 1].lane) {
+            uint64_t delta = v[i].when - v[i - 1].when;
+
+            w = varint_write(w, split(unit == 1 ? delta : delta / unit, period, &rest[k]));
+            all |= rest[k++];
         }
-    }
+    end_varints(c, w);
     end_column(c);
     while (planes < 8 && all >> (8 * planes))
         planes++;
     put_varint(head, planes);
-    for (uint32_t k = 0; k < planes; k++) {
-        for (uint32_t i = 1; i < n; i++)
-            if (v[i].lane == v[i - 1].lane) {
-                split(v[i].when / unit - v[i - 1].when / unit, period, &ticks, &rest);
-                buf_putc(&c->column, (char) (rest >> (8 * k)));
-            }
+    for (uint32_t p = 0; p < planes; p++) {
+        w = begin_varints(c, n);
+        for (uint32_t i = 0; w && i < k; i++)
+            *w++ = (unsigned char) (rest[i] >> (8 * p));
+        end_varints(c, w);
         end_column(c);
     }
+    return 0;
 }
 
 /* --- which profile, which stack --- */
@@ -162,6 +171,7 @@ static int put_entries(struct chunk_encoder *c, const struct rich *v, uint32_t n
 {
     struct ranked *r = arena_zalloc_array(&c->arena, n_entries + 1, sizeof *r);
     uint32_t *rank = arena_zalloc_array(&c->arena, n_entries + 1, sizeof *rank);
+    unsigned char *w;
 
     if (!r || !rank)
         return -ENOMEM;
@@ -175,8 +185,10 @@ static int put_entries(struct chunk_encoder *c, const struct rich *v, uint32_t n
         put_varint(&c->column, r[i].entry);
     }
     end_column(c);
-    for (uint32_t i = 0; i < n; i++)
-        put_varint(&c->column, rank[v[i].entry]);
+    w = begin_varints(c, n);
+    for (uint32_t i = 0; w && i < n; i++)
+        w = varint_write(w, rank[v[i].entry]);
+    end_varints(c, w);
     end_column(c);
     return 0;
 }
@@ -185,11 +197,14 @@ static int put_timed(struct chunk_encoder *c, struct prof *const *profs, const u
                      uint32_t n, uint32_t n_entries)
 {
     int r = put_entries(c, v, n, n_entries);
+    unsigned char *w = begin_varints(c, n);
 
-    for (uint32_t i = 0; i < n; i++)
-        put_varint(&c->column, v[i].key);
+    for (uint32_t i = 0; w && i < n; i++)
+        w = varint_write(w, v[i].key);
+    end_varints(c, w);
     end_column(c);
-    for (uint32_t i = 0; i < n; i++) {
+    w = begin_varints(c, n);
+    for (uint32_t i = 0; w && i < n; i++) {
         uint32_t e = v[i].entry, lo = first[e], hi = first[e + 1];
 
         while (hi - lo > 1) { /* the last that begins at or before the timestamp */
@@ -200,11 +215,11 @@ static int put_timed(struct chunk_encoder *c, struct prof *const *profs, const u
             else
                 hi = mid;
         }
-        put_zigzag(&c->column, (int64_t) v[i].prof - lo);
+        w = varint_write(w, zigzag((int64_t) v[i].prof - lo));
     }
+    end_varints(c, w);
     end_column(c);
-    put_timestamps(c, v, n);
-    return r;
+    return r < 0 ? r : put_timestamps(c, v, n);
 }
 
 /* --- attributes, links --- */
@@ -214,49 +229,45 @@ struct known_set {
     uint32_t set, number;
 };
 
+/* How many sets are known at a lane and entry; of one lane at a time, as the rows are sorted. */
+struct place_count {
+    uint32_t lane, n;
+};
+
 /* A row's set is one of those seen before at its entry and lane, by number, or the next of the list of new ones. */
-static int put_sets(struct chunk_encoder *c)
+static int put_sets(struct chunk_encoder *c, uint32_t n_entries)
 {
     _cleanup_(buf_done) struct buf fresh = BUF_INIT;
     struct known_set *known = arena_alloc(&c->arena, (c->n_rich + 1) * sizeof *known);
-    uint32_t n = 0, last = 0, *counts;
-    struct map places = MAP_INIT;
-    int r = 0;
+    struct place_count *counts = arena_zalloc_array(&c->arena, n_entries + 1, sizeof *counts);
+    unsigned char *w = begin_varints(c, c->n_rich);
+    uint32_t n = 0, last = 0;
+    int r = known && counts && w ? 0 : -ENOMEM;
 
-    counts = arena_alloc(&c->arena, (c->n_rich + 1) * sizeof *counts);
-    if (!known || !counts)
-        return -ENOMEM;
     map_reset(&c->set_map);
     for (uint32_t i = 0; r == 0 && i < c->n_rich; i++) {
         const struct rich *x = &c->rich[i];
-        uint64_t place = (uint64_t) (x->when ? x->lane : 0) << 32 | x->entry, ph = hash64_u64(place);
-        uint64_t h = hash_mix(ph, hash64_u64(x->extra->attrs));
-        struct map_pos p, q;
+        uint32_t lane = x->when ? x->lane : 0, set = x->extra->attrs;
+        uint64_t place = (uint64_t) lane << 32 | x->entry, h = hash_mix(hash64_u64(place), set + hash_seed);
+        struct place_count *count = &counts[x->entry];
+        struct map_pos p;
 
         for (p = map_find(&c->set_map, h); p.index != MAP_NONE; p = map_next(&c->set_map, p))
-            if (known[p.index].place == place && known[p.index].set == x->extra->attrs)
+            if (known[p.index].place == place && known[p.index].set == set)
                 break;
         if (p.index != MAP_NONE) {
-            put_varint(&c->column, known[p.index].number + 1ull);
+            w = varint_write(w, known[p.index].number + 1ull);
             continue;
         }
-        for (q = map_find(&places, ph); q.index != MAP_NONE; q = map_next(&places, q))
-            if (known[q.index].place == place)
-                break;
-        if (q.index == MAP_NONE) {
-            r = map_insert(&places, ph, n);
-            q.index = n;
-            counts[n] = 0;
-        }
-        known[n] = (struct known_set){place, x->extra->attrs, counts[q.index]++};
-        if (r == 0)
-            r = map_insert(&c->set_map, h, n);
-        n++;
-        put_varint(&c->column, 0);
-        put_zigzag(&fresh, (int64_t) x->extra->attrs - last);
-        last = x->extra->attrs;
+        if (count->lane != lane)
+            *count = (struct place_count){lane, 0};
+        known[n] = (struct known_set){place, set, count->n++};
+        r = map_insert(&c->set_map, h, n++);
+        w = varint_write(w, 0);
+        put_zigzag(&fresh, (int64_t) set - last);
+        last = set;
     }
-    map_done(&places);
+    end_varints(c, w);
     end_column(c);
     buf_put(&c->column, fresh.p, fresh.n);
     end_column(c);
@@ -288,19 +299,21 @@ static int find_link(struct chunk_encoder *c, const struct chunk_hooks *hooks, c
 /* 0 none, 1 the next new one, 2 the newest known one, and so on back. */
 static int put_link_refs(struct chunk_encoder *c, const struct chunk_hooks *hooks)
 {
-    int r = 0;
+    unsigned char *w = begin_varints(c, c->n_rich);
+    int r = w ? 0 : -ENOMEM;
 
     for (uint32_t i = 0; r == 0 && i < c->n_rich; i++) {
         uint32_t k, known = c->n_links;
 
         if (!c->rich[i].extra->has_link) {
-            put_varint(&c->column, 0);
+            *w++ = 0;
             continue;
         }
         r = find_link(c, hooks, &c->rich[i].extra->link, &k);
         if (r == 0)
-            put_varint(&c->column, known - k + 1ull);
+            w = varint_write(w, known - k + 1ull);
     }
+    end_varints(c, w);
     end_column(c);
     return r;
 }
@@ -329,12 +342,37 @@ static int put_links(struct chunk_encoder *c, struct chunk_out *out)
     return buf_error(&c->column);
 }
 
+/* Rows without a timestamp first, by profile and node; then the others by lane and time. They come by entry, node and
+ * profile. */
+static int sort_rich(struct chunk_encoder *c)
+{
+    struct radix *keys = arena_alloc(&c->arena, 2 * (c->n_rich + 1) * sizeof *keys), *tmp = keys + c->n_rich;
+    struct rich *sorted = arena_alloc(&c->arena, (c->n_rich + 1) * sizeof *sorted);
+
+    if (!keys || !sorted)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < c->n_rich; i++)
+        keys[i] = (struct radix){c->rich[i].when ? c->rich[i].when : c->rich[i].prof, i};
+    radix_sort(keys, tmp, c->n_rich);
+    for (uint32_t i = 0; i < c->n_rich; i++) {
+        const struct rich *x = &c->rich[keys[i].index];
+
+        keys[i].key = x->when ? x->lane + 1ull : 0;
+    }
+    radix_sort(keys, tmp, c->n_rich);
+    for (uint32_t i = 0; i < c->n_rich; i++)
+        sorted[i] = c->rich[keys[i].index];
+    memcpy(c->rich, sorted, c->n_rich * sizeof *sorted);
+    return 0;
+}
+
 int chunk_put_extra(struct chunk_encoder *c, const struct chunk_hooks *hooks, struct prof *const *profs,
                     const uint32_t *first, uint32_t n_entries, struct chunk_out *out)
 {
     struct buf *b = &c->raw[SEC_EXTRA];
     uint32_t untimed = 0;
-    int r = 0;
+    unsigned char *w;
+    int r;
 
     if (!c->n_rich)
         return 0;
@@ -343,19 +381,21 @@ int chunk_put_extra(struct chunk_encoder *c, const struct chunk_hooks *hooks, st
         c->rich[i].prof += first[c->rich[i].entry];
         untimed += !c->rich[i].when;
     }
-    qsort(c->rich, c->n_rich, sizeof *c->rich, rich_cmp);
+    r = sort_rich(c);
     buf_reset(&c->column);
     put_varint(b, c->n_rich);
     put_varint(b, untimed);
-    if (untimed)
+    if (r == 0 && untimed)
         put_untimed(c, untimed);
-    if (untimed < c->n_rich)
+    if (r == 0 && untimed < c->n_rich)
         r = put_timed(c, profs, first, c->rich + untimed, c->n_rich - untimed, n_entries);
-    for (uint32_t i = 0; i < c->n_rich; i++)
-        put_zigzag(&c->column, c->rich[i].value);
+    w = begin_varints(c, c->n_rich);
+    for (uint32_t i = 0; w && i < c->n_rich; i++)
+        w = varint_write(w, zigzag(c->rich[i].value));
+    end_varints(c, w);
     end_column(c);
     if (r == 0)
-        r = put_sets(c);
+        r = put_sets(c, n_entries);
     if (r == 0)
         r = put_link_refs(c, hooks);
     return r < 0 ? r : put_links(c, out);

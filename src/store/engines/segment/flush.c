@@ -3,13 +3,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <time.h>
 
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/mem.h"
 #include "store/engines/segment/engine.h"
+#include "store/engines/segment/radix.h"
 #include "store/engines/segment/symbol_file.h"
 
 enum { OUTPUTS_MAX = 4096 };
@@ -26,11 +26,22 @@ struct flushing {
     uint64_t next;
 };
 
-static int window_cmp(const void *a, const void *b)
+/* All profs of a part, by time. */
+static int sort_by_time(const struct mempart *part, struct prof **profs, uint32_t n)
 {
-    const struct prof *x = *(struct prof *const *) a, *y = *(struct prof *const *) b;
+    _cleanup_(mem_freep) struct radix *keys = mem_alloc((2 * (size_t) n + 1) * sizeof *keys);
 
-    return x->time_ns < y->time_ns ? -1 : x->time_ns > y->time_ns;
+    if (!keys)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < n; i++) {
+        const struct prof *p = stable_at(&part->profs, i);
+
+        keys[i] = (struct radix){radix_signed(p->time_ns), i};
+    }
+    radix_sort(keys, keys + n, n);
+    for (uint32_t i = 0; i < n; i++)
+        profs[i] = stable_at(&part->profs, keys[i].index);
+    return 0;
 }
 
 /* Profs of one hour, in order of time, into one segment. The memtable's dictionary is copied as far as it is used. */
@@ -129,7 +140,7 @@ static int write_part(struct flushing *f, struct mempart *part, struct err *e)
     if (r == 0)
         n = list_profs(f, part, profs);
     if (r == 0)
-        qsort(profs, n, sizeof *profs, window_cmp);
+        r = sort_by_time(part, profs, n);
     for (uint32_t i = 0, j; r == 0 && i < n; i = j) {
         int64_t hour = window_start(profs[i]->time_ns, WINDOW_1H);
 

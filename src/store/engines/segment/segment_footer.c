@@ -2,9 +2,9 @@
 /* See segment_file.h: what comes behind the chunks: directories, dictionary, traces, footer, tail. */
 #include <errno.h>
 #include <stdlib.h>
-#include <zstd.h>
 
 #include "base/mem.h"
+#include "store/engines/segment/chunk_encoder.h"
 #include "store/engines/segment/segment_writer.h"
 
 static int dir_cmp(const void *a, const void *b)
@@ -35,7 +35,7 @@ int segment_put_block(struct segment_writer *w, const struct buf *raw, struct se
     p = buf_reserve(&w->out, bound);
     if (!p)
         return -ENOMEM;
-    n = ZSTD_compress(p, bound, raw->p ? raw->p : "", raw->n, 3);
+    n = ZSTD_compressCCtx(w->encoder->zstd, p, bound, raw->p ? raw->p : "", raw->n, 3);
     if (ZSTD_isError(n))
         return -ENOMEM;
     *ret = (struct segment_block){w->off, (uint32_t) n, (uint32_t) raw->n, crc32c(0, p, n)};

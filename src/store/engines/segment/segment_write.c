@@ -7,6 +7,7 @@
 
 #include "base/fd.h"
 #include "base/mem.h"
+#include "store/engines/segment/radix.h"
 #include "store/engines/segment/segment_writer.h"
 
 /* A group with more plain rows than this has chunks of its own; smaller ones share until there are CHUNK_ROWS. Rows with
@@ -264,23 +265,47 @@ static int roll_sums(struct segment_writer *w, int64_t window, struct err *e)
 
 /* --- windows --- */
 
-static int prof_cmp(const void *a, const void *b)
-{
-    const struct prof *x = *(struct prof *const *) a, *y = *(struct prof *const *) b;
+enum prof_key { KEY_HEADER, KEY_TIME, KEY_INSTANCE_LO, KEY_INSTANCE_HI, KEY_SERIES, KEY_TYPE, KEY_SERVICE, KEYS };
 
-    if (x->service != y->service)
-        return x->service < y->service ? -1 : 1;
-    if (x->type != y->type)
-        return x->type < y->type ? -1 : 1;
-    if (x->series != y->series)
-        return x->series < y->series ? -1 : 1;
-    if (x->gauge && x->instance.hi != y->instance.hi)
-        return x->instance.hi < y->instance.hi ? -1 : 1;
-    if (x->gauge && x->instance.lo != y->instance.lo)
-        return x->instance.lo < y->instance.lo ? -1 : 1;
-    if (x->time_ns != y->time_ns)
-        return x->time_ns < y->time_ns ? -1 : 1;
-    return x->header < y->header ? -1 : x->header > y->header;
+static uint64_t prof_key(const struct prof *p, enum prof_key k)
+{
+    switch (k) {
+    case KEY_HEADER:
+        return p->header;
+    case KEY_TIME:
+        return radix_signed(p->time_ns);
+    case KEY_INSTANCE_LO:
+        return p->gauge ? p->instance.lo : 0;
+    case KEY_INSTANCE_HI:
+        return p->gauge ? p->instance.hi : 0;
+    case KEY_SERIES:
+        return p->series;
+    case KEY_TYPE:
+        return p->type;
+    default:
+        return p->service;
+    }
+}
+
+/* By service, type, series, the instance of gauges, time, header. */
+static int sort_profs(struct prof **profs, uint32_t n)
+{
+    _cleanup_(mem_freep) struct radix *keys = mem_alloc(2 * (size_t) n * sizeof *keys);
+    _cleanup_(mem_freep) struct prof **sorted = mem_alloc(n * sizeof *sorted);
+
+    if (!keys || !sorted)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < n; i++)
+        keys[i].index = i;
+    for (enum prof_key k = 0; k < KEYS; k++) {
+        for (uint32_t i = 0; i < n; i++)
+            keys[i].key = prof_key(profs[keys[i].index], k);
+        radix_sort(keys, keys + n, n);
+    }
+    for (uint32_t i = 0; i < n; i++)
+        sorted[i] = profs[keys[i].index];
+    memcpy(profs, sorted, n * sizeof *profs);
+    return 0;
 }
 
 static uint32_t find_trace(void *ctx, const uint8_t id[16])
@@ -319,13 +344,21 @@ static int time_cmp(const void *a, const void *b)
     return x->time_ns < y->time_ns ? -1 : x->time_ns > y->time_ns;
 }
 
+static bool has_links(const struct prof *p)
+{
+    for (uint32_t i = 0; i < p->n_extras; i++)
+        if (p->extras[i].has_link)
+            return true;
+    return false;
+}
+
 /* Numbers the traces of a window by time, whichever service they are of: the numbers in a chunk lie close together. */
 static int number_traces(struct segment_writer *w, struct prof **profs, uint32_t n)
 {
     bool any = false;
 
     for (uint32_t i = 0; i < n && !any; i++)
-        any = profs[i]->n_extras != 0;
+        any = has_links(profs[i]);
     if (!any)
         return 0;
     qsort(profs, n, sizeof *profs, time_cmp);
@@ -368,7 +401,8 @@ int segment_writer_window(struct segment_writer *w, int64_t window, struct prof 
 
     if (r == 0)
         r = number_traces(w, profs, n);
-    qsort(profs, n, sizeof *profs, prof_cmp);
+    if (r == 0)
+        r = sort_profs(profs, n);
     for (uint32_t i = 0, j; r == 0 && i < n; i = j) {
         uint64_t rows = 0, plain = 0;
 
