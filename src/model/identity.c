@@ -236,8 +236,7 @@ static void hash_sample(struct hash128_state *s, const struct batch *b, const st
         hash128_u64(s, b->timestamps[v->timestamps.off + i]);
 }
 
-static struct id128 hash_profile(const struct batch *b, const struct resource *r, const struct profile *p,
-                                 const struct identity_memo *memo, identity_stack_fn fn, void *ctx)
+struct id128 identity_profile(const struct batch *b, const struct resource *r, const struct profile *p)
 {
     struct id128 res = identity_resource(r);
     struct hash128_state s;
@@ -260,14 +259,9 @@ static struct id128 hash_profile(const struct batch *b, const struct resource *r
     for (uint32_t i = 0; i < p->samples.n; i++) {
         const struct sample *v = &b->samples[p->samples.off + i];
 
-        hash_sample(&s, b, v, fn ? fn(ctx, v->stack) : identity_stack_of(b, v->stack, memo));
+        hash_sample(&s, b, v, identity_stack_of(b, v->stack, NULL));
     }
     return hash128_final(&s);
-}
-
-struct id128 identity_profile(const struct batch *b, const struct resource *r, const struct profile *p)
-{
-    return hash_profile(b, r, p, NULL, NULL, NULL);
 }
 
 struct id128 identity_profile_sent(struct id128 request, uint32_t i)
@@ -279,16 +273,4 @@ struct id128 identity_profile_sent(struct id128 request, uint32_t i)
     hash128_u64(&s, request.lo);
     hash128_u64(&s, i);
     return hash128_final(&s);
-}
-
-struct id128 identity_profile_memo(const struct batch *b, const struct resource *r, const struct profile *p,
-                                   const struct identity_memo *memo)
-{
-    return hash_profile(b, r, p, memo, NULL, NULL);
-}
-
-struct id128 identity_profile_by(const struct batch *b, const struct resource *r, const struct profile *p,
-                                 identity_stack_fn fn, void *ctx)
-{
-    return hash_profile(b, r, p, NULL, fn, ctx);
 }

@@ -39,13 +39,7 @@ struct identity_memo {
     struct id128 *locations, *stacks; /* zero = not yet */
 };
 int identity_memo_init(struct identity_memo *m, const struct batch *b, struct arena *a);
-/* Where the caller knows stacks by other means: any identity that depends on their content alone. */
-typedef struct id128 (*identity_stack_fn)(void *ctx, uint32_t stack);
-struct id128 identity_profile_by(const struct batch *b, const struct resource *r, const struct profile *p,
-                                 identity_stack_fn fn, void *ctx);
-/* memo may be NULL in both. */
-struct id128 identity_profile_memo(const struct batch *b, const struct resource *r, const struct profile *p,
-                                   const struct identity_memo *memo);
+/* memo may be NULL. */
 struct id128 identity_stack_of(const struct batch *b, uint32_t stack, const struct identity_memo *memo);
 
 #endif

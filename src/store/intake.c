@@ -6,12 +6,14 @@
 #include <stdio.h>
 
 #include "base/clock.h"
-#include "base/map.h"
+#include "base/mem.h"
 #include "model/identity.h"
 #include "store/dedup.h"
 #include "store/store.h"
 
 #define DAY (86400 * NS_PER_S)
+
+enum { MEMO_MAX = 32768, MEMO_BYTES = 16 << 20 };
 
 void intake_limits_init(struct intake_limits *l, const struct store_config *c)
 {
@@ -22,28 +24,77 @@ void intake_limits_init(struct intake_limits *l, const struct store_config *c)
 
 struct planning {
     const struct batch *b;
+    struct prints *prints;
     const struct sink_context *ctx;
     const struct intake_limits *limits;
     int64_t now;
+    struct intake_memo *memo;
     struct arena *arena;
     struct intake *out;
     uint32_t resource, scope;
-    struct identity_memo memo; /* once a profile needs it */
-    struct id128 (*stack_id)(void *ctx, uint32_t stack);
-    void *stack_ctx;
+    struct id128 tenant;
+    /* the type that was looked up last */
+    struct value_type last, last_period;
+    int64_t last_number, last_scale;
+    struct type last_type;
 };
 
-static int plan_resource(struct planning *p, uint32_t i)
+void intake_memo_done(struct intake_memo *m)
 {
-    const struct resource *r = &p->b->resources[i];
-    struct intake_resource *out = &p->out->resources[i];
+    mem_free(m->v);
+    map_done(&m->map);
+    arena_done(&m->arena);
+    *m = (struct intake_memo){0};
+}
+
+/* Labels point into the batch: kept ones must not. */
+static int keep_labels(struct intake_memo *m, struct labels *l)
+{
+    struct label *v = arena_alloc(&m->arena, (l->n + 1) * sizeof *v);
+
+    if (!v)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < l->n; i++) {
+        v[i] = (struct label){l->v[i].name, arena_str(&m->arena, l->v[i].value)};
+        if (l->v[i].value.n && !v[i].value.p)
+            return -ENOMEM;
+    }
+    l->v = v;
+    return 0;
+}
+
+static int make_resource(struct planning *p, const struct resource *r, struct intake_resource *out)
+{
     int rc = labels_from_resource(p->b, r, p->limits->allow, p->arena, &out->labels);
 
     if (rc < 0)
         return rc;
     out->labels_id = labels_id(&out->labels);
     out->instance = identity_resource(r);
-    return 0;
+    return keep_labels(p->memo, &out->labels);
+}
+
+static int plan_resource(struct planning *p, uint32_t i)
+{
+    const struct resource *r = &p->b->resources[i];
+    struct intake_resource *out = &p->out->resources[i];
+    struct intake_memo *m = p->memo;
+    int rc;
+
+    out->print = prints_resource(r);
+    for (struct map_pos at = map_find(&m->map, out->print.hi); at.index != MAP_NONE; at = map_next(&m->map, at))
+        if (id128_eq(m->v[at.index].print, out->print)) {
+            *out = m->v[at.index];
+            return 0;
+        }
+    rc = make_resource(p, r, out);
+    if (rc == 0)
+        rc = mem_grow((void **) &m->v, &m->cap, (size_t) m->n + 1, sizeof *m->v, UINT32_MAX);
+    if (rc == 0)
+        rc = map_insert(&m->map, out->print.hi, m->n);
+    if (rc == 0)
+        m->v[m->n++] = *out;
+    return rc;
 }
 
 static void reject(struct planning *p, const struct profile *prof, int64_t age)
@@ -64,6 +115,24 @@ static void lookup_type(const struct batch *b, const struct profile *p, uint32_t
 {
     type_lookup(batch_string(b, p->types[t].type), batch_string(b, p->types[t].unit),
                 batch_string(b, p->period_type.type), batch_string(b, p->period_type.unit), p->period, ret, scale);
+}
+
+/* Profiles of one request have the same few types. */
+static void plan_lookup(struct planning *pl, const struct profile *p, uint32_t t, struct type *ret, int64_t *scale)
+{
+    if (pl->last_scale && p->types[t].type == pl->last.type && p->types[t].unit == pl->last.unit &&
+        p->period_type.type == pl->last_period.type && p->period_type.unit == pl->last_period.unit &&
+        p->period == pl->last_number) {
+        *ret = pl->last_type;
+        *scale = pl->last_scale;
+        return;
+    }
+    lookup_type(pl->b, p, t, ret, scale);
+    pl->last = p->types[t];
+    pl->last_period = p->period_type;
+    pl->last_number = p->period;
+    pl->last_type = *ret;
+    pl->last_scale = *scale;
 }
 
 /* Do the counts of (p, t), times scale, equal the values of (q, u), sample by sample? */
@@ -144,7 +213,7 @@ static void plan_type(struct planning *pl, uint32_t profile, uint32_t t)
     bool equal = false;
 
     *it = (struct intake_item){.resource = pl->resource, .scope = pl->scope, .profile = profile, .type_index = t};
-    lookup_type(pl->b, p, t, &it->type, &it->scale);
+    plan_lookup(pl, p, t, &it->type, &it->scale);
     if (it->scale > 1 && find_exact_sibling(pl, p, t, &it->type, it->scale, &equal)) {
         if (equal)
             return;
@@ -165,37 +234,20 @@ static void plan_type(struct planning *pl, uint32_t profile, uint32_t t)
 /* Per tenant and resource: the id that was sent, else the content with its times; with neither there is no key. */
 static void make_key(struct planning *pl, const struct profile *p, struct intake_profile *out)
 {
-    static const uint8_t zero[16];
-    struct hash128_state s;
     struct id128 res = pl->out->resources[pl->resource].instance, content;
+    uint64_t id[2];
 
-    if (memcmp(p->id, zero, 16) == 0) {
+    memcpy(id, p->id, sizeof id);
+    if (!(id[0] | id[1])) {
         if (!p->time_ns)
             return;
-        if (!pl->stack_id && !pl->memo.stacks && identity_memo_init(&pl->memo, pl->b, pl->arena) < 0)
-            pl->memo = (struct identity_memo){0};
-        content =
-            pl->stack_id
-                ? identity_profile_by(pl->b, &pl->b->resources[pl->resource], p, pl->stack_id, pl->stack_ctx)
-                : identity_profile_memo(pl->b, &pl->b->resources[pl->resource], p, pl->memo.stacks ? &pl->memo : NULL);
+        content = prints_profile(pl->prints, res, p);
     } else {
-        hash128_init(&s, 1);
-        hash128_bytes(&s, p->id, sizeof p->id);
-        for (uint32_t i = 0; i < p->n_types; i++) { /* the types of one pprof may share its id */
-            struct str type = batch_string(pl->b, p->types[i].type);
-
-            hash128_bytes(&s, type.p, type.n);
-        }
-        content = hash128_final(&s);
+        content = print_add((struct id128){0, 1}, id[0], id[1]);
+        for (uint32_t i = 0; i < p->n_types; i++) /* the types of one pprof may share its id */
+            content = print_add_id(content, prints_string(pl->prints, p->types[i].type));
     }
-    hash128_init(&s, 2);
-    hash128_bytes(&s, pl->ctx->tenant, strlen(pl->ctx->tenant));
-    hash128_u64(&s, res.hi);
-    hash128_u64(&s, res.lo);
-    hash128_u64(&s, content.hi);
-    hash128_u64(&s, content.lo);
-    content = hash128_final(&s);
-    out->key = dedup_key(p->time_ns, content);
+    out->key = dedup_key(p->time_ns, print_add_id(print_add_id(pl->tenant, res), content));
     out->has_key = true;
 }
 
@@ -219,21 +271,24 @@ static void plan_profile(struct planning *pl, uint32_t i)
     pl->out->n_profiles++;
 }
 
-int intake_plan(const struct batch *b, const struct sink_context *ctx, const struct intake_limits *limits, int64_t now,
-                struct id128 (*stack_id)(void *ctx, uint32_t stack), void *stack_ctx, struct arena *a,
-                struct intake *ret)
+int intake_plan(struct prints *prints, const struct sink_context *ctx, const struct intake_limits *limits, int64_t now,
+                struct intake_memo *memo, struct arena *a, struct intake *ret)
 {
+    const struct batch *b = prints->batch;
     struct planning p = {.b = b,
+                         .prints = prints,
                          .ctx = ctx,
                          .limits = limits,
                          .now = now,
+                         .memo = memo,
                          .arena = a,
                          .out = ret,
-                         .stack_id = stack_id,
-                         .stack_ctx = stack_ctx};
+                         .tenant = hash128(ctx->tenant, strlen(ctx->tenant))};
     size_t n_types = 0;
 
     *ret = (struct intake){0};
+    if (memo->n > MEMO_MAX || memo->arena.used > MEMO_BYTES)
+        intake_memo_done(memo);
     for (uint32_t i = 0; i < b->n_profiles; i++)
         n_types += b->profiles[i].n_types;
     ret->resources = arena_zalloc_array(a, b->n_resources + 1, sizeof *ret->resources);

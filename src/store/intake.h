@@ -13,11 +13,13 @@
 
 #include "base/arena.h"
 #include "base/hash.h"
+#include "base/map.h"
 #include "model/batch.h"
 #include "model/labels.h"
 #include "model/sink.h"
 #include "model/types.h"
 #include "store/cumulative.h"
+#include "store/prints.h"
 
 struct store_config;
 
@@ -41,9 +43,20 @@ struct intake_profile {
 };
 
 struct intake_resource {
+    struct id128 print; /* prints.h: all that was said of it */
     struct labels labels;
     struct id128 labels_id, instance;
 };
+
+/* What came of resources lately: an agent sends the same hundreds of them every few seconds. Belongs to one thread. */
+struct intake_memo {
+    struct intake_resource *v;
+    size_t cap;
+    uint32_t n;
+    struct map map;
+    struct arena arena; /* labels */
+};
+void intake_memo_done(struct intake_memo *m);
 
 struct intake {
     struct intake_resource *resources; /* per resource of the batch */
@@ -60,10 +73,9 @@ struct intake_limits {
 };
 
 void intake_limits_init(struct intake_limits *l, const struct store_config *c);
-/* Everything in *ret lives in the arena. stack_id: an engine's own way to a stack's identity, or NULL. */
-int intake_plan(const struct batch *b, const struct sink_context *ctx, const struct intake_limits *limits, int64_t now,
-                struct id128 (*stack_id)(void *ctx, uint32_t stack), void *stack_ctx, struct arena *a,
-                struct intake *ret);
+/* Everything in *ret lives in the arena, labels until the memo is used again. prints: of this batch. */
+int intake_plan(struct prints *prints, const struct sink_context *ctx, const struct intake_limits *limits, int64_t now,
+                struct intake_memo *memo, struct arena *a, struct intake *ret);
 /* Differences cumulative items in place, once it is known that the profile is no duplicate. -ENOMEM or >= 0. */
 int intake_difference(const struct batch *b, const struct intake *in, const struct intake_profile *p,
                       struct cumulative *c, struct arena *a);

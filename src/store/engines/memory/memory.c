@@ -43,6 +43,7 @@ static void memory_close(struct store *s)
         batch_unref(m->items[i].batch);
     mem_free(m->items);
     dedup_done(&m->dedup);
+    intake_memo_done(&m->memo);
     cumulative_done(&m->cumulative);
     arena_done(&m->arena);
     pthread_mutex_destroy(&m->lock);
@@ -124,6 +125,7 @@ static void memory_append(struct store *s, struct batch *b, const struct sink_co
 {
     struct memory_store *m = to_memory(s);
     struct ack_result result = {.status = SINK_OK};
+    struct prints prints;
     struct arena a;
     struct intake in;
     int64_t now = now_of(m);
@@ -133,7 +135,9 @@ static void memory_append(struct store *s, struct batch *b, const struct sink_co
     arena_init(&a, 0);
     pthread_mutex_lock(&m->lock);
     tenant = arena_cstr(&m->arena, str_from(ctx->tenant));
-    r = tenant ? intake_plan(b, ctx, &m->limits, now, NULL, NULL, &a, &in) : -ENOMEM;
+    r = tenant ? prints_init(&prints, b, &a) : -ENOMEM;
+    if (r == 0)
+        r = intake_plan(&prints, ctx, &m->limits, now, &m->memo, &a, &in);
     for (uint32_t i = 0; r >= 0 && i < in.n_profiles; i++)
         r = keep_profile(m, b, &in, &in.profiles[i], tenant, now, &a);
     if (r >= 0) {

@@ -36,6 +36,7 @@ struct memory_store {
     uint32_t n;
     struct arena arena; /* labels, tenants, values: never given back before close */
     struct dedup dedup;
+    struct intake_memo memo;
     struct cumulative cumulative;
     struct store_stats stats;
 };

@@ -26,21 +26,19 @@ struct flushing {
     uint64_t next;
 };
 
-/* All profs of a part, by time. */
-static int sort_by_time(const struct mempart *part, struct prof **profs, uint32_t n)
+static int sort_by_time(struct prof **profs, uint32_t n)
 {
     _cleanup_(mem_freep) struct radix *keys = mem_alloc((2 * (size_t) n + 1) * sizeof *keys);
+    _cleanup_(mem_freep) struct prof **sorted = mem_alloc((n + 1) * sizeof *sorted);
 
-    if (!keys)
+    if (!keys || !sorted)
         return -ENOMEM;
-    for (uint32_t i = 0; i < n; i++) {
-        const struct prof *p = stable_at(&part->profs, i);
-
-        keys[i] = (struct radix){radix_signed(p->time_ns), i};
-    }
+    for (uint32_t i = 0; i < n; i++)
+        keys[i] = (struct radix){radix_signed(profs[i]->time_ns), i};
     radix_sort(keys, keys + n, n);
     for (uint32_t i = 0; i < n; i++)
-        profs[i] = stable_at(&part->profs, keys[i].index);
+        sorted[i] = profs[keys[i].index];
+    memcpy(profs, sorted, n * sizeof *profs);
     return 0;
 }
 
@@ -140,7 +138,7 @@ static int write_part(struct flushing *f, struct mempart *part, struct err *e)
     if (r == 0)
         n = list_profs(f, part, profs);
     if (r == 0)
-        r = sort_by_time(part, profs, n);
+        r = sort_by_time(profs, n);
     for (uint32_t i = 0, j; r == 0 && i < n; i = j) {
         int64_t hour = window_start(profs[i]->time_ns, WINDOW_1H);
 

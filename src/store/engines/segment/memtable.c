@@ -29,6 +29,8 @@ static void part_free(struct mempart *p)
     symbols_unref(p->symbols);
     stable_done(&p->profs);
     blobs_done(&p->blobs);
+    idmap_done(&p->headers);
+    idmap_done(&p->sets);
     buf_done(&p->defs);
     arena_done(&p->arena);
     mem_free(p);

@@ -8,6 +8,7 @@
 #define SEGMENT_MEMTABLE_H
 
 #include "store/engines/segment/blobs.h"
+#include "store/engines/segment/idmap.h"
 #include "store/engines/segment/rows.h"
 #include "store/engines/segment/stable.h"
 #include "store/engines/segment/symbols.h"
@@ -17,7 +18,8 @@ struct mempart {
     struct stable profs;     /* struct prof; its count is what is synced and visible */
     uint32_t n_added;        /* writer: added, not all of them published */
     struct blobs blobs;
-    struct buf defs; /* symbol definitions made while this was open */
+    struct idmap headers, sets; /* writer: their numbers in blobs by print */
+    struct buf defs;            /* symbol definitions made while this was open */
     struct arena arena;
     struct mempart *_Atomic next;
 };

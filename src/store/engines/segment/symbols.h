@@ -38,8 +38,8 @@
 #include "model/labels.h"
 #include "model/types.h"
 #include "store/engines/segment/coding.h"
-#include "store/engines/segment/prints.h"
 #include "store/engines/segment/stable.h"
+#include "store/prints.h"
 
 struct sym_mapping {
     uint32_t build_id, filename;

@@ -36,6 +36,7 @@ void writer_free(struct writer *w)
     buf_done(&w->group);
     mem_free(w->keys);
     map_done(&w->key_map);
+    intake_memo_done(&w->resources);
     arena_done(&w->arena);
     mem_free(w);
 }

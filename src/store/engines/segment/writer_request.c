@@ -7,16 +7,21 @@
 #include <stdio.h>
 
 #include "base/mem.h"
-#include "model/identity.h"
 #include "store/engines/segment/writer.h"
 
-enum { AHEAD = 12, RANGES_FEW = 8 };
+enum { AHEAD = 12 };
+
+/* Profiles of a request often begin at one time: what tells keys apart is the rest, below the bit that all have. */
+static uint64_t key_hash(struct id128 key)
+{
+    return key.lo << 1;
+}
 
 static bool key_known(struct engine *g, struct id128 key)
 {
     struct writer *w = g->writer;
 
-    for (struct map_pos p = map_find(&w->key_map, key.hi); p.index != MAP_NONE; p = map_next(&w->key_map, p))
+    for (struct map_pos p = map_find(&w->key_map, key_hash(key)); p.index != MAP_NONE; p = map_next(&w->key_map, p))
         if (id128_eq(w->keys[p.index].key, key))
             return true;
     return dedup_has(&g->dedup, key);
@@ -27,64 +32,18 @@ static int add_key(struct writer *w, struct id128 key, int64_t now)
     int r = mem_grow((void **) &w->keys, &w->cap_keys, (size_t) w->n_keys + 1, sizeof *w->keys, 1 << 24);
 
     if (r == 0)
-        r = map_insert(&w->key_map, key.hi, w->n_keys);
+        r = map_insert(&w->key_map, key_hash(key), w->n_keys);
     if (r == 0)
         w->keys[w->n_keys++] = (struct dedup_entry){key, now};
     return r;
-}
-
-/* Does a mapping say more than the symbols keep of it (its binary)? */
-static bool is_rich_mapping(const struct batch *b, uint32_t i)
-{
-    const struct mapping *m = &b->dict.mappings[i];
-
-    return m->start || m->limit || m->offset || m->attrs.n > 1 || (m->attrs.n && !identity_build_id(b, i).n);
-}
-
-/* Few of them are kept with every profile of the request, whichever it uses: that costs nothing. */
-static int find_ranges(struct writer *w, const struct batch *b)
-{
-    uint32_t n = 0;
-
-    for (uint32_t i = 1; i < b->dict.n_mappings; i++) {
-        if (!is_rich_mapping(b, i))
-            continue;
-        if (!w->ranges) {
-            w->ranges = arena_zalloc_array(&w->arena, b->dict.n_mappings, 1);
-            w->marked = arena_alloc(&w->arena, b->dict.n_mappings);
-        }
-        if (!w->ranges || !w->marked)
-            return -ENOMEM;
-        w->ranges[i] = 1;
-        n++;
-    }
-    w->few_ranges = n <= RANGES_FEW || b->n_resources == 1;
-    return 0;
-}
-
-/* Marks the mappings that a profile's stacks lie in, of those that are to be kept. */
-static void mark_mappings(struct writer *w, const struct batch *b, const struct profile *p)
-{
-    memset(w->marked, 0, b->dict.n_mappings);
-    for (uint32_t i = 0; i < p->samples.n; i++) {
-        struct run st = b->dict.stacks[b->samples[p->samples.off + i].stack];
-
-        for (uint32_t k = 0; k < st.n; k++) {
-            uint32_t m = b->dict.locations[b->dict.indices[st.off + k]].mapping;
-
-            w->marked[m] = w->ranges[m];
-        }
-    }
 }
 
 static int begin_memo(struct writer *w, const struct batch *b)
 {
     int r = sym_memo_init(&w->memo, b, &w->arena);
 
-    w->sets = NULL;
-    w->ranges = w->marked = NULL;
     if (r == 0)
-        r = find_ranges(w, b);
+        r = writer_find_ranges(w, b);
     w->nodes = arena_zalloc_array(&w->arena, b->dict.n_stacks + 1, sizeof *w->nodes);
     if (!w->nodes)
         return -ENOMEM;
@@ -108,66 +67,6 @@ static int find_node(struct writer *w, struct symbols *s, uint32_t service, uint
     w->nodes[stack] = (service + 1ull) << 32 | node;
     *ret = node;
     return 0;
-}
-
-static int find_set(struct writer *w, struct mempart *part, const struct batch *b, struct run attrs, uint32_t *ret)
-{
-    uint32_t v;
-
-    *ret = 0;
-    if (!attrs.n)
-        return 0;
-    if (!w->sets)
-        w->sets = arena_zalloc_array(&w->arena, b->dict.n_indices + 1, sizeof *w->sets);
-    if (!w->sets)
-        return -ENOMEM;
-    v = w->sets[attrs.off];
-    if (!v) {
-        uint32_t set = blobs_set(&part->blobs, b, attrs);
-
-        if (set == UINT32_MAX)
-            return -ENOMEM;
-        w->sets[attrs.off] = v = set + 1;
-    }
-    *ret = v - 1;
-    return 0;
-}
-
-static uint32_t make_header(struct writer *w, struct mempart *part, const struct batch *b, const struct intake *in,
-                            const struct intake_item *it)
-{
-    const struct profile *p = &b->profiles[it->profile];
-    struct blobs *blobs = &part->blobs;
-    struct blob_header h = {
-        .type = batch_string(b, p->types[it->type_index].type),
-        .unit = batch_string(b, p->types[it->type_index].unit),
-        .scale = it->scale,
-        .period_type = batch_string(b, p->period_type.type),
-        .period_unit = batch_string(b, p->period_type.unit),
-        .period = p->period,
-        .default_type = p->default_type,
-        .dropped = p->dropped_attrs,
-    };
-
-    if (it->has_twin) {
-        h.twin_type = batch_string(b, it->twin.type);
-        h.twin_unit = batch_string(b, it->twin.unit);
-        h.twin_scale = it->twin_scale;
-    }
-    h.resource = blobs_resource(blobs, &b->resources[it->resource], in->resources[it->resource].instance);
-    h.scope = blobs_scope(blobs, &b->scopes[it->scope]);
-    h.attrs = blobs_set(blobs, b, p->attrs);
-    if (w->ranges) {
-        if (!w->few_ranges)
-            mark_mappings(w, b, p);
-        h.mappings = blobs_mappings(blobs, b, w->few_ranges ? w->ranges : w->marked);
-    }
-    h.payload = blobs_payload(blobs, p->payload_format, p->payload);
-    if (h.mappings == UINT32_MAX || h.payload == UINT32_MAX)
-        return UINT32_MAX;
-    if (h.resource == UINT32_MAX || h.scope == UINT32_MAX || h.attrs == UINT32_MAX)
-        return UINT32_MAX;
-    return blobs_header(blobs, &h);
 }
 
 static uint64_t cut_timestamp(uint64_t t, enum store_timestamps how)
@@ -207,10 +106,9 @@ static int fill_sample(struct filling *f, uint32_t index)
     bool stamped = s->timestamps.n && f->g->config.timestamps != TIMESTAMPS_OFF;
     int r = find_node(f->g->writer, f->symbols, f->service, s->stack, &node);
 
-    if (r == 0)
-        r = find_set(f->g->writer, f->part, f->b, s->attrs, &x.attrs);
-    if (r < 0)
-        return r;
+    x.attrs = s->attrs.n ? writer_set(f->g->writer, f->part, s->attrs) : 0;
+    if (r < 0 || x.attrs == UINT32_MAX)
+        return -ENOMEM;
     if (x.has_link)
         x.link = f->b->dict.links[s->link];
     if (!stamped) {
@@ -268,7 +166,7 @@ static int add_item(struct engine *g, struct job *j, const struct intake *in, co
     f.out->duration_ns = p->duration_ns;
     f.out->group = p->n_types > 1 || p->group ? (uint32_t) (ip->key.lo ^ p->group) | 1 : 0;
     memcpy(f.out->id, p->id, 16);
-    f.out->header = make_header(g->writer, j->part, b, in, it);
+    f.out->header = writer_header(g->writer, j->part, in, it);
     if (f.out->header == UINT32_MAX)
         return -ENOMEM;
     for (uint32_t i = 0; r == 0 && i < p->samples.n; i++) {
@@ -373,14 +271,6 @@ int writer_put_record(struct engine *g, struct job *j)
     return buf_error(&j->part->defs);
 }
 
-/* A stack by what it is made of. */
-static struct id128 stack_id(void *ctx, uint32_t stack)
-{
-    struct job *j = ctx;
-
-    return prints_stack(&j->memo->prints, stack);
-}
-
 int writer_make_record(struct engine *g, struct job *j, struct err *e)
 {
     struct writer *w = g->writer;
@@ -394,7 +284,7 @@ int writer_make_record(struct engine *g, struct job *j, struct err *e)
         return r;
     j->memo = &w->memo;
     begin_defs(j);
-    r = intake_plan(j->batch, &j->ctx, &g->limits, now, stack_id, j, &w->arena, &in);
+    r = intake_plan(&w->memo.prints, &j->ctx, &g->limits, now, &w->resources, &w->arena, &in);
     if (r < 0)
         return r;
     j->first_prof = j->part->n_added;

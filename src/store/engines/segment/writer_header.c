@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * See writer.h: what is said of a profile, and of its samples by attributes, as numbers of the dictionary. An agent says
+ * the same of the same processes every few seconds: what the part has already is found by its print, and only what is
+ * new is put into bytes.
+ */
+#include <errno.h>
+
+#include "model/identity.h"
+#include "store/engines/segment/writer.h"
+
+enum { RANGES_FEW = 8 };
+
+/* Does a mapping say more than the symbols keep of it (its binary)? */
+static bool is_rich_mapping(const struct batch *b, uint32_t i)
+{
+    const struct mapping *m = &b->dict.mappings[i];
+
+    return m->start || m->limit || m->offset || m->attrs.n > 1 || (m->attrs.n && !identity_build_id(b, i).n);
+}
+
+/* Few of them are kept with every profile of the request, whichever it uses: that costs nothing. */
+int writer_find_ranges(struct writer *w, const struct batch *b)
+{
+    uint32_t n = 0;
+
+    w->ranges = w->marked = NULL;
+    w->mappings = 0;
+    for (uint32_t i = 1; i < b->dict.n_mappings; i++) {
+        if (!is_rich_mapping(b, i))
+            continue;
+        if (!w->ranges) {
+            w->ranges = arena_zalloc_array(&w->arena, b->dict.n_mappings, 1);
+            w->marked = arena_alloc(&w->arena, b->dict.n_mappings);
+        }
+        if (!w->ranges || !w->marked)
+            return -ENOMEM;
+        w->ranges[i] = 1;
+        n++;
+    }
+    w->few_ranges = n <= RANGES_FEW || b->n_resources == 1;
+    return 0;
+}
+
+/* Marks the mappings that a profile's stacks lie in, of those that are to be kept. */
+static void mark_mappings(struct writer *w, const struct batch *b, const struct profile *p)
+{
+    memset(w->marked, 0, b->dict.n_mappings);
+    for (uint32_t i = 0; i < p->samples.n; i++) {
+        struct run st = b->dict.stacks[b->samples[p->samples.off + i].stack];
+
+        for (uint32_t k = 0; k < st.n; k++) {
+            uint32_t m = b->dict.locations[b->dict.indices[st.off + k]].mapping;
+
+            w->marked[m] = w->ranges[m];
+        }
+    }
+}
+
+static uint32_t find_mappings(struct writer *w, struct blobs *blobs, const struct profile *p)
+{
+    const struct batch *b = w->memo.batch;
+
+    if (!w->ranges)
+        return 0;
+    if (!w->few_ranges) {
+        mark_mappings(w, b, p);
+        return blobs_mappings(blobs, b, w->marked);
+    }
+    if (!w->mappings)
+        w->mappings = blobs_mappings(blobs, b, w->ranges) + 1;
+    return w->mappings - 1;
+}
+
+uint32_t writer_set(struct writer *w, struct mempart *part, struct run attrs)
+{
+    struct id128 id = prints_attrs(&w->memo.prints, attrs);
+    uint32_t n = idmap_find(&part->sets, id);
+
+    if (n != UINT32_MAX)
+        return n;
+    n = blobs_set(&part->blobs, w->memo.batch, attrs);
+    if (n != UINT32_MAX)
+        idmap_put(&part->sets, id, n); /* without memory it is only slower */
+    return n;
+}
+
+static struct id128 header_print(struct writer *w, const struct intake *in, const struct intake_item *it,
+                                 uint32_t mappings)
+{
+    const struct batch *b = w->memo.batch;
+    const struct profile *p = &b->profiles[it->profile];
+    const struct value_type *t = &p->types[it->type_index];
+    struct prints *prints = &w->memo.prints;
+    struct id128 s = print_add_id(in->resources[it->resource].print, prints_scope(&b->scopes[it->scope]));
+
+    s = print_add_id(print_add_id(s, prints_string(prints, t->type)), prints_string(prints, t->unit));
+    s = print_add_id(s, prints_string(prints, p->period_type.type));
+    s = print_add_id(s, prints_string(prints, p->period_type.unit));
+    s = print_add(s, (uint64_t) p->period, (uint64_t) it->scale);
+    s = print_add(s, (uint64_t) p->default_type << 32 | p->dropped_attrs, mappings);
+    s = print_add_id(s, prints_attrs(prints, p->attrs));
+    if (it->has_twin) {
+        s = print_add_id(s, prints_string(prints, it->twin.type));
+        s = print_add_id(print_add(s, 1, (uint64_t) it->twin_scale), prints_string(prints, it->twin.unit));
+    }
+    return s;
+}
+
+static uint32_t make_header(struct writer *w, struct mempart *part, const struct intake *in,
+                            const struct intake_item *it, uint32_t mappings)
+{
+    const struct batch *b = w->memo.batch;
+    const struct profile *p = &b->profiles[it->profile];
+    struct blobs *blobs = &part->blobs;
+    struct blob_header h = {
+        .type = batch_string(b, p->types[it->type_index].type),
+        .unit = batch_string(b, p->types[it->type_index].unit),
+        .scale = it->scale,
+        .period_type = batch_string(b, p->period_type.type),
+        .period_unit = batch_string(b, p->period_type.unit),
+        .period = p->period,
+        .default_type = p->default_type,
+        .dropped = p->dropped_attrs,
+        .mappings = mappings,
+    };
+
+    if (it->has_twin) {
+        h.twin_type = batch_string(b, it->twin.type);
+        h.twin_unit = batch_string(b, it->twin.unit);
+        h.twin_scale = it->twin_scale;
+    }
+    h.resource = blobs_resource(blobs, &b->resources[it->resource], in->resources[it->resource].instance);
+    h.scope = blobs_scope(blobs, &b->scopes[it->scope]);
+    h.attrs = p->attrs.n ? writer_set(w, part, p->attrs) : 0;
+    h.payload = blobs_payload(blobs, p->payload_format, p->payload);
+    if (h.payload == UINT32_MAX || h.resource == UINT32_MAX || h.scope == UINT32_MAX || h.attrs == UINT32_MAX)
+        return UINT32_MAX;
+    return blobs_header(blobs, &h);
+}
+
+uint32_t writer_header(struct writer *w, struct mempart *part, const struct intake *in, const struct intake_item *it)
+{
+    const struct profile *p = &w->memo.batch->profiles[it->profile];
+    uint32_t mappings = find_mappings(w, &part->blobs, p), n;
+    struct id128 id;
+
+    if (mappings == UINT32_MAX)
+        return UINT32_MAX;
+    if (p->payload.n || p->payload_format.n) /* hardly the same twice */
+        return make_header(w, part, in, it, mappings);
+    id = header_print(w, in, it, mappings);
+    n = idmap_find(&part->headers, id);
+    if (n != UINT32_MAX)
+        return n;
+    n = make_header(w, part, in, it, mappings);
+    if (n != UINT32_MAX)
+        idmap_put(&part->headers, id, n); /* without memory it is only slower */
+    return n;
+}
