@@ -49,7 +49,7 @@ static int decode_values(struct otlp_decoder *d, const struct wire_field *f, str
     return 0;
 }
 
-static int decode_timestamps(struct otlp_decoder *d, const struct wire_field *f, const uint8_t *at, struct run *run)
+static int decode_timestamps(struct otlp_decoder *d, const struct wire_field *f, struct run *run)
 {
     struct batch *b = d->b;
     uint64_t *out = b->timestamps + b->n_timestamps;
@@ -59,7 +59,7 @@ static int decode_timestamps(struct otlp_decoder *d, const struct wire_field *f,
         out[0] = f->v;
     } else {
         if (f->v % 8)
-            return wire_fail(&d->w, at, "timestamps_unix_nano", "%llu bytes are no list of 8-byte numbers",
+            return wire_fail(&d->w, f->at, "timestamps_unix_nano", "%llu bytes are no list of 8-byte numbers",
                              (unsigned long long) f->v);
         for (uint32_t i = 0; i < n; i++)
             out[i] = wire_load64(f->data + (size_t) i * 8);
@@ -78,20 +78,19 @@ static int decode_sample(struct otlp_decoder *d, const uint8_t *p, const uint8_t
 
     *s = (struct sample){.stack = d->stacks.shift};
     while (p < end && r == 0) {
-        const uint8_t *at = p;
         struct wire_field f;
 
         p = wire_next(p, end, &f); /* well-formed: the first pass went here */
         switch (f.tag) {
         case WIRE_TAG(1, WIRE_VARINT):
-            r = otlp_ref(&d->stacks, f.v, at, "stack_index", &d->w, &s->stack);
+            r = otlp_ref(&d->stacks, f.v, f.at, "stack_index", &d->w, &s->stack);
             break;
         case WIRE_TAG(2, WIRE_LEN):
         case WIRE_TAG(2, WIRE_VARINT):
-            r = otlp_decode_refs(d, &f, at, &d->attrs, "attribute_indices", &s->attrs);
+            r = otlp_decode_refs(d, &f, &d->attrs, "attribute_indices", &s->attrs);
             break;
         case WIRE_TAG(3, WIRE_VARINT):
-            r = otlp_ref_optional(&d->links, f.v, at, "link_index", &d->w, &s->link);
+            r = otlp_ref_optional(&d->links, f.v, f.at, "link_index", &d->w, &s->link);
             break;
         case WIRE_TAG(4, WIRE_LEN):
         case WIRE_TAG(4, WIRE_VARINT):
@@ -99,7 +98,7 @@ static int decode_sample(struct otlp_decoder *d, const uint8_t *p, const uint8_t
             break;
         case WIRE_TAG(5, WIRE_LEN):
         case WIRE_TAG(5, WIRE_I64):
-            r = decode_timestamps(d, &f, at, &s->timestamps);
+            r = decode_timestamps(d, &f, &s->timestamps);
             break;
         }
     }
@@ -113,20 +112,15 @@ static int decode_value_type(struct otlp_decoder *d, const struct wire_field *m,
 {
     const struct otlp_table *strings = &d->values.string_table;
     const uint8_t *p = m->data, *end = p + m->v;
+    struct wire_field f;
     int r = 0;
 
     *ret = (struct value_type){.type = m->v ? strings->shift : 0};
-    while (p < end && r == 0) {
-        const uint8_t *at = p;
-        struct wire_field f;
-
-        p = wire_next(p, end, &f);
-        if (!p)
-            r = wire_malformed(&d->w, at, end);
-        else if (f.tag == WIRE_TAG(1, WIRE_VARINT))
-            r = otlp_ref(strings, f.v, at, "type_strindex", &d->w, &ret->type);
+    while (wire_each(&d->w, &p, end, &f, &r)) {
+        if (f.tag == WIRE_TAG(1, WIRE_VARINT))
+            r = otlp_ref(strings, f.v, f.at, "type_strindex", &d->w, &ret->type);
         else if (f.tag == WIRE_TAG(2, WIRE_VARINT))
-            r = otlp_ref_optional(strings, f.v, at, "unit_strindex", &d->w, &ret->unit);
+            r = otlp_ref_optional(strings, f.v, f.at, "unit_strindex", &d->w, &ret->unit);
     }
     return wire_path(&d->w, r, name, WIRE_NO_INDEX);
 }
@@ -137,18 +131,16 @@ static int decode_profile_attrs(struct otlp_decoder *d, const uint8_t *p, const 
     int r = 0;
 
     while (p < end && r == 0) {
-        const uint8_t *at = p;
         struct wire_field f;
 
         p = wire_next(p, end, &f);
         if (f.tag >> 3 == 11)
-            r = otlp_decode_refs(d, &f, at, &d->attrs, "attribute_indices", &pr->attrs);
+            r = otlp_decode_refs(d, &f, &d->attrs, "attribute_indices", &pr->attrs);
     }
     return r;
 }
 
-static int decode_profile_field(struct otlp_decoder *d, const struct wire_field *f, const uint8_t *at,
-                                struct profile *pr)
+static int decode_profile_field(struct otlp_decoder *d, const struct wire_field *f, struct profile *pr)
 {
     switch (f->tag) {
     case WIRE_TAG(1, WIRE_LEN):
@@ -165,10 +157,7 @@ static int decode_profile_field(struct otlp_decoder *d, const struct wire_field 
         pr->period = (int64_t) f->v;
         break;
     case WIRE_TAG(7, WIRE_LEN):
-        if (f->v && f->v != sizeof pr->id)
-            return wire_fail(&d->w, at, "profile_id", "it has %llu bytes, not 16", (unsigned long long) f->v);
-        memcpy(pr->id, f->data, f->v);
-        break;
+        return otlp_decode_id(d, f, "profile_id", pr->id, sizeof pr->id);
     case WIRE_TAG(8, WIRE_VARINT):
         pr->dropped_attrs = (uint32_t) f->v;
         break;
@@ -192,7 +181,6 @@ static int decode_profile(struct otlp_decoder *d, const uint8_t *p, const uint8_
     *pr = (struct profile){.types = d->types++, .n_types = 1, .samples.off = b->n_samples};
     *pr->types = (struct value_type){0};
     while (p < end && r == 0) {
-        const uint8_t *at = p;
         struct wire_field f;
 
         p = wire_next(p, end, &f);
@@ -203,7 +191,7 @@ static int decode_profile(struct otlp_decoder *d, const uint8_t *p, const uint8_
             pr->samples.n++;
         } else {
             attrs |= f.tag >> 3 == 11;
-            r = decode_profile_field(d, &f, at, pr);
+            r = decode_profile_field(d, &f, pr);
         }
     }
     if (r == 0 && attrs)
@@ -289,14 +277,13 @@ static int decode_resource_message(struct otlp_decoder *d, const uint8_t *p, con
     int r = otlp_kvs_decode(&d->values, p, end, 1, "attributes", 0, &res->attrs);
 
     while (p < end && r == 0) {
-        const uint8_t *at = p;
         struct wire_field f;
 
         p = wire_next(p, end, &f); /* well-formed: otlp_kvs_decode() went here */
         if (f.tag == WIRE_TAG(2, WIRE_VARINT))
             res->dropped_attrs = (uint32_t) f.v;
         else if (f.tag == WIRE_TAG(3, WIRE_LEN))
-            r = keep_entity_refs(d, res, at, p);
+            r = keep_entity_refs(d, res, f.at, p);
     }
     return wire_path(&d->w, r, "resource", WIRE_NO_INDEX);
 }

@@ -25,8 +25,10 @@ int otlp_grow_pool(struct otlp_decoder *d, int owned, void *pool, size_t *cap, s
 
 /* Appends a repeated number field, packed or not, to the pool of indices as references into t. The elements of one
  * run must come without others in between. */
-int otlp_decode_refs(struct otlp_decoder *d, const struct wire_field *f, const uint8_t *at, const struct otlp_table *t,
-                     const char *field, struct run *run);
+int otlp_decode_refs(struct otlp_decoder *d, const struct wire_field *f, const struct otlp_table *t, const char *field,
+                     struct run *run);
+/* Bytes of an id: absent, or all n of them. */
+int otlp_decode_id(struct otlp_decoder *d, const struct wire_field *f, const char *field, uint8_t *ret, size_t n);
 /* The dictionary message, strings first, and everything else of it. */
 int otlp_decode_strings(struct otlp_decoder *d, const uint8_t *p, const uint8_t *end);
 int otlp_decode_dictionary(struct otlp_decoder *d, const uint8_t *p, const uint8_t *end);

@@ -26,8 +26,8 @@ int otlp_grow_pool(struct otlp_decoder *d, int owned, void *pool, size_t *cap, s
     return 0;
 }
 
-int otlp_decode_refs(struct otlp_decoder *d, const struct wire_field *f, const uint8_t *at, const struct otlp_table *t,
-                     const char *field, struct run *run)
+int otlp_decode_refs(struct otlp_decoder *d, const struct wire_field *f, const struct otlp_table *t, const char *field,
+                     struct run *run)
 {
     struct dict *dict = &d->b->dict;
     size_t most = dict->n_indices + ((f->tag & 7) == WIRE_LEN ? f->v : 1); /* an index has a byte at least */
@@ -43,7 +43,7 @@ int otlp_decode_refs(struct otlp_decoder *d, const struct wire_field *f, const u
     out = q = dict->indices + dict->n_indices;
 
     if ((f->tag & 7) == WIRE_VARINT) {
-        r = otlp_ref(t, f->v, at, field, &d->w, q++);
+        r = otlp_ref(t, f->v, f->at, field, &d->w, q++);
         if (r < 0)
             return r;
     } else if ((f->tag & 7) == WIRE_LEN) {
@@ -67,6 +67,15 @@ int otlp_decode_refs(struct otlp_decoder *d, const struct wire_field *f, const u
     return 0;
 }
 
+int otlp_decode_id(struct otlp_decoder *d, const struct wire_field *f, const char *field, uint8_t *ret, size_t n)
+{
+    if (f->v && f->v != n)
+        return wire_fail(&d->w, f->at, field, "it has %llu bytes, not %zu", (unsigned long long) f->v, n);
+    if (f->v)
+        memcpy(ret, f->data, n);
+    return 0;
+}
+
 int otlp_decode_strings(struct otlp_decoder *d, const uint8_t *p, const uint8_t *end)
 {
     struct dict *dict = &d->b->dict;
@@ -83,16 +92,11 @@ int otlp_decode_strings(struct otlp_decoder *d, const uint8_t *p, const uint8_t 
 
 static int decode_mapping(struct otlp_decoder *d, const uint8_t *p, const uint8_t *end, struct mapping *m)
 {
+    struct wire_field f;
     int r = 0;
 
     *m = (struct mapping){0};
-    while (p < end && r == 0) {
-        const uint8_t *at = p;
-        struct wire_field f;
-
-        p = wire_next(p, end, &f);
-        if (!p)
-            return wire_malformed(&d->w, at, end);
+    while (wire_each(&d->w, &p, end, &f, &r)) {
         switch (f.tag) {
         case WIRE_TAG(1, WIRE_VARINT):
             m->start = f.v;
@@ -104,11 +108,11 @@ static int decode_mapping(struct otlp_decoder *d, const uint8_t *p, const uint8_
             m->offset = f.v;
             break;
         case WIRE_TAG(4, WIRE_VARINT):
-            r = otlp_ref_optional(&d->values.string_table, f.v, at, "filename_strindex", &d->w, &m->filename);
+            r = otlp_ref_optional(&d->values.string_table, f.v, f.at, "filename_strindex", &d->w, &m->filename);
             break;
         case WIRE_TAG(5, WIRE_LEN):
         case WIRE_TAG(5, WIRE_VARINT):
-            r = otlp_decode_refs(d, &f, at, &d->attrs, "attribute_indices", &m->attrs);
+            r = otlp_decode_refs(d, &f, &d->attrs, "attribute_indices", &m->attrs);
             break;
         }
     }
@@ -117,26 +121,21 @@ static int decode_mapping(struct otlp_decoder *d, const uint8_t *p, const uint8_
 
 static int decode_function(struct otlp_decoder *d, const uint8_t *p, const uint8_t *end, struct function *fn)
 {
+    struct wire_field f;
     const struct otlp_table *strings = &d->values.string_table;
     int r = 0;
 
     *fn = (struct function){.name = strings->shift};
-    while (p < end && r == 0) {
-        const uint8_t *at = p;
-        struct wire_field f;
-
-        p = wire_next(p, end, &f);
-        if (!p)
-            return wire_malformed(&d->w, at, end);
+    while (wire_each(&d->w, &p, end, &f, &r)) {
         switch (f.tag) {
         case WIRE_TAG(1, WIRE_VARINT):
-            r = otlp_ref(strings, f.v, at, "name_strindex", &d->w, &fn->name);
+            r = otlp_ref(strings, f.v, f.at, "name_strindex", &d->w, &fn->name);
             break;
         case WIRE_TAG(2, WIRE_VARINT):
-            r = otlp_ref_optional(strings, f.v, at, "system_name_strindex", &d->w, &fn->system_name);
+            r = otlp_ref_optional(strings, f.v, f.at, "system_name_strindex", &d->w, &fn->system_name);
             break;
         case WIRE_TAG(3, WIRE_VARINT):
-            r = otlp_ref_optional(strings, f.v, at, "filename_strindex", &d->w, &fn->filename);
+            r = otlp_ref_optional(strings, f.v, f.at, "filename_strindex", &d->w, &fn->filename);
             break;
         case WIRE_TAG(4, WIRE_VARINT):
             fn->start_line = (int64_t) f.v;
@@ -148,19 +147,14 @@ static int decode_function(struct otlp_decoder *d, const uint8_t *p, const uint8
 
 static int decode_line(struct otlp_decoder *d, const uint8_t *p, const uint8_t *end, struct line *l)
 {
+    struct wire_field f;
     int r = 0;
 
     *l = (struct line){.function = d->functions.shift};
-    while (p < end && r == 0) {
-        const uint8_t *at = p;
-        struct wire_field f;
-
-        p = wire_next(p, end, &f);
-        if (!p)
-            return wire_malformed(&d->w, at, end);
+    while (wire_each(&d->w, &p, end, &f, &r)) {
         switch (f.tag) {
         case WIRE_TAG(1, WIRE_VARINT):
-            r = otlp_ref(&d->functions, f.v, at, "function_index", &d->w, &l->function);
+            r = otlp_ref(&d->functions, f.v, f.at, "function_index", &d->w, &l->function);
             break;
         case WIRE_TAG(2, WIRE_VARINT):
             l->line = (int64_t) f.v;
@@ -175,20 +169,15 @@ static int decode_line(struct otlp_decoder *d, const uint8_t *p, const uint8_t *
 
 static int decode_location(struct otlp_decoder *d, const uint8_t *p, const uint8_t *end, struct location *l)
 {
+    struct wire_field f;
     struct dict *dict = &d->b->dict;
     int r = 0;
 
     *l = (struct location){.mapping = d->mappings.shift};
-    while (p < end && r == 0) {
-        const uint8_t *at = p;
-        struct wire_field f;
-
-        p = wire_next(p, end, &f);
-        if (!p)
-            return wire_malformed(&d->w, at, end);
+    while (wire_each(&d->w, &p, end, &f, &r)) {
         switch (f.tag) {
         case WIRE_TAG(1, WIRE_VARINT):
-            r = otlp_ref(&d->mappings, f.v, at, "mapping_index", &d->w, &l->mapping);
+            r = otlp_ref(&d->mappings, f.v, f.at, "mapping_index", &d->w, &l->mapping);
             break;
         case WIRE_TAG(2, WIRE_VARINT):
             l->address = f.v;
@@ -207,66 +196,45 @@ static int decode_location(struct otlp_decoder *d, const uint8_t *p, const uint8
             break;
         case WIRE_TAG(4, WIRE_LEN):
         case WIRE_TAG(4, WIRE_VARINT):
-            r = otlp_decode_refs(d, &f, at, &d->attrs, "attribute_indices", &l->attrs);
+            r = otlp_decode_refs(d, &f, &d->attrs, "attribute_indices", &l->attrs);
             break;
         }
     }
     return r;
 }
 
-/* Bytes of an id: absent, or all of them. */
-static int decode_id(struct otlp_decoder *d, const struct wire_field *f, const uint8_t *at, const char *field,
-                     uint8_t *ret, size_t n)
-{
-    if (f->v && f->v != n)
-        return wire_fail(&d->w, at, field, "it has %llu bytes, not %zu", (unsigned long long) f->v, n);
-    if (f->v)
-        memcpy(ret, f->data, n);
-    return 0;
-}
-
 static int decode_link(struct otlp_decoder *d, const uint8_t *p, const uint8_t *end, struct link *l)
 {
+    struct wire_field f;
     int r = 0;
 
     *l = (struct link){0};
-    while (p < end && r == 0) {
-        const uint8_t *at = p;
-        struct wire_field f;
-
-        p = wire_next(p, end, &f);
-        if (!p)
-            return wire_malformed(&d->w, at, end);
+    while (wire_each(&d->w, &p, end, &f, &r)) {
         if (f.tag == WIRE_TAG(1, WIRE_LEN))
-            r = decode_id(d, &f, at, "trace_id", l->trace_id, sizeof l->trace_id);
+            r = otlp_decode_id(d, &f, "trace_id", l->trace_id, sizeof l->trace_id);
         else if (f.tag == WIRE_TAG(2, WIRE_LEN))
-            r = decode_id(d, &f, at, "span_id", l->span_id, sizeof l->span_id);
+            r = otlp_decode_id(d, &f, "span_id", l->span_id, sizeof l->span_id);
     }
     return r;
 }
 
 static int decode_attr(struct otlp_decoder *d, const uint8_t *p, const uint8_t *end, struct attr *a)
 {
+    struct wire_field f;
     const struct otlp_table *strings = &d->values.string_table;
     int r = 0;
 
     *a = (struct attr){.key = strings->shift};
-    while (p < end && r == 0) {
-        const uint8_t *at = p;
-        struct wire_field f;
-
-        p = wire_next(p, end, &f);
-        if (!p)
-            return wire_malformed(&d->w, at, end);
+    while (wire_each(&d->w, &p, end, &f, &r)) {
         switch (f.tag) {
         case WIRE_TAG(1, WIRE_VARINT):
-            r = otlp_ref(strings, f.v, at, "key_strindex", &d->w, &a->key);
+            r = otlp_ref(strings, f.v, f.at, "key_strindex", &d->w, &a->key);
             break;
         case WIRE_TAG(2, WIRE_LEN):
             r = wire_path(&d->w, otlp_value_decode(&d->values, f.data, p, 0, &a->value), "value", WIRE_NO_INDEX);
             break;
         case WIRE_TAG(3, WIRE_VARINT):
-            r = otlp_ref_optional(strings, f.v, at, "unit_strindex", &d->w, &a->unit);
+            r = otlp_ref_optional(strings, f.v, f.at, "unit_strindex", &d->w, &a->unit);
             break;
         }
     }
@@ -275,18 +243,13 @@ static int decode_attr(struct otlp_decoder *d, const uint8_t *p, const uint8_t *
 
 static int decode_stack(struct otlp_decoder *d, const uint8_t *p, const uint8_t *end, struct run *s)
 {
+    struct wire_field f;
     int r = 0;
 
     *s = (struct run){0};
-    while (p < end && r == 0) {
-        const uint8_t *at = p;
-        struct wire_field f;
-
-        p = wire_next(p, end, &f);
-        if (!p)
-            return wire_malformed(&d->w, at, end);
+    while (wire_each(&d->w, &p, end, &f, &r)) {
         if (f.tag >> 3 == 1)
-            r = otlp_decode_refs(d, &f, at, &d->locations, "location_indices", s);
+            r = otlp_decode_refs(d, &f, &d->locations, "location_indices", s);
     }
     return r;
 }

@@ -132,58 +132,16 @@ static void put_refs(struct encoder *en, uint32_t field, struct run run)
         wire_put_packed_u32(en->out, field, en->b->dict.indices + run.off, run.n);
 }
 
-static char *raw_packed_u32(char *q, uint32_t field, const uint32_t *pool, struct run run)
+/* A run of a pool of numbers that are `width` bytes wide; the pool may be NULL when there is none. */
+static inline __attribute__((always_inline)) char *raw_packed(char *q, uint32_t field, const void *pool, size_t width,
+                                                              struct run run)
 {
-    const uint32_t *v;
-    uint32_t n = run.n;
-    size_t size = 0;
+    const void *list;
 
-    if (!n)
+    if (!run.n)
         return q;
-    v = pool + run.off;
-    for (uint32_t i = 0; i < n; i++)
-        size += wire_varint_size(v[i]);
-    q = wire_raw_varint(q, WIRE_TAG(field, WIRE_LEN));
-    q = wire_raw_varint(q, size);
-    for (uint32_t i = 0; i < n; i++)
-        q = wire_raw_varint(q, v[i]);
-    return q;
-}
-
-static char *raw_packed_i64(char *q, uint32_t field, const int64_t *pool, struct run run)
-{
-    const int64_t *v;
-    uint32_t n = run.n;
-    size_t size = 0;
-
-    if (!n)
-        return q;
-    v = pool + run.off;
-    for (uint32_t i = 0; i < n; i++)
-        size += wire_varint_size((uint64_t) v[i]);
-    q = wire_raw_varint(q, WIRE_TAG(field, WIRE_LEN));
-    q = wire_raw_varint(q, size);
-    for (uint32_t i = 0; i < n; i++)
-        q = wire_raw_varint(q, (uint64_t) v[i]);
-    return q;
-}
-
-static char *raw_packed_fixed64(char *q, uint32_t field, const uint64_t *pool, struct run run)
-{
-    const uint64_t *v;
-    uint32_t n = run.n;
-
-    if (!n)
-        return q;
-    v = pool + run.off;
-    q = wire_raw_varint(q, WIRE_TAG(field, WIRE_LEN));
-    q = wire_raw_varint(q, (uint64_t) n * 8);
-    for (uint32_t i = 0; i < n; i++, q += 8) {
-        uint64_t le = htole64(v[i]);
-
-        memcpy(q, &le, 8);
-    }
-    return q;
+    list = (const char *) pool + run.off * width;
+    return wire_raw_packed(q, field, wire_packed_size(list, run.n, width), list, run.n, width);
 }
 
 static char *raw_uint(char *q, uint32_t field, uint64_t v)
@@ -206,10 +164,11 @@ static void put_sample(struct encoder *en, const struct sample *s, uint32_t t, u
         return;
     body = q = start + 2;
     q = raw_uint(q, 1, s->stack);
-    q = raw_packed_u32(q, 2, b->dict.indices, s->attrs);
+    q = raw_packed(q, 2, b->dict.indices, sizeof *b->dict.indices, s->attrs);
     q = raw_uint(q, 3, s->link);
-    q = raw_packed_i64(q, 4, b->values, values);
-    q = raw_packed_fixed64(q, 5, b->timestamps, s->timestamps);
+    q = raw_packed(q, 4, b->values, sizeof *b->values, values);
+    if (s->timestamps.n)
+        q = wire_raw_packed_fixed64(q, 5, b->timestamps + s->timestamps.off, s->timestamps.n);
     n = (size_t) (q - body);
     extra = wire_varint_size(n) - 1;
     if (extra)

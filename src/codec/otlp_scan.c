@@ -62,13 +62,10 @@ static void sample_location(const struct wire_field *l, struct otlp_counts *c)
 
 static int scan_dictionary(const uint8_t *p, const uint8_t *end, struct otlp_counts *c, struct wire_err *w)
 {
-    while (p < end) {
-        const uint8_t *at = p;
-        struct wire_field f;
+    struct wire_field f;
+    int r = 0;
 
-        p = wire_next_scan(p, end, &f);
-        if (!p)
-            return wire_malformed(w, at, end);
+    while (wire_each_scan(w, &p, end, &f, &r)) {
         switch (f.tag) {
         case WIRE_TAG(1, WIRE_LEN):
             count_entry(c, &c->mappings, &f, ENTRY_MESSAGE);
@@ -95,7 +92,7 @@ static int scan_dictionary(const uint8_t *p, const uint8_t *end, struct otlp_cou
             break;
         }
     }
-    return 0;
+    return r;
 }
 
 /* Whether a stack has its locations unpacked, which says how the sender writes lists. */
@@ -142,17 +139,13 @@ static void weigh_sample(struct otlp_evidence *ev, const uint8_t *list, size_t l
 
 static int scan_sample(const uint8_t *p, const uint8_t *end, struct otlp_counts *c, struct wire_err *w)
 {
+    struct wire_field f;
     const uint8_t *list = NULL;
     size_t list_size = 0;
     uint64_t n_attrs = 0, n_values = 0, n_times = 0;
+    int r = 0;
 
-    while (p < end) {
-        const uint8_t *at = p;
-        struct wire_field f;
-
-        p = wire_next_scan(p, end, &f);
-        if (!p)
-            return wire_malformed(w, at, end);
+    while (wire_each_scan(w, &p, end, &f, &r)) {
         switch (f.tag) {
         case WIRE_TAG(2, WIRE_LEN):
             n_attrs += wire_count_varints(f.data, f.v);
@@ -184,6 +177,8 @@ static int scan_sample(const uint8_t *p, const uint8_t *end, struct otlp_counts 
             break;
         }
     }
+    if (r < 0)
+        return r;
     if (n_attrs && !n_values && !c->ev.sample_2_set)
         weigh_sample(&c->ev, list, list_size, n_attrs, n_times);
     c->indices += n_attrs;
@@ -223,18 +218,13 @@ static void weigh_profile_field(struct otlp_evidence *ev, const struct wire_fiel
 
 static int scan_profile(const uint8_t *p, const uint8_t *end, struct otlp_counts *c, struct wire_err *w)
 {
+    struct wire_field f;
     uint32_t sample = 0;
     int r = 0;
 
     c->profiles++;
     c->empty += p == end;
-    while (p < end && r == 0) {
-        const uint8_t *at = p;
-        struct wire_field f;
-
-        p = wire_next_scan(p, end, &f);
-        if (!p)
-            return wire_malformed(w, at, end);
+    while (wire_each_scan(w, &p, end, &f, &r)) {
         if (f.tag == WIRE_TAG(2, WIRE_LEN)) {
             c->samples++;
             c->empty += f.v == 0;
@@ -252,33 +242,25 @@ static int scan_profile(const uint8_t *p, const uint8_t *end, struct otlp_counts
 static int scan_attributes(const uint8_t *p, const uint8_t *end, uint32_t field, struct otlp_counts *c,
                            struct wire_err *w)
 {
-    while (p < end) {
-        const uint8_t *at = p;
-        struct wire_field f;
+    struct wire_field f;
+    int r = 0;
 
-        p = wire_next_scan(p, end, &f);
-        if (!p)
-            return wire_malformed(w, at, end);
+    while (wire_each_scan(w, &p, end, &f, &r)) {
         c->kvs += f.tag == WIRE_TAG(field, WIRE_LEN);
         c->empty += f.tag == WIRE_TAG(field, WIRE_LEN) && f.v == 0;
     }
-    return 0;
+    return r;
 }
 
 static int scan_scope(const uint8_t *p, const uint8_t *end, struct otlp_counts *c, struct wire_err *w)
 {
+    struct wire_field f;
     uint32_t profile = 0;
     int r = 0;
 
     c->scopes++;
     c->empty += p == end;
-    while (p < end && r == 0) {
-        const uint8_t *at = p;
-        struct wire_field f;
-
-        p = wire_next_scan(p, end, &f);
-        if (!p)
-            return wire_malformed(w, at, end);
+    while (wire_each_scan(w, &p, end, &f, &r)) {
         if (f.tag == WIRE_TAG(1, WIRE_LEN))
             r = wire_path(w, scan_attributes(f.data, p, 3, c, w), "scope", WIRE_NO_INDEX);
         else if (f.tag == WIRE_TAG(2, WIRE_LEN))
@@ -289,18 +271,13 @@ static int scan_scope(const uint8_t *p, const uint8_t *end, struct otlp_counts *
 
 static int scan_resource(const uint8_t *p, const uint8_t *end, struct otlp_counts *c, struct wire_err *w)
 {
+    struct wire_field f;
     uint32_t scope = 0;
     int r = 0;
 
     c->resources++;
     c->empty += p == end;
-    while (p < end && r == 0) {
-        const uint8_t *at = p;
-        struct wire_field f;
-
-        p = wire_next_scan(p, end, &f);
-        if (!p)
-            return wire_malformed(w, at, end);
+    while (wire_each_scan(w, &p, end, &f, &r)) {
         if (f.tag == WIRE_TAG(1, WIRE_LEN))
             r = wire_path(w, scan_attributes(f.data, p, 1, c, w), "resource", WIRE_NO_INDEX);
         else if (f.tag == WIRE_TAG(2, WIRE_LEN))
@@ -311,17 +288,12 @@ static int scan_resource(const uint8_t *p, const uint8_t *end, struct otlp_count
 
 int otlp_scan(const uint8_t *p, const uint8_t *end, struct otlp_counts *c, struct wire_err *w)
 {
+    struct wire_field f;
     const uint8_t *start = p;
     int r = 0;
 
     *c = (struct otlp_counts){0};
-    while (p < end && r == 0) {
-        const uint8_t *at = p;
-        struct wire_field f;
-
-        p = wire_next_scan(p, end, &f);
-        if (!p)
-            return wire_malformed(w, at, end);
+    while (wire_each_scan(w, &p, end, &f, &r)) {
         switch (f.tag) {
         case WIRE_TAG(1, WIRE_LEN):
             r = wire_path(w, scan_resource(f.data, p, c, w), "resource_profiles", (uint32_t) c->resources - 1);
@@ -336,8 +308,6 @@ int otlp_scan(const uint8_t *p, const uint8_t *end, struct otlp_counts *c, struc
         }
     }
     for (p = start; r == 0 && p < end && c->ev.sample_4_varint && !c->ev.unpacked;) {
-        struct wire_field f;
-
         p = wire_next(p, end, &f);
         if (f.tag == WIRE_TAG(2, WIRE_LEN))
             c->ev.unpacked = is_unpacked(f.data, p);

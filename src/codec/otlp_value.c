@@ -18,34 +18,25 @@ int otlp_alloc(struct arena *a, uint64_t n, size_t size, void *ret)
 /* Elements of the LEN field with this tag in [p, end). */
 static int count_field(struct otlp_values *d, const uint8_t *p, const uint8_t *end, uint32_t tag, uint32_t *ret)
 {
+    struct wire_field f;
     uint32_t n = 0;
+    int r = 0;
 
-    while (p < end) {
-        const uint8_t *at = p;
-        struct wire_field f;
-
-        p = wire_next(p, end, &f);
-        if (!p)
-            return wire_malformed(d->w, at, end);
+    while (wire_each(d->w, &p, end, &f, &r))
         n += f.tag == tag;
-    }
-    *ret = n;
-    return 0;
+    if (r == 0)
+        *ret = n;
+    return r;
 }
 
 static int decode_kv(struct otlp_values *d, const uint8_t *p, const uint8_t *end, unsigned depth, struct kv *ret)
 {
+    struct wire_field f;
     uint32_t i = 0;
     int r = 0;
 
     *ret = (struct kv){0};
-    while (p < end && r == 0) {
-        const uint8_t *at = p;
-        struct wire_field f;
-
-        p = wire_next(p, end, &f);
-        if (!p)
-            return wire_malformed(d->w, at, end);
+    while (wire_each(d->w, &p, end, &f, &r)) {
         switch (f.tag) {
         case WIRE_TAG(1, WIRE_LEN):
             if (f.v || !ret->key.n) /* an empty key beside a reference is an unset one */
@@ -55,7 +46,7 @@ static int decode_kv(struct otlp_values *d, const uint8_t *p, const uint8_t *end
             r = wire_path(d->w, otlp_value_decode(d, f.data, p, depth, &ret->value), "value", WIRE_NO_INDEX);
             break;
         case WIRE_TAG(3, WIRE_VARINT):
-            r = otlp_ref_optional(&d->string_table, f.v, at, "key_strindex", d->w, &i);
+            r = otlp_ref_optional(&d->string_table, f.v, f.at, "key_strindex", d->w, &i);
             if (r == 0 && i)
                 ret->key = d->strings[i];
             break;
@@ -128,14 +119,13 @@ static int decode_array(struct otlp_values *d, const uint8_t *p, const uint8_t *
     return 0;
 }
 
-static int decode_list(struct otlp_values *d, const struct wire_field *f, const uint8_t *at, unsigned depth,
-                       struct value *ret)
+static int decode_list(struct otlp_values *d, const struct wire_field *f, unsigned depth, struct value *ret)
 {
     struct kvs kvs;
     int r;
 
     if (depth >= OTLP_VALUE_DEPTH_MAX)
-        return wire_fail(d->w, at, NULL, "lists are nested more than %d deep", OTLP_VALUE_DEPTH_MAX);
+        return wire_fail(d->w, f->at, NULL, "lists are nested more than %d deep", OTLP_VALUE_DEPTH_MAX);
     if (f->tag == WIRE_TAG(5, WIRE_LEN))
         return wire_path(d->w, decode_array(d, f->data, f->data + f->v, depth + 1, ret), "array_value", WIRE_NO_INDEX);
     r = otlp_kvs_decode(d, f->data, f->data + f->v, 1, "values", depth + 1, &kvs);
@@ -147,17 +137,12 @@ static int decode_list(struct otlp_values *d, const struct wire_field *f, const 
 
 int otlp_value_decode(struct otlp_values *d, const uint8_t *p, const uint8_t *end, unsigned depth, struct value *ret)
 {
+    struct wire_field f;
     uint32_t i = 0;
     int r = 0;
 
     *ret = (struct value){.kind = VALUE_EMPTY};
-    while (p < end && r == 0) {
-        const uint8_t *at = p;
-        struct wire_field f;
-
-        p = wire_next(p, end, &f);
-        if (!p)
-            return wire_malformed(d->w, at, end);
+    while (wire_each(d->w, &p, end, &f, &r)) {
         switch (f.tag) {
         case WIRE_TAG(1, WIRE_LEN):
             *ret = (struct value){.kind = VALUE_STR, .n = (uint32_t) f.v, .str = (const char *) f.data};
@@ -174,13 +159,13 @@ int otlp_value_decode(struct otlp_values *d, const uint8_t *p, const uint8_t *en
             break;
         case WIRE_TAG(5, WIRE_LEN):
         case WIRE_TAG(6, WIRE_LEN):
-            r = decode_list(d, &f, at, depth, ret);
+            r = decode_list(d, &f, depth, ret);
             break;
         case WIRE_TAG(7, WIRE_LEN):
             *ret = (struct value){.kind = VALUE_BYTES, .n = (uint32_t) f.v, .str = (const char *) f.data};
             break;
         case WIRE_TAG(8, WIRE_VARINT):
-            r = otlp_ref(&d->string_table, f.v, at, "string_value_strindex", d->w, &i);
+            r = otlp_ref(&d->string_table, f.v, f.at, "string_value_strindex", d->w, &i);
             if (r == 0)
                 *ret = (struct value){.kind = VALUE_STR, .n = d->strings[i].n, .str = d->strings[i].p};
             break;

@@ -181,13 +181,6 @@ void wire_put_uint_always(struct buf *b, uint32_t field, uint64_t v)
     b->n += (size_t) (q - start);
 }
 
-static char *raw_fixed64(char *q, uint64_t v)
-{
-    v = htole64(v);
-    memcpy(q, &v, 8);
-    return q + 8;
-}
-
 void wire_put_fixed64_always(struct buf *b, uint32_t field, uint64_t v)
 {
     char *q = wire_room(b, WIRE_VARINT_MAX + 8), *start = q;
@@ -195,7 +188,7 @@ void wire_put_fixed64_always(struct buf *b, uint32_t field, uint64_t v)
     if (!q)
         return;
     q = wire_raw_varint(q, WIRE_TAG(field, WIRE_I64));
-    q = raw_fixed64(q, v);
+    q = wire_raw_fixed64(q, v);
     b->n += (size_t) (q - start);
 }
 
@@ -212,58 +205,32 @@ void wire_put_bytes_always(struct buf *b, uint32_t field, const void *p, size_t 
     b->n += (size_t) (q - start) + n;
 }
 
+static inline __attribute__((always_inline)) void put_packed(struct buf *b, uint32_t field, const void *list,
+                                                             uint32_t n, size_t width)
+{
+    size_t size = wire_packed_size(list, n, width);
+    char *q = n ? wire_room(b, 2 * WIRE_VARINT_MAX + size) : NULL;
+
+    if (q)
+        b->n += (size_t) (wire_raw_packed(q, field, size, list, n, width) - q);
+}
+
 void wire_put_packed_u32(struct buf *b, uint32_t field, const uint32_t *v, uint32_t n)
 {
-    size_t size = 0;
-    char *q, *start;
-
-    if (!n)
-        return;
-    for (uint32_t i = 0; i < n; i++)
-        size += wire_varint_size(v[i]);
-    q = start = wire_room(b, 2 * WIRE_VARINT_MAX + size);
-    if (!q)
-        return;
-    q = wire_raw_varint(q, WIRE_TAG(field, WIRE_LEN));
-    q = wire_raw_varint(q, size);
-    for (uint32_t i = 0; i < n; i++)
-        q = wire_raw_varint(q, v[i]);
-    b->n += (size_t) (q - start);
+    put_packed(b, field, v, n, sizeof *v);
 }
 
 void wire_put_packed_u64(struct buf *b, uint32_t field, const uint64_t *v, uint32_t n)
 {
-    size_t size = 0;
-    char *q, *start;
-
-    if (!n)
-        return;
-    for (uint32_t i = 0; i < n; i++)
-        size += wire_varint_size(v[i]);
-    q = start = wire_room(b, 2 * WIRE_VARINT_MAX + size);
-    if (!q)
-        return;
-    q = wire_raw_varint(q, WIRE_TAG(field, WIRE_LEN));
-    q = wire_raw_varint(q, size);
-    for (uint32_t i = 0; i < n; i++)
-        q = wire_raw_varint(q, v[i]);
-    b->n += (size_t) (q - start);
+    put_packed(b, field, v, n, sizeof *v);
 }
 
 void wire_put_packed_fixed64(struct buf *b, uint32_t field, const uint64_t *v, uint32_t n)
 {
-    char *q, *start;
+    char *q = n ? wire_room(b, 2 * WIRE_VARINT_MAX + (size_t) n * 8) : NULL;
 
-    if (!n)
-        return;
-    q = start = wire_room(b, 2 * WIRE_VARINT_MAX + (size_t) n * 8);
-    if (!q)
-        return;
-    q = wire_raw_varint(q, WIRE_TAG(field, WIRE_LEN));
-    q = wire_raw_varint(q, (uint64_t) n * 8);
-    for (uint32_t i = 0; i < n; i++)
-        q = raw_fixed64(q, v[i]);
-    b->n += (size_t) (q - start);
+    if (q)
+        b->n += (size_t) (wire_raw_packed_fixed64(q, field, v, n) - q);
 }
 
 /* The place of the content and the number of length bytes kept free in front of it: place << 4 | bytes. */

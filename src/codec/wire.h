@@ -9,18 +9,16 @@
  *             type 3, 4      a group, obsolete: skipped as a whole
  *             type 5 I32     4 bytes, little-endian
  *
- * Reading is a loop over wire_next() with a switch over whole tags, so that a field of an unexpected type falls into
+ * Reading is a loop over wire_each() with a switch over whole tags, so that a field of an unexpected type falls into
  * `default` and is skipped like an unknown one:
  *
- *     while (p < end) {
- *         const uint8_t *at = p;
- *         if (!(p = wire_next(p, end, &f)))
- *             return wire_malformed(w, at, end);
+ *     while (wire_each(w, &p, end, &f, &r)) {
  *         switch (f.tag) {
  *         case WIRE_TAG(1, WIRE_VARINT): x = f.v; break;
- *         case WIRE_TAG(2, WIRE_LEN): r = decode_child(f.data, f.data + f.v); ...
+ *         case WIRE_TAG(2, WIRE_LEN): r = decode_child(f.data, p); ...
  *         }
  *     }
+ *     return r;
  *
  * Nothing is copied and nothing can be read outside [p, end). Errors name a byte and a path of fields: the innermost
  * function says what is wrong (wire_fail), each caller puts its field in front (wire_path), the outermost turns it into
@@ -45,6 +43,7 @@ struct wire_field {
     uint32_t tag;
     uint64_t v;          /* the number, or the length of LEN */
     const uint8_t *data; /* the bytes of LEN */
+    const uint8_t *at;   /* where its tag is */
 };
 
 /* --- reading --- */
@@ -98,6 +97,7 @@ static inline __attribute__((always_inline)) const uint8_t *wire_skip_varint(con
 static inline __attribute__((always_inline)) const uint8_t *wire_next_(const uint8_t *p, const uint8_t *end,
                                                                        struct wire_field *f, bool value)
 {
+    f->at = p;
     if (likely(*p < 0x80)) {
         f->tag = *p++;
         if (unlikely(f->tag < 8))
@@ -178,6 +178,36 @@ int wire_fail(struct wire_err *w, const uint8_t *at, const char *field, const ch
 /* Says what is wrong with the field at `at` that wire_next() refused. Returns -EINVAL. */
 int wire_malformed(struct wire_err *w, const uint8_t *at, const uint8_t *end);
 int wire_path_slow(struct wire_err *w, int r, const char *name, uint32_t index);
+
+/* The next field of the message [*p, end); *p is then behind it. False at the end, when the caller has set *r, and when
+ * the field is malformed, which *r then says. */
+static inline __attribute__((always_inline)) bool wire_each_(struct wire_err *w, const uint8_t **p, const uint8_t *end,
+                                                             struct wire_field *f, int *r, bool value)
+{
+    const uint8_t *at = *p;
+
+    if (at >= end || *r != 0)
+        return false;
+    *p = wire_next_(at, end, f, value);
+    if (likely(*p != NULL))
+        return true;
+    *r = wire_malformed(w, at, end);
+    return false;
+}
+
+static inline __attribute__((always_inline)) bool wire_each(struct wire_err *w, const uint8_t **p, const uint8_t *end,
+                                                            struct wire_field *f, int *r)
+{
+    return wire_each_(w, p, end, f, r, true);
+}
+
+/* As wire_each() where values of VARINT fields are not needed: v is then undefined. */
+static inline __attribute__((always_inline)) bool wire_each_scan(struct wire_err *w, const uint8_t **p,
+                                                                 const uint8_t *end, struct wire_field *f, int *r)
+{
+    return wire_each_(w, p, end, f, r, false);
+}
+
 /* Puts name[index]. in front of the path when r < 0; returns r. */
 static inline int wire_path(struct wire_err *w, int r, const char *name, uint32_t index)
 {
@@ -208,6 +238,47 @@ static inline char *wire_raw_varint(char *q, uint64_t v)
 static inline size_t wire_varint_size(uint64_t v)
 {
     return (size_t) (70 - __builtin_clzll(v | 1)) / 7;
+}
+
+static inline char *wire_raw_fixed64(char *q, uint64_t v)
+{
+    v = htole64(v);
+    memcpy(q, &v, 8);
+    return q + 8;
+}
+
+/* Packed lists of n > 0 numbers that are 4 or 8 bytes wide in memory; `size` is wire_packed_size(). */
+static inline __attribute__((always_inline)) uint64_t wire_list_at(const void *list, uint32_t i, size_t width)
+{
+    return width == 4 ? ((const uint32_t *) list)[i] : ((const uint64_t *) list)[i];
+}
+
+static inline __attribute__((always_inline)) size_t wire_packed_size(const void *list, uint32_t n, size_t width)
+{
+    size_t size = 0;
+
+    for (uint32_t i = 0; i < n; i++)
+        size += wire_varint_size(wire_list_at(list, i, width));
+    return size;
+}
+
+static inline __attribute__((always_inline)) char *wire_raw_packed(char *q, uint32_t field, size_t size,
+                                                                   const void *list, uint32_t n, size_t width)
+{
+    q = wire_raw_varint(q, WIRE_TAG(field, WIRE_LEN));
+    q = wire_raw_varint(q, size);
+    for (uint32_t i = 0; i < n; i++)
+        q = wire_raw_varint(q, wire_list_at(list, i, width));
+    return q;
+}
+
+static inline char *wire_raw_packed_fixed64(char *q, uint32_t field, const uint64_t *v, uint32_t n)
+{
+    q = wire_raw_varint(q, WIRE_TAG(field, WIRE_LEN));
+    q = wire_raw_varint(q, (uint64_t) n * 8);
+    for (uint32_t i = 0; i < n; i++)
+        q = wire_raw_fixed64(q, v[i]);
+    return q;
 }
 
 static inline void wire_put_varint(struct buf *b, uint64_t v)
