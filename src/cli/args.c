@@ -127,6 +127,7 @@ int args_parse(const struct arg *table, void *options, int argc, char **argv, bo
 {
     int words = 0, i, r;
 
+    *ret_n = 0;
     for (i = 0; i < argc; i++) {
         if (strcmp(argv[i], "--") == 0) {
             i++;

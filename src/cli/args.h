@@ -45,7 +45,7 @@ struct arg_list {
 };
 
 /* Parses options until the first word that is none, or "--" if stop_at_word is false skips over words. Words are moved
- * to the front of argv; *ret_n says how many. Unknown options are errors that name the closest known one. */
+ * to the front of argv; *ret_n says how many, 0 on failure. Unknown options are errors that name the closest known one. */
 int args_parse(const struct arg *table, void *options, int argc, char **argv, bool stop_at_word, int *ret_n,
                struct err *e);
 /* The option lines of a help text. */

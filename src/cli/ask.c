@@ -67,7 +67,9 @@ int ask_send(const struct ask_target *t, const struct ask_request *q, struct buf
     size_t n;
     int r;
 
-    server = server ? server : "http://localhost:4040";
+    server = server && *server ? server : "http://localhost:4040";
+    if (!strstr(server, "://")) /* HOST:PORT */
+        buf_puts(&url, "http://");
     for (n = strlen(server); n && server[n - 1] == '/'; n--)
         ;
     buf_put(&url, server, n);
@@ -82,6 +84,8 @@ int ask_send(const struct ask_target *t, const struct ask_request *q, struct buf
     if (!f.url)
         return -ENOMEM;
     r = fetch_url(&f, &res, e);
+    if (r == -ECONNREFUSED && !t->server && !getenv("WICK_SERVER"))
+        return err_set(e, r, "no server at localhost:4040: 'wick serve' starts one, --server URL names another");
     if (r == 0)
         r = fetch_decode(&res, 1u << 30, e);
     if (r < 0)

@@ -45,7 +45,7 @@ static const struct arg args[] = {
     {0},
 };
 
-static void usage(FILE *out)
+static void usage(void)
 {
     fputs("usage: wick collector [validate|print-config|components] --config FILE [options]\n\n"
           "Runs the pipelines of an OpenTelemetry Collector configuration: receivers, processors and exporters of\n"
@@ -53,8 +53,8 @@ static void usage(FILE *out)
           "  validate      check the configuration and exit\n"
           "  print-config  print it merged, expanded and with defaults\n"
           "  components    list what there is; components TYPE tells its options\n\n",
-          out);
-    args_help(args, out);
+          stdout);
+    args_help(args, stdout);
 }
 
 static void warn(void *arg, const char *message)
@@ -69,8 +69,6 @@ static int load(struct conf *c, const struct collector_options *o, struct err *e
 
     conf_init(c);
     c->warn = warn;
-    if (!o->config.n)
-        return err_set(e, -EINVAL, "at least one --config is needed");
     for (size_t i = 0; r == 0 && i < o->config.n; i++)
         r = conf_add(c, str_from(o->config.v[i]), e);
     for (size_t i = 0; r == 0 && i < o->set.n; i++)
@@ -242,36 +240,31 @@ static int run(int argc, char **argv)
     static const char *const verbs[] = {"validate", "print-config", "components"};
     struct collector_options o = {0};
     struct err e = {0};
-    int n = 0, r = args_parse(args, &o, argc - 1, argv + 1, false, &n, &e);
-    const char *verb = r == 0 && n ? argv[1] : NULL;
-    bool known = !verb;
+    int n, r = args_parse(args, &o, argc - 1, argv + 1, false, &n, &e);
+    const char *verb = n ? argv[1] : NULL;
+    bool known = !verb, list;
 
-    for (size_t i = 0; verb && i < ARRAY_SIZE(verbs); i++)
-        known |= strcmp(verb, verbs[i]) == 0;
-    if (r < 0 || !known || (n > 1 && strcmp(verb, "components") != 0)) {
-        fprintf(stderr, "wick: %s%s; wick collector --help tells more\n",
-                r < 0   ? err_message(&e, r)
-                : known ? "too many words after "
-                        : "no such command: ",
-                r < 0 ? "" : verb);
-        return EXIT_USAGE;
-    }
+    if (r < 0)
+        return command_misused("collector", "%s", e.message);
     if (o.help) {
-        usage(stdout);
+        usage();
         return EXIT_DONE;
     }
-    if (verb && strcmp(verb, "components") == 0)
+    for (size_t i = 0; verb && i < ARRAY_SIZE(verbs); i++)
+        known |= strcmp(verb, verbs[i]) == 0;
+    if (!known)
+        return command_misused("collector", "there is no 'wick collector %s'", verb);
+    list = verb && strcmp(verb, "components") == 0;
+    if (n > 1 + list)
+        return command_misused("collector", "too many words after %s", argv[n - 1]);
+    if (list)
         return run_components(&o, n > 1 ? argv[2] : NULL);
-    if (!o.config.n) {
-        fputs("wick: at least one --config is needed; wick collector --help tells more\n", stderr);
-        return EXIT_USAGE;
-    }
+    if (!o.config.n)
+        return command_misused("collector", "at least one --config is needed");
     r = work(verb, &o, &e);
-    if (r < 0) {
+    if (r < 0)
         log_error("%s", err_message(&e, r));
-        return EXIT_FAILED;
-    }
-    return EXIT_DONE;
+    return r < 0 ? EXIT_FAILED : EXIT_DONE;
 }
 
 const struct command command_collector = {"collector", "the OpenTelemetry Collector's YAML, for profiles", run};

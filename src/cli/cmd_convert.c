@@ -119,15 +119,15 @@ static const struct arg convert_args[] = {
     {0},
 };
 
-static void convert_help(FILE *out)
+static void convert_help(void)
 {
     fputs("usage: wick convert [options] IN OUT\n\n"
           "Reads a profile of any kind and writes it as another. - is standard input or output.\n\nFormats to write:\n",
-          out);
+          stdout);
     for (size_t i = 0; i < ARRAY_SIZE(outputs); i++)
-        fprintf(out, "  %-12s %s (%s)\n", outputs[i].name, outputs[i].help, outputs[i].extensions[0]);
-    fputs("\n", out);
-    args_help(convert_args, out);
+        printf("  %-12s %s (%s)\n", outputs[i].name, outputs[i].help, outputs[i].extensions[0]);
+    puts("");
+    args_help(convert_args, stdout);
 }
 
 static const struct output *output_by_name(struct str name)
@@ -242,20 +242,36 @@ static int write_job(struct job *j, const struct output *f, enum compression c, 
     return r < 0 ? r : fd_write_file(out, b->p, b->n, e);
 }
 
-static int convert(const struct convert_options *o, const char *in, const char *out, struct err *e)
-{
-    enum input_format as = INPUT_AUTO;
-    enum compression c = COMPRESS_NONE;
-    struct job j = {.o = o, .in = in};
-    const struct output *f = NULL;
-    int r = choose_output(o, out, &f, &c, e);
+/* What the options and OUT's name ask for. */
+struct plan {
+    enum input_format from;
+    const struct output *to;
+    enum compression compression;
+};
 
-    if (r == 0 && o->from && input_format_parse(str_from(o->from), &as) < 0)
-        r = err_set(e, -EINVAL, "--from: there is no format '%s'", o->from);
+static int make_plan(const struct convert_options *o, const char *out, struct plan *ret, struct err *e)
+{
+    int r = choose_output(o, out, &ret->to, &ret->compression, e);
+
+    if (r < 0)
+        return r;
+    if (o->from && input_format_parse(str_from(o->from), &ret->from) < 0)
+        return err_set(e, -EINVAL, "--from: there is no format '%s'; wick convert --help lists them", o->from);
+    if (o->base && ret->to->write != write_html)
+        return err_set(e, -EINVAL, "--base is for html, and %s is to be written", ret->to->name);
+    if (o->annotate && ret->to->write != write_folded)
+        return err_set(e, -EINVAL, "--annotate is for folded, and %s is to be written", ret->to->name);
+    return 0;
+}
+
+static int convert(const struct convert_options *o, const struct plan *p, const char *in, const char *out,
+                   struct err *e)
+{
+    struct job j = {.o = o, .in = in};
+    int r = input_open(in, p->from, &input_local, &j.b, NULL, e);
+
     if (r == 0)
-        r = input_open(in, as, &input_local, &j.b, NULL, e);
-    if (r == 0)
-        r = write_job(&j, f, c, out, e);
+        r = write_job(&j, p->to, p->compression, out, e);
     batch_unref(j.b);
     return r;
 }
@@ -293,23 +309,21 @@ int convert_output_write(struct batch *b, const char *title, const char *path, s
 static int convert_run(int argc, char **argv)
 {
     struct convert_options o = {0};
+    struct plan p = {.from = INPUT_AUTO};
     struct err e = {0};
-    int n = 0, r = args_parse(convert_args, &o, argc - 1, argv + 1, false, &n, &e);
+    int n, r = args_parse(convert_args, &o, argc - 1, argv + 1, false, &n, &e);
 
-    if (r == 0 && o.help) {
-        convert_help(stdout);
+    if (r < 0)
+        return command_misused("convert", "%s", e.message);
+    if (o.help) {
+        convert_help();
         return EXIT_DONE;
     }
-    if (r == 0 && n != 2)
-        r = err_set(&e, -EINVAL, "IN and OUT are needed; wick convert --help tells more");
-    if (r < 0) {
-        fprintf(stderr, "wick convert: %s\n", err_message(&e, r));
-        return EXIT_USAGE;
-    }
-    r = convert(&o, argv[1], argv[2], &e);
-    if (r < 0)
-        fprintf(stderr, "wick convert: %s\n", err_message(&e, r));
-    return r < 0 ? EXIT_FAILED : EXIT_DONE;
+    if (n != 2)
+        return command_misused("convert", "IN and OUT are needed");
+    if (make_plan(&o, argv[2], &p, &e) < 0)
+        return command_misused("convert", "%s", e.message);
+    return command_end("convert", convert(&o, &p, argv[1], argv[2], &e), &e);
 }
 
 const struct command command_convert = {"convert", "turn a profile of one format into another", convert_run};

@@ -5,7 +5,6 @@
 
 #include "base/fd.h"
 #include "base/json.h"
-#include "base/log.h"
 #include "cli/args.h"
 #include "cli/command.h"
 #include "cli/doctor.h"
@@ -78,10 +77,8 @@ static int doctor_run(int argc, char **argv)
         args_help(doctor_args, stdout);
         return EXIT_DONE;
     }
-    if (r < 0 || n) {
-        log_error("doctor: %s", r < 0 ? e.message : "takes no arguments");
-        return EXIT_USAGE;
-    }
+    if (r < 0 || n)
+        return command_misused("doctor", "%s", r < 0 ? e.message : "takes no arguments");
     if (o.json)
         buf_putc(&out, '[');
     for (size_t i = 0; i < ARRAY_SIZE(lists); i++)

@@ -2,6 +2,7 @@
 /* wick dump PID: every thread's stack now (agent/still.h), with lines and inlined calls from the symbolizer. */
 #include <errno.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -322,12 +323,11 @@ static int dump(int pid, const struct options *o)
     _cleanup_(buf_done) struct buf b = BUF_INIT;
     struct answers a = {0};
     struct err e = {0};
-    int r = still_take(pid, &so, &s, &e);
+    int r = kill(pid, 0) < 0 && errno == ESRCH ? err_set(&e, -ESRCH, "there is no process %d", pid)
+                                               : still_take(pid, &so, &s, &e);
 
-    if (r < 0) {
-        fprintf(stderr, "wick dump: %s\n", err_message(&e, r));
-        return EXIT_FAILED;
-    }
+    if (r < 0)
+        return command_end("dump", r, &e);
     if (s->warning.n)
         fprintf(stderr, "wick dump: %.*s\n", STR_FMT(s->warning));
     if (!o->no_lines)
@@ -338,9 +338,7 @@ static int dump(int pid, const struct options *o)
         print_text(&b, s, &a);
     answers_done(&a);
     r = buf_error(&b) ? buf_error(&b) : fd_write_all(STDOUT_FILENO, b.p, b.n);
-    if (r < 0)
-        fprintf(stderr, "wick dump: %s\n", strerror(-r));
-    return r < 0 ? EXIT_FAILED : EXIT_DONE;
+    return command_end("dump", r, NULL);
 }
 
 static int run(int argc, char **argv)
@@ -350,10 +348,8 @@ static int run(int argc, char **argv)
     uint64_t pid;
     int n, r = args_parse(args, &o, argc - 1, argv + 1, false, &n, &e);
 
-    if (r < 0) {
-        fprintf(stderr, "wick dump: %s\n", e.message);
-        return EXIT_USAGE;
-    }
+    if (r < 0)
+        return command_misused("dump", "%s", e.message);
     if (o.help) {
         fputs(
             "usage: wick dump [OPTION...] PID\n\n"
@@ -363,10 +359,8 @@ static int run(int argc, char **argv)
         args_help(args, stdout);
         return EXIT_DONE;
     }
-    if (n != 1 || str_to_u64(str_from(argv[1]), 10, &pid) < 0 || pid == 0 || pid > INT32_MAX) {
-        fputs("wick dump: one process id is expected (see wick dump --help)\n", stderr);
-        return EXIT_USAGE;
-    }
+    if (n != 1 || str_to_u64(str_from(argv[1]), 10, &pid) < 0 || pid == 0 || pid > INT32_MAX)
+        return command_misused("dump", "the id of one process is expected");
     return dump((int) pid, &o);
 }
 

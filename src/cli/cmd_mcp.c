@@ -4,7 +4,6 @@
 #include <stdio.h>
 
 #include "base/fd.h"
-#include "base/log.h"
 #include "cli/args.h"
 #include "cli/ask.h"
 #include "cli/command.h"
@@ -93,14 +92,9 @@ static int mcp_run(int argc, char **argv)
         args_help(mcp_args, stdout);
         return EXIT_DONE;
     }
-    if (r < 0 || n) {
-        log_error("mcp: %s", r < 0 ? e.message : "takes no arguments, only options: --help lists them");
-        return EXIT_USAGE;
-    }
-    r = converse(&m);
-    if (r < 0)
-        log_error("mcp: %s", err_message(NULL, r));
-    return r < 0 ? EXIT_FAILED : EXIT_DONE;
+    if (r < 0 || n)
+        return command_misused("mcp", "%s", r < 0 ? e.message : "takes no arguments, only options");
+    return command_end("mcp", converse(&m), &e);
 }
 
 const struct command command_mcp = {"mcp", "let a coding agent ask, over the Model Context Protocol", mcp_run};

@@ -4,7 +4,6 @@
 #include <stdio.h>
 
 #include "base/fd.h"
-#include "base/log.h"
 #include "cli/args.h"
 #include "cli/ask.h"
 #include "cli/command.h"
@@ -60,16 +59,12 @@ static int pgo_run(int argc, char **argv)
         args_help(pgo_args, stdout);
         return EXIT_DONE;
     }
-    if (r < 0 || n != 1) {
-        log_error("pgo: %s", r < 0 ? e.message : "say which service: wick pgo SERVICE");
-        return EXIT_USAGE;
-    }
+    if (r < 0 || n != 1)
+        return command_misused("pgo", "%s", r < 0 ? e.message : "say which service: wick pgo SERVICE");
     r = fetch(&o, argv[1], &profile, &e);
     if (r == 0)
         r = fd_write_file(o.output, profile.p, profile.n, &e);
-    if (r < 0)
-        log_error("pgo: %s", err_message(&e, r));
-    return r < 0 ? EXIT_FAILED : EXIT_DONE;
+    return command_end("pgo", r, &e);
 }
 
 const struct command command_pgo = {"pgo", "a profile of a service for go build -pgo", pgo_run};

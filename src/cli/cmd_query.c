@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "base/fd.h"
-#include "base/log.h"
 #include "cli/args.h"
 #include "cli/ask.h"
 #include "cli/command.h"
@@ -121,22 +120,19 @@ static int query_run(int argc, char **argv)
         query_help(stdout, args);
         return EXIT_DONE;
     }
-    if (r < 0 || n < 1 || n > 2) {
-        log_error("query: %s", r < 0 ? e.message : "say what: wick query --help lists the questions");
-        return EXIT_USAGE;
-    }
+    if (r < 0)
+        return command_misused("query", "%s", e.message);
+    if (n < 1)
+        return command_misused("query", "say what: wick query --help lists the questions");
     what = question_find(str_from(argv[1]));
-    if (!what) {
-        log_error("query: there is no question '%s'; wick query --help lists them", argv[1]);
-        return EXIT_USAGE;
-    }
+    if (!what)
+        return command_misused("query", "there is no question '%s'; wick query --help lists them", argv[1]);
+    if (n > 2)
+        return command_misused("query", "one selector is enough, and '%s' is a second one", argv[3]);
     if (n == 2)
         o.params[0] = argv[2]; /* answer_params[0] is the selector */
-    r = query_ask(what, &o, &e);
-    if (r < 0)
-        log_error("query: %s", err_message(&e, r));
-    return r < 0 ? EXIT_FAILED : EXIT_DONE;
+    return command_end("query", query_ask(what, &o, &e), &e);
 }
 
-const struct command command_query = {"query", "ask a server or a store: flame, top, diff, series, leaks, …",
+const struct command command_query = {"query", "ask a server or a store: flame, top, callers, series, leaks, …",
                                       query_run};

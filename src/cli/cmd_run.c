@@ -47,12 +47,6 @@ static const struct arg run_args[] = {
     {0},
 };
 
-static int fail(const struct err *e)
-{
-    fprintf(stderr, "wick run: %s\n", e->message);
-    return EXIT_FAILED;
-}
-
 static const char *const type_names[] = {"cpu", "wall", "alloc", "heap", "lock"};
 
 static int check_types(const char *types, struct err *e)
@@ -66,7 +60,7 @@ static int check_types(const char *types, struct err *e)
         for (i = 0; i < ARRAY_SIZE(type_names) && !str_is(one, type_names[i]); i++)
             ;
         if (i == ARRAY_SIZE(type_names))
-            return err_set(e, -EINVAL, "type '%.*s' is not one of cpu, wall, alloc, heap, lock", STR_FMT(one));
+            return err_set(e, -EINVAL, "--type: '%.*s' is not one of cpu, wall, alloc, heap, lock", STR_FMT(one));
     }
     return 0;
 }
@@ -368,23 +362,20 @@ static int run_and_merge(const struct run_options *o, const char *output, char *
     struct err e = {0};
     char dir[4200], file[4300];
     pid_t pid;
-    int status;
+    int status, merged;
 
     snprintf(dir, sizeof dir, "%s.parts.%d", output, (int) getpid());
     if (fd_mkdir(AT_FDCWD, dir, 0700) < 0 || !realpath(dir, file))
-        return fail((err_set(&e, -errno, "cannot write beside '%s': %m", output), &e));
+        return command_end("run", err_set(&e, -errno, "cannot write beside '%s': %m", output), &e);
     strncat(file, "/p.pb.gz", sizeof file - strlen(file) - 1);
     setenv("WICK_FILE", file, 1);
     pid = fork();
     if (pid == 0)
         run_command(argv);
     status = pid < 0 ? EXIT_FAILED : wait_for(pid);
-    if (merge_all(dir, o->types, output, &e) < 0) {
-        fail(&e);
-        status = status ? status : EXIT_FAILED;
-    }
+    merged = command_end("run", merge_all(dir, o->types, output, &e), &e);
     remove_parts(dir);
-    return status;
+    return status ? status : merged;
 }
 
 static int run(int argc, char **argv)
@@ -393,10 +384,8 @@ static int run(int argc, char **argv)
     struct err e = {0};
     int n;
 
-    if (args_parse(run_args, &o, argc - 1, argv + 1, true, &n, &e) < 0 || check_types(o.types, &e) < 0) {
-        fprintf(stderr, "wick run: %s\n", e.message);
-        return EXIT_USAGE;
-    }
+    if (args_parse(run_args, &o, argc - 1, argv + 1, true, &n, &e) < 0 || check_types(o.types, &e) < 0)
+        return command_misused("run", "%s", e.message);
     if (o.help) {
         printf(
             "usage: wick run [options] -- CMD [ARG...]\n\nRuns CMD and profiles it and its children from inside; nothing is "
@@ -404,13 +393,11 @@ static int run(int argc, char **argv)
         args_help(run_args, stdout);
         return EXIT_DONE;
     }
-    if (!n) {
-        fprintf(stderr, "wick run: no command given; wick run --help says how\n");
-        return EXIT_USAGE;
-    }
+    if (!n)
+        return command_misused("run", "no command given");
     argv++;
     if (check_program(argv[0], &e) < 0 || set_environment(&o, &e) < 0)
-        return fail(&e);
+        return command_end("run", e.code, &e);
     argv[n] = NULL;
     if (!o.output && !o.export && !o.pprof)
         o.output = "wick.pb.gz";

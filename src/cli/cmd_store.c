@@ -2,6 +2,7 @@
 /* wick store check|stats|snapshot|delete|export|import: a store's directory, without a server. */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -10,7 +11,6 @@
 #include "base/compress.h"
 #include "base/fd.h"
 #include "base/json.h"
-#include "base/log.h"
 #include "cli/args.h"
 #include "cli/command.h"
 #include "cli/paths.h"
@@ -43,7 +43,7 @@ static const struct arg store_args[] = {
     {0},
 };
 
-static void store_help(FILE *out)
+static void store_help(void)
 {
     fputs("usage: wick store check [--rebuild]       read everything, verify every checksum\n"
           "       wick store stats [--json]          what it holds and what it costs\n"
@@ -52,24 +52,47 @@ static void store_help(FILE *out)
           "       wick store export [SELECTOR] [--from TIME] [--to TIME] [-o FILE] [--format NAME]\n"
           "       wick store import FILE...          profiles of any format, whatever their time\n\n"
           "A store has one process at a time: stop the server first, or ask it (wick query, its API).\n\n",
-          out);
-    args_help(store_args, out);
+          stdout);
+    args_help(store_args, stdout);
 }
 
-static int open_store(const struct store_options *o, bool read_only, struct store **ret, struct err *e)
+static int find_dir(const struct store_options *o, char ret[PATH_SIZE], struct err *e)
 {
-    struct store_config c = {.read_only = read_only, .max_late = -1, .max_early = -1, .min_free = -1};
-    char dir[PATH_SIZE];
-    int r;
+    if (!o->store)
+        return path_store_dir(ret, e);
+    if (snprintf(ret, PATH_SIZE, "%s", o->store) >= PATH_SIZE)
+        return err_set(e, -ENAMETOOLONG, "--store: the path is too long");
+    return 0;
+}
 
-    c.dir = o->store;
-    if (!c.dir) {
-        r = path_store_dir(dir, e);
-        if (r < 0)
-            return r;
-        c.dir = dir;
-    }
-    return store_open(&store_segment, &c, ret, e);
+/* Writing to a store that is there already must not make one where there is none. */
+static int check_dir(const char *dir, struct err *e)
+{
+    char path[PATH_SIZE + 8];
+
+    snprintf(path, sizeof path, "%s/FORMAT", dir);
+    return access(path, F_OK) < 0 ? err_set(e, -ENOENT, "'%s' holds no store", dir) : 0;
+}
+
+enum open_how { OPEN_READ, OPEN_WRITE, OPEN_MAKE };
+
+/* However long it is open, nothing is dropped: retention is the server's, which knows what to keep. */
+static int open_store(const struct store_options *o, enum open_how how, struct store **ret, struct err *e)
+{
+    char dir[PATH_SIZE];
+    struct store_config c = {.dir = dir,
+                             .read_only = how == OPEN_READ,
+                             .max_late = -1,
+                             .max_early = -1,
+                             .keep = -1,
+                             .keep_detail = -1,
+                             .keep_bytes = UINT64_MAX,
+                             .min_free = -1};
+    int r = find_dir(o, dir, e);
+
+    if (r == 0 && how == OPEN_WRITE)
+        r = check_dir(dir, e);
+    return r < 0 ? r : store_open(&store_segment, &c, ret, e);
 }
 
 static int parse_range(const struct store_options *o, int64_t *from, int64_t *to, struct err *e)
@@ -101,17 +124,12 @@ static void report_line(void *ctx, bool problem, const char *line)
 static int set_catalog_aside(const struct store_options *o, struct err *e)
 {
     char dir[PATH_SIZE], from[PATH_SIZE + 32], to[PATH_SIZE + 64];
-    int r = 0;
+    int r = find_dir(o, dir, e);
 
-    if (o->store)
-        snprintf(dir, sizeof dir, "%s", o->store);
-    else
-        r = path_store_dir(dir, e);
+    if (r == 0)
+        r = check_dir(dir, e);
     if (r < 0)
         return r;
-    snprintf(from, sizeof from, "%s/FORMAT", dir);
-    if (access(from, F_OK) < 0)
-        return err_set(e, -ENOENT, "'%s' holds no store", dir);
     snprintf(to, sizeof to, "%s/lost", dir);
     r = fd_mkdir(AT_FDCWD, to, 0755);
     for (int i = 0; r == 0 && i < 2; i++) {
@@ -124,16 +142,15 @@ static int set_catalog_aside(const struct store_options *o, struct err *e)
     return r < 0 ? err_set(e, r, "cannot put the catalogue of '%s' aside: %m", dir) : 0;
 }
 
-static int run_check(const struct store_options *o, int argc, char **argv, struct err *e)
+static int run_check(const void *options, int argc, char **argv, struct err *e)
 {
+    const struct store_options *o = options;
     _cleanup_(store_closep) struct store *s = NULL;
     struct store_stats st;
     int problems = 0, r = 0;
 
-    (void) argc;
-    (void) argv;
     if (o->rebuild) {
-        r = open_store(o, true, &s, NULL); /* nobody else has it: the lock says so */
+        r = open_store(o, OPEN_READ, &s, NULL); /* nobody else has it: the lock says so */
         store_close(s);
         s = NULL;
         if (r == -EBUSY)
@@ -141,7 +158,7 @@ static int run_check(const struct store_options *o, int argc, char **argv, struc
         r = set_catalog_aside(o, e);
     }
     if (r == 0)
-        r = open_store(o, !o->rebuild, &s, e);
+        r = open_store(o, o->rebuild ? OPEN_WRITE : OPEN_READ, &s, e);
     if (r < 0)
         return r;
     s->ops->stats(s, &st);
@@ -159,108 +176,110 @@ static int run_check(const struct store_options *o, int argc, char **argv, struc
 
 /* --- stats --- */
 
-static int run_stats(const struct store_options *o, int argc, char **argv, struct err *e)
+struct stats_out {
+    struct buf *out;
+    bool json, first;
+};
+
+static void put_number(struct stats_out *x, const char *name, uint64_t v)
 {
+    if (!x->json) {
+        buf_printf(x->out, "%-14s %llu\n", name, (unsigned long long) v);
+        return;
+    }
+    json_put_key(x->out, &x->first, name);
+    json_put_u64(x->out, v);
+}
+
+static void put_time(struct stats_out *x, const char *name, int64_t ns)
+{
+    _cleanup_(buf_done) struct buf when = BUF_INIT;
+
+    clock_format(&when, ns);
+    if (!x->json) {
+        buf_printf(x->out, "%-14s %.*s\n", name, STR_FMT(buf_str(&when)));
+        return;
+    }
+    json_put_key(x->out, &x->first, name);
+    json_put_str(x->out, buf_str(&when));
+}
+
+static void put_stats(struct stats_out *x, const struct store_stats *st)
+{
+    put_number(x, "segments", st->segments);
+    put_number(x, "profiles", st->stored_profiles);
+    put_number(x, "samples", st->stored_samples);
+    put_number(x, "series", st->series);
+    put_number(x, "services", st->services);
+    put_number(x, "stack_nodes", st->stacks);
+    put_number(x, "locations", st->locations);
+    put_number(x, "segment_bytes", st->segment_bytes);
+    put_number(x, "symbol_bytes", st->symbol_bytes);
+    put_number(x, "log_bytes", st->log_bytes);
+    put_number(x, "catalog_bytes", st->catalog_bytes);
+    put_number(x, "disk_bytes", st->disk_bytes);
+    put_number(x, "deletions", st->deletions);
+    put_number(x, "torn_logs", st->torn);
+    put_number(x, "damaged", st->damaged);
+    for (size_t i = 0; i < ARRAY_SIZE(st->parts) && st->parts[i].name; i++) {
+        char name[40];
+
+        snprintf(name, sizeof name, "%s%s_bytes", x->json ? "" : "  ", st->parts[i].name);
+        put_number(x, name, st->parts[i].bytes);
+    }
+    if (st->newest_ns) {
+        put_time(x, "oldest", st->oldest_ns);
+        put_time(x, "newest", st->newest_ns);
+    }
+}
+
+static int run_stats(const void *options, int argc, char **argv, struct err *e)
+{
+    const struct store_options *o = options;
     _cleanup_(store_closep) struct store *s = NULL;
     _cleanup_(buf_done) struct buf out = BUF_INIT;
+    struct stats_out x = {&out, o->json, true};
     struct store_stats st;
-    int r = open_store(o, true, &s, e);
+    int r = open_store(o, OPEN_READ, &s, e);
 
-    (void) argc;
-    (void) argv;
     if (r < 0)
         return r;
     s->ops->stats(s, &st);
-    {
-        const struct {
-            const char *name;
-            uint64_t v;
-        } rows[] = {
-            {"segments", st.segments},
-            {"profiles", st.stored_profiles},
-            {"samples", st.stored_samples},
-            {"series", st.series},
-            {"services", st.services},
-            {"stack_nodes", st.stacks},
-            {"locations", st.locations},
-            {"segment_bytes", st.segment_bytes},
-            {"symbol_bytes", st.symbol_bytes},
-            {"log_bytes", st.log_bytes},
-            {"catalog_bytes", st.catalog_bytes},
-            {"disk_bytes", st.disk_bytes},
-            {"deletions", st.deletions},
-            {"torn_logs", st.torn},
-            {"damaged", st.damaged},
-        };
-        bool first = true;
-
-        if (o->json)
-            buf_putc(&out, '{');
-        for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-            if (o->json) {
-                json_put_key(&out, &first, rows[i].name);
-                json_put_u64(&out, rows[i].v);
-            } else {
-                buf_printf(&out, "%-14s %llu\n", rows[i].name, (unsigned long long) rows[i].v);
-            }
-        }
-        for (size_t i = 0; i < ARRAY_SIZE(st.parts) && st.parts[i].name; i++) {
-            char name[40];
-
-            snprintf(name, sizeof name, "%s_bytes", st.parts[i].name);
-            if (o->json) {
-                json_put_key(&out, &first, name);
-                json_put_u64(&out, st.parts[i].bytes);
-            } else {
-                buf_printf(&out, "  %-12s %llu\n", name, (unsigned long long) st.parts[i].bytes);
-            }
-        }
-        for (int i = 0; st.newest_ns && i < 2; i++) {
-            _cleanup_(buf_done) struct buf when = BUF_INIT;
-
-            clock_format(&when, i ? st.newest_ns : st.oldest_ns);
-            if (o->json) {
-                json_put_key(&out, &first, i ? "newest" : "oldest");
-                json_put_str(&out, buf_str(&when));
-            } else {
-                buf_printf(&out, "%-14s %s\n", i ? "newest" : "oldest", buf_cstr(&when) ? when.p : "");
-            }
-        }
-        if (!o->json && st.stored_samples)
-            buf_printf(&out, "%-14s %.2f\n", "bytes/sample", (double) st.disk_bytes / (double) st.stored_samples);
-        if (o->json)
-            buf_puts(&out, "}\n");
-    }
+    if (o->json)
+        buf_putc(&out, '{');
+    put_stats(&x, &st);
+    if (o->json)
+        buf_puts(&out, "}\n");
+    else if (st.stored_samples)
+        buf_printf(&out, "%-14s %.2f\n", "bytes/sample", (double) st.disk_bytes / (double) st.stored_samples);
     return fd_write_file("-", out.p, out.n, e);
 }
 
-static int run_snapshot(const struct store_options *o, int argc, char **argv, struct err *e)
+/* --- snapshot, delete --- */
+
+static int run_snapshot(const void *options, int argc, char **argv, struct err *e)
 {
     _cleanup_(store_closep) struct store *s = NULL;
-    int r;
+    int r = open_store(options, OPEN_WRITE, &s, e);
 
-    if (argc != 1)
-        return err_set(e, -EINVAL, "wick store snapshot takes one directory");
-    r = open_store(o, false, &s, e);
     return r < 0 ? r : s->ops->snapshot(s, argv[0], e);
 }
 
-static int run_delete(const struct store_options *o, int argc, char **argv, struct err *e)
+static int run_delete(const void *options, int argc, char **argv, struct err *e)
 {
+    const struct store_options *o = options;
     _cleanup_(store_closep) struct store *s = NULL;
     struct selector sel = {0};
     struct store_column c = {.selector = &sel};
     struct arena a;
     int r;
 
-    if (argc != 1 || !o->from)
-        return err_set(e, -EINVAL, "wick store delete takes a selector and --from (all of it: '{}' --from 0)");
     arena_init(&a, 0);
     r = selector_parse(str_from(argv[0]), &a, &sel, e);
     if (r == 0)
         r = parse_range(o, &c.from, &c.to, e);
     if (r == 0)
-        r = open_store(o, false, &s, e);
+        r = open_store(o, OPEN_WRITE, &s, e);
     if (r == 0)
         r = s->ops->delete (s, o->tenant ? o->tenant : "", &c, e);
     if (r == 0) /* nobody compacts it otherwise until a server has it again */
@@ -319,17 +338,26 @@ static int finish_pprof(struct exporting *x)
     return r;
 }
 
+static int parse_format(const char *name, enum otlp_file_form *ret)
+{
+    if (strcmp(name, "otlp") == 0)
+        *ret = OTLP_FILE_FRAMED;
+    else if (strcmp(name, "json") == 0)
+        *ret = OTLP_FILE_JSON;
+    else if (strcmp(name, "pprof") == 0)
+        *ret = OTLP_FILE_NONE;
+    else
+        return -EINVAL;
+    return 0;
+}
+
 static int export_to(struct store *s, const struct store_query *q, const struct store_options *o, struct err *e)
 {
     struct exporting x = {.fd = STDOUT_FILENO, .form = OTLP_FILE_FRAMED, .e = e};
     int r = 0;
 
-    if (o->format && strcmp(o->format, "json") == 0)
-        x.form = OTLP_FILE_JSON;
-    else if (o->format && strcmp(o->format, "pprof") == 0)
-        x.form = OTLP_FILE_NONE;
-    else if (o->format && strcmp(o->format, "otlp") != 0)
-        return err_set(e, -EINVAL, "--format: '%s' is not otlp, json or pprof", o->format);
+    if (o->format)
+        parse_format(o->format, &x.form);
     if (o->output && strcmp(o->output, "-") != 0)
         r = x.fd = fd_open(AT_FDCWD, o->output, O_WRONLY | O_CREAT | O_TRUNC, 0644);
     if (r < 0)
@@ -347,23 +375,22 @@ static int export_to(struct store *s, const struct store_query *q, const struct 
     return r;
 }
 
-static int run_export(const struct store_options *o, int argc, char **argv, struct err *e)
+static int run_export(const void *options, int argc, char **argv, struct err *e)
 {
+    const struct store_options *o = options;
     _cleanup_(store_closep) struct store *s = NULL;
     struct selector sel = {0};
     struct store_query q = {.tenant = o->tenant ? o->tenant : "", .n_columns = 1};
     struct arena a;
     int r;
 
-    if (argc > 1)
-        return err_set(e, -EINVAL, "wick store export takes one selector");
     arena_init(&a, 0);
     q.columns[0].selector = &sel;
     r = selector_parse(argc ? str_from(argv[0]) : STR(""), &a, &sel, e);
     if (r == 0)
         r = parse_range(o, &q.columns[0].from, &q.columns[0].to, e);
     if (r == 0)
-        r = open_store(o, true, &s, e);
+        r = open_store(o, OPEN_READ, &s, e);
     if (r == 0)
         r = export_to(s, &q, o, e);
     selector_done(&sel);
@@ -371,16 +398,14 @@ static int run_export(const struct store_options *o, int argc, char **argv, stru
     return r;
 }
 
-static int run_import(const struct store_options *o, int argc, char **argv, struct err *e)
+static int run_import(const void *options, int argc, char **argv, struct err *e)
 {
+    const struct store_options *o = options;
     _cleanup_(store_closep) struct store *s = NULL;
     struct sink_context ctx = {.tenant = o->tenant ? o->tenant : "", .received_ns = clock_wall()};
     uint64_t profiles = 0;
-    int r;
+    int r = open_store(o, OPEN_MAKE, &s, e);
 
-    if (!argc)
-        return err_set(e, -EINVAL, "wick store import takes files");
-    r = open_store(o, false, &s, e);
     for (int i = 0; r == 0 && i < argc; i++) {
         _cleanup_(batch_unrefp) struct batch *b = NULL;
         struct ack_result result = {0};
@@ -399,40 +424,33 @@ static int run_import(const struct store_options *o, int argc, char **argv, stru
     return r;
 }
 
-static const struct {
-    const char *name;
-    int (*run)(const struct store_options *o, int argc, char **argv, struct err *e);
-} verbs[] = {
-    {"check", run_check},   {"stats", run_stats},   {"snapshot", run_snapshot},
-    {"delete", run_delete}, {"export", run_export}, {"import", run_import},
-};
-
 static int store_run(int argc, char **argv)
 {
+    static const struct command_verb verbs[] = {
+        {"check", "no words, only options", 0, 0, run_check},
+        {"stats", "no words, only options", 0, 0, run_stats},
+        {"snapshot", "one directory", 1, 1, run_snapshot},
+        {"delete", "one selector ('{}' for all)", 1, 1, run_delete},
+        {"export", "at most one selector", 0, 1, run_export},
+        {"import", "files", 1, INT_MAX, run_import},
+        {0},
+    };
     struct store_options o = {0};
+    enum otlp_file_form form;
     struct err e = {0};
     int n, r = args_parse(store_args, &o, argc - 1, argv + 1, false, &n, &e);
 
-    argv++;
+    if (r < 0)
+        return command_misused("store", "%s", e.message);
     if (o.help) {
-        store_help(stdout);
+        store_help();
         return EXIT_DONE;
     }
-    if (r < 0) {
-        log_error("%s", e.message);
-        return EXIT_USAGE;
-    }
-    for (size_t i = 0; n > 0 && i < ARRAY_SIZE(verbs); i++)
-        if (strcmp(argv[0], verbs[i].name) == 0) {
-            r = verbs[i].run(&o, n - 1, argv + 1, &e);
-            if (r < 0)
-                log_error("%s", err_message(&e, r));
-            return r == -EINVAL ? EXIT_USAGE : r ? EXIT_FAILED : EXIT_DONE;
-        }
-    if (n > 0)
-        log_error("there is no 'wick store %s'", argv[0]);
-    store_help(stderr);
-    return EXIT_USAGE;
+    if (o.format && parse_format(o.format, &form) < 0)
+        return command_misused("store", "--format: '%s' is not otlp, json or pprof", o.format);
+    if (n > 0 && strcmp(argv[1], "delete") == 0 && !o.from)
+        return command_misused("store", "delete takes a selector and --from (all of it: '{}' --from 0)");
+    return command_verb("store", verbs, &o, n, argv + 1);
 }
 
 const struct command command_store = {"store", "check, copy, delete, export and import what a store holds", store_run};

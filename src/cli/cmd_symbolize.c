@@ -3,10 +3,12 @@
  * wick symbolize: the process that reads binaries for others (dwarf/symbol_process.h). Without arguments it speaks their
  * protocol on standard input, which must be a socket; with a binary and addresses it prints what they are, for people.
  */
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/mem.h"
@@ -67,24 +69,27 @@ static int print_addresses(struct symbolizer *s, char **words, int n, bool tsv)
     int r;
 
     if (!v)
-        return EXIT_FAILED;
+        return command_end("symbolize", -ENOMEM, NULL);
     for (int i = 1; i < n; i++) {
         char *end;
 
         v[q.n_addresses++] = strtoull(words[i], &end, 16);
-        if (*end || end == words[i]) {
-            fprintf(stderr, "wick symbolize: '%s' is no hexadecimal address\n", words[i]);
-            return EXIT_USAGE;
-        }
+        if (*end || end == words[i])
+            return command_misused("symbolize", "'%s' is no hexadecimal address", words[i]);
     }
     r = symbolizer_resolve(s, &q, &a, &e);
-    if (r < 0) {
-        fprintf(stderr, "wick symbolize: %s\n", err_message(&e, r));
-        return EXIT_FAILED;
-    }
+    if (r < 0)
+        return command_end("symbolize", r, &e);
     for (uint32_t i = 0; i < q.n_addresses; i++)
         (tsv ? print_tsv : print_address)(v[i], a, i);
     return EXIT_DONE;
+}
+
+static bool is_socket(int fd)
+{
+    struct stat st;
+
+    return fstat(fd, &st) == 0 && S_ISSOCK(st.st_mode);
 }
 
 static int run(int argc, char **argv)
@@ -94,10 +99,8 @@ static int run(int argc, char **argv)
     struct err e = {0};
     int n, r = args_parse(args, &o, argc - 1, argv + 1, false, &n, &e);
 
-    if (r < 0) {
-        fprintf(stderr, "wick symbolize: %s\n", e.message);
-        return EXIT_USAGE;
-    }
+    if (r < 0)
+        return command_misused("symbolize", "%s", e.message);
     if (o.help) {
         fputs(
             "usage: wick symbolize BINARY ADDRESS...\n"
@@ -107,19 +110,18 @@ static int run(int argc, char **argv)
         args_help(args, stdout);
         return EXIT_DONE;
     }
+    if (n == 1 || (n == 0 && !is_socket(STDIN_FILENO)))
+        return command_misused("symbolize", n ? "an ADDRESS is missing" : "BINARY and ADDRESS are missing");
     unsetenv("DEBUGINFOD_URLS"); /* no network here */
     s = dwarf_symbolizer_new();
     r = s && !o.unconfined ? symbol_process_confine((size_t) o.memory, o.only.n ? o.only.v : NULL) : 0;
     if (r < 0)
         fprintf(stderr, "wick symbolize: not confined: %s\n", strerror(-r));
     if (!s)
-        return EXIT_FAILED;
+        return command_end("symbolize", -ENOMEM, NULL);
     if (n > 0)
         return print_addresses(s, argv + 1, n, o.tsv);
-    r = symbol_process_serve(STDIN_FILENO, s);
-    if (r < 0)
-        fprintf(stderr, "wick symbolize: %s\n", strerror(-r));
-    return r < 0 ? EXIT_FAILED : EXIT_DONE;
+    return command_end("symbolize", symbol_process_serve(STDIN_FILENO, s), &e);
 }
 
 const struct command command_symbolize = {"symbolize", "names and lines of addresses in a binary", run};

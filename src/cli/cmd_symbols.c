@@ -2,13 +2,13 @@
 /* wick symbols upload|list|delete: the files from which a server reads names of native frames. */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/compress.h"
 #include "base/fd.h"
 #include "base/json.h"
-#include "base/log.h"
 #include "base/mem.h"
 #include "cli/args.h"
 #include "cli/ask.h"
@@ -38,7 +38,7 @@ static const struct arg symbols_args[] = {
     {0},
 };
 
-static void symbols_help(FILE *out)
+static void symbols_help(void)
 {
     fputs(
         "usage: wick symbols upload FILE...\n"
@@ -46,8 +46,8 @@ static void symbols_help(FILE *out)
         "       wick symbols delete BUILD-ID\n\n"
         "Gives a server the binaries or debug files of programs whose profiles came without names: stripped ones, or\n"
         "what an agent sampled. The server names their frames from then on, those of older profiles too.\n\n",
-        out);
-    args_help(symbols_args, out);
+        stdout);
+    args_help(symbols_args, stdout);
 }
 
 /* --- upload --- */
@@ -128,7 +128,27 @@ static int ask_state(const struct symbols_options *o, const char *id, bool *ret_
     return r;
 }
 
-static int upload(const struct symbols_options *o, const char *path, struct err *e)
+static int say_uploaded(const struct symbols_options *o, const char *path, const char *id, uint64_t size, struct err *e)
+{
+    _cleanup_(buf_done) struct buf out = BUF_INIT;
+    bool first = true;
+
+    if (!o->json) {
+        buf_printf(&out, "%s  %s  %llu bytes\n", id, path, (unsigned long long) size);
+        return fd_write_file("-", out.p, out.n, e);
+    }
+    buf_putc(&out, '{');
+    json_put_key(&out, &first, "file");
+    json_put_str(&out, str_from(path));
+    json_put_key(&out, &first, "buildId");
+    json_put_str(&out, str_from(id));
+    json_put_key(&out, &first, "bytes");
+    json_put_u64(&out, size);
+    buf_puts(&out, "}\n");
+    return fd_write_file("-", out.p, out.n, e);
+}
+
+static int upload_file(const struct symbols_options *o, const char *path, struct err *e)
 {
     _cleanup_(fd_closep) int fd = fd_open(AT_FDCWD, path, O_RDONLY, 0);
     _cleanup_(mem_freep) char *piece = mem_alloc(PIECE);
@@ -158,61 +178,60 @@ static int upload(const struct symbols_options *o, const char *path, struct err 
         if (r == 0)
             r = send_piece(o, id, (struct str){piece, (uint32_t) n}, (uint64_t) st.st_size, &offset, &complete, e);
     }
-    if (r == 0 && o->json)
-        printf("{\"file\":\"%s\",\"buildId\":\"%s\",\"bytes\":%lld}\n", path, id, (long long) st.st_size);
-    else if (r == 0)
-        printf("%s  %s  %lld bytes\n", id, path, (long long) st.st_size);
+    return r < 0 ? r : say_uploaded(o, path, id, (uint64_t) st.st_size, e);
+}
+
+static int symbols_upload(const void *options, int argc, char **argv, struct err *e)
+{
+    int r = 0;
+
+    for (int i = 0; r == 0 && i < argc; i++)
+        r = upload_file(options, argv[i], e);
     return r;
 }
 
 /* --- list, delete --- */
 
-static int list(const struct symbols_options *o, struct err *e)
+static int symbols_list(const void *options, int argc, char **argv, struct err *e)
 {
+    const struct symbols_options *o = options;
     _cleanup_(buf_done) struct buf out = BUF_INIT;
     int r = ask_server(&o->target, "/api/v1/binaries", &out, e);
 
     return r < 0 ? r : fd_write_file("-", out.p, out.n, e);
 }
 
-static int delete_one(const struct symbols_options *o, const char *id, struct err *e)
+static int symbols_delete(const void *options, int argc, char **argv, struct err *e)
 {
+    const struct symbols_options *o = options;
     _cleanup_(buf_done) struct buf path = BUF_INIT, out = BUF_INIT;
     struct ask_request q = {.method = "DELETE"};
 
     buf_puts(&path, "/api/v1/symbols/");
-    http_percent_encode(&path, str_from(id));
+    http_percent_encode(&path, str_from(argv[0]));
     q.path = buf_cstr(&path);
     return q.path ? ask_send(&o->target, &q, &out, NULL, e) : -ENOMEM;
 }
 
 static int symbols_run(int argc, char **argv)
 {
+    static const struct command_verb verbs[] = {
+        {"upload", "files", 1, INT_MAX, symbols_upload},
+        {"list", "no words, only options", 0, 0, symbols_list},
+        {"delete", "one build id", 1, 1, symbols_delete},
+        {0},
+    };
     struct symbols_options o = {0};
     struct err e = {0};
     int n, r = args_parse(symbols_args, &o, argc - 1, argv + 1, false, &n, &e);
-    const char *verb = n > 0 ? argv[1] : "";
 
+    if (r < 0)
+        return command_misused("symbols", "%s", e.message);
     if (o.help) {
-        symbols_help(stdout);
+        symbols_help();
         return EXIT_DONE;
     }
-    if (r == 0 && strcmp(verb, "upload") == 0 && n > 1) {
-        for (int i = 1; r == 0 && i < n; i++)
-            r = upload(&o, argv[1 + i], &e);
-    } else if (r == 0 && strcmp(verb, "list") == 0 && n == 1) {
-        r = list(&o, &e);
-    } else if (r == 0 && strcmp(verb, "delete") == 0 && n == 2) {
-        r = delete_one(&o, argv[2], &e);
-    } else {
-        if (r < 0)
-            log_error("symbols: %s", e.message);
-        symbols_help(stderr);
-        return EXIT_USAGE;
-    }
-    if (r < 0)
-        log_error("symbols: %s", err_message(&e, r));
-    return r < 0 ? EXIT_FAILED : EXIT_DONE;
+    return command_verb("symbols", verbs, &o, n, argv + 1);
 }
 
 const struct command command_symbols = {"symbols", "give a server the files it reads names from", symbols_run};

@@ -7,7 +7,6 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/json.h"
-#include "base/log.h"
 #include "base/mem.h"
 #include "cli/args.h"
 #include "cli/command.h"
@@ -32,27 +31,48 @@ static const struct arg token_args[] = {
     {0},
 };
 
-static void token_help(FILE *out)
+static void token_help(void)
 {
     fputs(
         "usage: wick token create [--scope SCOPE] [--tenant NAME] [--note TEXT]\n"
         "       wick token list\n"
         "       wick token revoke ID\n\n"
         "Tokens let senders and readers into wick serve. Only a hash is kept: a token is shown once, when it is made.\n\n",
-        out);
-    args_help(token_args, out);
+        stdout);
+    args_help(token_args, stdout);
 }
 
-static int token_create(struct auth *a, const struct token_options *o, struct err *e)
+static int open_tokens(const struct token_options *o, struct auth **ret, struct err *e)
 {
+    char dir[PATH_SIZE], path[PATH_SIZE + 8];
+    int r;
+
+    if (o->file)
+        return auth_open(o->file, ret, e);
+    r = path_data_dir(dir, e);
+    if (r < 0)
+        return r;
+    r = fd_mkdir_all(dir, 0700);
+    if (r < 0)
+        return err_set(e, r, "cannot make '%s': %m", dir);
+    snprintf(path, sizeof path, "%s/tokens", dir);
+    return auth_open(path, ret, e);
+}
+
+static int token_create(const void *options, int argc, char **argv, struct err *e)
+{
+    _cleanup_(auth_freep) struct auth *a = NULL;
+    const struct token_options *o = options;
     enum auth_scope scope = AUTH_READ;
     struct auth_token t;
     char text[AUTH_TEXT_SIZE];
     int r;
 
-    if (o->scope && auth_scope_parse(str_from(o->scope), &scope) < 0)
-        return err_set(e, -EINVAL, "--scope: '%s' is not read, write or admin", o->scope);
-    r = auth_create(a, scope, str_from(o->tenant), str_from(o->note), text, &t, e);
+    if (o->scope)
+        auth_scope_parse(str_from(o->scope), &scope);
+    r = open_tokens(o, &a, e);
+    if (r == 0)
+        r = auth_create(a, scope, str_from(o->tenant), str_from(o->note), text, &t, e);
     if (r < 0)
         return r;
     if (o->json)
@@ -82,14 +102,19 @@ static void print_row(struct buf *out, const struct auth_token *t)
     buf_printf(out, "  %s\n", t->note);
 }
 
-static int token_list(struct auth *a, const struct token_options *o, struct err *e)
+static int token_list(const void *options, int argc, char **argv, struct err *e)
 {
+    _cleanup_(auth_freep) struct auth *a = NULL;
     _cleanup_(mem_freep) struct auth_token *tokens = NULL;
     _cleanup_(buf_done) struct buf out = BUF_INIT;
+    const struct token_options *o = options;
     bool first = true;
     size_t n;
-    int r = auth_list(a, &tokens, &n);
+    int r = open_tokens(o, &a, e);
 
+    if (r < 0)
+        return r;
+    r = auth_list(a, &tokens, &n);
     if (r < 0)
         return err_set(e, r, "cannot list tokens: %m");
     if (o->json)
@@ -107,55 +132,36 @@ static int token_list(struct auth *a, const struct token_options *o, struct err 
     return fd_write_file("-", out.p, out.n, e);
 }
 
-static int open_tokens(const struct token_options *o, struct auth **ret, struct err *e)
+static int token_revoke(const void *options, int argc, char **argv, struct err *e)
 {
-    char dir[PATH_SIZE], path[PATH_SIZE + 8];
-    int r;
+    _cleanup_(auth_freep) struct auth *a = NULL;
+    int r = open_tokens(options, &a, e);
 
-    if (o->file)
-        return auth_open(o->file, ret, e);
-    r = path_data_dir(dir, e);
-    if (r < 0)
-        return r;
-    r = fd_mkdir_all(dir, 0700);
-    if (r < 0)
-        return err_set(e, r, "cannot make '%s': %m", dir);
-    snprintf(path, sizeof path, "%s/tokens", dir);
-    return auth_open(path, ret, e);
+    return r < 0 ? r : auth_revoke(a, str_from(argv[0]), e);
 }
 
 static int token_run(int argc, char **argv)
 {
-    _cleanup_(auth_freep) struct auth *a = NULL;
+    static const struct command_verb verbs[] = {
+        {"create", "no words, only options", 0, 0, token_create},
+        {"list", "no words, only options", 0, 0, token_list},
+        {"revoke", "the id of a token, which 'wick token list' shows", 1, 1, token_revoke},
+        {0},
+    };
     struct token_options o = {0};
+    enum auth_scope scope;
     struct err e = {0};
     int n, r = args_parse(token_args, &o, argc - 1, argv + 1, false, &n, &e);
 
-    argv++;
+    if (r < 0)
+        return command_misused("token", "%s", e.message);
     if (o.help) {
-        token_help(stdout);
+        token_help();
         return EXIT_DONE;
     }
-    if (r < 0 || n < 1) {
-        if (r < 0)
-            log_error("token: %s", e.message);
-        token_help(stderr);
-        return EXIT_USAGE;
-    }
-    r = open_tokens(&o, &a, &e);
-    if (r == 0 && strcmp(argv[0], "create") == 0 && n == 1)
-        r = token_create(a, &o, &e);
-    else if (r == 0 && strcmp(argv[0], "list") == 0 && n == 1)
-        r = token_list(a, &o, &e);
-    else if (r == 0 && strcmp(argv[0], "revoke") == 0 && n == 2)
-        r = auth_revoke(a, str_from(argv[1]), &e);
-    else if (r == 0) {
-        token_help(stderr);
-        return EXIT_USAGE;
-    }
-    if (r < 0)
-        log_error("token: %s", err_message(&e, r));
-    return r < 0 ? EXIT_FAILED : EXIT_DONE;
+    if (o.scope && auth_scope_parse(str_from(o.scope), &scope) < 0)
+        return command_misused("token", "--scope: '%s' is not read, write or admin", o.scope);
+    return command_verb("token", verbs, &o, n, argv + 1);
 }
 
 const struct command command_token = {"token", "make, list and revoke the tokens of a server", token_run};

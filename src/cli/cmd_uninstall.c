@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include "base/fd.h"
-#include "base/log.h"
 #include "cli/args.h"
 #include "cli/child.h"
 #include "cli/command.h"
@@ -163,10 +162,8 @@ static int uninstall_run(int argc, char **argv)
         args_help(uninstall_args, stdout);
         return EXIT_DONE;
     }
-    if (r < 0 || n) {
-        log_error("uninstall: %s", r < 0 ? e.message : "takes no arguments");
-        return EXIT_USAGE;
-    }
+    if (r < 0 || n)
+        return command_misused("uninstall", "%s", r < 0 ? e.message : "takes no arguments");
     r = find_prefix(prefix, &e);
     if (r == 0) {
         stop_services(&o);
@@ -174,9 +171,7 @@ static int uninstall_run(int argc, char **argv)
     }
     if (r == 0)
         r = remove_data(&o, &e);
-    if (r < 0)
-        log_error("uninstall: %s", err_message(&e, r));
-    return r < 0 ? EXIT_FAILED : EXIT_DONE;
+    return command_end("uninstall", r, &e);
 }
 
 const struct command command_uninstall = {"uninstall", "remove wick, with --purge its data too", uninstall_run};

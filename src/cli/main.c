@@ -13,12 +13,30 @@ static const struct command *const commands[] = {
     NULL,
 };
 
+static const struct command *find_command(const char *name)
+{
+    for (const struct command *const *c = commands; *c; c++)
+        if (strcmp(name, (*c)->name) == 0)
+            return *c;
+    return NULL;
+}
+
 static void help(FILE *out)
 {
     fputs("wick: continuous profiling for OpenTelemetry\n\nusage: wick COMMAND [options]\n\n", out);
     for (const struct command *const *c = commands; *c; c++)
         fprintf(out, "  %-10s %s\n", (*c)->name, (*c)->help);
     fputs("\nwick COMMAND --help tells more; wick --version prints the version.\n", out);
+}
+
+static int run_command(int argc, char **argv)
+{
+    const struct command *c = find_command(argv[0]);
+
+    if (c)
+        return c->run(argc, argv);
+    fprintf(stderr, "wick: no command '%s'; wick --help lists them\n", argv[0]);
+    return EXIT_USAGE;
 }
 
 int main(int argc, char **argv)
@@ -32,19 +50,11 @@ int main(int argc, char **argv)
         return EXIT_DONE;
     }
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0) {
-        if (argc > 2 && argv[1][0] != '-') { /* wick help COMMAND */
-            char ask[] = "--help", *again[] = {argv[2], ask, NULL};
-
-            for (const struct command *const *c = commands; *c; c++)
-                if (strcmp(argv[2], (*c)->name) == 0)
-                    return (*c)->run(2, again);
+        if (argc < 3 || argv[1][0] == '-') {
+            help(stdout);
+            return EXIT_DONE;
         }
-        help(stdout);
-        return EXIT_DONE;
+        return run_command(2, (char *[]){argv[2], (char[]){"--help"}, NULL}); /* wick help COMMAND */
     }
-    for (const struct command *const *c = commands; *c; c++)
-        if (strcmp(argv[1], (*c)->name) == 0)
-            return (*c)->run(argc - 1, argv + 1);
-    fprintf(stderr, "wick: no command '%s'; wick --help lists them\n", argv[1]);
-    return EXIT_USAGE;
+    return run_command(argc - 1, argv + 1);
 }

@@ -4,6 +4,7 @@ import os
 import random
 import re
 import subprocess
+import time
 from pathlib import Path
 
 WICK = os.environ.get("WICK", str(Path(__file__).resolve().parents[2] / "build/src/cli/wick"))
@@ -63,6 +64,28 @@ def test_wrong_usage(tmp_path):
     assert wick("store", "frobnicate", ok=False).returncode == 2
     p = wick("store", "stats", "--store", tmp_path / "none", ok=False)
     assert p.returncode == 1 and "none" in p.stderr
+
+
+def test_old_profiles_stay(tmp_path):
+    """Retention is the server's: a tool that has a store open for some seconds drops nothing, however old it is."""
+    store, text = tmp_path / "s", '{"resourceProfiles":[{"scopeProfiles":[{"profiles":[{"timeUnixNano":"%d","samples":[{"values":["5"]}]}]}]}]}'
+    old, slow = tmp_path / "old.json", tmp_path / "slow.json"
+    old.write_text(text % ((time.time() - 60 * 86400) * 1e9))
+    os.mkfifo(slow)
+    wick("store", "import", "--store", store, old)
+    p = subprocess.Popen([WICK, "store", "import", "--store", str(store), str(slow)], stderr=subprocess.PIPE, text=True)
+    with open(slow, "w") as f:
+        time.sleep(2.5)  # the store's thread looks for what is too old when it starts
+        f.write(text % (time.time() * 1e9))
+    assert p.communicate()[1] == "wick: 1 profiles of 1 file are stored\n"
+    assert json.loads(wick("store", "stats", "--json", "--store", store).stdout)["profiles"] == 2
+
+
+def test_no_store_is_made(tmp_path):
+    for args in (["delete", "{}", "--from", "0"], ["snapshot", tmp_path / "copy"], ["check", "--rebuild"], ["export"]):
+        p = wick("store", *args, "--store", tmp_path, ok=False)
+        assert p.returncode == 1 and "holds no store" in p.stderr
+        assert not list(tmp_path.iterdir())
 
 
 def test_kill_9(tmp_path):

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See command.h. */
+#include "cli/command.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+int command_end(const char *name, int r, const struct err *e)
+{
+    if (r < 0)
+        fprintf(stderr, "wick %s: %s\n", name, err_message(e, r));
+    return r ? EXIT_FAILED : EXIT_DONE;
+}
+
+int command_misused(const char *name, const char *fmt, ...)
+{
+    char words[ERR_MESSAGE_MAX];
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(words, sizeof words, fmt, ap);
+    va_end(ap);
+    if (strstr(words, "--help") || strstr(words, "did you mean")) /* they say it already */
+        fprintf(stderr, "wick %s: %s\n", name, words);
+    else
+        fprintf(stderr, "wick %s: %s; wick %s --help tells more\n", name, words, name);
+    return EXIT_USAGE;
+}
+
+int command_verb(const char *name, const struct command_verb *verbs, const void *options, int argc, char **argv)
+{
+    struct err e = {0};
+
+    if (argc < 1)
+        return command_misused(name, "say what to do");
+    for (const struct command_verb *v = verbs; v->name; v++) {
+        if (strcmp(argv[0], v->name) != 0)
+            continue;
+        if (argc - 1 < v->min || argc - 1 > v->max)
+            return command_misused(name, "%s takes %s", v->name, v->takes);
+        return command_end(name, v->run(options, argc - 1, argv + 1, &e), &e);
+    }
+    return command_misused(name, "there is no 'wick %s %s'", name, argv[0]);
+}

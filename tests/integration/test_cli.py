@@ -1,0 +1,102 @@
+"""The outside face that all commands share: help, exit statuses, and errors of one line that name the command and the cause."""
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+WICK = os.environ.get("WICK", str(Path(__file__).resolve().parents[2] / "build/src/cli/wick"))
+
+
+def wick(*args, cwd=None):
+    env = {k: v for k, v in os.environ.items() if not k.startswith("WICK_")}
+    return subprocess.run([WICK, *map(str, args)], capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL,
+                          cwd=cwd, env=env)
+
+
+COMMANDS = re.findall(r"^  ([a-z]+) ", wick("help").stdout, re.M)
+
+
+def test_help():
+    assert len(COMMANDS) > 15
+    for args in (["--help"], ["-h"], ["help"]):
+        p = wick(*args)
+        assert p.returncode == 0 and not p.stderr and "usage: wick COMMAND" in p.stdout
+    p = wick()
+    assert p.returncode == 2 and not p.stdout and "usage: wick COMMAND" in p.stderr
+
+
+@pytest.mark.parametrize("command", [c for c in COMMANDS if c != "pprof"])  # whose help is pprof's
+def test_help_of(command):
+    p = wick(command, "--help")
+    assert p.returncode == 0 and not p.stderr and p.stdout.startswith(f"usage: wick {command}")
+    assert wick("help", command).stdout == p.stdout
+    p = wick(command, "--surely-not")
+    assert p.returncode == 2 and not p.stdout
+    assert re.fullmatch(rf"wick:? {command}: unknown option --surely-not; .*--help.*\n", p.stderr), p.stderr
+
+
+@pytest.mark.parametrize("args,status,words", [
+    (["bogus"], 2, "wick: no command 'bogus'"),
+    (["help", "bogus"], 2, "wick: no command 'bogus'"),
+    (["query"], 2, "say what"),
+    (["query", "bogus"], 2, "no question 'bogus'"),
+    (["query", "top", "cpu", "memory"], 2, "'memory' is a second one"),
+    (["query", "top", "--server", "ftp://x"], 1, "'ftp://x/api/v1/top' is not a URL"),
+    (["query", "top", "--server", "127.0.0.1:1"], 1, "cannot connect to 127.0.0.1:1: Connection refused"),
+    (["query", "top", "--store", "text"], 1, "cannot open 'text': Not a directory"),
+    (["pgo"], 2, "say which service"),
+    (["mcp", "x"], 2, "takes no arguments"),
+    (["doctor", "x"], 2, "takes no arguments"),
+    (["uninstall", "x"], 2, "takes no arguments"),
+    (["store"], 2, "say what to do"),
+    (["store", "bogus"], 2, "there is no 'wick store bogus'"),
+    (["store", "snapshot"], 2, "snapshot takes one directory"),
+    (["store", "delete", "{}"], 2, "delete takes a selector and --from"),
+    (["store", "export", "--format", "xml"], 2, "--format: 'xml' is not otlp, json or pprof"),
+    (["store", "import", "--store", "new", "text"], 1, "text: unrecognized profile format"),
+    (["token", "bogus"], 2, "there is no 'wick token bogus'"),
+    (["token", "revoke"], 2, "revoke takes the id of a token"),
+    (["token", "create", "--scope", "all"], 2, "--scope: 'all' is not read, write or admin"),
+    (["token", "list", "--file", "text"], 1, "text:1: not a token line"),
+    (["symbols", "upload"], 2, "upload takes files"),
+    (["symbols", "upload", "missing"], 1, "cannot open 'missing': No such file or directory"),
+    (["convert", "text"], 2, "IN and OUT are needed"),
+    (["convert", "text", "out"], 2, "'out' does not say what to write; add --to FORMAT"),
+    (["convert", "text", "-", "--to", "xml"], 2, "--to: there is no format 'xml'"),
+    (["convert", "text", "o.folded", "--from", "xml"], 2, "--from: there is no format 'xml'"),
+    (["convert", "text", "o.folded", "--base", "x"], 2, "--base is for html"),
+    (["convert", "text", "o.html", "--annotate"], 2, "--annotate is for folded"),
+    (["convert", "text", "o.pprof", "--compress", "lz4"], 2, "--compress: 'lz4' is not none, gzip or zstd"),
+    (["convert", "missing", "o.folded"], 1, "cannot open 'missing': No such file or directory"),
+    (["convert", "empty", "o.folded"], 1, "empty: empty input file"),
+    (["convert", ".", "o.folded"], 1, "cannot read '.': Is a directory"),
+    (["run"], 2, "no command given"),
+    (["run", "-t", "bogus", "--", "true"], 2, "--type: 'bogus' is not one of"),
+    (["run", "--", "surely-not-there"], 1, "there is no command 'surely-not-there'"),
+    (["dump"], 2, "the id of one process is expected"),
+    (["dump", str(2 ** 31 - 1)], 1, f"there is no process {2 ** 31 - 1}"),
+    (["symbolize"], 2, "BINARY and ADDRESS are missing"),
+    (["symbolize", "text"], 2, "an ADDRESS is missing"),
+    (["symbolize", "text", "zz"], 2, "'zz' is no hexadecimal address"),
+    (["symbolize", "text", "0"], 1, "'text': not an ELF file"),
+    (["collector"], 2, "at least one --config is needed"),
+    (["collector", "bogus"], 2, "there is no 'wick collector bogus'"),
+    (["collector", "validate", "x"], 2, "too many words after validate"),
+    (["collector", "--config", "text"], 1, "text:1: a configuration is a mapping"),
+])
+def test_wrong_use(tmp_path, args, status, words):
+    (tmp_path / "empty").touch()
+    (tmp_path / "text").write_text("hello world\n")
+    p = wick(*args, cwd=tmp_path)
+    assert p.returncode == status and not p.stdout
+    assert words in p.stderr and p.stderr.startswith("wick") and p.stderr.count("\n") == 1, p.stderr
+
+
+def test_no_server():
+    """The one that most people meet first; only where nothing happens to listen on the port."""
+    p = wick("query", "top")
+    if p.returncode == 1 and "no server" in p.stderr:
+        assert p.stderr == ("wick query: no server at localhost:4040: 'wick serve' starts one, --server URL names "
+                            "another\n")
