@@ -62,6 +62,7 @@ struct agent {
     int epoll_fd, timer_fd;
     unsigned hz;
     uint64_t now_ns, next_sweep_ns;
+    uint64_t begin_until_ns;                      /* options.begin_rate_hz until then; 0: no more */
     uint64_t samples, refused, processes_sampled; /* refused: what the tally had no room for */
     int64_t cpu_start_ns;
     bool copied;                /* a stack was copied in this round */
@@ -460,7 +461,8 @@ int agent_new(const struct agent_options *o, struct agent **ret, struct err *e)
         return -ENOMEM;
     a->options = *o;
     a->epoll_fd = a->timer_fd = -1;
-    a->hz = MAX(o->rate_hz, 1u);
+    a->hz = MAX(o->begin_rate_hz ? o->begin_rate_hz : o->rate_hz, 1u);
+    a->begin_until_ns = o->begin_rate_hz ? (uint64_t) (clock_mono() + o->begin_ns) : 0;
     a->n_cpus = (int) sysconf(_SC_NPROCESSORS_CONF);
     a->cpu_start_ns = clock_cpu();
     a->stacks = mem_zalloc_array((size_t) a->n_cpus, sizeof *a->stacks);
@@ -601,6 +603,19 @@ static int govern(struct agent *a, const struct agent_counts *c, struct err *e)
     return a->governor.rate == a->hz ? 0 : agent_set_rate(a, a->governor.rate, e);
 }
 
+/* The first minute is over. */
+static int end_beginning(struct agent *a, struct err *e)
+{
+    unsigned rate = MAX(a->options.rate_hz, 1u);
+
+    if (!a->begin_until_ns || a->now_ns < a->begin_until_ns)
+        return 0;
+    a->begin_until_ns = 0;
+    a->governor.limits.rate = rate;
+    a->governor.rate = MIN(a->governor.rate, rate);
+    return agent_set_rate(a, a->governor.rate, e);
+}
+
 int agent_take(struct agent *a, struct batch **ret, struct err *e)
 {
     struct agent_counts c;
@@ -622,7 +637,9 @@ int agent_take(struct agent *a, struct batch **ret, struct err *e)
                                  .governor = c.governor};
     a->last_lost = c.lost;
     r = tally_batch(a->tally, &scope, ret, e);
-    return r < 0 || a->perf ? r : govern(a, &c, e);
+    if (r == 0 && !a->perf)
+        r = govern(a, &c, e);
+    return r < 0 || a->perf ? r : end_beginning(a, e);
 }
 
 int agent_add_pid(struct agent *a, pid_t pid)

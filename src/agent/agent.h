@@ -33,6 +33,8 @@ enum agent_via { AGENT_VIA_AUTO, AGENT_VIA_BPF, AGENT_VIA_PERF };
 struct agent_options {
     enum agent_via via;
     unsigned rate_hz;
+    unsigned begin_rate_hz; /* for begin_ns at first; 0: the same */
+    int64_t begin_ns;
     const pid_t *pids; /* only these and, with inherit, what they start; n_pids == 0: all that the filter takes */
     size_t n_pids;
     bool inherit;

@@ -24,7 +24,7 @@
 #include "model/batch.h"
 #include "model/sink.h"
 
-enum { ARGS_MAX = 64, FEED_FD = 3, SEND_TIMEOUT_S = 5 };
+enum { ARGS_MAX = 1024, FEED_FD = 3, SEND_TIMEOUT_S = 5 };
 
 struct agent_feed {
     struct sink *sink;

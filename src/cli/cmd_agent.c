@@ -21,6 +21,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "cli/agent_config.h"
 #include "cli/agent_feed.h"
 #include "cli/agent_profiles.h"
 #include "cli/agent_upload.h"
@@ -28,6 +29,7 @@
 #include "cli/command.h"
 #include "cli/convert_output.h"
 #include "cli/export_flow.h"
+#include "cli/paths.h"
 #include "cli/watch.h"
 #include "model/batch.h"
 #include "model/sink.h"
@@ -36,7 +38,8 @@
 struct agent_command_options {
     struct watch_options watch;
     const char *export, *server, *token, *log_format, *stats;
-    int64_t interval, feed_fd, memory, duration;
+    struct arg_list config;
+    int64_t interval, feed_fd, memory, duration, begin_rate, begin;
     double budget;
     bool upload_symbols, keep_caps, help;
 };
@@ -44,12 +47,17 @@ struct agent_command_options {
 #define AT(field) offsetof(struct agent_command_options, field)
 static const struct arg agent_args[] = {
     WATCH_ARGS(AT(watch)),
+    {0, "config", ARG_LIST, AT(config), "FILE",
+     "options from the section 'agent' of wick.yaml (docs/configuration.md)"},
     {0, "export", ARG_STRING, AT(export), "URL", "where to send: http://HOST:4317 (gRPC), http://HOST:4318 (HTTP)"},
     {0, "token", ARG_STRING, AT(token), "TOKEN", "sent as a bearer token (default: WICK_TOKEN)"},
     {0, "upload-symbols", ARG_FLAG, AT(upload_symbols), NULL, "give the server files that names can be read from"},
     {0, "server", ARG_STRING, AT(server), "URL",
      "where those go (default: $WICK_SERVER, else port 4040 of the host that is exported to)"},
     {0, "interval", ARG_DURATION, AT(interval), "TIME", "how often to send (default 10s)"},
+    {0, "begin-rate", ARG_INT, AT(begin_rate), "HZ",
+     "samples a second in the beginning (default 99 in the first minute of a new install, when no rate is given)"},
+    {0, "begin", ARG_DURATION, AT(begin), "TIME", "how long that is (default 1m)"},
     {0, "budget", ARG_DOUBLE, AT(budget), "PERCENT", "of the machine's CPU, BPF included (default 1; 0: none)"},
     {0, "memory", ARG_SIZE, AT(memory), "SIZE", "kernel maps included (default 64MiB)"},
     {'d', "duration", ARG_DURATION, AT(duration), "TIME", "end after this long (default: never)"},
@@ -203,6 +211,8 @@ static int run_agent(const struct agent_command_options *o, struct err *e)
     options.memory_budget = (size_t) o->memory;
     options.inherit = options.n_pids > 0;
     options.symbolizer = symbolizer;
+    options.begin_rate_hz = (unsigned) o->begin_rate;
+    options.begin_ns = o->begin;
     a.signal_fd = watch_signals(&old);
     raise_file_limit();
     mallopt(M_MMAP_THRESHOLD, 128 << 10); /* large tables come and go: their memory goes back at once */
@@ -217,7 +227,7 @@ static int run_agent(const struct agent_command_options *o, struct err *e)
     if (r == 0 && !o->keep_caps)
         r = agent_caps_drop(e);
     if (r == 0) {
-        log_info("sampling at %lld Hz, sending every %.3g s to %s", (long long) o->watch.rate,
+        log_info("sampling at %lld Hz, sending every %.3g s to %s", (long long) (o->begin_rate ? o->begin_rate : o->watch.rate),
                  (double) o->interval / (double) NS_PER_S, o->export ? o->export : "the server");
         a.begin = clock_mono();
         r = loop(&a, e);
@@ -229,39 +239,97 @@ static int run_agent(const struct agent_command_options *o, struct err *e)
     return r;
 }
 
+/* True for the first time on this machine: nobody left a mark here. */
+static bool is_new_install(void)
+{
+    char dir[PATH_SIZE], path[PATH_SIZE + 16];
+    int fd;
+
+    if (path_data_dir(dir, NULL) < 0 || fd_mkdir_all(dir, 0755) < 0)
+        return false;
+    snprintf(path, sizeof path, "%s/agent-was-here", dir);
+    fd = fd_open(AT_FDCWD, path, O_WRONLY | O_CREAT | O_EXCL, 0644);
+    fd_close(fd);
+    return fd >= 0;
+}
+
+static void set_defaults(struct agent_command_options *o)
+{
+    bool served = o->feed_fd > 0;
+
+    if (!o->interval) /* names are said once in each request: fewer are smaller; a server beside it need not wait */
+        o->interval = (served ? 5 : 10) * NS_PER_S;
+    if (!o->begin_rate && !o->watch.rate && !served && is_new_install())
+        o->begin_rate = 99;
+    if (!o->begin)
+        o->begin = 60 * NS_PER_S;
+    if (!o->watch.rate)
+        o->watch.rate = 19;
+}
+
+static int check(const struct agent_command_options *o, enum log_format *ret_format, struct err *e)
+{
+    if (!o->export && o->feed_fd < 0)
+        return err_set(e, -EINVAL, "--export URL is needed: where the profiles go");
+    if ((o->interval && o->interval < NS_PER_S / 10) || o->budget < 0)
+        return err_set(e, -EINVAL, "--interval of at least 100ms and --budget of at least 0, please");
+    if (o->begin_rate < 0 || o->begin_rate > 10000)
+        return err_set(e, -EINVAL, "--begin-rate: between 1 and 10000 a second");
+    if (o->log_format && log_parse_format(str_from(o->log_format), ret_format) < 0)
+        return err_set(e, -EINVAL, "--log-format: text, logfmt or json");
+    return 0;
+}
+
+/* Options of files first, so that those of the command line stand. */
+static int parse(int argc, char **argv, struct arena *arena, struct agent_command_options *o, struct err *e)
+{
+    static const struct agent_command_options defaults = {.budget = 1, .memory = 64 << 20, .feed_fd = -1};
+    char **more = NULL;
+    int n = 0, r, k = 0;
+
+    *o = defaults;
+    r = args_parse(agent_args, o, argc - 1, argv + 1, false, &n, e);
+    if (r == 0 && n)
+        r = err_set(e, -EINVAL, "'%s' is one word too many", argv[1]);
+    if (r < 0 || o->help || !o->config.n)
+        return r;
+    r = agent_config_load(&o->config, arena, &more, e);
+    while (r == 0 && more[k])
+        k++;
+    *o = defaults;
+    if (r == 0)
+        r = args_parse(agent_args, o, k, more, false, &n, e);
+    return r < 0 ? r : args_parse(agent_args, o, argc - 1, argv + 1, false, &n, e);
+}
+
 static int run(int argc, char **argv)
 {
-    struct agent_command_options o = {.budget = 1, .memory = 64 << 20, .feed_fd = -1};
+    struct agent_command_options o;
     enum log_format format = LOG_LOGFMT;
+    struct arena arena;
     struct err e = {0};
-    int n = 0, r = args_parse(agent_args, &o, argc - 1, argv + 1, false, &n, &e);
+    int r;
 
+    arena_init(&arena, 1 << 20); /* for as long as the program runs */
+    r = parse(argc, argv, &arena, &o, &e);
     if (r == 0 && o.help) {
         usage(stdout);
         return EXIT_DONE;
     }
-    if (r == 0 && n)
-        r = err_set(&e, -EINVAL, "'%s' is one word too many", argv[1]);
-    if (r == 0 && !o.export && o.feed_fd < 0)
-        r = err_set(&e, -EINVAL, "--export URL is needed: where the profiles go");
-    if (!o.interval) /* names are said once in each: fewer, larger requests are smaller; a server beside it is not asked to wait */
-        o.interval = (o.feed_fd > 0 ? 5 : 10) * NS_PER_S;
-    if (r == 0 && (o.interval < NS_PER_S / 10 || o.budget < 0))
-        r = err_set(&e, -EINVAL, "--interval of at least 100ms and --budget of at least 0, please");
-    if (r == 0 && o.log_format && log_parse_format(str_from(o.log_format), &format) < 0)
-        r = err_set(&e, -EINVAL, "--log-format: text, logfmt or json");
+    if (r == 0)
+        r = check(&o, &format, &e);
     if (r < 0) {
         fprintf(stderr, "wick agent: %s\n", err_message(&e, r));
         return EXIT_USAGE;
     }
     log_setup(LOG_INFO, format);
-    if (!o.watch.rate)
-        o.watch.rate = 19;
+    set_defaults(&o);
     if (o.feed_fd > 0)
         agent_feed_keep((int) o.feed_fd);
     r = run_agent(&o, &e);
     if (r < 0)
         log_error(o.feed_fd > 0 ? "the host agent is off: %s" : "%s", err_message(&e, r));
+    arena_done(&arena);
     return r < 0 ? EXIT_FAILED : EXIT_DONE;
 }
 

@@ -18,6 +18,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/thread.h"
+#include "cli/agent_config.h"
 #include "cli/agent_feed.h"
 #include "cli/args.h"
 #include "cli/command.h"
@@ -535,6 +536,35 @@ static void raise_file_limit(void)
     }
 }
 
+/* Nothing was ever kept here: somebody looks at wick for the first time, and sees more sooner. */
+static bool is_new_install(const struct serve *s)
+{
+    char path[PATH_SIZE + 16];
+
+    snprintf(path, sizeof path, "%s/FORMAT", s->store_dir);
+    return strcmp(s->config.store.engine, "memory") == 0 || access(path, F_OK) < 0;
+}
+
+static int start_agent(struct serve *s, struct err *e)
+{
+    static char begin[] = "--begin-rate=99";
+    struct arena a;
+    char **args = NULL;
+    size_t n = 0;
+    int r;
+
+    arena_init(&a, 1 << 20);
+    r = agent_config_args(&s->config.agent, false, &a, &args, e);
+    while (r == 0 && args[n])
+        n++;
+    if (r == 0 && n < AGENT_CONFIG_ARGS_MAX && !s->config.agent.rate && is_new_install(s))
+        args[n] = begin;
+    if (r == 0)
+        r = agent_feed_start(args, &s->agent, e);
+    arena_done(&a);
+    return r;
+}
+
 static int serve(struct serve *s, struct err *e)
 {
     char address[256];
@@ -554,8 +584,8 @@ static int serve(struct serve *s, struct err *e)
     mallopt(M_TRIM_THRESHOLD, 8 << 20);  /* within reason */
     log_setup((enum log_level) s->config.log.level, (enum log_format) s->config.log.format);
     r = find_dirs(s, e);
-    if (r == 0 && !s->args->no_agent && !getenv("WICK_NO_AGENT"))
-        r = agent_feed_start(NULL, &s->agent, e);
+    if (r == 0 && s->config.agent.enabled && !s->args->no_agent && !getenv("WICK_NO_AGENT"))
+        r = start_agent(s, e);
     if (r == 0)
         r = drop_rights(s, e);
     if (r == 0)
@@ -591,6 +621,18 @@ static void serve_help(FILE *out)
     args_help(serve_args, out);
 }
 
+static int check_config(struct serve *s, struct err *e)
+{
+    struct arena a;
+    char **args;
+    int r;
+
+    arena_init(&a, 1 << 20);
+    r = agent_config_args(&s->config.agent, true, &a, &args, e);
+    arena_done(&a);
+    return r < 0 ? r : serve_pipelines_start(&s->first.conf, NULL, true, &s->pipelines, e);
+}
+
 static int print_reference(void)
 {
     _cleanup_(buf_done) struct buf b = BUF_INIT;
@@ -620,7 +662,7 @@ static int serve_run(int argc, char **argv)
     r = serve_load(&a, &s.first, &e);
     s.config = s.first.config;
     if (r == 0 && a.check)
-        r = serve_pipelines_start(&s.first.conf, NULL, true, &s.pipelines, &e);
+        r = check_config(&s, &e);
     else if (r == 0)
         r = serve(&s, &e);
     serve_stop(&s);

@@ -107,6 +107,28 @@ static const struct option source_options[] = {
     {0},
 };
 
+static const struct option agent_options[] = {
+    {"enabled", OPT_BOOL, AT(serve_agent, enabled), "true", "whether `wick serve` samples this machine"},
+    {"rate", OPT_INT, AT(serve_agent, rate), "0",
+     "samples a second on each CPU; 0: 19, and 99 in the first minute of a new install"},
+    {"budget", OPT_DOUBLE, AT(serve_agent, budget), "1", "percent of the machine's CPU that it may take; 0: no limit"},
+    {"memory", OPT_SIZE, AT(serve_agent, memory), "64MiB", "that it may take, the kernel's maps included"},
+    {"off_cpu", OPT_BOOL, AT(serve_agent, off_cpu), "false", "where threads wait, too"},
+    {"lines", OPT_BOOL, AT(serve_agent, lines), "true", "lines and inlined calls, where there is debug information"},
+    {"include", OPT_STRINGS, AT(serve_agent, include), NULL,
+     "rules of processes to take, as name=nginx, user=www, cgroup~kubepods.*, exe=postgres/4 (one sample in 4): see "
+     "docs/agent.md"},
+    {"exclude", OPT_STRINGS, AT(serve_agent, exclude), NULL, "rules of processes to leave out; looked at first"},
+    {"rename", OPT_STRINGS, AT(serve_agent, rename), NULL,
+     "REGEXP=NAME: services whose whole name matches get this one; \\1 is the first group"},
+    {"export", OPT_STRING, AT(serve_agent, export_to), NULL, "where `wick agent` sends; `wick serve` keeps its own"},
+    {"interval", OPT_DURATION, AT(serve_agent, interval), "0s", "how often `wick agent` sends; 0: every 10s"},
+    {"upload_symbols", OPT_BOOL, AT(serve_agent, upload_symbols), "false",
+     "`wick agent` gives the server files that names can be read from"},
+    {"server", OPT_STRING, AT(serve_agent, server), NULL, "where those go (default: port 4040 of the same host)"},
+    {0},
+};
+
 #define UI(f) (AT(serve_config, ui.f) - AT(serve_config, ui))
 static const struct option ui_options[] = {
     {"own_code", OPT_STRING, UI(own_code), NULL,
@@ -137,6 +159,8 @@ const struct option serve_options[] = {
     {"symbols", OPT_TABLE, AT(serve_config, symbols), NULL, "names of native frames", .table = symbols_options},
     {"source", OPT_TABLES, AT(serve_config, source), NULL, "where source code is found", .table = source_options,
      .size = sizeof(struct serve_source)},
+    {"agent", OPT_TABLE, AT(serve_config, agent), NULL,
+     "the agent that samples this machine: here, or of `wick agent --config`", .table = agent_options},
     {"ui", OPT_TABLE, AT(serve_config, ui), NULL, "the web UI", .table = ui_options},
     {"log", OPT_TABLE, AT(serve_config, log), NULL, "messages", .table = log_options},
     {"receivers", OPT_IGNORED, 0, NULL, "as in the OpenTelemetry Collector: see docs/collector.md"},

@@ -62,6 +62,15 @@ struct serve_source {
     const char *prefix, *dir, *link, *repository;
 };
 
+struct serve_agent {
+    bool enabled, off_cpu, lines, upload_symbols;
+    int64_t rate; /* 0: as the agent thinks best */
+    double budget;
+    int64_t memory, interval;
+    const char *export_to, *server;
+    struct option_strings include, exclude, rename;
+};
+
 struct serve_config {
     const char *user; /* NULL: wick, if there is such a user */
     struct serve_listen listen;
@@ -79,6 +88,7 @@ struct serve_config {
     struct serve_limits limits;
     struct serve_symbols symbols;
     struct option_tables source; /* of struct serve_source */
+    struct serve_agent agent;
     struct {
         const char *own_code, *currency;
         double price;

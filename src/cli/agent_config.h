@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The `agent` section of wick.yaml: for `wick agent --config`, and for the agent that `wick serve` starts. */
+#ifndef CLI_AGENT_CONFIG_H
+#define CLI_AGENT_CONFIG_H
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "cli/args.h"
+
+struct serve_agent;
+
+enum { AGENT_CONFIG_ARGS_MAX = 1024 };
+
+/* The section as options of `wick agent`, NULL-terminated, in the arena; those about where to send only with exports. Rules
+ * are looked at here: -EINVAL with words. */
+int agent_config_args(const struct serve_agent *c, bool exports, struct arena *a, char ***ret, struct err *e);
+/* The same of files, as `wick agent --config` has them. */
+int agent_config_load(const struct arg_list *files, struct arena *a, char ***ret, struct err *e);
+
+#endif
