@@ -474,6 +474,52 @@ static void profiles(struct page *p)
     }
 }
 
+static void span(struct page *p)
+{
+    struct str key, trace = {0}, id = {0}, service = {0};
+    int64_t from = 0, samples = 0;
+    double value = 0;
+    size_t start = p->out->n;
+
+    json_begin_object(&p->json);
+    while (json_next_key(&p->json, &key)) {
+        if (str_is(key, "traceId"))
+            trace = json_str(&p->json);
+        else if (str_is(key, "spanId"))
+            id = json_str(&p->json);
+        else if (str_is(key, "service"))
+            service = json_str(&p->json);
+        else if (str_is(key, "from"))
+            from = json_i64(&p->json);
+        else if (str_is(key, "value"))
+            value = json_double(&p->json);
+        else if (str_is(key, "samples"))
+            samples = json_i64(&p->json);
+        else
+            json_skip(&p->json);
+    }
+    clock_format(p->out, from / NS_PER_MS * NS_PER_MS);
+    put_value(p, value);
+    buf_printf(p->out, " %8lld  %.*s  %.*s  %.*s", (long long) samples, STR_FMT(trace), STR_FMT(id), STR_FMT(service));
+    end_line(p, start);
+}
+
+static void spans(struct page *p)
+{
+    struct str key;
+
+    json_begin_object(&p->json);
+    while (json_next_key(&p->json, &key)) {
+        if (str_is(key, "spans")) {
+            json_begin_array(&p->json);
+            while (json_next_item(&p->json))
+                span(p);
+        } else if (!read_common(p, key)) {
+            json_skip(&p->json);
+        }
+    }
+}
+
 static void one_series(struct page *p, int64_t from, int64_t step)
 {
     struct str key;
@@ -560,8 +606,8 @@ int query_text(struct str what, struct str json, int width, struct buf *out, str
         const char *name;
         void (*print)(struct page *p);
     } pages[] = {
-        {"top", table},   {"lines", table},       {"labels", names},  {"services", services},
-        {"types", types}, {"profiles", profiles}, {"series", series}, {"leaks", leaks},
+        {"top", table},         {"lines", table},   {"labels", names}, {"services", services}, {"types", types},
+        {"profiles", profiles}, {"series", series}, {"leaks", leaks},  {"spans", spans},
     };
     struct page p = {.out = out, .width = width};
     int r = 0;

@@ -324,6 +324,24 @@ static int run_profiles(struct answer_request *c, struct buf *out, struct err *e
     return 0;
 }
 
+static int run_spans(struct answer_request *c, struct buf *out, struct err *e)
+{
+    _cleanup_(query_freep) struct query *q = NULL;
+    struct query_spans list;
+    uint64_t limit = PROFILES_DEFAULT;
+    int r = param_u64(c, "limit", &limit, e);
+
+    if (r == 0)
+        r = compile(c, &q, e);
+    if (r == 0)
+        r = query_spans(c->store, q, (uint32_t) MIN(limit, (uint64_t) 100000), &list, e);
+    if (r < 0)
+        return r;
+    query_spans_json(out, &list);
+    query_spans_done(&list);
+    return 0;
+}
+
 static int run_types(struct answer_request *c, struct buf *out, struct err *e)
 {
     const struct type *all;
@@ -366,6 +384,8 @@ const struct question questions[] = {
     {"leaks", "stacks whose memory in use grows", PARAMS("limit"), true, false, false, run_leaks},
     {"profiles", "single profiles in a range", PARAMS("trace_id", "span_id", "sort", "limit"), true, false, false,
      run_profiles},
+    {"spans", "spans by the weight of their samples, the slowest first (what one did: top with its ids)",
+     PARAMS("trace_id", "span_id", "limit"), true, false, false, run_spans},
     {"services", "services with their types and versions", PARAMS(NULL), true, false, false, run_services},
     {"labels", "label names, or the values of one", PARAMS("label"), true, false, false, run_labels},
     {"types", "profile types and what they mean", PARAMS(NULL), false, false, false, run_types},

@@ -173,6 +173,24 @@ int query_profiles(struct store *s, struct query *q, bool by_value, uint32_t lim
                    struct err *e);
 void query_profiles_done(struct query_profiles *l);
 
+/* Spans that samples of the selection are linked to, heaviest first; at most limit. */
+struct query_span {
+    struct link link;
+    struct str service; /* of the first sample */
+    int64_t value;
+    uint64_t samples;
+    int64_t from, to; /* of its samples, or of their profiles where samples have no times */
+};
+struct query_spans {
+    struct arena arena;
+    struct query_span *v;
+    uint32_t n, n_all;
+    int64_t total, linked; /* of all samples, of those with a span */
+    struct str type, unit; /* type: the query's */
+};
+int query_spans(struct store *s, struct query *q, uint32_t limit, struct query_spans *ret, struct err *e);
+void query_spans_done(struct query_spans *l);
+
 /* Exact profiles of the selection as one batch, as they were sent. convert_to_single() makes a pprof of it. */
 int query_export(struct store *s, struct query *q, struct batch **ret, struct err *e);
 

@@ -164,6 +164,48 @@ void query_profiles_json(struct buf *out, const struct query_profiles *l)
     buf_puts(out, "]}");
 }
 
+static void put_hex(struct buf *out, bool *first, const char *key, const uint8_t *p, size_t n)
+{
+    json_put_key(out, first, key);
+    buf_putc(out, '"');
+    for (size_t i = 0; i < n; i++)
+        buf_printf(out, "%02x", p[i]);
+    buf_putc(out, '"');
+}
+
+void query_spans_json(struct buf *out, const struct query_spans *l)
+{
+    bool first = true;
+
+    buf_putc(out, '{');
+    put_key_str(out, &first, "type", l->type);
+    put_key_str(out, &first, "unit", l->unit);
+    json_put_key(out, &first, "total");
+    json_put_i64(out, l->total);
+    json_put_key(out, &first, "linked");
+    json_put_i64(out, l->linked);
+    json_put_key(out, &first, "count");
+    json_put_u64(out, l->n_all);
+    buf_puts(out, ",\"spans\":[");
+    for (uint32_t i = 0; i < l->n; i++) {
+        const struct query_span *s = &l->v[i];
+        bool inner = true;
+
+        buf_puts(out, i ? ",{" : "{");
+        put_hex(out, &inner, "traceId", s->link.trace_id, sizeof s->link.trace_id);
+        put_hex(out, &inner, "spanId", s->link.span_id, sizeof s->link.span_id);
+        put_key_str(out, &inner, "service", s->service);
+        json_put_key(out, &inner, "value");
+        json_put_i64(out, s->value);
+        json_put_key(out, &inner, "samples");
+        json_put_u64(out, s->samples);
+        put_time(out, &inner, "from", s->from);
+        put_time(out, &inner, "to", s->to);
+        buf_putc(out, '}');
+    }
+    buf_puts(out, "]}");
+}
+
 void query_points_json(struct buf *out, const struct store_points *p, const struct store_notes *n)
 {
     bool first = true;

@@ -91,6 +91,7 @@ static const struct route routes[] = {
     {"GET", "/api/v1/series", AUTH_READ, false, run_question},
     {"GET", "/api/v1/leaks", AUTH_READ, false, run_question},
     {"GET", "/api/v1/profiles", AUTH_READ, false, run_question},
+    {"GET", "/api/v1/spans", AUTH_READ, false, run_question},
     {"GET", "/api/v1/services", AUTH_READ, false, run_question},
     {"GET", "/api/v1/labels", AUTH_READ, false, run_question},
     {"GET", "/api/v1/labels/{name}/values", AUTH_READ, false, run_question},

@@ -10,7 +10,7 @@
 static const char instructions[] =
     "wick keeps continuous profiles (CPU, wall, off-CPU, allocations, heap, locks) of services. To find why a service is "
     "slow: call `services` to see what there is, `top` for its hottest functions, `callers` for who calls one, `lines` for "
-    "the hot source lines, and `top` with base_from/base_to (or base_query) and sort=share to see what changed between two "
+    "the hot source lines, `spans` for the slowest spans (then `top` with trace_id and span_id), and `top` with base_from/base_to (or base_query) and sort=share to see what changed between two "
     "times or versions. Selectors look like cpu{service.name=\"checkout\"}; times like now-15m. Values are nanoseconds, bytes "
     "or counts, as `unit` says; shares are of `total`.";
 

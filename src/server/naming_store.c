@@ -277,8 +277,11 @@ static int naming_export(struct store *store, const struct store_query *q, store
 {
     struct naming_store *s = to_naming(store);
     struct kept k = {0};
-    int r = s->behind->ops->export(s->behind, q, keep_batch, &k, e);
+    int r;
 
+    if (q->no_names)
+        return s->behind->ops->export(s->behind, q, fn, ctx, e);
+    r = s->behind->ops->export(s->behind, q, keep_batch, &k, e);
     if (r >= 0 && name_all(s, q->tenant, &k.nameless))
         r = s->behind->ops->export(s->behind, q, fn, ctx, e);
     else

@@ -94,6 +94,7 @@ struct store_query {
     const struct str *zoom; /* names from the root down; the view is the subtree below them */
     uint32_t n_zoom;
     size_t memory_limit; /* bytes of the answer, 0 = none */
+    bool no_names;       /* export: names that are missing need not be looked for */
     const atomic_bool *cancel;
 };
 

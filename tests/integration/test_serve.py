@@ -130,6 +130,35 @@ def test_send_and_ask(server):
     assert re.search(r"30\s?ns\s+71.43%.*encode", text), text
 
 
+def test_slowest_spans(server):
+    """Samples added up by span: counted here by hand from what is sent."""
+    def linked(spans, service, start):
+        r = request([(f"main;f{i}", v, False) for i, (_, v) in enumerate(spans)] + [("main;idle", 100, False)], service, start)
+        samples = r.resource_profiles[0].scope_profiles[0].profiles[0].samples
+        for sample, (span, _) in zip(samples, spans):
+            r.dictionary.link_table.add(trace_id=TRACE, span_id=span)
+            sample.link_index = len(r.dictionary.link_table) - 1
+        assert server.send(r)[0] == 200
+
+    slow, quick, other = bytes([1] * 8), bytes([2] * 8), bytes([3] * 8)
+    now = time.time_ns()
+    linked([(slow, 50), (quick, 3)], "shop", now - 20 * 10**9)
+    linked([(slow, 30), (other, 7)], "shop", now - 10 * 10**9)
+    linked([(quick, 5)], "cart", now - 5 * 10**9)
+    got = server.json("/api/v1/spans?query=cpu")
+    assert (got["total"], got["linked"], got["count"], got["unit"]) == (395, 95, 3, "nanoseconds")
+    assert [(s["spanId"], s["value"], s["samples"]) for s in got["spans"]] == [(slow.hex(), 80, 2), (quick.hex(), 8, 2), (other.hex(), 7, 1)]
+    assert got["spans"][0]["traceId"] == TRACE.hex() and got["spans"][0]["service"] == "shop"
+    assert int(got["spans"][0]["from"]) == now - 20 * 10**9 and int(got["spans"][0]["to"]) == now - 9 * 10**9
+    one = server.json(f"/api/v1/spans?query=cpu&trace_id={TRACE.hex()}&span_id={quick.hex()}")["spans"]
+    assert [(s["spanId"], s["value"]) for s in one] == [(quick.hex(), 8)]
+    cart = server.json("/api/v1/spans?query=cpu{service.name=%22cart%22}&limit=1")["spans"]
+    assert [(s["spanId"], s["value"], s["service"]) for s in cart] == [(quick.hex(), 5, "cart")]
+    assert server.json(f"/api/v1/spans?query=cpu&trace_id={'ab' * 16}")["spans"] == []
+    text = subprocess.run([WICK, "query", "spans", "cpu", "--server", server.url], capture_output=True, text=True, check=True).stdout
+    assert re.search(rf"80\s?ns +2  {TRACE.hex()}  {slow.hex()}  shop", text), text
+
+
 def test_sent_twice_stored_once(server):
     r = request(SHOP, start=time.time_ns() - 10**9)
     assert server.send(r)[0] == 200 and server.send(r)[0] == 200
@@ -476,7 +505,7 @@ def test_mcp_over_http_and_stdio(server):
     p = subprocess.run([WICK, "mcp", "--server", server.url], input=lines, capture_output=True, check=True)
     first, tools, top = map(json.loads, p.stdout.splitlines())
     assert first["result"]["serverInfo"]["name"] == "wick"
-    assert {"services", "top", "callers", "lines"} <= {t["name"] for t in tools["result"]["tools"]}
+    assert {"services", "top", "callers", "lines", "spans"} <= {t["name"] for t in tools["result"]["tools"]}
     for answer in (over_http, top):
         rows = json.loads(answer["result"]["content"][0]["text"])["rows"]
         assert [r["name"] for r in rows] == ["encode", "sort"]
@@ -501,8 +530,27 @@ def test_mcp_client(server):
         async with mcp.ClientSession(streams[0], streams[1]) as session:
             await session.initialize()
             tools = await session.list_tools()
-            answer = await session.call_tool("top", {"query": "cpu"})
-            return [t.name for t in tools.tools], json.loads(answer.content[0].text)["total"]
+
+            async def ask(tool, **arguments):
+                answer = await session.call_tool(tool, {"query": "cpu", **arguments})
+                assert not getattr(answer, "isError", None) and not getattr(answer, "is_error", None), answer
+                return json.loads(answer.content[0].text)
+
+            # why is the service slow? each step as a coding agent takes it
+            assert [s["name"] for s in await ask("services")] == ["shop"]
+            top = await ask("top", limit="2")
+            assert [r["name"] for r in top["rows"]] == ["encode", "sort"]
+            both = await ask("callers", function="encode")
+            assert "checkout" in json.dumps(both["callers"]) and "callees" in both
+            lines = await ask("lines", function="encode")
+            assert [(r["line"], r["self"]) for r in lines["rows"]] == [(7, 30)]
+            diff = await ask("top", base_from="now-2h", base_to="now-1h", sort="share")
+            assert diff["total"] == [0, 42]
+            spans = (await ask("spans"))["spans"]
+            assert [(s["spanId"], s["value"]) for s in spans] == [(SPAN.hex(), 30)]
+            of_span = await ask("top", trace_id=spans[0]["traceId"], span_id=spans[0]["spanId"])
+            assert of_span["total"] == 30
+            return [t.name for t in tools.tools], top["total"]
 
     async def both():
         async with stdio_client(mcp.StdioServerParameters(command=WICK, args=["mcp", "--server", server.url])) as s:
