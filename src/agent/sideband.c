@@ -42,8 +42,13 @@ static int open_ring(struct sideband *s, int cpu, struct err *e)
                                    .wakeup_watermark = 1};
     int fd = perf_open(&attr, -1, cpu);
 
+    if (fd == -EACCES || fd == -EPERM)
+        return err_set(
+            e, fd,
+            "other processes cannot be sampled without CAP_BPF and CAP_PERFMON: run it as root; programs of your "
+            "own need nothing: 'wick record -- CMD', 'wick run CMD'; 'wick doctor' tells more");
     if (fd < 0)
-        return err_set(e, fd, "the kernel does not tell about processes (CAP_PERFMON is needed): %m");
+        return err_set(e, fd, "the kernel does not tell about processes: %m");
     return perf_rings_add(&s->rings, fd, e);
 }
 

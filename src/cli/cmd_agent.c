@@ -88,9 +88,12 @@ static void usage(FILE *out)
     args_help(agent_args, out);
 }
 
-/* One line for each right that is missing, with what is lost. */
+/* One line for each right that is missing, with what is lost. Without a required one nothing works, and one line says it. */
 static void tell_losses(void)
 {
+    for (const struct agent_cap *c = agent_caps; c->name; c++)
+        if (c->required && !agent_cap_has(c->number))
+            return;
     for (const struct agent_cap *c = agent_caps; c->name; c++)
         if (!agent_cap_has(c->number))
             log_warn("no %s: %s", c->name, c->loss);
@@ -227,8 +230,9 @@ static int run_agent(const struct agent_command_options *o, struct err *e)
     if (r == 0 && !o->keep_caps)
         r = agent_caps_drop(e);
     if (r == 0) {
-        log_info("sampling at %lld Hz, sending every %.3g s to %s", (long long) (o->begin_rate ? o->begin_rate : o->watch.rate),
-                 (double) o->interval / (double) NS_PER_S, o->export ? o->export : "the server");
+        log_info("sampling at %lld Hz, sending every %.3g s to %s",
+                 (long long) (o->begin_rate ? o->begin_rate : o->watch.rate), (double) o->interval / (double) NS_PER_S,
+                 o->export ? o->export : "the server");
         a.begin = clock_mono();
         r = loop(&a, e);
     }

@@ -261,8 +261,9 @@ static int demo_run(int argc, char **argv)
 
     if (argc > 1 && strcmp(argv[1], "--role") == 0)
         return run_role(argc, argv);
-    if (args_parse(demo_args, &o, argc - 1, argv + 1, false, &n, &e) < 0 || n) {
-        fprintf(stderr, "wick demo: %s\n", n ? "takes no arguments" : e.message);
+    r = args_parse(demo_args, &o, argc - 1, argv + 1, false, &n, &e);
+    if (r < 0 || n) {
+        fprintf(stderr, "wick demo: %s\n", r < 0 ? e.message : "takes no arguments");
         return EXIT_USAGE;
     }
     if (o.help) {

@@ -92,6 +92,11 @@ int proc_maps_read(int pid, bool executable_only, struct proc_maps *ret, struct 
 
     snprintf(path, sizeof(path), "/proc/%d/maps", pid);
     r = fd_read_file(path, 256u << 20, &b, e);
+    if (r == -EACCES || r == -EPERM)
+        return err_set(e, r, "process %d may not be read: it is another user's; run it as root or with CAP_SYS_PTRACE",
+                       pid);
+    if (r == -ENOENT || r == -ESRCH)
+        return err_set(e, r, "there is no process %d", pid);
     return r < 0 ? r : proc_maps_parse(buf_str(&b), executable_only, ret);
 }
 

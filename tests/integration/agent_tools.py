@@ -22,7 +22,7 @@ def why_not():
     p = subprocess.run([WICK, "record", "-a", "-q", "-d", "0.2s", "-o", "-.folded"], capture_output=True, text=True, timeout=60,
                        cwd="/tmp")
     Path("/tmp/-.folded").unlink(missing_ok=True)
-    return p.stderr.strip() if "may not be loaded" in p.stderr or "cannot be used" in p.stderr or "no clock" in p.stderr else None
+    return p.stderr.strip() if "may not be loaded" in p.stderr or "cannot be used" in p.stderr or "no clock" in p.stderr or "cannot be sampled" in p.stderr else None
 
 
 def needs_bpf():

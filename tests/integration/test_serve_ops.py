@@ -9,7 +9,10 @@ import signal
 import socket
 import ssl
 import subprocess
+import tempfile
 import time
+import urllib.error
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -170,6 +173,49 @@ def test_becomes_another_user(tmp_path):
     p = subprocess.run([WICK, "serve", "--store", str(tmp_path / "roots"), "--set", "user=nobody", "--set", f"auth.tokens={tmp_path}/t"],
                        capture_output=True, text=True)
     assert p.returncode == 1 and "chown -R nobody" in p.stderr
+
+
+@pytest.fixture
+def as_nobody(monkeypatch):
+    """Runs wick as a user without any right, in a folder of his own."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root")
+    monkeypatch.delenv("WICK_NO_AGENT", raising=False)
+    home = Path(tempfile.mkdtemp(prefix="wick-nobody-"))
+    (home / "bin").mkdir()
+    shutil.copy(WICK, home / "bin")
+    nobody = pwd.getpwnam("nobody")
+    os.chown(home, nobody.pw_uid, nobody.pw_gid)
+
+    def start(*words):
+        return subprocess.Popen([str(home / "bin/wick"), *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=home,
+                                user=nobody.pw_uid, group=nobody.pw_gid, extra_groups=[],
+                                env={**os.environ, "HOME": str(home), "XDG_DATA_HOME": str(home)})
+
+    yield start
+    shutil.rmtree(home)
+
+
+def test_missing_rights_are_one_line(as_nobody):
+    """What is off without rights says so once, with what to do; the rest works."""
+    s = as_nobody("serve", "--store", "memory", "--http", "127.0.0.1:0", "--otlp-grpc", "off", "--otlp-http", "off")
+    url = s.stdout.readline().split()[-1]
+
+    def state():
+        return json.loads(urllib.request.urlopen(url + "/api/v1/status", timeout=10).read())["agent"]["state"]
+
+    wait_for(lambda: state() == "failed")
+    with pytest.raises(urllib.error.HTTPError) as e:
+        urllib.request.urlopen(f"{url}/pid/{os.getpid()}/debug/pprof/profile?seconds=1", timeout=10)
+    assert e.value.code == 503 and b"as root" in e.value.read()
+    s.terminate()
+    about = [line for line in s.communicate(timeout=20)[1].splitlines() if "agent" in line or "CAP_" in line]
+    assert len(about) == 1 and "the host agent is off" in about[0] and "run it as root" in about[0], about
+    for words, fix in [(["record", "-a", "-d", "1s"], "wick record -- CMD"), (["top"], "wick doctor"), (["dump", "1"], "CAP_SYS_PTRACE"),
+                       (["agent", "--export", "http://127.0.0.1:1"], "run it as root")]:
+        p = as_nobody(*words)
+        err = p.communicate(timeout=30)[1].strip().splitlines()
+        assert p.returncode == 1 and len(err) == 1 and fix in err[0], (words, err)
 
 
 def test_no_right_to_the_store(tmp_path):
