@@ -223,6 +223,18 @@ int query_flame(struct store *s, struct query *q, struct tree **ret, struct stor
     return s->ops->select(s, &q->q, ret, notes, e);
 }
 
+int query_callers(struct store *s, struct query *q, struct str function, struct tree **ret_callers,
+                  struct tree **ret_callees, struct store_notes *notes, struct err *e)
+{
+    struct store_query sq = q->q;
+
+    if (!function.n)
+        return err_set(e, -EINVAL, "function: say whose callers");
+    sq.min_share = 0;
+    sq.by = BY_FUNCTION;
+    return s->ops->callers(s, &sq, function, ret_callers, ret_callees, notes, e);
+}
+
 /* --- series --- */
 
 static int split_names(struct str list, struct arena *a, const struct str **ret, uint32_t *ret_n)

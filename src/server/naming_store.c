@@ -246,6 +246,28 @@ static int naming_table(struct store *store, const struct store_query *q, struct
     return r;
 }
 
+/* --- callers --- */
+
+static int naming_callers(struct store *store, const struct store_query *q, struct str function,
+                          struct tree **ret_callers, struct tree **ret_callees, struct store_notes *notes,
+                          struct err *e)
+{
+    struct naming_store *s = to_naming(store);
+    struct store *b = s->behind;
+    bool named = false;
+    int r = b->ops->callers(b, q, function, ret_callers, ret_callees, notes, e);
+
+    if (r < 0 || (!may_name(s, q->tenant, *ret_callers) && !may_name(s, q->tenant, *ret_callees)))
+        return r;
+    r = name_selection(s, q, &named, e);
+    if (r == 0 && !named)
+        return 0;
+    tree_free(TAKE(*ret_callers));
+    tree_free(TAKE(*ret_callees));
+    *notes = (struct store_notes){0};
+    return r < 0 ? r : b->ops->callers(b, q, function, ret_callers, ret_callees, notes, e);
+}
+
 /* --- whole profiles --- */
 
 struct kept {
@@ -391,6 +413,7 @@ static const struct store_ops naming_ops = {
     .append = naming_append,
     .select = naming_select,
     .table = naming_table,
+    .callers = naming_callers,
     .series = naming_series,
     .each_series = naming_each_series,
     .profiles = naming_profiles,

@@ -171,6 +171,10 @@ struct store_ops {
     /* The same selection as sums by row (store_table.h), without the cost of a tree. max_nodes and min_share must be 0. */
     int (*table)(struct store *s, const struct store_query *q, struct store_table *t, struct store_notes *notes,
                  struct err *e);
+    /* Who calls a function (exact name) and whom it calls: two trees with the function at their top, each with at most
+     * max_nodes. Recursion counts once: only the outermost call on a path opens it. */
+    int (*callers)(struct store *s, const struct store_query *q, struct str function, struct tree **ret_callers,
+                   struct tree **ret_callees, struct store_notes *notes, struct err *e);
     int (*series)(struct store *s, const struct store_query *q, const struct store_series_query *sq,
                   struct store_points *ret, struct store_notes *notes, struct err *e);
     int (*each_series)(struct store *s, const char *tenant, int64_t from, int64_t to, store_series_fn fn, void *ctx);

@@ -479,6 +479,36 @@ static void dump_tables(struct buf *out, struct store *s, const struct store_que
     regex_free(few);
 }
 
+/* Who calls fn7 and whom it calls, of one time and of two; and that pruning loses nothing. */
+static void dump_callers(struct buf *out, struct store *s, const struct store_query *q)
+{
+    struct store_query k = *q;
+
+    k.by = BY_FUNCTION;
+    k.columns[1] = k.columns[0];
+    k.columns[1].to -= (k.columns[1].to - k.columns[1].from) / 4;
+    for (k.n_columns = 1; k.n_columns <= 2; k.n_columns++) {
+        _cleanup_(tree_freep) struct tree *up = NULL, *down = NULL, *few_up = NULL, *few_down = NULL;
+        struct store_notes notes = {0};
+        struct err e = {0};
+
+        k.max_nodes = 0;
+        if (s->ops->callers(s, &k, STR("fn7"), &up, &down, &notes, &e) < 0)
+            tap_fail("callers: %s", e.message);
+        dump_tree(out, up);
+        dump_tree(out, down);
+        k.max_nodes = 12;
+        if (s->ops->callers(s, &k, STR("fn7"), &few_up, &few_down, &notes, &e) < 0)
+            tap_fail("callers: %s", e.message);
+        ok(few_up->n_nodes <= 2 * 12 + 1 && few_down->n_nodes <= 2 * 12 + 1); /* with what stands for the rest */
+        for (uint32_t c = 0; c < k.n_columns; c++) {
+            eq_int(few_up->total[c][0], up->total[c][0]);
+            eq_int(few_down->total[c][0], down->total[c][0]);
+            eq_int(few_down->total[c][0], few_up->total[c][0]);
+        }
+    }
+}
+
 void dump_answers(struct buf *out, struct store *s, int64_t from, int64_t to)
 {
     static const char *const selectors[] = {
@@ -518,6 +548,8 @@ void dump_answers(struct buf *out, struct store *s, int64_t from, int64_t to)
         dump_points(&lines, s, &k.q, STR(""), STR("fn7"));
         if (i % 2 == 0)
             dump_tables(&lines, s, &k.q);
+        if (i % 3 != 1)
+            dump_callers(&lines, s, &k.q);
         s->ops->profiles(s, &k.q, dump_profile_fn, &lines, NULL);
         sort_lines(&lines);
         buf_put(out, lines.p, lines.n);

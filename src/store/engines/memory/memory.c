@@ -387,6 +387,7 @@ const struct store_ops store_memory = {
     .append = memory_append,
     .select = memory_select,
     .table = memory_table,
+    .callers = memory_callers,
     .series = memory_series,
     .each_series = memory_each_series,
     .profiles = memory_profiles,

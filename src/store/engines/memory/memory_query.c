@@ -7,6 +7,7 @@
 #include "model/identity.h"
 #include "store/engines/memory/memory.h"
 #include "store/frames.h"
+#include "store/store_callers.h"
 #include "store/store_table.h"
 
 /* The node of a stack, added where missing. */
@@ -203,6 +204,18 @@ int memory_table(struct store *s, const struct store_query *q, struct store_tabl
     int r = memory_select(s, q, &tree, notes, e);
 
     return r < 0 ? r : store_table_add_tree(t, tree);
+}
+
+int memory_callers(struct store *s, const struct store_query *q, struct str function, struct tree **ret_callers,
+                   struct tree **ret_callees, struct store_notes *notes, struct err *e)
+{
+    _cleanup_(tree_freep) struct tree *tree = NULL;
+    struct store_query whole = *q;
+    int r;
+
+    whole.max_nodes = 0;
+    r = memory_select(s, &whole, &tree, notes, e);
+    return r < 0 ? r : callers_of_tree(tree, function, q->max_nodes, ret_callers, ret_callees);
 }
 
 /* --- series --- */

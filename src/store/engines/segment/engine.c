@@ -416,6 +416,7 @@ const struct store_ops store_segment = {
     .append = engine_append,
     .select = engine_select,
     .table = engine_table,
+    .callers = engine_callers,
     .series = engine_series,
     .each_series = engine_each_series,
     .profiles = engine_profiles,

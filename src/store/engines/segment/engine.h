@@ -192,6 +192,8 @@ int engine_select(struct store *s, const struct store_query *q, struct tree **re
                   struct err *e);
 int engine_table(struct store *s, const struct store_query *q, struct store_table *t, struct store_notes *notes,
                  struct err *e);
+int engine_callers(struct store *s, const struct store_query *q, struct str function, struct tree **ret_callers,
+                   struct tree **ret_callees, struct store_notes *notes, struct err *e);
 int engine_series(struct store *s, const struct store_query *q, const struct store_series_query *sq,
                   struct store_points *ret, struct store_notes *notes, struct err *e);
 int engine_each_series(struct store *s, const char *tenant, int64_t from, int64_t to, store_series_fn fn, void *ctx);

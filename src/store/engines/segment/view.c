@@ -15,6 +15,7 @@ void view_free(struct sym_view *v)
     mem_free(v->parent);
     mem_free(v->frame);
     mem_free(v->frames);
+    mem_free(v->unnamed);
     map_done(&v->child_map);
     map_done(&v->frame_map);
     mem_free(v);
@@ -71,6 +72,13 @@ static uint32_t intern_frame(struct sym_view *v, const struct frame *f)
     return v->n_frames++;
 }
 
+static int grow_nodes(struct sym_view *v, uint32_t n)
+{
+    int r = mem_grow((void **) &v->parent, &v->cap_nodes, n, sizeof *v->parent, 1 << 30);
+
+    return r < 0 ? r : mem_grow((void **) &v->frame, &v->cap_nodes2, n, sizeof *v->frame, 1 << 30);
+}
+
 static uint32_t view_child(struct sym_view *v, uint32_t parent, uint32_t frame)
 {
     uint64_t h = hash64_u64((uint64_t) parent << 32 | frame);
@@ -78,9 +86,9 @@ static uint32_t view_child(struct sym_view *v, uint32_t parent, uint32_t frame)
     for (struct map_pos p = map_find(&v->child_map, h); p.index != MAP_NONE; p = map_next(&v->child_map, p))
         if (v->parent[p.index] == parent && v->frame[p.index] == frame)
             return p.index;
-    if (mem_grow((void **) &v->parent, &v->cap_nodes, (size_t) v->n_nodes + 1, sizeof *v->parent, 1 << 30) < 0 ||
-        mem_grow((void **) &v->frame, &v->cap_nodes2, (size_t) v->n_nodes + 1, sizeof *v->frame, 1 << 30) < 0 ||
-        map_insert(&v->child_map, h, v->n_nodes) < 0)
+    if (unlikely(v->n_nodes >= v->cap_nodes || v->n_nodes >= v->cap_nodes2) && grow_nodes(v, v->n_nodes + 1) < 0)
+        return UINT32_MAX;
+    if (map_insert(&v->child_map, h, v->n_nodes) < 0)
         return UINT32_MAX;
     v->parent[v->n_nodes] = parent;
     v->frame[v->n_nodes] = frame;
@@ -95,9 +103,7 @@ static struct sym_view *view_new(uint64_t generation)
     if (!v)
         return NULL;
     v->generation = generation;
-    if (intern_frame(v, &folded) != TREE_FOLDED ||
-        mem_grow((void **) &v->parent, &v->cap_nodes, 64, sizeof *v->parent, 1 << 30) < 0 ||
-        mem_grow((void **) &v->frame, &v->cap_nodes2, 64, sizeof *v->frame, 1 << 30) < 0 ||
+    if (intern_frame(v, &folded) != TREE_FOLDED || grow_nodes(v, 64) < 0 ||
         mem_grow((void **) &v->map, &v->cap_map, 64, sizeof *v->map, UINT32_MAX) < 0) {
         view_free(v);
         return NULL;
@@ -110,40 +116,99 @@ static struct sym_view *view_new(uint64_t generation)
     return v;
 }
 
-static uint32_t add_node(struct sym_view *v, const struct symbols *s, const struct sym_node *n, enum granularity by,
-                         bool no_inlines)
+/* Frames of locations on the way into a view, outermost call first: n, n x frame, one behind the other. */
+struct spelling {
+    const struct symbols *symbols;
+    enum granularity by;
+    bool no_inlines;
+    uint32_t *at; /* per location: where in v + 1; 0 = not yet. NULL for a few nodes, where nothing is kept */
+    uint32_t *v;
+    size_t cap;
+    uint32_t n;
+};
+
+static int add_unnamed(struct sym_view *v, uint32_t location)
 {
-    const struct sym_location *l = sym_location(s, n->location);
-    const struct sym_lines *lines = atomic_load_explicit(&((struct sym_location *) l)->lines, memory_order_acquire);
-    uint32_t at = v->map[n->parent], count = lines ? lines->n : 0;
+    int r = mem_grow((void **) &v->unnamed, &v->cap_unnamed, (size_t) v->n_unnamed + 1, sizeof *v->unnamed, UINT32_MAX);
 
-    for (uint32_t k = count ? count : 1; k-- > 0 && at != UINT32_MAX;) {
+    if (r == 0)
+        v->unnamed[v->n_unnamed++] = location;
+    return r;
+}
+
+/* Where in x->v the location's frames are; UINT32_MAX without memory. */
+static uint32_t spell(struct spelling *x, struct sym_view *v, uint32_t location)
+{
+    struct sym_location *l = sym_location(x->symbols, location);
+    const struct sym_lines *lines = atomic_load_explicit(&l->lines, memory_order_acquire);
+    uint32_t count = lines ? lines->n : 0, start = x->at ? x->n : 0;
+
+    if (mem_grow((void **) &x->v, &x->cap, (size_t) start + count + 2, sizeof *x->v, UINT32_MAX) < 0 ||
+        (!lines && add_unnamed(v, location) < 0))
+        return UINT32_MAX;
+    x->n = start + 1;
+    for (uint32_t k = count ? count : 1; k-- > 0;) {
         struct frame f;
-        uint32_t id;
 
-        if (no_inlines && count && k + 1 < count)
+        if (x->no_inlines && count && k + 1 < count)
             break;
-        view_frame(s, l, lines, k, &f);
-        frame_reduce(&f, by);
-        id = intern_frame(v, &f);
-        at = id == UINT32_MAX ? UINT32_MAX : view_child(v, at, id);
+        view_frame(x->symbols, l, lines, k, &f);
+        frame_reduce(&f, x->by);
+        x->v[x->n] = intern_frame(v, &f);
+        if (x->v[x->n++] == UINT32_MAX)
+            return UINT32_MAX;
     }
+    x->v[start] = x->n - start - 1;
+    if (x->at)
+        x->at[location] = start + 1;
+    return start;
+}
+
+static uint32_t add_node(struct sym_view *v, struct spelling *x, const struct sym_node *n)
+{
+    uint32_t k = x->at && x->at[n->location] ? x->at[n->location] - 1 : spell(x, v, n->location),
+             at = v->map[n->parent];
+
+    if (k == UINT32_MAX)
+        return UINT32_MAX;
+    for (uint32_t i = 1; i <= x->v[k] && at != UINT32_MAX; i++)
+        at = view_child(v, at, x->v[k + i]);
     return at;
 }
+
+enum { FEW = 256 };
 
 static int extend(struct sym_view *v, const struct symbols *s, const struct sym_service *service, enum granularity by,
                   bool no_inlines, uint32_t n)
 {
-    if (mem_grow((void **) &v->map, &v->cap_map, n, sizeof *v->map, UINT32_MAX) < 0)
-        return -ENOMEM;
-    for (; v->n_mapped < n; v->n_mapped++) {
-        uint32_t at = add_node(v, s, sym_node(service, v->n_mapped), by, no_inlines);
+    struct spelling x = {.symbols = s, .by = by, .no_inlines = no_inlines};
+    int r = mem_grow((void **) &v->map, &v->cap_map, n, sizeof *v->map, UINT32_MAX);
 
-        if (at == UINT32_MAX)
-            return -ENOMEM;
+    if (r == 0 && n > v->n_mapped + FEW) {
+        x.at = mem_zalloc_array(stable_count(&s->locations) + 1, sizeof *x.at);
+        r = x.at ? map_reserve(&v->child_map, v->n_nodes + (n - v->n_mapped)) : -ENOMEM;
+    }
+    for (; r == 0 && v->n_mapped < n; v->n_mapped++) {
+        uint32_t at = add_node(v, &x, sym_node(service, v->n_mapped));
+
+        if (at == UINT32_MAX) {
+            r = -ENOMEM;
+            break;
+        }
         v->map[v->n_mapped] = at;
     }
-    return 0;
+    mem_free(x.at);
+    mem_free(x.v);
+    return r;
+}
+
+/* Have names come for any of its frames since? */
+static bool is_outdated(const struct sym_view *v, const struct symbols *s)
+{
+    for (uint32_t i = 0; i < v->n_unnamed; i++)
+        if (atomic_load_explicit(&sym_location(s, v->unnamed[i])->lines, memory_order_acquire))
+            return true;
+    return false;
 }
 
 int view_lock(struct symbols *s, struct sym_service *service, enum granularity by, bool no_inlines, uint32_t n_nodes,
@@ -161,8 +226,12 @@ int view_lock(struct symbols *s, struct sym_service *service, enum granularity b
     pthread_rwlock_unlock(&service->view_lock);
     pthread_rwlock_wrlock(&service->view_lock);
     if (*at && (*at)->generation < generation) {
-        view_free(*at);
-        *at = NULL;
+        if (is_outdated(*at, s)) {
+            view_free(*at);
+            *at = NULL;
+        } else {
+            (*at)->generation = generation;
+        }
     }
     if (!*at)
         *at = view_new(generation);

@@ -2,7 +2,8 @@
 /*
  * A service's tree as a question wants it: locations are call sites and inlined calls, a view's nodes are frames at
  * one granularity. Kept per service and granularity and extended as the tree grows, so that a flame graph is adding
- * into an array, one pass that maps nodes to the view's, and one backward pass for totals. Built anew when names come.
+ * into an array, one pass that maps nodes to the view's, and one backward pass for totals. Built anew when names come for
+ * its frames.
  */
 #ifndef SEGMENT_VIEW_H
 #define SEGMENT_VIEW_H
@@ -22,7 +23,10 @@ struct sym_view {
     size_t cap_frames;
     uint32_t n_frames;
     struct map child_map, frame_map;
-    uint64_t generation;
+    uint32_t *unnamed; /* locations that had no names when they came in, some more than once */
+    size_t cap_unnamed;
+    uint32_t n_unnamed;
+    uint64_t generation; /* of names: those that came later are not of these locations, or it is built anew */
 };
 
 void view_free(struct sym_view *v);

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * query_callers() of query.h: the sandwich. Both trees have the function as the only child of their root. A node that
- * opens the function is its outermost call on that path; what it calls goes into the callees with its own values, its
- * path to the root goes, upside down, into the callers with its total.
+ * See store_callers.h. A node that opens the function is its outermost call on that path; what it calls goes into the
+ * callees with its own values, its path to the root goes, upside down, into the callers with its total.
  */
-#include <errno.h>
+#include "store/store_callers.h"
 
-#include "query/query.h"
+#include <errno.h>
 
 struct sandwich {
     const struct tree *src;
@@ -96,45 +95,38 @@ static int sandwich_fill(struct sandwich *x, struct str function)
     return r;
 }
 
-/* Sums up, prunes to what q asks for, gives type and unit on. */
-static int finish(struct sandwich *x, int side, uint32_t max_nodes, struct tree **ret)
+int callers_finish(struct tree *t, struct str type, struct str unit, uint32_t max_nodes, struct tree **ret)
 {
-    struct tree *t = x->out[side];
+    _cleanup_(tree_freep) struct tree *own = t;
+    struct tree *out;
+    int r = 0;
 
-    t->type = arena_str(&t->arena, x->src->type);
-    t->unit = arena_str(&t->arena, x->src->unit);
     tree_sum_up(t);
-    if (!max_nodes) {
-        *ret = TAKE(x->out[side]);
-        return 0;
-    }
-    return tree_prune(t, &(struct tree_prune){.max_nodes = max_nodes}, ret);
-}
-
-int query_callers(struct store *s, struct query *q, struct str function, struct tree **ret_callers,
-                  struct tree **ret_callees, struct store_notes *notes, struct err *e)
-{
-    _cleanup_(tree_freep) struct tree *src = NULL, *callers = NULL, *callees = NULL;
-    struct store_query sq = q->q;
-    struct sandwich x = {0};
-    int r;
-
-    if (!function.n)
-        return err_set(e, -EINVAL, "function: say whose callers");
-    sq.max_nodes = 0;
-    sq.min_share = 0;
-    sq.by = BY_FUNCTION;
-    r = s->ops->select(s, &sq, &src, notes, e);
+    if (max_nodes)
+        r = tree_prune(t, &(struct tree_prune){.max_nodes = max_nodes}, &out);
+    else
+        out = TAKE(own);
     if (r < 0)
         return r;
-    x.src = src;
-    r = sandwich_alloc(&x);
+    out->type = arena_str(&out->arena, type);
+    out->unit = arena_str(&out->arena, unit);
+    *ret = out;
+    return 0;
+}
+
+int callers_of_tree(const struct tree *t, struct str function, uint32_t max_nodes, struct tree **ret_callers,
+                    struct tree **ret_callees)
+{
+    _cleanup_(tree_freep) struct tree *callers = NULL, *callees = NULL;
+    struct sandwich x = {.src = t};
+    int r = sandwich_alloc(&x);
+
     if (r == 0)
         r = sandwich_fill(&x, function);
     if (r == 0)
-        r = finish(&x, 0, q->q.max_nodes, &callers);
+        r = callers_finish(TAKE(x.out[0]), t->type, t->unit, max_nodes, &callers);
     if (r == 0)
-        r = finish(&x, 1, q->q.max_nodes, &callees);
+        r = callers_finish(TAKE(x.out[1]), t->type, t->unit, max_nodes, &callees);
     if (r == 0) {
         *ret_callers = TAKE(callers);
         *ret_callees = TAKE(callees);
