@@ -27,7 +27,6 @@ MAY_USE = {
     "pipeline": "base conf model codec net",
     "store": "base model codec net",
     "query": "base model store",
-    "alert": "base conf model query net",
     "server": "base conf model codec net query store report",
     "agent": "base conf model codec elf unwind",
     "sdk": "base model codec elf unwind net",

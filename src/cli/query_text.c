@@ -404,16 +404,18 @@ static void services(struct page *p)
     buf_printf(p->out, "%-32s %s\n", "SERVICE", "TYPES  VERSIONS");
     json_begin_array(&p->json);
     while (json_next_item(&p->json)) {
+        size_t start = p->out->n;
+
         json_begin_object(&p->json);
         while (json_next_key(&p->json, &key)) {
-            if (str_is(key, "name"))
+            if (str_is(key, "name")) {
                 put_padded(p, json_str(&p->json), 32);
-            else {
+            } else {
                 buf_puts(p->out, str_is(key, "types") ? " " : "  ");
                 put_joined(p);
             }
         }
-        buf_putc(p->out, '\n');
+        end_line(p, start);
     }
 }
 
