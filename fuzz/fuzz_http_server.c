@@ -3,18 +3,12 @@
  * A connection of the server fed with bytes over a socket pair: HTTP/1.1 or HTTP/2 as they say; with the first byte odd,
  * HTTP/2's preface and settings go before. Every request is answered, some as a stream, some late.
  */
-#include <stdlib.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
 #include "net/encoding.h"
-#include "net/exchange.h"
 #include "net/grpc.h"
+#include "served.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static struct loop *loop;
-static struct http_server *server;
 static struct http_request *late;
 
 static void cancelled(struct http_request *q)
@@ -48,38 +42,20 @@ static void handle(void *arg, struct http_request *q)
     buf_done(&inflated);
 }
 
-static void setup(void)
-{
-    struct http_server_options o = {.n_loops = 1, .handle = handle, .max_body = 1 << 16, .max_head = 8192};
-
-    if (loop_new(&loop, NULL) < 0)
-        abort();
-    o.loops = &loop;
-    if (http_server_new(&o, &server, NULL) < 0)
-        abort();
-}
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const char preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0";
-    struct worker *w;
-    char sink[65536];
-    int fd[2];
+    int fd;
 
-    if (!loop)
-        setup();
-    w = &server->workers[0];
-    if (size < 1 || size > 100000 || socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fd) < 0)
+    if (size < 1 || size > 100000)
         return 0;
-    atomic_fetch_add(&server->connections, 1);
-    conn_open(w, fd[0], "fuzz");
+    fd = served_open((struct http_server_options){.handle = handle, .max_body = 1 << 16, .max_head = 8192});
+    if (fd < 0)
+        return 0;
     if (data[0] & 1)
-        send(fd[1], preface, sizeof preface, MSG_NOSIGNAL);
-    send(fd[1], data + 1, size - 1, MSG_NOSIGNAL);
-    for (int i = 0; i < 20; i++) {
-        loop_run_once(loop, 0);
-        recv(fd[1], sink, sizeof sink, 0);
-    }
+        send(fd, preface, sizeof preface, MSG_NOSIGNAL);
+    send(fd, data + 1, size - 1, MSG_NOSIGNAL);
+    served_run(fd, 20);
     if (late && (data[0] & 2)) {
         struct http_request *q = late;
 
@@ -87,12 +63,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         http_reply(q, 200, "text/plain", STR("late"));
         loop_run_once(loop, 0);
     }
-    close(fd[1]);
-    for (int i = 0; i < 20 && w->n_conns; i++)
-        loop_run_once(loop, 0);
-    while (w->conns)
-        conn_close(w->conns);
-    if (w->n_handed || atomic_load(&server->buffered))
-        abort();
+    served_end(fd);
     return 0;
 }

@@ -2,10 +2,8 @@
 /* See mem.h. The counters are atomics because tests torture threaded code too. */
 #include "base/mem.h"
 
-#include <errno.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 
 static atomic_ulong n_allocs;
@@ -55,65 +53,12 @@ void *mem_zalloc(size_t size)
     return must_fail() ? NULL : calloc(1, size ? size : 1);
 }
 
-void *mem_zalloc_array(size_t n, size_t size)
-{
-    size_t total;
-
-    if (__builtin_mul_overflow(n, size, &total))
-        return NULL;
-    return mem_zalloc(total);
-}
-
 void *mem_realloc(void *p, size_t size)
 {
     return must_fail() ? NULL : realloc(p, size ? size : 1);
 }
 
-void *mem_realloc_array(void *p, size_t n, size_t size)
-{
-    size_t total;
-
-    if (__builtin_mul_overflow(n, size, &total))
-        return NULL;
-    return mem_realloc(p, total);
-}
-
-char *mem_strdup(const char *s)
-{
-    return mem_dup(s, strlen(s) + 1);
-}
-
-void *mem_dup(const void *p, size_t size)
-{
-    void *q = mem_alloc(size);
-
-    if (q && size)
-        memcpy(q, p, size);
-    return q;
-}
-
 void mem_free(void *p)
 {
     free(p);
-}
-
-int mem_grow(void **p, size_t *cap, size_t need, size_t elem, size_t limit)
-{
-    size_t n = *cap ? *cap : 16;
-    void *q;
-
-    if (need <= *cap)
-        return 0;
-    if (need > limit)
-        return -E2BIG;
-    while (n < need)
-        n += n / 2 + 16;
-    if (n > limit)
-        n = limit;
-    q = mem_realloc_array(*p, n, elem);
-    if (!q)
-        return -ENOMEM;
-    *p = q;
-    *cap = n;
-    return 0;
 }

@@ -165,45 +165,25 @@ static int object_address(struct report_object *x, uint64_t address, uint64_t *r
 
 /* --- symbols and instructions --- */
 
-/* Go: every symbol with its size. */
-static int go_symbols(struct report_object *x, const struct regex *re, uint64_t address, struct report_symbols *ret)
+/* Go: every symbol with its size. 1 when it is one that is asked for. */
+static int go_symbol(const struct elf_symbol *y, const struct regex *re, uint64_t address, struct arena *a,
+                     struct report_symbol *ret)
 {
-    struct arena *a = &x->all->arena;
-    struct elf_symbols s;
-    int r = elf_symbols_load(x->elf, false, &s);
-
-    if (r < 0)
-        return r;
-    *ret = (struct report_symbols){arena_zalloc_array(a, (size_t) s.n + 1, sizeof(*ret->v)), 0};
-    if (!ret->v)
-        r = -ENOMEM;
-    for (uint32_t i = 0; r >= 0 && i < s.n; i++) {
-        const struct elf_symbol *y = &s.v[i];
-        struct report_symbol *to = &ret->v[ret->n];
-
-        if ((re && !regex_search(re, y->name)) ||
-            (address && (address < y->address || address >= y->address + y->size)))
-            continue;
-        to->names = arena_zalloc(a, sizeof(*to->names));
-        if (!to->names) {
-            r = -ENOMEM;
-            break;
-        }
-        *to->names = arena_str(a, y->name);
-        if (!to->names->p) {
-            r = -ENOMEM;
-            break;
-        }
-        to->n_names = 1;
-        to->start = y->address;
-        to->end = y->address + y->size - 1;
-        ret->n++;
-    }
-    elf_symbols_done(&s);
-    return r;
+    if ((re && !regex_search(re, y->name)) || (address && (address < y->address || address >= y->address + y->size)))
+        return 0;
+    ret->names = arena_zalloc(a, sizeof(*ret->names));
+    if (!ret->names)
+        return -ENOMEM;
+    *ret->names = arena_str(a, y->name);
+    if (!ret->names->p)
+        return -ENOMEM;
+    ret->n_names = 1;
+    ret->start = y->address;
+    ret->end = y->address + y->size - 1;
+    return 1;
 }
 
-/* Without an nm: the table that we read ourselves, each symbol up to the next. */
+/* The table that we read ourselves: Go's, or without an nm everybody's, each symbol up to the next. */
 static int own_symbols(struct report_object *x, const struct regex *re, uint64_t address, struct report_symbols *ret)
 {
     struct arena *a = &x->all->arena;
@@ -216,9 +196,12 @@ static int own_symbols(struct report_object *x, const struct regex *re, uint64_t
     if (!ret->v)
         r = -ENOMEM;
     for (uint32_t i = 0; r >= 0 && i < s.n; i++) {
-        uint64_t end = (i + 1 < s.n ? s.v[i + 1].address : 0) - 1;
+        const struct elf_symbol *y = &s.v[i];
+        uint64_t end = (i + 1 < s.n ? y[1].address : 0) - 1;
+        struct report_symbol *to = &ret->v[ret->n];
 
-        r = pprof_match_symbol(&s.v[i].name, 1, s.v[i].address, end, re, address, a, &ret->v[ret->n]);
+        r = x->is_go ? go_symbol(y, re, address, a, to)
+                     : pprof_match_symbol(&y->name, 1, y->address, end, re, address, a, to);
         ret->n += r > 0;
     }
     elf_symbols_done(&s);
@@ -227,9 +210,7 @@ static int own_symbols(struct report_object *x, const struct regex *re, uint64_t
 
 static int object_symbols(struct report_object *x, const struct regex *re, uint64_t address, struct report_symbols *ret)
 {
-    if (x->is_go)
-        return go_symbols(x, re, address, ret);
-    if (!x->all->tools.nm.n)
+    if (x->is_go || !x->all->tools.nm.n)
         return own_symbols(x, re, address, ret);
     return pprof_tools_symbols(&x->all->tools, x->path, re, address, &x->all->arena, ret);
 }

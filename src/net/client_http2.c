@@ -218,29 +218,13 @@ static void done(struct client_conn *c)
     mem_free(c->state_of_wire);
 }
 
-static int session_new(struct client_conn *c, nghttp2_session **ret)
+static void set_callbacks(nghttp2_session_callbacks *cb)
 {
-    nghttp2_session_callbacks *cb;
-    nghttp2_option *opt;
-    int r;
-
-    if (nghttp2_session_callbacks_new(&cb))
-        return -ENOMEM;
-    if (nghttp2_option_new(&opt)) {
-        nghttp2_session_callbacks_del(cb);
-        return -ENOMEM;
-    }
     nghttp2_session_callbacks_set_on_header_callback(cb, on_header);
     nghttp2_session_callbacks_set_on_frame_recv_callback(cb, on_frame_recv);
     nghttp2_session_callbacks_set_on_data_chunk_recv_callback(cb, on_data);
     nghttp2_session_callbacks_set_on_stream_close_callback(cb, on_stream_close);
     nghttp2_session_callbacks_set_send_data_callback(cb, send_data);
-    nghttp2_option_set_no_closed_streams(opt, 1);
-    nghttp2_option_set_peer_max_concurrent_streams(opt, 100);
-    r = nghttp2_session_client_new3(ret, cb, c, opt, h2_mem());
-    nghttp2_option_del(opt);
-    nghttp2_session_callbacks_del(cb);
-    return r ? -ENOMEM : 0;
 }
 
 int client_http2_new(struct client_conn *c)
@@ -252,7 +236,7 @@ int client_http2_new(struct client_conn *c)
     };
     struct wire2 *w = mem_zalloc(sizeof *w);
 
-    if (!w || session_new(c, &w->session) < 0) {
+    if (!w || h2_session_new(H2_CLIENT, set_callbacks, c, &w->session) < 0) {
         mem_free(w);
         return -ENOMEM;
     }

@@ -466,18 +466,8 @@ static void done(struct conn *c)
     mem_free(h);
 }
 
-static int session_new(struct conn *c, nghttp2_session **ret)
+static void set_callbacks(nghttp2_session_callbacks *cb)
 {
-    nghttp2_session_callbacks *cb;
-    nghttp2_option *opt;
-    int r;
-
-    if (nghttp2_session_callbacks_new(&cb))
-        return -ENOMEM;
-    if (nghttp2_option_new(&opt)) {
-        nghttp2_session_callbacks_del(cb);
-        return -ENOMEM;
-    }
     nghttp2_session_callbacks_set_on_begin_headers_callback(cb, on_begin_headers);
     nghttp2_session_callbacks_set_on_header_callback(cb, on_header);
     nghttp2_session_callbacks_set_on_frame_recv_callback(cb, on_frame_recv);
@@ -485,15 +475,6 @@ static int session_new(struct conn *c, nghttp2_session **ret)
     nghttp2_session_callbacks_set_on_stream_close_callback(cb, on_stream_close);
     nghttp2_session_callbacks_set_on_frame_send_callback(cb, on_frame_send);
     nghttp2_session_callbacks_set_send_data_callback(cb, send_data);
-    nghttp2_option_set_no_closed_streams(opt, 1);
-    nghttp2_option_set_max_outbound_ack(opt, 500);
-    nghttp2_option_set_max_settings(opt, 32);
-    nghttp2_option_set_max_continuations(opt, 8);
-    nghttp2_option_set_stream_reset_rate_limit(opt, 500, 50);
-    r = nghttp2_session_server_new3(ret, cb, c, opt, h2_mem());
-    nghttp2_option_del(opt);
-    nghttp2_session_callbacks_del(cb);
-    return r ? -ENOMEM : 0;
 }
 
 int conn_http2_new(struct conn *c)
@@ -506,7 +487,7 @@ int conn_http2_new(struct conn *c)
     };
     struct http2 *h = mem_zalloc(sizeof *h);
 
-    if (!h || session_new(c, &h->session) < 0) {
+    if (!h || h2_session_new(H2_SERVER, set_callbacks, c, &h->session) < 0) {
         mem_free(h);
         return -ENOMEM;
     }

@@ -13,7 +13,11 @@ enum {
     H2_OUTPUT_HIGH = 256 << 10, /* no more frames are made while this much waits for the socket */
 };
 
-nghttp2_mem *h2_mem(void);
+enum h2_side { H2_CLIENT, H2_SERVER };
+
+/* A session with the callbacks that `set` puts in, which all get `arg`. The limits are those of a peer that we do not
+ * trust. -ENOMEM. */
+int h2_session_new(enum h2_side side, void (*set)(nghttp2_session_callbacks *cb), void *arg, nghttp2_session **ret);
 
 static inline nghttp2_nv h2_nv(struct str name, struct str value)
 {

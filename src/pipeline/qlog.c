@@ -514,22 +514,22 @@ uint64_t qlog_waiting(struct qlog *q)
     return n;
 }
 
-uint64_t qlog_bytes(struct qlog *q)
+static uint64_t read_locked(struct qlog *q, const uint64_t *field)
 {
     uint64_t n;
 
     pthread_mutex_lock(&q->lock);
-    n = q->bytes;
+    n = *field;
     pthread_mutex_unlock(&q->lock);
     return n;
 }
 
+uint64_t qlog_bytes(struct qlog *q)
+{
+    return read_locked(q, &q->bytes);
+}
+
 uint64_t qlog_damaged(struct qlog *q)
 {
-    uint64_t n;
-
-    pthread_mutex_lock(&q->lock);
-    n = q->damaged;
-    pthread_mutex_unlock(&q->lock);
-    return n;
+    return read_locked(q, &q->damaged);
 }

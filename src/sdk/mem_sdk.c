@@ -7,7 +7,6 @@
  * Every piece has a header of 16 bytes. One lock, taken by the background thread and by API calls, never by handlers or
  * hooks; mem_sdk_fork_child() makes it free again in a child.
  */
-#include <errno.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -153,13 +152,6 @@ void *mem_zalloc(size_t size)
     return p;
 }
 
-void *mem_zalloc_array(size_t n, size_t size)
-{
-    size_t total;
-
-    return __builtin_mul_overflow(n, size, &total) ? NULL : mem_zalloc(total);
-}
-
 static void *remap(struct header *h, size_t size)
 {
     size_t was = h->size + sizeof *h, now = ALIGN_UP(size + sizeof *h, (size_t) PAGE), limit = atomic_load(&budget);
@@ -196,27 +188,6 @@ void *mem_realloc(void *p, size_t size)
     return q;
 }
 
-void *mem_realloc_array(void *p, size_t n, size_t size)
-{
-    size_t total;
-
-    return __builtin_mul_overflow(n, size, &total) ? NULL : mem_realloc(p, total);
-}
-
-char *mem_strdup(const char *s)
-{
-    return mem_dup(s, strlen(s) + 1);
-}
-
-void *mem_dup(const void *p, size_t size)
-{
-    void *q = mem_alloc(size);
-
-    if (q && size)
-        memcpy(q, p, size);
-    return q;
-}
-
 void mem_free(void *p)
 {
     struct header *h = p ? (struct header *) p - 1 : NULL;
@@ -236,26 +207,6 @@ void mem_free(void *p)
     ((struct piece *) h)->next = free_lists[c];
     free_lists[c] = (struct piece *) h;
     release();
-}
-
-int mem_grow(void **p, size_t *cap, size_t need, size_t elem, size_t limit)
-{
-    size_t n = *cap ? *cap : 16;
-    void *q;
-
-    if (need <= *cap)
-        return 0;
-    if (need > limit)
-        return -E2BIG;
-    while (n < need)
-        n += n / 2 + 16;
-    n = MIN(n, limit);
-    q = mem_realloc_array(*p, n, elem);
-    if (!q)
-        return -ENOMEM;
-    *p = q;
-    *cap = n;
-    return 0;
 }
 
 /* Test hooks of mem.h: there is nothing to fail here. */
