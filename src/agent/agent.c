@@ -41,7 +41,6 @@ enum {
     POLL_IDLE_MS = 100, /* the ring is read this often */
     WAITS_FIRST = 4,    /* one wait in so many is looked at */
     WAITS_LAST = 4096,
-    LOADED_MAX = 1024,
     SPAN_AGAIN = 64, /* samples between two looks for a span that is not placed yet */
 };
 static const size_t TABLE_BYTES = 8 << 20, ROW_BYTES = 8 << 20, TALLY_BYTES = 64 << 20;
@@ -175,7 +174,7 @@ static void make_room(struct agent *a)
 {
     struct oldest o = {0};
 
-    if (a->n_loaded < LOADED_MAX)
+    if (a->n_loaded < AGENT_PROCESSES)
         return;
     processes_each(a->processes, find_oldest, &o);
     if (o.found)
@@ -382,7 +381,8 @@ static void set_timer(struct agent *a, int ms)
 static int start_bpf(struct agent *a, struct err *e)
 {
     const struct agent_options *o = &a->options;
-    struct bpf_side_options side = {.ring_bytes = ring_bytes(a->n_cpus), .off_cpu = o->off_cpu};
+    struct bpf_side_options side = {
+        .ring_bytes = ring_bytes(a->n_cpus), .off_cpu = o->off_cpu, .old_kernel = o->via == AGENT_VIA_OLD_BPF};
     struct agent_control *control;
     struct row_store_maps maps;
     int r = bpf_side_new(&side, &a->bpf, e);
@@ -432,7 +432,7 @@ static int start_sampling(struct agent *a, struct err *e)
         r = sideband_new(SIDEBAND_BYTES, &a->sideband, e);
         if (r == 0)
             r = start_bpf(a, e);
-        if (r == 0 || a->options.via == AGENT_VIA_BPF || !a->options.n_pids || (r != -EPERM && r != -EACCES))
+        if (r == 0 || a->options.via != AGENT_VIA_AUTO || !a->options.n_pids || (r != -EPERM && r != -EACCES))
             return r;
         row_store_free(TAKE(a->rows));
         bpf_side_free(TAKE(a->bpf));

@@ -28,7 +28,8 @@ struct batch;
 struct filter;
 struct symbolizer;
 
-enum agent_via { AGENT_VIA_AUTO, AGENT_VIA_BPF, AGENT_VIA_PERF };
+/* AGENT_VIA_OLD_BPF: as on kernels before 5.17, whatever this one can. */
+enum agent_via { AGENT_VIA_AUTO, AGENT_VIA_BPF, AGENT_VIA_OLD_BPF, AGENT_VIA_PERF };
 
 struct agent_options {
     enum agent_via via;

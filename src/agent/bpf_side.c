@@ -11,12 +11,15 @@
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include "agent/perf_open.h"
 #include "agent_bpf.skel.h"
 #include "base/fd.h"
 #include "base/mem.h"
+
+enum { OLD_PAGES = 16384, OLD_FILTER = 4096 };
 
 struct cpu_clock {
     int fd;
@@ -36,6 +39,7 @@ struct bpf_side {
     struct cpu_clock *clocks; /* by CPU; fd -1: offline */
     int n_cpus;
     unsigned hz;
+    bool bounded;  /* no bpf_loop */
     char log[512]; /* the last complaint of libbpf */
 };
 
@@ -69,13 +73,61 @@ static void set_namespace(struct agent_bpf *skel)
 
 static int explain(struct bpf_side *b, int r, struct err *e)
 {
-    if (r == -EPERM || r == -EACCES)
+    if (r == -EPERM) /* -EACCES is the verifier's */
         return err_set(e, -EPERM, "BPF programs may not be loaded: CAP_BPF and CAP_PERFMON are needed");
     if (access("/sys/kernel/btf/vmlinux", R_OK) < 0)
         return err_set(e, -EOPNOTSUPP,
                        "the kernel has no type information (/sys/kernel/btf/vmlinux): BPF cannot be used");
     b->log[strcspn(b->log, "\n")] = 0;
     return err_set(e, r, "BPF programs cannot be loaded: %m%s%s", b->log[0] ? ": " : "", b->log);
+}
+
+static void set_preallocated(struct bpf_map *map, uint32_t entries)
+{
+    bpf_map__set_map_flags(map, 0);
+    bpf_map__set_max_entries(map, entries);
+}
+
+static bool is_kernel_before(unsigned major, unsigned minor)
+{
+    struct utsname u;
+    unsigned v[2] = {0};
+
+    return uname(&u) == 0 && sscanf(u.release, "%u.%u", &v[0], &v[1]) == 2 &&
+           (v[0] < major || (v[0] == major && v[1] < minor));
+}
+
+/* Without bpf_loop (before 5.17) the programs with plain loops are taken. Before 6.1 a clock's programs may not use maps
+ * that grow: then as many entries as are used here are made at once. */
+static int fit_to_kernel(struct bpf_side *b, const struct bpf_side_options *o, struct err *e)
+{
+    bool old = o->old_kernel, has_loop = libbpf_probe_bpf_helper(BPF_PROG_TYPE_PERF_EVENT, BPF_FUNC_loop, NULL) == 1;
+    struct agent_bpf *s = b->skel;
+
+    b->bounded = old || !has_loop;
+    if (b->bounded && o->off_cpu)
+        return err_set(e, -EOPNOTSUPP, "waits (off-CPU) are sampled with kernel 5.17 and later");
+    bpf_program__set_autoload(s->progs.on_tick, !b->bounded);
+    bpf_program__set_autoload(s->progs.on_tick_bounded, b->bounded);
+    bpf_program__set_autoload(s->progs.on_tick_part, b->bounded);
+    bpf_map__set_autocreate(s->maps.tick_parts, b->bounded);
+    if (old || is_kernel_before(6, 1)) {
+        set_preallocated(s->maps.processes, AGENT_PROCESSES);
+        set_preallocated(s->maps.langs, AGENT_PROCESSES);
+        set_preallocated(s->maps.pages, OLD_PAGES);
+        set_preallocated(s->maps.filter, OLD_FILTER);
+    }
+    return 0;
+}
+
+static int link_parts(struct bpf_side *b, struct err *e)
+{
+    int part = bpf_program__fd(b->skel->progs.on_tick_part);
+    uint32_t zero = 0;
+
+    if (b->bounded && bpf_map_update_elem(bpf_map__fd(b->skel->maps.tick_parts), &zero, &part, BPF_ANY) < 0)
+        return err_set(e, -errno, "BPF programs cannot call each other: %m");
+    return 0;
 }
 
 static int load(struct bpf_side *b, const struct bpf_side_options *o, struct err *e)
@@ -88,13 +140,16 @@ static int load(struct bpf_side *b, const struct bpf_side_options *o, struct err
     if (!b->skel)
         return explain(b, -errno, e);
     set_namespace(b->skel);
+    r = fit_to_kernel(b, o, e);
+    if (r < 0)
+        return r;
     bpf_program__set_autoload(b->skel->progs.on_switch, o->off_cpu);
     bpf_map__set_autocreate(b->skel->maps.waits, o->off_cpu);
     bpf_map__set_max_entries(b->skel->maps.events, (uint32_t) o->ring_bytes);
     bpf_map__set_max_entries(b->skel->maps.stacks, (uint32_t) b->n_cpus);
     r = agent_bpf__load(b->skel);
     loading = NULL;
-    return r < 0 ? explain(b, r, e) : 0;
+    return r < 0 ? explain(b, r, e) : link_parts(b, e);
 }
 
 int bpf_side_new(const struct bpf_side_options *o, struct bpf_side **ret, struct err *e)
@@ -153,7 +208,8 @@ static int start_clock(struct bpf_side *b, int cpu, unsigned hz, struct err *e)
     c->fd = perf_open(&attr, -1, cpu);
     if (c->fd < 0)
         return err_set(e, c->fd, "no clock on CPU %d (CAP_PERFMON is needed): %m", cpu);
-    c->link = bpf_program__attach_perf_event(b->skel->progs.on_tick, c->fd);
+    c->link =
+        bpf_program__attach_perf_event(b->bounded ? b->skel->progs.on_tick_bounded : b->skel->progs.on_tick, c->fd);
     if (!c->link) {
         r = -errno;
         fd_close(c->fd);

@@ -18,6 +18,7 @@ struct bpf_side;
 struct bpf_side_options {
     size_t ring_bytes; /* a power of two of pages */
     bool off_cpu;
+    bool old_kernel; /* do as kernel 5.10 needs it, whatever this one can */
 };
 
 /* Loads the programs; nothing is attached. -EPERM with words about what is missing. */

@@ -55,8 +55,10 @@ static int parse_words(const struct watch_options *w, struct agent_options *o, s
         o->via = AGENT_VIA_PERF;
     else if (w->via && strcmp(w->via, "bpf") == 0)
         o->via = AGENT_VIA_BPF;
+    else if (w->via && strcmp(w->via, "old-bpf") == 0)
+        o->via = AGENT_VIA_OLD_BPF;
     else if (w->via)
-        return err_set(e, -EINVAL, "--via: '%s' is not bpf or perf", w->via);
+        return err_set(e, -EINVAL, "--via: '%s' is not bpf, old-bpf or perf", w->via);
     return parse_types(w->types, o, e);
 }
 

@@ -39,7 +39,7 @@ struct watch_options {
          "HOW",      "rows (default): in the kernel; copy: copy stacks and walk them here"},                         \
         {0,          "via",                                                                                          \
          ARG_STRING, (base) + offsetof(struct watch_options, via),                                                   \
-         "HOW",      "bpf, or perf: without BPF, own processes only (default: what is allowed)"},                    \
+         "HOW",      "bpf; old-bpf: as for kernels before 5.17; perf: without BPF, own processes only"},             \
         {0, "no-kernel", ARG_FLAG, (base) + offsetof(struct watch_options, no_kernel), NULL, "no kernel frames"},    \
         {0,        "no-names",                                                                                       \
          ARG_FLAG, (base) + offsetof(struct watch_options, no_names),                                                \

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR GPL-2.0
 /*
- * On-CPU samples: a cpu-clock tick on each CPU, one program. What it costs and loses is counted in `stats`.
+ * On-CPU samples: a cpu-clock tick on each CPU, one program, or two that call each other where the kernel has no bpf_loop.
+ * Off-CPU: waits, at the scheduler's switches. What it costs and loses is counted in `stats`.
  */
 #include "agent/bpf/walk.bpf.h"
 
@@ -71,7 +72,8 @@ static __always_inline void read_span(struct walk_state *w)
     __u8 valid = 0;
 
     if (span->kind == AGENT_SPAN_DTV) {
-        if (read_word(w->s->at.tp + ARCH_DTV, &dtv) || read_word(dtv + 16 * (__u64) span->module, &block) || block + 1 < 2)
+        if (read_word(w->s->at.tp + ARCH_DTV, &dtv) || read_word(dtv + 16 * (__u64) span->module, &block) ||
+            block + 1 < 2)
             return;
         at = block;
     }
@@ -132,43 +134,55 @@ static __always_inline void copy_stack(struct walk_state *w, struct agent_stats 
     e->resume.is_leaf = w->s->at.is_leaf;
 }
 
-/* Walks the user stack of the current task into the event, as far as what is loaded allows. */
-static __always_inline void walk_stack(struct walk_state *w, struct task_struct *task, struct agent_stats *st)
+/* The user's registers as the kernel saved them: right whether user or kernel code was interrupted. Before 5.15 nothing tells
+ * where: they are on top of the kernel's stack. */
+static __always_inline void read_user_regs(struct task_struct *task, arch_regs *ret, bool bounded)
 {
-    struct agent_event *e = &w->s->event;
-    arch_regs regs = {};
-    __u32 pid = e->pid;
+    void *at;
 
-    /* the user's registers as the kernel saved them: right whether user or kernel code was interrupted */
-    bpf_probe_read_kernel(&regs, sizeof regs, (void *) bpf_task_pt_regs(task));
-    __builtin_memset(&w->s->at, 0, sizeof w->s->at);
-    w->s->at.exact = w->exact;
-    w->s->at.is_leaf = w->is_leaf;
-    w->s->at.tp = task->ARCH_TP;
-    arch_begin(w, &regs);
-    e->end = AGENT_END_NO_PROCESS;
-    w->process = bpf_map_lookup_elem(&processes, &pid);
-    if (w->process && w->process->mm == e->mm) {
-        if (w->process->flags & AGENT_PROCESS_LANG)
-            w->lang = bpf_map_lookup_elem(&langs, &pid);
-        if (w->process->span.kind)
-            read_span(w);
-        if (!control.copy_all)
-            bpf_loop(AGENT_STEPS, one_frame, w, 0);
-        if (w->lang)
-            lang_walk(w);
-    }
-    st->frames += w->s->at.frames;
+    if (bounded)
+        at = BPF_CORE_READ(task, stack) + ARCH_KERNEL_STACK - bpf_core_type_size(struct pt_regs);
+    else
+        at = (void *) bpf_task_pt_regs(task);
+    bpf_probe_read_kernel(ret, sizeof *ret, at);
 }
 
-/* The same; what is left of the stack goes into the ring when it could not be walked to its end. */
-static __always_inline void walk_user(struct walk_state *w, struct task_struct *task, struct agent_stats *st)
+/* Where a walk goes on: what is not in the scratch is found by its pid. False when nothing is known of the process. */
+static __always_inline bool walk_resume(struct walk_state *w)
 {
-    struct agent_event *e = &w->s->event;
+    __u32 pid = w->s->event.pid;
 
-    walk_stack(w, task, st);
-    if (e->end == AGENT_END_NO_PROCESS || e->end == AGENT_END_NO_MAPPING || e->end == AGENT_END_NO_PAGE)
-        copy_stack(w, st);
+    w->process = bpf_map_lookup_elem(&processes, &pid);
+    if (!w->process || w->process->mm != w->s->event.mm)
+        return false;
+    w->lang = w->process->flags & AGENT_PROCESS_LANG ? bpf_map_lookup_elem(&langs, &pid) : NULL;
+    return true;
+}
+
+/* Begins at the user's registers of the task, which is the current one. False when the walk cannot begin. */
+static __always_inline bool walk_begin(struct walk_state *w, struct task_struct *task, __u64 tp, bool bounded)
+{
+    arch_regs regs = {};
+
+    read_user_regs(task, &regs, bounded);
+    __builtin_memset(&w->s->at, 0, sizeof w->s->at);
+    w->s->at.exact = w->s->at.is_leaf = 1;
+    w->s->at.tp = tp;
+    arch_begin(w, &regs);
+    w->s->event.end = AGENT_END_NO_PROCESS;
+    if (!walk_resume(w))
+        return false;
+    if (w->process->span.kind)
+        read_span(w);
+    return !control.copy_all;
+}
+
+/* Behind the native frames. */
+static __always_inline void walk_end(struct walk_state *w, struct agent_stats *st, bool bounded)
+{
+    if (w->lang)
+        lang_walk(w, bounded);
+    st->frames += w->s->at.frames;
 }
 
 static __always_inline struct agent_event *begin_event(struct walk_state *w, __u32 kind, __u64 id, __u64 now)
@@ -212,35 +226,92 @@ static __always_inline void send(struct agent_event *e, struct agent_stats *st)
         st->lost++;
 }
 
-SEC("perf_event")
-int on_tick(struct bpf_perf_event_data *ctx)
+/* bounded: kernels before 5.11 have no typed pointer to the current task. */
+static __always_inline bool begin_tick(struct bpf_perf_event_data *ctx, struct walk_state *w, bool bounded)
 {
-    __u64 now = bpf_ktime_get_ns(), id = current_pid_tgid(), ip = ARCH_PC(&ctx->regs);
-    struct walk_state w = {.exact = 1, .is_leaf = 1};
+    __u64 now = bpf_ktime_get_ns(), id = current_pid_tgid();
     struct task_struct *task;
-    struct agent_stats *st;
     struct agent_event *e;
     __u32 zero = 0, weight;
 
-    if (!(id >> 32))
-        return 0;
-    weight = filter_weight(id >> 32);
-    st = bpf_map_lookup_elem(&stats, &zero);
-    w.s = bpf_map_lookup_elem(&scratches, &zero);
-    if (!weight || !w.s || !st)
-        return 0;
-    e = begin_event(&w, AGENT_EVENT_CPU, id, now);
+    weight = id >> 32 ? filter_weight(id >> 32) : 0;
+    w->s = weight ? bpf_map_lookup_elem(&scratches, &zero) : NULL;
+    if (!w->s)
+        return false;
+    e = begin_event(w, AGENT_EVENT_CPU, id, now);
     e->weight = weight;
-    if ((__s64) ip < 0 && !control.no_kernel)
+    if ((__s64) ARCH_PC(&ctx->regs) < 0 && !control.no_kernel)
         kernel_frames(ctx, e, 0);
-    task = bpf_get_current_task_btf();
-    e->mm = (__u64) task->mm;
-    if (e->mm)
-        walk_user(&w, task, st);
-    else
+    task = bounded ? (struct task_struct *) bpf_get_current_task() : bpf_get_current_task_btf();
+    e->mm = (__u64) (bounded ? BPF_CORE_READ(task, mm) : task->mm);
+    w->s->at.walks = 0;
+    if (!e->mm)
         e->flags |= AGENT_EVENT_NO_USER;
+    else
+        w->s->at.walks = walk_begin(w, task, bounded ? BPF_CORE_READ(task, ARCH_TP) : task->ARCH_TP, bounded);
+    return true;
+}
+
+/* What is left of the stack goes into the ring when it could not be walked to its end. */
+static __always_inline void end_tick(struct walk_state *w, bool bounded)
+{
+    struct agent_event *e = &w->s->event;
+    __u32 zero = 0;
+    struct agent_stats *st = bpf_map_lookup_elem(&stats, &zero);
+
+    if (!st)
+        return;
+    if (!(e->flags & AGENT_EVENT_NO_USER))
+        walk_end(w, st, bounded);
+    if (e->end == AGENT_END_NO_PROCESS || e->end == AGENT_END_NO_MAPPING || e->end == AGENT_END_NO_PAGE)
+        copy_stack(w, st);
     send(e, st);
-    st->ns += bpf_ktime_get_ns() - now;
+    st->ns += bpf_ktime_get_ns() - e->time_ns;
+}
+
+SEC("perf_event")
+int on_tick(struct bpf_perf_event_data *ctx)
+{
+    struct walk_state w = {};
+
+    if (!begin_tick(ctx, &w, false))
+        return 0;
+    if (w.process && w.s->at.walks) /* the verifier does not know that one implies the other */
+        bpf_loop(AGENT_STEPS, one_frame, &w, 0);
+    end_tick(&w, false);
+    return 0;
+}
+
+/* Without bpf_loop: the first program begins, the second walks a part of the frames and calls itself for the next. */
+struct {
+    __uint(type, BPF_MAP_TYPE_PROG_ARRAY);
+    __uint(max_entries, 1);
+    __type(key, __u32);
+    __type(value, __u32);
+} tick_parts SEC(".maps");
+
+SEC("perf_event")
+int on_tick_bounded(struct bpf_perf_event_data *ctx)
+{
+    struct walk_state w = {};
+
+    if (begin_tick(ctx, &w, true))
+        bpf_tail_call(ctx, &tick_parts, 0);
+    return 0;
+}
+
+SEC("perf_event")
+int on_tick_part(struct bpf_perf_event_data *ctx)
+{
+    struct walk_state w = {};
+    __u32 zero = 0;
+
+    w.s = bpf_map_lookup_elem(&scratches, &zero);
+    if (!w.s)
+        return 0;
+    if (w.s->at.walks && walk_resume(&w) && !walk_part(&w))
+        bpf_tail_call(ctx, &tick_parts, 0);
+    end_tick(&w, true);
     return 0;
 }
 
@@ -296,7 +367,7 @@ static __always_inline int is_blocked(struct task_struct *task)
 /* Takes the stack of the task that is about to wait, and keeps it with the task. */
 static __always_inline void begin_wait(void *ctx, struct task_struct *prev, struct agent_stats *st, __u64 now)
 {
-    struct walk_state w = {.exact = 1, .is_leaf = 1};
+    struct walk_state w = {};
     __u64 id = current_pid_tgid();
     struct agent_event *e;
     struct agent_wait *wait;
@@ -313,7 +384,9 @@ static __always_inline void begin_wait(void *ctx, struct task_struct *prev, stru
     if (!control.no_kernel)
         kernel_frames(ctx, e, 2); /* this program and what runs programs at a tracepoint */
     e->mm = (__u64) prev->mm;
-    walk_stack(&w, prev, st);
+    if (walk_begin(&w, prev, prev->ARCH_TP, false))
+        bpf_loop(AGENT_STEPS, one_frame, &w, 0);
+    walk_end(&w, st, false);
     n = e->n_words;
     if (n > AGENT_WAIT_WORDS) {
         n = AGENT_WAIT_WORDS;

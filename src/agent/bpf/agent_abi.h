@@ -36,7 +36,7 @@ enum {
     AGENT_SHARDS = 256, /* at most; the user side keeps to its budget */
     AGENT_RULES = 65536,
     AGENT_PAGES = 65536,
-    AGENT_PROCESSES = 4096,
+    AGENT_PROCESSES = 1024,    /* loaded at a time; 8 KiB each */
     AGENT_STACK_BYTES = 65536, /* of a stack copy */
     AGENT_LANG_WORDS = 3,
     AGENT_WAIT_WORDS = 160, /* of the stack of a wait; deeper ones are cut */

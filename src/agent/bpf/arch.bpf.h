@@ -17,7 +17,8 @@ typedef struct pt_regs arch_regs;
 #define ARCH_PC(regs) ((regs)->rip)
 #define ARCH_TP thread.fsbase
 
-enum { ARCH_BX = 3, ARCH_DTV = 8 }; /* ARCH_DTV: glibc's pointer to a thread's blocks, from tp */
+/* ARCH_DTV: glibc's pointer to a thread's blocks, from tp */
+enum { ARCH_BX = 3, ARCH_DTV = 8, ARCH_KERNEL_STACK = 16384 };
 
 static __always_inline void arch_begin(struct walk_state *w, const arch_regs *g)
 {
@@ -83,7 +84,18 @@ typedef struct user_pt_regs arch_regs; /* the kernel's pt_regs begin with it */
 #define ARCH_PC(regs) ((regs)->pc)
 #define ARCH_TP thread.uw.tp_value
 
-enum { ARCH_BX = 255, ARCH_DTV = 0, ARCH_FP = 29, ARCH_LR = 30, ARCH_CONTEXT = 128 + 176 + 8 };
+struct pt_regs {
+    struct user_pt_regs user_regs;
+} __attribute__((preserve_access_index));
+
+enum {
+    ARCH_BX = 255,
+    ARCH_DTV = 0,
+    ARCH_KERNEL_STACK = 16384,
+    ARCH_FP = 29,
+    ARCH_LR = 30,
+    ARCH_CONTEXT = 128 + 176 + 8
+};
 
 static __always_inline void arch_begin(struct walk_state *w, const arch_regs *g)
 {

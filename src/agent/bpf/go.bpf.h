@@ -11,7 +11,7 @@ struct go_walk {
     __u64 list, n;
 };
 
-static long go_label(__u32 i, struct go_walk *p)
+static __noinline long go_label(__u32 i, struct go_walk *p)
 {
     __u64 *v = p->s->lang, n = p->s->event.n_words, *out, key, value;
 
@@ -43,7 +43,7 @@ static long go_label(__u32 i, struct go_walk *p)
     return 0;
 }
 
-static __always_inline void go_walk(struct walk_state *w, struct agent_go *go)
+static __always_inline void go_walk(struct walk_state *w, struct agent_go *go, bool bounded)
 {
     struct go_walk p = {.s = w->s};
     __u64 at = 0, slice[2] = {}, n = w->s->event.n_words;
@@ -60,7 +60,7 @@ static __always_inline void go_walk(struct walk_state *w, struct agent_go *go)
     p.n = slice[1] > AGENT_LABELS ? AGENT_LABELS : slice[1];
     w->s->event.words[n] = (__u64) (AGENT_WORD_LANG + AGENT_FRAME_GO) << 56 | p.n;
     w->s->event.n_words = n + 1;
-    bpf_loop(AGENT_LABELS, go_label, &p, 0);
+    WALK_REPEAT(bounded, AGENT_LABELS, go_label, &p);
 }
 
 #endif

@@ -15,12 +15,12 @@
 #include "agent/bpf/go.bpf.h"
 #include "agent/bpf/python.bpf.h"
 
-static __always_inline void lang_walk(struct walk_state *w)
+static __always_inline void lang_walk(struct walk_state *w, bool bounded)
 {
     if (w->lang->kind == AGENT_LANG_PYTHON)
-        python_walk(w, &w->lang->python);
+        python_walk(w, &w->lang->python, bounded);
     else if (w->lang->kind == AGENT_LANG_GO)
-        go_walk(w, &w->lang->go);
+        go_walk(w, &w->lang->go, bounded);
 }
 
 /* Go changes to a thread's own stack (systemstack, asmcgocall): the frame pointer still is that of the caller, on the

@@ -30,7 +30,7 @@ struct python_walk {
 };
 
 /* One thread state further; 1 to end, with p->state set when it was found. */
-static long python_search(__u32 i, struct python_walk *p)
+static __noinline long python_search(__u32 i, struct python_walk *p)
 {
     struct agent_python *py = p->py;
     __u64 id = 0;
@@ -52,7 +52,7 @@ static long python_search(__u32 i, struct python_walk *p)
     return 0;
 }
 
-static __always_inline __u64 python_find_state(struct python_walk *p)
+static __always_inline __u64 python_find_state(struct python_walk *p, bool bounded)
 {
     __u64 key = (__u64) p->s->event.pid << 32 | p->s->event.tid, id = 0;
     __u64 *known = bpf_map_lookup_elem(&python_threads, &key);
@@ -63,7 +63,7 @@ static __always_inline __u64 python_find_state(struct python_walk *p)
             return p->state;
     }
     p->state = 0;
-    bpf_loop(PYTHON_THREADS, python_search, p, 0);
+    WALK_REPEAT(bounded, PYTHON_THREADS, python_search, p);
     if (!p->state || read_word(p->state + p->py->thread_id, &id) || id != p->tp)
         return 0;
     bpf_map_update_elem(&python_threads, &key, &p->state, BPF_ANY);
@@ -132,7 +132,7 @@ static __always_inline long python_put(struct python_walk *p, __u64 code, __u64 
     return 0;
 }
 
-static long python_frame(__u32 i, struct python_walk *p)
+static __noinline long python_frame(__u32 i, struct python_walk *p)
 {
     struct agent_python *py = p->py;
     __u64 code, entry = py->minor <= 10;
@@ -159,17 +159,19 @@ static long python_frame(__u32 i, struct python_walk *p)
     return python_put(p, code, entry * AGENT_PYTHON_ENTRY);
 }
 
-static __always_inline void python_walk(struct walk_state *w, struct agent_python *py)
+static __always_inline void python_walk(struct walk_state *w, struct agent_python *py, bool bounded)
 {
     struct python_walk p = {.s = w->s, .py = py, .tp = w->s->at.tp};
-    __u64 state = python_find_state(&p), frame = 0;
+    __u64 state = python_find_state(&p, bounded), frame = 0;
 
     if (!state || read_word(state + py->thread_frame, &frame) || !frame)
         return;
     if (py->cframe_frame != AGENT_PYTHON_NONE && (read_word(frame + py->cframe_frame, &frame) || !frame))
         return;
     p.frame = frame;
-    bpf_loop(PYTHON_STEPS, python_frame, &p, 0);
+    WALK_REPEAT(bounded, PYTHON_STEPS, python_frame, &p);
+    if (p.frame)
+        w->s->event.flags |= AGENT_EVENT_LANG_CUT;
     python_mark_entry(&p);
 }
 

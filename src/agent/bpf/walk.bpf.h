@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR GPL-2.0
 /*
- * The maps, and the walk over a user stack with the rows of unwind/rows.h: one bpf_loop over frames, one frame a step.
+ * The maps, and the walk over a user stack with the rows of unwind/rows.h: one bpf_loop over frames, one frame a step. Where
+ * the kernel has no bpf_loop (before 5.17), programs are told so by `bounded`, a constant: they walk a part of the frames in
+ * a plain loop and call themselves for the next part (agent.bpf.c).
  *
  * Searches are free of branches, because the verifier follows each one: `x << k` of a bit, never an AND with 0 or -1, which
  * kernel 6.18 splits into two states. Kernel structures are declared here with the fields that are read.
@@ -11,6 +13,8 @@
 #include <linux/bpf.h>
 #include <linux/bpf_perf_event.h>
 #include <linux/ptrace.h>
+
+#include <stdbool.h>
 
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
@@ -34,6 +38,7 @@ struct thread_struct {
 
 struct task_struct {
     struct mm_struct *mm;
+    void *stack;
     int pid, tgid;
     unsigned int flags;
     struct task_struct *group_leader;
@@ -100,6 +105,7 @@ struct walk_place {
     __u64 pc, sp, fp, bx;
     __u64 tp; /* thread pointer */
     __u32 exact, is_leaf;
+    __u32 walks; /* there are frames to walk here */
     __u32 frames;
     __u32 file;                                     /* of the last mapping: the next frame is mostly in it as well */
     __u64 start, end, bias;                         /* likewise */
@@ -125,8 +131,22 @@ struct walk_state {
     struct scratch *s;
     struct agent_process *process;
     struct agent_lang *lang; /* NULL: none */
-    __u32 exact, is_leaf;    /* of the first frame */
 };
+
+/* Parts of a walk without bpf_loop. Programs may call each other 32 times: together more than AGENT_USER_FRAMES. */
+enum { WALK_PART = 32, WALK_LANG_PART = 64 };
+
+/* f(i, arg) until it returns 1, n times at most; fewer without bpf_loop. f is __noinline: the verifier of kernel 5.10 takes loops
+ * only if their way back is a jump, which is sure of a loop with nothing in it but a call. */
+#define WALK_REPEAT(bounded, n, f, arg)                 \
+    do {                                                \
+        if (!(bounded))                                 \
+            bpf_loop(n, f, arg, 0);                     \
+        else                                            \
+            for (int i_ = 0; i_ < WALK_LANG_PART; i_++) \
+                if (f(i_, arg))                         \
+                    break;                              \
+    } while (0)
 
 static __always_inline long finish(struct walk_state *w, __u32 end)
 {
@@ -334,7 +354,7 @@ static __always_inline int enter_mapping(struct walk_state *w, __u64 at)
 }
 
 /* The word of a frame goes in after the frame's rule is there, so that a walk that is resumed elsewhere begins with it. */
-static long one_frame(__u32 i, struct walk_state *w)
+static __noinline long one_frame(__u32 i, struct walk_state *w)
 {
     __u32 end = AGENT_END_NO_RULE;
     struct unwind_rule *r;
@@ -362,6 +382,15 @@ static long one_frame(__u32 i, struct walk_state *w)
     if (!r)
         return finish(w, end);
     return apply(w, r);
+}
+
+/* True when the walk has come to its end. */
+static __always_inline bool walk_part(struct walk_state *w)
+{
+    for (int i = 0; i < WALK_PART; i++)
+        if (one_frame(i, w))
+            return true;
+    return false;
 }
 
 #endif
