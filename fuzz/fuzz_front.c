@@ -116,7 +116,7 @@ static void setup(void)
 {
     static struct serve_source source = {
         .prefix = "/src/", .dir = "/nonexistent", .link = "x://{path}:{line}@{revision}"};
-    static struct ui_info ui = {.mode = "server", .sources = &source, .n_sources = 1};
+    static struct ui_info ui = {.mode = "server", .settings = {.sources = &source, .n_sources = 1}};
     static struct name_source_options names = {.symbolizer = &nobody};
     struct front_options o = {.call_limit_ns = 2000000000, .memory_limit = 64 << 20, .version = "fuzz", .ui = &ui};
     struct http_server_options h = {.n_loops = 1, .handle = front_handle, .max_body = 1 << 20, .max_head = 16384};

@@ -223,19 +223,29 @@ static const char *listen_otlp(struct serve *s, struct http_server *server, cons
 
 /* --- start and stop --- */
 
+/* What is kept, for how long. The strings stay the configuration's. */
+static void put_retention(const struct serve_retention *r, struct store_config *ret)
+{
+    const struct serve_retention_service *services = r->services.v;
+
+    ret->keep = r->keep;
+    ret->keep_detail = r->detail;
+    ret->keep_bytes = (uint64_t) r->size;
+    for (uint32_t i = 0; i < r->services.n && ret->n_services < STORE_SERVICE_RULES_MAX; i++) {
+        ret->services[ret->n_services].service = services[i].service;
+        ret->services[ret->n_services++].keep = services[i].keep;
+    }
+}
+
 static int start_store(struct serve *s, struct err *e)
 {
     const struct serve_config *c = &s->config;
     const struct store_ops *engine = store_engine(str_from(c->store.engine));
     struct store_config sc = {
         .dir = s->store_dir,
-        .keep = c->retention.keep,
-        .keep_detail = c->retention.detail,
-        .keep_bytes = (uint64_t) c->retention.size,
         .async = c->store.async,
         .memory = (size_t) c->store.memory,
     };
-    const struct serve_retention_service *services = c->retention.services.v;
     static const char *const stamps[] = {"ns", "us", "ms", "off"};
 
     if (!engine)
@@ -243,10 +253,7 @@ static int start_store(struct serve *s, struct err *e)
     for (size_t i = 0; i < ARRAY_SIZE(stamps); i++)
         if (strcmp(c->store.timestamps, stamps[i]) == 0)
             sc.timestamps = (enum store_timestamps) i;
-    for (uint32_t i = 0; i < c->retention.services.n && sc.n_services < STORE_SERVICE_RULES_MAX; i++) {
-        sc.services[sc.n_services].service = services[i].service;
-        sc.services[sc.n_services++].keep = services[i].keep;
-    }
+    put_retention(&c->retention, &sc);
     return store_open(engine, &sc, &s->store, e);
 }
 
@@ -269,18 +276,21 @@ static int (*const mounts[])(struct front *f) = {
     api_mount_pyroscope, api_mount_render, api_mount_views,   api_mount_pid, api_mount_ui,
 };
 
+static struct ui_settings ui_settings(const struct serve_config *c)
+{
+    return (struct ui_settings){.sources = c->source.v,
+                                .n_sources = c->source.n,
+                                .price_per_core_hour = c->ui.price,
+                                .currency = c->ui.currency,
+                                .own_code = c->ui.own_code};
+}
+
 /* What the web UI is told besides data, and who is watched sending. */
 static int start_ui(struct serve *s)
 {
-    const struct serve_config *c = &s->config;
     int r;
 
-    s->ui = (struct ui_info){.mode = "server",
-                             .sources = c->source.v,
-                             .n_sources = c->source.n,
-                             .price_per_core_hour = c->ui.price,
-                             .currency = c->ui.currency,
-                             .own_code = c->ui.own_code};
+    s->ui = (struct ui_info){.mode = "server", .settings = ui_settings(&s->config)};
     if (s->agent) {
         s->ui.agent_state = "running";
         s->ui.agent_ended = agent_feed_ended(s->agent);
@@ -439,7 +449,9 @@ static void serve_stop(struct serve *s)
 /* The configuration is read again: what can change while running does, the rest is named. */
 static int reload_config(struct serve *s, struct err *e)
 {
-    _cleanup_(buf_done) struct buf changes = BUF_INIT;
+    _cleanup_(buf_done) struct buf now = BUF_INIT, later = BUF_INIT;
+    struct store_config sc = {0};
+    struct ui_settings ui;
     struct serve_load *l = mem_zalloc(sizeof *l);
     int r = l ? serve_load(s->args, l, e) : -ENOMEM;
 
@@ -451,10 +463,18 @@ static int reload_config(struct serve *s, struct err *e)
     }
     log_setup((enum log_level) l->config.log.level, (enum log_format) l->config.log.format);
     serve_intake_limits(s->intake, &l->config.limits);
-    front_set_tenant_calls(s->front, l->config.limits.tenant_queries);
-    serve_load_changes(&s->first, l, &changes);
-    if (changes.n)
-        log_warn("reload: a restart is needed for what changed in %s", buf_cstr(&changes));
+    front_set_limits(s->front, l->config.limits.query_time, l->config.limits.tenant_queries);
+    put_retention(&l->config.retention, &sc);
+    if (s->store->ops->set_retention)
+        s->store->ops->set_retention(s->store, &sc);
+    ui = ui_settings(&l->config);
+    ui_info_change(&s->ui, &ui);
+    serve_load_changes(s->again ? s->again : &s->first, l, &now, NULL);
+    serve_load_changes(&s->first, l, NULL, &later);
+    if (later.n)
+        log_warn("reload: a restart is needed for %s", buf_cstr(&later));
+    log_info("reloaded: %s; certificates; tokens are read as they change",
+             now.n ? buf_cstr(&now) : "no option changed");
     if (s->again)
         serve_load_done(s->again);
     mem_free(s->again);
@@ -472,8 +492,6 @@ static void reload(struct serve *s)
     r = reload_config(s, &e);
     if (r < 0)
         log_error("reload: %s; the old configuration stays", err_message(&e, r));
-    else
-        log_info("reloaded: limits, log and certificates; tokens are read as they change");
 }
 
 /* Until SIGTERM or SIGINT. */

@@ -2,6 +2,7 @@
 /* See serve_load.h. */
 #include "cli/serve_load.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static void override(const char **option, const char *arg)
@@ -43,24 +44,65 @@ void serve_load_done(struct serve_load *l)
     conf_done(&l->conf);
 }
 
-static void print_section(struct serve_load *l, const char *name, struct buf *out)
-{
-    const struct conf_node *n = conf_get(l->conf.root, name);
+/* --- what is different --- */
 
-    if (n)
-        conf_print(out, n, 0);
+/* Sections and options that change while the server runs. */
+static bool is_live(const char *name)
+{
+    static const char *const live[] = {
+        "log",
+        "retention",
+        "source",
+        "ui",
+        "limits.query_time",
+        "limits.samples_per_second",
+        "limits.tenant_queries",
+        "limits.tenants",
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(live); i++) {
+        size_t n = strlen(live[i]);
+
+        if (strncmp(name, live[i], n) == 0 && (!name[n] || name[n] == '.'))
+            return true;
+    }
+    return false;
 }
 
-void serve_load_changes(struct serve_load *before, struct serve_load *after, struct buf *out)
+static bool is_same(struct conf_node *a, struct conf_node *b, const char *name)
 {
-    for (const struct option *o = serve_options; o->name; o++) {
-        _cleanup_(buf_done) struct buf a = BUF_INIT, b = BUF_INIT;
+    _cleanup_(buf_done) struct buf x = BUF_INIT, y = BUF_INIT;
+    const struct conf_node *m = a ? conf_get(a, name) : NULL, *n = b ? conf_get(b, name) : NULL;
 
-        if (strcmp(o->name, "log") == 0 || strcmp(o->name, "limits") == 0)
+    if (m)
+        conf_print(&x, m, 0);
+    if (n)
+        conf_print(&y, n, 0);
+    return str_eq(buf_str(&x), buf_str(&y));
+}
+
+static void compare(const struct option *options, struct conf_node *before, struct conf_node *after,
+                    const char *section, struct buf *now, struct buf *later)
+{
+    for (const struct option *o = options; o->name; o++) {
+        char name[160];
+        struct buf *out;
+
+        if (is_same(before, after, o->name))
             continue;
-        print_section(before, o->name, &a);
-        print_section(after, o->name, &b);
-        if (!str_eq(buf_str(&a), buf_str(&b)))
-            buf_printf(out, "%s%s", out->n ? ", " : "", o->name);
+        if (!section && o->kind == OPT_TABLE) {
+            compare(o->table, before ? conf_get(before, o->name) : NULL, after ? conf_get(after, o->name) : NULL,
+                    o->name, now, later);
+            continue;
+        }
+        snprintf(name, sizeof name, "%s%s%s", section ? section : "", section ? "." : "", o->name);
+        out = is_live(name) ? now : later;
+        if (out)
+            buf_printf(out, "%s%s", out->n ? ", " : "", name);
     }
+}
+
+void serve_load_changes(struct serve_load *before, struct serve_load *after, struct buf *ret_now, struct buf *ret_later)
+{
+    compare(serve_options, before->conf.root, after->conf.root, NULL, ret_now, ret_later);
 }

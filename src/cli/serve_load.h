@@ -21,7 +21,9 @@ struct serve_load {
 
 int serve_load(const struct serve_args *a, struct serve_load *ret, struct err *e); /* *ret to be freed in either case */
 void serve_load_done(struct serve_load *l);
-/* Sections that differ and that a running server does not take on, joined by ", ". */
-void serve_load_changes(struct serve_load *before, struct serve_load *after, struct buf *out);
+/* Names of options that differ, joined by ", ": those that a running server takes on, and those that wait for a restart.
+ * Either may be NULL. */
+void serve_load_changes(struct serve_load *before, struct serve_load *after, struct buf *ret_now,
+                        struct buf *ret_later);
 
 #endif

@@ -7,8 +7,6 @@
 #include "server/api.h"
 #include "server/front.h"
 #include "server/senders.h"
-#include "server/serve_config.h"
-#include "server/source_link.h"
 #include "server/ui_info.h"
 
 static int run_senders(struct call *c, struct err *e)
@@ -48,6 +46,7 @@ static int run_source(struct call *c, struct err *e)
 
 static int run_source_links(struct call *c, struct err *e)
 {
+    static const struct ui_info none;
     const struct ui_info *i = front_options(c->front)->ui;
     struct str file = call_param(c, "file"), revision = call_param(c, "version");
     uint64_t line = 1;
@@ -57,19 +56,7 @@ static int run_source_links(struct call *c, struct err *e)
         return r;
     if (!file.n)
         return err_set(e, -EINVAL, "file: must name a source file");
-    buf_puts(&c->out, "{\"links\":[");
-    for (uint32_t k = 0, n = 0; i && k < i->n_sources; k++) {
-        _cleanup_(buf_done) struct buf url = BUF_INIT;
-
-        if (!source_link(&i->sources[k], file, line, revision, &url))
-            continue;
-        buf_puts(&c->out, n++ ? ",{\"name\":" : "{\"name\":");
-        json_put_str(&c->out, str_from(i->sources[k].repository ? i->sources[k].repository : i->sources[k].prefix));
-        buf_puts(&c->out, ",\"url\":");
-        json_put_str(&c->out, buf_str(&url));
-        buf_putc(&c->out, '}');
-    }
-    buf_puts(&c->out, "]}\n");
+    ui_info_links(i ? i : &none, file, line, revision, &c->out);
     return 0;
 }
 

@@ -28,8 +28,9 @@ struct front {
     size_t n_lists;
     _Atomic int64_t tenant_calls;
     struct log_limit log_errors;
-    pthread_mutex_t lock; /* running, n_apart, stats, stopping */
+    pthread_mutex_t lock; /* call_limit_ns, running, n_apart, stats, stopping */
     pthread_cond_t changed;
+    int64_t call_limit_ns;
     struct call *running;
     unsigned n_apart; /* threads */
     struct front_stats stats;
@@ -269,7 +270,7 @@ static void *watch(void *arg)
             continue;
         }
         for (struct call *c = s->running; c; c = c->next)
-            if (now - c->started > s->o.call_limit_ns && !c->route->apart && !atomic_load(&c->cancel)) {
+            if (now - c->started > s->call_limit_ns && !c->route->apart && !atomic_load(&c->cancel)) {
                 c->late = true;
                 atomic_store(&c->cancel, true);
             }
@@ -545,8 +546,7 @@ int front_new(const struct front_options *o, struct front **ret, struct err *e)
         return -ENOMEM;
     s->o = *o;
     s->tenant_calls = o->tenant_calls;
-    if (!s->o.call_limit_ns)
-        s->o.call_limit_ns = CALL_LIMIT;
+    s->call_limit_ns = o->call_limit_ns ? o->call_limit_ns : CALL_LIMIT;
     if (!s->o.memory_limit)
         s->o.memory_limit = 512u << 20;
     pthread_mutex_init(&s->lock, NULL);
@@ -574,9 +574,12 @@ void front_free(struct front *s)
     mem_free(s);
 }
 
-void front_set_tenant_calls(struct front *s, int64_t n)
+void front_set_limits(struct front *s, int64_t call_limit_ns, int64_t tenant_calls)
 {
-    atomic_store(&s->tenant_calls, n);
+    atomic_store(&s->tenant_calls, tenant_calls);
+    pthread_mutex_lock(&s->lock);
+    s->call_limit_ns = call_limit_ns ? call_limit_ns : CALL_LIMIT;
+    pthread_mutex_unlock(&s->lock);
 }
 
 const struct front_options *front_options(const struct front *s)

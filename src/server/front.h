@@ -97,7 +97,7 @@ int front_mount(struct front *s, const struct route *routes, size_t n);
 /* For http_server_options.handle, with the server as arg. */
 void front_handle(void *arg, struct http_request *q);
 
-void front_set_tenant_calls(struct front *s, int64_t n); /* while it runs */
+void front_set_limits(struct front *s, int64_t call_limit_ns, int64_t tenant_calls); /* while it runs */
 const struct front_options *front_options(const struct front *s);
 const struct route *front_route(const struct front *s, size_t i); /* NULL behind the last */
 

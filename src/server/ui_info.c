@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -14,6 +15,15 @@
 #include "server/source_link.h"
 
 enum { SOURCE_MAX = 8 << 20 };
+
+static pthread_rwlock_t settings_lock = PTHREAD_RWLOCK_INITIALIZER; /* of every ui_info's settings */
+
+void ui_info_change(struct ui_info *i, const struct ui_settings *s)
+{
+    pthread_rwlock_wrlock(&settings_lock);
+    i->settings = *s;
+    pthread_rwlock_unlock(&settings_lock);
+}
 
 static void put_value(struct buf *out, const char *value)
 {
@@ -46,7 +56,7 @@ static void put_files(const struct ui_info *i, struct buf *out)
         buf_printf(out, ",\"from\":\"%lld\",\"to\":\"%lld\"", (long long) i->from, (long long) i->to);
 }
 
-static void put_links(const struct ui_info *i, struct buf *out)
+static void put_links(const struct ui_settings *i, struct buf *out)
 {
     bool first = true;
 
@@ -80,6 +90,18 @@ static void put_agent(const struct ui_info *i, struct buf *out)
     buf_putc(out, '}');
 }
 
+static void put_settings(const struct ui_settings *i, struct buf *out)
+{
+    put_links(i, out);
+    if (i->price_per_core_hour > 0) {
+        buf_puts(out, ",\"pricePerCoreHour\":");
+        json_put_double(out, i->price_per_core_hour);
+        put_text(out, "currency", i->currency);
+    }
+    if (i->own_code && i->own_code[0])
+        put_text(out, "ownCode", i->own_code);
+}
+
 void ui_info_json(const struct ui_info *i, struct buf *out)
 {
     char host[256] = "";
@@ -99,14 +121,9 @@ void ui_info_json(const struct ui_info *i, struct buf *out)
         put_text(out, "otlpNote", i->otlp_note);
     if (i->agent_state)
         put_agent(i, out);
-    put_links(i, out);
-    if (i->price_per_core_hour > 0) {
-        buf_puts(out, ",\"pricePerCoreHour\":");
-        json_put_double(out, i->price_per_core_hour);
-        put_text(out, "currency", i->currency);
-    }
-    if (i->own_code && i->own_code[0])
-        put_text(out, "ownCode", i->own_code);
+    pthread_rwlock_rdlock(&settings_lock);
+    put_settings(&i->settings, out);
+    pthread_rwlock_unlock(&settings_lock);
 }
 
 /* --- source files --- */
@@ -130,22 +147,59 @@ static int read_below(const char *dir, struct str rest, struct buf *out, struct 
     return r < 0 ? err_set(e, r, "cannot read %s: %s", path, strerror(-r)) : 0;
 }
 
-int ui_info_source(const struct ui_info *i, struct str file, struct buf *out, struct err *e)
+/* From the configured folders; *ret_known: one of them should have it. */
+static int read_configured(const struct ui_settings *i, struct str file, struct buf *out, bool *ret_known,
+                           struct err *e)
 {
-    bool known = false;
+    int r = -ENOENT;
 
-    if (!file.n)
-        return err_set(e, -EINVAL, "file: must name a source file");
-    for (uint32_t k = 0; k < i->n_sources; k++) {
+    for (uint32_t k = 0; r < 0 && k < i->n_sources; k++) {
         const struct serve_source *s = &i->sources[k];
         struct str prefix = str_from(s->prefix);
 
         if (!s->dir || !str_starts(file, prefix))
             continue;
-        known = true;
-        if (read_below(s->dir, str_slice(file, prefix.n, file.n), out, e) >= 0)
-            return 0;
+        *ret_known = true;
+        r = read_below(s->dir, str_slice(file, prefix.n, file.n), out, e);
     }
+    return r;
+}
+
+void ui_info_links(const struct ui_info *i, struct str file, uint64_t line, struct str revision, struct buf *out)
+{
+    bool first = true;
+
+    buf_puts(out, "{\"links\":[");
+    pthread_rwlock_rdlock(&settings_lock);
+    for (uint32_t k = 0; k < i->settings.n_sources; k++) {
+        const struct serve_source *s = &i->settings.sources[k];
+        _cleanup_(buf_done) struct buf url = BUF_INIT;
+
+        if (!source_link(s, file, line, revision, &url))
+            continue;
+        json_sep(out, &first);
+        buf_puts(out, "{\"name\":");
+        json_put_str(out, str_from(s->repository ? s->repository : s->prefix));
+        buf_puts(out, ",\"url\":");
+        json_put_str(out, buf_str(&url));
+        buf_putc(out, '}');
+    }
+    pthread_rwlock_unlock(&settings_lock);
+    buf_puts(out, "]}\n");
+}
+
+int ui_info_source(const struct ui_info *i, struct str file, struct buf *out, struct err *e)
+{
+    bool known = false;
+    int r;
+
+    if (!file.n)
+        return err_set(e, -EINVAL, "file: must name a source file");
+    pthread_rwlock_rdlock(&settings_lock);
+    r = read_configured(&i->settings, file, out, &known, e);
+    pthread_rwlock_unlock(&settings_lock);
+    if (r >= 0)
+        return 0;
     if (i->read_source)
         return i->read_source(i->ctx, file, out, e);
     return err_set(e, -ENOENT,

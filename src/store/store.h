@@ -190,6 +190,9 @@ struct store_ops {
     int (*delete)(struct store *s, const char *tenant, const struct store_column *what, struct err *e);
     /* Drops what is too old, too much; compacts what is due. compact_all: everything that can be, now. */
     int (*retain)(struct store *s, bool compact_all, struct err *e);
+    /* keep, keep_detail, keep_bytes and services of c, from now on; its strings must live as long as they are used. NULL
+     * where nothing is retained. */
+    void (*set_retention)(struct store *s, const struct store_config *c);
     int (*flush)(struct store *s, struct err *e); /* memory into segments, where there are such */
     int (*snapshot)(struct store *s, const char *dir, struct err *e);
     int (*stats)(struct store *s, struct store_stats *ret);

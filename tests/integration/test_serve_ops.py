@@ -43,15 +43,41 @@ def test_reload(tmp_path):
         lines = [json.loads(x) for x in log_of(s).splitlines()]
         assert any(x["level"] == "warn" and "over its limit" in x["msg"] for x in lines)
         assert sum("over its limit" in x["msg"] for x in lines) == 1  # held back after the first
-        config.write_text("limits: {samples_per_second: 0}\nretention: {keep: 5d}\nlog: {format: logfmt}\n")
+        (tmp_path / "main.c").write_text("int main;\n")
+        assert s.get("/api/v1/source?file=/src/main.c")[0] == 404
+        config.write_text(f"limits: {{samples_per_second: 0, query_workers: 3}}\nretention: {{keep: 5d}}\nlog: {{format: logfmt}}\n"
+                          f"source: [{{prefix: /src/, dir: {tmp_path}}}]\nui: {{price_per_core_hour: 0.5}}\nlisten: {{hosts: [a.example]}}\n")
         s.p.send_signal(signal.SIGHUP)
         wait_for(lambda: "reloaded" in log_of(s))
-        assert "restart is needed for what changed in retention" in log_of(s)
+        assert "restart is needed for listen.hosts, limits.query_workers\"" in log_of(s)
+        assert "reloaded: retention.keep, limits.samples_per_second, source, ui.price_per_core_hour, log.format; " in log_of(s)
         assert set(flood()) == {200}
+        assert s.json("/api/v1/source?file=/src/main.c")["text"] == "int main;\n"
+        assert s.json("/api/v1/status")["pricePerCoreHour"] == 0.5
         config.write_text("limits: {samples_per_secnd: 0}\n")
         s.p.send_signal(signal.SIGHUP)
         wait_for(lambda: "the old configuration stays" in log_of(s))
         assert "wick.yaml:1" in log_of(s) and set(flood()) == {200}
+    finally:
+        assert s.stop()[0] == 0
+
+
+def test_reload_of_retention(tmp_path):
+    """A shorter time to keep drops what is older, without a restart."""
+    config = tmp_path / "wick.yaml"
+    config.write_text("retention: {keep: 30d}\n")
+    s = Server(tmp_path, "--config", str(config))
+    try:
+        q = "/api/v1/top?query=cpu&from=now-7d"
+        s.send(request(SHOP, start=time.time_ns() - 3 * 86400 * 10**9))
+        s.send(request(SHOP))
+        assert s.stop()[0] == 0  # into segments: they are what goes
+        s.start()
+        assert s.json(q)["total"] == 84
+        config.write_text("retention: {keep: 2d}\n")
+        s.p.send_signal(signal.SIGHUP)
+        wait_for(lambda: "reloaded: retention.keep;" in log_of(s))
+        wait_for(lambda: s.json(q)["total"] == 42, 90)  # looked at once a minute
     finally:
         assert s.stop()[0] == 0
 

@@ -424,6 +424,7 @@ const struct store_ops store_segment = {
     .name_later = engine_name_later,
     .delete = engine_delete,
     .retain = engine_retain,
+    .set_retention = engine_set_retention,
     .flush = engine_flush,
     .snapshot = engine_snapshot,
     .stats = engine_stats,

@@ -106,7 +106,7 @@ struct engine {
     /* under flush_lock */
     struct catalog *catalog;
     uint64_t next_segment;
-    int64_t retained; /* monotonic time of the last retention */
+    _Atomic int64_t retained; /* monotonic time of the last retention */
 };
 
 static inline struct engine *to_engine(struct store *s)
@@ -164,6 +164,7 @@ void engine_wake_flusher(struct engine *g);
 /* Into a catalogue; the id is what the catalogue gives. */
 int engine_keep_tombstone(struct catalog *c, struct tombstone *t, struct err *e);
 int engine_retain(struct store *s, bool compact_all, struct err *e);
+void engine_set_retention(struct store *s, const struct store_config *c);
 int engine_delete(struct store *s, const char *tenant, const struct store_column *what, struct err *e);
 int engine_snapshot(struct store *s, const char *dir, struct err *e);
 void *engine_flusher_run(void *engine);

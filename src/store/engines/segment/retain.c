@@ -210,6 +210,22 @@ int engine_retain(struct store *s, bool compact_all, struct err *e)
     return r;
 }
 
+void engine_set_retention(struct store *s, const struct store_config *c)
+{
+    struct engine *g = to_engine(s);
+
+    pthread_mutex_lock(&g->flush_lock);
+    pthread_mutex_lock(&g->write_lock);
+    g->config.keep = c->keep;
+    g->config.keep_detail = c->keep_detail;
+    g->config.keep_bytes = c->keep_bytes;
+    memcpy(g->config.services, c->services, sizeof g->config.services);
+    g->config.n_services = c->n_services;
+    g->retained = 0; /* due now */
+    pthread_mutex_unlock(&g->write_lock);
+    pthread_mutex_unlock(&g->flush_lock);
+}
+
 /* --- snapshots --- */
 
 static int copy_file(int from_dir, const char *from, int to_dir, const char *to, uint64_t bytes, struct err *e)
