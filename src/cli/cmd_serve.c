@@ -245,6 +245,7 @@ static int start_store(struct serve *s, struct err *e)
         .dir = s->store_dir,
         .async = c->store.async,
         .memory = (size_t) c->store.memory,
+        .cache = (size_t) c->store.cache,
     };
     static const char *const stamps[] = {"ns", "us", "ms", "off"};
 

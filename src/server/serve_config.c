@@ -41,6 +41,7 @@ static const struct option store_options[] = {
      "acknowledge before the disk has it: faster, and a crash may lose the last second"},
     {"timestamps", OPT_STRING, STORE(timestamps), "ns", "resolution of samples' times: ns, us, ms or off"},
     {"memory", OPT_SIZE, STORE(memory), "64MiB", "of rows that are not in a segment yet"},
+    {"cache", OPT_SIZE, STORE(cache), "256MiB", "of what is kept between questions and can be read again"},
     {0},
 };
 

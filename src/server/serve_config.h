@@ -82,7 +82,7 @@ struct serve_config {
         const char *engine;
         bool async;
         const char *timestamps;
-        int64_t memory;
+        int64_t memory, cache;
     } store;
     struct serve_retention retention;
     struct serve_limits limits;

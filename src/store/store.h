@@ -63,6 +63,7 @@ struct store_config {
     bool read_only;   /* no writer, no threads; a store that another process has open is refused all the same */
     bool manual;      /* nothing in the background: flush and compact only when asked (tests, tools) */
     size_t memory;    /* of rows not yet in a segment, 0 = 64 MiB */
+    size_t cache;     /* of what is kept between questions and can be read again, 0 = 256 MiB */
     double min_free;  /* share of the disk below which writes are refused, 0 = 0.05; negative = off */
     uint64_t reserve; /* bytes kept for retention to work on a full disk, 0 = 64 MiB */
     enum store_timestamps timestamps;
@@ -151,6 +152,7 @@ struct store_stats {
     uint64_t stored_samples, stored_profiles; /* in segments */
     uint64_t deletions;                       /* what they mean is hidden, and not yet gone from the disk */
     uint64_t memory_bytes;
+    uint64_t cache_bytes; /* of these: what is kept between questions */
     int64_t oldest_ns, newest_ns;
     uint64_t flushes, compactions, syncs;
     uint64_t torn;    /* ends of logs that were cut off at opening: a write that a crash broke off, or damage there */

@@ -263,8 +263,7 @@ static void test_delete_without_detail(void)
 
     begin(&s);
     for (int i = 0; i < 5; i++)
-        APPEND(&s, {.value = 1, .host = hosts[i], .time = EARLY},
-               {.value = 10, .host = hosts[i], .time = GEN_T0});
+        APPEND(&s, {.value = 1, .host = hosts[i], .time = EARLY}, {.value = 10, .host = hosts[i], .time = GEN_T0});
     flush(&s);
     suite_clock += DAYS(3);
     retain(&s);
@@ -305,6 +304,56 @@ static void test_snapshot_with_deletion(void)
     }
     store_close(copy.store);
     nftw(to, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    end(&s);
+}
+
+/* --- what is kept between questions --- */
+
+static uint64_t kept_after(struct suite *s, const char *selector)
+{
+    struct question k;
+    struct store_stats st;
+    int n = 0;
+
+    total(s, selector, ALL);
+    ask(&k, selector, ALL);
+    s->store->ops->profiles(s->store, &k.q, count_profile, &n, NULL);
+    s->store->ops->export(s->store, &k.q, count_exported, &n, NULL);
+    s->store->ops->each_series(s->store, "", ALL, count_series, &n);
+    ask_done(&k);
+    st = stats_of(s);
+    return st.cache_bytes;
+}
+
+/* Many segments, each with a dictionary and a footer of its own, and many trees: the same answers whatever the room. */
+static void test_cache_bound(void)
+{
+    enum { SEGMENTS = 120, ROOM = 48 << 10 };
+    struct suite s = {.config = {.keep = -1, .keep_detail = -1}};
+    _cleanup_(buf_done) struct buf roomy = BUF_INIT, tight = BUF_INIT;
+    uint64_t all, most = 0;
+
+    begin(&s);
+    for (int i = 0; i < SEGMENTS; i++) {
+        struct gen g = {.state = (uint64_t) i + 1, .services = 12, .instances = 3, .stacks = 30, .depth = 10};
+        _cleanup_(batch_unrefp) struct batch *b = gen_batch(&g, GEN_T0 - i * 3600 * NS_PER_S);
+
+        append(&s, b);
+        flush(&s);
+    }
+    eq_int(stats_of(&s).segments, SEGMENTS);
+    dump_answers(&roomy, s.store, GEN_T0 - DAYS(7), GEN_T0 + DAYS(1));
+    all = stats_of(&s).cache_bytes;
+    ok(all > 10 * ROOM); /* there is something to bound */
+    s.config.cache = ROOM;
+    reopen(&s);
+    dump_answers(&tight, s.store, GEN_T0 - DAYS(7), GEN_T0 + DAYS(1));
+    ok(roomy.n == tight.n && memcmp(roomy.p, tight.p, roomy.n) == 0);
+    most = MAX(kept_after(&s, "cpu"), kept_after(&s, "heap"));
+    most = MAX(most, stats_of(&s).cache_bytes);
+    printf("# %llu bytes without a bound, at most %llu of %d with it\n", (unsigned long long) all,
+           (unsigned long long) most, ROOM);
+    ok(most && most <= ROOM);
     end(&s);
 }
 
@@ -703,6 +752,7 @@ int main(void)
     tap_run(test_deleted_from_disk);
     tap_run(test_delete_without_detail);
     tap_run(test_snapshot_with_deletion);
+    tap_run(test_cache_bound);
     tap_run(test_full_disk);
     tap_run(test_reserve);
     tap_run(test_cumulative_restart);

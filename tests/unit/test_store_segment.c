@@ -30,6 +30,7 @@ static void run_suite(enum settle settle, bool manual)
     s.config.manual = manual;
     s.config.min_free = -1;
     s.config.reserve = 4096;
+    s.config.cache = settle == SETTLE_COMPACTED ? 1 : 0; /* nothing is kept between questions */
     clear_dir(NULL);
     store_conformance(&s);
 }
@@ -59,7 +60,8 @@ static void compare(struct store *a, struct store *b, int64_t from, int64_t to, 
 static void random_run(uint64_t seed, int steps)
 {
     struct gen g = {.state = seed * 77777 + 1, .services = 3, .instances = 3, .stacks = 30, .depth = 10};
-    struct store_config c = {.now = suite_now, .manual = true, .dir = dir, .min_free = -1};
+    struct store_config c = {
+        .now = suite_now, .manual = true, .dir = dir, .min_free = -1, .cache = seed % 2 ? 1 : 20000};
     struct store *oracle = NULL, *s = NULL;
     struct err e = {0};
     int logs = 0;

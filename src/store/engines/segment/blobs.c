@@ -8,7 +8,9 @@ enum { DEF_COUNTS = 0x7f, GAP_MAX = 1 << 24 };
 
 int blobs_init(struct blobs *b)
 {
-    *b = (struct blobs){0};
+    static _Atomic uint64_t serial;
+
+    *b = (struct blobs){.serial = 1 + atomic_fetch_add_explicit(&serial, 1, memory_order_relaxed)};
     arena_init(&b->arena, 0);
     for (int k = 0; k < BLOB_KINDS; k++)
         stable_init(&b->tables[k], sizeof(struct str));
@@ -30,13 +32,34 @@ void blobs_done(struct blobs *b)
     buf_done(&b->scratch2);
 }
 
-static uint32_t add(struct blobs *b, enum blob_kind kind, struct str bytes, uint64_t hash)
+size_t blobs_bytes(const struct blobs *b)
+{
+    size_t n = sizeof *b + b->arena.used;
+
+    for (int k = 0; k < BLOB_KINDS; k++) {
+        for (uint32_t i = 0; i < STABLE_BLOCKS; i++)
+            if (atomic_load_explicit(&b->tables[k].blocks[i], memory_order_relaxed))
+                n += ((size_t) 64 << i) * b->tables[k].elem;
+        n += b->maps[k].slots ? (b->maps[k].mask + (size_t) 1) * sizeof *b->maps[k].slots : 0;
+    }
+    return n;
+}
+
+/* A copy in the place of the next number, which is not published yet. */
+static bool place(struct blobs *b, enum blob_kind kind, struct str bytes)
 {
     struct str *at = stable_next(&b->tables[kind]), copy = arena_str(&b->arena, bytes);
 
-    if (!at || (bytes.n && !copy.p) || map_insert(&b->maps[kind], hash, stable_count(&b->tables[kind])) < 0)
-        return UINT32_MAX;
+    if (!at || (bytes.n && !copy.p))
+        return false;
     *at = copy;
+    return true;
+}
+
+static uint32_t add(struct blobs *b, enum blob_kind kind, struct str bytes, uint64_t hash)
+{
+    if (!place(b, kind, bytes) || map_insert(&b->maps[kind], hash, stable_count(&b->tables[kind])) < 0)
+        return UINT32_MAX;
     if (b->recording) {
         buf_putc(&b->defs, (char) (kind + 1));
         put_bytes(&b->defs, bytes.p, bytes.n);
@@ -125,8 +148,9 @@ int blobs_decode(struct blobs *b, const void *p, size_t n)
 
             if (r.bad)
                 return -EINVAL;
-            if (add(b, k, bytes, hash64_str(bytes)) == UINT32_MAX)
+            if (!place(b, k, bytes))
                 return -ENOMEM;
+            stable_publish(&b->tables[k]); /* only to be read: nothing is looked up in it by its bytes */
         }
     }
     return r.bad || r.p != r.end ? -EINVAL : 0;

@@ -38,10 +38,12 @@ struct blobs {
     struct buf defs; /* definitions since the owner took them */
     bool recording;  /* keep defs */
     struct buf scratch, scratch2;
+    uint64_t serial; /* no other has it, before or after */
 };
 
 int blobs_init(struct blobs *b);
 void blobs_done(struct blobs *b);
+size_t blobs_bytes(const struct blobs *b); /* memory, about */
 /* The number of these bytes; UINT32_MAX without memory. */
 uint32_t blobs_put(struct blobs *b, enum blob_kind kind, struct str bytes);
 static inline struct str blobs_get(const struct blobs *b, enum blob_kind kind, uint32_t i)

@@ -321,7 +321,7 @@ static int commit_rewrite(struct engine *g, struct engine_tenant *t, const struc
     if (r == 0)
         r = fd_sync(t->seg_dir);
     if (r == 0)
-        r = segment_open(t->seg_dir, meta.number, &s, e);
+        r = segment_open(t->seg_dir, meta.number, &g->lru, &s, e);
     if (r < 0)
         return r;
     if (meta.t0 > meta.t1) { /* nothing was left */
@@ -354,6 +354,8 @@ int engine_rewrite(struct engine *g, struct engine_tenant *t, const struct rewri
 
     arena_init(&x.arena, 0);
     x.snap = snapshot_get(g);
+    for (uint32_t i = 0; i < w->n; i++)
+        segment_use(w->inputs[i]);
     for (uint32_t i = 0; r == 0 && i < w->n; i++) {
         removed[i] = w->inputs[i]->meta.number;
         log = MAX(log, w->inputs[i]->meta.log);
@@ -376,6 +378,8 @@ int engine_rewrite(struct engine *g, struct engine_tenant *t, const struct rewri
     for (uint32_t i = 0; x.maps && i < w->n; i++)
         blob_remap_done(&x.maps[i]);
     arena_done(&x.arena);
+    for (uint32_t i = 0; i < w->n; i++)
+        segment_release(w->inputs[i]);
     snapshot_unref(x.snap);
     mem_free(x.maps);
     mem_free(x.chunks);

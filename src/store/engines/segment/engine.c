@@ -57,6 +57,7 @@ static void engine_close(struct store *s)
     pthread_mutex_destroy(&g->write_lock);
     pthread_mutex_destroy(&g->flush_lock);
     pthread_cond_destroy(&g->flush_wake);
+    lru_done(&g->lru);
     fd_close(g->log_dir);
     fd_close(g->dir_fd);
     fd_close(g->lock_fd);
@@ -197,6 +198,7 @@ static int engine_open(const struct store_config *c, struct store **ret, struct 
     pthread_mutex_init(&g->write_lock, NULL);
     pthread_mutex_init(&g->flush_lock, NULL);
     pthread_cond_init(&g->flush_wake, NULL);
+    lru_init(&g->lru, c->cache ? c->cache : (size_t) 256 << 20);
     intake_limits_init(&g->limits, c);
     dedup_init(&g->dedup, c->dedup_max ? c->dedup_max : 1000000, c->dedup_window ? c->dedup_window : 86400 * NS_PER_S);
     r = queue_init(&g->queue, QUEUE_MAX);
@@ -349,6 +351,8 @@ static int engine_stats(struct store *s, struct store_stats *ret)
         ret->newest_ns = MAX(ret->newest_ns, m->t1);
     }
     ret->deletions = snap->n_tombstones;
+    ret->cache_bytes = lru_bytes(&g->lru);
+    ret->memory_bytes += ret->cache_bytes;
     if (g->config.read_only)
         add_parts(snap, ret);
     for (uint32_t i = 0; i < snap->n_memtables; i++) {

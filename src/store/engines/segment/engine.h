@@ -35,6 +35,7 @@
 #include "store/cumulative.h"
 #include "store/dedup.h"
 #include "store/engines/segment/catalog.h"
+#include "store/engines/segment/lru.h"
 #include "store/engines/segment/memtable.h"
 #include "store/engines/segment/segment_file.h"
 #include "store/engines/segment/symbols.h"
@@ -86,6 +87,7 @@ struct engine {
     struct engine_tenant **tenants; /* under lock; grows under write_lock or at opening */
     uint32_t n_tenants;
     struct store_stats stats; /* under lock */
+    struct lru lru;           /* of segments' footers and dictionaries, and of views */
     /* under write_lock */
     struct log log;
     struct memtable *active;

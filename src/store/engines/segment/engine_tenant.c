@@ -128,6 +128,7 @@ int engine_add_epoch(struct engine *g, struct engine_tenant *t, uint32_t epoch, 
     }
     k->epoch = epoch;
     k->born = born;
+    k->symbols->lru = &g->lru;
     pthread_mutex_lock(&g->lock);
     for (at = &t->epochs; *at && (*at)->epoch > epoch;)
         at = &(*at)->next;

@@ -85,7 +85,7 @@ static int write_hour(struct flushing *f, struct engine_tenant *t, struct mempar
     if (r == 0)
         r = segment_writer_finish(w, &f->metas[f->n], e);
     if (r == 0)
-        r = segment_open(t->seg_dir, f->next, &f->segments[f->n], e);
+        r = segment_open(t->seg_dir, f->next, &f->g->lru, &f->segments[f->n], e);
     if (r == 0) {
         f->segments[f->n]->meta = f->metas[f->n];
         f->symbols[f->n] = part->symbols;

@@ -312,6 +312,7 @@ static int add_group(struct gather *x, struct segment *s, const struct segment_g
 
 static int add_segment(struct gather *x, struct segment *s)
 {
+    _cleanup_(segment_releasep) struct segment *used = segment_use(s);
     const struct segment_footer *f;
     int r = segment_footer(s, &f, x->scan.e);
 

@@ -43,6 +43,7 @@ static void trim(const struct snapshot *snap, const struct segment_meta *m, cons
 static int mark_segment(struct engine *g, const struct snapshot *snap, struct segment *s, struct live *l, int64_t from,
                         int64_t to)
 {
+    _cleanup_(segment_releasep) struct segment *used = segment_use(s);
     const struct segment_footer *f;
     struct err e = {0};
     int r = segment_footer(s, &f, &e);
@@ -189,14 +190,14 @@ struct exporting {
     struct builder *b;
     store_batch_fn fn;
     void *ctx;
-    const struct blobs *blobs; /* of the profile before */
+    uint64_t blobs; /* serial of the profile's before; 0: none */
     uint32_t resource, scope;
     uint64_t samples;
     uint32_t *list;
     size_t cap_list;
     struct blob_mapping mappings[MAPPINGS_MAX]; /* of the profile at hand, as they were sent */
     uint32_t n_mappings;
-    const struct blobs *mappings_of; /* where they are from, and their number there */
+    uint64_t mappings_of; /* where they are from, and their number there */
     uint32_t mappings_no;
     struct known_location {
         const struct symbols *symbols;
@@ -217,7 +218,7 @@ static int finish_batch(struct exporting *x)
     r = builder_finish(x->b, &out, x->scan.e);
     builder_free(x->b);
     x->b = NULL;
-    x->blobs = x->mappings_of = NULL;
+    x->blobs = x->mappings_of = 0;
     x->samples = 0;
     x->generation++;
     return r == 0 && out->n_profiles ? x->fn(x->ctx, out) : r;
@@ -369,11 +370,11 @@ static int begin_profile(struct exporting *x, const struct scan_prof *p, const s
     struct profile *out;
     uint32_t n = 0;
 
-    if (x->blobs != p->blobs || x->resource != h->resource || x->scope != h->scope) {
+    if (x->blobs != p->blobs->serial || x->resource != h->resource || x->scope != h->scope) {
         blobs_emit_resource(p->blobs, h->resource, x->b);
         blobs_emit_scope(p->blobs, h->scope, x->b);
     }
-    x->blobs = p->blobs;
+    x->blobs = p->blobs->serial;
     x->resource = h->resource;
     x->scope = h->scope;
     if (h->twin_scale)
@@ -393,8 +394,8 @@ static int begin_profile(struct exporting *x, const struct scan_prof *p, const s
         out->payload_format = arena_str(&builder_batch(x->b)->arena, format);
         out->payload = arena_str(&builder_batch(x->b)->arena, payload);
     }
-    if (x->mappings_of != p->blobs || x->mappings_no != h->mappings) {
-        x->mappings_of = p->blobs;
+    if (x->mappings_of != p->blobs->serial || x->mappings_no != h->mappings) {
+        x->mappings_of = p->blobs->serial;
         x->mappings_no = h->mappings;
         x->n_mappings = h->mappings ? blobs_read_mappings(p->blobs, h->mappings, x->mappings, MAPPINGS_MAX) : 0;
         x->generation++;

@@ -240,6 +240,20 @@ static int add_group(struct pointing *x, const struct scan_symbols *sym, struct 
     return r;
 }
 
+static int add_segment(struct pointing *x, const struct scan_symbols *sym, struct segment *s)
+{
+    _cleanup_(segment_releasep) struct segment *used = segment_use(s);
+    const struct segment_footer *f;
+    int r = segment_footer(s, &f, x->scan.e);
+
+    if (r < 0)
+        return scan_damage(&x->scan, r, err_message(x->scan.e, r));
+    for (uint32_t k = 0; r == 0 && k < f->n_groups; k++)
+        if (f->groups[k].service < sym->n_services && sym->services[f->groups[k].service])
+            r = scan_cancelled(&x->scan) ? -ECANCELED : add_group(x, sym, s, &f->groups[k]);
+    return r;
+}
+
 static int add_segments(struct pointing *x)
 {
     const struct store_column *c = &x->scan.q->columns[0];
@@ -248,17 +262,9 @@ static int add_segments(struct pointing *x)
     for (uint32_t i = 0; r == 0 && i < x->scan.snap->n_segments; i++) {
         struct segment *s = x->scan.snap->segments[i].segment;
         const struct scan_symbols *sym = scan_find_symbols(&x->scan, x->scan.snap->segments[i].symbols);
-        const struct segment_footer *f;
 
-        if (!sym || s->meta.t1 < c->from || s->meta.t0 >= c->to)
-            continue;
-        r = segment_footer(s, &f, x->scan.e);
-        if (r < 0)
-            r = scan_damage(&x->scan, r, err_message(x->scan.e, r));
-        else
-            for (uint32_t k = 0; r == 0 && k < f->n_groups; k++)
-                if (f->groups[k].service < sym->n_services && sym->services[f->groups[k].service])
-                    r = scan_cancelled(&x->scan) ? -ECANCELED : add_group(x, sym, s, &f->groups[k]);
+        if (sym && s->meta.t1 >= c->from && s->meta.t0 < c->to)
+            r = add_segment(x, sym, s);
     }
     return r;
 }

@@ -119,7 +119,7 @@ static int load_segment(void *ctx, const struct segment_meta *m)
         engine_damage(l->g, "a segment's tenant or symbols are not in the catalogue");
         return 0;
     }
-    r = segment_open(t->seg_dir, m->number, &s, &e);
+    r = segment_open(t->seg_dir, m->number, &l->g->lru, &s, &e);
     if (r < 0) { /* named, and the rest is served */
         engine_damage(l->g, err_message(&e, r));
         return r == -ENOMEM ? r : 0;
@@ -336,12 +336,15 @@ struct rebuilding {
 static int look_at_segment(struct engine *g, struct engine_tenant *t, uint64_t number, struct rebuilding *b)
 {
     _cleanup_(segment_unrefp) struct segment *s = NULL;
+    _cleanup_(segment_releasep) struct segment *used = NULL;
     const struct segment_footer *f;
     struct err e = {0};
-    int r = segment_open(t->seg_dir, number, &s, &e);
+    int r = segment_open(t->seg_dir, number, NULL, &s, &e);
 
-    if (r == 0)
+    if (r == 0) {
+        used = segment_use(s);
         r = segment_footer(s, &f, &e);
+    }
     if (r < 0) {
         engine_damage(g, err_message(&e, r));
         return r == -ENOMEM ? r : 0;

@@ -81,8 +81,9 @@ static bool keep_by_service(void *ctx, const struct sym_series *s, int64_t time_
 /* Has the segment anything that is too old for its service? By the series' last times: all of one is. */
 static int has_victims(struct snapshot_segment *s, const struct rewrite *w, struct err *e)
 {
+    _cleanup_(segment_releasep) struct segment *used = segment_use(s->segment);
     const struct segment_footer *f;
-    int r = segment_footer(s->segment, &f, e);
+    int r = segment_footer(used, &f, e);
 
     for (uint32_t i = 0; r == 0 && i < f->n_series; i++)
         if (f->series[i].series < stable_count(&s->symbols->series) &&

@@ -309,6 +309,7 @@ static int list_chunks(struct scan *s, const struct scan_symbols *sym, struct se
 static int scan_segment(struct scan *s, const struct scan_symbols *sym, struct segment *segment, bool with_rows,
                         scan_fn fn, void *ctx)
 {
+    _cleanup_(segment_releasep) struct segment *used = segment_use(segment);
     struct chunk_list l = {0};
     int r = list_chunks(s, sym, segment, &l);
 

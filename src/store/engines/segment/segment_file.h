@@ -42,6 +42,7 @@
 #include "base/err.h"
 #include "store/engines/segment/blobs.h"
 #include "store/engines/segment/chunk.h"
+#include "store/engines/segment/lru.h"
 #include "store/engines/segment/rows.h"
 
 enum { SEGMENT_LEVELS = 3, SEGMENT_VERSION = 1, SEGMENT_TAIL = 40, TRACE_BLOCK = 256 };
@@ -127,17 +128,25 @@ struct segment {
     atomic_bool dead; /* not listed any more: unlink with the last reference */
     int dir;          /* where it lies, for that; not owned */
     pthread_mutex_t lock;
-    struct segment_footer *footer; /* loaded at need */
-    struct blobs *blobs;           /* loaded at need */
+    /* under lock: loaded at need, kept while used, and afterwards as long as there is room */
+    struct segment_footer *footer;
+    struct blobs *blobs;
+    uint32_t users;
+    struct lru *lru; /* NULL: kept for good */
+    struct lru_item item;
 };
 
 void segment_name(char *out, size_t size, uint64_t number);
-/* Opens the file and checks its tail; the footer is read when first asked for. */
-int segment_open(int dir, uint64_t number, struct segment **ret, struct err *e);
+/* Opens the file and checks its tail; the footer is read when first asked for, and kept as lru (or NULL) has room. */
+int segment_open(int dir, uint64_t number, struct lru *lru, struct segment **ret, struct err *e);
 struct segment *segment_ref(struct segment *s);
 void segment_unref(struct segment *s);
 DEFINE_CLEANUP(struct segment *, segment_unref)
 
+/* Footer and dictionary are good between use and release, by any number of users. Returns s. */
+struct segment *segment_use(struct segment *s);
+void segment_release(struct segment *s); /* takes NULL */
+DEFINE_CLEANUP(struct segment *, segment_release)
 int segment_footer(struct segment *s, const struct segment_footer **ret, struct err *e);
 int segment_blobs(struct segment *s, const struct blobs **ret, struct err *e);
 /* Entries of one group and level, in the arena. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See segment_file.h: reading. Footers and dictionaries are kept once read; chunks and traces are not. */
+/* See segment_file.h: reading. Footers and dictionaries are kept as long as there is room; chunks and traces are not. */
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -21,7 +22,39 @@ static int bad(const struct segment *s, const char *what, struct err *e)
     return err_set(e, -EBADMSG, "segment %llu: %s", (unsigned long long) s->meta.number, what);
 }
 
-int segment_open(int dir, uint64_t number, struct segment **ret, struct err *e)
+void segment_footer_free(struct segment_footer *f)
+{
+    if (f)
+        arena_done(&f->arena);
+    mem_free(f);
+}
+
+static void free_parts(struct segment *s)
+{
+    segment_footer_free(s->footer);
+    if (s->blobs)
+        blobs_done(s->blobs);
+    mem_free(s->blobs);
+    s->footer = NULL;
+    s->blobs = NULL;
+}
+
+/* There is no room: gives back what can be read again. */
+static bool drop_parts(struct lru_item *item)
+{
+    struct segment *s = container_of(item, struct segment, item);
+    bool idle;
+
+    if (pthread_mutex_trylock(&s->lock) != 0)
+        return false;
+    idle = !s->users;
+    if (idle)
+        free_parts(s);
+    pthread_mutex_unlock(&s->lock);
+    return idle;
+}
+
+int segment_open(int dir, uint64_t number, struct lru *lru, struct segment **ret, struct err *e)
 {
     _cleanup_(segment_unrefp) struct segment *s = mem_zalloc(sizeof *s);
     unsigned char tail[SEGMENT_TAIL];
@@ -34,6 +67,8 @@ int segment_open(int dir, uint64_t number, struct segment **ret, struct err *e)
     s->refs = 1;
     s->fd = -1;
     s->dir = dir;
+    s->lru = lru;
+    s->item.drop = drop_parts;
     s->meta.number = number;
     pthread_mutex_init(&s->lock, NULL);
     segment_name(name, sizeof name, number);
@@ -55,17 +90,38 @@ int segment_open(int dir, uint64_t number, struct segment **ret, struct err *e)
     return 0;
 }
 
+struct segment *segment_use(struct segment *s)
+{
+    pthread_mutex_lock(&s->lock);
+    s->users++;
+    pthread_mutex_unlock(&s->lock);
+    return s;
+}
+
+/* Under lock. */
+static void count_parts(struct segment *s)
+{
+    size_t bytes = (s->footer ? sizeof *s->footer + s->footer->arena.used : 0) + (s->blobs ? blobs_bytes(s->blobs) : 0);
+
+    if (bytes)
+        lru_used(s->lru, &s->item, bytes);
+}
+
+void segment_release(struct segment *s)
+{
+    if (!s)
+        return;
+    pthread_mutex_lock(&s->lock);
+    s->users--;
+    count_parts(s);
+    pthread_mutex_unlock(&s->lock);
+    lru_trim(s->lru);
+}
+
 struct segment *segment_ref(struct segment *s)
 {
     atomic_fetch_add_explicit(&s->refs, 1, memory_order_relaxed);
     return s;
-}
-
-void segment_footer_free(struct segment_footer *f)
-{
-    if (f)
-        arena_done(&f->arena);
-    mem_free(f);
 }
 
 void segment_unref(struct segment *s)
@@ -79,10 +135,8 @@ void segment_unref(struct segment *s)
         segment_name(name, sizeof name, s->meta.number);
         fd_unlink(s->dir, name);
     }
-    segment_footer_free(s->footer);
-    if (s->blobs)
-        blobs_done(s->blobs);
-    mem_free(s->blobs);
+    lru_forget(s->lru, &s->item);
+    free_parts(s);
     pthread_mutex_destroy(&s->lock);
     mem_free(s);
 }
@@ -233,6 +287,7 @@ int segment_footer(struct segment *s, const struct segment_footer **ret, struct 
     int r = 0;
 
     pthread_mutex_lock(&s->lock);
+    assert(s->users);
     if (!s->footer)
         r = load_footer(s, e);
     *ret = s->footer;
@@ -468,6 +523,7 @@ static int check_traces(struct segment *s, const struct segment_footer *f, void 
 
 int segment_check(struct segment *s, void (*fn)(void *ctx, const char *what), void *ctx)
 {
+    _cleanup_(segment_releasep) struct segment *used = segment_use(s);
     const struct segment_footer *f;
     const struct blobs *b;
     struct err e = {0};

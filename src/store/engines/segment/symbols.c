@@ -48,12 +48,12 @@ struct symbols *symbols_ref(struct symbols *s)
     return s;
 }
 
-static void service_free(struct sym_service *v)
+static void service_free(struct lru *lru, struct sym_service *v)
 {
     if (!v)
         return;
     for (size_t i = 0; i < ARRAY_SIZE(v->views); i++)
-        view_free(v->views[i]);
+        view_free(lru, v->views[i]);
     pthread_rwlock_destroy(&v->view_lock);
     stable_done(&v->nodes);
     map_done(&v->node_map);
@@ -66,7 +66,7 @@ void symbols_unref(struct symbols *s)
     if (!s || atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) != 1)
         return;
     for (uint32_t i = 0; i < stable_count(&s->services); i++)
-        service_free(sym_service(s, i));
+        service_free(s->lru, sym_service(s, i));
     stable_done(&s->strings);
     stable_done(&s->mappings);
     stable_done(&s->functions);
@@ -213,7 +213,7 @@ uint32_t sym_add_service(struct symbols *s, uint32_t name)
     stable_init(&v->nodes, sizeof(struct sym_node));
     root = stable_next(&v->nodes);
     if (!root) {
-        service_free(v);
+        service_free(NULL, v);
         return NONE;
     }
     *root = (struct sym_node){0, 0};

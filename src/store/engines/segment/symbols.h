@@ -73,6 +73,7 @@ struct sym_node {
     uint32_t parent, location;
 };
 
+struct lru;
 struct sym_view;
 
 struct sym_service {
@@ -111,6 +112,7 @@ struct symbols {
     struct stable series;    /* struct sym_series */
     _Atomic uint64_t names_generation;
     struct arena arena;
+    struct lru *lru; /* that views are kept in; NULL: for good */
     /* the writer's own */
     struct buf defs; /* definitions added since the owner took them */
     struct map string_map, mapping_map, function_map, location_map, series_map, service_map;

@@ -56,11 +56,13 @@ bool tombstones_hide(struct tombstone *const *v, uint32_t n, uint32_t tenant, ui
 
 int tombstone_hits(const struct tombstone *t, struct segment *s, struct symbols *symbols, struct err *e)
 {
+    _cleanup_(segment_releasep) struct segment *used = NULL;
     const struct segment_footer *f;
     int r;
 
     if (!tombstone_concerns(t, s->meta.tenant, s->meta.log, s->meta.t0, s->meta.t1))
         return 0;
+    used = segment_use(s);
     r = segment_footer(s, &f, e);
     for (uint32_t i = 0; r == 0 && i < f->n_series; i++)
         if (f->series[i].series < stable_count(&symbols->series) && f->series[i].first < t->to &&

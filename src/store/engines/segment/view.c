@@ -7,10 +7,8 @@
 #include "base/mem.h"
 #include "store/frames.h"
 
-void view_free(struct sym_view *v)
+static void free_view(struct sym_view *v)
 {
-    if (!v)
-        return;
     mem_free(v->map);
     mem_free(v->parent);
     mem_free(v->frame);
@@ -19,6 +17,35 @@ void view_free(struct sym_view *v)
     map_done(&v->child_map);
     map_done(&v->frame_map);
     mem_free(v);
+}
+
+void view_free(struct lru *lru, struct sym_view *v)
+{
+    if (!v)
+        return;
+    lru_forget(lru, &v->item);
+    free_view(v);
+}
+
+static size_t view_bytes(const struct sym_view *v)
+{
+    return sizeof *v + v->cap_map * sizeof *v->map + (v->cap_nodes + v->cap_nodes2) * sizeof *v->parent +
+           v->cap_frames * sizeof *v->frames + (v->child_map.mask + (size_t) 1) * sizeof *v->child_map.slots +
+           (v->frame_map.mask + (size_t) 1) * sizeof *v->frame_map.slots + v->cap_unnamed * sizeof *v->unnamed;
+}
+
+/* There is no room, and nobody looks at it. */
+static bool drop_view(struct lru_item *item)
+{
+    struct sym_view *v = container_of(item, struct sym_view, item);
+    struct sym_service *service = v->service;
+
+    if (pthread_rwlock_trywrlock(&service->view_lock) != 0)
+        return false;
+    service->views[v->index] = NULL;
+    free_view(v);
+    pthread_rwlock_unlock(&service->view_lock);
+    return true;
 }
 
 void view_frame(const struct symbols *s, const struct sym_location *l, const struct sym_lines *lines, uint32_t line,
@@ -95,7 +122,7 @@ static uint32_t view_child(struct sym_view *v, uint32_t parent, uint32_t frame)
     return v->n_nodes++;
 }
 
-static struct sym_view *view_new(uint64_t generation)
+static struct sym_view *view_new(struct sym_service *service, uint32_t index, uint64_t generation)
 {
     struct sym_view *v = mem_zalloc(sizeof *v);
     struct frame folded = {.function = STR("(folded)")};
@@ -103,9 +130,12 @@ static struct sym_view *view_new(uint64_t generation)
     if (!v)
         return NULL;
     v->generation = generation;
+    v->service = service;
+    v->index = index;
+    v->item.drop = drop_view;
     if (intern_frame(v, &folded) != TREE_FOLDED || grow_nodes(v, 64) < 0 ||
         mem_grow((void **) &v->map, &v->cap_map, 64, sizeof *v->map, UINT32_MAX) < 0) {
-        view_free(v);
+        free_view(v);
         return NULL;
     }
     v->parent[0] = TREE_NONE;
@@ -215,36 +245,39 @@ int view_lock(struct symbols *s, struct sym_service *service, enum granularity b
               struct sym_view **ret)
 {
     uint64_t generation = atomic_load_explicit(&s->names_generation, memory_order_acquire);
-    struct sym_view **at = &service->views[(int) by * 2 + no_inlines];
+    uint32_t index = (uint32_t) by * 2 + no_inlines;
+    struct sym_view **at = &service->views[index];
     int r = 0;
 
     pthread_rwlock_rdlock(&service->view_lock);
     if (*at && (*at)->generation >= generation && (*at)->n_mapped >= n_nodes) {
         *ret = *at;
+        lru_used(s->lru, &(*at)->item, view_bytes(*at));
         return 0;
     }
     pthread_rwlock_unlock(&service->view_lock);
     pthread_rwlock_wrlock(&service->view_lock);
     if (*at && (*at)->generation < generation) {
         if (is_outdated(*at, s)) {
-            view_free(*at);
+            view_free(s->lru, *at);
             *at = NULL;
         } else {
             (*at)->generation = generation;
         }
     }
     if (!*at)
-        *at = view_new(generation);
+        *at = view_new(service, index, generation);
     r = *at ? extend(*at, s, service, by, no_inlines, n_nodes) : -ENOMEM;
     pthread_rwlock_unlock(&service->view_lock);
     if (r < 0)
         return r;
     pthread_rwlock_rdlock(&service->view_lock); /* views only grow, but for new names, which give as many nodes */
     *ret = *at;
-    if (!*ret || (*ret)->n_mapped < n_nodes) {
+    if (!*ret || (*ret)->n_mapped < n_nodes) { /* or had to make room meanwhile */
         pthread_rwlock_unlock(&service->view_lock);
         return view_lock(s, service, by, no_inlines, n_nodes, ret);
     }
+    lru_used(s->lru, &(*ret)->item, view_bytes(*ret));
     return 0;
 }
 

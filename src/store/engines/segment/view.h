@@ -3,13 +3,14 @@
  * A service's tree as a question wants it: locations are call sites and inlined calls, a view's nodes are frames at
  * one granularity. Kept per service and granularity and extended as the tree grows, so that a flame graph is adding
  * into an array, one pass that maps nodes to the view's, and one backward pass for totals. Built anew when names come for
- * its frames.
+ * its frames, and after it had to make room for others (lru.h).
  */
 #ifndef SEGMENT_VIEW_H
 #define SEGMENT_VIEW_H
 
 #include "model/convert.h"
 #include "model/tree.h"
+#include "store/engines/segment/lru.h"
 #include "store/engines/segment/symbols.h"
 
 struct sym_view {
@@ -27,9 +28,13 @@ struct sym_view {
     size_t cap_unnamed;
     uint32_t n_unnamed;
     uint64_t generation; /* of names: those that came later are not of these locations, or it is built anew */
+    /* where it is kept, and how it goes */
+    struct sym_service *service;
+    uint32_t index;
+    struct lru_item item;
 };
 
-void view_free(struct sym_view *v);
+void view_free(struct lru *lru, struct sym_view *v);
 /* The view brought up to at least n_nodes of the service's nodes, locked for reading until view_unlock(). */
 int view_lock(struct symbols *s, struct sym_service *service, enum granularity by, bool no_inlines, uint32_t n_nodes,
               struct sym_view **ret);
