@@ -509,6 +509,10 @@ def test_mcp_over_http_and_stdio(server):
     for answer in (over_http, top):
         rows = json.loads(answer["result"]["content"][0]["text"])["rows"]
         assert [r["name"] for r in rows] == ["encode", "sort"]
+    server.send(request([(f"main;{'a_long_name_' * 8}{i}", 1, False) for i in range(1000)], service="many"))
+    many = json.loads(server.get("/mcp", data=rpc("tools/call", {"name": "top", "arguments": {"query": "cpu", "limit": 5000}}))[1])
+    text = many["result"]["content"][0]["text"]
+    assert len(text) < 25000 and "Ask for less with limit" in text  # an answer never floods who asked
     bad = json.loads(server.get("/mcp", data=rpc("tools/call", {"name": "top", "arguments": {"query": "{a="}}))[1])
     assert bad["result"]["isError"] and "query" in bad["result"]["content"][0]["text"]
 

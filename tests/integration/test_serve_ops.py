@@ -214,12 +214,27 @@ def as_nobody(monkeypatch):
     os.chown(home, nobody.pw_uid, nobody.pw_gid)
 
     def start(*words):
-        return subprocess.Popen([str(home / "bin/wick"), *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=home,
-                                user=nobody.pw_uid, group=nobody.pw_gid, extra_groups=[],
-                                env={**os.environ, "HOME": str(home), "XDG_DATA_HOME": str(home)})
+        p = subprocess.Popen([str(home / "bin/wick"), *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=home,
+                             user=nobody.pw_uid, group=nobody.pw_gid, extra_groups=[],
+                             env={**os.environ, "HOME": str(home), "XDG_DATA_HOME": str(home)})
+        p.home = home
+        return p
 
     yield start
     shutil.rmtree(home)
+
+
+def test_no_flag_and_no_file(as_nobody):
+    """The well-known ports (the next one for the API, off for OTLP where another has them), a store in the user's folder."""
+    p = as_nobody("serve")
+    ready = p.stdout.readline()
+    store = Path(p.home) / "wick/store"
+    p.terminate()
+    log = p.communicate(timeout=30)[1]
+    assert p.returncode == 0 and ready.startswith("wick serve is ready: http://127.0.0.1:40"), ready + log
+    for name, port in (("OTLP/gRPC", 4317), ("OTLP/HTTP", 4318)):
+        assert f"{name} on 127.0.0.1:{port}" in log or (f"{name} is off" in log and str(port) in log), log
+    assert f"store in {store}, keeps 30 days (detail 7) and 10240 MiB" in log and (store / "FORMAT").exists()
 
 
 def test_missing_rights_are_one_line(as_nobody):

@@ -57,7 +57,10 @@ static int run_slow(struct call *c, struct err *e)
     return err_set(e, -ECANCELED, "stopped");
 }
 
-static const struct route slow[] = {{"GET", "/slow", AUTH_NONE, false, run_slow}};
+static const struct route slow[] = {
+    {"GET", "/slow", AUTH_NONE, false, run_slow},
+    {"GET", "/apart", AUTH_NONE, .run = run_slow, .apart = true},
+};
 
 static void world_init(struct world *w, int64_t limit)
 {
@@ -81,7 +84,7 @@ static void world_init(struct world *w, int64_t limit)
         0);
     api_mount_query(w->front);
     api_mount_status(w->front);
-    front_mount(w->front, slow, 1);
+    front_mount(w->front, slow, ARRAY_SIZE(slow));
     eq_int(loop_group_new(2, "test", &w->loops, &e), 0);
     loops[0] = loop_group_at(w->loops, 0);
     loops[1] = loop_group_at(w->loops, 1);
@@ -95,6 +98,7 @@ static void world_done(struct world *w)
 {
     http_server_stop_wait(w->http, NS_PER_S);
     http_server_free(w->http);
+    front_stop(w->front);
     workers_free(w->workers);
     loop_group_free(w->loops);
     front_free(w->front);
@@ -235,6 +239,56 @@ static void test_limit(void)
     world_done(&w);
 }
 
+/* A connection that has asked and waits. */
+static int ask_by_hand(struct world *w, const char *path)
+{
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    char ask[128];
+
+    snprintf(ask, sizeof ask, "GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n", path);
+    a.sin_port = htons((uint16_t) strtol(strrchr(w->base, ':') + 1, NULL, 10));
+    eq_int(connect(fd, (struct sockaddr *) &a, sizeof a), 0);
+    eq_int(write(fd, ask, strlen(ask)), (int) strlen(ask));
+    return fd;
+}
+
+static void wait_running(struct world *w, uint64_t n)
+{
+    struct front_stats stats = {.running = n + 1};
+
+    for (int i = 0; i < 20000 && stats.running != n; i++) {
+        usleep(1000);
+        front_stats(w->front, &stats);
+    }
+    eq_int((int) stats.running, (int) n);
+}
+
+/* Calls that take long: few, no worker's, no limit on time, ended by their peer or by the end. */
+static void test_apart(void)
+{
+    struct world w;
+    int fd[4];
+
+    world_init(&w, 50 * NS_PER_MS);
+    for (int i = 0; i < 4; i++)
+        fd[i] = ask_by_hand(&w, "/apart");
+    wait_running(&w, 4);
+    eq_int(get(&w, NULL, "/apart", NULL, 0, (struct str){0}, NULL), 429);
+    eq_int(get(&w, NULL, "/slow", NULL, 0, (struct str){0}, NULL), 504); /* the limit is over, and they still run */
+    eq_int(get(&w, NULL, "/api/v1/types", NULL, 0, (struct str){0}, NULL), 200);
+    wait_running(&w, 4);
+    close(fd[0]);
+    wait_running(&w, 3);
+    fd[0] = ask_by_hand(&w, "/apart");
+    wait_running(&w, 4);
+    front_stop(w.front);
+    wait_running(&w, 0);
+    for (int i = 0; i < 4; i++)
+        close(fd[i]);
+    world_done(&w);
+}
+
 int main(void)
 {
     tap_run(test_questions);
@@ -242,5 +296,6 @@ int main(void)
     tap_run(test_login);
     tap_run(test_host);
     tap_run(test_limit);
+    tap_run(test_apart);
     return tap_done();
 }
