@@ -22,9 +22,7 @@ struct lang {
     const char *name;
     enum agent_lang_kind kind;
     /* Looks whether the process runs this runtime: called when its executable mappings are known and again when they
-     * changed, until it says yes. 1: yes; p->lang_record, lang_lo, lang_hi (the interpreter's loop)
-     * and p->lang_state are set. 0: no. Negative:
-     * it does, but cannot be walked (an unknown version); words say why. */
+     * changed, until it says yes. 1: yes; p->lang_record and p->lang_state are set. 0: no. Negative: it does, but cannot be walked (an unknown version); words say why. */
     int (*attach)(struct process *p, struct err *e);
     void (*detach)(struct process *p);
     /* The event has the language's frames behind the native ones: words [n_kernel, n_native) are native, those up to n the

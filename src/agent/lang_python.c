@@ -19,6 +19,7 @@ enum {
     CODES_MAX = 65536,     /* of a process; then all are forgotten */
     MEMORY_MAX = 16 << 20, /* likewise */
     IMAGES = 32,           /* files with interpreters that are remembered */
+    LOOP_TRIES = 16,       /* samples of a process for which a shim frame is looked for */
 };
 
 struct code {
@@ -29,6 +30,8 @@ struct code {
 
 struct python_process {
     struct python python;
+    struct object *object; /* of the interpreter; a reference */
+    unsigned tries;        /* left, to look for the loop */
     struct proc_memory memory;
     struct code *codes;
     size_t n, cap;
@@ -109,8 +112,6 @@ static void fill_record(struct process *p, const struct python *py)
         .code_filename = at->code_filename,
         .code_start = at->code_start,
     };
-    p->lang_lo = py->eval_lo;
-    p->lang_hi = py->eval_hi;
 }
 
 static int attach(struct process *p, struct err *e)
@@ -134,6 +135,8 @@ static int attach(struct process *p, struct err *e)
         if (!s)
             return -ENOMEM;
         s->python = py;
+        s->object = object_ref(m->object);
+        s->tries = LOOP_TRIES;
         s->memory = memory;
         arena_init(&s->arena, MEMORY_MAX);
         p->lang_state = s;
@@ -158,6 +161,7 @@ static void detach(struct process *p)
         return;
     forget_codes(s);
     map_done(&s->by_address);
+    object_unref(s->object);
     mem_free(s->codes);
     mem_free(s);
     p->lang_state = NULL;
@@ -184,11 +188,51 @@ static const struct code *find_code(struct python_process *s, uint64_t address, 
     return c;
 }
 
+struct loop_search {
+    struct object *object;
+    uint64_t shim_instr;
+    struct python_loops loops;
+};
+
+static int find_loops(void *arg)
+{
+    struct loop_search *q = arg;
+    _cleanup_(elf_freep) struct elf_file *f = NULL;
+    int r = object_open_elf(q->object, &f, NULL);
+
+    if (r < 0)
+        return r;
+    python_loops_find(f, q->shim_instr, &q->loops);
+    return 0;
+}
+
+/* Once for each file: what is found is kept with it. */
+static void look_for_loops(struct python_process *s)
+{
+    struct loop_search q = {.object = s->object};
+
+    s->tries--;
+    if (!python_loops_wanted(&s->python)) {
+        s->tries = 0;
+        return;
+    }
+    if (python_shim_instr(&s->python, &s->memory, &q.shim_instr) < 0)
+        return;
+    s->tries = 0;
+    if (object_guard(find_loops, &q) < 0 || !q.loops.n)
+        return;
+    python_loops_set(&s->python, &q.loops);
+    for (unsigned i = 0; i < IMAGES; i++)
+        if (images[i].number == s->object->number)
+            images[i].image.loops = q.loops;
+}
+
 static bool is_eval(const struct process *p, uint64_t word)
 {
+    const struct python_process *s = p->lang_state;
     uint64_t at = AGENT_WORD_VALUE(word) - (AGENT_WORD_KIND(word) != AGENT_WORD_EXACT);
 
-    return at >= p->lang_lo && at < p->lang_hi;
+    return python_loops_have(&s->python.loops, at);
 }
 
 /* How many native frames of the loop have no Python frame: one that was just entered, or is left. Only a whole stack tells. */
@@ -208,9 +252,12 @@ static uint32_t count_bare(const struct process *p, const uint64_t *words, uint3
 static uint32_t merge(struct process *p, uint64_t *words, uint32_t n_kernel, uint32_t n_native, uint32_t n, bool whole)
 {
     static uint64_t native[AGENT_WORDS + AGENT_USER_FRAMES], python[AGENT_WORDS]; /* the agent has one thread */
-    uint32_t bare = whole ? count_bare(p, words, n_kernel, n_native, n) : 0;
-    uint32_t count = n_native - n_kernel, left = n - n_native, at = 0, out = n_kernel;
+    struct python_process *s = p->lang_state;
+    uint32_t count = n_native - n_kernel, left = n - n_native, at = 0, out = n_kernel, bare;
 
+    if (s->tries)
+        look_for_loops(s);
+    bare = whole ? count_bare(p, words, n_kernel, n_native, n) : 0;
     memcpy(native, words + n_kernel, count * sizeof *native);
     memcpy(python, words + n_native, left * sizeof *python);
     for (uint32_t i = 0; i < count; i++) {

@@ -61,7 +61,6 @@ struct process {
     struct agent_lang lang_record;
     struct agent_span span;
     bool span_again;           /* it will have one: look again */
-    uint64_t lang_lo, lang_hi; /* code of the interpreter's loop */
     struct perf_map *perf_map; /* perf_map.h: names of a JIT's code; NULL until asked for */
 };
 

@@ -42,6 +42,18 @@ static int add_state(void *data, uint64_t state, uint64_t thread_id)
     return 0;
 }
 
+static void find_loops(struct taking *t)
+{
+    struct python_loops l;
+    uint64_t instr;
+
+    if (!python_loops_wanted(&t->python) || python_shim_instr(&t->python, &t->memory, &instr) < 0)
+        return;
+    python_loops_find(t->maps.python_file, instr, &l);
+    if (l.n)
+        python_loops_set(&t->python, &l);
+}
+
 static void attach_python(struct taking *t)
 {
     struct still *s = t->s;
@@ -55,6 +67,7 @@ static void attach_python(struct taking *t)
         return;
     }
     t->has_python = true;
+    find_loops(t);
     v = t->python.version;
     s->runtime = str_from(v & 0xffff ? arena_printf(&s->arena, "CPython 3.%u.%u", v >> 16 & 255, v >> 8 & 255)
                                      : arena_printf(&s->arena, "CPython 3.%u", v >> 16 & 255));
@@ -119,7 +132,7 @@ static bool is_eval(const struct taking *t, const struct still_frame *f)
 {
     uint64_t at = f->address - !f->exact;
 
-    return at >= t->python.eval_lo && at < t->python.eval_hi;
+    return python_loops_have(&t->python.loops, at);
 }
 
 /* How many native frames of the loop have no Python frame: one that is just entered or left. Only a whole stack tells. */

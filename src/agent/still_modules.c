@@ -118,6 +118,7 @@ static void look_for_runtimes(struct still *s, struct still_maps *ret, const str
     if (!ret->has_python && (exe || str_find(base_name(mod->path), STR("python")) >= 0) &&
         python_probe(mod->file, mod->path, &ret->python)) {
         ret->has_python = true;
+        ret->python_file = mod->file;
         ret->python_bias = m->bias;
     }
     if (exe && !s->runtime.n && go_build_read(mod->file, &go))

@@ -19,7 +19,8 @@ struct still_map {
 struct still_maps {
     struct still_map *v; /* executable ones, by start */
     size_t n, cap;
-    struct python_image python; /* of the module that holds an interpreter */
+    struct python_image python;         /* of the module that holds an interpreter */
+    const struct elf_file *python_file; /* the module's */
     uint64_t python_bias;
     bool has_python;
     struct addr_names jit;

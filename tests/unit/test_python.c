@@ -36,14 +36,17 @@ static uint64_t make(size_t n)
     return at;
 }
 
-/* A str as 3.12 (interned in 2 bits) or 3.14 (in 16) has it. */
+/* A str as builds with the GIL have it (interned in 2 bits) or others (in 8); the bits behind are never set by CPython. */
 static uint64_t make_str(const void *chars, size_t n, unsigned kind, bool ascii, bool wide_state)
 {
     uint64_t s = make(64 + n * kind);
-    unsigned shift = wide_state ? 16 : 2;
+    unsigned shift = wide_state ? 8 : 2;
 
     put(s, 16, n, 8);
-    put(s, 32, 1 | (uint64_t) kind << shift | 1ull << (shift + 3) | (uint64_t) ascii << (shift + 4), 4);
+    put(s, 32,
+        1 | (uint64_t) kind << shift | 1ull << (shift + 3) | (uint64_t) ascii << (shift + 4) |
+            0x7cbf2b65ull << (shift + 6),
+        4);
     memcpy(memory + (s - BASE) + (ascii ? 40 : 56), chars, n * kind);
     return s;
 }
@@ -174,7 +177,7 @@ static void debug_offsets(uint64_t runtime, const uint64_t *v, size_t n)
         put(runtime, v[i], v[i + 1], 8);
 }
 
-static void test_3_14(void)
+static void check_3_14(bool no_gil)
 {
     static const uint64_t numbers[] = {
         8,   0x030e02f0, 16,  0,   40,  700,          /* version, free_threaded, interpreters_head */
@@ -195,10 +198,11 @@ static void test_3_14(void)
     reset();
     image.runtime = runtime = make(1024);
     debug_offsets(runtime, numbers, ARRAY_SIZE(numbers));
+    put(runtime, 16, no_gil, 8);
     interp = make(256);
     a = make(512);
-    code = make_code(make_str("f.py", 4, 1, true, true), make_str("g", 1, 1, true, true),
-                     make_str("C.g", 3, 1, true, true), 10);
+    code = make_code(make_str("f.py", 4, 1, true, no_gil), make_str("g", 1, 1, true, no_gil),
+                     make_str("C.g", 3, 1, true, no_gil), 10);
     frame = make(88);
     inner = make(88);
     shim = make(88);
@@ -213,6 +217,7 @@ static void test_3_14(void)
     put(frame, 56, code + 208 + 2, 8);
     put(frame, 8, shim, 8);
     put(shim, 74, 3, 1);
+    put(shim, 56, BASE + 0x1234, 8);
     eq_int(python_attach(&m, &image, 0, &py, &e), 0);
     eq_int(py.version, 0x030e02f0);
     eq_int(python_each_thread(&py, &m, see, &s), 0);
@@ -222,12 +227,62 @@ static void test_3_14(void)
     ok(!f[0].entry && f[1].entry);
     eq_int(f[0].instr, 0);
     check_frame(&py, &f[0], "C.g", 10);
+    ok(python_loops_wanted(&py)); /* no symbol */
+    eq_int(python_shim_instr(&py, &m, &shim), 0);
+    eq_int(shim, BASE + 0x1234);
     put(runtime, 8, 0x030f00f0, 8);
     eq_int(python_attach(&m, &image, 0, &py, &e), -ENOTSUP);
     ok(strstr(e.message, "3.15") != NULL);
     put(runtime, 8, 0x030e00f0, 8);
     put(runtime, 264, 1 << 20, 8); /* an offset that cannot be */
     ok(python_attach(&m, &image, 0, &py, &e) < 0);
+}
+
+static void test_3_14(void)
+{
+    check_3_14(false);
+    check_3_14(true);
+}
+
+/* Functions that mention an address, as copies of the interpreter's loop do with a shim's instruction; in this program. */
+static const char mark[16] = "mark";
+extern const char __executable_start[];
+
+static __attribute__((noinline)) const char *first_copy(int n)
+{
+    __asm__ volatile("" : "+r"(n));
+    return n < -3 ? NULL : mark + 2;
+}
+
+static __attribute__((noinline)) const char *second_copy(int n)
+{
+    __asm__ volatile("" : "+r"(n));
+    return n > 3 ? NULL : mark + 2;
+}
+
+static __attribute__((noinline)) const char *no_copy(int n)
+{
+    __asm__ volatile("" : "+r"(n));
+    return n > 3 ? NULL : mark + 5;
+}
+
+static void test_loops(void)
+{
+    _cleanup_(elf_freep) struct elf_file *f = NULL;
+    uint64_t base = (uint64_t) (uintptr_t) __executable_start;
+    struct python_loops l;
+
+    ok(first_copy(1) == mark + 2 && second_copy(1) == mark + 2 && no_copy(1) == mark + 5);
+    eq_int(elf_open("/proc/self/exe", &f, NULL), 0);
+    if (!f || f->machine != EM_X86_64)
+        return;
+    base = f->type == ET_DYN ? base : 0;
+    python_loops_find(f, (uint64_t) (uintptr_t) (mark + 2) - base, &l);
+    ok(l.n >= 2);
+    ok(python_loops_have(&l, (uint64_t) (uintptr_t) first_copy - base));
+    ok(python_loops_have(&l, (uint64_t) (uintptr_t) second_copy - base));
+    ok(!python_loops_have(&l, (uint64_t) (uintptr_t) no_copy - base));
+    ok(!python_loops_have(&l, 0));
 }
 
 static void test_lines(void)
@@ -255,6 +310,7 @@ int main(void)
 {
     tap_run(test_3_12);
     tap_run(test_3_14);
+    tap_run(test_loops);
     tap_run(test_lines);
     return tap_done();
 }

@@ -39,38 +39,48 @@ enum {
 /* All in bytes from the start of their structure. */
 struct python_offsets {
     uint16_t minor;
-    uint16_t interpreters_head;                /* of _PyRuntime */
-    uint16_t interp_next, interp_threads;      /* of an interpreter */
-    uint16_t thread_next, thread_id;           /* of a thread state; its id is pthread_self(), the thread pointer */
-    uint16_t thread_frame;                     /* the newest frame, or the C frame that points to it */
-    uint16_t cframe_frame;                     /* of the C frame; PYTHON_NONE: there is none between */
-    uint16_t frame_previous, frame_code;       /* of a frame */
-    uint16_t frame_instr;                      /* pointer to the instruction, or its number (32 bits) up to 3.10 */
-    uint16_t frame_owner, frame_entry;         /* a byte each; PYTHON_NONE: not there */
-    uint16_t code_filename, code_name;         /* of a code object */
-    uint16_t code_qualname;                    /* PYTHON_NONE up to 3.10 */
-    uint16_t code_linetable, code_firstline;   /* a bytes object; 32 bits */
-    uint16_t code_start;                       /* first instruction; PYTHON_NONE: not needed */
-    uint16_t str_length, str_state, str_ascii; /* of a str; str_ascii: where the characters of an ASCII one begin */
-    uint16_t str_compact;                      /* and those of another */
+    uint16_t interpreters_head;              /* of _PyRuntime */
+    uint16_t interp_next, interp_threads;    /* of an interpreter */
+    uint16_t thread_next, thread_id;         /* of a thread state; its id is pthread_self(), the thread pointer */
+    uint16_t thread_frame;                   /* the newest frame, or the C frame that points to it */
+    uint16_t cframe_frame;                   /* of the C frame; PYTHON_NONE: there is none between */
+    uint16_t frame_previous, frame_code;     /* of a frame */
+    uint16_t frame_instr;                    /* pointer to the instruction, or its number (32 bits) up to 3.10 */
+    uint16_t frame_owner, frame_entry;       /* a byte each; PYTHON_NONE: not there */
+    uint16_t code_filename, code_name;       /* of a code object */
+    uint16_t code_qualname;                  /* PYTHON_NONE up to 3.10 */
+    uint16_t code_linetable, code_firstline; /* a bytes object; 32 bits */
+    uint16_t code_start;                     /* first instruction; PYTHON_NONE: not needed */
+    uint16_t str_length, str_state;          /* of a str */
+    uint16_t str_kind;                       /* the bit of state where its kind begins */
+    uint16_t str_ascii, str_compact;         /* where the characters of an ASCII one begin, and those of another */
     uint16_t bytes_size, bytes_data;
 };
 
 enum { PYTHON_NONE = UINT16_MAX };
 
+/* Code of the interpreter's loop: of one function, or of its copies. */
+enum { PYTHON_LOOPS_MAX = 16 };
+struct python_loops {
+    struct python_loop {
+        uint64_t lo, hi;
+    } v[PYTHON_LOOPS_MAX];
+    unsigned n;
+};
+
 /* What a file tells: has it _PyRuntime, which version is it. ELF addresses. */
 struct python_image {
-    uint64_t runtime;          /* of _PyRuntime */
-    uint64_t eval_lo, eval_hi; /* _PyEval_EvalFrameDefault; 0 when it has no symbol */
-    uint64_t version;          /* of Py_Version (3.11 and later), 0 when it has no symbol */
-    unsigned minor;            /* by the file's name, 0 when it does not say */
+    uint64_t runtime; /* of _PyRuntime */
+    uint64_t version; /* of Py_Version (3.11 and later), 0 when it has no symbol */
+    unsigned minor;   /* by the file's name, 0 when it does not say */
+    struct python_loops loops;
 };
 
 struct python {
     struct python_offsets at;
-    uint64_t runtime;          /* address in the process */
-    uint64_t eval_lo, eval_hi; /* in the process */
+    uint64_t runtime, bias;    /* address in the process; minus that of the file */
     uint32_t version;          /* PY_VERSION_HEX, as far as known: 0x030b0000 */
+    struct python_loops loops; /* in the process */
 };
 
 struct python_frame {
@@ -105,6 +115,16 @@ int python_code_read(const struct python *py, const struct proc_memory *m, uint6
                      struct python_code *ret);
 /* The line of an instruction, 0 when it has none. */
 int64_t python_code_line(const struct python *py, const struct python_code *c, int64_t instr);
+
+/* Whether the loop's symbol said too little, so that it has to be looked for: with the instruction of a shim frame, an ELF
+ * address there (-EAGAIN while no thread has a shim), in the file. */
+bool python_loops_wanted(const struct python *py);
+int python_shim_instr(const struct python *py, const struct proc_memory *m, uint64_t *ret);
+void python_loops_find(const struct elf_file *f, uint64_t shim_instr, struct python_loops *ret);
+void python_loops_add(struct python_loops *l, uint64_t lo, uint64_t hi);
+bool python_loops_have(const struct python_loops *l, uint64_t address);
+/* Those of the file, for the process. */
+void python_loops_set(struct python *py, const struct python_loops *l);
 
 /* --- parts, for tests --- */
 /* false when the minor version is not in the tables. */

@@ -39,8 +39,7 @@ bool python_probe(const struct elf_file *f, struct str path, struct python_image
         if (str_is(y->name, "_PyRuntime") && y->type == STT_OBJECT) {
             ret->runtime = y->address;
         } else if (str_is(y->name, "_PyEval_EvalFrameDefault") && y->size) {
-            ret->eval_lo = y->address;
-            ret->eval_hi = y->address + y->size;
+            python_loops_add(&ret->loops, y->address, y->address + y->size);
         } else if (str_is(y->name, "Py_Version")) {
             ret->version = y->address;
         }
@@ -58,9 +57,8 @@ int python_attach(const struct proc_memory *m, const struct python_image *image,
     unsigned minor = image->minor;
     int r;
 
-    *ret = (struct python){.runtime = image->runtime + bias,
-                           .eval_lo = image->eval_lo ? image->eval_lo + bias : 0,
-                           .eval_hi = image->eval_hi ? image->eval_hi + bias : 0};
+    *ret = (struct python){.runtime = image->runtime + bias, .bias = bias};
+    python_loops_set(ret, &image->loops);
     r = proc_memory_read(m, ret->runtime, head, 640); /* less than any version's _PyRuntime */
     if (r < 0)
         return err_set(e, r == -EFAULT ? -ENOENT : r, "cannot read the Python interpreter: %m");

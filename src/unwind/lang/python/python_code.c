@@ -3,8 +3,8 @@
  * Code objects and the strings in them: see python.h. A str is
  *
  *   length, hash, state (32 bits), then the characters when it is ASCII, or 16 bytes more and the characters, of 1, 2 or 4
- *   bytes each. state: interned 2 bits, kind 3, compact 1, ascii 1; from 3.14 on interned has 16 bits (8 in builds without
- *   the GIL before).
+ *   bytes each. state: interned 2 bits (8 in builds without the GIL), kind 3, compact 1, ascii 1; what follows may be
+ *   anything.
  */
 #include <errno.h>
 
@@ -18,18 +18,11 @@ struct text_form {
     bool ascii;
 };
 
-static bool form_at(uint32_t state, unsigned shift, struct text_form *ret)
-{
-    *ret = (struct text_form){state >> shift & 7, state >> (shift + 4) & 1};
-    return (ret->kind == 1 || ret->kind == 2 || ret->kind == 4) && state >> (shift + 3) & 1 &&
-           (!ret->ascii || ret->kind == 1);
-}
-
 static bool form_of(const struct python_offsets *at, uint32_t state, struct text_form *ret)
 {
-    if (at->minor >= 14 && form_at(state, 16, ret))
-        return true;
-    return form_at(state, 2, ret) || (at->minor >= 13 && form_at(state, 8, ret));
+    state >>= at->str_kind;
+    *ret = (struct text_form){state & 7, state >> 4 & 1};
+    return (ret->kind == 1 || ret->kind == 2 || ret->kind == 4) && state >> 3 & 1 && (!ret->ascii || ret->kind == 1);
 }
 
 static size_t put_utf8(char *p, uint32_t c)

@@ -77,6 +77,21 @@ static bool read_frame(const struct python_offsets *at, const struct proc_memory
     return proc_memory_read(m, frame, ret, n) >= 0;
 }
 
+/* The newest frame of a thread; 0: it has none. */
+static bool newest_frame(const struct python *py, const struct proc_memory *m, uint64_t state, uint64_t *ret)
+{
+    const struct python_offsets *at = &py->at;
+
+    if (!fits(at) || !proc_memory_u64(m, state + at->thread_frame, ret))
+        return false;
+    return at->cframe_frame == PYTHON_NONE || (*ret && proc_memory_u64(m, *ret + at->cframe_frame, ret));
+}
+
+static bool is_shim(const struct python_offsets *at, const uint8_t *frame)
+{
+    return at->frame_owner != PYTHON_NONE && at->minor >= 12 && frame[at->frame_owner] >= OWNER_SHIM;
+}
+
 int python_frames(const struct python *py, const struct proc_memory *m, uint64_t state, struct python_frame *v,
                   uint32_t max, uint32_t *ret_n)
 {
@@ -86,9 +101,7 @@ int python_frames(const struct python *py, const struct proc_memory *m, uint64_t
     uint32_t n = 0;
 
     *ret_n = 0;
-    if (!fits(at) || !proc_memory_u64(m, state + at->thread_frame, &frame))
-        return -EFAULT;
-    if (at->cframe_frame != PYTHON_NONE && (!frame || !proc_memory_u64(m, frame + at->cframe_frame, &frame)))
+    if (!newest_frame(py, m, state, &frame))
         return -EFAULT;
     for (uint32_t i = 0; frame; i++) {
         if (n == max || i == PYTHON_FRAMES_MAX || !read_frame(at, m, frame, b)) {
@@ -96,7 +109,7 @@ int python_frames(const struct python *py, const struct proc_memory *m, uint64_t
             return 1;
         }
         code = u64_in(b, at->frame_code) & ~(uint64_t) TAGS;
-        if (at->frame_owner != PYTHON_NONE && at->minor >= 12 && b[at->frame_owner] >= OWNER_SHIM) {
+        if (is_shim(at, b)) {
             if (n)
                 v[n - 1].entry = true;
         } else {
@@ -112,4 +125,40 @@ int python_frames(const struct python *py, const struct proc_memory *m, uint64_t
         v[n - 1].entry = true;
     *ret_n = n;
     return 0;
+}
+
+struct shim_search {
+    const struct python *py;
+    const struct proc_memory *m;
+    uint64_t found;
+};
+
+static int find_shim(void *arg, uint64_t state, uint64_t thread_id)
+{
+    struct shim_search *q = arg;
+    uint8_t b[FRAME_BYTES] = {0};
+    uint64_t frame;
+
+    (void) thread_id;
+    if (!newest_frame(q->py, q->m, state, &frame))
+        return 0;
+    for (uint32_t i = 0; frame && i < PYTHON_FRAMES_MAX && read_frame(&q->py->at, q->m, frame, b); i++) {
+        if (is_shim(&q->py->at, b)) {
+            q->found = u64_in(b, q->py->at.frame_instr);
+            return q->found != 0;
+        }
+        frame = u64_in(b, q->py->at.frame_previous);
+    }
+    return 0;
+}
+
+int python_shim_instr(const struct python *py, const struct proc_memory *m, uint64_t *ret)
+{
+    struct shim_search q = {.py = py, .m = m};
+    int r = python_each_thread(py, m, find_shim, &q);
+
+    if (r < 0)
+        return r;
+    *ret = q.found - py->bias;
+    return q.found ? 0 : -EAGAIN;
 }
