@@ -55,13 +55,14 @@ static bool objdump_usable(struct pprof_tools *t, bool llvm)
     return at >= 0 && buf_cstr(&version) && strtol(version.p + at + 13, NULL, 10) >= 8;
 }
 
-static int compile(struct pprof_tools *t, struct err *e)
+/* Which objdump there is, and how its lines are read: asked when something is disassembled for the first time, for it
+ * takes longer to say its version than most reports take. */
+static int prepare_objdump(struct pprof_tools *t, struct err *e)
 {
     const struct {
         struct regex **to;
         struct str text;
     } all[] = {
-        {&t->nm_line, STR("^\\s*([[:xdigit:]]+)\\s+(.)\\s+(.*)")},
         {&t->asm_line, STR("^\\s*([[:xdigit:]]+):\\s+(.*)")},
         {&t->file_line, STR("^;?\\s?(.*):([0-9]+)")},
         {&t->function, STR("^;?\\s?(\\S.*)\\(\\):")},
@@ -69,27 +70,29 @@ static int compile(struct pprof_tools *t, struct err *e)
     };
 
     for (size_t i = 0; i < ARRAY_SIZE(all); i++) {
-        int r = regex_new(all[i].text, all[i].to, e);
+        int r = *all[i].to ? 0 : regex_new(all[i].text, all[i].to, e);
 
         if (r < 0)
             return r;
     }
+    if (t->objdump_asked)
+        return 0;
+    t->objdump_asked = true;
+    if (find_tool(t->config, "objdump", "llvm-objdump", &t->objdump) && objdump_usable(t, true))
+        t->llvm_objdump = true;
+    else if (!find_tool(t->config, "objdump", "objdump", &t->objdump) || !objdump_usable(t, false))
+        buf_reset(&t->objdump);
     return 0;
 }
 
 int pprof_tools_init(struct pprof_tools *t, struct str config, struct err *e)
 {
-    *t = (struct pprof_tools){0};
-    if (!config.n)
-        config = str_from(getenv("PPROF_TOOLS"));
+    *t = (struct pprof_tools){.config = config.n ? config : str_from(getenv("PPROF_TOOLS"))};
+    config = t->config;
     if (!find_tool(config, "nm", "llvm-nm", &t->nm))
         find_tool(config, "nm", "nm", &t->nm);
-    if (find_tool(config, "objdump", "llvm-objdump", &t->objdump) && objdump_usable(t, true))
-        t->llvm_objdump = true;
-    else if (!find_tool(config, "objdump", "objdump", &t->objdump) || !objdump_usable(t, false))
-        buf_reset(&t->objdump);
     find_tool(config, "go", "go", &t->go);
-    return compile(t, e);
+    return regex_new(STR("^\\s*([[:xdigit:]]+)\\s+(.)\\s+(.*)"), &t->nm_line, e);
 }
 
 void pprof_tools_done(struct pprof_tools *t)
@@ -379,12 +382,14 @@ int pprof_tools_disassemble(struct pprof_tools *t, const char *file, uint64_t st
     _cleanup_(buf_done) struct buf out = BUF_INIT;
     struct inst_list l = {.a = a};
     char from[64], to[64];
-    const char *argv[12] = {
-        t->objdump.p, "--disassemble", "--demangle", "--no-show-raw-insn", "--line-numbers", from, to};
+    const char *argv[12] = {NULL, "--disassemble", "--demangle", "--no-show-raw-insn", "--line-numbers", from, to};
     size_t n = 7;
     struct str text;
-    int r;
+    int r = prepare_objdump(t, e);
 
+    if (r < 0)
+        return r;
+    argv[0] = t->objdump.p;
     if (!t->objdump.n)
         return err_set(e, -ENOENT, "cannot disasm: no objdump tool available");
     snprintf(from, sizeof(from), "--start-address=0x%" PRIx64, start);

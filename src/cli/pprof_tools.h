@@ -12,12 +12,13 @@
 #include "report/objects.h"
 
 struct pprof_tools {
+    struct str config;          /* of -tools: lives as long as this */
     struct buf nm, objdump, go; /* paths, empty when not found */
-    bool llvm_objdump;
+    bool objdump_asked, llvm_objdump;
     struct regex *nm_line, *asm_line, *file_line, *function, *llvm_function;
 };
 
-/* config: the value of -tools. A tool that is not there is no error until it is needed. */
+/* config: the value of -tools, not copied. A tool that is not there is no error until it is needed. */
 int pprof_tools_init(struct pprof_tools *t, struct str config, struct err *e);
 void pprof_tools_done(struct pprof_tools *t);
 /* Symbols of the file that match, in the order of nm -n. -ENOENT without an nm. */
