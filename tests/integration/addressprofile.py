@@ -8,27 +8,7 @@ import random
 import re
 import subprocess
 
-
-def varint(v):
-    out = bytearray()
-    v &= (1 << 64) - 1
-    while v >= 0x80:
-        out.append(v & 0x7F | 0x80)
-        v >>= 7
-    out.append(v)
-    return bytes(out)
-
-
-def number(field, v):
-    return varint(field << 3) + varint(v) if v else b""
-
-
-def message(field, payload):
-    return varint(field << 3 | 2) + varint(len(payload)) + payload
-
-
-def packed(field, values):
-    return message(field, b"".join(varint(v) for v in values))
+from protobuf_lite import message, number, packed
 
 
 def functions(exe):

@@ -11,7 +11,17 @@ import subprocess
 
 import pytest
 
+from go_tools import pprof_command
+
+# Tests that give a program a HOME of its own leave it the caches of fonts and of Go, which take a minute to make anew.
+os.environ.setdefault("XDG_CACHE_HOME", os.path.expanduser("~/.cache"))
 os.environ.setdefault("WICK_NO_AGENT", "1")  # servers under test hold what the test sends; test_agent.py turns it on
+
+
+@pytest.fixture(scope="session")
+def go_pprof():
+    return pprof_command()
+
 
 GO_WANTED = 25  # 1.25
 ORACLES = [  # (file, names; all when empty)

@@ -3,27 +3,7 @@
 import gzip
 import random
 
-
-def varint(v):
-    v &= (1 << 64) - 1
-    out = bytearray()
-    while v > 127:
-        out.append(v & 127 | 128)
-        v >>= 7
-    out.append(v)
-    return bytes(out)
-
-
-def number(field, v):
-    return varint(field << 3) + varint(v) if v else b""
-
-
-def message(field, body):
-    return varint(field << 3 | 2) + varint(len(body)) + body
-
-
-def packed(field, values):
-    return message(field, b"".join(map(varint, values))) if values else b""
+from protobuf_lite import message, number, packed
 
 
 class Strings:

@@ -2,21 +2,19 @@
 """What the tests of libwick share: test programs, `wick run`, and go tool pprof as the reader of what it wrote."""
 import os
 import re
-import shutil
 import socket
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from go_tools import GO, needs_go, pprof_command  # noqa: F401
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 BUILD = ROOT / os.environ.get("BUILD", "build")
 WICK = os.environ.get("WICK", str(BUILD / "src/cli/wick"))
 PROGRAMS = ROOT / "tests/programs"
 LIBWICK = BUILD / "src/sdk"
-GO = shutil.which("go")
-
-needs_go = pytest.mark.skipif(not GO, reason="go tool pprof is the oracle")
 
 
 @pytest.fixture(scope="session")
@@ -48,7 +46,7 @@ def wick_run(*args, env=None, timeout=120, check=True):
 def top(path, index=None):
     """{function: (flat, cum)} and the total, in base units."""
     unit = ["-unit=ns"] if index in (None, "cpu", "wall", "delay") else ["-unit=B"] if "space" in index else []
-    out = subprocess.run([GO, "tool", "pprof", "-top", "-nodecount=500", "-nodefraction=0", *unit,
+    out = subprocess.run([*pprof_command(), "-top", "-nodecount=500", "-nodefraction=0", *unit,
                           *([f"-sample_index={index}"] if index else []), str(path)], capture_output=True, text=True)
     assert out.returncode == 0, out.stderr
     rows, number = {}, r"(-?[\d.]+)[a-zA-Z]*"
@@ -61,7 +59,7 @@ def top(path, index=None):
 
 
 def traces(path):
-    out = subprocess.run([GO, "tool", "pprof", "-traces", str(path)], capture_output=True, text=True).stdout
+    out = subprocess.run([*pprof_command(), "-traces", str(path)], capture_output=True, text=True).stdout
     stacks = []
     for block in out.split("-----------+-------------------------------------------------------")[1:]:
         frames = [re.sub(r"^\s*([\d.]+\w*)\s\s+", "", l).strip() for l in block.splitlines() if l.strip()]
@@ -73,7 +71,7 @@ def traces(path):
 
 def per_function(path, index):
     """{function of the stack's leaf: value}, exact: pprof's own sum over -raw samples."""
-    out = subprocess.run([GO, "tool", "pprof", "-raw", str(path)], capture_output=True, text=True).stdout
+    out = subprocess.run([*pprof_command(), "-raw", str(path)], capture_output=True, text=True).stdout
     types = re.search(r"Samples:\n(.*)\n", out).group(1).split()
     column = [t.split("/")[0] for t in types].index(index)
     names = {int(m.group(1)): m.group(2) for m in re.finditer(r"^\s+(\d+): 0x[0-9a-f]+ M=\d+ (\S+)", out, re.M)}

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from go_tools import GO, needs_go, pprof_command
+
 ROOT = Path(__file__).resolve().parents[2]
 SHARED = Path(os.environ.get("WICK_SHARED", ROOT.parent / "shared"))
 WICK = os.environ.get("WICK", str(ROOT / "build/src/cli/wick"))
 WICK_ASAN = os.environ.get("WICK_ASAN", str(ROOT / "build-asan/src/cli/wick"))
-GO = shutil.which("go")
-needs_go = pytest.mark.skipif(not GO, reason="no go")
 needs_shared = pytest.mark.skipif(not SHARED.is_dir(), reason="no ../shared")
 FROM_PPROF = SHARED / "fixtures/otlp/from-pprof"
 
@@ -31,7 +31,7 @@ def wick(*args, stdin=None, binary=WICK_ASAN, ok=True):
 
 
 def pprof(*args):
-    p = subprocess.run([GO, "tool", "pprof", "-symbolize=none", *map(str, args)], capture_output=True, timeout=60,
+    p = subprocess.run([*pprof_command(), "-symbolize=none", *map(str, args)], capture_output=True, timeout=60,
                        env={**os.environ, "PPROF_TMPDIR": "/nonexistent"})
     assert p.returncode == 0, p.stderr.decode()
     return p.stdout.decode(errors="replace")
@@ -233,7 +233,7 @@ def test_usage(tmp_path):
         assert wick(*args, ok=False).returncode == 2
     assert b"usage: wick convert" in wick("--help").stdout
     p = wick("-", tmp_path / "out.nonsense", stdin=b"a 1\n", ok=False)
-    assert p.returncode == 1 and b"--to" in p.stderr
+    assert p.returncode == 2 and b"--to" in p.stderr
 
 
 @pytest.mark.parametrize("data, words", [

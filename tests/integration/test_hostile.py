@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from addressprofile import message, varint
+from protobuf_lite import message, varint
 
 ROOT = Path(__file__).resolve().parents[2]
 WICK = os.environ.get("WICK", str(ROOT / "build/src/cli/wick"))

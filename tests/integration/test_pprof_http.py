@@ -65,23 +65,12 @@ def files(tmp_path_factory):
     return out
 
 
-@pytest.fixture(scope="module")
-def go_pprof(tmp_path_factory):
-    if not shutil.which("go"):
-        pytest.skip("no go")
-    path = tmp_path_factory.mktemp("go") / "pprof"
-    p = subprocess.run(["go", "build", "-o", str(path), "cmd/pprof"], capture_output=True, text=True, cwd=path.parent)
-    if p.returncode:
-        pytest.skip("cmd/pprof does not build here: " + p.stderr[-200:])
-    return path
-
-
 @pytest.fixture(scope="module", params=["cpu", "heap", "diff"])
 def both(request, files, go_pprof, tmp_path_factory):
     tmp_path = tmp_path_factory.mktemp("both")
     args = ["-no_browser", "-http=127.0.0.1:", "-symbolize=none"]
     args += [f"-diff_base={files['other']}", str(files["cpu"])] if request.param == "diff" else [str(files[request.param])]
-    go, wick = Served([str(go_pprof), *args], tmp_path), Served([WICK, "pprof", *args], tmp_path)
+    go, wick = Served([*go_pprof, *args], tmp_path), Served([WICK, "pprof", *args], tmp_path)
     yield go, wick
     go.stop()
     assert wick.stop() == 0
@@ -170,7 +159,7 @@ def test_graph(both, request):
         assert titles[0] == titles[1] and texts[0] == texts[1] and texts[0]
 
 
-def test_download(both):
+def test_download(both, go_pprof):
     (_, gh, g), (_, wh, w) = (s.get("/ui/download") for s in both)
     assert gh["content-type"] == wh["content-type"] and gh["content-disposition"] == wh["content-disposition"]
 
@@ -178,7 +167,7 @@ def test_download(both):
         path = Path("/tmp") / f"wick-download-{os.getpid()}-{name}"
         path.write_bytes(data)
         try:
-            return subprocess.run(["go", "tool", "pprof", "-symbolize=none", "-raw", str(path)], capture_output=True, text=True,
+            return subprocess.run([*go_pprof, "-symbolize=none", "-raw", str(path)], capture_output=True, text=True,
                                   check=True).stdout
         finally:
             path.unlink()

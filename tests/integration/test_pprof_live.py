@@ -28,17 +28,6 @@ OPTIONS = [
 
 
 @pytest.fixture(scope="module")
-def go_pprof(tmp_path_factory):
-    if not shutil.which("go"):
-        pytest.skip("no go")
-    path = tmp_path_factory.mktemp("go") / "pprof"
-    p = subprocess.run(["go", "build", "-o", str(path), "cmd/pprof"], capture_output=True, text=True, cwd=path.parent)
-    if p.returncode:
-        pytest.skip("cmd/pprof does not build here: " + p.stderr[-200:])
-    return path
-
-
-@pytest.fixture(scope="module")
 def profiles(tmp_path_factory):
     place = tmp_path_factory.mktemp("profiles")
     found = []
@@ -58,11 +47,11 @@ def compare(go_pprof, cases, tmp_path):
     env = {"TZ": "UTC", "HOME": "/nonexistent", "PPROF_BINARY_PATH": "/nonexistent", "PPROF_TMPDIR": str(tmp_path)}
 
     def one(case):
-        got, want = run([WICK, "pprof", *case], env), run([str(go_pprof), *case], env)
+        got, want = run([WICK, "pprof", *case], env), run([*go_pprof, *case], env)
         if got == want:
             return None
         # Once more: does the oracle agree with itself?
-        again = run([str(go_pprof), *case], env)
+        again = run([*go_pprof, *case], env)
         return None if again != want else f"{' '.join(case)}: {first_difference(got, want)}"
 
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 2) as pool:
@@ -154,7 +143,7 @@ def test_proto_survives(go_pprof, go_profiles, tmp_path):
     for p in go_profiles:
         out = tmp_path / p.name
         subprocess.run([WICK, "pprof", "-proto", "-symbolize=none", f"-output={out}", str(p)], check=True, capture_output=True)
-        a, b = (run([str(go_pprof), "-raw", "-symbolize=none", str(x)], {"TZ": "UTC"}) for x in (p, out))
+        a, b = (run([*go_pprof, "-raw", "-symbolize=none", str(x)], {"TZ": "UTC"}) for x in (p, out))
         assert a == b, p.name
 
 
@@ -164,7 +153,7 @@ def test_proto_survives(go_pprof, go_profiles, tmp_path):
 def test_shell(go_pprof, go_profiles, tmp_path, commands):
     cpu = next(p for p in go_profiles if p.name == "cpu.pb.gz")
     found = []
-    for command in ([WICK, "pprof"], [str(go_pprof)]):
+    for command in ([WICK, "pprof"], go_pprof):
         text = commands.format(out=tmp_path / "report.txt")
         p = subprocess.run([*command, str(cpu)], input=text.encode(), capture_output=True, timeout=60,
                            env={**os.environ, "TZ": "UTC", "TERM": "dumb"})

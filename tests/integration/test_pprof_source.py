@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import addressprofile
+from go_tools import GO, pprof_command
 from test_symbols import compile_program
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -71,10 +72,9 @@ class Bench:
 
     def oracle(self, kind, arguments=()):
         """google/pprof; for Go programs the toolchain's, but where it reads names again: it has no inlined calls then."""
-        if not shutil.which("go"):
-            pytest.skip("no go")
-        if kind == "go" and not any("demangle" in a or "force" in a for a in arguments):
-            return ["go", "tool", "pprof"]
+        google = kind != "go" or any("demangle" in a or "force" in a for a in arguments)
+        if not google or not GO:
+            return pprof_command()
         if not self.google:
             self.google = self.build_google()
         return [self.google]

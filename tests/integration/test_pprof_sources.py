@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from go_tools import Answering, pprof_command, serving
 from pprof_random import profile
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -22,7 +23,7 @@ WICK = os.environ.get("WICK", str(ROOT / "build/src/cli/wick"))
 PROFILE = profile(1, "cpu")
 
 
-class Handler(http.server.BaseHTTPRequestHandler):
+class Handler(Answering):
     def do_GET(self):
         self.server.asked.append(self.path)
         if self.path.startswith("/moved"):
@@ -41,26 +42,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
         else:
             self.answer(404, b"no")
 
-    def answer(self, status, body, headers=None):
-        self.send_response(status)
-        for k, v in (headers or {}).items():
-            self.send_header(k, v)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *a):
-        pass
-
 
 @pytest.fixture
 def server():
-    s = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    s.asked, s.release = [], threading.Event()
-    threading.Thread(target=s.serve_forever, daemon=True).start()
-    yield s
-    s.release.set()
-    s.shutdown()
+    with serving(Handler) as s:
+        s.asked, s.release = [], threading.Event()
+        yield s
+        s.release.set()
 
 
 def address(server):
@@ -179,7 +167,7 @@ def test_svg_as_go(tmp_path):
     source = tmp_path / "in.pb.gz"
     source.write_bytes(PROFILE)
     documents = []
-    for command in ([WICK, "pprof"], ["go", "tool", "pprof"]):
+    for command in ([WICK, "pprof"], pprof_command()):
         p = subprocess.run([*command, "-svg", "-nodecount=15", str(source)], capture_output=True, text=True, timeout=300,
                            env={**os.environ, "TZ": "UTC"})
         assert p.returncode == 0, p.stderr

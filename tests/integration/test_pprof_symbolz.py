@@ -1,16 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Names from the process that a profile was fetched from (-symbolize=remote), side by side with go tool pprof."""
-import http.server
 import os
 import re
-import shutil
 import subprocess
-import threading
 from pathlib import Path
 
 import pytest
 
-from addressprofile import message, number, packed
+from go_tools import Answering, pprof_command, serving
+from protobuf_lite import message, number, packed
 
 ROOT = Path(__file__).resolve().parents[2]
 WICK = os.environ.get("WICK", str(ROOT / "build/src/cli/wick"))
@@ -37,7 +35,7 @@ def profile(mappings, named=False):
     return body + b"".join(message(6, x.encode()) for x in strings)
 
 
-class Handler(http.server.BaseHTTPRequestHandler):
+class Handler(Answering):
     def do_GET(self):
         self.answer(200, self.server.profile)
 
@@ -54,24 +52,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 lines.append(f"{a}\t{name}")
         self.answer(200, ("\n".join(lines + self.server.extra) + "\n0x401000 cut short").encode())
 
-    def answer(self, status, body):
-        self.send_response(status)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *a):
-        pass
-
 
 @pytest.fixture
 def server():
-    s = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    s.asked, s.status, s.moved, s.extra = [], 200, 0, []
-    s.url = f"http://127.0.0.1:{s.server_address[1]}"
-    threading.Thread(target=s.serve_forever, daemon=True).start()
-    yield s
-    s.shutdown()
+    with serving(Handler) as s:
+        s.asked, s.status, s.moved, s.extra = [], 200, 0, []
+        yield s
 
 
 def run(tmp_path, command, *args):
@@ -82,10 +68,8 @@ def run(tmp_path, command, *args):
 
 def both(tmp_path, server, *args):
     """The answers of both and what each of them asked the server for."""
-    if not shutil.which("go"):
-        pytest.skip("no go")
     got = []
-    for command in (["go", "tool", "pprof"], [WICK, "pprof"]):
+    for command in (pprof_command(), [WICK, "pprof"]):
         server.asked.clear()
         got.append((run(tmp_path, command, *args), list(server.asked)))
     return got

@@ -10,6 +10,7 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+from go_tools import Answering, pprof_command, serving
 from sdk_tools import GO, LIBWICK, ROOT, WICK, free_port, needs_go, program, top, traces, wick_run  # noqa: F401
 
 pytestmark = needs_go
@@ -110,14 +111,14 @@ def test_pprof_server(program, tmp_path):
                 assert time.time() < deadline
                 time.sleep(0.05)
         assert b"profile" in page
-        got = subprocess.run([GO, "tool", "pprof", "-top", f"http://127.0.0.1:{port}/debug/pprof/profile?seconds=1"],
+        got = subprocess.run([*pprof_command(), "-top", f"http://127.0.0.1:{port}/debug/pprof/profile?seconds=1"],
                              capture_output=True, text=True, env={**os.environ, "PPROF_TMPDIR": str(tmp_path)})
         assert got.returncode == 0, got.stderr
         assert "deep" in got.stdout and "Type: cpu" in got.stdout
-        types = subprocess.run([GO, "tool", "pprof", "-raw", f"http://127.0.0.1:{port}/debug/pprof/heap"], capture_output=True,
+        types = subprocess.run([*pprof_command(), "-raw", f"http://127.0.0.1:{port}/debug/pprof/heap"], capture_output=True,
                                text=True, env={**os.environ, "PPROF_TMPDIR": str(tmp_path)}).stdout
         assert "alloc_objects/count alloc_space/bytes inuse_objects/count inuse_space/bytes" in types
-        mutex = subprocess.run([GO, "tool", "pprof", "-raw", f"http://127.0.0.1:{port}/debug/pprof/mutex"], capture_output=True,
+        mutex = subprocess.run([*pprof_command(), "-raw", f"http://127.0.0.1:{port}/debug/pprof/mutex"], capture_output=True,
                                text=True, env={**os.environ, "PPROF_TMPDIR": str(tmp_path)}).stdout
         assert "contentions/count delay/nanoseconds" in mutex
         with pytest.raises(urllib.error.HTTPError) as e:
@@ -215,26 +216,18 @@ def test_export_grpc(api_use):
 
 def test_export_http(api_use):
     import gzip
-    import http.server
-    import threading
     from opentelemetry.proto.collector.profiles.v1development import profiles_service_pb2 as svc
     got = []
 
-    class Handler(http.server.BaseHTTPRequestHandler):
+    class Handler(Answering):
         def do_POST(self):
             got.append((self.path, dict(self.headers), self.rfile.read(int(self.headers["Content-Length"]))))
-            self.send_response(200)
-            self.send_header("Content-Length", "0")
-            self.end_headers()
+            self.answer(200)
 
-        def log_message(self, *a):
-            pass
-
-    server = http.server.HTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    p = subprocess.run([api_use, f"http://127.0.0.1:{server.server_port}"], capture_output=True, text=True, timeout=60,
-                       env={**os.environ, "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf", "OTEL_EXPORTER_OTLP_HEADERS": "x-key=k%201"})
-    server.shutdown()
+    with serving(Handler) as server:
+        p = subprocess.run([api_use, server.url], capture_output=True, text=True, timeout=60,
+                           env={**os.environ, "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf",
+                                "OTEL_EXPORTER_OTLP_HEADERS": "x-key=k%201"})
     assert "flush 0" in p.stdout and "done" in p.stdout, p.stdout + p.stderr
     path, headers, body = got[0]
     assert path == "/v1development/profiles" and headers["x-key"] == "k 1"
@@ -313,10 +306,10 @@ def test_the_governor_keeps_to_its_budget(program, tmp_path):
 def test_spans_of_another_sdk_are_read(program, tmp_path):
     out = tmp_path / "o.pb.gz"
     wick_run("-F", 500, "-o", out, "--", program("other_sdk", "-rdynamic"))
-    raw = subprocess.run([GO, "tool", "pprof", "-tags", str(out)], capture_output=True, text=True).stdout
+    raw = subprocess.run([*pprof_command(), "-tags", str(out)], capture_output=True, text=True).stdout
     assert re.search(r"span_id:.*\n.*: " + "cd" * 8, raw) and "ab" * 16 in raw, raw
     rows, total = top(out)
-    focus = subprocess.run([GO, "tool", "pprof", "-top", "-unit=ns", "-tagfocus=span_id=" + "cd" * 8, str(out)], capture_output=True,
+    focus = subprocess.run([*pprof_command(), "-top", "-unit=ns", "-tagfocus=span_id=" + "cd" * 8, str(out)], capture_output=True,
                            text=True).stdout
     assert "inside" in focus and "outside" not in focus, focus
 

@@ -9,6 +9,7 @@ import threading
 
 import pytest
 from collector_peer import Sink
+from go_tools import Answering
 from sdk_tools import free_port, program, wick_run  # noqa: F401
 
 
@@ -38,15 +39,10 @@ def test_grpc_over_tls(program, certificate, host):
 
 
 def https_server(certificate, got):
-    class Handler(http.server.BaseHTTPRequestHandler):
+    class Handler(Answering):
         def do_POST(self):
             got.append((self.path, self.rfile.read(int(self.headers["Content-Length"]))))
-            self.send_response(200)
-            self.send_header("Content-Length", "0")
-            self.end_headers()
-
-        def log_message(self, *a):
-            pass
+            self.answer(200)
 
     server = http.server.HTTPServer(("127.0.0.1", 0), Handler)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

@@ -8,7 +8,8 @@ import urllib.error
 import urllib.request
 
 import pytest
-from sdk_tools import BUILD, GO, WICK, free_port, needs_go, program  # noqa: F401
+from go_tools import pprof_command
+from sdk_tools import WICK, free_port, needs_go, program  # noqa: F401
 
 pytestmark = needs_go
 
@@ -32,7 +33,7 @@ class Served:
         return urllib.request.urlopen(self.base + what, timeout=30).read().decode()
 
     def pprof(self, what, *args):
-        p = subprocess.run([GO, "tool", "pprof", *args, self.base + what], capture_output=True, text=True,
+        p = subprocess.run([*pprof_command(), *args, self.base + what], capture_output=True, text=True,
                            env={**os.environ, "PPROF_TMPDIR": str(self.tmp_path)})
         assert p.returncode == 0, p.stderr
         return p.stdout
@@ -101,7 +102,7 @@ def test_totals_and_differences(served):
     assert re.match(r"heap profile: \d+: \d+ \[\d+: \d+\] @ heap/1\n", heap), heap[:200]
     legacy = served.tmp_path / "legacy"
     legacy.write_text(heap)
-    got = subprocess.run([GO, "tool", "pprof", "-raw", legacy], capture_output=True, text=True)
+    got = subprocess.run([*pprof_command(), "-raw", legacy], capture_output=True, text=True)
     assert got.returncode == 0 and "alloc_space" in got.stdout, got.stderr
 
 

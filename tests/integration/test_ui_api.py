@@ -7,17 +7,7 @@ import subprocess
 import time
 import urllib.parse
 
-import pytest
-
-from test_serve import SHOP, WICK, Server, request
-
-
-@pytest.fixture
-def server(tmp_path):
-    s = Server(tmp_path)
-    yield s
-    if s.p.poll() is None:
-        s.stop()
+from test_serve import SHOP, WICK, Server, request, server  # noqa: F401
 
 
 def ask(server, method, path, body=None, **headers):
