@@ -43,6 +43,7 @@ static void file(const struct elf_file *f, const struct proc_memory *m)
 {
     _cleanup_(unwind_table_freep) struct unwind_table *t = NULL;
     struct python_image python;
+    struct python_loops loops;
     struct tls_symbol tls;
     struct tls_place place;
     struct go_runtime go;
@@ -56,6 +57,7 @@ static void file(const struct elf_file *f, const struct proc_memory *m)
     go_build_read(f, &build);
     go_runtime_probe(f, &go);
     python_probe(f, STR("/usr/bin/python3.11"), &python);
+    python_loops_find(f, f->entry, &loops);
     if (tls_symbol_find(f, STR("otel_thread_ctx_v1"), &tls) && tls_symbol_place(&tls, false, m, 0, &place) == 0)
         tls_place_address(&place, m, 0, &address);
 }

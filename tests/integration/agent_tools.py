@@ -14,6 +14,17 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent.parent
 WICK = os.environ.get("WICK", str(ROOT / "build/src/cli/wick"))
 PROGRAMS = ROOT / "tests/programs"
+GO_LEAF = """var sink int
+
+//go:noinline
+func leaf(n int) int {
+	x := 0
+	for i := 0; i < n; i++ {
+		x += i * i
+	}
+	return x
+}
+"""
 
 
 @lru_cache(None)

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import pythons
+from agent_tools import GO_LEAF
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 WICK = os.environ.get("WICK", str(ROOT / "build/src/cli/wick"))
@@ -239,17 +240,7 @@ import (
 	"time"
 )
 
-var sink int
-
-//go:noinline
-func leaf(n int) int {
-	x := 0
-	for i := 0; i < n; i++ {
-		x += i * i
-	}
-	return x
-}
-
+''' + GO_LEAF + '''
 //go:noinline
 func mid(n int) int { return leaf(n) + 1 }
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import pythons
+from agent_tools import GO_LEAF
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 WICK = os.environ.get("WICK", str(ROOT / "build/src/cli/wick"))
@@ -119,17 +120,7 @@ import (
 	"syscall"
 )
 
-var sink int
-
-//go:noinline
-func leaf(n int) int {
-	x := 0
-	for i := 0; i < n; i++ {
-		x += i * i
-	}
-	return x
-}
-
+''' + GO_LEAF + '''
 //go:noinline
 func rec(d, n int) int {
 	if d == 0 {

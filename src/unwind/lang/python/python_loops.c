@@ -41,15 +41,19 @@ bool python_loops_wanted(const struct python *py)
     return py->at.minor >= 12 && n < SMALL; /* a loop with all instructions in it is 30 KB and more */
 }
 
-/* Addresses in code that hold the target: as an absolute number, or relative to what follows. x86-64. */
+/* Addresses in code that hold the target: as an absolute number, or relative to what follows. x86-64. Sections that lie over
+ * each other are not all read. */
 static unsigned find_mentions(const struct elf_file *f, uint64_t target, uint64_t ret[HITS_MAX])
 {
+    size_t left = f->size;
     unsigned n = 0;
 
-    for (uint32_t i = 0; i < f->n_sections; i++) {
+    for (uint32_t i = 0; i < f->n_sections && left; i++) {
         const struct elf_section *s = &f->sections[i];
         struct elf_bytes b = s->flags & SHF_EXECINSTR ? elf_bytes_of(f, s) : (struct elf_bytes){0};
 
+        b.n = MIN(b.n, left);
+        left -= b.n;
         for (size_t k = 0; k + 4 <= b.n && n < HITS_MAX; k++) {
             int32_t v;
 
