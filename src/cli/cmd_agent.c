@@ -246,12 +246,13 @@ static int run_agent(const struct agent_command_options *o, struct err *e)
 /* True for the first time on this machine: nobody left a mark here. */
 static bool is_new_install(void)
 {
+    const char *given = getenv("STATE_DIRECTORY"); /* systemd's */
     char dir[PATH_SIZE], path[PATH_SIZE + 16];
     int fd;
 
-    if (path_data_dir(dir, NULL) < 0 || fd_mkdir_all(dir, 0755) < 0)
+    if (!given && (path_data_dir(dir, NULL) < 0 || fd_mkdir_all(dir, 0755) < 0))
         return false;
-    snprintf(path, sizeof path, "%s/agent-was-here", dir);
+    snprintf(path, sizeof path, "%s/agent-was-here", given ? given : dir);
     fd = fd_open(AT_FDCWD, path, O_WRONLY | O_CREAT | O_EXCL, 0644);
     fd_close(fd);
     return fd >= 0;

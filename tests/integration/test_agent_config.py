@@ -123,6 +123,14 @@ def test_server(tmp_path, monkeypatch):
         s.stop()
 
 
+def test_new_install_of_a_service(tmp_path):
+    """systemd says where things are kept."""
+    for hz in (99, 19):
+        p = subprocess.run([WICK, "agent", "--export", "http://127.0.0.1:9", "-d", "0.2s"], capture_output=True, text=True,
+                           env={**os.environ, "STATE_DIRECTORY": str(tmp_path)}, timeout=30)
+        assert f"at {hz} Hz" in p.stderr, p.stderr
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs a file system of its own")
 def test_new_install(tmp_path):
     """wick agent leaves a mark where wick keeps things; only without one it begins with more."""
