@@ -22,11 +22,12 @@
 #include "agent/object_lines.h"
 #include "agent/perf_side.h"
 #include "agent/process.h"
+#include "agent/process_load.h"
 #include "agent/row_store.h"
 #include "agent/sideband.h"
-#include "agent/span_find.h"
 #include "agent/stack_walk.h"
 #include "agent/tally.h"
+#include "agent/waits.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/mem.h"
@@ -39,9 +40,7 @@ enum {
     SIDEBAND_BYTES = 1 << 17,
     POLL_BUSY_MS = 10,  /* between rounds while stacks are copied */
     POLL_IDLE_MS = 100, /* the ring is read this often */
-    WAITS_FIRST = 4,    /* one wait in so many is looked at */
-    WAITS_LAST = 4096,
-    SPAN_AGAIN = 64, /* samples between two looks for a span that is not placed yet */
+    SPAN_AGAIN = 64,    /* samples between two looks for a span that is not placed yet */
 };
 static const size_t TABLE_BYTES = 8 << 20, ROW_BYTES = 8 << 20, TALLY_BYTES = 64 << 20;
 static const uint64_t SWEEP_NS = 5ull * NS_PER_S;
@@ -57,6 +56,7 @@ struct agent {
     struct row_store *rows;
     struct sideband *sideband;
     struct tally *tally;
+    struct waits *waits;        /* NULL when they are not sampled */
     struct object_lines *lines; /* NULL: names alone */
     int epoll_fd, timer_fd;
     unsigned hz;
@@ -69,12 +69,11 @@ struct agent {
     int n_cpus;
     uint64_t words[AGENT_WORDS + AGENT_USER_FRAMES]; /* of the sample at hand */
     struct str labels;                               /* of the sample at hand, in the ring */
-    struct agent_process record;
     uint64_t last_lost;
     unsigned long records_lost; /* of the kernel's about processes */
-    size_t n_loaded;            /* processes in the BPF map */
+    struct process_loader *loader;
     struct governor governor;
-    uint64_t governed_ns, governed_spent, governed_switches; /* when it was told last, and what had been spent */
+    uint64_t governed_ns, governed_spent; /* when it was told last, and what had been spent */
 };
 
 /* --- walking copies --- */
@@ -136,65 +135,6 @@ static enum agent_end walk_copy(struct agent *a, struct process *p, const struct
     return stack_walk(&e->resume, &copy, find_rule, &c, a->words, n_words, e->n_kernel + AGENT_USER_FRAMES);
 }
 
-/* --- loading processes --- */
-static void find_language(struct agent *a, struct process *p)
-{
-    for (uint32_t i = 0; i < p->n_mappings; i++)
-        processes_resolve(a->processes, p, &p->mappings[i]);
-    for (const struct lang *const *l = langs; *l && !p->lang; l++)
-        if ((*l)->attach(p, NULL) > 0)
-            p->lang = *l;
-    if (p->span.kind == AGENT_SPAN_NONE)
-        p->span_again = span_find(p);
-}
-
-static void unload_process(struct agent *a, struct process *p)
-{
-    if (!p->loaded)
-        return;
-    bpf_side_forget(a->bpf, p->pid);
-    p->loaded = false;
-    a->n_loaded--;
-}
-
-struct oldest {
-    struct process *found;
-};
-
-static void find_oldest(void *arg, struct process *p)
-{
-    struct oldest *o = arg;
-
-    if (p->loaded && (!o->found || p->last_sample_ns < o->found->last_sample_ns))
-        o->found = p;
-}
-
-/* A record takes 8 KiB of kernel memory: the one that was not sampled for longest makes room. */
-static void make_room(struct agent *a)
-{
-    struct oldest o = {0};
-
-    if (a->n_loaded < AGENT_PROCESSES)
-        return;
-    processes_each(a->processes, find_oldest, &o);
-    if (o.found)
-        unload_process(a, o.found);
-}
-
-static void load_process(struct agent *a, struct process *p)
-{
-    if (!p->lang || p->span.kind == AGENT_SPAN_NONE)
-        find_language(a, p);
-    processes_record(a->processes, p, &a->record);
-    if (!p->loaded)
-        make_room(a);
-    if (bpf_side_load_process(a->bpf, p->pid, &a->record, p->lang ? &p->lang_record : NULL) == 0) {
-        a->n_loaded += !p->loaded;
-        p->loaded = true;
-    }
-    p->stale = false;
-}
-
 static void forget_process(void *arg, struct process *p)
 {
     struct agent *a = arg;
@@ -202,10 +142,7 @@ static void forget_process(void *arg, struct process *p)
     tally_forget(a->tally, p);
     if (!a->bpf)
         return;
-    if (p->until_ns == UINT64_MAX) /* else a later image has the record */
-        unload_process(a, p);
-    else
-        a->n_loaded -= p->loaded;
+    process_unload(a->loader, p);
     if (p->exited)
         bpf_side_unfilter(a->bpf, p->pid);
 }
@@ -255,12 +192,12 @@ static enum agent_end judge_end(struct agent *a, struct process *p, uint32_t n_k
     return m && m->object && object_is_start(m->object, pc - m->bias) ? AGENT_END_ROOT : end;
 }
 
-static void add_sample(struct agent *a, struct process *p, const struct agent_event *e, uint32_t n_words,
-                       enum agent_end end)
+static void add_sample(struct agent *a, struct process *p, const struct agent_event *e, uint32_t n_kernel,
+                       uint32_t n_words, enum agent_end end)
 {
     struct tally_sample s = {.event = e,
                              .words = a->words,
-                             .n_kernel = MIN(e->n_kernel, n_words),
+                             .n_kernel = MIN(n_kernel, n_words),
                              .n_words = n_words,
                              .end = end,
                              .labels = p ? a->labels : (struct str){0},
@@ -271,13 +208,10 @@ static void add_sample(struct agent *a, struct process *p, const struct agent_ev
         a->refused++;
 }
 
-/* A wait's stack ended for want of a page: the next one will not. */
-static void learn_page(struct agent *a, const struct agent_event *e)
+/* Reads the stack of a thread that waits, as if the BPF program had copied it. */
+static bool ask_for_stack(struct agent *a, struct process *p, const struct agent_event *e)
 {
-    struct object *o = objects_by_number(a->objects, e->missing_file);
-
-    if (o)
-        row_store_load(a->rows, o, e->missing_page, a->now_ns);
+    return e->cpu < (uint32_t) a->n_cpus && waits_read_stack(p, e, &a->stacks[e->cpu]);
 }
 
 /* Walks on where the BPF program could not, and puts a language's frames between the native ones. */
@@ -291,7 +225,7 @@ static enum agent_end finish_stack(struct agent *a, struct process *p, const str
         native++;
     lang = *n - native;
     tail += native;
-    if (e->flags & AGENT_EVENT_RESUME)
+    if (e->flags & AGENT_EVENT_RESUME || (e->flags & AGENT_EVENT_ASK && ask_for_stack(a, p, e)))
         end = walk_copy(a, p, e, &native);
     end = judge_end(a, p, e->n_kernel, native, end);
     *n = native;
@@ -303,6 +237,37 @@ static enum agent_end finish_stack(struct agent *a, struct process *p, const str
     memcpy(a->words + native, tail, lang * sizeof a->words[0]);
     *n = p->lang->merge(p, a->words, e->n_kernel, native, native + lang, end == AGENT_END_ROOT);
     return end == AGENT_END_ROOT && e->flags & AGENT_EVENT_LANG_CUT ? AGENT_END_DEPTH : end;
+}
+
+/* The stack of a wait, which is told later. */
+static void keep_wait(struct agent *a, const struct agent_event *e, uint32_t n_words, enum agent_end end)
+{
+    struct wait_stack w = {e->wait_ns, e->tid, MIN(e->n_kernel, n_words), n_words, end, a->words};
+
+    if (!a->waits || waits_keep(a->waits, &w) < 0)
+        a->refused++;
+}
+
+/* The stack that was told ahead. */
+static void add_told(struct agent *a, struct process *p, const struct agent_event *e)
+{
+    const struct wait_stack *w = a->waits ? waits_find(a->waits, e->tid, e->wait_ns) : NULL;
+
+    a->labels = (struct str){0};
+    if (w)
+        memcpy(a->words, w->words, w->n_words * sizeof a->words[0]);
+    add_sample(a, p, e, w ? w->n_kernel : 0, w ? w->n_words : 0, w ? w->end : AGENT_END_DEPTH);
+}
+
+static void see_process(struct agent *a, struct process *p, const struct agent_event *e)
+{
+    a->processes_sampled += !p->samples++;
+    p->last_sample_ns = MAX(p->last_sample_ns, e->time_ns);
+    if (p->mm != e->mm) {
+        p->mm = e->mm;
+        p->stale = true;
+    }
+    p->stale |= p->span_again && p->samples % SPAN_AGAIN == 0;
 }
 
 static void on_sample(struct agent *a, const struct agent_event *e, size_t size)
@@ -317,20 +282,17 @@ static void on_sample(struct agent *a, const struct agent_event *e, size_t size)
     if (!is_wanted(a, p, e))
         return;
     if (p) {
-        a->processes_sampled += !p->samples++;
-        p->last_sample_ns = MAX(p->last_sample_ns, e->time_ns);
-        if (p->mm != e->mm) {
-            p->mm = e->mm;
-            p->stale = true;
-        }
-        p->stale |= p->span_again && p->samples % SPAN_AGAIN == 0;
+        see_process(a, p, e);
         end = finish_stack(a, p, e, &n);
-        if (e->kind == AGENT_EVENT_OFFCPU && end == AGENT_END_NO_PAGE)
-            learn_page(a, e);
         if (a->bpf && p->until_ns == UINT64_MAX && !p->exited && p->maps_read && (p->stale || !p->loaded))
-            load_process(a, p);
+            process_load(a->loader, p);
     }
-    add_sample(a, p, e, n, end);
+    if (e->kind == AGENT_EVENT_WAIT)
+        keep_wait(a, e, n, end);
+    else if (e->flags & AGENT_EVENT_TOLD)
+        add_told(a, p, e);
+    else
+        add_sample(a, p, e, e->n_kernel, n, end);
 }
 
 static int on_event(void *arg, void *data, size_t n)
@@ -387,6 +349,8 @@ static int start_bpf(struct agent *a, struct err *e)
     struct row_store_maps maps;
     int r = bpf_side_new(&side, &a->bpf, e);
 
+    if (r == 0)
+        r = process_loader_new(a->bpf, a->processes, &a->loader);
     if (r < 0)
         return r;
     control = bpf_side_control(a->bpf);
@@ -394,7 +358,7 @@ static int start_bpf(struct agent *a, struct err *e)
     control->inherit = o->inherit;
     control->no_kernel = o->no_kernel;
     control->copy_all = o->copy_stacks;
-    control->off_cpu_n = o->off_cpu ? WAITS_FIRST : 0;
+    control->off_cpu_n = o->off_cpu;
     control->off_cpu_min_ns = (uint64_t) o->off_cpu_threshold_ns;
     maps = bpf_side_row_maps(a->bpf);
     r = row_store_new(&maps, a->objects, ROW_BYTES, &a->rows, e);
@@ -402,6 +366,8 @@ static int start_bpf(struct agent *a, struct err *e)
         r = bpf_side_follow_forks(a->bpf, e);
     for (size_t i = 0; r == 0 && i < o->n_pids; i++)
         r = agent_add_pid(a, o->pids[i]);
+    if (r == 0 && o->off_cpu)
+        r = waits_new(a->bpf, o->cpu_budget / 2, (unsigned) sysconf(_SC_NPROCESSORS_ONLN), &a->waits);
     if (r == 0 && o->off_cpu)
         r = bpf_side_off_cpu(a->bpf, e);
     if (r == 0 && !o->no_cpu)
@@ -435,6 +401,8 @@ static int start_sampling(struct agent *a, struct err *e)
         if (r == 0 || a->options.via != AGENT_VIA_AUTO || !a->options.n_pids || (r != -EPERM && r != -EACCES))
             return r;
         row_store_free(TAKE(a->rows));
+        process_loader_free(TAKE(a->loader));
+        waits_free(TAKE(a->waits));
         bpf_side_free(TAKE(a->bpf));
         sideband_free(TAKE(a->sideband));
         *e = (struct err){0};
@@ -497,9 +465,11 @@ void agent_free(struct agent *a)
     if (!a)
         return;
     row_store_free(a->rows);
+    process_loader_free(a->loader);
     bpf_side_free(a->bpf);
     perf_side_free(a->perf);
     sideband_free(a->sideband);
+    waits_free(a->waits);
     tally_free(a->tally);
     object_lines_free(a->lines);
     processes_free(a->processes);
@@ -515,12 +485,14 @@ int agent_fd(const struct agent *a)
     return a->epoll_fd;
 }
 
-static int one_round(struct agent *a, struct err *e)
+static int one_round(struct agent *a, bool flush, struct err *e)
 {
     int r;
 
     a->now_ns = (uint64_t) clock_mono();
     a->copied = false;
+    if (a->waits)
+        waits_round(a->waits, a->now_ns, flush);
     if (a->perf) {
         r = perf_side_drain(a->perf, a->processes, on_event, a);
     } else {
@@ -557,7 +529,7 @@ int agent_poll(struct agent *a, int timeout_ms, struct err *e)
     if (n <= 0)
         return 0;
     nanosleep(&pause, NULL); /* a new process tells a lot at once: take it in one go */
-    return one_round(a, e);
+    return one_round(a, false, e);
 }
 
 /* Memory of this process that is its own, and of the kernel's maps. */
@@ -572,20 +544,6 @@ static size_t memory_held(const struct agent_counts *c)
     return c->map_bytes + (at ? strtoul(at + 8, NULL, 10) * 1024 : 0);
 }
 
-/* Waits may take half of the budget: more of them, or fewer, are looked at. */
-static void govern_waits(struct agent *a, uint64_t spent_ns, int64_t interval_ns)
-{
-    struct agent_control *c = bpf_side_control(a->bpf);
-    double part = (double) spent_ns / (double) MAX(interval_ns, 1) / (double) MAX(a->governor.limits.cpus, 1u);
-
-    if (!c->off_cpu_n || a->options.cpu_budget <= 0)
-        return;
-    if (part > a->options.cpu_budget / 2 && c->off_cpu_n < WAITS_LAST)
-        c->off_cpu_n *= 2;
-    else if (part < a->options.cpu_budget / 8 && c->off_cpu_n > 1)
-        c->off_cpu_n /= 2;
-}
-
 static int govern(struct agent *a, const struct agent_counts *c, struct err *e)
 {
     uint64_t spent =
@@ -593,10 +551,8 @@ static int govern(struct agent *a, const struct agent_counts *c, struct err *e)
     bool changed =
         governor_tell(&a->governor, (int64_t) (a->now_ns - a->governed_ns), spent - a->governed_spent, memory_held(c));
 
-    govern_waits(a, c->switch_ns - a->governed_switches, (int64_t) (a->now_ns - a->governed_ns));
     a->governed_ns = a->now_ns;
     a->governed_spent = spent;
-    a->governed_switches = c->switch_ns;
     if (!changed)
         return 0;
     objects_set_budget(a->objects, a->governor.table_bytes);
@@ -620,8 +576,9 @@ int agent_take(struct agent *a, struct batch **ret, struct err *e)
 {
     struct agent_counts c;
     struct tally_scope scope;
-    int r = one_round(a, e);
+    int r;
 
+    r = one_round(a, true, e);
     *ret = NULL;
     if (r < 0)
         return r;
@@ -672,7 +629,7 @@ bool agent_next_file(struct agent *a, char ret[PATH_MAX])
 
 int agent_set_rate(struct agent *a, unsigned hz, struct err *e)
 {
-    int r = one_round(a, e); /* samples so far are of the old rate */
+    int r = one_round(a, false, e); /* samples so far are of the old rate */
 
     if (r == 0 && a->perf)
         r = err_set(e, -EOPNOTSUPP, "without BPF the rate stays as it was");
@@ -704,7 +661,7 @@ void agent_counts(struct agent *a, struct agent_counts *ret)
                                  .frames_named = t.frames_named,
                                  .stacks_whole = t.whole,
                                  .stacks_cut = t.cut,
-                                 .bpf_ns = st.ns + st.switch_ns,
+                                 .bpf_ns = st.ns + st.switch_ns + st.switches * WAITS_SWITCH_NS,
                                  .bpf_runs = st.samples,
                                  .bpf_frames = st.frames,
                                  .stack_copies = st.copies,

@@ -16,6 +16,7 @@
 
 #include "agent/perf_open.h"
 #include "agent_bpf.skel.h"
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/mem.h"
 
@@ -144,7 +145,9 @@ static int load(struct bpf_side *b, const struct bpf_side_options *o, struct err
     if (r < 0)
         return r;
     bpf_program__set_autoload(b->skel->progs.on_switch, o->off_cpu);
+    bpf_program__set_autoload(b->skel->progs.on_task, o->off_cpu);
     bpf_map__set_autocreate(b->skel->maps.waits, o->off_cpu);
+    bpf_map__set_autocreate(b->skel->maps.task_scratch, o->off_cpu);
     bpf_map__set_max_entries(b->skel->maps.events, (uint32_t) o->ring_bytes);
     bpf_map__set_max_entries(b->skel->maps.stacks, (uint32_t) b->n_cpus);
     r = agent_bpf__load(b->skel);
@@ -247,7 +250,20 @@ int bpf_side_off_cpu(struct bpf_side *b, struct err *e)
     b->skel->links.on_switch = bpf_program__attach(b->skel->progs.on_switch);
     if (!b->skel->links.on_switch)
         return err_set(e, -errno, "waits cannot be sampled (off-CPU): %m");
+    if (!b->skel->rodata->pid_namespace_inode) /* on_task knows the machine's pids only */
+        b->skel->links.on_task = bpf_program__attach_iter(b->skel->progs.on_task, NULL);
     return 0;
+}
+
+void bpf_side_look(struct bpf_side *b)
+{
+    _cleanup_(fd_closep) int fd = b->skel->links.on_task ? bpf_iter_create(bpf_link__fd(b->skel->links.on_task)) : -1;
+    uint64_t now = (uint64_t) clock_mono();
+    char none[8];
+
+    while (fd >= 0 && read(fd, none, sizeof none) > 0) /* it writes nothing: one call is all tasks */
+        ;
+    b->skel->data->control.last_look_ns = now;
 }
 
 struct agent_control *bpf_side_control(struct bpf_side *b)

@@ -30,6 +30,8 @@ int bpf_side_sample(struct bpf_side *b, unsigned hz, struct err *e);
 int bpf_side_follow_forks(struct bpf_side *b, struct err *e);
 /* Waits, as control->off_cpu_n says. */
 int bpf_side_off_cpu(struct bpf_side *b, struct err *e);
+/* Looks at all threads: what waits for long is told. After bpf_side_off_cpu(). */
+void bpf_side_look(struct bpf_side *b);
 struct agent_control *bpf_side_control(struct bpf_side *b);
 struct row_store_maps bpf_side_row_maps(struct bpf_side *b);
 /* Calls f for each event that is there; the number of them. */

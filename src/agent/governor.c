@@ -8,6 +8,7 @@
 
 static const double WINDOW_NS = 60e9;
 static const size_t TABLES_MIN = 2 << 20;
+static const double WAITS_MAX = 1 << 16;
 
 void governor_init(struct governor *g, const struct governor_limits *l)
 {
@@ -59,4 +60,11 @@ bool governor_tell(struct governor *g, int64_t interval_ns, uint64_t spent_ns, s
     else if (g->table_bytes < g->limits.table_bytes)
         snprintf(g->text, sizeof g->text, "smaller tables to stay within %zu MB", g->limits.memory >> 20);
     return rate != g->rate || tables != g->table_bytes;
+}
+
+unsigned governor_waits(unsigned n, double part, double target)
+{
+    if (part > target)
+        return (unsigned) MIN(n * (part / target) + 1, WAITS_MAX);
+    return part < target / 4 && n > 1 ? n - n / 4 - 1 : n; /* slowly back */
 }

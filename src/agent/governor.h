@@ -33,4 +33,7 @@ void governor_init(struct governor *g, const struct governor_limits *l);
 /* What was spent in an interval, and what is held at its end. True when the rate or the tables' bytes changed. */
 bool governor_tell(struct governor *g, int64_t interval_ns, uint64_t spent_ns, size_t memory);
 
+/* One wait in how many is to be looked at next: one in n now, which takes this part of the machine, and may take `target`. */
+unsigned governor_waits(unsigned n, double part, double target);
+
 #endif

@@ -317,15 +317,80 @@ def test_agent_exports(tmp_path):
     assert keys >= {"thread.name", "thread.id", "cpu.logical_number", "profile.frame.type", "process.executable.build_id.gnu"}
 
 
-def test_off_cpu(tmp_path):
-    """The waits of a program sum up to what it says itself, with the stack they began in."""
+def test_off_cpu_sum(tmp_path):
+    """The waits of a program sum up to what it says itself, from the first on with the stack they began in."""
     exe = build(tmp_path, "waits.c", "waits", *NO_FP)
-    rows, p = record(tmp_path, "-t", "offcpu", "--", exe, 600)
+    rows, p = record(tmp_path, "-t", "offcpu", "--", exe, 400)
     said = float(p.stdout)
     waits = [(s, v) for s, v in rows if "nap" in s]
-    assert all(s[0] == "_start" and s[s.index("nap") - 1] == "outer" for s, _ in waits)
-    assert abs(sum(v for _, v in rows) / 1e9 / said - 1) < 0.15  # one in four was looked at
-    assert sum(v for _, v in waits) > 0.8 * sum(v for _, v in rows)
+    assert waits and all(s[0] == "_start" and s[s.index("nap") - 2:s.index("nap")] == ["down", "outer"] for s, _ in waits)
+    assert sum(v for _, v in waits) > 0.9 * sum(v for _, v in rows)
+    assert abs(sum(v for _, v in waits) / 1e9 / said - 1) < 0.05
+
+
+def test_off_cpu_deep(tmp_path):
+    """Stacks that do not fit beside the task are told ahead, whole."""
+    exe = build(tmp_path, "waits.c", "waits", *NO_FP)
+    rows, p = record(tmp_path, "-t", "offcpu", "--", exe, 60, 10000, 700)
+    waits = [(s, v) for s, v in rows if "nap" in s]
+    assert waits and all(s[0] == "_start" and s.count("down") == 701 for s, _ in waits)
+    assert abs(sum(v for _, v in waits) / 1e9 / float(p.stdout) - 1) < 0.05
+
+
+def test_off_cpu_long(tmp_path):
+    """A wait that began before the agent did, and goes on: nobody looked at it, and it is told with its stack all the same."""
+    exe = build(tmp_path, "waits.c", "waits", *NO_FP)
+    p = subprocess.Popen([exe, "1", "60000000", "3"], stdout=subprocess.DEVNULL)
+    try:
+        while Path(f"/proc/{p.pid}/wchan").read_text() in ("", "0") and "sleep" not in Path(f"/proc/{p.pid}/stack").read_text():
+            time.sleep(0.05)
+        rows, _ = record(tmp_path, "-t", "offcpu", "-p", p.pid, "-d", "4s")
+    finally:
+        p.kill()
+        p.wait()
+    assert len(rows) == 1, rows
+    stack, value = rows[0]
+    assert stack[0] == "_start" and stack.count("down") == 4 and stack[stack.index("nap") - 1] == "outer" and "hrtimer_nanosleep" in stack
+    assert 3.5e9 < value < 4.5e9, value
+
+
+def test_off_cpu_long_counts_once(tmp_path):
+    exe = build(tmp_path, "waits.c", "waits", *NO_FP)
+    rows, p = record(tmp_path, "-t", "offcpu", "--", exe, 2, 2300000)
+    assert abs(sum(v for s, v in rows if "nap" in s) / 1e9 / float(p.stdout) - 1) < 0.05
+
+
+SWITCHES = """#include <unistd.h>
+int main(void) { int a[2], b[2]; char c = 0; if (pipe(a) || pipe(b)) return 1;
+if (fork() == 0) { close(a[1]); close(b[0]); while (read(a[0], &c, 1) == 1 && write(b[1], &c, 1) == 1); return 0; }
+close(a[0]); close(b[1]);
+for (;;) if (write(a[1], &c, 1) != 1 || read(b[0], &c, 1) != 1) return 1; }
+"""
+
+
+def test_off_cpu_within_budget(tmp_path):
+    """As many switches a second as the machine can make: fewer waits are looked at, until the budget is kept."""
+    (tmp_path / "switches.c").write_text(SWITCHES)
+    subprocess.run(["gcc", "-O2", "-o", tmp_path / "switches", tmp_path / "switches.c"], check=True)
+    stats, running = tmp_path / "stats.json", []
+    try:
+        running.append(subprocess.Popen([tmp_path / "switches"]))
+        running.append(subprocess.Popen([WICK, "agent", "--export", "http://127.0.0.1:1", "-t", "offcpu", "--budget", "1", "--interval", "1s",
+                                         "--stats", stats], stderr=subprocess.DEVNULL))
+        seen, end = [], time.time() + 60
+        while time.time() < end and not (len(seen) >= 4 and seen[-1]["elapsed_ns"] > 6e9):
+            time.sleep(0.2)
+            text = stats.read_text() if stats.exists() else ""
+            if text.endswith("}\n") and (not seen or json.loads(text)["elapsed_ns"] != seen[-1]["elapsed_ns"]):
+                seen.append(json.loads(text))
+    finally:
+        for p in running:
+            p.terminate()
+            p.wait(20)
+    first, last = seen[-3], seen[-1]
+    d = {k: last[k] - first[k] for k in ("elapsed_ns", "switch_ns", "switches", "switch_samples")}
+    assert d["switch_ns"] / d["elapsed_ns"] / os.cpu_count() < 0.01, d
+    assert 0 < d["switch_samples"] < d["switches"] / 4, d
 
 
 @pytest.mark.slow

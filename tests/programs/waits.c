@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* waits N: N short sleeps in nap() below outer(); prints how long they were in all. */
+/* waits N [US [DEPTH]]: N sleeps (of US microseconds, else short ones) in nap() below outer() below DEPTH down(); prints how long
+ * they were in all. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -8,7 +9,7 @@
 
 ALONE void nap(long us)
 {
-    struct timespec t = {0, us * 1000};
+    struct timespec t = {us / 1000000, us % 1000000 * 1000};
 
     nanosleep(&t, NULL);
     __asm__ volatile("");
@@ -17,6 +18,15 @@ ALONE void nap(long us)
 ALONE void outer(long us)
 {
     nap(us);
+    __asm__ volatile("");
+}
+
+ALONE void down(long us, int depth)
+{
+    if (depth)
+        down(us, depth - 1);
+    else
+        outer(us);
     __asm__ volatile("");
 }
 
@@ -30,12 +40,14 @@ static double now(void)
 
 int main(int argc, char **argv)
 {
+    long us = argc > 2 ? atol(argv[2]) : 0;
+    int depth = argc > 3 ? atoi(argv[3]) : 0;
     double sum = 0;
 
     for (int i = 0; i < (argc > 1 ? atoi(argv[1]) : 100); i++) {
         double begin = now();
 
-        outer(2000 + i % 7 * 1000);
+        down(us ? us : 2000 + i % 7 * 1000, depth);
         sum += now() - begin;
     }
     printf("%f\n", sum);

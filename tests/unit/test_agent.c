@@ -40,6 +40,20 @@ static void test_governor(void)
 }
 
 /* A cost that follows the rate settles below the budget. */
+static void test_governor_waits(void)
+{
+    unsigned n = 1;
+
+    eq_int(governor_waits(1, 0.001, 0.005), 1);
+    for (int i = 0; i < 10; i++) /* all of them take a tenth of the machine */
+        n = governor_waits(n, 0.1 / n, 0.005);
+    ok(n >= 20 && n <= 80);
+    for (int i = 0; i < 40; i++)
+        n = governor_waits(n, 0, 0.005);
+    eq_int(n, 1);
+    ok(governor_waits(60000, 1, 0.005) <= 65536);
+}
+
 static void test_governor_settles(void)
 {
     struct governor g;
@@ -279,6 +293,7 @@ static void test_stacks(void)
 int main(void)
 {
     tap_run(test_governor);
+    tap_run(test_governor_waits);
     tap_run(test_governor_settles);
     tap_run(test_governor_memory);
     tap_run(test_filter);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR GPL-2.0
 /*
  * On-CPU samples: a cpu-clock tick on each CPU, one program, or two that call each other where the kernel has no bpf_loop.
- * Off-CPU: waits, at the scheduler's switches. What it costs and loses is counted in `stats`.
+ * Off-CPU: waits.bpf.h. What it costs and loses is counted in `stats`.
  */
 #include "agent/bpf/walk.bpf.h"
 
@@ -85,6 +85,12 @@ static __always_inline void read_span(struct walk_state *w)
         bpf_probe_read_user(e->span_id, 8, (void *) (record + 16)))
         return;
     e->flags |= AGENT_EVENT_SPAN;
+}
+
+/* The user side can walk on. */
+static __always_inline bool is_unfinished(struct agent_event *e)
+{
+    return e->end == AGENT_END_NO_PROCESS || e->end == AGENT_END_NO_MAPPING || e->end == AGENT_END_NO_PAGE;
 }
 
 /* The stack's bytes from sp, page by page up to the first that cannot be read. */
@@ -263,7 +269,7 @@ static __always_inline void end_tick(struct walk_state *w, bool bounded)
         return;
     if (!(e->flags & AGENT_EVENT_NO_USER))
         walk_end(w, st, bounded);
-    if (e->end == AGENT_END_NO_PROCESS || e->end == AGENT_END_NO_MAPPING || e->end == AGENT_END_NO_PAGE)
+    if (is_unfinished(e))
         copy_stack(w, st);
     send(e, st);
     st->ns += bpf_ktime_get_ns() - e->time_ns;
@@ -334,143 +340,4 @@ int on_fork(struct fork_arguments *ctx)
     return 0;
 }
 
-/* --- off-CPU --- */
-/* A wait that has begun; since_ns 0: none. */
-struct agent_wait {
-    __u64 since_ns, mm;
-    __u32 pid, tid, weight, missing_file, missing_page;
-    __u16 n_kernel, n_words;
-    __u8 end, flags;
-    __u64 words[AGENT_WAIT_WORDS];
-    __u8 trace_id[16], span_id[8];
-};
-
-struct {
-    __uint(type, BPF_MAP_TYPE_TASK_STORAGE);
-    __uint(map_flags, BPF_F_NO_PREALLOC);
-    __type(key, int);
-    __type(value, struct agent_wait);
-} waits SEC(".maps");
-
-struct switch_arguments {
-    __u64 preempt;
-    struct task_struct *prev, *next;
-};
-
-static __always_inline int is_blocked(struct task_struct *task)
-{
-    if (bpf_core_field_exists(task->__state))
-        return task->__state != 0;
-    return BPF_CORE_READ((struct task_struct___before_5_14 *) task, state) != 0;
-}
-
-/* Takes the stack of the task that is about to wait, and keeps it with the task. */
-static __always_inline void begin_wait(void *ctx, struct task_struct *prev, struct agent_stats *st, __u64 now)
-{
-    struct walk_state w = {};
-    __u64 id = current_pid_tgid();
-    struct agent_event *e;
-    struct agent_wait *wait;
-    __u32 zero = 0, n, weight;
-
-    weight = id >> 32 ? filter_weight(id >> 32) : 0;
-    w.s = bpf_map_lookup_elem(&scratches, &zero);
-    if (!weight || !w.s || !prev->mm)
-        return;
-    wait = bpf_task_storage_get(&waits, prev, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
-    if (!wait)
-        return;
-    e = begin_event(&w, AGENT_EVENT_OFFCPU, id, now);
-    if (!control.no_kernel)
-        kernel_frames(ctx, e, 2); /* this program and what runs programs at a tracepoint */
-    e->mm = (__u64) prev->mm;
-    if (walk_begin(&w, prev, prev->ARCH_TP, false))
-        bpf_loop(AGENT_STEPS, one_frame, &w, 0);
-    walk_end(&w, st, false);
-    n = e->n_words;
-    if (n > AGENT_WAIT_WORDS) {
-        n = AGENT_WAIT_WORDS;
-        e->end = AGENT_END_DEPTH;
-    }
-    bpf_probe_read_kernel(wait->words, n * 8, e->words);
-    wait->n_words = n;
-    wait->n_kernel = e->n_kernel;
-    wait->end = e->end;
-    wait->flags = e->flags;
-    wait->mm = e->mm;
-    wait->pid = e->pid;
-    wait->tid = e->tid;
-    wait->missing_file = e->missing_file;
-    wait->missing_page = e->missing_page;
-    wait->weight = control.off_cpu_n * weight;
-    if (e->flags & AGENT_EVENT_SPAN) {
-        __builtin_memcpy(wait->trace_id, e->trace_id, sizeof wait->trace_id);
-        __builtin_memcpy(wait->span_id, e->span_id, sizeof wait->span_id);
-    }
-    wait->since_ns = now;
-    st->switch_samples++;
-}
-
-/* The task runs again: tells how long it waited. */
-static __always_inline void end_wait(struct task_struct *next, struct agent_wait *wait, struct agent_stats *st,
-                                     __u64 now)
-{
-    __u32 zero = 0, n = wait->n_words;
-    struct scratch *s = bpf_map_lookup_elem(&scratches, &zero);
-    __u64 since = wait->since_ns;
-    struct agent_event *e;
-
-    wait->since_ns = 0;
-    if (!s || now - since < control.off_cpu_min_ns)
-        return;
-    e = &s->event;
-    if (n > AGENT_WAIT_WORDS)
-        n = AGENT_WAIT_WORDS;
-    e->kind = AGENT_EVENT_OFFCPU;
-    e->flags = wait->flags;
-    e->end = wait->end;
-    e->cpu = bpf_get_smp_processor_id();
-    e->time_ns = since;
-    e->pid = wait->pid;
-    e->tid = wait->tid;
-    e->n_kernel = wait->n_kernel;
-    e->n_words = n;
-    e->weight = wait->weight;
-    e->value_ns = now - since;
-    e->mm = wait->mm;
-    e->missing_file = wait->missing_file;
-    e->missing_page = wait->missing_page;
-    BPF_CORE_READ_INTO(&e->comm, next, comm);
-    bpf_probe_read_kernel(e->words, n * 8, wait->words);
-    if (wait->flags & AGENT_EVENT_SPAN) {
-        __builtin_memcpy(e->trace_id, wait->trace_id, sizeof e->trace_id);
-        __builtin_memcpy(e->span_id, wait->span_id, sizeof e->span_id);
-    }
-    send(e, st);
-}
-
-SEC("tp_btf/sched_switch")
-int on_switch(struct switch_arguments *ctx)
-{
-    struct task_struct *prev = ctx->prev, *next = ctx->next;
-    __u32 zero = 0, n = control.off_cpu_n;
-    struct agent_stats *st = bpf_map_lookup_elem(&stats, &zero);
-    struct agent_wait *wait;
-    __u64 now = 0;
-
-    if (!st || !n)
-        return 0;
-    st->switches++;
-    wait = next->pid ? bpf_task_storage_get(&waits, next, 0, 0) : NULL; /* not the idle task */
-    if (wait && wait->since_ns) {
-        now = bpf_ktime_get_ns();
-        end_wait(next, wait, st, now);
-    }
-    if (!ctx->preempt && prev->pid && is_blocked(prev) && bpf_get_prandom_u32() % n == 0) {
-        now = now ? now : bpf_ktime_get_ns();
-        begin_wait(ctx, prev, st, now);
-    }
-    if (now)
-        st->switch_ns += bpf_ktime_get_ns() - now;
-    return 0;
-}
+#include "agent/bpf/waits.bpf.h"

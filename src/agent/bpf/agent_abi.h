@@ -39,7 +39,7 @@ enum {
     AGENT_PROCESSES = 1024,    /* loaded at a time; 8 KiB each */
     AGENT_STACK_BYTES = 65536, /* of a stack copy */
     AGENT_LANG_WORDS = 3,
-    AGENT_WAIT_WORDS = 160, /* of the stack of a wait; deeper ones are cut */
+    AGENT_WAIT_WORDS = 128, /* of the stack of a wait that are kept with its task; deeper ones are told ahead */
     AGENT_STEPS = 1600,     /* of a walk: native frames and languages' */
     AGENT_RED_ZONE = 128,   /* below sp; copied as well, because leaf functions keep things there */
 #if defined(__x86_64__)
@@ -119,6 +119,7 @@ enum agent_kind {
     AGENT_EVENT_STACK = 1, /* struct agent_stack; the others are struct agent_event */
     AGENT_EVENT_CPU,
     AGENT_EVENT_OFFCPU,
+    AGENT_EVENT_WAIT, /* the stack of a wait that has begun, ahead of the AGENT_EVENT_OFFCPU that refer to it */
 };
 
 enum {
@@ -127,6 +128,8 @@ enum {
     AGENT_EVENT_KERNEL_CUT = 1 << 2,
     AGENT_EVENT_NO_USER = 1 << 3,  /* a kernel thread, or a task without memory */
     AGENT_EVENT_LANG_CUT = 1 << 4, /* the language has more frames than are here */
+    AGENT_EVENT_TOLD = 1 << 5,     /* its stack is that of the AGENT_EVENT_WAIT with the same tid and wait_ns */
+    AGENT_EVENT_ASK = 1 << 6,      /* AGENT_EVENT_WAIT: the user side reads the stack itself, from `resume` on */
 };
 
 enum agent_word {
@@ -150,7 +153,8 @@ struct agent_event {
     __u32 pid, tid;
     __u16 n_kernel, n_words; /* kernel words; words in all */
     __u32 weight;            /* samples this one stands for (filter's n); off-CPU: 1 / p */
-    __u64 value_ns;          /* off-CPU: how long, not yet times weight */
+    __u64 value_ns; /* off-CPU: how long, not yet times weight; AGENT_EVENT_WAIT: switches of the thread so far */
+    __u64 wait_ns;  /* off-CPU: names the wait, together with tid */
     __u64 mm;
     __u32 missing_file, missing_page;
     char comm[16]; /* of the thread */
@@ -174,6 +178,7 @@ struct agent_stats {
     __u64 copies;      /* stacks copied */
     __u64 frames;
     __u64 switches, switch_ns, switch_samples; /* off-CPU */
+    __u64 left, drawn; /* waits to be left out before the next that is looked at; one in how many that was */
 };
 
 enum { AGENT_SKIP = 0 };
@@ -187,6 +192,7 @@ struct agent_control {
     __u32 off_cpu_n;    /* one wait in so many is looked at; 0: none */
     __u32 pad;
     __u64 off_cpu_min_ns;
+    __u64 last_look_ns; /* when all tasks were looked at; 0: not yet */
 };
 
 #endif

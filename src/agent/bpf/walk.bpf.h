@@ -36,19 +36,19 @@ struct thread_struct {
 } __attribute__((preserve_access_index));
 #endif
 
+struct bpf_local_storage;
+
 struct task_struct {
     struct mm_struct *mm;
     void *stack;
+    struct bpf_local_storage *bpf_storage; /* NULL: no program keeps anything with it */
+    unsigned long nvcsw, nivcsw;           /* switches, by its own will and not */
     int pid, tgid;
     unsigned int flags;
     struct task_struct *group_leader;
     struct thread_struct thread;
     unsigned int __state;
     char comm[16];
-} __attribute__((preserve_access_index));
-
-struct task_struct___before_5_14 {
-    long state;
 } __attribute__((preserve_access_index));
 
 #define BARRIER(x) asm volatile("" : "+r"(x))

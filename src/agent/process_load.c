@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/process_load.h"
+
+#include <errno.h>
+
+#include "agent/bpf_side.h"
+#include "agent/lang.h"
+#include "agent/process.h"
+#include "agent/span_find.h"
+#include "base/mem.h"
+
+struct process_loader {
+    struct bpf_side *bpf;
+    struct processes *processes;
+    size_t n_loaded; /* processes in the BPF map */
+    struct agent_process record;
+};
+
+int process_loader_new(struct bpf_side *bpf, struct processes *processes, struct process_loader **ret)
+{
+    struct process_loader *l = mem_zalloc(sizeof *l);
+
+    if (!l)
+        return -ENOMEM;
+    l->bpf = bpf;
+    l->processes = processes;
+    *ret = l;
+    return 0;
+}
+
+void process_loader_free(struct process_loader *l)
+{
+    mem_free(l);
+}
+
+static void find_language(struct process_loader *l, struct process *p)
+{
+    for (uint32_t i = 0; i < p->n_mappings; i++)
+        processes_resolve(l->processes, p, &p->mappings[i]);
+    for (const struct lang *const *one = langs; *one && !p->lang; one++)
+        if ((*one)->attach(p, NULL) > 0)
+            p->lang = *one;
+    if (p->span.kind == AGENT_SPAN_NONE)
+        p->span_again = span_find(p);
+}
+
+static void forget(struct process_loader *l, struct process *p)
+{
+    if (!p->loaded)
+        return;
+    bpf_side_forget(l->bpf, p->pid);
+    p->loaded = false;
+    l->n_loaded--;
+}
+
+struct oldest {
+    struct process *found;
+};
+
+static void find_oldest(void *arg, struct process *p)
+{
+    struct oldest *o = arg;
+
+    if (p->loaded && (!o->found || p->last_sample_ns < o->found->last_sample_ns))
+        o->found = p;
+}
+
+/* A record takes 8 KiB of kernel memory: the one that was not sampled for longest makes room. */
+static void make_room(struct process_loader *l)
+{
+    struct oldest o = {0};
+
+    if (l->n_loaded < AGENT_PROCESSES)
+        return;
+    processes_each(l->processes, find_oldest, &o);
+    if (o.found)
+        forget(l, o.found);
+}
+
+void process_load(struct process_loader *l, struct process *p)
+{
+    if (!p->lang || p->span.kind == AGENT_SPAN_NONE)
+        find_language(l, p);
+    processes_record(l->processes, p, &l->record);
+    if (!p->loaded)
+        make_room(l);
+    if (bpf_side_load_process(l->bpf, p->pid, &l->record, p->lang ? &p->lang_record : NULL) == 0) {
+        l->n_loaded += !p->loaded;
+        p->loaded = true;
+    }
+    p->stale = false;
+}
+
+void process_unload(struct process_loader *l, struct process *p)
+{
+    if (p->until_ns == UINT64_MAX) /* else a later image has the record */
+        forget(l, p);
+    else
+        l->n_loaded -= p->loaded;
+}
