@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "agent/agent_caps.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
@@ -25,12 +26,14 @@
 #include "model/sink.h"
 
 enum { ARGS_MAX = 1024, FEED_FD = 3, SEND_TIMEOUT_S = 5 };
+#define LAST_WORDS (1u << 31)
 
 struct agent_feed {
     struct sink *sink;
     pthread_t thread;
     bool running;
-    atomic_bool ended; /* the agent sends no more */
+    atomic_bool ended; /* the agent sends no more; what it said at last is set before */
+    char *reason, *fix;
     int stop_fd, fd;
     pid_t pid;
 };
@@ -56,24 +59,27 @@ static int send_all(int fd, const char *p, size_t n)
     return 0;
 }
 
+static int send_head(int fd, uint32_t n)
+{
+    char head[4];
+
+    for (int i = 0; i < 4; i++)
+        head[i] = (char) (n >> (8 * i));
+    return send_all(fd, head, sizeof head);
+}
+
 static void send_frame(struct sink *s, struct batch *b, const struct sink_context *ctx, struct ack *ack)
 {
     struct fd_sink *f = container_of(s, struct fd_sink, sink);
     _cleanup_(buf_done) struct buf body = BUF_INIT;
-    uint32_t n;
-    char head[4];
     int r;
 
     (void) ctx;
     r = otlp_encode(b, NULL, &body, NULL);
     if (r == 0 && body.n > AGENT_FRAME_MAX)
         r = -E2BIG;
-    if (r == 0) {
-        n = (uint32_t) body.n;
-        for (int i = 0; i < 4; i++)
-            head[i] = (char) (n >> (8 * i));
-        r = send_all(f->fd, head, sizeof head);
-    }
+    if (r == 0)
+        r = send_head(f->fd, (uint32_t) body.n);
     if (r == 0)
         r = send_all(f->fd, body.p, body.n);
     if (r == 0)
@@ -92,6 +98,32 @@ struct sink *agent_feed_sink(int fd)
     setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
     f = (struct fd_sink){{send_frame}, fd};
     return &f.sink;
+}
+
+/* Root that lacks rights is in a container as a rule, which can be given them. */
+static void put_fix(struct buf *out, int r)
+{
+    if (r != -EPERM && r != -EACCES) {
+        buf_puts(out, "wick doctor");
+    } else if (geteuid() != 0) {
+        buf_puts(out, "sudo wick serve");
+    } else {
+        buf_puts(out, "docker run --pid=host");
+        for (const struct agent_cap *c = agent_caps; c->name; c++)
+            if (!agent_cap_has(c->number))
+                buf_printf(out, " --cap-add=%s", c->name + strlen("CAP_"));
+        buf_puts(out, " …");
+    }
+}
+
+void agent_feed_last_words(int fd, int r, const char *reason)
+{
+    _cleanup_(buf_done) struct buf words = BUF_INIT;
+
+    put_fix(&words, r);
+    buf_printf(&words, "\n%.*s", AGENT_WORDS_MAX / 2, reason);
+    if (!buf_error(&words) && send_head(fd, LAST_WORDS | (uint32_t) words.n) == 0)
+        send_all(fd, words.p, words.n);
 }
 
 /* True when the other side of the pair is closed. */
@@ -195,6 +227,21 @@ static bool read_exactly(struct agent_feed *f, void *p, size_t n)
     return true;
 }
 
+static void take_words(struct agent_feed *f, uint32_t n)
+{
+    char text[AGENT_WORDS_MAX + 1], *end;
+
+    if (n > AGENT_WORDS_MAX || !read_exactly(f, text, n))
+        return;
+    text[n] = 0;
+    end = strchr(text, '\n');
+    if (!end)
+        return;
+    *end = 0;
+    f->fix = mem_strdup(text);
+    f->reason = mem_strdup(end + 1);
+}
+
 static bool take_frame(struct agent_feed *f)
 {
     _cleanup_(buf_done) struct buf body = BUF_INIT;
@@ -208,6 +255,10 @@ static bool take_frame(struct agent_feed *f)
     if (!read_exactly(f, head, sizeof head))
         return false;
     n = (uint32_t) head[0] | (uint32_t) head[1] << 8 | (uint32_t) head[2] << 16 | (uint32_t) head[3] << 24;
+    if (n & LAST_WORDS) {
+        take_words(f, n & ~LAST_WORDS);
+        return false;
+    }
     if (n > AGENT_FRAME_MAX) {
         log_error("the agent is off: what it sent cannot be read");
         return false;
@@ -235,9 +286,15 @@ static void *run(void *arg)
     return NULL;
 }
 
-const atomic_bool *agent_feed_ended(const struct agent_feed *f)
+bool agent_feed_ended(void *feed, const char **ret_reason, const char **ret_fix)
 {
-    return &f->ended;
+    struct agent_feed *f = feed;
+
+    if (!atomic_load(&f->ended))
+        return false;
+    *ret_reason = f->reason;
+    *ret_fix = f->fix;
+    return true;
 }
 
 int agent_feed_profile(void *feed, pid_t pid, unsigned seconds, int ret[2], struct err *e)
@@ -275,5 +332,7 @@ void agent_feed_free(struct agent_feed *f)
         waitpid(f->pid, NULL, 0);
     }
     fd_close(f->stop_fd);
+    mem_free(f->reason);
+    mem_free(f->fix);
     mem_free(f);
 }

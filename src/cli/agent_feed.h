@@ -4,6 +4,9 @@
  *
  *   u32  length, little endian     u8[length]  an OTLP request (protobuf)
  *
+ * An agent that cannot go on says why in its last frame: bit 31 of the length is set, and its bytes are the command that
+ * helps, a newline, the reason.
+ *
  * The agent is two processes: one that samples, and one that starts it again when it dies. What the server asks it for is
  * told in agent_profiles.h.
  *
@@ -12,7 +15,7 @@
 #ifndef CLI_AGENT_FEED_H
 #define CLI_AGENT_FEED_H
 
-#include <stdatomic.h>
+#include <stdbool.h>
 #include <sys/types.h>
 
 #include "base/err.h"
@@ -20,15 +23,16 @@
 struct agent_feed;
 struct sink;
 
-enum { AGENT_FRAME_MAX = 64 << 20 };
+enum { AGENT_FRAME_MAX = 64 << 20, AGENT_WORDS_MAX = 2000 };
 
 /* The server's side. Starts `wick agent` as a child, before rights are dropped and before threads run; it keeps itself
  * alive. args: more words for its command line, NULL-terminated, or NULL. */
 int agent_feed_start(char *const *args, struct agent_feed **ret, struct err *e);
 /* Hands what the agent sends to sink, from a thread of its own. */
 int agent_feed_run(struct agent_feed *f, struct sink *sink, struct err *e);
-/* Becomes true when the agent sends no more: it had not the rights, or gave up. Lives as long as the feed. */
-const atomic_bool *agent_feed_ended(const struct agent_feed *f);
+/* True when the agent sends no more: it had not the rights, or gave up. Then why, in its own words, and the command that
+ * helps; NULL when it said nothing. They live as long as the feed, which is the ctx of struct ui_info. */
+bool agent_feed_ended(void *feed, const char **ret_reason, const char **ret_fix);
 /* For struct pid_profiler, with the feed as ctx. */
 int agent_feed_profile(void *feed, pid_t pid, unsigned seconds, int ret[2], struct err *e);
 /* Ends the agent; NULL is allowed. */
@@ -36,6 +40,8 @@ void agent_feed_free(struct agent_feed *f);
 
 /* The agent's side: a sink that writes frames to fd. What the server does not take in time is dropped. */
 struct sink *agent_feed_sink(int fd);
+/* The last frame: r is the error that ends the agent, reason its words. */
+void agent_feed_last_words(int fd, int r, const char *reason);
 /* Returns in a child that is to do the work; the caller itself stays in here and starts another when one dies, until the
  * server is gone or a child ends by itself. */
 void agent_feed_keep(int fd);

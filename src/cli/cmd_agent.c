@@ -332,6 +332,8 @@ static int run(int argc, char **argv)
     if (o.feed_fd > 0)
         agent_feed_keep((int) o.feed_fd);
     r = run_agent(&o, &e);
+    if (r < 0 && o.feed_fd > 0)
+        agent_feed_last_words((int) o.feed_fd, r, err_message(&e, r));
     if (r < 0)
         log_error(o.feed_fd > 0 ? "the host agent is off: %s" : "%s", err_message(&e, r));
     arena_done(&arena);

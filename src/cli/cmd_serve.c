@@ -294,7 +294,8 @@ static int start_ui(struct serve *s)
     s->ui = (struct ui_info){.mode = "server", .settings = ui_settings(&s->config)};
     if (s->agent) {
         s->ui.agent_state = "running";
-        s->ui.agent_ended = agent_feed_ended(s->agent);
+        s->ui.agent_ended = agent_feed_ended;
+        s->ui.agent = s->agent;
     } else {
         s->ui.agent_state = "off";
         s->ui.agent_reason = "The server was started without the agent that watches this machine (--no-agent).";

@@ -78,15 +78,17 @@ static void put_links(const struct ui_settings *i, struct buf *out)
 
 static void put_agent(const struct ui_info *i, struct buf *out)
 {
-    bool ended = i->agent_ended && atomic_load(i->agent_ended);
+    const char *reason = i->agent_reason, *fix = i->agent_fix, *said = NULL, *helps = NULL;
+    bool ended = i->agent_ended && i->agent_ended(i->agent, &said, &helps);
 
+    if (ended) {
+        reason = said ? said : "This machine's agent ended without a word; the server's log may say more.";
+        fix = helps ? helps : "wick doctor";
+    }
     buf_puts(out, ",\"agent\":{\"state\":");
     json_put_str(out, str_from(ended ? "failed" : i->agent_state));
-    put_text(out, "reason",
-             ended
-                 ? "This machine's agent ended, most often for want of rights; its last words are in the server's log."
-                 : i->agent_reason);
-    put_text(out, "fix", ended ? "sudo wick serve" : i->agent_fix);
+    put_text(out, "reason", reason);
+    put_text(out, "fix", fix);
     buf_putc(out, '}');
 }
 

@@ -4,7 +4,7 @@
 #ifndef SERVER_UI_INFO_H
 #define SERVER_UI_INFO_H
 
-#include <stdatomic.h>
+#include <stdbool.h>
 
 #include "base/buf.h"
 #include "base/str.h"
@@ -25,7 +25,9 @@ struct ui_info {
     int64_t from, to;                                   /* files: a range that holds everything; 0 = none */
     const char *otlp_grpc, *otlp_http, *otlp_note;      /* addresses, NULL = off; the note says why */
     const char *agent_state, *agent_reason, *agent_fix; /* state NULL: nothing is known of an agent */
-    const atomic_bool *agent_ended;                     /* while true its state is "failed"; may be NULL */
+    /* Whether it ended, which makes its state "failed", and what it said of that (NULL: nothing). May be NULL. */
+    bool (*agent_ended)(void *agent, const char **ret_reason, const char **ret_fix);
+    void *agent;
     struct ui_settings {
         const struct serve_source *sources; /* serve_config.h */
         uint32_t n_sources;

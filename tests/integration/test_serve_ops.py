@@ -242,10 +242,12 @@ def test_missing_rights_are_one_line(as_nobody):
     s = as_nobody("serve", "--store", "memory", "--http", "127.0.0.1:0", "--otlp-grpc", "off", "--otlp-http", "off")
     url = s.stdout.readline().split()[-1]
 
-    def state():
-        return json.loads(urllib.request.urlopen(url + "/api/v1/status", timeout=10).read())["agent"]["state"]
+    def agent():
+        return json.loads(urllib.request.urlopen(url + "/api/v1/status", timeout=10).read())["agent"]
 
-    wait_for(lambda: state() == "failed")
+    wait_for(lambda: agent()["state"] == "failed")
+    told = agent()  # the agent's own words, and the command that helps
+    assert "CAP_BPF and CAP_PERFMON" in told["reason"] and "run it as root" in told["reason"] and told["fix"] == "sudo wick serve", told
     with pytest.raises(urllib.error.HTTPError) as e:
         urllib.request.urlopen(f"{url}/pid/{os.getpid()}/debug/pprof/profile?seconds=1", timeout=10)
     assert e.value.code == 503 and b"as root" in e.value.read()
