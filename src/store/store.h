@@ -16,8 +16,8 @@
  *   Series of one canonical type are added by the type's rule (types.h): deltas add up; gauges are averaged per stack
  *   over the snapshots of an instance (one resource) and added over instances. Asked for one trace, a gauge is averaged
  *   over the snapshots that know the trace.
- *   Queries run on the caller's thread, any number at once; writers never block them. They stop with -ECANCELED when
- *   *cancel becomes true and with -E2BIG over memory_limit.
+ *   Queries run on the caller's thread (an engine may take a second one for a while), any number at once; writers never
+ *   block them. They stop with -ECANCELED when *cancel becomes true and with -E2BIG over memory_limit.
  *
  * Selectors
  *   Matchers on labels of the series (the allow-list) are cheap. Any other name is looked up in the sample's, the

@@ -192,6 +192,7 @@ static int engine_open(const struct store_config *c, struct store **ret, struct 
     if (!c->dir)
         return err_set(e, -EINVAL, "the engine segment needs a directory");
     g->config = *c;
+    g->cpus = (uint32_t) MAX(sysconf(_SC_NPROCESSORS_ONLN), 1);
     g->dir_fd = g->log_dir = g->lock_fd = -1;
     g->log.fd = -1;
     pthread_mutex_init(&g->lock, NULL);

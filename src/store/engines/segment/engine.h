@@ -88,6 +88,8 @@ struct engine {
     uint32_t n_tenants;
     struct store_stats stats; /* under lock */
     struct lru lru;           /* of segments' footers and dictionaries, and of views */
+    _Atomic uint32_t asking;  /* questions about sums that run now */
+    uint32_t cpus;
     /* under write_lock */
     struct log log;
     struct memtable *active;

@@ -9,6 +9,9 @@
 #include <math.h>
 
 #include "base/mem.h"
+#include "base/thread.h"
+
+enum { JOBS_FOR_TWO = 4 };
 
 /* A gauge's sums of one instance, divided by its snapshots at the end. */
 struct instance {
@@ -385,25 +388,18 @@ static void end_service(struct gather *x)
     }
 }
 
-static int run_service(struct gather *x, const struct scan_symbols *sym, uint32_t service, bool segments, gather_fn fn,
-                       void *ctx)
+static int add_service(struct gather *x, bool segments)
 {
-    int r = begin_service(x, sym, service);
+    int r = 0;
 
-    for (uint32_t i = x->held_of[sym - x->scan.symbols][service]; r == 0 && i; i = x->held[i - 1].next)
+    for (uint32_t i = x->held_of[x->sym - x->scan.symbols][x->service]; r == 0 && i; i = x->held[i - 1].next)
         r = add_prof(x, &x->held[i - 1].p);
     for (uint32_t i = 0; segments && r == 0 && i < x->scan.snap->n_segments; i++) {
-        if (x->scan.snap->segments[i].symbols != sym->symbols)
+        if (x->scan.snap->segments[i].symbols != x->sym->symbols)
             continue;
         r = scan_cancelled(&x->scan) ? -ECANCELED : add_segment(x, x->scan.snap->segments[i].segment);
     }
-    if (r == 0)
-        r = fold_instances(x);
-    if (r == 0 && x->any)
-        r = fn(ctx, x);
-    if (r == 0)
-        end_service(x);
-    return r;
+    return r < 0 ? r : fold_instances(x);
 }
 
 /* --- what is not in segments, and questions about rows --- */
@@ -475,9 +471,127 @@ int gather_init(struct gather *x, struct engine *g, const struct store_query *q,
     return x->held_of ? 0 : -ENOMEM;
 }
 
+/* What the threads of a question share. */
+struct crew {
+    struct job {
+        const struct scan_symbols *sym;
+        uint32_t service;
+    } * jobs;
+    uint32_t n_jobs;
+    bool segments; /* else everything that is meant is held */
+    _Atomic uint32_t next;
+    _Atomic int result;
+    gather_fn fn;
+    void *ctx;
+    pthread_mutex_t lock; /* held while fn runs */
+};
+
+static void run_jobs(struct gather *x, struct crew *c)
+{
+    uint32_t i;
+
+    while (atomic_load(&c->result) == 0 && (i = atomic_fetch_add(&c->next, 1)) < c->n_jobs) {
+        int r = begin_service(x, c->jobs[i].sym, c->jobs[i].service);
+
+        if (r == 0)
+            r = add_service(x, c->segments);
+        if (r == 0 && x->any) {
+            pthread_mutex_lock(&c->lock);
+            r = c->fn(c->ctx, x);
+            pthread_mutex_unlock(&c->lock);
+        }
+        if (r < 0)
+            atomic_store(&c->result, r);
+        else
+            end_service(x);
+    }
+}
+
+/* The second thread: the same question and what was held for it, sums of its own. */
+struct helper {
+    struct gather gather;
+    struct crew *crew;
+    struct store_notes notes;
+    struct err e;
+};
+
+static void *run_helper(void *arg)
+{
+    struct helper *h = arg;
+
+    run_jobs(&h->gather, h->crew);
+    return NULL;
+}
+
+static void free_sums(struct gather *x)
+{
+    for (uint32_t i = 0; i < x->n_instances; i++) {
+        totals_done(&x->instances[i].totals[0]);
+        totals_done(&x->instances[i].totals[1]);
+    }
+    mem_free(x->instances);
+    map_done(&x->instance_map);
+    mem_free(x->touched);
+    mem_free(x->acc[0]);
+    mem_free(x->acc[1]);
+}
+
+static void join_helper(struct gather *x, struct helper *h, pthread_t thread)
+{
+    struct store_notes *n = x->scan.notes;
+
+    pthread_join(thread, NULL);
+    n->profiles += h->notes.profiles;
+    n->samples += h->notes.samples;
+    n->coarse |= h->notes.coarse;
+    if (!n->damaged)
+        memcpy(n->damage, h->notes.damage, sizeof n->damage);
+    n->damaged += h->notes.damaged;
+    if (!x->type.n) {
+        x->type = h->gather.type;
+        x->unit = h->gather.unit;
+    }
+    if (h->e.message[0] && !x->scan.e->message[0])
+        *x->scan.e = h->e;
+    free_sums(&h->gather);
+}
+
+static void run_crew(struct gather *x, struct crew *c)
+{
+    struct helper h = {.crew = c,
+                       .gather = {.scan = x->scan,
+                                  .few = x->few,
+                                  .n_parts = x->n_parts,
+                                  .held = x->held,
+                                  .n_held = x->n_held,
+                                  .held_of = x->held_of}};
+    pthread_t thread;
+    bool helped = false;
+
+    h.gather.scan.notes = &h.notes;
+    h.gather.scan.e = &h.e;
+    if (atomic_fetch_add(&x->scan.g->asking, 1) + 1 < x->scan.g->cpus && c->n_jobs >= JOBS_FOR_TWO)
+        helped = thread_start(&thread, "query help", run_helper, &h, NULL) == 0;
+    run_jobs(x, c);
+    if (helped)
+        join_helper(x, &h, thread);
+    atomic_fetch_sub(&x->scan.g->asking, 1);
+}
+
+static int list_jobs(struct gather *x, struct crew *c)
+{
+    c->jobs = arena_zalloc_array(&x->arena, x->n_parts + 1, sizeof *c->jobs);
+    for (uint32_t i = 0; c->jobs && i < x->scan.n_symbols; i++)
+        for (uint32_t k = 0; k < x->scan.symbols[i].n_services; k++)
+            if (x->scan.symbols[i].services[k] && (c->segments || x->held_of[i][k]))
+                c->jobs[c->n_jobs++] = (struct job){&x->scan.symbols[i], k};
+    return c->jobs ? 0 : -ENOMEM;
+}
+
 int gather_run(struct gather *x, gather_fn fn, void *ctx)
 {
     bool rows = x->scan.needs_detail[0] || (x->scan.q->n_columns > 1 && x->scan.needs_detail[1]);
+    struct crew c = {.segments = !rows, .fn = fn, .ctx = ctx, .lock = PTHREAD_MUTEX_INITIALIZER};
     int r;
 
     if (!x->scan.tenant)
@@ -486,12 +600,12 @@ int gather_run(struct gather *x, gather_fn fn, void *ctx)
     x->few = rows && x->scan.q->n_columns == 1;
     if (rows) /* the rows that are meant are held: nothing more to look at */
         x->scan.needs_detail[0] = x->scan.needs_detail[1] = false;
-    for (uint32_t i = 0; r == 0 && i < x->scan.n_symbols; i++)
-        for (uint32_t k = 0; r == 0 && k < x->scan.symbols[i].n_services; k++) {
-            if (!x->scan.symbols[i].services[k] || (rows && !x->held_of[i][k]))
-                continue;
-            r = run_service(x, &x->scan.symbols[i], k, !rows, fn, ctx);
-        }
+    if (r == 0)
+        r = list_jobs(x, &c);
+    if (r == 0) {
+        run_crew(x, &c);
+        r = atomic_load(&c.result);
+    }
     return r == -ECANCELED ? err_set(x->scan.e, r, "cancelled") : r;
 }
 
@@ -504,16 +618,8 @@ uint32_t gather_part_nodes(const struct gather *x)
 
 void gather_done(struct gather *x)
 {
-    for (uint32_t i = 0; i < x->n_instances; i++) {
-        totals_done(&x->instances[i].totals[0]);
-        totals_done(&x->instances[i].totals[1]);
-    }
-    mem_free(x->instances);
-    map_done(&x->instance_map);
+    free_sums(x);
     mem_free(x->held);
-    mem_free(x->touched);
-    mem_free(x->acc[0]);
-    mem_free(x->acc[1]);
     arena_done(&x->arena);
     scan_done(&x->scan);
 }

@@ -35,11 +35,12 @@ struct gather {
     uint32_t **held_of; /* per symbols and service: its first + 1 */
 };
 
-/* Called for each service that has something, with its sums in acc. */
+/* Called for each service that has something, with its sums in acc; for one at a time, in any order. */
 typedef int (*gather_fn)(void *ctx, struct gather *g);
 
 int gather_init(struct gather *g, struct engine *e, const struct store_query *q, struct store_notes *notes,
                 struct err *err);
+/* On this thread; with many services and nobody else asking, on a second one as well, where g is not the one given here. */
 int gather_run(struct gather *g, gather_fn fn, void *ctx);
 void gather_done(struct gather *g);
 /* How much of one service may be in an answer of max nodes: all that fits when there are few, the larger part of it when

@@ -8,6 +8,7 @@
 
 #include "base/fd.h"
 #include "base/mem.h"
+#include "store/engines/segment/column.h"
 #include "store/engines/segment/segment_file.h"
 
 enum { BLOCK_MAX = 1 << 30 };
@@ -146,6 +147,7 @@ int segment_read_block(struct segment *s, const struct segment_block *k, const c
                        struct err *e)
 {
     _cleanup_(mem_freep) char *packed = NULL;
+    ZSTD_DCtx *z;
     size_t n;
     int r;
 
@@ -159,7 +161,8 @@ int segment_read_block(struct segment *s, const struct segment_block *k, const c
         return err_set(e, r, "cannot read segment %llu: %m", (unsigned long long) s->meta.number);
     if (crc32c(0, packed, k->len) != k->crc)
         return bad(s, what, e);
-    n = ZSTD_decompress(out->p, k->raw, packed, k->len);
+    z = column_zstd();
+    n = z ? ZSTD_decompressDCtx(z, out->p, k->raw, packed, k->len) : 0;
     if (ZSTD_isError(n) || n != k->raw)
         return bad(s, what, e);
     out->n = n;
