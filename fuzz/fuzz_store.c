@@ -16,6 +16,38 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
+static uint32_t other_number(void *ctx, uint32_t n)
+{
+    (void) ctx;
+    return n + 1 == UINT32_MAX ? 0 : n + 1;
+}
+
+/* The sections as a chunk of a file, into another one. */
+static void fuzz_copy(const struct chunk *c)
+{
+    struct chunk_renumber how = {NULL, other_number, other_number, other_number, 1000};
+    _cleanup_(buf_done) struct buf bytes = BUF_INIT;
+    unsigned char header[CHUNK_HEADER] = {0};
+    struct chunk_encoder *encoder;
+    struct chunk_out out = {0};
+
+    buf_put(&bytes, header, sizeof header);
+    for (int i = 0; i < SECTIONS; i++) {
+        buf_put(&bytes, c->raw[i], c->size[i]);
+        store_u32(header + 8 + 12 * i, c->size[i]);
+        store_u32(header + 16 + 12 * i, crc32c(0, c->raw[i], c->size[i]));
+    }
+    store_u32(header, CHUNK_MAGIC);
+    store_u32(header + 4, CHUNK_VERSION | SECTIONS << 16);
+    store_u32(header + 68, crc32c(0, header, 68));
+    memcpy(bytes.p, header, sizeof header);
+    if (chunk_encoder_new(&encoder) < 0)
+        return;
+    chunk_copy(encoder, &how, bytes.p, bytes.n, &out, NULL);
+    chunk_encoder_free(encoder);
+    chunk_out_done(&out);
+}
+
 static void fuzz_chunk(const uint8_t *p, size_t n)
 {
     struct chunk c = {0};
@@ -36,6 +68,7 @@ static void fuzz_chunk(const uint8_t *p, size_t n)
         p += size;
         n -= size;
     }
+    fuzz_copy(&c);
     chunk_read_totals(&c, 0, 1 << 20, &t);
     if (chunk_decode_profiles(&c, &a, &profs) == 0)
         chunk_decode_rows(&c, &a, &profs, &(struct chunk_wanted){.plain = true});

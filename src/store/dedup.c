@@ -34,6 +34,19 @@ static uint32_t find_slot(const struct dedup *d, struct id128 key)
     return i;
 }
 
+void dedup_ahead(const struct dedup *d, struct id128 key, bool second)
+{
+    uint32_t i;
+
+    if (!d->n_slots)
+        return;
+    i = home(d, key);
+    if (!second)
+        __builtin_prefetch(&d->slots[i]);
+    else if (d->slots[i])
+        __builtin_prefetch(&d->ring[d->slots[i] - 1]);
+}
+
 bool dedup_has(const struct dedup *d, struct id128 key)
 {
     return d->n && (d->slots[find_slot(d, key)] || d->slots[find_slot(d, dedup_short(key))]);

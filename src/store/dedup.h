@@ -41,6 +41,8 @@ static inline struct id128 dedup_short(struct id128 key)
 
 void dedup_init(struct dedup *d, uint32_t max, int64_t window);
 void dedup_done(struct dedup *d);
+/* Soon it will be asked for: fetches its slot; second: the slot is there, what it points to is fetched. */
+void dedup_ahead(const struct dedup *d, struct id128 key, bool second);
 bool dedup_has(const struct dedup *d, struct id128 key);
 /* Adds a key; the oldest give way. -ENOMEM leaves it out. */
 int dedup_add(struct dedup *d, struct id128 key, int64_t time_ns);

@@ -13,6 +13,8 @@ static const struct id128 begin_function = {0xa0761d6478bd642full, 11}, begin_ma
                           begin_attrs = {0xa0761d6478bd642full, 16}, begin_resource = {0xa0761d6478bd642full, 17},
                           begin_scope = {0xa0761d6478bd642full, 18}, begin_profile = {0xa0761d6478bd642full, 19};
 
+enum { DENSE = 16 }; /* locations a sample at most where a dictionary is taken to be of these samples */
+
 int prints_init(struct prints *p, const struct batch *b, struct arena *a)
 {
     const struct dict *d = &b->dict;
@@ -185,6 +187,9 @@ void prints_samples(struct prints *p, const struct sample *samples, uint32_t n)
 {
     const struct dict *d = &p->batch->dict;
 
+    if (d->n_locations <= DENSE * (uint64_t) n) /* nearly all are needed: in their order memory is read in its own */
+        for (uint32_t i = 1; i < d->n_locations; i++)
+            print_location(p, i);
     for (uint32_t i = 0; i < n; i++) {
         if (i + 24 < n)
             __builtin_prefetch(&d->stacks[samples[i + 24].stack]);
@@ -198,7 +203,7 @@ void prints_samples(struct prints *p, const struct sample *samples, uint32_t n)
     }
 }
 
-static struct id128 print_attr(struct prints *p, uint32_t i)
+struct id128 prints_attr(struct prints *p, uint32_t i)
 {
     if (id128_is_zero(p->attrs[i])) {
         const struct attr *a = &p->batch->dict.attrs[i];
@@ -214,7 +219,7 @@ struct id128 prints_attrs(struct prints *p, struct run attrs)
     struct id128 s = begin_attrs;
 
     for (uint32_t i = 0; i < attrs.n; i++)
-        s = print_add_id(s, print_attr(p, p->batch->dict.indices[attrs.off + i]));
+        s = print_add_id(s, prints_attr(p, p->batch->dict.indices[attrs.off + i]));
     return s;
 }
 

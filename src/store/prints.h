@@ -25,6 +25,7 @@ struct id128 prints_make_stack(struct prints *p, uint32_t stack);
 /* The stacks of n samples at once: their lists lie anywhere in the dictionary and are fetched ahead. */
 void prints_samples(struct prints *p, const struct sample *samples, uint32_t n);
 struct id128 prints_string(struct prints *p, uint32_t string);
+struct id128 prints_attr(struct prints *p, uint32_t attr);
 /* A list of attributes in its order. */
 struct id128 prints_attrs(struct prints *p, struct run attrs);
 /* Everything that is said of it, in its order. */

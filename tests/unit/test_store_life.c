@@ -188,6 +188,48 @@ static void test_detail_goes(void)
     end(&s);
 }
 
+/* --- copying --- */
+
+/* Windows that one segment has whole go into the hour and the day as they are, but for the numbers of headers, attributes
+ * and traces; one that two segments share is made anew. */
+static void test_copies(void)
+{
+    struct suite s = {.config = {.keep = DAYS(30)}};
+    struct gen g = {.state = 4242, .services = 3, .instances = 3, .stacks = 40, .depth = 10};
+    _cleanup_(buf_done) struct buf before = BUF_INIT, hours = BUF_INIT, days = BUF_INIT;
+    struct err e = {0};
+
+    begin(&s);
+    for (int i = 0; i < 60; i++) {
+        int64_t start = GEN_T0 + (i / 5 * 300 + i % 5 * 50 - (i == 40 ? 600 : 0)) * NS_PER_S;
+        _cleanup_(batch_unrefp) struct batch *b = gen_batch(&g, start);
+        struct ack_result r;
+
+        suite_clock = start + 60 * NS_PER_S;
+        store_append_wait(s.store, b, &(struct sink_context){.tenant = "", .received_ns = suite_clock}, &r);
+        eq_int(r.status, SINK_OK);
+        APPEND(&s,
+               {.value = 1, .stack = "main a", .trace = (uint8_t) (201 + i % 7), .span = (uint8_t) i, .time = start});
+        if (i % 10 == 9)
+            flush(&s);
+    }
+    dump_answers(&before, s.store, GEN_T0 - 3600 * NS_PER_S, GEN_T0 + 7200 * NS_PER_S);
+    suite_clock += 7200 * NS_PER_S;
+    ok(s.store->ops->retain(s.store, false, &e) == 0);
+    dump_answers(&hours, s.store, GEN_T0 - 3600 * NS_PER_S, GEN_T0 + 7200 * NS_PER_S);
+    ok(before.n > 1000 && before.n == hours.n && memcmp(before.p, hours.p, hours.n) == 0);
+    for (int t = 0; t < 7; t++)
+        eq_int(total_of_trace(&s, (uint8_t) (201 + t)), t < 60 % 7 ? 9 : 8);
+    suite_clock += DAYS(2);
+    retain(&s);
+    reopen(&s);
+    dump_answers(&days, s.store, GEN_T0 - 3600 * NS_PER_S, GEN_T0 + 7200 * NS_PER_S);
+    ok(before.n == days.n && memcmp(before.p, days.p, days.n) == 0);
+    for (int t = 0; t < 7; t++)
+        eq_int(total_of_trace(&s, (uint8_t) (201 + t)), t < 60 % 7 ? 9 : 8);
+    end(&s);
+}
+
 /* --- deletion --- */
 
 static struct store_stats stats_of(struct suite *s)
@@ -749,6 +791,7 @@ int main(void)
     snprintf(dir, sizeof dir, "/tmp/wick-life-%d", getpid());
     tap_run(test_epochs);
     tap_run(test_detail_goes);
+    tap_run(test_copies);
     tap_run(test_deleted_from_disk);
     tap_run(test_delete_without_detail);
     tap_run(test_snapshot_with_deletion);

@@ -4,7 +4,7 @@
 
 #include <errno.h>
 
-enum { DEPTH_MAX = 32, LIST_MAX = 4096 };
+enum { DEPTH_MAX = 32 };
 
 static void put_str(struct buf *b, struct str s)
 {
@@ -96,28 +96,36 @@ static void get_value(struct reader *r, struct arena *a, struct value *v, int de
     }
 }
 
+uint32_t blobs_attr(struct blobs *b, const struct batch *from, uint32_t attr)
+{
+    const struct attr *a = &from->dict.attrs[attr];
+
+    buf_reset(&b->scratch);
+    put_str(&b->scratch, batch_string(from, a->key));
+    put_str(&b->scratch, batch_string(from, a->unit));
+    put_value(&b->scratch, &a->value, 0);
+    return buf_error(&b->scratch) < 0 ? UINT32_MAX : blobs_put(b, BLOB_ATTR, buf_str(&b->scratch));
+}
+
+uint32_t blobs_set_of(struct blobs *b, const uint32_t *attrs, uint32_t n)
+{
+    buf_reset(&b->scratch);
+    put_varint(&b->scratch, n);
+    for (uint32_t i = 0; i < n; i++)
+        put_varint(&b->scratch, attrs[i]);
+    return buf_error(&b->scratch) < 0 ? UINT32_MAX : blobs_put(b, BLOB_SET, buf_str(&b->scratch));
+}
+
 uint32_t blobs_set(struct blobs *b, const struct batch *from, struct run attrs)
 {
-    uint32_t n = MIN(attrs.n, (uint32_t) LIST_MAX);
+    uint32_t n = MIN(attrs.n, (uint32_t) BLOB_SET_MAX), list[BLOB_SET_MAX];
 
-    if (!attrs.n)
-        return 0;
-    buf_reset(&b->scratch2);
-    put_varint(&b->scratch2, n);
     for (uint32_t i = 0; i < n; i++) {
-        const struct attr *a = &from->dict.attrs[from->dict.indices[attrs.off + i]];
-        uint32_t id;
-
-        buf_reset(&b->scratch);
-        put_str(&b->scratch, batch_string(from, a->key));
-        put_str(&b->scratch, batch_string(from, a->unit));
-        put_value(&b->scratch, &a->value, 0);
-        id = buf_error(&b->scratch) < 0 ? UINT32_MAX : blobs_put(b, BLOB_ATTR, buf_str(&b->scratch));
-        if (id == UINT32_MAX)
+        list[i] = blobs_attr(b, from, from->dict.indices[attrs.off + i]);
+        if (list[i] == UINT32_MAX)
             return UINT32_MAX;
-        put_varint(&b->scratch2, id);
     }
-    return buf_error(&b->scratch2) < 0 ? UINT32_MAX : blobs_put(b, BLOB_SET, buf_str(&b->scratch2));
+    return n ? blobs_set_of(b, list, n) : 0;
 }
 
 static void put_kvs(struct buf *b, const struct kvs *kvs)
@@ -213,7 +221,7 @@ uint32_t blobs_payload(struct blobs *b, struct str format, struct str bytes)
 
 void blob_attrs_encode(struct buf *out, const struct batch *from, struct run attrs, struct str except)
 {
-    for (uint32_t i = 0; i < MIN(attrs.n, (uint32_t) LIST_MAX); i++) {
+    for (uint32_t i = 0; i < MIN(attrs.n, (uint32_t) BLOB_SET_MAX); i++) {
         const struct attr *a = &from->dict.attrs[from->dict.indices[attrs.off + i]];
 
         if (str_eq(batch_string(from, a->key), except))
@@ -342,28 +350,43 @@ bool blobs_resource_find(const struct blobs *b, uint32_t resource, struct str na
     return find_kvs(&r, name, out);
 }
 
-bool blobs_set_find(const struct blobs *b, uint32_t set, struct str name, struct buf *out)
+uint32_t blobs_set_attrs(const struct blobs *b, uint32_t set, uint32_t *ret, uint32_t n)
 {
     struct str bytes = blobs_get(b, BLOB_SET, set);
     struct reader r = reader_of(bytes.p, bytes.n);
-    uint64_t n = set ? get_varint(&r) : 0;
+    uint64_t count = set ? get_varint(&r) : 0;
+    uint32_t k = 0;
 
-    while (n-- > 0 && !r.bad) {
-        struct str attr = blobs_get(b, BLOB_ATTR, get_below(&r, UINT32_MAX));
-        struct reader ar = reader_of(attr.p, attr.n);
-        struct arena a;
-        struct value v;
+    while (k < n && k < count && !r.bad)
+        ret[k++] = get_below(&r, UINT32_MAX);
+    return r.bad && k ? k - 1 : k;
+}
 
-        if (!str_eq(get_bytes(&ar), name))
-            continue;
-        get_bytes(&ar);
-        arena_init(&a, 1 << 20);
-        get_value(&ar, &a, &v, 0);
-        if (!ar.bad)
-            value_print(out, &v);
-        arena_done(&a);
-        return !ar.bad;
-    }
+bool blobs_attr_find(const struct blobs *b, uint32_t attr, struct str name, struct buf *out)
+{
+    struct str bytes = blobs_get(b, BLOB_ATTR, attr);
+    struct reader r = reader_of(bytes.p, bytes.n);
+    struct arena a;
+    struct value v;
+
+    if (!str_eq(get_bytes(&r), name))
+        return false;
+    get_bytes(&r);
+    arena_init(&a, 1 << 20);
+    get_value(&r, &a, &v, 0);
+    if (!r.bad)
+        value_print(out, &v);
+    arena_done(&a);
+    return !r.bad;
+}
+
+bool blobs_set_find(const struct blobs *b, uint32_t set, struct str name, struct buf *out)
+{
+    uint32_t attrs[BLOB_SET_MAX], n = blobs_set_attrs(b, set, attrs, BLOB_SET_MAX);
+
+    for (uint32_t i = 0; i < n; i++)
+        if (blobs_attr_find(b, attrs[i], name, out))
+            return true;
     return false;
 }
 
@@ -422,7 +445,7 @@ struct run blobs_emit_set(const struct blobs *b, uint32_t set, struct builder *t
 {
     struct str bytes = blobs_get(b, BLOB_SET, set);
     struct reader r = reader_of(bytes.p, bytes.n);
-    uint32_t n = set ? get_below(&r, LIST_MAX + 1) : 0, list[LIST_MAX], k = 0;
+    uint32_t n = set ? get_below(&r, BLOB_SET_MAX + 1) : 0, list[BLOB_SET_MAX], k = 0;
     struct arena a;
 
     arena_init(&a, 1 << 20);

@@ -162,15 +162,26 @@ int blob_remap_init(struct blob_remap *m, const struct blobs *from, struct blobs
 {
     m->from = from;
     m->to = to;
+    m->attrs = mem_zalloc_array(stable_count(&from->tables[BLOB_ATTR]) + 1, sizeof *m->attrs);
     m->sets = mem_zalloc_array(stable_count(&from->tables[BLOB_SET]) + 1, sizeof *m->sets);
     m->headers = mem_zalloc_array(stable_count(&from->tables[BLOB_HEADER]) + 1, sizeof *m->headers);
-    return m->sets && m->headers ? 0 : -ENOMEM;
+    return m->attrs && m->sets && m->headers ? 0 : -ENOMEM;
 }
 
 void blob_remap_done(struct blob_remap *m)
 {
+    mem_free(m->attrs);
     mem_free(m->sets);
     mem_free(m->headers);
+}
+
+static uint32_t remap_attr(struct blob_remap *m, uint32_t attr)
+{
+    if (attr >= stable_count(&m->from->tables[BLOB_ATTR]))
+        return 0;
+    if (!m->attrs[attr])
+        m->attrs[attr] = blobs_put(m->to, BLOB_ATTR, blobs_get(m->from, BLOB_ATTR, attr)) + 1;
+    return m->attrs[attr] - 1;
 }
 
 uint32_t blob_remap_set(struct blob_remap *m, uint32_t set)
@@ -189,7 +200,7 @@ uint32_t blob_remap_set(struct blob_remap *m, uint32_t set)
     buf_reset(&m->to->scratch);
     put_varint(&m->to->scratch, n);
     while (n-- > 0 && !r.bad) {
-        uint32_t a = blobs_put(m->to, BLOB_ATTR, blobs_get(m->from, BLOB_ATTR, get_below(&r, UINT32_MAX)));
+        uint32_t a = remap_attr(m, get_below(&r, UINT32_MAX));
 
         if (a == UINT32_MAX)
             return UINT32_MAX;

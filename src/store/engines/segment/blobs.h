@@ -29,6 +29,8 @@
 #include "store/engines/segment/coding.h"
 #include "store/engines/segment/stable.h"
 
+enum { BLOB_SET_MAX = 4096 }; /* attributes of a set */
+
 enum blob_kind { BLOB_ATTR, BLOB_SET, BLOB_RESOURCE, BLOB_SCOPE, BLOB_HEADER, BLOB_MAPPINGS, BLOB_PAYLOAD, BLOB_KINDS };
 
 struct blobs {
@@ -73,6 +75,8 @@ struct blob_mapping {
     uint32_t attrs; /* set */
 };
 
+uint32_t blobs_attr(struct blobs *b, const struct batch *from, uint32_t attr);
+uint32_t blobs_set_of(struct blobs *b, const uint32_t *attrs, uint32_t n);
 uint32_t blobs_set(struct blobs *b, const struct batch *from, struct run attrs);
 uint32_t blobs_resource(struct blobs *b, const struct resource *r, struct id128 instance);
 uint32_t blobs_scope(struct blobs *b, const struct scope *s);
@@ -87,6 +91,10 @@ bool blobs_read_header(const struct blobs *b, uint32_t i, struct blob_header *re
 uint32_t blobs_read_mappings(const struct blobs *b, uint32_t i, struct blob_mapping *ret, uint32_t n);
 bool blobs_read_payload(const struct blobs *b, uint32_t i, struct str *ret_format, struct str *ret_bytes);
 struct id128 blobs_instance(const struct blobs *b, uint32_t resource);
+/* The numbers of a set's attributes, at most n of them; returns how many. */
+uint32_t blobs_set_attrs(const struct blobs *b, uint32_t set, uint32_t *ret, uint32_t n);
+/* Is the attribute of this name? Then its text is appended to out. */
+bool blobs_attr_find(const struct blobs *b, uint32_t attr, struct str name, struct buf *out);
 /* The text of an attribute of this name, appended to out; false when there is none. */
 bool blobs_set_find(const struct blobs *b, uint32_t set, struct str name, struct buf *out);
 bool blobs_resource_find(const struct blobs *b, uint32_t resource, struct str name, struct buf *out);
@@ -104,7 +112,7 @@ uint32_t blob_attrs_emit(struct str bytes, struct builder *to, uint32_t *list, u
 struct blob_remap {
     const struct blobs *from;
     struct blobs *to;
-    uint32_t *sets, *headers; /* number + 1 */
+    uint32_t *attrs, *sets, *headers; /* number + 1 */
 };
 int blob_remap_init(struct blob_remap *m, const struct blobs *from, struct blobs *to);
 void blob_remap_done(struct blob_remap *m);

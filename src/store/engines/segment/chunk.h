@@ -98,6 +98,21 @@ int chunk_encode(struct chunk_encoder *c, const struct chunk_hooks *hooks, int64
 int chunk_encode_totals(struct chunk_encoder *c, struct chunk_entry *entries, const struct totals *totals, uint32_t n,
                         struct buf *out, uint32_t *ret_head);
 
+/* What another segment calls what a chunk refers to; each UINT32_MAX without memory. */
+struct chunk_renumber {
+    void *ctx;
+    uint32_t (*header)(void *ctx, uint32_t header);
+    uint32_t (*set)(void *ctx, uint32_t set);
+    uint32_t (*trace)(void *ctx, uint32_t trace);
+    uint32_t n_traces;
+};
+/* The bytes of a chunk with these numbers into out: bytes, head, front and traces; its entries are the caller's to fill
+ * in. -EBADMSG with words where the chunk is damaged. */
+int chunk_copy(struct chunk_encoder *c, const struct chunk_renumber *how, const void *p, size_t n,
+               struct chunk_out *out, struct err *e);
+/* Room for one more entry with its totals. */
+int chunk_out_grow(struct chunk_out *out);
+
 /* --- reading --- */
 struct chunk {
     unsigned char *raw[SECTIONS]; /* NULL: not loaded or empty */

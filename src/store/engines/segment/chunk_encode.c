@@ -236,9 +236,11 @@ static int put_node(struct chunk_encoder *c, const struct item *a, uint32_t n, u
                                        .prof = a[i].prof,
                                        .entry = entry,
                                        .key = key,
+                                       .set = a[i].extra->attrs,
                                        .value = a[i].value / scale,
                                        .extra = a[i].extra};
             c->n_rich++;
+            c->any_link |= a[i].extra->has_link;
             continue;
         }
         if (n_profs > CHUNK_BITMAP_MAX) {
@@ -428,6 +430,7 @@ static void reset(struct chunk_encoder *c)
     for (int i = 0; i < SECTIONS; i++)
         buf_reset(&c->raw[i]);
     c->n_rich = c->n_links = 0;
+    c->any_link = false;
     map_reset(&c->link_map);
     arena_done(&c->arena);
 }
@@ -437,7 +440,7 @@ static bool same_entry(const struct prof *a, const struct prof *b)
     return a->series == b->series && (!a->gauge || id128_eq(a->instance, b->instance));
 }
 
-static int grow_entries(struct chunk_out *out)
+int chunk_out_grow(struct chunk_out *out)
 {
     size_t before = out->cap_entries, cap = before;
 
@@ -458,7 +461,7 @@ static int add_entry(struct chunk_out *out, const struct prof *first, struct pro
 {
     struct chunk_entry *e;
 
-    if (grow_entries(out) < 0)
+    if (chunk_out_grow(out) < 0)
         return -ENOMEM;
     e = &out->entries[out->n_entries++];
     *e = (struct chunk_entry){.series = first->series,
@@ -477,7 +480,7 @@ static int put_sum(struct chunk_encoder *c, struct chunk_out *out, uint32_t from
 {
     struct chunk_entry *sum;
     struct totals *t;
-    int r = grow_entries(out);
+    int r = chunk_out_grow(out);
 
     if (r < 0)
         return r;

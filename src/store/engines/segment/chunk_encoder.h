@@ -21,7 +21,8 @@ struct rich {
     uint64_t when;
     uint32_t lane, prof; /* prof: within the chunk */
     uint32_t entry, key; /* key: the node's place in the entry's totals */
-    int64_t value;       /* scaled */
+    uint32_t set;
+    int64_t value; /* scaled */
     const struct extra *extra;
 };
 
@@ -33,6 +34,7 @@ struct chunk_encoder {
     struct rich *rich;
     size_t cap_rich;
     uint32_t n_rich;
+    bool any_link; /* of its rows */
     struct link *links;
     uint32_t *link_traces; /* the segment's number of each link's trace */
     size_t cap_links, cap_link_traces;

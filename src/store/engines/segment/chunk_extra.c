@@ -193,6 +193,35 @@ static int put_entries(struct chunk_encoder *c, const struct rich *v, uint32_t n
     return 0;
 }
 
+/* Which profile, against the last of the entry that begins at or before the timestamp. In a lane time goes on, so the
+ * search goes on from where it was. */
+static int put_profs(struct chunk_encoder *c, struct prof *const *profs, const uint32_t *first, const struct rich *v,
+                     uint32_t n, uint32_t n_entries)
+{
+    uint64_t *times = arena_alloc(&c->arena, (first[n_entries] + 1) * sizeof *times);
+    uint32_t *at = arena_alloc(&c->arena, (n_entries + 1) * sizeof *at);
+    unsigned char *w = begin_varints(c, n);
+
+    if (!times || !at || !w)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < first[n_entries]; i++)
+        times[i] = (uint64_t) profs[i]->time_ns;
+    memcpy(at, first, n_entries * sizeof *at);
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t e = v[i].entry, k = at[e];
+
+        if (times[k] > v[i].when)
+            k = first[e];
+        while (k + 1 < first[e + 1] && times[k + 1] <= v[i].when)
+            k++;
+        at[e] = k;
+        w = varint_write(w, zigzag((int64_t) v[i].prof - k));
+    }
+    end_varints(c, w);
+    end_column(c);
+    return 0;
+}
+
 static int put_timed(struct chunk_encoder *c, struct prof *const *profs, const uint32_t *first, const struct rich *v,
                      uint32_t n, uint32_t n_entries)
 {
@@ -203,22 +232,8 @@ static int put_timed(struct chunk_encoder *c, struct prof *const *profs, const u
         w = varint_write(w, v[i].key);
     end_varints(c, w);
     end_column(c);
-    w = begin_varints(c, n);
-    for (uint32_t i = 0; w && i < n; i++) {
-        uint32_t e = v[i].entry, lo = first[e], hi = first[e + 1];
-
-        while (hi - lo > 1) { /* the last that begins at or before the timestamp */
-            uint32_t mid = (lo + hi) / 2;
-
-            if ((uint64_t) profs[mid]->time_ns <= v[i].when)
-                lo = mid;
-            else
-                hi = mid;
-        }
-        w = varint_write(w, zigzag((int64_t) v[i].prof - lo));
-    }
-    end_varints(c, w);
-    end_column(c);
+    if (r == 0)
+        r = put_profs(c, profs, first, v, n, n_entries);
     return r < 0 ? r : put_timestamps(c, v, n);
 }
 
@@ -247,7 +262,7 @@ static int put_sets(struct chunk_encoder *c, uint32_t n_entries)
     map_reset(&c->set_map);
     for (uint32_t i = 0; r == 0 && i < c->n_rich; i++) {
         const struct rich *x = &c->rich[i];
-        uint32_t lane = x->when ? x->lane : 0, set = x->extra->attrs;
+        uint32_t lane = x->when ? x->lane : 0, set = x->set;
         uint64_t place = (uint64_t) lane << 32 | x->entry, h = hash_mix(hash64_u64(place), set + hash_seed);
         struct place_count *count = &counts[x->entry];
         struct map_pos p;
@@ -305,7 +320,7 @@ static int put_link_refs(struct chunk_encoder *c, const struct chunk_hooks *hook
     for (uint32_t i = 0; r == 0 && i < c->n_rich; i++) {
         uint32_t k, known = c->n_links;
 
-        if (!c->rich[i].extra->has_link) {
+        if (!c->any_link || !c->rich[i].extra->has_link) {
             *w++ = 0;
             continue;
         }
@@ -377,7 +392,7 @@ int chunk_put_extra(struct chunk_encoder *c, const struct chunk_hooks *hooks, st
     if (!c->n_rich)
         return 0;
     for (uint32_t i = 0; i < c->n_rich; i++) {
-        c->rich[i].lane = c->rich[i].when ? MIN(hooks->lane(hooks->ctx, c->rich[i].extra->attrs), LANES_MAX - 1u) : 0;
+        c->rich[i].lane = c->rich[i].when ? MIN(hooks->lane(hooks->ctx, c->rich[i].set), LANES_MAX - 1u) : 0;
         c->rich[i].prof += first[c->rich[i].entry];
         untimed += !c->rich[i].when;
     }

@@ -127,6 +127,12 @@ static int read_timestamps(struct reading *x)
 /* Which profile: the last of the entry that begins at or before the timestamp, and how far from it. */
 static int place_timed(struct reading *x, struct reader *profs)
 {
+    uint64_t *times = arena_alloc(x->a, (x->p->n_profs + 1) * sizeof *times);
+
+    if (!times)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < x->p->n_profs; i++)
+        times[i] = (uint64_t) x->p->profs[i].time_ns;
     for (uint32_t i = x->untimed; i < x->n; i++) {
         struct rich_row *v = &x->v[i];
         uint32_t lo = x->p->first[v->entry], hi = x->p->first[v->entry + 1];
@@ -135,7 +141,7 @@ static int place_timed(struct reading *x, struct reader *profs)
         while (hi - lo > 1) {
             uint32_t mid = (lo + hi) / 2;
 
-            if ((uint64_t) x->p->profs[mid].time_ns <= v->timestamp)
+            if (times[mid] <= v->timestamp)
                 lo = mid;
             else
                 hi = mid;

@@ -1,58 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * See engine.h: segments into larger ones. A rewrite reads its inputs window by window, so it needs the memory of one
- * window; the result replaces them in one transaction.
+ * window; the result replaces them in one transaction. Windows that one input has whole are copied (compact_copy.c).
  *
  * What is due: of an hour that is over (ten minutes for stragglers), or that has eight segments, all of level 0 and 1
  * become one of level 1; of a day that is over (an hour for stragglers), all of level 1 become one of level 2.
  */
 #include <errno.h>
-#include <stdlib.h>
 
 #include "base/fd.h"
 #include "base/mem.h"
-#include "store/engines/segment/engine.h"
+#include "store/engines/segment/compact.h"
+#include "store/engines/segment/radix.h"
 
 enum { HOUR_SEGMENTS_MAX = 8, INPUTS_MAX = 4096 };
 
 /* --- rewriting --- */
 
-struct chunk_ref {
-    uint32_t input;
-    int64_t window;
-    uint64_t off;
-    uint32_t len, head;
-};
-
-struct rewriting {
-    struct engine *g;
-    const struct rewrite *w;
-    struct snapshot *snap; /* deletions of now: at least those that the output's log does not let readers apply */
-    struct segment_writer *out;
-    struct blob_remap *maps; /* per input */
-    struct {
-        const unsigned char *ids;
-        uint32_t n;
-    } * traces;         /* per input */
-    struct arena arena; /* for them */
-    struct chunk_ref *chunks;
-    size_t cap;
-    uint32_t n;
-};
-
-static int chunk_ref_cmp(const void *a, const void *b)
-{
-    const struct chunk_ref *x = a, *y = b;
-
-    if (x->window != y->window)
-        return x->window < y->window ? -1 : 1;
-    if (x->input != y->input)
-        return x->input < y->input ? -1 : 1;
-    return x->off < y->off ? -1 : x->off > y->off;
-}
-
-/* Every five-minute chunk of an input, once though several groups share it. Damage is told of and left out. */
-static int list_chunks(struct rewriting *x, uint32_t input)
+/* Every entry of an input's directories of five minutes. Damage is told of and left out. */
+static int list_entries(struct rewriting *x, uint32_t input)
 {
     const struct segment_footer *f;
     struct err e = {0};
@@ -69,31 +35,45 @@ static int list_chunks(struct rewriting *x, uint32_t input)
         r = segment_directory(x->w->inputs[input], &f->groups[i], 0, &a, &d, &n, &e);
         if (r == -EBADMSG) {
             engine_damage(x->g, e.message);
+            x->whole = false; /* a chunk may be shared with the groups that it told of */
             r = 0;
+            continue;
         }
         for (uint32_t k = 0; r == 0 && k < n; k++) {
-            if (k && d[k].off == d[k - 1].off)
-                continue;
-            if (mem_grow((void **) &x->chunks, &x->cap, (size_t) x->n + 1, sizeof *x->chunks, UINT32_MAX) < 0)
+            if (mem_grow((void **) &x->entries, &x->cap, (size_t) x->n + 1, sizeof *x->entries, UINT32_MAX) < 0)
                 r = -ENOMEM;
             else
-                x->chunks[x->n++] = (struct chunk_ref){input, d[k].window, d[k].off, d[k].len, d[k].head};
+                x->entries[x->n++] = (struct rewrite_entry){input, d[k]};
         }
     }
     arena_done(&a);
     return r;
 }
 
-static void drop_twice(struct rewriting *x)
+/* By window, input and chunk. They come by input. */
+static int sort_entries(struct rewriting *x)
 {
-    uint32_t n = 0;
+    _cleanup_(mem_freep) struct radix *keys = mem_alloc((2 * (size_t) x->n + 1) * sizeof *keys);
+    struct rewrite_entry *sorted = mem_alloc((x->n + 1) * sizeof *sorted);
 
-    if (x->n)
-        qsort(x->chunks, x->n, sizeof *x->chunks, chunk_ref_cmp);
+    if (!keys || !sorted) {
+        mem_free(sorted);
+        return -ENOMEM;
+    }
     for (uint32_t i = 0; i < x->n; i++)
-        if (!n || chunk_ref_cmp(&x->chunks[n - 1], &x->chunks[i]) != 0)
-            x->chunks[n++] = x->chunks[i];
-    x->n = n;
+        keys[i] = (struct radix){x->entries[i].d.off, i};
+    radix_sort(keys, keys + x->n, x->n);
+    for (uint32_t i = 0; i < x->n; i++)
+        keys[i].key = x->entries[keys[i].index].input;
+    radix_sort(keys, keys + x->n, x->n);
+    for (uint32_t i = 0; i < x->n; i++)
+        keys[i].key = radix_signed(x->entries[keys[i].index].d.window);
+    radix_sort(keys, keys + x->n, x->n);
+    for (uint32_t i = 0; i < x->n; i++)
+        sorted[i] = x->entries[keys[i].index];
+    mem_free(x->entries);
+    x->entries = sorted;
+    return 0;
 }
 
 /* Gives a decoded prof the numbers of the output's dictionary. */
@@ -135,12 +115,12 @@ struct window {
     uint32_t n;
 };
 
-static int take_chunk(struct rewriting *x, const struct chunk_ref *ref, struct arena *a, struct window *win,
+static int take_chunk(struct rewriting *x, const struct rewrite_entry *ref, struct arena *a, struct window *win,
                       struct err *e)
 {
     struct chunk_profiles p;
     struct chunk c;
-    int r = segment_chunk(x->w->inputs[ref->input], ref->off, ref->len, ~0u, &c, e);
+    int r = segment_chunk(x->w->inputs[ref->input], ref->d.off, ref->d.len, ~0u, &c, e);
 
     if (r < 0)
         return r;
@@ -156,12 +136,6 @@ static int take_chunk(struct rewriting *x, const struct chunk_ref *ref, struct a
             break;
         if (!is_kept(x, ref->input, p.profs[i].series, p.profs[i].time_ns))
             continue;
-        if (!p.profs[i].gauge) { /* only gauges keep it in the chunk; others have it in their header's resource */
-            struct blob_header h;
-
-            if (blobs_read_header(segment_writer_blobs(x->out), p.profs[i].header, &h))
-                p.profs[i].instance = blobs_instance(segment_writer_blobs(x->out), h.resource);
-        }
         if (mem_grow((void **) &win->profs, &win->cap, (size_t) win->n + 1, sizeof *win->profs, UINT32_MAX) < 0)
             r = -ENOMEM;
         else
@@ -170,34 +144,52 @@ static int take_chunk(struct rewriting *x, const struct chunk_ref *ref, struct a
     chunk_done(&c);
     return r == -EBADMSG
                ? err_set(e, r, "segment %llu at %llu: a chunk's columns are damaged",
-                         (unsigned long long) x->w->inputs[ref->input]->meta.number, (unsigned long long) ref->off)
+                         (unsigned long long) x->w->inputs[ref->input]->meta.number, (unsigned long long) ref->d.off)
                : r;
+}
+
+/* Entries [from, to) are one window: all its profiles, written anew. */
+static int rewrite_window(struct rewriting *x, uint32_t from, uint32_t to, struct window *win, struct err *e)
+{
+    struct arena a;
+    int r = 0;
+
+    arena_init(&a, 0);
+    win->n = 0;
+    for (uint32_t i = from; r == 0 && i < to; i++) {
+        const struct rewrite_entry *ref = &x->entries[i];
+        uint32_t before = win->n;
+
+        if (i > from && ref->input == ref[-1].input && ref->d.off == ref[-1].d.off)
+            continue; /* several groups share a chunk */
+        r = take_chunk(x, ref, &a, win, e);
+        if (r == -EBADMSG) {
+            engine_damage(x->g, err_message(e, r));
+            win->n = before;
+            r = 0;
+        }
+    }
+    if (r == 0 && win->n)
+        r = segment_writer_window(x->out, x->entries[from].d.window, win->profs, win->n, e);
+    arena_done(&a);
+    return r;
 }
 
 static int rewrite_detail(struct rewriting *x, struct err *e)
 {
     struct window win = {0};
+    uint64_t rows = 0;
     int r = 0;
 
     for (uint32_t i = 0, j; r == 0 && i < x->n; i = j) {
-        struct arena a;
-
-        arena_init(&a, 0);
-        win.n = 0;
-        for (j = i; r == 0 && j < x->n && x->chunks[j].window == x->chunks[i].window; j++) {
-            uint32_t before = win.n;
-
-            r = take_chunk(x, &x->chunks[j], &a, &win, e);
-            if (r == -EBADMSG) {
-                engine_damage(x->g, err_message(e, r));
-                win.n = before;
-                r = 0;
-            }
-        }
-        if (r == 0 && win.n)
-            r = segment_writer_window(x->out, x->chunks[i].window, win.profs, win.n, e);
-        arena_done(&a);
+        for (j = i + 1; j < x->n && x->entries[j].d.window == x->entries[i].d.window;)
+            j++;
+        r = compact_can_copy(x, i, j) ? compact_copy(x, i, j, e) : rewrite_window(x, i, j, &win, e);
     }
+    for (uint32_t i = 0; i < x->w->n; i++)
+        rows += x->w->inputs[i]->meta.rows;
+    if (r == 0 && x->whole)
+        segment_writer_rows(x->out, rows);
     mem_free(win.profs);
     return r;
 }
@@ -300,13 +292,13 @@ static int run_rewrite(struct rewriting *x, struct err *e)
             r = blob_remap_init(&x->maps[i], b, segment_writer_blobs(x->out));
         if (r == 0)
             r = segment_trace_ids(x->w->inputs[i], &x->arena, &x->traces[i].ids, &x->traces[i].n, e);
+        x->traces[i].numbers = arena_alloc(&x->arena, (x->traces[i].n + 1) * sizeof *x->traces[i].numbers);
         if (r == 0)
-            r = list_chunks(x, i);
+            r = x->traces[i].numbers ? list_entries(x, i) : -ENOMEM;
     }
-    if (r < 0)
-        return r;
-    drop_twice(x);
-    return rewrite_detail(x, e);
+    if (r == 0)
+        r = sort_entries(x);
+    return r < 0 ? r : rewrite_detail(x, e);
 }
 
 static int commit_rewrite(struct engine *g, struct engine_tenant *t, const struct rewrite *w,
@@ -356,6 +348,7 @@ int engine_rewrite(struct engine *g, struct engine_tenant *t, const struct rewri
     x.snap = snapshot_get(g);
     for (uint32_t i = 0; i < w->n; i++)
         segment_use(w->inputs[i]);
+    x.whole = !w->keep && !x.snap->n_tombstones;
     for (uint32_t i = 0; r == 0 && i < w->n; i++) {
         removed[i] = w->inputs[i]->meta.number;
         log = MAX(log, w->inputs[i]->meta.log);
@@ -382,7 +375,7 @@ int engine_rewrite(struct engine *g, struct engine_tenant *t, const struct rewri
         segment_release(w->inputs[i]);
     snapshot_unref(x.snap);
     mem_free(x.maps);
-    mem_free(x.chunks);
+    mem_free(x.entries);
     mem_free(removed);
     return r;
 }

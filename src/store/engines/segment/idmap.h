@@ -34,6 +34,13 @@ static inline struct idmap_slot *idmap_slot(const struct idmap *m, struct id128 
     return &m->slots[k];
 }
 
+/* Soon it will be asked for. */
+static inline void idmap_ahead(const struct idmap *m, struct id128 id)
+{
+    if (m->slots)
+        __builtin_prefetch(&m->slots[(uint32_t) (id.hi >> 17) & m->mask]);
+}
+
 /* UINT32_MAX: not there. */
 static inline uint32_t idmap_find(const struct idmap *m, struct id128 id)
 {

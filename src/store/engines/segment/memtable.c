@@ -31,6 +31,7 @@ static void part_free(struct mempart *p)
     blobs_done(&p->blobs);
     idmap_done(&p->headers);
     idmap_done(&p->sets);
+    idmap_done(&p->attrs);
     buf_done(&p->defs);
     arena_done(&p->arena);
     mem_free(p);

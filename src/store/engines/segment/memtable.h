@@ -18,8 +18,8 @@ struct mempart {
     struct stable profs;     /* struct prof; its count is what is synced and visible */
     uint32_t n_added;        /* writer: added, not all of them published */
     struct blobs blobs;
-    struct idmap headers, sets; /* writer: their numbers in blobs by print */
-    struct buf defs;            /* symbol definitions made while this was open */
+    struct idmap headers, sets, attrs; /* writer: their numbers in blobs by print */
+    struct buf defs;                   /* symbol definitions made while this was open */
     struct arena arena;
     struct mempart *_Atomic next;
 };

@@ -75,6 +75,13 @@ int segment_writer_new(const struct segment_writer_options *o, struct segment_wr
 struct blobs *segment_writer_blobs(struct segment_writer *w);
 /* All profiles of one window; windows in ascending order. Sorts the pointers. */
 int segment_writer_window(struct segment_writer *w, int64_t window, struct prof **profs, uint32_t n, struct err *e);
+/* A chunk of another segment, as it is but for numbers; between windows as above. */
+int segment_writer_copy(struct segment_writer *w, int64_t window, const struct dir_entry *const *entries, uint32_t n,
+                        const void *bytes, size_t size, const struct chunk_renumber *how, struct err *e);
+/* The number of a trace; UINT32_MAX without memory. */
+uint32_t segment_writer_trace(struct segment_writer *w, const uint8_t id[16]);
+/* How many rows there are, where chunks were copied without a look at them. */
+void segment_writer_rows(struct segment_writer *w, uint64_t rows);
 /* Totals of a window whose detail is gone, from another segment. */
 int segment_writer_totals(struct segment_writer *w, int64_t window, struct chunk_entry *entries,
                           const struct totals *totals, uint32_t n, struct err *e);
@@ -155,6 +162,8 @@ int segment_directory(struct segment *s, const struct segment_group *g, int leve
 const struct segment_group *segment_find_group(const struct segment_footer *f, uint32_t service, uint32_t type);
 /* Reads a chunk's sections. head 0: all of it. */
 int segment_chunk(struct segment *s, uint64_t off, uint32_t len, unsigned mask, struct chunk *ret, struct err *e);
+/* Its bytes as they lie. */
+int segment_chunk_bytes(struct segment *s, uint64_t off, uint32_t len, struct buf *out, struct err *e);
 /* Calls fn for each chunk that holds the trace, with its length up to the detail. *ret_number: the segment's number of
  * the trace, UINT32_MAX when it has none of it. */
 int segment_find_trace(struct segment *s, const uint8_t trace_id[16], uint32_t *ret_number,

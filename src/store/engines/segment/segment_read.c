@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <zstd.h>
 
 #include "base/fd.h"
 #include "base/mem.h"
@@ -441,20 +440,31 @@ void segment_sections(struct segment *s, uint64_t sizes[SECTIONS])
     }
 }
 
-int segment_chunk(struct segment *s, uint64_t off, uint32_t len, unsigned mask, struct chunk *ret, struct err *e)
+int segment_chunk_bytes(struct segment *s, uint64_t off, uint32_t len, struct buf *out, struct err *e)
 {
-    _cleanup_(mem_freep) char *p = NULL;
+    char *p;
     int r;
 
     if (len > s->meta.bytes || off > s->meta.bytes - len)
         return bad(s, "a directory points outside", e);
-    p = mem_alloc(len + 1u);
+    p = buf_reserve(out, len + 1u);
     if (!p)
         return -ENOMEM;
     r = fd_pread_all(s->fd, p, len, (off_t) off);
     if (r < 0)
         return err_set(e, r, "cannot read segment %llu: %m", (unsigned long long) s->meta.number);
-    r = chunk_open(ret, p, len, mask, e);
+    out->n += len;
+    return 0;
+}
+
+int segment_chunk(struct segment *s, uint64_t off, uint32_t len, unsigned mask, struct chunk *ret, struct err *e)
+{
+    _cleanup_(buf_done) struct buf b = BUF_INIT;
+    int r = segment_chunk_bytes(s, off, len, &b, e);
+
+    if (r < 0)
+        return r;
+    r = chunk_open(ret, b.p, len, mask, e);
     return r == -EBADMSG ? err_prefix(e, r, "segment %llu at %llu: ", (unsigned long long) s->meta.number,
                                       (unsigned long long) off)
                          : r;

@@ -63,7 +63,8 @@ void segment_writer_free(struct segment_writer *w)
     }
     mem_free(w->dir);
     trace_table_done(&w->traces);
-    mem_free(w->lanes);
+    mem_free(w->set_lanes.v);
+    mem_free(w->attr_lanes.v);
     blobs_done(&w->blobs);
     mem_free(w);
 }
@@ -103,7 +104,8 @@ static int add_dir(struct segment_writer *w, const struct chunk_entry *e, int le
 
 static uint64_t sums_hash(const struct chunk_entry *e)
 {
-    return hash64_u64((uint64_t) e->series << 32 | e->type) ^ e->instance.lo ^ (uint64_t) e->service << 40;
+    return hash64_u64((uint64_t) e->series << 32 | e->type) ^ (e->gauge ? e->instance.lo : 0) ^
+           (uint64_t) e->service << 40;
 }
 
 static int sum_into(struct segment_writer *w, int level, int64_t window, const struct chunk_entry *e,
@@ -310,31 +312,51 @@ static int sort_profs(struct prof **profs, uint32_t n)
 
 static uint32_t find_trace(void *ctx, const uint8_t id[16])
 {
-    struct segment_writer *w = ctx;
+    return segment_writer_trace(ctx, id);
+}
 
-    return trace_table_find(&w->traces, id);
+/* Where the lane of number i is kept; NULL without memory. */
+static uint32_t *lane_at(struct lanes *l, uint32_t i)
+{
+    size_t before = l->cap;
+
+    if (mem_grow((void **) &l->v, &l->cap, (size_t) i + 1, sizeof *l->v, 1 << 28) < 0)
+        return NULL;
+    if (l->cap > before)
+        memset(l->v + before, 0, (l->cap - before) * sizeof *l->v);
+    return &l->v[i];
+}
+
+/* The CPU that an attribute names, + 1; 0: it names none. */
+static uint32_t attr_lane(struct segment_writer *w, uint32_t attr)
+{
+    _cleanup_(buf_done) struct buf text = BUF_INIT;
+    uint32_t *at = lane_at(&w->attr_lanes, attr), cpu = 0;
+
+    if (!at)
+        return 0;
+    if (!*at && blobs_attr_find(&w->blobs, attr, STR("cpu.logical_number"), &text)) {
+        for (uint32_t i = 0; i < text.n && i < 6 && text.p[i] >= '0' && text.p[i] <= '9'; i++)
+            cpu = cpu * 10 + (uint32_t) (text.p[i] - '0');
+        *at = cpu + 2;
+    } else if (!*at) {
+        *at = 1;
+    }
+    return *at - 1;
 }
 
 /* The CPU that a set of attributes names, + 1. */
 static uint32_t find_lane(void *ctx, uint32_t set)
 {
     struct segment_writer *w = ctx;
-    _cleanup_(buf_done) struct buf text = BUF_INIT;
-    size_t before = w->cap_lanes;
+    uint32_t *at = lane_at(&w->set_lanes, set), attrs[64], n, lane = 0;
 
-    if (mem_grow((void **) &w->lanes, &w->cap_lanes, (size_t) set + 1, sizeof *w->lanes, 1 << 28) < 0)
-        return 0;
-    if (w->cap_lanes > before)
-        memset(w->lanes + before, 0, (w->cap_lanes - before) * sizeof *w->lanes);
-    if (!w->lanes[set]) {
-        uint32_t cpu = 0;
-
-        if (blobs_set_find(&w->blobs, set, STR("cpu.logical_number"), &text))
-            for (uint32_t i = 0; i < text.n && i < 6 && text.p[i] >= '0' && text.p[i] <= '9'; i++)
-                cpu = cpu * 10 + (uint32_t) (text.p[i] - '0');
-        w->lanes[set] = cpu + 1;
-    }
-    return w->lanes[set];
+    if (!at || *at)
+        return at ? *at : 0;
+    n = blobs_set_attrs(&w->blobs, set, attrs, ARRAY_SIZE(attrs));
+    for (uint32_t i = 0; i < n && !lane; i++)
+        lane = attr_lane(w, attrs[i]);
+    return *at = MAX(lane, 1u);
 }
 
 static int time_cmp(const void *a, const void *b)
@@ -370,27 +392,83 @@ static int number_traces(struct segment_writer *w, struct prof **profs, uint32_t
     return 0;
 }
 
-static int write_chunk(struct segment_writer *w, int64_t window, struct prof *const *profs, uint32_t n, struct err *e)
+/* What is in w->chunk: into the file, its directory, longer sums, the index of traces. */
+static int put_chunk(struct segment_writer *w, int64_t window, struct err *e)
 {
-    struct chunk_hooks hooks = {w, find_trace, find_lane};
-    int r = chunk_encode(w->encoder, &hooks, window, profs, n, &w->chunk);
     uint32_t len = (uint32_t) w->chunk.bytes.n;
+    int r = 0;
 
     for (uint32_t i = 0; r == 0 && i < w->chunk.n_entries; i++) {
-        r = add_dir(w, &w->chunk.entries[i], 0, window, w->off, w->chunk.head, len);
-        if (r == 0 && w->o.meta.level >= 1 && w->chunk.entries[i].series != SERIES_ALL)
-            r = sum_into(w, 1, window_start(window, WINDOW_1H), &w->chunk.entries[i], &w->chunk.totals[i]);
+        const struct chunk_entry *entry = &w->chunk.entries[i];
+
+        r = add_dir(w, entry, 0, window, w->off, w->chunk.head, len);
+        if (entry->series == SERIES_ALL)
+            continue;
+        w->meta.profiles += entry->n_profs;
+        if (r == 0 && w->o.meta.level >= 1)
+            r = sum_into(w, 1, window_start(window, WINDOW_1H), entry, &w->chunk.totals[i]);
     }
     if (r == 0 && w->chunk.n_traces)
         r = trace_table_add_chunk(&w->traces, w->off, w->chunk.front, w->chunk.traces, w->chunk.n_traces);
     if (r < 0)
         return r;
     w->meta.rows += w->chunk.n_rows;
-    w->meta.profiles += n;
     w->meta.has_detail = true;
     buf_put(&w->out, w->chunk.bytes.p, len);
     w->off += len;
     return segment_write_out(w, false, e);
+}
+
+static int write_chunk(struct segment_writer *w, int64_t window, struct prof *const *profs, uint32_t n, struct err *e)
+{
+    struct chunk_hooks hooks = {w, find_trace, find_lane};
+    int r = chunk_encode(w->encoder, &hooks, window, profs, n, &w->chunk);
+
+    return r < 0 ? r : put_chunk(w, window, e);
+}
+
+/* The entries of a chunk from elsewhere, with their totals where longer sums need them. */
+static int take_entries(struct segment_writer *w, const struct dir_entry *const *entries, uint32_t n, struct err *e)
+{
+    struct chunk_out *out = &w->chunk;
+    struct chunk c = {0};
+    int r = 0;
+
+    if (w->o.meta.level >= 1)
+        r = chunk_open(&c, out->bytes.p, out->bytes.n, 1u << SEC_TOTALS, e);
+    for (uint32_t i = 0; r == 0 && i < n; i++) {
+        r = chunk_out_grow(out);
+        if (r < 0)
+            break;
+        out->entries[out->n_entries] = entries[i]->e;
+        if (w->o.meta.level >= 1 && entries[i]->e.series != SERIES_ALL)
+            r = chunk_read_totals(&c, entries[i]->e.totals_off, UINT32_MAX, &out->totals[out->n_entries]);
+        out->n_entries++;
+    }
+    chunk_done(&c);
+    return r;
+}
+
+int segment_writer_copy(struct segment_writer *w, int64_t window, const struct dir_entry *const *entries, uint32_t n,
+                        const void *bytes, size_t size, const struct chunk_renumber *how, struct err *e)
+{
+    int r = roll_sums(w, window, e);
+
+    if (r == 0)
+        r = chunk_copy(w->encoder, how, bytes, size, &w->chunk, e);
+    if (r == 0)
+        r = take_entries(w, entries, n, e);
+    return r < 0 ? r : put_chunk(w, window, e);
+}
+
+uint32_t segment_writer_trace(struct segment_writer *w, const uint8_t id[16])
+{
+    return trace_table_find(&w->traces, id);
+}
+
+void segment_writer_rows(struct segment_writer *w, uint64_t rows)
+{
+    w->meta.rows = rows;
 }
 
 int segment_writer_window(struct segment_writer *w, int64_t window, struct prof **profs, uint32_t n, struct err *e)

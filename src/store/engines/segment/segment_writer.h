@@ -59,8 +59,10 @@ struct segment_writer {
     struct map sums_map[2];
     struct blobs blobs;
     struct trace_table traces;
-    uint32_t *lanes; /* per attribute set: its lane + 1; 0 = not yet */
-    size_t cap_lanes;
+    struct lanes {
+        uint32_t *v; /* lane + 1; 0 = not yet */
+        size_t cap;
+    } set_lanes, attr_lanes; /* per attribute set, per attribute */
     struct segment_meta meta;
 };
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See chunk.h: lists of (node, value). */
 #include <errno.h>
-#include <stdlib.h>
 
 #include "base/mem.h"
 #include "store/engines/segment/chunk.h"
+#include "store/engines/segment/radix.h"
 
 void totals_done(struct totals *t)
 {
@@ -28,21 +28,10 @@ int totals_add(struct totals *t, uint32_t node, int64_t value)
     return 0;
 }
 
-struct pair {
-    uint32_t node;
-    int64_t value;
-};
-
-static int pair_cmp(const void *a, const void *b)
-{
-    uint32_t x = ((const struct pair *) a)->node, y = ((const struct pair *) b)->node;
-
-    return x < y ? -1 : x > y;
-}
-
 int totals_normalize(struct totals *t)
 {
-    struct pair *p;
+    _cleanup_(mem_freep) struct radix *keys = NULL;
+    _cleanup_(mem_freep) int64_t *values = NULL;
     uint32_t k = 0;
     bool sorted = true;
 
@@ -50,21 +39,21 @@ int totals_normalize(struct totals *t)
         sorted = t->nodes[i - 1] < t->nodes[i];
     if (sorted)
         return 0;
-    p = mem_alloc(t->n * sizeof *p);
-    if (!p)
+    keys = mem_alloc(2 * (size_t) t->n * sizeof *keys);
+    values = mem_dup(t->values, t->n * sizeof *values);
+    if (!keys || !values)
         return -ENOMEM;
     for (uint32_t i = 0; i < t->n; i++)
-        p[i] = (struct pair){t->nodes[i], t->values[i]};
-    qsort(p, t->n, sizeof *p, pair_cmp);
+        keys[i] = (struct radix){t->nodes[i], i};
+    radix_sort(keys, keys + t->n, t->n);
     for (uint32_t i = 0; i < t->n; i++) {
-        if (k && t->nodes[k - 1] == p[i].node) {
-            t->values[k - 1] += p[i].value;
+        if (k && t->nodes[k - 1] == keys[i].key) {
+            t->values[k - 1] += values[keys[i].index];
         } else {
-            t->nodes[k] = p[i].node;
-            t->values[k++] = p[i].value;
+            t->nodes[k] = (uint32_t) keys[i].key;
+            t->values[k++] = values[keys[i].index];
         }
     }
     t->n = k;
-    mem_free(p);
     return 0;
 }

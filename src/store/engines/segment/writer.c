@@ -80,6 +80,8 @@ static void accept_group(struct engine *g, struct job *jobs)
     struct writer *w = g->writer;
 
     for (uint32_t i = 0; i < w->n_keys; i++) {
+        if (i + 8 < w->n_keys)
+            dedup_ahead(&g->dedup, w->keys[i + 8].key, false);
         dedup_add(&g->dedup, w->keys[i].key, w->keys[i].time_ns); /* without memory a duplicate is possible, no loss */
         memtable_add_key(g->active, w->keys[i].key, w->keys[i].time_ns);
     }

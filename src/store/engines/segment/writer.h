@@ -43,8 +43,9 @@ struct writer {
 int writer_make_record(struct engine *g, struct job *j, struct err *e);
 /* Which of a batch's mappings are kept with its profiles. */
 int writer_find_ranges(struct writer *w, const struct batch *b);
-/* Numbers in the part's dictionary: of a list of attributes, of what is said of a profile. UINT32_MAX without memory. */
-uint32_t writer_set(struct writer *w, struct mempart *part, struct run attrs);
+/* Numbers in the part's dictionary: of a list of attributes with this print, of what is said of a profile. UINT32_MAX
+ * without memory. */
+uint32_t writer_set(struct writer *w, struct mempart *part, struct run attrs, struct id128 print);
 uint32_t writer_header(struct writer *w, struct mempart *part, const struct intake *in, const struct intake_item *it);
 /* The record of a request whose profs are [first_prof, n_added) of its part. */
 int writer_put_record(struct engine *g, struct job *j);

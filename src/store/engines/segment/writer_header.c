@@ -72,16 +72,33 @@ static uint32_t find_mappings(struct writer *w, struct blobs *blobs, const struc
     return w->mappings - 1;
 }
 
-uint32_t writer_set(struct writer *w, struct mempart *part, struct run attrs)
+static uint32_t find_attr(struct writer *w, struct mempart *part, uint32_t attr)
 {
-    struct id128 id = prints_attrs(&w->memo.prints, attrs);
-    uint32_t n = idmap_find(&part->sets, id);
+    struct id128 print = prints_attr(&w->memo.prints, attr);
+    uint32_t n = idmap_find(&part->attrs, print);
 
     if (n != UINT32_MAX)
         return n;
-    n = blobs_set(&part->blobs, w->memo.batch, attrs);
+    n = blobs_attr(&part->blobs, w->memo.batch, attr);
     if (n != UINT32_MAX)
-        idmap_put(&part->sets, id, n); /* without memory it is only slower */
+        idmap_put(&part->attrs, print, n); /* without memory it is only slower */
+    return n;
+}
+
+uint32_t writer_set(struct writer *w, struct mempart *part, struct run attrs, struct id128 print)
+{
+    uint32_t n = idmap_find(&part->sets, print), list[BLOB_SET_MAX], count = MIN(attrs.n, (uint32_t) BLOB_SET_MAX);
+
+    if (n != UINT32_MAX)
+        return n;
+    for (uint32_t i = 0; i < count; i++) {
+        list[i] = find_attr(w, part, w->memo.batch->dict.indices[attrs.off + i]);
+        if (list[i] == UINT32_MAX)
+            return UINT32_MAX;
+    }
+    n = blobs_set_of(&part->blobs, list, count);
+    if (n != UINT32_MAX)
+        idmap_put(&part->sets, print, n); /* without memory it is only slower */
     return n;
 }
 
@@ -132,7 +149,7 @@ static uint32_t make_header(struct writer *w, struct mempart *part, const struct
     }
     h.resource = blobs_resource(blobs, &b->resources[it->resource], in->resources[it->resource].instance);
     h.scope = blobs_scope(blobs, &b->scopes[it->scope]);
-    h.attrs = p->attrs.n ? writer_set(w, part, p->attrs) : 0;
+    h.attrs = p->attrs.n ? writer_set(w, part, p->attrs, prints_attrs(&w->memo.prints, p->attrs)) : 0;
     h.payload = blobs_payload(blobs, p->payload_format, p->payload);
     if (h.payload == UINT32_MAX || h.resource == UINT32_MAX || h.scope == UINT32_MAX || h.attrs == UINT32_MAX)
         return UINT32_MAX;

@@ -9,7 +9,7 @@
 #include "base/mem.h"
 #include "store/engines/segment/writer.h"
 
-enum { AHEAD = 12 };
+enum { AHEAD = 16, KEYS_AHEAD = 8 };
 
 /* Profiles of a request often begin at one time: what tells keys apart is the rest, below the bit that all have. */
 static uint64_t key_hash(struct id128 key)
@@ -22,7 +22,7 @@ static bool key_known(struct engine *g, struct id128 key)
     struct writer *w = g->writer;
 
     for (struct map_pos p = map_find(&w->key_map, key_hash(key)); p.index != MAP_NONE; p = map_next(&w->key_map, p))
-        if (id128_eq(w->keys[p.index].key, key))
+        if (p.index < w->n_keys && id128_eq(w->keys[p.index].key, key))
             return true;
     return dedup_has(&g->dedup, key);
 }
@@ -74,6 +74,21 @@ static uint64_t cut_timestamp(uint64_t t, enum store_timestamps how)
     return how == TIMESTAMPS_US ? t - t % 1000 : how == TIMESTAMPS_MS ? t - t % 1000000 : t;
 }
 
+/* An item that is to be kept, and its series. */
+struct ready {
+    const struct intake_profile *profile;
+    const struct intake_item *item;
+    uint32_t series, service;
+};
+
+/* What is needed of samples lies anywhere in tables as large as the data is varied: it is fetched some samples ahead,
+ * whichever profile they are of. */
+struct ahead {
+    uint32_t item, sample; /* the next to be looked at */
+    uint32_t in, out;      /* how many were looked at, and how many of them are done */
+    struct id128 sets[AHEAD];
+};
+
 struct filling {
     struct engine *g;
     const struct batch *b;
@@ -83,6 +98,7 @@ struct filling {
     uint32_t service;
     struct prof *out;
     uint32_t rows, extras;
+    struct ahead *ahead;
 };
 
 static void put_row(struct filling *f, uint32_t node, int64_t value, const struct extra *x)
@@ -98,6 +114,26 @@ static void put_row(struct filling *f, uint32_t node, int64_t value, const struc
     p->value += value;
 }
 
+static void look_ahead(struct job *j, struct writer *w, const struct ready *v, uint32_t n, struct ahead *a)
+{
+    const struct batch *b = j->batch;
+    const struct sample *s;
+
+    while (a->item < n && a->sample == b->profiles[v[a->item].item->profile].samples.n) {
+        a->item++;
+        a->sample = 0;
+    }
+    if (a->item == n)
+        return;
+    s = &b->samples[b->profiles[v[a->item].item->profile].samples.off + a->sample++];
+    symbols_stack_ahead(j->symbols, j->memo, v[a->item].service, s->stack);
+    if (s->attrs.n) {
+        a->sets[a->in % AHEAD] = prints_attrs(&w->memo.prints, s->attrs);
+        idmap_ahead(&j->part->sets, a->sets[a->in % AHEAD]);
+    }
+    a->in++;
+}
+
 static int fill_sample(struct filling *f, uint32_t index)
 {
     const struct sample *s = &f->b->samples[index];
@@ -106,7 +142,8 @@ static int fill_sample(struct filling *f, uint32_t index)
     bool stamped = s->timestamps.n && f->g->config.timestamps != TIMESTAMPS_OFF;
     int r = find_node(f->g->writer, f->symbols, f->service, s->stack, &node);
 
-    x.attrs = s->attrs.n ? writer_set(f->g->writer, f->part, s->attrs) : 0;
+    x.attrs = s->attrs.n ? writer_set(f->g->writer, f->part, s->attrs, f->ahead->sets[f->ahead->out % AHEAD]) : 0;
+    f->ahead->out++;
     if (r < 0 || x.attrs == UINT32_MAX)
         return -ENOMEM;
     if (x.has_link)
@@ -140,39 +177,37 @@ static void count_rows(const struct batch *b, const struct profile *p, uint32_t 
     }
 }
 
-static int add_item(struct engine *g, struct job *j, const struct intake *in, const struct intake_profile *ip,
-                    const struct intake_item *it)
+static int add_item(struct engine *g, struct job *j, const struct intake *in, const struct ready *v, uint32_t i,
+                    uint32_t n, struct ahead *ahead)
 {
     const struct batch *b = j->batch;
+    const struct intake_item *it = v[i].item;
     const struct profile *p = &b->profiles[it->profile];
-    const struct intake_resource *res = &in->resources[it->resource];
-    struct filling f = {.g = g, .b = b, .it = it, .part = j->part, .symbols = j->symbols};
-    uint32_t series = symbols_series(j->symbols, &it->type, &res->labels, res->labels_id), rows, extras;
+    const struct sym_series *series = sym_series(j->symbols, v[i].series);
+    struct filling f = {
+        .g = g, .b = b, .it = it, .part = j->part, .symbols = j->symbols, .service = v[i].service, .ahead = ahead};
+    uint32_t rows, extras;
     int r = 0;
 
-    if (series == UINT32_MAX)
-        return -ENOMEM;
     count_rows(b, p, &rows, &extras);
     f.out = mempart_add(j->part, rows, extras);
     if (!f.out)
         return -ENOMEM;
-    f.service = sym_series(j->symbols, series)->service;
-    f.out->series = series;
+    f.out->series = v[i].series;
     f.out->service = f.service;
-    f.out->type = sym_series(j->symbols, series)->type_name;
+    f.out->type = series->type_name;
     f.out->gauge = it->type.rule == TYPE_GAUGE;
-    f.out->instance = res->instance;
-    f.out->time_ns = ip->time_ns;
+    f.out->instance = in->resources[it->resource].instance;
+    f.out->time_ns = v[i].profile->time_ns;
     f.out->duration_ns = p->duration_ns;
-    f.out->group = p->n_types > 1 || p->group ? (uint32_t) (ip->key.lo ^ p->group) | 1 : 0;
+    f.out->group = p->n_types > 1 || p->group ? (uint32_t) (v[i].profile->key.lo ^ p->group) | 1 : 0;
     memcpy(f.out->id, p->id, 16);
     f.out->header = writer_header(g->writer, j->part, in, it);
     if (f.out->header == UINT32_MAX)
         return -ENOMEM;
-    for (uint32_t i = 0; r == 0 && i < p->samples.n; i++) {
-        if (i + AHEAD < p->samples.n)
-            symbols_stack_ahead(j->symbols, j->memo, f.service, b->samples[p->samples.off + i + AHEAD].stack);
-        r = fill_sample(&f, p->samples.off + i);
+    for (uint32_t k = 0; r == 0 && k < p->samples.n; k++) {
+        r = fill_sample(&f, p->samples.off + k);
+        look_ahead(j, g->writer, v, n, ahead);
     }
     f.out->n_rows = f.rows;
     f.out->n_extras = f.extras;
@@ -180,8 +215,9 @@ static int add_item(struct engine *g, struct job *j, const struct intake *in, co
     return r;
 }
 
-static int add_profile(struct engine *g, struct job *j, const struct intake *in, const struct intake_profile *ip,
-                       int64_t now)
+/* Leaves out what was stored before. The series of what is left. */
+static int choose_profile(struct engine *g, struct job *j, const struct intake *in, const struct intake_profile *ip,
+                          int64_t now, struct ready *v, uint32_t *n)
 {
     int r;
 
@@ -190,11 +226,41 @@ static int add_profile(struct engine *g, struct job *j, const struct intake *in,
         return 0;
     }
     r = intake_difference(j->batch, in, ip, &g->cumulative, &g->writer->arena);
-    for (uint32_t i = 0; r >= 0 && i < ip->n_items; i++)
-        r = add_item(g, j, in, ip, &in->items[ip->first_item + i]);
+    for (uint32_t i = 0; r >= 0 && i < ip->n_items; i++) {
+        const struct intake_item *it = &in->items[ip->first_item + i];
+        const struct intake_resource *res = &in->resources[it->resource];
+        uint32_t series = symbols_series(j->symbols, &it->type, &res->labels, res->labels_id);
+
+        if (series == UINT32_MAX)
+            return -ENOMEM;
+        v[*n] = (struct ready){ip, it, series, sym_series(j->symbols, series)->service};
+        __builtin_prefetch(&sym_service(j->symbols, v[*n].service)->stacks);
+        ++*n;
+    }
     if (r >= 0 && ip->has_key)
         r = add_key(g->writer, ip->key, now);
     j->profiles++;
+    return r;
+}
+
+static int add_profiles(struct engine *g, struct job *j, const struct intake *in, int64_t now)
+{
+    struct ready *v = arena_alloc(&g->writer->arena, (in->n_items + 1) * sizeof *v);
+    struct ahead ahead = {0};
+    uint32_t n = 0;
+    int r = v ? 0 : -ENOMEM;
+
+    for (uint32_t i = 0; r >= 0 && i < in->n_profiles; i++) {
+        if (i + 2 * KEYS_AHEAD < in->n_profiles)
+            dedup_ahead(&g->dedup, in->profiles[i + 2 * KEYS_AHEAD].key, false);
+        if (i + KEYS_AHEAD < in->n_profiles)
+            dedup_ahead(&g->dedup, in->profiles[i + KEYS_AHEAD].key, true);
+        r = choose_profile(g, j, in, &in->profiles[i], now, v, &n);
+    }
+    for (uint32_t i = 0; r >= 0 && i < AHEAD; i++)
+        look_ahead(j, g->writer, v, n, &ahead);
+    for (uint32_t i = 0; r >= 0 && i < n; i++)
+        r = add_item(g, j, in, v, i, n, &ahead);
     return r;
 }
 
@@ -289,12 +355,12 @@ int writer_make_record(struct engine *g, struct job *j, struct err *e)
         return r;
     j->first_prof = j->part->n_added;
     j->first_key = w->n_keys;
-    for (uint32_t i = 0; r >= 0 && i < in.n_profiles; i++)
-        r = add_profile(g, j, &in, &in.profiles[i], now);
+    r = add_profiles(g, j, &in, now);
     if (r >= 0)
         r = writer_put_record(g, j);
-    if (r < 0) {
+    if (r < 0) { /* nothing of it was stored: sent again it is no duplicate */
         j->part->n_added = j->first_prof;
+        w->n_keys = j->first_key;
         return r;
     }
     j->result.rejected = in.rejected;
