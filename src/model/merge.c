@@ -214,9 +214,11 @@ static void merge_profile(struct remap *m, const struct scope *scope, const stru
     builder_reserve_samples(m->b, end - first);
     for (uint32_t i = first; i < end && !builder_error(m->b); i++) {
         const struct sample *s = &src->samples[i];
+        const int64_t *values = s->values.n ? src->values + s->values.off : NULL; /* the tables may be NULL */
+        const uint64_t *times = s->timestamps.n ? src->timestamps + s->timestamps.off : NULL;
 
-        builder_sample(m->b, map_stack(m, s->stack), map_link(m, s->link), map_set(m, s->attrs),
-                       src->values + s->values.off, s->values.n, src->timestamps + s->timestamps.off, s->timestamps.n);
+        builder_sample(m->b, map_stack(m, s->stack), map_link(m, s->link), map_set(m, s->attrs), values, s->values.n,
+                       times, s->timestamps.n);
     }
 }
 
