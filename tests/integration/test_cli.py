@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-WICK = os.environ.get("WICK", str(Path(__file__).resolve().parents[2] / "build/src/cli/wick"))
+ROOT = Path(__file__).resolve().parents[2]
+WICK = os.environ.get("WICK", str(ROOT / "build/src/cli/wick"))
 
 
 def wick(*args, cwd=None):
@@ -100,3 +101,19 @@ def test_no_server():
     if p.returncode == 1 and "no server" in p.stderr:
         assert p.stderr == ("wick query: no server at localhost:4040: 'wick serve' starts one, --server URL names "
                             "another\n")
+
+
+def options_said(text):
+    """(command, option) of every `wick COMMAND --option` in code, up to the end of its span or line, or a bare --."""
+    for span in re.findall(r"```\w*\n(.*?)```|`([^`]+)`", text, re.S):
+        for line in "".join(span).splitlines():
+            for command, rest in re.findall(r"\bwick ([a-z]+)\b(?!:)((?:(?!\bwick |[#|&;]| -- ).)*)", line):
+                for option in re.findall(r"(?<!\S)(--[a-z][a-z-]*)", rest):
+                    yield command, option
+
+
+def test_documents_know_the_options():
+    help_of = {c: wick(c, "--help").stdout for c in COMMANDS}
+    said = {(c, o, f.name) for f in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")] for c, o in options_said(f.read_text())}
+    assert len(said) > 30
+    assert not [x for x in sorted(said) if x[0] not in help_of or not re.search(rf"{x[1]}\b", help_of[x[0]])]
