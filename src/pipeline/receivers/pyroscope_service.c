@@ -308,6 +308,7 @@ struct push {
     struct call *c;
     struct builder *builder;
     uint32_t n;
+    struct wire_err w;
 };
 
 static int push_profile(struct push *p, const struct label_set *labels, struct str raw, struct err *e)
@@ -325,74 +326,65 @@ static int push_profile(struct push *p, const struct label_set *labels, struct s
     return r < 0 ? r : builder_append(p->builder, done);
 }
 
-static int malformed(struct err *e)
-{
-    return err_set(e, -EINVAL, "malformed push.v1.PushRequest");
-}
-
 /* LabelPair {1 name, 2 value} */
-static int push_label(struct str m, struct label_set *l, struct err *e)
+static int push_label(struct push *ps, const uint8_t *p, const uint8_t *end, struct label_set *l)
 {
-    const uint8_t *p = (const uint8_t *) m.p, *end = p + m.n;
     struct str name = {0}, value = {0};
+    struct wire_field f;
+    int r = 0;
 
-    while (p < end) {
-        struct wire_field f;
-
-        if (!(p = wire_next(p, end, &f)))
-            return malformed(e);
+    while (wire_each(&ps->w, &p, end, &f, &r))
         if (f.tag == WIRE_TAG(1, WIRE_LEN))
             name = wire_str(&f);
         else if (f.tag == WIRE_TAG(2, WIRE_LEN))
             value = wire_str(&f);
-    }
-    add_label(l, name, value);
-    return 0;
+    if (r == 0)
+        add_label(l, name, value);
+    return r;
 }
 
-/* RawProfileSeries {1 labels[], 2 samples[] {1 raw_profile, 2 ID}}; labels may stand behind samples. */
-static int push_series(struct push *ps, struct str m, struct err *e)
+/* RawSample {1 raw_profile, 2 ID} */
+static int push_sample(struct push *ps, const uint8_t *p, const uint8_t *end, const struct label_set *l, struct err *e)
+{
+    struct wire_field f;
+    int r = 0;
+
+    while (wire_each(&ps->w, &p, end, &f, &r))
+        if (f.tag == WIRE_TAG(1, WIRE_LEN))
+            r = push_profile(ps, l, wire_str(&f), e);
+    return r;
+}
+
+/* RawProfileSeries {1 labels[], 2 samples[]}; labels may stand behind samples. */
+static int push_series(struct push *ps, const uint8_t *start, const uint8_t *end, struct err *e)
 {
     struct label_set labels = {0};
+    struct wire_field f;
+    uint32_t label = 0, sample = 0;
+    const uint8_t *p = start;
     int r = 0;
 
-    for (int pass = 0; pass < 2; pass++) {
-        const uint8_t *p = (const uint8_t *) m.p, *end = p + m.n;
-
-        while (r == 0 && p < end) {
-            struct wire_field f, in;
-
-            if (!(p = wire_next(p, end, &f)))
-                return malformed(e);
-            if (pass == 0 && f.tag == WIRE_TAG(1, WIRE_LEN))
-                r = push_label(wire_str(&f), &labels, e);
-            if (pass == 0 || f.tag != WIRE_TAG(2, WIRE_LEN))
-                continue;
-            for (const uint8_t *q = f.data, *q_end = f.data + f.v; r == 0 && q < q_end;) {
-                if (!(q = wire_next(q, q_end, &in)))
-                    return malformed(e);
-                if (in.tag == WIRE_TAG(1, WIRE_LEN))
-                    r = push_profile(ps, &labels, wire_str(&in), e);
-            }
-        }
-    }
+    while (wire_each(&ps->w, &p, end, &f, &r))
+        if (f.tag == WIRE_TAG(1, WIRE_LEN))
+            r = wire_path(&ps->w, push_label(ps, f.data, p, &labels), "labels", label++);
+    for (p = start; wire_each(&ps->w, &p, end, &f, &r);)
+        if (f.tag == WIRE_TAG(2, WIRE_LEN))
+            r = wire_path(&ps->w, push_sample(ps, f.data, p, &labels, e), "samples", sample++);
     return r;
 }
 
+/* PushRequest {1 series[]} */
 static int push_protobuf(struct push *ps, struct str m, struct err *e)
 {
-    const uint8_t *p = (const uint8_t *) m.p, *end = p + m.n;
+    const uint8_t *start = (const uint8_t *) (m.n ? m.p : ""), *p = start, *end = start + m.n;
+    struct wire_field f;
+    uint32_t i = 0;
     int r = 0;
 
-    while (r == 0 && p < end) {
-        struct wire_field f;
-
-        if (!(p = wire_next(p, end, &f)))
-            return malformed(e);
+    while (wire_each(&ps->w, &p, end, &f, &r))
         if (f.tag == WIRE_TAG(1, WIRE_LEN))
-            r = push_series(ps, wire_str(&f), e);
-    }
-    return r;
+            r = wire_path(&ps->w, push_series(ps, f.data, p, e), "series", i++);
+    return wire_report(&ps->w, start, r, "push.v1.PushRequest", e);
 }
 
 static void json_labels(struct json *j, struct label_set *l)
