@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The CPythons of this machine, one of each minor version: of pyenv, of the system."""
+"""The CPythons of this machine, one of each minor version: of pyenv, of the system, of tools/deps."""
 import functools
 import glob
 import os
@@ -11,6 +11,7 @@ ASK = "import sys,platform;print(platform.python_implementation(),*sys.version_i
 
 def candidates():
     roots = [os.environ.get("PYENV_ROOT", ""), os.path.expanduser("~/.pyenv"), "/opt/pyenv"]
+    roots.append(os.path.join(os.path.dirname(__file__), "../../.cache/python"))  # tools/deps all
     for path in [p for r in roots if r for p in sorted(glob.glob(f"{r}/versions/3.*/bin/python3.*[0-9]"))]:
         yield path
     for folder in ("/usr/bin", "/usr/local/bin"):
