@@ -42,7 +42,7 @@ enum {
     POLL_IDLE_MS = 100, /* the ring is read this often */
     SPAN_AGAIN = 64,    /* samples between two looks for a span that is not placed yet */
 };
-static const size_t TABLE_BYTES = 8 << 20, ROW_BYTES = 8 << 20, TALLY_BYTES = 64 << 20;
+static const size_t TABLE_BYTES = 8 << 20, ROW_BYTES = 8 << 20, TALLY_BYTES = 64 << 20, NAME_BYTES = 8 << 20;
 static const uint64_t SWEEP_NS = 5ull * NS_PER_S;
 static const double LINES_PART = 0.1, BUDGET_DEFAULT = 0.01; /* of the CPU budget, for lines */
 static const int64_t LINES_CREDIT_NS = NS_PER_S;
@@ -582,7 +582,7 @@ int agent_take(struct agent *a, struct batch **ret, struct err *e)
     *ret = NULL;
     if (r < 0)
         return r;
-    tally_name(a->tally);
+    tally_name(a->tally, a->now_ns);
     if (a->lines && a->options.wait_for_lines)
         object_lines_all(a->lines, a->objects);
     else if (a->lines)
@@ -594,6 +594,7 @@ int agent_take(struct agent *a, struct batch **ret, struct err *e)
                                  .governor = c.governor};
     a->last_lost = c.lost;
     r = tally_batch(a->tally, &scope, ret, e);
+    objects_limit_names(a->objects, a->now_ns, NAME_BYTES);
     if (r == 0 && !a->perf)
         r = govern(a, &c, e);
     return r < 0 || a->perf ? r : end_beginning(a, e);

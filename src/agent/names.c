@@ -14,7 +14,11 @@
 #include "elf/elf_symbols.h"
 #include "elf/pclntab.h"
 
-enum { NAMES_MAX = 1 << 16, NAMES_BYTES = 8 << 20 }; /* of one object */
+enum {
+    NAMES_MAX = 1 << 16, /* of one object */
+    NAMES_BYTES = 8 << 20,
+    MAP_BYTES = 16, /* of an entry in a map, about */
+};
 
 struct object_names {
     struct object_name *v;
@@ -38,6 +42,15 @@ void object_names_free(struct object_names *n)
     mem_free(n->texts);
     mem_free(n->symbols);
     mem_free(n);
+}
+
+size_t object_names_memory(const struct object *o)
+{
+    const struct object_names *n = o->names;
+
+    return n ? sizeof *n + n->arena.used + n->cap * sizeof *n->v + n->cap_texts * sizeof *n->texts +
+                   n->cap_symbols * sizeof *n->symbols + (n->n + n->n_texts + n->n_symbols) * MAP_BYTES
+             : 0;
 }
 
 static struct object_name *find(const struct object_names *n, uint64_t address)

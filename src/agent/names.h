@@ -35,6 +35,7 @@ const struct object_name *object_names_find(const struct object *o, uint64_t add
 /* Whether something waits for object_names_resolve(). */
 bool object_names_pending(const struct object *o);
 void object_names_free(struct object_names *n);
+size_t object_names_memory(const struct object *o); /* bytes */
 
 /* Addresses whose lines were not asked for yet, at most max of them; from now on they were. How many. */
 uint32_t object_names_unlined(struct object *o, uint64_t *ret, uint32_t max);

@@ -540,6 +540,26 @@ void objects_set_budget(struct objects *s, size_t table_bytes)
     s->table_budget = table_bytes;
 }
 
+void objects_limit_names(struct objects *s, uint64_t since_ns, size_t bytes)
+{
+    size_t total = 0;
+
+    for (size_t i = 0; i < s->n; i++)
+        total += object_names_memory(s->v[i]);
+    while (total > bytes) {
+        struct object *oldest = NULL;
+
+        for (size_t i = 0; i < s->n; i++)
+            if (s->v[i]->names && s->v[i]->names_used_ns < since_ns &&
+                (!oldest || s->v[i]->names_used_ns < oldest->names_used_ns))
+                oldest = s->v[i];
+        if (!oldest)
+            return;
+        total -= object_names_memory(oldest);
+        object_names_free(TAKE(oldest->names));
+    }
+}
+
 struct object *objects_at(struct objects *s, size_t i)
 {
     return s->v[i];

@@ -52,6 +52,7 @@ struct object {
     bool whole;                 /* all of its pages were loaded at once */
     uint64_t last_used_ns;
     struct object_names *names; /* names.h; NULL until asked for */
+    uint64_t names_used_ns;     /* of the last batch that needed them */
     bool sampled;               /* a stack came through */
     bool offered;               /* agent_next_file() has told of it */
     bool has_lines;          /* debug information is there, in the file or beside it; known once names were looked up */
@@ -87,6 +88,8 @@ struct object *objects_by_number(struct objects *s, uint32_t number);
 /* Its table, compiled now if need be; NULL when there is none to be had. */
 struct unwind_table *objects_table(struct objects *s, struct object *o, uint64_t now_ns);
 void objects_set_budget(struct objects *s, size_t table_bytes);
+/* Drops names that no batch needed since, longest unused first, until the others take no more than this. */
+void objects_limit_names(struct objects *s, uint64_t since_ns, size_t bytes);
 /* Drops tables over the budget and objects that nobody has mapped for a while. */
 void objects_sweep(struct objects *s, uint64_t now_ns);
 size_t objects_count(const struct objects *s);

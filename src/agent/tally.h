@@ -46,7 +46,7 @@ struct tally_scope { /* what every batch says of the agent itself */
 };
 
 /* Looks up the names of all frames so far. */
-void tally_name(struct tally *t);
+void tally_name(struct tally *t, uint64_t now_ns);
 /* Everything since the last call, named as far as it is known, NULL when there is nothing; the tally is empty then. */
 int tally_batch(struct tally *t, const struct tally_scope *scope, struct batch **ret, struct err *e);
 

@@ -33,13 +33,15 @@ struct maker {
 };
 
 /* --- names --- */
-void tally_name(struct tally *t)
+void tally_name(struct tally *t, uint64_t now_ns)
 {
     if (t->options.no_names)
         return;
     for (size_t i = 0; i < t->n_frames; i++)
-        if (t->frames[i].kind == FRAME_OBJECT)
+        if (t->frames[i].kind == FRAME_OBJECT) {
             object_names_resolve(t->frames[i].object); /* all of an object's at the first of its frames */
+            t->frames[i].object->names_used_ns = now_ns;
+        }
     if (!t->kernel && !t->kernel_tried) {
         t->kernel_tried = true;
         kernel_names_new(&t->kernel, NULL);

@@ -179,10 +179,36 @@ static void test_failure(void)
     teardown(&s);
 }
 
+/* Names that no batch needs any more make room. */
+static void test_names_make_room(void)
+{
+    struct object_key key = {.inode = 2, .generation = 1};
+    struct object *other = NULL;
+    struct stage s;
+
+    setup(&s);
+    eq_int(objects_add(s.objects, fd_open(AT_FDCWD, "/bin/sh", O_RDONLY, 0), "/bin/sh", &key, &other, NULL), 0);
+    want(&s, 3);
+    object_names_want(other, 5);
+    s.object->names_used_ns = 10;
+    other->names_used_ns = 20;
+    ok(object_names_memory(other) > 0);
+    objects_limit_names(s.objects, 20, 1 << 20);
+    ok(s.object->names && other->names); /* all fits */
+    objects_limit_names(s.objects, 20, 0);
+    ok(!s.object->names && other->names); /* one is of the batch at hand */
+    eq_int(object_names_memory(s.object), 0);
+    objects_limit_names(s.objects, 21, 0);
+    ok(!other->names);
+    object_unref(other);
+    teardown(&s);
+}
+
 int main(void)
 {
     tap_run(test_beside_the_work);
     tap_run(test_budget);
     tap_run(test_failure);
+    tap_run(test_names_make_room);
     return tap_done();
 }
