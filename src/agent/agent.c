@@ -330,6 +330,9 @@ static int open_fds(struct agent *a, struct err *e)
     a->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
     if (a->epoll_fd < 0 || a->timer_fd < 0 || epoll_ctl(a->epoll_fd, EPOLL_CTL_ADD, a->timer_fd, &ev) < 0)
         return err_set(e, -errno, "no timer: %m");
+    if (a->bpf &&
+        epoll_ctl(a->epoll_fd, EPOLL_CTL_ADD, bpf_side_fd(a->bpf), &(struct epoll_event){EPOLLIN | EPOLLET, {0}}) < 0)
+        return err_set(e, -errno, "the ring of samples cannot be waited for: %m");
     return a->perf ? perf_side_add_to(a->perf, a->epoll_fd) : sideband_add_to(a->sideband, a->epoll_fd);
 }
 
@@ -602,8 +605,13 @@ int agent_take(struct agent *a, struct batch **ret, struct err *e)
 
 int agent_add_pid(struct agent *a, pid_t pid)
 {
+    struct process *p;
+
     if (a->perf)
         return perf_side_add_pid(a->perf, pid, NULL);
+    p = processes_get(a->processes, (uint32_t) pid, (uint64_t) clock_mono()); /* read before its first sample */
+    if (p && p->maps_read && !p->loaded)
+        process_load(a->loader, p);
     return bpf_side_filter(a->bpf, (uint32_t) pid, 1);
 }
 

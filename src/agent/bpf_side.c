@@ -277,6 +277,11 @@ struct row_store_maps bpf_side_row_maps(struct bpf_side *b)
                                    bpf_map__fd(b->skel->maps.pages)};
 }
 
+int bpf_side_fd(const struct bpf_side *b)
+{
+    return bpf_map__fd(b->skel->maps.events);
+}
+
 int bpf_side_drain(struct bpf_side *b, int (*f)(void *arg, void *event, size_t n), void *arg)
 {
     int r;

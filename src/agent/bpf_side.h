@@ -34,6 +34,8 @@ int bpf_side_off_cpu(struct bpf_side *b, struct err *e);
 void bpf_side_look(struct bpf_side *b);
 struct agent_control *bpf_side_control(struct bpf_side *b);
 struct row_store_maps bpf_side_row_maps(struct bpf_side *b);
+/* Readable when something was missed: bpf_side_drain() soon. */
+int bpf_side_fd(const struct bpf_side *b);
 /* Calls f for each event that is there; the number of them. */
 int bpf_side_drain(struct bpf_side *b, int (*f)(void *arg, void *event, size_t n), void *arg);
 int bpf_side_load_process(struct bpf_side *b, uint32_t pid, const struct agent_process *p,

@@ -92,6 +92,26 @@ def test_python_chain(tmp_path, version):
     assert loop <= 0.01 * hot
 
 
+def test_first_samples_of_a_named_process(tmp_path):
+    """With -p the process is read before it is sampled: its first samples have Python's frames as well."""
+    version = max(PYTHONS) if PYTHONS else pytest.skip("no CPython")
+    (tmp_path / "program.py").write_text(PROGRAM)
+    p = subprocess.Popen([PYTHONS[version], tmp_path / "program.py", "60"])
+    out, total, named = tmp_path / "out.folded", 0, 0
+    try:
+        subprocess.run(["grep", "-q", "python", f"/proc/{p.pid}/maps"], check=True)
+        while int(Path(f"/proc/{p.pid}/stat").read_text().rpartition(") ")[2].split()[11]) < 30:  # it runs, and past its start
+            assert p.poll() is None
+        for _ in range(3):
+            subprocess.run([WICK, "record", "-q", "-F", "499", "-p", str(p.pid), "-d", "300ms", "-o", out], check=True)
+            total += sum(v for _, v in stacks(out))
+            named += sum(v for s, v in stacks(out) if "main" in s and "worker" in s)
+    finally:
+        p.kill()
+        p.wait()
+    assert named >= 0.95 * total, f"{named / total:.2%}"
+
+
 def test_python_lines_and_deep_recursion(tmp_path):
     """Lines are those of the instruction; 700 frames are all there."""
     version = max(PYTHONS) if PYTHONS else pytest.skip("no CPython")

@@ -93,7 +93,8 @@ static __always_inline bool is_unfinished(struct agent_event *e)
     return e->end == AGENT_END_NO_PROCESS || e->end == AGENT_END_NO_MAPPING || e->end == AGENT_END_NO_PAGE;
 }
 
-/* The stack's bytes from sp, page by page up to the first that cannot be read. */
+/* The stack's bytes from sp, page by page up to the first that cannot be read. The user side is woken, as it is for nothing else:
+ * what it loads then is there for the next sample. */
 static __always_inline void copy_stack(struct walk_state *w, struct agent_stats *st)
 {
     struct agent_event *e = &w->s->event;
@@ -126,7 +127,8 @@ static __always_inline void copy_stack(struct walk_state *w, struct agent_stats 
     if (n > AGENT_STACK_BYTES)
         n = AGENT_STACK_BYTES;
     c->n = n;
-    if (bpf_ringbuf_output(&events, c, __builtin_offsetof(struct agent_stack, bytes) + n, BPF_RB_NO_WAKEUP)) {
+    if (bpf_ringbuf_output(&events, c, __builtin_offsetof(struct agent_stack, bytes) + n,
+                           control.copy_all ? BPF_RB_NO_WAKEUP : BPF_RB_FORCE_WAKEUP)) {
         st->lost++;
         return;
     }
@@ -159,7 +161,7 @@ static __always_inline bool walk_resume(struct walk_state *w)
     __u32 pid = w->s->event.pid;
 
     w->process = bpf_map_lookup_elem(&processes, &pid);
-    if (!w->process || w->process->mm != w->s->event.mm)
+    if (!w->process || (w->process->mm && w->process->mm != w->s->event.mm))
         return false;
     w->lang = w->process->flags & AGENT_PROCESS_LANG ? bpf_map_lookup_elem(&langs, &pid) : NULL;
     return true;

@@ -11,7 +11,7 @@
  *               first sampled
  *   langs       pid -> struct agent_lang (lang_abi.h): what a language's steps need to know of the process
  *   filter      pid -> u32: AGENT_SKIP, or 1 for "sample it", or n > 1 for one sample in n. Looked at before anything else
- *   events      ring buffer, struct agent_event and struct agent_stack; nobody is woken for a sample
+ *   events      ring buffer, struct agent_event and struct agent_stack; nobody is woken, but for a stack that was copied
  *   stats       per CPU, struct agent_stats
  *
  * Event: one run of words behind the header, kernel frames first, then user frames, leaf first in both.
@@ -96,7 +96,8 @@ enum {
 };
 
 struct agent_process {
-    __u64 mm; /* task->mm when it was loaded: a record of another image of the pid counts for nothing */
+    __u64
+        mm; /* task->mm when it was loaded: a record of another image of the pid counts for nothing; 0: not known yet */
     __u32 n, flags;
     struct agent_span span;
     struct agent_mapping v[AGENT_MAPPINGS];
