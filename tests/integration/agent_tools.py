@@ -26,6 +26,42 @@ func leaf(n int) int {
 }
 """
 
+# main.main.func1, main.worker, main.rec 31 times, main.leaf
+GO_CHAIN = """
+package main
+
+import (
+	"fmt"
+	"os"
+	"syscall"
+)
+
+""" + GO_LEAF + """
+//go:noinline
+func rec(d, n int) int {
+	if d == 0 {
+		return leaf(n)
+	}
+	return rec(d-1, n) + 1
+}
+
+//go:noinline
+func worker(seconds int64) {
+	var u syscall.Rusage
+	for u.Utime.Sec < seconds {
+		syscall.Getrusage(0, &u)
+		sink += rec(30, 100000)
+	}
+}
+
+func main() {
+	done := make(chan bool)
+	go func() { worker(SECONDS); done <- true }()
+	<-done
+	fmt.Fprintln(os.Stderr, sink)
+}
+"""
+
 
 @lru_cache(None)
 def why_not():

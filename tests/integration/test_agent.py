@@ -12,7 +12,7 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-from agent_tools import PROGRAMS, WICK, agent_to_file, build, complete_lines, count, folded, needs_bpf, record
+from agent_tools import GO_CHAIN, PROGRAMS, WICK, agent_to_file, build, complete_lines, count, folded, needs_bpf, record
 
 RATE = 999
 NO_FP = ["-O2", "-fomit-frame-pointer"]
@@ -58,8 +58,8 @@ def test_exact_stacks(tmp_path, kind):
     assert bad == 0 and good > 0.5 * 0.7 * RATE, (good, bad)
 
 
-def test_stripped(tmp_path):
-    """Without a symbol there is no name, and never a wrong one; the frames are all there."""
+def judge_stripped(tmp_path, depth, seconds, rate):
+    """Whole chains and others, by the addresses that are there instead of names."""
     exe = build(tmp_path, "chain.c", "chain", *NO_FP)
     symbols = {}
     for line in subprocess.run(["nm", "-S", exe], capture_output=True, text=True, check=True).stdout.splitlines():
@@ -67,19 +67,25 @@ def test_stripped(tmp_path):
         if len(f) == 4:
             symbols[f[3]] = (int(f[0], 16), int(f[1], 16))
     subprocess.run(["strip", exe], check=True)
-    rows, _ = record(tmp_path, "--", exe, 20, 0.7, rate=RATE)
+    rows, _ = record(tmp_path, "--", exe, depth, seconds, rate=rate)
     good = bad = 0
-    for stack, _ in rows:
+    for stack, value in rows:
         at = [next((s for s, (a, n) in symbols.items() if re.fullmatch(r"0x[0-9a-f]+", f) and a <= int(f, 16) < a + n), f)
               for f in stack]
+        assert not {"leaf", "rec", "worker", "main"} & set(stack)
         if "leaf" not in at:
             continue
         user = at[:at.index("leaf") + 1]
-        if user[-24:] == ["main", "worker"] + ["rec"] * 21 + ["leaf"]:
-            good += 1
+        if user[-depth - 4:] == ["main", "worker"] + ["rec"] * (depth + 1) + ["leaf"]:
+            good += round(value * rate / 1e9)
         else:
-            bad += 1
-        assert not {"leaf", "rec", "worker", "main"} & set(stack)
+            bad += round(value * rate / 1e9)
+    return good, bad
+
+
+def test_stripped(tmp_path):
+    """Without a symbol there is no name, and never a wrong one; the frames are all there."""
+    good, bad = judge_stripped(tmp_path, 20, 0.7, RATE)
     assert good and not bad
 
 
@@ -400,6 +406,38 @@ def test_none_wrong_in_ten_thousand(tmp_path, kind):
     rows, _ = record(tmp_path, "--", exe, 40, 5, rate=4000)
     good, bad = judge(rows, 40, 4000)
     assert good + bad > 10000 and bad == 0
+
+
+@pytest.mark.slow
+def test_none_wrong_in_ten_thousand_stripped(tmp_path):
+    good, bad = judge_stripped(tmp_path, 40, 5, 4000)
+    assert good > 10000 and bad == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("language", ["rust", "go"])
+def test_none_wrong_in_ten_thousand_of(tmp_path, language):
+    """Every stack in leaf() is the same from its root on, and that one is the chain."""
+    if language == "rust":
+        command = [build(tmp_path, "chain.rs", "chain_rs", "-O", compiler="rustc"), 8]
+        leaf, rec = "::leaf", "::rec"
+    else:
+        if not shutil.which("go"):
+            pytest.skip("no go")
+        (tmp_path / "p.go").write_text(GO_CHAIN.replace("SECONDS", "4"))
+        subprocess.run(["go", "build", "-o", "p", "p.go"], cwd=tmp_path, check=True, timeout=240)
+        command, leaf, rec = [tmp_path / "p"], "main.leaf", "main.rec"
+    chains = {}
+    while sum(chains.values()) < 10000:
+        rows, _ = record(tmp_path, "--", *command, rate=4000)
+        for stack, value in rows:
+            at = next((i for i, f in enumerate(stack) if f.endswith(leaf)), None)
+            if at is not None:
+                chain = tuple(stack[:at + 1])
+                chains[chain] = chains.get(chain, 0) + round(value * 4000 / 1e9)
+    assert len(chains) == 1, sorted((n, c) for c, n in chains.items())
+    (chain,) = chains
+    assert chain[0] in ("_start", "runtime.goexit.abi0", "runtime.goexit") and sum(f.endswith(rec) for f in chain) >= 30, chain
 
 
 @pytest.mark.slow

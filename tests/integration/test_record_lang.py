@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import pythons
-from agent_tools import GO_LEAF
+from agent_tools import GO_CHAIN
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 WICK = os.environ.get("WICK", str(ROOT / "build/src/cli/wick"))
@@ -131,47 +131,11 @@ def test_python_lines_and_deep_recursion(tmp_path):
     assert "program.py:11" in lines and ("program.py:6" in lines or "program.py:5" in lines)
 
 
-GO_PROGRAM = '''
-package main
-
-import (
-	"fmt"
-	"os"
-	"syscall"
-)
-
-''' + GO_LEAF + '''
-//go:noinline
-func rec(d, n int) int {
-	if d == 0 {
-		return leaf(n)
-	}
-	return rec(d-1, n) + 1
-}
-
-//go:noinline
-func worker(seconds int64) {
-	var u syscall.Rusage
-	for u.Utime.Sec < seconds {
-		syscall.Getrusage(0, &u)
-		sink += rec(30, 100000)
-	}
-}
-
-func main() {
-	done := make(chan bool)
-	go func() { worker(1); done <- true }()
-	<-done
-	fmt.Fprintln(os.Stderr, sink)
-}
-'''
-
-
 @pytest.mark.parametrize("flags", [[], ["-ldflags=-s -w"]], ids=["plain", "stripped"])
 def test_go_chain(tmp_path, flags):
     if not shutil.which("go"):
         pytest.skip("go is not installed")
-    (tmp_path / "p.go").write_text(GO_PROGRAM)
+    (tmp_path / "p.go").write_text(GO_CHAIN.replace("SECONDS", "1"))
     subprocess.run(["go", "build", *flags, "-o", "p", "p.go"], cwd=tmp_path, check=True, timeout=240)
     got = record(tmp_path, tmp_path / "p")
     hot = whole = 0
@@ -304,7 +268,7 @@ def test_identity_from_outside(tmp_path):
     """service.name of the environment; the VCS revision of a Go build is its version, with nothing configured."""
     if not shutil.which("go") or not shutil.which("git"):
         pytest.skip("go and git are needed")
-    (tmp_path / "p.go").write_text(GO_PROGRAM)
+    (tmp_path / "p.go").write_text(GO_CHAIN.replace("SECONDS", "1"))
     (tmp_path / "go.mod").write_text("module example.org/p\n\ngo 1.20\n")
     git = ["git", "-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false"]
     for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "x"]):

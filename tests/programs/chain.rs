@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A known chain of calls in Rust: main, worker, rec, leaf.
+// A known chain of calls in Rust: main, worker, rec, leaf. chain_rs [SECONDS]
 use std::hint::black_box;
 use std::time::Instant;
 
@@ -24,9 +24,10 @@ fn worker() -> u64 {
 }
 
 fn main() {
+    let seconds = std::env::args().nth(1).map_or(1.0, |s| s.parse().unwrap());
     let start = Instant::now();
     let mut sum = 0u64;
-    while start.elapsed().as_secs_f64() < 1.0 {
+    while start.elapsed().as_secs_f64() < seconds {
         sum = sum.wrapping_add(worker());
     }
     println!("{}", sum & 1);
