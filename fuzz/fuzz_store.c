@@ -2,16 +2,21 @@
 /*
  * The store's decoders of bytes from disk, behind their checksums. The first byte says which: 0 the sections of a chunk
  * (each with its size in 4 bytes), 1 symbol definitions, 2 a segment's dictionary, 3 a log record's payload, 4 a
- * selector, 5 packed symbols, 6 a segment's footer, 7 a directory, 8 columns.
+ * selector, 5 packed symbols, 6 a segment's footer, 7 a directory, 8 columns, 9 a block of a trace index, 10 keys of
+ * deduplication as the catalogue has them, 11 the log of the catalogue's database.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
+#include "store/dedup.h"
 #include "store/engines/segment/blobs.h"
+#include "store/engines/segment/catalog.h"
 #include "store/engines/segment/chunk.h"
 #include "store/engines/segment/column.h"
 #include "store/engines/segment/segment_file.h"
 #include "store/engines/segment/symbol_pack.h"
+#include "store/engines/segment/vfs_sum.h"
 #include "store/engines/segment/wal_record.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -93,6 +98,29 @@ static void fuzz_record(const uint8_t *p, size_t n)
         rc = record_read_prof(&r, part);
 }
 
+static void fuzz_trace_block(const uint8_t *p, size_t n)
+{
+    struct trace_block b;
+    uint32_t chunk, seen = 0;
+
+    trace_block_init(&b, p, n, 7);
+    while (trace_block_next(&b) > 0)
+        while (++seen % 3 && trace_block_chunk(&b, 100, &chunk) > 0) /* some are left to the next */
+            if (chunk >= 100)
+                abort();
+}
+
+static void fuzz_keys(const uint8_t *p, size_t n)
+{
+    struct dedup d;
+
+    dedup_init(&d, 1000, 1000);
+    catalog_unpack_keys(p, n, 1, &d);
+    if (d.n > 1000)
+        abort();
+    dedup_done(&d);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct arena a;
@@ -159,6 +187,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         }
         break;
     }
+    case 9:
+        fuzz_trace_block(data + 1, size - 1);
+        break;
+    case 10:
+        fuzz_keys(data + 1, size - 1);
+        break;
+    case 11:
+        vfs_wal_state(data + 1, size - 1);
+        break;
     default:
         break;
     }

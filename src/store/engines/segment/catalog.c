@@ -11,6 +11,7 @@
 #include "store/dedup.h"
 #include "store/engines/segment/coding.h"
 #include "store/engines/segment/vfs.h"
+#include "store/engines/segment/vfs_sum.h"
 
 enum { FORMAT = 1 };
 
@@ -21,13 +22,14 @@ struct catalog {
 
 static int sql_error(struct catalog *c, const char *what, struct err *e)
 {
-    int code = sqlite3_errcode(c->db) & 0xff;
-    int r = code == SQLITE_NOMEM                              ? -ENOMEM
-            : code == SQLITE_FULL                             ? -ENOSPC
-            : code == SQLITE_CORRUPT || code == SQLITE_NOTADB ? -EBADMSG
-                                                              : -EIO;
+    int full = sqlite3_extended_errcode(c->db), code = full & 0xff;
+    bool sum = full == SQLITE_IOERR_DATA;
+    int r = code == SQLITE_NOMEM                                     ? -ENOMEM
+            : code == SQLITE_FULL                                    ? -ENOSPC
+            : code == SQLITE_CORRUPT || code == SQLITE_NOTADB || sum ? -EBADMSG
+                                                                     : -EIO;
 
-    return err_set(e, r, "catalogue: cannot %s: %s", what, sqlite3_errmsg(c->db));
+    return err_set(e, r, "catalogue: cannot %s: %s", what, sum ? "a page has a wrong checksum" : sqlite3_errmsg(c->db));
 }
 
 static int run(struct catalog *c, const char *sql, const char *what, struct err *e)
@@ -58,7 +60,9 @@ static int check_sound(struct catalog *c, struct err *e)
 
     if (sqlite3_prepare_v2(c->db, "PRAGMA quick_check(1)", -1, &s, NULL) != SQLITE_OK)
         return sql_error(c, "check it", e);
-    if (sqlite3_step(s) != SQLITE_ROW || strcmp((const char *) sqlite3_column_text(s, 0), "ok") != 0)
+    if (sqlite3_step(s) != SQLITE_ROW)
+        r = sql_error(c, "check it", e);
+    else if (strcmp((const char *) sqlite3_column_text(s, 0), "ok") != 0)
         r = err_set(e, -EBADMSG, "catalogue: the database is damaged");
     sqlite3_finalize(s);
     return r;
@@ -89,7 +93,7 @@ int catalog_open(const char *path, bool read_only, struct catalog **ret, bool *r
 {
     _cleanup_(catalog_closep) struct catalog *c = mem_zalloc(sizeof *c);
     const char *vfs = vfs_register();
-    int r;
+    int r, sums = PAGE_SUM;
 
     (void) read_only; /* the log may have to be replayed: opened for writing all the same */
     if (!c || !vfs)
@@ -98,6 +102,7 @@ int catalog_open(const char *path, bool read_only, struct catalog **ret, bool *r
     if (sqlite3_open_v2(path, &c->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, vfs) !=
         SQLITE_OK)
         return c->db ? sql_error(c, "open it", e) : err_set(e, -ENOMEM, "catalogue: no memory");
+    sqlite3_file_control(c->db, "main", SQLITE_FCNTL_RESERVE_BYTES, &sums); /* no-op for one that is there already */
     sqlite3_exec(c->db, "PRAGMA locking_mode = EXCLUSIVE", NULL, NULL, NULL);
     r = run(c,
             "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA temp_store = MEMORY;"
@@ -193,29 +198,30 @@ static int pack_keys(const struct catalog_change *x, struct buf *b)
     return buf_error(b);
 }
 
-static int unpack_keys(struct reader *r, int64_t time, struct dedup *d)
+int catalog_unpack_keys(const void *p, size_t size, int64_t time, struct dedup *d)
 {
+    struct reader r = reader_of(p, size);
     uint64_t start = 0;
     int rc = 0;
 
-    while (rc == 0 && r->p < r->end) {
+    while (rc == 0 && !r.bad && r.p < r.end) {
         uint64_t n;
 
-        start += get_varint(r);
-        n = get_varint(r);
-        for (; n && rc == 0 && !r->bad; n--) {
-            struct id128 key = {start, get_u32(r)};
+        start += get_varint(&r);
+        n = get_varint(&r);
+        for (; n && rc == 0 && !r.bad; n--) {
+            struct id128 key = {start, get_u32(&r)};
 
             for (int k = 4; k < (start ? 5 : 8); k++) {
-                const unsigned char *p = get_raw(r, 1);
+                const unsigned char *byte = get_raw(&r, 1);
 
-                key.lo |= (uint64_t) (p ? *p : 0) << (8 * k);
+                key.lo |= (uint64_t) (byte ? *byte : 0) << (8 * k);
             }
-            if (!r->bad)
+            if (!r.bad)
                 rc = dedup_add(d, key, time);
         }
     }
-    return rc;
+    return r.bad ? -EBADMSG : rc;
 }
 
 static int put_keys(struct catalog *c, const struct catalog_change *x, struct err *e)
@@ -374,6 +380,22 @@ void catalog_checkpoint(struct catalog *c)
     pthread_mutex_unlock(&c->lock);
 }
 
+int catalog_check(struct catalog *c, const char *path, struct err *e)
+{
+    off_t at = 0;
+    int r;
+
+    pthread_mutex_lock(&c->lock);
+    r = run(c, "PRAGMA wal_checkpoint(TRUNCATE)", "write its log back", e); /* what the log has anew is not read */
+    if (r == 0) {
+        r = vfs_check_pages(path, &at);
+        if (r < 0)
+            err_set(e, r, "catalogue: the page at %lld is damaged", (long long) at);
+    }
+    pthread_mutex_unlock(&c->lock);
+    return r;
+}
+
 /* --- reading --- */
 
 uint64_t catalog_meta(struct catalog *c, const char *key)
@@ -455,17 +477,19 @@ int catalog_segments(struct catalog *c, int (*fn)(void *, const struct segment_m
 int catalog_load_dedup(struct catalog *c, struct dedup *d)
 {
     sqlite3_stmt *s;
+    bool bad = false;
     int r = 0;
 
     if (sqlite3_prepare_v2(c->db, "SELECT keys, newest FROM dedup ORDER BY id", -1, &s, NULL) != SQLITE_OK)
         return -EIO;
     while (r == 0 && sqlite3_step(s) == SQLITE_ROW) {
-        struct reader in = reader_of(sqlite3_column_blob(s, 0), (size_t) sqlite3_column_bytes(s, 0));
-
-        r = unpack_keys(&in, sqlite3_column_int64(s, 1), d);
+        r = catalog_unpack_keys(sqlite3_column_blob(s, 0), (size_t) sqlite3_column_bytes(s, 0),
+                                sqlite3_column_int64(s, 1), d);
+        bad |= r == -EBADMSG;
+        r = r == -EBADMSG ? 0 : r;
     }
     sqlite3_finalize(s);
-    return r;
+    return r == 0 && bad ? -EBADMSG : r;
 }
 
 int catalog_deletions(struct catalog *c, int (*fn)(void *, const struct catalog_deletion *), void *ctx)

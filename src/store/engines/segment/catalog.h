@@ -69,6 +69,8 @@ int catalog_drop_epoch(struct catalog *c, uint32_t tenant, uint32_t epoch, struc
 int catalog_add_deletion(struct catalog *c, const struct catalog_deletion *d, uint64_t *ret_id, struct err *e);
 int catalog_drop_deletion(struct catalog *c, uint64_t id, struct err *e);
 
+/* Reads all pages of the database there. -EBADMSG where one is wrong. */
+int catalog_check(struct catalog *c, const char *path, struct err *e);
 /* SQLite's own log into the database and cut to nothing. */
 void catalog_checkpoint(struct catalog *c);
 
@@ -76,7 +78,10 @@ uint64_t catalog_meta(struct catalog *c, const char *key);
 int catalog_tenants(struct catalog *c, int (*fn)(void *ctx, uint32_t number, const char *name), void *ctx);
 int catalog_epochs(struct catalog *c, int (*fn)(void *ctx, const struct catalog_epoch *e), void *ctx);
 int catalog_segments(struct catalog *c, int (*fn)(void *ctx, const struct segment_meta *m), void *ctx);
+/* -EBADMSG when some keys make no sense; the others are in d. */
 int catalog_load_dedup(struct catalog *c, struct dedup *d);
+/* Adds what one row of dedup holds. */
+int catalog_unpack_keys(const void *p, size_t n, int64_t time, struct dedup *d);
 int catalog_deletions(struct catalog *c, int (*fn)(void *ctx, const struct catalog_deletion *d), void *ctx);
 
 #endif

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <sys/file.h>
 
@@ -12,6 +13,7 @@
 #include "base/mem.h"
 #include "base/thread.h"
 #include "model/symbolizer.h"
+#include "store/engines/segment/vfs_sum.h"
 
 int64_t engine_now(const struct engine *g)
 {
@@ -24,6 +26,17 @@ void engine_damage(struct engine *g, const char *what)
     if (!g->stats.damaged++)
         snprintf(g->stats.damage, sizeof g->stats.damage, "%s", what);
     pthread_mutex_unlock(&g->lock);
+}
+
+void engine_damagef(struct engine *g, const char *fmt, ...)
+{
+    char what[sizeof g->stats.damage];
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(what, sizeof what, fmt, ap);
+    va_end(ap);
+    engine_damage(g, what);
 }
 
 static void engine_close(struct store *s)
@@ -127,12 +140,26 @@ static int open_dir(struct engine *g, struct err *e)
     return r < 0 ? err_set(e, r, "cannot open '%s/log': %m", g->dir) : 0;
 }
 
+/* SQLite leaves out what is behind a wrong frame without a word. */
+static void look_at_wal(struct engine *g)
+{
+    char path[4096];
+    int r;
+
+    snprintf(path, sizeof path, "%s/catalog.db-wal", g->dir);
+    r = vfs_check_wal(path);
+    if (r == 2)
+        engine_damage(g, "catalogue: its log is damaged, and what was written last is left out");
+    g->stats.torn += r == 1;
+}
+
 static int open_catalog(struct engine *g, struct err *e)
 {
     char path[4096], aside[4200];
     bool is_new = false;
     int r;
 
+    look_at_wal(g);
     snprintf(path, sizeof path, "%s/catalog.db", g->dir);
     r = catalog_open(path, g->config.read_only, &g->catalog, &is_new, e);
     if (r == -EBADMSG) { /* put aside, made again from the segments */
@@ -368,48 +395,6 @@ static int engine_stats(struct store *s, struct store_stats *ret)
         ret->oldest_ns = ret->newest_ns = 0;
     ret->catalog_bytes = dir_bytes(g->dir_fd, "catalog.db") + dir_bytes(g->dir_fd, "catalog.db-wal");
     ret->disk_bytes = ret->segment_bytes + ret->symbol_bytes + ret->log_bytes + ret->catalog_bytes;
-    return 0;
-}
-
-/* --- checking --- */
-
-struct checking {
-    store_report_fn fn;
-    void *ctx;
-};
-
-static void check_damage(void *ctx, const char *what)
-{
-    struct checking *k = ctx;
-
-    k->fn(k->ctx, true, what);
-}
-
-static int engine_check(struct store *s, store_report_fn fn, void *ctx, struct err *e)
-{
-    struct engine *g = to_engine(s);
-    _cleanup_(snapshot_unrefp) struct snapshot *snap = snapshot_get(g);
-    struct checking k = {fn, ctx};
-
-    (void) e;
-    for (uint32_t i = 0; i < snap->n_segments; i++) {
-        const struct segment_meta *m = &snap->segments[i].segment->meta;
-        char line[160];
-
-        segment_check(snap->segments[i].segment, check_damage, &k);
-        snprintf(line, sizeof line, "segment %llu: level %u, %llu profiles, %llu samples, %llu bytes",
-                 (unsigned long long) m->number, m->level, (unsigned long long) m->profiles,
-                 (unsigned long long) m->rows, (unsigned long long) m->bytes);
-        fn(ctx, false, line);
-    }
-    for (uint32_t i = 0; i < snap->n_memtables; i++) {
-        char line[160];
-
-        snprintf(line, sizeof line, "log %llu: %llu profiles, %llu samples",
-                 (unsigned long long) snap->memtables[i]->log, (unsigned long long) snap->memtables[i]->n_profs,
-                 (unsigned long long) snap->memtables[i]->n_rows);
-        fn(ctx, false, line);
-    }
     return 0;
 }
 

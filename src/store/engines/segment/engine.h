@@ -120,6 +120,7 @@ static inline struct engine *to_engine(struct store *s)
 
 int64_t engine_now(const struct engine *g);
 void engine_damage(struct engine *g, const char *what);
+void engine_damagef(struct engine *g, const char *fmt, ...) _printf_(2, 3);
 
 /* --- tenants (engine_tenant.c) --- */
 /* The tenant of this name, or NULL. */
@@ -191,6 +192,9 @@ int engine_rewrite(struct engine *g, struct engine_tenant *t, const struct rewri
 /* --- opening (recover.c) --- */
 int engine_recover(struct engine *g, struct err *e);
 int engine_rebuild_catalog(struct engine *g, struct err *e);
+
+/* --- checking (check.c) --- */
+int engine_check(struct store *s, store_report_fn fn, void *ctx, struct err *e);
 
 /* --- questions --- */
 int engine_select(struct store *s, const struct store_query *q, struct tree **ret, struct store_notes *notes,

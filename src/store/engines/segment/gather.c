@@ -139,14 +139,15 @@ static enum fit window_fit(const struct gather *x, const struct segment *s, int 
     return inside && outside ? FIT_PART : inside ? FIT_WHOLE : FIT_NONE;
 }
 
-/* The whole window from its sums: one entry for all series when all are meant. */
+/* The whole window from its sums: one entry for all series when all are meant. 1: they are damaged, and nothing was
+ * added; what they are sums of may not be. */
 static int add_window(struct gather *x, struct segment *s, int level, const struct dir_entry *d, uint32_t n,
                       uint32_t column)
 {
     struct chunk c = {0};
     uint64_t off = UINT64_MAX;
     uint32_t all = UINT32_MAX;
-    bool every = true;
+    bool every = true, any = false;
     int r = 0;
 
     for (uint32_t i = 0; i < n; i++) {
@@ -163,11 +164,17 @@ static int add_window(struct gather *x, struct segment *s, int level, const stru
             off = d[i].off;
             r = segment_chunk(s, d[i].off, d[i].head, 1u << SEC_TOTALS, &c, x->scan.e);
         }
-        if (r == 0)
+        if (r == 0) {
             r = add_totals(x, s, &d[i], &c, column);
+            any = true;
+        }
     }
     chunk_done(&c);
-    return r < 0 ? scan_damage(&x->scan, r, err_message(x->scan.e, r)) : 0;
+    if (r < 0)
+        r = scan_damage(&x->scan, r, err_message(x->scan.e, r));
+    else
+        any = true;
+    return r < 0 ? r : !any;
 }
 
 /* The adding of rows is for one column at a time here: others that mean the same window take their own way. */
@@ -213,7 +220,7 @@ static int add_chunk_sums(struct gather *x, struct segment *s, uint64_t off, uin
     x->any |= rows != 0;
     arena_done(&a);
     chunk_done(&chunk);
-    return r == -EBADMSG ? scan_damage(&x->scan, r, "a chunk's columns are damaged") : r;
+    return r == -EBADMSG ? scan_damaged_chunk(&x->scan, r, s, off) : r;
 }
 
 static int add_part(struct gather *x, struct segment *s, const struct dir_entry *d, uint32_t n, uint32_t column)
@@ -226,7 +233,7 @@ static int add_part(struct gather *x, struct segment *s, const struct dir_entry 
         x->scan.notes->coarse = true;
         if (d[0].window < x->scan.q->columns[column].from || d[0].window >= x->scan.q->columns[column].to)
             return 0;
-        return add_window(x, s, 0, d, n, column);
+        return MIN(add_window(x, s, 0, d, n, column), 0);
     }
     for (uint32_t i = 0; r == 0 && i < n; i++)
         if (is_meant(x, s, 0, &d[i], column) && d[i].off != last) {
@@ -283,13 +290,17 @@ static int add_level(struct gather *x, struct segment *s, const struct segment_g
         *ret_part |= fit == FIT_PART;
         if (fit == FIT_WHOLE) {
             r = add_window(x, s, level, d + i, j - i, column);
-            if (r == 0 && mine) {
+            if (r > 0 && (mine || s->meta.has_detail)) { /* from what they are sums of */
+                *ret_part = true;
+                r = mine ? 0 : add_part(x, s, d + i, j - i, column);
+            } else if (r == 0 && mine) {
                 mine->size = sizes[level];
                 r = mem_grow((void **) &mine->windows, &mine->cap, (size_t) mine->n + 1, sizeof *mine->windows,
                              1 << 24);
                 if (r == 0)
                     mine->windows[mine->n++] = d[i].window;
             }
+            r = MIN(r, 0);
         } else if (fit == FIT_PART && level == 0) {
             r = add_part(x, s, d + i, j - i, column);
         }

@@ -231,6 +231,11 @@ static int add_group(struct pointing *x, const struct scan_symbols *sym, struct 
     }
     if (r < 0)
         r = scan_damage(&x->scan, r, err_message(x->scan.e, r));
+    if (r == 0 && top && !n) { /* damaged: perhaps what they are sums of is not */
+        r = segment_directory(s, g, 0, &a, &d, &n, x->scan.e);
+        if (r < 0)
+            r = scan_damage(&x->scan, r, err_message(x->scan.e, r));
+    }
     for (uint32_t i = 0, j; r == 0 && i < n; i = j) {
         for (j = i + 1; j < n && d[j].off == d[i].off;)
             j++;

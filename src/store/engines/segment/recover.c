@@ -58,9 +58,16 @@ static int list_files(int dir, const char *suffix, struct numbers *ret)
     return r;
 }
 
+struct damaged {
+    struct engine *g;
+    uint32_t tenant;
+};
+
 static void damage_fn(void *ctx, const char *what)
 {
-    engine_damage(ctx, what);
+    struct damaged *d = ctx;
+
+    engine_damagef(d->g, "tenant %u: %s", d->tenant, what);
 }
 
 /* --- what the catalogue lists --- */
@@ -86,7 +93,8 @@ static int load_epoch(void *ctx, const struct catalog_epoch *c)
     if (!t || r < 0)
         return r;
     k->bytes = c->bytes;
-    return symbol_file_read(t->sym_dir, c->epoch, c->bytes, k->symbols, &end, damage_fn, g);
+    return symbol_file_read(t->sym_dir, c->epoch, c->bytes, k->symbols, &end, damage_fn,
+                            &(struct damaged){g, c->tenant});
 }
 
 struct loading {
@@ -116,7 +124,8 @@ static int load_segment(void *ctx, const struct segment_meta *m)
     l->tenants[l->n_numbers] = m->tenant;
     l->numbers[l->n_numbers++] = m->number;
     if (!k) {
-        engine_damage(l->g, "a segment's tenant or symbols are not in the catalogue");
+        engine_damagef(l->g, "segment %llu: its tenant or symbols are not in the catalogue",
+                       (unsigned long long) m->number);
         return 0;
     }
     r = segment_open(t->seg_dir, m->number, &l->g->lru, &s, &e);
@@ -125,7 +134,8 @@ static int load_segment(void *ctx, const struct segment_meta *m)
         return r == -ENOMEM ? r : 0;
     }
     if (s->meta.bytes != m->bytes)
-        engine_damage(l->g, "a segment has not the size that the catalogue says");
+        engine_damagef(l->g, "segment %llu: it has not the size that the catalogue says",
+                       (unsigned long long) m->number);
     s->meta = *m;
     l->segments[l->n] = s;
     l->symbols[l->n++] = k->symbols;
@@ -264,7 +274,8 @@ static int replay_record(void *ctx, uint64_t lsn, const void *payload, size_t n)
         }
     }
     if (r == -EBADMSG || r == -EINVAL) { /* the CRC was right: we wrote nonsense, or an older record was lost */
-        engine_damage(x->g, "a record of the log makes no sense and is left out");
+        engine_damagef(x->g, "log %llu: record %llu makes no sense and is left out", (unsigned long long) x->number,
+                       (unsigned long long) lsn);
         r = 0;
     }
     return r;
@@ -275,7 +286,7 @@ static void replay_damage(void *ctx, bool tail, const char *what)
     struct replay *x = ctx;
 
     if (!tail) {
-        engine_damage(x->g, what);
+        engine_damagef(x->g, "log %llu: %s", (unsigned long long) x->number, what);
         return;
     }
     pthread_mutex_lock(&x->g->lock);
@@ -385,7 +396,7 @@ static int rebuild_tenant(struct engine *g, uint32_t number, struct err *e)
 
         r = symbols_new(number, k.epoch, &s);
         if (r == 0)
-            r = symbol_file_read(t->sym_dir, k.epoch, UINT64_MAX, s, &k.bytes, damage_fn, g);
+            r = symbol_file_read(t->sym_dir, k.epoch, UINT64_MAX, s, &k.bytes, damage_fn, &(struct damaged){g, number});
         if (r == 0)
             r = catalog_commit(g->catalog, &(struct catalog_change){.epochs = &k, .n_epochs = 1}, e);
     }
@@ -435,7 +446,7 @@ static int load_deletion(void *ctx, const struct catalog_deletion *d)
     int r = tombstone_new(d->id, d->tenant, d->log, d->from, d->to, d->selector, &t, &e);
 
     if (r < 0 && r != -ENOMEM) {
-        engine_damage(g, err_prefix(&e, r, "catalogue: a deletion makes no sense: ") ? e.message : "");
+        engine_damagef(g, "catalogue: a deletion makes no sense: %s", err_message(&e, r));
         return 0;
     }
     g->next_log = MAX(g->next_log, d->log + 1); /* what comes in now is not meant */
@@ -452,6 +463,10 @@ int engine_recover(struct engine *g, struct err *e)
         r = load_segments(g, e);
     if (r == 0)
         r = catalog_load_dedup(g->catalog, &g->dedup);
+    if (r == -EBADMSG) {
+        engine_damage(g, "catalogue: keys of deduplication make no sense: what is sent again may be stored twice");
+        r = 0;
+    }
     if (r == 0)
         r = replay_logs(g, e);
     if (r == 0)

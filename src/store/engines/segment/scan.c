@@ -136,6 +136,15 @@ int scan_damage(struct scan *s, int r, const char *what)
     return 0;
 }
 
+int scan_damaged_chunk(struct scan *s, int r, const struct segment *segment, uint64_t off)
+{
+    char what[100];
+
+    snprintf(what, sizeof what, "segment %llu at %llu: a chunk's columns are damaged",
+             (unsigned long long) segment->meta.number, (unsigned long long) off);
+    return scan_damage(s, r, what);
+}
+
 /* --- rows --- */
 
 static bool detail_matches(const struct scan_prof *p, const struct row *row, const struct matcher *m)
@@ -230,7 +239,7 @@ int scan_chunk(struct scan *s, const struct scan_symbols *sym, struct segment *s
     if (r == 0 && with_rows)
         r = chunk_decode_rows(&c, &a, &p, &wanted);
     if (r == -EBADMSG)
-        r = scan_damage(s, r, "a chunk's columns are damaged");
+        r = scan_damaged_chunk(s, r, segment, off);
     else
         for (uint32_t i = 0; r == 0 && i < p.n_profs; i++) {
             struct prof *x = &p.profs[i];

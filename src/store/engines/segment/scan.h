@@ -45,6 +45,8 @@ void scan_done(struct scan *s);
 const struct scan_symbols *scan_find_symbols(const struct scan *s, const struct symbols *symbols);
 /* Damage on the way to an answer: told, and the rest goes on. Returns 0 for damage, r for anything else. */
 int scan_damage(struct scan *s, int r, const char *what);
+/* The same of a chunk whose checksums are right and whose columns are not. */
+int scan_damaged_chunk(struct scan *s, int r, const struct segment *segment, uint64_t off);
 static inline bool scan_cancelled(const struct scan *s)
 {
     return s->q->cancel && atomic_load_explicit(s->q->cancel, memory_order_relaxed);

@@ -171,6 +171,15 @@ int segment_find_trace(struct segment *s, const uint8_t trace_id[16], uint32_t *
 /* Ids of all its traces by number, 16 bytes each, in the arena; NULL when there are none. */
 int segment_trace_ids(struct segment *s, struct arena *a, const unsigned char **ret, uint32_t *ret_n, struct err *e);
 uint32_t segment_trace_hash(const uint8_t trace_id[16]);
+/* A block of the trace index, unpacked: its traces one by one. next: 1 with hash, number and n_chunks set, 0 at the end,
+ * -EBADMSG; chunk: the same for the chunks of the trace at hand, as the footer lists them. */
+struct trace_block {
+    struct reader r;
+    uint32_t left, hash, number, n_chunks, chunk;
+};
+void trace_block_init(struct trace_block *b, const void *p, size_t n, uint32_t first);
+int trace_block_next(struct trace_block *b);
+int trace_block_chunk(struct trace_block *b, uint32_t n_linked, uint32_t *ret);
 /* Adds up how much each section of its chunks takes, as far as the chunks' headers are right. */
 void segment_sections(struct segment *s, uint64_t sizes[SECTIONS]);
 /* Parts of the file, unpacked and their checksums right. -EBADMSG where their numbers are not. */

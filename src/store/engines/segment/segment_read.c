@@ -516,6 +516,19 @@ static int check_group(struct segment *s, const struct segment_group *g, void (*
     return found;
 }
 
+static bool index_is_sound(const struct segment_footer *f, uint32_t block, const struct buf *raw)
+{
+    struct trace_block b;
+    uint32_t chunk;
+    int r, more = 0;
+
+    trace_block_init(&b, raw->p, raw->n, f->trace_first[block]);
+    while ((r = trace_block_next(&b)) > 0 && more >= 0 && b.number < f->n_traces)
+        while ((more = trace_block_chunk(&b, f->n_linked, &chunk)) > 0)
+            ;
+    return r == 0 && more == 0;
+}
+
 static int check_traces(struct segment *s, const struct segment_footer *f, void (*fn)(void *, const char *), void *ctx)
 {
     _cleanup_(buf_done) struct buf raw = BUF_INIT;
@@ -523,11 +536,17 @@ static int check_traces(struct segment *s, const struct segment_footer *f, void 
 
     for (uint32_t i = 0; i < (f->n_traces + TRACE_BLOCK - 1) / TRACE_BLOCK; i++) {
         struct err e = {0};
+        int r;
 
         buf_reset(&raw);
-        if (segment_read_block(s, &f->trace_ids[i], "its traces are damaged", &raw, &e) < 0 ||
-            segment_read_block(s, &f->trace_index[i], "its trace index is damaged", &raw, &e) < 0) {
-            fn(ctx, e.message);
+        r = segment_read_block(s, &f->trace_ids[i], "its traces are damaged", &raw, &e);
+        buf_reset(&raw);
+        if (r == 0)
+            r = segment_read_block(s, &f->trace_index[i], "its trace index is damaged", &raw, &e);
+        if (r == 0 && !index_is_sound(f, i, &raw))
+            r = bad(s, "its trace index is damaged", &e);
+        if (r < 0) {
+            fn(ctx, err_message(&e, r));
             found++;
         }
     }
@@ -541,10 +560,16 @@ int segment_check(struct segment *s, void (*fn)(void *ctx, const char *what), vo
     const struct blobs *b;
     struct err e = {0};
     int found = 0;
+    char magic[8];
 
+    if (fd_pread_all(s->fd, magic, sizeof magic, 0) < 0 || memcmp(magic, "WICKSEG1", 8) != 0) {
+        bad(s, "its beginning is damaged", &e);
+        fn(ctx, e.message);
+        found++;
+    }
     if (segment_footer(s, &f, &e) < 0) {
         fn(ctx, e.message);
-        return 1;
+        return found + 1;
     }
     if (segment_blobs(s, &b, &e) < 0) {
         fn(ctx, e.message);

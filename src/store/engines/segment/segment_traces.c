@@ -186,30 +186,53 @@ static int is_trace(struct segment *s, const struct segment_footer *f, uint32_t 
     return memcmp(raw.p + (size_t) (number % TRACE_BLOCK) * 16, id, 16) == 0;
 }
 
-/* Looks through one block. 1 when the trace was found, with r behind its number of chunks. */
-static int find_in_block(struct segment *s, const struct segment_footer *f, uint32_t block, const uint8_t id[16],
-                         const struct buf *raw, struct reader *r, uint32_t *ret_number, struct err *e)
+void trace_block_init(struct trace_block *b, const void *p, size_t n, uint32_t first)
 {
-    uint32_t hash = f->trace_first[block], want = segment_trace_hash(id), n;
+    *b = (struct trace_block){.r = reader_of(p, n), .hash = first};
+    b->left = get_below(&b->r, TRACE_BLOCK + 1);
+}
 
-    *r = reader_of(raw->p, raw->n);
-    n = get_below(r, TRACE_BLOCK + 1);
-    for (uint32_t i = 0; i < n && !r->bad; i++) {
-        uint32_t chunks;
+int trace_block_next(struct trace_block *b)
+{
+    for (; b->n_chunks; b->n_chunks--)
+        get_varint(&b->r);
+    if (b->left && !b->r.bad) {
+        b->left--;
+        b->hash += (uint32_t) get_varint(&b->r);
+        b->number = (uint32_t) get_varint(&b->r);
+        b->n_chunks = get_below(&b->r, (uint64_t) (b->r.end - b->r.p) + 1);
+        b->chunk = 0;
+        return b->r.bad ? -EBADMSG : 1;
+    }
+    return b->r.bad ? -EBADMSG : 0;
+}
 
-        hash += (uint32_t) get_varint(r);
-        *ret_number = (uint32_t) get_varint(r);
-        if (hash == want && !r->bad) {
-            int is = is_trace(s, f, *ret_number, id, e);
+int trace_block_chunk(struct trace_block *b, uint32_t n_linked, uint32_t *ret)
+{
+    if (!b->n_chunks)
+        return 0;
+    b->n_chunks--;
+    b->chunk += get_below(&b->r, n_linked);
+    *ret = b->chunk;
+    return b->r.bad || b->chunk >= n_linked ? -EBADMSG : 1;
+}
+
+/* Looks through one block. 1 when the trace was found: its chunks come next. */
+static int find_in_block(struct segment *s, const struct segment_footer *f, uint32_t block, const uint8_t id[16],
+                         const struct buf *raw, struct trace_block *b, struct err *e)
+{
+    uint32_t want = segment_trace_hash(id);
+    int r;
+
+    trace_block_init(b, raw->p, raw->n, f->trace_first[block]);
+    while ((r = trace_block_next(b)) > 0)
+        if (b->hash == want) {
+            int is = is_trace(s, f, b->number, id, e);
 
             if (is != 0)
                 return is;
         }
-        chunks = get_below(r, (uint64_t) (r->end - r->p) + 1);
-        while (chunks-- > 0)
-            get_varint(r);
-    }
-    return r->bad ? bad_index(s, e) : 0;
+    return r < 0 ? bad_index(s, e) : 0;
 }
 
 /* The first block that may hold the hash: the last one that begins below it. */
@@ -241,21 +264,17 @@ int segment_find_trace(struct segment *s, const uint8_t id[16], uint32_t *ret_nu
     blocks = (f->n_traces + TRACE_BLOCK - 1) / TRACE_BLOCK;
     for (uint32_t b = first_block(f, hash); !found && b < blocks && f->trace_first[b] <= hash; b++) {
         _cleanup_(buf_done) struct buf raw = BUF_INIT;
-        struct reader in;
-        uint32_t number = UINT32_MAX, n, chunk = 0;
+        struct trace_block block;
+        uint32_t chunk;
+        int more;
 
         r = segment_read_block(s, &f->trace_index[b], "its trace index is damaged", &raw, e);
-        found = r < 0 ? r : find_in_block(s, f, b, id, &raw, &in, &number, e);
+        found = r < 0 ? r : find_in_block(s, f, b, id, &raw, &block, e);
         if (found <= 0)
             continue;
-        *ret_number = number;
-        n = get_below(&in, (uint64_t) f->n_linked + 1);
-        for (uint32_t i = 0; r == 0 && i < n; i++) {
-            chunk += get_below(&in, f->n_linked);
-            if (in.bad || chunk >= f->n_linked)
-                return bad_index(s, e);
-            r = fn(ctx, f->linked[chunk].off, f->linked[chunk].len);
-        }
+        *ret_number = block.number;
+        while (r == 0 && (more = trace_block_chunk(&block, f->n_linked, &chunk)) != 0)
+            r = more < 0 ? bad_index(s, e) : fn(ctx, f->linked[chunk].off, f->linked[chunk].len);
     }
     return found < 0 ? found : r;
 }

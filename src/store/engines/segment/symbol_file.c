@@ -111,7 +111,7 @@ int symbol_file_read(int dir, uint32_t epoch, uint64_t bytes, struct symbols *s,
     while (at < MIN(b.n, bytes)) {
         size_t size = block_at(p + at, MIN(b.n, bytes) - at), from = at;
 
-        if (size)
+        if (size && s)
             r = apply_block(s, p + at);
         if (r == -ENOMEM)
             return r;

@@ -19,7 +19,7 @@
 
 /* Appends one block at `at` and syncs; *ret_end is the new length. The directory is synced when the file is new. */
 int symbol_file_append(int dir, uint32_t epoch, uint64_t at, const struct buf *defs, uint64_t *ret_end, struct err *e);
-/* Reads blocks up to `bytes` (UINT64_MAX: as far as they are good) into s. Damaged ones are told of and skipped.
+/* Reads blocks up to `bytes` (UINT64_MAX: as far as they are good) into s (NULL: to check). Damaged ones are told of and skipped.
  * *ret_end: where the last good block ends. */
 int symbol_file_read(int dir, uint32_t epoch, uint64_t bytes, struct symbols *s, uint64_t *ret_end,
                      void (*damage)(void *ctx, const char *what), void *ctx);

@@ -12,14 +12,33 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/mem.h"
+#include "store/engines/segment/vfs_sum.h"
 
 struct vfs_file {
     sqlite3_file base;
     int fd;
     bool is_new; /* its directory entry is not synced yet */
     bool delete_on_close;
+    bool is_db;          /* the database itself, not its log */
+    bool has_sums;       /* its pages end with their sum */
+    unsigned char *page; /* where it is added on the way out */
     char path[PATH_MAX];
 };
+
+static bool is_page(const struct vfs_file *v, int n, sqlite3_int64 off)
+{
+    return v->is_db && n >= PAGE_MIN && n <= PAGE_MAX && (n & (n - 1)) == 0 && off % n == 0;
+}
+
+/* The first page says whether there are sums, in its header and by having one: one bit does not turn both over. */
+static void look_for_sums(struct vfs_file *v, const unsigned char *p, int n, sqlite3_int64 off)
+{
+    if (v->is_db && off == 0 && n > PAGE_RESERVED && p[PAGE_RESERVED] == PAGE_SUM)
+        v->has_sums = true;
+    if (is_page(v, n, off) && off == 0 && page_has_sum(p, (size_t) n))
+        v->has_sums = true;
+}
 
 static int sync_dir(const char *path)
 {
@@ -41,6 +60,7 @@ static int file_close(sqlite3_file *f)
     struct vfs_file *v = (struct vfs_file *) f;
 
     fd_close(v->fd);
+    mem_free(v->page);
     if (v->delete_on_close)
         fd_unlink(AT_FDCWD, v->path);
     return SQLITE_OK;
@@ -48,10 +68,11 @@ static int file_close(sqlite3_file *f)
 
 static int file_read(sqlite3_file *f, void *p, int n, sqlite3_int64 off)
 {
+    struct vfs_file *v = (struct vfs_file *) f;
     int done = 0;
 
     while (done < n) {
-        ssize_t r = fd_pread(((struct vfs_file *) f)->fd, (char *) p + done, (size_t) (n - done), off + done);
+        ssize_t r = fd_pread(v->fd, (char *) p + done, (size_t) (n - done), off + done);
 
         if (r < 0)
             return SQLITE_IOERR_READ;
@@ -61,13 +82,31 @@ static int file_read(sqlite3_file *f, void *p, int n, sqlite3_int64 off)
         }
         done += (int) r;
     }
-    return SQLITE_OK;
+    look_for_sums(v, p, n, off);
+    return v->has_sums && is_page(v, n, off) && !page_is_sound(p, (size_t) n, off) ? SQLITE_IOERR_DATA : SQLITE_OK;
+}
+
+/* A copy of the page with its sum; NULL without memory. */
+static const void *add_sum(struct vfs_file *v, const void *p, int n, sqlite3_int64 off)
+{
+    if (!v->page)
+        v->page = mem_alloc(PAGE_MAX);
+    if (!v->page)
+        return NULL;
+    memcpy(v->page, p, (size_t) n);
+    page_put_sum(v->page, (size_t) n, off);
+    return v->page;
 }
 
 static int file_write(sqlite3_file *f, const void *p, int n, sqlite3_int64 off)
 {
-    int r = fd_pwrite_all(((struct vfs_file *) f)->fd, p, (size_t) n, off);
+    struct vfs_file *v = (struct vfs_file *) f;
+    int r;
 
+    look_for_sums(v, p, n, off);
+    if (v->has_sums && is_page(v, n, off))
+        p = add_sum(v, p, n, off);
+    r = p ? fd_pwrite_all(v->fd, p, (size_t) n, off) : -ENOMEM;
     return r == -ENOSPC ? SQLITE_FULL : r < 0 ? SQLITE_IOERR_WRITE : SQLITE_OK;
 }
 
@@ -155,7 +194,7 @@ static int vfs_open(sqlite3_vfs *vfs, const char *path, sqlite3_file *f, int fla
     struct stat st;
 
     (void) vfs;
-    v->base.pMethods = NULL;
+    *v = (struct vfs_file){.fd = -1, .is_db = flags & SQLITE_OPEN_MAIN_DB};
     if (!path || strlen(path) >= sizeof v->path)
         return SQLITE_CANTOPEN;
     snprintf(v->path, sizeof v->path, "%s", path);

@@ -114,7 +114,7 @@ static int read_records(const struct buf *b, const struct log_reader *r, off_t *
             size_t next = resync(p, at, b->n);
             char what[128];
 
-            snprintf(what, sizeof what, "%zu bytes at %zu of a log are no record", next - at, at);
+            snprintf(what, sizeof what, "%zu bytes at %zu are no record", next - at, at);
             r->damage(r->ctx, next == b->n, what);
             at = next;
             continue;
@@ -143,7 +143,7 @@ int log_read(int dir, uint64_t number, const struct log_reader *r, off_t *ret_en
         return err_set(e, rc, "cannot read log '%s': %m", name);
     if (b.n < LOG_HEADER || memcmp(b.p, "WICKLOG1", 8) != 0 || crc32c(0, b.p, 20) != load_u32(b.p + 20)) {
         /* torn while it was begun, or damaged: records behind may still be good */
-        r->damage(r->ctx, b.n <= LOG_HEADER, "a log's header is wrong");
+        r->damage(r->ctx, b.n <= LOG_HEADER, "its header is wrong");
         if (b.n <= LOG_HEADER) {
             *ret_end = LOG_HEADER;
             return 0;

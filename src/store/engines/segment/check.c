@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See engine.h: reads everything there is, and says of each part what it is and what is wrong with it. */
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "store/engines/segment/engine.h"
+#include "store/engines/segment/symbol_file.h"
+
+struct checking {
+    store_report_fn fn;
+    void *ctx;
+    const char *part; /* in front of what is told of damage, or NULL */
+};
+
+_printf_(3, 4) static void tell(struct checking *k, bool problem, const char *fmt, ...)
+{
+    char line[320];
+    va_list ap;
+    int n = problem && k->part ? snprintf(line, sizeof line, "%s: ", k->part) : 0;
+
+    va_start(ap, fmt);
+    vsnprintf(line + n, sizeof line - (size_t) n, fmt, ap);
+    va_end(ap);
+    k->fn(k->ctx, problem, line);
+}
+
+static void on_damage(void *ctx, const char *what)
+{
+    tell(ctx, true, "%s", what);
+}
+
+static void check_segment(struct checking *k, struct segment *s)
+{
+    const struct segment_meta *m = &s->meta;
+
+    segment_check(s, on_damage, k);
+    tell(k, false, "segment %llu: level %u, %llu profiles, %llu samples, %llu bytes", (unsigned long long) m->number,
+         m->level, (unsigned long long) m->profiles, (unsigned long long) m->rows, (unsigned long long) m->bytes);
+}
+
+/* --- logs --- */
+
+static int on_record(void *ctx, uint64_t lsn, const void *payload, size_t n)
+{
+    (void) ctx;
+    (void) lsn;
+    (void) payload;
+    (void) n;
+    return 0;
+}
+
+static void on_log_damage(void *ctx, bool tail, const char *what)
+{
+    tell(ctx, !tail, "%s%s", what,
+         tail ? ", at its end: never acknowledged, or damaged" : ""); /* or being written now */
+}
+
+static void check_log(struct engine *g, struct checking *k, const struct memtable *m)
+{
+    struct log_reader reader = {on_record, on_log_damage, k};
+    struct err e = {0};
+    char part[40];
+    off_t end;
+
+    snprintf(part, sizeof part, "log %llu", (unsigned long long) m->log);
+    k->part = part;
+    if (log_read(g->log_dir, m->log, &reader, &end, &e) < 0)
+        tell(k, true, "%s", e.message);
+    k->part = NULL;
+    tell(k, false, "log %llu: %llu profiles, %llu samples", (unsigned long long) m->log,
+         (unsigned long long) m->n_profs, (unsigned long long) m->n_rows);
+}
+
+/* --- the rest --- */
+
+static void check_symbols(struct checking *k, struct engine_tenant *t)
+{
+    char part[40];
+    uint64_t end;
+
+    snprintf(part, sizeof part, "tenant %u", t->number);
+    for (struct engine_epoch *x = t->epochs; x; x = x->next) {
+        k->part = part;
+        symbol_file_read(t->sym_dir, x->epoch, x->bytes, NULL, &end, on_damage, k);
+        k->part = NULL;
+        tell(k, false, "symbols %u of tenant %u: %llu bytes", x->epoch, t->number, (unsigned long long) x->bytes);
+    }
+}
+
+int engine_check(struct store *s, store_report_fn fn, void *ctx, struct err *e)
+{
+    struct engine *g = to_engine(s);
+    _cleanup_(snapshot_unrefp) struct snapshot *snap = NULL;
+    struct checking k = {fn, ctx, NULL};
+    struct err own = {0};
+    char path[4096];
+
+    (void) e;
+    pthread_mutex_lock(&g->flush_lock); /* epochs, and no log goes while it is read */
+    snap = snapshot_get(g);
+    snprintf(path, sizeof path, "%s/catalog.db", g->dir);
+    if (catalog_check(g->catalog, path, &own) < 0)
+        tell(&k, true, "%s", own.message);
+    for (uint32_t i = 0; i < g->n_tenants; i++)
+        check_symbols(&k, g->tenants[i]);
+    for (uint32_t i = 0; i < snap->n_memtables; i++)
+        check_log(g, &k, snap->memtables[i]);
+    pthread_mutex_unlock(&g->flush_lock);
+    for (uint32_t i = 0; i < snap->n_segments; i++)
+        check_segment(&k, snap->segments[i].segment);
+    return 0;
+}
