@@ -146,11 +146,16 @@ def memory(url):
 
 
 def fixed_time(fixed):
+    """How long it took, the mean over CPUs."""
     begin = time.time()
-    ps = [subprocess.Popen([fixed], stdout=subprocess.DEVNULL) for _ in range(CPUS)]
-    for p in ps:
-        p.wait()
-    return time.time() - begin
+    running, total = [subprocess.Popen([fixed], stdout=subprocess.DEVNULL) for _ in range(CPUS)], 0
+    left = {p.pid for p in running}
+    while left:
+        info = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)
+        total += time.time() - begin
+        next(p for p in running if p.pid == info.si_pid).wait()
+        left.remove(info.si_pid)
+    return total / CPUS
 
 
 FIXED = """#include <stdint.h>
@@ -166,11 +171,11 @@ def slowdown(url):
     fixed = work / "fixed"
     subprocess.run(["gcc", "-O2", "-o", fixed, work / "fixed.c"], check=True)
     ratios = []
-    for _ in range(3 if QUICK else 8):
-        off = [fixed_time(fixed)]
+    for _ in range(3 if QUICK else 20):
+        off = [fixed_time(fixed) for _ in range(2)]
         agent = Agent(url)
-        time.sleep(8)  # settled: what starting costs is told above
-        on = [fixed_time(fixed), fixed_time(fixed)]
+        time.sleep(2)  # started: what that costs is told above
+        on = [fixed_time(fixed) for _ in range(3)]
         agent.stop()
         off.append(fixed_time(fixed))
         ratios.append(sum(on) / sum(off))

@@ -66,5 +66,5 @@ unsigned governor_waits(unsigned n, double part, double target)
 {
     if (part > target)
         return (unsigned) MIN(n * (part / target) + 1, WAITS_MAX);
-    return part < target / 4 && n > 1 ? n - n / 4 - 1 : n; /* slowly back */
+    return part < target / 2 && n > 1 ? n - n / 4 - 1 : n; /* slowly back */
 }
