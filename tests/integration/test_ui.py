@@ -41,7 +41,7 @@ def server(tmp_path_factory):
     place = tmp_path_factory.mktemp("ui")
     (place / "shop").mkdir()
     (place / "shop/cart.go").write_text(ui_data.SOURCE)
-    (place / "wick.yaml").write_text(f"source:\n  - prefix: /build/shop/\n    dir: {place}/shop\n"
+    (place / "wick.yaml").write_text(f"source:\n  - prefix: /build/shop/\n    dir: {place}/shop\n    repository: https://forge.example/shop\n"
                                      "ui:\n  price_per_core_hour: 0.04\n  own_code: example.com\n")
     s = Server(place, "--config", str(place / "wick.yaml"))
     for r in ui_data.requests():
@@ -51,7 +51,7 @@ def server(tmp_path_factory):
     s.stop()
 
 
-@pytest.mark.parametrize("suite", ["views", "explore", "flame", "compare", "hostile", "states"])
+@pytest.mark.parametrize("suite", ["views", "explore", "flame", "details", "start", "compare", "hostile", "states"])
 def test_suite(server, suite):
     run(suite, url=server.url, hostile=ui_data.HOSTILE, hostileService=ui_data.HOSTILE_SERVICE, depth=ui_data.DEPTH)
 

@@ -31,6 +31,8 @@ export function mappingName(frames, f) {
 
 // Without the path before the last package: handlers.(*Repo).Get of github.com/acme/shop/internal/handlers.(*Repo).Get.
 export function shortName(name) {
+    const binary = name.match(/^\[.*\/([^/\]]+)\]$/); // a frame without a name: its binary
+    if (binary) return `[${binary[1]}]`;
     const paren = name.search(/[([{<]/);
     const head = paren > 0 ? name.slice(0, paren) : name;
     const slash = head.lastIndexOf("/");

@@ -83,7 +83,7 @@ export function Shell({children}) {
     return html`
         <a class="skip" href="#main">Skip to the content</a>
         <header class="top">
-            <a class="brand" href=${href("")}><svg viewBox="0 0 32 32" aria-hidden="true"><path class="flame-out" d="M16 2c1 6 8 9 8 17a8 8 0 0 1-16 0c0-4 2-6 4-9 0 3 1 4 2 5 2-4 1-8 2-13z"/><path class="flame-in" d="M16 15c1 3 3 4 3 7a3 3 0 0 1-6 0c0-2 2-3 3-7z"/></svg>wick</a>
+            <a class="brand" href=${href("")}><svg viewBox="0 0 32 32" aria-hidden="true"><path class="flame-out" d="M16 2c1 6 8 9 8 17a8 8 0 0 1-16 0c0-4 2-6 4-9 0 3 1 4 2 5 2-4 1-8 2-13z"/><path class="flame-in" d="M16 15c1 3 3 4 3 7a3 3 0 0 1-6 0c0-2 2-3 3-7z"/></svg><span>wick</span></a>
             <nav aria-label="Views">${nav.map(([path, text, keys]) => html`<a href=${href(path, carried(path, r))} title=${keys && `${text} (${keys})`}
                 aria-current=${here === path ? "page" : undefined}>${text}</a>`)}
                 ${files && pprofPages(r).map(([path, text, params]) => html`<a href=${href(path, params)}>${text}</a>`)}</nav>

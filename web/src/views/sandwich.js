@@ -12,8 +12,10 @@ import {Combo} from "../parts/combo.js";
 import {useStatus} from "../parts/shell.js";
 import {Box, Failed, Loading} from "../parts/states.js";
 
-export function FunctionPicker({p, q}) {
-    const top = useData(apiUrl("top", {...q, sort: "total", limit: 500}));
+// The functions to choose from; their answer also knows the whole selection's total.
+export const useFunctions = (q) => useData(apiUrl("top", {...q, sort: "total", limit: 500}));
+
+export function FunctionPicker({p, top}) {
     const names = useMemo(() => (top.data?.rows ?? []).map((r) => r.name).filter(Boolean), [top.data]);
     return html`<div class="function-bar"><label>function <${Combo} label="function" placeholder="name of a function" free size=${52} value=${p.fn ?? ""} options=${names}
         onPick=${(fn) => patch({fn, file: ""})} /></label></div>`;
@@ -23,7 +25,7 @@ export function Sandwich({p, q, range}) {
     const status = useStatus().data;
     const data = useData(p.fn ? apiUrl("callers", {...q, function: p.fn, max_nodes: 6000}) : null);
     const trees = useMemo(() => data.data && {callers: treeOfJson(data.data.callers), callees: treeOfJson(data.data.callees)}, [data.data]);
-    const whole = useData(p.fn ? apiUrl("top", {...q, limit: 1}) : null);
+    const top = useFunctions(q);
     const actions = (node, t) => frameActions(node, t, p, status, "").filter((a) => a.hint !== "Enter");
     let body;
     if (!p.fn) body = html`<${Box} title="Pick a function"><p>Choose one above, or a row of the table, or “Callers and callees” in the menu of a frame.</p><//>`;
@@ -32,11 +34,11 @@ export function Sandwich({p, q, range}) {
     else if (!(trees.callees.total[0][0] > 0)) body = html`<${Box} title="Not in this selection"><p>No sample of this range holds <code>${p.fn}</code>.</p><//>`;
     else {
         const t = trees.callees, v = t.total[0][0], self = t.self[0][0];
-        body = html`<p class="num sandwich-sum"><b>${p.fn}</b> ${amount(v, t.unit, t.type)} ${range.ns ? html` · ${rate(v, t.unit, t.type, range.ns)}` : ""} · self ${amount(self, t.unit, t.type)}${whole.data?.total ? html` · ${percent(v / whole.data.total)} of all` : ""}</p>
+        body = html`<p class="num sandwich-sum"><b>${p.fn}</b> ${amount(v, t.unit, t.type)} ${range.ns ? html` · ${rate(v, t.unit, t.type, range.ns)}` : ""} · self ${amount(self, t.unit, t.type)}${top.data?.total ? html` · ${percent(v / top.data.total)} of all` : ""}</p>
         <div class="sandwich">
             <section aria-label="callers"><h2>callers</h2><${Flame} tree=${trees.callers} flip=${true} search=${p.search ?? ""} ns=${range.ns} actions=${actions} label="Callers" rootName=${p.fn} /></section>
             <section aria-label="callees"><h2>callees</h2><${Flame} tree=${trees.callees} search=${p.search ?? ""} ns=${range.ns} actions=${actions} label="Callees" rootName=${p.fn} /></section>
         </div>`;
     }
-    return html`<div class="column"><${FunctionPicker} p=${p} q=${q} />${body}</div>`;
+    return html`<div class="column"><${FunctionPicker} p=${p} top=${top} />${body}</div>`;
 }

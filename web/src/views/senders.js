@@ -69,6 +69,12 @@ const senderColumns = [
 const named = (b) => (b.self > 0 ? b.selfNamed / b.self : b.frames > 0 ? b.named / b.frames : 1);
 const statusWords = {named: "named", partial: "partly named", missing: "no names", unnamed: "no names", kernel: "kernel", waiting: "being looked up"};
 
+// A command, and what there is to say about it: "wick symbols upload BINARY (or …)".
+function Fix({text}) {
+    const [, command, rest] = text.match(/^((?:sudo |wick |apt|dnf|export )[^(]*?)\s*(\(.*)?$/s) ?? [];
+    return command ? html`<code>${command}</code> <span class="muted">${rest}</span>` : text;
+}
+
 const symbolColumns = [
     {key: "mapping", title: "binary", value: (b) => b.mapping ?? "", cls: "wide", show: (b) => html`<span class="fn" title=${b.mapping}>${b.mapping || "(unknown)"}${b.kind ? html` <span class="badge">${b.kind}</span>` : ""}</span>`},
     {key: "buildId", title: "build id", value: (b) => b.buildId ?? "", show: (b) => b.buildId ? html`<code title=${b.buildId}>${b.buildId.slice(0, 12)}</code>` : orDash()},
@@ -76,7 +82,7 @@ const symbolColumns = [
     {key: "frames", title: "frames", num: true, value: (b) => b.frames, show: (b) => number(b.frames)},
     {key: "named", title: "named", num: true, value: named, show: (b) => html`<span class=${named(b) < 0.95 ? "more" : ""}>${percent(named(b), 1)}</span>`},
     {key: "status", title: "status", value: (b) => b.status, show: (b) => html`<span title=${b.reason}>${statusWords[b.status] ?? b.status}</span>`},
-    {key: "fix", title: "how to get names", cls: "fix", show: (b) => b.fix ? html`<span title=${[b.reason, b.fix].filter(Boolean).join("\n")}>${/^(sudo |wick |apt|dnf|export )/.test(b.fix) ? html`<code>${b.fix}</code>` : b.fix}</span>` : html`<span class="muted">${b.reason || "–"}</span>`},
+    {key: "fix", title: "how to get names", cls: "fix", show: (b) => b.fix ? html`<span title=${[b.reason, b.fix].filter(Boolean).join("\n")}><${Fix} text=${b.fix} /></span>` : html`<span class="muted">${b.reason || "–"}</span>`},
 ];
 
 export function Senders() {

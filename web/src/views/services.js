@@ -39,7 +39,7 @@ function byService(data) {
 function Trend({type, of, range, unit}) {
     if (!of || !(of.total > 0)) return html`<span class="muted">–</span>`;
     const value = type === "heap" ? of.total / Math.max(1, of.values.filter((v) => v > 0).length) : of.total;
-    return html`<span class="trend"><${Spark} values=${of.values} width=${84} height=${24} color=${types.findIndex((t) => t[0] === type)} label=${`${type} over time`} />
+    return html`<span class="trend"><${Spark} values=${of.values} width=${72} height=${24} color=${types.findIndex((t) => t[0] === type)} label=${`${type} over time`} />
         <span class="num">${rate(value, unit, type, range.ns)}</span></span>`;
 }
 
@@ -80,14 +80,14 @@ export function Services() {
 function Rows({services, maps, sets, range, whole, status, p}) {
     const present = types.filter(([t]) => maps[t].size);
     const rows = [...services].sort((a, b) => (maps.cpu.get(b.name)?.total ?? 0) - (maps.cpu.get(a.name)?.total ?? 0) || a.name.localeCompare(b.name));
-    return html`<div class="panel scroll-x" tabindex="0" role="region" aria-label="services"><table><caption class="sr">Services by CPU</caption><thead><tr><th scope="col">service</th>
+    return html`<div class="panel scroll-x" tabindex="0" role="region" aria-label="services"><table class="trends"><caption class="sr">Services by CPU</caption><thead><tr><th scope="col">service</th>
         <th scope="col" class="num">share of CPU</th>${present.map(([t, title]) => html`<th scope="col">${title}</th>`)}<th scope="col">version</th>${status?.pricePerCoreHour ? html`<th scope="col" class="num">cost</th>` : ""}</tr></thead>
         <tbody>${rows.map((s) => {
             const c = maps.cpu.get(s.name);
-            return html`<tr key=${s.name}><th scope="row"><a href=${href("explore", {query: serviceQuery(s.types.includes("cpu") ? "cpu" : s.types[0], s.name), from: p.from, to: p.to})}>${s.name || "(unnamed)"}</a></th>
+            return html`<tr key=${s.name}><th scope="row" title=${s.name}><a href=${href("explore", {query: serviceQuery(s.types.includes("cpu") ? "cpu" : s.types[0], s.name), from: p.from, to: p.to})}>${s.name || "(unnamed)"}</a></th>
                 <td class="num">${c && whole ? html`<${Bar} share=${c.total / whole}>${percent(c.total / whole)}<//>` : "–"}</td>
                 ${present.map(([t]) => html`<td><a class="plain" tabindex="-1" href=${href("explore", {query: serviceQuery(t, s.name), from: p.from, to: p.to})}><${Trend} type=${t} of=${maps[t].get(s.name)} range=${range} unit=${sets[t].data?.unit} /></a></td>`)}
-                <td><${Versions} list=${c?.versions} name=${s.name} range=${range} /></td>
+                <td class="rest"><${Versions} list=${c?.versions} name=${s.name} range=${range} /></td>
                 ${status?.pricePerCoreHour ? html`<td class="num">${c ? cost(c.total, "cpu", range.ns, status.pricePerCoreHour, status.currency) : ""}</td>` : ""}</tr>`;
         })}</tbody></table></div>`;
 }

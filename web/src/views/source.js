@@ -8,7 +8,7 @@ import {valueOf} from "../lib/selector.js";
 import {amount, percent} from "../lib/units.js";
 import {useStatus} from "../parts/shell.js";
 import {Box, Loaded} from "../parts/states.js";
-import {FunctionPicker} from "./sandwich.js";
+import {FunctionPicker, useFunctions} from "./sandwich.js";
 
 const AROUND = 12;
 
@@ -31,7 +31,7 @@ function listing(rows, text) {
 
 export function Source({p, q}) {
     const data = useData(p.fn || p.file ? apiUrl("lines", {...q, function: p.fn, file: p.fn ? undefined : p.file}) : null);
-    return html`<div class="column"><${FunctionPicker} p=${p} q=${q} />
+    return html`<div class="column"><${FunctionPicker} p=${p} top=${useFunctions(q)} />
         ${!p.fn && !p.file ? html`<${Box} title="Pick a function"><p>Choose one above, or “Source lines” in the menu of a frame.</p><//>`
         : html`<${Loaded} of=${data} what="lines" empty=${(d) => !d.rows.some((r) => r.line)} nothing=${html`<${Box} title="No lines known">
             <p>The profiles hold no line numbers for <code>${p.fn || p.file}</code> in this range. Lines come from the sender, or from debug information: <code>wick symbols upload BINARY</code>.</p><//>`}>

@@ -58,13 +58,17 @@ function AddService({status, services}) {
         <${Received} services=${services} /></section>`;
 }
 
+// The agent's words: what is to be typed, or is a name, as such.
+const words = (text) => text.split(/(--[\w-]+|CAP_\w+|'[^']+')/).map((w, i) => (i % 2 ? html`<code>${w.replace(/^'|'$/g, "")}</code>` : w));
+const sentence = (text) => text[0].toUpperCase() + text.slice(1) + (/[.!?)]$/.test(text) ? "" : ".");
+
 function Agent({status, hostThere}) {
     const a = status?.agent;
     if (hostThere || !status) return null;
     if (a?.state === "running") return html`<p role="status">The agent runs; its first profile comes within some seconds.</p>`;
     return html`<div class="agent-note" role="status"><h2>${a?.state === "failed" ? "This host's agent cannot run" : "This host is not profiled"}</h2>
-        <p>${a?.reason || "wick serve was started without the right to watch this host (or with --no-agent)."}</p>
-        <${Command} text=${a?.fix || "sudo wick serve"} /><p class="muted">What exactly is missing: <code>wick doctor</code></p></div>`;
+        <p>${words(sentence(a?.reason || "wick serve was started without the right to watch this host (or with --no-agent)"))}</p>
+        <${Command} text=${a?.fix || "sudo wick serve"} />${!/wick doctor/.test(a?.reason + a?.fix) && html`<p class="muted">What exactly is missing: <code>wick doctor</code></p>`}</div>`;
 }
 
 function Live({status}) {

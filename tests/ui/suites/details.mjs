@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a frame tells and leads to, what the chart leads to, what numbers are in: things people look for once they are in.
+import {drawn, equal, ok, param, settled} from "../lib.mjs";
+
+export default async function (t) {
+    const page = await t.page();
+    const checkout = t.url + "/explore?from=now-2h&query=cpu%7Bservice.name%3D%22checkout%22%7D";
+    const details = () => page.locator(".details").first().innerText();
+    const focusOn = async (name) => {
+        await page.evaluate((n) => {
+            const e = document.querySelector(".flame-box").wickEngine, {tree} = e.layout;
+            const i = Array.from({length: tree.n}, (_, k) => k).find((k) => tree.name(k).includes(n));
+            e.setFocus(i);
+        }, name);
+        await page.waitForFunction((n) => document.querySelector(".details-name").textContent.includes(n), name);
+    };
+    await page.goto(checkout);
+    await drawn(page);
+
+    await t.check("the brush on the chart picks a range of time", async () => {
+        const box = await page.locator(".chart .u-over").boundingBox();
+        await page.mouse.move(box.x + box.width * 0.3, box.y + box.height / 2);
+        await page.mouse.down();
+        await page.mouse.move(box.x + box.width * 0.6, box.y + box.height / 2, {steps: 4});
+        await page.mouse.up();
+        await page.waitForFunction(() => /^\d+/.test(new URL(location).searchParams.get("from") ?? ""));
+        const from = Number(param(page, "from")), to = Number(param(page, "to"));
+        ok(to > from && Math.abs((to - from) - 0.3 * 7200) < 400, `${to - from} s of 7200 s`);
+        await page.goBack();
+        await drawn(page);
+        equal(param(page, "from"), "now-2h");
+    });
+    await t.check("icicle and flame by a key", async () => {
+        await page.keyboard.press("i");
+        await page.waitForFunction(() => document.querySelector(".flame-box").wickEngine.style.flip);
+        equal(param(page, "dir"), "flame");
+        await page.keyboard.press("i");
+        await page.waitForFunction(() => !document.querySelector(".flame-box").wickEngine.style.flip);
+    });
+    await t.check("units that people read, and what it costs", async () => {
+        const text = await page.locator(".toolbar .total").first().innerText();
+        ok(/\b(m?cores|µcores)\b/.test(text) && /\$[\d.]+\/year/.test(text) && /% named/.test(text), text);
+    });
+    await t.check("colours by package, by binary, by kind", async () => {
+        const colours = () => page.evaluate(() => {
+            const c = document.querySelector(".flame-canvas"), g = c.getContext("2d");
+            return Array.from({length: 6}, (_, k) => [...g.getImageData(30 * devicePixelRatio, (4 + 19 * k) * devicePixelRatio, 1, 1).data].join());
+        });
+        const seen = new Set();
+        for (const by of ["package", "mapping"]) {
+            await page.goto(checkout + "&color=" + by);
+            await drawn(page);
+            seen.add(JSON.stringify(await colours()));
+        }
+        equal(seen.size, 2, "pictures that differ");
+    });
+    await t.check("a frame without a name says why, and what gives it one", async () => {
+        await page.goto(checkout);
+        await drawn(page);
+        await focusOn("libcrypt");
+        const text = await details();
+        ok(/no name: No symbols for/.test(text) && text.includes("wick symbols upload"), text);
+    });
+    await t.check("a frame opens its line in the forge", async () => {
+        await focusOn("cart.encode");
+        await page.locator(".flame-box").focus();
+        await page.keyboard.press("m");
+        const link = page.getByRole("menu").locator("a[target=_blank]").first();
+        const href = await link.getAttribute("href");
+        ok(/^https:\/\/forge\.example\/shop\/.*cart\.go.*\d/.test(href), href);
+        await page.keyboard.press("Escape");
+    });
+    await t.check("what the server folds is drawn as such, and opens", async () => {
+        await page.goto(t.url + "/explore?from=now-2h&nodes=8");
+        await drawn(page);
+        const [some, right] = await page.evaluate(() => {
+            const {tree} = document.querySelector(".flame-box").wickEngine.layout;
+            const folded = Array.from({length: tree.n}, (_, i) => i).filter((i) => tree.isFolded(i));
+            const selfs = tree.self[0].subarray(0, tree.n).reduce((a, v) => a + v, 0);
+            return [folded.length, Math.abs(selfs - tree.total[0][0]) < 1];
+        });
+        ok(some > 0, "nothing is folded");
+        ok(right, "folded parts are missing from the whole");
+    });
+    await t.check("callers and callees add up to the function", async () => {
+        await page.goto(t.url + "/explore?view=sandwich&from=now-2h&fn=runtime.mallocgc");
+        await page.waitForFunction(() => document.querySelectorAll(".sandwich .flame-box").length === 2);
+        await settled(page);
+        const totals = await page.evaluate(() => [...document.querySelectorAll(".sandwich .flame-box")].map((b) => b.wickEngine.layout.tree.total[0][0]));
+        const top = await (await page.request.get(t.url + "/api/v1/top?limit=1000&from=now-2h&query=cpu")).json();
+        const wanted = top.rows.find((r) => r.name === "runtime.mallocgc").total;
+        equal(totals, [wanted, wanted], "callers, callees");
+    });
+    await t.check("tables are tables", async () => {
+        await page.goto(t.url + "/explore?view=table&from=now-2h");
+        await page.waitForFunction(() => document.querySelector("tbody")?.innerText.includes("mallocgc"));
+        const heads = await page.locator("table thead th[scope=col]").count();
+        ok(heads >= 4 && (await page.locator("table caption").count()) === 1, `${heads} heads`);
+    });
+    await t.clean(page, "details");
+}
