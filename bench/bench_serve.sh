@@ -39,7 +39,7 @@ start() { # store: sets pid, url, grpc, ready_ms
     local began line
     : >"$tmp/out"
     began=$(now)
-    taskset -c 0 "$BUILD/src/cli/wick" serve --store "$1" --http 127.0.0.1:0 --otlp-grpc 127.0.0.1:0 --otlp-http off >"$tmp/out" 2>"$tmp/err" &
+    taskset -c 0 "$BUILD/src/cli/wick" serve --no-agent --store "$1" --http 127.0.0.1:0 --otlp-grpc 127.0.0.1:0 --otlp-http off >"$tmp/out" 2>"$tmp/err" &
     pid=$!
     until grep -q 'is ready' "$tmp/out"; do
         kill -0 $pid 2>/dev/null || { cat "$tmp/err" >&2; exit 1; }

@@ -53,11 +53,9 @@ static void widen(struct query_span *s, const struct batch *b, const struct prof
 static int add_sample(struct span_walk *w, const struct batch *b, const struct profile *p, const struct sample *v,
                       struct str service)
 {
+    int64_t value = batch_sample_value(b, p, v, p->n_types - 1); /* a count may come before it */
     struct query_span *s;
-    int64_t value = 0;
 
-    for (uint32_t i = 0; i < v->values.n; i++)
-        value += b->values[v->values.off + i];
     w->out->total += value;
     if (!v->link)
         return 0;
@@ -88,7 +86,7 @@ static int add_batch(void *ctx, struct batch *b)
                 const struct profile *p = &b->profiles[sc->profiles.off + k];
 
                 if (!w->out->unit.n)
-                    w->out->unit = arena_str(&w->out->arena, batch_string(b, p->types[0].unit));
+                    w->out->unit = arena_str(&w->out->arena, batch_string(b, p->types[p->n_types - 1].unit));
                 for (uint32_t m = 0; r == 0 && m < p->samples.n; m++)
                     r = add_sample(w, b, p, &b->samples[p->samples.off + m], service);
             }

@@ -94,7 +94,7 @@ static void copy_sample(struct export *x, const struct memory_item *it, uint32_t
         n_values = 2;
     }
     builder_sample(x->to, stack, link, copy_attrs(x, s->attrs), x->values, s->timestamps.n ? 0 : n_values,
-                   b->timestamps + s->timestamps.off, s->timestamps.n);
+                   s->timestamps.n ? b->timestamps + s->timestamps.off : NULL, s->timestamps.n);
 }
 
 static void copy_kvs(struct export *x, const struct kvs *kvs,
