@@ -25,7 +25,7 @@ int http_decode_body(const struct http_request *q, size_t max, struct buf *infla
     if (c == COMPRESS_NONE) {
         if (q->body.n > max)
             return err_set(e, -EFBIG, "the body is larger than %zu bytes", max);
-        *ret = q->body;
+        *ret = q->body.n ? q->body : STR("");
         return 0;
     }
     r = compress_inflate(c, q->body.p, q->body.n, max, inflated, e);
@@ -33,7 +33,7 @@ int http_decode_body(const struct http_request *q, size_t max, struct buf *infla
         return err_set(e, r, "the body inflates to more than %zu bytes", max);
     if (r < 0)
         return r;
-    *ret = buf_str(inflated);
+    *ret = inflated->n ? buf_str(inflated) : STR("");
     return 0;
 }
 

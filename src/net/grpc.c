@@ -164,7 +164,7 @@ static int take_message(struct str body, struct str encoding, size_t max, struct
                         max);
     else if (r < 0)
         grpc_status_set(st, GRPC_INTERNAL, "cannot inflate the message: %s", err_message(&e, r));
-    *ret = buf_str(inflated);
+    *ret = inflated->n ? buf_str(inflated) : STR("");
     return r < 0 ? r : 0;
 }
 
