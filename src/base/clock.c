@@ -132,6 +132,16 @@ static int parse_zone(struct str s, int *ret_s)
     return s.n ? -EINVAL : 0;
 }
 
+/* A count of units as a time. What is too far away is as far as a time can be, so that differences of times fit. */
+static int64_t bounded(int64_t v, int64_t unit)
+{
+    int64_t t;
+
+    if (__builtin_mul_overflow(v, unit, &t))
+        t = v < 0 ? CLOCK_MIN : CLOCK_MAX;
+    return MIN(MAX(t, CLOCK_MIN), CLOCK_MAX);
+}
+
 static int parse_rfc3339(struct str s, int64_t *ret)
 {
     struct tm tm = {0};
@@ -153,22 +163,21 @@ static int parse_rfc3339(struct str s, int64_t *ret)
         return -EINVAL;
     tm.tm_year -= 1900;
     tm.tm_mon -= 1;
-    *ret = ((int64_t) timegm(&tm) - zone) * NS_PER_S + fraction;
+    *ret = bounded((int64_t) timegm(&tm) - zone, NS_PER_S) + fraction;
     return 0;
 }
 
 /* A bare number: its size says whether it counts s, ms, us or ns. */
 static int64_t unix_to_ns(int64_t v)
 {
-    int64_t a = v < 0 ? -v : v;
+    static const struct {
+        int64_t below, unit;
+    } sizes[] = {{100000000000ll, NS_PER_S}, {100000000000000ll, NS_PER_MS}, {100000000000000000ll, NS_PER_US}};
 
-    if (a < 100000000000ll)
-        return v * NS_PER_S;
-    if (a < 100000000000000ll)
-        return v * NS_PER_MS;
-    if (a < 100000000000000000ll)
-        return v * NS_PER_US;
-    return v;
+    for (size_t i = 0; i < ARRAY_SIZE(sizes); i++)
+        if (v > -sizes[i].below && v < sizes[i].below)
+            return bounded(v, sizes[i].unit);
+    return bounded(v, 1);
 }
 
 int clock_parse(struct str s, int64_t now, int64_t *ret, struct err *e)
@@ -190,7 +199,8 @@ int clock_parse(struct str s, int64_t now, int64_t *ret, struct err *e)
         v = clock_parse_duration(str_slice(rest, 1, rest.n), &d, e);
         if (v < 0)
             return (int) v;
-        *ret = rest.p[0] == '-' ? now - d : now + d;
+        d = MIN(d, CLOCK_MAX);
+        *ret = bounded(rest.p[0] == '-' ? now - d : now + d, 1);
         return 0;
     }
     if (str_to_i64(s, 10, &v) == 0) {
@@ -198,7 +208,7 @@ int clock_parse(struct str s, int64_t now, int64_t *ret, struct err *e)
         return 0;
     }
     if (str_find_char(s, '-') < 0 && str_to_double(s, &f) == 0 && f > -9e9 && f < 9e9) {
-        *ret = (int64_t) (f * 1e9);
+        *ret = bounded((int64_t) (f * 1e9), 1);
         return 0;
     }
     if (parse_rfc3339(s, ret) == 0)

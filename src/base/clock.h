@@ -15,6 +15,9 @@ int64_t clock_wall(void);
 int64_t clock_mono(void);
 int64_t clock_cpu(void); /* CPU time of this process */
 
+/* As far as a parsed time goes, 1823 to 2116: farther ones are taken as these, so that a difference of two fits. */
+#define CLOCK_MAX ((int64_t) 1 << 62)
+#define CLOCK_MIN (-CLOCK_MAX)
 /* "now", "now-1h", RFC 3339 ("2026-11-15T10:00:00Z", offset or fraction allowed), Unix seconds, ms, us or ns (told
  * apart by size). now is what "now" means. */
 int clock_parse(struct str s, int64_t now, int64_t *ret, struct err *e);

@@ -147,6 +147,16 @@ static void test_time(void)
     eq_int(clock_parse(STR("1700000000123"), 0, &t, NULL), 0);
     eq_int(t, 1700000000123 * NS_PER_MS);
     eq_int(clock_parse(STR("yesterday"), 0, &t, NULL), -EINVAL);
+    static const char *const far[] = {"17000000010", "99999999999999", "99999999999999999", "9223372036854775807",
+                                      "8.9e9",       "2261-01-01",     "now+100000d"};
+    for (size_t i = 0; i < ARRAY_SIZE(far); i++) { /* as far as it goes, without an overflow */
+        eq_int(clock_parse(str_from(far[i]), 1700000000 * NS_PER_S, &t, NULL), 0);
+        ok(t == CLOCK_MAX);
+    }
+    eq_int(clock_parse(STR("0001-01-01T00:00:00Z"), 0, &t, NULL), 0);
+    ok(t == CLOCK_MIN);
+    eq_int(clock_parse(STR("-9223372036854775808"), 0, &t, NULL), 0);
+    ok(t == CLOCK_MIN);
     eq_int(clock_parse_duration(STR("1.5s"), &d, NULL), 0);
     eq_int(d, 1500 * NS_PER_MS);
     eq_int(clock_parse_duration(STR("5 parsecs"), &d, NULL), -EINVAL);
