@@ -11,6 +11,8 @@
 #include "net/tls.h"
 #include "query/answer.h"
 
+enum { ANSWER_MAX = 1 << 30 };
+
 /* --- a store's directory --- */
 
 static int ask_store(const struct ask_target *t, const struct question *what, ask_param_fn param, void *ctx,
@@ -50,10 +52,28 @@ static int server_error(const struct fetch_result *res, const char *server, stru
     return err_set(e, -EPROTO, "%s answers %d: %.*s", server, res->status, STR_FMT(text));
 }
 
+static const char *server_of(const struct ask_target *t)
+{
+    const char *server = t->server ? t->server : getenv("WICK_SERVER");
+
+    return server && *server ? server : "http://localhost:4040";
+}
+
+static void put_url(struct buf *url, const char *server, const char *path)
+{
+    size_t n = strlen(server);
+
+    while (n && server[n - 1] == '/')
+        n--;
+    if (!strstr(server, "://")) /* HOST:PORT */
+        buf_puts(url, "http://");
+    buf_put(url, server, n);
+    buf_puts(url, path);
+}
+
 int ask_send(const struct ask_target *t, const struct ask_request *q, struct buf *out, int *ret_status, struct err *e)
 {
-    const char *server = t->server ? t->server : getenv("WICK_SERVER"),
-               *token = t->token ? t->token : getenv("WICK_TOKEN");
+    const char *server = server_of(t), *token = t->token ? t->token : getenv("WICK_TOKEN");
     _cleanup_(buf_done) struct buf url = BUF_INIT, bearer = BUF_INIT;
     _cleanup_(fetch_result_done) struct fetch_result res = {0};
     struct http_header headers[3] = {{STR("accept-encoding"), STR("zstd, gzip")}};
@@ -62,32 +82,25 @@ int ask_send(const struct ask_target *t, const struct ask_request *q, struct buf
                               .n_headers = 1,
                               .body = q->body,
                               .timeout_ns = 60 * NS_PER_S,
-                              .max_answer = 1u << 30,
+                              .max_answer = ANSWER_MAX,
                               .tls = &tls_openssl};
-    size_t n;
     int r;
 
-    server = server && *server ? server : "http://localhost:4040";
-    if (!strstr(server, "://")) /* HOST:PORT */
-        buf_puts(&url, "http://");
-    for (n = strlen(server); n && server[n - 1] == '/'; n--)
-        ;
-    buf_put(&url, server, n);
-    buf_puts(&url, q->path);
+    put_url(&url, server, q->path);
     f.url = buf_cstr(&url);
+    if (!f.url)
+        return -ENOMEM;
     if (token) {
         buf_printf(&bearer, "Bearer %s", token);
         headers[f.n_headers++] = (struct http_header){STR("authorization"), buf_str(&bearer)};
     }
     if (q->encoding)
         headers[f.n_headers++] = (struct http_header){STR("content-encoding"), str_from(q->encoding)};
-    if (!f.url)
-        return -ENOMEM;
     r = fetch_url(&f, &res, e);
     if (r == -ECONNREFUSED && !t->server && !getenv("WICK_SERVER"))
         return err_set(e, r, "no server at localhost:4040: 'wick serve' starts one, --server URL names another");
     if (r == 0)
-        r = fetch_decode(&res, 1u << 30, e);
+        r = fetch_decode(&res, ANSWER_MAX, e);
     if (r < 0)
         return r;
     if (ret_status)

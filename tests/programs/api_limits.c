@@ -94,6 +94,9 @@ int main(int argc, char **argv)
             deep(o.rate == 10000 ? 20 : 200);
             if (o.rate == 10000 && wick_snapshot(p, WICK_CPU, &snapshot, &n) == 0) /* costs the background's CPU */
                 wick_snapshot_free(snapshot, n);
+            wick_get_stats(p, &s);
+            if (s.governor)
+                break;
         }
     from = cpu(CLOCK_PROCESS_CPUTIME_ID) - from;
     if (wick_snapshot(p, WICK_CPU, &snapshot, &n) < 0)
