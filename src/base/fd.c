@@ -304,7 +304,7 @@ int fd_write_file(const char *path, const void *p, size_t n, struct err *e)
         return err_set(e, -ENAMETOOLONG, "path '%s' is too long", path);
     fd = fd_open(AT_FDCWD, tmp, O_WRONLY | O_CREAT | O_TRUNC, 0644);
     if (fd < 0)
-        return err_set(e, fd, "cannot create '%s': %m", tmp);
+        return err_set(e, fd, "cannot create '%s': %m", path);
     r = fd_write_all(fd, p, n);
     if (r == 0)
         r = fd_sync(fd);

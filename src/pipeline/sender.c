@@ -7,20 +7,17 @@
 #include "pipeline/sender.h"
 
 #include <errno.h>
-#include <semaphore.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <time.h>
 
 #include "base/clock.h"
-#include "base/log.h"
 #include "base/mem.h"
 #include "codec/otlp.h"
 #include "model/batch.h"
-#include "net/loop.h"
 #include "pipeline/host.h"
 #include "pipeline/job.h"
 #include "pipeline/qlog.h"
+#include "pipeline/sender_state.h"
 #include "pipeline/storage.h"
 
 enum { WRITER_LIMIT = 64 << 20, WRITE_AT = 4 << 20, SYNC_JOBS = 64, STOP_S = 30 };
@@ -40,202 +37,6 @@ struct entry {
     struct kept_context kept;
 };
 
-struct sender {
-    struct sender_args a;
-    struct queue_config queue;
-    struct sink sink;
-    struct blob_sink blobs;
-    const char *id;
-    enum signal signal;
-    struct loop_group *group;
-    struct loop *loop;
-    bool opened;
-    atomic_bool stopping;
-    /* memory queue */
-    struct entry *first, **last;
-    _Atomic int64_t queued;
-    /* log */
-    struct qlog *log;
-    struct worker writer;
-    bool has_writer;
-    struct work *unwritten; /* of the writer's thread: put, not committed */
-    atomic_bool woken;
-    struct loop_call wake;
-    struct buf record;
-    /* batching */
-    struct batcher *batcher;
-    struct loop_timer flush_timer;
-    struct job *collecting; /* acks and log range of what is in the batcher */
-    uint64_t flush_seq;     /* of what is being flushed */
-    uint64_t keep_seq;      /* given up while draining: stays in the log from here on; 0 none */
-    /* jobs */
-    struct job *jobs; /* under way */
-    unsigned n_jobs, max_jobs;
-    bool draining, pumping, again;
-    struct loop_call stop_call;
-    sem_t stopped;
-    bool told_stopped;
-    struct log_limit log_failed, log_full;
-    struct metric *sent, *failed, *enqueue_failed, *in_flight;
-};
-
-static void pump(struct sender *s);
-
-/* --- ends of jobs --- */
-
-/* The log may forget everything below the oldest that is still needed. */
-static void release_log(struct sender *s)
-{
-    uint64_t low = qlog_read_seq(s->log);
-
-    for (struct job *j = s->jobs; j; j = j->next)
-        low = MIN(low, j->first_seq ? j->first_seq : low);
-    if (s->collecting && s->collecting->first_seq)
-        low = MIN(low, s->collecting->first_seq);
-    if (s->keep_seq)
-        low = MIN(low, s->keep_seq);
-    qlog_release(s->log, low);
-}
-
-static void job_end(struct sender *s, struct job *j, const struct ack_result *r, bool keep_in_log)
-{
-    job_unlink(&s->jobs, j);
-    s->n_jobs--;
-    loop_timer_cancel(&j->timer);
-    job_ack(j, r);
-    if (keep_in_log && j->first_seq)
-        s->keep_seq = s->keep_seq ? MIN(s->keep_seq, j->first_seq) : j->first_seq;
-    if (s->log && !keep_in_log)
-        release_log(s);
-    job_free(j);
-}
-
-static void job_fail(struct sender *s, struct job *j, const struct ack_result *r, const char *why)
-{
-    uint64_t held;
-
-    metric_add(s->failed, j->items_left);
-    if (log_limited(&s->log_failed, 10 * NS_PER_S, &held))
-        log_error("%s: %s are dropped: %u %s: %s%s%s", s->id, signal_names[s->signal], j->items_left,
-                  signal_items[s->signal], r->message, *why ? "; " : "", why);
-    job_end(s, j, r, false);
-}
-
-/* --- sending --- */
-
-static void start_piece(struct sender *s, struct job *j)
-{
-    struct job_piece *p = &j->pieces[j->at];
-
-    j->rq.body = buf_str(&p->body);
-    j->rq.json = j->json;
-    j->rq.items = p->items;
-    j->rq.timeout = s->a.timeout;
-    j->sending = true;
-    metric_add(s->in_flight, 1);
-    s->a.ops->send(s->a.arg, &j->rq);
-}
-
-static void retry_fire(struct loop_timer *t)
-{
-    struct job *j = container_of(t, struct job, timer);
-
-    start_piece(j->sender, j);
-}
-
-static int64_t next_pause(const struct retry_config *c, struct job *j, int64_t told)
-{
-    double pause, spread;
-
-    if (!j->pause)
-        j->pause = (double) c->initial_interval;
-    spread = j->pause * c->randomization_factor;
-    pause = j->pause - spread + 2 * spread * drand48();
-    j->pause = MIN(j->pause * (c->multiplier > 0 ? c->multiplier : 1), (double) c->max_interval);
-    return MAX((int64_t) pause, told);
-}
-
-static void retry(struct sender *s, struct job *j, const struct ack_result *r)
-{
-    const struct retry_config *c = s->a.retry;
-    int64_t now = clock_mono(), pause = next_pause(c, j, r->retry_ns);
-    uint64_t held;
-
-    if (s->draining) {
-        if (s->log)
-            job_end(s, j, r, true); /* sent again after the next start */
-        else
-            job_fail(s, j, r, "shutting down");
-        return;
-    }
-    if (!c->enabled) {
-        job_fail(s, j, r, "retry_on_failure is off");
-        return;
-    }
-    if (c->max_elapsed_time && now + pause - j->started > c->max_elapsed_time) {
-        job_fail(s, j, r, "no more retries left");
-        return;
-    }
-    if (log_limited(&s->log_failed, 10 * NS_PER_S, &held))
-        log_warn("%s: exporting failed, trying again in %.1fs: %s", s->id, (double) pause / 1e9, r->message);
-    j->timer.fire = retry_fire;
-    loop_timer_set(s->loop, &j->timer, now + pause);
-}
-
-static void piece_done(struct sender *s, struct job *j, const struct ack_result *r)
-{
-    struct job_piece *p = &j->pieces[j->at];
-
-    if (r->rejected || *r->message)
-        log_warn("%s: the peer rejected %llu profiles: %s", s->id, (unsigned long long) r->rejected, r->message);
-    metric_add(s->sent, p->items);
-    j->items_left -= MIN(p->items, j->items_left);
-    j->rejected += r->rejected;
-    buf_done(&p->body);
-    j->pause = 0;
-    j->started = clock_mono();
-    if (++j->at < j->n_pieces)
-        start_piece(s, j);
-    else
-        job_end(s, j, &(struct ack_result){.status = SINK_OK, .rejected = j->rejected}, false);
-}
-
-void sender_sent(struct send_request *rq, const struct ack_result *r)
-{
-    struct job *j = container_of(rq, struct job, rq);
-    struct sender *s = j->sender;
-
-    j->sending = false;
-    metric_add(s->in_flight, -1);
-    if (r->status == SINK_OK)
-        piece_done(s, j, r);
-    else if (sink_status_retryable(r))
-        retry(s, j, r);
-    else
-        job_fail(s, j, r, "");
-    pump(s);
-}
-
-static void run_job(struct sender *s, struct job *j)
-{
-    struct err e = {0};
-    int r;
-
-    j->sender = s;
-    j->started = clock_mono();
-    job_link(&s->jobs, j);
-    s->n_jobs++;
-    r = job_encode(j, s->a.ops, s->a.arg, s->a.max_body, s->a.json, &e);
-    if (r < 0) {
-        struct ack_result res = {.status = SINK_INTERNAL};
-
-        snprintf(res.message, sizeof res.message, "cannot encode: %.200s", err_message(&e, r));
-        job_fail(s, j, &res, "");
-        return;
-    }
-    start_piece(s, j);
-}
-
 /* --- batching --- */
 
 static void emit(void *arg, struct batch *x, const struct sink_context *ctx)
@@ -248,7 +49,7 @@ static void emit(void *arg, struct batch *x, const struct sink_context *ctx)
         return;
     j->first_seq = s->flush_seq; /* of each part: the log keeps the range until the last of them is sent */
     job_add_batch(j, x);
-    run_job(s, j);
+    sender_run_job(s, j);
 }
 
 static void flush_batch(struct sender *s)
@@ -275,7 +76,7 @@ static void flush_fire(struct loop_timer *t)
     struct sender *s = container_of(t, struct sender, flush_timer);
 
     flush_batch(s);
-    pump(s);
+    sender_pump(s);
 }
 
 static void collect(struct sender *s, struct batch *b, const struct sink_context *ctx, struct ack *ack, uint64_t seq)
@@ -335,7 +136,7 @@ static void take_entry(struct sender *s)
             job_add_batch(j, x->batch);
         else
             job_add_blob(j, x->blob);
-        run_job(s, j);
+        sender_run_job(s, j);
     }
     entry_free(x);
 }
@@ -348,7 +149,7 @@ static void entry_arrives(struct loop_call *c)
     x->next = NULL;
     *s->last = x;
     s->last = &x->next;
-    pump(s);
+    sender_pump(s);
 }
 
 /* --- the log --- */
@@ -387,7 +188,7 @@ static bool take_record(struct sender *s)
         return false;
     j->first_seq = seq;
     job_add_bytes(j, &s->record, kind == 1, s->signal);
-    run_job(s, j);
+    sender_run_job(s, j);
     return true;
 }
 
@@ -396,7 +197,7 @@ static void woken(struct loop_call *c)
     struct sender *s = container_of(c, struct sender, wake);
 
     s->woken = false;
-    pump(s);
+    sender_pump(s);
 }
 
 static void wake_loop(struct sender *s)
@@ -561,7 +362,7 @@ static bool take_one(struct sender *s)
 }
 
 /* Starts jobs while there is something to send and room for more. Not re-entrant: an attempt may end at once. */
-static void pump(struct sender *s)
+void sender_pump(struct sender *s)
 {
     s->again = true;
     if (s->pumping)
@@ -581,17 +382,10 @@ static void pump(struct sender *s)
 static void drain(struct loop_call *c)
 {
     struct sender *s = container_of(c, struct sender, stop_call);
-    struct job *next;
 
     s->draining = true;
-    for (struct job *j = s->jobs; j; j = next) { /* those that wait for a retry get their last try now */
-        next = j->next;
-        if (j->sending)
-            continue;
-        loop_timer_cancel(&j->timer);
-        start_piece(s, j);
-    }
-    pump(s);
+    sender_retry_now(s);
+    sender_pump(s);
 }
 
 static void open_on_loop(struct loop_call *c)
@@ -604,7 +398,7 @@ static void open_on_loop(struct loop_call *c)
         log_error("%s: %s", s->id, err_message(&e, r));
     s->opened = r == 0;
     sem_post(&s->stopped);
-    pump(s);
+    sender_pump(s);
 }
 
 static void close_on_loop(struct loop_call *c)
@@ -616,7 +410,7 @@ static void close_on_loop(struct loop_call *c)
 
         if (s->jobs->sending)
             break; /* the transport answers these when it closes */
-        job_end(s, s->jobs, &r, true);
+        sender_end_job(s, s->jobs, &r, true);
     }
     loop_timer_cancel(&s->flush_timer);
     if (s->opened && s->a.ops->close)
@@ -689,7 +483,7 @@ void sender_free(struct sender *s)
         entry_free(x);
     }
     while (s->jobs)
-        job_end(s, s->jobs, &(struct ack_result){.status = SINK_UNAVAILABLE, .message = "shutting down"}, true);
+        sender_end_job(s, s->jobs, &(struct ack_result){.status = SINK_UNAVAILABLE, .message = "shutting down"}, true);
     job_free(s->collecting);
     batcher_free(s->batcher);
     if (s->has_writer)
