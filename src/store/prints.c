@@ -18,9 +18,12 @@ enum { DENSE = 16 }; /* locations a sample at most where a dictionary is taken t
 int prints_init(struct prints *p, const struct batch *b, struct arena *a)
 {
     const struct dict *d = &b->dict;
-    size_t n[] = {d->n_strings, d->n_functions, d->n_mappings, d->n_locations, d->n_stacks, d->n_attrs}, all = 0;
-    struct id128 *v, **tables[] = {&p->strings, &p->functions, &p->mappings, &p->locations, &p->stacks, &p->attrs};
+    size_t n[] = {d->n_strings, d->n_functions, d->n_mappings, d->n_locations, d->n_stacks, d->n_attrs, 0}, all = 0;
+    struct id128 *v,
+        **tables[] = {&p->strings, &p->functions, &p->mappings, &p->locations, &p->stacks, &p->attrs, &p->sets};
 
+    for (uint32_t i = 0; i < b->n_samples && !n[6]; i++)
+        n[6] = b->samples[i].attrs.n ? b->n_samples : 0;
     for (size_t i = 0; i < ARRAY_SIZE(n); i++)
         all += n[i];
     v = arena_zalloc_array(a, all + 1, sizeof *v);
@@ -115,18 +118,21 @@ static struct id128 print_function(struct prints *p, uint32_t i)
     return p->functions[i];
 }
 
-static struct id128 print_mapping(struct prints *p, uint32_t i)
+static struct id128 make_mapping(struct prints *p, uint32_t i)
 {
-    if (id128_is_zero(p->mappings[i])) {
-        struct str id = identity_build_id(p->batch, i);
-        struct str name = id.n ? id : batch_string(p->batch, p->batch->dict.mappings[i].filename);
+    struct str id = identity_build_id(p->batch, i);
+    struct str name = id.n ? id : batch_string(p->batch, p->batch->dict.mappings[i].filename);
 
-        p->mappings[i] = not_zero(print_add_id(print_add(begin_mapping, 0, id.n != 0), hash_bytes(name)));
-    }
+    p->mappings[i] = not_zero(print_add_id(print_add(begin_mapping, 0, id.n != 0), hash_bytes(name)));
     return p->mappings[i];
 }
 
-static struct id128 print_native(struct prints *p, const struct location *l)
+static inline struct id128 print_mapping(struct prints *p, uint32_t i)
+{
+    return unlikely(id128_is_zero(p->mappings[i])) ? make_mapping(p, i) : p->mappings[i];
+}
+
+static inline struct id128 print_native(struct prints *p, const struct location *l)
 {
     const struct mapping *m = &p->batch->dict.mappings[l->mapping];
     uint64_t address = m->start ? identity_elf_address(m, l->address) : l->address;
@@ -203,15 +209,23 @@ void prints_samples(struct prints *p, const struct sample *samples, uint32_t n)
     }
 }
 
+static struct id128 make_attr(struct prints *p, uint32_t i)
+{
+    const struct attr *a = &p->batch->dict.attrs[i];
+    struct id128 s = print_add_id(begin_attr, prints_string(p, a->key));
+
+    p->attrs[i] = not_zero(add_value(print_add_id(s, prints_string(p, a->unit)), &a->value));
+    return p->attrs[i];
+}
+
+static inline struct id128 print_attr(struct prints *p, uint32_t i)
+{
+    return unlikely(id128_is_zero(p->attrs[i])) ? make_attr(p, i) : p->attrs[i];
+}
+
 struct id128 prints_attr(struct prints *p, uint32_t i)
 {
-    if (id128_is_zero(p->attrs[i])) {
-        const struct attr *a = &p->batch->dict.attrs[i];
-        struct id128 s = print_add_id(begin_attr, prints_string(p, a->key));
-
-        p->attrs[i] = not_zero(add_value(print_add_id(s, prints_string(p, a->unit)), &a->value));
-    }
-    return p->attrs[i];
+    return print_attr(p, i);
 }
 
 struct id128 prints_attrs(struct prints *p, struct run attrs)
@@ -219,8 +233,15 @@ struct id128 prints_attrs(struct prints *p, struct run attrs)
     struct id128 s = begin_attrs;
 
     for (uint32_t i = 0; i < attrs.n; i++)
-        s = print_add_id(s, prints_attr(p, p->batch->dict.indices[attrs.off + i]));
+        s = print_add_id(s, print_attr(p, p->batch->dict.indices[attrs.off + i]));
     return s;
+}
+
+struct id128 prints_sample_attrs(struct prints *p, uint32_t i)
+{
+    if (id128_is_zero(p->sets[i]))
+        p->sets[i] = not_zero(prints_attrs(p, p->batch->samples[i].attrs));
+    return p->sets[i];
 }
 
 /* --- of what is sent --- */
@@ -254,20 +275,22 @@ struct id128 prints_scope(const struct scope *x)
     return s;
 }
 
-static struct id128 add_sample(struct prints *p, struct id128 s, const struct sample *v)
+static struct id128 add_sample(struct prints *p, struct id128 s, uint32_t index)
 {
     const struct batch *b = p->batch;
+    const struct sample *v = &b->samples[index];
     const struct link *l = &b->dict.links[v->link];
     uint64_t id[3];
 
     s = print_add_id(s, prints_stack(p, v->stack));
-    s = print_add(s, v->link != 0, (uint64_t) v->values.n << 32 | v->timestamps.n);
+    s = print_add(s, (v->link != 0) | (v->attrs.n != 0) << 1, (uint64_t) v->values.n << 32 | v->timestamps.n);
     if (v->link) {
         memcpy(id, l->trace_id, 16);
         memcpy(id + 2, l->span_id, 8);
         s = print_add(print_add(s, id[0], id[1]), 0, id[2]);
     }
-    s = print_add_id(s, prints_attrs(p, v->attrs));
+    if (v->attrs.n)
+        s = print_add_id(s, prints_sample_attrs(p, index));
     for (uint32_t i = 0; i < v->values.n; i++)
         s = print_add(s, 0, (uint64_t) b->values[v->values.off + i]);
     for (uint32_t i = 0; i < v->timestamps.n; i++)
@@ -287,6 +310,6 @@ struct id128 prints_profile(struct prints *p, struct id128 resource, const struc
     s = print_add(print_add(s, 0, (uint64_t) x->period), (uint64_t) x->time_ns, (uint64_t) x->duration_ns);
     s = print_add_id(s, prints_attrs(p, x->attrs));
     for (uint32_t i = 0; i < x->samples.n; i++)
-        s = add_sample(p, s, &p->batch->samples[x->samples.off + i]);
+        s = add_sample(p, s, x->samples.off + i);
     return s;
 }

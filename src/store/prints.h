@@ -17,6 +17,7 @@
 struct prints {
     const struct batch *batch;
     struct id128 *strings, *functions, *mappings, *locations, *stacks, *attrs; /* zero = not yet */
+    struct id128 *sets; /* per sample that has attributes: of all of them */
 };
 
 int prints_init(struct prints *p, const struct batch *b, struct arena *a);
@@ -28,6 +29,8 @@ struct id128 prints_string(struct prints *p, uint32_t string);
 struct id128 prints_attr(struct prints *p, uint32_t attr);
 /* A list of attributes in its order. */
 struct id128 prints_attrs(struct prints *p, struct run attrs);
+/* Those of a sample of the batch; at least one. */
+struct id128 prints_sample_attrs(struct prints *p, uint32_t sample);
 /* Everything that is said of it, in its order. */
 struct id128 prints_resource(const struct resource *r);
 struct id128 prints_scope(const struct scope *s);

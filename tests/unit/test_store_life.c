@@ -230,6 +230,39 @@ static void test_copies(void)
     end(&s);
 }
 
+/* --- no memory --- */
+
+/* A request for which there is no memory half-way is refused as a whole: sent again it is no duplicate. */
+static void test_no_memory(void)
+{
+    struct suite s = {.config = {.keep = DAYS(30)}};
+    struct gen g = {.state = 99, .services = 3, .instances = 3, .stacks = 40, .depth = 10};
+    int refused = 0;
+
+    begin(&s);
+    for (unsigned long n = 1; n <= 120; n++) {
+        _cleanup_(batch_unrefp) struct batch *b = gen_batch(&g, GEN_T0 + (int64_t) n * NS_PER_S);
+        struct sink_context ctx = {.tenant = "", .received_ns = GEN_T0};
+        struct store_stats before, after;
+        struct ack_result r;
+
+        s.store->ops->stats(s.store, &before);
+        mem_fail_at(1 + n % 15, false);
+        store_append_wait(s.store, b, &ctx, &r);
+        mem_fail_at(0, false);
+        if (r.status != SINK_OK) {
+            refused++;
+            store_append_wait(s.store, b, &ctx, &r);
+        }
+        eq_int(r.status, SINK_OK);
+        s.store->ops->stats(s.store, &after);
+        eq_int(after.profiles - before.profiles, b->n_profiles);
+        eq_int(after.duplicates - before.duplicates, 0);
+    }
+    ok(refused > 20 && refused < 120);
+    end(&s);
+}
+
 /* --- deletion --- */
 
 static struct store_stats stats_of(struct suite *s)
@@ -792,6 +825,7 @@ int main(void)
     tap_run(test_epochs);
     tap_run(test_detail_goes);
     tap_run(test_copies);
+    tap_run(test_no_memory);
     tap_run(test_deleted_from_disk);
     tap_run(test_delete_without_detail);
     tap_run(test_snapshot_with_deletion);

@@ -5,11 +5,11 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sqlite3.h>
-#include <stdlib.h>
 
 #include "base/mem.h"
 #include "store/dedup.h"
 #include "store/engines/segment/coding.h"
+#include "store/engines/segment/radix.h"
 #include "store/engines/segment/vfs.h"
 #include "store/engines/segment/vfs_sum.h"
 
@@ -161,27 +161,24 @@ static int put_segments(struct catalog *c, const struct catalog_change *x, struc
     return r;
 }
 
-static int key_cmp(const void *a, const void *b)
-{
-    const struct id128 *x = a, *y = b;
-
-    if (x->hi != y->hi)
-        return x->hi < y->hi ? -1 : 1;
-    return x->lo < y->lo ? -1 : x->lo > y->lo;
-}
-
 /* By start: its distance to the last, how many keys it has, and of each key five bytes, or all where there is no
  * start. */
 static int pack_keys(const struct catalog_change *x, struct buf *b)
 {
     _cleanup_(mem_freep) struct id128 *v = mem_alloc(x->n_keys * sizeof *v);
+    _cleanup_(mem_freep) struct radix *sort = mem_alloc(2 * (size_t) x->n_keys * sizeof *sort);
     uint64_t start = 0;
 
-    if (!v)
+    if (!v || !sort)
         return -ENOMEM;
     for (uint32_t i = 0; i < x->n_keys; i++)
-        v[i] = dedup_short(x->keys[i].key);
-    qsort(v, x->n_keys, sizeof *v, key_cmp);
+        sort[i] = (struct radix){dedup_short(x->keys[i].key).lo, i};
+    radix_sort(sort, sort + x->n_keys, x->n_keys);
+    for (uint32_t i = 0; i < x->n_keys; i++)
+        sort[i].key = x->keys[sort[i].index].key.hi;
+    radix_sort(sort, sort + x->n_keys, x->n_keys);
+    for (uint32_t i = 0; i < x->n_keys; i++)
+        v[i] = dedup_short(x->keys[sort[i].index].key);
     for (uint32_t i = 0, j; i < x->n_keys; i = j) {
         for (j = i; j < x->n_keys && v[j].hi == v[i].hi;)
             j++;

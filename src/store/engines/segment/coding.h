@@ -91,6 +91,12 @@ static inline void store_u32(void *p, uint32_t v)
     q[3] = (unsigned char) (v >> 24);
 }
 
+static inline void store_u64(void *p, uint64_t v)
+{
+    store_u32(p, (uint32_t) v);
+    store_u32((char *) p + 4, (uint32_t) (v >> 32));
+}
+
 struct reader {
     const unsigned char *p, *end;
     bool bad;

@@ -24,7 +24,7 @@ static int dir_cmp(const void *a, const void *b)
     return x->d.e.totals_off < y->d.e.totals_off ? -1 : x->d.e.totals_off > y->d.e.totals_off;
 }
 
-/* Appends raw, compressed, to the file. */
+/* Appends raw, compressed, to the file; what will be rewritten within the hour with less effort. */
 int segment_put_block(struct segment_writer *w, const struct buf *raw, struct segment_block *ret, struct err *e)
 {
     size_t bound = ZSTD_compressBound(raw->n), n;
@@ -35,7 +35,7 @@ int segment_put_block(struct segment_writer *w, const struct buf *raw, struct se
     p = buf_reserve(&w->out, bound);
     if (!p)
         return -ENOMEM;
-    n = ZSTD_compressCCtx(w->encoder->zstd, p, bound, raw->p ? raw->p : "", raw->n, 3);
+    n = ZSTD_compressCCtx(w->encoder->zstd, p, bound, raw->p ? raw->p : "", raw->n, w->o.meta.level ? 3 : 1);
     if (ZSTD_isError(n))
         return -ENOMEM;
     *ret = (struct segment_block){w->off, (uint32_t) n, (uint32_t) raw->n, crc32c(0, p, n)};

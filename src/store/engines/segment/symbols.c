@@ -79,6 +79,7 @@ void symbols_unref(struct symbols *s)
     map_done(&s->location_map);
     map_done(&s->series_map);
     map_done(&s->service_map);
+    idmap_done(&s->location_prints);
     buf_done(&s->defs);
     arena_done(&s->arena);
     mem_free(s);
@@ -502,7 +503,8 @@ static uint32_t memo_function(struct symbols *s, struct sym_memo *m, uint32_t i)
 
 enum { LINES_MAX = 256 };
 
-uint32_t symbols_location(struct symbols *s, struct sym_memo *m, uint32_t i)
+/* By its strings and functions. */
+static uint32_t look_up_location(struct symbols *s, struct sym_memo *m, uint32_t i)
 {
     const struct location *x = &m->batch->dict.locations[i];
     struct sym_line lines[LINES_MAX];
@@ -510,8 +512,6 @@ uint32_t symbols_location(struct symbols *s, struct sym_memo *m, uint32_t i)
     uint32_t n = MIN(x->lines.n, (uint32_t) LINES_MAX);
     const struct attr *kind;
 
-    if (m->locations[i])
-        return m->locations[i] - 1;
     l.mapping = memo_mapping(s, m, x->mapping);
     if (l.mapping == NONE)
         return NONE;
@@ -534,8 +534,29 @@ uint32_t symbols_location(struct symbols *s, struct sym_memo *m, uint32_t i)
         if (l.attrs == NONE)
             return NONE;
     }
-    m->locations[i] = find_location(s, &l, lines, n, true) + 1;
-    return m->locations[i] - 1;
+    return find_location(s, &l, lines, n, true);
+}
+
+/* Many a new stack is made of known locations: those are found by their print. One that lacks the names that come with it
+ * is not. */
+uint32_t symbols_location(struct symbols *s, struct sym_memo *m, uint32_t i)
+{
+    struct id128 print = m->prints.locations[i];
+    uint32_t n;
+
+    if (m->locations[i])
+        return m->locations[i] - 1;
+    n = id128_is_zero(print) ? NONE : idmap_find(&s->location_prints, print);
+    if (n == NONE || (m->batch->dict.locations[i].lines.n &&
+                      !atomic_load_explicit(&sym_location(s, n)->lines, memory_order_relaxed))) {
+        bool known = n != NONE;
+
+        n = look_up_location(s, m, i);
+        if (n != NONE && !known && !id128_is_zero(print))
+            idmap_put(&s->location_prints, print, n); /* without memory it is only slower */
+    }
+    m->locations[i] = n + 1;
+    return n;
 }
 
 uint32_t symbols_series(struct symbols *s, const struct type *t, const struct labels *l, struct id128 id)

@@ -38,6 +38,7 @@
 #include "model/labels.h"
 #include "model/types.h"
 #include "store/engines/segment/coding.h"
+#include "store/engines/segment/idmap.h"
 #include "store/engines/segment/stable.h"
 #include "store/prints.h"
 
@@ -116,8 +117,9 @@ struct symbols {
     /* the writer's own */
     struct buf defs; /* definitions added since the owner took them */
     struct map string_map, mapping_map, function_map, location_map, series_map, service_map;
-    uint32_t mapped[5]; /* how far each map reaches: strings, mappings, functions, locations, series */
-    bool replaying;     /* additions come from definitions: leave none */
+    struct idmap location_prints; /* locations that batches had lately, by their print */
+    uint32_t mapped[5];           /* how far each map reaches: strings, mappings, functions, locations, series */
+    bool replaying;               /* additions come from definitions: leave none */
 };
 
 int symbols_new(uint32_t tenant, uint32_t epoch, struct symbols **ret);

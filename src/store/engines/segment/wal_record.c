@@ -4,25 +4,43 @@
 
 #include <errno.h>
 
+#include "store/dedup.h"
+
+void record_put_keys(struct buf *b, const struct dedup_entry *keys, uint32_t n)
+{
+    unsigned char *w = (unsigned char *) buf_reserve(b, (size_t) n * 26 + 10);
+
+    if (!w)
+        return;
+    w = varint_write(w, n);
+    for (uint32_t i = 0; i < n; i++) {
+        store_u64(w, keys[i].key.hi);
+        store_u64(w + 8, keys[i].key.lo);
+        w = varint_write(w + 16, zigzag(keys[i].time_ns));
+    }
+    b->n = (size_t) ((char *) w - b->p);
+}
+
 void record_put_prof(struct buf *b, const struct prof *p)
 {
     bool has_id = load_u64(p->id) || load_u64(p->id + 8);
-    unsigned char *w;
+    unsigned char *w = (unsigned char *) buf_reserve(b, (size_t) p->n_rows * 20 + (size_t) p->n_extras * 40 + 128);
 
-    put_varint(b, p->series);
-    put_varint(b, p->header);
-    put_zigzag(b, p->time_ns);
-    put_zigzag(b, p->duration_ns);
-    put_zigzag(b, p->value);
-    put_varint(b, p->group);
-    put_varint(b, has_id | p->gauge << 1);
-    if (has_id)
-        buf_put(b, p->id, 16);
-    put_varint(b, p->n_rows);
-    put_varint(b, p->n_extras);
-    w = (unsigned char *) buf_reserve(b, (size_t) p->n_rows * 20 + (size_t) p->n_extras * 40 + 1);
     if (!w)
         return;
+    w = varint_write(w, p->series);
+    w = varint_write(w, p->header);
+    w = varint_write(w, zigzag(p->time_ns));
+    w = varint_write(w, zigzag(p->duration_ns));
+    w = varint_write(w, zigzag(p->value));
+    w = varint_write(w, p->group);
+    w = varint_write(w, has_id | p->gauge << 1);
+    if (has_id) {
+        memcpy(w, p->id, 16);
+        w += 16;
+    }
+    w = varint_write(w, p->n_rows);
+    w = varint_write(w, p->n_extras);
     for (uint32_t i = 0; i < p->n_rows; i++) {
         w = varint_write(w, (uint64_t) p->rows[i].node << 1 | (p->rows[i].extra != 0));
         w = varint_write(w, zigzag(p->rows[i].value));

@@ -16,6 +16,7 @@
 #include "store/engines/segment/coding.h"
 #include "store/engines/segment/memtable.h"
 
+void record_put_keys(struct buf *b, const struct dedup_entry *keys, uint32_t n);
 void record_put_prof(struct buf *b, const struct prof *p);
 
 struct record {

@@ -85,8 +85,6 @@ struct ready {
  * whichever profile they are of. */
 struct ahead {
     uint32_t item, sample; /* the next to be looked at */
-    uint32_t in, out;      /* how many were looked at, and how many of them are done */
-    struct id128 sets[AHEAD];
 };
 
 struct filling {
@@ -98,7 +96,6 @@ struct filling {
     uint32_t service;
     struct prof *out;
     uint32_t rows, extras;
-    struct ahead *ahead;
 };
 
 static void put_row(struct filling *f, uint32_t node, int64_t value, const struct extra *x)
@@ -118,6 +115,7 @@ static void look_ahead(struct job *j, struct writer *w, const struct ready *v, u
 {
     const struct batch *b = j->batch;
     const struct sample *s;
+    uint32_t index;
 
     while (a->item < n && a->sample == b->profiles[v[a->item].item->profile].samples.n) {
         a->item++;
@@ -125,25 +123,23 @@ static void look_ahead(struct job *j, struct writer *w, const struct ready *v, u
     }
     if (a->item == n)
         return;
-    s = &b->samples[b->profiles[v[a->item].item->profile].samples.off + a->sample++];
+    index = b->profiles[v[a->item].item->profile].samples.off + a->sample++;
+    s = &b->samples[index];
     symbols_stack_ahead(j->symbols, j->memo, v[a->item].service, s->stack);
-    if (s->attrs.n) {
-        a->sets[a->in % AHEAD] = prints_attrs(&w->memo.prints, s->attrs);
-        idmap_ahead(&j->part->sets, a->sets[a->in % AHEAD]);
-    }
-    a->in++;
+    if (s->attrs.n)
+        idmap_ahead(&j->part->sets, prints_sample_attrs(&w->memo.prints, index));
 }
 
 static int fill_sample(struct filling *f, uint32_t index)
 {
     const struct sample *s = &f->b->samples[index];
     struct extra x = {.has_link = s->link != 0};
+    struct writer *w = f->g->writer;
     uint32_t node;
     bool stamped = s->timestamps.n && f->g->config.timestamps != TIMESTAMPS_OFF;
-    int r = find_node(f->g->writer, f->symbols, f->service, s->stack, &node);
+    int r = find_node(w, f->symbols, f->service, s->stack, &node);
 
-    x.attrs = s->attrs.n ? writer_set(f->g->writer, f->part, s->attrs, f->ahead->sets[f->ahead->out % AHEAD]) : 0;
-    f->ahead->out++;
+    x.attrs = s->attrs.n ? writer_set(w, f->part, s->attrs, prints_sample_attrs(&w->memo.prints, index)) : 0;
     if (r < 0 || x.attrs == UINT32_MAX)
         return -ENOMEM;
     if (x.has_link)
@@ -184,8 +180,7 @@ static int add_item(struct engine *g, struct job *j, const struct intake *in, co
     const struct intake_item *it = v[i].item;
     const struct profile *p = &b->profiles[it->profile];
     const struct sym_series *series = sym_series(j->symbols, v[i].series);
-    struct filling f = {
-        .g = g, .b = b, .it = it, .part = j->part, .symbols = j->symbols, .service = v[i].service, .ahead = ahead};
+    struct filling f = {.g = g, .b = b, .it = it, .part = j->part, .symbols = j->symbols, .service = v[i].service};
     uint32_t rows, extras;
     int r = 0;
 
@@ -317,12 +312,7 @@ int writer_put_record(struct engine *g, struct job *j)
     r = put_defs(b, &j->symbols->defs, &j->symbols_at, &j->symbols_n);
     if (r == 0)
         r = put_defs(b, &j->part->blobs.defs, &j->blobs_at, &j->blobs_n);
-    put_varint(b, w->n_keys - j->first_key);
-    for (uint32_t i = j->first_key; i < w->n_keys; i++) {
-        put_u64(b, w->keys[i].key.hi);
-        put_u64(b, w->keys[i].key.lo);
-        put_zigzag(b, w->keys[i].time_ns);
-    }
+    record_put_keys(b, w->keys + j->first_key, w->n_keys - j->first_key);
     put_varint(b, j->part->n_added - j->first_prof);
     for (uint32_t i = j->first_prof; i < j->part->n_added; i++)
         record_put_prof(b, stable_at(&j->part->profs, i));
