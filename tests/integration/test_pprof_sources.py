@@ -184,7 +184,7 @@ def test_viewer(tmp_path):
     browser = tmp_path / "browser"
     browser.write_text(f'#!/bin/sh\nhead -c 5 "$1" >{log}; echo " $1" >>{log}\n')
     browser.chmod(0o755)
-    p = run(tmp_path, "-web", str(source), env={"BROWSER": str(browser), "TMPDIR": str(tmp_path)})
+    p = run(tmp_path, "-web", "-nodecount=15", str(source), env={"BROWSER": str(browser), "TMPDIR": str(tmp_path)})
     assert p.returncode == 0, p.stderr
     magic, path = log.read_text().split()
     assert magic == "<?xml" and path.startswith(str(tmp_path / "pprof")) and not Path(path).exists()
