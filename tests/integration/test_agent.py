@@ -340,7 +340,7 @@ def test_off_cpu_deep(tmp_path):
     rows, p = record(tmp_path, "-t", "offcpu", "--", exe, 60, 10000, 700)
     waits = [(s, v) for s, v in rows if "nap" in s]
     assert waits and all(s[0] == "_start" and s.count("down") == 701 for s, _ in waits)
-    assert abs(sum(v for _, v in waits) / 1e9 / float(p.stdout) - 1) < 0.05
+    assert abs(sum(v for _, v in waits) / 1e9 / float(p.stdout) - 1) < 0.1
 
 
 def test_off_cpu_long(tmp_path):

@@ -80,51 +80,6 @@ static __always_inline void keep_words(struct agent_wait *wait, struct agent_eve
     wait->n_kernel = e->n_kernel;
 }
 
-/* Takes the stack of the task that is about to wait, and keeps it with the task. */
-static __always_inline void begin_wait(void *ctx, struct task_struct *prev, struct agent_stats *st, __u64 now,
-                                       __u32 drawn)
-{
-    struct walk_state w = {};
-    __u64 id = current_pid_tgid();
-    struct agent_event *e;
-    struct agent_wait *wait;
-    __u32 zero = 0, weight;
-
-    weight = id >> 32 && prev->mm ? filter_weight(id >> 32) : 0;
-    w.s = weight ? bpf_map_lookup_elem(&scratches, &zero) : NULL;
-    wait = w.s ? bpf_task_storage_get(&waits, prev, 0, BPF_LOCAL_STORAGE_GET_F_CREATE) : NULL;
-    if (!wait)
-        return;
-    e = begin_event(&w, AGENT_EVENT_OFFCPU, id, now);
-    if (!control.no_kernel)
-        kernel_frames(ctx, e, 2); /* this program and what runs programs at a tracepoint */
-    e->mm = (__u64) prev->mm;
-    if (walk_begin(&w, prev, prev->ARCH_TP, false))
-        bpf_loop(AGENT_STEPS, one_frame, &w, 0);
-    walk_end(&w, st, false);
-    wait->end = e->end;
-    wait->flags = e->flags & ~AGENT_EVENT_RESUME;
-    wait->mm = e->mm;
-    wait->pid = e->pid;
-    wait->tid = e->tid;
-    wait->weight = drawn * weight;
-    wait->switches = prev->nvcsw + prev->nivcsw;
-    wait->wait_ns = now;
-    wait->is_long = 0;
-    if (e->flags & AGENT_EVENT_SPAN) {
-        __builtin_memcpy(wait->trace_id, e->trace_id, sizeof wait->trace_id);
-        __builtin_memcpy(wait->span_id, e->span_id, sizeof wait->span_id);
-    }
-    if (is_unfinished(e))
-        copy_stack(&w, st);
-    if (is_unfinished(e) || e->n_words > AGENT_WAIT_WORDS)
-        tell_ahead(&w, wait, st);
-    else
-        keep_words(wait, e);
-    wait->since_ns = now;
-    st->switch_samples++;
-}
-
 /* Tells the time since it was last told. */
 static __always_inline void tell_wait(struct task_struct *task, struct agent_wait *wait, struct agent_event *e,
                                       struct agent_stats *st, __u64 now)
@@ -153,6 +108,64 @@ static __always_inline void tell_wait(struct task_struct *task, struct agent_wai
         __builtin_memcpy(e->span_id, wait->span_id, sizeof e->span_id);
     }
     send(e, st);
+}
+
+/* A busy machine makes a few switches that no program is run for. A wait whose end was such a one ended before the time that the
+ * task has run since. */
+static __always_inline void end_unseen(struct task_struct *prev, struct agent_wait *wait, struct agent_event *e,
+                                       struct agent_stats *st, __u64 now)
+{
+    __u64 end = now - (prev->se.sum_exec_runtime - prev->se.prev_sum_exec_runtime);
+
+    if (wait->since_ns && wait->switches + 1 == prev->nvcsw + prev->nivcsw && end < now &&
+        end >= wait->since_ns + control.off_cpu_min_ns)
+        tell_wait(prev, wait, e, st, end);
+}
+
+/* Takes the stack of the task that is about to wait, and keeps it with the task. */
+static __always_inline void begin_wait(void *ctx, struct task_struct *prev, struct agent_stats *st, __u64 now,
+                                       __u32 drawn)
+{
+    struct walk_state w = {};
+    __u64 id = current_pid_tgid();
+    struct agent_event *e;
+    struct agent_wait *wait;
+    __u32 zero = 0, weight;
+
+    weight = id >> 32 && prev->mm ? filter_weight(id >> 32) : 0;
+    w.s = weight ? bpf_map_lookup_elem(&scratches, &zero) : NULL;
+    wait = w.s ? bpf_task_storage_get(&waits, prev, 0, BPF_LOCAL_STORAGE_GET_F_CREATE) : NULL;
+    if (!wait)
+        return;
+    end_unseen(prev, wait, &w.s->event, st, now);
+    e = begin_event(&w, AGENT_EVENT_OFFCPU, id, now);
+    if (!control.no_kernel)
+        kernel_frames(ctx, e, 2); /* this program and what runs programs at a tracepoint */
+    e->mm = (__u64) prev->mm;
+    if (walk_begin(&w, prev, prev->ARCH_TP, false))
+        bpf_loop(AGENT_STEPS, one_frame, &w, 0);
+    walk_end(&w, st, false);
+    wait->end = e->end;
+    wait->flags = e->flags & ~AGENT_EVENT_RESUME;
+    wait->mm = e->mm;
+    wait->pid = e->pid;
+    wait->tid = e->tid;
+    wait->weight = drawn * weight;
+    wait->switches = prev->nvcsw + prev->nivcsw;
+    wait->wait_ns = now;
+    wait->is_long = 0;
+    if (e->flags & AGENT_EVENT_SPAN) {
+        __builtin_memcpy(wait->trace_id, e->trace_id, sizeof wait->trace_id);
+        __builtin_memcpy(wait->span_id, e->span_id, sizeof wait->span_id);
+    }
+    if (is_unfinished(e))
+        copy_stack(&w, st);
+    if (is_unfinished(e) || e->n_words > AGENT_WAIT_WORDS)
+        tell_ahead(&w, wait, st);
+    else
+        keep_words(wait, e);
+    wait->since_ns = now;
+    st->switch_samples++;
 }
 
 /* The task runs again. */

@@ -38,11 +38,16 @@ struct thread_struct {
 
 struct bpf_local_storage;
 
+struct sched_entity {
+    __u64 sum_exec_runtime, prev_sum_exec_runtime; /* all its time on CPU; until it was last switched in */
+} __attribute__((preserve_access_index));
+
 struct task_struct {
     struct mm_struct *mm;
     void *stack;
     struct bpf_local_storage *bpf_storage; /* NULL: no program keeps anything with it */
     unsigned long nvcsw, nivcsw;           /* switches, by its own will and not */
+    struct sched_entity se;
     int pid, tgid;
     unsigned int flags;
     struct task_struct *group_leader;
