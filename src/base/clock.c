@@ -3,6 +3,7 @@
 #include "base/clock.h"
 
 #include <errno.h>
+#include <sys/resource.h>
 #include <time.h>
 
 static int64_t get(clockid_t id)
@@ -26,6 +27,16 @@ int64_t clock_mono(void)
 int64_t clock_cpu(void)
 {
     return get(CLOCK_PROCESS_CPUTIME_ID);
+}
+
+static int64_t timeval_ns(struct timeval t)
+{
+    return t.tv_sec * NS_PER_S + t.tv_usec * NS_PER_US;
+}
+
+int64_t clock_rusage(const struct rusage *u)
+{
+    return timeval_ns(u->ru_utime) + timeval_ns(u->ru_stime);
 }
 
 static int64_t unit_of(struct str u)

@@ -14,6 +14,8 @@
 int64_t clock_wall(void);
 int64_t clock_mono(void);
 int64_t clock_cpu(void); /* CPU time of this process */
+struct rusage;
+int64_t clock_rusage(const struct rusage *u); /* CPU time that it tells of, user's and system's */
 
 /* As far as a parsed time goes, 1823 to 2116: farther ones are taken as these, so that a difference of two fits. */
 #define CLOCK_MAX ((int64_t) 1 << 62)

@@ -7,6 +7,7 @@
 #include <linux/openat2.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
 
@@ -316,4 +317,14 @@ int fd_write_file(const char *path, const void *p, size_t n, struct err *e)
         return err_set(e, r, "cannot write '%s': %m", path);
     }
     return 0;
+}
+
+void fd_raise_limit(void)
+{
+    struct rlimit l;
+
+    if (getrlimit(RLIMIT_NOFILE, &l) == 0 && l.rlim_cur < l.rlim_max) {
+        l.rlim_cur = l.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &l);
+    }
 }

@@ -63,6 +63,9 @@ int fd_read_all(int fd, size_t limit, struct buf *b);
 /* Writes next to path, syncs, renames over it: readers see the old file or the new one. path "-" is stdout. */
 int fd_write_file(const char *path, const void *p, size_t n, struct err *e);
 
+/* As many open files as the system lets this process have: the soft limit is often 1024. */
+void fd_raise_limit(void);
+
 static inline void fd_closep(int *fd)
 {
     fd_close(*fd);

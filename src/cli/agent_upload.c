@@ -85,14 +85,9 @@ void agent_upload_free(struct agent_upload *u)
     mem_free(u);
 }
 
-static int64_t ns_of(struct timeval t)
-{
-    return t.tv_sec * NS_PER_S + t.tv_usec * 1000;
-}
-
 static void pause_after(struct agent_upload *u, const struct rusage *used)
 {
-    int64_t cpu = (ns_of(used->ru_utime) + ns_of(used->ru_stime)) * CPU_PART / MAX(sysconf(_SC_NPROCESSORS_ONLN), 1l);
+    int64_t cpu = clock_rusage(used) * CPU_PART / MAX(sysconf(_SC_NPROCESSORS_ONLN), 1l);
     struct stat st = {0};
 
     if (stat(u->path, &st) == 0)

@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "agent/agent.h"
@@ -170,16 +169,6 @@ static int loop(struct running *a, struct err *e)
     return r < 0 ? r : take_and_send(a, e);
 }
 
-static void raise_file_limit(void)
-{
-    struct rlimit l;
-
-    if (getrlimit(RLIMIT_NOFILE, &l) == 0 && l.rlim_cur < l.rlim_max) {
-        l.rlim_cur = l.rlim_max;
-        setrlimit(RLIMIT_NOFILE, &l);
-    }
-}
-
 static int open_sink(const struct agent_command_options *o, struct export_flow **ret_flow, struct sink **ret,
                      struct err *e)
 {
@@ -217,7 +206,7 @@ static int run_agent(const struct agent_command_options *o, struct err *e)
     options.begin_rate_hz = (unsigned) o->begin_rate;
     options.begin_ns = o->begin;
     a.signal_fd = watch_signals(&old);
-    raise_file_limit();
+    fd_raise_limit();
     mallopt(M_MMAP_THRESHOLD, 128 << 10); /* large tables come and go: their memory goes back at once */
     mallopt(M_TRIM_THRESHOLD, 512 << 10);
     mallopt(M_ARENA_MAX, 2);

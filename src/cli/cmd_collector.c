@@ -5,7 +5,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
@@ -159,17 +158,6 @@ static int wait_for_signal(sigset_t *set)
     return n < 0 ? -errno : (int) si.ssi_signo;
 }
 
-/* As many connections as the system lets us have: the soft limit is often 1024. */
-static void raise_file_limit(void)
-{
-    struct rlimit l;
-
-    if (getrlimit(RLIMIT_NOFILE, &l) == 0 && l.rlim_cur < l.rlim_max) {
-        l.rlim_cur = l.rlim_max;
-        setrlimit(RLIMIT_NOFILE, &l);
-    }
-}
-
 static int run_flow(struct plan *p, const struct collector_options *o, struct err *e)
 {
     _cleanup_(symbolizer_freep) struct symbolizer *symbolizer = dwarf_symbolizer_new();
@@ -183,7 +171,7 @@ static int run_flow(struct plan *p, const struct collector_options *o, struct er
     sigaddset(&set, SIGINT);
     sigprocmask(SIG_BLOCK, &set, NULL);
     signal(SIGPIPE, SIG_IGN);
-    raise_file_limit();
+    fd_raise_limit();
     mallopt(M_MMAP_THRESHOLD, 32 << 20); /* requests come and go: their memory stays in the heap between them, */
     mallopt(M_TRIM_THRESHOLD, 8 << 20);  /* within reason */
     r = flow_new(p, &inject, &g, e);

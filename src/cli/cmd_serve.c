@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -545,17 +544,6 @@ static int drop_rights(const struct serve *s, struct err *e)
     return serve_rights_drop(c->user ? c->user : "wick", c->user != NULL, dirs, e);
 }
 
-/* As many connections as the system lets us have: the soft limit is often 1024. */
-static void raise_file_limit(void)
-{
-    struct rlimit l;
-
-    if (getrlimit(RLIMIT_NOFILE, &l) == 0 && l.rlim_cur < l.rlim_max) {
-        l.rlim_cur = l.rlim_max;
-        setrlimit(RLIMIT_NOFILE, &l);
-    }
-}
-
 /* Nothing was ever kept here: somebody looks at wick for the first time, and sees more sooner. */
 static bool is_new_install(const struct serve *s)
 {
@@ -599,7 +587,7 @@ static int serve(struct serve *s, struct err *e)
     signal(SIGPIPE, SIG_IGN);
     thread_let_through(SIGPROF); /* /debug/pprof/ samples these threads; nobody sends it otherwise */
     signal(SIGPROF, SIG_IGN);
-    raise_file_limit();
+    fd_raise_limit();
     mallopt(M_MMAP_THRESHOLD, 32 << 20); /* requests come and go: their memory stays in the heap between them, */
     mallopt(M_TRIM_THRESHOLD, 8 << 20);  /* within reason */
     log_setup((enum log_level) s->config.log.level, (enum log_format) s->config.log.format);

@@ -68,11 +68,6 @@ static int start(struct symbol_process *p, struct err *e)
     return 0;
 }
 
-static int64_t ns_of(struct timeval t)
-{
-    return t.tv_sec * NS_PER_S + t.tv_usec * 1000;
-}
-
 /* Ends the child, if there is one; its wait status. */
 static int stop(struct symbol_process *p)
 {
@@ -87,7 +82,7 @@ static int stop(struct symbol_process *p)
     kill(p->pid, SIGKILL);
     while (wait4(p->pid, &status, 0, &used) < 0 && errno == EINTR)
         ;
-    p->spent_ns += ns_of(used.ru_utime) + ns_of(used.ru_stime);
+    p->spent_ns += clock_rusage(&used);
     p->pid = 0;
     p->fd = -1;
     return status;
