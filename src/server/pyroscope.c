@@ -139,7 +139,7 @@ static struct str query_text(struct arena *a, struct str type_id, struct str sel
 
 static struct str time_text(struct arena *a, int64_t ms, int64_t fallback)
 {
-    char *text = arena_printf(a, "%lld", (long long) (ms ? ms * NS_PER_MS : fallback));
+    char *text = arena_printf(a, "%lld", (long long) (ms ? py_time(ms) : fallback));
 
     return text ? str_from(text) : (struct str){0};
 }

@@ -10,6 +10,7 @@
 #ifndef SERVER_PYROSCOPE_H
 #define SERVER_PYROSCOPE_H
 
+#include "base/clock.h"
 #include "query/query.h"
 #include "server/dual.h"
 #include "server/front.h"
@@ -29,6 +30,12 @@ struct py_request {
     double step;
     int64_t limit, aggregation;
 };
+
+/* A time of theirs, in milliseconds, as one of ours, within what a time can be. */
+static inline int64_t py_time(int64_t ms)
+{
+    return MIN(MAX(ms, CLOCK_MIN / NS_PER_MS), CLOCK_MAX / NS_PER_MS) * NS_PER_MS;
+}
 
 /* Compiles `left` (and `right` as the new column for a diff). extra: more of query_params to fill in, or NULL. */
 int py_compile(struct call *c, const struct py_request *r, bool diff, const struct query_params *extra,

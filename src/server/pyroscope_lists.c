@@ -49,8 +49,8 @@ static int add_type(void *ctx, const struct type *t, const struct labels *l)
 
 static int list_types(struct call *c, struct py_request *r, struct type_walk **ret, struct err *e)
 {
-    int64_t to = r->left.end ? r->left.end * NS_PER_MS : clock_wall();
-    int64_t from = r->left.start ? r->left.start * NS_PER_MS : to - 3600 * NS_PER_S;
+    int64_t to = r->left.end ? py_time(r->left.end) : clock_wall();
+    int64_t from = r->left.start ? py_time(r->left.start) : to - 3600 * NS_PER_S;
     struct store *s = store_of(c);
     int result;
 
