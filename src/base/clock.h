@@ -18,7 +18,7 @@ struct rusage;
 int64_t clock_rusage(const struct rusage *u); /* CPU time that it tells of, user's and system's */
 
 /* As far as a parsed time goes, 1823 to 2116: farther ones are taken as these, so that a difference of two fits. */
-#define CLOCK_MAX ((int64_t) 1 << 62)
+#define CLOCK_MAX (((int64_t) 1 << 62) - 1)
 #define CLOCK_MIN (-CLOCK_MAX)
 /* "now", "now-1h", RFC 3339 ("2026-11-15T10:00:00Z", offset or fraction allowed), Unix seconds, ms, us or ns (told
  * apart by size). now is what "now" means. */

@@ -128,10 +128,16 @@ static void put_points(struct dual *w, const struct store_points *p, uint32_t se
     dual_list_end(w);
 }
 
+/* Seconds as nanoseconds; 0, what we think right, for what makes no sense. */
+static int64_t step_of(const struct py_request *r)
+{
+    return r->step > 0 && r->step < 1e9 ? (int64_t) (r->step * 1e9) : 0;
+}
+
 int py_select_series(struct call *c, struct py_request *r, struct dual *w, struct err *e)
 {
     _cleanup_(query_freep) struct query *q = NULL;
-    struct query_series_params p = {.step = (int64_t) (r->step * 1e9), .by = joined(&c->q->arena, &r->group_by)};
+    struct query_series_params p = {.step = step_of(r), .by = joined(&c->q->arena, &r->group_by)};
     struct store_notes notes = {0};
     struct store_points points;
     int result = py_compile(c, r, false, NULL, &q, e);
@@ -201,7 +207,7 @@ int py_heatmap(struct call *c, struct py_request *r, struct dual *w, struct err 
 {
     _cleanup_(query_freep) struct query *q = NULL;
     struct query_profiles list;
-    struct heat h = {.step = (int64_t) (r->step * 1e9)};
+    struct heat h = {.step = step_of(r)};
     int result = py_compile(c, r, false, NULL, &q, e);
 
     if (result == 0)
@@ -211,7 +217,7 @@ int py_heatmap(struct call *c, struct py_request *r, struct dual *w, struct err 
     h.from = q->q.columns[0].from;
     if (h.step <= 0)
         h.step = MAX((q->q.columns[0].to - h.from) / 60, NS_PER_S);
-    h.n_slots = (uint32_t) MIN((q->q.columns[0].to - h.from + h.step - 1) / h.step, 11000);
+    h.n_slots = (uint32_t) MIN((q->q.columns[0].to - h.from - 1) / h.step + 1, 11000);
     result = heat_fill(&h, &list, &list.arena);
     dual_list(w, "series");
     if (result == 0 && list.n) {
