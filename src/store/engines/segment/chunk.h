@@ -147,6 +147,8 @@ struct chunk_wanted {
 };
 /* And the rows, of all entries; needs every section. */
 int chunk_decode_rows(const struct chunk *c, struct arena *a, struct chunk_profiles *p, const struct chunk_wanted *w);
+/* How many rows each profile has (n_rows), without making them. Needs every section. */
+int chunk_count_rows(const struct chunk *c, struct arena *a, struct chunk_profiles *p);
 /* Adds the rows of wanted profiles (a byte each) into acc, which has n_acc nodes, without making rows of them. Needs every
  * section. *ret_rows: how many there were. */
 int chunk_sum_rows(const struct chunk *c, struct arena *a, struct chunk_profiles *p, const uint8_t *wanted,

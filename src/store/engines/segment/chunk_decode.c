@@ -562,6 +562,42 @@ int chunk_decode_rows(const struct chunk *c, struct arena *a, struct chunk_profi
     return r < 0 ? r : place_rich(&d);
 }
 
+static int count_plain(struct decoding *d, uint32_t e)
+{
+    struct presence pr = {0};
+    struct reader r;
+    int rc = find_plain(d, e, &r);
+
+    if (rc == 0)
+        rc = read_presence(d, e, &r, &pr);
+    for (uint32_t i = 0; rc == 0 && i < pr.n; i++)
+        d->p->profs[d->p->first[e] + pr.prof[i]].n_rows++;
+    return rc;
+}
+
+int chunk_count_rows(const struct chunk *c, struct arena *a, struct chunk_profiles *p)
+{
+    struct decoding d = {.c = c, .a = a, .p = p, .n_nodes = arena_zalloc_array(a, p->n_entries + 1, sizeof *d.n_nodes)};
+    int r = d.n_nodes ? 0 : -ENOMEM;
+
+    for (uint32_t e = 0; r == 0 && e < p->n_entries; e++) {
+        struct reader totals;
+        int64_t scale;
+        bool negative;
+
+        if (!totals_head(c, p->entries[e].totals_off, &totals, &d.n_nodes[e], &scale, &negative))
+            return -EBADMSG;
+        p->entries[e].n_nodes = d.n_nodes[e];
+    }
+    if (r == 0)
+        r = chunk_read_rich(c, a, p, d.n_nodes, &d.rich);
+    for (uint32_t i = 0; r == 0 && i < d.rich.n; i++)
+        p->profs[d.rich.v[i].prof].n_rows++;
+    for (uint32_t e = 0; r == 0 && e < p->n_entries; e++)
+        r = count_plain(&d, e);
+    return r;
+}
+
 int chunk_sum_rows(const struct chunk *c, struct arena *a, struct chunk_profiles *p, const uint8_t *wanted,
                    int64_t *acc, uint32_t n_acc, uint64_t *ret_rows)
 {

@@ -144,19 +144,23 @@ struct telling {
 static int tell_profile(void *ctx, const struct scan_prof *p)
 {
     struct telling *t = ctx;
-    bool look = t->scan.match[0].n_detail || t->scan.q->has_trace || t->scan.q->has_span;
     struct store_profile out = {.time_ns = p->p->time_ns,
                                 .duration_ns = p->p->duration_ns,
                                 .type = &p->series->type,
                                 .labels = &p->series->labels};
 
-    for (uint32_t i = 0; i < p->p->n_rows; i++)
-        if (!look || scan_row(&t->scan, p, &p->p->rows[i])) {
-            out.value += p->p->rows[i].value;
-            out.n_samples++;
-        }
-    if (!out.n_samples && look)
-        return 0;
+    if (t->scan.only_counts) {
+        out.value = p->p->value;
+        out.n_samples = p->p->n_rows;
+    } else {
+        for (uint32_t i = 0; i < p->p->n_rows; i++)
+            if (scan_row(&t->scan, p, &p->p->rows[i])) {
+                out.value += p->p->rows[i].value;
+                out.n_samples++;
+            }
+        if (!out.n_samples)
+            return 0;
+    }
     memcpy(out.id, p->p->id, 16);
     out.handle = match_profile_handle(p->series->labels_id, p->p->instance, p->series->type.name, p->p->time_ns,
                                       p->p->duration_ns, p->p->value);
@@ -170,6 +174,7 @@ int engine_profiles(struct store *s, const struct store_query *q, store_profile_
     struct err own = {0};
     int r = scan_init(&t.scan, to_engine(s), q, false, &notes, e ? e : &own);
 
+    t.scan.only_counts = !t.scan.match[0].n_detail && !q->has_trace && !q->has_span;
     if (r == 0 && t.scan.tenant)
         r = scan_profs(&t.scan, true, tell_profile, &t);
     scan_done(&t.scan);

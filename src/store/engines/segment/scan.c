@@ -237,7 +237,7 @@ int scan_chunk(struct scan *s, const struct scan_symbols *sym, struct segment *s
     arena_init(&a, 0);
     r = chunk_decode_profiles(&c, &a, &p);
     if (r == 0 && with_rows)
-        r = chunk_decode_rows(&c, &a, &p, &wanted);
+        r = s->only_counts ? chunk_count_rows(&c, &a, &p) : chunk_decode_rows(&c, &a, &p, &wanted);
     if (r == -EBADMSG)
         r = scan_damaged_chunk(s, r, segment, off);
     else

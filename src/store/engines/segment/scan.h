@@ -31,6 +31,7 @@ struct scan {
     struct store_notes *notes;
     struct err *e;
     bool needs_detail[2]; /* per column: rows must be looked at one by one */
+    bool only_counts;     /* rows are counted (n_rows) and not made, but in memtables */
     bool with_traces;     /* rows need their trace ids (asked for one trace they have it anyway) */
     struct scan_traces {  /* of the segment at hand */
         struct arena arena;
