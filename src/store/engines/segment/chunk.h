@@ -134,6 +134,8 @@ int chunk_open(struct chunk *c, const void *p, size_t n, unsigned mask, struct e
 void chunk_done(struct chunk *c);
 /* Adds an entry's totals into acc, which has n_acc nodes. *ret_sum is what was added. */
 int chunk_add_totals(const struct chunk *c, uint32_t totals_off, int64_t *acc, uint32_t n_acc);
+/* *ret: an entry's sum over the nodes that have a mark, of n. */
+int chunk_sum_totals(const struct chunk *c, uint32_t totals_off, const uint8_t *marks, uint32_t n, int64_t *ret);
 int chunk_read_totals(const struct chunk *c, uint32_t totals_off, uint32_t n_nodes_max, struct totals *ret);
 /* All profiles without their rows; needs SEC_PROFILES. */
 int chunk_decode_profiles(const struct chunk *c, struct arena *a, struct chunk_profiles *ret);

@@ -84,6 +84,21 @@ static bool totals_head(const struct chunk *c, uint32_t off, struct reader *r, u
     return !r->bad;
 }
 
+/* Both columns of an entry's totals, to be read side by side. */
+static bool totals_columns(const struct chunk *c, uint32_t off, struct reader *nodes, struct reader *values,
+                           uint32_t *n, int64_t *scale, bool *negative)
+{
+    if (!totals_head(c, off, nodes, n, scale, negative))
+        return false;
+    *values = *nodes;
+    for (uint32_t i = 0; i < *n; i++) { /* the values begin behind n varints */
+        while (values->p < values->end && *values->p >= 128)
+            values->p++;
+        values->p++;
+    }
+    return values->p <= values->end;
+}
+
 int chunk_add_totals(const struct chunk *c, uint32_t off, int64_t *acc, uint32_t n_acc)
 {
     struct reader nodes, values;
@@ -92,15 +107,7 @@ int chunk_add_totals(const struct chunk *c, uint32_t off, int64_t *acc, uint32_t
     int64_t scale;
     bool negative;
 
-    if (!totals_head(c, off, &nodes, &n, &scale, &negative))
-        return -EBADMSG;
-    values = nodes;
-    for (uint32_t i = 0; i < n; i++) { /* the values begin behind n varints */
-        while (values.p < values.end && *values.p >= 128)
-            values.p++;
-        values.p++;
-    }
-    if (values.p > values.end)
+    if (!totals_columns(c, off, &nodes, &values, &n, &scale, &negative))
         return -EBADMSG;
     for (uint32_t i = 0; i < n; i++) {
         uint64_t v = get_varint(&values);
@@ -110,6 +117,27 @@ int chunk_add_totals(const struct chunk *c, uint32_t off, int64_t *acc, uint32_t
             return -EBADMSG;
         acc[node] += (negative ? unzigzag(v) : (int64_t) v) * scale;
     }
+    return nodes.bad || values.bad ? -EBADMSG : 0;
+}
+
+int chunk_sum_totals(const struct chunk *c, uint32_t off, const uint8_t *marks, uint32_t n_marks, int64_t *ret)
+{
+    struct reader nodes, values;
+    uint32_t n;
+    uint64_t node = 0;
+    int64_t scale, sum = 0;
+    bool negative;
+
+    if (!totals_columns(c, off, &nodes, &values, &n, &scale, &negative))
+        return -EBADMSG;
+    for (uint32_t i = 0; i < n; i++) {
+        uint64_t v = get_varint(&values);
+
+        node += get_varint(&nodes);
+        if (node < n_marks && marks[node])
+            sum += (negative ? unzigzag(v) : (int64_t) v) * scale;
+    }
+    *ret = sum;
     return nodes.bad || values.bad ? -EBADMSG : 0;
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * See engine.h: values over time. Sums of a directory entry that lie in one step are taken from the directory; what
- * crosses a step is taken profile by profile; with a function or a matcher on detail, row by row.
+ * crosses a step is taken profile by profile; with a matcher on detail, row by row. With a function, an entry's totals take
+ * the place of its sum in the directory: those of nodes whose stacks hold it.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -171,11 +172,35 @@ static bool is_meant(const struct pointing *x, const struct scan_symbols *sym, c
     return e->series < sym->n_series && sym->bits[e->series] && scan_hidden(&x->scan, sym, s, e, 0) != HIDDEN_ALL;
 }
 
-static int add_entry(struct pointing *x, const struct scan_symbols *sym, const struct dir_entry *d)
+static int add_entry(struct pointing *x, const struct scan_symbols *sym, const struct dir_entry *d, int64_t sum)
 {
     x->scan.notes->profiles += d->e.n_profs;
-    return add_value(x, sym_series(sym->symbols, d->e.series), d->e.min_time, d->e.instance, (double) d->e.sum,
+    return add_value(x, sym_series(sym->symbols, d->e.series), d->e.min_time, d->e.instance, (double) sum,
                      d->e.n_profs);
+}
+
+/* Entries of one chunk, as far as the function is in their stacks. */
+static int add_function(struct pointing *x, const struct scan_symbols *sym, struct segment *s,
+                        const struct dir_entry *d, uint32_t n)
+{
+    const struct store_column *c = &x->scan.q->columns[0];
+    struct chunk chunk;
+    int r = segment_chunk(s, d->off, d->head, 1u << SEC_TOTALS, &chunk, x->scan.e);
+
+    if (r < 0)
+        return scan_damage(&x->scan, r, err_message(x->scan.e, r));
+    r = mark(x, sym->symbols, d->e.service);
+    for (uint32_t i = 0; r == 0 && i < n; i++) {
+        int64_t sum = 0;
+
+        if (!is_meant(x, sym, s, &d[i].e) || d[i].e.min_time < c->from || d[i].e.min_time >= c->to)
+            continue;
+        r = chunk_sum_totals(&chunk, d[i].e.totals_off, x->marks, x->n_marks, &sum);
+        if (r == 0)
+            r = add_entry(x, sym, &d[i], sum);
+    }
+    chunk_done(&chunk);
+    return r == -EBADMSG ? scan_damage(&x->scan, r, "a chunk's totals are damaged") : r;
 }
 
 /* Entries of one chunk: all of them by their sums, or, when one crosses a step or an end, all by their profiles. */
@@ -195,11 +220,14 @@ static int add_chunk(struct pointing *x, const struct scan_symbols *sym, struct 
                     scan_hidden(&x->scan, sym, s, e, 0) == HIDDEN_NONE;
     }
     if (!fits && s->meta.has_detail)
-        return scan_chunk(&x->scan, sym, s, d->off, d->len, d->e.service, false, add_prof_value, x);
+        return scan_chunk(&x->scan, sym, s, d->off, d->len, d->e.service, x->sq->function.n,
+                          x->sq->function.n ? add_prof_rows : add_prof_value, x);
     x->scan.notes->coarse |= !fits;
+    if (x->sq->function.n)
+        return add_function(x, sym, s, d, n);
     for (uint32_t i = 0; r == 0 && i < n; i++)
         if (is_meant(x, sym, s, &d[i].e) && d[i].e.min_time >= c->from && d[i].e.min_time < c->to)
-            r = add_entry(x, sym, &d[i]);
+            r = add_entry(x, sym, &d[i], d[i].e.sum);
     return r;
 }
 
@@ -312,10 +340,10 @@ int engine_series(struct store *s, const struct store_query *q, const struct sto
     x.p.n_points = (uint32_t) ((c->to - c->from + sq->step - 1) / sq->step);
     x.p.type = x.scan.match[0].type;
     if (r == 0 && x.scan.tenant) {
-        if (sq->function.n || x.scan.needs_detail[0]) {
+        if (x.scan.needs_detail[0]) {
             r = scan_profs(&x.scan, true, add_prof_rows, &x);
         } else {
-            r = scan_memtables(&x.scan, add_prof_value, &x);
+            r = scan_memtables(&x.scan, sq->function.n ? add_prof_rows : add_prof_value, &x);
             if (r == 0)
                 r = add_segments(&x);
         }
