@@ -415,7 +415,7 @@ static struct batch *service_dict(int service)
 }
 
 /* A batch whose dictionary is the service's: as a decoder would leave it, without the decoding. */
-static void run_synthetic(const char *dir, int services, int windows, int rows)
+static void run_synthetic(const char *dir, int services, int windows, int rows, bool day)
 {
     struct batch **dicts = mem_alloc((size_t) services * sizeof *dicts);
     double *zipf = mem_alloc(STACKS * sizeof *zipf), sum = 0;
@@ -504,6 +504,12 @@ static void run_synthetic(const char *dir, int services, int windows, int rows)
             append(s, b, services);
             batch_unref(b);
         }
+    }
+    if (day) { /* as many profiles and stacks as a day has: what opening has to read */
+        settle(s, true, true);
+        report_open(&s, dir);
+        store_close(s);
+        return;
     }
     settle(s, false, false);
     report_queries(s, "service-07", T0, fake_now, "just after ingest", trace);
@@ -806,7 +812,9 @@ int main(int argc, char **argv)
     if (strcmp(what, "limits") == 0)
         run_limits();
     else if (strcmp(what, "synthetic") == 0)
-        run_synthetic(dir, a, b, c);
+        run_synthetic(dir, a, b, c, false);
+    else if (strcmp(what, "day") == 0)
+        run_synthetic(dir, a, b, c, true);
     else if (strcmp(what, "files") == 0 && argc > 3)
         run_files(dir, argv[3]);
     else if (strcmp(what, "agent") == 0)

@@ -19,6 +19,9 @@ $bench limits
 echo "| **synthetic: 50 services x $(part 360 30) windows x 1000 rows** | | |"
 $bench synthetic "$tmp/synthetic" 50 "$(part 360 30)" 1000
 rm -rf "$tmp/synthetic"
+echo "| **a day: 50 services, $(part 8640 860) profiles of each, 60 rows in a profile** | | |"
+$bench day "$tmp/day" 50 "$(part 8640 860)" 60
+rm -rf "$tmp/day"
 corpus=${WICK_SHARED:-../shared}/tools/corpus
 if [ -d "$corpus" ] && command -v go >/dev/null; then
     cp -r "$corpus" "$tmp/generator"

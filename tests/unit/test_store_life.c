@@ -4,82 +4,8 @@
  * fills up, a restart between two cumulative profiles, profiles that come back as they were sent, names that come
  * later; and stores that earlier versions wrote (tests/data/store-vN; WICK_MAKE_STORE=DIR writes one of this version).
  */
-#include "store_conformance.c"
-
-#include <fcntl.h>
-#include <ftw.h>
-#include <unistd.h>
-
-#include "base/fd.h"
 #include "model/symbolizer.h"
-
-#define DAYS(n) ((n) *86400 * NS_PER_S)
-
-static char dir[128];
-
-static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
-{
-    (void) st;
-    (void) type;
-    (void) ftw;
-    return remove(path);
-}
-
-static void begin(struct suite *s)
-{
-    struct err e = {0};
-
-    nftw(dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
-    suite_clock = GEN_T0;
-    s->config.dir = dir;
-    s->config.manual = true;
-    s->config.now = suite_now;
-    if (!s->config.min_free)
-        s->config.min_free = -1;
-    if (store_open(&store_segment, &s->config, &s->store, &e) < 0)
-        tap_fail("open: %s", e.message);
-}
-
-static void reopen(struct suite *s)
-{
-    struct err e = {0};
-
-    store_close(s->store);
-    s->store = NULL;
-    if (store_open(&store_segment, &s->config, &s->store, &e) < 0)
-        tap_fail("open: %s", e.message);
-}
-
-static void end(struct suite *s)
-{
-    store_close(s->store);
-    nftw(dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
-    suite_clock = GEN_T0;
-}
-
-static void flush(struct suite *s)
-{
-    struct err e = {0};
-
-    if (s->store->ops->flush(s->store, &e) < 0)
-        tap_fail("flush: %s", e.message);
-}
-
-static void retain(struct suite *s)
-{
-    struct err e = {0};
-
-    if (s->store->ops->retain(s->store, true, &e) < 0)
-        tap_fail("retain: %s", e.message);
-}
-
-static bool there(const char *name)
-{
-    char path[256];
-
-    snprintf(path, sizeof path, "%s/%s", dir, name);
-    return access(path, F_OK) == 0;
-}
+#include "store_dir.h"
 
 /* --- symbols --- */
 
@@ -117,25 +43,6 @@ static void test_epochs(void)
 
 /* --- detail --- */
 
-static int count_profile(void *ctx, const struct store_profile *p)
-{
-    (void) p;
-    ++*(int *) ctx;
-    return 0;
-}
-
-static int profiles(struct suite *s)
-{
-    struct question k;
-    struct err e = {0};
-    int n = 0;
-
-    ask(&k, "cpu", ALL);
-    ok(s->store->ops->profiles(s->store, &k.q, count_profile, &n, &e) >= 0);
-    ask_done(&k);
-    return n;
-}
-
 static int64_t total_of_trace(struct suite *s, uint8_t trace)
 {
     struct question k;
@@ -148,8 +55,6 @@ static int64_t total_of_trace(struct suite *s, uint8_t trace)
     ask_done(&k);
     return v;
 }
-
-#define EARLY (GEN_T0 - 3600 * NS_PER_S)
 
 static void test_detail_goes(void)
 {
@@ -260,175 +165,6 @@ static void test_no_memory(void)
         eq_int(after.duplicates - before.duplicates, 0);
     }
     ok(refused > 20 && refused < 120);
-    end(&s);
-}
-
-/* --- deletion --- */
-
-static struct store_stats stats_of(struct suite *s)
-{
-    struct store_stats st = {0};
-
-    s->store->ops->stats(s->store, &st);
-    return st;
-}
-
-/* Bytes of an id that only the deleted profiles have, in any file. */
-static int found;
-
-static int find_id(const char *path, const struct stat *st, int type, struct FTW *ftw)
-{
-    _cleanup_(buf_done) struct buf b = BUF_INIT;
-
-    (void) st;
-    (void) ftw;
-    if (type == FTW_F && fd_read_file(path, 1 << 24, &b, NULL) == 0 && memmem(b.p, b.n, "\x77\x78\x79\x7a\x77", 5))
-        found++;
-    return 0;
-}
-
-static int files_with_id(void)
-{
-    found = 0;
-    nftw(dir, find_id, 16, FTW_PHYS);
-    return found;
-}
-
-static void append_id(struct suite *s, const char *service)
-{
-    _cleanup_(batch_unrefp) struct batch *b =
-        simple_batch((struct simple[]){{.value = 5, .service = service, .time = suite_clock}}, 1);
-
-    memcpy(b->profiles[0].id, "\x77\x78\x79\x7a\x77\x78\x79\x7a\x77\x78\x79\x7a\x77\x78\x79\x7a", 16);
-    append(s, b);
-}
-
-/* Hidden by the call; in the log and the segment still; gone from both with the next compaction. */
-static void test_deleted_from_disk(void)
-{
-    struct suite s = {.config = {.keep = -1, .keep_detail = -1}};
-
-    begin(&s);
-    append_id(&s, "gone");
-    APPEND(&s, {.value = 1, .service = "stays"});
-    flush(&s);
-    suite_clock += NS_PER_S;
-    append_id(&s, "gone");
-    eq_int(files_with_id(), 2);
-    delete_from(&s, "{service.name=\"gone\"}", ALL);
-    eq_int(total(&s, "cpu", ALL), 1);
-    eq_int(files_with_id(), 2);
-    eq_int(stats_of(&s).deletions, 1);
-    reopen(&s);
-    eq_int(total(&s, "cpu", ALL), 1);
-    eq_int(stats_of(&s).deletions, 1);
-    ok(s.store->ops->retain(s.store, false, NULL) == 0);
-    eq_int(files_with_id(), 0);
-    eq_int(stats_of(&s).deletions, 0);
-    eq_int(stats_of(&s).stored_profiles, 1);
-    eq_int(total(&s, "cpu", ALL), 1);
-    end(&s);
-}
-
-/* Where only sums are left, five minutes are there or not; a sum over all series does not bring a part back. */
-static void test_delete_without_detail(void)
-{
-    static const char *const hosts[] = {"h1", "h2", "h3", "h4", "h5"};
-    struct suite s = {.config = {.keep = -1, .keep_detail = DAYS(1)}};
-
-    begin(&s);
-    for (int i = 0; i < 5; i++)
-        APPEND(&s, {.value = 1, .host = hosts[i], .time = EARLY}, {.value = 10, .host = hosts[i], .time = GEN_T0});
-    flush(&s);
-    suite_clock += DAYS(3);
-    retain(&s);
-    eq_int(profiles(&s), 0);
-    eq_int(total(&s, "cpu", ALL), 55);
-    delete_from(&s, "cpu{host.name=\"h2\"}", EARLY - 600 * NS_PER_S, EARLY + 600 * NS_PER_S);
-    for (int i = 0; i < 2; i++, retain(&s)) {
-        eq_int(total(&s, "cpu", ALL), 54);
-        eq_int(total(&s, "cpu{host.name=\"h2\"}", ALL), 10);
-        eq_int(total(&s, "cpu", EARLY - 600 * NS_PER_S, EARLY + 600 * NS_PER_S), 4);
-    }
-    eq_int(stats_of(&s).deletions, 0);
-    end(&s);
-}
-
-/* A copy hides what was deleted, and takes new data of the same time; its logs are numbered as before. */
-static void test_snapshot_with_deletion(void)
-{
-    struct suite s = {.config = {.keep = -1, .keep_detail = -1}}, copy = s;
-    char to[160];
-
-    snprintf(to, sizeof to, "%s-copy", dir);
-    nftw(to, remove_one, 16, FTW_DEPTH | FTW_PHYS);
-    begin(&s);
-    APPEND(&s, {.value = 1}, {.value = 2, .service = "gone"});
-    flush(&s);
-    delete_from(&s, "cpu{service.name=\"gone\"}", ALL);
-    eq_int(s.store->ops->snapshot(s.store, to, NULL), 0);
-    copy.config = s.config;
-    copy.config.dir = to;
-    ok(store_open(&store_segment, &copy.config, &copy.store, NULL) == 0);
-    if (copy.store) {
-        eq_int(total(&copy, "cpu", ALL), 1);
-        APPEND(&copy, {.value = 4, .service = "gone"});
-        eq_int(total(&copy, "cpu", ALL), 5);
-        retain(&copy);
-        eq_int(total(&copy, "cpu", ALL), 5);
-    }
-    store_close(copy.store);
-    nftw(to, remove_one, 16, FTW_DEPTH | FTW_PHYS);
-    end(&s);
-}
-
-/* --- what is kept between questions --- */
-
-static uint64_t kept_after(struct suite *s, const char *selector)
-{
-    struct question k;
-    struct store_stats st;
-    int n = 0;
-
-    total(s, selector, ALL);
-    ask(&k, selector, ALL);
-    s->store->ops->profiles(s->store, &k.q, count_profile, &n, NULL);
-    s->store->ops->export(s->store, &k.q, count_exported, &n, NULL);
-    s->store->ops->each_series(s->store, "", ALL, count_series, &n);
-    ask_done(&k);
-    st = stats_of(s);
-    return st.cache_bytes;
-}
-
-/* Many segments, each with a dictionary and a footer of its own, and many trees: the same answers whatever the room. */
-static void test_cache_bound(void)
-{
-    enum { SEGMENTS = 120, ROOM = 48 << 10 };
-    struct suite s = {.config = {.keep = -1, .keep_detail = -1}};
-    _cleanup_(buf_done) struct buf roomy = BUF_INIT, tight = BUF_INIT;
-    uint64_t all, most = 0;
-
-    begin(&s);
-    for (int i = 0; i < SEGMENTS; i++) {
-        struct gen g = {.state = (uint64_t) i + 1, .services = 12, .instances = 3, .stacks = 30, .depth = 10};
-        _cleanup_(batch_unrefp) struct batch *b = gen_batch(&g, GEN_T0 - i * 3600 * NS_PER_S);
-
-        append(&s, b);
-        flush(&s);
-    }
-    eq_int(stats_of(&s).segments, SEGMENTS);
-    dump_answers(&roomy, s.store, GEN_T0 - DAYS(7), GEN_T0 + DAYS(1));
-    all = stats_of(&s).cache_bytes;
-    ok(all > 10 * ROOM); /* there is something to bound */
-    s.config.cache = ROOM;
-    reopen(&s);
-    dump_answers(&tight, s.store, GEN_T0 - DAYS(7), GEN_T0 + DAYS(1));
-    ok(roomy.n == tight.n && memcmp(roomy.p, tight.p, roomy.n) == 0);
-    most = MAX(kept_after(&s, "cpu"), kept_after(&s, "heap"));
-    most = MAX(most, stats_of(&s).cache_bytes);
-    printf("# %llu bytes without a bound, at most %llu of %d with it\n", (unsigned long long) all,
-           (unsigned long long) most, ROOM);
-    ok(most && most <= ROOM);
     end(&s);
 }
 
@@ -826,10 +562,6 @@ int main(void)
     tap_run(test_detail_goes);
     tap_run(test_copies);
     tap_run(test_no_memory);
-    tap_run(test_deleted_from_disk);
-    tap_run(test_delete_without_detail);
-    tap_run(test_snapshot_with_deletion);
-    tap_run(test_cache_bound);
     tap_run(test_full_disk);
     tap_run(test_reserve);
     tap_run(test_cumulative_restart);

@@ -13,7 +13,7 @@
 
 enum { WRITERS = 2, READERS = 2, BATCHES = 300, DELETIONS = 40 };
 
-static char dir[128];
+static char dir[128], copy[160];
 static struct suite suite = {.config = {.keep = -1, .keep_detail = -1, .min_free = -1, .memory = 4096, .cache = 20000}};
 static _Atomic int64_t acknowledged;
 static atomic_int writing, wrong;
@@ -129,6 +129,7 @@ static void test_all_at_once(void)
         n += thread_start(&threads[n], "reader", run_reader, NULL, NULL) == 0;
     n += thread_start(&threads[n], "deleter", run_deleter, NULL, NULL) == 0;
     eq_int(n, WRITERS + READERS + 1);
+    eq_int(suite.store->ops->snapshot(suite.store, copy, NULL), 0); /* while all of this goes on */
     while (writing) {
         ok(suite.store->ops->flush(suite.store, NULL) == 0);
         ok(suite.store->ops->retain(suite.store, true, NULL) == 0);
@@ -141,13 +142,23 @@ static void test_all_at_once(void)
     ok(suite.store->ops->retain(suite.store, true, NULL) == 0);
     eq_int(ask_total("cpu"), 2 * WRITERS * BATCHES);
     store_close(suite.store);
+    suite.config.dir = copy;
+    suite.config.read_only = true;
+    if (store_open(&store_segment, &suite.config, &suite.store, &e) < 0) {
+        tap_fail("open the copy: %s", e.message);
+        return;
+    }
+    ok(ask_total("cpu") >= 0);
+    store_close(suite.store);
 }
 
 int main(void)
 {
     snprintf(dir, sizeof dir, "%s/wick-store-threads-%d", access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp",
              (int) getpid());
+    snprintf(copy, sizeof copy, "%s-copy", dir);
     tap_run(test_all_at_once);
     nftw(dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    nftw(copy, remove_one, 16, FTW_DEPTH | FTW_PHYS);
     return tap_done();
 }

@@ -235,13 +235,13 @@ static int flush_memtable(struct engine *g, struct memtable *m, struct err *e)
     return 0;
 }
 
-/* The oldest sealed memtable, or NULL: the last one in the list is in use. */
+/* The oldest memtable when it is sealed, or NULL. */
 static struct memtable *oldest_sealed(struct engine *g)
 {
     struct memtable *m = NULL;
 
     pthread_mutex_lock(&g->lock);
-    if (g->snapshot->n_memtables > 1 || (g->snapshot->n_memtables && g->snapshot->memtables[0] != g->active))
+    if (g->snapshot->n_memtables && atomic_load(&g->snapshot->memtables[0]->sealed))
         m = memtable_ref(g->snapshot->memtables[0]);
     pthread_mutex_unlock(&g->lock);
     return m;

@@ -30,8 +30,9 @@ struct memtable {
     uint64_t log; /* number of its log file */
     struct mempart *_Atomic parts;
     _Atomic uint32_t refs;
-    size_t bytes;    /* writer: about how much memory rows take */
-    int64_t created; /* monotonic, of the first row */
+    atomic_bool sealed; /* nothing more is added: it can be flushed */
+    size_t bytes;       /* writer: about how much memory rows take */
+    int64_t created;    /* monotonic, of the first row */
     uint64_t n_profs, n_rows;
     struct dedup_entry *keys; /* added while this was open, for the catalogue */
     size_t cap_keys;

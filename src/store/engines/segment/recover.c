@@ -306,6 +306,7 @@ static int replay_log(struct engine *g, uint64_t number, struct err *e)
     r = log_read(g->log_dir, number, &reader, &end, e);
     for (struct mempart *p = x.m->parts; p; p = p->next)
         mempart_publish(p);
+    atomic_store(&x.m->sealed, true);
     if (r == 0)
         r = snapshot_publish(g, &(struct snapshot_change){.add_memtable = x.m});
     memtable_unref(x.m);

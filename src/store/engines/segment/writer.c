@@ -305,8 +305,10 @@ int engine_begin_log(struct engine *g, struct err *e)
         memtable_unref(m);
         return r;
     }
-    if (g->active)
+    if (g->active) {
         log_close(&g->log);
+        atomic_store(&g->active->sealed, true);
+    }
     memtable_unref(g->active);
     g->active = m;
     g->log = log;

@@ -1,0 +1,403 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a segment store keeps, where and for how long: levels, retention by size, bounded heads, deletions and when they
+ * leave the disk, what is kept between questions, one process at a time, sums that are damaged.
+ */
+#include "store_dir.h"
+
+/* --- deletion --- */
+
+static struct store_stats stats_of(struct suite *s)
+{
+    struct store_stats st = {0};
+
+    s->store->ops->stats(s->store, &st);
+    return st;
+}
+
+/* Bytes of an id that only the deleted profiles have, in any file. */
+static int found;
+
+static int find_id(const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+    _cleanup_(buf_done) struct buf b = BUF_INIT;
+
+    (void) st;
+    (void) ftw;
+    if (type == FTW_F && fd_read_file(path, 1 << 24, &b, NULL) == 0 && memmem(b.p, b.n, "\x77\x78\x79\x7a\x77", 5))
+        found++;
+    return 0;
+}
+
+static int files_with_id(void)
+{
+    found = 0;
+    nftw(dir, find_id, 16, FTW_PHYS);
+    return found;
+}
+
+static void append_id(struct suite *s, const char *service)
+{
+    _cleanup_(batch_unrefp) struct batch *b =
+        simple_batch((struct simple[]){{.value = 5, .service = service, .time = suite_clock}}, 1);
+
+    memcpy(b->profiles[0].id, "\x77\x78\x79\x7a\x77\x78\x79\x7a\x77\x78\x79\x7a\x77\x78\x79\x7a", 16);
+    append(s, b);
+}
+
+/* Hidden by the call; in the log and the segment still; gone from both with the next compaction. */
+static void test_deleted_from_disk(void)
+{
+    struct suite s = {.config = {.keep = -1, .keep_detail = -1}};
+
+    begin(&s);
+    append_id(&s, "gone");
+    APPEND(&s, {.value = 1, .service = "stays"});
+    flush(&s);
+    suite_clock += NS_PER_S;
+    append_id(&s, "gone");
+    eq_int(files_with_id(), 2);
+    delete_from(&s, "{service.name=\"gone\"}", ALL);
+    eq_int(total(&s, "cpu", ALL), 1);
+    eq_int(files_with_id(), 2);
+    eq_int(stats_of(&s).deletions, 1);
+    reopen(&s);
+    eq_int(total(&s, "cpu", ALL), 1);
+    eq_int(stats_of(&s).deletions, 1);
+    ok(s.store->ops->retain(s.store, false, NULL) == 0);
+    eq_int(files_with_id(), 0);
+    eq_int(stats_of(&s).deletions, 0);
+    eq_int(stats_of(&s).stored_profiles, 1);
+    eq_int(total(&s, "cpu", ALL), 1);
+    end(&s);
+}
+
+/* Where only sums are left, five minutes are there or not; a sum over all series does not bring a part back. */
+static void test_delete_without_detail(void)
+{
+    static const char *const hosts[] = {"h1", "h2", "h3", "h4", "h5"};
+    struct suite s = {.config = {.keep = -1, .keep_detail = DAYS(1)}};
+
+    begin(&s);
+    for (int i = 0; i < 5; i++)
+        APPEND(&s, {.value = 1, .host = hosts[i], .time = EARLY}, {.value = 10, .host = hosts[i], .time = GEN_T0});
+    flush(&s);
+    suite_clock += DAYS(3);
+    retain(&s);
+    eq_int(profiles(&s), 0);
+    eq_int(total(&s, "cpu", ALL), 55);
+    delete_from(&s, "cpu{host.name=\"h2\"}", EARLY - 600 * NS_PER_S, EARLY + 600 * NS_PER_S);
+    for (int i = 0; i < 2; i++, retain(&s)) {
+        eq_int(total(&s, "cpu", ALL), 54);
+        eq_int(total(&s, "cpu{host.name=\"h2\"}", ALL), 10);
+        eq_int(total(&s, "cpu", EARLY - 600 * NS_PER_S, EARLY + 600 * NS_PER_S), 4);
+    }
+    eq_int(stats_of(&s).deletions, 0);
+    end(&s);
+}
+
+/* A copy hides what was deleted, and takes new data of the same time; its logs are numbered as before. */
+static void test_snapshot_with_deletion(void)
+{
+    struct suite s = {.config = {.keep = -1, .keep_detail = -1}}, copy = s;
+    char to[160];
+
+    snprintf(to, sizeof to, "%s-copy", dir);
+    nftw(to, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    begin(&s);
+    APPEND(&s, {.value = 1}, {.value = 2, .service = "gone"});
+    flush(&s);
+    delete_from(&s, "cpu{service.name=\"gone\"}", ALL);
+    eq_int(s.store->ops->snapshot(s.store, to, NULL), 0);
+    copy.config = s.config;
+    copy.config.dir = to;
+    ok(store_open(&store_segment, &copy.config, &copy.store, NULL) == 0);
+    if (copy.store) {
+        eq_int(total(&copy, "cpu", ALL), 1);
+        APPEND(&copy, {.value = 4, .service = "gone"});
+        eq_int(total(&copy, "cpu", ALL), 5);
+        retain(&copy);
+        eq_int(total(&copy, "cpu", ALL), 5);
+    }
+    store_close(copy.store);
+    nftw(to, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    end(&s);
+}
+
+/* --- what is kept between questions --- */
+
+static uint64_t kept_after(struct suite *s, const char *selector)
+{
+    struct question k;
+    struct store_stats st;
+    int n = 0;
+
+    total(s, selector, ALL);
+    ask(&k, selector, ALL);
+    s->store->ops->profiles(s->store, &k.q, count_profile, &n, NULL);
+    s->store->ops->export(s->store, &k.q, count_exported, &n, NULL);
+    s->store->ops->each_series(s->store, "", ALL, count_series, &n);
+    ask_done(&k);
+    st = stats_of(s);
+    return st.cache_bytes;
+}
+
+/* Many segments, each with a dictionary and a footer of its own, and many trees: the same answers whatever the room. */
+static void test_cache_bound(void)
+{
+    enum { SEGMENTS = 120, ROOM = 48 << 10 };
+    struct suite s = {.config = {.keep = -1, .keep_detail = -1}};
+    _cleanup_(buf_done) struct buf roomy = BUF_INIT, tight = BUF_INIT;
+    uint64_t all, most = 0;
+
+    begin(&s);
+    for (int i = 0; i < SEGMENTS; i++) {
+        struct gen g = {.state = (uint64_t) i + 1, .services = 12, .instances = 3, .stacks = 30, .depth = 10};
+        _cleanup_(batch_unrefp) struct batch *b = gen_batch(&g, GEN_T0 - i * 3600 * NS_PER_S);
+
+        append(&s, b);
+        flush(&s);
+    }
+    eq_int(stats_of(&s).segments, SEGMENTS);
+    dump_answers(&roomy, s.store, GEN_T0 - DAYS(7), GEN_T0 + DAYS(1));
+    all = stats_of(&s).cache_bytes;
+    ok(all > 10 * ROOM); /* there is something to bound */
+    s.config.cache = ROOM;
+    reopen(&s);
+    dump_answers(&tight, s.store, GEN_T0 - DAYS(7), GEN_T0 + DAYS(1));
+    ok(roomy.n == tight.n && memcmp(roomy.p, tight.p, roomy.n) == 0);
+    most = MAX(kept_after(&s, "cpu"), kept_after(&s, "heap"));
+    most = MAX(most, stats_of(&s).cache_bytes);
+    printf("# %llu bytes without a bound, at most %llu of %d with it\n", (unsigned long long) all,
+           (unsigned long long) most, ROOM);
+    ok(most && most <= ROOM);
+    end(&s);
+}
+
+/* --- levels --- */
+
+struct levels {
+    int n[3], problems;
+};
+
+static void count_level(void *ctx, bool problem, const char *line)
+{
+    struct levels *l = ctx;
+    const char *at = strstr(line, ": level ");
+
+    l->problems += problem;
+    if (at)
+        l->n[(at[8] - '0') % 3]++;
+}
+
+static struct levels levels_of(struct suite *s)
+{
+    struct levels l = {0};
+
+    eq_int(s->store->ops->check(s->store, count_level, &l, NULL), 0);
+    eq_int(l.problems, 0);
+    return l;
+}
+
+/* Five minutes into hours that are over, hours into days that are over. */
+static void test_levels(void)
+{
+    struct suite s = {.config = {.keep = -1, .keep_detail = -1}};
+    int64_t day = GEN_T0 - GEN_T0 % DAYS(1);
+
+    begin(&s);
+    suite_clock = day;
+    for (int i = 0; i < 8; i++, suite_clock += 900 * NS_PER_S) { /* two hours, a segment every quarter */
+        APPEND(&s, {.value = 1, .time = suite_clock});
+        flush(&s);
+    }
+    eq_int(levels_of(&s).n[0], 8);
+    ok(s.store->ops->retain(s.store, false, NULL) == 0); /* the first hour is over, the second not for long enough */
+    eq_int(levels_of(&s).n[0], 4);
+    eq_int(levels_of(&s).n[1], 1);
+    suite_clock += 3600 * NS_PER_S;
+    ok(s.store->ops->retain(s.store, false, NULL) == 0);
+    eq_int(levels_of(&s).n[0], 0);
+    eq_int(levels_of(&s).n[1], 2);
+    suite_clock += DAYS(1);
+    ok(s.store->ops->retain(s.store, false, NULL) == 0);
+    eq_int(levels_of(&s).n[1], 0);
+    eq_int(levels_of(&s).n[2], 1);
+    eq_int(total(&s, "cpu", ALL), 8);
+    eq_int(total(&s, "cpu", day + 900 * NS_PER_S, day + 2 * 3600 * NS_PER_S - 1), 7);
+    end(&s);
+}
+
+/* --- how much --- */
+
+static void test_retention_by_size(void)
+{
+    struct suite s = {.config = {.keep = -1, .keep_detail = -1}};
+    uint64_t bytes;
+
+    begin(&s);
+    for (int i = 0; i < 10; i++) {
+        APPEND(&s, {.value = 1 << i, .time = GEN_T0 - (10 - i) * 3600 * NS_PER_S});
+        flush(&s);
+    }
+    bytes = stats_of(&s).segment_bytes;
+    s.config.keep_bytes = bytes / 2 + 10;
+    reopen(&s);
+    ok(s.store->ops->retain(s.store, false, NULL) == 0);
+    eq_int(total(&s, "cpu", ALL), 0x3e0); /* the oldest have gone */
+    end(&s);
+}
+
+/* What is in no segment yet is bounded: when segments cannot be written, writers wait, by a status that says so. */
+static void test_heads_bounded(void)
+{
+    struct suite s = {.config = {.memory = 1, .keep = -1, .keep_detail = -1}};
+    struct ack_result r = {0};
+    int taken = 0;
+
+    begin(&s);
+    for (; taken < 100; taken++) {
+        _cleanup_(batch_unrefp) struct batch *b =
+            simple_batch((struct simple[]){{.value = 1, .time = GEN_T0 + taken}}, 1);
+
+        store_append_wait(s.store, b, &(struct sink_context){.tenant = "", .received_ns = suite_clock}, &r);
+        if (r.status != SINK_OK)
+            break;
+    }
+    ok(taken > 1 && taken < 10);
+    ok(r.status == SINK_UNAVAILABLE && r.retry_ns > 0 && r.message[0]);
+    eq_int(total(&s, "cpu", ALL), taken);
+    flush(&s);
+    APPEND(&s, {.value = 1, .time = GEN_T0 + 1000});
+    eq_int(total(&s, "cpu", ALL), taken + 1);
+    end(&s);
+}
+
+static void test_async(void)
+{
+    struct suite s = {.config = {.async = true, .keep = -1, .keep_detail = -1}};
+
+    begin(&s);
+    APPEND(&s, {.value = 3});
+    eq_int(total(&s, "cpu", ALL), 3);
+    reopen(&s);
+    eq_int(total(&s, "cpu", ALL), 3);
+    end(&s);
+}
+
+/* --- whose --- */
+
+static void test_one_process(void)
+{
+    struct suite s = {0};
+    struct store *other = NULL;
+    struct err e = {0};
+
+    begin(&s);
+    eq_int(store_open(&store_segment, &s.config, &other, &e), -EBUSY);
+    ok(strstr(e.message, dir) != NULL);
+    end(&s);
+}
+
+static void test_other_format(void)
+{
+    struct suite s = {0};
+    struct store *other = NULL;
+    struct err e = {0};
+    char path[160];
+
+    begin(&s);
+    store_close(s.store);
+    snprintf(path, sizeof path, "%s/FORMAT", dir);
+    eq_int(fd_write_file(path, "wick store 9\n", 13, NULL), 0);
+    eq_int(store_open(&store_segment, &s.config, &other, &e), -EPROTONOSUPPORT);
+    ok(strstr(e.message, "wick store 9") && strstr(e.message, "wick store 1"));
+    s.store = NULL;
+    end(&s);
+}
+
+/* --- damage --- */
+
+static void turn_over(const char *name, off_t at)
+{
+    char path[200], c = 0;
+    int fd;
+
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    fd = open(path, O_RDWR);
+    ok(fd >= 0 && pread(fd, &c, 1, at) == 1);
+    c ^= 4;
+    ok(pwrite(fd, &c, 1, at) == 1);
+    close(fd);
+}
+
+/* Asks for everything, 9. 0: it is not there, and the answer says so; 1: the answer says that something is wrong and
+ * everything is there; 2: nothing wrong was met. */
+static int ask_damaged(struct suite *s, off_t at)
+{
+    _cleanup_(tree_freep) struct tree *t = NULL;
+    struct store_notes notes = {0};
+    struct question k;
+    bool whole;
+
+    ask(&k, "cpu", ALL);
+    ok(s->store->ops->select(s->store, &k.q, &t, &notes, NULL) == 0);
+    ask_done(&k);
+    whole = t && t->total[0][0] == 9;
+    if (!whole && !notes.damaged)
+        tap_fail("byte %lld is wrong, something is missing, and nobody says so", (long long) at);
+    if (notes.damaged && !strstr(notes.damage, "segment "))
+        tap_fail("byte %lld: '%s' does not say where", (long long) at, notes.damage);
+    return whole ? (notes.damaged ? 1 : 2) : 0;
+}
+
+/* A day of three hours: whichever byte is wrong, the answer says so; where it is one of a sum, what it is a sum of
+ * answers instead, and nothing is missing. */
+static void test_damaged_sums(void)
+{
+    struct suite s = {.config = {.keep = -1, .keep_detail = -1, .cache = 1}};
+    char name[64] = "", path[200];
+    int count[3] = {0};
+    struct stat st = {0};
+
+    begin(&s);
+    for (int i = 0; i < 3; i++) {
+        APPEND(&s, {.value = 1, .time = EARLY - i * 3600 * NS_PER_S},
+               {.value = 2, .time = EARLY - i * 3600 * NS_PER_S + 1});
+        flush(&s);
+    }
+    suite_clock += DAYS(2);
+    retain(&s);
+    eq_int(stats_of(&s).segments, 1);
+    for (int i = 1; i < 20 && !there(name[0] ? name : "none"); i++)
+        snprintf(name, sizeof name, "1/seg/%012d.seg", i);
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    ok(stat(path, &st) == 0);
+    for (off_t at = 0; at < st.st_size; at += 3) {
+        turn_over(name, at);
+        count[ask_damaged(&s, at)]++;
+        turn_over(name, at);
+    }
+    printf("# bytes wrong: %d not on the way to the answer, %d with the whole answer, %d with a part of it\n", count[2],
+           count[1], count[0]);
+    ok(count[1] > 0);
+    eq_int(ask_damaged(&s, -1), 2);
+    end(&s);
+}
+
+int main(void)
+{
+    snprintf(dir, sizeof dir, "%s/wick-keep-%d", access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp", (int) getpid());
+    tap_run(test_deleted_from_disk);
+    tap_run(test_delete_without_detail);
+    tap_run(test_snapshot_with_deletion);
+    tap_run(test_cache_bound);
+    tap_run(test_levels);
+    tap_run(test_retention_by_size);
+    tap_run(test_heads_bounded);
+    tap_run(test_async);
+    tap_run(test_one_process);
+    tap_run(test_other_format);
+    tap_run(test_damaged_sums);
+    return tap_done();
+}
