@@ -115,7 +115,7 @@ int chunk_add_totals(const struct chunk *c, uint32_t off, int64_t *acc, uint32_t
         node += get_varint(&nodes);
         if (unlikely(node >= n_acc))
             return -EBADMSG;
-        acc[node] += (negative ? unzigzag(v) : (int64_t) v) * scale;
+        acc[node] = (int64_t) ((uint64_t) acc[node] + (negative ? (uint64_t) unzigzag(v) : v) * (uint64_t) scale);
     }
     return nodes.bad || values.bad ? -EBADMSG : 0;
 }
@@ -162,7 +162,7 @@ int chunk_read_totals(const struct chunk *c, uint32_t off, uint32_t n_nodes_max,
     for (uint32_t i = 0; i < n; i++) {
         uint64_t v = get_varint(&r);
 
-        ret->values[i] = (negative ? unzigzag(v) : (int64_t) v) * scale;
+        ret->values[i] = (int64_t) ((negative ? (uint64_t) unzigzag(v) : v) * (uint64_t) scale); /* damaged: any */
     }
     return r.bad ? -EBADMSG : 0;
 }
