@@ -167,7 +167,8 @@ def test_short_lived_processes(tmp_path):
     rows, p = record(tmp_path, "--", "sh", script, rate=99)
     cpu = sum(float(x) for x in p.stdout.split())
     whole = [(s, v) for s, v in rows if "main" in s and s[0] == "_start" and "sh" not in s]
-    assert count(whole, 99) >= 0.9 * cpu * 99 - 5, (count(whole, 99), cpu * 99)
+    noise = 1.5 * (cpu * 99) ** 0.5  # of how many ticks fall into that time on a busy machine
+    assert count(whole, 99) >= 0.9 * cpu * 99 - noise, (count(whole, 99), cpu * 99)
 
 
 def test_fork_without_exec_and_dlopen(tmp_path):
