@@ -2,7 +2,8 @@
 /*
  * A segment store with everything going on at once: writers, readers, somebody who deletes, flushes and compactions, and
  * next to no room for what is kept between questions. Every question sees what was acknowledged before it began and
- * nothing that was deleted before. Run under ThreadSanitizer as well.
+ * nothing that was deleted before. Questions over many services have a second thread of their own. Run under
+ * ThreadSanitizer as well.
  */
 #include "store_conformance.c"
 
@@ -10,8 +11,9 @@
 #include <unistd.h>
 
 #include "base/thread.h"
+#include "store/engines/segment/engine.h"
 
-enum { WRITERS = 2, READERS = 2, BATCHES = 300, DELETIONS = 40 };
+enum { WRITERS = 2, READERS = 2, BATCHES = 300, DELETIONS = 40, SERVICES = 6, ROUNDS = 150, PIDS = 5 };
 
 static char dir[128], copy[160];
 static struct suite suite = {.config = {.keep = -1, .keep_detail = -1, .min_free = -1, .memory = 4096, .cache = 20000}};
@@ -26,15 +28,9 @@ static int remove_one(const char *path, const struct stat *st, int type, struct 
     return remove(path);
 }
 
-static bool try_once(const char *service, int i)
+static bool try_once(const struct simple *rows, size_t n)
 {
-    const struct simple rows[] = {{.value = 1, .service = service, .time = GEN_T0 - i * 90 * NS_PER_S},
-                                  {.value = 1,
-                                   .service = service,
-                                   .time = GEN_T0 - i * 90 * NS_PER_S + 1,
-                                   .stack = i % 2 ? "main a b" : "main c",
-                                   .pid = 1 + i}};
-    _cleanup_(batch_unrefp) struct batch *b = simple_batch(rows, 2);
+    _cleanup_(batch_unrefp) struct batch *b = simple_batch(rows, n);
     struct ack_result r = {0};
 
     store_append_wait(suite.store, b, &(struct sink_context){.tenant = "", .received_ns = GEN_T0}, &r);
@@ -43,10 +39,22 @@ static bool try_once(const char *service, int i)
     return r.status == SINK_OK;
 }
 
+static void write_batch(const struct simple *rows, size_t n)
+{
+    while (!try_once(rows, n))
+        usleep(1000);
+}
+
 static void write_one(const char *service, int i)
 {
-    while (!try_once(service, i))
-        usleep(1000);
+    const struct simple rows[] = {{.value = 1, .service = service, .time = GEN_T0 - i * 90 * NS_PER_S},
+                                  {.value = 1,
+                                   .service = service,
+                                   .time = GEN_T0 - i * 90 * NS_PER_S + 1,
+                                   .stack = i % 2 ? "main a b" : "main c",
+                                   .pid = 1 + i}};
+
+    write_batch(rows, ARRAY_SIZE(rows));
 }
 
 static void *run_writer(void *arg)
@@ -152,12 +160,151 @@ static void test_all_at_once(void)
     store_close(suite.store);
 }
 
+/* --- questions over many services --- */
+
+static const char *const services[SERVICES] = {"s0", "s1", "s2", "s3", "s4", "s5"};
+
+/* A row for each service, all of one function below main. */
+static void write_round(int i)
+{
+    struct simple rows[SERVICES];
+
+    for (int k = 0; k < SERVICES; k++)
+        rows[k] = (struct simple){.value = 1,
+                                  .service = services[k],
+                                  .time = GEN_T0 - i * 90 * NS_PER_S,
+                                  .stack = i % 2 ? "main a b" : "main a c",
+                                  .pid = 1 + i % PIDS};
+    write_batch(rows, SERVICES);
+    acknowledged += SERVICES;
+}
+
+static void *run_rounds(void *arg)
+{
+    (void) arg;
+    for (int i = 0; i < ROUNDS; i++)
+        write_round(i);
+    writing--;
+    return NULL;
+}
+
+static uint32_t row_of_a(void *ctx, const struct frame *f)
+{
+    (void) ctx;
+    return str_eq(f->function, STR("a")) ? 0 : TABLE_NO_ROW;
+}
+
+/* What the function a took, by the table. */
+static int64_t ask_table(void)
+{
+    struct store_table t = {.row = row_of_a};
+    struct store_notes notes = {0};
+    struct question k;
+    int64_t v = -1;
+
+    ask(&k, "cpu", ALL);
+    if (suite.store->ops->table(suite.store, &k.q, &t, &notes, NULL) == 0 && !notes.damaged)
+        v = t.n_rows ? t.rows[0].total[0] : 0;
+    store_table_done(&t);
+    ask_done(&k);
+    return v;
+}
+
+/* What it took by its callers; its callees have the same. */
+static int64_t ask_callers(void)
+{
+    _cleanup_(tree_freep) struct tree *up = NULL, *down = NULL;
+    struct store_notes notes = {0};
+    struct question k;
+    int64_t v = -1;
+
+    ask(&k, "cpu", ALL);
+    if (suite.store->ops->callers(suite.store, &k.q, STR("a"), &up, &down, &notes, NULL) == 0 && !notes.damaged)
+        v = up->total[0][0] == down->total[0][0] ? up->total[0][0] : -1;
+    ask_done(&k);
+    return v;
+}
+
+static void expect_between(int64_t v, int64_t from, int64_t to)
+{
+    if (v < from || v > to)
+        wrong++;
+}
+
+static void *run_asker(void *arg)
+{
+    (void) arg;
+    do {
+        int64_t before = acknowledged;
+
+        expect_between(ask_total("cpu"), before, SERVICES * ROUNDS);
+        expect_between(ask_table(), before, SERVICES * ROUNDS);
+        expect_between(ask_callers(), before, SERVICES * ROUNDS);
+        expect_between(ask_total("cpu{process.pid=\"1\"}"), before / PIDS / SERVICES * SERVICES,
+                       SERVICES * ROUNDS / PIDS);
+    } while (writing);
+    return NULL;
+}
+
+/* The same by one question and by one for each service, for which there is no second thread. */
+static void expect_whole(void)
+{
+    int64_t sum = 0;
+
+    for (int i = 0; i < SERVICES; i++) {
+        char selector[64];
+
+        snprintf(selector, sizeof selector, "cpu{service.name=\"%s\"}", services[i]);
+        sum += ask_total(selector);
+    }
+    eq_int(sum, SERVICES * ROUNDS);
+    eq_int(ask_total("cpu"), sum);
+    eq_int(ask_table(), sum);
+    eq_int(ask_callers(), sum);
+    eq_int(ask_total("cpu{process.pid=\"1\"}"), sum / PIDS);
+}
+
+static void test_many_services(void)
+{
+    pthread_t threads[READERS + 1];
+    struct err e = {0};
+    int n = 0;
+
+    nftw(dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    suite.config.dir = dir;
+    suite.config.read_only = false;
+    if (store_open(&store_segment, &suite.config, &suite.store, &e) < 0) {
+        tap_fail("open: %s", e.message);
+        return;
+    }
+    to_engine(suite.store)->cpus = 2 * READERS; /* every question has its second thread, on small machines, too */
+    acknowledged = wrong = 0;
+    writing = 1;
+    n += thread_start(&threads[n], "writer", run_rounds, NULL, NULL) == 0;
+    for (int i = 0; i < READERS; i++)
+        n += thread_start(&threads[n], "asker", run_asker, NULL, NULL) == 0;
+    eq_int(n, READERS + 1);
+    while (writing) {
+        ok(suite.store->ops->flush(suite.store, NULL) == 0);
+        ok(suite.store->ops->retain(suite.store, true, NULL) == 0);
+        usleep(1000);
+    }
+    for (int i = 0; i < n; i++)
+        pthread_join(threads[i], NULL);
+    eq_int(wrong, 0);
+    expect_whole();
+    ok(suite.store->ops->retain(suite.store, true, NULL) == 0);
+    expect_whole();
+    store_close(suite.store);
+}
+
 int main(void)
 {
     snprintf(dir, sizeof dir, "%s/wick-store-threads-%d", access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp",
              (int) getpid());
     snprintf(copy, sizeof copy, "%s-copy", dir);
     tap_run(test_all_at_once);
+    tap_run(test_many_services);
     nftw(dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
     nftw(copy, remove_one, 16, FTW_DEPTH | FTW_PHYS);
     return tap_done();
