@@ -29,6 +29,7 @@
 #include "cli/serve_rights.h"
 #include "cli/serve_self.h"
 #include "conf/yaml.h"
+#include "net/address.h"
 #include "net/tls.h"
 #include "server/api.h"
 #include "server/binary_store.h"
@@ -108,17 +109,25 @@ static int find_dirs(struct serve *s, struct err *e)
 
 /* --- what is listened on --- */
 
-static bool is_loopback(const char *address)
-{
-    struct str a = str_from(address);
-
-    return str_starts(a, STR("127.")) || str_starts(a, STR("localhost")) || str_starts(a, STR("[::1]")) ||
-           str_starts(a, STR("unix:"));
-}
-
 static bool is_off(const char *address)
 {
     return !address || !address[0] || strcmp(address, "off") == 0;
+}
+
+/* 1 when every address that the text stands for is reached from this machine alone. */
+static int is_loopback(const char *text, struct err *e)
+{
+    struct address all[8];
+    struct address_parts parts;
+    int n, r = address_split(text, NULL, &parts, e);
+
+    if (r < 0)
+        return r;
+    n = address_resolve(&parts, all, ARRAY_SIZE(all), e);
+    for (int i = 0; i < n; i++)
+        if (!address_is_loopback(&all[i]))
+            return 0;
+    return n < 0 ? n : 1;
 }
 
 /* Nothing listens beyond loopback unless it is encrypted and asks for a token, or somebody said --insecure. */
@@ -127,7 +136,11 @@ static int check_exposure(const struct serve *s, struct err *e)
     const char *const addresses[] = {s->config.listen.http, s->config.listen.otlp_grpc, s->config.listen.otlp_http};
 
     for (size_t i = 0; i < ARRAY_SIZE(addresses); i++) {
-        if (is_off(addresses[i]) || is_loopback(addresses[i]) || s->config.listen.insecure)
+        int r = is_off(addresses[i]) ? 1 : is_loopback(addresses[i], e);
+
+        if (r < 0)
+            return r;
+        if (r || s->config.listen.insecure)
             continue;
         if (!s->config.listen.tls.present)
             return err_set(e, -EPERM, "%s is not a loopback address: set listen.tls, or say --insecure", addresses[i]);

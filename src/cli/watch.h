@@ -22,7 +22,9 @@ struct watch_options {
 /* Lines of an option table for the above; base is where struct watch_options lies in the command's own. */
 #define WATCH_ARGS(base)                                                                                             \
     {'p', "pid", ARG_LIST, (base) + offsetof(struct watch_options, pids), "PID", "only this process; repeatable"},   \
-        {'F', "rate", ARG_INT, (base) + offsetof(struct watch_options, rate), "HZ", "samples a second on each CPU"}, \
+        {'F',     "rate",                                                                                            \
+         ARG_INT, (base) + offsetof(struct watch_options, rate),                                                     \
+         "HZ",    "samples a second on each CPU (default 99; agent 19)"},                                            \
         {'t', "type", ARG_STRING, (base) + offsetof(struct watch_options, types), "TYPES", "cpu (default), offcpu"}, \
         {0,                                                                                                          \
          "include",                                                                                                  \

@@ -115,13 +115,14 @@ static void take_names(struct packing *x)
 
 static void pack_names(struct packing *x)
 {
-    struct reader names = reader_of(x->names.p, x->names.n);
+    struct reader names = reader_of(x->names.p, x->names.n), *r = x->r;
 
     x->r = &names;
     for (uint64_t i = 0; i < x->n[NAMES]; i++) {
         copy_varints(x->r, &x->columns[C_NAMED], 1);
         pack_lines(x, &x->columns[C_NAMED]);
     }
+    x->r = r;
 }
 
 static void take_nodes(struct packing *x)
