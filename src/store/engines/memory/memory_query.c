@@ -313,7 +313,7 @@ int memory_series(struct store *s, const struct store_query *q, const struct sto
     if (r < 0)
         return r;
     arena_init(&p.arena, q->memory_limit);
-    p.n_points = (uint32_t) ((c->to - c->from + sq->step - 1) / sq->step);
+    p.n_points = (uint32_t) ((c->to - c->from - 1) / sq->step + 1);
     p.type = match.type;
     pthread_mutex_lock(&m->lock);
     for (uint32_t i = 0; r == 0 && i < m->n; i++) {

@@ -337,7 +337,7 @@ int engine_series(struct store *s, const struct store_query *q, const struct sto
     arena_init(&x.p.arena, q->memory_limit);
     x.p.from = c->from;
     x.p.step = sq->step;
-    x.p.n_points = (uint32_t) ((c->to - c->from + sq->step - 1) / sq->step);
+    x.p.n_points = (uint32_t) ((c->to - c->from - 1) / sq->step + 1);
     x.p.type = x.scan.match[0].type;
     if (r == 0 && x.scan.tenant) {
         if (x.scan.needs_detail[0]) {
