@@ -103,7 +103,7 @@ static const struct option source_options[] = {
     {"repository", OPT_STRING, AT(serve_source, repository), NULL,
      "they are of this repository, as https://github.com/acme/shop: linked to their line in the profile's version"},
     {"link", OPT_STRING, AT(serve_source, link), NULL,
-     "how they are linked, for other forges and for editors (vscode://file/{dir}/{path}:{line}): {path}, {line}, "
+     "how they are linked, for other forges and for editors (vscode://file{dir}/{path}:{line}): {path}, {line}, "
      "{revision} (the service's version, else HEAD), {repository} and {dir} are filled in"},
     {0},
 };

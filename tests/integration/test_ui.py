@@ -12,6 +12,7 @@ import pytest
 
 pytest.importorskip("opentelemetry.proto.common.v1.common_pb2")
 import ui_data  # noqa: E402
+from opentelemetry.proto.profiles.v1development import profiles_pb2  # noqa: E402
 from test_serve import WICK, Server  # noqa: E402
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -42,8 +43,10 @@ def server(tmp_path_factory):
     (place / "shop").mkdir()
     (place / "shop/cart.go").write_text(ui_data.SOURCE)
     (place / "wick.yaml").write_text(f"source:\n  - prefix: /build/shop/\n    dir: {place}/shop\n    repository: https://forge.example/shop\n"
+                                     f"  - prefix: /srv/search/\n    dir: {place}/search\n    link: vscode://file{{dir}}/{{path}}:{{line}}\n"
                                      "ui:\n  price_per_core_hour: 0.04\n  own_code: example.com\n")
     s = Server(place, "--config", str(place / "wick.yaml"))
+    s.place = place
     for r in ui_data.requests():
         status, body = s.send(r)
         assert status == 200, body
@@ -53,7 +56,13 @@ def server(tmp_path_factory):
 
 @pytest.mark.parametrize("suite", ["views", "explore", "flame", "details", "start", "compare", "hostile", "states"])
 def test_suite(server, suite):
-    run(suite, url=server.url, hostile=ui_data.HOSTILE, hostileService=ui_data.HOSTILE_SERVICE, depth=ui_data.DEPTH)
+    run(suite, url=server.url, hostile=ui_data.HOSTILE, hostileService=ui_data.HOSTILE_SERVICE, depth=ui_data.DEPTH, place=str(server.place),
+        otlp=str(server.place / "export.otlp"))
+    if suite == "explore":  # what was taken away as OTLP is OTLP, with what was looked at
+        taken = profiles_pb2.ProfilesData.FromString((server.place / "export.otlp").read_bytes())
+        names = [taken.dictionary.string_table[f.name_strindex] for f in taken.dictionary.function_table]
+        assert "example.com/shop/cart.encode" in names and "walk" not in names, names
+        assert sum(sum(s.values) for r in taken.resource_profiles for c in r.scope_profiles for p in c.profiles for s in p.samples) > 0
 
 
 def test_empty_server(tmp_path):

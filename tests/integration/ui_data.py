@@ -21,7 +21,7 @@ class Request:
         d = self.d = self.r.dictionary
         for table in (d.mapping_table, d.location_table, d.function_table, d.attribute_table, d.stack_table, d.link_table):
             table.add()
-        self.strings, self.locations, self.stacks, self.maps = {"": 0}, {}, {}, {}
+        self.strings, self.locations, self.stacks, self.maps, self.kinds = {"": 0}, {}, {}, {}, {}
         rp = self.r.resource_profiles.add()
         for key, value in (("service.name", service), ("service.version", version), ("host.name", host)):
             if value:
@@ -41,15 +41,22 @@ class Request:
             self.maps[name] = len(self.d.mapping_table) - 1
         return self.maps[name]
 
+    def kind(self, kind):
+        if kind not in self.kinds:
+            self.d.attribute_table.add(key_strindex=self.string("profile.frame.type")).value.string_value = kind
+            self.kinds[kind] = len(self.d.attribute_table) - 1
+        return self.kinds[kind]
+
     def location(self, frame):
-        """A frame is "name", ("name", "file", line), or an address in /usr/lib/libcrypt.so without a name."""
+        """A frame is "name", ("name", "file", line), that with a kind, or an address in /usr/lib/libcrypt.so without a name."""
         if frame not in self.locations:
             if isinstance(frame, int):
                 self.d.location_table.add(mapping_index=self.mapping("/usr/lib/libcrypt.so", "deadbeef01"), address=0x400000 + frame)
             else:
-                name, file, line = frame if isinstance(frame, tuple) else (frame, "", 0)
+                name, file, line, kind = (*frame, "")[:4] if isinstance(frame, tuple) else (frame, "", 0, "")
                 self.d.function_table.add(name_strindex=self.string(name), filename_strindex=self.string(file))
-                self.d.location_table.add().lines.add(function_index=len(self.d.function_table) - 1, line=line)
+                self.d.location_table.add(attribute_indices=[self.kind(kind)] if kind else []).lines.add(
+                    function_index=len(self.d.function_table) - 1, line=line)
             self.locations[frame] = len(self.d.location_table) - 1
         return self.locations[frame]
 
@@ -99,10 +106,12 @@ def requests(now=None):
                 r.profile("off_cpu", "nanoseconds", at, [(s, v * 3) for s, v in stacks[:2]])
             out.append(r.done())
     r = Request("search", "7", "web-2")
-    walk = ("walk", "/srv/search/tree.py", 77)
+    walk = ("walk", "/srv/search/tree.py", 77, "cpython")
+    read = [("do_syscall_64", "", 0, "kernel"), ("vfs_read", "", 0, "kernel")]
     for i in range(MINUTES, 0, -10):
         at = now - i * 60_000_000_000
         r.profile("cpu", "nanoseconds", at, [(("main", *[walk] * DEPTH, "leaf"), 500_000_000), (("main", *[walk] * 3, "index"), 200_000_000),
+                                             (("main", *[walk] * 3, *read), 300_000_000),
                                              (("main", "[vdso]", 0x4321), 90_000_000)])
     out.append(r.done())
     r = Request(HOSTILE_SERVICE, "<b>1</b>", "\"><script>window.hacked=1</script>")

@@ -125,4 +125,15 @@ export async function settled(page) {
     }
 }
 
+// Everything in the head can be seen without scrolling.
+export async function headFits(page) {
+    const cut = await page.evaluate(() => {
+        const nav = document.querySelector(".top nav"), within = nav.getBoundingClientRect();
+        const over = (e, right) => e.getBoundingClientRect().right > right + 0.5;
+        return [...document.querySelectorAll(".top > *")].filter((e) => over(e, innerWidth)).concat([...nav.children].filter((e) => over(e, within.right)))
+            .map((e) => e.textContent || e.className);
+    });
+    equal(cut, [], `cut off in the head, ${page.viewportSize().width} pixels wide`);
+}
+
 export const param = (page, name) => new URL(page.url()).searchParams.get(name);

@@ -14,6 +14,15 @@ export default async function (t) {
         }, name);
         await page.waitForFunction((n) => document.querySelector(".details-name").textContent.includes(n), name);
     };
+    // Where a click on the link leads to; nothing is opened.
+    const followed = async (link) => {
+        await page.evaluate(() => {
+            window.opened = null;
+            window.open = (url) => (window.opened = url);
+        });
+        await link.click();
+        return (await page.waitForFunction(() => window.opened)).jsonValue();
+    };
     await page.goto(checkout);
     await drawn(page);
 
@@ -66,9 +75,36 @@ export default async function (t) {
         await page.locator(".flame-box").focus();
         await page.keyboard.press("m");
         const link = page.getByRole("menu").locator("a[target=_blank]").first();
-        const href = await link.getAttribute("href");
-        ok(/^https:\/\/forge\.example\/shop\/.*cart\.go.*\d/.test(href), href);
-        await page.keyboard.press("Escape");
+        equal(await link.getAttribute("rel"), "noopener noreferrer");
+        equal(await followed(link), "https://forge.example/shop/blob/HEAD/cart.go#L40");
+    });
+    await t.check("a frame opens its line in the editor", async () => {
+        await page.goto(t.url + "/explore?from=now-2h&rec=1&query=cpu%7Bservice.name%3D%22search%22%7D");
+        await drawn(page);
+        await focusOn("walk");
+        await page.locator(".flame-box").focus();
+        await page.keyboard.press("m");
+        const link = page.getByRole("menu").locator("a", {hasText: "Open in vscode"});
+        equal(await followed(link), `vscode://file${t.place}/search/tree.py:77`);
+        equal(await followed(page.locator(".details a", {hasText: "Open in vscode"})), `vscode://file${t.place}/search/tree.py:77`, "of the line below");
+    });
+    await t.check("badges say the kind of a frame, where it changes", async () => {
+        const badge = () => page.locator(".details .badge").allInnerTexts();
+        await focusOn("walk");
+        equal(await badge(), ["python"]);
+        await focusOn("vfs_read");
+        equal(await badge(), ["kernel"]);
+        await focusOn("index");
+        equal(await badge(), [], "of a frame of no kind");
+        const painted = await page.evaluate(() => {
+            const engine = document.querySelector(".flame-box").wickEngine, {ctx} = engine.painter, texts = [];
+            ctx.fillText = (text) => texts.push(text);
+            engine.paint();
+            delete ctx.fillText;
+            engine.paint();
+            return texts.filter((text) => ["python", "kernel"].includes(text));
+        });
+        equal(painted, ["python", "kernel"], "two kernel frames, one below the other, have one badge");
     });
     await t.check("what the server folds is drawn as such, and opens", async () => {
         await page.goto(t.url + "/explore?from=now-2h&nodes=8");

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Explore: what is chosen is in the URL, a sent link shows the same, back and forward work, files can be taken away.
+import fs from "node:fs";
 import {drawn, equal, ok, param, settled} from "../lib.mjs";
 
 export default async function (t) {
@@ -102,6 +103,10 @@ export default async function (t) {
             if (start === "\x1f\x8b") equal([...(await r.body()).subarray(0, 2)], [0x1f, 0x8b], text);
             else ok((await r.text()).toLowerCase().startsWith(start), text);
         }
+        const binary = await page.request.get(new URL(await menu.locator("a", {hasText: "OTLP protobuf"}).getAttribute("href"), page.url()).href);
+        equal(binary.status(), 200, "OTLP protobuf");
+        equal(binary.headers()["content-type"], "application/x-protobuf");
+        fs.writeFileSync(t.otlp, await binary.body()); // read by who started this, with OpenTelemetry's own messages
         const [download] = await Promise.all([page.waitForEvent("download"), menu.locator("[role^=menuitem]", {hasText: "PNG"}).click()]);
         ok(download.suggestedFilename().endsWith(".png"), download.suggestedFilename());
     });

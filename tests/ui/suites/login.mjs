@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A server with tokens: the login form in place, a cookie that scripts cannot read, a right that is missing.
-import {equal, ok, settled} from "../lib.mjs";
+import {equal, headFits, ok, settled} from "../lib.mjs";
 
 export default async function (t) {
     const expected = [/status of 40[13]/];
@@ -30,6 +30,15 @@ export default async function (t) {
         await page.reload();
         await settled(page);
         equal(await page.getByLabel("Token").count(), 0);
+    });
+    await t.check("the way out fits a narrow screen, and leads out", async () => {
+        const wide = page.viewportSize();
+        await page.setViewportSize({width: 375, height: 800});
+        await headFits(page);
+        await t.shot(page, "login-narrow");
+        await page.setViewportSize(wide);
+        await page.getByRole("button", {name: "Log out"}).click();
+        await page.getByLabel("Token").waitFor();
     });
     await t.clean(page, "login");
     const writer = await t.page({expected});

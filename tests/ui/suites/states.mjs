@@ -1,9 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 // Nothing there, wrong questions: each state says what to do.
-import {ok, settled} from "../lib.mjs";
+import {drawn, equal, ok, settled} from "../lib.mjs";
 
 export default async function (t) {
     const page = await t.page({expected: [/status of 400/, /status of 404/]});
+    await t.check("what is on its way is said, until it is there", async () => {
+        let answer;
+        const held = new Promise((r) => (answer = r));
+        await page.route(/\/api\/v1\/flame/, (r) => held.then(() => r.continue()));
+        await page.goto(t.url + "/explore?from=now-2h");
+        const loading = page.locator(".state.loading[role=status]");
+        await loading.waitFor();
+        equal(await loading.innerText(), "Loading profiles…");
+        equal(await page.locator(".flame-box").count(), 0, "flame graphs without data");
+        await t.shot(page, "state-loading");
+        answer();
+        await drawn(page);
+        equal(await loading.count(), 0, "still loading");
+        await page.unroute(/\/api\/v1\/flame/);
+    });
     await t.check("an empty selection offers a way on", async () => {
         await page.goto(t.url + "/explore?query=cpu%7Bservice.name%3D%22nobody%22%7D");
         await settled(page);

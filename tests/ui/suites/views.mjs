@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every view opens, shows data, is clean and accessible; light and dark, wide and narrow.
-import {drawn, ok, settled} from "../lib.mjs";
+import {drawn, headFits, ok, settled} from "../lib.mjs";
 
 const views = {
     services: {path: "services", seen: "checkout"},
@@ -35,7 +35,7 @@ export default async function (t) {
         await t.axe(page, name);
         await page.context().close();
     }
-    for (const [name, options] of Object.entries({dark: {colorScheme: "dark"}, narrow: {width: 390, height: 800}})) {
+    for (const [name, options] of Object.entries({dark: {colorScheme: "dark"}, narrow: {width: 375, height: 800}})) {
         for (const view of ["services", "explore", "compare", "senders"]) {
             const page = await t.page(options);
             await t.check(`${view} ${name}`, async () => {
@@ -43,6 +43,7 @@ export default async function (t) {
                 await settled(page);
                 const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
                 ok(wide <= 0, `the page is ${wide} pixels wider than the screen`);
+                await headFits(page);
                 if (name === "dark") {
                     const [r, g, b] = await page.evaluate(() => getComputedStyle(document.body).backgroundColor.match(/\d+/g).map(Number));
                     ok(r + g + b < 200, `dark background is ${r} ${g} ${b}`);

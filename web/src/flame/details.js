@@ -4,6 +4,7 @@ import {html} from "htm/preact";
 import {useLayoutEffect, useRef} from "preact/hooks";
 import {kindBadge, whyUnnamed} from "../lib/names.js";
 import {amount, cost, number, percent, points, rate} from "../lib/units.js";
+import {follow} from "../parts/menu.js";
 
 // Rows of [label, value] about a node.
 function facts(l, i, ns) {
@@ -65,7 +66,7 @@ export function Details({l, node, ns, actions, zoomed, rootName, price, onReset}
         <span class="num details-facts">${facts(l, node, ns).map(([k, v]) => html`<span><i>${k}</i> ${v}</span>`)}${money && html`<span><i>cost</i> ${money}</span>`}</span>
         ${why && html`<span class="why" title=${why.why + (why.fix ? " Fix: " + why.fix : "")}>no name: ${why.why}${why.fix ? html` <code>${why.fix}</code>` : ""}</span>`}
         <span class="grow"></span>
-        ${list.map((a) => a.href ? html`<a class="button small" href=${a.href} ...${a.out ? {target: "_blank", rel: "noopener noreferrer"} : {}}>${a.label}</a>`
+        ${list.map((a) => a.href ? html`<a class="button small" href=${a.href} onClick=${follow(a)} ...${a.out ? {target: "_blank", rel: "noopener noreferrer"} : {}}>${a.label}</a>`
             : html`<button class="small" onClick=${a.run}>${a.label}</button>`)}
         ${zoomed ? html`<button class="small" onClick=${onReset}>Zoom out</button>` : ""}
     </div>`;

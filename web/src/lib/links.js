@@ -13,7 +13,8 @@ export function linksFor(templates, what) {
         const file = t.prefix ? what.file.slice(t.prefix.length).replace(/^\/+/, "") : what.file;
         const link = t.template.replace(/\{(\w+)\}/g, (_, k) => k === "file" || k === "path" ? encodeURI(file).replace(/[?#]/g, encodeURIComponent)
             : k === "revision" ? encodeURIComponent(what.version || "HEAD") : encodeURIComponent(what[k] ?? ""));
-        if (allowed.test(link)) out.push({name: t.name || new URL(link).hostname || "editor", href: link});
+        const scheme = allowed.exec(link)?.[1].toLowerCase();
+        if (scheme) out.push({name: scheme.startsWith("http") ? t.name || new URL(link).hostname : scheme, href: link});
     }
     return out;
 }

@@ -8,6 +8,7 @@ import {linksFor} from "../lib/links.js";
 import {mineBy} from "../lib/names.js";
 import {valueOf} from "../lib/selector.js";
 import {collapseRecursion, graft, onlyFrames} from "../lib/tree.js";
+import {rangeOf} from "../lib/time.js";
 import {patch} from "../lib/url.js";
 import {Flame} from "../flame/flame.js";
 import {also, exactly} from "./filters.js";
@@ -81,6 +82,21 @@ export function FlamePane({tree, params, ns, rootName, onFound, diff = false, la
         onRange=${side ? undefined : (r) => patch({x: r ? `${r[0].toPrecision(7)}_${r[1].toPrecision(7)}` : ""}, {replace: true})} />`;
 }
 
+// Frames of one function are one, whatever their lines: the line to open is the one that took most.
+async function heaviestLine(name, file, {query, ...params}) {
+    const {from, to} = rangeOf(params);
+    const {rows} = await get(apiUrl("lines", {query: query || "cpu", from, to, function: name}));
+    return rows.filter((r) => r.line && (r.file ?? "") === file).reduce((a, b) => (b.total > a.total ? b : a), {line: 1, total: 0}).line;
+}
+
+// Links to where a frame is; find asks for the line first, where the frame has none.
+function outside(t, f, params, status, service) {
+    const name = t.frames.function(f), file = t.frames.fileOf(f), known = t.frames.line[f];
+    const at = (line) => linksFor(status?.links, {file, line, function: name, service});
+    return at(known || 1).map((l, i) => ({label: `Open in ${l.name}`, href: l.href, out: true, bar: i === 0,
+        find: !known && name ? async () => at(await heaviestLine(name, file, params))[i].href : null}));
+}
+
 export function frameActions(node, t, params, status, service) {
     const f = t.frame[node], name = t.frames.function(f), file = t.frames.fileOf(f);
     const pattern = name ? exactly(name) : null;
@@ -93,8 +109,8 @@ export function frameActions(node, t, params, status, service) {
             {label: "Leave this frame out", run: () => patch({hide: also(params.hide, pattern), zoom: ""})},
             {label: "Highlight", run: () => patch({search: pattern})});
     }
-    const out = linksFor(status?.links, {file, line: t.frames.line[f] || 1, function: name, service});
-    if (out.length) list.push("-", ...out.map((l, i) => ({label: `Open in ${l.name}`, href: l.href, out: true, bar: i === 0})));
+    const out = outside(t, f, params, status, service);
+    if (out.length) list.push("-", ...out);
     list.push("-", {label: "Copy name", run: () => navigator.clipboard?.writeText(t.name(node))},
         {label: "Copy stack", run: () => navigator.clipboard?.writeText(t.path(node).join(";"))});
     return list;

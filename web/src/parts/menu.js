@@ -6,7 +6,7 @@ import {useEffect, useLayoutEffect, useRef} from "preact/hooks";
 
 const open = signal(null);
 
-// items: {label, run or href, out (opens outside), hint, checked, disabled} or "-" for a line.
+// items: {label, run or href, out (opens outside), find (a better href, asked for when somebody follows it), hint, checked, disabled} or "-" for a line.
 export function openMenu(x, y, items, title, back = document.activeElement) {
     open.value = {x, y, items, title, back};
 }
@@ -54,13 +54,22 @@ export function MenuLayer() {
     </div>`;
 }
 
+// For onClick of an item's link.
+export function follow(i) {
+    return (e) => {
+        if (!i.find) return;
+        e.preventDefault();
+        i.find().catch(() => i.href).then((href) => window.open(href, "_blank", "noopener,noreferrer"));
+    };
+}
+
 function Item({i}) {
     const body = html`<span>${i.checked !== undefined ? html`<span class="tick">${i.checked ? "✓" : ""}</span>` : ""}${i.label}</span>
         ${i.hint && html`<kbd>${i.hint}</kbd>`}`;
     const role = i.checked !== undefined ? "menuitemradio" : "menuitem";
     const checked = i.checked !== undefined ? String(!!i.checked) : undefined;
     if (i.href)
-        return html`<a role=${role} tabindex="-1" href=${i.href} onClick=${() => (open.value = null)}
+        return html`<a role=${role} tabindex="-1" href=${i.href} onClick=${(e) => (follow(i)(e), (open.value = null))}
             ...${i.out ? {target: "_blank", rel: "noopener noreferrer"} : {}} ...${i.download ? {download: i.download} : {}}>${body}</a>`;
     return html`<button role=${role} tabindex="-1" aria-checked=${checked} aria-disabled=${i.disabled ? "true" : undefined}
         onClick=${() => i.disabled || (close(), i.run())}>${body}</button>`;

@@ -88,7 +88,7 @@ export function Shell({children}) {
                 aria-current=${here === path ? "page" : undefined}>${text}</a>`)}
                 ${files && pprofPages(r).map(([path, text, params]) => html`<a href=${href(path, params)}>${text}</a>`)}</nav>
             <span class="grow"></span>
-            ${session.value?.required && !needLogin.value && html`<button class="quiet" onClick=${() => post("logout", "").finally(() => location.reload())}>Log out</button>`}
+            ${session.value?.required && !needLogin.value && html`<button class="quiet out" title="Log out" onClick=${() => post("logout", "").finally(() => location.reload())}><svg viewBox="0 0 16 16" aria-hidden="true"><path d="M6 2H2.5v12H6M6 8h8M11 5l3 3-3 3"/></svg><span>Log out</span></button>`}
             <${ThemeSwitch} />
             <button class="icon" aria-label="keyboard help" title="Keyboard (?)" onClick=${() => (helpOpen.value = true)}>?</button>
         </header>
