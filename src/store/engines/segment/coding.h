@@ -143,6 +143,12 @@ static inline int64_t get_zigzag(struct reader *r)
     return unzigzag(get_varint(r));
 }
 
+/* A value that was written as units behind base. Damaged ones wrap around. */
+static inline int64_t get_behind(struct reader *r, int64_t base, int64_t unit)
+{
+    return (int64_t) ((uint64_t) base + (uint64_t) get_zigzag(r) * (uint64_t) unit);
+}
+
 /* A varint that must be below limit; 0 and bad otherwise. */
 static inline uint32_t get_below(struct reader *r, uint64_t limit)
 {

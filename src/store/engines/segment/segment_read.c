@@ -226,8 +226,8 @@ static void read_lists(struct reader *r, struct segment_footer *f)
     for (uint32_t i = 0; f->series && i < f->n_series; i++) {
         series += (uint32_t) get_varint(r);
         f->series[i].series = series;
-        f->series[i].first = f->meta.t0 + get_zigzag(r);
-        f->series[i].last = f->series[i].first + get_zigzag(r);
+        f->series[i].first = get_behind(r, f->meta.t0, 1);
+        f->series[i].last = get_behind(r, f->series[i].first, 1);
     }
     f->n_groups = get_below(r, (uint64_t) (r->end - r->p) + 1);
     f->groups = arena_zalloc_array(&f->arena, f->n_groups + 1, sizeof *f->groups);
@@ -359,7 +359,7 @@ static void read_directory(struct reader *r, const struct segment_group *g, stru
     uint64_t off = 0;
 
     for (uint32_t i = 0; i < n; i++) {
-        window += get_zigzag(r) * WINDOW_5M;
+        window = get_behind(r, window, WINDOW_5M);
         d[i].window = window;
         d[i].e.service = g->service;
         d[i].e.type = g->type;
@@ -378,9 +378,9 @@ static void read_directory(struct reader *r, const struct segment_group *g, stru
     for (uint32_t i = 0; i < n; i++)
         d[i].e.sum = get_zigzag(r);
     for (uint32_t i = 0; i < n; i++)
-        d[i].e.min_time = d[i].window + get_zigzag(r);
+        d[i].e.min_time = get_behind(r, d[i].window, 1);
     for (uint32_t i = 0; i < n; i++)
-        d[i].e.max_time = d[i].e.min_time + get_zigzag(r);
+        d[i].e.max_time = get_behind(r, d[i].e.min_time, 1);
     for (uint32_t i = 0; i < n; i++) {
         off += (uint64_t) get_zigzag(r);
         d[i].off = off;
