@@ -3,6 +3,7 @@
  * What a segment store keeps, where and for how long: levels, retention by size, bounded heads, deletions and when they
  * leave the disk, what is kept between questions, one process at a time, sums that are damaged.
  */
+#include "store/engines/segment/engine.h"
 #include "store_dir.h"
 
 /* --- deletion --- */
@@ -351,14 +352,28 @@ static int ask_damaged(struct suite *s, off_t at)
     return whole ? (notes.damaged ? 1 : 2) : 0;
 }
 
+/* The one segment that there is. */
+static void find_segment(char name[static 64], off_t *ret_size)
+{
+    struct stat st = {0};
+    char path[200];
+
+    name[0] = 0;
+    for (int i = 1; i < 20 && !there(name[0] ? name : "none"); i++)
+        snprintf(name, 64, "1/seg/%012d.seg", i);
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    ok(stat(path, &st) == 0);
+    *ret_size = st.st_size;
+}
+
 /* A day of three hours: whichever byte is wrong, the answer says so; where it is one of a sum, what it is a sum of
  * answers instead, and nothing is missing. */
 static void test_damaged_sums(void)
 {
     struct suite s = {.config = {.keep = -1, .keep_detail = -1, .cache = 1}};
-    char name[64] = "", path[200];
     int count[3] = {0};
-    struct stat st = {0};
+    char name[64];
+    off_t size;
 
     begin(&s);
     for (int i = 0; i < 3; i++) {
@@ -369,11 +384,8 @@ static void test_damaged_sums(void)
     suite_clock += DAYS(2);
     retain(&s);
     eq_int(stats_of(&s).segments, 1);
-    for (int i = 1; i < 20 && !there(name[0] ? name : "none"); i++)
-        snprintf(name, sizeof name, "1/seg/%012d.seg", i);
-    snprintf(path, sizeof path, "%s/%s", dir, name);
-    ok(stat(path, &st) == 0);
-    for (off_t at = 0; at < st.st_size; at += 3) {
+    find_segment(name, &size);
+    for (off_t at = 0; at < size; at += 3) {
         turn_over(name, at);
         count[ask_damaged(&s, at)]++;
         turn_over(name, at);
@@ -381,6 +393,34 @@ static void test_damaged_sums(void)
     printf("# bytes wrong: %d not on the way to the answer, %d with the whole answer, %d with a part of it\n", count[2],
            count[1], count[0]);
     ok(count[1] > 0);
+    eq_int(ask_damaged(&s, -1), 2);
+    end(&s);
+}
+
+/* What the second thread of a question over many services finds wrong is in the answer's notes. */
+static void test_damage_of_many(void)
+{
+    static const char *const services[] = {"s0", "s1", "s2", "s3", "s4", "s5", "s6", "s7", "s8"};
+    struct suite s = {.config = {.keep = -1, .keep_detail = -1, .cache = 1}};
+    struct simple rows[ARRAY_SIZE(services)];
+    int count[3] = {0};
+    char name[64];
+    off_t size;
+
+    begin(&s);
+    to_engine(s.store)->cpus = 2; /* it has one on a machine with one CPU, too */
+    for (size_t i = 0; i < ARRAY_SIZE(services); i++)
+        rows[i] = (struct simple){.value = 1, .time = EARLY, .service = services[i]};
+    append_simple(&s, rows, ARRAY_SIZE(rows));
+    flush(&s);
+    find_segment(name, &size);
+    for (off_t at = 0; at < size; at += 5) {
+        turn_over(name, at);
+        for (int i = 0; i < 8; i++) /* now this thread meets it, now the other */
+            count[ask_damaged(&s, at)]++;
+        turn_over(name, at);
+    }
+    ok(count[0] + count[1] > 0);
     eq_int(ask_damaged(&s, -1), 2);
     end(&s);
 }
@@ -399,5 +439,6 @@ int main(void)
     tap_run(test_one_process);
     tap_run(test_other_format);
     tap_run(test_damaged_sums);
+    tap_run(test_damage_of_many);
     return tap_done();
 }

@@ -562,7 +562,7 @@ static void join_helper(struct gather *x, struct helper *h, pthread_t thread)
         x->type = h->gather.type;
         x->unit = h->gather.unit;
     }
-    if (x->scan.e && h->e.message[0] && !x->scan.e->message[0])
+    if (h->e.message[0] && !x->scan.e->message[0])
         *x->scan.e = h->e;
     free_sums(&h->gather);
 }
