@@ -91,9 +91,11 @@ static int apply_counts(struct blobs *b, struct reader *r)
 
         if (r->bad || n < stable_count(&b->tables[k]))
             return -EINVAL;
-        while (stable_count(&b->tables[k]) < n) /* lost ones are empty */
-            if (add(b, k, (struct str){0}, n) == UINT32_MAX)
+        while (stable_count(&b->tables[k]) < n) { /* lost ones are empty, and never found by their bytes */
+            if (!place(b, k, (struct str){0}))
                 return -ENOMEM;
+            stable_publish(&b->tables[k]);
+        }
     }
     return 0;
 }
