@@ -1,9 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Target lists and Kubernetes' answers for the pprof receiver, and requests of other signals. */
+/* Target lists, Kubernetes' answers for the pprof receiver and for k8s_attributes, and requests of other signals. */
 #include "pipeline/blob.h"
+#include "pipeline/processors/k8s_table.h"
 #include "pipeline/receivers/scrape_discovery.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static int on_pod(void *arg, const struct k8s_pod *p)
+{
+    struct kvs attrs = {0};
+    struct kvs_edit x;
+    struct arena a;
+
+    arena_init(&a, 1 << 20);
+    kvs_edit_init(&x, &attrs, &a);
+    k8s_table_add(arg, p);
+    k8s_table_apply(arg, p->uid, p->n_containers ? p->containers[0].id : (struct str){0}, &x);
+    arena_done(&a);
+    return 0;
+}
+
+static void read_pods(struct str text)
+{
+    static struct k8s_rule rule = {"app", "app", false};
+    static const struct k8s_extract all = {(1u << K8S_FIELDS) - 1, &rule, 1, true};
+    _cleanup_(k8s_table_freep) struct k8s_table *t = k8s_table_new(&all);
+    struct err e;
+
+    if (t)
+        k8s_pods_parse(text, on_pod, t, &e);
+}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -15,6 +41,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (l && size < 1 << 20) {
         scrape_parse_file(l, text, "fuzz", &e);
         scrape_parse_pods(l, text, "p", &e);
+        read_pods(text);
     }
     scrape_list_free(l);
     for (int i = SIGNAL_TRACES; i < SIGNALS; i++)

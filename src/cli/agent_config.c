@@ -54,6 +54,8 @@ static void put_exports(struct maker *m, const struct serve_agent *c)
         put(m, arena_printf(m->a, "--upload-symbols"));
     if (c->server)
         put(m, arena_printf(m->a, "--server=%s", c->server));
+    if (c->k8s_api)
+        put(m, arena_printf(m->a, "--k8s-api=%s", c->k8s_api));
 }
 
 int agent_config_args(const struct serve_agent *c, bool exports, struct arena *a, char ***ret, struct err *e)

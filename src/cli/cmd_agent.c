@@ -36,7 +36,7 @@
 
 struct agent_command_options {
     struct watch_options watch;
-    const char *export, *server, *token, *log_format, *stats;
+    const char *export, *server, *token, *k8s_api, *log_format, *stats;
     struct arg_list config;
     int64_t interval, feed_fd, memory, duration, begin_rate, begin;
     double budget;
@@ -53,6 +53,8 @@ static const struct arg agent_args[] = {
     {0, "upload-symbols", ARG_FLAG, AT(upload_symbols), NULL, "give the server files that names can be read from"},
     {0, "server", ARG_STRING, AT(server), "URL",
      "where those go (default: $WICK_SERVER, else port 4040 of the host that is exported to)"},
+    {0, "k8s-api", ARG_STRING, AT(k8s_api), "URL",
+     "a Kubernetes API server to ask for names of pods; in-cluster: the one this runs in"},
     {0, "interval", ARG_DURATION, AT(interval), "TIME", "how often to send (default 10s)"},
     {0, "begin-rate", ARG_INT, AT(begin_rate), "HZ",
      "samples a second in the beginning (default 99 in the first minute of a new install, when no rate is given)"},
@@ -180,7 +182,7 @@ static int open_sink(const struct agent_command_options *o, struct export_flow *
         *ret = agent_feed_sink((int) o->feed_fd);
         return 0;
     }
-    r = export_flow_new(o->export, token && *token ? token : NULL, ret_flow, e);
+    r = export_flow_new(o->export, token && *token ? token : NULL, o->k8s_api, ret_flow, e);
     if (r == 0)
         *ret = export_flow_sink(*ret_flow);
     return r;

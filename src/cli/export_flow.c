@@ -34,7 +34,22 @@ static void put_quoted(struct buf *b, struct str s)
     buf_putc(b, '\'');
 }
 
-static int write_config(struct buf *b, const char *url, const char *token, struct err *e)
+/* Names of pods. A server without encryption, as `kubectl proxy` is one, is not told the service account's token. */
+static void put_kubernetes(struct buf *b, const char *api)
+{
+    buf_puts(b, "processors:\n  k8s_attributes:\n");
+    if (strcmp(api, "in-cluster") != 0) {
+        buf_puts(b, "    api_server: ");
+        put_quoted(b, str_from(api));
+        buf_printf(b, "\n    auth_type: %s\n", str_starts(str_from(api), STR("http://")) ? "none" : "serviceAccount");
+    }
+    buf_puts(b, "    filter: {node_from_env_var: KUBE_NODE_NAME}\n"
+                "    extract: {metadata: [k8s.namespace.name, k8s.pod.name, k8s.deployment.name, k8s.statefulset.name, "
+                "k8s.daemonset.name, k8s.job.name, k8s.cronjob.name, k8s.node.name, k8s.container.name, "
+                "container.image.name, container.image.tag]}\n");
+}
+
+static int write_config(struct buf *b, const char *url, const char *token, const char *k8s_api, struct err *e)
 {
     struct str s = str_from(url), rest = s;
     ptrdiff_t at = str_find(s, STR("://"));
@@ -62,19 +77,21 @@ static int write_config(struct buf *b, const char *url, const char *token, struc
         put_quoted(b, buf_str(&bearer));
         buf_puts(b, "}\n");
     }
+    if (k8s_api)
+        put_kubernetes(b, k8s_api);
     buf_printf(b,
-               "service:\n  telemetry: {metrics: {level: none}}\n  pipelines: {profiles: {receivers: [nop], exporters: "
-               "[%s]}}\n",
-               http ? "otlphttp" : "otlp");
+               "service:\n  telemetry: {metrics: {level: none}}\n  pipelines: {profiles: {receivers: [nop], "
+               "processors: [%s], exporters: [%s]}}\n",
+               k8s_api ? "k8s_attributes" : "", http ? "otlphttp" : "otlp");
     return buf_error(b);
 }
 
-int export_flow_new(const char *url, const char *token, struct export_flow **ret, struct err *e)
+int export_flow_new(const char *url, const char *token, const char *k8s_api, struct export_flow **ret, struct err *e)
 {
     _cleanup_(buf_done) struct buf text = BUF_INIT;
     struct flow_inject inject = {.n_loops = 1};
     struct export_flow *f = mem_zalloc(sizeof *f);
-    int r = f ? write_config(&text, url, token, e) : -ENOMEM;
+    int r = f ? write_config(&text, url, token, k8s_api, e) : -ENOMEM;
 
     if (!f)
         return r;

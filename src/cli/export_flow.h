@@ -9,9 +9,10 @@ struct export_flow;
 struct sink;
 
 /* url: http(s)://HOST[:PORT] (gRPC, or HTTP where the port is 4318 or there is a path), grpc://HOST:PORT, HOST:PORT.
- * token may be NULL. Nothing is connected yet, and a peer that is away never fails anything: batches wait, the oldest are
+ * token may be NULL. k8s_api: a Kubernetes API server that is asked for the names of pods (`in-cluster`: the one of the pod
+ * that this runs in), or NULL. Nothing is connected yet, and a peer that is away never fails anything: batches wait, the oldest are
  * dropped. */
-int export_flow_new(const char *url, const char *token, struct export_flow **ret, struct err *e);
+int export_flow_new(const char *url, const char *token, const char *k8s_api, struct export_flow **ret, struct err *e);
 struct sink *export_flow_sink(struct export_flow *f);
 /* Sends what waits, for a while, and ends. */
 void export_flow_free(struct export_flow *f);

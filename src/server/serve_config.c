@@ -127,6 +127,8 @@ static const struct option agent_options[] = {
     {"upload_symbols", OPT_BOOL, AT(serve_agent, upload_symbols), "false",
      "`wick agent` gives the server files that names can be read from"},
     {"server", OPT_STRING, AT(serve_agent, server), NULL, "where those go (default: port 4040 of the same host)"},
+    {"k8s_api", OPT_STRING, AT(serve_agent, k8s_api), NULL,
+     "a Kubernetes API server that `wick agent` asks for names of pods; in-cluster: the one it runs in"},
     {0},
 };
 

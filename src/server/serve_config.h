@@ -67,7 +67,7 @@ struct serve_agent {
     int64_t rate; /* 0: as the agent thinks best */
     double budget;
     int64_t memory, interval;
-    const char *export_to, *server;
+    const char *export_to, *server, *k8s_api;
     struct option_strings include, exclude, rename;
 };
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The host agent on real programs: every stack of a known chain must be that chain, whatever the binary is like."""
+import http.server
 import json
 import os
 import re
@@ -7,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import threading
 import time
 import urllib.request
 from pathlib import Path
@@ -322,6 +324,42 @@ def test_agent_exports(tmp_path):
     assert all(s["timestampsUnixNano"] for s in profile["samples"])
     keys = {strings[a["keyStrindex"]] for a in line["dictionary"]["attributeTable"] if "keyStrindex" in a}
     assert keys >= {"thread.name", "thread.id", "cpu.logical_number", "profile.frame.type", "process.executable.build_id.gnu"}
+
+
+def test_agent_asks_kubernetes(tmp_path):
+    """Names of the pod that a process says it is in."""
+    pods = {"items": [{"metadata": {"name": "cart-1", "namespace": "shop", "uid": "uid-1",
+                                    "ownerReferences": [{"kind": "StatefulSet", "name": "cart", "controller": True}]}}]}
+
+    class Api(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(200 if self.path.startswith("/api/v1/pods") and not self.headers["authorization"] else 400)
+            self.end_headers()
+            self.wfile.write(json.dumps(pods).encode())
+
+        def log_message(self, *_):
+            pass
+
+    api = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Api)
+    threading.Thread(target=api.serve_forever, daemon=True).start()
+    exe = build(tmp_path, "chain.c", "pod_chain", *NO_FP)
+    burner = subprocess.Popen([exe, "5", "60"], stdout=subprocess.DEVNULL, env={"OTEL_RESOURCE_ATTRIBUTES": "k8s.pod.uid=uid-1"})
+    seen = {}
+    try:
+        with agent_to_file(tmp_path, "-F", 99, "--interval", "500ms", "--include", "exe=pod_chain",
+                           "--k8s-api", f"http://127.0.0.1:{api.server_port}") as (out, _):
+            end = time.time() + 40
+            while time.time() < end and "k8s.pod.name" not in seen:
+                time.sleep(0.2)
+                for line in complete_lines(out)[-1:]:
+                    seen = {a["key"]: a["value"].get("stringValue")
+                            for a in json.loads(line)["resourceProfiles"][0]["resource"]["attributes"]}
+    finally:
+        burner.kill()
+        burner.wait()
+        api.shutdown()
+        api.server_close()
+    assert (seen["k8s.pod.name"], seen["k8s.namespace.name"], seen["k8s.statefulset.name"]) == ("cart-1", "shop", "cart")
 
 
 def test_off_cpu_sum(tmp_path):

@@ -358,7 +358,7 @@ def test_scrape_kubernetes(tmp_path):
 
         class Api(http.server.BaseHTTPRequestHandler):
             def do_GET(self):
-                ok = self.path == "/api/v1/pods" and self.headers["authorization"] == "Bearer t0ken"
+                ok = self.path == "/api/v1/pods?resourceVersion=0" and self.headers["authorization"] == "Bearer t0ken"
                 self.send_response(200 if ok else 403)
                 self.end_headers()
                 self.wfile.write(json.dumps(pods).encode())

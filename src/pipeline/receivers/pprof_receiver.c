@@ -95,10 +95,10 @@ static const struct option target_options[] = {
 };
 
 static const struct option kubernetes_options[] = {
-    {"api_server", OPT_STRING, offsetof(struct kubernetes_config, api_server), NULL, "URL", .required = true},
-    {"token_file", OPT_STRING, offsetof(struct kubernetes_config, token_file), NULL, "file with a bearer token"},
-    {"ca_file", OPT_STRING, offsetof(struct kubernetes_config, ca_file), NULL, "whom to trust"},
-    {"namespace", OPT_STRING, offsetof(struct kubernetes_config, namespace_name), NULL, "only this one"},
+    {"api_server", OPT_STRING, offsetof(struct kubernetes_config, api.server), NULL, "URL", .required = true},
+    {"token_file", OPT_STRING, offsetof(struct kubernetes_config, api.token_file), NULL, "file with a bearer token"},
+    {"ca_file", OPT_STRING, offsetof(struct kubernetes_config, api.ca_file), NULL, "whom to trust"},
+    {"namespace", OPT_STRING, offsetof(struct kubernetes_config, api.namespace_name), NULL, "only this one"},
     {"annotation_prefix", OPT_STRING, offsetof(struct kubernetes_config, annotation_prefix), "profiles.grafana.com",
      "annotations are PREFIX/scrape, PREFIX/port, PREFIX/cpu.scrape ..."},
     {0},

@@ -7,14 +7,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/clock.h"
 #include "base/fd.h"
-#include "base/json.h"
 #include "base/mem.h"
 #include "net/address.h"
-#include "net/fetch.h"
+#include "net/http.h"
 
-enum { LABELS_MAX = 64, PODS_MAX_BYTES = 64 << 20, FILES_MAX = 1000, ANNOTATIONS_MAX = 64 };
+enum { LABELS_MAX = 64, FILES_MAX = 1000 };
 
 struct scrape_list *scrape_list_new(void)
 {
@@ -123,24 +121,25 @@ static void read_files(struct scrape_list *l, const struct option_strings *files
 
 /* --- Kubernetes --- */
 
-struct pod {
-    struct str name, namespace_name, ip, phase, app, node;
-    struct label annotations[ANNOTATIONS_MAX];
-    uint32_t n;
-};
-
-static struct str annotation(const struct pod *p, const char *prefix, const char *type, const char *key)
+static struct str annotation(const struct k8s_pod *p, const char *prefix, const char *type, const char *key)
 {
     char name[256];
 
     snprintf(name, sizeof name, *type ? "%s/%s.%s" : "%s/%s%s", prefix, type, key);
-    for (uint32_t i = 0; i < p->n; i++)
-        if (str_is(p->annotations[i].name, name))
-            return p->annotations[i].value;
-    return (struct str){0};
+    return k8s_label(&p->annotations, name);
 }
 
-static int add_pod(struct scrape_list *l, const struct pod *p, const char *prefix)
+/* What pods call themselves. */
+static struct str app_name(const struct k8s_pod *p)
+{
+    struct str name = k8s_label(&p->labels, "app.kubernetes.io/name");
+
+    if (!name.n)
+        name = k8s_label(&p->labels, "app");
+    return name.n ? name : p->name;
+}
+
+static int add_pod(struct scrape_list *l, const struct k8s_pod *p, const char *prefix)
 {
     static const struct {
         const char *word;
@@ -151,7 +150,7 @@ static int add_pod(struct scrape_list *l, const struct pod *p, const char *prefi
                  {"mutex", 1u << SCRAPE_MUTEX},
                  {"block", 1u << SCRAPE_BLOCK},
                  {"goroutine", 1u << SCRAPE_GOROUTINE}};
-    struct label labels[] = {{STR("service.name"), p->app.n ? p->app : p->name},
+    struct label labels[] = {{STR("service.name"), app_name(p)},
                              {STR("k8s.namespace.name"), p->namespace_name},
                              {STR("k8s.pod.name"), p->name},
                              {STR("k8s.node.name"), p->node}};
@@ -178,129 +177,26 @@ static int add_pod(struct scrape_list *l, const struct pod *p, const char *prefi
     return r;
 }
 
-static void read_strings(struct json *j, struct pod *p, bool annotations)
+struct adding {
+    struct scrape_list *list;
+    const char *prefix;
+};
+
+static int on_pod(void *arg, const struct k8s_pod *p)
 {
-    struct str key;
+    struct adding *a = arg;
 
-    json_begin_object(j);
-    while (json_next_key(j, &key)) {
-        struct str value = json_str(j);
-
-        if (annotations && p->n < ANNOTATIONS_MAX)
-            p->annotations[p->n++] = (struct label){key, value};
-        else if (!annotations && (str_is(key, "app.kubernetes.io/name") || (str_is(key, "app") && !p->app.n)))
-            p->app = value;
-    }
-}
-
-static void read_metadata(struct json *j, struct pod *p)
-{
-    struct str key;
-
-    json_begin_object(j);
-    while (json_next_key(j, &key)) {
-        if (str_is(key, "name"))
-            p->name = json_str(j);
-        else if (str_is(key, "namespace"))
-            p->namespace_name = json_str(j);
-        else if (str_is(key, "annotations") && json_peek(j) == JSON_OBJECT)
-            read_strings(j, p, true);
-        else if (str_is(key, "labels") && json_peek(j) == JSON_OBJECT)
-            read_strings(j, p, false);
-        else
-            json_skip(j);
-    }
-}
-
-static void read_pod(struct json *j, struct pod *p)
-{
-    struct str key, inner;
-
-    json_begin_object(j);
-    while (json_next_key(j, &key)) {
-        if (str_is(key, "metadata")) {
-            read_metadata(j, p);
-        } else if ((str_is(key, "status") || str_is(key, "spec")) && json_peek(j) == JSON_OBJECT) {
-            json_begin_object(j);
-            while (json_next_key(j, &inner)) {
-                if (str_is(inner, "podIP"))
-                    p->ip = json_str(j);
-                else if (str_is(inner, "phase"))
-                    p->phase = json_str(j);
-                else if (str_is(inner, "nodeName"))
-                    p->node = json_str(j);
-                else
-                    json_skip(j);
-            }
-        } else {
-            json_skip(j);
-        }
-    }
+    return add_pod(a->list, p, a->prefix);
 }
 
 int scrape_parse_pods(struct scrape_list *l, struct str json, const char *prefix, struct err *e)
 {
-    struct arena a;
-    struct json j;
-    struct str key;
-    int r = 0;
-
-    arena_init(&a, 64 << 20);
-    json_init(&j, json, &a);
-    json_begin_object(&j);
-    while (r == 0 && json_next_key(&j, &key)) {
-        if (!str_is(key, "items") || json_peek(&j) != JSON_ARRAY) {
-            json_skip(&j);
-            continue;
-        }
-        json_begin_array(&j);
-        while (r == 0 && json_next_item(&j)) {
-            struct pod p = {0};
-
-            read_pod(&j, &p);
-            if (!j.err)
-                r = add_pod(l, &p, prefix);
-        }
-    }
-    if (r == 0 && json_end(&j) < 0)
-        r = json_error(&j, e);
-    arena_done(&a);
-    return r;
+    return k8s_pods_parse(json, on_pod, &(struct adding){l, prefix}, e);
 }
 
 static int read_kubernetes(struct scrape_list *l, const struct kubernetes_config *c, struct err *e)
 {
-    struct tls_options tls = {.ca_file = c->ca_file, .http1 = true};
-    struct fetch_options o = {
-        .timeout_ns = 30 * NS_PER_S, .max_answer = PODS_MAX_BYTES, .tls = &tls_openssl, .tls_options = &tls};
-    _cleanup_(buf_done) struct buf token = BUF_INIT, url = BUF_INIT, auth = BUF_INIT;
-    struct http_header header;
-    struct fetch_result res;
-    int r;
-
-    buf_printf(&url, "%s/api/v1/%s%s%spods", c->api_server, c->namespace_name ? "namespaces/" : "",
-               c->namespace_name ? c->namespace_name : "", c->namespace_name ? "/" : "");
-    if (c->token_file) {
-        r = fd_read_file(c->token_file, 1 << 16, &token, e);
-        if (r < 0)
-            return r;
-        buf_printf(&auth, "Bearer %.*s", STR_FMT(str_trim(buf_str(&token))));
-        header = (struct http_header){STR("authorization"), buf_str(&auth)};
-        o.headers = &header;
-        o.n_headers = 1;
-    }
-    o.url = buf_cstr(&url);
-    if (!o.url || buf_error(&auth))
-        return -ENOMEM;
-    r = fetch_url(&o, &res, e);
-    if (r == 0 && res.status != 200)
-        r = err_set(e, -EIO, "%s: HTTP %d", o.url, res.status);
-    if (r == 0)
-        r = fetch_decode(&res, PODS_MAX_BYTES, e);
-    if (r == 0)
-        r = scrape_parse_pods(l, buf_str(&res.body), c->annotation_prefix, e);
-    fetch_result_done(&res);
-    return r;
+    return k8s_pods_fetch(&c->api, on_pod, &(struct adding){l, c->annotation_prefix}, e);
 }
 
 /* --- all of them --- */

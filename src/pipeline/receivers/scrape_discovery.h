@@ -12,6 +12,7 @@
 #define PIPELINE_SCRAPE_DISCOVERY_H
 
 #include "conf/option.h"
+#include "pipeline/k8s_pods.h"
 #include "pipeline/receivers/scrape_target.h"
 
 enum { SCRAPE_TARGETS_MAX = 10000 };
@@ -22,7 +23,8 @@ struct static_target_config {
 };
 
 struct kubernetes_config {
-    const char *api_server, *token_file, *ca_file, *namespace_name, *annotation_prefix;
+    struct k8s_api api;
+    const char *annotation_prefix;
 };
 
 struct discovery_config {

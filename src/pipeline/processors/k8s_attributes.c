@@ -1,0 +1,372 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `k8s_attributes`: gives resources the names of the pod that they are of, from a Kubernetes API server (k8s_watch.h). What
+ * a resource says of itself is never replaced. Data never waits for the server: what is not known goes on as it is.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/mem.h"
+#include "model/sink.h"
+#include "net/http.h"
+#include "pipeline/component.h"
+#include "pipeline/host.h"
+#include "pipeline/processors/k8s_watch.h"
+
+#define ACCOUNT "/var/run/secrets/kubernetes.io/serviceaccount/"
+
+enum { SOURCES_MAX = 16 };
+
+enum { AUTH_ACCOUNT, AUTH_NONE };
+static const char *const auth_words[] = {"serviceAccount", "none", NULL};
+enum { FROM_ATTRIBUTE, FROM_CONNECTION };
+static const char *const from_words[] = {"resource_attribute", "connection", NULL};
+static const char *const pod_words[] = {"pod", NULL};
+
+struct rule_config {
+    const char *tag_name, *key;
+    int from;
+};
+
+struct source_config {
+    int from;
+    const char *name;
+};
+
+struct association_config {
+    struct option_tables sources; /* struct source_config */
+};
+
+struct k8s_config {
+    int auth_type;
+    const char *api_server, *token_file, *ca_file, *namespace_name, *node, *node_from_env_var;
+    bool passthrough, wait_for_metadata, otel_annotations;
+    int64_t refresh_interval, min_refresh_interval, wait_timeout;
+    struct option_strings metadata;
+    struct option_tables labels, annotations; /* struct rule_config */
+    struct option_tables associations;        /* struct association_config */
+};
+
+struct k8s {
+    struct instance instance;
+    const struct k8s_config *config;
+    struct sink sink;
+    struct sink *next;
+    struct arena arena; /* of what the watch is told */
+    struct k8s_watch watch;
+    struct str sources[SOURCES_MAX]; /* attributes that say which pod; empty: the connection */
+    uint32_t n_sources;
+};
+
+static const struct option label_options[] = {
+    {"tag_name", OPT_STRING, offsetof(struct rule_config, tag_name), NULL,
+     "the attribute; default k8s.pod.labels.KEY, k8s.pod.annotations.KEY"},
+    {"key", OPT_STRING, offsetof(struct rule_config, key), NULL, "of the label or annotation", .required = true},
+    {"from", OPT_ENUM, offsetof(struct rule_config, from), "pod", "whose", .words = pod_words},
+    {0},
+};
+
+#define AT(field) offsetof(struct k8s_config, field)
+static const struct option extract_options[] = {
+    {"metadata", OPT_STRINGS, AT(metadata),
+     "[k8s.namespace.name, k8s.pod.name, k8s.pod.uid, k8s.pod.start_time, k8s.deployment.name, k8s.node.name]",
+     "which; also k8s.pod.ip, k8s.{replicaset,statefulset,daemonset,job,cronjob}.name, k8s.container.name, container.id, "
+     "container.image.{name,tag}"},
+    {"labels", OPT_TABLES, AT(labels), NULL, "of the pod", .table = label_options, .size = sizeof(struct rule_config)},
+    {"annotations", OPT_TABLES, AT(annotations), NULL, "of the pod", .table = label_options,
+     .size = sizeof(struct rule_config)},
+    {"otel_annotations", OPT_BOOL, AT(otel_annotations), "false", "resource.opentelemetry.io/X becomes X"},
+    {"deployment_name_from_replicaset", OPT_IGNORED, 0, NULL, "it always is"},
+    {0},
+};
+
+static const struct option filter_options[] = {
+    {"node", OPT_STRING, AT(node), NULL, "only pods of this node"},
+    {"node_from_env_var", OPT_STRING, AT(node_from_env_var), NULL, "the same, named by an environment variable"},
+    {"namespace", OPT_STRING, AT(namespace_name), NULL, "only this one"},
+    {0},
+};
+
+static const struct option source_options[] = {
+    {"from", OPT_ENUM, offsetof(struct source_config, from), NULL, "what says it", .words = from_words,
+     .required = true},
+    {"name", OPT_STRING, offsetof(struct source_config, name), NULL, "k8s.pod.uid, container.id, k8s.pod.ip"},
+    {0},
+};
+
+static const struct option association_options[] = {
+    {"sources", OPT_TABLES, offsetof(struct association_config, sources), NULL, "one", .table = source_options,
+     .size = sizeof(struct source_config), .required = true},
+    {0},
+};
+
+static const struct option options[] = {
+    {"auth_type", OPT_ENUM, AT(auth_type), "serviceAccount", "whom the API server sees", .words = auth_words},
+    {"api_server", OPT_STRING, AT(api_server), NULL, "URL; default: the cluster that this runs in"},
+    {"token_file", OPT_STRING, AT(token_file), NULL, "file with a bearer token; default: the service account's"},
+    {"ca_file", OPT_STRING, AT(ca_file), NULL, "whom to trust; default: the service account's"},
+    {"passthrough", OPT_BOOL, AT(passthrough), "false", "only false is supported"},
+    {"extract", OPT_TABLE, 0, NULL, "which attributes to give", .table = extract_options},
+    {"filter", OPT_TABLE, 0, NULL, "which pods to ask for", .table = filter_options},
+    {"pod_association", OPT_TABLES, AT(associations), NULL,
+     "what says which pod it is, the first that is known; default container.id, k8s.pod.uid",
+     .table = association_options, .size = sizeof(struct association_config)},
+    {"refresh_interval", OPT_DURATION, AT(refresh_interval), "30s", "how often to ask"},
+    {"min_refresh_interval", OPT_DURATION, AT(min_refresh_interval), "5s", "not more often, when a pod is not known"},
+    {"wait_for_metadata", OPT_BOOL, AT(wait_for_metadata), "false", "start only when the pods are known"},
+    {"wait_for_metadata_timeout", OPT_DURATION, AT(wait_timeout), "10s", "and fail after this"},
+    {0},
+};
+
+/* --- giving --- */
+
+/* Without port, brackets and what makes an IPv4 address an IPv6 one. */
+static struct str peer_address(const char *peer)
+{
+    struct str s = str_from(peer);
+    uint32_t n = s.n;
+
+    while (n && s.p[n - 1] != ':')
+        n--;
+    s = str_slice(s, 0, n ? n - 1 : s.n);
+    if (str_starts(s, STR("[")) && str_ends(s, STR("]")))
+        s = str_slice(s, 1, s.n - 1);
+    return str_starts(s, STR("::ffff:")) ? str_slice(s, 7, s.n) : s;
+}
+
+static struct str attribute(const struct kvs *attrs, struct str name)
+{
+    const struct value *v = kvs_get(attrs, name);
+
+    return v ? value_str(v) : (struct str){0};
+}
+
+/* The connection counts only where no attribute says which pod it is: else what an agent sends would be the agent's. */
+static void give(struct k8s *k, struct kvs_edit *x, const struct sink_context *ctx)
+{
+    struct str container = attribute(x->kvs, STR("container.id")), unknown = {0};
+
+    for (uint32_t i = 0; i < k->n_sources; i++) {
+        struct str key = {0};
+
+        if (k->sources[i].n)
+            key = attribute(x->kvs, k->sources[i]);
+        else if (!unknown.n && ctx->peer)
+            key = peer_address(ctx->peer);
+        if (!key.n)
+            continue;
+        if (k8s_watch_apply(&k->watch, key, container, x))
+            return;
+        unknown = key;
+    }
+    if (unknown.n)
+        k8s_watch_miss(&k->watch, unknown);
+}
+
+static void consume(struct sink *s, struct batch *b, const struct sink_context *ctx, struct ack *ack)
+{
+    struct k8s *k = container_of(s, struct k8s, sink);
+    _cleanup_(batch_unrefp) struct batch *x = NULL;
+    int r = batch_share(b, &x);
+
+    for (uint32_t i = 0; r == 0 && i < x->n_resources; i++) {
+        struct kvs_edit edit;
+
+        kvs_edit_init(&edit, &x->resources[i].attrs, &x->arena);
+        give(k, &edit, ctx);
+        r = edit.err;
+    }
+    if (r < 0)
+        ack_fail(ack, SINK_UNAVAILABLE, 0, "no memory");
+    else
+        sink_consume(k->next, x, ctx, ack);
+}
+
+/* --- life --- */
+
+static const char *non_empty(const char *s)
+{
+    return s && *s ? s : NULL;
+}
+
+/* The options, and what a pod finds around it. */
+static int find_api(struct k8s *k, struct err *e)
+{
+    const struct k8s_config *c = k->config;
+    const char *host = getenv("KUBERNETES_SERVICE_HOST"), *port = getenv("KUBERNETES_SERVICE_PORT");
+    bool account = c->auth_type == AUTH_ACCOUNT, six = host && strchr(host, ':');
+
+    k->watch.api = (struct k8s_api){
+        .server = c->api_server,
+        .token_file = c->token_file ? c->token_file
+                      : account     ? ACCOUNT "token"
+                                    : NULL,
+        .ca_file = c->ca_file                  ? c->ca_file
+                   : account && !c->token_file ? ACCOUNT "ca.crt"
+                                               : NULL,
+        .namespace_name = non_empty(c->namespace_name),
+        .node = non_empty(c->node_from_env_var ? getenv(c->node_from_env_var) : c->node),
+    };
+    if (k->watch.api.server)
+        return 0;
+    if (!host || !port)
+        return err_set(e, -EINVAL, "no 'api_server', and KUBERNETES_SERVICE_HOST and _PORT are not set: not in a pod?");
+    k->watch.api.server = arena_printf(&k->arena, "https://%s%s%s:%s", six ? "[" : "", host, six ? "]" : "", port);
+    return k->watch.api.server ? 0 : -ENOMEM;
+}
+
+static int start(struct instance *i, struct err *e)
+{
+    struct k8s *k = container_of(i, struct k8s, instance);
+    int r = find_api(k, e);
+
+    return r < 0 ? r : k8s_watch_start(&k->watch, k->config->wait_for_metadata ? k->config->wait_timeout : 0, e);
+}
+
+static void stop(struct instance *i)
+{
+    k8s_watch_stop(&container_of(i, struct k8s, instance)->watch);
+}
+
+static void free_instance(struct instance *i)
+{
+    struct k8s *k = container_of(i, struct k8s, instance);
+
+    k8s_watch_done(&k->watch);
+    arena_done(&k->arena);
+    mem_free(k);
+}
+
+static int add_rules(struct k8s *k, const struct option_tables *rules, bool annotations)
+{
+    const struct rule_config *c = rules->v;
+
+    for (uint32_t i = 0; i < rules->n; i++) {
+        const char *tag = c[i].tag_name, *what = annotations ? "annotations" : "labels";
+
+        if (!tag)
+            tag = arena_printf(&k->arena, "k8s.pod.%s.%s", what, c[i].key);
+        if (!tag)
+            return -ENOMEM;
+        k->watch.extract.rules[k->watch.extract.n_rules++] = (struct k8s_rule){c[i].key, tag, annotations};
+    }
+    return 0;
+}
+
+static int field_index(const char *name)
+{
+    for (int i = 0; i < K8S_FIELDS; i++)
+        if (strcmp(name, k8s_field_names[i]) == 0)
+            return i;
+    return -1;
+}
+
+static int prepare(struct k8s *k)
+{
+    const struct k8s_config *c = k->config;
+    const struct association_config *a = c->associations.v;
+    int r;
+
+    k->watch.extract.rules = arena_zalloc_array(&k->arena, c->labels.n + c->annotations.n + 1, sizeof(struct k8s_rule));
+    if (!k->watch.extract.rules)
+        return -ENOMEM;
+    r = add_rules(k, &c->labels, false);
+    if (r == 0)
+        r = add_rules(k, &c->annotations, true);
+    k->watch.extract.otel_annotations = c->otel_annotations;
+    for (uint32_t i = 0; i < c->metadata.n; i++)
+        k->watch.extract.fields |= 1u << field_index(c->metadata.v[i]);
+    for (uint32_t i = 0; i < c->associations.n; i++) {
+        const struct source_config *source = a[i].sources.v;
+
+        k->sources[k->n_sources++] = source->from == FROM_CONNECTION ? STR("") : str_from(source->name);
+    }
+    if (!k->n_sources) {
+        k->sources[k->n_sources++] = STR("container.id");
+        k->sources[k->n_sources++] = STR("k8s.pod.uid");
+    }
+    return r;
+}
+
+static int create(const struct component_args *args, struct instance **ret, struct err *e)
+{
+    struct k8s *k = mem_zalloc(sizeof *k);
+    int r;
+
+    (void) e;
+    if (!k)
+        return -ENOMEM;
+    arena_init(&k->arena, 4 << 20);
+    k8s_watch_init(&k->watch);
+    k->config = args->config;
+    k->watch.id = args->id;
+    k->watch.refresh_interval = k->config->refresh_interval;
+    k->watch.min_refresh_interval = k->config->min_refresh_interval;
+    k->sink.consume = consume;
+    k->next = args->next;
+    k->watch.pods = metrics_add(args->host->metrics, METRIC_GAUGE, "otelcol_otelsvc_k8s_pod_table_size",
+                                "Pods that are known", "processor=\"%s\"", args->id);
+    k->instance =
+        (struct instance){.id = args->id, .sink = &k->sink, .start = start, .stop = stop, .free = free_instance};
+    r = prepare(k);
+    if (r < 0) {
+        free_instance(&k->instance);
+        return r;
+    }
+    *ret = &k->instance;
+    return 0;
+}
+
+static int check_association(const struct association_config *a, const struct conf_node *node, struct err *e)
+{
+    static const char *const known[] = {"k8s.pod.uid", "container.id", "k8s.pod.ip"};
+    const struct source_config *s = a->sources.v;
+
+    if (a->sources.n != 1)
+        return conf_error(node, -EOPNOTSUPP, e, "an association has one source here");
+    if (s->from == FROM_CONNECTION)
+        return s->name ? conf_error(node, -EINVAL, e, "'from: connection' has no name") : 0;
+    for (size_t i = 0; i < ARRAY_SIZE(known); i++)
+        if (s->name && strcmp(s->name, known[i]) == 0)
+            return 0;
+    return conf_error(node, -EOPNOTSUPP, e, "pods are not found by '%s': k8s.pod.uid, container.id, k8s.pod.ip",
+                      s->name ? s->name : "");
+}
+
+static int check(const void *config, const struct conf_node *node, struct err *e)
+{
+    const struct k8s_config *c = config;
+    const struct conf_node *list = conf_get(node, "pod_association");
+    struct http_url url;
+    int r = 0;
+
+    if (c->passthrough)
+        return conf_error(conf_get(node, "passthrough"), -EOPNOTSUPP, e, "wick has no 'passthrough: true'");
+    if (c->api_server && http_url_parse(c->api_server, &url, NULL) < 0)
+        return conf_error(conf_get(node, "api_server"), -EINVAL, e, "'%s' is no URL", c->api_server);
+    if (c->refresh_interval <= 0 || c->min_refresh_interval <= 0)
+        return conf_error(node, -EINVAL, e, "intervals must be greater than zero");
+    for (uint32_t i = 0; i < c->metadata.n; i++)
+        if (field_index(c->metadata.v[i]) < 0)
+            return conf_error(conf_get(conf_get(node, "extract"), "metadata"), -EOPNOTSUPP, e,
+                              "wick has no metadata '%s' of pods", c->metadata.v[i]);
+    if (c->associations.n > SOURCES_MAX)
+        return conf_error(list, -E2BIG, e, "more than %d associations", SOURCES_MAX);
+    for (uint32_t i = 0; r == 0 && i < c->associations.n; i++)
+        r = check_association((const struct association_config *) c->associations.v + i, list->items[i], e);
+    return r;
+}
+
+static const char *const aliases[] = {"k8sattributes", NULL};
+
+const struct component component_k8s_attributes_processor = {
+    .kind = COMPONENT_PROCESSOR,
+    .name = "k8s_attributes",
+    .aliases = aliases,
+    .help = "names of pods and what runs them, from a Kubernetes API server",
+    .signals = ONLY_PROFILES,
+    .options = options,
+    .config_size = sizeof(struct k8s_config),
+    .check = check,
+    .create = create,
+};
