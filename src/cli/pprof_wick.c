@@ -3,18 +3,8 @@
 #include "cli/pprof_wick.h"
 
 #include "base/arena.h"
+#include "model/labels.h"
 #include "net/http.h"
-
-static void put_quoted(struct buf *out, struct str s)
-{
-    buf_putc(out, '"');
-    for (uint32_t i = 0; i < s.n; i++) {
-        if (s.p[i] == '"' || s.p[i] == '\\')
-            buf_putc(out, '\\');
-        buf_putc(out, s.p[i]);
-    }
-    buf_putc(out, '"');
-}
 
 static bool handed_on(struct str key)
 {
@@ -30,7 +20,7 @@ static void read_query(struct arena *a, struct str service, struct str query, st
 
     if (service.n) {
         buf_puts(&labels, "service.name=");
-        put_quoted(&labels, service);
+        selector_put_quoted(&labels, service);
     }
     while (query.n) {
         struct str value = str_cut(&query, '&'), key = http_percent_decode(a, str_cut(&value, '='), true);
@@ -45,7 +35,7 @@ static void read_query(struct arena *a, struct str service, struct str query, st
             http_percent_encode(rest, value);
         } else {
             buf_printf(&labels, "%s%.*s=", labels.n ? "," : "", STR_FMT(key));
-            put_quoted(&labels, value);
+            selector_put_quoted(&labels, value);
         }
     }
     buf_printf(selector, "%.*s{%.*s}", STR_FMT(type), STR_FMT(buf_str(&labels)));

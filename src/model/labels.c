@@ -440,7 +440,7 @@ void selector_done(struct selector *s)
     s->n = 0;
 }
 
-static void put_quoted(struct buf *out, struct str s)
+void selector_put_quoted(struct buf *out, struct str s)
 {
     buf_putc(out, '"');
     for (uint32_t i = 0; i < s.n; i++) {
@@ -463,9 +463,9 @@ void selector_print(struct buf *out, const struct selector *s)
         if (is_plain_name(s->v[i].name))
             buf_put_str(out, s->v[i].name);
         else
-            put_quoted(out, s->v[i].name);
+            selector_put_quoted(out, s->v[i].name);
         buf_puts(out, ops[s->v[i].op]);
-        put_quoted(out, s->v[i].value);
+        selector_put_quoted(out, s->v[i].value);
     }
     buf_putc(out, '}');
 }

@@ -62,6 +62,7 @@ int selector_parse(struct str text, struct arena *a, struct selector *ret, struc
 void selector_done(struct selector *s); /* frees the regexps */
 /* As selector_parse() reads it again. */
 void selector_print(struct buf *out, const struct selector *s);
+void selector_put_quoted(struct buf *out, struct str s); /* a name or a value of it */
 bool selector_matches(const struct selector *s, const struct labels *l);
 /* One matcher against one value. */
 bool matcher_matches(const struct matcher *m, struct str value);
