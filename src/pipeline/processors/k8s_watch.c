@@ -98,9 +98,9 @@ static bool wait_for_turn(struct k8s_watch *w, int64_t last)
 static void *run(void *arg)
 {
     struct k8s_watch *w = arg;
-    int64_t last;
+    int64_t last = w->table ? w->table_made : clock_mono() - w->refresh_interval;
 
-    do {
+    while (wait_for_turn(w, last)) {
         struct err e = {0};
         uint64_t held;
         int r;
@@ -110,7 +110,7 @@ static void *run(void *arg)
         r = refresh(w, 0, &e);
         if (r < 0 && !atomic_load(&w->stopping) && log_limited(&w->failures, warn_period, &held))
             log_warn("%s: pods are not known, profiles go on without their names: %s", w->id, err_message(&e, r));
-    } while (wait_for_turn(w, last));
+    }
     return NULL;
 }
 
