@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
-# The store against its bars. WICK_BENCH_SCALE=0.1 makes it a tenth as large. The realistic corpus is used where its
-# generator is there (tools/corpus beside the repository, needs Go), else left out.
+# The store against its bars, beside memcpy and zstd
+#
+# WICK_BENCH_SCALE=0.1 makes it a tenth as large. The realistic corpus is used where its generator is there (tools/corpus
+# beside the repository, needs Go), else left out.
 set -eu
 cd "$(dirname "$0")/.."
 BUILD=${BUILD:-build}
