@@ -10,7 +10,7 @@ export default async function (t) {
     await t.check("per language, with the real endpoint", async () => {
         const status = await (await page.request.get(t.url + "/api/v1/status")).json();
         const endpoints = [status.otlp.grpc, status.otlp.http, new URL(t.url).host].filter(Boolean);
-        for (const language of ["Go", "C, C++", "Python", "Java", "OpenTelemetry", "Any program"]) {
+        for (const language of ["Go", "C, C++", "Python", "Java", "Node", "OTLP", "Any program"]) {
             await page.getByRole("button", {name: language, exact: true}).click();
             const text = await page.locator(".card").first().locator("pre").innerText();
             ok(endpoints.some((e) => text.includes(e)), `${language}: ${text}`);

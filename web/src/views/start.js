@@ -20,9 +20,10 @@ function languages(grpc, http, page) {
         any: ["Any program", `wick run -t cpu,heap,lock \\\n  --export http://${grpc} \\\n  -- ./your-program`, "Nothing is rebuilt: a library is preloaded. C, C++, Rust, Python, Ruby …; not for static binaries and Go."],
         go: ["Go", `import "github.com/grafana/pyroscope-go"\n\npyroscope.Start(pyroscope.Config{\n    ApplicationName: "your-service",\n    ServerAddress:   "${page}",\n})`, "Or let wick scrape net/http/pprof: receiver pprof in wick collector."],
         c: ["C, C++", `#include <wick.h>\n\nstruct wick_options o = WICK_OPTIONS_INIT;\no.service_name = "your-service";\no.endpoint = "http://${grpc}";\nstruct wick_provider *p = wick_provider_new(&o);`, "Link with -lwick. Spans go along: wick_span_enter()."],
-        python: ["Python", `OTEL_SERVICE_NAME=your-service \\\n  wick run -t cpu,heap --export http://${grpc} -- python3 app.py`, ""],
+        python: ["Python", `OTEL_SERVICE_NAME=your-service \\\n  wick run -t cpu,heap --export http://${grpc} -- python3 app.py`, "Python functions are seen by the agent, with nothing done: this server’s, or wick agent on another host."],
         java: ["Java", `PYROSCOPE_APPLICATION_NAME=your-service \\\nPYROSCOPE_SERVER_ADDRESS=${page} \\\n  java -javaagent:pyroscope.jar -jar app.jar`, "async-profiler inside; wick takes Pyroscope's push."],
-        otel: ["OpenTelemetry", `# the eBPF profiler, for a whole host\nsudo ebpf-profiler -collection-agent=${grpc} -disable-tls\n\n# a Collector\nexporters:\n  otlp:\n    endpoint: ${grpc}\n    tls: {insecure: true}`, `OTLP/gRPC on ${grpc}, OTLP/HTTP on ${http}.`],
+        node: ["Node", `sudo wick agent --export http://${grpc} &\nnode --perf-basic-prof app.js`, "On this host the agent of this server is enough."],
+        otel: ["OTLP", `# the eBPF profiler, for a whole host\nsudo ebpf-profiler -collection-agent=${grpc} -disable-tls\n\n# a Collector\nexporters:\n  otlp:\n    endpoint: ${grpc}\n    tls: {insecure: true}`, `OTLP/gRPC on ${grpc}, OTLP/HTTP on ${http}.`],
     };
 }
 
@@ -109,7 +110,7 @@ export function Start() {
         <div class="cards">
             <${AddService} status=${status} services=${services.data} />
             <section class="card"><h2><span class="step">2</span> Run the demo</h2>
-                <p>Three services with traces, a bad deploy and the alert that finds it, in five minutes. Leaves nothing behind.</p><${Command} text=${"wick demo"} /></section>
+                <p>Three services with traces and a bad deploy to find, in five minutes. Leaves nothing behind.</p><${Command} text=${"wick demo"} /></section>
             <section class="card"><h2><span class="step">3</span> Compare</h2>
                 <p>Two times, two versions or two labels side by side: what got slower, in which function, on which line.</p>
                 <p><a class="button" href=${href("compare", {from: "now-15m"})}>Compare now with before</a></p>
