@@ -460,13 +460,13 @@ def test_validate(tmp_path):
 
 
 def test_lenient(tmp_path):
-    text = OK.replace("exporters: {nop: }", "processors: {k8sattributes: {auth_type: x}, batch: }\nexporters: {nop: }") \
-        .replace("exporters: [nop]}", "exporters: [nop], processors: [k8sattributes, batch]}") + \
+    text = OK.replace("exporters: {nop: }", "processors: {probabilistic_sampler: {hash_seed: 22}, batch: }\nexporters: {nop: }") \
+        .replace("exporters: [nop]}", "exporters: [nop], processors: [probabilistic_sampler, batch]}") + \
         "    traces: {receivers: [otlp], processors: [batch], exporters: [nop]}\n"
-    assert "wick has no processor 'k8sattributes'" in invalid(tmp_path, text)
+    assert "wick has no processor 'probabilistic_sampler'" in invalid(tmp_path, text)
     p = run("validate", "--lenient", "--config", tmp_path / "c.yaml")
     assert p.returncode == 0, p.stderr
-    assert p.stderr.count("k8sattributes") == 1
+    assert p.stderr.count("probabilistic_sampler") == 1
 
 
 def test_print_config(tmp_path):
