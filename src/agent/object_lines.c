@@ -10,6 +10,7 @@
 
 enum { ADDRESSES_MAX = 4096, FRAMES_MAX = 256 }; /* of one question; at one address */
 static const uint64_t AGAIN_NS = 60ull * NS_PER_S, IDLE_NS = 5ull * NS_PER_S;
+static const int64_t WAIT_NS = 15ll * NS_PER_S;
 
 struct object_lines {
     struct object_lines_options options;
@@ -167,10 +168,11 @@ void object_lines_step(struct object_lines *l, struct objects *objects, uint64_t
 void object_lines_all(struct object_lines *l, struct objects *objects)
 {
     struct symbolizer *s = l->options.symbolizer;
+    int64_t end = clock_mono() + WAIT_NS;
     struct object *o;
     bool later;
 
-    while ((o = next_object(objects, UINT64_MAX, &later))) {
+    while (clock_mono() < end && (o = next_object(objects, UINT64_MAX, &later))) {
         _cleanup_(symbol_answer_freep) struct symbol_answer *a = NULL;
         struct symbol_request q;
         char path[4096];

@@ -4,7 +4,8 @@
  * objects that have some are asked about, and only addresses that were sampled; what is known goes into the object's
  * names, for the batches that follow.
  *
- * Without a budget (wick record) object_lines_all() waits for every answer. With one (wick agent) nothing waits: object_lines_step()
+ * Without a budget (wick record) object_lines_all() waits for the answers, and asks no more after 15 s:
+ * what is left keeps the names of its symbol table. With one (wick agent) nothing waits: object_lines_step()
  * takes an answer that is there and asks the next question when there is CPU time left to spend on it; an object is asked
  * about once a minute at most, and the process ends when there is nothing to ask. The agent's thread only.
  */
