@@ -94,8 +94,11 @@ def test_stripped(tmp_path):
 def test_recursion_of_600(tmp_path):
     exe = build(tmp_path, "chain.c", "chain", *NO_FP)
     rows, _ = record(tmp_path, "--", exe, 600, 1, rate=RATE)
-    good, bad = judge(rows, 600)
+    whole = [(stack, value) for stack, value in rows if stack[0] != "[truncated]"]
+    good, bad = judge(whole, 600)
     assert good > 300 and bad == 0
+    # Stacks from before the process was read are copied, as far as a copy goes: few, and they say so.
+    assert len(whole) == len(rows) or sum(v for _, v in whole) > 0.95 * sum(v for _, v in rows)
 
 
 def test_too_deep_is_said(tmp_path):
@@ -365,12 +368,13 @@ def test_agent_asks_kubernetes(tmp_path):
 def test_off_cpu_sum(tmp_path):
     """The waits of a program sum up to what it says itself, from the first on with the stack they began in."""
     exe = build(tmp_path, "waits.c", "waits", *NO_FP)
-    rows, p = record(tmp_path, "-t", "offcpu", "--", exe, 400)
+    rows, p = record(tmp_path, "-t", "offcpu", "--stats", tmp_path / "stats", "--", exe, 400)
     said = float(p.stdout)
+    told = min(400, json.loads((tmp_path / "stats").read_text())["samples"])  # fewer where the budget is spent: an estimate
     waits = [(s, v) for s, v in rows if "nap" in s]
     assert waits and all(s[0] == "_start" and s[s.index("nap") - 2:s.index("nap")] == ["down", "outer"] for s, _ in waits)
     assert sum(v for _, v in waits) > 0.9 * sum(v for _, v in rows)
-    assert abs(sum(v for _, v in waits) / 1e9 / said - 1) < 0.05
+    assert abs(sum(v for _, v in waits) / 1e9 / said - 1) < 0.05 + 4 * (1 / told - 1 / 400) ** 0.5, told
 
 
 def test_off_cpu_deep(tmp_path):
