@@ -254,7 +254,10 @@ def test_usage(tmp_path):
 
 def is_sampling(pid):
     """Its clocks run: a program is attached to one."""
-    links = [os.readlink(f) for f in Path(f"/proc/{pid}/fd").iterdir() if f.is_symlink()]
+    try:
+        links = [os.readlink(f) for f in Path(f"/proc/{pid}/fd").iterdir()]
+    except FileNotFoundError:  # one was closed meanwhile
+        return False
     return any("bpf_link" in x or "bpf-link" in x for x in links)
 
 
