@@ -93,7 +93,7 @@ export default async function (t) {
     });
     await t.check("colours as the switch says, and they stay", async () => {
         await page.getByRole("button", {name: /^colours/}).click();
-        equal(await page.evaluate(() => document.documentElement.dataset.theme), "dark");
+        await page.waitForFunction(() => document.documentElement.dataset.theme === "dark");
         await page.reload();
         await drawn(page);
         equal(await page.evaluate(() => document.documentElement.dataset.theme), "dark");
