@@ -13,7 +13,7 @@
 
 #include "base/fd.h"
 #include "cli/args.h"
-#include "cli/child.h"
+#include "base/child.h"
 #include "cli/command.h"
 #include "cli/paths.h"
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "base/mem.h"
-#include "cli/child.h"
+#include "base/child.h"
 #include "elf/demangle.h"
 
 enum { OUTPUT_MAX = 1 << 30, NAMES_MAX = 4096 };

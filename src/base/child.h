@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Other programs: found on the PATH, run to their end, their output read. */
-#ifndef CLI_CHILD_H
-#define CLI_CHILD_H
+#ifndef BASE_CHILD_H
+#define BASE_CHILD_H
 
 #include <stdbool.h>
 
