@@ -30,6 +30,7 @@ MAY_USE = {
     "server": "base conf model codec net query store report",
     "agent": "base conf model codec elf unwind",
     "sdk": "base model codec elf unwind net",
+    "pprof": "base model codec elf dwarf report net store server",
     "cli": None,  # joins all the others
 }
 # (pattern, who may, what to use instead)

@@ -7,11 +7,11 @@
 
 #include "base/fd.h"
 #include "cli/command.h"
-#include "cli/pprof_args.h"
-#include "cli/pprof_http.h"
-#include "cli/pprof_output.h"
-#include "cli/pprof_shell.h"
-#include "cli/pprof_source.h"
+#include "pprof/pprof_args.h"
+#include "pprof/pprof_http.h"
+#include "pprof/pprof_output.h"
+#include "pprof/pprof_shell.h"
+#include "pprof/pprof_source.h"
 
 static int fail(const struct err *e, int code)
 {

@@ -3,9 +3,9 @@
 
 #include <errno.h>
 
-#include "cli/pprof_commands.h"
-#include "cli/pprof_output.h"
-#include "cli/pprof_shell.h"
+#include "pprof/pprof_commands.h"
+#include "pprof/pprof_output.h"
+#include "pprof/pprof_shell.h"
 #include "model/convert.h"
 #include "report/prof.h"
 

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * wick pprof -http=[host]:[port]: the web UI over one profile (or two, with a base), under /ui/ as pprof serves it.
+ */
+#ifndef PPROF_PPROF_HTTP_H
+#define PPROF_PPROF_HTTP_H
+
+#include "pprof/pprof_args.h"
+#include "report/prof.h"
+
+/* Serves until SIGINT or SIGTERM. Messages go to stderr as pprof's do. */
+int pprof_http(struct prof *p, const struct pprof_args *a, struct err *e);
+
+#endif
