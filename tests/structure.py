@@ -20,17 +20,18 @@ MAY_USE = {
     "model": "base",
     "codec": "base model",
     "report": "base model",
+    "demangle": "base",
     "elf": "base",
-    "dwarf": "base elf model",
+    "dwarf": "base demangle elf model",
     "unwind": "base elf",
     "net": "base",
     "pipeline": "base conf model codec net",
     "store": "base model codec net",
     "query": "base model store",
     "server": "base conf model codec net query store report",
-    "agent": "base conf model codec elf unwind",
-    "sdk": "base model codec elf unwind net",
-    "pprof": "base model codec elf dwarf report net store server",
+    "agent": "base conf model codec demangle elf unwind",
+    "sdk": "base model codec demangle elf unwind net",
+    "pprof": "base model codec demangle elf dwarf report net store server",
     "cli": None,  # joins all the others
 }
 # (pattern, who may, what to use instead)

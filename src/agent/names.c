@@ -10,7 +10,7 @@
 #include "base/hash.h"
 #include "base/map.h"
 #include "base/mem.h"
-#include "elf/demangle.h"
+#include "demangle/demangle.h"
 #include "elf/elf_symbols.h"
 #include "elf/pclntab.h"
 

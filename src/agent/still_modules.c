@@ -12,7 +12,7 @@
 
 #include "base/fd.h"
 #include "base/mem.h"
-#include "elf/demangle.h"
+#include "demangle/demangle.h"
 #include "elf/elf_id.h"
 #include "elf/elf_symbols.h"
 #include "elf/go_build.h"

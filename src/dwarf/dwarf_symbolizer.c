@@ -7,7 +7,7 @@
 
 #include "base/mem.h"
 #include "dwarf/dwarf_file.h"
-#include "elf/demangle.h"
+#include "demangle/demangle.h"
 #include "elf/elf_id.h"
 #include "elf/elf_symbols.h"
 #include "elf/pclntab.h"

@@ -15,7 +15,7 @@
 #include "pprof/pprof_objects.h"
 #include "pprof/pprof_remote.h"
 #include "pprof/pprof_source.h"
-#include "elf/demangle.h"
+#include "demangle/demangle.h"
 #include "report/gopath.h"
 
 bool pprof_is_binary(const char *path)

@@ -8,7 +8,7 @@
 
 #include "base/mem.h"
 #include "base/child.h"
-#include "elf/demangle.h"
+#include "demangle/demangle.h"
 
 enum { OUTPUT_MAX = 1 << 30, NAMES_MAX = 4096 };
 

@@ -11,7 +11,7 @@
 #include "base/compress.h"
 #include "base/mem.h"
 #include "codec/pprof.h"
-#include "elf/demangle.h"
+#include "demangle/demangle.h"
 #include "model/builder.h"
 #include "sdk/frame_table.h"
 #include "sdk/heap_view.h"

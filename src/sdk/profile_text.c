@@ -7,7 +7,7 @@
  * A stack is "numbers @ 0xPC 0xPC", and a line "#\t0xPC\tname+0xOFFSET\tfile:line" for each frame.
  */
 #include "base/buf.h"
-#include "elf/demangle.h"
+#include "demangle/demangle.h"
 #include "sdk/frame_table.h"
 #include "sdk/heap_view.h"
 #include "sdk/modules.h"

@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #include "base/buf.h"
-#include "elf/demangle.h"
+#include "demangle/demangle.h"
 #include "sdk/frame_table.h"
 #include "sdk/sys.h"
 #include "sdk/wall.h"

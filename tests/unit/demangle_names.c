@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/fd.h"
-#include "elf/demangle.h"
+#include "demangle/demangle.h"
 
 int main(int argc, char **argv)
 {

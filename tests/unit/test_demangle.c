@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "elf/demangle.h"
+#include "demangle/demangle.h"
 
 #include "tap.h"
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which mangling a name has, and pprof's way of naming functions on top of it. */
-#include "elf/demangle.h"
+#include "demangle/demangle.h"
 
 #include <errno.h>
 
 #include "base/mem.h"
-#include "elf/demangle_cxx.h"
-#include "elf/demangle_rust.h"
+#include "demangle/demangle_cxx.h"
+#include "demangle/demangle_rust.h"
 
 /* The part of a legacy Rust name up to its hash's E: what follows a last "E." is a suffix added by LLVM. */
 static struct str legacy_rust_part(struct str name)

@@ -16,8 +16,8 @@
  * The first error sticks: dm_fail() empties the input and hands back a node that is safe to store, so that parsers need
  * no check after each step and every loop ends. Nothing is printed once `failed` is set.
  */
-#ifndef ELF_DEMANGLE_CXX_H
-#define ELF_DEMANGLE_CXX_H
+#ifndef DEMANGLE_DEMANGLE_CXX_H
+#define DEMANGLE_DEMANGLE_CXX_H
 
 #include <stdbool.h>
 

@@ -10,7 +10,7 @@
  */
 #include <errno.h>
 
-#include "elf/demangle_rust.h"
+#include "demangle/demangle_rust.h"
 
 static int hex_digit(char c)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rust's two manglings. Called by demangle.c alone, which has looked at the prefix. */
-#ifndef ELF_DEMANGLE_RUST_H
-#define ELF_DEMANGLE_RUST_H
+#ifndef DEMANGLE_DEMANGLE_RUST_H
+#define DEMANGLE_DEMANGLE_RUST_H
 
 #include "base/buf.h"
 #include "base/str.h"

@@ -6,11 +6,11 @@
  *   name         = N … E (nested) | Z encoding E … (local) | [St] unqualified [I…E] | S…_ I…E
  *   unqualified  = length source-name | operator | L name | U{l,t,b}… | DC name* E,   each with B tag*
  */
-#include "elf/demangle_cxx.h"
+#include "demangle/demangle_cxx.h"
 
 #include <errno.h>
 
-#include "elf/demangle.h"
+#include "demangle/demangle.h"
 
 int dm_number(struct dm *d)
 {

@@ -12,12 +12,12 @@
  * `skip` turns writing off for parts that are read but not shown; back references are not followed then. The first
  * error sticks in `failed` and empties the input, so that every loop ends.
  */
-#include "elf/demangle_rust.h"
+#include "demangle/demangle_rust.h"
 
 #include <errno.h>
 #include <stdio.h>
 
-#include "elf/demangle.h"
+#include "demangle/demangle.h"
 
 enum { DEPTH_MAX = 500, STEPS_MAX = 1 << 20, IDENT_RUNES_MAX = 1024 };
 

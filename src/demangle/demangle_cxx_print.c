@@ -6,8 +6,8 @@
  */
 #include <stdio.h>
 
-#include "elf/demangle.h"
-#include "elf/demangle_cxx.h"
+#include "demangle/demangle.h"
+#include "demangle/demangle_cxx.h"
 
 void dm_put_str(struct dm_printer *p, struct str s)
 {

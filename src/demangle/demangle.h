@@ -6,8 +6,8 @@
  * Symbol names come out of files of unknown origin: nesting, work, memory and output are bounded, and a name beyond the
  * bounds counts as not mangled. Nothing here keeps state between calls; any thread may call.
  */
-#ifndef ELF_DEMANGLE_H
-#define ELF_DEMANGLE_H
+#ifndef DEMANGLE_DEMANGLE_H
+#define DEMANGLE_DEMANGLE_H
 
 #include <stdbool.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* C++ expressions as text. Operands stand in parentheses unless they are plain names. */
-#include "elf/demangle_cxx.h"
+#include "demangle/demangle_cxx.h"
 
 static bool is_operator(const struct dm_node *a, const char *text)
 {

@@ -7,7 +7,7 @@
  */
 #include <stdio.h>
 
-#include "elf/demangle_cxx.h"
+#include "demangle/demangle_cxx.h"
 
 static const char *const builtin_types[26] = {
     "signed char",

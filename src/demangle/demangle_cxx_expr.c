@@ -2,7 +2,7 @@
 /* C++ operators and expressions, which appear in template arguments, decltype and constraints. */
 #include <errno.h>
 
-#include "elf/demangle_cxx.h"
+#include "demangle/demangle_cxx.h"
 
 /* Two letters, how many operands follow in an expression, and the text. A space at the end separates a word. */
 static const struct {

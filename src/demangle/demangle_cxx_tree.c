@@ -8,7 +8,7 @@
 #include <errno.h>
 
 #include "base/hash.h"
-#include "elf/demangle_cxx.h"
+#include "demangle/demangle_cxx.h"
 
 struct dm_node *dm_fail(struct dm *d)
 {
