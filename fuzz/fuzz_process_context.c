@@ -6,8 +6,8 @@
 #include "agent/identity_read.h"
 #include "agent/process_context.h"
 #include "elf/go_build.h"
-#include "elf/jit_names.h"
-#include "elf/kallsyms.h"
+#include "proc/jit_names.h"
+#include "proc/kallsyms.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

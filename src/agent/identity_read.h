@@ -18,7 +18,7 @@
 #include "base/arena.h"
 #include "base/err.h"
 #include "elf/elf.h"
-#include "elf/proc_memory.h"
+#include "proc/proc_memory.h"
 #include "model/batch.h"
 
 struct identity_source {

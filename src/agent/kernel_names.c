@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See kernel_names.h; elf/kallsyms.c reads the list. */
+/* See kernel_names.h; proc/kallsyms.c reads the list. */
 #include "agent/kernel_names.h"
 
 #include <errno.h>
@@ -10,7 +10,7 @@
 #include "base/fd.h"
 #include "base/mem.h"
 #include "elf/elf_id.h"
-#include "elf/kallsyms.h"
+#include "proc/kallsyms.h"
 
 #define AGAIN_NS (60 * NS_PER_S)
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See perf_map.h; elf/jit_names.c reads the file. */
+/* See perf_map.h; proc/jit_names.c reads the file. */
 #include "agent/perf_map.h"
 
 #include <errno.h>
@@ -9,7 +9,7 @@
 #include "agent/process.h"
 #include "base/clock.h"
 #include "base/mem.h"
-#include "elf/jit_names.h"
+#include "proc/jit_names.h"
 
 /* A missing name is asked for with every sample of it: the file is read again only when it may have grown. */
 #define AGAIN_NS (2 * NS_PER_S)

@@ -16,8 +16,8 @@
 
 #include "base/arena.h"
 #include "base/err.h"
-#include "elf/proc_maps.h"
-#include "elf/proc_memory.h"
+#include "proc/proc_maps.h"
+#include "proc/proc_memory.h"
 #include "model/batch.h"
 
 enum { PROCESS_CONTEXT_MAX = 65536 };

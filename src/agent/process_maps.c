@@ -10,7 +10,7 @@
 
 #include "base/fd.h"
 #include "base/mem.h"
-#include "elf/proc_maps.h"
+#include "proc/proc_maps.h"
 
 static void mapping_done(struct process_mapping *m)
 {

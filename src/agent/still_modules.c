@@ -16,9 +16,9 @@
 #include "elf/elf_id.h"
 #include "elf/elf_symbols.h"
 #include "elf/go_build.h"
-#include "elf/jit_names.h"
+#include "proc/jit_names.h"
 #include "elf/pclntab.h"
-#include "elf/proc_memory.h"
+#include "proc/proc_memory.h"
 #include "unwind/elf_table.h"
 
 enum { VDSO_MAX = 1 << 20 };

@@ -4,8 +4,8 @@
 #define AGENT_STILL_MODULES_H
 
 #include "agent/still.h"
-#include "elf/addr_names.h"
-#include "elf/proc_maps.h"
+#include "proc/addr_names.h"
+#include "proc/proc_maps.h"
 #include "unwind/lang/go/go_runtime.h"
 #include "unwind/lang/python/python.h"
 

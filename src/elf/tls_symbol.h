@@ -15,7 +15,7 @@
 #define ELF_TLS_SYMBOL_H
 
 #include "elf/elf.h"
-#include "elf/proc_memory.h"
+#include "proc/proc_memory.h"
 
 enum tls_access { TLS_NO_SLOT, TLS_INITIAL_EXEC, TLS_GENERAL, TLS_DESCRIPTOR };
 

@@ -7,7 +7,7 @@
 #define UNWIND_REMOTE_H
 
 #include "elf/elf.h"
-#include "elf/proc_memory.h"
+#include "proc/proc_memory.h"
 #include "unwind/table.h"
 
 enum { REMOTE_REGS = 32 };

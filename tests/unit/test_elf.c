@@ -12,7 +12,7 @@
 #include "elf/elf_debugdata.h"
 #include "elf/elf_id.h"
 #include "elf/elf_symbols.h"
-#include "elf/proc_maps.h"
+#include "proc/proc_maps.h"
 #include "tap.h"
 
 static void test_self(void)

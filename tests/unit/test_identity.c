@@ -11,8 +11,8 @@
 #include "agent/process_context.h"
 #include "base/fd.h"
 #include "elf/go_build.h"
-#include "elf/jit_names.h"
-#include "elf/kallsyms.h"
+#include "proc/jit_names.h"
+#include "proc/kallsyms.h"
 #include "tap.h"
 
 #define ID "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"

@@ -19,7 +19,7 @@
 
 #include "base/arena.h"
 #include "elf/elf.h"
-#include "elf/proc_memory.h"
+#include "proc/proc_memory.h"
 
 struct go_runtime {
     unsigned minor;

@@ -24,7 +24,7 @@
 #include "base/arena.h"
 #include "base/err.h"
 #include "elf/elf.h"
-#include "elf/proc_memory.h"
+#include "proc/proc_memory.h"
 
 enum {
     PYTHON_MINOR_MIN = 9,

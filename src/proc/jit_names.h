@@ -9,11 +9,11 @@
  * pid that the process has in its own namespace, and anybody there may have written it: only a regular file of the
  * process's own user (or root) is read, at most JIT_NAMES_FILE_MAX bytes of it.
  */
-#ifndef ELF_JIT_NAMES_H
-#define ELF_JIT_NAMES_H
+#ifndef PROC_JIT_NAMES_H
+#define PROC_JIT_NAMES_H
 
 #include "base/err.h"
-#include "elf/addr_names.h"
+#include "proc/addr_names.h"
 
 enum { JIT_NAMES_FILE_MAX = 64 << 20 };
 

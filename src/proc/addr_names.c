@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "elf/addr_names.h"
+#include "proc/addr_names.h"
 
 #include <errno.h>
 #include <stdlib.h>

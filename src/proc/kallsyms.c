@@ -3,7 +3,7 @@
  * The file is by object, not by address. All symbols are taken, sorted, and what is not code is then thrown out, having
  * told where code before it ends.
  */
-#include "elf/kallsyms.h"
+#include "proc/kallsyms.h"
 
 #include <errno.h>
 #include <stdio.h>

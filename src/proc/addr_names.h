@@ -3,8 +3,8 @@
  * Names of address ranges that no ELF file knows: the kernel's functions (kallsyms.h), what a JIT says of its code
  * (perf_map.h). Filled, sorted once, then read-only.
  */
-#ifndef ELF_ADDR_NAMES_H
-#define ELF_ADDR_NAMES_H
+#ifndef PROC_ADDR_NAMES_H
+#define PROC_ADDR_NAMES_H
 
 #include <stdbool.h>
 

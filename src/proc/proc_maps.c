@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "elf/proc_maps.h"
+#include "proc/proc_maps.h"
 
 #include <errno.h>
 #include <stdio.h>

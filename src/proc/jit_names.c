@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "elf/jit_names.h"
+#include "proc/jit_names.h"
 
 #include <errno.h>
 #include <fcntl.h>

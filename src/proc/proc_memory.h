@@ -3,8 +3,8 @@
  * The memory of a process, as its readers see it: another process's by process_vm_readv(), or bytes of a test. Reading
  * never stops or changes the process; what is read may be torn or hostile, so every reader checks what it makes of it.
  */
-#ifndef ELF_PROC_MEMORY_H
-#define ELF_PROC_MEMORY_H
+#ifndef PROC_PROC_MEMORY_H
+#define PROC_PROC_MEMORY_H
 
 #include <stdbool.h>
 

@@ -4,11 +4,11 @@
  * code is kept (types t, T, w, W). A function reaches to the next symbol of any kind, and never further than
  * KALLSYMS_SIZE_MAX: an address behind the last one has no name rather than a wrong one.
  */
-#ifndef ELF_KALLSYMS_H
-#define ELF_KALLSYMS_H
+#ifndef PROC_KALLSYMS_H
+#define PROC_KALLSYMS_H
 
 #include "base/err.h"
-#include "elf/addr_names.h"
+#include "proc/addr_names.h"
 
 enum { KALLSYMS_FILE_MAX = 64 << 20, KALLSYMS_SIZE_MAX = 1 << 20 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "elf/proc_memory.h"
+#include "proc/proc_memory.h"
 
 #include <errno.h>
 #include <sys/uio.h>

@@ -3,8 +3,8 @@
  * /proc/PID/maps:  start-end perms offset major:minor inode   path
  * Only what is asked for is kept; a path may hold any byte but a newline, which the kernel writes as \012.
  */
-#ifndef ELF_PROC_MAPS_H
-#define ELF_PROC_MAPS_H
+#ifndef PROC_PROC_MAPS_H
+#define PROC_PROC_MAPS_H
 
 #include "base/arena.h"
 #include "base/err.h"
