@@ -23,7 +23,7 @@ MAY_USE = {
     "demangle": "base",
     "proc": "base",
     "elf": "base proc",
-    "dwarf": "base demangle elf model",
+    "symbol": "base demangle elf model",
     "unwind": "base elf proc",
     "net": "base",
     "pipeline": "base conf model codec net",
@@ -32,7 +32,7 @@ MAY_USE = {
     "server": "base conf model codec net query store report",
     "agent": "base conf model codec demangle elf proc unwind",
     "sdk": "base model codec demangle elf unwind net",
-    "pprof": "base model codec demangle elf dwarf report net store server",
+    "pprof": "base model codec demangle elf symbol report net store server",
     "cli": None,  # joins all the others
 }
 # (pattern, who may, what to use instead)

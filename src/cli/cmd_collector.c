@@ -14,7 +14,7 @@
 #include "cli/args.h"
 #include "cli/command.h"
 #include "conf/yaml.h"
-#include "dwarf/dwarf_symbolizer.h"
+#include "symbol/dwarf_symbolizer.h"
 #include "pipeline/flow.h"
 
 struct collector_options {

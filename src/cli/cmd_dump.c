@@ -15,7 +15,7 @@
 #include "base/mem.h"
 #include "cli/args.h"
 #include "cli/command.h"
-#include "dwarf/symbol_process.h"
+#include "symbol/symbol_process.h"
 #include "elf/pclntab.h"
 #include "model/symbolizer.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * wick symbolize: the process that reads binaries for others (dwarf/symbol_process.h). Without arguments it speaks their
+ * wick symbolize: the process that reads binaries for others (symbol/symbol_process.h). Without arguments it speaks their
  * protocol on standard input, which must be a socket; with a binary and addresses it prints what they are, for people.
  */
 #include <errno.h>
@@ -14,8 +14,8 @@
 #include "base/mem.h"
 #include "cli/args.h"
 #include "cli/command.h"
-#include "dwarf/dwarf_symbolizer.h"
-#include "dwarf/symbol_process.h"
+#include "symbol/dwarf_symbolizer.h"
+#include "symbol/symbol_process.h"
 
 struct options {
     bool help, unconfined, child, tsv;

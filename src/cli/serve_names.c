@@ -4,7 +4,7 @@
 
 #include <errno.h>
 
-#include "dwarf/symbol_process.h"
+#include "symbol/symbol_process.h"
 #include "server/name_source.h"
 #include "server/naming_store.h"
 #include "server/serve_config.h"

@@ -12,7 +12,7 @@
 #include "agent/identity_read.h"
 #include "base/clock.h"
 #include "base/fd.h"
-#include "dwarf/symbol_process.h"
+#include "symbol/symbol_process.h"
 
 enum { LINES_TIMEOUT_MS = 20000 }; /* of one binary */
 

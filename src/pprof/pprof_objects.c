@@ -11,7 +11,7 @@
 
 #include "base/mem.h"
 #include "pprof/pprof_tools.h"
-#include "dwarf/dwarf_symbolizer.h"
+#include "symbol/dwarf_symbolizer.h"
 #include "elf/elf_base.h"
 #include "elf/elf_id.h"
 #include "elf/elf_symbols.h"

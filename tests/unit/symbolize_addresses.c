@@ -7,7 +7,7 @@
 
 #include "base/fd.h"
 #include "base/mem.h"
-#include "dwarf/dwarf_symbolizer.h"
+#include "symbol/dwarf_symbolizer.h"
 
 static void print_frames(uint64_t address, const struct symbol_answer *a, uint32_t i)
 {

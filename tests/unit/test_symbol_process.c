@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "dwarf/symbol_process.h"
+#include "symbol/symbol_process.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 #include "base/fd.h"
-#include "dwarf/dwarf_symbolizer.h"
-#include "dwarf/symbol_wire.h"
+#include "symbol/dwarf_symbolizer.h"
+#include "symbol/symbol_wire.h"
 #include "elf/elf_symbols.h"
 #include "tap.h"
 

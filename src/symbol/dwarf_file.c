@@ -5,7 +5,7 @@
  * subprograms. A lookup finds the subprogram and then goes down: into a call that has the address, past one that has
  * not. elfutils' own dwarf_getscopes() walks the whole unit for each address.
  */
-#include "dwarf/dwarf_file.h"
+#include "symbol/dwarf_file.h"
 
 #include <dwarf.h>
 #include <elfutils/libdw.h>

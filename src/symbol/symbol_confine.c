@@ -17,7 +17,7 @@
 
 #include "base/fd.h"
 #include "base/macros.h"
-#include "dwarf/symbol_process.h"
+#include "symbol/symbol_process.h"
 
 #if defined(__x86_64__)
 #define THIS_ARCH AUDIT_ARCH_X86_64

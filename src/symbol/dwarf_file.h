@@ -7,8 +7,8 @@
  * Units are indexed when the file is opened; the functions of a unit when an address of it is first asked for. elfutils
  * is not thread-safe: one file, one thread at a time.
  */
-#ifndef DWARF_DWARF_FILE_H
-#define DWARF_DWARF_FILE_H
+#ifndef SYMBOL_DWARF_FILE_H
+#define SYMBOL_DWARF_FILE_H
 
 #include <stdbool.h>
 

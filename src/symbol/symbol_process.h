@@ -6,8 +6,8 @@
  *
  * Not thread-safe; a call waits for its answer.
  */
-#ifndef DWARF_SYMBOL_PROCESS_H
-#define DWARF_SYMBOL_PROCESS_H
+#ifndef SYMBOL_SYMBOL_PROCESS_H
+#define SYMBOL_SYMBOL_PROCESS_H
 
 #include "model/symbolizer.h"
 

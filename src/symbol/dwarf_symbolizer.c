@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "dwarf/dwarf_symbolizer.h"
+#include "symbol/dwarf_symbolizer.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <sys/stat.h>
 
 #include "base/mem.h"
-#include "dwarf/dwarf_file.h"
+#include "symbol/dwarf_file.h"
 #include "demangle/demangle.h"
 #include "elf/elf_id.h"
 #include "elf/elf_symbols.h"

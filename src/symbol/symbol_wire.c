@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "dwarf/symbol_wire.h"
+#include "symbol/symbol_wire.h"
 
 #include <errno.h>
 

@@ -7,8 +7,8 @@
  * A request names the binary by path; without one, by build id under /usr/lib/debug/.build-id. Binaries stay open, the
  * last few of them, so that asking again is cheap. Not thread-safe.
  */
-#ifndef DWARF_DWARF_SYMBOLIZER_H
-#define DWARF_DWARF_SYMBOLIZER_H
+#ifndef SYMBOL_DWARF_SYMBOLIZER_H
+#define SYMBOL_DWARF_SYMBOLIZER_H
 
 #include "model/symbolizer.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See symbol_process.h. The child's confinement is in symbol_confine.c. */
-#include "dwarf/symbol_process.h"
+#include "symbol/symbol_process.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -17,7 +17,7 @@
 #include "base/fd.h"
 #include "base/hash.h"
 #include "base/mem.h"
-#include "dwarf/symbol_wire.h"
+#include "symbol/symbol_wire.h"
 
 extern char **environ;
 
