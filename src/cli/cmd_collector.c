@@ -15,7 +15,7 @@
 #include "cli/command.h"
 #include "conf/yaml.h"
 #include "symbol/dwarf_symbolizer.h"
-#include "pipeline/flow.h"
+#include "pipeline/graph/flow.h"
 
 struct collector_options {
     struct arg_list config, set, feature_gates;

@@ -6,7 +6,7 @@
 
 #include "base/mem.h"
 #include "conf/yaml.h"
-#include "pipeline/flow.h"
+#include "pipeline/graph/flow.h"
 
 struct export_flow {
     struct conf conf;

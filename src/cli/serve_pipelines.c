@@ -6,8 +6,8 @@
 
 #include "base/log.h"
 #include "conf/yaml.h"
-#include "pipeline/flow.h"
-#include "pipeline/metrics.h"
+#include "pipeline/graph/flow.h"
+#include "pipeline/graph/metrics.h"
 
 static void warn(void *arg, const char *message)
 {

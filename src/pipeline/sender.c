@@ -14,11 +14,11 @@
 #include "base/mem.h"
 #include "codec/otlp.h"
 #include "model/batch.h"
-#include "pipeline/host.h"
+#include "pipeline/graph/host.h"
 #include "pipeline/job.h"
 #include "pipeline/qlog.h"
 #include "pipeline/sender_state.h"
-#include "pipeline/storage.h"
+#include "pipeline/graph/storage.h"
 
 enum { WRITER_LIMIT = 64 << 20, WRITE_AT = 4 << 20, SYNC_JOBS = 64, STOP_S = 30 };
 

@@ -15,7 +15,7 @@
 
 #include "conf/option.h"
 #include "pipeline/batcher.h"
-#include "pipeline/component.h"
+#include "pipeline/graph/component.h"
 
 struct loop;
 struct loop_timer;

@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 #include "pipeline/job.h"
-#include "pipeline/metrics.h"
+#include "pipeline/graph/metrics.h"
 #include "pipeline/qlog.h"
 #include "pipeline/sender_state.h"
 

@@ -4,7 +4,7 @@
 #include "model/builder.h"
 #include "pipeline/batcher.h"
 #include "pipeline/blob.h"
-#include "pipeline/fanout.h"
+#include "pipeline/graph/fanout.h"
 #include "pipeline/processors/ottl.h"
 #include "pipeline/receivers/scrape_delta.h"
 #include "pipeline/receivers/scrape_discovery.h"

@@ -11,8 +11,8 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "model/batch.h"
-#include "pipeline/component.h"
-#include "pipeline/host.h"
+#include "pipeline/graph/component.h"
+#include "pipeline/graph/host.h"
 
 struct debug_config {
     int verbosity;

@@ -17,8 +17,8 @@
 #include "base/mem.h"
 #include "codec/otlp.h"
 #include "model/batch.h"
-#include "pipeline/component.h"
-#include "pipeline/host.h"
+#include "pipeline/graph/component.h"
+#include "pipeline/graph/host.h"
 #include "pipeline/worker.h"
 
 enum { WAITING_MAX = 64 << 20 };

@@ -11,7 +11,7 @@
 #include "codec/otlp.h"
 #include "net/client.h"
 #include "net/grpc.h"
-#include "pipeline/auth.h"
+#include "pipeline/graph/auth.h"
 
 enum { HEADERS_MAX = 64, ANSWER_MAX = 4 << 20 };
 

@@ -8,7 +8,7 @@
 
 #include "base/compress.h"
 #include "pipeline/sender.h"
-#include "pipeline/settings.h"
+#include "pipeline/graph/settings.h"
 
 struct auth_api;
 struct loop;

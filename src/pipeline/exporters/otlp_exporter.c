@@ -5,9 +5,9 @@
 
 #include "base/mem.h"
 #include "net/http.h"
-#include "pipeline/auth.h"
+#include "pipeline/graph/auth.h"
 #include "pipeline/exporters/otlp_client.h"
-#include "pipeline/host.h"
+#include "pipeline/graph/host.h"
 
 /* Below the 4 MiB that gRPC receivers take by default, with room for what peers count differently. libdeflate's level 1
  * makes requests some 6 % larger than Go's gzip does, at a fifth of its time. */

@@ -4,8 +4,8 @@
 
 #include "base/mem.h"
 #include "model/sink.h"
-#include "pipeline/component.h"
-#include "pipeline/host.h"
+#include "pipeline/graph/component.h"
+#include "pipeline/graph/host.h"
 
 static const struct option options[] = {{0}};
 

@@ -10,8 +10,8 @@
 #include "base/fd.h"
 #include "base/mem.h"
 #include "net/grpc.h"
-#include "pipeline/auth.h"
-#include "pipeline/component.h"
+#include "pipeline/graph/auth.h"
+#include "pipeline/graph/component.h"
 
 enum { SECRETS_MAX = 1 << 20 };
 

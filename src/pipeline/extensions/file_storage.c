@@ -7,7 +7,7 @@
 
 #include "base/fd.h"
 #include "base/mem.h"
-#include "pipeline/storage.h"
+#include "pipeline/graph/storage.h"
 
 struct file_storage_config {
     const char *directory;

@@ -5,10 +5,10 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/mem.h"
-#include "pipeline/component.h"
-#include "pipeline/host.h"
-#include "pipeline/listener.h"
-#include "pipeline/settings.h"
+#include "pipeline/graph/component.h"
+#include "pipeline/graph/host.h"
+#include "pipeline/graph/listener.h"
+#include "pipeline/graph/settings.h"
 
 struct health_config {
     const char *endpoint, *path;

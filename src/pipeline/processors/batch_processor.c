@@ -14,7 +14,7 @@
 #include "base/mem.h"
 #include "model/batch.h"
 #include "pipeline/batcher.h"
-#include "pipeline/host.h"
+#include "pipeline/graph/host.h"
 
 enum { WAITING_MAX = 64 << 20 };
 

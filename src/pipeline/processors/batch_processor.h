@@ -4,7 +4,7 @@
 #ifndef PIPELINE_BATCH_PROCESSOR_H
 #define PIPELINE_BATCH_PROCESSOR_H
 
-#include "pipeline/component.h"
+#include "pipeline/graph/component.h"
 
 extern const struct component component_batch_processor;
 

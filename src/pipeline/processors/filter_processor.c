@@ -7,8 +7,8 @@
 
 #include "base/mem.h"
 #include "model/sink.h"
-#include "pipeline/component.h"
-#include "pipeline/host.h"
+#include "pipeline/graph/component.h"
+#include "pipeline/graph/host.h"
 #include "pipeline/processors/ottl.h"
 
 enum { CONDITIONS_MAX = 256 };

@@ -9,8 +9,8 @@
 #include "base/mem.h"
 #include "model/sink.h"
 #include "net/http.h"
-#include "pipeline/component.h"
-#include "pipeline/host.h"
+#include "pipeline/graph/component.h"
+#include "pipeline/graph/host.h"
 #include "pipeline/processors/k8s_watch.h"
 
 #define ACCOUNT "/var/run/secrets/kubernetes.io/serviceaccount/"

@@ -11,7 +11,7 @@
 #include <pthread.h>
 
 #include "base/log.h"
-#include "pipeline/metrics.h"
+#include "pipeline/graph/metrics.h"
 #include "pipeline/processors/k8s_table.h"
 
 enum { K8S_MISSED_MAX = 1024 };

@@ -11,8 +11,8 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/mem.h"
-#include "pipeline/component.h"
-#include "pipeline/host.h"
+#include "pipeline/graph/component.h"
+#include "pipeline/graph/host.h"
 
 struct limiter_config {
     int64_t check_interval, limit_mib, spike_limit_mib, limit_percentage, spike_limit_percentage;

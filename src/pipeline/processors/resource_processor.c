@@ -10,7 +10,7 @@
 #include "base/regex.h"
 #include "base/sha256.h"
 #include "model/sink.h"
-#include "pipeline/component.h"
+#include "pipeline/graph/component.h"
 #include "pipeline/processors/kvs_edit.h"
 
 enum action_kind {

@@ -11,7 +11,7 @@
 #include "base/mem.h"
 #include "model/sink.h"
 #include "net/http.h"
-#include "pipeline/component.h"
+#include "pipeline/graph/component.h"
 #include "pipeline/processors/kvs_edit.h"
 
 struct enabled_config {

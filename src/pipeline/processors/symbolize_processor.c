@@ -11,8 +11,8 @@
 #include "base/mem.h"
 #include "model/identity.h"
 #include "model/symbolizer.h"
-#include "pipeline/component.h"
-#include "pipeline/host.h"
+#include "pipeline/graph/component.h"
+#include "pipeline/graph/host.h"
 #include "pipeline/worker.h"
 
 enum { WAITING_MAX = 64 << 20, MISSING_MAX = 4096 };

@@ -22,8 +22,8 @@
 #include "codec/input.h"
 #include "model/batch.h"
 #include "model/sink.h"
-#include "pipeline/component.h"
-#include "pipeline/host.h"
+#include "pipeline/graph/component.h"
+#include "pipeline/graph/host.h"
 #include "pipeline/receivers/received.h"
 #include "pipeline/worker.h"
 

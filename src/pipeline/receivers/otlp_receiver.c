@@ -4,12 +4,12 @@
 #include <stdio.h>
 
 #include "base/mem.h"
-#include "pipeline/auth.h"
-#include "pipeline/component.h"
-#include "pipeline/host.h"
-#include "pipeline/listener.h"
+#include "pipeline/graph/auth.h"
+#include "pipeline/graph/component.h"
+#include "pipeline/graph/host.h"
+#include "pipeline/graph/listener.h"
 #include "pipeline/receivers/otlp_service.h"
-#include "pipeline/settings.h"
+#include "pipeline/graph/settings.h"
 
 struct grpc_config {
     const char *endpoint;

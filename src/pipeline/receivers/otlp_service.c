@@ -13,7 +13,7 @@
 #include "net/encoding.h"
 #include "net/grpc.h"
 #include "net/server.h"
-#include "pipeline/auth.h"
+#include "pipeline/graph/auth.h"
 
 static const char *const grpc_paths[SIGNALS] = {
     "/opentelemetry.proto.collector.profiles.v1development.ProfilesService/Export",

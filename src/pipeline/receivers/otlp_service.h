@@ -12,7 +12,7 @@
 
 #include "base/err.h"
 #include "pipeline/blob.h"
-#include "pipeline/metrics.h"
+#include "pipeline/graph/metrics.h"
 
 struct auth_api;
 struct http_request;

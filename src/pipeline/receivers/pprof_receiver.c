@@ -19,12 +19,12 @@
 #include "model/sink.h"
 #include "net/encoding.h"
 #include "net/loop.h"
-#include "pipeline/component.h"
-#include "pipeline/host.h"
-#include "pipeline/listener.h"
+#include "pipeline/graph/component.h"
+#include "pipeline/graph/host.h"
+#include "pipeline/graph/listener.h"
 #include "pipeline/receivers/received.h"
 #include "pipeline/receivers/scrape_discovery.h"
-#include "pipeline/settings.h"
+#include "pipeline/graph/settings.h"
 
 struct endpoint_config {
     const char *endpoint;

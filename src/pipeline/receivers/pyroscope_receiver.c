@@ -3,11 +3,11 @@
 #include <errno.h>
 
 #include "base/mem.h"
-#include "pipeline/component.h"
-#include "pipeline/host.h"
-#include "pipeline/listener.h"
+#include "pipeline/graph/component.h"
+#include "pipeline/graph/host.h"
+#include "pipeline/graph/listener.h"
 #include "pipeline/receivers/pyroscope_service.h"
-#include "pipeline/settings.h"
+#include "pipeline/graph/settings.h"
 
 struct pyroscope_http {
     const char *endpoint;

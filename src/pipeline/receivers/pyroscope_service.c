@@ -18,7 +18,7 @@
 #include "net/encoding.h"
 #include "net/grpc.h"
 #include "net/server.h"
-#include "pipeline/metrics.h"
+#include "pipeline/graph/metrics.h"
 #include "pipeline/receivers/received.h"
 
 #define PUSH_PATH "/push.v1.PusherService/Push"

@@ -8,7 +8,7 @@
 
 #include "base/err.h"
 #include "model/labels.h"
-#include "pipeline/metrics.h"
+#include "pipeline/graph/metrics.h"
 
 struct loop;
 struct sink;

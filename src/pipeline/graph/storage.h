@@ -3,7 +3,7 @@
 #ifndef PIPELINE_STORAGE_H
 #define PIPELINE_STORAGE_H
 
-#include "pipeline/component.h"
+#include "pipeline/graph/component.h"
 #include "pipeline/qlog.h"
 
 /* Opens the log of this exporter and signal; words when the extension is no storage. */

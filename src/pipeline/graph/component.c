@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See component.h. */
-#include "pipeline/component.h"
+#include "pipeline/graph/component.h"
 
 #define COMPONENT(name) extern const struct component component_##name;
-#include "pipeline/components.h"
+#include "pipeline/graph/components.h"
 #undef COMPONENT
 
 const struct component *const components[] = {
 #define COMPONENT(name) &component_##name,
-#include "pipeline/components.h"
+#include "pipeline/graph/components.h"
 #undef COMPONENT
     NULL,
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See fanout.h. */
-#include "pipeline/fanout.h"
+#include "pipeline/graph/fanout.h"
 
 #include <errno.h>
 #include <pthread.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See listener.h. */
-#include "pipeline/listener.h"
+#include "pipeline/graph/listener.h"
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "pipeline/host.h"
+#include "pipeline/graph/host.h"
 
 enum { LOOPS_MAX = 64, GRACE_S = 10 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See metrics.h. */
-#include "pipeline/metrics.h"
+#include "pipeline/graph/metrics.h"
 
 #include <errno.h>
 #include <pthread.h>

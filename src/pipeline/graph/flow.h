@@ -10,7 +10,7 @@
 #ifndef PIPELINE_FLOW_H
 #define PIPELINE_FLOW_H
 
-#include "pipeline/plan.h"
+#include "pipeline/graph/plan.h"
 
 struct flow;
 

@@ -3,7 +3,7 @@
  * See plan.h. Messages follow the Collector's words where people search for them ("references receiver \"x\" which is
  * not configured"), with file:line in front.
  */
-#include "pipeline/plan.h"
+#include "pipeline/graph/plan.h"
 
 #include <errno.h>
 #include <stdarg.h>

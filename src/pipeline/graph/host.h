@@ -4,7 +4,7 @@
 #define PIPELINE_HOST_H
 
 #include "base/err.h"
-#include "pipeline/metrics.h"
+#include "pipeline/graph/metrics.h"
 
 struct instance;
 struct loop_group;

@@ -7,7 +7,7 @@
 #define PIPELINE_PLAN_H
 
 #include "base/log.h"
-#include "pipeline/component.h"
+#include "pipeline/graph/component.h"
 
 enum { PIPELINE_COMPONENTS_MAX = 64, PLAN_COMPONENTS_MAX = 512, PLAN_PIPELINES_MAX = 128 };
 

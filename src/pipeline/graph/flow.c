@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See flow.h. Built from the far end: exporters, then each pipeline's processors back to front, then receivers. */
-#include "pipeline/flow.h"
+#include "pipeline/graph/flow.h"
 
 #include <errno.h>
 #include <unistd.h>
@@ -8,9 +8,9 @@
 #include "base/mem.h"
 #include "net/loop.h"
 #include "pipeline/batcher.h"
-#include "pipeline/fanout.h"
-#include "pipeline/host.h"
-#include "pipeline/listener.h"
+#include "pipeline/graph/fanout.h"
+#include "pipeline/graph/host.h"
+#include "pipeline/graph/listener.h"
 #include "pipeline/processors/batch_processor.h"
 
 enum { INSTANCES_MAX = 2048 };

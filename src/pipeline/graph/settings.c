@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See settings.h. */
-#include "pipeline/settings.h"
+#include "pipeline/graph/settings.h"
 
 #include "base/clock.h"
 #include "base/log.h"

@@ -5,7 +5,7 @@
  */
 #include <errno.h>
 
-#include "pipeline/plan.h"
+#include "pipeline/graph/plan.h"
 
 struct logs_config {
     int level, encoding;
