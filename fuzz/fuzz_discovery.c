@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Target lists, Kubernetes' answers for the pprof receiver and for k8s_attributes, and requests of other signals. */
-#include "pipeline/blob.h"
+#include "pipeline/delivery/blob.h"
 #include "pipeline/processors/k8s_table.h"
 #include "pipeline/receivers/scrape_discovery.h"
 

@@ -2,8 +2,8 @@
 /* Parts of the pipeline that need no network: opaque requests, conditions, differences, batching, discovery, fan-out. */
 #include "base/clock.h"
 #include "model/builder.h"
-#include "pipeline/batcher.h"
-#include "pipeline/blob.h"
+#include "pipeline/delivery/batcher.h"
+#include "pipeline/delivery/blob.h"
 #include "pipeline/graph/fanout.h"
 #include "pipeline/processors/ottl.h"
 #include "pipeline/receivers/scrape_delta.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "pipeline/qlog.h"
+#include "pipeline/delivery/qlog.h"
 
 #include <fcntl.h>
 #include <stdlib.h>

@@ -19,7 +19,7 @@
 #include "model/batch.h"
 #include "pipeline/graph/component.h"
 #include "pipeline/graph/host.h"
-#include "pipeline/worker.h"
+#include "pipeline/delivery/worker.h"
 
 enum { WAITING_MAX = 64 << 20 };
 

@@ -7,7 +7,7 @@
 #define PIPELINE_OTLP_CLIENT_H
 
 #include "base/compress.h"
-#include "pipeline/sender.h"
+#include "pipeline/delivery/sender.h"
 #include "pipeline/graph/settings.h"
 
 struct auth_api;

@@ -13,7 +13,7 @@
 
 #include "base/err.h"
 #include "conf/option.h"
-#include "pipeline/blob.h"
+#include "pipeline/delivery/blob.h"
 
 struct batch_settings;
 struct host;

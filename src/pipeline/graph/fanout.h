@@ -3,7 +3,7 @@
 #ifndef PIPELINE_FANOUT_H
 #define PIPELINE_FANOUT_H
 
-#include "pipeline/blob.h"
+#include "pipeline/delivery/blob.h"
 
 struct fanout;
 

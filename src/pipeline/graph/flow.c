@@ -7,7 +7,7 @@
 
 #include "base/mem.h"
 #include "net/loop.h"
-#include "pipeline/batcher.h"
+#include "pipeline/delivery/batcher.h"
 #include "pipeline/graph/fanout.h"
 #include "pipeline/graph/host.h"
 #include "pipeline/graph/listener.h"

@@ -4,7 +4,7 @@
 #define PIPELINE_STORAGE_H
 
 #include "pipeline/graph/component.h"
-#include "pipeline/qlog.h"
+#include "pipeline/delivery/qlog.h"
 
 /* Opens the log of this exporter and signal; words when the extension is no storage. */
 int storage_open_log(struct instance *extension, const char *exporter, enum signal signal, struct qlog **ret,

@@ -13,7 +13,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "model/batch.h"
-#include "pipeline/batcher.h"
+#include "pipeline/delivery/batcher.h"
 #include "pipeline/graph/host.h"
 
 enum { WAITING_MAX = 64 << 20 };

@@ -13,7 +13,7 @@
 #include "model/symbolizer.h"
 #include "pipeline/graph/component.h"
 #include "pipeline/graph/host.h"
-#include "pipeline/worker.h"
+#include "pipeline/delivery/worker.h"
 
 enum { WAITING_MAX = 64 << 20, MISSING_MAX = 4096 };
 

@@ -25,7 +25,7 @@
 #include "pipeline/graph/component.h"
 #include "pipeline/graph/host.h"
 #include "pipeline/receivers/received.h"
-#include "pipeline/worker.h"
+#include "pipeline/delivery/worker.h"
 
 enum { SEEN_MAX = 1 << 20 };
 

@@ -11,7 +11,7 @@
 #define PIPELINE_OTLP_SERVICE_H
 
 #include "base/err.h"
-#include "pipeline/blob.h"
+#include "pipeline/delivery/blob.h"
 #include "pipeline/graph/metrics.h"
 
 struct auth_api;

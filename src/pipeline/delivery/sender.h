@@ -14,7 +14,7 @@
 #define PIPELINE_SENDER_H
 
 #include "conf/option.h"
-#include "pipeline/batcher.h"
+#include "pipeline/delivery/batcher.h"
 #include "pipeline/graph/component.h"
 
 struct loop;

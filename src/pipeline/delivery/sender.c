@@ -4,7 +4,7 @@
  * and the writer. A job is one unit of sending: one entry, or a batch of several; it holds its acknowledgements, its place
  * in the log, and the pieces it was cut into.
  */
-#include "pipeline/sender.h"
+#include "pipeline/delivery/sender.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -15,9 +15,9 @@
 #include "codec/otlp.h"
 #include "model/batch.h"
 #include "pipeline/graph/host.h"
-#include "pipeline/job.h"
-#include "pipeline/qlog.h"
-#include "pipeline/sender_state.h"
+#include "pipeline/delivery/job.h"
+#include "pipeline/delivery/qlog.h"
+#include "pipeline/delivery/sender_state.h"
 #include "pipeline/graph/storage.h"
 
 enum { WRITER_LIMIT = 64 << 20, WRITE_AT = 4 << 20, SYNC_JOBS = 64, STOP_S = 30 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See qlog.h. The mutex guards the list of segments and their committed sizes; file I/O of appends is done outside of it,
  * by the only writer. */
-#include "pipeline/qlog.h"
+#include "pipeline/delivery/qlog.h"
 
 #include <dirent.h>
 #include <endian.h>

@@ -4,10 +4,10 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "pipeline/job.h"
+#include "pipeline/delivery/job.h"
 #include "pipeline/graph/metrics.h"
-#include "pipeline/qlog.h"
-#include "pipeline/sender_state.h"
+#include "pipeline/delivery/qlog.h"
+#include "pipeline/delivery/sender_state.h"
 
 /* --- ends of jobs --- */
 

@@ -2,7 +2,7 @@
 /* The options of retry_on_failure and sending_queue, with the Collector's defaults. */
 #include <errno.h>
 
-#include "pipeline/sender.h"
+#include "pipeline/delivery/sender.h"
 
 static const char *const sizers[] = {"requests", "items", "bytes", NULL};
 static const char *const batch_sizers[] = {"items", "bytes", NULL};

@@ -11,8 +11,8 @@
 
 #include "base/log.h"
 #include "net/loop.h"
-#include "pipeline/sender.h"
-#include "pipeline/worker.h"
+#include "pipeline/delivery/sender.h"
+#include "pipeline/delivery/worker.h"
 
 struct entry;
 struct job;

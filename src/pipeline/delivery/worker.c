@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See worker.h. */
-#include "pipeline/worker.h"
+#include "pipeline/delivery/worker.h"
 
 #include <errno.h>
 #include <semaphore.h>
@@ -10,7 +10,7 @@
 #include "base/mem.h"
 #include "base/thread.h"
 #include "model/batch.h"
-#include "pipeline/blob.h"
+#include "pipeline/delivery/blob.h"
 
 void context_keep(struct kept_context *k, const struct sink_context *ctx)
 {

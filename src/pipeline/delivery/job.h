@@ -4,7 +4,7 @@
 #define PIPELINE_JOB_H
 
 #include "net/loop.h"
-#include "pipeline/sender.h"
+#include "pipeline/delivery/sender.h"
 
 struct job_piece {
     struct buf body;

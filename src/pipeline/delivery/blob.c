@@ -7,7 +7,7 @@
  * except that the items of metrics are metrics, each with data points in one of five kinds (fields 5, 7, 9, 10, 11, whose
  * field 1 is a point); the Collector counts points.
  */
-#include "pipeline/blob.h"
+#include "pipeline/delivery/blob.h"
 
 #include <errno.h>
 

@@ -3,7 +3,7 @@
  * See batcher.h. One batch alone is handed on as it is; from the second on they are merged as they come, so that memory
  * holds one merged dictionary and not all the requests.
  */
-#include "pipeline/batcher.h"
+#include "pipeline/delivery/batcher.h"
 
 #include <errno.h>
 

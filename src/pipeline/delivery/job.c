@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See job.h. */
-#include "pipeline/job.h"
+#include "pipeline/delivery/job.h"
 
 #include <errno.h>
 

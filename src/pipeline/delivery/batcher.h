@@ -7,7 +7,7 @@
 #define PIPELINE_BATCHER_H
 
 #include "base/err.h"
-#include "pipeline/worker.h"
+#include "pipeline/delivery/worker.h"
 
 struct batch;
 
