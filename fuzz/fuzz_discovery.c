@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Target lists, Kubernetes' answers for the pprof receiver and for k8s_attributes, and requests of other signals. */
 #include "pipeline/delivery/blob.h"
-#include "pipeline/processors/k8s_table.h"
+#include "pipeline/k8s/k8s_table.h"
 #include "pipeline/receivers/scrape_discovery.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -11,7 +11,7 @@
 #include "net/http.h"
 #include "pipeline/graph/component.h"
 #include "pipeline/graph/host.h"
-#include "pipeline/processors/k8s_watch.h"
+#include "pipeline/k8s/k8s_watch.h"
 
 #define ACCOUNT "/var/run/secrets/kubernetes.io/serviceaccount/"
 

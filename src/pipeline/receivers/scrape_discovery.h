@@ -12,7 +12,7 @@
 #define PIPELINE_SCRAPE_DISCOVERY_H
 
 #include "conf/option.h"
-#include "pipeline/k8s_pods.h"
+#include "pipeline/k8s/k8s_pods.h"
 #include "pipeline/receivers/scrape_target.h"
 
 enum { SCRAPE_TARGETS_MAX = 10000 };

@@ -8,7 +8,7 @@
 #define PIPELINE_K8S_TABLE_H
 
 #include "base/map.h"
-#include "pipeline/k8s_pods.h"
+#include "pipeline/k8s/k8s_pods.h"
 #include "pipeline/processors/kvs_edit.h"
 
 enum { K8S_TABLE_PODS = 100000, K8S_TABLE_BYTES = 128 << 20 };

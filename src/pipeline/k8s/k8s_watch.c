@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See k8s_watch.h. */
-#include "pipeline/processors/k8s_watch.h"
+#include "pipeline/k8s/k8s_watch.h"
 
 #include <errno.h>
 #include <poll.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See k8s_pods.h. */
-#include "pipeline/k8s_pods.h"
+#include "pipeline/k8s/k8s_pods.h"
 
 #include <errno.h>
 

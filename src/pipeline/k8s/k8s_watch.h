@@ -12,7 +12,7 @@
 
 #include "base/log.h"
 #include "pipeline/graph/metrics.h"
-#include "pipeline/processors/k8s_table.h"
+#include "pipeline/k8s/k8s_table.h"
 
 enum { K8S_MISSED_MAX = 1024 };
 
