@@ -10,14 +10,14 @@
 
 #include "base/mem.h"
 #include "store/dedup.h"
-#include "store/engines/segment/blobs.h"
+#include "store/engines/segment/format/blobs.h"
 #include "store/engines/segment/catalog.h"
-#include "store/engines/segment/chunk.h"
-#include "store/engines/segment/column.h"
-#include "store/engines/segment/segment_file.h"
+#include "store/engines/segment/format/chunk.h"
+#include "store/engines/segment/format/column.h"
+#include "store/engines/segment/format/segment_file.h"
 #include "store/engines/segment/symbol_pack.h"
-#include "store/engines/segment/vfs_sum.h"
-#include "store/engines/segment/wal_record.h"
+#include "store/engines/segment/format/vfs_sum.h"
+#include "store/engines/segment/format/wal_record.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

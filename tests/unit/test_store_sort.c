@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "store/engines/segment/idmap.h"
-#include "store/engines/segment/radix.h"
+#include "store/engines/segment/format/radix.h"
 #include "tap.h"
 
 static uint64_t state = 88172645463325252ull;

@@ -8,10 +8,10 @@
 
 #include "base/mem.h"
 #include "store/dedup.h"
-#include "store/engines/segment/coding.h"
-#include "store/engines/segment/radix.h"
-#include "store/engines/segment/vfs.h"
-#include "store/engines/segment/vfs_sum.h"
+#include "store/engines/segment/format/coding.h"
+#include "store/engines/segment/format/radix.h"
+#include "store/engines/segment/format/vfs.h"
+#include "store/engines/segment/format/vfs_sum.h"
 
 enum { FORMAT = 1 };
 

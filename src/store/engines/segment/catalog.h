@@ -22,7 +22,7 @@
 
 #include "base/err.h"
 #include "base/str.h"
-#include "store/engines/segment/segment_file.h"
+#include "store/engines/segment/format/segment_file.h"
 
 struct catalog;
 struct dedup;

@@ -13,7 +13,7 @@
 #include "base/mem.h"
 #include "base/thread.h"
 #include "model/symbolizer.h"
-#include "store/engines/segment/vfs_sum.h"
+#include "store/engines/segment/format/vfs_sum.h"
 
 int64_t engine_now(const struct engine *g)
 {

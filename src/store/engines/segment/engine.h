@@ -37,7 +37,7 @@
 #include "store/engines/segment/catalog.h"
 #include "store/engines/segment/lru.h"
 #include "store/engines/segment/memtable.h"
-#include "store/engines/segment/segment_file.h"
+#include "store/engines/segment/format/segment_file.h"
 #include "store/engines/segment/symbols.h"
 #include "store/engines/segment/tombstone.h"
 #include "store/engines/segment/wal.h"

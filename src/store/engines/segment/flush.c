@@ -9,7 +9,7 @@
 #include "base/fd.h"
 #include "base/mem.h"
 #include "store/engines/segment/engine.h"
-#include "store/engines/segment/radix.h"
+#include "store/engines/segment/format/radix.h"
 #include "store/engines/segment/symbol_file.h"
 
 enum { OUTPUTS_MAX = 4096 };

@@ -7,9 +7,9 @@
 #ifndef SEGMENT_MEMTABLE_H
 #define SEGMENT_MEMTABLE_H
 
-#include "store/engines/segment/blobs.h"
+#include "store/engines/segment/format/blobs.h"
 #include "store/engines/segment/idmap.h"
-#include "store/engines/segment/rows.h"
+#include "store/engines/segment/format/rows.h"
 #include "store/engines/segment/stable.h"
 #include "store/engines/segment/symbols.h"
 

@@ -13,7 +13,7 @@
 #include "base/mem.h"
 #include "store/engines/segment/engine.h"
 #include "store/engines/segment/symbol_file.h"
-#include "store/engines/segment/wal_record.h"
+#include "store/engines/segment/format/wal_record.h"
 
 struct numbers {
     uint64_t *v;

@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "store/engines/segment/column.h"
+#include "store/engines/segment/format/column.h"
 #include "store/engines/segment/symbols_add.h"
 
 #define NONE UINT32_MAX

@@ -6,7 +6,7 @@
 
 #include "model/identity.h"
 #include "model/tree.h"
-#include "store/engines/segment/blobs.h"
+#include "store/engines/segment/format/blobs.h"
 #include "store/engines/segment/symbols_add.h"
 #include "store/engines/segment/view.h"
 

@@ -37,7 +37,7 @@
 #include "model/batch.h"
 #include "model/labels.h"
 #include "model/types.h"
-#include "store/engines/segment/coding.h"
+#include "store/engines/segment/format/coding.h"
 #include "store/engines/segment/idmap.h"
 #include "store/engines/segment/stable.h"
 #include "store/prints.h"

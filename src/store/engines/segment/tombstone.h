@@ -16,7 +16,7 @@
 #define SEGMENT_TOMBSTONE_H
 
 #include "base/arena.h"
-#include "store/engines/segment/segment_file.h"
+#include "store/engines/segment/format/segment_file.h"
 #include "store/engines/segment/symbols.h"
 
 enum { TOMBSTONES_MAX = 256 };

@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 #include "base/fd.h"
-#include "store/engines/segment/coding.h"
+#include "store/engines/segment/format/coding.h"
 
 enum { RECORD_MAGIC = 0x52474c57, PAYLOAD_MAX = 1 << 30 };
 

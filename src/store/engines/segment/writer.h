@@ -4,7 +4,7 @@
 #define SEGMENT_WRITER_H
 
 #include "store/engines/segment/engine.h"
-#include "store/engines/segment/wal_record.h"
+#include "store/engines/segment/format/wal_record.h"
 
 struct job {
     struct queue_item item;

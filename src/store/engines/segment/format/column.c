@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See column.h. */
-#include "store/engines/segment/column.h"
+#include "store/engines/segment/format/column.h"
 
 #include <errno.h>
 #include <pthread.h>

@@ -13,7 +13,7 @@
 #include <zstd.h>
 
 #include "base/arena.h"
-#include "store/engines/segment/coding.h"
+#include "store/engines/segment/format/coding.h"
 
 enum { COLUMN_MAX = 1 << 28 };
 

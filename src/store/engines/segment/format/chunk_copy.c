@@ -6,8 +6,8 @@
 #include <errno.h>
 
 #include "base/err.h"
-#include "store/engines/segment/chunk_encoder.h"
-#include "store/engines/segment/column.h"
+#include "store/engines/segment/format/chunk_encoder.h"
+#include "store/engines/segment/format/column.h"
 
 struct copying {
     struct chunk_encoder *c;

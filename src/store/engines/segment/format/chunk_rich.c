@@ -3,8 +3,8 @@
 #include <errno.h>
 
 #include "base/map.h"
-#include "store/engines/segment/chunk_decoder.h"
-#include "store/engines/segment/column.h"
+#include "store/engines/segment/format/chunk_decoder.h"
+#include "store/engines/segment/format/column.h"
 
 struct reading {
     struct reader r; /* the section */

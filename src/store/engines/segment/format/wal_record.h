@@ -13,7 +13,7 @@
 #ifndef SEGMENT_WAL_RECORD_H
 #define SEGMENT_WAL_RECORD_H
 
-#include "store/engines/segment/coding.h"
+#include "store/engines/segment/format/coding.h"
 #include "store/engines/segment/memtable.h"
 
 void record_put_keys(struct buf *b, const struct dedup_entry *keys, uint32_t n);

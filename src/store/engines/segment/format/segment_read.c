@@ -7,8 +7,8 @@
 
 #include "base/fd.h"
 #include "base/mem.h"
-#include "store/engines/segment/column.h"
-#include "store/engines/segment/segment_file.h"
+#include "store/engines/segment/format/column.h"
+#include "store/engines/segment/format/segment_file.h"
 
 enum { BLOCK_MAX = 1 << 30 };
 

@@ -26,7 +26,7 @@
 #include "base/map.h"
 #include "model/batch.h"
 #include "model/builder.h"
-#include "store/engines/segment/coding.h"
+#include "store/engines/segment/format/coding.h"
 #include "store/engines/segment/stable.h"
 
 enum { BLOB_SET_MAX = 4096 }; /* attributes of a set */

@@ -9,9 +9,9 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "store/engines/segment/chunk_encoder.h"
-#include "store/engines/segment/column.h"
-#include "store/engines/segment/radix.h"
+#include "store/engines/segment/format/chunk_encoder.h"
+#include "store/engines/segment/format/column.h"
+#include "store/engines/segment/format/radix.h"
 
 enum { LANES_MAX = 1024, PERIOD_SAMPLES = 1023 };
 

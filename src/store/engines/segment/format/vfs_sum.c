@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See vfs_sum.h. */
-#include "store/engines/segment/vfs_sum.h"
+#include "store/engines/segment/format/vfs_sum.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -8,7 +8,7 @@
 #include "base/buf.h"
 #include "base/fd.h"
 #include "base/mem.h"
-#include "store/engines/segment/coding.h"
+#include "store/engines/segment/format/coding.h"
 
 static uint32_t page_sum(const unsigned char *p, size_t n, off_t off)
 {

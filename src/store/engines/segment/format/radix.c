@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See radix.h: least significant digit first; few pairs by insertion. */
-#include "store/engines/segment/radix.h"
+#include "store/engines/segment/format/radix.h"
 
 #include <string.h>
 

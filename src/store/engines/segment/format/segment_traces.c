@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "base/mem.h"
-#include "store/engines/segment/segment_writer.h"
+#include "store/engines/segment/format/segment_writer.h"
 
 uint32_t segment_trace_hash(const uint8_t id[16])
 {

@@ -3,8 +3,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "store/engines/segment/chunk_encoder.h"
-#include "store/engines/segment/column.h"
+#include "store/engines/segment/format/chunk_encoder.h"
+#include "store/engines/segment/format/column.h"
 
 int chunk_encoder_new(struct chunk_encoder **ret)
 {

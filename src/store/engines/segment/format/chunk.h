@@ -37,8 +37,8 @@
 
 #include "base/arena.h"
 #include "base/err.h"
-#include "store/engines/segment/coding.h"
-#include "store/engines/segment/rows.h"
+#include "store/engines/segment/format/coding.h"
+#include "store/engines/segment/format/rows.h"
 
 enum chunk_section { SEC_TOTALS, SEC_PROFILES, SEC_EXTRA, SEC_LINKS, SEC_DETAIL, SECTIONS };
 enum { CHUNK_HEADER = 72, CHUNK_MAGIC = 0x4b484357, CHUNK_VERSION = 1, CHUNK_BITMAP_MAX = 64, CHUNK_SUM_MIN = 4 };

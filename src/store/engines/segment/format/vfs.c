@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See vfs.h. */
-#include "store/engines/segment/vfs.h"
+#include "store/engines/segment/format/vfs.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,7 +13,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/mem.h"
-#include "store/engines/segment/vfs_sum.h"
+#include "store/engines/segment/format/vfs_sum.h"
 
 struct vfs_file {
     sqlite3_file base;

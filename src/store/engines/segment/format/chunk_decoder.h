@@ -3,7 +3,7 @@
 #ifndef SEGMENT_CHUNK_DECODER_H
 #define SEGMENT_CHUNK_DECODER_H
 
-#include "store/engines/segment/chunk.h"
+#include "store/engines/segment/format/chunk.h"
 
 struct rich_row {
     uint32_t entry, key, prof; /* key: the node's place in the entry's totals; prof: within the chunk */

@@ -7,8 +7,8 @@
 
 #include "base/fd.h"
 #include "base/mem.h"
-#include "store/engines/segment/radix.h"
-#include "store/engines/segment/segment_writer.h"
+#include "store/engines/segment/format/radix.h"
+#include "store/engines/segment/format/segment_writer.h"
 
 /* A group with more plain rows than this has chunks of its own; smaller ones share until there are CHUNK_ROWS. Rows with
  * timestamps pack better the more of a CPU's ticks are in one place. */

@@ -3,8 +3,8 @@
 #include <errno.h>
 
 #include "base/mem.h"
-#include "store/engines/segment/chunk.h"
-#include "store/engines/segment/radix.h"
+#include "store/engines/segment/format/chunk.h"
+#include "store/engines/segment/format/radix.h"
 
 void totals_done(struct totals *t)
 {

@@ -4,7 +4,7 @@
 #define SEGMENT_SEGMENT_WRITER_H
 
 #include "base/map.h"
-#include "store/engines/segment/segment_file.h"
+#include "store/engines/segment/format/segment_file.h"
 
 /* Traces of a segment, numbered in the order of their first use, and which of the chunks with links hold each. */
 struct trace_table {

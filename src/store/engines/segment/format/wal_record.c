@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See wal_record.h. */
-#include "store/engines/segment/wal_record.h"
+#include "store/engines/segment/format/wal_record.h"
 
 #include <errno.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See blobs.h: what is inside a blob, from batches and back. */
-#include "store/engines/segment/blobs.h"
+#include "store/engines/segment/format/blobs.h"
 
 #include <errno.h>
 

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 
 #include "base/mem.h"
-#include "store/engines/segment/chunk_encoder.h"
-#include "store/engines/segment/segment_writer.h"
+#include "store/engines/segment/format/chunk_encoder.h"
+#include "store/engines/segment/format/segment_writer.h"
 
 static int dir_cmp(const void *a, const void *b)
 {

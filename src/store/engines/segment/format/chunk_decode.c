@@ -4,8 +4,8 @@
 
 #include "base/err.h"
 #include "base/mem.h"
-#include "store/engines/segment/chunk_decoder.h"
-#include "store/engines/segment/column.h"
+#include "store/engines/segment/format/chunk_decoder.h"
+#include "store/engines/segment/format/column.h"
 
 enum { RAW_MAX = 1 << 30 };
 

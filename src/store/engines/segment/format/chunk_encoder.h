@@ -7,7 +7,7 @@
 
 #include "base/map.h"
 #include "base/mem.h"
-#include "store/engines/segment/chunk.h"
+#include "store/engines/segment/format/chunk.h"
 
 /* One row on its way: sorted by node within its entry, profiles in order within a node. */
 struct item {

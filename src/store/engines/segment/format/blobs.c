@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See blobs.h: the tables and their bytes. What is inside a blob is in blob_values.c. */
-#include "store/engines/segment/blobs.h"
+#include "store/engines/segment/format/blobs.h"
 
 #include <errno.h>
 
