@@ -15,7 +15,7 @@
 #include "store/engines/segment/format/chunk.h"
 #include "store/engines/segment/format/column.h"
 #include "store/engines/segment/format/segment_file.h"
-#include "store/engines/segment/symbol_pack.h"
+#include "store/engines/segment/symbols/symbol_pack.h"
 #include "store/engines/segment/format/vfs_sum.h"
 #include "store/engines/segment/format/wal_record.h"
 

@@ -2,7 +2,7 @@
 /* What the store sorts by and finds numbers with: radix.h against qsort, idmap.h against what was put in. */
 #include <stdlib.h>
 
-#include "store/engines/segment/idmap.h"
+#include "store/engines/segment/symbols/idmap.h"
 #include "store/engines/segment/format/radix.h"
 #include "tap.h"
 

@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "store/engines/segment/engine.h"
-#include "store/engines/segment/symbol_file.h"
+#include "store/engines/segment/symbols/symbol_file.h"
 
 struct checking {
     store_report_fn fn;

@@ -38,7 +38,7 @@
 #include "store/engines/segment/lru.h"
 #include "store/engines/segment/memtable.h"
 #include "store/engines/segment/format/segment_file.h"
-#include "store/engines/segment/symbols.h"
+#include "store/engines/segment/symbols/symbols.h"
 #include "store/engines/segment/tombstone.h"
 #include "store/engines/segment/wal.h"
 #include "store/intake.h"

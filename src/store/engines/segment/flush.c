@@ -10,7 +10,7 @@
 #include "base/mem.h"
 #include "store/engines/segment/engine.h"
 #include "store/engines/segment/format/radix.h"
-#include "store/engines/segment/symbol_file.h"
+#include "store/engines/segment/symbols/symbol_file.h"
 
 enum { OUTPUTS_MAX = 4096 };
 

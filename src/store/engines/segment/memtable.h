@@ -8,10 +8,10 @@
 #define SEGMENT_MEMTABLE_H
 
 #include "store/engines/segment/format/blobs.h"
-#include "store/engines/segment/idmap.h"
+#include "store/engines/segment/symbols/idmap.h"
 #include "store/engines/segment/format/rows.h"
-#include "store/engines/segment/stable.h"
-#include "store/engines/segment/symbols.h"
+#include "store/engines/segment/symbols/stable.h"
+#include "store/engines/segment/symbols/symbols.h"
 
 struct mempart {
     struct symbols *symbols; /* a reference: tenant and epoch */

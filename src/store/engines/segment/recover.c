@@ -12,7 +12,7 @@
 #include "base/fd.h"
 #include "base/mem.h"
 #include "store/engines/segment/engine.h"
-#include "store/engines/segment/symbol_file.h"
+#include "store/engines/segment/symbols/symbol_file.h"
 #include "store/engines/segment/format/wal_record.h"
 
 struct numbers {

@@ -11,7 +11,7 @@
 #include "base/fd.h"
 #include "base/mem.h"
 #include "store/engines/segment/engine.h"
-#include "store/engines/segment/symbol_file.h"
+#include "store/engines/segment/symbols/symbol_file.h"
 
 static int drop_segment(struct engine *g, struct segment *s, struct err *e)
 {

@@ -17,7 +17,7 @@
 
 #include "base/arena.h"
 #include "store/engines/segment/format/segment_file.h"
-#include "store/engines/segment/symbols.h"
+#include "store/engines/segment/symbols/symbols.h"
 
 enum { TOMBSTONES_MAX = 256 };
 

@@ -11,7 +11,7 @@
 #include "model/convert.h"
 #include "model/tree.h"
 #include "store/engines/segment/lru.h"
-#include "store/engines/segment/symbols.h"
+#include "store/engines/segment/symbols/symbols.h"
 
 struct sym_view {
     uint32_t *map; /* per node of the service: the view's node */

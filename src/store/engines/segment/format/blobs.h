@@ -27,7 +27,7 @@
 #include "model/batch.h"
 #include "model/builder.h"
 #include "store/engines/segment/format/coding.h"
-#include "store/engines/segment/stable.h"
+#include "store/engines/segment/symbols/stable.h"
 
 enum { BLOB_SET_MAX = 4096 }; /* attributes of a set */
 

@@ -38,8 +38,8 @@
 #include "model/labels.h"
 #include "model/types.h"
 #include "store/engines/segment/format/coding.h"
-#include "store/engines/segment/idmap.h"
-#include "store/engines/segment/stable.h"
+#include "store/engines/segment/symbols/idmap.h"
+#include "store/engines/segment/symbols/stable.h"
 #include "store/prints.h"
 
 struct sym_mapping {

@@ -2,7 +2,7 @@
 /* See symbols.h: definitions into tables. The bytes come from disk: every number is checked. */
 #include <errno.h>
 
-#include "store/engines/segment/symbols_add.h"
+#include "store/engines/segment/symbols/symbols_add.h"
 
 #define NONE UINT32_MAX
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See symbols.h: tables, and finding or adding from a batch. Definitions are read in symbols_apply.c. */
-#include "store/engines/segment/symbols.h"
+#include "store/engines/segment/symbols/symbols.h"
 
 #include <errno.h>
 
 #include "model/identity.h"
 #include "model/tree.h"
 #include "store/engines/segment/format/blobs.h"
-#include "store/engines/segment/symbols_add.h"
+#include "store/engines/segment/symbols/symbols_add.h"
 #include "store/engines/segment/view.h"
 
 #define NONE UINT32_MAX

@@ -3,7 +3,7 @@
 #ifndef SEGMENT_SYMBOLS_ADD_H
 #define SEGMENT_SYMBOLS_ADD_H
 
-#include "store/engines/segment/symbols.h"
+#include "store/engines/segment/symbols/symbols.h"
 
 enum {
     DEF_STRING = 1,

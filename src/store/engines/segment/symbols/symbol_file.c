@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See symbol_file.h. */
-#include "store/engines/segment/symbol_file.h"
+#include "store/engines/segment/symbols/symbol_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 
 #include "base/fd.h"
-#include "store/engines/segment/symbol_pack.h"
+#include "store/engines/segment/symbols/symbol_pack.h"
 
 enum { BLOCK_HEADER = 20, BLOCK_MAGIC = 0x4d595357, VERSION = 1 };
 

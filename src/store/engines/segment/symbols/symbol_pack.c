@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See symbol_pack.h. What is read comes from disk: every number is checked. */
-#include "store/engines/segment/symbol_pack.h"
+#include "store/engines/segment/symbols/symbol_pack.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
 #include "store/engines/segment/format/column.h"
-#include "store/engines/segment/symbols_add.h"
+#include "store/engines/segment/symbols/symbols_add.h"
 
 #define NONE UINT32_MAX
 

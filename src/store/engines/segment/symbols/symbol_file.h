@@ -15,7 +15,7 @@
 #define SEGMENT_SYMBOL_FILE_H
 
 #include "base/err.h"
-#include "store/engines/segment/symbols.h"
+#include "store/engines/segment/symbols/symbols.h"
 
 /* Appends one block at `at` and syncs; *ret_end is the new length. The directory is synced when the file is new. */
 int symbol_file_append(int dir, uint32_t epoch, uint64_t at, const struct buf *defs, uint64_t *ret_end, struct err *e);

@@ -20,7 +20,7 @@
 #ifndef SEGMENT_SYMBOL_PACK_H
 #define SEGMENT_SYMBOL_PACK_H
 
-#include "store/engines/segment/symbols.h"
+#include "store/engines/segment/symbols/symbols.h"
 
 /* Packs definitions from *defs on, at most up to the next `start` that does not continue them; *defs is moved on. */
 int symbols_pack(struct reader *defs, struct buf *out);

@@ -5,7 +5,7 @@
  */
 #include <errno.h>
 
-#include "store/engines/segment/symbols_add.h"
+#include "store/engines/segment/symbols/symbols_add.h"
 
 #define NONE UINT32_MAX
 
