@@ -35,7 +35,7 @@
 #include "store/cumulative.h"
 #include "store/dedup.h"
 #include "store/engines/segment/catalog.h"
-#include "store/engines/segment/lru.h"
+#include "store/engines/segment/read/lru.h"
 #include "store/engines/segment/memtable.h"
 #include "store/engines/segment/format/segment_file.h"
 #include "store/engines/segment/symbols/symbols.h"

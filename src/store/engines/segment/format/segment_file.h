@@ -42,7 +42,7 @@
 #include "base/err.h"
 #include "store/engines/segment/format/blobs.h"
 #include "store/engines/segment/format/chunk.h"
-#include "store/engines/segment/lru.h"
+#include "store/engines/segment/read/lru.h"
 #include "store/engines/segment/format/rows.h"
 
 enum { SEGMENT_LEVELS = 3, SEGMENT_VERSION = 1, SEGMENT_TAIL = 40, TRACE_BLOCK = 256 };

@@ -8,7 +8,7 @@
 #include "model/tree.h"
 #include "store/engines/segment/format/blobs.h"
 #include "store/engines/segment/symbols/symbols_add.h"
-#include "store/engines/segment/view.h"
+#include "store/engines/segment/read/view.h"
 
 #define NONE UINT32_MAX
 

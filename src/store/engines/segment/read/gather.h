@@ -6,7 +6,7 @@
 #ifndef SEGMENT_GATHER_H
 #define SEGMENT_GATHER_H
 
-#include "store/engines/segment/scan.h"
+#include "store/engines/segment/read/scan.h"
 
 struct instance;
 

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 
 #include "base/mem.h"
-#include "store/engines/segment/scan.h"
-#include "store/engines/segment/view.h"
+#include "store/engines/segment/read/scan.h"
+#include "store/engines/segment/read/view.h"
 
 /* A gauge's snapshots of one instance in one step. */
 struct cell {

@@ -3,7 +3,7 @@
  * See gather.h. A range is put together from the largest sums that lie in it: a day's, an hour's, five minutes'; where it
  * cuts through five minutes, from the rows. Sums exist per segment, so the cover is found segment by segment.
  */
-#include "store/engines/segment/gather.h"
+#include "store/engines/segment/read/gather.h"
 
 #include <errno.h>
 #include <math.h>

@@ -10,7 +10,7 @@
 
 #include "model/convert.h"
 #include "model/tree.h"
-#include "store/engines/segment/lru.h"
+#include "store/engines/segment/read/lru.h"
 #include "store/engines/segment/symbols/symbols.h"
 
 struct sym_view {

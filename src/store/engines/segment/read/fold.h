@@ -9,7 +9,7 @@
 #define SEGMENT_FOLD_H
 
 #include "model/tree.h"
-#include "store/engines/segment/view.h"
+#include "store/engines/segment/read/view.h"
 
 /* Used again for every service. All arrays are zero between uses up to `n_dirty`. */
 struct fold {

@@ -3,8 +3,8 @@
 #include <errno.h>
 
 #include "base/mem.h"
-#include "store/engines/segment/scan.h"
-#include "store/engines/segment/view.h"
+#include "store/engines/segment/read/scan.h"
+#include "store/engines/segment/read/view.h"
 
 /* --- series --- */
 

@@ -8,8 +8,8 @@
 #include <errno.h>
 
 #include "base/mem.h"
-#include "store/engines/segment/gather.h"
-#include "store/engines/segment/view.h"
+#include "store/engines/segment/read/gather.h"
+#include "store/engines/segment/read/view.h"
 #include "store/frames.h"
 #include "store/store_table.h"
 

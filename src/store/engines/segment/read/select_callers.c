@@ -9,8 +9,8 @@
 #include <stdlib.h>
 
 #include "base/mem.h"
-#include "store/engines/segment/gather.h"
-#include "store/engines/segment/view.h"
+#include "store/engines/segment/read/gather.h"
+#include "store/engines/segment/read/view.h"
 #include "store/frames.h"
 #include "store/store_callers.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See fold.h. */
-#include "store/engines/segment/fold.h"
+#include "store/engines/segment/read/fold.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -6,8 +6,8 @@
 #include <errno.h>
 
 #include "base/mem.h"
-#include "store/engines/segment/fold.h"
-#include "store/engines/segment/gather.h"
+#include "store/engines/segment/read/fold.h"
+#include "store/engines/segment/read/gather.h"
 #include "store/frames.h"
 
 struct selecting {

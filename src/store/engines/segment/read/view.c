@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See view.h. Symbols' strings are interned, so frames are compared by pointer. */
-#include "store/engines/segment/view.h"
+#include "store/engines/segment/read/view.h"
 
 #include <errno.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See lru.h. */
-#include "store/engines/segment/lru.h"
+#include "store/engines/segment/read/lru.h"
 
 void lru_init(struct lru *l, size_t max)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See scan.h. */
-#include "store/engines/segment/scan.h"
+#include "store/engines/segment/read/scan.h"
 
 #include <errno.h>
 #include <stdio.h>
