@@ -11,7 +11,7 @@
 #include "base/mem.h"
 #include "store/dedup.h"
 #include "store/engines/segment/format/blobs.h"
-#include "store/engines/segment/catalog.h"
+#include "store/engines/segment/write/catalog.h"
 #include "store/engines/segment/format/chunk.h"
 #include "store/engines/segment/format/column.h"
 #include "store/engines/segment/format/segment_file.h"

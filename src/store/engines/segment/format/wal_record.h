@@ -14,7 +14,7 @@
 #define SEGMENT_WAL_RECORD_H
 
 #include "store/engines/segment/format/coding.h"
-#include "store/engines/segment/memtable.h"
+#include "store/engines/segment/write/memtable.h"
 
 void record_put_keys(struct buf *b, const struct dedup_entry *keys, uint32_t n);
 void record_put_prof(struct buf *b, const struct prof *p);

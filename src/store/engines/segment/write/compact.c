@@ -10,7 +10,7 @@
 
 #include "base/fd.h"
 #include "base/mem.h"
-#include "store/engines/segment/compact.h"
+#include "store/engines/segment/write/compact.h"
 #include "store/engines/segment/format/radix.h"
 
 enum { HOUR_SEGMENTS_MAX = 8, INPUTS_MAX = 4096 };

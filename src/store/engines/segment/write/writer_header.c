@@ -7,7 +7,7 @@
 #include <errno.h>
 
 #include "model/identity.h"
-#include "store/engines/segment/writer.h"
+#include "store/engines/segment/write/writer.h"
 
 enum { RANGES_FEW = 8 };
 

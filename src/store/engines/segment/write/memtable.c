@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See memtable.h. */
-#include "store/engines/segment/memtable.h"
+#include "store/engines/segment/write/memtable.h"
 
 #include <errno.h>
 

@@ -3,7 +3,7 @@
 #include <errno.h>
 
 #include "base/mem.h"
-#include "store/engines/segment/compact.h"
+#include "store/engines/segment/write/compact.h"
 
 struct input {
     struct rewriting *x;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See wal.h. */
-#include "store/engines/segment/wal.h"
+#include "store/engines/segment/write/wal.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -14,7 +14,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/mem.h"
-#include "store/engines/segment/writer.h"
+#include "store/engines/segment/write/writer.h"
 
 enum { GROUP_BYTES = 8 << 20, EPOCH_NODES_MAX = 16 << 20 };
 

@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 #include "base/mem.h"
-#include "store/engines/segment/writer.h"
+#include "store/engines/segment/write/writer.h"
 
 enum { AHEAD = 16, KEYS_AHEAD = 8 };
 

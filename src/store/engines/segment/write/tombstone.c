@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See tombstone.h. */
-#include "store/engines/segment/tombstone.h"
+#include "store/engines/segment/write/tombstone.h"
 
 #include <errno.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See catalog.h. */
-#include "store/engines/segment/catalog.h"
+#include "store/engines/segment/write/catalog.h"
 
 #include <errno.h>
 #include <pthread.h>
