@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wick dump PID: every thread's stack now (agent/still.h), with lines and inlined calls from the symbolizer. */
+/* wick dump PID: every thread's stack now (agent/dump/still.h), with lines and inlined calls from the symbolizer. */
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/still.h"
+#include "agent/dump/still.h"
 #include "base/buf.h"
 #include "base/fd.h"
 #include "base/json.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See still_modules.h. Files are opened below the process's root; one that was replaced since is not read as if it were
  * the old one: then /proc/PID/map_files still has it, for those who may. */
-#include "agent/still_modules.h"
+#include "agent/dump/still_modules.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "agent/still_stop.h"
+#include "agent/dump/still_stop.h"
 
 #include <dirent.h>
 #include <elf.h>

@@ -3,7 +3,7 @@
 #ifndef AGENT_STILL_STOP_H
 #define AGENT_STILL_STOP_H
 
-#include "agent/still.h"
+#include "agent/dump/still.h"
 #include "unwind/remote.h"
 
 struct stopped_thread {

@@ -3,7 +3,7 @@
 #ifndef AGENT_STILL_MODULES_H
 #define AGENT_STILL_MODULES_H
 
-#include "agent/still.h"
+#include "agent/dump/still.h"
 #include "proc/addr_names.h"
 #include "proc/proc_maps.h"
 #include "unwind/lang/go/go_runtime.h"

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See still.h. Files are read and rows made before the process is stopped, names found after it goes on. */
-#include "agent/still.h"
+#include "agent/dump/still.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "agent/still_modules.h"
-#include "agent/still_stop.h"
+#include "agent/dump/still_modules.h"
+#include "agent/dump/still_stop.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/mem.h"
