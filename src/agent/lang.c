@@ -3,7 +3,7 @@
 #include "agent/lang.h"
 
 #include "agent/lang_go.h"
-#include "agent/lang_python.h"
+#include "agent/lang/python/lang_python.h"
 #include "unwind/lang/go/go_table.h"
 
 const struct lang *const langs[] = {&lang_python, &lang_go, NULL};

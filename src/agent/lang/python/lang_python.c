@@ -4,7 +4,7 @@
  * object is read once; the third word of its frames is a hash of what it points to, so that one that took the place of
  * another is read anew.
  */
-#include "agent/lang_python.h"
+#include "agent/lang/python/lang_python.h"
 
 #include <errno.h>
 
