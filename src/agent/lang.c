@@ -2,7 +2,7 @@
 /* The list of languages: see lang.h. */
 #include "agent/lang.h"
 
-#include "agent/lang_go.h"
+#include "agent/lang/go/lang_go.h"
 #include "agent/lang/python/lang_python.h"
 #include "unwind/lang/go/go_table.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "agent/lang_go.h"
+#include "agent/lang/go/lang_go.h"
 
 #include <errno.h>
 
