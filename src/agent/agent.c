@@ -18,7 +18,7 @@
 #include "agent/debug_file.h"
 #include "agent/filter.h"
 #include "agent/governor.h"
-#include "agent/lang.h"
+#include "agent/lang/lang.h"
 #include "agent/object_lines.h"
 #include "agent/perf_side.h"
 #include "agent/process.h"

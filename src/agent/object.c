@@ -15,7 +15,7 @@
 
 #include "agent/bpf/agent_abi.h"
 #include "agent/debug_file.h"
-#include "agent/lang.h"
+#include "agent/lang/lang.h"
 #include "agent/names.h"
 #include "agent/object_guard.h"
 #include "base/clock.h"

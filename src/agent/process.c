@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "agent/identity.h"
-#include "agent/lang.h"
+#include "agent/lang/lang.h"
 #include "agent/perf_map.h"
 #include "agent/process_maps.h"
 #include "base/clock.h"

@@ -4,7 +4,7 @@
 #include <errno.h>
 
 #include "agent/bpf_side.h"
-#include "agent/lang.h"
+#include "agent/lang/lang.h"
 #include "agent/process.h"
 #include "agent/span_find.h"
 #include "base/mem.h"

@@ -8,7 +8,7 @@
 
 #include "agent/identity.h"
 #include "agent/kernel_names.h"
-#include "agent/lang.h"
+#include "agent/lang/lang.h"
 #include "agent/names.h"
 #include "agent/perf_map.h"
 #include "agent/tally_tables.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the languages' BPF steps and their user sides share. A language is a value of enum agent_lang_kind with a struct
- * in struct agent_lang, its steps in bpf/NAME.bpf.h, called from bpf/lang.bpf.h, and its user side (agent/lang.h).
+ * in struct agent_lang, its steps in bpf/NAME.bpf.h, called from bpf/lang.bpf.h, and its user side (agent/lang/lang.h).
  */
 #ifndef AGENT_LANG_ABI_H
 #define AGENT_LANG_ABI_H

@@ -3,7 +3,7 @@
 #ifndef AGENT_LANG_GO_H
 #define AGENT_LANG_GO_H
 
-#include "agent/lang.h"
+#include "agent/lang/lang.h"
 
 extern const struct lang lang_go;
 
