@@ -18,7 +18,7 @@
 #include "cli/command.h"
 #include "cli/convert_output.h"
 #include "cli/record_report.h"
-#include "cli/watch.h"
+#include "host/watch.h"
 #include "model/batch.h"
 #include "model/symbolizer.h"
 

@@ -18,7 +18,7 @@
 #include "base/mem.h"
 #include "cli/args.h"
 #include "cli/command.h"
-#include "cli/watch.h"
+#include "host/watch.h"
 #include "model/batch.h"
 
 struct top_options {

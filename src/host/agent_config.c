@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/agent_config.h"
+#include "host/agent_config.h"
 
 #include <errno.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A sink that sends to an OTLP endpoint: the Collector's exporter with its queue and retries, without a configuration. */
-#ifndef CLI_EXPORT_FLOW_H
-#define CLI_EXPORT_FLOW_H
+#ifndef HOST_EXPORT_FLOW_H
+#define HOST_EXPORT_FLOW_H
 
 #include "base/err.h"
 

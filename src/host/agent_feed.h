@@ -12,8 +12,8 @@
  *
  * The child has the agent's capabilities and no listener; the server has none of them.
  */
-#ifndef CLI_AGENT_FEED_H
-#define CLI_AGENT_FEED_H
+#ifndef HOST_AGENT_FEED_H
+#define HOST_AGENT_FEED_H
 
 #include <stdbool.h>
 #include <sys/types.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/export_flow.h"
+#include "host/export_flow.h"
 
 #include <errno.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See agent_feed.h. One thread on the server's side; it waits on the socket and on an eventfd that ends it. */
-#include "cli/agent_feed.h"
+#include "host/agent_feed.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -20,7 +20,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/thread.h"
-#include "cli/agent_profiles.h"
+#include "host/agent_profiles.h"
 #include "codec/otlp.h"
 #include "model/batch.h"
 #include "model/sink.h"

@@ -7,8 +7,8 @@
  * A child of the agent takes each, with the agent's rights and none besides: `wick record -p PID -F 99`. It ends with the
  * agent, or when the server closes its side of the profile.
  */
-#ifndef CLI_AGENT_PROFILES_H
-#define CLI_AGENT_PROFILES_H
+#ifndef HOST_AGENT_PROFILES_H
+#define HOST_AGENT_PROFILES_H
 
 #include <poll.h>
 #include <sys/types.h>

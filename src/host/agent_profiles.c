@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See agent_profiles.h. */
-#include "cli/agent_profiles.h"
+#include "host/agent_profiles.h"
 
 #include <errno.h>
 #include <fcntl.h>

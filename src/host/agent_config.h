@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The `agent` section of wick.yaml: for `wick agent --config`, and for the agent that `wick serve` starts. */
-#ifndef CLI_AGENT_CONFIG_H
-#define CLI_AGENT_CONFIG_H
+#ifndef HOST_AGENT_CONFIG_H
+#define HOST_AGENT_CONFIG_H
 
 #include "base/arena.h"
 #include "base/err.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What `record`, `agent` and `top` do around an agent: options that they share, signals, a command to start, the line
  * that tells how it goes. */
-#ifndef CLI_WATCH_H
-#define CLI_WATCH_H
+#ifndef HOST_WATCH_H
+#define HOST_WATCH_H
 
 #include <signal.h>
 #include <stdbool.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/agent_upload.h"
+#include "host/agent_upload.h"
 
 #include <errno.h>
 #include <fcntl.h>

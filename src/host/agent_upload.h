@@ -4,8 +4,8 @@
  * --if-missing`, one at a time: a file once, at one mebibyte a second on average and within a thousandth of the machine's CPU.
  * What cannot be sent is tried again, later and later.
  */
-#ifndef CLI_AGENT_UPLOAD_H
-#define CLI_AGENT_UPLOAD_H
+#ifndef HOST_AGENT_UPLOAD_H
+#define HOST_AGENT_UPLOAD_H
 
 #include "base/err.h"
 
