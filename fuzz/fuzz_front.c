@@ -22,7 +22,7 @@
 #include "server/name_source.h"
 #include "server/naming_store.h"
 #include "server/serve_config.h"
-#include "server/tenant_gate.h"
+#include "serve/tenant_gate.h"
 #include "server/ui_info.h"
 #include "store/store.h"
 

@@ -34,6 +34,7 @@ MAY_USE = {
     "sdk": "base model codec demangle elf unwind net",
     "pprof": "base model codec demangle elf symbol report net store server",
     "host": "base conf model codec agent pipeline net symbol",
+    "serve": None,
     "cli": None,  # joins all the others
 }
 # (pattern, who may, what to use instead)

@@ -12,7 +12,7 @@
 #include "server/pprof_json.h"
 #include "server/serve_config.h"
 #include "server/source_link.h"
-#include "server/tenant_gate.h"
+#include "serve/tenant_gate.h"
 #include "tap.h"
 
 /* --- the gate --- */

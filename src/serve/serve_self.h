@@ -4,8 +4,8 @@
  * Sampled by libwick, which is loaded at the first request and runs only while a profile is taken; without the library
  * these paths say so. Threads must be able to get SIGPROF: thread_let_through().
  */
-#ifndef CLI_SERVE_SELF_H
-#define CLI_SERVE_SELF_H
+#ifndef SERVE_SERVE_SELF_H
+#define SERVE_SERVE_SELF_H
 
 struct front;
 

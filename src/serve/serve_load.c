@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See serve_load.h. */
-#include "cli/serve_load.h"
+#include "serve/serve_load.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See serve_rights.h. */
-#include "cli/serve_rights.h"
+#include "serve/serve_rights.h"
 
 #include <dirent.h>
 #include <errno.h>

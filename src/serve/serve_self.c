@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See serve_self.h. */
-#include "cli/serve_self.h"
+#include "serve/serve_self.h"
 
 #include <dlfcn.h>
 #include <errno.h>

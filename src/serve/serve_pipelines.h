@@ -3,8 +3,8 @@
  * Pipelines in wick.yaml: when it has the Collector's `service` section, its receivers, processors and exporters run inside
  * `wick serve`; the exporter `sink` is the store.
  */
-#ifndef CLI_SERVE_PIPELINES_H
-#define CLI_SERVE_PIPELINES_H
+#ifndef SERVE_SERVE_PIPELINES_H
+#define SERVE_SERVE_PIPELINES_H
 
 #include "base/buf.h"
 #include "base/err.h"

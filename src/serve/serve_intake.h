@@ -3,8 +3,8 @@
  * What comes in: the pipeline's OTLP and Pyroscope services with the server's tokens and limits in front of them and the
  * store behind. Each tenant that has sent something has services and a gate of its own.
  */
-#ifndef CLI_SERVE_INTAKE_H
-#define CLI_SERVE_INTAKE_H
+#ifndef SERVE_SERVE_INTAKE_H
+#define SERVE_SERVE_INTAKE_H
 
 #include "base/buf.h"
 #include "base/err.h"

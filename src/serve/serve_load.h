@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The configuration of `wick serve`: files, --set and options put together, read at the start and again at SIGHUP. */
-#ifndef CLI_SERVE_LOAD_H
-#define CLI_SERVE_LOAD_H
+#ifndef SERVE_SERVE_LOAD_H
+#define SERVE_SERVE_LOAD_H
 
 #include "base/buf.h"
 #include "cli/args.h"

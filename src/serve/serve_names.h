@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Names at query time for `wick serve`: the symbolizer process, the files it reads, and the store that uses them. */
-#ifndef CLI_SERVE_NAMES_H
-#define CLI_SERVE_NAMES_H
+#ifndef SERVE_SERVE_NAMES_H
+#define SERVE_SERVE_NAMES_H
 
 #include "base/err.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See serve_names.h. */
-#include "cli/serve_names.h"
+#include "serve/serve_names.h"
 
 #include <errno.h>
 

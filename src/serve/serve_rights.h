@@ -3,8 +3,8 @@
  * What the server gives up before it listens: root, when it was started as root and has a user to be instead, and the right
  * to ever gain more (no_new_privs). Called before any thread runs.
  */
-#ifndef CLI_SERVE_RIGHTS_H
-#define CLI_SERVE_RIGHTS_H
+#ifndef SERVE_SERVE_RIGHTS_H
+#define SERVE_SERVE_RIGHTS_H
 
 #include <stdbool.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See serve_pipelines.h. */
-#include "cli/serve_pipelines.h"
+#include "serve/serve_pipelines.h"
 
 #include <errno.h>
 

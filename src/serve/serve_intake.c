@@ -4,7 +4,7 @@
  * tenant that has sent something, found under a lock that is held for a look-up. Without tokens, loopback peers send to
  * the default tenant.
  */
-#include "cli/serve_intake.h"
+#include "serve/serve_intake.h"
 
 #include <errno.h>
 
@@ -15,7 +15,7 @@
 #include "server/door.h"
 #include "server/front.h"
 #include "server/serve_config.h"
-#include "server/tenant_gate.h"
+#include "serve/tenant_gate.h"
 
 enum { TENANTS_MAX = 10000 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See tenant_gate.h. */
-#include "server/tenant_gate.h"
+#include "serve/tenant_gate.h"
 
 #include "base/clock.h"
 #include "base/log.h"

@@ -7,8 +7,8 @@
  * large it is, and may leave the bucket in debt: one request larger than a bucket still gets through, and is paid for
  * afterwards. Safe from any thread.
  */
-#ifndef SERVER_TENANT_GATE_H
-#define SERVER_TENANT_GATE_H
+#ifndef SERVE_TENANT_GATE_H
+#define SERVE_TENANT_GATE_H
 
 #include <pthread.h>
 #include <stdatomic.h>
