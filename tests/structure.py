@@ -33,7 +33,7 @@ MAY_USE = {
     "agent": "base conf model codec demangle elf proc unwind",
     "sdk": "base model codec demangle elf unwind net",
     "pprof": "base model codec demangle elf symbol report net store server",
-    "host": "base conf model codec agent pipeline net symbol",
+    "host": "base conf model codec agent pipeline net symbol server cli",
     "serve": None,
     "cli": None,  # joins all the others
 }
