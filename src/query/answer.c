@@ -29,7 +29,8 @@ const struct answer_param answer_params[] = {
     {"max_nodes", "at most this many nodes, the rest folded into exact sums; default 8192, 0 for all"},
     {"min_share", "fold nodes below this share of the whole, 0 to 1"},
     {"zoom",
-     "path from the root, names joined by ';' (a ';' or '\\\\' in a name has a '\\\\' before it): the subtree below it"},
+     "path from the root, names joined by ';' (a ';' or '\\\\' in a name has a '\\\\' before it; a tab and a file may "
+     "follow a name that siblings share): the subtree below it"},
     {"no_inlines", "true: leave inlined calls out"},
     {"sort", "top: self, total, delta or share; profiles: time or value"},
     {"limit", "at most this many rows"},

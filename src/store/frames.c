@@ -152,6 +152,16 @@ static int drop_empty(struct tree *t, struct tree **ret)
     return 0;
 }
 
+/* A step of a zoom's path is a function, the mapping of a frame without one, or "[unknown]". A tab and a file follow it
+ * where siblings have the same name. */
+static bool is_step(const struct frame *f, struct str step)
+{
+    struct str name = str_cut(&step, '\t');
+    struct str own = f->function.n ? f->function : f->mapping.n ? f->mapping : STR("[unknown]");
+
+    return str_eq(own, name) && (!step.n || str_eq(f->file, step));
+}
+
 uint32_t frames_find_zoom(const struct tree *t, const struct store_query *q)
 {
     uint32_t at = 0;
@@ -160,10 +170,7 @@ uint32_t frames_find_zoom(const struct tree *t, const struct store_query *q)
         uint32_t i = at + 1;
 
         for (; i < t->n_nodes; i++) {
-            const struct frame *f = &t->frames[t->frame[i]];
-
-            if (t->parent[i] == at &&
-                (str_eq(f->function, q->zoom[k]) || (!f->function.n && str_eq(f->mapping, q->zoom[k]))))
+            if (t->parent[i] == at && is_step(&t->frames[t->frame[i]], q->zoom[k]))
                 break;
         }
         if (i == t->n_nodes)

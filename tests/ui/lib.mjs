@@ -125,6 +125,62 @@ export async function settled(page) {
     }
 }
 
+// The colours of a row of the flame graph as they are on the canvas, left to right: [colour, width] of each stretch of
+// three pixels or more. y is measured from the top of the visible picture, near the upper edge of a row, where no text is.
+export const rowColors = (page, y, nth = 0) =>
+    page.evaluate(async ([y, nth]) => {
+        await new Promise((r) => requestAnimationFrame(() => requestAnimationFrame(r)));
+        const canvas = document.querySelectorAll(".flame-box")[nth].querySelector("canvas:not(.flame-over)");
+        const ratio = canvas.width / canvas.clientWidth, stretches = [];
+        const {data} = canvas.getContext("2d").getImageData(0, Math.round(y * ratio), canvas.width, 1);
+        for (let i = 0; i < canvas.width; i++) {
+            const color = data.slice(i * 4, i * 4 + 3).join();
+            if (stretches.length && stretches[stretches.length - 1][0] === color) stretches[stretches.length - 1][1]++;
+            else stretches.push([color, 1]);
+        }
+        return stretches.filter(([, w]) => w >= 3 * ratio);
+    }, [y, nth]);
+
+// A frame that is part of its row only, and where it is in the picture: {node, name, x, y}. y is near its upper edge.
+export const narrowFrame = (page, nth = 0) =>
+    page.evaluate((nth) => {
+        const e = document.querySelectorAll(".flame-box")[nth].wickEngine, {x, w, depth, tree} = e.layout;
+        for (let i = 1; i < tree.n; i++) {
+            const top = e.rowTop(i) - e.box.scrollTop;
+            if (depth[i] && w[i] > 0.1 && w[i] < 0.8 && !tree.isFolded(i) && top >= 0 && top < e.height - 19)
+                return {node: i, name: tree.name(i), x: (x[i] + w[i] / 2) * e.width, y: top + 2};
+        }
+        throw new Error("no frame is between 10 % and 80 % wide");
+    }, nth);
+
+// act() zooms to the frame that narrowFrame() gives; seen on the canvas: before, its row has several boxes; after, one box
+// of the frame's colour fills the row from edge to edge. undo() makes the picture what it was.
+export async function zoomIsSeen(page, act, undo, nth = 0) {
+    const f = await narrowFrame(page, nth);
+    const before = await rowColors(page, f.y, nth);
+    if (before.length < 2) throw new Error(`the row of ${f.name} has one box before zooming`);
+    const box = await page.locator(".flame-box").nth(nth).boundingBox();
+    await act({...f, left: box.x + f.x, top: box.y + f.y + 6});
+    const whole = box.width * 0.98;
+    await page.mouse.move(1, 1);
+    for (let left = 60; ; left--) {
+        const top = await page.evaluate(([nth, node]) => {
+            const e = document.querySelectorAll(".flame-box")[nth].wickEngine;
+            return e.rowTop(Math.min(node, e.layout.tree.n - 1)) - e.box.scrollTop;
+        }, [nth, f.node]);
+        const after = await rowColors(page, top + 2, nth);
+        if (after.length === 1 && after[0][1] >= whole) break;
+        if (!left) throw new Error(`zoomed to ${f.name}, but its row shows ${JSON.stringify(after)} of ${box.width} pixels`);
+        await new Promise((r) => setTimeout(r, 50));
+    }
+    if (!undo) return;
+    await undo();
+    for (let left = 60; JSON.stringify(await rowColors(page, f.y, nth)) !== JSON.stringify(before); left--) {
+        if (!left) throw new Error(`zooming out of ${f.name} does not bring the picture back`);
+        await new Promise((r) => setTimeout(r, 50));
+    }
+}
+
 // Everything in the head can be seen without scrolling.
 export async function headFits(page) {
     const cut = await page.evaluate(() => {

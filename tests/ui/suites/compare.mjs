@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Compare: two times, two versions; the numbers are those of the API.
-import {drawn, equal, ok, param, settled} from "../lib.mjs";
+import {drawn, equal, ok, param, settled, zoomIsSeen} from "../lib.mjs";
 
 export default async function (t) {
     const page = await t.page();
@@ -18,6 +18,8 @@ export default async function (t) {
         ok(grew > 1.5, `encode grew by ${grew}`);
         ok((await page.locator(".legend").getAttribute("aria-label")).includes("blue"), "legend without red and green");
     });
+    await t.check("a click zooms the picture, Back brings it back", () =>
+        zoomIsSeen(page, (f) => page.mouse.click(f.left, f.top), () => page.goBack()));
     await t.check("the table has the same rows as the API", async () => {
         await page.keyboard.press("2");
         await page.waitForFunction(() => new URL(location).searchParams.get("view") === "table");
@@ -30,6 +32,9 @@ export default async function (t) {
         await page.waitForFunction(() => document.querySelectorAll(".flame-box").length === 2);
         await settled(page);
     });
+    for (const nth of [0, 1])
+        await t.check(`a click zooms side ${nth + 1} of two, Back brings it back`, () =>
+            zoomIsSeen(page, (f) => page.mouse.click(f.left, f.top), () => page.goBack(), nth));
     await t.check("the sides can be swapped", async () => {
         const before = [param(page, "query"), param(page, "base_query")];
         await page.getByRole("button", {name: "Compare with"}).click();

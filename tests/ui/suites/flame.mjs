@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The flame graph itself: keys, search, zoom, deep recursion, the path for screen readers.
-import {drawn, equal, ok, param, settled} from "../lib.mjs";
+import {drawn, equal, ok, param, settled, zoomIsSeen} from "../lib.mjs";
 
 const focused = (page) => page.locator(".flame-box [role=treeitem][aria-selected=true]").innerText();
 
@@ -65,6 +65,44 @@ export default async function (t) {
         await page.keyboard.press("m");
         await page.getByRole("menu").waitFor();
         await page.keyboard.press("Escape");
+    });
+    const zoomOut = async () => {
+        await page.locator(".flame-box").focus();
+        await page.keyboard.press("0");
+    };
+    await page.goto(checkout);
+    await drawn(page);
+    const ways = {
+        "a click": (f) => page.mouse.click(f.left, f.top),
+        "Enter": async (f) => {
+            await page.evaluate((node) => document.querySelector(".flame-box").wickEngine.setFocus(node), f.node);
+            await page.locator(".flame-box").focus();
+            await page.keyboard.press("Enter");
+        },
+        "the menu": async (f) => {
+            await page.mouse.click(f.left, f.top, {button: "right"});
+            await page.getByRole("menu").locator("[role^=menuitem]", {hasText: "Zoom to this"}).click();
+        },
+    };
+    for (const [name, act] of Object.entries(ways)) {
+        await t.check(`${name} zooms the picture, 0 brings it back`, () => zoomIsSeen(page, act, zoomOut));
+        await t.check(`${name} zooms the picture, Back brings it back`, () => zoomIsSeen(page, act, () => page.goBack()));
+    }
+    await t.check("a link to a zoomed frame opens zoomed, and stays zoomed", async () => {
+        await zoomIsSeen(page, ways["a click"], null);
+        const seen = () => page.evaluate(() => [0, 1].map((k) => document.querySelector(".flame-box").wickEngine["x" + k].toFixed(6)));
+        const range = await seen();
+        await page.reload();
+        await drawn(page);
+        equal(await seen(), range, "range");
+        await zoomOut();
+    });
+    await t.check("a tap zooms the picture", async () => {
+        const touch = await t.page({hasTouch: true, width: 375, height: 800});
+        await touch.goto(checkout);
+        await drawn(touch);
+        await zoomIsSeen(touch, (f) => touch.touchscreen.tap(f.left, f.top), null);
+        await t.shot(touch, "flame-zoomed-375");
     });
     await t.check("help overlay", async () => {
         await page.keyboard.press("?");

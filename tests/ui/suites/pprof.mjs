@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // wick pprof -http: the UI over one file, and pprof's own views.
-import {drawn, ok, param, settled} from "../lib.mjs";
+import {drawn, ok, param, settled, zoomIsSeen} from "../lib.mjs";
 
 export default async function (t) {
     const page = await t.page();
@@ -11,6 +11,8 @@ export default async function (t) {
         ok((await page.locator("#main").innerText()).includes("a.pb.gz"), "the file's name");
         await t.shot(page, "pprof-flame");
     });
+    await t.check("a click zooms the picture, Back brings it back", () =>
+        zoomIsSeen(page, (f) => page.mouse.click(f.left, f.top), () => page.goBack()));
     await t.check("pprof's parameters hold for the picture", async () => {
         const all = await page.evaluate(() => document.querySelector(".flame-box").wickEngine.layout.tree.n);
         await page.goto(t.url + "/ui/flamegraph?f=pkg1");

@@ -48,7 +48,7 @@ export function Flame(props) {
     const found = useMemo(() => timedSearch(l, search), [l, search]);
     const target = useMemo(() => l.tree.find(zoom).node, [l, zoom.join("\0")]);
 
-    const live = useRef({});
+    const live = useRef({}), shown = useRef({});
     live.current = {l, target, onRange: props.onRange};
     useLayoutEffect(() => {
         const e = new Engine({
@@ -67,15 +67,16 @@ export function Flame(props) {
         engine.current.show(l, target);
         if (props.range) engine.current.range(...props.range, {jump: true});
         setFocus(target);
+        shown.current = {l, target};
     }, [l]);
-    useEffect(() => {
-        const e = engine.current;
-        if (e.layout === l && (e.focus !== target || target === 0)) {
-            e.focus = target;
-            setFocus(target);
-            e.zoomTo(target);
-        }
-    }, [target]);
+    // The picture follows the target. It is compared with what was shown last, not with the focus: the focus is on the
+    // clicked frame already when the new target arrives.
+    useLayoutEffect(() => {
+        if (shown.current.l !== l || shown.current.target === target) return;
+        shown.current.target = target;
+        engine.current.setFocus(target, {reveal: false});
+        engine.current.zoomTo(target);
+    }, [l, target]);
     useLayoutEffect(() => {
         engine.current.dress({...looks[theme], theme, text: textColor(theme), flip, search: found, rootName: props.rootName,
             color: colorOf(l, by, theme, found), share: (i) => l.w[i] / l.w[0]});

@@ -42,9 +42,9 @@ export class Frames {
     mapping(i) {
         return this.texts.at(this.map[i]);
     }
-    // What a path calls it.
+    // What a path calls it; store/frames.c has the same rule.
     key(i) {
-        return this.texts.at(this.fn[i] || this.map[i]);
+        return this.texts.at(this.fn[i] || this.map[i]) || "[unknown]";
     }
     kindOf(i) {
         return this.kind[i] & 0x7f;
@@ -64,11 +64,20 @@ export class Tree {
     isFolded(node) {
         return node !== 0 && this.frame[node] === FOLDED;
     }
-    // Names from below the root down to node.
+    // Names from below the root down to node. Where siblings have the same name, a tab and the file follow it.
     path(node) {
         const names = [];
-        for (let i = node; i; i = this.parent[i]) names.push(this.frames.key(this.frame[i]));
+        for (let i = node; i; i = this.parent[i]) {
+            const key = this.frames.key(this.frame[i]), file = this.frames.fileOf(this.frame[i]);
+            names.push(file && this.hasNamesake(i) ? key + "\t" + file : key);
+        }
         return names.reverse();
+    }
+    hasNamesake(node) {
+        const {first, kids} = this.children(), p = this.parent[node], key = this.frames.key(this.frame[node]);
+        for (let k = first[p]; k < first[p + 1]; k++)
+            if (kids[k] !== node && !this.isFolded(kids[k]) && this.frames.key(this.frame[kids[k]]) === key) return true;
+        return false;
     }
     // Children as lists: those of node i are kids[first[i]] … kids[first[i + 1] - 1], in index order (by name).
     children() {
@@ -85,10 +94,13 @@ export class Tree {
     find(names) {
         const {first, kids} = this.children();
         let at = 0;
-        for (const name of names) {
+        for (const text of names) {
+            const [name, file] = text.split("\t");
             let next = -1;
-            for (let k = first[at]; k < first[at + 1] && next < 0; k++)
-                if (this.frames.key(this.frame[kids[k]]) === name && this.frame[kids[k]] !== FOLDED) next = kids[k];
+            for (let k = first[at]; k < first[at + 1] && next < 0; k++) {
+                const f = this.frame[kids[k]];
+                if (f !== FOLDED && this.frames.key(f) === name && (file === undefined || this.frames.fileOf(f) === file)) next = kids[k];
+            }
             if (next < 0) return {node: at, whole: false};
             at = next;
         }

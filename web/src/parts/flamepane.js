@@ -112,6 +112,6 @@ export function frameActions(node, t, params, status, service) {
     const out = outside(t, f, params, status, service);
     if (out.length) list.push("-", ...out);
     list.push("-", {label: "Copy name", run: () => navigator.clipboard?.writeText(t.name(node))},
-        {label: "Copy stack", run: () => navigator.clipboard?.writeText(t.path(node).join(";"))});
+        {label: "Copy stack", run: () => navigator.clipboard?.writeText(t.path(node).map((n) => n.split("\t")[0]).join(";"))});
     return list;
 }
