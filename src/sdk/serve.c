@@ -17,6 +17,7 @@
 #include "base/fd.h"
 #include "base/mem.h"
 #include "elf/elf.h"
+#include "net/host_policy.h"
 #include "sdk/heap.h"
 #include "sdk/heap_view.h"
 #include "sdk/modules.h"
@@ -402,18 +403,10 @@ static void answer_threads(struct wick_provider *p, struct conn *c, int type, st
     agg_done(&s.agg);
 }
 
-/* Against web pages that point a name of theirs at this machine. */
+/* Listening on another address than loopback's exposes the endpoint on purpose, under whatever names it has there. */
 static bool host_is_allowed(const struct server *s, struct str host)
 {
-    uint32_t at = host.n;
-
-    if (!s->loopback || !host.n)
-        return true;
-    if (host.p[0] != '[')
-        for (at = 0; at < host.n && host.p[at] != ':'; at++)
-            ;
-    host = str_slice(host, 0, at);
-    return str_is(host, "localhost") || (host.n && (host.p[0] == '[' || (host.p[0] >= '0' && host.p[0] <= '9')));
+    return !s->loopback || host_policy_allows(host, NULL);
 }
 
 static void handle(struct wick_provider *p, struct conn *c, const struct request *q)
@@ -421,7 +414,7 @@ static void handle(struct wick_provider *p, struct conn *c, const struct request
     struct str name = q->path;
 
     if (!host_is_allowed(p->server, q->host)) {
-        refuse(c, 403, "this name is not one of this machine's\n");
+        refuse(c, 403, "this host name is not served here: use localhost or an IP address\n");
         return;
     }
     if (!str_is(q->method, "GET") && !str_is(q->method, "POST") && !str_is(q->method, "HEAD")) {

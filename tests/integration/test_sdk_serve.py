@@ -120,3 +120,14 @@ def test_index_cmdline_symbol(served):
         with pytest.raises(urllib.error.HTTPError) as e:
             served.get(wrong)
         assert e.value.code == code
+
+
+@pytest.mark.parametrize("host, status", [("localhost:1", 200), ("127.0.0.1", 200), ("[::1]:80", 200), ("1.evil.example", 403),
+                                          ("evil.example", 403), ("[::1].evil.example", 403), ("127.0.0.1.evil.example", 403)])
+def test_only_names_of_this_machine_are_answered(served, host, status):
+    request = urllib.request.Request(served.base + "/cmdline", headers={"Host": host})
+    try:
+        got = urllib.request.urlopen(request, timeout=10).status
+    except urllib.error.HTTPError as e:
+        got = e.code
+    assert got == status
