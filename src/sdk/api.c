@@ -255,6 +255,21 @@ static int start_locked(struct wick_provider *p, struct err *e)
     return r;
 }
 
+/* Tells readers outside of the process who it is and which profile types it sends. */
+static void publish(struct wick_provider *p)
+{
+    static const char *const names[N_TYPES] = {"cpu", "wall", "alloc", "heap", "lock"};
+    bool sends = p->s.exporting && atomic_load(&core.running) && atomic_load(&core.sampling);
+    char types[64] = "";
+
+    for (int i = 0; sends && i < N_TYPES; i++)
+        if (p->s.types & (1u << i)) {
+            strncat(types, types[0] ? "," : "", sizeof types - strlen(types) - 1);
+            strncat(types, names[i], sizeof types - strlen(types) - 1);
+        }
+    span_publish_process(p->s.service_name, p->s.service_version, types);
+}
+
 static void stop_locked(struct wick_provider *p)
 {
     if (!atomic_load(&core.running))
@@ -271,6 +286,7 @@ static void stop_locked(struct wick_provider *p)
     heap_stop();
     if (core.types & (WICK_CPU | WICK_WALL))
         handler_remove();
+    publish(p);
 }
 
 struct wick_provider *wick_provider_new(const struct wick_options *options)
@@ -302,7 +318,7 @@ struct wick_provider *wick_provider_new(const struct wick_options *options)
             __atomic_store_n(&current, NULL, __ATOMIC_RELEASE);
     }
     if (r == 0)
-        span_publish_process(p->s.service_name, p->s.service_version);
+        publish(p);
     pthread_mutex_unlock(&one_lock);
     if (r == 0)
         return p;
@@ -344,6 +360,8 @@ int wick_start(struct wick_provider *p)
     pthread_mutex_lock(&one_lock);
     if (!atomic_load(&core.running))
         r = start_locked(p, &e);
+    if (r == 0)
+        publish(p);
     pthread_mutex_unlock(&one_lock);
     return r < 0 ? words_from(r, &e) : 0;
 }
@@ -363,24 +381,26 @@ int wick_stop(struct wick_provider *p)
 
 int wick_pause(struct wick_provider *p)
 {
-    if (!given(p))
+    if (!(p = given(p)))
         return WICK_ESTATE;
     pthread_mutex_lock(&one_lock);
     atomic_store(&core.sampling, false);
     thr_disarm_all();
+    publish(p);
     pthread_mutex_unlock(&one_lock);
     return 0;
 }
 
 int wick_resume(struct wick_provider *p)
 {
-    if (!given(p) || !atomic_load(&core.running))
+    if (!(p = given(p)) || !atomic_load(&core.running))
         return words_set(WICK_ESTATE, "there is no provider, or it is stopped");
     pthread_mutex_lock(&one_lock);
     atomic_store(&core.sampling, true);
     thr_arm_all();
     thr_scan();
     heap_begin_thread();
+    publish(p);
     pthread_mutex_unlock(&one_lock);
     return 0;
 }

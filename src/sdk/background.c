@@ -25,9 +25,11 @@ enum { TICK_MS = 250, IDLE_TICK_MS = 500, WALL_TICK_MS = 200, SCAN_NS = 10000000
 static void add_to_all(struct wick_provider *p, int type, const struct record *r, const uint32_t *ids, uint32_t n,
                        int64_t v0, int64_t v1)
 {
-    if (p->s.exporting)
+    bool wanted = p->s.types & (1u << type); /* otherwise a request to /debug/pprof switched it on */
+
+    if (p->s.exporting && wanted)
         agg_add(&p->export[type], r, ids, n, v0, v1);
-    if (p->s.file || type == TYPE_LOCK)
+    if ((p->s.file && wanted) || type == TYPE_LOCK)
         agg_add(&p->file_totals[type], r, ids, n, v0, v1);
     for (struct session *s = p->sessions; s; s = s->next)
         if (s->type == type)

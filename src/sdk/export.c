@@ -33,12 +33,13 @@ static int64_t period_of(const struct wick_provider *p, int type)
     }
 }
 
-/* The types that have numbers of their own: alloc and heap are one profile. */
-static bool is_on(int type)
+/* True for the types that are exported and written: those of the settings, not one that a request to /debug/pprof switched
+ * on for its own duration. Alloc and heap are one profile. */
+static bool is_exported(const struct wick_provider *p, int type)
 {
     if (type == TYPE_ALLOC)
         return false;
-    return type == TYPE_HEAP ? core.types & (WICK_ALLOC | WICK_HEAP) : core.types & (1u << type);
+    return p->s.types & (type == TYPE_HEAP ? WICK_ALLOC | WICK_HEAP : 1u << type);
 }
 
 static struct profile_resource resource_of(struct wick_provider *p, struct kv *attrs, char *build_id, char *pid)
@@ -83,7 +84,7 @@ static int make_request(struct wick_provider *p, struct buf *out, struct err *e)
     int r;
 
     for (int type = 0; type < N_TYPES; type++)
-        if (is_on(type) && (type == TYPE_HEAP || p->export[type].n))
+        if (is_exported(p, type) && (type == TYPE_HEAP || p->export[type].n))
             parts[n++] = (struct profile_part){.type = type,
                                                .agg = &p->export[type],
                                                .delta = 1,
@@ -189,7 +190,7 @@ int export_write_files(struct wick_provider *p, struct err *e)
         _cleanup_(buf_done) struct buf out = BUF_INIT;
         char path[4096];
 
-        if (!is_on(type))
+        if (!is_exported(p, type))
             continue;
         r = file_name(p->s.file, type, first, path, sizeof path);
         if (r == 0)

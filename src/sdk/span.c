@@ -55,7 +55,7 @@ struct process_header {
 static struct {
     struct process_header *map;
     unsigned half;
-    char name[256], version[256];
+    char name[256], version[256], types[64];
 } context;
 
 /* --- threads --- */
@@ -314,6 +314,8 @@ static int publish_locked(void)
     put_bytes(&all, 1, resource.p, resource.n);
     put_attribute(&all, 2, "threadlocal.schema_version", "tlsdesc_v1_dev");
     put_key_map(&all);
+    if (context.types[0])
+        put_attribute(&all, 2, "wick.profile.types", context.types);
     if (buf_error(&all) || buf_error(&resource) || all.n > CONTEXT_SIZE / 2 - sizeof *h)
         return -ENOMEM;
     if (!h && !(h = context.map = map_context()))
@@ -343,13 +345,14 @@ static void copy_cut(char *to, size_t size, struct str s)
     to[n] = 0;
 }
 
-int span_publish_process(struct str service_name, struct str service_version)
+int span_publish_process(struct str service_name, struct str service_version, const char *types)
 {
     int r;
 
     pthread_mutex_lock(&lock);
     copy_cut(context.name, sizeof context.name, service_name);
     copy_cut(context.version, sizeof context.version, service_version);
+    copy_cut(context.types, sizeof context.types, str_from(types));
     r = publish_locked();
     pthread_mutex_unlock(&lock);
     return r;

@@ -36,8 +36,12 @@ extern __thread struct span_record *otel_thread_ctx_v1;
 int64_t span_context_distance(void);
 /* The name of a key index, {NULL} when unknown. */
 struct str span_key(uint8_t index);
-/* Publishes or updates OTEL_CTX. payload is the encoded ProcessContext and stays valid until the next call. */
-int span_publish_process(struct str service_name, struct str service_version);
+/*
+ * Publishes or updates OTEL_CTX. types, such as "cpu,alloc,heap", are the profile types that this process sends by OTLP at present, ""
+ * for none. They become the attribute `wick.profile.types`: an agent on the same host leaves the process out of its own
+ * profiles of these types, so that nothing is counted twice.
+ */
+int span_publish_process(struct str service_name, struct str service_version, const char *types);
 /* After fork(): the mapping is not in the child. */
 void span_reset_child(void);
 

@@ -4,6 +4,7 @@ import os
 import re
 import socket
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -87,3 +88,19 @@ def free_port():
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         return s.getsockname()[1]
+
+
+def process_context(pid, timeout=10):
+    """The payload of the process's OTEL_CTX (OTEP 4719) as soon as there is one."""
+    deadline = time.time() + timeout
+    while True:
+        line = next((l for l in Path(f"/proc/{pid}/maps").read_text().splitlines() if "OTEL_CTX" in l), None)
+        if line:
+            with open(f"/proc/{pid}/mem", "rb") as mem:
+                mem.seek(int(line.split("-")[0], 16))
+                head = mem.read(32)
+                if head[:8] == b"OTEL_CTX" and head[16:24] != bytes(8):
+                    mem.seek(int.from_bytes(head[24:32], "little"))
+                    return mem.read(int.from_bytes(head[12:16], "little"))
+        assert time.time() < deadline, "no OTEL_CTX"
+        time.sleep(0.02)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from go_tools import Answering, pprof_command, serving
-from sdk_tools import GO, LIBWICK, ROOT, WICK, free_port, needs_go, program, top, traces, wick_run  # noqa: F401
+from sdk_tools import GO, LIBWICK, ROOT, WICK, free_port, needs_go, process_context, program, top, traces, wick_run  # noqa: F401
 
 pytestmark = needs_go
 
@@ -260,6 +260,22 @@ def test_thread_context_is_published(api_use):
         assert re.search(r"TLS\s+GLOBAL\s+DEFAULT\s+\d+ otel_thread_ctx_v1", symbols)
     finally:
         p.communicate("\n", timeout=60)
+
+
+@pytest.mark.parametrize("args, types", [(["--export", "http://127.0.0.1:1", "-t", "cpu,heap"], b"cpu,alloc,heap"),
+                                         (["--export", "http://127.0.0.1:1", "-t", "lock"], b"lock"),
+                                         (["--pprof", "127.0.0.1:0"], None)])
+def test_the_process_context_names_the_types_that_are_sent(args, types):
+    """An agent leaves a process out of its profiles of the types that the process sends itself."""
+    p = subprocess.Popen([WICK, "run", *args, "--", "cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    try:
+        payload = process_context(p.pid)
+    finally:
+        p.communicate(timeout=60)
+    if types:
+        assert b"wick.profile.types\x12" + bytes([len(types) + 2]) + b"\x0a" + bytes([len(types)]) + types in payload
+    else:
+        assert b"wick.profile.types" not in payload
 
 
 def test_only_the_api_is_exported():
