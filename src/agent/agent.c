@@ -62,7 +62,7 @@ struct agent {
     unsigned hz;
     uint64_t now_ns, next_sweep_ns;
     uint64_t begin_until_ns;                      /* options.begin_rate_hz until then; 0: no more */
-    uint64_t samples, refused, processes_sampled; /* refused: what the tally had no room for */
+    uint64_t samples, refused, left_out, processes_sampled; /* refused: what the tally had no room for */
     int64_t cpu_start_ns;
     bool copied;                /* a stack was copied in this round */
     struct agent_stack *stacks; /* the last copy of each CPU */
@@ -270,6 +270,18 @@ static void see_process(struct agent *a, struct process *p, const struct agent_e
     p->stale |= p->span_again && p->samples % SPAN_AGAIN == 0;
 }
 
+/* The process itself sends what this sample stands for. */
+static bool is_own(struct agent *a, struct process *p, const struct agent_event *e)
+{
+    if (!a->options.leave_own || !p)
+        return false;
+    own_profiles_check(p, a->now_ns);
+    if (!own_profiles_cover(&p->own, e->kind, e->time_ns))
+        return false;
+    a->left_out += e->kind == AGENT_EVENT_WAIT ? 0 : e->weight;
+    return true;
+}
+
 static void on_sample(struct agent *a, const struct agent_event *e, size_t size)
 {
     uint32_t room = (uint32_t) ((size - offsetof(struct agent_event, words)) / 8), n = MIN(e->n_words, room);
@@ -279,7 +291,7 @@ static void on_sample(struct agent *a, const struct agent_event *e, size_t size)
     if (!(e->flags & AGENT_EVENT_NO_USER))
         p = processes_get(a->processes, e->pid, e->time_ns);
     memcpy(a->words, e->words, n * sizeof a->words[0]);
-    if (!is_wanted(a, p, e))
+    if (!is_wanted(a, p, e) || is_own(a, p, e))
         return;
     if (p) {
         see_process(a, p, e);
@@ -424,7 +436,8 @@ static int start_lines(struct agent *a)
 
 int agent_new(const struct agent_options *o, struct agent **ret, struct err *e)
 {
-    struct tally_options tally = {.no_names = o->no_names, .pprof = o->pprof, .memory = TALLY_BYTES};
+    struct tally_options tally = {
+        .no_names = o->no_names, .pprof = o->pprof, .leave_own = o->leave_own, .memory = TALLY_BYTES};
     struct agent *a = mem_zalloc(sizeof *a);
     int r;
 
@@ -585,6 +598,8 @@ int agent_take(struct agent *a, struct batch **ret, struct err *e)
     *ret = NULL;
     if (r < 0)
         return r;
+    if (a->options.leave_own)
+        tally_check_own(a->tally, a->now_ns);
     tally_name(a->tally, a->now_ns);
     if (a->lines && a->options.wait_for_lines)
         object_lines_all(a->lines, a->objects);
@@ -665,6 +680,7 @@ void agent_counts(struct agent *a, struct agent_counts *ret)
         bpf_side_stats(a->bpf, &st);
     tally_counts(a->tally, &t);
     *ret = (struct agent_counts){.samples = a->samples,
+                                 .left_out = a->left_out + t.left_out,
                                  .lost = st.lost + a->refused + (a->perf ? perf_side_lost(a->perf) : 0),
                                  .frames = t.frames,
                                  .frames_named = t.frames_named,

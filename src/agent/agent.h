@@ -49,11 +49,13 @@ struct agent_options {
     struct symbolizer *symbolizer; /* lines and inlined calls (object_lines.h); stays the caller's; NULL: names alone */
     bool wait_for_lines;           /* agent_take() returns with all of them; else they come when they do */
     bool pprof;                    /* batches for pprof files: types samples,cpu, no times, no thread ids */
+    bool leave_own;                /* leave out what a process sends itself (own_profiles.h) */
     double cpu_budget;             /* part of the machine's CPU, 0.01 = 1 %; 0: no governor */
     size_t memory_budget;          /* bytes, kernel maps included; 0: default */
 };
 
 struct agent_counts {
+    uint64_t left_out; /* samples of what processes send themselves */
     uint64_t samples, lost, frames, frames_named, stacks_whole, stacks_cut;
     uint64_t bpf_runs, bpf_frames, stack_copies;  /* program runs that took a sample; frames walked there */
     uint64_t switches, switch_ns, switch_samples; /* off-CPU */

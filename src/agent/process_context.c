@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* See process_context.h. */
 #include "agent/process_context.h"
 
 #include <errno.h>
@@ -44,6 +45,19 @@ const struct proc_map *process_context_find(const struct proc_maps *maps)
             if (str_is(maps->v[i].path, names[k]) && maps->v[i].readable && !maps->v[i].executable)
                 return &maps->v[i];
     return NULL;
+}
+
+int process_context_time(const struct proc_memory *m, uint64_t address, uint64_t *ret)
+{
+    struct header h;
+    int r = proc_memory_read(m, address, &h, sizeof h);
+
+    if (r < 0)
+        return r;
+    if (memcmp(h.signature, "OTEL_CTX", 8) != 0)
+        return -EBADMSG;
+    *ret = h.published_ns;
+    return 0;
 }
 
 static int read_once(const struct proc_memory *m, uint64_t address, struct arena *a, struct process_context *ret)

@@ -33,6 +33,8 @@ int process_context_decode(struct str payload, struct arena *a, struct process_c
 /* Finds the mapping and reads it. -ENOENT when the process publishes nothing. */
 int process_context_read(const struct proc_maps *maps, const struct proc_memory *m, struct arena *a,
                          struct process_context *ret);
+/* When the context at this address was published; 0 while it is being changed. -EBADMSG when there is none. */
+int process_context_time(const struct proc_memory *m, uint64_t address, uint64_t *ret);
 /* The mapping, or NULL. */
 const struct proc_map *process_context_find(const struct proc_maps *maps);
 

@@ -119,6 +119,7 @@ int process_maps_add(struct process *p, const struct process_mapping *m)
     if (r < 0)
         mapping_done(&copy);
     p->stale = true;
+    own_profiles_again(&p->own);
     return r;
 }
 

@@ -113,8 +113,16 @@ void tally_forget(struct tally *t, struct process *p)
         if (x->number != p->number)
             continue;
         x->identity = TAKE(p->identity);
+        x->own = p->own;
         x->process = NULL;
     }
+}
+
+void tally_check_own(struct tally *t, uint64_t now_ns)
+{
+    for (size_t i = 0; i < t->n_processes; i++)
+        if (t->processes[i].process)
+            own_profiles_check(t->processes[i].process, now_ns);
 }
 
 /* --- frames --- */

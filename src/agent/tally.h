@@ -20,6 +20,7 @@ struct tally;
 struct tally_options {
     bool no_names;
     bool pprof; /* Go's types samples,cpu and no times: for files that pprof reads */
+    bool leave_own; /* leave out what processes send themselves */
     size_t memory;
 };
 
@@ -45,6 +46,8 @@ struct tally_scope { /* what every batch says of the agent itself */
     const char *governor;
 };
 
+/* Checks what the processes with samples send themselves (own_profiles.h), before the batch is made. */
+void tally_check_own(struct tally *t, uint64_t now_ns);
 /* Looks up the names of all frames so far. */
 void tally_name(struct tally *t, uint64_t now_ns);
 /* Everything since the last call, named as far as it is known, NULL when there is nothing; the tally is empty then. */
@@ -52,6 +55,7 @@ int tally_batch(struct tally *t, const struct tally_scope *scope, struct batch *
 
 struct tally_counts {
     uint64_t frames, frames_named, whole, cut;
+    uint64_t left_out; /* samples that were added before it was known that the process sends them itself */
 };
 void tally_counts(const struct tally *t, struct tally_counts *ret);
 

@@ -221,6 +221,28 @@ static uint32_t row_link(struct maker *m, const struct tally_row *row)
     return builder_link(m->b, &l);
 }
 
+/* True for what the process itself sends: it would be counted twice. */
+static bool is_own(const struct maker *m, const struct tally_row *row, uint64_t time_ns)
+{
+    const struct tally_process *p = &m->t->processes[row->process];
+
+    return m->t->options.leave_own && own_profiles_cover(p->process ? &p->process->own : &p->own, row->kind, time_ns);
+}
+
+/* True when something of the row is left after that. */
+static bool is_row_wanted(struct maker *m, const struct tally_row *row)
+{
+    struct tally *t = m->t;
+    uint32_t own = 0, n = 0;
+
+    if (t->options.pprof)
+        return true;
+    for (uint32_t i = row->first; i; i = t->times[i - 1].next, n++)
+        own += is_own(m, row, t->times[i - 1].mono_ns);
+    t->counts.left_out += own;
+    return own < n;
+}
+
 static void put_row(struct maker *m, const struct tally_row *row)
 {
     const struct tally *t = m->t;
@@ -238,11 +260,13 @@ static void put_row(struct maker *m, const struct tally_row *row)
     values = mem_zalloc_array(n, sizeof *values);
     times = mem_zalloc_array(n, sizeof *times);
     n = 0;
-    for (uint32_t i = row->first; values && times && i; i = t->times[i - 1].next, n++) {
+    for (uint32_t i = row->first; values && times && i; i = t->times[i - 1].next) {
         int64_t wall = (int64_t) t->times[i - 1].mono_ns + m->wall_minus_mono;
 
+        if (is_own(m, row, t->times[i - 1].mono_ns))
+            continue;
         values[n] = t->times[i - 1].value;
-        times[n] = (uint64_t) (wall - wall % NS_PER_MS); /* a clock of 10 ms needs no more; finer ones cost bytes */
+        times[n++] = (uint64_t) (wall - wall % NS_PER_MS); /* a clock of 10 ms needs no more; finer ones cost bytes */
     }
     builder_sample(m->b, stack_of(m, row->stack), row_link(m, row), row_attrs(m, row), values, n, times, n);
     mem_free(values);
@@ -343,6 +367,8 @@ static void put_rows(struct maker *m)
     for (uint32_t i = 0; i < t->n_rows; i++) {
         const struct tally_row *row = &t->rows[m->order[i]];
 
+        if (!is_row_wanted(m, row))
+            continue;
         if (!last || last->process != row->process)
             begin_process(m, &t->processes[row->process]);
         if (!last || last->process != row->process || last->kind != row->kind || last->period_ns != row->period_ns)

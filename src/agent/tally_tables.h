@@ -29,6 +29,7 @@ struct tally_process {
     uint32_t pid;
     struct process *process;   /* NULL once it is gone */
     struct identity *identity; /* taken over when it went */
+    struct own_profiles own;   /* taken over when it went */
     bool kernel;               /* all kernel threads */
     char comm[16];
 };

@@ -40,7 +40,7 @@ struct agent_command_options {
     struct arg_list config;
     int64_t interval, feed_fd, memory, duration, begin_rate, begin;
     double budget;
-    bool upload_symbols, keep_caps, help;
+    bool both, upload_symbols, keep_caps, help;
 };
 
 #define AT(field) offsetof(struct agent_command_options, field)
@@ -55,6 +55,8 @@ static const struct arg agent_args[] = {
      "where those go (default: $WICK_SERVER, else port 4040 of the host that is exported to)"},
     {0, "k8s-api", ARG_STRING, AT(k8s_api), "URL",
      "a Kubernetes API server to ask for names of pods; in-cluster: the one this runs in"},
+    {0, "both", ARG_FLAG, AT(both), NULL,
+     "also sample processes that send CPU profiles themselves (libwick, wick run); their CPU time is then counted twice"},
     {0, "interval", ARG_DURATION, AT(interval), "TIME", "how often to send (default 10s)"},
     {0, "begin-rate", ARG_INT, AT(begin_rate), "HZ",
      "samples a second in the beginning (default 99 in the first minute of a new install, when no rate is given)"},
@@ -205,6 +207,7 @@ static int run_agent(const struct agent_command_options *o, struct err *e)
     options.memory_budget = (size_t) o->memory;
     options.inherit = options.n_pids > 0;
     options.symbolizer = symbolizer;
+    options.leave_own = !o->both;
     options.begin_rate_hz = (unsigned) o->begin_rate;
     options.begin_ns = o->begin;
     a.signal_fd = watch_signals(&old);

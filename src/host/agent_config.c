@@ -69,6 +69,8 @@ int agent_config_args(const struct serve_agent *c, bool exports, struct arena *a
         put(&m, arena_printf(a, "--rate=%lld", (long long) c->rate));
     put(&m, arena_printf(a, "--budget=%g", c->budget));
     put(&m, arena_printf(a, "--memory=%lld", (long long) c->memory));
+    if (c->both)
+        put(&m, arena_printf(a, "--both"));
     if (c->off_cpu)
         put(&m, arena_printf(a, "--type=cpu,offcpu"));
     if (!c->lines)

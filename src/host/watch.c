@@ -207,6 +207,7 @@ void watch_json(const struct agent_counts *c, int64_t elapsed_ns, struct buf *ou
         {"elapsed_ns", (uint64_t) elapsed_ns},
         {"samples", c->samples},
         {"lost", c->lost},
+        {"left_out", c->left_out},
         {"bpf_runs", c->bpf_runs},
         {"bpf_ns", c->bpf_ns},
         {"bpf_frames", c->bpf_frames},

@@ -114,6 +114,8 @@ static const struct option agent_options[] = {
      "samples a second on each CPU; 0: 19, and 99 in the first minute of a new install"},
     {"budget", OPT_DOUBLE, AT(serve_agent, budget), "1", "percent of the machine's CPU that it may take; 0: no limit"},
     {"memory", OPT_SIZE, AT(serve_agent, memory), "64MiB", "that it may take, the kernel's maps included"},
+    {"both", OPT_BOOL, AT(serve_agent, both), "false",
+     "also sample processes that send CPU profiles themselves"},
     {"off_cpu", OPT_BOOL, AT(serve_agent, off_cpu), "false", "where threads wait, too"},
     {"lines", OPT_BOOL, AT(serve_agent, lines), "true", "lines and inlined calls, where there is debug information"},
     {"include", OPT_STRINGS, AT(serve_agent, include), NULL,

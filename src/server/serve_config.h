@@ -63,7 +63,7 @@ struct serve_source {
 };
 
 struct serve_agent {
-    bool enabled, off_cpu, lines, upload_symbols;
+    bool enabled, both, off_cpu, lines, upload_symbols;
     int64_t rate; /* 0: as the agent thinks best */
     double budget;
     int64_t memory, interval;

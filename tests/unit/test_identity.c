@@ -5,9 +5,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "agent/bpf/agent_abi.h"
 #include "agent/cgroup.h"
 #include "agent/container_files.h"
 #include "agent/identity_read.h"
+#include "agent/own_profiles.h"
 #include "agent/process_context.h"
 #include "base/fd.h"
 #include "elf/go_build.h"
@@ -265,6 +267,36 @@ static void test_context(void)
     identity_attrs_done(&a);
 }
 
+static void test_own_profiles(void)
+{
+    struct value list[] = {
+        {.kind = VALUE_STR, .n = 3, .str = "cpu"}, {.kind = VALUE_INT}, {.kind = VALUE_STR, .n = 4, .str = "heap"}};
+    const struct {
+        struct value v;
+        unsigned types;
+    } cases[] = {
+        {{.kind = VALUE_STR, .n = 3, .str = "cpu"}, OWN_CPU},
+        {{.kind = VALUE_STR, .n = 9, .str = "heap, cpu"}, OWN_CPU},
+        {{.kind = VALUE_STR, .n = 10, .str = "offcpu,cpu"}, OWN_CPU | OWN_OFF_CPU},
+        {{.kind = VALUE_STR, .n = 4, .str = "cpus"}, 0},
+        {{.kind = VALUE_STR, .n = 0, .str = ""}, 0},
+        {{.kind = VALUE_ARRAY, .n = 3, .array = list}, OWN_CPU},
+        {{.kind = VALUE_INT, .integer = 1}, 0},
+    };
+    struct own_profiles o = {.types = OWN_CPU, .since_ns = 100};
+
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        struct kv kv[] = {{STR("threadlocal.schema_version"), cases[0].v}, {STR("wick.profile.types"), cases[i].v}};
+        struct process_context c = {.attributes = {kv, 2}}, without = {.attributes = {kv, 1}};
+
+        eq_int(own_profiles_types(&c), cases[i].types);
+        eq_int(own_profiles_types(&without), 0);
+    }
+    ok(own_profiles_cover(&o, AGENT_EVENT_CPU, 100));
+    ok(!own_profiles_cover(&o, AGENT_EVENT_CPU, 99));
+    ok(!own_profiles_cover(&o, AGENT_EVENT_OFFCPU, 100));
+}
+
 static int torture(void)
 {
     struct identity_attrs a;
@@ -371,6 +403,7 @@ int main(void)
     tap_run(test_container);
     tap_run(test_rules);
     tap_run(test_context);
+    tap_run(test_own_profiles);
     tap_run(test_jit_names);
     tap_run(test_jit_file);
     tap_run(test_kallsyms);

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See own_profiles.h. */
+#include "agent/own_profiles.h"
+
+#include <errno.h>
+#include <time.h>
+
+#include "agent/bpf/agent_abi.h"
+#include "agent/process.h"
+#include "base/clock.h"
+
+enum { CONTEXT_BYTES = 1 << 20 };
+static const uint64_t PAUSE_FOUND_NS = NS_PER_S / 10, PAUSE_MIN_NS = NS_PER_S, PAUSE_MAX_NS = 300ull * NS_PER_S;
+
+static unsigned type_bit(struct str name)
+{
+    name = str_trim(name);
+    if (str_is(name, "cpu"))
+        return OWN_CPU;
+    return str_is(name, "offcpu") || str_is(name, "off_cpu") ? OWN_OFF_CPU : 0;
+}
+
+static unsigned types_of(const struct value *v)
+{
+    unsigned types = 0;
+    struct str rest;
+
+    if (v->kind == VALUE_ARRAY) {
+        for (uint32_t i = 0; i < v->n; i++)
+            types |= v->array[i].kind == VALUE_STR ? type_bit(value_str(&v->array[i])) : 0;
+        return types;
+    }
+    if (v->kind != VALUE_STR)
+        return 0;
+    for (rest = value_str(v); rest.n;)
+        types |= type_bit(str_cut(&rest, ','));
+    return types;
+}
+
+unsigned own_profiles_types(const struct process_context *c)
+{
+    for (uint32_t i = 0; i < c->attributes.n; i++)
+        if (str_is(c->attributes.v[i].key, "wick.profile.types"))
+            return types_of(&c->attributes.v[i].value);
+    return 0;
+}
+
+/* CLOCK_BOOTTIME runs on during suspend, CLOCK_MONOTONIC does not. */
+static uint64_t mono_of_boot(uint64_t boot_ns)
+{
+    struct timespec b, m;
+    int64_t ahead;
+
+    clock_gettime(CLOCK_BOOTTIME, &b);
+    clock_gettime(CLOCK_MONOTONIC, &m);
+    ahead = (b.tv_sec - m.tv_sec) * NS_PER_S + b.tv_nsec - m.tv_nsec;
+    return boot_ns > (uint64_t) ahead ? boot_ns - (uint64_t) ahead : 0;
+}
+
+static void take(struct own_profiles *o, unsigned types, uint64_t since_ns)
+{
+    if (types != o->types)
+        o->since_ns = since_ns;
+    o->types = types;
+}
+
+static int read_context(struct process *p, const struct proc_memory *memory)
+{
+    struct own_profiles *o = &p->own;
+    struct process_context c;
+    struct proc_maps maps = {0};
+    const struct proc_map *map;
+    struct arena a;
+    int r = proc_maps_read((int) p->pid, false, &maps, NULL);
+
+    if (r < 0)
+        return r;
+    arena_init(&a, CONTEXT_BYTES);
+    map = process_context_find(&maps);
+    r = process_context_read(&maps, memory, &a, &c);
+    if (r == 0) {
+        o->address = map->start;
+        o->published_ns = c.published_ns;
+        take(o, own_profiles_types(&c), mono_of_boot(c.published_ns));
+    }
+    arena_done(&a);
+    proc_maps_done(&maps);
+    return r;
+}
+
+static bool is_unchanged(const struct own_profiles *o, const struct proc_memory *memory)
+{
+    uint64_t published;
+
+    return o->address && process_context_time(memory, o->address, &published) == 0 && published == o->published_ns;
+}
+
+void own_profiles_check(struct process *p, uint64_t now_ns)
+{
+    struct proc_memory memory = proc_memory_of((int) p->pid);
+    struct own_profiles *o = &p->own;
+    int r;
+
+    if (now_ns < o->next_ns || p->exited || p->until_ns != UINT64_MAX)
+        return;
+    o->pause_ns = MIN(MAX(o->pause_ns * 2, PAUSE_MIN_NS), PAUSE_MAX_NS);
+    o->next_ns = now_ns + o->pause_ns;
+    if (is_unchanged(o, &memory)) {
+        o->next_ns = now_ns + PAUSE_FOUND_NS;
+        return;
+    }
+    r = read_context(p, &memory);
+    if (r == 0) {
+        o->next_ns = now_ns + PAUSE_FOUND_NS;
+    } else if (r == -EAGAIN) {
+        o->next_ns = now_ns;                 /* it is being changed */
+    } else if (r == -ENOENT && o->address) { /* it was unmapped: nothing is sent any more */
+        o->address = 0;
+        take(o, 0, now_ns);
+    }
+}
+
+void own_profiles_again(struct own_profiles *o)
+{
+    o->next_ns = o->pause_ns = 0;
+}
+
+bool own_profiles_cover(const struct own_profiles *o, unsigned kind, uint64_t time_ns)
+{
+    unsigned bit = kind == AGENT_EVENT_CPU ? OWN_CPU : OWN_OFF_CPU;
+
+    return o->types & bit && time_ns >= o->since_ns;
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which profiles a process sends itself, so that the agent does not count the same CPU time a second time.
+ *
+ * libwick publishes the attribute "wick.profile.types" in the process context (process_context.h) while it exports: a
+ * string of canonical types separated by commas ("cpu,heap"), or an array of strings. An empty value, or no attribute,
+ * means that the process sends nothing; this is also the answer for other SDKs and for versions of libwick that do not
+ * publish it. The time of publication says from when on the SDK samples.
+ *
+ * The context is looked for at the first sample of a process, again when new code is mapped, and then less and less
+ * often. Once it was found, a check reads its 32-byte header and nothing else until it changes. The agent's thread only.
+ */
+#ifndef AGENT_OWN_PROFILES_H
+#define AGENT_OWN_PROFILES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "agent/process_context.h"
+
+struct process;
+
+enum { OWN_CPU = 1, OWN_OFF_CPU = 2 };
+
+struct own_profiles {
+    unsigned types;             /* OWN_* */
+    uint64_t since_ns;          /* CLOCK_MONOTONIC: when types became what they are */
+    uint64_t next_ns, pause_ns; /* the next check, and how long to wait after that */
+    uint64_t address;           /* of the context; 0: not found */
+    uint64_t published_ns;      /* its time of publication at the last check */
+};
+
+/* The types that the context names. */
+unsigned own_profiles_types(const struct process_context *c);
+/* Checks the process if a check is due. */
+void own_profiles_check(struct process *p, uint64_t now_ns);
+/* New code was mapped: an SDK may have been loaded. */
+void own_profiles_again(struct own_profiles *o);
+/* True when the process itself sends what was sampled at that time. kind: enum agent_kind. */
+bool own_profiles_cover(const struct own_profiles *o, unsigned kind, uint64_t time_ns);
+
+#endif
