@@ -24,6 +24,11 @@ int64_t clock_mono(void)
     return get(CLOCK_MONOTONIC);
 }
 
+int64_t clock_boot(void)
+{
+    return get(CLOCK_BOOTTIME);
+}
+
 int64_t clock_cpu(void)
 {
     return get(CLOCK_PROCESS_CPUTIME_ID);

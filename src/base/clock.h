@@ -13,6 +13,7 @@
 
 int64_t clock_wall(void);
 int64_t clock_mono(void);
+int64_t clock_boot(void); /* since boot, with the time that the machine was suspended */
 int64_t clock_cpu(void); /* CPU time of this process */
 struct rusage;
 int64_t clock_rusage(const struct rusage *u); /* CPU time that it tells of, user's and system's */

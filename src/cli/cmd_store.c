@@ -49,6 +49,7 @@ static void store_help(void)
           "       wick store stats [--json]          what it holds and what it costs\n"
           "       wick store snapshot DIR            a copy that is a store of its own\n"
           "       wick store delete SELECTOR --from TIME [--to TIME]\n"
+          "       wick store confirm clock           the wall clock is right, although it jumped: retention may go by it\n"
           "       wick store export [SELECTOR] [--from TIME] [--to TIME] [-o FILE] [--format NAME]\n"
           "       wick store import FILE...          profiles of any format, whatever their time\n\n"
           "A store has one process at a time: stop the server first, or ask it (wick query, its API).\n\n",
@@ -289,6 +290,17 @@ static int run_delete(const void *options, int argc, char **argv, struct err *e)
     return r;
 }
 
+static int run_confirm(const void *options, int argc, char **argv, struct err *e)
+{
+    _cleanup_(store_closep) struct store *s = NULL;
+    enum store_confirm what;
+    int r = store_confirm_parse(str_from(argv[0]), &what, e);
+
+    if (r == 0)
+        r = open_store(options, OPEN_WRITE, &s, e);
+    return r < 0 ? r : s->ops->confirm(s, what, e);
+}
+
 /* --- export --- */
 
 struct exporting {
@@ -431,6 +443,7 @@ static int store_run(int argc, char **argv)
         {"stats", "no words, only options", 0, 0, run_stats},
         {"snapshot", "one directory", 1, 1, run_snapshot},
         {"delete", "one selector ('{}' for all)", 1, 1, run_delete},
+        {"confirm", "'clock'", 1, 1, run_confirm},
         {"export", "at most one selector", 0, 1, run_export},
         {"import", "files", 1, INT_MAX, run_import},
         {0},

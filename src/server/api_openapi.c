@@ -170,6 +170,13 @@ static const struct {
      {"query", "from", "to"},
      "application/json",
      "{\"type\":\"object\"}"},
+    {"post",
+     "/api/v1/store/confirm",
+     "confirm",
+     "confirms that the wall clock is right after a jump; needs an admin token",
+     {"what"},
+     "application/json",
+     "{\"type\":\"object\"}"},
     {"get", "/healthz", "healthz", "alive", {NULL}, "text/plain", "{\"type\":\"string\"}"},
     {"get", "/readyz", "readyz", "alive and storing", {NULL}, "text/plain", "{\"type\":\"string\"}"},
 };
@@ -188,6 +195,7 @@ static const char *param_help(const char *name)
         const char *name, *help;
     } own[] = {
         {"format", "pprof, otlp, otlp-json, folded, speedscope or html"},
+        {"what", "clock"},
         {"pid", "of the process"},
         {"seconds", "how long, 1 to 300; default 30"},
         {"build_id", "of the binary"},

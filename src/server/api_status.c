@@ -55,6 +55,8 @@ static void put_store_metrics(struct buf *out, const struct store_stats *s)
     metric(out, "wick_store_syncs_total", "counter", "Syncs of the log.", (double) s->syncs);
     metric(out, "wick_store_flushes_total", "counter", "Flushes to segments.", (double) s->flushes);
     metric(out, "wick_store_compactions_total", "counter", "Compactions.", (double) s->compactions);
+    metric(out, "wick_store_clock_ahead_seconds", "gauge",
+           "The wall clock is ahead of the time that retention believes.", (double) s->clock_ahead_ns / 1e9);
     metric(out, "wick_store_damaged_total", "counter", "Damaged pieces found.", (double) s->damaged);
 }
 
@@ -149,12 +151,27 @@ static int run_status(struct call *c, struct err *e)
     put_number(&c->out, &first, "segments", s.segments);
     put_number(&c->out, &first, "diskBytes", s.disk_bytes);
     put_number(&c->out, &first, "damaged", s.damaged);
+    put_number(&c->out, &first, "clockAheadSeconds", (uint64_t) (s.clock_ahead_ns / NS_PER_S));
     json_put_key(&c->out, &first, "storing");
     buf_puts(&c->out, s.stopped ? "false" : "true");
     if (o->ui)
         ui_info_json(o->ui, &c->out);
     buf_puts(&c->out, "}\n");
     return 0;
+}
+
+/* What a person has looked at: a wall clock that jumped and is right. */
+static int run_confirm(struct call *c, struct err *e)
+{
+    struct store *s = front_options(c->front)->store;
+    enum store_confirm what;
+    int r = store_confirm_parse(call_param(c, "what"), &what, e);
+
+    if (r == 0 && s->ops->confirm)
+        r = s->ops->confirm(s, what, e);
+    if (r == 0)
+        buf_puts(&c->out, "{\"confirmed\":true}\n");
+    return r;
 }
 
 /* --- login --- */
@@ -201,10 +218,14 @@ static int run_logout(struct call *c, struct err *e)
 }
 
 static const struct route routes[] = {
-    {"GET", "/healthz", AUTH_NONE, true, run_health},         {"GET", "/readyz", AUTH_NONE, true, run_ready},
-    {"GET", "/metrics", AUTH_NONE, false, run_metrics},       {"GET", "/api/v1/status", AUTH_READ, false, run_status},
-    {"GET", "/api/v1/session", AUTH_NONE, true, run_session}, {"POST", "/api/v1/login", AUTH_NONE, true, run_login},
+    {"GET", "/healthz", AUTH_NONE, true, run_health},
+    {"GET", "/readyz", AUTH_NONE, true, run_ready},
+    {"GET", "/metrics", AUTH_NONE, false, run_metrics},
+    {"GET", "/api/v1/status", AUTH_READ, false, run_status},
+    {"GET", "/api/v1/session", AUTH_NONE, true, run_session},
+    {"POST", "/api/v1/login", AUTH_NONE, true, run_login},
     {"POST", "/api/v1/logout", AUTH_NONE, true, run_logout},
+    {"POST", "/api/v1/store/confirm", AUTH_ADMIN, false, run_confirm},
 };
 
 int api_mount_status(struct front *s)

@@ -401,6 +401,13 @@ static int naming_check(struct store *s, store_report_fn fn, void *ctx, struct e
     return b->ops->check(b, fn, ctx, e);
 }
 
+static int naming_confirm(struct store *s, enum store_confirm what, struct err *e)
+{
+    struct store *b = to_naming(s)->behind;
+
+    return b->ops->confirm ? b->ops->confirm(b, what, e) : 0;
+}
+
 static void naming_consume(struct sink *sink, struct batch *b, const struct sink_context *ctx, struct ack *ack)
 {
     naming_append(container_of(sink, struct store, sink), b, ctx, ack);
@@ -425,6 +432,7 @@ static const struct store_ops naming_ops = {
     .snapshot = naming_snapshot,
     .stats = naming_stats,
     .check = naming_check,
+    .confirm = naming_confirm,
 };
 
 int naming_store_new(struct store *behind, struct name_source *names, struct store **ret)

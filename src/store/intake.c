@@ -251,14 +251,23 @@ static void make_key(struct planning *pl, const struct profile *p, struct intake
     out->has_key = true;
 }
 
+/* Too late or too early, by the clock that is kinder to it: one of them may be wrong. */
+static bool is_out_of_time(const struct planning *pl, int64_t time, int64_t *ret_age)
+{
+    const struct intake_limits *l = pl->limits;
+    int64_t other = l->believed ? l->believed : pl->now, early;
+
+    return time < 0 || __builtin_sub_overflow(MIN(pl->now, other), time, ret_age) || *ret_age > l->max_late ||
+           __builtin_sub_overflow(time, MAX(pl->now, other), &early) || early > l->max_early;
+}
+
 static void plan_profile(struct planning *pl, uint32_t i)
 {
     const struct profile *p = &pl->b->profiles[i];
     struct intake_profile *out = &pl->out->profiles[pl->out->n_profiles];
     int64_t time = p->time_ns ? p->time_ns : pl->ctx->received_ns ? pl->ctx->received_ns : pl->now, age;
 
-    if (__builtin_sub_overflow(pl->now, time, &age) || age > pl->limits->max_late ||
-        (age < 0 && -age > pl->limits->max_early) || time < 0) {
+    if (is_out_of_time(pl, time, &age)) {
         reject(pl, p, time < 0 ? 1 : age);
         return;
     }

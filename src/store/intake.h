@@ -70,6 +70,7 @@ struct intake {
 struct intake_limits {
     const char *const *allow;
     int64_t max_late, max_early; /* resolved: INT64_MAX = none */
+    int64_t believed;            /* another time that may be the right one (keep_clock.h); 0 = none */
 };
 
 void intake_limits_init(struct intake_limits *l, const struct store_config *c);

@@ -80,3 +80,11 @@ void store_points_done(struct store_points *p)
     p->values = NULL;
     arena_done(&p->arena);
 }
+
+int store_confirm_parse(struct str name, enum store_confirm *ret, struct err *e)
+{
+    if (!str_is(name, "clock"))
+        return err_set(e, -EINVAL, "'%.*s' cannot be confirmed, only 'clock'", STR_FMT(name));
+    *ret = STORE_CONFIRM_CLOCK;
+    return 0;
+}

@@ -67,7 +67,8 @@ struct store_config {
     double min_free;  /* share of the disk below which writes are refused, 0 = 0.05; negative = off */
     uint64_t reserve; /* bytes kept for retention to work on a full disk, 0 = 64 MiB */
     enum store_timestamps timestamps;
-    int64_t (*now)(void); /* NULL = clock_wall; tests move time */
+    int64_t (*now)(void);     /* NULL = clock_wall; tests move time */
+    int64_t (*elapsed)(void); /* time that passed for this machine; NULL = now where that is set, else clock_boot */
 };
 
 /* --- questions --- */
@@ -159,7 +160,11 @@ struct store_stats {
     uint64_t damaged; /* pieces found damaged since start */
     char damage[200]; /* the first, in words */
     bool stopped;     /* a sync failed: nothing is acknowledged any more */
+    int64_t clock_ahead_ns; /* the wall clock is this far ahead of the time that retention believes; 0 = it is not */
 };
+
+/* What a person has to confirm: that the wall clock is right, although it jumped. */
+enum store_confirm { STORE_CONFIRM_CLOCK };
 
 typedef void (*store_report_fn)(void *ctx, bool problem, const char *line);
 
@@ -200,12 +205,16 @@ struct store_ops {
     int (*stats)(struct store *s, struct store_stats *ret);
     /* Reads everything there is; fn is told of each part, and of each damage. */
     int (*check)(struct store *s, store_report_fn fn, void *ctx, struct err *e);
+    int (*confirm)(struct store *s, enum store_confirm what, struct err *e); /* NULL: there is nothing to confirm */
 };
 
 struct store {
     const struct store_ops *ops;
     struct sink sink; /* store_append() as a sink, for pipelines */
 };
+
+/* "clock". */
+int store_confirm_parse(struct str name, enum store_confirm *ret, struct err *e);
 
 /* One line per engine in store.c. */
 extern const struct store_ops store_memory, store_segment;

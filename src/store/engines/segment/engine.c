@@ -20,6 +20,84 @@ int64_t engine_now(const struct engine *g)
     return g->config.now ? g->config.now() : clock_wall();
 }
 
+static int64_t elapsed(const struct engine *g)
+{
+    return g->config.elapsed ? g->config.elapsed() : g->config.now ? g->config.now() : clock_boot();
+}
+
+int64_t engine_keep_now(struct engine *g)
+{
+    int64_t now;
+
+    pthread_mutex_lock(&g->lock);
+    now = keep_clock_now(&g->clock, engine_now(g), elapsed(g));
+    pthread_mutex_unlock(&g->lock);
+    return now;
+}
+
+int64_t engine_believed(struct engine *g)
+{
+    int64_t now;
+
+    pthread_mutex_lock(&g->lock);
+    now = keep_clock_time(&g->clock, elapsed(g));
+    pthread_mutex_unlock(&g->lock);
+    return now;
+}
+
+/* While the store was closed, so much is believed without a person: a quarter of what is kept for the shortest time. */
+static int64_t clock_credit(const struct store_config *c)
+{
+    int64_t keep = c->keep ? c->keep : 30 * 86400 * NS_PER_S;
+    int64_t detail = c->keep_detail ? c->keep_detail : 7 * 86400 * NS_PER_S;
+    int64_t shortest = 7 * 86400 * NS_PER_S; /* tools open a store with no retention: the server has one */
+
+    if (keep >= 0)
+        shortest = MIN(shortest, keep);
+    if (detail >= 0)
+        shortest = MIN(shortest, detail);
+    for (uint32_t i = 0; i < c->n_services; i++)
+        shortest = MIN(shortest, MAX(c->services[i].keep, 0));
+    return shortest / 4;
+}
+
+void engine_start_clock(struct engine *g)
+{
+    int64_t last = (int64_t) catalog_meta(g->catalog, "clock");
+    struct snapshot *snap = g->snapshot; /* nobody else is here yet */
+
+    g->clock_saved = last;
+    for (uint32_t i = 0; !g->clock_saved && snap && i < snap->n_segments; i++)
+        last = MAX(last, snap->segments[i].segment->meta.t1);
+    keep_clock_start(&g->clock, last, engine_now(g), elapsed(g), clock_credit(&g->config));
+}
+
+void engine_save_clock(struct engine *g, bool at_once)
+{
+    int64_t now = engine_believed(g);
+
+    if (g->config.read_only || (!at_once && now >= g->clock_saved && now - g->clock_saved < 3600 * NS_PER_S))
+        return;
+    if (catalog_set_clock(g->catalog, now, NULL) == 0) /* if it fails, later: what is saved is too early and safe */
+        g->clock_saved = now;
+}
+
+int engine_confirm(struct store *s, enum store_confirm what, struct err *e)
+{
+    struct engine *g = to_engine(s);
+
+    (void) what;
+    if (g->config.read_only)
+        return err_set(e, -EROFS, "the store is open for reading only");
+    pthread_mutex_lock(&g->flush_lock);
+    pthread_mutex_lock(&g->lock);
+    keep_clock_confirm(&g->clock, engine_now(g), elapsed(g));
+    pthread_mutex_unlock(&g->lock);
+    engine_save_clock(g, true);
+    pthread_mutex_unlock(&g->flush_lock);
+    return 0;
+}
+
 void engine_damage(struct engine *g, const char *what)
 {
     pthread_mutex_lock(&g->lock);
@@ -56,8 +134,10 @@ static void engine_close(struct store *s)
     }
     if (g->active && !atomic_load(&g->stopped) && !g->config.manual)
         engine_flush(s, NULL); /* nothing depends on it: the log has everything */
-    if (g->active)
+    if (g->active) {
+        engine_save_clock(g, false);
         log_close(&g->log);
+    }
     memtable_unref(g->active);
     snapshot_unref(g->snapshot);
     engine_tenants_free(g);
@@ -239,6 +319,8 @@ static int engine_open(const struct store_config *c, struct store **ret, struct 
         r = open_catalog(g, e);
     if (r == 0)
         r = engine_recover(g, e);
+    if (r == 0)
+        engine_start_clock(g);
     if (r == 0 && !c->read_only)
         r = engine_begin_log(g, e);
     if (r == 0 && !c->read_only && !c->manual) {
@@ -378,6 +460,7 @@ static int engine_stats(struct store *s, struct store_stats *ret)
         ret->oldest_ns = MIN(ret->oldest_ns, m->t0);
         ret->newest_ns = MAX(ret->newest_ns, m->t1);
     }
+    ret->clock_ahead_ns = MAX(engine_now(g) - engine_believed(g), 0);
     ret->deletions = snap->n_tombstones;
     ret->cache_bytes = lru_bytes(&g->lru);
     ret->memory_bytes += ret->cache_bytes;
@@ -419,4 +502,5 @@ const struct store_ops store_segment = {
     .snapshot = engine_snapshot,
     .stats = engine_stats,
     .check = engine_check,
+    .confirm = engine_confirm,
 };

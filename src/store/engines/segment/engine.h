@@ -34,11 +34,12 @@
 #include "base/queue.h"
 #include "store/cumulative.h"
 #include "store/dedup.h"
-#include "store/engines/segment/write/catalog.h"
-#include "store/engines/segment/read/lru.h"
-#include "store/engines/segment/write/memtable.h"
 #include "store/engines/segment/format/segment_file.h"
+#include "store/engines/segment/read/lru.h"
 #include "store/engines/segment/symbols/symbols.h"
+#include "store/engines/segment/write/catalog.h"
+#include "store/engines/segment/write/keep_clock.h"
+#include "store/engines/segment/write/memtable.h"
 #include "store/engines/segment/write/tombstone.h"
 #include "store/engines/segment/write/wal.h"
 #include "store/intake.h"
@@ -87,6 +88,8 @@ struct engine {
     struct engine_tenant **tenants; /* under lock; grows under write_lock or at opening */
     uint32_t n_tenants;
     struct store_stats stats; /* under lock */
+    struct keep_clock clock;  /* under lock */
+    int64_t clock_saved;      /* under flush_lock: what the catalogue has of it */
     struct lru lru;           /* of segments' footers and dictionaries, and of views */
     _Atomic uint32_t asking;  /* questions about sums that run now */
     uint32_t cpus;
@@ -118,7 +121,14 @@ static inline struct engine *to_engine(struct store *s)
     return container_of(s, struct engine, store);
 }
 
-int64_t engine_now(const struct engine *g);
+int64_t engine_now(const struct engine *g); /* the wall clock */
+/* The time that retention and deduplication go by (keep_clock.h); the time that is believed, which may be later. */
+int64_t engine_keep_now(struct engine *g);
+int64_t engine_believed(struct engine *g);
+/* At opening; saves it in the catalogue, now and then or at once (under flush_lock). */
+void engine_start_clock(struct engine *g);
+void engine_save_clock(struct engine *g, bool at_once);
+int engine_confirm(struct store *s, enum store_confirm what, struct err *e);
 void engine_damage(struct engine *g, const char *what);
 void engine_damagef(struct engine *g, const char *fmt, ...) _printf_(2, 3);
 

@@ -370,6 +370,16 @@ int catalog_drop_deletion(struct catalog *c, uint64_t id, struct err *e)
     return r;
 }
 
+int catalog_set_clock(struct catalog *c, int64_t now, struct err *e)
+{
+    int r;
+
+    pthread_mutex_lock(&c->lock);
+    r = run_with(c, "INSERT OR REPLACE INTO meta VALUES('clock', ?)", (int64_t[]){now}, 1, "save the time", e);
+    pthread_mutex_unlock(&c->lock);
+    return r;
+}
+
 void catalog_checkpoint(struct catalog *c)
 {
     pthread_mutex_lock(&c->lock);

@@ -5,7 +5,7 @@
  * flush or a compaction true. Everything in it but the deduplication window, tenants' names and deletions that were not
  * carried out yet can be found again from the segments (store check --rebuild).
  *
- *   meta(k, v)                        format, log (the last one flushed), next (segment number)
+ *   meta(k, v)                        format, log (the last one flushed), next (segment number), clock (keep_clock.h)
  *   tenants(no, name)
  *   epochs(tenant, epoch, bytes, born)    bytes: how much of its symbol file counts
  *   segments(no, tenant, epoch, level, log, t0, t1, bytes, rows, profiles, detail)
@@ -63,6 +63,8 @@ void catalog_close(struct catalog *c);
 DEFINE_CLEANUP(struct catalog *, catalog_close)
 
 int catalog_commit(struct catalog *c, const struct catalog_change *change, struct err *e);
+/* The time that retention believes (keep_clock.h). */
+int catalog_set_clock(struct catalog *c, int64_t now, struct err *e);
 int catalog_add_tenant(struct catalog *c, uint32_t number, const char *name, struct err *e);
 int catalog_drop_epoch(struct catalog *c, uint32_t tenant, uint32_t epoch, struct err *e);
 /* Synced when it returns. */

@@ -163,7 +163,7 @@ static int commit(struct flushing *f, struct err *e)
                                     .n_epochs = f->n_epochs,
                                     .keys = f->m->keys,
                                     .n_keys = f->m->n_keys,
-                                    .keys_before = engine_now(g) - window,
+                                    .keys_before = engine_keep_now(g) - window,
                                     .next = f->next};
     int r = 0;
 

@@ -184,7 +184,7 @@ static int retain_epochs(struct engine *g, struct err *e)
 int engine_retain(struct store *s, bool compact_all, struct err *e)
 {
     struct engine *g = to_engine(s);
-    struct keeping k = {.config = &g->config, .now = engine_now(g)};
+    struct keeping k = {.config = &g->config, .now = engine_keep_now(g)};
     struct rewrite w = {.keep = keep_by_service, .ctx = &k};
     int r;
 
@@ -206,6 +206,7 @@ int engine_retain(struct store *s, bool compact_all, struct err *e)
         r = retain_detail(g, k.now, e);
     if (r == 0)
         r = retain_epochs(g, e);
+    engine_save_clock(g, false);
     catalog_checkpoint(g->catalog);
     pthread_mutex_unlock(&g->flush_lock);
     return r;

@@ -340,12 +340,13 @@ int writer_make_record(struct engine *g, struct job *j, struct err *e)
         return r;
     j->memo = &w->memo;
     begin_defs(j);
+    g->limits.believed = engine_believed(g);
     r = intake_plan(&w->memo.prints, &j->ctx, &g->limits, now, &w->resources, &w->arena, &in);
     if (r < 0)
         return r;
     j->first_prof = j->part->n_added;
     j->first_key = w->n_keys;
-    r = add_profiles(g, j, &in, now);
+    r = add_profiles(g, j, &in, MIN(now, g->limits.believed));
     if (r >= 0)
         r = writer_put_record(g, j);
     if (r < 0) { /* nothing of it was stored: sent again it is no duplicate */
