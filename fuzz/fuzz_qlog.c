@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The queue's log with the input for its only segment: opened, read to its end, written to, opened again. The first byte
- * says: 1 the header and the checksums of records are made right, so that what is behind them is reached; 2 there is a
- * cursor, with the next byte as its place.
+ * The queue's log with the input as its only segment: it is opened, read to its end, written to, and opened again. Bits of
+ * the first byte: 1, the header and the checksums of the records are corrected, so that the code after these checks is
+ * reached; 2, there is a cursor, with the next byte as its position.
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -19,15 +19,24 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 enum { HEADER = 16, RECORD = 24 };
 static char dir[64], segment[128], cursor[128];
 
-static void remove_dir(void)
+static void remove_files(const char *path)
 {
-    DIR *d = opendir(dir);
+    DIR *d = opendir(path);
 
     for (struct dirent *f; d && (f = readdir(d));)
         unlinkat(dirfd(d), f->d_name, 0);
     if (d)
         closedir(d);
-    rmdir(dir);
+    rmdir(path);
+}
+
+static void remove_dir(void)
+{
+    char lost[128];
+
+    snprintf(lost, sizeof lost, "%s/lost", dir);
+    remove_files(lost);
+    remove_files(dir);
 }
 
 static void write_file(const char *path, const void *p, size_t n)
@@ -62,14 +71,13 @@ static void mend(uint8_t *p, size_t n)
 static void read_all(struct qlog *q)
 {
     _cleanup_(buf_done) struct buf b = BUF_INIT;
+    struct qlog_entry x = {0};
     struct err e;
-    uint64_t seq = 0;
-    uint32_t kind;
 
-    for (int i = 0; i < 10000 && qlog_read(q, &seq, &kind, &b, &e) > 0; i++)
+    for (int i = 0; i < 10000 && qlog_read(q, &x, &b, &e) > 0; i++)
         if (b.n > QLOG_RECORD_MAX)
             abort();
-    qlog_release(q, seq);
+    qlog_release(q, x.seq);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -109,7 +117,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         if (qlog_open(dir, &o, &q, &e) < 0)
             break;
         read_all(q);
-        if (qlog_put(q, 0, "after", 5) == 0)
+        if (qlog_put(q, false, 1, "after", 5) == 0)
             qlog_commit(q, &e);
         read_all(q);
         qlog_close(q);

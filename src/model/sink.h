@@ -1,23 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The one way to hand a batch on: receiver -> processor -> exporter or store, all are sinks.
+ * The one way to hand a batch on: receivers, processors, exporters and stores are all sinks.
  *
- *     sink_consume(sink, batch, ack)
+ *     sink_consume(sink, batch, ctx, ack)
  *
- * takes a reference of its own if it keeps the batch, never blocks, and sees to it that `ack` is completed exactly once,
- * sooner or later, from any thread. What completion promises is the sink's: a store has the batch on disk, an in-memory
- * queue has accepted it. A batch is immutable from here on; a processor that changes something makes a new one.
+ * The sink takes a reference if it keeps the batch, never blocks, and completes `ack` exactly once, at once or later, from
+ * any thread. What a completion promises is defined by the sink: a store has the batch on disk, an in-memory queue has
+ * accepted it. A batch is immutable once it was handed on; a processor that changes something makes a new one.
  *
- * ack_complete() is called with a status. Whoever made the ack decides how it comes home: `done` runs on the completing
- * thread and must only hand over (a queue push, an eventfd), never wait. An event loop never waits for a disk.
+ * An acknowledgement is a counted join. A new ack is held once. A sink that hands its work to several parties (branches of
+ * a pipeline, parts of a split batch, records of a log) takes one more hold for each with ack_hold() before it hands the
+ * first one out, and each party completes its own hold. The maker of the ack learns the result once, when the last hold
+ * is completed; the worst result wins (see ack_complete()). So no party can acknowledge for another one.
  *
- * Status is gRPC-shaped, so that it survives a hop: retryable ones carry a delay. Partial success (OTLP) is OK with
+ * `done` runs on the thread that completes last. It must only hand over (a queue push, an eventfd) and never wait: an event
+ * loop never waits for a disk.
+ *
+ * Statuses are those of gRPC, so that they survive a hop; retryable ones carry a delay. A partial success (OTLP) is OK with
  * rejected > 0 and a message.
  */
 #ifndef MODEL_SINK_H
 #define MODEL_SINK_H
 
 #include <assert.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 
 #include "base/macros.h"
@@ -40,16 +46,39 @@ struct ack_result {
     enum sink_status status;
     int64_t retry_ns;  /* > 0: not before this long */
     uint64_t rejected; /* profiles that were refused for good while the rest was taken */
+    bool again;        /* of a join: at least one party failed in a way that can be retried */
     char message[256];
 };
 
+enum ack_rank { ACK_NOTED, ACK_RETRYABLE, ACK_PERMANENT, ACK_RANKS }; /* of results that say more than "OK" */
+
+/* Initialise it as {done}; the other fields are zero and belong to ack_hold() and ack_complete(). */
 struct ack {
     void (*done)(struct ack *a, const struct ack_result *r); /* owns `a` from here; must not block */
+    _Atomic uint32_t holds;                                  /* besides the first one */
+    _Atomic uint32_t noted;                                  /* bit 1 << rank: results[rank] is in use */
+    _Atomic uint64_t rejected;
+    bool joined;
+    struct ack_result results[ACK_RANKS]; /* the first result of each rank */
 };
 
+void ack_complete_joined(struct ack *a, const struct ack_result *r);
+
+/* Adds n holds. Only the owner of a hold that is not completed yet may call it. NULL is allowed. */
+void ack_hold(struct ack *a, uint32_t n);
+
+/*
+ * Completes one hold. The last one calls done() with the worst result: a permanent failure wins over a retryable one (a
+ * sender that tried again would double what the other parties accepted), which wins over success; rejected counts add up.
+ * NULL is allowed: nobody wants to know.
+ */
 static inline void ack_complete(struct ack *a, const struct ack_result *r)
 {
-    if (a)
+    if (!a)
+        return;
+    if (a->joined)
+        ack_complete_joined(a, r);
+    else
         a->done(a, r);
 }
 
@@ -57,6 +86,9 @@ static inline void ack_ok(struct ack *a)
 {
     ack_complete(a, &(struct ack_result){.status = SINK_OK});
 }
+
+/* Combines two results by the rules of ack_complete(). */
+void ack_result_join(struct ack_result *worst, const struct ack_result *r);
 
 void ack_fail(struct ack *a, enum sink_status status, int64_t retry_ns, const char *fmt, ...) _printf_(4, 5);
 
@@ -66,13 +98,14 @@ static inline bool sink_status_retryable(const struct ack_result *r)
            (r->status == SINK_EXHAUSTED && r->retry_ns > 0);
 }
 
-/* Who sends, as far as the front door knows. Valid only during consume; copy what is needed later. */
+/* The sender, as far as the receiver knows. Valid only during consume; copy what is needed later. */
 struct sink_context {
-    const char *tenant;         /* never NULL; "" is the default tenant */
-    const char *peer;           /* address, for messages; may be NULL */
-    int64_t received_ns;        /* wall clock */
-    bool cumulative;            /* a scrape of undelta'd endpoints: see types.h */
-    const struct kvs *metadata; /* headers of the request, names in lower case, where the receiver tells; may be NULL */
+    const char *tenant;  /* never NULL; "" is the default tenant */
+    const char *peer;    /* address, for messages; may be NULL */
+    int64_t received_ns; /* wall clock */
+    bool cumulative;     /* a scrape of endpoints that count up: see types.h */
+    const struct kvs
+        *metadata; /* headers of the request, names in lower case, if the receiver passes them on; may be NULL */
 };
 
 struct sink {

@@ -242,8 +242,41 @@ static void test_fanout(void)
     fanout_free(f);
 }
 
+/* An acknowledgement with three holders: one result, the worst, when the last is done. */
+static void test_ack_join(void)
+{
+    struct test_ack t = {.ack = {told}};
+
+    ack_hold(&t.ack, 2);
+    ack_complete(&t.ack, &(struct ack_result){.status = SINK_OK, .rejected = 2, .message = "two"});
+    ack_fail(&t.ack, SINK_UNAVAILABLE, 7, "later");
+    eq_int(t.calls, 0);
+    ack_complete(&t.ack, &(struct ack_result){.status = SINK_OK, .rejected = 3});
+    eq_int(t.calls, 1);
+    eq_int(t.result.status, SINK_UNAVAILABLE);
+    eq_int(t.result.retry_ns, 7);
+    eq_int(t.result.rejected, 5);
+    ok(t.result.again && strcmp(t.result.message, "later") == 0);
+
+    ack_hold(&t.ack, 1); /* the same one again, and a holder that splits its work once more */
+    ack_hold(&t.ack, 1);
+    ack_fail(&t.ack, SINK_INVALID, 0, "never");
+    ack_fail(&t.ack, SINK_UNAVAILABLE, 0, "later");
+    ack_ok(&t.ack);
+    eq_int(t.calls, 2);
+    eq_int(t.result.status, SINK_INVALID);
+    ok(t.result.again); /* a part of it could be retried: a log keeps its record */
+
+    ack_ok(&t.ack); /* without a join it is completed at once */
+    eq_int(t.calls, 3);
+    eq_int(t.result.status, SINK_OK);
+    ack_hold(NULL, 3);
+    ack_ok(NULL);
+}
+
 int main(void)
 {
+    tap_run(test_ack_join);
     tap_run(test_blob_count);
     tap_run(test_delta);
     tap_torture(torture_delta);

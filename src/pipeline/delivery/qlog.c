@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See qlog.h. The mutex guards the list of segments and their committed sizes; file I/O of appends is done outside of it,
- * by the only writer. */
+/*
+ * The queue's log: opening, appending, reading, releasing. See qlog.h for the format and qlog_scan.c for finding records.
+ * The mutex guards the list of segments and their committed sizes; file I/O of appends is done outside of it, by the only
+ * writer.
+ */
 #include "pipeline/delivery/qlog.h"
 
 #include <dirent.h>
-#include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/file.h>
@@ -15,62 +18,48 @@
 #include "base/fd.h"
 #include "base/hash.h"
 #include "base/mem.h"
+#include "pipeline/delivery/qlog_scan.h"
 
-#define MAGIC 0x31525157u
 #define FILE_MAGIC "WICKQLG1"
 
-enum { HEADER = 16, RECORD = 24, SEGMENTS_MAX = 65536, SEGMENT_DEFAULT = 16 << 20 };
-
-struct segment {
-    uint64_t first; /* seq */
-    int fd;
-    uint64_t size; /* committed */
-};
+enum { CURSOR = 24, SEGMENTS_MAX = 65536, SEGMENT_DEFAULT = 16 << 20, READ_ATTEMPTS = 3 };
 
 struct qlog {
     pthread_mutex_t lock;
     struct qlog_options o;
     int dir, lock_fd, cursor_fd;
-    struct segment *segments; /* oldest first; the last one grows */
+    struct qlog_segment *segments; /* oldest first; the last one grows */
     size_t n, cap;
     uint64_t next_seq;  /* of the next record put */
     uint64_t committed; /* next_seq as the reader sees it */
     uint64_t released;
-    uint64_t bytes, damaged;
-    struct buf pending; /* the writer's: records not yet written */
+    uint64_t bytes, lost;
+    /* the writer's */
+    struct buf pending; /* records not yet written */
     uint64_t pending_records;
-    bool broken;
+    bool seal; /* the last segment takes no more */
     /* the reader's */
     uint64_t read_segment; /* its first seq */
-    uint64_t read_off, read_seq;
+    struct qlog_place place;
+    unsigned read_errors;
 };
 
-static void put32(char *p, uint32_t v)
+/* Counts lost records and reports the place. */
+static void damage(struct qlog *q, uint64_t records, const char *fmt, ...) _printf_(3, 4);
+
+static void damage(struct qlog *q, uint64_t records, const char *fmt, ...)
 {
-    v = htole32(v);
-    memcpy(p, &v, 4);
-}
+    char text[256];
+    va_list ap;
 
-static void put64(char *p, uint64_t v)
-{
-    v = htole64(v);
-    memcpy(p, &v, 8);
-}
-
-static uint32_t get32(const char *p)
-{
-    uint32_t v;
-
-    memcpy(&v, p, 4);
-    return le32toh(v);
-}
-
-static uint64_t get64(const char *p)
-{
-    uint64_t v;
-
-    memcpy(&v, p, 8);
-    return le64toh(v);
+    pthread_mutex_lock(&q->lock);
+    q->lost += records;
+    pthread_mutex_unlock(&q->lock);
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    if (q->o.on_damage)
+        q->o.on_damage(q->o.arg, records, text);
 }
 
 static void segment_name(uint64_t first, char out[32])
@@ -78,9 +67,52 @@ static void segment_name(uint64_t first, char out[32])
     snprintf(out, 32, "%016llx.log", (unsigned long long) first);
 }
 
+/* --- lost/ --- */
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(a, b);
+}
+
+/* Removes the oldest files of lost/ until there is room for one more. */
+static void bound_lost(int lost)
+{
+    char names[QLOG_LOST_FILES * 4][32];
+    size_t n = 0;
+    int fd = dup(lost);
+    DIR *d = fd < 0 ? NULL : fdopendir(fd);
+    struct dirent *entry;
+
+    if (!d) {
+        fd_close(fd);
+        return;
+    }
+    while (n < ARRAY_SIZE(names) && (entry = readdir(d)))
+        if (*entry->d_name != '.' && strlen(entry->d_name) < sizeof names[0])
+            snprintf(names[n++], sizeof names[0], "%s", entry->d_name);
+    closedir(d);
+    qsort(names, n, sizeof names[0], by_name);
+    for (size_t i = 0; i + QLOG_LOST_FILES <= n; i++)
+        fd_unlink(lost, names[i]);
+}
+
+/* Moves a segment with damage aside; it stays where it is when that fails. */
+static void quarantine(struct qlog *q, const char *name)
+{
+    _cleanup_(fd_closep) int lost = -1;
+
+    if (fd_mkdir(q->dir, "lost", 0700) < 0)
+        return;
+    lost = fd_open(q->dir, "lost", O_RDONLY | O_DIRECTORY, 0);
+    if (lost < 0)
+        return;
+    bound_lost(lost);
+    fd_rename(q->dir, name, lost, name);
+}
+
 /* --- opening --- */
 
-static int add_segment(struct qlog *q, uint64_t first, int fd, uint64_t size)
+static int add_segment(struct qlog *q, const struct qlog_segment *s)
 {
     void *p = q->segments;
     int r = mem_grow(&p, &q->cap, q->n + 1, sizeof *q->segments, SEGMENTS_MAX);
@@ -88,22 +120,27 @@ static int add_segment(struct qlog *q, uint64_t first, int fd, uint64_t size)
     q->segments = p;
     if (r < 0)
         return r;
-    q->segments[q->n++] = (struct segment){first, fd, size};
-    q->bytes += size;
+    q->segments[q->n++] = *s;
+    q->bytes += s->size;
     return 0;
 }
 
-static int new_segment(struct qlog *q, uint64_t first, struct err *e)
+/* Makes the segment that takes the next records. A name that is taken is never overwritten. */
+static int new_segment(struct qlog *q, struct err *e)
 {
-    char name[32], head[HEADER];
+    char name[32], head[QLOG_HEADER];
     int fd, r;
 
-    segment_name(first, name);
-    fd = fd_open(q->dir, name, O_RDWR | O_CREAT | O_TRUNC, 0600);
+    segment_name(q->next_seq, name);
+    fd = fd_open(q->dir, name, O_RDWR | O_CREAT | O_EXCL, 0600);
+    if (fd == -EEXIST) {
+        quarantine(q, name);
+        fd = fd_open(q->dir, name, O_RDWR | O_CREAT | O_EXCL, 0600);
+    }
     if (fd < 0)
         return err_set(e, fd, "cannot create queue segment %s: %m", name);
     memcpy(head, FILE_MAGIC, 8);
-    put64(head + 8, first);
+    qlog_put64(head + 8, q->next_seq);
     r = fd_pwrite_all(fd, head, sizeof head, 0);
     if (r == 0 && q->o.fsync)
         r = fd_sync(fd);
@@ -111,87 +148,72 @@ static int new_segment(struct qlog *q, uint64_t first, struct err *e)
         r = fd_sync(q->dir);
     pthread_mutex_lock(&q->lock);
     if (r == 0)
-        r = add_segment(q, first, fd, HEADER);
+        r = add_segment(q, &(struct qlog_segment){.first = q->next_seq, .fd = fd, .size = QLOG_HEADER});
     pthread_mutex_unlock(&q->lock);
     if (r < 0) {
         fd_close(fd);
+        fd_unlink(q->dir, name);
         return err_set(e, r, "cannot write queue segment %s: %m", name);
     }
+    q->seal = false;
     return 0;
 }
 
-/* A record's head at off of a segment of `size` bytes: 1, 0 at the end, -EBADMSG when it is none. */
-static int read_head(int fd, uint64_t off, uint64_t size, uint32_t *ret_n, uint64_t *ret_seq, uint32_t *ret_kind,
-                     uint32_t *ret_crc, char head[RECORD])
-{
-    int r;
-
-    if (off + RECORD > size)
-        return off == size ? 0 : -EBADMSG;
-    r = fd_pread_all(fd, head, RECORD, (off_t) off);
-    if (r < 0)
-        return r;
-    *ret_n = get32(head + 4);
-    *ret_seq = get64(head + 8);
-    *ret_kind = get32(head + 16);
-    *ret_crc = get32(head + 20);
-    return get32(head) == MAGIC && *ret_n <= QLOG_RECORD_MAX && off + RECORD + *ret_n <= size ? 1 : -EBADMSG;
-}
-
-/* The last segment: finds where whole records end, cuts the rest off, and learns the next seq. */
-static int repair_tail(struct qlog *q, struct segment *s, struct err *e)
+/* The seq after the last record of a log whose last segment this is. What cannot be read counts as as many records as fit
+ * into it, so that no seq is given out twice. */
+static int find_next_seq(struct qlog *q, const struct qlog_segment *s)
 {
     _cleanup_(buf_done) struct buf b = BUF_INIT;
-    uint64_t off = HEADER, seq = s->first;
-    char head[RECORD];
+    struct qlog_place p = {QLOG_HEADER, s->first};
+    struct qlog_found f = {0};
+    int r;
 
-    for (;;) {
-        uint32_t n, kind, crc;
-        uint64_t found;
-        int r = read_head(s->fd, off, s->size, &n, &found, &kind, &crc, head);
-
-        if (r <= 0)
-            break;
-        buf_reset(&b);
-        if (!buf_reserve(&b, n + 1))
-            return -ENOMEM;
-        if (fd_pread_all(s->fd, b.p, n, (off_t) (off + RECORD)) < 0 || crc32c(crc32c(0, head + 4, 16), b.p, n) != crc)
-            break;
-        off += RECORD + n;
-        seq = found + 1;
-    }
-    q->next_seq = MAX(q->next_seq, seq);
-    if (off < s->size) {
-        int r = fd_truncate(s->fd, (off_t) off);
-
-        if (r < 0)
-            return err_set(e, r, "cannot cut the torn end of a queue segment: %m");
-        q->bytes -= s->size - off;
-        s->size = off;
-    }
+    do
+        r = qlog_scan(s, UINT64_MAX, true, &p, &b, &f);
+    while (r == 1);
+    if (r < 0)
+        return r;
+    if (f.skipped)
+        p.seq += 1 + (f.read_failed ? f.skipped / QLOG_RECORD : 0);
+    q->next_seq = MAX(q->next_seq, p.seq);
     return 0;
 }
 
+/* 0 also when the segment is set aside, because it cannot be opened or nothing was ever written to it. */
 static int open_segment(struct qlog *q, uint64_t first, struct err *e)
 {
-    char name[32], head[HEADER];
+    struct qlog_segment s = {.first = first};
+    char name[32], head[QLOG_HEADER];
     struct stat st;
-    int fd, r;
+    int r;
 
     segment_name(first, name);
-    fd = fd_open(q->dir, name, O_RDWR, 0);
-    if (fd < 0)
-        return err_set(e, fd, "cannot open queue segment %s: %m", name);
-    r = fstat(fd, &st) < 0 ? -errno : 0;
-    if (r == 0 && (st.st_size < HEADER || fd_pread_all(fd, head, HEADER, 0) < 0 || memcmp(head, FILE_MAGIC, 8) != 0)) {
-        fd_close(fd); /* died while making it: nothing in it was acknowledged */
+    s.fd = fd_open(q->dir, name, O_RDWR, 0);
+    if (s.fd == -EMFILE || s.fd == -ENFILE || s.fd == -ENOMEM)
+        return err_set(e, s.fd, "cannot open queue segment %s: %m", name);
+    r = s.fd < 0 ? s.fd : fstat(s.fd, &st) < 0 ? -errno : 0;
+    if (r < 0 || !S_ISREG(st.st_mode)) {
+        fd_close(s.fd);
+        quarantine(q, name);
+        q->next_seq = MAX(q->next_seq, first + 1);
+        damage(q, 0, "queue segment %s cannot be opened and is moved to lost/: %s", name, strerror(-r));
+        return 0;
+    }
+    s.size = (uint64_t) st.st_size;
+    if (s.size <= QLOG_HEADER) { /* without a record */
+        q->next_seq = MAX(q->next_seq, first);
+        fd_close(s.fd);
         fd_unlink(q->dir, name);
         return 0;
     }
-    if (r == 0)
-        r = add_segment(q, first, fd, (uint64_t) st.st_size);
+    if (fd_pread_all(s.fd, head, QLOG_HEADER, 0) < 0 || memcmp(head, FILE_MAGIC, 8) != 0 ||
+        qlog_get64(head + 8) != first) {
+        s.damaged = true; /* the name says all that the header does */
+        damage(q, 0, "queue segment %s: its header is damaged; its records are read all the same", name);
+    }
+    r = add_segment(q, &s);
     if (r < 0) {
-        fd_close(fd);
+        fd_close(s.fd);
         return err_set(e, r, "cannot open queue segment %s: %m", name);
     }
     return 0;
@@ -234,18 +256,33 @@ static int find_segments(struct qlog *q, const char *dir, struct err *e)
     return r;
 }
 
-static void read_cursor(struct qlog *q)
+static void write_cursor(struct qlog *q, uint64_t released, uint64_t committed)
 {
-    char c[12];
+    char c[CURSOR];
 
-    if (fd_pread_all(q->cursor_fd, c, sizeof c, 0) == 0 && crc32c(0, c, 8) == get32(c + 8))
-        q->released = get64(c);
+    qlog_put64(c, released);
+    qlog_put32(c + 8, crc32c(0, c, 8));
+    qlog_put64(c + 12, committed);
+    qlog_put32(c + 20, crc32c(0, c + 12, 8));
+    fd_pwrite_all(q->cursor_fd, c, sizeof c, 0); /* if it fails, some records are sent again after a restart */
 }
 
-static int open_all(struct qlog *q, const char *path, struct err *e)
+/* Whether there was a valid cursor. *ret_committed is 0 when it does not say. */
+static bool read_cursor(struct qlog *q, uint64_t *ret_committed)
 {
-    int r;
+    char c[CURSOR];
 
+    *ret_committed = 0;
+    if (fd_pread_all(q->cursor_fd, c, 12, 0) < 0 || crc32c(0, c, 8) != qlog_get32(c + 8))
+        return false;
+    q->released = qlog_get64(c);
+    if (fd_pread_all(q->cursor_fd, c + 12, 12, 12) == 0 && crc32c(0, c + 12, 8) == qlog_get32(c + 20))
+        *ret_committed = qlog_get64(c + 12);
+    return true;
+}
+
+static int open_dir(struct qlog *q, const char *path, struct err *e)
+{
     q->dir = fd_open(AT_FDCWD, path, O_RDONLY | O_DIRECTORY, 0);
     if (q->dir < 0)
         return err_set(e, q->dir, "cannot open queue directory '%s': %m", path);
@@ -257,14 +294,33 @@ static int open_all(struct qlog *q, const char *path, struct err *e)
     q->cursor_fd = fd_open(q->dir, "cursor", O_RDWR | O_CREAT, 0600);
     if (q->cursor_fd < 0)
         return err_set(e, q->cursor_fd, "cannot open the cursor of '%s': %m", path);
-    read_cursor(q);
-    q->next_seq = MAX(q->released, 1ull);
+    return 0;
+}
+
+static int open_all(struct qlog *q, const char *path, struct err *e)
+{
+    uint64_t committed, first;
+    bool known;
+    int r = open_dir(q, path, e);
+
+    if (r < 0)
+        return r;
+    known = read_cursor(q, &committed);
+    q->next_seq = MAX(MAX(q->released, committed), 1ull);
     r = find_segments(q, path, e);
     if (r == 0 && q->n)
-        r = repair_tail(q, &q->segments[q->n - 1], e);
-    if (r == 0 && (!q->n || q->segments[q->n - 1].size > HEADER)) /* never append behind a repaired tail */
-        r = new_segment(q, q->next_seq, e);
-    return r;
+        r = find_next_seq(q, &q->segments[q->n - 1]);
+    if (r == 0)
+        r = new_segment(q, e); /* never behind what another process has written */
+    if (r < 0)
+        return r;
+    q->committed = q->next_seq;
+    first = q->segments[0].first;
+    if (known && q->released && q->released < first)
+        damage(q, first - q->released, "%llu records before queue segment %016llx.log are missing",
+               (unsigned long long) (first - q->released), (unsigned long long) first);
+    q->released = MAX(q->released, first);
+    return 0;
 }
 
 int qlog_open(const char *dir, const struct qlog_options *o, struct qlog **ret, struct err *e)
@@ -286,11 +342,8 @@ int qlog_open(const char *dir, const struct qlog_options *o, struct qlog **ret, 
     r = open_all(q, dir, e);
     if (r < 0)
         return r;
-    q->committed = q->next_seq;
-    q->released = MIN(MAX(q->released, q->segments[0].first), q->next_seq);
     q->read_segment = q->segments[0].first;
-    q->read_off = HEADER;
-    q->read_seq = q->segments[0].first;
+    q->place = (struct qlog_place){QLOG_HEADER, q->read_segment};
     qlog_release(q, q->released);
     *ret = TAKE(q);
     return 0;
@@ -300,6 +353,8 @@ void qlog_close(struct qlog *q)
 {
     if (!q)
         return;
+    if (q->committed)
+        write_cursor(q, q->released, q->committed);
     for (size_t i = 0; i < q->n; i++)
         fd_close(q->segments[i].fd);
     mem_free(q->segments);
@@ -313,27 +368,20 @@ void qlog_close(struct qlog *q)
 
 /* --- writing --- */
 
-int qlog_put(struct qlog *q, uint32_t kind, const void *p, size_t n)
+int qlog_put(struct qlog *q, bool json, uint32_t items, const void *p, size_t n)
 {
-    char head[RECORD];
+    char head[QLOG_RECORD];
 
-    if (q->broken)
-        return -EIO;
     if (n > QLOG_RECORD_MAX)
         return -E2BIG;
-    if (q->o.max_bytes && qlog_bytes(q) + q->pending.n + RECORD + n > q->o.max_bytes)
+    if (q->o.max_bytes && qlog_bytes(q) + q->pending.n + QLOG_RECORD + n > q->o.max_bytes)
         return -ENOSPC;
-    put32(head, MAGIC);
-    put32(head + 4, (uint32_t) n);
-    put64(head + 8, q->next_seq + q->pending_records);
-    put32(head + 16, kind);
-    put32(head + 20, crc32c(crc32c(0, head + 4, 16), p, n));
-    if (!buf_reserve(&q->pending, RECORD + n)) {
-        buf_reset(&q->pending);
-        q->pending_records = 0;
+    if (!buf_reserve(&q->pending, QLOG_RECORD + n)) {
+        q->pending.err = 0; /* what was put before is still there */
         return -ENOMEM;
     }
-    buf_put(&q->pending, head, RECORD);
+    qlog_record_head(head, q->next_seq + q->pending_records, json | MIN(items, (uint32_t) QLOG_ITEMS_MAX) << 8, p, n);
+    buf_put(&q->pending, head, QLOG_RECORD);
     buf_put(&q->pending, p, n);
     q->pending_records++;
     return 0;
@@ -345,9 +393,9 @@ size_t qlog_uncommitted(const struct qlog *q)
 }
 
 /* A copy: the reader removes old segments meanwhile, but never the last. */
-static struct segment last_segment(struct qlog *q)
+static struct qlog_segment last_segment(struct qlog *q)
 {
-    struct segment s;
+    struct qlog_segment s;
 
     pthread_mutex_lock(&q->lock);
     s = q->segments[q->n - 1];
@@ -355,153 +403,174 @@ static struct segment last_segment(struct qlog *q)
     return s;
 }
 
+static int write_pending(struct qlog *q, struct err *e)
+{
+    struct qlog_segment s = last_segment(q);
+    int r = 0;
+
+    if (q->seal || (s.size > QLOG_HEADER && s.size + q->pending.n > q->o.segment_bytes)) {
+        r = new_segment(q, e);
+        if (r < 0)
+            return r;
+        s = last_segment(q);
+    }
+    r = fd_pwrite_all(s.fd, q->pending.p, q->pending.n, (off_t) s.size);
+    if (r < 0) {
+        q->seal = fd_truncate(s.fd, (off_t) s.size) < 0;
+        return err_set(e, r, "cannot write the queue's log: %m");
+    }
+    if (q->o.fsync)
+        r = fd_datasync(s.fd);
+    if (r < 0) {
+        q->seal = true; /* what the disk has of this write is not known, and another sync would not tell */
+        fd_truncate(s.fd, (off_t) s.size);
+        return err_set(e, r, "cannot sync the queue's log: %m");
+    }
+    return 0;
+}
+
 int qlog_commit(struct qlog *q, struct err *e)
 {
-    struct segment s;
-    int r = 0;
+    int r;
 
     if (!q->pending.n)
         return 0;
-    s = last_segment(q);
-    if (s.size > HEADER && s.size + q->pending.n > q->o.segment_bytes) {
-        r = new_segment(q, q->next_seq, e);
-        s = last_segment(q);
+    r = write_pending(q, e);
+    if (r == 0) {
+        pthread_mutex_lock(&q->lock);
+        q->segments[q->n - 1].size += q->pending.n;
+        q->bytes += q->pending.n;
+        q->next_seq += q->pending_records;
+        q->committed = q->next_seq;
+        pthread_mutex_unlock(&q->lock);
     }
-    if (r == 0)
-        r = fd_pwrite_all(s.fd, q->pending.p, q->pending.n, (off_t) s.size);
-    if (r == 0 && q->o.fsync)
-        r = fd_datasync(s.fd);
-    if (r < 0) {
-        q->broken = true;
-        buf_reset(&q->pending);
-        q->pending_records = 0;
-        return err_set(e, r, "cannot write the queue's log: %m");
-    }
-    pthread_mutex_lock(&q->lock);
-    q->segments[q->n - 1].size += q->pending.n;
-    q->bytes += q->pending.n;
-    q->next_seq += q->pending_records;
-    q->committed = q->next_seq;
-    pthread_mutex_unlock(&q->lock);
     if (q->pending.cap > (4 << 20))
         buf_done(&q->pending);
     buf_reset(&q->pending);
     q->pending_records = 0;
-    return 0;
+    return r;
 }
 
 /* --- reading --- */
 
-/* The segment the reader is in, and whether one follows. */
-static bool reader_segment(struct qlog *q, struct segment *ret, uint64_t *ret_next)
+/* The segment the reader is in, whether it is the last one, and the seq at which it ends. */
+static void reader_segment(struct qlog *q, struct qlog_segment *ret, bool *ret_last, uint64_t *ret_end)
 {
-    bool found = false;
+    size_t i = 0;
 
     pthread_mutex_lock(&q->lock);
-    *ret_next = 0;
-    for (size_t i = 0; i < q->n && !found; i++) {
-        if (q->segments[i].first < q->read_segment)
-            continue;
-        *ret = q->segments[i];
-        *ret_next = i + 1 < q->n ? q->segments[i + 1].first : 0;
-        found = true;
-    }
+    while (i + 1 < q->n && q->segments[i].first < q->read_segment)
+        i++;
+    *ret = q->segments[i];
+    *ret_last = i + 1 == q->n;
+    *ret_end = *ret_last ? q->committed : q->segments[i + 1].first;
     pthread_mutex_unlock(&q->lock);
-    return found;
 }
 
 static void next_segment(struct qlog *q, uint64_t first)
 {
     q->read_segment = first;
-    q->read_off = HEADER;
-    q->read_seq = MAX(q->read_seq, first);
+    q->place = (struct qlog_place){QLOG_HEADER, first};
 }
 
-static void count_damage(struct qlog *q)
+/* Reports bytes [off, off + n) of a segment, or records that are missing at its end (n 0). */
+static void segment_damage(struct qlog *q, uint64_t first, uint64_t off, uint64_t n, uint64_t records)
 {
+    char name[32];
+
     pthread_mutex_lock(&q->lock);
-    q->damaged++;
+    for (size_t i = 0; i < q->n; i++)
+        if (q->segments[i].first == first)
+            q->segments[i].damaged = true;
     pthread_mutex_unlock(&q->lock);
+    segment_name(first, name);
+    if (n)
+        damage(q, records, "queue segment %s: %llu bytes at offset %llu are damaged, up to %llu records are lost", name,
+               (unsigned long long) n, (unsigned long long) off, (unsigned long long) records);
+    else
+        damage(q, records, "queue segment %s: %llu records are missing after offset %llu", name,
+               (unsigned long long) records, (unsigned long long) off);
 }
 
-static int read_payload(struct qlog *q, const struct segment *s, const char head[RECORD], uint32_t n, uint32_t crc,
-                        struct buf *b)
-{
-    int r;
-
-    buf_reset(b);
-    if (!buf_reserve(b, n + 1))
-        return -ENOMEM;
-    r = fd_pread_all(s->fd, b->p, n, (off_t) (q->read_off + RECORD));
-    if (r < 0)
-        return r;
-    b->n = n;
-    return crc32c(crc32c(0, head + 4, 16), b->p, n) == crc ? 0 : -EBADMSG;
-}
-
-int qlog_read(struct qlog *q, uint64_t *ret_seq, uint32_t *ret_kind, struct buf *b, struct err *e)
+int qlog_read(struct qlog *q, struct qlog_entry *ret, struct buf *b, struct err *e)
 {
     for (;;) {
-        uint32_t n = 0, crc = 0, kind = 0;
-        uint64_t next, seq = 0;
-        char head[RECORD];
-        struct segment s;
+        struct qlog_place before, p;
+        struct qlog_segment s;
+        struct qlog_found f;
+        uint64_t end, reached;
+        bool last;
         int r;
 
-        if (!reader_segment(q, &s, &next))
-            return 0;
+        reader_segment(q, &s, &last, &end);
         if (s.first != q->read_segment)
             next_segment(q, s.first);
-        r = read_head(s.fd, q->read_off, s.size, &n, &seq, &kind, &crc, head);
-        if (r == 0 || r == -EBADMSG) { /* the end of this segment, or nothing readable in the rest of it */
-            if (r == -EBADMSG)
-                count_damage(q);
-            if (!next)
-                return 0;
-            next_segment(q, next);
+        before = p = q->place;
+        r = qlog_scan(&s, end, q->read_errors >= READ_ATTEMPTS, &p, b, &f);
+        if (r < 0) {
+            q->read_errors += r != -ENOMEM;
+            return err_set(e, r, "cannot read the queue's log: %m");
+        }
+        q->read_errors = 0;
+        q->place = p;
+        reached = r == 1 ? f.seq : end;
+        if (f.skipped || reached > before.seq)
+            segment_damage(q, s.first, before.off, f.skipped, reached > before.seq ? reached - before.seq : 0);
+        q->place.seq = MAX(q->place.seq, reached);
+        if (r == 0 && last)
+            return 0;
+        if (r == 0) {
+            next_segment(q, end);
             continue;
         }
-        if (r > 0)
-            r = seq < q->released ? 1 : read_payload(q, &s, head, n, crc, b);
-        if (r < 0 && r != -EBADMSG)
-            return err_set(e, r, "cannot read the queue's log: %m");
-        q->read_off += RECORD + n;
-        q->read_seq = seq + 1;
-        if (r == -EBADMSG)
-            count_damage(q);
-        if (r != 0) /* damaged, or released before a restart */
+        if (f.seq < q->released) /* done before a restart */
             continue;
-        *ret_seq = seq;
-        *ret_kind = kind;
+        *ret = (struct qlog_entry){f.seq, f.kind >> 8, (f.kind & 0xff) == 1};
         return 1;
     }
 }
 
 uint64_t qlog_read_seq(const struct qlog *q)
 {
-    return q->read_seq;
+    return q->place.seq;
+}
+
+/* Takes the oldest segment out of the list when all of it is released. */
+static bool take_released(struct qlog *q, struct qlog_segment *ret)
+{
+    bool found;
+
+    pthread_mutex_lock(&q->lock);
+    found = q->n > 1 && q->segments[1].first <= q->released;
+    if (found) {
+        *ret = q->segments[0];
+        memmove(q->segments, q->segments + 1, (q->n - 1) * sizeof *q->segments);
+        q->n--;
+        q->bytes -= ret->size;
+    }
+    pthread_mutex_unlock(&q->lock);
+    return found;
 }
 
 void qlog_release(struct qlog *q, uint64_t seq)
 {
-    char c[12], name[32];
+    struct qlog_segment s;
+    uint64_t committed;
+    char name[32];
 
     pthread_mutex_lock(&q->lock);
     q->released = MAX(q->released, seq);
-    put64(c, q->released);
-    while (q->n > 1 && q->segments[1].first <= q->released) {
-        struct segment s = q->segments[0];
-
-        memmove(q->segments, q->segments + 1, (q->n - 1) * sizeof *q->segments);
-        q->n--;
-        q->bytes -= s.size;
+    committed = q->committed;
+    pthread_mutex_unlock(&q->lock);
+    write_cursor(q, q->released, committed);
+    while (take_released(q, &s)) {
         fd_close(s.fd);
         segment_name(s.first, name);
-        fd_unlink(q->dir, name);
+        if (s.damaged)
+            quarantine(q, name);
+        else
+            fd_unlink(q->dir, name);
     }
-    pthread_mutex_unlock(&q->lock);
-    put32(c + 8, crc32c(0, c, 8));
-    fd_pwrite_all(q->cursor_fd, c, sizeof c, 0); /* lost: some are sent again */
 }
 
 uint64_t qlog_waiting(struct qlog *q)
@@ -529,7 +598,7 @@ uint64_t qlog_bytes(struct qlog *q)
     return read_locked(q, &q->bytes);
 }
 
-uint64_t qlog_damaged(struct qlog *q)
+uint64_t qlog_lost(struct qlog *q)
 {
-    return read_locked(q, &q->damaged);
+    return read_locked(q, &q->lost);
 }

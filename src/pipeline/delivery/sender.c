@@ -14,10 +14,10 @@
 #include "base/mem.h"
 #include "codec/otlp.h"
 #include "model/batch.h"
-#include "pipeline/graph/host.h"
 #include "pipeline/delivery/job.h"
 #include "pipeline/delivery/qlog.h"
 #include "pipeline/delivery/sender_state.h"
+#include "pipeline/graph/host.h"
 #include "pipeline/graph/storage.h"
 
 enum { WRITER_LIMIT = 64 << 20, WRITE_AT = 4 << 20, SYNC_JOBS = 64, STOP_S = 30 };
@@ -171,23 +171,22 @@ static bool take_record(struct sender *s)
     struct sink_context ctx = {.tenant = ""};
     struct job *j = NULL;
     struct err e = {0};
-    uint64_t seq;
-    uint32_t kind;
-    int r = qlog_read(s->log, &seq, &kind, &s->record, &e);
+    struct qlog_entry rec;
+    int r = qlog_read(s->log, &rec, &s->record, &e);
 
     if (r < 0)
         log_error("%s: %s", s->id, err_message(&e, r));
     if (r <= 0)
         return false;
     if (s->batcher && s->signal == SIGNAL_PROFILES) {
-        if (decode_record(s, kind, &s->record, &b) == 0)
-            collect(s, b, &ctx, NULL, seq);
+        if (decode_record(s, rec.json, &s->record, &b) == 0)
+            collect(s, b, &ctx, NULL, rec.seq);
         return true;
     }
     if (job_new(&j) < 0)
         return false;
-    j->first_seq = seq;
-    job_add_bytes(j, &s->record, kind == 1, s->signal);
+    j->first_seq = rec.seq;
+    job_add_bytes(j, &s->record, rec.json, s->signal);
     sender_run_job(s, j);
     return true;
 }
@@ -237,8 +236,8 @@ static void write_work(struct worker *wk, struct work *w, bool more)
     if (w->batch)
         r = s->a.ops->encode(s->a.arg, w->batch, &body, &e);
     if (r == 0)
-        r = w->batch ? qlog_put(s->log, s->a.json, body.p, body.n)
-                     : qlog_put(s->log, w->blob->json, w->blob->p, w->blob->n);
+        r = w->batch ? qlog_put(s->log, s->a.json, w->batch->n_samples, body.p, body.n)
+                     : qlog_put(s->log, w->blob->json, w->blob->items, w->blob->p, w->blob->n);
     if (r < 0) {
         metric_add(s->enqueue_failed, w->batch ? w->batch->n_samples : w->blob->items);
         if (r == -ENOSPC)
@@ -520,6 +519,9 @@ static void add_metrics(struct sender *s)
         metrics_add(m, METRIC_COUNTER, failed[s->signal], "Items that could not be sent", "exporter=\"%s\"", s->id);
     s->enqueue_failed =
         metrics_add(m, METRIC_COUNTER, enqueue[s->signal], "Items that the queue refused", "exporter=\"%s\"", s->id);
+    s->lost = metrics_add(m, METRIC_COUNTER, "wick_exporter_queue_lost_records",
+                          "Records of the queue's log that were damaged or missing", "exporter=\"%s\",data_type=\"%s\"",
+                          s->id, signal_names[s->signal]);
     s->in_flight = metrics_add(m, METRIC_GAUGE, "otelcol_exporter_in_flight_requests", "Requests under way",
                                "exporter=\"%s\",data_type=\"%s\"", s->id, signal_names[s->signal]);
     x = metrics_add(m, METRIC_GAUGE, "otelcol_exporter_queue_size", "What waits in the sending queue",
@@ -549,8 +551,17 @@ static int make_batcher(struct sender *s)
     return batcher_new(&b, &s->batcher);
 }
 
+static void on_damage(void *arg, uint64_t records, const char *message)
+{
+    struct sender *s = arg;
+
+    metric_add(s->lost, (int64_t) records);
+    log_warn("%s: %s", s->id, message);
+}
+
 static int open_log(struct sender *s, struct err *e)
 {
+    struct storage_watch watch = {on_damage, s};
     struct instance *ext;
     int r;
 
@@ -558,7 +569,7 @@ static int open_log(struct sender *s, struct err *e)
         return 0;
     r = host_extension(s->a.component->host, s->queue.storage, "storage", &ext, e);
     if (r == 0)
-        r = storage_open_log(ext, s->id, s->signal, &s->log, e);
+        r = storage_open_log(ext, s->id, s->signal, &watch, &s->log, e);
     if (r == 0)
         r = worker_init(&s->writer, "queue-writer", WRITER_LIMIT);
     s->has_writer = r == 0;
@@ -584,6 +595,7 @@ int sender_new(const struct sender_args *a, struct sender **ret, struct err *e)
     s->wake.run = woken;
     s->max_jobs = s->queue.enabled ? (unsigned) MIN(s->queue.num_consumers, 1000) : SYNC_JOBS;
     sem_init(&s->stopped, 0, 0);
+    add_metrics(s);
     r = make_batcher(s);
     if (r == 0)
         r = open_log(s, e);
@@ -591,7 +603,6 @@ int sender_new(const struct sender_args *a, struct sender **ret, struct err *e)
         sender_free(s);
         return r;
     }
-    add_metrics(s);
     s->a.component = NULL;
     *ret = s;
     return 0;

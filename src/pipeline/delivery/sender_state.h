@@ -54,7 +54,7 @@ struct sender {
     sem_t stopped;
     bool told_stopped;
     struct log_limit log_failed, log_full;
-    struct metric *sent, *failed, *enqueue_failed, *in_flight;
+    struct metric *sent, *failed, *enqueue_failed, *in_flight, *lost;
 };
 
 /* Encodes the job, which is the sender's from here on, and sends it piece by piece. Its end is told to its acks and to

@@ -23,16 +23,17 @@ static const struct option options[] = {
     {"create_directory", OPT_BOOL, offsetof(struct file_storage_config, create_directory), "true",
      "make the directory when it is missing"},
     {"fsync", OPT_BOOL, offsetof(struct file_storage_config, fsync), "false",
-     "an acknowledgement also survives the machine's death, not the process' alone"},
+     "acknowledged data survives a crash of the machine too, not only of the process"},
     {"max_size", OPT_SIZE, offsetof(struct file_storage_config, max_size), "0", "bytes of one queue's log; 0 no limit"},
     {"directory_permissions", OPT_IGNORED, 0, NULL, "directories are made 0700"},
     {"timeout", OPT_IGNORED, 0, NULL, "a lock that is held is an error at once"},
-    {"compaction", OPT_IGNORED, 0, NULL, "logs are cut as they are sent"},
-    {"recreate", OPT_IGNORED, 0, NULL, "damaged records are skipped"},
+    {"compaction", OPT_IGNORED, 0, NULL, "segments are removed once they are sent"},
+    {"recreate", OPT_IGNORED, 0, NULL, "damaged records are skipped, and their files kept in lost/"},
     {0},
 };
 
-int storage_open_log(struct instance *x, const char *exporter, enum signal signal, struct qlog **ret, struct err *e)
+int storage_open_log(struct instance *x, const char *exporter, enum signal signal, const struct storage_watch *w,
+                     struct qlog **ret, struct err *e)
 {
     const struct file_storage_config *c = x->api;
     struct qlog_options o;
@@ -40,8 +41,9 @@ int storage_open_log(struct instance *x, const char *exporter, enum signal signa
     struct stat st;
 
     if (x->type != &component_file_storage_extension)
-        return err_set(e, -EINVAL, "extension '%s' is no storage", x->id);
-    o = (struct qlog_options){.fsync = c->fsync, .max_bytes = (uint64_t) c->max_size};
+        return err_set(e, -EINVAL, "extension '%s' is not a storage extension", x->id);
+    o = (struct qlog_options){
+        .fsync = c->fsync, .max_bytes = (uint64_t) c->max_size, .on_damage = w->on_damage, .arg = w->arg};
     if (!c->create_directory && stat(c->directory, &st) < 0)
         return err_set(e, -errno, "file_storage directory '%s': %m", c->directory);
     snprintf(name, sizeof name, "exporter_%s_%s", exporter, signal_names[signal]);

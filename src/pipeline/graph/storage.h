@@ -3,11 +3,17 @@
 #ifndef PIPELINE_STORAGE_H
 #define PIPELINE_STORAGE_H
 
-#include "pipeline/graph/component.h"
 #include "pipeline/delivery/qlog.h"
+#include "pipeline/graph/component.h"
 
-/* Opens the log of this exporter and signal; words when the extension is no storage. */
-int storage_open_log(struct instance *extension, const char *exporter, enum signal signal, struct qlog **ret,
-                     struct err *e);
+/* Whom the log tells about damage: see struct qlog_options. */
+struct storage_watch {
+    void (*on_damage)(void *arg, uint64_t records, const char *message);
+    void *arg;
+};
+
+/* Opens the log of this exporter and signal; an error when the extension is not a storage. */
+int storage_open_log(struct instance *extension, const char *exporter, enum signal signal,
+                     const struct storage_watch *watch, struct qlog **ret, struct err *e);
 
 #endif
