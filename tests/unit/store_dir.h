@@ -70,7 +70,7 @@ static void retain(struct suite *s)
         tap_fail("retain: %s", e.message);
 }
 
-static bool there(const char *name)
+_unused_ static bool there(const char *name)
 {
     char path[256];
 
@@ -87,7 +87,7 @@ static int count_profile(void *ctx, const struct store_profile *p)
     return 0;
 }
 
-static int profiles(struct suite *s)
+_unused_ static int profiles(struct suite *s)
 {
     struct question k;
     struct err e = {0};

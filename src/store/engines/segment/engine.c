@@ -299,6 +299,7 @@ static int engine_open(const struct store_config *c, struct store **ret, struct 
     if (!c->dir)
         return err_set(e, -EINVAL, "the engine segment needs a directory");
     g->config = *c;
+    stable_init(&g->tenants, sizeof(struct engine_tenant *));
     g->cpus = (uint32_t) MAX(sysconf(_SC_NPROCESSORS_ONLN), 1);
     g->dir_fd = g->log_dir = g->lock_fd = -1;
     g->log.fd = -1;
@@ -445,8 +446,8 @@ static int engine_stats(struct store *s, struct store_stats *ret)
 
     pthread_mutex_lock(&g->lock);
     *ret = g->stats;
-    for (uint32_t i = 0; i < g->n_tenants; i++)
-        add_tenant_stats(g, g->tenants[i], ret);
+    for (uint32_t i = 0; i < engine_n_tenants(g); i++)
+        add_tenant_stats(g, engine_tenant_at(g, i), ret);
     pthread_mutex_unlock(&g->lock);
     ret->oldest_ns = INT64_MAX;
     ret->newest_ns = INT64_MIN;

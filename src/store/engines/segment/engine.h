@@ -16,7 +16,8 @@
  *               thread for one group commit, by others to seal the memtable.
  *   flush_lock  flushing, compaction, retention, snapshots. Taken before write_lock. A deletion only adds a tombstone
  *               and does not wait for it; the catalogue has a lock of its own.
- *   lock        a few pointers: the snapshot that readers take, tenants, statistics. Held for instructions, last.
+ *   lock        a few pointers: the snapshot that readers take, statistics. Held for instructions, last.
+ *   Tenants are never removed while the store is open; their table grows by publication and needs no lock to be read.
  *   Readers take a reference of the snapshot (segments, memtables, symbols) and no other lock; what they look at is
  *   immutable or grows by publication. Writers never wait for them.
  *
@@ -47,12 +48,14 @@
 
 enum { TENANTS_MAX = 4096, SEALED_MAX = 4, QUEUE_MAX = 65536 };
 
+/* Epochs are added by whoever holds write_lock and freed under flush_lock and write_lock together: holding either one, or
+ * `lock`, is enough to walk the list. */
 struct engine_epoch {
     uint32_t epoch;
-    uint64_t bytes; /* of its symbol file, committed */
+    _Atomic uint64_t bytes; /* of its symbol file, committed */
     int64_t born;
     struct symbols *symbols;
-    struct engine_epoch *next; /* newest first */
+    struct engine_epoch *_Atomic next; /* newest first */
 };
 
 struct engine_tenant {
@@ -60,7 +63,7 @@ struct engine_tenant {
     char *name;
     bool listed; /* in the catalogue */
     int seg_dir, sym_dir;
-    struct engine_epoch *epochs; /* the first is written to */
+    struct engine_epoch *_Atomic epochs; /* the first is written to */
 };
 
 /* What a reader sees. Immutable. */
@@ -84,14 +87,14 @@ struct engine {
     char *dir;
     int dir_fd, log_dir, lock_fd;
     pthread_mutex_t lock, write_lock, flush_lock;
-    struct snapshot *snapshot;      /* under lock */
-    struct engine_tenant **tenants; /* under lock; grows under write_lock or at opening */
-    uint32_t n_tenants;
-    struct store_stats stats; /* under lock */
-    struct keep_clock clock;  /* under lock */
-    int64_t clock_saved;      /* under flush_lock: what the catalogue has of it */
-    struct lru lru;           /* of segments' footers and dictionaries, and of views */
-    _Atomic uint32_t asking;  /* questions about sums that run now */
+    struct snapshot *snapshot;   /* under lock */
+    struct snapshot_room *rooms; /* under lock: changes that were announced and not yet published */
+    struct stable tenants;       /* struct engine_tenant *; grows under write_lock or at opening, any thread reads */
+    struct store_stats stats;    /* under lock */
+    struct keep_clock clock;     /* under lock */
+    int64_t clock_saved;         /* under flush_lock: what the catalogue has of it */
+    struct lru lru;              /* of segments' footers and dictionaries, and of views */
+    _Atomic uint32_t asking;     /* questions about sums that run now */
     uint32_t cpus;
     /* under write_lock */
     struct log log;
@@ -133,6 +136,14 @@ void engine_damage(struct engine *g, const char *what);
 void engine_damagef(struct engine *g, const char *fmt, ...) _printf_(2, 3);
 
 /* --- tenants (engine_tenant.c) --- */
+static inline uint32_t engine_n_tenants(const struct engine *g)
+{
+    return stable_count(&g->tenants);
+}
+static inline struct engine_tenant *engine_tenant_at(const struct engine *g, uint32_t i)
+{
+    return *(struct engine_tenant **) stable_at(&g->tenants, i);
+}
 /* The tenant of this name, or NULL. */
 struct engine_tenant *engine_find_tenant(struct engine *g, const char *name);
 struct engine_tenant *engine_tenant_number(struct engine *g, uint32_t number);
@@ -146,24 +157,38 @@ void engine_tenants_free(struct engine *g);
 struct snapshot *snapshot_get(struct engine *g);
 void snapshot_unref(struct snapshot *s);
 DEFINE_CLEANUP(struct snapshot *, snapshot_unref)
-/* A new one that differs from the present: segments added and removed, a memtable or a tombstone added or removed. */
+/* A new one that differs from the present: segments added and removed, a memtable or a tombstone added or removed. A
+ * change of segments is made under flush_lock. */
 struct snapshot_change {
     struct segment *const *added;
     struct symbols *const *added_symbols;
     uint32_t n_added;
-    const uint64_t *removed;
+    const uint64_t *removed; /* sorted */
     uint32_t n_removed;
     struct memtable *add_memtable, *remove_memtable;
     struct tombstone *add_tombstone;
     const struct tombstone *remove_tombstone;
 };
 int snapshot_publish(struct engine *g, const struct snapshot_change *c);
+/* Memory for a change whose cause must be on disk first: after snapshot_make_room(), snapshot_publish_in() cannot fail,
+ * whatever others publish in between. n_added: the most segments that it will add. */
+struct snapshot_room {
+    struct engine *g;
+    struct snapshot *next; /* NULL: not announced */
+    uint32_t n_added, cap_segments, cap_memtables, cap_tombstones;
+    struct snapshot_room *other;
+};
+int snapshot_make_room(struct engine *g, uint32_t n_added, struct snapshot_room *room);
+void snapshot_publish_in(struct snapshot_room *room, const struct snapshot_change *c);
+void snapshot_room_done(struct snapshot_room *room); /* gives up what was not published; takes a zeroed one */
 
 /* --- writing (writer.c) --- */
 int writer_new(struct writer **ret);
 void writer_free(struct writer *w);
 void engine_append(struct store *s, struct batch *b, const struct sink_context *ctx, struct ack *ack);
 void *engine_writer_run(void *engine);
+/* A sync failed: nobody knows what is on the disk, so nothing is acknowledged any more. what: "the log". */
+void engine_stop(struct engine *g, const char *what, int r);
 /* Ends the memtable in use and begins another; under write_lock. */
 int engine_seal(struct engine *g, struct err *e);
 int engine_begin_log(struct engine *g, struct err *e);

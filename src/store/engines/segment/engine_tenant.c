@@ -10,26 +10,22 @@
 
 struct engine_tenant *engine_find_tenant(struct engine *g, const char *name)
 {
-    struct engine_tenant *t = NULL;
+    uint32_t n = engine_n_tenants(g);
 
-    pthread_mutex_lock(&g->lock);
-    for (uint32_t i = 0; !t && i < g->n_tenants; i++)
-        if (strcmp(g->tenants[i]->name, name) == 0)
-            t = g->tenants[i];
-    pthread_mutex_unlock(&g->lock);
-    return t;
+    for (uint32_t i = 0; i < n; i++)
+        if (strcmp(engine_tenant_at(g, i)->name, name) == 0)
+            return engine_tenant_at(g, i);
+    return NULL;
 }
 
 struct engine_tenant *engine_tenant_number(struct engine *g, uint32_t number)
 {
-    struct engine_tenant *t = NULL;
+    uint32_t n = engine_n_tenants(g);
 
-    pthread_mutex_lock(&g->lock);
-    for (uint32_t i = 0; !t && i < g->n_tenants; i++)
-        if (g->tenants[i]->number == number)
-            t = g->tenants[i];
-    pthread_mutex_unlock(&g->lock);
-    return t;
+    for (uint32_t i = 0; i < n; i++)
+        if (engine_tenant_at(g, i)->number == number)
+            return engine_tenant_at(g, i);
+    return NULL;
 }
 
 static void tenant_free(struct engine_tenant *t)
@@ -79,32 +75,25 @@ static int open_dirs(struct engine *g, struct engine_tenant *t, struct err *e)
 
 int engine_add_tenant(struct engine *g, uint32_t number, const char *name, struct engine_tenant **ret, struct err *e)
 {
-    struct engine_tenant *t, **grown;
+    struct engine_tenant **at, *t;
     int r;
 
-    if (g->n_tenants >= TENANTS_MAX)
-        return err_set(e, -E2BIG, "there are %d tenants already", TENANTS_MAX);
-    t = mem_zalloc(sizeof *t);
+    if (engine_n_tenants(g) >= TENANTS_MAX)
+        return err_set(e, -E2BIG, "the store holds %d tenants, which is the limit", TENANTS_MAX);
+    at = stable_next(&g->tenants);
+    t = at ? mem_zalloc(sizeof *t) : NULL;
     if (!t)
         return -ENOMEM;
     t->number = number;
     t->seg_dir = t->sym_dir = -1;
     t->name = mem_strdup(name);
     r = t->name ? open_dirs(g, t, e) : -ENOMEM;
-    grown = r == 0 ? mem_alloc((g->n_tenants + 1) * sizeof *grown) : NULL;
-    if (!grown) {
+    if (r < 0) {
         tenant_free(t);
-        return r < 0 ? r : -ENOMEM;
+        return r;
     }
-    pthread_mutex_lock(&g->lock);
-    if (g->n_tenants)
-        memcpy(grown, g->tenants, g->n_tenants * sizeof *grown);
-    grown[g->n_tenants] = t;
-    mem_free(g->tenants);
-    g->tenants = grown;
-    g->n_tenants++;
-    pthread_mutex_unlock(&g->lock);
-    *ret = t;
+    *at = *ret = t;
+    stable_publish(&g->tenants);
     return 0;
 }
 
@@ -119,7 +108,7 @@ struct engine_epoch *engine_find_epoch(struct engine_tenant *t, uint32_t epoch)
 
 int engine_add_epoch(struct engine *g, struct engine_tenant *t, uint32_t epoch, int64_t born, struct engine_epoch **ret)
 {
-    struct engine_epoch *k = mem_zalloc(sizeof *k), **at;
+    struct engine_epoch *k = mem_zalloc(sizeof *k), *_Atomic * at;
     int r = k ? symbols_new(t->number, epoch, &k->symbols) : -ENOMEM;
 
     if (r < 0) {
@@ -130,10 +119,10 @@ int engine_add_epoch(struct engine *g, struct engine_tenant *t, uint32_t epoch, 
     k->born = born;
     k->symbols->lru = &g->lru;
     pthread_mutex_lock(&g->lock);
-    for (at = &t->epochs; *at && (*at)->epoch > epoch;)
-        at = &(*at)->next;
-    k->next = *at;
-    *at = k;
+    for (at = &t->epochs; *at && atomic_load(at)->epoch > epoch;)
+        at = &atomic_load(at)->next;
+    k->next = atomic_load(at);
+    atomic_store(at, k);
     pthread_mutex_unlock(&g->lock);
     *ret = k;
     return 0;
@@ -141,9 +130,8 @@ int engine_add_epoch(struct engine *g, struct engine_tenant *t, uint32_t epoch, 
 
 void engine_tenants_free(struct engine *g)
 {
-    for (uint32_t i = 0; i < g->n_tenants; i++)
-        tenant_free(g->tenants[i]);
-    mem_free(g->tenants);
-    g->tenants = NULL;
-    g->n_tenants = 0;
+    for (uint32_t i = 0; i < engine_n_tenants(g); i++)
+        tenant_free(engine_tenant_at(g, i));
+    stable_done(&g->tenants);
+    stable_init(&g->tenants, sizeof(struct engine_tenant *));
 }

@@ -42,8 +42,8 @@
 #include "base/err.h"
 #include "store/engines/segment/format/blobs.h"
 #include "store/engines/segment/format/chunk.h"
-#include "store/engines/segment/read/lru.h"
 #include "store/engines/segment/format/rows.h"
+#include "store/engines/segment/read/lru.h"
 
 enum { SEGMENT_LEVELS = 3, SEGMENT_VERSION = 1, SEGMENT_TAIL = 40, TRACE_BLOCK = 256 };
 
@@ -130,7 +130,7 @@ struct segment_footer {
 
 struct segment {
     struct segment_meta meta;
-    int fd;
+    int fd; /* negative: not open, or why it could not be. Changes under lock while there are no users */
     _Atomic uint32_t refs;
     atomic_bool dead; /* not listed any more: unlink with the last reference */
     int dir;          /* where it lies, for that; not owned */
@@ -146,11 +146,13 @@ struct segment {
 void segment_name(char *out, size_t size, uint64_t number);
 /* Opens the file and checks its tail; the footer is read when first asked for, and kept as lru (or NULL) has room. */
 int segment_open(int dir, uint64_t number, struct lru *lru, struct segment **ret, struct err *e);
+/* Removes the file of a segment that was written and is not open. */
+void segment_discard(int dir, uint64_t number);
 struct segment *segment_ref(struct segment *s);
 void segment_unref(struct segment *s);
 DEFINE_CLEANUP(struct segment *, segment_unref)
 
-/* Footer and dictionary are good between use and release, by any number of users. Returns s. */
+/* File, footer and dictionary are good between use and release, by any number of users. Returns s. */
 struct segment *segment_use(struct segment *s);
 void segment_release(struct segment *s); /* takes NULL */
 DEFINE_CLEANUP(struct segment *, segment_release)

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See segment_file.h: reading. Footers and dictionaries are kept as long as there is room; chunks and traces are not. */
+/*
+ * See segment_file.h: reading. Footers and dictionaries are kept as long as there is room; chunks and traces are not. A
+ * file is open while it is used, and afterwards as long as not too many are.
+ */
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -20,6 +23,31 @@ void segment_name(char *out, size_t size, uint64_t number)
 static int bad(const struct segment *s, const char *what, struct err *e)
 {
     return err_set(e, -EBADMSG, "segment %llu: %s", (unsigned long long) s->meta.number, what);
+}
+
+/* Between use and release. */
+static int read_at(const struct segment *s, void *p, size_t n, off_t off)
+{
+    return s->fd < 0 ? s->fd : fd_pread_all(s->fd, p, n, off);
+}
+
+/* Under lock, or before anyone else knows the segment. The name is good as long as there is a reference. */
+static void open_file(struct segment *s)
+{
+    char name[64];
+
+    segment_name(name, sizeof name, s->meta.number);
+    s->fd = fd_open(s->dir, name, O_RDONLY, 0);
+    if (s->fd >= 0 && s->lru)
+        atomic_fetch_add_explicit(&s->lru->files, 1, memory_order_relaxed);
+}
+
+static void close_file(struct segment *s)
+{
+    if (s->fd >= 0 && s->lru)
+        atomic_fetch_sub_explicit(&s->lru->files, 1, memory_order_relaxed);
+    fd_close(s->fd);
+    s->fd = -1;
 }
 
 void segment_footer_free(struct segment_footer *f)
@@ -54,25 +82,14 @@ static bool drop_parts(struct lru_item *item)
     return idle;
 }
 
-int segment_open(int dir, uint64_t number, struct lru *lru, struct segment **ret, struct err *e)
+static int check_tail(struct segment *s, struct err *e)
 {
-    _cleanup_(segment_unrefp) struct segment *s = mem_zalloc(sizeof *s);
     unsigned char tail[SEGMENT_TAIL];
     struct stat st;
     char name[64];
     int r;
 
-    if (!s)
-        return -ENOMEM;
-    s->refs = 1;
-    s->fd = -1;
-    s->dir = dir;
-    s->lru = lru;
-    s->item.drop = drop_parts;
-    s->meta.number = number;
-    pthread_mutex_init(&s->lock, NULL);
-    segment_name(name, sizeof name, number);
-    s->fd = fd_open(dir, name, O_RDONLY, 0);
+    segment_name(name, sizeof name, s->meta.number);
     if (s->fd < 0)
         return err_set(e, s->fd, "cannot open segment '%s': %m", name);
     if (fstat(s->fd, &st) < 0 || st.st_size < 8 + SEGMENT_TAIL)
@@ -86,6 +103,28 @@ int segment_open(int dir, uint64_t number, struct lru *lru, struct segment **ret
     if (load_u32(tail + 20) != SEGMENT_VERSION)
         return err_set(e, -EPROTONOSUPPORT, "segment '%s' has version %u, this program knows %d", name,
                        load_u32(tail + 20), SEGMENT_VERSION);
+    return 0;
+}
+
+int segment_open(int dir, uint64_t number, struct lru *lru, struct segment **ret, struct err *e)
+{
+    _cleanup_(segment_unrefp) struct segment *s = mem_zalloc(sizeof *s);
+    int r;
+
+    if (!s)
+        return -ENOMEM;
+    s->refs = 1;
+    s->dir = dir;
+    s->lru = lru;
+    s->item.drop = drop_parts;
+    s->meta.number = number;
+    pthread_mutex_init(&s->lock, NULL);
+    open_file(s);
+    r = check_tail(s, e);
+    if (r < 0)
+        return r;
+    if (lru_files_full(lru))
+        close_file(s);
     *ret = TAKE(s);
     return 0;
 }
@@ -93,7 +132,8 @@ int segment_open(int dir, uint64_t number, struct lru *lru, struct segment **ret
 struct segment *segment_use(struct segment *s)
 {
     pthread_mutex_lock(&s->lock);
-    s->users++;
+    if (!s->users++ && s->fd < 0)
+        open_file(s);
     pthread_mutex_unlock(&s->lock);
     return s;
 }
@@ -112,10 +152,19 @@ void segment_release(struct segment *s)
     if (!s)
         return;
     pthread_mutex_lock(&s->lock);
-    s->users--;
+    if (!--s->users && lru_files_full(s->lru))
+        close_file(s);
     count_parts(s);
     pthread_mutex_unlock(&s->lock);
     lru_trim(s->lru);
+}
+
+void segment_discard(int dir, uint64_t number)
+{
+    char name[64];
+
+    segment_name(name, sizeof name, number);
+    fd_unlink(dir, name);
 }
 
 struct segment *segment_ref(struct segment *s)
@@ -128,13 +177,9 @@ void segment_unref(struct segment *s)
 {
     if (!s || atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) != 1)
         return;
-    fd_close(s->fd);
-    if (atomic_load(&s->dead)) {
-        char name[64];
-
-        segment_name(name, sizeof name, s->meta.number);
-        fd_unlink(s->dir, name);
-    }
+    close_file(s);
+    if (atomic_load(&s->dead))
+        segment_discard(s->dir, s->meta.number);
     lru_forget(s->lru, &s->item);
     free_parts(s);
     pthread_mutex_destroy(&s->lock);
@@ -155,7 +200,7 @@ int segment_read_block(struct segment *s, const struct segment_block *k, const c
     packed = mem_alloc(k->len + 1u);
     if (!packed || !buf_reserve(out, k->raw + 1u))
         return -ENOMEM;
-    r = fd_pread_all(s->fd, packed, k->len, (off_t) k->off);
+    r = read_at(s, packed, k->len, (off_t) k->off);
     if (r < 0)
         return err_set(e, r, "cannot read segment %llu: %m", (unsigned long long) s->meta.number);
     if (crc32c(0, packed, k->len) != k->crc)
@@ -272,7 +317,7 @@ static int load_footer(struct segment *s, struct err *e)
     _cleanup_(buf_done) struct buf raw = BUF_INIT;
     unsigned char tail[SEGMENT_TAIL];
     struct segment_block k;
-    int rc = fd_pread_all(s->fd, tail, sizeof tail, (off_t) s->meta.bytes - SEGMENT_TAIL);
+    int rc = read_at(s, tail, sizeof tail, (off_t) s->meta.bytes - SEGMENT_TAIL);
 
     if (rc < 0)
         return err_set(e, rc, "cannot read segment %llu: %m", (unsigned long long) s->meta.number);
@@ -427,10 +472,11 @@ int segment_directory(struct segment *s, const struct segment_group *g, int leve
 
 void segment_sections(struct segment *s, uint64_t sizes[SECTIONS])
 {
+    _cleanup_(segment_releasep) struct segment *used = segment_use(s);
     unsigned char header[CHUNK_HEADER];
     uint64_t at = 8;
 
-    while (fd_pread_all(s->fd, header, sizeof header, (off_t) at) == 0 && load_u32(header) == CHUNK_MAGIC &&
+    while (read_at(s, header, sizeof header, (off_t) at) == 0 && load_u32(header) == CHUNK_MAGIC &&
            crc32c(0, header, 68) == load_u32(header + 68)) {
         at += CHUNK_HEADER;
         for (int i = 0; i < SECTIONS; i++) {
@@ -450,7 +496,7 @@ int segment_chunk_bytes(struct segment *s, uint64_t off, uint32_t len, struct bu
     p = buf_reserve(out, len + 1u);
     if (!p)
         return -ENOMEM;
-    r = fd_pread_all(s->fd, p, len, (off_t) off);
+    r = read_at(s, p, len, (off_t) off);
     if (r < 0)
         return err_set(e, r, "cannot read segment %llu: %m", (unsigned long long) s->meta.number);
     out->n += len;
@@ -562,7 +608,7 @@ int segment_check(struct segment *s, void (*fn)(void *ctx, const char *what), vo
     int found = 0;
     char magic[8];
 
-    if (fd_pread_all(s->fd, magic, sizeof magic, 0) < 0 || memcmp(magic, "WICKSEG1", 8) != 0) {
+    if (read_at(s, magic, sizeof magic, 0) < 0 || memcmp(magic, "WICKSEG1", 8) != 0) {
         bad(s, "its beginning is damaged", &e);
         fn(ctx, e.message);
         found++;

@@ -2,9 +2,23 @@
 /* See lru.h. */
 #include "store/engines/segment/read/lru.h"
 
+#include <sys/resource.h>
+
+#include "base/macros.h"
+
+enum { FILES_MAX = 1024 };
+
+/* A quarter of the files that this process may open: the rest is for connections and for files in use. */
+static long files_max(void)
+{
+    struct rlimit l;
+
+    return getrlimit(RLIMIT_NOFILE, &l) == 0 && l.rlim_cur / 4 < FILES_MAX ? (long) (l.rlim_cur / 4) : FILES_MAX;
+}
+
 void lru_init(struct lru *l, size_t max)
 {
-    *l = (struct lru){.max = max};
+    *l = (struct lru){.max = max, .max_files = files_max()};
     pthread_mutex_init(&l->lock, NULL);
 }
 

@@ -10,6 +10,7 @@
 #define SEGMENT_LRU_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -23,6 +24,8 @@ struct lru {
     pthread_mutex_t lock;
     struct lru_item *newest, *oldest;
     size_t bytes, max;
+    _Atomic long files; /* open files of segments */
+    long max_files;
 };
 
 void lru_init(struct lru *l, size_t max);
@@ -34,5 +37,10 @@ void lru_forget(struct lru *l, struct lru_item *item);
 /* Somebody is done with an item that could not go before. */
 void lru_trim(struct lru *l);
 size_t lru_bytes(struct lru *l);
+/* More files are open than may be kept for the next question. NULL: none may. */
+static inline bool lru_files_full(const struct lru *l)
+{
+    return !l || atomic_load_explicit(&l->files, memory_order_relaxed) > l->max_files;
+}
 
 #endif

@@ -277,8 +277,11 @@ static int commit(struct catalog *c, const struct catalog_change *x, struct err 
         r = put_keys(c, x, e);
     if (r == 0)
         r = put_rest(c, x, e);
-    if (r == 0)
+    if (r == 0) {
         r = run(c, "COMMIT", "commit", e);
+        if (r < 0 && x->unsure && sqlite3_extended_errcode(c->db) == SQLITE_IOERR_FSYNC)
+            *x->unsure = true;
+    }
     if (r < 0)
         sqlite3_exec(c->db, "ROLLBACK", NULL, NULL, NULL);
     return r;

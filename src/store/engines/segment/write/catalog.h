@@ -47,6 +47,7 @@ struct catalog_change {
     uint32_t n_keys;
     int64_t keys_before; /* keys older than this may go; 0 = none */
     uint64_t next;       /* the next segment number; 0 = as before */
+    bool *unsure;        /* set when the sync of a commit failed: it may be on the disk or not. NULL: not asked */
 };
 
 struct catalog_deletion {

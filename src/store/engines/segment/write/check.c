@@ -101,8 +101,8 @@ int engine_check(struct store *s, store_report_fn fn, void *ctx, struct err *e)
     snprintf(path, sizeof path, "%s/catalog.db", g->dir);
     if (catalog_check(g->catalog, path, &own) < 0)
         tell(&k, true, "%s", own.message);
-    for (uint32_t i = 0; i < g->n_tenants; i++)
-        check_symbols(&k, g->tenants[i]);
+    for (uint32_t i = 0; i < engine_n_tenants(g); i++)
+        check_symbols(&k, engine_tenant_at(g, i));
     for (uint32_t i = 0; i < snap->n_memtables; i++)
         check_log(g, &k, snap->memtables[i]);
     pthread_mutex_unlock(&g->flush_lock);

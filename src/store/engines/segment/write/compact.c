@@ -2,16 +2,18 @@
 /*
  * See engine.h: segments into larger ones. A rewrite reads its inputs window by window, so it needs the memory of one
  * window; the result replaces them in one transaction. Windows that one input has whole are copied (compact_copy.c).
+ * Between windows, memtables that were sealed meanwhile are flushed: however long a rewrite takes, writing goes on.
  *
  * What is due: of an hour that is over (ten minutes for stragglers), or that has eight segments, all of level 0 and 1
  * become one of level 1; of a day that is over (an hour for stragglers), all of level 1 become one of level 2.
  */
 #include <errno.h>
+#include <stdlib.h>
 
 #include "base/fd.h"
 #include "base/mem.h"
-#include "store/engines/segment/write/compact.h"
 #include "store/engines/segment/format/radix.h"
+#include "store/engines/segment/write/compact.h"
 
 enum { HOUR_SEGMENTS_MAX = 8, INPUTS_MAX = 4096 };
 
@@ -185,6 +187,8 @@ static int rewrite_detail(struct rewriting *x, struct err *e)
         for (j = i + 1; j < x->n && x->entries[j].d.window == x->entries[i].d.window;)
             j++;
         r = compact_can_copy(x, i, j) ? compact_copy(x, i, j, e) : rewrite_window(x, i, j, &win, e);
+        if (r == 0)
+            r = engine_flush_sealed(x->g, e); /* a long rewrite must not hold up what comes in */
     }
     for (uint32_t i = 0; i < x->w->n; i++)
         rows += x->w->inputs[i]->meta.rows;
@@ -266,6 +270,8 @@ static int rewrite_totals(struct rewriting *x, uint32_t input, struct err *e)
             totals_done(&totals[i]);
         mem_free(entries);
         mem_free(totals);
+        if (r == 0)
+            r = engine_flush_sealed(x->g, e);
     }
     arena_done(&a);
     return r;
@@ -301,40 +307,67 @@ static int run_rewrite(struct rewriting *x, struct err *e)
     return r < 0 ? r : rewrite_detail(x, e);
 }
 
+/* Replaces the inputs by s, or by nothing where nothing is left. What can fail comes before the transaction. */
+static int replace_inputs(struct engine *g, const struct rewrite *w, struct segment *s, const uint64_t *removed,
+                          struct err *e)
+{
+    bool unsure = false, empty = s->meta.t0 > s->meta.t1;
+    struct catalog_change change = {.removed = removed, .n_removed = w->n, .next = g->next_segment, .unsure = &unsure};
+    struct snapshot_change snap = {.removed = removed, .n_removed = w->n};
+    struct snapshot_room room = {0};
+    int r = snapshot_make_room(g, 1, &room);
+
+    atomic_store(&s->dead, true);
+    if (!empty) {
+        change.added = &s->meta;
+        change.n_added = snap.n_added = 1;
+        snap.added = &s;
+        snap.added_symbols = (struct symbols *const *) &w->symbols;
+    }
+    if (r == 0)
+        r = catalog_commit(g->catalog, &change, e);
+    if (unsure)
+        engine_stop(g, "the catalogue", r);
+    if (unsure || (r == 0 && !empty))
+        atomic_store(&s->dead, false);
+    if (r == 0)
+        snapshot_publish_in(&room, &snap);
+    else
+        snapshot_room_done(&room);
+    return r;
+}
+
 static int commit_rewrite(struct engine *g, struct engine_tenant *t, const struct rewrite *w,
                           struct segment_writer *out, const uint64_t *removed, struct err *e)
 {
     _cleanup_(segment_unrefp) struct segment *s = NULL;
     struct segment_meta meta;
-    struct catalog_change change = {.removed = removed, .n_removed = w->n, .next = g->next_segment + 1};
-    struct snapshot_change snap = {.removed = removed, .n_removed = w->n};
     int r = segment_writer_finish(out, &meta, e);
 
-    if (r == 0)
-        r = fd_sync(t->seg_dir);
-    if (r == 0)
-        r = segment_open(t->seg_dir, meta.number, &g->lru, &s, e);
     if (r < 0)
         return r;
-    if (meta.t0 > meta.t1) { /* nothing was left */
-        atomic_store(&s->dead, true);
-    } else {
-        s->meta = meta;
-        change.added = &meta;
-        change.n_added = snap.n_added = 1;
-        snap.added = &s;
-        snap.added_symbols = (struct symbols *const *) &w->symbols;
-    }
-    r = catalog_commit(g->catalog, &change, e);
+    r = fd_sync(t->seg_dir);
+    if (r == 0)
+        r = segment_open(t->seg_dir, meta.number, &g->lru, &s, e);
     if (r < 0) {
-        atomic_store(&s->dead, true);
+        segment_discard(t->seg_dir, meta.number);
         return r;
     }
-    g->next_segment++;
+    s->meta = meta;
+    r = replace_inputs(g, w, s, removed, e);
+    if (r < 0)
+        return r;
     pthread_mutex_lock(&g->lock);
     g->stats.compactions++;
     pthread_mutex_unlock(&g->lock);
-    return snapshot_publish(g, &snap);
+    return 0;
+}
+
+static int u64_cmp(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *) a, y = *(const uint64_t *) b;
+
+    return x < y ? -1 : x > y;
 }
 
 int engine_rewrite(struct engine *g, struct engine_tenant *t, const struct rewrite *w, struct err *e)
@@ -353,9 +386,10 @@ int engine_rewrite(struct engine *g, struct engine_tenant *t, const struct rewri
         removed[i] = w->inputs[i]->meta.number;
         log = MAX(log, w->inputs[i]->meta.log);
     }
-    if (r == 0)
+    if (r == 0) {
+        qsort(removed, w->n, sizeof *removed, u64_cmp);
         r = segment_writer_new(&(struct segment_writer_options){.dir = t->seg_dir,
-                                                                .meta = {.number = g->next_segment,
+                                                                .meta = {.number = g->next_segment++,
                                                                          .tenant = t->number,
                                                                          .epoch = w->symbols->epoch,
                                                                          .level = w->level,
@@ -363,6 +397,7 @@ int engine_rewrite(struct engine *g, struct engine_tenant *t, const struct rewri
                                                                 .replaced = removed,
                                                                 .n_replaced = w->n},
                                &out, e);
+    }
     x.out = out;
     if (r == 0)
         r = run_rewrite(&x, e);

@@ -24,6 +24,7 @@ static int tell(struct engine *g, const struct engine_tenant *tenant, const stru
 {
     _cleanup_(tombstone_unrefp) struct tombstone *t = NULL;
     _cleanup_(buf_done) struct buf text = BUF_INIT;
+    struct snapshot_room room = {0};
     int r;
 
     if (atomic_load(&g->stopped))
@@ -35,8 +36,14 @@ static int tell(struct engine *g, const struct engine_tenant *tenant, const stru
     if (r == 0)
         r = tombstone_new(0, tenant->number, g->active->log - 1, what->from, what->to, buf_str(&text), &t, e);
     if (r == 0)
+        r = snapshot_make_room(g, 0, &room);
+    if (r == 0)
         r = engine_keep_tombstone(g->catalog, t, e);
-    return r < 0 ? r : snapshot_publish(g, &(struct snapshot_change){.add_tombstone = t});
+    if (r == 0)
+        snapshot_publish_in(&room, &(struct snapshot_change){.add_tombstone = t});
+    else
+        snapshot_room_done(&room);
+    return r;
 }
 
 /* Each deletion may end a log and is a tombstone: where they come faster than they are carried out, one waits. */

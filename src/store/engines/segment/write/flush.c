@@ -12,19 +12,31 @@
 #include "store/engines/segment/format/radix.h"
 #include "store/engines/segment/symbols/symbol_file.h"
 
-enum { OUTPUTS_MAX = 4096 };
-
-/* What one flush makes. */
+/* What one flush makes: a segment for every tenant, epoch and hour, as many as there are. */
 struct flushing {
     struct engine *g;
     struct memtable *m;
     struct segment_meta *metas;
     struct segment **segments;
     struct symbols **symbols;
+    size_t cap_metas, cap_segments, cap_symbols;
     struct catalog_epoch *epochs;
+    size_t cap_epochs;
     uint32_t n, n_epochs;
     uint64_t next;
+    bool unsure; /* the catalogue's sync failed: nobody knows whether it lists the segments */
 };
+
+static int grow_outputs(struct flushing *f)
+{
+    size_t need = (size_t) f->n + 1;
+
+    if (mem_grow((void **) &f->metas, &f->cap_metas, need, sizeof *f->metas, UINT32_MAX) < 0 ||
+        mem_grow((void **) &f->segments, &f->cap_segments, need, sizeof *f->segments, UINT32_MAX) < 0 ||
+        mem_grow((void **) &f->symbols, &f->cap_symbols, need, sizeof *f->symbols, UINT32_MAX) < 0)
+        return -ENOMEM;
+    return 0;
+}
 
 static int sort_by_time(struct prof **profs, uint32_t n)
 {
@@ -42,6 +54,63 @@ static int sort_by_time(struct prof **profs, uint32_t n)
     return 0;
 }
 
+/* Profs with the numbers of the segment's own dictionary; rows are shared. In the arena. */
+static int copy_profs(struct blob_remap *map, struct prof *const *profs, uint32_t n, struct arena *a, struct prof **out)
+{
+    struct prof *copies = arena_alloc(a, n * sizeof *copies);
+
+    for (uint32_t i = 0; copies && i < n; i++) {
+        struct prof *p = out[i] = &copies[i];
+
+        *p = *profs[i];
+        p->header = blob_remap_header(map, profs[i]->header);
+        if (p->header == UINT32_MAX)
+            return -ENOMEM;
+        if (!p->n_extras)
+            continue;
+        p->extras = arena_alloc(a, p->n_extras * sizeof *p->extras);
+        for (uint32_t k = 0; p->extras && k < p->n_extras; k++) {
+            p->extras[k] = profs[i]->extras[k];
+            p->extras[k].attrs = blob_remap_set(map, profs[i]->extras[k].attrs);
+            if (p->extras[k].attrs == UINT32_MAX)
+                return -ENOMEM;
+        }
+        if (!p->extras)
+            return -ENOMEM;
+    }
+    return copies ? 0 : -ENOMEM;
+}
+
+static int write_windows(struct segment_writer *w, struct prof **profs, uint32_t n, struct err *e)
+{
+    int r = 0;
+
+    for (uint32_t i = 0, j; r == 0 && i < n; i = j) {
+        int64_t window = window_start(profs[i]->time_ns, WINDOW_5M);
+
+        for (j = i; j < n && window_start(profs[j]->time_ns, WINDOW_5M) == window;)
+            j++;
+        r = segment_writer_window(w, window, profs + i, j - i, e);
+    }
+    return r;
+}
+
+/* The segment is written and has its name: opens it and adds it to the outputs, or removes it. */
+static int add_output(struct flushing *f, struct engine_tenant *t, struct mempart *part, struct err *e)
+{
+    int r = segment_open(t->seg_dir, f->next, &f->g->lru, &f->segments[f->n], e);
+
+    if (r < 0) {
+        segment_discard(t->seg_dir, f->next);
+        return r;
+    }
+    f->segments[f->n]->meta = f->metas[f->n];
+    f->symbols[f->n] = part->symbols;
+    f->n++;
+    f->next++;
+    return 0;
+}
+
 /* Profs of one hour, in order of time, into one segment. The memtable's dictionary is copied as far as it is used. */
 static int write_hour(struct flushing *f, struct engine_tenant *t, struct mempart *part, struct prof **profs,
                       uint32_t n, struct err *e)
@@ -51,60 +120,38 @@ static int write_hour(struct flushing *f, struct engine_tenant *t, struct mempar
         .dir = t->seg_dir,
         .meta = {.number = f->next, .tenant = t->number, .epoch = part->symbols->epoch, .log = f->m->log}};
     struct blob_remap map = {0};
-    struct prof *copies = mem_alloc(n * sizeof *copies), **ptrs = mem_alloc(n * sizeof *ptrs);
+    struct prof **copies;
     struct arena a;
-    int r = copies && ptrs ? segment_writer_new(&o, &w, e) : -ENOMEM;
+    int r = grow_outputs(f);
 
     arena_init(&a, 0);
+    copies = arena_alloc(&a, n * sizeof *copies);
+    if (r == 0)
+        r = copies ? segment_writer_new(&o, &w, e) : -ENOMEM;
     if (r == 0)
         r = blob_remap_init(&map, &part->blobs, segment_writer_blobs(w));
-    for (uint32_t i = 0; r == 0 && i < n; i++) { /* numbers of the segment's own dictionary; rows are shared */
-        copies[i] = *profs[i];
-        ptrs[i] = &copies[i];
-        copies[i].header = blob_remap_header(&map, profs[i]->header);
-        if (copies[i].header == UINT32_MAX)
-            r = -ENOMEM;
-        if (profs[i]->n_extras && r == 0) {
-            copies[i].extras = arena_alloc(&a, profs[i]->n_extras * sizeof *copies[i].extras);
-            r = copies[i].extras ? 0 : -ENOMEM;
-        }
-        for (uint32_t k = 0; r == 0 && k < profs[i]->n_extras; k++) {
-            copies[i].extras[k] = profs[i]->extras[k];
-            copies[i].extras[k].attrs = blob_remap_set(&map, profs[i]->extras[k].attrs);
-            if (copies[i].extras[k].attrs == UINT32_MAX)
-                r = -ENOMEM;
-        }
-    }
-    for (uint32_t i = 0, j; r == 0 && i < n; i = j) {
-        int64_t window = window_start(ptrs[i]->time_ns, WINDOW_5M);
-
-        for (j = i; j < n && window_start(ptrs[j]->time_ns, WINDOW_5M) == window;)
-            j++;
-        r = segment_writer_window(w, window, ptrs + i, j - i, e);
-    }
+    if (r == 0)
+        r = copy_profs(&map, profs, n, &a, copies);
+    if (r == 0)
+        r = write_windows(w, copies, n, e);
     if (r == 0)
         r = segment_writer_finish(w, &f->metas[f->n], e);
     if (r == 0)
-        r = segment_open(t->seg_dir, f->next, &f->g->lru, &f->segments[f->n], e);
-    if (r == 0) {
-        f->segments[f->n]->meta = f->metas[f->n];
-        f->symbols[f->n] = part->symbols;
-        f->n++;
-        f->next++;
-    }
+        r = add_output(f, t, part, e);
     blob_remap_done(&map);
     arena_done(&a);
-    mem_free(copies);
-    mem_free(ptrs);
     return r;
 }
 
 static int write_symbols(struct flushing *f, struct engine_tenant *t, struct mempart *part, struct err *e)
 {
     struct engine_epoch *k = engine_find_epoch(t, part->symbols->epoch);
-    struct catalog_epoch *out = &f->epochs[f->n_epochs];
-    int r = 0;
+    struct catalog_epoch *out;
+    int r = mem_grow((void **) &f->epochs, &f->cap_epochs, (size_t) f->n_epochs + 1, sizeof *f->epochs, UINT32_MAX);
 
+    if (r < 0)
+        return r;
+    out = &f->epochs[f->n_epochs];
     *out = (struct catalog_epoch){t->number, k->epoch, k->bytes, k->born};
     if (part->defs.n)
         r = symbol_file_append(t->sym_dir, k->epoch, k->bytes, &part->defs, &out->bytes, e);
@@ -144,7 +191,7 @@ static int write_part(struct flushing *f, struct mempart *part, struct err *e)
 
         for (j = i; j < n && window_start(profs[j]->time_ns, WINDOW_1H) == hour;)
             j++;
-        r = f->n < OUTPUTS_MAX ? write_hour(f, t, part, profs + i, j - i, e) : -E2BIG;
+        r = write_hour(f, t, part, profs + i, j - i, e);
     }
     if (r == 0)
         r = fd_sync(t->seg_dir);
@@ -152,6 +199,22 @@ static int write_part(struct flushing *f, struct mempart *part, struct err *e)
     return r;
 }
 
+static int list_tenants(struct engine *g, struct err *e)
+{
+    int r = 0;
+
+    for (uint32_t i = 0; r == 0 && i < engine_n_tenants(g); i++) {
+        struct engine_tenant *t = engine_tenant_at(g, i);
+
+        if (!t->listed) {
+            r = catalog_add_tenant(g->catalog, t->number, t->name, e);
+            t->listed = r == 0;
+        }
+    }
+    return r;
+}
+
+/* Everything that can fail comes before the catalogue's transaction: after it the segments are the store's. */
 static int commit(struct flushing *f, struct err *e)
 {
     struct engine *g = f->g;
@@ -164,29 +227,28 @@ static int commit(struct flushing *f, struct err *e)
                                     .keys = f->m->keys,
                                     .n_keys = f->m->n_keys,
                                     .keys_before = engine_keep_now(g) - window,
-                                    .next = f->next};
-    int r = 0;
+                                    .next = f->next,
+                                    .unsure = &f->unsure};
+    struct snapshot_room room = {0};
+    int r = list_tenants(g, e);
 
-    for (uint32_t i = 0; r == 0 && i < g->n_tenants; i++)
-        if (!g->tenants[i]->listed) {
-            r = catalog_add_tenant(g->catalog, g->tenants[i]->number, g->tenants[i]->name, e);
-            g->tenants[i]->listed = r == 0;
-        }
+    if (r == 0)
+        r = snapshot_make_room(g, f->n, &room);
     if (r == 0)
         r = catalog_commit(g->catalog, &change, e);
-    if (r < 0)
+    if (r < 0) {
+        snapshot_room_done(&room);
         return r;
+    }
     for (uint32_t i = 0; i < f->n_epochs; i++) {
         struct engine_tenant *t = engine_tenant_number(g, f->epochs[i].tenant);
 
-        engine_find_epoch(t, f->epochs[i].epoch)->bytes = f->epochs[i].bytes;
+        atomic_store(&engine_find_epoch(t, f->epochs[i].epoch)->bytes, f->epochs[i].bytes);
     }
     g->next_segment = f->next;
-    r = snapshot_publish(
-        g, &(struct snapshot_change){
-               .added = f->segments, .added_symbols = f->symbols, .n_added = f->n, .remove_memtable = f->m});
-    if (r < 0) /* on disk but not visible: a reader would miss rows, so nothing is acknowledged on top of it */
-        return err_set(e, r, "no memory to show new segments");
+    snapshot_publish_in(
+        &room, &(struct snapshot_change){
+                   .added = f->segments, .added_symbols = f->symbols, .n_added = f->n, .remove_memtable = f->m});
     return 0;
 }
 
@@ -213,17 +275,16 @@ static int flush_memtable(struct engine *g, struct memtable *m, struct err *e)
     _cleanup_(flushing_done) struct flushing f = {.g = g, .m = m, .next = g->next_segment};
     int r = 0;
 
-    f.metas = mem_alloc(OUTPUTS_MAX * sizeof *f.metas);
-    f.segments = mem_zalloc_array(OUTPUTS_MAX, sizeof *f.segments);
-    f.symbols = mem_zalloc_array(OUTPUTS_MAX, sizeof *f.symbols);
-    f.epochs = mem_alloc((g->n_tenants + 1) * 4 * sizeof *f.epochs);
-    if (!f.metas || !f.segments || !f.symbols || !f.epochs)
-        return -ENOMEM;
     for (struct mempart *p = m->parts; r == 0 && p; p = p->next)
         r = write_part(&f, p, e);
     if (r == 0)
         r = commit(&f, e);
-    if (r < 0) { /* files that nobody lists: the numbers are free again, and so must be the names */
+    if (f.unsure) { /* with these files and this log the store is right whether or not the transaction is on disk */
+        g->next_segment = f.next;
+        engine_stop(g, "the catalogue", r);
+        return r;
+    }
+    if (r < 0) { /* files that the catalogue does not list: their numbers are used again, so the files must go */
         for (uint32_t i = 0; i < f.n; i++)
             atomic_store(&f.segments[i]->dead, true);
         return r;
@@ -252,7 +313,7 @@ int engine_flush_sealed(struct engine *g, struct err *e)
     int r = 0;
 
     while (r == 0) {
-        _cleanup_(memtable_unrefp) struct memtable *m = oldest_sealed(g);
+        _cleanup_(memtable_unrefp) struct memtable *m = atomic_load(&g->stopped) ? NULL : oldest_sealed(g);
 
         if (!m)
             break;

@@ -12,8 +12,8 @@
 #include "base/fd.h"
 #include "base/mem.h"
 #include "store/engines/segment/engine.h"
-#include "store/engines/segment/symbols/symbol_file.h"
 #include "store/engines/segment/format/wal_record.h"
+#include "store/engines/segment/symbols/symbol_file.h"
 
 struct numbers {
     uint64_t *v;
@@ -142,12 +142,12 @@ static int load_segment(void *ctx, const struct segment_meta *m)
     return 0;
 }
 
+/* The catalogue gives its segments in the order of their numbers, each of which it has once. */
 static bool is_listed(const struct loading *l, uint32_t tenant, uint64_t number)
 {
-    for (uint32_t i = 0; i < l->n_numbers; i++)
-        if (l->numbers[i] == number && l->tenants[i] == tenant)
-            return true;
-    return false;
+    const uint64_t *at = l->n_numbers ? bsearch(&number, l->numbers, l->n_numbers, sizeof number, u64_cmp) : NULL;
+
+    return at && l->tenants[at - l->numbers] == tenant;
 }
 
 static int move_lost(struct engine *g, struct engine_tenant *t, uint64_t number)
@@ -166,14 +166,15 @@ static int find_lost(struct engine *g, const struct loading *l)
 {
     int r = 0;
 
-    for (uint32_t i = 0; r == 0 && i < g->n_tenants; i++) {
+    for (uint32_t i = 0; r == 0 && i < engine_n_tenants(g); i++) {
+        struct engine_tenant *t = engine_tenant_at(g, i);
         struct numbers files = {0};
 
-        r = list_files(g->tenants[i]->seg_dir, ".seg", &files);
+        r = list_files(t->seg_dir, ".seg", &files);
         for (uint32_t k = 0; r == 0 && k < files.n; k++) {
             g->next_segment = MAX(g->next_segment, files.v[k] + 1);
-            if (!is_listed(l, g->tenants[i]->number, files.v[k]))
-                r = move_lost(g, g->tenants[i], files.v[k]);
+            if (!is_listed(l, t->number, files.v[k]))
+                r = move_lost(g, t, files.v[k]);
         }
         mem_free(files.v);
     }

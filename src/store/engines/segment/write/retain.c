@@ -16,9 +16,16 @@
 static int drop_segment(struct engine *g, struct segment *s, struct err *e)
 {
     uint64_t number = s->meta.number;
-    int r = catalog_commit(g->catalog, &(struct catalog_change){.removed = &number, .n_removed = 1}, e);
+    struct snapshot_room room;
+    int r = snapshot_make_room(g, 0, &room);
 
-    return r < 0 ? r : snapshot_publish(g, &(struct snapshot_change){.removed = &number, .n_removed = 1});
+    if (r == 0)
+        r = catalog_commit(g->catalog, &(struct catalog_change){.removed = &number, .n_removed = 1}, e);
+    if (r == 0)
+        snapshot_publish_in(&room, &(struct snapshot_change){.removed = &number, .n_removed = 1});
+    else
+        snapshot_room_done(&room);
+    return r;
 }
 
 static int age_cmp(const void *a, const void *b)
@@ -143,6 +150,44 @@ static int retain_detail(struct engine *g, int64_t now, struct err *e)
     return r;
 }
 
+static bool epoch_is_used(const struct snapshot *snap, const struct symbols *symbols)
+{
+    for (uint32_t i = 0; i < snap->n_segments; i++)
+        if (snap->segments[i].symbols == symbols)
+            return true;
+    for (uint32_t i = 0; i < snap->n_memtables; i++)
+        for (struct mempart *p = snap->memtables[i]->parts; p; p = p->next)
+            if (p->symbols == symbols)
+                return true;
+    return false;
+}
+
+static int drop_epochs(struct engine *g, struct engine_tenant *t, const struct snapshot *snap, struct err *e)
+{
+    struct engine_epoch *before = t->epochs, *k;
+
+    while (before && (k = before->next)) {
+        char name[32];
+        int r;
+
+        if (epoch_is_used(snap, k->symbols)) {
+            before = k;
+            continue;
+        }
+        r = catalog_drop_epoch(g->catalog, t->number, k->epoch, e);
+        if (r < 0)
+            return r;
+        symbol_file_name(name, sizeof name, k->epoch);
+        fd_unlink(t->sym_dir, name);
+        pthread_mutex_lock(&g->lock);
+        before->next = atomic_load(&k->next);
+        pthread_mutex_unlock(&g->lock);
+        symbols_unref(k->symbols);
+        mem_free(k);
+    }
+    return 0;
+}
+
 /* An epoch that no segment and no memtable uses goes, but for the newest. */
 static int retain_epochs(struct engine *g, struct err *e)
 {
@@ -150,33 +195,8 @@ static int retain_epochs(struct engine *g, struct err *e)
     int r = 0;
 
     pthread_mutex_lock(&g->write_lock);
-    for (uint32_t i = 0; i < g->n_tenants; i++)
-        for (struct engine_epoch **at = g->tenants[i]->epochs ? &g->tenants[i]->epochs->next : NULL;
-             at && *at && r == 0;) {
-            struct engine_epoch *k = *at;
-            bool used = false;
-            char name[32];
-
-            for (uint32_t n = 0; n < snap->n_segments; n++)
-                used |= snap->segments[n].symbols == k->symbols;
-            for (uint32_t n = 0; n < snap->n_memtables; n++)
-                for (struct mempart *p = snap->memtables[n]->parts; p; p = p->next)
-                    used |= p->symbols == k->symbols;
-            if (used) {
-                at = &k->next;
-                continue;
-            }
-            r = catalog_drop_epoch(g->catalog, g->tenants[i]->number, k->epoch, e);
-            if (r < 0)
-                break;
-            symbol_file_name(name, sizeof name, k->epoch);
-            fd_unlink(g->tenants[i]->sym_dir, name);
-            pthread_mutex_lock(&g->lock);
-            *at = k->next;
-            pthread_mutex_unlock(&g->lock);
-            symbols_unref(k->symbols);
-            mem_free(k);
-        }
+    for (uint32_t i = 0; r == 0 && i < engine_n_tenants(g); i++)
+        r = drop_epochs(g, engine_tenant_at(g, i), snap, e);
     pthread_mutex_unlock(&g->write_lock);
     return r;
 }
@@ -245,9 +265,10 @@ static int copy_file(int from_dir, const char *from, int to_dir, const char *to,
         ssize_t n = fd_pread(in, p, MIN((uint64_t) 1 << 20, bytes - at), (off_t) at);
 
         if (n <= 0)
-            break;
-        r = fd_pwrite_all(out, p, (size_t) n, (off_t) at);
-        at += (uint64_t) n;
+            r = n < 0 ? (int) n : -ENODATA; /* the file is shorter than the catalogue says */
+        else
+            r = fd_pwrite_all(out, p, (size_t) n, (off_t) at);
+        at += n > 0 ? (uint64_t) n : 0;
     }
     if (r == 0)
         r = fd_sync(out);
@@ -325,8 +346,8 @@ int engine_snapshot(struct store *s, const char *dir, struct err *e)
     r = catalog_open(path, false, &to, &is_new, e);
     if (r == 0) /* its logs go on counting: tombstones and segments name some */
         r = catalog_commit(to, &(struct catalog_change){.log = catalog_meta(g->catalog, "log")}, e);
-    for (uint32_t i = 0; r == 0 && i < g->n_tenants; i++)
-        r = copy_tenant(g, g->tenants[i], snap, fd, to, e);
+    for (uint32_t i = 0; r == 0 && i < engine_n_tenants(g); i++)
+        r = copy_tenant(g, engine_tenant_at(g, i), snap, fd, to, e);
     for (uint32_t i = 0; r == 0 && i < snap->n_tombstones; i++)
         r = engine_keep_tombstone(to, snap->tombstones[i], e);
     pthread_mutex_unlock(&g->flush_lock);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See engine.h: what a reader sees, replaced as a whole. */
 #include <errno.h>
+#include <stdlib.h>
 
 #include "base/mem.h"
 #include "store/engines/segment/engine.h"
@@ -35,8 +36,18 @@ void snapshot_unref(struct snapshot *s)
     mem_free(s);
 }
 
+static int u64_cmp(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *) a, y = *(const uint64_t *) b;
+
+    return x < y ? -1 : x > y;
+}
+
+/* The numbers are sorted (engine.h). */
 static bool is_removed(const struct snapshot_change *c, uint64_t number)
 {
+    if (c->n_removed > 8)
+        return bsearch(&number, c->removed, c->n_removed, sizeof number, u64_cmp) != NULL;
     for (uint32_t i = 0; i < c->n_removed; i++)
         if (c->removed[i] == number)
             return true;
@@ -49,23 +60,98 @@ static void add_segment(struct snapshot *s, struct segment *segment, struct symb
     s->segments[s->n_segments++].symbols = symbols_ref(symbols);
 }
 
-int snapshot_publish(struct engine *g, const struct snapshot_change *c)
-{
-    struct snapshot *old, *s = mem_zalloc(sizeof *s);
+/* --- room --- */
 
-    if (!s)
+static int grow(void *array, uint32_t *cap, uint32_t need, size_t elem)
+{
+    void **at = array, *p;
+
+    if (need <= *cap && *at)
+        return 0;
+    p = mem_realloc_array(*at, (size_t) need + 4, elem);
+    if (!p)
         return -ENOMEM;
-    s->refs = 1;
-    pthread_mutex_lock(&g->lock);
-    old = g->snapshot;
-    s->segments = mem_alloc(((old ? old->n_segments : 0) + c->n_added + 1) * sizeof *s->segments);
-    s->memtables = mem_alloc(((old ? old->n_memtables : 0) + 2) * sizeof *s->memtables);
-    s->tombstones = mem_alloc(((old ? old->n_tombstones : 0) + 1) * sizeof *s->tombstones);
-    if (!s->segments || !s->memtables || !s->tombstones) {
-        pthread_mutex_unlock(&g->lock);
-        snapshot_unref(s);
-        return -ENOMEM;
+    *at = p;
+    *cap = need + 4;
+    return 0;
+}
+
+/* Under lock: room for what there is now and for everything that is announced: n_added segments, n memtables and
+ * tombstones. */
+static int grow_room(struct snapshot_room *room, uint32_t n_added, uint32_t n)
+{
+    const struct snapshot *now = room->g->snapshot;
+    struct snapshot *s = room->next;
+    int r = grow(&s->segments, &room->cap_segments, (now ? now->n_segments : 0) + n_added, sizeof *s->segments);
+
+    if (r == 0)
+        r = grow(&s->memtables, &room->cap_memtables, (now ? now->n_memtables : 0) + n, sizeof *s->memtables);
+    if (r == 0)
+        r = grow(&s->tombstones, &room->cap_tombstones, (now ? now->n_tombstones : 0) + n, sizeof *s->tombstones);
+    return r;
+}
+
+/* Under lock. Changes may be published in any order: each room must hold all of them. */
+static int grow_all(struct snapshot_room *room)
+{
+    uint32_t n_added = room->n_added, n = 1;
+    int r;
+
+    for (const struct snapshot_room *o = room->g->rooms; o; o = o->other) {
+        n_added += o->n_added;
+        n++;
     }
+    r = grow_room(room, n_added, n);
+    for (struct snapshot_room *o = room->g->rooms; r == 0 && o; o = o->other)
+        r = grow_room(o, n_added, n);
+    return r;
+}
+
+int snapshot_make_room(struct engine *g, uint32_t n_added, struct snapshot_room *room)
+{
+    int r;
+
+    *room = (struct snapshot_room){.g = g, .next = mem_zalloc(sizeof *room->next), .n_added = n_added};
+    if (!room->next)
+        return -ENOMEM;
+    room->next->refs = 1;
+    pthread_mutex_lock(&g->lock);
+    r = grow_all(room);
+    if (r == 0) {
+        room->other = g->rooms;
+        g->rooms = room;
+    }
+    pthread_mutex_unlock(&g->lock);
+    if (r < 0) {
+        snapshot_unref(room->next);
+        room->next = NULL;
+    }
+    return r;
+}
+
+/* Under lock. */
+static void leave(struct snapshot_room *room)
+{
+    struct snapshot_room **at = &room->g->rooms;
+
+    while (*at != room)
+        at = &(*at)->other;
+    *at = room->other;
+}
+
+void snapshot_room_done(struct snapshot_room *room)
+{
+    if (!room->next)
+        return;
+    pthread_mutex_lock(&room->g->lock);
+    leave(room);
+    pthread_mutex_unlock(&room->g->lock);
+    snapshot_unref(room->next);
+    room->next = NULL;
+}
+
+static void fill(struct snapshot *s, const struct snapshot *old, const struct snapshot_change *c)
+{
     for (uint32_t i = 0; old && i < old->n_segments; i++) {
         struct segment *x = old->segments[i].segment;
 
@@ -86,8 +172,29 @@ int snapshot_publish(struct engine *g, const struct snapshot_change *c)
             s->tombstones[s->n_tombstones++] = tombstone_ref(old->tombstones[i]);
     if (c->add_tombstone)
         s->tombstones[s->n_tombstones++] = tombstone_ref(c->add_tombstone);
-    g->snapshot = s;
+}
+
+void snapshot_publish_in(struct snapshot_room *room, const struct snapshot_change *c)
+{
+    struct engine *g = room->g;
+    struct snapshot *old;
+
+    pthread_mutex_lock(&g->lock);
+    old = g->snapshot;
+    fill(room->next, old, c);
+    g->snapshot = room->next;
+    leave(room);
     pthread_mutex_unlock(&g->lock);
+    room->next = NULL;
     snapshot_unref(old);
-    return 0;
+}
+
+int snapshot_publish(struct engine *g, const struct snapshot_change *c)
+{
+    struct snapshot_room room;
+    int r = snapshot_make_room(g, c->n_added, &room);
+
+    if (r == 0)
+        snapshot_publish_in(&room, c);
+    return r;
 }

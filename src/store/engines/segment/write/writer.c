@@ -64,15 +64,16 @@ static void undo_group(struct engine *g, struct job *jobs)
     cumulative_done(&g->cumulative); /* its values ran ahead: every instance begins with a new base */
 }
 
-static void stop(struct engine *g, int r)
+void engine_stop(struct engine *g, const char *what, int r)
 {
-    snprintf(g->stop_reason, sizeof g->stop_reason,
-             "the log could not be synced (%s): nothing more is acknowledged until the store is opened again",
-             strerror(-r));
-    atomic_store(&g->stopped, true);
     pthread_mutex_lock(&g->lock);
+    if (!g->stats.stopped)
+        snprintf(g->stop_reason, sizeof g->stop_reason,
+                 "%s could not be synced (%s): nothing more is acknowledged until the store is opened again", what,
+                 strerror(-r));
     g->stats.stopped = true;
     pthread_mutex_unlock(&g->lock);
+    atomic_store(&g->stopped, true);
 }
 
 static void accept_group(struct engine *g, struct job *jobs)
@@ -161,12 +162,12 @@ static void write_group(struct engine *g, struct job *jobs)
                          r == -ENOSPC ? "no space left on the disk" : "cannot write the log");
         undo_group(g, jobs);
         if (r != -ENOSPC)
-            stop(g, r);
+            engine_stop(g, "the log", r);
         return;
     }
     r = w->group.n && !g->config.async ? log_sync(&g->log) : 0;
     if (r < 0) {
-        stop(g, r);
+        engine_stop(g, "the log", r);
         for (struct job *j = jobs; j; j = (struct job *) j->item.next)
             fail_job(j, SINK_UNAVAILABLE, 10 * NS_PER_S, g->stop_reason);
         return;
@@ -217,7 +218,7 @@ static void commit_jobs(struct engine *g, struct job *jobs)
             int r = log_sync(&g->log);
 
             if (r < 0)
-                stop(g, r);
+                engine_stop(g, "the log", r);
         }
     }
     if (!refuse && g->active->bytes >= limit && !atomic_load(&g->stopped) && engine_seal(g, NULL) >= 0)
@@ -321,14 +322,14 @@ static void roll_epochs(struct engine *g)
 {
     int64_t now = engine_now(g), keep = g->config.keep > 0 ? g->config.keep : 30 * 86400 * NS_PER_S;
 
-    for (uint32_t i = 0; i < g->n_tenants; i++) {
-        struct engine_epoch *k = g->tenants[i]->epochs, *next;
+    for (uint32_t i = 0; i < engine_n_tenants(g); i++) {
+        struct engine_epoch *k = engine_tenant_at(g, i)->epochs, *next;
         uint64_t nodes = 0;
 
         for (uint32_t v = 0; k && v < stable_count(&k->symbols->services); v++)
             nodes += stable_count(&sym_service(k->symbols, v)->nodes);
         if (k && !k->symbols->defs.n && (nodes > EPOCH_NODES_MAX || now - k->born > keep / 2 + 86400 * NS_PER_S))
-            engine_add_epoch(g, g->tenants[i], k->epoch + 1, now, &next); /* without memory: later */
+            engine_add_epoch(g, engine_tenant_at(g, i), k->epoch + 1, now, &next); /* without memory: later */
     }
 }
 
@@ -365,7 +366,7 @@ int writer_log_definitions(struct engine *g, struct engine_tenant *t, struct sym
         return err_set(e, r, "cannot log names: %m");
     r = log_sync(&g->log);
     if (r < 0) {
-        stop(g, r);
+        engine_stop(g, "the log", r);
         return err_set(e, r, "%s", g->stop_reason);
     }
     return 0;

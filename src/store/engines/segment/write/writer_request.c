@@ -266,7 +266,7 @@ static int find_symbols(struct engine *g, struct job *j, struct err *e)
     int r;
 
     if (!t) {
-        r = engine_add_tenant(g, g->n_tenants + 1, j->tenant, &t, e);
+        r = engine_add_tenant(g, engine_n_tenants(g) + 1, j->tenant, &t, e);
         if (r < 0)
             return r;
     }
@@ -275,7 +275,7 @@ static int find_symbols(struct engine *g, struct job *j, struct err *e)
         if (r < 0)
             return r;
     }
-    j->symbols = t->epochs->symbols;
+    j->symbols = atomic_load(&t->epochs)->symbols;
     return memtable_part(g->active, j->symbols, &j->part);
 }
 
