@@ -1,5 +1,5 @@
-"""wick convert, with `go tool pprof` as the judge of what a pprof says, on profiles of Go's runtime made here and on those
-of ../shared where they are."""
+"""wick convert, with `go tool pprof` as the judge of what a pprof says, on profiles of Go's runtime made here, on those of
+tests/data, and on those of ../shared where they are."""
 import gzip
 import json
 import os
@@ -17,8 +17,8 @@ ROOT = Path(__file__).resolve().parents[2]
 SHARED = Path(os.environ.get("WICK_SHARED", ROOT.parent / "shared"))
 WICK = os.environ.get("WICK", str(ROOT / "build/src/cli/wick"))
 WICK_ASAN = os.environ.get("WICK_ASAN", str(ROOT / "build-asan/src/cli/wick"))
-needs_shared = pytest.mark.skipif(not SHARED.is_dir(), reason="no ../shared")
-FROM_PPROF = SHARED / "fixtures/otlp/from-pprof"
+DATA = ROOT / "tests/data"
+OTLP = [p for p in (DATA / "otlp", SHARED / "fixtures/otlp") if p.is_dir()]
 
 FOLDED = "main;parse;read 12\nmain;parse 3\nmain;write_[k] 1\n"
 
@@ -57,19 +57,18 @@ def go_profiles(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def shared_profiles(tmp_path_factory):
-    out = tmp_path_factory.mktemp("golden")
+def golden_profiles(tmp_path_factory):
+    """The profiles of the golden archives, and what the Collector was given."""
     found = []
-    archive = SHARED / "pprof-golden.tar.gz"
-    if archive.exists():
-        with tarfile.open(archive) as t:
-            members = [m for m in t.getmembers() if m.isfile() and Path(m.name).parent.name == "profiles"]
-            t.extractall(out, members)
-        found += sorted(p for p in out.rglob("*") if p.is_file())
-    if FROM_PPROF.is_dir():
-        found += sorted(p for p in FROM_PPROF.iterdir() if ".otlp." not in p.name)
-    found += sorted((SHARED / "tools/corpus/base").glob("*.pb.gz"))
-    return found
+    for archive in (DATA / "pprof-golden.tar.xz", SHARED / "pprof-golden.tar.gz"):
+        if archive.exists():
+            out = tmp_path_factory.mktemp("golden")
+            with tarfile.open(archive) as t:
+                t.extractall(out, [m for m in t.getmembers() if m.isfile() and Path(m.name).parent.name == "profiles"])
+            found += sorted(p for p in out.rglob("*") if p.is_file())
+    for place in OTLP:
+        found += sorted(p for p in (place / "from-pprof").glob("*") if ".otlp." not in p.name)
+    return found + sorted((SHARED / "tools/corpus/base").glob("*.pb.gz"))
 
 
 def check_identity(path, tmp_path):
@@ -96,19 +95,17 @@ def test_go_profiles(go_profiles, tmp_path):
 
 
 @needs_go
-@needs_shared
-def test_some_shared_profiles(shared_profiles, tmp_path):
-    assert len(shared_profiles) > 40
-    for path in shared_profiles[::8]:
+def test_some_golden_profiles(golden_profiles, tmp_path):
+    assert len(golden_profiles) >= 8
+    for path in golden_profiles[::max(1, len(golden_profiles) // 8)]:
         check_reading(path, tmp_path)
         check_identity(path, tmp_path)
 
 
 @needs_go
-@needs_shared
 @pytest.mark.slow
-def test_shared_profiles(shared_profiles, tmp_path):
-    for path in shared_profiles:
+def test_golden_profiles(golden_profiles, tmp_path):
+    for path in golden_profiles:
         check_reading(path, tmp_path)
         check_identity(path, tmp_path)
 
@@ -136,11 +133,12 @@ def lines_sorted(text):
 
 
 @needs_go
-@needs_shared
 @pytest.mark.parametrize("kind", ["pb", "json"])
 def test_collector_translation(tmp_path, kind):
-    """What the Collector made of a pprof, taken back, is that pprof again."""
-    for path in sorted(FROM_PPROF.glob(f"*.otlp.{kind}")):
+    """A pprof that went through the Collector as OTLP, taken back, is that pprof again."""
+    paths = sorted(p for place in OTLP for p in (place / "from-pprof").glob(f"*.otlp.{kind}"))
+    assert paths
+    for path in paths:
         original = path.with_name(path.name.replace(f".otlp.{kind}", ""))
         if not original.exists():
             original = original.with_name(original.name + ".pb.gz")
@@ -149,12 +147,13 @@ def test_collector_translation(tmp_path, kind):
             lines_sorted(content(original, tmp_path)), path
 
 
-@needs_shared
 def test_collector_files(tmp_path):
-    """The file exporter's two formats hold the same requests."""
-    for name in ("collector-fileexporter.jsonl", "collector-fileexporter-proto-framed.bin"):
-        wick(SHARED / "fixtures/otlp" / name, tmp_path / (name + ".pb"))
-        assert (tmp_path / (name + ".pb")).stat().st_size > 500
+    """The file exporter's two formats are recognised."""
+    paths = [p for place in OTLP for p in (*place.glob("*.jsonl"), *place.glob("*framed.bin"))]
+    assert len(paths) >= 2
+    for path in paths:
+        wick(path, tmp_path / "out.pb")
+        assert (tmp_path / "out.pb").stat().st_size > 500
 
 
 # --- the other formats ---

@@ -1,4 +1,5 @@
-"""The OTLP codecs against protobuf's own library (otlp_oracle.py), and on what real senders sent (../shared, if there)."""
+"""The OTLP codecs against protobuf's own library (otlp_oracle.py), and on what real senders sent: tests/data/otlp (recorded by
+tools/golden), and more in ../shared where that is."""
 import json
 import os
 import random
@@ -10,9 +11,8 @@ import pytest
 from otlp_oracle import flatten, from_json, pb, random_request, to_json
 
 ROOT = Path(__file__).resolve().parents[2]
-FIXTURES = Path(os.environ.get("WICK_SHARED", ROOT.parent / "shared")) / "fixtures/otlp"
+FIXTURES = [p for p in (ROOT / "tests/data/otlp", Path(os.environ.get("WICK_SHARED", ROOT.parent / "shared")) / "fixtures/otlp") if p.is_dir()]
 TOOL = Path(os.environ.get("WICK_ASAN", ROOT / "build-asan/src/cli/wick")).parents[2] / "tests/unit/otlp_tool"
-needs_fixtures = pytest.mark.skipif(not FIXTURES.is_dir(), reason="no ../shared")
 
 
 def run(tmp_path, source, target, data):
@@ -186,12 +186,12 @@ def test_file_forms(tmp_path):
 
 # --- what real senders sent ---
 
-def twins():
-    return sorted(p for p in FIXTURES.rglob("*.pb") if "generations" not in p.parts) if FIXTURES.is_dir() else []
+def fixtures(pattern, generations=False):
+    found = [p for place in FIXTURES for p in place.rglob(pattern) if ("generations" in p.parts) == generations]
+    return pytest.mark.parametrize("path", sorted(found), ids=lambda p: p.name)
 
 
-@needs_fixtures
-@pytest.mark.parametrize("path", twins(), ids=lambda p: p.name)
+@fixtures("*.pb")
 def test_fixture(tmp_path, path):
     data = path.read_bytes()
     want = parse(data)
@@ -209,30 +209,42 @@ def test_fixture(tmp_path, path):
         assert all(" group 1 " in l for l in lines), "the types of one pprof belong together"
 
 
-@needs_fixtures
-def test_fixture_json_alone(tmp_path):
-    data = (FIXTURES / "collector-otlphttp-json-from-pprof-self.json").read_bytes()
+@fixtures("*.json")
+def test_fixture_json(tmp_path, path):
+    data = path.read_bytes()
     same(parse(convert(tmp_path, "json", "pb", data)), from_json(json.loads(data)))
 
 
-@needs_fixtures
-def test_fixture_file_exporter(tmp_path):
-    lines = (FIXTURES / "collector-fileexporter.jsonl").read_text().splitlines()
-    framed, frames = (FIXTURES / "collector-fileexporter-proto-framed.bin").read_bytes(), []
+def profiles_of(m):
+    return sorted(repr(p) for r in flatten(m) for s in r[3] for p in s[4])
+
+
+@fixtures("*.jsonl")
+def test_fixture_json_lines(tmp_path, path):
+    want = [from_json(json.loads(line)) for line in path.read_text().splitlines()]
+    got = parse(convert(tmp_path, "file", "pb", path.read_bytes()))
+    assert profiles_of(got) == sorted(x for m in want for x in profiles_of(m))
+
+
+@fixtures("*framed.bin")
+def test_fixture_framed(tmp_path, path):
+    framed, want = path.read_bytes(), []
     while framed:
         n = struct.unpack(">I", framed[:4])[0]
-        frames.append(parse(framed[4:4 + n]))
+        want.append(parse(framed[4:4 + n]))
         framed = framed[4 + n:]
-    for name, want in (("collector-fileexporter.jsonl", [from_json(json.loads(l)) for l in lines]),
-                       ("collector-fileexporter-proto-framed.bin", frames)):
-        got = parse(convert(tmp_path, "file", "pb", (FIXTURES / name).read_bytes()))
-        count = lambda m: sorted(repr(p) for r in flatten(m) for s in r[3] for p in s[4])
-        assert count(got) == sorted(x for m in want for x in count(m))
+    got = parse(convert(tmp_path, "file", "pb", path.read_bytes()))
+    assert profiles_of(got) == sorted(x for m in want for x in profiles_of(m))
 
 
-@needs_fixtures
-@pytest.mark.parametrize("name, words", [
-    ("tiny-v1.3.2.pb", "G0"), ("tiny-v1.5.0.pb", "G1"), ("tiny-v1.7.0.pb", "G2"), ("tiny-v1.8.0.pb", "G3"),
-    ("tiny-v1.9.0.pb", "G4"), ("tiny-v1.9.0-noattrs.pb", "G4"), ("ebpf-real-2025-11.otlp", "G3")])
-def test_fixture_generation(tmp_path, name, words):
-    assert f"generation {words})" in refused(tmp_path, (FIXTURES / "generations" / name).read_bytes())
+GENERATION_OF = {"tiny-v1.3.2": "G0", "tiny-v1.5.0": "G1", "tiny-v1.7.0": "G2", "tiny-v1.8.0": "G3", "tiny-v1.9.0": "G4",
+                 "tiny-v1.9.0-noattrs": "G4", "tiny-v1.10.0": None, "ebpf-real-2025-11": "G3"}
+
+
+@fixtures("*.[po][bt]*", generations=True)
+def test_fixture_generation(tmp_path, path):
+    generation = GENERATION_OF.get(path.stem, path.stem)
+    if generation:
+        assert f"generation {generation})" in refused(tmp_path, path.read_bytes())
+    else:
+        convert(tmp_path, "pb", "pb", path.read_bytes())
