@@ -34,7 +34,7 @@ BANNED = [
     (r"\b(fopen|fread|fwrite|openat|fsync|fdatasync|pread|pwrite|ftruncate|rename)\s*\(", ("src/base/fd.c", "src/sdk"), "base/fd"),
     (r"\b(strcpy|strcat|sprintf|vsprintf|gets|strtok|atoi|atol)\s*\(", (), "base/buf or base/str"),
 ]
-FUNCTION_LINES_MAX, FILE_LINES_MAX = 100, 1000
+FUNCTION_LINES_MAX, FILE_LINES_MAX = 70, 710
 results = []
 
 

@@ -3,12 +3,14 @@
  * Inside of the C++ demangler: the tree that a mangled name is parsed into, shared by the demangle_cxx*.c files. Only
  * demangle_cxx() is for others.
  *
- *   demangle_cxx.c         entry, encodings, names, special names
- *   demangle_cxx_type.c    types, template parameters and arguments, closures
- *   demangle_cxx_expr.c    operators and expressions
- *   demangle_cxx_tree.c    nodes, walks, substitution, replacing template parameters by their arguments
- *   demangle_cxx_print.c   names and types as text
- *   demangle_cxx_text.c    expressions as text
+ *   demangle_cxx.c           entry point, encodings, special names
+ *   demangle_cxx_name.c      names
+ *   demangle_cxx_type.c      types
+ *   demangle_cxx_template.c  template parameters and arguments, closures
+ *   demangle_cxx_expr.c      operators and expressions
+ *   demangle_cxx_tree.c      nodes, walks, substitution, replacing template parameters by their arguments
+ *   demangle_cxx_print.c     names and types as text
+ *   demangle_cxx_text.c      expressions and special names as text
  *
  * A node has a kind, up to one number and one text, and kids whose places depend on the kind (table below; "?" may be
  * NULL, "*" any number). Nodes live in the arena of the parse; substitutions make them shared, so the tree is a graph.
@@ -208,9 +210,12 @@ bool dm_is_standard_sub(const struct dm_node *a);
 
 /* demangle_cxx.c */
 struct dm_node *dm_encoding(struct dm *d, bool params, bool local);
+
+/* demangle_cxx_name.c */
 struct dm_node *dm_name(struct dm *d, bool *ret_explicit_object); /* ret may be NULL */
 struct dm_node *dm_unqualified_name(struct dm *d, struct dm_node *module, bool *ret_cast);
 struct dm_node *dm_source_name(struct dm *d);
+struct dm_node *dm_module_name(struct dm *d, struct dm_node *parent); /* parent may be NULL */
 struct dm_node *dm_tagged_name(struct dm *d, struct dm_node *a);
 int dm_number(struct dm *d);
 int dm_compact_number(struct dm *d);
@@ -219,13 +224,15 @@ int dm_seq_id(struct dm *d, bool eof_ok);
 /* demangle_cxx_type.c */
 struct dm_node *dm_type(struct dm *d, bool is_cast);
 struct dm_node *dm_bare_function(struct dm *d, bool has_return, bool explicit_object);
-struct dm_node *dm_cv_qualifiers(struct dm *d); /* NULL when there are none */
+struct dm_node *dm_with_args(struct dm *d, struct dm_node *name); /* DM_TEMPLATE of name and the I…E here */
+struct dm_node *dm_cv_qualifiers(struct dm *d);                   /* NULL when there are none */
 struct str dm_ref_qualifier(struct dm *d);
 struct dm_list dm_parameters(struct dm *d, bool explicit_object);
+
+/* demangle_cxx_template.c */
 struct dm_list dm_template_args(struct dm *d);
 struct dm_node *dm_template_arg(struct dm *d, const struct dm_list *previous);
 struct dm_node *dm_template_param(struct dm *d);
-struct dm_node *dm_with_args(struct dm *d, struct dm_node *name); /* DM_TEMPLATE of name and the I…E here */
 struct dm_node *dm_closure(struct dm *d);
 struct dm_node *dm_unnamed(struct dm *d);
 
@@ -255,9 +262,13 @@ struct dm_printer {
 void dm_print(struct dm_printer *p, struct dm_node *a);
 void dm_print_kind(struct dm_printer *p, struct dm_node *a); /* without the guard */
 bool dm_print_expression(struct dm_printer *p, struct dm_node *a);
+bool dm_print_special(struct dm_printer *p, struct dm_node *a);
+/* before, the first kid, between, the second kid, after */
+void dm_print_two(struct dm_printer *p, struct dm_node *a, const char *before, const char *between, const char *after);
 void dm_print_list(struct dm_printer *p, struct dm_node **v, uint32_t n, bool skip_empty);
 void dm_print_closure_types(struct dm_printer *p, struct dm_node *closure);
 void dm_put(struct dm_printer *p, const char *s);
+void dm_put_char(struct dm_printer *p, char c);
 void dm_put_str(struct dm_printer *p, struct str s);
 void dm_put_quiet(struct dm_printer *p, const char *fmt, int v); /* a number; `last` stays as it was */
 void dm_open(struct dm_printer *p, char c);

@@ -22,7 +22,7 @@ void dm_put(struct dm_printer *p, const char *s)
     dm_put_str(p, str_from(s));
 }
 
-static void put_char(struct dm_printer *p, char c)
+void dm_put_char(struct dm_printer *p, char c)
 {
     dm_put_str(p, (struct str){&c, 1});
 }
@@ -46,13 +46,13 @@ static void put_number(struct dm_printer *p, const char *fmt, int v)
 void dm_open(struct dm_printer *p, char c)
 {
     p->scopes++;
-    put_char(p, c);
+    dm_put_char(p, c);
 }
 
 void dm_close(struct dm_printer *p, char c)
 {
     p->scopes--;
-    put_char(p, c);
+    dm_put_char(p, c);
 }
 
 static void push_inner(struct dm_printer *p, struct dm_node *a)
@@ -107,11 +107,11 @@ void dm_print_list(struct dm_printer *p, struct dm_node **v, uint32_t n, bool sk
 static void put_qualifiers(struct dm_printer *p, struct dm_node *a)
 {
     if (a->kids[1]) {
-        put_char(p, ' ');
+        dm_put_char(p, ' ');
         dm_print(p, a->kids[1]);
     }
     if (a->kind == DM_METHOD_QUAL && a->text.n) {
-        put_char(p, ' ');
+        dm_put_char(p, ' ');
         dm_put_str(p, a->text);
     }
 }
@@ -148,11 +148,11 @@ static void print_as_inner(struct dm_printer *p, struct dm_node *a)
         dm_put(p, " _Imaginary");
         break;
     case DM_SUFFIXED:
-        put_char(p, ' ');
+        dm_put_char(p, ' ');
         dm_put_str(p, a->text);
         break;
     case DM_VENDOR:
-        put_char(p, ' ');
+        dm_put_char(p, ' ');
         dm_print(p, a->kids[0]);
         break;
     case DM_ARRAY:
@@ -163,14 +163,14 @@ static void print_as_inner(struct dm_printer *p, struct dm_node *a)
         break;
     case DM_PTRMEM:
         if (p->last != '(')
-            put_char(p, ' ');
+            dm_put_char(p, ' ');
         dm_print(p, a->kids[0]);
         dm_put(p, "::*");
         break;
     case DM_VECTOR:
         dm_put(p, " __vector(");
         dm_print(p, a->kids[0]);
-        put_char(p, ')');
+        dm_put_char(p, ')');
         break;
     case DM_PARAM_PACK:
         dm_put(p, "...");
@@ -231,16 +231,16 @@ static void print_dimension(struct dm_printer *p, struct dm_node *a)
                 space = "";
             print_one_inner(p);
         } else {
-            put_char(p, ' ');
+            dm_put_char(p, ' ');
             dm_open(p, '(');
             print_all_inner(p);
             dm_close(p, ')');
         }
     }
     dm_put(p, space);
-    put_char(p, '[');
+    dm_put_char(p, '[');
     dm_print(p, a->kids[0]);
-    put_char(p, ']');
+    dm_put_char(p, ']');
 }
 
 static void open_declarator(struct dm_printer *p, bool *ret_paren)
@@ -269,7 +269,7 @@ static void open_declarator(struct dm_printer *p, bool *ret_paren)
     if (p->last != '(' && p->last != '*')
         space = true;
     if (space && p->last != ' ')
-        put_char(p, ' ');
+        dm_put_char(p, ' ');
     dm_open(p, '(');
 }
 
@@ -298,7 +298,7 @@ static void print_function(struct dm_printer *p, struct dm_node *a)
         if (!p->inner)
             return;
         pop_inner(p);
-        put_char(p, ' ');
+        dm_put_char(p, ' ');
     }
     print_arguments(p, a);
 }
@@ -322,7 +322,7 @@ static void print_around(struct dm_printer *p, struct dm_node *a, struct dm_node
         break;
     case DM_VALUE_PARAM:
     case DM_CONSTR_PARAM:
-        put_char(p, ' ');
+        dm_put_char(p, ' ');
         print_as_inner(p, a);
         pop_inner(p);
         break;
@@ -340,7 +340,7 @@ static void print_typed(struct dm_printer *p, struct dm_node *a)
     push_inner(p, a);
     dm_print(p, a->kids[1]);
     if (p->inner) { /* the type did not place the name */
-        put_char(p, ' ');
+        dm_put_char(p, ' ');
         dm_print(p, a->kids[0]);
     }
     p->inner = hold;
@@ -355,13 +355,13 @@ static void print_template(struct dm_printer *p, struct dm_node *a)
     dm_print(p, a->kids[0]);
     if (p->template_params) {
         if (p->last == '<') /* operator< */
-            put_char(p, ' ');
+            dm_put_char(p, ' ');
         p->scopes = 0;
-        put_char(p, '<');
+        dm_put_char(p, '<');
         dm_print_list(p, a->kids + 1, a->n_kids - 1, true);
         if (p->last == '>')
-            put_char(p, ' ');
-        put_char(p, '>');
+            dm_put_char(p, ' ');
+        dm_put_char(p, '>');
         p->scopes = scopes;
     }
     p->inner = hold;
@@ -392,7 +392,7 @@ static void print_fixed(struct dm_printer *p, struct dm_node *a)
         dm_put(p, "_Sat ");
     if (a->kids[0]->kind != DM_BUILTIN || !str_is(a->kids[0]->text, "int")) {
         dm_print(p, a->kids[0]);
-        put_char(p, ' ');
+        dm_put_char(p, ' ');
     }
     dm_put(p, a->flag ? "_Accum" : "_Fract");
 }
@@ -403,7 +403,7 @@ static void print_operator_name(struct dm_printer *p, struct dm_node *a)
 
     dm_put(p, "operator");
     if (text.n && dm_is_lower(text.p[0]))
-        put_char(p, ' ');
+        dm_put_char(p, ' ');
     if (text.n && text.p[text.n - 1] == ' ')
         text.n--;
     dm_put_str(p, text);
@@ -425,7 +425,7 @@ void dm_print_closure_types(struct dm_printer *p, struct dm_node *a)
     if (a->kids[n]) {
         dm_put(p, " requires ");
         dm_print(p, a->kids[n]);
-        put_char(p, ' ');
+        dm_put_char(p, ' ');
     }
     dm_open(p, '(');
     dm_print_list(p, a->kids + n + 1, a->n_kids - n - 2, false);
@@ -464,13 +464,36 @@ static void print_param_pack(struct dm_printer *p, struct dm_node *a)
     p->inner = hold;
 }
 
+static bool print_parameter(struct dm_printer *p, struct dm_node *a)
+{
+    switch (a->kind) {
+    case DM_TYPE_PARAM:
+        dm_put(p, "typename ");
+        print_all_inner(p);
+        dm_print(p, a->kids[0]);
+        return true;
+    case DM_TT_PARAM:
+        print_tt_param(p, a);
+        return true;
+    case DM_PARAM_PACK:
+        print_param_pack(p, a);
+        return true;
+    case DM_EXPLICIT_OBJ:
+        dm_put(p, "this ");
+        dm_print(p, a->kids[0]);
+        return true;
+    default:
+        return false;
+    }
+}
+
 static bool print_type(struct dm_printer *p, struct dm_node *a)
 {
     switch (a->kind) {
     case DM_QUALIFIERS:
         for (uint32_t i = 0; i < a->n_kids; i++) {
             if (i)
-                put_char(p, ' ');
+                dm_put_char(p, ' ');
             print_qualifier(p, a->kids[i]);
         }
         return true;
@@ -516,7 +539,7 @@ static bool print_type(struct dm_printer *p, struct dm_node *a)
         return true;
     case DM_ELABORATED:
         dm_put_str(p, a->text);
-        put_char(p, ' ');
+        dm_put_char(p, ' ');
         dm_print_kind(p, a->kids[0]);
         return true;
     case DM_DECLTYPE:
@@ -525,23 +548,8 @@ static bool print_type(struct dm_printer *p, struct dm_node *a)
         dm_print(p, a->kids[0]);
         dm_close(p, ')');
         return true;
-    case DM_TYPE_PARAM:
-        dm_put(p, "typename ");
-        print_all_inner(p);
-        dm_print(p, a->kids[0]);
-        return true;
-    case DM_TT_PARAM:
-        print_tt_param(p, a);
-        return true;
-    case DM_PARAM_PACK:
-        print_param_pack(p, a);
-        return true;
-    case DM_EXPLICIT_OBJ:
-        dm_put(p, "this ");
-        dm_print(p, a->kids[0]);
-        return true;
     default:
-        return false;
+        return print_parameter(p, a);
     }
 }
 
@@ -586,70 +594,6 @@ static bool print_leaf(struct dm_printer *p, struct dm_node *a)
     }
 }
 
-static void print_module_name(struct dm_printer *p, struct dm_node *a)
-{
-    if (a->kids[0])
-        dm_print(p, a->kids[0]);
-    if (a->flag)
-        put_char(p, ':');
-    else if (a->kids[0])
-        put_char(p, '.');
-    dm_print(p, a->kids[1]);
-}
-
-/* before, first kid, between, second kid, after */
-static void print_two(struct dm_printer *p, struct dm_node *a, const char *before, const char *between,
-                      const char *after)
-{
-    dm_put(p, before);
-    dm_print(p, a->kids[0]);
-    dm_put(p, between);
-    dm_print(p, a->kids[1]);
-    dm_put(p, after);
-}
-
-static bool print_special(struct dm_printer *p, struct dm_node *a)
-{
-    switch (a->kind) {
-    case DM_GLOBAL_CDTOR:
-        dm_put(p, a->flag ? "global constructors keyed to " : "global destructors keyed to ");
-        dm_print(p, a->kids[0]);
-        return true;
-    case DM_CLONE:
-        dm_print(p, a->kids[0]);
-        dm_put(p, " [clone ");
-        dm_put_str(p, a->text);
-        dm_put(p, "]");
-        return true;
-    case DM_SPECIAL:
-        dm_put_str(p, a->text);
-        dm_print(p, a->kids[0]);
-        return true;
-    case DM_SPECIAL2:
-        print_two(p, a, "construction vtable for ", "-in-", "");
-        return true;
-    case DM_ENABLE_IF:
-        dm_print(p, a->kids[0]);
-        dm_put(p, " [enable_if:");
-        dm_print_list(p, a->kids + 1, a->n_kids - 1, false);
-        dm_put(p, "]");
-        return true;
-    case DM_MODULE_NAME:
-        print_module_name(p, a);
-        return true;
-    case DM_MODULE_ENTITY:
-        dm_print(p, a->kids[1]);
-        put_char(p, '@');
-        dm_print(p, a->kids[0]);
-        return true;
-    case DM_CONSTRAINT:
-        print_two(p, a, "", " requires ", "");
-        return true;
-    default:
-        return false;
-    }
-}
-
 static bool print_name(struct dm_printer *p, struct dm_node *a)
 {
     switch (a->kind) {
@@ -657,7 +601,7 @@ static bool print_name(struct dm_printer *p, struct dm_node *a)
         print_typed(p, a);
         return true;
     case DM_QUALIFIED:
-        print_two(p, a, "", "::", "");
+        dm_print_two(p, a, "", "::", "");
         return true;
     case DM_TEMPLATE:
         print_template(p, a);
@@ -666,10 +610,10 @@ static bool print_name(struct dm_printer *p, struct dm_node *a)
         dm_print(p, a->kids[1]);
         return true;
     case DM_TAGGED:
-        print_two(p, a, "", "[abi:", "]");
+        dm_print_two(p, a, "", "[abi:", "]");
         return true;
     case DM_DTOR:
-        put_char(p, '~');
+        dm_put_char(p, '~');
         dm_print(p, a->kids[0]);
         return true;
     case DM_CTOR:
@@ -698,7 +642,7 @@ static bool print_name(struct dm_printer *p, struct dm_node *a)
         dm_put(p, "]");
         return true;
     default:
-        return print_special(p, a);
+        return dm_print_special(p, a);
     }
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* C++ expressions as text. Operands stand in parentheses unless they are plain names. */
+/* C++ expressions and special names as text. Operands stand in parentheses unless they are plain names. */
 #include "demangle/demangle_cxx.h"
 
 static bool is_operator(const struct dm_node *a, const char *text)
@@ -398,4 +398,66 @@ bool dm_print_expression(struct dm_printer *p, struct dm_node *a)
         return false;
     printers[a->kind](p, a);
     return true;
+}
+
+static void print_module_name(struct dm_printer *p, struct dm_node *a)
+{
+    if (a->kids[0])
+        dm_print(p, a->kids[0]);
+    if (a->flag)
+        dm_put_char(p, ':');
+    else if (a->kids[0])
+        dm_put_char(p, '.');
+    dm_print(p, a->kids[1]);
+}
+
+void dm_print_two(struct dm_printer *p, struct dm_node *a, const char *before, const char *between, const char *after)
+{
+    dm_put(p, before);
+    dm_print(p, a->kids[0]);
+    dm_put(p, between);
+    dm_print(p, a->kids[1]);
+    dm_put(p, after);
+}
+
+bool dm_print_special(struct dm_printer *p, struct dm_node *a)
+{
+    switch (a->kind) {
+    case DM_GLOBAL_CDTOR:
+        dm_put(p, a->flag ? "global constructors keyed to " : "global destructors keyed to ");
+        dm_print(p, a->kids[0]);
+        return true;
+    case DM_CLONE:
+        dm_print(p, a->kids[0]);
+        dm_put(p, " [clone ");
+        dm_put_str(p, a->text);
+        dm_put(p, "]");
+        return true;
+    case DM_SPECIAL:
+        dm_put_str(p, a->text);
+        dm_print(p, a->kids[0]);
+        return true;
+    case DM_SPECIAL2:
+        dm_print_two(p, a, "construction vtable for ", "-in-", "");
+        return true;
+    case DM_ENABLE_IF:
+        dm_print(p, a->kids[0]);
+        dm_put(p, " [enable_if:");
+        dm_print_list(p, a->kids + 1, a->n_kids - 1, false);
+        dm_put(p, "]");
+        return true;
+    case DM_MODULE_NAME:
+        print_module_name(p, a);
+        return true;
+    case DM_MODULE_ENTITY:
+        dm_print(p, a->kids[1]);
+        dm_put_char(p, '@');
+        dm_print(p, a->kids[0]);
+        return true;
+    case DM_CONSTRAINT:
+        dm_print_two(p, a, "", " requires ", "");
+        return true;
+    default:
+        return false;
+    }
 }

@@ -18,277 +18,11 @@
 #include <stdio.h>
 
 #include "demangle/demangle.h"
-
-enum { DEPTH_MAX = 500, STEPS_MAX = 1 << 20, IDENT_RUNES_MAX = 1024 };
-
-struct rust {
-    const char *base, *p, *end; /* base: behind "_R"; back references count from here */
-    struct buf *out;
-    size_t start; /* of our output in out */
-    int64_t lifetimes;
-    unsigned depth, steps;
-    char last;
-    bool skip, failed, no_generics;
-};
+#include "demangle/demangle_rust_reader.h"
 
 static void read_path(struct rust *r, bool separator);
 static void read_type(struct rust *r);
 static void read_const(struct rust *r);
-
-static void fail(struct rust *r)
-{
-    r->failed = true;
-    r->p = r->end;
-}
-
-static char peek(const struct rust *r)
-{
-    return r->p < r->end ? *r->p : 0;
-}
-
-static bool eat(struct rust *r, char c)
-{
-    if (peek(r) != c || r->p >= r->end)
-        return false;
-    r->p++;
-    return true;
-}
-
-static void expect(struct rust *r, char c)
-{
-    if (!eat(r, c))
-        fail(r);
-}
-
-/* Every recursive rule starts with this. */
-static bool enter(struct rust *r)
-{
-    if (++r->depth > DEPTH_MAX || ++r->steps > STEPS_MAX || r->out->n - r->start > DEMANGLE_OUTPUT_MAX)
-        fail(r);
-    return !r->failed;
-}
-
-static void put(struct rust *r, struct str s)
-{
-    if (r->skip || s.n == 0)
-        return;
-    r->last = s.p[s.n - 1];
-    buf_put_str(r->out, s);
-}
-
-static void put_cstr(struct rust *r, const char *s)
-{
-    put(r, str_from(s));
-}
-
-static void put_char(struct rust *r, char c)
-{
-    put(r, (struct str){&c, 1});
-}
-
-static void put_number(struct rust *r, const char *fmt, uint64_t v)
-{
-    char text[40];
-
-    snprintf(text, sizeof(text), fmt, (unsigned long long) v);
-    put_cstr(r, text);
-}
-
-static int64_t read_base62(struct rust *r)
-{
-    uint64_t v = 0;
-
-    if (eat(r, '_'))
-        return 0;
-    while (r->p < r->end) {
-        char c = *r->p++;
-
-        if (c == '_')
-            return (int64_t) (v + 1);
-        v *= 62;
-        if (c >= '0' && c <= '9')
-            v += (uint64_t) (c - '0');
-        else if (c >= 'a' && c <= 'z')
-            v += (uint64_t) (c - 'a' + 10);
-        else if (c >= 'A' && c <= 'Z')
-            v += (uint64_t) (c - 'A' + 36);
-        else
-            break;
-    }
-    fail(r);
-    return 0;
-}
-
-static int64_t read_disambiguator(struct rust *r)
-{
-    return eat(r, 's') ? (int64_t) ((uint64_t) read_base62(r) + 1) : 0;
-}
-
-static uint32_t read_decimal(struct rust *r)
-{
-    uint32_t v = 0;
-
-    if (r->p >= r->end)
-        fail(r);
-    while (peek(r) >= '0' && peek(r) <= '9') {
-        uint32_t digit = (uint32_t) (*r->p++ - '0');
-
-        if (v >= INT32_MAX / 10 - digit) {
-            fail(r);
-            return 0;
-        }
-        v = v * 10 + digit;
-    }
-    return v;
-}
-
-static void put_rune(struct rust *r, uint32_t c)
-{
-    char text[4];
-    uint32_t n = 0;
-
-    if (c < 0x80) {
-        text[n++] = (char) c;
-    } else if (c < 0x800) {
-        text[n++] = (char) (0xc0 | c >> 6);
-        text[n++] = (char) (0x80 | (c & 0x3f));
-    } else if (c < 0x10000) {
-        text[n++] = (char) (0xe0 | c >> 12);
-        text[n++] = (char) (0x80 | (c >> 6 & 0x3f));
-        text[n++] = (char) (0x80 | (c & 0x3f));
-    } else {
-        text[n++] = (char) (0xf0 | c >> 18);
-        text[n++] = (char) (0x80 | (c >> 12 & 0x3f));
-        text[n++] = (char) (0x80 | (c >> 6 & 0x3f));
-        text[n++] = (char) (0x80 | (c & 0x3f));
-    }
-    put(r, (struct str){text, n});
-}
-
-static int punycode_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0' + 26;
-    if (c >= 'A' && c <= 'Z')
-        return c - 'A';
-    if (c >= 'a' && c <= 'z')
-        return c - 'a';
-    return -1;
-}
-
-/* RFC 3492 section 6.1: the next bias. */
-static int64_t punycode_adapt(int64_t delta, int64_t points, bool first)
-{
-    int64_t k = 0;
-
-    delta /= first ? 700 : 2;
-    delta += delta / points;
-    for (; delta > 35 * 26 / 2; k += 36)
-        delta /= 35;
-    return k + 36 * delta / (delta + 38);
-}
-
-/* One generalized variable-length integer, added to *i. False at its end or on overflow. */
-static bool punycode_delta(struct str *s, int64_t bias, int64_t *i)
-{
-    int64_t w = 1;
-
-    for (int64_t k = 36;; k += 36) {
-        int64_t t = k <= bias ? 1 : k > bias + 26 ? 26 : k - bias;
-        int digit = s->n ? punycode_digit(s->p[0]) : -1;
-
-        if (digit < 0)
-            return false;
-        *s = str_slice(*s, 1, s->n);
-        *i += digit * w;
-        if (digit < t)
-            return true;
-        if (w >= INT32_MAX / 36)
-            return false;
-        w *= 36 - t;
-    }
-}
-
-static void put_punycode(struct rust *r, struct str id)
-{
-    uint32_t runes[IDENT_RUNES_MAX], n = 0;
-    int64_t i = 0, code = 128, bias = 72;
-    struct str digits = id;
-
-    for (uint32_t k = id.n; k > 0; k--)
-        if (id.p[k - 1] == '_') {
-            for (uint32_t j = 0; j + 1 < k && n < IDENT_RUNES_MAX; j++)
-                runes[n++] = (unsigned char) id.p[j];
-            digits = str_slice(id, k, id.n);
-            break;
-        }
-    while (digits.n) {
-        int64_t old = i;
-
-        if (!punycode_delta(&digits, bias, &i) || n == IDENT_RUNES_MAX) {
-            fail(r);
-            return;
-        }
-        bias = punycode_adapt(i - old, n + 1, old == 0);
-        code += i / (n + 1);
-        i %= n + 1;
-        if (code > 0x10ffff || (code >= 0xd800 && code <= 0xdfff)) {
-            fail(r);
-            return;
-        }
-        memmove(runes + i + 1, runes + i, (n - (uint32_t) i) * sizeof(*runes));
-        runes[i++] = (uint32_t) code;
-        n++;
-    }
-    for (uint32_t k = 0; k < n; k++)
-        put_rune(r, runes[k]);
-}
-
-struct ident {
-    struct str text;
-    int64_t disambiguator;
-    bool punycode;
-};
-
-static struct ident read_plain_ident(struct rust *r)
-{
-    struct ident id = {.punycode = eat(r, 'u')};
-    uint32_t n = read_decimal(r);
-
-    eat(r, '_');
-    if (r->failed || (size_t) (r->end - r->p) < n) {
-        fail(r);
-        return (struct ident){0};
-    }
-    id.text = (struct str){r->p, n};
-    r->p += n;
-    for (uint32_t i = 0; i < n; i++) {
-        char c = id.text.p[i];
-
-        if (!((c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '_')) {
-            fail(r);
-            return (struct ident){0};
-        }
-    }
-    return id;
-}
-
-static struct ident read_ident(struct rust *r)
-{
-    int64_t disambiguator = read_disambiguator(r);
-    struct ident id = read_plain_ident(r);
-
-    id.disambiguator = disambiguator;
-    return id;
-}
-
-static void put_ident(struct rust *r, struct ident id)
-{
-    if (id.punycode)
-        put_punycode(r, id.text);
-    else
-        put(r, id.text);
-}
 
 /* B base62: reads `rule` again from an earlier place. */
 static bool enter_backref(struct rust *r, const char **ret_p, const char **ret_end)
@@ -366,10 +100,10 @@ static void read_nested(struct rust *r, bool separator)
     }
     r->p++;
     read_path(r, separator);
-    id = read_ident(r);
+    id = rust_read_ident(r);
     put_cstr(r, "::");
     if (ns >= 'a') {
-        put_ident(r, id);
+        rust_put_ident(r, id);
         return;
     }
     put_char(r, '{');
@@ -381,7 +115,7 @@ static void read_nested(struct rust *r, bool separator)
         put_char(r, ns);
     if (id.text.n) {
         put_char(r, ':');
-        put_ident(r, id);
+        rust_put_ident(r, id);
     }
     put_number(r, "#%lld}", (uint64_t) id.disambiguator);
 }
@@ -413,7 +147,7 @@ static void read_path_inside(struct rust *r, bool separator)
         r->p++;
     switch (c) {
     case 'C':
-        put_ident(r, read_ident(r));
+        rust_put_ident(r, rust_read_ident(r));
         break;
     case 'M':
     case 'X':
@@ -492,7 +226,7 @@ static void read_abi(struct rust *r)
         return;
     }
     put_cstr(r, "extern \"");
-    id = read_plain_ident(r);
+    id = rust_read_plain_ident(r);
     if (id.punycode)
         fail(r);
     for (uint32_t i = 0; i < id.text.n; i++)
@@ -565,7 +299,7 @@ static void read_dyn(struct rust *r)
         while (eat(r, 'p')) {
             put_cstr(r, opened ? ", " : "<");
             opened = true;
-            put_ident(r, read_plain_ident(r));
+            rust_put_ident(r, rust_read_plain_ident(r));
             put_cstr(r, " = ");
             read_type(r);
         }

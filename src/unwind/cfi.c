@@ -466,26 +466,43 @@ static bool remember(struct run *x, bool restore)
     return true;
 }
 
-/* Instructions whose operand is not in the opcode. false: not understood. */
-static bool step_extended(struct run *x, struct reader *r, uint8_t op)
+/* Instructions that say where the canonical frame address is. false: not one of them. */
+static bool step_cfa(struct run *x, struct reader *r, uint8_t op)
 {
     uint64_t reg;
 
     switch (op) {
-    case 0x00: /* nop */
+    case 0x0c: /* def_cfa */
+        reg = get_uleb(r);
+        set_cfa(x, reg, (int64_t) get_uleb(r));
         return true;
-    case 0x01: /* set_loc */
-        emit_here(x);
-        reg = get_pointer(r, x->s, x->s->debug ? 0 : x->cie->fde_enc);
-        if (reg < x->pc) /* only forward */
-            return false;
-        x->pc = reg;
+    case 0x0d: /* def_cfa_register */
+        set_cfa(x, get_uleb(r), x->st.off);
         return true;
-    case 0x02: /* advance_loc1, 2, 4 */
-    case 0x03:
-    case 0x04:
-        advance(x, get(r, 1u << (op - 2)));
+    case 0x0e: /* def_cfa_offset */
+        set_cfa(x, x->st.reg, (int64_t) get_uleb(r));
         return true;
+    case 0x0f: /* def_cfa_expression */
+        cfa_expression(&x->st, x->m, sub_reader(r, get_uleb(r)));
+        return true;
+    case 0x12: /* def_cfa_sf */
+        reg = get_uleb(r);
+        set_cfa(x, reg, scaled(x, get_sleb(r)));
+        return true;
+    case 0x13: /* def_cfa_offset_sf */
+        set_cfa(x, x->st.reg, scaled(x, get_sleb(r)));
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* Instructions that say where a register was saved. false: not one of them. */
+static bool step_register(struct run *x, struct reader *r, uint8_t op)
+{
+    uint64_t reg;
+
+    switch (op) {
     case 0x05: /* offset_extended */
         reg = get_uleb(r);
         *tracked(x, &x->st, reg) = (struct reg_state){REG_CFA, scaled(x, (int64_t) get_uleb(r))};
@@ -504,23 +521,6 @@ static bool step_extended(struct run *x, struct reader *r, uint8_t op)
         reg = get_uleb(r);
         *tracked(x, &x->st, reg) = (struct reg_state){REG_IN, (int64_t) get_uleb(r)};
         return true;
-    case 0x0a: /* remember_state */
-        return remember(x, false);
-    case 0x0b:
-        return remember(x, true);
-    case 0x0c: /* def_cfa */
-        reg = get_uleb(r);
-        set_cfa(x, reg, (int64_t) get_uleb(r));
-        return true;
-    case 0x0d: /* def_cfa_register */
-        set_cfa(x, get_uleb(r), x->st.off);
-        return true;
-    case 0x0e: /* def_cfa_offset */
-        set_cfa(x, x->st.reg, (int64_t) get_uleb(r));
-        return true;
-    case 0x0f: /* def_cfa_expression */
-        cfa_expression(&x->st, x->m, sub_reader(r, get_uleb(r)));
-        return true;
     case 0x10: /* expression */
         reg = get_uleb(r);
         *tracked(x, &x->st, reg) = reg_expression(x->m, sub_reader(r, get_uleb(r)));
@@ -528,13 +528,6 @@ static bool step_extended(struct run *x, struct reader *r, uint8_t op)
     case 0x11: /* offset_extended_sf */
         reg = get_uleb(r);
         *tracked(x, &x->st, reg) = (struct reg_state){REG_CFA, scaled(x, get_sleb(r))};
-        return true;
-    case 0x12: /* def_cfa_sf */
-        reg = get_uleb(r);
-        set_cfa(x, reg, scaled(x, get_sleb(r)));
-        return true;
-    case 0x13: /* def_cfa_offset_sf */
-        set_cfa(x, x->st.reg, scaled(x, get_sleb(r)));
         return true;
     case 0x14: /* val_offset, val_offset_sf */
     case 0x15:
@@ -547,13 +540,42 @@ static bool step_extended(struct run *x, struct reader *r, uint8_t op)
         sub_reader(r, get_uleb(r));
         *tracked(x, &x->st, reg) = (struct reg_state){REG_LOST, 0};
         return true;
+    default:
+        return false;
+    }
+}
+
+/* Instructions whose operand is not in the opcode. false: not understood. */
+static bool step_extended(struct run *x, struct reader *r, uint8_t op)
+{
+    uint64_t pc;
+
+    switch (op) {
+    case 0x00: /* nop */
+        return true;
+    case 0x01: /* set_loc */
+        emit_here(x);
+        pc = get_pointer(r, x->s, x->s->debug ? 0 : x->cie->fde_enc);
+        if (pc < x->pc) /* only forward */
+            return false;
+        x->pc = pc;
+        return true;
+    case 0x02: /* advance_loc1, 2, 4 */
+    case 0x03:
+    case 0x04:
+        advance(x, get(r, 1u << (op - 2)));
+        return true;
+    case 0x0a: /* remember_state */
+        return remember(x, false);
+    case 0x0b:
+        return remember(x, true);
     case 0x2d: /* AARCH64_negate_ra_state: the return address is signed; readers mask it */
         return x->m->arm;
     case 0x2e: /* GNU_args_size */
         get_uleb(r);
         return true;
     default:
-        return false;
+        return step_cfa(x, r, op) || step_register(x, r, op);
     }
 }
 

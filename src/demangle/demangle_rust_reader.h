@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Inside of the demangler of Rust's v0 mangling: reading and writing, shared by the demangle_rust*.c files. */
+#ifndef DEMANGLE_DEMANGLE_RUST_READER_H
+#define DEMANGLE_DEMANGLE_RUST_READER_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "base/buf.h"
+#include "demangle/demangle.h"
+
+enum { DEPTH_MAX = 500, STEPS_MAX = 1 << 20, IDENT_RUNES_MAX = 1024 };
+
+struct rust {
+    const char *base, *p, *end; /* base: behind "_R"; back references count from here */
+    struct buf *out;
+    size_t start; /* of our output in out */
+    int64_t lifetimes;
+    unsigned depth, steps;
+    char last;
+    bool skip, failed, no_generics;
+};
+
+static inline void fail(struct rust *r)
+{
+    r->failed = true;
+    r->p = r->end;
+}
+
+static inline char peek(const struct rust *r)
+{
+    return r->p < r->end ? *r->p : 0;
+}
+
+static inline bool eat(struct rust *r, char c)
+{
+    if (peek(r) != c || r->p >= r->end)
+        return false;
+    r->p++;
+    return true;
+}
+
+static inline void expect(struct rust *r, char c)
+{
+    if (!eat(r, c))
+        fail(r);
+}
+
+/* Every recursive rule starts with this. */
+static inline bool enter(struct rust *r)
+{
+    if (++r->depth > DEPTH_MAX || ++r->steps > STEPS_MAX || r->out->n - r->start > DEMANGLE_OUTPUT_MAX)
+        fail(r);
+    return !r->failed;
+}
+
+static inline void put(struct rust *r, struct str s)
+{
+    if (r->skip || s.n == 0)
+        return;
+    r->last = s.p[s.n - 1];
+    buf_put_str(r->out, s);
+}
+
+static inline void put_cstr(struct rust *r, const char *s)
+{
+    put(r, str_from(s));
+}
+
+static inline void put_char(struct rust *r, char c)
+{
+    put(r, (struct str){&c, 1});
+}
+
+static inline void put_number(struct rust *r, const char *fmt, uint64_t v)
+{
+    char text[40];
+
+    snprintf(text, sizeof(text), fmt, (unsigned long long) v);
+    put_cstr(r, text);
+}
+
+static inline int64_t read_base62(struct rust *r)
+{
+    uint64_t v = 0;
+
+    if (eat(r, '_'))
+        return 0;
+    while (r->p < r->end) {
+        char c = *r->p++;
+
+        if (c == '_')
+            return (int64_t) (v + 1);
+        v *= 62;
+        if (c >= '0' && c <= '9')
+            v += (uint64_t) (c - '0');
+        else if (c >= 'a' && c <= 'z')
+            v += (uint64_t) (c - 'a' + 10);
+        else if (c >= 'A' && c <= 'Z')
+            v += (uint64_t) (c - 'A' + 36);
+        else
+            break;
+    }
+    fail(r);
+    return 0;
+}
+
+static inline int64_t read_disambiguator(struct rust *r)
+{
+    return eat(r, 's') ? (int64_t) ((uint64_t) read_base62(r) + 1) : 0;
+}
+
+static inline uint32_t read_decimal(struct rust *r)
+{
+    uint32_t v = 0;
+
+    if (r->p >= r->end)
+        fail(r);
+    while (peek(r) >= '0' && peek(r) <= '9') {
+        uint32_t digit = (uint32_t) (*r->p++ - '0');
+
+        if (v >= INT32_MAX / 10 - digit) {
+            fail(r);
+            return 0;
+        }
+        v = v * 10 + digit;
+    }
+    return v;
+}
+
+/* An identifier: its bytes, and whether they are punycode. */
+struct ident {
+    struct str text;
+    int64_t disambiguator;
+    bool punycode;
+};
+
+/* demangle_rust_ident.c */
+struct ident rust_read_plain_ident(struct rust *r); /* without its disambiguator */
+struct ident rust_read_ident(struct rust *r);
+void rust_put_ident(struct rust *r, struct ident id);
+void rust_put_rune(struct rust *r, uint32_t c);
+
+#endif
