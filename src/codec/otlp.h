@@ -2,10 +2,11 @@
 /*
  * OTLP profiles <-> struct batch: protobuf and JSON, wire generation G5 (opentelemetry-proto 1.10 and later).
  *
- * Decoding takes what real senders send: fields in either order, packed and unpacked lists, string references in
+ * The decoder accepts what real senders send: fields in either order, packed and unpacked lists, string references in
  * KeyValue and AnyValue (resolved here: a batch has none), missing tables, tables whose entry 0 is not the zero value
- * (see below), unknown fields. What it refuses, it refuses with the byte and the path of the field. A request of an
- * older generation is refused by name; that includes the one of 1.9 that would decode without error and be wrong.
+ * (see below), unknown fields. An error message names the byte and the path of the field. A request of an older
+ * generation is refused by name, also where it would decode without an error and be wrong (protobuf of 1.9). JSON of 1.9
+ * has the same names and meaning as JSON of 1.10 and is accepted.
  *
  * Strings are not copied: they point into the request, which must live as long as the batch. otlp_decode() and
  * otlp_json_decode() take the buffer over; the *_borrowed forms leave it with the caller, who may hand it over later
@@ -48,9 +49,15 @@ enum otlp_generation {
 const char *otlp_generation_name(enum otlp_generation g);
 /* Looks at a protobuf request without decoding it. -EINVAL when it is malformed and of no known generation. */
 int otlp_generation_detect(const void *p, size_t n, enum otlp_generation *ret, struct err *e);
-/* The path of an HTTP request or gRPC call: 0 for .../v1development/..., -EPROTONOSUPPORT with words for v1experimental,
- * -ENOENT for others. */
+/* The path of an HTTP request or gRPC call: 0 for .../v1development/..., -EPROTONOSUPPORT for v1experimental, -ENOENT for
+ * others. */
 int otlp_check_path(struct str path, struct err *e);
+
+/* The header (gRPC metadata or HTTP) in which senders state the version of the wire, and the value that wick sends. */
+#define OTLP_VERSION_HEADER "otlp-profiles-development-version"
+#define OTLP_VERSION "1"
+/* 0 for a version that the decoder reads, else -EPROTONOSUPPORT. A request without the header is not checked. */
+int otlp_check_version(struct str value, struct err *e);
 
 /* --- decoding --- */
 enum { OTLP_INPUT_MAX = 64 << 20 }; /* the limit that OTLP recommends to receivers */

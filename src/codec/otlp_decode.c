@@ -22,25 +22,19 @@ enum { SLACK_PARTS = 8, SMALL_BLOCK = 64 << 10 }; /* up to this part of a large 
 
 /* --- body --- */
 
-static int decode_values(struct otlp_decoder *d, const struct wire_field *f, struct run *run)
+static int decode_values(struct otlp_decoder *d, const uint8_t *p, const uint8_t *end, struct run *run)
 {
     struct batch *b = d->b;
     int64_t *out = b->values + b->n_values, *q = out;
     uint64_t v;
 
-    if ((f->tag & 7) == WIRE_VARINT) {
-        *q++ = (int64_t) f->v;
-    } else {
-        const uint8_t *p = f->data, *end = p + f->v;
+    while (p < end) {
+        const uint8_t *here = p;
 
-        while (p < end) {
-            const uint8_t *here = p;
-
-            p = wire_varint(p, end, &v);
-            if (unlikely(!p))
-                return wire_fail(&d->w, here, "values", "a number is cut short");
-            *q++ = (int64_t) v;
-        }
+        p = wire_varint(p, end, &v);
+        if (unlikely(!p))
+            return wire_fail(&d->w, here, "values", "a number is cut short");
+        *q++ = (int64_t) v;
     }
     if (!run->n)
         run->off = b->n_values;
@@ -49,21 +43,17 @@ static int decode_values(struct otlp_decoder *d, const struct wire_field *f, str
     return 0;
 }
 
-static int decode_timestamps(struct otlp_decoder *d, const struct wire_field *f, struct run *run)
+static int decode_timestamps(struct otlp_decoder *d, const struct wire_field *f, const uint8_t *next, struct run *run)
 {
     struct batch *b = d->b;
     uint64_t *out = b->timestamps + b->n_timestamps;
-    uint32_t n = (f->tag & 7) == WIRE_I64 ? 1 : (uint32_t) (f->v / 8);
+    size_t size = (size_t) (next - f->data);
+    uint32_t n = (uint32_t) (size / 8);
 
-    if ((f->tag & 7) == WIRE_I64) {
-        out[0] = f->v;
-    } else {
-        if (f->v % 8)
-            return wire_fail(&d->w, f->at, "timestamps_unix_nano", "%llu bytes are no list of 8-byte numbers",
-                             (unsigned long long) f->v);
-        for (uint32_t i = 0; i < n; i++)
-            out[i] = wire_load64(f->data + (size_t) i * 8);
-    }
+    if (unlikely(size % 8))
+        return wire_fail(&d->w, f->at, "timestamps_unix_nano", "%zu bytes are not a list of 8-byte numbers", size);
+    for (uint32_t i = 0; i < n; i++)
+        out[i] = wire_load64(f->data + (size_t) i * 8);
     if (!run->n)
         run->off = b->n_timestamps;
     run->n += n;
@@ -85,20 +75,17 @@ static int decode_sample(struct otlp_decoder *d, const uint8_t *p, const uint8_t
         case WIRE_TAG(1, WIRE_VARINT):
             r = otlp_ref(&d->stacks, f.v, f.at, "stack_index", &d->w, &s->stack);
             break;
-        case WIRE_TAG(2, WIRE_LEN):
-        case WIRE_TAG(2, WIRE_VARINT):
-            r = otlp_decode_refs(d, &f, &d->attrs, "attribute_indices", &s->attrs);
+        case WIRE_LIST_OF(2, WIRE_VARINT):
+            r = otlp_decode_refs(d, &f, p, &d->attrs, "attribute_indices", &s->attrs);
             break;
         case WIRE_TAG(3, WIRE_VARINT):
             r = otlp_ref_optional(&d->links, f.v, f.at, "link_index", &d->w, &s->link);
             break;
-        case WIRE_TAG(4, WIRE_LEN):
-        case WIRE_TAG(4, WIRE_VARINT):
-            r = decode_values(d, &f, &s->values);
+        case WIRE_LIST_OF(4, WIRE_VARINT):
+            r = decode_values(d, f.data, p, &s->values);
             break;
-        case WIRE_TAG(5, WIRE_LEN):
-        case WIRE_TAG(5, WIRE_I64):
-            r = decode_timestamps(d, &f, &s->timestamps);
+        case WIRE_LIST_OF(5, WIRE_I64):
+            r = decode_timestamps(d, &f, p, &s->timestamps);
             break;
         }
     }
@@ -134,8 +121,11 @@ static int decode_profile_attrs(struct otlp_decoder *d, const uint8_t *p, const 
         struct wire_field f;
 
         p = wire_next(p, end, &f);
-        if (f.tag >> 3 == 11)
-            r = otlp_decode_refs(d, &f, &d->attrs, "attribute_indices", &pr->attrs);
+        switch (f.tag) {
+        case WIRE_LIST_OF(11, WIRE_VARINT):
+            r = otlp_decode_refs(d, &f, p, &d->attrs, "attribute_indices", &pr->attrs);
+            break;
+        }
     }
     return r;
 }
@@ -521,10 +511,10 @@ static void decoder_init(struct otlp_decoder *d, struct batch *b, const struct o
     d->attrs = table_of(&c->attrs, "attribute_table");
 }
 
-/* An index that is out of range in a request that nothing proves to be G5 is more likely a value of G4. */
-static bool may_be_g4(const struct otlp_evidence *ev)
+/* Whether the error that stopped the decoder is an attribute index of a sample. */
+static bool is_bad_attribute(const struct otlp_decoder *d)
 {
-    return !ev->sample_g5 && !ev->sample_2_set;
+    return strstr(d->w.path, "attribute_indices") && strstr(d->w.path, "samples[");
 }
 
 static int decode_counted(const uint8_t *p, size_t n, const struct otlp_counts *c, size_t memory, struct batch **ret,
@@ -549,8 +539,8 @@ static int decode_counted(const uint8_t *p, size_t n, const struct otlp_counts *
         return err_set(e, r, "a request of %zu bytes has more than %d empty messages", n, WIRE_EMPTY_MAX);
     if (r == -EFBIG)
         return err_set(e, r, "a request of %zu bytes needs more than %zu bytes of memory", n, memory);
-    if (r < 0 && strstr(d.w.path, "attribute_indices") && strstr(d.w.path, "samples[") && may_be_g4(&c->ev))
-        return otlp_generation_refuse(c->ev.profile_7_id ? OTLP_G4 : OTLP_G3_OR_G4, e);
+    if (r == -EINVAL && is_bad_attribute(&d) && otlp_generation_of_bad_attribute(c) != OTLP_G5)
+        return otlp_generation_refuse(otlp_generation_of_bad_attribute(c), e);
     if (r < 0)
         return wire_report(&d.w, p, r, "OTLP profiles", e);
     trim_block(&d, c, b->owned_size);
@@ -573,7 +563,7 @@ int otlp_decode_borrowed(const void *p, size_t n, const struct otlp_limits *limi
     if (n > MIN(input, (size_t) INT32_MAX))
         return err_set(e, -EFBIG, "a request of %zu bytes is over the limit of %zu", n, input);
     r = otlp_scan(start, start + n, &counts, &w);
-    g = otlp_generation_verdict(&counts.ev);
+    g = otlp_generation_verdict(&counts);
     if (g != OTLP_G5)
         return otlp_generation_refuse(g, e);
     if (r < 0)

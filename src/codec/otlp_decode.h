@@ -23,10 +23,10 @@ enum { OWNED_BLOCK, OWNED_INDICES, OWNED_LINES };
 /* Makes room for `need` elements of a pool that has n. -EFBIG over the limit, -ENOMEM. */
 int otlp_grow_pool(struct otlp_decoder *d, int owned, void *pool, size_t *cap, size_t n, size_t need, size_t size);
 
-/* Appends a repeated number field, packed or not, to the pool of indices as references into t. The elements of one
- * run must come without others in between. */
-int otlp_decode_refs(struct otlp_decoder *d, const struct wire_field *f, const struct otlp_table *t, const char *field,
-                     struct run *run);
+/* Appends the elements of a repeated number field (WIRE_LIST_OF) to the pool of indices as references into t; `next` is
+ * the position after the field. No other run may be appended to between the elements of one run. */
+int otlp_decode_refs(struct otlp_decoder *d, const struct wire_field *f, const uint8_t *next,
+                     const struct otlp_table *t, const char *field, struct run *run);
 /* Bytes of an id: absent, or all n of them. */
 int otlp_decode_id(struct otlp_decoder *d, const struct wire_field *f, const char *field, uint8_t *ret, size_t n);
 /* The dictionary message, strings first, and everything else of it. */

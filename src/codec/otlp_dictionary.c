@@ -26,11 +26,12 @@ int otlp_grow_pool(struct otlp_decoder *d, int owned, void *pool, size_t *cap, s
     return 0;
 }
 
-int otlp_decode_refs(struct otlp_decoder *d, const struct wire_field *f, const struct otlp_table *t, const char *field,
-                     struct run *run)
+int otlp_decode_refs(struct otlp_decoder *d, const struct wire_field *f, const uint8_t *next,
+                     const struct otlp_table *t, const char *field, struct run *run)
 {
     struct dict *dict = &d->b->dict;
-    size_t most = dict->n_indices + ((f->tag & 7) == WIRE_LEN ? f->v : 1); /* an index has a byte at least */
+    const uint8_t *p = f->data;
+    size_t most = dict->n_indices + (size_t) (next - p); /* an index takes at least one byte */
     uint32_t *out, *q, n = t->n, shift = t->shift;
     uint64_t v;
     int r;
@@ -41,24 +42,15 @@ int otlp_decode_refs(struct otlp_decoder *d, const struct wire_field *f, const s
             return r;
     }
     out = q = dict->indices + dict->n_indices;
+    while (p < next) {
+        const uint8_t *here = p;
 
-    if ((f->tag & 7) == WIRE_VARINT) {
-        r = otlp_ref(t, f->v, f->at, field, &d->w, q++);
-        if (r < 0)
-            return r;
-    } else if ((f->tag & 7) == WIRE_LEN) {
-        const uint8_t *p = f->data, *end = p + f->v;
-
-        while (p < end) {
-            const uint8_t *here = p;
-
-            p = wire_varint(p, end, &v);
-            if (unlikely(!p))
-                return wire_fail(&d->w, here, field, "a number is cut short");
-            if (unlikely(v >= n))
-                return wire_path(&d->w, otlp_ref(t, v, here, "", &d->w, q), field, (uint32_t) (q - out) + run->n);
-            *q++ = (uint32_t) v + shift;
-        }
+        p = wire_varint(p, next, &v);
+        if (unlikely(!p))
+            return wire_fail(&d->w, here, field, "a number is cut short");
+        if (unlikely(v >= n))
+            return wire_path(&d->w, otlp_ref(t, v, here, "", &d->w, q), field, (uint32_t) (q - out) + run->n);
+        *q++ = (uint32_t) v + shift;
     }
     if (!run->n)
         run->off = dict->n_indices;
@@ -110,9 +102,8 @@ static int decode_mapping(struct otlp_decoder *d, const uint8_t *p, const uint8_
         case WIRE_TAG(4, WIRE_VARINT):
             r = otlp_ref_optional(&d->values.string_table, f.v, f.at, "filename_strindex", &d->w, &m->filename);
             break;
-        case WIRE_TAG(5, WIRE_LEN):
-        case WIRE_TAG(5, WIRE_VARINT):
-            r = otlp_decode_refs(d, &f, &d->attrs, "attribute_indices", &m->attrs);
+        case WIRE_LIST_OF(5, WIRE_VARINT):
+            r = otlp_decode_refs(d, &f, p, &d->attrs, "attribute_indices", &m->attrs);
             break;
         }
     }
@@ -194,9 +185,8 @@ static int decode_location(struct otlp_decoder *d, const uint8_t *p, const uint8
                 return r;
             r = wire_path(&d->w, decode_line(d, f.data, p, &dict->lines[dict->n_lines++]), "lines", l->lines.n++);
             break;
-        case WIRE_TAG(4, WIRE_LEN):
-        case WIRE_TAG(4, WIRE_VARINT):
-            r = otlp_decode_refs(d, &f, &d->attrs, "attribute_indices", &l->attrs);
+        case WIRE_LIST_OF(4, WIRE_VARINT):
+            r = otlp_decode_refs(d, &f, p, &d->attrs, "attribute_indices", &l->attrs);
             break;
         }
     }
@@ -248,8 +238,11 @@ static int decode_stack(struct otlp_decoder *d, const uint8_t *p, const uint8_t 
 
     *s = (struct run){0};
     while (wire_each(&d->w, &p, end, &f, &r)) {
-        if (f.tag >> 3 == 1)
-            r = otlp_decode_refs(d, &f, &d->locations, "location_indices", s);
+        switch (f.tag) {
+        case WIRE_LIST_OF(1, WIRE_VARINT):
+            r = otlp_decode_refs(d, &f, p, &d->locations, "location_indices", s);
+            break;
+        }
     }
     return r;
 }

@@ -45,9 +45,8 @@ struct otlp_json {
     uint32_t n_types;
     size_t cap[ARRAYS]; /* elements */
     size_t memory, used;
-    uint32_t empty;           /* objects without a key: see WIRE_EMPTY_MAX */
-    enum otlp_generation old; /* with -EPROTONOSUPPORT */
-    struct buf scratch;       /* elements of lists that are being read, moved to the arena when complete */
+    uint32_t empty;     /* objects without a key: see WIRE_EMPTY_MAX */
+    struct buf scratch; /* elements of lists that are being read, moved to the arena when complete */
 };
 
 /* With the place and the words of the reader's error, if it has one. Returns it. */
@@ -73,6 +72,11 @@ struct str otlp_json_bytes(struct otlp_json *d, const char *field);
 int otlp_json_value(struct otlp_json *d, unsigned depth, struct value *ret);
 int otlp_json_kvs(struct otlp_json *d, const char *field, unsigned depth, struct kvs *ret);
 int otlp_json_dictionary(struct otlp_json *d);
+
+/* Whether this key of an object inside `parent` belongs to older generations only. */
+bool otlp_json_is_old_key(const char *parent, struct str key);
+/* Reads the whole request, as far as it is well-formed, for the generation its keys are of: G5 unless they rule that out. */
+enum otlp_generation otlp_json_generation(struct str text, struct arena *a);
 
 #define KEY_IS(key, lit) ((key).n == sizeof(lit) - 1 && memcmp((key).p, lit, sizeof(lit) - 1) == 0)
 

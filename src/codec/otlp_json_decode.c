@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * OTLP profiles, JSON, into a batch: protobuf's JSON mapping with OTLP's changes. Keys are lowerCamelCase and no others;
- * 64-bit numbers come as strings or numbers; trace, span and profile ids as hex (base64 is taken too), other bytes as
- * base64; unknown keys are passed over; null means absent. See otlp_json.h for the order of reading.
- *
- * Names tell generations apart here: since G4 they are those of G5, so a request of 1.9 decodes, and rightly.
+ * OTLP profiles, JSON, into a batch: protobuf's JSON mapping with OTLP's changes. Only lowerCamelCase keys are
+ * recognized; 64-bit numbers are strings or numbers; trace, span and profile ids are hex (base64 is accepted too), other
+ * bytes base64; unknown keys are ignored; null means absent. See otlp_json.h for the order of reading and
+ * otlp_json_generation.c for requests of older generations.
  */
 #include "base/mem.h"
 #include "codec/otlp.h"
@@ -121,32 +120,6 @@ static struct value_type read_value_type(struct otlp_json *d, const char *field)
     return t;
 }
 
-/* Keys that only older generations have. */
-static int check_profile_key(struct otlp_json *d, struct str key)
-{
-    static const struct {
-        const char *key;
-        enum otlp_generation g;
-    } old[] = {
-        {"startTimeUnixNano", OTLP_G0},
-        {"profile", OTLP_G0},
-        {"stringTable", OTLP_G1},
-        {"locationTable", OTLP_G1},
-        {"locationIndices", OTLP_G2},
-        {"timeNanos", OTLP_G2},
-        {"sample", OTLP_G3},
-        {"commentStrindices", OTLP_G3},
-    };
-
-    for (size_t i = 0; i < ARRAY_SIZE(old); i++)
-        if (str_is(key, old[i].key)) {
-            d->old = old[i].g;
-            return otlp_json_stop(d, -EPROTONOSUPPORT);
-        }
-    json_skip(&d->r);
-    return 0;
-}
-
 static void read_profile_field(struct otlp_json *d, struct str key, struct profile *p, struct value_type *type)
 {
     if (KEY_IS(key, "sampleType"))
@@ -171,8 +144,10 @@ static void read_profile_field(struct otlp_json *d, struct str key, struct profi
         p->payload = otlp_json_bytes(d, "originalPayload");
     else if (KEY_IS(key, "attributeIndices"))
         p->attrs = otlp_json_refs(d, &d->attrs, "attributeIndices");
+    else if (otlp_json_is_old_key("profiles", key))
+        otlp_json_stop(d, -EPROTONOSUPPORT);
     else
-        check_profile_key(d, key);
+        json_skip(&d->r);
 }
 
 static int read_profile(struct otlp_json *d)
@@ -465,6 +440,7 @@ int otlp_json_decode_borrowed(const char *p, size_t n, const struct otlp_limits 
     const struct otlp_limits *l = limits ? limits : &defaults;
     size_t input = l->input ? l->input : OTLP_INPUT_MAX, memory = l->memory ? l->memory : ((size_t) 1 << 20) + 8 * n;
     _cleanup_(batch_unrefp) struct batch *b = NULL;
+    enum otlp_generation g = OTLP_G5;
     struct otlp_json d;
     int r;
 
@@ -482,8 +458,10 @@ int otlp_json_decode_borrowed(const char *p, size_t n, const struct otlp_limits 
         return err_set(e, r, "a request of %zu bytes has more than %d empty messages", n, WIRE_EMPTY_MAX);
     if (r == -EFBIG)
         return err_set(e, r, "a request of %zu bytes needs more than %zu bytes of memory", n, memory);
-    if (r == -EPROTONOSUPPORT)
-        return otlp_generation_refuse(d.old, e);
+    if (r == -EPROTONOSUPPORT || r == -EINVAL)
+        g = otlp_json_generation((struct str){p ? p : "", (uint32_t) n}, &b->arena);
+    if (g != OTLP_G5)
+        return otlp_generation_refuse(g, e);
     if (r < 0)
         return wire_report(&d.w, (const uint8_t *) d.r.start, r, "OTLP profiles", e);
     finish(&d);

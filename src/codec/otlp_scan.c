@@ -6,12 +6,6 @@
 
 enum { SAMPLE_LIST_LOOK = 16, LOCATION_SAMPLE = 8 };
 
-/* Counts the elements of a repeated number field in either form. */
-static uint32_t count_list(const struct wire_field *f)
-{
-    return (f->tag & 7) == WIRE_LEN ? wire_count_varints(f->data, f->v) : 1;
-}
-
 enum entry_kind { ENTRY_TEXT, ENTRY_IDS, ENTRY_MESSAGE };
 
 /* True for a message whose fields are all zero: numbers 0, others absent or empty; trace ids may be all zeros. */
@@ -22,7 +16,7 @@ static bool is_zero_message(const uint8_t *p, const uint8_t *end, enum entry_kin
 
         p = wire_next(p, end, &f);
         if (!p)
-            return true; /* the second pass says what is wrong */
+            return true; /* the second pass reports the error */
         if ((f.tag & 7) != WIRE_LEN ? f.v != 0 : kind == ENTRY_MESSAGE && f.v)
             return false;
         for (uint64_t i = 0; (f.tag & 7) == WIRE_LEN && i < f.v; i++)
@@ -40,7 +34,7 @@ static void count_entry(struct otlp_counts *c, struct otlp_table_count *t, const
         t->shifted = kind == ENTRY_TEXT || !is_zero_message(f->data, f->data + f->v, kind);
 }
 
-/* Looks into a location, if it is among those that stand for all. What is wrong with it is said by the second pass. */
+/* Looks into a location if it is among those that stand for all. The second pass reports its errors. */
 static void sample_location(const struct wire_field *l, struct otlp_counts *c)
 {
     const uint8_t *p = l->data, *end = p + l->v;
@@ -54,8 +48,8 @@ static void sample_location(const struct wire_field *l, struct otlp_counts *c)
         if (p && f.tag == WIRE_TAG(3, WIRE_LEN)) {
             c->lines++;
             c->empty += f.v == 0;
-        } else if (p && f.tag == WIRE_TAG(4, WIRE_LEN)) {
-            c->attr_indices += wire_count_varints(f.data, f.v);
+        } else if (p && (f.tag == WIRE_TAG(4, WIRE_LEN) || f.tag == WIRE_TAG(4, WIRE_VARINT))) {
+            c->attr_indices += wire_list_count(&f, p);
         }
     }
 }
@@ -88,26 +82,11 @@ static int scan_dictionary(const uint8_t *p, const uint8_t *end, struct otlp_cou
             break;
         case WIRE_TAG(7, WIRE_LEN):
             count_entry(c, &c->stacks, &f, ENTRY_MESSAGE);
-            c->stack_indices += f.v > 2 ? wire_count_varints(f.data + 2, f.v - 2) : f.v; /* behind tag and length */
+            c->stack_indices += f.v > 2 ? wire_count_varints(f.data + 2, f.v - 2) : f.v; /* after tag and length */
             break;
         }
     }
     return r;
-}
-
-/* Whether a stack has its locations unpacked, which says how the sender writes lists. */
-static bool is_unpacked(const uint8_t *p, const uint8_t *end)
-{
-    bool yes = false;
-
-    while (p && p < end && !yes) {
-        struct wire_field f, g = {0};
-
-        p = wire_next(p, end, &f);
-        if (p && f.tag == WIRE_TAG(7, WIRE_LEN) && f.v && wire_next(f.data, p, &g))
-            yes = g.tag == WIRE_TAG(1, WIRE_VARINT);
-    }
-    return yes;
 }
 
 static bool has_repeat(const uint8_t *p, const uint8_t *end)
@@ -125,95 +104,99 @@ static bool has_repeat(const uint8_t *p, const uint8_t *end)
     return false;
 }
 
+/* The fields of one sample that its generation is judged by. */
+struct sample_look {
+    const uint8_t *list; /* the last packed field 2 */
+    size_t list_size;
+    uint64_t n_attrs, n_values, n_times;
+    uint32_t n_field_4; /* VARINT */
+};
+
 /* A sample with field 2 and no values: attributes with times (G5), or values with or without times (G3, G4)? */
-static void weigh_sample(struct otlp_evidence *ev, const uint8_t *list, size_t list_size, uint64_t n_list,
-                         uint64_t n_times)
+static void weigh_attributes(struct otlp_evidence *ev, const struct sample_look *l)
 {
-    if (!n_times)
+    if (!l->n_times)
         ev->sample_2_alone = true;
-    else if (n_list != n_times)
+    else if (l->n_attrs != l->n_times)
         ev->sample_2_set = true;
-    else if (list && has_repeat(list, list + list_size))
+    else if (l->list && has_repeat(l->list, l->list + l->list_size))
         ev->sample_2_repeats = true;
 }
 
+/* A sample with field 4 VARINT: unpacked values (G5), or a link (G3, G4)? */
+static void weigh_field_4(struct otlp_evidence *ev, const struct sample_look *l)
+{
+    ev->sample_4_varint = true;
+    if (l->n_field_4 > 1 || (!l->n_attrs && !l->n_times))
+        ev->sample_4_values = true;
+    else if (l->n_values == 1 && l->n_times > 1 && l->n_times == l->n_attrs)
+        ev->possible &= (uint8_t) ~OTLP_BIT(OTLP_G5); /* one value for several times: it is a link */
+}
+
+static void look_at_field_4(struct otlp_evidence *ev, const uint8_t *p, const uint8_t *end, struct sample_look *l)
+{
+    uint64_t v = 0;
+
+    wire_varint(p, end, &v);
+    ev->sample_4_max = MAX(ev->sample_4_max, v);
+    l->n_field_4++;
+}
+
+#define TABLES_IN_PROFILE (OTLP_BIT(OTLP_G1) | OTLP_BIT(OTLP_G1_6) | OTLP_BIT(OTLP_G2))
+#define STACKS_IN_TABLE (OTLP_BIT(OTLP_G3) | OTLP_BIT(OTLP_G4))
+
 static int scan_sample(const uint8_t *p, const uint8_t *end, struct otlp_counts *c, struct wire_err *w)
 {
+    struct sample_look l = {0};
     struct wire_field f;
-    const uint8_t *list = NULL;
-    size_t list_size = 0;
-    uint64_t n_attrs = 0, n_values = 0, n_times = 0;
+    uint8_t not = 0; /* generations that this sample rules out */
     int r = 0;
 
     while (wire_each_scan(w, &p, end, &f, &r)) {
         switch (f.tag) {
         case WIRE_TAG(2, WIRE_LEN):
-            n_attrs += wire_count_varints(f.data, f.v);
-            list = f.data;
-            list_size = f.v;
-            break;
+            l.list = f.data;
+            l.list_size = f.v;
+            not |= TABLES_IN_PROFILE;
+            /* fall through */
         case WIRE_TAG(2, WIRE_VARINT):
-            n_attrs++;
+            l.n_attrs += wire_list_count(&f, p);
             break;
         case WIRE_TAG(3, WIRE_VARINT):
             c->ev.sample_g5 = true;
             break;
         case WIRE_TAG(3, WIRE_LEN):
-            c->ev.sample_g4 = true;
-            break;
-        case WIRE_TAG(4, WIRE_LEN):
-            n_values += wire_count_varints(f.data, f.v);
-            c->ev.sample_g5 = true;
+            not |= OTLP_BIT(OTLP_G5);
             break;
         case WIRE_TAG(4, WIRE_VARINT):
-            n_values++;
-            c->ev.sample_4_varint = true;
+            look_at_field_4(&c->ev, f.data, p, &l);
+            l.n_values++;
             break;
-        case WIRE_TAG(5, WIRE_LEN):
-            n_times += f.v / 8;
+        case WIRE_TAG(4, WIRE_LEN):
+            l.n_values += wire_list_count(&f, p);
+            c->ev.sample_g5 = true;
+            not |= STACKS_IN_TABLE;
             break;
-        case WIRE_TAG(5, WIRE_I64):
-            n_times++;
+        case WIRE_LIST_OF(5, WIRE_I64):
+            l.n_times += (size_t) (p - f.data) / 8;
+            not |= TABLES_IN_PROFILE;
+            break;
+        case WIRE_TAG(5, WIRE_VARINT):
+            not |= STACKS_IN_TABLE | OTLP_BIT(OTLP_G5);
             break;
         }
     }
     if (r < 0)
         return r;
-    if (n_attrs && !n_values && !c->ev.sample_2_set)
-        weigh_sample(&c->ev, list, list_size, n_attrs, n_times);
-    c->indices += n_attrs;
-    c->values += n_values;
-    c->timestamps += n_times;
+    c->ev.possible &= (uint8_t) ~not ;
+    if (l.n_field_4)
+        weigh_field_4(&c->ev, &l);
+    if (l.n_attrs && !l.n_values && !c->ev.sample_2_set)
+        weigh_attributes(&c->ev, &l);
+    c->indices += l.n_attrs;
+    c->values += l.n_values;
+    c->timestamps += l.n_times;
     return 0;
-}
-
-/* What of a Profile's field does not fit G5, or is new in G4. */
-static void weigh_profile_field(struct otlp_evidence *ev, const struct wire_field *f)
-{
-    switch (f->tag) {
-    case WIRE_TAG(2, WIRE_I64):
-        ev->profile_2_i64 = true;
-        break;
-    case WIRE_TAG(3, WIRE_LEN):
-        ev->profile_3_len = true;
-        break;
-    case WIRE_TAG(6, WIRE_LEN):
-        ev->profile_6_len = true;
-        break;
-    case WIRE_TAG(7, WIRE_VARINT):
-        ev->profile_7_varint = true;
-        break;
-    case WIRE_TAG(7, WIRE_LEN):
-        ev->profile_7_id |= f->v == 16;
-        break;
-    case WIRE_TAG(8, WIRE_LEN):
-        ev->profile_8_len = true;
-        break;
-    case WIRE_TAG(12, WIRE_LEN):
-    case WIRE_TAG(12, WIRE_VARINT):
-        ev->profile_12 = true;
-        break;
-    }
 }
 
 static int scan_profile(const uint8_t *p, const uint8_t *end, struct otlp_counts *c, struct wire_err *w)
@@ -229,10 +212,10 @@ static int scan_profile(const uint8_t *p, const uint8_t *end, struct otlp_counts
             c->samples++;
             c->empty += f.v == 0;
             r = wire_path(w, scan_sample(f.data, p, c, w), "samples", sample++);
-        } else if (f.tag >> 3 == 11) {
-            c->indices += count_list(&f);
         } else {
-            weigh_profile_field(&c->ev, &f);
+            if (f.tag == WIRE_TAG(11, WIRE_LEN) || f.tag == WIRE_TAG(11, WIRE_VARINT))
+                c->indices += wire_list_count(&f, p);
+            c->ev.possible &= otlp_generation_of_field(&f);
         }
     }
     return r;
@@ -289,10 +272,9 @@ static int scan_resource(const uint8_t *p, const uint8_t *end, struct otlp_count
 int otlp_scan(const uint8_t *p, const uint8_t *end, struct otlp_counts *c, struct wire_err *w)
 {
     struct wire_field f;
-    const uint8_t *start = p;
     int r = 0;
 
-    *c = (struct otlp_counts){0};
+    *c = (struct otlp_counts){.ev.possible = UINT8_MAX};
     while (wire_each_scan(w, &p, end, &f, &r)) {
         switch (f.tag) {
         case WIRE_TAG(1, WIRE_LEN):
@@ -306,11 +288,6 @@ int otlp_scan(const uint8_t *p, const uint8_t *end, struct otlp_counts *c, struc
             c->ev.top_strings = true;
             break;
         }
-    }
-    for (p = start; r == 0 && p < end && c->ev.sample_4_varint && !c->ev.unpacked;) {
-        p = wire_next(p, end, &f);
-        if (f.tag == WIRE_TAG(2, WIRE_LEN))
-            c->ev.unpacked = is_unpacked(f.data, p);
     }
     return r;
 }

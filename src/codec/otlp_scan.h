@@ -4,8 +4,8 @@
  * and exactly, check every index against the size of its table whatever the order of the fields, and refuse a request
  * that would grow out of proportion before anything is allocated. On the way it gathers what tells generations apart.
  *
- * It does not go inside of the dictionary's entries, which are most of a request, but for one location in 8: from
- * those, the number of lines and attributes of all is guessed, and should it be wrong the pools grow.
+ * It does not look inside the dictionary's entries, which are most of a request, except for one location in 8: from
+ * those it estimates the number of lines and attributes of all locations. If the estimate is too low, the pools grow.
  */
 #ifndef CODEC_OTLP_SCAN_H
 #define CODEC_OTLP_SCAN_H
@@ -15,25 +15,21 @@
 #include "codec/otlp.h"
 #include "codec/wire.h"
 
-/* Fields of Profile and Sample whose types differ between generations. Set when seen at least once. */
+/* What the fields of Profile and Sample say about the generation; otlp_generation.c explains the rules. */
 struct otlp_evidence {
+    uint8_t possible;      /* OTLP_BIT() of the generations in which every field seen has the type it came with */
     bool dictionary;       /* request field 2 */
     bool top_strings;      /* request field 6: 1.6 kept the tables in ProfilesData */
-    bool profile_2_i64;    /* G0: ProfileContainer.start_time */
-    bool profile_3_len;    /* G1: mapping_table, G2: location_indices */
-    bool profile_6_len;    /* G1: function_table, G2: period_type */
-    bool profile_7_varint; /* G2: period */
-    bool profile_7_id;     /* 16 bytes: profile_id since G4 */
-    bool profile_8_len;    /* G3: profile_id */
-    bool profile_12;       /* G3: attribute_indices */
     bool sample_g5;        /* field 3 VARINT (link_index) or 4 LEN (values) */
-    bool sample_g4;        /* field 3 LEN (attribute_indices), or 4 VARINT (link_index) beside packed lists */
     bool sample_2_alone;   /* field 2 without values and times: no value at all, if this were G5 */
     bool sample_2_repeats; /* field 2 as long as the times, with an element twice: values rather than a set */
     bool sample_2_set;     /* field 2 not as long as the times: attributes rather than values */
-    bool sample_4_varint;
-    bool unpacked; /* a stack's locations came unpacked: so may the lists of samples */
+    bool sample_4_varint;  /* field 4 VARINT: an unpacked value of G5, or the link_index of G3 and G4 */
+    bool sample_4_values;  /* it came twice in a sample, or without field 2 and times: only G5 does that */
+    uint64_t sample_4_max; /* the largest of them: not a link_index unless there are more links */
 };
+
+#define OTLP_BIT(generation) (1u << (generation))
 
 struct otlp_table_count {
     uint32_t n;   /* entries as sent */
@@ -52,7 +48,15 @@ struct otlp_counts {
 };
 
 int otlp_scan(const uint8_t *p, const uint8_t *end, struct otlp_counts *ret, struct wire_err *w);
-enum otlp_generation otlp_generation_verdict(const struct otlp_evidence *ev);
+/* The generations in which Profile has this field with this wire type, as a set of OTLP_BIT(). */
+uint8_t otlp_generation_of_field(const struct wire_field *f);
+/* The newest generation before G5 that the evidence allows; G5 when it allows none, so that the decoder judges. */
+enum otlp_generation otlp_generation_older(const struct otlp_evidence *ev);
+/* G5, unless the request cannot be that. */
+enum otlp_generation otlp_generation_verdict(const struct otlp_counts *c);
+/* The generation of a request that turned out to have an attribute index out of range: G5, unless the attributes may be
+ * the values of an older one. */
+enum otlp_generation otlp_generation_of_bad_attribute(const struct otlp_counts *c);
 /* Refuses an older generation by name: -EPROTONOSUPPORT. */
 int otlp_generation_refuse(enum otlp_generation g, struct err *e);
 

@@ -20,6 +20,12 @@
  *     }
  *     return r;
  *
+ * A repeated number may be packed (one LEN field that holds all of them) or not (one field of the number's own type for
+ * each), and senders may mix the two. Both forms have the same bytes between f.data and the position after the field, so
+ * one rule reads them: name the field with WIRE_LIST_OF() in the switch and read the numbers in [f.data, p):
+ *
+ *         case WIRE_LIST_OF(4, WIRE_VARINT): r = decode_numbers(f.data, p, ...); break;
+ *
  * Nothing is copied and nothing can be read outside [p, end). Errors name a byte and a path of fields: the innermost
  * function says what is wrong (wire_fail), each caller puts its field in front (wire_path), the outermost turns it into
  * words (wire_report). None of that costs anything while all is well.
@@ -38,11 +44,13 @@
 
 enum wire_type { WIRE_VARINT, WIRE_I64, WIRE_LEN, WIRE_SGROUP, WIRE_EGROUP, WIRE_I32 };
 #define WIRE_TAG(field, type) ((uint32_t) (field) << 3 | (uint32_t) (type))
+/* In a switch: a repeated number of this type, packed or not. The numbers are the bytes [f.data, position after f). */
+#define WIRE_LIST_OF(field, type) WIRE_TAG(field, WIRE_LEN) : case WIRE_TAG(field, type)
 
 struct wire_field {
     uint32_t tag;
     uint64_t v;          /* the number, or the length of LEN */
-    const uint8_t *data; /* the bytes of LEN */
+    const uint8_t *data; /* after the tag and, for LEN, the length: the first byte of the value */
     const uint8_t *at;   /* where its tag is */
 };
 
@@ -105,6 +113,7 @@ static inline __attribute__((always_inline)) const uint8_t *wire_next_(const uin
     } else if (unlikely(!(p = wire_tag_slow(p, end, &f->tag)))) {
         return NULL;
     }
+    f->data = p;
     switch (f->tag & 7) {
     case WIRE_VARINT:
         return value ? wire_varint(p, end, &f->v) : wire_skip_varint(p, end);
@@ -151,7 +160,7 @@ static inline struct str wire_str(const struct wire_field *f)
     return (struct str){(const char *) f->data, (uint32_t) f->v};
 }
 
-/* How many varints a packed run holds: its bytes without the continuation bit. */
+/* How many varints a run of them holds: its bytes without the continuation bit. */
 uint32_t wire_count_varints_long(const uint8_t *p, size_t n);
 static inline uint32_t wire_count_varints(const uint8_t *p, size_t n)
 {
@@ -162,6 +171,11 @@ static inline uint32_t wire_count_varints(const uint8_t *p, size_t n)
     for (size_t i = 0; i < n; i++)
         count += p[i] < 0x80;
     return count;
+}
+
+static inline uint32_t wire_list_count(const struct wire_field *f, const uint8_t *next)
+{
+    return wire_count_varints(f->data, (size_t) (next - f->data));
 }
 
 /* --- errors --- */

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "codec/otlp.h"
 #include "sdk/transport.h"
 
 enum {
@@ -81,7 +82,7 @@ static void put_headers(struct buf *out, const struct settings *s)
     put_header(&b, STR("te"), STR("trailers"));
     put_header(&b, STR("content-type"), STR("application/grpc"));
     put_header(&b, STR("user-agent"), STR("wick/" WICK_VERSION));
-    put_header(&b, STR("otlp-profiles-development-version"), STR("1"));
+    put_header(&b, STR(OTLP_VERSION_HEADER), STR(OTLP_VERSION));
     if (s->compression == WICK_COMPRESSION_GZIP)
         put_header(&b, STR("grpc-encoding"), STR("gzip"));
     for (uint32_t i = 0; i < s->n_headers; i++)

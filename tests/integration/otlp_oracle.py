@@ -4,8 +4,10 @@ flatten() resolves every reference, so two requests that say the same thing comp
 look like. random_request() makes requests with something in every field.
 """
 import base64
+import struct
 
 from google.protobuf import json_format
+from google.protobuf.internal import encoder
 from opentelemetry.proto.common.v1 import common_pb2
 from opentelemetry.proto.profiles.v1development import profiles_pb2 as pb
 
@@ -104,6 +106,60 @@ def flatten(request):
         r = rp.resource
         refs = [(x.schema_url, x.type, list(x.id_keys), list(x.description_keys)) for x in r.entity_refs]
         out.append((d.kvs(r.attributes), r.dropped_attributes_count, refs, scopes, rp.schema_url))
+    return out
+
+
+# --- protobuf with lists written as other encoders may write them ---
+
+def _tag(number, wire_type):
+    return encoder._VarintBytes(number << 3 | wire_type)
+
+
+def _element(field, v):
+    if field.type == field.TYPE_FIXED64:
+        return struct.pack("<Q", v)
+    return encoder._VarintBytes(v % 2**64)
+
+
+LISTS = ("ProfilesDictionary.stack_table.location_indices", "ProfilesDictionary.mapping_table.attribute_indices",
+         "ProfilesDictionary.location_table.attribute_indices", "Profile.attribute_indices",
+         "Sample.attribute_indices", "Sample.values", "Sample.timestamps_unix_nano")
+
+
+def is_list(field):
+    return field.is_repeated if hasattr(field, "is_repeated") else field.label == field.LABEL_REPEATED
+
+
+def list_name(field):
+    parent = field.containing_type.name
+    table = {"Stack": "stack_table", "Mapping": "mapping_table", "Location": "location_table"}.get(parent)
+    return f"ProfilesDictionary.{table}.{field.name}" if table else f"{parent}.{field.name}"
+
+
+def encode_lists(message, names, form):
+    """Serializes like protobuf's library, but with the lists in names 'unpacked', or 'mixed': a part of each form."""
+    out = b""
+    for field, v in message.ListFields():
+        if field.type == field.TYPE_MESSAGE:
+            for m in v if is_list(field) else [v]:
+                body = encode_lists(m, names, form)
+                out += _tag(field.number, 2) + encoder._VarintBytes(len(body)) + body
+        elif is_list(field) and field.type != field.TYPE_STRING and list_name(field) in names:
+            v = list(v)
+            packed = v[1:-1] if form == "mixed" else []
+            rest = [v[:1], v[1:][-1:]] if form == "mixed" else [v]
+            body = b"".join(_element(field, x) for x in packed)
+            single = [b"".join(_tag(field.number, 1 if field.type == field.TYPE_FIXED64 else 0) + _element(field, x)
+                               for x in part) for part in rest]
+            out += single[0] + (_tag(field.number, 2) + encoder._VarintBytes(len(body)) + body if packed else b"")
+            out += b"".join(single[1:])
+        else:
+            one = type(message)()
+            if is_list(field):
+                getattr(one, field.name).extend(v)
+            else:
+                setattr(one, field.name, v)
+            out += one.SerializeToString()
     return out
 
 

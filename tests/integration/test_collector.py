@@ -117,8 +117,9 @@ def test_statuses(tmp_path):
         big.dictionary.string_table.append("x" * (5 << 20))
         e = export_error(c.grpc, big)
         assert e.code() == grpc.StatusCode.RESOURCE_EXHAUSTED and "larger than max" in e.details()
-        assert export_error(c.grpc, m, metadata=[("otlp-profiles-development-version", "2")]).code() == \
-            grpc.StatusCode.INVALID_ARGUMENT
+        e = export_error(c.grpc, m, metadata=[("otlp-profiles-development-version", "2")])
+        assert e.code() == grpc.StatusCode.INVALID_ARGUMENT
+        assert e.details() == "otlp-profiles-development-version: '2' is not supported; supported: 1"
         export(c.grpc, m, metadata=[("otlp-profiles-development-version", "1")])
         assert export(c.grpc, b"") == svc.ExportProfilesServiceResponse()
         with grpc.insecure_channel(c.grpc) as channel:

@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from otlp_oracle import flatten, from_json, pb, random_request, to_json
+from otlp_oracle import LISTS, encode_lists, flatten, from_json, pb, random_request, to_json
 
 ROOT = Path(__file__).resolve().parents[2]
 FIXTURES = [p for p in (ROOT / "tests/data/otlp", Path(os.environ.get("WICK_SHARED", ROOT.parent / "shared")) / "fixtures/otlp") if p.is_dir()]
@@ -55,6 +55,24 @@ def test_random_protobuf(tmp_path, seed):
     assert not any(kv.key for rp in refs.resource_profiles for kv in rp.resource.attributes)
 
 
+@pytest.mark.parametrize("form", ["unpacked", "mixed"])
+@pytest.mark.parametrize("which", LISTS + ("all of them",))
+def test_lists_unpacked(tmp_path, which, form):
+    """Protobuf readers accept repeated numbers packed and unpacked; async-profiler writes them unpacked."""
+    m = random_request(random.Random(len(which)), 12)
+    data = encode_lists(m, LISTS if which == "all of them" else [which], form)
+    assert parse(data) == m and data != m.SerializeToString(), "the test's encoder is wrong"
+    same(parse(convert(tmp_path, "pb", "pb", data)), m)
+
+
+def test_async_profiler(tmp_path):
+    """A file that async-profiler 4.5 wrote: event=itimer,threads,otlp."""
+    data = (Path(__file__).parents[1] / "data/async-profiler-4.5.otlp").read_bytes()
+    m = parse(convert(tmp_path, "pb", "pb", data))
+    same(m, parse(data))
+    assert sum(s.values[0] for s in m.resource_profiles[0].scope_profiles[0].profiles[0].samples) == 129
+
+
 @pytest.mark.parametrize("seed", range(40))
 def test_random_json(tmp_path, seed):
     m = random_request(random.Random(1000 + seed), 1 + seed)
@@ -82,6 +100,10 @@ def test_json_forms(tmp_path):
     assert p.sample_type.type_strindex == 1, "only lowerCamelCase counts"
 
 
+def profile_json(profile, rest):
+    return '{"resourceProfiles": [{"scopeProfiles": [{"profiles": [{' + profile + '}]}]}]' + rest + '}'
+
+
 @pytest.mark.parametrize("text, words", [
     ("", "ends too early"),
     ("[]", "object expected"),
@@ -93,8 +115,16 @@ def test_json_forms(tmp_path):
      "resourceProfiles[0].scopeProfiles[0].profiles[0].samples[1].stackIndex: 9 is"),
     ('{"dictionary": {"linkTable": [{"traceId": "zz"}]}}', "traceId: it is neither hex nor base64"),
     ('{"resourceProfiles": [] } x', "text behind the end"),
-    ('{"resourceProfiles": [{"scopeProfiles": [{"profiles": [{"sample": []}]}]}]}', "1.8 (generation G3)"),
-    ('{"resourceProfiles": [{"scopeProfiles": [{"profiles": [{"stringTable": []}]}]}]}', "(generation G1)"),
+    (profile_json('"startTimeUnixNano": "1", "profile": {"sample": []}', ""), "1.3, v1experimental (generation G0)"),
+    (profile_json('"stringTable": []', ""), "1.4 or 1.5 (generation G1)"),
+    (profile_json('"sample": [{"locationsStartIndex": 1}], "timeNanos": "5"', ""), "1.4 or 1.5 (generation G1)"),
+    (profile_json('"sample": [{"locationsLength": 2, "value": ["1"]}]', ', "stringTable": [""]'), "1.6 (between"),
+    (profile_json('"sample": [{"locationsLength": 2, "value": ["1"]}]', ', "dictionary": {}'), "1.7 (generation G2)"),
+    (profile_json('"timeNanos": "5"', ', "dictionary": {"locationTable": [{"mappingIndex": 7}]}'), "1.7 (generation G2)"),
+    (profile_json('"sample": []', ', "dictionary": {"attributeUnits": []}'), "1.7 (generation G2)"),
+    (profile_json('"sample": [{"stackIndex": 1, "values": ["1"]}]', ', "dictionary": {}'), "1.8 (generation G3)"),
+    (profile_json('"sample": [], "timeUnixNano": "5"', ', "dictionary": {}'), "1.8 (generation G3)"),
+    (profile_json('"commentStrindices": []', ', "dictionary": {"stackTable": []}'), "1.8 (generation G3)"),
 ])
 def test_json_refused(tmp_path, text, words):
     assert words in refused(tmp_path, text.encode(), "json")
@@ -118,8 +148,9 @@ def field(number, value):
     return varint(number << 3 | 2) + varint(len(value)) + value
 
 
-def request(profile, dictionary=True):
-    tables = field(2, [field(5, b""), field(5, b"cpu"), field(7, b""), field(7, [field(1, b"\0")])])
+def request(profile, dictionary=True, links=0):
+    tables = field(2, [field(5, b""), field(5, b"cpu"), field(7, b""), field(7, [field(1, b"\0")]), field(6, b""),
+                       field(6, [field(1, 1)])] + [field(4, [field(2, bytes([i] * 8))]) for i in range(links)])
     return field(1, field(2, field(2, profile))) + (tables if dictionary else b"")
 
 
@@ -128,6 +159,11 @@ OLD = {
     "G0": (request([field(1, b"i" * 16), field(2, 1.0), field(3, 2.0), field(8, b"")], False), "1.3", "G0"),
     "G1": (request([TYPE, field(2, [field(2, 3), field(3, b"\3")]), field(3, b"\x08\x01"), field(10, b""),
                     field(10, b"cpu")], False), "1.4 or 1.5", "G1"),
+    "G1 without mappings": (request([TYPE, field(2, [field(2, 3), field(3, b"\3")]), field(10, b""), field(10, b"cpu"),
+                                     field(11, 5), field(13, b"")], False), "1.4 or 1.5", "G1"),
+    "G1, empty samples": (request([TYPE, field(2, b""), field(4, [field(2, 5)]), field(10, b""), field(11, 5)], False),
+                          "1.4 or 1.5", "G1"),
+    "1.6": (request([TYPE, field(2, [field(2, 3), field(3, b"\3")]), field(4, 9)]) + field(6, b"cpu"), "1.6", "G2"),
     "G2": (request([TYPE, field(2, [field(2, 3), field(3, b"\3"), field(4, b"\1")]), field(3, b"\1\2"), field(4, 9),
                     field(6, b"")]), "1.7", "G2"),
     "G2 without locations": (request([TYPE, field(4, 9), field(6, [field(1, 1)]), field(7, 10)]), "1.7", "G2"),
@@ -135,8 +171,10 @@ OLD = {
            "1.8", "G3"),
     "G4": (request([TYPE, field(2, [field(1, 1), field(2, b"\1"), field(3, b"\1")]), TIME, field(7, b"i" * 16)]),
            "1.9", "G4"),
-    "G4 with a link": (request([TYPE, field(2, [field(1, 1), field(2, b"\1"), field(4, 1)]), TIME, field(7, b"i" * 16)]),
-                       "1.9", "G4"),
+    "G4 with a link": (request([TYPE, field(2, [field(1, 1), field(2, b"\1"), field(4, 1)]), TIME, field(7, b"i" * 16)],
+                               links=2), "1.9", "G4"),
+    "G4 with a link and times": (request([TYPE, field(2, [field(1, 1), field(2, b"\0\1"), field(4, 0), TIMES2]), TIME,
+                                          field(7, b"i" * 16)]), "1.9", "G4"),
     "G3 or G4": (request([TYPE, field(2, [field(1, 1), field(2, b"\1"), field(3, b"\1")]), TIME]), "1.8 or 1.9", "G3 or G4"),
     "G4, the silent one: values and times": (
         request([TYPE, field(2, [field(1, 1), field(2, b"\1\1"), TIMES2]), TIME, field(7, b"i" * 16)]), "1.9", "G4"),
@@ -152,8 +190,34 @@ OLD = {
 def test_old_generations(tmp_path, name):
     data, version, generation = OLD[name]
     words = refused(tmp_path, data)
-    assert f"opentelemetry-proto {version}" in words and f"generation {generation})" in words
+    assert f"opentelemetry-proto {version}" in words and f"{generation})" in words
     assert "wick reads 1.10 and later" in words
+
+
+# What looks like an older generation and is not: field 4 of a sample as an unpacked value.
+CURRENT = {
+    "230 with one link is not a link": request([TYPE, field(2, [field(1, 1), field(2, b"\1"), field(4, 230)]), TIME], links=1),
+    "two numbers are not a link": request([TYPE, field(2, [field(1, 1), field(2, b"\1"), field(4, 1), field(4, 0)]), TIME],
+                                          links=2),
+    "without attributes and times it is a value": request([TYPE, field(2, [field(1, 1), field(4, 1)]), TIME], links=2),
+    "one link, which is none": request([TYPE, field(2, [field(1, 1), field(2, 1), field(4, 1)]), TIME], links=1),
+    "links are in use": request([TYPE, field(2, [field(1, 1), field(2, 1), field(4, 1)]),
+                                 field(2, [field(1, 1), field(2, 1), field(3, 1), field(4, 1)]), TIME], links=2),
+}
+
+
+@pytest.mark.parametrize("name", CURRENT)
+def test_current_generation(tmp_path, name):
+    same(parse(convert(tmp_path, "pb", "pb", CURRENT[name])), parse(CURRENT[name]))
+
+
+def test_json_of_1_9(tmp_path):
+    """1.9 and 1.10 differ in field numbers, not in names: what is accepted says the same."""
+    text = profile_json('"samples": [{"stackIndex": 1, "values": ["7"], "attributeIndices": [1], "linkIndex": 1}]',
+                        ', "dictionary": {"stringTable": ["", "k"], "stackTable": [{}, {"locationIndices": [0]}], '
+                        '"attributeTable": [{}, {"keyStrindex": 1}], "linkTable": [{}, {"spanId": "0102030405060708"}]}')
+    sample = parse(convert(tmp_path, "json", "pb", text.encode())).resource_profiles[0].scope_profiles[0].profiles[0].samples[0]
+    assert (list(sample.values), list(sample.attribute_indices), sample.link_index) == ([7], [1], 1)
 
 
 # --- order of fields, files ---

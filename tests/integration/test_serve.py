@@ -130,6 +130,28 @@ def test_send_and_ask(server):
     assert re.search(r"30\s?ns\s+71.43%.*encode", text), text
 
 
+def test_async_profiler(server):
+    """What async-profiler 4.5 sends, with its values unpacked; truth: protobuf's own library."""
+    r = service_pb2.ExportProfilesServiceRequest.FromString((Path(__file__).parents[1] / "data/async-profiler-4.5.otlp").read_bytes())
+    profile = r.resource_profiles[0].scope_profiles[0].profiles[0]
+    old = profile.time_unix_nano.to_bytes(8, "little")
+    data = (Path(__file__).parents[1] / "data/async-profiler-4.5.otlp").read_bytes()
+    assert data.count(old) == 1
+    data = data.replace(old, (time.time_ns() - 5_000_000_000).to_bytes(8, "little"))
+    status, body = server.get("/v1development/profiles", None, data, {"Content-Type": "application/x-protobuf"},
+                              base=server.http)
+    assert status == 200, body
+    d, self_time = r.dictionary, {}
+    for s in profile.samples:
+        leaf = d.location_table[d.stack_table[s.stack_index].location_indices[0]]
+        name = d.string_table[d.function_table[leaf.lines[0].function_index].name_strindex]
+        self_time[name] = self_time.get(name, 0) + s.values[0]
+    text = subprocess.run([WICK, "query", "top", "itimer", "--json", "--server", server.url], capture_output=True, text=True,
+                          check=True).stdout
+    rows = json.loads(text)["rows"]
+    assert {x["name"]: x["self"] for x in rows if x["self"]} == self_time and sum(self_time.values()) == 129
+
+
 def test_slowest_spans(server):
     """Samples added up by span: counted here by hand from what is sent."""
     def linked(spans, service, start):

@@ -111,7 +111,7 @@ static int add_headers(struct otlp_client *c, struct err *e)
         r = add_fixed(c, "content-encoding", compress_name(o->compression), e);
     }
     if (r == 0 && o->signal == SIGNAL_PROFILES)
-        r = add_fixed(c, "otlp-profiles-development-version", "1", e);
+        r = add_fixed(c, OTLP_VERSION_HEADER, OTLP_VERSION, e);
     for (uint32_t i = 0; r == 0 && o->headers && i < o->headers->n; i++)
         r = add_fixed(c, o->headers->v[i].name, o->headers->v[i].value, e);
     return r;

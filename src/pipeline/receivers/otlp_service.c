@@ -316,12 +316,12 @@ static bool let_in(struct otlp_service *s, const struct http_request *q)
     return !s->auth || s->auth_api->check(s->auth, http_headers_get(&q->headers, s->auth_api->name(s->auth)));
 }
 
-/* The header of Collectors since 0.163; absent means 1. */
-static bool version_ok(const struct http_request *q)
+/* Collectors since 0.163 send the header. */
+static bool version_ok(const struct http_request *q, struct err *e)
 {
-    struct str v = http_headers_get(&q->headers, "otlp-profiles-development-version");
+    struct str v = http_headers_get(&q->headers, OTLP_VERSION_HEADER);
 
-    return !v.p || str_is(v, "1");
+    return !v.p || otlp_check_version(v, e) == 0;
 }
 
 static struct call *call_new(struct otlp_service *s, struct http_request *q, enum signal signal, bool grpc, bool json)
@@ -368,8 +368,8 @@ void otlp_service_grpc(struct otlp_service *s, struct http_request *q)
         grpc_fail(q, GRPC_UNAUTHENTICATED, "missing or wrong credentials");
         return;
     }
-    if (i == SIGNAL_PROFILES && !version_ok(q)) {
-        grpc_fail(q, GRPC_INVALID_ARGUMENT, "otlp-profiles-development-version: only 1 is supported");
+    if (i == SIGNAL_PROFILES && !version_ok(q, &e)) {
+        grpc_fail(q, GRPC_INVALID_ARGUMENT, e.message);
         return;
     }
     if (grpc_request_message(q, s->max_message, &inflated, &msg, &st) < 0) {
@@ -452,8 +452,8 @@ void otlp_service_http(struct otlp_service *s, struct http_request *q)
         http_reply_text(q, 415, "415 unsupported media type, supported: [application/json, application/x-protobuf]");
     } else if (!let_in(s, q)) {
         http_refuse(q, kind == 1, 401, GRPC_UNAUTHENTICATED, "missing or wrong credentials");
-    } else if (i == SIGNAL_PROFILES && !version_ok(q)) {
-        http_refuse(q, kind == 1, 400, GRPC_INVALID_ARGUMENT, "otlp-profiles-development-version: only 1 is supported");
+    } else if (i == SIGNAL_PROFILES && !version_ok(q, &e)) {
+        http_refuse(q, kind == 1, 400, GRPC_INVALID_ARGUMENT, e.message);
     } else {
         http_export(s, q, (enum signal) i, kind == 1);
     }
