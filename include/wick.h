@@ -131,7 +131,7 @@ struct wick_provider;
 
 /* Starts profiling. NULL on failure, with wick_last_error(). */
 struct wick_provider *wick_provider_new(const struct wick_options *options);
-/* Stops, sends what is left (at most timeout_ms), frees. Takes NULL. */
+/* Stops, sends what is left, frees. The last export ends after timeout_ms, or 2 s if that was not set. Takes NULL. */
 void wick_provider_free(struct wick_provider *p);
 
 /* Sampling off and on. stop also ends the background thread, after a last export; start begins anew. */

@@ -17,6 +17,7 @@
 #include "base/compress.h"
 #include "base/fd.h"
 #include "base/mem.h"
+#include "base/seccomp.h"
 #include "cli/args.h"
 #include "cli/command.h"
 #include "codec/pprof.h"
@@ -187,6 +188,7 @@ static int set_environment(const struct run_options *o, struct err *e)
     snprintf(both, sizeof both, "%s%s%s", library, was && *was ? ":" : "", was ? was : "");
     setenv("LD_PRELOAD", both, 1);
     setenv("WICK_TYPES", o->types ? o->types : "cpu", 1);
+    set_number("WICK_SECCOMP", MAX(seccomp_filters(), 0));
     if (o->rate)
         set_number("WICK_RATE", o->rate);
     if (o->interval)

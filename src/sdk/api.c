@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/thread.h"
+#include "sdk/ending.h"
 #include "sdk/frame_table.h"
 #include "sdk/heap.h"
 #include "sdk/heap_view.h"
@@ -17,6 +18,7 @@
 #include "sdk/provider.h"
 #include "sdk/span.h"
 #include "sdk/start.h"
+#include "sdk/thread_hooks.h"
 #include "sdk/words.h"
 
 static struct wick_provider *current;
@@ -43,19 +45,26 @@ int provider_start_thread(struct wick_provider *p, struct err *e)
     int r;
 
     atomic_store(&p->stop, false);
+    p->alone_ms = 1;
+    pthread_sigmask(SIG_SETMASK, NULL, &p->host_mask);
     r = thread_start(&p->thread, "wick", background_main, p, e);
     atomic_store(&p->thread_running, r == 0);
     return r;
 }
 
+/* The thread may be inside of the system's resolver, which nothing interrupts: then it is left there. */
 void provider_stop_thread(struct wick_provider *p)
 {
+    struct timespec until;
+
     if (!atomic_load(&p->thread_running))
         return;
     atomic_store(&p->stop, true);
     handler_wake();
-    pthread_join(p->thread, NULL);
-    atomic_store(&p->thread_running, false);
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += (time_t) (p->s.stop_ms / 1000 + 2);
+    if (pthread_timedjoin_np(p->thread, NULL, &until) == 0)
+        atomic_store(&p->thread_running, false);
 }
 
 int provider_run(struct wick_provider *p, int (*f)(struct wick_provider *, void *), void *arg)
@@ -129,6 +138,7 @@ static void after_fork_child(void)
     p->job = NULL;
     p->job_arg = NULL;
     p->flush_done = p->flush_wanted;
+    ending_reset();
     thr_reset_child();
     span_reset_child();
     reset_numbers(p);
@@ -198,6 +208,8 @@ static void enter_main(void)
         thr_self->own_lo = lo;
         thr_self->own_hi = hi;
     }
+    if (thr_self)
+        thread_hooks_watch_end(thr_self);
 }
 
 static int begin_sampling(struct wick_provider *p, struct err *e)
@@ -233,6 +245,9 @@ static int start_locked(struct wick_provider *p, struct err *e)
 {
     int r;
 
+    if (atomic_load(&p->thread_running)) /* see provider_stop_thread() */
+        return err_set(e, -EBUSY, "the last export has not ended yet");
+    ending_reset();
     if (!atfork_done)
         atfork_done = pthread_atfork(before_fork, after_fork_parent, after_fork_child) == 0;
     find_context_distance();
@@ -278,6 +293,7 @@ static void stop_locked(struct wick_provider *p)
     lock_start(0, false);
     wall_start(0);
     thr_disarm_all();
+    ending_hurry((unsigned) p->s.stop_ms);
     pthread_mutex_lock(&p->lock);
     p->flush_wanted++; /* a last export, by the background thread as it ends */
     pthread_mutex_unlock(&p->lock);
@@ -337,6 +353,10 @@ void wick_provider_free(struct wick_provider *p)
         return;
     }
     stop_locked(p);
+    if (atomic_load(&p->thread_running)) { /* still in use, and a second one would share its tables */
+        pthread_mutex_unlock(&one_lock);
+        return;
+    }
     server_free(p);
     __atomic_store_n(&current, NULL, __ATOMIC_RELEASE);
     for (int i = 0; i < N_TYPES; i++) {

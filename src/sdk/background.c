@@ -4,11 +4,13 @@
  * keeps the whole within its budget.
  */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "sdk/ending.h"
 #include "sdk/frame_table.h"
 #include "sdk/heap.h"
 #include "sdk/heap_view.h"
@@ -194,16 +196,16 @@ static void run_flush(struct wick_provider *p, int64_t now)
 {
     struct err e = {0};
     uint64_t wanted;
-    bool due = p->s.exporting && now >= p->next_export;
+    bool due = p->s.exporting && now >= p->next_export, last = ending_flush_wanted();
     int r;
 
     pthread_mutex_lock(&p->lock);
     wanted = p->flush_wanted;
     pthread_mutex_unlock(&p->lock);
-    if (wanted == p->flush_done && !due)
+    if (wanted == p->flush_done && !due && !last)
         return;
     r = export_now(p, &e);
-    if (wanted != p->flush_done) {
+    if (wanted != p->flush_done || last) {
         int w = export_write_files(p, r < 0 ? NULL : &e); /* whatever came of the export */
 
         r = r < 0 ? r : w;
@@ -219,13 +221,43 @@ static void run_flush(struct wick_provider *p, int64_t now)
     p->flush_done = wanted;
     pthread_cond_broadcast(&p->changed);
     pthread_mutex_unlock(&p->lock);
+    if (last)
+        ending_flushed();
+}
+
+/* --- the last thread --- */
+/* With no thread left that is known, the next look is soon: the last one is on its way out, or one was not known. */
+static int64_t tick_ms(struct wick_provider *p, bool busy)
+{
+    int64_t tick = core.types & WICK_WALL ? WALL_TICK_MS : busy ? TICK_MS : IDLE_TICK_MS;
+
+    if (atomic_load(&core.live) > 0) {
+        p->alone_ms = 1;
+        return tick;
+    }
+    p->alone_ms = MIN(p->alone_ms * 2, (int64_t) IDLE_TICK_MS);
+    return MIN(tick, p->alone_ms);
+}
+
+/* All threads of the host have ended, the first one by pthread_exit(): without us the last one would have ended the process
+ * with status 0, and so do we. */
+static _Noreturn void end_process(struct wick_provider *p)
+{
+    ending_hurry(ENDING_EXPORT_MS);
+    pthread_mutex_lock(&p->lock);
+    p->flush_wanted++;
+    pthread_mutex_unlock(&p->lock);
+    run_flush(p, clock_mono());
+    atomic_store(&p->thread_running, false); /* who stops the provider at exit must not wait for us */
+    pthread_sigmask(SIG_SETMASK, &p->host_mask, NULL);
+    exit(0);
 }
 
 void *background_main(void *arg)
 {
     struct wick_provider *p = arg;
     int64_t now = clock_mono();
-    bool busy = true;
+    bool busy = true, alone = false;
 
     heap_exclude_thread();
     lock_exclude_thread();
@@ -233,8 +265,8 @@ void *background_main(void *arg)
     for (int type = TYPE_CPU; type <= TYPE_WALL; type++) /* without an exporter snapshots are what it is for */
         if (!p->s.exporting && !p->s.file && core.types & (1u << type) && !p->snapshots[type])
             p->snapshots[type] = session_begin(p, type);
-    while (!atomic_load(&p->stop)) {
-        int64_t tick = core.types & WICK_WALL ? WALL_TICK_MS : busy ? TICK_MS : IDLE_TICK_MS;
+    while (!atomic_load(&p->stop) && !alone) {
+        int64_t tick = tick_ms(p, busy);
         int64_t left = p->s.exporting ? (p->next_export - now) / NS_PER_MS + 1 : tick;
 
         server_poll(p, (int) MAX(MIN(left, tick), (int64_t) 0));
@@ -242,13 +274,13 @@ void *background_main(void *arg)
             start_hooks();
         busy = background_drain(p);
         now = clock_mono();
+        alone = (atomic_load(&core.live) <= 0 || now >= p->next_scan) && ending_alone();
         if (core.types & WICK_WALL && atomic_load(&core.sampling))
             wall_tick(p);
         if (now >= p->next_scan) {
             p->next_scan = now + SCAN_NS;
             every_second(p);
         }
-        start_check_ending();
         run_job(p);
         run_flush(p, now);
         if (now >= p->next_export)
@@ -256,6 +288,8 @@ void *background_main(void *arg)
     }
     modules_refresh();
     background_drain(p);
+    if (alone)
+        end_process(p);
     run_flush(p, now);
     atomic_store(&p->background_ns, (uint64_t) sys_clock_ns(CLOCK_THREAD_CPUTIME_ID));
     return NULL;

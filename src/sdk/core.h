@@ -125,6 +125,7 @@ struct core {
     _Atomic bool modules_stale; /* a handler met an address outside of all modules */
     _Atomic(struct thr *) chunks[THR_CHUNKS];
     _Atomic uint32_t n_thrs;   /* highest index in use + 1 */
+    _Atomic int32_t live;      /* threads of the host that are known and have not ended */
     _Atomic uint32_t wake;     /* 1: the background is wanted. A futex: a host that closes all files would close ours */
     bool context_static;       /* otel_thread_ctx_v1 may be read in a handler */
     uint64_t self_lo, self_hi; /* our own code: frames of it are left out at the leaf */
@@ -156,6 +157,8 @@ struct thr *thr_enter(uint64_t own_lo, uint64_t own_hi);
 struct thr *thr_adopt(void); /* the same for a thread whose end is not announced */
 /* The calling thread ends; start is its start routine or 0. */
 void thr_leave(struct thr *t, uint64_t start);
+/* Calls f for each thread in /proc/self/task (open as directory) until it returns false. 0 or a negative errno. */
+int thr_each_task(bool (*f)(int directory, int tid, void *arg), void *arg);
 /* Adds threads that nobody announced, removes those that are gone. Background only. */
 void thr_scan(void);
 int thr_arm(struct thr *t);

@@ -42,8 +42,8 @@ static bool beside_us(void)
 
 static const char *find_program(void)
 {
-    const char *given = getenv("WICK_SYMBOLIZE");
-    struct str path = str_from(getenv("PATH") ? getenv("PATH") : "/usr/local/bin:/usr/bin");
+    const char *given = secure_getenv("WICK_SYMBOLIZE");
+    struct str path = str_from(secure_getenv("PATH") ? secure_getenv("PATH") : "/usr/local/bin:/usr/bin");
     bool found = false;
 
     if (!program[0]) {

@@ -25,10 +25,6 @@ void start_child_file(struct wick_provider *p)
     p->s.file = NULL; /* the parent's */
 }
 
-void start_check_ending(void)
-{
-}
-
 void start_tell(const char *words) /* it has an API: wick_flush(), wick_get_stats() */
 {
 }

@@ -31,6 +31,8 @@ struct wick_provider {
     struct settings s;
     pthread_t thread;
     _Atomic bool thread_running, stop;
+    sigset_t host_mask; /* signals that were blocked in the thread that started ours */
+    int64_t alone_ms;   /* how soon to look again whether the host's threads have all ended */
     pthread_mutex_t lock;
     pthread_cond_t changed;                     /* something below was done */
     uint64_t flush_wanted, flush_done;          /* under lock: numbers of flushes */

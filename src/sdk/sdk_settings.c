@@ -18,12 +18,12 @@ static const char *otlp_env(struct settings *s, const char *name, bool *ret_spec
     const char *special = arena_printf(&s->arena, "OTEL_EXPORTER_OTLP_PROFILES_%s", name);
     const char *general = arena_printf(&s->arena, "OTEL_EXPORTER_OTLP_%s", name), *v;
 
-    v = special ? getenv(special) : NULL;
+    v = special ? secure_getenv(special) : NULL;
     if (ret_specific)
         *ret_specific = is_set(v);
     if (is_set(v))
         return v;
-    v = general ? getenv(general) : NULL;
+    v = general ? secure_getenv(general) : NULL;
     return is_set(v) ? v : NULL;
 }
 
@@ -210,6 +210,7 @@ static int read_export(struct settings *s, const struct wick_options *o, struct 
     if (timeout && str_to_u64(str_from(timeout), 10, &ms) < 0)
         return err_set(e, -EINVAL, "OTEL_EXPORTER_OTLP_TIMEOUT=%s is not a number of milliseconds", timeout);
     s->timeout_ms = o->timeout_ms ? o->timeout_ms : ms ? (int64_t) ms : 10000;
+    s->stop_ms = o->timeout_ms || ms ? s->timeout_ms : 2000; /* a stop delays the end of the program */
     s->ca_file = ca ? arena_cstr(&s->arena, str_from(ca)) : NULL;
     s->file = is_set(o->file) ? arena_cstr(&s->arena, str_from(o->file)) : NULL;
     return 0;
@@ -217,7 +218,7 @@ static int read_export(struct settings *s, const struct wick_options *o, struct 
 
 static int read_identity(struct settings *s, const struct wick_options *o, struct err *e)
 {
-    const char *env_name = getenv("OTEL_SERVICE_NAME"), *env_attrs = getenv("OTEL_RESOURCE_ATTRIBUTES");
+    const char *env_name = secure_getenv("OTEL_SERVICE_NAME"), *env_attrs = secure_getenv("OTEL_RESOURCE_ATTRIBUTES");
     char exe[4096];
     ssize_t n;
     int r = 0;
@@ -276,7 +277,7 @@ static int read_sampling(struct settings *s, const struct wick_options *o, struc
 int settings_read(struct settings *s, const struct wick_options *given, struct err *e)
 {
     struct wick_options o = WICK_OPTIONS_INIT;
-    const char *disabled = getenv("OTEL_SDK_DISABLED");
+    const char *disabled = secure_getenv("OTEL_SDK_DISABLED");
     int r;
 
     if (given && (given->size < sizeof given->size || given->size > 65536))

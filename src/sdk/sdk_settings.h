@@ -31,7 +31,8 @@ struct settings {
     struct settings_header headers[SETTINGS_HEADERS_MAX];
     uint32_t n_headers;
     const char *ca_file, *file;
-    int64_t timeout_ms;
+    int64_t timeout_ms; /* of an export */
+    int64_t stop_ms;    /* of the last one, when the provider is stopped */
 
     unsigned types, rate, max_depth, max_samples, export_interval_ms;
     uint64_t alloc_interval, lock_interval_ns;

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "sdk/ending.h"
 #include "sdk/sys.h"
 
 enum { STACK = 64 << 10, READ_SIZE = 65536, SLICE_MS = 100, ENV_MAX = 4 };
@@ -61,7 +62,7 @@ static int between(void *arg)
 
 static void keep_variable(struct plan *p, size_t *n, const char *name, char *to, size_t size)
 {
-    const char *v = getenv(name);
+    const char *v = secure_getenv(name);
 
     if (v && snprintf(to, size, "%s=%s", name, v) < (int) size)
         p->env[(*n)++] = to;
@@ -100,7 +101,7 @@ static int read_all(int fd, size_t limit, int64_t deadline, void (*pump)(void), 
 
         if (!room)
             return -ENOMEM;
-        if (clock_mono() >= deadline)
+        if (clock_mono() >= ending_deadline(deadline))
             return -ETIMEDOUT;
         if (poll(&f, 1, SLICE_MS) <= 0) {
             if (pump)

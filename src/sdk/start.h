@@ -11,7 +11,5 @@ void start_child_file(struct wick_provider *p);
 void start_hooks(void);
 /* An export or a file failed: the preload library says so once, on standard error. */
 void start_tell(const char *words);
-/* Each time round of the background thread: a process about to be killed is given its time to send. */
-void start_check_ending(void);
 
 #endif

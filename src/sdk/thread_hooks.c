@@ -40,6 +40,13 @@ static void prepare(void)
     have_end_key = pthread_key_create(&end_key, on_end) == 0;
 }
 
+void thread_hooks_watch_end(struct thr *t)
+{
+    pthread_once(&once, prepare);
+    if (have_end_key)
+        pthread_setspecific(end_key, t);
+}
+
 static struct thr *enter(struct start *s, uint64_t sp)
 {
     uint64_t hi = ALIGN_UP(sp, 4096ul);

@@ -8,10 +8,14 @@
 
 #include <pthread.h>
 
+struct thr;
+
 typedef int pthread_create_fn(pthread_t *, const pthread_attr_t *, void *(*) (void *), void *);
 
 /* What pthread_create() does, by way of real. */
 int thread_hooks_create(pthread_create_fn *real, pthread_t *ret, const pthread_attr_t *attr, void *(*run)(void *),
                         void *arg);
+/* The calling thread, whose state is t, was not created by the above: its end by pthread_exit() is noticed from now on. */
+void thread_hooks_watch_end(struct thr *t);
 
 #endif

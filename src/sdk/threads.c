@@ -157,7 +157,16 @@ static void init_state(struct thr *t, int tid, uint64_t own_lo, uint64_t own_hi,
     atomic_store(&t->hooked_ns, 0);
     t->wall_countdown = 0;
     t->wall_seen = t->cpu_seen = t->off_seen = 0;
+    atomic_fetch_add(&core.live, 1);
     atomic_store_explicit(&t->state, THR_ACTIVE, memory_order_release);
+}
+
+/* The last thread that is known: perhaps the process is about to end, and the background looks. */
+static void set_exited(struct thr *t)
+{
+    atomic_store_explicit(&t->state, THR_EXITED, memory_order_release);
+    if (atomic_fetch_sub(&core.live, 1) == 1 && atomic_load(&core.running))
+        handler_wake();
 }
 
 static void unblock_signal(void)
@@ -222,10 +231,13 @@ struct thr *thr_adopt(void)
 static uint64_t settle(struct thr *t)
 {
     static _Atomic int64_t carry;
-    int64_t period = (int64_t) t->period_ns, now = sys_clock_ns(CLOCK_THREAD_CPUTIME_ID), sum;
-    int64_t rest = now - t->armed_ns - (int64_t) atomic_load(&t->periods) * period;
+    int64_t period = (int64_t) t->period_ns, now, rest, sum;
 
-    if (t->timer < 0 || now < 0)
+    if (t->timer < 0) /* also after a stop, when a seccomp filter may forbid to ask for the time */
+        return 0;
+    now = sys_clock_ns(CLOCK_THREAD_CPUTIME_ID);
+    rest = now - t->armed_ns - (int64_t) atomic_load(&t->periods) * period;
+    if (now < 0)
         return 0;
     sum = atomic_fetch_add(&carry, rest) + rest;
     while (sum >= period)
@@ -247,7 +259,7 @@ void thr_leave(struct thr *t, uint64_t start)
         atomic_fetch_add_explicit(&core.samples[TYPE_CPU], 1, memory_order_relaxed);
     }
     thr_self = NULL;
-    atomic_store_explicit(&t->state, THR_EXITED, memory_order_release);
+    set_exited(t);
 }
 
 /* --- the background's side --- */
@@ -261,7 +273,7 @@ static void retire_dead(void)
         if (thr_cpu_ns(t->tid) < 0) {
             thr_disarm(t);
             atomic_fetch_sub(&n_found, 1);
-            atomic_store(&t->state, THR_EXITED);
+            set_exited(t);
         }
     }
 }
@@ -291,43 +303,54 @@ static bool seen_before(int tid)
     return known;
 }
 
-static void add_found(const char *name, int self)
+int thr_each_task(bool (*f)(int directory, int tid, void *arg), void *arg)
 {
-    int tid = 0;
+    char buf[4096] __attribute__((aligned(8)));
+    int fd = (int) sys_call(SYS_openat, AT_FDCWD, (long) "/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+    bool on = true;
+    long n = 0;
+
+    if (fd < 0)
+        return fd;
+    while (on && (n = sys_call(SYS_getdents64, fd, (long) buf, sizeof buf, 0)) > 0)
+        for (long i = 0; i < n && on;) {
+            struct dirent_header *d = (struct dirent_header *) (buf + i);
+            const char *name = d->name;
+            int tid = 0;
+
+            for (; *name >= '0' && *name <= '9'; name++)
+                tid = tid * 10 + (*name - '0');
+            if (!*name && tid > 0)
+                on = f(fd, tid, arg);
+            i += d->reclen;
+        }
+    sys_call(SYS_close, fd, 0, 0, 0);
+    return n < 0 ? (int) n : 0;
+}
+
+static bool add_found(int directory, int tid, void *self)
+{
     struct thr *t;
 
-    for (; *name >= '0' && *name <= '9'; name++)
-        tid = tid * 10 + (*name - '0');
-    if (*name || tid <= 0 || tid == self || thr_by_tid(tid) || !seen_before(tid))
-        return;
+    if (tid == *(int *) self || thr_by_tid(tid) || !seen_before(tid))
+        return true;
     t = thr_claim();
     if (!t)
-        return;
+        return true;
     init_state(t, tid, 0, 0, true);
     atomic_fetch_add(&n_found, 1);
     if (atomic_load(&core.sampling))
         thr_arm(t);
+    return true;
 }
 
 void thr_scan(void)
 {
-    char buf[4096] __attribute__((aligned(8)));
-    int fd = (int) sys_call(SYS_openat, AT_FDCWD, (long) "/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
     int self = sys_gettid();
-    long n;
 
     retire_dead();
-    if (fd < 0)
+    if (thr_each_task(add_found, &self) < 0)
         return;
-    while ((n = sys_call(SYS_getdents64, fd, (long) buf, sizeof buf, 0)) > 0)
-        for (long i = 0; i < n;) {
-            struct dirent_header *d = (struct dirent_header *) (buf + i);
-
-            if (d->name[0] != '.')
-                add_found(d->name, self);
-            i += d->reclen;
-        }
-    sys_call(SYS_close, fd, 0, 0, 0);
     memcpy(pending, next_pending, sizeof pending);
     n_pending = n_next;
     n_next = 0;
@@ -367,6 +390,7 @@ void thr_reset_child(void)
         atomic_store(&t->inside, 0);
         atomic_store(&t->state, THR_FREE);
     }
+    atomic_store(&core.live, thr_self ? 1 : 0);
     if (thr_self) {
         thr_self->tid = sys_gettid();
         thr_self->timer = THR_NO_TIMER; /* timers are not inherited */

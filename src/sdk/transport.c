@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "sdk/ending.h"
 #include "sdk/tls_dl.h"
 
 enum { SLICE_MS = 100 };
@@ -21,7 +22,7 @@ enum { SLICE_MS = 100 };
 int transport_wait(struct transport *t, short events)
 {
     for (;;) {
-        int64_t left = (t->deadline - clock_mono()) / NS_PER_MS;
+        int64_t left = (ending_deadline(t->deadline) - clock_mono()) / NS_PER_MS;
         struct pollfd p = {.fd = t->fd, .events = events};
         int r;
 

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A profiled program ends as it does without wick: same output, same status, no later; and its profile is there."""
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from sdk_tools import LIBWICK, ROOT, WICK, free_port, needs_go, program, top  # noqa: F401
+
+pytestmark = needs_go
+
+WAYS = ["return", "_exit", "main-leaves", "main-leaves-alone", "fork-from-thread", "dispositions", "term", "int", "once",
+        "handler-then-default", "sigwait", "seccomp", "seccomp-tsync", "seccomp-strict"]
+
+
+@pytest.fixture(scope="module")
+def linked(program):
+    return program("ending", "-DWITH_WICK", f"-I{ROOT}/include", f"-L{LIBWICK}", "-lwick", f"-Wl,-rpath,{LIBWICK}")
+
+
+@pytest.fixture()
+def silent():
+    """The port of a collector that accepts and never answers."""
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        s.listen()
+        yield s.getsockname()[1]
+
+
+def run(*command, **kw):
+    return subprocess.run([str(c) for c in command], capture_output=True, text=True, timeout=60, **kw)
+
+
+@pytest.mark.parametrize("how", WAYS)
+def test_ends_as_without(program, tmp_path, how):
+    out = tmp_path / "o.pb.gz"
+    plain = run(program("ending"), how)
+    p = run(WICK, "run", "-t", "cpu,heap", "-o", out, "--", program("ending"), how)
+    assert p.stdout == plain.stdout
+    assert p.returncode == (plain.returncode if plain.returncode >= 0 else 128 - plain.returncode), p.stderr
+    assert top(out)[0]["burn"][1] > 0.05e9
+
+
+@pytest.mark.parametrize("how", ["return", "main-leaves", "main-leaves-alone", "fork-from-thread"])
+def test_ends_as_without_with_libwick(program, linked, tmp_path, how):
+    plain = run(program("ending"), how)
+    p = run(linked, how, env={**os.environ, "PROFILE": str(tmp_path / "o.pb.gz")})
+    assert (p.returncode, p.stdout) == (plain.returncode, plain.stdout), p.stderr
+    assert top(tmp_path / "o.pb.gz")[0]["burn"][1] > 0.05e9
+
+
+@pytest.mark.parametrize("how", ["return", "_exit", "term", "main-leaves-alone"])
+def test_a_silent_collector_does_not_delay_the_end(program, silent, how):
+    plain = run(program("ending"), how)
+    start = time.time()
+    p = run(WICK, "run", "--export", f"http://127.0.0.1:{silent}", "--", program("ending"), how)
+    assert (p.returncode, p.stdout) == (plain.returncode, plain.stdout), p.stderr
+    assert time.time() - start < 5  # 1 s of it for the collector, and a busy machine
+
+
+def test_a_silent_collector_does_not_delay_a_stop(linked, silent):
+    start = time.time()
+    p = run(linked, "return", env={**os.environ, "ENDPOINT": f"http://127.0.0.1:{silent}"})
+    assert p.returncode == 0 and time.time() - start < 6
+
+
+def interrupt(command, sig, ready, to_group=False):
+    """Starts the command, sends sig when a line came; (status, output after it, standard error)."""
+    p = subprocess.Popen([str(c) for c in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                         start_new_session=True)
+    assert p.stdout.readline() == ready
+    time.sleep(0.5)
+    (os.killpg if to_group else os.kill)(p.pid, sig)
+    out, err = p.communicate(timeout=60)
+    return p.returncode, out, re.sub(r"^wick: .*\n", "", err, flags=re.M)
+
+
+PYTHON = "import time\nprint('ready', flush=True)\nend = time.time() + 30\nwhile time.time() < end: pass"
+
+
+def test_python_keeps_ctrl_c(tmp_path):
+    plain = interrupt([sys.executable, "-c", PYTHON], signal.SIGINT, "ready\n", True)
+    got = interrupt([WICK, "run", "-o", tmp_path / "o.pb.gz", "--", sys.executable, "-c", PYTHON], signal.SIGINT, "ready\n", True)
+    assert "KeyboardInterrupt" in got[2] and got[2] == plain[2]
+    assert got[0] == 128 - plain[0]
+    assert top(tmp_path / "o.pb.gz")[1] > 0.03e9
+
+
+@pytest.mark.parametrize("sig", [signal.SIGTERM, signal.SIGINT])
+def test_node_writes_its_profile(tmp_path, sig):
+    if not shutil.which("node"):
+        pytest.skip("no node here")
+    server = "require('http').createServer().listen(0, '127.0.0.1', () => console.log('ready'));" \
+             "setInterval(() => { const t = Date.now() + 30; while (Date.now() < t); }, 40)"
+    got = interrupt([WICK, "run", "-o", tmp_path / "o.pb.gz", "--", "node", "-e", server], sig, "ready\n", sig == signal.SIGINT)
+    assert got[0] == 128 + sig
+    assert top(tmp_path / "o.pb.gz")[1] > 0.03e9
