@@ -133,8 +133,11 @@ uint32_t tree_frame(struct tree *t, const struct frame *f)
     struct frame *n;
 
     for (struct map_pos p = map_find(&t->frame_map, h); p.index != MAP_NONE; p = map_next(&t->frame_map, p))
-        if (frame_eq(&t->frames[p.index], f))
+        if (frame_eq(&t->frames[p.index], f)) {
+            if (unlikely(f->unlined.n && !t->frames[p.index].unlined.n))
+                t->frames[p.index].unlined = arena_str(&t->arena, f->unlined); /* without memory it stays empty */
             return p.index;
+        }
     if (mem_grow((void **) &t->frames, &cap, (size_t) t->n_frames + 1, sizeof *t->frames, FRAMES_MAX) < 0)
         return TREE_NONE;
     t->cap_frames = (uint32_t) cap;
@@ -142,7 +145,8 @@ uint32_t tree_frame(struct tree *t, const struct frame *f)
     *n = *f;
     if (!copy_str(&t->arena, f->function, &n->function) || !copy_str(&t->arena, f->system_name, &n->system_name) ||
         !copy_str(&t->arena, f->file, &n->file) || !copy_str(&t->arena, f->mapping, &n->mapping) ||
-        !copy_str(&t->arena, f->build_id, &n->build_id) || !copy_str(&t->arena, f->home, &n->home))
+        !copy_str(&t->arena, f->build_id, &n->build_id) || !copy_str(&t->arena, f->home, &n->home) ||
+        !copy_str(&t->arena, f->unlined, &n->unlined))
         return TREE_NONE;
     if (map_insert(&t->frame_map, h, t->n_frames) < 0)
         return TREE_NONE;

@@ -61,6 +61,8 @@ struct frame {
     struct str build_id; /* hex, or empty */
     struct str home;     /* of a frame that has a name: a binary that holds it, the first seen. A hint for pictures: two
                           * frames that differ in it alone are one */
+    struct str unlined;  /* of a frame that has a name: the build id of a binary that holds it, whose lines are not known.
+                          * Tells no frames apart either */
     uint64_t address;    /* ELF address, 0 when granularity or kind has none */
     int64_t line, start_line;
     uint8_t kind; /* enum frame_kind */

@@ -19,7 +19,7 @@ enum { ENTRIES_MAX = 8192, TRIED_MAX = 4 << 20, WANTED_MAX = 256 };
 struct entry {
     struct name_status status;
     uint64_t key;
-    int64_t next_try; /* monotonic */
+    int64_t next_try; /* monotonic; 0: nothing is known of it yet, or its file has changed */
 };
 
 struct name_source {
@@ -80,7 +80,7 @@ static struct entry *get_entry(struct name_source *s, const char *tenant, struct
     return e;
 }
 
-bool name_source_may_know(struct name_source *s, const char *tenant, struct str build_id)
+static bool may_ask(struct name_source *s, const char *tenant, struct str build_id, bool for_lines)
 {
     const struct entry *e;
     bool may;
@@ -90,8 +90,20 @@ bool name_source_may_know(struct name_source *s, const char *tenant, struct str 
     pthread_mutex_lock(&s->lock);
     e = find_entry(s, key_of(tenant, build_id));
     may = !e || clock_mono() >= e->next_try;
+    if (may && for_lines && e && e->next_try && e->status.state == NAMES_FOUND)
+        may = e->status.quality == SYMBOLS_LINES;
     pthread_mutex_unlock(&s->lock);
     return may;
+}
+
+bool name_source_may_know(struct name_source *s, const char *tenant, struct str build_id)
+{
+    return may_ask(s, tenant, build_id, false);
+}
+
+bool name_source_may_line(struct name_source *s, const char *tenant, struct str build_id)
+{
+    return may_ask(s, tenant, build_id, true);
 }
 
 /* --- addresses that were asked for --- */
@@ -195,6 +207,7 @@ static void note_answer(struct name_source *s, const char *tenant, struct str bu
     if (x) {
         x->status.state = NAMES_FOUND;
         x->status.quality = a->quality;
+        x->next_try = MAX(x->next_try, 1); /* what it is worth is known until it changes */
         x->status.asked += a->n_addresses;
         x->status.why[0] = 0;
         for (uint32_t i = 0; i < a->n_addresses; i++)

@@ -42,6 +42,8 @@ DEFINE_CLEANUP(struct name_source *, name_source_free)
 
 /* False when asking for this build id now is known to be useless. */
 bool name_source_may_know(struct name_source *s, const char *tenant, struct str build_id);
+/* The same for lines: also false when the file of this build id is known to have none. */
+bool name_source_may_line(struct name_source *s, const char *tenant, struct str build_id);
 /* Names of addresses that were not asked for before; *ret_addresses are those, in the answer's order (mem_free both ways;
  * the answer with symbol_answer_free). -ENOENT when there is nothing (new) to know. */
 int name_source_ask(struct name_source *s, const char *tenant, struct str build_id, const uint64_t *addresses,

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See naming_store.h. A tree by function has lost its addresses: when it has frames without a name, of binaries that may be
- * known, the same selection is asked for again by address, those are named, and the question is asked again.
+ * See naming_store.h. A tree by function has lost its addresses: when it has frames without a name or without a line, of
+ * binaries that may be known, the same selection is asked for again by address, those are named, and the question is asked
+ * again.
  */
 #include "server/naming_store.h"
 
@@ -101,6 +102,25 @@ static bool frame_nameless(const struct frame *f)
     return !f->function.n && !f->file.n && f->build_id.n && f->kind != FRAME_KERNEL;
 }
 
+/* By address: no name, or a name without a line. */
+static bool frame_wants(const struct frame *f)
+{
+    return !f->file.n && !f->line && f->build_id.n && f->address && f->kind != FRAME_KERNEL;
+}
+
+/* May more be known of this frame than it says? */
+static bool frame_may(struct naming_store *s, const char *tenant, const struct frame *f)
+{
+    if (frame_nameless(f))
+        return name_source_may_know(s->names, tenant, f->build_id);
+    return f->unlined.n && name_source_may_line(s->names, tenant, f->unlined);
+}
+
+static struct str frame_binary(const struct frame *f)
+{
+    return frame_nameless(f) ? f->build_id : f->unlined;
+}
+
 static bool may_name(struct naming_store *s, const char *tenant, const struct tree *t)
 {
     struct str last = {0};
@@ -108,10 +128,10 @@ static bool may_name(struct naming_store *s, const char *tenant, const struct tr
     for (uint32_t i = 1; i < t->n_frames; i++) {
         const struct frame *f = &t->frames[i];
 
-        if (!frame_nameless(f) || str_eq(f->build_id, last))
+        if (!frame_binary(f).n || str_eq(frame_binary(f), last))
             continue;
-        last = f->build_id;
-        if (name_source_may_know(s->names, tenant, f->build_id))
+        last = frame_binary(f);
+        if (frame_may(s, tenant, f))
             return true;
     }
     return false;
@@ -127,7 +147,7 @@ static uint32_t note_nameless(void *ctx, const struct frame *f)
 {
     struct nameless_rows *x = ctx;
 
-    if (!frame_nameless(f) || !f->address)
+    if (!frame_wants(f))
         return TABLE_NO_ROW;
     if (!str_eq(f->build_id, x->last))
         x->last = arena_str(&x->arena, f->build_id);
@@ -204,9 +224,9 @@ static uint32_t watch_row(void *ctx, const struct frame *f)
 {
     struct watched *w = ctx;
 
-    if (!w->found && frame_nameless(f) && !str_eq(f->build_id, w->last)) {
-        w->last = arena_str(&w->arena, f->build_id);
-        w->found = name_source_may_know(w->s->names, w->q->tenant, f->build_id);
+    if (!w->found && frame_binary(f).n && !str_eq(frame_binary(f), w->last)) {
+        w->last = arena_str(&w->arena, frame_binary(f));
+        w->found = frame_may(w->s, w->q->tenant, f);
     }
     return w->of->row(w->of->ctx, f);
 }
@@ -276,6 +296,17 @@ struct kept {
     struct nameless_list nameless;
 };
 
+static bool has_line(const struct dict *d, const struct location *l)
+{
+    for (uint32_t i = 0; i < l->lines.n; i++) {
+        const struct line *n = &d->lines[l->lines.off + i];
+
+        if (n->line || d->functions[n->function].filename)
+            return true;
+    }
+    return false;
+}
+
 static int keep_batch(void *ctx, struct batch *b)
 {
     struct kept *k = ctx;
@@ -288,7 +319,7 @@ static int keep_batch(void *ctx, struct batch *b)
     for (uint32_t i = 1; r == 0 && i < d->n_locations; i++) {
         const struct location *l = &d->locations[i];
 
-        if (l->mapping && l->address && !l->lines.n)
+        if (l->mapping && l->address && !has_line(d, l))
             r = add_nameless(&k->nameless, identity_build_id(b, l->mapping),
                              identity_elf_address(&d->mappings[l->mapping], l->address));
     }

@@ -10,7 +10,7 @@
 
 void frame_reduce(struct frame *f, enum granularity by)
 {
-    struct frame g = {.kind = f->kind};
+    struct frame g = {.kind = f->kind, .unlined = f->unlined};
 
     switch (by) {
     case BY_FUNCTION:
@@ -35,8 +35,11 @@ void frame_reduce(struct frame *f, enum granularity by)
     if (!f->function.n && !f->file.n) {
         g.mapping = f->mapping;
         g.build_id = f->build_id;
-    } else
+    } else {
         g.home = f->mapping;
+        if (!f->file.n && !f->line && f->build_id.n && f->kind != FRAME_KERNEL)
+            g.unlined = f->build_id;
+    }
     *f = g;
 }
 

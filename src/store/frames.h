@@ -8,7 +8,8 @@
  *   BY_LINE          function, file, line, kind
  *   BY_ADDRESS       everything
  *
- * A frame with a name also keeps its binary's as `home`, which tells no frames apart (tree.h).
+ * A frame with a name also keeps its binary's as `home`, and as `unlined` the build id of that binary when its line is not
+ * known; neither tells frames apart (tree.h).
  */
 #ifndef STORE_FRAMES_H
 #define STORE_FRAMES_H

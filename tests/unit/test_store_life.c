@@ -433,6 +433,104 @@ static void test_names_later(void)
     end(&s);
 }
 
+enum { BARE, NAMED, LINED };
+
+/* One sample of 1 ns at one address: without names, with a name, or with lines and an inlined call. */
+static struct batch *native_batch(int what, int64_t time_ns)
+{
+    _cleanup_(builder_freep) struct builder *b = NULL;
+    struct line lines[2] = {{0}};
+    struct batch *out = NULL;
+    struct value_type t;
+    struct profile *p;
+    uint32_t id, loc, file;
+    int64_t v = 1;
+
+    if (builder_new(NULL, &b) < 0)
+        return NULL;
+    builder_resource(b);
+    builder_resource_attr_str(b, STR("service.name"), STR("native"));
+    builder_scope(b, STR("s"), STR("2"));
+    t = (struct value_type){builder_string(b, STR("cpu")), builder_string(b, STR("nanoseconds"))};
+    p = builder_profile(b, &t, 1);
+    if (!p)
+        return NULL;
+    p->time_ns = time_ns;
+    id = builder_attr_str(b, STR("process.executable.build_id.gnu"), STR("c0ffee"));
+    file = what == LINED ? builder_string(b, STR("shop.c")) : 0;
+    lines[0] = (struct line){
+        builder_function(b, &(struct function){.name = builder_string(b, STR("tax")), .filename = file}), 7, 0};
+    lines[1] =
+        (struct line){builder_function(b, &(struct function){.name = builder_string(b, STR("main")), .filename = file}),
+                      what == LINED ? 12 : 0, 0};
+    loc = builder_location(
+        b, builder_mapping(b, &(struct mapping){.filename = builder_string(b, STR("/bin/shop"))}, &id, 1), 0x1123,
+        lines + (what == NAMED),
+        what == BARE    ? 0
+        : what == NAMED ? 1
+                        : 2,
+        NULL, 0);
+    builder_sample(b, builder_stack(b, &loc, 1), 0, (struct run){0}, &v, 1, NULL, 0);
+    return builder_finish(b, &out, NULL) < 0 ? NULL : out;
+}
+
+static void append_native(struct suite *s, int what, int64_t time_ns)
+{
+    _cleanup_(batch_unrefp) struct batch *b = native_batch(what, time_ns);
+
+    append(s, b);
+}
+
+/* A name first, lines and an inlined call in a later batch, a name alone again: the lines hold for all three, and after
+ * each restart. */
+static void test_lines_later(void)
+{
+    _cleanup_(buf_done) struct buf named = BUF_INIT, lined = BUF_INIT, logged = BUF_INIT, flushed = BUF_INIT;
+    struct suite s = {.config = {.keep = -1, .keep_detail = -1}};
+
+    begin(&s);
+    append_native(&s, BARE, GEN_T0);
+    append_native(&s, NAMED, GEN_T0 + 1);
+    dump_functions(&s, &named);
+    ok(strstr(named.p, "/main|:0||+0|0 2(2)") && !strstr(named.p, "tax"));
+    append_native(&s, LINED, GEN_T0 + 2);
+    append_native(&s, NAMED, GEN_T0 + 3);
+    dump_functions(&s, &lined);
+    ok(strstr(lined.p, "/main|:0||+0|0 0(4)") && strstr(lined.p, "/tax|:0||+0|0 4(4)"));
+    reopen(&s);
+    dump_functions(&s, &logged);
+    eq_str(str_from(logged.p), str_from(lined.p));
+    flush(&s);
+    reopen(&s);
+    append_native(&s, NAMED, GEN_T0 + 4);
+    append_native(&s, BARE, GEN_T0 + 5);
+    dump_functions(&s, &flushed);
+    ok(strstr(flushed.p, "/main|:0||+0|0 0(6)") && strstr(flushed.p, "/tax|:0||+0|0 6(6)"));
+    end(&s);
+}
+
+/* A name from the sender; lines from a file that is uploaded later. */
+static void test_uploaded_lines(void)
+{
+    _cleanup_(buf_done) struct buf lined = BUF_INIT, logged = BUF_INIT;
+    struct symbol_frame frames[] = {{.function = STR("tax"), .file = STR("shop.c"), .line = 7},
+                                    {.function = STR("main"), .file = STR("shop.c"), .line = 12}};
+    uint64_t address = 0x1123;
+    uint32_t first[] = {0, 2};
+    struct symbol_answer names = {.frames = frames, .first = first, .n_addresses = 1};
+    struct suite s = {.config = {.keep = -1, .keep_detail = -1}};
+
+    begin(&s);
+    append_native(&s, NAMED, GEN_T0);
+    ok(s.store->ops->name_later(s.store, "", STR("c0ffee"), &address, &names, NULL) == 0);
+    dump_functions(&s, &lined);
+    ok(strstr(lined.p, "/main|:0||+0|0 0(1)") && strstr(lined.p, "/tax|:0||+0|0 1(1)"));
+    reopen(&s);
+    dump_functions(&s, &logged);
+    eq_str(str_from(logged.p), str_from(lined.p));
+    end(&s);
+}
+
 /* --- stores of earlier versions --- */
 
 /* What is in them: of every kind of row there is, in a day's segment, a fresh segment and a log. */
@@ -567,6 +665,8 @@ int main(void)
     tap_run(test_cumulative_restart);
     tap_run(test_as_sent);
     tap_run(test_names_later);
+    tap_run(test_lines_later);
+    tap_run(test_uploaded_lines);
     tap_run(test_this_version);
     tap_run(test_earlier_versions);
     return tap_done();

@@ -13,7 +13,7 @@ static void free_view(struct sym_view *v)
     mem_free(v->parent);
     mem_free(v->frame);
     mem_free(v->frames);
-    mem_free(v->unnamed);
+    mem_free(v->unlined);
     map_done(&v->child_map);
     map_done(&v->frame_map);
     mem_free(v);
@@ -31,7 +31,7 @@ static size_t view_bytes(const struct sym_view *v)
 {
     return sizeof *v + v->cap_map * sizeof *v->map + (v->cap_nodes + v->cap_nodes2) * sizeof *v->parent +
            v->cap_frames * sizeof *v->frames + (v->child_map.mask + (size_t) 1) * sizeof *v->child_map.slots +
-           (v->frame_map.mask + (size_t) 1) * sizeof *v->frame_map.slots + v->cap_unnamed * sizeof *v->unnamed;
+           (v->frame_map.mask + (size_t) 1) * sizeof *v->frame_map.slots + v->cap_unlined * sizeof *v->unlined;
 }
 
 /* There is no room, and nobody looks at it. */
@@ -90,8 +90,11 @@ static uint32_t intern_frame(struct sym_view *v, const struct frame *f)
     uint64_t h = frame_hash(f);
 
     for (struct map_pos p = map_find(&v->frame_map, h); p.index != MAP_NONE; p = map_next(&v->frame_map, p))
-        if (frame_same(&v->frames[p.index], f))
+        if (frame_same(&v->frames[p.index], f)) {
+            if (!v->frames[p.index].unlined.n)
+                v->frames[p.index].unlined = f->unlined;
             return p.index;
+        }
     if (mem_grow((void **) &v->frames, &v->cap_frames, (size_t) v->n_frames + 1, sizeof *v->frames, 1 << 28) < 0 ||
         map_insert(&v->frame_map, h, v->n_frames) < 0)
         return UINT32_MAX;
@@ -157,12 +160,12 @@ struct spelling {
     uint32_t n;
 };
 
-static int add_unnamed(struct sym_view *v, uint32_t location)
+static int add_unlined(struct sym_view *v, uint32_t location, const struct sym_lines *lines)
 {
-    int r = mem_grow((void **) &v->unnamed, &v->cap_unnamed, (size_t) v->n_unnamed + 1, sizeof *v->unnamed, UINT32_MAX);
+    int r = mem_grow((void **) &v->unlined, &v->cap_unlined, (size_t) v->n_unlined + 1, sizeof *v->unlined, UINT32_MAX);
 
     if (r == 0)
-        v->unnamed[v->n_unnamed++] = location;
+        v->unlined[v->n_unlined++] = (struct view_unlined){location, lines};
     return r;
 }
 
@@ -174,7 +177,7 @@ static uint32_t spell(struct spelling *x, struct sym_view *v, uint32_t location)
     uint32_t count = lines ? lines->n : 0, start = x->at ? x->n : 0;
 
     if (mem_grow((void **) &x->v, &x->cap, (size_t) start + count + 2, sizeof *x->v, UINT32_MAX) < 0 ||
-        (!lines && add_unnamed(v, location) < 0))
+        (l->address && sym_lines_rank(x->symbols, lines) < RANK_LINES && add_unlined(v, location, lines) < 0))
         return UINT32_MAX;
     x->n = start + 1;
     for (uint32_t k = count ? count : 1; k-- > 0;) {
@@ -232,11 +235,12 @@ static int extend(struct sym_view *v, const struct symbols *s, const struct sym_
     return r;
 }
 
-/* Have names come for any of its frames since? */
+/* Have names or lines come for any of its frames since? */
 static bool is_outdated(const struct sym_view *v, const struct symbols *s)
 {
-    for (uint32_t i = 0; i < v->n_unnamed; i++)
-        if (atomic_load_explicit(&sym_location(s, v->unnamed[i])->lines, memory_order_acquire))
+    for (uint32_t i = 0; i < v->n_unlined; i++)
+        if (atomic_load_explicit(&sym_location(s, v->unlined[i].location)->lines, memory_order_acquire) !=
+            v->unlined[i].lines)
             return true;
     return false;
 }

@@ -24,9 +24,12 @@ struct sym_view {
     size_t cap_frames;
     uint32_t n_frames;
     struct map child_map, frame_map;
-    uint32_t *unnamed; /* locations that had no names when they came in, some more than once */
-    size_t cap_unnamed;
-    uint32_t n_unnamed;
+    struct view_unlined {
+        uint32_t location;
+        const struct sym_lines *lines; /* as they were */
+    } * unlined; /* locations that had no names or no lines when they came in, some more than once */
+    size_t cap_unlined;
+    uint32_t n_unlined;
     uint64_t generation; /* of names: those that came later are not of these locations, or it is built anew */
     /* where it is kept, and how it goes */
     struct sym_service *service;

@@ -7,8 +7,8 @@
 #include "model/identity.h"
 #include "model/tree.h"
 #include "store/engines/segment/format/blobs.h"
-#include "store/engines/segment/symbols/symbols_add.h"
 #include "store/engines/segment/read/view.h"
+#include "store/engines/segment/symbols/symbols_add.h"
 
 #define NONE UINT32_MAX
 
@@ -168,6 +168,7 @@ uint32_t sym_add_location(struct symbols *s, const struct sym_location *l, const
     at->flags = l->flags;
     at->attrs = l->attrs;
     atomic_store_explicit(&at->lines, kept, memory_order_relaxed);
+    s->n_unlined += l->address && sym_rank(s, lines, n) == RANK_NAMES;
     if (!s->replaying) {
         buf_putc(&s->defs, DEF_LOCATION);
         put_varint(&s->defs, l->mapping);
@@ -183,13 +184,17 @@ uint32_t sym_add_location(struct symbols *s, const struct sym_location *l, const
 int symbols_name(struct symbols *s, uint32_t location, const struct sym_line *lines, uint32_t n)
 {
     struct sym_location *l = sym_location(s, location);
+    enum sym_rank before = sym_lines_rank(s, atomic_load_explicit(&l->lines, memory_order_relaxed)),
+                  after = sym_rank(s, lines, n);
     struct sym_lines *kept;
 
-    if (!n || atomic_load_explicit(&l->lines, memory_order_relaxed))
+    if (after <= before)
         return 0;
     kept = keep_lines(s, lines, n);
     if (!kept)
         return -ENOMEM;
+    if (l->address)
+        s->n_unlined += (after == RANK_NAMES) - (uint32_t) (before == RANK_NAMES);
     atomic_store_explicit(&l->lines, kept, memory_order_release);
     atomic_fetch_add_explicit(&s->names_generation, 1, memory_order_release);
     if (!s->replaying) {
@@ -537,8 +542,25 @@ static uint32_t look_up_location(struct symbols *s, struct sym_memo *m, uint32_t
     return find_location(s, &l, lines, n, true);
 }
 
-/* Many a new stack is made of known locations: those are found by their print. One that lacks the names that come with it
- * is not. */
+/* How much the batch itself says of one of its locations. */
+static enum sym_rank batch_rank(const struct batch *b, const struct location *x)
+{
+    for (uint32_t k = 0; k < x->lines.n; k++) {
+        const struct line *y = &b->dict.lines[x->lines.off + k];
+
+        if (y->line || b->dict.functions[y->function].filename)
+            return RANK_LINES;
+    }
+    return x->lines.n ? RANK_NAMES : RANK_NONE;
+}
+
+static enum sym_rank rank_of(const struct symbols *s, uint32_t location)
+{
+    return sym_lines_rank(s, atomic_load_explicit(&sym_location(s, location)->lines, memory_order_relaxed));
+}
+
+/* Many a new stack is made of known locations: those are found by their print. One of which the batch says more than is
+ * known is not. */
 uint32_t symbols_location(struct symbols *s, struct sym_memo *m, uint32_t i)
 {
     struct id128 print = m->prints.locations[i];
@@ -547,8 +569,7 @@ uint32_t symbols_location(struct symbols *s, struct sym_memo *m, uint32_t i)
     if (m->locations[i])
         return m->locations[i] - 1;
     n = id128_is_zero(print) ? NONE : idmap_find(&s->location_prints, print);
-    if (n == NONE || (m->batch->dict.locations[i].lines.n &&
-                      !atomic_load_explicit(&sym_location(s, n)->lines, memory_order_relaxed))) {
+    if (n == NONE || batch_rank(m->batch, &m->batch->dict.locations[i]) > rank_of(s, n)) {
         bool known = n != NONE;
 
         n = look_up_location(s, m, i);
@@ -557,6 +578,27 @@ uint32_t symbols_location(struct symbols *s, struct sym_memo *m, uint32_t i)
     }
     m->locations[i] = n + 1;
     return n;
+}
+
+/* A known stack is found without a look at its locations (symbols_tree.c), so lines that came since are looked for here. */
+int symbols_improve(struct symbols *s, struct sym_memo *m)
+{
+    const struct dict *d = &m->batch->dict;
+
+    for (uint32_t i = 1; i < d->n_locations && s->n_unlined && d->n_lines; i++) {
+        const struct location *l = &d->locations[i];
+        uint32_t n;
+
+        if (!l->address || id128_is_zero(m->prints.locations[i]) || (m->scratch && m->locations[i]) ||
+            batch_rank(m->batch, l) != RANK_LINES)
+            continue;
+        n = idmap_find(&s->location_prints, m->prints.locations[i]);
+        if (n == NONE || rank_of(s, n) != RANK_NAMES)
+            continue;
+        if (sym_memo_tables(m) < 0 || symbols_location(s, m, i) == NONE)
+            return -ENOMEM;
+    }
+    return 0;
 }
 
 uint32_t symbols_series(struct symbols *s, const struct type *t, const struct labels *l, struct id128 id)

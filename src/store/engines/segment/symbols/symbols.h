@@ -6,7 +6,8 @@
  * collection: nothing is ever rewritten).
  *
  * A location is found by identity: (mapping's build id, ELF address), or for interpreted frames its lines. Names are
- * an attribute that may come later (symbols_name()).
+ * an attribute that may come later, and lines and inlined calls later still (symbols_name()): what says more replaces
+ * what says less (enum sym_rank).
  *
  * A service's tree: node 0 is the root, a node is (parent, location) with parent < node.
  *
@@ -61,6 +62,9 @@ struct sym_lines {
     uint32_t n;
     struct sym_line v[];
 };
+
+/* How much is known of a native location. */
+enum sym_rank { RANK_NONE, RANK_NAMES, RANK_LINES };
 
 struct sym_location {
     uint64_t address;
@@ -118,6 +122,7 @@ struct symbols {
     struct buf defs; /* definitions added since the owner took them */
     struct map string_map, mapping_map, function_map, location_map, series_map, service_map;
     struct idmap location_prints; /* locations that batches had lately, by their print */
+    uint32_t n_unlined;           /* native locations with names and without lines */
     uint32_t mapped[5];           /* how far each map reaches: strings, mappings, functions, locations, series */
     bool replaying;               /* additions come from definitions: leave none */
 };
@@ -151,7 +156,9 @@ uint32_t symbols_series(struct symbols *s, const struct type *t, const struct la
 uint32_t symbols_stack(struct symbols *s, struct sym_memo *m, uint32_t service, uint32_t stack);
 /* Soon symbols_stack() will be asked for this one, whose print is known: fetches its slot. */
 void symbols_stack_ahead(const struct symbols *s, struct sym_memo *m, uint32_t service, uint32_t stack);
-/* Names for a location without; no-op for one that has them. */
+/* Lines for known locations of the batch that had names alone. To be called after its stacks. 0 or -ENOMEM. */
+int symbols_improve(struct symbols *s, struct sym_memo *m);
+/* Names for a location; no-op for one of which as much is known. */
 int symbols_name(struct symbols *s, uint32_t location, const struct sym_line *lines, uint32_t n);
 uint32_t symbols_function(struct symbols *s, const struct sym_function *f);
 /* The location of (build id, address), or UINT32_MAX. */
@@ -161,6 +168,19 @@ uint32_t symbols_find_native(struct symbols *s, struct str build_id, uint64_t ad
 static inline struct str sym_string(const struct symbols *s, uint32_t i)
 {
     return i < stable_count(&s->strings) ? *(struct str *) stable_at(&s->strings, i) : (struct str){0};
+}
+
+static inline enum sym_rank sym_rank(const struct symbols *s, const struct sym_line *v, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (v[i].line || ((struct sym_function *) stable_at(&s->functions, v[i].function))->file)
+            return RANK_LINES;
+    return n ? RANK_NAMES : RANK_NONE;
+}
+
+static inline enum sym_rank sym_lines_rank(const struct symbols *s, const struct sym_lines *l)
+{
+    return l ? sym_rank(s, l->v, l->n) : RANK_NONE;
 }
 
 static inline struct sym_service *sym_service(const struct symbols *s, uint32_t i)

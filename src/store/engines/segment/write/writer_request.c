@@ -256,7 +256,7 @@ static int add_profiles(struct engine *g, struct job *j, const struct intake *in
         look_ahead(j, g->writer, v, n, &ahead);
     for (uint32_t i = 0; r >= 0 && i < n; i++)
         r = add_item(g, j, in, v, i, n, &ahead);
-    return r;
+    return r < 0 ? r : symbols_improve(j->symbols, j->memo);
 }
 
 static int find_symbols(struct engine *g, struct job *j, struct err *e)
