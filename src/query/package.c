@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* query_package() of query.h: the part of a function's name that its authors would call its package. */
+/* query_package() of query.h: the part of a function's name that its authors would call its package. The tables, the
+ * colours of flame graphs and "only my code" all use it: the web UI gets it with each frame (tree_form.h). */
+#include <string.h>
+
 #include "query/query.h"
 
-/* The text in front of the first '(' or '<' that is not the start. */
+/* The text before the first '(' or '<' that is not the start. */
 static struct str without_parameters(struct str s)
 {
     for (uint32_t i = 1; i < s.n; i++)
@@ -11,7 +14,7 @@ static struct str without_parameters(struct str s)
     return s;
 }
 
-/* net/http.(*conn).serve -> net/http: up to the first dot behind the last slash. */
+/* net/http.(*conn).serve -> net/http: up to the first dot after the last slash. */
 static struct str go_package(struct str s)
 {
     struct str head = without_parameters(s);
@@ -26,7 +29,7 @@ static struct str go_package(struct str s)
     return (struct str){0};
 }
 
-/* com.shop.Cart.add -> com.shop: the lower-case words in front of the first that is not. */
+/* com.shop.Cart.add -> com.shop: the lower-case words before the first that is not. */
 static struct str dotted_package(struct str s)
 {
     struct str head = without_parameters(s);
@@ -57,11 +60,40 @@ static struct str folder(struct str file)
     return slashes[0] ? str_slice(file, slashes[0] + 1, end) : str_slice(file, 0, end);
 }
 
+static struct str base_name(struct str path)
+{
+    for (uint32_t i = path.n; i > 0; i--)
+        if (path.p[i - 1] == '/')
+            return str_slice(path, i, path.n);
+    return path;
+}
+
+/* std::sort<int*> -> std; "void shop::cart::add(int)" -> shop: the first namespace, without a return type before it. */
+static struct str first_namespace(struct str name, size_t colons)
+{
+    size_t start = colons;
+
+    while (start > 0 && !memchr(" (*&", name.p[start - 1], 4))
+        start--;
+    return str_slice(name, start, colons);
+}
+
+/* The library or program of a native function that no namespace, path or file tells more about. */
+static struct str native_package(const struct frame *f)
+{
+    struct str binary = base_name(f->mapping.n ? f->mapping : f->home);
+
+    return binary.n ? binary : f->file.n ? folder(f->file) : (struct str){0};
+}
+
 struct str query_package(const struct frame *f)
 {
     struct str name = f->function;
-    ptrdiff_t colons = str_find(without_parameters(name), STR("::"));
+    ptrdiff_t colons;
 
+    if (!name.n && f->kind != FRAME_KERNEL)
+        return native_package(f);
+    colons = str_find(name, STR("::"));
     switch (f->kind) {
     case FRAME_GO:
         return go_package(name);
@@ -78,11 +110,13 @@ struct str query_package(const struct frame *f)
     default:
         break;
     }
-    if (colons > 0)
-        return str_slice(name, 0, (size_t) colons);
+    if (colons > 0 && (str_find_char(name, '<') < 0 || colons < str_find_char(name, '<')))
+        return first_namespace(name, (size_t) colons);
     if (str_ends(f->file, STR(".go")) || str_find_char(without_parameters(name), '/') > 0)
         return go_package(name);
     if (str_ends(f->file, STR(".java")))
         return dotted_package(name);
-    return f->file.n ? folder(f->file) : (struct str){0};
+    if (str_find_char(without_parameters(name), '.') > 0 && !f->mapping.n && !f->file.n)
+        return go_package(name);
+    return native_package(f);
 }

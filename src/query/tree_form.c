@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "query/query.h"
 
 /* --- JSON --- */
 
@@ -33,6 +34,7 @@ static void put_frame(struct buf *out, const struct frame *f)
     }
     put_text(out, &first, "mapping", f->mapping);
     put_text(out, &first, "buildId", f->build_id);
+    put_text(out, &first, "package", query_package(f));
     if (f->address) {
         json_put_key(out, &first, "address");
         buf_printf(out, "\"0x%llx\"", (unsigned long long) f->address);
@@ -213,7 +215,7 @@ static int put_texts(struct buf *out, const struct tree *t, struct texts *x, str
 
 static int put_frames(struct buf *out, const struct tree *t, struct texts *x, size_t start)
 {
-    static struct str (*const texts[])(const struct frame *) = {frame_function, frame_file, frame_binary};
+    static struct str (*const texts[])(const struct frame *) = {frame_function, frame_file, frame_binary, query_package};
     int r;
 
     for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
@@ -237,7 +239,7 @@ int tree_to_binary(struct buf *out, const struct tree *t)
     uint32_t head[8] = {0, t->n_nodes, t->n_frames, t->n_columns, 0, t->folded ? FLAG_FOLDED : 0};
     int64_t r;
 
-    memcpy(head, "WTR1", 4);
+    memcpy(head, "WTR2", 4);
     buf_put(out, head, BINARY_HEAD);
     r = texts_add(&x, (struct str){0});
     if (r >= 0)

@@ -5,7 +5,7 @@
  * Binary form (application/vnd.wick.tree), little-endian, so that a browser reads it as typed arrays without parsing:
  *
  *   offset  size  what
- *        0     4  "WTR1"
+ *        0     4  "WTR2"
  *        4     4  n_nodes
  *        8     4  n_frames
  *       12     4  n_columns (1 or 2)
@@ -20,6 +20,7 @@
  *          +  4m  function, offset into text, m = n_frames; each text is NUL-terminated, offset 0 is ""
  *          +  4m  file
  *          +  4m  mapping: the binary of the frame, or one that holds it
+ *          +  4m  package, as query_package() gives it
  *          +  4m  line, or where the function starts when lines are not told apart
  *          +  1m  kind (enum frame_kind), bit 7 = inlined
  *          +   t  text section: type, unit follow offset 0's "" as its first two texts

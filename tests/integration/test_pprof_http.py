@@ -229,7 +229,7 @@ def test_pages(served):
         text = body.decode()
         assert status == 200 and "default-src 'none'" in headers["content-security-policy"]
         assert not re.search(r"<script|<style|\son\w+=|\sstyle=", text), view
-    assert served.get("/ui/pprof.css")[0] == 200 and served.get("/ui/api/v1/flame?format=binary")[2][:4] == b"WTR1"
+    assert served.get("/ui/pprof.css")[0] == 200 and served.get("/ui/api/v1/flame?format=binary")[2][:4] == b"WTR2"
 
 
 def test_hostile_names(tmp_path):

@@ -143,7 +143,7 @@ static void test_questions(void)
     eq_str(buf_str(&b), STR("[\"shop\"]"));
     buf_reset(&b);
     eq_int(get(&w, NULL, "/api/v1/flame?format=binary", NULL, 0, (struct str){0}, &b), 200);
-    eq_str(str_slice(buf_str(&b), 0, 4), STR("WTR1"));
+    eq_str(str_slice(buf_str(&b), 0, 4), STR("WTR2"));
     buf_reset(&b);
     eq_int(get(&w, NULL, "/api/v1/top?by=colour", NULL, 0, (struct str){0}, &b), 400);
     ok(str_find(buf_str(&b), STR("by: 'colour'")) > 0);

@@ -282,6 +282,38 @@ static int torture_compile(void)
     return r;
 }
 
+static void test_packages(void)
+{
+    static const struct {
+        const char *function, *file, *mapping;
+        enum frame_kind kind;
+        const char *package;
+    } table[] = {
+        {"net/http.(*conn).serve", "", "", FRAME_GO, "net/http"},
+        {"example.com/shop/cart.(*Cart).Checkout", "/src/cart.go", "/srv/shop", FRAME_NATIVE, "example.com/shop/cart"},
+        {"main.main", "", "", FRAME_UNKNOWN, "main"},
+        {"com.shop.Cart.add", "Cart.java", "", FRAME_JVM, "com.shop"},
+        {"std::sort<int*>", "", "/usr/lib/libx.so.1", FRAME_NATIVE, "std"},
+        {"void shop::cart::add(int)", "/src/cart.cc", "/srv/shop", FRAME_NATIVE, "shop"},
+        {"sort<std::pair<int, int>>", "", "/srv/shop", FRAME_NATIVE, "shop"},
+        {"malloc", "", "/usr/lib/x86_64-linux-gnu/libc.so.6", FRAME_NATIVE, "libc.so.6"},
+        {"", "", "/srv/shop", FRAME_NATIVE, "shop"},
+        {"handler", "/srv/app/views.py", "", FRAME_CPYTHON, "/srv/app"},
+        {"vfs_read", "", "", FRAME_KERNEL, "[kernel]"},
+        {"helper", "/src/app/main.c", "", FRAME_NATIVE, "/src/app"},
+        {"helper", "", "", FRAME_UNKNOWN, ""},
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+        struct frame f = {.function = str_from(table[i].function),
+                          .file = str_from(table[i].file),
+                          .mapping = str_from(table[i].mapping),
+                          .kind = table[i].kind};
+
+        eq_str(query_package(&f), str_from(table[i].package));
+    }
+}
+
 int main(void)
 {
     tap_run(test_top);
@@ -292,6 +324,7 @@ int main(void)
     tap_run(test_leaks);
     tap_run(test_errors);
     tap_run(test_zoom);
+    tap_run(test_packages);
     tap_torture(torture_compile);
     return tap_done();
 }

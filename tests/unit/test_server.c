@@ -92,7 +92,7 @@ static void test_tree_binary(void)
 
     eq_int(tree_to_binary(&b, t), 0);
     memcpy(head, b.p, sizeof head);
-    eq_str(((struct str){b.p, 4}), STR("WTR1"));
+    eq_str(((struct str){b.p, 4}), STR("WTR2"));
     eq_int(head[1], 5);
     eq_int(head[2], 5);
     at += 24 + 24 + 5 * 8; /* parents and frames padded to 8, self */

@@ -4,7 +4,7 @@
 // people who do not see red and green tell apart.
 import {signal} from "@preact/signals";
 import {FOLDED, LABEL} from "./tree.js";
-import {isRuntime, mappingName, packageOf} from "./names.js";
+import {isRuntime, mappingName} from "./names.js";
 
 // oklch to #rrggbb, clipped to sRGB.
 export function oklch(l, c, h) {
@@ -71,7 +71,7 @@ export function painter(tree, by, theme) {
         if (by === "mapping") return tint(theme, mappingName(frames, f) || "?", "own");
         if (frames.kindOf(f) === 2) return oklch(...levels[theme].kernel, 255);
         const level = isRuntime(frames, f) ? "runtime" : "own";
-        return tint(theme, packageOf(frames, f), level);
+        return tint(theme, frames.packageOf(f), level);
     };
     return (f) => (cache[f] ??= one(f));
 }

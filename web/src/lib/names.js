@@ -1,28 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What names of functions tell: their package, a short form for narrow boxes, whether they are the runtime's or ours, and
+// What names of functions tell: a short form for narrow boxes, whether they are the runtime's or ours, and
 // why a frame has no name.
 import {FOLDED, frameName, kinds, LABEL} from "./tree.js";
-
-// net/http of net/http.(*conn).serve; com.shop of com.shop.Cart.add; std of std::sort<…>; the folder of a Python file.
-export function packageOf(frames, f) {
-    const name = frames.function(f), kind = frames.kindOf(f);
-    if (kind === 2) return "kernel";
-    if (!name) return mappingName(frames, f) || "unnamed";
-    if (kind === 5) return folder(frames.fileOf(f)) || "python";
-    const colons = name.replace(/<.*$/s, "").indexOf("::");
-    if (colons > 0) return name.slice(0, colons).replace(/^.*[\s(*&]/, "");
-    const paren = name.search(/[([{]/);
-    const head = paren > 0 ? name.slice(0, paren) : name;
-    const slash = head.lastIndexOf("/");
-    const dot = head.indexOf(".", slash + 1);
-    if (dot > 0) return kind === 6 ? head.slice(0, Math.max(dot, head.lastIndexOf(".", head.lastIndexOf(".") - 1))) : head.slice(0, dot);
-    return mappingName(frames, f) || folder(frames.fileOf(f)) || "native";
-}
-
-function folder(file) {
-    const cut = file.lastIndexOf("/");
-    return cut > 0 ? file.slice(file.lastIndexOf("/", cut - 1) + 1, cut) : file;
-}
 
 export function mappingName(frames, f) {
     const m = frames.mapping(f);
@@ -66,7 +45,7 @@ export function isRuntime(frames, f) {
     if (kind === 5) return /\/lib\/python\d|^<frozen/.test(file);
     if (kind === 6) return /^(java|javax|jdk|sun|kotlin|scala)\./.test(name);
     if (file.endsWith(".go") || file.endsWith(".s") || kind === 3 || /\.\(\*|\.func\d/.test(name) || /^[\w./-]+\.[\w()*[\]]/.test(name) && !name.includes("::")) {
-        const p = packageOf(frames, f);
+        const p = frames.packageOf(f);
         if (p === "main") return false;
         return runtimeGo.test(p) || (stdGo.test(p) && !p.includes("."));
     }

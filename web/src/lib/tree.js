@@ -30,8 +30,8 @@ class Texts {
 
 // Frames beside each other: functions[i], files[i], mappings[i] are strings, made at need.
 export class Frames {
-    constructor(n, texts, fn, file, map, line, kind) {
-        Object.assign(this, {n, texts, fn, file, map, line, kind});
+    constructor(n, texts, fn, file, map, pkg, line, kind) {
+        Object.assign(this, {n, texts, fn, file, map, pkg, line, kind});
     }
     function(i) {
         return this.texts.at(this.fn[i]);
@@ -41,6 +41,10 @@ export class Frames {
     }
     mapping(i) {
         return this.texts.at(this.map[i]);
+    }
+    // As the server decided (query/package.c).
+    packageOf(i) {
+        return this.texts.at(this.pkg[i]);
     }
     // What a path calls it; store/frames.c has the same rule.
     key(i) {
@@ -123,7 +127,7 @@ export function frameName(frames, f) {
 
 export function parseTree(buffer) {
     const head = new Uint32Array(buffer, 0, 8);
-    if (head[0] !== 0x31525457) throw new Error("not a tree");
+    if (head[0] !== 0x32525457) throw new Error("not a tree");
     const [, n, m, columns, textBytes, flags] = head;
     let at = 32;
     const take = (Type, count) => {
@@ -136,12 +140,12 @@ export function parseTree(buffer) {
     for (let c = 0; c < columns; c++) self.push(take(Float64Array, n));
     for (let c = 0; c < columns; c++) total.push(take(Float64Array, n));
     const folded = flags & 1 ? take(Uint32Array, n) : null;
-    const fn = take(Uint32Array, m), file = take(Uint32Array, m), map = take(Uint32Array, m), line = take(Uint32Array, m);
-    const kind = take(Uint8Array, m);
+    const fn = take(Uint32Array, m), file = take(Uint32Array, m), map = take(Uint32Array, m), pkg = take(Uint32Array, m);
+    const line = take(Uint32Array, m), kind = take(Uint8Array, m);
     const texts = new Texts(new Uint8Array(buffer, at, textBytes));
     const type = texts.at(1), unit = texts.at(texts.bytes.indexOf(0, 1) + 1);
     return new Tree({n, columns, parent, frame, self, total, folded, type, unit,
-        frames: new Frames(m, texts, fn, file, map, line, kind), bytes: buffer.byteLength});
+        frames: new Frames(m, texts, fn, file, map, pkg, line, kind), bytes: buffer.byteLength});
 }
 
 // An empty Texts-like holder for frames that are made here.
@@ -163,7 +167,7 @@ export class Builder {
     constructor(columns, type, unit) {
         Object.assign(this, {columns, type, unit});
         this.texts = new Made();
-        this.f = {fn: [0], file: [0], map: [0], line: [0], kind: [0]};
+        this.f = {fn: [0], file: [0], map: [0], pkg: [0], line: [0], kind: [0]};
         this.fkey = new Map();
         this.parent = [NONE];
         this.frame = [0];
@@ -177,7 +181,7 @@ export class Builder {
         if (i === undefined) this.tkey.set(s, (i = this.texts.add(s)));
         return i;
     }
-    addFrame(fn, file = "", map = "", line = 0, kind = 0) {
+    addFrame(fn, file = "", map = "", line = 0, kind = 0, pkg = "") {
         const key = fn + "\0" + file + "\0" + map + "\0" + line + "\0" + kind;
         let i = this.fkey.get(key);
         if (i === undefined) {
@@ -185,6 +189,7 @@ export class Builder {
             this.f.fn.push(this.text(fn));
             this.f.file.push(this.text(file));
             this.f.map.push(this.text(map));
+            this.f.pkg.push(this.text(pkg));
             this.f.line.push(line);
             this.f.kind.push(kind);
             this.fkey.set(key, i);
@@ -197,7 +202,7 @@ export class Builder {
         map[FOLDED] = FOLDED;
         return (i) => {
             if (map[i] < 0)
-                map[i] = this.addFrame(frames.function(i), frames.fileOf(i), frames.mapping(i), frames.line[i], frames.kind[i]);
+                map[i] = this.addFrame(frames.function(i), frames.fileOf(i), frames.mapping(i), frames.line[i], frames.kind[i], frames.packageOf(i));
             return map[i];
         };
     }
@@ -231,7 +236,7 @@ export class Builder {
         const f = this.f;
         return new Tree({n, columns: this.columns, parent, frame: Uint32Array.from(this.frame), self, total, folded,
             type: this.type, unit: this.unit, bytes: 0,
-            frames: new Frames(f.fn.length, this.texts, f.fn, f.file, f.map, f.line, f.kind)});
+            frames: new Frames(f.fn.length, this.texts, f.fn, f.file, f.map, f.pkg, f.line, f.kind)});
     }
 }
 
@@ -356,7 +361,7 @@ export function treeOfJson(json) {
     const b = new Builder(j.columns, j.type, j.unit);
     const kind = (k) => Math.max(0, kindNames.indexOf(k ?? ""));
     const frames = j.frames.map((f, i) => (i === FOLDED ? FOLDED
-        : b.addFrame(f.function ?? "", f.file ?? "", f.mapping ?? "", f.line ?? 0, kind(f.kind) | (f.inlined ? 0x80 : 0))));
+        : b.addFrame(f.function ?? "", f.file ?? "", f.mapping ?? "", f.line ?? 0, kind(f.kind) | (f.inlined ? 0x80 : 0), f.package ?? "")));
     const to = new Uint32Array(j.nodes.length);
     j.nodes.forEach((node, i) => {
         if (i) to[i] = b.child(to[node[0]], frames[node[1]]);
