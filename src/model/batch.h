@@ -40,6 +40,7 @@
 #include "base/err.h"
 #include "base/hash.h"
 #include "base/str.h"
+#include "base/wrap.h"
 
 /* A run of a pool: items [off, off + n). */
 struct run {
@@ -224,7 +225,7 @@ static inline int64_t batch_sample_value(const struct batch *b, const struct pro
     if (!s->values.n)
         return s->timestamps.n;
     for (uint32_t i = 0; i < s->values.n; i++)
-        sum += b->values[s->values.off + i];
+        sum = wrap_add(sum, b->values[s->values.off + i]);
     return sum;
 }
 

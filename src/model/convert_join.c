@@ -194,8 +194,11 @@ static int add_profile(struct joiner *j, const struct profile *p, uint32_t type,
             if (r == 0)
                 r = find_sample(j, s->stack, attrs, j->single ? 0 : s->link, n_types, &at);
         }
-        for (uint32_t k = 0; r == 0 && k < p->n_types; k++)
-            x->values[x->samples[at].values.off + type + k] += batch_sample_value(b, p, s, k);
+        for (uint32_t k = 0; r == 0 && k < p->n_types; k++) {
+            int64_t *sum = &x->values[x->samples[at].values.off + type + k];
+
+            *sum = wrap_add(*sum, batch_sample_value(b, p, s, k));
+        }
     }
     return r;
 }

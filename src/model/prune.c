@@ -164,7 +164,7 @@ static void sum_cut(struct pruning *p, const struct tree_prune *how)
         p->cut[up] += n + p->cut[i];
         if (p->keep[up] & 1)
             for (uint32_t c = 0; c < t->n_columns; c++)
-                p->cut_total[c][up] += t->total[c][i];
+                p->cut_total[c][up] = wrap_add(p->cut_total[c][up], t->total[c][i]);
     }
 }
 

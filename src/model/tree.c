@@ -6,6 +6,7 @@
 
 #include "base/hash.h"
 #include "base/mem.h"
+#include "base/wrap.h"
 
 enum { NODES_MAX = 1u << 30, FRAMES_MAX = 1u << 28 };
 
@@ -210,7 +211,7 @@ void tree_sum_up(struct tree *t)
 
         memcpy(total, t->self[c], t->n_nodes * sizeof *total);
         for (uint32_t i = t->n_nodes; i-- > 1;)
-            total[t->parent[i]] += total[i];
+            total[t->parent[i]] = wrap_add(total[t->parent[i]], total[i]);
     }
 }
 
@@ -246,7 +247,7 @@ int tree_merge_selfs(struct tree *dst, uint32_t dst_column, const struct tree *s
                 break;
             }
         }
-        dst->self[dst_column][nodes[i]] += src->self[src_column][i];
+        dst->self[dst_column][nodes[i]] = wrap_add(dst->self[dst_column][nodes[i]], src->self[src_column][i]);
         if (src->folded && src->folded[i])
             r = tree_set_folded(dst, nodes[i], src->folded[i]);
     }

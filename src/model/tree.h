@@ -28,6 +28,7 @@
 #include "base/err.h"
 #include "base/map.h"
 #include "base/str.h"
+#include "base/wrap.h"
 
 #define TREE_NONE UINT32_MAX
 #define TREE_FOLDED 0u /* frame 0 in every tree: "(folded)" */
@@ -94,7 +95,7 @@ uint32_t tree_child(struct tree *t, uint32_t parent, uint32_t frame);
 uint32_t tree_append(struct tree *t, uint32_t parent, uint32_t frame);
 static inline void tree_add(struct tree *t, uint32_t node, uint32_t column, int64_t v)
 {
-    t->self[column][node] += v;
+    t->self[column][node] = wrap_add(t->self[column][node], v);
 }
 /* Counts `count` more nodes as cut into a TREE_FOLDED node. */
 int tree_set_folded(struct tree *t, uint32_t node, uint32_t count);

@@ -5,6 +5,7 @@
 #include <errno.h>
 
 #include "base/json.h"
+#include "base/wrap.h"
 
 /* The tree laid out: parents come before children, so one level's order follows from the one above. */
 struct layout {
@@ -38,7 +39,7 @@ static uint32_t place_children(struct layout *l, const struct tree *t, uint32_t 
     for (uint32_t c = l->first_child[parent]; c; c = l->next[c]) {
         for (uint32_t col = 0; col < t->n_columns; col++) {
             l->x[col][c] = x[col];
-            x[col] += t->total[col][c];
+            x[col] = wrap_add(x[col], t->total[col][c]);
         }
         l->order[n++] = c;
     }
@@ -53,10 +54,10 @@ static void put_level(struct flamebearer *f, const struct layout *l, const struc
         uint32_t i = l->order[k];
 
         for (uint32_t col = 0; col < t->n_columns; col++) {
-            *v++ = l->x[col][i] - end[col];
+            *v++ = wrap_sub(l->x[col][i], end[col]);
             *v++ = t->total[col][i];
             *v++ = t->self[col][i];
-            end[col] = l->x[col][i] + t->total[col][i];
+            end[col] = wrap_add(l->x[col][i], t->total[col][i]);
         }
         *v++ = i ? (int64_t) t->frame[i] + 1 : 0;
     }
@@ -146,7 +147,7 @@ int flamebearer_json(struct buf *out, const struct tree *t)
         buf_putc(out, ']');
     }
     buf_puts(out, "],\"numTicks\":");
-    json_put_i64(out, f.ticks[0] + f.ticks[1]);
+    json_put_i64(out, wrap_add(f.ticks[0], f.ticks[1]));
     buf_puts(out, ",\"maxSelf\":");
     json_put_i64(out, f.max_self);
     buf_putc(out, '}');

@@ -7,6 +7,7 @@
 #include "base/base64.h"
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/wrap.h"
 #include "model/builder.h"
 
 #define RANGE_DEFAULT (3600 * NS_PER_S)
@@ -92,7 +93,8 @@ static int compile_columns(const struct query_params *p, struct query *q, struct
     }
     r = get_time(p->base_from, p->now, from, "base_from", &base_from, e);
     if (r == 0)
-        r = get_time(p->base_to, p->now, p->base_from.n ? base_from + (to - from) : to, "base_to", &base_to, e);
+        r = get_time(p->base_to, p->now, p->base_from.n ? MIN(wrap_add(base_from, to - from), CLOCK_MAX) : to,
+                     "base_to", &base_to, e);
     if (r == 0)
         r = get_column(q, 0, p->base_query.n ? p->base_query : p->query, base_from, base_to, "base_query", e);
     q->q.n_columns = 2;

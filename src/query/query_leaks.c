@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/wrap.h"
 #include "query/query.h"
 
 /* Values of every node of the common tree, a row of windows each. */
@@ -94,8 +95,8 @@ static int rank(struct query_leaks *l, const struct grid *g, uint32_t limit)
     for (uint32_t i = 1; i < t->n_nodes; i++) {
         struct query_leak x = fit_line(i, g->v[i], l->window_ns);
 
-        t->self[0][i] = (int64_t) g->v[i][0];
-        t->self[1][i] = (int64_t) g->v[i][QUERY_LEAK_WINDOWS - 1];
+        t->self[0][i] = clamp_double(g->v[i][0]);
+        t->self[1][i] = clamp_double(g->v[i][QUERY_LEAK_WINDOWS - 1]);
         if (x.slope > 0)
             l->rows[l->n++] = x;
     }

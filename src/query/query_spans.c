@@ -6,6 +6,7 @@
 #include "base/hash.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "base/wrap.h"
 #include "model/batch.h"
 #include "query/query.h"
 
@@ -46,7 +47,7 @@ static void widen(struct query_span *s, const struct batch *b, const struct prof
     }
     if (!v->timestamps.n) {
         s->from = MIN(s->from, p->time_ns);
-        s->to = MAX(s->to, p->time_ns + p->duration_ns);
+        s->to = MAX(s->to, wrap_add(p->time_ns, p->duration_ns));
     }
 }
 
@@ -56,14 +57,14 @@ static int add_sample(struct span_walk *w, const struct batch *b, const struct p
     int64_t value = batch_sample_value(b, p, v, p->n_types - 1); /* a count may come before it */
     struct query_span *s;
 
-    w->out->total += value;
+    w->out->total = wrap_add(w->out->total, value);
     if (!v->link)
         return 0;
     s = span_of(w, &b->dict.links[v->link], service);
     if (!s)
         return w->out->n_all == SPANS_MAX ? -E2BIG : -ENOMEM;
-    w->out->linked += value;
-    s->value += value;
+    w->out->linked = wrap_add(w->out->linked, value);
+    s->value = wrap_add(s->value, value);
     s->samples++;
     widen(s, b, p, v);
     return 0;

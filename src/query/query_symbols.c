@@ -6,6 +6,7 @@
 #include "base/hash.h"
 #include "base/json.h"
 #include "base/map.h"
+#include "base/wrap.h"
 #include "query/query.h"
 #include "query/query_json.h"
 #include "store/store_table.h"
@@ -72,8 +73,8 @@ static int sum_up(struct binaries *x, const struct tree *frames, const struct st
         struct query_binary *b;
         uint32_t k;
 
-        x->out->self += v;
-        x->out->self_named += named;
+        x->out->self = wrap_add(x->out->self, v);
+        x->out->self_named = wrap_add(x->out->self_named, named);
         if (!has_binary(f))
             continue;
         k = intern(x, f);
@@ -82,8 +83,8 @@ static int sum_up(struct binaries *x, const struct tree *frames, const struct st
         b = &x->out->v[k];
         b->frames++;
         b->named += f->function.n > 0;
-        b->self += v;
-        b->self_named += named;
+        b->self = wrap_add(b->self, v);
+        b->self_named = wrap_add(b->self_named, named);
         if (!b->kind)
             b->kind = f->kind;
     }
@@ -93,7 +94,7 @@ static int sum_up(struct binaries *x, const struct tree *frames, const struct st
 static int by_unnamed(const void *a, const void *b)
 {
     const struct query_binary *x = a, *y = b;
-    int64_t dx = x->self - x->self_named, dy = y->self - y->self_named;
+    int64_t dx = wrap_sub(x->self, x->self_named), dy = wrap_sub(y->self, y->self_named);
 
     if (dx != dy)
         return dx < dy ? 1 : -1;

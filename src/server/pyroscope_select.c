@@ -4,12 +4,13 @@
 #include <math.h>
 
 #include "base/clock.h"
+#include "base/wrap.h"
 #include "codec/pprof.h"
 #include "query/flamebearer.h"
 #include "server/pprof_json.h"
 #include "server/pyroscope.h"
 
-enum { NODES_DEFAULT = 8192, HEAT_ROWS = 20, HEAT_PROFILES_MAX = 200000 };
+enum { NODES_DEFAULT = 8192 };
 
 static struct store *store_of(struct call *c)
 {
@@ -37,7 +38,7 @@ static int put_flamegraph(struct dual *w, const struct tree *t)
         dual_end(w);
     }
     dual_list_end(w);
-    dual_i64(w, 3, "total", f.ticks[0] + f.ticks[1]);
+    dual_i64(w, 3, "total", wrap_add(f.ticks[0], f.ticks[1]));
     dual_i64(w, 4, "maxSelf", f.max_self);
     if (t->n_columns > 1) {
         dual_i64(w, 5, "leftTicks", f.ticks[0]);
@@ -158,47 +159,19 @@ int py_select_series(struct call *c, struct py_request *r, struct dual *w, struc
     return 0;
 }
 
-/* --- heat map: how many profiles of which value in each step of time --- */
+/* --- heat map --- */
 
-struct heat {
-    int64_t from, step, low, high;
-    uint32_t n_slots;
-    int64_t *counts; /* n_slots rows of HEAT_ROWS */
-};
-
-static int heat_fill(struct heat *h, const struct query_profiles *l, struct arena *a)
+static void put_slot(struct dual *w, const struct query_heatmap *h, uint32_t slot)
 {
-    h->counts = arena_zalloc_array(a, (size_t) h->n_slots * HEAT_ROWS, sizeof *h->counts);
-    if (!h->counts)
-        return -ENOMEM;
-    h->low = INT64_MAX;
-    for (uint32_t i = 0; i < l->n; i++) {
-        h->low = MIN(h->low, l->v[i].value);
-        h->high = MAX(h->high, l->v[i].value);
-    }
-    for (uint32_t i = 0; i < l->n; i++) {
-        int64_t slot = (l->v[i].time_ns - h->from) / h->step;
-        double share = h->high > h->low ? (double) (l->v[i].value - h->low) / (double) (h->high - h->low) : 0;
-
-        if (slot >= 0 && slot < h->n_slots)
-            h->counts[slot * HEAT_ROWS + MIN((int) (share * HEAT_ROWS), HEAT_ROWS - 1)]++;
-    }
-    return 0;
-}
-
-static void put_slot(struct dual *w, const struct heat *h, uint32_t slot)
-{
-    const int64_t *counts = h->counts + (size_t) slot * HEAT_ROWS;
-
     dual_begin(w, 2, NULL);
     dual_i64(w, 1, "timestamp", (h->from + (slot + 1) * h->step) / NS_PER_MS);
     dual_list(w, "yMin");
-    for (int i = 0; i < HEAT_ROWS; i++)
-        dual_double(w, 2, NULL, (double) h->low + (double) (h->high - h->low) * i / HEAT_ROWS);
+    for (int i = 0; i < QUERY_HEAT_ROWS; i++)
+        dual_double(w, 2, NULL, h->low + (h->high - h->low) * i / QUERY_HEAT_ROWS);
     dual_list_end(w);
     dual_list(w, "counts");
-    for (int i = 0; i < HEAT_ROWS; i++)
-        dual_i32(w, 3, NULL, (int32_t) counts[i]);
+    for (int i = 0; i < QUERY_HEAT_ROWS; i++)
+        dual_i32(w, 3, NULL, (int32_t) h->counts[slot][i]);
     dual_list_end(w);
     dual_end(w);
 }
@@ -206,21 +179,15 @@ static void put_slot(struct dual *w, const struct heat *h, uint32_t slot)
 int py_heatmap(struct call *c, struct py_request *r, struct dual *w, struct err *e)
 {
     _cleanup_(query_freep) struct query *q = NULL;
-    struct query_profiles list;
-    struct heat h = {.step = step_of(r)};
+    struct query_heatmap h;
     int result = py_compile(c, r, false, NULL, &q, e);
 
     if (result == 0)
-        result = query_profiles(store_of(c), q, false, HEAT_PROFILES_MAX, &list, e);
+        result = query_heatmap(store_of(c), q, step_of(r), &h, e);
     if (result < 0)
         return result;
-    h.from = q->q.columns[0].from;
-    if (h.step <= 0)
-        h.step = MAX((q->q.columns[0].to - h.from) / 60, NS_PER_S);
-    h.n_slots = (uint32_t) MIN((q->q.columns[0].to - h.from - 1) / h.step + 1, 11000);
-    result = heat_fill(&h, &list, &list.arena);
     dual_list(w, "series");
-    if (result == 0 && list.n) {
+    if (h.n_profiles) {
         dual_begin(w, 1, NULL);
         dual_list(w, "slots");
         for (uint32_t i = 0; i < h.n_slots; i++)
@@ -229,8 +196,8 @@ int py_heatmap(struct call *c, struct py_request *r, struct dual *w, struct err 
         dual_end(w);
     }
     dual_list_end(w);
-    query_profiles_done(&list);
-    return result;
+    query_heatmap_done(&h);
+    return 0;
 }
 
 /* --- merged profile: a pprof, which is what google.v1.Profile is --- */

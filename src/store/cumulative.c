@@ -5,6 +5,7 @@
 #include <errno.h>
 
 #include "base/mem.h"
+#include "base/wrap.h"
 
 enum { ENTRIES_MAX = 1 << 20 };
 
@@ -72,7 +73,7 @@ int cumulative_difference(struct cumulative *c, struct id128 who, const struct i
     int r;
 
     for (uint32_t i = 0; i < n; i++)
-        total += values[i];
+        total = wrap_add(total, values[i]);
     reset = known && total < before->last;
     r = put(c, total_key, total);
     for (uint32_t i = 0; r == 0 && i < n; i++) {
@@ -83,7 +84,7 @@ int cumulative_difference(struct cumulative *c, struct id128 who, const struct i
         if (!known)
             values[i] = 0;
         else if (e && !reset && now >= e->last)
-            values[i] = now - e->last;
+            values[i] = wrap_sub(now, e->last);
         r = put(c, key, now);
     }
     return r < 0 ? r : known;

@@ -368,7 +368,7 @@ static int collect(const struct batch *b, const struct intake_item *it, struct a
             d->values[d->n++] = 0;
         }
         d->of_sample[i] = pos.index;
-        d->values[pos.index] += batch_sample_value(b, p, s, it->type_index);
+        d->values[pos.index] = wrap_add(d->values[pos.index], batch_sample_value(b, p, s, it->type_index));
     }
     map_done(&map);
     return r;

@@ -5,6 +5,7 @@
 #include <errno.h>
 
 #include "base/mem.h"
+#include "base/wrap.h"
 
 uint32_t store_table_row(struct store_table *t, const struct frame *f)
 {
@@ -55,7 +56,7 @@ int store_table_add_tree(struct store_table *t, const struct tree *tree)
     t->type = arena_str(&t->arena, tree->type);
     t->unit = arena_str(&t->arena, tree->unit);
     for (uint32_t c = 0; c < tree->n_columns; c++)
-        t->sum[c] += tree->total[c][0];
+        t->sum[c] = wrap_add(t->sum[c], tree->total[c][0]);
     for (uint32_t i = 1; i < tree->n_nodes; i++) {
         uint32_t row = row_of_frame[tree->frame[i]];
         bool again;
@@ -64,9 +65,9 @@ int store_table_add_tree(struct store_table *t, const struct tree *tree)
             continue;
         again = on_path(tree, row_of_frame, i, row);
         for (uint32_t c = 0; c < tree->n_columns; c++) {
-            t->rows[row].self[c] += tree->self[c][i];
+            t->rows[row].self[c] = wrap_add(t->rows[row].self[c], tree->self[c][i]);
             if (!again)
-                t->rows[row].total[c] += tree->total[c][i];
+                t->rows[row].total[c] = wrap_add(t->rows[row].total[c], tree->total[c][i]);
         }
     }
     return 0;

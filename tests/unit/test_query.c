@@ -225,6 +225,51 @@ static void test_leaks(void)
     query_leaks_done(&l);
 }
 
+/* Sums and differences of what senders chose do not fit into 64 bits: no answer may depend on that they do. */
+static void test_extremes(void)
+{
+    static const struct row rows[] = {
+        {"shop", "things", "count", "main;a", 0, INT64_MIN},     {"shop", "things", "count", "main;b", 60, INT64_MAX},
+        {"shop", "things", "count", "main;a;c", 120, INT64_MAX}, {"shop", "things", "count", "main;d", 180, 5},
+        {"cart", "things", "count", "main;a", 120, INT64_MIN},
+    };
+    _cleanup_(store_closep) struct store *s = filled(rows, ARRAY_SIZE(rows));
+    _cleanup_(query_freep) struct query *q = ask("things", "1700000000", "1700000400", NULL, NULL);
+    _cleanup_(query_freep) struct query *diff = ask("things", "1700000100", "1700000400", "1700000000", "1700000100");
+    _cleanup_(tree_freep) struct tree *flame = NULL, *callers = NULL, *callees = NULL;
+    struct query_heatmap h;
+    struct query_table t;
+    struct query_leaks l;
+    struct query_spans spans;
+    struct query_binaries binaries;
+    struct store_points points;
+    struct store_notes notes = {0};
+    uint64_t sum = 0;
+    struct err e = {0};
+
+    eq_int(query_heatmap(s, q, 0, &h, &e), 0);
+    ok(h.low == -0x1p63 && h.high == 0x1p63);
+    for (uint32_t i = 0; i < h.n_slots; i++)
+        for (int k = 0; k < QUERY_HEAT_ROWS; k++)
+            sum += h.counts[i][k];
+    eq_int(sum, 5);
+    eq_int(h.counts[0][0], 1);
+    eq_int(h.counts[60 * 60 / 400][QUERY_HEAT_ROWS - 1], 1);
+    query_heatmap_done(&h);
+    eq_int(query_flame(s, q, &flame, &notes, &e), 0);
+    eq_int(query_callers(s, q, STR("a"), &callers, &callees, &notes, &e), 0);
+    eq_int(query_top(s, diff, QUERY_FUNCTION, QUERY_SORT_SHARE, 0, &t, &notes, &e), 0);
+    query_table_done(&t);
+    eq_int(query_leaks(s, q, 10, &l, &notes, &e), 0);
+    query_leaks_done(&l);
+    eq_int(query_spans(s, q, 10, &spans, &e), 0);
+    query_spans_done(&spans);
+    eq_int(query_binaries(s, q, 10, &binaries, &notes, &e), 0);
+    query_binaries_done(&binaries);
+    eq_int(query_series(s, q, &(struct query_series_params){0}, &points, &notes, &e), 0);
+    store_points_done(&points);
+}
+
 static void test_errors(void)
 {
     static const struct {
@@ -322,6 +367,7 @@ int main(void)
     tap_run(test_lines);
     tap_run(test_lists);
     tap_run(test_leaks);
+    tap_run(test_extremes);
     tap_run(test_errors);
     tap_run(test_zoom);
     tap_run(test_packages);

@@ -92,7 +92,7 @@ static int keep_item(struct memory_store *m, struct batch *b, const struct intak
     if (!it->labels || (src->values && !it->in.values))
         return -ENOMEM;
     for (uint32_t i = 0; i < prof->samples.n; i++)
-        it->value += intake_value(b, &it->in, prof->samples.off + i);
+        it->value = wrap_add(it->value, intake_value(b, &it->in, prof->samples.off + i));
     batch_ref(b);
     m->n++;
     m->stats.samples += prof->samples.n;
@@ -245,7 +245,7 @@ static int memory_profiles(struct store *s, const struct store_query *q, store_p
             continue;
         for (uint32_t k = 0; k < p->samples.n; k++)
             if (memory_sample_matches(it, &it->batch->samples[p->samples.off + k], q, &match)) {
-                out.value += intake_value(it->batch, &it->in, p->samples.off + k);
+                out.value = wrap_add(out.value, intake_value(it->batch, &it->in, p->samples.off + k));
                 out.n_samples++;
             }
         if (!out.n_samples && (match.n_detail || q->has_trace))

@@ -4,6 +4,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/wrap.h"
 #include "store/engines/segment/format/chunk_decoder.h"
 #include "store/engines/segment/format/column.h"
 
@@ -135,7 +136,7 @@ int chunk_sum_totals(const struct chunk *c, uint32_t off, const uint8_t *marks, 
 
         node += get_varint(&nodes);
         if (node < n_marks && marks[node])
-            sum += (negative ? unzigzag(v) : (int64_t) v) * scale;
+            wrap_inc(&sum, wrap_mul(negative ? unzigzag(v) : (int64_t) v, scale));
     }
     *ret = sum;
     return nodes.bad || values.bad ? -EBADMSG : 0;
@@ -502,13 +503,13 @@ static int sum_plain(struct decoding *d, uint32_t e, const uint8_t *wanted, int6
             uint32_t p = first + pr.prof[at++];
             int64_t v = k + 1 < pr.count[i] || rich ? get_zigzag(&r) : left;
 
-            left -= v;
-            sum += wanted[p] ? v : 0;
+            left = wrap_sub(left, v);
+            wrap_inc(&sum, wanted[p] ? v : 0);
             *rows += wanted[p];
         }
         if (d->nodes[e][i] >= n_acc)
             return -EBADMSG;
-        acc[d->nodes[e][i]] += sum * d->scale[e];
+        wrap_inc(&acc[d->nodes[e][i]], wrap_mul(sum, d->scale[e]));
     }
     return rc < 0 ? rc : r.bad ? -EBADMSG : 0;
 }
@@ -522,7 +523,7 @@ static int sum_rich(struct decoding *d, const uint8_t *wanted, int64_t *acc, uin
             continue;
         if (d->nodes[x->entry][x->key] >= n_acc)
             return -EBADMSG;
-        acc[d->nodes[x->entry][x->key]] += x->value * d->scale[x->entry];
+        wrap_inc(&acc[d->nodes[x->entry][x->key]], wrap_mul(x->value, d->scale[x->entry]));
         ++*rows;
     }
     return 0;

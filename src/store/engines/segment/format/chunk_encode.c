@@ -4,6 +4,8 @@
 #include <stdlib.h>
 
 #include "store/engines/segment/format/chunk_encoder.h"
+
+#include "base/wrap.h"
 #include "store/engines/segment/format/column.h"
 
 int chunk_encoder_new(struct chunk_encoder **ret)
@@ -119,7 +121,7 @@ static uint32_t merge_twice(struct item *a, uint32_t n)
 
     for (uint32_t i = 0; i < n; i++) {
         if (k && !a[i].extra && a[i].node == a[k - 1].node && a[i].prof == a[k - 1].prof && !a[k - 1].extra)
-            a[k - 1].value += a[i].value;
+            wrap_inc(&a[k - 1].value, a[i].value);
         else
             a[k++] = a[i];
     }
@@ -279,11 +281,11 @@ static int encode_entry(struct chunk_encoder *c, struct prof *const *profs, uint
         int64_t sum = 0;
 
         for (j = i; j < n_items && c->items[j].node == c->items[i].node; j++)
-            sum += c->items[j].value;
+            wrap_inc(&sum, c->items[j].value);
         r = totals_add(t, c->items[i].node, sum);
         if (r == 0)
             r = put_node(c, &c->items[i], j - i, n, scale, key++, entry);
-        e->sum += sum;
+        wrap_inc(&e->sum, sum);
     }
     if (r < 0)
         return r;
@@ -494,7 +496,7 @@ static int put_sum(struct chunk_encoder *c, struct chunk_out *out, uint32_t from
 
         if (i > from) {
             sum->n_profs += e->n_profs;
-            sum->sum += e->sum;
+            wrap_inc(&sum->sum, e->sum);
             sum->min_time = MIN(sum->min_time, e->min_time);
             sum->max_time = MAX(sum->max_time, e->max_time);
         }

@@ -7,6 +7,7 @@
 
 #include "base/fd.h"
 #include "base/mem.h"
+#include "base/wrap.h"
 #include "store/engines/segment/format/radix.h"
 #include "store/engines/segment/format/segment_writer.h"
 
@@ -132,7 +133,7 @@ static int sum_into(struct segment_writer *w, int level, int64_t window, const s
     } else {
         s = &w->sums[k][p.index];
         s->entry.n_profs += e->n_profs;
-        s->entry.sum += e->sum;
+        wrap_inc(&s->entry.sum, e->sum);
         s->entry.min_time = MIN(s->entry.min_time, e->min_time);
         s->entry.max_time = MAX(s->entry.max_time, e->max_time);
     }
@@ -180,7 +181,7 @@ static int add_group_sum(struct sums_chunk *c, uint32_t from, uint32_t to)
     for (uint32_t i = from; r == 0 && i < to; i++) {
         if (i > from) {
             sum->n_profs += c->entries[i].n_profs;
-            sum->sum += c->entries[i].sum;
+            wrap_inc(&sum->sum, c->entries[i].sum);
             sum->min_time = MIN(sum->min_time, c->entries[i].min_time);
             sum->max_time = MAX(sum->max_time, c->entries[i].max_time);
         }

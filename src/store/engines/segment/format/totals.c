@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "base/mem.h"
+#include "base/wrap.h"
 #include "store/engines/segment/format/chunk.h"
 #include "store/engines/segment/format/radix.h"
 
@@ -48,7 +49,7 @@ int totals_normalize(struct totals *t)
     radix_sort(keys, keys + t->n, t->n);
     for (uint32_t i = 0; i < t->n; i++) {
         if (k && t->nodes[k - 1] == keys[i].key) {
-            t->values[k - 1] += values[keys[i].index];
+            wrap_inc(&t->values[k - 1], values[keys[i].index]);
         } else {
             t->nodes[k] = (uint32_t) keys[i].key;
             t->values[k++] = values[keys[i].index];

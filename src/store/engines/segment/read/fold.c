@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/mem.h"
+#include "base/wrap.h"
 
 enum { BUCKETS = 64 * 8 };
 
@@ -65,7 +66,7 @@ static int list_touched(struct fold *f, const struct sym_view *v, const int64_t 
         if (i && touched[i] == touched[i - 1])
             continue;
 
-        f->self[k] += acc[touched[i]];
+        wrap_inc(&f->self[k], acc[touched[i]]);
         for (; !f->slot[k]; k = v->parent[k]) {
             if (mem_grow((void **) &f->list, &f->cap_list, (size_t) f->n_list + 1, sizeof *f->list, UINT32_MAX) < 0)
                 return -ENOMEM;
@@ -86,13 +87,13 @@ static void sum_up(struct fold *f, const struct sym_view *v, const uint32_t *lis
 {
     for (uint32_t i = n; i-- > 0;) {
         uint32_t k = list ? list[i] : i, up;
-        int64_t total = f->total[k] += f->self[k];
+        int64_t total = f->total[k] = wrap_add(f->total[k], f->self[k]);
 
         if (!total || !k)
             continue;
         up = v->parent[k];
         f->count[k]++;
-        f->total[up] += total;
+        wrap_inc(&f->total[up], total);
         f->count[up] += f->count[k];
     }
     f->count[0] += f->total[0] != 0;
@@ -160,10 +161,10 @@ static int keep(struct fold *f, const struct sym_view *v, uint32_t node, struct 
         to = *frame ? tree_child(out, up->to, *frame - 1) : TREE_NONE;
         if (to == TREE_NONE)
             return -ENOMEM;
-        up->sum += f->total[node];
+        wrap_inc(&up->sum, f->total[node]);
         up->count += f->count[node];
     }
-    out->self[0][to] += f->self[node];
+    tree_add(out, to, 0, f->self[node]);
     if (mem_grow((void **) &f->kept, &f->cap_kept, (size_t) f->n_kept + 1, sizeof *f->kept, UINT32_MAX) < 0)
         return -ENOMEM;
     f->kept[f->n_kept++] = (struct fold_kept){.node = node, .to = to};
@@ -185,7 +186,7 @@ static int put_folded(struct fold *f, struct tree *out)
         to = tree_child(out, k->to, TREE_FOLDED);
         if (to == TREE_NONE)
             return -ENOMEM;
-        out->self[0][to] += f->total[k->node] - f->self[k->node] - k->sum;
+        tree_add(out, to, 0, wrap_sub(wrap_sub(f->total[k->node], f->self[k->node]), k->sum));
         r = tree_set_folded(out, to, cut);
     }
     return r;
@@ -244,7 +245,7 @@ int fold_into(struct fold *f, const struct sym_view *v, const int64_t *acc, uint
     }
     f->n_dirty = v->n_nodes;
     for (uint32_t i = 0; i < n; i++)
-        f->self[v->map[i]] += acc[i];
+        wrap_inc(&f->self[v->map[i]], acc[i]);
     sum_up(f, v, NULL, v->n_nodes);
     r = put_nodes(f, v, NULL, v->n_nodes, max_nodes, out);
     return r < 0 ? r : 1;

@@ -10,6 +10,7 @@
 
 #include "base/mem.h"
 #include "base/thread.h"
+#include "base/wrap.h"
 
 enum { JOBS_FOR_TWO = 4 };
 
@@ -48,7 +49,7 @@ static int add_value(struct gather *x, uint32_t column, uint32_t node, int64_t v
             return -ENOMEM;
         x->touched[x->n_touched++] = node;
     }
-    x->acc[column][node] += v;
+    wrap_inc(&x->acc[column][node], v);
     return 0;
 }
 

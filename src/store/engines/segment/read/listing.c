@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "base/mem.h"
+#include "base/wrap.h"
 #include "store/engines/segment/read/scan.h"
 #include "store/engines/segment/read/view.h"
 
@@ -155,7 +156,7 @@ static int tell_profile(void *ctx, const struct scan_prof *p)
     } else {
         for (uint32_t i = 0; i < p->p->n_rows; i++)
             if (scan_row(&t->scan, p, &p->p->rows[i])) {
-                out.value += p->p->rows[i].value;
+                wrap_inc(&out.value, p->p->rows[i].value);
                 out.n_samples++;
             }
         if (!out.n_samples)

@@ -6,6 +6,7 @@
 #include <errno.h>
 
 #include "base/mem.h"
+#include "base/wrap.h"
 #include "store/engines/segment/read/fold.h"
 #include "store/engines/segment/read/gather.h"
 #include "store/frames.h"
@@ -70,7 +71,7 @@ static void make_live_tree(struct selecting *x, const struct gather *g, const st
         memset(x->self[c], 0, n * sizeof *x->self[c]);
         for (uint32_t i = 0; i < g->n_nodes; i++)
             if (g->acc[c][i])
-                x->self[c][x->live[v->map[i]]] += g->acc[c][i];
+                wrap_inc(&x->self[c][x->live[v->map[i]]], g->acc[c][i]);
         ret->self[c] = x->self[c];
         ret->total[c] = x->total[c];
     }

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "base/mem.h"
+#include "base/wrap.h"
 #include "store/engines/segment/read/gather.h"
 #include "store/engines/segment/read/view.h"
 #include "store/frames.h"
@@ -127,7 +128,7 @@ static int bundle(struct sandwiching *x, uint32_t at, uint32_t parent)
 
         for (; i < x->n_members && x->members[i].frame == x->members[b.at].frame; i++, b.n++)
             for (int c = 0; c < 2; c++)
-                b.weight[c] += x->members[i].weight[c];
+                wrap_inc(&b.weight[c], x->members[i].weight[c]);
         b.size = MAX(llabs(b.weight[0]), llabs(b.weight[1]));
         r = push(x, &b);
     }
@@ -215,12 +216,12 @@ static void sum_up(struct sandwiching *x, const struct gather *g)
 
     for (uint32_t c = 0; c < columns; c++)
         for (uint32_t i = 0; i < g->n_nodes; i++)
-            x->limbs[v->map[i]].self[c] += g->acc[c][i];
+            wrap_inc(&x->limbs[v->map[i]].self[c], g->acc[c][i]);
     for (uint32_t i = v->n_nodes; i-- > 1;) {
         struct limb *l = &x->limbs[i], *up = &x->limbs[v->parent[i]];
 
         for (uint32_t c = 0; c < columns; c++)
-            l->total[c] += l->self[c];
+            wrap_inc(&l->total[c], l->self[c]);
         if (!l->first && !l->self[0] && !l->self[1])
             continue;
         l->count++;
@@ -228,7 +229,7 @@ static void sum_up(struct sandwiching *x, const struct gather *g)
         up->first = i;
         up->count += l->count;
         for (uint32_t c = 0; c < columns; c++)
-            up->total[c] += l->total[c];
+            wrap_inc(&up->total[c], l->total[c]);
     }
     for (uint32_t i = 0; i < v->n_frames; i++)
         x->frames[i] = str_eq(v->frames[i].function, x->function);

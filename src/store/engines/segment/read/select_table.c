@@ -8,6 +8,7 @@
 #include <errno.h>
 
 #include "base/mem.h"
+#include "base/wrap.h"
 #include "store/engines/segment/read/gather.h"
 #include "store/engines/segment/read/view.h"
 #include "store/frames.h"
@@ -186,7 +187,7 @@ static void sum_up(struct tabling *x, const struct gather *g)
 
         for (uint32_t c = 0; c < columns; c++) {
             live |= g->acc[c][i] != 0;
-            n->total[c] += g->acc[c][i];
+            wrap_inc(&n->total[c], g->acc[c][i]);
         }
         if (!i || !live)
             continue;
@@ -194,7 +195,7 @@ static void sum_up(struct tabling *x, const struct gather *g)
         n->next = up->first;
         up->first = i;
         for (uint32_t c = 0; c < columns; c++)
-            up->total[c] += n->total[c];
+            wrap_inc(&up->total[c], n->total[c]);
     }
 }
 
@@ -217,12 +218,12 @@ static int enter(struct tabling *x, const struct gather *g, uint32_t node, uint3
             continue;
         row = &x->out->rows[inner];
         for (uint32_t c = 0; !row->on_path && c < columns; c++)
-            row->total[c] += n->total[c];
+            wrap_inc(&row->total[c], n->total[c]);
         row->on_path++;
     }
     x->inner[depth] = inner;
     for (uint32_t c = 0; inner != TABLE_NO_ROW && c < columns; c++)
-        x->out->rows[inner].self[c] += g->acc[c][node];
+        wrap_inc(&x->out->rows[inner].self[c], g->acc[c][node]);
     return 0;
 }
 
@@ -273,7 +274,7 @@ static int table_service(void *ctx, struct gather *g)
         return r;
     sum_up(x, g);
     for (uint32_t c = 0; c < g->scan.q->n_columns; c++)
-        x->out->sum[c] += x->branches[0].total[c];
+        wrap_inc(&x->out->sum[c], x->branches[0].total[c]);
     return walk(x, g);
 }
 

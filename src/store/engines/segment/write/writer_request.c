@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "base/mem.h"
+#include "base/wrap.h"
 #include "store/engines/segment/write/writer.h"
 
 enum { AHEAD = 16, KEYS_AHEAD = 8 };
@@ -108,7 +109,7 @@ static void put_row(struct filling *f, uint32_t node, int64_t value, const struc
     } else {
         p->rows[f->rows++] = (struct row){node, 0, value};
     }
-    p->value += value;
+    wrap_inc(&p->value, value);
 }
 
 static void look_ahead(struct job *j, struct writer *w, const struct ready *v, uint32_t n, struct ahead *a)
