@@ -8,7 +8,8 @@ import {createRequire} from "node:module";
 import path from "node:path";
 
 const {chromium} = createRequire(path.join(process.env.WICK_UI_MODULES, "x.js"))("playwright-core");
-const [what, url, other] = process.argv.slice(2);
+const [what, address, other] = process.argv.slice(2);
+const url = address.replace(/\/\?token=.*/, ""), token = address.match(/token=(\w+)/)?.[1]; // wick pprof -http prints one
 const USERS = 5, ROUNDS = 3;
 
 const quantile = (v, q) => [...v].sort((a, b) => a - b)[Math.min(v.length - 1, Math.floor(v.length * q))];
@@ -16,7 +17,7 @@ const row = (...cells) => console.log("| " + cells.join(" | ") + " |");
 const ms = (v) => v.toFixed(v < 10 ? 1 : 0) + " ms";
 
 async function open(browser) {
-    const context = await browser.newContext({viewport: {width: 1400, height: 900}});
+    const context = await browser.newContext({viewport: {width: 1400, height: 900}, extraHTTPHeaders: token ? {Authorization: "Bearer " + token} : {}});
     const page = await context.newPage();
     page.setDefaultTimeout(120000);
     return page;

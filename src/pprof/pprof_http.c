@@ -3,20 +3,22 @@
  * See pprof_http.h. Everything is under /ui/: the web UI (its routes are those of wick serve, answered from the file),
  * pprof's own views, and the API that both use. Other paths lead there, with their query.
  *
- * On a loopback address only this machine may ask, by a loopback name; on another one everybody may read: whoever names
- * such an address wants that.
+ * Nobody reads anything without the random token in the URL that is printed and given to the browser: other users of this
+ * machine could ask on loopback as well. The first request with the token is answered with a session cookie and the same
+ * address without the token. Host must be an address, localhost, or a name of this machine.
  */
 #include "pprof/pprof_http.h"
 
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
+#include <unistd.h>
 
+#include "net/loop.h"
 #include "pprof/pprof_http_files.h"
 #include "pprof/pprof_http_pages.h"
 #include "pprof/pprof_source.h"
 #include "pprof/pprof_view.h"
-#include "net/loop.h"
 #include "report/source_reader.h"
 #include "server/api.h"
 #include "server/front.h"
@@ -33,21 +35,12 @@ struct http_ui {
     struct loop_group *loops;
     struct http_server *server;
     struct ui_info info;
-    char host[HOST_MAX];
-    bool local;
+    char host[HOST_MAX], machine[HOST_MAX];
+    const char *hosts[3]; /* names that Host may have */
+    char token[AUTH_TEXT_SIZE];
 };
 
 /* --- the address --- */
-
-static bool is_local(const char *host)
-{
-    static const char *const names[] = {"localhost", "127.0.0.1", "[::1]", "::1"};
-
-    for (size_t i = 0; i < ARRAY_SIZE(names); i++)
-        if (strcmp(host, names[i]) == 0)
-            return true;
-    return false;
-}
 
 /* "host:port" as Go splits it; an empty host is localhost, an empty port any. */
 static int split_address(struct http_ui *u, struct str address, uint64_t *ret_port, struct err *e)
@@ -75,7 +68,10 @@ static int split_address(struct http_ui *u, struct str address, uint64_t *ret_po
     if (port.n && (str_to_u64(port, 10, ret_port) < 0 || *ret_port > 65535))
         return err_set(e, -EINVAL, "invalid port number: strconv.Atoi: parsing \"%.*s\": invalid syntax",
                        STR_FMT(port));
-    u->local = is_local(u->host);
+    if (gethostname(u->machine, sizeof u->machine - 1) < 0)
+        u->machine[0] = 0;
+    u->hosts[0] = u->host;
+    u->hosts[1] = u->machine[0] ? u->machine : NULL;
     return 0;
 }
 
@@ -90,11 +86,53 @@ static void redirect(struct http_request *q, const char *to)
     http_reply(q, 307, NULL, (struct str){0});
 }
 
+/* The address of the request without its token. */
+static void put_address_without_token(struct http_request *q, struct buf *out)
+{
+    struct str rest = q->query, name, value;
+    char gap = '?';
+
+    buf_put_str(out, q->path);
+    while (http_query_next(&rest, &q->arena, &name, &value)) {
+        if (str_is(name, "token"))
+            continue;
+        buf_putc(out, gap);
+        gap = '&';
+        http_percent_encode(out, name);
+        buf_putc(out, '=');
+        http_percent_encode(out, value);
+    }
+}
+
+/* A URL with the token: the browser gets a session for it, and an address that may be copied and bookmarked. */
+static void log_in(struct http_ui *u, struct http_request *q, struct str token)
+{
+    _cleanup_(buf_done) struct buf to = BUF_INIT;
+    char session[AUTH_SESSION_SIZE];
+    char *cookie = NULL;
+
+    if (auth_login(u->auth, token, session, NULL) == 0)
+        cookie = arena_printf(&q->arena, "%s=%s; Path=/; HttpOnly; SameSite=Strict", auth_cookie(u->auth), session);
+    put_address_without_token(q, &to);
+    if (!cookie || !buf_cstr(&to)) {
+        http_reply(q, 403, "text/plain", STR("This token is not known. Open the URL that wick pprof printed.\n"));
+        return;
+    }
+    http_add_header(q, "set-cookie", str_from(cookie));
+    http_add_header(q, "cache-control", STR("no-store"));
+    http_add_header(q, "referrer-policy", STR("no-referrer"));
+    http_add_header(q, "location", arena_str(&q->arena, buf_str(&to)));
+    http_reply(q, 303, NULL, (struct str){0});
+}
+
 static void handle(void *arg, struct http_request *q)
 {
     struct http_ui *u = arg;
+    struct str token = http_query_get(q->query, &q->arena, "token");
 
-    if (str_is(q->path, "/ui")) {
+    if (token.p) {
+        log_in(u, q, token);
+    } else if (str_is(q->path, "/ui")) {
         redirect(q, "/ui/");
     } else if (!str_starts(q->path, STR("/ui/"))) {
         redirect(q, "/ui");
@@ -114,6 +152,19 @@ static void store_done(void *ctx, struct store *s)
     pprof_files_store_done(ctx, s);
 }
 
+/* Only what the profile names is read: the route must not be a way to any file of the user. */
+static bool profile_names(struct pprof_files *f, struct str file)
+{
+    const struct prof *p = pprof_files_prof(f);
+    bool found = false;
+
+    pprof_files_lock(f);
+    for (size_t i = 1; !found && i < p->n_functions; i++)
+        found = str_eq(prof_str(p, p->functions[i].filename), file);
+    pprof_files_unlock(f);
+    return found;
+}
+
 /* A source file along -source_path and -trim_path, as -list finds it. */
 static int read_source(void *ctx, struct str file, struct buf *out, struct err *e)
 {
@@ -121,7 +172,11 @@ static int read_source(void *ctx, struct str file, struct buf *out, struct err *
     struct source_reader reader;
     struct str line;
     const char *why;
-    int r = source_reader_init(&reader, u->args->config.source_path, u->args->config.trim_path, e);
+    int r;
+
+    if (!profile_names(u->files, file))
+        return err_set(e, -ENOENT, "the profile does not name this file");
+    r = source_reader_init(&reader, u->args->config.source_path, u->args->config.trim_path, e);
 
     if (r < 0)
         return r;
@@ -158,19 +213,17 @@ static void describe(struct http_ui *u, const struct pprof_args *a)
 
 static int start_front(struct http_ui *u, struct err *e)
 {
-    static const char *const anybody[] = {"*", NULL};
     static int (*const mounts[])(struct front *) = {pprof_pages_mount, api_mount_query, api_mount_status,
                                                     api_mount_profile, api_mount_views, api_mount_openapi,
                                                     api_mount_ui};
-    struct front_options o = {.hosts = u->local ? NULL : anybody,
-                              .open = !u->local,
+    struct front_options o = {.hosts = u->hosts,
                               .version = WICK_VERSION,
                               .ui = &u->info,
                               .store_of = store_of,
                               .store_done = store_done,
                               .store_ctx = u->files};
     struct str none = {0};
-    int r = auth_open("/dev/null", &u->auth, e); /* no tokens, ever */
+    int r = auth_open_fixed(AUTH_READ, u->token, &u->auth, e);
 
     if (r >= 0)
         r = workers_new(WORKERS, QUEUE_MAX, &u->workers, e);
@@ -219,10 +272,9 @@ static void put_url(const struct http_ui *u, int port, bool options, struct buf 
     size_t n;
     const struct config_field *fields = config_fields(&n);
     struct pprof_config defaults;
-    char gap = '?';
 
     config_defaults(&defaults);
-    buf_printf(out, "http://%s:%d", u->host, port);
+    buf_printf(out, "http://%s:%d/?token=%s", u->host, port, u->token);
     for (size_t i = 0; options && i < n; i++) {
         _cleanup_(buf_done) struct buf value = BUF_INIT, standard = BUF_INIT;
         const char *name = config_url_name(&fields[i]);
@@ -231,8 +283,7 @@ static void put_url(const struct http_ui *u, int port, bool options, struct buf 
         config_get(&defaults, &fields[i], &standard);
         if (!name || strcmp(name, "si") == 0 || str_eq(buf_str(&value), buf_str(&standard)))
             continue;
-        buf_printf(out, "%c%s=", gap, name);
-        gap = '&';
+        buf_printf(out, "&%s=", name);
         http_percent_encode(out, fields[i].kind == CONFIG_BOOL ? str_slice(buf_str(&value), 0, 1) : buf_str(&value));
     }
 }

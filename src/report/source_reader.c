@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -68,6 +69,24 @@ static struct str trim(struct str path, struct str trim_path, struct str search_
     return path;
 }
 
+/* Names come from profiles: a device or a FIFO is never opened, and nothing here waits for a writer. */
+static int open_regular(const char *name)
+{
+    struct stat st;
+    int fd;
+
+    if (stat(name, &st) < 0)
+        return -errno;
+    if (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))
+        return -EINVAL;
+    fd = fd_open(AT_FDCWD, name, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0);
+    if (fd >= 0 && (fstat(fd, &st) < 0 || (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode)))) {
+        fd_close(fd);
+        return -EINVAL;
+    }
+    return fd;
+}
+
 /* Opens dir/path, or in a parent of dir. */
 static int open_upwards(struct str dir, struct str path)
 {
@@ -80,7 +99,7 @@ static int open_upwards(struct str dir, struct str path)
         gopath_join(&name, buf_str(&at), path);
         if (!buf_cstr(&name))
             return -ENOMEM;
-        fd = fd_open(AT_FDCWD, name.p, O_RDONLY, 0);
+        fd = open_regular(name.p);
         if (fd >= 0)
             return fd;
         gopath_dir(&parent, buf_str(&at));
@@ -102,6 +121,8 @@ static const char *go_error(int code)
         return "is a directory";
     case ENOTDIR:
         return "not a directory";
+    case EINVAL:
+        return "not a regular file";
     default:
         return strerror(-code);
     }
@@ -116,7 +137,7 @@ static int open_source(struct source_reader *s, struct source_file *f)
 
     if (path.n && path.p[0] == '/') {
         name = arena_cstr(&s->arena, path);
-        fd = name ? fd_open(AT_FDCWD, name, O_RDONLY, 0) : -ENOMEM;
+        fd = name ? open_regular(name) : -ENOMEM;
         if (fd < 0)
             f->error = arena_printf(&s->arena, "open %.*s: %s", STR_FMT(path), go_error(fd));
         return fd;

@@ -196,7 +196,7 @@ static int run_login(struct call *c, struct err *e)
 
     if (r < 0)
         return r;
-    cookie = arena_printf(&c->q->arena, DOOR_COOKIE "=%s; Path=/; HttpOnly; SameSite=Strict%s", session,
+    cookie = arena_printf(&c->q->arena, "%s=%s; Path=/; HttpOnly; SameSite=Strict%s", auth_cookie(a), session,
                           c->q->tls ? "; Secure" : "");
     if (!cookie)
         return -ENOMEM;
@@ -207,12 +207,16 @@ static int run_login(struct call *c, struct err *e)
 
 static int run_logout(struct call *c, struct err *e)
 {
-    struct str session = http_cookie(&c->q->headers, DOOR_COOKIE);
+    struct auth *a = front_options(c->front)->auth;
+    struct str session = http_cookie(&c->q->headers, auth_cookie(a));
+    char *cookie = arena_printf(&c->q->arena, "%s=; Path=/; Max-Age=0; HttpOnly; SameSite=Strict", auth_cookie(a));
 
     (void) e;
     if (session.p)
-        auth_logout(front_options(c->front)->auth, session);
-    http_add_header(c->q, "set-cookie", STR(DOOR_COOKIE "=; Path=/; Max-Age=0; HttpOnly; SameSite=Strict"));
+        auth_logout(a, session);
+    if (!cookie)
+        return -ENOMEM;
+    http_add_header(c->q, "set-cookie", str_from(cookie));
     buf_puts(&c->out, "{\"login\":false}\n");
     return 0;
 }

@@ -7,10 +7,12 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 
 #include "base/base64.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/log.h"
 #include "base/mem.h"
 
 enum { FILE_SIZE_MAX = 4 << 20, TOKEN_BYTES = 24, SESSION_BYTES = 32 };
@@ -23,16 +25,23 @@ struct session {
     int64_t expires; /* monotonic */
 };
 
+/* The tokens of one reading of the file. */
+struct tokens {
+    struct auth_token *v;
+    size_t n, cap;
+};
+
 struct auth {
     pthread_mutex_t lock;
-    char *path;
-    struct auth_token *tokens;
-    size_t n, cap;
+    char *path; /* NULL: one token, in memory */
+    char cookie[32];
+    struct tokens tokens;
+    bool required; /* tokens exist or existed: without them nobody may do anything */
     struct session *sessions;
     size_t n_sessions, cap_sessions;
     int64_t next_look; /* monotonic */
-    struct timespec mtime;
-    off_t size;
+    struct stat seen;  /* of the file that was read last; st_ino 0: none, or it was damaged */
+    struct log_limit log_damage;
 };
 
 static const struct {
@@ -86,29 +95,25 @@ static int parse_line(struct str line, struct auth_token *ret)
     return 0;
 }
 
-static int add_token(struct auth *a, const struct auth_token *t)
+static int add_token(struct tokens *l, const struct auth_token *t)
 {
-    void *v = a->tokens;
-    int r = mem_grow(&v, &a->cap, a->n + 1, sizeof *t, AUTH_TOKENS_MAX);
+    void *v = l->v;
+    int r = mem_grow(&v, &l->cap, l->n + 1, sizeof *t, AUTH_TOKENS_MAX);
 
-    a->tokens = v;
+    l->v = v;
     if (r < 0)
         return r;
-    a->tokens[a->n++] = *t;
+    l->v[l->n++] = *t;
     return 0;
 }
 
-static int load(struct auth *a, struct err *e)
+static int parse(const char *path, struct str text, struct tokens *ret, struct err *e)
 {
-    _cleanup_(buf_done) struct buf text = BUF_INIT;
     struct str rest;
     unsigned line_no = 0;
-    int r = fd_read_file(a->path, FILE_SIZE_MAX, &text, e);
+    int r;
 
-    if (r < 0 && r != -ENOENT)
-        return r;
-    a->n = 0;
-    for (rest = buf_str(&text); rest.n;) {
+    for (rest = text; rest.n;) {
         struct str line = str_trim(str_cut(&rest, '\n'));
         struct auth_token t;
 
@@ -116,12 +121,32 @@ static int load(struct auth *a, struct err *e)
         if (!line.n || line.p[0] == '#')
             continue;
         if (parse_line(line, &t) < 0)
-            return err_set(e, -EINVAL, "%s:%u: not a token line; make tokens with 'wick token create'", a->path,
-                           line_no);
-        r = add_token(a, &t);
+            return err_set(e, -EINVAL, "%s:%u: not a token line; make tokens with 'wick token create'", path, line_no);
+        r = add_token(ret, &t);
         if (r < 0)
-            return err_set(e, r, "%s: cannot keep more than %d tokens", a->path, AUTH_TOKENS_MAX);
+            return err_set(e, r, "%s: cannot keep more than %d tokens", path, AUTH_TOKENS_MAX);
     }
+    return 0;
+}
+
+/* Reads the file. On failure everything stays as it was: no half of a file ever decides who may do what. */
+static int load(struct auth *a, struct err *e)
+{
+    _cleanup_(buf_done) struct buf text = BUF_INIT;
+    struct tokens l = {0};
+    int r = fd_read_file(a->path, FILE_SIZE_MAX, &text, e);
+    bool exists = r >= 0;
+
+    if (r < 0 && r != -ENOENT)
+        return r;
+    r = parse(a->path, buf_str(&text), &l, e);
+    if (r < 0) {
+        mem_free(l.v);
+        return r;
+    }
+    mem_free(a->tokens.v);
+    a->tokens = l;
+    a->required = a->required || exists;
     return 0;
 }
 
@@ -146,8 +171,8 @@ static int save(struct auth *a, struct err *e)
     int r;
 
     buf_puts(&text, "# wick tokens: id, SHA-256 of the token, scope, tenant, created, note. Made by 'wick token'.\n");
-    for (size_t i = 0; i < a->n; i++) {
-        const struct auth_token *t = &a->tokens[i];
+    for (size_t i = 0; i < a->tokens.n; i++) {
+        const struct auth_token *t = &a->tokens.v[i];
 
         buf_printf(&text, "%s ", t->id);
         hex_encode(&text, t->hash, SHA256_SIZE);
@@ -159,35 +184,56 @@ static int save(struct auth *a, struct err *e)
     umask(old);
     if (r == 0)
         give_to_folders_owner(a->path);
+    a->required = a->required || r == 0;
     return r;
 }
 
-/* Reads the file again when it changed, at most once a second. A file that turned bad leaves what was known. */
+static bool same_file(const struct stat *a, const struct stat *b)
+{
+    return a->st_ino == b->st_ino && a->st_dev == b->st_dev && a->st_size == b->st_size &&
+           a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
+}
+
+/* Reads the file again when it changed, at most once a second. A damaged file is tried again each time. */
 static void refresh(struct auth *a)
 {
     int64_t now = clock_mono();
+    struct err e = {0};
     struct stat st;
+    uint64_t held;
+    int r;
 
-    if (now < a->next_look)
+    if (!a->path || now < a->next_look)
         return;
     a->next_look = now + RELOAD_EVERY;
     if (stat(a->path, &st) < 0)
         st = (struct stat){0};
-    if (st.st_size == a->size && st.st_mtim.tv_sec == a->mtime.tv_sec && st.st_mtim.tv_nsec == a->mtime.tv_nsec)
+    if (same_file(&st, &a->seen))
         return;
-    a->size = st.st_size;
-    a->mtime = st.st_mtim;
-    load(a, NULL);
+    r = load(a, &e);
+    a->seen = r < 0 ? (struct stat){0} : st;
+    if (r < 0 && log_limited(&a->log_damage, 60 * NS_PER_S, &held))
+        log_error("the tokens stay as they were: %s", err_message(&e, r));
+}
+
+static struct auth *auth_alloc(void)
+{
+    struct auth *a = mem_zalloc(sizeof *a);
+
+    if (a) {
+        pthread_mutex_init(&a->lock, NULL);
+        snprintf(a->cookie, sizeof a->cookie, "wick_session");
+    }
+    return a;
 }
 
 int auth_open(const char *path, struct auth **ret, struct err *e)
 {
-    _cleanup_(auth_freep) struct auth *a = mem_zalloc(sizeof *a);
+    _cleanup_(auth_freep) struct auth *a = auth_alloc();
     int r;
 
     if (!a)
         return -ENOMEM;
-    pthread_mutex_init(&a->lock, NULL);
     a->path = mem_strdup(path);
     if (!a->path)
         return -ENOMEM;
@@ -204,7 +250,7 @@ void auth_free(struct auth *a)
         return;
     pthread_mutex_destroy(&a->lock);
     mem_free(a->path);
-    mem_free(a->tokens);
+    mem_free(a->tokens.v);
     mem_free(a->sessions);
     mem_free(a);
 }
@@ -213,13 +259,13 @@ void auth_free(struct auth *a)
 
 bool auth_required(struct auth *a)
 {
-    bool some;
+    bool required;
 
     pthread_mutex_lock(&a->lock);
     refresh(a);
-    some = a->n > 0;
+    required = a->required;
     pthread_mutex_unlock(&a->lock);
-    return some;
+    return required;
 }
 
 /* Equal or not in a time that does not tell where they differ. */
@@ -238,9 +284,9 @@ static const struct auth_token *find_token(struct auth *a, struct str token)
     uint8_t hash[SHA256_SIZE];
 
     sha256_of(token.p, token.n, hash);
-    for (size_t i = 0; i < a->n; i++)
-        if (hash_eq(hash, a->tokens[i].hash))
-            found = &a->tokens[i];
+    for (size_t i = 0; i < a->tokens.n; i++)
+        if (hash_eq(hash, a->tokens.v[i].hash))
+            found = &a->tokens.v[i];
     return found;
 }
 
@@ -329,8 +375,8 @@ int auth_login(struct auth *a, struct str token, char ret_session[AUTH_SESSION_S
 /* A session ends with its token. */
 static bool token_lives(const struct auth *a, const char *id)
 {
-    for (size_t i = 0; i < a->n; i++)
-        if (strcmp(a->tokens[i].id, id) == 0)
+    for (size_t i = 0; i < a->tokens.n; i++)
+        if (strcmp(a->tokens.v[i].id, id) == 0)
             return true;
     return false;
 }
@@ -372,13 +418,12 @@ static bool word_ok(struct str s)
     return true;
 }
 
-static int create(struct auth *a, struct auth_token *t, char ret_text[AUTH_TEXT_SIZE], struct err *e)
+/* Makes up a token and adds it to those in memory. */
+static int make_token(struct auth *a, struct auth_token *t, char ret_text[AUTH_TEXT_SIZE], struct err *e)
 {
     char random[2 * TOKEN_BYTES + 1], id[AUTH_ID_SIZE];
-    int r = load(a, e);
+    int r;
 
-    if (r < 0)
-        return r;
     r = random_text(random, TOKEN_BYTES);
     if (r == 0)
         r = random_text(id, (AUTH_ID_SIZE - 1) / 2);
@@ -388,10 +433,30 @@ static int create(struct auth *a, struct auth_token *t, char ret_text[AUTH_TEXT_
     memcpy(t->id, id, sizeof t->id);
     sha256_of(ret_text, strlen(ret_text), t->hash);
     t->created_ns = clock_wall() / NS_PER_S * NS_PER_S;
-    r = add_token(a, t);
+    r = add_token(&a->tokens, t);
+    return r < 0 ? err_set(e, r, "cannot keep more than %d tokens", AUTH_TOKENS_MAX) : 0;
+}
+
+int auth_open_fixed(enum auth_scope scope, char ret_text[AUTH_TEXT_SIZE], struct auth **ret, struct err *e)
+{
+    _cleanup_(auth_freep) struct auth *a = auth_alloc();
+    struct auth_token t = {.scope = scope};
+    int r;
+
+    if (!a)
+        return -ENOMEM;
+    a->required = true;
+    r = make_token(a, &t, ret_text, e);
     if (r < 0)
-        return err_set(e, r, "cannot keep more than %d tokens", AUTH_TOKENS_MAX);
-    return save(a, e);
+        return r;
+    snprintf(a->cookie, sizeof a->cookie, "wick_%s", t.id);
+    *ret = TAKE(a);
+    return 0;
+}
+
+const char *auth_cookie(const struct auth *a)
+{
+    return a->cookie;
 }
 
 int auth_create(struct auth *a, enum auth_scope scope, struct str tenant, struct str note,
@@ -408,7 +473,11 @@ int auth_create(struct auth *a, enum auth_scope scope, struct str tenant, struct
     copy_text(t.tenant, sizeof t.tenant, tenant);
     copy_text(t.note, sizeof t.note, note);
     pthread_mutex_lock(&a->lock);
-    r = create(a, &t, ret_text, e);
+    r = load(a, e);
+    if (r == 0)
+        r = make_token(a, &t, ret_text, e);
+    if (r == 0)
+        r = save(a, e);
     pthread_mutex_unlock(&a->lock);
     if (r == 0)
         *ret = t;
@@ -422,11 +491,11 @@ int auth_revoke(struct auth *a, struct str id, struct err *e)
 
     pthread_mutex_lock(&a->lock);
     r = load(a, e);
-    n = a->n;
+    n = a->tokens.n;
     for (size_t i = 0; r == 0 && i < n; i++)
-        if (!str_is(id, a->tokens[i].id))
-            a->tokens[kept++] = a->tokens[i];
-    a->n = r == 0 ? kept : n;
+        if (!str_is(id, a->tokens.v[i].id))
+            a->tokens.v[kept++] = a->tokens.v[i];
+    a->tokens.n = r == 0 ? kept : n;
     if (r == 0 && kept == n)
         r = err_set(e, -ENOENT, "no token has the id '%.*s'; 'wick token list' shows them", STR_FMT(id));
     else if (r == 0)
@@ -441,8 +510,8 @@ int auth_list(struct auth *a, struct auth_token **ret, size_t *ret_n)
 
     pthread_mutex_lock(&a->lock);
     refresh(a);
-    *ret = mem_dup(a->tokens, a->n * sizeof **ret);
-    *ret_n = a->n;
+    *ret = mem_dup(a->tokens.v, a->tokens.n * sizeof **ret);
+    *ret_n = a->tokens.n;
     if (!*ret)
         r = -ENOMEM;
     pthread_mutex_unlock(&a->lock);

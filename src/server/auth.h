@@ -9,7 +9,11 @@
  * Only the hash is stored: the token itself is shown once, when it is made. A token is tied to one tenant ("" is the
  * default one). Scopes: read asks, write sends, admin does both, deletes, and may profile processes.
  *
- * With no tokens at all everything on loopback is allowed and nothing else is (the front door refuses to listen
+ * The file that exists but holds no tokens means that nobody may do anything: only a file that was never written opens the
+ * door. A file that cannot be read or has a damaged line changes nothing: the tokens known before stay, and nobody gains
+ * or loses a right until the file is whole again. Removing the file while the server runs denies everything, too.
+ *
+ * With no tokens file at all everything on loopback is allowed and nothing else is (the front door refuses to listen
  * elsewhere then). Safe from any thread.
  */
 #ifndef SERVER_AUTH_H
@@ -43,12 +47,17 @@ struct auth_identity {
 
 struct auth;
 
-/* The file need not exist yet. */
+/* Reads the tokens from a file, which need not exist yet. */
 int auth_open(const char *path, struct auth **ret, struct err *e);
 void auth_free(struct auth *a);
 DEFINE_CLEANUP(struct auth *, auth_free)
 
-/* True when there is at least one token. */
+/* One token of this scope for the default tenant, made up now and kept in memory alone. ret_text receives it. */
+int auth_open_fixed(enum auth_scope scope, char ret_text[AUTH_TEXT_SIZE], struct auth **ret, struct err *e);
+/* The name of the session cookie. Each auth_open_fixed() has one of its own: cookies are shared by all ports of a host. */
+const char *auth_cookie(const struct auth *a);
+
+/* True when a token is needed: there are tokens, or there were. */
 bool auth_required(struct auth *a);
 /* Fills *ret; -EACCES for a token that is not known. Takes the same time for every wrong token of a length. */
 int auth_check(struct auth *a, struct str token, struct auth_identity *ret);

@@ -5,37 +5,8 @@
 #include <errno.h>
 
 #include "base/base64.h"
+#include "net/host_policy.h"
 #include "net/http.h"
-
-/* The name without its port; brackets of IPv6 stay. */
-static struct str host_name(struct str host)
-{
-    ptrdiff_t end = host.n && host.p[0] == '[' ? str_find_char(host, ']') + 1 : str_find_char(host, ':');
-
-    return end > 0 ? str_slice(host, 0, (size_t) end) : host;
-}
-
-static bool host_allowed(struct str host, const char *const *hosts)
-{
-    static const char *const local[] = {"localhost", "127.0.0.1", "[::1]"};
-    struct str name = host_name(host);
-
-    for (size_t i = 0; i < ARRAY_SIZE(local); i++)
-        if (http_eq_nocase(name, local[i]))
-            return true;
-    for (; hosts && *hosts; hosts++)
-        if (http_eq_nocase(name, *hosts) || strcmp(*hosts, "*") == 0)
-            return true;
-    return false;
-}
-
-/* http://host[:port] of Origin is the host asked. */
-static bool same_origin(struct str origin, struct str host)
-{
-    ptrdiff_t at = str_find(origin, STR("://"));
-
-    return at > 0 && str_eq(str_slice(origin, (size_t) at + 3, origin.n), host);
-}
 
 static bool changes_something(const struct http_request *q)
 {
@@ -75,15 +46,15 @@ int door_check(struct auth *a, const char *const *hosts, const struct http_reque
     struct str host = q->authority.n ? q->authority : http_headers_get(&q->headers, "host");
     struct str origin = http_headers_get(&q->headers, "origin");
     struct str authorization = http_headers_get(&q->headers, "authorization");
-    struct str session = http_cookie(&q->headers, DOOR_COOKIE);
+    struct str session = http_cookie(&q->headers, auth_cookie(a));
     bool is_unix = str_starts(str_from(q->peer), STR("unix"));
 
     *ret = (struct auth_identity){0};
-    if (!is_unix && !host_allowed(host, hosts)) {
+    if (!is_unix && !host_policy_allows(host, hosts)) {
         *ret_why = "this host name is not served here; add it to listen.hosts";
         return 421;
     }
-    if (origin.p && changes_something(q) && !same_origin(origin, host)) {
+    if (origin.p && changes_something(q) && !host_policy_same_origin(origin, host)) {
         *ret_why = "requests from other origins may not change anything";
         return 403;
     }

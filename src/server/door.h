@@ -6,8 +6,6 @@
 #include "net/server.h"
 #include "server/auth.h"
 
-#define DOOR_COOKIE "wick_session"
-
 /* hosts: names besides loopback's, NULL-terminated; "*" is any. 0 with *ret filled (scope AUTH_NONE for a stranger), or the status to answer with *ret_why in words. */
 int door_check(struct auth *a, const char *const *hosts, const struct http_request *q, struct auth_identity *ret,
                const char **ret_why);

@@ -444,8 +444,6 @@ void front_handle(void *arg, struct http_request *q)
         refuse(s, q, status, why);
         return;
     }
-    if (s->o.open && who.scope == AUTH_NONE)
-        who.scope = AUTH_READ;
     r = find_route(s, q, &path_arg, &status);
     if (!r) {
         if (status == 405)

@@ -83,7 +83,6 @@ struct front_options {
     int (*store_of)(void *ctx, struct call *c, struct store **ret, struct err *e);
     void (*store_done)(void *ctx, struct store *s);
     void *store_ctx;
-    bool open; /* strangers may read: somebody chose to show one file to others */
 };
 
 int front_new(const struct front_options *o, struct front **ret, struct err *e);

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from pprof_random import profile
+from protobuf_lite import message
 
 ROOT = Path(__file__).resolve().parents[2]
 WICK = os.environ.get("WICK", str(ROOT / "build/src/cli/wick"))
@@ -29,9 +30,11 @@ class Served:
         while "Serving web UI" not in self.first:
             self.first = self.p.stderr.readline()
             assert self.first, "no server"
-        self.host = re.search(r"http://(\S+)", self.first).group(1)
+        self.host, self.token = re.search(r"http://([^/\s]+)(?:/\?token=(\w+))?", self.first).groups()
 
     def get(self, path, **headers):
+        if self.token:
+            headers.setdefault("Authorization", "Bearer " + self.token)
         c = http.client.HTTPConnection(self.host, timeout=60)
         c.request("GET", path, headers=headers)
         r = c.getresponse()
@@ -247,8 +250,58 @@ def test_hostile_names(tmp_path):
 
 
 def test_strangers(served):
-    assert served.get("/ui/top", Host="evil.example")[0] == 421
-    assert served.get("/ui/api/v1/status", Host="evil.example")[0] == 421
+    for host in ("evil.example", "1.evil.example", "localhost.evil.example", "localhost@evil.example"):
+        assert served.get("/ui/top", Host=host)[0] == 421, host
+        assert served.get("/ui/api/v1/status", Host=host)[0] == 421, host
+    for wrong in ("", "Bearer ", "Bearer x", "Basic " + "eDp4"):
+        for path in ("/ui/", "/ui/top", "/ui/download", "/ui/api/v1/status", "/ui/api/v1/top?query=cpu", "/ui/api/v1/source?file=x"):
+            assert served.get(path, Authorization=wrong)[0] == 401, (path, wrong)
+
+
+def test_token_in_the_url(served, files, tmp_path):
+    """The URL that was printed gives a session and an address without the token; the cookie is this server's own."""
+    status, headers, _ = served.get(f"/ui/top?f=main&token={served.token}", Authorization="")
+    assert status == 303 and headers["location"] == "/ui/top?f=main" and served.token not in str(headers)
+    cookie = headers["set-cookie"]
+    assert "HttpOnly" in cookie and "SameSite=Strict" in cookie
+    cookie = cookie.split(";")[0]
+    token, served.token = served.token, None
+    assert served.get("/ui/top", Cookie=cookie)[0] == 200
+    assert served.get("/ui/top")[0] == 401
+    assert served.get("/ui/?token=" + "0" * len(token))[0] == 403
+    other = Served([WICK, "pprof", "-no_browser", "-symbolize=none", "-http=0.0.0.0:", str(files["cpu"])], tmp_path)
+    port = other.host.split(":")[-1]
+    other.host, other.token = "127.0.0.1:" + port, None
+    try:  # no address is open, whatever it is called
+        assert other.get("/ui/top")[0] == 401 and other.get("/ui/top", Cookie=cookie)[0] == 401
+    finally:
+        other.stop()
+
+
+def test_source_of_the_profile_only(tmp_path):
+    """Only regular files that the profile names are read, and nothing waits for a FIFO."""
+    (tmp_path / "main.c").write_text("int main;\n")
+    (tmp_path / "secret").write_text("secret\n")
+    os.mkfifo(tmp_path / "fifo")
+    named = ["main.c", "fifo", "missing.c"]
+    strings = ["", "cpu", "nanoseconds", *(f"f{i}" for i in range(len(named))), *(str(tmp_path / n) for n in named), "/dev/zero"]
+    strings.append("/dev/zero")
+    data = b"".join(message(6, s.encode()) for s in strings) + message(1, b"\x08\x01\x10\x02")
+    for i in range(len(named) + 1):
+        name, file = 3 + min(i, len(named) - 1), 3 + len(named) + i
+        data += message(5, bytes([8, i + 1, 16, name, 32, file])) + message(4, bytes([8, i + 1]) + message(4, bytes([8, i + 1, 16, 1])))
+        data += message(2, message(1, bytes([i + 1])) + message(2, b"\x05"))
+    (tmp_path / "p.pb").write_bytes(data)
+    s = Served([WICK, "pprof", "-no_browser", "-symbolize=none", "-http=localhost:", str(tmp_path / "p.pb")], tmp_path)
+    try:
+        assert s.json(f"source?file={tmp_path}/main.c")["text"] == "int main;\n"
+        for path in ("/etc/shadow", "/etc/passwd", f"{tmp_path}/secret", f"{tmp_path}/../{tmp_path.name}/main.c", f"{tmp_path}/fifo", "/dev/zero",
+                     f"{tmp_path}/missing.c", "main.c", "/proc/self/environ", f"{tmp_path}/main.c%00"):
+            status, _, body = s.get("/ui/api/v1/source?file=" + path)
+            assert status == 404, (path, body)
+        assert s.get("/ui/source?f=f")[0] == 200
+    finally:
+        assert s.stop() == 0
 
 
 def test_wrong_addresses(files):
@@ -272,7 +325,7 @@ def test_browser_is_opened(files, tmp_path):
                 break
             subprocess.run(["sleep", "0.1"])
         opened = (tmp_path / "opened").read_text().strip()
-        assert opened.startswith(url + "?") and set(opened.split("?")[1].split("&")) == {"f=main", "sort=cum"}
+        assert opened.startswith(url + "&") and set(opened.split("?")[1].split("&")[1:]) == {"f=main", "sort=cum"}
     finally:
         p.terminate()
         p.wait()

@@ -128,8 +128,8 @@ def test_pprof_http(tmp_path):
     one = Served([WICK, "pprof", "-no_browser", "-symbolize=none", "-http=localhost:", str(tmp_path / "a.pb.gz")], tmp_path)
     two = Served([WICK, "pprof", "-no_browser", "-symbolize=none", "-http=localhost:", f"-diff_base={tmp_path}/b.pb.gz", str(tmp_path / "a.pb.gz")], tmp_path)
     try:
-        run("pprof", url=f"http://{one.host}", )
-        run("pprof_diff", url=f"http://{two.host}")
+        run("pprof", url=f"http://{one.host}", token=one.token)
+        run("pprof_diff", url=f"http://{two.host}", token=two.token)
     finally:
         one.stop()
         two.stop()

@@ -41,6 +41,83 @@ static void test_auth(void)
     rmdir(dir);
 }
 
+static void write_text(const char *path, const char *text)
+{
+    FILE *f = fopen(path, "w");
+
+    ok(f && fputs(text, f) >= 0 && fclose(f) == 0);
+}
+
+/* Whatever happens to the file, nobody gains a right by it. */
+static void test_auth_file_damage(void)
+{
+    static const char *const damage[] = {"", "# no tokens\n", "garbage\n", "00000000 zz read - x\n"};
+    char dir[] = "/tmp/wick-auth-XXXXXX", path[64], text[AUTH_TEXT_SIZE];
+    struct auth_token t;
+    struct auth_identity who;
+    struct err e = {0};
+
+    ok(mkdtemp(dir) != NULL);
+    snprintf(path, sizeof path, "%s/tokens", dir);
+    for (size_t i = 0; i <= ARRAY_SIZE(damage); i++) {
+        _cleanup_(auth_freep) struct auth *a = NULL, *writer = NULL;
+
+        unlink(path);
+        eq_int(auth_open(path, &writer, &e), 0);
+        eq_int(auth_create(writer, AUTH_READ, STR(""), STR(""), text, &t, &e), 0);
+        eq_int(auth_open(path, &a, &e), 0);
+        ok(auth_required(a));
+        usleep(1100000); /* the file is looked at once a second */
+        if (i < ARRAY_SIZE(damage))
+            write_text(path, damage[i]);
+        else
+            unlink(path);
+        ok(auth_required(a));
+        eq_int(auth_check(a, str_from(text), &who), i < 2 || i == ARRAY_SIZE(damage) ? -EACCES : 0);
+    }
+    write_text(path, ""); /* at a start */
+    {
+        _cleanup_(auth_freep) struct auth *a = NULL;
+
+        eq_int(auth_open(path, &a, &e), 0);
+        ok(auth_required(a));
+    }
+    write_text(path, "garbage\n");
+    {
+        _cleanup_(auth_freep) struct auth *a = NULL;
+
+        eq_int(auth_open(path, &a, &e), -EINVAL);
+    }
+    unlink(path);
+    rmdir(dir);
+}
+
+static void test_auth_last_token(void)
+{
+    char dir[] = "/tmp/wick-auth-XXXXXX", path[64], text[AUTH_TEXT_SIZE];
+    _cleanup_(auth_freep) struct auth *a = NULL, *later = NULL, *fixed = NULL;
+    struct auth_identity who;
+    struct auth_token t;
+    struct err e = {0};
+
+    ok(mkdtemp(dir) != NULL);
+    snprintf(path, sizeof path, "%s/tokens", dir);
+    eq_int(auth_open(path, &a, &e), 0);
+    eq_int(auth_create(a, AUTH_READ, STR(""), STR(""), text, &t, &e), 0);
+    eq_int(auth_revoke(a, str_from(t.id), &e), 0);
+    ok(auth_required(a));
+    eq_int(auth_open(path, &later, &e), 0); /* after a restart */
+    ok(auth_required(later));
+    eq_int(auth_open_fixed(AUTH_READ, text, &fixed, &e), 0);
+    ok(auth_required(fixed));
+    eq_int(auth_check(fixed, str_from(text), &who), 0);
+    eq_int(who.scope, AUTH_READ);
+    eq_int(auth_check(fixed, STR("wick_x"), &who), -EACCES);
+    ok(strcmp(auth_cookie(fixed), auth_cookie(a)) != 0);
+    unlink(path);
+    rmdir(dir);
+}
+
 /* main -> {a(3) -> b(2), c(5)}, plus a second column when asked. */
 static struct tree *make_tree(uint32_t columns)
 {
@@ -116,6 +193,8 @@ static void test_tree_json(void)
 int main(void)
 {
     tap_run(test_auth);
+    tap_run(test_auth_file_damage);
+    tap_run(test_auth_last_token);
     tap_run(test_flamebearer);
     tap_run(test_tree_binary);
     tap_run(test_tree_json);

@@ -5,7 +5,7 @@ import {drawn, ok, param, settled, zoomIsSeen} from "../lib.mjs";
 export default async function (t) {
     const page = await t.page();
     await t.check("the root leads to the flame graph of the file", async () => {
-        await page.goto(t.url + "/");
+        await page.goto(`${t.url}/?token=${t.token}`);
         await drawn(page);
         ok(page.url().includes("/ui/flamegraph"), page.url());
         ok((await page.locator("#main").innerText()).includes("a.pb.gz"), "the file's name");

@@ -5,7 +5,7 @@ import {drawn, equal, ok} from "../lib.mjs";
 export default async function (t) {
     const page = await t.page();
     await t.check("two files are compared", async () => {
-        await page.goto(t.url + "/");
+        await page.goto(`${t.url}/?token=${t.token}`);
         await drawn(page);
         await page.getByRole("link", {name: "Compare"}).click();
         await drawn(page);
