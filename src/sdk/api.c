@@ -116,7 +116,7 @@ static void reset_numbers(struct wick_provider *p)
     memset(p->snapshots, 0, sizeof p->snapshots);
     p->gov_cpu = p->gov_own = 0;
     p->heap_samples_before = heap_samples();
-    p->server = NULL; /* the parent's; its socket is closed on exec and useless here */
+    server_forget(p);
     p->first_wall = p->interval_start_wall = clock_wall();
     p->first_mono = p->interval_start_mono = clock_mono();
     p->pid = getpid();

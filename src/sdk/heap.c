@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <math.h>
-#include <sched.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -21,6 +20,10 @@ enum {
     LIVE_FIRST = 1 << 10,
     LIVE_MAX = 1 << 22,
     OFF_COUNTDOWN = 1 << 18, /* how soon a thread looks again whether sampling is on */
+    MISSED_MAX = 256,
+    SPINS = 200,
+    NAP_NS = 50000,
+    HOOK_NAPS = 10,
 };
 
 _Atomic(struct heap_filter *) heap_filter;
@@ -43,13 +46,43 @@ static struct {
     _Atomic uint64_t samples;
 } heap;
 
+/*
+ * One lock. Its holder may be preempted, also while it moves the whole table, by a thread that outranks it (SCHED_FIFO):
+ * one that yields for the lock would then keep the holder from running for ever. So nobody spins for long. Hooks on the
+ * host's threads give up after about a millisecond: an allocation's sample is dropped, a free() is noted in `missed`
+ * for the next holder. All others sleep, which lets any thread run.
+ */
 static atomic_flag lock = ATOMIC_FLAG_INIT;
+static _Atomic uintptr_t missed[MISSED_MAX];
+static _Atomic uint32_t n_missed;
+static _Atomic uint64_t dropped;
+
+static void settle_missed(void);
+
+static bool try_acquire(int naps)
+{
+    struct timespec nap = {0, NAP_NS};
+
+    for (int i = 0; atomic_flag_test_and_set_explicit(&lock, memory_order_acquire); i++)
+        if (i > SPINS) {
+            if (naps-- == 0)
+                return false;
+            sys_call(SYS_nanosleep, (long) &nap, 0, 0, 0);
+        }
+    if (unlikely(atomic_load_explicit(&n_missed, memory_order_relaxed)))
+        settle_missed();
+    return true;
+}
+
+static bool acquire_briefly(void)
+{
+    return try_acquire(HOOK_NAPS);
+}
 
 static void acquire(void)
 {
-    for (int i = 0; atomic_flag_test_and_set_explicit(&lock, memory_order_acquire); i++)
-        if (i > 100)
-            sched_yield();
+    while (!try_acquire(INT32_MAX))
+        ;
 }
 
 static void release(void)
@@ -176,6 +209,36 @@ static bool remove_live(uintptr_t p, struct heap_live *ret)
     return false;
 }
 
+/* A block is noted before it is freed, so that this comes before a sample of the next one at its address. */
+static void miss(uintptr_t p)
+{
+    uint32_t from = (uint32_t) (p >> 4);
+
+    for (uint32_t i = 0; i < MISSED_MAX; i++) {
+        uintptr_t none = 0;
+
+        if (atomic_compare_exchange_strong(&missed[(from + i) % MISSED_MAX], &none, p)) {
+            atomic_fetch_add(&n_missed, 1);
+            return;
+        }
+    }
+    atomic_fetch_add(&dropped, 1);
+}
+
+static void settle_missed(void)
+{
+    struct heap_live l;
+
+    for (uint32_t i = 0; i < MISSED_MAX; i++) {
+        uintptr_t p = atomic_exchange(&missed[i], 0);
+
+        if (!p)
+            continue;
+        atomic_fetch_sub(&n_missed, 1);
+        remove_live(p, &l);
+    }
+}
+
 static bool live_add(struct heap_live l)
 {
     struct heap_filter *f = atomic_load(&heap_filter);
@@ -197,7 +260,10 @@ void heap_take(void *p, struct heap_live *ret)
     *ret = (struct heap_live){0};
     if (!p)
         return;
-    acquire();
+    if (!acquire_briefly()) {
+        miss((uintptr_t) p);
+        return;
+    }
     remove_live((uintptr_t) p, ret);
     release();
     if (ret->p)
@@ -206,7 +272,10 @@ void heap_take(void *p, struct heap_live *ret)
 
 void heap_put_back(const struct heap_live *l)
 {
-    acquire();
+    if (!acquire_briefly()) {
+        atomic_fetch_add(&dropped, 1);
+        return;
+    }
     if (live_add(*l)) {
         heap.stacks[l->stack].live_count += l->count;
         heap.stacks[l->stack].live_bytes += l->bytes;
@@ -324,7 +393,11 @@ void heap_record(void *p, size_t size)
         return;
     in_hook = true;
     n = handler_walk_here(t, pc, MIN(core.max_depth, (unsigned) ARRAY_SIZE(pc)), &flags, &generation);
-    acquire();
+    if (!acquire_briefly()) {
+        atomic_fetch_add(&dropped, 1);
+        in_hook = false;
+        return;
+    }
     stack = intern(pc, n, flags, generation);
     heap.stacks[stack].alloc_count += count;
     heap.stacks[stack].alloc_bytes += bytes;
@@ -423,7 +496,7 @@ uint64_t heap_lost(void)
     uint64_t n;
 
     acquire();
-    n = heap.lost;
+    n = heap.lost + atomic_load(&dropped);
     release();
     return n;
 }

@@ -5,15 +5,15 @@
  * chunks and go back to their free list; large ones are mappings of their own. All of it counts against one budget.
  *
  * Every piece has a header of 16 bytes. One lock, taken by the background thread and by API calls, never by handlers or
- * hooks; mem_sdk_fork_child() makes it free again in a child.
+ * hooks; held across fork(), so that it is free in the child.
  */
-#include <sched.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
 
 #include "base/mem.h"
 #include "sdk/mem_sdk.h"
+#include "sdk/sys.h"
 
 enum { CHUNK = 128 << 10, CLASSES = 28, SMALL_MAX = 32 << 10, PAGE = 4096 };
 
@@ -33,10 +33,14 @@ static _Atomic size_t held, budget;
 static atomic_flag lock = ATOMIC_FLAG_INIT;
 static _Atomic unsigned long n_allocs;
 
+/* Sleeps rather than yields: a thread that outranks the holder (SCHED_FIFO) would never let it run. */
 static void acquire(void)
 {
-    while (atomic_flag_test_and_set_explicit(&lock, memory_order_acquire))
-        sched_yield();
+    struct timespec nap = {0, 20000};
+
+    for (int i = 0; atomic_flag_test_and_set_explicit(&lock, memory_order_acquire); i++)
+        if (i > 200)
+            sys_call(SYS_nanosleep, (long) &nap, 0, 0, 0);
 }
 
 static void release(void)

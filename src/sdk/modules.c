@@ -184,8 +184,9 @@ static int64_t add_file(const struct dl_phdr_info *info, bool first)
 /* --- the set --- */
 struct making {
     struct module_set *set;
-    size_t cap;
+    uint32_t cap; /* of set->v */
     bool first;
+    bool full; /* an object found no room */
     int error;
 };
 
@@ -198,8 +199,12 @@ static int on_object(struct dl_phdr_info *info, size_t size, void *arg)
     bool first = m->first;
 
     m->first = false;
-    if (!loaded_text(info, &lo, &hi) || m->set->n == CORE_MODULES_MAX)
+    if (!loaded_text(info, &lo, &hi))
         return 0;
+    if (m->set->n == m->cap) { /* other threads loaded objects after they were counted */
+        m->full = true;
+        return 1;
+    }
     file = add_file(info, first);
     if (file < 0) {
         m->error = (int) file;
@@ -239,23 +244,40 @@ static void retire(uint32_t g)
     kept[g % KEPT] = NULL;
 }
 
+/* Objects may be loaded between the count and the second look: then it is done again with more room. */
+static int make_set(struct making *m)
+{
+    uint32_t room = 16;
+
+    do {
+        uint32_t n = 0;
+
+        dl_iterate_phdr(on_number, &n);
+        *m = (struct making){.first = true, .cap = MIN(n + room, (uint32_t) CORE_MODULES_MAX)};
+        m->set = mem_zalloc(sizeof *m->set + m->cap * sizeof m->set->v[0]);
+        if (!m->set)
+            return -ENOMEM;
+        dl_iterate_phdr(on_object, m);
+        room *= 8;
+        if (!m->full || m->cap == CORE_MODULES_MAX)
+            return 0;
+        mem_free(m->set);
+    } while (true);
+}
+
 static int publish(void)
 {
-    struct making m = {.first = true};
-    uint32_t n = 0;
+    struct making m;
+    int r;
 
-    dl_iterate_phdr(on_number, &n);
-    m.set = mem_zalloc(sizeof *m.set + (n + 16ul) * sizeof m.set->v[0]);
-    if (!m.set)
-        return -ENOMEM;
     if (n_files == 0) {
-        if (mem_grow((void **) &files, &cap_files, 1, sizeof *files, FILES_MAX) < 0) {
-            mem_free(m.set);
+        if (mem_grow((void **) &files, &cap_files, 1, sizeof *files, FILES_MAX) < 0)
             return -ENOMEM;
-        }
         files[n_files++] = (struct module_file){0};
     }
-    dl_iterate_phdr(on_object, &m);
+    r = make_set(&m);
+    if (r < 0)
+        return r;
     retire(generation + 1);
     m.set->generation = ++generation;
     kept[generation % KEPT] = m.set;

@@ -40,6 +40,59 @@ EXPORT int pthread_create(pthread_t *ret, const pthread_attr_t *attr, void *(*ru
     return thread_hooks_create(real_create, ret, attr, run, arg);
 }
 
+/*
+ * CPython 3.12 and later read the number of threads from /proc/self/stat at each fork() and warn when it is more than one.
+ * The program is shown its own: fopen() of that file gives a copy in which ours is not counted.
+ */
+static FILE *open_stat(FILE *real)
+{
+    char text[1024], *field;
+    size_t n = fread(text, 1, sizeof text - 1, real);
+    long threads;
+    FILE *copy;
+    char *end;
+
+    text[n] = 0;
+    field = strrchr(text, ')'); /* "PID (NAME) STATE ...": field 3 follows, and the 20th is the number */
+    for (int i = 2; field && i < 20; i++)
+        field = strchr(field + 1, ' ');
+    threads = field ? strtol(field + 1, &end, 10) : 0;
+    copy = threads > 1 ? fmemopen(NULL, sizeof text + 32, "w+") : NULL;
+    if (!copy) {
+        rewind(real);
+        return real;
+    }
+    fprintf(copy, "%.*s %ld%s", (int) (field - text), text, threads - 1, end);
+    rewind(copy);
+    fclose(real);
+    return copy;
+}
+
+static FILE *(*real_fopen)(const char *, const char *);
+
+/* The same function under both of its names, whichever of them the headers turn fopen() into. */
+EXPORT FILE *open_file(const char *path, const char *mode) __asm__("fopen");
+EXPORT FILE *open_file64(const char *path, const char *mode) __asm__("fopen64");
+
+FILE *open_file(const char *path, const char *mode)
+{
+    struct wick_provider *p = provider_current();
+    FILE *f;
+
+    if (unlikely(!__atomic_load_n(&real_fopen, __ATOMIC_ACQUIRE)))
+        __atomic_store_n(&real_fopen, (FILE * (*) (const char *, const char *) ) dlsym(RTLD_NEXT, "fopen"),
+                         __ATOMIC_RELEASE);
+    f = real_fopen(path, mode);
+    if (likely(!f || !p || strcmp(path, "/proc/self/stat") != 0))
+        return f;
+    return p->pid == getpid() && atomic_load(&p->thread_running) ? open_stat(f) : f;
+}
+
+FILE *open_file64(const char *path, const char *mode)
+{
+    return open_file(path, mode);
+}
+
 static char file_name[4096]; /* WICK_FILE and WICK_ROOT, kept: programs like nginx clear their environment */
 static uint64_t root_pid;
 

@@ -89,6 +89,7 @@ int session_answer(struct wick_provider *p, struct session *s, bool text, struct
 int server_listen(struct wick_provider *p, const char *address, struct err *e); /* the port */
 void server_poll(struct wick_provider *p, int timeout_ms);                      /* waits, for a wake-up as well */
 void server_free(struct wick_provider *p);
+void server_forget(struct wick_provider *p); /* in a forked child: the parent serves */
 
 /* --- wall.c, lock.c --- */
 void wall_tick(struct wick_provider *p);

@@ -10,6 +10,7 @@
 #include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -26,8 +27,10 @@
 #include "sdk/start.h"
 #include "sdk/sys.h"
 #include "sdk/thread_view.h"
+#include "sdk/type_loan.h"
 
 enum { CONNS_MAX = 16, REQUEST_MAX = 65536, SECONDS_MAX = 3600, WAKE_MS = 100 };
+#define LENT_NS (300 * NS_PER_S) /* a heap profile is of use only if it is asked for again */
 
 struct conn {
     int fd; /* -1 = free */
@@ -36,13 +39,14 @@ struct conn {
     bool answering;
     struct session *session; /* a profile is being collected */
     int64_t until;           /* when it is over, or when the connection has idled too long */
-    bool started_type;       /* the type was switched on for this request */
 };
 
 struct server {
     int fd;
+    ino_t inode; /* of its socket */
     bool loopback;
     struct conn conns[CONNS_MAX];
+    struct type_loan loans[N_TYPES];
 };
 
 /* --- listening --- */
@@ -97,6 +101,7 @@ int server_listen(struct wick_provider *p, const char *address, struct err *e)
     struct sockaddr_storage a;
     socklen_t n = 0;
     struct server *s;
+    struct stat st;
     int r, one = 1;
 
     if (p->server)
@@ -120,17 +125,30 @@ int server_listen(struct wick_provider *p, const char *address, struct err *e)
         mem_free(s);
         return err_set(e, r, "cannot listen on %s: %m", address);
     }
+    s->inode = fstat(s->fd, &st) == 0 ? st.st_ino : 0;
     n = sizeof a;
     getsockname(s->fd, (struct sockaddr *) &a, &n);
     p->server = s;
     return ntohs(((struct sockaddr_in *) &a)->sin_port); /* at the same place for IPv6 */
 }
 
+/* --- connections --- */
+/* Also when the client has gone: then nobody collects for it any longer. */
+static void end_session(struct wick_provider *p, struct conn *c)
+{
+    int type;
+
+    if (!c->session)
+        return;
+    type = c->session->type;
+    session_end(p, c->session);
+    c->session = NULL;
+    type_loan_return(&p->server->loans[type], 0);
+}
+
 static void close_conn(struct wick_provider *p, struct conn *c)
 {
-    if (c->session)
-        session_end(p, c->session);
-    c->session = NULL;
+    end_session(p, c);
     if (c->fd >= 0)
         close(c->fd);
     c->fd = -1;
@@ -138,6 +156,31 @@ static void close_conn(struct wick_provider *p, struct conn *c)
     buf_done(&c->out);
     c->sent = 0;
     c->answering = false;
+}
+
+/* Only if the number is still the socket's: the host may have closed all of its files. */
+static void close_listener(struct server *s)
+{
+    struct stat st;
+
+    if (fstat(s->fd, &st) == 0 && S_ISSOCK(st.st_mode) && st.st_ino == s->inode)
+        close(s->fd);
+}
+
+void server_forget(struct wick_provider *p)
+{
+    struct server *s = p->server;
+
+    if (!s)
+        return;
+    for (int i = 0; i < CONNS_MAX; i++)
+        s->conns[i].session = NULL; /* the list of sessions is empty already */
+    for (int type = 0; type < N_TYPES; type++)
+        s->loans[type].users = 0;
+    type_loan_expire(p, s->loans, INT64_MAX);
+    close_listener(s);
+    mem_free(s);
+    p->server = NULL;
 }
 
 void server_free(struct wick_provider *p)
@@ -148,7 +191,7 @@ void server_free(struct wick_provider *p)
         return;
     for (int i = 0; i < CONNS_MAX; i++)
         close_conn(p, &s->conns[i]);
-    close(s->fd);
+    close_listener(s);
     mem_free(s);
     p->server = NULL;
 }
@@ -224,6 +267,7 @@ static int count_of(struct wick_provider *p, const char *name)
 /* Laid out as Go's. */
 static void answer_index(struct wick_provider *p, struct conn *c)
 {
+    static const char *const names[N_TYPES] = {"cpu", "wall", "alloc", "heap", "lock"};
     _cleanup_(buf_done) struct buf b = BUF_INIT;
 
     buf_puts(&b, "<!doctype html>\n<html>\n<head>\n<title>/debug/pprof/</title>\n"
@@ -236,7 +280,11 @@ static void answer_index(struct wick_provider *p, struct conn *c)
         buf_printf(&b, "<tr><td>%d</td><td><a href='%s?%s'>%s</a></td></tr>\n", count_of(p, profiles[i].name),
                    profiles[i].name, timed ? "seconds=10" : "debug=1", profiles[i].name);
     }
-    buf_puts(&b, "</table>\n<a href=\"goroutine?debug=2\">full goroutine stack dump</a><br>\n"
+    buf_puts(&b, "</table>\n<p>Sampled now:");
+    for (int type = 0; type < N_TYPES; type++)
+        if (core.types & (1u << type))
+            buf_printf(&b, " %s", names[type]);
+    buf_puts(&b, "</p>\n<a href=\"goroutine?debug=2\">full goroutine stack dump</a><br>\n"
                  "<p>Profile Descriptions:</p>\n<ul>\n");
     for (size_t i = 0; i < ARRAY_SIZE(profiles); i++)
         buf_printf(&b, "<li><div class=profile-name>%s:</div> %s</li>\n", profiles[i].name, profiles[i].words);
@@ -294,52 +342,6 @@ static struct str query_value(struct str query, const char *name)
     return (struct str){0};
 }
 
-/* A type that was off is on from here to the end of the last session that wants it. */
-static int switch_on(struct wick_provider *p, int type, struct err *e)
-{
-    int r = 0;
-
-    if (core.types & (1u << type))
-        return 0;
-    if (type == TYPE_HEAP) {
-        r = heap_start(p->s.alloc_interval, true);
-        if (r < 0)
-            return err_set(e, r, "no memory for heap tables");
-        core.types |= WICK_ALLOC | WICK_HEAP;
-        start_hooks();
-        return 0;
-    }
-    if (type == TYPE_LOCK) {
-        lock_start(p->s.lock_interval_ns, true);
-        core.types |= WICK_LOCK;
-        start_hooks();
-        return 0;
-    }
-    r = handler_install(p->s.signal);
-    if (r < 0)
-        return err_set(e, r, "cannot install a signal handler: %m");
-    if (type == TYPE_WALL)
-        wall_start(p->s.rate);
-    core.types |= 1u << type;
-    if (atomic_load(&core.sampling)) {
-        thr_arm_all();
-        thr_scan();
-    }
-    return 1;
-}
-
-static void switch_off(struct wick_provider *p, int type)
-{
-    for (struct session *s = p->sessions; s; s = s->next)
-        if (s->type == type)
-            return;
-    core.types &= ~(1u << type);
-    if (type == TYPE_WALL)
-        wall_start(0);
-    if (!(core.types & (WICK_CPU | WICK_WALL)))
-        thr_disarm_all();
-}
-
 /* Opens a session that is answered when its seconds are over. */
 static void begin_profile(struct wick_provider *p, struct conn *c, int type, struct str query)
 {
@@ -347,19 +349,21 @@ static void begin_profile(struct wick_provider *p, struct conn *c, int type, str
     bool window = type == TYPE_HEAP || type == TYPE_LOCK;
     uint64_t seconds = 30;
     struct err e = {0};
-    int r;
 
     if (text.n && (str_to_u64(text, 10, &seconds) < 0 || seconds == 0 || seconds > SECONDS_MAX)) {
         refuse(c, 400, "seconds must be a number from 1 to 3600\n");
         return;
     }
-    r = switch_on(p, type, &e);
-    c->session = r < 0 ? NULL : window ? session_begin_window(p, type) : session_begin(p, type);
-    if (!c->session) {
-        refuse(c, 500, e.message[0] ? e.message : "no memory\n");
+    if (type_loan_take(p, p->server->loans, type, &e) < 0) {
+        refuse(c, 500, e.message);
         return;
     }
-    c->started_type = r == 1;
+    c->session = window ? session_begin_window(p, type) : session_begin(p, type);
+    if (!c->session) {
+        type_loan_return(&p->server->loans[type], 0);
+        refuse(c, 500, "no memory\n");
+        return;
+    }
     c->until = c->session->start_mono + (int64_t) seconds * NS_PER_S;
 }
 
@@ -376,12 +380,14 @@ static void answer_total(struct wick_provider *p, struct conn *c, int type, cons
     struct session s = {.type = type};
     struct err e = {0};
 
-    if (query_value(query, "seconds").n)
+    if (query_value(query, "seconds").n) {
         begin_profile(p, c, type, query);
-    else if (switch_on(p, type, &e) < 0)
+    } else if (type_loan_take(p, p->server->loans, type, &e) < 0) {
         refuse(c, 500, e.message);
-    else
+    } else {
         answer_profile(p, c, &s, name, wants_text(query));
+        type_loan_return(&p->server->loans[type], clock_mono() + LENT_NS);
+    }
 }
 
 static void answer_threads(struct wick_provider *p, struct conn *c, int type, struct str query)
@@ -521,14 +527,10 @@ static void check_time(struct wick_provider *p, struct conn *c, int64_t now)
     if (now < c->until)
         return;
     if (c->session) {
-        struct session *s = c->session;
-        int type = s->type;
+        int type = c->session->type;
 
-        answer_profile(p, c, s, type == TYPE_CPU ? "profile" : type == TYPE_WALL ? "wall" : "delta", false);
-        c->session = NULL;
-        session_end(p, s);
-        if (c->started_type)
-            switch_off(p, type);
+        answer_profile(p, c, c->session, type == TYPE_CPU ? "profile" : type == TYPE_WALL ? "wall" : "delta", false);
+        end_session(p, c);
     } else {
         close_conn(p, c);
     }
@@ -576,6 +578,7 @@ static void serve_conns(struct wick_provider *p, const struct pollfd *fds)
         if (c->fd >= 0 && c->answering)
             write_conn(p, c);
     }
+    type_loan_expire(p, s->loans, now);
 }
 
 /* With sockets to look at, a wake-up is noticed after WAKE_MS at the latest. */

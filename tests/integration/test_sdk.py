@@ -360,3 +360,10 @@ def test_soak(program):
     rss, early, late = p.stdout.splitlines()[-2].split()
     assert p.stdout.splitlines()[-1] == "fine"
     assert int(late) - int(early) < 8192, p.stdout  # KiB
+
+
+def test_objects_that_appear_between_two_looks(program, tmp_path):
+    """More than 16 objects loaded while the list is made overflowed it."""
+    exe = program("objects_appear", f"-I{ROOT}/include", f"-L{LIBWICK}", "-lwick", f"-Wl,-rpath,{LIBWICK}", "-rdynamic", "-ldl")
+    p = subprocess.run([exe], capture_output=True, text=True, timeout=60)
+    assert (p.returncode, p.stdout) == (0, "all\n"), p.stderr

@@ -94,3 +94,11 @@ def test_own_thread_is_in_no_profile(program, tmp_path):
              "sh", "-c", "sleep 1; echo done", env={"WICK_EXPORT_INTERVAL_MS": "100"})
     rows, total = top(out, "alloc_objects")
     assert total > 10 and not {"getaddrinfo", "__getaddrinfo", "gaih_inet", "start_thread"} & rows.keys(), rows
+
+
+def test_a_real_time_thread_does_not_wait_for_the_tables(program, tmp_path):
+    """It outranks the holder of the lock on its processor: yielding for the lock kept the holder from running."""
+    p = wick_run("-t", "heap", "--alloc-interval", "64", "-o", tmp_path / "o.pb.gz", "--", program("fifo"))
+    if p.stdout == "skip\n":
+        pytest.skip("no right to use SCHED_FIFO")
+    assert float(p.stdout) < 100

@@ -2,6 +2,7 @@
 """/debug/pprof/ of libwick as Go has it: every endpoint, read by go tool pprof; lines and inlined calls by `wick symbolize`."""
 import os
 import re
+import socket
 import subprocess
 import time
 import urllib.error
@@ -131,3 +132,26 @@ def test_only_names_of_this_machine_are_answered(served, host, status):
     except urllib.error.HTTPError as e:
         got = e.code
     assert got == status
+
+
+@pytest.mark.parametrize("what", ["/profile?seconds=60", "/wall?seconds=60", "/heap?seconds=60", "/mutex?seconds=60"])
+def test_a_client_that_goes_away_leaves_nothing_on(program, tmp_path, what):
+    own = "lock" if "mutex" not in what else "cpu"
+    s = Served(program("threads_shown"), tmp_path, "-t", own)
+
+    def wait_for(other_types):
+        deadline = time.time() + 10
+        while (re.search(r"Sampled now: ([a-z ]*)<", s.get("/")).group(1).split() != [own]) != other_types:
+            assert time.time() < deadline, s.get("/")
+            time.sleep(0.05)
+
+    try:
+        wait_for(False)
+        host, port = s.base.split("/")[2].split(":")
+        with socket.create_connection((host, int(port))) as c:
+            c.sendall(f"GET /debug/pprof{what} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+            wait_for(True)
+        wait_for(False)
+    finally:
+        s.process.kill()
+        s.process.wait()
