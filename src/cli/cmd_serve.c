@@ -249,6 +249,12 @@ static void put_retention(const struct serve_retention *r, struct store_config *
     }
 }
 
+static void log_store(void *ctx, const char *line)
+{
+    (void) ctx;
+    log_warn("store: %s", line);
+}
+
 static int start_store(struct serve *s, struct err *e)
 {
     const struct serve_config *c = &s->config;
@@ -258,6 +264,7 @@ static int start_store(struct serve *s, struct err *e)
         .async = c->store.async,
         .memory = (size_t) c->store.memory,
         .cache = (size_t) c->store.cache,
+        .tell = log_store,
     };
     static const char *const stamps[] = {"ns", "us", "ms", "off"};
 

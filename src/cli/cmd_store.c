@@ -45,15 +45,17 @@ static const struct arg store_args[] = {
 
 static void store_help(void)
 {
-    fputs("usage: wick store check [--rebuild]       read everything, verify every checksum\n"
-          "       wick store stats [--json]          what it holds and what it costs\n"
-          "       wick store snapshot DIR            a copy that is a store of its own\n"
-          "       wick store delete SELECTOR --from TIME [--to TIME]\n"
-          "       wick store confirm clock           the wall clock is right, although it jumped: retention may go by it\n"
-          "       wick store export [SELECTOR] [--from TIME] [--to TIME] [-o FILE] [--format NAME]\n"
-          "       wick store import FILE...          profiles of any format, whatever their time\n\n"
-          "A store has one process at a time: stop the server first, or ask it (wick query, its API).\n\n",
-          stdout);
+    fputs(
+        "usage: wick store check [--rebuild]       read everything, verify every checksum\n"
+        "       wick store stats [--json]          what it holds and what it costs\n"
+        "       wick store snapshot DIR            a copy that is a store of its own\n"
+        "       wick store delete SELECTOR --from TIME [--to TIME]\n"
+        "       wick store confirm clock           the wall clock is right, although it jumped: retention may go by it\n"
+        "       wick store confirm damage          damage that was noted has been seen; it is forgotten\n"
+        "       wick store export [SELECTOR] [--from TIME] [--to TIME] [-o FILE] [--format NAME]\n"
+        "       wick store import FILE...          profiles of any format, whatever their time\n\n"
+        "A store has one process at a time: stop the server first, or ask it (wick query, its API).\n\n",
+        stdout);
     args_help(store_args, stdout);
 }
 
@@ -163,8 +165,9 @@ static int run_check(const void *options, int argc, char **argv, struct err *e)
     if (r < 0)
         return r;
     s->ops->stats(s, &st);
-    if (st.damaged)
-        report_line(&problems, true, st.damage);
+    if (st.newer)
+        printf("%llu segments were written by a later version of wick and are not read\n",
+               (unsigned long long) st.newer);
     if (st.torn)
         report_line(&problems, false,
                     "the end of a log was broken off and is left out: it was never acknowledged, or is damaged");
@@ -172,6 +175,8 @@ static int run_check(const void *options, int argc, char **argv, struct err *e)
     if (r < 0)
         return r;
     printf("%d problem%s found\n", problems, problems == 1 ? "" : "s");
+    if (st.damaged)
+        printf("damage that was noted is shown until 'wick store confirm damage'\n");
     return problems ? 1 : 0;
 }
 
@@ -443,7 +448,7 @@ static int store_run(int argc, char **argv)
         {"stats", "no words, only options", 0, 0, run_stats},
         {"snapshot", "one directory", 1, 1, run_snapshot},
         {"delete", "one selector ('{}' for all)", 1, 1, run_delete},
-        {"confirm", "'clock'", 1, 1, run_confirm},
+        {"confirm", "'clock' or 'damage'", 1, 1, run_confirm},
         {"export", "at most one selector", 0, 1, run_export},
         {"import", "files", 1, INT_MAX, run_import},
         {0},

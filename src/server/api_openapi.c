@@ -173,7 +173,7 @@ static const struct {
     {"post",
      "/api/v1/store/confirm",
      "confirm",
-     "confirms that the wall clock is right after a jump; needs an admin token",
+     "confirms that the wall clock is right after a jump, or that damage was seen; needs an admin token",
      {"what"},
      "application/json",
      "{\"type\":\"object\"}"},
@@ -195,7 +195,7 @@ static const char *param_help(const char *name)
         const char *name, *help;
     } own[] = {
         {"format", "pprof, otlp, otlp-json, folded, speedscope or html"},
-        {"what", "clock"},
+        {"what", "clock or damage"},
         {"pid", "of the process"},
         {"seconds", "how long, 1 to 300; default 30"},
         {"build_id", "of the binary"},

@@ -57,7 +57,8 @@ static void put_store_metrics(struct buf *out, const struct store_stats *s)
     metric(out, "wick_store_compactions_total", "counter", "Compactions.", (double) s->compactions);
     metric(out, "wick_store_clock_ahead_seconds", "gauge",
            "The wall clock is ahead of the time that retention believes.", (double) s->clock_ahead_ns / 1e9);
-    metric(out, "wick_store_damaged_total", "counter", "Damaged pieces found.", (double) s->damaged);
+    metric(out, "wick_store_damaged", "gauge", "Damaged pieces found and not yet confirmed as seen.",
+           (double) s->damaged);
 }
 
 static void put_call_metrics(struct buf *out, const struct front_stats *s)

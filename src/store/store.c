@@ -83,8 +83,8 @@ void store_points_done(struct store_points *p)
 
 int store_confirm_parse(struct str name, enum store_confirm *ret, struct err *e)
 {
-    if (!str_is(name, "clock"))
-        return err_set(e, -EINVAL, "'%.*s' cannot be confirmed, only 'clock'", STR_FMT(name));
-    *ret = STORE_CONFIRM_CLOCK;
+    if (!str_is(name, "clock") && !str_is(name, "damage"))
+        return err_set(e, -EINVAL, "'%.*s' cannot be confirmed, only 'clock' and 'damage'", STR_FMT(name));
+    *ret = str_is(name, "clock") ? STORE_CONFIRM_CLOCK : STORE_CONFIRM_DAMAGE;
     return 0;
 }

@@ -67,6 +67,8 @@ struct store_config {
     double min_free;  /* share of the disk below which writes are refused, 0 = 0.05; negative = off */
     uint64_t reserve; /* bytes kept for retention to work on a full disk, 0 = 64 MiB */
     enum store_timestamps timestamps;
+    void (*tell)(void *ctx, const char *line); /* of damage and repair, from any thread, for a log; NULL = nobody */
+    void *tell_ctx;
     int64_t (*now)(void);     /* NULL = clock_wall; tests move time */
     int64_t (*elapsed)(void); /* time that passed for this machine; NULL = now where that is set, else clock_boot */
 };
@@ -157,14 +159,15 @@ struct store_stats {
     int64_t oldest_ns, newest_ns;
     uint64_t flushes, compactions, syncs;
     uint64_t torn;    /* ends of logs that were cut off at opening: a write that a crash broke off, or damage there */
-    uint64_t damaged; /* pieces found damaged since start */
-    char damage[200]; /* the first, in words */
+    uint64_t newer;   /* segments that a later version wrote, and that are not read */
+    uint64_t damaged; /* pieces found damaged, until a person has confirmed to have seen them */
+    char damage[200]; /* the first of them */
     bool stopped;     /* a sync failed: nothing is acknowledged any more */
     int64_t clock_ahead_ns; /* the wall clock is this far ahead of the time that retention believes; 0 = it is not */
 };
 
-/* What a person has to confirm: that the wall clock is right, although it jumped. */
-enum store_confirm { STORE_CONFIRM_CLOCK };
+/* What a person has to confirm: that the wall clock is right, although it jumped; that damage was seen. */
+enum store_confirm { STORE_CONFIRM_CLOCK, STORE_CONFIRM_DAMAGE };
 
 typedef void (*store_report_fn)(void *ctx, bool problem, const char *line);
 
@@ -213,7 +216,7 @@ struct store {
     struct sink sink; /* store_append() as a sink, for pipelines */
 };
 
-/* "clock". */
+/* "clock" or "damage". */
 int store_confirm_parse(struct str name, enum store_confirm *ret, struct err *e);
 
 /* One line per engine in store.c. */

@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <sys/file.h>
 
@@ -86,9 +85,10 @@ int engine_confirm(struct store *s, enum store_confirm what, struct err *e)
 {
     struct engine *g = to_engine(s);
 
-    (void) what;
     if (g->config.read_only)
         return err_set(e, -EROFS, "the store is open for reading only");
+    if (what == STORE_CONFIRM_DAMAGE)
+        return engine_damage_seen(g, e);
     pthread_mutex_lock(&g->flush_lock);
     pthread_mutex_lock(&g->lock);
     keep_clock_confirm(&g->clock, engine_now(g), elapsed(g));
@@ -96,25 +96,6 @@ int engine_confirm(struct store *s, enum store_confirm what, struct err *e)
     engine_save_clock(g, true);
     pthread_mutex_unlock(&g->flush_lock);
     return 0;
-}
-
-void engine_damage(struct engine *g, const char *what)
-{
-    pthread_mutex_lock(&g->lock);
-    if (!g->stats.damaged++)
-        snprintf(g->stats.damage, sizeof g->stats.damage, "%s", what);
-    pthread_mutex_unlock(&g->lock);
-}
-
-void engine_damagef(struct engine *g, const char *fmt, ...)
-{
-    char what[sizeof g->stats.damage];
-    va_list ap;
-
-    va_start(ap, fmt);
-    vsnprintf(what, sizeof what, fmt, ap);
-    va_end(ap);
-    engine_damage(g, what);
 }
 
 static void engine_close(struct store *s)
@@ -150,6 +131,7 @@ static void engine_close(struct store *s)
     pthread_mutex_destroy(&g->write_lock);
     pthread_mutex_destroy(&g->flush_lock);
     pthread_cond_destroy(&g->flush_wake);
+    engine_damage_done(g);
     lru_done(&g->lru);
     fd_close(g->log_dir);
     fd_close(g->dir_fd);
@@ -220,7 +202,7 @@ static int open_dir(struct engine *g, struct err *e)
     return r < 0 ? err_set(e, r, "cannot open '%s/log': %m", g->dir) : 0;
 }
 
-/* SQLite leaves out what is behind a wrong frame without a word. */
+/* SQLite silently ignores what comes after a wrong frame. */
 static void look_at_wal(struct engine *g)
 {
     char path[4096];
@@ -228,8 +210,10 @@ static void look_at_wal(struct engine *g)
 
     snprintf(path, sizeof path, "%s/catalog.db-wal", g->dir);
     r = vfs_check_wal(path);
-    if (r == 2)
-        engine_damage(g, "catalogue: its log is damaged, and what was written last is left out");
+    if (r == 2) {
+        engine_damage(g, "catalogue: its log (catalog.db-wal) is damaged, and what was written last cannot be read");
+        g->catalog_damaged = true;
+    }
     g->stats.torn += r == 1;
 }
 
@@ -306,6 +290,7 @@ static int engine_open(const struct store_config *c, struct store **ret, struct 
     pthread_mutex_init(&g->lock, NULL);
     pthread_mutex_init(&g->write_lock, NULL);
     pthread_mutex_init(&g->flush_lock, NULL);
+    pthread_mutex_init(&g->damage.lock, NULL);
     pthread_cond_init(&g->flush_wake, NULL);
     lru_init(&g->lru, c->cache ? c->cache : (size_t) 256 << 20);
     intake_limits_init(&g->limits, c);
@@ -316,8 +301,10 @@ static int engine_open(const struct store_config *c, struct store **ret, struct 
         r = g->dir ? writer_new(&g->writer) : -ENOMEM;
     if (r == 0)
         r = open_dir(g, e);
-    if (r == 0)
+    if (r == 0) {
+        engine_damage_load(g);
         r = open_catalog(g, e);
+    }
     if (r == 0)
         r = engine_recover(g, e);
     if (r == 0)
@@ -449,6 +436,7 @@ static int engine_stats(struct store *s, struct store_stats *ret)
     for (uint32_t i = 0; i < engine_n_tenants(g); i++)
         add_tenant_stats(g, engine_tenant_at(g, i), ret);
     pthread_mutex_unlock(&g->lock);
+    engine_damage_stats(g, ret);
     ret->oldest_ns = INT64_MAX;
     ret->newest_ns = INT64_MIN;
     for (uint32_t i = 0; i < snap->n_segments; i++) {

@@ -9,7 +9,9 @@
  *   DIR/log/N.log     wal.h
  *   DIR/T/seg/N.seg   segment_file.h, of tenant number T
  *   DIR/T/sym/E.sym   symbols of the tenant's epoch E (symbol_file.h)
- *   DIR/lost/         segments that the catalogue does not list: moved here, never removed
+ *   DIR/T/NAME        the tenant's name, for when the catalogue is lost
+ *   DIR/DAMAGE        damage that was found and that nobody has confirmed to have seen (damage.c)
+ *   DIR/lost/         segments that the catalogue does not list and that nothing explains (lost.c)
  *
  * Threads and locks
  *   write_lock  the log writer's state: memtable in use, log, symbols' writer side, deduplication. Held by the writer
@@ -80,6 +82,14 @@ struct snapshot {
     uint32_t n_tombstones;
 };
 
+/* Damage that was found, each piece once: "TIME WORDS". */
+struct engine_damage {
+    pthread_mutex_t lock;
+    char *lines[256];
+    uint32_t n;
+    uint64_t more; /* found when there was no room for more lines */
+};
+
 struct engine {
     struct store store;
     struct store_config config;
@@ -92,9 +102,11 @@ struct engine {
     struct stable tenants;       /* struct engine_tenant *; grows under write_lock or at opening, any thread reads */
     struct store_stats stats;    /* under lock */
     struct keep_clock clock;     /* under lock */
-    int64_t clock_saved;         /* under flush_lock: what the catalogue has of it */
-    struct lru lru;              /* of segments' footers and dictionaries, and of views */
-    _Atomic uint32_t asking;     /* questions about sums that run now */
+    struct engine_damage damage;
+    bool catalog_damaged, catalog_rebuilt; /* at opening */
+    int64_t clock_saved;                   /* under flush_lock: what the catalogue has of it */
+    struct lru lru;                        /* of segments' footers and dictionaries, and of views */
+    _Atomic uint32_t asking;               /* questions about sums that run now */
     uint32_t cpus;
     /* under write_lock */
     struct log log;
@@ -132,8 +144,21 @@ int64_t engine_believed(struct engine *g);
 void engine_start_clock(struct engine *g);
 void engine_save_clock(struct engine *g, bool at_once);
 int engine_confirm(struct store *s, enum store_confirm what, struct err *e);
+/* --- damage (damage.c); any thread --- */
 void engine_damage(struct engine *g, const char *what);
 void engine_damagef(struct engine *g, const char *fmt, ...) _printf_(2, 3);
+/* To whoever opened the store, for its log. */
+void engine_tell(struct engine *g, const char *fmt, ...) _printf_(2, 3);
+void engine_damage_load(struct engine *g); /* what is known from before */
+void engine_damage_stats(struct engine *g, struct store_stats *ret);
+void engine_each_damage(struct engine *g, void (*fn)(void *ctx, const char *line), void *ctx);
+int engine_damage_seen(struct engine *g, struct err *e);
+void engine_damage_done(struct engine *g);
+
+/* --- lost/ (lost.c) --- */
+/* Removes what retention and deletions mean, and the oldest where there is too much. Under flush_lock. */
+void engine_bound_lost(struct engine *g);
+void engine_each_lost(struct engine *g, void (*fn)(void *ctx, const char *name, uint64_t bytes), void *ctx);
 
 /* --- tenants (engine_tenant.c) --- */
 static inline uint32_t engine_n_tenants(const struct engine *g)
@@ -147,6 +172,8 @@ static inline struct engine_tenant *engine_tenant_at(const struct engine *g, uin
 /* The tenant of this name, or NULL. */
 struct engine_tenant *engine_find_tenant(struct engine *g, const char *name);
 struct engine_tenant *engine_tenant_number(struct engine *g, uint32_t number);
+/* The name that T/NAME has, "" for the first without one, else "tenant-T". */
+void engine_tenant_name(struct engine *g, uint32_t number, char *out, size_t size);
 int engine_add_tenant(struct engine *g, uint32_t number, const char *name, struct engine_tenant **ret, struct err *e);
 struct engine_epoch *engine_find_epoch(struct engine_tenant *t, uint32_t epoch);
 int engine_add_epoch(struct engine *g, struct engine_tenant *t, uint32_t epoch, int64_t born,

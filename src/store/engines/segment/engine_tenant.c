@@ -7,6 +7,7 @@
 #include "base/fd.h"
 #include "base/mem.h"
 #include "store/engines/segment/engine.h"
+#include "store/engines/segment/format/coding.h"
 
 struct engine_tenant *engine_find_tenant(struct engine *g, const char *name)
 {
@@ -45,6 +46,55 @@ static void tenant_free(struct engine_tenant *t)
     mem_free(t);
 }
 
+/* NAME has the name on one line and its CRC-32C on the next. false: it is not there, or damaged. */
+static bool read_name(struct engine *g, uint32_t number, char *out, size_t size)
+{
+    _cleanup_(buf_done) struct buf b = BUF_INIT;
+    _cleanup_(fd_closep) int fd = -1;
+    struct str rest, name;
+    uint64_t crc;
+    char path[32];
+
+    snprintf(path, sizeof path, "%u/NAME", number);
+    fd = fd_open(g->dir_fd, path, O_RDONLY, 0);
+    if (fd < 0 || fd_read_all(fd, 1024, &b) < 0)
+        return false;
+    rest = buf_str(&b);
+    name = str_cut(&rest, '\n');
+    if (!str_ends(rest, STR("\n")) || str_to_u64(str_slice(rest, 0, rest.n - 1), 16, &crc) < 0 ||
+        crc != crc32c(0, name.p, name.n))
+        return false;
+    snprintf(out, size, "%.*s", STR_FMT(name));
+    return true;
+}
+
+void engine_tenant_name(struct engine *g, uint32_t number, char *out, size_t size)
+{
+    if (read_name(g, number, out, size))
+        return;
+    snprintf(out, size, number == 1 ? "" : "tenant-%u", number);
+    if (number != 1)
+        engine_damagef(g, "tenant %u: its name is lost with the catalogue; it is called '%s' now", number, out);
+}
+
+/* For a catalogue that has to be made again. */
+static int write_name(struct engine *g, struct engine_tenant *t)
+{
+    char path[4096], text[200], known[128];
+    bool there;
+    int n;
+
+    snprintf(path, sizeof path, "%u/NAME", t->number);
+    there = faccessat(g->dir_fd, path, F_OK, 0) == 0;
+    if (g->config.read_only || (there && read_name(g, t->number, known, sizeof known) && strcmp(known, t->name) == 0))
+        return 0;
+    if (there)
+        engine_damagef(g, "tenant %u: '%s' was wrong and is written again", t->number, path);
+    n = snprintf(text, sizeof text, "%s\n%08x\n", t->name, crc32c(0, t->name, strlen(t->name)));
+    snprintf(path, sizeof path, "%s/%u/NAME", g->dir, t->number);
+    return fd_write_file(path, text, (size_t) n, NULL);
+}
+
 static int open_dirs(struct engine *g, struct engine_tenant *t, struct err *e)
 {
     char name[32];
@@ -62,6 +112,8 @@ static int open_dirs(struct engine *g, struct engine_tenant *t, struct err *e)
         r = fd_mkdir(g->dir_fd, name, 0755);
     if (r == 0)
         r = t->sym_dir = fd_open(g->dir_fd, name, O_RDONLY | O_DIRECTORY, 0);
+    if (r >= 0)
+        r = write_name(g, t);
     snprintf(name, sizeof name, "%u", t->number);
     if (r >= 0) {
         _cleanup_(fd_closep) int fd = fd_open(g->dir_fd, name, O_RDONLY | O_DIRECTORY, 0);

@@ -134,6 +134,7 @@ struct segment {
     _Atomic uint32_t refs;
     atomic_bool dead; /* not listed any more: unlink with the last reference */
     int dir;          /* where it lies, for that; not owned */
+    uint32_t lost_of; /* it lies in lost/, and came from this tenant; 0 = it does not */
     pthread_mutex_t lock;
     /* under lock: loaded at need, kept while used, and afterwards as long as there is room */
     struct segment_footer *footer;
@@ -148,6 +149,8 @@ void segment_name(char *out, size_t size, uint64_t number);
 int segment_open(int dir, uint64_t number, struct lru *lru, struct segment **ret, struct err *e);
 /* Removes the file of a segment that was written and is not open. */
 void segment_discard(int dir, uint64_t number);
+/* One in the directory lost/, where its name begins with the tenant's number. */
+int segment_open_lost(int dir, uint32_t tenant, uint64_t number, struct segment **ret, struct err *e);
 struct segment *segment_ref(struct segment *s);
 void segment_unref(struct segment *s);
 DEFINE_CLEANUP(struct segment *, segment_unref)

@@ -34,10 +34,11 @@ static int read_at(const struct segment *s, void *p, size_t n, off_t off)
 /* Under lock, or before anyone else knows the segment. The name is good as long as there is a reference. */
 static void open_file(struct segment *s)
 {
-    char name[64];
+    char name[64], lost[80];
 
     segment_name(name, sizeof name, s->meta.number);
-    s->fd = fd_open(s->dir, name, O_RDONLY, 0);
+    snprintf(lost, sizeof lost, "%u-%s", s->lost_of, name);
+    s->fd = fd_open(s->dir, s->lost_of ? lost : name, O_RDONLY, 0);
     if (s->fd >= 0 && s->lru)
         atomic_fetch_add_explicit(&s->lru->files, 1, memory_order_relaxed);
 }
@@ -106,7 +107,7 @@ static int check_tail(struct segment *s, struct err *e)
     return 0;
 }
 
-int segment_open(int dir, uint64_t number, struct lru *lru, struct segment **ret, struct err *e)
+static int open_in(int dir, uint32_t lost_of, uint64_t number, struct lru *lru, struct segment **ret, struct err *e)
 {
     _cleanup_(segment_unrefp) struct segment *s = mem_zalloc(sizeof *s);
     int r;
@@ -115,6 +116,7 @@ int segment_open(int dir, uint64_t number, struct lru *lru, struct segment **ret
         return -ENOMEM;
     s->refs = 1;
     s->dir = dir;
+    s->lost_of = lost_of;
     s->lru = lru;
     s->item.drop = drop_parts;
     s->meta.number = number;
@@ -127,6 +129,16 @@ int segment_open(int dir, uint64_t number, struct lru *lru, struct segment **ret
         close_file(s);
     *ret = TAKE(s);
     return 0;
+}
+
+int segment_open(int dir, uint64_t number, struct lru *lru, struct segment **ret, struct err *e)
+{
+    return open_in(dir, 0, number, lru, ret, e);
+}
+
+int segment_open_lost(int dir, uint32_t tenant, uint64_t number, struct segment **ret, struct err *e)
+{
+    return open_in(dir, tenant, number, NULL, ret, e);
 }
 
 struct segment *segment_use(struct segment *s)

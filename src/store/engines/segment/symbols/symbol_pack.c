@@ -469,6 +469,8 @@ static int unpack_run(struct unpacking *x)
         location = anchor + (uint64_t) unzigzag(rest << 8 | *low);
         if (location >= locations)
             return -EINVAL;
+        if (i < stable_count(&v->nodes))
+            continue; /* known */
         if (sym_add_node(v, i - up, (uint32_t) location) == NONE)
             r = -ENOMEM;
     }
@@ -529,6 +531,7 @@ int symbols_unpack(struct symbols *s, const void *p, size_t n)
     rc = r.bad ? -EINVAL : sym_fill_gaps(s, start);
     if (rc == 0)
         rc = unpack_all(&x);
+    memset(s->known, 0, sizeof s->known);
     s->replaying = before;
     arena_done(&a);
     return rc;

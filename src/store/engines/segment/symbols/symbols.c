@@ -87,10 +87,20 @@ void symbols_unref(struct symbols *s)
 
 /* --- adding one thing, with its definition --- */
 
+/* While definitions are replayed: the number of one that is there already. */
+static uint32_t next_known(struct symbols *s, int kind, const struct stable *table)
+{
+    return stable_count(table) - s->known[kind]--;
+}
+
 uint32_t sym_add_string(struct symbols *s, struct str v)
 {
-    struct str *at = stable_next(&s->strings), copy = arena_str(&s->arena, v);
+    struct str *at, copy;
 
+    if (s->known[0])
+        return next_known(s, 0, &s->strings);
+    at = stable_next(&s->strings);
+    copy = arena_str(&s->arena, v);
     if (!at || (v.n && !copy.p))
         return NONE;
     *at = copy;
@@ -105,6 +115,8 @@ uint32_t sym_add_mapping(struct symbols *s, const struct sym_mapping *m)
 {
     struct sym_mapping *at = stable_next(&s->mappings);
 
+    if (s->known[1])
+        return next_known(s, 1, &s->mappings);
     if (!at)
         return NONE;
     *at = *m;
@@ -121,6 +133,8 @@ uint32_t sym_add_function(struct symbols *s, const struct sym_function *f)
 {
     struct sym_function *at = stable_next(&s->functions);
 
+    if (s->known[2])
+        return next_known(s, 2, &s->functions);
     if (!at)
         return NONE;
     *at = *f;
@@ -157,9 +171,13 @@ static struct sym_lines *keep_lines(struct symbols *s, const struct sym_line *li
 
 uint32_t sym_add_location(struct symbols *s, const struct sym_location *l, const struct sym_line *lines, uint32_t n)
 {
-    struct sym_location *at = stable_next(&s->locations);
-    struct sym_lines *kept = n ? keep_lines(s, lines, n) : NULL;
+    struct sym_location *at;
+    struct sym_lines *kept;
 
+    if (s->known[3])
+        return next_known(s, 3, &s->locations);
+    at = stable_next(&s->locations);
+    kept = n ? keep_lines(s, lines, n) : NULL;
     if (!at || (n && !kept))
         return NONE;
     at->address = l->address;
@@ -207,9 +225,13 @@ int symbols_name(struct symbols *s, uint32_t location, const struct sym_line *li
 
 uint32_t sym_add_service(struct symbols *s, uint32_t name)
 {
-    struct sym_service **at = stable_next(&s->services), *v = mem_zalloc(sizeof *v);
+    struct sym_service **at, *v;
     struct sym_node *root;
 
+    if (s->known[4])
+        return next_known(s, 4, &s->services);
+    at = stable_next(&s->services);
+    v = mem_zalloc(sizeof *v);
     if (!at || !v) {
         mem_free(v);
         return NONE;
@@ -235,9 +257,13 @@ uint32_t sym_add_service(struct symbols *s, uint32_t name)
 uint32_t sym_add_series(struct symbols *s, uint32_t service, const uint32_t *strings, enum type_rule rule,
                         uint32_t n_labels)
 {
-    struct sym_series *at = stable_next(&s->series);
-    struct label *v = arena_zalloc_array(&s->arena, n_labels + 1, sizeof *v);
+    struct sym_series *at;
+    struct label *v;
 
+    if (s->known[5])
+        return next_known(s, 5, &s->series);
+    at = stable_next(&s->series);
+    v = arena_zalloc_array(&s->arena, n_labels + 1, sizeof *v);
     if (!at || !v)
         return NONE;
     for (uint32_t i = 0; i < n_labels; i++)

@@ -125,6 +125,7 @@ struct symbols {
     uint32_t n_unlined;           /* native locations with names and without lines */
     uint32_t mapped[5];           /* how far each map reaches: strings, mappings, functions, locations, series */
     bool replaying;               /* additions come from definitions: leave none */
+    uint32_t known[6];            /* while replaying: so many of the next definitions, per kind, are there already */
 };
 
 int symbols_new(uint32_t tenant, uint32_t epoch, struct symbols **ret);

@@ -93,7 +93,7 @@ static int apply_series(struct symbols *s, struct reader *r)
 
 int sym_fill_nodes(struct sym_service *v, uint32_t first)
 {
-    if (first < stable_count(&v->nodes) || first - stable_count(&v->nodes) > GAP_MAX)
+    if (first > stable_count(&v->nodes) && first - stable_count(&v->nodes) > GAP_MAX)
         return -EINVAL;
     while (stable_count(&v->nodes) < first) /* lost ones hang from the root, under the unknown location */
         if (sym_add_node(v, 0, 0) == NONE)
@@ -118,6 +118,8 @@ static int apply_nodes(struct symbols *s, struct reader *r)
 
         if (r->bad || !up)
             return -EINVAL;
+        if (i < stable_count(&v->nodes))
+            continue; /* known */
         if (sym_add_node(v, i - up, location) == NONE)
             return -ENOMEM;
     }
@@ -136,14 +138,16 @@ static int apply_start(struct symbols *s, struct reader *r)
 /* Definitions were lost before this one: their numbers are taken by placeholders, so that the rest stays right. */
 int sym_fill_gaps(struct symbols *s, const uint32_t counts[6])
 {
-    if (counts[0] < stable_count(&s->strings) || counts[1] < stable_count(&s->mappings) ||
-        counts[2] < stable_count(&s->functions) || counts[3] < stable_count(&s->locations) ||
-        counts[4] < stable_count(&s->services) || counts[5] < stable_count(&s->series))
-        return -EINVAL;
-    if (counts[0] - stable_count(&s->strings) > GAP_MAX || counts[1] - stable_count(&s->mappings) > GAP_MAX ||
-        counts[2] - stable_count(&s->functions) > GAP_MAX || counts[3] - stable_count(&s->locations) > GAP_MAX ||
-        counts[4] - stable_count(&s->services) > SERVICE_GAP_MAX || counts[5] - stable_count(&s->series) > GAP_MAX)
-        return -EINVAL;
+    const struct stable *const tables[6] = {&s->strings,   &s->mappings, &s->functions,
+                                            &s->locations, &s->services, &s->series};
+
+    for (int i = 0; i < 6; i++) {
+        uint32_t n = stable_count(tables[i]);
+
+        if (counts[i] > n && counts[i] - n > (i == 4 ? SERVICE_GAP_MAX : GAP_MAX))
+            return -EINVAL;
+        s->known[i] = counts[i] < n ? n - counts[i] : 0; /* a log whose symbols are in the symbol file already */
+    }
     while (stable_count(&s->strings) < counts[0])
         if (sym_add_string(s, STR("(damaged)")) == NONE)
             return -ENOMEM;
@@ -206,6 +210,7 @@ int symbols_apply(struct symbols *s, const void *p, size_t n)
     s->replaying = true;
     while (rc == 0 && r.p < r.end)
         rc = apply_one(s, &r);
+    memset(s->known, 0, sizeof s->known);
     s->replaying = before;
     return rc;
 }

@@ -80,6 +80,7 @@ static int create(struct catalog *c, struct err *e)
         "CREATE TABLE IF NOT EXISTS segments(no INTEGER PRIMARY KEY, tenant INTEGER, epoch INTEGER, level INTEGER,"
         " log INTEGER, t0 INTEGER, t1 INTEGER, bytes INTEGER, rows INTEGER, profiles INTEGER, detail INTEGER);"
         "CREATE TABLE IF NOT EXISTS dedup(id INTEGER PRIMARY KEY, newest INTEGER, n INTEGER, keys BLOB);"
+        "CREATE TABLE IF NOT EXISTS removed(no INTEGER PRIMARY KEY);"
         "CREATE TABLE IF NOT EXISTS deletions(id INTEGER PRIMARY KEY, tenant INTEGER, log INTEGER, t0 INTEGER,"
         " t1 INTEGER, selector BLOB);"
         "INSERT OR IGNORE INTO meta VALUES('format', 1);"
@@ -138,9 +139,13 @@ static int put_segments(struct catalog *c, const struct catalog_change *x, struc
 {
     int r = 0;
 
-    for (uint32_t i = 0; r == 0 && i < x->n_removed; i++)
+    for (uint32_t i = 0; r == 0 && i < x->n_removed; i++) {
         r = run_with(c, "DELETE FROM segments WHERE no = ?", (int64_t[]){(int64_t) x->removed[i]}, 1,
                      "remove a segment", e);
+        if (r == 0)
+            r = run_with(c, "INSERT OR IGNORE INTO removed VALUES(?)", (int64_t[]){(int64_t) x->removed[i]}, 1,
+                         "note a removed segment", e);
+    }
     for (uint32_t i = 0; r == 0 && i < x->n_added; i++) {
         const struct segment_meta *m = &x->added[i];
         int64_t v[] = {(int64_t) m->number,
@@ -266,13 +271,16 @@ static int put_rest(struct catalog *c, const struct catalog_change *x, struct er
     return r;
 }
 
-static int commit(struct catalog *c, const struct catalog_change *x, struct err *e)
+static int commit(struct catalog *c, const struct catalog_change *x, bool replace, struct err *e)
 {
     int r = run(c, "BEGIN", "begin", e);
 
     if (r < 0)
         return r;
-    r = put_segments(c, x, e);
+    if (replace)
+        r = run(c, "DELETE FROM segments; DELETE FROM epochs", "replace what it lists", e);
+    if (r == 0)
+        r = put_segments(c, x, e);
     if (r == 0)
         r = put_keys(c, x, e);
     if (r == 0)
@@ -292,7 +300,17 @@ int catalog_commit(struct catalog *c, const struct catalog_change *x, struct err
     int r;
 
     pthread_mutex_lock(&c->lock);
-    r = commit(c, x, e);
+    r = commit(c, x, false, e);
+    pthread_mutex_unlock(&c->lock);
+    return r;
+}
+
+int catalog_replace(struct catalog *c, const struct catalog_change *x, struct err *e)
+{
+    int r;
+
+    pthread_mutex_lock(&c->lock);
+    r = commit(c, x, true, e);
     pthread_mutex_unlock(&c->lock);
     return r;
 }
@@ -359,6 +377,8 @@ int catalog_add_deletion(struct catalog *c, const struct catalog_deletion *d, ui
 
     pthread_mutex_lock(&c->lock);
     r = add_deletion(c, d, ret_id, e);
+    if (r == 0) /* into the database itself: damage of SQLite's log must not bring back what was deleted */
+        sqlite3_exec(c->db, "PRAGMA wal_checkpoint(TRUNCATE)", NULL, NULL, NULL);
     pthread_mutex_unlock(&c->lock);
     return r;
 }
@@ -482,6 +502,26 @@ int catalog_segments(struct catalog *c, int (*fn)(void *, const struct segment_m
     }
     sqlite3_finalize(s);
     return r;
+}
+
+int catalog_removed(struct catalog *c, int (*fn)(void *, uint64_t), void *ctx)
+{
+    sqlite3_stmt *s;
+    int r = 0;
+
+    if (sqlite3_prepare_v2(c->db, "SELECT no FROM removed ORDER BY no", -1, &s, NULL) != SQLITE_OK)
+        return -EIO;
+    while (r == 0 && sqlite3_step(s) == SQLITE_ROW)
+        r = fn(ctx, (uint64_t) sqlite3_column_int64(s, 0));
+    sqlite3_finalize(s);
+    return r;
+}
+
+void catalog_forget_removed(struct catalog *c)
+{
+    pthread_mutex_lock(&c->lock);
+    sqlite3_exec(c->db, "DELETE FROM removed", NULL, NULL, NULL); /* if it fails, later */
+    pthread_mutex_unlock(&c->lock);
 }
 
 int catalog_load_dedup(struct catalog *c, struct dedup *d)

@@ -10,6 +10,7 @@
  *   epochs(tenant, epoch, bytes, born)    bytes: how much of its symbol file counts
  *   segments(no, tenant, epoch, level, log, t0, t1, bytes, rows, profiles, detail)
  *   dedup(id, newest, n, keys)        per flush: the first 8 bytes of n keys
+ *   removed(no)                       segments that were removed since opening: their files may still lie there
  *   deletions(id, tenant, log, t0, t1, selector)    to be carried out (tombstone.h)
  *
  * Any thread may call; one at a time is served.
@@ -64,6 +65,8 @@ void catalog_close(struct catalog *c);
 DEFINE_CLEANUP(struct catalog *, catalog_close)
 
 int catalog_commit(struct catalog *c, const struct catalog_change *change, struct err *e);
+/* Instead of all segments and epochs that it lists. */
+int catalog_replace(struct catalog *c, const struct catalog_change *change, struct err *e);
 /* The time that retention believes (keep_clock.h). */
 int catalog_set_clock(struct catalog *c, int64_t now, struct err *e);
 int catalog_add_tenant(struct catalog *c, uint32_t number, const char *name, struct err *e);
@@ -81,6 +84,8 @@ uint64_t catalog_meta(struct catalog *c, const char *key);
 int catalog_tenants(struct catalog *c, int (*fn)(void *ctx, uint32_t number, const char *name), void *ctx);
 int catalog_epochs(struct catalog *c, int (*fn)(void *ctx, const struct catalog_epoch *e), void *ctx);
 int catalog_segments(struct catalog *c, int (*fn)(void *ctx, const struct segment_meta *m), void *ctx);
+int catalog_removed(struct catalog *c, int (*fn)(void *ctx, uint64_t number), void *ctx);
+void catalog_forget_removed(struct catalog *c);
 /* -EBADMSG when some keys make no sense; the others are in d. */
 int catalog_load_dedup(struct catalog *c, struct dedup *d);
 /* Adds what one row of dedup holds. */

@@ -87,6 +87,16 @@ static void check_symbols(struct checking *k, struct engine_tenant *t)
     }
 }
 
+static void tell_known(void *ctx, const char *line)
+{
+    tell(ctx, true, "noted %s", line);
+}
+
+static void tell_lost(void *ctx, const char *name, uint64_t bytes)
+{
+    tell(ctx, false, "lost/%s: %llu bytes", name, (unsigned long long) bytes);
+}
+
 int engine_check(struct store *s, store_report_fn fn, void *ctx, struct err *e)
 {
     struct engine *g = to_engine(s);
@@ -96,6 +106,8 @@ int engine_check(struct store *s, store_report_fn fn, void *ctx, struct err *e)
     char path[4096];
 
     (void) e;
+    engine_each_damage(g, tell_known, &k);
+    engine_each_lost(g, tell_lost, &k);
     pthread_mutex_lock(&g->flush_lock); /* epochs, and no log goes while it is read */
     snap = snapshot_get(g);
     snprintf(path, sizeof path, "%s/catalog.db", g->dir);

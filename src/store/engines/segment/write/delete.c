@@ -144,5 +144,7 @@ int engine_purge(struct engine *g, struct err *e)
         if (is_hit(g, snap, s, e, &r))
             r = engine_rewrite(g, engine_tenant_number(g, s->segment->meta.tenant), &w, e);
     }
+    if (r == 0)
+        engine_bound_lost(g); /* while the deletions are known */
     return r < 0 ? r : forget(g, snap, e);
 }

@@ -226,6 +226,7 @@ int engine_retain(struct store *s, bool compact_all, struct err *e)
         r = retain_detail(g, k.now, e);
     if (r == 0)
         r = retain_epochs(g, e);
+    engine_bound_lost(g);
     engine_save_clock(g, false);
     catalog_checkpoint(g->catalog);
     pthread_mutex_unlock(&g->flush_lock);

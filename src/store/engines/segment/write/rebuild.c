@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The catalogue from what it is about: segments say what they hold, which log they were made of and which segments they
+ * took the place of; symbol files say how long they are; T/NAME names a tenant. What was in lost/ counts again. What the
+ * old catalogue still knows (deduplication, deletions that were not carried out, segments that were removed) is kept where
+ * it can be read; a catalogue that cannot be opened at all loses it.
+ *
+ * A segment whose log is still there was never listed, or is listed by a transaction that is lost while the log is not: the
+ * log is in force, so that nothing counts twice.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+
+#include "base/fd.h"
+#include "base/mem.h"
+#include "store/engines/segment/symbols/symbol_file.h"
+#include "store/engines/segment/write/recovery.h"
+
+struct rebuilding {
+    struct engine *g;
+    struct segment_meta *metas;
+    struct catalog_epoch *epochs;
+    size_t cap, cap_epochs;
+    uint32_t n, n_epochs;
+    struct numbers dead; /* replaced by others, or removed */
+    struct numbers logs; /* files that are there */
+    struct catalog_epoch *known;
+    size_t cap_known;
+    uint32_t n_known;
+    uint64_t log, next;
+};
+
+void recovery_damage(void *ctx, const char *what)
+{
+    struct recovery_damage *d = ctx;
+
+    engine_damagef(d->g, "tenant %u: %s", d->tenant, what);
+}
+
+static int look_at_segment(struct rebuilding *b, struct engine_tenant *t, uint64_t number)
+{
+    _cleanup_(segment_unrefp) struct segment *s = NULL;
+    _cleanup_(segment_releasep) struct segment *used = NULL;
+    const struct segment_footer *f;
+    struct err e = {0};
+    int r = segment_open(t->seg_dir, number, NULL, &s, &e);
+
+    b->next = MAX(b->next, number + 1);
+    if (r == 0) {
+        used = segment_use(s);
+        r = segment_footer(s, &f, &e);
+    }
+    if (r == -ENOMEM)
+        return r;
+    if (r < 0) {
+        if (r != -EPROTONOSUPPORT) /* of a later version: told of when what is not listed is cleared away */
+            engine_damagef(b->g, "tenant %u: %s", t->number, err_message(&e, r));
+        return 0;
+    }
+    if (!f->n_replaced && numbers_have(&b->logs, f->meta.log))
+        return 0;
+    if (mem_grow((void **) &b->metas, &b->cap, (size_t) b->n + 1, sizeof *b->metas, 1 << 24) < 0)
+        return -ENOMEM;
+    b->metas[b->n] = f->meta;
+    b->metas[b->n].number = number;
+    b->metas[b->n++].bytes = s->meta.bytes;
+    b->log = MAX(b->log, f->meta.log);
+    for (uint32_t i = 0; r == 0 && i < f->n_replaced; i++)
+        r = numbers_add(&b->dead, f->replaced[i]);
+    return r;
+}
+
+static int keep_epoch(void *ctx, const struct catalog_epoch *k)
+{
+    struct rebuilding *b = ctx;
+
+    if (mem_grow((void **) &b->known, &b->cap_known, (size_t) b->n_known + 1, sizeof *b->known, 1 << 24) < 0)
+        return -ENOMEM;
+    b->known[b->n_known++] = *k;
+    return 0;
+}
+
+/* As long as the old catalogue says, or longer where more of the file is good. */
+static int look_at_symbols(struct rebuilding *b, struct engine_tenant *t, uint32_t epoch)
+{
+    struct catalog_epoch k = {t->number, epoch, 0, engine_now(b->g)};
+    int r = symbol_file_read(t->sym_dir, epoch, UINT64_MAX, NULL, &k.bytes, recovery_damage,
+                             &(struct recovery_damage){b->g, t->number});
+
+    for (uint32_t i = 0; i < b->n_known; i++)
+        if (b->known[i].tenant == t->number && b->known[i].epoch == epoch) {
+            k.bytes = MAX(k.bytes, b->known[i].bytes);
+            k.born = b->known[i].born;
+        }
+    if (r == 0)
+        r = mem_grow((void **) &b->epochs, &b->cap_epochs, (size_t) b->n_epochs + 1, sizeof *b->epochs, 1 << 24);
+    if (r == 0)
+        b->epochs[b->n_epochs++] = k;
+    return r;
+}
+
+static int rebuild_tenant(struct rebuilding *b, uint32_t number, struct err *e)
+{
+    struct engine *g = b->g;
+    struct engine_tenant *t;
+    struct numbers seg = {0}, sym = {0};
+    char name[128];
+    int r;
+
+    engine_tenant_name(g, number, name, sizeof name);
+    r = engine_add_tenant(g, number, name, &t, e);
+    if (r == 0)
+        r = catalog_add_tenant(g->catalog, number, name, e);
+    if (r == 0)
+        r = recovery_list(t->seg_dir, ".seg", &seg);
+    for (uint32_t i = 0; r == 0 && i < seg.n; i++)
+        r = look_at_segment(b, t, seg.v[i]);
+    if (r == 0)
+        r = recovery_list(t->sym_dir, ".sym", &sym);
+    for (uint32_t i = 0; r == 0 && i < sym.n; i++)
+        r = look_at_symbols(b, t, (uint32_t) sym.v[i]);
+    numbers_done(&seg);
+    numbers_done(&sym);
+    return r;
+}
+
+static int commit_rebuilt(struct rebuilding *b, struct err *e)
+{
+    uint32_t n = 0;
+
+    numbers_sort(&b->dead);
+    for (uint32_t i = 0; i < b->n; i++)
+        if (!numbers_have(&b->dead, b->metas[i].number))
+            b->metas[n++] = b->metas[i];
+    b->n = n;
+    return catalog_replace(b->g->catalog,
+                           &(struct catalog_change){.added = b->metas,
+                                                    .n_added = b->n,
+                                                    .epochs = b->epochs,
+                                                    .n_epochs = b->n_epochs,
+                                                    .log = MAX(b->log, catalog_meta(b->g->catalog, "log")),
+                                                    .next = b->next},
+                           e);
+}
+
+static int add_dead(void *ctx, uint64_t number)
+{
+    return numbers_add(ctx, number);
+}
+
+int engine_rebuild_catalog(struct engine *g, struct err *e)
+{
+    struct rebuilding b = {.g = g, .next = 1};
+    struct numbers tenants = {0};
+    int r = lost_bring_back(g);
+
+    if (r == 0)
+        r = recovery_list(g->log_dir, ".log", &b.logs);
+    if (r == 0)
+        r = catalog_epochs(g->catalog, keep_epoch, &b);
+    if (r == 0)
+        r = catalog_removed(g->catalog, add_dead, &b.dead);
+    if (r == 0)
+        r = recovery_tenants(g, &tenants);
+    for (uint32_t i = 0; r == 0 && i < tenants.n; i++)
+        r = rebuild_tenant(&b, (uint32_t) tenants.v[i], e);
+    if (r == 0)
+        r = commit_rebuilt(&b, e);
+    if (r == 0)
+        engine_tell(g, "the catalogue was made again from %u segments", b.n);
+    g->catalog_rebuilt = true;
+    engine_tenants_free(g);
+    numbers_done(&tenants);
+    numbers_done(&b.dead);
+    numbers_done(&b.logs);
+    mem_free(b.metas);
+    mem_free(b.epochs);
+    mem_free(b.known);
+    return r;
+}
