@@ -2,6 +2,7 @@
 /* Reads everything that can be read of the input as an ELF file. */
 #include "elf/elf.h"
 #include "elf/elf_id.h"
+#include "elf/elf_load.h"
 #include "elf/elf_symbols.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -19,7 +20,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     elf_go_build_id(f, id);
     elf_htlhash(f, id);
     elf_section_bytes(f, ".text");
-    elf_offset_to_address(f, 100, &v);
+    elf_load_bias(f->segments, f->n_segments, 0x10000, 0x20000, 100, &v);
     elf_at_address(f, f->entry, 16);
     for (int functions = 0; functions < 2; functions++)
         if (elf_symbols_load(f, functions, &s) == 0) {

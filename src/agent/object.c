@@ -18,10 +18,12 @@
 #include "agent/lang/lang.h"
 #include "agent/names.h"
 #include "agent/object_guard.h"
+#include "agent/v8_builtins.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/hash.h"
 #include "base/mem.h"
+#include "elf/elf_load.h"
 #include "elf/elf_symbols.h"
 #include "unwind/table.h"
 
@@ -171,21 +173,13 @@ void object_reach(const struct object *o, char *ret, size_t size)
         snprintf(ret, size, "/proc/%ld/fd/%d", (long) getpid(), o->fd);
 }
 
-bool object_bias(const struct object *o, uint64_t start, uint64_t offset, uint64_t *ret)
+bool object_bias(const struct object *o, uint64_t start, uint64_t end, uint64_t offset, uint64_t *ret)
 {
     if (o->kind == OBJECT_VDSO) {
         *ret = start;
         return true;
     }
-    for (uint32_t i = 0; i < o->n_segments; i++) {
-        const struct elf_segment *g = &o->segments[i];
-
-        if (offset >= (g->offset & ~0xfffull) && offset < g->offset + g->filesz) {
-            *ret = start - (g->vaddr - g->offset + offset);
-            return true;
-        }
-    }
-    return false;
+    return elf_load_bias(o->segments, o->n_segments, start, end, offset, ret);
 }
 
 bool object_is_start(const struct object *o, uint64_t address)
@@ -198,7 +192,7 @@ static int keep_segments(struct object *o, const struct elf_file *f)
     size_t cap = 0;
 
     for (uint32_t i = 0; i < f->n_segments; i++) {
-        if (f->segments[i].type != PT_LOAD || !(f->segments[i].flags & PF_X))
+        if (f->segments[i].type != PT_LOAD)
             continue;
         if (mem_grow((void **) &o->segments, &cap, o->n_segments + 1u, sizeof *o->segments, 64) < 0)
             return -ENOMEM;
@@ -392,33 +386,6 @@ static struct elf_bytes eh_frame_by_header(const struct elf_file *f)
     return (struct elf_bytes){0};
 }
 
-/* V8's builtins are assembled by V8 itself: without call frame information, with frame pointers. */
-static int on_builtin(void *arg, const struct elf_symbol *s)
-{
-    struct object *o = arg;
-
-    if (!str_starts(s->name, STR("Builtins_")) || !s->size)
-        return 0;
-    o->fp_lo = o->fp_hi ? MIN(o->fp_lo, s->address) : s->address;
-    o->fp_hi = MAX(o->fp_hi, s->address + s->size);
-    return 0;
-}
-
-static void find_builtins(struct object *o, const struct elf_file *f)
-{
-    static const char *const names[] = {"node", "libnode", "deno", "electron", "chrom", "libv8"};
-    const char *base = strrchr(o->path, '/');
-    struct elf_file *more = NULL;
-
-    base = base ? base + 1 : o->path;
-    for (size_t i = 0; i < ARRAY_SIZE(names); i++)
-        if (strncmp(base, names[i], strlen(names[i])) == 0) {
-            elf_symbols_each(f, true, on_builtin, o, &more);
-            elf_free(more);
-            return;
-        }
-}
-
 static int compile(void *arg)
 {
     struct reading *q = arg;
@@ -435,7 +402,7 @@ static int compile(void *arg)
     r = lang_table_new(f, &o->table, NULL);
     if (r != -ENODATA)
         return r;
-    find_builtins(o, f);
+    v8_builtins_find(f, o->path, &o->fp_lo, &o->fp_hi);
     arch = f->machine == EM_AARCH64 ? CFI_ARM64 : CFI_X86_64;
     if (!f->is64 || (f->machine != EM_X86_64 && f->machine != EM_AARCH64))
         return -ENOEXEC;

@@ -69,7 +69,7 @@ void object_reach(const struct object *o, char *ret, size_t size);
 /* The ELF image, mapped; to be freed with elf_free(). -ENOENT when it is gone. */
 int object_open_elf(struct object *o, struct elf_file **ret, struct err *e);
 /* Address minus ELF address for a mapping of the file with this start and file offset. False when no segment fits. */
-bool object_bias(const struct object *o, uint64_t start, uint64_t offset, uint64_t *ret);
+bool object_bias(const struct object *o, uint64_t start, uint64_t end, uint64_t offset, uint64_t *ret);
 
 /* Whether this is the code that a process begins with, which has no caller: written by hand, often without call frame
  * information (the loader's, a static program's). */

@@ -259,7 +259,7 @@ void processes_resolve(struct processes *s, struct process *p, struct process_ma
         if ((fd < 0 && !vdso) || objects_add(objects, fd, m->path, &key, &o, NULL) < 0)
             return;
     }
-    if (!object_bias(o, m->start, m->offset, &m->bias)) {
+    if (!object_bias(o, m->start, m->end, m->offset, &m->bias)) {
         object_unref(o);
         return;
     }

@@ -285,7 +285,7 @@ static void print_text(struct buf *b, const struct still *s, const struct answer
         for (uint32_t k = 0; k < t->n_frames; k++)
             number = put_frame(b, s, a, &t->frames[k], number, put_text);
         if (!t->whole && t->tid && t->n_frames)
-            buf_puts(b, "  (the stack may go on)\n");
+            buf_puts(b, "  [truncated]\n");
     }
 }
 

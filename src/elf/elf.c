@@ -270,19 +270,6 @@ const void *elf_at_address(const struct elf_file *f, uint64_t address, size_t n)
     return NULL;
 }
 
-bool elf_offset_to_address(const struct elf_file *f, uint64_t offset, uint64_t *ret)
-{
-    for (uint32_t i = 0; i < f->n_segments; i++) {
-        const struct elf_segment *p = &f->segments[i];
-
-        if (p->type == PT_LOAD && offset >= p->offset && offset - p->offset < p->filesz) {
-            *ret = offset - p->offset + p->vaddr;
-            return true;
-        }
-    }
-    return false;
-}
-
 bool elf_address_to_offset(const struct elf_file *f, uint64_t address, uint64_t *ret)
 {
     for (uint32_t i = 0; i < f->n_segments; i++) {

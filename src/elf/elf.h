@@ -77,8 +77,7 @@ struct elf_bytes elf_segment_bytes(const struct elf_file *f, const struct elf_se
 /* n bytes that are loaded at a virtual address, from the file; NULL when they are not all there. */
 const void *elf_at_address(const struct elf_file *f, uint64_t address, size_t n);
 
-/* Virtual address <-> offset in the file, by PT_LOAD. False when no segment has it. */
-bool elf_offset_to_address(const struct elf_file *f, uint64_t offset, uint64_t *ret);
+/* The offset in the file of a virtual address, by PT_LOAD. False when no segment has it. */
 bool elf_address_to_offset(const struct elf_file *f, uint64_t address, uint64_t *ret);
 
 #endif

@@ -230,6 +230,127 @@ def test_native_as_gdb(tmp_path):
         assert line["file"].endswith("p.c") and line["line"] == 5
 
 
+# Two segments in one page of the file, the code a page further in memory than in the file: as lld lays out libraries, and
+# patchelf those of Python's wheels.
+APART = """
+SECTIONS {
+  . = SIZEOF_HEADERS;
+  .note.gnu.build-id : { *(.note.gnu.build-id) }
+  .hash : { *(.hash) } .gnu.hash : { *(.gnu.hash) } .dynsym : { *(.dynsym) } .dynstr : { *(.dynstr) }
+  .rela.dyn : { *(.rela.*) } .rodata : { *(.rodata*) . = . + 0x1234; }
+  .eh_frame_hdr : { *(.eh_frame_hdr) } .eh_frame : { KEEP(*(.eh_frame)) }
+  . = ALIGN(0x1000) + (. & 0xfff);
+  .plt : { *(.plt*) } .text : { *(.text*) }
+  . = ALIGN(0x1000) + (. & 0xfff);
+  .dynamic : { *(.dynamic) } .got : { *(.got*) } .data : { *(.data*) } .bss : { *(.bss*) }
+}
+"""
+APART_LIBRARY = """
+static int before(int (*f)(int), int n) { return n ? f(n) + 1 : 2; }
+__attribute__((noinline)) int outer(int (*f)(int), int n) { return before(f, n) * 3; }
+__attribute__((noinline)) int inner(int (*f)(int), int n) { return outer(f, n) + 1; }
+"""
+APART_PROGRAM = """
+#include <stdio.h>
+#include <unistd.h>
+int inner(int (*f)(int), int n);
+static int stop(int n) { puts("ready"); fflush(stdout); for (volatile int i = 0;; i = i + 1) if (n < 0) return n; }
+int main(void) { return inner(stop, 5); }
+"""
+
+
+def library_apart(tmp_path):
+    (tmp_path / "apart.ld").write_text(APART)
+    (tmp_path / "apart.c").write_text(APART_LIBRARY)
+    (tmp_path / "main.c").write_text(APART_PROGRAM)
+    subprocess.run(["cc", "-O1", "-fomit-frame-pointer", "-shared", "-fPIC", "-nostdlib", "-Wl,-T," + str(tmp_path / "apart.ld"),
+                    "-Wl,--build-id,--no-warn-rwx-segments", "-o", tmp_path / "libapart.so", tmp_path / "apart.c"], check=True)
+    subprocess.run(["cc", "-O1", "-g", "-o", tmp_path / "main", tmp_path / "main.c", tmp_path / "libapart.so",
+                    f"-Wl,-rpath,{tmp_path}"], check=True)
+    out = subprocess.run(["readelf", "-lW", tmp_path / "libapart.so"], capture_output=True, text=True).stdout
+    code = next(line.split() for line in out.splitlines() if "LOAD" in line and " R E " in line)
+    assert int(code[2], 16) - int(code[1], 16) == 0x1000 and int(code[1], 16) % 0x1000  # that is what is tested
+    return tmp_path / "main"
+
+
+def test_code_apart_from_its_offset(tmp_path):
+    """dump and record name the functions of such a library, and walk through it."""
+    if not shutil.which("cc"):
+        pytest.skip("cc is needed")
+    exe = library_apart(tmp_path)
+    p = subprocess.Popen([exe], stdout=subprocess.PIPE, text=True)
+    try:
+        assert p.stdout.readline() == "ready\n"
+        (thread,) = run_dump(p.pid)["threads"]
+        recorded = subprocess.run([WICK, "record", "-q", "-F", "199", "-d", "0.5s", "-p", str(p.pid), "-o", tmp_path / "x.folded"],
+                                  capture_output=True, text=True)
+    finally:
+        p.kill()
+        p.wait()
+        p.stdout.close()
+    names = [f["function"] for f in thread["frames"]]
+    assert thread["whole"] and names[:4] in (["stop", "outer", "inner", "main"], ["stop", "before", "outer", "inner"]), names
+    if recorded.returncode == 0:
+        stacks = [line.rsplit(" ", 1)[0].split(";") for line in (tmp_path / "x.folded").read_text().splitlines()]
+        assert stacks and all(names[::-1][-4:] == [f for f in s if not f.startswith("[")][-4:] or "main" in s for s in stacks)
+        assert any({"inner", "outer", "stop"} <= set(s) for s in stacks), stacks
+
+
+REAL = [["sleep", "60"], ["cat"], ["tail", "-f", "/dev/null"], ["bash", "-c", "read x"], ["dash", "-c", "read x"],
+        ["perl", "-e", "sleep 60"], ["python3", "-c", "import time; time.sleep(60)"], ["sort"], ["wc"], ["grep", "x"], ["sed", "p"],
+        ["awk", "{}"], ["xargs"], ["tee"], ["md5sum"], ["gzip", "-c"], ["xz", "-c"], ["git", "cat-file", "--batch"],
+        ["openssl", "sha256"], ["node", "-e", "setTimeout(() => 0, 60000)"], ["sqlite3"], ["bc"], ["make", "-f", "-"],
+        ["python3", "-c", "import numpy as n; a = n.ones((900, 900))\nwhile 1: a @ a"], ["gdb", "-q"], ["cpio", "-o"],
+        ["tr", "a", "b"], ["cut", "-c1"], ["uniq"], ["od"]]
+
+
+def gdb_stacks(pid):
+    """{tid: (addresses leaf first, whether gdb gave up)}."""
+    out = subprocess.run(["gdb", "-batch", "-nx", "-p", str(pid), "-ex", "set backtrace past-main on", "-ex", "set print address on",
+                          "-ex", "set print frame-info location-and-address", "-ex", "thread apply all -q bt 200"], capture_output=True, text=True,
+                         timeout=120).stdout
+    found = {}
+    for part in re.split(r"\nThread ", out)[1:]:
+        tid = int(re.search(r"LWP (\d+)", part).group(1))
+        found[tid] = ([int(a, 16) for a in re.findall(r"^#\d+ +0x([0-9a-f]+) in ", part, re.M)], "Backtrace stopped" in part)
+    if not found:
+        found[pid] = ([int(a, 16) for a in re.findall(r"^#\d+ +0x([0-9a-f]+) in ", out, re.M)], "Backtrace stopped" in out)
+    return found
+
+
+@pytest.mark.slow
+def test_real_programs_as_gdb():
+    """Where gdb sees a stack to its end, so does dump, address for address; where dump does not, it says so."""
+    if not shutil.which("gdb"):
+        pytest.skip("gdb is needed")
+    seen = []
+    for command in REAL:
+        if not shutil.which(command[0]):
+            continue
+        p = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            time.sleep(1.5 if command[0] in ("node", "gdb", "python3") else 0.4)
+            if p.poll() is not None:
+                continue
+            dump = run_dump(p.pid)
+            theirs = gdb_stacks(p.pid)
+        finally:
+            p.kill()
+            p.wait()
+        seen.append(command[0])
+        busy = "while" in command[-1]
+        for t in dump["threads"]:
+            ours = [f["address"] for f in t["frames"] if not f.get("inlined")]
+            want, stopped = theirs.get(t["tid"], ([], True))
+            if busy or command[0] == "node" or "python" in command[0]:  # moves on, or has code that gdb cannot walk
+                assert t["whole"] or command[0] == "node", (command, ours, want)
+                continue
+            rest = iter(want)  # gdb also shows calls that were jumps, which are in no stack
+            assert all(a in rest for a in ours[:len(want)]), (command, [hex(a) for a in ours], [hex(a) for a in want])
+            assert t["whole"] and (stopped or ours[-1] == want[-1]), (command, len(ours), len(want))
+    assert len(seen) >= 15, seen
+
+
 GO_PROGRAM = '''
 package main
 

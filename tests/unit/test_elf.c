@@ -11,6 +11,7 @@
 #include "base/sha256.h"
 #include "elf/elf_debugdata.h"
 #include "elf/elf_id.h"
+#include "elf/elf_load.h"
 #include "elf/elf_symbols.h"
 #include "proc/proc_maps.h"
 #include "tap.h"
@@ -24,7 +25,7 @@ static void test_self(void)
     struct proc_maps maps;
     const struct proc_map *m;
     char id[ELF_ID_MAX];
-    uint64_t offset, address;
+    uint64_t offset, bias;
     struct err e;
 
     eq_int(elf_open("/proc/self/exe", &f, &e), 0);
@@ -35,7 +36,6 @@ static void test_self(void)
     ok(!elf_at_address(f, text.address, f->size + 1));
     ok(elf_address_to_offset(f, text.address, &offset));
     eq_int(offset, text.p - f->data);
-    ok(elf_offset_to_address(f, offset, &address) && address == text.address);
     ok(elf_section_bytes(f, ".bss").p == NULL);
     ok(elf_section_bytes(f, ".eh_frame").n > 0);
     ok(!elf_find_section(f, ".nothing"));
@@ -48,12 +48,34 @@ static void test_self(void)
         eq_str(elf_symbols_find(&s, x->address + x->size - 1)->name, STR("test_self"));
         eq_int(proc_maps_read(getpid(), true, &maps, &e), 0);
         m = proc_maps_find(&maps, (uint64_t) (uintptr_t) test_self);
-        ok(m && m->executable && elf_offset_to_address(f, (uintptr_t) test_self - m->start + m->offset, &address));
-        eq_int(address, x->address);
+        ok(m && m->executable && elf_load_bias(f->segments, f->n_segments, m->start, m->end, m->offset, &bias));
+        eq_int((uintptr_t) test_self - bias, x->address);
         proc_maps_done(&maps);
     }
     elf_symbols_done(&s);
     ok(!elf_go_build_id(f, id));
+}
+
+/* Segments as linkers lay them out: one page of the file in two mappings, address and offset apart by any distance. */
+static void test_load_bias(void)
+{
+    static const struct elf_segment v[] = {
+        {PT_LOAD, PF_R, 0, 0, 0x1234, 0x1234, 0x1000},
+        {PT_LOAD, PF_R | PF_X, 0x1240, 0x3240, 0x5000, 0x5000,
+         0x1000}, /* its first page is the end of the one before */
+        {PT_LOAD, PF_R | PF_W, 0x6240, 0x9240, 0x100, 0x900, 0x1000},
+        {PT_NOTE, PF_R | PF_X, 0, 0x77000, 0x9000, 0x9000, 8},
+    };
+    uint64_t bias = 0, base = 0x7f0000000000;
+
+    ok(elf_load_bias(v, 4, base + 0x3000, base + 0x9000, 0x1000, &bias));
+    eq_int(bias, base);
+    ok(elf_load_bias(v, 4, base + 0x5000, base + 0x6000, 0x3000, &bias)); /* a part, after mprotect() */
+    eq_int(bias, base);
+    ok(elf_load_bias(v, 1, base, base + 0x2000, 0, &bias)); /* no code at all: READ_IMPLIES_EXEC */
+    eq_int(bias, base);
+    ok(!elf_load_bias(v, 4, base, base + 0x1000, 0x20000, &bias));
+    ok(elf_load_bias(v, 4, base, UINT64_MAX, 0x1000, &bias)); /* hostile numbers do not wrap */
 }
 
 static void test_maps(void)
@@ -210,6 +232,7 @@ static int torture(void)
 int main(void)
 {
     tap_run(test_self);
+    tap_run(test_load_bias);
     tap_run(test_maps);
     tap_run(test_ids);
     tap_run(test_debugdata);

@@ -74,6 +74,15 @@ static void attach_python(struct taking *t)
 }
 
 /* --- native --- */
+static enum remote_result step_without(struct taking *t, const struct still_map *m, uint64_t at, struct remote_regs *w)
+{
+    enum still_end end = m ? still_end(t->s, m, at) : STILL_BY_FRAME_POINTER;
+
+    return end == STILL_BY_FRAME_POINTER ? remote_step_fp(w, &t->memory)
+           : end == STILL_START          ? REMOTE_ROOT
+                                         : REMOTE_NO_RULE;
+}
+
 static uint32_t walk_native(struct taking *t, const struct stopped_thread *from, bool *ret_whole)
 {
     struct remote_regs w = from->regs;
@@ -86,12 +95,14 @@ static uint32_t walk_native(struct taking *t, const struct stopped_thread *from,
         const struct unwind_rule *rule = m ? still_rule(t->s, m, at) : NULL;
         enum remote_result r;
 
+        if (!m && n) /* no code there: the step before was wrong */
+            break;
         t->native[n++] = (struct still_frame){.kind = STILL_NATIVE,
                                               .exact = w.exact,
                                               .address = w.pc,
-                                              .module = m ? (int32_t) m->module : -1,
+                                              .module = m ? m->module : -1,
                                               .elf = m ? at - m->bias : 0};
-        r = rule ? remote_step(&w, rule, &t->memory) : remote_step_fp(&w, &t->memory);
+        r = rule ? remote_step(&w, rule, &t->memory) : step_without(t, m, at, &w);
         if (r == REMOTE_STEPPED)
             continue;
         *ret_whole = r == REMOTE_ROOT;

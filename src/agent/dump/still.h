@@ -60,6 +60,7 @@ struct still_module {
     struct unwind_table *table;
     struct elf_symbols *symbols; /* loaded at need */
     bool is_go;
+    uint64_t fp_lo, fp_hi; /* ELF addresses of code with frame pointers and without rows (v8_builtins.h) */
 };
 
 struct still {

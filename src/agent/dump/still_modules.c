@@ -10,18 +10,20 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
+#include "agent/v8_builtins.h"
 #include "base/fd.h"
 #include "base/mem.h"
 #include "demangle/demangle.h"
 #include "elf/elf_id.h"
+#include "elf/elf_load.h"
 #include "elf/elf_symbols.h"
 #include "elf/go_build.h"
-#include "proc/jit_names.h"
 #include "elf/pclntab.h"
+#include "proc/jit_names.h"
 #include "proc/proc_memory.h"
 #include "unwind/elf_table.h"
 
-enum { VDSO_MAX = 1 << 20 };
+enum { VDSO_MAX = 1 << 20, START_BYTES = 128 };
 
 static int open_file(struct still *s, const struct proc_map *p, char path[128])
 {
@@ -63,7 +65,7 @@ static int read_vdso(struct still *s, const struct proc_map *p, struct elf_file 
 
 static void load_module(struct still *s, const struct proc_map *p, struct still_module *m)
 {
-    char id[ELF_ID_MAX];
+    char id[ELF_ID_MAX], name[4096];
     struct pclntab go;
     int r;
 
@@ -80,6 +82,8 @@ static void load_module(struct still *s, const struct proc_map *p, struct still_
         m->build_id = arena_str(&s->arena, str_from(id));
     m->is_go = pclntab_open(m->file, &go, NULL) == 0;
     elf_table_new(m->file, &m->table, NULL);
+    snprintf(name, sizeof name, "%.*s", STR_FMT(p->path));
+    v8_builtins_find(m->file, name, &m->fp_lo, &m->fp_hi);
 }
 
 static struct str base_name(struct str path)
@@ -129,23 +133,21 @@ static void look_for_runtimes(struct still *s, struct still_maps *ret, const str
 
 static int add_map(struct still *s, struct still_maps *ret, const struct proc_map *p)
 {
-    struct still_map m = {p->start, p->end, 0, 0};
-    int module, r;
-    uint64_t address;
+    struct still_map m = {p->start, p->end, 0, -1};
+    const struct elf_file *f;
+    int r;
 
-    if (!p->path.n || (p->path.p[0] != '/' && !str_is(p->path, "[vdso]")))
-        return 0;
-    module = find_module(s, p);
-    if (module < 0)
-        return 0;
-    m.module = (uint32_t) module;
-    if (s->modules[module].file && elf_offset_to_address(s->modules[module].file, p->offset, &address))
-        m.bias = p->start - address;
+    if (p->path.n && (p->path.p[0] == '/' || str_is(p->path, "[vdso]")))
+        m.module = find_module(s, p);
+    f = m.module >= 0 ? s->modules[m.module].file : NULL;
+    if (f && !elf_load_bias(f->segments, f->n_segments, p->start, p->end, p->offset, &m.bias))
+        m.module = -1; /* code of another kind: a file that a JIT writes */
     r = mem_grow((void **) &ret->v, &ret->cap, ret->n + 1, sizeof *ret->v, PROC_MAPS_MAX);
     if (r < 0)
         return r;
     ret->v[ret->n++] = m;
-    look_for_runtimes(s, ret, &m, str_eq(p->path, ret->executable));
+    if (m.module >= 0)
+        look_for_runtimes(s, ret, &m, str_eq(p->path, ret->executable));
     return 0;
 }
 
@@ -204,9 +206,19 @@ const struct still_map *still_maps_find(const struct still_maps *m, uint64_t add
 
 const struct unwind_rule *still_rule(struct still *s, const struct still_map *m, uint64_t address)
 {
-    const struct unwind_table *t = s->modules[m->module].table;
+    const struct unwind_table *t = m->module >= 0 ? s->modules[m->module].table : NULL;
 
     return t ? unwind_find(t, address - m->bias) : NULL;
+}
+
+enum still_end still_end(struct still *s, const struct still_map *m, uint64_t address)
+{
+    const struct still_module *o = m->module >= 0 ? &s->modules[m->module] : NULL;
+    uint64_t at = address - m->bias;
+
+    if (!o || !o->table || at - o->fp_lo < o->fp_hi - o->fp_lo)
+        return STILL_BY_FRAME_POINTER;
+    return o->file && o->file->entry && at - o->file->entry < START_BYTES ? STILL_START : STILL_NO_RULE;
 }
 
 /* --- names --- */

@@ -13,11 +13,11 @@ struct unwind_rule;
 
 struct still_map {
     uint64_t start, end, bias; /* ELF address = address - bias */
-    uint32_t module;
+    int32_t module;            /* of still.modules; -1: code of no file */
 };
 
 struct still_maps {
-    struct still_map *v; /* executable ones, by start */
+    struct still_map *v; /* executable ones, by start, those of no file too */
     size_t n, cap;
     struct python_image python;         /* of the module that holds an interpreter */
     const struct elf_file *python_file; /* the module's */
@@ -37,6 +37,10 @@ void still_modules_done(struct still *s);
 const struct still_map *still_maps_find(const struct still_maps *m, uint64_t address);
 /* The rule at an address, NULL when nothing is known. */
 const struct unwind_rule *still_rule(struct still *s, const struct still_map *m, uint64_t address);
+/* What to do at an address without a rule: code without tables is walked by frame pointers; a stack that ends in the first
+ * code of a program is whole; any other is not. */
+enum still_end { STILL_BY_FRAME_POINTER, STILL_START, STILL_NO_RULE };
+enum still_end still_end(struct still *s, const struct still_map *m, uint64_t address);
 /* Fills in the function of a native frame, from tables of its file or of the JIT. */
 void still_name(struct still *s, struct still_maps *m, struct still_frame *f);
 
