@@ -3,6 +3,7 @@
  * A segment store with several tenants where something is much or something fails: a backfill of months, many epochs of
  * symbols, writing while a compaction runs, and flushes and compactions in which every allocation fails in turn.
  */
+#include "model/symbolizer.h"
 #include "store/engines/segment/engine.h"
 #include "store_dir.h"
 
@@ -171,6 +172,263 @@ static void test_compaction_starves_nobody(void)
     end(&s);
 }
 
+/* --- names that come later --- */
+
+enum { NATIVE = 6000 };
+
+/* A stack of each of n native locations without names, at 0x1000 + first on. */
+static struct batch *native_batch(uint32_t first, uint32_t n, int64_t time)
+{
+    _cleanup_(builder_freep) struct builder *b = NULL;
+    struct batch *out = NULL;
+    struct value_type t;
+    struct profile *p;
+    uint32_t id, m;
+    int64_t one = 1;
+
+    if (builder_new(NULL, &b) < 0)
+        return NULL;
+    builder_resource(b);
+    builder_resource_attr_str(b, STR("service.name"), STR("native"));
+    builder_scope(b, STR("t"), STR(""));
+    t = (struct value_type){builder_string(b, STR("cpu")), builder_string(b, STR("nanoseconds"))};
+    p = builder_profile(b, &t, 1);
+    if (!p)
+        return NULL;
+    p->time_ns = time;
+    id = builder_attr_str(b, STR("process.executable.build_id.gnu"), STR("c0ffee"));
+    m = builder_mapping(b, &(struct mapping){.filename = builder_string(b, STR("/bin/native"))}, &id, 1);
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t loc = builder_location(b, m, 0x1000 + first + i, NULL, 0, NULL, 0);
+
+        builder_sample(b, builder_stack(b, &loc, 1), 0, (struct run){0}, &one, 1, NULL, 0);
+    }
+    return builder_finish(b, &out, NULL) < 0 ? NULL : out;
+}
+
+static void append_native(struct suite *s, const char *tenant, uint32_t first, uint32_t n)
+{
+    _cleanup_(batch_unrefp) struct batch *b = native_batch(first, n, suite_clock);
+
+    append_as(s, b, &(struct sink_context){.tenant = tenant, .received_ns = suite_clock}, NULL);
+}
+
+static int name_native(struct suite *s, const char *tenant, uint32_t first, uint32_t n)
+{
+    static struct symbol_frame frames[NATIVE];
+    static uint64_t addresses[NATIVE];
+    static uint32_t firsts[NATIVE + 1];
+    static char names[NATIVE][16];
+    struct symbol_answer a = {.frames = frames, .first = firsts, .n_addresses = n};
+
+    for (uint32_t i = 0; i < n; i++) {
+        addresses[i] = 0x1000 + first + i;
+        frames[i] =
+            (struct symbol_frame){.function = gen_name(names[i], sizeof names[i], "native%u", first + i), .line = 7};
+        firsts[i + 1] = i + 1;
+    }
+    return s->store->ops->name_later(s->store, tenant, STR("c0ffee"), addresses, &a, NULL);
+}
+
+static void dump_in(struct suite *s, const char *tenant, struct buf *out)
+{
+    _cleanup_(tree_freep) struct tree *t = NULL;
+    struct store_notes notes = {0};
+    struct question k;
+    struct err e = {0};
+
+    ask(&k, "cpu", ALL);
+    k.q.tenant = tenant;
+    if (s->store->ops->select(s->store, &k.q, &t, &notes, &e) < 0)
+        tap_fail("select: %s", e.message);
+    else
+        dump_tree(out, t);
+    eq_int(notes.damaged, 0);
+    ask_done(&k);
+}
+
+/* Opened again from its logs, and again from its segments, the store gives the same answers. */
+static void expect_durable(struct suite *s)
+{
+    for (int i = 0; i < TENANTS; i++)
+        for (int flushed = 0; flushed < 2; flushed++) {
+            _cleanup_(buf_done) struct buf before = BUF_INIT, after = BUF_INIT;
+
+            dump_in(s, tenants[i], &before);
+            if (flushed)
+                flush(s);
+            reopen(s);
+            dump_in(s, tenants[i], &after);
+            eq_str(buf_str(&after), buf_str(&before));
+        }
+}
+
+static uint32_t count_named(struct suite *s, const char *tenant)
+{
+    _cleanup_(buf_done) struct buf b = BUF_INIT;
+    uint32_t n = 0;
+
+    dump_in(s, tenant, &b);
+    for (const char *p = buf_cstr(&b); p && (p = strstr(p, "/native")); p++)
+        n += p[7] >= '0' && p[7] <= '9';
+    return n;
+}
+
+/* More epochs than a flush once had room for, all of them named at once, and more addresses than one job takes. */
+static void test_names_in_many_epochs(void)
+{
+    struct suite s = {.config = {.keep = DAYS(40), .keep_detail = -1, .max_late = -1}};
+
+    begin(&s);
+    for (int i = 0; i < 12; i++) {
+        for (int t = 0; t < TENANTS; t++)
+            append_native(&s, tenants[t], (uint32_t) i * 200, 400);
+        flush(&s);
+        suite_clock += DAYS(22); /* each epoch is older than half of what is kept, and never goes */
+        s.config.keep = DAYS(40) + DAYS(22) * (i + 1);
+        to_engine(s.store)->config.keep = DAYS(40);
+    }
+    for (int t = 0; t < TENANTS; t++)
+        eq_int(name_native(&s, tenants[t], 0, NATIVE), 0);
+    for (int t = 0; t < TENANTS; t++)
+        eq_int(count_named(&s, tenants[t]), 11 * 200 + 400);
+    expect_durable(&s);
+    ok(there("1/sym/000011.sym") && there("2/sym/000011.sym"));
+    for (int t = 0; t < TENANTS; t++)
+        eq_int(count_named(&s, tenants[t]), 11 * 200 + 400);
+    end(&s);
+}
+
+static int fail_writes; /* the next n writes of a log fail */
+
+static ssize_t pwrite_or_fail(int fd, const void *p, size_t n, off_t off)
+{
+    if (fail_writes > 0) {
+        fail_writes--;
+        errno = ENOSPC;
+        return -1;
+    }
+    return fd_ops_system.pwrite(fd, p, n, off);
+}
+
+/* Names whose record could not be written: what they defined goes with the next record, in the right order. */
+static void test_names_not_written(void)
+{
+    struct suite s = {.config = {.keep = -1, .keep_detail = -1}};
+    struct fd_ops ops = fd_ops_system;
+
+    begin(&s);
+    for (int t = 0; t < TENANTS; t++)
+        append_native(&s, tenants[t], 0, 100);
+    ops.pwrite = pwrite_or_fail;
+    fd_ops = &ops;
+    for (int i = 0; i < 4; i++) {
+        fail_writes = 1;
+        ok(name_native(&s, tenants[i % 2], (uint32_t) i / 2 * 20, 20) < 0);
+        append_rows(&s, tenants[i % 2], &(struct simple){.value = 1, .stack = "main after names", .time = GEN_T0 + i},
+                    1);
+    }
+    fd_ops = &fd_ops_system;
+    for (int t = 0; t < TENANTS; t++)
+        eq_int(count_named(&s, tenants[t]), 40);
+    expect_durable(&s);
+    end(&s);
+}
+
+/* --- no memory --- */
+
+/* Requests of both tenants with stacks that nobody has seen, each with one allocation that fails; then sent again. */
+static void test_append_without_memory(void)
+{
+    struct suite s = {.config = {.keep = -1, .keep_detail = -1, .max_late = -1}};
+    struct gen g = {.state = 99, .services = 3, .instances = 3, .stacks = 5000, .depth = 12};
+    int failed = 0;
+
+    begin(&s);
+    for (unsigned long n = 1; n < 400; n++) {
+        _cleanup_(batch_unrefp) struct batch *b = gen_batch(&g, GEN_T0 - (int64_t) n * 60 * NS_PER_S);
+        struct sink_context ctx = {.tenant = tenants[n % TENANTS], .received_ns = suite_clock};
+        struct ack_result r = {0};
+
+        mem_fail_at(1 + n % 41, false);
+        store_append_wait(s.store, b, &ctx, &r);
+        mem_fail_at(0, false);
+        ok(r.status == SINK_OK || r.status == SINK_UNAVAILABLE);
+        failed += r.status != SINK_OK;
+        if (r.status != SINK_OK)
+            append_as(&s, b, &ctx, NULL);
+        if (n % 7 == 0) {
+            mem_fail_at(1 + n % 13, false);
+            name_native(&s, tenants[n % TENANTS], (uint32_t) n, 10);
+            mem_fail_at(0, false);
+            append_native(&s, tenants[n % TENANTS], (uint32_t) n + 7, 10);
+        }
+    }
+    ok(failed > 20);
+    printf("# %d requests failed at first\n", failed);
+    expect_durable(&s);
+    end(&s);
+}
+
+static bool is_whole(struct suite *s, const int64_t *want)
+{
+    bool whole = true;
+
+    for (int t = 0; t < TENANTS; t++) {
+        eq_int(total_in(s, tenants[t]), want[t]);
+        whole &= !tap_bad;
+    }
+    return whole;
+}
+
+static void fill_hours(struct suite *s, int hours, int64_t *want)
+{
+    struct gen g = {.state = 7, .services = 3, .instances = 2, .stacks = 50, .depth = 8};
+
+    for (int i = 0; i < hours * TENANTS; i++) {
+        _cleanup_(batch_unrefp) struct batch *b = gen_batch(&g, GEN_T0 - i / TENANTS * HOUR);
+
+        append_as(s, b, &(struct sink_context){.tenant = tenants[i % TENANTS], .received_ns = suite_clock}, NULL);
+    }
+    for (int t = 0; t < TENANTS; t++)
+        want[t] = total_in(s, tenants[t]);
+}
+
+/* Flushes, then compacts, with each allocation failing in turn: nothing is lost, nothing is there twice, now and after
+ * opening again. */
+static void test_flush_and_compact_without_memory(void)
+{
+    struct suite s = {.config = {.keep = -1, .keep_detail = DAYS(300), .max_late = -1}};
+    int64_t want[TENANTS];
+
+    begin(&s);
+    fill_hours(&s, 6, want);
+    suite_clock += DAYS(2);
+    for (int step = 0; step < 2; step++) {
+        unsigned long n = 0, before;
+        int r;
+
+        do {
+            n += 1 + n / 32;
+            before = mem_count();
+            mem_fail_at(n, false);
+            r = step ? s.store->ops->retain(s.store, true, NULL) : s.store->ops->flush(s.store, NULL);
+            mem_fail_at(0, false);
+            ok(r == 0 || r == -ENOMEM);
+            if (!is_whole(&s, want))
+                break;
+            if (n % 5 == 0)
+                reopen(&s);
+            if (!is_whole(&s, want))
+                break;
+        } while (mem_count() - before >= n && n < 100000);
+        reopen(&s);
+        is_whole(&s, want);
+    }
+    ok(!there("lost"));
+    end(&s);
+}
+
 int main(void)
 {
     snprintf(dir, sizeof dir, "%s/wick-scale-%d", access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp", getpid());
@@ -178,5 +436,9 @@ int main(void)
     tap_run(test_backfill_of_many_tenants);
     tap_run(test_backfill_compacted);
     tap_run(test_compaction_starves_nobody);
+    tap_run(test_names_in_many_epochs);
+    tap_run(test_names_not_written);
+    tap_run(test_append_without_memory);
+    tap_run(test_flush_and_compact_without_memory);
     return tap_done();
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See engine.h: opening and closing, names that come later, numbers about it all. */
+/* See engine.h: opening and closing, numbers about it all. */
 #include "store/engines/segment/engine.h"
 
 #include <errno.h>
@@ -11,7 +11,6 @@
 #include "base/fd.h"
 #include "base/mem.h"
 #include "base/thread.h"
-#include "model/symbolizer.h"
 #include "store/engines/segment/format/vfs_sum.h"
 
 int64_t engine_now(const struct engine *g)
@@ -319,56 +318,6 @@ static int engine_open(const struct store_config *c, struct store **ret, struct 
         return r;
     *ret = &TAKE(g)->store;
     return 0;
-}
-
-/* --- names later --- */
-
-static int name_one(struct symbols *s, uint32_t location, const struct symbol_answer *a, uint32_t i)
-{
-    struct sym_line lines[64];
-    uint32_t n = 0;
-
-    for (uint32_t k = a->first[i]; k < a->first[i + 1] && n < ARRAY_SIZE(lines); k++) {
-        const struct symbol_frame *f = &a->frames[k];
-        struct sym_function fn = {symbols_string(s, f->function), symbols_string(s, f->system_name),
-                                  symbols_string(s, f->file), f->start_line};
-        uint32_t id = fn.name == UINT32_MAX || fn.system_name == UINT32_MAX || fn.file == UINT32_MAX
-                          ? UINT32_MAX
-                          : symbols_function(s, &fn);
-
-        if (id == UINT32_MAX)
-            return -ENOMEM;
-        lines[n++] = (struct sym_line){id, f->line, f->column};
-    }
-    return symbols_name(s, location, lines, n);
-}
-
-static int engine_name_later(struct store *store, const char *tenant, struct str build_id, const uint64_t *addresses,
-                             const struct symbol_answer *names, struct err *e)
-{
-    struct engine *g = to_engine(store);
-    struct engine_tenant *t = engine_find_tenant(g, tenant);
-    int r = 0;
-
-    if (!t || g->config.read_only)
-        return 0;
-    pthread_mutex_lock(&g->write_lock);
-    for (struct engine_epoch *k = t->epochs; r == 0 && k; k = k->next) {
-        struct symbols *s = k->symbols;
-
-        if (!s->defs.n)
-            symbols_put_start(s, &s->defs);
-        for (uint32_t i = 0; r == 0 && i < names->n_addresses; i++) {
-            uint32_t location = symbols_find_native(s, build_id, addresses[i]);
-
-            if (location != UINT32_MAX)
-                r = name_one(s, location, names, i);
-        }
-        if (r == 0)
-            r = writer_log_definitions(g, t, s, e);
-    }
-    pthread_mutex_unlock(&g->write_lock);
-    return r;
 }
 
 /* --- numbers --- */

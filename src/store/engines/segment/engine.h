@@ -219,8 +219,9 @@ void engine_stop(struct engine *g, const char *what, int r);
 /* Ends the memtable in use and begins another; under write_lock. */
 int engine_seal(struct engine *g, struct err *e);
 int engine_begin_log(struct engine *g, struct err *e);
-/* Symbol definitions made outside a request (names that came later), logged and synced. Under write_lock. */
-int writer_log_definitions(struct engine *g, struct engine_tenant *t, struct symbols *s, struct err *e);
+/* Names for locations that came without (writer_names.c). */
+int engine_name_later(struct store *s, const char *tenant, struct str build_id, const uint64_t *addresses,
+                      const struct symbol_answer *names, struct err *e);
 
 /* --- flushing, compaction, retention --- */
 int engine_flush(struct store *s, struct err *e);

@@ -58,6 +58,10 @@ static bool place(struct blobs *b, enum blob_kind kind, struct str bytes)
 
 static uint32_t add(struct blobs *b, enum blob_kind kind, struct str bytes, uint64_t hash)
 {
+    if (b->recording && !buf_reserve(&b->defs, bytes.n + 16)) {
+        b->defs.err = 0; /* what was put before is whole */
+        return UINT32_MAX;
+    }
     if (!place(b, kind, bytes) || map_insert(&b->maps[kind], hash, stable_count(&b->tables[kind])) < 0)
         return UINT32_MAX;
     if (b->recording) {

@@ -37,8 +37,9 @@ struct blobs {
     struct stable tables[BLOB_KINDS]; /* struct str */
     struct map maps[BLOB_KINDS];
     struct arena arena;
-    struct buf defs; /* definitions since the owner took them */
-    bool recording;  /* keep defs */
+    struct buf defs;   /* definitions that are not yet in a log: pending */
+    size_t defs_taken; /* of them, how many bytes are in records of the group that is being written */
+    bool recording;    /* keep defs */
     struct buf scratch, scratch2;
     uint64_t serial; /* no other has it, before or after */
 };

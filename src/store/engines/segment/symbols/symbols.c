@@ -101,7 +101,7 @@ uint32_t sym_add_string(struct symbols *s, struct str v)
         return next_known(s, 0, &s->strings);
     at = stable_next(&s->strings);
     copy = arena_str(&s->arena, v);
-    if (!at || (v.n && !copy.p))
+    if (!at || (v.n && !copy.p) || !sym_room(s, 1 + VARINT_MAX + v.n))
         return NONE;
     *at = copy;
     if (!s->replaying) {
@@ -117,7 +117,7 @@ uint32_t sym_add_mapping(struct symbols *s, const struct sym_mapping *m)
 
     if (s->known[1])
         return next_known(s, 1, &s->mappings);
-    if (!at)
+    if (!at || !sym_room(s, 1 + 3 * VARINT_MAX))
         return NONE;
     *at = *m;
     if (!s->replaying) {
@@ -135,7 +135,7 @@ uint32_t sym_add_function(struct symbols *s, const struct sym_function *f)
 
     if (s->known[2])
         return next_known(s, 2, &s->functions);
-    if (!at)
+    if (!at || !sym_room(s, 1 + 4 * VARINT_MAX))
         return NONE;
     *at = *f;
     if (!s->replaying) {
@@ -178,7 +178,7 @@ uint32_t sym_add_location(struct symbols *s, const struct sym_location *l, const
         return next_known(s, 3, &s->locations);
     at = stable_next(&s->locations);
     kept = n ? keep_lines(s, lines, n) : NULL;
-    if (!at || (n && !kept))
+    if (!at || (n && !kept) || !sym_room(s, 1 + (6 + 3 * (size_t) n) * VARINT_MAX))
         return NONE;
     at->address = l->address;
     at->mapping = l->mapping;
@@ -209,7 +209,7 @@ int symbols_name(struct symbols *s, uint32_t location, const struct sym_line *li
     if (after <= before)
         return 0;
     kept = keep_lines(s, lines, n);
-    if (!kept)
+    if (!kept || !sym_room(s, 1 + (2 + 3 * (size_t) n) * VARINT_MAX))
         return -ENOMEM;
     if (l->address)
         s->n_unlined += (after == RANK_NAMES) - (uint32_t) (before == RANK_NAMES);
@@ -232,7 +232,7 @@ uint32_t sym_add_service(struct symbols *s, uint32_t name)
         return next_known(s, 4, &s->services);
     at = stable_next(&s->services);
     v = mem_zalloc(sizeof *v);
-    if (!at || !v) {
+    if (!at || !v || !sym_room(s, 1 + VARINT_MAX)) {
         mem_free(v);
         return NONE;
     }
@@ -264,7 +264,7 @@ uint32_t sym_add_series(struct symbols *s, uint32_t service, const uint32_t *str
         return next_known(s, 5, &s->series);
     at = stable_next(&s->series);
     v = arena_zalloc_array(&s->arena, n_labels + 1, sizeof *v);
-    if (!at || !v)
+    if (!at || !v || !sym_room(s, 1 + (5 + 2 * (size_t) n_labels) * VARINT_MAX))
         return NONE;
     for (uint32_t i = 0; i < n_labels; i++)
         v[i] = (struct label){sym_string(s, strings[2 + 2 * i]), sym_string(s, strings[3 + 2 * i])};
@@ -438,7 +438,7 @@ static uint32_t find_location(struct symbols *s, const struct sym_location *l, c
     return add ? sym_add_location(s, l, lines, n) : NONE;
 }
 
-uint32_t symbols_find_native(struct symbols *s, struct str build_id, uint64_t address)
+uint32_t symbols_find_binary(const struct symbols *s, struct str build_id)
 {
     uint32_t n = stable_count(&s->mappings);
 
@@ -446,9 +446,14 @@ uint32_t symbols_find_native(struct symbols *s, struct str build_id, uint64_t ad
         const struct sym_mapping *m = stable_at(&s->mappings, i);
 
         if (m->build_id && str_eq(sym_string(s, m->build_id), build_id))
-            return find_location(s, &(struct sym_location){.address = address, .mapping = i}, NULL, 0, false);
+            return i;
     }
     return NONE;
+}
+
+uint32_t symbols_find_native(struct symbols *s, uint32_t mapping, uint64_t address)
+{
+    return find_location(s, &(struct sym_location){.address = address, .mapping = mapping}, NULL, 0, false);
 }
 
 /* --- from a batch --- */

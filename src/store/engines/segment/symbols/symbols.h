@@ -119,7 +119,8 @@ struct symbols {
     struct arena arena;
     struct lru *lru; /* that views are kept in; NULL: for good */
     /* the writer's own */
-    struct buf defs; /* definitions added since the owner took them */
+    struct buf defs;   /* definitions that are not yet in a log: pending */
+    size_t defs_taken; /* of them, how many bytes are in records of the group that is being written */
     struct map string_map, mapping_map, function_map, location_map, series_map, service_map;
     struct idmap location_prints; /* locations that batches had lately, by their print */
     uint32_t n_unlined;           /* native locations with names and without lines */
@@ -162,8 +163,9 @@ int symbols_improve(struct symbols *s, struct sym_memo *m);
 /* Names for a location; no-op for one of which as much is known. */
 int symbols_name(struct symbols *s, uint32_t location, const struct sym_line *lines, uint32_t n);
 uint32_t symbols_function(struct symbols *s, const struct sym_function *f);
-/* The location of (build id, address), or UINT32_MAX. */
-uint32_t symbols_find_native(struct symbols *s, struct str build_id, uint64_t address);
+/* The mapping of a build id, and the location at an address of a mapping; or UINT32_MAX. */
+uint32_t symbols_find_binary(const struct symbols *s, struct str build_id);
+uint32_t symbols_find_native(struct symbols *s, uint32_t mapping, uint64_t address);
 
 /* --- anybody --- */
 static inline struct str sym_string(const struct symbols *s, uint32_t i)

@@ -17,6 +17,8 @@ enum {
     DEF_START
 };
 
+enum { VARINT_MAX = 10 }; /* bytes */
+
 /* UINT32_MAX without memory. */
 uint32_t sym_add_string(struct symbols *s, struct str v);
 uint32_t sym_add_mapping(struct symbols *s, const struct sym_mapping *m);
@@ -32,5 +34,15 @@ int sym_fill_gaps(struct symbols *s, const uint32_t counts[6]);
 int sym_fill_nodes(struct sym_service *v, uint32_t first);
 int sym_memo_tables(struct sym_memo *m);
 uint32_t sym_add_node(struct sym_service *v, uint32_t parent, uint32_t location);
+
+/* Room for a definition of at most n bytes, asked for before its thing is added: an addition that succeeds has left its
+ * definition, and one that fails has left nothing. */
+static inline bool sym_room(struct symbols *s, size_t n)
+{
+    if (s->replaying || buf_reserve(&s->defs, n))
+        return true;
+    s->defs.err = 0; /* what was put before is whole */
+    return false;
+}
 
 #endif

@@ -169,6 +169,8 @@ static uint32_t add_stack(struct symbols *s, struct sym_memo *m, struct sym_serv
         if (m->scratch[i] == NONE)
             return NONE;
     }
+    if (!sym_room(s, 1 + (3 + 2 * (size_t) (st.n - known * STRIDE)) * VARINT_MAX))
+        return NONE;
     before = stable_count(&v->nodes);
     for (uint32_t i = known * STRIDE; i < st.n && node != NONE; i++) {
         uint32_t location = m->scratch[st.n - 1 - i];

@@ -5,7 +5,7 @@
  * their acks are completed.
  *
  * Should the write fail for want of room, nothing of the group counts; the definitions it held stay pending and go with
- * the next record, because symbols that were added stay added. Should the sync fail, nobody knows what is on the disk:
+ * the next record, because symbols that were added stay added. Names that come later are jobs like requests. Should the sync fail, nobody knows what is on the disk:
  * the store stops acknowledging for good.
  */
 #include <errno.h>
@@ -49,19 +49,40 @@ static void fail_job(struct job *j, enum sink_status status, int64_t retry, cons
     snprintf(j->result.message, sizeof j->result.message, "%s", why);
 }
 
-/* Nothing of the group counts. What it defined is defined all the same: it goes with the next record. */
+/* Nothing of the group counts. What it defined is defined all the same: it is pending and goes with the next record. */
 static void undo_group(struct engine *g, struct job *jobs)
 {
     for (struct job *j = jobs; j; j = (struct job *) j->item.next) {
         if (!j->written)
             continue;
-        buf_put(&j->symbols->defs, g->writer->group.p + j->symbols_at, j->symbols_n);
-        buf_put(&j->part->blobs.defs, g->writer->group.p + j->blobs_at, j->blobs_n);
-        j->part->defs.n -= MIN(j->part->defs.n, j->symbols_n);
+        j->symbols->defs_taken = 0;
+        j->part->blobs.defs_taken = 0;
         j->part->n_added = MIN(j->part->n_added, j->first_prof);
         j->written = false;
     }
     cumulative_done(&g->cumulative); /* its values ran ahead: every instance begins with a new base */
+}
+
+static void drop_front(struct buf *b, size_t *n)
+{
+    if (*n && *n < b->n)
+        memmove(b->p, b->p + *n, b->n - *n);
+    b->n -= *n;
+    *n = 0;
+}
+
+/* The group is in the log: its definitions are not pending any more, and the memtable keeps them for the symbol file. Room
+ * was made when the records were. */
+static void keep_defs(struct job *jobs)
+{
+    for (struct job *j = jobs; j; j = (struct job *) j->item.next)
+        if (j->written)
+            buf_put(&j->part->defs, j->symbols->defs.p + j->defs_at, j->defs_n);
+    for (struct job *j = jobs; j; j = (struct job *) j->item.next)
+        if (j->written) {
+            drop_front(&j->symbols->defs, &j->symbols->defs_taken);
+            drop_front(&j->part->blobs.defs, &j->part->blobs.defs_taken);
+        }
 }
 
 void engine_stop(struct engine *g, const char *what, int r)
@@ -80,6 +101,7 @@ static void accept_group(struct engine *g, struct job *jobs)
 {
     struct writer *w = g->writer;
 
+    keep_defs(jobs);
     for (uint32_t i = 0; i < w->n_keys; i++) {
         if (i + 8 < w->n_keys)
             dedup_ahead(&g->dedup, w->keys[i + 8].key, false);
@@ -138,8 +160,8 @@ static void prepare_jobs(struct engine *g, struct job *jobs)
         int r;
 
         arena_done(&g->writer->arena);
-        r = writer_make_record(g, j, &e);
-        j->written = r >= 0;
+        r = j->names.answer ? writer_make_names(g, j, &e) : writer_make_record(g, j, &e);
+        j->written = r == 0;
         if (r < 0)
             fail_job(j, r == -E2BIG ? SINK_INVALID : SINK_UNAVAILABLE, NS_PER_S, err_message(&e, r));
     }
@@ -227,16 +249,22 @@ static void commit_jobs(struct engine *g, struct job *jobs)
     complete(jobs);
 }
 
+/* What a job weighs in a group: of names, so that a group of them does not take long. */
+static size_t job_bytes(const struct job *j)
+{
+    return j->batch ? batch_memory(j->batch) : GROUP_BYTES / 8;
+}
+
 /* Cuts a list of jobs into groups of at most GROUP_BYTES. */
 static void commit_all(struct engine *g, struct queue_item *items)
 {
     while (items) {
         struct queue_item *last = items, *next;
-        size_t bytes = batch_memory(((struct job *) items)->batch);
+        size_t bytes = job_bytes((struct job *) items);
 
         while (last->next && bytes < GROUP_BYTES) {
             last = last->next;
-            bytes += batch_memory(((struct job *) last)->batch);
+            bytes += job_bytes((struct job *) last);
         }
         next = last->next;
         last->next = NULL;
@@ -253,6 +281,18 @@ void *engine_writer_run(void *arg)
     while ((items = queue_wait(&g->queue, -1)))
         commit_all(g, items);
     return NULL;
+}
+
+void writer_submit(struct engine *g, struct job *j)
+{
+    if (!g->has_writer) {
+        commit_all(g, &j->item);
+        return;
+    }
+    if (queue_push(&g->queue, &j->item) < 0) {
+        fail_job(j, SINK_UNAVAILABLE, NS_PER_S, "too many requests are waiting for the disk");
+        complete(j);
+    }
 }
 
 void engine_append(struct store *s, struct batch *b, const struct sink_context *ctx, struct ack *ack)
@@ -276,14 +316,7 @@ void engine_append(struct store *s, struct batch *b, const struct sink_context *
     j->ctx.tenant = j->tenant;
     j->ctx.peer = NULL;
     j->ack = ack;
-    if (!g->has_writer) {
-        commit_all(g, &j->item);
-        return;
-    }
-    if (queue_push(&g->queue, &j->item) < 0) {
-        fail_job(j, SINK_UNAVAILABLE, NS_PER_S, "too many requests are waiting for the disk");
-        complete(j);
-    }
+    writer_submit(g, j);
 }
 
 /* --- logs --- */
@@ -343,31 +376,4 @@ int engine_seal(struct engine *g, struct err *e)
     if (r == 0)
         roll_epochs(g);
     return r;
-}
-
-int writer_log_definitions(struct engine *g, struct engine_tenant *t, struct symbols *s, struct err *e)
-{
-    struct job j = {.symbols = s};
-    int r = memtable_part(g->active, s, &j.part);
-
-    if (r < 0)
-        return r;
-    snprintf(j.tenant, sizeof j.tenant, "%s", t->name);
-    j.first_prof = j.part->n_added;
-    j.part->blobs.recording = true;
-    if (!j.part->blobs.defs.n)
-        blobs_put_start(&j.part->blobs, &j.part->blobs.defs);
-    buf_reset(&g->writer->group);
-    g->writer->n_keys = 0;
-    r = writer_put_record(g, &j);
-    if (r == 0)
-        r = log_write(&g->log, g->writer->group.p, g->writer->group.n);
-    if (r < 0)
-        return err_set(e, r, "cannot log names: %m");
-    r = log_sync(&g->log);
-    if (r < 0) {
-        engine_stop(g, "the log", r);
-        return err_set(e, r, "%s", g->stop_reason);
-    }
-    return 0;
 }

@@ -1,14 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Between writer.c, writer_request.c and writer_header.c: the log writer's state, and a request on its way into a record. */
+/*
+ * Between writer.c, writer_request.c, writer_names.c and writer_header.c: the log writer's state, and a job on its way into
+ * a record. A job is a request, or names for locations that were stored without.
+ */
 #ifndef SEGMENT_WRITER_H
 #define SEGMENT_WRITER_H
 
 #include "store/engines/segment/engine.h"
 #include "store/engines/segment/format/wal_record.h"
 
+struct symbol_answer;
+
+/* Names for addresses [from, to) of a binary in one epoch of the tenant. What it points to belongs to the caller, who waits
+ * for the ack. */
+struct job_names {
+    uint32_t epoch, from, to;
+    struct str build_id;
+    const uint64_t *addresses;
+    const struct symbol_answer *answer; /* NULL: the job is a request */
+};
+
 struct job {
     struct queue_item item;
     struct batch *batch;
+    struct job_names names;
     struct sink_context ctx;
     char tenant[128];
     struct ack *ack;
@@ -18,7 +33,7 @@ struct job {
     struct mempart *part;
     struct symbols *symbols;
     struct sym_memo *memo;
-    size_t symbols_at, symbols_n, blobs_at, blobs_n; /* its definitions inside the group's buffer */
+    size_t defs_at, defs_n; /* its part of the symbols' pending definitions */
     uint32_t first_prof, first_key;
     uint64_t rows, profiles, duplicates;
 };
@@ -39,8 +54,16 @@ struct writer {
     struct intake_memo resources;
 };
 
-/* Makes the record of a request behind the group's; its rows are added to the memtable and not yet visible. */
+/* Adds the record of a request to the group; its rows are added to the memtable and not yet visible. 1: there is nothing to
+ * be written. Definitions stay pending until the group is in the log (writer_keep_defs), so that a failed write needs no
+ * undoing: they go with the next record. */
 int writer_make_record(struct engine *g, struct job *j, struct err *e);
+/* The same for names. */
+int writer_make_names(struct engine *g, struct job *j, struct err *e);
+/* Finds the symbols and the memtable's part of a job; pending definitions begin with the counts they start from. */
+int writer_begin_defs(struct engine *g, struct job *j);
+/* A job and its acknowledgement, onto the queue. Takes over j. */
+void writer_submit(struct engine *g, struct job *j);
 /* Which of a batch's mappings are kept with its profiles. */
 int writer_find_ranges(struct writer *w, const struct batch *b);
 /* Numbers in the part's dictionary: of a list of attributes with this print, of what is said of a profile. UINT32_MAX

@@ -277,55 +277,72 @@ static int find_symbols(struct engine *g, struct job *j, struct err *e)
             return r;
     }
     j->symbols = atomic_load(&t->epochs)->symbols;
-    return memtable_part(g->active, j->symbols, &j->part);
+    return writer_begin_defs(g, j);
 }
 
-/* Pending definitions begin with the counts they start from. */
-static void begin_defs(struct job *j)
+int writer_begin_defs(struct engine *g, struct job *j)
 {
-    j->part->blobs.recording = true;
-    if (!j->symbols->defs.n)
-        symbols_put_start(j->symbols, &j->symbols->defs);
-    if (!j->part->blobs.defs.n)
-        blobs_put_start(&j->part->blobs, &j->part->blobs.defs);
+    enum { START_MAX = 128 };
+    struct symbols *s = j->symbols;
+    int r = memtable_part(g->active, s, &j->part);
+    struct blobs *b;
+
+    if (r < 0)
+        return r;
+    b = &j->part->blobs;
+    b->recording = true;
+    if (!buf_reserve(&s->defs, START_MAX) || !buf_reserve(&b->defs, START_MAX)) {
+        s->defs.err = b->defs.err = 0;
+        return -ENOMEM;
+    }
+    if (s->defs.n == s->defs_taken)
+        symbols_put_start(s, &s->defs);
+    if (b->defs.n == b->defs_taken)
+        blobs_put_start(b, &b->defs);
+    return 0;
 }
 
-static int put_defs(struct buf *group, struct buf *defs, size_t *ret_at, size_t *ret_n)
+static void put_defs(struct buf *group, const struct buf *defs, size_t from)
 {
-    put_varint(group, defs->n);
-    *ret_at = group->n;
-    *ret_n = defs->n;
-    buf_put(group, defs->p, defs->n);
-    return buf_error(defs);
+    put_varint(group, defs->n - from);
+    buf_put(group, defs->p + from, defs->n - from);
 }
 
 int writer_put_record(struct engine *g, struct job *j)
 {
     struct buf *b = &g->writer->group;
     struct writer *w = g->writer;
+    struct symbols *s = j->symbols;
+    struct blobs *blobs = &j->part->blobs;
     size_t at = b->n;
     int r;
 
     buf_pad(b, 0, LOG_RECORD);
-    put_varint(b, j->symbols->tenant);
-    put_varint(b, j->symbols->epoch);
+    put_varint(b, s->tenant);
+    put_varint(b, s->epoch);
     put_bytes(b, j->tenant, strlen(j->tenant));
-    r = put_defs(b, &j->symbols->defs, &j->symbols_at, &j->symbols_n);
-    if (r == 0)
-        r = put_defs(b, &j->part->blobs.defs, &j->blobs_at, &j->blobs_n);
+    put_defs(b, &s->defs, s->defs_taken);
+    put_defs(b, &blobs->defs, blobs->defs_taken);
     record_put_keys(b, w->keys + j->first_key, w->n_keys - j->first_key);
     put_varint(b, j->part->n_added - j->first_prof);
     for (uint32_t i = j->first_prof; i < j->part->n_added; i++)
         record_put_prof(b, stable_at(&j->part->profs, i));
-    if (r == 0)
-        r = buf_error(b);
-    if (r < 0)
+    r = buf_error(b);
+    if (r == 0 && !buf_reserve(&j->part->defs, s->defs.n)) { /* what the memtable keeps of them, for the symbol file */
+        r = buf_error(&j->part->defs);
+        j->part->defs.err = 0;
+    }
+    if (r < 0) { /* the records before it are whole */
+        b->n = at;
+        b->err = 0;
         return r;
+    }
     log_frame(b, at, ++g->lsn);
-    buf_put(&j->part->defs, j->symbols->defs.p, j->symbols->defs.n);
-    buf_reset(&j->symbols->defs);
-    buf_reset(&j->part->blobs.defs);
-    return buf_error(&j->part->defs);
+    j->defs_at = s->defs_taken;
+    j->defs_n = s->defs.n - s->defs_taken;
+    s->defs_taken = s->defs.n;
+    blobs->defs_taken = blobs->defs.n;
+    return 0;
 }
 
 int writer_make_record(struct engine *g, struct job *j, struct err *e)
@@ -340,7 +357,6 @@ int writer_make_record(struct engine *g, struct job *j, struct err *e)
     if (r < 0)
         return r;
     j->memo = &w->memo;
-    begin_defs(j);
     g->limits.believed = engine_believed(g);
     r = intake_plan(&w->memo.prints, &j->ctx, &g->limits, now, &w->resources, &w->arena, &in);
     if (r < 0)
@@ -353,6 +369,7 @@ int writer_make_record(struct engine *g, struct job *j, struct err *e)
     if (r < 0) { /* nothing of it was stored: sent again it is no duplicate */
         j->part->n_added = j->first_prof;
         w->n_keys = j->first_key;
+        cumulative_done(&g->cumulative); /* its values ran ahead: every instance begins with a new base */
         return r;
     }
     j->result.rejected = in.rejected;
