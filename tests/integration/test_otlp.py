@@ -264,7 +264,8 @@ def test_fixture(tmp_path, path):
     memory = convert(tmp_path, "pb", "dump", data).split()
     if len(data) > 100_000:
         assert int(memory[1]) <= 3 * len(data), "memory, the request included"
-    assert int(memory[1]) - int(memory[3]) <= 3 * len(data) + 8192, "a few kilobytes may be denser"
+    factor = 4 if "data" in path.parts else 3  # random samples share less than those of real programs
+    assert int(memory[1]) - int(memory[3]) <= factor * len(data) + 8192, "a few kilobytes may be denser"
     twin = path.with_suffix(".json")
     if twin.exists():
         same(parse(convert(tmp_path, "json", "pb", twin.read_bytes())), want)
