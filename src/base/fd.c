@@ -7,6 +7,7 @@
 #include <linux/openat2.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
@@ -289,11 +290,62 @@ static int write_in_place(const char *path, const void *p, size_t n, struct err 
     return r < 0 ? err_set(e, r, "cannot write '%s': %m", path) : 0;
 }
 
-int fd_write_file(const char *path, const void *p, size_t n, struct err *e)
+/* A name beside `name` that nobody can foresee. 0, -ENAMETOOLONG, or -EAGAIN before the kernel has random bytes. */
+static int random_name(const char *name, char *ret, size_t size)
+{
+    uint64_t r;
+
+    if (getrandom(&r, sizeof r, GRND_NONBLOCK) != (ssize_t) sizeof r)
+        return -EAGAIN;
+    return snprintf(ret, size, "%s.tmp%016llx", name, (unsigned long long) r) >= (int) size ? -ENAMETOOLONG : 0;
+}
+
+static int fill(int fd, const struct fd_owner *owner, const void *p, size_t n)
+{
+    int r;
+
+    if (owner && (owner->uid != (uid_t) -1 || owner->gid != (gid_t) -1) && fchown(fd, owner->uid, owner->gid) < 0)
+        return -errno;
+    if (owner && fchmod(fd, owner->mode) < 0) /* after fchown(), which clears bits */
+        return -errno;
+    r = fd_write_all(fd, p, n);
+    return r < 0 ? r : fd_sync(fd);
+}
+
+/* owner NULL: as open() makes it. */
+static int replace(int dirfd, const char *name, const struct fd_owner *owner, const void *p, size_t n)
 {
     char tmp[4096];
+    int r = random_name(name, tmp, sizeof tmp), fd;
+
+    if (r < 0)
+        return r;
+    fd = fd_open(dirfd, tmp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, owner ? 0600 : 0644);
+    if (fd < 0)
+        return fd;
+    r = fill(fd, owner, p, n);
+    fd_close(fd);
+    if (r == 0)
+        r = fd_rename(dirfd, tmp, dirfd, name);
+    if (r < 0)
+        fd_unlink(dirfd, tmp);
+    return r;
+}
+
+int fd_replace(int dirfd, const char *name, const struct fd_owner *owner, const void *p, size_t n, struct err *e)
+{
+    _cleanup_(fd_closep) int dir = fd_open(dirfd, ".", O_RDONLY | O_DIRECTORY, 0); /* dirfd may be O_PATH */
+    int r = replace(dirfd, name, owner, p, n);
+
+    if (r == 0 && dir >= 0)
+        r = fd_sync(dir);
+    return r < 0 ? err_set(e, r, "cannot write '%s': %m", name) : 0;
+}
+
+int fd_write_file(const char *path, const void *p, size_t n, struct err *e)
+{
     struct stat st;
-    int fd, r;
+    int r;
 
     if (strcmp(path, "-") == 0) {
         r = fd_write_all(STDOUT_FILENO, p, n);
@@ -301,22 +353,8 @@ int fd_write_file(const char *path, const void *p, size_t n, struct err *e)
     }
     if (lstat(path, &st) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))
         return write_in_place(path, p, n, e);
-    if (snprintf(tmp, sizeof tmp, "%s.tmp%d", path, (int) getpid()) >= (int) sizeof tmp)
-        return err_set(e, -ENAMETOOLONG, "path '%s' is too long", path);
-    fd = fd_open(AT_FDCWD, tmp, O_WRONLY | O_CREAT | O_TRUNC, 0644);
-    if (fd < 0)
-        return err_set(e, fd, "cannot create '%s': %m", path);
-    r = fd_write_all(fd, p, n);
-    if (r == 0)
-        r = fd_sync(fd);
-    fd_close(fd);
-    if (r == 0)
-        r = fd_rename(AT_FDCWD, tmp, AT_FDCWD, path);
-    if (r < 0) {
-        fd_unlink(AT_FDCWD, tmp);
-        return err_set(e, r, "cannot write '%s': %m", path);
-    }
-    return 0;
+    r = replace(AT_FDCWD, path, NULL, p, n);
+    return r < 0 ? err_set(e, r, "cannot write '%s': %m", path) : 0;
 }
 
 void fd_raise_limit(void)

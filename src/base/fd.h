@@ -52,15 +52,27 @@ int fd_mkdir_all(const char *path, mode_t mode);        /* with parents */
 int fd_allocate(int fd, off_t off, off_t n);
 int fd_space(int fd, uint64_t *ret_free, uint64_t *ret_total);
 /* Opens a regular file for reading whose path is meant under another root (a container's): symbolic links, also absolute
- * ones and "..", never lead out of it. -EINVAL for what is no regular file, which is never opened for good. */
+ * ones and "..", never lead out of it. -EINVAL for anything that is not a regular file. */
 int fd_open_in_root(const char *root, const char *path);
 /* The same for a path that must be below the folder: one that leads out of it, by ".." or a link, is -EXDEV. */
 int fd_open_beneath(const char *folder, const char *path);
 
-/* The whole file behind b, at most limit bytes (-EFBIG). path "-" is standard input. */
+/* The whole file appended to b, at most limit bytes (-EFBIG). path "-" is standard input. */
 int fd_read_file(const char *path, size_t limit, struct buf *b, struct err *e);
 int fd_read_all(int fd, size_t limit, struct buf *b);
-/* Writes next to path, syncs, renames over it: readers see the old file or the new one. path "-" is stdout. */
+/* Replaces the file `name` in the directory dirfd: writes a new file beside it, syncs it, renames it over the old one and
+ * syncs the directory, so that readers see the old content or the new one, also after a crash. The new file has exactly
+ * this mode (whatever the umask) and this owner before its name is visible; uid and gid -1 leave the owner alone. It is
+ * created under a random name with O_EXCL|O_NOFOLLOW, so that nobody else who may write to the directory can direct the
+ * write elsewhere. On failure the old file is untouched. */
+struct fd_owner {
+    mode_t mode;
+    uid_t uid;
+    gid_t gid;
+};
+int fd_replace(int dirfd, const char *name, const struct fd_owner *owner, const void *p, size_t n, struct err *e);
+/* The same for a file of the user's: mode 0644 less the umask. Devices, pipes and links are written to in place, and path
+ * "-" is standard output. */
 int fd_write_file(const char *path, const void *p, size_t n, struct err *e);
 
 /* As many open files as the system lets this process have: the soft limit is often 1024. */
