@@ -10,14 +10,37 @@
 #define K2 0x8ebc6af09c88c6e3ull
 #define K3 0x589965cc75374cc3ull
 
-uint64_t hash_seed = K2;
+uint64_t hash_seed = K2, hash_key[3] = {K0, K1, K3};
+
+/* The next number of the sequence that starts at *state (splitmix64) that makes a good operand. */
+static uint64_t next_key(uint64_t *state)
+{
+    for (;;) {
+        uint64_t z = *state += 0x9e3779b97f4a7c15ull;
+        int ones;
+
+        z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
+        z = (z ^ z >> 27) * 0x94d049bb133111ebull;
+        z = (z ^ z >> 31) | 1;
+        ones = __builtin_popcountll(z);
+        if (ones >= 28 && ones <= 36)
+            return z;
+    }
+}
+
+void hash_set_key(uint64_t r)
+{
+    hash_seed = next_key(&r);
+    for (size_t i = 0; i < ARRAY_SIZE(hash_key); i++)
+        hash_key[i] = next_key(&r);
+}
 
 __attribute__((constructor)) static void seed(void)
 {
-    uint64_t s;
+    uint64_t r;
 
-    if (getrandom(&s, sizeof s, GRND_NONBLOCK) == (ssize_t) sizeof s)
-        hash_seed = s | 1;
+    if (getrandom(&r, sizeof r, GRND_NONBLOCK) == (ssize_t) sizeof r)
+        hash_set_key(r);
 }
 
 static uint64_t load64(const void *p)
@@ -44,11 +67,12 @@ static uint64_t load_tail(const unsigned char *p, size_t n)
 uint64_t hash64(const void *data, size_t n)
 {
     const unsigned char *p = data;
-    uint64_t h = hash_seed ^ hash_mix(n, K0), a, b;
+    const uint64_t k0 = hash_key[0], k1 = hash_key[1], k2 = hash_key[2];
+    uint64_t h = hash_seed ^ hash_mix(n ^ k2, k0), a, b;
     size_t left = n;
 
     for (; left > 16; left -= 16, p += 16)
-        h = hash_mix(load64(p) ^ K1, load64(p + 8) ^ h);
+        h = hash_mix(load64(p) ^ k1, load64(p + 8) ^ h);
     if (left >= 8) {
         a = load64(p);
         b = load64(p + left - 8);
@@ -63,7 +87,7 @@ uint64_t hash64(const void *data, size_t n)
         a = left ? (uint64_t) p[0] << 16 | (uint64_t) p[left / 2] << 8 | p[left - 1] : 0;
         b = 0;
     }
-    return hash_mix(hash_mix(a ^ K1, b ^ h) ^ K3, n ^ K2);
+    return hash_mix(hash_mix(a ^ k1, b ^ h) ^ k2, n ^ k0);
 }
 
 void hash128_init(struct hash128_state *s, uint64_t domain)

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Two hashes. hash64 is for tables in memory: fast, seeded once per process so that a sender cannot aim at it; never
- * stored. hash128 is for identities that are stored and compared between machines: fixed for ever (a test pins its
- * values), wide enough that equality is trusted without looking at the content. Neither is cryptographic.
+ * Two hashes. hash64 is for tables in memory: fast, keyed with random bytes of this process and never stored. Every
+ * multiplication has a secret operand, so that a sender who does not know the key can neither make a product zero nor
+ * choose inputs that collide. hash128 is for identities that are stored and compared between machines: its values never
+ * change (a test pins them), and it is wide enough that equality is trusted without comparing the content. Neither is
+ * cryptographic.
  */
 #ifndef BASE_HASH_H
 #define BASE_HASH_H
@@ -34,7 +36,10 @@ static inline uint64_t hash_mix(uint64_t a, uint64_t b)
     return (uint64_t) m ^ (uint64_t) (m >> 64);
 }
 
-extern uint64_t hash_seed; /* set before main() from the kernel's random bytes */
+/* Set before main() from the kernel's random bytes: odd numbers with about as many ones as zeroes. */
+extern uint64_t hash_seed, hash_key[3];
+/* Derives hash_seed and hash_key from r: for tests that need the same values in every run. */
+void hash_set_key(uint64_t r);
 
 uint64_t hash64(const void *p, size_t n);
 
@@ -45,7 +50,14 @@ static inline uint64_t hash64_str(struct str s)
 
 static inline uint64_t hash64_u64(uint64_t v)
 {
-    return hash_mix(v ^ hash_seed, 0x9e3779b97f4a7c15ull);
+    return hash_mix(v ^ hash_seed, hash_key[0]);
+}
+
+/* The key of a table in memory for a stored identity: senders can compute hash128 and choose what collides in a few of its
+ * bits, so those are never used as they are. */
+static inline uint64_t hash64_id(struct id128 id)
+{
+    return hash_mix(id.hi ^ hash_seed, id.lo ^ hash_key[0]);
 }
 
 struct id128 hash128(const void *p, size_t n);

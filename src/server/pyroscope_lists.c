@@ -186,7 +186,7 @@ static int chosen_labels(struct series_walk *x, const struct type *t, const stru
 /* True for a set that was not there before. */
 static int first_time(struct series_walk *x, struct id128 id, bool *ret)
 {
-    for (struct map_pos p = map_find(&x->seen, id.lo); p.index != MAP_NONE; p = map_next(&x->seen, p))
+    for (struct map_pos p = map_find(&x->seen, hash64_id(id)); p.index != MAP_NONE; p = map_next(&x->seen, p))
         if (id128_eq(x->ids[p.index], id)) {
             *ret = false;
             return 0;
@@ -204,7 +204,7 @@ static int first_time(struct series_walk *x, struct id128 id, bool *ret)
     }
     x->ids[x->n] = id;
     *ret = true;
-    return map_insert(&x->seen, id.lo, x->n++);
+    return map_insert(&x->seen, hash64_id(id), x->n++);
 }
 
 static int add_series(void *ctx, const struct type *t, const struct labels *l)

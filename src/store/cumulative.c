@@ -23,7 +23,7 @@ void cumulative_done(struct cumulative *c)
 
 static struct cumulative_entry *find(struct cumulative *c, struct id128 key)
 {
-    for (struct map_pos p = map_find(&c->map, key.hi); p.index != MAP_NONE; p = map_next(&c->map, p))
+    for (struct map_pos p = map_find(&c->map, hash64_id(key)); p.index != MAP_NONE; p = map_next(&c->map, p))
         if (id128_eq(c->entries[p.index].key, key))
             return &c->entries[p.index];
     return NULL;
@@ -44,7 +44,7 @@ static int put(struct cumulative *c, struct id128 key, int64_t last)
     }
     r = mem_grow((void **) &c->entries, &c->cap, (size_t) c->n + 1, sizeof *c->entries, ENTRIES_MAX);
     if (r == 0)
-        r = map_insert(&c->map, key.hi, c->n);
+        r = map_insert(&c->map, hash64_id(key), c->n);
     if (r < 0)
         return r;
     c->entries[c->n++] = (struct cumulative_entry){key, last};

@@ -82,7 +82,7 @@ static int plan_resource(struct planning *p, uint32_t i)
     int rc;
 
     out->print = prints_resource(r);
-    for (struct map_pos at = map_find(&m->map, out->print.hi); at.index != MAP_NONE; at = map_next(&m->map, at))
+    for (struct map_pos at = map_find(&m->map, hash64_id(out->print)); at.index != MAP_NONE; at = map_next(&m->map, at))
         if (id128_eq(m->v[at.index].print, out->print)) {
             *out = m->v[at.index];
             return 0;
@@ -91,7 +91,7 @@ static int plan_resource(struct planning *p, uint32_t i)
     if (rc == 0)
         rc = mem_grow((void **) &m->v, &m->cap, (size_t) m->n + 1, sizeof *m->v, UINT32_MAX);
     if (rc == 0)
-        rc = map_insert(&m->map, out->print.hi, m->n);
+        rc = map_insert(&m->map, hash64_id(out->print), m->n);
     if (rc == 0)
         m->v[m->n++] = *out;
     return rc;
@@ -358,11 +358,11 @@ static int collect(const struct batch *b, const struct intake_item *it, struct a
             hash128_u64(&h, id.lo);
         }
         id = hash128_final(&h);
-        for (pos = map_find(&map, id.hi); pos.index != MAP_NONE; pos = map_next(&map, pos))
+        for (pos = map_find(&map, hash64_id(id)); pos.index != MAP_NONE; pos = map_next(&map, pos))
             if (id128_eq(d->stacks[pos.index], id))
                 break;
         if (pos.index == MAP_NONE) {
-            r = map_insert(&map, id.hi, d->n);
+            r = map_insert(&map, hash64_id(id), d->n);
             pos.index = d->n;
             d->stacks[d->n] = id;
             d->values[d->n++] = 0;

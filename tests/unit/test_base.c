@@ -109,6 +109,45 @@ static void test_hash_is_pinned(void)
     eq_int(crc32c(0, "123456789", 9), 0xe3069283);
 }
 
+/* Strings that all hashed to one value, whatever the seed, while an operand of the multiplication was public. */
+static void test_hash_cannot_be_aimed_at(void)
+{
+    static const uint64_t constants[] = {0xa0761d6478bd642full, 0xe7037ed1a0b428dbull, 0x8ebc6af09c88c6e3ull,
+                                         0x589965cc75374cc3ull, 0x9e3779b97f4a7c15ull, 0};
+
+    for (size_t c = 0; c < ARRAY_SIZE(constants); c++)
+        for (size_t n = 8; n <= 40; n += 8) {
+            uint64_t first[5] = {constants[c], 1, constants[c], 2, 3}, last = 0;
+            int equal = 0;
+
+            for (uint64_t i = 0; i < 100; i++) {
+                uint64_t h;
+
+                first[1] = n > 8 ? i : first[1];
+                h = hash64(first, n);
+                equal += i && n > 8 && h == last;
+                last = h;
+            }
+            eq_int(equal, 0);
+        }
+}
+
+/* The hash depends on the key, and on nothing else: a change of the function shows here. */
+static void test_hash_is_keyed(void)
+{
+    uint64_t before = hash64("wick", 4), u = hash64_u64(7);
+
+    hash_set_key(1);
+    ok(hash64("wick", 4) != before && hash64_u64(7) != u);
+    ok(hash64("wick", 4) == 0x971aed184309568ull &&
+       hash64("a string of thirty-two bytes....", 32) == 0x2be250575d5ce0b2ull);
+    ok(hash64_u64(7) == 0xb27e96de7d942a9eull);
+    hash_set_key(2);
+    ok(hash64("wick", 4) != 0x971aed184309568ull);
+    for (size_t i = 0; i < ARRAY_SIZE(hash_key); i++)
+        ok(hash_key[i] & 1 && __builtin_popcountll(hash_key[i]) >= 28);
+}
+
 static void test_sha256(void)
 {
     /* FIPS 180-4's own examples, and a length around the padding's edges. */
@@ -251,6 +290,8 @@ int main(void)
     tap_run(test_buf);
     tap_run(test_map);
     tap_run(test_hash_is_pinned);
+    tap_run(test_hash_cannot_be_aimed_at);
+    tap_run(test_hash_is_keyed);
     tap_run(test_sha256);
     tap_run(test_time);
     tap_run(test_json);

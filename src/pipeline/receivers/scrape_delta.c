@@ -38,7 +38,7 @@ static void table_done(struct table *t)
 
 static const struct entry *table_find(const struct table *t, struct id128 id)
 {
-    for (struct map_pos p = map_find(&t->map, id.hi); p.index != MAP_NONE; p = map_next(&t->map, p))
+    for (struct map_pos p = map_find(&t->map, hash64_id(id)); p.index != MAP_NONE; p = map_next(&t->map, p))
         if (id128_eq(t->entries[p.index].id, id))
             return &t->entries[p.index];
     return NULL;
@@ -68,7 +68,7 @@ static int table_add(struct table *t, struct id128 id, const int64_t *values, ui
     memcpy(t->pool + t->n_pool, values, n * sizeof *values);
     t->entries[t->n] = (struct entry){id, (uint32_t) t->n_pool};
     t->n_pool += n;
-    return map_insert(&t->map, id.hi, (uint32_t) t->n++);
+    return map_insert(&t->map, hash64_id(id), (uint32_t) t->n++);
 }
 
 int delta_new(struct delta **ret)

@@ -75,14 +75,14 @@ static int gauge_add(struct gauge *g, const struct batch *b, uint32_t stack, str
 {
     int r;
 
-    for (struct map_pos p = map_find(&g->map, id.hi); p.index != MAP_NONE; p = map_next(&g->map, p))
+    for (struct map_pos p = map_find(&g->map, hash64_id(id)); p.index != MAP_NONE; p = map_next(&g->map, p))
         if (id128_eq(g->v[p.index].id, id)) {
             g->v[p.index].sum = wrap_add(g->v[p.index].sum, value);
             return 0;
         }
     r = mem_grow((void **) &g->v, &g->cap, (size_t) g->n + 1, sizeof *g->v, UINT32_MAX);
     if (r == 0)
-        r = map_insert(&g->map, id.hi, g->n);
+        r = map_insert(&g->map, hash64_id(id), g->n);
     if (r == 0)
         g->v[g->n++] = (struct gauge_stack){id, b, stack, value};
     return r;

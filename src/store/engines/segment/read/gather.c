@@ -28,12 +28,13 @@ struct held {
 
 static struct instance *find_instance(struct gather *x, struct id128 id)
 {
-    for (struct map_pos p = map_find(&x->instance_map, id.lo); p.index != MAP_NONE; p = map_next(&x->instance_map, p))
+    for (struct map_pos p = map_find(&x->instance_map, hash64_id(id)); p.index != MAP_NONE;
+         p = map_next(&x->instance_map, p))
         if (id128_eq(x->instances[p.index].id, id))
             return &x->instances[p.index];
     if (mem_grow((void **) &x->instances, &x->cap_instances, (size_t) x->n_instances + 1, sizeof *x->instances,
                  1 << 24) < 0 ||
-        map_insert(&x->instance_map, id.lo, x->n_instances) < 0)
+        map_insert(&x->instance_map, hash64_id(id), x->n_instances) < 0)
         return NULL;
     x->instances[x->n_instances] = (struct instance){.id = id};
     return &x->instances[x->n_instances++];

@@ -27,7 +27,7 @@ static inline void idmap_done(struct idmap *m)
 
 static inline struct idmap_slot *idmap_slot(const struct idmap *m, struct id128 id)
 {
-    uint32_t k = (uint32_t) (id.hi >> 17) & m->mask;
+    uint32_t k = (uint32_t) hash64_id(id) & m->mask;
 
     while (m->slots[k].number && !id128_eq(m->slots[k].id, id))
         k = (k + 1) & m->mask;
@@ -38,7 +38,7 @@ static inline struct idmap_slot *idmap_slot(const struct idmap *m, struct id128 
 static inline void idmap_ahead(const struct idmap *m, struct id128 id)
 {
     if (m->slots)
-        __builtin_prefetch(&m->slots[(uint32_t) (id.hi >> 17) & m->mask]);
+        __builtin_prefetch(&m->slots[(uint32_t) hash64_id(id) & m->mask]);
 }
 
 /* UINT32_MAX: not there. */

@@ -635,12 +635,12 @@ int symbols_improve(struct symbols *s, struct sym_memo *m)
 uint32_t symbols_series(struct symbols *s, const struct type *t, const struct labels *l, struct id128 id)
 {
     uint32_t n = stable_count(&s->series), strings[2 + 2 * 64], service, name;
-    uint64_t h = id.hi ^ hash64_str(t->name);
+    uint64_t h = hash64_id(id) ^ hash64_str(t->name);
 
     for (; s->mapped[4] < n; s->mapped[4]++) {
         const struct sym_series *x = sym_series(s, s->mapped[4]);
 
-        if (map_insert(&s->series_map, x->labels_id.hi ^ hash64_str(x->type.name), s->mapped[4]) < 0)
+        if (map_insert(&s->series_map, hash64_id(x->labels_id) ^ hash64_str(x->type.name), s->mapped[4]) < 0)
             return NONE;
     }
     for (struct map_pos p = map_find(&s->series_map, h); p.index != MAP_NONE; p = map_next(&s->series_map, p))
