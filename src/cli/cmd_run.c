@@ -3,7 +3,6 @@
  * wick run -- CMD: starts a program with libwick-preload.so inside. Without -o the command replaces this process; with -o
  * it is waited for, and the files that it and its children wrote are merged into one.
  */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -13,17 +12,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "base/compress.h"
 #include "base/fd.h"
-#include "base/mem.h"
 #include "base/seccomp.h"
 #include "cli/args.h"
 #include "cli/command.h"
-#include "codec/pprof.h"
+#include "cli/run_parts.h"
 #include "elf/elf.h"
-#include "model/builder.h"
-#include "model/convert.h"
+
+#define UNSET INT64_MIN
+
+enum { UP_TO_ROOT = 64 }; /* more than any directory is deep */
 
 struct run_options {
     const char *types, *export, *pprof, *output, *service;
@@ -48,8 +46,6 @@ static const struct arg run_args[] = {
     {0},
 };
 
-static const char *const type_names[] = {"cpu", "wall", "alloc", "heap", "lock"};
-
 static int check_types(const char *types, struct err *e)
 {
     struct str rest = str_from(types ? types : "cpu");
@@ -58,9 +54,9 @@ static int check_types(const char *types, struct err *e)
         struct str one = str_trim(str_cut(&rest, ','));
         size_t i;
 
-        for (i = 0; i < ARRAY_SIZE(type_names) && !str_is(one, type_names[i]); i++)
+        for (i = 0; i < ARRAY_SIZE(run_parts_types) && !str_is(one, run_parts_types[i]); i++)
             ;
-        if (i == ARRAY_SIZE(type_names))
+        if (i == ARRAY_SIZE(run_parts_types))
             return err_set(e, -EINVAL, "--type: '%.*s' is not one of cpu, wall, alloc, heap, lock", STR_FMT(one));
     }
     return 0;
@@ -100,30 +96,48 @@ static int script_interpreter(const char *path, char *ret, size_t size)
     return 1;
 }
 
+/* The path of the loader that the program asks for, empty for a static one. */
+static struct str loader_of(const struct elf_file *f)
+{
+    for (uint32_t i = 0; i < f->n_segments; i++) {
+        struct elf_bytes b =
+            f->segments[i].type == PT_INTERP ? elf_segment_bytes(f, &f->segments[i]) : (struct elf_bytes){0};
+
+        if (b.p && b.n)
+            return (struct str){(const char *) b.p, (uint32_t) strnlen((const char *) b.p, b.n)};
+    }
+    return (struct str){0};
+}
+
 static int check_elf(const char *path, struct err *e)
 {
     _cleanup_(elf_freep) struct elf_file *f = NULL;
+    struct str loader;
     struct stat st;
-    bool dynamic = false;
     int r = elf_open(path, &f, e);
 
     if (r == -ENOEXEC) /* something that the kernel or a shell knows how to run */
         return 0;
     if (r < 0)
         return r;
-    for (uint32_t i = 0; i < f->n_segments; i++)
-        dynamic |= f->segments[i].type == PT_INTERP;
+    loader = loader_of(f);
     if (elf_find_section(f, ".go.buildinfo"))
         return err_set(
             e, -ENOTSUP,
             "'%s' is a Go program, which has a runtime of its own: serve net/http/pprof from it and use 'wick "
             "pprof http://HOST:PORT/debug/pprof/profile', or profile it from outside with 'wick record -- CMD'",
             path);
-    if (!dynamic)
+    if (!loader.n)
         return err_set(
             e, -ENOTSUP,
             "'%s' is statically linked: nothing can be loaded into it. Profile it from outside with 'wick record "
             "-- CMD', or link it with libwick",
+            path);
+    if (str_find(loader, STR("/ld-musl-")) >= 0)
+        return err_set(
+            e, -ENOTSUP,
+            "'%s' uses musl, and wick's library needs the GNU C library. Profile it from outside with 'wick record "
+            "-- CMD'",
             path);
     if (stat(path, &st) == 0 && st.st_mode & (S_ISUID | S_ISGID))
         return err_set(e, -EPERM, "'%s' is set-uid: the loader ignores LD_PRELOAD. Use 'wick record -- CMD' as root",
@@ -152,8 +166,7 @@ static int find_library(char *ret, size_t size, struct err *e)
     char *slash;
 
     if (given && *given) {
-        snprintf(ret, size, "%s", given);
-        return access(ret, R_OK) < 0 ? err_set(e, -errno, "WICK_PRELOAD=%s: %m", given) : 0;
+        return realpath(given, ret) ? 0 : err_set(e, -errno, "WICK_PRELOAD=%s: %m", given);
     }
     exe[n > 0 ? n : 0] = 0;
     slash = strrchr(exe, '/');
@@ -179,21 +192,27 @@ static void set_number(const char *name, int64_t v)
 
 static int set_environment(const struct run_options *o, struct err *e)
 {
-    char library[4096], both[8192];
+    char library[4096], both[8192], up[UP_TO_ROOT * 3 + 1] = "";
     const char *was = getenv("LD_PRELOAD");
     int r = find_library(library, sizeof library, e);
 
     if (r < 0)
         return r;
-    snprintf(both, sizeof both, "%s%s%s", library, was && *was ? ":" : "", was ? was : "");
+    if (strpbrk(library, ": "))
+        return err_set(e, -EINVAL, "'%s': LD_PRELOAD cannot name a path with a blank or a colon", library);
+    /* From the program's directory up to the root, and down to the library. musl does not know $ORIGIN and passes over the
+     * whole; it would load a plain path, find no GNU C library, and not start the program: a child of the command. */
+    for (int i = 0; i < UP_TO_ROOT; i++)
+        memcpy(up + 3 * i, "/..", 4);
+    snprintf(both, sizeof both, "$ORIGIN%s%s%s%s", up, library, was && *was ? ":" : "", was ? was : "");
     setenv("LD_PRELOAD", both, 1);
     setenv("WICK_TYPES", o->types ? o->types : "cpu", 1);
     set_number("WICK_SECCOMP", MAX(seccomp_filters(), 0));
-    if (o->rate)
+    if (o->rate != UNSET)
         set_number("WICK_RATE", o->rate);
-    if (o->interval)
+    if (o->interval != UNSET)
         set_number("WICK_ALLOC_INTERVAL", o->interval);
-    if (o->depth)
+    if (o->depth != UNSET)
         set_number("WICK_DEPTH", o->depth);
     if (o->export)
         setenv("WICK_EXPORT", o->export, 1);
@@ -212,181 +231,109 @@ static void run_command(char **argv)
     _exit(errno == ENOENT ? 127 : 126);
 }
 
-/* --- merging what was written --- */
-/* p.PID.TYPE.pb.gz; the first type asked for has no TYPE. -1 for other names. */
-static int part_type(struct str name, int first)
-{
-    if (!str_ends(name, STR(".pb.gz")))
-        return -1;
-    for (size_t i = 0; i < ARRAY_SIZE(type_names); i++) {
-        char end[32];
-
-        snprintf(end, sizeof end, ".%s.pb.gz", type_names[i]);
-        if (str_ends(name, str_from(end)))
-            return (int) i;
-    }
-    return first;
-}
-
-static int append_part(struct builder *b, const char *path, struct err *e)
-{
-    _cleanup_(buf_done) struct buf in = BUF_INIT;
-    _cleanup_(batch_unrefp) struct batch *part = NULL;
-    int r = fd_read_file(path, 1ul << 30, &in, e);
-
-    if (r == 0)
-        r = pprof_decode(&in, NULL, &part, e);
-    return r < 0 ? r : builder_append(b, part);
-}
-
-static int write_merged(struct builder *b, const char *path, struct err *e)
-{
-    _cleanup_(batch_unrefp) struct batch *all = NULL, *one = NULL;
-    _cleanup_(buf_done) struct buf plain = BUF_INIT, packed = BUF_INIT;
-    int r = builder_finish(b, &all, e);
-
-    if (r == 0)
-        r = convert_to_single(all, &one, e);
-    if (r == 0)
-        r = pprof_encode(one, &one->profiles[0], &plain, e);
-    if (r == 0)
-        r = compress_deflate(COMPRESS_GZIP, 0, plain.p, plain.n, &packed, e);
-    return r < 0 ? r : fd_write_file(path, packed.p, packed.n, e);
-}
-
-/* All parts of one type into one file; the number of processes that wrote one, 0 when there is none. */
-static int merge_type(const char *dir, int type, int first, const char *output, struct err *e)
-{
-    _cleanup_(builder_freep) struct builder *b = NULL;
-    DIR *d = opendir(dir);
-    int n = 0, r = builder_new(NULL, &b);
-
-    for (struct dirent *f; r == 0 && d && (f = readdir(d));) {
-        char path[4600];
-
-        if (part_type(str_from(f->d_name), first) != type)
-            continue;
-        snprintf(path, sizeof path, "%s/%s", dir, f->d_name);
-        r = append_part(b, path, e);
-        n++;
-    }
-    if (d)
-        closedir(d);
-    if (r == 0 && n)
-        r = write_merged(b, output, e);
-    return r < 0 ? r : n;
-}
-
-static void remove_parts(const char *dir)
-{
-    DIR *d = opendir(dir);
-
-    for (struct dirent *f; d && (f = readdir(d));) {
-        char path[4600];
-
-        snprintf(path, sizeof path, "%s/%s", dir, f->d_name);
-        if (f->d_name[0] != '.')
-            fd_unlink(AT_FDCWD, path);
-    }
-    if (d)
-        closedir(d);
-    fd_rmdir(AT_FDCWD, dir);
-}
-
-static void output_name(const char *output, int type, bool is_first, char *ret, size_t size)
-{
-    struct str name = str_from(output), ext = STR("");
-
-    if (str_ends(name, STR(".pb.gz")))
-        ext = STR(".pb.gz");
-    if (is_first)
-        snprintf(ret, size, "%s", output);
-    else
-        snprintf(ret, size, "%.*s.%s%.*s", (int) (name.n - ext.n), name.p, type_names[type], STR_FMT(ext));
-}
-
-static int merge_all(const char *dir, const char *types, const char *output, struct err *e)
-{
-    struct str rest = str_from(types ? types : "cpu");
-    int first = -1, wrote = 0;
-
-    for (size_t i = 0; i < ARRAY_SIZE(type_names) && first < 0; i++) /* the order in which libwick names them */
-        for (struct str t = rest; t.n && first < 0;) {
-            struct str one = str_trim(str_cut(&t, ','));
-
-            if (str_is(one, type_names[i]) || (i == 3 && str_is(one, "alloc")))
-                first = i == 2 ? 3 : (int) i;
-        }
-    for (int type = 0; type < (int) ARRAY_SIZE(type_names); type++) {
-        char path[4200];
-        int n;
-
-        output_name(output, type, type == first, path, sizeof path);
-        n = merge_type(dir, type, first, path, e);
-        if (n < 0)
-            return n;
-        if (n) {
-            fprintf(stderr, "wick: wrote %s%s; look at it with: wick pprof %s\n", path, n > 1 ? " (all processes)" : "",
-                    path);
-            wrote++;
-        }
-    }
-    return wrote ? 0
-                 : err_set(e, -ENODATA, "the program wrote no profile: it ended at once, or by _exit() or a signal");
-}
-
+/* --- running it --- */
 static pid_t child;
 
-static void forward(int sig)
+/* Ctrl-C and Ctrl-\\ reach the command as well: the terminal sends them to all processes of its group. */
+static void forward(int sig, siginfo_t *si, void *uc)
 {
-    if (child > 0)
+    if (child > 0 && !((sig == SIGINT || sig == SIGQUIT) && si->si_code == SI_KERNEL))
         kill(child, sig);
 }
 
 static int wait_for(pid_t pid)
 {
-    struct sigaction on = {.sa_handler = forward}, ignore = {.sa_handler = SIG_IGN};
+    static const int forwarded[] = {SIGTERM, SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2};
+    struct sigaction on = {.sa_sigaction = forward, .sa_flags = SA_SIGINFO | SA_RESTART};
     int status;
 
     child = pid;
-    sigaction(SIGTERM, &on, NULL);
-    sigaction(SIGHUP, &on, NULL);
-    sigaction(SIGINT, &ignore, NULL); /* the terminal sends it to the command as well */
-    sigaction(SIGQUIT, &ignore, NULL);
+    for (size_t i = 0; i < ARRAY_SIZE(forwarded); i++)
+        sigaction(forwarded[i], &on, NULL);
     while (waitpid(pid, &status, 0) < 0)
         if (errno != EINTR)
             return EXIT_FAILED;
+    child = 0;
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
 static int run_and_merge(const struct run_options *o, const char *output, char **argv)
 {
+    struct run_parts parts;
     struct err e = {0};
-    char dir[4200], file[4300];
     pid_t pid;
     int status, merged;
 
-    snprintf(dir, sizeof dir, "%s.parts.%d", output, (int) getpid());
-    if (fd_mkdir(AT_FDCWD, dir, 0700) < 0 || !realpath(dir, file))
-        return command_end("run", err_set(&e, -errno, "cannot write beside '%s': %m", output), &e);
-    strncat(file, "/p.pb.gz", sizeof file - strlen(file) - 1);
-    setenv("WICK_FILE", file, 1);
+    if (run_parts_open(output, &parts, &e) < 0)
+        return command_end("run", e.code, &e);
     pid = fork();
     if (pid == 0)
         run_command(argv);
+    run_parts_receive(&parts);
     status = pid < 0 ? EXIT_FAILED : wait_for(pid);
-    merged = command_end("run", merge_all(dir, o->types, output, &e), &e);
-    remove_parts(dir);
+    merged = command_end("run", run_parts_merge(&parts, o->types, output, &e), &e);
+    run_parts_done(&parts);
     return status ? status : merged;
+}
+
+/* --- options --- */
+static int check_range(const char *name, int64_t v, int64_t min, int64_t max, const char *what, struct err *e)
+{
+    if (v == UNSET || (v >= min && v <= max))
+        return 0;
+    return err_set(e, -EINVAL, "%s %lld is out of range: %lld to %lld %s", name, (long long) v, (long long) min,
+                   (long long) max, what);
+}
+
+static int check_options(const struct run_options *o, struct err *e)
+{
+    int r = check_types(o->types, e);
+
+    if (r == 0)
+        r = check_range("--rate", o->rate, 1, 10000, "samples a second", e);
+    if (r == 0)
+        r = check_range("--depth", o->depth, 1, 1024, "frames", e);
+    if (r == 0)
+        r = check_range("--alloc-interval", o->interval, 1, INT64_C(1) << 40, "bytes", e);
+    return r;
+}
+
+/* Before the program runs: what it takes hours to record must not be lost at the end. */
+static int check_output(const char *output, struct err *e)
+{
+    static const char *const others[] = {".svg",       ".html", ".json", ".txt", ".folded",
+                                         ".collapsed", ".otlp", ".png",  ".pdf"};
+    struct stat st;
+    int fd;
+
+    for (size_t i = 0; i < ARRAY_SIZE(others); i++)
+        if (str_ends(str_from(output), str_from(others[i])))
+            return err_set(
+                e, -EINVAL,
+                "--output %s: wick run writes pprof. Write a .pb.gz file and turn it into %s with 'wick convert' or "
+                "'wick pprof'",
+                output, others[i]);
+    if (strcmp(output, "-") == 0)
+        return 0;
+    if (stat(output, &st) == 0 && S_ISDIR(st.st_mode))
+        return err_set(e, -EISDIR, "--output %s is a directory: name a file in it", output);
+    if (stat(output, &st) == 0)
+        return access(output, W_OK) < 0 ? err_set(e, -errno, "--output %s: %m", output) : 0;
+    fd = fd_open(AT_FDCWD, output, O_WRONLY | O_CREAT | O_EXCL, 0644);
+    if (fd < 0)
+        return err_set(e, fd, "--output %s: %m", output);
+    fd_close(fd);
+    fd_unlink(AT_FDCWD, output);
+    return 0;
 }
 
 static int run(int argc, char **argv)
 {
-    struct run_options o = {0};
+    struct run_options o = {.rate = UNSET, .depth = UNSET, .interval = UNSET};
     struct err e = {0};
     int n;
 
-    if (args_parse(run_args, &o, argc - 1, argv + 1, true, &n, &e) < 0 || check_types(o.types, &e) < 0)
+    if (args_parse(run_args, &o, argc - 1, argv + 1, true, &n, &e) < 0 || check_options(&o, &e) < 0)
         return command_misused("run", "%s", e.message);
     if (o.help) {
         printf(
@@ -403,6 +350,8 @@ static int run(int argc, char **argv)
     argv[n] = NULL;
     if (!o.output && !o.export && !o.pprof)
         o.output = "wick.pb.gz";
+    if (o.output && check_output(o.output, &e) < 0)
+        return command_end("run", e.code, &e);
     if (o.output)
         return run_and_merge(&o, o.output, argv);
     run_command(argv);

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What leaves the process: OTLP to an endpoint, pprof to files, sessions for /debug/pprof and snapshots. Background only. */
 #include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/compress.h"
@@ -15,6 +18,7 @@
 #include "sdk/otlp_http.h"
 #include "sdk/profile.h"
 #include "sdk/provider.h"
+#include "sdk/start.h"
 
 #define LINES_NS (5 * NS_PER_S) /* a client waits 1.5 times what it asked for, and 5 s */
 
@@ -176,6 +180,33 @@ static int file_name(const char *base, int type, bool first, char *to, size_t si
     return 0;
 }
 
+/* Whole or not at all, but not synced: the process may be about to end, and must not wait for a disk. */
+static int write_file(const char *path, const struct buf *b, struct err *e)
+{
+    char tmp[4096 + 16];
+    int fd, r;
+
+    snprintf(tmp, sizeof tmp, "%s.tmp%d", path, (int) getpid());
+    fd = fd_open(AT_FDCWD, tmp, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0644);
+    r = fd < 0 ? fd : fd_write_all(fd, b->p, b->n);
+    fd_close(fd);
+    if (r == 0)
+        r = fd_rename(AT_FDCWD, tmp, AT_FDCWD, path);
+    if (r == 0)
+        return 0;
+    fd_unlink(AT_FDCWD, tmp);
+    return err_set(e, r, "cannot write '%s': %m", path);
+}
+
+static int write_or_send(const char *path, int type, const struct buf *b, struct err *e)
+{
+    int r = write_file(path, b, e);
+
+    if (r == -EACCES || r == -EPERM || r == -ENOENT || r == -EROFS || r == -ENOTDIR)
+        r = start_send_part(type_names[type], b->p, b->n, e) == 0 ? 0 : r;
+    return r;
+}
+
 int export_write_files(struct wick_provider *p, struct err *e)
 {
     bool first = true;
@@ -196,7 +227,7 @@ int export_write_files(struct wick_provider *p, struct err *e)
         if (r == 0)
             r = profile_make_pprof(&part, &out, e);
         if (r == 0)
-            r = fd_write_file(path, out.p, out.n, e);
+            r = write_or_send(path, type, &out, e);
         first = false;
     }
     return r;

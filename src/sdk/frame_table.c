@@ -138,9 +138,9 @@ static int open_debug_file(const struct module_file *f, struct elf_file **ret)
 
 static int open_file(const struct module_file *f, bool debug, struct elf_file **ret)
 {
-    if (f->memory)
-        return debug ? -ENOENT : elf_from_bytes(f->memory, f->memory_size, false, ret, NULL);
-    return debug ? open_debug_file(f, ret) : elf_open(f->path, ret, NULL);
+    if (!debug)
+        return modules_open(f, ret);
+    return f->memory ? -ENOENT : open_debug_file(f, ret);
 }
 
 static void name_file(uint32_t file, struct name_query *q, size_t n)

@@ -15,6 +15,7 @@
 #include "base/fd.h"
 #include "base/mem.h"
 #include "elf/elf.h"
+#include "elf/elf_id.h"
 #include "unwind/loaded.h"
 #include "unwind/walk.h"
 
@@ -179,6 +180,45 @@ static int64_t add_file(const struct dl_phdr_info *info, bool first)
     files[i].bias = info->dlpi_addr;
     files[i].offset = text_offset(info);
     return (int64_t) i;
+}
+
+/* --- files --- */
+/* A file that was replaced since it was loaded has names for other code. */
+static bool is_the_same(const struct module_file *f, const struct elf_file *elf)
+{
+    static const char hex[] = "0123456789abcdef";
+    char id[ELF_ID_MAX];
+
+    if (!f->build_id_n || !elf_gnu_build_id(elf, id))
+        return true;
+    for (uint32_t i = 0; i < f->build_id_n; i++)
+        if (id[2 * i] != hex[f->build_id[i] >> 4] || id[2 * i + 1] != hex[f->build_id[i] & 15])
+            return false;
+    return true;
+}
+
+static int open_same(const struct module_file *f, const char *path, struct elf_file **ret)
+{
+    _cleanup_(elf_freep) struct elf_file *elf = NULL;
+    int r = elf_open(path, &elf, NULL);
+
+    if (r == 0 && !is_the_same(f, elf))
+        r = -ESTALE;
+    if (r == 0)
+        *ret = TAKE(elf);
+    return r;
+}
+
+int modules_open(const struct module_file *f, struct elf_file **ret)
+{
+    int r;
+
+    if (f->memory)
+        return elf_from_bytes(f->memory, f->memory_size, false, ret, NULL);
+    r = open_same(f, f->path, ret);
+    if (r < 0 && f == modules_file(1)) /* the program itself: also if its path is closed to us, or it was replaced */
+        r = open_same(f, "/proc/self/exe", ret);
+    return r;
 }
 
 /* --- the set --- */

@@ -29,6 +29,9 @@ int modules_refresh(void);
 /* A file by module.file; 0 is a file without name, for code outside of all objects. */
 const struct module_file *modules_file(uint32_t i);
 uint32_t modules_files(void);
+struct elf_file;
+/* Opens it for its names. -ESTALE when the path has another build than the one that was loaded. */
+int modules_open(const struct module_file *f, struct elf_file **ret);
 /* Of a set that is in use or that was in use at the last refresh. NULL when it is gone. */
 const struct module_set *modules_generation(uint32_t generation);
 const struct module *modules_find(const struct module_set *set, uint64_t pc);

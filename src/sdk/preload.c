@@ -6,7 +6,7 @@
  *
  *   WICK_TYPES cpu,wall,alloc,heap,lock   WICK_RATE Hz             WICK_EXPORT endpoint or none   WICK_FILE out.pb.gz
  *   WICK_PPROF host:port                  WICK_ALLOC_INTERVAL B    WICK_DEPTH frames              WICK_ROOT pid of the command
- *   WICK_SECCOMP filters of `wick run`
+ *   WICK_SECCOMP filters of `wick run`    WICK_PARTS see part_send.h
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -21,6 +21,7 @@
 #include "sdk/ending.h"
 #include "sdk/heap.h"
 #include "sdk/new_hooks.h"
+#include "sdk/part_send.h"
 #include "sdk/provider.h"
 #include "sdk/signal_hooks.h"
 #include "sdk/start.h"
@@ -113,6 +114,11 @@ static void say(const char *what, const char *words)
         (void) !write(STDERR_FILENO, line, MIN((size_t) n, sizeof line - 1));
 }
 
+int start_send_part(const char *type, const void *p, size_t n, struct err *e)
+{
+    return part_send(type, p, n, e);
+}
+
 void start_tell(const char *words)
 {
     static _Atomic bool told;
@@ -196,6 +202,7 @@ __attribute__((constructor(101))) static void on_load(void)
         return;
     snprintf(file_name, sizeof file_name, "%s", secure_getenv("WICK_FILE") ? secure_getenv("WICK_FILE") : "");
     root_pid = number("WICK_ROOT");
+    part_send_to(secure_getenv("WICK_PARTS"));
     start();
 }
 

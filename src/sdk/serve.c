@@ -320,7 +320,7 @@ static void answer_symbol(struct conn *c, struct str body)
         if (str_to_u64(one, 16, &pc) < 0 || !set || !(m = modules_find(set, pc)))
             continue;
         q.address = pc - m->bias;
-        if (elf_open(modules_file(m->file)->path, &f, NULL) == 0 && name_query(f, &q, 1))
+        if (modules_open(modules_file(m->file), &f) == 0 && name_query(f, &q, 1))
             buf_printf(&b, "0x%llx %.*s\n", (unsigned long long) pc, STR_FMT(q.name));
     }
     answer(c, 200, "text/plain; charset=utf-8", b.p, b.n, "");

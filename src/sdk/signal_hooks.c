@@ -38,6 +38,8 @@ enum { RESTORER = 0x04000000 }; /* SA_RESTORER, which the C library adds to what
 enum { RESTORER = 0 };
 #endif
 
+#define AGAIN_NS 1000000000ll
+
 typedef void (*handler_fn)(int);
 
 static struct {
@@ -50,7 +52,7 @@ __attribute__((visibility("hidden"))) long (*signal_hooks_real_syscall)(long, ..
 
 static uint64_t root_pid;
 static _Atomic bool watching;
-static _Atomic int ending; /* how many of the signals below have come */
+static _Atomic int64_t ending_since; /* when the first of the signals below came; 0: none did */
 
 struct watched {
     int sig;
@@ -152,11 +154,15 @@ static void die_of(int sig)
 static void on_ending(int sig)
 {
     int saved = errno;
+    int64_t first = 0, now = sys_clock_ns(CLOCK_MONOTONIC);
 
-    if (atomic_fetch_add(&ending, 1) == 0) /* the second one ends the process at once */
+    if (atomic_compare_exchange_strong(&ending_since, &first, now))
         flush(ENDING_FILE_MS, ENDING_FILE_MS);
-    die_of(sig);
-    atomic_store(&ending, 0);
+    else if (now - first <
+             AGAIN_NS) /* sent to the whole group, and forwarded by `wick run` or a shell: it is the same */
+        return;
+    die_of(sig); /* a second one ends the process at once */
+    atomic_store(&ending_since, 0);
     errno = saved;
 }
 

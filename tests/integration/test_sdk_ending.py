@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A profiled program ends as it does without wick: same output, same status, no later; and its profile is there."""
 import os
+import pty
 import re
 import shutil
 import signal
@@ -8,10 +9,9 @@ import socket
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
-from sdk_tools import LIBWICK, ROOT, WICK, free_port, needs_go, program, top  # noqa: F401
+from sdk_tools import LIBWICK, ROOT, WICK, needs_go, program, top  # noqa: F401
 
 pytestmark = needs_go
 
@@ -70,34 +70,51 @@ def test_a_silent_collector_does_not_delay_a_stop(linked, silent):
     assert p.returncode == 0 and time.time() - start < 6
 
 
-def interrupt(command, sig, ready, to_group=False):
-    """Starts the command, sends sig when a line came; (status, output after it, standard error)."""
-    p = subprocess.Popen([str(c) for c in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                         start_new_session=True)
-    assert p.stdout.readline() == ready
-    time.sleep(0.5)
-    (os.killpg if to_group else os.kill)(p.pid, sig)
-    out, err = p.communicate(timeout=60)
-    return p.returncode, out, re.sub(r"^wick: .*\n", "", err, flags=re.M)
-
-
 PYTHON = "import time\nprint('ready', flush=True)\nend = time.time() + 30\nwhile time.time() < end: pass"
 
 
+def at_a_terminal(*command):
+    """Starts the command at a terminal of its own and types Ctrl-C when a line came; (status, output)."""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.execv(command[0], [str(c) for c in command])
+    out = b""
+    typed = False
+    while True:
+        try:
+            piece = os.read(terminal, 4096)
+        except OSError:  # it has ended
+            break
+        out += piece
+        if b"ready" in out and not typed:
+            time.sleep(0.5)
+            os.write(terminal, b"\x03")
+            typed = True
+    os.close(terminal)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), re.sub(r"wick: .*\r\n", "", out.decode())
+
+
 def test_python_keeps_ctrl_c(tmp_path):
-    plain = interrupt([sys.executable, "-c", PYTHON], signal.SIGINT, "ready\n", True)
-    got = interrupt([WICK, "run", "-o", tmp_path / "o.pb.gz", "--", sys.executable, "-c", PYTHON], signal.SIGINT, "ready\n", True)
-    assert "KeyboardInterrupt" in got[2] and got[2] == plain[2]
+    plain = at_a_terminal(sys.executable, "-c", PYTHON)
+    got = at_a_terminal(WICK, "run", "-o", tmp_path / "o.pb.gz", "--", sys.executable, "-c", PYTHON)
+    assert "KeyboardInterrupt" in got[1] and got[1] == plain[1]
     assert got[0] == 128 - plain[0]
     assert top(tmp_path / "o.pb.gz")[1] > 0.03e9
 
 
+@pytest.mark.parametrize("to_group", [False, True])
 @pytest.mark.parametrize("sig", [signal.SIGTERM, signal.SIGINT])
-def test_node_writes_its_profile(tmp_path, sig):
+def test_node_writes_its_profile(tmp_path, sig, to_group):
+    """Sent to `wick run` alone, which forwards it, or to its whole group, so that node gets it twice."""
     if not shutil.which("node"):
         pytest.skip("no node here")
     server = "require('http').createServer().listen(0, '127.0.0.1', () => console.log('ready'));" \
              "setInterval(() => { const t = Date.now() + 30; while (Date.now() < t); }, 40)"
-    got = interrupt([WICK, "run", "-o", tmp_path / "o.pb.gz", "--", "node", "-e", server], sig, "ready\n", sig == signal.SIGINT)
-    assert got[0] == 128 + sig
+    p = subprocess.Popen([WICK, "run", "-o", tmp_path / "o.pb.gz", "--", "node", "-e", server], stdout=subprocess.PIPE, text=True,
+                         start_new_session=True)
+    assert p.stdout.readline() == "ready\n"
+    time.sleep(0.5)
+    (os.killpg if to_group else os.kill)(p.pid, sig)
+    p.communicate(timeout=60)
+    assert p.returncode == 128 + sig
     assert top(tmp_path / "o.pb.gz")[1] > 0.03e9

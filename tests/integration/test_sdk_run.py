@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`wick run`: which programs it takes, what it says of the others, and which files it writes."""
+import grp
+import os
+import shutil
+import subprocess
+import time
+import urllib.request
+
+import pytest
+from sdk_tools import WICK, free_port, needs_go, program, top, wick_run  # noqa: F401
+
+pytestmark = needs_go
+as_root = pytest.mark.skipif(os.getuid() != 0, reason="root changes users")
+
+
+def refused(*args):
+    p = wick_run(*args, check=False)
+    assert p.returncode in (1, 2) and "ran" not in p.stdout
+    return p.stderr
+
+
+def test_options_out_of_range_get_a_sentence():
+    assert "--rate 0 is out of range: 1 to 10000" in refused("-F", 0, "--", "echo", "ran")
+    assert "--rate 20000 is out of range" in refused("-F", 20000, "--", "echo", "ran")
+    assert "--depth 0 is out of range" in refused("--depth", 0, "--", "echo", "ran")
+    assert "--alloc-interval 0 is out of range" in refused("--alloc-interval", 0, "--", "echo", "ran")
+
+
+def test_the_output_is_checked_before_the_program_runs(tmp_path):
+    assert "No such file" in refused("-o", tmp_path / "none/o.pb.gz", "--", "echo", "ran")
+    assert "is a directory" in refused("-o", tmp_path, "--", "echo", "ran")
+    assert "writes pprof" in refused("-o", tmp_path / "o.svg", "--", "echo", "ran")
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_first_type_goes_into_the_file_that_is_named(program, tmp_path):
+    out = tmp_path / "o.pb.gz"
+    wick_run("-t", "heap,cpu", "-o", out, "--", program("ending"), "return")
+    assert sorted(f.name for f in tmp_path.iterdir()) == ["o.cpu.pb.gz", "o.pb.gz"]
+    assert top(out, "inuse_space")[1] >= 0
+    assert top(tmp_path / "o.cpu.pb.gz", "cpu")[0]["burn"][1] > 0.02e9
+
+
+def test_musl_is_refused(program):
+    exe = program("ending", "-Wl,--dynamic-linker=/lib/ld-musl-x86_64.so.1")
+    assert "uses musl" in refused("--", exe)
+
+
+def test_musl_programs_started_by_others_run_as_without(tmp_path):
+    """musl's loader takes the library if it finds it, and then does not start the program."""
+    if not shutil.which("musl-gcc"):
+        pytest.skip("no musl-gcc here")
+    (tmp_path / "h.c").write_text('#include <stdio.h>\nint main(void) { puts("musl"); return 3; }\n')
+    subprocess.run(["musl-gcc", "-o", tmp_path / "h", tmp_path / "h.c"], check=True)
+    p = wick_run("-o", tmp_path / "o.pb.gz", "--", "sh", "-c", f"{tmp_path}/h; echo $?")
+    assert p.stdout == "musl\n3\n" and "relocating" not in p.stderr
+
+
+def test_the_library_is_not_named_by_a_plain_path():
+    """What musl's loader passes over; with the GNU C library it leads to the file from anywhere."""
+    p = wick_run("--pprof", "127.0.0.1:0", "--", "sh", "-c", "echo $LD_PRELOAD; grep -c libwick-preload /proc/$$/maps")
+    path, n = p.stdout.split()
+    assert path.startswith("$ORIGIN/../") and int(n) > 0
+
+
+@as_root
+def test_workers_of_another_user_write_their_parts(program, tmp_path):
+    tmp_path.chmod(0o700)
+    jail = tmp_path / "jail"
+    jail.mkdir()
+    p = wick_run("-o", tmp_path / "o.pb.gz", "--", program("dropped"), jail)
+    assert p.stdout == "0\n" and "cannot" not in p.stderr
+    rows, total = top(tmp_path / "o.pb.gz")
+    assert rows["worker"][1] > 0.25e9, rows  # named by way of /proc/self/exe: the directory is closed to it
+    assert total > 0.55e9  # the other one has no /proc
+
+
+@as_root
+def test_workers_of_nginx_write_their_parts(tmp_path):
+    if not shutil.which("nginx"):
+        pytest.skip("no nginx here")
+    tmp_path.chmod(0o700)
+    port = free_port()
+    (tmp_path / "n.conf").write_text(f"""
+daemon off; user nobody {grp.getgrgid(65534).gr_name}; worker_processes 1; pid {tmp_path}/pid; error_log stderr;
+events {{ }}
+http {{ access_log off; server {{ listen 127.0.0.1:{port}; return 200 "hello"; }} }}
+""")
+    p = subprocess.Popen([WICK, "run", "-F", "1000", "-o", tmp_path / "o.pb.gz", "--", "nginx", "-c", tmp_path / "n.conf"],
+                         stderr=subprocess.PIPE, text=True)
+    deadline = time.time() + 20
+    asked = 0
+    while asked < 1500:
+        try:
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=5).read()
+            asked += 1
+        except OSError:
+            assert time.time() < deadline
+            time.sleep(0.05)
+    p.terminate()
+    err = p.communicate(timeout=30)[1]
+    assert p.returncode == 0 and "all processes" in err, err
+    rows, _ = top(tmp_path / "o.pb.gz")
+    assert any("ngx_worker_process_cycle" in f or "ngx_epoll_process_events" in f for f in rows) or len(rows) > 3, rows
