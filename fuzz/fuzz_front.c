@@ -173,7 +173,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size < 1 || size > 100000 || socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fd) < 0)
         return 0;
     atomic_fetch_add(&server->connections, 1);
-    conn_open(&server->workers[0], fd[0], "127.0.0.1:1");
+    conn_open(&server->workers[0], fd[0], "127.0.0.1:1", NULL);
     if (data[0] & 1)
         send(fd[1], preface, sizeof preface, MSG_NOSIGNAL);
     send(fd[1], data + 1, size - 1, MSG_NOSIGNAL);

@@ -24,7 +24,7 @@ static inline int served_open(struct http_server_options o)
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fd) < 0)
         return -1;
     atomic_fetch_add(&server->connections, 1);
-    conn_open(&server->workers[0], fd[0], "fuzz");
+    conn_open(&server->workers[0], fd[0], "fuzz", NULL);
     return fd[1];
 }
 

@@ -165,11 +165,11 @@ static int start_tls(struct serve *s, struct err *e)
     return t->present ? tls_openssl.context_new(&o, true, &s->tls, e) : 0;
 }
 
-static int new_server(struct serve *s, void (*handle)(void *, struct http_request *), void *arg,
-                      struct http_server **ret, struct err *e)
+static int new_server(struct serve *s, bool (*begin)(void *, struct http_request *),
+                      void (*handle)(void *, struct http_request *), void *arg, struct http_server **ret, struct err *e)
 {
     struct loop *loops[64];
-    struct http_server_options o = {.loops = loops, .tls = s->tls, .arg = arg, .handle = handle};
+    struct http_server_options o = {.loops = loops, .tls = s->tls, .arg = arg, .begin = begin, .handle = handle};
 
     for (unsigned i = 0; i < loop_group_size(s->loops) && i < ARRAY_SIZE(loops); i++)
         loops[o.n_loops++] = loop_group_at(s->loops, i);
@@ -422,11 +422,11 @@ static int start_listeners(struct serve *s, char *address, size_t size, struct e
     int r = start_tls(s, e);
 
     if (r == 0)
-        r = new_server(s, front_handle, s->front, &s->api, e);
+        r = new_server(s, front_begin, front_handle, s->front, &s->api, e);
     if (r == 0)
-        r = new_server(s, serve_intake_grpc, s->intake, &s->grpc, e);
+        r = new_server(s, serve_intake_begin, serve_intake_grpc, s->intake, &s->grpc, e);
     if (r == 0)
-        r = new_server(s, serve_intake_http, s->intake, &s->http, e);
+        r = new_server(s, serve_intake_begin, serve_intake_http, s->intake, &s->http, e);
     if (r < 0)
         return r;
     s->ui.otlp_grpc = listen_otlp(s, s->grpc, "OTLP/gRPC", l->otlp_grpc, s->otlp_grpc, sizeof s->otlp_grpc);

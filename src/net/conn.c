@@ -45,7 +45,10 @@ int64_t conn_body_deadline(const struct conn *c, const struct exchange *x)
 {
     const struct http_server_options *o = &c->worker->server->o;
 
-    return x->started + o->head_timeout_ns + o->body_timeout_ns + (int64_t) (x->body_seen / o->min_rate) * NS_PER_S;
+    int64_t paid = o->body_timeout_ns + (int64_t) (x->body_seen / o->min_rate) * NS_PER_S;
+
+    /* A body that is kept in memory has an end however steadily it drips; one that is taken in pieces costs no memory. */
+    return x->started + o->head_timeout_ns + (x->q.on_body ? paid : MIN(paid, o->body_deadline_ns));
 }
 
 static void note_output(struct conn *c)
@@ -268,23 +271,26 @@ static const struct stream_ops conn_stream_ops = {
 };
 
 /* --- birth and death --- */
-void conn_open(struct worker *w, int fd, const char *peer)
+void conn_open(struct worker *w, int fd, const char *peer, struct peer *from)
 {
     struct conn *c = w->state == WORKER_RUNNING ? mem_zalloc(sizeof *c) : NULL;
     struct http_server *s = w->server;
 
     if (!c) {
         fd_close(fd);
+        peers_disconnect(&s->peers, from);
         atomic_fetch_sub(&s->connections, 1);
         return;
     }
     c->worker = w;
+    c->from = from;
     c->timer.fire = conn_timer;
     c->flush.run = conn_flush;
     c->is_tls = s->o.tls != NULL;
     snprintf(c->peer, sizeof c->peer, "%s", peer);
     if (stream_init(&c->stream, w->loop, fd, s->o.tls, NULL, &conn_stream_ops, NULL) < 0) {
         mem_free(c);
+        peers_disconnect(&s->peers, from);
         atomic_fetch_sub(&s->connections, 1);
         return;
     }
@@ -302,6 +308,9 @@ int conn_hold(struct conn *c, size_t n)
     struct http_server *s = c->worker->server;
     uint64_t all = atomic_fetch_add_explicit(&s->buffered, n - c->held, memory_order_relaxed) + n - c->held;
 
+    if (c->from && atomic_fetch_add_explicit(&c->from->buffered, n - c->held, memory_order_relaxed) + n - c->held >
+                       s->o.max_peer_buffered)
+        all = SIZE_MAX;
     c->held = n;
     return n && all > s->o.max_buffered ? -ENOBUFS : 0;
 }
@@ -333,6 +342,7 @@ void conn_close(struct conn *c)
         c->next->prev = c->prev;
     w->n_conns--;
     atomic_fetch_sub(&w->server->connections, 1);
+    peers_disconnect(&w->server->peers, c->from);
     mem_free(c->subject);
     mem_free(c);
     worker_maybe_stopped(w);

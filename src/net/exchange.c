@@ -30,6 +30,7 @@ struct exchange *exchange_new(struct conn *c)
         return NULL;
     x->conn = c;
     x->worker = c->worker;
+    x->peer = c->from;
     x->started = loop_now(c->worker->loop);
     x->pieces_tail = &x->pieces;
     x->start_call.run = start_on_loop;
@@ -70,6 +71,8 @@ static void leave_conn(struct exchange *x)
 static void unaccount(struct exchange *x)
 {
     atomic_fetch_sub_explicit(&x->worker->server->buffered, x->accounted, memory_order_relaxed);
+    if (x->peer)
+        atomic_fetch_sub_explicit(&x->peer->buffered, x->accounted, memory_order_relaxed);
     x->accounted = 0;
 }
 
@@ -78,6 +81,11 @@ int exchange_account(struct exchange *x, size_t n)
     struct http_server *s = x->worker->server;
 
     x->accounted += n;
+    if (x->peer &&
+        atomic_fetch_add_explicit(&x->peer->buffered, n, memory_order_relaxed) + n > s->o.max_peer_buffered) {
+        atomic_fetch_add_explicit(&s->buffered, n, memory_order_relaxed);
+        return -ENOBUFS;
+    }
     return atomic_fetch_add_explicit(&s->buffered, n, memory_order_relaxed) + n > s->o.max_buffered ? -ENOBUFS : 0;
 }
 
@@ -86,6 +94,9 @@ void exchange_free(struct exchange *x)
     if (!x)
         return;
     assert(x->state != EXCHANGE_HANDED);
+    unaccount(x);
+    if (x->owns_peer)
+        peers_unref(&x->worker->server->peers, x->peer);
     leave_conn(x);
     if (x->q.released)
         x->q.released(&x->q);
@@ -93,7 +104,6 @@ void exchange_free(struct exchange *x)
         x->pieces = p->next;
         mem_free(p);
     }
-    unaccount(x);
     buf_done(&x->body);
     buf_done(&x->q.answer);
     arena_done(&x->q.arena);
@@ -233,6 +243,8 @@ void exchange_abandon(struct exchange *x)
         exchange_free(x);
         return;
     }
+    peers_ref(&x->worker->server->peers, x->peer);
+    x->owns_peer = true;
     leave_conn(x); /* first: the handler may finish from inside of cancelled(), and that frees it */
     exchange_cancel(x);
 }

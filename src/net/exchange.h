@@ -13,6 +13,7 @@
 
 #include <stdatomic.h>
 
+#include "net/peers.h"
 #include "net/server.h"
 #include "net/stream.h"
 
@@ -34,6 +35,7 @@ struct exchange {
     struct http_request q; /* first: the handler's pointer */
     struct conn *conn;     /* NULL once the connection is gone */
     struct worker *worker;
+    struct peer *peer;            /* who pays for its bytes; NULL on unix sockets */
     struct exchange *prev, *next; /* of the connection */
     int32_t stream_id;            /* HTTP/2 */
     enum exchange_state state;
@@ -43,6 +45,7 @@ struct exchange {
     struct buf body;    /* so far */
     uint64_t body_seen; /* with what on_body took or what is thrown away */
     size_t accounted;   /* of worker->server->buffered */
+    bool owns_peer;     /* has a reference of its own: the connection is gone */
     bool discard;       /* answered before its body was read */
     bool head_only;     /* HEAD */
     bool bad_head, told_cancel, was_full, head_sent, answer_sent;
@@ -91,7 +94,8 @@ struct conn {
     int64_t linger_end;
     char preface[24]; /* first bytes, while they may be HTTP/2's */
     char peer[56];
-    char *subject; /* of a client certificate, or NULL */
+    struct peer *from; /* NULL on unix sockets */
+    char *subject;     /* of a client certificate, or NULL */
 };
 
 enum worker_state { WORKER_RUNNING, WORKER_DRAINING, WORKER_STOPPED };
@@ -121,6 +125,7 @@ struct http_server {
     struct http_server_options o;
     struct worker *workers;
     struct listener *listeners;
+    struct peers peers;
     atomic_uint next, running;
     void (*done)(void *arg);
     void *done_arg;
@@ -152,7 +157,8 @@ size_t exchange_length(const struct exchange *x); /* of an answer that is not a 
 const char *worker_date(struct worker *w);
 
 /* conn.c */
-void conn_open(struct worker *w, int fd, const char *peer);
+/* from: the connection counted for its peer, or NULL; taken over. */
+void conn_open(struct worker *w, int fd, const char *peer, struct peer *from);
 /* Frees: only from the top of a callback. What runs inside a protocol says conn_fail(), which closes a little later. */
 void conn_close(struct conn *c);
 void conn_fail(struct conn *c);

@@ -13,10 +13,13 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/thread.h"
 
@@ -36,6 +39,42 @@ struct loop {
     _Atomic(pthread_t) thread;
     atomic_uint stops;
 };
+
+/* --- the watchdog: a diagnostic mode, for tests --- */
+/* CPU time that a callback may take, or 0 when nobody watches. CPU time, because a busy machine may stop a thread for any
+ * time in the middle of the shortest callback. */
+static _Atomic int64_t watch_limit;
+
+static void watch_init(void)
+{
+    const char *text = getenv("WICK_LOOP_LIMIT_MS");
+
+    atomic_store(&watch_limit, text ? atoll(text) * NS_PER_MS : 0);
+}
+
+static int64_t thread_cpu(void)
+{
+    struct timespec t = {0};
+
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return t.tv_sec * NS_PER_S + t.tv_nsec;
+}
+
+static inline int64_t watch_begin(void)
+{
+    return unlikely(atomic_load_explicit(&watch_limit, memory_order_relaxed)) ? thread_cpu() : 0;
+}
+
+static inline void watch_end(int64_t began, const char *kind)
+{
+    int64_t took;
+
+    if (likely(!began))
+        return;
+    took = thread_cpu() - began;
+    if (took > atomic_load(&watch_limit))
+        log_error("event loop: a callback (%s) ran for %lld ms", kind, (long long) (took / NS_PER_MS));
+}
 
 /* --- descriptors --- */
 int loop_io_add(struct loop *l, struct loop_io *io, int fd, uint32_t events)
@@ -162,9 +201,11 @@ static void run_timers(struct loop *l)
 
     while (l->timers && l->timers->at <= until) {
         struct loop_timer *t = l->timers;
+        int64_t began = watch_begin();
 
         loop_timer_cancel(t);
         t->fire(t);
+        watch_end(began, "timer");
     }
 }
 
@@ -200,9 +241,11 @@ static void run_calls(struct queue_item *list)
 {
     while (list) {
         struct loop_call *c = container_of(list, struct loop_call, item);
+        int64_t began = watch_begin();
 
         list = list->next; /* the call is gone after it ran */
         c->run(c);
+        watch_end(began, "message");
     }
 }
 
@@ -221,9 +264,11 @@ static void run_deferred(struct loop *l)
     l->deferred_tail = &l->deferred;
     while (l->running) {
         struct loop_call *c = l->running;
+        int64_t began = watch_begin();
 
         loop_defer_cancel(l, c);
         c->run(c);
+        watch_end(began, "deferred");
     }
 }
 
@@ -233,6 +278,7 @@ int loop_new(struct loop **ret, struct err *e)
     struct loop *l = mem_zalloc(sizeof *l);
     int r;
 
+    watch_init();
     if (!l)
         return -ENOMEM;
     l->deferred_tail = &l->deferred;
@@ -306,9 +352,11 @@ int loop_run_once(struct loop *l, int64_t timeout_ns)
     for (l->batch_pos = 0; l->batch_pos < l->batch_n;) {
         struct epoll_event *ev = &l->batch[l->batch_pos++];
         struct loop_io *io = ev->data.ptr;
+        int64_t began = watch_begin();
 
         if (io)
             io->ready(io, ev->events);
+        watch_end(began, "descriptor");
     }
     l->batch_n = 0;
     run_timers(l);

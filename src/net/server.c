@@ -28,6 +28,7 @@ struct arrival {
     struct loop_call call;
     struct worker *worker;
     int fd;
+    struct peer *from;
     char peer[ADDRESS_TEXT_MAX];
 };
 
@@ -36,17 +37,19 @@ static void on_arrival(struct loop_call *call)
 {
     struct arrival *a = container_of(call, struct arrival, call);
 
-    conn_open(a->worker, a->fd, a->peer);
+    conn_open(a->worker, a->fd, a->peer, a->from);
     mem_free(a);
 }
 
 static void deal(struct http_server *s, int fd, const struct address *from)
 {
     struct worker *w = &s->workers[atomic_fetch_add(&s->next, 1) % s->o.n_loops];
+    struct peer *peer_entry = NULL;
     struct arrival *a;
     char peer[ADDRESS_TEXT_MAX];
 
-    if (atomic_fetch_add(&s->connections, 1) >= s->o.max_connections) {
+    if (atomic_fetch_add(&s->connections, 1) >= s->o.max_connections ||
+        peers_connect(&s->peers, from, s->o.max_peer_connections, &peer_entry) < 0) {
         atomic_fetch_add(&s->refused, 1);
         goto refuse;
     }
@@ -55,18 +58,19 @@ static void deal(struct http_server *s, int fd, const struct address *from)
         address_tune(fd);
     address_format(from, peer, sizeof peer);
     if (loop_is_own_thread(w->loop)) {
-        conn_open(w, fd, peer);
+        conn_open(w, fd, peer, peer_entry);
         return;
     }
     a = mem_alloc(sizeof *a);
     if (!a)
         goto refuse;
-    *a = (struct arrival){.call.run = on_arrival, .worker = w, .fd = fd};
+    *a = (struct arrival){.call.run = on_arrival, .worker = w, .fd = fd, .from = peer_entry};
     memcpy(a->peer, peer, sizeof a->peer);
     if (loop_post(w->loop, &a->call) == 0)
         return;
     mem_free(a);
 refuse:
+    peers_disconnect(&s->peers, peer_entry);
     atomic_fetch_sub(&s->connections, 1);
     fd_close(fd);
 }
@@ -298,15 +302,18 @@ static void fill_defaults(struct http_server_options *o)
             o->field = (value); \
     } while (0)
     DEFAULT(max_connections, 20000);
+    DEFAULT(max_peer_connections, MAX(o->max_connections / 4, 16));
     DEFAULT(max_head, 64 << 10);
     DEFAULT(max_headers, 200);
     DEFAULT(max_body, 64 << 20);
     DEFAULT(max_buffered, 512 << 20);
+    DEFAULT(max_peer_buffered, MAX(o->max_buffered / 4, 2 * o->max_body));
     DEFAULT(max_streams, 100);
     DEFAULT(max_requests, 10000);
     DEFAULT(handshake_timeout_ns, 10 * NS_PER_S);
     DEFAULT(head_timeout_ns, 10 * NS_PER_S);
     DEFAULT(body_timeout_ns, 30 * NS_PER_S);
+    DEFAULT(body_deadline_ns, 300 * NS_PER_S);
     DEFAULT(min_rate, 16 << 10);
     DEFAULT(write_timeout_ns, 60 * NS_PER_S);
     DEFAULT(idle_timeout_ns, 600 * NS_PER_S);
@@ -333,6 +340,7 @@ int http_server_new(const struct http_server_options *o, struct http_server **re
                                         .stop_call.run = worker_stop,
                                         .grace.fire = grace_over,
                                         .date_second = -1};
+    peers_init(&s->peers);
     s->o.loops = NULL; /* the caller's array; workers know theirs */
     *ret = s;
     return 0;
@@ -346,6 +354,7 @@ void http_server_free(struct http_server *s)
         s->listeners = l->next;
         mem_free(l);
     }
+    peers_done(&s->peers);
     mem_free(s->workers);
     mem_free(s);
 }

@@ -93,19 +93,22 @@ struct http_server_options {
     bool (*begin)(void *arg, struct http_request *q);
 
     /* Limits; 0 means the default in brackets. */
-    unsigned max_connections;     /* [20000] beyond it new ones are closed at once */
-    size_t max_head;              /* [64 KiB] bytes of a head, of a decoded header list in HTTP/2 */
-    unsigned max_headers;         /* [200] */
-    size_t max_body;              /* [64 MiB] of one request -> 413 */
-    size_t max_buffered;          /* [512 MiB] bodies of all requests in memory -> 503 */
-    unsigned max_requests;        /* [10000] in handlers' hands at once, per loop -> 503 */
-    unsigned max_streams;         /* [100] concurrent, of one HTTP/2 connection */
-    int64_t handshake_timeout_ns; /* [10 s] */
-    int64_t head_timeout_ns;      /* [10 s] from a request's first byte to the end of its head */
-    int64_t body_timeout_ns;      /* [30 s] for the body, plus the time its bytes take at min_rate */
-    size_t min_rate;              /* [16 KiB/s] */
-    int64_t write_timeout_ns;     /* [60 s] a peer that takes nothing */
-    int64_t idle_timeout_ns;      /* [10 min] between requests */
+    unsigned max_connections;      /* [20000] beyond it new ones are closed at once */
+    unsigned max_peer_connections; /* [a quarter of max_connections, at least 16] of one address, or /64 of IPv6; closed beyond it */
+    size_t max_head;               /* [64 KiB] bytes of a head, of a decoded header list in HTTP/2 */
+    unsigned max_headers;          /* [200] */
+    size_t max_body;               /* [64 MiB] of one request -> 413 */
+    size_t max_buffered;           /* [512 MiB] bodies of all requests in memory -> 503 */
+    size_t max_peer_buffered;      /* [a quarter of max_buffered, at least two bodies] the same of one address -> 503 */
+    unsigned max_requests;         /* [10000] in handlers' hands at once, per loop -> 503 */
+    unsigned max_streams;          /* [100] concurrent, of one HTTP/2 connection */
+    int64_t handshake_timeout_ns;  /* [10 s] */
+    int64_t head_timeout_ns;       /* [10 s] from a request's first byte to the end of its head */
+    int64_t body_timeout_ns;       /* [30 s] for the body, plus the time its bytes take at min_rate */
+    int64_t body_deadline_ns;      /* [5 min] for the whole body at any rate, unless on_body takes it */
+    size_t min_rate;               /* [16 KiB/s] */
+    int64_t write_timeout_ns;      /* [60 s] a peer that takes nothing */
+    int64_t idle_timeout_ns;       /* [10 min] between requests */
 };
 
 struct http_server_stats {

@@ -24,7 +24,7 @@
 #include "server/front.h"
 #include "server/ui_info.h"
 
-enum { WORKERS = 2, QUEUE_MAX = 64, HOST_MAX = 256 };
+enum { WORKERS = 2, QUEUE_MAX = 64, HOST_MAX = 256, BODY_MAX = 64 << 10 };
 
 struct http_ui {
     const struct pprof_args *args;
@@ -241,7 +241,7 @@ static int start_front(struct http_ui *u, struct err *e)
 static int start_server(struct http_ui *u, uint64_t port, int *ret_port, struct err *e)
 {
     struct loop *loops[1];
-    struct http_server_options o = {.loops = loops, .n_loops = 1, .arg = u, .handle = handle};
+    struct http_server_options o = {.loops = loops, .n_loops = 1, .arg = u, .handle = handle, .max_body = BODY_MAX};
     char address[HOST_MAX + 8];
     int r = loop_group_new(1, "net", &u->loops, e);
 

@@ -12,12 +12,15 @@
 #include "net/grpc.h"
 #include "pipeline/receivers/otlp_service.h"
 #include "pipeline/receivers/pyroscope_service.h"
+#include "serve/tenant_gate.h"
 #include "server/door.h"
 #include "server/front.h"
 #include "server/serve_config.h"
-#include "serve/tenant_gate.h"
+#include "server/workers.h"
 
-enum { TENANTS_MAX = 10000 };
+/* A body beyond these takes long enough to decode that others would wait for the loop: it goes to a thread. Compressed ones
+ * may hold a thousand times their size. */
+enum { TENANTS_MAX = 10000, DECODERS = 2, DECODE_QUEUE_MAX = 1024, LARGE = 256 << 10, LARGE_COMPRESSED = 16 << 10 };
 
 struct tenant {
     struct otlp_service otlp_grpc, otlp_http;
@@ -32,6 +35,7 @@ struct serve_intake {
     struct auth *auth;
     const char *const *hosts;
     struct metrics *metrics;
+    struct workers *decoders;
     struct gate_stats stats;
     struct route routes[2];
     pthread_mutex_t lock; /* the list and limits; services themselves never change */
@@ -128,15 +132,14 @@ static struct tenant *let_in(struct serve_intake *o, const struct http_request *
     return t;
 }
 
-void serve_intake_grpc(void *arg, struct http_request *q)
+static void refuse(struct http_request *q, int status, const char *why)
 {
-    const char *why = "";
     struct grpc_status st;
-    int status;
-    struct tenant *t = let_in(arg, q, &status, &why);
 
-    if (t) {
-        otlp_service_grpc(&t->otlp_grpc, q);
+    if (!grpc_is_request(q)) {
+        if (status == 503)
+            http_add_header(q, "retry-after", STR("1"));
+        http_reply_text(q, status, "%s\n", why);
         return;
     }
     grpc_status_set(&st,
@@ -147,16 +150,93 @@ void serve_intake_grpc(void *arg, struct http_request *q)
     grpc_reply(q, &st, (struct str){0});
 }
 
-void serve_intake_http(void *arg, struct http_request *q)
+bool serve_intake_begin(void *arg, struct http_request *q)
 {
     const char *why = "";
     int status;
-    struct tenant *t = let_in(arg, q, &status, &why);
+
+    if (let_in(arg, q, &status, &why))
+        return false;
+    refuse(q, status, why);
+    return true;
+}
+
+/* --- decoding --- */
+
+typedef void decode_fn(struct tenant *t, struct http_request *q);
+
+struct decoding {
+    struct worker_job job;
+    struct tenant *tenant;
+    struct http_request *q;
+    decode_fn *run;
+};
+
+static void decode(struct worker_job *j)
+{
+    struct decoding *d = container_of(j, struct decoding, job);
+
+    d->run(d->tenant, d->q);
+}
+
+static bool is_large(const struct http_request *q, bool packed)
+{
+    packed =
+        packed || http_headers_has(&q->headers, "content-encoding") || http_headers_has(&q->headers, "grpc-encoding");
+    return q->body.n > (packed ? LARGE_COMPRESSED : LARGE);
+}
+
+/* Decodes now, or on another thread what would hold the loop up. */
+static void hand(struct serve_intake *o, struct tenant *t, struct http_request *q, bool packed, decode_fn *run)
+{
+    struct decoding *d;
+
+    if (!is_large(q, packed)) {
+        run(t, q);
+        return;
+    }
+    d = arena_zalloc(&q->arena, sizeof *d);
+    if (d)
+        *d = (struct decoding){.job.run = decode, .tenant = t, .q = q, .run = run};
+    if (!d || workers_submit(o->decoders, &d->job) < 0)
+        refuse(q, 503, "too many requests wait to be decoded; send again in a second");
+}
+
+static void run_grpc(struct tenant *t, struct http_request *q)
+{
+    otlp_service_grpc(&t->otlp_grpc, q);
+}
+
+static void run_http(struct tenant *t, struct http_request *q)
+{
+    otlp_service_http(&t->otlp_http, q);
+}
+
+static void run_pyroscope(struct tenant *t, struct http_request *q)
+{
+    pyroscope_service_handle(&t->pyroscope, q);
+}
+
+static void handle(struct serve_intake *o, struct http_request *q, decode_fn *run)
+{
+    const char *why = "";
+    int status;
+    struct tenant *t = let_in(o, q, &status, &why);
 
     if (t)
-        otlp_service_http(&t->otlp_http, q);
+        hand(o, t, q, false, run);
     else
-        http_reply_text(q, status, "%s\n", why);
+        refuse(q, status, why);
+}
+
+void serve_intake_grpc(void *arg, struct http_request *q)
+{
+    handle(arg, q, run_grpc);
+}
+
+void serve_intake_http(void *arg, struct http_request *q)
+{
+    handle(arg, q, run_http);
 }
 
 /* --- Pyroscope's paths, behind the front's door --- */
@@ -166,7 +246,7 @@ static void take_pyroscope(void *arg, struct http_request *q, const struct auth_
     struct tenant *t = tenant_of(arg, who->tenant);
 
     if (t)
-        pyroscope_service_handle(&t->pyroscope, q);
+        hand(arg, t, q, true, run_pyroscope);
     else
         http_reply_text(q, 503, "no memory for another tenant\n");
 }
@@ -196,13 +276,14 @@ int serve_intake_new(struct sink *sink, struct auth *auth, const char *const *ho
     _cleanup_(serve_intake_freep) struct serve_intake *o = mem_zalloc(sizeof *o);
     int r;
 
-    (void) e;
     if (!o)
         return -ENOMEM;
     *o = (struct serve_intake){.sink = sink, .auth = auth, .hosts = hosts, .limits = limits};
     o->max_message = (size_t) limits->request;
     pthread_mutex_init(&o->lock, NULL);
     r = metrics_new(&o->metrics);
+    if (r == 0)
+        r = workers_new(DECODERS, DECODE_QUEUE_MAX, &o->decoders, e);
     if (r < 0)
         return r;
     *ret = TAKE(o);
@@ -213,6 +294,7 @@ void serve_intake_free(struct serve_intake *o)
 {
     if (!o)
         return;
+    workers_free(o->decoders);
     for (struct tenant *t = o->tenants, *next; t; t = next) {
         next = t->next;
         tenant_gate_done(&t->gate);

@@ -6,6 +6,8 @@
 #ifndef SERVE_SERVE_INTAKE_H
 #define SERVE_SERVE_INTAKE_H
 
+#include <stdbool.h>
+
 #include "base/buf.h"
 #include "base/err.h"
 
@@ -26,7 +28,9 @@ void serve_intake_limits(struct serve_intake *o, const struct serve_limits *limi
 /* Where pipelines of the configuration hand to: the default tenant's gate. */
 struct sink *serve_intake_sink(struct serve_intake *o);
 
-/* Handlers for http_server_options.handle. */
+/* For http_server_options.begin: refuses by the head alone, before a body is read. */
+bool serve_intake_begin(void *arg, struct http_request *q);
+/* Handlers for http_server_options.handle. Large bodies are decoded on threads of the intake's own. */
 void serve_intake_grpc(void *arg, struct http_request *q);
 void serve_intake_http(void *arg, struct http_request *q);
 /* Mounts /ingest and push.v1.PusherService/Push. */

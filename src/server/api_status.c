@@ -127,6 +127,19 @@ static void put_number(struct buf *out, bool *first, const char *key, uint64_t v
     json_put_u64(out, v);
 }
 
+/* Numbers over all tenants: not for one of them. */
+static void put_store(struct buf *out, bool *first, const struct store_stats *s)
+{
+    put_number(out, first, "profiles", s->profiles);
+    put_number(out, first, "samples", s->samples);
+    put_number(out, first, "duplicates", s->duplicates);
+    put_number(out, first, "rejected", s->rejected);
+    put_number(out, first, "series", s->series);
+    put_number(out, first, "stacks", s->stacks);
+    put_number(out, first, "segments", s->segments);
+    put_number(out, first, "diskBytes", s->disk_bytes);
+}
+
 static int run_status(struct call *c, struct err *e)
 {
     const struct front_options *o = front_options(c->front);
@@ -143,14 +156,8 @@ static int run_status(struct call *c, struct err *e)
     json_put_str(&c->out, str_from(c->who.tenant));
     json_put_key(&c->out, &first, "scope");
     json_put_str(&c->out, str_from(auth_scope_name(c->who.scope)));
-    put_number(&c->out, &first, "profiles", s.profiles);
-    put_number(&c->out, &first, "samples", s.samples);
-    put_number(&c->out, &first, "duplicates", s.duplicates);
-    put_number(&c->out, &first, "rejected", s.rejected);
-    put_number(&c->out, &first, "series", s.series);
-    put_number(&c->out, &first, "stacks", s.stacks);
-    put_number(&c->out, &first, "segments", s.segments);
-    put_number(&c->out, &first, "diskBytes", s.disk_bytes);
+    if (!c->who.tenant[0])
+        put_store(&c->out, &first, &s);
     put_number(&c->out, &first, "damaged", s.damaged);
     put_number(&c->out, &first, "clockAheadSeconds", (uint64_t) (s.clock_ahead_ns / NS_PER_S));
     json_put_key(&c->out, &first, "storing");
@@ -225,12 +232,12 @@ static int run_logout(struct call *c, struct err *e)
 static const struct route routes[] = {
     {"GET", "/healthz", AUTH_NONE, true, run_health},
     {"GET", "/readyz", AUTH_NONE, true, run_ready},
-    {"GET", "/metrics", AUTH_NONE, false, run_metrics},
+    {"GET", "/metrics", AUTH_READ, false, run_metrics, .host = true},
     {"GET", "/api/v1/status", AUTH_READ, false, run_status},
     {"GET", "/api/v1/session", AUTH_NONE, true, run_session},
     {"POST", "/api/v1/login", AUTH_NONE, true, run_login},
     {"POST", "/api/v1/logout", AUTH_NONE, true, run_logout},
-    {"POST", "/api/v1/store/confirm", AUTH_ADMIN, false, run_confirm},
+    {"POST", "/api/v1/store/confirm", AUTH_ADMIN, false, run_confirm, .host = true},
 };
 
 int api_mount_status(struct front *s)

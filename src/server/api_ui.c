@@ -27,7 +27,8 @@ static int run_source(struct call *c, struct err *e)
     const struct ui_info *i = front_options(c->front)->ui;
     _cleanup_(buf_done) struct buf text = BUF_INIT;
     struct str file = call_param(c, "file");
-    int r = ui_info_source(i ? i : &none, file, &text, e);
+    int r = c->who.tenant[0] ? err_set(e, -ENOENT, "the folders of 'source' are shown to the default tenant alone")
+                             : ui_info_source(i ? i : &none, file, &text, e);
     bool soft = r == -ENOENT && str_is(call_param(c, "missing"), "ok");
 
     if (r < 0 && !soft)

@@ -14,7 +14,7 @@
 #include "base/mem.h"
 #include "base/sha256.h"
 
-enum { PARTS_MAX = 64, INDEX_MAX = 64 << 20, PART_NAME_SIZE = BINARY_NAME_SIZE + 24 };
+enum { PARTS_MAX = 64, TENANT_PARTS_MAX = 16, INDEX_MAX = 64 << 20, PART_NAME_SIZE = BINARY_NAME_SIZE + 24 };
 #define PART_LIFE (10 * 60 * NS_PER_S)
 
 struct part {
@@ -184,14 +184,15 @@ static struct part *part_at(struct binary_store *s, const char *path)
 static struct part *new_part(struct binary_store *s, const char *name, const char *tenant, uint64_t size)
 {
     int64_t now = clock_mono();
+    unsigned own = 0; /* of this tenant: one must not keep the others from uploading */
     struct part *p;
 
     for (unsigned i = 0; i < s->n_parts;)
         if (now - s->parts[i].touched > PART_LIFE)
             drop_part(s, &s->parts[i]);
         else
-            i++;
-    if (s->n_parts == PARTS_MAX)
+            own += strcmp(s->parts[i++].tenant, tenant) == 0;
+    if (s->n_parts == PARTS_MAX || own >= TENANT_PARTS_MAX)
         return NULL;
     p = &s->parts[s->n_parts++];
     *p = (struct part){.size = size};
@@ -268,7 +269,7 @@ static int write_piece(struct binary_store *s, const char *tenant, const char *n
             return r;
         p = new_part(s, name, tenant, size);
         if (!p)
-            return err_set(e, -EAGAIN, "%d uploads are under way already", PARTS_MAX);
+            return err_set(e, -EAGAIN, "%d uploads of this tenant are under way already", TENANT_PARTS_MAX);
     }
     *ret_have = p ? p->have : 0;
     if (!p || offset != p->have || size != p->size || piece.n > size - offset)

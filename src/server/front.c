@@ -15,7 +15,7 @@
 #include "server/door.h"
 #include "server/ui_info.h"
 
-enum { ROUTE_LISTS_MAX = 16, APART_MAX = 4 };
+enum { ROUTE_LISTS_MAX = 16, APART_MAX = 4, SMALL_BODY = 64 << 10 };
 #define CALL_LIMIT (30 * NS_PER_S)
 #define WATCH_EVERY_MS 100
 
@@ -428,34 +428,71 @@ static void add_allow(const struct front *s, struct http_request *q)
     http_add_header(q, "allow", str_from(text));
 }
 
-void front_handle(void *arg, struct http_request *q)
+static bool may(const struct auth_identity *who, const struct route *r)
 {
-    struct front *s = arg;
-    struct auth_identity who = {0};
+    return (who->scope & r->scope) == r->scope && (!r->host || !who->tenant[0]);
+}
+
+/* The route that the sender of the request may use; NULL when the request was refused. */
+static const struct route *admit(struct front *s, struct http_request *q, struct auth_identity *ret_who,
+                                 struct str *ret_arg)
+{
     const struct route *r;
     const char *why;
-    struct str path_arg;
-    struct err e = {0};
-    struct call *c;
-    int64_t limit;
-    int status = door_check(s->o.auth, s->o.hosts, q, &who, &why);
+    int status = door_check(s->o.auth, s->o.hosts, q, ret_who, &why);
 
     if (status) {
         refuse(s, q, status, why);
-        return;
+        return NULL;
     }
-    r = find_route(s, q, &path_arg, &status);
+    r = find_route(s, q, ret_arg, &status);
     if (!r) {
         if (status == 405)
             add_allow(s, q);
         reply_error(q, status, status == 405 ? "this path does not take that method" : "there is nothing at this path");
-        return;
+        return NULL;
     }
-    if ((who.scope & r->scope) != r->scope) {
-        refuse(s, q, who.token_id[0] ? 403 : 401,
-               who.token_id[0] ? "this token may not do that" : "a token is needed: Authorization: Bearer TOKEN");
-        return;
+    if (may(ret_who, r))
+        return r;
+    if (!ret_who->token_id[0])
+        refuse(s, q, 401, "a token is needed: Authorization: Bearer TOKEN");
+    else
+        refuse(s, q, 403,
+               r->host ? "this concerns the whole server: it needs an admin token of the default tenant"
+                       : "this token may not do that");
+    return NULL;
+}
+
+bool front_begin(void *arg, struct http_request *q)
+{
+    struct auth_identity who = {0};
+    const struct route *r;
+    struct str path_arg;
+
+    if (str_is(q->method, "GET") || str_is(q->method, "HEAD")) {
+        q->max_body = MIN(q->max_body, SMALL_BODY); /* front_handle() checks: there is nothing to wait for */
+        return false;
     }
+    r = admit(arg, q, &who, &path_arg);
+    if (!r)
+        return true;
+    if (r->scope == AUTH_NONE)
+        q->max_body = MIN(q->max_body, SMALL_BODY);
+    return false;
+}
+
+void front_handle(void *arg, struct http_request *q)
+{
+    struct front *s = arg;
+    struct auth_identity who = {0};
+    struct str path_arg;
+    struct err e = {0};
+    struct call *c;
+    int64_t limit;
+    const struct route *r = admit(s, q, &who, &path_arg);
+
+    if (!r)
+        return;
     if (r->take) {
         r->take(r->arg, q, &who);
         return;

@@ -60,6 +60,7 @@ struct route {
     /* Instead of run: takes the whole request over, on the event loop, and answers it now or later by itself (receivers
      * of other protocols). */
     void (*take)(void *arg, struct http_request *q, const struct auth_identity *who);
+    bool host;  /* concerns the whole server or its machine: only for the default tenant */
     bool apart; /* mostly waits, for long: on a thread of its own instead of a worker, without a limit on its time */
 };
 
@@ -93,8 +94,11 @@ void front_free(struct front *s);
 DEFINE_CLEANUP(struct front *, front_free)
 /* Routes live as long as the server; a later one does not hide an earlier one. */
 int front_mount(struct front *s, const struct route *routes, size_t n);
-/* For http_server_options.handle, with the server as arg. */
+/* For http_server_options.handle, with the front as arg. */
 void front_handle(void *arg, struct http_request *q);
+/* For http_server_options.begin, with the front as arg: refuses by the head alone, so that nobody's body is read who may not
+ * send one. */
+bool front_begin(void *arg, struct http_request *q);
 
 void front_set_limits(struct front *s, int64_t call_limit_ns, int64_t tenant_calls); /* while it runs */
 const struct front_options *front_options(const struct front *s);

@@ -2,10 +2,15 @@
 """wick serve against senders and readers that mean harm. Runs the build with the sanitizers where there is one."""
 import json
 import os
+import re
+import resource
+import socket
+import subprocess
 import time
 
 import pytest
 
+from serve_poison import frame
 from test_serve import WICK, Server, request
 
 ASAN = os.environ.get("WICK_ASAN", WICK)
@@ -39,3 +44,87 @@ def test_values_of_any_size(server):
             assert status in (200, 404), (path, answer)
         server.stop()
         server.start()
+
+
+def token_of(server, scope, tenant=""):
+    p = subprocess.run([WICK, "token", "create", "--file", str(server.dir / "tokens"), "--scope", scope, *(["--tenant", tenant] if tenant else [])],
+                       capture_output=True, text=True, check=True)
+    return re.search(r"wick_\w+", p.stdout).group()
+
+
+def raw(address, data, wait=5):
+    """Sends bytes, keeps the connection open, and returns what comes back until the peer closes or goes quiet."""
+    host, port = address.rsplit(":", 1)
+    with socket.create_connection((host, int(port)), timeout=wait) as s:
+        s.sendall(data)
+        out = b""
+        try:
+            while piece := s.recv(65536):
+                out += piece
+                if b"\r\n\r\n" in out:
+                    break
+        except TimeoutError:
+            pass
+        return out
+
+
+def test_no_body_of_a_stranger_is_read(server):
+    """The answer comes when the head is complete: not a byte of the body is sent here."""
+    token_of(server, "read")
+    wrong = b"Authorization: Bearer wick_0000\r\n"
+    ports = [(server.url[7:], b"/ingest?name=x"), (server.url[7:], b"/push.v1.PusherService/Push"), (server.url[7:], b"/mcp"),
+             (server.url[7:], b"/api/v1/delete"), (server.url[7:], b"/nothing"), (server.http[7:], b"/v1development/profiles"),
+             (server.grpc, b"/opentelemetry.proto.collector.profiles.v1development.ProfilesService/Export")]
+    for address, path in ports:
+        for header in (b"", wrong):
+            for framing in (b"Content-Length: 1000000\r\n", b"Transfer-Encoding: chunked\r\n"):
+                start = time.time()
+                got = raw(address, b"POST " + path + b" HTTP/1.1\r\nHost: localhost\r\n" + header + framing + b"\r\n")
+                assert re.match(rb"HTTP/1.1 (401|403|404)", got), (path, got)
+                assert time.time() - start < 4, path
+    preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(4, 0, 0, b"")
+    head = b"\x83\x04\x07/ingest\x86\x01\x09localhost"  # POST, path, http, authority
+    host, port = server.url[7:].rsplit(":", 1)
+    with socket.create_connection((host, int(port)), timeout=5) as s:
+        s.sendall(preface + frame(1, 4, 1, head))  # no END_STREAM: a body is announced
+        seen = b""
+        while b"a token is needed" not in seen:
+            piece = s.recv(65536)
+            assert piece, seen
+            seen += piece
+
+
+def test_a_peer_has_a_share(tmp_path):
+    """More connections than its share are closed; those that it has, and other peers, are served."""
+    s = Server(tmp_path)
+    try:
+        most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        if most < 8192:
+            pytest.skip("too few descriptors")
+        resource.setrlimit(resource.RLIMIT_NOFILE, (8192, most))
+        host, port = s.url[7:].rsplit(":", 1)
+        held, closed = [], 0
+        for i in range(5300):
+            c = socket.socket()
+            c.bind(("127.0.0.2", 0))
+            try:
+                c.connect((host, int(port)))
+            except OSError:
+                closed += 1
+                continue
+            held.append(c)
+        time.sleep(0.5)
+        for c in held[-200:]:
+            c.setblocking(False)
+            try:
+                closed += c.recv(1) == b""
+            except BlockingIOError:
+                pass
+            except OSError:
+                closed += 1
+        assert closed >= 200, closed
+        assert s.get("/healthz")[0] == 200  # from 127.0.0.1
+        for c in held:
+            c.close()
+    finally:
+        s.stop()

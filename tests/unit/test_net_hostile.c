@@ -262,6 +262,61 @@ static void test_connection_limit(void)
     stop_server();
 }
 
+/* One address has a share of the connections and of the memory; what it leaves is free again. */
+static void test_peer_share(void)
+{
+    struct http_server_options o = {.max_peer_connections = 2, .max_peer_buffered = 4096};
+    char out[1024] = "";
+    struct http_server_stats st;
+    int fd[4];
+
+    start_server(&o);
+    for (int i = 0; i < 4; i++)
+        fd[i] = raw("", 0);
+    for (int i = 0; i < 10; i++)
+        loop_run_once(loop, NS_PER_MS);
+    http_server_stats(server, &st);
+    eq_int(st.connections, 2);
+    eq_int(st.refused, 2);
+    for (int i = 0; i < 4; i++)
+        close(fd[i]);
+    for (int i = 0; i < 10; i++)
+        loop_run_once(loop, NS_PER_MS);
+    fd[0] = raw("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 8000\r\n\r\n", 51);
+    for (int i = 0; i < 50; i++)
+        if (send(fd[0],
+                 "0123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789",
+                 100, MSG_NOSIGNAL) < 0)
+            break;
+    hear(fd[0], out, sizeof out, "HTTP/1.1 503");
+    ok(strncmp(out, "HTTP/1.1 503", 12) == 0);
+    close(fd[0]);
+    stop_server();
+}
+
+/* A body that drips steadily enough for the minimum rate still ends at the absolute deadline. */
+static void test_body_deadline(void)
+{
+    struct http_server_options o = {.head_timeout_ns = 50 * NS_PER_MS,
+                                    .body_timeout_ns = 10 * NS_PER_S,
+                                    .body_deadline_ns = 200 * NS_PER_MS,
+                                    .min_rate = 1};
+    int64_t until = clock_mono() + 5 * NS_PER_S;
+    char out[1024] = "";
+    int fd;
+
+    start_server(&o);
+    fd = raw("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 80000\r\n\r\n", 52);
+    while (!out[0] && clock_mono() < until) {
+        send(fd, "x", 1, MSG_NOSIGNAL);
+        loop_run_once(loop, 10 * NS_PER_MS);
+        recv(fd, out, sizeof out - 1, 0);
+    }
+    ok(strncmp(out, "HTTP/1.1 408", 12) == 0);
+    close(fd);
+    stop_server();
+}
+
 int main(void)
 {
     tap_run(test_bad_requests);
@@ -272,5 +327,7 @@ int main(void)
     tap_run(test_hpack_bomb);
     tap_run(test_zero_window);
     tap_run(test_connection_limit);
+    tap_run(test_peer_share);
+    tap_run(test_body_deadline);
     return tap_done();
 }

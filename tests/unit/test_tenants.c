@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Every route of wick serve, asked by two tenants, by the default tenant and by nobody. The table below says of each route
+ * what it is about; a route that is mounted and not in the table fails the test, so that no new one is forgotten.
+ *
+ * Each tenant stores one profile whose service and function end in its name. An answer to one tenant must never hold the
+ * name of another.
+ */
+#include "tap.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "model/builder.h"
+#include "model/symbolizer.h"
+#include "net/fetch.h"
+#include "serve/serve_intake.h"
+#include "serve/serve_self.h"
+#include "server/api.h"
+#include "server/front.h"
+#include "server/name_source.h"
+#include "server/senders.h"
+#include "server/serve_config.h"
+#include "server/ui_info.h"
+#include "store/store.h"
+
+enum { A, B, DEFAULT, TENANTS };
+static const char *const tenants[TENANTS] = {"tenant_a", "tenant_b", ""};
+static const char *const marks[TENANTS] = {"_of_a", "_of_b", "_of_default"};
+
+enum about {
+    OWN,     /* data of the tenant that asks: its mark must be there */
+    HOST,    /* the server or its machine: tenants get 403 even with admin tokens */
+    NEUTRAL, /* anything, but no data of others */
+};
+
+static const struct expectation {
+    const char *method, *path; /* as mounted */
+    enum about about;
+    const char *ask; /* with ? and what must be given; NULL: the path */
+    const char *body;
+} table[] = {
+    {"GET", "/api/v1/flame", OWN, "/api/v1/flame?query=cpu"},
+    {"GET", "/api/v1/top", OWN, "/api/v1/top?query=cpu"},
+    {"GET", "/api/v1/callers", OWN, "/api/v1/callers?query=cpu&function=main%s"},
+    {"GET", "/api/v1/lines", OWN, "/api/v1/lines?query=cpu&function=main%s"},
+    {"GET", "/api/v1/symbols", NEUTRAL, "/api/v1/symbols?query=cpu"},
+    {"GET", "/api/v1/series", OWN, "/api/v1/series?query=cpu&group_by=service.name"},
+    {"GET", "/api/v1/leaks", NEUTRAL, "/api/v1/leaks?query=cpu"},
+    {"GET", "/api/v1/profiles", OWN, "/api/v1/profiles?query=cpu"},
+    {"GET", "/api/v1/spans", NEUTRAL, "/api/v1/spans?query=cpu"},
+    {"GET", "/api/v1/services", OWN},
+    {"GET", "/api/v1/labels", NEUTRAL},
+    {"GET", "/api/v1/labels/{name}/values", OWN, "/api/v1/labels/service.name/values"},
+    {"GET", "/api/v1/types", NEUTRAL},
+    {"GET", "/api/v1/profile", NEUTRAL, "/api/v1/profile?query=cpu&format=folded"},
+    {"GET", "/api/v1/senders", OWN},
+    {"GET", "/api/v1/source", NEUTRAL, "/api/v1/source?file=/src%s/secret"},
+    {"GET", "/api/v1/source/links", NEUTRAL, "/api/v1/source/links?file=/x"},
+    {"GET", "/api/v1/status", NEUTRAL},
+    {"GET", "/api/v1/session", NEUTRAL},
+    {"POST", "/api/v1/login", NEUTRAL, NULL, "wick_wrong"},
+    {"POST", "/api/v1/logout", NEUTRAL, NULL, ""},
+    {"GET", "/api/v1/openapi.json", NEUTRAL},
+    {"POST", "/mcp", NEUTRAL, NULL,
+     "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":{\"name\":\"top\",\"arguments\":{\"query\":\"cpu\"}}}"},
+    {"GET", "/pyroscope/render", OWN, "/pyroscope/render?query=cpu&from=now-1h"},
+    {"GET", "/pyroscope/render-diff", NEUTRAL, "/pyroscope/render-diff?leftQuery=cpu&rightQuery=cpu"},
+    {"GET", "/pyroscope/label-values", OWN, "/pyroscope/label-values?label=service_name"},
+    {"GET", "/pyroscope/labels", NEUTRAL},
+    {"POST", "/querier.v1.QuerierService/{method}", OWN, "/querier.v1.QuerierService/LabelValues",
+     "{\"name\":\"service_name\"}"},
+    {"PUT", "/api/v1/symbols/{build_id}", NEUTRAL, "/api/v1/symbols/abab", "x"},
+    {"GET", "/api/v1/symbols/{build_id}", NEUTRAL, "/api/v1/symbols/abab"},
+    {"DELETE", "/api/v1/symbols/{build_id}", NEUTRAL, "/api/v1/symbols/abab"},
+    {"GET", "/api/v1/binaries", NEUTRAL},
+    {"POST", "/ingest", NEUTRAL, "/ingest?name=x", "a;b 1\n"},
+    {"POST", "/push.v1.PusherService/Push", NEUTRAL, NULL, "{}"},
+    {"GET", "/healthz", NEUTRAL},
+    {"GET", "/readyz", NEUTRAL},
+    {"GET", "/metrics", HOST},
+    {"POST", "/api/v1/store/confirm", HOST, NULL, ""},
+    {"GET", "/pid/{pid}/debug/pprof/profile", HOST, "/pid/1/debug/pprof/profile?seconds=0"},
+    {"GET", "/pid/{pid}/debug/pprof/symbol", HOST, "/pid/1/debug/pprof/symbol"},
+    {"POST", "/pid/{pid}/debug/pprof/symbol", HOST, "/pid/1/debug/pprof/symbol", ""},
+    {"GET", "/debug/pprof/profile", HOST, "/debug/pprof/profile?seconds=0"},
+    {"GET", "/debug/pprof/wall", HOST, "/debug/pprof/wall?seconds=0"},
+    {"GET", "/debug/pprof/cmdline", HOST},
+    {"GET", "/debug/pprof/", HOST},
+    {"GET", "/*", NEUTRAL, "/index.html"},
+    {"POST", "/api/v1/delete", OWN, NULL, ""}, /* last: checked by hand */
+};
+
+struct world {
+    struct store *store;
+    struct sink sink;
+    struct senders *senders;
+    struct serve_intake *intake;
+    struct serve_limits limits;
+    struct ui_info ui;
+    struct auth *auth;
+    struct workers *workers;
+    struct front *front;
+    struct loop_group *loops;
+    struct http_server *http;
+    char dir[32], tokens[64], base[64];
+    char token[TENANTS][AUTH_TEXT_SIZE];
+};
+
+static void store_it(struct sink *s, struct batch *b, const struct sink_context *ctx, struct ack *ack)
+{
+    store_append(container_of(s, struct world, sink)->store, b, ctx, ack);
+}
+
+static void stored(struct ack *a, const struct ack_result *r)
+{
+    (void) a;
+    eq_int(r->status, SINK_OK);
+}
+
+static void fill(struct world *w, int tenant)
+{
+    _cleanup_(builder_freep) struct builder *b = NULL;
+    _cleanup_(batch_unrefp) struct batch *batch = NULL;
+    static struct ack ack = {stored};
+    char name[64], file[64];
+    struct value_type t;
+    struct function f;
+    struct profile *p;
+    struct line l;
+    uint32_t location;
+    int64_t v = 42;
+
+    snprintf(name, sizeof name, "main%s", marks[tenant]);
+    snprintf(file, sizeof file, "/src%s/main.c", marks[tenant]);
+    builder_new(NULL, &b);
+    builder_resource(b);
+    builder_resource_attr_str(b, STR("service.name"), str_from(name));
+    t = (struct value_type){builder_string(b, STR("cpu")), builder_string(b, STR("nanoseconds"))};
+    p = builder_profile(b, &t, 1);
+    p->time_ns = clock_wall() - NS_PER_S;
+    f = (struct function){.name = builder_string(b, str_from(name)), .filename = builder_string(b, str_from(file))};
+    l = (struct line){.function = builder_function(b, &f), .line = 3};
+    location = builder_location(b, 0, 0, &l, 1, NULL, 0);
+    builder_sample(b, builder_stack(b, &location, 1), 0, (struct run){0}, &v, 1, NULL, 0);
+    eq_int(builder_finish(b, &batch, NULL), 0);
+    sink_consume(senders_sink(w->senders), batch,
+                 &(struct sink_context){.tenant = tenants[tenant], .received_ns = clock_wall(), .peer = "127.0.0.1:1"},
+                 &ack);
+}
+
+static void mount_all(struct world *w)
+{
+    static int (*const mounts[])(struct front * f) = {
+        api_mount_query,     api_mount_status, api_mount_profile, api_mount_mcp, api_mount_openapi, api_mount_symbols,
+        api_mount_pyroscope, api_mount_render, api_mount_views,   api_mount_pid, serve_self_mount,
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(mounts); i++)
+        eq_int(mounts[i](w->front), 0);
+    eq_int(serve_intake_mount(w->intake, w->front), 0);
+    eq_int(api_mount_ui(w->front), 0);
+}
+
+static void world_init(struct world *w)
+{
+    struct http_server_options o = {.n_loops = 1, .begin = front_begin, .handle = front_handle};
+    struct err e = {0};
+    struct loop *loop;
+    int port = 0;
+
+    *w = (struct world){.dir = "/tmp/wick-tenants-XXXXXX", .sink = {store_it}, .limits.request = 1 << 20};
+    ok(mkdtemp(w->dir) != NULL);
+    snprintf(w->tokens, sizeof w->tokens, "%s/tokens", w->dir);
+    eq_int(store_open(&store_memory, &(struct store_config){0}, &w->store, &e), 0);
+    eq_int(senders_new(&w->sink, &w->senders), 0);
+    eq_int(auth_open(w->tokens, &w->auth, &e), 0);
+    for (int i = 0; i < TENANTS; i++) {
+        struct auth_token t;
+
+        fill(w, i);
+        eq_int(auth_create(w->auth, AUTH_ADMIN, str_from(tenants[i]), STR(""), w->token[i], &t, &e), 0);
+    }
+    eq_int(serve_intake_new(senders_sink(w->senders), w->auth, NULL, &w->limits, &w->intake, &e), 0);
+    eq_int(workers_new(2, 16, &w->workers, &e), 0);
+    w->ui = (struct ui_info){.mode = "server", .senders = w->senders};
+    eq_int(front_new(
+               &(struct front_options){
+                   .store = w->store, .auth = w->auth, .workers = w->workers, .version = "test", .ui = &w->ui},
+               &w->front, &e),
+           0);
+    mount_all(w);
+    eq_int(loop_group_new(1, "test", &w->loops, &e), 0);
+    loop = loop_group_at(w->loops, 0);
+    o.loops = &loop;
+    o.arg = w->front;
+    eq_int(http_server_new(&o, &w->http, &e), 0);
+    eq_int(http_server_listen(w->http, "127.0.0.1:0", &port, &e), 0);
+    snprintf(w->base, sizeof w->base, "http://127.0.0.1:%d", port);
+}
+
+static void world_done(struct world *w)
+{
+    http_server_stop_wait(w->http, NS_PER_S);
+    http_server_free(w->http);
+    front_stop(w->front);
+    workers_free(w->workers);
+    loop_group_free(w->loops);
+    serve_intake_free(w->intake);
+    senders_free(w->senders);
+    front_free(w->front);
+    auth_free(w->auth);
+    store_close(w->store);
+    unlink(w->tokens);
+    rmdir(w->dir);
+}
+
+static int ask(struct world *w, const struct expectation *x, const char *target, const char *token, struct buf *out)
+{
+    char url[512], bearer[128];
+    struct http_header h[2] = {{STR("content-type"), STR("application/json")}};
+    struct fetch_result r = {0};
+    struct err e = {0};
+    int status;
+
+    snprintf(url, sizeof url, "%s%s", w->base, target);
+    snprintf(bearer, sizeof bearer, "Bearer %s", token ? token : "");
+    h[1] = (struct http_header){STR("authorization"), str_from(bearer)};
+    if (fetch_url(&(struct fetch_options){.url = url,
+                                          .method = x->method,
+                                          .headers = h,
+                                          .n_headers = token ? 2 : 1,
+                                          .body = str_from(x->body),
+                                          .timeout_ns = 30 * NS_PER_S},
+                  &r, &e) < 0)
+        tap_fail("%s: %s", target, e.message);
+    status = r.status;
+    buf_reset(out);
+    buf_put(out, r.body.p, r.body.n);
+    fetch_result_done(&r);
+    return status;
+}
+
+static bool has(const struct buf *b, const char *mark)
+{
+    return b->n && str_find(buf_str(b), str_from(mark)) >= 0;
+}
+
+static void check(struct world *w, const struct expectation *x, const struct route *r)
+{
+    _cleanup_(buf_done) struct buf b = BUF_INIT;
+    char target[256];
+    int status;
+
+    for (int i = 0; i < TENANTS; i++) {
+        snprintf(target, sizeof target, x->ask ? x->ask : x->path, marks[i]);
+        status = ask(w, x, target, w->token[i], &b);
+        for (int other = 0; other < TENANTS; other++)
+            if (other != i && has(&b, marks[other]))
+                tap_fail("%s %s: tenant '%s' sees what is tenant '%s's", x->method, target, tenants[i], tenants[other]);
+        if (x->about == OWN && (status != 200 || !has(&b, marks[i])))
+            tap_fail("%s %s: tenant '%s' does not see its own: %d %.*s", x->method, target, tenants[i], status,
+                     STR_FMT(buf_str(&b)));
+        if (x->about == HOST && (status == 403) != (i != DEFAULT))
+            tap_fail("%s %s: tenant '%s' got %d", x->method, target, tenants[i], status);
+        if (i != DEFAULT && x->ask && strstr(x->ask, "%s")) { /* by the other's name */
+            snprintf(target, sizeof target, x->ask, marks[1 - i]);
+            ask(w, x, target, w->token[i], &b);
+            if (has(&b, "main.c") && has(&b, marks[1 - i]))
+                tap_fail("%s %s: tenant '%s' sees what is another's", x->method, target, tenants[i]);
+        }
+    }
+    snprintf(target, sizeof target, x->ask ? x->ask : x->path, marks[A]);
+    status = ask(w, x, target, NULL, &b);
+    if ((status == 401) != (r->scope != AUTH_NONE) && !(r->scope == AUTH_NONE && status == 403))
+        tap_fail("%s %s: without a token %d", x->method, target, status);
+    for (int i = 0; i < TENANTS; i++)
+        ok(!has(&b, marks[i]) || strstr(target, marks[i]));
+}
+
+static const struct expectation *find(const struct route *r)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(table); i++)
+        if (strcmp(table[i].method, r->method) == 0 && strcmp(table[i].path, r->path) == 0)
+            return &table[i];
+    return NULL;
+}
+
+static void test_matrix(void)
+{
+    struct world w;
+    const struct route *r;
+    size_t n = 0;
+
+    world_init(&w);
+    for (size_t i = 0; (r = front_route(w.front, i)); i++, n++) {
+        const struct expectation *x = find(r);
+
+        if (!x)
+            tap_fail("%s %s is not in this test's table: say whose data it gives", r->method, r->path);
+        else if (strcmp(x->path, "/api/v1/delete") != 0)
+            check(&w, x, r);
+    }
+    eq_int(n, ARRAY_SIZE(table));
+    world_done(&w);
+}
+
+/* Deleting all of one tenant leaves the other's. */
+static void test_delete(void)
+{
+    static const struct expectation delete_all = {"POST", "/api/v1/delete", OWN, NULL, ""};
+    _cleanup_(buf_done) struct buf b = BUF_INIT;
+    struct world w;
+
+    world_init(&w);
+    eq_int(ask(&w, &delete_all, "/api/v1/delete?query=cpu&from=0&to=now", w.token[A], &b), 200);
+    eq_int(ask(&w, &table[1], "/api/v1/top?query=cpu", w.token[A], &b), 200);
+    ok(!has(&b, marks[A]));
+    eq_int(ask(&w, &table[1], "/api/v1/top?query=cpu", w.token[B], &b), 200);
+    ok(has(&b, marks[B]));
+    world_done(&w);
+}
+
+int main(void)
+{
+    tap_run(test_matrix);
+    tap_run(test_delete);
+    return tap_done();
+}
