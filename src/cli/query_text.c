@@ -21,6 +21,7 @@ struct page {
     int width;
     struct type type; /* of the values: set by "type" and "unit" */
     double total[2];
+    double covered[2]; /* nanoseconds; 0: not known */
     int n_columns;
 };
 
@@ -89,6 +90,10 @@ static bool read_common(struct page *p, struct str key)
         p->type.unit = json_str(&p->json);
     else if (str_is(key, "total"))
         read_pair(p, p->total);
+    else if (str_is(key, "coverage") && json_peek(&p->json) == JSON_NUMBER)
+        p->covered[0] = json_double(&p->json);
+    else if (str_is(key, "coverage"))
+        read_pair(p, p->covered);
     else if (str_is(key, "notes"))
         put_note(p);
     else
@@ -127,14 +132,38 @@ static struct row read_row(struct page *p)
     return r;
 }
 
+/* Two selections are compared per covered second: how long each was profiled is no difference between them. */
+static bool is_rate(const struct page *p)
+{
+    return p->n_columns == 2 && p->type.rule == TYPE_DELTA && p->covered[0] > 0 && p->covered[1] > 0;
+}
+
+static double per_second(const struct page *p, int column)
+{
+    return is_rate(p) ? (double) NS_PER_S / p->covered[column] : 1;
+}
+
+static void put_covered(struct page *p)
+{
+    double seconds = p->covered[0] / (double) NS_PER_S;
+
+    if (is_rate(p))
+        buf_printf(p->out, "values are per covered second: %.1f s of base, %.1f s of new\n", seconds,
+                   p->covered[1] / (double) NS_PER_S);
+    else if (p->n_columns < 2 && seconds > 0 && p->type.rule == TYPE_DELTA && str_is(p->type.name, "cpu"))
+        buf_printf(p->out, "%.3g s in %.1f covered s: %.3g cores\n", p->total[0] / (double) NS_PER_S, seconds,
+                   p->total[0] / p->covered[0]);
+}
+
 static void put_row(struct page *p, const struct row *r)
 {
+    double base = r->self[0] * per_second(p, 0), new = r->self[1] * per_second(p, 1);
     size_t start = p->out->n;
 
     if (p->n_columns == 2) {
-        put_value(p, r->self[0]);
-        put_value(p, r->self[1]);
-        put_value(p, r->self[1] - r->self[0]);
+        put_value(p, base);
+        put_value(p, new);
+        put_value(p, new - base);
         put_share(p, (p->total[1] ? r->self[1] / p->total[1] : 0) - (p->total[0] ? r->self[0] / p->total[0] : 0), 1);
     } else {
         put_value(p, r->self[0]);
@@ -171,6 +200,7 @@ static void table(struct page *p)
             put_row(p, &r);
         }
     }
+    put_covered(p);
 }
 
 /* --- trees --- */
@@ -554,6 +584,8 @@ static void series(struct page *p)
             from = json_i64(&p->json);
         else if (str_is(key, "step"))
             step = json_i64(&p->json);
+        else if (str_is(key, "coverage")) /* one number for each point */
+            json_skip(&p->json);
         else if (str_is(key, "series")) {
             json_begin_array(&p->json);
             while (json_next_item(&p->json))

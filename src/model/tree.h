@@ -62,9 +62,10 @@ struct frame {
     struct str build_id; /* hex, or empty */
     struct str home;     /* of a frame that has a name: a binary that holds it, the first seen. A hint for pictures: two
                           * frames that differ in it alone are one */
-    struct str unlined;  /* of a frame that has a name: the build id of a binary that holds it, whose lines are not known.
+    struct str
+        unlined;      /* of a frame that has a name: the build id of a binary that holds it, whose lines are not known.
                           * Tells no frames apart either */
-    uint64_t address;    /* ELF address, 0 when granularity or kind has none */
+    uint64_t address; /* ELF address, 0 when granularity or kind has none */
     int64_t line, start_line;
     uint8_t kind; /* enum frame_kind */
     bool inlined;
@@ -79,6 +80,7 @@ struct tree {
     uint32_t n_nodes, n_frames, n_columns;
     uint32_t cap_nodes, cap_frames;
     struct str type, unit; /* canonical type and unit of the values (types.h) */
+    int64_t covered_ns[2]; /* time that its profiles cover, per column; 0 = not known */
     struct arena arena;
     struct map node_map, frame_map;
 };

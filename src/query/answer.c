@@ -128,6 +128,8 @@ static int run_flame(struct answer_request *c, struct buf *out, struct err *e)
 
     if (r == 0)
         r = query_flame(c->store, q, &t, &notes, e);
+    if (r == 0 && !c->binary) /* the binary form has no place for it: ask for `coverage` */
+        r = query_coverage(c->store, q, t->covered_ns, e);
     return r < 0 ? r : put_tree(c, out, t);
 }
 
@@ -221,6 +223,7 @@ static int run_series(struct answer_request *c, struct buf *out, struct err *e)
     struct str step = param(c, "step");
     struct store_notes notes = {0};
     struct store_points points;
+    int64_t *covered;
     int r = compile(c, &q, e);
 
     if (r == 0 && step.n) {
@@ -232,9 +235,12 @@ static int run_series(struct answer_request *c, struct buf *out, struct err *e)
         r = query_series(c->store, q, &p, &points, &notes, e);
     if (r < 0)
         return r;
-    query_points_json(out, &points, &notes);
+    covered = arena_zalloc_array(c->arena, points.n_points + 1u, sizeof *covered);
+    r = covered ? query_step_coverage(c->store, q, &points, covered, e) : -ENOMEM;
+    if (r == 0)
+        query_points_json(out, &points, covered, &notes);
     store_points_done(&points);
-    return 0;
+    return r;
 }
 
 static int run_leaks(struct answer_request *c, struct buf *out, struct err *e)
@@ -257,6 +263,19 @@ static int run_leaks(struct answer_request *c, struct buf *out, struct err *e)
     query_leaks_json(out, &l, &notes);
     query_leaks_done(&l);
     return 0;
+}
+
+static int run_coverage(struct answer_request *c, struct buf *out, struct err *e)
+{
+    _cleanup_(query_freep) struct query *q = NULL;
+    int64_t covered[2];
+    int r = compile(c, &q, e);
+
+    if (r == 0)
+        r = query_coverage(c->store, q, covered, e);
+    if (r == 0)
+        query_coverage_json(out, covered, q->q.n_columns);
+    return r;
 }
 
 /* --- lists --- */
@@ -382,6 +401,8 @@ const struct question questions[] = {
     {"symbols", "binaries by how much of them has names, and what to do about the rest", PARAMS("limit"), true, false,
      false, run_symbols},
     {"series", "values over time", PARAMS("step", "group_by", "function"), true, false, false, run_series},
+    {"coverage", "how many nanoseconds the profiles of a selection cover: rates are per covered second", PARAMS(NULL),
+     true, true, false, run_coverage},
     {"leaks", "stacks whose memory in use grows", PARAMS("limit"), true, false, false, run_leaks},
     {"profiles", "single profiles in a range", PARAMS("trace_id", "span_id", "sort", "limit"), true, false, false,
      run_profiles},

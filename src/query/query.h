@@ -47,6 +47,13 @@ DEFINE_CLEANUP(struct query *, query_free)
 /* The merged tree; two columns (base, new) for a diff. */
 int query_flame(struct store *s, struct query *q, struct tree **ret, struct store_notes *notes, struct err *e);
 
+/* How many nanoseconds the profiles of each column cover (coverage.c); 0 where none says how long it is. Rates are per
+ * covered second: value / coverage. */
+int query_coverage(struct store *s, const struct query *q, int64_t ret[2], struct err *e);
+/* The same for each point of a series: ret has room for p->n_points. A profile covers time in the point of its start. */
+int query_step_coverage(struct store *s, const struct query *q, const struct store_points *p, int64_t *ret,
+                        struct err *e);
+
 /* --- tables: one row per function, file, line, mapping or package --- */
 enum query_by { QUERY_FUNCTION, QUERY_FILE, QUERY_LINE, QUERY_MAPPING, QUERY_PACKAGE };
 int query_by_parse(struct str s, enum query_by *ret, struct err *e);
@@ -63,7 +70,8 @@ struct query_table {
     struct query_row *rows;
     uint32_t n, n_all; /* n_all: before the limit */
     uint32_t n_columns;
-    int64_t total[2]; /* of the whole selection: what shares are of */
+    int64_t total[2];      /* of the whole selection: what shares are of */
+    int64_t covered_ns[2]; /* query_coverage(); 0 of a tree that is at hand */
     struct str type, unit;
 };
 

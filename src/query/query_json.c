@@ -84,6 +84,7 @@ void query_table_json(struct buf *out, const struct query_table *t, const struct
     put_key_str(out, &first, "type", t->type);
     put_key_str(out, &first, "unit", t->unit);
     put_pair(out, &first, "total", t->total, t->n_columns);
+    put_pair(out, &first, "coverage", t->covered_ns, t->n_columns);
     json_put_key(out, &first, "count");
     json_put_u64(out, t->n_all);
     json_put_key(out, &first, "rows");
@@ -95,6 +96,15 @@ void query_table_json(struct buf *out, const struct query_table *t, const struct
     }
     buf_putc(out, ']');
     query_notes_json(out, n);
+    buf_putc(out, '}');
+}
+
+void query_coverage_json(struct buf *out, const int64_t *covered, uint32_t n_columns)
+{
+    bool first = true;
+
+    buf_putc(out, '{');
+    put_pair(out, &first, "coverage", covered, n_columns);
     buf_putc(out, '}');
 }
 
@@ -206,7 +216,8 @@ void query_spans_json(struct buf *out, const struct query_spans *l)
     buf_puts(out, "]}");
 }
 
-void query_points_json(struct buf *out, const struct store_points *p, const struct store_notes *n)
+void query_points_json(struct buf *out, const struct store_points *p, const int64_t *covered,
+                       const struct store_notes *n)
 {
     bool first = true;
 
@@ -215,7 +226,13 @@ void query_points_json(struct buf *out, const struct store_points *p, const stru
     put_key_str(out, &first, "unit", p->type.unit);
     put_time(out, &first, "from", p->from);
     put_time(out, &first, "step", p->step);
-    buf_puts(out, ",\"series\":[");
+    buf_puts(out, ",\"coverage\":[");
+    for (uint32_t k = 0; k < p->n_points; k++) {
+        if (k)
+            buf_putc(out, ',');
+        json_put_i64(out, covered[k]);
+    }
+    buf_puts(out, "],\"series\":[");
     for (uint32_t i = 0; i < p->n_series; i++) {
         buf_puts(out, i ? ",{\"labels\":" : "{\"labels\":");
         query_labels_json(out, &p->labels[i]);

@@ -14,7 +14,9 @@ void query_names_json(struct buf *out, const struct query_names *n);
 void query_services_json(struct buf *out, const struct query_services *l);
 void query_profiles_json(struct buf *out, const struct query_profiles *l);
 void query_spans_json(struct buf *out, const struct query_spans *l);
-void query_points_json(struct buf *out, const struct store_points *p, const struct store_notes *n);
+void query_points_json(struct buf *out, const struct store_points *p, const int64_t *covered,
+                       const struct store_notes *n);
+void query_coverage_json(struct buf *out, const int64_t *covered, uint32_t n_columns);
 void query_leaks_json(struct buf *out, const struct query_leaks *l, const struct store_notes *n);
 void query_binaries_json(struct buf *out, const struct query_binaries *b, const struct store_notes *n);
 void query_labels_json(struct buf *out, const struct labels *l); /* {"name":"value"} */

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "base/hash.h"
 #include "base/map.h"
 #include "query/query.h"
@@ -139,6 +140,7 @@ struct order {
     enum query_sort sort;
     uint32_t last; /* the column that decides: the new one of a diff */
     double scale[2];
+    double per_second[2]; /* 1 over what is covered; 1 where that is not known */
 };
 
 static double weight(const struct query_row *r, const struct order *o)
@@ -151,7 +153,7 @@ static double weight(const struct query_row *r, const struct order *o)
     case QUERY_SORT_TOTAL:
         return (double) r->total[o->last];
     case QUERY_SORT_DELTA:
-        delta = (double) r->self[1] - (double) r->self[0];
+        delta = (double) r->self[1] * o->per_second[1] - (double) r->self[0] * o->per_second[0];
         break;
     default:
         delta = (double) r->self[1] * o->scale[1] - (double) r->self[0] * o->scale[0];
@@ -179,6 +181,10 @@ static void sort_rows(struct query_table *t, enum query_sort sort, uint32_t limi
 
     for (uint32_t c = 0; c < t->n_columns; c++)
         o.scale[c] = t->total[c] ? 1.0 / (double) t->total[c] : 0;
+    for (uint32_t c = 0; c < t->n_columns; c++)
+        o.per_second[c] = t->covered_ns[0] > 0 && t->covered_ns[t->n_columns - 1] > 0
+                              ? (double) NS_PER_S / (double) t->covered_ns[c]
+                              : 1;
     if (t->n)
         qsort_r(t->rows, t->n, sizeof *t->rows, compare_rows, &o);
     t->n_all = t->n;
@@ -244,11 +250,18 @@ static int ask_table(struct store *s, const struct query *q, enum granularity by
                      struct query_table *ret, struct store_notes *notes, struct err *e)
 {
     struct store_query sq = q->q;
+    int r;
 
     sq.by = by;
     sq.max_nodes = 0;
     sq.min_share = 0;
-    return make_table(x, &(struct source){.store = s, .q = &sq, .notes = notes, .n_columns = sq.n_columns}, ret, e);
+    r = make_table(x, &(struct source){.store = s, .q = &sq, .notes = notes, .n_columns = sq.n_columns}, ret, e);
+    if (r < 0)
+        return r;
+    r = query_coverage(s, q, ret->covered_ns, e);
+    if (r < 0)
+        query_table_done(ret);
+    return r;
 }
 
 int query_top(struct store *s, struct query *q, enum query_by by, enum query_sort sort, uint32_t limit,

@@ -76,6 +76,13 @@ void tree_to_json(struct buf *out, const struct tree *t)
     json_put_str(out, t->type);
     buf_puts(out, ",\"unit\":");
     json_put_str(out, t->unit);
+    if (t->covered_ns[0] || t->covered_ns[1]) {
+        buf_puts(out, ",\"coverage\":");
+        if (t->n_columns == 1)
+            json_put_i64(out, t->covered_ns[0]);
+        else
+            buf_printf(out, "[%lld,%lld]", (long long) t->covered_ns[0], (long long) t->covered_ns[1]);
+    }
     buf_printf(out, ",\"columns\":%u,\"frames\":[", t->n_columns);
     for (uint32_t i = 0; i < t->n_frames; i++) {
         if (i)
@@ -215,7 +222,8 @@ static int put_texts(struct buf *out, const struct tree *t, struct texts *x, str
 
 static int put_frames(struct buf *out, const struct tree *t, struct texts *x, size_t start)
 {
-    static struct str (*const texts[])(const struct frame *) = {frame_function, frame_file, frame_binary, query_package};
+    static struct str (*const texts[])(const struct frame *) = {frame_function, frame_file, frame_binary,
+                                                                query_package};
     int r;
 
     for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {

@@ -137,7 +137,7 @@ static void test_diff(void)
     eq_int(query_top(s, q, QUERY_FUNCTION, QUERY_SORT_DELTA, 0, &t, &notes, &e), 0);
     eq_int(t.total[0], 35);
     eq_int(t.total[1], 7);
-    eq_str(t.rows[0].name, STR("std::sort"));
+    eq_str(t.rows[0].name, STR("net/http.(*conn).serve")); /* 7 in 10 s; std::sort has 20 in 130 s */
     eq_int(row(&t, "net/http.(*conn).serve")->self[1], 7);
     query_table_done(&t);
 }
@@ -199,6 +199,51 @@ static void test_lists(void)
     eq_int(profiles.v[0].value, 100);
     eq_int(profiles.v[1].value, 20);
     query_profiles_done(&profiles);
+}
+
+/* Ten seconds each: two in a row, one that overlaps, one after a short gap, one after a long one. */
+static void test_coverage(void)
+{
+    static const struct row rows[] = {
+        {"shop", "cpu", "nanoseconds", "main;steady", 0, 10},   {"shop", "cpu", "nanoseconds", "main;steady", 10, 10},
+        {"shop", "cpu", "nanoseconds", "main;steady", 15, 10},  {"shop", "cpu", "nanoseconds", "main;steady", 80, 60},
+        {"shop", "cpu", "nanoseconds", "main;steady", 600, 10}, {"shop", "cpu", "nanoseconds", "main;new", 600, 2},
+        {"cart", "cpu", "nanoseconds", "main;idle", 2000, 1},
+    };
+    _cleanup_(store_closep) struct store *s = filled(rows, ARRAY_SIZE(rows));
+    _cleanup_(query_freep) struct query *hour = ask("cpu{service_name=\"shop\"}", NULL, NULL, NULL, NULL);
+    _cleanup_(query_freep) struct query *day = ask("cpu{service_name=\"shop\"}", "now-1d", NULL, NULL, NULL);
+    _cleanup_(query_freep) struct query *none = ask("cpu{service_name=\"none\"}", NULL, NULL, NULL, NULL);
+    _cleanup_(query_freep) struct query *diff =
+        ask("cpu{service_name=\"shop\"}", "1700000500", "1700001000", "1700000000", "1700000500");
+    struct query_series_params by = {.step = 60 * NS_PER_S};
+    struct store_points points;
+    struct query_table t;
+    struct store_notes notes = {0};
+    int64_t covered[2], steps[60];
+    struct err e = {0};
+
+    eq_int(query_coverage(s, hour, covered, &e), 0);
+    eq_int(covered[0], 100 * NS_PER_S);
+    eq_int(query_coverage(s, day, covered, &e), 0); /* whatever the range */
+    eq_int(covered[0], 100 * NS_PER_S);
+    eq_int(query_coverage(s, none, covered, &e), 0);
+    eq_int(covered[0], 0);
+    eq_int(query_coverage(s, diff, covered, &e), 0);
+    eq_int(covered[0], 90 * NS_PER_S);
+    eq_int(covered[1], 10 * NS_PER_S);
+    eq_int(query_top(s, diff, QUERY_FUNCTION, QUERY_SORT_DELTA, 0, &t, &notes, &e), 0);
+    eq_int(t.covered_ns[0], 90 * NS_PER_S);
+    eq_str(t.rows[0].name, STR("new")); /* 90 in 90 s and 10 in 10 s are one rate: only this changed */
+    query_table_done(&t);
+    eq_int(query_series(s, hour, &by, &points, &notes, &e), 0);
+    eq_int(points.n_points, 60);
+    eq_int(query_step_coverage(s, hour, &points, steps, &e), 0);
+    eq_int(steps[0], 60 * NS_PER_S);
+    eq_int(steps[1], 30 * NS_PER_S);
+    eq_int(steps[5], 0);
+    eq_int(steps[10], 10 * NS_PER_S);
+    store_points_done(&points);
 }
 
 static void test_leaks(void)
@@ -366,6 +411,7 @@ int main(void)
     tap_run(test_callers);
     tap_run(test_lines);
     tap_run(test_lists);
+    tap_run(test_coverage);
     tap_run(test_leaks);
     tap_run(test_extremes);
     tap_run(test_errors);
