@@ -429,6 +429,147 @@ static void test_flush_and_compact_without_memory(void)
     end(&s);
 }
 
+/* --- damage that a compaction meets --- */
+
+static void flip_byte(const char *name, off_t at)
+{
+    char path[256], c;
+    int fd;
+
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    fd = open(path, O_RDWR);
+    ok(fd >= 0 && pread(fd, &c, 1, at) == 1);
+    c = (char) (c ^ 0x40);
+    ok(pwrite(fd, &c, 1, at) == 1);
+    close(fd);
+}
+
+static off_t file_size(const char *path)
+{
+    struct stat st;
+
+    return stat(path, &st) < 0 ? 0 : st.st_size;
+}
+
+static uint64_t damage_of(struct suite *s)
+{
+    struct store_stats st;
+
+    s->store->ops->stats(s->store, &st);
+    return st.damaged;
+}
+
+/* A chunk, then a dictionary or footer of one segment of each tenant is damaged: the others are compacted, the damage is
+ * counted, and the bytes are still there, in lost/ or in place. */
+static void test_compaction_meets_damage(void)
+{
+    struct suite s = {.config = {.keep = -1, .keep_detail = -1, .max_late = -1}};
+    char name[192];
+
+    begin(&s);
+    for (int i = 0; i < 8; i++) { /* segments 1, 3, ... of one tenant, 2, 4, ... of the other */
+        append_rows(&s, tenants[i % TENANTS], &(struct simple){.value = 1, .time = GEN_T0 - i * 300 * NS_PER_S}, 1);
+        flush(&s);
+    }
+    flip_byte("1/seg/000000000001.seg", 100);
+    flip_byte("2/seg/000000000002.seg", 100);
+    snprintf(name, sizeof name, "%s/1/seg/000000000003.seg", dir);
+    flip_byte("1/seg/000000000003.seg", file_size(name) - SEGMENT_TAIL - 2); /* in its footer */
+    suite_clock += DAYS(2);
+    retain(&s);
+    ok(damage_of(&s) >= 3);
+    ok(there("lost/1-000000000001.seg"));
+    ok(there("lost/2-000000000002.seg"));
+    ok(there("1/seg/000000000003.seg"));
+    ok(!there("1/seg/000000000001.seg"));
+    eq_int(total_in(&s, tenants[0]), 2); /* of four, the chunk and the footer are gone */
+    eq_int(total_in(&s, tenants[1]), 3);
+    retain(&s);
+    reopen(&s);
+    eq_int(total_in(&s, tenants[0]), 2);
+    eq_int(total_in(&s, tenants[1]), 3);
+    ok(there("lost/1-000000000001.seg") && there("1/seg/000000000003.seg"));
+    end(&s);
+}
+
+/* --- a copy that cannot be read --- */
+
+static ssize_t pread_or_fail(int fd, void *p, size_t n, off_t off)
+{
+    char link[32], path[256];
+    ssize_t len;
+
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    len = readlink(link, path, sizeof path);
+    if (len > 4 && memcmp(path + len - 4, ".seg", 4) == 0) {
+        errno = EIO;
+        return -1;
+    }
+    return fd_ops_system.pread(fd, p, n, off);
+}
+
+static void test_snapshot_of_unreadable(void)
+{
+    struct suite s = {.config = {.keep = -1, .keep_detail = -1}};
+    struct fd_ops ops = fd_ops_system;
+    char copy[160];
+
+    begin(&s);
+    for (int t = 0; t < TENANTS; t++)
+        append_rows(&s, tenants[t], &(struct simple){.value = 1}, 1);
+    flush(&s);
+    snprintf(copy, sizeof copy, "%s-copy", dir);
+    ops.pread = pread_or_fail;
+    fd_ops = &ops;
+    ok(s.store->ops->snapshot(s.store, copy, NULL) < 0);
+    fd_ops = &fd_ops_system;
+    nftw(copy, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    eq_int(s.store->ops->snapshot(s.store, copy, NULL), 0);
+    nftw(copy, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    end(&s);
+}
+
+/* --- lists over many epochs --- */
+
+static int count_up(void *ctx, const struct type *t, const struct labels *l)
+{
+    (void) t;
+    (void) l;
+    ++*(int *) ctx;
+    return 0;
+}
+
+/* 2,000 series in each of eight epochs are listed once each, in no more than a moment. */
+static void test_list_over_epochs(void)
+{
+    enum { SERIES = 2000, EPOCHS = 8 };
+    struct suite s = {.config = {.keep = DAYS(40), .keep_detail = -1, .max_late = -1}};
+    static struct simple rows[SERIES];
+    static char names[SERIES][16];
+    int64_t start;
+
+    begin(&s);
+    for (int i = 0; i < EPOCHS; i++) {
+        for (int k = 0; k < SERIES; k++) {
+            snprintf(names[k], sizeof names[k], "s%d", k);
+            rows[k] = (struct simple){.value = 1, .service = names[k], .time = suite_clock};
+        }
+        for (int t = 0; t < TENANTS; t++)
+            append_rows(&s, tenants[t], rows, SERIES);
+        flush(&s);
+        suite_clock += DAYS(22);
+    }
+    start = clock_mono();
+    for (int t = 0; t < TENANTS; t++) {
+        int n = 0;
+
+        eq_int(s.store->ops->each_series(s.store, tenants[t], ALL, count_up, &n), 0);
+        eq_int(n, SERIES);
+    }
+    ok(clock_mono() - start < 20 * NS_PER_S);
+    end(&s);
+}
+
 int main(void)
 {
     snprintf(dir, sizeof dir, "%s/wick-scale-%d", access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp", getpid());
@@ -440,5 +581,8 @@ int main(void)
     tap_run(test_names_not_written);
     tap_run(test_append_without_memory);
     tap_run(test_flush_and_compact_without_memory);
+    tap_run(test_compaction_meets_damage);
+    tap_run(test_snapshot_of_unreadable);
+    tap_run(test_list_over_epochs);
     return tap_done();
 }

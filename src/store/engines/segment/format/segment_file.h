@@ -132,9 +132,10 @@ struct segment {
     struct segment_meta meta;
     int fd; /* negative: not open, or why it could not be. Changes under lock while there are no users */
     _Atomic uint32_t refs;
-    atomic_bool dead; /* not listed any more: unlink with the last reference */
-    int dir;          /* where it lies, for that; not owned */
-    uint32_t lost_of; /* it lies in lost/, and came from this tenant; 0 = it does not */
+    atomic_bool unreadable; /* its footer or its dictionary: it is not rewritten */
+    atomic_bool dead;       /* not listed any more: unlink with the last reference */
+    int dir;                /* where it lies, for that; not owned */
+    uint32_t lost_of;       /* it lies in lost/, and came from this tenant; 0 = it does not */
     pthread_mutex_t lock;
     /* under lock: loaded at need, kept while used, and afterwards as long as there is room */
     struct segment_footer *footer;

@@ -80,17 +80,45 @@ static void mark_part(const struct snapshot *snap, uint64_t log, struct mempart 
     }
 }
 
-/* The same series of another epoch is told once. */
-static bool told_before(const struct live *v, uint32_t k, uint32_t series)
-{
-    const struct sym_series *s = sym_series(v[k].symbols, series);
+/* Series that were reported, over all epochs: the same one of another epoch is reported once. */
+struct told {
+    const struct sym_series **v;
+    size_t cap;
+    uint32_t n;
+    struct map map;
+};
 
-    for (uint32_t i = 0; i < k; i++)
-        for (uint32_t n = 0; n < v[i].n; n++)
-            if (v[i].seen[n] && id128_eq(sym_series(v[i].symbols, n)->labels_id, s->labels_id) &&
-                str_eq(sym_series(v[i].symbols, n)->type.name, s->type.name))
-                return true;
-    return false;
+/* 1 when it is new, 0 when it was reported before. */
+static int tell_once(struct told *t, const struct sym_series *s)
+{
+    uint64_t h = s->labels_id.hi ^ hash64_str(s->type.name);
+
+    for (struct map_pos p = map_find(&t->map, h); p.index != MAP_NONE; p = map_next(&t->map, p))
+        if (id128_eq(t->v[p.index]->labels_id, s->labels_id) && str_eq(t->v[p.index]->type.name, s->type.name))
+            return 0;
+    if (mem_grow((void **) &t->v, &t->cap, (size_t) t->n + 1, sizeof *t->v, UINT32_MAX) < 0 ||
+        map_insert(&t->map, h, t->n) < 0)
+        return -ENOMEM;
+    t->v[t->n++] = s;
+    return 1;
+}
+
+/* Those of the epochs v that were seen. */
+static int tell_series(const struct live *v, uint32_t n, store_series_fn fn, void *ctx)
+{
+    struct told told = {0};
+    int r = 0;
+
+    for (uint32_t k = 0; r == 0 && k < n; k++)
+        for (uint32_t i = 0; r == 0 && i < v[k].n; i++) {
+            const struct sym_series *s = v[k].seen[i] ? sym_series(v[k].symbols, i) : NULL;
+            int is_new = !s ? 0 : n == 1 ? 1 : tell_once(&told, s);
+
+            r = is_new > 0 ? fn(ctx, &s->type, &s->labels) : is_new;
+        }
+    mem_free(told.v);
+    map_done(&told.map);
+    return r;
 }
 
 int engine_each_series(struct store *s, const char *tenant, int64_t from, int64_t to, store_series_fn fn, void *ctx)
@@ -119,15 +147,17 @@ int engine_each_series(struct store *s, const char *tenant, int64_t from, int64_
     }
     for (uint32_t i = 0; v && r == 0 && i < snap->n_memtables; i++)
         for (struct mempart *p = atomic_load(&snap->memtables[i]->parts); r == 0 && p; p = p->next) {
-            struct live *l = p->symbols->tenant == t->number ? find_live(v, &n, p->symbols) : NULL;
+            struct live *l;
 
+            if (p->symbols->tenant != t->number)
+                continue;
+            l = find_live(v, &n, p->symbols);
+            r = l ? 0 : -ENOMEM;
             if (l)
                 mark_part(snap, snap->memtables[i]->log, p, l, from, to);
         }
-    for (uint32_t k = 0; r == 0 && k < n; k++)
-        for (uint32_t i = 0; r == 0 && i < v[k].n; i++)
-            if (v[k].seen[i] && !told_before(v, k, i))
-                r = fn(ctx, &sym_series(v[k].symbols, i)->type, &sym_series(v[k].symbols, i)->labels);
+    if (v && r == 0)
+        r = tell_series(v, n, fn, ctx);
     for (uint32_t k = 0; k < n; k++)
         mem_free(v[k].seen);
     mem_free(v);

@@ -14,12 +14,22 @@
 #include "base/mem.h"
 #include "store/engines/segment/format/radix.h"
 #include "store/engines/segment/write/compact.h"
+#include "store/engines/segment/write/recovery.h"
 
 enum { HOUR_SEGMENTS_MAX = 8, INPUTS_MAX = 4096 };
 
 /* --- rewriting --- */
 
-/* Every entry of an input's directories of five minutes. Damage is told of and left out. */
+int compact_damage(struct rewriting *x, uint32_t input, int r, struct err *e)
+{
+    if (r != -EBADMSG)
+        return r;
+    engine_damage(x->g, err_message(e, r));
+    x->damaged[input] = true;
+    return 0;
+}
+
+/* Every entry of an input's directories of five minutes. */
 static int list_entries(struct rewriting *x, uint32_t input)
 {
     const struct segment_footer *f;
@@ -34,11 +44,10 @@ static int list_entries(struct rewriting *x, uint32_t input)
         struct dir_entry *d;
         uint32_t n;
 
-        r = segment_directory(x->w->inputs[input], &f->groups[i], 0, &a, &d, &n, &e);
+        r = compact_read_error(segment_directory(x->w->inputs[input], &f->groups[i], 0, &a, &d, &n, &e));
         if (r == -EBADMSG) {
-            engine_damage(x->g, e.message);
+            r = compact_damage(x, input, r, &e);
             x->whole = false; /* a chunk may be shared with the groups that it told of */
-            r = 0;
             continue;
         }
         for (uint32_t k = 0; r == 0 && k < n; k++) {
@@ -122,7 +131,7 @@ static int take_chunk(struct rewriting *x, const struct rewrite_entry *ref, stru
 {
     struct chunk_profiles p;
     struct chunk c;
-    int r = segment_chunk(x->w->inputs[ref->input], ref->d.off, ref->d.len, ~0u, &c, e);
+    int r = compact_read_error(segment_chunk(x->w->inputs[ref->input], ref->d.off, ref->d.len, ~0u, &c, e));
 
     if (r < 0)
         return r;
@@ -166,9 +175,8 @@ static int rewrite_window(struct rewriting *x, uint32_t from, uint32_t to, struc
             continue; /* several groups share a chunk */
         r = take_chunk(x, ref, &a, win, e);
         if (r == -EBADMSG) {
-            engine_damage(x->g, err_message(e, r));
+            r = compact_damage(x, ref->input, r, e);
             win->n = before;
-            r = 0;
         }
     }
     if (r == 0 && win->n)
@@ -225,7 +233,8 @@ static int rewrite_totals(struct rewriting *x, uint32_t input, struct err *e)
         r = dirs && counts ? 0 : -ENOMEM;
     }
     for (uint32_t i = 0; r == 0 && i < f->n_groups; i++)
-        r = segment_directory(s, &f->groups[i], 0, &a, &dirs[i], &counts[i], e);
+        r = compact_damage(x, input,
+                           compact_read_error(segment_directory(s, &f->groups[i], 0, &a, &dirs[i], &counts[i], e)), e);
     while (r == 0) { /* windows in ascending order over all groups */
         struct chunk_entry *entries;
         struct totals *totals;
@@ -255,13 +264,17 @@ static int rewrite_totals(struct rewriting *x, uint32_t input, struct err *e)
                     continue;
                 if (d->e.series == SERIES_ALL ? cut : !is_kept(x, input, d->e.series, d->e.min_time))
                     continue;
-                r = segment_chunk(s, d->off, d->head, 1u << SEC_TOTALS, &c, e);
-                if (r < 0)
-                    break;
-                entries[n] = d->e;
-                r = chunk_read_totals(&c, d->e.totals_off, UINT32_MAX, &totals[n]);
-                n++;
-                chunk_done(&c);
+                r = compact_read_error(segment_chunk(s, d->off, d->head, 1u << SEC_TOTALS, &c, e));
+                if (r == 0) {
+                    entries[n] = d->e;
+                    r = chunk_read_totals(&c, d->e.totals_off, UINT32_MAX, &totals[n]);
+                    n += r == 0;
+                    chunk_done(&c);
+                }
+                if (r == -EBADMSG)
+                    err_set(e, r, "segment %llu at %llu: its totals are damaged", (unsigned long long) s->meta.number,
+                            (unsigned long long) d->off);
+                r = compact_damage(x, input, r, e);
             }
         }
         if (r == 0 && n)
@@ -277,14 +290,54 @@ static int rewrite_totals(struct rewriting *x, uint32_t input, struct err *e)
     return r;
 }
 
+/* An input whose footer or dictionary cannot be read stays as it is: nothing of it is lost, and the others can go on
+ * without it. */
+static int open_input(struct rewriting *x, uint32_t i, struct err *e)
+{
+    struct segment *s = x->w->inputs[i];
+    const struct segment_footer *f;
+    const struct blobs *b;
+    int r = compact_read_error(segment_footer(s, &f, e));
+
+    if (r == 0 && s->meta.has_detail)
+        r = compact_read_error(segment_blobs(s, &b, e));
+    if (r == 0 && s->meta.has_detail)
+        r = compact_read_error(segment_trace_ids(s, &x->arena, &x->traces[i].ids, &x->traces[i].n, e));
+    if (r == -EBADMSG && !atomic_exchange(&s->unreadable, true))
+        engine_damage(x->g, err_message(e, r));
+    return r;
+}
+
+/* Damaged inputs are copied to lost/ before they are replaced, unless a deletion means some of them. */
+static int keep_damaged(struct rewriting *x, const struct engine_tenant *t, struct err *e)
+{
+    int r = 0;
+
+    for (uint32_t i = 0; r == 0 && i < x->w->n; i++) {
+        const struct segment_meta *m = &x->w->inputs[i]->meta;
+        bool deleted = false;
+
+        for (uint32_t k = 0; k < x->snap->n_tombstones; k++)
+            deleted |= tombstone_concerns(x->snap->tombstones[k], m->tenant, m->log, m->t0, m->t1);
+        if (x->damaged[i] && !deleted)
+            r = lost_copy(x->g, t->number, t->seg_dir, m, e);
+    }
+    return r;
+}
+
 static int run_rewrite(struct rewriting *x, struct err *e)
 {
     int r = 0;
 
     x->maps = mem_zalloc_array(x->w->n, sizeof *x->maps);
     x->traces = arena_zalloc_array(&x->arena, x->w->n, sizeof *x->traces);
-    if (!x->maps || !x->traces)
+    x->damaged = arena_zalloc_array(&x->arena, x->w->n, sizeof *x->damaged);
+    if (!x->maps || !x->traces || !x->damaged)
         return -ENOMEM;
+    for (uint32_t i = 0; r == 0 && i < x->w->n; i++)
+        r = open_input(x, i, e);
+    if (r < 0)
+        return r;
     if (x->w->drop_detail || !x->w->inputs[0]->meta.has_detail) {
         for (uint32_t i = 0; r == 0 && i < x->w->n; i++)
             r = rewrite_totals(x, i, e);
@@ -296,8 +349,6 @@ static int run_rewrite(struct rewriting *x, struct err *e)
         r = segment_blobs(x->w->inputs[i], &b, e);
         if (r == 0)
             r = blob_remap_init(&x->maps[i], b, segment_writer_blobs(x->out));
-        if (r == 0)
-            r = segment_trace_ids(x->w->inputs[i], &x->arena, &x->traces[i].ids, &x->traces[i].n, e);
         x->traces[i].numbers = arena_alloc(&x->arena, (x->traces[i].n + 1) * sizeof *x->traces[i].numbers);
         if (r == 0)
             r = x->traces[i].numbers ? list_entries(x, i) : -ENOMEM;
@@ -402,6 +453,8 @@ int engine_rewrite(struct engine *g, struct engine_tenant *t, const struct rewri
     if (r == 0)
         r = run_rewrite(&x, e);
     if (r == 0)
+        r = keep_damaged(&x, t, e);
+    if (r == 0)
         r = commit_rewrite(g, t, w, out, removed, e);
     for (uint32_t i = 0; x.maps && i < w->n; i++)
         blob_remap_done(&x.maps[i]);
@@ -433,7 +486,8 @@ static int compact_bucket(struct engine *g, const struct snapshot *snap, uint32_
         for (uint32_t i = 0; i < snap->n_segments && w.n < INPUTS_MAX; i++) {
             const struct segment_meta *x = &snap->segments[i].segment->meta;
 
-            if (snap->segments[i].symbols != w.symbols || !x->has_detail || window_start(x->t0, size) != bucket ||
+            if (snap->segments[i].symbols != w.symbols || !x->has_detail ||
+                atomic_load(&snap->segments[i].segment->unreadable) || window_start(x->t0, size) != bucket ||
                 x->level > level)
                 continue;
             if (pass == 0) {
@@ -446,7 +500,7 @@ static int compact_bucket(struct engine *g, const struct snapshot *snap, uint32_
     if (!lower || (!due && lower < HOUR_SEGMENTS_MAX))
         return 0;
     r = engine_rewrite(g, engine_tenant_number(g, m->tenant), &w, e);
-    return r < 0 ? r : 1;
+    return r < 0 && r != -EBADMSG ? r : 1; /* an unreadable input is left out next time */
 }
 
 /* One rewrite, if one is due: 1, else 0. */
@@ -461,7 +515,8 @@ static int compact_one(struct engine *g, bool all, uint32_t level, struct err *e
         const struct segment_meta *m = &snap->segments[i].segment->meta;
         bool due = all || now >= window_start(m->t0, size) + size + grace;
 
-        if (m->level >= level || !m->has_detail || (level == 2 && (m->level != 1 || !due)))
+        if (m->level >= level || !m->has_detail || atomic_load(&snap->segments[i].segment->unreadable) ||
+            (level == 2 && (m->level != 1 || !due)))
             continue;
         r = compact_bucket(g, snap, i, size, level, due, all, e);
     }

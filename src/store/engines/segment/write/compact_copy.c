@@ -63,14 +63,14 @@ static int copy_chunk(struct rewriting *x, uint32_t from, uint32_t to, struct bu
     }
     buf_reset(bytes);
     if (r == 0)
-        r = segment_chunk_bytes(x->w->inputs[in.i], first->d.off, first->d.len, bytes, e);
+        r = compact_read_error(segment_chunk_bytes(x->w->inputs[in.i], first->d.off, first->d.len, bytes, e));
     if (r == 0)
         r = segment_writer_copy(x->out, first->d.window, entries, to - from, bytes->p, bytes->n, &how, e);
     mem_free(entries);
-    return r == -EBADMSG
-               ? err_prefix(e, r, "segment %llu at %llu: ", (unsigned long long) x->w->inputs[in.i]->meta.number,
-                            (unsigned long long) first->d.off)
-               : r;
+    if (r == -EBADMSG)
+        err_prefix(e, r, "segment %llu at %llu: ", (unsigned long long) x->w->inputs[in.i]->meta.number,
+                   (unsigned long long) first->d.off);
+    return compact_damage(x, in.i, r, e);
 }
 
 int compact_copy(struct rewriting *x, uint32_t from, uint32_t to, struct err *e)
@@ -82,10 +82,6 @@ int compact_copy(struct rewriting *x, uint32_t from, uint32_t to, struct err *e)
         for (j = i + 1; j < to && x->entries[j].d.off == x->entries[i].d.off;)
             j++;
         r = copy_chunk(x, i, j, &bytes, e);
-        if (r == -EBADMSG) {
-            engine_damage(x->g, err_message(e, r));
-            r = 0;
-        }
     }
     return r;
 }

@@ -130,6 +130,7 @@ static int forget(struct engine *g, const struct snapshot *snap, struct err *e)
 int engine_purge(struct engine *g, struct err *e)
 {
     _cleanup_(snapshot_unrefp) struct snapshot *snap = snapshot_get(g);
+    bool unreadable = false;
     int r = 0;
 
     if (!snap->n_tombstones)
@@ -143,8 +144,10 @@ int engine_purge(struct engine *g, struct err *e)
 
         if (is_hit(g, snap, s, e, &r))
             r = engine_rewrite(g, engine_tenant_number(g, s->segment->meta.tenant), &w, e);
+        unreadable |= r == -EBADMSG;
+        r = r == -EBADMSG ? 0 : r;
     }
     if (r == 0)
-        engine_bound_lost(g); /* while the deletions are known */
-    return r < 0 ? r : forget(g, snap, e);
+        engine_bound_lost(g);                            /* while the deletions are known */
+    return r < 0 || unreadable ? r : forget(g, snap, e); /* what could not be rewritten stays hidden */
 }

@@ -53,6 +53,11 @@ int recovery_clear_unlisted(struct engine *g, bool log_damaged);
 
 /* Everything in lost/ back to where it came from, for rebuilding. */
 int lost_bring_back(struct engine *g);
+/* A copy of a damaged segment into lost/, synced: what replaces it leaves out what could not be read. */
+int lost_copy(struct engine *g, uint32_t tenant, int seg_dir, const struct segment_meta *m, struct err *e);
+/* Copies a file of that many bytes, synced. damaged: what cannot be read becomes zeros, and a file that is there already is
+ * written anew. */
+int file_copy(int from_dir, const char *from, int to_dir, const char *to, uint64_t bytes, bool damaged, struct err *e);
 int lost_put(struct engine *g, uint32_t tenant, int seg_dir, uint64_t number);
 
 #endif

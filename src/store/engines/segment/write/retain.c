@@ -117,6 +117,7 @@ static int retain_services(struct engine *g, struct rewrite *w, struct err *e)
         w->symbols = snap->segments[i].symbols;
         w->level = snap->segments[i].segment->meta.level;
         r = engine_rewrite(g, engine_tenant_number(g, snap->segments[i].segment->meta.tenant), w, e);
+        r = r == -EBADMSG ? 0 : r; /* it cannot be read, and stays */
     }
     return MIN(r, 0);
 }
@@ -146,6 +147,7 @@ static int retain_detail(struct engine *g, int64_t now, struct err *e)
 
         if (m->has_detail && m->t1 < now - keep && !is_concerned(snap, m)) /* sums are not cut as exactly as rows */
             r = engine_rewrite(g, engine_tenant_number(g, m->tenant), &w, e);
+        r = r == -EBADMSG ? 0 : r; /* it cannot be read, and stays */
     }
     return r;
 }
@@ -247,111 +249,4 @@ void engine_set_retention(struct store *s, const struct store_config *c)
     g->retained = 0; /* due now */
     pthread_mutex_unlock(&g->write_lock);
     pthread_mutex_unlock(&g->flush_lock);
-}
-
-/* --- snapshots --- */
-
-static int copy_file(int from_dir, const char *from, int to_dir, const char *to, uint64_t bytes, struct err *e)
-{
-    _cleanup_(mem_freep) char *p = mem_alloc(1 << 20);
-    _cleanup_(fd_closep) int in = -1, out = -1;
-    uint64_t at = 0;
-    int r = p ? 0 : -ENOMEM;
-
-    in = fd_open(from_dir, from, O_RDONLY, 0);
-    out = fd_open(to_dir, to, O_WRONLY | O_CREAT | O_EXCL, 0644);
-    if (in < 0 || out < 0)
-        return err_set(e, in < 0 ? in : out, "cannot copy '%s': %m", from);
-    while (r == 0 && at < bytes) {
-        ssize_t n = fd_pread(in, p, MIN((uint64_t) 1 << 20, bytes - at), (off_t) at);
-
-        if (n <= 0)
-            r = n < 0 ? (int) n : -ENODATA; /* the file is shorter than the catalogue says */
-        else
-            r = fd_pwrite_all(out, p, (size_t) n, (off_t) at);
-        at += n > 0 ? (uint64_t) n : 0;
-    }
-    if (r == 0)
-        r = fd_sync(out);
-    return r < 0 ? err_set(e, r, "cannot copy '%s': %m", from) : 0;
-}
-
-static int copy_tenant(struct engine *g, struct engine_tenant *t, const struct snapshot *snap, int dir,
-                       struct catalog *to, struct err *e)
-{
-    char name[64];
-    int r, seg, sym;
-
-    snprintf(name, sizeof name, "%u", t->number);
-    r = fd_mkdir(dir, name, 0755);
-    snprintf(name, sizeof name, "%u/seg", t->number);
-    if (r == 0)
-        r = fd_mkdir(dir, name, 0755);
-    seg = r == 0 ? fd_open(dir, name, O_RDONLY | O_DIRECTORY, 0) : -1;
-    snprintf(name, sizeof name, "%u/sym", t->number);
-    if (r == 0)
-        r = fd_mkdir(dir, name, 0755);
-    sym = r == 0 ? fd_open(dir, name, O_RDONLY | O_DIRECTORY, 0) : -1;
-    if (seg < 0 || sym < 0)
-        r = err_set(e, r < 0 ? r : -EIO, "cannot make directories of the snapshot");
-    if (r == 0)
-        r = catalog_add_tenant(to, t->number, t->name, e);
-    for (struct engine_epoch *k = t->epochs; r == 0 && k; k = k->next) {
-        struct catalog_epoch c = {t->number, k->epoch, k->bytes, k->born};
-
-        symbol_file_name(name, sizeof name, k->epoch);
-        if (k->bytes)
-            r = copy_file(t->sym_dir, name, sym, name, k->bytes, e);
-        if (r == 0)
-            r = catalog_commit(to, &(struct catalog_change){.epochs = &c, .n_epochs = 1}, e);
-    }
-    for (uint32_t i = 0; r == 0 && i < snap->n_segments; i++) {
-        const struct segment_meta *m = &snap->segments[i].segment->meta;
-
-        if (m->tenant != t->number)
-            continue;
-        segment_name(name, sizeof name, m->number);
-        r = copy_file(t->seg_dir, name, seg, name, m->bytes, e);
-        if (r == 0)
-            r = catalog_commit(to, &(struct catalog_change){.added = m, .n_added = 1, .next = g->next_segment}, e);
-    }
-    fd_close(seg);
-    fd_close(sym);
-    return r;
-}
-
-/* A store of its own with everything acknowledged before the call. Writing and reading go on meanwhile; flushing and
- * compaction wait. */
-int engine_snapshot(struct store *s, const char *dir, struct err *e)
-{
-    struct engine *g = to_engine(s);
-    _cleanup_(snapshot_unrefp) struct snapshot *snap = NULL;
-    _cleanup_(catalog_closep) struct catalog *to = NULL;
-    _cleanup_(fd_closep) int fd = -1;
-    char path[4096];
-    bool is_new;
-    int r = engine_flush(s, e);
-
-    if (r == 0)
-        r = fd_mkdir_all(dir, 0755);
-    if (r < 0)
-        return err_set(e, r, "cannot make '%s': %m", dir);
-    fd = fd_open(AT_FDCWD, dir, O_RDONLY | O_DIRECTORY, 0);
-    snprintf(path, sizeof path, "%s/catalog.db", dir);
-    if (fd < 0)
-        return err_set(e, fd, "cannot open '%s': %m", dir);
-    if (faccessat(fd, "catalog.db", F_OK, 0) == 0 || faccessat(fd, "FORMAT", F_OK, 0) == 0)
-        return err_set(e, -EEXIST, "'%s' holds a store already", dir);
-    pthread_mutex_lock(&g->flush_lock);
-    snap = snapshot_get(g);
-    r = catalog_open(path, false, &to, &is_new, e);
-    if (r == 0) /* its logs go on counting: tombstones and segments name some */
-        r = catalog_commit(to, &(struct catalog_change){.log = catalog_meta(g->catalog, "log")}, e);
-    for (uint32_t i = 0; r == 0 && i < engine_n_tenants(g); i++)
-        r = copy_tenant(g, engine_tenant_at(g, i), snap, fd, to, e);
-    for (uint32_t i = 0; r == 0 && i < snap->n_tombstones; i++)
-        r = engine_keep_tombstone(to, snap->tombstones[i], e);
-    pthread_mutex_unlock(&g->flush_lock);
-    snprintf(path, sizeof path, "%s/FORMAT", dir);
-    return r < 0 ? r : fd_write_file(path, "wick store 1\n", 13, e);
 }
