@@ -239,6 +239,17 @@ int fd_space(int fd, uint64_t *ret_free, uint64_t *ret_total)
     return fd_ops->space(fd, ret_free, ret_total) < 0 ? -errno : 0;
 }
 
+int fd_files(int fd, uint64_t *ret_free, uint64_t *ret_total)
+{
+    struct statvfs v;
+
+    if (fstatvfs(fd, &v) < 0)
+        return -errno;
+    *ret_free = v.f_favail;
+    *ret_total = v.f_files;
+    return 0;
+}
+
 int fd_read_all(int fd, size_t limit, struct buf *b)
 {
     struct stat st;

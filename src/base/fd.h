@@ -7,6 +7,7 @@
 #ifndef BASE_FD_H
 #define BASE_FD_H
 
+#include <errno.h>
 #include <stdbool.h>
 #include <sys/stat.h>
 #include <sys/types.h>
@@ -51,6 +52,8 @@ int fd_mkdir(int dirfd, const char *path, mode_t mode); /* 0 when it is there al
 int fd_mkdir_all(const char *path, mode_t mode);        /* with parents */
 int fd_allocate(int fd, off_t off, off_t n);
 int fd_space(int fd, uint64_t *ret_free, uint64_t *ret_total);
+/* Files (inodes) that the file system can still have; *ret_total is 0 where it does not count them. */
+int fd_files(int fd, uint64_t *ret_free, uint64_t *ret_total);
 /* Opens a regular file for reading whose path is meant under another root (a container's): symbolic links, also absolute
  * ones and "..", never lead out of it. -EINVAL for anything that is not a regular file. */
 int fd_open_in_root(const char *root, const char *path);
@@ -77,6 +80,12 @@ int fd_write_file(const char *path, const void *p, size_t n, struct err *e);
 
 /* As many open files as the system lets this process have: the soft limit is often 1024. */
 void fd_raise_limit(void);
+
+/* There is no room for more: bytes, files, or a user's quota. It may pass. */
+static inline bool fd_is_full(int r)
+{
+    return r == -ENOSPC || r == -EDQUOT;
+}
 
 static inline void fd_closep(int *fd)
 {

@@ -26,8 +26,8 @@ static int run_ready(struct call *c, struct err *e)
     struct store_stats stats;
     int r = s->ops->stats(s, &stats);
 
-    if (r == 0 && stats.stopped)
-        return err_set(e, -ENOMEM, "the disk failed to sync: nothing more is stored until a restart");
+    if (r == 0 && stats.problem[0])
+        return err_set(e, -ENOMEM, "%s", stats.problem);
     if (r < 0)
         return r;
     return run_health(c, e);
@@ -161,7 +161,11 @@ static int run_status(struct call *c, struct err *e)
     put_number(&c->out, &first, "damaged", s.damaged);
     put_number(&c->out, &first, "clockAheadSeconds", (uint64_t) (s.clock_ahead_ns / NS_PER_S));
     json_put_key(&c->out, &first, "storing");
-    buf_puts(&c->out, s.stopped ? "false" : "true");
+    buf_puts(&c->out, s.problem[0] ? "false" : "true");
+    if (s.problem[0]) {
+        json_put_key(&c->out, &first, "problem");
+        json_put_str(&c->out, str_from(s.problem));
+    }
     if (o->ui)
         ui_info_json(o->ui, &c->out);
     buf_puts(&c->out, "}\n");

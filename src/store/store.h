@@ -158,11 +158,12 @@ struct store_stats {
     uint64_t cache_bytes; /* of these: what is kept between questions */
     int64_t oldest_ns, newest_ns;
     uint64_t flushes, compactions, syncs;
-    uint64_t torn;    /* ends of logs that were cut off at opening: a write that a crash broke off, or damage there */
-    uint64_t newer;   /* segments that a later version wrote, and that are not read */
-    uint64_t damaged; /* pieces found damaged, until a person has confirmed to have seen them */
-    char damage[200]; /* the first of them */
-    bool stopped;     /* a sync failed: nothing is acknowledged any more */
+    uint64_t torn;     /* ends of logs that were cut off at opening: a write that a crash broke off, or damage there */
+    uint64_t newer;    /* segments that a later version wrote, and that are not read */
+    uint64_t damaged;  /* pieces found damaged, until a person has confirmed to have seen them */
+    char damage[200];  /* the first of them */
+    bool stopped;      /* a sync failed: nothing is acknowledged any more */
+    char problem[240]; /* why nothing is accepted now; "" = everything is */
     int64_t clock_ahead_ns; /* the wall clock is this far ahead of the time that retention believes; 0 = it is not */
 };
 

@@ -260,6 +260,40 @@ static void test_reserve(void)
 
 /* --- a restart between cumulative profiles --- */
 
+/* A user's quota is used up: it passes as a full disk does, and is named. */
+static ssize_t quota_pwrite(int fd, const void *p, size_t n, off_t off)
+{
+    if (is_full) {
+        errno = EDQUOT;
+        return -1;
+    }
+    return fd_ops_system.pwrite(fd, p, n, off);
+}
+
+static void test_quota(void)
+{
+    struct suite s = {.config = {.keep = -1, .keep_detail = -1}};
+    struct ack_result r = {0};
+
+    begin(&s);
+    eq_int(try_append(&s, 1, &r), SINK_OK);
+    disk = *fd_ops;
+    disk.pwrite = quota_pwrite;
+    fd_ops = &disk;
+    is_full = true;
+    ok(try_append(&s, 2, &r) == SINK_UNAVAILABLE && r.retry_ns > 0);
+    ok(strstr(r.message, "quota") != NULL);
+    ok(s.store->ops->flush(s.store, NULL) < 0);
+    eq_int(total(&s, "cpu", ALL), 1);
+    is_full = false;
+    eq_int(try_append(&s, 4, &r), SINK_OK);
+    flush(&s);
+    reopen(&s);
+    eq_int(total(&s, "cpu", ALL), 5);
+    fd_ops = &fd_ops_system;
+    end(&s);
+}
+
 static void append_cumulative(struct suite *s, int64_t value, int second)
 {
     struct sink_context ctx = {.tenant = "", .received_ns = suite_clock, .cumulative = true};
@@ -662,6 +696,7 @@ int main(void)
     tap_run(test_no_memory);
     tap_run(test_full_disk);
     tap_run(test_reserve);
+    tap_run(test_quota);
     tap_run(test_cumulative_restart);
     tap_run(test_as_sent);
     tap_run(test_names_later);

@@ -245,20 +245,6 @@ static int open_catalog(struct engine *g, struct err *e)
     return 0;
 }
 
-void engine_make_reserve(struct engine *g)
-{
-    uint64_t size = g->config.reserve ? g->config.reserve : 64 << 20;
-    _cleanup_(fd_closep) int fd = -1;
-    uint64_t free, total;
-    struct stat st;
-
-    if (g->config.manual || fd_space(g->dir_fd, &free, &total) < 0 || free < 4 * size)
-        return; /* better none than the last straw */
-    fd = fd_open(g->dir_fd, "RESERVE", O_RDWR | O_CREAT, 0600);
-    if (fd >= 0 && fstat(fd, &st) == 0 && (uint64_t) st.st_size < size)
-        fd_allocate(fd, 0, (off_t) size);
-}
-
 static int start_threads(struct engine *g, struct err *e)
 {
     int r = thread_start(&g->writer_thread, "wick-log", engine_writer_run, g, e);
@@ -282,6 +268,7 @@ static int engine_open(const struct store_config *c, struct store **ret, struct 
     if (!c->dir)
         return err_set(e, -EINVAL, "the engine segment needs a directory");
     g->config = *c;
+    g->opening = true;
     stable_init(&g->tenants, sizeof(struct engine_tenant *));
     g->cpus = (uint32_t) MAX(sysconf(_SC_NPROCESSORS_ONLN), 1);
     g->dir_fd = g->log_dir = g->lock_fd = -1;
@@ -301,6 +288,7 @@ static int engine_open(const struct store_config *c, struct store **ret, struct 
     if (r == 0)
         r = open_dir(g, e);
     if (r == 0) {
+        engine_release_if_full(g);
         engine_damage_load(g);
         r = open_catalog(g, e);
     }
@@ -316,6 +304,7 @@ static int engine_open(const struct store_config *c, struct store **ret, struct 
     }
     if (r < 0)
         return r;
+    g->opening = false;
     *ret = &TAKE(g)->store;
     return 0;
 }
@@ -398,6 +387,7 @@ static int engine_stats(struct store *s, struct store_stats *ret)
         ret->oldest_ns = MIN(ret->oldest_ns, m->t0);
         ret->newest_ns = MAX(ret->newest_ns, m->t1);
     }
+    engine_find_problem(g, snap, ret);
     ret->clock_ahead_ns = MAX(engine_now(g) - engine_believed(g), 0);
     ret->deletions = snap->n_tombstones;
     ret->cache_bytes = lru_bytes(&g->lru);

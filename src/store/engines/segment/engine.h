@@ -115,9 +115,10 @@ struct engine {
     struct dedup dedup;
     struct cumulative cumulative;
     atomic_bool stopped; /* a sync failed */
-    char stop_reason[200];
+    char stop_reason[240];
     int64_t space_checked;
     bool space_low;
+    char low_reason[200];
     struct writer *writer;
     struct queue queue;
     pthread_t writer_thread, flusher_thread;
@@ -125,6 +126,9 @@ struct engine {
     atomic_bool closing;
     pthread_cond_t flush_wake; /* with lock */
     bool flush_wanted;         /* under lock */
+    char trouble[200];         /* under lock: why flushing or compaction failed last; "" = they work */
+    atomic_bool no_log;        /* there was no room to begin the log in use */
+    bool opening;
     /* under flush_lock */
     struct catalog *catalog;
     uint64_t next_segment;
@@ -222,6 +226,8 @@ int engine_begin_log(struct engine *g, struct err *e);
 /* Names for locations that came without (writer_names.c). */
 int engine_name_later(struct store *s, const char *tenant, struct str build_id, const uint64_t *addresses,
                       const struct symbol_answer *names, struct err *e);
+/* The file of the log in use, where there was no room for it when the store was opened. Under write_lock. */
+int engine_need_log(struct engine *g);
 
 /* --- flushing, compaction, retention --- */
 int engine_flush(struct store *s, struct err *e);
@@ -236,9 +242,21 @@ void engine_set_retention(struct store *s, const struct store_config *c);
 int engine_delete(struct store *s, const char *tenant, const struct store_column *what, struct err *e);
 int engine_snapshot(struct store *s, const char *dir, struct err *e);
 void *engine_flusher_run(void *engine);
+
+/* --- room (room.c) --- */
 /* Sets the reserve aside where there is room; gives it back to the disk. */
 void engine_make_reserve(struct engine *g);
 void engine_release_reserve(struct engine *g);
+void engine_release_if_full(struct engine *g);
+/* Why there is no room, for r = -ENOSPC or -EDQUOT. */
+void engine_full_reason(struct engine *g, int r, char *out, size_t size);
+/* Less room than writes are accepted with; the directory is not there any more. */
+bool engine_is_low(struct engine *g, char *why, size_t size);
+bool engine_is_gone(struct engine *g, char *why, size_t size);
+/* ret->problem: why nothing is accepted now. */
+void engine_find_problem(struct engine *g, const struct snapshot *snap, struct store_stats *ret);
+/* Flushing or compaction failed, or works (NULL). */
+void engine_trouble(struct engine *g, const char *what);
 
 /* Rewrites segments into one (level `level`, 0 = keep theirs) leaving out what is deleted and what `keep` refuses. */
 struct rewrite {

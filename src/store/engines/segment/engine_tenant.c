@@ -92,7 +92,8 @@ static int write_name(struct engine *g, struct engine_tenant *t)
         engine_damagef(g, "tenant %u: '%s' was wrong and is written again", t->number, path);
     n = snprintf(text, sizeof text, "%s\n%08x\n", t->name, crc32c(0, t->name, strlen(t->name)));
     snprintf(path, sizeof path, "%s/%u/NAME", g->dir, t->number);
-    return fd_write_file(path, text, (size_t) n, NULL);
+    n = fd_write_file(path, text, (size_t) n, NULL);
+    return there || g->opening ? (fd_is_full(n) ? 0 : n) : n; /* a full disk does not stop one that is known */
 }
 
 static int open_dirs(struct engine *g, struct engine_tenant *t, struct err *e)

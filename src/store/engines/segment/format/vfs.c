@@ -107,7 +107,7 @@ static int file_write(sqlite3_file *f, const void *p, int n, sqlite3_int64 off)
     if (v->has_sums && is_page(v, n, off))
         p = add_sum(v, p, n, off);
     r = p ? fd_pwrite_all(v->fd, p, (size_t) n, off) : -ENOMEM;
-    return r == -ENOSPC ? SQLITE_FULL : r < 0 ? SQLITE_IOERR_WRITE : SQLITE_OK;
+    return fd_is_full(r) ? SQLITE_FULL : r < 0 ? SQLITE_IOERR_WRITE : SQLITE_OK;
 }
 
 static int file_truncate(sqlite3_file *f, sqlite3_int64 size)
@@ -154,9 +154,11 @@ static int file_reserved(sqlite3_file *f, int *ret)
 static int file_control(sqlite3_file *f, int op, void *arg)
 {
     (void) f;
-    (void) op;
-    (void) arg;
-    return SQLITE_NOTFOUND;
+    if (op != SQLITE_FCNTL_PERSIST_WAL)
+        return SQLITE_NOTFOUND;
+    if (*(int *) arg < 0)
+        *(int *) arg = 1; /* the log's file stays, empty: opening a store must not need a new file on a full disk */
+    return SQLITE_OK;
 }
 
 static int file_sector(sqlite3_file *f)
@@ -206,7 +208,7 @@ static int vfs_open(sqlite3_vfs *vfs, const char *path, sqlite3_file *f, int fla
         how |= O_EXCL;
     v->fd = fd_open(AT_FDCWD, path, how, 0644);
     if (v->fd < 0)
-        return SQLITE_CANTOPEN;
+        return fd_is_full(v->fd) ? SQLITE_FULL : SQLITE_CANTOPEN;
     v->base.pMethods = &methods;
     if (ret_flags)
         *ret_flags = flags;

@@ -90,6 +90,16 @@ static int create(struct catalog *c, struct err *e)
         "create its tables", e);
 }
 
+/* All tables of this version: nothing need be written, which a full disk would not let. */
+static bool has_tables(struct catalog *c)
+{
+    sqlite3_stmt *s;
+    bool there = sqlite3_prepare_v2(c->db, "SELECT no FROM removed", -1, &s, NULL) == SQLITE_OK;
+
+    sqlite3_finalize(s);
+    return there;
+}
+
 int catalog_open(const char *path, bool read_only, struct catalog **ret, bool *ret_new, struct err *e)
 {
     _cleanup_(catalog_closep) struct catalog *c = mem_zalloc(sizeof *c);
@@ -107,14 +117,14 @@ int catalog_open(const char *path, bool read_only, struct catalog **ret, bool *r
     sqlite3_exec(c->db, "PRAGMA locking_mode = EXCLUSIVE", NULL, NULL, NULL);
     r = run(c,
             "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA temp_store = MEMORY;"
-            "PRAGMA wal_autocheckpoint = 200; PRAGMA cache_size = -512",
+            "PRAGMA wal_autocheckpoint = 200; PRAGMA cache_size = -512; PRAGMA journal_size_limit = 0",
             "open it", e);
     if (r == 0)
         r = check_sound(c, e);
     if (r < 0)
         return r;
     *ret_new = catalog_meta(c, "format") == 0;
-    r = create(c, e);
+    r = *ret_new || !has_tables(c) ? create(c, e) : 0;
     if (r < 0)
         return r;
     if (catalog_meta(c, "format") != FORMAT)

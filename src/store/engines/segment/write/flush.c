@@ -318,7 +318,7 @@ int engine_flush_sealed(struct engine *g, struct err *e)
         if (!m)
             break;
         r = flush_memtable(g, m, e);
-        if (r == -ENOSPC)
+        if (fd_is_full(r))
             engine_release_reserve(g);
     }
     return r;
@@ -342,16 +342,6 @@ int engine_flush(struct store *s, struct err *e)
     return r;
 }
 
-void engine_release_reserve(struct engine *g)
-{
-    int fd = fd_open(g->dir_fd, "RESERVE", O_RDWR, 0);
-
-    if (fd < 0)
-        return;
-    fd_truncate(fd, 0);
-    fd_close(fd);
-}
-
 /* --- the thread --- */
 
 static void wait_for_work(struct engine *g)
@@ -370,6 +360,7 @@ static void wait_for_work(struct engine *g)
 static void seal_if_old(struct engine *g)
 {
     pthread_mutex_lock(&g->write_lock);
+    engine_need_log(g); /* if there is no room yet, later */
     if (!atomic_load(&g->stopped) && g->active->created && clock_mono() - g->active->created > WINDOW_5M)
         engine_seal(g, NULL);
     pthread_mutex_unlock(&g->write_lock);
@@ -393,11 +384,13 @@ void *engine_flusher_run(void *arg)
         pthread_mutex_unlock(&g->flush_lock);
         if (now - g->retained > 60 * NS_PER_S) {
             g->retained = now;
-            if (r == 0 || r == -ENOSPC)
+            if (r == 0 || fd_is_full(r))
                 r = engine_retain(&g->store, false, &e);
         }
-        if (r < 0)
+        if (r == -EBADMSG)
             engine_damage(g, err_message(&e, r));
+        else
+            engine_trouble(g, r < 0 ? err_message(&e, r) : NULL);
     }
     return NULL;
 }

@@ -332,7 +332,7 @@ int lost_put(struct engine *g, uint32_t tenant, int seg_dir, uint64_t number)
     snprintf(to, sizeof to, "lost/%u-%s", tenant, from);
     if (r == 0)
         r = fd_rename(seg_dir, from, g->dir_fd, to);
-    return r == -ENOSPC || r == -EDQUOT ? 0 : r; /* it lies there unlisted until there is room */
+    return fd_is_full(r) ? 0 : r; /* it lies there unlisted until there is room */
 }
 
 struct lost_file {

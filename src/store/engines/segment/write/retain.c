@@ -214,7 +214,7 @@ int engine_retain(struct store *s, bool compact_all, struct err *e)
         return err_set(e, -EROFS, "the store is open for reading only");
     pthread_mutex_lock(&g->flush_lock);
     r = retain_age_and_size(g, k.now, e);
-    if (r == -ENOSPC) { /* dropping takes a little room first: that is what the reserve is for */
+    if (fd_is_full(r)) { /* dropping takes a little room first: that is what the reserve is for */
         engine_release_reserve(g);
         r = retain_age_and_size(g, k.now, e);
     }

@@ -97,6 +97,17 @@ void engine_stop(struct engine *g, const char *what, int r)
     atomic_store(&g->stopped, true);
 }
 
+/* For another reason. */
+static void stop_for(struct engine *g, const char *why)
+{
+    pthread_mutex_lock(&g->lock);
+    snprintf(g->stop_reason, sizeof g->stop_reason, "%s", why);
+    g->stats.stopped = true;
+    pthread_mutex_unlock(&g->lock);
+    atomic_store(&g->stopped, true);
+    engine_tell(g, "%s", g->stop_reason);
+}
+
 static void accept_group(struct engine *g, struct job *jobs)
 {
     struct writer *w = g->writer;
@@ -140,15 +151,11 @@ static void complete(struct job *jobs)
 
 static bool space_is_low(struct engine *g)
 {
-    double min = g->config.min_free ? g->config.min_free : 0.05;
     int64_t now = clock_mono();
-    uint64_t free, total;
 
-    if (min < 0)
-        return false;
     if (!g->space_checked || now - g->space_checked > NS_PER_S || g->config.manual) {
         g->space_checked = now;
-        g->space_low = fd_space(g->dir_fd, &free, &total) == 0 && total && (double) free < min * (double) total;
+        g->space_low = engine_is_low(g, g->low_reason, sizeof g->low_reason);
     }
     return g->space_low;
 }
@@ -170,6 +177,7 @@ static void prepare_jobs(struct engine *g, struct job *jobs)
 static void write_group(struct engine *g, struct job *jobs)
 {
     struct writer *w = g->writer;
+    char why[240] = "cannot write the log";
     int r;
 
     buf_reset(&w->group);
@@ -178,18 +186,25 @@ static void write_group(struct engine *g, struct job *jobs)
     prepare_jobs(g, jobs);
     r = w->group.n ? log_write(&g->log, w->group.p, w->group.n) : 0;
     if (r < 0) {
+        if (fd_is_full(r))
+            engine_full_reason(g, r, why, sizeof why);
         for (struct job *j = jobs; j; j = (struct job *) j->item.next)
             if (j->written)
-                fail_job(j, SINK_UNAVAILABLE, 10 * NS_PER_S,
-                         r == -ENOSPC ? "no space left on the disk" : "cannot write the log");
+                fail_job(j, SINK_UNAVAILABLE, 10 * NS_PER_S, why);
         undo_group(g, jobs);
-        if (r != -ENOSPC)
+        if (!fd_is_full(r))
             engine_stop(g, "the log", r);
         return;
     }
     r = w->group.n && !g->config.async ? log_sync(&g->log) : 0;
     if (r < 0) {
         engine_stop(g, "the log", r);
+        for (struct job *j = jobs; j; j = (struct job *) j->item.next)
+            fail_job(j, SINK_UNAVAILABLE, 10 * NS_PER_S, g->stop_reason);
+        return;
+    }
+    if (w->group.n && engine_is_gone(g, why, sizeof why)) {
+        stop_for(g, why);
         for (struct job *j = jobs; j; j = (struct job *) j->item.next)
             fail_job(j, SINK_UNAVAILABLE, 10 * NS_PER_S, g->stop_reason);
         return;
@@ -215,6 +230,16 @@ void engine_wake_flusher(struct engine *g)
     pthread_mutex_unlock(&g->lock);
 }
 
+/* The file of the log in use, where there was no room for it when the store was opened. */
+int engine_need_log(struct engine *g)
+{
+    int r = g->log.fd >= 0 ? 0 : log_create(g->log_dir, g->active->log, &g->log, NULL);
+
+    if (r == 0)
+        atomic_store(&g->no_log, false);
+    return r;
+}
+
 /* Writes one group and completes it. */
 static void commit_jobs(struct engine *g, struct job *jobs)
 {
@@ -225,7 +250,9 @@ static void commit_jobs(struct engine *g, struct job *jobs)
     if (atomic_load(&g->stopped))
         refuse = g->stop_reason;
     else if (space_is_low(g))
-        refuse = "the disk is nearly full: writes wait until there is room";
+        refuse = g->low_reason;
+    else if (engine_need_log(g) < 0 || g->active->bytes >= 2 * limit) /* no room for another log */
+        refuse = (engine_full_reason(g, -ENOSPC, g->low_reason, sizeof g->low_reason), g->low_reason);
     else if (count_memtables(g) > SEALED_MAX)
         refuse = "segments cannot be written fast enough";
     if (refuse)
@@ -330,6 +357,11 @@ int engine_begin_log(struct engine *g, struct err *e)
     if (r < 0)
         return r;
     r = log_create(g->log_dir, g->next_log, &log, e);
+    if (fd_is_full(r) && !g->active) { /* opening: questions are answered, and the log is begun when there is room */
+        log = (struct log){.fd = -1};
+        atomic_store(&g->no_log, true);
+        r = 0;
+    }
     if (r == 0) {
         r = snapshot_publish(g, &(struct snapshot_change){.add_memtable = m});
         if (r < 0)

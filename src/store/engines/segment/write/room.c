@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Whether there is room to write, and a directory to write to. A file system without room (bytes, files, or a user's
+ * quota) makes senders wait; questions are answered and retention works, with the reserve's help. A store whose directory
+ * was deleted or replaced stops: what is written to it would be gone.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "store/engines/segment/engine.h"
+
+enum { FILES_MIN = 16 };
+
+void engine_make_reserve(struct engine *g)
+{
+    uint64_t size = g->config.reserve ? g->config.reserve : 64 << 20;
+    _cleanup_(fd_closep) int fd = -1;
+    uint64_t free, total;
+    struct stat st;
+
+    if (g->config.manual || fd_space(g->dir_fd, &free, &total) < 0 || free < 4 * size)
+        return; /* a reserve must not be what fills the disk */
+    fd = fd_open(g->dir_fd, "RESERVE", O_RDWR | O_CREAT, 0600);
+    if (fd >= 0 && fstat(fd, &st) == 0 && (uint64_t) st.st_size < size)
+        fd_allocate(fd, 0, (off_t) size);
+}
+
+void engine_release_reserve(struct engine *g)
+{
+    int fd = fd_open(g->dir_fd, "RESERVE", O_RDWR, 0);
+
+    if (fd < 0)
+        return;
+    fd_truncate(fd, 0);
+    fd_close(fd);
+}
+
+void engine_release_if_full(struct engine *g)
+{
+    uint64_t free, total;
+
+    if (!g->config.read_only && fd_space(g->dir_fd, &free, &total) == 0 && free < (4 << 20))
+        engine_release_reserve(g);
+}
+
+void engine_full_reason(struct engine *g, int r, char *out, size_t size)
+{
+    uint64_t free, total;
+
+    if (r == -EDQUOT)
+        snprintf(out, size, "the disk quota for '%s' is used up: writes wait until there is room", g->dir);
+    else if (fd_files(g->dir_fd, &free, &total) == 0 && total && !free)
+        snprintf(out, size, "the file system of '%s' has no inodes left: writes wait until there are some", g->dir);
+    else
+        snprintf(out, size, "no space left on the disk of '%s': writes wait until there is room", g->dir);
+}
+
+bool engine_is_low(struct engine *g, char *why, size_t size)
+{
+    double min = g->config.min_free ? g->config.min_free : 0.05;
+    uint64_t free, total, held = 0;
+    struct stat st;
+
+    if (min < 0)
+        return false;
+    if (fstatat(g->dir_fd, "RESERVE", &st, 0) == 0 && !st.st_size) /* given back: for retention, not for senders */
+        held = g->config.reserve ? g->config.reserve : 64 << 20;
+    if (fd_files(g->dir_fd, &free, &total) == 0 && total && free < FILES_MIN) {
+        snprintf(why, size, "the file system of '%s' has no inodes left: writes wait until there are some", g->dir);
+        return true;
+    }
+    if (fd_space(g->dir_fd, &free, &total) == 0 && total && (double) free < min * (double) total + (double) held) {
+        snprintf(why, size, "the disk of '%s' is nearly full: writes wait until there is room", g->dir);
+        return true;
+    }
+    return false;
+}
+
+bool engine_is_gone(struct engine *g, char *why, size_t size)
+{
+    struct stat open_one, named;
+    int r = stat(g->dir, &named) < 0 ? -errno : 0;
+
+    if (fstat(g->lock_fd, &open_one) == 0 && !open_one.st_nlink)
+        r = -ENOENT;
+    else if (r == 0 && fstat(g->dir_fd, &open_one) == 0 &&
+             (open_one.st_dev != named.st_dev || open_one.st_ino != named.st_ino))
+        r = -ESTALE;
+    if (r != -ENOENT && r != -ENOTDIR && r != -ESTALE)
+        return false;
+    snprintf(why, size, "the store's directory '%s' was %s: nothing more is acknowledged until the server is restarted",
+             g->dir, r == -ESTALE ? "replaced by another" : "deleted");
+    return true;
+}
+
+void engine_find_problem(struct engine *g, const struct snapshot *snap, struct store_stats *ret)
+{
+    if (g->config.read_only)
+        return;
+    if (ret->stopped) {
+        pthread_mutex_lock(&g->lock);
+        snprintf(ret->problem, sizeof ret->problem, "%s", g->stop_reason);
+        pthread_mutex_unlock(&g->lock);
+        return;
+    }
+    if (engine_is_gone(g, ret->problem, sizeof ret->problem) || engine_is_low(g, ret->problem, sizeof ret->problem))
+        return;
+    if (atomic_load(&g->no_log))
+        engine_full_reason(g, -ENOSPC, ret->problem, sizeof ret->problem);
+    else if (snap->n_memtables > SEALED_MAX) {
+        pthread_mutex_lock(&g->lock);
+        snprintf(ret->problem, sizeof ret->problem, "segments cannot be written%s%s",
+                 g->trouble[0] ? ": " : " fast enough", g->trouble);
+        pthread_mutex_unlock(&g->lock);
+    }
+}
+
+void engine_trouble(struct engine *g, const char *what)
+{
+    bool is_new;
+
+    pthread_mutex_lock(&g->lock);
+    is_new = what && strcmp(g->trouble, what) != 0;
+    snprintf(g->trouble, sizeof g->trouble, "%s", what ? what : "");
+    pthread_mutex_unlock(&g->lock);
+    if (is_new)
+        engine_tell(g, "maintenance failed and is tried again: %s", what);
+}
