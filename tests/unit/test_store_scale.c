@@ -570,6 +570,149 @@ static void test_list_over_epochs(void)
     end(&s);
 }
 
+/* --- reading only --- */
+
+static int changes;
+
+static void note_path(const char *path)
+{
+    changes += strncmp(path, dir, strlen(dir)) == 0;
+}
+
+static void note_fd(int fd)
+{
+    char link[32], path[256];
+    ssize_t n;
+
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    n = readlink(link, path, sizeof path - 1);
+    path[MAX(n, 0)] = 0;
+    note_path(path);
+}
+
+static void note_at(int dirfd, const char *path)
+{
+    if (path[0] == '/')
+        note_path(path);
+    else
+        note_fd(dirfd);
+}
+
+static int noting_open(int dirfd, const char *path, int flags, mode_t mode)
+{
+    if (flags & (O_CREAT | O_TRUNC | O_WRONLY | O_RDWR))
+        note_at(dirfd, path);
+    return fd_ops_system.open(dirfd, path, flags, mode);
+}
+
+static ssize_t noting_pwrite(int fd, const void *p, size_t n, off_t off)
+{
+    note_fd(fd);
+    return fd_ops_system.pwrite(fd, p, n, off);
+}
+
+static ssize_t noting_write(int fd, const void *p, size_t n)
+{
+    note_fd(fd);
+    return fd_ops_system.write(fd, p, n);
+}
+
+static int noting_truncate(int fd, off_t size)
+{
+    note_fd(fd);
+    return fd_ops_system.truncate(fd, size);
+}
+
+static int noting_rename(int from_dir, const char *from, int to_dir, const char *to)
+{
+    note_at(from_dir, from);
+    note_at(to_dir, to);
+    return fd_ops_system.rename(from_dir, from, to_dir, to);
+}
+
+static int noting_unlink(int dirfd, const char *path, int flags)
+{
+    note_at(dirfd, path);
+    return fd_ops_system.unlink(dirfd, path, flags);
+}
+
+static int noting_mkdir(int dirfd, const char *path, mode_t mode)
+{
+    note_at(dirfd, path);
+    return fd_ops_system.mkdir(dirfd, path, mode);
+}
+
+static int ignore_line(void *ctx, const struct type *t, const struct labels *l)
+{
+    (void) ctx;
+    (void) t;
+    (void) l;
+    return 0;
+}
+
+static void ignore_report(void *ctx, bool problem, const char *line)
+{
+    (void) ctx;
+    (void) problem;
+    (void) line;
+}
+
+/* Every question, and a check. */
+static void read_only(struct suite *s, const int64_t *want)
+{
+    struct fd_ops ops = fd_ops_system;
+    struct err e = {0};
+
+    ops.open = noting_open;
+    ops.pwrite = noting_pwrite;
+    ops.write = noting_write;
+    ops.truncate = noting_truncate;
+    ops.rename = noting_rename;
+    ops.unlink = noting_unlink;
+    ops.mkdir = noting_mkdir;
+    changes = 0;
+    fd_ops = &ops;
+    s->config.read_only = true;
+    if (store_open(&store_segment, &s->config, &s->store, &e) < 0) {
+        tap_fail("open to read: %s", e.message);
+    } else {
+        is_whole(s, want);
+        eq_int(s->store->ops->each_series(s->store, "", ALL, ignore_line, NULL), 0);
+        eq_int(s->store->ops->check(s->store, ignore_report, NULL, NULL), 0);
+        eq_int(name_native(s, "", 0, 10), 0);
+        store_close(s->store);
+    }
+    s->store = NULL;
+    s->config.read_only = false;
+    fd_ops = &fd_ops_system;
+    eq_int(changes, 0);
+}
+
+/* A store that is opened to read only is not written to, not even where its catalogue is damaged or half-written files lie
+ * in it; and it still answers. */
+static void test_read_only_changes_nothing(void)
+{
+    struct suite s = {.config = {.keep = -1, .keep_detail = -1, .max_late = -1}};
+    int64_t want[TENANTS];
+    char path[256];
+    int fd;
+
+    begin(&s);
+    fill_hours(&s, 3, want);
+    flush(&s);
+    store_close(s.store);
+    snprintf(path, sizeof path, "%s/1/seg/000000000099.seg.tmp", dir);
+    fd = open(path, O_WRONLY | O_CREAT, 0644);
+    close(fd);
+    read_only(&s, want);
+    flip_byte("catalog.db", 30); /* in its header */
+    read_only(&s, want);
+    ok(!there("lost") && there("1/seg/000000000099.seg.tmp"));
+    reopen(&s);
+    is_whole(&s, want);
+    end(&s);
+}
+
 int main(void)
 {
     snprintf(dir, sizeof dir, "%s/wick-scale-%d", access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp", getpid());
@@ -584,5 +727,6 @@ int main(void)
     tap_run(test_compaction_meets_damage);
     tap_run(test_snapshot_of_unreadable);
     tap_run(test_list_over_epochs);
+    tap_run(test_read_only_changes_nothing);
     return tap_done();
 }

@@ -122,6 +122,7 @@ static void engine_close(struct store *s)
     snapshot_unref(g->snapshot);
     engine_tenants_free(g);
     catalog_close(g->catalog);
+    engine_remove_catalog_copy(g);
     writer_free(g->writer);
     queue_done(&g->queue);
     dedup_done(&g->dedup);
@@ -169,7 +170,9 @@ static int check_format(struct engine *g, struct err *e)
 
 static int lock_dir(struct engine *g, struct err *e)
 {
-    g->lock_fd = fd_open(g->dir_fd, "LOCK", O_RDWR | O_CREAT, 0644);
+    g->lock_fd = fd_open(g->dir_fd, "LOCK", g->config.read_only ? O_RDONLY : O_RDWR | O_CREAT, 0644);
+    if (g->lock_fd == -ENOENT && g->config.read_only) /* nobody has opened it yet */
+        return 0;
     if (g->lock_fd < 0)
         return err_set(e, g->lock_fd, "cannot open '%s/LOCK': %m", g->dir);
     if (flock(g->lock_fd, LOCK_EX | LOCK_NB) < 0)
@@ -193,11 +196,13 @@ static int open_dir(struct engine *g, struct err *e)
         r = check_format(g, e);
     if (r < 0)
         return r;
-    r = fd_mkdir(g->dir_fd, "log", 0755);
+    r = g->config.read_only ? 0 : fd_mkdir(g->dir_fd, "log", 0755);
     if (r == 0)
         r = g->log_dir = fd_open(g->dir_fd, "log", O_RDONLY | O_DIRECTORY, 0);
-    if (r >= 0)
+    if (r >= 0 && !g->config.read_only)
         r = fd_sync(g->dir_fd);
+    if (r == -ENOENT && g->config.read_only)
+        r = 0;
     return r < 0 ? err_set(e, r, "cannot open '%s/log': %m", g->dir) : 0;
 }
 
@@ -223,8 +228,10 @@ static int open_catalog(struct engine *g, struct err *e)
     int r;
 
     look_at_wal(g);
+    if (g->config.read_only)
+        return engine_open_catalog_copy(g, e);
     snprintf(path, sizeof path, "%s/catalog.db", g->dir);
-    r = catalog_open(path, g->config.read_only, &g->catalog, &is_new, e);
+    r = catalog_open(path, &g->catalog, &is_new, e);
     if (r == -EBADMSG) { /* put aside, made again from the segments */
         engine_damage(g, err_message(e, r));
         r = fd_mkdir(g->dir_fd, "lost", 0755);
@@ -233,7 +240,7 @@ static int open_catalog(struct engine *g, struct err *e)
             r = fd_rename(AT_FDCWD, path, AT_FDCWD, aside);
         fd_unlink(g->dir_fd, "catalog.db-wal");
         if (r == 0)
-            r = catalog_open(path, false, &g->catalog, &is_new, e);
+            r = catalog_open(path, &g->catalog, &is_new, e);
         if (r < 0)
             return r;
         *e = (struct err){0};

@@ -131,6 +131,7 @@ struct engine {
     bool opening;
     /* under flush_lock */
     struct catalog *catalog;
+    char catalog_copy[200]; /* open to read only: where its copy is; empty: there is none */
     uint64_t next_segment;
     _Atomic int64_t retained; /* monotonic time of the last retention */
 };
@@ -273,6 +274,9 @@ int engine_rewrite(struct engine *g, struct engine_tenant *t, const struct rewri
 /* --- opening (recover.c) --- */
 int engine_recover(struct engine *g, struct err *e);
 int engine_rebuild_catalog(struct engine *g, struct err *e);
+/* The catalogue of a store that is only read (catalog_copy.c). */
+int engine_open_catalog_copy(struct engine *g, struct err *e);
+void engine_remove_catalog_copy(struct engine *g);
 
 /* --- checking (check.c) --- */
 int engine_check(struct store *s, store_report_fn fn, void *ctx, struct err *e);

@@ -101,6 +101,13 @@ static int open_dirs(struct engine *g, struct engine_tenant *t, struct err *e)
     char name[32];
     int r;
 
+    if (g->config.read_only) { /* one that is missing has nothing to be read */
+        snprintf(name, sizeof name, "%u/seg", t->number);
+        t->seg_dir = fd_open(g->dir_fd, name, O_RDONLY | O_DIRECTORY, 0);
+        snprintf(name, sizeof name, "%u/sym", t->number);
+        t->sym_dir = fd_open(g->dir_fd, name, O_RDONLY | O_DIRECTORY, 0);
+        return 0;
+    }
     snprintf(name, sizeof name, "%u", t->number);
     r = fd_mkdir(g->dir_fd, name, 0755);
     snprintf(name, sizeof name, "%u/seg", t->number);

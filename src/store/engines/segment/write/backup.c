@@ -140,7 +140,7 @@ int engine_snapshot(struct store *s, const char *dir, struct err *e)
         return err_set(e, -EEXIST, "'%s' holds a store already", dir);
     pthread_mutex_lock(&g->flush_lock);
     snap = snapshot_get(g);
-    r = catalog_open(path, false, &to, &is_new, e);
+    r = catalog_open(path, &to, &is_new, e);
     if (r == 0) /* its logs go on counting: tombstones and segments name some */
         r = catalog_commit(to, &(struct catalog_change){.log = catalog_meta(g->catalog, "log")}, e);
     for (uint32_t i = 0; r == 0 && i < engine_n_tenants(g); i++)

@@ -100,13 +100,12 @@ static bool has_tables(struct catalog *c)
     return there;
 }
 
-int catalog_open(const char *path, bool read_only, struct catalog **ret, bool *ret_new, struct err *e)
+int catalog_open(const char *path, struct catalog **ret, bool *ret_new, struct err *e)
 {
     _cleanup_(catalog_closep) struct catalog *c = mem_zalloc(sizeof *c);
     const char *vfs = vfs_register();
     int r, sums = PAGE_SUM;
 
-    (void) read_only; /* the log may have to be replayed: opened for writing all the same */
     if (!c || !vfs)
         return err_set(e, -ENOMEM, "catalogue: no memory");
     pthread_mutex_init(&c->lock, NULL);

@@ -60,7 +60,7 @@ struct catalog_deletion {
 };
 
 /* -EBADMSG when the file is no sound database. *ret_new says whether it was made now. */
-int catalog_open(const char *path, bool read_only, struct catalog **ret, bool *ret_new, struct err *e);
+int catalog_open(const char *path, struct catalog **ret, bool *ret_new, struct err *e);
 void catalog_close(struct catalog *c);
 DEFINE_CLEANUP(struct catalog *, catalog_close)
 

@@ -75,6 +75,7 @@ static int each_name(int dir, const char *path, int (*fn)(void *ctx, const char 
 }
 
 struct listing {
+    bool clear;
     int dir;
     const char *suffix;
     struct numbers *ret;
@@ -86,7 +87,7 @@ static int list_name(void *ctx, const char *d_name)
     struct str name = str_from(d_name);
     uint64_t number;
 
-    if (str_ends(name, STR(".tmp")))
+    if (l->clear && str_ends(name, STR(".tmp")))
         fd_unlink(l->dir, d_name);
     if (!str_ends(name, str_from(l->suffix)) ||
         str_to_u64(str_slice(name, 0, name.n - strlen(l->suffix)), 10, &number) < 0)
@@ -94,9 +95,10 @@ static int list_name(void *ctx, const char *d_name)
     return numbers_add(l->ret, number);
 }
 
-int recovery_list(int dir, const char *suffix, struct numbers *ret)
+int recovery_list(const struct engine *g, int dir, const char *suffix, struct numbers *ret)
 {
-    int r = each_name(dir, ".", list_name, &(struct listing){dir, suffix, ret});
+    struct listing l = {.clear = !g->config.read_only, .dir = dir, .suffix = suffix, .ret = ret};
+    int r = dir < 0 ? 0 : each_name(dir, ".", list_name, &l);
 
     numbers_sort(ret);
     return r;
@@ -116,7 +118,7 @@ static int list_tenant(void *ctx, const char *name)
 
 int recovery_tenants(struct engine *g, struct numbers *ret)
 {
-    int r = each_name(g->dir_fd, ".", list_tenant, &(struct listing){g->dir_fd, NULL, ret});
+    int r = each_name(g->dir_fd, ".", list_tenant, &(struct listing){.dir = g->dir_fd, .ret = ret});
 
     numbers_sort(ret);
     return r;
@@ -227,7 +229,7 @@ static int each_unlisted(struct engine *g, const struct recovery_known *k,
 
         snprintf(path, sizeof path, "%u/seg", (unsigned) tenants.v[t]);
         dir = fd_open(g->dir_fd, path, O_RDONLY | O_DIRECTORY, 0);
-        r = dir < 0 ? dir : recovery_list(dir, ".seg", &files);
+        r = dir < 0 ? dir : recovery_list(g, dir, ".seg", &files);
         for (uint32_t i = 0; r == 0 && i < files.n; i++) {
             enum unlisted why;
 
@@ -397,8 +399,11 @@ static int list_lost(struct engine *g, struct lost_files *ret)
 int lost_bring_back(struct engine *g)
 {
     struct lost_files l;
-    int r = list_lost(g, &l);
+    int r;
 
+    if (g->config.read_only)
+        return 0;
+    r = list_lost(g, &l);
     for (uint32_t i = 0; r == 0 && i < l.n; i++) {
         char from[192], dir[32], to[192], name[64];
 

@@ -113,11 +113,11 @@ static int rebuild_tenant(struct rebuilding *b, uint32_t number, struct err *e)
     if (r == 0)
         r = catalog_add_tenant(g->catalog, number, name, e);
     if (r == 0)
-        r = recovery_list(t->seg_dir, ".seg", &seg);
+        r = recovery_list(b->g, t->seg_dir, ".seg", &seg);
     for (uint32_t i = 0; r == 0 && i < seg.n; i++)
         r = look_at_segment(b, t, seg.v[i]);
     if (r == 0)
-        r = recovery_list(t->sym_dir, ".sym", &sym);
+        r = recovery_list(b->g, t->sym_dir, ".sym", &sym);
     for (uint32_t i = 0; r == 0 && i < sym.n; i++)
         r = look_at_symbols(b, t, (uint32_t) sym.v[i]);
     numbers_done(&seg);
@@ -156,7 +156,7 @@ int engine_rebuild_catalog(struct engine *g, struct err *e)
     int r = lost_bring_back(g);
 
     if (r == 0)
-        r = recovery_list(g->log_dir, ".log", &b.logs);
+        r = recovery_list(g, g->log_dir, ".log", &b.logs);
     if (r == 0)
         r = catalog_epochs(g->catalog, keep_epoch, &b);
     if (r == 0)

@@ -234,7 +234,7 @@ static int replay_logs(struct engine *g, struct err *e)
 {
     uint64_t flushed = catalog_meta(g->catalog, "log");
     struct numbers files = {0};
-    int r = recovery_list(g->log_dir, ".log", &files);
+    int r = recovery_list(g, g->log_dir, ".log", &files);
 
     if (r == 0)
         find_missing_logs(g, flushed, &files);

@@ -16,8 +16,9 @@ void numbers_sort(struct numbers *n);
 bool numbers_have(const struct numbers *n, uint64_t v); /* sorted */
 void numbers_done(struct numbers *n);
 
-/* Numbers of the files NUMBER + suffix in dir, sorted. Half-written ones (.tmp) are removed on the way. */
-int recovery_list(int dir, const char *suffix, struct numbers *ret);
+/* Numbers of the files NUMBER + suffix in dir, sorted. Half-written ones (.tmp) are removed on the way, unless
+ * the store is only read. A negative dir is an empty one. */
+int recovery_list(const struct engine *g, int dir, const char *suffix, struct numbers *ret);
 /* Numbers of all tenants that have a directory of segments, sorted, in the catalogue or not. */
 int recovery_tenants(struct engine *g, struct numbers *ret);
 
