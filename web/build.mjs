@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // node web/build.mjs OUT [MODULES]
 //
-// Bundles the UI into OUT: index.html, app.js, app.css, icon.svg; and OUT/sizes.json with each file's plain and gzipped
-// size. Fails when the gzipped sum is over the limit. node_modules live in MODULES (default OUT/modules): they are
+// Bundles the UI into OUT: index.html, app.js, app.css, icon.svg; OUT/page/page.html, the page of HTML exports, with its
+// script and style inside; and OUT/sizes.json with each file's plain and gzipped size. Fails when the gzipped sum is over the limit. node_modules live in MODULES (default OUT/modules): they are
 // fetched with `npm ci --ignore-scripts` once, and again when the lock file changes; nothing is written beside the
 // sources. Works with node 18 and later.
 import {execFileSync} from "node:child_process";
@@ -49,6 +49,27 @@ async function bundle() {
     });
 }
 
+// The page of HTML exports: {{STYLE}} and {{SCRIPT}} are filled in here, {{TITLE}} and {{DATA}} by src/report/html.c.
+async function bundlePage() {
+    const esbuild = createRequire(path.join(modules, "node_modules", "x.js"))("esbuild");
+    const folder = path.join(out, "page");
+    await esbuild.build({
+        entryPoints: {page: path.join(web, "src", "page.js")},
+        outdir: folder,
+        bundle: true,
+        minify: true,
+        format: "iife",
+        target: ["es2022"],
+        legalComments: "none",
+        nodePaths: [path.join(modules, "node_modules")],
+        logLevel: "warning",
+    });
+    const text = (name) => fs.readFileSync(path.join(folder, name), "utf8");
+    const page = fs.readFileSync(path.join(web, "page.html"), "utf8")
+        .replace("{{STYLE}}", () => text("page.css").trim()).replace("{{SCRIPT}}", () => text("page.js").trim());
+    fs.writeFileSync(path.join(folder, "page.html"), page);
+}
+
 function finish() {
     const sizes = {};
     let sum = 0;
@@ -65,4 +86,5 @@ function finish() {
 fs.mkdirSync(out, {recursive: true});
 fetchModules();
 await bundle();
+await bundlePage();
 finish();

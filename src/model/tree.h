@@ -71,6 +71,10 @@ struct frame {
     bool inlined;
 };
 
+/* The package of a function: net/http of net/http.(*conn).serve, com.shop of com.shop.Cart.add, std of std::sort, the
+ * folder of a Python file, the library of a native function; empty when nothing tells. A part of the frame's strings. */
+struct str frame_package(const struct frame *f);
+
 struct tree {
     struct frame *frames;
     uint32_t *parent; /* per node; parent[0] = TREE_NONE */

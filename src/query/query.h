@@ -215,8 +215,5 @@ void query_spans_done(struct query_spans *l);
 /* Exact profiles of the selection as one batch, as they were sent. convert_to_single() makes a pprof of it. */
 int query_export(struct store *s, struct query *q, struct batch **ret, struct err *e);
 
-/* The package of a function: net/http of net/http.(*conn).serve, com.shop of com.shop.Cart.add, std of std::sort, the
- * folder of a Python file; empty when there is none. */
-struct str query_package(const struct frame *f);
 
 #endif

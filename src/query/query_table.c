@@ -65,7 +65,7 @@ static struct query_row row_of(const struct frame *f, enum query_by by, struct a
         r.kind = FRAME_UNKNOWN;
         break;
     case QUERY_PACKAGE:
-        r.name = query_package(f);
+        r.name = frame_package(f);
         r.kind = FRAME_UNKNOWN;
         break;
     }

@@ -8,7 +8,6 @@
 #include "base/json.h"
 #include "base/map.h"
 #include "base/mem.h"
-#include "query/query.h"
 
 /* --- JSON --- */
 
@@ -34,7 +33,7 @@ static void put_frame(struct buf *out, const struct frame *f)
     }
     put_text(out, &first, "mapping", f->mapping);
     put_text(out, &first, "buildId", f->build_id);
-    put_text(out, &first, "package", query_package(f));
+    put_text(out, &first, "package", frame_package(f));
     if (f->address) {
         json_put_key(out, &first, "address");
         buf_printf(out, "\"0x%llx\"", (unsigned long long) f->address);
@@ -223,7 +222,7 @@ static int put_texts(struct buf *out, const struct tree *t, struct texts *x, str
 static int put_frames(struct buf *out, const struct tree *t, struct texts *x, size_t start)
 {
     static struct str (*const texts[])(const struct frame *) = {frame_function, frame_file, frame_binary,
-                                                                query_package};
+                                                                frame_package};
     int r;
 
     for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {

@@ -20,7 +20,7 @@
  *          +  4m  function, offset into text, m = n_frames; each text is NUL-terminated, offset 0 is ""
  *          +  4m  file
  *          +  4m  mapping: the binary of the frame, or one that holds it
- *          +  4m  package, as query_package() gives it
+ *          +  4m  package, as frame_package() gives it
  *          +  4m  line, or where the function starts when lines are not told apart
  *          +  1m  kind (enum frame_kind), bit 7 = inlined
  *          +   t  text section: type, unit follow offset 0's "" as its first two texts

@@ -2,8 +2,9 @@
 /*
  * See html.h. The data is one JSON object:
  *   {"type":"cpu","unit":"nanoseconds",
- *    "frames":[["function","file",line,"binary",kind],...],     kind as enum frame_kind
- *    "parent":[-1,0,...],"frame":[0,1,...],"self":[[...],[...]]}  per node; one list of selfs per column
+ *    "frames":[["function","file",line,"binary",kind,"package"],...],     kind as enum frame_kind
+ *    "parent":[-1,0,...],"frame":[0,1,...],"self":[[...],[...]],  per node; one list of selfs per column
+ *    "folded":[[node,count],...]}                                what was cut off there
  */
 #include "report/html.h"
 
@@ -61,7 +62,9 @@ static void put_frames(struct buf *out, const struct tree *t)
         put_json(out, f->file);
         buf_printf(out, ",%lld,", (long long) f->line);
         put_json(out, f->mapping);
-        buf_printf(out, ",%u]", f->kind);
+        buf_printf(out, ",%u,", f->kind);
+        put_json(out, frame_package(f));
+        buf_putc(out, ']');
     }
     buf_puts(out, "],");
 }
@@ -81,6 +84,10 @@ static void put_nodes(struct buf *out, const struct tree *t)
             buf_printf(out, "%s%lld", i ? "," : "", (long long) t->self[c][i]);
         buf_putc(out, ']');
     }
+    buf_puts(out, "],\"folded\":[");
+    for (uint32_t i = 0, n = 0; t->folded && i < t->n_nodes; i++)
+        if (t->folded[i])
+            buf_printf(out, "%s[%u,%u]", n++ ? "," : "", i, t->folded[i]);
     buf_puts(out, "]");
 }
 
@@ -100,6 +107,9 @@ int html_flame(const struct tree *t, struct str title, struct buf *out, struct e
 {
     struct str page = {flame_html, (uint32_t) flame_html_size};
 
+    if (!page.n)
+        return err_set(e, -ENOTSUP, "HTML flame graphs need the web UI, which this build was made without (-Dui=false); "
+                                    "write speedscope (.speedscope.json) instead");
     for (;;) {
         ptrdiff_t at = str_find(page, STR("{{"));
 

@@ -31,7 +31,7 @@ def run(suite, **config):
     env = {**os.environ, "WICK_UI_MODULES": str(MODULES), "WICK_CHROMIUM": CHROMIUM}
     p = subprocess.run(["node", str(ROOT / "tests/ui/run.mjs"), suite, json.dumps({"shots": str(SHOTS), **config})],
                        capture_output=True, text=True, env=env, timeout=240)
-    results = [json.loads(line) for line in p.stdout.splitlines() if line.startswith("{")]
+    results = [json.loads(line) for line in p.stdout.split("\n") if line.startswith("{")]
     assert results, p.stderr[-2000:]
     bad = [f"{r['name']}\n{r['error']}" for r in results if not r["ok"]]
     assert not bad, f"{len(bad)} of {len(results)} checks failed:\n" + "\n\n".join(bad)
@@ -117,6 +117,15 @@ def test_server_gone(tmp_path):
             p.kill()
         if s.p.poll() is None:
             s.stop()
+
+
+def test_html_export(tmp_path):
+    """`wick convert x.html`: the same flame graph without a server; names are never markup."""
+    from test_html import NASTY, convert
+
+    text = "".join(f"main;work;{n} {i + 1}\n" for i, n in enumerate(NASTY)) + "main;idle 20\n"
+    run("export", url="file://" + str(convert(tmp_path, text)), diff="file://" + str(convert(tmp_path, text, base="main;old 9\nmain;idle 3\n",
+        name="diff.folded")), nasty=[n for n in NASTY if ";" not in n])
 
 
 def test_pprof_http(tmp_path):

@@ -400,7 +400,7 @@ static void test_packages(void)
                           .mapping = str_from(table[i].mapping),
                           .kind = table[i].kind};
 
-        eq_str(query_package(&f), str_from(table[i].package));
+        eq_str(frame_package(&f), str_from(table[i].package));
     }
 }
 

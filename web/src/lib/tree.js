@@ -42,7 +42,7 @@ export class Frames {
     mapping(i) {
         return this.texts.at(this.map[i]);
     }
-    // As the server decided (query/package.c).
+    // As the server decided (model/frame_package.c).
     packageOf(i) {
         return this.texts.at(this.pkg[i]);
     }

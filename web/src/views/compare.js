@@ -3,7 +3,6 @@
 import {html} from "htm/preact";
 import {useEffect, useMemo, useState} from "preact/hooks";
 import {apiUrl, overFiles, useData} from "../lib/api.js";
-import {diffColor, themeOf} from "../lib/color.js";
 import {listen} from "../lib/keys.js";
 import {shortVersion} from "../lib/names.js";
 import {serviceQuery, valueOf} from "../lib/selector.js";
@@ -12,9 +11,11 @@ import {columnOf} from "../lib/tree.js";
 import {amount, percent, rate} from "../lib/units.js";
 import {patch, route} from "../lib/url.js";
 import {FileBar, Selector, TimePicker} from "../parts/bar.js";
-import {DrawOptions, Filters, SearchBox} from "../parts/filters.js";
+import {DrawOptions, Filters} from "../parts/filters.js";
 import {FlamePane, useTree} from "../parts/flamepane.js";
+import {DiffLegend} from "../parts/legend.js";
 import {Choice, Drop} from "../parts/menu.js";
+import {SearchBox} from "../parts/search.js";
 import {useParams, useStatus} from "../parts/shell.js";
 import {Box, Loaded, Loading} from "../parts/states.js";
 import {TopTable} from "./toptable.js";
@@ -74,7 +75,7 @@ function Page({p}) {
             <${SearchBox} value=${p.search ?? ""} found=${found} onInput=${(v) => patch({search: v}, {replace: true})} /><${Filters} params=${p} />
             ${!files && html`<${Presets} p=${p} s=${s} />`}<span class="grow"></span>
             ${view !== "table" && tree.data && html`<${Sum} t=${tree.whole ?? tree.data} s=${s} />`}
-            ${view === "flame" && html`<${Legend} />`}${view !== "table" && html`<${DrawOptions} params=${p} diff=${view === "flame"} />`}</div>
+            ${view === "flame" && html`<${DiffLegend} />`}${view !== "table" && html`<${DrawOptions} params=${p} diff=${view === "flame"} />`}</div>
         <div class="pane">${view === "table" ? html`<${TopTable} p=${p} q=${q} diff />`
         : html`<${Loaded} of=${tree} what="both selections" empty=${(d) => !(d.total[0][0] > 0) && !(d.total[1]?.[0] > 0)} nothing=${html`<${Box} title="Neither side has profiles">
             <p>Pick another time or other labels above.</p><p><button onClick=${() => patch({from: "now-1d", to: "", base_from: "", base_to: ""})}>The last day against the day before</button></p><//>`}>
@@ -92,11 +93,6 @@ function Sum({t, s}) {
     const ra = timed ? rate(a, t.unit, t.type, s.base.ns) : amount(a, t.unit, t.type), rb = timed ? rate(b, t.unit, t.type, s.now.ns) : amount(b, t.unit, t.type);
     const change = a > 0 ? (timed ? b / s.now.ns / (a / s.base.ns) : b / a) - 1 : NaN;
     return html`<span class="num total" title=${`${amount(a, t.unit, t.type)} before, ${amount(b, t.unit, t.type)} now`}>${ra} → ${rb}${isFinite(change) ? html` <span class=${change > 0 ? "more" : "less"}>${change > 0 ? "+" : "−"}${percent(Math.abs(change), 1)}</span>` : ""}</span>`;
-}
-
-function Legend() {
-    const theme = themeOf();
-    return html`<span class="legend" role="img" aria-label="blue: less than before, orange: more than before"><span>less</span>${[-0.8, -0.3, -0.06, 0, 0.06, 0.3, 0.8].map((d) => html`<i key=${d} style=${{background: diffColor(d, theme)}}></i>`)}<span>more</span></span>`;
 }
 
 function Sides({t, p, s, onFound}) {

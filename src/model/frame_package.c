@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* query_package() of query.h: the part of a function's name that its authors would call its package. The tables, the
- * colours of flame graphs and "only my code" all use it: the web UI gets it with each frame (tree_form.h). */
+/* frame_package() of tree.h: the part of a function's name that its authors would call its package. The tables, the
+ * colours of flame graphs and "only my code" all use it: the web UI gets it with each frame (query/tree_form.h). */
 #include <string.h>
 
-#include "query/query.h"
+#include "model/tree.h"
 
 /* The text before the first '(' or '<' that is not the start. */
 static struct str without_parameters(struct str s)
@@ -86,7 +86,7 @@ static struct str native_package(const struct frame *f)
     return binary.n ? binary : f->file.n ? folder(f->file) : (struct str){0};
 }
 
-struct str query_package(const struct frame *f)
+struct str frame_package(const struct frame *f)
 {
     struct str name = f->function;
     ptrdiff_t colons;
