@@ -23,7 +23,7 @@ static bool is_same_build(const struct object *o, const struct elf_file *debug, 
 
     if (o->gnu_id[0])
         return elf_gnu_build_id(debug, id) && strcmp(id, o->gnu_id) == 0;
-    return crc32_z(crc32_z(0, NULL, 0), debug->data, debug->size) == crc;
+    return debug->size <= ELF_DEBUGLINK_MAX && crc32_z(crc32_z(0, NULL, 0), debug->data, debug->size) == crc;
 }
 
 static struct elf_file *open_by_id(const struct object *o, char path[PATH_MAX])

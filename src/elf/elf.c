@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Opens ELF files and checks every offset and size once. */
 #include "elf/elf.h"
 
 #include <errno.h>
@@ -77,12 +78,16 @@ static struct elf_section read_section(const struct elf_file *f, const uint8_t *
     return s;
 }
 
+/* The name of a section, cut at a length that no name has which anything looks for: a hostile file may have a million
+ * sections whose names lead through the whole file. */
 static struct str string_at(struct elf_bytes table, uint32_t offset)
 {
+    enum { SECTION_NAME_MAX = 256 };
+    const char *p = (const char *) table.p + offset;
+
     if (offset >= table.n)
         return STR("");
-    return (struct str){(const char *) table.p + offset,
-                        (uint32_t) strnlen((const char *) table.p + offset, table.n - offset)};
+    return (struct str){p, (uint32_t) strnlen(p, MIN(table.n - offset, (size_t) SECTION_NAME_MAX))};
 }
 
 static int read_sections(struct elf_file *f, const Elf64_Ehdr *h)
@@ -281,4 +286,35 @@ bool elf_address_to_offset(const struct elf_file *f, uint64_t address, uint64_t 
         }
     }
     return false;
+}
+
+/* SHF_COMPRESSED has a header (Elf64_Chdr, Elf32_Chdr); the older .zdebug_* begin with "ZLIB" and eight bytes, big-endian. */
+static uint64_t inflated_size(const struct elf_file *f, const struct elf_section *s)
+{
+    const uint8_t *p = f->data + s->offset;
+    uint64_t v = 0;
+
+    if (s->type == SHT_NOBITS || s->size < 12 || !inside(f, s->offset, s->size))
+        return 0;
+    if (s->flags & SHF_COMPRESSED) {
+        if (f->is64 && s->size >= sizeof(Elf64_Chdr))
+            memcpy(&v, p + offsetof(Elf64_Chdr, ch_size), sizeof v);
+        else if (!f->is64)
+            memcpy(&v, p + offsetof(Elf32_Chdr, ch_size), 4);
+        return v;
+    }
+    if (!str_starts(s->name, STR(".zdebug")) || memcmp(p, "ZLIB", 4) != 0)
+        return 0;
+    memcpy(&v, p + 4, sizeof v);
+    return __builtin_bswap64(v);
+}
+
+uint64_t elf_inflated_size(const struct elf_file *f)
+{
+    uint64_t sum = 0;
+
+    for (uint32_t i = 0; i < f->n_sections; i++)
+        if (__builtin_add_overflow(sum, inflated_size(f, &f->sections[i]), &sum))
+            return UINT64_MAX;
+    return sum;
 }

@@ -50,12 +50,14 @@ struct elf_file {
     uint32_t n_segments, n_sections;
     void *map;    /* to be unmapped, or NULL */
     void *owned;  /* to be freed, or NULL */
-    dev_t device; /* of the file, when there is one: who it is, for caches */
+    dev_t device; /* device, inode and mtime identify the file, when there is one: the key of caches */
     ino_t inode;
     int64_t mtime_ns;
 };
 
 enum { ELF_SECTIONS_MAX = 1 << 20, ELF_SEGMENTS_MAX = 1 << 16 };
+/* A file that .gnu_debuglink names is only trusted by a checksum over all of it: larger ones are not looked at. */
+enum { ELF_DEBUGLINK_MAX = 256 << 20 };
 
 /* -ENOENT and so on from the system; -ENOEXEC when it is no ELF file that can be read here. */
 int elf_open(const char *path, struct elf_file **ret, struct err *e);
@@ -74,6 +76,8 @@ static inline struct elf_bytes elf_section_bytes(const struct elf_file *f, const
     return elf_bytes_of(f, elf_find_section(f, name));
 }
 struct elf_bytes elf_segment_bytes(const struct elf_file *f, const struct elf_segment *p);
+/* The sizes that the compressed sections of the file say they have when inflated, added up; UINT64_MAX for nonsense. */
+uint64_t elf_inflated_size(const struct elf_file *f);
 /* n bytes that are loaded at a virtual address, from the file; NULL when they are not all there. */
 const void *elf_at_address(const struct elf_file *f, uint64_t address, size_t n);
 

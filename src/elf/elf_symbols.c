@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Reads symbol tables of files of unknown origin: the work is linear in the size of the file, whatever it says. */
 #include "elf/elf_symbols.h"
 
 #include <errno.h>
@@ -80,11 +81,32 @@ static void remove_aliases(struct elf_symbols *s)
     s->n = n;
 }
 
-static struct str name_at(struct elf_bytes names, uint32_t at)
+/* The table of names, and how many of its bytes may still be looked at. Names of a real file overlap a little; those of a
+ * hostile one may all lead through the same megabytes, and are left out once the budget is used up. */
+struct names {
+    struct elf_bytes b;
+    uint64_t budget;
+};
+
+static struct names names_of(const struct elf_file *f, const struct elf_section *table, size_t n_symbols)
 {
-    if (at >= names.n)
-        return STR("");
-    return (struct str){(const char *) names.p + at, (uint32_t) strnlen((const char *) names.p + at, names.n - at)};
+    struct names t = {0};
+
+    if (table && table->link < f->n_sections)
+        t.b = elf_bytes_of(f, &f->sections[table->link]);
+    t.budget = 8 * (uint64_t) t.b.n + 64 * (uint64_t) n_symbols;
+    return t;
+}
+
+static struct str name_at(struct names *t, uint32_t at)
+{
+    size_t most = at < t->b.n ? MIN(MIN(t->b.n - at, t->budget), (uint64_t) ELF_NAME_MAX) : 0;
+    struct str s = STR("");
+
+    if (most)
+        s = (struct str){(const char *) t->b.p + at, (uint32_t) strnlen((const char *) t->b.p + at, most)};
+    t->budget -= s.n;
+    return s;
 }
 
 static size_t symbol_size(const struct elf_file *f)
@@ -102,15 +124,14 @@ static int each_of_table(const struct elf_file *f, const struct elf_section *t, 
                          int (*visit)(void *arg, const struct elf_symbol *s), void *arg)
 {
     size_t n = table_entries(f, t);
-    struct elf_bytes b = elf_bytes_of(f, t), names = {0};
+    struct elf_bytes b = elf_bytes_of(f, t);
+    struct names names = names_of(f, t, n);
     struct str file = STR("");
     int r = 0;
 
-    if (t && t->link < f->n_sections)
-        names = elf_bytes_of(f, &f->sections[t->link]);
     for (size_t i = 0; i < n && r == 0; i++) {
         struct raw_symbol x = read_symbol(f, b.p + i * symbol_size(f));
-        struct str name = name_at(names, x.name);
+        struct str name = name_at(&names, x.name);
         bool local = ELF64_ST_BIND(x.info) == STB_LOCAL;
 
         if (ELF64_ST_TYPE(x.info) == STT_FILE)
@@ -198,7 +219,7 @@ const struct elf_symbol *elf_symbols_find(const struct elf_symbols *s, uint64_t 
 {
     uint32_t low = 0, high = s->n;
 
-    while (low < high) { /* the first one behind the address */
+    while (low < high) { /* the first one after the address */
         uint32_t mid = low + (high - low) / 2;
 
         if (s->v[mid].address <= address)

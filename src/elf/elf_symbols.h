@@ -24,7 +24,7 @@ struct elf_symbols {
     struct elf_file *more; /* what was in .gnu_debugdata, or NULL */
 };
 
-enum { ELF_SYMBOLS_MAX = 20 << 20 };
+enum { ELF_SYMBOLS_MAX = 20 << 20, ELF_NAME_MAX = 1 << 20 }; /* longer names are cut */
 
 /* Fills *ret, to be freed with elf_symbols_done(). No table is no error, nor is a .gnu_debugdata that cannot be read.
  * functions: only those that hold code. */

@@ -41,9 +41,10 @@ struct symbol_answer {
 struct symbol_request {
     struct str path;     /* where the binary may be; a hint, may be empty */
     struct str build_id; /* hex; when both are given the file's id must agree */
+    struct str owner;    /* whose file it is (a tenant): each owner has a share of the open files. May be empty */
     const uint64_t *addresses;
-    uint32_t n_addresses;
-    bool lines; /* files, lines and inlines too, not names alone */
+    uint32_t n_addresses; /* 0: the file is only looked at, and not kept open */
+    bool lines;           /* files, lines and inlines too, not names alone */
 };
 
 struct symbolizer {

@@ -1,10 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Reads /proc/PID/maps of processes that may want to harm the reader: memory and work are bounded. */
 #include "proc/proc_maps.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 
 #include "base/fd.h"
+#include "base/mem.h"
+
+enum {
+    PIECE = 256 << 10,
+    PROC_PATH_MAX = 4 * 4096 + 128,
+    ARENA_SLACK = 4 << 20
+}; /* a byte of a path may be written as four */
 
 static bool read_hex(struct str *s, char stop, uint64_t *ret)
 {
@@ -56,29 +65,105 @@ static bool parse_line(struct str line, struct proc_map *m)
     return true;
 }
 
+static void begin(struct proc_maps *m)
+{
+    *m = (struct proc_maps){0};
+    arena_init(&m->arena, PROC_MAPS_TEXT_MAX);
+}
+
+/* Adds the complete lines of text, up to the limits; -E2BIG when they are reached. */
+static int add_lines(struct proc_maps *m, struct str text, bool executable_only)
+{
+    while (text.n) {
+        struct proc_map x;
+        int r;
+
+        if (!parse_line(str_cut(&text, '\n'), &x) || (executable_only && !x.executable))
+            continue;
+        r = mem_grow((void **) &m->v, &m->cap, m->n + (size_t) 1, sizeof *m->v, PROC_MAPS_MAX);
+        if (r < 0)
+            return r;
+        if (m->n && str_eq(x.path, m->v[m->n - 1].path)) /* the parts of one file follow each other */
+            x.path = m->v[m->n - 1].path;
+        else
+            x.path = x.path.n ? arena_str(&m->arena, x.path) : STR("");
+        if (!x.path.p)
+            return m->arena.used + ARENA_SLACK > PROC_MAPS_TEXT_MAX ? -E2BIG : -ENOMEM;
+        m->v[m->n++] = x;
+    }
+    return 0;
+}
+
 int proc_maps_parse(struct str text, bool executable_only, struct proc_maps *ret)
 {
-    struct proc_maps maps = {0};
-    uint32_t lines = 1;
+    struct proc_maps maps;
+    int r;
 
-    for (uint32_t i = 0; i < text.n; i++)
-        lines += text.p[i] == '\n';
-    arena_init(&maps.arena, 0);
-    maps.v = arena_zalloc_array(&maps.arena, MIN(lines, PROC_MAPS_MAX), sizeof(*maps.v));
-    while (maps.v && text.n && maps.n < MIN(lines, PROC_MAPS_MAX)) {
-        struct proc_map *m = &maps.v[maps.n];
-
-        if (!parse_line(str_cut(&text, '\n'), m) || (executable_only && !m->executable))
-            continue;
-        m->path = m->path.n ? arena_str(&maps.arena, m->path) : STR("");
-        if (!m->path.p)
-            maps.v = NULL;
-        else
-            maps.n++;
+    begin(&maps);
+    r = add_lines(&maps, text, executable_only);
+    if (r < 0 && r != -E2BIG) {
+        proc_maps_done(&maps);
+        return r;
     }
-    if (!maps.v) {
-        arena_done(&maps.arena);
-        return -ENOMEM;
+    *ret = maps;
+    return 0;
+}
+
+/* Reads the file piece by piece: it may be hundreds of megabytes long, of which the executable parts are a little. */
+static int read_pieces(int fd, bool executable_only, struct proc_maps *m)
+{
+    _cleanup_(buf_done) struct buf b = BUF_INIT;
+    size_t total = 0;
+    ssize_t n;
+    int r = 0;
+
+    while (r == 0 && total < PROC_MAPS_FILE_MAX) {
+        char *p = buf_reserve(&b, PIECE);
+        ptrdiff_t end;
+
+        if (!p)
+            return -ENOMEM;
+        n = fd_read(fd, p, PIECE);
+        if (n <= 0)
+            return n < 0 ? (int) n : add_lines(m, buf_str(&b), executable_only);
+        b.n += (size_t) n;
+        total += (size_t) n;
+        for (end = (ptrdiff_t) b.n; end > 0 && b.p[end - 1] != '\n';)
+            end--;
+        r = add_lines(m, (struct str){b.p, (uint32_t) end}, executable_only);
+        memmove(b.p, b.p + end, b.n - (size_t) end);
+        b.n -= (size_t) end;
+        if (b.n > 2 * PROC_PATH_MAX)
+            b.n = 0; /* not a line that the kernel wrote */
+    }
+    return r;
+}
+
+static int why(int pid, int r, struct err *e)
+{
+    if (r == -EACCES || r == -EPERM)
+        return err_set(e, r,
+                       "cannot read the maps of process %d: it belongs to another user; run wick as root or with "
+                       "CAP_SYS_PTRACE",
+                       pid);
+    if (r == -ENOENT || r == -ESRCH)
+        return err_set(e, r, "there is no process %d", pid);
+    return err_set(e, r, "cannot read the maps of process %d: %m", pid);
+}
+
+int proc_maps_read_file(const char *path, bool executable_only, struct proc_maps *ret)
+{
+    _cleanup_(fd_closep) int fd = fd_open(AT_FDCWD, path, O_RDONLY, 0);
+    struct proc_maps maps;
+    int r;
+
+    if (fd < 0)
+        return fd;
+    begin(&maps);
+    r = read_pieces(fd, executable_only, &maps);
+    if (r < 0 && r != -E2BIG) {
+        proc_maps_done(&maps);
+        return r;
     }
     *ret = maps;
     return 0;
@@ -86,22 +171,17 @@ int proc_maps_parse(struct str text, bool executable_only, struct proc_maps *ret
 
 int proc_maps_read(int pid, bool executable_only, struct proc_maps *ret, struct err *e)
 {
-    _cleanup_(buf_done) struct buf b = BUF_INIT;
     char path[64];
     int r;
 
     snprintf(path, sizeof(path), "/proc/%d/maps", pid);
-    r = fd_read_file(path, 256u << 20, &b, e);
-    if (r == -EACCES || r == -EPERM)
-        return err_set(e, r, "process %d may not be read: it is another user's; run it as root or with CAP_SYS_PTRACE",
-                       pid);
-    if (r == -ENOENT || r == -ESRCH)
-        return err_set(e, r, "there is no process %d", pid);
-    return r < 0 ? r : proc_maps_parse(buf_str(&b), executable_only, ret);
+    r = proc_maps_read_file(path, executable_only, ret);
+    return r < 0 ? why(pid, r, e) : 0;
 }
 
 void proc_maps_done(struct proc_maps *m)
 {
+    mem_free(m->v);
     arena_done(&m->arena);
     *m = (struct proc_maps){0};
 }

@@ -20,14 +20,17 @@ struct proc_map {
 struct proc_maps {
     struct proc_map *v; /* by address, as the kernel gives them */
     uint32_t n;
-    struct arena arena;
+    size_t cap;
+    struct arena arena; /* the paths */
 };
 
-enum { PROC_MAPS_MAX = 1 << 20 };
+/* What is beyond these limits is left out: maps that are kept, bytes of their paths, bytes that are read. */
+enum { PROC_MAPS_MAX = 1 << 18, PROC_MAPS_TEXT_MAX = 32 << 20, PROC_MAPS_FILE_MAX = 512 << 20 };
 
 /* text may be thrown away afterwards. Lines that cannot be read are left out. 0 or -ENOMEM. */
 int proc_maps_parse(struct str text, bool executable_only, struct proc_maps *ret);
 int proc_maps_read(int pid, bool executable_only, struct proc_maps *ret, struct err *e);
+int proc_maps_read_file(const char *path, bool executable_only, struct proc_maps *ret);
 void proc_maps_done(struct proc_maps *m);
 /* The map with the address, or NULL. */
 const struct proc_map *proc_maps_find(const struct proc_maps *m, uint64_t address);

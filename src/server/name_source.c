@@ -149,11 +149,15 @@ static void find_file(struct name_source *s, const char *tenant, struct str buil
     path[0] = 0;
 }
 
-static int ask(struct name_source *s, const char *path, struct str build_id, const uint64_t *addresses, uint32_t n,
-               struct symbol_answer **ret, struct err *e)
+static int ask(struct name_source *s, const char *tenant, const char *path, struct str build_id,
+               const uint64_t *addresses, uint32_t n, struct symbol_answer **ret, struct err *e)
 {
-    struct symbol_request q = {
-        .path = str_from(path), .build_id = build_id, .addresses = addresses, .n_addresses = n, .lines = true};
+    struct symbol_request q = {.path = str_from(path),
+                               .build_id = build_id,
+                               .owner = str_from(tenant),
+                               .addresses = addresses,
+                               .n_addresses = n,
+                               .lines = true};
     int r;
 
     if (!path[0] && str_find_char(build_id, '/') >= 0)
@@ -237,7 +241,7 @@ int name_source_ask(struct name_source *s, const char *tenant, struct str build_
         return -ENOENT;
     }
     find_file(s, tenant, build_id, path);
-    r = ask(s, path, build_id, left, n, ret, &why);
+    r = ask(s, tenant, path, build_id, left, n, ret, &why);
     if (r < 0) {
         note_failure(s, tenant, build_id, r, &why);
         return err_set(e, r, "%s", err_message(&why, r));
@@ -251,7 +255,7 @@ int name_source_check(struct name_source *s, const char *path, struct str build_
 {
     _cleanup_(symbol_answer_freep) struct symbol_answer *a = NULL;
     struct err why = {0};
-    int r = ask(s, path, build_id, NULL, 0, &a, &why);
+    int r = ask(s, "", path, build_id, NULL, 0, &a, &why);
 
     if (r < 0)
         return err_set(e, -EINVAL, "the file is refused: %.400s", err_message(&why, r));

@@ -152,17 +152,30 @@ static bool is_twin(const struct batch *b, const struct profile *p, uint32_t t, 
     return true;
 }
 
+/* The profiles of p's group, which are neighbours (batch.h): only those are looked at, since a request may have very many
+ * profiles. */
+static struct run group_of(const struct planning *pl, const struct profile *p)
+{
+    const struct scope *scope = &pl->b->scopes[pl->scope];
+    const struct profile *all = pl->b->profiles;
+    uint32_t first = (uint32_t) (p - all), end = first + 1, last = scope->profiles.off + scope->profiles.n;
+
+    while (p->group && first > scope->profiles.off && all[first - 1].group == p->group)
+        first--;
+    while (p->group && end < last && all[end].group == p->group)
+        end++;
+    return (struct run){first, end - first};
+}
+
 /* The sibling type of canonical name `name` with scale 1 that makes (p, t) redundant: same profile or same group. */
 static bool find_exact_sibling(const struct planning *pl, const struct profile *p, uint32_t t, const struct type *type,
                                int64_t scale, bool *ret_equal)
 {
-    const struct scope *scope = &pl->b->scopes[pl->scope];
+    struct run group = group_of(pl, p);
 
-    for (uint32_t i = 0; i < scope->profiles.n; i++) {
-        const struct profile *q = &pl->b->profiles[scope->profiles.off + i];
+    for (uint32_t i = group.off; i < group.off + group.n; i++) {
+        const struct profile *q = &pl->b->profiles[i];
 
-        if (q != p && (!p->group || q->group != p->group))
-            continue;
         for (uint32_t u = 0; u < q->n_types; u++) {
             struct type other;
             int64_t other_scale;
@@ -182,13 +195,11 @@ static bool find_exact_sibling(const struct planning *pl, const struct profile *
 /* The other way round: the count that (p, t) stands for as well. */
 static void find_twin(const struct planning *pl, const struct profile *p, struct intake_item *it)
 {
-    const struct scope *scope = &pl->b->scopes[pl->scope];
+    struct run group = group_of(pl, p);
 
-    for (uint32_t i = 0; i < scope->profiles.n; i++) {
-        const struct profile *q = &pl->b->profiles[scope->profiles.off + i];
+    for (uint32_t i = group.off; i < group.off + group.n; i++) {
+        const struct profile *q = &pl->b->profiles[i];
 
-        if (q != p && (!p->group || q->group != p->group))
-            continue;
         for (uint32_t u = 0; u < q->n_types; u++) {
             struct type other;
             int64_t scale;

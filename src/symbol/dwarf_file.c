@@ -11,10 +11,13 @@
 #include <elfutils/libdw.h>
 #include <elfutils/libdwfl.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/mem.h"
+#include "elf/elf.h"
 
 enum {
     UNITS_MAX = 1 << 20,
@@ -146,12 +149,41 @@ static int index_units(struct dwarf_file *d)
     return 0;
 }
 
+/* Whether a file that .gnu_debuglink may name is too large to have its checksum taken. */
+static bool is_link_too_large(const char *binary, const char *link)
+{
+    const char *slash = binary ? strrchr(binary, '/') : NULL;
+    int folder = slash ? (int) (slash - binary) : 0;
+    char path[4096];
+    struct stat st;
+
+    for (int i = 0; link && i < 3; i++) {
+        snprintf(path, sizeof path, "%s%.*s/%s%s", i == 2 ? "/usr/lib/debug" : "", folder, binary ? binary : "",
+                 i == 1 ? ".debug/" : "", link);
+        if (stat(path, &st) == 0 && (!S_ISREG(st.st_mode) || st.st_size > ELF_DEBUGLINK_MAX))
+            return true;
+    }
+    return false;
+}
+
+/* As elfutils does it, but for files without a build id, which it recognizes by a checksum over the whole file. */
+static int find_debuginfo(Dwfl_Module *m, void **user, const char *name, GElf_Addr base, const char *file,
+                          const char *link, GElf_Word crc, char **ret)
+{
+    const unsigned char *id;
+    GElf_Addr at;
+
+    if (dwfl_module_build_id(m, &id, &at) <= 0 && is_link_too_large(file, link))
+        return -1;
+    return dwfl_standard_find_debuginfo(m, user, name, base, file, link, crc, ret);
+}
+
 static int open_dwfl(struct dwarf_file *d, const char *path, struct err *e)
 {
     static char *debug_path; /* the default: beside the binary, .debug, /usr/lib/debug */
     static const Dwfl_Callbacks callbacks = {
         .find_elf = dwfl_build_id_find_elf,
-        .find_debuginfo = dwfl_standard_find_debuginfo,
+        .find_debuginfo = find_debuginfo,
         .section_address = dwfl_offline_section_address,
         .debuginfo_path = &debug_path,
     };

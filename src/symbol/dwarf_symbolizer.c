@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Names, files and lines of addresses in binaries, which may be uploads of strangers. A few binaries stay open; how many,
+ * and how much address space they take, is bounded in all and per owner.
+ */
 #include "symbol/dwarf_symbolizer.h"
 
 #include <errno.h>
@@ -6,16 +10,18 @@
 #include <sys/stat.h>
 
 #include "base/mem.h"
-#include "symbol/dwarf_file.h"
 #include "demangle/demangle.h"
 #include "elf/elf_id.h"
 #include "elf/elf_symbols.h"
 #include "elf/pclntab.h"
+#include "symbol/dwarf_file.h"
 
-enum { BINARIES_MAX = 16, ANSWER_MAX = 1 << 30 };
+enum { BINARIES_MAX = 16, OWNER_MAX = 4, ANSWER_MAX = 1 << 30 };
+/* Debug information that inflates to more is not read; open files together take about as much address space. */
+enum { INFLATED_MAX = 512 << 20, CACHE_MAX = 512 << 20 };
 
 struct binary {
-    char *path;
+    char *path, *owner;
     struct elf_file *elf;
     struct elf_symbols symbols;
     struct dwarf_file *dwarf; /* NULL: none there, or not tried */
@@ -40,11 +46,12 @@ static void binary_free(struct binary *b)
     elf_symbols_done(&b->symbols);
     elf_free(b->elf);
     mem_free(b->path);
+    mem_free(b->owner);
     mem_free(b);
 }
 DEFINE_CLEANUP(struct binary *, binary_free)
 
-static int binary_open(const char *path, struct binary **ret, struct err *e)
+static int binary_open(const char *path, struct str owner, struct binary **ret, struct err *e)
 {
     _cleanup_(binary_freep) struct binary *b = mem_zalloc(sizeof(*b));
     int r;
@@ -52,8 +59,11 @@ static int binary_open(const char *path, struct binary **ret, struct err *e)
     if (!b)
         return -ENOMEM;
     b->path = mem_strdup(path);
-    if (!b->path)
+    b->owner = mem_zalloc((size_t) owner.n + 1);
+    if (!b->path || !b->owner)
         return -ENOMEM;
+    if (owner.n)
+        memcpy(b->owner, owner.p, owner.n);
     r = elf_open(path, &b->elf, e);
     if (r >= 0)
         r = elf_symbols_load(b->elf, false, &b->symbols);
@@ -76,31 +86,110 @@ static bool is_fresh(const struct binary *b)
            (size_t) st.st_size == b->elf->size;
 }
 
-static int find_binary(struct dwarf_symbolizer *s, const char *path, struct binary **ret, struct err *e)
+/* About how much address space it takes. elfutils maps the file a second time. */
+static uint64_t cost(const struct binary *b)
 {
-    struct binary **oldest = &s->binaries[0];
-    int r;
+    uint64_t n = b->elf->size + b->symbols.n * sizeof *b->symbols.v + (b->symbols.more ? b->symbols.more->size : 0);
+
+    return b->dwarf ? n + b->elf->size + elf_inflated_size(b->elf) : n;
+}
+
+static void drop(struct binary **b)
+{
+    binary_free(*b);
+    *b = NULL;
+}
+
+/* The one that was used longest ago, of one owner or, for NULL, of all. NULL when there is none beside `keep`. */
+static struct binary **oldest(struct dwarf_symbolizer *s, const char *owner, const struct binary *keep)
+{
+    struct binary **found = NULL;
 
     for (size_t i = 0; i < BINARIES_MAX; i++) {
         struct binary **b = &s->binaries[i];
 
-        if (*b && strcmp((*b)->path, path) == 0) {
-            if (is_fresh(*b)) {
-                *ret = *b;
-                return 0;
-            }
-            oldest = b;
-            break;
-        }
-        if (!*b || (*oldest && (*b)->used < (*oldest)->used))
-            oldest = b;
+        if (*b && *b != keep && (!owner || strcmp((*b)->owner, owner) == 0) && (!found || (*b)->used < (*found)->used))
+            found = b;
     }
-    r = binary_open(path, ret, e);
+    return found;
+}
+
+/* Closes files until all of them fit: uploads of one tenant do not close those of another for want of slots, and none
+ * take all of the process's address space. */
+static void make_fit(struct dwarf_symbolizer *s, const struct binary *keep)
+{
+    for (;;) {
+        struct binary **victim = oldest(s, NULL, keep);
+        uint64_t total = 0;
+
+        for (size_t i = 0; i < BINARIES_MAX; i++)
+            total += s->binaries[i] ? cost(s->binaries[i]) : 0;
+        if (!victim || total <= CACHE_MAX)
+            return;
+        drop(victim);
+    }
+}
+
+/* A free slot. An owner who has its share gives up its own oldest file. */
+static struct binary **free_slot(struct dwarf_symbolizer *s, const char *owner)
+{
+    struct binary **empty = NULL;
+    size_t n = 0;
+
+    for (size_t i = 0; i < BINARIES_MAX; i++) {
+        n += *owner && s->binaries[i] && strcmp(s->binaries[i]->owner, owner) == 0;
+        if (!s->binaries[i])
+            empty = &s->binaries[i];
+    }
+    if (n >= OWNER_MAX)
+        empty = oldest(s, owner, NULL);
+    else if (!empty)
+        empty = oldest(s, NULL, NULL);
+    drop(empty);
+    return empty;
+}
+
+static struct binary *find_open(struct dwarf_symbolizer *s, const char *path)
+{
+    for (size_t i = 0; i < BINARIES_MAX; i++) {
+        struct binary **b = &s->binaries[i];
+
+        if (*b && strcmp((*b)->path, path) == 0) {
+            if (is_fresh(*b))
+                return *b;
+            drop(b);
+            return NULL;
+        }
+    }
+    return NULL;
+}
+
+/* *ret is the cache's, or, for a request that only looks at the file, also *ret_own, which is the caller's. */
+static int find_binary(struct dwarf_symbolizer *s, const struct symbol_request *q, const char *path,
+                       struct binary **ret, struct binary **ret_own, struct err *e)
+{
+    int r;
+
+    *ret = find_open(s, path);
+    if (*ret)
+        return 0;
+    r = binary_open(path, q->owner, ret, e);
     if (r < 0)
         return r;
-    binary_free(*oldest);
-    *oldest = *ret;
+    if (q->n_addresses)
+        *free_slot(s, (*ret)->owner) = *ret;
+    else
+        *ret_own = *ret;
     return 0;
+}
+
+/* Opens the debug information, if there is some that is not too large. */
+static int open_lines(struct dwarf_symbolizer *s, struct binary *b)
+{
+    b->dwarf_tried = true;
+    if (elf_inflated_size(b->elf) > INFLATED_MAX)
+        return 0;
+    return dwarf_file_open(b->path, &b->dwarf, NULL) == -ENOMEM ? -ENOMEM : 0;
 }
 
 static int path_of(const struct symbol_request *q, char *ret, size_t n, struct err *e)
@@ -251,24 +340,26 @@ static int resolve(struct symbolizer *base, const struct symbol_request *q, stru
 {
     struct dwarf_symbolizer *s = container_of(base, struct dwarf_symbolizer, base);
     _cleanup_(symbol_answer_freep) struct symbol_answer *a = NULL;
+    _cleanup_(binary_freep) struct binary *own = NULL;
     struct answering x = {0};
     struct binary *b;
     char path[4096];
     int r = path_of(q, path, sizeof(path), e);
 
     if (r >= 0)
-        r = find_binary(s, path, &b, e);
+        r = find_binary(s, q, path, &b, &own, e);
     if (r < 0)
         return r;
     b->used = ++s->requests;
     if (q->path.n && q->build_id.n && !str_is(q->build_id, b->build_id))
         return err_set(e, -ENOENT, "'%s' has build id %s, not %.*s", path, b->build_id, STR_FMT(q->build_id));
     if (q->lines && !b->dwarf_tried) {
-        b->dwarf_tried = true;
-        r = dwarf_file_open(path, &b->dwarf, NULL);
-        if (r == -ENOMEM)
+        make_fit(s, b); /* before: elfutils takes what the others give back */
+        r = open_lines(s, b);
+        if (r < 0)
             return r;
     }
+    make_fit(s, b);
     a = mem_zalloc(sizeof(*a));
     if (!a)
         return -ENOMEM;

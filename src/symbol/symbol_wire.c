@@ -49,14 +49,16 @@ int symbol_wire_put_request(struct buf *out, const struct symbol_request *q)
 {
     size_t start = begin(out);
 
-    if (q->path.n > UINT16_MAX || q->build_id.n > UINT16_MAX)
+    if (q->path.n > UINT16_MAX || q->build_id.n > UINT16_MAX || q->owner.n > UINT16_MAX)
         return -E2BIG;
     put_u8(out, q->lines);
     put_u16(out, (uint16_t) q->path.n);
     put_u16(out, (uint16_t) q->build_id.n);
+    put_u16(out, (uint16_t) q->owner.n);
     put_u32(out, q->n_addresses);
     buf_put_str(out, q->path);
     buf_put_str(out, q->build_id);
+    buf_put_str(out, q->owner);
     buf_put(out, q->addresses, (size_t) q->n_addresses * sizeof(*q->addresses));
     return finish(out, start, SYMBOL_WIRE_REQUEST_MAX);
 }
@@ -174,12 +176,12 @@ int symbol_wire_get_request(struct str s, struct symbol_request *ret, uint64_t *
 {
     struct symbol_request q = {0};
     uint8_t lines;
-    uint16_t n_path, n_id;
+    uint16_t n_path, n_id, n_owner;
     uint64_t *v;
 
-    if (!get(&s, &lines, 1) || !get(&s, &n_path, 2) || !get(&s, &n_id, 2) || !get(&s, &q.n_addresses, 4) ||
-        !get_text(&s, n_path, &q.path) || !get_text(&s, n_id, &q.build_id) ||
-        s.n != (uint64_t) q.n_addresses * sizeof(uint64_t))
+    if (!get(&s, &lines, 1) || !get(&s, &n_path, 2) || !get(&s, &n_id, 2) || !get(&s, &n_owner, 2) ||
+        !get(&s, &q.n_addresses, 4) || !get_text(&s, n_path, &q.path) || !get_text(&s, n_id, &q.build_id) ||
+        !get_text(&s, n_owner, &q.owner) || s.n != (uint64_t) q.n_addresses * sizeof(uint64_t))
         return -EBADMSG;
     v = mem_alloc((size_t) s.n + 1);
     if (!v)

@@ -126,7 +126,7 @@ static void test_wire(void)
     uint32_t first[] = {0, 2, 2};
     struct symbol_frame frames[] = {{STR("f"), STR("_Z1fv"), STR("a.c"), 1, 2, 3, true}, {STR("g"), STR("g"), STR("")}};
     struct symbol_answer said = {frames, first, 2, SYMBOLS_NAMES, STR("abcd")};
-    struct symbol_request q = {STR("path"), STR("id"), at, 2, true}, got;
+    struct symbol_request q = {STR("path"), STR("id"), STR("shop"), at, 2, true}, got;
 
     eq_int(symbol_wire_put_request(&b, &q), 0);
     eq_int(symbol_wire_get_request(str_slice(buf_str(&b), 4, b.n), &got, &addresses), 0);
