@@ -11,6 +11,7 @@
 #include "base/fd.h"
 #include "base/mem.h"
 #include "codec/otlp.h"
+#include "sdk/ending.h"
 #include "sdk/heap.h"
 #include "sdk/heap_view.h"
 #include "sdk/modules.h"
@@ -20,6 +21,7 @@
 #include "sdk/provider.h"
 #include "sdk/start.h"
 
+#define LINES_FREE_NS (2 * NS_PER_S) /* for what is there at the start */
 #define LINES_NS (5 * NS_PER_S) /* a client waits 1.5 times what it asked for, and 5 s */
 
 static const char *const type_names[N_TYPES] = {"cpu", "wall", "alloc", "heap", "lock"};
@@ -72,6 +74,30 @@ static struct profile_resource resource_of(struct wick_provider *p, struct kv *a
     return r;
 }
 
+static void pump(void)
+{
+    struct wick_provider *p = provider_current();
+
+    if (p)
+        background_drain(p);
+}
+
+/*
+ * Until when an export may wait for lines and inlined calls, which a helper process reads; 0: not at all. The helper is
+ * asked only for addresses that are new, and may take 2 % of the time. When the process is about to end there is little time:
+ * it gets half of that, and none in a process that was short, as the children of a shell are.
+ */
+static int64_t lines_until(struct wick_provider *p)
+{
+    int64_t now = clock_mono(), until = ending_deadline(now + LINES_NS), lived = now - p->first_mono;
+
+    if (p->lines_ns > lived / 50 + LINES_FREE_NS)
+        return 0;
+    if (until == now + LINES_NS)
+        return until;
+    return lived > 2 * NS_PER_S ? now + (until - now) / 2 : 0;
+}
+
 static int make_request(struct wick_provider *p, struct buf *out, struct err *e)
 {
     struct profile_part parts[N_TYPES];
@@ -83,7 +109,7 @@ static int make_request(struct wick_provider *p, struct buf *out, struct err *e)
                                   .cpu_ns = (int64_t) (atomic_load(&core.handler_ns) + atomic_load(&p->background_ns)),
                                   .governor = atomic_load(&p->governor)};
     _cleanup_(batch_unrefp) struct batch *b = NULL;
-    int64_t now = clock_mono();
+    int64_t now = clock_mono(), lines = lines_until(p);
     uint32_t n = 0;
     int r;
 
@@ -94,21 +120,16 @@ static int make_request(struct wick_provider *p, struct buf *out, struct err *e)
                                                .delta = 1,
                                                .time_ns = p->interval_start_wall,
                                                .duration_ns = now - p->interval_start_mono,
-                                               .period = period_of(p, type)};
+                                               .period = period_of(p, type),
+                                               .lines_until = lines,
+                                               .pump = pump};
     if (!n)
         return 0;
     r = profile_make(parts, n, &resource, &scope, &b, e);
+    p->lines_ns += clock_mono() - now;
     if (r == 0)
         r = otlp_encode(b, NULL, out, e);
     return r;
-}
-
-static void pump(void)
-{
-    struct wick_provider *p = provider_current();
-
-    if (p)
-        background_drain(p);
 }
 
 static int send_request(struct wick_provider *p, struct buf *plain, struct err *e)

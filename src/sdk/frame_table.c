@@ -205,6 +205,7 @@ static bool find_lines_of(uint32_t file, const uint32_t *ids, uint32_t n, int64_
     _cleanup_(mem_freep) uint32_t *asked = mem_zalloc_array(n, sizeof *asked);
     _cleanup_(mem_freep) struct line_answer *answers = mem_zalloc_array(n, sizeof *answers);
     uint32_t k = 0;
+    int r;
 
     if (!addresses || !asked || !answers || !f || !f->path || f->memory)
         return true;
@@ -217,11 +218,12 @@ static bool find_lines_of(uint32_t file, const uint32_t *ids, uint32_t n, int64_
         asked[k] = ids[i];
         addresses[k++] = fr->address;
     }
-    if (k && line_query(f->path, addresses, k, deadline, pump, &names, answers) == -ENOENT)
-        return false;
-    for (uint32_t i = 0; i < k; i++)
+    r = k ? line_query(f->path, addresses, k, deadline, pump, &names, answers) : 0;
+    for (uint32_t i = 0; i < k; i++) {
         frames[asked[i]].lines = answers[i];
-    return true;
+        frames[asked[i]].lines_asked = r != -ETIMEDOUT; /* else the next one asks again */
+    }
+    return r != -ENOENT;
 }
 
 void frames_find_lines(const uint32_t *ids, uint32_t n, int64_t deadline, void (*pump)(void))

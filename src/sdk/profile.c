@@ -245,26 +245,28 @@ static void put_part(struct maker *m, const struct profile_part *part)
 }
 
 /* --- the whole --- */
-static void name_frames(const struct profile_part *part, const uint32_t *frames, uint32_t n)
+/* While lines are waited for, samples are drained into the same sums: their frames may move, so a copy is asked for. */
+static void find_lines(const struct profile_part *part, const uint32_t *frames, uint32_t n)
 {
-    frames_name(frames, n);
-    if (part->lines_until)
-        frames_find_lines(frames, n, part->lines_until, part->pump);
+    uint32_t *copy = mem_alloc(MAX(n, 1u) * sizeof *copy);
+
+    if (copy) {
+        memcpy(copy, frames, n * sizeof *copy);
+        frames_find_lines(copy, n, part->lines_until, part->pump);
+    }
+    mem_free(copy);
 }
 
-void profile_name_part(const struct profile_part *part)
+static const uint32_t *frames_of(const struct profile_part *part, uint32_t *ret_n)
 {
-    if (part->type != TYPE_HEAP) {
-        name_frames(part, part->agg->frames, (uint32_t) part->agg->n_frames);
-        return;
-    }
-    if (part->lines_until) { /* all at once: a process is asked for each file */
-        uint32_t n;
-        const uint32_t *all = heap_view_frames(&n);
+    if (part->type == TYPE_HEAP)
+        return heap_view_frames(ret_n);
+    *ret_n = (uint32_t) part->agg->n_frames;
+    return part->agg->frames;
+}
 
-        name_frames(part, all, n);
-        return;
-    }
+static void name_heap(void)
+{
     for (uint32_t i = 0, n = heap_view_count(); i < n; i++) {
         struct heap_view v;
 
@@ -275,6 +277,30 @@ void profile_name_part(const struct profile_part *part)
                 break;
             }
     }
+}
+
+static void name_part(const struct profile_part *part)
+{
+    uint32_t n;
+    const uint32_t *frames = frames_of(part, &n);
+
+    if (part->type == TYPE_HEAP)
+        name_heap();
+    else
+        frames_name(frames, n);
+}
+
+void profile_name_parts(const struct profile_part *parts, uint32_t n_parts)
+{
+    for (uint32_t i = 0; i < n_parts; i++) {
+        uint32_t n;
+        const uint32_t *frames = frames_of(&parts[i], &n);
+
+        if (parts[i].lines_until)
+            find_lines(&parts[i], frames, n);
+    }
+    for (uint32_t i = 0; i < n_parts; i++) /* last, so that what came in meanwhile has names as well */
+        name_part(&parts[i]);
 }
 
 static void put_resource(struct maker *m, const struct profile_resource *r)
@@ -310,13 +336,12 @@ static void put_scope(struct maker *m, const struct profile_scope *s)
 static int make(const struct profile_part *parts, uint32_t n, const struct profile_resource *resource,
                 const struct profile_scope *scope, bool pprof, struct batch **ret, struct err *e)
 {
-    struct maker m = {.pprof = pprof, .lines = pprof && n && parts[0].lines_until};
+    struct maker m = {.pprof = pprof, .lines = !pprof || (n && parts[0].lines_until)};
     int r = builder_new(NULL, &m.b);
 
     if (r < 0)
         return err_set(e, r, "no memory for a profile");
-    for (uint32_t i = 0; i < n; i++)
-        profile_name_part(&parts[i]);
+    profile_name_parts(parts, n);
     m.locations = mem_zalloc_array(frames_count() + 1ul, sizeof *m.locations);
     m.mappings = mem_zalloc_array(modules_files() + 1ul, sizeof *m.mappings);
     if (!m.locations || !m.mappings) {

@@ -17,7 +17,7 @@ struct profile_part {
     const struct heap_view *base; /* TYPE_HEAP: numbers to take off, for the first n_base stacks; NULL = none */
     uint32_t n_base;
     int64_t time_ns, duration_ns, period;
-    int64_t lines_until; /* pprof: ask for lines and inlined calls until then (clock_mono()); 0 = names are enough */
+    int64_t lines_until; /* ask for lines and inlined calls until then (clock_mono()); 0 = names are enough */
     void (*pump)(void);  /* called now and then while that is waited for, or NULL */
 };
 
@@ -41,7 +41,8 @@ int profile_make_text(const struct profile_part *part, struct buf *out, struct e
 int profile_make_pprof(const struct profile_part *part, struct buf *out, struct err *e);
 
 /* --- for profile_text.c --- */
-void profile_name_part(const struct profile_part *part);
+/* Names, and lines where a part wants them, for all frames of the parts. */
+void profile_name_parts(const struct profile_part *parts, uint32_t n);
 /* Stack i of the heap, with what part says taken off. */
 void profile_heap_at(const struct profile_part *part, uint32_t i, struct heap_view *ret);
 

@@ -101,7 +101,7 @@ static void put_agg(const struct profile_part *part, struct buf *out)
 
 int profile_make_text(const struct profile_part *part, struct buf *out, struct err *e)
 {
-    profile_name_part(part);
+    profile_name_parts(part, 1);
     if (part->type == TYPE_HEAP)
         put_heap(part, out);
     else

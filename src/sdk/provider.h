@@ -48,6 +48,7 @@ struct wick_provider {
     struct server *server;
     int64_t interval_start_wall, interval_start_mono, next_export, next_scan;
     int64_t first_wall, first_mono; /* since start */
+    int64_t lines_ns;               /* spent on making exports, most of it waiting for lines */
     /* statistics; read without the lock, so atomics */
     _Atomic uint64_t exports, failed, exported_bytes, background_ns, overflow;
     _Atomic unsigned governor;

@@ -10,7 +10,7 @@ import threading
 import pytest
 from collector_peer import Sink
 from go_tools import Answering
-from sdk_tools import free_port, program, wick_run  # noqa: F401
+from sdk_tools import PROGRAMS, free_port, program, wick_run  # noqa: F401
 
 
 @pytest.fixture(scope="module")
@@ -83,3 +83,30 @@ def test_a_collector_that_is_not_there_is_one_line(program):
 def test_a_wrong_endpoint_is_one_line_and_the_program_runs(program):
     p = wick_run("--export", "ftp://somewhere", "--", program("cpu_split"), 0.1, 1)
     assert p.stdout.startswith("cpu ") and p.stderr.count("\n") == 1 and "ftp" in p.stderr, p.stderr
+
+
+def leaves(request):
+    """{(function, line of the file): value} of the innermost frames."""
+    d = request.dictionary
+    got = {}
+    for p in (p for r in request.resource_profiles for s in r.scope_profiles for p in s.profiles):
+        for s in p.samples:
+            line = d.location_table[d.stack_table[s.stack_index].location_indices[0]].lines
+            if line:
+                f = d.function_table[line[0].function_index]
+                key = (d.string_table[f.name_strindex], d.string_table[f.filename_strindex].rsplit("/", 1)[-1], line[0].line)
+                got[key] = got.get(key, 0) + sum(s.values)
+    return got
+
+
+def test_inlined_calls_and_lines_are_exported(program):
+    exe = program("inlined_price")
+    line = next(i for i, l in enumerate((PROGRAMS / "inlined_price.cc").read_text().splitlines(), 1) if "// LINE" in l)
+    with Sink() as sink:
+        wick_run("--export", f"http://127.0.0.1:{sink.port}", "--", exe, 3, env={"WICK_EXPORT_INTERVAL_MS": "1000"})
+    got = leaves(sink.requests[0])
+    prices = {k: v for k, v in got.items() if k[0] == "price" and k[1] == "inlined_price.cc"}
+    assert sum(prices.values()) > 0.9 * sum(got.values()), got
+    assert all(abs(k[2] - line) <= 1 for k in prices), prices
+    last = leaves(sink.requests[-1])  # what is known already needs nobody to be asked
+    assert sum(v for k, v in last.items() if k[0] == "price") > 0.9 * sum(last.values()), last
