@@ -23,6 +23,8 @@
 #include "codec/pprof.h"
 #include "model/builder.h"
 #include "model/convert.h"
+#include "pprof/pprof_symbolize.h"
+#include "report/prof.h"
 
 enum { HEAD_MAX = 128, PART_MAX = 256 << 20, PARTS_MAX = 65536, SILENCE_S = 5 };
 
@@ -206,18 +208,45 @@ static int append_part(struct builder *b, const char *path, struct err *e)
     return r < 0 ? r : builder_append(b, part);
 }
 
+/* Encodes b with lines and inlined calls from the binaries, which the processes had no time to read. */
+static int encode_with_lines(struct batch *b, struct buf *out)
+{
+    struct pprof_args how = {.symbolize = STR("local:force")};
+    _cleanup_(batch_unrefp) struct batch *better = NULL;
+    struct prof_pool pool; /* owns the strings of better */
+    struct prof *p = NULL;
+    int r = prof_pool_init(&pool);
+
+    if (r < 0)
+        return r;
+    r = prof_from_batch(&pool, b, &b->profiles[0], &p, NULL);
+    if (r == 0)
+        r = pprof_symbolize(p, &how, NULL, NULL);
+    if (r == 0)
+        r = prof_to_batch(p, &better, NULL);
+    if (r == 0)
+        r = pprof_encode(better, &better->profiles[0], out, NULL);
+    prof_free(p);
+    batch_unref(TAKE(better));
+    prof_pool_done(&pool);
+    return r;
+}
+
 static int write_merged(struct builder *b, const char *path, struct err *e)
 {
     _cleanup_(batch_unrefp) struct batch *all = NULL, *one = NULL;
-    _cleanup_(buf_done) struct buf plain = BUF_INIT, packed = BUF_INIT;
+    _cleanup_(buf_done) struct buf plain = BUF_INIT, lines = BUF_INIT, packed = BUF_INIT;
+    const struct buf *out = &plain;
     int r = builder_finish(b, &all, e);
 
     if (r == 0)
         r = convert_to_single(all, &one, e);
     if (r == 0)
         r = pprof_encode(one, &one->profiles[0], &plain, e);
+    if (r == 0 && encode_with_lines(one, &lines) == 0)
+        out = &lines; /* else the names stay */
     if (r == 0)
-        r = compress_deflate(COMPRESS_GZIP, 0, plain.p, plain.n, &packed, e);
+        r = compress_deflate(COMPRESS_GZIP, 0, out->p, out->n, &packed, e);
     return r < 0 ? r : fd_write_file(path, packed.p, packed.n, e);
 }
 

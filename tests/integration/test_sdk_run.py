@@ -103,3 +103,9 @@ http {{ access_log off; server {{ listen 127.0.0.1:{port}; return 200 "hello"; }
     assert p.returncode == 0 and "all processes" in err, err
     rows, _ = top(tmp_path / "o.pb.gz")
     assert any("ngx_worker_process_cycle" in f or "ngx_epoll_process_events" in f for f in rows) or len(rows) > 3, rows
+
+
+def test_the_file_has_lines_and_inlined_calls(program, tmp_path):
+    wick_run("-o", tmp_path / "o.pb.gz", "--", program("inlined_price"), 1)
+    rows, total = top(tmp_path / "o.pb.gz")
+    assert rows["price"][0] > 0.9 * total, rows
