@@ -64,12 +64,15 @@ static const struct arg serve_args[] = {
 
 /* Everything that runs. Freed in the order of serve_stop(). */
 struct serve {
-    const struct serve_args *args;
+    struct serve_args *args;
     struct serve_load first, *again; /* as it started; as it was read last, NULL if never again */
     struct serve_config config;      /* of first */
     struct flow *pipelines;
     struct agent_feed *agent; /* a child of ours with rights that we give up; NULL: none */
-    char data_dir[PATH_SIZE], store_dir[PATH_SIZE], token_file[PATH_SIZE + 16];
+    struct serve_rights rights;
+    char data_dir[PATH_SIZE], store_dir[PATH_SIZE];
+    const char *token_file, *reached_store; /* as this process reaches them */
+    struct arena paths;
     struct store *store;
     struct serve_names names;
     struct auth *auth;
@@ -100,11 +103,10 @@ static int find_dirs(struct serve *s, struct err *e)
         r = path_data_dir(s->data_dir, e);
     if (r < 0)
         return r;
-    if (s->config.auth.tokens)
-        snprintf(s->token_file, sizeof s->token_file, "%s", s->config.auth.tokens);
-    else
-        snprintf(s->token_file, sizeof s->token_file, "%s/tokens", s->data_dir);
-    return 0;
+    s->token_file = s->config.auth.tokens;
+    if (!s->token_file)
+        s->token_file = arena_printf(&s->paths, "%s/tokens", s->data_dir);
+    return s->token_file ? 0 : -ENOMEM;
 }
 
 /* --- what is listened on --- */
@@ -169,7 +171,8 @@ static int new_server(struct serve *s, bool (*begin)(void *, struct http_request
                       void (*handle)(void *, struct http_request *), void *arg, struct http_server **ret, struct err *e)
 {
     struct loop *loops[64];
-    struct http_server_options o = {.loops = loops, .tls = s->tls, .arg = arg, .begin = begin, .handle = handle};
+    struct http_server_options o = {
+        .loops = loops, .tls = s->tls, .arg = arg, .begin = begin, .handle = handle, .identify_peers = true};
 
     for (unsigned i = 0; i < loop_group_size(s->loops) && i < ARRAY_SIZE(loops); i++)
         loops[o.n_loops++] = loop_group_at(s->loops, i);
@@ -260,7 +263,7 @@ static int start_store(struct serve *s, struct err *e)
     const struct serve_config *c = &s->config;
     const struct store_ops *engine = store_engine(str_from(c->store.engine));
     struct store_config sc = {
-        .dir = s->store_dir,
+        .dir = s->reached_store,
         .async = c->store.async,
         .memory = (size_t) c->store.memory,
         .cache = (size_t) c->store.cache,
@@ -281,9 +284,9 @@ static int start_store(struct serve *s, struct err *e)
 static int start_names(struct serve *s, struct err *e)
 {
     const struct serve_symbols *c = &s->config.symbols;
-    char dir[PATH_SIZE + 16];
+    char dir[PATH_SIZE + 64];
 
-    snprintf(dir, sizeof dir, "%s/binaries", s->store_dir);
+    snprintf(dir, sizeof dir, "%s/binaries", s->reached_store);
     if (c->dir)
         snprintf(dir, sizeof dir, "%s", c->dir);
     return serve_names_start(&s->names, c, c->dir || strcmp(s->config.store.engine, "memory") != 0 ? dir : NULL,
@@ -295,6 +298,30 @@ static int (*const mounts[])(struct front *f) = {
     api_mount_query,     api_mount_status, api_mount_profile, api_mount_mcp, api_mount_openapi, api_mount_symbols,
     api_mount_pyroscope, api_mount_render, api_mount_views,   api_mount_pid, api_mount_ui,
 };
+
+/* A path as this process reaches it once it has given up its rights. */
+static int reach(struct serve *s, const char **path)
+{
+    char *to = arena_alloc(&s->paths, PATH_SIZE + 64);
+
+    if (!*path)
+        return 0;
+    if (!to)
+        return -ENOMEM;
+    serve_rights_path(&s->rights, *path, to, PATH_SIZE + 64);
+    *path = to;
+    return 0;
+}
+
+static int reach_sources(struct serve *s, struct serve_config *c)
+{
+    struct serve_source *sources = c->source.v;
+    int r = 0;
+
+    for (uint32_t i = 0; r == 0 && i < c->source.n; i++)
+        r = reach(s, &sources[i].dir);
+    return r;
+}
 
 static struct ui_settings ui_settings(const struct serve_config *c)
 {
@@ -419,10 +446,9 @@ static int start_front(struct serve *s, struct err *e)
 static int start_listeners(struct serve *s, char *address, size_t size, struct err *e)
 {
     const struct serve_listen *l = &s->config.listen;
-    int r = start_tls(s, e);
+    int r;
 
-    if (r == 0)
-        r = new_server(s, front_begin, front_handle, s->front, &s->api, e);
+    r = new_server(s, front_begin, front_handle, s->front, &s->api, e);
     if (r == 0)
         r = new_server(s, serve_intake_begin, serve_intake_grpc, s->intake, &s->grpc, e);
     if (r == 0)
@@ -465,6 +491,7 @@ static void serve_stop(struct serve *s)
         serve_load_done(s->again);
     mem_free(s->again);
     serve_load_done(&s->first);
+    arena_done(&s->paths);
 }
 
 /* The configuration is read again: what can change while running does, the rest is named. */
@@ -476,6 +503,8 @@ static int reload_config(struct serve *s, struct err *e)
     struct serve_load *l = mem_zalloc(sizeof *l);
     int r = l ? serve_load(s->args, l, e) : -ENOMEM;
 
+    if (r == 0)
+        r = reach_sources(s, &l->config);
     if (r < 0) {
         if (l)
             serve_load_done(l);
@@ -545,23 +574,118 @@ static void announce(const struct serve *s, const char *address)
         log_info("store in %s, keeps %lld days (detail %lld) and %lld MiB", s->store_dir,
                  (long long) (k->keep / (86400 * NS_PER_S)), (long long) (k->detail / (86400 * NS_PER_S)),
                  (long long) (k->size >> 20));
-    if (geteuid() == 0)
-        log_info("runs as root; with a system user 'wick' (useradd --system wick) it would be that one");
+    serve_rights_log(&s->rights);
     printf("wick serve is ready: %s://%s\n", s->tls ? "https" : "http", address);
     fflush(stdout);
 }
 
-static int drop_rights(const struct serve *s, struct err *e)
+/* Ports below 1024 need a capability. */
+static bool has_low_port(const struct serve_config *c)
+{
+    const char *const addresses[] = {c->listen.http, c->listen.otlp_grpc, c->listen.otlp_http};
+
+    for (size_t i = 0; i < ARRAY_SIZE(addresses); i++) {
+        const char *colon = is_off(addresses[i]) ? NULL : strrchr(addresses[i], ':');
+        uint64_t port;
+
+        if (colon && str_to_u64(str_from(colon + 1), 10, &port) >= 0 && port && port < 1024)
+            return true;
+    }
+    return false;
+}
+
+static void add_dir(struct serve *s, const char *path, enum serve_dir_kind kind, const char *file)
+{
+    if (s->rights.n_dirs < SERVE_DIRS_MAX)
+        s->rights.dirs[s->rights.n_dirs++] = (struct serve_dir){.path = path, .kind = kind, .file = file, .fd = -1};
+}
+
+/* The directory that a file is in. */
+static int add_dir_of(struct serve *s, const char *file, enum serve_dir_kind kind)
+{
+    const char *slash = file ? strrchr(file, '/') : NULL;
+    char *dir;
+
+    if (!slash)
+        return 0;
+    dir = arena_printf(&s->paths, "%.*s", (int) MAX(slash - file, 1), file);
+    if (dir)
+        add_dir(s, dir, kind, slash + 1);
+    return dir ? 0 : -ENOMEM;
+}
+
+/* Where files are that a reload reads again, and the socket. */
+static int add_reached(struct serve *s)
 {
     const struct serve_config *c = &s->config;
-    const char *dirs[3] = {0};
-    size_t n = 0;
+    const struct serve_source *sources = c->source.v;
+    const char *const files[] = {c->listen.tls.cert_file, c->listen.tls.key_file, c->listen.tls.client_ca_file,
+                                 strncmp(c->listen.http, "unix:", 5) == 0 ? c->listen.http + 5 : NULL};
+    int r = 0;
+
+    for (size_t i = 0; r == 0 && i < ARRAY_SIZE(files); i++)
+        r = add_dir_of(s, files[i], SERVE_DIR_REACH);
+    for (size_t i = 0; r == 0 && i < s->args->config.n; i++)
+        r = add_dir_of(s, s->args->config.v[i], SERVE_DIR_REACH);
+    for (uint32_t i = 0; r == 0 && i < c->source.n; i++)
+        if (sources[i].dir)
+            add_dir(s, sources[i].dir, SERVE_DIR_REACH, NULL);
+    return r;
+}
+
+static int reach_all(struct serve *s)
+{
+    struct serve_tls *t = &s->config.listen.tls;
+    const char **const paths[] = {&s->token_file, &s->reached_store, &s->config.symbols.dir,
+                                  &t->cert_file,  &t->key_file,      &t->client_ca_file};
+    const char *http = s->config.listen.http;
+    int r = 0;
+
+    s->reached_store = s->store_dir;
+    for (size_t i = 0; r == 0 && i < ARRAY_SIZE(paths); i++)
+        r = reach(s, paths[i]);
+    for (size_t i = 0; r == 0 && i < s->args->config.n; i++)
+        r = reach(s, &s->args->config.v[i]);
+    if (r == 0 && strncmp(http, "unix:", 5) == 0) {
+        http += 5;
+        r = reach(s, &http);
+        if (r == 0)
+            s->config.listen.http = arena_printf(&s->paths, "unix:%s", http);
+    }
+    if (r == 0)
+        r = reach_sources(s, &s->config);
+    return r == 0 && s->config.listen.http ? 0 : -ENOMEM;
+}
+
+static int drop_rights(struct serve *s, struct err *e)
+{
+    const struct serve_config *c = &s->config;
+    int r = 0;
 
     if (!c->auth.tokens)
-        dirs[n++] = s->data_dir;
+        add_dir(s, s->data_dir, SERVE_DIR_DATA, "tokens");
+    else
+        r = add_dir_of(s, s->token_file, SERVE_DIR_FILE);
     if (strcmp(c->store.engine, "memory") != 0)
-        dirs[n++] = s->store_dir;
-    return serve_rights_drop(c->user ? c->user : "wick", c->user != NULL, dirs, e);
+        add_dir(s, s->store_dir, SERVE_DIR_STORE, NULL);
+    if (c->symbols.dir)
+        add_dir(s, c->symbols.dir, SERVE_DIR_OTHER, NULL);
+    if (r == 0)
+        r = add_reached(s);
+    s->rights.user = c->user;
+    s->rights.low_port = has_low_port(c);
+    if (r == 0)
+        r = serve_rights_drop(&s->rights, e);
+    return r < 0 ? r : reach_all(s);
+}
+
+static int open_auth(struct serve *s, struct err *e)
+{
+    int r = auth_open(s->token_file, &s->auth, e);
+
+    for (unsigned i = 0; r == 0 && i < s->rights.n_trusted; i++)
+        auth_trust(s->auth, s->rights.trusted[i]);
+    return r;
 }
 
 /* Nothing was ever kept here: somebody looks at wick for the first time, and sees more sooner. */
@@ -615,9 +739,11 @@ static int serve(struct serve *s, struct err *e)
     if (r == 0 && s->config.agent.enabled && !s->args->no_agent && !getenv("WICK_NO_AGENT"))
         r = start_agent(s, e);
     if (r == 0)
+        r = start_tls(s, e); /* before: the key may be readable to root alone */
+    if (r == 0)
         r = drop_rights(s, e);
     if (r == 0)
-        r = auth_open(s->token_file, &s->auth, e);
+        r = open_auth(s, e);
     if (r == 0)
         r = check_exposure(s, e);
     if (r == 0)
@@ -687,6 +813,7 @@ static int serve_run(int argc, char **argv)
     if (a.reference)
         return print_reference();
     s.args = &a;
+    arena_init(&s.paths, 1 << 20);
     r = serve_load(&a, &s.first, &e);
     s.config = s.first.config;
     if (r == 0 && a.check)

@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "net/peer_uid.h"
 
 enum { REQUEST_ARENA_MAX = 64 << 20, BODY_RESERVE_MAX = 4 << 20 };
 
@@ -43,6 +44,7 @@ struct exchange *exchange_new(struct conn *c)
     x->q.scheme = c->is_tls ? STR("https") : STR("http");
     x->q.peer = "";
     x->q.peer_subject = "";
+    x->q.peer_uid = HTTP_NO_UID;
     x->next = c->exchanges;
     if (x->next)
         x->next->prev = x;
@@ -138,6 +140,16 @@ static void hand_over(struct exchange *x)
     x->worker->n_handed++;
 }
 
+/* Once for a connection, when its first request has a head: the peer is there to be looked up, it waits for an answer. */
+static void identify(struct conn *c)
+{
+    if (c->identified)
+        return;
+    c->identified = true;
+    c->uid = HTTP_NO_UID;
+    peer_uid(c->stream.io.fd, &c->uid);
+}
+
 bool exchange_begin(struct exchange *x)
 {
     struct http_server *s = x->worker->server;
@@ -149,6 +161,10 @@ bool exchange_begin(struct exchange *x)
     if (!x->q.peer || !x->q.peer_subject) {
         exchange_refuse(x, 503, "out of memory\n");
         return false;
+    }
+    if (s->o.identify_peers) {
+        identify(x->conn);
+        x->q.peer_uid = x->conn->uid;
     }
     x->head_only = str_is(x->q.method, "HEAD");
     if (x->worker->n_handed >= s->o.max_requests) {

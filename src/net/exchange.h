@@ -96,6 +96,8 @@ struct conn {
     char peer[56];
     struct peer *from; /* NULL on unix sockets */
     char *subject;     /* of a client certificate, or NULL */
+    bool identified;
+    uid_t uid; /* of the peer, once identified; HTTP_NO_UID when it is not known */
 };
 
 enum worker_state { WORKER_RUNNING, WORKER_DRAINING, WORKER_STOPPED };

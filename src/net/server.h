@@ -24,6 +24,8 @@
 #include "net/loop.h"
 #include "net/tls.h"
 
+#define HTTP_NO_UID ((uid_t) -1)
+
 struct http_request {
     /* --- the question; all strings live as long as the request --- */
     struct str method, target, path, query, scheme,
@@ -34,6 +36,7 @@ struct http_request {
     bool tls;
     const char *peer;         /* "127.0.0.1:1234"; for logs and limits */
     const char *peer_subject; /* of the verified client certificate, "" without one */
+    uid_t peer_uid;           /* of a peer on this machine, with http_server_options.identify_peers; else HTTP_NO_UID */
     void *server_arg;         /* of http_server_options */
     struct arena arena;       /* for whatever lives as long as the request; belongs to whoever holds the request */
 
@@ -86,6 +89,7 @@ struct http_server_options {
         *loops; /* at least one; all must run (on threads of their own or the caller's) until the server ended */
     unsigned n_loops;
     struct tls_context *tls; /* NULL: plain. Must outlive the server */
+    bool identify_peers;     /* look up the user behind each loopback connection once (net/peer_uid.h) */
     void *arg;
     void (*handle)(void *arg, struct http_request *q);
     /* Optional: the head is here, the body is not. May set max_body, on_body, user; may answer at once (true: it did or

@@ -118,7 +118,7 @@ static struct tenant *let_in(struct serve_intake *o, const struct http_request *
     *ret_status = door_check(o->auth, o->hosts, q, &who, ret_why);
     if (*ret_status)
         return NULL;
-    if (!(who.scope & AUTH_WRITE)) {
+    if (!(who.scope & AUTH_SEND)) {
         *ret_status = who.token_id[0] ? 403 : 401;
         *ret_why = who.token_id[0] ? "this token may not send profiles: it needs the scope write"
                                    : "a token is needed: header authorization: Bearer TOKEN";
@@ -256,7 +256,7 @@ int serve_intake_mount(struct serve_intake *o, struct front *f)
     static const char *const paths[] = {"/ingest", "/push.v1.PusherService/Push"};
 
     for (size_t i = 0; i < ARRAY_SIZE(paths); i++)
-        o->routes[i] = (struct route){"POST", paths[i], AUTH_WRITE, true, .arg = o, .take = take_pyroscope};
+        o->routes[i] = (struct route){"POST", paths[i], AUTH_SEND, true, .arg = o, .take = take_pyroscope};
     return front_mount(f, o->routes, ARRAY_SIZE(o->routes));
 }
 

@@ -1,73 +1,182 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See serve_rights.h. */
+/* See serve_rights.h. Handing directories over is in serve_dirs.c. */
 #include "serve/serve_rights.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <grp.h>
-#include <pwd.h>
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <unistd.h>
 
+#include "base/confine.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "serve/serve_dirs.h"
+#include "server/service_user.h"
 
-static bool is_empty(const char *dir)
+/* --- who is trusted --- */
+
+static void trust(struct serve_rights *s, uid_t uid)
 {
-    DIR *d = opendir(dir);
-    bool empty = d != NULL;
-
-    for (struct dirent *f; empty && (f = readdir(d));)
-        empty = strcmp(f->d_name, ".") == 0 || strcmp(f->d_name, "..") == 0;
-    if (d)
-        closedir(d);
-    return empty;
+    for (unsigned i = 0; i < s->n_trusted; i++)
+        if (s->trusted[i] == uid)
+            return;
+    if (s->n_trusted < SERVE_TRUSTED_MAX)
+        s->trusted[s->n_trusted++] = uid;
 }
 
-static int hand_over(const char *dir, const struct passwd *pw, struct err *e)
+static void find_trusted(struct serve_rights *s)
 {
-    struct stat st;
-    int r = fd_mkdir_all(dir, 0700);
+    const char *sudo = getenv("SUDO_UID");
+    uint64_t uid;
+
+    trust(s, getuid());
+    trust(s, 0);
+    if (getuid() == 0 && sudo && str_to_u64(str_from(sudo), 10, &uid) >= 0 && uid < UINT32_MAX)
+        trust(s, (uid_t) uid);
+}
+
+/* --- whom to be --- */
+
+/* Whether the user namespace has this uid: a rootless container may have root alone. */
+static bool is_mapped(uid_t uid)
+{
+    _cleanup_(buf_done) struct buf text = BUF_INIT;
+
+    if (fd_read_file("/proc/self/uid_map", 1 << 16, &text, NULL) < 0)
+        return true;
+    for (struct str rest = buf_str(&text); rest.n;) {
+        struct str line = str_cut(&rest, '\n');
+        char copy[128];
+        unsigned long first, outside, n;
+
+        snprintf(copy, sizeof copy, "%.*s", STR_FMT(line));
+        if (sscanf(copy, "%lu %lu %lu", &first, &outside, &n) == 3 && uid >= first && uid - first < n)
+            return true;
+    }
+    return false;
+}
+
+static bool may_change_user(void)
+{
+    uint64_t have = 0;
+
+    return confine_caps_get(&have) == 0 && have & CONFINE_CAP(CAP_SETUID) && have & CONFINE_CAP(CAP_SETGID);
+}
+
+/* The directory of a file that the administrator named stays closed when it is: that is told before anything is served. */
+static int check_files(const struct serve_rights *s, struct err *e)
+{
+    for (unsigned i = 0; i < s->n_dirs; i++) {
+        const struct serve_dir *d = &s->dirs[i];
+
+        if (d->kind == SERVE_DIR_FILE && faccessat(d->fd, ".", X_OK, AT_EACCESS) < 0)
+            return err_set(e, -errno, "user %s cannot open '%s/%s': run chmod o+x '%s', or move the file", s->name,
+                           d->path, d->file, d->path);
+    }
+    return 0;
+}
+
+static int become(struct serve_rights *s, uint64_t keep, struct err *e)
+{
+    struct service_user t;
+    int r = service_user_find(s->user, &t);
 
     if (r < 0)
-        return err_set(e, r, "cannot make '%s': %s", dir, strerror(-r));
-    if (stat(dir, &st) < 0)
-        return err_set(e, -errno, "cannot look at '%s': %m", dir);
-    if (st.st_uid == pw->pw_uid)
+        return err_set(e, r, "user: there is no user '%s'; create it with: useradd --system %s", s->user, s->user);
+    if (t.uid == 0)
         return 0;
-    if (!is_empty(dir))
-        return err_set(e, -EACCES, "'%s' belongs to another user: chown -R %s '%s', or set user: \"\" to stay root",
-                       dir, pw->pw_name, dir);
-    if (chown(dir, pw->pw_uid, pw->pw_gid) < 0)
-        return err_set(e, -errno, "cannot give '%s' to user %s: %m", dir, pw->pw_name);
-    return 0;
-}
-
-static int become(const struct passwd *pw, struct err *e)
-{
-    if (setgroups(0, NULL) < 0 || setresgid(pw->pw_gid, pw->pw_gid, pw->pw_gid) < 0 ||
-        setresuid(pw->pw_uid, pw->pw_uid, pw->pw_uid) < 0)
-        return err_set(e, -errno, "cannot become user %s: %m", pw->pw_name);
-    log_info("runs as user %s", pw->pw_name);
-    return 0;
-}
-
-int serve_rights_drop(const char *user, bool named, const char *const *dirs, struct err *e)
-{
-    const struct passwd *pw = NULL;
-    int r = 0;
-
-    if (geteuid() == 0 && user && user[0]) {
-        pw = getpwnam(user);
-        if (!pw && named)
-            return err_set(e, -ENOENT, "there is no user '%s': useradd --system %s, or set another user", user, user);
+    if (!s->user && (!may_change_user() || !is_mapped(t.uid))) {
+        s->warning = "cannot become an unprivileged user in this container: runs as uid 0, without capabilities";
+        return 0;
     }
-    for (size_t i = 0; pw && r == 0 && dirs[i]; i++)
-        r = hand_over(dirs[i], pw, e);
-    if (r == 0 && pw)
-        r = become(pw, e);
-    if (r == 0 && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
-        r = err_set(e, -errno, "cannot give up new privileges: %m");
-    return r;
+    for (unsigned i = 0; r == 0 && i < s->n_dirs; i++)
+        r = serve_dir_hand_over(&s->dirs[i], t.uid, t.gid, t.name, e);
+    if (r < 0)
+        return r;
+    r = confine_become(t.uid, t.gid, keep);
+    if (r < 0)
+        return err_set(e, r, "cannot become user %s: %s", t.name, strerror(-r));
+    memcpy(s->name, t.name, sizeof s->name);
+    return check_files(s, e);
+}
+
+/* The descriptors stay open on purpose, in children too: serve_rights_path() names them. */
+static int open_dirs(struct serve_rights *s, struct err *e)
+{
+    for (unsigned i = 0; i < s->n_dirs; i++) {
+        int r = serve_dir_open(&s->dirs[i], e);
+
+        if (r < 0)
+            return r;
+        if (s->dirs[i].fd >= 0)
+            fcntl(s->dirs[i].fd, F_SETFD, 0);
+    }
+    return 0;
+}
+
+int serve_rights_drop(struct serve_rights *s, struct err *e)
+{
+    uint64_t keep = s->low_port ? CONFINE_CAP(CAP_NET_BIND_SERVICE) : 0;
+    bool stay = s->user && !s->user[0];
+    int r;
+
+    find_trusted(s);
+    umask(077);
+    r = open_dirs(s, e);
+    if (r == 0 && geteuid() == 0 && !stay)
+        r = become(s, keep, e);
+    if (r < 0)
+        return r;
+    if (geteuid() == 0 && stay)
+        s->warning = "runs as root with all its rights, because user: \"\" is set";
+    else
+        r = confine_caps(keep);
+    if (r < 0)
+        return err_set(e, r, "cannot drop capabilities: %s", strerror(-r));
+    r = confine_calls(confine_daemon, confine_daemon_n, NULL, 0);
+    if (r < 0)
+        return err_set(e, r, "cannot install the filter of system calls: %s", strerror(-r));
+    return 0;
+}
+
+static bool is_reached(const struct serve_dir *d)
+{
+    struct stat here, there;
+
+    return stat(d->path, &here) == 0 && fstat(d->fd, &there) == 0 && here.st_dev == there.st_dev &&
+           here.st_ino == there.st_ino;
+}
+
+void serve_rights_path(const struct serve_rights *s, const char *path, char *ret, size_t size)
+{
+    snprintf(ret, size, "%s", path);
+    for (unsigned i = 0; i < s->n_dirs; i++) {
+        const struct serve_dir *d = &s->dirs[i];
+        size_t n = strlen(d->path);
+
+        if (d->fd < 0 || strncmp(path, d->path, n) != 0 || (path[n] && path[n] != '/') || is_reached(d))
+            continue;
+        snprintf(ret, size, "/proc/self/fd/%d%s", d->fd, path + n);
+    }
+}
+
+void serve_rights_log(const struct serve_rights *s)
+{
+    if (s->warning)
+        log_warn("%s", s->warning);
+    if (s->name[0])
+        log_info("runs as user %s", s->name);
+    for (unsigned i = 0; i < s->n_dirs; i++) {
+        const struct serve_dir *d = &s->dirs[i];
+
+        if (d->given > 1) /* one is a directory that was just made */
+            log_info("'%s': gave %llu files and directories to user %s", d->path, (unsigned long long) d->given,
+                     s->name);
+        if (d->left)
+            log_warn("'%s': left %llu files to their owner, which are not regular or have several names", d->path,
+                     (unsigned long long) d->left);
+    }
 }

@@ -14,6 +14,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "server/service_user.h"
 
 enum { FILE_SIZE_MAX = 4 << 20, TOKEN_BYTES = 24, SESSION_BYTES = 32 };
 #define SESSION_LIFE (12 * 3600 * NS_PER_S)
@@ -42,12 +43,14 @@ struct auth {
     int64_t next_look; /* monotonic */
     struct stat seen;  /* of the file that was read last; st_ino 0: none, or it was damaged */
     struct log_limit log_damage;
+    uid_t trusted[AUTH_TRUSTED_MAX]; /* set before threads run */
+    unsigned n_trusted;
 };
 
 static const struct {
     const char *name;
     enum auth_scope scope;
-} scopes[] = {{"read", AUTH_READ}, {"write", AUTH_WRITE}, {"admin", AUTH_ADMIN}};
+} scopes[] = {{"read", AUTH_READ}, {"write", AUTH_WRITE}, {"admin", AUTH_ADMIN}}; /* of tokens: AUTH_SEND is not one */
 
 const char *auth_scope_name(enum auth_scope s)
 {
@@ -150,24 +153,45 @@ static int load(struct auth *a, struct err *e)
     return 0;
 }
 
-/* A server that runs as another user than root must be able to read what root writes for it. */
-static void give_to_folders_owner(const char *path)
+/* Whose the file must be, so that a server that is not root can read what root writes for it: the old file's owner, else
+ * that of its directory, else the user that a server becomes. */
+static struct fd_owner find_owner(int dir, const char *name)
 {
-    _cleanup_(mem_freep) char *folder = mem_strdup(path);
-    char *slash = folder ? strrchr(folder, '/') : NULL;
+    struct fd_owner ret = {0600, (uid_t) -1, (gid_t) -1};
+    struct service_user user;
     struct stat st;
 
-    if (geteuid() != 0 || !slash || slash == folder)
-        return;
-    *slash = 0;
-    if (stat(folder, &st) == 0 && st.st_uid != 0 && chown(path, st.st_uid, st.st_gid) < 0)
-        return; /* it stays root's; the server then says that it cannot read it */
+    if (geteuid() != 0)
+        return ret;
+    if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode))
+        return (struct fd_owner){0600, st.st_uid, st.st_gid};
+    if (fstat(dir, &st) == 0 && st.st_uid != 0)
+        return (struct fd_owner){0600, st.st_uid, st.st_gid};
+    service_user_find(NULL, &user);
+    return (struct fd_owner){0600, user.uid, user.gid};
+}
+
+static int write_file(const char *path, struct str text, struct err *e)
+{
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    _cleanup_(mem_freep) char *folder = slash ? mem_dup(path, (size_t) (slash - path) + 2) : mem_strdup(".");
+    _cleanup_(fd_closep) int dir = -1;
+    struct fd_owner owner;
+
+    if (!folder)
+        return -ENOMEM;
+    if (slash)
+        folder[slash - path + 1] = 0;
+    dir = fd_open(AT_FDCWD, folder, O_RDONLY | O_DIRECTORY, 0);
+    if (dir < 0)
+        return err_set(e, dir, "cannot write '%s': %s", path, strerror(-dir));
+    owner = find_owner(dir, name);
+    return fd_replace(dir, name, &owner, text.p, text.n, e);
 }
 
 static int save(struct auth *a, struct err *e)
 {
     _cleanup_(buf_done) struct buf text = BUF_INIT;
-    mode_t old = umask(077);
     int r;
 
     buf_puts(&text, "# wick tokens: id, SHA-256 of the token, scope, tenant, created, note. Made by 'wick token'.\n");
@@ -180,10 +204,7 @@ static int save(struct auth *a, struct err *e)
         clock_format(&text, t->created_ns);
         buf_printf(&text, "%s%s\n", t->note[0] ? " " : "", t->note);
     }
-    r = buf_error(&text) ? buf_error(&text) : fd_write_file(a->path, text.p, text.n, e);
-    umask(old);
-    if (r == 0)
-        give_to_folders_owner(a->path);
+    r = buf_error(&text) ? buf_error(&text) : write_file(a->path, buf_str(&text), e);
     a->required = a->required || r == 0;
     return r;
 }
@@ -256,6 +277,20 @@ void auth_free(struct auth *a)
 }
 
 /* --- checking --- */
+
+void auth_trust(struct auth *a, uid_t uid)
+{
+    if (!auth_trusts(a, uid) && a->n_trusted < AUTH_TRUSTED_MAX)
+        a->trusted[a->n_trusted++] = uid;
+}
+
+bool auth_trusts(const struct auth *a, uid_t uid)
+{
+    for (unsigned i = 0; i < a->n_trusted; i++)
+        if (a->trusted[i] == uid)
+            return true;
+    return false;
+}
 
 bool auth_required(struct auth *a)
 {

@@ -13,19 +13,22 @@
  * door. A file that cannot be read or has a damaged line changes nothing: the tokens known before stay, and nobody gains
  * or loses a right until the file is whole again. Removing the file while the server runs denies everything, too.
  *
- * With no tokens file at all everything on loopback is allowed and nothing else is (the front door refuses to listen
- * elsewhere then). Safe from any thread.
+ * With no tokens file at all the users that auth_trust() named are administrators, by the uid of their connection over loopback
+ * or a unix socket; other users of the machine may send profiles and read nothing; other machines may do nothing. Safe from
+ * any thread.
  */
 #ifndef SERVER_AUTH_H
 #define SERVER_AUTH_H
 
 #include <stdbool.h>
+#include <sys/types.h>
 
 #include "base/err.h"
 #include "base/sha256.h"
 #include "base/str.h"
 
-enum auth_scope { AUTH_NONE = 0, AUTH_READ = 1, AUTH_WRITE = 2, AUTH_ADMIN = 7 }; /* bits; admin includes both */
+/* Bits. AUTH_SEND is profiles alone, AUTH_WRITE files with symbols too; admin includes all. */
+enum auth_scope { AUTH_NONE = 0, AUTH_READ = 1, AUTH_SEND = 8, AUTH_WRITE = 2 | AUTH_SEND, AUTH_ADMIN = 15 };
 
 enum { AUTH_ID_SIZE = 9, AUTH_TENANT_SIZE = 65, AUTH_NOTE_SIZE = 81, AUTH_TEXT_SIZE = 64, AUTH_TOKENS_MAX = 10000 };
 
@@ -56,6 +59,12 @@ DEFINE_CLEANUP(struct auth *, auth_free)
 int auth_open_fixed(enum auth_scope scope, char ret_text[AUTH_TEXT_SIZE], struct auth **ret, struct err *e);
 /* The name of the session cookie. Each auth_open_fixed() has one of its own: cookies are shared by all ports of a host. */
 const char *auth_cookie(const struct auth *a);
+
+/* While there are no tokens, connections of this user are an administrator's. At most AUTH_TRUSTED_MAX, before the server
+ * listens. */
+enum { AUTH_TRUSTED_MAX = 4 };
+void auth_trust(struct auth *a, uid_t uid);
+bool auth_trusts(const struct auth *a, uid_t uid);
 
 /* True when a token is needed: there are tokens, or there were. */
 bool auth_required(struct auth *a);

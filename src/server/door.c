@@ -60,7 +60,7 @@ int door_check(struct auth *a, const char *const *hosts, const struct http_reque
     }
     if (!auth_required(a)) {
         if (door_peer_is_local(q))
-            ret->scope = AUTH_ADMIN;
+            ret->scope = q->peer_uid != HTTP_NO_UID && auth_trusts(a, q->peer_uid) ? AUTH_ADMIN : AUTH_SEND;
         return 0;
     }
     if (authorization.p && check_authorization(a, authorization, ret) < 0) {

@@ -155,7 +155,8 @@ static const struct option log_options[] = {
 
 const struct option serve_options[] = {
     {"user", OPT_STRING, AT(serve_config, user), NULL,
-     "whom to be when started as root (default: wick, where there is such a user); \"\" to stay root"},
+     "the user to become when started as root (default: wick where it exists, else an unprivileged uid without an "
+     "account); \"\" to stay root"},
     {"listen", OPT_TABLE, AT(serve_config, listen), NULL, "addresses", .table = listen_options},
     {"auth", OPT_TABLE, AT(serve_config, auth), NULL, "who may ask and send", .table = auth_options},
     {"store", OPT_TABLE, AT(serve_config, store), NULL, "where profiles are kept", .table = store_options},

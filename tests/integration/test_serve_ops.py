@@ -164,6 +164,7 @@ class UnixConnection(http.client.HTTPConnection):
 
 def test_unix_socket(tmp_path):
     path = str(tmp_path / "wick.sock")
+    tmp_path.chmod(0o1777)  # whom the server is then must be able to make it
     p = subprocess.Popen([WICK, "serve", "--store", "memory", "--http", "unix:" + path, "--otlp-grpc", "off", "--otlp-http", "off"],
                          stdout=subprocess.PIPE, text=True)
     try:
