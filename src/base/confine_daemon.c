@@ -10,9 +10,12 @@
 #include "base/confine.h"
 #include "base/macros.h"
 
-#define NEW_NAMESPACES                                                                                              \
+#define NEW_NAMESPACES \
     (CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET)
-#define CALL(name) {.call = __NR_##name}
+#define CALL(name)          \
+    {                       \
+        .call = __NR_##name \
+    }
 
 /* clang-format off */
 const struct confine_rule confine_daemon[] = {

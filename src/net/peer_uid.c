@@ -178,10 +178,10 @@ int peer_uid(int fd, uid_t *ret)
         *ret = who.uid;
         return 0;
     }
-    q.family = peer.sa.ss_family == AF_INET6 &&
-                       !IN6_IS_ADDR_V4MAPPED(&((const struct sockaddr_in6 *) &peer.sa)->sin6_addr)
-                   ? AF_INET6
-                   : AF_INET;
+    q.family =
+        peer.sa.ss_family == AF_INET6 && !IN6_IS_ADDR_V4MAPPED(&((const struct sockaddr_in6 *) &peer.sa)->sin6_addr)
+            ? AF_INET6
+            : AF_INET;
     if (!put_end(&peer, &q.peer) || !put_end(&own, &q.own) || !address_is_loopback(&peer))
         return -EADDRNOTAVAIL;
     r = by_diag(&q, ret);

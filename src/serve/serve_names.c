@@ -4,10 +4,10 @@
 
 #include <errno.h>
 
-#include "symbol/symbol_process.h"
 #include "server/name_source.h"
 #include "server/naming_store.h"
 #include "server/serve_config.h"
+#include "symbol/symbol_process.h"
 
 enum { ASK_TIMEOUT_MS = 20000 };
 

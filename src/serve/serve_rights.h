@@ -28,8 +28,8 @@ enum serve_dir_kind {
 struct serve_dir {
     const char *path; /* the caller's */
     enum serve_dir_kind kind;
-    const char *file; /* of SERVE_DIR_DATA and SERVE_DIR_FILE: its name */
-    int fd;           /* set by serve_rights_drop(), kept open; -1 before */
+    const char *file;     /* of SERVE_DIR_DATA and SERVE_DIR_FILE: its name */
+    int fd;               /* set by serve_rights_drop(), kept open; -1 before */
     uint64_t given, left; /* files and directories that got a new owner; that should have and were left as they are */
 };
 
@@ -40,7 +40,7 @@ struct serve_rights {
     unsigned n_dirs;
     uid_t trusted[SERVE_TRUSTED_MAX]; /* who started it: its user, root, the user of sudo; set by serve_rights_drop() */
     unsigned n_trusted;
-    char name[64];      /* of the user that it became; "" when it stayed */
+    char name[64];       /* of the user that it became; "" when it stayed */
     const char *warning; /* what is not as it should be, NULL: nothing */
 };
 

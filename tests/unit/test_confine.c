@@ -40,9 +40,9 @@ static int try_calls(void)
         return 2;
     if (prctl(PR_GET_SECCOMP, 0, 0, 0, 0) != 2)
         return 100; /* a sanitizer's build */
-    if (!fails_with(syscall(SYS_unshare, CLONE_NEWUSER), EPERM) || !fails_with(syscall(SYS_mount, 0, 0, 0, 0, 0), EPERM) ||
-        !fails_with(syscall(SYS_ptrace, 0, 0, 0, 0), EPERM) || !fails_with(syscall(SYS_bpf, 0, 0, 0), EPERM) ||
-        !fails_with(syscall(SYS_setresuid, 0, 0, 0), EPERM))
+    if (!fails_with(syscall(SYS_unshare, CLONE_NEWUSER), EPERM) ||
+        !fails_with(syscall(SYS_mount, 0, 0, 0, 0, 0), EPERM) || !fails_with(syscall(SYS_ptrace, 0, 0, 0, 0), EPERM) ||
+        !fails_with(syscall(SYS_bpf, 0, 0, 0), EPERM) || !fails_with(syscall(SYS_setresuid, 0, 0, 0), EPERM))
         return 3;
     if (!fails_with(syscall(SYS_clone, CLONE_NEWUSER | SIGCHLD, 0, 0, 0, 0), EPERM))
         return 4;

@@ -1,0 +1,412 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See serve_run.h. */
+#include "serve/serve_run.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/thread.h"
+#include "conf/yaml.h"
+#include "host/agent_config.h"
+#include "host/agent_feed.h"
+#include "net/tls.h"
+#include "serve/serve_intake.h"
+#include "serve/serve_pipelines.h"
+#include "serve/serve_self.h"
+#include "serve/serve_state.h"
+#include "server/api.h"
+#include "server/binary_store.h"
+#include "server/front.h"
+#include "server/senders.h"
+#include "store/store.h"
+
+enum { QUEUE_MAX = 256 };
+
+/* --- configuration --- */
+
+static int find_dirs(struct serve *s, const char *data_dir)
+{
+    size_t size = sizeof s->store_dir;
+    int n = s->config.store.dir ? snprintf(s->store_dir, size, "%s", s->config.store.dir)
+                                : snprintf(s->store_dir, size, "%s/store", data_dir);
+
+    if (n >= (int) size || snprintf(s->data_dir, sizeof s->data_dir, "%s", data_dir) >= (int) sizeof s->data_dir)
+        return -ENAMETOOLONG;
+    s->token_file = s->config.auth.tokens;
+    if (!s->token_file)
+        s->token_file = arena_printf(&s->paths, "%s/tokens", s->data_dir);
+    return s->token_file ? 0 : -ENOMEM;
+}
+
+/* --- start and stop --- */
+
+/* What is kept, for how long. The strings stay the configuration's. */
+static void put_retention(const struct serve_retention *r, struct store_config *ret)
+{
+    const struct serve_retention_service *services = r->services.v;
+
+    ret->keep = r->keep;
+    ret->keep_detail = r->detail;
+    ret->keep_bytes = (uint64_t) r->size;
+    for (uint32_t i = 0; i < r->services.n && ret->n_services < STORE_SERVICE_RULES_MAX; i++) {
+        ret->services[ret->n_services].service = services[i].service;
+        ret->services[ret->n_services++].keep = services[i].keep;
+    }
+}
+
+static void log_store(void *ctx, const char *line)
+{
+    (void) ctx;
+    log_warn("store: %s", line);
+}
+
+static int start_store(struct serve *s, struct err *e)
+{
+    const struct serve_config *c = &s->config;
+    const struct store_ops *engine = store_engine(str_from(c->store.engine));
+    struct store_config sc = {
+        .dir = s->reached_store,
+        .async = c->store.async,
+        .memory = (size_t) c->store.memory,
+        .cache = (size_t) c->store.cache,
+        .tell = log_store,
+    };
+    static const char *const stamps[] = {"ns", "us", "ms", "off"};
+
+    if (!engine)
+        return err_set(e, -EINVAL, "store.engine: '%s' is not segment or memory", c->store.engine);
+    for (size_t i = 0; i < ARRAY_SIZE(stamps); i++)
+        if (strcmp(c->store.timestamps, stamps[i]) == 0)
+            sc.timestamps = (enum store_timestamps) i;
+    put_retention(&c->retention, &sc);
+    return store_open(engine, &sc, &s->store, e);
+}
+
+/* Files with symbols live in the store's directory; a store in memory keeps none unless a directory is named. */
+static int start_names(struct serve *s, struct err *e)
+{
+    const struct serve_symbols *c = &s->config.symbols;
+    char dir[SERVE_PATH_SIZE + 64];
+
+    snprintf(dir, sizeof dir, "%s/binaries", s->reached_store);
+    if (c->dir)
+        snprintf(dir, sizeof dir, "%s", c->dir);
+    return serve_names_start(&s->names, c, c->dir || strcmp(s->config.store.engine, "memory") != 0 ? dir : NULL,
+                             s->store, e);
+}
+
+/* The server's own routes, each list in a file of its own. */
+static int (*const mounts[])(struct front *f) = {
+    api_mount_query,     api_mount_status, api_mount_profile, api_mount_mcp, api_mount_openapi, api_mount_symbols,
+    api_mount_pyroscope, api_mount_render, api_mount_views,   api_mount_pid, api_mount_ui,
+};
+
+static struct ui_settings ui_settings(const struct serve_config *c)
+{
+    return (struct ui_settings){.sources = c->source.v,
+                                .n_sources = c->source.n,
+                                .price_per_core_hour = c->ui.price,
+                                .currency = c->ui.currency,
+                                .own_code = c->ui.own_code};
+}
+
+/* What the web UI is told besides data, and who is watched sending. */
+static int start_ui(struct serve *s)
+{
+    int r;
+
+    s->ui = (struct ui_info){.mode = "server", .settings = ui_settings(&s->config)};
+    if (s->agent) {
+        s->ui.agent_state = "running";
+        s->ui.agent_ended = agent_feed_ended;
+        s->ui.agent = s->agent;
+    } else {
+        s->ui.agent_state = "off";
+        s->ui.agent_reason = "The server was started without the agent that watches this machine (--no-agent).";
+        s->ui.agent_fix = "sudo wick serve";
+    }
+    r = senders_new(&s->store->sink, &s->senders);
+
+    s->ui.senders = s->senders;
+    return r;
+}
+
+static void put_metrics(void *ctx, struct buf *out)
+{
+    struct serve *s = ctx;
+
+    serve_listen_metrics(s, out);
+    if (s->names.files)
+        buf_printf(out,
+                   "# HELP wick_symbols_bytes Files with symbols.\n# TYPE wick_symbols_bytes gauge\n"
+                   "wick_symbols_bytes %llu\n",
+                   (unsigned long long) binary_store_bytes(s->names.files));
+
+    serve_intake_metrics(s->intake, out);
+    serve_pipelines_metrics(s->pipelines, out);
+}
+
+static int start_front(struct serve *s, struct err *e)
+{
+    const struct serve_config *c = &s->config;
+    long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+    unsigned n = c->limits.query_workers > 0 ? (unsigned) MIN(c->limits.query_workers, 256) : (unsigned) MAX(cpus, 2);
+    struct front_options o = {.store = s->names.store,
+                              .names = s->names.source,
+                              .auth = s->auth,
+                              .call_limit_ns = c->limits.query_time,
+                              .memory_limit = (size_t) c->limits.query_memory,
+                              .tenant_calls = c->limits.tenant_queries,
+                              .version = WICK_VERSION};
+    int r;
+
+    s->hosts = mem_zalloc_array((size_t) c->listen.hosts.n + 1, sizeof *s->hosts);
+    if (!s->hosts)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < c->listen.hosts.n; i++)
+        s->hosts[i] = c->listen.hosts.v[i];
+    o.hosts = s->hosts;
+    o.metrics = put_metrics;
+    o.ui = &s->ui;
+    s->pids = (struct pid_profiler){agent_feed_profile, s->agent};
+    o.pids = s->agent ? &s->pids : NULL;
+    r = start_ui(s);
+    if (r == 0)
+        r = serve_intake_new(senders_sink(s->senders), s->auth, s->hosts, &c->limits, &s->intake, e);
+    if (r < 0)
+        return r;
+    o.metrics_ctx = s;
+    r = workers_new(n, QUEUE_MAX, &s->workers, e);
+    o.workers = s->workers;
+    if (r == 0)
+        r = front_new(&o, &s->front, e);
+    for (size_t i = 0; r == 0 && i < ARRAY_SIZE(mounts); i++)
+        r = mounts[i](s->front);
+    if (r == 0)
+        r = serve_intake_mount(s->intake, s->front);
+    if (r == 0)
+        r = serve_self_mount(s->front);
+    if (r == 0)
+        r = loop_group_new((unsigned) MIN(MAX(cpus, 1), 8), "net", &s->loops, e);
+    return r;
+}
+
+void serve_stop(struct serve *s)
+{
+    if (!s)
+        return;
+    serve_pipelines_stop(s->pipelines);
+    serve_stop_listeners(s);
+    front_stop(s->front);
+    agent_feed_free(s->agent); /* the UI asks it how it is until here */
+    workers_free(s->workers);
+    serve_names_stop(&s->names);
+    store_close(s->store);
+    loop_group_free(s->loops);
+    serve_intake_free(s->intake);
+    senders_free(s->senders);
+    front_free(s->front);
+    if (s->tls)
+        s->tls->ops->context_free(s->tls);
+    auth_free(s->auth);
+    mem_free(s->hosts);
+    if (s->again)
+        serve_load_done(s->again);
+    mem_free(s->again);
+    serve_load_done(&s->first);
+    arena_done(&s->paths);
+    mem_free(s);
+}
+
+/* The configuration is read again: what can change while running does, the rest is named. */
+static int reload_config(struct serve *s, struct err *e)
+{
+    _cleanup_(buf_done) struct buf now = BUF_INIT, later = BUF_INIT;
+    struct store_config sc = {0};
+    struct ui_settings ui;
+    struct serve_load *l = mem_zalloc(sizeof *l);
+    int r = l ? serve_load(s->args, l, e) : -ENOMEM;
+
+    if (r == 0)
+        r = serve_reach_sources(s, &l->config);
+    if (r < 0) {
+        if (l)
+            serve_load_done(l);
+        mem_free(l);
+        return r;
+    }
+    log_setup((enum log_level) l->config.log.level, (enum log_format) l->config.log.format);
+    serve_intake_limits(s->intake, &l->config.limits);
+    front_set_limits(s->front, l->config.limits.query_time, l->config.limits.tenant_queries);
+    put_retention(&l->config.retention, &sc);
+    if (s->store->ops->set_retention)
+        s->store->ops->set_retention(s->store, &sc);
+    ui = ui_settings(&l->config);
+    ui_info_change(&s->ui, &ui);
+    serve_load_changes(s->again ? s->again : &s->first, l, &now, NULL);
+    serve_load_changes(&s->first, l, NULL, &later);
+    if (later.n)
+        log_warn("reload: a restart is needed for %s", buf_cstr(&later));
+    log_info("reloaded: %s; certificates; tokens are read as they change",
+             now.n ? buf_cstr(&now) : "no option changed");
+    if (s->again)
+        serve_load_done(s->again);
+    mem_free(s->again);
+    s->again = l;
+    return 0;
+}
+
+void serve_reload(struct serve *s)
+{
+    struct err e = {0};
+    int r = s->tls ? s->tls->ops->context_reload(s->tls, &e) : 0;
+
+    if (r < 0)
+        log_error("reload: %s; the old certificates stay", err_message(&e, r));
+    r = reload_config(s, &e);
+    if (r < 0)
+        log_error("reload: %s; the old configuration stays", err_message(&e, r));
+}
+
+static int open_auth(struct serve *s, struct err *e)
+{
+    int r = auth_open(s->token_file, &s->auth, e);
+
+    for (unsigned i = 0; r == 0 && i < s->rights.n_trusted; i++)
+        auth_trust(s->auth, s->rights.trusted[i]);
+    return r;
+}
+
+/* Nothing was ever kept here: somebody looks at wick for the first time, and sees more sooner. */
+static bool is_new_install(const struct serve *s)
+{
+    char path[SERVE_PATH_SIZE + 16];
+
+    snprintf(path, sizeof path, "%s/FORMAT", s->store_dir);
+    return strcmp(s->config.store.engine, "memory") == 0 || access(path, F_OK) < 0;
+}
+
+static int start_agent(struct serve *s, struct err *e)
+{
+    static char begin[] = "--begin-rate=99";
+    struct arena a;
+    char **args = NULL;
+    size_t n = 0;
+    int r;
+
+    arena_init(&a, 1 << 20);
+    r = agent_config_args(&s->config.agent, false, &a, &args, e);
+    while (r == 0 && args[n])
+        n++;
+    if (r == 0 && n < AGENT_CONFIG_ARGS_MAX && !s->config.agent.rate && is_new_install(s))
+        args[n] = begin;
+    if (r == 0)
+        r = agent_feed_start(args, &s->agent, e);
+    arena_done(&a);
+    return r;
+}
+
+static void log_start(const struct serve *s)
+{
+    const struct serve_retention *k = &s->config.retention;
+    bool memory = strcmp(s->config.store.engine, "memory") == 0;
+
+    if (memory)
+        log_info("the store is memory: nothing is kept");
+    else
+        log_info("store in %s, keeps %lld days (detail %lld) and %lld MiB", s->store_dir,
+                 (long long) (k->keep / (86400 * NS_PER_S)), (long long) (k->detail / (86400 * NS_PER_S)),
+                 (long long) (k->size >> 20));
+    serve_rights_log(&s->rights);
+}
+
+static int start(struct serve *s, const char *data_dir, struct err *e)
+{
+    int r = find_dirs(s, data_dir);
+
+    if (r == 0 && s->config.agent.enabled && !s->args->no_agent && !getenv("WICK_NO_AGENT"))
+        r = start_agent(s, e);
+    if (r == 0)
+        r = serve_start_tls(s, e); /* before rights are given up: the key may be readable to root alone */
+    if (r == 0)
+        r = serve_drop_rights(s, e);
+    if (r == 0)
+        r = open_auth(s, e);
+    if (r == 0)
+        r = serve_check_exposure(s, e);
+    if (r == 0)
+        r = start_store(s, e);
+    if (r == 0)
+        r = start_names(s, e);
+    if (r == 0)
+        r = start_front(s, e);
+    if (r == 0)
+        r = serve_pipelines_start(&s->first.conf, serve_intake_sink(s->intake), false, &s->pipelines, e);
+    if (r == 0 && s->agent)
+        r = agent_feed_run(s->agent, serve_intake_sink(s->intake), e);
+    return r < 0 ? r : serve_start_listeners(s, e);
+}
+
+/* The configuration alone; *ret is to be freed in either case. */
+static int load(struct serve_args *args, struct serve **ret, struct err *e)
+{
+    struct serve *s = mem_zalloc(sizeof *s);
+    int r;
+
+    *ret = s;
+    if (!s)
+        return -ENOMEM;
+    s->args = args;
+    arena_init(&s->paths, 1 << 20);
+    r = serve_load(args, &s->first, e);
+    s->config = s->first.config;
+    return r;
+}
+
+int serve_start(struct serve_args *args, const char *data_dir, struct serve **ret, struct err *e)
+{
+    struct serve *s;
+    int r = load(args, &s, e);
+
+    if (r == 0) {
+        log_setup((enum log_level) s->config.log.level, (enum log_format) s->config.log.format);
+        r = start(s, data_dir, e);
+    }
+    if (r < 0) {
+        serve_stop(s);
+        return r;
+    }
+    log_start(s);
+    *ret = s;
+    return 0;
+}
+
+int serve_check(struct serve_args *args, struct err *e)
+{
+    struct arena a;
+    struct serve *s;
+    char **options;
+    int r = load(args, &s, e);
+
+    arena_init(&a, 1 << 20);
+    if (r == 0)
+        r = agent_config_args(&s->config.agent, true, &a, &options, e);
+    arena_done(&a);
+    if (r == 0)
+        r = serve_pipelines_start(&s->first.conf, NULL, true, &s->pipelines, e);
+    serve_stop(s);
+    return r;
+}
+
+const char *serve_url(const struct serve *s, char *ret, size_t size)
+{
+    snprintf(ret, size, "%s://%s", s->tls ? "https" : "http", s->address);
+    return ret;
+}

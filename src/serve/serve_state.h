@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of the running server share (serve_run.c, serve_listen.c, serve_reach.c); serve_run.h is the outside. */
+#ifndef SERVE_SERVE_STATE_H
+#define SERVE_SERVE_STATE_H
+
+#include "base/arena.h"
+#include "base/buf.h"
+#include "serve/serve_run.h"
+#include "serve/serve_load.h"
+#include "serve/serve_names.h"
+#include "serve/serve_rights.h"
+#include "server/pid_profiler.h"
+#include "server/serve_config.h"
+#include "server/ui_info.h"
+
+enum { SERVE_PATH_SIZE = 4096 };
+
+struct agent_feed;
+struct http_server;
+
+/* Everything that runs. Freed in the order of serve_stop(). */
+struct serve {
+    struct serve_args *args;
+    struct serve_load first, *again; /* as it started; as it was read last, NULL if never again */
+    struct serve_config config;      /* of first */
+    struct flow *pipelines;
+    struct agent_feed *agent; /* a child of ours with rights that we give up; NULL: none */
+    struct serve_rights rights;
+    char data_dir[SERVE_PATH_SIZE], store_dir[SERVE_PATH_SIZE];
+    const char *token_file, *reached_store; /* as this process reaches them */
+    struct arena paths;
+    struct store *store;
+    struct serve_names names;
+    struct auth *auth;
+    struct workers *workers;
+    struct loop_group *loops;
+    struct front *front;
+    struct serve_intake *intake;
+    struct senders *senders;
+    struct ui_info ui;
+    struct pid_profiler pids;
+    char otlp_grpc[256], otlp_http[256], otlp_note[1100];
+    struct tls_context *tls;
+    struct http_server *api, *grpc, *http;
+    const char **hosts;
+    char address[256]; /* of the API */
+};
+
+/* serve_listen.c */
+int serve_check_exposure(const struct serve *s, struct err *e);
+int serve_start_tls(struct serve *s, struct err *e);
+int serve_start_listeners(struct serve *s, struct err *e);
+void serve_stop_listeners(struct serve *s);
+void serve_listen_metrics(const struct serve *s, struct buf *out);
+bool serve_has_low_port(const struct serve_config *c);
+
+/* serve_reach.c */
+int serve_drop_rights(struct serve *s, struct err *e);
+/* Directories of source code, as this process reaches them. */
+int serve_reach_sources(struct serve *s, struct serve_config *c);
+
+#endif
