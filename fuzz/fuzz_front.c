@@ -139,7 +139,7 @@ static void setup(void)
     for (size_t i = 0; i < ARRAY_SIZE(mounts); i++)
         must(mounts[i](front));
     must(front_mount(front, intake, ARRAY_SIZE(intake)));
-    tenant_gate_init(&gate, &some, "", 0, &gate_stats);
+    tenant_gate_init(&gate, &some, "", 0, 100, &gate_stats);
     otlp = (struct otlp_service){.profiles = &gate.sink, .max_message = 1 << 20};
     pyroscope = (struct pyroscope_service){.sink = &gate.sink, .max_inflated = 1 << 20};
     must(loop_new(&loop, NULL));

@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/printable.h"
+
 int err_set(struct err *e, int code, const char *fmt, ...)
 {
     va_list ap;
@@ -19,6 +21,7 @@ int err_set(struct err *e, int code, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(e->message, sizeof e->message, fmt, ap);
     va_end(ap);
+    printable_fix(e->message, sizeof e->message); /* names of files, labels and the like are anybody's */
     errno = saved;
     return code;
 }
@@ -35,6 +38,7 @@ int err_prefix(struct err *e, int code, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(e->message, sizeof e->message, fmt, ap);
     va_end(ap);
+    printable_fix(e->message, sizeof e->message);
     e->code = code;
     n = strlen(e->message);
     snprintf(e->message + n, sizeof e->message - n, "%s", rest);

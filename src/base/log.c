@@ -10,6 +10,7 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/printable.h"
 
 static enum log_level min_level = LOG_INFO;
 static enum log_format log_format = LOG_TEXT;
@@ -81,7 +82,7 @@ static void put_line(struct buf *b, enum log_level level, struct str text)
 
 void log_at(enum log_level level, const char *fmt, ...)
 {
-    _cleanup_(buf_done) struct buf b = BUF_INIT;
+    _cleanup_(buf_done) struct buf b = BUF_INIT, safe = BUF_INIT;
     char text[2048];
     va_list ap;
     int n;
@@ -93,7 +94,8 @@ void log_at(enum log_level level, const char *fmt, ...)
     va_end(ap);
     if (n < 0)
         return;
-    put_line(&b, level, (struct str){text, (uint32_t) MIN((size_t) n, sizeof text - 1)});
+    printable_put(&safe, (struct str){text, (uint32_t) MIN((size_t) n, sizeof text - 1)}, log_format == LOG_TEXT);
+    put_line(&b, level, buf_str(&safe));
     if (b.n && write(STDERR_FILENO, b.p, b.n) < 0)
         return; /* nowhere left to say it */
 }

@@ -337,7 +337,7 @@ static int dump(int pid, const struct options *o)
     else
         print_text(&b, s, &a);
     answers_done(&a);
-    r = buf_error(&b) ? buf_error(&b) : fd_write_all(STDOUT_FILENO, b.p, b.n);
+    r = command_print(&b); /* of JSON it changes nothing that json_put_str() left */
     return command_end("dump", r, NULL);
 }
 

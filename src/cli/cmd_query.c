@@ -102,7 +102,9 @@ static int query_ask(const struct question *what, struct query_options *o, struc
     }
     if (r == 0)
         r = query_text(str_from(what->name), buf_str(&json), terminal_width(o), &text, e);
-    return r < 0 ? r : fd_write_file(o->output ? o->output : "-", text.p, text.n, e);
+    if (r < 0)
+        return r;
+    return o->output ? fd_write_file(o->output, text.p, text.n, e) : command_print(&text);
 }
 
 static int query_run(int argc, char **argv)

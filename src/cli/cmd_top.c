@@ -193,11 +193,12 @@ static void show(const struct top_options *o, struct agent *a, struct rows *t, i
     } else {
         agent_counts(a, &c);
         watch_line(&c, elapsed, line, sizeof line);
-        buf_printf(&out, "%swick top: %.2f cores busy; %s\n\n", live ? "\033[H\033[J" : "",
-                   (double) t->sum / (double) interval, line);
+        buf_printf(&out, "wick top: %.2f cores busy; %s\n\n", (double) t->sum / (double) interval, line);
         put_table(&out, t, n, interval, w.ws_col);
     }
-    fd_write_all(STDOUT_FILENO, out.p, out.n);
+    if (live)
+        fd_write_all(STDOUT_FILENO, "\033[H\033[J", 6);
+    command_print(&out);
 }
 
 /* One picture; 1 when a signal says to end. */

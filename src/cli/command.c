@@ -5,12 +5,26 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/printable.h"
 
 int command_end(const char *name, int r, const struct err *e)
 {
     if (r < 0)
         fprintf(stderr, "wick %s: %s\n", name, err_message(e, r));
     return r ? EXIT_FAILED : EXIT_DONE;
+}
+
+int command_print(const struct buf *text)
+{
+    _cleanup_(buf_done) struct buf safe = BUF_INIT;
+
+    if (buf_error(text))
+        return buf_error(text);
+    printable_put(&safe, buf_str(text), true);
+    return buf_error(&safe) ? buf_error(&safe) : fd_write_all(STDOUT_FILENO, safe.p ? safe.p : "", safe.n);
 }
 
 int command_misused(const char *name, const char *fmt, ...)

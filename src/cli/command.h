@@ -6,6 +6,8 @@
 #include "base/err.h"
 #include "base/macros.h"
 
+struct buf;
+
 /* Exit statuses of every command. pprof's own is 2 for everything: cmd_pprof.c says so. */
 enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
 
@@ -22,6 +24,8 @@ struct command {
 
 /* The exit status for r. A negative one is told on stderr: "wick NAME: words of e". */
 int command_end(const char *name, int r, const struct err *e);
+/* Writes text that holds names of others to standard output, with their control characters as \xNN. */
+int command_print(const struct buf *text);
 /* "wick NAME: words; wick NAME --help tells more" on stderr. Returns EXIT_USAGE. */
 int command_misused(const char *name, const char *fmt, ...) _printf_(2, 3);
 

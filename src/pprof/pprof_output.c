@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/printable.h"
 #include "pprof/pprof_objects.h"
 #include "pprof/pprof_source.h"
 #include "pprof/pprof_view.h"
@@ -93,6 +94,8 @@ static int show_in_file(const struct pprof_command *c, const struct buf *b, bool
 
 static int show(const struct pprof_command *c, const struct buf *b, bool shell, struct err *e)
 {
+    _cleanup_(buf_done) struct buf text = BUF_INIT;
+
     switch (c->show) {
     case SHOW_FILE:
         return show_in_file(c, b, shell, e);
@@ -102,7 +105,8 @@ static int show(const struct pprof_command *c, const struct buf *b, bool shell, 
     case SHOW_STDOUT:
         break;
     }
-    return fd_write_all(STDOUT_FILENO, b->p, b->n);
+    printable_put(&text, buf_str(b), true);
+    return buf_error(&text) ? buf_error(&text) : fd_write_all(STDOUT_FILENO, text.p, text.n);
 }
 
 int pprof_report(struct prof *p, const struct pprof_command *c, struct str argument, const struct pprof_config *config,

@@ -47,24 +47,26 @@ struct serve_intake {
 
 /* --- tenants --- */
 
-static int64_t rate_of(const struct serve_limits *l, const char *tenant)
+static struct serve_limits_tenant limits_of(const struct serve_limits *l, const char *tenant)
 {
     const struct serve_limits_tenant *t = l->tenants.v;
 
     for (uint32_t i = 0; i < l->tenants.n; i++)
         if (strcmp(t[i].tenant, tenant) == 0)
-            return t[i].samples_per_second;
-    return l->samples_per_second;
+            return t[i];
+    return (struct serve_limits_tenant){tenant, l->samples_per_second, l->series};
 }
 
 static struct tenant *add_tenant(struct serve_intake *o, const char *name)
 {
     struct tenant *t = o->n < TENANTS_MAX ? mem_zalloc(sizeof *t) : NULL;
+    struct serve_limits_tenant l;
 
     if (!t)
         return NULL;
     memcpy(t->name, name, sizeof t->name);
-    tenant_gate_init(&t->gate, o->sink, t->name, rate_of(o->limits, t->name), &o->stats);
+    l = limits_of(o->limits, t->name);
+    tenant_gate_init(&t->gate, o->sink, t->name, l.samples_per_second, l.series, &o->stats);
     t->otlp_grpc = (struct otlp_service){.profiles = &t->gate.sink, .max_message = o->max_message, .tenant = t->name};
     t->otlp_http = t->otlp_grpc;
     otlp_service_metrics(&t->otlp_grpc, o->metrics, "otlp", "grpc");
@@ -93,8 +95,11 @@ void serve_intake_limits(struct serve_intake *o, const struct serve_limits *limi
 {
     pthread_mutex_lock(&o->lock);
     o->limits = limits;
-    for (struct tenant *t = o->tenants; t; t = t->next)
-        tenant_gate_set_rate(&t->gate, rate_of(limits, t->name));
+    for (struct tenant *t = o->tenants; t; t = t->next) {
+        struct serve_limits_tenant l = limits_of(limits, t->name);
+
+        tenant_gate_set_limits(&t->gate, l.samples_per_second, l.series);
+    }
     pthread_mutex_unlock(&o->lock);
 }
 

@@ -56,6 +56,7 @@ static bool is_live(const char *name)
         "ui",
         "limits.query_time",
         "limits.samples_per_second",
+        "limits.series",
         "limits.tenant_queries",
         "limits.tenants",
     };

@@ -2,6 +2,8 @@
 /* See tenant_gate.h. */
 #include "serve/tenant_gate.h"
 
+#include <errno.h>
+
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -79,13 +81,41 @@ static int64_t lag_of(const struct batch *b, int64_t received)
     return p && p->time_ns ? received - p->time_ns - p->duration_ns : 0;
 }
 
+/* False when the batch was refused for its series. */
+static bool take_series(struct tenant_gate *g, const struct batch *b, struct ack *ack)
+{
+    int64_t max = g->max_series;
+    int r = series_limit_take(&g->series, b, max);
+    uint64_t held;
+
+    if (r == 0)
+        return true;
+    if (r != -EDQUOT) {
+        ack_fail(ack, SINK_UNAVAILABLE, NS_PER_S, "no memory");
+        return false;
+    }
+    if (log_limited(&g->stats->log_limited, 10 * NS_PER_S, &held))
+        log_warn("tenant '%s' has %lld series, its limit, and sends new ones (%llu more requests like this)", g->tenant,
+                 (long long) max, (unsigned long long) held);
+    g->stats->limited += b->n_profiles;
+    ack_fail(
+        ack, SINK_EXHAUSTED, 60 * NS_PER_S,
+        "tenant '%s' has %lld series, the most that limits.series allows, and this request has new ones; leave labels "
+        "out that have many values",
+        g->tenant, (long long) max);
+    return false;
+}
+
 static void consume(struct sink *sink, struct batch *b, const struct sink_context *ctx, struct ack *ack)
 {
     struct tenant_gate *g = container_of(sink, struct tenant_gate, sink);
-    int64_t wait = take(g, b->n_samples);
     struct gate_ack *w;
     uint64_t held;
+    int64_t wait;
 
+    if (!take_series(g, b, ack))
+        return;
+    wait = take(g, b->n_samples);
     if (wait) {
         if (log_limited(&g->stats->log_limited, 10 * NS_PER_S, &held))
             log_warn("tenant '%s' is over its limit of %lld samples a second (%llu more requests like this)", g->tenant,
@@ -107,17 +137,20 @@ static void consume(struct sink *sink, struct batch *b, const struct sink_contex
     sink_consume(g->next, b, ctx, &w->ack);
 }
 
-void tenant_gate_init(struct tenant_gate *g, struct sink *next, const char *tenant, int64_t rate,
+void tenant_gate_init(struct tenant_gate *g, struct sink *next, const char *tenant, int64_t rate, int64_t max_series,
                       struct gate_stats *stats)
 {
     *g = (struct tenant_gate){.sink = {consume}, .next = next, .stats = stats, .tenant = tenant, .rate = rate};
     g->left = (double) rate * GATE_BURST_SECONDS;
     g->filled = clock_mono();
+    g->max_series = max_series;
     pthread_mutex_init(&g->lock, NULL);
+    series_limit_init(&g->series);
 }
 
-void tenant_gate_set_rate(struct tenant_gate *g, int64_t rate)
+void tenant_gate_set_limits(struct tenant_gate *g, int64_t rate, int64_t max_series)
 {
+    g->max_series = max_series;
     pthread_mutex_lock(&g->lock);
     if (g->rate != rate)
         g->left = (double) rate * GATE_BURST_SECONDS;
@@ -127,6 +160,7 @@ void tenant_gate_set_rate(struct tenant_gate *g, int64_t rate)
 
 void tenant_gate_done(struct tenant_gate *g)
 {
+    series_limit_done(&g->series);
     pthread_mutex_destroy(&g->lock);
 }
 

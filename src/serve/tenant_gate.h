@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The gate in front of the store, one per tenant: a sink that counts, times, and refuses what is over the tenant's limit
- * of samples a second with words and a delay (HTTP 429, gRPC RESOURCE_EXHAUSTED).
+ * The gate in front of the store, one per tenant: a sink that counts, times, and refuses what is over the tenant's limits
+ * of samples a second and of series with a message and a delay (HTTP 429, gRPC RESOURCE_EXHAUSTED).
  *
  * The limit is a bucket that holds `burst` seconds of the rate. A request is let in while something is left, however
  * large it is, and may leave the bucket in debt: one request larger than a bucket still gets through, and is paid for
@@ -16,6 +16,7 @@
 #include "base/buf.h"
 #include "base/log.h"
 #include "model/sink.h"
+#include "serve/series_limit.h"
 
 enum { GATE_BUCKETS = 12, GATE_BURST_SECONDS = 10 };
 
@@ -38,11 +39,13 @@ struct tenant_gate {
     int64_t rate;         /* samples a second, 0: no limit */
     double left;
     int64_t filled; /* monotonic */
+    struct series_limit series;
+    _Atomic int64_t max_series; /* 0: no limit */
 };
 
-void tenant_gate_init(struct tenant_gate *g, struct sink *next, const char *tenant, int64_t rate,
+void tenant_gate_init(struct tenant_gate *g, struct sink *next, const char *tenant, int64_t rate, int64_t max_series,
                       struct gate_stats *stats);
-void tenant_gate_set_rate(struct tenant_gate *g, int64_t rate);
+void tenant_gate_set_limits(struct tenant_gate *g, int64_t rate, int64_t max_series);
 void tenant_gate_done(struct tenant_gate *g);
 
 /* Prometheus lines. */

@@ -65,6 +65,7 @@ static const struct option limits_tenant_options[] = {
     {"tenant", OPT_STRING, AT(serve_limits_tenant, tenant), NULL, "its name, as in 'wick token create --tenant'",
      .required = true},
     {"samples_per_second", OPT_INT, AT(serve_limits_tenant, samples_per_second), "0", "for this one; 0: no limit"},
+    {"series", OPT_INT, AT(serve_limits_tenant, series), "100000", "for this one; 0: no limit"},
     {0},
 };
 
@@ -75,6 +76,8 @@ static const struct option limits_options[] = {
     {"query_workers", OPT_INT, AT(serve_limits, query_workers), "0", "answers at once; 0: one per CPU, at least 2"},
     {"samples_per_second", OPT_INT, AT(serve_limits, samples_per_second), "0",
      "that one tenant may send, with 10 s of it saved up; more is answered with 429 and a delay; 0: no limit"},
+    {"series", OPT_INT, AT(serve_limits, series), "100000",
+     "of one tenant, distinct labels and types in about a day; requests with more new ones are answered with 429; 0: no limit"},
     {"tenant_queries", OPT_INT, AT(serve_limits, tenant_queries), "0",
      "answers that one tenant may wait for at once; more are refused with 429; 0: no limit"},
     {"tenants", OPT_TABLES, AT(serve_limits, tenants), NULL, "other limits for some tenants",
@@ -114,8 +117,7 @@ static const struct option agent_options[] = {
      "samples a second on each CPU; 0: 19, and 99 in the first minute of a new install"},
     {"budget", OPT_DOUBLE, AT(serve_agent, budget), "1", "percent of the machine's CPU that it may take; 0: no limit"},
     {"memory", OPT_SIZE, AT(serve_agent, memory), "64MiB", "that it may take, the kernel's maps included"},
-    {"both", OPT_BOOL, AT(serve_agent, both), "false",
-     "also sample processes that send CPU profiles themselves"},
+    {"both", OPT_BOOL, AT(serve_agent, both), "false", "also sample processes that send CPU profiles themselves"},
     {"off_cpu", OPT_BOOL, AT(serve_agent, off_cpu), "false", "where threads wait, too"},
     {"lines", OPT_BOOL, AT(serve_agent, lines), "true", "lines and inlined calls, where there is debug information"},
     {"include", OPT_STRINGS, AT(serve_agent, include), NULL,

@@ -41,13 +41,14 @@ struct serve_limits {
     int64_t query_memory; /* bytes of one answer */
     int64_t query_workers;
     int64_t samples_per_second;   /* of one tenant, 0 = no limit */
+    int64_t series;               /* of one tenant, 0 = no limit */
     int64_t tenant_queries;       /* of one tenant at once, 0 = no limit */
     struct option_tables tenants; /* of struct serve_limits_tenant */
 };
 
 struct serve_limits_tenant {
     const char *tenant;
-    int64_t samples_per_second;
+    int64_t samples_per_second, series;
 };
 
 struct serve_symbols {

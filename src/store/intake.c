@@ -272,14 +272,46 @@ static bool is_out_of_time(const struct planning *pl, int64_t time, int64_t *ret
            __builtin_sub_overflow(time, MAX(pl->now, other), &early) || early > l->max_early;
 }
 
+/* Times and counts of what happened are never negative; a difference of two heaps may be. Types that wick does not know may
+ * be anything. */
+static bool is_impossible(struct planning *pl, const struct profile *p, struct type *ret)
+{
+    int64_t scale;
+
+    for (uint32_t t = 0; t < p->n_types; t++) {
+        plan_lookup(pl, p, t, ret, &scale);
+        if (ret->rule != TYPE_DELTA || str_eq(ret->title, ret->name)) /* an unknown type is its own title */
+            continue;
+        for (uint32_t i = 0; i < p->samples.n; i++)
+            if (batch_sample_value(pl->b, p, &pl->b->samples[p->samples.off + i], t) < 0)
+                return true;
+    }
+    return false;
+}
+
+static void reject_value(struct planning *p, const struct type *t)
+{
+    struct str service = labels_get(&p->out->resources[p->resource].labels, STR("service.name"));
+
+    p->out->rejected++;
+    if (!p->out->message[0])
+        snprintf(p->out->message, sizeof p->out->message, "profile of '%.*s' has a negative value of %.*s",
+                 (int) MIN(service.n, 80), service.p ? service.p : "", STR_FMT(t->name));
+}
+
 static void plan_profile(struct planning *pl, uint32_t i)
 {
     const struct profile *p = &pl->b->profiles[i];
     struct intake_profile *out = &pl->out->profiles[pl->out->n_profiles];
     int64_t time = p->time_ns ? p->time_ns : pl->ctx->received_ns ? pl->ctx->received_ns : pl->now, age;
+    struct type type;
 
     if (is_out_of_time(pl, time, &age)) {
         reject(pl, p, time < 0 ? 1 : age);
+        return;
+    }
+    if (is_impossible(pl, p, &type)) {
+        reject_value(pl, &type);
         return;
     }
     *out = (struct intake_profile){

@@ -46,6 +46,56 @@ def test_values_of_any_size(server):
         server.start()
 
 
+def test_series_have_a_limit(tmp_path):
+    """A label with a value per request is stopped at the limit, with the number; what was there before goes on, and so do others."""
+    s = Server(tmp_path, "--set", "limits.series=20")
+    try:
+        tokens = {t: token_of(s, "admin", t) for t in ("acme", "other")}
+        answers = [s.send(request([("main;a", 1, False)], f"service-{i}"), tokens["acme"]) for i in range(30)]
+        assert [a[0] for a in answers] == [200] * 20 + [429] * 10
+        assert b"20 series" in answers[-1][1] and b"limits.series" in answers[-1][1]
+        assert s.send(request([("main;a", 1, False)], "service-3"), tokens["acme"])[0] == 200
+        assert s.send(request([("main;a", 1, False)], "service-x"), tokens["other"])[0] == 200
+        assert len(s.json("/api/v1/services", token=tokens["acme"])) == 20
+    finally:
+        s.stop()
+
+
+def test_values_that_cannot_be(server):
+    """CPU time is never negative; the difference of two heaps may be."""
+    status, answer = server.send(request([("main;a", -5, False)]))
+    assert status == 200 and b"negative value of cpu" in answer, answer  # a partial success that rejects
+    assert server.json("/api/v1/services") == []
+    r = request([("main;a", -5, False)])
+    strings = r.dictionary.string_table
+    t = r.resource_profiles[0].scope_profiles[0].profiles[0].sample_type
+    strings[t.type_strindex], strings[t.unit_strindex] = "inuse_space", "bytes"
+    status, answer = server.send(r)
+    assert status == 200 and b"negative" not in answer
+    assert server.json("/api/v1/top?query=heap")["total"] == -5
+
+
+EVIL = "evil\x1b]0,owned\x07\x9b2J\x7f"
+
+
+def test_control_characters(server, tmp_path):
+    """Names of senders reach neither a terminal nor a log as they are."""
+    server.send(request([(f"main;{EVIL}", 5, False)], "svc" + EVIL))
+    for command in (["query", "top", "cpu"], ["query", "flame", "cpu"], ["query", "services"], ["query", "labels", "--label", "service.name"],
+                    ["query", "top", "cpu{" + EVIL]):
+        p = subprocess.run([WICK, *command, "--server", server.url], capture_output=True)
+        out = p.stdout + p.stderr
+        assert not re.search(rb"[\x00-\x08\x0b-\x1f\x7f]|\xc2[\x80-\x9f]", out), (command, out)
+        if "labels" not in command and p.returncode == 0:
+            assert rb"\x1b]0,owned" in out, (command, out)
+    (tmp_path / "x.folded").write_text(f"main;{EVIL} 5\n")
+    for view in ("-top", "-peek=evil", "-traces", "-tree", "-raw", "-dot"):
+        p = subprocess.run([WICK, "pprof", view, str(tmp_path / "x.folded")], capture_output=True)
+        assert p.returncode == 0 and not re.search(rb"[\x00-\x08\x0b-\x1f\x7f]|\xc2[\x80-\x9f]", p.stdout), (view, p.stdout)
+    log = (server.dir / "log").read_bytes()
+    assert not re.search(rb"[\x00-\x08\x0b-\x1f\x7f]|\xc2[\x80-\x9f]", log)
+
+
 def token_of(server, scope, tenant=""):
     p = subprocess.run([WICK, "token", "create", "--file", str(server.dir / "tokens"), "--scope", scope, *(["--tenant", tenant] if tenant else [])],
                        capture_output=True, text=True, check=True)

@@ -8,9 +8,59 @@
 #include "base/hash.h"
 #include "base/json.h"
 #include "base/map.h"
+#include "base/printable.h"
 #include "base/queue.h"
 #include "base/regex.h"
 #include "base/sha256.h"
+
+static void test_printable(void)
+{
+    static const struct {
+        const char *in, *out;
+    } table[] = {
+        {"plain", "plain"},
+        {"tab\tline\n", "tab\tline\n"},
+        {"\x1b[2J", "\\x1b[2J"},
+        {"a\rb\x7f", "a\\x0d"
+                     "b\\x7f"},
+        {"\xc3\xa9\xe2\x82\xac\xf0\x9f\x94\xa5", "\xc3\xa9\xe2\x82\xac\xf0\x9f\x94\xa5"}, /* é € and a flame */
+        {"\xc2\x9b"
+         "2J",
+         "\\xc2\\x9b"
+         "2J"}, /* CSI as UTF-8 */
+        {"\x9b"
+         "2J",
+         "\\x9b"
+         "2J"},                    /* CSI as a byte */
+        {"\xe2\x82", "\xe2\\x82"}, /* cut off */
+    };
+    _cleanup_(buf_done) struct buf b = BUF_INIT;
+    struct err e = {0};
+    char text[8];
+
+    for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+        char fixed[64];
+
+        buf_reset(&b);
+        printable_put(&b, str_from(table[i].in), true);
+        eq_str(buf_str(&b), str_from(table[i].out));
+        snprintf(fixed, sizeof fixed, "%s", table[i].in);
+        printable_fix(fixed, sizeof fixed);
+        eq_str(str_from(fixed), str_from(table[i].out));
+    }
+    buf_reset(&b);
+    printable_put(&b, STR("a\nb"), false);
+    eq_str(buf_str(&b), STR("a\\x0ab"));
+    for (size_t n = 1; n < sizeof text; n++) { /* never beyond its room */
+        memset(text, 1, sizeof text);
+        text[n - 1] = 0;
+        printable_fix(text, n);
+        ok(strlen(text) < n);
+        eq_int(n < sizeof text - 1 ? text[n] : 1, 1);
+    }
+    err_set(&e, -EINVAL, "'%s' is wrong", "\x1b]0;x\x07");
+    eq_str(str_from(e.message), STR("'\\x1b]0;x\\x07' is wrong"));
+}
 
 static void test_str(void)
 {
@@ -285,6 +335,7 @@ static void test_queue(void)
 
 int main(void)
 {
+    tap_run(test_printable);
     tap_run(test_str);
     tap_run(test_arena);
     tap_run(test_buf);

@@ -44,14 +44,14 @@ static void test_gate(void)
     struct sink_context ctx = {.tenant = "t", .received_ns = clock_wall()};
     struct batch b = {.n_samples = 25, .n_profiles = 0};
 
-    tenant_gate_init(&g, &store, "t", 2, &stats); /* two a second: twenty are saved up */
+    tenant_gate_init(&g, &store, "t", 2, 0, &stats); /* two a second: twenty are saved up */
     sink_consume(&g.sink, &b, &ctx, &ack);
     eq_int(last.status, SINK_OK); /* larger than all that is saved, and let in */
     sink_consume(&g.sink, &b, &ctx, &ack);
     eq_int(last.status, SINK_EXHAUSTED);
     ok(last.retry_ns > 2 * NS_PER_S && last.retry_ns < 5 * NS_PER_S); /* five samples of debt, and one second more */
     ok(strstr(last.message, "limits.samples_per_second") != NULL);
-    tenant_gate_set_rate(&g, 0);
+    tenant_gate_set_limits(&g, 0, 0);
     sink_consume(&g.sink, &b, &ctx, &ack);
     eq_int(last.status, SINK_OK);
     eq_int((int) taken, 2);

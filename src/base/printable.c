@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See printable.h. No allocation but the buffer's: errors of the SDK come here, too. */
+#include "base/printable.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { ESCAPED = 4 }; /* bytes of \xNN */
+
+/* Bytes of the UTF-8 character at p, 1 for what is none. */
+static size_t character(const unsigned char *p, size_t n)
+{
+    size_t k = p[0] >= 0xf0 && p[0] < 0xf5 ? 4 : p[0] >= 0xe0 ? 3 : p[0] >= 0xc2 ? 2 : 1;
+
+    if (p[0] >= 0xf5 || k > n)
+        return 1;
+    for (size_t i = 1; i < k; i++)
+        if ((p[i] & 0xc0) != 0x80)
+            return 1;
+    return k;
+}
+
+/* True when the character of k bytes at p must not reach a terminal. */
+static bool is_control(const unsigned char *p, size_t k, bool lines)
+{
+    if (k == 2)
+        return p[0] == 0xc2 && p[1] < 0xa0;
+    if (k > 2)
+        return false;
+    if (lines && (p[0] == '\n' || p[0] == '\t'))
+        return false;
+    return p[0] < 0x20 || (p[0] >= 0x7f && p[0] < 0xa0);
+}
+
+/* The length of the beginning that is clean. */
+static size_t clean(const unsigned char *p, size_t n, bool lines)
+{
+    size_t i = 0;
+
+    while (i < n) {
+        size_t k = character(p + i, n - i);
+
+        if (is_control(p + i, k, lines))
+            break;
+        i += k;
+    }
+    return i;
+}
+
+void printable_put(struct buf *b, struct str s, bool lines)
+{
+    const unsigned char *p = (const unsigned char *) s.p;
+    size_t n = s.n;
+
+    while (n) {
+        size_t k = clean(p, n, lines);
+
+        buf_put(b, p, k);
+        p += k;
+        n -= k;
+        k = n ? character(p, n) : 0;
+        for (size_t i = 0; i < k; i++)
+            buf_printf(b, "\\x%02x", p[i]);
+        p += k;
+        n -= k;
+    }
+}
+
+void printable_fix(char *text, size_t size)
+{
+    size_t n = strlen(text), at = clean((unsigned char *) text, n, true);
+
+    while (at < n) {
+        size_t k = character((unsigned char *) text + at, n - at);
+
+        for (size_t i = 0; i < k && at < n; i++) {
+            unsigned char byte = (unsigned char) text[at];
+            char escaped[ESCAPED + 1];
+
+            if (at + ESCAPED >= size) { /* no room for another one */
+                text[at] = 0;
+                return;
+            }
+            n = n + ESCAPED - 1 < size ? n + ESCAPED - 1 : size - 1;
+            memmove(text + at + ESCAPED, text + at + 1, n - at - ESCAPED);
+            snprintf(escaped, sizeof escaped, "\\x%02x", byte);
+            memcpy(text + at, escaped, ESCAPED);
+            at += ESCAPED;
+        }
+        text[n] = 0;
+        at += clean((unsigned char *) text + at, n - at, true);
+    }
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How many series one tenant sends: distinct labels (of the allow-list) and types. Each series costs the server memory and
+ * index space for as long as it is kept, so a sender that puts an id into a label must be stopped. A series that was not sent
+ * for a day or so is forgotten. Safe from any thread.
+ */
+#ifndef SERVE_SERIES_LIMIT_H
+#define SERVE_SERIES_LIMIT_H
+
+#include <pthread.h>
+
+#include "base/map.h"
+
+struct batch;
+
+/* A set of 64-bit keys. */
+struct series_set {
+    struct map map;
+    uint64_t *keys;
+    uint32_t n;
+    size_t cap;
+};
+
+struct series_limit {
+    pthread_mutex_t lock;
+    struct series_set now, before; /* of this half a day, and of the one before it */
+    struct series_set resources;   /* hashes of resources whose labels are known */
+    uint64_t *labels;              /* of each */
+    size_t cap_labels;
+    int64_t turned; /* monotonic */
+};
+
+void series_limit_init(struct series_limit *s);
+void series_limit_done(struct series_limit *s);
+/* Counts the series of the batch. -EDQUOT when some are new and there are max already; -ENOMEM. max 0: no limit, nothing is
+ * counted. */
+int series_limit_take(struct series_limit *s, const struct batch *b, int64_t max);
+
+#endif
