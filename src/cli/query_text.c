@@ -76,9 +76,26 @@ static void read_pair(struct page *p, double v[2])
 
 static void put_note(struct page *p)
 {
-    buf_puts(p->out, "note: ");
-    buf_put_str(p->out, json_raw(&p->json));
-    buf_putc(p->out, '\n');
+    struct str key, damage = {0};
+    int64_t damaged = 0;
+    bool coarse = false;
+
+    json_begin_object(&p->json);
+    while (json_next_key(&p->json, &key)) {
+        if (str_is(key, "damaged"))
+            damaged = json_i64(&p->json);
+        else if (str_is(key, "damage"))
+            damage = json_str(&p->json);
+        else if (str_is(key, "coarse"))
+            coarse = json_bool(&p->json);
+        else
+            json_skip(&p->json);
+    }
+    if (damaged)
+        buf_printf(p->out, "warning: %lld damaged pieces are missing from this answer (%.*s); run 'wick store check'\n",
+                   (long long) damaged, STR_FMT(damage));
+    if (coarse)
+        buf_puts(p->out, "note: part of the range has no detail any more; its edges are rounded to five minutes\n");
 }
 
 /* type, unit, total and the like, which every answer starts with; false for keys that are its own. */

@@ -90,11 +90,21 @@ static struct query_params params(struct answer_request *c)
     };
 }
 
+/* What is to be known about the answer is collected in the request and put into it at the end. */
+static int compile_params(struct answer_request *c, const struct query_params *p, struct query **ret, struct err *e)
+{
+    int r = query_compile(p, ret, e);
+
+    if (r == 0)
+        (*ret)->q.notes = &c->notes;
+    return r;
+}
+
 static int compile(struct answer_request *c, struct query **ret, struct err *e)
 {
     struct query_params p = params(c);
 
-    return query_compile(&p, ret, e);
+    return compile_params(c, &p, ret, e);
 }
 
 /* --- trees --- */
@@ -102,7 +112,7 @@ static int compile(struct answer_request *c, struct query **ret, struct err *e)
 static int put_tree(struct answer_request *c, struct buf *out, const struct tree *t)
 {
     if (c->binary)
-        return tree_to_binary(out, t);
+        return tree_to_binary(out, t, &c->notes);
     tree_to_json(out, t);
     return 0;
 }
@@ -113,7 +123,7 @@ static int compile_tree(struct answer_request *c, struct query **ret, struct err
     int r;
 
     p.by = param(c, "by");
-    r = query_compile(&p, ret, e);
+    r = compile_params(c, &p, ret, e);
     if (r == 0 && !p.max_nodes.n)
         (*ret)->q.max_nodes = NODES_DEFAULT;
     return r;
@@ -123,11 +133,10 @@ static int run_flame(struct answer_request *c, struct buf *out, struct err *e)
 {
     _cleanup_(query_freep) struct query *q = NULL;
     _cleanup_(tree_freep) struct tree *t = NULL;
-    struct store_notes notes = {0};
     int r = compile_tree(c, &q, e);
 
     if (r == 0)
-        r = query_flame(c->store, q, &t, &notes, e);
+        r = query_flame(c->store, q, &t, &c->notes, e);
     if (r == 0 && !c->binary) /* the binary form has no place for it: ask for `coverage` */
         r = query_coverage(c->store, q, t->covered_ns, e);
     return r < 0 ? r : put_tree(c, out, t);
@@ -137,11 +146,10 @@ static int run_callers(struct answer_request *c, struct buf *out, struct err *e)
 {
     _cleanup_(query_freep) struct query *q = NULL;
     _cleanup_(tree_freep) struct tree *callers = NULL, *callees = NULL;
-    struct store_notes notes = {0};
     int r = compile_tree(c, &q, e);
 
     if (r == 0)
-        r = query_callers(c->store, q, param(c, "function"), &callers, &callees, &notes, e);
+        r = query_callers(c->store, q, param(c, "function"), &callers, &callees, &c->notes, e);
     if (r < 0)
         return r;
     buf_puts(out, "{\"callers\":");
@@ -157,7 +165,6 @@ static int run_callers(struct answer_request *c, struct buf *out, struct err *e)
 static int run_top(struct answer_request *c, struct buf *out, struct err *e)
 {
     _cleanup_(query_freep) struct query *q = NULL;
-    struct store_notes notes = {0};
     struct query_table t;
     enum query_by by;
     enum query_sort sort;
@@ -171,10 +178,10 @@ static int run_top(struct answer_request *c, struct buf *out, struct err *e)
     if (r == 0)
         r = compile(c, &q, e);
     if (r == 0)
-        r = query_top(c->store, q, by, sort, (uint32_t) MIN(limit, (uint64_t) UINT32_MAX), &t, &notes, e);
+        r = query_top(c->store, q, by, sort, (uint32_t) MIN(limit, (uint64_t) UINT32_MAX), &t, &c->notes, e);
     if (r < 0)
         return r;
-    query_table_json(out, &t, &notes);
+    query_table_json(out, &t, NULL);
     query_table_done(&t);
     return 0;
 }
@@ -182,15 +189,14 @@ static int run_top(struct answer_request *c, struct buf *out, struct err *e)
 static int run_lines(struct answer_request *c, struct buf *out, struct err *e)
 {
     _cleanup_(query_freep) struct query *q = NULL;
-    struct store_notes notes = {0};
     struct query_table t;
     int r = compile(c, &q, e);
 
     if (r == 0)
-        r = query_lines(c->store, q, param(c, "function"), param(c, "file"), &t, &notes, e);
+        r = query_lines(c->store, q, param(c, "function"), param(c, "file"), &t, &c->notes, e);
     if (r < 0)
         return r;
-    query_table_json(out, &t, &notes);
+    query_table_json(out, &t, NULL);
     query_table_done(&t);
     return 0;
 }
@@ -198,7 +204,6 @@ static int run_lines(struct answer_request *c, struct buf *out, struct err *e)
 static int run_symbols(struct answer_request *c, struct buf *out, struct err *e)
 {
     _cleanup_(query_freep) struct query *q = NULL;
-    struct store_notes notes = {0};
     struct query_binaries b;
     uint64_t limit = ROWS_DEFAULT;
     int r = param_u64(c, "limit", &limit, e);
@@ -206,10 +211,10 @@ static int run_symbols(struct answer_request *c, struct buf *out, struct err *e)
     if (r == 0)
         r = compile(c, &q, e);
     if (r == 0)
-        r = query_binaries(c->store, q, (uint32_t) MIN(limit, (uint64_t) UINT32_MAX), &b, &notes, e);
+        r = query_binaries(c->store, q, (uint32_t) MIN(limit, (uint64_t) UINT32_MAX), &b, &c->notes, e);
     if (r < 0)
         return r;
-    query_binaries_json(out, &b, &notes);
+    query_binaries_json(out, &b, NULL);
     query_binaries_done(&b);
     return 0;
 }
@@ -221,7 +226,6 @@ static int run_series(struct answer_request *c, struct buf *out, struct err *e)
     _cleanup_(query_freep) struct query *q = NULL;
     struct query_series_params p = {.by = param(c, "group_by"), .function = param(c, "function")};
     struct str step = param(c, "step");
-    struct store_notes notes = {0};
     struct store_points points;
     int64_t *covered;
     int r = compile(c, &q, e);
@@ -232,13 +236,13 @@ static int run_series(struct answer_request *c, struct buf *out, struct err *e)
             return err_prefix(e, r, "step: ");
     }
     if (r == 0)
-        r = query_series(c->store, q, &p, &points, &notes, e);
+        r = query_series(c->store, q, &p, &points, &c->notes, e);
     if (r < 0)
         return r;
     covered = arena_zalloc_array(c->arena, points.n_points + 1u, sizeof *covered);
     r = covered ? query_step_coverage(c->store, q, &points, covered, e) : -ENOMEM;
     if (r == 0)
-        query_points_json(out, &points, covered, &notes);
+        query_points_json(out, &points, covered, NULL);
     store_points_done(&points);
     return r;
 }
@@ -247,7 +251,6 @@ static int run_leaks(struct answer_request *c, struct buf *out, struct err *e)
 {
     _cleanup_(query_freep) struct query *q = NULL;
     struct query_params p = params(c);
-    struct store_notes notes = {0};
     struct query_leaks l;
     uint64_t limit = LEAKS_DEFAULT;
     int r = param_u64(c, "limit", &limit, e);
@@ -255,12 +258,12 @@ static int run_leaks(struct answer_request *c, struct buf *out, struct err *e)
     if (!p.query.n)
         p.query = STR("heap");
     if (r == 0)
-        r = query_compile(&p, &q, e);
+        r = compile_params(c, &p, &q, e);
     if (r == 0)
-        r = query_leaks(c->store, q, (uint32_t) MIN(limit, (uint64_t) 10000), &l, &notes, e);
+        r = query_leaks(c->store, q, (uint32_t) MIN(limit, (uint64_t) 10000), &l, &c->notes, e);
     if (r < 0)
         return r;
-    query_leaks_json(out, &l, &notes);
+    query_leaks_json(out, &l, NULL);
     query_leaks_done(&l);
     return 0;
 }
@@ -292,7 +295,7 @@ static int compile_list(struct answer_request *c, struct query **ret, struct err
             return -ENOMEM;
         p.query = str_from(any);
     }
-    return query_compile(&p, ret, e);
+    return compile_params(c, &p, ret, e);
 }
 
 static int run_labels(struct answer_request *c, struct buf *out, struct err *e)
@@ -422,10 +425,30 @@ const struct question *question_find(struct str name)
     return NULL;
 }
 
+/* Whatever the question: damage and coarse edges are named in the answer. */
+static void put_notes(const struct answer_request *q, struct buf *out)
+{
+    size_t n = out->n;
+    bool object;
+
+    while (n && out->p[n - 1] == '\n')
+        n--;
+    object = n > 2 && out->p[n - 1] == '}' && !q->binary;
+    if (!object || buf_error(out) || (!q->notes.coarse && !q->notes.damaged))
+        return;
+    out->n = n - 1;
+    query_notes_json(out, &q->notes);
+    buf_putc(out, '}');
+}
+
 int answer(const struct question *what, struct answer_request *q, struct buf *out, struct err *e)
 {
-    int r = what->run(q, out, e);
+    int r;
 
+    q->notes = (struct store_notes){0};
+    r = what->run(q, out, e);
+    if (r == 0)
+        put_notes(q, out);
     if (r == 0 && buf_error(out))
         return err_set(e, buf_error(out),
                        "the answer is too large: ask for less with limit, max_nodes or a shorter range");

@@ -19,6 +19,7 @@ struct answer_request {
     struct arena *arena;                              /* for what is made on the way */
     struct str (*param)(void *ctx, const char *name); /* empty when absent */
     void *ctx;
+    struct store_notes notes; /* set by answer(): what a reader of it should know; it is in the answer as well */
 };
 
 struct answer_param {

@@ -56,6 +56,7 @@ static int collect(struct store *s, const struct query *q, uint32_t column, stru
     int r;
 
     sq.columns[0] = q->q.columns[column];
+    sq.notes = NULL; /* the question itself has them */
     sq.n_columns = 1;
     sq.has_trace = sq.has_span = false; /* of the whole selection, whatever part of it is looked at */
     sq.focus = sq.ignore = sq.hide = NULL;

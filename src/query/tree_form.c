@@ -99,7 +99,7 @@ void tree_to_json(struct buf *out, const struct tree *t)
 
 /* --- binary --- */
 
-enum { BINARY_HEAD = 32, FLAG_FOLDED = 1, KIND_INLINED = 0x80 };
+enum { BINARY_HEAD = 32, FLAG_FOLDED = 1, FLAG_COARSE = 2, KIND_INLINED = 0x80 };
 
 /* Interned, NUL-terminated texts of the binary form. */
 struct texts {
@@ -239,7 +239,7 @@ static int put_frames(struct buf *out, const struct tree *t, struct texts *x, si
     return 0;
 }
 
-int tree_to_binary(struct buf *out, const struct tree *t)
+int tree_to_binary(struct buf *out, const struct tree *t, const struct store_notes *notes)
 {
     _cleanup_(texts_done) struct texts x = {0};
     size_t start = out->n;
@@ -259,6 +259,15 @@ int tree_to_binary(struct buf *out, const struct tree *t)
     r = put_frames(out, t, &x, start);
     if (r < 0)
         return (int) r;
+    if (notes && notes->damaged) {
+        r = texts_add(&x, str_from(notes->damage));
+        if (r < 0)
+            return (int) r;
+        head[6] = notes->damaged;
+        head[7] = (uint32_t) r;
+    }
+    if (notes && notes->coarse)
+        head[5] |= FLAG_COARSE;
     buf_put(out, x.bytes.p, x.bytes.n);
     if (buf_error(out))
         return buf_error(out);

@@ -10,8 +10,9 @@
  *        8     4  n_frames
  *       12     4  n_columns (1 or 2)
  *       16     4  bytes of the text section
- *       20     4  flags: 1 = something is folded
- *       24     8  reserved, 0
+ *       20     4  flags: 1 = something is folded, 2 = some edges are five-minute ones
+ *       24     4  pieces that could not be read and are missing
+ *       28     4  the first of them in words, offset into text; 0 = none
  *       32    4n  parent of each node (0xffffffff for the root), n = n_nodes
  *          +  4n  frame of each node
  *          +  8n  self, a double, per column
@@ -31,10 +32,11 @@
 
 #include "base/buf.h"
 #include "model/tree.h"
+#include "store/store.h"
 
 #define TREE_MEDIA_TYPE "application/vnd.wick.tree"
 
 void tree_to_json(struct buf *out, const struct tree *t);
-int tree_to_binary(struct buf *out, const struct tree *t);
+int tree_to_binary(struct buf *out, const struct tree *t, const struct store_notes *notes); /* notes may be NULL */
 
 #endif

@@ -335,9 +335,11 @@ static int naming_export(struct store *store, const struct store_query *q, store
     if (q->no_names)
         return s->behind->ops->export(s->behind, q, fn, ctx, e);
     r = s->behind->ops->export(s->behind, q, keep_batch, &k, e);
-    if (r >= 0 && name_all(s, q->tenant, &k.nameless))
+    if (r >= 0 && name_all(s, q->tenant, &k.nameless)) {
+        if (q->notes)
+            *q->notes = (struct store_notes){0};
         r = s->behind->ops->export(s->behind, q, fn, ctx, e);
-    else
+    } else
         for (size_t i = 0; r >= 0 && i < k.n; i++)
             r = fn(ctx, k.v[i]);
     for (size_t i = 0; i < k.n; i++)

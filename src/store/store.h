@@ -100,6 +100,7 @@ struct store_query {
     size_t memory_limit; /* bytes of the answer, 0 = none */
     bool no_names;       /* export: names that are missing need not be looked for */
     const atomic_bool *cancel;
+    struct store_notes *notes; /* of profiles and export, added to what is there; NULL: nobody reads them */
 };
 
 /* What a reader of the answer should know. */

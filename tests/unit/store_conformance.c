@@ -132,24 +132,24 @@ static void append_simple(struct suite *s, const struct simple *rows, size_t n)
     } while (0)
 
 /* A question with everything that it needs to live. */
-struct question {
+struct asked {
     struct arena arena;
     struct selector sel[2];
     struct store_query q;
 };
 
-static void ask(struct question *k, const char *selector, int64_t from, int64_t to)
+static void ask(struct asked *k, const char *selector, int64_t from, int64_t to)
 {
     struct err e = {0};
 
-    *k = (struct question){0};
+    *k = (struct asked){0};
     arena_init(&k->arena, 0);
     if (selector_parse(str_from(selector), &k->arena, &k->sel[0], &e) < 0)
         tap_fail("%s", e.message);
     k->q = (struct store_query){.tenant = "", .columns = {{&k->sel[0], from, to}}, .n_columns = 1};
 }
 
-static void ask_done(struct question *k)
+static void ask_done(struct asked *k)
 {
     selector_done(&k->sel[0]);
     selector_done(&k->sel[1]);
@@ -171,7 +171,7 @@ static int64_t total_of(struct suite *s, const struct store_query *q)
 
 static int64_t total(struct suite *s, const char *selector, int64_t from, int64_t to)
 {
-    struct question k;
+    struct asked k;
     int64_t v;
 
     ask(&k, selector, from, to);
@@ -527,7 +527,7 @@ void dump_answers(struct buf *out, struct store *s, int64_t from, int64_t to)
     };
 
     for (size_t i = 0; i < ARRAY_SIZE(selectors); i++) {
-        struct question k;
+        struct asked k;
         _cleanup_(buf_done) struct buf lines = BUF_INIT;
 
         ask(&k, selectors[i], from, to);
@@ -556,7 +556,7 @@ void dump_answers(struct buf *out, struct store *s, int64_t from, int64_t to)
         ask_done(&k);
     }
     {
-        struct question k;
+        struct asked k;
         _cleanup_(buf_done) struct buf lines = BUF_INIT;
 
         ask(&k, "", from, to);
@@ -635,7 +635,7 @@ static void test_dedup(struct suite *s)
 static void test_tenants(struct suite *s)
 {
     _cleanup_(batch_unrefp) struct batch *b = simple_batch((struct simple[]){{.value = 3, .service = "x"}}, 1);
-    struct question k;
+    struct asked k;
 
     append_as(s, b, &(struct sink_context){.tenant = "one", .received_ns = suite_clock}, NULL);
     APPEND(s, {.value = 5});
@@ -680,7 +680,7 @@ static void test_labels(struct suite *s)
 
 static void test_links(struct suite *s)
 {
-    struct question k;
+    struct asked k;
 
     APPEND(s, {.value = 1, .trace = 1, .span = 1}, {.value = 2, .trace = 1, .span = 2},
            {.value = 4, .trace = 2, .span = 1}, {.value = 8}, {.value = 16, .trace = 1, .span = 1, .service = "b"});
@@ -701,7 +701,7 @@ static void test_links(struct suite *s)
 
 static void test_filters(struct suite *s)
 {
-    struct question k;
+    struct asked k;
     struct regex *re[3];
     struct str zoom[] = {STR("main"), STR("a")};
 
@@ -732,7 +732,7 @@ static void test_diff(struct suite *s)
 {
     _cleanup_(tree_freep) struct tree *t = NULL;
     struct store_notes notes = {0};
-    struct question k;
+    struct asked k;
 
     APPEND(s, {.value = 1, .stack = "main a"}, {.value = 5, .stack = "main b", .time = GEN_T0 + 60 * NS_PER_S},
            {.value = 3, .stack = "main a", .time = GEN_T0 + 60 * NS_PER_S});
@@ -757,7 +757,7 @@ static void test_prune(struct suite *s)
 {
     _cleanup_(tree_freep) struct tree *t = NULL;
     struct store_notes notes = {0};
-    struct question k;
+    struct asked k;
     struct gen g = {.state = 11, .services = 3, .instances = 1, .stacks = 100, .depth = 12};
     int64_t full;
 
@@ -784,7 +784,7 @@ static void test_prune(struct suite *s)
 
 static void test_delete(struct suite *s)
 {
-    struct question k;
+    struct asked k;
     struct err e = {0};
 
     APPEND(s, {.value = 1}, {.value = 2, .service = "b"}, {.value = 4, .service = "b", .time = GEN_T0 + 60 * NS_PER_S},
@@ -828,7 +828,7 @@ static void look_everywhere(struct suite *s, struct buf *out)
     struct store_series_query sq = {.step = 30 * NS_PER_S};
     struct store_points p = {0};
     struct store_notes notes = {0};
-    struct question k;
+    struct asked k;
     int series = 0, listed = 0, exported = 0;
     double points = 0;
 
@@ -852,7 +852,7 @@ static void look_everywhere(struct suite *s, struct buf *out)
 
 static void delete_from(struct suite *s, const char *selector, int64_t from, int64_t to)
 {
-    struct question k;
+    struct asked k;
     struct err e = {0};
 
     ask(&k, selector, from, to);
@@ -922,7 +922,7 @@ static void test_delete_then_more(struct suite *s)
 
 static void test_delete_refuses(struct suite *s)
 {
-    struct question k;
+    struct asked k;
     struct err e = {0};
 
     APPEND(s, {.value = 1, .thread = "io"});
@@ -973,7 +973,7 @@ static void test_series(struct suite *s)
     struct store_series_query sq = {.step = 10 * NS_PER_S};
     struct store_points p = {0};
     struct store_notes notes = {0};
-    struct question k;
+    struct asked k;
 
     APPEND(s, {.value = 1}, {.value = 2, .time = GEN_T0 + 9 * NS_PER_S}, {.value = 4, .time = GEN_T0 + 10 * NS_PER_S},
            {.value = 8, .time = GEN_T0 + 25 * NS_PER_S, .stack = "main other"});
@@ -1033,7 +1033,7 @@ static int find_biggest(void *ctx, const struct store_profile *p)
 static void test_profiles(struct suite *s)
 {
     struct biggest big = {0};
-    struct question k;
+    struct asked k;
 
     for (int i = 0; i < 20; i++)
         APPEND(

@@ -37,7 +37,7 @@ static void begin(struct suite *s)
         tap_fail("open: %s", e.message);
 }
 
-static void reopen(struct suite *s)
+_unused_ static void reopen(struct suite *s)
 {
     struct err e = {0};
 
@@ -62,7 +62,7 @@ static void flush(struct suite *s)
         tap_fail("flush: %s", e.message);
 }
 
-static void retain(struct suite *s)
+_unused_ static void retain(struct suite *s)
 {
     struct err e = {0};
 
@@ -89,7 +89,7 @@ static int count_profile(void *ctx, const struct store_profile *p)
 
 _unused_ static int profiles(struct suite *s)
 {
-    struct question k;
+    struct asked k;
     struct err e = {0};
     int n = 0;
 

@@ -167,7 +167,7 @@ static void test_tree_binary(void)
     size_t at = 32;
     const char *text;
 
-    eq_int(tree_to_binary(&b, t), 0);
+    eq_int(tree_to_binary(&b, t, NULL), 0);
     memcpy(head, b.p, sizeof head);
     eq_str(((struct str){b.p, 4}), STR("WTR2"));
     eq_int(head[1], 5);

@@ -28,7 +28,7 @@ static void append_tenant(struct suite *s, const char *tenant, int64_t time, str
 
 static int64_t tenant_total(struct suite *s, const char *tenant)
 {
-    struct question k;
+    struct asked k;
     int64_t v;
 
     ask(&k, "cpu", ALL);

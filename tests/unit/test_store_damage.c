@@ -30,7 +30,7 @@ static void append_to(struct suite *s, const char *tenant, int64_t value, const 
 static int64_t tenant_total(struct suite *s, const char *tenant, struct store_notes *notes)
 {
     _cleanup_(tree_freep) struct tree *t = NULL;
-    struct question k;
+    struct asked k;
     struct err e = {0};
     int64_t v = 0;
 

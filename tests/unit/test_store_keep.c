@@ -129,7 +129,7 @@ static void test_snapshot_with_deletion(void)
 
 static uint64_t kept_after(struct suite *s, const char *selector)
 {
-    struct question k;
+    struct asked k;
     struct store_stats st;
     int n = 0;
 
@@ -338,7 +338,7 @@ static int ask_damaged(struct suite *s, off_t at)
 {
     _cleanup_(tree_freep) struct tree *t = NULL;
     struct store_notes notes = {0};
-    struct question k;
+    struct asked k;
     bool whole;
 
     ask(&k, "cpu", ALL);

@@ -45,7 +45,7 @@ static void test_epochs(void)
 
 static int64_t total_of_trace(struct suite *s, uint8_t trace)
 {
-    struct question k;
+    struct asked k;
     int64_t v;
 
     ask(&k, "cpu", ALL);
@@ -62,7 +62,7 @@ static void test_detail_goes(void)
     _cleanup_(tree_freep) struct tree *t = NULL;
     struct store_notes notes = {0};
     struct store_stats st;
-    struct question k;
+    struct asked k;
     struct err e = {0};
 
     begin(&s);
@@ -389,7 +389,7 @@ static int look_sent(void *ctx, struct batch *b)
 
 static void export_sent(struct suite *s)
 {
-    struct question k;
+    struct asked k;
     struct err e = {0};
     int n = 0;
 
@@ -424,7 +424,7 @@ static void dump_functions(struct suite *s, struct buf *out)
 {
     _cleanup_(tree_freep) struct tree *t = NULL;
     struct store_notes notes = {0};
-    struct question k;
+    struct asked k;
     struct err e = {0};
 
     ask(&k, "cpu", ALL);

@@ -22,7 +22,7 @@ static void append_rows(struct suite *s, const char *tenant, const struct simple
 
 static int64_t total_in(struct suite *s, const char *tenant)
 {
-    struct question k;
+    struct asked k;
     int64_t v;
 
     ask(&k, "cpu", ALL);
@@ -234,7 +234,7 @@ static void dump_in(struct suite *s, const char *tenant, struct buf *out)
 {
     _cleanup_(tree_freep) struct tree *t = NULL;
     struct store_notes notes = {0};
-    struct question k;
+    struct asked k;
     struct err e = {0};
 
     ask(&k, "cpu", ALL);

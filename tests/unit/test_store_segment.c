@@ -111,7 +111,7 @@ static void random_run(uint64_t seed, int steps)
         } else if (what == 18) {
             static const char *const selectors[] = {"cpu{service.name=\"svc-1\"}", "heap", "{host.name=~\".*1\"}"};
             int64_t from = suite_clock - (int64_t) gen_below(&g, 4000) * NS_PER_S;
-            struct question k;
+            struct asked k;
 
             logs++;
             ask(&k, selectors[gen_below(&g, 3)], from, from + (int64_t) (1 + gen_below(&g, 1500)) * NS_PER_S);

@@ -74,7 +74,7 @@ static int64_t ask_total(const char *selector)
 {
     _cleanup_(tree_freep) struct tree *t = NULL;
     struct store_notes notes = {0};
-    struct question k;
+    struct asked k;
     int64_t v = -1;
 
     ask(&k, selector, ALL);
@@ -102,7 +102,7 @@ static void *run_deleter(void *arg)
 {
     (void) arg;
     for (int i = 0; i < DELETIONS; i++) {
-        struct question k;
+        struct asked k;
 
         write_one("gone", i);
         if (ask_total("cpu{service.name=\"gone\"}") != 2)
@@ -199,7 +199,7 @@ static int64_t ask_table(void)
 {
     struct store_table t = {.row = row_of_a};
     struct store_notes notes = {0};
-    struct question k;
+    struct asked k;
     int64_t v = -1;
 
     ask(&k, "cpu", ALL);
@@ -215,7 +215,7 @@ static int64_t ask_callers(void)
 {
     _cleanup_(tree_freep) struct tree *up = NULL, *down = NULL;
     struct store_notes notes = {0};
-    struct question k;
+    struct asked k;
     int64_t v = -1;
 
     ask(&k, "cpu", ALL);

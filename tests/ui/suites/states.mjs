@@ -27,6 +27,21 @@ export default async function (t) {
         await page.getByRole("button", {name: "All services"}).click();
         await page.waitForSelector(".flame-box");
     });
+    await t.check("damage of the store is named above the picture", async () => {
+        await page.route(/\/api\/v1\/flame/, async (r) => { // as the server would send it: src/query/tree_form.h
+            const response = await r.fetch();
+            const body = Buffer.from(await response.body());
+            body.writeUInt32LE(2, 24);
+            body.writeUInt32LE(1, 28); // the first text, which is the type's name
+            await r.fulfill({response, body});
+        });
+        await page.goto(t.url + "/explore?from=now-2h");
+        await drawn(page);
+        const text = await page.locator(".banner.damage[role=alert]").first().innerText();
+        ok(/2 pieces of stored data/.test(text) && /cpu/.test(text), text);
+        await t.shot(page, "state-damage");
+        await page.unroute(/\/api\/v1\/flame/);
+    });
     await t.check("a wrong expression is told in words", async () => {
         await page.goto(t.url + "/explore?focus=(");
         await settled(page);

@@ -128,7 +128,7 @@ export function frameName(frames, f) {
 export function parseTree(buffer) {
     const head = new Uint32Array(buffer, 0, 8);
     if (head[0] !== 0x32525457) throw new Error("not a tree");
-    const [, n, m, columns, textBytes, flags] = head;
+    const [, n, m, columns, textBytes, flags, damaged, damage] = head;
     let at = 32;
     const take = (Type, count) => {
         const a = new Type(buffer, at, count);
@@ -144,7 +144,8 @@ export function parseTree(buffer) {
     const line = take(Uint32Array, m), kind = take(Uint8Array, m);
     const texts = new Texts(new Uint8Array(buffer, at, textBytes));
     const type = texts.at(1), unit = texts.at(texts.bytes.indexOf(0, 1) + 1);
-    return new Tree({n, columns, parent, frame, self, total, folded, type, unit,
+    const notes = damaged || flags & 2 ? {damaged, damage: damage ? texts.at(damage) : "", coarse: (flags & 2) !== 0} : undefined;
+    return new Tree({n, columns, parent, frame, self, total, folded, type, unit, notes,
         frames: new Frames(m, texts, fn, file, map, pkg, line, kind), bytes: buffer.byteLength});
 }
 

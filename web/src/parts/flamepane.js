@@ -58,7 +58,7 @@ export function useTree(params, zoom, {every = 0} = {}) {
     const deep = useData(deepUrl, {via: deepUrl ? () => get(deepUrl) : null});
     const ready = want && deep.data && deep.url === deepUrl && deep.data.n > 1;
     const tree = useMemo(() => (ready ? graft(whole.data, splitPath(zoom), deep.data) : whole.data), [whole.data, ready, deep.data, zoom]);
-    return {...whole, data: tree, whole: whole.data, deeper: want && !deep.data};
+    return {...whole, data: tree, notes: whole.data?.notes, whole: whole.data, deeper: want && !deep.data};
 }
 
 export function shape(tree, params, own) {

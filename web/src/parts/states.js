@@ -33,10 +33,18 @@ export function Failed({error, reload}) {
     }
 }
 
+// What the server says about its answer: parts of the store that are damaged and missing from it.
+export function Notes({notes}) {
+    if (!notes?.damaged) return null;
+    return html`<p class="banner damage" role="alert" title=${notes.damage}>${notes.damaged === 1 ? "One piece" : `${notes.damaged} pieces`} of stored data
+        could not be read and ${notes.damaged === 1 ? "is" : "are"} missing from this answer (${notes.damage}). Run <code>wick store check</code>.</p>`;
+}
+
 // data / error / loading of useData() to a page part; empty: is there anything in data?
 export function Loaded({of, what, empty, nothing, children}) {
     if (of.error && !(of.error.kind === "gone" && of.data)) return html`<${Failed} error=${of.error} reload=${of.reload} />`;
     if (!of.data) return html`<${Loading} what=${what} />`;
-    if (empty?.(of.data)) return nothing;
-    return html`<div class=${"loaded" + (of.loading ? " waiting" : "")} aria-busy=${String(!!of.loading)}>${children(of.data)}</div>`;
+    const notes = html`<${Notes} notes=${of.notes ?? of.data.notes} />`;
+    if (empty?.(of.data)) return html`${notes}${nothing}`;
+    return html`<div class=${"loaded" + (of.loading ? " waiting" : "")} aria-busy=${String(!!of.loading)}>${notes}${children(of.data)}</div>`;
 }
