@@ -5,7 +5,7 @@ TSAN ?= build-tsan
 PREFIX ?= /usr/local
 MESON_OPTIONS ?=
 
-.PHONY: all run test test-all quick bench fuzz install uninstall format deps clean
+.PHONY: all tests run test test-all quick bench fuzz install uninstall format deps clean
 all: $(BUILD)/build.ninja
 	@ninja -C $(BUILD)
 
@@ -17,8 +17,12 @@ $(ASAN)/build.ninja:
 	@tools/deps build
 	@meson setup $(ASAN) -Db_sanitize=address,undefined -Db_lundef=false -Dbuildtype=debugoptimized $(MESON_OPTIONS) >/dev/null
 
+# What the tests need of the plain build.
+tests: all
+	@ninja -C $(BUILD) tests
+
 asan: $(ASAN)/build.ninja
-	@ninja -C $(ASAN)
+	@ninja -C $(ASAN) all tests
 
 $(TSAN)/build.ninja:
 	@tools/deps build
@@ -30,19 +34,19 @@ tsan: $(TSAN)/build.ninja
 run: all
 	@tools/demo
 
-test: all asan tsan
+test: tests asan tsan
 	@tools/deps test
 	@tests/run
 
-test-all: all asan tsan
+test-all: tests asan tsan
 	@tools/deps all
 	@tests/run --all
 
 # Unit tests of both builds and the structure checks, without pytest: a minute, for every commit.
-quick: all asan
+quick: tests asan
 	@tests/run --quick
 
-bench: all
+bench: tests
 	@tools/deps all
 	@bench/run
 

@@ -4,7 +4,7 @@
 # bench/bench_report.sh [top|tree|dot]...: those rows alone. Best of RUNS, which is 3.
 set -eu
 cd "$(dirname "$0")/.."
-ninja -C build >/dev/null
+ninja -C build all tests >/dev/null
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 export PPROF_TMPDIR=$tmp
