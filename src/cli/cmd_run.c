@@ -194,7 +194,7 @@ static int set_environment(const struct run_options *o, struct err *e)
 {
     char library[4096], both[8192], up[UP_TO_ROOT * 3 + 1] = "";
     const char *was = getenv("LD_PRELOAD");
-    int r = find_library(library, sizeof library, e);
+    int r = find_library(library, sizeof library, e), filters = seccomp_filters();
 
     if (r < 0)
         return r;
@@ -207,7 +207,7 @@ static int set_environment(const struct run_options *o, struct err *e)
     snprintf(both, sizeof both, "$ORIGIN%s%s%s%s", up, library, was && *was ? ":" : "", was ? was : "");
     setenv("LD_PRELOAD", both, 1);
     setenv("WICK_TYPES", o->types ? o->types : "cpu", 1);
-    set_number("WICK_SECCOMP", MAX(seccomp_filters(), 0));
+    set_number("WICK_SECCOMP", filters > 0 ? filters : 0);
     if (o->rate != UNSET)
         set_number("WICK_RATE", o->rate);
     if (o->interval != UNSET)

@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "base/thread.h"
 #include "sdk/ending.h"
+#include "sdk/ext_frames.h"
 #include "sdk/frame_table.h"
 #include "sdk/heap.h"
 #include "sdk/heap_view.h"
@@ -93,6 +94,7 @@ int provider_run(struct wick_provider *p, int (*f)(struct wick_provider *, void 
 static void before_fork(void)
 {
     pthread_mutex_lock(&one_lock);
+    ext_frames_fork_prepare();
     modules_fork_prepare();
     heap_fork_prepare();
     mem_sdk_fork_prepare();
@@ -103,6 +105,7 @@ static void after_fork_parent(void)
     mem_sdk_fork_done();
     heap_fork_done();
     modules_fork_done();
+    ext_frames_fork_done();
     pthread_mutex_unlock(&one_lock);
 }
 
@@ -131,6 +134,7 @@ static void after_fork_child(void)
     mem_sdk_fork_done();
     heap_fork_done();
     modules_fork_done();
+    ext_frames_fork_done();
     pthread_mutex_init(&one_lock, NULL);
     if (!p)
         return;

@@ -73,6 +73,15 @@ static void take_record(struct wick_provider *p, struct thr *t, const struct rec
     case RECORD_LOCK:
         add_to_all(p, TYPE_LOCK, r, ids, n, (int64_t) ((r->count + 32768) >> 16), (int64_t) r->value);
         break;
+    case RECORD_EXT_CPU:
+        add_to_all(p, TYPE_CPU, r, ids, n, (int64_t) r->count, (int64_t) r->value);
+        break;
+    case RECORD_EXT_WALL:
+        add_to_all(p, TYPE_WALL, r, ids, n, (int64_t) r->count, (int64_t) r->value);
+        break;
+    case RECORD_EXT_LOCK:
+        add_to_all(p, TYPE_LOCK, r, ids, n, (int64_t) r->count, (int64_t) r->value);
+        break;
     default:
         break;
     }

@@ -50,7 +50,16 @@ struct module_set {
 };
 
 /* --- records in rings --- */
-enum record_kind { RECORD_NONE, RECORD_PAD, RECORD_CPU, RECORD_LOCK, RECORD_WALL, RECORD_THREAD_END };
+enum record_kind {
+    RECORD_NONE,
+    RECORD_PAD,
+    RECORD_CPU,
+    RECORD_LOCK,
+    RECORD_WALL,
+    RECORD_EXT_CPU, /* of ext.h: value in nanoseconds, count as it is */
+    RECORD_EXT_WALL,
+    RECORD_EXT_LOCK,
+};
 enum {
     RECORD_CUT_DEPTH = 1 << 0, /* deeper than max_depth */
     RECORD_CUT_RULE = 1 << 1,  /* no rule where it ended */
@@ -124,10 +133,11 @@ struct core {
     _Atomic(const struct module_set *) modules;
     _Atomic bool modules_stale; /* a handler met an address outside of all modules */
     _Atomic(struct thr *) chunks[THR_CHUNKS];
-    _Atomic uint32_t n_thrs;   /* highest index in use + 1 */
-    _Atomic int32_t live;      /* threads of the host that are known and have not ended */
-    _Atomic uint32_t wake;     /* 1: the background is wanted. A futex: a host that closes all files would close ours */
-    bool context_static;       /* otel_thread_ctx_v1 may be read in a handler */
+    _Atomic uint32_t n_thrs; /* highest index in use + 1 */
+    _Atomic int32_t live;    /* threads of the host that are known and have not ended */
+    _Atomic uint32_t wake;   /* 1: the background is wanted. A futex: a host that closes all files would close ours */
+    _Atomic(uint32_t (*)(uint64_t *, uint32_t, uint32_t)) walker; /* of ext.h, or NULL */
+    bool context_static;                                          /* otel_thread_ctx_v1 may be read in a handler */
     uint64_t self_lo, self_hi; /* our own code: frames of it are left out at the leaf */
     struct sigaction previous; /* of the signal, for chaining */
     /* statistics; CPU samples are counted by thr.samples */
@@ -147,6 +157,17 @@ uint32_t handler_walk_here(struct thr *t, uint64_t *pc, uint32_t max, uint8_t *r
 /* Frames of another thread, which sleeps, from these registers (0 = not known) on. Background only: it frees modules. */
 uint32_t handler_walk_at(uint64_t at, uint64_t sp, uint64_t fp, uint64_t bx, uint64_t *pc, uint32_t max,
                          uint8_t *ret_flags, uint32_t *ret_generation);
+/* A sample whose frames are given (ext.h). */
+struct handler_given {
+    enum record_kind kind;
+    uint64_t value, count;
+    const uint64_t *pc;
+    uint32_t n;
+    const uint8_t *trace_id, *span_id; /* both, or neither: then those of the calling thread, with its labels */
+    const uint8_t *label;              /* one more label, as span.h lays them out */
+    uint32_t label_n;
+};
+bool handler_put(struct thr *t, const struct handler_given *g); /* false when there was no room */
 void handler_wake(void);
 
 /* --- threads.c --- */

@@ -10,6 +10,7 @@
 #include "base/map.h"
 #include "base/mem.h"
 #include "elf/elf.h"
+#include "sdk/ext_frames.h"
 #include "sdk/modules.h"
 #include "sdk/name_query.h"
 
@@ -58,6 +59,20 @@ static bool begin(void)
     return n_frames > 0;
 }
 
+/* An extension's: it comes with its name and line. */
+static uint32_t add_external(uint64_t number)
+{
+    const struct ext_frame *x = ext_frames_at(number);
+    uint32_t id = x ? add_frame(FRAME_EXTERNAL, number) : FRAME_TRUNCATED;
+
+    if (id != FRAME_TRUNCATED && !frames[id].asked) {
+        frames[id].asked = frames[id].lines_asked = true;
+        frames[id].name = x->line.function;
+        frames[id].lines = (struct line_answer){1, &x->line};
+    }
+    return id;
+}
+
 uint32_t frames_resolve(const uint64_t *pc, uint32_t n, uint32_t generation, uint32_t *ret)
 {
     const struct module_set *set = modules_generation(generation), *newest = atomic_load(&core.modules);
@@ -73,6 +88,10 @@ uint32_t frames_resolve(const uint64_t *pc, uint32_t n, uint32_t generation, uin
         uint32_t slot = (uint32_t) (hash64_u64(at) >> 32) % CACHE;
         const struct module *m;
 
+        if (ext_frames_is(pc[i])) {
+            ret[i] = add_external(pc[i]);
+            continue;
+        }
         if (cache[slot].pc != at) {
             m = set ? modules_find(set, at) : NULL;
             if (!m && newest && newest != set) /* loaded after that generation, and sampled before it was seen */

@@ -12,8 +12,10 @@
 
 enum { FRAMES_MAX = 1 << 18, FRAME_TRUNCATED = 0, FRAME_PARKED = 1, FRAME_CUT = 2 };
 
+#define FRAME_EXTERNAL UINT32_MAX /* its address is a number of ext_frames.h */
+
 struct frame {
-    uint32_t file;            /* modules_file(); 0 = outside of all objects */
+    uint32_t file;            /* modules_file(); 0 = outside of all objects; FRAME_EXTERNAL */
     bool asked;               /* a name was looked for */
     bool lines_asked;         /* lines were */
     uint64_t address;         /* ELF address of the instruction (of the call, not behind it) */

@@ -4,7 +4,8 @@
  *
  * May call: what is in this file, the inline readers of unwind/walk.h and unwind/table.h, direct_rule(), sys.h's raw
  * system calls, clock_gettime, memcpy and memset. Nothing else: no lock, no allocation, no stdio, no loader. It may read
- * the calling thread's otel_thread_ctx_v1 (only where that is static TLS) and write its own ring.
+ * the calling thread's otel_thread_ctx_v1 (only where that is static TLS) and write its own ring. An extension's walker
+ * (ext.h) keeps to the same.
  *
  * Rings: one producer thread whose hooks can be interrupted by its handler, one consumer. Room is reserved by a
  * compare-and-swap of head, filled, and committed by storing `kind` last; the consumer stops at the first record that is
@@ -175,6 +176,16 @@ static uint32_t walk_frames(const struct module_set *set, struct thr *t, struct 
     return n;
 }
 
+/* An extension puts frames in or takes some out. */
+static uint32_t ask_walker(uint64_t *pc, uint32_t n, uint32_t max)
+{
+    uint32_t (*walker)(uint64_t *, uint32_t, uint32_t) = atomic_load_explicit(&core.walker, memory_order_relaxed);
+
+    if (unlikely(walker))
+        n = walker(pc, n, max);
+    return MIN(n, max);
+}
+
 /* --- context of the thread --- */
 static void copy_context(struct record *r)
 {
@@ -213,12 +224,48 @@ static bool take(struct thr *t, struct walk *w, enum record_kind kind, uint64_t 
     if (leaf)
         r->pc[r->n++] = leaf;
     r->n = (uint16_t) (r->n + walk_frames(set, cache_of(t, set), w, r->pc + r->n, max - r->n, &r->flags));
+    r->n = (uint16_t) ask_walker(r->pc, r->n, max);
     if (r->flags & (RECORD_CUT_DEPTH | RECORD_CUT_RULE))
         atomic_fetch_add_explicit(&core.truncated, 1, memory_order_relaxed);
     copy_context(r);
     used = ALIGN_UP((uint32_t) sizeof *r + r->n * 8u + r->attrs, 8u);
     ring_commit(t, r, room, used, kind);
     return true;
+}
+
+/* --- samples that others took --- */
+bool handler_put(struct thr *t, const struct handler_given *g)
+{
+    const struct module_set *set = atomic_load_explicit(&core.modules, memory_order_acquire);
+    uint32_t n = MIN(g->n, core.max_depth), room = (uint32_t) sizeof(struct record) + n * 8 + CORE_ATTRS_MAX;
+    struct record *r;
+
+    room = ALIGN_UP(room, 8u);
+    atomic_fetch_add_explicit(&t->inside, 1, memory_order_acq_rel);
+    r = set ? ring_reserve(t, room) : NULL;
+    if (r) {
+        r->value = g->value;
+        r->count = g->count;
+        r->generation = set->generation;
+        r->flags = g->n > n ? RECORD_CUT_DEPTH : 0;
+        r->attrs = 0;
+        r->n = (uint16_t) n;
+        memcpy(r->pc, g->pc, n * sizeof r->pc[0]);
+        if (g->span_id) {
+            memcpy(r->trace_id, g->trace_id, sizeof r->trace_id);
+            memcpy(r->span_id, g->span_id, sizeof r->span_id);
+            r->flags |= RECORD_LINK;
+        } else {
+            copy_context(r);
+        }
+        if (g->label_n && r->attrs + g->label_n <= CORE_ATTRS_MAX) {
+            memcpy((uint8_t *) &r->pc[r->n] + r->attrs, g->label, g->label_n);
+            r->attrs = (uint16_t) (r->attrs + g->label_n);
+        }
+        ring_commit(t, r, room, ALIGN_UP((uint32_t) sizeof *r + r->n * 8u + r->attrs, 8u), g->kind);
+    }
+    atomic_fetch_add_explicit(&t->inside, 3, memory_order_release);
+    return r != NULL;
 }
 
 /* --- the handler --- */
@@ -366,7 +413,7 @@ __attribute__((noinline)) uint32_t handler_walk_here(struct thr *t, uint64_t *pc
         REGS_HERE(&w);
         walk_set_stack(&w);
         *ret_generation = set->generation;
-        n = walk_frames(set, cache_of(t, set), &w, pc, max, ret_flags);
+        n = ask_walker(pc, walk_frames(set, cache_of(t, set), &w, pc, max, ret_flags), max);
     }
     atomic_fetch_add_explicit(&t->inside, 3, memory_order_release);
     return n;

@@ -17,7 +17,7 @@
 #define LOCK_HOOK(name, try_name, type)                                            \
     static int (*real_##name)(type *);                                             \
     static int (*real_##try_name##_for_##name)(type *);                            \
-    static void look_##name(void)                                                  \
+    __attribute__((constructor(101))) static void look_##name(void)                \
     {                                                                              \
         real_##try_name##_for_##name = dlsym(RTLD_NEXT, #try_name);                \
         __atomic_store_n(&real_##name, dlsym(RTLD_NEXT, #name), __ATOMIC_RELEASE); \

@@ -13,6 +13,7 @@
 #include "codec/pprof.h"
 #include "demangle/demangle.h"
 #include "model/builder.h"
+#include "sdk/ext_frames.h"
 #include "sdk/frame_table.h"
 #include "sdk/heap_view.h"
 #include "sdk/modules.h"
@@ -122,9 +123,21 @@ static uint32_t make_lines(struct maker *m, const struct frame *f, struct line *
     return n;
 }
 
-static uint32_t make_location(struct maker *m, uint32_t id)
+static uint32_t make_external(struct maker *m, const struct frame *f)
 {
-    const struct frame *f = frame_at(id);
+    const struct ext_frame *x = ext_frames_at(f->address);
+    struct function fn = {.name =
+                              builder_string(m->b, x->line.function), /* pprof would demangle a system name: <module> */
+                          .filename = builder_string(m->b, x->line.file),
+                          .start_line = x->line.start_line};
+    struct line line = {.function = builder_function(m->b, &fn), .line = x->line.line};
+    uint32_t attr = builder_attr_str(m->b, STR("profile.frame.type"), x->kind);
+
+    return builder_location(m->b, 0, 0, &line, 1, &attr, m->pprof ? 0 : 1);
+}
+
+static uint32_t make_native(struct maker *m, const struct frame *f)
+{
     const struct module_file *file = modules_file(f->file);
     uint64_t address = f->address + (m->pprof && f->file && file ? file->bias : 0);
     uint32_t attr = builder_attr_str(m->b, STR("profile.frame.type"), STR("native"));
@@ -134,6 +147,13 @@ static uint32_t make_location(struct maker *m, uint32_t id)
     if (!f->file && n) /* "[truncated]" and its like */
         return builder_location(m->b, 0, 0, lines, n, NULL, 0);
     return builder_location(m->b, mapping_of(m, f->file), address, lines, n, &attr, m->pprof ? 0 : 1);
+}
+
+static uint32_t make_location(struct maker *m, uint32_t id)
+{
+    const struct frame *f = frame_at(id);
+
+    return f->file == FRAME_EXTERNAL ? make_external(m, f) : make_native(m, f);
 }
 
 static uint32_t make_stack(struct maker *m, const uint32_t *frames, uint32_t n)

@@ -26,6 +26,8 @@ static void put_name(struct buf *out, const struct frame *f)
 
     if (!f->name.n)
         buf_puts(out, "??");
+    else if (f->file == FRAME_EXTERNAL)
+        buf_put(out, f->name.p, f->name.n);
     else if (demangle_function(f->name, DEMANGLE_SIMPLE, out) < 0 || out->n == before)
         buf_put(out, f->name.p, f->name.n);
 }

@@ -174,6 +174,11 @@ static int key_index(const char *name)
     return i < SPAN_KEYS_MAX ? (int) i : -1;
 }
 
+int span_key_number(const char *name)
+{
+    return key_index(name);
+}
+
 struct str span_key(uint8_t index)
 {
     return index < atomic_load_explicit(&n_keys, memory_order_acquire) ? str_from(keys[index]) : (struct str){0};

@@ -36,6 +36,8 @@ extern __thread struct span_record *otel_thread_ctx_v1;
 int64_t span_context_distance(void);
 /* The name of a key index, {NULL} when unknown. */
 struct str span_key(uint8_t index);
+/* The index of a key, which is made if need be; -1 when there is no room. Not in a signal handler. */
+int span_key_number(const char *name);
 /*
  * Publishes or updates OTEL_CTX. types, such as "cpu,alloc,heap", are the profile types that this process sends by OTLP at present, ""
  * for none. They become the attribute `wick.profile.types`: an agent on the same host leaves the process out of its own

@@ -36,28 +36,33 @@
     } while (0)
 #endif
 
-/* Declares the real function and the hook around it. */
-#define WAIT_HOOK(type, name, params, args)                                            \
-    EXPORT type name params;                                                           \
-    static type(*real_##name) params;                                                  \
-    static __attribute__((noinline)) type measured_##name params                       \
-    {                                                                                  \
-        struct thr *t;                                                                 \
-        type r;                                                                        \
-                                                                                       \
-        ENTER_HERE(t, (uint64_t) (uintptr_t) name);                                    \
-        r = real_##name args;                                                          \
-        if (t)                                                                         \
-            wall_leave(t);                                                             \
-        return r;                                                                      \
-    }                                                                                  \
-    type name params                                                                   \
-    {                                                                                  \
-        if (unlikely(!__atomic_load_n(&real_##name, __ATOMIC_ACQUIRE)))                \
-            __atomic_store_n(&real_##name, dlsym(RTLD_NEXT, #name), __ATOMIC_RELEASE); \
-        if (likely(!atomic_load_explicit(&wall_on, memory_order_relaxed)))             \
-            return real_##name args;                                                   \
-        return measured_##name args;                                                   \
+/* Declares the real function and the hook around it. The function is looked up when the library is loaded: the first call
+ * may come out of a signal handler, where dlsym() must not run. */
+#define WAIT_HOOK(type, name, params, args)                                        \
+    EXPORT type name params;                                                       \
+    static type(*real_##name) params;                                              \
+    __attribute__((constructor(101))) static void look_##name(void)                \
+    {                                                                              \
+        __atomic_store_n(&real_##name, dlsym(RTLD_NEXT, #name), __ATOMIC_RELEASE); \
+    }                                                                              \
+    static __attribute__((noinline)) type measured_##name params                   \
+    {                                                                              \
+        struct thr *t;                                                             \
+        type r;                                                                    \
+                                                                                   \
+        ENTER_HERE(t, (uint64_t) (uintptr_t) name);                                \
+        r = real_##name args;                                                      \
+        if (t)                                                                     \
+            wall_leave(t);                                                         \
+        return r;                                                                  \
+    }                                                                              \
+    type name params                                                               \
+    {                                                                              \
+        if (unlikely(!__atomic_load_n(&real_##name, __ATOMIC_ACQUIRE)))            \
+            look_##name();                                                         \
+        if (likely(!atomic_load_explicit(&wall_on, memory_order_relaxed)))         \
+            return real_##name args;                                               \
+        return measured_##name args;                                               \
     }
 
 WAIT_HOOK(unsigned, sleep, (unsigned s), (s))

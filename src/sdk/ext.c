@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See ext.h. wick_ext_sample() may run in a signal handler: it calls handler.c and reads atomics, nothing else. */
+#include "sdk/ext.h"
+
+#include <string.h>
+
+#include "sdk/core.h"
+#include "sdk/heap.h"
+#include "sdk/span.h"
+#include "sdk/words.h"
+
+static _Atomic int thread_key = -1; /* number of the label thread.name */
+
+static int kind_of(unsigned type)
+{
+    return type == WICK_CPU    ? RECORD_EXT_CPU
+           : type == WICK_WALL ? RECORD_EXT_WALL
+           : type == WICK_LOCK ? RECORD_EXT_LOCK
+                               : RECORD_NONE;
+}
+
+int wick_ext_thread(void)
+{
+    if (atomic_load(&thread_key) < 0)
+        atomic_store(&thread_key, span_key_number("thread.name"));
+    if (!thr_self && !thr_adopt())
+        return words_set(WICK_ENOMEM, "there are too many threads");
+    return WICK_OK;
+}
+
+int wick_ext_sample(const struct wick_ext_sample *given)
+{
+    struct wick_ext_sample s = WICK_EXT_SAMPLE_INIT;
+    struct handler_given what;
+    uint8_t label[2 + 64];
+    int key = atomic_load(&thread_key);
+
+    if (given->size < sizeof given->size || given->size > 65536)
+        return WICK_EINVAL;
+    memcpy(&s, given, MIN(given->size, sizeof s));
+    what = (struct handler_given){.kind = kind_of(s.type),
+                                  .value = (uint64_t) s.value,
+                                  .count = (uint64_t) s.count,
+                                  .pc = s.frames,
+                                  .n = s.n_frames,
+                                  .trace_id = s.span_id ? s.trace_id : NULL,
+                                  .span_id = s.trace_id ? s.span_id : NULL};
+    if (what.kind == RECORD_NONE || !s.n_frames || !s.frames || s.value < 0 || s.count < 0)
+        return WICK_EINVAL;
+    if (!atomic_load(&core.sampling) || !(core.types & s.type))
+        return WICK_ESTATE;
+    if (!thr_self && wick_ext_thread() < 0)
+        return WICK_ENOMEM;
+    if (s.thread && key >= 0) {
+        size_t n = strnlen(s.thread, sizeof label - 2);
+
+        label[0] = (uint8_t) key;
+        label[1] = (uint8_t) n;
+        memcpy(label + 2, s.thread, n);
+        what.label = label;
+        what.label_n = (uint32_t) n + 2;
+    }
+    if (!handler_put(thr_self, &what))
+        return WICK_ENOMEM;
+    atomic_fetch_add_explicit(&core.samples[__builtin_ctz(s.type)], 1, memory_order_relaxed);
+    return WICK_OK;
+}
+
+void wick_ext_set_walker(wick_ext_walker *walker)
+{
+    atomic_store(&core.walker, walker);
+}
+
+void wick_ext_alloc(void *p, size_t size)
+{
+    if (p && heap_crosses(size))
+        heap_record(p, size);
+}
+
+void wick_ext_free(void *p)
+{
+    if (p && heap_may_be_sampled(p))
+        heap_forget(p);
+}

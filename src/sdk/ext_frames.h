@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Frames interned by ext.h, as the frame table reads them. */
+#ifndef SDK_EXT_FRAMES_H
+#define SDK_EXT_FRAMES_H
+
+#include <stdbool.h>
+
+#include "base/str.h"
+#include "sdk/line_query.h"
+
+#define EXT_FRAMES_TAG (0xe7e0ull << 48) /* no address of a program on x86-64 or arm64 */
+
+struct ext_frame {
+    struct frame_line line;
+    struct str kind;
+};
+
+static inline bool ext_frames_is(uint64_t pc)
+{
+    return (pc & (0xffffull << 48)) == EXT_FRAMES_TAG;
+}
+
+/* The frame of a number, NULL when there is none. Any thread; it stays where it is. */
+const struct ext_frame *ext_frames_at(uint64_t number);
+/* Around fork(). */
+void ext_frames_fork_prepare(void);
+void ext_frames_fork_done(void);
+
+#endif

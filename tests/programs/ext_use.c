@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * ext_use FILE: an extension of libwick, as an interpreter's would be: named frames, samples out of a signal handler, a walker
+ * that merges its frames with native ones, an allocator of its own, forks meanwhile.
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "sdk/ext.h"
+
+static volatile unsigned long sink;
+static uint64_t script[3];
+static int handled;
+
+static void check(int ok, const char *what)
+{
+    if (!ok) {
+        printf("not fine: %s\n", what);
+        exit(1);
+    }
+}
+
+__attribute__((noipa)) static void evaluate(double s)
+{
+    struct timespec t;
+    double end = 0;
+
+    do {
+        for (int i = 0; i < 20000; i++)
+            sink = sink * 6364136223846793005ull + 1;
+        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+        end = end ? end : t.tv_sec + t.tv_nsec / 1e9 + s;
+    } while (t.tv_sec + t.tv_nsec / 1e9 < end);
+}
+
+/* The function of the script that runs, on top of the native frames of the interpreter. */
+static uint32_t walk(uint64_t *frames, uint32_t n, uint32_t max)
+{
+    n = n + 1 < max ? n : max - 1;
+    memmove(frames + 1, frames, n * sizeof *frames);
+    frames[0] = script[2];
+    return n + 1;
+}
+
+static void sample(unsigned type, int64_t value, const char *thread, const uint8_t *trace, const uint8_t *span)
+{
+    struct wick_ext_sample s = WICK_EXT_SAMPLE_INIT;
+
+    s.type = type;
+    s.value = value;
+    s.count = 1;
+    s.frames = script;
+    s.n_frames = 2;
+    s.thread = thread;
+    s.trace_id = trace;
+    s.span_id = span;
+    handled += wick_ext_sample(&s) == WICK_OK;
+}
+
+static void on_signal(int sig)
+{
+    sample(WICK_WALL, 2000000, "worker-1", NULL, NULL);
+}
+
+__attribute__((noipa)) static void allocate(void)
+{
+    static char arena[1 << 20];
+
+    for (int i = 0; i < 20000; i++) {
+        void *p = arena + i % 1024 * 1024;
+
+        if (i >= 1024)
+            wick_ext_free(p);
+        wick_ext_alloc(p, 1000);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    static const uint8_t trace[16] = {0xab}, span[8] = {0xcd};
+    struct wick_ext_frame f = {.function = "<module>", .file = "shop.py", .kind = "cpython", .line = 40, .start_line = 1};
+    struct wick_options o = WICK_OPTIONS_INIT;
+    struct wick_provider *p;
+    int status;
+
+    o.types = WICK_CPU | WICK_WALL | WICK_HEAP;
+    o.file = argv[1];
+    o.endpoint = argc > 2 ? argv[2] : NULL;
+    o.alloc_interval = 4096;
+    p = wick_provider_new(&o);
+    check(p != NULL, wick_last_error());
+    script[1] = wick_ext_frame(&f);
+    f.function = "price";
+    f.line = 7;
+    script[0] = wick_ext_frame(&f);
+    check(script[0] && script[0] == wick_ext_frame(&f) && script[0] != script[1], "interned");
+    f.function = "tax";
+    script[2] = wick_ext_frame(&f);
+    check(wick_ext_thread() == WICK_OK, "thread");
+    for (int i = 0; i < 50; i++)
+        sample(WICK_WALL, 1000000, NULL, trace, span);
+    signal(SIGUSR1, on_signal);
+    for (int i = 0; i < 50; i++)
+        raise(SIGUSR1);
+    sample(WICK_LOCK, 1, NULL, NULL, NULL); /* not on */
+    check(handled == 100, "taken");
+    wick_ext_set_walker(walk);
+    allocate();
+    evaluate(0.5);
+    wick_ext_set_walker(NULL);
+    if (fork() == 0) {
+        f.line++;
+        check(wick_ext_frame(&f) != 0, "interned in the child");
+        _exit(0);
+    }
+    wait(&status);
+    check(status == 0, "the child");
+    wick_provider_free(p);
+    puts("fine");
+    return 0;
+}
