@@ -23,6 +23,7 @@
 #include "agent/perf_side.h"
 #include "agent/process.h"
 #include "agent/process_load.h"
+#include "agent/read_gate.h"
 #include "agent/row_store.h"
 #include "agent/sideband.h"
 #include "agent/stack_walk.h"
@@ -42,7 +43,7 @@ enum {
     POLL_IDLE_MS = 100, /* the ring is read this often */
     SPAN_AGAIN = 64,    /* samples between two looks for a span that is not placed yet */
 };
-static const size_t TABLE_BYTES = 8 << 20, ROW_BYTES = 8 << 20, TALLY_BYTES = 64 << 20, NAME_BYTES = 8 << 20;
+static const size_t TABLE_BYTES = 16 << 20, ROW_BYTES = 8 << 20, TALLY_BYTES = 64 << 20, NAME_BYTES = 8 << 20;
 static const uint64_t SWEEP_NS = 5ull * NS_PER_S;
 static const double LINES_PART = 0.1, BUDGET_DEFAULT = 0.01; /* of the CPU budget, for lines */
 static const int64_t LINES_CREDIT_NS = NS_PER_S;
@@ -61,7 +62,7 @@ struct agent {
     int epoll_fd, timer_fd;
     unsigned hz;
     uint64_t now_ns, next_sweep_ns;
-    uint64_t begin_until_ns;                      /* options.begin_rate_hz until then; 0: no more */
+    uint64_t begin_until_ns;                                /* options.begin_rate_hz until then; 0: no more */
     uint64_t samples, refused, left_out, processes_sampled; /* refused: what the tally had no room for */
     int64_t cpu_start_ns;
     bool copied;                /* a stack was copied in this round */
@@ -73,6 +74,7 @@ struct agent {
     unsigned long records_lost; /* of the kernel's about processes */
     struct process_loader *loader;
     struct governor governor;
+    struct read_gate gate;
     uint64_t governed_ns, governed_spent; /* when it was told last, and what had been spent */
 };
 
@@ -294,9 +296,10 @@ static void on_sample(struct agent *a, const struct agent_event *e, size_t size)
     if (!is_wanted(a, p, e) || is_own(a, p, e))
         return;
     if (p) {
+        read_gate_judge(&a->gate, p, a->governor.reads, a->now_ns);
         see_process(a, p, e);
         end = finish_stack(a, p, e, &n);
-        if (a->bpf && p->until_ns == UINT64_MAX && !p->exited && p->maps_read && (p->stale || !p->loaded))
+        if (a->bpf && !p->brief && p->until_ns == UINT64_MAX && !p->exited && p->maps_read && (p->stale || !p->loaded))
             process_load(a->loader, p);
     }
     if (e->kind == AGENT_EVENT_WAIT)
@@ -548,24 +551,12 @@ int agent_poll(struct agent *a, int timeout_ms, struct err *e)
     return one_round(a, false, e);
 }
 
-/* Memory of this process that is its own, and of the kernel's maps. */
-static size_t memory_held(const struct agent_counts *c)
-{
-    _cleanup_(buf_done) struct buf b = BUF_INIT;
-    const char *at;
-
-    if (fd_read_file("/proc/self/status", 1 << 16, &b, NULL) < 0 || !buf_cstr(&b))
-        return c->map_bytes;
-    at = strstr(b.p, "RssAnon:");
-    return c->map_bytes + (at ? strtoul(at + 8, NULL, 10) * 1024 : 0);
-}
-
 static int govern(struct agent *a, const struct agent_counts *c, struct err *e)
 {
     uint64_t spent =
         c->bpf_ns + c->own_cpu_ns - (a->lines ? object_lines_cpu_ns(a->lines) : 0); /* those have their own */
-    bool changed =
-        governor_tell(&a->governor, (int64_t) (a->now_ns - a->governed_ns), spent - a->governed_spent, memory_held(c));
+    bool changed = governor_tell(&a->governor, (int64_t) (a->now_ns - a->governed_ns), spent - a->governed_spent,
+                                 governor_memory() + c->map_bytes);
 
     a->governed_ns = a->now_ns;
     a->governed_spent = spent;

@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* See governor.h. */
 #include "agent/governor.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "base/macros.h"
+#include "base/fd.h"
 
 static const double WINDOW_NS = 60e9;
 static const size_t TABLES_MIN = 2 << 20;
 static const double WAITS_MAX = 1 << 16;
+enum { READS_MANY = 200 }; /* processes a second, where it begins to limit them */
 
 void governor_init(struct governor *g, const struct governor_limits *l)
 {
-    *g = (struct governor){.limits = *l, .rate = l->rate, .table_bytes = l->table_bytes};
+    *g = (struct governor){.limits = *l, .rate = l->rate, .reads = GOVERNOR_READS, .table_bytes = l->table_bytes};
 }
 
 static unsigned rate_for(const struct governor *g)
@@ -24,10 +27,26 @@ static unsigned rate_for(const struct governor *g)
         return l->rate;
     room = l->cpu / g->cost; /* above 1: there is some left */
     if (room < 1)
-        return (unsigned) MAX((double) g->rate * room * 0.9, 1.0);
-    if (room > 1.5 && g->rate < l->rate) /* slowly: what it costs at the new rate is not known yet */
+        return MAX((unsigned) ((double) g->rate * room * 0.9), MIN(l->rate, (unsigned) GOVERNOR_RATE_MIN));
+    if (room > 1.5 && g->rate < l->rate &&
+        g->reads == GOVERNOR_READS) /* slowly: what it costs at the new rate is not known yet */
         return MIN(g->rate + MAX(g->rate / 4, 1u), l->rate);
     return g->rate;
+}
+
+/* Processes in such numbers that a lower rate does not help, or is not enough, are not all read. The last interval counts
+ * here, not the average: this is what can be changed at once. */
+static unsigned reads_for(const struct governor *g, double part)
+{
+    const struct governor_limits *l = &g->limits;
+
+    if (l->cpu <= 0)
+        return GOVERNOR_READS;
+    if (part > l->cpu && (g->rate <= GOVERNOR_RATE_MIN || part > 2 * l->cpu))
+        return MAX((unsigned) (MIN(g->reads, (unsigned) READS_MANY) * (l->cpu / part) * 0.8), 1u);
+    if (part < 0.7 * l->cpu && g->cost < l->cpu && g->reads < GOVERNOR_READS)
+        return MIN(g->reads + MAX(g->reads / 10, 1u), (unsigned) GOVERNOR_READS);
+    return g->reads;
 }
 
 static size_t tables_for(const struct governor *g, size_t memory)
@@ -52,14 +71,26 @@ bool governor_tell(struct governor *g, int64_t interval_ns, uint64_t spent_ns, s
 
     g->cost += (part - g->cost) * weight; /* from 0: starting costs more than going on */
     g->rate = rate_for(g);
+    g->reads = reads_for(g, part);
     g->table_bytes = tables_for(g, memory);
     g->text[0] = 0;
-    if (g->rate < g->limits.rate)
-        snprintf(g->text, sizeof g->text, "rate %u of %u to stay within %.2g %% CPU", g->rate, g->limits.rate,
-                 100 * g->limits.cpu);
+    if (g->rate < g->limits.rate || g->reads < GOVERNOR_READS)
+        snprintf(g->text, sizeof g->text, "rate %u of %u%s to stay within %.2g %% CPU", g->rate, g->limits.rate,
+                 g->reads < GOVERNOR_READS ? ", few new processes read" : "", 100 * g->limits.cpu);
     else if (g->table_bytes < g->limits.table_bytes)
         snprintf(g->text, sizeof g->text, "smaller tables to stay within %zu MB", g->limits.memory >> 20);
     return rate != g->rate || tables != g->table_bytes;
+}
+
+size_t governor_memory(void)
+{
+    _cleanup_(buf_done) struct buf b = BUF_INIT;
+    const char *at;
+
+    if (fd_read_file("/proc/self/status", 1 << 16, &b, NULL) < 0 || !buf_cstr(&b))
+        return 0;
+    at = strstr(b.p, "RssAnon:");
+    return at ? strtoul(at + 8, NULL, 10) * 1024 : 0;
 }
 
 unsigned governor_waits(unsigned n, double part, double target)

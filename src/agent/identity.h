@@ -7,6 +7,8 @@
 #ifndef AGENT_IDENTITY_H
 #define AGENT_IDENTITY_H
 
+#include <stdbool.h>
+
 #include "base/err.h"
 
 struct builder;
@@ -21,6 +23,8 @@ void identity_free(struct identity *i);
 void identity_put(const struct identity *i, struct builder *b);
 /* Renaming of services (identity_read.h), for all that are made from now on. Stays the caller's; NULL: none. */
 void identity_set_rules(const struct identity_rules *r);
+/* Made of a process that was not read (process.brief): from its executable alone. */
+bool identity_is_brief(const struct identity *i);
 /* For filters and lists; never NULL. */
 const char *identity_service(const struct identity *i);
 

@@ -11,6 +11,7 @@
 #include "agent/cgroup.h"
 #include "agent/container_files.h"
 #include "agent/process_context.h"
+#include "agent/service_name.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/mem.h"
@@ -31,6 +32,7 @@ struct reader {
     struct identity_attrs *a;
     struct cgroup_names cgroup;
     struct container_names container;
+    struct str name; /* of its command */
     int err;
 };
 
@@ -221,7 +223,7 @@ static struct str executable(struct reader *r, char *ret, size_t size)
     snprintf(path, sizeof path, "%s/%d/exe", r->s->proc, r->s->pid);
     n = readlink(path, ret, size - 1);
     if (n <= 0)
-        return (struct str){0};
+        return r->s->exe_path ? str_from(r->s->exe_path) : (struct str){0};
     s = (struct str){ret, (uint32_t) n};
     if (str_ends(s, STR(" (deleted)")))
         s.n -= 10;
@@ -237,10 +239,26 @@ static struct str base_name(struct str path)
     return path;
 }
 
+static void remember_owner(struct identity_cache *c, uint64_t uid, struct str name)
+{
+    if (!c || c->n_owners == ARRAY_SIZE(c->owners) || name.n >= sizeof c->owners[0].name)
+        return;
+    c->owners[c->n_owners].uid = uid;
+    snprintf(c->owners[c->n_owners++].name, sizeof c->owners[0].name, "%.*s", STR_FMT(name));
+}
+
 static void put_owner(struct reader *r, uint64_t uid, struct buf *b)
 {
-    struct str text = root_file(r, "etc/passwd", b);
+    struct identity_cache *c = r->s->cache;
+    struct str text;
     uint64_t v;
+
+    for (uint32_t i = 0; c && i < c->n_owners; i++)
+        if (c->owners[i].uid == uid) {
+            put_c(r, "process.owner", c->owners[i].name);
+            return;
+        }
+    text = root_file(r, "etc/passwd", b);
 
     while (text.n) {
         struct str line = str_cut(&text, '\n'), name = str_cut(&line, ':');
@@ -248,6 +266,7 @@ static void put_owner(struct reader *r, uint64_t uid, struct buf *b)
         str_cut(&line, ':');
         if (str_to_u64(str_cut(&line, ':'), 10, &v) == 0 && v == uid) {
             put(r, STR("process.owner"), name);
+            remember_owner(c, uid, name);
             return;
         }
     }
@@ -273,13 +292,38 @@ static void read_status(struct reader *r, struct buf *b)
         put_owner(r, uid, b);
 }
 
-/* Field 22 of stat, in ticks since boot; btime of PROC/stat is when that was. */
+/* btime of PROC/stat. */
+static uint64_t boot_time(struct reader *r, struct buf *b)
+{
+    struct identity_cache *c = r->s->cache;
+    char path[PATH_SIZE];
+    uint64_t boot = 0;
+    struct str text;
+
+    if (c && c->boot_s)
+        return c->boot_s;
+    snprintf(path, sizeof path, "%s/stat", r->s->proc);
+    buf_reset(b);
+    if (fd_read_file(path, MEMORY_MAX, b, NULL) < 0)
+        return 0;
+    text = buf_str(b);
+    while (text.n) {
+        struct str line = str_cut(&text, '\n');
+
+        if (str_starts(line, STR("btime ")) && str_to_u64(str_trim(str_slice(line, 6, line.n)), 10, &boot) == 0)
+            break;
+    }
+    if (c)
+        c->boot_s = boot;
+    return boot;
+}
+
+/* Field 22 of stat, in ticks since the host started. */
 static void read_start(struct reader *r, struct buf *b)
 {
     struct str text = proc_file(r, "stat", FILE_MAX, b);
     _cleanup_(buf_done) struct buf time = BUF_INIT;
-    uint64_t ticks = 0, boot = 0;
-    char path[PATH_SIZE];
+    uint64_t ticks = 0, boot;
     long hz = sysconf(_SC_CLK_TCK);
     uint32_t at = text.n;
 
@@ -290,17 +334,7 @@ static void read_start(struct reader *r, struct buf *b)
         str_cut(&text, ' ');
     if (str_to_u64(str_cut(&text, ' '), 10, &ticks) < 0 || hz <= 0)
         return;
-    snprintf(path, sizeof path, "%s/stat", r->s->proc);
-    buf_reset(b);
-    if (fd_read_file(path, MEMORY_MAX, b, NULL) < 0)
-        return;
-    text = buf_str(b);
-    while (text.n) {
-        struct str line = str_cut(&text, '\n');
-
-        if (str_starts(line, STR("btime ")) && str_to_u64(str_trim(str_slice(line, 6, line.n)), 10, &boot) == 0)
-            break;
-    }
+    boot = boot_time(r, b);
     if (!boot || boot > (uint64_t) INT64_MAX / NS_PER_S / 2)
         return;
     clock_format(&time, (int64_t) boot * NS_PER_S + (int64_t) (ticks / (uint64_t) hz) * NS_PER_S);
@@ -316,7 +350,10 @@ static void read_process(struct reader *r, struct buf *b)
     put(r, STR("process.executable.path"), exe);
     put(r, STR("process.executable.name"), base_name(exe));
     command = proc_file(r, "cmdline", FILE_MAX, b);
+    r->name = arena_str(&r->a->arena, service_name_of(command, base_name(exe)));
     put(r, STR("process.command"), str_cut(&command, 0)); /* the program alone: arguments may hold secrets */
+    if (r->s->comm && !exe.n)
+        put_c(r, "process.executable.name", r->s->comm);
     read_status(r, b);
     read_start(r, b);
 }
@@ -326,7 +363,7 @@ static struct str unquote(struct str s)
     return s.n >= 2 && (s.p[0] == '"' || s.p[0] == '\'') && s.p[s.n - 1] == s.p[0] ? str_slice(s, 1, s.n - 1) : s;
 }
 
-static void read_host(struct reader *r, struct buf *b)
+static void read_host_files(struct reader *r, struct buf *b)
 {
     char path[PATH_SIZE];
     struct utsname u;
@@ -354,6 +391,46 @@ static void read_host(struct reader *r, struct buf *b)
         else if (str_is(key, "PRETTY_NAME"))
             put(r, STR("os.description"), unquote(line));
     }
+}
+
+enum { CACHE_S = 60 };
+
+/* Copies into the cache what was just read: attributes from `first` on. */
+static void remember_host(struct identity_cache *c, const struct identity_attrs *a, uint32_t first)
+{
+    c->n_host = 0;
+    for (uint32_t i = first; i < a->n && c->n_host < ARRAY_SIZE(c->host); i++) {
+        struct kv *to = &c->host[c->n_host];
+
+        *to = a->v[i];
+        to->key = arena_str(&c->arena, a->v[i].key);
+        if (to->value.kind != VALUE_STR)
+            continue;
+        to->value.str = arena_str(&c->arena, value_str(&a->v[i].value)).p;
+        if (to->key.p && to->value.str)
+            c->n_host++;
+    }
+}
+
+static void read_host(struct reader *r, struct buf *b)
+{
+    struct identity_cache *c = r->s->cache;
+    uint32_t first = r->a->n;
+
+    if (!c) {
+        read_host_files(r, b);
+        return;
+    }
+    if (clock_mono() >= c->until_ns) {
+        arena_done(&c->arena);
+        arena_init(&c->arena, MEMORY_MAX);
+        *c = (struct identity_cache){.arena = c->arena, .until_ns = clock_mono() + CACHE_S * NS_PER_S};
+        read_host_files(r, b);
+        remember_host(c, r->a, first);
+        return;
+    }
+    for (uint32_t i = 0; i < c->n_host; i++)
+        put_value(r, c->host[i].key, c->host[i].value);
 }
 
 static void put_go_version(struct reader *r, const struct go_build *g)
@@ -394,6 +471,7 @@ static void put_service(struct reader *r)
     put_c(r, "service.name", r->cgroup.unit);
     put_c(r, "service.name", r->container.k8s_container);
     put_c(r, "service.name", r->container.name);
+    put(r, STR("service.name"), r->name);
     put(r, STR("service.name"), identity_attrs_get(r->a, STR("process.executable.name")));
     put(r, STR("service.name"), STR("unknown_service"));
     for (uint32_t i = 0; i < r->a->n; i++) {
@@ -409,6 +487,19 @@ static void put_service(struct reader *r)
     }
 }
 
+static void put_brief(struct reader *r)
+{
+    struct str exe = r->s->exe_path ? str_from(r->s->exe_path) : (struct str){0};
+
+    put_int(r, STR("process.pid"), r->s->pid);
+    put(r, STR("process.executable.path"), exe);
+    put(r, STR("process.executable.name"), exe.n ? base_name(exe) : str_from(r->s->comm ? r->s->comm : ""));
+    if (r->s->build_id && r->s->build_id[0]) {
+        put_c(r, "process.executable.build_id.gnu", r->s->build_id);
+        put_c(r, "service.version", r->s->build_id);
+    }
+}
+
 int identity_read(const struct identity_source *s, struct identity_attrs *ret)
 {
     _cleanup_(buf_done) struct buf b = BUF_INIT;
@@ -421,10 +512,14 @@ int identity_read(const struct identity_source *s, struct identity_attrs *ret)
         return -ENOMEM;
     r->s = s;
     r->a = ret;
-    read_context(r, &b);
-    read_environment(r, &b);
-    read_groups(r, &b);
-    read_process(r, &b);
+    if (!s->brief) {
+        read_context(r, &b);
+        read_environment(r, &b);
+        read_groups(r, &b);
+        read_process(r, &b);
+    } else {
+        put_brief(r);
+    }
     read_host(r, &b);
     put_service(r);
     put_versions(r);

@@ -3,7 +3,7 @@
  * Reads who a process is. Where a name or a version comes from, the first that has one counts:
  *
  *   service.name      OTEL_CTX; OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES of its environment; systemd unit; container's
- *                     name; executable
+ *                     name; what an interpreter runs (module, script, jar, main class); argv[0]; executable
  *   service.version   OTEL_CTX; OTEL_RESOURCE_ATTRIBUTES; VCS revision of a Go build; image tag; GNU build id
  *
  * Names of containers and images come from the files that the runtimes keep on this host, when they may be read:
@@ -18,8 +18,22 @@
 #include "base/arena.h"
 #include "base/err.h"
 #include "elf/elf.h"
-#include "proc/proc_memory.h"
 #include "model/batch.h"
+#include "proc/proc_memory.h"
+
+/* What is the same for all processes of a host, and names of users: read once, and again after a while. */
+struct identity_cache {
+    struct kv host[8];
+    uint32_t n_host;
+    struct {
+        uint64_t uid;
+        char name[40];
+    } owners[32];
+    uint32_t n_owners;
+    uint64_t boot_s; /* when the host started, since 1970; 0: not read */
+    int64_t until_ns;
+    struct arena arena;
+};
 
 struct identity_source {
     const char *proc;                 /* "/proc" */
@@ -27,7 +41,11 @@ struct identity_source {
     int pid;                          /* its name under proc */
     const struct proc_memory *memory; /* for OTEL_CTX; NULL: not read */
     const struct elf_file *exe;       /* NULL: no version from it */
+    const char *exe_path, *comm;      /* what is known of a process that is gone; NULL: nothing */
     const struct identity_rules *rules;
+    struct identity_cache *cache; /* NULL: everything is read */
+    const char *build_id;         /* of the executable; NULL: read from exe */
+    bool brief;                   /* nothing of the process is read: only what is in this struct counts */
 };
 
 enum { IDENTITY_ATTRS = 64 };

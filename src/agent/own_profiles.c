@@ -3,6 +3,7 @@
 #include "agent/own_profiles.h"
 
 #include <errno.h>
+#include <string.h>
 #include <time.h>
 
 #include "agent/bpf/agent_abi.h"
@@ -10,7 +11,8 @@
 #include "base/clock.h"
 
 enum { CONTEXT_BYTES = 1 << 20 };
-static const uint64_t PAUSE_FOUND_NS = NS_PER_S / 10, PAUSE_MIN_NS = NS_PER_S, PAUSE_MAX_NS = 300ull * NS_PER_S;
+static const uint64_t PAUSE_FOUND_NS = NS_PER_S / 10, PAUSE_MIN_NS = NS_PER_S, PAUSE_MAX_NS = 300ull * NS_PER_S,
+                      NEW_NS = NS_PER_S / 2;
 
 static unsigned type_bit(struct str name)
 {
@@ -101,7 +103,7 @@ void own_profiles_check(struct process *p, uint64_t now_ns)
     struct own_profiles *o = &p->own;
     int r;
 
-    if (now_ns < o->next_ns || p->exited || p->until_ns != UINT64_MAX)
+    if (now_ns < o->next_ns || p->exited || p->until_ns != UINT64_MAX || (!o->likely && now_ns < p->since_ns + NEW_NS))
         return;
     o->pause_ns = MIN(MAX(o->pause_ns * 2, PAUSE_MIN_NS), PAUSE_MAX_NS);
     o->next_ns = now_ns + o->pause_ns;
@@ -120,8 +122,13 @@ void own_profiles_check(struct process *p, uint64_t now_ns)
     }
 }
 
-void own_profiles_again(struct own_profiles *o)
+void own_profiles_mapped(struct own_profiles *o, const char *path)
 {
+    const char *base = path ? strrchr(path, '/') : NULL;
+
+    if (!base || strncmp(base, "/libwick", 8) != 0)
+        return;
+    o->likely = true;
     o->next_ns = o->pause_ns = 0;
 }
 

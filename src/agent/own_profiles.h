@@ -7,8 +7,8 @@
  * means that the process sends nothing; this is also the answer for other SDKs and for versions of libwick that do not
  * publish it. The time of publication says from when on the SDK samples.
  *
- * The context is looked for at the first sample of a process, again when new code is mapped, and then less and less
- * often. Once it was found, a check reads its 32-byte header and nothing else until it changes. The agent's thread only.
+ * The context is looked for when libwick is mapped, else when a sampled process is NEW_NS old (most are gone by then),
+ * and then less and less often. Once it was found, a check reads its 32-byte header and nothing else until it changes. The agent's thread only.
  */
 #ifndef AGENT_OWN_PROFILES_H
 #define AGENT_OWN_PROFILES_H
@@ -23,6 +23,7 @@ struct process;
 enum { OWN_CPU = 1, OWN_OFF_CPU = 2 };
 
 struct own_profiles {
+    bool likely;                /* libwick is mapped: look at once */
     unsigned types;             /* OWN_* */
     uint64_t since_ns;          /* CLOCK_MONOTONIC: when types became what they are */
     uint64_t next_ns, pause_ns; /* the next check, and how long to wait after that */
@@ -34,8 +35,8 @@ struct own_profiles {
 unsigned own_profiles_types(const struct process_context *c);
 /* Checks the process if a check is due. */
 void own_profiles_check(struct process *p, uint64_t now_ns);
-/* New code was mapped: an SDK may have been loaded. */
-void own_profiles_again(struct own_profiles *o);
+/* New code was mapped, from this file (NULL: none): an SDK may have been loaded. */
+void own_profiles_mapped(struct own_profiles *o, const char *path);
 /* True when the process itself sends what was sampled at that time. kind: enum agent_kind. */
 bool own_profiles_cover(const struct own_profiles *o, unsigned kind, uint64_t time_ns);
 

@@ -263,7 +263,7 @@ struct process *processes_get(struct processes *s, uint32_t pid, uint64_t time_n
             return p;
         p->maps_read = true;
     }
-    if (!p->start_ticks && !p->exited)
+    if (!p->since_ns && !p->start_ticks && !p->exited) /* of others the kernel told all that is needed */
         read_stat(p);
     return p;
 }

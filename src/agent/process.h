@@ -37,7 +37,7 @@ struct process {
     struct process *next; /* of the same bucket; images of one pid newest first */
     uint32_t pid, ppid;
     uint64_t since_ns, until_ns; /* monotonic; 0 = from the start; UINT64_MAX = it lives */
-    uint64_t start_ticks;        /* field 22 of /proc/PID/stat: tells a pid from its reuse; 0 when not read */
+    uint64_t start_ticks;        /* field 22 of /proc/PID/stat, of one that ran before the agent did; 0 when not read */
     uint64_t mm;                 /* task->mm, told by its first event; 0 = not yet */
     char comm[16];               /* of the main thread, last known */
     struct process_mapping *mappings;
@@ -52,6 +52,7 @@ struct process {
     uint64_t last_sample_ns, samples;
     uint64_t number; /* counts images: tells one from a later one at the same address */
     int verdict;     /* filter.h: not asked yet < 0; else the weight */
+    bool brief;      /* there is no budget to read it: what the kernel told of it has to do */
 
     /* identity.c: what the resource says. NULL until the first export; made once and again after an exec. */
     struct identity *identity;

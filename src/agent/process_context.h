@@ -16,9 +16,9 @@
 
 #include "base/arena.h"
 #include "base/err.h"
+#include "model/batch.h"
 #include "proc/proc_maps.h"
 #include "proc/proc_memory.h"
-#include "model/batch.h"
 
 enum { PROCESS_CONTEXT_MAX = 65536 };
 

@@ -3,6 +3,9 @@
 #include "agent/identity.h"
 
 #include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "agent/identity_read.h"
 #include "agent/process.h"
@@ -12,6 +15,7 @@
 struct identity {
     struct identity_attrs attrs;
     char *service;
+    bool brief;
 };
 
 static const struct identity_rules *rules; /* set once, before the agent runs */
@@ -21,18 +25,55 @@ void identity_set_rules(const struct identity_rules *r)
     rules = r;
 }
 
+/* Another program runs in the process than the one that was mapped: the mapping is of before an exec. */
+static bool is_replaced(const struct process *p)
+{
+    char link[64], path[4096];
+    ssize_t n;
+
+    snprintf(link, sizeof link, "/proc/%u/exe", p->pid);
+    n = readlink(link, path, sizeof path - 1);
+    if (n <= 0 || !p->exe_path)
+        return false;
+    path[n] = 0;
+    return strncmp(path, p->exe_path, strlen(p->exe_path)) != 0;
+}
+
+static int open_exe(const struct process *p, struct elf_file **ret)
+{
+    char path[64];
+
+    if (!p->exited && is_replaced(p)) {
+        snprintf(path, sizeof path, "/proc/%u/exe", p->pid);
+        return elf_open(path, ret, NULL);
+    }
+    return p->exe ? object_open_elf(p->exe, ret, NULL) : -ENOENT;
+}
+
+/* What /proc says now is said of the image after an exec, so the version has to be that image's, too: time between fork and
+ * exec counts for the program that was started. */
 int identity_new(const struct process *p, struct identity **ret, struct err *e)
 {
+    static struct identity_cache cache;
     _cleanup_(elf_freep) struct elf_file *exe = NULL;
     struct proc_memory memory = proc_memory_of((int) p->pid);
-    struct identity_source s = {.proc = "/proc", .root = "/", .pid = (int) p->pid, .memory = &memory, .rules = rules};
+    struct identity_source s = {.proc = "/proc",
+                                .root = "/",
+                                .pid = (int) p->pid,
+                                .memory = p->own.next_ns && !p->own.address ? NULL : &memory, /* looked for in vain */
+                                .exe_path = p->exe_path,
+                                .comm = p->comm,
+                                .rules = rules,
+                                .cache = &cache};
     struct identity *i = mem_zalloc(sizeof *i);
     struct str name;
     int r;
 
     if (!i)
         return -ENOMEM;
-    if (p->exe && object_open_elf(p->exe, &exe, NULL) >= 0)
+    i->brief = s.brief = p->brief;
+    s.build_id = p->brief && p->exe ? p->exe->gnu_id : NULL;
+    if (!p->brief && open_exe(p, &exe) >= 0)
         s.exe = exe;
     r = identity_read(&s, &i->attrs);
     name = identity_attrs_get(&i->attrs, STR("service.name"));
@@ -61,6 +102,11 @@ void identity_put(const struct identity *i, struct builder *b)
 {
     for (uint32_t k = 0; k < i->attrs.n; k++)
         builder_resource_attr(b, i->attrs.v[k].key, &i->attrs.v[k].value);
+}
+
+bool identity_is_brief(const struct identity *i)
+{
+    return i->brief;
 }
 
 const char *identity_service(const struct identity *i)

@@ -119,7 +119,7 @@ int process_maps_add(struct process *p, const struct process_mapping *m)
     if (r < 0)
         mapping_done(&copy);
     p->stale = true;
-    own_profiles_again(&p->own);
+    own_profiles_mapped(&p->own, m->path);
     return r;
 }
 
@@ -197,6 +197,8 @@ int process_maps_read(struct process *p, uint32_t pid)
     p->mappings = fresh.mappings;
     p->n_mappings = fresh.n_mappings;
     p->cap_mappings = fresh.cap_mappings;
+    for (uint32_t i = 0; i < p->n_mappings; i++)
+        own_profiles_mapped(&p->own, p->own.likely ? NULL : p->mappings[i].path);
     p->stale = true;
     return 0;
 }

@@ -96,6 +96,8 @@ static int process_number(struct tally *t, struct process *p, const struct agent
     if (mem_grow((void **) &t->processes, &t->cap_processes, t->n_processes + 1, sizeof *t->processes, 1 << 16) < 0 ||
         map_insert(&t->by_process, hash64_u64(number), (uint32_t) t->n_processes) < 0)
         return -ENOMEM;
+    if (p && p->identity && identity_is_brief(p->identity) && !p->brief) /* its turn came */
+        identity_free(TAKE(p->identity));
     if (p && !p->identity)
         identity_new(p, &p->identity, NULL);
     x = &t->processes[t->n_processes];

@@ -19,7 +19,7 @@ struct tally;
 
 struct tally_options {
     bool no_names;
-    bool pprof; /* Go's types samples,cpu and no times: for files that pprof reads */
+    bool pprof;     /* Go's types samples,cpu and no times: for files that pprof reads */
     bool leave_own; /* leave out what processes send themselves */
     size_t memory;
 };

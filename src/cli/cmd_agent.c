@@ -20,15 +20,15 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "cli/args.h"
+#include "cli/command.h"
+#include "cli/convert_output.h"
+#include "cli/paths.h"
 #include "host/agent_config.h"
 #include "host/agent_feed.h"
 #include "host/agent_profiles.h"
 #include "host/agent_upload.h"
-#include "cli/args.h"
-#include "cli/command.h"
-#include "cli/convert_output.h"
 #include "host/export_flow.h"
-#include "cli/paths.h"
 #include "host/watch.h"
 #include "model/batch.h"
 #include "model/sink.h"
@@ -80,6 +80,7 @@ struct running {
     struct agent_upload *upload; /* NULL: not wanted */
     int signal_fd;
     int64_t begin;
+    char governor[96]; /* what the log says of it last */
 };
 
 static void usage(FILE *out)
@@ -123,6 +124,18 @@ static void write_stats(struct running *a)
         log_warn("%s", e.message);
 }
 
+/* The rate in force, whenever it changes. */
+static void tell_governor(struct running *a)
+{
+    struct agent_counts n;
+
+    agent_counts(a->agent, &n);
+    if (!n.governor || strcmp(n.governor, a->governor) == 0)
+        return;
+    snprintf(a->governor, sizeof a->governor, "%s", n.governor);
+    log_info("sampling at %u Hz%s%s", n.rate_hz, n.governor[0] ? ": " : ", as asked", n.governor);
+}
+
 static int take_and_send(struct running *a, struct err *e)
 {
     struct batch *b = NULL;
@@ -130,6 +143,8 @@ static int take_and_send(struct running *a, struct err *e)
 
     if (r == 0)
         send_batch(a, b);
+    if (r == 0)
+        tell_governor(a);
     if (r == 0 && a->o->stats)
         write_stats(a);
     return r;

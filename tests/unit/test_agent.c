@@ -32,11 +32,36 @@ static void test_governor(void)
     eq_str(str_from(g.text), STR(""));
     for (int i = 0; i < 50; i++) /* 5 % at any rate */
         governor_tell(&g, 5 * NS_PER_S, 1000 * NS_PER_MS, 1 << 20);
-    ok(g.rate < 5);
-    ok(strstr(g.text, "of 99"));
+    eq_int(g.rate, GOVERNOR_RATE_MIN);
+    eq_int(g.reads, 1);
+    ok(strstr(g.text, "rate 10 of 99, few new processes read"));
     for (int i = 0; i < 300; i++)
         governor_tell(&g, 5 * NS_PER_S, 1 * NS_PER_MS, 1 << 20);
     eq_int(g.rate, 99);
+    eq_int(g.reads, GOVERNOR_READS);
+}
+
+/* 200 short processes a second, each of which costs half a millisecond to read and little otherwise: the budget is kept over
+ * every minute after the first, at 10 Hz or more. */
+static void test_governor_short_processes(void)
+{
+    struct governor g;
+    struct governor_limits l = {.cpu = 0.01, .cpus = 2, .rate = 99, .table_bytes = 16 << 20};
+    double spent[200] = {0};
+
+    governor_init(&g, &l);
+    for (int i = 0; i < 200; i++) { /* seconds of CPU in five seconds */
+        spent[i] = 5 * (MIN(g.reads, 200u) * 0.5e-3 + 200 * 0.02e-3 + g.rate * 2 * 10e-6);
+        governor_tell(&g, 5 * NS_PER_S, (uint64_t) (spent[i] * (double) NS_PER_S), 1 << 20);
+        ok(g.rate >= GOVERNOR_RATE_MIN);
+    }
+    for (int i = 12; i + 12 <= 200; i++) {
+        double minute = 0;
+
+        for (int k = 0; k < 12; k++)
+            minute += spent[i + k];
+        ok(minute / 60 / 2 <= l.cpu * 1.05);
+    }
 }
 
 /* A cost that follows the rate settles below the budget. */
@@ -293,6 +318,7 @@ static void test_stacks(void)
 int main(void)
 {
     tap_run(test_governor);
+    tap_run(test_governor_short_processes);
     tap_run(test_governor_waits);
     tap_run(test_governor_settles);
     tap_run(test_governor_memory);

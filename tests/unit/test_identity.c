@@ -11,6 +11,7 @@
 #include "agent/identity_read.h"
 #include "agent/own_profiles.h"
 #include "agent/process_context.h"
+#include "agent/service_name.h"
 #include "base/fd.h"
 #include "elf/go_build.h"
 #include "proc/jit_names.h"
@@ -267,6 +268,40 @@ static void test_context(void)
     identity_attrs_done(&a);
 }
 
+static void test_service_names(void)
+{
+    static const struct {
+        struct str command;
+        const char *exe, *name;
+    } cases[] = {
+        {STR("/usr/bin/redis-server\0/etc/redis.conf\0"), "redis-check-rdb", "redis-server"},
+        {STR("redis-server *:6379\0"), "redis-check-rdb", "redis-server"},
+        {STR("nginx: master process /usr/sbin/nginx\0"), "nginx", "nginx"},
+        {STR("postgres: checkpointer \0"), "postgres", "postgres"},
+        {STR("-bash\0"), "bash", "bash"},
+        {STR("python3\0-m\0http.server\0008000\0"), "python3.11", "http.server"},
+        {STR("python3\0-W\0ignore\0-u\0/srv/shop/manage.py\0runserver\0"), "python3.11", "manage"},
+        {STR("/usr/bin/python3\0/usr/bin/gunicorn\0shop.wsgi\0"), "python3.11", "gunicorn"},
+        {STR("python3\0-c\0print(1)\0"), "python3.11", "python3"},
+        {STR("python3\0-\0"), "python3.11", "python3"},
+        {STR("node\0--max-old-space-size=100\0-r\0dd-trace\0/app/server.js\0"), "node", "server"},
+        {STR("nodejs\0-e\0while(1);\0x.js\0"), "node", "nodejs"},
+        {STR("java\0-Xmx1g\0-jar\0/opt/shop-1.2.jar\0--port=1\0"), "java", "shop-1.2"},
+        {STR("java\0-cp\0a.jar:b.jar\0-Dx=y\0com.shop.Main\0"), "java", "com.shop.Main"},
+        {STR("javac\0X.java\0"), "javac", "javac"},
+        {STR("ruby\0-I\0lib\0bin/rails\0s\0"), "ruby3.1", "rails"},
+        {STR("/bin/sh\0/etc/cron.daily/backup.sh\0"), "dash", "backup"},
+        {STR("sh\0-c\0sleep 1\0"), "dash", "sh"},
+        {STR("python3\0-m\0"), "python3.11", "python3"},
+        {STR(""), "shop", "shop"},
+        {STR("\0\0"), "shop", "shop"},
+        {STR(""), "", ""},
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
+        eq_str(service_name_of(cases[i].command, str_from(cases[i].exe)), str_from(cases[i].name));
+}
+
 static void test_own_profiles(void)
 {
     struct value list[] = {
@@ -404,6 +439,7 @@ int main(void)
     tap_run(test_rules);
     tap_run(test_context);
     tap_run(test_own_profiles);
+    tap_run(test_service_names);
     tap_run(test_jit_names);
     tap_run(test_jit_file);
     tap_run(test_kallsyms);

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which new processes are read: a process is read when it is sampled, as long as the governor's budget for it lasts. One
+ * that is not is known by its executable alone (process.brief) and gets its turn with a later sample.
+ */
+#ifndef AGENT_READ_GATE_H
+#define AGENT_READ_GATE_H
+
+#include <stdint.h>
+
+struct process;
+
+struct read_gate {
+    uint64_t next_ns; /* when the next process may be read */
+};
+
+/* Sets p->brief. reads: governor.reads. */
+void read_gate_judge(struct read_gate *g, struct process *p, unsigned reads, uint64_t now_ns);
+
+#endif
