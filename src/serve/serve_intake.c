@@ -20,7 +20,7 @@
 
 /* A body beyond these takes long enough to decode that others would wait for the loop: it goes to a thread. Compressed ones
  * may hold a thousand times their size. */
-enum { TENANTS_MAX = 10000, DECODERS = 2, DECODE_QUEUE_MAX = 1024, LARGE = 256 << 10, LARGE_COMPRESSED = 16 << 10 };
+enum { TENANTS_MAX = 10000, DECODERS = 2, DECODE_QUEUE_MAX = 1024, LARGE = 256 << 10, LARGE_COMPRESSED = 8 << 10 };
 
 struct tenant {
     struct otlp_service otlp_grpc, otlp_http;
@@ -184,11 +184,21 @@ static void decode(struct worker_job *j)
     d->run(d->tenant, d->q);
 }
 
+/* How many bytes of this encoding are decoded on the loop: deflate makes at most a thousand times as many of them, others any
+ * number. */
+static size_t small_of(struct str encoding)
+{
+    if (!encoding.n || http_eq_nocase(encoding, "identity"))
+        return LARGE;
+    return http_eq_nocase(encoding, "gzip") || http_eq_nocase(encoding, "deflate") ? LARGE_COMPRESSED : 0;
+}
+
 static bool is_large(const struct http_request *q, bool packed)
 {
-    packed =
-        packed || http_headers_has(&q->headers, "content-encoding") || http_headers_has(&q->headers, "grpc-encoding");
-    return q->body.n > (packed ? LARGE_COMPRESSED : LARGE);
+    size_t small = MIN(small_of(http_headers_get(&q->headers, "content-encoding")),
+                       small_of(http_headers_get(&q->headers, "grpc-encoding")));
+
+    return q->body.n > MIN(small, packed ? LARGE_COMPRESSED : LARGE);
 }
 
 /* Decodes now, or on another thread what would hold the loop up. */

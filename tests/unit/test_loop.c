@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The event loop's timers and calls, and addresses. */
+#include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -129,11 +131,52 @@ static void test_addresses(void)
     close(fd);
 }
 
+static void spin(struct loop_call *c)
+{
+    struct timespec from, t;
+
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &from);
+    do
+        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    while ((t.tv_sec - from.tv_sec) * NS_PER_S + t.tv_nsec - from.tv_nsec < 30 * NS_PER_MS);
+    note_call(c);
+}
+
+/* The diagnostic mode tells of a callback that takes longer than its limit of CPU time, and of no other. */
+static void test_watchdog(void)
+{
+    struct numbered c[2] = {{.call.run = spin, .number = 0}, {.call.run = note_call, .number = 1}};
+    int fds[2], old = dup(STDERR_FILENO);
+    char text[512] = "";
+    struct loop *l;
+    ssize_t n;
+
+    ok(pipe(fds) == 0);
+    setenv("WICK_LOOP_LIMIT_MS", "10", 1);
+    eq_int(loop_new(&l, NULL), 0);
+    dup2(fds[1], STDERR_FILENO);
+    loop_defer(l, &c[0].call);
+    loop_defer(l, &c[1].call);
+    loop_run_once(l, 0);
+    dup2(old, STDERR_FILENO);
+    close(fds[1]);
+    n = read(fds[0], text, sizeof text - 1);
+    ok(n > 0 && strstr(text, "event loop: a callback (deferred) ran for"));
+    ok(strchr(text, '\n') == strrchr(text, '\n'));
+    unsetenv("WICK_LOOP_LIMIT_MS");
+    loop_free(l);
+    eq_int(loop_new(&l, NULL), 0); /* off again */
+    loop_free(l);
+    close(fds[0]);
+    close(old);
+}
+
 int main(void)
 {
     tap_run(test_timers);
     tap_run(test_many_timers);
     tap_run(test_calls);
     tap_run(test_addresses);
+    tap_run(test_watchdog);
     return tap_done();
 }
