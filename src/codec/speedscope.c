@@ -21,6 +21,8 @@ static void put_frame(const struct batch *b, uint32_t location, uint32_t k, stru
     const struct location *l = &d->locations[location];
     bool first = true;
 
+    if (buf_error(scratch)) /* it stays, for the caller */
+        return;
     buf_reset(scratch);
     frame_name(b, location, k, scratch);
     buf_putc(out, '{');

@@ -56,6 +56,8 @@ static void append_as(struct suite *s, struct batch *b, const struct sink_contex
 static void append(struct suite *s, struct batch *b)
 {
     append_as(s, b, &(struct sink_context){.tenant = "", .received_ns = suite_clock}, NULL);
+    if (s->neighbour)
+        append_as(s, b, &(struct sink_context){.tenant = "neighbour", .received_ns = suite_clock}, NULL);
 }
 
 struct simple {
@@ -1077,6 +1079,7 @@ void store_conformance(struct suite *s)
         {"single profiles", test_profiles},
     };
 
+    s->neighbour = true;
     s->config.now = suite_now;
     s->config.services[0].service = "short";
     s->config.services[0].keep = 86400 * NS_PER_S;

@@ -13,6 +13,7 @@ struct suite {
     struct store_config config;
     enum settle settle;
     struct store *store;
+    bool neighbour; /* everything is appended for a second tenant as well, which no question may see */
     void (*after)(struct suite *s); /* clears away what a test left; NULL = nothing */
 };
 

@@ -512,6 +512,6 @@ int main(void)
     tap_run(test_request_limit);
     tap_run(test_buffer_limit);
     tap_run(test_codings);
-    tap_torture(one_request);
+    tap_torture_lax(one_request, "a request that cannot be sent ends by its callback");
     return tap_done();
 }

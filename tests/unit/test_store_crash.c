@@ -13,7 +13,7 @@
 #include "store/store.h"
 #include "store_gen.h"
 
-enum { BATCHES_MAX = 64 };
+enum { BATCHES_MAX = 64, BACKFILL = 44 };
 
 static char live[64], made[64];
 static int64_t now_ns = GEN_T0;
@@ -43,7 +43,7 @@ static struct store_config config_of(const char *dir)
 }
 
 /* Batch i: one profile whose stack is main;f<i> with value 1; every third has a link and an attribute. */
-static struct batch *make_batch(int i)
+static struct batch *make_batch(int i, int64_t time)
 {
     _cleanup_(builder_freep) struct builder *b = NULL;
     struct value_type t;
@@ -61,7 +61,7 @@ static struct batch *make_batch(int i)
     t = (struct value_type){builder_string(b, STR("cpu")), builder_string(b, STR("nanoseconds"))};
     p = builder_profile(b, &t, 1);
     if (p)
-        p->time_ns = now_ns - i * NS_PER_S;
+        p->time_ns = time;
     for (int k = 0; k < 2; k++) {
         struct str fn = k ? STR("main") : gen_name(name, sizeof name, "f%u", (unsigned) i);
         struct line l = {.function = builder_function(b, &(struct function){.name = builder_string(b, fn)}), .line = 1};
@@ -84,25 +84,36 @@ struct story {
     size_t delete_from[BATCHES_MAX], deleted_at[BATCHES_MAX];
     int deletion[BATCHES_MAX]; /* its number */
     int64_t time[BATCHES_MAX];
-    int n, n_deletions;
+    int n, n_backfill, n_deletions;
     size_t close_at; /* calls made when it was closed for good */
 };
 
+static void append_one(struct story *r, int i, const char *tenant, int64_t time)
+{
+    _cleanup_(batch_unrefp) struct batch *b = make_batch(i, time);
+    struct ack_result result = {0};
+
+    if (r->s && b)
+        store_append_wait(r->s, b, &(struct sink_context){.tenant = tenant, .received_ns = now_ns}, &result);
+    if (r->s && b && result.status == SINK_OK)
+        r->acked_at[i] = crash.n + 1;
+    r->time[i] = time;
+}
+
 static void append(struct story *r, int count)
 {
-    while (count-- > 0) {
-        _cleanup_(batch_unrefp) struct batch *b = make_batch(r->n);
-        struct ack_result result = {0};
-
-        if (r->s && b)
-            store_append_wait(
-                r->s, b, &(struct sink_context){.tenant = r->n % 5 == 4 ? "t2" : "", .received_ns = now_ns}, &result);
-        if (r->s && b && result.status == SINK_OK)
-            r->acked_at[r->n] = crash.n + 1;
-        r->time[r->n] = b ? b->profiles[0].time_ns : 0;
-        r->n++;
+    for (; count-- > 0; r->n++) {
+        append_one(r, r->n, r->n % 5 == 4 ? "t2" : "", now_ns - r->n * NS_PER_S);
         now_ns += 7 * NS_PER_S;
     }
+}
+
+/* Batches from BACKFILL on, of both tenants and each of another hour: one flush makes many segments of them. */
+static void backfill(struct story *r, int count)
+{
+    for (; count-- > 0; r->n_backfill++)
+        append_one(r, BACKFILL + r->n_backfill, r->n_backfill % 2 ? "t2" : "",
+                   now_ns - (2 + 2 * r->n_backfill) * 3600 * NS_PER_S);
 }
 
 /* Batches [first, last] of service s<first % 2> and the default tenant, by time; those of later are not meant. */
@@ -137,6 +148,7 @@ static void scenario(struct story *r)
     now_ns = GEN_T0;
     reopen(r);
     append(r, 4);
+    backfill(r, 6);
     if (r->s)
         r->s->ops->flush(r->s, NULL);
     append(r, 4);
@@ -152,6 +164,7 @@ static void scenario(struct story *r)
     reopen(r);
     delete_some(r, 7, 11); /* in a compacted segment and in a log that was read again */
     append(r, 3);
+    backfill(r, 6);
     if (r->s)
         r->s->ops->flush(r->s, NULL);
     if (r->s)
@@ -200,7 +213,7 @@ static bool must_be_there(const struct story *r, int i, size_t k)
 /* A deletion that was done hides all it means; one that was not yet, all or nothing. */
 static void check_deleted(const struct story *r, size_t k, const int64_t counts[BATCHES_MAX], const char *what)
 {
-    for (int i = 0; i < r->n; i++) {
+    for (int i = 0; i < BATCHES_MAX; i++) {
         if (r->deleted_at[i] && r->deleted_at[i] <= k + 1 && counts[i])
             tap_fail("%s: batch %d was deleted and is back", what, i);
         for (int j = 0; j < i; j++)
@@ -217,7 +230,7 @@ static void check_counts(struct store *s, const struct story *r, size_t k, const
 
     if (!count_batches(s, counts, &notes))
         return;
-    for (int i = 0; i < r->n; i++) {
+    for (int i = 0; i < BATCHES_MAX; i++) {
         if (must_be_there(r, i, k) && counts[i] < 1)
             tap_fail("%s: batch %d was acknowledged and is missing", what, i);
         if (counts[i] > 1)
@@ -285,6 +298,9 @@ static void test_crash_states(void)
     for (int i = 0; i < r.n; i++)
         if (!r.acked_at[i])
             tap_fail("batch %d was not acknowledged in the plain run", i);
+    eq_int(r.n_backfill, 12);
+    for (int i = 0; i < r.n_backfill; i++)
+        ok(r.acked_at[BACKFILL + i] != 0);
     for (int i = 0; i < states && tap_bad < 10; i++, tried++) {
         enum crash_mode mode = (enum crash_mode)(i % CRASH_MODES);
         /* every call in turn when there are enough states, else spread over them */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A segment store with everything going on at once: writers, readers, somebody who deletes, flushes and compactions, and
- * next to no room for what is kept between questions. Every question sees what was acknowledged before it began and
- * nothing that was deleted before. Questions over many services have a second thread of their own. Run under
+ * A segment store with everything going on at once: writers and readers of two tenants, tenants that come up meanwhile, a
+ * thread that deletes, names that come later, statistics, flushes and compactions, and next to no room for what is kept
+ * between questions. Every question sees what was acknowledged before it began, of its own tenant, and nothing that was
+ * deleted before. Questions over many services have a second thread of their own. Run under
  * ThreadSanitizer as well.
  */
 #include "store_conformance.c"
@@ -11,13 +12,26 @@
 #include <unistd.h>
 
 #include "base/thread.h"
+#include "model/symbolizer.h"
 #include "store/engines/segment/engine.h"
 
-enum { WRITERS = 2, READERS = 2, BATCHES = 300, DELETIONS = 40, SERVICES = 6, ROUNDS = 150, PIDS = 5 };
+enum {
+    TENANTS = 2,
+    NEW_TENANTS = 40,
+    WRITERS = TENANTS,
+    READERS = 2,
+    BATCHES = 300,
+    DELETIONS = 40,
+    SERVICES = 6,
+    ROUNDS = 150,
+    PIDS = 5
+};
 
 static char dir[128], copy[160];
 static struct suite suite = {.config = {.keep = -1, .keep_detail = -1, .min_free = -1, .memory = 4096, .cache = 20000}};
-static _Atomic int64_t acknowledged;
+static _Atomic int64_t acknowledged[TENANTS];
+static const char *const tenants[TENANTS] = {"", "second"};
+static _Thread_local int mine; /* the tenant of this thread */
 static atomic_int writing, wrong;
 
 static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
@@ -28,12 +42,12 @@ static int remove_one(const char *path, const struct stat *st, int type, struct 
     return remove(path);
 }
 
-static bool try_once(const struct simple *rows, size_t n)
+static bool try_once(const char *tenant, const struct simple *rows, size_t n)
 {
     _cleanup_(batch_unrefp) struct batch *b = simple_batch(rows, n);
     struct ack_result r = {0};
 
-    store_append_wait(suite.store, b, &(struct sink_context){.tenant = "", .received_ns = GEN_T0}, &r);
+    store_append_wait(suite.store, b, &(struct sink_context){.tenant = tenant, .received_ns = GEN_T0}, &r);
     if (r.status != SINK_OK && r.status != SINK_UNAVAILABLE) /* too many logs wait to be flushed: again */
         wrong++;
     return r.status == SINK_OK;
@@ -41,7 +55,7 @@ static bool try_once(const struct simple *rows, size_t n)
 
 static void write_batch(const struct simple *rows, size_t n)
 {
-    while (!try_once(rows, n))
+    while (!try_once(tenants[mine], rows, n))
         usleep(1000);
 }
 
@@ -61,10 +75,11 @@ static void *run_writer(void *arg)
 {
     char service[32];
 
+    mine = (int) (intptr_t) arg % TENANTS;
     snprintf(service, sizeof service, "w%d", (int) (intptr_t) arg);
     for (int i = 0; i < BATCHES; i++) {
         write_one(service, i);
-        acknowledged += 2;
+        acknowledged[mine] += 2;
     }
     writing--;
     return NULL;
@@ -78,6 +93,7 @@ static int64_t ask_total(const char *selector)
     int64_t v = -1;
 
     ask(&k, selector, ALL);
+    k.q.tenant = tenants[mine];
     if (suite.store->ops->select(suite.store, &k.q, &t, &notes, NULL) == 0 && !notes.damaged)
         v = t->total[0][0];
     ask_done(&k);
@@ -86,21 +102,46 @@ static int64_t ask_total(const char *selector)
 
 static void *run_reader(void *arg)
 {
-    (void) arg;
+    mine = (int) (intptr_t) arg % TENANTS;
     do {
-        int64_t before = acknowledged, v = ask_total("cpu{service.name!=\"gone\"}");
+        int64_t before = acknowledged[mine], v = ask_total("cpu{service.name!=\"gone\"}");
+        struct store_stats st;
 
-        if (v < before || v > 2 * WRITERS * BATCHES)
+        if (v < before || v > 2 * BATCHES)
             wrong++;
-        if (ask_total("cpu{process.pid=\"1\",service.name!=\"gone\"}") > WRITERS)
+        if (ask_total("cpu{process.pid=\"1\",service.name!=\"gone\"}") > 1)
+            wrong++;
+        suite.store->ops->stats(suite.store, &st);
+        if (st.damaged)
             wrong++;
     } while (writing);
+    return NULL;
+}
+
+/* A tenant that nobody has heard of, again and again, and names for what it sent. */
+static void *run_newcomers(void *arg)
+{
+    struct symbol_frame frame = {.function = STR("named")};
+    struct symbol_answer a = {.frames = &frame, .first = (uint32_t[]){0, 1}, .n_addresses = 1};
+    uint64_t address = 0x1000;
+
+    (void) arg;
+    for (int i = 0; i < NEW_TENANTS; i++) {
+        char name[32];
+
+        snprintf(name, sizeof name, "new%d", i);
+        while (!try_once(name, &(struct simple){.value = 1, .time = GEN_T0 - i}, 1))
+            usleep(1000);
+        if (suite.store->ops->name_later(suite.store, name, STR("beef"), &address, &a, NULL) < 0)
+            wrong++;
+    }
     return NULL;
 }
 
 static void *run_deleter(void *arg)
 {
     (void) arg;
+    mine = TENANTS - 1;
     for (int i = 0; i < DELETIONS; i++) {
         struct asked k;
 
@@ -108,7 +149,7 @@ static void *run_deleter(void *arg)
         if (ask_total("cpu{service.name=\"gone\"}") != 2)
             wrong++;
         ask(&k, "{service.name=\"gone\"}", ALL);
-        if (suite.store->ops->delete (suite.store, "", &k.q.columns[0], NULL) < 0)
+        if (suite.store->ops->delete (suite.store, tenants[mine], &k.q.columns[0], NULL) < 0)
             wrong++;
         ask_done(&k);
         if (ask_total("cpu{service.name=\"gone\"}") != 0)
@@ -119,7 +160,7 @@ static void *run_deleter(void *arg)
 
 static void test_all_at_once(void)
 {
-    pthread_t threads[WRITERS + READERS + 1];
+    pthread_t threads[WRITERS + READERS + 2];
     struct err e = {0};
     int n = 0;
 
@@ -134,9 +175,10 @@ static void test_all_at_once(void)
     for (int i = 0; i < WRITERS; i++)
         n += thread_start(&threads[n], "writer", run_writer, (void *) (intptr_t) i, NULL) == 0;
     for (int i = 0; i < READERS; i++)
-        n += thread_start(&threads[n], "reader", run_reader, NULL, NULL) == 0;
+        n += thread_start(&threads[n], "reader", run_reader, (void *) (intptr_t) i, NULL) == 0;
     n += thread_start(&threads[n], "deleter", run_deleter, NULL, NULL) == 0;
-    eq_int(n, WRITERS + READERS + 1);
+    n += thread_start(&threads[n], "newcomers", run_newcomers, NULL, NULL) == 0;
+    eq_int(n, WRITERS + READERS + 2);
     eq_int(suite.store->ops->snapshot(suite.store, copy, NULL), 0); /* while all of this goes on */
     while (writing) {
         ok(suite.store->ops->flush(suite.store, NULL) == 0);
@@ -146,9 +188,12 @@ static void test_all_at_once(void)
     for (int i = 0; i < n; i++)
         pthread_join(threads[i], NULL);
     eq_int(wrong, 0);
-    eq_int(ask_total("cpu"), 2 * WRITERS * BATCHES);
-    ok(suite.store->ops->retain(suite.store, true, NULL) == 0);
-    eq_int(ask_total("cpu"), 2 * WRITERS * BATCHES);
+    for (int i = 0; i < 2; i++) {
+        for (mine = 0; mine < TENANTS; mine++)
+            eq_int(ask_total("cpu"), 2 * BATCHES);
+        mine = 0;
+        ok(suite.store->ops->retain(suite.store, true, NULL) == 0);
+    }
     store_close(suite.store);
     suite.config.dir = copy;
     suite.config.read_only = true;
@@ -176,7 +221,7 @@ static void write_round(int i)
                                   .stack = i % 2 ? "main a b" : "main a c",
                                   .pid = 1 + i % PIDS};
     write_batch(rows, SERVICES);
-    acknowledged += SERVICES;
+    acknowledged[mine] += SERVICES;
 }
 
 static void *run_rounds(void *arg)
@@ -235,7 +280,7 @@ static void *run_asker(void *arg)
 {
     (void) arg;
     do {
-        int64_t before = acknowledged;
+        int64_t before = acknowledged[mine];
 
         expect_between(ask_total("cpu"), before, SERVICES * ROUNDS);
         expect_between(ask_table(), before, SERVICES * ROUNDS);
@@ -278,7 +323,7 @@ static void test_many_services(void)
         return;
     }
     to_engine(suite.store)->cpus = 2 * READERS; /* every question has its second thread, on small machines, too */
-    acknowledged = wrong = 0;
+    acknowledged[0] = wrong = 0;
     writing = 1;
     n += thread_start(&threads[n], "writer", run_rounds, NULL, NULL) == 0;
     for (int i = 0; i < READERS; i++)

@@ -194,7 +194,9 @@ static int torture(void)
         r = perf_script_decode(str_from(perf), 0, &b, NULL);
     if (r == 0)
         r = folded_encode(b, b->profiles, 1, true, &out, NULL);
-    return r < 0 ? r : speedscope_encode(a, a->profiles, STR("x"), &out, NULL);
+    if (r == 0)
+        r = speedscope_encode(a, a->profiles, STR("x"), &out, NULL);
+    return r < 0 ? r : buf_error(&out);
 }
 
 int main(void)

@@ -230,7 +230,7 @@ int main(void)
     tap_run(test_thread);
     tap_run(test_signal_frame);
     tap_run(test_gap);
-    tap_torture(torture_table);
+    tap_torture_lax(torture_table, "arrays that cannot be trimmed stay as they are");
     for (int i = 0; i < n_modules; i++)
         unwind_table_free(modules[i].table);
     return tap_done();
