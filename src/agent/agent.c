@@ -62,7 +62,8 @@ struct agent {
     int epoll_fd, timer_fd;
     unsigned hz;
     uint64_t now_ns, next_sweep_ns;
-    uint64_t begin_until_ns;                                /* options.begin_rate_hz until then; 0: no more */
+    uint64_t begin_until_ns; /* options.begin_rate_hz until then; 0: no more */
+    uint64_t cpu_ns, foreign_ns[FOREIGN_KINDS];
     uint64_t samples, refused, left_out, processes_sampled; /* refused: what the tally had no room for */
     int64_t cpu_start_ns;
     bool copied;                /* a stack was copied in this round */
@@ -206,6 +207,13 @@ static void add_sample(struct agent *a, struct process *p, const struct agent_ev
                              .period_ns = NS_PER_S / a->hz};
 
     a->samples += e->weight;
+    if (e->kind == AGENT_EVENT_CPU) {
+        a->cpu_ns += e->weight * (uint64_t) s.period_ns;
+        if (p && p->foreign == FOREIGN_UNKNOWN && (p->lang || p->samples > 1 || p->exited))
+            p->foreign = foreign_find(p, p->lang != NULL);
+        if (p)
+            a->foreign_ns[p->foreign] += e->weight * (uint64_t) s.period_ns;
+    }
     if (tally_add(a->tally, p, &s) < 0)
         a->refused++;
 }
@@ -694,5 +702,7 @@ void agent_counts(struct agent *a, struct agent_counts *ret)
                                  .ring_bytes = ring_bytes(a->n_cpus),
                                  .rate_hz = a->hz,
                                  .governor = a->governor.text,
+                                 .cpu_ns = a->cpu_ns,
                                  .by_perf = a->perf != NULL};
+    memcpy(ret->foreign_ns, a->foreign_ns, sizeof ret->foreign_ns);
 }

@@ -20,6 +20,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+#include "agent/foreign.h"
 #include "base/err.h"
 #include "base/str.h"
 
@@ -55,7 +56,8 @@ struct agent_options {
 };
 
 struct agent_counts {
-    uint64_t left_out; /* samples of what processes send themselves */
+    uint64_t cpu_ns, foreign_ns[FOREIGN_KINDS]; /* sampled; of that, in runtimes that are not shown (foreign.h) */
+    uint64_t left_out;                          /* samples of what processes send themselves */
     uint64_t samples, lost, frames, frames_named, stacks_whole, stacks_cut;
     uint64_t bpf_runs, bpf_frames, stack_copies;  /* program runs that took a sample; frames walked there */
     uint64_t switches, switch_ns, switch_samples; /* off-CPU */

@@ -63,6 +63,11 @@ static bool read_again(struct perf_map *m, const struct process *p)
     return true;
 }
 
+size_t perf_map_count(const struct perf_map *m)
+{
+    return m->names.n;
+}
+
 bool perf_map_find(struct perf_map *m, const struct process *p, uint64_t address, struct str *ret, uint64_t *ret_start)
 {
     return addr_names_find(&m->names, address, ret, ret_start) ||

@@ -15,6 +15,8 @@ struct process;
 /* -ENOENT when the process has none. */
 int perf_map_new(const struct process *p, struct perf_map **ret, struct err *e);
 void perf_map_free(struct perf_map *m);
+/* How many names it has. */
+size_t perf_map_count(const struct perf_map *m);
 /* True with the name of the code at the address; it lives until the next call. */
 bool perf_map_find(struct perf_map *m, const struct process *p, uint64_t address, struct str *ret, uint64_t *ret_start);
 

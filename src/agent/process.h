@@ -14,6 +14,7 @@
 
 #include "agent/bpf/agent_abi.h"
 #include "agent/bpf/lang_abi.h"
+#include "agent/foreign.h"
 #include "agent/object.h"
 #include "agent/own_profiles.h"
 #include "base/err.h"
@@ -63,6 +64,7 @@ struct process {
     struct agent_lang lang_record;
     struct agent_span span;
     bool span_again;           /* it will have one: look again */
+    enum foreign foreign;      /* a runtime that is not shown */
     struct own_profiles own;   /* what it sends itself */
     struct perf_map *perf_map; /* perf_map.h: names of a JIT's code; NULL until asked for */
 };

@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/mem.h"
+#include "proc/jit_names.h"
 
 enum { FRAMES_MAX = 1 << 19, STACKS_MAX = 1 << 18, ROWS_MAX = 1 << 20, TIMES_MAX = 1 << 22, LIST_MAX = 1 << 23 };
 
@@ -219,16 +220,14 @@ static int mark(struct tally *t, const char *text)
 /* One node for all code of a runtime whose names are not to be had, with the way to get them. */
 static int unnamed_jit(struct tally *t, struct process *p)
 {
-    const char *exe = p->exe_path ? strrchr(p->exe_path, '/') : NULL;
+    const char *exe = p->exe_path ? strrchr(p->exe_path, '/') : NULL, *hint;
     char text[200];
 
     exe = exe ? exe + 1 : p->comm;
-    if (strncmp(exe, "node", 4) == 0)
-        snprintf(text, sizeof text, "[JIT code without names: run %.40s with --perf-basic-prof]", exe);
-    else if (strncmp(exe, "java", 4) == 0)
-        snprintf(text, sizeof text, "[JIT code without names: run %.40s with a perf-map agent]", exe);
-    else
-        snprintf(text, sizeof text, "[JIT code without names: %.40s writes no perf map]", exe);
+    hint = jit_names_hint(str_from(exe), p->perf_map && perf_map_count(p->perf_map));
+    if (hint)
+        return mark(t, hint);
+    snprintf(text, sizeof text, "[JIT code without names: %.40s writes no perf map]", exe);
     return mark(t, text);
 }
 

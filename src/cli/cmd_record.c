@@ -82,6 +82,12 @@ static void tell(struct record *c, bool last)
     if (c->live)
         fprintf(stderr, "\r\033[K");
     fprintf(stderr, "wick: %s%s", line, last ? "\n" : "");
+    if (last) {
+        _cleanup_(buf_done) struct buf foreign = BUF_INIT;
+
+        watch_foreign(&counts, "wick: ", &foreign);
+        fprintf(stderr, "%.*s", STR_FMT(buf_str(&foreign)));
+    }
     fflush(stderr);
 }
 

@@ -2,7 +2,7 @@
 /*
  * Rust's older mangling: a C++ nested name whose last part is a hash.
  *
- *   _ZN (<length> ["_"] <identifier>)* 17h <16 hex digits> E
+ *   _ZN (<length> <identifier>)* 17h <16 hex digits> E
  *
  * Identifiers escape what C++ names cannot hold: $LT$ < $GT$ > $RF$ & $BP$ * $SP$ @ $LP$ ( $RP$ ) $C$ , $uXX$ a byte,
  * ".." is "::", and "_" in front of a leading "$" is dropped. An unknown escape is kept with all that follows it. The
@@ -86,7 +86,7 @@ static void put_identifier(struct str id, struct buf *out)
     }
 }
 
-/* Cuts one <length> ["_"] <identifier> off *s. */
+/* Cuts one <length> <identifier> off *s. */
 static int read_identifier(struct str *s, struct str *ret)
 {
     uint32_t n = 0;
@@ -100,12 +100,6 @@ static int read_identifier(struct str *s, struct str *ret)
             return -EINVAL;
         n = n * 10 + digit;
         *s = str_slice(*s, 1, s->n);
-    }
-    if (s->n && s->p[0] == '_') {
-        if (n == 0)
-            return -EINVAL;
-        *s = str_slice(*s, 1, s->n);
-        n--;
     }
     if (s->n < n)
         return -EINVAL;

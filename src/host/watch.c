@@ -15,6 +15,7 @@
 #include "symbol/symbol_process.h"
 
 enum { LINES_TIMEOUT_MS = 20000 }; /* of one binary */
+static const int64_t SHARE_MIN_NS = 5 * NS_PER_S;
 
 static int add_rules(struct filter *f, const struct arg_list *l, bool include, struct err *e)
 {
@@ -193,9 +194,23 @@ void watch_line(const struct agent_counts *c, int64_t elapsed_ns, char *ret, siz
     double cost =
         elapsed_ns > 0 ? 100.0 * (double) (c->bpf_ns + c->own_cpu_ns) / (double) elapsed_ns / (double) cpus : 0;
 
-    snprintf(ret, size, "%.1f s, %llu samples, %llu lost, cost %.2f %% of the machine%s%s",
-             (double) elapsed_ns / (double) NS_PER_S, (unsigned long long) c->samples, (unsigned long long) c->lost,
-             cost, c->governor && c->governor[0] ? ", " : "", c->governor ? c->governor : "");
+    char share[64];
+
+    if (elapsed_ns < SHARE_MIN_NS) /* a share of so little time says nothing: starting counts as much as sampling */
+        snprintf(share, sizeof share, "%.3f CPU-s", (double) (c->bpf_ns + c->own_cpu_ns) / (double) NS_PER_S);
+    else
+        snprintf(share, sizeof share, "%.2f %% of the machine", cost);
+    snprintf(ret, size, "%.1f s, %llu samples, %llu lost, cost %s%s%s", (double) elapsed_ns / (double) NS_PER_S,
+             (unsigned long long) c->samples, (unsigned long long) c->lost, share,
+             c->governor && c->governor[0] ? ", " : "", c->governor ? c->governor : "");
+}
+
+void watch_foreign(const struct agent_counts *c, const char *prefix, struct buf *out)
+{
+    for (int f = FOREIGN_RUBY; f < FOREIGN_KINDS; f++)
+        if (c->foreign_ns[f] && c->foreign_ns[f] * 100 >= c->cpu_ns)
+            buf_printf(out, "%s%.0f %% of the CPU time is in %s, whose functions are not shown\n", prefix,
+                       100.0 * (double) c->foreign_ns[f] / (double) c->cpu_ns, foreign_name((enum foreign) f));
 }
 
 void watch_json(const struct agent_counts *c, int64_t elapsed_ns, struct buf *out)

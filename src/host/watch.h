@@ -82,6 +82,9 @@ int watch_next_signal(int fd);
 /* "12 s, 1,234 samples, 0 lost, cost 0.31 % of the machine" into ret. */
 void watch_line(const struct agent_counts *c, int64_t elapsed_ns, char *ret, size_t size);
 
+/* "12 % of the CPU time is in PHP, whose functions are not shown" for each such runtime, a line each; nothing below 1 %. */
+void watch_foreign(const struct agent_counts *c, const char *prefix, struct buf *out);
+
 /* All counts as one JSON object and a newline. */
 void watch_json(const struct agent_counts *c, int64_t elapsed_ns, struct buf *out);
 

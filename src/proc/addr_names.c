@@ -39,15 +39,28 @@ void addr_names_order(struct addr_names *t)
         qsort(t->v, t->n, sizeof *t->v, compare);
 }
 
+/* b does not begin before a. */
+static bool overlap(const struct addr_name *a, const struct addr_name *b)
+{
+    return a->start == b->start || b->start - a->start < a->size;
+}
+
+/* Memory that a JIT used again: what came later has overwritten what it overlaps, all of it. */
 void addr_names_sort(struct addr_names *t)
 {
     size_t kept = 0;
 
     addr_names_order(t);
-    for (size_t i = 0; i < t->n; i++) {
-        if (kept && t->v[kept - 1].start == t->v[i].start)
-            kept--;
-        t->v[kept++] = t->v[i];
+    for (size_t i = 0; i < t->n; i++) { /* what is kept is in order, and nothing of it overlaps */
+        const struct addr_name *e = &t->v[i];
+        bool stale = false;
+
+        while (kept && !stale && overlap(&t->v[kept - 1], e)) {
+            stale = t->v[kept - 1].name > e->name;
+            kept -= !stale;
+        }
+        if (!stale)
+            t->v[kept++] = *e;
     }
     t->n = kept;
 }

@@ -29,7 +29,7 @@ enum { ADDR_NAMES_MAX = 1 << 21, ADDR_NAMES_POOL_MAX = 128 << 20, ADDR_NAME_MAX 
 
 /* 0, -ENOMEM, -E2BIG, -EFBIG. Names longer than ADDR_NAME_MAX are cut. */
 int addr_names_add(struct addr_names *t, uint64_t start, uint64_t size, struct str name);
-/* Of several with one start the last added stays. To be called once, before finding. */
+/* Of ranges that overlap the last added stays. To be called once, before finding. */
 void addr_names_sort(struct addr_names *t);
 void addr_names_order(struct addr_names *t); /* the same, but all stay: equal starts in the order they were added */
 void addr_names_done(struct addr_names *t);

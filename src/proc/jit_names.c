@@ -113,7 +113,7 @@ static const struct {
 } runtimes[] = {
     {"node", "[node: run with --perf-basic-prof]"},
     {"nodejs", "[node: run with --perf-basic-prof]"},
-    {"java", "[java: run with -XX:+PreserveFramePointer and a perf-map agent]"},
+    {"java", "[java: run with -XX:+PreserveFramePointer, then jcmd PID Compiler.perfmap]"},
     {"dotnet", "[dotnet: run with DOTNET_PerfMapEnabled=1]"},
     {"luajit", "[luajit: run with -jdump or a perf-map]"},
     {"beam.smp", "[erlang: run with +JPperf true]"},
@@ -122,8 +122,10 @@ static const struct {
     {"deno", "[deno: run with --v8-flags=--perf-basic-prof]"},
 };
 
-const char *jit_names_hint(struct str executable)
+const char *jit_names_hint(struct str executable, bool has_map)
 {
+    if (has_map)
+        return "[JIT code that the perf map does not name]";
     for (size_t i = 0; i < ARRAY_SIZE(runtimes); i++)
         if (str_is(executable, runtimes[i].name))
             return runtimes[i].hint;

@@ -23,7 +23,7 @@ int jit_names_parse(struct str text, size_t *ret_used, struct addr_names *t);
 /* Reads the file of a process. proc: "/proc". -ENOENT when there is none, -EPERM when it is somebody else's. */
 int jit_names_read(const char *proc, int pid, struct addr_names *t, struct err *e);
 /* What a profile says for code without names: "[node: run with --perf-basic-prof]", by the name of the executable. The
- * text is constant; NULL for programs that are not known to make code at run time. */
-const char *jit_names_hint(struct str executable);
+ * text is constant; NULL for programs that are not known to make code at run time. has_map: there are names, but not this one. */
+const char *jit_names_hint(struct str executable, bool has_map);
 
 #endif

@@ -8,6 +8,7 @@
 #include "agent/bpf/agent_abi.h"
 #include "agent/cgroup.h"
 #include "agent/container_files.h"
+#include "agent/foreign.h"
 #include "agent/identity_read.h"
 #include "agent/own_profiles.h"
 #include "agent/process_context.h"
@@ -302,6 +303,17 @@ static void test_service_names(void)
         eq_str(service_name_of(cases[i].command, str_from(cases[i].exe)), str_from(cases[i].name));
 }
 
+static void test_foreign(void)
+{
+    eq_int(foreign_of_file(STR("/usr/bin/ruby3.1")), FOREIGN_RUBY);
+    eq_int(foreign_of_file(STR("/usr/sbin/php-fpm8.2")), FOREIGN_PHP);
+    eq_int(foreign_of_file(STR("/usr/lib/apache2/modules/libphp8.2.so")), FOREIGN_PHP);
+    eq_int(foreign_of_file(STR("/usr/bin/perl")), FOREIGN_PERL);
+    eq_int(foreign_of_file(STR("/usr/bin/luajit")), FOREIGN_LUA);
+    eq_int(foreign_of_file(STR("/usr/bin/perltidy")), FOREIGN_NONE);
+    eq_int(foreign_of_file(STR("/usr/bin/bash")), FOREIGN_NONE);
+}
+
 static void test_own_profiles(void)
 {
     struct value list[] = {
@@ -361,8 +373,22 @@ static void test_jit_names(void)
     ok(!addr_names_find(&t, 0x1030, &name, NULL));
     ok(!addr_names_find(&t, 0xfff, &name, NULL));
     addr_names_done(&t);
-    eq_str(str_from(jit_names_hint(STR("node"))), STR("[node: run with --perf-basic-prof]"));
-    ok(!jit_names_hint(STR("bash")));
+    eq_str(str_from(jit_names_hint(STR("node"), false)), STR("[node: run with --perf-basic-prof]"));
+    ok(!jit_names_hint(STR("bash"), false));
+    ok(!strstr(jit_names_hint(STR("node"), true), "run with"));
+    ok(strstr(jit_names_hint(STR("java"), false), "-XX:+PreserveFramePointer") &&
+       strstr(jit_names_hint(STR("java"), false), "jcmd PID Compiler.perfmap"));
+    t = ADDR_NAMES_INIT; /* memory that is used again: nothing is left of what was there, wherever it began */
+    ok(jit_names_parse(STR("1000 100 old\n1040 20 inside\n1080 100 later\n5000 10 kept\n4000 800 big\n4100 10 young\n"),
+                       &used, &t) == 0);
+    addr_names_sort(&t);
+    ok(!addr_names_find(&t, 0x1010, &name, NULL));
+    ok(addr_names_find(&t, 0x1045, &name, NULL) && str_is(name, "inside"));
+    ok(addr_names_find(&t, 0x1090, &name, NULL) && str_is(name, "later"));
+    ok(addr_names_find(&t, 0x4105, &name, NULL) && str_is(name, "young"));
+    ok(!addr_names_find(&t, 0x4005, &name, NULL));
+    ok(addr_names_find(&t, 0x5005, &name, NULL) && str_is(name, "kept"));
+    addr_names_done(&t);
 }
 
 static void test_jit_file(void)
@@ -439,6 +465,7 @@ int main(void)
     tap_run(test_rules);
     tap_run(test_context);
     tap_run(test_own_profiles);
+    tap_run(test_foreign);
     tap_run(test_service_names);
     tap_run(test_jit_names);
     tap_run(test_jit_file);

@@ -278,6 +278,6 @@ void still_name(struct still *s, struct still_maps *m, struct still_frame *f)
     }
     if (addr_names_find(&m->jit, f->address - !f->exact, &name, NULL))
         f->function = arena_str(&s->arena, name);
-    else if ((hint = jit_names_hint(base_name(m->executable))))
+    else if ((hint = jit_names_hint(base_name(m->executable), m->jit.n > 0)))
         f->function = str_from(hint);
 }

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See foreign.h. */
+#include "agent/foreign.h"
+
+#include "agent/process.h"
+
+static const struct {
+    const char *name;
+    enum foreign is;
+} files[] = {
+    {"ruby", FOREIGN_RUBY},   {"libruby", FOREIGN_RUBY},  {"php", FOREIGN_PHP},          {"libphp", FOREIGN_PHP},
+    {"mod_php", FOREIGN_PHP}, {"perl", FOREIGN_PERL},     {"libperl", FOREIGN_PERL},     {"lua", FOREIGN_LUA},
+    {"liblua", FOREIGN_LUA},  {"python", FOREIGN_PYTHON}, {"libpython", FOREIGN_PYTHON},
+};
+
+const char *foreign_name(enum foreign f)
+{
+    static const char *const names[FOREIGN_KINDS] = {
+        "", "", "Ruby", "PHP", "Perl", "Lua", "a Python that is not known (3.9 and later are)"};
+
+    return names[f];
+}
+
+/* What follows the name is a version or an ending: "ruby3.1", "libphp8.so", and not "perltidy". */
+enum foreign foreign_of_file(struct str path)
+{
+    struct str base = path;
+
+    for (uint32_t i = path.n; i > 0; i--)
+        if (path.p[i - 1] == '/') {
+            base = str_slice(path, i, path.n);
+            break;
+        }
+    for (size_t i = 0; i < ARRAY_SIZE(files); i++) {
+        struct str name = str_from(files[i].name), rest;
+
+        if (!str_starts(base, name))
+            continue;
+        rest = str_slice(base, name.n, base.n);
+        if (!rest.n || (rest.p[0] >= '0' && rest.p[0] <= '9') || rest.p[0] == '.' || rest.p[0] == '-')
+            return files[i].is;
+        if (str_is(rest, "jit") || str_starts(rest, STR("jit-")))
+            return files[i].is;
+    }
+    return FOREIGN_NONE;
+}
+
+enum foreign foreign_find(const struct process *p, bool has_lang)
+{
+    enum foreign f = p->exe_path ? foreign_of_file(str_from(p->exe_path)) : FOREIGN_NONE;
+
+    if (has_lang)
+        return FOREIGN_NONE;
+    for (uint32_t i = 0; f == FOREIGN_NONE && i < p->n_mappings; i++) {
+        struct str path = p->mappings[i].path ? str_from(p->mappings[i].path) : (struct str){0};
+
+        if (str_find(path, STR("/lib")) >= 0 || str_find(path, STR("mod_php")) >= 0)
+            f = foreign_of_file(path);
+    }
+    return f;
+}
