@@ -82,6 +82,7 @@ static int new_server(struct serve *s, bool (*begin)(void *, struct http_request
     for (unsigned i = 0; i < loop_group_size(s->loops) && i < ARRAY_SIZE(loops); i++)
         loops[o.n_loops++] = loop_group_at(s->loops, i);
     o.max_body = (size_t) s->config.limits.request;
+    o.max_buffered = MIN((size_t) 512 << 20, MAX(s->memory_limit / 4, o.max_body));
     return http_server_new(&o, ret, e);
 }
 

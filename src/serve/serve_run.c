@@ -12,6 +12,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/meminfo.h"
 #include "base/thread.h"
 #include "conf/yaml.h"
 #include "host/agent_config.h"
@@ -85,6 +86,9 @@ static int start_store(struct serve *s, struct err *e)
     for (size_t i = 0; i < ARRAY_SIZE(stamps); i++)
         if (strcmp(c->store.timestamps, stamps[i]) == 0)
             sc.timestamps = (enum store_timestamps) i;
+    sc.memory = MIN(sc.memory, s->memory_limit / 16); /* a few of them may wait to be written */
+    sc.cache = MIN(sc.cache, s->memory_limit / 4);
+    sc.dictionary = sc.answers = s->memory_limit / 2;
     put_retention(&c->retention, &sc);
     return store_open(engine, &sc, &s->store, e);
 }
@@ -162,7 +166,7 @@ static int start_front(struct serve *s, struct err *e)
                               .names = s->names.source,
                               .auth = s->auth,
                               .call_limit_ns = c->limits.query_time,
-                              .memory_limit = (size_t) c->limits.query_memory,
+                              .memory_limit = MIN((size_t) c->limits.query_memory, s->memory_limit / 4),
                               .tenant_calls = c->limits.tenant_queries,
                               .version = WICK_VERSION};
     int r;
@@ -331,6 +335,7 @@ static int start(struct serve *s, const char *data_dir, struct err *e)
 {
     int r = find_dirs(s, data_dir);
 
+    s->memory_limit = meminfo_limit(s->config.limits.memory);
     if (r == 0 && s->config.agent.enabled && !s->args->no_agent && !getenv("WICK_NO_AGENT"))
         r = start_agent(s, e);
     if (r == 0)

@@ -26,6 +26,7 @@ struct serve {
     struct flow *pipelines;
     struct agent_feed *agent; /* a child of ours with rights that we give up; NULL: none */
     struct serve_rights rights;
+    size_t memory_limit; /* limits.memory, resolved */
     char data_dir[SERVE_PATH_SIZE], store_dir[SERVE_PATH_SIZE];
     const char *token_file, *reached_store; /* as this process reaches them */
     struct arena paths;

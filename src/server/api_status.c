@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/json.h"
+#include "base/meminfo.h"
 #include "server/api.h"
 #include "server/door.h"
 #include "server/front.h"
@@ -51,7 +52,7 @@ static void put_store_metrics(struct buf *out, const struct store_stats *s)
     metric(out, "wick_store_segments", "gauge", "Segment files.", (double) s->segments);
     metric(out, "wick_store_disk_bytes", "gauge", "Bytes on disk.", (double) s->disk_bytes);
     metric(out, "wick_store_log_bytes", "gauge", "Bytes of the log not yet in segments.", (double) s->log_bytes);
-    metric(out, "wick_store_memory_bytes", "gauge", "Bytes of rows not yet in segments.", (double) s->memory_bytes);
+    metric(out, "wick_store_memory_bytes", "gauge", "Bytes of symbols, rows not yet in segments, caches and answers.", (double) s->memory_bytes);
     metric(out, "wick_store_syncs_total", "counter", "Syncs of the log.", (double) s->syncs);
     metric(out, "wick_store_flushes_total", "counter", "Flushes to segments.", (double) s->flushes);
     metric(out, "wick_store_compactions_total", "counter", "Compactions.", (double) s->compactions);
@@ -82,22 +83,6 @@ static void put_call_metrics(struct buf *out, const struct front_stats *s)
     buf_printf(out, "wick_http_call_seconds_count %llu\n", (unsigned long long) s->calls);
 }
 
-/* Resident memory in bytes, 0 when the kernel does not say. */
-static double resident(void)
-{
-    _cleanup_(buf_done) struct buf b = BUF_INIT;
-    struct str text;
-    uint64_t pages = 0;
-
-    if (fd_read_file("/proc/self/statm", 4096, &b, NULL) < 0)
-        return 0;
-    text = buf_str(&b);
-    str_cut(&text, ' ');
-    if (str_to_u64(str_cut(&text, ' '), 10, &pages) < 0)
-        return 0;
-    return (double) pages * (double) sysconf(_SC_PAGESIZE);
-}
-
 static int run_metrics(struct call *c, struct err *e)
 {
     const struct front_options *o = front_options(c->front);
@@ -114,7 +99,8 @@ static int run_metrics(struct call *c, struct err *e)
     metric(&c->out, "wick_query_queue", "gauge", "Calls that wait for a worker.", (double) workers_waiting(o->workers));
     if (o->metrics)
         o->metrics(o->metrics_ctx, &c->out);
-    metric(&c->out, "process_resident_memory_bytes", "gauge", "Resident memory.", resident());
+    metric(&c->out, "wick_memory_bytes", "gauge", "Memory in use by everything.", (double) meminfo_used());
+    metric(&c->out, "process_resident_memory_bytes", "gauge", "Resident memory.", (double) meminfo_resident());
     metric(&c->out, "process_cpu_seconds_total", "counter", "CPU time.", (double) clock_cpu() / 1e9);
     return 0;
 }

@@ -71,6 +71,9 @@ static const struct option limits_tenant_options[] = {
 
 static const struct option limits_options[] = {
     {"request", OPT_SIZE, AT(serve_limits, request), "64MiB", "size of one request, inflated"},
+    {"memory", OPT_SIZE, AT(serve_limits, memory), "0",
+     "of the server: rows that are not in a segment yet, stacks and names, caches and answers together; over it senders and "
+     "questions are told to wait; 0: a quarter of the control group or the machine"},
     {"query_time", OPT_DURATION, AT(serve_limits, query_time), "30s", "time of one answer"},
     {"query_memory", OPT_SIZE, AT(serve_limits, query_memory), "512MiB", "memory of one answer"},
     {"query_workers", OPT_INT, AT(serve_limits, query_workers), "0", "answers at once; 0: one per CPU, at least 2"},

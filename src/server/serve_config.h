@@ -37,6 +37,7 @@ struct serve_retention_service {
 
 struct serve_limits {
     int64_t request;      /* bytes of one request, inflated */
+    int64_t memory;       /* bytes of the server, 0 = a quarter of what there is */
     int64_t query_time;   /* ns */
     int64_t query_memory; /* bytes of one answer */
     int64_t query_workers;

@@ -59,11 +59,14 @@ struct store_config {
         int64_t keep;
     } services[STORE_SERVICE_RULES_MAX]; /* shorter retention for these */
     uint32_t n_services;
-    bool async;       /* acknowledge when written, before it is synced */
-    bool read_only;   /* no writer, no threads; a store that another process has open is refused all the same */
-    bool manual;      /* nothing in the background: flush and compact only when asked (tests, tools) */
-    size_t memory;    /* of rows not yet in a segment, 0 = 64 MiB */
-    size_t cache;     /* of what is kept between questions and can be read again, 0 = 256 MiB */
+    bool async;     /* acknowledge when written, before it is synced */
+    bool read_only; /* no writer, no threads; a store that another process has open is refused all the same */
+    bool manual;    /* nothing in the background: flush and compact only when asked (tests, tools) */
+    size_t memory;  /* of rows not yet in a segment, 0 = 64 MiB */
+    size_t cache;   /* of what is kept between questions and can be read again, 0 = 256 MiB */
+    size_t
+        dictionary; /* of stacks and names of all epochs, 0 = no limit; over it, requests with new stacks are refused */
+    size_t answers; /* of what questions need while they run, 0 = no limit; over it they are refused */
     double min_free;  /* share of the disk below which writes are refused, 0 = 0.05; negative = off */
     uint64_t reserve; /* bytes kept for retention to work on a full disk, 0 = 64 MiB */
     enum store_timestamps timestamps;

@@ -29,10 +29,10 @@ def small(tmp_path):
         subprocess.run(["umount", "-l", str(d)])
 
 
-def tokens_of(directory):
+def tokens_of(directory, tenants=("one", "two")):
     """Tokens of two tenants."""
     return [subprocess.run([WICK, "token", "create", "--scope", "admin", "--tenant", t, "--file", f"{directory}/tokens"],
-                           capture_output=True, text=True, check=True).stdout.split()[-1] for t in ("one", "two")]
+                           capture_output=True, text=True, check=True).stdout.split()[-1] for t in tenants]
 
 
 def send(s, token):

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/mem.h"
+#include "base/meminfo.h"
 #include "pipeline/graph/component.h"
 #include "pipeline/graph/host.h"
 
@@ -45,45 +46,12 @@ static const struct option options[] = {
     {0},
 };
 
-static int64_t read_number(const char *path)
-{
-    _cleanup_(buf_done) struct buf b = BUF_INIT;
-    uint64_t v;
-
-    if (fd_read_file(path, 4096, &b, NULL) < 0 || str_to_u64(str_trim(buf_str(&b)), 10, &v) < 0)
-        return 0;
-    return (int64_t) MIN(v, (uint64_t) INT64_MAX);
-}
-
-static int64_t total_memory(void)
-{
-    int64_t machine = (int64_t) sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
-    int64_t group = read_number("/sys/fs/cgroup/memory.max");
-
-    return group > 0 && group < machine ? group : machine;
-}
-
-static int64_t resident(void)
-{
-    _cleanup_(buf_done) struct buf b = BUF_INIT;
-    struct str text;
-    uint64_t pages;
-
-    if (fd_read_file("/proc/self/statm", 4096, &b, NULL) < 0)
-        return 0;
-    text = buf_str(&b);
-    str_cut(&text, ' ');
-    if (str_to_u64(str_cut(&text, ' '), 10, &pages) < 0)
-        return 0;
-    return (int64_t) pages * sysconf(_SC_PAGESIZE);
-}
-
 static bool over(struct limiter *l)
 {
     int64_t now = clock_mono(), due = l->next_check;
 
     if (now >= due && atomic_compare_exchange_strong(&l->next_check, &due, now + l->interval)) {
-        int64_t rss = resident();
+        int64_t rss = (int64_t) meminfo_resident();
 
         if (rss > l->hard)
             malloc_trim(0);
@@ -131,7 +99,7 @@ static int create(const struct component_args *args, struct instance **ret, stru
     (void) e;
     if (!l)
         return -ENOMEM;
-    total = c->limit_mib ? 0 : total_memory();
+    total = c->limit_mib ? 0 : (int64_t) meminfo_total();
     l->hard = c->limit_mib ? c->limit_mib << 20 : total / 100 * c->limit_percentage;
     spike = c->limit_mib ? c->spike_limit_mib << 20 : total / 100 * c->spike_limit_percentage;
     l->soft = l->hard - (spike ? spike : l->hard / 5);

@@ -137,6 +137,7 @@ static void engine_close(struct store *s)
     fd_close(g->dir_fd);
     fd_close(g->lock_fd);
     mem_free(g->dir);
+    mem_free(g->place);
     mem_free(g);
 }
 
@@ -295,6 +296,7 @@ static int engine_open(const struct store_config *c, struct store **ret, struct 
     if (r == 0)
         r = open_dir(g, e);
     if (r == 0) {
+        engine_note_place(g);
         engine_release_if_full(g);
         engine_damage_load(g);
         r = open_catalog(g, e);
@@ -312,6 +314,9 @@ static int engine_open(const struct store_config *c, struct store **ret, struct 
     if (r < 0)
         return r;
     g->opening = false;
+    pthread_mutex_lock(&g->write_lock);
+    engine_count_memory(g, true);
+    pthread_mutex_unlock(&g->write_lock);
     *ret = &TAKE(g)->store;
     return 0;
 }
@@ -332,7 +337,6 @@ static void add_tenant_stats(struct engine *g, struct engine_tenant *t, struct s
         ret->series += stable_count(&k->symbols->series);
         ret->services += stable_count(&k->symbols->services);
         ret->locations += stable_count(&k->symbols->locations);
-        ret->memory_bytes += k->symbols->arena.used;
         for (uint32_t i = 0; i < stable_count(&k->symbols->services); i++)
             ret->stacks += stable_count(&sym_service(k->symbols, i)->nodes);
     }
@@ -398,7 +402,7 @@ static int engine_stats(struct store *s, struct store_stats *ret)
     ret->clock_ahead_ns = MAX(engine_now(g) - engine_believed(g), 0);
     ret->deletions = snap->n_tombstones;
     ret->cache_bytes = lru_bytes(&g->lru);
-    ret->memory_bytes += ret->cache_bytes;
+    ret->memory_bytes += ret->cache_bytes + atomic_load(&g->dictionary) + atomic_load(&g->answering);
     if (g->config.read_only)
         add_parts(snap, ret);
     for (uint32_t i = 0; i < snap->n_memtables; i++) {

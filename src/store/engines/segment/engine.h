@@ -94,7 +94,7 @@ struct engine {
     struct store store;
     struct store_config config;
     struct intake_limits limits;
-    char *dir;
+    char *dir, *place; /* as it was given, and where it was when it was opened (NULL: not known) */
     int dir_fd, log_dir, lock_fd;
     pthread_mutex_t lock, write_lock, flush_lock;
     struct snapshot *snapshot;   /* under lock */
@@ -127,7 +127,11 @@ struct engine {
     pthread_cond_t flush_wake; /* with lock */
     bool flush_wanted;         /* under lock */
     char trouble[200];         /* under lock: why flushing or compaction failed last; "" = they work */
-    atomic_bool no_log;        /* there was no room to begin the log in use */
+    atomic_size_t dictionary;  /* bytes of all symbols, as counted last */
+    atomic_size_t answering;   /* bytes that questions need now, about */
+    int64_t counted;           /* under write_lock: when, and what the memtable had then */
+    size_t counted_bytes;
+    atomic_bool no_log; /* there was no room to begin the log in use */
     bool opening;
     /* under flush_lock */
     struct catalog *catalog;
@@ -244,6 +248,18 @@ int engine_delete(struct store *s, const char *tenant, const struct store_column
 int engine_snapshot(struct store *s, const char *dir, struct err *e);
 void *engine_flusher_run(void *engine);
 
+/* --- memory (memory_bound.c) --- */
+/* Counts symbols, now and then or at once, and says whether new stacks are accepted. Under write_lock. */
+void engine_count_memory(struct engine *g, bool at_once);
+/* Whether a request of so many stacks may add some that were not seen before. */
+bool engine_takes_stacks(struct engine *g, uint32_t n_stacks);
+/* The epoch in use is so large that another should begin; any tenant's is. Under write_lock. */
+bool engine_epoch_is_large(struct engine *g, const struct engine_epoch *k);
+bool engine_wants_epoch(struct engine *g);
+/* A question is about to need so much. -EAGAIN or -E2BIG where that is too much; else it is given back. */
+int engine_take_answer(struct engine *g, size_t bytes, struct err *e);
+void engine_give_answer(struct engine *g, size_t bytes);
+
 /* --- room (room.c) --- */
 /* Sets the reserve aside where there is room; gives it back to the disk. */
 void engine_make_reserve(struct engine *g);
@@ -254,6 +270,9 @@ void engine_full_reason(struct engine *g, int r, char *out, size_t size);
 /* Less room than writes are accepted with; the directory is not there any more. */
 bool engine_is_low(struct engine *g, char *why, size_t size);
 bool engine_is_gone(struct engine *g, char *why, size_t size);
+/* Remembers where the directory is; says it, for people. */
+void engine_note_place(struct engine *g);
+const char *engine_place(const struct engine *g);
 /* ret->problem: why nothing is accepted now. */
 void engine_find_problem(struct engine *g, const struct snapshot *snap, struct store_stats *ret);
 /* Flushing or compaction failed, or works (NULL). */

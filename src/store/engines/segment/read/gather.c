@@ -7,12 +7,18 @@
 
 #include <errno.h>
 #include <math.h>
+#include <unistd.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
+#include "base/meminfo.h"
 #include "base/thread.h"
 #include "base/wrap.h"
 
-enum { JOBS_FOR_TWO = 4 };
+/* A node of a service costs so much while it is answered about: its sums, its part of a view, what is folded. */
+enum { JOBS_FOR_TWO = 4, NODE_BYTES = 100, LARGE = 8 << 20 };
+
+#define WAIT_MAX (10 * NS_PER_S)
 
 /* A gauge's sums of one instance, divided by its snapshots at the end. */
 struct instance {
@@ -499,20 +505,49 @@ struct crew {
     pthread_mutex_t lock; /* held while fn runs */
 };
 
+/* Waits where other questions, or this one's other thread, need the memory just now. */
+static int take_memory(struct gather *x, size_t bytes)
+{
+    int64_t until = clock_mono() + WAIT_MAX;
+    int r;
+
+    while ((r = engine_take_answer(x->scan.g, bytes, x->scan.e)) == -EAGAIN && clock_mono() < until) {
+        if (scan_cancelled(&x->scan))
+            return -ECANCELED;
+        usleep(2000);
+    }
+    if (r == 0)
+        *x->scan.e = (struct err){0};
+    return r;
+}
+
+static int run_job(struct gather *x, struct crew *c, const struct job *j)
+{
+    size_t need = (size_t) stable_count(&sym_service(j->sym->symbols, j->service)->nodes) * NODE_BYTES;
+    int r = take_memory(x, need);
+
+    if (r < 0)
+        return r;
+    r = begin_service(x, j->sym, j->service);
+    if (r == 0)
+        r = add_service(x, c->segments);
+    if (r == 0 && x->any) {
+        pthread_mutex_lock(&c->lock);
+        r = c->fn(c->ctx, x);
+        pthread_mutex_unlock(&c->lock);
+    }
+    engine_give_answer(x->scan.g, need);
+    x->most = MAX(x->most, need);
+    return r;
+}
+
 static void run_jobs(struct gather *x, struct crew *c)
 {
     uint32_t i;
 
     while (atomic_load(&c->result) == 0 && (i = atomic_fetch_add(&c->next, 1)) < c->n_jobs) {
-        int r = begin_service(x, c->jobs[i].sym, c->jobs[i].service);
+        int r = run_job(x, c, &c->jobs[i]);
 
-        if (r == 0)
-            r = add_service(x, c->segments);
-        if (r == 0 && x->any) {
-            pthread_mutex_lock(&c->lock);
-            r = c->fn(c->ctx, x);
-            pthread_mutex_unlock(&c->lock);
-        }
         if (r < 0)
             atomic_store(&c->result, r);
         else
@@ -632,6 +667,8 @@ uint32_t gather_part_nodes(const struct gather *x)
 void gather_done(struct gather *x)
 {
     free_sums(x);
+    if (x->most > LARGE)
+        meminfo_trim();
     mem_free(x->held);
     arena_done(&x->arena);
     scan_done(&x->scan);

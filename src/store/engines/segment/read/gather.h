@@ -23,6 +23,7 @@ struct gather {
     uint32_t n_parts;      /* services in the answer, at most */
     /* gather.c's own */
     bool gauge, any;
+    size_t most; /* bytes that a service took, about */
     size_t cap_acc[2], cap_touched;
     struct instance *instances;
     size_t cap_instances;

@@ -125,6 +125,7 @@ struct symbols {
     struct idmap location_prints; /* locations that batches had lately, by their print */
     uint32_t n_unlined;           /* native locations with names and without lines */
     uint32_t mapped[5];           /* how far each map reaches: strings, mappings, functions, locations, series */
+    bool frozen;                  /* there is no memory for stacks that were not seen before */
     bool replaying;               /* additions come from definitions: leave none */
     uint32_t known[6];            /* while replaying: so many of the next definitions, per kind, are there already */
 };
@@ -138,6 +139,11 @@ DEFINE_CLEANUP(struct symbols *, symbols_unref)
 int symbols_apply(struct symbols *s, const void *p, size_t n);
 /* A `start` definition with the counts as they are now. */
 void symbols_put_start(const struct symbols *s, struct buf *out);
+
+/* Memory that it takes, and of this what only the writer needs; the writer or whoever keeps it from writing asks. */
+size_t symbols_bytes(const struct symbols *s, size_t *ret_maps);
+/* Frees what only the writer needs; it is made again when something is added. */
+void symbols_drop_maps(struct symbols *s);
 
 /* --- the writer --- */
 /* Numbers of a batch's things, filled in as they are needed. */

@@ -231,6 +231,8 @@ uint32_t symbols_stack(struct symbols *s, struct sym_memo *m, uint32_t service, 
         }
         return at->node - 1;
     }
+    if (unlikely(s->frozen))
+        return NONE;
     node = add_stack(s, m, v, service, st, &unnamed);
     if (node == NONE || remember(v, id, node, unnamed) < 0)
         return NONE;

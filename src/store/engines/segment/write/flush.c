@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/mem.h"
+#include "base/meminfo.h"
 #include "store/engines/segment/engine.h"
 #include "store/engines/segment/format/radix.h"
 #include "store/engines/segment/symbols/symbol_file.h"
@@ -366,9 +367,20 @@ static void seal_if_old(struct engine *g)
     pthread_mutex_unlock(&g->write_lock);
 }
 
+static uint64_t count_flushes(struct engine *g)
+{
+    uint64_t n;
+
+    pthread_mutex_lock(&g->lock);
+    n = g->stats.flushes;
+    pthread_mutex_unlock(&g->lock);
+    return n;
+}
+
 void *engine_flusher_run(void *arg)
 {
     struct engine *g = arg;
+    uint64_t flushed = 0;
 
     while (!atomic_load(&g->closing)) {
         struct err e = {0};
@@ -382,6 +394,10 @@ void *engine_flusher_run(void *arg)
         if (r == 0)
             r = engine_compact(g, false, &e);
         pthread_mutex_unlock(&g->flush_lock);
+        if (r == 0 && flushed != count_flushes(g)) { /* a memtable went */
+            flushed = count_flushes(g);
+            meminfo_trim();
+        }
         if (now - g->retained > 60 * NS_PER_S) {
             g->retained = now;
             if (r == 0 || fd_is_full(r))

@@ -8,9 +8,11 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/mem.h"
 #include "store/engines/segment/engine.h"
 
 enum { FILES_MIN = 16 };
@@ -52,11 +54,12 @@ void engine_full_reason(struct engine *g, int r, char *out, size_t size)
     uint64_t free, total;
 
     if (r == -EDQUOT)
-        snprintf(out, size, "the disk quota for '%s' is used up: writes wait until there is room", g->dir);
+        snprintf(out, size, "the disk quota for '%.100s' is used up: writes wait until there is room", engine_place(g));
     else if (fd_files(g->dir_fd, &free, &total) == 0 && total && !free)
-        snprintf(out, size, "the file system of '%s' has no inodes left: writes wait until there are some", g->dir);
+        snprintf(out, size, "the file system of '%.100s' has no inodes left: writes wait until there are some",
+                 engine_place(g));
     else
-        snprintf(out, size, "no space left on the disk of '%s': writes wait until there is room", g->dir);
+        snprintf(out, size, "no space left on the disk of '%.100s': writes wait until there is room", engine_place(g));
 }
 
 bool engine_is_low(struct engine *g, char *why, size_t size)
@@ -70,31 +73,60 @@ bool engine_is_low(struct engine *g, char *why, size_t size)
     if (fstatat(g->dir_fd, "RESERVE", &st, 0) == 0 && !st.st_size) /* given back: for retention, not for senders */
         held = g->config.reserve ? g->config.reserve : 64 << 20;
     if (fd_files(g->dir_fd, &free, &total) == 0 && total && free < FILES_MIN) {
-        snprintf(why, size, "the file system of '%s' has no inodes left: writes wait until there are some", g->dir);
+        snprintf(why, size, "the file system of '%.100s' has no inodes left: writes wait until there are some",
+                 engine_place(g));
         return true;
     }
     if (fd_space(g->dir_fd, &free, &total) == 0 && total && (double) free < min * (double) total + (double) held) {
-        snprintf(why, size, "the disk of '%s' is nearly full: writes wait until there is room", g->dir);
+        snprintf(why, size, "the disk of '%.100s' is nearly full: writes wait until there is room", engine_place(g));
         return true;
     }
     return false;
 }
 
+/* Where the directory is, as the kernel has it: a server that gave up its rights may not be able to look up its path. */
+static bool find_place(struct engine *g, char out[static 4096])
+{
+    char link[64];
+    ssize_t n;
+
+    snprintf(link, sizeof link, "/proc/self/fd/%d", g->dir_fd);
+    n = readlink(link, out, 4095);
+    out[MAX(n, 0)] = 0;
+    return n > 0;
+}
+
+void engine_note_place(struct engine *g)
+{
+    char place[4096];
+
+    if (find_place(g, place))
+        g->place = mem_strdup(place);
+}
+
+const char *engine_place(const struct engine *g)
+{
+    return g->place ? g->place : g->dir;
+}
+
 bool engine_is_gone(struct engine *g, char *why, size_t size)
 {
     struct stat open_one, named;
-    int r = stat(g->dir, &named) < 0 ? -errno : 0;
+    char place[4096];
+    const char *how = NULL;
 
     if (fstat(g->lock_fd, &open_one) == 0 && !open_one.st_nlink)
-        r = -ENOENT;
-    else if (r == 0 && fstat(g->dir_fd, &open_one) == 0 &&
+        how = "deleted";
+    else if (g->place && find_place(g, place) && strcmp(place, g->place) != 0)
+        how = str_ends(str_from(place), STR(" (deleted)")) ? "deleted" : "moved or replaced by another";
+    else if (stat(g->dir, &named) == 0 && fstat(g->dir_fd, &open_one) == 0 &&
              (open_one.st_dev != named.st_dev || open_one.st_ino != named.st_ino))
-        r = -ESTALE;
-    if (r != -ENOENT && r != -ENOTDIR && r != -ESTALE)
-        return false;
-    snprintf(why, size, "the store's directory '%s' was %s: nothing more is acknowledged until the server is restarted",
-             g->dir, r == -ESTALE ? "replaced by another" : "deleted");
-    return true;
+        how = "replaced by another";
+    if (how)
+        snprintf(why, size,
+                 "the store's directory '%.100s' was %s: nothing more is acknowledged until the server is restarted",
+                 engine_place(g), how);
+    return how != NULL;
 }
 
 void engine_find_problem(struct engine *g, const struct snapshot *snap, struct store_stats *ret)

@@ -270,7 +270,9 @@ static void commit_jobs(struct engine *g, struct job *jobs)
                 engine_stop(g, "the log", r);
         }
     }
-    if (!refuse && g->active->bytes >= limit && !atomic_load(&g->stopped) && engine_seal(g, NULL) >= 0)
+    engine_count_memory(g, false);
+    if (!refuse && (g->active->bytes >= limit || engine_wants_epoch(g)) && !atomic_load(&g->stopped) &&
+        engine_seal(g, NULL) >= 0)
         engine_wake_flusher(g);
     pthread_mutex_unlock(&g->write_lock);
     complete(jobs);
@@ -393,9 +395,12 @@ static void roll_epochs(struct engine *g)
 
         for (uint32_t v = 0; k && v < stable_count(&k->symbols->services); v++)
             nodes += stable_count(&sym_service(k->symbols, v)->nodes);
-        if (k && !k->symbols->defs.n && (nodes > EPOCH_NODES_MAX || now - k->born > keep / 2 + 86400 * NS_PER_S))
-            engine_add_epoch(g, engine_tenant_at(g, i), k->epoch + 1, now, &next); /* without memory: later */
+        if (k && !k->symbols->defs.n &&
+            (nodes > EPOCH_NODES_MAX || now - k->born > keep / 2 + 86400 * NS_PER_S || engine_epoch_is_large(g, k)) &&
+            engine_add_epoch(g, engine_tenant_at(g, i), k->epoch + 1, now, &next) == 0) /* without memory: later */
+            symbols_drop_maps(k->symbols);
     }
+    engine_count_memory(g, true);
 }
 
 int engine_seal(struct engine *g, struct err *e)

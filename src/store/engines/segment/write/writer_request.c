@@ -350,12 +350,15 @@ int writer_make_record(struct engine *g, struct job *j, struct err *e)
     struct writer *w = g->writer;
     int64_t now = engine_now(g);
     struct intake in;
+    size_t before;
     int r = find_symbols(g, j, e);
 
     if (r == 0)
         r = begin_memo(w, j->batch);
     if (r < 0)
         return r;
+    before = j->part->arena.used;
+    j->symbols->frozen = !engine_takes_stacks(g, j->batch->dict.n_stacks);
     j->memo = &w->memo;
     g->limits.believed = engine_believed(g);
     r = intake_plan(&w->memo.prints, &j->ctx, &g->limits, now, &w->resources, &w->arena, &in);
@@ -370,10 +373,15 @@ int writer_make_record(struct engine *g, struct job *j, struct err *e)
         j->part->n_added = j->first_prof;
         w->n_keys = j->first_key;
         cumulative_done(&g->cumulative); /* its values ran ahead: every instance begins with a new base */
-        return r;
+        g->active->bytes += j->part->arena.used - before; /* it is the memtable's until that goes */
+        return r == -ENOMEM && j->symbols->frozen
+                   ? err_set(e, -ENOBUFS,
+                             "the memory for stacks is used up (limits.memory): requests with new stacks wait")
+                   : r;
     }
     j->result.rejected = in.rejected;
     snprintf(j->result.message, sizeof j->result.message, "%s", in.message);
-    g->active->bytes += j->rows * (sizeof(struct row) + 4) + j->profiles * sizeof(struct prof);
+    g->active->bytes += MAX(j->part->arena.used - before, j->rows * sizeof(struct row)) + j->rows * 4 +
+                        j->profiles * sizeof(struct prof);
     return 0;
 }

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Memory has a bound. Symbols (stacks and names of all epochs) are counted by the log writer. What only the writer needs of
+ * an epoch that is no longer written to goes; an epoch that has grown to a quarter of the bound gives way to a new one, so
+ * that a question needs no more than that at a time. Where all of them reach the bound, large requests with stacks that were
+ * not seen before are refused until retention drops an epoch, and a quarter over it all such requests: one sender's flood
+ * does not shut out the others at once. Nothing that was acknowledged is cut. Questions announce what
+ * they are about to need, and are refused where that is too much.
+ */
+#include <errno.h>
+
+#include "base/clock.h"
+#include "store/engines/segment/engine.h"
+
+/* A new stack costs about so much, most of it what only the writer needs. */
+enum { COUNT_BYTES = 1 << 20, FEW_STACKS = 2000, STACK_BYTES = 100 };
+
+#define COUNT_EVERY (100 * NS_PER_MS)
+
+static size_t count_epochs(struct engine *g, struct engine_tenant *t, bool tight)
+{
+    size_t sum = 0;
+
+    for (struct engine_epoch *k = t->epochs; k; k = k->next) {
+        size_t maps, bytes = symbols_bytes(k->symbols, &maps);
+
+        if (k != t->epochs && maps && tight) { /* names came later for it */
+            symbols_drop_maps(k->symbols);
+            bytes -= maps;
+        }
+        sum += bytes;
+    }
+    return sum;
+}
+
+void engine_count_memory(struct engine *g, bool at_once)
+{
+    size_t limit = g->config.dictionary, sum = 0;
+    int64_t now = clock_mono();
+    bool tight = limit && atomic_load(&g->dictionary) > limit / 2;
+
+    if (!at_once && now - g->counted < COUNT_EVERY && g->active && g->active->bytes - g->counted_bytes < COUNT_BYTES)
+        return;
+    g->counted = now;
+    g->counted_bytes = g->active ? g->active->bytes : 0;
+    for (uint32_t i = 0; i < engine_n_tenants(g); i++)
+        sum += count_epochs(g, engine_tenant_at(g, i), tight);
+    atomic_store(&g->dictionary, sum);
+}
+
+bool engine_takes_stacks(struct engine *g, uint32_t n_stacks)
+{
+    size_t limit = g->config.dictionary, bytes = atomic_load(&g->dictionary) + (size_t) n_stacks * STACK_BYTES;
+
+    return !limit || bytes < limit || (n_stacks <= FEW_STACKS && bytes < limit + limit / 4);
+}
+
+/* It is large, and there will be room for another when its maps are gone. */
+bool engine_epoch_is_large(struct engine *g, const struct engine_epoch *k)
+{
+    size_t limit = g->config.dictionary, maps, bytes;
+
+    if (!limit)
+        return false;
+    bytes = symbols_bytes(k->symbols, &maps);
+    return bytes > limit / 4 && atomic_load(&g->dictionary) - MIN(maps, atomic_load(&g->dictionary)) < limit / 4 * 3;
+}
+
+bool engine_wants_epoch(struct engine *g)
+{
+    if (!g->config.dictionary || atomic_load(&g->dictionary) <= g->config.dictionary / 4)
+        return false;
+    for (uint32_t i = 0; i < engine_n_tenants(g); i++) {
+        struct engine_epoch *k = engine_tenant_at(g, i)->epochs;
+
+        if (k && engine_epoch_is_large(g, k))
+            return true;
+    }
+    return false;
+}
+
+int engine_take_answer(struct engine *g, size_t bytes, struct err *e)
+{
+    size_t limit = g->config.answers, others = atomic_fetch_add(&g->answering, bytes);
+
+    if (!limit || others + bytes <= limit || (!others && bytes <= 2 * limit))
+        return 0;
+    atomic_fetch_sub(&g->answering, bytes);
+    return others ? err_set(e, -EAGAIN, "too many large questions at once for limits.memory; ask again in a moment")
+                  : err_set(e, -E2BIG,
+                            "the answer needs %zu MiB of memory while it is made, more than limits.memory allows",
+                            bytes >> 20);
+}
+
+void engine_give_answer(struct engine *g, size_t bytes)
+{
+    atomic_fetch_sub(&g->answering, bytes);
+}
