@@ -12,7 +12,7 @@
 
 enum { CONTEXT_BYTES = 1 << 20 };
 static const uint64_t PAUSE_FOUND_NS = NS_PER_S / 10, PAUSE_MIN_NS = NS_PER_S, PAUSE_MAX_NS = 300ull * NS_PER_S,
-                      NEW_NS = NS_PER_S / 2;
+                      NEW_NS = NS_PER_S / 2, PAUSE_LIKELY_MAX_NS = 5ull * NS_PER_S;
 
 static unsigned type_bit(struct str name)
 {
@@ -59,11 +59,14 @@ static uint64_t mono_of_boot(uint64_t boot_ns)
     return boot_ns > (uint64_t) ahead ? boot_ns - (uint64_t) ahead : 0;
 }
 
-static void take(struct own_profiles *o, unsigned types, uint64_t since_ns)
+void own_profiles_take(struct own_profiles *o, unsigned types, uint64_t since_ns)
 {
-    if (types != o->types)
-        o->since_ns = since_ns;
+    if (types == o->types)
+        return;
+    o->before = o->types;
+    o->before_ns = o->since_ns;
     o->types = types;
+    o->since_ns = since_ns;
 }
 
 static int read_context(struct process *p, const struct proc_memory *memory)
@@ -83,7 +86,7 @@ static int read_context(struct process *p, const struct proc_memory *memory)
     if (r == 0) {
         o->address = map->start;
         o->published_ns = c.published_ns;
-        take(o, own_profiles_types(&c), mono_of_boot(c.published_ns));
+        own_profiles_take(o, own_profiles_types(&c), mono_of_boot(c.published_ns));
     }
     arena_done(&a);
     proc_maps_done(&maps);
@@ -106,7 +109,7 @@ void own_profiles_check(struct process *p, uint64_t now_ns)
     if (now_ns < o->next_ns || p->exited || p->until_ns != UINT64_MAX || (!o->likely && now_ns < p->since_ns + NEW_NS))
         return;
     o->pause_ns = MIN(MAX(o->pause_ns * 2, PAUSE_MIN_NS), PAUSE_MAX_NS);
-    o->next_ns = now_ns + o->pause_ns;
+    o->next_ns = now_ns + (o->likely ? MIN(o->pause_ns / 10, PAUSE_LIKELY_MAX_NS) : o->pause_ns);
     if (is_unchanged(o, &memory)) {
         o->next_ns = now_ns + PAUSE_FOUND_NS;
         return;
@@ -118,7 +121,7 @@ void own_profiles_check(struct process *p, uint64_t now_ns)
         o->next_ns = now_ns;                 /* it is being changed */
     } else if (r == -ENOENT && o->address) { /* it was unmapped: nothing is sent any more */
         o->address = 0;
-        take(o, 0, now_ns);
+        own_profiles_take(o, 0, now_ns);
     }
 }
 
@@ -136,5 +139,7 @@ bool own_profiles_cover(const struct own_profiles *o, unsigned kind, uint64_t ti
 {
     unsigned bit = kind == AGENT_EVENT_CPU ? OWN_CPU : OWN_OFF_CPU;
 
-    return o->types & bit && time_ns >= o->since_ns;
+    if (time_ns < o->since_ns)
+        return o->before & bit && time_ns >= o->before_ns;
+    return o->types & bit;
 }

@@ -7,8 +7,8 @@
  * means that the process sends nothing; this is also the answer for other SDKs and for versions of libwick that do not
  * publish it. The time of publication says from when on the SDK samples.
  *
- * The context is looked for when libwick is mapped, else when a sampled process is NEW_NS old (most are gone by then),
- * and then less and less often. Once it was found, a check reads its 32-byte header and nothing else until it changes. The agent's thread only.
+ * The context is looked for when libwick is mapped, and then often, for it may start and stop at any time; else when
+ * a sampled process is NEW_NS old (most are gone by then), and then less and less often. Once it was found, a check reads its 32-byte header and nothing else until it changes. The agent's thread only.
  */
 #ifndef AGENT_OWN_PROFILES_H
 #define AGENT_OWN_PROFILES_H
@@ -24,13 +24,16 @@ enum { OWN_CPU = 1, OWN_OFF_CPU = 2 };
 
 struct own_profiles {
     bool likely;                /* libwick is mapped: look at once */
-    unsigned types;             /* OWN_* */
+    unsigned types, before;     /* OWN_*: now, and before since_ns */
     uint64_t since_ns;          /* CLOCK_MONOTONIC: when types became what they are */
+    uint64_t before_ns;         /* the same of before */
     uint64_t next_ns, pause_ns; /* the next check, and how long to wait after that */
     uint64_t address;           /* of the context; 0: not found */
     uint64_t published_ns;      /* its time of publication at the last check */
 };
 
+/* The types are these, from this time on. */
+void own_profiles_take(struct own_profiles *o, unsigned types, uint64_t since_ns);
 /* The types that the context names. */
 unsigned own_profiles_types(const struct process_context *c);
 /* Checks the process if a check is due. */

@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """One process that is seen by two sources is counted once: what arrives is compared with user+sys of the process."""
 import json
+import os
 import subprocess
 import sys
 import time
 
 import pytest
 
-from agent_tools import PROGRAMS, agent_to_file, complete_lines, needs_bpf
+from agent_tools import PROGRAMS, ROOT, WICK, agent_to_file, complete_lines, needs_bpf
+from sdk_tools import LIBWICK
+from test_serve import Server
 
 
 @pytest.fixture(autouse=True)
@@ -59,3 +62,68 @@ def test_what_a_process_sends_itself_is_left_out(tmp_path):
 def test_what_it_does_not_send_is_kept(tmp_path, types, options):
     cpu, _, _, last = sampled_while_it_publishes(tmp_path, types, *options)
     assert abs(cpu - last) < 0.1 * last, (cpu, last)
+
+
+BURN = """
+import os, sys, time
+while time.process_time() < float(sys.argv[1]):
+    sum(range(2000))
+t = os.times()
+print(t.user + t.system)
+"""
+
+
+def libwick_program(tmp_path):
+    exe = tmp_path / "late_libwick"
+    subprocess.run(["cc", "-O2", f"-I{ROOT}/include", "-o", exe, PROGRAMS / "late_libwick.c", f"-L{LIBWICK}", "-lwick",
+                    f"-Wl,-rpath,{LIBWICK}"], check=True)
+    return exe
+
+
+def commands(tmp_path, server, seconds):
+    """What is run, by the service's name: by the agent alone, by libwick and the agent in every order."""
+    exe, grpc = libwick_program(tmp_path), "http://" + server.grpc
+    run = [WICK, "run", "--export", grpc, "--"]
+    python = [sys.executable, "-c", BURN, str(seconds)]
+    third = str(seconds / 3)
+    return {"agent": python,
+            "run": [*run, *python],
+            "exec": [*run, "sh", "-c", 'exec "$@"', "sh", *python],
+            "libwick": [exe, grpc, "0", str(seconds), "0"],
+            "late": [exe, grpc, third, third, third]}
+
+
+def total(server, service):
+    return server.json(f"/api/v1/top?limit=1&query=cpu%7Bservice.name=%22{service}%22%7D")["total"] / 1e9
+
+
+def judge_combinations(tmp_path, monkeypatch, seconds, tolerance):
+    monkeypatch.delenv("WICK_NO_AGENT", raising=False)
+    server = Server(tmp_path, "--set", "agent.rate=99", "--set", "agent.budget=0")
+    wrong = {}
+    try:
+        time.sleep(1)
+        truth = {}
+        for name, command in commands(tmp_path, server, seconds).items():
+            p = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=seconds * 30 + 60,
+                               env={**os.environ, "OTEL_SERVICE_NAME": "once_" + name})
+            assert p.returncode == 0, (name, p.stderr)
+            truth[name] = float(p.stdout.split()[-1])
+        time.sleep(8)  # the agent's last batch
+        for name, cpu in truth.items():
+            got = total(server, "once_" + name)
+            if abs(got / cpu - 1) > tolerance:
+                wrong[name] = (got, cpu)
+    finally:
+        server.stop()
+    assert not wrong, wrong
+
+
+def test_combinations(tmp_path, monkeypatch):
+    """Counted once: twice would be +100 %, not at all -100 %, and of `late` a third. A loaded machine adds noise."""
+    judge_combinations(tmp_path, monkeypatch, 1.5, 0.25)
+
+
+@pytest.mark.slow
+def test_combinations_exactly(tmp_path, monkeypatch):
+    judge_combinations(tmp_path, monkeypatch, 20, 0.03)

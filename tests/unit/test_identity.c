@@ -342,6 +342,12 @@ static void test_own_profiles(void)
     ok(own_profiles_cover(&o, AGENT_EVENT_CPU, 100));
     ok(!own_profiles_cover(&o, AGENT_EVENT_CPU, 99));
     ok(!own_profiles_cover(&o, AGENT_EVENT_OFFCPU, 100));
+    own_profiles_take(&o, 0, 200); /* it stopped: what was sampled before that is its own still */
+    ok(own_profiles_cover(&o, AGENT_EVENT_CPU, 199));
+    ok(!own_profiles_cover(&o, AGENT_EVENT_CPU, 99));
+    ok(!own_profiles_cover(&o, AGENT_EVENT_CPU, 200));
+    own_profiles_take(&o, 0, 300); /* no change */
+    ok(own_profiles_cover(&o, AGENT_EVENT_CPU, 150));
 }
 
 static int torture(void)
