@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Follows "How to add …" of ARCHITECTURE.md in a copy of the tree: the examples are written, built and used."""
+import json
+import re
+import shutil
+import subprocess
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+pytestmark = pytest.mark.slow
+
+EXPORTER = """/* SPDX-License-Identifier: Apache-2.0 */
+/* `example`: an exporter that takes everything. */
+#include <errno.h>
+
+#include "base/mem.h"
+#include "pipeline/graph/component.h"
+
+struct example {
+    struct instance instance;
+    struct sink sink;
+};
+
+static const struct option options[] = {{0}};
+
+static void consume(struct sink *s, struct batch *b, const struct sink_context *ctx, struct ack *ack)
+{
+    (void) s, (void) b, (void) ctx;
+    ack_ok(ack);
+}
+
+static void free_instance(struct instance *i)
+{
+    mem_free(container_of(i, struct example, instance));
+}
+
+static int create(const struct component_args *args, struct instance **ret, struct err *e)
+{
+    struct example *x = mem_zalloc(sizeof *x);
+
+    (void) e;
+    if (!x)
+        return -ENOMEM;
+    x->sink.consume = consume;
+    x->instance = (struct instance){.id = args->id, .sink = &x->sink, .free = free_instance};
+    *ret = &x->instance;
+    return 0;
+}
+
+const struct component component_example_exporter = {
+    .kind = COMPONENT_EXPORTER,
+    .name = "example",
+    .help = "takes everything",
+    .signals = 1 << SIGNAL_PROFILES,
+    .options = options,
+    .create = create,
+};
+"""
+
+ROUTE = """/* SPDX-License-Identifier: Apache-2.0 */
+/* /api/v1/example */
+#include "base/buf.h"
+#include "base/macros.h"
+#include "server/api.h"
+#include "server/front.h"
+
+static int run_example(struct call *c, struct err *e)
+{
+    (void) e;
+    buf_puts(&c->out, "{\\"example\\":true}");
+    return 0;
+}
+
+static const struct route routes[] = {
+    {"GET", "/api/v1/example", AUTH_READ, true, run_example},
+};
+
+int api_mount_example(struct front *f)
+{
+    return front_mount(f, routes, ARRAY_SIZE(routes));
+}
+"""
+
+COMMAND = """/* SPDX-License-Identifier: Apache-2.0 */
+/* wick example */
+#include <stdio.h>
+
+#include "cli/command.h"
+
+static int run(int argc, char **argv)
+{
+    (void) argc, (void) argv;
+    puts("an example");
+    return EXIT_DONE;
+}
+
+const struct command command_example = {"example", "prints a line", run};
+"""
+
+VIEW = """// SPDX-License-Identifier: Apache-2.0
+// An example of a view.
+import {html} from "htm/preact";
+
+export function Example() {
+    return html`<h1>An example</h1>`;
+}
+"""
+
+
+def edit(path, old, new):
+    text = path.read_text()
+    assert old in text, f"{path}: no {old!r}"
+    path.write_text(text.replace(old, new, 1))
+
+
+def lines(name):
+    """The numbered steps of one list, as ARCHITECTURE.md has them."""
+    text = (ROOT / "ARCHITECTURE.md").read_text()
+    part = re.search(rf"\*\*{re.escape(name)}.*?\n\n", text, re.S).group()
+    return re.findall(r"^\d\. ", part, re.M)
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    tree = tmp_path_factory.mktemp("howto") / "wick"
+    subprocess.run(["git", "clone", "-q", str(ROOT), str(tree)], check=True)
+    (tree / ".cache").mkdir()
+    if (ROOT / ".cache/ui").exists():
+        shutil.copytree(ROOT / ".cache/ui", tree / ".cache/ui", symlinks=True)
+    src = tree / "src"
+    (src / "pipeline/exporters/example_exporter.c").write_text(EXPORTER)
+    edit(src / "pipeline/graph/components.h", "COMPONENT(nop_exporter)\n", "COMPONENT(nop_exporter)\nCOMPONENT(example_exporter)\n")
+    edit(src / "pipeline/meson.build", "  'exporters/nop_exporter.c',\n", "  'exporters/nop_exporter.c',\n  'exporters/example_exporter.c',\n")
+    (src / "server/api_example.c").write_text(ROUTE)
+    edit(src / "server/api.h", "int api_mount_mcp(", "int api_mount_example(struct front *f);\nint api_mount_mcp(")
+    edit(src / "serve/serve_run.c", "api_mount_pid, ", "api_mount_pid, api_mount_example, ")
+    edit(src / "server/meson.build", "  'api_mcp.c',\n", "  'api_mcp.c',\n  'api_example.c',\n")
+    (src / "cli/cmd_example.c").write_text(COMMAND)
+    edit(src / "cli/commands.h", "COMMAND(doctor)\n", "COMMAND(doctor)\nCOMMAND(example)\n")
+    edit(src / "cli/meson.build", "  'cmd_doctor.c',\n", "  'cmd_doctor.c',\n  'cmd_example.c',\n")
+    (tree / "web/src/views/example.js").write_text(VIEW)
+    edit(tree / "web/src/main.js", 'import {Explore}', 'import {Example} from "./views/example.js";\nimport {Explore}')
+    edit(tree / "web/src/main.js", "explore: Explore,", "explore: Explore, example: Example,")
+    subprocess.run(["meson", "setup", "build"], cwd=tree, check=True, stdout=subprocess.DEVNULL)
+    p = subprocess.run(["ninja", "-C", "build", "src/cli/wick"], cwd=tree, capture_output=True, text=True)
+    assert p.returncode == 0, p.stdout[-3000:]
+    p = subprocess.run(["python3", "tests/structure.py"], cwd=tree, capture_output=True, text=True)
+    assert p.returncode == 0, p.stdout
+    return tree / "build/src/cli/wick"
+
+
+@pytest.mark.parametrize("name, steps", [("A receiver, processor, exporter or extension", 3), ("An API route", 3), ("A command", 3),
+                                         ("A storage engine", 4), ("A language for the agent", 3), ("A view of the web UI", 3)])
+def test_the_lists_are_short(name, steps):
+    assert len(lines(name)) == steps
+
+
+def test_component(built):
+    out = subprocess.run([built, "collector", "components"], capture_output=True, text=True, check=True).stdout
+    assert "example" in out and "takes everything" in out
+
+
+def test_command(built):
+    assert subprocess.run([built, "example"], capture_output=True, text=True, check=True).stdout == "an example\n"
+    assert "prints a line" in subprocess.run([built, "help"], capture_output=True, text=True).stdout
+
+
+def test_route_and_view(built, tmp_path):
+    p = subprocess.Popen([built, "serve", "--no-agent", "--store", str(tmp_path / "store"), "--http", "127.0.0.1:0", "--otlp-grpc", "off",
+                          "--otlp-http", "off"], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        url = None
+        for line in p.stdout:
+            found = re.search(r"http://127\.0\.0\.1:\d+", line)
+            if found:
+                url = found.group()
+                break
+        assert url
+        with urllib.request.urlopen(url + "/api/v1/example") as r:
+            assert json.load(r) == {"example": True}
+        with urllib.request.urlopen(url + "/example") as r:
+            assert b'id="app"' in r.read()
+        with urllib.request.urlopen(url + "/assets/app.js") as r:
+            assert b"An example" in r.read()
+    finally:
+        p.terminate()
+        p.wait(20)
