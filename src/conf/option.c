@@ -229,11 +229,10 @@ static int parse_key(struct conf *c, const struct option *table, struct str key,
         o++;
     if (!o->name)
         return unknown_key(table, key, value, e);
-    if (o->kind == OPT_TABLE) {
-        if (o->present)
-            *(bool *) ((char *) out + o->present) = true;
+    if (o->present && (o->kind == OPT_TABLE || value->kind != CONF_NULL))
+        *(bool *) ((char *) out + o->present) = true;
+    if (o->kind == OPT_TABLE)
         return parse_table(c, o->table, value, (char *) out + o->offset, e);
-    }
     if (value->kind == CONF_NULL && o->kind != OPT_CUSTOM && o->kind != OPT_ENUM)
         return 0; /* `key:` alone keeps the default */
     return parse_value(c, o, value, (char *) out + o->offset, e);

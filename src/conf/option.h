@@ -45,7 +45,7 @@ struct option {
     const char *help; /* one line */
     const struct option *table;
     size_t size;              /* OPT_TABLES: sizeof one element */
-    size_t present;           /* OPT_TABLE: offset of a bool set when the key is there (even empty); 0 = none */
+    size_t present;           /* offset of a bool that is set when the key is given (OPT_TABLE: even empty); 0 = none */
     const char *const *words; /* OPT_ENUM, NULL-terminated */
     bool secret;              /* printed as [REDACTED] */
     bool required;

@@ -328,8 +328,9 @@ static int wait_ms(const struct loop *l, int64_t timeout_ns)
     int64_t ns = timeout_ns;
 
     if (l->timers) {
-        int64_t left = MAX(l->timers->at - clock_mono(), 0);
+        int64_t left = l->timers->at - clock_mono(); /* not inside of MAX(), which would read the clock twice */
 
+        left = MAX(left, 0);
         ns = ns < 0 ? left : MIN(ns, left);
     }
     if (l->deferred)

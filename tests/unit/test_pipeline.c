@@ -4,6 +4,7 @@
 #include "model/builder.h"
 #include "pipeline/delivery/batcher.h"
 #include "pipeline/delivery/blob.h"
+#include "pipeline/exporters/otlp_client.h"
 #include "pipeline/graph/fanout.h"
 #include "pipeline/processors/ottl.h"
 #include "pipeline/receivers/scrape_delta.h"
@@ -133,40 +134,54 @@ static void test_ottl(void)
     ok(!matches("not true or false", OTTL_PROFILE));
 }
 
-static uint32_t emitted, emitted_samples;
-
-static void on_emit(void *arg, struct batch *x, const struct sink_context *ctx)
+static struct work *work_of(struct batch *b, const char *tenant)
 {
-    (void) arg;
-    (void) ctx;
-    emitted++;
-    emitted_samples += x->n_samples;
+    struct work *w = mem_zalloc(sizeof *w);
+
+    if (!w)
+        return NULL;
+    w->batch = batch_ref(b);
+    context_keep(&w->kept, &(struct sink_context){.tenant = tenant});
+    return w;
 }
 
+/* Four batches of one sample become two of two. Whatever fails, the four are still there. */
 static int run_batcher(void)
 {
     struct batch_settings s = {.timeout = 10, .send_batch_size = 4, .send_batch_max_size = 2};
-    struct sink_context ctx = {.tenant = ""}, other = {.tenant = "b"};
     _cleanup_(batcher_freep) struct batcher *b = NULL;
     _cleanup_(batch_unrefp) struct batch *x = NULL;
+    struct batch **parts = NULL;
+    struct work *w[5] = {NULL}, *list;
+    uint32_t n = 0, samples = 0, members = 0;
     int r = heap(1, 2, &x);
 
     if (r == 0)
         r = batcher_new(&s, &b);
-    for (int i = 0; r == 0 && i < 3; i++)
-        r = batcher_add(b, x, &ctx, 100);
-    if (r < 0)
-        return r;
-    if (batcher_ready(b, 105) || !batcher_ready(b, 110) || batcher_deadline(b) != 110 || !batcher_must_flush(b, &other))
-        tap_fail("not ready when it should be");
-    r = batcher_add(b, x, &ctx, 101);
-    if (r == 0 && !batcher_ready(b, 102))
+    for (int i = 0; r == 0 && i < 5; i++)
+        r = (w[i] = work_of(x, i < 4 ? "" : "b")) ? 0 : -ENOMEM;
+    for (int i = 0; r == 0 && i < 4; i++) {
+        batcher_add(b, w[i], 100 + i);
+        if (i == 2 && (batcher_ready(b, 105) || !batcher_ready(b, 110) || batcher_deadline(b) != 110))
+            tap_fail("not ready when it should be");
+    }
+    if (r == 0 && (!batcher_ready(b, 102) || !batcher_must_flush(b, w[4])))
         tap_fail("four samples are enough");
-    emitted = emitted_samples = 0;
-    if (r == 0)
-        r = batcher_flush(b, on_emit, NULL, NULL);
-    if (r == 0 && (emitted != 2 || emitted_samples != 4 || !batcher_empty(b)))
-        tap_fail("%u batches of %u samples", emitted, emitted_samples);
+    if (r == 0) {
+        list = batcher_take(b);
+        r = batcher_merge(b, list, &parts, &n, NULL);
+        for (; list; list = batcher_next(list))
+            members += list->batch == x;
+        if (members != 4 || !batcher_empty(b))
+            tap_fail("%u members after %d", members, r);
+    }
+    for (uint32_t i = 0; i < n; i++)
+        samples += parts[i]->n_samples;
+    if (r == 0 && (n != 2 || samples != 4))
+        tap_fail("%u batches of %u samples", n, samples);
+    batcher_parts_free(parts, n);
+    for (int i = 0; i < 5; i++)
+        work_free(w[i]);
     return r;
 }
 
@@ -274,8 +289,37 @@ static void test_ack_join(void)
     ack_ok(NULL);
 }
 
+/* partial_success {rejected 300, a message of 200 bytes}: lengths that need two bytes. */
+static void test_partial_success(void)
+{
+    _cleanup_(buf_done) struct buf inner = BUF_INIT, m = BUF_INIT;
+    struct ack_result r = {0};
+    char text[201] = "";
+
+    memset(text, 'x', 200);
+    buf_put(&inner, "\x08\xac\x02\x12\xc8\x01", 6);
+    buf_puts(&inner, text);
+    buf_put(&m, "\x0a\xce\x01", 3);
+    eq_int(inner.n, 206);
+    buf_put_str(&m, buf_str(&inner));
+    otlp_read_partial(buf_str(&m), &r);
+    eq_int(r.rejected, 300);
+    eq_str(str_from(r.message), str_from(text));
+    for (uint32_t n = 1; n < m.n; n++) { /* cut short: nothing is taken from it */
+        r = (struct ack_result){0};
+        otlp_read_partial((struct str){m.p, n}, &r);
+        ok(!r.rejected && !*r.message);
+    }
+    r = (struct ack_result){0};
+    otlp_read_partial(STR("\x0a\x02\x08\x05"), &r);
+    eq_int(r.rejected, 5);
+    otlp_read_partial((struct str){0}, &r);
+    eq_int(r.rejected, 0);
+}
+
 int main(void)
 {
+    tap_run(test_partial_success);
     tap_run(test_ack_join);
     tap_run(test_blob_count);
     tap_run(test_delta);

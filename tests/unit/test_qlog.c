@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The log of the sending queue: order, torn ends, damage, failing allocations and writes, and random mutations of its
- * files. QLOG_MUTATIONS sets the number of mutations (make test-all: 1000).
+ * files. WICK_QUEUE_MUTATIONS sets the number of mutations (make test-all: 1000).
  */
 #include "pipeline/delivery/qlog.h"
 
@@ -412,10 +412,13 @@ static void failing_writes(int error, bool fsync, unsigned kind)
         reached = fail_after < 0;
         fail_after = -1;
         fd_ops = &fd_ops_system;
-        ok(n >= 10); /* one failure costs one commit, and the log goes on */
+        ok(n >= 10); /* one failure costs one commit, and the log goes on, also for its reader */
+        for (int i = 0; i < n; i++)
+            eq_int(qlog_read(q, &x, &b, NULL), 1);
+        eq_int(qlog_read(q, &x, &b, NULL), 0);
         q = reopen(q, 100, 0);
         for (int r; (r = qlog_read(q, &x, &b, NULL)) == 1;) {
-            int i = atoi(b.p + 7);
+            int i = atoi(buf_cstr(&b) + 7);
 
             if (k < n && i == committed[k])
                 k++;
@@ -574,7 +577,7 @@ static void one_mutation(int round)
 
 static void test_mutations(void)
 {
-    const char *wanted = getenv("QLOG_MUTATIONS");
+    const char *wanted = getenv("WICK_QUEUE_MUTATIONS");
     int n = wanted ? atoi(wanted) : 150;
 
     for (int i = 0; i < n && !tap_bad; i++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See batcher.h. One batch alone is handed on as it is; from the second on they are merged as they come, so that memory
- * holds one merged dictionary and not all the requests.
+ * Collects work and merges its batches: see batcher.h. The members are kept as they came and merged in one go when they are
+ * handed on, so that a failure in the middle of a merge leaves all of them untouched.
  */
 #include "pipeline/delivery/batcher.h"
 
@@ -12,12 +12,10 @@
 
 struct batcher {
     struct batch_settings s;
-    struct batch *first; /* the only one so far */
-    struct builder *builder;
+    struct queue_item *first, **last;
     uint64_t samples;
     size_t bytes;
     int64_t since;
-    struct kept_context kept;
 };
 
 int batcher_new(const struct batch_settings *s, struct batcher **ret)
@@ -27,66 +25,39 @@ int batcher_new(const struct batch_settings *s, struct batcher **ret)
     if (!b)
         return -ENOMEM;
     b->s = *s;
+    b->last = &b->first;
     if (!b->s.max_bytes)
         b->s.max_bytes = 64 << 20;
     *ret = b;
     return 0;
 }
 
-static void reset(struct batcher *b)
-{
-    batch_unref(b->first);
-    builder_free(b->builder);
-    b->first = NULL;
-    b->builder = NULL;
-    b->samples = 0;
-    b->bytes = 0;
-}
-
 void batcher_free(struct batcher *b)
 {
-    if (!b)
-        return;
-    reset(b);
     mem_free(b);
 }
 
 bool batcher_empty(const struct batcher *b)
 {
-    return !b->first && !b->builder;
+    return !b->first;
 }
 
-bool batcher_must_flush(const struct batcher *b, const struct sink_context *ctx)
+bool batcher_must_flush(const struct batcher *b, const struct work *w)
 {
-    return !batcher_empty(b) &&
-           (strcmp(b->kept.tenant, ctx->tenant ? ctx->tenant : "") != 0 || b->kept.ctx.cumulative != ctx->cumulative);
+    const struct work *x = b->first ? container_of(b->first, struct work, item) : NULL;
+
+    return x && (strcmp(x->kept.tenant, w->kept.tenant) != 0 || x->kept.ctx.cumulative != w->kept.ctx.cumulative);
 }
 
-int batcher_add(struct batcher *b, struct batch *x, const struct sink_context *ctx, int64_t now)
+void batcher_add(struct batcher *b, struct work *w, int64_t now)
 {
-    int r = 0;
-
-    if (batcher_empty(b)) {
+    if (!b->first)
         b->since = now;
-        context_keep(&b->kept, ctx);
-        b->first = batch_ref(x);
-    } else {
-        if (!b->builder) {
-            r = builder_new(NULL, &b->builder);
-            if (r == 0)
-                r = builder_append(b->builder, b->first);
-            batch_unref(TAKE(b->first));
-        }
-        if (r == 0)
-            r = builder_append(b->builder, x);
-    }
-    if (r < 0) {
-        reset(b);
-        return r;
-    }
-    b->samples += x->n_samples;
-    b->bytes = b->builder ? batch_memory(builder_batch(b->builder)) : batch_memory(x);
-    return 0;
+    w->item.next = NULL;
+    *b->last = &w->item;
+    b->last = &w->item.next;
+    b->samples += w->batch->n_samples;
+    b->bytes += batch_memory(w->batch);
 }
 
 bool batcher_ready(const struct batcher *b, int64_t now)
@@ -102,6 +73,44 @@ int64_t batcher_deadline(const struct batcher *b)
     return batcher_empty(b) ? INT64_MAX : b->since + MAX(b->s.timeout, 0);
 }
 
+struct work *batcher_take(struct batcher *b)
+{
+    struct queue_item *first = TAKE(b->first);
+
+    b->last = &b->first;
+    b->samples = 0;
+    b->bytes = 0;
+    return first ? container_of(first, struct work, item) : NULL;
+}
+
+struct work *batcher_next(struct work *w)
+{
+    return w->item.next ? container_of(w->item.next, struct work, item) : NULL;
+}
+
+void batcher_parts_free(struct batch **parts, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        batch_unref(parts[i]);
+    mem_free(parts);
+}
+
+/* All batches of the list as one; a single one is handed on as it is. */
+static int merge(struct work *list, struct batch **ret, struct err *e)
+{
+    _cleanup_(builder_freep) struct builder *bl = NULL;
+    int r;
+
+    if (!list->item.next) {
+        *ret = batch_ref(list->batch);
+        return 0;
+    }
+    r = builder_new(NULL, &bl);
+    for (struct work *w = list; r == 0 && w; w = batcher_next(w))
+        r = builder_append(bl, w->batch);
+    return r < 0 ? r : builder_finish(bl, ret, e);
+}
+
 /* [from, from + n) of x as a batch of its own. */
 static int cut(const struct batch *x, uint32_t from, uint32_t n, struct batch **ret, struct err *e)
 {
@@ -113,33 +122,29 @@ static int cut(const struct batch *x, uint32_t from, uint32_t n, struct batch **
     return r < 0 ? r : builder_finish(bl, ret, e);
 }
 
-int batcher_flush(struct batcher *b, void (*emit)(void *arg, struct batch *x, const struct sink_context *ctx),
-                  void *arg, struct err *e)
+int batcher_merge(const struct batcher *b, struct work *list, struct batch ***ret, uint32_t *ret_n, struct err *e)
 {
-    _cleanup_(batch_unrefp) struct batch *x = NULL;
-    uint64_t max = b->s.send_batch_max_size > 0 ? (uint64_t) b->s.send_batch_max_size : UINT64_MAX;
-    int r = 0;
+    _cleanup_(batch_unrefp) struct batch *whole = NULL;
+    struct batch **parts;
+    uint32_t max, n, done = 0;
+    int r = merge(list, &whole, e);
 
-    if (batcher_empty(b))
-        return 0;
-    if (b->builder)
-        r = builder_finish(b->builder, &x, e);
-    else
-        x = TAKE(b->first);
-    reset(b);
     if (r < 0)
         return r;
-    if (x->n_samples <= max) {
-        emit(arg, x, &b->kept.ctx);
-        return 0;
+    max = b->s.send_batch_max_size > 0 ? (uint32_t) MIN(b->s.send_batch_max_size, (int64_t) UINT32_MAX) : UINT32_MAX;
+    n = whole->n_samples <= max ? 1 : (uint32_t) (((uint64_t) whole->n_samples + max - 1) / max);
+    parts = mem_zalloc_array(n, sizeof *parts);
+    if (!parts)
+        return -ENOMEM;
+    if (n == 1)
+        parts[done++] = TAKE(whole);
+    for (; r == 0 && done < n; done += r == 0)
+        r = cut(whole, done * max, MIN(max, whole->n_samples - done * max), &parts[done], e);
+    if (r < 0) {
+        batcher_parts_free(parts, done);
+        return r;
     }
-    for (uint64_t from = 0; from < x->n_samples; from += max) {
-        _cleanup_(batch_unrefp) struct batch *part = NULL;
-
-        r = cut(x, (uint32_t) from, (uint32_t) MIN(max, x->n_samples - from), &part, e);
-        if (r < 0)
-            return r;
-        emit(arg, part, &b->kept.ctx);
-    }
+    *ret = parts;
+    *ret_n = n;
     return 0;
 }

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Collects batches into larger ones: the heart of the `batch` processor and of a sending queue with `batch`. Belongs to
- * one thread. Only what is equal in tenant and kind of source is put together.
+ * Collects batches until there are enough for a larger one: used by the `batch` processor and by sending queues with
+ * `batch`. Belongs to one thread. Only batches of equal tenant and kind of source are put together.
+ *
+ * Nothing that was added can get lost: adding cannot fail, the members keep their batches until they are merged, and if
+ * merging fails, the caller still has every member to hand on by itself.
  */
 #ifndef PIPELINE_BATCHER_H
 #define PIPELINE_BATCHER_H
@@ -21,20 +24,24 @@ struct batch_settings {
 struct batcher;
 
 int batcher_new(const struct batch_settings *s, struct batcher **ret);
-void batcher_free(struct batcher *b);
+void batcher_free(struct batcher *b); /* must be empty */
 DEFINE_CLEANUP(struct batcher *, batcher_free)
 
-/* Takes one more on. When it is full (or cannot hold this one too) the caller finds it with batcher_ready(). */
-int batcher_add(struct batcher *b, struct batch *x, const struct sink_context *ctx, int64_t now);
-/* Whether x must go into the next batch: hand on what is there first. */
-bool batcher_must_flush(const struct batcher *b, const struct sink_context *ctx);
+/* Takes w with its batch, which belongs to the batcher until batcher_take(). */
+void batcher_add(struct batcher *b, struct work *w, int64_t now);
+/* Whether w must go into the next batch: take what is there first. */
+bool batcher_must_flush(const struct batcher *b, const struct work *w);
 bool batcher_ready(const struct batcher *b, int64_t now);
 /* When batcher_ready() becomes true by time alone; INT64_MAX when empty. */
 int64_t batcher_deadline(const struct batcher *b);
 bool batcher_empty(const struct batcher *b);
-/* Everything collected, cut at send_batch_max_size: calls emit for each, in order. The batch is emit's to keep only by
- * taking a reference. */
-int batcher_flush(struct batcher *b, void (*emit)(void *arg, struct batch *x, const struct sink_context *ctx),
-                  void *arg, struct err *e);
+/* All members, oldest first, linked by item.next; the batcher is empty then. NULL when it was. */
+struct work *batcher_take(struct batcher *b);
+struct work *batcher_next(struct work *w); /* the one after it in such a list */
+
+/* Merges the batches of a list and cuts the result at send_batch_max_size. On success *ret is an array of *ret_n batches, to
+ * be freed with batcher_parts_free(). On failure (-ENOMEM, or a limit of a batch) there is nothing. */
+int batcher_merge(const struct batcher *b, struct work *list, struct batch ***ret, uint32_t *ret_n, struct err *e);
+void batcher_parts_free(struct batch **parts, uint32_t n);
 
 #endif

@@ -125,20 +125,18 @@ static int add_segment(struct qlog *q, const struct qlog_segment *s)
     return 0;
 }
 
-/* Makes the segment that takes the next records. A name that is taken is never overwritten. */
-static int new_segment(struct qlog *q, struct err *e)
+/* Creates a file for the next records and writes its header. */
+static int create_segment(struct qlog *q, const char *name)
 {
-    char name[32], head[QLOG_HEADER];
-    int fd, r;
+    char head[QLOG_HEADER];
+    int fd = fd_open(q->dir, name, O_RDWR | O_CREAT | O_EXCL, 0600), r;
 
-    segment_name(q->next_seq, name);
-    fd = fd_open(q->dir, name, O_RDWR | O_CREAT | O_EXCL, 0600);
-    if (fd == -EEXIST) {
+    if (fd == -EEXIST) { /* never overwritten */
         quarantine(q, name);
         fd = fd_open(q->dir, name, O_RDWR | O_CREAT | O_EXCL, 0600);
     }
     if (fd < 0)
-        return err_set(e, fd, "cannot create queue segment %s: %m", name);
+        return fd;
     memcpy(head, FILE_MAGIC, 8);
     qlog_put64(head + 8, q->next_seq);
     r = fd_pwrite_all(fd, head, sizeof head, 0);
@@ -146,14 +144,43 @@ static int new_segment(struct qlog *q, struct err *e)
         r = fd_sync(fd);
     if (r == 0 && q->o.fsync)
         r = fd_sync(q->dir);
-    pthread_mutex_lock(&q->lock);
-    if (r == 0)
-        r = add_segment(q, &(struct qlog_segment){.first = q->next_seq, .fd = fd, .size = QLOG_HEADER});
-    pthread_mutex_unlock(&q->lock);
     if (r < 0) {
         fd_close(fd);
         fd_unlink(q->dir, name);
-        return err_set(e, r, "cannot write queue segment %s: %m", name);
+        return r;
+    }
+    return fd;
+}
+
+/* Makes the segment that takes the next records. It replaces a last one that is still empty, whose name it has. */
+static int new_segment(struct qlog *q, struct err *e)
+{
+    struct qlog_segment s = {.first = q->next_seq, .size = QLOG_HEADER};
+    bool replace;
+    char name[32];
+    int r = 0;
+
+    pthread_mutex_lock(&q->lock);
+    replace = q->n && q->segments[q->n - 1].first == q->next_seq;
+    pthread_mutex_unlock(&q->lock);
+    segment_name(q->next_seq, name);
+    if (replace)
+        fd_unlink(q->dir, name); /* sealed until there is another one */
+    s.fd = create_segment(q, name);
+    if (s.fd < 0)
+        return err_set(e, s.fd, "cannot create queue segment %s: %m", name);
+    pthread_mutex_lock(&q->lock);
+    if (replace) {
+        fd_close(q->segments[q->n - 1].fd); /* empty: the reader never touches it */
+        q->segments[q->n - 1] = s;
+    } else {
+        r = add_segment(q, &s);
+    }
+    pthread_mutex_unlock(&q->lock);
+    if (r < 0) {
+        fd_close(s.fd);
+        fd_unlink(q->dir, name);
+        return err_set(e, r, "cannot add queue segment %s: %m", name);
     }
     q->seal = false;
     return 0;
@@ -591,6 +618,11 @@ static uint64_t read_locked(struct qlog *q, const uint64_t *field)
     n = *field;
     pthread_mutex_unlock(&q->lock);
     return n;
+}
+
+uint64_t qlog_committed(struct qlog *q)
+{
+    return read_locked(q, &q->committed);
 }
 
 uint64_t qlog_bytes(struct qlog *q)

@@ -77,7 +77,8 @@ void qlog_release(struct qlog *q, uint64_t seq);
 uint64_t qlog_read_seq(const struct qlog *q); /* seq that qlog_read() will give next */
 
 /* --- any thread --- */
-uint64_t qlog_waiting(struct qlog *q); /* records that are not released */
+uint64_t qlog_waiting(struct qlog *q);   /* records that are not released */
+uint64_t qlog_committed(struct qlog *q); /* seq of the next record that is committed */
 uint64_t qlog_bytes(struct qlog *q);
 uint64_t qlog_lost(struct qlog *q); /* records that damage has cost since the log was opened */
 

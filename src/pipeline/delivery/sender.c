@@ -1,332 +1,87 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See sender.h. Everything below is on the loop's thread but consume(), which posts an entry to it (or to the log writer),
- * and the writer. A job is one unit of sending: one entry, or a batch of several; it holds its acknowledgements, its place
- * in the log, and the pieces it was cut into.
+ * The life of a sender, its intake and its pump: see sender.h. Intake runs on any thread and hands parcels to the queue;
+ * everything else is on the loop's thread. The main thread moves the sender from state to state (sender_state.h).
  */
 #include "pipeline/delivery/sender.h"
 
 #include <errno.h>
 #include <stdio.h>
+#include <sys/random.h>
 #include <time.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "codec/otlp.h"
 #include "model/batch.h"
-#include "pipeline/delivery/job.h"
 #include "pipeline/delivery/qlog.h"
 #include "pipeline/delivery/sender_state.h"
 #include "pipeline/graph/host.h"
 #include "pipeline/graph/storage.h"
 
-enum { WRITER_LIMIT = 64 << 20, WRITE_AT = 4 << 20, SYNC_JOBS = 64, STOP_S = 30 };
+enum { UNQUEUED_MAX = 64, STOP_S = 30 };
 
-/* A batch on its way into the loop, waiting in the memory queue. */
-struct entry {
-    struct loop_call call;
-    struct sender *s;
-    struct entry *next;
-    struct batch *batch;
-    struct blob *blob;
-    struct buf body; /* the batch, encoded: less than half of its memory, and made while it is in the cache */
-    uint32_t items;
-    struct ack *ack; /* NULL when it was acknowledged already */
-    bool ack_on_start;
-    int64_t size; /* by the queue's sizer */
-    struct kept_context kept;
-};
-
-/* --- batching --- */
-
-static void emit(void *arg, struct batch *x, const struct sink_context *ctx)
-{
-    struct sender *s = arg;
-    struct job *j = TAKE(s->collecting);
-
-    (void) ctx;
-    if (!j && job_new(&j) < 0) /* a second part: its acknowledgements went with the first */
-        return;
-    j->first_seq = s->flush_seq; /* of each part: the log keeps the range until the last of them is sent */
-    job_add_batch(j, x);
-    sender_run_job(s, j);
-}
-
-static void flush_batch(struct sender *s)
-{
-    struct err e = {0};
-    int r;
-
-    loop_timer_cancel(&s->flush_timer);
-    if (batcher_empty(s->batcher))
-        return;
-    s->flush_seq = s->collecting ? s->collecting->first_seq : 0;
-    r = batcher_flush(s->batcher, emit, s, &e);
-    if (r < 0 && s->collecting) {
-        struct job *j = TAKE(s->collecting);
-
-        job_ack(j, &(struct ack_result){.status = SINK_UNAVAILABLE});
-        job_free(j);
-        log_error("%s: a batch is lost: %s", s->id, err_message(&e, r));
-    }
-}
-
-static void flush_fire(struct loop_timer *t)
-{
-    struct sender *s = container_of(t, struct sender, flush_timer);
-
-    flush_batch(s);
-    sender_pump(s);
-}
-
-static void collect(struct sender *s, struct batch *b, const struct sink_context *ctx, struct ack *ack, uint64_t seq)
-{
-    int64_t now = clock_mono();
-
-    if (batcher_must_flush(s->batcher, ctx))
-        flush_batch(s);
-    if (!s->collecting && job_new(&s->collecting) < 0) {
-        ack_fail(ack, SINK_UNAVAILABLE, 0, "no memory");
-        return;
-    }
-    if (batcher_add(s->batcher, b, ctx, now) < 0) {
-        ack_fail(ack, SINK_UNAVAILABLE, 0, "no memory");
-        return;
-    }
-    if (job_add_ack(s->collecting, ack) < 0)
-        ack_fail(ack, SINK_UNAVAILABLE, 0, "no memory");
-    if (!s->collecting->first_seq)
-        s->collecting->first_seq = seq;
-    if (batcher_ready(s->batcher, now) || s->draining)
-        flush_batch(s);
-    else
-        loop_timer_set(s->loop, &s->flush_timer, batcher_deadline(s->batcher));
-}
-
-/* --- the memory queue --- */
-
-static void entry_free(struct entry *x)
-{
-    batch_unref(x->batch);
-    blob_unref(x->blob);
-    buf_done(&x->body);
-    mem_free(x);
-}
-
-static void take_entry(struct sender *s)
-{
-    struct entry *x = s->first;
-    struct job *j = NULL;
-
-    s->first = x->next;
-    if (!s->first)
-        s->last = &s->first;
-    atomic_fetch_sub(&s->queued, x->size);
-    if (x->ack_on_start)
-        ack_ok(TAKE(x->ack));
-    if (s->batcher && x->batch) {
-        collect(s, x->batch, &x->kept.ctx, x->ack, 0);
-    } else if (job_new(&j) < 0 || job_add_ack(j, x->ack) < 0) {
-        ack_fail(x->ack, SINK_UNAVAILABLE, 0, "no memory");
-        job_free(j);
-    } else {
-        if (x->body.n)
-            job_add_encoded(j, &x->body, s->a.json, x->items);
-        else if (x->batch)
-            job_add_batch(j, x->batch);
-        else
-            job_add_blob(j, x->blob);
-        sender_run_job(s, j);
-    }
-    entry_free(x);
-}
-
-static void entry_arrives(struct loop_call *c)
-{
-    struct entry *x = container_of(c, struct entry, call);
-    struct sender *s = x->s;
-
-    x->next = NULL;
-    *s->last = x;
-    s->last = &x->next;
-    sender_pump(s);
-}
-
-/* --- the log --- */
-
-static int decode_record(struct sender *s, uint32_t kind, struct buf *record, struct batch **ret)
-{
-    struct err e = {0};
-    int r = kind ? otlp_json_decode(record, NULL, ret, &e) : otlp_decode(record, NULL, ret, &e);
-
-    if (r < 0)
-        log_error("%s: a record of the queue's log cannot be read: %s", s->id, err_message(&e, r));
-    return r;
-}
-
-/* One record out of the log into a job or the batcher. False when there is none. */
-static bool take_record(struct sender *s)
-{
-    _cleanup_(batch_unrefp) struct batch *b = NULL;
-    struct sink_context ctx = {.tenant = ""};
-    struct job *j = NULL;
-    struct err e = {0};
-    struct qlog_entry rec;
-    int r = qlog_read(s->log, &rec, &s->record, &e);
-
-    if (r < 0)
-        log_error("%s: %s", s->id, err_message(&e, r));
-    if (r <= 0)
-        return false;
-    if (s->batcher && s->signal == SIGNAL_PROFILES) {
-        if (decode_record(s, rec.json, &s->record, &b) == 0)
-            collect(s, b, &ctx, NULL, rec.seq);
-        return true;
-    }
-    if (job_new(&j) < 0)
-        return false;
-    j->first_seq = rec.seq;
-    job_add_bytes(j, &s->record, rec.json, s->signal);
-    sender_run_job(s, j);
-    return true;
-}
-
-static void woken(struct loop_call *c)
-{
-    struct sender *s = container_of(c, struct sender, wake);
-
-    s->woken = false;
-    sender_pump(s);
-}
-
-static void wake_loop(struct sender *s)
-{
-    if (!atomic_exchange(&s->woken, true))
-        loop_post(s->loop, &s->wake);
-}
-
-/* Writer's thread: everything put so far is written, then acknowledged. */
-static void commit(struct sender *s)
-{
-    struct err e = {0};
-    int r = qlog_commit(s->log, &e);
-
-    if (r < 0)
-        log_error("%s: %s", s->id, err_message(&e, r));
-    while (s->unwritten) {
-        struct work *w = s->unwritten;
-
-        s->unwritten = w->item.next ? container_of(w->item.next, struct work, item) : NULL;
-        if (r < 0)
-            ack_fail(w->ack, SINK_UNAVAILABLE, 0, "%.200s", err_message(&e, r));
-        else
-            ack_ok(w->ack);
-        work_free(w);
-    }
-    wake_loop(s);
-}
-
-static void write_work(struct worker *wk, struct work *w, bool more)
-{
-    struct sender *s = container_of(wk, struct sender, writer);
-    _cleanup_(buf_done) struct buf body = BUF_INIT;
-    struct err e = {0};
-    int r = 0;
-
-    if (w->batch)
-        r = s->a.ops->encode(s->a.arg, w->batch, &body, &e);
-    if (r == 0)
-        r = w->batch ? qlog_put(s->log, s->a.json, w->batch->n_samples, body.p, body.n)
-                     : qlog_put(s->log, w->blob->json, w->blob->items, w->blob->p, w->blob->n);
-    if (r < 0) {
-        metric_add(s->enqueue_failed, w->batch ? w->batch->n_samples : w->blob->items);
-        if (r == -ENOSPC)
-            ack_fail(w->ack, SINK_UNAVAILABLE, 5 * NS_PER_S, "the sending queue's storage is full");
-        else
-            ack_fail(w->ack, r == -EINVAL ? SINK_INVALID : SINK_UNAVAILABLE, 0, "cannot queue: %.180s",
-                     err_message(&e, r));
-        work_free(w);
-    } else {
-        w->item.next = s->unwritten ? &s->unwritten->item : NULL;
-        s->unwritten = w;
-    }
-    if (!more || qlog_uncommitted(s->log) >= WRITE_AT)
-        commit(s);
-}
-
-/* --- taking in, from any thread --- */
+/* --- intake, from any thread --- */
 
 static int64_t size_of(const struct sender *s, const struct batch *b, const struct blob *blob)
 {
-    if (s->queue.sizer == 1)
+    if (s->sizer == 1)
         return b ? b->n_samples : blob->items;
-    if (s->queue.sizer == 2)
+    if (s->sizer == 2)
         return b ? (int64_t) (b->input_size ? b->input_size : batch_memory(b)) : (int64_t) blob->n;
     return 1;
 }
 
-static void refuse_full(struct sender *s, uint32_t items, struct ack *ack)
+/* What waits in memory waits as bytes (less than half of a batch's memory, and made while it is in the cache), unless
+ * batches of it are still to be merged or cut. */
+static void keep_batch(struct sender *s, struct parcel *p, struct batch *b)
+{
+    if (!s->queue->persistent && !s->batcher && s->a.queue->enabled) {
+        if (s->a.ops->encode(s->a.arg, b, &p->body, NULL) == 0 &&
+            (!s->encoding.max_body || p->body.n <= s->encoding.max_body)) {
+            p->json = s->a.json;
+            return;
+        }
+        buf_done(&p->body);
+    }
+    p->work.batch = batch_ref(b);
+}
+
+static void refuse(struct sender *s, int r, uint32_t items, struct ack *ack)
 {
     uint64_t held;
 
     metric_add(s->enqueue_failed, items);
-    if (log_limited(&s->log_full, 10 * NS_PER_S, &held))
-        log_warn("%s: sending queue is full: %lld", s->id, (long long) s->queue.queue_size);
-    ack_fail(ack, SINK_UNAVAILABLE, 0, "sending queue is full");
-}
-
-/* What waits in a queue waits as bytes, unless batches of it are still to be joined or cut. */
-static void keep_batch(struct sender *s, struct entry *x, struct batch *b)
-{
-    x->items = b->n_samples;
-    if (s->batcher || !s->queue.enabled || s->a.ops->encode(s->a.arg, b, &x->body, NULL) < 0 ||
-        (s->a.max_body && x->body.n > s->a.max_body)) {
-        buf_done(&x->body);
-        x->batch = batch_ref(b);
-    }
+    if (r == -ENOSPC && log_limited(&s->log_full, 10 * NS_PER_S, &held))
+        log_warn("%s: sending queue is full: %lld", s->id, (long long) s->a.queue->queue_size);
+    if (r == -EAGAIN)
+        ack_fail(ack, SINK_UNAVAILABLE, NS_PER_S, "the sending queue is busy");
+    else
+        ack_fail(ack, SINK_UNAVAILABLE, 0, "%s",
+                 r == -ENOSPC   ? "sending queue is full"
+                 : r == -ENOMEM ? "out of memory"
+                                : "shutting down");
 }
 
 static void take_in(struct sender *s, struct batch *b, struct blob *blob, const struct sink_context *ctx,
                     struct ack *ack)
 {
     uint32_t items = b ? b->n_samples : blob->items;
-    int64_t size = size_of(s, b, blob);
-    bool full = s->queue.enabled && !s->log && s->queued + size > s->queue.queue_size;
-    struct entry *x;
+    struct parcel *p = NULL;
+    int r = s->stopping ? -ESHUTDOWN : parcel_new(&p);
 
-    if (s->stopping) {
-        ack_fail(ack, SINK_UNAVAILABLE, 0, "shutting down");
-        return;
+    if (r == 0) {
+        p->work.ack = ack;
+        p->work.blob = blob ? blob_ref(blob) : NULL;
+        p->items = items;
+        p->size = size_of(s, b, blob);
+        context_keep(&p->work.kept, ctx);
+        if (b)
+            keep_batch(s, p, b);
+        r = s->queue->ops->put(s->queue, p);
     }
-    if ((full && !s->queue.block_on_overflow) ||
-        (s->log && qlog_waiting(s->log) >= (uint64_t) s->queue.queue_size && s->queue.sizer == 0)) {
-        refuse_full(s, items, ack);
-        return;
-    }
-    if (s->log) {
-        worker_submit(&s->writer, b, blob, ctx, ack);
-        return;
-    }
-    x = mem_zalloc(sizeof *x);
-    if (!x) {
-        ack_fail(ack, SINK_UNAVAILABLE, 0, "no memory");
-        return;
-    }
-    x->call.run = entry_arrives;
-    x->s = s;
-    if (b)
-        keep_batch(s, x, b);
-    x->blob = blob ? blob_ref(blob) : NULL;
-    x->size = size;
-    x->ack = ack;
-    x->ack_on_start = full && !s->queue.wait_for_result;
-    context_keep(&x->kept, ctx);
-    atomic_fetch_add(&s->queued, size);
-    if (s->queue.enabled && !full && !s->queue.wait_for_result)
-        ack_ok(TAKE(x->ack));
-    if (loop_post(s->loop, &x->call) < 0) {
-        ack_fail(x->ack, SINK_UNAVAILABLE, 0, "shutting down");
-        entry_free(x);
+    if (r < 0) {
+        parcel_free(p);
+        refuse(s, r, items, ack);
     }
 }
 
@@ -340,27 +95,87 @@ static void consume_blob(struct blob_sink *sink, struct blob *b, const struct si
     take_in(container_of(sink, struct sender, blobs), NULL, b, ctx, ack);
 }
 
-/* --- the engine --- */
-
-static void maybe_stopped(struct sender *s)
+static void wake_loop(void *arg)
 {
-    if (!s->draining || s->told_stopped || s->n_jobs || s->first)
-        return;
-    s->told_stopped = true;
-    sem_post(&s->stopped);
+    struct sender *s = arg;
+
+    if (s->loop && !atomic_exchange(&s->woken, true))
+        loop_post(s->loop, &s->wake);
 }
 
+/* --- states --- */
+
+static void set_state(struct sender *s, enum sender_state state)
+{
+    pthread_mutex_lock(&s->lock);
+    s->state = state;
+    pthread_cond_broadcast(&s->changed);
+    pthread_mutex_unlock(&s->lock);
+}
+
+/* Loop thread: leaves a state that the main thread waits in. */
+static void leave_state(struct sender *s, enum sender_state from, enum sender_state to)
+{
+    pthread_mutex_lock(&s->lock);
+    if (s->state == from) {
+        s->state = to;
+        pthread_cond_broadcast(&s->changed);
+    }
+    pthread_mutex_unlock(&s->lock);
+}
+
+/* Main thread: enters a state, runs its step on the loop, and waits until the loop leaves it. The state then; the same
+ * one after STOP_S seconds. */
+static enum sender_state step(struct sender *s, enum sender_state state, void (*run)(struct loop_call *c))
+{
+    struct timespec t;
+    enum sender_state now;
+    int r = 0;
+
+    set_state(s, state);
+    s->step = (struct loop_call){.run = run};
+    loop_post(s->loop, &s->step);
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    t.tv_sec += STOP_S;
+    pthread_mutex_lock(&s->lock);
+    while (s->state == state && r != ETIMEDOUT)
+        r = pthread_cond_timedwait(&s->changed, &s->lock, &t);
+    now = s->state;
+    pthread_mutex_unlock(&s->lock);
+    return now;
+}
+
+/* --- the pump --- */
+
+/* One parcel out of the queue and on its way. False when there is none, or none now. */
 static bool take_one(struct sender *s)
 {
-    if (s->log)
-        return !s->draining && take_record(s);
-    if (!s->first)
+    struct parcel *p = NULL;
+    struct err e = {0};
+    uint64_t held;
+    int r = s->queue->ops->take(s->queue, &p, &e);
+
+    if (r < 0) {
+        if (log_limited(&s->log_queue, 10 * NS_PER_S, &held))
+            log_error("%s: %s", s->id, err_message(&e, r));
+        loop_timer_set(s->loop, &s->pump_timer, clock_mono() + NS_PER_S);
+    }
+    if (r <= 0)
         return false;
-    take_entry(s);
+    if (s->batcher)
+        sender_collect(s, p);
+    else
+        sender_ship(s, p);
     return true;
 }
 
-/* Starts jobs while there is something to send and room for more. Not re-entrant: an attempt may end at once. */
+static void maybe_drained(struct sender *s)
+{
+    if (s->draining && !s->n_active && (s->queue->persistent || !s->queue->ops->size(s->queue)))
+        leave_state(s, SENDER_DRAINING, SENDER_DRAINED);
+}
+
+/* Not re-entrant: an attempt may end at once. */
 void sender_pump(struct sender *s)
 {
     s->again = true;
@@ -369,71 +184,89 @@ void sender_pump(struct sender *s)
     s->pumping = true;
     while (s->again) {
         s->again = false;
-        while (s->n_jobs < s->max_jobs && take_one(s))
+        while (s->n_active < s->max_active && take_one(s))
             ;
+        if (s->draining && s->batcher)
+            sender_flush(s);
     }
-    if (s->draining && s->batcher && !s->log)
-        flush_batch(s);
     s->pumping = false;
-    maybe_stopped(s);
+    maybe_drained(s);
 }
 
-static void drain(struct loop_call *c)
+static void woken(struct loop_call *c)
 {
-    struct sender *s = container_of(c, struct sender, stop_call);
+    struct sender *s = container_of(c, struct sender, wake);
 
-    s->draining = true;
-    sender_retry_now(s);
+    s->woken = false;
     sender_pump(s);
 }
 
+static void pump_fire(struct loop_timer *t)
+{
+    sender_pump(container_of(t, struct sender, pump_timer));
+}
+
+/* --- steps on the loop --- */
+
 static void open_on_loop(struct loop_call *c)
 {
-    struct sender *s = container_of(c, struct sender, stop_call);
-    struct err e = {0};
-    int r = s->a.ops->open ? s->a.ops->open(s->a.arg, s->loop, &e) : 0;
+    struct sender *s = container_of(c, struct sender, step);
+    int r = s->a.ops->open ? s->a.ops->open(s->a.arg, s->loop, &s->open_error) : 0;
 
     if (r < 0)
-        log_error("%s: %s", s->id, err_message(&e, r));
-    s->opened = r == 0;
-    sem_post(&s->stopped);
+        err_set(&s->open_error, r, "%s", err_message(&s->open_error, r));
+    leave_state(s, SENDER_OPENING, r < 0 ? SENDER_FAILED : SENDER_RUNNING);
+    if (r == 0)
+        sender_pump(s);
+}
+
+/* What was collected out of a log goes back to it: its records are still open. */
+static void give_back_collected(struct sender *s)
+{
+    struct work *w = s->batcher ? batcher_take(s->batcher) : NULL;
+
+    while (w) {
+        struct work *next = batcher_next(w);
+
+        sender_give_back(s, parcel_of(w), "shutting down");
+        w = next;
+    }
+}
+
+static void drain_on_loop(struct loop_call *c)
+{
+    struct sender *s = container_of(c, struct sender, step);
+
+    s->draining = true;
+    s->queue->ops->drain(s->queue);
+    loop_timer_cancel(&s->flush_timer);
+    if (s->queue->persistent)
+        give_back_collected(s);
+    sender_retry_now(s);
     sender_pump(s);
 }
 
 static void close_on_loop(struct loop_call *c)
 {
-    struct sender *s = container_of(c, struct sender, stop_call);
+    struct sender *s = container_of(c, struct sender, step);
+    struct parcel *next;
 
-    while (s->jobs) {
-        struct ack_result r = {.status = SINK_UNAVAILABLE, .message = "shutting down"};
-
-        if (s->jobs->sending)
-            break; /* the transport answers these when it closes */
-        sender_end_job(s, s->jobs, &r, true);
+    s->draining = true;
+    s->queue->ops->drain(s->queue);
+    for (struct parcel *p = s->active; p; p = next) {
+        next = p->next;
+        if (p->state != PARCEL_SENDING) /* the transport answers these when it closes */
+            sender_give_back(s, p, "shutting down");
     }
     loop_timer_cancel(&s->flush_timer);
-    if (s->opened && s->a.ops->close)
+    loop_timer_cancel(&s->pump_timer);
+    s->max_active = 0;
+    if (s->a.ops->close)
         s->a.ops->close(s->a.arg);
-    sem_post(&s->stopped);
+    leave_state(s, SENDER_CLOSING, SENDER_CLOSED);
 }
 
-static bool wait_for(sem_t *sem, int seconds)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_REALTIME, &t);
-    t.tv_sec += seconds;
-    while (sem_timedwait(sem, &t) < 0)
-        if (errno != EINTR)
-            return false;
-    return true;
-}
-
-static int run_on_loop(struct sender *s, void (*run)(struct loop_call *c))
-{
-    s->stop_call = (struct loop_call){.run = run};
-    return loop_post(s->loop, &s->stop_call);
-}
+/* --- life --- */
 
 int sender_start(struct sender *s, struct err *e)
 {
@@ -445,11 +278,10 @@ int sender_start(struct sender *s, struct err *e)
     if (r < 0)
         return r;
     s->loop = loop_group_at(s->group, 0);
-    run_on_loop(s, open_on_loop);
-    wait_for(&s->stopped, STOP_S);
-    if (!s->opened)
-        return err_set(e, -EIO, "cannot start; see the message before");
-    return s->log ? worker_start(&s->writer, e) : 0;
+    if (step(s, SENDER_OPENING, open_on_loop) != SENDER_RUNNING)
+        return err_set(e, s->open_error.code ? s->open_error.code : -ETIMEDOUT, "cannot start: %s",
+                       err_message(&s->open_error, -ETIMEDOUT));
+    return s->queue->ops->start(s->queue, e);
 }
 
 void sender_stop(struct sender *s)
@@ -457,16 +289,27 @@ void sender_stop(struct sender *s)
     if (!s->loop)
         return;
     s->stopping = true;
-    if (s->has_writer)
-        worker_stop(&s->writer);
-    run_on_loop(s, drain);
-    if (!wait_for(&s->stopped, STOP_S))
-        log_warn("%s: gave up sending what is left after %d s", s->id, STOP_S);
-    run_on_loop(s, close_on_loop);
-    wait_for(&s->stopped, STOP_S);
+    s->queue->ops->close(s->queue);
+    if (s->state == SENDER_RUNNING) {
+        if (step(s, SENDER_DRAINING, drain_on_loop) == SENDER_DRAINING)
+            log_warn("%s: gave up sending what is left after %d s", s->id, STOP_S);
+        step(s, SENDER_CLOSING, close_on_loop);
+    }
     loop_group_free(s->group);
     s->group = NULL;
     s->loop = NULL;
+}
+
+/* Counts and drops what a memory queue still holds. */
+static void drop_queued(struct sender *s)
+{
+    struct parcel *p;
+
+    give_back_collected(s);
+    while (s->active)
+        sender_give_back(s, s->active, "shutting down");
+    while (!s->queue->persistent && s->queue->ops->take(s->queue, &p, NULL) == 1)
+        sender_give_back(s, p, "shutting down");
 }
 
 void sender_free(struct sender *s)
@@ -474,22 +317,15 @@ void sender_free(struct sender *s)
     if (!s)
         return;
     sender_stop(s);
-    while (s->first) {
-        struct entry *x = s->first;
-
-        s->first = x->next;
-        ack_fail(x->ack, SINK_UNAVAILABLE, 0, "shutting down");
-        entry_free(x);
+    s->queue_metric->read = NULL;
+    if (s->queue) {
+        s->queue->ops->drain(s->queue);
+        drop_queued(s);
+        s->queue->ops->free(s->queue);
     }
-    while (s->jobs)
-        sender_end_job(s, s->jobs, &(struct ack_result){.status = SINK_UNAVAILABLE, .message = "shutting down"}, true);
-    job_free(s->collecting);
     batcher_free(s->batcher);
-    if (s->has_writer)
-        worker_done(&s->writer);
-    qlog_close(s->log);
-    buf_done(&s->record);
-    sem_destroy(&s->stopped);
+    pthread_cond_destroy(&s->changed);
+    pthread_mutex_destroy(&s->lock);
     mem_free(s);
 }
 
@@ -497,7 +333,7 @@ static int64_t read_queue_size(struct metric *m)
 {
     struct sender *s = m->arg;
 
-    return s->log ? (int64_t) qlog_waiting(s->log) : s->queued;
+    return s->queue ? s->queue->ops->size(s->queue) : 0;
 }
 
 static void add_metrics(struct sender *s)
@@ -528,19 +364,20 @@ static void add_metrics(struct sender *s)
                     "exporter=\"%s\",data_type=\"%s\"", s->id, signal_names[s->signal]);
     x->arg = s;
     x->read = read_queue_size;
+    s->queue_metric = x;
     x = metrics_add(m, METRIC_GAUGE, "otelcol_exporter_queue_capacity", "What may wait",
                     "exporter=\"%s\",data_type=\"%s\"", s->id, signal_names[s->signal]);
-    metric_set(x, s->queue.enabled ? s->queue.queue_size : 0);
+    metric_set(x, s->a.queue->enabled ? s->a.queue->queue_size : 0);
 }
 
 static int make_batcher(struct sender *s)
 {
-    const struct queue_batch_config *c = &s->queue.batch;
+    const struct queue_batch_config *c = &s->a.queue->batch;
     struct batch_settings b = {.timeout = c->flush_timeout};
 
-    if (!s->queue.has_batch && !s->a.component->batch)
+    if (!s->a.queue->has_batch && !s->a.component->batch)
         return 0;
-    if (!s->queue.has_batch) {
+    if (!s->a.queue->has_batch) {
         b = *s->a.component->batch;
     } else if (c->sizer == 1) {
         b.max_bytes = MAX(c->min_size, 1);
@@ -562,43 +399,80 @@ static void on_damage(void *arg, uint64_t records, const char *message)
 static int open_log(struct sender *s, struct err *e)
 {
     struct storage_watch watch = {on_damage, s};
+    struct log_queue_args a = {.config = s->a.queue,
+                               .ops = s->a.ops,
+                               .ops_arg = s->a.arg,
+                               .json = s->a.json,
+                               .id = s->id,
+                               .enqueue_failed = s->enqueue_failed};
     struct instance *ext;
-    int r;
+    int r = host_extension(s->a.component->host, s->a.queue->storage, "storage", &ext, e);
 
-    if (!s->queue.enabled || !s->queue.storage)
-        return 0;
-    r = host_extension(s->a.component->host, s->queue.storage, "storage", &ext, e);
     if (r == 0)
-        r = storage_open_log(ext, s->id, s->signal, &watch, &s->log, e);
-    if (r == 0)
-        r = worker_init(&s->writer, "queue-writer", WRITER_LIMIT);
-    s->has_writer = r == 0;
-    s->writer.handle = write_work;
+        r = storage_open_log(ext, s->id, s->signal, &watch, &a.log, e);
+    if (r < 0)
+        return r;
+    r = log_queue_new(&a, &s->queue);
+    if (r < 0)
+        qlog_close(a.log);
     return r;
+}
+
+static int make_queue(struct sender *s, struct err *e)
+{
+    int r = s->a.queue->enabled && s->a.queue->storage ? open_log(s, e) : memory_queue_new(s->a.queue, &s->queue);
+
+    if (r < 0)
+        return r;
+    s->queue->wake = wake_loop;
+    s->queue->arg = s;
+    s->max_elapsed_time = s->a.retry->max_elapsed_time;
+    if (s->queue->persistent && !s->a.retry->has_max_elapsed_time)
+        s->max_elapsed_time = 0;
+    return 0;
+}
+
+static void init(struct sender *s, const struct sender_args *a)
+{
+    pthread_condattr_t attr;
+
+    s->a = *a;
+    s->id = a->component->id;
+    s->signal = a->component->signal;
+    s->sizer = a->queue->sizer;
+    s->encoding = (struct parcel_encoding){.ops = a->ops,
+                                           .arg = a->arg,
+                                           .max_body = a->max_body,
+                                           .json = a->json,
+                                           .profiles = s->signal == SIGNAL_PROFILES};
+    s->sink.consume = consume;
+    s->blobs.consume = consume_blob;
+    s->flush_timer.fire = sender_flush_fire;
+    s->pump_timer.fire = pump_fire;
+    s->wake.run = woken;
+    s->max_active = a->queue->enabled ? (unsigned) MIN(a->queue->num_consumers, 1000) : UNQUEUED_MAX;
+    if (getrandom(&s->random, sizeof s->random, GRND_NONBLOCK) < 0)
+        s->random = (uint64_t) clock_mono() ^ (uint64_t) clock_wall() ^ (uintptr_t) s;
+    pthread_mutex_init(&s->lock, NULL);
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&s->changed, &attr);
+    pthread_condattr_destroy(&attr);
 }
 
 int sender_new(const struct sender_args *a, struct sender **ret, struct err *e)
 {
     struct sender *s = mem_zalloc(sizeof *s);
-    int r;
+    int r = 0;
 
     if (!s)
         return -ENOMEM;
-    s->a = *a;
-    s->queue = *a->queue;
-    s->id = a->component->id;
-    s->signal = a->component->signal;
-    s->sink.consume = consume;
-    s->blobs.consume = consume_blob;
-    s->last = &s->first;
-    s->flush_timer.fire = flush_fire;
-    s->wake.run = woken;
-    s->max_jobs = s->queue.enabled ? (unsigned) MIN(s->queue.num_consumers, 1000) : SYNC_JOBS;
-    sem_init(&s->stopped, 0, 0);
+    init(s, a);
     add_metrics(s);
-    r = make_batcher(s);
+    if (s->signal == SIGNAL_PROFILES)
+        r = make_batcher(s);
     if (r == 0)
-        r = open_log(s, e);
+        r = make_queue(s, e);
     if (r < 0) {
         sender_free(s);
         return r;

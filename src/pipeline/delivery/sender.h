@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What every network exporter shares: a sending queue in memory or on disk, batching behind it, splitting below a peer's
- * limit, retries with growing pauses, a drain at the end. The exporter brings two functions: how to encode and how to send
- * one request. One sender per exporter and signal, on an event loop thread of its own.
+ * What every network exporter shares: a sending queue in memory or on disk, batching after it, cutting below a peer's limit,
+ * retries with growing pauses, and a drain at the end. The exporter brings two functions: how to encode and how to send one
+ * request. There is one sender per exporter and signal, on an event loop thread of its own.
  *
- *   consume ──> memory queue ───────────────┐
- *          └──> log on disk (qlog.h) ──ack──┴──> [batcher] ──> up to num_consumers jobs ──> send, retry
+ *   intake ──> queue: memory ──────────────┐
+ *                     log on disk ──ack────┴──> [batch] ──> up to num_consumers parcels ──> send, retry
  *
- * Acknowledgement: memory queue, when it took the batch (or when sent, with wait_for_result); log, when written; without
- * a queue, when sent.
+ * An acknowledgement is completed when the memory queue has taken the batch (or when it is sent, with wait_for_result), when
+ * the log is written, or, without a queue, when the batch is sent. docs/internals/sending-queue.md.
  */
 #ifndef PIPELINE_SENDER_H
 #define PIPELINE_SENDER_H
@@ -21,8 +21,8 @@ struct loop;
 struct loop_timer;
 
 struct retry_config {
-    bool enabled;
-    int64_t initial_interval, max_interval, max_elapsed_time; /* ns; max_elapsed_time 0: for ever */
+    bool enabled, has_max_elapsed_time;
+    int64_t initial_interval, max_interval, max_elapsed_time; /* ns; max_elapsed_time 0: no limit */
     double multiplier, randomization_factor;
 };
 
@@ -78,7 +78,7 @@ struct sender_args {
 
 int sender_new(const struct sender_args *a, struct sender **ret, struct err *e);
 int sender_start(struct sender *s, struct err *e);
-/* Takes nothing new, sends what it can (a memory queue whole, without waiting for retries), gives up after a while. */
+/* Accepts nothing new, sends what it can (a memory queue whole, without waiting for retries), gives up after a while. */
 void sender_stop(struct sender *s);
 void sender_free(struct sender *s);
 struct sink *sender_sink(struct sender *s);

@@ -15,7 +15,8 @@ const struct option retry_options[] = {
     {"multiplier", OPT_DOUBLE, offsetof(struct retry_config, multiplier), "1.5", "each pause is this times the last"},
     {"max_interval", OPT_DURATION, offsetof(struct retry_config, max_interval), "30s", "longest pause"},
     {"max_elapsed_time", OPT_DURATION, offsetof(struct retry_config, max_elapsed_time), "300s",
-     "give up after this; 0 never"},
+     "give up after this; 0 never. With a sending_queue on disk data is given up only if this is set",
+     .present = offsetof(struct retry_config, has_max_elapsed_time)},
     {0},
 };
 

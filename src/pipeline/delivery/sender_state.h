@@ -1,70 +1,74 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Inside of the sender, shared by its two files: sender.c takes in, queues and batches, sender_jobs.c sends. Both are on
- * the loop's thread here.
+ * Inside of the sender, shared by its files: sender.c (life, intake, the pump), sender_batch.c (collecting), sender_send.c
+ * (attempts, retries, ends). What is below runs on the loop's thread, except where it says otherwise.
  */
 #ifndef PIPELINE_SENDER_STATE_H
 #define PIPELINE_SENDER_STATE_H
 
-#include <semaphore.h>
-#include <stdatomic.h>
+#include <pthread.h>
 
 #include "base/log.h"
 #include "net/loop.h"
-#include "pipeline/delivery/sender.h"
-#include "pipeline/delivery/worker.h"
+#include "pipeline/delivery/delivery_queue.h"
 
-struct entry;
-struct job;
-struct qlog;
+/* The main thread asks for a step by entering a state that ends in -ING, the loop's thread leaves it. */
+enum sender_state {
+    SENDER_NEW,
+    SENDER_OPENING,
+    SENDER_FAILED, /* to open */
+    SENDER_RUNNING,
+    SENDER_DRAINING, /* sends what it has, without pauses */
+    SENDER_DRAINED,
+    SENDER_CLOSING,
+    SENDER_CLOSED,
+};
 
 struct sender {
     struct sender_args a;
-    struct queue_config queue;
+    struct parcel_encoding encoding;
     struct sink sink;
     struct blob_sink blobs;
     const char *id;
     enum signal signal;
+    int sizer;
+    int64_t max_elapsed_time; /* 0: no limit */
     struct loop_group *group;
     struct loop *loop;
-    bool opened;
-    atomic_bool stopping;
-    /* memory queue */
-    struct entry *first, **last;
-    _Atomic int64_t queued;
-    /* log */
-    struct qlog *log;
-    struct worker writer;
-    bool has_writer;
-    struct work *unwritten; /* of the writer's thread: put, not committed */
-    atomic_bool woken;
-    struct loop_call wake;
-    struct buf record;
-    /* batching */
-    struct batcher *batcher;
-    struct loop_timer flush_timer;
-    struct job *collecting; /* acks and log range of what is in the batcher */
-    uint64_t flush_seq;     /* of what is being flushed */
-    uint64_t keep_seq;      /* given up while draining: stays in the log from here on; 0 none */
-    /* jobs */
-    struct job *jobs; /* under way */
-    unsigned n_jobs, max_jobs;
+    pthread_mutex_t lock; /* of state */
+    pthread_cond_t changed;
+    enum sender_state state;
+    struct err open_error;
+    atomic_bool stopping, woken;
+    struct delivery_queue *queue;
+    struct loop_call wake, step;
+    /* the loop's */
     bool draining, pumping, again;
-    struct loop_call stop_call;
-    sem_t stopped;
-    bool told_stopped;
-    struct log_limit log_failed, log_full;
-    struct metric *sent, *failed, *enqueue_failed, *in_flight, *lost;
+    struct batcher *batcher;
+    struct loop_timer flush_timer, pump_timer;
+    struct parcel *active; /* sending or paused */
+    unsigned n_active, max_active;
+    uint64_t random;
+    struct log_limit log_failed, log_full, log_queue;
+    struct metric *sent, *failed, *enqueue_failed, *in_flight, *lost, *queue_metric;
 };
 
-/* Encodes the job, which is the sender's from here on, and sends it piece by piece. Its end is told to its acks and to
- * the log. */
-void sender_run_job(struct sender *s, struct job *j);
-/* Jobs that wait for a retry get it now, which is their last when the sender drains. */
+/* Encodes the parcel, which is the sender's from here on, and sends it piece by piece until its end. */
+void sender_ship(struct sender *s, struct parcel *p);
+/* Makes the next attempt of all paused parcels now. */
 void sender_retry_now(struct sender *s);
-/* Ends a job, sent or not: its acks are told r. With keep_in_log it is sent again after the next start. Frees it. */
-void sender_end_job(struct sender *s, struct job *j, const struct ack_result *r, bool keep_in_log);
-/* Starts jobs while there is something to send and room for one. */
+/* Completes the parcel's hold with r and frees it. */
+void sender_end(struct sender *s, struct parcel *p, const struct ack_result *r);
+/* The same for a parcel that this process does not send any more: a memory queue's is counted as failed. */
+void sender_give_back(struct sender *s, struct parcel *p, const char *why);
+
+/* Adds a parcel to the batch that is collected, or ships it when it cannot be added. */
+void sender_collect(struct sender *s, struct parcel *p);
+/* Ships what is collected. */
+void sender_flush(struct sender *s);
+void sender_flush_fire(struct loop_timer *t);
+
+/* Takes parcels from the queue while there is room for more under way. */
 void sender_pump(struct sender *s);
 
 #endif

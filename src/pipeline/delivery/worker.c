@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See worker.h. */
+/* A thread with a queue of work: see worker.h. */
 #include "pipeline/delivery/worker.h"
 
 #include <errno.h>
@@ -105,38 +105,49 @@ void worker_done(struct worker *wk)
 
         i = i->next;
         ack_fail(w->ack, SINK_UNAVAILABLE, 0, "shutting down");
-        work_free(w);
+        if (wk->discard)
+            wk->discard(wk, w);
+        else
+            work_free(w);
     }
     queue_done(&wk->queue);
+}
+
+int worker_push(struct worker *wk, struct work *w)
+{
+    size_t before;
+    int r;
+
+    w->bytes = w->batch ? batch_memory(w->batch) : w->blob ? w->blob->n : 0;
+    before = atomic_fetch_add(&wk->bytes, w->bytes);
+    r = before && before + w->bytes > wk->limit ? -EAGAIN : queue_push(&wk->queue, &w->item);
+    if (r < 0)
+        atomic_fetch_sub(&wk->bytes, w->bytes);
+    return r;
 }
 
 void worker_submit(struct worker *wk, struct batch *b, struct blob *blob, const struct sink_context *ctx,
                    struct ack *ack)
 {
-    size_t bytes = b ? batch_memory(b) : blob->n, before = atomic_fetch_add(&wk->bytes, bytes);
-    struct work *w;
+    struct work *w = mem_zalloc(sizeof *w);
+    int r;
 
-    if (before && before + bytes > wk->limit) {
-        atomic_fetch_sub(&wk->bytes, bytes);
-        ack_fail(ack, SINK_UNAVAILABLE, NS_PER_S, "%s is busy: %zu MiB wait already", wk->name, before >> 20);
-        return;
-    }
-    w = mem_zalloc(sizeof *w);
     if (!w) {
-        atomic_fetch_sub(&wk->bytes, bytes);
-        ack_fail(ack, SINK_UNAVAILABLE, NS_PER_S, "no memory");
+        ack_fail(ack, SINK_UNAVAILABLE, NS_PER_S, "out of memory");
         return;
     }
     w->batch = b ? batch_ref(b) : NULL;
     w->blob = blob ? blob_ref(blob) : NULL;
     w->ack = ack;
-    w->bytes = bytes;
     context_keep(&w->kept, ctx);
-    if (queue_push(&wk->queue, &w->item) < 0) {
-        atomic_fetch_sub(&wk->bytes, bytes);
+    r = worker_push(wk, w);
+    if (r == -EAGAIN)
+        ack_fail(ack, SINK_UNAVAILABLE, NS_PER_S, "%s is busy: %zu MiB are waiting already", wk->name,
+                 (size_t) wk->bytes >> 20);
+    else if (r < 0)
         ack_fail(ack, SINK_UNAVAILABLE, 0, "shutting down");
+    if (r < 0)
         work_free(w);
-    }
 }
 
 struct waiting_ack {

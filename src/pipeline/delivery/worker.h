@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A thread with a queue of batches, for components that compute or wait for a disk: batch, symbolize, file. Submitting
- * never blocks. Back pressure is the acknowledgement: the thread completes it when it has taken the batch on, so a sender
- * with a bounded number of requests under way cannot run ahead of it; above the limit it is told to come again later.
+ * A thread with a queue of batches, for components that compute or wait for a disk: batch, symbolize, file, the writer of a
+ * sending queue. Submitting never blocks. Back pressure is the acknowledgement: the thread completes it when it has taken
+ * the batch on, so a sender with a bounded number of requests under way cannot run ahead of it; above the limit a sender is
+ * asked to try again later.
  */
 #ifndef PIPELINE_WORKER_H
 #define PIPELINE_WORKER_H
@@ -17,7 +18,7 @@
 struct batch;
 struct blob;
 
-/* A sink_context that may be kept. */
+/* A copy of a sink_context that outlives the call. */
 struct kept_context {
     struct sink_context ctx;
     char tenant[64], peer[128];
@@ -41,23 +42,26 @@ struct worker {
     _Atomic size_t bytes; /* waiting */
     size_t limit;
     const char *name;
-    /* Called on the thread. handle owns w and completes its ack; more says whether others wait behind it. idle is called
+    /* Called on the thread. handle owns w and completes its ack; more says whether others wait after it. idle is called
      * when timeout() ns have passed without work (timeout < 0: never); both may be NULL. */
     void (*handle)(struct worker *wk, struct work *w, bool more);
     int64_t (*timeout)(struct worker *wk);
     void (*idle)(struct worker *wk);
     atomic_bool stopping;
-    void (*last)(struct worker *wk); /* after the last piece of work, before the thread ends; may be NULL */
+    void (*last)(struct worker *wk);                    /* after the last work, before the thread ends; may be NULL */
+    void (*discard)(struct worker *wk, struct work *w); /* frees work that was never handled; NULL: work_free() */
 };
 
 /* name must live as long; limit: bytes of batches that may wait. The functions are set by the caller before start. */
 int worker_init(struct worker *wk, const char *name, size_t limit);
 int worker_start(struct worker *wk, struct err *e);
-void worker_stop(struct worker *wk); /* works off what is there, joins */
+void worker_stop(struct worker *wk); /* handles what is there, joins */
 void worker_done(struct worker *wk);
 /* From any thread. Completes the ack itself when refused. */
 void worker_submit(struct worker *wk, struct batch *b, struct blob *blob, const struct sink_context *ctx,
                    struct ack *ack);
+/* The same for work that the caller has filled in; it is the worker's on success. -EAGAIN over the limit, -ESHUTDOWN. */
+int worker_push(struct worker *wk, struct work *w);
 /* Hands a batch on and waits for the acknowledgement. For threads that may wait, never for an event loop. */
 void sink_consume_wait(struct sink *s, struct batch *b, const struct sink_context *ctx, struct ack_result *ret);
 void work_free(struct work *w); /* drops the references; the ack must be completed already */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See otlp_client.h. */
+/* OTLP requests to a peer over gRPC or HTTP, and what their answers mean: the transport of the otlp exporters. */
 #include "pipeline/exporters/otlp_client.h"
 
 #include <errno.h>
@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "codec/otlp.h"
+#include "codec/wire.h"
 #include "net/client.h"
 #include "net/grpc.h"
 #include "pipeline/graph/auth.h"
@@ -86,7 +87,7 @@ static int add_fixed(struct otlp_client *c, const char *name, const char *value,
     if (c->n_fixed >= HEADERS_MAX - 8)
         return err_set(e, -E2BIG, "more than %d headers", HEADERS_MAX - 8);
     if (http_headers_add(&h, &c->arena, str_from(name), str_from(value)) < 0)
-        return err_set(e, -EINVAL, "header '%s' holds what a header may not", name);
+        return err_set(e, -EINVAL, "header '%s' holds a character that is not allowed in a header", name);
     c->n_fixed = h.n;
     return 0;
 }
@@ -217,26 +218,35 @@ static enum sink_status status_of(enum grpc_code code)
     }
 }
 
-/* ExportXServiceResponse {1 partial_success {1 rejected, 2 error_message}}; what is odd is ignored. */
-static void read_partial(struct str m, struct ack_result *r)
+/* ExportXServiceResponse {1 partial_success {1 rejected, 2 error_message}}. A malformed answer changes nothing. */
+void otlp_read_partial(struct str m, struct ack_result *ret)
 {
-    const unsigned char *p = (const unsigned char *) m.p, *end = p + m.n;
-    uint64_t v = 0;
+    const uint8_t *p = (const uint8_t *) (m.n ? m.p : ""), *end = p + m.n;
+    struct wire_field f;
+    struct str message = {0};
+    uint64_t rejected = 0;
 
-    if (m.n < 2 || p[0] != 0x0a || p[1] > 0x7f || p[1] > m.n - 2)
-        return;
-    for (p += 2; p < end && *p == 0x08;) {
-        int shift = 0;
+    while (p && p < end) {
+        p = wire_next(p, end, &f);
+        if (!p || f.tag != WIRE_TAG(1, WIRE_LEN))
+            continue;
+        for (const uint8_t *q = f.data, *last = f.data + f.v; q && q < last;) {
+            struct wire_field g;
 
-        for (p++; p < end && shift < 63; shift += 7) {
-            v |= (uint64_t) (*p & 0x7f) << shift;
-            if (!(*p++ & 0x80))
-                break;
+            q = wire_next(q, last, &g);
+            if (!q)
+                return;
+            if (g.tag == WIRE_TAG(1, WIRE_VARINT))
+                rejected = g.v;
+            else if (g.tag == WIRE_TAG(2, WIRE_LEN))
+                message = (struct str){(const char *) g.data, (uint32_t) g.v};
         }
-        r->rejected = v;
     }
-    if (p + 2 <= end && *p == 0x12 && p[1] < 0x80 && p[1] <= end - p - 2)
-        snprintf(r->message, sizeof r->message, "%.*s", (int) p[1], (const char *) p + 2);
+    if (!p)
+        return;
+    ret->rejected = rejected;
+    snprintf(ret->message, sizeof ret->message, "%.*s", (int) MIN(message.n, (uint32_t) sizeof ret->message - 1),
+             message.n ? message.p : "");
 }
 
 static void read_partial_json(struct str body, struct ack_result *ret)
@@ -277,7 +287,7 @@ static void grpc_result(struct client_request *q, struct ack_result *ret)
     if (st.has_retry)
         ret->retry_ns = MAX(st.retry_ns, 1);
     if (st.code == GRPC_OK)
-        read_partial(msg, ret);
+        otlp_read_partial(msg, ret);
     else
         snprintf(ret->message, sizeof ret->message, "%s: %.200s", grpc_code_name(st.code), st.message);
 }
@@ -292,7 +302,7 @@ static void http_result(struct client_request *q, bool json, struct ack_result *
         if (json)
             read_partial_json(q->answer, ret);
         else
-            read_partial(q->answer, ret);
+            otlp_read_partial(q->answer, ret);
         return;
     }
     ret->status = s == 429 || s == 502 || s == 503 || s == 504 ? SINK_UNAVAILABLE
@@ -393,7 +403,7 @@ static void send(void *arg, struct send_request *rq)
     }
     a = mem_zalloc(sizeof *a);
     if (!a) {
-        send_failed(rq, SINK_UNAVAILABLE, "no memory");
+        send_failed(rq, SINK_UNAVAILABLE, "out of memory");
         return;
     }
     a->c = c;

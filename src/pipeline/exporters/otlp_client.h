@@ -42,6 +42,9 @@ void otlp_client_free(struct otlp_client *c);
 /* For struct sender; arg is the struct otlp_client. */
 extern const struct sender_ops otlp_client_ops;
 
+/* Reads the protobuf answer of a successful export: rejected items and the peer's message. */
+void otlp_read_partial(struct str m, struct ack_result *ret);
+
 /* Checks an endpoint while validating. */
 int otlp_endpoint_check(const char *endpoint, bool grpc, struct err *e);
 

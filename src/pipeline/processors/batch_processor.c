@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `batch`: collects what comes and hands it on as larger batches with merged dictionaries, from a thread of its own. It
- * acknowledges when it took a batch on, as the Collector does (before a persistent queue it is left out: flow.h). What
- * comes next may refuse for a while; then this waits, and whoever sends waits for his acknowledgement.
+ * `batch`: collects batches and hands them on as larger ones with merged dictionaries, from a thread of its own. It
+ * acknowledges when it has taken a batch, as the Collector does (before a persistent queue it is left out: flow.h). When the
+ * next component refuses for a while, this waits, and senders wait for their acknowledgement. Batches that cannot be merged
+ * are handed on one by one.
  */
 #include "pipeline/processors/batch_processor.h"
 
@@ -28,7 +29,7 @@ struct batch_processor {
     struct sink sink;
     struct sink *next;
     struct batcher *batcher;
-    struct metric *sent_by_size, *sent_by_time;
+    struct metric *sent_by_size, *sent_by_time, *dropped;
 };
 
 static const struct option options[] = {
@@ -51,10 +52,9 @@ static void pause_ns(int64_t ns)
         ;
 }
 
-/* Until it is taken, or refused for good. While shutting down there is no second try. */
-static void hand_on(void *arg, struct batch *x, const struct sink_context *ctx)
+/* Until it is taken, or refused for good. While shutting down there is no second attempt. */
+static void hand_on(struct batch_processor *p, struct batch *x, const struct sink_context *ctx)
 {
-    struct batch_processor *p = arg;
     int64_t wait = 50 * NS_PER_MS;
 
     for (;;) {
@@ -64,7 +64,8 @@ static void hand_on(void *arg, struct batch *x, const struct sink_context *ctx)
         if (r.status == SINK_OK)
             return;
         if (!sink_status_retryable(&r) || p->worker.stopping) {
-            log_error("%s: %u samples are lost: %s", p->instance.id, x->n_samples, r.message);
+            metric_add(p->dropped, x->n_samples);
+            log_error("%s: %u samples are dropped: %s", p->instance.id, x->n_samples, r.message);
             return;
         }
         pause_ns(wait);
@@ -74,29 +75,41 @@ static void hand_on(void *arg, struct batch *x, const struct sink_context *ctx)
 
 static void flush(struct batch_processor *p, struct metric *why)
 {
+    struct work *list = batcher_take(p->batcher);
+    struct batch **parts = NULL;
+    uint32_t n = 0;
     struct err e = {0};
-    int r = batcher_flush(p->batcher, hand_on, p, &e);
+    int r;
 
+    if (!list)
+        return;
     metric_add(why, 1);
+    r = batcher_merge(p->batcher, list, &parts, &n, &e);
     if (r < 0)
-        log_error("%s: a batch is lost: %s", p->instance.id, err_message(&e, r));
+        log_warn("%s: batches are handed on one by one: %s", p->instance.id, err_message(&e, r));
+    for (uint32_t i = 0; i < n; i++)
+        hand_on(p, parts[i], &list->kept.ctx);
+    while (list) {
+        struct work *next = batcher_next(list);
+
+        if (r < 0)
+            hand_on(p, list->batch, &list->kept.ctx);
+        work_free(list);
+        list = next;
+    }
+    batcher_parts_free(parts, n);
 }
 
 static void handle(struct worker *wk, struct work *w, bool more)
 {
     struct batch_processor *p = container_of(wk, struct batch_processor, worker);
     int64_t now = clock_mono();
-    int r;
 
     (void) more;
-    if (batcher_must_flush(p->batcher, &w->kept.ctx))
+    if (batcher_must_flush(p->batcher, w))
         flush(p, p->sent_by_time);
-    r = batcher_add(p->batcher, w->batch, &w->kept.ctx, now);
-    if (r < 0)
-        ack_fail(w->ack, SINK_UNAVAILABLE, NS_PER_S, "cannot batch: out of memory");
-    else
-        ack_ok(w->ack);
-    work_free(w);
+    ack_ok(TAKE(w->ack));
+    batcher_add(p->batcher, w, now);
     if (batcher_ready(p->batcher, now))
         flush(p, p->sent_by_size);
 }
@@ -104,9 +117,9 @@ static void handle(struct worker *wk, struct work *w, bool more)
 static int64_t timeout(struct worker *wk)
 {
     struct batch_processor *p = container_of(wk, struct batch_processor, worker);
-    int64_t at = batcher_deadline(p->batcher);
+    int64_t at = batcher_deadline(p->batcher), left = at == INT64_MAX ? -1 : at - clock_mono();
 
-    return at == INT64_MAX ? -1 : MAX(at - clock_mono(), 0);
+    return at == INT64_MAX ? -1 : MAX(left, 0);
 }
 
 static void idle(struct worker *wk)
@@ -121,8 +134,7 @@ static void last(struct worker *wk)
 {
     struct batch_processor *p = container_of(wk, struct batch_processor, worker);
 
-    if (!batcher_empty(p->batcher))
-        flush(p, p->sent_by_time);
+    flush(p, p->sent_by_time);
 }
 
 static void consume(struct sink *s, struct batch *b, const struct sink_context *ctx, struct ack *ack)
@@ -177,6 +189,8 @@ static int create(const struct component_args *args, struct instance **ret, stru
                                   "Batches sent because of their size", "processor=\"%s\"", args->id);
     p->sent_by_time = metrics_add(m, METRIC_COUNTER, "otelcol_processor_batch_timeout_trigger_send",
                                   "Batches sent because of the timeout", "processor=\"%s\"", args->id);
+    p->dropped = metrics_add(m, METRIC_COUNTER, "wick_processor_batch_dropped_samples",
+                             "Samples that the next component refused", "processor=\"%s\"", args->id);
     r = batcher_new(&c->settings, &p->batcher);
     if (r < 0) {
         free_instance(&p->instance);

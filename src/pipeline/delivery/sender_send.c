@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The sending stage of a sender: parcels from their first attempt to their end. The pieces of a parcel are sent one after
+ * the other; a retry repeats one piece. A piece that the peer refuses for good does not stop the ones after it, and the
+ * parcel ends with the worst result of all of them.
+ */
+#include <errno.h>
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "pipeline/delivery/sender_state.h"
+#include "pipeline/graph/metrics.h"
+
+/* --- ends --- */
+
+static void link_active(struct sender *s, struct parcel *p)
+{
+    p->next = s->active;
+    p->prev = &s->active;
+    if (p->next)
+        p->next->prev = &p->next;
+    s->active = p;
+    s->n_active++;
+}
+
+void sender_end(struct sender *s, struct parcel *p, const struct ack_result *r)
+{
+    if (p->prev) {
+        *p->prev = p->next;
+        if (p->next)
+            p->next->prev = p->prev;
+        s->n_active--;
+    }
+    loop_timer_cancel(&p->timer);
+    ack_complete(p->work.ack, r);
+    parcel_free(p);
+}
+
+/* Items of the pieces that are not sent yet. */
+static uint32_t items_left(const struct parcel *p)
+{
+    uint32_t n = 0;
+
+    if (!p->pieces)
+        return p->items;
+    for (size_t i = p->at; i < p->n_pieces; i++)
+        n += p->pieces[i].items;
+    return n;
+}
+
+static void note_dropped(struct sender *s, uint32_t items, const char *message, const char *why)
+{
+    uint64_t held;
+
+    metric_add(s->failed, items);
+    if (log_limited(&s->log_failed, 10 * NS_PER_S, &held))
+        log_error("%s: %s are dropped: %u %s: %s%s%s", s->id, signal_names[s->signal], items, signal_items[s->signal],
+                  message, *why ? "; " : "", why);
+}
+
+/* Ends with what is left unsent. */
+static void drop(struct sender *s, struct parcel *p, const struct ack_result *r, const char *why)
+{
+    struct ack_result worst = p->worst;
+
+    note_dropped(s, items_left(p), r->message, why);
+    ack_result_join(&worst, r);
+    sender_end(s, p, &worst);
+}
+
+void sender_give_back(struct sender *s, struct parcel *p, const char *why)
+{
+    struct ack_result r = {.status = SINK_UNAVAILABLE}, worst = p->worst;
+
+    snprintf(r.message, sizeof r.message, "%.200s", why);
+    if (!s->queue->persistent) {
+        drop(s, p, &r, "");
+        return;
+    }
+    ack_result_join(&worst, &r);
+    sender_end(s, p, &worst); /* the queue keeps it */
+}
+
+/* --- attempts --- */
+
+static void attempt(struct sender *s, struct parcel *p);
+
+static void retry_fire(struct loop_timer *t)
+{
+    struct parcel *p = container_of(t, struct parcel, timer);
+    struct sender *s = p->sender;
+
+    attempt(s, p);
+    sender_pump(s);
+}
+
+/* splitmix64, as a number of [0, 1). */
+static double next_random(struct sender *s)
+{
+    uint64_t z = s->random += 0x9e3779b97f4a7c15u;
+
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    return (double) ((z ^ z >> 31) >> 11) * 0x1p-53;
+}
+
+static int64_t next_pause(struct sender *s, struct parcel *p, int64_t told)
+{
+    const struct retry_config *c = s->a.retry;
+    double pause, spread;
+
+    if (p->pause <= 0)
+        p->pause = (double) c->initial_interval;
+    spread = p->pause * c->randomization_factor;
+    pause = p->pause - spread + 2 * spread * next_random(s);
+    p->pause = MIN(p->pause * (c->multiplier > 0 ? c->multiplier : 1), (double) c->max_interval);
+    return MAX((int64_t) pause, told);
+}
+
+/* After a failure that may pass: pauses, or ends the parcel when it must not be tried again. */
+static void retry(struct sender *s, struct parcel *p, const struct ack_result *r)
+{
+    int64_t now = clock_mono(), pause = next_pause(s, p, r->retry_ns);
+    uint64_t held;
+
+    if (s->draining && s->queue->persistent) {
+        sender_give_back(s, p, r->message);
+        return;
+    }
+    if (s->draining || !s->a.retry->enabled) {
+        drop(s, p, r, s->draining ? "shutting down" : "retry_on_failure is off");
+        return;
+    }
+    if (s->max_elapsed_time && now + pause - p->started > s->max_elapsed_time) {
+        drop(s, p, r, "no more retries left");
+        return;
+    }
+    if (log_limited(&s->log_failed, 10 * NS_PER_S, &held))
+        log_warn("%s: exporting failed, trying again in %.1fs: %s", s->id, (double) pause / 1e9, r->message);
+    p->state = PARCEL_PAUSED;
+    p->timer.fire = retry_fire;
+    loop_timer_set(s->loop, &p->timer, now + pause);
+}
+
+/* Notes the result of a piece. Whether the next one is to be sent. */
+static bool piece_done(struct sender *s, struct parcel *p, const struct ack_result *r)
+{
+    struct parcel_piece *x = &p->pieces[p->at];
+
+    if (r->status == SINK_OK) {
+        if (r->rejected || *r->message)
+            log_warn("%s: the peer rejected %llu profiles: %s", s->id, (unsigned long long) r->rejected, r->message);
+        metric_add(s->sent, x->items);
+    } else if (sink_status_retryable(r)) {
+        retry(s, p, r);
+        return false;
+    } else {
+        note_dropped(s, x->items, r->message, "");
+    }
+    ack_result_join(&p->worst, r);
+    buf_done(&x->own);
+    p->pause = 0;
+    p->started = clock_mono();
+    if (++p->at < p->n_pieces)
+        return true;
+    sender_end(s, p, &p->worst);
+    return false;
+}
+
+/* Sends pieces while their answers come at once. */
+static void send_pieces(struct sender *s, struct parcel *p)
+{
+    for (bool more = true; more;) {
+        struct parcel_piece *x = &p->pieces[p->at];
+
+        p->rq.body = x->bytes;
+        p->rq.json = p->json;
+        p->rq.items = x->items;
+        p->rq.timeout = s->a.timeout;
+        p->state = PARCEL_SENDING;
+        p->starting = true;
+        p->answered = false;
+        metric_add(s->in_flight, 1);
+        s->a.ops->send(s->a.arg, &p->rq);
+        p->starting = false;
+        if (!p->answered)
+            return;
+        p->state = PARCEL_PAUSED;
+        more = piece_done(s, p, &p->answer);
+    }
+}
+
+static void attempt(struct sender *s, struct parcel *p)
+{
+    struct ack_result res = {.status = SINK_INTERNAL};
+    struct err e = {0};
+    int r = p->pieces ? 0 : parcel_encode(p, &s->encoding, &e);
+
+    if (r == 0) {
+        send_pieces(s, p);
+        return;
+    }
+    snprintf(res.message, sizeof res.message, "cannot encode: %.200s", err_message(&e, r));
+    if (r == -ENOMEM) {
+        res.status = SINK_UNAVAILABLE;
+        retry(s, p, &res);
+    } else {
+        drop(s, p, &res, "");
+    }
+}
+
+void sender_sent(struct send_request *rq, const struct ack_result *r)
+{
+    struct parcel *p = container_of(rq, struct parcel, rq);
+    struct sender *s = p->sender;
+
+    metric_add(s->in_flight, -1);
+    if (p->starting) {
+        p->answered = true;
+        p->answer = *r;
+        return;
+    }
+    p->state = PARCEL_PAUSED;
+    if (piece_done(s, p, r))
+        send_pieces(s, p);
+    sender_pump(s);
+}
+
+void sender_retry_now(struct sender *s)
+{
+    struct parcel *next;
+
+    for (struct parcel *p = s->active; p; p = next) {
+        next = p->next;
+        if (p->state == PARCEL_SENDING)
+            continue;
+        loop_timer_cancel(&p->timer);
+        attempt(s, p);
+    }
+}
+
+void sender_ship(struct sender *s, struct parcel *p)
+{
+    p->sender = s;
+    p->started = clock_mono();
+    link_active(s, p);
+    attempt(s, p);
+}
