@@ -325,15 +325,15 @@ static void join_times(const struct joiner *j, uint32_t set, struct profile *q)
 
         if (j->units[i].set != set)
             continue;
-        sum += p->duration_ns;
+        wrap_inc(&sum, p->duration_ns);
         q->period = MAX(q->period, p->period);
         if (p->time_ns && (!start || p->time_ns < start))
             start = p->time_ns;
         if (p->time_ns)
-            end = MAX(end, p->time_ns + p->duration_ns);
+            end = MAX(end, wrap_add(p->time_ns, p->duration_ns));
     }
     q->time_ns = start;
-    q->duration_ns = start ? end - start : sum;
+    q->duration_ns = start ? wrap_sub(end, start) : sum;
 }
 
 static const struct scope *scope_of(const struct batch *b, uint32_t profile)

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/wrap.h"
 #include "model/batch.h"
 #include "server/front.h"
 
@@ -78,7 +79,7 @@ static int64_t lag_of(const struct batch *b, int64_t received)
 {
     const struct profile *p = b->n_profiles ? &b->profiles[b->n_profiles - 1] : NULL;
 
-    return p && p->time_ns ? received - p->time_ns - p->duration_ns : 0;
+    return p && p->time_ns ? wrap_sub(wrap_sub(received, p->time_ns), p->duration_ns) : 0;
 }
 
 /* False when the batch was refused for its series. */

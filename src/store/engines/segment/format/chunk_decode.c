@@ -478,8 +478,8 @@ static int decode_plain(struct decoding *d, uint32_t e)
             uint32_t p = first + pr.prof[at++];
             int64_t v = k + 1 < pr.count[i] || rich ? get_zigzag(&r) : left;
 
-            left -= v;
-            d->p->profs[p].rows[d->filled[p]++] = (struct row){d->nodes[e][i], 0, v * d->scale[e]};
+            left = wrap_sub(left, v);
+            d->p->profs[p].rows[d->filled[p]++] = (struct row){d->nodes[e][i], 0, wrap_mul(v, d->scale[e])};
         }
     }
     return rc < 0 ? rc : r.bad ? -EBADMSG : 0;
@@ -551,7 +551,7 @@ static int place_rich(struct decoding *d)
             memcpy(extra->link.span_id, d->rich.spans + (size_t) (x->link - 1) * 8, 8);
         }
         p->rows[d->filled[x->prof]++] =
-            (struct row){d->nodes[x->entry][x->key], d->filled_extra[x->prof], x->value * d->scale[x->entry]};
+            (struct row){d->nodes[x->entry][x->key], d->filled_extra[x->prof], wrap_mul(x->value, d->scale[x->entry])};
     }
     return 0;
 }
