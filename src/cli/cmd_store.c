@@ -95,7 +95,7 @@ static int open_store(const struct store_options *o, enum open_how how, struct s
 
     if (r == 0 && how == OPEN_WRITE)
         r = check_dir(dir, e);
-    return r < 0 ? r : store_open(&store_segment, &c, ret, e);
+    return r < 0 ? r : store_open(store_engine_of(str_from(dir)), &c, ret, e);
 }
 
 static int parse_range(const struct store_options *o, int64_t *from, int64_t *to, struct err *e)
@@ -171,7 +171,7 @@ static int run_check(const void *options, int argc, char **argv, struct err *e)
     if (st.torn)
         report_line(&problems, false,
                     "the end of a log was broken off and is left out: it was never acknowledged, or is damaged");
-    r = s->ops->check(s, report_line, &problems, e);
+    r = store_check(s, report_line, &problems, e);
     if (r < 0)
         return r;
     printf("%d problem%s found\n", problems, problems == 1 ? "" : "s");
@@ -268,7 +268,7 @@ static int run_snapshot(const void *options, int argc, char **argv, struct err *
     _cleanup_(store_closep) struct store *s = NULL;
     int r = open_store(options, OPEN_WRITE, &s, e);
 
-    return r < 0 ? r : s->ops->snapshot(s, argv[0], e);
+    return r < 0 ? r : store_snapshot(s, argv[0], e);
 }
 
 static int run_delete(const void *options, int argc, char **argv, struct err *e)

@@ -59,7 +59,7 @@ static int collect(struct store *s, const struct query *q, uint32_t column, stru
     sq.notes = NULL; /* the question itself has them */
     sq.n_columns = 1;
     sq.has_trace = sq.has_span = false; /* of the whole selection, whatever part of it is looked at */
-    sq.focus = sq.ignore = sq.hide = NULL;
+    sq.focus = sq.ignore = sq.hide = (struct str){0};
     r = s->ops->profiles(s, &sq, add_span, ret, e);
     if (r == 0 && ret->n)
         qsort(ret->v, ret->n, sizeof *ret->v, by_start);

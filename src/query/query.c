@@ -29,14 +29,20 @@ static int get_time(struct str s, int64_t now, int64_t fallback, const char *nam
     return r < 0 ? bad(e, r, name) : 0;
 }
 
-static int get_regex(struct str s, const char *name, struct regex **ret, struct err *e)
+/* The store gets the text; whether it can be compiled is found out here, where the parameter has a name. */
+static int get_regex(struct query *q, struct str s, const char *name, struct str *ret, struct err *e)
 {
+    struct regex *re;
     int r;
 
     if (!s.n)
         return 0;
-    r = regex_new(s, ret, e);
-    return r < 0 ? bad(e, r, name) : 0;
+    r = regex_new(s, &re, e);
+    if (r < 0)
+        return bad(e, r, name);
+    regex_free(re);
+    *ret = arena_str(&q->arena, s);
+    return ret->p ? 0 : -ENOMEM;
 }
 
 static int get_hex(struct str s, const char *name, uint8_t *out, size_t n, struct err *e)
@@ -163,11 +169,11 @@ static int compile_shape(const struct query_params *p, struct query *q, struct e
     int r = get_by(p->by, &q->q.by, e);
 
     if (r == 0)
-        r = get_regex(p->focus, "focus", &q->focus, e);
+        r = get_regex(q, p->focus, "focus", &q->q.focus, e);
     if (r == 0)
-        r = get_regex(p->ignore, "ignore", &q->ignore, e);
+        r = get_regex(q, p->ignore, "ignore", &q->q.ignore, e);
     if (r == 0)
-        r = get_regex(p->hide, "hide", &q->hide, e);
+        r = get_regex(q, p->hide, "hide", &q->q.hide, e);
     if (r < 0)
         return r;
     if (p->max_nodes.n && (str_to_u64(p->max_nodes, 10, &max_nodes) < 0 || max_nodes > UINT32_MAX))
@@ -176,9 +182,6 @@ static int compile_shape(const struct query_params *p, struct query *q, struct e
         (str_to_double(p->min_share, &q->q.min_share) < 0 || !(q->q.min_share >= 0 && q->q.min_share <= 1)))
         return err_set(e, -EINVAL, "min_share: '%.*s' is not between 0 and 1", STR_FMT(p->min_share));
     q->q.max_nodes = (uint32_t) max_nodes;
-    q->q.focus = q->focus;
-    q->q.ignore = q->ignore;
-    q->q.hide = q->hide;
     q->q.no_inlines = p->no_inlines;
     return compile_zoom(p->zoom, q);
 }
@@ -213,9 +216,6 @@ void query_free(struct query *q)
         return;
     for (int i = 0; i < 2; i++)
         selector_done(&q->selectors[i]);
-    regex_free(q->focus);
-    regex_free(q->ignore);
-    regex_free(q->hide);
     arena_done(&q->arena);
     mem_free(q);
 }

@@ -36,7 +36,6 @@ struct query {
     struct store_query q; /* what the store is asked; points into the rest */
     struct arena arena;
     struct selector selectors[2];
-    struct regex *focus, *ignore, *hide;
     bool is_diff;
 };
 
@@ -214,6 +213,5 @@ void query_spans_done(struct query_spans *l);
 
 /* Exact profiles of the selection as one batch, as they were sent. convert_to_single() makes a pprof of it. */
 int query_export(struct store *s, struct query *q, struct batch **ret, struct err *e);
-
 
 #endif

@@ -170,7 +170,7 @@ static int name_selection(struct naming_store *s, const struct store_query *q, b
 
     by.by = BY_ADDRESS;
     by.no_inlines = false;
-    by.focus = by.ignore = by.hide = NULL;
+    by.focus = by.ignore = by.hide = (struct str){0};
     by.max_nodes = 0;
     by.min_share = 0;
     by.n_zoom = 0;
@@ -410,14 +410,14 @@ static int naming_flush(struct store *s, struct err *e)
 {
     struct store *b = to_naming(s)->behind;
 
-    return b->ops->flush(b, e);
+    return store_flush(b, e);
 }
 
 static int naming_snapshot(struct store *s, const char *dir, struct err *e)
 {
     struct store *b = to_naming(s)->behind;
 
-    return b->ops->snapshot(b, dir, e);
+    return store_snapshot(b, dir, e);
 }
 
 static int naming_stats(struct store *s, struct store_stats *ret)
@@ -431,7 +431,7 @@ static int naming_check(struct store *s, store_report_fn fn, void *ctx, struct e
 {
     struct store *b = to_naming(s)->behind;
 
-    return b->ops->check(b, fn, ctx, e);
+    return store_check(b, fn, ctx, e);
 }
 
 static int naming_confirm(struct store *s, enum store_confirm what, struct err *e)

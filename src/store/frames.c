@@ -73,8 +73,29 @@ bool frame_matches(const struct frame *f, const struct regex *re)
            (!f->function.n && f->mapping.n && regex_search(re, f->mapping));
 }
 
+int frame_filter_init(struct frame_filter *f, const struct store_query *q, struct err *e)
+{
+    int r = 0;
+
+    *f = (struct frame_filter){0};
+    if (q->focus.n)
+        r = regex_new(q->focus, &f->focus, e);
+    if (r == 0 && q->ignore.n)
+        r = regex_new(q->ignore, &f->ignore, e);
+    if (r == 0 && q->hide.n)
+        r = regex_new(q->hide, &f->hide, e);
+    return r;
+}
+
+void frame_filter_done(struct frame_filter *f)
+{
+    regex_free(f->focus);
+    regex_free(f->ignore);
+    regex_free(f->hide);
+}
+
 /* Bit per frame: 1 focus, 2 ignore, 4 hide. */
-static uint8_t *match_frames(const struct tree *t, const struct store_query *q)
+static uint8_t *match_frames(const struct tree *t, const struct frame_filter *q)
 {
     uint8_t *bits = mem_zalloc_array(t->n_frames, 1);
 
@@ -85,7 +106,7 @@ static uint8_t *match_frames(const struct tree *t, const struct store_query *q)
     return bits;
 }
 
-static int filter(const struct tree *t, const struct store_query *q, struct tree **ret)
+static int filter(const struct tree *t, const struct frame_filter *q, struct tree **ret)
 {
     _cleanup_(tree_freep) struct tree *out = NULL;
     _cleanup_(mem_freep) uint8_t *bits = match_frames(t, q), *state = mem_zalloc_array(t->n_nodes, 1);
@@ -183,17 +204,18 @@ uint32_t frames_find_zoom(const struct tree *t, const struct store_query *q)
     return at;
 }
 
-int frames_finish_tree(struct tree *t, const struct store_query *q, struct tree **ret)
+int frames_finish_tree(struct tree *t, const struct store_query *q, struct tree **ret, struct err *e)
 {
     _cleanup_(tree_freep) struct tree *own = t, *filtered = NULL, *live = NULL;
     struct tree_prune how = {.max_nodes = q->max_nodes, .min_share = q->min_share};
     struct str type, unit;
     struct tree *out;
+    _cleanup_(frame_filter_done) struct frame_filter f;
     uint32_t root;
-    int r = 0;
+    int r = frame_filter_init(&f, q, e);
 
-    if (q->focus || q->ignore || q->hide)
-        r = filter(t, q, &filtered);
+    if (r == 0 && (f.focus || f.ignore || f.hide))
+        r = filter(t, &f, &filtered);
     if (r == 0 && filtered)
         r = drop_empty(filtered, &live);
     if (r < 0)

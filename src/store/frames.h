@@ -23,9 +23,15 @@ void frame_reduce(struct frame *f, enum granularity by);
 /* Line `line` of a batch's location as a frame; a location without lines has one frame, line 0. */
 void frame_of_location(const struct batch *b, uint32_t location, uint32_t line, struct frame *ret);
 
-/* focus, ignore, hide and zoom of q applied to a whole tree, then pruning. Consumes t. */
-int frames_finish_tree(struct tree *t, const struct store_query *q, struct tree **ret);
+/* focus, ignore and hide of a question, compiled; NULL = none. */
+struct frame_filter {
+    struct regex *focus, *ignore, *hide;
+};
+int frame_filter_init(struct frame_filter *f, const struct store_query *q, struct err *e);
+void frame_filter_done(struct frame_filter *f);
 bool frame_matches(const struct frame *f, const struct regex *re);
+/* focus, ignore, hide and zoom of q applied to a whole tree, then pruning. Consumes t. */
+int frames_finish_tree(struct tree *t, const struct store_query *q, struct tree **ret, struct err *e);
 /* The node reached by q's zoom, or TREE_NONE. */
 uint32_t frames_find_zoom(const struct tree *t, const struct store_query *q);
 

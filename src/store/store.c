@@ -17,6 +17,14 @@ const struct store_ops *store_engine(struct str name)
     return NULL;
 }
 
+const struct store_ops *store_engine_of(struct str place)
+{
+    for (uint32_t i = 0; i + 3 <= place.n; i++)
+        if (memcmp(place.p + i, "://", 3) == 0)
+            return store_engine(str_slice(place, 0, i));
+    return engines[0];
+}
+
 static void sink_to_store(struct sink *sink, struct batch *b, const struct sink_context *ctx, struct ack *ack)
 {
     store_append(container_of(sink, struct store, sink), b, ctx, ack);
@@ -25,7 +33,8 @@ static void sink_to_store(struct sink *sink, struct batch *b, const struct sink_
 int store_open(const struct store_ops *ops, const struct store_config *c, struct store **ret, struct err *e)
 {
     struct store *s;
-    int r = ops->open(c, &s, e);
+    int r =
+        ops ? ops->open(c, &s, e) : err_set(e, -EINVAL, "there is no storage engine for '%s'", c->dir ? c->dir : "");
 
     if (r < 0)
         return r;
@@ -72,6 +81,26 @@ int store_append_wait(struct store *s, struct batch *b, const struct sink_contex
     if (ret)
         *ret = w.result;
     return w.result.status == SINK_OK ? 0 : -EIO;
+}
+
+static int not_supported(const struct store *s, const char *what, struct err *e)
+{
+    return err_set(e, -ENOTSUP, "the storage engine '%s' has no %s", s->ops->name, what);
+}
+
+int store_flush(struct store *s, struct err *e)
+{
+    return s->ops->flush ? s->ops->flush(s, e) : 0;
+}
+
+int store_snapshot(struct store *s, const char *dir, struct err *e)
+{
+    return s->ops->snapshot ? s->ops->snapshot(s, dir, e) : not_supported(s, "snapshots", e);
+}
+
+int store_check(struct store *s, store_report_fn fn, void *ctx, struct err *e)
+{
+    return s->ops->check ? s->ops->check(s, fn, ctx, e) : not_supported(s, "check", e);
 }
 
 void store_points_done(struct store_points *p)

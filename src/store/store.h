@@ -95,8 +95,8 @@ struct store_query {
     /* shape of the tree */
     enum granularity by;
     bool no_inlines;
-    const struct regex *focus, *ignore, *hide; /* on function names, files and mappings; NULL = none */
-    uint32_t max_nodes;                        /* 0 = all */
+    struct str focus, ignore, hide; /* regular expressions (RE2) on function names, files and mappings; empty = none */
+    uint32_t max_nodes;             /* 0 = all */
     double min_share;
     const struct str *zoom; /* names from the root down; the view is the subtree below them */
     uint32_t n_zoom;
@@ -208,7 +208,8 @@ struct store_ops {
     /* keep, keep_detail, keep_bytes and services of c, from now on; its strings must live as long as they are used. NULL
      * where nothing is retained. */
     void (*set_retention)(struct store *s, const struct store_config *c);
-    int (*flush)(struct store *s, struct err *e); /* memory into segments, where there are such */
+    /* Maintenance; each NULL where the engine has nothing of the kind: call store_flush() and the others below. */
+    int (*flush)(struct store *s, struct err *e); /* memory to where it rests */
     int (*snapshot)(struct store *s, const char *dir, struct err *e);
     int (*stats)(struct store *s, struct store_stats *ret);
     /* Reads everything there is; fn is told of each part, and of each damage. */
@@ -228,6 +229,8 @@ int store_confirm_parse(struct str name, enum store_confirm *ret, struct err *e)
 extern const struct store_ops store_memory, store_segment;
 /* "memory" or "segment"; NULL when there is none of that name. */
 const struct store_ops *store_engine(struct str name);
+/* The engine of a place: NAME://..., or the default one for a directory. NULL when there is none of that name. */
+const struct store_ops *store_engine_of(struct str place);
 
 int store_open(const struct store_ops *ops, const struct store_config *c, struct store **ret, struct err *e);
 void store_close(struct store *s); /* completes every ack, then frees; takes NULL */
@@ -239,6 +242,11 @@ static inline void store_append(struct store *s, struct batch *b, const struct s
 }
 /* Appends and waits: for tools and tests. */
 int store_append_wait(struct store *s, struct batch *b, const struct sink_context *ctx, struct ack_result *ret);
+
+/* Maintenance that not every engine has: flush is done where there is nothing to do; the others say so (-ENOTSUP). */
+int store_flush(struct store *s, struct err *e);
+int store_snapshot(struct store *s, const char *dir, struct err *e);
+int store_check(struct store *s, store_report_fn fn, void *ctx, struct err *e);
 
 void store_points_done(struct store_points *p);
 

@@ -31,7 +31,7 @@ void suite_settle(struct suite *s)
 {
     struct err e = {0};
 
-    if (s->settle != SETTLE_FRESH && s->store->ops->flush(s->store, &e) < 0)
+    if (s->settle != SETTLE_FRESH && store_flush(s->store, &e) < 0)
         tap_fail("flush: %s", e.message);
     if (s->settle == SETTLE_COMPACTED && s->store->ops->retain(s->store, true, &e) < 0)
         tap_fail("compact: %s", e.message);
@@ -455,30 +455,25 @@ static void dump_table(struct buf *out, struct store *s, const struct store_quer
 /* The same selection as tables: as fine as q says, with filters, and against another time. */
 static void dump_tables(struct buf *out, struct store *s, const struct store_query *q)
 {
-    struct regex *some = NULL, *few = NULL;
+    struct str some = STR("fn[1357]"), few = STR("fn.*[45]$"), none = {0};
     struct store_query k = *q;
-    struct err e = {0};
 
-    if (regex_new(STR("fn[1357]"), &some, &e) < 0 || regex_new(STR("fn.*[45]$"), &few, &e) < 0)
-        tap_fail("%s", e.message);
     dump_table(out, s, &k, false);
     dump_table(out, s, &k, true);
     k.focus = some;
     k.hide = few;
     dump_table(out, s, &k, false);
     k.by = BY_FILEFUNCTION;
-    k.focus = NULL;
+    k.focus = none;
     k.hide = some;
     k.ignore = few;
     dump_table(out, s, &k, true);
-    k.ignore = k.hide = NULL;
+    k.ignore = k.hide = none;
     k.by = BY_ADDRESS;
     k.n_columns = 2;
     k.columns[1] = k.columns[0];
     k.columns[1].from += (k.columns[1].to - k.columns[1].from) / 3;
     dump_table(out, s, &k, false);
-    regex_free(some);
-    regex_free(few);
 }
 
 /* Who calls fn7 and whom it calls, of one time and of two; and that pruning loses nothing. */
@@ -704,30 +699,24 @@ static void test_links(struct suite *s)
 static void test_filters(struct suite *s)
 {
     struct asked k;
-    struct regex *re[3];
     struct str zoom[] = {STR("main"), STR("a")};
 
     APPEND(s, {.value = 1, .stack = "main a x"}, {.value = 2, .stack = "main a y"}, {.value = 4, .stack = "main b x"},
            {.value = 8, .stack = "main b"});
     suite_settle(s);
-    regex_new(STR("^x$"), &re[0], NULL);
-    regex_new(STR("^b$"), &re[1], NULL);
-    regex_new(STR("^a$"), &re[2], NULL);
     ask(&k, "cpu", ALL);
-    k.q.focus = re[0];
+    k.q.focus = STR("^x$");
     eq_int(total_of(s, &k.q), 5);
-    k.q.ignore = re[1];
+    k.q.ignore = STR("^b$");
     eq_int(total_of(s, &k.q), 1);
-    k.q.focus = k.q.ignore = NULL;
-    k.q.hide = re[2];
+    k.q.focus = k.q.ignore = (struct str){0};
+    k.q.hide = STR("^a$");
     eq_int(total_of(s, &k.q), 15);
-    k.q.hide = NULL;
+    k.q.hide = (struct str){0};
     k.q.zoom = zoom;
     k.q.n_zoom = 2;
     eq_int(total_of(s, &k.q), 3);
     ask_done(&k);
-    for (int i = 0; i < 3; i++)
-        regex_free(re[i]);
 }
 
 static void test_diff(struct suite *s)
@@ -947,7 +936,7 @@ static void test_retention(struct suite *s)
     suite_settle(s);
     eq_int(total(s, "cpu", ALL), 15);
     suite_clock += 25 * 86400 * NS_PER_S;
-    eq_int(s->store->ops->flush(s->store, &e), 0);
+    eq_int(store_flush(s->store, &e), 0);
     eq_int(s->store->ops->retain(s->store, false, &e), 0);
     suite_settle(s);
     eq_int(total(s, "cpu{service.name=\"a\"}", ALL), 2);

@@ -336,19 +336,6 @@ static int memory_retain(struct store *s, bool compact_all, struct err *e)
     return 0;
 }
 
-static int memory_flush(struct store *s, struct err *e)
-{
-    (void) s;
-    (void) e;
-    return 0;
-}
-
-static int memory_snapshot(struct store *s, const char *dir, struct err *e)
-{
-    (void) s;
-    return err_set(e, -EOPNOTSUPP, "cannot write a snapshot to '%s': the engine is memory", dir);
-}
-
 static int memory_name(struct store *s, const char *tenant, struct str build_id, const uint64_t *addresses,
                        const struct symbol_answer *names, struct err *e)
 {
@@ -371,14 +358,6 @@ static int memory_stats(struct store *s, struct store_stats *ret)
     return 0;
 }
 
-static int memory_check(struct store *s, store_report_fn fn, void *ctx, struct err *e)
-{
-    (void) s;
-    (void) e;
-    fn(ctx, false, "the engine memory keeps nothing on a disk");
-    return 0;
-}
-
 const struct store_ops store_memory = {
     .name = "memory",
     .help = "in memory only; gone when the process ends",
@@ -395,8 +374,5 @@ const struct store_ops store_memory = {
     .name_later = memory_name,
     .delete = memory_delete,
     .retain = memory_retain,
-    .flush = memory_flush,
-    .snapshot = memory_snapshot,
     .stats = memory_stats,
-    .check = memory_check,
 };

@@ -189,7 +189,7 @@ int memory_select(struct store *s, const struct store_query *q, struct tree **re
         r = select_column(m, q, c, t, notes, e);
     if (r == 0) {
         tree_sum_up(t);
-        r = frames_finish_tree(t, q, ret);
+        r = frames_finish_tree(t, q, ret, e);
     } else {
         tree_free(t);
     }

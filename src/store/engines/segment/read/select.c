@@ -84,7 +84,7 @@ static int fold_service(void *ctx, struct gather *g)
     const struct store_query *q = g->scan.q;
     struct sym_service *service = sym_service(g->sym->symbols, g->service);
     _cleanup_(tree_freep) struct tree *part = NULL;
-    bool filtered = q->focus || q->ignore || q->hide || q->n_zoom;
+    bool filtered = q->focus.n || q->ignore.n || q->hide.n || q->n_zoom;
     struct tree_prune how = {.max_nodes = filtered ? 0 : gather_part_nodes(g)};
     struct tree live;
     struct sym_view *v;
@@ -141,5 +141,5 @@ int engine_select(struct store *s, const struct store_query *q, struct tree **re
     x.out->type = x.gather.type;
     x.out->unit = x.gather.unit;
     tree_sum_up(x.out);
-    return frames_finish_tree(TAKE(x.out), q, ret);
+    return frames_finish_tree(TAKE(x.out), q, ret, e);
 }

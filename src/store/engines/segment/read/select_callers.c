@@ -294,7 +294,7 @@ int engine_callers(struct store *s, const struct store_query *q, struct str func
     struct err own = {0};
     int r;
 
-    if (q->focus || q->ignore || q->hide || q->n_zoom)
+    if (q->focus.n || q->ignore.n || q->hide.n || q->n_zoom)
         return callers_filtered(s, q, function, ret_callers, ret_callees, notes, e);
     r = gather_init(&x.gather, to_engine(s), q, notes, e ? e : &own);
     for (int side = 0; r == 0 && side < SIDES; side++)

@@ -30,6 +30,7 @@ struct branch {
 
 struct tabling {
     struct gather gather;
+    struct frame_filter filter;
     struct store_table *out;
     /* of the symbols at hand */
     const struct symbols *symbols;
@@ -63,10 +64,9 @@ static int use_symbols(struct tabling *x, const struct symbols *s)
 
 static int add_row(struct tabling *x, struct spot *spot, const struct frame *f)
 {
-    const struct store_query *q = x->gather.scan.q;
     uint32_t row;
 
-    if (q->hide && frame_matches(f, q->hide))
+    if (x->filter.hide && frame_matches(f, x->filter.hide))
         return 0;
     row = store_table_row(x->out, f);
     if (row == TABLE_NO_MEMORY ||
@@ -79,11 +79,9 @@ static int add_row(struct tabling *x, struct spot *spot, const struct frame *f)
 
 static int match_frame(struct tabling *x, struct spot *spot, const struct frame *f)
 {
-    const struct store_query *q = x->gather.scan.q;
-
-    if (q->focus && frame_matches(f, q->focus))
+    if (x->filter.focus && frame_matches(f, x->filter.focus))
         spot->bits |= SPOT_FOCUS;
-    if (q->ignore && frame_matches(f, q->ignore))
+    if (x->filter.ignore && frame_matches(f, x->filter.ignore))
         spot->bits |= SPOT_IGNORE;
     return 0;
 }
@@ -137,7 +135,7 @@ static int filter(struct tabling *x, const struct gather *g)
     const struct store_query *q = g->scan.q;
     uint8_t *state;
 
-    if (!q->focus && !q->ignore)
+    if (!x->filter.focus && !x->filter.ignore)
         return 0;
     if (mem_grow((void **) &x->states, &x->cap_states, g->n_nodes, 1, UINT32_MAX) < 0)
         return -ENOMEM;
@@ -154,7 +152,7 @@ static int filter(struct tabling *x, const struct gather *g)
                 return r;
             state[i] = state[x->branches[i].parent] | x->spots[location].bits;
         }
-        kept = (!q->focus || state[i] & SPOT_FOCUS) && !(state[i] & SPOT_IGNORE);
+        kept = (!x->filter.focus || state[i] & SPOT_FOCUS) && !(state[i] & SPOT_IGNORE);
         for (uint32_t c = 0; !kept && c < q->n_columns; c++)
             g->acc[c][i] = 0;
     }
@@ -285,6 +283,7 @@ static void tabling_done(struct tabling *x)
     mem_free(x->branches);
     mem_free(x->states);
     mem_free(x->inner);
+    frame_filter_done(&x->filter);
     gather_done(&x->gather);
 }
 
@@ -308,6 +307,8 @@ int engine_table(struct store *s, const struct store_query *q, struct store_tabl
     if (q->n_zoom)
         return table_of_tree(s, q, t, notes, e);
     r = gather_init(&x.gather, to_engine(s), q, notes, e ? e : &own);
+    if (r == 0)
+        r = frame_filter_init(&x.filter, q, e);
     if (r == 0)
         r = gather_run(&x.gather, table_service, &x);
     if (r < 0)
