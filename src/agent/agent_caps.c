@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <linux/capability.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -39,23 +38,4 @@ bool agent_cap_has(int number)
     /* before Linux 5.8, and still, SYS_ADMIN holds the three younger ones */
     return is_in(data, number) || ((number == CAP_BPF || number == CAP_PERFMON || number == CAP_CHECKPOINT_RESTORE) &&
                                    is_in(data, CAP_SYS_ADMIN));
-}
-
-int agent_caps_drop(struct err *e)
-{
-    struct __user_cap_header_struct h = {.version = _LINUX_CAPABILITY_VERSION_3};
-    struct __user_cap_data_struct have[2] = {0}, keep[2] = {0};
-    int r = get(have);
-
-    if (r < 0)
-        return err_set(e, r, "capabilities cannot be read: %m");
-    for (const struct agent_cap *c = agent_caps; c->name; c++)
-        if (is_in(have, c->number))
-            keep[c->number / 32].permitted |= 1u << (c->number % 32);
-    for (int i = 0; i < 2; i++)
-        keep[i].effective = keep[i].permitted;
-    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-    if (syscall(SYS_capset, &h, keep) < 0)
-        return err_set(e, -errno, "capabilities cannot be dropped: %m");
-    return 0;
 }

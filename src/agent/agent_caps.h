@@ -17,7 +17,5 @@ extern const struct agent_cap agent_caps[]; /* name NULL ends it */
 
 /* Whether this process has it. */
 bool agent_cap_has(int number);
-/* Drops every other capability, and the way to new ones. */
-int agent_caps_drop(struct err *e);
 
 #endif

@@ -247,12 +247,14 @@ static int read_identity(void *arg)
 static int object_new(int fd, const char *path, struct object **ret)
 {
     struct object *o = mem_zalloc(sizeof *o);
+    struct stat st;
 
     if (!o) {
         fd_close(fd);
         return -ENOMEM;
     }
     o->fd = fd;
+    o->owner = fd >= 0 && fstat(fd, &st) == 0 ? st.st_uid : 0;
     o->kind = fd < 0 ? OBJECT_VDSO : OBJECT_FILE;
     o->path = mem_strdup(path);
     if (!o->path) {
@@ -318,6 +320,64 @@ static void limit_open(struct objects *s)
     oldest->fd = -1;
 }
 
+static void rebuild(struct objects *s)
+{
+    size_t n = 0;
+
+    map_reset(&s->by_number);
+    map_reset(&s->by_id);
+    map_reset(&s->by_key);
+    for (size_t i = 0; i < s->n; i++)
+        index_object(s, s->v[i], (uint32_t) i); /* there is room: nothing is added */
+    for (size_t i = 0; i < s->n_keys; i++)
+        if (s->keys[i].object) {
+            s->keys[n] = s->keys[i];
+            map_insert(&s->by_key, key_hash(&s->keys[n].key), (uint32_t) n);
+            n++;
+        }
+    s->n_keys = n;
+}
+
+/* --- build ids that two owners claim --- */
+static int hash_content(void *arg)
+{
+    struct object *o = arg;
+    _cleanup_(elf_freep) struct elf_file *f = NULL;
+    char id[ELF_ID_MAX];
+    int r = object_open_elf(o, &f, NULL);
+
+    if (r < 0)
+        return r;
+    elf_htlhash(f, id);
+    snprintf(o->htlhash, sizeof o->htlhash, "%.31s-%x", id, o->owner); /* the hash is of parts of the file alone */
+    return 0;
+}
+
+/* From now on it is known by its content. */
+static void disown_id(struct object *o)
+{
+    if (object_guard(hash_content, o) < 0)
+        snprintf(o->htlhash, sizeof o->htlhash, "%x-%x", o->number, o->owner);
+    o->gnu_id[0] = o->go_id[0] = 0;
+}
+
+/* The object that a new one is the same as. Where another owner has its id, root keeps it, or who had it first. */
+static struct object *find_same(struct objects *s, struct object *o)
+{
+    struct object *same = object_id(o)[0] ? find_by_id(s, object_id(o)) : NULL;
+
+    if (!same || same->owner == o->owner)
+        return same;
+    if (o->owner == 0) {
+        disown_id(same);
+        rebuild(s);
+        return NULL;
+    }
+    disown_id(o);
+    same = find_by_id(s, object_id(o));
+    return same && same->owner == o->owner ? same : NULL;
+}
+
 int objects_add(struct objects *s, int fd, const char *path, const struct object_key *key, struct object **ret,
                 struct err *e)
 {
@@ -329,7 +389,7 @@ int objects_add(struct objects *s, int fd, const char *path, const struct object
         return r;
     q.object = o;
     r = object_guard(read_identity, &q);
-    same = r == 0 && object_id(o)[0] ? find_by_id(s, object_id(o)) : NULL;
+    same = r == 0 ? find_same(s, o) : NULL;
     if (r < 0 || same) {
         if (same && same->fd < 0 && o->fd >= 0)
             same->fd = o->fd, o->fd = -1;
@@ -457,24 +517,6 @@ static struct object *oldest_table(struct objects *s, uint64_t before)
             (!oldest || s->v[i]->last_used_ns < oldest->last_used_ns))
             oldest = s->v[i];
     return oldest;
-}
-
-static void rebuild(struct objects *s)
-{
-    size_t n = 0;
-
-    map_reset(&s->by_number);
-    map_reset(&s->by_id);
-    map_reset(&s->by_key);
-    for (size_t i = 0; i < s->n; i++)
-        index_object(s, s->v[i], (uint32_t) i); /* there is room: nothing is added */
-    for (size_t i = 0; i < s->n_keys; i++)
-        if (s->keys[i].object) {
-            s->keys[n] = s->keys[i];
-            map_insert(&s->by_key, key_hash(&s->keys[n].key), (uint32_t) n);
-            n++;
-        }
-    s->n_keys = n;
 }
 
 void objects_sweep(struct objects *s, uint64_t now_ns)

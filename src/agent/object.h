@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An object: the content of one executable file that some process has mapped, known by its build id: files with equal ones
- * are one object. It owns the unwind table, compiled when first
+ * An object: the content of one executable file that some process has mapped, known by its build id. Files of one owner with
+ * equal ids are one object. A build id is only a claim: a file of an ordinary user that claims the id of root's is another
+ * object and is known by a hash of its content, so that nobody can rename the functions of others. It owns the unwind table, compiled when first
  * needed and dropped when the budget is exceeded; it can be compiled again as long as the file can be opened.
  *
  * Objects are shared by processes and counted; one nobody maps stays for a while (short-lived processes come back).
@@ -39,6 +40,7 @@ struct object {
     char htlhash[40]; /* when it has neither of the others */
     bool is_go;
     bool failed; /* it has no tables: by frame pointers */
+    uid_t owner; /* of the file; the vDSO is root's */
     int fd;      /* kept open, so that deleted and replaced files can still be read; -1: path is all there is */
     uint64_t fp_lo,
         fp_hi;      /* ELF addresses [lo, hi) of code that a JIT's compiler made at build time (V8's builtins): it has

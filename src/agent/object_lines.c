@@ -59,7 +59,8 @@ static int question(struct object_lines *l, struct object *o, char *path, size_t
     l->n = object_names_unlined(o, l->addresses, ADDRESSES_MAX);
     object_reach(o, path, size);
     *ret = (struct symbol_request){.path = str_from(path),
-                                   .build_id = str_from(object_id(o)),
+                                   .fd = o->fd >= 0 ? &o->fd : NULL,
+                                   .build_id = o->fd >= 0 ? STR("") : str_from(object_id(o)),
                                    .addresses = l->addresses,
                                    .n_addresses = l->n,
                                    .lines = true};

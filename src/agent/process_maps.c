@@ -228,7 +228,7 @@ static int open_mapping(const struct process *p, const struct process_mapping *m
 
     snprintf(path, sizeof path, "/proc/%u/map_files/%llx-%llx", p->pid, (unsigned long long) m->start,
              (unsigned long long) m->end);
-    fd = fd_open(AT_FDCWD, path, O_RDONLY | O_NONBLOCK, 0);
+    fd = fd_open_regular(path);
     if (fd < 0)
         fd = process_open(p, m->path);
     if (fd < 0)

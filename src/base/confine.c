@@ -41,16 +41,23 @@ static int set(uint64_t keep, bool drop_inheritable)
 {
     struct __user_cap_header_struct h = {.version = _LINUX_CAPABILITY_VERSION_3};
     struct __user_cap_data_struct data[2] = {0};
+    bool changes = false;
     int r = get(data);
 
     if (r < 0)
         return r;
     for (int i = 0; i < 2; i++) {
+        const struct __user_cap_data_struct had = data[i];
+
         data[i].permitted &= (uint32_t) (keep >> (32 * i));
         data[i].effective = data[i].permitted;
         if (drop_inheritable)
             data[i].inheritable = 0;
+        changes |= had.permitted != data[i].permitted || had.effective != data[i].effective ||
+                   had.inheritable != data[i].inheritable;
     }
+    if (!changes) /* where systemd forbids the call there is nothing to drop as a rule */
+        return 0;
     return syscall(SYS_capset, &h, data) < 0 ? -errno : 0;
 }
 

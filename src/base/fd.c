@@ -69,27 +69,42 @@ int fd_open(int dirfd, const char *path, int flags, mode_t mode)
     return fd < 0 ? -errno : fd;
 }
 
-/* O_NONBLOCK: a FIFO must not make us wait for its writer. */
+/* Opening a device has effects, and opening a FIFO waits for its writer: a path is resolved with O_PATH, which opens
+ * nothing, and only a regular file is then opened for good. Takes `at` over. */
+static int reopen_regular(int at)
+{
+    _cleanup_(fd_closep) int path_only = at;
+    char path[40];
+    struct stat st;
+
+    if (at < 0)
+        return at;
+    if (fstat(at, &st) < 0)
+        return -errno;
+    if (!S_ISREG(st.st_mode))
+        return -EINVAL;
+    snprintf(path, sizeof path, "/proc/self/fd/%d", path_only);
+    return fd_open(AT_FDCWD, path, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0);
+}
+
+int fd_open_regular(const char *path)
+{
+    return reopen_regular(fd_open(AT_FDCWD, path, O_PATH, 0));
+}
+
 static int open_regular(const char *folder, const char *path, uint64_t resolve)
 {
     struct open_how how = {
-        .flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY,
+        .flags = O_PATH | O_CLOEXEC,
         .resolve = resolve | RESOLVE_NO_MAGICLINKS,
     };
     _cleanup_(fd_closep) int dir = fd_open(AT_FDCWD, folder, O_PATH | O_DIRECTORY, 0);
-    struct stat st;
     int fd;
 
     if (dir < 0)
         return dir;
     fd = (int) syscall(SYS_openat2, dir, path, &how, sizeof how);
-    if (fd < 0)
-        return -errno;
-    if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode)) {
-        fd_close(fd);
-        return -EINVAL;
-    }
-    return fd;
+    return fd < 0 ? -errno : reopen_regular(fd);
 }
 
 int fd_open_in_root(const char *root, const char *path)

@@ -54,6 +54,8 @@ int fd_allocate(int fd, off_t off, off_t n);
 int fd_space(int fd, uint64_t *ret_free, uint64_t *ret_total);
 /* Files (inodes) that the file system can still have; *ret_total is 0 where it does not count them. */
 int fd_files(int fd, uint64_t *ret_free, uint64_t *ret_total);
+/* Opens a file for reading if it is a regular one: -EINVAL for a device, FIFO or directory, which is never opened. */
+int fd_open_regular(const char *path);
 /* Opens a regular file for reading whose path is meant under another root (a container's): symbolic links, also absolute
  * ones and "..", never lead out of it. -EINVAL for anything that is not a regular file. */
 int fd_open_in_root(const char *root, const char *path);

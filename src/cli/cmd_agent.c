@@ -27,6 +27,7 @@
 #include "host/agent_config.h"
 #include "host/agent_feed.h"
 #include "host/agent_profiles.h"
+#include "host/agent_rights.h"
 #include "host/agent_upload.h"
 #include "host/export_flow.h"
 #include "host/watch.h"
@@ -41,6 +42,7 @@ struct agent_command_options {
     int64_t interval, feed_fd, memory, duration, begin_rate, begin;
     double budget;
     bool both, upload_symbols, keep_caps, help;
+    int stats_fd; /* opened before rights are dropped */
 };
 
 #define AT(field) offsetof(struct agent_command_options, field)
@@ -116,12 +118,14 @@ static void write_stats(struct running *a)
 {
     _cleanup_(buf_done) struct buf b = BUF_INIT;
     struct agent_counts n;
-    struct err e = {0};
+    int r = 0;
 
     agent_counts(a->agent, &n);
     watch_json(&n, clock_mono() - a->begin, &b);
-    if (!buf_error(&b) && fd_write_file(a->o->stats, b.p, b.n, &e) < 0)
-        log_warn("%s", e.message);
+    if (!buf_error(&b) && (r = fd_truncate(a->o->stats_fd, 0)) == 0)
+        r = fd_pwrite_all(a->o->stats_fd, b.p, b.n, 0);
+    if (r < 0)
+        log_warn("cannot write '%s': %s", a->o->stats, strerror(-r));
 }
 
 /* The rate in force, whenever it changes. */
@@ -230,14 +234,11 @@ static int run_agent(const struct agent_command_options *o, struct err *e)
     mallopt(M_MMAP_THRESHOLD, 128 << 10); /* large tables come and go: their memory goes back at once */
     mallopt(M_TRIM_THRESHOLD, 512 << 10);
     mallopt(M_ARENA_MAX, 2);
-    tell_losses();
     r = open_sink(o, &flow, &a.sink, e);
     if (r == 0 && o->upload_symbols)
         r = agent_upload_new(o->server, o->export, o->token, &a.upload, e);
     if (r == 0)
         r = agent_new(&options, &a.agent, e);
-    if (r == 0 && !o->keep_caps)
-        r = agent_caps_drop(e);
     if (r == 0) {
         log_info("sampling at %lld Hz, sending every %.3g s to %s",
                  (long long) (o->begin_rate ? o->begin_rate : o->watch.rate), (double) o->interval / (double) NS_PER_S,
@@ -279,6 +280,14 @@ static void set_defaults(struct agent_command_options *o)
         o->begin = 60 * NS_PER_S;
     if (!o->watch.rate)
         o->watch.rate = 19;
+}
+
+static int open_stats(struct agent_command_options *o, struct err *e)
+{
+    if (!o->stats)
+        return 0;
+    o->stats_fd = fd_open(AT_FDCWD, o->stats, O_WRONLY | O_CREAT | O_TRUNC, 0644);
+    return o->stats_fd < 0 ? err_set(e, o->stats_fd, "cannot open '%s': %s", o->stats, strerror(-o->stats_fd)) : 0;
 }
 
 static int check(const struct agent_command_options *o, enum log_format *ret_format, struct err *e)
@@ -338,9 +347,16 @@ static int run(int argc, char **argv)
     }
     log_setup(LOG_INFO, format);
     set_defaults(&o);
-    if (o.feed_fd > 0)
-        agent_feed_keep((int) o.feed_fd);
-    r = run_agent(&o, &e);
+    tell_losses();
+    r = open_stats(&o, &e);
+    if (r == 0)
+        r = agent_rights_drop(o.keep_caps, &e);
+    do {
+        if (r == 0 && o.feed_fd > 0)
+            agent_feed_keep((int) o.feed_fd);
+        if (r == 0)
+            r = run_agent(&o, &e);
+    } while (r == 0 && o.feed_fd > 0 && agent_feed_must_go_on((int) o.feed_fd));
     if (r < 0 && o.feed_fd > 0)
         agent_feed_last_words((int) o.feed_fd, r, err_message(&e, r));
     if (r < 0)

@@ -115,8 +115,8 @@ static int run(int argc, char **argv)
     unsetenv("DEBUGINFOD_URLS"); /* no network here */
     s = dwarf_symbolizer_new();
     r = s && !o.unconfined ? symbol_process_confine((size_t) o.memory, o.only.n ? o.only.v : NULL) : 0;
-    if (r < 0)
-        fprintf(stderr, "wick symbolize: not confined: %s\n", strerror(-r));
+    if (r < 0) /* hostile files are not read with all rights: who wants that says --unconfined */
+        return command_end("symbolize", err_set(&e, r, "cannot confine this process: %s", strerror(-r)), &e);
     if (!s)
         return command_end("symbolize", -ENOMEM, NULL);
     if (n > 0)

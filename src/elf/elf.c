@@ -217,7 +217,7 @@ int elf_open_fd(int fd, struct elf_file **ret, struct err *e)
 
 int elf_open(const char *path, struct elf_file **ret, struct err *e)
 {
-    _cleanup_(fd_closep) int fd = fd_open(AT_FDCWD, path, O_RDONLY | O_NONBLOCK, 0);
+    _cleanup_(fd_closep) int fd = fd_open_regular(path);
     int r;
 
     if (fd < 0)

@@ -20,16 +20,28 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/thread.h"
-#include "host/agent_profiles.h"
 #include "codec/otlp.h"
+#include "host/agent_profiles.h"
 #include "model/batch.h"
 #include "model/sink.h"
 
 enum { ARGS_MAX = 1024, FEED_FD = 3, SEND_TIMEOUT_S = 5 };
 #define LAST_WORDS (1u << 31)
 
+/* One frame on its way to the store. */
+struct delivery {
+    struct ack ack;
+    struct agent_feed *feed;
+    uint64_t samples;
+};
+
 struct agent_feed {
     struct sink *sink;
+    pthread_mutex_t lock; /* the fields up to log_losses */
+    pthread_cond_t answered;
+    struct agent_feed_counts counts;
+    unsigned waiting; /* deliveries that the store has not answered */
+    struct log_limit log_losses;
     pthread_t thread;
     bool running;
     atomic_bool ended; /* the agent sends no more; what it said at last is set before */
@@ -134,6 +146,14 @@ static bool is_alone(int fd)
     return poll(&p, 1, 0) > 0 && p.revents & (POLLHUP | POLLERR);
 }
 
+bool agent_feed_must_go_on(int fd)
+{
+    if (is_alone(fd))
+        return false;
+    log_warn("the process that watches the agent was killed; another one takes over");
+    return true;
+}
+
 void agent_feed_keep(int fd)
 {
     for (unsigned pause_s = 1;; pause_s = MIN(pause_s * 2, 300u)) {
@@ -149,8 +169,8 @@ void agent_feed_keep(int fd)
             ;
         if (pid < 0 || WIFEXITED(status) || is_alone(fd)) /* what ends by itself has said why */
             _exit(0);
-        log_warn("the agent died of signal %d and is started again", WTERMSIG(status));
         pause_s = clock_mono() - begun > 60 * NS_PER_S ? 1 : pause_s;
+        log_warn("the agent was killed by signal %d; it is started again in %u s", WTERMSIG(status), pause_s);
         sleep(pause_s);
     }
 }
@@ -192,6 +212,8 @@ int agent_feed_start(char *const *args, struct agent_feed **ret, struct err *e)
         return -ENOMEM;
     for (size_t i = 0; args && args[i] && i < ARGS_MAX; i++)
         argv[3 + i] = args[i];
+    pthread_mutex_init(&f->lock, NULL);
+    pthread_cond_init(&f->answered, NULL);
     f->fd = -1;
     f->stop_fd = eventfd(0, EFD_CLOEXEC);
     r = f->stop_fd < 0 ? -errno : start_child(f, argv);
@@ -242,11 +264,63 @@ static void take_words(struct agent_feed *f, uint32_t n)
     f->reason = mem_strdup(end + 1);
 }
 
+static void on_answer(struct ack *a, const struct ack_result *r)
+{
+    struct delivery *d = container_of(a, struct delivery, ack);
+    struct agent_feed *f = d->feed;
+    uint64_t held, lost = d->samples;
+    bool tell = false;
+
+    pthread_mutex_lock(&f->lock);
+    if (r->status == SINK_OK) {
+        f->counts.taken_batches++;
+        f->counts.taken_samples += d->samples;
+    } else {
+        f->counts.lost_batches++;
+        f->counts.lost_samples += d->samples;
+        tell = log_limited(&f->log_losses, 60 * NS_PER_S, &held);
+        lost = f->counts.lost_samples;
+    }
+    mem_free(d);
+    f->waiting--;
+    pthread_cond_signal(&f->answered);
+    pthread_mutex_unlock(&f->lock);
+    if (tell)
+        log_warn("samples of this machine are lost, %llu so far: %s", (unsigned long long) lost,
+                 r->message[0] ? r->message : "the store refuses them");
+}
+
+static void deliver(struct agent_feed *f, struct batch *b)
+{
+    struct sink_context ctx = {.tenant = "", .peer = "agent", .received_ns = clock_wall()};
+    struct delivery *d = mem_zalloc(sizeof *d);
+
+    pthread_mutex_lock(&f->lock);
+    if (!d) {
+        f->counts.lost_batches++;
+        f->counts.lost_samples += b->n_samples;
+    }
+    f->waiting += d != NULL;
+    pthread_mutex_unlock(&f->lock);
+    if (!d)
+        return;
+    d->ack.done = on_answer;
+    d->feed = f;
+    d->samples = b->n_samples;
+    sink_consume(f->sink, b, &ctx, &d->ack);
+}
+
+void agent_feed_counts(struct agent_feed *f, struct agent_feed_counts *ret)
+{
+    pthread_mutex_lock(&f->lock);
+    *ret = f->counts;
+    pthread_mutex_unlock(&f->lock);
+}
+
 static bool take_frame(struct agent_feed *f)
 {
     _cleanup_(buf_done) struct buf body = BUF_INIT;
     _cleanup_(batch_unrefp) struct batch *b = NULL;
-    struct sink_context ctx = {.tenant = "", .peer = "agent"};
     struct err e = {0};
     uint8_t head[4];
     uint32_t n;
@@ -269,10 +343,12 @@ static bool take_frame(struct agent_feed *f)
     body.n += n;
     if (otlp_decode(&body, NULL, &b, &e) < 0) {
         log_warn("the agent sent what cannot be read: %s", e.message);
+        pthread_mutex_lock(&f->lock);
+        f->counts.lost_batches++;
+        pthread_mutex_unlock(&f->lock);
         return true;
     }
-    ctx.received_ns = clock_wall();
-    sink_consume(f->sink, b, &ctx, NULL);
+    deliver(f, b);
     return true;
 }
 
@@ -332,6 +408,12 @@ void agent_feed_free(struct agent_feed *f)
         waitpid(f->pid, NULL, 0);
     }
     fd_close(f->stop_fd);
+    pthread_mutex_lock(&f->lock);
+    while (f->waiting) /* the store answers everything before it closes */
+        pthread_cond_wait(&f->answered, &f->lock);
+    pthread_mutex_unlock(&f->lock);
+    pthread_cond_destroy(&f->answered);
+    pthread_mutex_destroy(&f->lock);
     mem_free(f->reason);
     mem_free(f->fix);
     mem_free(f);

@@ -35,7 +35,13 @@ int agent_feed_run(struct agent_feed *f, struct sink *sink, struct err *e);
 bool agent_feed_ended(void *feed, const char **ret_reason, const char **ret_fix);
 /* For struct pid_profiler, with the feed as ctx. */
 int agent_feed_profile(void *feed, pid_t pid, unsigned seconds, int ret[2], struct err *e);
-/* Ends the agent; NULL is allowed. */
+/* What came of the batches that the agent sent. */
+struct agent_feed_counts {
+    uint64_t taken_batches, taken_samples; /* that the store acknowledged */
+    uint64_t lost_batches, lost_samples;   /* that it refused: the agent does not send them again */
+};
+void agent_feed_counts(struct agent_feed *f, struct agent_feed_counts *ret);
+/* Ends the agent and waits for the store's answers; NULL is allowed. */
 void agent_feed_free(struct agent_feed *f);
 
 /* The agent's side: a sink that writes frames to fd. What the server does not take in time is dropped. */
@@ -45,5 +51,8 @@ void agent_feed_last_words(int fd, int r, const char *reason);
 /* Returns in a child that is to do the work; the caller itself stays in here and starts another when one dies, until the
  * server is gone or a child ends by itself. */
 void agent_feed_keep(int fd);
+/* After the work ended without an error: true when the server is still there. Then the process that kept this one alive was
+ * killed, and the caller takes its place with agent_feed_keep(). */
+bool agent_feed_must_go_on(int fd);
 
 #endif

@@ -45,6 +45,7 @@ struct symbol_request {
     const uint64_t *addresses;
     uint32_t n_addresses; /* 0: the file is only looked at, and not kept open */
     bool lines;           /* files, lines and inlines too, not names alone */
+    const int *fd;        /* NULL, or the binary itself: then path is its name, beside which debug files may be */
 };
 
 struct symbolizer {

@@ -48,39 +48,49 @@ int jit_names_parse(struct str text, size_t *ret_used, struct addr_names *t)
     return r;
 }
 
+/* The value after a name as "\nUid:" in /proc/PID/status, whose text b receives. */
+static struct str status_line(const char *proc, int pid, struct str name, struct buf *b)
+{
+    char path[4096];
+    struct str text;
+    ptrdiff_t at;
+
+    snprintf(path, sizeof path, "%s/%d/status", proc, pid);
+    if (fd_read_file(path, 65536, b, NULL) < 0)
+        return (struct str){0};
+    text = buf_str(b);
+    at = str_find(text, name);
+    if (at < 0)
+        return (struct str){0};
+    text = str_slice(text, (size_t) at + name.n, text.n);
+    return str_trim(str_cut(&text, '\n'));
+}
+
 /* The innermost number of "NSpid:\t812\t7", which is what the process itself believes to be; else pid. */
 static int own_pid(const char *proc, int pid)
 {
     _cleanup_(buf_done) struct buf b = BUF_INIT;
-    struct str text, last = {0};
+    struct str text = status_line(proc, pid, STR("\nNSpid:"), &b), last = {0};
     uint64_t v;
-    char path[4096];
-    ptrdiff_t at;
 
-    snprintf(path, sizeof path, "%s/%d/status", proc, pid);
-    if (fd_read_file(path, 65536, &b, NULL) < 0)
-        return pid;
-    text = buf_str(&b);
-    at = str_find(text, STR("\nNSpid:"));
-    if (at < 0)
-        return pid;
-    text = str_slice(text, (size_t) at + 7, text.n);
-    text = str_trim(str_cut(&text, '\n'));
     while (text.n)
         last = str_cut(&text, '\t');
     return str_to_u64(last, 10, &v) == 0 && v <= INT32_MAX ? (int) v : pid;
 }
 
-/* 0 when the file's owner is the process's user or root. */
+/* 0 when the file belongs to the user that the process is: anybody can write to /tmp. /proc/PID itself is root's while a
+ * process cannot be dumped, so that its owner does not tell. */
 static int check_owner(const char *proc, int pid, int fd)
 {
-    struct stat process, file;
-    char path[4096];
+    _cleanup_(buf_done) struct buf b = BUF_INIT;
+    struct str uids = status_line(proc, pid, STR("\nUid:"), &b); /* real, effective, saved, of files */
+    struct stat file;
+    uint64_t uid;
 
-    snprintf(path, sizeof path, "%s/%d", proc, pid);
-    if (stat(path, &process) < 0 || fstat(fd, &file) < 0)
+    str_cut(&uids, '\t');
+    if (fstat(fd, &file) < 0)
         return -errno;
-    return file.st_uid == process.st_uid || file.st_uid == 0 ? 0 : -EPERM;
+    return str_to_u64(str_cut(&uids, '\t'), 10, &uid) == 0 && file.st_uid == uid ? 0 : -EPERM;
 }
 
 int jit_names_read(const char *proc, int pid, struct addr_names *t, struct err *e)

@@ -142,6 +142,22 @@ static int start_ui(struct serve *s)
     return r;
 }
 
+/* Batches of the agent that is this server's child. */
+static void put_agent(struct agent_feed *agent, struct buf *out)
+{
+    struct agent_feed_counts n;
+
+    agent_feed_counts(agent, &n);
+    buf_printf(out,
+               "# HELP wick_agent_samples_total Samples of this machine, by what came of them.\n"
+               "# TYPE wick_agent_samples_total counter\n"
+               "wick_agent_samples_total{result=\"stored\"} %llu\nwick_agent_samples_total{result=\"lost\"} %llu\n"
+               "# HELP wick_agent_batches_total Batches of those samples.\n# TYPE wick_agent_batches_total counter\n"
+               "wick_agent_batches_total{result=\"stored\"} %llu\nwick_agent_batches_total{result=\"lost\"} %llu\n",
+               (unsigned long long) n.taken_samples, (unsigned long long) n.lost_samples,
+               (unsigned long long) n.taken_batches, (unsigned long long) n.lost_batches);
+}
+
 static void put_metrics(void *ctx, struct buf *out)
 {
     struct serve *s = ctx;
@@ -153,6 +169,8 @@ static void put_metrics(void *ctx, struct buf *out)
                    "wick_symbols_bytes %llu\n",
                    (unsigned long long) binary_store_bytes(s->names.files));
 
+    if (s->agent)
+        put_agent(s->agent, out);
     serve_intake_metrics(s->intake, out);
     serve_pipelines_metrics(s->pipelines, out);
 }

@@ -11,11 +11,13 @@
 #include <elfutils/libdw.h>
 #include <elfutils/libdwfl.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/fd.h"
 #include "base/mem.h"
 #include "elf/elf.h"
 
@@ -178,7 +180,7 @@ static int find_debuginfo(Dwfl_Module *m, void **user, const char *name, GElf_Ad
     return dwfl_standard_find_debuginfo(m, user, name, base, file, link, crc, ret);
 }
 
-static int open_dwfl(struct dwarf_file *d, const char *path, struct err *e)
+static int open_dwfl(struct dwarf_file *d, const char *path, int fd, struct err *e)
 {
     static char *debug_path; /* the default: beside the binary, .debug, /usr/lib/debug */
     static const Dwfl_Callbacks callbacks = {
@@ -193,7 +195,14 @@ static int open_dwfl(struct dwarf_file *d, const char *path, struct err *e)
     d->dwfl = dwfl_begin(&callbacks);
     if (!d->dwfl)
         return -ENOMEM;
-    m = dwfl_report_offline(d->dwfl, "", path, -1);
+    if (fd >= 0) {
+        fd = fcntl(fd, F_DUPFD_CLOEXEC, 3); /* becomes the module's */
+        if (fd < 0)
+            return err_set(e, -errno, "cannot open '%s' again: %m", path);
+    }
+    m = dwfl_report_offline(d->dwfl, "", path, fd);
+    if (!m)
+        fd_close(fd);
     if (!m || dwfl_report_end(d->dwfl, NULL, NULL) != 0)
         return err_set(e, -ENOEXEC, "cannot read '%s': %s", path, dwfl_errmsg(-1));
     if (!dwfl_module_getelf(m, &main_bias))
@@ -205,14 +214,14 @@ static int open_dwfl(struct dwarf_file *d, const char *path, struct err *e)
     return 0;
 }
 
-int dwarf_file_open(const char *path, struct dwarf_file **ret, struct err *e)
+int dwarf_file_open(const char *path, int fd, struct dwarf_file **ret, struct err *e)
 {
     _cleanup_(dwarf_file_freep) struct dwarf_file *d = mem_zalloc(sizeof(*d));
     int r;
 
     if (!d)
         return -ENOMEM;
-    r = open_dwfl(d, path, e);
+    r = open_dwfl(d, path, fd, e);
     if (r >= 0)
         r = index_units(d);
     if (r < 0)

@@ -26,8 +26,8 @@ enum { DWARF_FRAMES_MAX = 256 }; /* calls inlined into each other; deeper chains
 
 struct dwarf_file;
 
-/* -ENODATA when the binary has no debug information anywhere. */
-int dwarf_file_open(const char *path, struct dwarf_file **ret, struct err *e);
+/* fd: the binary, which stays the caller's, or -1 to open the path. -ENODATA when the binary has no debug information. */
+int dwarf_file_open(const char *path, int fd, struct dwarf_file **ret, struct err *e);
 void dwarf_file_free(struct dwarf_file *d);
 DEFINE_CLEANUP(struct dwarf_file *, dwarf_file_free)
 

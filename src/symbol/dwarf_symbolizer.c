@@ -6,9 +6,11 @@
 #include "symbol/dwarf_symbolizer.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <sys/stat.h>
 
+#include "base/fd.h"
 #include "base/mem.h"
 #include "demangle/demangle.h"
 #include "elf/elf_id.h"
@@ -30,6 +32,7 @@ struct binary {
     bool has_go;
     char build_id[ELF_ID_MAX];
     uint64_t used; /* when, in requests */
+    int fd;        /* -1: opened by its path */
 };
 
 struct dwarf_symbolizer {
@@ -45,26 +48,31 @@ static void binary_free(struct binary *b)
     dwarf_file_free(b->dwarf);
     elf_symbols_done(&b->symbols);
     elf_free(b->elf);
+    fd_close(b->fd);
     mem_free(b->path);
     mem_free(b->owner);
     mem_free(b);
 }
 DEFINE_CLEANUP(struct binary *, binary_free)
 
-static int binary_open(const char *path, struct str owner, struct binary **ret, struct err *e)
+static int binary_open(const char *path, const struct symbol_request *q, struct binary **ret, struct err *e)
 {
     _cleanup_(binary_freep) struct binary *b = mem_zalloc(sizeof(*b));
+    struct str owner = q->owner;
     int r;
 
     if (!b)
         return -ENOMEM;
+    b->fd = q->fd ? fcntl(*q->fd, F_DUPFD_CLOEXEC, 3) : -1;
+    if (q->fd && b->fd < 0)
+        return err_set(e, -errno, "cannot keep '%s' open: %m", path);
     b->path = mem_strdup(path);
     b->owner = mem_zalloc((size_t) owner.n + 1);
     if (!b->path || !b->owner)
         return -ENOMEM;
     if (owner.n)
         memcpy(b->owner, owner.p, owner.n);
-    r = elf_open(path, &b->elf, e);
+    r = b->fd >= 0 ? elf_open_fd(b->fd, &b->elf, e) : elf_open(path, &b->elf, e);
     if (r >= 0)
         r = elf_symbols_load(b->elf, false, &b->symbols);
     if (r < 0)
@@ -76,12 +84,13 @@ static int binary_open(const char *path, struct str owner, struct binary **ret, 
     return 0;
 }
 
-/* True when the file at b's path is still the one that was opened. */
-static bool is_fresh(const struct binary *b)
+/* True when the file that is asked about, by fd or at b's path, is still the one that was opened. */
+static bool is_fresh(const struct binary *b, const int *fd)
 {
     struct stat st;
 
-    return stat(b->path, &st) == 0 && st.st_dev == b->elf->device && st.st_ino == b->elf->inode &&
+    return (fd ? fstat(*fd, &st) : stat(b->path, &st)) == 0 && st.st_dev == b->elf->device &&
+           st.st_ino == b->elf->inode &&
            (int64_t) st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec == b->elf->mtime_ns &&
            (size_t) st.st_size == b->elf->size;
 }
@@ -149,13 +158,13 @@ static struct binary **free_slot(struct dwarf_symbolizer *s, const char *owner)
     return empty;
 }
 
-static struct binary *find_open(struct dwarf_symbolizer *s, const char *path)
+static struct binary *find_open(struct dwarf_symbolizer *s, const char *path, const int *fd)
 {
     for (size_t i = 0; i < BINARIES_MAX; i++) {
         struct binary **b = &s->binaries[i];
 
         if (*b && strcmp((*b)->path, path) == 0) {
-            if (is_fresh(*b))
+            if (is_fresh(*b, fd))
                 return *b;
             drop(b);
             return NULL;
@@ -170,10 +179,10 @@ static int find_binary(struct dwarf_symbolizer *s, const struct symbol_request *
 {
     int r;
 
-    *ret = find_open(s, path);
+    *ret = find_open(s, path, q->fd);
     if (*ret)
         return 0;
-    r = binary_open(path, q->owner, ret, e);
+    r = binary_open(path, q, ret, e);
     if (r < 0)
         return r;
     if (q->n_addresses)
@@ -189,7 +198,7 @@ static int open_lines(struct dwarf_symbolizer *s, struct binary *b)
     b->dwarf_tried = true;
     if (elf_inflated_size(b->elf) > INFLATED_MAX)
         return 0;
-    return dwarf_file_open(b->path, &b->dwarf, NULL) == -ENOMEM ? -ENOMEM : 0;
+    return dwarf_file_open(b->path, b->fd, &b->dwarf, NULL) == -ENOMEM ? -ENOMEM : 0;
 }
 
 static int path_of(const struct symbol_request *q, char *ret, size_t n, struct err *e)

@@ -5,25 +5,17 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/audit.h>
-#include <linux/filter.h>
 #include <linux/landlock.h>
-#include <linux/seccomp.h>
 #include <stddef.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/confine.h"
 #include "base/fd.h"
 #include "base/macros.h"
 #include "symbol/symbol_process.h"
-
-#if defined(__x86_64__)
-#define THIS_ARCH AUDIT_ARCH_X86_64
-#elif defined(__aarch64__)
-#define THIS_ARCH AUDIT_ARCH_AARCH64
-#endif
 
 /* All that Landlock's first version knows: every right that is not granted is gone. */
 enum {
@@ -40,76 +32,31 @@ enum { SANITIZED = 1 };
 enum { SANITIZED = 0 };
 #endif
 
-#define ALLOW(call) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_##call, 0, 1), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
+#define CALL(name)          \
+    {                       \
+        .call = __NR_##name \
+    }
 /* Opening for reading only: argument `arg` holds the flags. */
-#define ALLOW_READING(call, arg)                                                                      \
-    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_##call, 0, 4),                                           \
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[arg])),                 \
-        BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, O_WRONLY | O_RDWR | O_CREAT | O_TRUNC | O_APPEND, 1, 0), \
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM)
+#define READING(name, flags)                                                           \
+    {                                                                                  \
+        .call = __NR_##name, .when = CONFINE_WITHOUT_BITS, .arg = (flags), .values = { \
+            O_WRONLY | O_RDWR | O_CREAT | O_TRUNC | O_APPEND                           \
+        }                                                                              \
+    }
 
-static int filter_calls(void)
-{
-#ifdef THIS_ARCH
-    static struct sock_filter code[] = {
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, THIS_ARCH, 1, 0),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        ALLOW(read),
-        ALLOW(pread64),
-        ALLOW(readv),
-        ALLOW(write),
-        ALLOW(writev),
-        ALLOW(sendto),
-        ALLOW(recvfrom),
-        ALLOW(close),
-        ALLOW(lseek),
-        ALLOW(fstat),
-        ALLOW(newfstatat),
-        ALLOW(statx),
-        ALLOW(getdents64),
-        ALLOW(readlinkat),
-        ALLOW(faccessat),
-        ALLOW(fcntl),
-        ALLOW(getcwd),
-        ALLOW(mmap),
-        ALLOW(munmap),
-        ALLOW(mremap),
-        ALLOW(mprotect),
-        ALLOW(madvise),
-        ALLOW(brk),
-        ALLOW(ppoll),
-        ALLOW(futex),
-        ALLOW(clock_gettime),
-        ALLOW(getrandom),
-        ALLOW(getpid),
-        ALLOW(gettid),
-        ALLOW(tgkill),
-        ALLOW(rt_sigaction),
-        ALLOW(rt_sigprocmask),
-        ALLOW(rt_sigreturn),
-        ALLOW(exit),
-        ALLOW(exit_group),
+/* clang-format off */
+static const struct confine_rule rules[] = {
+    CALL(read), CALL(pread64), CALL(readv), CALL(write), CALL(writev), CALL(sendto), CALL(recvfrom), CALL(recvmsg),
+    CALL(close), CALL(lseek), CALL(fstat), CALL(newfstatat), CALL(statx), CALL(getdents64), CALL(readlinkat),
+    CALL(faccessat), CALL(fcntl), CALL(getcwd), CALL(mmap), CALL(munmap), CALL(mremap), CALL(mprotect), CALL(madvise),
+    CALL(brk), CALL(ppoll), CALL(futex), CALL(clock_gettime), CALL(getrandom), CALL(getpid), CALL(gettid), CALL(tgkill),
+    CALL(rt_sigaction), CALL(rt_sigprocmask), CALL(rt_sigreturn), CALL(exit), CALL(exit_group),
 #ifdef __x86_64__
-        ALLOW(poll),
-        ALLOW(stat),
-        ALLOW(lstat),
-        ALLOW(access),
-        ALLOW(readlink),
-        ALLOW_READING(open, 1),
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+    CALL(poll), CALL(stat), CALL(lstat), CALL(access), CALL(readlink), READING(open, 1),
 #endif
-        ALLOW_READING(openat, 2),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
-    };
-    const struct sock_fprog program = {ARRAY_SIZE(code), code};
-
-    return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) < 0 ? -errno : 0;
-#else
-    return -ENOSYS;
-#endif
-}
+    READING(openat, 2),
+};
+/* clang-format on */
 
 static int limit(int what, rlim_t v)
 {
@@ -155,7 +102,9 @@ int symbol_process_confine(size_t memory_max, const char *const *folders)
         r = -errno;
     if (r >= 0 && folders)
         r = restrict_files(folders);
-    if (r >= 0 && !SANITIZED)
-        r = filter_calls();
+    if (r >= 0)
+        r = confine_caps(0);
+    if (r >= 0)
+        r = confine_calls(rules, ARRAY_SIZE(rules), NULL, 0);
     return r;
 }

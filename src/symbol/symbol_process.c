@@ -37,6 +37,7 @@ struct symbol_process {
     pid_t pid;
     int64_t spent_ns; /* by children that have ended */
     bool asked;
+    bool killed; /* by somebody else, or for want of memory: not by what it read */
     struct question question;
     struct buf in; /* as much of the answer as there is */
     struct {
@@ -101,6 +102,41 @@ static int send_all(int fd, struct str s)
     return 0;
 }
 
+union control {
+    struct cmsghdr header;
+    char room[CMSG_SPACE(sizeof(int))];
+};
+
+/* The request; its first byte carries the descriptor. */
+static int send_request(int to, struct str s, const int *fd)
+{
+    struct iovec io = {(void *) (uintptr_t) s.p, 1};
+    union control control = {.room = {0}};
+    struct msghdr m = {.msg_iov = &io, .msg_iovlen = 1, .msg_control = control.room, .msg_controllen = sizeof control};
+    struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+    ssize_t n;
+
+    if (!fd)
+        return send_all(to, s);
+    c->cmsg_level = SOL_SOCKET;
+    c->cmsg_type = SCM_RIGHTS;
+    c->cmsg_len = CMSG_LEN(sizeof *fd);
+    memcpy(CMSG_DATA(c), fd, sizeof *fd);
+    do
+        n = sendmsg(to, &m, MSG_NOSIGNAL);
+    while (n < 0 && errno == EINTR);
+    return n < 0 ? -errno : send_all(to, str_slice(s, 1, s.n));
+}
+
+/* A child that was killed while nothing was asked of it is replaced: no binary is to blame. */
+static void forget_dead(struct symbol_process *p)
+{
+    struct pollfd gone = {.fd = p->fd};
+
+    if (p->pid && poll(&gone, 1, 0) > 0 && gone.revents & (POLLHUP | POLLERR))
+        stop(p);
+}
+
 static unsigned *deaths_of(struct symbol_process *p, uint64_t binary, bool add)
 {
     for (unsigned i = 0; i < p->n_deadly; i++)
@@ -119,6 +155,8 @@ static int died(struct symbol_process *p, int r, struct err *e)
     const char *path = p->question.path;
     int status = stop(p);
 
+    p->killed = WIFSIGNALED(status) && (WTERMSIG(status) == SIGKILL || WTERMSIG(status) == SIGTERM) &&
+                r != -ETIMEDOUT && r != -EBADMSG;
     if (deaths)
         ++*deaths;
     if (r == -ETIMEDOUT)
@@ -145,6 +183,7 @@ static int ask(struct symbolizer *base, const struct symbol_request *q, struct e
         return err_set(e, -EIO, "the symbolizer died of '%.*s' before: not tried again", STR_FMT(q->path));
     if (p->asked) /* nobody waits for that answer any more */
         stop(p);
+    forget_dead(p);
     if (!p->pid) {
         r = start(p, e);
         if (r < 0)
@@ -152,7 +191,7 @@ static int ask(struct symbolizer *base, const struct symbol_request *q, struct e
     }
     p->question = (struct question){binary, q->n_addresses, clock_mono() + p->timeout_ms * NS_PER_MS, {0}};
     snprintf(p->question.path, sizeof p->question.path, "%.*s", STR_FMT(q->path));
-    r = send_all(p->fd, buf_str(&b));
+    r = send_request(p->fd, buf_str(&b), q->fd);
     p->asked = r >= 0;
     return r < 0 ? died(p, r, e) : 0;
 }
@@ -213,7 +252,8 @@ static int answer(struct symbolizer *base, struct symbol_answer **ret, struct er
     return r;
 }
 
-static int resolve(struct symbolizer *base, const struct symbol_request *q, struct symbol_answer **ret, struct err *e)
+static int resolve_once(struct symbolizer *base, const struct symbol_request *q, struct symbol_answer **ret,
+                        struct err *e)
 {
     struct symbol_process *p = container_of(base, struct symbol_process, base);
     int r = ask(base, q, e);
@@ -225,6 +265,19 @@ static int resolve(struct symbolizer *base, const struct symbol_request *q, stru
         poll(&there, 1, left > 0 ? (int) (left / NS_PER_MS + 1) : 0);
         r = 0;
     }
+    return r;
+}
+
+/* A child that somebody killed in the middle of a question gets one more try; the death counts all the same. */
+static int resolve(struct symbolizer *base, const struct symbol_request *q, struct symbol_answer **ret, struct err *e)
+{
+    struct symbol_process *p = container_of(base, struct symbol_process, base);
+    int r;
+
+    p->killed = false;
+    r = resolve_once(base, q, ret, e);
+    if (r < 0 && p->killed)
+        r = resolve_once(base, q, ret, e);
     return r;
 }
 
@@ -274,8 +327,24 @@ struct symbolizer *symbol_process_new(const char *const *argv, int timeout_ms)
 }
 
 /* --- the child's side --- */
-/* Fills n bytes behind b. -ENODATA at the end of the stream. */
-static int receive(int fd, struct buf *b, size_t n)
+/* As recv(); a descriptor that comes with the bytes replaces *ret_fd. */
+static ssize_t receive_some_with(int fd, void *to, size_t n, int *ret_fd)
+{
+    struct iovec io = {to, n};
+    union control control;
+    struct msghdr m = {.msg_iov = &io, .msg_iovlen = 1, .msg_control = control.room, .msg_controllen = sizeof control};
+    ssize_t got = recvmsg(fd, &m, MSG_CMSG_CLOEXEC);
+    struct cmsghdr *c = got > 0 ? CMSG_FIRSTHDR(&m) : NULL;
+
+    if (c && c->cmsg_type == SCM_RIGHTS && c->cmsg_len == CMSG_LEN(sizeof(int))) {
+        fd_close(*ret_fd);
+        memcpy(ret_fd, CMSG_DATA(c), sizeof *ret_fd);
+    }
+    return got;
+}
+
+/* Appends n bytes to b. -ENODATA at the end of the stream. */
+static int receive(int fd, struct buf *b, size_t n, int *ret_fd)
 {
     while (n) {
         char *to = buf_reserve(b, MIN(n, 1u << 20));
@@ -283,7 +352,7 @@ static int receive(int fd, struct buf *b, size_t n)
 
         if (!to)
             return buf_error(b);
-        got = recv(fd, to, MIN(n, 1u << 20), 0);
+        got = receive_some_with(fd, to, MIN(n, 1u << 20), ret_fd);
         if (got == 0)
             return -ENODATA;
         if (got < 0 && errno != EINTR)
@@ -297,10 +366,10 @@ static int receive(int fd, struct buf *b, size_t n)
 }
 
 /* One message without its length. */
-static int receive_message(int fd, struct buf *b, uint32_t most)
+static int receive_message(int fd, struct buf *b, uint32_t most, int *ret_fd)
 {
     uint32_t n;
-    int r = receive(fd, b, SYMBOL_WIRE_PREFIX);
+    int r = receive(fd, b, SYMBOL_WIRE_PREFIX, ret_fd);
 
     if (r < 0)
         return r;
@@ -308,10 +377,10 @@ static int receive_message(int fd, struct buf *b, uint32_t most)
     if (n > most)
         return -EBADMSG;
     buf_reset(b);
-    return receive(fd, b, n);
+    return receive(fd, b, n, ret_fd);
 }
 
-static int make_answer(struct symbolizer *s, struct str message, struct buf *out)
+static int make_answer(struct symbolizer *s, struct str message, const int *fd, struct buf *out)
 {
     _cleanup_(symbol_answer_freep) struct symbol_answer *a = NULL;
     _cleanup_(mem_freep) uint64_t *addresses = NULL;
@@ -321,6 +390,7 @@ static int make_answer(struct symbolizer *s, struct str message, struct buf *out
 
     if (r < 0)
         return symbol_wire_put_error(out, r, "a malformed request");
+    q.fd = *fd >= 0 ? fd : NULL;
     r = symbolizer_resolve(s, &q, &a, &e);
     if (r >= 0)
         r = symbol_wire_put_answer(out, a);
@@ -334,12 +404,13 @@ int symbol_process_serve(int fd, struct symbolizer *s)
 {
     for (;;) {
         _cleanup_(buf_done) struct buf in = BUF_INIT, out = BUF_INIT;
-        int r = receive_message(fd, &in, SYMBOL_WIRE_REQUEST_MAX);
+        _cleanup_(fd_closep) int binary = -1;
+        int r = receive_message(fd, &in, SYMBOL_WIRE_REQUEST_MAX, &binary);
 
         if (r == -ENODATA)
             return 0;
         if (r >= 0)
-            r = make_answer(s, buf_str(&in), &out);
+            r = make_answer(s, buf_str(&in), &binary, &out);
         if (r >= 0)
             r = send_all(fd, buf_str(&out));
         if (r < 0)

@@ -407,6 +407,14 @@ static void test_jit_file(void)
     snprintf(proc, sizeof proc, "%s/proc", tree);
     ok(jit_names_read(proc, 7, &t, &e) == -ENOENT);
     FILE_TEXT("proc/7/root/tmp/perf-1.map", "10 10 js\n"); /* its pid in its own namespace */
+    snprintf(command, sizeof command,
+             "printf 'Name:\\tworker\\nUid:\\t0\\t%u\\t0\\t0\\nNSpid:\\t7\\t1\\n' > '%s/proc/7/status'", geteuid() + 1,
+             tree);
+    ok(system(command) == 0);
+    ok(jit_names_read(proc, 7, &t, &e) == -EPERM); /* root's or anybody's file is not the process's own */
+    snprintf(command, sizeof command,
+             "printf 'Name:\\tworker\\nUid:\\t0\\t%u\\t0\\t0\\nNSpid:\\t7\\t1\\n' > '%s/proc/7/status'", geteuid(), tree);
+    ok(system(command) == 0);
     ok(jit_names_read(proc, 7, &t, &e) == 0);
     ok(addr_names_find(&t, 0x1f, &name, NULL) && str_is(name, "js"));
     addr_names_done(&t);

@@ -2,6 +2,8 @@
 /* Lines beside the agent's work: a symbolizer that does as it is told shows what is asked, when, and at what cost. */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 #include "agent/names.h"
 #include "agent/object_lines.h"
@@ -204,8 +206,42 @@ static void test_names_make_room(void)
     teardown(&s);
 }
 
+/* A file of an ordinary user that claims the build id of root's is another object, whoever comes first. */
+static void test_ids_of_others(void)
+{
+    struct object_key none = {0};
+    struct objects *objects;
+    struct object *ours, *theirs, *again;
+    char path[] = "/tmp/wick-object-XXXXXX", command[128], id[64];
+    int fd = mkstemp(path);
+
+    if (geteuid() != 0)
+        return;
+    snprintf(command, sizeof command, "cp /proc/%d/exe %s && chown 52001 %s", getpid(), path, path);
+    ok(fd >= 0 && system(command) == 0);
+    for (int first = 0; first < 2; first++) {
+        ok(objects_new(1 << 20, &objects) == 0);
+        if (first == 1)
+            ok(objects_add(objects, fd_open_regular(path), path, &none, &theirs, NULL) == 0);
+        ok(objects_add(objects, fd_open_regular("/proc/self/exe"), "/proc/self/exe", &none, &ours, NULL) == 0);
+        if (first == 0)
+            ok(objects_add(objects, fd_open_regular(path), path, &none, &theirs, NULL) == 0);
+        snprintf(id, sizeof id, "%s", object_id(ours));
+        ok(ours != theirs && ours->gnu_id[0] && !theirs->gnu_id[0] && strcmp(object_id(theirs), id) != 0);
+        ok(objects_add(objects, fd_open_regular(path), path, &none, &again, NULL) == 0);
+        ok(again == theirs);
+        ok(objects_add(objects, fd_open_regular("/proc/self/exe"), "/proc/self/exe", &none, &again, NULL) == 0);
+        ok(again == ours);
+        objects_free(objects);
+    }
+    fd_close(fd);
+    fd_unlink(AT_FDCWD, path);
+    ok(fd_open_regular("/dev/null") == -EINVAL && fd_open_regular("/tmp") == -EINVAL);
+}
+
 int main(void)
 {
+    tap_run(test_ids_of_others);
     tap_run(test_beside_the_work);
     tap_run(test_budget);
     tap_run(test_failure);

@@ -42,7 +42,7 @@ static int open_file(struct still *s, const struct proc_map *p, char path[128])
     }
     snprintf(path, 128, "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, s->pid, p->start, p->end);
     if (fd < 0)
-        fd = fd_open(AT_FDCWD, path, O_RDONLY, 0);
+        fd = fd_open_regular(path);
     else if (p->path.n + strlen(root) < 128)
         snprintf(path, 128, "%s%.*s", root, STR_FMT(p->path));
     return fd;

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every process of `wick serve` is killed in turn: sampling goes on, uploads succeed, nothing acknowledged is lost."""
+import os
+import random
+import re
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from test_serve import SHOP, Server, request
+from test_serve_symbols import Binary
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to sample the machine")
+ROUNDS = int(os.environ.get("WICK_KILL_ROUNDS", "3"))
+
+
+def children(pid):
+    try:
+        return [int(p) for task in Path(f"/proc/{pid}/task").iterdir() for p in (task / "children").read_text().split()]
+    except OSError:
+        return []
+
+
+def commands(word):
+    """Processes whose command line has a word, by pid."""
+    found = {}
+    for p in Path("/proc").iterdir():
+        try:
+            line = (p / "cmdline").read_bytes().replace(b"\0", b" ").decode() if p.name.isdigit() else ""
+        except OSError:
+            continue
+        if word in line:
+            found[int(p.name)] = line
+    return found
+
+
+def wait_for(what, seconds=60):
+    deadline = time.time() + seconds
+    while not (found := what()):
+        assert time.time() < deadline
+        time.sleep(0.1)
+    return found
+
+
+class Sampling(Server):
+    def __init__(self, directory):
+        os.environ.pop("WICK_NO_AGENT", None)
+        try:
+            super().__init__(directory, "--set", "agent.rate=97")
+        finally:
+            os.environ["WICK_NO_AGENT"] = "1"
+
+    def stored(self):
+        text = self.get("/metrics")[1].decode()
+        return int(re.search(r'wick_agent_batches_total{result="stored"} (\d+)', text).group(1))
+
+    def stop(self):
+        self.p.kill()
+        self.p.wait()
+
+
+@pytest.fixture
+def sampling(tmp_path):
+    s = Sampling(tmp_path)
+    yield s
+    s.stop()
+
+
+def keeper_and_agent(s):
+    def look():
+        text = (s.dir / "log").read_text()
+        if "is off" in text:
+            pytest.skip("this machine lets nobody sample: " + text.splitlines()[-1])
+        agents = [p for p in commands("--rate=97") if "feed-fd" in commands("--rate=97").get(p, "")]
+        pairs = [(p, c) for p in agents for c in children(p) if c in agents]
+        return pairs and pairs[0]
+    return wait_for(look)
+
+
+def test_agent_is_not_root(sampling):
+    keep = sum(1 << n for n in (2, 19, 34, 38, 39, 40))  # DAC_READ_SEARCH SYS_PTRACE SYSLOG PERFMON BPF CHECKPOINT_RESTORE
+    for pid in keeper_and_agent(sampling):
+        status = dict(line.split(":\t", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines() if ":\t" in line)
+        assert "0" not in status["Uid"].split() and not status["Groups"].strip()
+        assert int(status["CapEff"], 16) & ~keep == 0 and int(status["CapBnd"], 16) & ~keep == 0
+        assert status["NoNewPrivs"] == "1" and status["Seccomp"] == "2"
+        assert status["Uid"].split()[0] != Path(f"/proc/{sampling.p.pid}/status").read_text().split("Uid:\t")[1].split()[0]
+
+
+def test_killed_agent_is_started_again(sampling):
+    keeper, agent = keeper_and_agent(sampling)
+    os.kill(agent, signal.SIGKILL)
+    wait_for(lambda: "killed by signal 9; it is started again in 1 s" in (sampling.dir / "log").read_text())
+    keeper2, agent2 = wait_for(lambda: (p := keeper_and_agent(sampling)) and p[1] != agent and p)
+    assert keeper2 == keeper
+    os.kill(keeper, signal.SIGKILL)
+    wait_for(lambda: (p := keeper_and_agent(sampling)) and p[0] == agent2 and p)
+    before = sampling.stored()
+    wait_for(lambda: sampling.stored() > before)
+    sampling.p.terminate()
+    assert sampling.p.wait(20) == 0
+    wait_for(lambda: not commands("--rate=97"))
+
+
+def symbolizers(s):
+    return [c for c in children(s.p.pid) if "symbolize" in commands("symbolize").get(c, "")]
+
+
+def test_killed_symbolizer_harms_no_upload(tmp_path):
+    s = Server(tmp_path)
+    try:
+        for i in range(3):
+            b = Binary(tmp_path, f"program{i}", f"int more{i}(void) {{ return {i}; }}\n")
+            status, body = s.get(f"/api/v1/symbols/{b.build_id}", data=b.path.read_bytes(), method="PUT")
+            assert status in (200, 201), body
+            for child in wait_for(lambda: symbolizers(s)):
+                os.kill(child, signal.SIGKILL)
+    finally:
+        s.p.kill()
+        s.p.wait()
+
+
+def kill_rounds(s, rounds):
+    """What was acknowledged before each kill is there at the end."""
+    acknowledged = 0
+    for i in range(rounds):
+        acknowledged += 42 if s.send(request(SHOP, service="kept", start=time.time_ns() - 10**9 * (5 + i)))[0] == 200 else 0
+        victims = [p for p in commands("--rate=97") if p != s.p.pid] + symbolizers(s)
+        kind = random.choice(["server", "one", "one"]) if i % 3 else "server"
+        if kind == "server":
+            s.p.kill()
+            s.p.wait()
+            s.start()
+        elif victims:
+            os.kill(random.choice(victims), signal.SIGKILL)
+    query = '/api/v1/top?query=cpu{service.name="kept"}'.replace('"', "%22")
+    assert sum(r["self"] for r in s.json(query)["rows"]) == acknowledged
+
+
+def test_kill_every_process(tmp_path):
+    s = Server(tmp_path)
+    try:
+        kill_rounds(s, ROUNDS)
+    finally:
+        s.p.kill()
+        s.p.wait()
+
+
+@pytest.mark.slow
+def test_kill_every_process_1000_times(sampling):
+    keeper_and_agent(sampling)
+    kill_rounds(sampling, int(os.environ.get("WICK_KILL_ROUNDS", "1000")))
