@@ -229,6 +229,8 @@ static int parse_key(struct conf *c, const struct option *table, struct str key,
         o++;
     if (!o->name)
         return unknown_key(table, key, value, e);
+    if (o->kind == OPT_REFUSED && value->kind != CONF_NULL && value->n + value->text.n > 0)
+        return conf_error(value, -EOPNOTSUPP, e, "'%s' is not supported: %s", o->name, o->help);
     if (o->present && (o->kind == OPT_TABLE || value->kind != CONF_NULL))
         *(bool *) ((char *) out + o->present) = true;
     if (o->kind == OPT_TABLE)

@@ -35,6 +35,7 @@ enum option_kind {
     OPT_TABLES,   /* struct option_tables: a list of such structs */
     OPT_CUSTOM,   /* const struct conf_node *, read by the component itself; NULL when not given */
     OPT_IGNORED,  /* accepted and without effect here; help says why */
+    OPT_REFUSED,  /* known, not supported, and not to be ignored: an error when it is given; help says why */
 };
 
 struct option {

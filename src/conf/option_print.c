@@ -156,10 +156,10 @@ void conf_print(struct buf *out, const struct conf_node *n, int indent)
 static const char *kind_word(const struct option *o)
 {
     static const char *const words[] = {
-        [OPT_BOOL] = "true|false", [OPT_INT] = "number", [OPT_DOUBLE] = "number",       [OPT_STRING] = "text",
-        [OPT_DURATION] = "time",   [OPT_SIZE] = "bytes", [OPT_STRINGS] = "list",        [OPT_MAP] = "map",
-        [OPT_ENUM] = "word",       [OPT_TABLE] = "map",  [OPT_TABLES] = "list of maps", [OPT_CUSTOM] = "value",
-        [OPT_IGNORED] = "value",
+        [OPT_BOOL] = "true|false", [OPT_INT] = "number",    [OPT_DOUBLE] = "number",       [OPT_STRING] = "text",
+        [OPT_DURATION] = "time",   [OPT_SIZE] = "bytes",    [OPT_STRINGS] = "list",        [OPT_MAP] = "map",
+        [OPT_ENUM] = "word",       [OPT_TABLE] = "map",     [OPT_TABLES] = "list of maps", [OPT_CUSTOM] = "value",
+        [OPT_IGNORED] = "value",   [OPT_REFUSED] = "value",
     };
 
     return words[o->kind];
@@ -184,7 +184,10 @@ static void help_option(struct buf *out, const struct option *o, int indent, boo
     buf_puts(out, ")");
     if (!markdown && out->n - start < 44)
         buf_pad(out, ' ', 44 - (out->n - start));
-    buf_printf(out, "%s%s%s\n", markdown ? ": " : " ", o->kind == OPT_IGNORED ? "accepted, no effect: " : "",
+    buf_printf(out, "%s%s%s\n", markdown ? ": " : " ",
+               o->kind == OPT_IGNORED   ? "accepted, no effect: "
+               : o->kind == OPT_REFUSED ? "not supported: "
+                                        : "",
                o->help ? o->help : "");
 }
 

@@ -82,6 +82,8 @@ struct client_options {
     int64_t keepalive_time_ns;    /* [0: off] HTTP/2: ping a silent connection after this */
     int64_t keepalive_timeout_ns; /* [10 s] … and give it up when nothing comes for this long */
     bool keepalive_without_calls; /* ping also while no request is under way */
+    /* Asked for each address before a connection is made to it; NULL: all are allowed. */
+    bool (*allow)(const char *address);
 };
 
 int client_new(const struct client_options *o, struct client **ret, struct err *e);

@@ -257,9 +257,14 @@ static void try_next(struct client_conn *c)
     stop_connecting(c);
     while (c->at < c->n_list) {
         struct address *a = &c->list[c->at++];
-        int fd, r = address_connect(a, &fd, &c->err);
+        int fd, r;
 
         address_format(a, c->peer, sizeof c->peer);
+        if (c->client->o.allow && !c->client->o.allow(c->peer)) {
+            c->error = err_set(&c->err, -EPERM, "connections to %s are not allowed", c->peer);
+            continue;
+        }
+        r = address_connect(a, &fd, &c->err);
         if (r == 0) {
             connected(c, fd);
             return;

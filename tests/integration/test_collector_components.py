@@ -94,6 +94,31 @@ def test_file_out_and_in(tmp_path, options):
         assert got == sorted(str(x) for m in sent for x in flatten(without_ids(m)))
 
 
+def test_file_keeps_max_backups(tmp_path):
+    rotation = {"max_megabytes": 0, "max_backups": 2}  # each request begins a new file
+    exporters = {"file": {"path": str(tmp_path / "out/p.json"), "create_directory": True, "rotation": rotation}}
+    (tmp_path / "out").mkdir()
+    for other in ("p-mine.json", "p-2020-01-01T00-00-00.000.json", "q-2020-01-01T00-00-00.000.json"):
+        (tmp_path / "out" / other).write_text("x")
+    with Collector(tmp_path, pipeline(exporters)) as c:
+        for i in range(6):
+            export(c.grpc, random_request(random.Random(i), 2))
+    left = sorted(x.name for x in (tmp_path / "out").iterdir())
+    full = [x for x in left if x.startswith("p-20")]
+    assert len(full) == 2 and "p-2020-01-01T00-00-00.000.json" not in full
+    assert {"p.json", "p-mine.json", "q-2020-01-01T00-00-00.000.json"} <= set(left) and len(left) == 5
+
+
+def test_options_without_effect(tmp_path):
+    """What would change security is refused, the rest is one warning each."""
+    config = pipeline({"otlphttp": {"endpoint": "https://127.0.0.1:1", "tls": {"cipher_suites": ["TLS_RSA_WITH_RC4_128_SHA"]}}})
+    text = invalid(tmp_path, json.dumps(config))
+    assert "cipher_suites" in text and "not supported" in text
+    with Collector(tmp_path, pipeline({"otlphttp": {"endpoint": "http://127.0.0.1:1", "max_idle_conns": 3}})) as c:
+        wait_for(lambda: "max_idle_conns" in c.log())
+        assert c.log().count("max_idle_conns") == 1 and "no effect" in c.log()
+
+
 def test_file_receiver_reads_what_comes(tmp_path):
     (tmp_path / "in").mkdir()
     receivers = {"file": {"include": [str(tmp_path / "in/*")], "poll_interval": "20ms", "delete_after_read": True}}
@@ -261,6 +286,22 @@ def test_pyroscope_push(tmp_path):
             assert stacks_of(m) == {("inuse_space", ("f", "main")): 70, ("inuse_objects", ("f", "main")): 2}
         status, _, body = post(url, field(1, field(2, field(1, b"not pprof"))), "application/proto")
         assert status == 400 and json.loads(body)["code"] == "invalid_argument"
+
+
+def test_pyroscope_work_is_linear_and_bounded(tmp_path):
+    def seconds(n):
+        began = time.monotonic()
+        assert post(url + "/ingest?name=a", b"--X\r\nabcdefgh" * n, "multipart/form-data; boundary=X")[0] == 400
+        return time.monotonic() - began
+
+    with Sink() as sink, pyroscope(tmp_path, sink) as c:
+        url = f"http://127.0.0.1:{c.ports('pyroscope')[0]}"
+        once = min(seconds(100_000) for _ in range(3))
+        assert min(seconds(200_000) for _ in range(3)) < 4 * once + 0.5 < 10
+        bomb = gzip.compress(pprof([("cpu", "nanoseconds")], {("f", "main"): [70]}) + field(6, bytes(30 << 20)))
+        push = b"".join(field(1, field(2, field(1, bomb))) for _ in range(20))  # 600 MiB in 600 kB
+        status, _, body = post(url + "/push.v1.PusherService/Push", push, "application/proto")
+        assert status == 400, body
 
 
 # --- pprof ---

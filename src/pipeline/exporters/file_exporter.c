@@ -4,6 +4,8 @@
  * protobuf with a length before each (codec/otlp_file.h), each compressed with zstd when asked to. A request is
  * acknowledged when it is written. Rotates by size, and by age when told; old files carry a time in their name.
  */
+#include <ctype.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -17,11 +19,11 @@
 #include "base/mem.h"
 #include "codec/otlp.h"
 #include "model/batch.h"
+#include "pipeline/delivery/worker.h"
 #include "pipeline/graph/component.h"
 #include "pipeline/graph/host.h"
-#include "pipeline/delivery/worker.h"
 
-enum { WAITING_MAX = 64 << 20 };
+enum { WAITING_MAX = 64 << 20, BACKUPS_MAX = 100000 };
 
 struct rotation_config {
     int64_t max_megabytes, max_days, max_backups;
@@ -45,7 +47,7 @@ struct file_exporter {
     struct metric *sent, *failed;
     int fd;
     uint64_t size;
-    int64_t opened; /* wall clock */
+    int64_t opened, rotated; /* wall clock; rotated: the time in the last full file's name */
 };
 
 static const char *const formats[] = {"json", "proto", NULL}, *const compressions[] = {"", "none", "zstd", NULL};
@@ -53,7 +55,8 @@ static const char *const formats[] = {"json", "proto", NULL}, *const compression
 static const struct option rotation_options[] = {
     {"max_megabytes", OPT_INT, offsetof(struct rotation_config, max_megabytes), "100", "begin a new file at this size"},
     {"max_days", OPT_INT, offsetof(struct rotation_config, max_days), "0", "begin a new file after this; 0 never"},
-    {"max_backups", OPT_INT, offsetof(struct rotation_config, max_backups), "100", "accepted; old files are kept"},
+    {"max_backups", OPT_INT, offsetof(struct rotation_config, max_backups), "100",
+     "full files to keep, the newest ones; 0 keeps all"},
     {"localtime", OPT_BOOL, offsetof(struct rotation_config, localtime), "false", "names carry local time, not UTC"},
     {0},
 };
@@ -89,11 +92,66 @@ static int open_file(struct file_exporter *f, bool append, struct err *e)
     return 0;
 }
 
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(char *const *) a, *(char *const *) b);
+}
+
+/* Whether a name is that of a full file: STEM-2006-01-02T15-04-05.000SUFFIX. */
+static bool is_backup(const char *name, struct str stem, const char *suffix)
+{
+    static const char form[] = "-dddd-dd-ddTdd-dd-dd.ddd";
+    size_t n = strlen(name);
+
+    if (n != stem.n + sizeof form - 1 + strlen(suffix) || memcmp(name, stem.p, stem.n) != 0 ||
+        strcmp(name + stem.n + sizeof form - 1, suffix) != 0)
+        return false;
+    for (size_t i = 0; i < sizeof form - 1; i++)
+        if (form[i] == 'd' ? !isdigit((unsigned char) name[stem.n + i]) : name[stem.n + i] != form[i])
+            return false;
+    return true;
+}
+
+/* Removes the oldest full files beyond max_backups. stem: the path without its suffix. */
+static void remove_old(struct file_exporter *f, struct str stem, const char *suffix)
+{
+    ptrdiff_t slash = -1;
+    char dir[4096] = ".", **names = NULL;
+    size_t n = 0, cap = 0;
+    struct dirent *entry;
+    DIR *d;
+
+    for (uint32_t i = 0; i < stem.n; i++)
+        slash = stem.p[i] == '/' ? (ptrdiff_t) i : slash;
+    if (slash >= 0)
+        snprintf(dir, sizeof dir, "%.*s", (int) MAX(slash, 1), stem.p);
+    stem = str_slice(stem, (size_t) (slash + 1), stem.n);
+    d = opendir(dir);
+    while (d && (entry = readdir(d))) {
+        void *p = names;
+
+        if (!is_backup(entry->d_name, stem, suffix) || mem_grow(&p, &cap, n + 1, sizeof *names, BACKUPS_MAX) < 0)
+            continue;
+        names = p;
+        names[n] = mem_strdup(entry->d_name);
+        n += names[n] != NULL;
+    }
+    if (n)
+        qsort(names, n, sizeof *names, by_name);
+    for (size_t i = 0; i + (size_t) f->config->rotation.max_backups < n; i++)
+        fd_unlink(dirfd(d), names[i]);
+    for (size_t i = 0; i < n; i++)
+        mem_free(names[i]);
+    mem_free(names);
+    if (d)
+        closedir(d);
+}
+
 /* The full file gets a time in its name, and a new one begins. */
 static int rotate(struct file_exporter *f, struct err *e)
 {
     const struct file_config *c = f->config;
-    int64_t now = clock_wall();
+    int64_t wall = clock_wall(), now = MAX(f->rotated + NS_PER_MS, wall); /* no two files get one name */
     time_t t = (time_t) (now / NS_PER_S);
     char stamp[40], name[4200];
     const char *dot = strrchr(c->path, '.'), *slash = strrchr(c->path, '/');
@@ -111,9 +169,12 @@ static int rotate(struct file_exporter *f, struct err *e)
     snprintf(name, sizeof name, "%.*s-%s.%03d%s", stem, c->path, stamp, (int) (now % NS_PER_S / NS_PER_MS), dot);
     fd_close(f->fd);
     f->fd = -1;
+    f->rotated = now;
     r = fd_rename(AT_FDCWD, c->path, AT_FDCWD, name);
     if (r < 0)
         log_warn("%s: cannot rename '%s': %s", f->instance.id, c->path, strerror(-r));
+    else if (c->rotation.max_backups > 0)
+        remove_old(f, (struct str){c->path, (uint32_t) stem}, dot);
     return open_file(f, r < 0, e);
 }
 

@@ -24,6 +24,21 @@ void plan_warn(struct plan *p, const char *fmt, ...)
     p->warn(p->warn_arg, text);
 }
 
+/* One warning for each option that is given and has no effect. */
+static void warn_ignored(struct plan *p, const char *id, const struct option *table, const struct conf_node *node)
+{
+    for (uint32_t i = 0; node && node->kind == CONF_MAP && i < node->n; i++)
+        for (const struct option *o = table; o->name; o++) {
+            if (!str_is(node->keys[i], o->name))
+                continue;
+            if (o->kind == OPT_IGNORED)
+                plan_warn(p, "%s:%u: %s: '%s' has no effect: %s", node->items[i]->file, node->items[i]->line, id,
+                          o->name, o->help);
+            else if (o->kind == OPT_TABLE)
+                warn_ignored(p, id, o->table, node->items[i]);
+        }
+}
+
 static struct plan_component *find(struct plan *p, enum component_kind kind, struct str id)
 {
     for (uint32_t i = 0; i < p->n_components; i++)
@@ -70,6 +85,7 @@ static int read_component(struct plan *p, enum component_kind kind, struct str i
         r = c->check(pc->config, node, e);
     if (r < 0)
         return err_prefix(e, r, "%s::%s: ", section_names[kind], pc->id);
+    warn_ignored(p, pc->id, c->options, node);
     p->n_components++;
     return 0;
 }

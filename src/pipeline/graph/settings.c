@@ -19,8 +19,8 @@ static const char *const versions[] = {"", "1.0", "1.1", "1.2", "1.3", NULL};
         {"min_version",    OPT_ENUM, offsetof(struct tls_config, min_version), "'1.2'", "oldest TLS; 1.2 at least", \
          .words = versions},                                                                                        \
         {"max_version", OPT_ENUM, offsetof(struct tls_config, max_version), "''", "newest TLS", .words = versions}, \
-        {"cipher_suites", OPT_IGNORED, 0, NULL, "OpenSSL's defaults are used"},                                     \
-        {"curve_preferences", OPT_IGNORED, 0, NULL, "OpenSSL's defaults are used"},                                 \
+        {"cipher_suites", OPT_REFUSED, 0, NULL, "the ciphers are those of OpenSSL's configuration"},                \
+        {"curve_preferences", OPT_REFUSED, 0, NULL, "the curves are those of OpenSSL's configuration"},             \
     {                                                                                                               \
         "reload_interval", OPT_DURATION, offsetof(struct tls_config, reload_interval), "0s",                        \
             "read the files again this often; 0 never"                                                              \

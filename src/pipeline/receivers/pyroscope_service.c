@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See pyroscope_service.h. */
+/* Requests of Pyroscope's senders, /ingest and push.v1: decoded, labelled and handed on. See pyroscope_service.h. */
 #include "pipeline/receivers/pyroscope_service.h"
 
 #include <errno.h>
@@ -166,10 +166,14 @@ static struct str form_profile(const struct http_request *q, struct str body)
     snprintf(mark, sizeof mark, "--%.*s", (int) MIN(boundary.n, 120u), boundary.p);
     while ((at = str_find(rest, str_from(mark))) >= 0) {
         struct str part = str_slice(rest, (size_t) at + strlen(mark), rest.n), head;
-        ptrdiff_t end = str_find(part, str_from(mark)), blank = str_find(part, STR("\r\n\r\n"));
+        ptrdiff_t end = str_find(part, str_from(mark)), blank;
 
-        rest = part;
-        if (end < 0 || blank < 0 || blank > end)
+        if (end < 0)
+            break;
+        rest = str_slice(part, (size_t) end, part.n);
+        part = str_slice(part, 0, (size_t) end); /* no byte is looked at in two parts */
+        blank = str_find(part, STR("\r\n\r\n"));
+        if (blank < 0)
             continue;
         head = str_slice(part, 0, (size_t) blank);
         if (str_find(head, STR("name=\"profile\"")) >= 0)
@@ -178,10 +182,16 @@ static struct str form_profile(const struct http_request *q, struct str body)
     return (struct str){0};
 }
 
-static int decode_pprof(struct pyroscope_service *s, struct str bytes, struct batch **ret, struct err *e)
+static size_t inflated_max(const struct pyroscope_service *s)
+{
+    return s->max_inflated ? s->max_inflated : INFLATED_MAX;
+}
+
+/* max: bytes that it may inflate to. */
+static int decode_pprof(struct str bytes, size_t max, struct batch **ret, struct err *e)
 {
     _cleanup_(buf_done) struct buf in = BUF_INIT;
-    struct pprof_limits limits = {.inflated = s->max_inflated ? s->max_inflated : INFLATED_MAX};
+    struct pprof_limits limits = {.inflated = max};
 
     buf_put_str(&in, bytes);
     return buf_error(&in) ? buf_error(&in) : pprof_decode(&in, &limits, ret, e);
@@ -262,7 +272,7 @@ static int decode_ingest(struct pyroscope_service *s, struct http_request *q, st
         str_to_u64(rate, 10, &hz);
     if (str_is(format, "pprof") ||
         str_starts(http_headers_get(&q->headers, "content-type"), STR("multipart/form-data")))
-        return decode_pprof(s, form_profile(q, body), ret, e);
+        return decode_pprof(form_profile(q, body), inflated_max(s), ret, e);
     if (!format.n || str_is(format, "folded") || str_is(format, "collapsed") || str_is(format, "lines"))
         return decode_folded(body, type, hz, ret, e);
     return err_set(e, -EOPNOTSUPP, "format '%.*s' is not supported: pprof or folded", STR_FMT(format));
@@ -308,6 +318,7 @@ struct push {
     struct call *c;
     struct builder *builder;
     uint32_t n;
+    size_t inflated; /* bytes of all its profiles together may not be more than of one request */
     struct wire_err w;
 };
 
@@ -320,7 +331,10 @@ static int push_profile(struct push *p, const struct label_set *labels, struct s
 
     if (++p->n > SERIES_MAX)
         return err_set(e, -E2BIG, "more than %d profiles in one request", SERIES_MAX);
-    r = decode_pprof(p->c->s, raw, &b, e);
+    if (p->inflated >= inflated_max(p->c->s))
+        return err_set(e, -EFBIG, "the profiles of this request inflate to more than %zu bytes", inflated_max(p->c->s));
+    r = decode_pprof(raw, inflated_max(p->c->s) - p->inflated, &b, e);
+    p->inflated += r == 0 ? MAX(b->input_size, (size_t) raw.n) : 0;
     if (r == 0)
         r = received_finish(b, &meta, &done, e);
     return r < 0 ? r : builder_append(p->builder, done);
@@ -496,7 +510,7 @@ bool pyroscope_service_has_path(struct str path)
 
 static int read_body(struct call *c, struct buf *inflated, struct str *ret, struct err *e)
 {
-    size_t max = c->s->max_inflated ? c->s->max_inflated : INFLATED_MAX;
+    size_t max = inflated_max(c->s);
     struct grpc_status st;
 
     if (!c->grpc)

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See scrape_target.h. */
+/*
+ * Scrapes one target: see scrape_target.h. Addresses are checked before a connection is made, so that a token is never
+ * sent to a link-local one; a password in a URL is never printed.
+ */
 #include "pipeline/receivers/scrape_target.h"
 
 #include <arpa/inet.h>
@@ -38,6 +41,7 @@ struct scrape_target {
     struct scrape_env env;
     struct arena arena;
     struct scrape_spec spec;
+    char shown[256]; /* the URL without a password, for messages */
     struct client *client;
     struct scrape_job jobs[SCRAPE_TYPES];
     unsigned active;
@@ -89,7 +93,7 @@ static void scrape_failed(struct scrape_job *j, const char *why)
 
     metric_add(t->env.failed, 1);
     if (log_limited(&t->log, 60 * NS_PER_S, &held))
-        log_warn("%s: cannot scrape %s%s: %s", t->env.id, t->spec.url, j->path, why);
+        log_warn("%s: cannot scrape %s%s: %s", t->env.id, t->shown, j->path, why);
 }
 
 static void hand_on(struct scrape_job *j, struct batch *b)
@@ -99,7 +103,7 @@ static void hand_on(struct scrape_job *j, struct batch *b)
                             .n_labels = t->spec.n_labels,
                             .time_ns = j->started,
                             .duration_ns = j->before ? j->started - j->before : 0};
-    struct sink_context ctx = {.tenant = "", .peer = t->spec.url, .received_ns = clock_wall()};
+    struct sink_context ctx = {.tenant = "", .peer = t->shown, .received_ns = clock_wall()};
     _cleanup_(batch_unrefp) struct batch *x = NULL;
     struct err e = {0};
 
@@ -151,13 +155,12 @@ static void finished(struct client_request *r)
     }
     if (r->error) {
         scrape_failed(j, err_message(&r->err, r->error));
-    } else if (!j->target->env.config->allow_link_local && scrape_is_link_local(r->peer)) {
-        scrape_failed(j, "it is a link-local address (allow_link_local is off)");
     } else if (r->status != 200) {
         struct str to = http_headers_get(&r->headers_in, "location");
 
         if (r->status >= 300 && r->status < 400)
-            snprintf(text, sizeof text, "redirects are not followed (HTTP %d to %.100s)", r->status, to.n ? to.p : "?");
+            snprintf(text, sizeof text, "redirects are not followed (HTTP %d to %.*s)", r->status,
+                     (int) MIN(to.n, 100u), to.n ? to.p : "");
         else
             snprintf(text, sizeof text, "HTTP %d %.*s", r->status, (int) MIN(r->answer.n, 100u),
                      r->answer.p ? r->answer.p : "");
@@ -220,6 +223,24 @@ static void start_job(struct scrape_target *t, enum scrape_type type, const char
     loop_timer_set(t->env.loop, &j->timer, j->due);
 }
 
+static bool not_link_local(const char *address)
+{
+    return !scrape_is_link_local(address);
+}
+
+void scrape_show_url(const char *url, char *out, size_t n)
+{
+    const char *host = strstr(url, "://"), *at, *colon;
+
+    host = host ? host + 3 : url;
+    at = memrchr(host, '@', strcspn(host, "/?#"));
+    colon = at ? memchr(host, ':', (size_t) (at - host)) : NULL;
+    if (colon)
+        snprintf(out, n, "%.*s:xxxxx%s", (int) (colon - url), url, at);
+    else
+        snprintf(out, n, "%s", url);
+}
+
 static int copy_spec(struct scrape_target *t, const struct scrape_spec *s)
 {
     t->spec = *s;
@@ -246,9 +267,11 @@ int scrape_target_new(const struct scrape_env *env, const struct scrape_spec *sp
         return -ENOMEM;
     t->env = *env;
     arena_init(&t->arena, 1 << 20);
+    scrape_show_url(spec->url, t->shown, sizeof t->shown);
+    o.allow = env->config->allow_link_local ? NULL : not_link_local;
     r = http_url_parse(spec->url, &url, e);
     if (r == 0 && !env->config->allow_link_local && scrape_is_link_local(url.host))
-        r = err_set(e, -EPERM, "'%s' is a link-local address (allow_link_local is off)", spec->url);
+        r = err_set(e, -EPERM, "'%s' is a link-local address (allow_link_local is off)", t->shown);
     if (r == 0)
         r = copy_spec(t, spec);
     if (r == 0)
