@@ -46,10 +46,14 @@ int symbol_file_append(int dir, uint32_t epoch, uint64_t at, const struct buf *d
     _cleanup_(fd_closep) int fd = -1;
     char name[32];
     int r = pack(defs, &block);
+    size_t once = block.n;
 
     symbol_file_name(name, sizeof name, epoch);
+    if (r == 0 && !buf_reserve(&block, once))
+        r = -ENOMEM;
     if (r < 0)
         return r;
+    buf_put(&block, block.p, once); /* the copy */
     fd = fd_open(dir, name, O_RDWR | O_CREAT, 0644);
     if (fd < 0)
         return err_set(e, fd, "cannot open symbols '%s': %m", name);
@@ -93,7 +97,7 @@ int symbol_file_read(int dir, uint32_t epoch, uint64_t bytes, struct symbols *s,
     _cleanup_(fd_closep) int fd = -1;
     char name[32], what[160];
     const unsigned char *p;
-    size_t at = 0;
+    size_t at = 0, last = 0;
     int r;
 
     symbol_file_name(name, sizeof name, epoch);
@@ -110,9 +114,11 @@ int symbol_file_read(int dir, uint32_t epoch, uint64_t bytes, struct symbols *s,
     p = (const unsigned char *) b.p;
     while (at < MIN(b.n, bytes)) {
         size_t size = block_at(p + at, MIN(b.n, bytes) - at), from = at;
+        bool is_copy = size && size == last && memcmp(p + at, p + at - last, BLOCK_HEADER) == 0;
 
-        if (size && s)
+        if (size && s && !is_copy)
             r = apply_block(s, p + at);
+        last = is_copy ? 0 : size;
         if (r == -ENOMEM)
             return r;
         if (size && r == 0) {

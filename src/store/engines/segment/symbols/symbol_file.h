@@ -9,6 +9,9 @@
  *          4  CRC-32C of the 16 bytes before
  *          n  packed definitions
  *
+ * Each block is there twice, one copy after the other: every row needs the series, services and nodes that a block defines,
+ * and damage of one copy must not hide them. A copy of the block before it is not applied again.
+ *
  * Only the length that the catalogue names counts; what lies behind it is cut before the next block is written.
  */
 #ifndef SEGMENT_SYMBOL_FILE_H
