@@ -317,6 +317,14 @@ void agent_feed_counts(struct agent_feed *f, struct agent_feed_counts *ret)
     pthread_mutex_unlock(&f->lock);
 }
 
+uint64_t agent_feed_lost(void *feed)
+{
+    struct agent_feed_counts n;
+
+    agent_feed_counts(feed, &n);
+    return n.lost_samples;
+}
+
 static bool take_frame(struct agent_feed *f)
 {
     _cleanup_(buf_done) struct buf body = BUF_INIT;

@@ -41,6 +41,7 @@ struct agent_feed_counts {
     uint64_t lost_batches, lost_samples;   /* that it refused: the agent does not send them again */
 };
 void agent_feed_counts(struct agent_feed *f, struct agent_feed_counts *ret);
+uint64_t agent_feed_lost(void *feed); /* lost_samples, for struct ui_info */
 /* Ends the agent and waits for the store's answers; NULL is allowed. */
 void agent_feed_free(struct agent_feed *f);
 

@@ -130,6 +130,7 @@ static int start_ui(struct serve *s)
     if (s->agent) {
         s->ui.agent_state = "running";
         s->ui.agent_ended = agent_feed_ended;
+        s->ui.agent_lost = agent_feed_lost;
         s->ui.agent = s->agent;
     } else {
         s->ui.agent_state = "off";

@@ -89,6 +89,8 @@ static void put_agent(const struct ui_info *i, struct buf *out)
     json_put_str(out, str_from(ended ? "failed" : i->agent_state));
     put_text(out, "reason", reason);
     put_text(out, "fix", fix);
+    if (i->agent_lost)
+        buf_printf(out, ",\"lostSamples\":%llu", (unsigned long long) i->agent_lost(i->agent));
     buf_putc(out, '}');
 }
 

@@ -27,6 +27,7 @@ struct ui_info {
     const char *agent_state, *agent_reason, *agent_fix; /* state NULL: nothing is known of an agent */
     /* Whether it ended, which makes its state "failed", and what it said of that (NULL: nothing). May be NULL. */
     bool (*agent_ended)(void *agent, const char **ret_reason, const char **ret_fix);
+    uint64_t (*agent_lost)(void *agent); /* samples that the store refused; may be NULL */
     void *agent;
     struct ui_settings {
         const struct serve_source *sources; /* serve_config.h */

@@ -104,6 +104,23 @@ def test_killed_agent_is_started_again(sampling):
     wait_for(lambda: not commands("--rate=97"))
 
 
+def test_refused_samples_are_counted(tmp_path):
+    """A tenant limit of one sample a second refuses what the agent sends: status, metrics and log say so."""
+    os.environ.pop("WICK_NO_AGENT", None)
+    try:
+        s = Server(tmp_path, "--set", "agent.rate=97", "--set", "limits.samples_per_second=1")
+    finally:
+        os.environ["WICK_NO_AGENT"] = "1"
+    try:
+        keeper_and_agent(s)
+        wait_for(lambda: s.json("/api/v1/status")["agent"]["lostSamples"] > 0)
+        assert re.search(r'wick_agent_samples_total{result="lost"} [1-9]', s.get("/metrics")[1].decode())
+        assert "samples of this machine are lost" in (tmp_path / "log").read_text()
+    finally:
+        s.p.kill()
+        s.p.wait()
+
+
 def symbolizers(s):
     return [c for c in children(s.p.pid) if "symbolize" in commands("symbolize").get(c, "")]
 
