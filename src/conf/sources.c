@@ -6,6 +6,7 @@
  */
 #include <ctype.h>
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -34,13 +35,16 @@ struct conf_node *conf_merge(struct conf *c, struct conf_node *base, struct conf
     return base;
 }
 
-static void warn(struct conf *c, const char *fmt, const char *what)
+_printf_(2, 3) static void warn(struct conf *c, const char *fmt, ...)
 {
     char text[256];
+    va_list ap;
 
     if (!c->warn)
         return;
-    snprintf(text, sizeof text, fmt, what);
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
     c->warn(c->warn_arg, text);
 }
 

@@ -270,7 +270,7 @@ void dm_print_closure_types(struct dm_printer *p, struct dm_node *closure);
 void dm_put(struct dm_printer *p, const char *s);
 void dm_put_char(struct dm_printer *p, char c);
 void dm_put_str(struct dm_printer *p, struct str s);
-void dm_put_quiet(struct dm_printer *p, const char *fmt, int v); /* a number; `last` stays as it was */
+void dm_put_quiet(struct dm_printer *p, const char *fmt, ...) _printf_(2, 3); /* a number; `last` stays as it was */
 void dm_open(struct dm_printer *p, char c);
 void dm_close(struct dm_printer *p, char c);
 

@@ -4,6 +4,7 @@
  * pointer's '*', the function's name, an array's dimension) waits on the list `inner`; whoever prints the right place
  * empties the list, and a type whose entry is still there afterwards writes it behind itself.
  */
+#include <stdarg.h>
 #include <stdio.h>
 
 #include "demangle/demangle.h"
@@ -27,19 +28,25 @@ void dm_put_char(struct dm_printer *p, char c)
     dm_put_str(p, (struct str){&c, 1});
 }
 
-void dm_put_quiet(struct dm_printer *p, const char *fmt, int v)
+void dm_put_quiet(struct dm_printer *p, const char *fmt, ...)
 {
     char text[64];
+    va_list ap;
 
-    snprintf(text, sizeof(text), fmt, v);
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof(text), fmt, ap);
+    va_end(ap);
     buf_puts(p->out, text);
 }
 
-static void put_number(struct dm_printer *p, const char *fmt, int v)
+_printf_(2, 3) static void put_number(struct dm_printer *p, const char *fmt, ...)
 {
     char text[64];
+    va_list ap;
 
-    snprintf(text, sizeof(text), fmt, v);
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof(text), fmt, ap);
+    va_end(ap);
     dm_put(p, text);
 }
 

@@ -64,7 +64,7 @@ static void put_lifetime(struct rust *r, int64_t lifetime)
         put_char(r, (char) ('a' + depth));
     } else {
         put_char(r, 'z');
-        put_number(r, "%llu", (uint64_t) (depth - 25));
+        put_number(r, "%llu", (unsigned long long) (depth - 25));
     }
 }
 
@@ -117,7 +117,7 @@ static void read_nested(struct rust *r, bool separator)
         put_char(r, ':');
         rust_put_ident(r, id);
     }
-    put_number(r, "#%lld}", (uint64_t) id.disambiguator);
+    put_number(r, "#%lld}", (long long) id.disambiguator);
 }
 
 /* [disambiguator] path, where an impl stands: not shown. */
@@ -472,7 +472,7 @@ static void put_char_const(struct rust *r, uint64_t v)
     if (v >= ' ' && v <= '~')
         put_char(r, (char) v);
     else
-        put_number(r, "\\u{%llx}", v);
+        put_number(r, "\\u{%llx}", (unsigned long long) v);
     put_char(r, '\'');
 }
 
@@ -498,7 +498,7 @@ static void put_const(struct rust *r, char type)
         put_cstr(r, "0x");
         put(r, digits);
     } else {
-        put_number(r, "%llu", v);
+        put_number(r, "%llu", (unsigned long long) v);
     }
 }
 

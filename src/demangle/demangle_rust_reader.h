@@ -3,6 +3,7 @@
 #ifndef DEMANGLE_DEMANGLE_RUST_READER_H
 #define DEMANGLE_DEMANGLE_RUST_READER_H
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 
@@ -72,11 +73,14 @@ static inline void put_char(struct rust *r, char c)
     put(r, (struct str){&c, 1});
 }
 
-static inline void put_number(struct rust *r, const char *fmt, uint64_t v)
+_printf_(2, 3) static inline void put_number(struct rust *r, const char *fmt, ...)
 {
     char text[40];
+    va_list ap;
 
-    snprintf(text, sizeof(text), fmt, (unsigned long long) v);
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof(text), fmt, ap);
+    va_end(ap);
     put_cstr(r, text);
 }
 

@@ -28,6 +28,7 @@ static inline uint32_t gen_below(struct gen *g, uint32_t n)
     return n ? (uint32_t) (gen_next(g) >> 33) % n : 0;
 }
 
+#pragma GCC diagnostic ignored "-Wformat-nonliteral" /* callers pass literals */
 static inline struct str gen_name(char *out, size_t size, const char *fmt, unsigned n)
 {
     return (struct str){out, (uint32_t) snprintf(out, size, fmt, n)};
