@@ -8,8 +8,8 @@
 #define SEGMENT_MEMTABLE_H
 
 #include "store/engines/segment/format/blobs.h"
-#include "store/engines/segment/symbols/idmap.h"
 #include "store/engines/segment/format/rows.h"
+#include "store/engines/segment/symbols/idmap.h"
 #include "store/engines/segment/symbols/stable.h"
 #include "store/engines/segment/symbols/symbols.h"
 
@@ -30,9 +30,9 @@ struct memtable {
     uint64_t log; /* number of its log file */
     struct mempart *_Atomic parts;
     _Atomic uint32_t refs;
-    atomic_bool sealed; /* nothing more is added: it can be flushed */
-    size_t bytes;       /* writer: about how much memory rows take */
-    int64_t created;    /* monotonic, of the first row */
+    atomic_bool sealed;   /* nothing more is added: it can be flushed */
+    _Atomic size_t bytes; /* about how much memory rows take: the writer adds, statistics read */
+    int64_t created;      /* monotonic, of the first row */
     uint64_t n_profs, n_rows;
     struct dedup_entry *keys; /* added while this was open, for the catalogue */
     size_t cap_keys;
