@@ -83,7 +83,8 @@ static int reopen_regular(int at)
         return -errno;
     if (!S_ISREG(st.st_mode))
         return -EINVAL;
-    snprintf(path, sizeof path, "/proc/self/fd/%d", path_only);
+    /* thread-self: /proc/self is empty once the first thread of the process has ended, and the SDK goes on */
+    snprintf(path, sizeof path, "/proc/thread-self/fd/%d", path_only);
     return fd_open(AT_FDCWD, path, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0);
 }
 

@@ -111,7 +111,7 @@ static const char *path_of(const struct dl_phdr_info *info, bool first, char *bu
 
     if (info->dlpi_name && info->dlpi_name[0])
         return info->dlpi_name;
-    r = first ? readlink("/proc/self/exe", buf, n - 1) : -1;
+    r = first ? readlink("/proc/thread-self/exe", buf, n - 1) : -1;
     if (r <= 0)
         return "";
     buf[r] = 0;
@@ -217,7 +217,7 @@ int modules_open(const struct module_file *f, struct elf_file **ret)
         return elf_from_bytes(f->memory, f->memory_size, false, ret, NULL);
     r = open_same(f, f->path, ret);
     if (r < 0 && f == modules_file(1)) /* the program itself: also if its path is closed to us, or it was replaced */
-        r = open_same(f, "/proc/self/exe", ret);
+        r = open_same(f, "/proc/thread-self/exe", ret);
     return r;
 }
 

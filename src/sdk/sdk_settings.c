@@ -229,7 +229,7 @@ static int read_identity(struct settings *s, const struct wick_options *o, struc
         r = read_attributes(s, o->resource_attributes, "resource_attributes", e);
     if (r == 0 && is_set(env_attrs))
         r = read_attributes(s, env_attrs, "OTEL_RESOURCE_ATTRIBUTES", e);
-    n = readlink("/proc/self/exe", exe, sizeof exe);
+    n = readlink("/proc/thread-self/exe", exe, sizeof exe);
     if (r == 0 && !s->service_name.n && n > 0) {
         struct str path = {exe, (uint32_t) n};
 
