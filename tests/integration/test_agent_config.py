@@ -134,7 +134,7 @@ def test_new_install_of_a_service(tmp_path):
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs a file system of its own")
 def test_new_install(tmp_path):
     """wick agent leaves a mark where wick keeps things; only without one it begins with more."""
-    run = f"{WICK} agent --export http://127.0.0.1:9 -d 0.2s 2>&1 | grep sampling; "
+    run = f"{WICK} agent --export http://127.0.0.1:9 -d 0.2s 2>&1 | grep 'sending every'; "
     p = subprocess.run(["unshare", "-m", "sh", "-c", f"mount -t tmpfs none /var/lib || exit 77; {run}{run}ls /var/lib/wick; rm -r "
                         f"/var/lib/wick; {run.replace('-d', '-F 7 -d')}ls /var/lib"], capture_output=True, text=True, timeout=60)
     if p.returncode == 77 or "unshare:" in p.stderr:
