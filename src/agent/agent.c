@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See agent.h. One round: what the kernel tells of processes first, so that samples find theirs; then samples; then what
- * they missed is loaded. A sample whose walk ended for want of a process, a mapping or a page brings the rest of its
- * stack along and is walked to its end here.
+ * The agent's main loop (agent.h). One round handles the kernel's records about processes first, so that every sample
+ * finds its process; then the samples; then it loads what they missed. A sample whose walk ended because a process, a
+ * mapping or a page was not loaded comes with the rest of its stack, and is walked to its end here.
  */
 #include "agent/agent.h"
 
@@ -41,7 +41,7 @@ enum {
     SIDEBAND_BYTES = 1 << 17,
     POLL_BUSY_MS = 10,  /* between rounds while stacks are copied */
     POLL_IDLE_MS = 100, /* the ring is read this often */
-    SPAN_AGAIN = 64,    /* samples between two looks for a span that is not placed yet */
+    SPAN_AGAIN = 64,    /* samples between two attempts to find a span variable that the loader has not placed yet */
 };
 static const size_t TABLE_BYTES = 16 << 20, ROW_BYTES = 8 << 20, TALLY_BYTES = 64 << 20, NAME_BYTES = 8 << 20;
 static const uint64_t SWEEP_NS = 5ull * NS_PER_S;
@@ -58,25 +58,25 @@ struct agent {
     struct sideband *sideband;
     struct tally *tally;
     struct waits *waits;        /* NULL when they are not sampled */
-    struct object_lines *lines; /* NULL: names alone */
+    struct object_lines *lines; /* NULL: only names */
     int epoll_fd, timer_fd;
     unsigned hz;
     uint64_t now_ns, next_sweep_ns;
-    uint64_t begin_until_ns; /* options.begin_rate_hz until then; 0: no more */
+    uint64_t begin_until_ns; /* options.begin_rate_hz applies until then; 0: no longer */
     uint64_t cpu_ns, foreign_ns[FOREIGN_KINDS];
-    uint64_t samples, refused, left_out, processes_sampled; /* refused: what the tally had no room for */
+    uint64_t samples, refused, left_out, processes_sampled; /* refused: samples that the tally had no room for */
     int64_t cpu_start_ns;
     bool copied;                /* a stack was copied in this round */
     struct agent_stack *stacks; /* the last copy of each CPU */
     int n_cpus;
-    uint64_t words[AGENT_WORDS + AGENT_USER_FRAMES]; /* of the sample at hand */
-    struct str labels;                               /* of the sample at hand, in the ring */
+    uint64_t words[AGENT_WORDS + AGENT_USER_FRAMES]; /* of the current sample */
+    struct str labels;                               /* of the current sample, in the ring */
     uint64_t last_lost;
-    unsigned long records_lost; /* of the kernel's about processes */
+    unsigned long records_lost; /* records about processes that the kernel lost */
     struct process_loader *loader;
     struct governor governor;
     struct read_gate gate;
-    uint64_t governed_ns, governed_spent; /* when it was told last, and what had been spent */
+    uint64_t governed_ns, governed_spent; /* when the governor was last updated, and the CPU time spent until then */
 };
 
 /* --- walking copies --- */
@@ -86,7 +86,7 @@ struct walk_context {
     bool refreshed;
 };
 
-/* The mapping at an address; one that nobody knows may be new. */
+/* The mapping at an address. If none is known, it may be new and /proc/PID/maps is read again. */
 static struct process_mapping *mapping_for(struct walk_context *c, uint64_t address)
 {
     struct process_mapping *m = process_mapping_at(c->p, address);
@@ -151,7 +151,7 @@ static void forget_process(void *arg, struct process *p)
 }
 
 /* --- samples --- */
-/* Kernel threads have a name and a pid, and that is all. */
+/* Kernel threads have only a name and a pid. */
 static bool is_thread_wanted(struct agent *a, const struct agent_event *e)
 {
     struct process thread = {.pid = e->pid};
@@ -178,7 +178,7 @@ static bool is_wanted(struct agent *a, struct process *p, const struct agent_eve
     return p->verdict > 0;
 }
 
-/* A stack that ends in the first code of a program or its loader is whole, though no rule says so. */
+/* A stack that ends in the start code of a program or its loader is complete, although no unwind rule says so. */
 static enum agent_end judge_end(struct agent *a, struct process *p, uint32_t n_kernel, uint32_t n_words,
                                 enum agent_end end)
 {
@@ -249,7 +249,7 @@ static enum agent_end finish_stack(struct agent *a, struct process *p, const str
     return end == AGENT_END_ROOT && e->flags & AGENT_EVENT_LANG_CUT ? AGENT_END_DEPTH : end;
 }
 
-/* The stack of a wait, which is told later. */
+/* Keeps the stack of a wait whose duration is reported later. */
 static void keep_wait(struct agent *a, const struct agent_event *e, uint32_t n_words, enum agent_end end)
 {
     struct wait_stack w = {e->wait_ns, e->tid, MIN(e->n_kernel, n_words), n_words, end, a->words};
@@ -258,7 +258,7 @@ static void keep_wait(struct agent *a, const struct agent_event *e, uint32_t n_w
         a->refused++;
 }
 
-/* The stack that was told ahead. */
+/* Adds a wait whose stack was sent ahead (AGENT_EVENT_WAIT). */
 static void add_told(struct agent *a, struct process *p, const struct agent_event *e)
 {
     const struct wait_stack *w = a->waits ? waits_find(a->waits, e->tid, e->wait_ns) : NULL;
@@ -280,7 +280,7 @@ static void see_process(struct agent *a, struct process *p, const struct agent_e
     p->stale |= p->span_again && p->samples % SPAN_AGAIN == 0;
 }
 
-/* The process itself sends what this sample stands for. */
+/* True if the process itself sends profiles of this sample's type. */
 static bool is_own(struct agent *a, struct process *p, const struct agent_event *e)
 {
     if (!a->options.leave_own || !p)
@@ -401,7 +401,7 @@ static int start_bpf(struct agent *a, struct err *e)
     return r;
 }
 
-/* Without BPF: processes that are named, each with all its threads. */
+/* Without BPF: only the processes in options.pids, each with all its threads. */
 static int start_perf(struct agent *a, struct err *e)
 {
     const struct agent_options *o = &a->options;
@@ -555,14 +555,14 @@ int agent_poll(struct agent *a, int timeout_ms, struct err *e)
         return err_set(e, -errno, "cannot wait for samples: %m");
     if (n <= 0)
         return 0;
-    nanosleep(&pause, NULL); /* a new process tells a lot at once: take it in one go */
+    nanosleep(&pause, NULL); /* a new process causes many records at once: handle them together */
     return one_round(a, false, e);
 }
 
 static int govern(struct agent *a, const struct agent_counts *c, struct err *e)
 {
     uint64_t spent =
-        c->bpf_ns + c->own_cpu_ns - (a->lines ? object_lines_cpu_ns(a->lines) : 0); /* those have their own */
+        c->bpf_ns + c->own_cpu_ns - (a->lines ? object_lines_cpu_ns(a->lines) : 0); /* lines have their own */
     bool changed = governor_tell(&a->governor, (int64_t) (a->now_ns - a->governed_ns), spent - a->governed_spent,
                                  governor_memory() + c->map_bytes);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The host agent: samples every process, or some, from outside, and makes batches. It opens no socket and writes no
- * file; whoever drives it does:
+ * file; the caller does, and drives it like this:
  *
  *     agent_new(&options, &a, &e);
  *     while (...) {
@@ -29,35 +29,35 @@ struct batch;
 struct filter;
 struct symbolizer;
 
-/* AGENT_VIA_OLD_BPF: as on kernels before 5.17, whatever this one can. */
+/* AGENT_VIA_OLD_BPF: as on kernels before 5.17, even if this kernel can do more. */
 enum agent_via { AGENT_VIA_AUTO, AGENT_VIA_BPF, AGENT_VIA_OLD_BPF, AGENT_VIA_PERF };
 
 struct agent_options {
     enum agent_via via;
     unsigned rate_hz;
-    unsigned begin_rate_hz; /* for begin_ns at first; 0: the same */
+    unsigned begin_rate_hz; /* for the first begin_ns; 0: the same as rate_hz */
     int64_t begin_ns;
-    const pid_t *pids; /* only these and, with inherit, what they start; n_pids == 0: all that the filter takes */
+    const pid_t *pids; /* only these and, with inherit, their children; n_pids == 0: all that the filter accepts */
     size_t n_pids;
     bool inherit;
-    struct filter *filter;         /* filter.h; stays the caller's; NULL: all */
-    bool off_cpu;                  /* waits, too */
-    bool no_cpu;                   /* waits only */
-    int64_t off_cpu_threshold_ns;  /* shorter waits are not told */
+    struct filter *filter;         /* filter.h; owned by the caller; NULL: all processes */
+    bool off_cpu;                  /* sample waits, too */
+    bool no_cpu;                   /* sample waits only */
+    int64_t off_cpu_threshold_ns;  /* shorter waits are ignored */
     bool copy_stacks;              /* --unwind copy: registers and stack bytes, walked in user space */
     bool no_kernel;                /* leave kernel frames out */
     bool no_names;                 /* build ids and addresses only */
-    struct symbolizer *symbolizer; /* lines and inlined calls (object_lines.h); stays the caller's; NULL: names alone */
-    bool wait_for_lines;           /* agent_take() returns with all of them; else they come when they do */
+    struct symbolizer *symbolizer; /* lines and inlined calls (object_lines.h); owned by the caller; NULL: only names */
+    bool wait_for_lines;           /* agent_take() waits for all of them; else they come with a later batch */
     bool pprof;                    /* batches for pprof files: types samples,cpu, no times, no thread ids */
-    bool leave_own;                /* leave out what a process sends itself (own_profiles.h) */
+    bool leave_own;                /* leave out the types that a process sends itself (own_profiles.h) */
     double cpu_budget;             /* part of the machine's CPU, 0.01 = 1 %; 0: no governor */
     size_t memory_budget;          /* bytes, kernel maps included; 0: default */
 };
 
 struct agent_counts {
     uint64_t cpu_ns, foreign_ns[FOREIGN_KINDS]; /* sampled; of that, in runtimes that are not shown (foreign.h) */
-    uint64_t left_out;                          /* samples of what processes send themselves */
+    uint64_t left_out;                          /* samples of types that processes send themselves */
     uint64_t samples, lost, frames, frames_named, stacks_whole, stacks_cut;
     uint64_t bpf_runs, bpf_frames, stack_copies;  /* program runs that took a sample; frames walked there */
     uint64_t switches, switch_ns, switch_samples; /* off-CPU */
@@ -66,22 +66,22 @@ struct agent_counts {
     uint64_t map_bytes, ring_bytes; /* kernel memory */
     unsigned rate_hz;
     bool by_perf;         /* without BPF */
-    const char *governor; /* "" or what it did: "rate 49" */
+    const char *governor; /* "", or what the governor did: "rate 49" */
 };
 
 int agent_new(const struct agent_options *o, struct agent **ret, struct err *e);
 void agent_free(struct agent *a);
 DEFINE_CLEANUP(struct agent *, agent_free)
-/* Works through what the kernel has told. 0, or a negative errno when sampling cannot go on. */
+/* Processes the kernel's records and samples. 0, or a negative errno when sampling cannot go on. */
 int agent_poll(struct agent *a, int timeout_ms, struct err *e);
-/* Everything sampled since the last call as a batch, NULL in *ret when there is nothing. */
+/* Returns everything sampled since the last call as a batch, NULL in *ret when there is nothing. */
 int agent_take(struct agent *a, struct batch **ret, struct err *e);
 /* Adds a process, from now on (the HTTP API's 30 seconds of a pid; a command about to exec). */
 int agent_add_pid(struct agent *a, pid_t pid);
 void agent_remove_pid(struct agent *a, pid_t pid);
 int agent_set_rate(struct agent *a, unsigned hz, struct err *e);
 void agent_counts(struct agent *a, struct agent_counts *ret);
-/* The path of a file that names can be read from, of code that was sampled; each once. False when there is none for now. */
+/* Returns the path of a file with symbols of sampled code; each file once. False when there is none at the moment. */
 bool agent_next_file(struct agent *a, char ret[PATH_MAX]);
 /* Becomes readable when agent_poll() has something to do. */
 int agent_fd(const struct agent *a);

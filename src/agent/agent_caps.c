@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The table of capabilities that the agent keeps, and whether this process has one of them. */
 #include "agent/agent_caps.h"
 
 #include <errno.h>
@@ -35,7 +36,7 @@ bool agent_cap_has(int number)
 
     if (get(data) < 0)
         return false;
-    /* before Linux 5.8, and still, SYS_ADMIN holds the three younger ones */
+    /* CAP_SYS_ADMIN includes the three newer ones, which were split from it in Linux 5.8 and 5.9 */
     return is_in(data, number) || ((number == CAP_BPF || number == CAP_PERFMON || number == CAP_CHECKPOINT_RESTORE) &&
                                    is_in(data, CAP_SYS_ADMIN));
 }

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Loads the agent's BPF programs with libbpf, attaches them to clocks, tracepoints and the task iterator, and reads
+ * their ring buffer and counters. */
 #include "agent/bpf_side.h"
 
 #include <bpf/bpf.h>
@@ -27,7 +29,7 @@ struct cpu_clock {
     struct bpf_link *link;
 };
 
-/* libbpf hands events to a function with one argument: ours goes through here. */
+/* libbpf passes one argument to its callback; this struct holds the caller's function and its argument. */
 struct drain {
     int (*f)(void *arg, void *event, size_t n);
     void *arg;
@@ -41,10 +43,10 @@ struct bpf_side {
     int n_cpus;
     unsigned hz;
     bool bounded;  /* no bpf_loop */
-    char log[512]; /* the last complaint of libbpf */
+    char log[512]; /* the last error message of libbpf */
 };
 
-static struct bpf_side *loading; /* libbpf's messages have no argument */
+static struct bpf_side *loading; /* libbpf's print callback has no argument */
 
 static int keep_message(enum libbpf_print_level level, const char *fmt, va_list ap)
 {
@@ -60,7 +62,7 @@ static int on_event(void *arg, void *data, size_t n)
     return d->f ? d->f(d->arg, data, n) : 0;
 }
 
-/* Pids in BPF are the machine's; ours may be of a namespace. */
+/* BPF programs see pids of the initial namespace; this process may run in another one. */
 static void set_namespace(struct agent_bpf *skel)
 {
     static const ino_t first = 0xeffffffc; /* PROC_PID_INIT_INO */
@@ -74,7 +76,7 @@ static void set_namespace(struct agent_bpf *skel)
 
 static int explain(struct bpf_side *b, int r, struct err *e)
 {
-    if (r == -EPERM) /* -EACCES is the verifier's */
+    if (r == -EPERM) /* -EACCES comes from the verifier */
         return err_set(e, -EPERM, "BPF programs may not be loaded: CAP_BPF and CAP_PERFMON are needed");
     if (access("/sys/kernel/btf/vmlinux", R_OK) < 0)
         return err_set(e, -EOPNOTSUPP,
@@ -98,8 +100,8 @@ static bool is_kernel_before(unsigned major, unsigned minor)
            (v[0] < major || (v[0] == major && v[1] < minor));
 }
 
-/* Without bpf_loop (before 5.17) the programs with plain loops are taken. Before 6.1 a clock's programs may not use maps
- * that grow: then as many entries as are used here are made at once. */
+/* Without bpf_loop (before 5.17) the programs with plain loops are loaded. Before 6.1 programs of perf events may not
+ * use maps that allocate on demand: then the maps are preallocated, with as many entries as the agent uses. */
 static int fit_to_kernel(struct bpf_side *b, const struct bpf_side_options *o, struct err *e)
 {
     bool old = o->old_kernel, has_loop = libbpf_probe_bpf_helper(BPF_PROG_TYPE_PERF_EVENT, BPF_FUNC_loop, NULL) == 1;
@@ -250,7 +252,7 @@ int bpf_side_off_cpu(struct bpf_side *b, struct err *e)
     b->skel->links.on_switch = bpf_program__attach(b->skel->progs.on_switch);
     if (!b->skel->links.on_switch)
         return err_set(e, -errno, "waits cannot be sampled (off-CPU): %m");
-    if (!b->skel->rodata->pid_namespace_inode) /* on_task knows the machine's pids only */
+    if (!b->skel->rodata->pid_namespace_inode) /* on_task only knows pids of the initial namespace */
         b->skel->links.on_task = bpf_program__attach_iter(b->skel->progs.on_task, NULL);
     return 0;
 }
@@ -261,7 +263,7 @@ void bpf_side_look(struct bpf_side *b)
     uint64_t now = (uint64_t) clock_mono();
     char none[8];
 
-    while (fd >= 0 && read(fd, none, sizeof none) > 0) /* it writes nothing: one call is all tasks */
+    while (fd >= 0 && read(fd, none, sizeof none) > 0) /* the iterator writes no output: one read visits all tasks */
         ;
     b->skel->data->control.last_look_ns = now;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The agent's BPF programs, loaded and attached: what the kernel side of it is, behind plain calls. The agent's thread
- * only.
+ * The kernel side of the agent: loads and attaches its BPF programs and hides libbpf from the rest. The agent's
+ * thread only.
  */
 #ifndef AGENT_BPF_SIDE_H
 #define AGENT_BPF_SIDE_H
@@ -18,25 +18,25 @@ struct bpf_side;
 struct bpf_side_options {
     size_t ring_bytes; /* a power of two of pages */
     bool off_cpu;
-    bool old_kernel; /* do as kernel 5.10 needs it, whatever this one can */
+    bool old_kernel; /* load the programs for kernel 5.10, even if this kernel can do more */
 };
 
-/* Loads the programs; nothing is attached. -EPERM with words about what is missing. */
+/* Loads the programs; nothing is attached. -EPERM with an error message that says which rights are missing. */
 int bpf_side_new(const struct bpf_side_options *o, struct bpf_side **ret, struct err *e);
 void bpf_side_free(struct bpf_side *b);
 /* Begins to sample every online CPU at this rate, or changes the rate. */
 int bpf_side_sample(struct bpf_side *b, unsigned hz, struct err *e);
 /* Children of processes in the filter join it before they run. */
 int bpf_side_follow_forks(struct bpf_side *b, struct err *e);
-/* Waits, as control->off_cpu_n says. */
+/* Starts sampling waits; control->off_cpu_n sets how many. */
 int bpf_side_off_cpu(struct bpf_side *b, struct err *e);
-/* Looks at all threads: what waits for long is told. After bpf_side_off_cpu(). */
+/* Visits all threads and reports long waits. After bpf_side_off_cpu(). */
 void bpf_side_look(struct bpf_side *b);
 struct agent_control *bpf_side_control(struct bpf_side *b);
 struct row_store_maps bpf_side_row_maps(struct bpf_side *b);
 /* Readable when something was missed: bpf_side_drain() soon. */
 int bpf_side_fd(const struct bpf_side *b);
-/* Calls f for each event that is there; the number of them. */
+/* Calls f for each available event; returns their number. */
 int bpf_side_drain(struct bpf_side *b, int (*f)(void *arg, void *event, size_t n), void *arg);
 int bpf_side_load_process(struct bpf_side *b, uint32_t pid, const struct agent_process *p,
                           const struct agent_lang *lang);
@@ -45,7 +45,7 @@ int bpf_side_filter(struct bpf_side *b, uint32_t pid, uint32_t weight);
 void bpf_side_unfilter(struct bpf_side *b, uint32_t pid);
 /* Sums over CPUs since the start. */
 int bpf_side_stats(struct bpf_side *b, struct agent_stats *ret);
-/* Bytes that its maps take in the kernel, as the kernel counts them, without shards. */
+/* Kernel memory of its maps in bytes, as the kernel counts it, without shards. */
 size_t bpf_side_memory(struct bpf_side *b);
 
 #endif

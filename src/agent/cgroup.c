@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Finds container id, pod uid, runtime and systemd unit in the text of /proc/PID/cgroup. */
 #include "agent/cgroup.h"
 
 #include <stdio.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Reads the JSON files that container runtimes keep about a container, and takes its name, image and pod from them. */
 #include "agent/container_files.h"
 
 #include <stdio.h>
@@ -23,7 +24,7 @@ static void set(char *ret, struct str s)
         snprintf(ret, CONTAINER_NAME_MAX, "%.*s", STR_FMT(s));
 }
 
-/* "registry:5000/team/app:1.4@sha256:…" -> image and tag; a digest alone is no tag. */
+/* "registry:5000/team/app:1.4@sha256:…" -> image and tag; a digest alone is not a tag. */
 static void set_image(struct container_names *ret, struct str s)
 {
     struct str name = str_cut(&s, '@');
@@ -126,7 +127,7 @@ void container_names_read(const char *root, const struct cgroup_names *c, struct
 
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
-        snprintf(path, sizeof path, places[i], c->container); /* digits and '-' alone: cgroup.c saw to it */
+        snprintf(path, sizeof path, places[i], c->container); /* only digits and '-': checked by cgroup.c */
 #pragma GCC diagnostic pop
         fd = fd_open_in_root(root, path);
         if (fd >= 0 && fd_read_all(fd, FILE_MAX, &b) >= 0) {

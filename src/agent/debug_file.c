@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Searches the usual directories for the debug file of an object, and checks that a candidate belongs to the same
+ * build. */
 #include "agent/debug_file.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Parses the rules that choose processes, and evaluates them for a process. */
 #include "agent/filter.h"
 
 #include <errno.h>
@@ -108,7 +109,7 @@ int filter_add(struct filter *f, bool include, struct str text, struct err *e)
     return 0;
 }
 
-/* --- asking --- */
+/* --- evaluation --- */
 static void read_text(uint32_t pid, const char *name, char *ret, size_t size)
 {
     char path[64];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See foreign.h. */
+/* Recognises runtimes by the names of the executable and the libraries that a process has mapped. */
 #include "agent/foreign.h"
 
 #include "agent/process.h"
@@ -21,7 +21,7 @@ const char *foreign_name(enum foreign f)
     return names[f];
 }
 
-/* What follows the name is a version or an ending: "ruby3.1", "libphp8.so", and not "perltidy". */
+/* Only a version or a file extension may follow the name: "ruby3.1", "libphp8.so", but not "perltidy". */
 enum foreign foreign_of_file(struct str path)
 {
     struct str base = path;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runtimes whose functions are not shown: their processes have native frames alone, of an interpreter that runs something
- * else. How much CPU time that is has to be said, or the picture is believed.
+ * Runtimes whose functions are not shown: samples of their processes have only the native frames of the interpreter.
+ * The CPU time of such processes is reported, so that the user does not take the interpreter's frames for the
+ * program's.
  */
 #ifndef AGENT_FOREIGN_H
 #define AGENT_FOREIGN_H
@@ -23,7 +24,8 @@ enum foreign {
 
 /* "PHP". For FOREIGN_RUBY and those after it. */
 const char *foreign_name(enum foreign f);
-/* By its executable and the libraries that it has mapped. has_lang: one of lang.h's was found in it. */
+/* Finds the runtime by the process's executable and its mapped libraries. has_lang: a language of lang.h was found in
+ * it. */
 enum foreign foreign_find(const struct process *p, bool has_lang);
 /* By the name of one file. */
 enum foreign foreign_of_file(struct str path);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See governor.h. */
+/* Computes the sampling rate, the number of processes to read and the memory for tables from measured costs. */
 #include "agent/governor.h"
 
 #include <stdio.h>
@@ -11,7 +11,7 @@
 static const double WINDOW_NS = 60e9;
 static const size_t TABLES_MIN = 2 << 20;
 static const double WAITS_MAX = 1 << 16;
-enum { READS_MANY = 200 }; /* processes a second, where it begins to limit them */
+enum { READS_MANY = 200 }; /* processes per second at which the limit begins */
 
 void governor_init(struct governor *g, const struct governor_limits *l)
 {
@@ -25,17 +25,17 @@ static unsigned rate_for(const struct governor *g)
 
     if (l->cpu <= 0 || g->cost <= 0)
         return l->rate;
-    room = l->cpu / g->cost; /* above 1: there is some left */
+    room = l->cpu / g->cost; /* above 1: part of the budget is unused */
     if (room < 1)
         return MAX((unsigned) ((double) g->rate * room * 0.9), MIN(l->rate, (unsigned) GOVERNOR_RATE_MIN));
     if (room > 1.5 && g->rate < l->rate &&
-        g->reads == GOVERNOR_READS) /* slowly: what it costs at the new rate is not known yet */
+        g->reads == GOVERNOR_READS) /* in small steps: the cost at the new rate is not known yet */
         return MIN(g->rate + MAX(g->rate / 4, 1u), l->rate);
     return g->rate;
 }
 
-/* Processes in such numbers that a lower rate does not help, or is not enough, are not all read. The last interval counts
- * here, not the average: this is what can be changed at once. */
+/* Limits how many new processes are read when a lower rate does not help, or is not enough. Uses the cost of the last
+ * interval instead of the average, because this limit takes effect at once. */
 static unsigned reads_for(const struct governor *g, double part)
 {
     const struct governor_limits *l = &g->limits;
@@ -69,7 +69,7 @@ bool governor_tell(struct governor *g, int64_t interval_ns, uint64_t spent_ns, s
     unsigned rate = g->rate;
     size_t tables = g->table_bytes;
 
-    g->cost += (part - g->cost) * weight; /* from 0: starting costs more than going on */
+    g->cost += (part - g->cost) * weight; /* starts at 0: startup costs more than normal operation */
     g->rate = rate_for(g);
     g->reads = reads_for(g, part);
     g->table_bytes = tables_for(g, memory);
@@ -97,5 +97,5 @@ unsigned governor_waits(unsigned n, double part, double target)
 {
     if (part > target)
         return (unsigned) MIN(n * (part / target) + 1, WAITS_MAX);
-    return part < target / 2 && n > 1 ? n - n / 4 - 1 : n; /* slowly back */
+    return part < target / 2 && n > 1 ? n - n / 4 - 1 : n; /* recover in small steps */
 }

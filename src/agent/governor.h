@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Keeps the agent within its budgets. It is told what sampling cost (time in BPF and of this process) and what memory is
- * held, and answers with the rate to sample at, how many new processes a second may be read, and how much memory tables may
- * take. Reading processes is what a host with many short ones costs, and no lower rate helps: the rate goes down to
- * GOVERNOR_RATE_MIN, then fewer processes are read; those that are not are known by their executable alone. Costs are averaged over a minute, so
- * that one large binary does not lower the rate at once; the rate comes back slowly when there is room.
+ * Keeps the agent within its budgets. Its input is what sampling cost (CPU time in BPF and of this process) and how
+ * much memory is in use; its output is the sampling rate, how many new processes may be read per second, and how much
+ * memory tables may take. On a host with many short processes most of the cost is reading processes, and a lower rate
+ * does not help: therefore the rate is lowered to GOVERNOR_RATE_MIN at most, then fewer processes are read; the others
+ * are identified by their executable alone. Costs are averaged over a minute, so that one large binary does not lower
+ * the rate at once; the rate recovers slowly when there is room.
  *
- * Pure arithmetic, but for governor_memory(): tests feed it numbers.
+ * Except for governor_memory(), these functions are pure arithmetic, so that tests can feed them numbers.
  */
 #ifndef AGENT_GOVERNOR_H
 #define AGENT_GOVERNOR_H
@@ -31,16 +32,17 @@ struct governor {
     unsigned rate;  /* allowed now */
     unsigned reads; /* new processes that may be read in a second; GOVERNOR_READS: all of them */
     size_t table_bytes;
-    char text[96]; /* "" while nothing is held back */
+    char text[96]; /* "" while nothing is limited */
 };
 
 void governor_init(struct governor *g, const struct governor_limits *l);
-/* What was spent in an interval, and what is held at its end. True when the rate or the tables' bytes changed. */
+/* Reports the CPU time spent in an interval, and the memory in use at its end. True when the rate or the memory for
+ * tables changed. */
 bool governor_tell(struct governor *g, int64_t interval_ns, uint64_t spent_ns, size_t memory);
 
-/* Memory of this process that is its own, in bytes; 0 when it cannot be read. */
+/* Private memory of this process in bytes; 0 when it cannot be read. */
 size_t governor_memory(void);
-/* One wait in how many is to be looked at next: one in n now, which takes this part of the machine, and may take `target`. */
+/* Returns the new n for sampling one wait in n. Now n costs `part` of the machine's CPU, and may cost `target`. */
 unsigned governor_waits(unsigned n, double part, double target);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who a process is, as resource attributes: service.name and service.version, process.*, container.id, host.*.
- * Made from /proc and the executable at the first export that holds the process, and kept until it is gone: nothing is
- * read again for each batch. The agent's thread only.
+ * The identity of a process as resource attributes: service.name and service.version, process.*, container.id,
+ * host.*. It is read from /proc and the executable at the first export that contains the process, and kept until the
+ * process is gone, so that nothing is read again for each batch. The agent's thread only.
  */
 #ifndef AGENT_IDENTITY_H
 #define AGENT_IDENTITY_H
@@ -16,14 +16,15 @@ struct identity;
 struct identity_rules;
 struct process;
 
-/* Reads all that can be read now, soon after the first sample; what cannot be read is left out. 0 or -ENOMEM. */
+/* Reads the identity, soon after the first sample; what cannot be read is left out. 0 or -ENOMEM. */
 int identity_new(const struct process *p, struct identity **ret, struct err *e);
 void identity_free(struct identity *i);
-/* The attributes of the builder's last resource. */
+/* Adds the attributes to the builder's last resource. */
 void identity_put(const struct identity *i, struct builder *b);
-/* Renaming of services (identity_read.h), for all that are made from now on. Stays the caller's; NULL: none. */
+/* Sets the renaming rules (identity_read.h) for identities that are read from now on. Owned by the caller; NULL:
+ * none. */
 void identity_set_rules(const struct identity_rules *r);
-/* Made of a process that was not read (process.brief): from its executable alone. */
+/* True if the process was not read (process.brief): the identity comes from its executable alone. */
 bool identity_is_brief(const struct identity *i);
 /* For filters and lists; never NULL. */
 const char *identity_service(const struct identity *i);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See identity_read.h. Attributes are put in order of precedence: the first value of a key stays. */
+/* Reads the attributes of a process from /proc, its environment, its control group and the files of container runtimes.
+ * Attributes are added in order of precedence: the first value of a key is kept. */
 #include "agent/identity_read.h"
 
 #include <errno.h>
@@ -78,7 +79,7 @@ static void put_value(struct reader *r, struct str key, struct value v)
     r->a->v[r->a->n++] = (struct kv){k, v};
 }
 
-/* Values from outside may hold anything; OTLP wants UTF-8. */
+/* Values come from outside and may contain any bytes; OTLP requires UTF-8. */
 static void put(struct reader *r, struct str key, struct str value)
 {
     value = str_trim(value);
@@ -180,7 +181,7 @@ static int put_pair(void *data, struct str key, struct str value)
     return 0;
 }
 
-/* OTEL_SERVICE_NAME beats OTEL_RESOURCE_ATTRIBUTES. */
+/* OTEL_SERVICE_NAME takes precedence over OTEL_RESOURCE_ATTRIBUTES. */
 static void read_environment(struct reader *r, struct buf *b)
 {
     struct str text = proc_file(r, "environ", ENVIRON_MAX, b), attributes = {0};
@@ -351,7 +352,7 @@ static void read_process(struct reader *r, struct buf *b)
     put(r, STR("process.executable.name"), base_name(exe));
     command = proc_file(r, "cmdline", FILE_MAX, b);
     r->name = arena_str(&r->a->arena, service_name_of(command, base_name(exe)));
-    put(r, STR("process.command"), str_cut(&command, 0)); /* the program alone: arguments may hold secrets */
+    put(r, STR("process.command"), str_cut(&command, 0)); /* only the program: arguments may contain secrets */
     if (r->s->comm && !exe.n)
         put_c(r, "process.executable.name", r->s->comm);
     read_status(r, b);
@@ -446,7 +447,7 @@ static void put_go_version(struct reader *r, const struct go_build *g)
     put_c(r, "service.version", text);
 }
 
-/* "latest" tells nothing about a deploy. */
+/* The tag "latest" does not identify a version. */
 static void put_versions(struct reader *r)
 {
     char id[ELF_ID_MAX];

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads who a process is. Where a name or a version comes from, the first that has one counts:
+ * Reads the identity of a process. Name and version come from the first of these sources that has one:
  *
  *   service.name      OTEL_CTX; OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES of its environment; systemd unit; container's
  *                     name; what an interpreter runs (module, script, jar, main class); argv[0]; executable
  *   service.version   OTEL_CTX; OTEL_RESOURCE_ATTRIBUTES; VCS revision of a Go build; image tag; GNU build id
  *
- * Names of containers and images come from the files that the runtimes keep on this host, when they may be read:
+ * Names of containers and images come from the files that the runtimes keep on this host, if they are readable:
  * Docker's config.v2.json, containerd's, podman's and CRI-O's config.json.
  *
- * All paths are under `proc` and `root`, so that a test can lay out a tree. Everything read has a limit; what cannot be
- * read, or is malformed, is left out.
+ * All paths are under `proc` and `root`, so that a test can use a tree of its own. Everything read has a limit; what
+ * cannot be read, or is malformed, is left out.
  */
 #ifndef AGENT_IDENTITY_READ_H
 #define AGENT_IDENTITY_READ_H
@@ -21,7 +21,7 @@
 #include "model/batch.h"
 #include "proc/proc_memory.h"
 
-/* What is the same for all processes of a host, and names of users: read once, and again after a while. */
+/* Facts that are the same for all processes of a host, and user names: cached, and read again after a while. */
 struct identity_cache {
     struct kv host[8];
     uint32_t n_host;
@@ -45,7 +45,7 @@ struct identity_source {
     const struct identity_rules *rules;
     struct identity_cache *cache; /* NULL: everything is read */
     const char *build_id;         /* of the executable; NULL: read from exe */
-    bool brief;                   /* nothing of the process is read: only what is in this struct counts */
+    bool brief;                   /* nothing is read from the process: only the fields of this struct are used */
 };
 
 enum { IDENTITY_ATTRS = 64 };
@@ -59,9 +59,9 @@ struct identity_attrs {
 /* ret is to be freed with identity_attrs_done(), also on failure. 0 or -ENOMEM. */
 int identity_read(const struct identity_source *s, struct identity_attrs *ret);
 void identity_attrs_done(struct identity_attrs *a);
-struct str identity_attrs_get(const struct identity_attrs *a, struct str key); /* {NULL} when absent or no text */
+struct str identity_attrs_get(const struct identity_attrs *a, struct str key); /* {NULL} when absent or not a string */
 
-/* --- renaming: REGEXP=NAME, where NAME may have \1 to \9; the first rule that matches all of service.name counts --- */
+/* --- renaming: REGEXP=NAME, where NAME may have \1 to \9; the first rule that matches the whole name is used --- */
 struct identity_rules;
 int identity_rules_new(struct identity_rules **ret);
 int identity_rules_add(struct identity_rules *r, struct str rule, struct err *e);
@@ -71,7 +71,7 @@ DEFINE_CLEANUP(struct identity_rules *, identity_rules_free)
 bool identity_rules_apply(const struct identity_rules *r, struct str name, struct buf *out);
 
 /* OTEL_RESOURCE_ATTRIBUTES: "key1=value1,key2=value2", values percent-encoded. Calls f for each pair, decoded, until it
- * returns other than 0. */
+ * returns a value other than 0. */
 int identity_each_pair(struct str text, struct arena *a, int (*f)(void *data, struct str key, struct str value),
                        void *data);
 

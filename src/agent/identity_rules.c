@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Renaming of services: see identity_read.h. */
+/* Renames services by rules of the form REGEXP=NAME: see identity_read.h. */
 #include <errno.h>
 
 #include "agent/identity_read.h"
@@ -40,7 +40,7 @@ void identity_rules_free(struct identity_rules *r)
     mem_free(r);
 }
 
-/* The last '=' splits: expressions may have one, names of services do not. */
+/* The rule is split at the last '=': expressions may contain one, service names do not. */
 int identity_rules_add(struct identity_rules *r, struct str rule, struct err *e)
 {
     uint32_t at = rule.n;

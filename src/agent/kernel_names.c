@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See kernel_names.h; proc/kallsyms.c reads the list. */
+/* Names kernel addresses. proc/kallsyms.c reads the list; this file keeps it, reads it again when modules were loaded,
+ * and reads the kernel's build id. */
 #include "agent/kernel_names.h"
 
 #include <errno.h>
@@ -15,7 +16,7 @@
 
 #define AGAIN_NS (60 * NS_PER_S)
 
-/* Where the list is. The systemd unit copies it before it gives up the right to read addresses there. */
+/* The directory with the list. The systemd unit copies kallsyms before it gives up the right to read addresses. */
 static const char *folder(void)
 {
     const char *given = getenv("WICK_KALLSYMS_DIR");

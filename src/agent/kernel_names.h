@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names of kernel code, from /proc/kallsyms (needs CAP_SYSLOG; all zero without). */
+/* Names of kernel code, from /proc/kallsyms (needs CAP_SYSLOG; without it all addresses are zero). */
 #ifndef AGENT_KERNEL_NAMES_H
 #define AGENT_KERNEL_NAMES_H
 
@@ -13,11 +13,11 @@ struct kernel_name {
     uint64_t start;
 };
 
-/* Reads the list. -EPERM with words when addresses are hidden. */
+/* Reads the list. -EPERM with an error message when addresses are hidden. */
 int kernel_names_new(struct kernel_names **ret, struct err *e);
 void kernel_names_free(struct kernel_names *k);
-/* The function with the address; false when unknown. Modules and BPF programs that came later are read again, at most
- * once a minute. */
+/* Finds the function at the address; false when unknown. To find modules and BPF programs that were loaded later, the
+ * list is read again, at most once a minute. */
 bool kernel_names_find(struct kernel_names *k, uint64_t address, struct kernel_name *ret);
 /* The GNU build id of the running kernel, in hex; empty when not known. */
 const char *kernel_build_id(void);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Collects addresses of an object and names them in one pass over its symbol tables or Go's own table. */
 #include "agent/names.h"
 
 #include <errno.h>
@@ -22,9 +23,9 @@ enum {
 
 struct object_names {
     struct object_name *v;
-    size_t n, cap, n_resolved, n_lined;  /* lined: lines were asked for, up to here */
+    size_t n, cap, n_resolved, n_lined;  /* n_lined: for the addresses up to here lines were requested */
     struct str *texts;                   /* each once */
-    const struct object_frame **symbols; /* of tables without lines: one for all addresses of a function */
+    const struct object_frame **symbols; /* from tables without lines: one for all addresses of a function */
     size_t n_texts, cap_texts, n_symbols, cap_symbols;
     struct map by_address, by_text, by_symbol;
     struct arena arena;
@@ -78,7 +79,7 @@ int object_names_want(struct object *o, uint64_t address)
 
     if (object_names_find(o, address))
         return 0;
-    if (o->names && o->names->n == NAMES_MAX) { /* begin again: what is still needed will be asked for */
+    if (o->names && o->names->n == NAMES_MAX) { /* start over: names that are still needed will be requested again */
         object_names_free(o->names);
         o->names = NULL;
     }
@@ -217,7 +218,7 @@ static int by_address(const void *a, const void *b)
     return x->address < y->address ? -1 : x->address > y->address;
 }
 
-/* The first one at or behind an address. */
+/* The first one at or after an address. */
 static size_t first_at(const struct search *s, uint64_t address)
 {
     size_t low = 0, high = s->n;
@@ -271,7 +272,7 @@ static int name_symbols(struct object_names *n, const struct elf_file *f)
     return r;
 }
 
-/* Go's own table says what its debug information does, and C code beside it is rare. */
+/* Go's own table has the same lines as its debug information, and C code in Go binaries is rare. */
 static bool has_lines(const struct object *o, const struct elf_file *f)
 {
     _cleanup_(elf_freep) struct elf_file *debug = NULL;
@@ -297,7 +298,7 @@ static int resolve(void *arg)
         o->has_lines = has_lines(o, f);
     if (o->is_go)
         name_go(o->names, f);
-    return name_symbols(o->names, f); /* what is left: of Go, its C code */
+    return name_symbols(o->names, f); /* the rest: in a Go binary, its C code */
 }
 
 void object_names_resolve(struct object *o)

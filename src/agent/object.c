@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See object.h. Files are of unknown origin and may be cut short while they are read: what reads them runs under
- * object_guard(), which turns SIGBUS into -EIO.
+ * The set of objects: identifies files, opens them, and compiles and drops their unwind tables. Files are untrusted and
+ * may be truncated while they are read: code that reads them runs under object_guard(), which turns SIGBUS into -EIO.
  */
 #include "agent/object.h"
 
@@ -28,7 +28,7 @@
 #include "unwind/table.h"
 
 enum { OBJECTS_MAX = 16384, KEYS_MAX = 65536, OPEN_FILES_MAX = 400, START_BYTES = 128 };
-static const uint64_t IDLE_NS = 600ull * NS_PER_S; /* an object that nobody maps stays this long */
+static const uint64_t IDLE_NS = 600ull * NS_PER_S; /* an object that no process maps is kept this long */
 
 struct known_key {
     struct object_key key;
@@ -136,7 +136,7 @@ static int open_vdso(struct elf_file **ret, struct err *e)
     return 0;
 }
 
-/* By its path, when the descriptor was closed to make room: it must still be the same content. */
+/* Opens the file by its path when its descriptor was closed to make room; the content must still be the same. */
 static int open_again(const struct object *o, struct elf_file **ret, struct err *e)
 {
     _cleanup_(fd_closep) int fd = fd_open_in_root("/", o->path);
@@ -301,7 +301,7 @@ static int index_object(struct objects *s, struct object *o, uint32_t at)
     return r;
 }
 
-/* Closes the descriptor of the file that was not used for longest. */
+/* Closes the descriptor of the least recently used file. */
 static void limit_open(struct objects *s)
 {
     struct object *oldest = NULL;
@@ -328,7 +328,7 @@ static void rebuild(struct objects *s)
     map_reset(&s->by_id);
     map_reset(&s->by_key);
     for (size_t i = 0; i < s->n; i++)
-        index_object(s, s->v[i], (uint32_t) i); /* there is room: nothing is added */
+        index_object(s, s->v[i], (uint32_t) i); /* cannot fail: nothing is added */
     for (size_t i = 0; i < s->n_keys; i++)
         if (s->keys[i].object) {
             s->keys[n] = s->keys[i];
@@ -353,7 +353,7 @@ static int hash_content(void *arg)
     return 0;
 }
 
-/* From now on it is known by its content. */
+/* From now on the object is identified by a hash of its content. */
 static void disown_id(struct object *o)
 {
     if (object_guard(hash_content, o) < 0)
@@ -361,7 +361,7 @@ static void disown_id(struct object *o)
     o->gnu_id[0] = o->go_id[0] = 0;
 }
 
-/* The object that a new one is the same as. Where another owner has its id, root keeps it, or who had it first. */
+/* Finds the object that equals a new one. If two owners claim the same id, root's file keeps it, else the first one. */
 static struct object *find_same(struct objects *s, struct object *o)
 {
     struct object *same = object_id(o)[0] ? find_by_id(s, object_id(o)) : NULL;
@@ -422,7 +422,7 @@ static void add_section(struct cfi_section *v, uint32_t *n, struct elf_bytes b, 
         v[(*n)++] = (struct cfi_section){b.p, b.n, b.address, debug};
 }
 
-/* Where .eh_frame is, by way of PT_GNU_EH_FRAME: for files without section headers. */
+/* Finds .eh_frame through PT_GNU_EH_FRAME, for files without section headers. */
 static struct elf_bytes eh_frame_by_header(const struct elf_file *f)
 {
     for (uint32_t i = 0; i < f->n_segments; i++) {

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An object: the content of one executable file that some process has mapped, known by its build id. Files of one owner with
- * equal ids are one object. A build id is only a claim: a file of an ordinary user that claims the id of root's is another
- * object and is known by a hash of its content, so that nobody can rename the functions of others. It owns the unwind table, compiled when first
- * needed and dropped when the budget is exceeded; it can be compiled again as long as the file can be opened.
+ * An object: the content of one executable file that some process has mapped, identified by its build id. Files of one
+ * owner with equal ids are one object. A build id is only a claim: a file of an ordinary user that has the same id as a
+ * file of root is another object, identified by a hash of its content, so that users cannot change the function names
+ * of other users' programs. An object owns its unwind table, which is compiled when first needed and dropped when the
+ * budget is exceeded; it can be compiled again as long as the file can be opened.
  *
- * Objects are shared by processes and counted; one nobody maps stays for a while (short-lived processes come back).
- * The agent's thread only.
+ * Objects are shared by processes and reference-counted; an object that no process maps is kept for a while
+ * (short-lived processes come back). The agent's thread only.
  */
 #ifndef AGENT_OBJECT_H
 #define AGENT_OBJECT_H
@@ -22,8 +23,8 @@ struct objects;
 struct tls_symbol;
 struct unwind_table;
 
-/* The file as the kernel names it: of /proc/PID/maps or a perf mmap record. An inode number may be used again for another
- * file; only records say which generation it is, and only with that a key is enough to know the object by. */
+/* The file as identified by the kernel in /proc/PID/maps or a perf mmap record. An inode number may be reused for
+ * another file; only records contain its generation, and only a key with a generation identifies an object. */
 struct object_key {
     uint64_t inode, generation;
     uint32_t major, minor;
@@ -32,20 +33,20 @@ struct object_key {
 enum object_kind { OBJECT_FILE, OBJECT_VDSO };
 
 struct object {
-    uint32_t number; /* >= AGENT_FILES_FIRST: its `file` in BPF maps; never used again while the agent runs */
+    uint32_t number; /* >= AGENT_FILES_FIRST: its `file` in BPF maps; never reused while the agent runs */
     uint32_t refs;   /* mappings of processes */
     enum object_kind kind;
-    char *path; /* as its first process names it */
+    char *path; /* as seen by its first process */
     char gnu_id[ELF_ID_MAX], go_id[ELF_ID_MAX];
     char htlhash[40]; /* when it has neither of the others */
     bool is_go;
-    bool failed; /* it has no tables: by frame pointers */
+    bool failed; /* it has no tables: walked by frame pointers */
     uid_t owner; /* of the file; the vDSO is root's */
-    int fd;      /* kept open, so that deleted and replaced files can still be read; -1: path is all there is */
+    int fd;      /* kept open, so that deleted and replaced files can still be read; -1: only the path is known */
     uint64_t fp_lo,
         fp_hi;      /* ELF addresses [lo, hi) of code that a JIT's compiler made at build time (V8's builtins): it has
                               frame pointers and no tables; known once the table is there */
-    uint64_t entry; /* ELF address where a program begins, or the loader */
+    uint64_t entry; /* ELF address where a program, or the loader, starts */
     struct elf_segment *segments; /* PT_LOAD that are executable */
     uint32_t n_segments;
     struct unwind_table *table; /* NULL while not compiled, or dropped */
@@ -56,25 +57,25 @@ struct object {
     struct object_names *names; /* names.h; NULL until asked for */
     uint64_t names_used_ns;     /* of the last batch that needed them */
     bool sampled;               /* a stack came through */
-    bool offered;               /* agent_next_file() has told of it */
+    bool offered;               /* agent_next_file() has returned it */
     bool has_lines;          /* debug information is there, in the file or beside it; known once names were looked up */
-    uint64_t lines_next_ns;  /* object_lines.h: not asked for before this */
+    uint64_t lines_next_ns;  /* object_lines.h: no request before this time */
     struct tls_symbol *span; /* span_find.h: its otel_thread_ctx_v1; NULL when it has none */
     bool span_tried;
 };
 
-/* The id that files are told apart by: GNU's, else Go's, else a hash. */
+/* The id that identifies the file: GNU's build id, else Go's, else a hash. */
 const char *object_id(const struct object *o);
-/* A path by which another process of ours finds the file: its own while that is still the same file, which lets it look for
- * others beside it; else by our descriptor. */
+/* A path by which another process of ours can open the file: its own path while that is still the same file, so that
+ * files next to it can be found as well; else the path of our descriptor. */
 void object_reach(const struct object *o, char *ret, size_t size);
 /* The ELF image, mapped; to be freed with elf_free(). -ENOENT when it is gone. */
 int object_open_elf(struct object *o, struct elf_file **ret, struct err *e);
 /* Address minus ELF address for a mapping of the file with this start and file offset. False when no segment fits. */
 bool object_bias(const struct object *o, uint64_t start, uint64_t end, uint64_t offset, uint64_t *ret);
 
-/* Whether this is the code that a process begins with, which has no caller: written by hand, often without call frame
- * information (the loader's, a static program's). */
+/* Whether the address is in the start code of a process, which has no caller: it is hand-written, often without call
+ * frame information (the loader's, a static program's). */
 bool object_is_start(const struct object *o, uint64_t address);
 
 int objects_new(size_t table_budget, struct objects **ret);
@@ -87,12 +88,13 @@ int objects_add(struct objects *s, int fd, const char *path, const struct object
 struct object *object_ref(struct object *o);
 void object_unref(struct object *o);
 struct object *objects_by_number(struct objects *s, uint32_t number);
-/* Its table, compiled now if need be; NULL when there is none to be had. */
+/* Its table, compiled now if necessary; NULL when the object has none. */
 struct unwind_table *objects_table(struct objects *s, struct object *o, uint64_t now_ns);
 void objects_set_budget(struct objects *s, size_t table_bytes);
-/* Drops names that no batch needed since, longest unused first, until the others take no more than this. */
+/* Drops names that no batch has needed since since_ns, least recently used first, until the rest fits into the
+ * limit. */
 void objects_limit_names(struct objects *s, uint64_t since_ns, size_t bytes);
-/* Drops tables over the budget and objects that nobody has mapped for a while. */
+/* Drops tables over the budget, and objects that no process has mapped for a while. */
 void objects_sweep(struct objects *s, uint64_t now_ns);
 size_t objects_count(const struct objects *s);
 struct object *objects_at(struct objects *s, size_t i); /* i < objects_count() */

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Catches SIGBUS while a mapped file is read, with sigsetjmp() and a handler that jumps back. */
 #include "agent/object_guard.h"
 
 #include <errno.h>
@@ -13,7 +14,8 @@ static void on_bus(int sig)
 {
     if (way_out)
         siglongjmp(*way_out, 1);
-    signal(sig, SIG_DFL); /* not ours: the instruction runs again and the process ends */
+    signal(sig, SIG_DFL); /* not caused by the guarded code: the instruction is executed again and the signal ends the
+                           * process */
 }
 
 static void install(void)

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs what reads a mapped file that somebody else may cut short: SIGBUS becomes -EIO. */
+/* Runs a function that reads a mapped file, which another process may truncate at any time: SIGBUS becomes -EIO. */
 #ifndef AGENT_OBJECT_GUARD_H
 #define AGENT_OBJECT_GUARD_H
 
-/* f(arg), or -EIO when it touched a part of a file that is not there any more; what it held is then lost. Not to be
- * nested. The handler is set at the first use; SIGBUS of other causes ends the process as ever. */
+/* Returns f(arg), or -EIO when f touched a part of a file that no longer exists; the resources that f held are then
+ * leaked. Calls must not be nested. The handler is installed at the first use; SIGBUS with another cause still ends the
+ * process. */
 int object_guard(int (*f)(void *arg), void *arg);
 
 #endif

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Sends sampled addresses to a symbolizer process and stores the lines and inlined calls that it returns. */
 #include "agent/object_lines.h"
 
 #include <errno.h>
@@ -8,18 +9,18 @@
 #include "base/mem.h"
 #include "model/symbolizer.h"
 
-enum { ADDRESSES_MAX = 4096, FRAMES_MAX = 256 }; /* of one question; at one address */
+enum { ADDRESSES_MAX = 4096, FRAMES_MAX = 256 }; /* per request; per address */
 static const uint64_t AGAIN_NS = 60ull * NS_PER_S, IDLE_NS = 5ull * NS_PER_S;
 static const int64_t WAIT_NS = 15ll * NS_PER_S;
 
 struct object_lines {
     struct object_lines_options options;
-    struct object *asked; /* a reference; NULL: no answer is awaited */
+    struct object *asked; /* a reference; NULL: no request is under way */
     uint64_t addresses[ADDRESSES_MAX];
     uint32_t n;
-    bool awake; /* there may be something to ask */
+    bool awake; /* there may be something to request */
     int64_t credit_ns, spent_ns;
-    uint64_t told_ns, used_ns; /* when the credit was looked at; when there was something to do */
+    uint64_t told_ns, used_ns; /* when the credit was last updated; when there was last something to do */
 };
 
 int object_lines_new(const struct object_lines_options *o, struct object_lines **ret)
@@ -75,7 +76,7 @@ static void take(struct object_lines *l, struct object *o, const struct symbol_a
         const struct symbol_frame *f = a->frames + a->first[i];
         uint32_t n = MIN(a->first[i + 1] - a->first[i], (uint32_t) FRAMES_MAX);
 
-        if (!n || (n == 1 && !f->line)) /* no more than the symbol table says */
+        if (!n || (n == 1 && !f->line)) /* no more than is in the symbol table */
             continue;
         for (uint32_t k = 0; k < n; k++)
             frames[k] = (struct object_frame){f[k].function, f[k].system_name, f[k].file, (int32_t) f[k].line,
@@ -115,7 +116,7 @@ static void ask(struct object_lines *l, struct object *o, uint64_t now_ns)
         l->asked = object_ref(o);
 }
 
-/* True when the question that was asked is done with. */
+/* True when the request is finished. */
 static bool is_answered(struct object_lines *l)
 {
     _cleanup_(symbol_answer_freep) struct symbol_answer *a = NULL;
@@ -128,7 +129,7 @@ static bool is_answered(struct object_lines *l)
     if (r == -EAGAIN)
         return false;
     if (r < 0)
-        l->asked->has_lines = false; /* too much for it, or gone: names stay as they are */
+        l->asked->has_lines = false; /* too large for it, or gone: names stay as they are */
     else
         take(l, l->asked, a);
     object_unref(TAKE(l->asked));

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lines and inlined calls from debug information, by a symbolizer (model/symbolizer.h) that is a process of its own. Only
- * objects that have some are asked about, and only addresses that were sampled; what is known goes into the object's
- * names, for the batches that follow.
+ * Lines and inlined calls from debug information, from a symbolizer (model/symbolizer.h) that is a separate process.
+ * Requests are made only for objects that have debug information, and only for sampled addresses; the results go into
+ * the object's names, for later batches.
  *
- * Without a budget (wick record) object_lines_all() waits for the answers, and asks no more after 15 s:
- * what is left keeps the names of its symbol table. With one (wick agent) nothing waits: object_lines_step()
- * takes an answer that is there and asks the next question when there is CPU time left to spend on it; an object is asked
- * about once a minute at most, and the process ends when there is nothing to ask. The agent's thread only.
+ * Without a budget (wick record) object_lines_all() waits for the answers, and sends no more requests after 15 s: the
+ * remaining addresses keep the names of the symbol table. With a budget (wick agent) nothing waits: object_lines_step()
+ * reads an available answer and sends the next request if there is CPU time left in the budget; there is at most one
+ * request per object and minute, and the symbolizer process ends when there is nothing more to request. The agent's
+ * thread only.
  */
 #ifndef AGENT_OBJECT_LINES_H
 #define AGENT_OBJECT_LINES_H
@@ -19,18 +20,18 @@ struct objects;
 struct symbolizer;
 
 struct object_lines_options {
-    struct symbolizer *symbolizer; /* stays the caller's */
-    double cpu;                    /* part of one CPU's time that it may take over a minute */
-    int64_t credit_ns;             /* what it may take beyond that at once, as in the beginning */
+    struct symbolizer *symbolizer; /* owned by the caller */
+    double cpu;                    /* part of one CPU's time that it may use over a minute */
+    int64_t credit_ns;             /* what it may use beyond that at once; also the initial credit */
 };
 
 int object_lines_new(const struct object_lines_options *o, struct object_lines **ret);
 void object_lines_free(struct object_lines *l);
-/* New addresses were named: there may be something to ask. */
+/* New addresses were named: there may be something to request. */
 void object_lines_wake(struct object_lines *l);
 void object_lines_step(struct object_lines *l, struct objects *objects, uint64_t now_ns);
 void object_lines_all(struct object_lines *l, struct objects *objects);
-/* CPU time that was spent so far. */
+/* CPU time spent so far. */
 uint64_t object_lines_cpu_ns(const struct object_lines *l);
 
 #endif

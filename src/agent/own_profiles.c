@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See own_profiles.h. */
+/* Finds and checks the process context in which a process publishes the profile types that it sends. */
 #include "agent/own_profiles.h"
 
 #include <errno.h>
@@ -118,7 +118,7 @@ void own_profiles_check(struct process *p, uint64_t now_ns)
     if (r == 0) {
         o->next_ns = now_ns + PAUSE_FOUND_NS;
     } else if (r == -EAGAIN) {
-        o->next_ns = now_ns;                 /* it is being changed */
+        o->next_ns = now_ns;                 /* the context is being changed */
     } else if (r == -ENOENT && o->address) { /* it was unmapped: nothing is sent any more */
         o->address = 0;
         own_profiles_take(o, 0, now_ns);

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which profiles a process sends itself, so that the agent does not count the same CPU time a second time.
+ * Finds which profiles a process sends itself, so that the agent does not count the same CPU time twice.
  *
  * libwick publishes the attribute "wick.profile.types" in the process context (process_context.h) while it exports: a
  * string of canonical types separated by commas ("cpu,heap"), or an array of strings. An empty value, or no attribute,
  * means that the process sends nothing; this is also the answer for other SDKs and for versions of libwick that do not
- * publish it. The time of publication says from when on the SDK samples.
+ * publish it. The SDK samples from the time of publication on.
  *
- * The context is looked for when libwick is mapped, and then often, for it may start and stop at any time; else when
- * a sampled process is NEW_NS old (most are gone by then), and then less and less often. Once it was found, a check reads its 32-byte header and nothing else until it changes. The agent's thread only.
+ * The agent looks for the context when libwick is mapped, and then often, because an SDK may start and stop at any
+ * time; in other processes when a sampled process is NEW_NS old (most are gone by then), and then less and less often.
+ * Once it was found, a check reads only its 32-byte header until that changes. The agent's thread only.
  */
 #ifndef AGENT_OWN_PROFILES_H
 #define AGENT_OWN_PROFILES_H
@@ -26,17 +27,17 @@ struct own_profiles {
     bool likely;                /* libwick is mapped: look at once */
     unsigned types, before;     /* OWN_*: now, and before since_ns */
     uint64_t since_ns;          /* CLOCK_MONOTONIC: when types became what they are */
-    uint64_t before_ns;         /* the same of before */
+    uint64_t before_ns;         /* the same for `before` */
     uint64_t next_ns, pause_ns; /* the next check, and how long to wait after that */
     uint64_t address;           /* of the context; 0: not found */
     uint64_t published_ns;      /* its time of publication at the last check */
 };
 
-/* The types are these, from this time on. */
+/* Sets the types that are sent from this time on. */
 void own_profiles_take(struct own_profiles *o, unsigned types, uint64_t since_ns);
 /* The types that the context names. */
 unsigned own_profiles_types(const struct process_context *c);
-/* Checks the process if a check is due. */
+/* Checks the process's context if a check is due. */
 void own_profiles_check(struct process *p, uint64_t now_ns);
 /* New code was mapped, from this file (NULL: none): an SDK may have been loaded. */
 void own_profiles_mapped(struct own_profiles *o, const char *path);

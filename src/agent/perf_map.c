@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See perf_map.h; proc/jit_names.c reads the file. */
+/* Keeps the names of one process's perf map and reads the file again when it has grown; proc/jit_names.c parses it. */
 #include "agent/perf_map.h"
 
 #include <errno.h>
@@ -11,7 +11,7 @@
 #include "base/mem.h"
 #include "proc/jit_names.h"
 
-/* A missing name is asked for with every sample of it: the file is read again only when it may have grown. */
+/* Every sample of unnamed code looks for its name: the file is read again at this interval at most. */
 #define AGAIN_NS (2 * NS_PER_S)
 
 struct perf_map {
@@ -45,7 +45,7 @@ void perf_map_free(struct perf_map *m)
     mem_free(m);
 }
 
-/* The old table stays when the new one cannot be read. */
+/* The old table is kept when the new one cannot be read. */
 static bool read_again(struct perf_map *m, const struct process *p)
 {
     struct addr_names more = ADDR_NAMES_INIT;

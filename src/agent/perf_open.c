@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Wraps perf_event_open(2) and reads the lists of possible and online CPUs. */
 #include "agent/perf_open.h"
 
 #include <errno.h>

@@ -10,7 +10,7 @@ struct perf_event_attr;
 
 /* A descriptor, close-on-exec, or a negative errno. */
 int perf_open(struct perf_event_attr *attr, pid_t pid, int cpu);
-int perf_cpus(void); /* CPUs that may ever be there: numbers are below this */
+int perf_cpus(void); /* number of possible CPUs: all CPU numbers are below this */
 bool perf_cpu_is_online(int cpu);
 
 #endif

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Maps perf's ring buffers and reads their records merged by time. */
 #include "agent/perf_rings.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* perf's buffers, one a CPU, read together in the order of their records' times. One thread. */
+/* perf's ring buffers, one per CPU, whose records are read together in order of time. For use by one thread. */
 #ifndef AGENT_PERF_RINGS_H
 #define AGENT_PERF_RINGS_H
 
@@ -30,8 +30,8 @@ void perf_rings_done(struct perf_rings *r); /* closes the descriptors */
 /* Maps the buffer of an event; fd is taken over, also on failure. */
 int perf_rings_add(struct perf_rings *r, int fd, struct err *e);
 int perf_rings_add_to(struct perf_rings *r, int epoll_fd);
-/* Calls f for each record that is there, oldest first; the number of them, or -ENOMEM. time_of: of a record, which is whole
- * and 8 bytes aligned. */
+/* Calls f for each available record, oldest first; returns their number, or -ENOMEM. time_of returns the time of a
+ * record, which is contiguous and aligned to 8 bytes. */
 int perf_rings_drain(struct perf_rings *r, uint64_t (*time_of)(const struct perf_event_header *h),
                      void (*f)(void *arg, const struct perf_event_header *h, uint64_t time), void *arg);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See perf_side.h. A sample's body: { u64 ip; u32 pid, tid; u64 time; u32 cpu, res; u64 n, chain[n]; u64 abi, regs[17];
- * u64 size; u8 stack[size]; u64 used }; the chain is there with kernel frames only, regs and used not for kernel threads.
+ * Samples processes with perf_event_open(2) and converts its records to the agent's events. The body of a sample: { u64
+ * ip; u32 pid, tid; u64 time; u32 cpu, res; u64 n, chain[n]; u64 abi, regs[17]; u64 size; u8 stack[size]; u64 used };
+ * the chain is only present with kernel frames, regs and used only for user threads.
  */
 #include "agent/perf_side.h"
 
@@ -25,7 +26,7 @@
 enum { RING_BYTES = 512 << 10, STACK_BYTES = 16 << 10, EVENTS_MAX = 65536 };
 
 #if defined(__x86_64__)
-/* Registers that are asked for, in the order they come, with their DWARF numbers. */
+/* The requested registers, in the order in which the kernel writes them, with their DWARF numbers. */
 static const struct {
     uint8_t perf, dwarf;
 } registers[] = {
@@ -49,7 +50,7 @@ enum { REG_FP = 29, REG_SP = 31, REG_BX = 19, REG_PC = 32 };
 #endif
 
 struct perf_side {
-    struct perf_rings rings; /* by CPU that is online */
+    struct perf_rings rings; /* one per online CPU */
     int *ring_cpu;
     int *events; /* further events, whose records go into the rings */
     size_t n_events, cap_events;
@@ -59,7 +60,7 @@ struct perf_side {
     unsigned long lost, samples;
     struct agent_event event;
     struct agent_stack stack;
-    /* of the drain under way */
+    /* of the current drain */
     struct processes *processes;
     int (*f)(void *arg, void *event, size_t n);
     void *arg;
@@ -129,7 +130,7 @@ static int open_event(struct perf_side *s, pid_t tid, int cpu)
     return perf_open(&attr, tid, cpu);
 }
 
-/* The first event of a CPU gets a ring, later ones write into it. */
+/* The first event of a CPU gets a ring; later ones write into the same ring. */
 static int keep_event(struct perf_side *s, int fd, int cpu, struct err *e)
 {
     int r;

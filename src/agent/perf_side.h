@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sampling without BPF, by perf_event_open alone: the processes one may trace, every sample with its registers and a copy
- * of its stack. What it hands on looks like what the BPF programs send (bpf/agent_abi.h). The agent's thread only.
+ * Sampling without BPF, with perf_event_open(2) alone: only processes that the user may trace; every sample has its
+ * registers and a copy of its stack. Its events have the same form as those of the BPF programs (bpf/agent_abi.h). The
+ * agent's thread only.
  */
 #ifndef AGENT_PERF_SIDE_H
 #define AGENT_PERF_SIDE_H
@@ -14,13 +15,14 @@
 struct perf_side;
 struct processes;
 
-/* kernel: kernel frames as well, where that is allowed. */
+/* kernel: record kernel frames as well, if that is allowed. */
 int perf_side_new(unsigned hz, bool kernel, struct perf_side **ret, struct err *e);
 void perf_side_free(struct perf_side *s);
-/* All threads of the process, and what it starts from now on. */
+/* Adds all threads of the process, and those that it starts later. */
 int perf_side_add_pid(struct perf_side *s, pid_t pid, struct err *e);
 int perf_side_add_to(struct perf_side *s, int epoll_fd);
-/* Records of processes go to p, samples to f as struct agent_stack and struct agent_event; in order of time. */
+/* Passes records about processes to p, and samples to f as struct agent_stack and struct agent_event, in order of
+ * time. */
 int perf_side_drain(struct perf_side *s, struct processes *p, int (*f)(void *arg, void *event, size_t n), void *arg);
 unsigned long perf_side_lost(const struct perf_side *s);
 unsigned long perf_side_samples(const struct perf_side *s);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See process.h. Mappings are changed in process_maps.c; here is which images there are, and what the kernel tells. */
+/* The table of processes and their images, kept up to date by the kernel's records and /proc. Mappings are changed in
+ * process_maps.c. */
 #include "agent/process.h"
 
 #include <errno.h>
@@ -18,7 +19,7 @@
 #include "base/mem.h"
 
 enum { BUCKETS = 1024, PROCESSES_MAX = 16384 };
-static const uint64_t LINGER_NS = 10ull * NS_PER_S; /* samples of an image that ended come this late at most */
+static const uint64_t LINGER_NS = 10ull * NS_PER_S; /* samples of an image that ended arrive this late at most */
 
 struct processes {
     struct objects *objects;
@@ -112,7 +113,7 @@ static struct process *begin(struct processes *s, uint32_t pid, uint64_t since_n
     return p;
 }
 
-/* --- what the kernel tells --- */
+/* --- the kernel's records --- */
 void processes_fork(struct processes *s, uint32_t pid, uint32_t ppid, uint64_t time_ns)
 {
     struct process *parent = newest(s, ppid), *p = begin(s, pid, time_ns);
@@ -136,7 +137,7 @@ void processes_exec(struct processes *s, uint32_t pid, const char *comm, uint64_
         return;
     p->ppid = old ? old->ppid : 0;
     snprintf(p->comm, sizeof p->comm, "%.15s", comm);
-    p->maps_read = true; /* it begins empty, and every mapping is told */
+    p->maps_read = true; /* it starts without mappings, and the kernel reports every new one */
 }
 
 void processes_comm(struct processes *s, uint32_t pid, const char *comm, uint64_t time_ns)
@@ -161,7 +162,7 @@ void processes_mmap(struct processes *s, uint32_t pid, const struct process_mapp
 {
     struct process *p = processes_find(s, pid, time_ns);
 
-    if (!p || !p->maps_read) /* not known, or to be read as a whole later */
+    if (!p || !p->maps_read) /* not known, or its maps will be read completely later */
         return;
     process_maps_add(p, m);
     if (!p->exe_path && m->path && m->path[0] == '/' && !m->anonymous)
@@ -186,7 +187,7 @@ static int read_small(uint32_t pid, const char *name, char *ret, size_t size)
     return 0;
 }
 
-/* comm, ppid and start time; the name may hold anything, so fields are counted from its last ')'. */
+/* Reads comm, ppid and start time. The name may contain any character, so fields are counted from the last ')'. */
 static int read_stat(struct process *p)
 {
     char text[1024], *name, *end;
@@ -258,12 +259,12 @@ struct process *processes_get(struct processes *s, uint32_t pid, uint64_t time_n
     if (!p)
         return NULL;
     if (!p->maps_read && processes_refresh(s, p) < 0 && !p->n_mappings) {
-        parent = p->ppid ? newest(s, p->ppid) : NULL; /* forked, never ran exec, and gone: it had its parent's */
+        parent = p->ppid ? newest(s, p->ppid) : NULL; /* forked, never called exec, and gone: as its parent */
         if (!parent || (!parent->maps_read && processes_refresh(s, parent) < 0) || process_maps_copy(p, parent) < 0)
             return p;
         p->maps_read = true;
     }
-    if (!p->since_ns && !p->start_ticks && !p->exited) /* of others the kernel told all that is needed */
+    if (!p->since_ns && !p->start_ticks && !p->exited) /* for others the kernel's records are enough */
         read_stat(p);
     return p;
 }
@@ -283,7 +284,7 @@ int process_open(const struct process *p, const char *path)
 
     snprintf(root, sizeof root, "/proc/%u/root", p->pid);
     fd = fd_open_in_root(root, path);
-    if (fd == -ENOENT && access(root, F_OK) < 0) /* gone; most were in our own root */
+    if (fd == -ENOENT && access(root, F_OK) < 0) /* gone; most processes have the same root as the agent */
         fd = fd_open_in_root("/", path);
     return fd;
 }

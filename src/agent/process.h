@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A watched process: one image of one pid, from its exec (or fork) to the next exec or its exit. A pid that execs gets a
- * new struct process; the old one stays until samples of its time cannot come any more. Samples find theirs by pid and
- * time. The agent's thread only.
+ * A watched process: one image of one pid, from its exec (or fork) to the next exec or its exit. A pid that calls exec
+ * gets a new struct process; the old one is kept until no more samples of its time can arrive. The process of a sample
+ * is found by pid and time. The agent's thread only.
  *
- * Mappings are the executable ones, sorted by start, kept up to date by the kernel's mmap records; /proc/PID/maps is read
- * for processes that ran before the agent did, and when a sample hits an address that nobody knows.
+ * Mappings are the executable ones, sorted by start, kept up to date by the kernel's mmap records; /proc/PID/maps is
+ * read for processes that started before the agent, and when a sample hits an address in no known mapping.
  */
 #ifndef AGENT_PROCESS_H
 #define AGENT_PROCESS_H
@@ -28,34 +28,35 @@ struct process_mapping {
     uint64_t start, end, offset, bias;
     struct object *object; /* NULL: code of no file, or of a file that cannot be read */
     struct object_key key;
-    char *path;     /* as the kernel tells it; NULL for anonymous memory */
-    bool anonymous; /* a JIT's: no file, walked by frame pointers */
+    char *path;     /* as the kernel reports it; NULL for anonymous memory */
+    bool anonymous; /* JIT code: no file, walked by frame pointers */
     bool tried;     /* object was looked for */
-    bool hit;       /* a walk came through: it goes into the BPF map before others */
+    bool hit;       /* a walk passed through it: it has priority in the BPF map */
 };
 
 struct process {
     struct process *next; /* of the same bucket; images of one pid newest first */
     uint32_t pid, ppid;
-    uint64_t since_ns, until_ns; /* monotonic; 0 = from the start; UINT64_MAX = it lives */
-    uint64_t start_ticks;        /* field 22 of /proc/PID/stat, of one that ran before the agent did; 0 when not read */
-    uint64_t mm;                 /* task->mm, told by its first event; 0 = not yet */
+    uint64_t since_ns, until_ns; /* monotonic; 0 = since before the agent; UINT64_MAX = still running */
+    uint64_t start_ticks;        /* field 22 of /proc/PID/stat, for one that started before the agent; 0 when not
+                                  * read */
+    uint64_t mm;                 /* task->mm, from its first event; 0 = not known yet */
     char comm[16];               /* of the main thread, last known */
     struct process_mapping *mappings;
     uint32_t n_mappings;
     size_t cap_mappings;
     struct object *exe; /* of the main executable; a reference; NULL when unknown */
     char *exe_path;     /* as seen inside the process's root */
-    bool maps_read;     /* mappings were complete at some time: from /proc, or followed since exec */
+    bool maps_read;     /* mappings are complete: read from /proc, or followed since exec */
     bool loaded;        /* the BPF map has its record */
     bool stale;         /* mappings changed since it was loaded */
     bool exited;
     uint64_t last_sample_ns, samples;
-    uint64_t number; /* counts images: tells one from a later one at the same address */
-    int verdict;     /* filter.h: not asked yet < 0; else the weight */
-    bool brief;      /* there is no budget to read it: what the kernel told of it has to do */
+    uint64_t number; /* counts images: distinguishes this struct from a later one at the same address */
+    int verdict;     /* filter.h: < 0: not evaluated yet; else the weight */
+    bool brief;      /* no budget to read it: only the kernel's records are used */
 
-    /* identity.c: what the resource says. NULL until the first export; made once and again after an exec. */
+    /* identity.h: its resource attributes. NULL until the first export; read once, and again after an exec. */
     struct identity *identity;
     /* lang.h: the runtime found in it. */
     const struct lang *lang;
@@ -63,9 +64,9 @@ struct process {
     bool lang_tried;
     struct agent_lang lang_record;
     struct agent_span span;
-    bool span_again;           /* it will have one: look again */
-    enum foreign foreign;      /* a runtime that is not shown */
-    struct own_profiles own;   /* what it sends itself */
+    bool span_again;           /* it will have one later: look again */
+    enum foreign foreign;      /* a runtime whose functions are not shown */
+    struct own_profiles own;   /* profiles that it sends itself */
     struct perf_map *perf_map; /* perf_map.h: names of a JIT's code; NULL until asked for */
 };
 
@@ -82,9 +83,10 @@ int processes_new(struct objects *objects, struct processes **ret);
 void processes_free(struct processes *s);
 /* The image of the pid at a time; NULL when it is not known. */
 struct process *processes_find(struct processes *s, uint32_t pid, uint64_t time_ns);
-/* The same; one that is not known is read from /proc (or from its parent's). NULL when it is gone, or without memory. */
+/* The same; an unknown process is read from /proc (or copied from its parent). NULL when it is gone or memory is
+ * exhausted. */
 struct process *processes_get(struct processes *s, uint32_t pid, uint64_t time_ns);
-/* What the kernel tells, in order of time. */
+/* The kernel's records, in order of time. */
 void processes_fork(struct processes *s, uint32_t pid, uint32_t ppid, uint64_t time_ns);
 void processes_exec(struct processes *s, uint32_t pid, const char *comm, uint64_t time_ns);
 void processes_comm(struct processes *s, uint32_t pid, const char *comm, uint64_t time_ns);
@@ -93,11 +95,11 @@ void processes_exit(struct processes *s, uint32_t pid, uint64_t time_ns);
 void processes_mmap(struct processes *s, uint32_t pid, const struct process_mapping *m, uint64_t time_ns);
 /* Reads /proc/PID/maps again. 0, or a negative errno when the process is gone. */
 int processes_refresh(struct processes *s, struct process *p);
-/* Looks for the mapping's object, once. */
+/* Finds the mapping's object; tried once per mapping. */
 void processes_resolve(struct processes *s, struct process *p, struct process_mapping *m);
-/* Fills what the BPF map holds of it. */
+/* Fills in its record for the BPF map. */
 void processes_record(struct processes *s, struct process *p, struct agent_process *ret);
-/* Forgets images that ended some time ago; forget() is called for each before. */
+/* Frees images that ended some time ago, after calling forget() for each. */
 void processes_sweep(struct processes *s, uint64_t now_ns, void (*forget)(void *arg, struct process *p), void *arg);
 /* Records were lost: the mappings of all processes are read again when they are next needed. */
 void processes_distrust(struct processes *s);

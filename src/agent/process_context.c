@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See process_context.h. */
+/* Reads and decodes the OTEL_CTX mapping of a process. */
 #include "agent/process_context.h"
 
 #include <errno.h>

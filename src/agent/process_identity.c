@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See identity.h; identity_read.c does the reading. */
+/* The identity of a process that the agent watches: collects what the agent already knows of it and calls
+ * identity_read.c for the rest. See identity.h. */
 #include "agent/identity.h"
 
 #include <errno.h>
@@ -25,7 +26,7 @@ void identity_set_rules(const struct identity_rules *r)
     rules = r;
 }
 
-/* Another program runs in the process than the one that was mapped: the mapping is of before an exec. */
+/* True when the process now runs another program than the one that was mapped: the mapping is older than an exec. */
 static bool is_replaced(const struct process *p)
 {
     char link[64], path[4096];
@@ -50,8 +51,8 @@ static int open_exe(const struct process *p, struct elf_file **ret)
     return p->exe ? object_open_elf(p->exe, ret, NULL) : -ENOENT;
 }
 
-/* What /proc says now is said of the image after an exec, so the version has to be that image's, too: time between fork and
- * exec counts for the program that was started. */
+/* After an exec, /proc describes the new image, so the version has to be that of the new image, too: time between fork
+ * and exec counts for the program that was started. */
 int identity_new(const struct process *p, struct identity **ret, struct err *e)
 {
     static struct identity_cache cache;
@@ -60,7 +61,7 @@ int identity_new(const struct process *p, struct identity **ret, struct err *e)
     struct identity_source s = {.proc = "/proc",
                                 .root = "/",
                                 .pid = (int) p->pid,
-                                .memory = p->own.next_ns && !p->own.address ? NULL : &memory, /* looked for in vain */
+                                .memory = p->own.next_ns && !p->own.address ? NULL : &memory, /* it has none */
                                 .exe_path = p->exe_path,
                                 .comm = p->comm,
                                 .rules = rules,

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Puts records of processes into the BPF maps, and removes them. */
 #include "agent/process_load.h"
 
 #include <errno.h>
@@ -65,7 +66,7 @@ static void find_oldest(void *arg, struct process *p)
         o->found = p;
 }
 
-/* A record takes 8 KiB of kernel memory: the one that was not sampled for longest makes room. */
+/* A record takes 8 KiB of kernel memory: the process that was not sampled for the longest time is removed. */
 static void make_room(struct process_loader *l)
 {
     struct oldest o = {0};
@@ -93,7 +94,7 @@ void process_load(struct process_loader *l, struct process *p)
 
 void process_unload(struct process_loader *l, struct process *p)
 {
-    if (p->until_ns == UINT64_MAX) /* else a later image has the record */
+    if (p->until_ns == UINT64_MAX) /* else the record belongs to a later image */
         forget(l, p);
     else
         l->n_loaded -= p->loaded;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the BPF programs know of processes: their records, AGENT_PROCESSES at most; the one that was not sampled for longest makes
- * room. The agent's thread only.
+ * The records of processes in the BPF maps, AGENT_PROCESSES at most; the one that was not sampled for the longest time
+ * makes room. The agent's thread only.
  */
 #ifndef AGENT_PROCESS_LOAD_H
 #define AGENT_PROCESS_LOAD_H
@@ -13,9 +13,9 @@ struct processes;
 
 int process_loader_new(struct bpf_side *bpf, struct processes *processes, struct process_loader **ret);
 void process_loader_free(struct process_loader *l);
-/* Finds its language and spans, if it has not been done yet, and puts its record in the map. */
+/* Finds its language and spans, if that has not been done yet, and puts its record into the map. */
 void process_load(struct process_loader *l, struct process *p);
-/* Before the process is freed. */
+/* Must be called before the process is freed. */
 void process_unload(struct process_loader *l, struct process *p);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See process_maps.h, and process.h for what finds objects and fills the BPF record. */
+/* Executable mappings of a process: adding, copying and reading them, finding their objects, and writing them into the
+ * BPF record. See process_maps.h and process.h. */
 #include "agent/process_maps.h"
 
 #include <errno.h>
@@ -71,7 +72,7 @@ static void cut_front(struct process_mapping *m, uint64_t to)
     m->start = to;
 }
 
-/* Takes [start, end) out of what is there. */
+/* Removes [start, end) from the existing mappings. */
 static int make_room(struct process *p, uint64_t start, uint64_t end)
 {
     for (uint32_t i = 0; i < p->n_mappings;) {
@@ -219,7 +220,7 @@ struct process_mapping *process_mapping_at(const struct process *p, uint64_t add
 }
 
 /* --- objects --- */
-/* map_files leads to the very file that is mapped, deleted or not; needs CAP_CHECKPOINT_RESTORE. */
+/* map_files opens exactly the file that is mapped, even if it was deleted; this needs CAP_CHECKPOINT_RESTORE. */
 static int open_mapping(const struct process *p, const struct process_mapping *m)
 {
     char path[80];
@@ -283,7 +284,7 @@ static void put_mapping(struct agent_process *to, uint64_t start, uint64_t end, 
         to->v[to->n++] = (struct agent_mapping){start, end, bias, file, 0};
 }
 
-/* In up to three parts: code with frame pointers in the midst of a file is like a JIT's. */
+/* Adds a mapping in up to three parts: code with frame pointers in the middle of a file is treated like JIT code. */
 static void put_parts(struct agent_process *to, const struct process_mapping *m)
 {
     const struct object *o = m->object && !m->object->failed ? m->object : NULL;

@@ -8,11 +8,11 @@
 enum { PROCESS_MAPPINGS_MAX = 65536 };
 
 void process_maps_clear(struct process *p);
-/* Adds a mapping; what lay there before is gone, as mmap(2) does it. */
+/* Adds a mapping; it replaces what was mapped there before, as with mmap(2). */
 int process_maps_add(struct process *p, const struct process_mapping *m);
-/* Those of `from`, objects included. */
+/* Copies the mappings of `from`, including references to objects. */
 int process_maps_copy(struct process *p, const struct process *from);
-/* All anew from /proc/PID/maps; objects that were found stay. */
+/* Reads all mappings again from /proc/PID/maps; objects that were found are kept. */
 int process_maps_read(struct process *p, uint32_t pid);
 /* Code that belongs to no file: "//anon" in mmap records, no path in /proc. */
 bool process_maps_is_anonymous(const char *path);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See read_gate.h. */
+/* Decides whether a new process is read, with a limit on reads per second. */
 #include "agent/read_gate.h"
 
 #include "agent/governor.h"
 #include "agent/process.h"
 #include "base/clock.h"
 
-static const uint64_t BURST_NS = NS_PER_S / 5; /* of reads that were not used may come at once */
+static const uint64_t BURST_NS = NS_PER_S / 5; /* unused reads of this time may be used at once */
 
 void read_gate_judge(struct read_gate *g, struct process *p, unsigned reads, uint64_t now_ns)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which new processes are read: a process is read when it is sampled, as long as the governor's budget for it lasts. One
- * that is not is known by its executable alone (process.brief) and gets its turn with a later sample.
+ * Decides which new processes are read. A process is read when it is sampled, as long as the governor's limit allows
+ * it. A process that is not read is identified by its executable alone (process.brief), and may be read at a later
+ * sample.
  */
 #ifndef AGENT_READ_GATE_H
 #define AGENT_READ_GATE_H

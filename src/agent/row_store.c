@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Copies pages of unwind tables into the shards of the BPF maps, numbers their rules, and evicts the oldest shard. */
 #include "agent/row_store.h"
 
 #include <bpf/bpf.h>
@@ -14,7 +15,7 @@
 #include "base/mem.h"
 #include "unwind/table.h"
 
-static const uint64_t REST_NS = 100ull * NS_PER_MS; /* of an emptied shard before it is written again */
+static const uint64_t REST_NS = 100ull * NS_PER_MS; /* pause before an emptied shard is written again */
 enum {
     SHARD_PAGES_MAX = 65536,
     WHOLE_ROWS = 32768
@@ -49,7 +50,7 @@ int row_store_new(const struct row_store_maps *maps, struct objects *objects, si
     s->objects = objects;
     s->max_shards = (uint32_t) MIN(MAX(budget / sizeof(struct agent_shard), 2), AGENT_SHARDS);
     s->shards = mem_zalloc_array(s->max_shards, sizeof *s->shards);
-    s->n_rules = 1; /* number 0: nothing is known */
+    s->n_rules = 1; /* number 0: no rule */
     s->rules = mmap(NULL, AGENT_RULES * sizeof *s->rules, PROT_READ | PROT_WRITE, MAP_SHARED, maps->rules, 0);
     if (!s->shards || s->rules == MAP_FAILED) {
         int r = s->shards ? -errno : -ENOMEM;
@@ -106,7 +107,7 @@ static void empty_shard(struct row_store *s, struct shard *x)
         bpf_map_delete_elem(s->maps.pages, &x->pages[i]);
         if (o && o->loaded && o->table)
             o->loaded[x->pages[i].page - o->table->first_page] = 0;
-        else if (o && o->loaded) { /* the table was dropped: all of its pages may be asked for again */
+        else if (o && o->loaded) { /* the table was dropped: all of its pages may be requested again */
             mem_free(TAKE(o->loaded));
             mem_free(TAKE(o->rule_numbers));
         }
@@ -177,7 +178,7 @@ static int load_page(struct row_store *s, struct object *o, uint32_t page, uint6
     if (!o->loaded || !o->rule_numbers)
         return -ENOMEM;
     at = page - t->first_page;
-    if (at >= t->n_pages) /* nothing is known there: said once, in the map */
+    if (at >= t->n_pages) /* no rows there: recorded in the map, so that it is not missed again */
         return bpf_map_update_elem(s->maps.pages, &key, &value, BPF_ANY);
     if (o->loaded[at])
         return 0;
@@ -198,7 +199,7 @@ static int load_page(struct row_store *s, struct object *o, uint32_t page, uint6
     return 0;
 }
 
-/* As long as there is room, tables are loaded at once: each page that is missed costs a copied stack. */
+/* As long as there is room, tables are loaded completely: each page that is missed costs a copied stack. */
 static bool fits_whole(const struct row_store *s, const struct unwind_table *t)
 {
     return t->n_rows <= WHOLE_ROWS ||

@@ -2,7 +2,7 @@
 /*
  * The unwind rows that the BPF programs can see: pages of objects' tables, copied into shards when a walk misses them.
  *
- * Shards are 256 KiB each and are made as they are needed, up to a budget. When it is used up, the shard that was filled
+ * Shards are 256 KiB each and are created as needed, up to a budget. When it is used up, the shard that was filled
  * first is emptied: its pages are taken out of the map, and its rows are overwritten only after a pause that is much
  * longer than a program runs, so that no walk reads half of a page.
  */
@@ -14,14 +14,14 @@
 struct row_store;
 
 struct row_store_maps {
-    int shards, rules, pages; /* descriptors of the BPF maps; they stay the caller's */
+    int shards, rules, pages; /* descriptors of the BPF maps; owned by the caller */
 };
 
 int row_store_new(const struct row_store_maps *maps, struct objects *objects, size_t budget, struct row_store **ret,
                   struct err *e);
 void row_store_free(struct row_store *s);
-/* Makes the page of the object (ELF address >> 16) visible. -EAGAIN: not now (a shard is resting); -ENODATA: the object
- * has no table. */
+/* Makes the page of the object (ELF address >> 16) visible. -EAGAIN: not now (an emptied shard must not be written
+ * yet); -ENODATA: the object has no table. */
 int row_store_load(struct row_store *s, struct object *o, uint32_t page, uint64_t now_ns);
 /* The same for all pages of it. */
 void row_store_load_all(struct row_store *s, struct object *o, uint64_t now_ns);

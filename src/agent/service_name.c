@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See service_name.h. Arguments come from any process: everything is optional, and nothing is copied. */
+/* Derives a service's name from its command line. Arguments come from arbitrary processes: every part is optional, and
+ * nothing is copied. */
 #include "agent/service_name.h"
 
 enum { NAME_MAX_BYTES = 200 };
 
 struct interpreter {
-    const char *name;    /* the executable's begins like this */
+    const char *name;    /* the name of the executable begins with this */
     const char *module;  /* the option whose value is the name: -m; NULL: none */
-    const char *inlined; /* options with code in them: then there is no script. Separated by spaces */
+    const char *inlined; /* options whose value is code: then there is no script. Separated by spaces */
     const char *valued;  /* options that take the next argument */
-    bool is_class;       /* what is no option is a class: its name is whole */
+    bool is_class;       /* the first non-option is a class: its name is used unchanged */
 };
 
 static const struct interpreter interpreters[] = {
@@ -63,7 +64,7 @@ static const struct interpreter *find_interpreter(struct str exe)
     return NULL;
 }
 
-/* A file's name without what says how it is run. */
+/* A file's base name without the extension of a script. */
 static struct str script_name(struct str path)
 {
     static const char *const ends[] = {".py", ".pyc", ".js",  ".mjs", ".cjs", ".ts",

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See sideband.h. A record as the kernel writes it here: header, body, then the sample id that attr.sample_id_all asks
- * for: { u32 pid, tid; u64 time } (PERF_SAMPLE_TID | PERF_SAMPLE_TIME), so the time is its last 8 bytes.
+ * Opens perf events for records about processes and passes the records to struct processes. A record as the kernel
+ * writes it here: header, body, then the sample id that attr.sample_id_all requests: { u32 pid, tid; u64 time }
+ * (PERF_SAMPLE_TID | PERF_SAMPLE_TIME), so the time is its last 8 bytes.
  */
 #include "agent/sideband.h"
 
@@ -19,11 +20,11 @@
 struct sideband {
     struct perf_rings rings;
     unsigned long lost;
-    struct processes *processes; /* of the drain under way */
+    struct processes *processes; /* of the current drain */
 };
 
-/* Not attr.build_id: the kernel (6.18) then marks the records that other readers get as well, who take device and inode for
- * a build id. */
+/* attr.build_id is not set: the kernel (6.18) would then mark the records of other readers as having a build id, too,
+ * and those readers would take device and inode for a build id. */
 static int open_ring(struct sideband *s, int cpu, struct err *e)
 {
     struct perf_event_attr attr = {.size = sizeof attr,
@@ -84,7 +85,7 @@ int sideband_add_to(struct sideband *s, int epoll_fd)
     return perf_rings_add_to(&s->rings, epoll_fd);
 }
 
-/* --- handing on --- */
+/* --- records --- */
 struct record_mmap2 {
     struct perf_event_header header;
     uint32_t pid, tid;

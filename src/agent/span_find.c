@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Finds the thread-local variable with the current span in the mapped files of a process. */
 #include "agent/span_find.h"
 
 #include <errno.h>

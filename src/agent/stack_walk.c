@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See stack_walk.h. Step by step what bpf/walk.bpf.h does, by unwind/remote.h with the copy as the memory. */
+/* Walks a copied stack with the same steps as bpf/walk.bpf.h, using unwind/remote.h with the copy as memory. */
 #include "agent/stack_walk.h"
 
 #include <errno.h>
@@ -43,9 +43,9 @@ enum agent_end stack_walk(const struct agent_regs *from, const struct stack_copy
             return AGENT_END_DEPTH;
         u = rule(arg, regs.exact ? regs.pc : regs.pc - 1, &why);
         if (!u && why == AGENT_END_NO_MAPPING)
-            return why; /* no code: the frame before was the last that made sense */
+            return why; /* not code: the frame before was the last valid one */
         words[(*n)++] = regs.pc | (uint64_t) regs.exact << 56;
-        if (u && u->cfa == UNWIND_CFA_LANG) /* on to a stack that was not copied */
+        if (u && u->cfa == UNWIND_CFA_LANG) /* the walk continues on a stack that was not copied */
             return AGENT_END_NO_RULE;
         if (!u && why != AGENT_END_NONE)
             return why;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Walks a stack that was copied: the bytes from its sp upwards, and registers. With the same rows as the BPF programs,
- * which use it when something is not loaded yet, or where all stacks are copied.
+ * Walks a copied stack: registers, and the bytes from sp upwards. Uses the same rows as the BPF programs. Needed when
+ * something was not loaded in BPF yet, or when all stacks are copied.
  */
 #ifndef AGENT_STACK_WALK_H
 #define AGENT_STACK_WALK_H
@@ -20,7 +20,7 @@ struct stack_copy {
  * AGENT_END_NO_RULE, or AGENT_END_NONE for "by frame pointers". */
 typedef const struct unwind_rule *stack_rule(void *arg, uint64_t address, uint32_t *ret_end);
 
-/* Appends words behind *n, at most max in all; how it ended. */
+/* Appends words at index *n, at most max in all; returns how the walk ended. */
 enum agent_end stack_walk(const struct agent_regs *regs, const struct stack_copy *copy, stack_rule *rule, void *arg,
                           uint64_t *words, uint32_t *n, uint32_t max);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See tally.h. Numbers in these tables are good until the next tally_batch(). */
+/* Collects samples in tables of processes, frames, stacks and rows. Numbers in these tables are valid until the next
+ * tally_batch(). */
 #include "agent/tally.h"
 
 #include <errno.h>
@@ -77,12 +78,12 @@ void tally_counts(const struct tally *t, struct tally_counts *ret)
 }
 
 /* --- processes --- */
-/* All kernel threads are one: their names and numbers are attributes of samples. */
+/* All kernel threads are one process: their names and ids are attributes of samples. */
 static uint64_t owner_number(const struct process *p, const struct agent_event *e)
 {
     if (p)
         return p->number;
-    return e->flags & AGENT_EVENT_NO_USER ? UINT64_MAX : (uint64_t) e->pid << 32; /* numbers of images are small */
+    return e->flags & AGENT_EVENT_NO_USER ? UINT64_MAX : (uint64_t) e->pid << 32; /* image numbers stay below this */
 }
 
 static int process_number(struct tally *t, struct process *p, const struct agent_event *e)
@@ -97,7 +98,7 @@ static int process_number(struct tally *t, struct process *p, const struct agent
     if (mem_grow((void **) &t->processes, &t->cap_processes, t->n_processes + 1, sizeof *t->processes, 1 << 16) < 0 ||
         map_insert(&t->by_process, hash64_u64(number), (uint32_t) t->n_processes) < 0)
         return -ENOMEM;
-    if (p && p->identity && identity_is_brief(p->identity) && !p->brief) /* its turn came */
+    if (p && p->identity && identity_is_brief(p->identity) && !p->brief) /* it has been read by now */
         identity_free(TAKE(p->identity));
     if (p && !p->identity)
         identity_new(p, &p->identity, NULL);
@@ -150,7 +151,7 @@ static struct str keep(struct tally *t, struct str s)
     return s.n ? arena_str(&t->arena, s) : (struct str){0};
 }
 
-/* A name for a JIT's code; without one all of it is one frame that says what would help. */
+/* Names JIT code; without a name, all JIT code is one frame whose name says how to get names. */
 static void name_jit(struct tally *t, struct process *p, struct tally_frame *f)
 {
     struct str name;
@@ -180,7 +181,7 @@ static void name_lang(struct tally *t, struct process *p, struct tally_frame *f)
     arena_done(&a);
 }
 
-/* The number of an equal frame, added if it is new. */
+/* The number of an equal frame, which is added if it is new. */
 static int intern_frame(struct tally *t, struct process *p, const struct tally_frame *want)
 {
     uint64_t h = frame_hash(want);
@@ -217,7 +218,7 @@ static int mark(struct tally *t, const char *text)
     return i;
 }
 
-/* One node for all code of a runtime whose names are not to be had, with the way to get them. */
+/* One frame for all code of a runtime without names; its name says how to get them. */
 static int unnamed_jit(struct tally *t, struct process *p)
 {
     const char *exe = p->exe_path ? strrchr(p->exe_path, '/') : NULL, *hint;
@@ -266,14 +267,14 @@ static int put_frame(struct tally *t, uint32_t first, int frame)
     if (frame < 0)
         return frame;
     if (t->n_list > first && t->list[t->n_list - 1] == (uint32_t) frame && t->frames[frame].kind == FRAME_MARK)
-        return 0; /* a run of what cannot be told apart is one */
+        return 0; /* a run of equal frames becomes one */
     if (mem_grow((void **) &t->list, &t->cap_list, t->n_list + 1, sizeof *t->list, LIST_MAX) < 0)
         return -E2BIG;
     t->list[t->n_list++] = (uint32_t) frame;
     return 0;
 }
 
-/* Frames of the sample behind `list`. */
+/* Appends the frames of the sample to `list`. */
 static int put_frames(struct tally *t, struct process *p, const struct tally_sample *s)
 {
     uint32_t first = (uint32_t) t->n_list;
@@ -396,7 +397,7 @@ static bool take_hex(struct str s, uint8_t *ret, uint32_t n)
     return true;
 }
 
-/* Programs that put the ids of their span among their labels (trace_id, span_id) are linked by them. */
+/* If a program has the ids of its span among its labels (trace_id, span_id), they become the link of the sample. */
 static void span_of_labels(struct tally_row *row)
 {
     bool trace = false, span = false;

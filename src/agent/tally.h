@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What was sampled since the last batch: equal samples are one with many times, equal stacks are one, frames are
- * (object, ELF address), a kernel address, a JIT's, or a language's. tally_batch() names them and makes the batch.
- * Everything is bounded: beyond the bounds samples are counted as lost. The agent's thread only.
+ * The samples since the last batch. Equal samples become one row with several times, equal stacks one stack; a frame is
+ * (object, ELF address), a kernel address, JIT code, or a frame of a language. tally_batch() names the frames and makes
+ * the batch. All tables are bounded: samples beyond the bounds are counted as lost. The agent's thread only.
  */
 #ifndef AGENT_TALLY_H
 #define AGENT_TALLY_H
@@ -20,12 +20,12 @@ struct tally;
 struct tally_options {
     bool no_names;
     bool pprof;     /* Go's types samples,cpu and no times: for files that pprof reads */
-    bool leave_own; /* leave out what processes send themselves */
+    bool leave_own; /* leave out the types that processes send themselves */
     size_t memory;
 };
 
 struct tally_sample {
-    const struct agent_event *event; /* header; its words are not looked at */
+    const struct agent_event *event; /* only its header is used, not its words */
     const uint64_t *words;
     uint32_t n_kernel, n_words;
     enum agent_end end;
@@ -37,11 +37,11 @@ int tally_new(const struct tally_options *o, struct tally **ret);
 void tally_free(struct tally *t);
 /* p is NULL for kernel threads and for processes that could not be read. 0, -E2BIG when full, -ENOMEM. */
 int tally_add(struct tally *t, struct process *p, const struct tally_sample *s);
-/* The process is about to be freed: what the batch needs of it is taken over. */
+/* Must be called before the process is freed: takes over what the batch needs of it. */
 void tally_forget(struct tally *t, struct process *p);
 bool tally_is_empty(const struct tally *t);
 
-struct tally_scope { /* what every batch says of the agent itself */
+struct tally_scope { /* scope attributes of every batch, about the agent itself */
     int64_t rate, lost, cpu_ns;
     const char *governor;
 };
@@ -50,7 +50,8 @@ struct tally_scope { /* what every batch says of the agent itself */
 void tally_check_own(struct tally *t, uint64_t now_ns);
 /* Looks up the names of all frames so far. */
 void tally_name(struct tally *t, uint64_t now_ns);
-/* Everything since the last call, named as far as it is known, NULL when there is nothing; the tally is empty then. */
+/* Returns all samples since the last call with the names that are known, NULL when there are none, and empties the
+ * tally. */
 int tally_batch(struct tally *t, const struct tally_scope *scope, struct batch **ret, struct err *e);
 
 struct tally_counts {

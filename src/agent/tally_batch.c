@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A tally as a batch: names are resolved, then one resource per process with a profile per type and period. Addresses are
- * ELF addresses and stay there with names: a frame is (build id, address).
+ * A tally as a batch: names are resolved, then one resource per process with a profile per type and period. Addresses
+ * are ELF addresses, and are kept also for frames with names: a frame is (build id, address).
  */
 #include <errno.h>
 #include <stdio.h>
@@ -39,7 +39,7 @@ void tally_name(struct tally *t, uint64_t now_ns)
         return;
     for (size_t i = 0; i < t->n_frames; i++)
         if (t->frames[i].kind == FRAME_OBJECT) {
-            object_names_resolve(t->frames[i].object); /* all of an object's at the first of its frames */
+            object_names_resolve(t->frames[i].object); /* names all frames of an object at its first one */
             t->frames[i].object->names_used_ns = now_ns;
         }
     if (!t->kernel && !t->kernel_tried) {
@@ -121,7 +121,7 @@ static uint32_t kernel_location(struct maker *m, const struct tally_frame *f)
     return builder_location(m->b, kernel_mapping(m), f->address, &line, 1, &attr, 1);
 }
 
-/* Frames that are their names: languages', JITs', marks. */
+/* Frames that have only a name: of languages, of JITs, and marks. */
 static uint32_t named_location(struct maker *m, const struct tally_frame *f)
 {
     uint32_t attr = type_attr(m, f);
@@ -144,7 +144,7 @@ static uint32_t location_of(struct maker *m, uint32_t frame)
     return m->locations[frame];
 }
 
-static const struct tally *sorting; /* qsort has no argument; one thread */
+static const struct tally *sorting; /* qsort passes no argument; used by one thread */
 
 static int by_place(const void *a, const void *b)
 {
@@ -160,7 +160,8 @@ static int by_place(const void *a, const void *b)
     return i < k ? -1 : i > k;
 }
 
-/* In the order of addresses, what is alike stands together, names of one class above all: a tenth less when compressed. */
+/* In order of address, similar entries are next to each other, especially names of one class: this makes the compressed
+ * batch a tenth smaller. */
 static int put_locations(struct maker *m)
 {
     const struct tally *t = m->t;
@@ -221,7 +222,7 @@ static uint32_t row_link(struct maker *m, const struct tally_row *row)
     return builder_link(m->b, &l);
 }
 
-/* True for what the process itself sends: it would be counted twice. */
+/* True for samples that the process itself sends: they would be counted twice. */
 static bool is_own(const struct maker *m, const struct tally_row *row, uint64_t time_ns)
 {
     const struct tally_process *p = &m->t->processes[row->process];
@@ -229,7 +230,7 @@ static bool is_own(const struct maker *m, const struct tally_row *row, uint64_t 
     return m->t->options.leave_own && own_profiles_cover(p->process ? &p->process->own : &p->own, row->kind, time_ns);
 }
 
-/* True when something of the row is left after that. */
+/* True when samples of the row remain after that. */
 static bool is_row_wanted(struct maker *m, const struct tally_row *row)
 {
     struct tally *t = m->t;
@@ -266,7 +267,7 @@ static void put_row(struct maker *m, const struct tally_row *row)
         if (is_own(m, row, t->times[i - 1].mono_ns))
             continue;
         values[n] = t->times[i - 1].value;
-        times[n++] = (uint64_t) (wall - wall % NS_PER_MS); /* a clock of 10 ms needs no more; finer ones cost bytes */
+        times[n++] = (uint64_t) (wall - wall % NS_PER_MS); /* finer times would cost bytes */
     }
     builder_sample(m->b, stack_of(m, row->stack), row_link(m, row), row_attrs(m, row), values, n, times, n);
     mem_free(values);

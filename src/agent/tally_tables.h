@@ -70,7 +70,7 @@ struct tally {
     struct tally_counts counts;
 };
 
-/* Label i of a row's, cut as it came; false when there are no more. */
+/* Label i of a row, truncated as it was received; false when there are no more. */
 bool tally_label(struct str labels, uint32_t i, struct str *ret_key, struct str *ret_value);
 /* Empties it, keeping its memory (tally.c). */
 void tally_clear(struct tally *t);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See v8_builtins.h. */
+/* Finds the address range of V8's builtins by their symbols. */
 #include "agent/v8_builtins.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* V8's builtins are assembled by V8 itself, when it is built: they have no call frame information, and frame pointers. */
+/* V8 assembles its builtins itself when it is built: they have frame pointers, but no call frame information. */
 #ifndef AGENT_V8_BUILTINS_H
 #define AGENT_V8_BUILTINS_H
 

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The user side of off-CPU sampling: adapts how many waits are sampled, keeps stacks that were sent ahead, and reads
+ * stacks of waiting threads. */
 #include "agent/waits.h"
 
 #include <errno.h>
@@ -22,7 +24,7 @@ struct waits {
     double part;
     unsigned cpus;
     uint64_t next_look_ns;
-    uint64_t governed_ns, spent_ns, switches; /* when it was governed last, and what there had been then */
+    uint64_t governed_ns, spent_ns, switches; /* when the rate was last adapted, and the counters at that time */
     struct wait_stack places[PLACES];         /* by tid */
 };
 
@@ -47,7 +49,7 @@ void waits_free(struct waits *s)
     mem_free(s);
 }
 
-/* More waits, or fewer, are looked at; what switches cost of which nothing is kept counts as well. */
+/* Adapts how many waits are sampled; the cost of switches that are skipped counts as well. */
 static void govern(struct waits *s, uint64_t now_ns)
 {
     struct agent_control *c = bpf_side_control(s->bpf);
@@ -93,7 +95,7 @@ const struct wait_stack *waits_find(const struct waits *s, uint32_t tid, uint64_
     return at->tid == tid && at->wait_ns == wait_ns ? at : NULL;
 }
 
-/* The number behind a name in /proc/PID/status. */
+/* The number after a name in /proc/PID/status. */
 static uint64_t number_of(const char *text, const char *name)
 {
     const char *at = strstr(text, name);
@@ -101,7 +103,7 @@ static uint64_t number_of(const char *text, const char *name)
     return at ? strtoull(at + strlen(name), NULL, 10) : 0;
 }
 
-/* The switches that a thread has made: while they are as they were, it waits as it did. */
+/* The number of switches of a thread: while it does not change, the thread is still in the same wait. */
 static uint64_t count_switches(const struct agent_event *e)
 {
     _cleanup_(buf_done) struct buf b = BUF_INIT;
@@ -122,7 +124,7 @@ bool waits_read_stack(const struct process *p, const struct agent_event *e, stru
     ret->tid = e->tid;
     ret->sp = e->resume.sp - AGENT_RED_ZONE;
     ret->n = 0;
-    do { /* up to the first page that is not there */
+    do { /* up to the first page that is not mapped */
         size_t chunk = 4096 - (ret->sp + ret->n) % 4096;
 
         n = process_read(p, ret->sp + ret->n, ret->bytes + ret->n, MIN(chunk, sizeof ret->bytes - ret->n));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR GPL-2.0
 /*
- * On-CPU samples: a cpu-clock tick on each CPU, one program, or two that call each other where the kernel has no bpf_loop.
- * Off-CPU: waits.bpf.h. What it costs and loses is counted in `stats`.
+ * On-CPU samples: a program runs at each cpu-clock tick on each CPU (two programs that tail-call each other if the
+ * kernel has no bpf_loop). Off-CPU samples are in waits.bpf.h. CPU time and lost samples are counted in `stats`.
  */
 #include "agent/bpf/walk.bpf.h"
 
@@ -17,7 +17,7 @@ struct {
 
 struct {
     __uint(type, BPF_MAP_TYPE_RINGBUF);
-    __uint(max_entries, 1 << 20); /* the loader sets it by the number of CPUs */
+    __uint(max_entries, 1 << 20); /* the loader sets it according to the number of CPUs */
 } events SEC(".maps");
 
 struct {
@@ -27,7 +27,7 @@ struct {
     __type(value, struct agent_stats);
 } stats SEC(".maps");
 
-/* By CPU: a value per CPU may not be this large. */
+/* Indexed by CPU: a value of a per-CPU map may not be this large. */
 struct {
     __uint(type, BPF_MAP_TYPE_ARRAY);
     __uint(max_entries, 1);
@@ -35,7 +35,7 @@ struct {
     __type(value, struct agent_stack);
 } stacks SEC(".maps");
 
-const volatile __u64 pid_namespace_device = 0, pid_namespace_inode = 0; /* 0: the first one */
+const volatile __u64 pid_namespace_device = 0, pid_namespace_inode = 0; /* 0: the initial namespace */
 const volatile __u32 cpus = 1;
 
 struct agent_control control = {.take_unknown = 1};
@@ -51,7 +51,7 @@ static __always_inline __u64 current_pid_tgid(void)
     return (__u64) ns.tgid << 32 | ns.pid;
 }
 
-/* How many samples the one to be taken stands for; 0: none is to be taken. */
+/* The weight of the sample to be taken; 0: no sample is taken. */
 static __always_inline __u32 filter_weight(__u32 pid)
 {
     __u32 *found = bpf_map_lookup_elem(&filter, &pid), n;
@@ -87,14 +87,14 @@ static __always_inline void read_span(struct walk_state *w)
     e->flags |= AGENT_EVENT_SPAN;
 }
 
-/* The user side can walk on. */
+/* True if the user side can continue the walk. */
 static __always_inline bool is_unfinished(struct agent_event *e)
 {
     return e->end == AGENT_END_NO_PROCESS || e->end == AGENT_END_NO_MAPPING || e->end == AGENT_END_NO_PAGE;
 }
 
-/* The stack's bytes from sp, page by page up to the first that cannot be read. The user side is woken, as it is for nothing else:
- * what it loads then is there for the next sample. */
+/* Copies the stack from sp on, page by page up to the first one that cannot be read. Only such a copy wakes the user
+ * side, so that what it loads is available for the next sample. */
 static __always_inline void copy_stack(struct walk_state *w, struct agent_stats *st)
 {
     struct agent_event *e = &w->s->event;
@@ -142,8 +142,8 @@ static __always_inline void copy_stack(struct walk_state *w, struct agent_stats 
     e->resume.is_leaf = w->s->at.is_leaf;
 }
 
-/* The user's registers as the kernel saved them: right whether user or kernel code was interrupted. Before 5.15 nothing tells
- * where: they are on top of the kernel's stack. */
+/* Reads the user registers as the kernel saved them; they are right whether user or kernel code was interrupted. Before
+ * 5.15 no helper returns their address: they are at the top of the kernel stack. */
 static __always_inline void read_user_regs(struct task_struct *task, arch_regs *ret, bool bounded)
 {
     void *at;
@@ -155,7 +155,7 @@ static __always_inline void read_user_regs(struct task_struct *task, arch_regs *
     bpf_probe_read_kernel(ret, sizeof *ret, at);
 }
 
-/* Where a walk goes on: what is not in the scratch is found by its pid. False when nothing is known of the process. */
+/* Continues a walk: what is not in the scratch buffer is looked up by pid. False when the process is not loaded. */
 static __always_inline bool walk_resume(struct walk_state *w)
 {
     __u32 pid = w->s->event.pid;
@@ -167,7 +167,7 @@ static __always_inline bool walk_resume(struct walk_state *w)
     return true;
 }
 
-/* Begins at the user's registers of the task, which is the current one. False when the walk cannot begin. */
+/* Begins a walk at the user registers of the task, which must be the current one. False when the walk cannot begin. */
 static __always_inline bool walk_begin(struct walk_state *w, struct task_struct *task, __u64 tp, bool bounded)
 {
     arch_regs regs = {};
@@ -185,7 +185,7 @@ static __always_inline bool walk_begin(struct walk_state *w, struct task_struct 
     return !control.copy_all;
 }
 
-/* Behind the native frames. */
+/* Called after the native frames are walked. */
 static __always_inline void walk_end(struct walk_state *w, struct agent_stats *st, bool bounded)
 {
     if (w->lang)
@@ -210,7 +210,7 @@ static __always_inline struct agent_event *begin_event(struct walk_state *w, __u
     return e;
 }
 
-/* skip: frames that are not the task's but of what called us. */
+/* skip: number of frames that belong to the caller of this program and not to the task. */
 static __always_inline void kernel_frames(void *ctx, struct agent_event *e, __u64 skip)
 {
     long n = bpf_get_stack(ctx, e->words, AGENT_KERNEL_FRAMES * 8, skip);
@@ -234,7 +234,7 @@ static __always_inline void send(struct agent_event *e, struct agent_stats *st)
         st->lost++;
 }
 
-/* bounded: kernels before 5.11 have no typed pointer to the current task. */
+/* bounded: kernels before 5.11 have no helper for a typed pointer to the current task. */
 static __always_inline bool begin_tick(struct bpf_perf_event_data *ctx, struct walk_state *w, bool bounded)
 {
     __u64 now = bpf_ktime_get_ns(), id = current_pid_tgid();
@@ -260,7 +260,7 @@ static __always_inline bool begin_tick(struct bpf_perf_event_data *ctx, struct w
     return true;
 }
 
-/* What is left of the stack goes into the ring when it could not be walked to its end. */
+/* Puts the rest of the stack into the ring if it could not be walked to its end. */
 static __always_inline void end_tick(struct walk_state *w, bool bounded)
 {
     struct agent_event *e = &w->s->event;
@@ -290,7 +290,8 @@ int on_tick(struct bpf_perf_event_data *ctx)
     return 0;
 }
 
-/* Without bpf_loop: the first program begins, the second walks a part of the frames and calls itself for the next. */
+/* Without bpf_loop: the first program begins the walk; the second walks a part of the frames and tail-calls itself for
+ * the next part. */
 struct {
     __uint(type, BPF_MAP_TYPE_PROG_ARRAY);
     __uint(max_entries, 1);
@@ -327,7 +328,7 @@ struct fork_arguments {
     struct task_struct *parent, *child;
 };
 
-/* What a chosen process starts is chosen as well, before it runs. */
+/* Children of processes in the filter are added to it before they run. */
 SEC("tp_btf/sched_process_fork")
 int on_fork(struct fork_arguments *ctx)
 {

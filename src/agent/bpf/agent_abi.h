@@ -3,25 +3,27 @@
  * What the agent's BPF programs and its user side share, besides the rows themselves (unwind/rows.h).
  *
  * Maps
- *   shards      rows by index / 65536: array of maps, each one struct agent_shard; made as they are needed
+ *   shards      rows by index / 65536: array of maps, each one struct agent_shard; created as needed
  *   rules       every distinct rule once, for all files; rows in shards point here (row.rule is global there)
- *   pages       (file, ELF address / 65536) -> where its rows are. Only pages that were hit are there: a miss is told
- *               with the sample, and the user side adds the page
- *   processes   pid -> struct agent_process: who it is, its executable mappings sorted by start. Loaded when a pid is
- *               first sampled
- *   langs       pid -> struct agent_lang (lang_abi.h): what a language's steps need to know of the process
- *   filter      pid -> u32: AGENT_SKIP, or 1 for "sample it", or n > 1 for one sample in n. Looked at before anything else
- *   events      ring buffer, struct agent_event and struct agent_stack; nobody is woken, but for a stack that was copied
+ *   pages       (file, ELF address / 65536) -> where its rows are. Contains only pages that were hit: a miss is
+ *               reported with the sample, and the user side adds the page
+ *   processes   pid -> struct agent_process: its identity and its executable mappings, sorted by start. Loaded when a
+ *               pid is first sampled
+ *   langs       pid -> struct agent_lang (lang_abi.h): what the steps of a language need to know of the process
+ *   filter      pid -> u32: AGENT_SKIP, or 1 for "sample it", or n > 1 for one sample in n. Checked first
+ *   events      ring buffer, struct agent_event and struct agent_stack; only a copied stack wakes the reader
  *   stats       per CPU, struct agent_stats
  *
- * Event: one run of words behind the header, kernel frames first, then user frames, leaf first in both.
+ * Event: a run of words after the header, kernel frames first, then user frames, leaf first in both.
  *   A kernel word is an address. A user word has its kind in the top byte (enum agent_word) and, for native code, the
- *   address in the rest. A language's frames stand behind all native ones; each is AGENT_WORD_LANG + its enum agent_frame in
- *   the top byte, and takes AGENT_LANG_WORDS words in all; what they hold is between the language's BPF and user sides.
+ *   address in the rest. The frames of a language are stored after all native ones; each has AGENT_WORD_LANG + its enum
+ *   agent_frame in the top byte, and takes AGENT_LANG_WORDS words in all, whose meaning is private to the
+ *   language's BPF and user sides.
  *
  * A stack that could not be walked to its end because something is not loaded yet (process, mapping, page) has
- * AGENT_EVENT_RESUME set: `resume` is where the walk stopped, and a struct agent_stack with the stack's bytes from there
- * was put into the ring just before, by the same CPU at the same time_ns. The user side walks on with the same rows.
+ * AGENT_EVENT_RESUME set: `resume` is where the walk stopped, and a struct agent_stack with the stack's bytes from
+ * there was put into the ring just before, by the same CPU at the same time_ns. The user side walks on with the same
+ * rows.
  */
 #ifndef AGENT_ABI_H
 #define AGENT_ABI_H
@@ -32,14 +34,14 @@ enum {
     AGENT_MAPPINGS = 256, /* of a process; a power of two */
     AGENT_KERNEL_FRAMES = 127,
     AGENT_USER_FRAMES = 1023,
-    AGENT_WORDS = 3584, /* of an event, of all kinds */
-    AGENT_SHARDS = 256, /* at most; the user side keeps to its budget */
+    AGENT_WORDS = 3584, /* of an event, all kinds together */
+    AGENT_SHARDS = 256, /* at most; the user side stays within its budget */
     AGENT_RULES = 65536,
     AGENT_PAGES = 65536,
     AGENT_PROCESSES = 1024,    /* loaded at a time; 8 KiB each */
     AGENT_STACK_BYTES = 65536, /* of a stack copy */
     AGENT_LANG_WORDS = 3,
-    AGENT_WAIT_WORDS = 128, /* of the stack of a wait that are kept with its task; deeper ones are told ahead */
+    AGENT_WAIT_WORDS = 128, /* of the stack of a wait, kept with its task; deeper stacks are sent ahead */
     AGENT_STEPS = 1600,     /* of a walk: native frames and languages' */
     AGENT_RED_ZONE = 128,   /* below sp; copied as well, because leaf functions keep things there */
 #if defined(__x86_64__)
@@ -64,11 +66,11 @@ struct agent_page_key {
 };
 
 struct agent_page {
-    __u32 row, n; /* row: shard * 65536 + place in it; n == 0: nothing is known in this page */
+    __u32 row, n; /* row: shard * 65536 + index in it; n == 0: the page has no rows */
 };
 
 enum {
-    AGENT_FILE_NONE,    /* code of no file (a JIT's): by frame pointers */
+    AGENT_FILE_NONE,    /* code of no file (JIT): walked by frame pointers */
     AGENT_FILE_UNKNOWN, /* a file that is not loaded yet */
     AGENT_FILES_FIRST,
 };
@@ -96,8 +98,7 @@ enum {
 };
 
 struct agent_process {
-    __u64
-        mm; /* task->mm when it was loaded: a record of another image of the pid counts for nothing; 0: not known yet */
+    __u64 mm; /* task->mm when it was loaded: a record of another image of the pid is ignored; 0: not known yet */
     __u32 n, flags;
     struct agent_span span;
     struct agent_mapping v[AGENT_MAPPINGS];
@@ -105,14 +106,14 @@ struct agent_process {
 
 enum agent_end {
     AGENT_END_NONE,
-    AGENT_END_ROOT,       /* the stack is whole */
+    AGENT_END_ROOT,       /* the stack is complete */
     AGENT_END_NO_PROCESS, /* its mappings are not loaded */
-    AGENT_END_NO_MAPPING, /* code at an address that its record does not know */
+    AGENT_END_NO_MAPPING, /* code at an address outside of the mappings in its record */
     AGENT_END_NO_PAGE,    /* missing_file and missing_page say which */
-    AGENT_END_NO_RULE,    /* nothing known at this address */
+    AGENT_END_NO_RULE,    /* there is no rule for this address */
     AGENT_END_READ,       /* memory that cannot be read */
     AGENT_END_DEPTH,
-    AGENT_END_BAD, /* a frame that makes no sense */
+    AGENT_END_BAD, /* an invalid frame */
     AGENT_ENDS,
 };
 
@@ -129,7 +130,7 @@ enum {
     AGENT_EVENT_KERNEL_CUT = 1 << 2,
     AGENT_EVENT_NO_USER = 1 << 3,  /* a kernel thread, or a task without memory */
     AGENT_EVENT_LANG_CUT = 1 << 4, /* the language has more frames than are here */
-    AGENT_EVENT_TOLD = 1 << 5,     /* its stack is that of the AGENT_EVENT_WAIT with the same tid and wait_ns */
+    AGENT_EVENT_TOLD = 1 << 5,     /* its stack was sent in the AGENT_EVENT_WAIT with the same tid and wait_ns */
     AGENT_EVENT_ASK = 1 << 6,      /* AGENT_EVENT_WAIT: the user side reads the stack itself, from `resume` on */
 };
 
@@ -143,7 +144,7 @@ enum agent_word {
 
 struct agent_regs {
     __u64 pc, sp, fp, bx;
-    __u64 leaf[AGENT_LEAF_REGS]; /* by DWARF number; good while is_leaf */
+    __u64 leaf[AGENT_LEAF_REGS]; /* by DWARF number; valid while is_leaf */
     __u32 exact, is_leaf;
 };
 
@@ -154,8 +155,8 @@ struct agent_event {
     __u32 pid, tid;
     __u16 n_kernel, n_words; /* kernel words; words in all */
     __u32 weight;            /* samples this one stands for (filter's n); off-CPU: 1 / p */
-    __u64 value_ns; /* off-CPU: how long, not yet times weight; AGENT_EVENT_WAIT: switches of the thread so far */
-    __u64 wait_ns;  /* off-CPU: names the wait, together with tid */
+    __u64 value_ns; /* off-CPU: duration, not multiplied by weight; AGENT_EVENT_WAIT: switches of the thread so far */
+    __u64 wait_ns;  /* off-CPU: identifies the wait, together with tid */
     __u64 mm;
     __u32 missing_file, missing_page;
     char comm[16]; /* of the thread */
@@ -179,21 +180,21 @@ struct agent_stats {
     __u64 copies;      /* stacks copied */
     __u64 frames;
     __u64 switches, switch_ns, switch_samples; /* off-CPU */
-    __u64 left, drawn; /* waits to be left out before the next that is looked at; one in how many that was */
+    __u64 left, drawn; /* waits to skip before the next sampled one; the n (one in n) of the last draw */
 };
 
 enum { AGENT_SKIP = 0 };
 
-/* What the user side may change while programs run. */
+/* Settings that the user side may change while programs run. */
 struct agent_control {
-    __u32 take_unknown; /* weight of processes that the filter does not know; 0: they are not sampled */
+    __u32 take_unknown; /* weight of processes that are not in the filter; 0: they are not sampled */
     __u32 inherit;      /* children of processes in the filter join it */
     __u32 no_kernel;    /* leave kernel frames out */
-    __u32 copy_all;     /* walk nothing here: copy all stacks */
-    __u32 off_cpu_n;    /* one wait in so many is looked at; 0: none */
+    __u32 copy_all;     /* do not walk in BPF: copy all stacks */
+    __u32 off_cpu_n;    /* one wait in this many is sampled; 0: none */
     __u32 pad;
     __u64 off_cpu_min_ns;
-    __u64 last_look_ns; /* when all tasks were looked at; 0: not yet */
+    __u64 last_look_ns; /* when all tasks were last visited; 0: not yet */
 };
 
 #endif

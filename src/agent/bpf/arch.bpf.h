@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR GPL-2.0
 /*
- * What differs between machines. Included by walk.bpf.h behind struct walk_state and its helpers.
+ * What differs between machine architectures. Included by walk.bpf.h after struct walk_state and its helpers.
  *
  *   arch_regs           a user's registers, as the kernel saves them; ARCH_PC of them; ARCH_TP of a task: thread pointer
- *   arch_begin          the place of a walk from them
+ *   arch_begin          sets the start of a walk from them
  *   arch_signal_frame   the registers that a signal interrupted, from the frame at sp
  *   arch_read_ra        the return address
- *   arch_code           an address without what is not part of it
+ *   arch_code           an address without its tag and authentication bits
  */
 #ifndef AGENT_ARCH_BPF_H
 #define AGENT_ARCH_BPF_H
@@ -17,7 +17,7 @@ typedef struct pt_regs arch_regs;
 #define ARCH_PC(regs) ((regs)->rip)
 #define ARCH_TP thread.fsbase
 
-/* ARCH_DTV: glibc's pointer to a thread's blocks, from tp */
+/* ARCH_DTV: offset from tp of glibc's pointer to a thread's TLS blocks */
 enum { ARCH_BX = 3, ARCH_DTV = 8, ARCH_KERNEL_STACK = 16384 };
 
 static __always_inline void arch_begin(struct walk_state *w, const arch_regs *g)
@@ -133,7 +133,7 @@ static __always_inline int arch_read_ra(struct walk_state *w, struct unwind_rule
     return 0;
 }
 
-/* Pointer authentication and tags live above bit 47. */
+/* Pointer authentication codes and tags are above bit 47. */
 static __always_inline __u64 arch_code(__u64 address)
 {
     return address & 0x0000ffffffffffffull;

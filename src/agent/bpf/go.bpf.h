@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR GPL-2.0
 /*
- * pprof labels of the goroutine that the thread runs (unwind/lang/go/go_runtime.h). Behind the native frames: one word
- * with their number, then for each AGENT_LABEL_WORDS words of text: key, value, both cut and padded with zeros.
+ * pprof labels of the goroutine that the thread runs (unwind/lang/go/go_runtime.h). They are stored after the native
+ * frames: one word with their number, then for each label AGENT_LABEL_WORDS words of text: key and value, both
+ * truncated and padded with zeros.
  */
 #ifndef AGENT_GO_BPF_H
 #define AGENT_GO_BPF_H

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR GPL-2.0
 /*
- * Where a walk asks the languages. Included by walk.bpf.h behind struct walk_state and its helpers (read_word, finish); a
- * language's own file (python.bpf.h) is included here.
+ * Where a walk calls the steps of languages. Included by walk.bpf.h after struct walk_state and its helpers (read_word,
+ * finish); each language's own file (python.bpf.h) is included here.
  *
- *   lang_walk   after the native walk, in a process with a language: adds the language's frames behind the native ones,
- *               AGENT_LANG_WORDS words each, the first with AGENT_WORD_LANG + its enum agent_frame in the top byte. The user
- *               side puts them where they belong (struct lang, merge).
- *   lang_rule   a row with UNWIND_CFA_LANG: r->reg says which step of the language finds the caller. 0 to go on, 1 (by
- *               finish()) to end the walk.
+ *   lang_walk   called after the native walk, in a process with a language: appends the language's frames to the
+ *               native ones, AGENT_LANG_WORDS words each, the first with AGENT_WORD_LANG + its enum agent_frame in the top byte.
+ *               The user side merges them (struct lang, merge).
+ *   lang_rule   called for a row with UNWIND_CFA_LANG: r->reg says which step of the language finds the caller. Returns
+ *               0 to continue, 1 (through finish()) to end the walk.
  */
 #ifndef AGENT_LANG_BPF_H
 #define AGENT_LANG_BPF_H
@@ -23,7 +23,7 @@ static __always_inline void lang_walk(struct walk_state *w, bool bounded)
         go_walk(w, &w->lang->go, bounded);
 }
 
-/* Go changes to a thread's own stack (systemstack, asmcgocall): the frame pointer still is that of the caller, on the
+/* Go switches to a thread's own stack (systemstack, asmcgocall): the frame pointer is still that of the caller, on the
  * goroutine's stack. */
 static __always_inline long lang_rule(struct walk_state *w, struct unwind_rule *r)
 {

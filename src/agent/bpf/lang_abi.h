@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the languages' BPF steps and their user sides share. A language is a value of enum agent_lang_kind with a struct
+ * Shared by the BPF steps and the user sides of languages. A language is a value of enum agent_lang_kind with a struct
  * in struct agent_lang, its steps in bpf/NAME.bpf.h, called from bpf/lang.bpf.h, and its user side (agent/lang/lang.h).
  */
 #ifndef AGENT_LANG_ABI_H
@@ -28,8 +28,8 @@ struct agent_python {
 };
 
 enum {
-    AGENT_LABELS = 8,      /* of a goroutine; more are left out */
-    AGENT_LABEL_WORDS = 8, /* of each: its key, then its value, cut and padded with zeros */
+    AGENT_LABELS = 8,      /* of a goroutine; more are ignored */
+    AGENT_LABEL_WORDS = 8, /* of each label: its key, then its value, truncated and padded with zeros */
     AGENT_LABEL_KEY = 16,
     AGENT_LABEL_VALUE = 48,
     AGENT_GO_M = 48,
@@ -44,7 +44,7 @@ struct agent_go {
 struct agent_lang {
     __u32 kind, pad; /* enum agent_lang_kind */
     union {
-        __u64 words[32]; /* room; a language puts its own struct here */
+        __u64 words[32]; /* space for the language's own struct */
         struct agent_python python;
         struct agent_go go;
     };

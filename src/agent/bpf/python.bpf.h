@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR GPL-2.0
 /*
- * CPython's frames, behind the native ones in the event: the user side puts them in their place (lang_python.c). The
- * thread's state is found by its thread pointer in the interpreters' lists, and remembered; then the chain of frames is
- * followed. Two loops of their own rather than steps of the native walk: the verifier would multiply one by the other.
+ * CPython's frames, stored after the native ones in the event; the user side merges them (lang_python.c). The thread's
+ * state is found by its thread pointer in the interpreters' lists, and cached; then the chain of frames is followed.
+ * These are two separate loops rather than steps of the native walk, because the verifier would multiply the states of
+ * both.
  *
- * Words of a frame: code object; offset of the instruction; a hash of what the code object points to, so that another one at
- * the same address is another frame.
+ * Words of a frame: code object; offset of the instruction; a hash of what the code object points to, so that another
+ * code object at the same address is a different frame.
  */
 #ifndef AGENT_PYTHON_BPF_H
 #define AGENT_PYTHON_BPF_H
@@ -26,10 +27,10 @@ struct python_walk {
     __u64 tp;
     __u64 interp, state; /* while searching */
     __u64 frame;         /* the next one */
-    __u64 last;          /* where in the event the first word of the last frame is, + 1; 0: there is none yet */
+    __u64 last;          /* index in the event of the first word of the last frame, + 1; 0: there is none yet */
 };
 
-/* One thread state further; 1 to end, with p->state set when it was found. */
+/* Moves to the next thread state; returns 1 to end, with p->state set if it was found. */
 static __noinline long python_search(__u32 i, struct python_walk *p)
 {
     struct agent_python *py = p->py;
@@ -80,7 +81,7 @@ static __always_inline __u32 python_byte(struct python_walk *p, __u32 at)
     return ((__u8 *) p->s->lang)[at & 127];
 }
 
-/* How far the instruction is into the code. */
+/* The offset of the instruction in the code. */
 static __always_inline __u64 python_instr(struct python_walk *p, __u64 code)
 {
     __u64 v = python_in(p, p->py->frame_instr);
@@ -102,7 +103,7 @@ static __always_inline __u64 python_content(struct python_walk *p, __u64 code)
     return v[0] ^ (v[1] << 21 | v[1] >> 43) ^ (v[2] << 42 | v[2] >> 22) ^ v[3] * 0x9e3779b97f4a7c15ull;
 }
 
-/* The last frame is the outermost of its native one. */
+/* Marks the last frame as the outermost one of its native frame. */
 static __always_inline void python_mark_entry(struct python_walk *p)
 {
     __u64 at = p->last - 1;

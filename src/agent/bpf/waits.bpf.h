@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR GPL-2.0
 /*
- * Off-CPU: waits. One in off_cpu_n is looked at when it begins (on_switch): its stack is kept with the task, and told with the
- * time when the task runs again. Every second all tasks are looked at (on_task, read by the user side): a wait of more than a
- * second counts for itself alone, whether it was looked at or not, and is told slice by slice while it lasts.
+ * Off-CPU samples: waits. One wait in off_cpu_n is sampled when it begins (on_switch): its stack is kept with the task,
+ * and sent with the duration when the task runs again. Every second all tasks are visited (on_task, read by the user
+ * side): a wait of more than a second counts with weight 1, whether it was sampled or not, and is reported slice by
+ * slice while it lasts.
  *
  *   a wait that was            looked at                      missed
  *   shorter than that          weight n                       nothing
  *   seen by on_task            weight 1 from its begin        weight 1 from the middle between two looks
  *
- * so that in each column sums come out right. A stack that does not fit beside the task, or needs the user side to be walked, is
- * told at once as AGENT_EVENT_WAIT, and what is told later refers to it.
+ * so that sums are right in each column. A stack that does not fit into the task's storage, or cannot be walked
+ * completely in BPF, is sent at once as AGENT_EVENT_WAIT, and later events of the wait refer to it.
  */
 #ifndef AGENT_WAITS_BPF_H
 #define AGENT_WAITS_BPF_H
@@ -18,10 +19,10 @@ static const __u64 LONG_NS = 1000000000;
 
 /* A wait that has begun; since_ns 0: none. */
 struct agent_wait {
-    __u64 since_ns;               /* what was told ends here */
-    __u64 wait_ns;                /* names it, together with tid */
+    __u64 since_ns;               /* end of the time that was already reported */
+    __u64 wait_ns;                /* identifies it, together with tid */
     __u64 switches;               /* of the task, when it began */
-    __u64 seen_ns, seen_switches; /* by on_task, of a wait that was not looked at */
+    __u64 seen_ns, seen_switches; /* set by on_task, for a wait that was not sampled */
     __u64 mm;
     __u32 pid, tid, weight;
     __u16 n_kernel, n_words;
@@ -55,7 +56,7 @@ static __always_inline int is_blocked(struct task_struct *task)
     return task->__state != 0;
 }
 
-/* Tells what goes by as AGENT_EVENT_WAIT. The wait keeps no words then. */
+/* Sends the stack as AGENT_EVENT_WAIT. The wait then keeps no words. */
 static __always_inline void tell_ahead(struct walk_state *w, struct agent_wait *wait, struct agent_stats *st)
 {
     struct agent_event *e = &w->s->event;
@@ -80,7 +81,7 @@ static __always_inline void keep_words(struct agent_wait *wait, struct agent_eve
     wait->n_kernel = e->n_kernel;
 }
 
-/* Tells the time since it was last told. */
+/* Reports the time since the last report. */
 static __always_inline void tell_wait(struct task_struct *task, struct agent_wait *wait, struct agent_event *e,
                                       struct agent_stats *st, __u64 now)
 {
@@ -110,8 +111,8 @@ static __always_inline void tell_wait(struct task_struct *task, struct agent_wai
     send(e, st);
 }
 
-/* A busy machine makes a few switches that no program is run for. A wait whose end was such a one ended before the time that the
- * task has run since. */
+/* On a busy machine the program is not run for a few switches. If it missed the end of a wait, the wait ended before
+ * the time that the task has run since. */
 static __always_inline void end_unseen(struct task_struct *prev, struct agent_wait *wait, struct agent_event *e,
                                        struct agent_stats *st, __u64 now)
 {
@@ -140,7 +141,7 @@ static __always_inline void begin_wait(void *ctx, struct task_struct *prev, stru
     end_unseen(prev, wait, &w.s->event, st, now);
     e = begin_event(&w, AGENT_EVENT_OFFCPU, id, now);
     if (!control.no_kernel)
-        kernel_frames(ctx, e, 2); /* this program and what runs programs at a tracepoint */
+        kernel_frames(ctx, e, 2); /* skips this program and the kernel function that runs programs at a tracepoint */
     e->mm = (__u64) prev->mm;
     if (walk_begin(&w, prev, prev->ARCH_TP, false))
         bpf_loop(AGENT_STEPS, one_frame, &w, 0);
@@ -181,8 +182,8 @@ static __always_inline void end_wait(struct task_struct *next, struct agent_wait
     wait->since_ns = 0;
 }
 
-/* One wait in n is looked at, by a count of those to be left out, which is random around n. How many this one
- * stands for, 0: it is left out. */
+/* Samples one wait in n: the number of waits to skip is drawn at random with mean n. Returns the weight of this wait;
+ * 0: it is skipped. */
 static __always_inline __u32 choose_wait(struct agent_stats *st, __u32 n)
 {
     __u32 drawn;
@@ -231,7 +232,7 @@ struct task_arguments { /* struct bpf_iter__task */
     struct task_struct *task;
 };
 
-/* A wait that nobody looked at and that lasts: the user side reads its stack. */
+/* A long wait that was not sampled at its begin: the user side reads its stack. */
 static __always_inline void begin_long(struct task_struct *task, struct agent_wait *wait, struct scratch *s,
                                        struct agent_stats *st, __u64 now)
 {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR GPL-2.0
 /*
- * The maps, and the walk over a user stack with the rows of unwind/rows.h: one bpf_loop over frames, one frame a step. Where
- * the kernel has no bpf_loop (before 5.17), programs are told so by `bounded`, a constant: they walk a part of the frames in
- * a plain loop and call themselves for the next part (agent.bpf.c).
+ * The maps, and the walk over a user stack with the rows of unwind/rows.h: one bpf_loop over frames, one frame a step.
+ * If the kernel has no bpf_loop (before 5.17), the constant `bounded` is set: programs then walk a part of the frames
+ * in a plain loop and tail-call themselves for the next part (agent.bpf.c).
  *
- * Searches are free of branches, because the verifier follows each one: `x << k` of a bit, never an AND with 0 or -1, which
- * kernel 6.18 splits into two states. Kernel structures are declared here with the fields that are read.
+ * Searches are free of branches, because the verifier follows every branch: `x << k` of a bit, never an AND with 0 or
+ * -1, which kernel 6.18 splits into two states. Kernel structures are declared here with only the fields that are read.
  */
 #ifndef AGENT_WALK_BPF_H
 #define AGENT_WALK_BPF_H
@@ -39,14 +39,14 @@ struct thread_struct {
 struct bpf_local_storage;
 
 struct sched_entity {
-    __u64 sum_exec_runtime, prev_sum_exec_runtime; /* all its time on CPU; until it was last switched in */
+    __u64 sum_exec_runtime, prev_sum_exec_runtime; /* its total time on CPU; the same when it was last switched in */
 } __attribute__((preserve_access_index));
 
 struct task_struct {
     struct mm_struct *mm;
     void *stack;
-    struct bpf_local_storage *bpf_storage; /* NULL: no program keeps anything with it */
-    unsigned long nvcsw, nivcsw;           /* switches, by its own will and not */
+    struct bpf_local_storage *bpf_storage; /* NULL: the task has no storage */
+    unsigned long nvcsw, nivcsw;           /* voluntary and involuntary switches */
     struct sched_entity se;
     int pid, tgid;
     unsigned int flags;
@@ -105,14 +105,14 @@ struct {
     __type(value, struct agent_lang);
 } langs SEC(".maps");
 
-/* Where a walk is. Not on the stack: the verifier follows values on the stack one by one, and those of a map not at all. */
+/* The state of a walk. Not on the stack: the verifier tracks every value on the stack, and none in a map. */
 struct walk_place {
     __u64 pc, sp, fp, bx;
     __u64 tp; /* thread pointer */
     __u32 exact, is_leaf;
     __u32 walks; /* there are frames to walk here */
     __u32 frames;
-    __u32 file;                                     /* of the last mapping: the next frame is mostly in it as well */
+    __u32 file;                                     /* of the last mapping: the next frame is usually in the same one */
     __u64 start, end, bias;                         /* likewise */
     __u32 page_file, page_number, page_row, page_n; /* the last page */
 };
@@ -138,11 +138,13 @@ struct walk_state {
     struct agent_lang *lang; /* NULL: none */
 };
 
-/* Parts of a walk without bpf_loop. Programs may call each other 32 times: together more than AGENT_USER_FRAMES. */
+/* Parts of a walk without bpf_loop. Programs may tail-call each other 32 times; all parts together are more than
+ * AGENT_USER_FRAMES. */
 enum { WALK_PART = 32, WALK_LANG_PART = 64 };
 
-/* f(i, arg) until it returns 1, n times at most; fewer without bpf_loop. f is __noinline: the verifier of kernel 5.10 takes loops
- * only if their way back is a jump, which is sure of a loop with nothing in it but a call. */
+/* Calls f(i, arg) until it returns 1, n times at most; fewer without bpf_loop. f is __noinline: the verifier of kernel
+ * 5.10 accepts a loop only if its back edge is a plain jump, which is certain if the loop contains nothing but a
+ * call. */
 #define WALK_REPEAT(bounded, n, f, arg)                 \
     do {                                                \
         if (!(bounded))                                 \
@@ -324,7 +326,7 @@ static __always_inline long apply(struct walk_state *w, struct unwind_rule *r)
     return 0;
 }
 
-/* Code outside of all files (a JIT's): by frame pointers, as long as they make sense. */
+/* Code outside of all files (JIT code): follows frame pointers as long as they are plausible. */
 static __always_inline long by_frame_pointer(struct walk_state *w)
 {
     __u64 v[2] = {};
@@ -358,7 +360,8 @@ static __always_inline int enter_mapping(struct walk_state *w, __u64 at)
     return 1;
 }
 
-/* The word of a frame goes in after the frame's rule is there, so that a walk that is resumed elsewhere begins with it. */
+/* The word of a frame is added after its rule was found, so that a walk that is resumed elsewhere begins with this
+ * frame. */
 static __noinline long one_frame(__u32 i, struct walk_state *w)
 {
     __u32 end = AGENT_END_NO_RULE;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See still.h. Files are read and rows made before the process is stopped, names found after it goes on. */
+/* Takes the stacks of all threads of a process (still.h). Files are read and unwind tables made before the process is
+ * stopped; names are looked up after it continues. */
 #include "agent/dump/still.h"
 
 #include <errno.h>
@@ -26,7 +27,7 @@ struct taking {
         uint64_t state, thread_id;
     } * states; /* Python's threads */
     size_t n_states, cap_states;
-    struct python_frame *python_frames; /* of the thread at hand */
+    struct python_frame *python_frames; /* of the current thread */
     struct still_frame *native;
 };
 
@@ -95,7 +96,7 @@ static uint32_t walk_native(struct taking *t, const struct stopped_thread *from,
         const struct unwind_rule *rule = m ? still_rule(t->s, m, at) : NULL;
         enum remote_result r;
 
-        if (!m && n) /* no code there: the step before was wrong */
+        if (!m && n) /* not code: the step before was wrong */
             break;
         t->native[n++] = (struct still_frame){.kind = STILL_NATIVE,
                                               .exact = w.exact,
@@ -146,7 +147,8 @@ static bool is_eval(const struct taking *t, const struct still_frame *f)
     return python_loops_have(&t->python.loops, at);
 }
 
-/* How many native frames of the loop have no Python frame: one that is just entered or left. Only a whole stack tells. */
+/* Counts the native frames of the loop without a Python frame: a loop that is just being entered or left has none. Can
+ * only be determined for a complete stack. */
 static uint32_t count_bare(const struct taking *t, uint32_t n_native, uint32_t n_python, bool whole)
 {
     uint32_t evals = 0, entries = 0;
@@ -158,7 +160,8 @@ static uint32_t count_bare(const struct taking *t, uint32_t n_native, uint32_t n
     return whole && evals > entries ? evals - entries : 0;
 }
 
-/* Leaf first: a native frame of the loop is replaced by its Python frames; what Python has left goes to the end. */
+/* Merges leaf first: a native frame of the loop is replaced by its Python frames; Python frames that are left over go
+ * to the end. */
 static int merge(struct taking *t, struct still_thread *th, uint32_t n_native, uint32_t n_python, bool no_native)
 {
     uint32_t bare = count_bare(t, n_native, n_python, th->whole), p = 0, n = 0;
@@ -249,7 +252,8 @@ static int walk_threads(struct taking *t, const struct still_options *o)
     return r;
 }
 
-/* Without registers nobody knows which thread a state is of: they stand alone, in Python's order. */
+/* Without registers the thread of a Python thread state is unknown: the states are listed on their own, in Python's
+ * order. */
 static int walk_states(struct taking *t)
 {
     struct still *s = t->s;
@@ -270,7 +274,7 @@ static int walk_states(struct taking *t)
     return r;
 }
 
-/* The threads with their states, which a stop would hide. */
+/* Reads the states of the threads, which stopping them would change. */
 static void read_states(struct taking *t, struct stopped *ret)
 {
     if (stopped_take(t->s->pid, true, ret, NULL) < 0)
@@ -290,7 +294,7 @@ static int take_stopped(struct taking *t, const struct still_options *o, struct 
     int64_t start;
     int r;
 
-    read_states(t, &before); /* what they are doing before we stop them */
+    read_states(t, &before); /* the states before we stop the threads */
     start = clock_mono();
     r = stopped_take(s->pid, false, &t->stopped, e);
     if (r < 0) {

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Every thread of a process as it is now: all are stopped for some milliseconds (ptrace), their stacks are walked with the
- * same rows as samples are, Python's frames are put in the place of the interpreter's, and all go on. Nothing of the
- * process is changed; system calls that a stop interrupts are taken up again by the kernel, but for the few that signal(7)
- * names (epoll_wait and others then return EINTR, as after SIGSTOP and SIGCONT).
+ * The current stacks of all threads of a process: the threads are stopped for some milliseconds (ptrace), their stacks
+ * are walked with the same unwind tables as samples, Python's frames replace those of the interpreter, and the threads
+ * continue. The process is not changed; the kernel restarts system calls that a stop interrupts, except for the few
+ * that signal(7) names (epoll_wait and others then return EINTR, as after SIGSTOP and SIGCONT).
  *
- * Whoever may not stop the process, or does not want to (nonblocking), gets Python's frames alone, read while it runs.
+ * If the caller may not stop the process, or does not want to (nonblocking), only Python's frames are returned, read
+ * while it runs.
  */
 #ifndef AGENT_STILL_H
 #define AGENT_STILL_H
@@ -29,7 +30,7 @@ enum still_kind { STILL_NATIVE, STILL_PYTHON };
 
 struct still_frame {
     enum still_kind kind;
-    bool exact;                /* address is the instruction itself; else it is a return address, behind the call */
+    bool exact;                /* address is the instruction itself; else it is a return address, after the call */
     uint64_t address;          /* in the process */
     int32_t module;            /* of still.modules; -1: code of no file */
     uint64_t elf;              /* the address in its file, of the call */
@@ -53,12 +54,12 @@ struct still_thread {
 };
 
 struct still_module {
-    struct str path; /* as the process names it */
+    struct str path; /* as seen by the process */
     struct str build_id;
     char open_path[128]; /* where we can open it */
     struct elf_file *file;
     struct unwind_table *table;
-    struct elf_symbols *symbols; /* loaded at need */
+    struct elf_symbols *symbols; /* loaded when needed */
     bool is_go;
     uint64_t fp_lo, fp_hi; /* ELF addresses of code with frame pointers and without rows (v8_builtins.h) */
 };
@@ -76,12 +77,12 @@ struct still {
 };
 
 struct still_options {
-    bool nonblocking; /* do not stop it: Python's frames alone */
+    bool nonblocking; /* do not stop it: only Python's frames */
     bool no_native;   /* leave out native frames of threads that have Python's */
 };
 
-/* *ret is to be freed with still_free(). -ESRCH, -EPERM with words. Native frames have names from symbol tables,
- * pclntab or a perf map; lines and inlined calls are the symbolizer's. */
+/* *ret is to be freed with still_free(). -ESRCH, -EPERM with an error message. Native frames have names from symbol
+ * tables, pclntab or a perf map; lines and inlined calls are left to the symbolizer. */
 int still_take(int pid, const struct still_options *o, struct still **ret, struct err *e);
 void still_free(struct still *s);
 DEFINE_CLEANUP(struct still *, still_free)

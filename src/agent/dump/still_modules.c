@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See still_modules.h. Files are opened below the process's root; one that was replaced since is not read as if it were
- * the old one: then /proc/PID/map_files still has it, for those who may. */
+/* Reads the mappings of a process and opens the mapped files, for unwinding and names. Files are opened below the
+ * process's root. A file that was replaced since it was mapped is not used in place of the old one: it is opened
+ * through /proc/PID/map_files, if the user may. */
 #include "agent/dump/still_modules.h"
 
 #include <errno.h>
@@ -48,7 +49,7 @@ static int open_file(struct still *s, const struct proc_map *p, char path[128])
     return fd;
 }
 
-/* The vDSO is in no file: its pages are the image. */
+/* The vDSO has no file: its image is read from memory. */
 static int read_vdso(struct still *s, const struct proc_map *p, struct elf_file **ret)
 {
     struct proc_memory m = proc_memory_of(s->pid);
@@ -141,7 +142,7 @@ static int add_map(struct still *s, struct still_maps *ret, const struct proc_ma
         m.module = find_module(s, p);
     f = m.module >= 0 ? s->modules[m.module].file : NULL;
     if (f && !elf_load_bias(f->segments, f->n_segments, p->start, p->end, p->offset, &m.bias))
-        m.module = -1; /* code of another kind: a file that a JIT writes */
+        m.module = -1; /* code from a file that a JIT writes */
     r = mem_grow((void **) &ret->v, &ret->cap, ret->n + 1, sizeof *ret->v, PROC_MAPS_MAX);
     if (r < 0)
         return r;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The files that a process has mapped, for still.c alone: where their code is, their rows, their names. */
+/* The files that a process has mapped: where their code is, their unwind tables, their names. Used by still.c only. */
 #ifndef AGENT_STILL_MODULES_H
 #define AGENT_STILL_MODULES_H
 
@@ -17,7 +17,7 @@ struct still_map {
 };
 
 struct still_maps {
-    struct still_map *v; /* executable ones, by start, those of no file too */
+    struct still_map *v; /* executable mappings sorted by start, including those without a file */
     size_t n, cap;
     struct python_image python;         /* of the module that holds an interpreter */
     const struct elf_file *python_file; /* the module's */
@@ -37,8 +37,8 @@ void still_modules_done(struct still *s);
 const struct still_map *still_maps_find(const struct still_maps *m, uint64_t address);
 /* The rule at an address, NULL when nothing is known. */
 const struct unwind_rule *still_rule(struct still *s, const struct still_map *m, uint64_t address);
-/* What to do at an address without a rule: code without tables is walked by frame pointers; a stack that ends in the first
- * code of a program is whole; any other is not. */
+/* What to do at an address without a rule: code without tables is walked by frame pointers; a stack that ends in the
+ * start code of a program is complete; any other is not. */
 enum still_end { STILL_BY_FRAME_POINTER, STILL_START, STILL_NO_RULE };
 enum still_end still_end(struct still *s, const struct still_map *m, uint64_t address);
 /* Fills in the function of a native frame, from tables of its file or of the JIT. */

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Stops all threads of a process with PTRACE_SEIZE and PTRACE_INTERRUPT, and lets them continue. */
 #include "agent/dump/still_stop.h"
 
 #include <dirent.h>
@@ -12,7 +13,7 @@
 
 #include "base/mem.h"
 
-enum { ROUNDS = 10 }; /* of looking for threads that were started while others were stopped */
+enum { ROUNDS = 10 }; /* of searching for threads that were started while others were stopped */
 
 static bool known(const struct stopped *s, int tid)
 {
@@ -22,8 +23,8 @@ static bool known(const struct stopped *s, int tid)
     return false;
 }
 
-/* Waits for the stop that PTRACE_INTERRUPT asked for. A signal that comes first is delivered when the thread goes on: a
- * detach hands it over, so that it is not lost. */
+/* Waits for the stop that PTRACE_INTERRUPT requested. A signal that arrives first is returned in *signal, so that it
+ * can be delivered and is not lost. */
 static bool wait_stop(int tid, int *signal)
 {
     int status;
@@ -83,7 +84,7 @@ static int stop_one(struct stopped_thread *t)
     if (ptrace(PTRACE_INTERRUPT, t->tid, NULL, NULL) < 0 || !wait_stop(t->tid, &signal))
         return -ESRCH;
     t->stopped = true;
-    if (signal) { /* put back, then stopped by us after all */
+    if (signal) { /* deliver the signal, then wait for our stop */
         ptrace(PTRACE_CONT, t->tid, NULL, (void *) (intptr_t) signal);
         t->stopped = wait_stop(t->tid, &signal);
         if (!t->stopped)

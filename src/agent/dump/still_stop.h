@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stopping the threads of a process and letting them go, by ptrace. For still.c; one thread does both. */
+/* Stops the threads of a process and lets them continue, with ptrace. Used by still.c; the same thread must do both. */
 #ifndef AGENT_STILL_STOP_H
 #define AGENT_STILL_STOP_H
 
@@ -8,8 +8,8 @@
 
 struct stopped_thread {
     int tid;
-    char state;   /* for who only lists them: of /proc */
-    bool stopped; /* false: it ended, or is somebody else's */
+    char state;   /* with only_list: the state from /proc */
+    bool stopped; /* false: it ended, or another process traces it */
     struct remote_regs regs;
     uint64_t thread_pointer;
 };
@@ -19,8 +19,8 @@ struct stopped {
     size_t n, cap;
 };
 
-/* Stops every thread, also those that start meanwhile; only_list: finds them, and stops none. -EPERM with words when none may be stopped. stopped_release() is
- * needed also after a failure. */
+/* Stops every thread, including those that start in the meantime; only_list: lists the threads and stops none. -EPERM
+ * with an error message when none may be stopped. stopped_release() must also be called after a failure. */
 int stopped_take(int pid, bool only_list, struct stopped *ret, struct err *e);
 void stopped_release(struct stopped *s);
 void stopped_done(struct stopped *s);

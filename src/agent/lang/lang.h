@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A language's user side. What the BPF side needs goes into the process's struct agent_lang (bpf/lang_abi.h), which the
- * agent puts into the map `langs` together with the process's record; what its frames mean is asked of resolve().
+ * agent puts into the map `langs` together with the process's record; resolve() returns the meaning of its frames.
  *
  * A new language is a struct lang in the list `langs` (lang.c), its struct in lang_abi.h, and its steps called from
  * bpf/lang.bpf.h. All calls come from the agent's thread.
@@ -13,7 +13,7 @@
 #include "base/arena.h"
 
 struct lang_frame {
-    struct str function, file; /* live until the arena given to resolve() is emptied */
+    struct str function, file; /* valid until the arena given to resolve() is emptied */
     int64_t line, start_line;
     const char *type; /* profile.frame.type: "cpython", "go" */
 };
@@ -21,25 +21,26 @@ struct lang_frame {
 struct lang {
     const char *name;
     enum agent_lang_kind kind;
-    /* Looks whether the process runs this runtime: called when its executable mappings are known and again when they
-     * changed, until it says yes. 1: yes; p->lang_record and p->lang_state are set. 0: no. Negative: it does, but cannot be walked (an unknown version); words say why. */
+    /* Checks whether the process runs this runtime. Called when its executable mappings are known, and again when they
+     * changed, until it returns 1. 1: yes; p->lang_record and p->lang_state are set. 0: no. Negative: yes, but its
+     * frames cannot be walked (an unknown version); the error message says why. */
     int (*attach)(struct process *p, struct err *e);
     void (*detach)(struct process *p);
-    /* The event has the language's frames behind the native ones: words [n_kernel, n_native) are native, those up to n the
-     * language's. Puts each where it belongs and returns how many words there are then, at most n. whole: the native stack
-     * was walked to its root. */
+    /* The event has the language's frames after the native ones: words [n_kernel, n_native) are native, those up to n
+     * the language's. Moves each frame to its place and returns the new number of words, at most n. whole: the native
+     * stack was walked to its root. */
     uint32_t (*merge)(struct process *p, uint64_t *words, uint32_t n_kernel, uint32_t n_native, uint32_t n, bool whole);
     /* Labels among the language's words: AGENT_LABEL_WORDS words each (lang_abi.h), as bytes. NULL: it has none. */
     struct str (*labels)(const uint64_t *words, uint32_t n);
-    /* What a frame's words mean; asked once per distinct words of a process and soon after the sample. 0, or negative:
-     * the frame shows as one of this language without a name. */
+    /* Resolves the words of a frame; called once per distinct words of a process, soon after the sample. 0, or
+     * negative: the frame is shown as one of this language without a name. */
     int (*resolve)(struct process *p, const uint64_t words[AGENT_LANG_WORDS], struct arena *a, struct lang_frame *ret);
 };
 
 extern const struct lang *const langs[]; /* NULL-terminated */
 
-/* Languages whose code has no call frame information: the table from what the file has instead (Go's pclntab).
- * -ENODATA when the file is none of theirs. Asked before .eh_frame is read. */
+/* Makes the unwind table of a file of a language whose code has no call frame information, from what the file has
+ * instead (Go's pclntab). -ENODATA when the file is not of such a language. Called before .eh_frame is read. */
 int lang_table_new(const struct elf_file *f, struct unwind_table **ret, struct err *e);
 
 #endif

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Go's user side: finds where a process keeps the pprof labels of its goroutines, and cuts the labels out of events. */
 #include "agent/lang/go/lang_go.h"
 
 #include <errno.h>
@@ -35,7 +36,7 @@ static int attach(struct process *p, struct err *e)
 
 static uint32_t merge(struct process *p, uint64_t *words, uint32_t n_kernel, uint32_t n_native, uint32_t n, bool whole)
 {
-    return n_native; /* nothing but labels comes behind */
+    return n_native; /* only labels follow */
 }
 
 static struct str labels(const uint64_t *words, uint32_t n)

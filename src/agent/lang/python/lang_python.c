@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * CPython's user side: finds the interpreter of a process, and what the frames that bpf/python.bpf.h sends mean. A code
- * object is read once; the third word of its frames is a hash of what it points to, so that one that took the place of
- * another is read anew.
+ * CPython's user side: finds the interpreter of a process, and resolves the frames that bpf/python.bpf.h sends. A code
+ * object is read once; the third word of its frames is a hash of what it points to, so that a code object that replaced
+ * another at the same address is read again.
  */
 #include "agent/lang/python/lang_python.h"
 
@@ -16,9 +16,9 @@
 #include "unwind/lang/python/python.h"
 
 enum {
-    CODES_MAX = 65536,     /* of a process; then all are forgotten */
+    CODES_MAX = 65536,     /* per process; when full, all are dropped */
     MEMORY_MAX = 16 << 20, /* likewise */
-    IMAGES = 32,           /* files with interpreters that are remembered */
+    IMAGES = 32,           /* cached files with interpreters */
     LOOP_TRIES = 16,       /* samples of a process for which a shim frame is looked for */
 };
 
@@ -31,7 +31,7 @@ struct code {
 struct python_process {
     struct python python;
     struct object *object; /* of the interpreter; a reference */
-    unsigned tries;        /* left, to look for the loop */
+    unsigned tries;        /* remaining attempts to find the loop */
     struct proc_memory memory;
     struct code *codes;
     size_t n, cap;
@@ -39,7 +39,7 @@ struct python_process {
     struct arena arena;
 };
 
-/* Looking into a file is dear: its answer is kept, by the object's number. The agent's thread only. */
+/* Searching a file is expensive: the result is cached by the object's number. The agent's thread only. */
 static struct {
     uint32_t number;
     bool is_python;
@@ -206,7 +206,7 @@ static int find_loops(void *arg)
     return 0;
 }
 
-/* Once for each file: what is found is kept with it. */
+/* Done once per file: the result is kept with it. */
 static void look_for_loops(struct python_process *s)
 {
     struct loop_search q = {.object = s->object};
@@ -235,7 +235,8 @@ static bool is_eval(const struct process *p, uint64_t word)
     return python_loops_have(&s->python.loops, at);
 }
 
-/* How many native frames of the loop have no Python frame: one that was just entered, or is left. Only a whole stack tells. */
+/* Counts the native frames of the loop without a Python frame: a loop that was just entered, or is being left, has
+ * none. Can only be determined for a complete stack. */
 static uint32_t count_bare(const struct process *p, const uint64_t *words, uint32_t n_kernel, uint32_t n_native,
                            uint32_t n)
 {
@@ -248,7 +249,7 @@ static uint32_t count_bare(const struct process *p, const uint64_t *words, uint3
     return evals > entries ? evals - entries : 0;
 }
 
-/* Each native frame of the loop is replaced by its Python frames; what Python has left goes to the end. */
+/* Replaces each native frame of the loop by its Python frames; Python frames that are left over go to the end. */
 static uint32_t merge(struct process *p, uint64_t *words, uint32_t n_kernel, uint32_t n_native, uint32_t n, bool whole)
 {
     static uint64_t native[AGENT_WORDS + AGENT_USER_FRAMES], python[AGENT_WORDS]; /* the agent has one thread */
