@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See answer.h. */
+/* The table of questions declared in answer.h: each one compiles its parameters, asks query.h and appends the answer to
+ * a buffer as JSON or, for trees, in the binary form. */
 #include "query/answer.h"
 
 #include <errno.h>
@@ -90,7 +91,7 @@ static struct query_params params(struct answer_request *c)
     };
 }
 
-/* What is to be known about the answer is collected in the request and put into it at the end. */
+/* Notes about the answer are collected in the request and appended to the answer at the end. */
 static int compile_params(struct answer_request *c, const struct query_params *p, struct query **ret, struct err *e)
 {
     int r = query_compile(p, ret, e);
@@ -137,7 +138,7 @@ static int run_flame(struct answer_request *c, struct buf *out, struct err *e)
 
     if (r == 0)
         r = query_flame(c->store, q, &t, &c->notes, e);
-    if (r == 0 && !c->binary) /* the binary form has no place for it: ask for `coverage` */
+    if (r == 0 && !c->binary) /* the binary form has no field for it; clients ask `coverage` */
         r = query_coverage(c->store, q, t->covered_ns, e);
     return r < 0 ? r : put_tree(c, out, t);
 }
@@ -283,7 +284,7 @@ static int run_coverage(struct answer_request *c, struct buf *out, struct err *e
 
 /* --- lists --- */
 
-/* Lists ask over every type unless one is named. */
+/* Lists cover every type unless one is named. */
 static int compile_list(struct answer_request *c, struct query **ret, struct err *e)
 {
     struct query_params p = params(c);
@@ -425,7 +426,7 @@ const struct question *question_find(struct str name)
     return NULL;
 }
 
-/* Whatever the question: damage and coarse edges are named in the answer. */
+/* Adds notes about damage and coarse edges to every JSON answer. */
 static void put_notes(const struct answer_request *q, struct buf *out)
 {
     size_t n = out->n;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One question by name, parameters by name, one answer as JSON: what `GET /api/v1/top?query=cpu&limit=10`,
- * `wick query top cpu --limit 10` and the MCP tool `top` have in common. The table of questions is the only place where
- * a question is written; the API's routes, the command's help and the OpenAPI page come from it.
+ * `wick query top cpu --limit 10` and the MCP tool `top` have in common. Each question is defined only in the table of
+ * questions; the API's routes, the command's help and the OpenAPI page come from it.
  */
 #ifndef QUERY_ANSWER_H
 #define QUERY_ANSWER_H
@@ -16,10 +16,10 @@ struct answer_request {
     size_t memory_limit;
     const atomic_bool *cancel;                        /* may be NULL */
     bool binary;                                      /* trees in the binary form */
-    struct arena *arena;                              /* for what is made on the way */
+    struct arena *arena;                              /* for intermediate results */
     struct str (*param)(void *ctx, const char *name); /* empty when absent */
     void *ctx;
-    struct store_notes notes; /* set by answer(): what a reader of it should know; it is in the answer as well */
+    struct store_notes notes; /* set by answer(): notes for the reader; the answer contains them as well */
 };
 
 struct answer_param {

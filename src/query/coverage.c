@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * query_coverage() and query_step_coverage() of query.h: how much time the profiles of a selection cover, so that a rate is
- * per second that was profiled and not per second that was asked for.
+ * query_coverage() and query_step_coverage() of query.h: how much time the profiles of a selection cover, so that a
+ * rate is per profiled second and not per requested second.
  *
- * A profile covers its duration from its start on; where several overlap, time counts once. A gap of up to GAP_NS between
- * two profiles counts as covered: a process that slept through it had no samples and so no profile. Time before the first
- * and after the last profile does not count.
+ * A profile covers its duration from its start on; where several overlap, time counts once. A gap of up to GAP_NS
+ * between two profiles counts as covered, since a process that slept during it had no samples and therefore no profile.
+ * Time before the first and after the last profile does not count.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -56,9 +56,9 @@ static int collect(struct store *s, const struct query *q, uint32_t column, stru
     int r;
 
     sq.columns[0] = q->q.columns[column];
-    sq.notes = NULL; /* the question itself has them */
+    sq.notes = NULL; /* the query itself collects them */
     sq.n_columns = 1;
-    sq.has_trace = sq.has_span = false; /* of the whole selection, whatever part of it is looked at */
+    sq.has_trace = sq.has_span = false; /* coverage is that of the whole selection, whichever part of it is queried */
     sq.focus = sq.ignore = sq.hide = (struct str){0};
     r = s->ops->profiles(s, &sq, add_span, ret, e);
     if (r == 0 && ret->n)
@@ -66,7 +66,7 @@ static int collect(struct store *s, const struct query *q, uint32_t column, stru
     return r;
 }
 
-/* Time that a span adds to those before it, which end at `end`. */
+/* The time that a span adds to the spans before it, which end at `end`. */
 static int64_t added(const struct span *x, int64_t end)
 {
     return x->end > end ? x->end - MAX(x->start, end) : 0;
@@ -119,7 +119,7 @@ int query_step_coverage(struct store *s, const struct query *q, const struct sto
         if (i && x->start > end && x->start - end <= GAP_NS)
             add_to_steps(ret, p->n_points, p->from, p->step, end, x->start);
         if (k >= 0 && k < (int64_t) p->n_points)
-            ret[k] += added(x, end); /* where its value counts, too */
+            ret[k] += added(x, end); /* counted at the same point as its value */
         end = MAX(end, x->end);
     }
     mem_free(spans.v);

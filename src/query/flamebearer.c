@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See flamebearer.h. */
+/* Lays a tree out as the levels of bars that flamebearer.h describes, and prints them as JSON. */
 #include "query/flamebearer.h"
 
 #include <errno.h>
@@ -7,7 +7,7 @@
 #include "base/json.h"
 #include "base/wrap.h"
 
-/* The tree laid out: parents come before children, so one level's order follows from the one above. */
+/* The tree laid out. Parents come before children, so the order of one level follows from the level above. */
 struct layout {
     uint32_t *first_child, *next; /* per node, children in index order */
     int64_t *x[2];                /* per node and column: left edge */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pyroscope's picture of a tree, which Grafana draws: per level the bars from left to right, each
+ * Pyroscope's flame graph format, which Grafana renders. Each level lists its bars from left to right, each as
  *
  *     x, total, self, name                                  one column
  *     x, total, self, x, total, self, name                  a diff: base, then new
  *
- * where x counts from the end of the bar before and name is an index into names: 0 is "total", the rest the tree's
- * frames + 1.
+ * where x is the distance from the end of the previous bar and name is an index into names: 0 is "total", any other is
+ * the index of a frame in the tree + 1.
  */
 #ifndef QUERY_FLAMEBEARER_H
 #define QUERY_FLAMEBEARER_H
@@ -25,7 +25,7 @@ struct flamebearer {
 
 int flamebearer_make(const struct tree *t, struct flamebearer *ret);
 void flamebearer_done(struct flamebearer *f);
-/* Name i of n_names; made in the arena where a frame has none. */
+/* Name i of n_names; allocated in the arena where a frame has no name. */
 struct str flamebearer_name(struct flamebearer *f, const struct tree *t, uint32_t i);
 /* {"names":[],"levels":[[…]],"numTicks":N,"maxSelf":N} */
 int flamebearer_json(struct buf *out, const struct tree *t);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See query.h: parameters in words to a compiled query, and the questions that are the store's own. */
+/* Compiles text parameters into a query (see query.h), and implements the questions that go to the store unchanged. */
 #include "query/query.h"
 
 #include <errno.h>
@@ -29,7 +29,7 @@ static int get_time(struct str s, int64_t now, int64_t fallback, const char *nam
     return r < 0 ? bad(e, r, name) : 0;
 }
 
-/* The store gets the text; whether it can be compiled is found out here, where the parameter has a name. */
+/* The store gets the text. It is compiled here as well, so that an error message can name the parameter. */
 static int get_regex(struct query *q, struct str s, const char *name, struct str *ret, struct err *e)
 {
     struct regex *re;
@@ -134,7 +134,7 @@ static int compile_ids(const struct query_params *p, struct query *q, struct err
     return r;
 }
 
-/* Names joined by ';'. A name that has one itself is written with a backslash before it, and before each backslash. */
+/* Names are joined by ';'. A ';' or backslash inside a name is escaped with a backslash. */
 static int compile_zoom(struct str path, struct query *q)
 {
     struct str *names;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Questions to a store, as people and pages ask them: parameters in words are compiled once (errors name the parameter
- * and what is wrong), then asked. Used by `wick query`, the HTTP API and MCP alike, so that one word means one thing.
+ * Questions to a store, as users and pages ask them. Text parameters are compiled once (errors name the parameter and
+ * the cause), then the compiled query is run. `wick query`, the HTTP API and MCP all use this interface, so that a
+ * parameter means the same everywhere.
  *
- * Runs on the caller's thread, any number at once; *cancel stops it (-ECANCELED), memory_limit bounds it (-E2BIG).
- * Answers are structs with an arena of their own; query_json.h prints them.
+ * A query runs on the caller's thread, and any number may run at once; *cancel stops it (-ECANCELED), memory_limit
+ * bounds it (-E2BIG). Answers are structs with their own arena; query_json.h prints them.
  */
 #ifndef QUERY_QUERY_H
 #define QUERY_QUERY_H
@@ -13,14 +14,14 @@
 #include "model/tree.h"
 #include "store/store.h"
 
-/* In words; empty strings mean the default in brackets. */
+/* Parameters as text; an empty string means the default in brackets. */
 struct query_params {
     const char *tenant;                        /* never NULL */
     struct str query;                          /* cpu{service.name="checkout"} [cpu] */
     struct str from, to;                       /* [now-1h, now] */
-    struct str base_query, base_from, base_to; /* a diff when any is given [query, from, to] */
+    struct str base_query, base_from, base_to; /* any of them makes it a diff [query, from, to] */
     struct str trace_id, span_id;              /* hex */
-    bool any_trace;                            /* span_id may stand alone */
+    bool any_trace;                            /* span_id may be given without trace_id */
     struct str profile;                        /* handle of one profile, hex */
     struct str focus, ignore, hide;            /* regular expressions */
     struct str by;                             /* function, filefunction, file, line, address [function] */
@@ -33,7 +34,7 @@ struct query_params {
 };
 
 struct query {
-    struct store_query q; /* what the store is asked; points into the rest */
+    struct store_query q; /* the query for the store; points into the rest */
     struct arena arena;
     struct selector selectors[2];
     bool is_diff;
@@ -46,10 +47,11 @@ DEFINE_CLEANUP(struct query *, query_free)
 /* The merged tree; two columns (base, new) for a diff. */
 int query_flame(struct store *s, struct query *q, struct tree **ret, struct store_notes *notes, struct err *e);
 
-/* How many nanoseconds the profiles of each column cover (coverage.c); 0 where none says how long it is. Rates are per
+/* How many nanoseconds the profiles of each column cover (coverage.c); 0 when no profile has a duration. Rates are per
  * covered second: value / coverage. */
 int query_coverage(struct store *s, const struct query *q, int64_t ret[2], struct err *e);
-/* The same for each point of a series: ret has room for p->n_points. A profile covers time in the point of its start. */
+/* The same for each point of a series: ret has room for p->n_points. The time of a profile counts at the point in which
+ * it starts. */
 int query_step_coverage(struct store *s, const struct query *q, const struct store_points *p, int64_t *ret,
                         struct err *e);
 
@@ -60,7 +62,7 @@ int query_by_parse(struct str s, enum query_by *ret, struct err *e);
 struct query_row {
     struct str name, file;
     int64_t line;
-    int64_t self[2], total[2]; /* a function on a path twice counts once in total */
+    int64_t self[2], total[2]; /* a function that is on a path twice counts once in total */
     uint8_t kind;              /* enum frame_kind */
 };
 
@@ -69,8 +71,8 @@ struct query_table {
     struct query_row *rows;
     uint32_t n, n_all; /* n_all: before the limit */
     uint32_t n_columns;
-    int64_t total[2];      /* of the whole selection: what shares are of */
-    int64_t covered_ns[2]; /* query_coverage(); 0 of a tree that is at hand */
+    int64_t total[2];      /* of the whole selection: the base of shares */
+    int64_t covered_ns[2]; /* query_coverage(); 0 for a tree passed by the caller */
     struct str type, unit;
 };
 
@@ -79,26 +81,26 @@ int query_sort_parse(struct str s, enum query_sort *ret, struct err *e);
 
 int query_top(struct store *s, struct query *q, enum query_by by, enum query_sort sort, uint32_t limit,
               struct query_table *ret, struct store_notes *notes, struct err *e);
-/* Weights per line of one function (exact name) or one file; by line number. */
+/* Weights per line of one function (exact name) or one file, ordered by line number. */
 int query_lines(struct store *s, struct query *q, struct str function, struct str file, struct query_table *ret,
                 struct store_notes *notes, struct err *e);
 void query_table_done(struct query_table *t);
-/* The same over a tree that is at hand (wick diff of two files, the report). */
+/* The same over a tree that the caller already has (wick diff of two files, the report). */
 int query_table_from_tree(const struct tree *t, enum query_by by, enum query_sort sort, uint32_t limit,
                           struct query_table *ret);
 
-/* Who calls a function (exact name) and whom it calls: two trees with the function at their top. Recursion counts once:
- * only the outermost call on a path opens it. max_nodes of q applies to each. */
+/* The callers and callees of a function (exact name): two trees with the function at their top. Recursion counts once:
+ * only the outermost call on a path counts. max_nodes of q applies to each tree. */
 int query_callers(struct store *s, struct query *q, struct str function, struct tree **ret_callers,
                   struct tree **ret_callees, struct store_notes *notes, struct err *e);
 
-/* Which binaries have names: one row per mapping and build id, those with the most unnamed weight first. Frames are
- * counted once each, weight is what the selection spent in them. */
+/* Which binaries have symbols: one row per mapping and build ID, ordered by unnamed weight, largest first. Each frame
+ * is counted once; weight is what the selection spent in the frames. */
 struct query_binary {
     struct str mapping, build_id;
     uint32_t frames, named;
     int64_t self, self_named;
-    uint8_t kind; /* enum frame_kind, of the first frame that says */
+    uint8_t kind; /* enum frame_kind, of the first frame that has one */
 };
 struct query_binaries {
     struct arena arena;
@@ -114,26 +116,26 @@ void query_binaries_done(struct query_binaries *b);
 struct query_series_params {
     int64_t step;        /* ns, 0 = a sixtieth of the range */
     struct str by;       /* label names joined by ',' */
-    struct str function; /* only stacks that hold it */
+    struct str function; /* only stacks that contain it */
 };
 int query_series(struct store *s, struct query *q, const struct query_series_params *p, struct store_points *ret,
                  struct store_notes *notes, struct err *e);
 
-/* How many profiles of the selection lie in each step of time and in each of QUERY_HEAT_ROWS equal ranges of value. */
+/* How many profiles of the selection lie in each time step and in each of QUERY_HEAT_ROWS equal ranges of value. */
 enum { QUERY_HEAT_ROWS = 20 };
 struct query_heatmap {
     struct arena arena;
     int64_t from, step; /* ns */
-    double low, high;   /* the least and the greatest value */
+    double low, high;   /* the smallest and the largest value */
     uint32_t n_slots, n_profiles;
     uint32_t (*counts)[QUERY_HEAT_ROWS]; /* per slot */
 };
-/* step: ns, 0 = a sixtieth of the range. */
+/* step is in ns; 0 = a sixtieth of the range. */
 int query_heatmap(struct store *s, struct query *q, int64_t step, struct query_heatmap *ret, struct err *e);
 void query_heatmap_done(struct query_heatmap *h);
 
-/* In-use memory that grows: per leaf stack its value in QUERY_LEAK_WINDOWS equal windows and the slope of a straight
- * line through them. */
+/* In-use memory that grows: for each leaf stack, its value in QUERY_LEAK_WINDOWS equal windows and the slope of a
+ * straight line through them. */
 enum { QUERY_LEAK_WINDOWS = 8 };
 struct query_leak {
     uint32_t node;                     /* in tree; the stack is its path */
@@ -158,7 +160,7 @@ struct query_names {
     struct str *v; /* sorted */
     uint32_t n;
 };
-/* Label names, or with label the values of it, of series that match q. Detail attributes are not listed. */
+/* Label names or, when `label` is given, its values, of series that match q. Detail attributes are not listed. */
 int query_labels(struct store *s, struct query *q, struct str label, struct query_names *ret, struct err *e);
 void query_names_done(struct query_names *n);
 
@@ -176,7 +178,7 @@ int query_services(struct store *s, const char *tenant, int64_t from, int64_t to
                    struct err *e);
 void query_services_done(struct query_services *l);
 
-/* Single profiles in the range, largest value first when by_value, else oldest first; at most limit. */
+/* Single profiles in the range, at most limit: largest value first with by_value, else oldest first. */
 struct query_profile {
     struct id128 handle;
     int64_t time_ns, duration_ns, value;
@@ -205,7 +207,7 @@ struct query_spans {
     struct arena arena;
     struct query_span *v;
     uint32_t n, n_all;
-    int64_t total, linked; /* of all samples, of those with a span */
+    int64_t total, linked; /* of all samples, and of those with a span */
     struct str type, unit; /* type: the query's */
 };
 int query_spans(struct store *s, struct query *q, uint32_t limit, struct query_spans *ret, struct err *e);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * query_heatmap() of query.h: how many profiles of which value there are in each step of time.
+ * query_heatmap() of query.h: counts the profiles in each time step by value.
  *
  * Values come from senders and may be as far apart as two int64_t can be. Rows and slots are therefore computed as
  * doubles and clamped before they become an index.

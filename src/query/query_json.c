@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See query_json.h. */
+/* Prints the answers of query.h as JSON; see query_json.h. */
 #include "query/query_json.h"
 
 #include "base/json.h"
@@ -10,7 +10,7 @@ static void put_key_str(struct buf *out, bool *first, const char *key, struct st
     json_put_str(out, v);
 }
 
-/* Nanoseconds since 1970 do not fit a double: a string, as OTLP's JSON writes 64-bit numbers. */
+/* Unix nanoseconds do not fit in a double, so they are written as a string, like 64-bit numbers in OTLP's JSON. */
 static void put_time(struct buf *out, bool *first, const char *key, int64_t t)
 {
     json_put_key(out, first, key);
@@ -249,7 +249,7 @@ void query_points_json(struct buf *out, const struct store_points *p, const int6
     buf_putc(out, '}');
 }
 
-/* Names from the root down. */
+/* Prints the names from the root down to the node. */
 static void put_path(struct buf *out, const struct tree *t, uint32_t node)
 {
     uint32_t path[512], n = 0;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Answers of query.h as JSON, the same for `wick query --json` and the HTTP API. Times are Unix nanoseconds as numbers in
- * strings where they exceed 2^53, values are numbers. */
+/* Prints the answers of query.h as JSON, the same for `wick query --json` and the HTTP API. Times are Unix nanoseconds
+ * as decimal strings, since they exceed 2^53; values are numbers. */
 #ifndef QUERY_QUERY_JSON_H
 #define QUERY_QUERY_JSON_H
 
 #include "base/buf.h"
 #include "query/query.h"
 
-/* ,"notes":{...} when there is something to know; nothing otherwise. */
+/* Appends ,"notes":{...} when there are notes, else nothing. */
 void query_notes_json(struct buf *out, const struct store_notes *n);
 void query_table_json(struct buf *out, const struct query_table *t, const struct store_notes *n);
 void query_names_json(struct buf *out, const struct query_names *n);

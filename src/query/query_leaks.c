@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * query_leaks() of query.h: which stacks hold more and more. The range is cut into equal windows; each window's tree
- * (in-use memory: a gauge, so an average over the window) is laid over one common tree, and a straight line is fitted
- * through every stack's values.
+ * query_leaks() of query.h: finds stacks whose in-use memory grows. The range is cut into equal windows; each window's
+ * tree (in-use memory: a gauge, so an average over the window) is merged into one common tree, and a straight line is
+ * fitted through every stack's values.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 #include "base/wrap.h"
 #include "query/query.h"
 
-/* Values of every node of the common tree, a row of windows each. */
+/* The values of every node of the common tree: one row of windows per node. */
 struct grid {
     double (*v)[QUERY_LEAK_WINDOWS];
     size_t cap;
@@ -30,7 +30,7 @@ static int grid_room(struct grid *g, uint32_t n)
     return r;
 }
 
-/* Lays t over the common tree. */
+/* Adds the values of t to the common tree. */
 static int add_window(struct tree *common, struct grid *g, const struct tree *t, int window)
 {
     _cleanup_(mem_freep) uint32_t *at = mem_alloc(t->n_nodes * sizeof *at);
@@ -57,7 +57,7 @@ static int add_window(struct tree *common, struct grid *g, const struct tree *t,
     return 0;
 }
 
-/* Least squares over window numbers; slope per hour. */
+/* Fits a line by least squares over window numbers; the slope is per hour. */
 static struct query_leak fit_line(uint32_t node, const double *v, int64_t window_ns)
 {
     struct query_leak l = {.node = node};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lists of query.h: label names and values, services, single profiles. */
+/* The lists of query.h: label names and values, services, and single profiles. */
 #include <errno.h>
 #include <stdlib.h>
 

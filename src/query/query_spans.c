@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See query.h: samples added up by the span they are linked to. */
+/* query_spans() of query.h: adds up samples by the span they are linked to. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -36,7 +36,7 @@ static struct query_span *span_of(struct span_walk *w, const struct link *l, str
     return s;
 }
 
-/* A sample's own times, or its profile's. */
+/* Extends the span's range by the sample's own timestamps or, without any, by its profile's times. */
 static void widen(struct query_span *s, const struct batch *b, const struct profile *p, const struct sample *v)
 {
     for (uint32_t i = 0; i < v->timestamps.n; i++) {
@@ -54,7 +54,7 @@ static void widen(struct query_span *s, const struct batch *b, const struct prof
 static int add_sample(struct span_walk *w, const struct batch *b, const struct profile *p, const struct sample *v,
                       struct str service)
 {
-    int64_t value = batch_sample_value(b, p, v, p->n_types - 1); /* a count may come before it */
+    int64_t value = batch_sample_value(b, p, v, p->n_types - 1); /* a count may come before the value */
     struct query_span *s;
 
     w->out->total = wrap_add(w->out->total, value);

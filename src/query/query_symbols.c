@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which binaries of a selection have names: see query_binaries() in query.h. */
+/* query_binaries() of query.h: which binaries of a selection have symbols, and what to do about those that have
+ * none. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -41,13 +42,13 @@ static uint32_t intern(struct binaries *x, const struct frame *f)
     return map_insert(&x->map, h, o->n) < 0 ? TREE_NONE : o->n++;
 }
 
-/* Interpreted frames have no binary and always a name: they are nobody's trouble. */
+/* Interpreted frames have no binary and always have a name, so they are not counted. */
 static bool has_binary(const struct frame *f)
 {
     return f->mapping.n || f->build_id.n || f->address || !f->function.n;
 }
 
-/* Each frame of the selection is a row: a tree without nodes has them once each. */
+/* Each frame of the selection is a row. The frames are interned in a tree that has no nodes. */
 static uint32_t find_frame(void *ctx, const struct frame *f)
 {
     struct tree **frames = ctx;
@@ -114,7 +115,7 @@ int query_binaries(struct store *s, struct query *q, uint32_t limit, struct quer
     *ret = (struct query_binaries){0};
     if (r < 0)
         return r;
-    q->q.by = BY_ADDRESS; /* only there a named frame still knows its binary */
+    q->q.by = BY_ADDRESS; /* only at this granularity does a named frame keep its binary */
     q->q.max_nodes = 0;
     q->q.min_share = 0;
     arena_init(&t.arena, 0);
@@ -140,7 +141,7 @@ void query_binaries_done(struct query_binaries *b)
     arena_done(&b->arena);
 }
 
-/* --- in words --- */
+/* --- advice --- */
 
 struct advice {
     const char *status, *reason, *fix;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tables of query.h: a selection or a tree summed up by function, file, line, mapping or package. Rows are interned by
- * what they are called; the store adds up by row (store_table.h).
+ * Tables of query.h: sums of a selection or a tree by function, file, line, mapping or package. Rows are interned by
+ * name; the store adds up by row (store_table.h).
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -44,7 +44,7 @@ int query_sort_parse(struct str s, enum query_sort *ret, struct err *e)
 
 /* --- rows --- */
 
-/* What a frame is called in this table. Names of frames without one: binary+0xaddress. */
+/* The row that a frame belongs to in this table. A frame without a name is named binary+0xaddress. */
 static struct query_row row_of(const struct frame *f, enum query_by by, struct arena *a)
 {
     struct query_row r = {.name = f->function, .kind = f->kind};
@@ -81,7 +81,7 @@ static struct query_row row_of(const struct frame *f, enum query_by by, struct a
 struct rows {
     struct query_table *table;
     enum query_by by;
-    struct str function, file; /* only these, when not empty */
+    struct str function, file; /* if not empty, only these */
     struct map map;
     uint32_t cap;
 };
@@ -138,9 +138,9 @@ static void forget_rows(void *ctx)
 
 struct order {
     enum query_sort sort;
-    uint32_t last; /* the column that decides: the new one of a diff */
+    uint32_t last; /* the column that decides: in a diff, the new one */
     double scale[2];
-    double per_second[2]; /* 1 over what is covered; 1 where that is not known */
+    double per_second[2]; /* 1 / covered seconds; 1 where coverage is unknown */
 };
 
 static double weight(const struct query_row *r, const struct order *o)
@@ -192,7 +192,7 @@ static void sort_rows(struct query_table *t, enum query_sort sort, uint32_t limi
         t->n = limit;
 }
 
-/* One way to sums by row: over a tree, or by asking a store. */
+/* Where the sums by row come from: a tree, or a store. */
 struct source {
     const struct tree *tree;
     struct store *store;
@@ -245,7 +245,7 @@ void query_table_done(struct query_table *t)
 
 /* --- questions --- */
 
-/* The selection, as fine as a table needs it. */
+/* Asks the store for sums by row, at the granularity that the table needs. */
 static int ask_table(struct store *s, const struct query *q, enum granularity by, struct rows *x,
                      struct query_table *ret, struct store_notes *notes, struct err *e)
 {

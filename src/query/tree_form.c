@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See tree_form.h: JSON and the binary form. */
+/* Writes a tree as JSON and in the binary form; see tree_form.h. */
 #include "query/tree_form.h"
 
 #include <errno.h>
@@ -101,7 +101,7 @@ void tree_to_json(struct buf *out, const struct tree *t)
 
 enum { BINARY_HEAD = 32, FLAG_FOLDED = 1, FLAG_COARSE = 2, KIND_INLINED = 0x80 };
 
-/* Interned, NUL-terminated texts of the binary form. */
+/* The interned, NUL-terminated texts of the binary form. */
 struct texts {
     struct buf bytes;
     struct map map;
@@ -118,7 +118,7 @@ static void texts_done(struct texts *x)
     mem_free(x->v);
 }
 
-/* Offset of s; negative errno without memory. */
+/* Returns the offset of s, or a negative errno when memory runs out. */
 static int64_t texts_add(struct texts *x, struct str s)
 {
     uint64_t h = hash64_str(s);
@@ -196,7 +196,7 @@ static struct str frame_binary(const struct frame *f)
     return f->mapping.n ? f->mapping : f->home;
 }
 
-/* Where to look: the line, or where the function starts. */
+/* The line to look at: the frame's line, or the line where the function starts. */
 static uint32_t frame_line(const struct frame *f)
 {
     int64_t line = f->line ? f->line : f->start_line;
@@ -204,7 +204,7 @@ static uint32_t frame_line(const struct frame *f)
     return (uint32_t) MIN(MAX(line, 0), (int64_t) UINT32_MAX);
 }
 
-/* One u32 array over all frames: the offset of a text each. */
+/* Writes one u32 array over all frames: the offset of one text of each frame. */
 static int put_texts(struct buf *out, const struct tree *t, struct texts *x, struct str (*text)(const struct frame *),
                      size_t start)
 {

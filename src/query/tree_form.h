@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A tree as bytes: JSON for people and scripts, a compact binary form for the web UI. (Grafana's is in flamebearer.h.)
+ * Serialises a tree: JSON for users and scripts, a compact binary form for the web UI. (Grafana's format is in
+ * flamebearer.h.)
  *
  * Binary form (application/vnd.wick.tree), little-endian, so that a browser reads it as typed arrays without parsing:
  *
@@ -12,7 +13,7 @@
  *       16     4  bytes of the text section
  *       20     4  flags: 1 = something is folded, 2 = some edges are five-minute ones
  *       24     4  pieces that could not be read and are missing
- *       28     4  the first of them in words, offset into text; 0 = none
+ *       28     4  message about the first of them, offset into text; 0 = none
  *       32    4n  parent of each node (0xffffffff for the root), n = n_nodes
  *          +  4n  frame of each node
  *          +  8n  self, a double, per column
@@ -20,11 +21,11 @@
  *          +  4n  folded count (only when flag 1)
  *          +  4m  function, offset into text, m = n_frames; each text is NUL-terminated, offset 0 is ""
  *          +  4m  file
- *          +  4m  mapping: the binary of the frame, or one that holds it
- *          +  4m  package, as frame_package() gives it
- *          +  4m  line, or where the function starts when lines are not told apart
+ *          +  4m  mapping: the binary of the frame, or one that contains it
+ *          +  4m  package, as returned by frame_package()
+ *          +  4m  line, or where the function starts when lines are not distinguished
  *          +  1m  kind (enum frame_kind), bit 7 = inlined
- *          +   t  text section: type, unit follow offset 0's "" as its first two texts
+ *          +   t  text section: "" at offset 0, then type and unit
  *   Every array starts at a multiple of 8.
  */
 #ifndef QUERY_TREE_FORM_H
