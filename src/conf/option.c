@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See option.h. */
+/* Reads a configuration tree into structs, as described by option tables. */
 #include "conf/option.h"
 
 #include <errno.h>
@@ -200,7 +200,7 @@ static int parse_value(struct conf *c, const struct option *o, const struct conf
     }
 }
 
-/* The default of a table's options, sub-tables too. */
+/* Sets the defaults of a table's options, including sub-tables. */
 static int set_defaults(struct conf *c, const struct option *table, void *out, struct err *e)
 {
     for (const struct option *o = table; o->name; o++) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Option tables: the only place where an option is written. One table per component or file section says for each key
- * its kind, where it goes in a struct, its default and a line of help; parsing, validation (unknown keys are errors with
- * file:line and the closest known name), the reference page and print-config come from it.
+ * Option tables: the only place where an option is defined. One table per component or file section gives for each key
+ * its kind, where it goes in a struct, its default and a line of help; parsing, validation (unknown keys are errors
+ * with file:line and the closest known name), the reference page and print-config come from it.
  *
  *     static const struct option batch_options[] = {
  *         {"timeout", OPT_DURATION, offsetof(struct batch_config, timeout), "200ms", "how long to wait"},
@@ -34,8 +34,8 @@ enum option_kind {
     OPT_TABLE,    /* an embedded struct with its own table */
     OPT_TABLES,   /* struct option_tables: a list of such structs */
     OPT_CUSTOM,   /* const struct conf_node *, read by the component itself; NULL when not given */
-    OPT_IGNORED,  /* accepted and without effect here; help says why */
-    OPT_REFUSED,  /* known, not supported, and not to be ignored: an error when it is given; help says why */
+    OPT_IGNORED,  /* accepted without effect; help says why */
+    OPT_REFUSED,  /* known, not supported, and must not be ignored: an error when it is given; help says why */
 };
 
 struct option {
@@ -71,14 +71,14 @@ struct option_tables {
     uint32_t n;
 };
 
-/* Fills *out from node (NULL or empty: defaults alone). *out must be zeroed. The message has file:line. */
+/* Fills *out from node (NULL or empty: only defaults). *out must be zeroed. The message has file:line. */
 int option_parse(struct conf *c, const struct option *table, const struct conf_node *node, void *out, struct err *e);
-/* The same as a tree again, with defaults filled in and secrets hidden (unless show_secrets). */
+/* Returns the configuration as a tree, with defaults filled in and secrets hidden (unless show_secrets). */
 struct conf_node *option_effective(struct conf *c, const struct option *table, const struct conf_node *node,
                                    bool show_secrets);
 /* Help: one line per option, sub-tables indented. As markdown list items when markdown is true. */
 void option_help(struct buf *out, const struct option *table, int indent, bool markdown);
-/* The name of `names` (NULL-terminated) closest to `name`, or NULL when none is near. */
+/* The name of `names` (NULL-terminated) closest to `name`, or NULL when none is similar. */
 const char *option_closest(struct str name, const char *const *names);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The other directions of option.h and yaml.h: effective configuration as a tree, a tree as YAML, tables as help. */
+/* The output direction of option.h and yaml.h: effective configuration as a tree, a tree as YAML, tables as help. */
 #include <ctype.h>
 
 #include "conf/option.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Where configuration comes from, as in the Collector: --config sources merged in order, --set on top, then ${...}
- * replaced. A value that is nothing but one ${...} takes the type that the text has as YAML (so "1" is a number); inside
- * a longer string it stays text. `$$` is a dollar sign.
+ * replaced. A value that consists of a single ${...} gets the type that its text has as YAML (so "1" is a number);
+ * inside a longer string it stays text. `$$` is a dollar sign.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -16,7 +16,7 @@
 struct conf_node *conf_merge(struct conf *c, struct conf_node *base, struct conf_node *over)
 {
     if (!base || !over || base->kind != CONF_MAP || over->kind != CONF_MAP) {
-        /* An empty later map or value does not erase a map: `otlp:` upon `otlp: {...}` keeps it. */
+        /* An empty later map or value does not erase a map: `otlp:` after `otlp: {...}` keeps it. */
         return base && base->kind == CONF_MAP && (!over || over->kind == CONF_NULL) ? base : over;
     }
     for (uint32_t i = 0; i < over->n; i++) {
@@ -129,7 +129,8 @@ static int read_text(struct conf *c, struct str path, struct str *ret, struct er
     return ret->p || !b.n ? 0 : -ENOMEM;
 }
 
-/* A source, parsed. `bare` says what a word without a scheme is: a path on the command line, a variable in ${...}. */
+/* A source, parsed. bare_is_file says what a source without a scheme is: a path (on the command line), else a variable
+ * (in ${...}). */
 static int read_source(struct conf *c, struct str uri, bool bare_is_file, struct conf_node **ret, struct str *ret_text,
                        struct err *e)
 {
@@ -197,7 +198,7 @@ int conf_set(struct conf *c, struct str assignment, struct err *e)
         ptrdiff_t dot = -1, sep;
         struct conf_node *map = conf_new(c, CONF_MAP, "--set", 1);
 
-        for (uint32_t i = 0; i < path.n; i++) /* the last one: the tree grows from its leaf up */
+        for (uint32_t i = 0; i < path.n; i++) /* the last component: the tree is built from its leaf upwards */
             if (path.p[i] == '.')
                 dot = i;
         sep = dot >= 0 ? dot + 1 : 0;

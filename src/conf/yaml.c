@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See yaml.h: libyaml's events become nodes. The limits (size, depth, nodes) hold for hostile files too, aliases
- * included: an alias points at the anchor's node again and copies nothing, and since expansion would then work on a
- * node twice it is only allowed to see each once (merge copies what it changes).
+ * Parses YAML: libyaml's events become nodes (yaml.h). The limits (size, depth, nodes) also hold for hostile files and
+ * for aliases: an alias is a copy of the anchor's node and everything below it, and all copies together may have at
+ * most a quarter of CONF_NODES_MAX nodes.
  */
 #include "conf/yaml.h"
 
@@ -27,7 +27,7 @@ struct parse {
     const char *name;
     struct anchor anchors[ANCHORS_MAX];
     uint32_t n_anchors;
-    uint32_t alias_cost; /* nodes that aliases stand for */
+    uint32_t alias_cost; /* nodes copied for aliases */
     struct err *e;
 };
 
@@ -116,7 +116,8 @@ static uint32_t count_nodes(const struct conf_node *n, uint32_t limit)
     return sum;
 }
 
-/* An alias is a shallow copy, so that each place can be merged and expanded by itself; the cost is bounded. */
+/* An alias is a deep copy (only text is shared), so that each place can be merged and expanded independently; the
+ * caller bounds the cost. */
 static struct conf_node *copy_node(struct parse *p, const struct conf_node *from)
 {
     struct conf_node *n = conf_new(p->conf, from->kind, from->file, from->line);
@@ -176,7 +177,7 @@ static int parse_list(struct parse *p, struct conf_node *n, int depth)
     }
 }
 
-/* YAML's merge key: the mapping's own keys win, whatever the order. */
+/* YAML's merge key: the mapping's own keys take precedence, whatever the order. */
 static int merge_into(struct parse *p, const yaml_event_t *ev, struct conf_node *n, const struct conf_node *from)
 {
     if (from->kind == CONF_LIST) {

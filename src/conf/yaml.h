@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Configuration as a tree in which every node knows its file and line. Made from YAML (libyaml's events), environment
- * variables and `--set`; merged, expanded, then read by the option tables of option.h.
+ * Configuration as a tree in which every node has its file and line. It is made from YAML (libyaml's events),
+ * environment variables and `--set`; merged, expanded, then read by the option tables of option.h.
  *
- * A tree and all its text live in the arena of the struct conf it was read into, and die with it. Nodes are changed only
- * by merging and expansion, before anybody reads them. Not thread-safe.
+ * A tree and all its text live in the arena of the struct conf it was read into, and are freed with it. Nodes are
+ * changed only by merging and expansion, before they are read. Not thread-safe.
  */
 #ifndef CONF_YAML_H
 #define CONF_YAML_H
@@ -21,7 +21,7 @@ enum conf_kind { CONF_NULL, CONF_SCALAR, CONF_LIST, CONF_MAP };
 enum {
     CONF_SIZE_MAX = 4 << 20,  /* bytes of one document */
     CONF_DEPTH_MAX = 64,      /* nesting */
-    CONF_NODES_MAX = 200000,  /* over all documents of a conf, so that aliases cannot blow it up */
+    CONF_NODES_MAX = 200000,  /* over all documents of a conf; also bounds the expansion of aliases */
     CONF_EXPAND_MAX = 100,    /* ${...} within ${...}, and sources in one string */
     CONF_TEXT_MAX = 16 << 20, /* arena of a conf */
 };
@@ -30,7 +30,7 @@ struct conf_node {
     enum conf_kind kind;
     bool quoted;      /* a scalar that was written in quotes or as a block: always a string */
     struct str text;  /* SCALAR */
-    const char *file; /* as the user named it */
+    const char *file; /* as given by the user */
     uint32_t line;    /* from 1 */
     uint32_t n, cap;  /* LIST, MAP */
     struct conf_node **items;
@@ -41,7 +41,7 @@ struct conf {
     struct arena arena;
     uint32_t n_nodes;
     struct conf_node *root; /* what conf_add() made so far; NULL before the first */
-    /* Called for what deserves a word but no failure (an unset variable); may be NULL. */
+    /* Called for warnings (an unset variable); may be NULL. */
     void (*warn)(void *arg, const char *message);
     void *warn_arg;
 };
@@ -49,7 +49,7 @@ struct conf {
 void conf_init(struct conf *c);
 void conf_done(struct conf *c);
 
-/* Parses one YAML document; an empty one is a CONF_NULL. `name` is what messages call it. */
+/* Parses one YAML document; an empty one is a CONF_NULL. `name` is used in messages. */
 int conf_parse(struct conf *c, struct str text, const char *name, struct conf_node **ret, struct err *e);
 /* Adds a source to c->root: "file:PATH", "env:NAME" (its value is YAML), "yaml:a::b: v" or a bare path. Maps merge, all
  * else replaces; later wins. */
@@ -68,7 +68,7 @@ int conf_error(const struct conf_node *n, int code, struct err *e, const char *f
 /* Makers, for merging, defaults and tests. NULL without memory or over CONF_NODES_MAX. */
 struct conf_node *conf_new(struct conf *c, enum conf_kind kind, const char *file, uint32_t line);
 int conf_append(struct conf *c, struct conf_node *list_or_map, struct str key, struct conf_node *item);
-/* Puts `over` upon `base` and returns the result, which may be either. */
+/* Merges `over` into `base` and returns the result, which may be either. */
 struct conf_node *conf_merge(struct conf *c, struct conf_node *base, struct conf_node *over);
 
 /* YAML 1.2 core types of a plain scalar. */

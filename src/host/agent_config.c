@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Turns the `agent` section of wick.yaml into options of `wick agent`, and checks its rules. */
 #include "host/agent_config.h"
 
 #include <errno.h>
@@ -17,7 +18,7 @@ struct maker {
 static void put(struct maker *m, char *arg)
 {
     if (m->n < AGENT_CONFIG_ARGS_MAX)
-        m->v[m->n++] = arg; /* NULL, when there is no memory, ends the list: noticed at the end */
+        m->v[m->n++] = arg; /* NULL when memory is exhausted; the caller checks the list at the end */
 }
 
 static void put_list(struct maker *m, const char *name, const struct option_strings *l)

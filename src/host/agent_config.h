@@ -11,10 +11,10 @@ struct serve_agent;
 
 enum { AGENT_CONFIG_ARGS_MAX = 1024 };
 
-/* The section as options of `wick agent`, NULL-terminated, in the arena; those about where to send only with exports. Rules
- * are looked at here: -EINVAL with words. */
+/* Returns the section as options of `wick agent`, NULL-terminated, in the arena; options about the destination only
+ * with exports. Rules are checked here: -EINVAL with an error message. */
 int agent_config_args(const struct serve_agent *c, bool exports, struct arena *a, char ***ret, struct err *e);
-/* The same of files, as `wick agent --config` has them. */
+/* The same, reading the section from the files of `wick agent --config`. */
 int agent_config_load(const struct arg_list *files, struct arena *a, char ***ret, struct err *e);
 
 #endif

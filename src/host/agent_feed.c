@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See agent_feed.h. One thread on the server's side; it waits on the socket and on an eventfd that ends it. */
+/* Both ends of the socket pair between a server and its agent (agent_feed.h). The server's side has one thread, which
+ * waits on the socket and on an eventfd that stops it. */
 #include "host/agent_feed.h"
 
 #include <errno.h>
@@ -44,7 +45,7 @@ struct agent_feed {
     struct log_limit log_losses;
     pthread_t thread;
     bool running;
-    atomic_bool ended; /* the agent sends no more; what it said at last is set before */
+    atomic_bool ended; /* the agent sends no more; reason and fix are set before this flag */
     char *reason, *fix;
     int stop_fd, fd;
     pid_t pid;
@@ -98,7 +99,7 @@ static void send_frame(struct sink *s, struct batch *b, const struct sink_contex
         ack_ok(ack);
     else
         ack_fail(ack, SINK_UNAVAILABLE, 0, "the server does not read: %s", strerror(-r));
-    if (r < 0 && r != -E2BIG) /* a frame may be half written: nothing can follow it */
+    if (r < 0 && r != -E2BIG) /* a frame may be partly written: no other frame can follow */
         shutdown(f->fd, SHUT_RDWR);
 }
 
@@ -112,7 +113,7 @@ struct sink *agent_feed_sink(int fd)
     return &f.sink;
 }
 
-/* Root that lacks rights is in a container as a rule, which can be given them. */
+/* Root without these rights usually runs in a container, which can be given them. */
 static void put_fix(struct buf *out, int r)
 {
     if (r != -EPERM && r != -EACCES) {
@@ -167,7 +168,7 @@ void agent_feed_keep(int fd)
         }
         while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
             ;
-        if (pid < 0 || WIFEXITED(status) || is_alone(fd)) /* what ends by itself has said why */
+        if (pid < 0 || WIFEXITED(status) || is_alone(fd)) /* a child that exits by itself has reported the reason */
             _exit(0);
         pause_s = clock_mono() - begun > 60 * NS_PER_S ? 1 : pause_s;
         log_warn("the agent was killed by signal %d; it is started again in %u s", WTERMSIG(status), pause_s);
@@ -417,7 +418,7 @@ void agent_feed_free(struct agent_feed *f)
     }
     fd_close(f->stop_fd);
     pthread_mutex_lock(&f->lock);
-    while (f->waiting) /* the store answers everything before it closes */
+    while (f->waiting) /* the store answers every request before it closes */
         pthread_cond_wait(&f->answered, &f->lock);
     pthread_mutex_unlock(&f->lock);
     pthread_cond_destroy(&f->answered);

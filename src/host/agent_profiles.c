@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See agent_profiles.h. */
+/* Requests for CPU profiles of single processes: the server's side sends them, the agent's side runs `wick record` for
+ * each. */
 #include "host/agent_profiles.h"
 
 #include <errno.h>
@@ -79,7 +80,7 @@ static uint32_t get_u32(const unsigned char *p)
     return p[0] | (uint32_t) p[1] << 8 | (uint32_t) p[2] << 16 | (uint32_t) p[3] << 24;
 }
 
-/* False when there is no whole request. */
+/* False when there is no complete request. */
 static bool read_request(int feed, uint32_t *ret_pid, uint32_t *ret_seconds, int fds[2])
 {
     unsigned char text[REQUEST_BYTES];
@@ -97,7 +98,7 @@ static bool read_request(int feed, uint32_t *ret_pid, uint32_t *ret_seconds, int
     return true;
 }
 
-/* In the child: nothing of the agent is left but its rights. */
+/* Runs in the child, which keeps only the rights of the agent. */
 static _Noreturn void sample(uint32_t pid, uint32_t seconds, const int fds[2])
 {
     char line[80], *argv[16], *at = line;
@@ -140,7 +141,7 @@ void agent_profiles_begin(struct agent_profiles *p, int feed)
 unsigned agent_profiles_poll(struct agent_profiles *p, struct pollfd *fds)
 {
     for (unsigned i = 0; i < p->n; i++)
-        fds[i] = (struct pollfd){p->v[i].out, 0, 0}; /* POLLERR: nobody reads any more */
+        fds[i] = (struct pollfd){p->v[i].out, 0, 0}; /* POLLERR: the reader is gone */
     return p->n;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See agent_rights.h. */
+/* Gives up root and all capabilities that the agent does not need, and installs the filter of system calls. */
 #include "host/agent_rights.h"
 
 #include <errno.h>
@@ -15,7 +15,8 @@
 #include "base/log.h"
 #include "base/macros.h"
 
-/* The last uid of the range that server/service_user.h describes: never the server's, which takes the first free one. */
+/* The last uid of the range that server/service_user.h describes: never that of the server, which takes the first free
+ * one. */
 enum { AGENT_UID = 61099 };
 
 /* clang-format off */
@@ -34,7 +35,7 @@ static uint64_t wanted(void)
     return keep;
 }
 
-/* Kernels before 5.11 count maps against this limit, and raising it takes a capability that is dropped. */
+/* Kernels before 5.11 count BPF maps against this limit, and raising it needs a capability that is dropped. */
 static void raise_memlock(void)
 {
     const struct rlimit all = {RLIM_INFINITY, RLIM_INFINITY};
@@ -51,7 +52,7 @@ static int become(uint64_t keep, struct err *e)
     if (r < 0)
         return err_set(e, r, "cannot read capabilities: %s", strerror(-r));
     if (!(have & CONFINE_CAP(CAP_SETUID)) || !(have & CONFINE_CAP(CAP_SETGID)))
-        return 0; /* a container's root, or systemd has taken them: what is left is dropped below */
+        return 0; /* root of a container, or systemd has removed them: the rest is dropped below */
     r = confine_become(pw ? pw->pw_uid : AGENT_UID, pw ? pw->pw_gid : AGENT_UID, keep);
     if (r == -EINVAL) /* a user namespace that has no such uid */
         return 0;
@@ -64,7 +65,7 @@ int agent_rights_drop(bool keep_caps, struct err *e)
     int r = confine_caps_get(&have);
 
     if (r == 0 && !(have & CONFINE_CAP(CAP_BPF)) && have & CONFINE_CAP(CAP_SYS_ADMIN))
-        keep |= CONFINE_CAP(CAP_SYS_ADMIN); /* before Linux 5.8 it stands for the younger ones */
+        keep |= CONFINE_CAP(CAP_SYS_ADMIN); /* before Linux 5.8 it includes the newer ones */
     raise_memlock();
     if (r == 0 && geteuid() == 0 && !keep_caps)
         r = become(keep, e);

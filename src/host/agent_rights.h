@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who the agent is while it samples: not root, with the few capabilities that sampling needs (agent/agent_caps.h) and
- * without the right to gain others, limited to the system calls of a daemon and those of BPF and perf.
+ * The rights of the agent while it samples: it is not root, has only the capabilities that sampling needs
+ * (agent/agent_caps.h), cannot gain others, and is limited to the system calls of a daemon and those of BPF and perf.
  */
 #ifndef HOST_AGENT_RIGHTS_H
 #define HOST_AGENT_RIGHTS_H
@@ -10,8 +10,8 @@
 
 #include "base/err.h"
 
-/* Called once, before threads and children. Started as root it becomes user `wick-agent` where that exists, else a uid that
- * no account has. keep_caps: only no_new_privs and the filter of calls. */
+/* To be called once, before threads and children are started. A process started as root becomes user `wick-agent` if it
+ * exists, else a uid without an account. keep_caps: only set no_new_privs and the filter of system calls. */
 int agent_rights_drop(bool keep_caps, struct err *e);
 
 #endif

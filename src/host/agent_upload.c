@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Runs `wick symbols upload` for one file after another, within limits on bandwidth and CPU time. */
 #include "host/agent_upload.h"
 
 #include <errno.h>
@@ -25,7 +26,7 @@ static const int64_t BYTES_PER_S = 1 << 20;
 
 struct agent_upload {
     char server[512];
-    char path[PATH_MAX]; /* of the file at hand; empty: none */
+    char path[PATH_MAX]; /* of the current file; empty: none */
     unsigned tries;
     pid_t pid;
     int64_t next; /* not before this */
@@ -69,7 +70,7 @@ int agent_upload_new(const char *server, const char *export, const char *token, 
         return r;
     }
     if (token)
-        setenv("WICK_TOKEN", token, 1); /* not among arguments, which everybody can read */
+        setenv("WICK_TOKEN", token, 1); /* not among the arguments, which all users can read */
     *ret = u;
     return 0;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * wick agent --upload-symbols: gives a server the files that names of sampled code can be read from, by `wick symbols upload
- * --if-missing`, one at a time: a file once, at one mebibyte a second on average and within a thousandth of the machine's CPU.
- * What cannot be sent is tried again, later and later.
+ * wick agent --upload-symbols: sends files with symbols of sampled code to a server, with `wick symbols upload
+ * --if-missing`, one at a time: each file once, at one MiB/s on average and within a thousandth of the machine's CPU. A
+ * failed upload is retried after increasing delays.
  */
 #ifndef HOST_AGENT_UPLOAD_H
 #define HOST_AGENT_UPLOAD_H
@@ -16,7 +16,7 @@ struct agent_upload;
 int agent_upload_new(const char *server, const char *export, const char *token, struct agent_upload **ret,
                      struct err *e);
 void agent_upload_free(struct agent_upload *u);
-/* Sees to a child that ended, and starts the next one when it is time. */
+/* Handles a child that ended, and starts the next one when it is due. */
 void agent_upload_step(struct agent_upload *u, struct agent *a);
 
 #endif

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Writes a Collector configuration with one OTLP exporter and runs it as a pipeline. */
 #include "host/export_flow.h"
 
 #include <errno.h>
@@ -22,7 +23,7 @@ static bool is_http(struct str rest)
     return str_ends(host, STR(":4318")) || (slash >= 0 && slash + 1 < rest.n);
 }
 
-/* Quoted for YAML: nothing in it can end the string. */
+/* Appends s as a quoted YAML string, so that no content can end the string. */
 static void put_quoted(struct buf *b, struct str s)
 {
     buf_putc(b, '\'');
@@ -34,7 +35,7 @@ static void put_quoted(struct buf *b, struct str s)
     buf_putc(b, '\'');
 }
 
-/* Names of pods. A server without encryption, as `kubectl proxy` is one, is not told the service account's token. */
+/* Names of pods. The service account's token is not sent to a server without encryption, such as `kubectl proxy`. */
 static void put_kubernetes(struct buf *b, const char *api)
 {
     buf_puts(b, "processors:\n  k8s_attributes:\n");
@@ -67,7 +68,7 @@ static int write_config(struct buf *b, const char *url, const char *token, const
     put_quoted(b, http ? s : rest);
     buf_printf(b, "\n    tls: {insecure: %s}\n", tls ? "false" : "true");
     buf_puts(b,
-             "    compression_params: {level: 6}\n"); /* a request every few seconds: small is worth more than fast */
+             "    compression_params: {level: 6}\n"); /* one request every few seconds: size matters more than speed */
     buf_puts(b, "    sending_queue: {queue_size: 200}\n    retry_on_failure: {max_elapsed_time: 0s}\n");
     if (token) {
         _cleanup_(buf_done) struct buf bearer = BUF_INIT;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A sink that sends to an OTLP endpoint: the Collector's exporter with its queue and retries, without a configuration. */
+/* A sink that sends to an OTLP endpoint: the Collector's exporter with its queue and retries, without a configuration
+ * file. */
 #ifndef HOST_EXPORT_FLOW_H
 #define HOST_EXPORT_FLOW_H
 
@@ -9,12 +10,12 @@ struct export_flow;
 struct sink;
 
 /* url: http(s)://HOST[:PORT] (gRPC, or HTTP where the port is 4318 or there is a path), grpc://HOST:PORT, HOST:PORT.
- * token may be NULL. k8s_api: a Kubernetes API server that is asked for the names of pods (`in-cluster`: the one of the pod
- * that this runs in), or NULL. Nothing is connected yet, and a peer that is away never fails anything: batches wait, the oldest are
- * dropped. */
+ * token may be NULL. k8s_api: a Kubernetes API server that is asked for the names of pods (`in-cluster`: the one of the
+ * pod that this runs in), or NULL. This call does not connect. An unreachable peer is not an error: batches wait, and
+ * the oldest are dropped. */
 int export_flow_new(const char *url, const char *token, const char *k8s_api, struct export_flow **ret, struct err *e);
 struct sink *export_flow_sink(struct export_flow *f);
-/* Sends what waits, for a while, and ends. */
+/* Sends the waiting batches, for a limited time, and frees the flow. */
 void export_flow_free(struct export_flow *f);
 
 #endif

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* What the commands `record`, `agent` and `top` share: options, starting a command, signals and status lines. */
 #include "host/watch.h"
 
 #include <errno.h>
@@ -79,7 +80,7 @@ static int parse_pids(const struct watch_options *w, pid_t *pids, struct agent_o
     return 0;
 }
 
-/* Kept while the program runs, as its identities are. */
+/* Kept as long as the program runs, as identities refer to the rules. */
 static int set_names(const struct arg_list *l, struct err *e)
 {
     static struct identity_rules *rules;
@@ -187,7 +188,7 @@ int watch_next_signal(int fd)
     return read(fd, &si, sizeof si) == sizeof si ? (int) si.ssi_signo : 0;
 }
 
-/* --- telling --- */
+/* --- status --- */
 void watch_line(const struct agent_counts *c, int64_t elapsed_ns, char *ret, size_t size)
 {
     long cpus = sysconf(_SC_NPROCESSORS_ONLN);
@@ -196,7 +197,7 @@ void watch_line(const struct agent_counts *c, int64_t elapsed_ns, char *ret, siz
 
     char share[64];
 
-    if (elapsed_ns < SHARE_MIN_NS) /* a share of so little time says nothing: starting counts as much as sampling */
+    if (elapsed_ns < SHARE_MIN_NS) /* a share of such a short time is meaningless: startup costs as much as sampling */
         snprintf(share, sizeof share, "%.3f CPU-s", (double) (c->bpf_ns + c->own_cpu_ns) / (double) NS_PER_S);
     else
         snprintf(share, sizeof share, "%.2f %% of the machine", cost);

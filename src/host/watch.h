@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What `record`, `agent` and `top` do around an agent: options that they share, signals, a command to start, the line
- * that tells how it goes. */
+/* What `record`, `agent` and `top` share around an agent: options, signals, starting a command, status lines. */
 #ifndef HOST_WATCH_H
 #define HOST_WATCH_H
 
@@ -19,7 +18,7 @@ struct watch_options {
     bool no_kernel, no_names, no_lines;
 };
 
-/* Lines of an option table for the above; base is where struct watch_options lies in the command's own. */
+/* Lines of an option table for the above; base is the offset of struct watch_options in the command's own struct. */
 #define WATCH_ARGS(base)                                                                                             \
     {'p', "pid", ARG_LIST, (base) + offsetof(struct watch_options, pids), "PID", "only this process; repeatable"},   \
         {'F',     "rate",                                                                                            \
@@ -57,16 +56,16 @@ struct watch_options {
 struct filter;
 struct symbolizer;
 
-/* Turns them into an agent's options. *ret_filter is the caller's and must outlive the agent. pids has room for
- * ARG_LIST_MAX. */
+/* Converts them to options of an agent. *ret_filter is owned by the caller and must outlive the agent. pids has room
+ * for ARG_LIST_MAX. */
 int watch_agent_options(const struct watch_options *w, pid_t *pids, struct agent_options *ret,
                         struct filter **ret_filter, struct err *e);
 
-/* What reads lines from debug information, for an agent's options: a process of its own that is started at need. NULL when
- * none is wanted. */
+/* The symbolizer that reads lines from debug information, for an agent's options: a separate process that is started
+ * when needed. NULL when lines are turned off. */
 struct symbolizer *watch_symbolizer(const struct watch_options *w);
 
-/* A command that waits until it is let go, so that it is watched from its first instruction. */
+/* A command that waits until it is released, so that it is sampled from its first instruction on. */
 struct watch_command {
     pid_t pid;
     int gate; /* closing it lets the command run */
@@ -74,7 +73,7 @@ struct watch_command {
 int watch_command_start(char **argv, struct watch_command *ret, struct err *e);
 void watch_command_go(struct watch_command *c);
 
-/* SIGINT, SIGTERM, SIGHUP and SIGCHLD as a descriptor; blocked meanwhile. Before threads start. */
+/* Returns a descriptor for SIGINT, SIGTERM, SIGHUP and SIGCHLD, and blocks them. To be called before threads start. */
 int watch_signals(sigset_t *ret_old);
 /* The next signal, 0 when there is none. */
 int watch_next_signal(int fd);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* A table of named address ranges: adding, sorting, resolving overlaps and looking up. */
 #include "proc/addr_names.h"
 
 #include <errno.h>
@@ -23,7 +24,7 @@ int addr_names_add(struct addr_names *t, uint64_t start, uint64_t size, struct s
     return 0;
 }
 
-/* Names are put into the pool in order, so its offsets tell who came last. */
+/* Names are added to the pool in order, so a larger offset means a later entry. */
 static int compare(const void *a, const void *b)
 {
     const struct addr_name *x = a, *y = b;
@@ -39,19 +40,19 @@ void addr_names_order(struct addr_names *t)
         qsort(t->v, t->n, sizeof *t->v, compare);
 }
 
-/* b does not begin before a. */
+/* Whether the ranges overlap; b must not begin before a. */
 static bool overlap(const struct addr_name *a, const struct addr_name *b)
 {
     return a->start == b->start || b->start - a->start < a->size;
 }
 
-/* Memory that a JIT used again: what came later has overwritten what it overlaps, all of it. */
+/* A JIT reuses memory: a later entry replaces every earlier entry that it overlaps. */
 void addr_names_sort(struct addr_names *t)
 {
     size_t kept = 0;
 
     addr_names_order(t);
-    for (size_t i = 0; i < t->n; i++) { /* what is kept is in order, and nothing of it overlaps */
+    for (size_t i = 0; i < t->n; i++) { /* the kept entries are sorted and do not overlap */
         const struct addr_name *e = &t->v[i];
         bool stale = false;
 

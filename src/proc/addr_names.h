@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Names of address ranges that no ELF file knows: the kernel's functions (kallsyms.h), what a JIT says of its code
- * (perf_map.h). Filled, sorted once, then read-only.
+ * Names of address ranges that are in no ELF file: the kernel's functions (kallsyms.h) and code of JITs (jit_names.h).
+ * A table is filled, sorted once, then read-only.
  */
 #ifndef PROC_ADDR_NAMES_H
 #define PROC_ADDR_NAMES_H
@@ -27,11 +27,12 @@ enum { ADDR_NAMES_MAX = 1 << 21, ADDR_NAMES_POOL_MAX = 128 << 20, ADDR_NAME_MAX 
 
 #define ADDR_NAMES_INIT ((struct addr_names){.pool = {.limit = ADDR_NAMES_POOL_MAX}})
 
-/* 0, -ENOMEM, -E2BIG, -EFBIG. Names longer than ADDR_NAME_MAX are cut. */
+/* 0, -ENOMEM, -E2BIG, -EFBIG. Names longer than ADDR_NAME_MAX are truncated. */
 int addr_names_add(struct addr_names *t, uint64_t start, uint64_t size, struct str name);
-/* Of ranges that overlap the last added stays. To be called once, before finding. */
+/* Sorts the table; of overlapping ranges only the last added one is kept. To be called once, before
+ * addr_names_find(). */
 void addr_names_sort(struct addr_names *t);
-void addr_names_order(struct addr_names *t); /* the same, but all stay: equal starts in the order they were added */
+void addr_names_order(struct addr_names *t); /* the same, but keeps all; equal starts in the order of adding */
 void addr_names_done(struct addr_names *t);
 /* False when no range has the address. The name lives as long as the table. */
 bool addr_names_find(const struct addr_names *t, uint64_t address, struct str *ret_name, uint64_t *ret_start);

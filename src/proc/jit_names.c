@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Finds, checks and parses the perf map of a process. */
 #include "proc/jit_names.h"
 
 #include <errno.h>
@@ -66,7 +67,7 @@ static struct str status_line(const char *proc, int pid, struct str name, struct
     return str_trim(str_cut(&text, '\n'));
 }
 
-/* The innermost number of "NSpid:\t812\t7", which is what the process itself believes to be; else pid. */
+/* The innermost number of "NSpid:\t812\t7", which is the pid in the process's own namespace; else pid. */
 static int own_pid(const char *proc, int pid)
 {
     _cleanup_(buf_done) struct buf b = BUF_INIT;
@@ -78,8 +79,8 @@ static int own_pid(const char *proc, int pid)
     return str_to_u64(last, 10, &v) == 0 && v <= INT32_MAX ? (int) v : pid;
 }
 
-/* 0 when the file belongs to the user that the process is: anybody can write to /tmp. /proc/PID itself is root's while a
- * process cannot be dumped, so that its owner does not tell. */
+/* 0 when the file belongs to the user of the process: any user can write to /tmp. The owner of /proc/PID cannot be
+ * used, because it is root for processes that are not dumpable. */
 static int check_owner(const char *proc, int pid, int fd)
 {
     _cleanup_(buf_done) struct buf b = BUF_INIT;

@@ -5,9 +5,9 @@
  *
  *     START SIZE name that may have spaces          numbers in hexadecimal, with or without "0x"
  *
- * Code that moved is written again: the last line of an address counts. The file is under the process's root, has the
- * pid that the process has in its own namespace, and anybody there may have written it: only a regular file of the
- * process's own user (or root) is read, at most JIT_NAMES_FILE_MAX bytes of it.
+ * Code that moved is written again: the last line for an address is valid. The file is below the process's root, is
+ * named by the pid of the process in its own namespace, and any user there may have written it: only a regular file of
+ * the process's own user (or root) is read, at most JIT_NAMES_FILE_MAX bytes of it.
  */
 #ifndef PROC_JIT_NAMES_H
 #define PROC_JIT_NAMES_H
@@ -17,13 +17,14 @@
 
 enum { JIT_NAMES_FILE_MAX = 64 << 20 };
 
-/* Adds the lines of text, which may be a part of the file: *ret_used says up to where there were whole lines. Lines that
- * cannot be read are left out. addr_names_sort() is the caller's. */
+/* Adds the lines of text, which may be a part of the file: *ret_used is the length of the complete lines. Malformed
+ * lines are ignored. The caller calls addr_names_sort(). */
 int jit_names_parse(struct str text, size_t *ret_used, struct addr_names *t);
-/* Reads the file of a process. proc: "/proc". -ENOENT when there is none, -EPERM when it is somebody else's. */
+/* Reads the file of a process. proc: "/proc". -ENOENT when there is none, -EPERM when it belongs to another user. */
 int jit_names_read(const char *proc, int pid, struct addr_names *t, struct err *e);
-/* What a profile says for code without names: "[node: run with --perf-basic-prof]", by the name of the executable. The
- * text is constant; NULL for programs that are not known to make code at run time. has_map: there are names, but not this one. */
+/* The frame name for code without names: "[node: run with --perf-basic-prof]", by the name of the executable. The text
+ * is constant; NULL for programs that are not known to have a JIT. has_map: the process has a perf map, but this
+ * address is not in it. */
 const char *jit_names_hint(struct str executable, bool has_map);
 
 #endif

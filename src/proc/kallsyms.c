@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The file is by object, not by address. All symbols are taken, sorted, and what is not code is then thrown out, having
- * told where code before it ends.
+ * Parses /proc/kallsyms. The file is ordered by module, not by address: all symbols are read and sorted; symbols that
+ * are not code are used as the end of the code before them, and then removed.
  */
 #include "proc/kallsyms.h"
 
@@ -41,7 +41,7 @@ static int add_line(struct str line, struct addr_names *t)
         return 0;
     type = line.p[0];
     line = str_slice(line, 2, line.n);
-    if (type != 't' && type != 'T' && type != 'w' && type != 'W') /* an end, without a name */
+    if (type != 't' && type != 'T' && type != 'w' && type != 'W') /* marks an end; has no name */
         return addr_names_add(t, address, 0, (struct str){0});
     name = str_cut(&line, '\t');
     module = str_trim(line);
@@ -59,7 +59,7 @@ static bool has_name(const struct addr_names *t, const struct addr_name *e)
     return n > 0;
 }
 
-/* Of symbols that share an address the first that is code stays. */
+/* Of several symbols at one address, the first one that is code is kept. */
 static void set_sizes(struct addr_names *t)
 {
     uint64_t end, last = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads /proc/PID/maps of processes that may want to harm the reader: memory and work are bounded. */
+/* Reads /proc/PID/maps. The process may be hostile: memory and work are bounded. */
 #include "proc/proc_maps.h"
 
 #include <errno.h>
@@ -13,7 +13,7 @@ enum {
     PIECE = 256 << 10,
     PROC_PATH_MAX = 4 * 4096 + 128,
     ARENA_SLACK = 4 << 20
-}; /* a byte of a path may be written as four */
+}; /* a byte of a path may be escaped as four characters */
 
 static bool read_hex(struct str *s, char stop, uint64_t *ret)
 {
@@ -109,7 +109,7 @@ int proc_maps_parse(struct str text, bool executable_only, struct proc_maps *ret
     return 0;
 }
 
-/* Reads the file piece by piece: it may be hundreds of megabytes long, of which the executable parts are a little. */
+/* Reads the file piece by piece: it may be hundreds of megabytes long, with only few executable mappings. */
 static int read_pieces(int fd, bool executable_only, struct proc_maps *m)
 {
     _cleanup_(buf_done) struct buf b = BUF_INIT;

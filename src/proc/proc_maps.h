@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * /proc/PID/maps:  start-end perms offset major:minor inode   path
- * Only what is asked for is kept; a path may hold any byte but a newline, which the kernel writes as \012.
+ * Only the requested mappings are kept; a path may contain any byte except a newline, which the kernel writes as \012.
  */
 #ifndef PROC_PROC_MAPS_H
 #define PROC_PROC_MAPS_H
@@ -24,10 +24,10 @@ struct proc_maps {
     struct arena arena; /* the paths */
 };
 
-/* What is beyond these limits is left out: maps that are kept, bytes of their paths, bytes that are read. */
+/* Limits; the rest is ignored: mappings that are kept, bytes of their paths, bytes that are read. */
 enum { PROC_MAPS_MAX = 1 << 18, PROC_MAPS_TEXT_MAX = 32 << 20, PROC_MAPS_FILE_MAX = 512 << 20 };
 
-/* text may be thrown away afterwards. Lines that cannot be read are left out. 0 or -ENOMEM. */
+/* text may be freed afterwards. Malformed lines are ignored. 0 or -ENOMEM. */
 int proc_maps_parse(struct str text, bool executable_only, struct proc_maps *ret);
 int proc_maps_read(int pid, bool executable_only, struct proc_maps *ret, struct err *e);
 int proc_maps_read_file(const char *path, bool executable_only, struct proc_maps *ret);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Reads the memory of another process with process_vm_readv(). */
 #include "proc/proc_memory.h"
 
 #include <errno.h>

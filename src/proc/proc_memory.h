@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The memory of a process, as its readers see it: another process's by process_vm_readv(), or bytes of a test. Reading
- * never stops or changes the process; what is read may be torn or hostile, so every reader checks what it makes of it.
+ * An interface for reading the memory of a process: of another process with process_vm_readv(), or bytes of a test.
+ * Reading never stops or changes the process; the data may be inconsistent or hostile, so every reader must validate
+ * it.
  */
 #ifndef PROC_PROC_MEMORY_H
 #define PROC_PROC_MEMORY_H
@@ -11,10 +12,10 @@
 #include "base/macros.h"
 
 struct proc_memory {
-    /* All n bytes at the address, or a negative errno (-EFAULT, -ESRCH, -EPERM). */
+    /* Reads all n bytes at the address, or fails with a negative errno (-EFAULT, -ESRCH, -EPERM). */
     int (*read)(const struct proc_memory *m, uint64_t address, void *p, size_t n);
     int pid;          /* of proc_memory_of() */
-    const void *data; /* for others */
+    const void *data; /* for other implementations */
 };
 
 struct proc_memory proc_memory_of(int pid);

@@ -3,9 +3,9 @@
  * Where a walk calls the steps of languages. Included by walk.bpf.h after struct walk_state and its helpers (read_word,
  * finish); each language's own file (python.bpf.h) is included here.
  *
- *   lang_walk   called after the native walk, in a process with a language: appends the language's frames to the
- *               native ones, AGENT_LANG_WORDS words each, the first with AGENT_WORD_LANG + its enum agent_frame in the top byte.
- *               The user side merges them (struct lang, merge).
+ *   lang_walk   called after the native walk, in a process with a language: appends the language's frames to the native
+ *               ones, AGENT_LANG_WORDS words each, the first with AGENT_WORD_LANG + its enum agent_frame in the top
+ *               byte. The user side merges them (struct lang, merge).
  *   lang_rule   called for a row with UNWIND_CFA_LANG: r->reg says which step of the language finds the caller. Returns
  *               0 to continue, 1 (through finish()) to end the walk.
  */
