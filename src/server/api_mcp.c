@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* /mcp: the Model Context Protocol over HTTP (its "streamable HTTP" with single JSON answers, no sessions). */
+/* /mcp: the Model Context Protocol over HTTP (its "streamable HTTP" transport with single JSON answers, no
+ * sessions). */
 #include <errno.h>
 
 #include "base/clock.h"
@@ -34,11 +35,11 @@ static int run_mcp(struct call *c, struct err *e)
     (void) e;
     mcp_handle(&m, c->q->body, &c->out);
     if (!c->out.n)
-        c->q->status = 202; /* a notification was taken */
+        c->q->status = 202; /* a notification was accepted */
     return 0;
 }
 
-/* Servers that push nothing answer GET with 405; the router does that. */
+/* A server that pushes nothing answers GET with 405; the router does that. */
 static const struct route routes[] = {
     {"POST", "/mcp", AUTH_READ, false, run_mcp},
 };

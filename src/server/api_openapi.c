@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * /api/v1/openapi.json: the API as an OpenAPI 3 document. Questions come from the table of query/answer.h, so a new one is
- * described without a word here; the few other paths are written out.
+ * /api/v1/openapi.json: the API as an OpenAPI 3 document. The questions come from the table of query/answer.h, so that
+ * a new one is described without a change here. The few other paths are written out.
  */
 #include "server/api.h"
 #include "base/json.h"
@@ -82,7 +82,7 @@ static void put_question(struct buf *out, bool *first, const struct question *q)
     buf_puts(out, "}}");
 }
 
-/* Paths that are no questions: method, path, what it does, its parameters, what comes back. */
+/* Paths that are not questions: method, path, description, parameters, type of the answer. */
 static const struct {
     const char *method, *path, *id, *summary, *params[8], *type, *schema;
 } others[] = {
@@ -188,7 +188,7 @@ static bool in_path(const char *path, const char *param)
     return at && strncmp(at + 1, param, strlen(param)) == 0 && at[1 + strlen(param)] == '}';
 }
 
-/* Help for parameters that are no question's. */
+/* Help texts of parameters that do not belong to a question. */
 static const char *param_help(const char *name)
 {
     static const struct {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * /pid/N/debug/pprof/profile: a CPU profile of any process of this machine, whatever it is written in and with nothing
- * compiled in, as Go's net/http/pprof gives one of itself: `go tool pprof http://HOST:4040/pid/N/debug/pprof/profile`.
- * The agent samples it; here its answer is waited for, at most MAX_SECONDS and some patience.
+ * /pid/N/debug/pprof/profile: a CPU profile of any process on this machine, in any language and without
+ * instrumentation, in the form in which Go's net/http/pprof profiles its own process: `go tool pprof
+ * http://HOST:4040/pid/N/debug/pprof/profile`. The agent does the sampling; this file waits for its answer, up to
+ * SECONDS_MAX plus a grace period.
  */
 #include <errno.h>
 #include <poll.h>
@@ -34,7 +35,8 @@ static int parse(struct call *c, pid_t *ret_pid, unsigned *ret_seconds, struct e
     return 0;
 }
 
-/* Reads both to their ends; what comes into words is the last of it. */
+/* Reads both pipes to their ends: the profile into c->out, the error message, up to about WORDS_MAX bytes, into
+ * words. */
 static int read_both(struct call *c, const int fds[2], struct buf *words, int64_t until, struct err *e)
 {
     struct pollfd p[] = {{fds[0], POLLIN, 0}, {fds[1], POLLIN, 0}};
@@ -60,7 +62,7 @@ static int read_both(struct call *c, const int fds[2], struct buf *words, int64_
     return 0;
 }
 
-/* The words without the name of the command that said them. */
+/* The error message without the name of the command that printed it. */
 static struct str reason(struct str words)
 {
     static const struct str command = STR("wick record: ");
@@ -92,7 +94,8 @@ static int run_profile(struct call *c, struct err *e)
     return r;
 }
 
-/* pprof asks for names of addresses that the profile leaves without. The agent has looked for all of them: there are none. */
+/* pprof asks for the names of addresses that have none in the profile. The agent has already looked up all of them, so
+ * there are none to add. */
 static int run_symbol(struct call *c, struct err *e)
 {
     (void) e;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * /api/v1/profile: the profiles of a selection as a file. pprof by default, so that
- * `go tool pprof 'http://HOST:4040/api/v1/profile?query=…'` works; format=otlp, otlp-json, folded, speedscope, or html:
- * a flame graph (of a diff, when base_* say so) in one file that needs no server.
+ * /api/v1/profile: the profiles of a selection as a file. The default is pprof, so that `go tool pprof
+ * 'http://HOST:4040/api/v1/profile?query=…'` works. Other values of format: otlp, otlp-json, folded, speedscope, and
+ * html, a self-contained flame graph (of a diff if base_* parameters are given).
  */
 #include <errno.h>
 
@@ -17,7 +17,7 @@
 #include "server/api.h"
 #include "server/front.h"
 
-/* What a writer gets: everything as sent, and that merged into one profile (NULL when the selection is empty). */
+/* The input of a writer: all profiles as sent, and the same merged into one (NULL if the selection is empty). */
 struct export
 {
     struct batch *all;

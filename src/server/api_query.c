@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * /api/v1: the questions of query/answer.h over HTTP, a route each. Trees also come in the binary form of
+ * /api/v1: the questions of query/answer.h over HTTP, one route each. Trees are also available in the binary form of
  * query/tree_form.h (Accept: application/vnd.wick.tree, or format=binary).
  */
 #include <errno.h>

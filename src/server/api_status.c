@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Health, metrics, status, and the login that gives a browser its cookie. */
+/* Health, metrics, status, and the login that sets a browser's session cookie. */
 #include <errno.h>
 #include <unistd.h>
 
@@ -113,7 +113,7 @@ static void put_number(struct buf *out, bool *first, const char *key, uint64_t v
     json_put_u64(out, v);
 }
 
-/* Numbers over all tenants: not for one of them. */
+/* These numbers cover all tenants and must not be shown to a single one. */
 static void put_store(struct buf *out, bool *first, const struct store_stats *s)
 {
     put_number(out, first, "profiles", s->profiles);
@@ -158,7 +158,7 @@ static int run_status(struct call *c, struct err *e)
     return 0;
 }
 
-/* What a person has looked at: a wall clock that jumped and is right. */
+/* The user confirms a warning as seen, for example that the wall clock jumped and is right now. */
 static int run_confirm(struct call *c, struct err *e)
 {
     struct store *s = front_options(c->front)->store;
@@ -174,7 +174,7 @@ static int run_confirm(struct call *c, struct err *e)
 
 /* --- login --- */
 
-/* What a page may do before it asks for anything: does it need a token, and whose rights does it have. */
+/* What a page needs to know before its first request: whether a token is required, and which rights it has. */
 static int run_session(struct call *c, struct err *e)
 {
     (void) e;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * /api/v1/symbols, /api/v1/binaries: files that names are read from, and how the search for names went.
+ * /api/v1/symbols, /api/v1/binaries: files that names are read from, and the status of symbolization.
  *
- *   PUT    /api/v1/symbols/{build_id}[?offset=N&size=N]   the file, whole or a piece of it; the last piece has it checked
- *   GET    /api/v1/symbols/{build_id}                     whether it is there: for who would send it
+ *   PUT    /api/v1/symbols/{build_id}[?offset=N&size=N]   the file, whole or in pieces; checked after the last piece
+ *   GET    /api/v1/symbols/{build_id}                     whether the file is present, so that a client can skip it
  *   DELETE /api/v1/symbols/{build_id}
- *   GET    /api/v1/binaries                               files, and the state of every build id that was asked about
+ *   GET    /api/v1/binaries                               files, and the state of every build id that was looked up
  */
 #include <errno.h>
 
@@ -17,7 +17,7 @@
 #include "server/front.h"
 #include "server/name_source.h"
 
-enum { PIECE_MAX = 256 << 20 }; /* inflated, of one request; larger files come in pieces */
+enum { PIECE_MAX = 256 << 20 }; /* one request, decompressed; larger files are sent in pieces */
 
 static int files_of(struct call *c, struct name_source **ret_names, struct binary_store **ret, struct err *e)
 {
@@ -35,7 +35,7 @@ static void put_state(struct call *c, bool complete, uint64_t have)
     buf_printf(&c->out, "{\"complete\":%s,\"offset\":%llu}\n", complete ? "true" : "false", (unsigned long long) have);
 }
 
-/* The file is whole: only what the symbolizer can read is kept. */
+/* The file is complete. It is kept only if the symbolizer can read it. */
 static int finish_upload(struct call *c, struct name_source *names, struct binary_store *files, const char *path,
                          struct err *e)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Routes that the web UI's own views need beside the questions: senders, source files. */
+/* Routes that the web UI needs besides the questions: senders and source files. */
 #include <errno.h>
 
 #include "base/clock.h"

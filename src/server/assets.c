@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See assets.h. */
+/* Serves the files of the web UI out of the table in the binary: lookup by path, ETags, gzip, and the security headers
+ * of pages. See assets.h. */
 #include "server/assets.h"
 
 #include <errno.h>
@@ -11,8 +12,8 @@
 #include "server/api.h"
 #include "server/front.h"
 
-/* Everything comes from here, nothing inline is run, nobody may frame us. data: and blob: are for pictures that a page
- * draws itself. */
+/* Everything is loaded from this server, no inline script runs, and no other page may embed this one in a frame. data:
+ * and blob: are for images that a page draws itself. */
 #define PAGE_POLICY                                                                                             \
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; " \
     "object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
@@ -25,7 +26,7 @@ static const struct asset *find_exact(struct str path)
     return NULL;
 }
 
-/* /explore, /compare: no file, a place that the UI's own router knows. */
+/* /explore, /compare: not a file but a location that the UI's own router handles. */
 static bool is_place(struct str path)
 {
     return path.n && str_find_char(str_slice(path, 1, path.n), '/') < 0 && str_find_char(path, '.') < 0;
@@ -48,7 +49,7 @@ void asset_page_headers(struct http_request *q)
     http_add_header(q, "cross-origin-resource-policy", STR("same-origin"));
 }
 
-/* One of the client's tags is ours. Weak ones count: what is sent is the same bytes or their gzip. */
+/* True if one of the client's tags matches. Weak tags match too: the bytes sent are the same or their gzip form. */
 static bool is_current(struct str tags, const char *etag)
 {
     return tags.p && (str_is(str_trim(tags), "*") || str_find(tags, str_from(etag)) >= 0);

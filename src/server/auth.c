@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See auth.h: the token file, and checking a token against it. */
+/* The token file, checking a token against it, and browser sessions. See auth.h. */
 #include "server/auth.h"
 
 #include <errno.h>
@@ -26,7 +26,7 @@ struct session {
     int64_t expires; /* monotonic */
 };
 
-/* The tokens of one reading of the file. */
+/* The tokens as read from the file at one time. */
 struct tokens {
     struct auth_token *v;
     size_t n, cap;
@@ -34,23 +34,23 @@ struct tokens {
 
 struct auth {
     pthread_mutex_t lock;
-    char *path; /* NULL: one token, in memory */
+    char *path; /* NULL: a single token, in memory only */
     char cookie[32];
     struct tokens tokens;
-    bool required; /* tokens exist or existed: without them nobody may do anything */
+    bool required; /* tokens exist or existed: requests without one are denied */
     struct session *sessions;
     size_t n_sessions, cap_sessions;
     int64_t next_look; /* monotonic */
-    struct stat seen;  /* of the file that was read last; st_ino 0: none, or it was damaged */
+    struct stat seen;  /* of the file that was read last; st_ino 0: no file, or it was damaged */
     struct log_limit log_damage;
-    uid_t trusted[AUTH_TRUSTED_MAX]; /* set before threads run */
+    uid_t trusted[AUTH_TRUSTED_MAX]; /* set before threads start */
     unsigned n_trusted;
 };
 
 static const struct {
     const char *name;
     enum auth_scope scope;
-} scopes[] = {{"read", AUTH_READ}, {"write", AUTH_WRITE}, {"admin", AUTH_ADMIN}}; /* of tokens: AUTH_SEND is not one */
+} scopes[] = {{"read", AUTH_READ}, {"write", AUTH_WRITE}, {"admin", AUTH_ADMIN}}; /* AUTH_SEND is never a token's */
 
 const char *auth_scope_name(enum auth_scope s)
 {
@@ -132,7 +132,8 @@ static int parse(const char *path, struct str text, struct tokens *ret, struct e
     return 0;
 }
 
-/* Reads the file. On failure everything stays as it was: no half of a file ever decides who may do what. */
+/* Reads the file. On failure the previous tokens stay in force: a file read in part never decides who has which
+ * rights. */
 static int load(struct auth *a, struct err *e)
 {
     _cleanup_(buf_done) struct buf text = BUF_INIT;
@@ -153,8 +154,8 @@ static int load(struct auth *a, struct err *e)
     return 0;
 }
 
-/* Whose the file must be, so that a server that is not root can read what root writes for it: the old file's owner, else
- * that of its directory, else the user that a server becomes. */
+/* Chooses the owner of the file, so that a server that does not run as root can read what root writes for it: the owner
+ * of the old file, else the owner of its directory, else the user that the server switches to. */
 static struct fd_owner find_owner(int dir, const char *name)
 {
     struct fd_owner ret = {0600, (uid_t) -1, (gid_t) -1};
@@ -215,7 +216,7 @@ static bool same_file(const struct stat *a, const struct stat *b)
            a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
 }
 
-/* Reads the file again when it changed, at most once a second. A damaged file is tried again each time. */
+/* Reads the file again if it changed, at most once a second. A damaged file is read again each time. */
 static void refresh(struct auth *a)
 {
     int64_t now = clock_mono();
@@ -303,7 +304,7 @@ bool auth_required(struct auth *a)
     return required;
 }
 
-/* Equal or not in a time that does not tell where they differ. */
+/* Compares in constant time. */
 static bool hash_eq(const uint8_t *a, const uint8_t *b)
 {
     unsigned diff = 0;
@@ -407,7 +408,7 @@ int auth_login(struct auth *a, struct str token, char ret_session[AUTH_SESSION_S
     return r;
 }
 
-/* A session ends with its token. */
+/* A session ends when its token is revoked. */
 static bool token_lives(const struct auth *a, const char *id)
 {
     for (size_t i = 0; i < a->tokens.n; i++)
@@ -453,7 +454,7 @@ static bool word_ok(struct str s)
     return true;
 }
 
-/* Makes up a token and adds it to those in memory. */
+/* Generates a token and adds it to those in memory. */
 static int make_token(struct auth *a, struct auth_token *t, char ret_text[AUTH_TEXT_SIZE], struct err *e)
 {
     char random[2 * TOKEN_BYTES + 1], id[AUTH_ID_SIZE];

@@ -1,21 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who may do what: bearer tokens, and the sessions that a browser gets for one.
+ * Authentication and rights: bearer tokens, and browser sessions that are created from one.
  *
- * Tokens live in a text file, a line each, written by `wick token` and read again by the server when it changes:
+ * Tokens live in a text file, one per line, written by `wick token` and read again by the server when it changes:
  *
  *     id  sha256-of-the-token  scope  tenant  created  note
  *
- * Only the hash is stored: the token itself is shown once, when it is made. A token is tied to one tenant ("" is the
- * default one). Scopes: read asks, write sends, admin does both, deletes, and may profile processes.
+ * Only the hash is stored: the token itself is shown once, when it is created. A token belongs to one tenant ("" is the
+ * default one). Scopes: read queries, write sends, admin does both, deletes, and may profile processes.
  *
- * The file that exists but holds no tokens means that nobody may do anything: only a file that was never written opens the
- * door. A file that cannot be read or has a damaged line changes nothing: the tokens known before stay, and nobody gains
- * or loses a right until the file is whole again. Removing the file while the server runs denies everything, too.
+ * A file that exists but holds no tokens denies everything: access without a token is possible only if the file was
+ * never
+ * written. A file that cannot be read or has a damaged line changes nothing: the tokens that were read before stay in
+ * force until the file is valid again. Removing the file while the server runs denies everything, too.
  *
- * With no tokens file at all the users that auth_trust() named are administrators, by the uid of their connection over loopback
- * or a unix socket; other users of the machine may send profiles and read nothing; other machines may do nothing. Safe from
- * any thread.
+ * Without a token file, the users given to auth_trust() are administrators, identified by the uid of their connection
+ * over
+ * loopback or a unix socket; other users of the machine may send profiles but not read; other machines have no access.
+ * Safe from any thread.
  */
 #ifndef SERVER_AUTH_H
 #define SERVER_AUTH_H
@@ -27,13 +29,13 @@
 #include "base/sha256.h"
 #include "base/str.h"
 
-/* Bits. AUTH_SEND is profiles alone, AUTH_WRITE files with symbols too; admin includes all. */
+/* Bits. AUTH_SEND allows sending profiles only, AUTH_WRITE symbol files too; admin includes all. */
 enum auth_scope { AUTH_NONE = 0, AUTH_READ = 1, AUTH_SEND = 8, AUTH_WRITE = 2 | AUTH_SEND, AUTH_ADMIN = 15 };
 
 enum { AUTH_ID_SIZE = 9, AUTH_TENANT_SIZE = 65, AUTH_NOTE_SIZE = 81, AUTH_TEXT_SIZE = 64, AUTH_TOKENS_MAX = 10000 };
 
 struct auth_token {
-    char id[AUTH_ID_SIZE]; /* names it in lists and for revoking */
+    char id[AUTH_ID_SIZE]; /* used in lists and for revoking */
     uint8_t hash[SHA256_SIZE];
     enum auth_scope scope;
     char tenant[AUTH_TENANT_SIZE];
@@ -41,11 +43,11 @@ struct auth_token {
     int64_t created_ns;
 };
 
-/* Who a request comes from. */
+/* The identity and rights of the sender of a request. */
 struct auth_identity {
     enum auth_scope scope;
     char tenant[AUTH_TENANT_SIZE];
-    char token_id[AUTH_ID_SIZE]; /* "" for the open door */
+    char token_id[AUTH_ID_SIZE]; /* "" if access needs no token */
 };
 
 struct auth;
@@ -55,23 +57,23 @@ int auth_open(const char *path, struct auth **ret, struct err *e);
 void auth_free(struct auth *a);
 DEFINE_CLEANUP(struct auth *, auth_free)
 
-/* One token of this scope for the default tenant, made up now and kept in memory alone. ret_text receives it. */
+/* Generates one token with this scope for the default tenant and keeps it in memory only. ret_text receives it. */
 int auth_open_fixed(enum auth_scope scope, char ret_text[AUTH_TEXT_SIZE], struct auth **ret, struct err *e);
-/* The name of the session cookie. Each auth_open_fixed() has one of its own: cookies are shared by all ports of a host. */
+/* The name of the session cookie. Each auth_open_fixed() has its own, because all ports of a host share cookies. */
 const char *auth_cookie(const struct auth *a);
 
-/* While there are no tokens, connections of this user are an administrator's. At most AUTH_TRUSTED_MAX, before the server
- * listens. */
+/* While there are no tokens, connections of this user have administrator rights. At most AUTH_TRUSTED_MAX users, set
+ * before the server listens. */
 enum { AUTH_TRUSTED_MAX = 4 };
 void auth_trust(struct auth *a, uid_t uid);
 bool auth_trusts(const struct auth *a, uid_t uid);
 
-/* True when a token is needed: there are tokens, or there were. */
+/* True if a token is required: there are tokens, or there were. */
 bool auth_required(struct auth *a);
-/* Fills *ret; -EACCES for a token that is not known. Takes the same time for every wrong token of a length. */
+/* Fills *ret; -EACCES for an unknown token. Takes the same time for all wrong tokens of the same length. */
 int auth_check(struct auth *a, struct str token, struct auth_identity *ret);
 
-/* --- sessions: a cookie's value for a token that was shown at login --- */
+/* --- sessions: a cookie's value stands for the token given at login --- */
 enum { AUTH_SESSION_SIZE = 65, AUTH_SESSIONS_MAX = 10000 };
 int auth_login(struct auth *a, struct str token, char ret_session[AUTH_SESSION_SIZE], struct err *e);
 int auth_session(struct auth *a, struct str session, struct auth_identity *ret);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See binary_store.h. */
+/* The directory of uploaded and fetched binaries: its index, files being received piece by piece, and quotas. See
+ * binary_store.h. */
 #include "server/binary_store.h"
 
 #include <dirent.h>
@@ -18,14 +19,14 @@ enum { PARTS_MAX = 64, TENANT_PARTS_MAX = 16, INDEX_MAX = 64 << 20, PART_NAME_SI
 #define PART_LIFE (10 * 60 * NS_PER_S)
 
 struct part {
-    char name[PART_NAME_SIZE]; /* with a number behind it once it is whole */
+    char name[PART_NAME_SIZE]; /* with a number appended once it is complete */
     char tenant[AUTH_TENANT_SIZE];
     uint64_t have, size;
     int64_t touched; /* monotonic */
 };
 
 struct binary_store {
-    pthread_mutex_t lock; /* everything below but dir_fd */
+    pthread_mutex_t lock; /* protects everything below except dir_fd */
     char *dir;
     int dir_fd;
     uint64_t quota, max_file;
@@ -33,7 +34,7 @@ struct binary_store {
     size_t n, cap;
     struct part parts[PARTS_MAX];
     unsigned n_parts;
-    uint64_t n_whole; /* numbers given to parts */
+    uint64_t n_whole; /* number of parts completed, used in their names */
 };
 
 bool binary_id_ok(struct str id)
@@ -99,7 +100,7 @@ static int load_index(struct binary_store *s, struct err *e)
         struct stat st;
 
         if (parse_line(str_cut(&rest, '\n'), &i) < 0 || fstatat(s->dir_fd, i.name, &st, 0) < 0)
-            continue; /* a file that is gone is not listed any more */
+            continue; /* a file that no longer exists is not listed */
         r = mem_grow((void **) &s->files, &s->cap, s->n + 1, sizeof i, BINARY_FILES_MAX);
         if (r < 0)
             return r;
@@ -156,7 +157,7 @@ static void drop_part(struct binary_store *s, struct part *p)
     *p = s->parts[--s->n_parts];
 }
 
-/* Gives a whole part a name that nobody else writes to. */
+/* Renames a complete part, so that later writes for the same build id do not touch it. */
 static int set_aside(struct binary_store *s, struct part *p, struct err *e)
 {
     char from[PART_NAME_SIZE + 8], to[PART_NAME_SIZE + 8];
@@ -171,7 +172,7 @@ static int set_aside(struct binary_store *s, struct part *p, struct err *e)
     return 0;
 }
 
-/* The part of a path that binary_store_write() gave. */
+/* The part at a path that binary_store_write() returned. */
 static struct part *part_at(struct binary_store *s, const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -184,7 +185,7 @@ static struct part *part_at(struct binary_store *s, const char *path)
 static struct part *new_part(struct binary_store *s, const char *name, const char *tenant, uint64_t size)
 {
     int64_t now = clock_mono();
-    unsigned own = 0; /* of this tenant: one must not keep the others from uploading */
+    unsigned own = 0; /* this tenant's parts: one tenant must not keep the others from uploading */
     struct part *p;
 
     for (unsigned i = 0; i < s->n_parts;)
@@ -214,7 +215,7 @@ static uint64_t bytes_of(const struct binary_store *s, const char *tenant)
     return sum;
 }
 
-/* Room for size bytes: what was fetched makes way for what is fetched, what was uploaded stays. */
+/* Makes room for size bytes: fetched files are evicted for new fetched files, uploaded files stay. */
 static int make_room(struct binary_store *s, const char *tenant, uint64_t size, struct err *e)
 {
     if (size > s->max_file)
@@ -262,7 +263,7 @@ static int write_piece(struct binary_store *s, const char *tenant, const char *n
     int r;
 
     if (p && offset == 0)
-        drop_part(s, p); /* from the beginning again */
+        drop_part(s, p); /* the client starts over */
     if (offset == 0) {
         r = make_room(s, tenant, size, e);
         if (r < 0)
@@ -413,7 +414,7 @@ uint64_t binary_store_bytes(struct binary_store *s)
 
 /* --- life --- */
 
-/* Parts of another life are no use: their sizes are not known any more. */
+/* Parts left by an earlier run are removed: their full sizes are no longer known. */
 static void drop_leftovers(struct binary_store *s)
 {
     DIR *d = opendir(s->dir);

@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Binaries and debug files that names are read from: uploaded by a tenant, or fetched from debuginfod (those belong to
- * everybody, tenant BINARY_SHARED). What one tenant uploads is never read for another, so nobody can rename the frames of
- * somebody else.
+ * Binaries and debug files that names are read from: uploaded by a tenant, or fetched from debuginfod. Fetched files
+ * are
+ * shared by all tenants (tenant BINARY_SHARED). A file that one tenant uploaded is never read for another, so that no
+ * tenant can change the frame names of another.
  *
- * On disk, in one directory: files named by 32 hexadecimal digits (a hash of tenant and build id), `NAME.part` while one is
- * being received, and `index`, a line each, rewritten as a whole:
+ * On disk, in one directory: files named by 32 hexadecimal digits (a hash of tenant and build id), `NAME.part` while
+ * one is
+ * being received, and `index`, one line per file, rewritten as a whole:
  *
  *     name  bytes  unix-time  quality  origin  tenant  build-id            ("-" for the default tenant)
  *
- * Large files come in pieces: each PUT says its offset and the size of the whole; a piece that does not continue what is
- * there is refused with the offset that would. One that is whole has a name of its own (`NAME-N.part`) until it is
- * accepted or dropped: what is sent for the same build id meanwhile does not touch it. Safe from any thread; never called on
- * an event loop.
+ * Large files are sent in pieces: each PUT gives its offset and the size of the whole file; a piece that does not
+ * continue
+ * what was received is refused with the offset that is expected. A complete file has a name of its own (`NAME-N.part`)
+ * until it is accepted or dropped, so that data sent for the same build id in between does not touch it. Safe from any
+ * thread; never called on an event loop.
  */
 #ifndef SERVER_BINARY_STORE_H
 #define SERVER_BINARY_STORE_H
@@ -39,28 +42,29 @@ struct binary_info {
 
 struct binary_store;
 
-/* quota: bytes of one tenant, and of all that was fetched; max_file: of one file. */
+/* quota: bytes per tenant, and for all fetched files together; max_file: bytes per file. */
 int binary_store_open(const char *dir, uint64_t quota, uint64_t max_file, struct binary_store **ret, struct err *e);
 void binary_store_free(struct binary_store *s);
 DEFINE_CLEANUP(struct binary_store *, binary_store_free)
 
-/* A piece at offset of a file of size bytes. 1 when it is complete (ret_path: where it is, to be looked at, then accepted
- * or dropped), 0 when more is to come, -ESTALE when another offset was expected (*ret_have), -EDQUOT, -EFBIG. */
+/* Writes a piece at offset of a file of size bytes. Returns 1 when the file is complete (ret_path: where it is, to be
+ * checked, then accepted or dropped), 0 if more is to come, -ESTALE if another offset was expected (*ret_have),
+ * -EDQUOT, -EFBIG. */
 int binary_store_write(struct binary_store *s, const char *tenant, struct str build_id, uint64_t offset, uint64_t size,
                        struct str piece, uint64_t *ret_have, char ret_path[BINARY_PATH_SIZE], struct err *e);
 int binary_store_accept(struct binary_store *s, const char *tenant, struct str build_id, const char *path,
                         enum symbol_quality quality, enum binary_origin origin, struct err *e);
 void binary_store_drop(struct binary_store *s, const char *path);
 
-/* The file's path, and what is known of it (ret_info may be NULL); -ENOENT. */
+/* The file's path and, unless ret_info is NULL, its properties; -ENOENT. */
 int binary_store_find(struct binary_store *s, const char *tenant, struct str build_id, char ret_path[BINARY_PATH_SIZE],
                       struct binary_info *ret_info);
 int binary_store_delete(struct binary_store *s, const char *tenant, struct str build_id, struct err *e);
-/* All files of a tenant and the shared ones, a copy to be mem_free'd. */
+/* A copy of the list of a tenant's files and the shared ones, to be freed with mem_free(). */
 int binary_store_list(struct binary_store *s, const char *tenant, struct binary_info **ret, size_t *ret_n);
 uint64_t binary_store_bytes(struct binary_store *s);
 
-/* A build id as it may be used: 4 to 255 bytes of letters, digits and -_/+=. */
+/* True for a valid build id: 4 to 255 bytes of letters, digits and -_/+=. */
 bool binary_id_ok(struct str build_id);
 
 #endif

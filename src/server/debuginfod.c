@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See debuginfod.h. */
+/* The client of debuginfod: asks each server in turn for a debug file, within the limits on rate, time and size. See
+ * debuginfod.h. */
 #include "server/debuginfod.h"
 
 #include <errno.h>
@@ -20,7 +21,7 @@ static bool may_ask(const struct debuginfod_options *o, struct debuginfod_rate *
     return true;
 }
 
-/* GET URL/buildid/ID/KIND; the whole file is kept in memory up to its limit, then handed to the store. */
+/* GET URL/buildid/ID/KIND. The whole file is kept in memory, up to its size limit, and then written to the store. */
 static int ask(const struct debuginfod_options *o, const char *url, struct str build_id, const char *kind,
                struct fetch_result *res, struct err *e)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See door.h. */
+/* Decides which requests are let in: Host and Origin checks, then the token or session. See door.h. */
 #include "server/door.h"
 
 #include <errno.h>

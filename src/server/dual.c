@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See dual.h. Lengths of protobuf messages are written as five-byte varints, filled in when the message ends. */
+/* Reads and writes small messages as protobuf or JSON, see dual.h. Lengths of protobuf messages are written as
+ * five-byte varints, filled in when the message ends. */
 #include "server/dual.h"
 
 #include <errno.h>
@@ -16,7 +17,7 @@ static void put_tag(struct dual *w, uint32_t field, enum wire_type type)
     wire_put_varint(w->out, WIRE_TAG(field, type));
 }
 
-/* The comma and the name, as far as this place needs them. */
+/* Writes the comma and the field name if they are needed at this position. */
 static void json_place(struct dual *w, const char *name)
 {
     bool *first = &w->first[w->depth];

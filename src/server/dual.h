@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Small messages in two forms, protobuf and its JSON: what Connect clients (Grafana) speak. A field is written once, with
- * its number and its JSON name; whether bytes or text come out is the writer's state.
+ * Small messages in two forms, protobuf and its JSON mapping, as used by Connect clients (Grafana). The code that
+ * writes a
+ * message names each field once, with its number and its JSON name; the writer's state decides which form is produced.
  *
  *     dual_begin(w, 1, "flamegraph");  dual_i64(w, 3, "total", 7);  dual_end(w);
  *     dual_list(w, "names");  dual_str(w, 1, NULL, s) ...;  dual_list_end(w);
  *
- * Reading is the other way round: one table of fields fills one flat struct.
+ * For reading, one table of fields fills one flat struct.
  */
 #ifndef SERVER_DUAL_H
 #define SERVER_DUAL_H
@@ -26,20 +27,20 @@ struct dual {
     bool json;
     int depth;
     bool first[DUAL_DEPTH_MAX * 2];
-    size_t start[DUAL_DEPTH_MAX * 2]; /* protobuf: where the length of the open message stands */
+    size_t start[DUAL_DEPTH_MAX * 2]; /* protobuf: position of the length of each open message */
 };
 
-/* The outermost message. */
+/* Starts the outermost message. */
 void dual_open(struct dual *w, struct buf *out, bool json);
 void dual_close(struct dual *w);
-/* A message field; name NULL inside a list. */
+/* Starts a message field; name is NULL inside a list. */
 void dual_begin(struct dual *w, uint32_t field, const char *name);
 void dual_end(struct dual *w);
-/* A repeated field: only JSON sees the brackets. */
+/* Starts a repeated field; writes brackets in JSON and nothing in protobuf. */
 void dual_list(struct dual *w, const char *name);
 void dual_list_end(struct dual *w);
 void dual_str(struct dual *w, uint32_t field, const char *name, struct str v);
-void dual_i64(struct dual *w, uint32_t field, const char *name, int64_t v); /* a string in JSON, as proto3 says */
+void dual_i64(struct dual *w, uint32_t field, const char *name, int64_t v); /* a string in JSON, as proto3 requires */
 void dual_i32(struct dual *w, uint32_t field, const char *name, int32_t v); /* a number in JSON */
 void dual_double(struct dual *w, uint32_t field, const char *name, double v);
 void dual_bool(struct dual *w, uint32_t field, const char *name, bool v);
@@ -57,7 +58,7 @@ struct dual_strs {
 struct dual_field {
     uint32_t field;
     const char *name;  /* JSON; "start" */
-    const char *other; /* another spelling that is taken, or NULL */
+    const char *other; /* alternative spelling that is accepted, or NULL */
     enum dual_kind kind;
     size_t offset;
     const struct dual_field *message; /* DUAL_MESSAGE: fields of the same flat struct, offsets counted from its start */

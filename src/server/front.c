@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See server.h: finding the route, checking who asks, running the call, the limit on its time. */
+/* Handles a request: finds the route, checks the sender's rights, runs the call, and enforces its time limit. See
+ * front.h. */
 #include "server/front.h"
 
 #include <errno.h>
@@ -28,7 +29,7 @@ struct front {
     size_t n_lists;
     _Atomic int64_t tenant_calls;
     struct log_limit log_errors;
-    pthread_mutex_t lock; /* call_limit_ns, running, n_apart, stats, stopping */
+    pthread_mutex_t lock; /* protects call_limit_ns, running, n_apart, stats, stopping */
     pthread_cond_t changed;
     int64_t call_limit_ns;
     struct call *running;
@@ -61,7 +62,7 @@ const struct route *front_route(const struct front *s, size_t i)
     return NULL;
 }
 
-/* Matches a path against a route's; *ret_arg is what stood for the {…} or the '*'. */
+/* Matches a path against a route's pattern; *ret_arg is the part that matched {…} or '*'. */
 static bool path_matches(const char *pattern, struct str path, struct str *ret_arg)
 {
     *ret_arg = (struct str){0};
@@ -92,7 +93,7 @@ static bool method_matches(const char *method, struct str asked)
     return str_is(asked, method) || (str_is(asked, "HEAD") && strcmp(method, "GET") == 0);
 }
 
-/* The route, or NULL with the status to answer. */
+/* The route, or NULL with the status to answer with. */
 static const struct route *find_route(const struct front *s, const struct http_request *q, struct str *ret_arg,
                                       int *ret_status)
 {
@@ -103,7 +104,7 @@ static const struct route *find_route(const struct front *s, const struct http_r
     for (size_t i = 0; (r = front_route(s, i)); i++) {
         if (!path_matches(r->path, q->path, &arg))
             continue;
-        if (strcmp(r->path, "/*") == 0) { /* takes what nobody else knows, and says nothing about their methods */
+        if (strcmp(r->path, "/*") == 0) { /* used only if no other route has this path, whatever its method */
             rest = method_matches(r->method, q->method) ? r : rest;
             continue;
         }
@@ -198,7 +199,7 @@ static void call_unlink(struct call *c, int r)
     pthread_mutex_unlock(&s->lock);
 }
 
-/* Sends what a call made. c is gone afterwards (released() frees it). */
+/* Sends the result of a call. c is invalid afterwards (released() frees it). */
 static void call_finish(struct call *c, int r, struct err *e)
 {
     struct http_request *q = c->q;
@@ -255,7 +256,7 @@ static void call_released(struct http_request *q)
 
 /* --- the limit on time --- */
 
-/* Stops calls that run too long. Wakes up only while something runs. */
+/* Stops calls that run too long. Wakes up only while a call is running. */
 static void *watch(void *arg)
 {
     struct front *s = arg;
@@ -286,7 +287,7 @@ static void *watch(void *arg)
     return NULL;
 }
 
-/* --- the door --- */
+/* --- admission --- */
 
 static struct call *call_new(struct front *s, struct http_request *q, const struct route *r,
                              const struct auth_identity *who, struct str arg)
@@ -318,7 +319,7 @@ static struct call *call_new(struct front *s, struct http_request *q, const stru
     return c;
 }
 
-/* Calls of this one's tenant that a worker has or will have, with itself. */
+/* Number of calls of this call's tenant that are queued or running, including this one. */
 static int64_t tenant_running(const struct call *c)
 {
     struct front *s = c->front;
@@ -341,7 +342,7 @@ static void refuse(struct front *s, struct http_request *q, int status, const ch
     reply_error(q, status, message);
 }
 
-/* --- calls that take long --- */
+/* --- long calls --- */
 
 static void *run_apart(void *arg)
 {
@@ -413,7 +414,7 @@ static void call_start(struct call *c)
     call_finish(c, r, &e);
 }
 
-/* The methods that this path does take. */
+/* Adds the Allow header: the methods that this path supports. */
 static void add_allow(const struct front *s, struct http_request *q)
 {
     char text[128] = "";
@@ -433,7 +434,7 @@ static bool may(const struct auth_identity *who, const struct route *r)
     return (who->scope & r->scope) == r->scope && (!r->host || !who->tenant[0]);
 }
 
-/* The route that the sender of the request may use; NULL when the request was refused. */
+/* The route, if the sender of the request may use it; NULL if the request was refused. */
 static const struct route *admit(struct front *s, struct http_request *q, struct auth_identity *ret_who,
                                  struct str *ret_arg)
 {
@@ -470,7 +471,7 @@ bool front_begin(void *arg, struct http_request *q)
     struct str path_arg;
 
     if (str_is(q->method, "GET") || str_is(q->method, "HEAD")) {
-        q->max_body = MIN(q->max_body, SMALL_BODY); /* front_handle() checks: there is nothing to wait for */
+        q->max_body = MIN(q->max_body, SMALL_BODY); /* front_handle() runs the checks; do not wait for a large body */
         return false;
     }
     r = admit(arg, q, &who, &path_arg);
@@ -528,7 +529,7 @@ int call_store(struct call *c, struct store **ret, struct err *e)
     return r;
 }
 
-/* A file is shown whole, whenever it was made: its range is the only one there is. */
+/* In file mode the whole file is shown, whenever it was recorded: its time range is the only one. */
 static struct str fixed_time(struct call *c, const struct ui_info *ui, const char *name)
 {
     bool base = strncmp(name, "base_", 5) == 0;

@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The HTTP front of a store: finds the route of a request, checks who asks, and runs the answer on a worker thread.
+ * The HTTP front of a store: finds the route of a request, checks the sender's rights, and runs the call on a worker
+ * thread.
  *
- * The caller owns what is given (store, auth, workers, loops) and keeps it until front_free(). Further routes (receivers
+ * The caller owns what it passes in (store, auth, workers, loops) and keeps it until front_free(). Further routes
+ * (receivers
  * of other protocols, the UI's files, alerts) are mounted before the first request.
  *
- * Rules of the door
- *   - Host must be one of the allowed names (loopback names always are): another page in a browser cannot reach us
- *     through a name of its own (DNS rebinding).
- *   - A request that changes something and comes from a page (Origin) must come from our own.
- *   - Who asks: Authorization: Bearer TOKEN, Basic with the token as password, or the session cookie. With no token made
- *     yet, loopback peers may do everything and nobody else anything.
- *   - A call that takes longer than the limit is stopped (504), one whose peer went away too. Calls that are meant to
- *     take long (route.apart) have threads of their own, few at once, and no limit but their own.
+ * Rules of admission
+ *   - Host must be one of the allowed names (loopback names always are), so that a foreign web page cannot reach the
+ *     server through a host name of its own (DNS rebinding).
+ *   - A request that changes something and has an Origin header must come from our own origin.
+ *   - The sender is identified by Authorization: Bearer TOKEN, Basic with the token as password, or the session cookie.
+ *     While no token exists, the uid of a local connection decides; see auth.h.
+ *   - A call that exceeds the time limit is stopped (504); so is one whose peer has disconnected. Calls that are meant
+ *     to take long (route.apart) run on threads of their own, a few at a time, and only their own limits apply.
  */
 #ifndef SERVER_FRONT_H
 #define SERVER_FRONT_H
@@ -37,10 +39,10 @@ struct call {
     struct http_request *q;
     const struct route *route;
     struct auth_identity who;
-    struct store *store; /* given by store_of, to be given back */
-    struct str path_arg; /* what stands for {…} in the route's path, decoded */
+    struct store *store; /* obtained from store_of, to be released */
+    struct str path_arg; /* what matched {…} in the route's path, decoded */
     const char *content_type;
-    struct buf out; /* the body */
+    struct buf out; /* the response body */
     atomic_bool cancel;
     bool late;                /* cancelled by the time limit */
     int64_t started;          /* monotonic */
@@ -50,18 +52,18 @@ struct call {
 struct route {
     const char *method; /* GET also answers HEAD */
     const char
-        *path; /* "/api/v1/labels/{name}/values": one {…} at most, matching one segment; "/ui/" and a star: the rest */
-    enum auth_scope scope; /* AUTH_NONE: anybody whose Host is right */
-    bool on_loop;          /* quick and never blocking: runs on the event loop; else on a worker */
-    /* Fills c->out and c->content_type (JSON by default), or c->q->status and headers. A negative errno becomes an error
-     * body with e's words. */
+        *path; /* "/api/v1/labels/{name}/values": at most one {…}, matching one segment; "/ui/" and a star: the rest */
+    enum auth_scope scope; /* AUTH_NONE: any client whose Host is allowed */
+    bool on_loop;          /* fast and never blocking: runs on the event loop; else on a worker */
+    /* Fills c->out and c->content_type (JSON by default), or c->q->status and headers. A negative errno becomes an
+     * error response with the message in e. */
     int (*run)(struct call *c, struct err *e);
     void *arg;
-    /* Instead of run: takes the whole request over, on the event loop, and answers it now or later by itself (receivers
-     * of other protocols). */
+    /* Instead of run: takes over the whole request on the event loop and answers it, immediately or later (receivers of
+     * other protocols). */
     void (*take)(void *arg, struct http_request *q, const struct auth_identity *who);
     bool host;  /* concerns the whole server or its machine: only for the default tenant */
-    bool apart; /* mostly waits, for long: on a thread of its own instead of a worker, without a limit on its time */
+    bool apart; /* mostly waits, for long: runs on a thread of its own instead of a worker, without a time limit */
 };
 
 struct front_options {
@@ -70,45 +72,46 @@ struct front_options {
     struct workers *workers;
     const char *const *hosts;  /* allowed besides loopback names, NULL-terminated; may be NULL */
     int64_t call_limit_ns;     /* 0 = 30 s */
-    size_t memory_limit;       /* of one answer, 0 = 512 MiB */
-    int64_t tenant_calls;      /* of one tenant at once, 0 = no limit */
-    struct name_source *names; /* of native frames, for /api/v1/symbols; may be NULL */
+    size_t memory_limit;       /* per response, 0 = 512 MiB */
+    int64_t tenant_calls;      /* per tenant at a time, 0 = no limit */
+    struct name_source *names; /* names of native frames, for /api/v1/symbols; may be NULL */
     const char *version;
-    /* More lines for /metrics, of what runs beside the front; may be NULL. */
+    /* Appends further lines for /metrics, about what runs beside the front; may be NULL. */
     void (*metrics)(void *ctx, struct buf *out);
     void *metrics_ctx;
     const struct ui_info *ui;        /* for the web UI; may be NULL */
     const struct pid_profiler *pids; /* for /pid/N/debug/pprof/; may be NULL */
-    /* Where a call's questions go when that is not always `store`: gives a store, and takes it back when the call is
-     * answered. Any thread. */
+    /* Returns the store that answers a call, if that is not always `store`, and releases it when the call is answered.
+     * Called from any thread. */
     int (*store_of)(void *ctx, struct call *c, struct store **ret, struct err *e);
     void (*store_done)(void *ctx, struct store *s);
     void *store_ctx;
 };
 
 int front_new(const struct front_options *o, struct front **ret, struct err *e);
-/* Ends the calls that are apart and waits for them. After the HTTP servers stopped, before what such calls use goes. */
+/* Stops the calls on threads of their own and waits for them. Call it after the HTTP servers have stopped and before
+ * what such calls use is freed. */
 void front_stop(struct front *s);
-/* After every HTTP server that uses it stopped. */
+/* Call it after every HTTP server that uses the front has stopped. */
 void front_free(struct front *s);
 DEFINE_CLEANUP(struct front *, front_free)
-/* Routes live as long as the server; a later one does not hide an earlier one. */
+/* routes must stay valid as long as the server. If two routes match, the one mounted first is used. */
 int front_mount(struct front *s, const struct route *routes, size_t n);
 /* For http_server_options.handle, with the front as arg. */
 void front_handle(void *arg, struct http_request *q);
-/* For http_server_options.begin, with the front as arg: refuses by the head alone, so that nobody's body is read who may not
- * send one. */
+/* For http_server_options.begin, with the front as arg: refuses a request after its headers, so that the body is not
+ * read if the sender may not send one. */
 bool front_begin(void *arg, struct http_request *q);
 
-void front_set_limits(struct front *s, int64_t call_limit_ns, int64_t tenant_calls); /* while it runs */
+void front_set_limits(struct front *s, int64_t call_limit_ns, int64_t tenant_calls); /* at any time */
 const struct front_options *front_options(const struct front *s);
-const struct route *front_route(const struct front *s, size_t i); /* NULL behind the last */
+const struct route *front_route(const struct front *s, size_t i); /* NULL after the last */
 
 struct front_stats {
-    uint64_t calls, errors, cancelled, late, refused; /* refused: no right, wrong host, queue full */
+    uint64_t calls, errors, cancelled, late, refused; /* refused: no right, wrong host, or queue full */
     uint64_t buckets[12]; /* latency: up to 1 ms, 2, 5, 10, 20, 50, 100, 200, 500, 1 s, 5 s, more */
     uint64_t running;
-    double seconds; /* spent in calls */
+    double seconds; /* total time of all calls */
 };
 extern const double front_bucket_limits[11]; /* seconds */
 void front_stats(struct front *s, struct front_stats *ret);
@@ -117,7 +120,7 @@ void front_stats(struct front *s, struct front_stats *ret);
 int call_store(struct call *c, struct store **ret, struct err *e);
 /* The value of a query parameter, decoded, in the request's arena; empty when absent. */
 struct str call_param(struct call *c, const char *name);
-/* A number; -EINVAL with the parameter's name. Absent: *ret stays. */
+/* Parses a number; -EINVAL with the parameter's name. If it is absent, *ret is unchanged. */
 int call_param_u64(struct call *c, const char *name, uint64_t *ret, struct err *e);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See mcp.h. */
+/* The Model Context Protocol: parses JSON-RPC requests, lists the tools, and runs the questions that they stand for.
+ * See mcp.h. */
 #include "server/mcp.h"
 
 #include <errno.h>
@@ -16,7 +17,7 @@ static const char instructions[] =
 
 enum { PROTOCOL_ERROR = -32700, INVALID_REQUEST = -32600, NO_METHOD = -32601, INVALID_PARAMS = -32602 };
 
-/* Tools a model should see; flame graphs and raw profiles are too large to be useful to it. */
+/* True for tools that a model should see; flame graphs and raw profiles are too large to be useful to it. */
 static bool is_tool(const struct question *q)
 {
     return strcmp(q->name, "flame") != 0;
@@ -26,7 +27,7 @@ static bool is_tool(const struct question *q)
 
 struct request {
     struct str id;             /* raw JSON; p == NULL for a notification */
-    struct str method, params; /* params raw */
+    struct str method, params; /* params is raw JSON */
 };
 
 struct arguments {
@@ -52,7 +53,7 @@ static int parse_request(struct json *j, struct request *ret)
     return json_end(j);
 }
 
-/* Arguments of any scalar type, as text. */
+/* Reads arguments of any scalar type as text. */
 static void parse_arguments(struct json *j, struct arguments *a)
 {
     struct str key;
@@ -233,7 +234,7 @@ void mcp_handle(const struct mcp *m, struct str message, struct buf *out)
     if (parse_request(&j, &r) < 0)
         put_error(out, (struct str){0}, PROTOCOL_ERROR, "not a JSON-RPC message");
     else if (!r.id.p)
-        ; /* a notification: nothing to say */
+        ; /* a notification: no answer */
     else if (str_is(r.method, "initialize"))
         put_initialize(out, r.id, r.params);
     else if (str_is(r.method, "tools/list"))

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See name_source.h. Lock order: `asking` (the symbolizer is one thread's) before `lock` (the table). */
+/* Looks up the names of native frames, remembers the result per build id, and runs the thread that fetches from
+ * debuginfod. See name_source.h. Lock order: `asking` (only one thread at a time may use the symbolizer) before `lock`
+ * (the table). */
 #include "server/name_source.h"
 
 #include <errno.h>
@@ -14,24 +16,24 @@
 
 enum { ENTRIES_MAX = 8192, TRIED_MAX = 4 << 20, WANTED_MAX = 256 };
 #define RETRY_DEFAULT (10 * 60 * NS_PER_S)
-#define SETTLED (10 * NS_PER_S) /* a binary whose known addresses were all asked for */
+#define SETTLED (10 * NS_PER_S) /* a binary all of whose known addresses were looked up */
 
 struct entry {
     struct name_status status;
     uint64_t key;
-    int64_t next_try; /* monotonic; 0: nothing is known of it yet, or its file has changed */
+    int64_t next_try; /* monotonic; 0: nothing is known about it yet, or its file has changed */
 };
 
 struct name_source {
     struct name_source_options o;
     pthread_mutex_t asking;
-    pthread_mutex_t lock; /* all below */
+    pthread_mutex_t lock; /* protects everything below */
     pthread_cond_t more;  /* wanted, stopping */
     struct entry *entries;
     size_t n, cap;
-    size_t victim; /* whose place the next takes when there is no more room */
+    size_t victim; /* replaced next when the table is full */
     struct map tried;
-    uint64_t *tried_keys; /* of build id and address */
+    uint64_t *tried_keys; /* hashes of build id and address */
     size_t cap_tried;
     char (*wanted)[BINARY_ID_SIZE];
     unsigned n_wanted;
@@ -106,7 +108,7 @@ bool name_source_may_line(struct name_source *s, const char *tenant, struct str 
     return may_ask(s, tenant, build_id, true);
 }
 
-/* --- addresses that were asked for --- */
+/* --- addresses already looked up --- */
 
 static bool was_tried(const struct name_source *s, uint64_t h)
 {
@@ -119,7 +121,7 @@ static bool was_tried(const struct name_source *s, uint64_t h)
 static void set_tried(struct name_source *s, uint64_t h)
 {
     if (s->tried.n >= TRIED_MAX)
-        map_reset(&s->tried); /* asking again is only slow */
+        map_reset(&s->tried); /* looking them up again is only slower */
     if (mem_grow((void **) &s->tried_keys, &s->cap_tried, (size_t) s->tried.n + 1, sizeof h, TRIED_MAX) == 0) {
         s->tried_keys[s->tried.n] = h;
         map_insert(&s->tried, h, s->tried.n);
@@ -140,7 +142,7 @@ static uint32_t not_tried(struct name_source *s, uint64_t key, const uint64_t *a
 
 /* --- asking --- */
 
-/* Where a file of this build id is: "" for the system's, whose place the symbolizer knows. */
+/* Finds the file for this build id: "" if it is one of the system's, which the symbolizer finds itself. */
 static void find_file(struct name_source *s, const char *tenant, struct str build_id, char path[BINARY_PATH_SIZE])
 {
     if (s->o.files && (binary_store_find(s->o.files, tenant, build_id, path, NULL) == 0 ||
@@ -168,7 +170,7 @@ static int ask(struct name_source *s, const char *tenant, const char *path, stru
     return r;
 }
 
-/* Has the background thread look for it. False when it cannot. */
+/* Queues the build id for the background thread. False if that is not possible. */
 static bool want(struct name_source *s, struct str build_id)
 {
     if (!s->has_thread || s->n_wanted == WANTED_MAX)
@@ -211,7 +213,7 @@ static void note_answer(struct name_source *s, const char *tenant, struct str bu
     if (x) {
         x->status.state = NAMES_FOUND;
         x->status.quality = a->quality;
-        x->next_try = MAX(x->next_try, 1); /* what it is worth is known until it changes */
+        x->next_try = MAX(x->next_try, 1); /* its quality is known until the file changes */
         x->status.asked += a->n_addresses;
         x->status.why[0] = 0;
         for (uint32_t i = 0; i < a->n_addresses; i++)
@@ -298,7 +300,7 @@ struct binary_store *name_source_files(struct name_source *s)
 
 /* --- the background --- */
 
-/* Waits for a build id to fetch; false at the end. */
+/* Waits for a build id to fetch; false when stopping. */
 static bool next_wanted(struct name_source *s, char ret[BINARY_ID_SIZE])
 {
     bool some;

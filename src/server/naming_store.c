@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See naming_store.h. A tree by function has lost its addresses: when it has frames without a name or without a line, of
- * binaries that may be known, the same selection is asked for again by address, those are named, and the question is asked
- * again.
+ * Adds names to native frames in query results, see naming_store.h. A tree by function has lost its addresses. If it
+ * has frames without a name or a line, of binaries that may be known, the same selection is queried again by address,
+ * those addresses are named, and then the original query is repeated.
  */
 #include "server/naming_store.h"
 
@@ -29,10 +29,10 @@ static struct naming_store *to_naming(struct store *s)
     return container_of(s, struct naming_store, store);
 }
 
-/* --- what has no name --- */
+/* --- frames without a name --- */
 
 struct nameless {
-    struct str build_id; /* lives in what it was found in */
+    struct str build_id; /* points into the result it was found in */
     uint64_t address;
 };
 
@@ -46,7 +46,7 @@ static int add_nameless(struct nameless_list *l, struct str build_id, uint64_t a
     int r;
 
     if (l->n == ADDRESSES_MAX)
-        return 0; /* the rest next time */
+        return 0; /* the rest follows next time */
     r = mem_grow((void **) &l->v, &l->cap, l->n + 1, sizeof *l->v, ADDRESSES_MAX);
     if (r == 0)
         l->v[l->n++] = (struct nameless){build_id, address};
@@ -61,7 +61,7 @@ static int compare(const void *a, const void *b)
     return c ? c : (x->address > y->address) - (x->address < y->address);
 }
 
-/* Asks for one build id's addresses, [0, n) of v, sorted. True when something got a name. */
+/* Looks up the addresses of one build id: [0, n) of v, sorted. True if at least one got a name. */
 static bool name_binary(struct naming_store *s, const char *tenant, const struct nameless *v, size_t n)
 {
     _cleanup_(symbol_answer_freep) struct symbol_answer *a = NULL;
@@ -108,7 +108,7 @@ static bool frame_wants(const struct frame *f)
     return !f->file.n && !f->line && f->build_id.n && f->address && f->kind != FRAME_KERNEL;
 }
 
-/* May more be known of this frame than it says? */
+/* True if more may be known about this frame than it has. */
 static bool frame_may(struct naming_store *s, const char *tenant, const struct frame *f)
 {
     if (frame_nameless(f))
@@ -159,7 +159,7 @@ static void forget_nameless(void *ctx)
     ((struct nameless_rows *) ctx)->list.n = 0;
 }
 
-/* The same selection by address; its nameless frames are asked for. */
+/* Queries the same selection by address and looks up its frames without a name. */
 static int name_selection(struct naming_store *s, const struct store_query *q, bool *ret_named, struct err *e)
 {
     struct nameless_rows x = {0};
@@ -195,7 +195,7 @@ static int naming_select(struct store *store, const struct store_query *q, struc
 
     if (r == 0 && may_name(s, q->tenant, t)) {
         r = name_selection(s, q, &named, e);
-        if (r == -E2BIG) /* by address it does not fit: then without names */
+        if (r == -E2BIG) /* too large by address: answer without names */
             r = 0;
     }
     if (r == 0 && named) {
@@ -210,13 +210,13 @@ static int naming_select(struct store *store, const struct store_query *q, struc
 
 /* --- tables --- */
 
-/* The asker's rows, watched for frames that may get a name. */
+/* Passes rows on to the caller and notes frames that may get a name. */
 struct watched {
     struct naming_store *s;
     const struct store_query *q;
     struct store_table *of;
     struct arena arena;
-    struct str last; /* build id looked at last, in the arena */
+    struct str last; /* last build id looked at, in the arena */
     bool found;
 };
 
@@ -349,7 +349,7 @@ static int naming_export(struct store *store, const struct store_query *q, store
     return r;
 }
 
-/* --- handed through --- */
+/* --- passed through --- */
 
 static void naming_close(struct store *s)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A store in front of another: trees and profiles that come out with native frames without names are given names, as far
- * as the name source knows some, which are kept in the store behind (store_ops.name_later) so that they are asked for once.
- * Everything else is handed through. Closing it closes nothing behind it.
+ * A store that wraps another one: native frames without names in its trees and profiles are named as far as the name
+ * source knows them. The names are saved in the wrapped store (store_ops.name_later), so that each is looked up once.
+ * Everything else is passed through. Closing it does not close the wrapped store.
  */
 #ifndef SERVER_NAMING_STORE_H
 #define SERVER_NAMING_STORE_H

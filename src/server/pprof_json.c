@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See pprof_json.h. Tables of fields, and one walk over the message per field, so that repeated fields become one array
- * whatever their order on the wire. 64-bit numbers are strings in proto3's JSON.
+ * Converts a pprof profile from protobuf to JSON, see pprof_json.h. Driven by tables of fields, with one pass over the
+ * message per field, so that repeated fields become one array whatever their order on the wire. 64-bit numbers are
+ * strings in proto3's JSON.
  */
 #include "server/pprof_json.h"
 
@@ -75,7 +76,7 @@ static void put_number(struct buf *out, const struct field *f, uint64_t v)
     buf_putc(out, '"');
 }
 
-/* Numbers of a packed field. */
+/* Writes the numbers of a packed field. */
 static int put_packed(struct buf *out, bool *first, const struct field *f, struct str s)
 {
     const uint8_t *p = (const uint8_t *) s.p, *end = p + s.n;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See pyroscope.h: the methods, their requests, and Connect's rules for answers and errors. */
+/* Pyroscope's querier: the methods, their requests, and Connect's rules for answers and errors. See pyroscope.h. */
 #include "server/pyroscope.h"
 
 #include <errno.h>
@@ -107,7 +107,7 @@ static const struct dual_field no_fields[] = {{0}};
 static const struct method {
     const char *name;
     const struct dual_field *fields;
-    size_t offset; /* of the struct that fields fill, in py_request */
+    size_t offset; /* in py_request, of the struct that the fields fill */
     int (*run)(struct call *c, struct py_request *r, struct dual *w, struct err *e);
 } methods[] = {
     {"ProfileTypes", types_fields, 0, py_profile_types},
@@ -144,7 +144,7 @@ static struct str time_text(struct arena *a, int64_t ms, int64_t fallback)
     return text ? str_from(text) : (struct str){0};
 }
 
-/* Pyroscope's own labels leave the selector; the type may be named by one of them. */
+/* Removes Pyroscope's own labels from the selector; one of them may name the type. */
 static void strip_own_labels(struct selector *s)
 {
     uint32_t kept = 0;
@@ -240,7 +240,7 @@ struct str py_type_id(struct arena *a, const struct type *t)
 
 /* --- Connect --- */
 
-/* Connect's words for an error, and its status. */
+/* Writes an error as Connect does: its error code, message and HTTP status. */
 static void put_error(struct call *c, int r, const struct err *e)
 {
     static const struct {
@@ -306,7 +306,7 @@ static int run_querier(struct call *c, struct err *e)
             }
     if (r < 0)
         put_error(c, r, e);
-    else if (!c->out.n) /* an empty protobuf message is a right answer */
+    else if (!c->out.n) /* an empty protobuf message is a valid answer */
         http_add_header(c->q, "content-type", str_from(c->content_type));
     return 0;
 }

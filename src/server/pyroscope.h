@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The querier of Pyroscope as Grafana's data source and Profiles Drilldown call it: querier.v1.QuerierService over
- * Connect, in JSON and protobuf, and the older /pyroscope/render. What is asked is turned into query.h's questions;
- * nothing here looks at data itself.
+ * Connect, in JSON and protobuf, and the older /pyroscope/render. Requests are translated into the questions of
+ * query.h;
+ * this code does not look at data itself.
  *
- * Names: labels have underscores there and dots here (service_name, service.name); a type is a five-part id there.
- * Times are milliseconds. Labels that start with "__" are Pyroscope's own; of those only __profile_type__ means something.
+ * Names: Pyroscope's labels have underscores, ours have dots (service_name, service.name); its types are five-part ids.
+ * Times are milliseconds. Labels that start with "__" are Pyroscope's own; only __profile_type__ has a meaning here.
  */
 #ifndef SERVER_PYROSCOPE_H
 #define SERVER_PYROSCOPE_H
@@ -15,7 +16,7 @@
 #include "server/dual.h"
 #include "server/front.h"
 
-/* One selection: SelectMergeStacktracesRequest and its like. */
+/* One selection: SelectMergeStacktracesRequest and similar. */
 struct py_select {
     struct str type_id, selector;
     int64_t start, end, max_nodes;
@@ -24,29 +25,29 @@ struct py_select {
 
 /* All fields of all requests; each request has a table that fills its own. */
 struct py_request {
-    struct py_select left, right; /* left is the only one but for Diff */
+    struct py_select left, right; /* only Diff uses right */
     struct dual_strs group_by, matchers, label_names, spans;
     struct str name;
     double step;
     int64_t limit, aggregation;
 };
 
-/* A time of theirs, in milliseconds, as one of ours, within what a time can be. */
+/* Converts a time in milliseconds to nanoseconds, clamped to the valid range. */
 static inline int64_t py_time(int64_t ms)
 {
     return MIN(MAX(ms, CLOCK_MIN / NS_PER_MS), CLOCK_MAX / NS_PER_MS) * NS_PER_MS;
 }
 
-/* Compiles `left` (and `right` as the new column for a diff). extra: more of query_params to fill in, or NULL. */
+/* Compiles `left` (and `right` as the new column for a diff). extra: further query_params, or NULL. */
 int py_compile(struct call *c, const struct py_request *r, bool diff, const struct query_params *extra,
                struct query **ret, struct err *e);
-/* The label's name as Grafana knows it, in the arena. */
+/* The label's name as Grafana spells it, in the arena. */
 struct str py_label_name(struct arena *a, struct str name);
 void py_put_labels(struct dual *w, uint32_t field, struct arena *a, const struct labels *l);
 void py_put_label(struct dual *w, uint32_t field, struct str name, struct str value);
 struct str py_type_id(struct arena *a, const struct type *t);
 
-/* Runs of the methods, given the request; they write the answer with w. */
+/* The methods. Each gets the request and writes the answer with w. */
 int py_profile_types(struct call *c, struct py_request *r, struct dual *w, struct err *e);
 int py_label_names(struct call *c, struct py_request *r, struct dual *w, struct err *e);
 int py_label_values(struct call *c, struct py_request *r, struct dual *w, struct err *e);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See pyroscope.h: what there is. Types, labels, series, and whether anything came at all. */
+/* Pyroscope's queries that list what exists: types, labels, series, and whether any data was received. See
+ * pyroscope.h. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -12,7 +13,7 @@ static struct store *store_of(struct call *c)
     return front_options(c->front)->store;
 }
 
-/* Lists take one matcher each at most, in the selector's form. */
+/* Lists accept at most one matcher, in the form of a selector. */
 static int compile_list(struct call *c, struct py_request *r, struct query **ret, struct err *e)
 {
     if (r->matchers.n > 1)
@@ -151,7 +152,7 @@ struct series_walk {
     const struct py_request *request;
     const struct selector *selector;
     struct dual *w;
-    struct map seen; /* of label sets by identity */
+    struct map seen; /* label sets by identity */
     struct id128 *ids;
     uint32_t n, cap;
 };
@@ -164,7 +165,7 @@ static bool wanted(const struct py_request *r, struct str name)
     return r->label_names.n == 0;
 }
 
-/* The labels asked for, with the type as one of them. */
+/* The requested labels, with the type as one of them. */
 static int chosen_labels(struct series_walk *x, const struct type *t, const struct labels *l, struct labels *ret)
 {
     struct arena *a = &x->call->q->arena;
@@ -183,7 +184,7 @@ static int chosen_labels(struct series_walk *x, const struct type *t, const stru
     return 0;
 }
 
-/* True for a set that was not there before. */
+/* *ret is true for a set that was not seen before. */
 static int first_time(struct series_walk *x, struct id128 id, bool *ret)
 {
     for (struct map_pos p = map_find(&x->seen, hash64_id(id)); p.index != MAP_NONE; p = map_next(&x->seen, p))

@@ -75,7 +75,7 @@ static void put_metadata(struct buf *out, const struct tree *t, bool diff)
     json_put_str(out, diff ? STR("double") : STR("single"));
     json_put_key(out, &first, "spyName");
     json_put_str(out, STR(""));
-    json_put_key(out, &first, "sampleRate"); /* a "sample" of cpu is a nanosecond */
+    json_put_key(out, &first, "sampleRate"); /* a cpu "sample" is one nanosecond */
     json_put_u64(out, cpu ? (uint64_t) NS_PER_S : 100);
     json_put_key(out, &first, "units");
     json_put_str(out, unit);
@@ -96,7 +96,7 @@ static void put_timeline(struct buf *out, const struct store_points *p, uint32_t
     buf_puts(out, "]}");
 }
 
-/* The sum over all as "timeline", and per value of the label as "groups". */
+/* Writes the sum over all as "timeline", and the sum per value of the label as "groups". */
 static int put_series(struct call *c, const struct py_request *r, struct str by, struct err *e)
 {
     _cleanup_(query_freep) struct query *q = NULL;
@@ -188,7 +188,7 @@ static int run_render_diff(struct call *c, struct err *e)
     return result;
 }
 
-/* --- lists: the querier's, as bare arrays --- */
+/* --- lists: those of the querier, as bare arrays --- */
 
 /* Runs a method that writes {"names":[…]} and keeps the array. */
 static int put_names(struct call *c, struct py_request *r,

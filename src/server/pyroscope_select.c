@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See pyroscope.h: what is in it. Flame graphs, diffs, series, heat maps, merged profiles. */
+/* Pyroscope's queries for data: flame graphs, diffs, series, heat maps, merged profiles. See pyroscope.h. */
 #include <errno.h>
 #include <math.h>
 
@@ -79,7 +79,7 @@ int py_diff(struct call *c, struct py_request *r, struct dual *w, struct err *e)
     return result < 0 ? result : put_flamegraph(w, t);
 }
 
-/* Grafana names spans without their trace: each is asked for alone, and the trees are laid upon each other. */
+/* Grafana names spans without their trace, so each is queried separately and the trees are merged. */
 int py_span_profile(struct call *c, struct py_request *r, struct dual *w, struct err *e)
 {
     _cleanup_(tree_freep) struct tree *all = NULL;
@@ -129,7 +129,7 @@ static void put_points(struct dual *w, const struct store_points *p, uint32_t se
     dual_list_end(w);
 }
 
-/* Seconds as nanoseconds; 0, what we think right, for what makes no sense. */
+/* Converts seconds to nanoseconds; 0 (choose a step) if out of range. */
 static int64_t step_of(const struct py_request *r)
 {
     return r->step > 0 && r->step < 1e9 ? (int64_t) (r->step * 1e9) : 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See senders.h. */
+/* The table of senders: identifies them, counts what they send, and prints the list. See senders.h. */
 #include "server/senders.h"
 
 #include <errno.h>
@@ -18,10 +18,10 @@
 #define RATE_SECONDS 120.0
 enum { TEXT_MAX = 200, TENANT_MAX = 64, NAMES_MAX = 6 };
 
-/* What tells senders apart. */
+/* The attributes that identify a sender. */
 static const char *const name_keys[NAMES_MAX] = {"service", "version", "host", "pid", "scope", "agent"};
 
-/* Mean per second, weighted towards the present. */
+/* Exponentially weighted mean per second. */
 struct rate {
     double sum;
     int64_t at, since; /* monotonic */
@@ -33,18 +33,18 @@ struct sender {
     struct rate profile_rate, sample_rate, byte_rate;
     int64_t first_ns, last_ns; /* wall */
     char peer[64], problem[256];
-    bool has_own; /* a wick sender, with the next four */
+    bool has_own; /* one of wick's own senders; the next four are set */
     int64_t rate, lost, cpu_ns, governor;
-    char governor_text[64]; /* what an agent's governor says; a library's only counts its steps */
+    char governor_text[64]; /* state of an agent's governor; a library only counts its steps */
 };
 
 struct senders {
     struct sink sink;
     struct sink *next;
-    pthread_mutex_t lock; /* all below */
+    pthread_mutex_t lock; /* protects everything below */
     struct sender **v;
     size_t n, cap;
-    struct map map; /* hash -> index; made anew when a sender goes */
+    struct map map; /* hash -> index; rebuilt when a sender is removed */
 };
 
 /* --- rates --- */
@@ -61,7 +61,7 @@ static double rate_read(const struct rate *r, int64_t now)
 {
     double age = (double) (now - r->since) / 1e9, idle = (double) (now - r->at) / 1e9;
 
-    /* A young sender has not filled the window yet: its first seconds count for what they are. */
+    /* A new sender has not filled the window yet: scale by the time it has been known. */
     return r->since ? r->sum * exp(-idle / RATE_SECONDS) / (RATE_SECONDS * (1 - exp(-fmax(age, 1) / RATE_SECONDS))) : 0;
 }
 
@@ -135,7 +135,7 @@ static struct sender *sender_new(uint64_t hash, const char *tenant, const struct
     return x;
 }
 
-/* The one that was silent for the longest goes. */
+/* Removes the sender that has been silent for the longest. */
 static void make_room(struct senders *s)
 {
     size_t oldest = 0;
@@ -147,7 +147,7 @@ static void make_room(struct senders *s)
     s->v[oldest] = s->v[--s->n];
     map_reset(&s->map);
     for (size_t i = 0; i < s->n; i++)
-        map_insert(&s->map, s->v[i]->hash, (uint32_t) i); /* has the room: it held more */
+        map_insert(&s->map, s->v[i]->hash, (uint32_t) i); /* cannot fail: it held more before */
 }
 
 static struct sender *find_sender(struct senders *s, const char *tenant, const struct str *names)
@@ -175,7 +175,7 @@ static struct sender *find_sender(struct senders *s, const char *tenant, const s
 
 /* --- counting --- */
 
-/* In the scope's attributes, where wick's own senders put them, or a profile's. */
+/* In the attributes of the scope, where wick's own senders put them, or of a profile. */
 static const struct value *own_value(const struct batch *b, const struct scope *sc, const struct profile *p,
                                      const char *key)
 {
@@ -253,7 +253,7 @@ static void count_batch(struct senders *s, const struct batch *b, const struct s
     arena_done(&a);
 }
 
-/* --- what became of it --- */
+/* --- outcome --- */
 
 struct watched {
     struct ack ack;
@@ -310,7 +310,7 @@ static void consume(struct sink *sink, struct batch *b, const struct sink_contex
     pthread_mutex_lock(&s->lock);
     count_batch(s, b, ctx);
     pthread_mutex_unlock(&s->lock);
-    if (!w) { /* not being able to watch is no reason not to store */
+    if (!w) { /* if it cannot be watched, store it anyway */
         sink_consume(s->next, b, ctx, ack);
         return;
     }
@@ -349,7 +349,7 @@ struct sink *senders_sink(struct senders *s)
     return &s->sink;
 }
 
-/* --- telling --- */
+/* --- output --- */
 
 static void put_number(struct buf *out, const char *key, double v)
 {

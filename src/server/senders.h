@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who sends profiles: a sink in front of the store that counts what passes, per tenant and sender. A sender is what its
- * resource and scope say it is: service, version, host, process, and the library that made the profiles.
+ * The list of senders: a sink in front of the store that counts what passes, per tenant and sender. A sender is
+ * identified
+ * by its resource and scope: service, version, host, process, and the library that made the profiles.
  *
- * Rates are means over about two minutes. What wick's own senders say about themselves in their profiles' attributes
- * (wick.rate, wick.lost, wick.cpu_ns, wick.governor) is kept as last said. The table is bounded: the sender that was
- * silent for the longest makes room. Any thread.
+ * Rates are means over about two minutes. What wick's own senders report about themselves in attributes of their
+ * profiles
+ * (wick.rate, wick.lost, wick.cpu_ns, wick.governor) is kept as last reported. The table is bounded: the sender that
+ * has
+ * been silent for the longest is removed first. Any thread.
  */
 #ifndef SERVER_SENDERS_H
 #define SERVER_SENDERS_H
@@ -18,9 +21,9 @@ struct senders;
 
 enum { SENDERS_MAX = 10000 };
 
-/* next is the caller's and outlives it. */
+/* next is owned by the caller and must outlive it. */
 int senders_new(struct sink *next, struct senders **ret);
-/* When nothing is sent any more and every ack came back. */
+/* Call it after the last batch was sent and every ack has come back. */
 void senders_free(struct senders *s);
 DEFINE_CLEANUP(struct senders *, senders_free)
 struct sink *senders_sink(struct senders *s);

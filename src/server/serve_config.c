@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See serve_config.h. */
+/* The option tables of wick.yaml, reading it into struct serve_config, and printing the reference page. See
+ * serve_config.h. */
 #include "server/serve_config.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * wick.yaml: the whole configuration of `wick serve`. The tables in serve_config.c are the only place where an option is
- * written; docs/configuration.md is printed from them (wick serve --print-reference).
+ * wick.yaml: the whole configuration of `wick serve`. The tables in serve_config.c are the only place where options are
+ * defined; docs/configuration.md is generated from them (wick serve --print-reference).
  */
 #ifndef SERVER_SERVE_CONFIG_H
 #define SERVER_SERVE_CONFIG_H
@@ -19,7 +19,7 @@ struct serve_tls {
 
 struct serve_listen {
     const char *http, *otlp_grpc, *otlp_http; /* addresses; "off" for none */
-    struct option_strings hosts;              /* names allowed in Host besides loopback's */
+    struct option_strings hosts;              /* names allowed in Host besides the loopback names */
     struct serve_tls tls;
     bool insecure; /* listen beyond loopback without TLS and tokens */
 };
@@ -36,14 +36,14 @@ struct serve_retention_service {
 };
 
 struct serve_limits {
-    int64_t request;      /* bytes of one request, inflated */
-    int64_t memory;       /* bytes of the server, 0 = a quarter of what there is */
+    int64_t request;      /* bytes per request, decompressed */
+    int64_t memory;       /* bytes for the server, 0 = a quarter of the machine's memory */
     int64_t query_time;   /* ns */
-    int64_t query_memory; /* bytes of one answer */
+    int64_t query_memory; /* bytes per answer */
     int64_t query_workers;
-    int64_t samples_per_second;   /* of one tenant, 0 = no limit */
-    int64_t series;               /* of one tenant, 0 = no limit */
-    int64_t tenant_queries;       /* of one tenant at once, 0 = no limit */
+    int64_t samples_per_second;   /* per tenant, 0 = no limit */
+    int64_t series;               /* per tenant, 0 = no limit */
+    int64_t tenant_queries;       /* per tenant at a time, 0 = no limit */
     struct option_tables tenants; /* of struct serve_limits_tenant */
 };
 
@@ -66,7 +66,7 @@ struct serve_source {
 
 struct serve_agent {
     bool enabled, both, off_cpu, lines, upload_symbols;
-    int64_t rate; /* 0: as the agent thinks best */
+    int64_t rate; /* 0: chosen by the agent */
     double budget;
     int64_t memory, interval;
     const char *export_to, *server, *k8s_api;
@@ -74,7 +74,7 @@ struct serve_agent {
 };
 
 struct serve_config {
-    const char *user; /* NULL: wick, if there is such a user */
+    const char *user; /* NULL: wick, if that user exists */
     struct serve_listen listen;
     struct {
         const char *tokens; /* file */
@@ -102,7 +102,7 @@ struct serve_config {
 
 extern const struct option serve_options[];
 
-/* Reads c->root, expanded; sections of the Collector (receivers, processors, exporters, extensions, service) are left to
+/* Reads c->root, expanded. The Collector's sections (receivers, processors, exporters, extensions, service) are left to
  * the pipeline. */
 int serve_config_read(struct conf *c, struct serve_config *ret, struct err *e);
 /* The reference page, in Markdown. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See service_user.h: which unprivileged user the server of this machine is. */
+/* Chooses the unprivileged user that the server runs as. See service_user.h. */
 #include "server/service_user.h"
 
 #include <errno.h>
@@ -21,7 +21,7 @@ static uid_t own_uid(void)
     for (uid_t uid = SERVICE_UID_FIRST; uid < SERVICE_UID_FIRST + SERVICE_UIDS; uid++)
         if (service_user_is_own(uid))
             return uid;
-    return 65534; /* nobody: every uid of the range has an account */
+    return 65534; /* the user "nobody": every uid of the range has an account */
 }
 
 int service_user_find(const char *name, struct service_user *ret)

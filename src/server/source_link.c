@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See source_link.h. */
+/* Makes links to a line of a source file, from the template of a forge or of the configuration. See source_link.h. */
 #include "server/source_link.h"
 
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "net/http.h"
 #include "server/serve_config.h"
 
-/* How forges write a line of a file of a revision. */
+/* How forges write the URL of a line of a file at a revision. */
 static const struct {
     const char *host, *link;
 } forges[] = {
@@ -15,7 +15,7 @@ static const struct {
     {"bitbucket", "{repository}/src/{revision}/{path}#lines-{line}"},
     {"codeberg", "{repository}/src/commit/{revision}/{path}#L{line}"},
     {"gitea", "{repository}/src/commit/{revision}/{path}#L{line}"},
-    {"", "{repository}/blob/{revision}/{path}#L{line}"}, /* GitHub's, which others follow */
+    {"", "{repository}/blob/{revision}/{path}#L{line}"}, /* GitHub's form, which other forges use too */
 };
 
 static const char *template_of(const struct serve_source *s)
@@ -27,7 +27,7 @@ static const char *template_of(const struct serve_source *s)
             return forges[i].link;
 }
 
-/* https://host/path of a repository's URL: no .git, no slash at its end. */
+/* https://host/path of a repository's URL, without .git and without a trailing slash. */
 static struct str repository_url(const char *url)
 {
     struct str s = str_from(url);
@@ -48,7 +48,7 @@ static struct str folder(const char *dir)
     return s;
 }
 
-/* Slashes stay. */
+/* Appends the path percent-encoded, except for slashes. */
 static void put_path(struct buf *out, struct str path)
 {
     while (path.n && path.p[0] == '/')

@@ -10,10 +10,10 @@
 
 struct serve_source;
 
-/* The template of one entry with {repository} and {dir} filled in and {path}, {line}, {revision} left to do. False when
- * it has none. */
+/* Appends the template of one entry with {repository} and {dir} filled in; {path}, {line} and {revision} remain. False
+ * if it has no template. */
 bool source_link_template(const struct serve_source *s, struct buf *out);
-/* The whole link. False when the entry does not match the file or has no template. */
+/* Appends the complete link. False if the entry does not match the file or has no template. */
 bool source_link(const struct serve_source *s, struct str file, uint64_t line, struct str revision, struct buf *out);
 
 #endif

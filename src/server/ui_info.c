@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See ui_info.h. */
+/* What the status endpoint reports to the web UI, and reading the source files that it shows. See ui_info.h. */
 #include "server/ui_info.h"
 
 #include <errno.h>
@@ -16,7 +16,7 @@
 
 enum { SOURCE_MAX = 8 << 20 };
 
-static pthread_rwlock_t settings_lock = PTHREAD_RWLOCK_INITIALIZER; /* of every ui_info's settings */
+static pthread_rwlock_t settings_lock = PTHREAD_RWLOCK_INITIALIZER; /* protects the settings of every ui_info */
 
 void ui_info_change(struct ui_info *i, const struct ui_settings *s)
 {
@@ -132,7 +132,8 @@ void ui_info_json(const struct ui_info *i, struct buf *out)
 
 /* --- source files --- */
 
-/* Reads dir/rest, which the kernel keeps below dir: names come from profiles, and links may lead anywhere. */
+/* Reads dir/rest; the kernel ensures that the path stays below dir, because names come from profiles, and symbolic
+ * links may lead anywhere. */
 static int read_below(const char *dir, struct str rest, struct buf *out, struct err *e)
 {
     _cleanup_(fd_closep) int fd = -1;
@@ -151,7 +152,7 @@ static int read_below(const char *dir, struct str rest, struct buf *out, struct 
     return r < 0 ? err_set(e, r, "cannot read %s: %s", path, strerror(-r)) : 0;
 }
 
-/* From the configured folders; *ret_known: one of them should have it. */
+/* Reads from the configured folders; *ret_known: one of them should have the file. */
 static int read_configured(const struct ui_settings *i, struct str file, struct buf *out, bool *ret_known,
                            struct err *e)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the web UI is told beyond data: where senders send, where source code is, how money is counted. Filled before the
- * first request and changed afterwards by ui_info_change() alone; strings are the maker's. */
+/* What the web UI needs to know besides data: where senders send to, where source code is, how costs are calculated.
+ * Filled in before the first request and changed afterwards only by ui_info_change(). The creator owns the strings. */
 #ifndef SERVER_UI_INFO_H
 #define SERVER_UI_INFO_H
 
@@ -22,10 +22,11 @@ struct ui_info {
     struct ui_file files[2]; /* files: the profile, and what it is compared with */
     uint32_t n_files;
     const char *default_query, *base_query;             /* files: what to show first, and what to compare it with */
-    int64_t from, to;                                   /* files: a range that holds everything; 0 = none */
+    int64_t from, to;                                   /* files: a range that covers everything; 0 = none */
     const char *otlp_grpc, *otlp_http, *otlp_note;      /* addresses, NULL = off; the note says why */
-    const char *agent_state, *agent_reason, *agent_fix; /* state NULL: nothing is known of an agent */
-    /* Whether it ended, which makes its state "failed", and what it said of that (NULL: nothing). May be NULL. */
+    const char *agent_state, *agent_reason, *agent_fix; /* state NULL: no agent is known */
+    /* Returns whether the agent has ended, which makes its state "failed", and the reason it gave (NULL: none). May be
+     * NULL. */
     bool (*agent_ended)(void *agent, const char **ret_reason, const char **ret_fix);
     uint64_t (*agent_lost)(void *agent); /* samples that the store refused; may be NULL */
     void *agent;
@@ -35,19 +36,20 @@ struct ui_info {
         double price_per_core_hour; /* 0 = not set */
         const char *currency, *own_code;
     } settings;
-    struct senders *senders; /* NULL: nobody sends here */
-    /* files: the text of a source file by pprof's rules, appended; -ENOENT with words. May be NULL. */
+    struct senders *senders; /* NULL: no profiles are received here */
+    /* files: appends the text of a source file, found by pprof's rules; -ENOENT with an error message. May be NULL. */
     int (*read_source)(void *ctx, struct str file, struct buf *out, struct err *e);
     void *ctx;
 };
 
-/* Other settings from now on. When it returns nobody uses the old ones any more. */
+/* Replaces the settings. After it returns, the old ones are no longer in use. */
 void ui_info_change(struct ui_info *i, const struct ui_settings *s);
 /* ,"mode":…,"otlp":… for /api/v1/status */
 void ui_info_json(const struct ui_info *i, struct buf *out);
-/* The text of a source file that a profile names, from the configured folders. -ENOENT with words on what to set. */
+/* Appends the text of a source file that a profile names, from the configured folders. -ENOENT with an error message
+ * that says what to set. */
 int ui_info_source(const struct ui_info *i, struct str file, struct buf *out, struct err *e);
-/* {"links":[{"name":…,"url":…}]}: where a line of a file is, by the configured templates. */
+/* {"links":[{"name":…,"url":…}]}: links to a line of a file, by the configured templates. */
 void ui_info_links(const struct ui_info *i, struct str file, uint64_t line, struct str revision, struct buf *out);
 
 #endif

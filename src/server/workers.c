@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See workers.h. */
+/* The pool of worker threads and its bounded queue. See workers.h. */
 #include "server/workers.h"
 
 #include <errno.h>

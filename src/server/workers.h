@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The threads that answer questions: N of them over one bounded queue, oldest job first. An event loop hands a job over
- * and forgets it; the job answers through the request it holds. A full queue is told at once.
+ * The threads that answer queries: N of them share one bounded queue, oldest job first. An event loop submits a job and
+ * does not wait for it; the job answers through the request it holds. If the queue is full, submitting fails at once.
  */
 #ifndef SERVER_WORKERS_H
 #define SERVER_WORKERS_H
@@ -11,17 +11,17 @@
 
 struct workers;
 
-/* Embedded in what the job is about; container_of() gives that back. */
+/* Embedded in the object that the job works on; container_of() returns that object. */
 struct worker_job {
     struct queue_item item;
     void (*run)(struct worker_job *j); /* owns the job; may block */
 };
 
 int workers_new(unsigned n, size_t limit, struct workers **ret, struct err *e);
-/* Runs what is queued, then stops and joins. */
+/* Runs the queued jobs, then stops and joins the threads. */
 void workers_free(struct workers *w);
 DEFINE_CLEANUP(struct workers *, workers_free)
-/* 0; -EAGAIN when the queue is full, -ESHUTDOWN when stopping: the caller keeps the job. */
+/* Returns 0, -EAGAIN if the queue is full, or -ESHUTDOWN when stopping. On failure the caller keeps the job. */
 int workers_submit(struct workers *w, struct worker_job *j);
 size_t workers_waiting(struct workers *w);
 
