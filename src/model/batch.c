@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See batch.h. */
+/* The life of a batch (see batch.h): creation, sharing, reference counting; attribute values as text; and the
+ * validation that tests and fuzzers use. */
 #include "model/batch.h"
 
 #include <errno.h>
@@ -7,7 +8,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 
-/* Entry 0 of every table, shared by all batches that have nothing else in it. Never written to. */
+/* Entry 0 of every table, shared by all batches whose table holds nothing else. Never written to. */
 static struct str zero_strings[1];
 static struct mapping zero_mappings[1];
 static struct function zero_functions[1];
@@ -159,7 +160,7 @@ static void print_hex(struct buf *out, struct str s)
         buf_printf(out, "%02x", (unsigned char) s.p[i]);
 }
 
-/* As JSON, for elements of lists. */
+/* Prints a value as JSON, for elements of lists. */
 static void print_json(struct buf *out, const struct value *v)
 {
     bool first = true;

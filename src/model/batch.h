@@ -1,33 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The batch: what moves left of the store. It has the shape of an OTLP ProfilesData: one dictionary, and under it
- * resources > scopes > profiles > samples that point into the dictionary by index.
+ * The batch: the unit of data that moves from receivers to the store. It has the shape of an OTLP ProfilesData: one
+ * dictionary, and under it resources > scopes > profiles > samples that point into the dictionary by index.
  *
  * Shape
- *   - Every table's entry 0 is the zero value ("none"); index 0 is always valid once batch_init() ran. Decoders fill
- *     in what a sender left out, so the rest of wick never checks.
- *   - Every index in a batch is in range, every list lies inside its pool: decoders and builders guarantee it
- *     (batch_validate() says so in tests), so consumers index without checks.
+ *   - Every table's entry 0 is the zero value ("none"); index 0 is always valid after batch_new(). Decoders fill in
+ *     whatever the sender omitted, so the rest of wick never checks.
+ *   - Every index in a batch is in range, every list lies inside its pool: decoders and builders guarantee it (tests
+ *     verify it with batch_validate()), so consumers index without checks.
  *   - Lists of numbers (a stack's locations, a sample's values) are (offset, count) into one pool per kind: no pointer
  *     and no allocation per sample.
  *   - Strings are slices into the batch's arena or into the request it was decoded from, which the batch then owns
- *     (`input`). They are UTF-8 as far as the sender said so; consumers that print must not rely on it.
- *   - Resources, scopes and profiles are arrays in the order they came; children name their parent's range, so moving
- *     a profile never moves samples.
+ *     (`input`). They are meant to be UTF-8, but the sender's bytes are not checked; consumers that print must not rely
+ *     on it.
+ *   - Resources, scopes and profiles are arrays in order of arrival; a parent holds the range of its children, so
+ *     moving a profile never moves samples.
  *
  * Several values per sample
  *   A profile has n_types >= 1 sample types. Where n_types > 1 (pprof), each sample's values are n_types numbers, and
  *   there are no timestamps. Where n_types == 1 (OTLP), a sample has values, timestamps or both: both then have the
- *   same count; timestamps without values count 1 each (batch_sample_value() knows). The OTLP encoder writes a profile
- *   of N types as N Profiles with one `group`; convert_group() makes one of them again.
+ *   same count; timestamps without values count 1 each (see batch_sample_value()). The OTLP encoder writes a profile of
+ *   N types as N Profiles with one `group`; convert_join_types() joins them again.
  *
  * Identity of frames
  *   A native location is (mapping's build id, ELF virtual address); names, lines and inlines are attributes of it that
  *   may be missing and arrive later (symbolizer.h). `lines` are innermost inlined first, as in OTLP and pprof.
- *   An interpreted location has address 0 and is its lines. See identity.h for the 128-bit hash of both.
+ *   An interpreted location has address 0 and is identified by its lines. See identity.h for the 128-bit hash of both.
  *
  * Ownership and threads
- *   A batch is reference-counted and immutable once it was handed to a sink; before that it belongs to its maker alone.
+ *   A batch is reference-counted and immutable once it has been handed to a sink; before that, only its creator may use
+ *   it.
  */
 #ifndef MODEL_BATCH_H
 #define MODEL_BATCH_H
@@ -87,7 +89,7 @@ struct mapping {
 };
 
 struct function {
-    uint32_t name, system_name, filename; /* strings; name is demangled, system_name is what the symbol table says */
+    uint32_t name, system_name, filename; /* strings; name is demangled, system_name is as in the symbol table */
     int64_t start_line;
 };
 
@@ -97,7 +99,7 @@ struct line {
 };
 
 struct location {
-    uint64_t address; /* ELF virtual address when the mapping says so (identity.h); 0 for interpreted frames */
+    uint64_t address; /* ELF virtual address when the mapping allows it (identity.h); 0 for interpreted frames */
     uint32_t mapping;
     struct run lines; /* into lines, innermost inlined first; empty when not symbolised */
     struct run attrs; /* into indices; profile.frame.type, pprof.location.is_folded */
@@ -138,11 +140,11 @@ enum { PROFILE_TYPES_MAX = 64, BATCH_OWNED_MAX = 16 };
 struct profile {
     struct value_type *types; /* n_types >= 1 */
     uint32_t n_types;
-    uint32_t default_type; /* index into types + 1, 0 = not said (pprof default_sample_type) */
+    uint32_t default_type; /* index into types + 1, 0 = not given (pprof default_sample_type) */
     struct run samples;    /* into batch.samples */
     struct value_type period_type;
     int64_t period;
-    int64_t time_ns; /* start, Unix; 0 = not said */
+    int64_t time_ns; /* start, Unix; 0 = not given */
     int64_t duration_ns;
     uint8_t id[16];   /* all zero = none */
     struct run attrs; /* into dict.indices; pprof.profile.* */
@@ -163,7 +165,7 @@ struct resource {
     struct kvs attrs;
     uint32_t dropped_attrs;
     struct str schema_url;
-    struct str entity_refs; /* the encoded repeated field, carried and not read */
+    struct str entity_refs; /* the encoded repeated field, passed on unread */
     struct run scopes;      /* into batch.scopes */
 };
 
@@ -176,14 +178,14 @@ struct batch {
     int64_t *values;
     uint64_t *timestamps;
     uint32_t n_resources, n_scopes, n_profiles, n_samples, n_values, n_timestamps;
-    struct arena arena; /* all of the above, and strings that were made */
+    struct arena arena; /* all of the above, and generated strings */
     char *input;        /* the request that strings point into (mem_free'd), or NULL */
     size_t input_size;
-    void *owned[BATCH_OWNED_MAX]; /* tables that a builder grew (mem_free'd), or NULL */
+    void *owned[BATCH_OWNED_MAX]; /* tables that were grown by a builder (mem_free'd), or NULL */
     size_t owned_size;
     struct batch *parent; /* a batch whose tables this one shares (batch_share()), or NULL */
-    /* Ids that the pprof file this came from gave its entries, by index; NULL when they are the indices. pprof's raw
-     * report shows them; nothing else should look. */
+    /* IDs that the entries had in the original pprof file, by index; NULL when they equal the indices. Only pprof's raw
+     * report shows them; nothing else should use them. */
     const uint64_t *mapping_ids, *location_ids, *function_ids;
     _Atomic uint32_t refs;
 };
@@ -194,11 +196,11 @@ struct batch *batch_ref(struct batch *b);
 void batch_unref(struct batch *b);
 DEFINE_CLEANUP(struct batch *, batch_unref)
 
-/* A new batch over the same tables, which it keeps alive, with an array of resources of its own that the maker may
- * change: for processors that touch nothing else. The resources' attributes still point into the original. */
+/* A new batch over the same tables, which it keeps alive, with its own array of resources that the caller may change:
+ * for processors that change nothing else. The resources' attributes still point into the original. */
 int batch_share(struct batch *b, struct batch **ret);
 
-/* Checks every promise that the head of this file makes. For tests and fuzzers. */
+/* Checks every guarantee that the head of this file gives. For tests and fuzzers. */
 int batch_validate(const struct batch *b, struct err *e);
 /* Bytes held: arena and input. */
 size_t batch_memory(const struct batch *b);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * See builder.h. Each table is a growing array with a hash index beside it. The arrays live in batch.owned, so that
- * finishing hands them over without a copy; the indexes stay here and go with the builder.
+ * finishing hands them over without a copy; the indexes stay here and are freed with the builder.
  */
 #include "model/builder.h"
 
@@ -48,7 +48,7 @@ static void *fail(struct builder *b, int r)
     return NULL;
 }
 
-/* Room for `more` elements behind n in table t, whose pointer is *p. Returns where they go. */
+/* Makes room for `more` elements after n in table t, whose pointer is *p. Returns where they go. */
 static void *grow(struct builder *b, enum table t, void *p, uint32_t n, uint32_t more, size_t elem)
 {
     struct batch *batch = b->batch;
@@ -605,7 +605,7 @@ void builder_reserve(struct builder *b, const struct dict *more)
 {
     struct dict *d = &b->batch->dict;
 
-    if (d->n_strings > 1) /* only an empty one: later batches mostly bring what is there already */
+    if (d->n_strings > 1) /* only when empty: later batches mostly repeat known entries */
         return;
     grow(b, T_STRINGS, &d->strings, d->n_strings, more->n_strings, sizeof *d->strings);
     grow(b, T_FUNCTIONS, &d->functions, d->n_functions, more->n_functions, sizeof *d->functions);

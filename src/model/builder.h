@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Makes a batch piece by piece. Everything that goes into the dictionary is interned: equal content gives the same
- * index, so producers (pprof, folded stacks, the agent, the SDK, merging) need no tables of their own.
+ * Builds a batch piece by piece. Everything that goes into the dictionary is interned: equal content gives the same
+ * index, so producers (pprof, folded stacks, the agent, the SDK, merging) do not need their own tables.
  *
  * Errors stick, as in buf.h: after the first one (no memory, a limit) every call returns 0 and builder_finish() returns
- * it. Strings given in are copied unless `borrow` says that they live as long as the batch.
+ * it. Strings passed in are copied unless `borrow` says that they live as long as the batch.
  *
- * Order: builder_resource(), builder_scope(), builder_profile(), builder_sample()..., each below the last of its parent.
+ * Order: builder_resource(), builder_scope(), builder_profile(), builder_sample()..., each below the last of its
+ * parent.
  */
 #ifndef MODEL_BUILDER_H
 #define MODEL_BUILDER_H
@@ -18,16 +19,16 @@ struct builder;
 
 struct builder_limits {
     size_t memory;  /* bytes of the batch, 0 = none */
-    uint32_t depth; /* locations per stack, 0 = none; deeper stacks lose their root end and get no mark here */
+    uint32_t depth; /* locations per stack, 0 = none; deeper stacks lose their root end without a mark */
 };
 
 int builder_new(const struct builder_limits *limits, struct builder **ret);
 void builder_free(struct builder *b);
 DEFINE_CLEANUP(struct builder *, builder_free)
-/* The batch so far, for reading; it moves on until finish. */
+/* The batch so far, for reading; it keeps changing until builder_finish(). */
 struct batch *builder_batch(struct builder *b);
 int builder_error(const struct builder *b);
-/* Hands the batch over; the builder is then only good for builder_free(). */
+/* Hands the batch over. After this, only builder_free() may be called. */
 int builder_finish(struct builder *b, struct batch **ret, struct err *e);
 
 /* --- dictionary; each returns the index of the one interned entry --- */
@@ -52,20 +53,22 @@ void builder_resource_attr(struct builder *b, struct str key, const struct value
 void builder_resource_attr_str(struct builder *b, struct str key, struct str value);
 uint32_t builder_scope(struct builder *b, struct str name, struct str version);
 void builder_scope_attr(struct builder *b, struct str key, const struct value *v);
-/* A new profile in the last scope with n types; fill in the rest through the pointer, which is valid until the next. */
+/* Adds a profile with n types to the last scope. The caller fills in the rest through the pointer, which is valid until
+ * the next call. */
 struct profile *builder_profile(struct builder *b, const struct value_type *types, uint32_t n);
-/* A sample of the last profile. Samples are not merged here: see convert.h. */
+/* Adds a sample to the last profile. Samples are not merged here: see convert.h. */
 void builder_sample(struct builder *b, uint32_t stack, uint32_t link, struct run attrs, const int64_t *values,
                     uint32_t n_values, const uint64_t *timestamps, uint32_t n_timestamps);
 
 /* --- whole batches --- */
-/* Appends all of src: dictionaries are merged, resources that are equal (attributes, schema) become one, and so do
- * their scopes. Profiles stay apart. This is what the `batch` processor and file merging use. */
+/* Appends all of src: dictionaries are merged, and equal resources (attributes, schema) and their equal scopes become
+ * one. Profiles stay separate. The `batch` processor and file merging use this. */
 int builder_append(struct builder *b, const struct batch *src);
-/* Appends samples [from, from + n) of src with their profiles, scopes and resources, and of the dictionary only what they
- * reach. The parts of a batch together hold all of its samples: this is how a request is split. */
+/* Appends samples [from, from + n) of src with their profiles, scopes and resources, and only the dictionary entries
+ * that they reach. All parts of a batch together contain all of its samples; this is how a request is split. */
 int builder_append_part(struct builder *b, const struct batch *src, uint32_t from, uint32_t n);
-/* Room for what is about to come, so that tables do not grow step by step. Only hints: errors show up later. */
+/* Makes room for expected entries, so that tables do not grow step by step. These are only hints: errors show up
+ * later. */
 void builder_reserve(struct builder *b, const struct dict *more);
 void builder_reserve_samples(struct builder *b, uint32_t more);
 /* A deep copy of a value into the batch's arena. */

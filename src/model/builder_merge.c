@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * builder_append() and builder_append_part() of builder.h: one batch into another. Each table of the source gets an
- * array of new indices. A whole batch walks the tables once in the order in which they point at each other (strings,
+ * builder_append() and builder_append_part() of builder.h: merge one batch into another. Each table of the source gets
+ * an array of new indices. A whole batch walks the tables once in the order in which they point at each other (strings,
  * attributes, mappings, functions, locations, stacks, links); a part maps only what its samples reach, on demand.
  *
- * Attribute sets of samples are mostly runs that were seen before (decoders and builders share them), so the last few
- * are remembered by their run and cost no hash.
+ * Most attribute sets of samples are runs that were seen before (decoders and builders share them), so the last few are
+ * cached by run and need no hashing.
  */
 #include <errno.h>
 
@@ -26,11 +26,11 @@ struct remap {
     uint32_t *strings, *attrs, *mappings, *functions, *locations, *stacks, *links;
     uint32_t *list; /* scratch for one list of indices, as long as the longest */
     struct line *lines;
-    uint32_t first_profile; /* of the destination before this append: groups are numbered from here */
+    uint32_t first_profile; /* profiles of the destination before this append: groups are numbered from here */
     struct recent_set sets[RECENT_SETS];
 };
 
-/* --- one entry, on demand: index 0 is 0 everywhere --- */
+/* --- one entry, on demand; index 0 maps to 0 in every table --- */
 
 static uint32_t map_string(struct remap *m, uint32_t i)
 {
@@ -55,7 +55,7 @@ static const uint32_t *map_attrs(struct remap *m, struct run r)
     return m->list;
 }
 
-/* A set of attributes as a run of the destination. */
+/* Maps a set of attributes to a run of the destination. */
 static struct run map_set(struct remap *m, struct run r)
 {
     struct recent_set *s = &m->sets[(r.off * 31 + r.n) % RECENT_SETS];
@@ -134,7 +134,7 @@ static uint32_t map_link(struct remap *m, uint32_t i)
     return m->links[i];
 }
 
-/* Everything, in order: nothing that a sender put into its dictionary is lost by merging. */
+/* Maps every table, in order, so that merging loses nothing that a sender put into its dictionary. */
 static void map_all(struct remap *m)
 {
     const struct dict *d = &m->src->dict;
@@ -163,8 +163,8 @@ static struct str keep(struct builder *b, struct str s)
     return s.n ? arena_str(&builder_batch(b)->arena, s) : (struct str){0};
 }
 
-/* Groups of two sources must not fall together in one scope: a group is renamed after its first profile. Its profiles
- * lie side by side, and there are at most as many as a profile has types. */
+/* Groups of two sources must not coincide in one scope, so a group is renumbered by its first profile. Its profiles are
+ * adjacent, and there are at most as many as a profile has types. */
 static uint32_t map_group(const struct remap *m, const struct scope *s, const struct profile *p)
 {
     const struct profile *first = p, *scope = &m->src->profiles[s->profiles.off];
@@ -232,7 +232,7 @@ static bool kvs_eq(const struct kvs *a, const struct kvs *b)
     return true;
 }
 
-/* Continues the last resource when it is equal; children are ranges, so only the last one can grow. */
+/* Extends the last resource when it is equal. Children are ranges, so only the last resource can grow. */
 static void merge_resource(struct builder *b, const struct resource *r)
 {
     struct batch *dst = builder_batch(b);
@@ -276,7 +276,7 @@ static void merge_scope(struct builder *b, const struct scope *s)
     last->dropped_attrs = s->dropped_attrs;
 }
 
-/* Whether a profile belongs to the part. An empty one goes with the part that holds its place. */
+/* Whether a profile belongs to the part. An empty profile goes with the part that its position lies in. */
 static bool in_part(const struct profile *p, uint32_t from, uint32_t n)
 {
     uint64_t start = p->samples.off, end = start + MAX(p->samples.n, 1u);

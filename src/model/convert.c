@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See convert.h: batches into trees, and types split. What joins is in convert_join.c. */
+/* Turns batches into trees and splits profiles of several types (see convert.h). Joining is in convert_join.c. */
 #include "model/convert.h"
 
 #include <errno.h>
@@ -14,13 +14,14 @@ struct grower {
     struct tree *t;
     enum granularity by;
     bool no_inlines;
-    uint32_t *first;  /* per location: its frames begin here in `frames`, TREE_NONE = not looked at yet */
+    uint32_t *first;  /* per location: index of its first frame in `frames`, TREE_NONE = not looked up yet */
     uint32_t *frames; /* innermost first */
     size_t n_frames, cap_frames;
-    uint32_t *nodes; /* per stack, TREE_NONE = not made yet */
+    uint32_t *nodes; /* per stack, TREE_NONE = not added yet */
 };
 
-/* A frame with no name is its address: it stays apart, whatever the granularity, so that a name can be found later. */
+/* A frame without a name is identified by its address. It stays separate at every granularity, so that a name can be
+ * found later. */
 static void bare_frame(const struct batch *b, const struct location *l, struct frame *f)
 {
     const struct mapping *m = &b->dict.mappings[l->mapping];
@@ -89,7 +90,7 @@ static int location_frames(struct grower *g, uint32_t location)
     return r;
 }
 
-/* The node of a stack, made from the root down. */
+/* Returns the node of a stack, adding its path from the root down. */
 static int stack_node(struct grower *g, uint32_t stack, uint32_t *ret)
 {
     const struct dict *d = &g->b->dict;
@@ -148,7 +149,7 @@ int convert_to_tree(const struct batch *b, const struct profile *p, uint32_t typ
 
 /* --- splitting --- */
 
-/* Profiles and samples that the result will have. */
+/* Counts the profiles and samples that the result will have. */
 static void count_split(const struct batch *b, uint64_t *ret_profiles, uint64_t *ret_samples)
 {
     *ret_profiles = *ret_samples = 0;
@@ -158,7 +159,7 @@ static void count_split(const struct batch *b, uint64_t *ret_profiles, uint64_t 
     }
 }
 
-/* One profile per type of p; values stay where they are, each sample points at its own. */
+/* Writes one profile per type of p. Values stay where they are; each sample points at its own value. */
 static void split_profile(struct batch *x, const struct batch *b, const struct profile *p, uint32_t group)
 {
     for (uint32_t t = 0; t < p->n_types; t++) {

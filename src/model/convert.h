@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The only place where a batch becomes a tree or one profile: the store uses it on the way in, files use it directly.
+ * All conversions of a batch to a tree or to a single profile, and between profiles of one and of several types.
+ * Receivers, exports and the commands that read files use them.
  */
 #ifndef MODEL_CONVERT_H
 #define MODEL_CONVERT_H
@@ -8,7 +9,7 @@
 #include "model/batch.h"
 #include "model/tree.h"
 
-/* How much of a frame keeps two of them apart. */
+/* Which parts of a frame distinguish it from others. */
 enum granularity { BY_FUNCTION, BY_FILEFUNCTION, BY_FILE, BY_LINE, BY_ADDRESS };
 
 /* Adds the samples of profile p, sample type `type`, into column `column` of t. With no_inlines only the outermost
@@ -17,18 +18,18 @@ int convert_to_tree(const struct batch *b, const struct profile *p, uint32_t typ
                     struct tree *t, uint32_t column);
 
 /*
- * One multi-value profile of everything in b, for pprof's world (one file, one profile):
+ * Makes one multi-value profile of everything in b, as pprof needs it (one file, one profile):
  *   - profiles of one scope with equal group become one with several types, samples joined by (stack, attributes);
  *   - profiles with equal types are then merged, samples with equal (stack, attributes, link) added up;
  *   - resource attributes that differ between them become labels of the samples; links become the labels
- *     trace_id and span_id; timestamps are summed away.
- * Profiles of different, ungrouped types cannot share a pprof: the result has one profile per type set, first the one
- * with the most samples. A batch that is one profile without links and timestamps comes back as another reference.
+ *     trace_id and span_id; timestamps are dropped and their values summed.
+ * Profiles of different, ungrouped types cannot share a pprof: the result has one profile per type set, the one with
+ * the most samples first. A batch that is one profile without links and timestamps is returned as another reference.
  */
 int convert_to_single(const struct batch *b, struct batch **ret, struct err *e);
 
-/* Gives each profile of b with n_types > 1 a form OTLP can carry: one profile per type and a group that ties them
- * together. Batches without such profiles come back as another reference. */
+/* Gives each profile of b with n_types > 1 a form that OTLP can carry: one profile per type, and a group that ties them
+ * together. Batches without such profiles are returned as another reference. */
 int convert_split_types(struct batch *b, struct batch **ret, struct err *e);
 /* The reverse: profiles with equal group of a scope become one with several types. */
 int convert_join_types(struct batch *b, struct batch **ret, struct err *e);

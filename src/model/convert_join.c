@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * convert_to_single() and convert_join_types() of convert.h. Both work on units: a profile, or profiles of one scope and
- * group. Units of equal types are merged into one profile.
+ * convert_to_single() and convert_join_types() of convert.h. Both work on units: a profile, or profiles of one scope
+ * and group. Units of equal types are merged into one profile.
  *
  * The result shares the dictionary of its source, so order and unused entries stay; only where labels are added
  * (resource attributes, links) do strings, attributes and index lists become copies that can grow.
  *
- * Samples of a unit that is merged with no other stay as they are, one by one, even when two are equal: a pprof that
- * went through OTLP comes back with the samples it had.
+ * Samples of a unit that is not merged with another stay as they are, one by one, even when two are equal: a pprof that
+ * went through OTLP still has its original samples.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -30,7 +30,7 @@ static bool type_eq(const struct batch *b, struct value_type x, struct value_typ
 
 /* --- units --- */
 
-/* Where the group that begins at `from` ends: a type that comes again begins the next one. */
+/* Returns the end of the group that begins at `from`: a repeated type begins the next group. */
 static uint32_t group_end(const struct batch *b, uint32_t from, uint32_t end)
 {
     const struct profile *p = &b->profiles[from];
@@ -125,7 +125,7 @@ static int find_units(struct joiner *j)
 
 /* --- samples --- */
 
-/* A new sample of zeroes. */
+/* Appends a sample whose values are all zero. */
 static int add_sample(struct joiner *j, uint32_t stack, struct run attrs, uint32_t link, uint32_t n_types)
 {
     struct batch *x = j->out;
@@ -152,7 +152,7 @@ static bool same_list(const struct dict *d, struct run x, struct run y)
            (!x.n || x.off == y.off || memcmp(d->indices + x.off, d->indices + y.off, x.n * sizeof *d->indices) == 0);
 }
 
-/* The sample of the result with this stack, these attributes and this link, made if new. */
+/* Finds the sample of the result with this stack, these attributes and this link, or adds it. */
 static int find_sample(struct joiner *j, uint32_t stack, struct run attrs, uint32_t link, uint32_t n_types,
                        uint32_t *ret)
 {
@@ -223,7 +223,7 @@ static bool is_parallel(const struct batch *b, const struct unit *u)
     return true;
 }
 
-/* Writes a sample of zeroes for each of p's, as they come. */
+/* Appends a sample of zeroes for each sample of p, in order. */
 static int copy_samples(struct joiner *j, const struct profile *p, uint32_t n_types)
 {
     int r = 0;
@@ -239,7 +239,7 @@ static int copy_samples(struct joiner *j, const struct profile *p, uint32_t n_ty
     return r;
 }
 
-/* A profile that is joined with nothing keeps its samples, timestamps and all. */
+/* A profile that is not joined with another keeps its samples, including their timestamps. */
 static int keep_samples(struct joiner *j, const struct profile *p)
 {
     struct batch *x = j->out;
@@ -287,7 +287,7 @@ static bool list_has(const uint32_t *v, uint32_t n, uint32_t x)
     return false;
 }
 
-/* Attributes of all profiles of the set, each once. */
+/* Collects the attributes of all profiles of the set, each once. */
 static int join_attrs(struct joiner *j, uint32_t set, struct run *ret)
 {
     const struct batch *b = j->b;
@@ -315,7 +315,7 @@ static int join_attrs(struct joiner *j, uint32_t set, struct run *ret)
     return r < 0 || n == ret->n ? r : joiner_add_run(j, j->list, n, ret);
 }
 
-/* From the earliest start to the latest end; without times, durations add up as pprof has it. */
+/* The result spans the earliest start to the latest end; without times, durations are added, as pprof does. */
 static void join_times(const struct joiner *j, uint32_t set, struct profile *q)
 {
     int64_t start = 0, end = 0, sum = 0;
@@ -359,7 +359,7 @@ static int join_types(struct joiner *j, const struct unit *u, struct profile *q)
     return 0;
 }
 
-/* Makes the profile of a set out of its units. */
+/* Makes the profile of a set from its units. */
 static int join_set(struct joiner *j, uint32_t set)
 {
     const struct unit *u = &j->units[j->sets[set].unit];
@@ -443,7 +443,7 @@ static int by_samples(const void *a, const void *b, void *arg)
     return x != y ? (x < y ? 1 : -1) : *(const uint32_t *) a < *(const uint32_t *) b ? -1 : 1;
 }
 
-/* All sets under one resource and scope; the one with the most samples first. */
+/* Puts all sets under one resource and scope; the one with the most samples comes first. */
 static int join_all(struct joiner *j)
 {
     struct batch *x = j->out;
@@ -473,7 +473,7 @@ static int join_all(struct joiner *j)
     return 0;
 }
 
-/* Nothing to join and nothing that needs a label. */
+/* Whether there is nothing to join and nothing that needs a label. */
 static bool is_single(const struct batch *b)
 {
     if (b->n_profiles != 1 || b->n_resources != 1 || b->n_scopes != 1 || b->n_timestamps || b->profiles[0].group)
@@ -489,7 +489,7 @@ int convert_to_single(const struct batch *b, struct batch **ret, struct err *e)
     struct joiner j = {0};
     int r;
 
-    /* The reference count is all of b that changes. */
+    /* Only the reference count of b changes. */
     if (is_single(b)) {
         *ret = batch_ref((struct batch *) b);
         return 0;
@@ -503,8 +503,8 @@ int convert_to_single(const struct batch *b, struct batch **ret, struct err *e)
     return r < 0 ? err_set(e, r, "cannot join profiles: %m") : 0;
 }
 
-/* Each unit is a profile again, in the scope where it was. Scopes are in the order of their resources or not: units know
- * only their resource, so scopes are walked and units looked up by their first profile. */
+/* Each unit becomes a profile again, in its original scope. Scopes need not be in the order of their resources, and
+ * units know only their resource, so scopes are walked and units are looked up by their first profile. */
 static int join_scopes(struct joiner *j)
 {
     struct batch *x = j->out;

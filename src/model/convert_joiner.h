@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files of convert_join.c share: the state of a joining, labels made of resources and links, and the order of
- * types. Nobody else includes it.
+ * Shared by convert_join.c, convert_labels.c and convert_order.c, and included only by them: the state of a join,
+ * labels made of resources and links, and the order of types.
  */
 #ifndef MODEL_CONVERT_JOINER_H
 #define MODEL_CONVERT_JOINER_H
@@ -21,7 +21,7 @@ struct unit {
 struct set {
     uint32_t unit; /* the first */
     uint32_t n_units;
-    uint64_t n_samples; /* of all units, before merging */
+    uint64_t n_samples; /* of all units, before they are merged */
 };
 
 struct joiner {
@@ -32,35 +32,35 @@ struct joiner {
     struct set *sets;
     size_t n_units, n_sets, cap_units, cap_sets;
     /* labels */
-    struct str *keys; /* resource attributes that differ within the set at hand */
+    struct str *keys; /* resource attributes that differ within the current set */
     size_t n_keys, cap_keys;
-    uint32_t *resource_attrs; /* of the resource at hand */
+    uint32_t *resource_attrs; /* of the current resource */
     uint32_t n_resource_attrs;
-    uint32_t (*link_attrs)[2]; /* per link; [0] == 0: not made yet */
+    uint32_t (*link_attrs)[2]; /* per link; [0] == 0: not added yet */
     uint32_t *list;            /* attributes of one sample */
     size_t cap_list;
-    bool grown; /* strings, attrs and indices are copies of our own */
+    bool grown; /* strings, attrs and indices are private copies */
     size_t cap_strings, cap_attrs, cap_indices;
-    /* samples of the set at hand */
+    /* samples of the current set */
     struct map rows;
     size_t cap_samples, cap_values;
 };
 
 enum { OWN_STRINGS, OWN_ATTRS, OWN_INDICES, OWN_SAMPLES, OWN_VALUES }; /* slots of batch.owned */
-/* --- convert_labels.c: a dictionary that can grow, and what samples get from elsewhere --- */
+/* --- convert_labels.c: a growable dictionary, and labels that samples get from resources and links --- */
 
 /* Appends a list of attributes. */
 int joiner_add_run(struct joiner *j, const uint32_t *v, uint32_t n, struct run *ret);
-/* The resource attributes that are not the same for all units of the set. */
+/* Finds the resource attributes that differ between units of the set. */
 int joiner_find_keys(struct joiner *j, uint32_t set);
 /* Prepares the labels that samples of this unit get from their resource. */
 int joiner_resource_labels(struct joiner *j, const struct unit *u);
-/* The attributes of a sample in the result: its own, its resource's, its link's. */
+/* Collects the attributes of a sample in the result: its own, its resource's and its link's. */
 int joiner_sample_attrs(struct joiner *j, const struct sample *s, struct run *ret);
 
 /* --- convert_order.c --- */
 
-/* Puts the types of q, made of profiles of scope s, into the order that they had in their pprof, where that is known. */
+/* Restores the original pprof order of the types of q, made of profiles of scope s, where that order is known. */
 void joiner_restore_order(struct batch *x, const struct scope *s, struct profile *q);
 
 #endif

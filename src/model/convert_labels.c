@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See convert_joiner.h. Strings, attributes and index lists become copies of the result's own when the first is added. */
+/* The labels that samples of a joined profile get from their resource and link (see convert_joiner.h). Strings,
+ * attributes and index lists become private copies of the result when the first label is added. */
 #include <errno.h>
 
 #include "base/mem.h"
 #include "model/convert_joiner.h"
 
-/* --- a dictionary that can grow --- */
+/* --- a growable dictionary --- */
 
 static int copy_table(struct joiner *j, int own, void *table, uint32_t n, size_t *cap, size_t elem)
 {
@@ -63,7 +64,7 @@ static int add_attr(struct joiner *j, struct str key, const struct value *v, uin
     if (r < 0)
         return r;
     j->out->owned[OWN_ATTRS] = d->attrs;
-    d->attrs[d->n_attrs] = a; /* values of the source live as long as it: the result holds a reference */
+    d->attrs[d->n_attrs] = a; /* values live as long as the source: the result holds a reference to it */
     *ret = d->n_attrs++;
     return 0;
 }
@@ -94,7 +95,7 @@ static bool has_key(const struct joiner *j, struct str key)
     return false;
 }
 
-/* Notes the keys of a's that b lacks or has with another value. */
+/* Records the keys of a that b lacks or has with another value. */
 static int note_keys(struct joiner *j, const struct kvs *a, const struct kvs *b)
 {
     for (uint32_t i = 0; i < a->n; i++) {
@@ -111,7 +112,8 @@ static int note_keys(struct joiner *j, const struct kvs *a, const struct kvs *b)
     return 0;
 }
 
-/* The resource attributes that are not the same for all units of the set: each is compared with the first, both ways. */
+/* Finds the resource attributes that differ between units of the set: each unit is compared with the first, both
+ * ways. */
 int joiner_find_keys(struct joiner *j, uint32_t set)
 {
     const struct resource *all = j->b->resources;
@@ -180,7 +182,7 @@ static int link_labels(struct joiner *j, uint32_t link)
     return r < 0 ? r : hex_attr(j, STR("span_id"), l->span_id, sizeof l->span_id, &j->link_attrs[link][1]);
 }
 
-/* The attributes of a sample in the result: its own, its resource's, its link's. */
+/* Collects the attributes of a sample in the result: its own, its resource's and its link's. */
 int joiner_sample_attrs(struct joiner *j, const struct sample *s, struct run *ret)
 {
     uint32_t n = s->attrs.n;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See convert_joiner.h. */
+/* Restores the order that the types of a joined profile had in the original pprof (see convert_joiner.h). */
 #include "model/convert_joiner.h"
 
 enum { KNOWN_TYPES = 4 };
 
-/* Finds where each type of `names` is among q's; false unless they are the same set. */
+/* Finds the position of each type of `names` among q's types; false unless they are the same set. */
 static bool find_order(const struct batch *x, const struct profile *q, const char *const *names, uint32_t *from)
 {
     uint32_t n = 0;
@@ -43,7 +43,8 @@ static void reorder(struct batch *x, struct profile *q, const uint32_t *from)
             q->default_type = k + 1;
 }
 
-/* The Collector's pprof receiver (0.159) writes the types of a pprof in random order; pprof's default is the last of them. */
+/* The Collector's pprof receiver (0.159) writes the types of a pprof in random order; pprof's default type is the last
+ * one. */
 static void restore_known_order(struct batch *x, struct profile *q)
 {
     static const char *const known[][KNOWN_TYPES] = {
@@ -62,7 +63,8 @@ static void restore_known_order(struct batch *x, struct profile *q)
         }
 }
 
-/* pprof.scope.sample_type_order: the place of each Profile's type in the original. False unless it is a permutation. */
+/* Reads pprof.scope.sample_type_order: the position of each profile's type in the original. False unless it is a
+ * permutation. */
 static bool said_order(const struct scope *s, const struct profile *q, uint32_t *from)
 {
     const struct value *v = kvs_get(&s->attrs, STR("pprof.scope.sample_type_order"));

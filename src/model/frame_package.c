@@ -29,7 +29,7 @@ static struct str go_package(struct str s)
     return (struct str){0};
 }
 
-/* com.shop.Cart.add -> com.shop: the lower-case words before the first that is not. */
+/* com.shop.Cart.add -> com.shop: the lower-case components before the first that is not. */
 static struct str dotted_package(struct str s)
 {
     struct str head = without_parameters(s);
@@ -46,7 +46,7 @@ static struct str dotted_package(struct str s)
     return str_slice(s, 0, end);
 }
 
-/* The folder a file is in, its last two parts. */
+/* The last two components of the folder that contains the file. */
 static struct str folder(struct str file)
 {
     uint32_t slashes[2] = {0, 0}, end = 0;
@@ -78,7 +78,7 @@ static struct str first_namespace(struct str name, size_t colons)
     return str_slice(name, start, colons);
 }
 
-/* The library or program of a native function that no namespace, path or file tells more about. */
+/* The library or program of a native function without a namespace, path or file that says more. */
 static struct str native_package(const struct frame *f)
 {
     struct str binary = base_name(f->mapping.n ? f->mapping : f->home);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See identity.h. What is hashed here is fixed for ever: tests pin it. */
+/* 128-bit hashes of frames, stacks, profiles and resources; see identity.h. The hashed input must never change: tests
+ * pin it. */
 #include "model/identity.h"
 
 #include <errno.h>
 
-/* Domains keep equal bytes of different kinds apart. */
+/* Domains separate equal bytes of different kinds. */
 enum { DOMAIN_NATIVE = 1, DOMAIN_INTERPRETED, DOMAIN_STACK, DOMAIN_PROFILE, DOMAIN_RESOURCE, DOMAIN_SENT };
 
 struct str identity_build_id(const struct batch *b, uint32_t mapping)
@@ -41,7 +42,7 @@ static struct id128 hash_interpreted(const struct batch *b, const struct locatio
 
     hash128_init(&s, DOMAIN_INTERPRETED);
     hash_str(&s, kind ? value_str(&kind->value) : (struct str){0});
-    if (!l->lines.n) /* nothing at all but perhaps a mapping: still itself */
+    if (!l->lines.n) /* nothing but perhaps a mapping, which then identifies it */
         hash_str(&s, batch_string(b, b->dict.mappings[l->mapping].filename));
     for (uint32_t i = 0; i < l->lines.n; i++) {
         const struct line *line = &b->dict.lines[l->lines.off + i];
@@ -54,7 +55,7 @@ static struct id128 hash_interpreted(const struct batch *b, const struct locatio
     return hash128_final(&s);
 }
 
-/* The part of a native frame's identity that its binary decides. */
+/* Hashes the part of a native frame's identity that depends only on its binary. */
 static struct hash128_state hash_binary(const struct batch *b, uint32_t mapping)
 {
     struct str id = identity_build_id(b, mapping);
@@ -139,7 +140,7 @@ struct id128 identity_resource(const struct resource *r)
     uint64_t sum_hi = 0, sum_lo = 0;
     struct hash128_state s;
 
-    /* attributes have no order: each is hashed alone and they are added up */
+    /* attributes are unordered: each is hashed alone and the hashes are added up */
     for (uint32_t i = 0; i < r->attrs.n; i++) {
         struct id128 id;
 
@@ -168,7 +169,7 @@ static void hash_attrs(struct hash128_state *s, const struct batch *b, struct ru
     }
 }
 
-/* One multiplication a frame: profiles have many. Both lanes see every frame. memo may be NULL. */
+/* One multiplication per frame, since profiles have many frames. Both lanes depend on every frame. memo may be NULL. */
 static struct id128 hash_frames(const struct batch *b, struct run st, const struct identity_memo *memo)
 {
     uint64_t x = 0xa0761d6478bd642full ^ st.n, y = 0x8ebc6af09c88c6e3ull;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See labels.h. The selector's grammar is PromQL's, with dots allowed in names and quoted names for the rest. */
+/* Makes labels of resources, and parses and prints selectors (see labels.h). The grammar of selectors is PromQL's, with
+ * dots allowed in names and quoted names for the rest. */
 #include "model/labels.h"
 
 #include <errno.h>
@@ -40,7 +41,7 @@ static int put_label(struct labels *l, struct str name, struct str value)
     return 0;
 }
 
-/* A string as it is, anything else printed into the arena. */
+/* Returns a string as it is; prints any other value into the arena. */
 static int label_text(const struct value *v, struct arena *a, struct str *ret)
 {
     _cleanup_(buf_done) struct buf b = BUF_INIT;
@@ -56,7 +57,8 @@ static int label_text(const struct value *v, struct arena *a, struct str *ret)
     return b.n && !ret->p ? -ENOMEM : 0;
 }
 
-/* service.version when nobody configured one: the revision in Go's build info, the image's tag, the build id. */
+/* Finds a service.version when none was configured: the revision in Go's build info, the image's tag, or the build
+ * ID. */
 static int find_version(const struct batch *b, const struct resource *r, struct arena *a, struct str *ret)
 {
     static const char *const keys[] = {"vcs.ref.head.revision",          "container.image.tag",
@@ -186,7 +188,7 @@ void labels_print(struct buf *out, const struct labels *l)
     buf_putc(out, '}');
 }
 
-/* Names with underscores that stand for these; Prometheus' and Pyroscope's users write them so. */
+/* Names that may be written with underscores, as users of Prometheus and Pyroscope do. */
 static const char *const dotted[] = {
     "service.name",
     "service.namespace",
@@ -313,7 +315,7 @@ static int parse_quoted(struct parser *p, struct str *ret)
             if (u >= 0) {
                 c = (char) u;
                 p->pos++;
-            } /* others stay as they are: "\." in a regular expression */
+            } /* others stay unchanged: "\." in a regular expression */
         }
         out[n++] = c;
     }
@@ -389,7 +391,7 @@ static int parse_matchers(struct parser *p, struct selector *s)
             return 0;
         if (!eat(p, ','))
             return fail_at(p, "',' or '}' is missing");
-        if (eat(p, '}')) /* a comma at the end, as PromQL allows */
+        if (eat(p, '}')) /* a trailing comma, which PromQL allows */
             return 0;
     }
 }
@@ -409,7 +411,7 @@ int selector_parse(struct str text, struct arena *a, struct selector *ret, struc
     struct parser p = {.arena = a, .err = e};
     int r = 0;
 
-    p.text = arena_str(a, str_trim(text)); /* the selector outlives what it was read from */
+    p.text = arena_str(a, str_trim(text)); /* the selector outlives the text it was parsed from */
     if (text.n && !p.text.p)
         return err_set(e, -ENOMEM, "selector: no memory");
     parse_type(&p, &s);

@@ -36,9 +36,9 @@ int labels_from_resource(const struct batch *b, const struct resource *r, const 
 struct id128 labels_id(const struct labels *l);
 struct str labels_get(const struct labels *l, struct str name);
 bool labels_eq(const struct labels *a, const struct labels *b);
-/* {a="b",c="d"}, names quoted where they need it. */
+/* Prints {a="b",c="d"}; names are quoted where necessary. */
 void labels_print(struct buf *out, const struct labels *l);
-/* service_name -> service.name for names that resources really have; others unchanged. */
+/* service_name -> service.name for names that resources commonly have; others are returned unchanged. */
 struct str label_canonical_name(struct str name);
 
 enum match_op { MATCH_EQ, MATCH_NE, MATCH_RE, MATCH_NRE };
@@ -60,11 +60,11 @@ struct selector {
 /* Parses TYPE{name="value",...}; either part may be missing. Names: [a-zA-Z_.][a-zA-Z0-9_.]* or quoted UTF-8. */
 int selector_parse(struct str text, struct arena *a, struct selector *ret, struct err *e);
 void selector_done(struct selector *s); /* frees the regexps */
-/* As selector_parse() reads it again. */
+/* Prints a selector in the form that selector_parse() reads. */
 void selector_print(struct buf *out, const struct selector *s);
-void selector_put_quoted(struct buf *out, struct str s); /* a name or a value of it */
+void selector_put_quoted(struct buf *out, struct str s); /* prints a name or a value */
 bool selector_matches(const struct selector *s, const struct labels *l);
-/* One matcher against one value. */
+/* Whether one matcher matches one value. */
 bool matcher_matches(const struct matcher *m, struct str value);
 
 #endif

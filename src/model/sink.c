@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The counted join of acknowledgements: see sink.h. There is no lock. A result that says more than "OK" goes into the slot
- * of its rank; the first one of a rank wins the slot and is the only writer of it. The decrement of `holds` publishes the
- * slot to the thread that completes last and reads them all.
+ * The counted join of acknowledgements: see sink.h. There is no lock. A result that says more than "OK" goes into the
+ * slot of its rank; the first one of a rank wins the slot and is the only writer of it. The decrement of `holds`
+ * publishes the slot to the thread that completes last and reads them all.
  */
 #include "model/sink.h"
 
@@ -20,7 +20,7 @@ void ack_hold(struct ack *a, uint32_t n)
 {
     if (!a || !n)
         return;
-    if (!a->joined) /* with one hold there is no other thread yet */
+    if (!a->joined) /* with one hold, no other thread is involved yet */
         a->joined = true;
     atomic_fetch_add_explicit(&a->holds, n, memory_order_relaxed);
 }

@@ -4,20 +4,21 @@
  *
  *     sink_consume(sink, batch, ctx, ack)
  *
- * The sink takes a reference if it keeps the batch, never blocks, and completes `ack` exactly once, at once or later, from
- * any thread. What a completion promises is defined by the sink: a store has the batch on disk, an in-memory queue has
- * accepted it. A batch is immutable once it was handed on; a processor that changes something makes a new one.
+ * The sink takes a reference if it keeps the batch, never blocks, and completes `ack` exactly once, immediately or
+ * later, from any thread. The sink defines what a completion promises: a store has the batch on disk, an in-memory
+ * queue has accepted it. A batch is immutable once it has been handed on; a processor that changes something makes a
+ * new one.
  *
- * An acknowledgement is a counted join. A new ack is held once. A sink that hands its work to several parties (branches of
- * a pipeline, parts of a split batch, records of a log) takes one more hold for each with ack_hold() before it hands the
- * first one out, and each party completes its own hold. The maker of the ack learns the result once, when the last hold
- * is completed; the worst result wins (see ack_complete()). So no party can acknowledge for another one.
+ * An acknowledgement is a counted join. A new ack has one hold. A sink that hands its work to several parties (branches
+ * of a pipeline, parts of a split batch, records of a log) takes one more hold for each with ack_hold() before it hands
+ * out the first, and each party completes its own hold. The creator of the ack gets the result once, when the last hold
+ * is completed; the worst result wins (see ack_complete()). So no party can acknowledge on behalf of another.
  *
- * `done` runs on the thread that completes last. It must only hand over (a queue push, an eventfd) and never wait: an event
- * loop never waits for a disk.
+ * `done` runs on the thread that completes last. It must only hand over (a queue push, an eventfd) and never wait: an
+ * event loop never waits for a disk.
  *
- * Statuses are those of gRPC, so that they survive a hop; retryable ones carry a delay. A partial success (OTLP) is OK with
- * rejected > 0 and a message.
+ * Statuses are those of gRPC, so that they survive a hop; retryable ones carry a delay. A partial success (OTLP) is OK
+ * with rejected > 0 and a message.
  */
 #ifndef MODEL_SINK_H
 #define MODEL_SINK_H
@@ -33,29 +34,29 @@ struct kvs;
 
 enum sink_status {
     SINK_OK = 0,
-    SINK_INVALID = 3, /* never send it again */
+    SINK_INVALID = 3, /* must not be sent again */
     SINK_DEADLINE = 4,
     SINK_DENIED = 7,
-    SINK_EXHAUSTED = 8,    /* over a limit or full: again after retry_ns when > 0, else not */
+    SINK_EXHAUSTED = 8,    /* over a limit or full: retry after retry_ns when > 0, else do not retry */
     SINK_INTERNAL = 13,    /* permanent */
-    SINK_UNAVAILABLE = 14, /* again, later */
+    SINK_UNAVAILABLE = 14, /* retry later */
     SINK_UNAUTHENTICATED = 16,
 };
 
 struct ack_result {
     enum sink_status status;
-    int64_t retry_ns;  /* > 0: not before this long */
-    uint64_t rejected; /* profiles that were refused for good while the rest was taken */
-    bool again;        /* of a join: at least one party failed in a way that can be retried */
+    int64_t retry_ns;  /* > 0: do not retry before this delay */
+    uint64_t rejected; /* profiles that were permanently refused while the rest was accepted */
+    bool again;        /* for a join: at least one party failed with a retryable error */
     char message[256];
 };
 
-enum ack_rank { ACK_NOTED, ACK_RETRYABLE, ACK_PERMANENT, ACK_RANKS }; /* of results that say more than "OK" */
+enum ack_rank { ACK_NOTED, ACK_RETRYABLE, ACK_PERMANENT, ACK_RANKS }; /* of results other than a plain OK */
 
 /* Initialise it as {done}; the other fields are zero and belong to ack_hold() and ack_complete(). */
 struct ack {
     void (*done)(struct ack *a, const struct ack_result *r); /* owns `a` from here; must not block */
-    _Atomic uint32_t holds;                                  /* besides the first one */
+    _Atomic uint32_t holds;                                  /* in addition to the first one */
     _Atomic uint32_t noted;                                  /* bit 1 << rank: results[rank] is in use */
     _Atomic uint64_t rejected;
     bool joined;
@@ -69,8 +70,8 @@ void ack_hold(struct ack *a, uint32_t n);
 
 /*
  * Completes one hold. The last one calls done() with the worst result: a permanent failure wins over a retryable one (a
- * sender that tried again would double what the other parties accepted), which wins over success; rejected counts add up.
- * NULL is allowed: nobody wants to know.
+ * sender that tried again would double what the other parties accepted), which wins over success; rejected counts add
+ * up. NULL is allowed: no one needs the result.
  */
 static inline void ack_complete(struct ack *a, const struct ack_result *r)
 {

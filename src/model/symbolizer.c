@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See symbolizer.h. */
+/* Frees the answers of a symbolizer; the interface is in symbolizer.h. */
 #include "model/symbolizer.h"
 
 #include "base/mem.h"

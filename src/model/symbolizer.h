@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * (binary, addresses) -> frames. Names, lines and inlines are attributes of a location (build id, ELF address) that can
- * be asked for at any time: by the report over a file, by the server at query time, by the agent, by a processor.
+ * be requested at any time: by the report on a file, by the server at query time, by the agent or by a processor.
  *
- * ELF and DWARF are hostile input, so `wick serve` implements this in a process of its own behind a socket pair; files
- * of the local machine that a user named on the command line are read in-process. Both look like this from outside.
+ * ELF and DWARF are hostile input, so `wick serve` implements this in a separate process over a socket pair; files of
+ * the local machine that a user named on the command line are read in-process. Both implement this interface.
  *
  * One request is one binary. Addresses are ELF virtual addresses. The answer has, for each address in order, its frames
  * innermost inlined first: zero frames means unknown. Strings live until the answer is freed. A caller that walks up a
@@ -22,7 +22,7 @@
 struct symbol_frame {
     struct str function;    /* demangled */
     struct str system_name; /* as in the symbol table */
-    struct str file;        /* absolute where the debug information says so */
+    struct str file;        /* absolute where the debug information has it so */
     int64_t line, column, start_line;
     bool inlined; /* this frame was inlined into the next one of the same address */
 };
@@ -41,23 +41,24 @@ struct symbol_answer {
 struct symbol_request {
     struct str path;     /* where the binary may be; a hint, may be empty */
     struct str build_id; /* hex; when both are given the file's id must agree */
-    struct str owner;    /* whose file it is (a tenant): each owner has a share of the open files. May be empty */
+    struct str owner;    /* the owner of the file (a tenant): each owner has a share of the open files. May be empty */
     const uint64_t *addresses;
-    uint32_t n_addresses; /* 0: the file is only looked at, and not kept open */
+    uint32_t n_addresses; /* 0: the file is only examined, and not kept open */
     bool lines;           /* files, lines and inlines too, not names alone */
     const int *fd;        /* NULL, or the binary itself: then path is its name, beside which debug files may be */
 };
 
 struct symbolizer {
-    /* Fills *ret, to be freed with symbol_answer_free(). Not finding the binary is -ENOENT with words. */
+    /* Fills *ret, to be freed with symbol_answer_free(). When the binary is not found, returns -ENOENT with an error
+     * message. */
     int (*resolve)(struct symbolizer *s, const struct symbol_request *q, struct symbol_answer **ret, struct err *e);
     void (*free)(struct symbolizer *s);
-    /* For callers that cannot wait; all NULL where there is no other process to do the work. One question at a time: ask()
-     * keeps nothing of q, answer() is -EAGAIN until there is one. */
+    /* For callers that must not block; all NULL where no other process does the work. One request at a time: ask()
+     * keeps no reference to q, answer() returns -EAGAIN until the answer is there. */
     int (*ask)(struct symbolizer *s, const struct symbol_request *q, struct err *e);
     int (*answer)(struct symbolizer *s, struct symbol_answer **ret, struct err *e);
-    int64_t (*cpu_ns)(struct symbolizer *s); /* CPU time that was spent so far, elsewhere */
-    void (*rest)(struct symbolizer *s);      /* gives all memory back; the next question takes longer */
+    int64_t (*cpu_ns)(struct symbolizer *s); /* CPU time spent so far in the other process */
+    void (*rest)(struct symbolizer *s);      /* frees all memory; the next request takes longer */
 };
 
 static inline int symbolizer_resolve(struct symbolizer *s, const struct symbol_request *q, struct symbol_answer **ret,

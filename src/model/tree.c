@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See tree.h. Node arrays grow together; strings of frames live in the arena. */
+/* Interns frames and nodes, and adds up and merges trees; see tree.h. The arrays of nodes grow together; strings of
+ * frames live in the arena. */
 #include "model/tree.h"
 
 #include <errno.h>
@@ -136,7 +137,7 @@ uint32_t tree_frame(struct tree *t, const struct frame *f)
     for (struct map_pos p = map_find(&t->frame_map, h); p.index != MAP_NONE; p = map_next(&t->frame_map, p))
         if (frame_eq(&t->frames[p.index], f)) {
             if (unlikely(f->unlined.n && !t->frames[p.index].unlined.n))
-                t->frames[p.index].unlined = arena_str(&t->arena, f->unlined); /* without memory it stays empty */
+                t->frames[p.index].unlined = arena_str(&t->arena, f->unlined); /* stays empty when memory runs out */
             return p.index;
         }
     if (mem_grow((void **) &t->frames, &cap, (size_t) t->n_frames + 1, sizeof *t->frames, FRAMES_MAX) < 0)
@@ -159,7 +160,7 @@ static uint64_t node_hash(uint32_t parent, uint32_t frame)
     return hash64_u64((uint64_t) parent << 32 | frame);
 }
 
-/* Nodes that tree_append() added are not in the map yet: it has all but the root, in order. */
+/* Adds the nodes that tree_append() created to the map: it then holds all nodes but the root, in order. */
 static int map_appended(struct tree *t)
 {
     int r = map_reserve(&t->node_map, t->n_nodes);

@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The tree: what comes out of the store, and what is shown. Call paths from the root down; node 0 is the root and has
- * no frame. A child's index is always larger than its parent's, so one backward pass makes totals of selfs and one
- * forward pass pushes filters down, with no recursion.
+ * The tree: what queries return and views show. It holds call paths from the root down; node 0 is the root and has no
+ * frame. A child's index is always larger than its parent's, so one backward pass computes totals from self values and
+ * one forward pass pushes filters down, without recursion.
  *
  * Values
  *   n_columns numbers per node (one for a flame graph, two for a diff: base and new), stored column by column. `self`
- *   is what the node itself has, `total` includes its children. tree_sum_up() fills totals.
+ *   is the node's own value, `total` includes its children. tree_sum_up() fills totals.
  *
  * Folding (level of detail)
  *   A tree may be pruned to what a view can show. What was cut below a node is summed, exactly, into a child of it
  *   whose frame is TREE_FOLDED: its total is the cut subtrees' total, its `folded` the number of nodes cut. A view
- *   draws it as such and asks again, deeper, when somebody zooms in. A tree with no folded node is complete.
+ *   draws it as such and queries that subtree again when the user zooms in. A tree with no folded node is complete.
  *
  * Frames
  *   A frame is one line of a location: inlined calls are frames of their own, flagged. Frames are interned in the tree:
- *   equal (function, file, line, mapping, address) is one entry as far as the granularity asked for keeps them apart.
+ *   frames with equal (function, file, line, mapping, address) are one entry, as far as the requested granularity
+ *   distinguishes them.
  *
  * A tree owns its memory (arena) and belongs to one thread.
  */
@@ -50,7 +51,7 @@ enum frame_kind {
     FRAME_LUAJIT,
     FRAME_KINDS
 };
-/* OTel's word for it (profile.frame.type), and back; FRAME_UNKNOWN for others. */
+/* The OpenTelemetry name (profile.frame.type), and the reverse; FRAME_UNKNOWN for other names. */
 const char *frame_kind_name(enum frame_kind k);
 enum frame_kind frame_kind_parse(struct str s);
 
@@ -60,25 +61,22 @@ struct frame {
     struct str file;
     struct str mapping;  /* file name of the binary */
     struct str build_id; /* hex, or empty */
-    struct str home;     /* of a frame that has a name: a binary that holds it, the first seen. A hint for pictures: two
-                          * frames that differ in it alone are one */
-    struct str
-        unlined;      /* of a frame that has a name: the build id of a binary that holds it, whose lines are not known.
-                          * Tells no frames apart either */
-    uint64_t address; /* ELF address, 0 when granularity or kind has none */
+    struct str home;     /* of a named frame: a binary that contains it, the first seen; a hint, not compared */
+    struct str unlined;  /* of a named frame: build ID of a binary with it whose lines are unknown; not compared */
+    uint64_t address;    /* ELF address, 0 when the granularity or kind has none */
     int64_t line, start_line;
     uint8_t kind; /* enum frame_kind */
     bool inlined;
 };
 
 /* The package of a function: net/http of net/http.(*conn).serve, com.shop of com.shop.Cart.add, std of std::sort, the
- * folder of a Python file, the library of a native function; empty when nothing tells. A part of the frame's strings. */
+ * folder of a Python file, the library of a native function; empty when unknown. A slice of the frame's strings. */
 struct str frame_package(const struct frame *f);
 
 struct tree {
     struct frame *frames;
     uint32_t *parent; /* per node; parent[0] = TREE_NONE */
-    uint32_t *frame;  /* per node: index into frames; of node 0 unused */
+    uint32_t *frame;  /* per node: index into frames; unused for node 0 */
     uint32_t *folded; /* per node: nodes cut below, only on TREE_FOLDED nodes; NULL when nothing was folded */
     int64_t *self[2], *total[2]; /* per column, per node */
     uint32_t n_nodes, n_frames, n_columns;
@@ -93,22 +91,22 @@ int tree_new(uint32_t n_columns, size_t memory_limit, struct tree **ret);
 void tree_free(struct tree *t);
 DEFINE_CLEANUP(struct tree *, tree_free)
 
-/* The frame equal to *f, added if new (strings are copied). TREE_NONE without memory. */
+/* Finds the frame equal to *f, or adds it (strings are copied). TREE_NONE when memory runs out. */
 uint32_t tree_frame(struct tree *t, const struct frame *f);
-/* The child of parent with this frame, added if new. TREE_NONE without memory. */
+/* Finds the child of parent with this frame, or adds it. TREE_NONE when memory runs out. */
 uint32_t tree_child(struct tree *t, uint32_t parent, uint32_t frame);
-/* The same where the caller knows that there is none yet: no look-up. */
+/* The same without a lookup, where the caller knows that there is no such child yet. */
 uint32_t tree_append(struct tree *t, uint32_t parent, uint32_t frame);
 static inline void tree_add(struct tree *t, uint32_t node, uint32_t column, int64_t v)
 {
     t->self[column][node] = wrap_add(t->self[column][node], v);
 }
-/* Counts `count` more nodes as cut into a TREE_FOLDED node. */
+/* Adds `count` to the number of nodes that were cut into a TREE_FOLDED node. */
 int tree_set_folded(struct tree *t, uint32_t node, uint32_t count);
-/* Totals from selfs. */
+/* Computes totals from self values. */
 void tree_sum_up(struct tree *t);
 
-/* Adds src's column into dst's column node by node, by path; totals are summed up again. */
+/* Adds src's column to dst's column, matching nodes by path, and recomputes totals. */
 int tree_merge(struct tree *dst, uint32_t dst_column, const struct tree *src, uint32_t src_column);
 
 /* The same without the totals, for merging many. */
@@ -116,13 +114,13 @@ int tree_merge_selfs(struct tree *dst, uint32_t dst_column, const struct tree *s
 
 struct tree_prune {
     uint32_t max_nodes; /* keep at most this many nodes, the largest; 0 = all */
-    double min_share;   /* and those with |total| >= min_share of the root's, in any column; 0 = all */
+    double min_share;   /* and only those with |total| >= min_share of the root's, in any column; 0 = all */
     uint32_t root;      /* only the subtree of this node (its path to the root stays); 0 = all */
     uint32_t max_depth; /* 0 = all */
 };
-/* A pruned copy with folded parts as exact sums. Children are ordered by function name then total. */
+/* Makes a pruned copy with folded parts as exact sums. Children are ordered by function name, then total. */
 int tree_prune(const struct tree *src, const struct tree_prune *how, struct tree **ret);
-/* The same, and branches with nothing in them are left out without a trace. */
+/* The same, but branches without values are dropped and not counted as folded. */
 int tree_prune_live(const struct tree *src, const struct tree_prune *how, struct tree **ret);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tree_prune(): a copy of a tree that has at most what a view can show. Which nodes stay is decided by weight, the
- * largest |total| of a node or of anything below it in any column; a parent never weighs less than its child, so what
- * stays hangs together.
+ * tree_prune(): copies a tree, keeping at most what a view can show. Nodes are kept by weight, the largest |total| of a
+ * node or of anything below it in any column; a parent never weighs less than its child, so the kept nodes are
+ * connected.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -39,13 +39,13 @@ static void weigh(struct pruning *p)
             p->weight[i] = MAX(p->weight[i], magnitude(t->total[1][i]));
         }
     }
-    if (!negative) /* a parent's total is no less than its child's: nothing to pass up */
+    if (!negative) /* a parent's total is at least its child's: nothing to pass up */
         return;
     for (uint32_t i = t->n_nodes; i-- > 1;)
         p->weight[t->parent[i]] = MAX(p->weight[t->parent[i]], p->weight[i]);
 }
 
-/* The k-th largest (0-based) of v, which is left in some other order: Hoare's selection. */
+/* Returns the k-th largest (0-based) of v and reorders v: Hoare's selection. */
 static uint64_t kth_largest(uint64_t *v, uint32_t n, uint32_t k)
 {
     uint32_t lo = 0, hi = n - 1;
@@ -81,8 +81,8 @@ static uint64_t kth_largest(uint64_t *v, uint32_t n, uint32_t k)
     return v[k];
 }
 
-/* Of the candidates, the max_nodes heaviest: everything above the cut weight, and as many of exactly it as fit, in
- * node order, which takes parents first. */
+/* Keeps the max_nodes heaviest candidates: all above the cut weight, and as many of exactly that weight as fit, in node
+ * order, which takes parents first. */
 static int keep_heaviest(struct pruning *p, uint32_t max_nodes)
 {
     uint32_t n = p->src->n_nodes, m = 0, above = 0, equal;
@@ -140,13 +140,13 @@ static int choose(struct pruning *p, const struct tree_prune *how)
     }
     mem_free(depth);
     r = keep_heaviest(p, how->max_nodes);
-    for (uint32_t i = how->root; i != TREE_NONE; i = t->parent[i]) /* the way up stays, whatever it weighs */
+    for (uint32_t i = how->root; i != TREE_NONE; i = t->parent[i]) /* the path to the root stays, whatever its weight */
         p->keep[i] = 1;
     return r;
 }
 
-/* Sums what is cut into the nearest kept ancestor. Nodes beside a zoomed path are left out, not folded: the view is
- * about the subtree alone. */
+/* Sums what is cut into the nearest kept ancestor. Nodes outside the zoomed path are dropped, not folded: the view
+ * shows only the subtree. */
 static void sum_cut(struct pruning *p, const struct tree_prune *how)
 {
     const struct tree *t = p->src;
@@ -197,7 +197,7 @@ static int emit_folded(struct pruning *p, struct tree *out, uint32_t node, uint3
     return tree_set_folded(out, f, p->cut[node]);
 }
 
-/* Depth first, children in order, without recursion. */
+/* Emits nodes depth first, children in order, without recursion. */
 static int emit(struct pruning *p, struct tree *out)
 {
     const struct tree *t = p->src;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See types.h: the table itself, and how names in the wild find their row. */
+/* The table of types.h, and how the names that senders use are mapped to its rows. */
 #include "model/types.h"
 
 #include <math.h>
@@ -39,7 +39,8 @@ static const struct type table[TYPES] = {
     [T_THREAD] = {STR("thread"), STR("count"), TYPE_GAUGE, STR("threadcreate"), STR("count"), STR("threads")},
 };
 
-/* What arrives. `dim` is what the unit must measure; a time by its own unit, a count by the period when there is one. */
+/* The names that arrive. `dim` is what the unit must measure: a time by its own unit, a count by the period if there is
+ * one. */
 enum dim { DIM_TIME, DIM_BYTES, DIM_COUNT, DIM_TIMED_COUNT };
 
 static const struct alias {
@@ -97,7 +98,7 @@ static const struct alias {
     {"on_cpu", DIM_TIMED_COUNT, T_CPU},
 };
 
-/* The dimension of a unit and how many base units (ns, bytes, 1) one of it is; -1 when unknown. */
+/* Returns the dimension of a unit and how many base units (ns, bytes, 1) it equals; -1 when unknown. */
 static int unit_dim(struct str unit, int64_t *ret_scale)
 {
     static const struct {
@@ -153,7 +154,7 @@ void type_lookup(struct str type, struct str unit, struct str period_type, struc
 
     *ret_scale = 1;
     if (timed && (str_is(type, "samples") || str_is(type, "sample") || str_is(type, "events") || !type.n)) {
-        /* counts of timer ticks: what is ticking says what they are */
+        /* counts of timer ticks: the period type says what they measure */
         t = find_alias(period_type, DIM_TIME);
         if (!t && !period_type.n)
             t = &table[T_CPU];
@@ -240,7 +241,7 @@ size_t type_all(const struct type **ret)
     return TYPES;
 }
 
-/* --- numbers for people --- */
+/* --- human-readable numbers --- */
 
 static void put_scaled(struct buf *out, double v, const char *unit)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One table from what arrives to wick's canonical types, used by every flag, API and page.
+ * One table that maps incoming types to wick's canonical types, used by every flag, API and page.
  *
  *   canonical   unit         rule         arrives as (type/unit; period type where it decides)
  *   cpu         nanoseconds  delta        cpu/nanoseconds, samples/count with period cpu/nanoseconds (x period),
@@ -20,12 +20,12 @@
  * Rules of adding up
  *   delta       adds over time and over instances
  *   gauge       averages over the snapshots of one instance, adds over instances
- *   cumulative  differenced per resource and stack on the way in, with reset detection, and is a delta from there on.
- *               The wire does not say which is which: (*) are cumulative when a scrape of Go's undelta'd endpoints
- *               brought them (the receiver knows and says so), deltas otherwise.
+ *   cumulative  differenced per resource and stack on intake, with reset detection, and a delta from then on. The wire
+ *               does not say which is which: (*) are cumulative when scraped from Go endpoints without a delta (the
+ *               receiver sets a flag), deltas otherwise.
  *
  * Counts become nanoseconds by the period; the original type, unit and period stay in the profile's attributes
- * (wick.original_type) so that a pprof written later is what came in.
+ * (wick.original_type) so that a pprof written later equals the one received.
  */
 #ifndef MODEL_TYPES_H
 #define MODEL_TYPES_H
@@ -41,23 +41,24 @@ struct type {
     struct str name; /* canonical */
     struct str unit;
     enum type_rule rule;
-    struct str pprof_type, pprof_unit; /* what a pprof file calls it: Go's names */
-    struct str title;                  /* for people: "CPU time" */
+    struct str pprof_type, pprof_unit; /* its name in a pprof file: Go's names */
+    struct str title;                  /* for display: "CPU time" */
 };
 
-/* What a sample type means. period_* may be empty. ret_scale: multiply values by this (the period for counts, else 1).
- * Always succeeds: an unknown type comes back under its own name, pointing into the arguments. */
+/* Looks up the canonical type of a sample type. period_* may be empty. ret_scale: the factor for values (the period for
+ * counts, else 1). Always succeeds: an unknown type is returned under its own name, pointing into the arguments. */
 void type_lookup(struct str type, struct str unit, struct str period_type, struct str period_unit, int64_t period,
                  struct type *ret, int64_t *ret_scale);
-/* The canonical type of this name ("cpu"), or one of its spellings a user may write ("off-cpu", "inuse_space",
- * Pyroscope's "process_cpu:cpu:nanoseconds:cpu:nanoseconds"). false when unknown; ret then carries the name itself. */
+/* Looks up a canonical type by name ("cpu") or by an alternative spelling ("off-cpu", "inuse_space", Pyroscope's
+ * "process_cpu:cpu:nanoseconds:cpu:nanoseconds"). Returns false when unknown; ret then carries the name itself. */
 bool type_by_name(struct str name, struct type *ret);
-/* Pyroscope's id of a canonical type, name:type:unit:period_type:period_unit, and its first part alone. */
+/* Prints Pyroscope's ID of a canonical type, name:type:unit:period_type:period_unit; and its first part alone. */
 void type_pyroscope_id(const struct type *t, struct buf *out);
 /* All canonical types, for help and pages: fills ret, returns the count. */
 size_t type_all(const struct type **ret);
 
-/* A value as people read it: "1.52s", "3.4 MB", "12,004"; rate per second when per_s is true ("1.4 cores", "3 MB/s"). */
+/* Formats a value for display: "1.52s", "3.4 MB", "12,004"; as a rate per second when per_s is true ("1.4 cores", "3
+ * MB/s"). */
 void type_format(struct buf *out, const struct type *t, double value, bool per_s);
 
 #endif
