@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See series_limit.h. Keys are hashes: two series that collide count as one, which does no harm here. */
+/* Counts the series of a tenant and refuses new ones over the limit, see series_limit.h. Keys are hashes: two series
+ * that collide count as one, which does no harm here. */
 #include "serve/series_limit.h"
 
 #include <errno.h>
@@ -40,7 +41,8 @@ static void set_done(struct series_set *s)
     *s = (struct series_set){0};
 }
 
-/* A hash of the labels of a resource. Remembered by the hash of the whole: most batches have the resources of the last. */
+/* A hash of the labels of a resource, cached by the hash of the whole resource: most batches repeat the resources of
+ * the previous one. */
 static int labels_of(struct series_limit *s, const struct batch *b, const struct resource *r, uint64_t *ret)
 {
     uint64_t print = hash64_id(prints_resource(r));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How many series one tenant sends: distinct labels (of the allow-list) and types. Each series costs the server memory and
- * index space for as long as it is kept, so a sender that puts an id into a label must be stopped. A series that was not sent
- * for a day or so is forgotten. Safe from any thread.
+ * Limits the number of series that one tenant sends: distinct labels (of the allow-list) and types. Each series costs
+ * the server memory and index space for as long as it is kept, so a sender that puts an id into a label must be
+ * stopped. A series that was not sent for about a day is forgotten. Safe from any thread.
  */
 #ifndef SERVE_SERIES_LIMIT_H
 #define SERVE_SERIES_LIMIT_H
@@ -23,17 +23,17 @@ struct series_set {
 
 struct series_limit {
     pthread_mutex_t lock;
-    struct series_set now, before; /* of this half a day, and of the one before it */
+    struct series_set now, before; /* of the current half day, and of the one before it */
     struct series_set resources;   /* hashes of resources whose labels are known */
-    uint64_t *labels;              /* of each */
+    uint64_t *labels;              /* one hash per resource */
     size_t cap_labels;
-    int64_t turned; /* monotonic */
+    int64_t turned; /* when now became before, monotonic */
 };
 
 void series_limit_init(struct series_limit *s);
 void series_limit_done(struct series_limit *s);
-/* Counts the series of the batch. -EDQUOT when some are new and there are max already; -ENOMEM. max 0: no limit, nothing is
- * counted. */
+/* Counts the series of the batch. -EDQUOT if some are new and max is reached already; -ENOMEM. max 0: no limit, nothing
+ * is counted. */
 int series_limit_take(struct series_limit *s, const struct batch *b, int64_t max);
 
 #endif

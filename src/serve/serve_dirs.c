@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See serve_dirs.h. */
+/* Opens the directories of the server and changes their owner to the server's user, without following the links of
+ * other users. See serve_dirs.h. */
 #include "serve/serve_dirs.h"
 
 #include <dirent.h>
@@ -18,13 +19,13 @@ struct owner {
     uid_t uid;
     gid_t gid;
     dev_t device;
-    bool is_trusted; /* only root could write here so far */
+    bool is_trusted; /* so far only root could write here */
     uint64_t changed, kept;
 };
 
 /* --- opening --- */
 
-/* One component of a path; 1 with *ret_link filled when it is a link that root made. */
+/* Opens one component of a path; 1 with *ret_link filled if it is a link that root made. */
 static int step(int at, const char *name, char ret_link[PATH_BYTES], int *ret)
 {
     _cleanup_(fd_closep) int fd = fd_open(at, name, O_PATH | O_NOFOLLOW, 0);
@@ -51,7 +52,7 @@ static int step(int at, const char *name, char ret_link[PATH_BYTES], int *ret)
     return 1;
 }
 
-/* Walks to a directory; links are followed where root or who started this made them. */
+/* Walks to a directory; follows only links made by root or by the user who started this process. */
 static int walk(const char *path, int *ret)
 {
     _cleanup_(fd_closep) int at = fd_open(AT_FDCWD, path[0] == '/' ? "/" : ".", O_PATH | O_DIRECTORY, 0);
@@ -97,11 +98,11 @@ int serve_dir_open(struct serve_dir *d, struct err *e)
 
     if (r < 0 && d->kind == SERVE_DIR_REACH) {
         d->fd = -1;
-        return 0; /* whoever opens the file says what is wrong */
+        return 0; /* the code that opens the file reports the error */
     }
     if (r == -ENOENT && d->kind == SERVE_DIR_DATA && geteuid() != 0) {
         d->fd = -1;
-        return 0; /* made when the first token is, by the same user */
+        return 0; /* created together with the first token, by the same user */
     }
     if (r == -ENOENT) {
         r = fd_mkdir_all(d->path, 0700);
@@ -116,7 +117,7 @@ int serve_dir_open(struct serve_dir *d, struct err *e)
     return r < 0 ? err_set(e, r, "cannot open '%s': %s", d->path, strerror(-r)) : 0;
 }
 
-/* --- handing over --- */
+/* --- changing the owner --- */
 
 static int give(int fd, const struct stat *st, struct owner *o)
 {
@@ -156,7 +157,7 @@ static int give_entry(int dir, const char *name, struct owner *o, int depth)
     return give(fd, &st, o);
 }
 
-/* Everything in a directory; closes it. */
+/* Gives away everything in a directory; closes it. */
 static int give_all(int dir, struct owner *o, int depth)
 {
     DIR *d = fdopendir(dir);
@@ -194,7 +195,8 @@ static bool has_file(int dir, const char *name)
     return fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode);
 }
 
-/* Whether a directory of another user may be given away: it must not be somebody's home by mistake. */
+/* True if a directory of another user may be given away: it must not be, for example, a home directory named by
+ * mistake. */
 static bool is_ours(const struct serve_dir *d, const struct stat *st)
 {
     if (is_empty(d->fd) || service_user_is_own(st->st_uid))

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See serve_intake.h. A token is tied to a tenant, and the pipeline's services to one too: there is a set of services per
- * tenant that has sent something, found under a lock that is held for a look-up. Without tokens, loopback peers send to
- * the default tenant.
+ * Receives profiles over OTLP and Pyroscope's protocols and hands them to the gate of their tenant, see serve_intake.h.
+ * A token belongs to one tenant, and so do the pipeline's services: there is one set of services per tenant that has
+ * sent something, found under a lock that is held only for the lookup. Without tokens, local peers send to the default
+ * tenant.
  */
 #include "serve/serve_intake.h"
 
@@ -18,8 +19,8 @@
 #include "server/serve_config.h"
 #include "server/workers.h"
 
-/* A body beyond these takes long enough to decode that others would wait for the loop: it goes to a thread. Compressed ones
- * may hold a thousand times their size. */
+/* A body larger than this would block the event loop for too long while it is decoded, so it goes to a thread.
+ * Compressed bodies may expand to a thousand times their size. */
 enum { TENANTS_MAX = 10000, DECODERS = 2, DECODE_QUEUE_MAX = 1024, LARGE = 256 << 10, LARGE_COMPRESSED = 8 << 10 };
 
 struct tenant {
@@ -38,7 +39,7 @@ struct serve_intake {
     struct workers *decoders;
     struct gate_stats stats;
     struct route routes[2];
-    pthread_mutex_t lock; /* the list and limits; services themselves never change */
+    pthread_mutex_t lock; /* protects the list and the limits; the services themselves never change */
     const struct serve_limits *limits;
     size_t max_message;
     struct tenant *tenants;
@@ -113,7 +114,7 @@ struct sink *serve_intake_sink(struct serve_intake *o)
 
 /* --- OTLP's listeners --- */
 
-/* Whom to hand the request to; NULL with the status and words otherwise. */
+/* The tenant to hand the request to; NULL with the status and an error message otherwise. */
 static struct tenant *let_in(struct serve_intake *o, const struct http_request *q, int *ret_status,
                              const char **ret_why)
 {
@@ -184,8 +185,8 @@ static void decode(struct worker_job *j)
     d->run(d->tenant, d->q);
 }
 
-/* How many bytes of this encoding are decoded on the loop: deflate makes at most a thousand times as many of them, others any
- * number. */
+/* The largest body of this encoding that is decoded on the loop: deflate expands at most a thousandfold, other
+ * encodings without limit. */
 static size_t small_of(struct str encoding)
 {
     if (!encoding.n || http_eq_nocase(encoding, "identity"))
@@ -201,7 +202,7 @@ static bool is_large(const struct http_request *q, bool packed)
     return q->body.n > MIN(small, packed ? LARGE_COMPRESSED : LARGE);
 }
 
-/* Decodes now, or on another thread what would hold the loop up. */
+/* Decodes at once, or on another thread if it would block the loop for too long. */
 static void hand(struct serve_intake *o, struct tenant *t, struct http_request *q, bool packed, decode_fn *run)
 {
     struct decoding *d;
@@ -254,7 +255,7 @@ void serve_intake_http(void *arg, struct http_request *q)
     handle(arg, q, run_http);
 }
 
-/* --- Pyroscope's paths, behind the front's door --- */
+/* --- Pyroscope's paths, already checked by the front --- */
 
 static void take_pyroscope(void *arg, struct http_request *q, const struct auth_identity *who)
 {

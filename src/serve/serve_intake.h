@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What comes in: the pipeline's OTLP and Pyroscope services with the server's tokens and limits in front of them and the
- * store behind. Each tenant that has sent something has services and a gate of its own.
+ * The intake of profiles: the pipeline's OTLP and Pyroscope services, preceded by the server's tokens and limits and
+ * followed by the store. Each tenant that has sent something has services and a gate of its own.
  */
 #ifndef SERVE_SERVE_INTAKE_H
 #define SERVE_SERVE_INTAKE_H
@@ -18,19 +18,20 @@ struct serve_intake;
 struct serve_limits;
 struct sink;
 
-/* The sink, auth and hosts are the caller's and outlive it; limits are read here and at serve_intake_limits(). */
+/* The caller owns sink, auth and hosts, which must outlive the intake; limits are read here and in
+ * serve_intake_limits(). */
 int serve_intake_new(struct sink *sink, struct auth *auth, const char *const *hosts, const struct serve_limits *limits,
                      struct serve_intake **ret, struct err *e);
 void serve_intake_free(struct serve_intake *o);
 DEFINE_CLEANUP(struct serve_intake *, serve_intake_free)
-/* New limits, from the configuration that was read again. They must outlive the next change. */
+/* Applies new limits, from the reloaded configuration. They must stay valid until the next change. */
 void serve_intake_limits(struct serve_intake *o, const struct serve_limits *limits);
-/* Where pipelines of the configuration hand to: the default tenant's gate. */
+/* Where pipelines of the configuration deliver to: the default tenant's gate. */
 struct sink *serve_intake_sink(struct serve_intake *o);
 
-/* For http_server_options.begin: refuses by the head alone, before a body is read. */
+/* For http_server_options.begin: refuses a request after its headers, before the body is read. */
 bool serve_intake_begin(void *arg, struct http_request *q);
-/* Handlers for http_server_options.handle. Large bodies are decoded on threads of the intake's own. */
+/* Handlers for http_server_options.handle. Large bodies are decoded on the intake's own threads. */
 void serve_intake_grpc(void *arg, struct http_request *q);
 void serve_intake_http(void *arg, struct http_request *q);
 /* Mounts /ingest and push.v1.PusherService/Push. */

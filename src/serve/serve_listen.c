@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See serve_state.h: the addresses that the server listens on, their exposure, their metrics. */
+/* The addresses that the server listens on, the check of their exposure, and their metrics. See serve_state.h. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -21,7 +21,7 @@ static bool is_off(const char *address)
     return !address || !address[0] || strcmp(address, "off") == 0;
 }
 
-/* 1 when every address that the text stands for is reached from this machine alone. */
+/* Returns 1 if every address that the text resolves to can be reached from this machine only. */
 static int is_loopback(const char *text, struct err *e)
 {
     struct address all[8];
@@ -37,7 +37,7 @@ static int is_loopback(const char *text, struct err *e)
     return n < 0 ? n : 1;
 }
 
-/* Nothing listens beyond loopback unless it is encrypted and asks for a token, or somebody said --insecure. */
+/* Listening beyond loopback requires TLS and tokens, or --insecure. */
 int serve_check_exposure(const struct serve *s, struct err *e)
 {
     const char *const addresses[] = {s->config.listen.http, s->config.listen.otlp_grpc, s->config.listen.otlp_http};
@@ -86,7 +86,7 @@ static int new_server(struct serve *s, bool (*begin)(void *, struct http_request
     return http_server_new(&o, ret, e);
 }
 
-/* The address with the port that was really taken: 0 asks for any. */
+/* The address with the port that is really bound: port 0 asks for any. */
 static const char *bound_address(const char *asked, int port, char *out, size_t size)
 {
     const char *colon = strrchr(asked, ':');
@@ -98,7 +98,7 @@ static const char *bound_address(const char *asked, int port, char *out, size_t 
     return out;
 }
 
-/* The API: the next port when the one asked for is taken. */
+/* Listens for the API, on the next free port if the requested one is in use. */
 static int listen_api(struct serve *s, char *ret_address, size_t size, struct err *e)
 {
     const char *asked = s->config.listen.http, *colon = strrchr(asked, ':');
@@ -123,7 +123,7 @@ static int listen_api(struct serve *s, char *ret_address, size_t size, struct er
     return r;
 }
 
-/* OTLP: off, with a line, when its port is taken. */
+/* Listens for OTLP. If the port is in use, OTLP is off, and a message is logged. */
 static const char *listen_otlp(struct serve *s, struct http_server *server, const char *name, const char *address,
                                char *bound, size_t size)
 {
@@ -156,7 +156,7 @@ int serve_start_listeners(struct serve *s, struct err *e)
         return r;
     s->ui.otlp_grpc = listen_otlp(s, s->grpc, "OTLP/gRPC", l->otlp_grpc, s->otlp_grpc, sizeof s->otlp_grpc);
     s->ui.otlp_http = listen_otlp(s, s->http, "OTLP/HTTP", l->otlp_http, s->otlp_http, sizeof s->otlp_http);
-    return listen_api(s, s->address, sizeof s->address, e); /* last: what it tells about the others is known */
+    return listen_api(s, s->address, sizeof s->address, e); /* last, because it reports the state of the others */
 }
 
 static void stop_server(struct http_server *h)
@@ -190,7 +190,7 @@ bool serve_has_low_port(const struct serve_config *c)
     return false;
 }
 
-/* One number of each listener. */
+/* Writes one metric for each listener. */
 static void put_net(const struct serve *s, struct buf *out, const char *name, const char *kind, const char *help,
                     size_t offset)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See serve_load.h. */
+/* Reads the configuration of `wick serve` from files and options, and compares two versions of it. See serve_load.h. */
 #include "serve/serve_load.h"
 
 #include <stdio.h>
@@ -44,9 +44,9 @@ void serve_load_done(struct serve_load *l)
     conf_done(&l->conf);
 }
 
-/* --- what is different --- */
+/* --- differences --- */
 
-/* Sections and options that change while the server runs. */
+/* True for sections and options that can change while the server runs. */
 static bool is_live(const char *name)
 {
     static const char *const live[] = {

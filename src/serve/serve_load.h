@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The configuration of `wick serve`: files, --set and options put together, read at the start and again at SIGHUP. */
+/* The configuration of `wick serve`: files, --set and options combined, read at the start and again at SIGHUP. */
 #ifndef SERVE_SERVE_LOAD_H
 #define SERVE_SERVE_LOAD_H
 
@@ -15,13 +15,13 @@ struct serve_args {
 };
 
 struct serve_load {
-    struct conf conf; /* what the strings of config live in */
+    struct conf conf; /* owns the strings of config */
     struct serve_config config;
 };
 
-int serve_load(const struct serve_args *a, struct serve_load *ret, struct err *e); /* *ret to be freed in either case */
+int serve_load(const struct serve_args *a, struct serve_load *ret, struct err *e); /* always free *ret */
 void serve_load_done(struct serve_load *l);
-/* Names of options that differ, joined by ", ": those that a running server takes on, and those that wait for a restart.
+/* Names of options that differ, joined by ", ": those that a running server applies, and those that need a restart.
  * Either may be NULL. */
 void serve_load_changes(struct serve_load *before, struct serve_load *after, struct buf *ret_now,
                         struct buf *ret_later);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See serve_names.h. */
+/* Starts and stops symbolization at query time for `wick serve`. See serve_names.h. */
 #include "serve/serve_names.h"
 
 #include <errno.h>

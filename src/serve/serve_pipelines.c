@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See serve_pipelines.h. */
+/* Starts the pipelines that wick.yaml defines. See serve_pipelines.h. */
 #include "serve/serve_pipelines.h"
 
 #include <errno.h>

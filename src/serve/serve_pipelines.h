@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pipelines in wick.yaml: when it has the Collector's `service` section, its receivers, processors and exporters run inside
- * `wick serve`; the exporter `sink` is the store.
+ * Pipelines in wick.yaml: if it has the Collector's `service` section, its receivers, processors and exporters run
+ * inside `wick serve`; the exporter `sink` is the store.
  */
 #ifndef SERVE_SERVE_PIPELINES_H
 #define SERVE_SERVE_PIPELINES_H
@@ -13,7 +13,7 @@ struct conf;
 struct flow;
 struct sink;
 
-/* *ret stays NULL when the configuration has no pipelines. check_only: nothing is started. */
+/* *ret stays NULL if the configuration has no pipelines. check_only: nothing is started. */
 int serve_pipelines_start(struct conf *c, struct sink *sink, bool check_only, struct flow **ret, struct err *e);
 void serve_pipelines_stop(struct flow *f);
 void serve_pipelines_metrics(struct flow *f, struct buf *out);

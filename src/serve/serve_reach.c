@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See serve_state.h: giving up rights, and the paths that the server reaches afterwards (serve_rights.h). */
+/* Drops privileges, and finds the paths by which the server can reach its files afterwards (serve_rights.h). See
+ * serve_state.h. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "serve/serve_state.h"
 
-/* A path as this process reaches it once it has given up its rights. */
+/* Replaces a path by one that this process can use after it has dropped its privileges. */
 static int reach(struct serve *s, const char **path)
 {
     char *to = arena_alloc(&s->paths, SERVE_PATH_SIZE + 64);
@@ -36,7 +37,7 @@ static void add_dir(struct serve *s, const char *path, enum serve_dir_kind kind,
         s->rights.dirs[s->rights.n_dirs++] = (struct serve_dir){.path = path, .kind = kind, .file = file, .fd = -1};
 }
 
-/* The directory that a file is in. */
+/* Adds the directory that contains a file. */
 static int add_dir_of(struct serve *s, const char *file, enum serve_dir_kind kind)
 {
     const char *slash = file ? strrchr(file, '/') : NULL;
@@ -50,7 +51,7 @@ static int add_dir_of(struct serve *s, const char *file, enum serve_dir_kind kin
     return dir ? 0 : -ENOMEM;
 }
 
-/* Where files are that a reload reads again, and the socket. */
+/* Adds the directories of files that a reload reads again, and of the socket. */
 static int add_reached(struct serve *s)
 {
     const struct serve_config *c = &s->config;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See serve_rights.h. Handing directories over is in serve_dirs.c. */
+/* Drops the privileges of root: chooses the user, changes the owner of directories (serve_dirs.c), and confines the
+ * process. See serve_rights.h. */
 #include "serve/serve_rights.h"
 
 #include <errno.h>
@@ -16,7 +17,7 @@
 #include "serve/serve_dirs.h"
 #include "server/service_user.h"
 
-/* --- who is trusted --- */
+/* --- trusted users --- */
 
 static void trust(struct serve_rights *s, uid_t uid)
 {
@@ -38,9 +39,9 @@ static void find_trusted(struct serve_rights *s)
         trust(s, (uid_t) uid);
 }
 
-/* --- whom to be --- */
+/* --- the user to switch to --- */
 
-/* Whether the user namespace has this uid: a rootless container may have root alone. */
+/* True if the user namespace maps this uid: a rootless container may have root only. */
 static bool is_mapped(uid_t uid)
 {
     _cleanup_(buf_done) struct buf text = BUF_INIT;
@@ -66,7 +67,8 @@ static bool may_change_user(void)
     return confine_caps_get(&have) == 0 && have & CONFINE_CAP(CAP_SETUID) && have & CONFINE_CAP(CAP_SETGID);
 }
 
-/* The directory of a file that the administrator named stays closed when it is: that is told before anything is served. */
+/* The directory of a file that the administrator named keeps its permissions, even if the user cannot enter it: report
+ * that before the server starts. */
 static int check_files(const struct serve_rights *s, struct err *e)
 {
     for (unsigned i = 0; i < s->n_dirs; i++) {
@@ -103,7 +105,7 @@ static int become(struct serve_rights *s, uint64_t keep, struct err *e)
     return check_files(s, e);
 }
 
-/* The descriptors stay open on purpose, in children too: serve_rights_path() names them. */
+/* The descriptors stay open on purpose, in child processes too: serve_rights_path() refers to them. */
 static int open_dirs(struct serve_rights *s, struct err *e)
 {
     for (unsigned i = 0; i < s->n_dirs; i++) {
@@ -172,7 +174,7 @@ void serve_rights_log(const struct serve_rights *s)
     for (unsigned i = 0; i < s->n_dirs; i++) {
         const struct serve_dir *d = &s->dirs[i];
 
-        if (d->given > 1) /* one is a directory that was just made */
+        if (d->given > 1) /* 1 means only the directory itself, for example one that was just created */
             log_info("'%s': gave %llu files and directories to user %s", d->path, (unsigned long long) d->given,
                      s->name);
         if (d->left)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See serve_run.h. */
+/* Starts, reloads and stops the server and all of its parts, in the right order. See serve_run.h. */
 #include "serve/serve_run.h"
 
 #include <errno.h>
@@ -48,7 +48,7 @@ static int find_dirs(struct serve *s, const char *data_dir)
 
 /* --- start and stop --- */
 
-/* What is kept, for how long. The strings stay the configuration's. */
+/* Fills in what is kept and for how long. The strings still belong to the configuration. */
 static void put_retention(const struct serve_retention *r, struct store_config *ret)
 {
     const struct serve_retention_service *services = r->services.v;
@@ -86,14 +86,14 @@ static int start_store(struct serve *s, struct err *e)
     for (size_t i = 0; i < ARRAY_SIZE(stamps); i++)
         if (strcmp(c->store.timestamps, stamps[i]) == 0)
             sc.timestamps = (enum store_timestamps) i;
-    sc.memory = MIN(sc.memory, s->memory_limit / 16); /* a few of them may wait to be written */
+    sc.memory = MIN(sc.memory, s->memory_limit / 16); /* several of them may be waiting to be written */
     sc.cache = MIN(sc.cache, s->memory_limit / 4);
     sc.dictionary = sc.answers = s->memory_limit / 2;
     put_retention(&c->retention, &sc);
     return store_open(engine, &sc, &s->store, e);
 }
 
-/* Files with symbols live in the store's directory; a store in memory keeps none unless a directory is named. */
+/* Symbol files live in the store's directory; a store in memory keeps none unless a directory is configured. */
 static int start_names(struct serve *s, struct err *e)
 {
     const struct serve_symbols *c = &s->config.symbols;
@@ -106,7 +106,7 @@ static int start_names(struct serve *s, struct err *e)
                              s->store, e);
 }
 
-/* The server's own routes, each list in a file of its own. */
+/* The server's own routes; each list is in a file of its own. */
 static int (*const mounts[])(struct front *f) = {
     api_mount_query,     api_mount_status, api_mount_profile, api_mount_mcp, api_mount_openapi, api_mount_symbols,
     api_mount_pyroscope, api_mount_render, api_mount_views,   api_mount_pid, api_mount_ui,
@@ -121,7 +121,7 @@ static struct ui_settings ui_settings(const struct serve_config *c)
                                 .own_code = c->ui.own_code};
 }
 
-/* What the web UI is told besides data, and who is watched sending. */
+/* Sets up what the web UI needs besides data, and the list of senders. */
 static int start_ui(struct serve *s)
 {
     int r;
@@ -143,7 +143,7 @@ static int start_ui(struct serve *s)
     return r;
 }
 
-/* Batches of the agent that is this server's child. */
+/* Metrics of the agent that is this server's child process. */
 static void put_agent(struct agent_feed *agent, struct buf *out)
 {
     struct agent_feed_counts n;
@@ -228,7 +228,7 @@ void serve_stop(struct serve *s)
     serve_pipelines_stop(s->pipelines);
     serve_stop_listeners(s);
     front_stop(s->front);
-    agent_feed_free(s->agent); /* the UI asks it how it is until here */
+    agent_feed_free(s->agent); /* until here the UI may ask for its state */
     workers_free(s->workers);
     serve_names_stop(&s->names);
     store_close(s->store);
@@ -248,7 +248,7 @@ void serve_stop(struct serve *s)
     mem_free(s);
 }
 
-/* The configuration is read again: what can change while running does, the rest is named. */
+/* Reads the configuration again: applies what can change at runtime and logs the names of the other changes. */
 static int reload_config(struct serve *s, struct err *e)
 {
     _cleanup_(buf_done) struct buf now = BUF_INIT, later = BUF_INIT;
@@ -307,7 +307,8 @@ static int open_auth(struct serve *s, struct err *e)
     return r;
 }
 
-/* Nothing was ever kept here: somebody looks at wick for the first time, and sees more sooner. */
+/* True if nothing was ever stored here. A first-time user should see results soon, so the agent starts with a higher
+ * rate. */
 static bool is_new_install(const struct serve *s)
 {
     char path[SERVE_PATH_SIZE + 16];
@@ -358,7 +359,7 @@ static int start(struct serve *s, const char *data_dir, struct err *e)
     if (r == 0 && s->config.agent.enabled && !s->args->no_agent && !getenv("WICK_NO_AGENT"))
         r = start_agent(s, e);
     if (r == 0)
-        r = serve_start_tls(s, e); /* before rights are given up: the key may be readable to root alone */
+        r = serve_start_tls(s, e); /* before privileges are dropped: the key may be readable by root only */
     if (r == 0)
         r = serve_drop_rights(s, e);
     if (r == 0)
@@ -378,7 +379,7 @@ static int start(struct serve *s, const char *data_dir, struct err *e)
     return r < 0 ? r : serve_start_listeners(s, e);
 }
 
-/* The configuration alone; *ret is to be freed in either case. */
+/* Loads only the configuration; *ret must be freed, on failure too. */
 static int load(struct serve_args *args, struct serve **ret, struct err *e)
 {
     struct serve *s = mem_zalloc(sizeof *s);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See serve_self.h. */
+/* Profiles the server itself with libwick and serves the result as pprof. See serve_self.h. */
 #include "serve/serve_self.h"
 
 #include <dlfcn.h>

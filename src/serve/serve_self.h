@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * /debug/pprof/ of the server itself, as Go's net/http/pprof has it: `go tool pprof http://HOST:4040/debug/pprof/profile`.
- * Sampled by libwick, which is loaded at the first request and runs only while a profile is taken; without the library
- * these paths say so. Threads must be able to get SIGPROF: thread_let_through().
+ * /debug/pprof/ of the server itself, like Go's net/http/pprof: `go tool pprof http://HOST:4040/debug/pprof/profile`.
+ * libwick does the sampling; it is loaded at the first request and runs only while a profile is taken. Without the
+ * library these paths answer with an error message. Threads must not block SIGPROF: thread_let_through().
  */
 #ifndef SERVE_SERVE_SELF_H
 #define SERVE_SERVE_SELF_H

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of the running server share (serve_run.c, serve_listen.c, serve_reach.c); serve_run.h is the outside. */
+/* What the files of the running server share (serve_run.c, serve_listen.c, serve_reach.c); serve_run.h is the public
+ * interface. */
 #ifndef SERVE_SERVE_STATE_H
 #define SERVE_SERVE_STATE_H
 
@@ -21,14 +22,14 @@ struct http_server;
 /* Everything that runs. Freed in the order of serve_stop(). */
 struct serve {
     struct serve_args *args;
-    struct serve_load first, *again; /* as it started; as it was read last, NULL if never again */
-    struct serve_config config;      /* of first */
+    struct serve_load first, *again; /* as of the start; as reloaded last, NULL if never */
+    struct serve_config config;      /* that of first */
     struct flow *pipelines;
-    struct agent_feed *agent; /* a child of ours with rights that we give up; NULL: none */
+    struct agent_feed *agent; /* a child process with privileges that this one drops; NULL: none */
     struct serve_rights rights;
     size_t memory_limit; /* limits.memory, resolved */
     char data_dir[SERVE_PATH_SIZE], store_dir[SERVE_PATH_SIZE];
-    const char *token_file, *reached_store; /* as this process reaches them */
+    const char *token_file, *reached_store; /* the paths by which this process reaches them */
     struct arena paths;
     struct store *store;
     struct serve_names names;
@@ -44,7 +45,7 @@ struct serve {
     struct tls_context *tls;
     struct http_server *api, *grpc, *http;
     const char **hosts;
-    char address[256]; /* of the API */
+    char address[256]; /* address of the API */
 };
 
 /* serve_listen.c */
@@ -57,7 +58,7 @@ bool serve_has_low_port(const struct serve_config *c);
 
 /* serve_reach.c */
 int serve_drop_rights(struct serve *s, struct err *e);
-/* Directories of source code, as this process reaches them. */
+/* Directories of source code, by the paths by which this process reaches them. */
 int serve_reach_sources(struct serve *s, struct serve_config *c);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See tenant_gate.h. */
+/* Applies the limits of one tenant to incoming batches and counts their outcome. See tenant_gate.h. */
 #include "serve/tenant_gate.h"
 
 #include <errno.h>
@@ -11,7 +11,7 @@
 #include "model/batch.h"
 #include "server/front.h"
 
-/* On the way through: what was handed on, until it comes home. */
+/* A batch that was passed on, until it is acknowledged. */
 struct gate_ack {
     struct ack ack;
     struct ack *home;
@@ -55,7 +55,7 @@ static void on_ack(struct ack *a, const struct ack_result *r)
     mem_free(g);
 }
 
-/* 0, or how long to wait. */
+/* Returns 0, or how long to wait. */
 static int64_t take(struct tenant_gate *g, uint32_t samples)
 {
     int64_t now = clock_mono(), wait = 0;
@@ -82,7 +82,7 @@ static int64_t lag_of(const struct batch *b, int64_t received)
     return p && p->time_ns ? wrap_sub(wrap_sub(received, p->time_ns), p->duration_ns) : 0;
 }
 
-/* False when the batch was refused for its series. */
+/* False if the batch was refused because of its series. */
 static bool take_series(struct tenant_gate *g, const struct batch *b, struct ack *ack)
 {
     int64_t max = g->max_series;
