@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See agg.h. */
+/* Sums of samples (agg.h): a hash map over entries, whose frames and attributes lie in two bounded pools. */
 #include "sdk/agg.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wick.h's provider functions, and the process's one provider. */
+/* The provider functions of wick.h, and the single provider of the process. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +23,7 @@
 #include "sdk/words.h"
 
 static struct wick_provider *current;
-static pthread_mutex_t one_lock = PTHREAD_MUTEX_INITIALIZER; /* current, start and stop */
+static pthread_mutex_t one_lock = PTHREAD_MUTEX_INITIALIZER; /* guards the current provider, and start and stop */
 static bool atfork_done;
 
 struct wick_provider *provider_current(void)
@@ -53,7 +53,7 @@ int provider_start_thread(struct wick_provider *p, struct err *e)
     return r;
 }
 
-/* The thread may be inside of the system's resolver, which nothing interrupts: then it is left there. */
+/* The thread may be inside the system's resolver, which cannot be interrupted: then it is left running. */
 void provider_stop_thread(struct wick_provider *p)
 {
     struct timespec until;
@@ -75,7 +75,7 @@ int provider_run(struct wick_provider *p, int (*f)(struct wick_provider *, void 
     if (!atomic_load(&p->thread_running))
         return -ESHUTDOWN;
     pthread_mutex_lock(&p->lock);
-    while (p->job || p->job_arg) /* another caller's */
+    while (p->job || p->job_arg) /* the job of another caller */
         pthread_cond_wait(&p->changed, &p->lock);
     p->job = f;
     p->job_arg = arg;
@@ -182,7 +182,7 @@ static void find_self(void)
     const struct module_set *set = atomic_load(&core.modules);
     const struct module *m = set ? modules_find(set, here) : NULL;
 
-    if (m && !core.self_lo) { /* once: handlers read it */
+    if (m && !core.self_lo) { /* set only once, because handlers read it */
         core.self_hi = m->hi;
         core.self_lo = m->lo;
     }
@@ -200,7 +200,7 @@ static void main_stack(uint64_t *lo, uint64_t *hi)
     *lo = *hi - size;
 }
 
-/* The calling thread, if it is the first of the process; others are found by scanning. */
+/* Registers the calling thread if it is the first of the process; others are found by scanning. */
 static void enter_main(void)
 {
     uint64_t lo = 0, hi = 0;
@@ -275,7 +275,7 @@ static int start_locked(struct wick_provider *p, struct err *e)
     return r;
 }
 
-/* Tells readers outside of the process who it is and which profile types it sends. */
+/* Publishes to readers outside the process which service this is and which profile types it sends. */
 static void publish(struct wick_provider *p)
 {
     static const char *const names[N_TYPES] = {"cpu", "wall", "alloc", "heap", "lock"};
@@ -358,7 +358,7 @@ void wick_provider_free(struct wick_provider *p)
         return;
     }
     stop_locked(p);
-    if (atomic_load(&p->thread_running)) { /* still in use, and a second one would share its tables */
+    if (atomic_load(&p->thread_running)) { /* the old thread still uses its tables, and a second one would share them */
         pthread_mutex_unlock(&one_lock);
         return;
     }
@@ -439,7 +439,7 @@ int wick_flush(struct wick_provider *p, unsigned timeout_ms)
     if (!(p = given(p)) || !atomic_load(&p->thread_running))
         return words_set(WICK_ESTATE, "there is no provider, or it is stopped");
     clock_gettime(CLOCK_REALTIME, &until);
-    if (!timeout_ms) /* the export's own, and a moment for its words */
+    if (!timeout_ms) /* the timeout of the export, plus time to report its error */
         timeout_ms = (unsigned) p->s.timeout_ms + 1000;
     until.tv_nsec += (long) (timeout_ms % 1000) * 1000000;
     until.tv_sec += (time_t) (timeout_ms / 1000) + until.tv_nsec / 1000000000;

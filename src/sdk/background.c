@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The background thread: drains rings into sums, keeps modules and threads, exports at its interval, serves requests, and
- * keeps the whole within its budget.
+ * The background thread: drains the rings into sums, updates the lists of modules and threads, exports at its interval,
+ * serves requests, and keeps the overhead within the budget.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -20,14 +20,14 @@
 #include "sdk/start.h"
 #include "sdk/sys.h"
 
-/* At 100 Hz and 36 frames a thread fills two thirds of its ring in one busy tick; above that its handler wakes us. */
+/* At 100 Hz and 36 frames, a busy thread fills two thirds of its ring in one tick; above that its handler wakes us. */
 enum { TICK_MS = 250, IDLE_TICK_MS = 500, WALL_TICK_MS = 200, SCAN_NS = 1000000000 };
 
 /* --- draining --- */
 static void add_to_all(struct wick_provider *p, int type, const struct record *r, const uint32_t *ids, uint32_t n,
                        int64_t v0, int64_t v1)
 {
-    bool wanted = p->s.types & (1u << type); /* otherwise a request to /debug/pprof switched it on */
+    bool wanted = p->s.types & (1u << type); /* otherwise a request to /debug/pprof turned it on */
 
     if (p->s.exporting && wanted)
         agg_add(&p->export[type], r, ids, n, v0, v1);
@@ -87,7 +87,7 @@ static void take_record(struct wick_provider *p, struct thr *t, const struct rec
     }
 }
 
-/* True when there was something. */
+/* Returns true if there were records. */
 static bool drain_thread(struct wick_provider *p, struct thr *t)
 {
     uint32_t tail = atomic_load_explicit(&t->tail, memory_order_relaxed);
@@ -141,7 +141,8 @@ bool background_drain(struct wick_provider *p)
 }
 
 /* --- governor --- */
-/* Own CPU (handlers and this thread) against the process's; above the budget the rate is halved, never below 1. */
+/* Compares our own CPU time (handlers and this thread) with that of the process; above the budget the rate is halved,
+ * but never below 1. */
 static void govern(struct wick_provider *p)
 {
     int64_t cpu = sys_clock_ns(CLOCK_PROCESS_CPUTIME_ID), own = sys_clock_ns(CLOCK_THREAD_CPUTIME_ID);
@@ -153,9 +154,9 @@ static void govern(struct wick_provider *p)
     own += (int64_t) atomic_load(&core.handler_ns);
     used = own - p->gov_own;
     had = cpu - p->gov_cpu;
-    if (p->gov_cpu && had < NS_PER_S / 2) /* too little to judge by: the look gets longer */
+    if (p->gov_cpu && had < NS_PER_S / 2) /* too little CPU time to judge by: extend the observation */
         return;
-    first = !p->gov_cpu; /* making tables for what is loaded at the start is paid once */
+    first = !p->gov_cpu; /* building the tables of the objects loaded at the start is a one-time cost */
     p->gov_own = own;
     p->gov_cpu = cpu;
     if (first || (double) used <= (double) had * p->s.cpu_budget || rate == 1)
@@ -172,7 +173,7 @@ static void check_signal(void)
 {
     if (!atomic_load(&core.sampling) || !(core.types & (WICK_CPU | WICK_WALL)) || handler_is_ours())
         return;
-    thr_disarm_all(); /* the host took the signal: it is its; we take another one */
+    thr_disarm_all(); /* the host has taken over the signal: leave it to the host and use another one */
     if (handler_install(0) == 0)
         thr_arm_all();
 }
@@ -215,7 +216,7 @@ static void run_flush(struct wick_provider *p, int64_t now)
         return;
     r = export_now(p, &e);
     if (wanted != p->flush_done || last) {
-        int w = export_write_files(p, r < 0 ? NULL : &e); /* whatever came of the export */
+        int w = export_write_files(p, r < 0 ? NULL : &e); /* whether or not the export succeeded */
 
         r = r < 0 ? r : w;
     }
@@ -235,7 +236,8 @@ static void run_flush(struct wick_provider *p, int64_t now)
 }
 
 /* --- the last thread --- */
-/* With no thread left that is known, the next look is soon: the last one is on its way out, or one was not known. */
+/* If no known thread is left, look again soon: either the last one is about to end, or there is one that was not
+ * known. */
 static int64_t tick_ms(struct wick_provider *p, bool busy)
 {
     int64_t tick = core.types & WICK_WALL ? WALL_TICK_MS : busy ? TICK_MS : IDLE_TICK_MS;
@@ -248,8 +250,8 @@ static int64_t tick_ms(struct wick_provider *p, bool busy)
     return MIN(tick, p->alone_ms);
 }
 
-/* All threads of the host have ended, the first one by pthread_exit(): without us the last one would have ended the process
- * with status 0, and so do we. */
+/* All threads of the host have ended, the first one by pthread_exit(). Without us the last one would have ended the
+ * process with status 0, so we do the same. */
 static _Noreturn void end_process(struct wick_provider *p)
 {
     ending_hurry(ENDING_EXPORT_MS);
@@ -257,7 +259,7 @@ static _Noreturn void end_process(struct wick_provider *p)
     p->flush_wanted++;
     pthread_mutex_unlock(&p->lock);
     run_flush(p, clock_mono());
-    atomic_store(&p->thread_running, false); /* who stops the provider at exit must not wait for us */
+    atomic_store(&p->thread_running, false); /* a caller that stops the provider at exit must not wait for us */
     pthread_sigmask(SIG_SETMASK, &p->host_mask, NULL);
     exit(0);
 }
@@ -271,7 +273,7 @@ void *background_main(void *arg)
     heap_exclude_thread();
     lock_exclude_thread();
     p->next_export = now + p->s.export_interval_ms * NS_PER_MS;
-    for (int type = TYPE_CPU; type <= TYPE_WALL; type++) /* without an exporter snapshots are what it is for */
+    for (int type = TYPE_CPU; type <= TYPE_WALL; type++) /* without an exporter, samples are only used by snapshots */
         if (!p->s.exporting && !p->s.file && core.types & (1u << type) && !p->snapshots[type])
             p->snapshots[type] = session_begin(p, type);
     while (!atomic_load(&p->stop) && !alone) {
@@ -279,7 +281,7 @@ void *background_main(void *arg)
         int64_t left = p->s.exporting ? (p->next_export - now) / NS_PER_MS + 1 : tick;
 
         server_poll(p, (int) MAX(MIN(left, tick), (int64_t) 0));
-        if (modules_refresh() > 0) /* before the samples that met new objects are named */
+        if (modules_refresh() > 0) /* before samples from newly loaded objects are named */
             start_hooks();
         busy = background_drain(p);
         now = clock_mono();

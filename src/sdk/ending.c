@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See ending.h.
+ * The last flush of a process that is about to end, and the test for its last thread (ending.h).
  *
  * A request for the last flush is two counters: `asked` is raised by the thread that ends, `answered` by the background
- * thread. Both are futexes, so a signal handler may wait on them, also one that interrupted a thread inside of wick's API.
+ * thread. Both are futexes, so a signal handler may wait on them, even one that interrupted a thread inside wick's API.
  */
 #include "sdk/ending.h"
 
@@ -18,7 +18,7 @@
 #include "sdk/sys.h"
 
 static _Atomic uint32_t asked, answered;
-static _Atomic int64_t hurry; /* when exports have to be over; 0: no hurry */
+static _Atomic int64_t hurry; /* deadline of exports; 0: none */
 static uint32_t being_answered;
 
 bool ending_flush(unsigned ms)
@@ -73,7 +73,8 @@ void ending_reset(void)
 }
 
 /* --- the last thread --- */
-/* "TID (NAME) STATE ...", and NAME may hold anything. A thread that ended is Z (the first one of a process) or X. */
+/* The file holds "TID (NAME) STATE ...", and NAME may contain any character. A thread that has ended is in state Z (the
+ * first one of a process) or X. */
 static bool runs(int directory, int tid)
 {
     char path[32], stat[512], *end;
@@ -82,7 +83,7 @@ static bool runs(int directory, int tid)
 
     snprintf(path, sizeof path, "%d/stat", tid);
     fd = (int) sys_call(SYS_openat, directory, (long) path, O_RDONLY | O_CLOEXEC, 0);
-    if (fd < 0) /* it has gone meanwhile */
+    if (fd < 0) /* it has ended in the meantime */
         return false;
     n = sys_call(SYS_read, fd, (long) stat, sizeof stat - 1, 0);
     sys_call(SYS_close, fd, 0, 0, 0);

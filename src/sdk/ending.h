@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How a profiled process ends. wick's thread must not keep a process alive, change its exit status, or delay its end by
- * more than a moment; and what was sampled should be sent or written before the process is gone.
+ * How a profiled process ends. wick's thread must not keep a process alive, change its exit status, or noticeably delay
+ * its end; and the samples taken so far should be sent or written before the process is gone.
  */
 #ifndef SDK_ENDING_H
 #define SDK_ENDING_H
@@ -12,13 +12,13 @@
 struct wick_provider;
 
 enum {
-    ENDING_EXPORT_MS = 1000, /* of the last export, when the process is about to end: a collector may never answer */
-    ENDING_FILE_MS = 5000,   /* of the last file and export together */
+    ENDING_EXPORT_MS = 1000, /* for the last export, when the process is about to end: a collector may never answer */
+    ENDING_FILE_MS = 5000,   /* for the last file and export together */
 };
 
 /*
- * Asks the background thread for a last flush and waits for it, at most ms milliseconds. Async-signal-safe: takes no lock
- * and allocates nothing. False if the flush was not finished in time.
+ * Asks the background thread for a last flush and waits for it, at most ms milliseconds. Async-signal-safe: it takes no
+ * lock and allocates nothing. False if the flush was not finished in time.
  */
 bool ending_flush(unsigned ms);
 
@@ -30,9 +30,9 @@ void ending_flushed(void);
 int64_t ending_deadline(int64_t deadline);
 /* From now on no export lasts longer than ms milliseconds. */
 void ending_hurry(unsigned ms);
-/* At a start, and in a forked child: nobody waits, nobody is in a hurry. */
+/* At a start, and in a forked child: clears pending requests and deadlines. */
 void ending_reset(void);
-/* True if the calling thread is the only one of the process that still runs. */
+/* True if the calling thread is the only one of the process that is still running. */
 bool ending_alone(void);
 
 #endif

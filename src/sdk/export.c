@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What leaves the process: OTLP to an endpoint, pprof to files, sessions for /debug/pprof and snapshots. Background only. */
+/* The outputs of the process: OTLP to an endpoint, pprof to files, sessions for /debug/pprof and snapshots. Background
+ * thread only. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -21,8 +22,8 @@
 #include "sdk/provider.h"
 #include "sdk/start.h"
 
-#define LINES_FREE_NS (2 * NS_PER_S) /* for what is there at the start */
-#define LINES_NS (5 * NS_PER_S) /* a client waits 1.5 times what it asked for, and 5 s */
+#define LINES_FREE_NS (2 * NS_PER_S) /* for the objects loaded at the start */
+#define LINES_NS (5 * NS_PER_S) /* a client waits for 1.5 times the duration it asked for, plus 5 s */
 
 static const char *const type_names[N_TYPES] = {"cpu", "wall", "alloc", "heap", "lock"};
 
@@ -39,8 +40,8 @@ static int64_t period_of(const struct wick_provider *p, int type)
     }
 }
 
-/* True for the types that are exported and written: those of the settings, not one that a request to /debug/pprof switched
- * on for its own duration. Alloc and heap are one profile. */
+/* True for the types that are exported and written: those of the settings, not one that a request to /debug/pprof
+ * turned on for its own duration. Alloc and heap are one profile. */
 static bool is_exported(const struct wick_provider *p, int type)
 {
     if (type == TYPE_ALLOC)
@@ -84,8 +85,8 @@ static void pump(void)
 
 /*
  * Until when an export may wait for lines and inlined calls, which a helper process reads; 0: not at all. The helper is
- * asked only for addresses that are new, and may take 2 % of the time. When the process is about to end there is little time:
- * it gets half of that, and none in a process that was short, as the children of a shell are.
+ * only asked about new addresses, and may use 2 % of the time. A process that is about to end has little time left: the
+ * helper gets half of it, or none in a short-lived process such as a child of a shell.
  */
 static int64_t lines_until(struct wick_provider *p)
 {
@@ -168,7 +169,7 @@ int export_now(struct wick_provider *p, struct err *e)
     if (!p->s.exporting)
         return 0;
     r = make_request(p, &plain, e);
-    begin_interval(p); /* what comes in while this is sent belongs to the next */
+    begin_interval(p); /* samples that arrive during the export belong to the next interval */
     if (r == 0 && plain.n)
         r = send_request(p, &plain, e);
     if (r < 0)
@@ -201,7 +202,7 @@ static int file_name(const char *base, int type, bool first, char *to, size_t si
     return 0;
 }
 
-/* Whole or not at all, but not synced: the process may be about to end, and must not wait for a disk. */
+/* Replaces the file atomically but does not sync it: the process may be about to end, and must not wait for a disk. */
 static int write_file(const char *path, const struct buf *b, struct err *e)
 {
     char tmp[4096 + 16];
@@ -261,7 +262,7 @@ struct session *session_begin(struct wick_provider *p, int type)
 
     if (!s)
         return NULL;
-    background_drain(p); /* what was sampled before belongs to nobody */
+    background_drain(p); /* earlier samples do not belong to this session */
     s->type = type;
     agg_init(&s->agg, p->s.max_samples);
     s->start_wall = clock_wall();

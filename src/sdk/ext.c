@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See ext.h. wick_ext_sample() may run in a signal handler: it calls handler.c and reads atomics, nothing else. */
+/* Samples from extensions (ext.h). wick_ext_sample() may run in a signal handler: it calls only handler.c and reads
+ * atomics. */
 #include "sdk/ext.h"
 
 #include <string.h>
@@ -9,7 +10,7 @@
 #include "sdk/span.h"
 #include "sdk/words.h"
 
-static _Atomic int thread_key = -1; /* number of the label thread.name */
+static _Atomic int thread_key = -1; /* key number of the label thread.name */
 
 static int kind_of(unsigned type)
 {

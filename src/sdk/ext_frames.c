@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See ext.h, ext_frames.h. Frames live in chunks that are never freed and are found by a map under a lock; readers go by
- * number and need none.
+ * Interned frames of extensions (ext.h, ext_frames.h). They live in chunks that are never freed, and are looked up in a
+ * map under a lock; readers use the number and need no lock.
  */
 #include "sdk/ext_frames.h"
 
@@ -68,7 +68,7 @@ static uint64_t hash_of(const struct ext_frame *f)
     return hash_mix(h, hash64(f->kind.p, f->kind.n) ^ (uint64_t) f->line.line << 20);
 }
 
-/* Under the lock. Its number, 0 without memory. */
+/* Called under the lock. Returns the number of the frame, 0 if out of memory. */
 static uint32_t add(const struct ext_frame *f, uint64_t h)
 {
     uint32_t n = atomic_load(&n_frames);

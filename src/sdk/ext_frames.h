@@ -8,7 +8,7 @@
 #include "base/str.h"
 #include "sdk/line_query.h"
 
-#define EXT_FRAMES_TAG (0xe7e0ull << 48) /* no address of a program on x86-64 or arm64 */
+#define EXT_FRAMES_TAG (0xe7e0ull << 48) /* not a valid user-space address on x86-64 or arm64 */
 
 struct ext_frame {
     struct frame_line line;
@@ -20,7 +20,7 @@ static inline bool ext_frames_is(uint64_t pc)
     return (pc & (0xffffull << 48)) == EXT_FRAMES_TAG;
 }
 
-/* The frame of a number, NULL when there is none. Any thread; it stays where it is. */
+/* The frame with this number, NULL if there is none. Any thread; the frame is never moved. */
 const struct ext_frame *ext_frames_at(uint64_t number);
 /* Around fork(). */
 void ext_frames_fork_prepare(void);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See frame_table.h. A cache from pc to frame spares the search of modules; it is emptied when the modules change. */
+/* The table of frames and their names (frame_table.h). A cache from pc to frame avoids searching the modules; it is
+ * emptied when the modules change. */
 #include "sdk/frame_table.h"
 
 #include <errno.h>
@@ -59,7 +60,7 @@ static bool begin(void)
     return n_frames > 0;
 }
 
-/* An extension's: it comes with its name and line. */
+/* A frame of an extension, which already has its name and line. */
 static uint32_t add_external(uint64_t number)
 {
     const struct ext_frame *x = ext_frames_at(number);
@@ -84,7 +85,7 @@ uint32_t frames_resolve(const uint64_t *pc, uint32_t n, uint32_t generation, uin
         cache_generation = generation;
     }
     for (uint32_t i = 0; i < n; i++) {
-        uint64_t at = i ? pc[i] - 1 : pc[i]; /* a return address is behind its call */
+        uint64_t at = i ? pc[i] - 1 : pc[i]; /* a return address points after its call */
         uint32_t slot = (uint32_t) (hash64_u64(at) >> 32) % CACHE;
         const struct module *m;
 
@@ -94,7 +95,7 @@ uint32_t frames_resolve(const uint64_t *pc, uint32_t n, uint32_t generation, uin
         }
         if (cache[slot].pc != at) {
             m = set ? modules_find(set, at) : NULL;
-            if (!m && newest && newest != set) /* loaded after that generation, and sampled before it was seen */
+            if (!m && newest && newest != set) /* loaded after that generation, and sampled before it was noticed */
                 m = modules_find(newest, at);
             cache[slot].id = m ? add_frame(m->file, at - m->bias) : add_frame(0, at);
             cache[slot].pc = at;
@@ -124,7 +125,7 @@ uint32_t frames_count(void)
 /* --- names --- */
 static void sort_queries(struct name_query *q, size_t n)
 {
-    for (size_t gap = n / 2; gap; gap /= 2) /* Shell's: no memory, short lists */
+    for (size_t gap = n / 2; gap; gap /= 2) /* shell sort: needs no memory, and the lists are short */
         for (size_t i = gap; i < n; i++) {
             struct name_query x = q[i];
             size_t k = i;
@@ -180,7 +181,7 @@ static void name_file(uint32_t file, struct name_query *q, size_t n)
                 fr->name = arena_str(&names, q[i].name);
                 fr->start = q[i].value;
             }
-            q[i].name = (struct str){0}; /* it points into the file */
+            q[i].name = (struct str){0}; /* the name points into the file */
             q[i].rank = 0;
         }
     }
@@ -216,7 +217,7 @@ void frames_name(const uint32_t *ids, uint32_t n)
 }
 
 /* --- lines --- */
-/* Of one file; false when there is nobody to ask. */
+/* Lines of one file; returns false if no symbolizer is available. */
 static bool find_lines_of(uint32_t file, const uint32_t *ids, uint32_t n, int64_t deadline, void (*pump)(void))
 {
     const struct module_file *f = modules_file(file);
@@ -240,7 +241,7 @@ static bool find_lines_of(uint32_t file, const uint32_t *ids, uint32_t n, int64_
     r = k ? line_query(f->path, addresses, k, deadline, pump, &names, answers) : 0;
     for (uint32_t i = 0; i < k; i++) {
         frames[asked[i]].lines = answers[i];
-        frames[asked[i]].lines_asked = r != -ETIMEDOUT; /* else the next one asks again */
+        frames[asked[i]].lines_asked = r != -ETIMEDOUT; /* otherwise the next export asks again */
     }
     return r != -ENOENT;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Frames seen by this process: (file, ELF address), numbered, each with the name of its function once somebody asked.
- * Append-only and bounded; frame 0 is "[truncated]". Background thread only.
+ * Frames seen by this process: (file, ELF address), numbered, each with the name of its function once it has been
+ * looked up. Append-only and bounded; frame 0 is "[truncated]". Background thread only.
  */
 #ifndef SDK_FRAME_TABLE_H
 #define SDK_FRAME_TABLE_H
@@ -15,23 +15,23 @@ enum { FRAMES_MAX = 1 << 18, FRAME_TRUNCATED = 0, FRAME_PARKED = 1, FRAME_CUT = 
 #define FRAME_EXTERNAL UINT32_MAX /* its address is a number of ext_frames.h */
 
 struct frame {
-    uint32_t file;            /* modules_file(); 0 = outside of all objects; FRAME_EXTERNAL */
-    bool asked;               /* a name was looked for */
+    uint32_t file;            /* modules_file(); 0 = outside all objects; or FRAME_EXTERNAL */
+    bool asked;               /* a name has been looked up */
     bool lines_asked;         /* lines were */
-    uint64_t address;         /* ELF address of the instruction (of the call, not behind it) */
-    struct str name;          /* empty when there is none */
-    uint64_t start;           /* ELF address of the function, 0 when not known */
-    struct line_answer lines; /* n = 0 when there are none */
+    uint64_t address;         /* ELF address of the instruction (of the call, not after it) */
+    struct str name;          /* empty if there is none */
+    uint64_t start;           /* ELF address of the function, 0 if not known */
+    struct line_answer lines; /* n = 0 if there are none */
 };
 
 /* Numbers for the program counters of a record, leaf first. Returns n. */
 uint32_t frames_resolve(const uint64_t *pc, uint32_t n, uint32_t generation, uint32_t *ret);
 const struct frame *frame_at(uint32_t id);
 uint32_t frames_count(void);
-const char *frame_file(const struct frame *f); /* the path of its object, "" when it has none */
-/* Looks for the names of these frames, file by file. */
+const char *frame_file(const struct frame *f); /* the path of its object, "" if it has none */
+/* Looks up the names of these frames, file by file. */
 void frames_name(const uint32_t *ids, uint32_t n);
-/* Looks for the lines and inlined calls of these frames, where a `wick symbolize` is found; until deadline. */
+/* Looks up the lines and inlined calls of these frames until deadline, if `wick symbolize` is available. */
 void frames_find_lines(const uint32_t *ids, uint32_t n, int64_t deadline, void (*pump)(void));
 void frames_reset(void);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See got.h. Called with the loader's list locked (dl_iterate_phdr), so that no object goes away under it. */
+/* Replaces functions in global offset tables (got.h). Called with the loader's list locked (dl_iterate_phdr), so that
+ * no object can be unloaded at the same time. */
 #include "sdk/got.h"
 
 #include <elf.h>
@@ -63,7 +64,7 @@ static bool read_dynamic(const struct dl_phdr_info *info, struct tables *t)
     return t->symbols && t->strings;
 }
 
-/* A page that was made read-only after relocation is opened for the moment of the write. */
+/* A page that was made read-only after relocation is made writable only for the write. */
 static bool is_read_only(const struct dl_phdr_info *info, uint64_t at)
 {
     for (int i = 0; i < info->dlpi_phnum; i++) {
@@ -98,7 +99,7 @@ static void patch(const struct dl_phdr_info *info, const struct tables *t, const
         const char *name;
 
         if ((type != R_SLOT && type != R_DATA) ||
-            !symbol) /* also of what it defines itself: libc's own malloc() calls */
+            !symbol) /* also references to symbols that the object defines itself: libc's own malloc() calls */
             continue;
         name = t->strings + t->symbols[symbol].st_name;
         for (size_t k = 0; k < p->n; k++)
@@ -118,11 +119,11 @@ static int on_object(struct dl_phdr_info *info, size_t size, void *arg)
     base = base ? base + 1 : info->dlpi_name;
     if (strncmp(base, "ld-linux", 8) == 0 || strncmp(base, "linux-vdso", 10) == 0)
         return 0;
-#if defined(__SANITIZE_THREAD__) /* its run-time library calls libc before its threads may run instrumented code */
+#if defined(__SANITIZE_THREAD__) /* TSan's run-time library calls libc before its threads may run instrumented code */
     if (strncmp(base, "libc.", 5) == 0 || strncmp(base, "libtsan", 7) == 0)
         return 0;
 #endif
-    for (int i = 0; i < info->dlpi_phnum; i++) { /* ourselves, and what the caller names */
+    for (int i = 0; i < info->dlpi_phnum; i++) { /* ourselves, and the object that the caller excludes */
         uint64_t lo = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr;
 
         if (info->dlpi_phdr[i].p_type == PT_LOAD && (core.self_lo - lo < info->dlpi_phdr[i].p_memsz ||

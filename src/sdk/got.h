@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Hooks without preloading: the addresses by which loaded objects call a function (their global offset tables) are replaced
- * by those of a hook. Objects that come later are done when the background notices them. Never undone: hooks that are off
- * cost a load and a jump.
+ * Hooks without preloading: the addresses by which loaded objects call a function (in their global offset tables) are
+ * replaced by the address of a hook. Objects loaded later are patched when the background thread notices them. Hooks
+ * are never removed: a hook that is off costs a load and a jump.
  */
 #ifndef SDK_GOT_H
 #define SDK_GOT_H
@@ -14,8 +14,8 @@ struct got_hook {
     void *hook;
 };
 
-/* In all loaded objects but our own, the loader, and the one that holds the address skip (NULL: none). Returns how many
- * places were changed. */
+/* Patches all loaded objects except our own, the loader, and the one that contains the address skip (NULL: none).
+ * Returns the number of entries changed. */
 int got_install(const struct got_hook *hooks, size_t n, const void *skip);
 
 #endif

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * All that runs in a signal handler, and what hooks share with it.
+ * All code that runs in a signal handler, and the code that hooks share with it.
  *
- * May call: what is in this file, the inline readers of unwind/walk.h and unwind/table.h, direct_rule(), sys.h's raw
- * system calls, clock_gettime, memcpy and memset. Nothing else: no lock, no allocation, no stdio, no loader. It may read
- * the calling thread's otel_thread_ctx_v1 (only where that is static TLS) and write its own ring. An extension's walker
- * (ext.h) keeps to the same.
+ * It may call the functions in this file, the inline readers of unwind/walk.h and unwind/table.h, direct_rule(),
+ * sys.h's raw system calls, clock_gettime, memcpy and memset. Nothing else: no lock, no allocation, no stdio, no
+ * loader. It may read the calling thread's otel_thread_ctx_v1 (only where that is static TLS) and write its own ring.
+ * An extension's walker (ext.h) must keep to the same rules.
  *
- * Rings: one producer thread whose hooks can be interrupted by its handler, one consumer. Room is reserved by a
- * compare-and-swap of head, filled, and committed by storing `kind` last; the consumer stops at the first record that is
- * not committed, and clears what it consumed, so that room ahead is always zero.
+ * Rings: one producer thread whose hooks can be interrupted by its handler, one consumer. Space is reserved by a
+ * compare-and-swap of head, filled, and committed by storing `kind` last; the consumer stops at the first record that
+ * is not committed, and clears the records it consumed, so that free space is always zero.
  */
 #include <errno.h>
 #include <linux/futex.h>
@@ -21,7 +21,7 @@
 #include "unwind/direct.h"
 #include "unwind/walk.h"
 
-enum { TIMED_SAMPLES = 64 }; /* one of so many is timed: reading the clock costs as much as the walk */
+enum { TIMED_SAMPLES = 64 }; /* one in this many samples is timed: reading the clock costs as much as the walk */
 
 struct core core;
 __thread struct thr *thr_self;
@@ -50,7 +50,7 @@ static struct record *ring_reserve(struct thr *t, uint32_t size)
     return (struct record *) (t->ring + pos);
 }
 
-/* Commits with fewer bytes than reserved: the rest is given back if nobody reserved behind it. */
+/* Commits fewer bytes than were reserved: the rest is released if nothing was reserved after it. */
 static void ring_commit(struct thr *t, struct record *r, uint32_t reserved, uint32_t used, enum record_kind kind)
 {
     uint32_t end = atomic_load_explicit(&t->head, memory_order_relaxed), mine = end - (reserved - used);
@@ -84,15 +84,16 @@ static const struct module *find_module(const struct module_set *set, uint64_t p
     return a < set->n && pc >= set->v[a].lo ? &set->v[a] : NULL;
 }
 
-/* Code outside of all objects: perhaps they changed. One wake-up is enough until the background has looked. */
+/* Called for code outside all objects: the set of objects may have changed. One wake-up is enough until the background
+ * thread has looked. */
 static void objects_changed(void)
 {
     if (!atomic_exchange_explicit(&core.modules_stale, true, memory_order_relaxed))
         handler_wake();
 }
 
-/* The rule at a pc, through the thread's cache where it may be used; NULL with *ret_outside when pc is in no object. An
- * object that was loaded a moment ago has no table yet: then the rule is read from the object itself, into *room. */
+/* The rule for a pc, through the thread's cache where it may be used; NULL with *ret_outside set if pc is in no object.
+ * An object that has just been loaded has no table yet: then the rule is read from the object itself, into *room. */
 static const struct unwind_rule *find_rule(const struct module_set *set, struct thr *t, uint64_t pc, bool *ret_outside,
                                            struct unwind_rule *room)
 {
@@ -123,7 +124,7 @@ static const struct unwind_rule *find_rule(const struct module_set *set, struct 
     return rule;
 }
 
-/* The cache belongs to whoever samples on this thread first; a handler that interrupts a hook goes without. */
+/* The cache belongs to the first sampler on this thread; a handler that interrupts a hook does not use it. */
 static struct thr *cache_of(struct thr *t, const struct module_set *set)
 {
     if ((atomic_load_explicit(&t->inside, memory_order_relaxed) & 3) != 1)
@@ -135,8 +136,8 @@ static struct thr *cache_of(struct thr *t, const struct module_set *set)
     return t;
 }
 
-/* Fills pc[] from w, at most max; RECORD_ flags say how it ended. Frames of our own code are left out. t, or NULL, lends
- * its cache. */
+/* Fills pc[] from w, at most max entries; RECORD_ flags say how the walk ended. Frames of our own code are left out.
+ * The cache of t is used, unless t is NULL. */
 static uint32_t walk_frames(const struct module_set *set, struct thr *t, struct walk *w, uint64_t *pc, uint32_t max,
                             uint8_t *ret_flags)
 {
@@ -176,7 +177,7 @@ static uint32_t walk_frames(const struct module_set *set, struct thr *t, struct 
     return n;
 }
 
-/* An extension puts frames in or takes some out. */
+/* Lets an extension insert or remove frames. */
 static uint32_t ask_walker(uint64_t *pc, uint32_t n, uint32_t max)
 {
     uint32_t (*walker)(uint64_t *, uint32_t, uint32_t) = atomic_load_explicit(&core.walker, memory_order_relaxed);
@@ -206,7 +207,7 @@ static void copy_context(struct record *r)
     memcpy(&r->pc[r->n], s->attrs_data, r->attrs);
 }
 
-/* False when there was no room for it. */
+/* Returns false if there was no room for the record. */
 static bool take(struct thr *t, struct walk *w, enum record_kind kind, uint64_t value, uint64_t count, uint64_t leaf)
 {
     const struct module_set *set = atomic_load_explicit(&core.modules, memory_order_acquire);
@@ -233,7 +234,7 @@ static bool take(struct thr *t, struct walk *w, enum record_kind kind, uint64_t 
     return true;
 }
 
-/* --- samples that others took --- */
+/* --- samples taken by others --- */
 bool handler_put(struct thr *t, const struct handler_given *g)
 {
     const struct module_set *set = atomic_load_explicit(&core.modules, memory_order_acquire);
@@ -280,7 +281,7 @@ static void on_timer(struct thr *t, const siginfo_t *si, const ucontext_t *uc)
     atomic_fetch_add_explicit(&t->inside, 1, memory_order_acq_rel);
     if (unlikely(timed))
         from = sys_clock_ns(CLOCK_THREAD_CPUTIME_ID);
-    /* The thread's own, and handlers do not nest: no locked additions. */
+    /* Written only by this thread, and handlers do not nest: no locked additions. */
     atomic_store_explicit(&t->samples, n + 1, memory_order_relaxed);
     atomic_store_explicit(&t->periods, atomic_load_explicit(&t->periods, memory_order_relaxed) + weight,
                           memory_order_relaxed);
@@ -354,7 +355,8 @@ int handler_install(int signal)
     return sigaction(signal, &sa, NULL) < 0 ? -errno : 0;
 }
 
-/* Left in place if somebody chained behind us; a signal on its way must find a handler, so default becomes ignore. */
+/* The handler is left in place if another one was chained to it. A pending signal must find a handler, so a default
+ * action becomes ignore. */
 void handler_remove(void)
 {
     struct sigaction now, back = core.previous;
@@ -365,10 +367,10 @@ void handler_remove(void)
         back.sa_handler = SIG_IGN;
     sigaction(core.signal, &back, NULL);
     if (back.sa_handler == SIG_IGN && core.previous.sa_handler == SIG_DFL)
-        sigaction(core.signal, &core.previous, NULL); /* ignoring dropped what was pending */
+        sigaction(core.signal, &core.previous, NULL); /* ignoring the signal discarded pending ones */
 }
 
-/* True when the signal is still ours. */
+/* True if the signal still has our handler. */
 bool handler_is_ours(void)
 {
     struct sigaction now;
@@ -377,7 +379,7 @@ bool handler_is_ours(void)
 }
 
 /* --- hooks --- */
-/* The registers of the calling function: its own frame is the first that is walked. */
+/* The registers of the calling function: its own frame is the first one walked. */
 #if defined(__x86_64__)
 #define REGS_HERE(w)                                                                       \
     __asm__ volatile("lea 0(%%rip), %0\n\tmov %%rsp, %1\n\tmov %%rbp, %2\n\tmov %%rbx, %3" \
@@ -419,7 +421,8 @@ __attribute__((noinline)) uint32_t handler_walk_here(struct thr *t, uint64_t *pc
     return n;
 }
 
-/* Its stack may move on under us: reads are checked, and the caller looks afterwards whether it did. */
+/* The thread may run and change its stack during the walk: reads are checked, and the caller checks afterwards whether
+ * it ran. */
 uint32_t handler_walk_at(uint64_t at, uint64_t sp, uint64_t fp, uint64_t bx, uint64_t *pc, uint32_t max,
                          uint8_t *ret_flags, uint32_t *ret_generation)
 {
@@ -428,6 +431,6 @@ uint32_t handler_walk_at(uint64_t at, uint64_t sp, uint64_t fp, uint64_t bx, uin
 
     *ret_flags = 0;
     *ret_generation = set ? set->generation : 0;
-    walk_set_stack(&w); /* no bounds: each page is shown to the kernel first */
+    walk_set_stack(&w); /* no bounds: each page is checked by the kernel first */
     return set ? walk_frames(set, NULL, &w, pc, max, ret_flags) : 0;
 }

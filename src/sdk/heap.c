@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See heap.h. Runs on the host's threads inside of malloc and free: no allocation but mmap, no lock but its own. */
+/* Sampling of allocations (heap.h). Runs on the host's threads inside malloc and free: it allocates only with mmap, and
+ * takes no lock but its own. */
 #include "sdk/heap.h"
 
 #include <errno.h>
@@ -19,7 +20,7 @@ enum {
     FILTER_PER_LIVE = 8,
     LIVE_FIRST = 1 << 10,
     LIVE_MAX = 1 << 22,
-    OFF_COUNTDOWN = 1 << 18, /* how soon a thread looks again whether sampling is on */
+    OFF_COUNTDOWN = 1 << 18, /* bytes until a thread checks again whether sampling is on */
     MISSED_MAX = 256,
     SPINS = 200,
     NAP_NS = 50000,
@@ -35,7 +36,7 @@ static struct {
     _Atomic bool on;
     _Atomic bool in_use;
     _Atomic uint64_t interval;
-    struct heap_stack *stacks; /* [0] is the one without frames, for what finds no room */
+    struct heap_stack *stacks; /* [0] is the stack without frames, for samples that found no room */
     uint32_t *slots;
     uint64_t *pool;
     _Atomic uint32_t n_stacks;
@@ -47,10 +48,10 @@ static struct {
 } heap;
 
 /*
- * One lock. Its holder may be preempted, also while it moves the whole table, by a thread that outranks it (SCHED_FIFO):
- * one that yields for the lock would then keep the holder from running for ever. So nobody spins for long. Hooks on the
- * host's threads give up after about a millisecond: an allocation's sample is dropped, a free() is noted in `missed`
- * for the next holder. All others sleep, which lets any thread run.
+ * One lock. Its holder may be preempted, even while it moves the whole table, by a thread of higher priority
+ * (SCHED_FIFO); if that one yielded in a loop for the lock, the holder would never run again. So no thread spins for
+ * long. Hooks on the host's threads give up after about a millisecond: the sample of an allocation is dropped, a free()
+ * is recorded in `missed` for the next holder. All others sleep, which lets any thread run.
  */
 static atomic_flag lock = ATOMIC_FLAG_INIT;
 static _Atomic uintptr_t missed[MISSED_MAX];
@@ -118,7 +119,7 @@ static void filter_add(struct heap_filter *f, uintptr_t p, int d)
     uint32_t h = heap_hash(f, (void *) p);
     uint8_t *c = f->bits + f->size / 8 + h, *bits = &f->bits[h >> 3], bit = (uint8_t) (1u << (h & 7));
 
-    if (*c == 255) /* stays there for good once full: right, only slower */
+    if (*c == 255) /* a saturated counter stays set for good: correct, only slower */
         return;
     *c = (uint8_t) (*c + d);
     __atomic_store_n(bits, (uint8_t) (*c ? *bits | bit : *bits & ~bit), __ATOMIC_RELAXED);
@@ -135,7 +136,8 @@ static struct heap_filter *new_filter(uint32_t size)
     return f;
 }
 
-/* Old filters stay mapped: a free() on its way may still be looking. They double, so all together are one more. */
+/* Old filters stay mapped: a concurrent free() may still be reading one. Each is four times as
+ * large as the one before, so all old ones together are smaller than the newest. */
 static void grow_filter(void)
 {
     struct heap_filter *old = atomic_load(&heap_filter), *f = new_filter(old->size * 4);
@@ -177,7 +179,7 @@ static bool grow_live(void)
     return true;
 }
 
-/* Open addressing without tombstones: what follows moves up. */
+/* Open addressing without tombstones: the entries that follow are moved up. */
 static void unplace(uint32_t i)
 {
     uint32_t mask = heap.live_cap - 1, hole = i;
@@ -209,7 +211,7 @@ static bool remove_live(uintptr_t p, struct heap_live *ret)
     return false;
 }
 
-/* A block is noted before it is freed, so that this comes before a sample of the next one at its address. */
+/* A block is recorded before it is freed, so that this precedes a sample of the next block at the same address. */
 static void miss(uintptr_t p)
 {
     uint32_t from = (uint32_t) (p >> 4);
@@ -244,7 +246,7 @@ static bool live_add(struct heap_live l)
     struct heap_filter *f = atomic_load(&heap_filter);
     struct heap_live stale;
 
-    remove_live(l.p, &stale); /* one whose free() did not come by here */
+    remove_live(l.p, &stale); /* a sample whose free() was not seen */
     if (heap.n_live >= heap.live_cap / 2 && !grow_live() && heap.n_live >= heap.live_cap / 8 * 7)
         return false;
     place(l);

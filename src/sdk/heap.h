@@ -2,12 +2,13 @@
 /*
  * Sampled allocations: which are made and which are still in use, by stack.
  *
- * Each thread counts bytes down from an exponentially distributed number with mean `interval`; the allocation that crosses
- * zero is sampled. An allocation of s bytes is thus sampled with probability 1 - exp(-s / interval), and stands for the
- * inverse of that: counts and bytes are right for each size, so that nobody needs to scale them again.
+ * Each thread counts bytes down from an exponentially distributed number with mean `interval`; the allocation that
+ * crosses zero is sampled. An allocation of s bytes is thus sampled with probability 1 - exp(-s / interval), and stands
+ * for the inverse of that: counts and bytes are right for each size, and readers must not scale them again.
  *
- * free() asks a counting filter (one bit) whether the pointer may be a sampled one. Behind it stands a table of the
- * live samples; filter and table grow with it. All but the filter is under one spin lock, taken for sampled pointers only.
+ * free() looks up one bit in a counting filter to see whether the pointer may be a sampled one. If so, it searches the
+ * table of live samples. Filter and table grow with the number of samples. Everything but the filter is guarded by one
+ * lock, which is taken for sampled pointers only.
  */
 #ifndef SDK_HEAP_H
 #define SDK_HEAP_H
@@ -19,23 +20,25 @@
 
 #include "base/macros.h"
 
-/* A bit a slot for free() to look at, which stays in the cache; behind them a counter a slot, for who changes them. */
+/* One bit per slot for free() to test, small enough to stay in the cache; after them one counter per slot, for
+ * updates. */
 struct heap_filter {
     uint32_t shift; /* 64 - log2(size) */
     uint32_t size;  /* slots */
-    uint8_t bits[]; /* size / 8, then size counters */
+    uint8_t bits[]; /* size / 8 bytes of bits, then size counters */
 };
 
 extern _Atomic(struct heap_filter *) heap_filter;
 extern __thread int64_t heap_countdown; /* bytes until the next sample; 0 in a new thread */
 
-/* heap_hooks.c: the malloc() behind the hooks. */
+/* heap_hooks.c: the malloc() that the hooks call. */
 void *heap_allocator(void);
 
 int heap_start(uint64_t interval, bool in_use);
-void heap_stop(void); /* sampling ends; what is in use is forgotten */
+void heap_stop(void); /* ends sampling; live samples are forgotten */
 
-/* The slow paths of the hooks. Called with the countdown below zero: true when this allocation is to be sampled. */
+/* The slow paths of the hooks. heap_decide() is called with the countdown below zero and returns true if this
+ * allocation is to be sampled. */
 bool heap_decide(size_t size);
 void heap_record(void *p, size_t size);
 /* p may be sampled: forgets it. */
@@ -49,12 +52,13 @@ struct heap_live {
     uint64_t bytes;
 };
 
-/* For realloc(), which may fail and leave the block as it was: forgets p but says what it was; and takes that back. */
+/* For realloc(), which may fail and leave the block as it was: heap_take() forgets p and returns its sample,
+ * heap_put_back() restores it. */
 void heap_take(void *p, struct heap_live *ret);
 void heap_put_back(const struct heap_live *l);
-/* Sampling begins: at once on the calling thread, on others when they look again. */
+/* Sampling begins: at once on the calling thread, on others when they next check. */
 void heap_begin_thread(void);
-/* The calling thread is libwick's own: what it allocates is in no profile. */
+/* The calling thread is libwick's own: its allocations are in no profile. */
 void heap_exclude_thread(void);
 
 static inline uint32_t heap_hash(const struct heap_filter *f, const void *p)
@@ -62,7 +66,7 @@ static inline uint32_t heap_hash(const struct heap_filter *f, const void *p)
     return (uint32_t) ((((uintptr_t) p >> 4) * 0x9e3779b97f4a7c15ull) >> f->shift);
 }
 
-/* To be asked before a pointer is given back. */
+/* To be called before a pointer is freed. */
 static inline bool heap_may_be_sampled(const void *p)
 {
     const struct heap_filter *f = atomic_load_explicit(&heap_filter, memory_order_relaxed);
@@ -75,7 +79,7 @@ static inline bool heap_may_be_sampled(const void *p)
     return __atomic_load_n(&f->bits[h >> 3], __ATOMIC_RELAXED) >> (h & 7) & 1;
 }
 
-/* Before an allocation: true when it is to be recorded. */
+/* To be called before an allocation: true if it is to be recorded. */
 static inline bool heap_crosses(size_t n)
 {
     return unlikely((heap_countdown -= (int64_t) n) < 0) && heap_decide(n);
@@ -95,7 +99,7 @@ uint32_t heap_stacks(void);
 /* A copy of stack i's numbers and, if pc is not NULL, its frames (at most CORE_DEPTH_MAX). */
 void heap_stack_at(uint32_t i, struct heap_stack *ret, uint64_t *pc);
 uint64_t heap_live_samples(void);
-uint64_t heap_lost(void); /* stacks or live samples that found no room */
+uint64_t heap_lost(void); /* stacks or live samples for which there was no room */
 uint64_t heap_samples(void);
 /* Around fork(). */
 void heap_fork_prepare(void);

@@ -3,7 +3,8 @@
  * The malloc family of the preload library. Fast paths are a subtraction or a byte load and a jump to the allocator.
  *
  * The allocator is glibc's, called by its internal names, unless the program brings its own (jemalloc, tcmalloc): then
- * theirs, found with dlsym() (tcmalloc defines the internal names as well, and is called by them). While dlsym() itself allocates, a small static arena serves it; nothing in it is ever freed.
+ * that one, found with dlsym() (tcmalloc defines the internal names as well, and is called by them). Allocations made
+ * by dlsym() itself come from a small static arena; nothing in it is ever freed.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -63,7 +64,7 @@ static void *boot_alloc(size_t n)
     return at + n + 16 <= sizeof boot ? boot + at + 16 : NULL;
 }
 
-/* Called by the first allocation of the process, before it has threads. */
+/* Called by the first allocation of the process, before it has other threads. */
 static void look(void)
 {
     void *next;
@@ -125,7 +126,7 @@ static void *real_calloc(size_t n, size_t size)
     case OTHER:
         return other.calloc(n, size);
     case LOOKING:
-        return boot_alloc(n * size); /* static memory is zero */
+        return boot_alloc(n * size); /* static memory is already zero */
     default:
         return __libc_calloc(n, size);
     }
@@ -216,8 +217,8 @@ static void *boot_realloc(void *p, size_t n)
     return q;
 }
 
-/* As if freed and allocated anew. Forgotten first: once the allocator has it, another thread may get the address. If the
- * allocator refuses, the block is still there, and remembered again. */
+/* Counts as a free and a new allocation. The sample is forgotten first: once the allocator has the block, another
+ * thread may get its address. If the allocator refuses, the block still exists and its sample is restored. */
 void *realloc(void *old, size_t n)
 {
     struct heap_live was = {0};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See heap_view.h. Counts are kept in 1/65536 and rounded here, once. */
+/* The heap's stacks for exports (heap_view.h). Counts are kept in 1/65536 and rounded here, once. */
 #include "sdk/heap_view.h"
 
 #include <string.h>

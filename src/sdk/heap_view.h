@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The heap's stacks as frame numbers, and what was exported of them before. Background thread only. */
+/* The heap's stacks as frame numbers, and the values that were already exported. Background thread only. */
 #ifndef SDK_HEAP_VIEW_H
 #define SDK_HEAP_VIEW_H
 
@@ -12,10 +12,10 @@ struct heap_view {
     int64_t v[4]; /* alloc_objects, alloc_space, inuse_objects, inuse_space */
 };
 
-/* Numbers the frames of stacks that are new, before their modules are forgotten. */
+/* Assigns frame numbers to new stacks, before their modules are forgotten. */
 void heap_view_update(void);
 uint32_t heap_view_count(void);
-/* Stack i. delta: allocations since the last heap_view_mark(), else since start. */
+/* Reads stack i. If delta is set, allocations are those since the last heap_view_mark(), else those since the start. */
 void heap_view_at(uint32_t i, int delta, struct heap_view *ret);
 void heap_view_mark(void);
 /* The frames of all stacks, one after the other. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See line_query.h. What is run is `wick symbolize --tsv FILE ADDRESS...`; it prints for each address one line or more:
+ * Lines and inlined calls from a helper (line_query.h): it runs `wick symbolize --tsv FILE ADDRESS...`, which prints
+ * one or more lines for each address:
  *   0xADDRESS \t function \t system name \t file \t line \t first line of the function
  */
 #include "sdk/line_query.h"
@@ -17,7 +18,7 @@
 
 enum { ADDRESSES_MAX = 2000, ADDRESS_TEXT = 20, ANSWER_MAX = 64 << 20, LINES_MAX = 64 };
 
-static char program[4096]; /* "" = not looked for yet, "-" = there is none */
+static char program[4096]; /* "" = not looked up yet, "-" = not found */
 
 static bool try_program(const char *dir, uint32_t dir_n, const char *rest)
 {
@@ -25,7 +26,8 @@ static bool try_program(const char *dir, uint32_t dir_n, const char *rest)
            access(program, X_OK) == 0;
 }
 
-/* Where this library is installed, or was built: PREFIX/lib[/MACHINE][/wick]/, PREFIX/bin/wick; src/sdk, src/cli/wick. */
+/* Derives the path from where this library is installed or was built: PREFIX/lib[/MACHINE][/wick]/ and PREFIX/bin/wick,
+ * or src/sdk and src/cli/wick. */
 static bool beside_us(void)
 {
     static const char *const places[] = {"/../cli/wick", "/../bin/wick", "/../../bin/wick", "/../../../bin/wick"};
@@ -88,7 +90,7 @@ static void keep(struct arena *arena, const struct frame_line *lines, uint32_t n
     *ret = (struct line_answer){n, copy};
 }
 
-/* Addresses are answered in the order in which they were asked for. */
+/* Addresses are answered in the order of the arguments. */
 static int parse_answer(struct str text, const uint64_t *addresses, uint32_t n, struct arena *arena,
                         struct line_answer *ret)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lines and inlined calls of addresses, from a `wick symbolize` beside us or on the PATH: libwick itself reads symbol
- * tables only. WICK_SYMBOLIZE names the program, or "off". Background thread only.
+ * Lines and inlined calls of addresses, from a `wick symbolize` next to this library or on the PATH: libwick itself
+ * reads symbol tables only. WICK_SYMBOLIZE names the program, or is "off". Background thread only.
  */
 #ifndef SDK_LINE_QUERY_H
 #define SDK_LINE_QUERY_H
@@ -19,8 +19,8 @@ struct line_answer {
     const struct frame_line *v; /* innermost inlined call first */
 };
 
-/* Asks for n addresses of one file; *ret[i] is left alone where nothing is known. Strings and lines go into the arena.
- * How many were answered, or a negative errno: -ENOENT when there is no such program. */
+/* Queries n addresses of one file; ret[i] is left unchanged where nothing is known. Strings and lines are allocated in
+ * the arena. Returns how many were answered, or a negative errno: -ENOENT if the program was not found. */
 int line_query(const char *path, const uint64_t *addresses, uint32_t n, int64_t deadline, void (*pump)(void),
                struct arena *arena, struct line_answer *ret);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * libwick.so's side of start.h: hooks are put into the offset tables of the loaded objects, and only those of the types
- * that are on. The allocator is the process's own, whichever it is.
+ * The libwick.so implementation of start.h: hooks are put into the offset tables of the loaded objects, only for the
+ * types that are on. The allocator is the process's own.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -22,7 +22,7 @@
 
 void start_child_file(struct wick_provider *p)
 {
-    p->s.file = NULL; /* the parent's */
+    p->s.file = NULL; /* it belongs to the parent */
 }
 
 int start_send_part(const char *type, const void *p, size_t n, struct err *e)
@@ -30,7 +30,7 @@ int start_send_part(const char *type, const void *p, size_t n, struct err *e)
     return -ENOTCONN;
 }
 
-void start_tell(const char *words) /* it has an API: wick_flush(), wick_get_stats() */
+void start_tell(const char *words) /* not printed: the host calls wick_flush() or wick_get_stats() */
 {
 }
 
@@ -73,7 +73,7 @@ static void *hook_realloc(void *old, size_t n)
         heap_take(old, &was);
     sample = heap_crosses(n);
     p = realloc(old, n);
-    if (unlikely(!p && n && was.p)) /* refused: the block is still there */
+    if (unlikely(!p && n && was.p)) /* realloc failed: the block still exists */
         heap_put_back(&was);
     if (unlikely(sample))
         heap_record(p, n);

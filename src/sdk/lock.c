@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See lock.h. */
+/* Sampling of lock waits (lock.h): decides by a countdown in nanoseconds whether a wait is sampled, and records it. */
 #include "sdk/lock.h"
 
 #include "sdk/provider.h"
@@ -31,7 +31,7 @@ void lock_waited(int64_t ns)
         return;
     inside = true;
     t = thr_self ? thr_self : thr_adopt();
-    if (t && !countdown) /* a new thread: draw before counting */
+    if (t && !countdown) /* a new thread: draw a number before counting */
         wait_is_sampled(t, &countdown, 1, mean_ns, &value, &count);
     if (t && wait_is_sampled(t, &countdown, ns, mean_ns, &value, &count)) {
         atomic_fetch_add_explicit(&core.samples[TYPE_LOCK], 1, memory_order_relaxed);

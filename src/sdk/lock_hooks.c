@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Mutexes and rwlocks of the preload library: tried first, timed only when taken. With lock profiling off each costs a
- * load and a jump. A contended lock is tried once more than without us: that is the perturbation wick.h speaks of.
+ * Mutexes and rwlocks of the preload library: a hook tries the lock first and measures time only when it is taken. With
+ * lock profiling off each hook costs a load and a jump. A contended lock is tried once more than without us: that is
+ * the change of behaviour that wick.h mentions.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -13,7 +14,7 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-/* name(lock), tried by try_name(lock) */
+/* Defines the hook name(lock), which first tries try_name(lock). */
 #define LOCK_HOOK(name, try_name, type)                                            \
     static int (*real_##name)(type *);                                             \
     static int (*real_##try_name##_for_##name)(type *);                            \

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * base/mem.h for libwick: memory from mmap alone, never from the host's malloc, which may be held, hooked, or the thing
- * that is profiled. Small pieces come from size classes (powers of two and the steps half-way) carved out of 128 KiB
- * chunks and go back to their free list; large ones are mappings of their own. All of it counts against one budget.
+ * base/mem.h for libwick: memory from mmap alone, never from the host's malloc, which may hold its lock, be hooked, or
+ * be what is profiled. Small blocks come from size classes (powers of two and the sizes half-way between them) carved
+ * out of 128 KiB chunks and return to their free list; large ones are mappings of their own. All of them count against
+ * one budget.
  *
- * Every piece has a header of 16 bytes. One lock, taken by the background thread and by API calls, never by handlers or
- * hooks; held across fork(), so that it is free in the child.
+ * Every block has a header of 16 bytes. One lock guards the lists; signal handlers never take it. It is held across
+ * fork(), so that it is free in the child.
  */
 #include <stdatomic.h>
 #include <string.h>
@@ -33,7 +34,7 @@ static _Atomic size_t held, budget;
 static atomic_flag lock = ATOMIC_FLAG_INIT;
 static _Atomic unsigned long n_allocs;
 
-/* Sleeps rather than yields: a thread that outranks the holder (SCHED_FIFO) would never let it run. */
+/* Sleeps instead of yielding: a thread of higher priority (SCHED_FIFO) would never let the holder run. */
 static void acquire(void)
 {
     struct timespec nap = {0, 20000};
@@ -68,7 +69,7 @@ size_t mem_sdk_held(void)
     return atomic_load(&held);
 }
 
-/* 32, 48, 64, 96, 128, 192 ... */
+/* Size classes: 32, 48, 64, 96, 128, 192 ... */
 static uint32_t class_of(size_t size, size_t *ret_size)
 {
     size_t s = 32;
@@ -110,7 +111,7 @@ static struct header *alloc_small(size_t total)
         h = (struct header *) free_lists[c];
         free_lists[c] = free_lists[c]->next;
     } else {
-        if (!chunk_pos || (size_t) (chunk_end - chunk_pos) < size) { /* what is left of the old one is lost */
+        if (!chunk_pos || (size_t) (chunk_end - chunk_pos) < size) { /* the rest of the old chunk is lost */
             chunk_pos = map_pages(CHUNK);
             chunk_end = chunk_pos ? chunk_pos + CHUNK : NULL;
         }
@@ -151,7 +152,7 @@ void *mem_zalloc(size_t size)
 {
     void *p = mem_alloc(size);
 
-    if (p && ((struct header *) p)[-1].class != CLASSES) /* mappings are zero */
+    if (p && ((struct header *) p)[-1].class != CLASSES) /* new mappings are zero */
         memset(p, 0, size);
     return p;
 }
@@ -213,7 +214,7 @@ void mem_free(void *p)
     release();
 }
 
-/* Test hooks of mem.h: there is nothing to fail here. */
+/* Test hooks of mem.h: no failures can be injected here. */
 void mem_fail_at(unsigned long n, bool sticky)
 {
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See modules.h. Tables are made once per (path, build id) and kept: a program that loads and unloads the same plug-in
- * costs its table once. Sets are freed one generation late and after core_grace().
+ * The list of loaded objects and their unwind tables (modules.h). Tables are made once per (path, build id) and kept: a
+ * program that loads and unloads the same plug-in pays for its table once. Sets are freed one generation late and after
+ * core_grace().
  */
 #include "sdk/modules.h"
 
@@ -119,7 +120,7 @@ static const char *path_of(const struct dl_phdr_info *info, bool first, char *bu
 }
 
 /* --- tables --- */
-/* .debug_frame is not loaded: it is read from the file, where .eh_frame describes less than half of the code. */
+/* .debug_frame is not loaded: it is read from the file if .eh_frame describes less than half of the code. */
 static void make_table(struct module_file *f, const struct dl_phdr_info *info)
 {
     struct cfi_section s[2];
@@ -183,7 +184,7 @@ static int64_t add_file(const struct dl_phdr_info *info, bool first)
 }
 
 /* --- files --- */
-/* A file that was replaced since it was loaded has names for other code. */
+/* A file that was replaced since it was loaded has the names of other code. */
 static bool is_the_same(const struct module_file *f, const struct elf_file *elf)
 {
     static const char hex[] = "0123456789abcdef";
@@ -216,7 +217,8 @@ int modules_open(const struct module_file *f, struct elf_file **ret)
     if (f->memory)
         return elf_from_bytes(f->memory, f->memory_size, false, ret, NULL);
     r = open_same(f, f->path, ret);
-    if (r < 0 && f == modules_file(1)) /* the program itself: also if its path is closed to us, or it was replaced */
+    if (r < 0 && f == modules_file(1)) /* the program itself: works even if its path is not accessible, or the file
+                                          was replaced */
         r = open_same(f, "/proc/thread-self/exe", ret);
     return r;
 }
@@ -224,9 +226,9 @@ int modules_open(const struct module_file *f, struct elf_file **ret)
 /* --- the set --- */
 struct making {
     struct module_set *set;
-    uint32_t cap; /* of set->v */
+    uint32_t cap; /* capacity of set->v */
     bool first;
-    bool full; /* an object found no room */
+    bool full; /* there was no room for an object */
     int error;
 };
 
@@ -272,7 +274,7 @@ static int on_number(struct dl_phdr_info *info, size_t size, void *arg)
     return 0;
 }
 
-/* Handlers that were in the old set have left it when this returns; else it is kept (leaked) rather than freed. */
+/* When this returns, handlers that used the old set have left it and it is freed; otherwise it is kept (leaked). */
 static void retire(uint32_t g)
 {
     struct module_set *old = kept[g % KEPT];
@@ -284,7 +286,7 @@ static void retire(uint32_t g)
     kept[g % KEPT] = NULL;
 }
 
-/* Objects may be loaded between the count and the second look: then it is done again with more room. */
+/* Objects may be loaded between the count and the second pass: then both are repeated with more room. */
 static int make_set(struct making *m)
 {
     uint32_t room = 16;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The objects that the loader has mapped: published for handlers as core.modules, and remembered as files for names and
- * mappings. Background thread, or before it starts.
+ * mappings. To be called on the background thread, or before it starts.
  */
 #ifndef SDK_MODULES_H
 #define SDK_MODULES_H
@@ -14,28 +14,30 @@
 enum { BUILD_ID_MAX = 20 };
 
 struct module_file {
-    char *path; /* NULL when it has none */
+    char *path; /* NULL if it has none */
     uint8_t build_id[BUILD_ID_MAX];
     uint32_t build_id_n;
     struct unwind_table *table;
     const uint8_t *memory; /* the vdso's image, NULL for files */
     size_t memory_size;
-    uint64_t lo, hi, bias; /* where it was seen last */
+    uint64_t lo, hi, bias; /* where it was mapped last */
     uint64_t offset;       /* file offset of lo */
 };
 
-/* Looks whether objects came or went and publishes a new set if so. 1 when it did, 0, or a negative errno. */
+/* Checks whether objects were loaded or unloaded, and publishes a new set if so. Returns 1 if it did, 0, or a negative
+ * errno. */
 int modules_refresh(void);
-/* A file by module.file; 0 is a file without name, for code outside of all objects. */
+/* The file with the index module.file; 0 is a file without a name, for code outside all objects. */
 const struct module_file *modules_file(uint32_t i);
 uint32_t modules_files(void);
 struct elf_file;
-/* Opens it for its names. -ESTALE when the path has another build than the one that was loaded. */
+/* Opens the file to read its names. -ESTALE if the file at the path is a different build from the one that was
+ * loaded. */
 int modules_open(const struct module_file *f, struct elf_file **ret);
-/* Of a set that is in use or that was in use at the last refresh. NULL when it is gone. */
+/* The set of this generation, if it is in use or was in use at the last refresh. NULL if it was freed. */
 const struct module_set *modules_generation(uint32_t generation);
 const struct module *modules_find(const struct module_set *set, uint64_t pc);
-/* Around fork(): the loader's lock is not left held in a child. */
+/* Around fork(): makes sure that the loader's lock is not held in the child. */
 void modules_fork_prepare(void);
 void modules_fork_done(void);
 

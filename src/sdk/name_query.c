@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See name_query.h. */
+/* Function names from the symbol tables of an ELF file (name_query.h): one pass over .symtab and .dynsym that offers
+ * each symbol to the sorted queries. */
 #include "sdk/name_query.h"
 
 #include <string.h>
 
 #include "elf/elf.h"
 
-enum { NO_SIZE_REACH = 4096 }; /* how far a symbol without a size may be from its address */
+enum { NO_SIZE_REACH = 4096 }; /* how far an address may be above a symbol without a size */
 
-/* The first query at or above the address. */
+/* Index of the first query at or above the address. */
 static size_t lower(const struct name_query *q, size_t n, uint64_t address)
 {
     size_t a = 0, z = n;
@@ -24,7 +25,8 @@ static size_t lower(const struct name_query *q, size_t n, uint64_t address)
     return a;
 }
 
-/* Better: a symbol whose size holds the address before the nearest below; global names before local ones. */
+/* Which symbol is better: one whose size covers the address before the nearest one below; global names before local
+ * ones. */
 static uint8_t rank_of(const Elf64_Sym *s)
 {
     return (uint8_t) ((s->st_size ? 4 : 1) + (ELF64_ST_BIND(s->st_info) == STB_GLOBAL));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Function names for a few addresses of a file. The file is mapped for the time of one question and its symbol tables are
- * read through once, so that names cost no memory but their own.
+ * Function names for a few addresses of a file. The file is mapped only during one query, and its symbol tables are
+ * read once from beginning to end, so that no memory is used except for the names.
  */
 #ifndef SDK_NAME_QUERY_H
 #define SDK_NAME_QUERY_H
@@ -15,7 +15,7 @@ struct elf_file;
 
 struct name_query {
     uint64_t address; /* ELF address; queries are sorted by it */
-    struct str name;  /* set by name_query(): into the file, valid until it is closed */
+    struct str name;  /* set by name_query(): points into the file, valid until it is closed */
     uint64_t value;   /* where that function begins */
     uint32_t index;   /* for the caller */
     uint8_t rank;

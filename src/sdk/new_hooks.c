@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See new_hooks.h. Names are those of the Itanium C++ ABI for a size_t of unsigned long. */
+/* Hooks for operator new and delete and for mallocx() (new_hooks.h). Names are those of the Itanium C++ ABI where
+ * size_t is unsigned long. */
 #include "sdk/new_hooks.h"
 
 #include <dlfcn.h>
@@ -7,7 +8,7 @@
 #include "sdk/got.h"
 #include "sdk/heap.h"
 
-/* One line per entrance: identifier, symbol, parameters, arguments, size. */
+/* One line per function: identifier, symbol, parameters, arguments, size. */
 #define NEWS(X)                                                                                                      \
     X(new, "_Znwm", (size_t n), (n), n)                                                                              \
     X(new_array, "_Znam", (size_t n), (n), n)                                                                        \

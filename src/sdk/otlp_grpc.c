@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See otlp_grpc.h. RFC 9113 frames: u24 length, u8 type, u8 flags, u31 stream, payload. RFC 7541 headers: sent as literals
- * without indexing; read without a dynamic table, because our SETTINGS set its size to zero.
+ * A minimal HTTP/2 client for one gRPC call (otlp_grpc.h). RFC 9113 frames: u24 length, u8 type, u8 flags, u31 stream,
+ * payload. RFC 7541 headers: sent as literals without indexing; read without a dynamic table, because our SETTINGS set
+ * its size to zero.
  */
 #include "sdk/otlp_grpc.h"
 
@@ -27,9 +28,9 @@ enum { FRAME_MAX = 16384, BLOCK_MAX = 65536 };
 struct call {
     struct transport t;
     const struct settings *s;
-    int64_t window, stream_window; /* what may be sent */
+    int64_t window, stream_window; /* bytes that may be sent */
     int64_t initial_window;
-    struct buf in;    /* bytes read and not yet taken */
+    struct buf in;    /* bytes read and not yet consumed */
     struct buf block; /* a header block being collected */
     uint8_t block_flags;
     bool ended, have_status, have_http_status;
@@ -91,7 +92,7 @@ static void put_headers(struct buf *out, const struct settings *s)
     buf_put(out, b.p, b.n);
 }
 
-/* Preface, settings (no header table, no push), a large window for us, and the request's headers. */
+/* Preface, settings (no header table, no push), a large receive window, and the request's headers. */
 static int send_opening(struct call *c, struct err *e)
 {
     static const uint8_t settings[] = {0, 1, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0};
@@ -151,13 +152,13 @@ static struct hstring get_string(struct cursor *c)
     return s;
 }
 
-/* Names that matter, plain and as Huffman codes write them. */
+/* Compares with the header names that matter, both as plain text and Huffman-coded. */
 static bool is_name(const struct hstring *s, const char *plain, struct str coded)
 {
     return s->huffman ? str_eq(s->raw, coded) : str_is(s->raw, plain);
 }
 
-/* Digits only. In the Huffman code 0-2 have 5 bits (0-2), 3-9 six (25-31). */
+/* Reads digits only. In the Huffman code 0-2 have 5 bits (0-2), 3-9 six (25-31). */
 static unsigned get_number(const struct hstring *s)
 {
     unsigned v = 0, have = 0;
@@ -257,7 +258,7 @@ static int on_settings(struct call *c, uint8_t flags, const uint8_t *p, size_t n
     if (flags & ACK)
         return 0;
     for (; n >= 6; p += 6, n -= 6)
-        if (p[0] == 0 && p[1] == 4) { /* INITIAL_WINDOW_SIZE moves the stream's window too */
+        if (p[0] == 0 && p[1] == 4) { /* INITIAL_WINDOW_SIZE also changes the window of the stream */
             c->stream_window += (int64_t) get32(p + 2) - c->initial_window;
             c->initial_window = get32(p + 2);
         }
@@ -307,7 +308,7 @@ static int on_frame(struct call *c, uint8_t type, uint8_t flags, uint32_t stream
     case F_HEADERS:
     case F_CONTINUATION:
         return on_headers(c, type, flags, p, n, e);
-    case F_DATA: /* the answer's message: nothing in it that matters */
+    case F_DATA: /* the message of the response: nothing in it is needed */
         c->ended |= flags & END_STREAM;
         return 0;
     case F_RST:
@@ -321,7 +322,7 @@ static int on_frame(struct call *c, uint8_t type, uint8_t flags, uint32_t stream
     }
 }
 
-/* Takes one frame, waiting for it. */
+/* Reads and handles one frame, waiting for it. */
 static int take_frame(struct call *c, struct err *e)
 {
     for (;;) {
@@ -364,7 +365,7 @@ static int send_body(struct call *c, const struct buf *body, struct err *e)
         _cleanup_(buf_done) struct buf b = BUF_INIT;
         size_t n, h;
 
-        if (c->ended) /* refused before all was sent */
+        if (c->ended) /* rejected before everything was sent */
             return 0;
         if (room <= 0) {
             r = take_frame(c, e);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One OTLP/gRPC export: an HTTP/2 connection with one stream, written by hand because libnghttp2 cannot be linked into
- * a shared object here. Sends literal headers, keeps to the peer's windows, and reads just enough of the answer to find
- * grpc-status.
+ * a shared object here. It sends literal headers, respects the peer's windows, and reads just enough of the response to
+ * find grpc-status.
  */
 #ifndef SDK_OTLP_GRPC_H
 #define SDK_OTLP_GRPC_H
@@ -10,7 +10,7 @@
 #include "base/buf.h"
 #include "sdk/sdk_settings.h"
 
-/* body is the (compressed) message without its frame. Errors as otlp_http_post(); -EAGAIN for UNAVAILABLE and
+/* body is the (compressed) message without its frame. Errors as in otlp_http_post(); -EAGAIN for UNAVAILABLE and
  * RESOURCE_EXHAUSTED. */
 int otlp_grpc_call(const struct settings *s, const struct buf *body, int64_t deadline, void (*pump)(void),
                    struct err *e);

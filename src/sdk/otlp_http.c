@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See otlp_http.h. */
+/* Sends one export as an HTTP/1.1 POST request and checks the status of the response (otlp_http.h). */
 #include "sdk/otlp_http.h"
 
 #include <errno.h>
@@ -23,7 +23,7 @@ static void put_request(struct buf *b, const struct settings *s, size_t body)
     buf_puts(b, "\r\n");
 }
 
-/* "HTTP/1.1 200 OK ..." */
+/* The response begins with "HTTP/1.1 200 OK ...". */
 static int check_answer(struct str answer, const struct settings *s, struct err *e)
 {
     struct str line = str_cut(&answer, '\r');

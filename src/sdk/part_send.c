@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See part_send.h. */
+/* Sends profiles over a Unix socket to the `wick run` that started the process (part_send.h). */
 #include "sdk/part_send.h"
 
 #include <errno.h>
@@ -21,7 +21,7 @@ void part_send_to(const char *parts)
 
     if (!n || n >= sizeof address.sun_path - 1)
         return;
-    memcpy(address.sun_path + 1, parts, n); /* abstract: begins with a zero */
+    memcpy(address.sun_path + 1, parts, n); /* an abstract address begins with a zero byte */
     snprintf(token, sizeof token, "%s", colon + 1);
     address_size = (socklen_t) (offsetof(struct sockaddr_un, sun_path) + 1 + n);
 }

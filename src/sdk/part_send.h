@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A part for `wick run -o` from a process that cannot write into its directory: one that changed its user or its root. See
- * cli/run_parts.h for the protocol.
+ * Sends a part of the output of `wick run -o` from a process that cannot write into its directory, because it changed
+ * its user or its root. See cli/run_parts.h for the protocol.
  */
 #ifndef SDK_PART_SEND_H
 #define SDK_PART_SEND_H
@@ -10,9 +10,9 @@
 
 #include "base/err.h"
 
-/* Remembers where to: the value of WICK_PARTS, or NULL. */
+/* Sets the destination: the value of WICK_PARTS, or NULL. */
 void part_send_to(const char *parts);
-/* Sends one profile. -ENOTCONN when nobody is there. Background only. */
+/* Sends one profile. -ENOTCONN if there is no receiver. Background thread only. */
 int part_send(const char *type, const void *p, size_t n, struct err *e);
 
 #endif

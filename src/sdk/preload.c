@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * libwick-preload.so: profiles a program that knows nothing of it. `wick run` sets LD_PRELOAD and the variables below; the
+ * libwick-preload.so: profiles an unmodified program. `wick run` sets LD_PRELOAD and the variables below; the
  * constructor starts a provider, pthread_create() gives each thread its state from its first instruction on, and the
- * destructor sends what is left. signal_hooks.c has the other ways in which a program ends.
+ * destructor sends the remaining samples. signal_hooks.c handles the other ways in which a program can end.
  *
  *   WICK_TYPES cpu,wall,alloc,heap,lock   WICK_RATE Hz             WICK_EXPORT endpoint or none   WICK_FILE out.pb.gz
- *   WICK_PPROF host:port                  WICK_ALLOC_INTERVAL B    WICK_DEPTH frames              WICK_ROOT pid of the command
+ *   WICK_PPROF host:port                  WICK_ALLOC_INTERVAL B    WICK_DEPTH frames              WICK_ROOT command's pid
  *   WICK_SECCOMP filters of `wick run`    WICK_PARTS see part_send.h
  */
 #include <dlfcn.h>
@@ -42,8 +42,8 @@ EXPORT int pthread_create(pthread_t *ret, const pthread_attr_t *attr, void *(*ru
 }
 
 /*
- * CPython 3.12 and later read the number of threads from /proc/self/stat at each fork() and warn when it is more than one.
- * The program is shown its own: fopen() of that file gives a copy in which ours is not counted.
+ * CPython 3.12 and later read the number of threads from /proc/self/stat at each fork() and warn if it is more than
+ * one. The program is shown only its own threads: fopen() of that file returns a copy in which ours is not counted.
  */
 static FILE *open_stat(FILE *real)
 {
@@ -54,7 +54,7 @@ static FILE *open_stat(FILE *real)
     char *end;
 
     text[n] = 0;
-    field = strrchr(text, ')'); /* "PID (NAME) STATE ...": field 3 follows, and the 20th is the number */
+    field = strrchr(text, ')'); /* "PID (NAME) STATE ...": field 3 comes next, and the 20th is the number of threads */
     for (int i = 2; field && i < 20; i++)
         field = strchr(field + 1, ' ');
     threads = field ? strtol(field + 1, &end, 10) : 0;
@@ -71,7 +71,7 @@ static FILE *open_stat(FILE *real)
 
 static FILE *(*real_fopen)(const char *, const char *);
 
-/* The same function under both of its names, whichever of them the headers turn fopen() into. */
+/* The same function under both of its names, because the headers may map fopen() to either. */
 EXPORT FILE *open_file(const char *path, const char *mode) __asm__("fopen");
 EXPORT FILE *open_file64(const char *path, const char *mode) __asm__("fopen64");
 
@@ -94,10 +94,11 @@ FILE *open_file64(const char *path, const char *mode)
     return open_file(path, mode);
 }
 
-static char file_name[4096]; /* WICK_FILE and WICK_ROOT, kept: programs like nginx clear their environment */
+static char file_name[4096]; /* copies of WICK_FILE and WICK_ROOT, because programs like nginx clear their
+                                environment */
 static uint64_t root_pid;
 
-/* They are there by their names, but for the entrances of another allocator that do not lead through malloc(). */
+/* The hooks are found by their names, except for functions of another allocator that do not call malloc(). */
 void start_hooks(void)
 {
     if (core.types & (WICK_ALLOC | WICK_HEAP))
@@ -135,7 +136,7 @@ static uint64_t number(const char *name)
     return v && str_to_u64(str_from(v), 10, &n) == 0 ? n : 0;
 }
 
-/* out.pb.gz of another process than the command itself: out.PID.pb.gz. */
+/* out.pb.gz, or out.PID.pb.gz in a process other than the command itself. */
 static const char *own_file(char *to, size_t size)
 {
     struct str name = str_from(file_name);
@@ -187,8 +188,8 @@ static void start(void)
         say("/debug/pprof is not served by", wick_last_error());
 }
 
-/* A seccomp filter that came after `wick run`, and before exec(), may kill whoever makes a system call too many. Filters
- * that were there before (a container's) do not count. */
+/* A seccomp filter that was installed after `wick run` and before exec() may kill the process for an unexpected system
+ * call. Filters that were there before (a container's) do not count. */
 static bool is_sealed(void)
 {
     const char *before = secure_getenv("WICK_SECCOMP");
@@ -198,7 +199,7 @@ static bool is_sealed(void)
 
 __attribute__((constructor(101))) static void on_load(void)
 {
-    if (!secure_getenv("WICK_TYPES") || is_sealed()) /* loaded by somebody else than wick run: only when asked */
+    if (!secure_getenv("WICK_TYPES") || is_sealed()) /* not loaded by wick run: start only if asked to */
         return;
     snprintf(file_name, sizeof file_name, "%s", secure_getenv("WICK_FILE") ? secure_getenv("WICK_FILE") : "");
     root_pid = number("WICK_ROOT");
@@ -210,7 +211,8 @@ __attribute__((destructor(101))) static void on_unload(void)
 {
     struct wick_provider *p = provider_current();
 
-    if (!p || !atomic_load(&p->thread_running) || p->pid != getpid()) /* asks for nothing once it is stopped: seccomp */
+    if (!p || !atomic_load(&p->thread_running) || p->pid != getpid()) /* makes no system call once it is stopped:
+                                                                         seccomp */
         return;
     ending_hurry(ENDING_EXPORT_MS);
     wick_stop(p);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See profile.h. OTLP wants ELF addresses and cpu/nanoseconds alone; pprof wants run-time addresses with mappings, Go's
- * pair samples,cpu, and links as labels.
+ * Turns sums into batches and pprof files (profile.h). OTLP has ELF addresses and cpu/nanoseconds only; pprof has
+ * run-time addresses with mappings, Go's pair samples,cpu, and links as labels.
  */
 #include "sdk/profile.h"
 
@@ -19,12 +19,12 @@
 #include "sdk/modules.h"
 #include "sdk/span.h"
 
-enum { LINES_MAX = 64 }; /* inlined calls of one address */
+enum { LINES_MAX = 64 }; /* maximum number of inlined calls at one address */
 
 struct maker {
     struct builder *b;
     bool pprof, lines;
-    uint32_t *locations; /* by frame; 0 = not made */
+    uint32_t *locations; /* by frame; 0 = not created yet */
     uint32_t *mappings;  /* by file */
     struct buf text;
     uint32_t stack[CORE_DEPTH_MAX + 2];
@@ -32,7 +32,7 @@ struct maker {
 
 static const struct {
     const char *types[4][2];
-    uint32_t n, n_otlp; /* OTLP leaves the first ones out */
+    uint32_t n, n_otlp; /* OTLP leaves out the first n - n_otlp types */
     const char *period[2];
 } kinds[N_KINDS] = {
     [TYPE_CPU] = {{{"samples", "count"}, {"cpu", "nanoseconds"}}, 2, 1, {"cpu", "nanoseconds"}},
@@ -85,7 +85,8 @@ static uint32_t mapping_of(struct maker *m, uint32_t file)
     return m->mappings[file];
 }
 
-/* Without template arguments and parameters, as pprof shows names; otherwise when it is none that can be demangled. */
+/* Without template arguments and parameters, as pprof shows names; returns `otherwise` if the name cannot be
+ * demangled. */
 static uint32_t short_name(struct maker *m, struct str system, struct str otherwise)
 {
     buf_reset(&m->text);
@@ -101,7 +102,7 @@ static uint32_t make_function(struct maker *m, const struct frame *f)
     return builder_function(m->b, &fn);
 }
 
-/* The lines of a frame, at most max; how many. */
+/* Stores the lines of a frame, at most max; returns their number. */
 static uint32_t make_lines(struct maker *m, const struct frame *f, struct line *ret, uint32_t max)
 {
     uint32_t n = m->lines ? MIN(f->lines.n, max) : 0;
@@ -265,7 +266,8 @@ static void put_part(struct maker *m, const struct profile_part *part)
 }
 
 /* --- the whole --- */
-/* While lines are waited for, samples are drained into the same sums: their frames may move, so a copy is asked for. */
+/* While this waits for lines, samples are drained into the same sums and their frames may move, so the query uses a
+ * copy. */
 static void find_lines(const struct profile_part *part, const uint32_t *frames, uint32_t n)
 {
     uint32_t *copy = mem_alloc(MAX(n, 1u) * sizeof *copy);
@@ -319,7 +321,7 @@ void profile_name_parts(const struct profile_part *parts, uint32_t n_parts)
         if (parts[i].lines_until)
             find_lines(&parts[i], frames, n);
     }
-    for (uint32_t i = 0; i < n_parts; i++) /* last, so that what came in meanwhile has names as well */
+    for (uint32_t i = 0; i < n_parts; i++) /* last, so that samples that arrived in the meantime have names as well */
         name_part(&parts[i]);
 }
 
@@ -370,7 +372,7 @@ static int make(const struct profile_part *parts, uint32_t n, const struct profi
         put_resource(&m, resource);
         put_scope(&m, scope);
         if (pprof && modules_files() > 1)
-            mapping_of(&m, 1); /* the program: pprof takes the first one for it */
+            mapping_of(&m, 1); /* the program itself: pprof assumes that the first mapping is the program */
         for (uint32_t i = 0; i < n; i++)
             put_part(&m, &parts[i]);
         r = builder_finish(m.b, ret, e);

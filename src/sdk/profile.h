@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sums (agg.h, heap_view.h) to a batch, with names, mappings, labels and links. Background thread only. */
+/* Turns sums (agg.h, heap_view.h) into a batch, with names, mappings, labels and links. Background thread only. */
 #ifndef SDK_PROFILE_H
 #define SDK_PROFILE_H
 
@@ -11,14 +11,14 @@
 struct heap_view;
 
 struct profile_part {
-    int type;                     /* TYPE_CPU ...; TYPE_HEAP is all four of allocation and use */
+    int type;                     /* TYPE_CPU ...; TYPE_HEAP is all four values of allocation and use */
     const struct agg *agg;        /* not for TYPE_HEAP */
     int delta;                    /* TYPE_HEAP: allocations since the last export */
-    const struct heap_view *base; /* TYPE_HEAP: numbers to take off, for the first n_base stacks; NULL = none */
+    const struct heap_view *base; /* TYPE_HEAP: values to subtract, for the first n_base stacks; NULL = none */
     uint32_t n_base;
     int64_t time_ns, duration_ns, period;
-    int64_t lines_until; /* ask for lines and inlined calls until then (clock_mono()); 0 = names are enough */
-    void (*pump)(void);  /* called now and then while that is waited for, or NULL */
+    int64_t lines_until; /* deadline for lines and inlined calls (clock_mono()); 0 = function names only */
+    void (*pump)(void);  /* called from time to time during that wait, or NULL */
 };
 
 struct profile_resource {
@@ -27,7 +27,7 @@ struct profile_resource {
     uint32_t n_attrs;
 };
 
-/* What every export says about itself, as scope attributes. */
+/* Attributes of the scope in every export: the profiler's own statistics. */
 struct profile_scope {
     int64_t rate, lost, cpu_ns, governor;
 };
@@ -41,9 +41,9 @@ int profile_make_text(const struct profile_part *part, struct buf *out, struct e
 int profile_make_pprof(const struct profile_part *part, struct buf *out, struct err *e);
 
 /* --- for profile_text.c --- */
-/* Names, and lines where a part wants them, for all frames of the parts. */
+/* Looks up names, and lines where a part asks for them, for all frames of the parts. */
 void profile_name_parts(const struct profile_part *parts, uint32_t n);
-/* Stack i of the heap, with what part says taken off. */
+/* Stack i of the heap, with the base values of part subtracted. */
 void profile_heap_at(const struct profile_part *part, uint32_t i, struct heap_view *ret);
 
 #endif

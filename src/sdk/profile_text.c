@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ?debug=1 of /debug/pprof/: the text that Go's runtime/pprof writes, which pprof reads as its legacy formats.
+ * The text for ?debug=1 of /debug/pprof/, as Go's runtime/pprof writes it; pprof reads it as its legacy formats.
  *   heap      heap profile: 1: 64 [2: 128] @ heap/524288      in use: objects: bytes [allocated: the same]
  *   mutex     --- mutex:  cycles/second=1000000000            contentions and nanoseconds
  *   others    goroutine profile: total 3
@@ -69,7 +69,7 @@ static void put_heap(const struct profile_part *part, struct buf *out)
     }
     buf_puts(out, "heap profile: ");
     put_heap_line(out, sum);
-    buf_puts(out, " @ heap/1\n"); /* numbers are scaled already: a period of 1 keeps readers from doing it again */
+    buf_puts(out, " @ heap/1\n"); /* numbers are already scaled: a period of 1 keeps readers from scaling them again */
     for (uint32_t i = 0, n = heap_view_count(); i < n; i++) {
         profile_heap_at(part, i, &v);
         if (!(v.v[0] | v.v[1] | v.v[2] | v.v[3]))

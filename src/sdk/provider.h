@@ -2,7 +2,7 @@
 /*
  * The provider: settings, the background thread and what it owns. There is at most one (provider_current()).
  *
- * Fields are the background's unless said otherwise; `lock` guards those that API calls share with it.
+ * Fields belong to the background thread unless stated otherwise; `lock` guards those that API calls share with it.
  */
 #ifndef SDK_PROVIDER_H
 #define SDK_PROVIDER_H
@@ -16,14 +16,14 @@
 struct heap_view;
 struct server;
 
-/* Sums collected for one request of /debug/pprof/profile or wick_snapshot(). */
+/* Sums collected for one request for /debug/pprof/profile or one wick_snapshot(). */
 struct session {
     struct session *next;
     int type;
     struct agg agg;
     int64_t start_wall, start_mono;
-    bool window;            /* heap, lock: what happens from its beginning on, not since start */
-    struct heap_view *base; /* a window's heap at its beginning */
+    bool window;            /* heap, lock: only what happens after its beginning, not since the start */
+    struct heap_view *base; /* for a window: the heap at its beginning */
     uint32_t n_base;
 };
 
@@ -32,10 +32,10 @@ struct wick_provider {
     pthread_t thread;
     _Atomic bool thread_running, stop;
     sigset_t host_mask; /* signals that were blocked in the thread that started ours */
-    int64_t alone_ms;   /* how soon to look again whether the host's threads have all ended */
+    int64_t alone_ms;   /* interval after which to check again whether the host's threads have all ended */
     pthread_mutex_t lock;
-    pthread_cond_t changed;                     /* something below was done */
-    uint64_t flush_wanted, flush_done;          /* under lock: numbers of flushes */
+    pthread_cond_t changed;                     /* signalled when something below was done */
+    uint64_t flush_wanted, flush_done;          /* under lock: flushes requested and done */
     int flush_result;                           /* under lock */
     char flush_words[ERR_MESSAGE_MAX];          /* under lock */
     int (*job)(struct wick_provider *, void *); /* under lock: to be run on the background thread */
@@ -44,53 +44,53 @@ struct wick_provider {
     bool job_done;
     struct agg export[N_TYPES];
     struct session *sessions;
-    struct session *snapshots[N_TYPES]; /* what wick_snapshot() gives out next, also in sessions */
+    struct session *snapshots[N_TYPES]; /* what wick_snapshot() returns next; also in sessions */
     struct server *server;
     int64_t interval_start_wall, interval_start_mono, next_export, next_scan;
     int64_t first_wall, first_mono; /* since start */
-    int64_t lines_ns;               /* spent on making exports, most of it waiting for lines */
+    int64_t lines_ns;               /* time spent on making exports, most of it waiting for lines */
     /* statistics; read without the lock, so atomics */
     _Atomic uint64_t exports, failed, exported_bytes, background_ns, overflow;
     _Atomic unsigned governor;
     char last_error[256]; /* under lock */
-    /* the governor's last look */
+    /* values at the governor's last check */
     int64_t gov_cpu, gov_own;
-    struct agg file_totals[N_TYPES]; /* for the option `file`: everything since start */
+    struct agg file_totals[N_TYPES]; /* for the option `file`: sums since the start */
     pid_t pid;
-    uint64_t heap_samples_before; /* of the parent, in a forked child */
+    uint64_t heap_samples_before; /* samples of the parent, in a forked child */
 };
 
 struct wick_provider *provider_current(void);
-/* Starts and ends the background thread. */
+/* Start and end the background thread. */
 int provider_start_thread(struct wick_provider *p, struct err *e);
 void provider_stop_thread(struct wick_provider *p);
-/* Runs f on the background thread and waits; its result. -ESHUTDOWN when that does not run. */
+/* Runs f on the background thread, waits, and returns its result. -ESHUTDOWN if that thread does not run. */
 int provider_run(struct wick_provider *p, int (*f)(struct wick_provider *, void *), void *arg);
 
 /* --- background.c --- */
 void *background_main(void *provider);
-bool background_drain(struct wick_provider *p); /* false when nothing was there */
+bool background_drain(struct wick_provider *p); /* false if there were no records */
 
 /* --- export.c --- */
-/* Sends and writes what there is; the sums start anew whatever comes of it. */
+/* Sends and writes all samples; the sums are reset whether or not this succeeds. */
 int export_now(struct wick_provider *p, struct err *e);
 int export_write_files(struct wick_provider *p, struct err *e);
 
 /* --- sessions: background --- */
 struct session *session_begin(struct wick_provider *p, int type);
-/* The same for heap and lock: a difference over its time. NULL without memory. */
+/* The same for heap and lock: the difference over the session's time. NULL if out of memory. */
 struct session *session_begin_window(struct wick_provider *p, int type);
 void session_end(struct wick_provider *p, struct session *s);
-/* Its profile, or that of a type which is kept since start (heap, lock): gzip'd pprof. */
+/* The profile of a session, or of a type that is kept since the start (heap, lock), as gzip'd pprof. */
 int session_pprof(struct wick_provider *p, struct session *s, struct buf *out, struct err *e);
-/* For /debug/pprof/: with lines and inlined calls where they can be had, or as text. */
+/* For /debug/pprof/: with lines and inlined calls where available, or as text. */
 int session_answer(struct wick_provider *p, struct session *s, bool text, struct buf *out, struct err *e);
 
 /* --- serve.c --- */
 int server_listen(struct wick_provider *p, const char *address, struct err *e); /* the port */
-void server_poll(struct wick_provider *p, int timeout_ms);                      /* waits, for a wake-up as well */
+void server_poll(struct wick_provider *p, int timeout_ms);                      /* waits for requests or a wake-up */
 void server_free(struct wick_provider *p);
-void server_forget(struct wick_provider *p); /* in a forked child: the parent serves */
+void server_forget(struct wick_provider *p); /* in a forked child, because the parent serves */
 
 /* --- wall.c, lock.c --- */
 void wall_tick(struct wick_provider *p);

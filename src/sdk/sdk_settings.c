@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See sdk_settings.h. */
+/* Reads the settings of a provider (sdk_settings.h) from struct wick_options and from the OTEL_ environment
+ * variables. */
 #include "sdk/sdk_settings.h"
 
 #include <errno.h>
@@ -52,7 +53,7 @@ static struct str percent_decode(struct settings *s, struct str v)
     return out;
 }
 
-/* "k=v,k=v" into attributes; service.name and service.version are kept apart. */
+/* Parses "k=v,k=v" into attributes; service.name and service.version are stored separately. */
 static int read_attributes(struct settings *s, const char *text, const char *what, struct err *e)
 {
     struct str rest = str_from(text);
@@ -210,7 +211,8 @@ static int read_export(struct settings *s, const struct wick_options *o, struct 
     if (timeout && str_to_u64(str_from(timeout), 10, &ms) < 0)
         return err_set(e, -EINVAL, "OTEL_EXPORTER_OTLP_TIMEOUT=%s is not a number of milliseconds", timeout);
     s->timeout_ms = o->timeout_ms ? o->timeout_ms : ms ? (int64_t) ms : 10000;
-    s->stop_ms = o->timeout_ms || ms ? s->timeout_ms : 2000; /* a stop delays the end of the program */
+    s->stop_ms = o->timeout_ms || ms ? s->timeout_ms : 2000; /* stopping delays the end of the program, so the
+                                                                default is shorter */
     s->ca_file = ca ? arena_cstr(&s->arena, str_from(ca)) : NULL;
     s->file = is_set(o->file) ? arena_cstr(&s->arena, str_from(o->file)) : NULL;
     return 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Options and environment, read once, checked, with defaults filled in. */
+/* Options and environment, read once and checked, with defaults filled in. */
 #ifndef SDK_SDK_SETTINGS_H
 #define SDK_SDK_SETTINGS_H
 
@@ -22,8 +22,8 @@ struct settings {
     struct kv attrs[SETTINGS_ATTRS_MAX];
     uint32_t n_attrs;
 
-    bool exporting;        /* to an endpoint */
-    struct str host, path; /* path of the HTTP request, without its end for OTLP/HTTP */
+    bool exporting;        /* there is an endpoint to export to */
+    struct str host, path; /* path of the HTTP request, without the OTLP/HTTP suffix */
     uint16_t port;
     bool tls;
     int protocol;    /* WICK_PROTOCOL_GRPC or _HTTP */
@@ -32,7 +32,7 @@ struct settings {
     uint32_t n_headers;
     const char *ca_file, *file;
     int64_t timeout_ms; /* of an export */
-    int64_t stop_ms;    /* of the last one, when the provider is stopped */
+    int64_t stop_ms;    /* timeout of the last export, when the provider is stopped */
 
     unsigned types, rate, max_depth, max_samples, export_interval_ms;
     uint64_t alloc_interval, lock_interval_ns;
@@ -42,7 +42,8 @@ struct settings {
     bool paused;
 };
 
-/* o may be of an older header (smaller size) or NULL. -EINVAL with words that name the option or variable. */
+/* o may come from an older header (with a smaller size) or be NULL. -EINVAL with an error message that names the option
+ * or variable. */
 int settings_read(struct settings *s, const struct wick_options *o, struct err *e);
 void settings_done(struct settings *s);
 /* "cpu,wall,heap" -> WICK_CPU | ... */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * /debug/pprof/ as Go's net/http/pprof serves it, on the background thread: few connections, one request each, limits on
- * all of it. A profile request opens a session and is answered when its seconds are over; meanwhile the loop goes on.
+ * Serves /debug/pprof/ as Go's net/http/pprof does, on the background thread: few connections, one request each, all
+ * with limits. A profile request opens a session and is answered when its seconds are over; the loop keeps running
+ * until then.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -30,20 +31,20 @@
 #include "sdk/type_loan.h"
 
 enum { CONNS_MAX = 16, REQUEST_MAX = 65536, SECONDS_MAX = 3600, WAKE_MS = 100 };
-#define LENT_NS (300 * NS_PER_S) /* a heap profile is of use only if it is asked for again */
+#define LENT_NS (300 * NS_PER_S) /* a heap profile is useful only if it is requested again */
 
 struct conn {
     int fd; /* -1 = free */
     struct buf in, out;
     size_t sent;
     bool answering;
-    struct session *session; /* a profile is being collected */
-    int64_t until;           /* when it is over, or when the connection has idled too long */
+    struct session *session; /* collecting a profile */
+    int64_t until;           /* end of the session, or of the idle time of the connection */
 };
 
 struct server {
     int fd;
-    ino_t inode; /* of its socket */
+    ino_t inode; /* inode of the listening socket */
     bool loopback;
     struct conn conns[CONNS_MAX];
     struct type_loan loans[N_TYPES];
@@ -129,11 +130,11 @@ int server_listen(struct wick_provider *p, const char *address, struct err *e)
     n = sizeof a;
     getsockname(s->fd, (struct sockaddr *) &a, &n);
     p->server = s;
-    return ntohs(((struct sockaddr_in *) &a)->sin_port); /* at the same place for IPv6 */
+    return ntohs(((struct sockaddr_in *) &a)->sin_port); /* at the same offset for IPv6 */
 }
 
 /* --- connections --- */
-/* Also when the client has gone: then nobody collects for it any longer. */
+/* Also called when the client has disconnected, so that its profile is no longer collected. */
 static void end_session(struct wick_provider *p, struct conn *c)
 {
     int type;
@@ -158,7 +159,7 @@ static void close_conn(struct wick_provider *p, struct conn *c)
     c->answering = false;
 }
 
-/* Only if the number is still the socket's: the host may have closed all of its files. */
+/* Closes it only if the descriptor is still our socket: the host may have closed all descriptors. */
 static void close_listener(struct server *s)
 {
     struct stat st;
@@ -174,7 +175,7 @@ void server_forget(struct wick_provider *p)
     if (!s)
         return;
     for (int i = 0; i < CONNS_MAX; i++)
-        s->conns[i].session = NULL; /* the list of sessions is empty already */
+        s->conns[i].session = NULL; /* the list of sessions is already empty */
     for (int type = 0; type < N_TYPES; type++)
         s->loans[type].users = 0;
     type_loan_expire(p, s->loans, INT64_MAX);
@@ -196,7 +197,7 @@ void server_free(struct wick_provider *p)
     p->server = NULL;
 }
 
-/* --- answers --- */
+/* --- responses --- */
 static void answer(struct conn *c, int status, const char *type, const void *body, size_t n, const char *extra)
 {
     const char *words = status == 200   ? "OK"
@@ -220,7 +221,7 @@ static void refuse(struct conn *c, int status, const char *words)
     answer(c, status, "text/plain; charset=utf-8", words, strlen(words), "X-Go-Pprof: 1\r\n");
 }
 
-/* s is a session, or one that was filled for this answer. */
+/* s is an open session, or one that was filled only for this response. */
 static void answer_profile(struct wick_provider *p, struct conn *c, struct session *s, const char *name, bool text)
 {
     _cleanup_(buf_done) struct buf out = BUF_INIT;
@@ -264,7 +265,7 @@ static int count_of(struct wick_provider *p, const char *name)
     return strcmp(name, "goroutine") == 0 || strcmp(name, "threadcreate") == 0 ? threads : 0;
 }
 
-/* Laid out as Go's. */
+/* The layout is the same as Go's. */
 static void answer_index(struct wick_provider *p, struct conn *c)
 {
     static const char *const names[N_TYPES] = {"cpu", "wall", "alloc", "heap", "lock"};
@@ -303,7 +304,7 @@ static void answer_cmdline(struct conn *c)
     answer(c, 200, "text/plain; charset=utf-8", b.p, b.n, "");
 }
 
-/* Names for run-time addresses, as pprof asks for them when a profile has none. */
+/* Names for run-time addresses, which pprof requests when a profile has none. */
 static void answer_symbol(struct conn *c, struct str body)
 {
     const struct module_set *set = atomic_load(&core.modules);
@@ -374,7 +375,7 @@ static bool wants_text(struct str query)
     return str_to_u64(query_value(query, "debug"), 10, &debug) == 0 && debug > 0;
 }
 
-/* heap, allocs, mutex, block: since start, or over ?seconds= */
+/* heap, allocs, mutex, block: since the start, or over ?seconds= */
 static void answer_total(struct wick_provider *p, struct conn *c, int type, const char *name, struct str query)
 {
     struct session s = {.type = type};
@@ -399,7 +400,7 @@ static void answer_threads(struct wick_provider *p, struct conn *c, int type, st
     agg_init(&s.agg, p->s.max_samples);
     (type == TYPE_GOROUTINE ? thread_view_now : thread_view_created)(&s.agg);
     if (type == TYPE_GOROUTINE && str_is(query_value(query, "debug"), "2")) {
-        session_answer(p, &s, true, &b, NULL); /* asks for all lines at once */
+        session_answer(p, &s, true, &b, NULL); /* looks up all lines at once */
         buf_reset(&b);
         thread_view_print(&b);
         answer(c, 200, "text/plain; charset=utf-8", b.p, b.n, "");
@@ -409,7 +410,7 @@ static void answer_threads(struct wick_provider *p, struct conn *c, int type, st
     agg_done(&s.agg);
 }
 
-/* Listening on another address than loopback's exposes the endpoint on purpose, under whatever names it has there. */
+/* If it listens on a non-loopback address, the endpoint is exposed on purpose, under any host name. */
 static bool host_is_allowed(const struct server *s, struct str host)
 {
     return !s->loopback || host_policy_allows(host, NULL);
@@ -454,7 +455,7 @@ static void handle(struct wick_provider *p, struct conn *c, const struct request
         refuse(c, 404, "Unknown profile\n");
 }
 
-/* 1 when a whole request is there, 0 when more must come, negative when it is none. */
+/* Returns 1 if the request is complete, 0 if more bytes are needed, negative if it is not a valid request. */
 static int parse_request(struct str in, struct request *q)
 {
     ptrdiff_t end = str_find(in, STR("\r\n\r\n"));
@@ -549,7 +550,7 @@ static void accept_conn(struct server *s)
         close(fd);
 }
 
-/* Sleeps until somebody wants us. */
+/* Sleeps until it is woken. */
 static void wait_for_wake(int timeout_ms)
 {
     struct timespec t = {timeout_ms / 1000, timeout_ms % 1000 * 1000000l};
@@ -581,7 +582,7 @@ static void serve_conns(struct wick_provider *p, const struct pollfd *fds)
     type_loan_expire(p, s->loans, now);
 }
 
-/* With sockets to look at, a wake-up is noticed after WAKE_MS at the latest. */
+/* While there are sockets to poll, a wake-up is noticed after WAKE_MS at the latest. */
 void server_poll(struct wick_provider *p, int timeout_ms)
 {
     struct pollfd fds[CONNS_MAX + 1];

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The end of a program that knows nothing of wick, noticed without changing what the program sees.
+ * Detects the end of an unmodified program without changing what the program sees.
  *
- * SIGTERM, SIGINT, SIGHUP: where the program leaves them at their default action, the kernel has a handler of ours that
- * flushes and then lets the signal end the process. The program is shown its own setting: sigaction() and its relatives
- * report SIG_DFL, and setting SIG_DFL puts our handler back. A handler of the program's replaces ours; one that it
- * installs for a single use (SA_RESETHAND) is called by way of ours, because the next such signal has the default action.
+ * SIGTERM, SIGINT, SIGHUP: where the program leaves them at their default action, we install a handler that flushes and
+ * then lets the signal end the process. The program is shown its own setting: sigaction() and its relatives report
+ * SIG_DFL, and setting SIG_DFL puts our handler back. A handler of the program's replaces ours; one that it installs
+ * for a single use (SA_RESETHAND) is called from ours, because the next such signal has the default action.
  *
- * _exit() runs no destructors, so it flushes here. A seccomp filter may kill the thread that makes a system call which is
- * not on its list: profiling ends before one is installed.
+ * _exit() runs no destructors, so it flushes here. A seccomp filter may kill a thread that makes a system call which is
+ * not on its list, so profiling ends before a filter is installed.
  *
- * A child of vfork() shares our memory but not our signal handlers: in a process of another pid all calls go straight to
- * the C library.
+ * A child of vfork() shares our memory but not our signal handlers: in a process with another pid all calls go directly
+ * to the C library.
  */
 #include "sdk/signal_hooks.h"
 
@@ -33,7 +33,10 @@
 #define EXPORT __attribute__((visibility("default")))
 
 #if defined(__x86_64__)
-enum { RESTORER = 0x04000000 }; /* SA_RESTORER, which the C library adds to what is set, and shows */
+enum {
+    RESTORER = 0x04000000
+}; /* SA_RESTORER, which the C library adds when setting an action and returns when
+                                   reading it */
 #else
 enum { RESTORER = 0 };
 #endif
@@ -52,7 +55,7 @@ __attribute__((visibility("hidden"))) long (*signal_hooks_real_syscall)(long, ..
 
 static uint64_t root_pid;
 static _Atomic bool watching;
-static _Atomic int64_t ending_since; /* when the first of the signals below came; 0: none did */
+static _Atomic int64_t ending_since; /* time of the first of the signals below; 0: none so far */
 
 struct watched {
     int sig;
@@ -70,20 +73,20 @@ __attribute__((constructor(101))) static void find_real(void)
     __atomic_store_n(&real.sigaction, dlsym(RTLD_NEXT, "sigaction"), __ATOMIC_RELEASE);
 }
 
-static void need_real(void) /* a constructor of another library may come before ours */
+static void need_real(void) /* a constructor of another library may run before ours */
 {
     if (unlikely(!__atomic_load_n(&real.sigaction, __ATOMIC_ACQUIRE)))
         find_real();
 }
 
 /* --- the end --- */
-/* The provider of this process; NULL in a child of vfork(), and where there is nothing to write. */
+/* The provider of this process; NULL in a child of vfork(), and if there is nothing to write. */
 static struct wick_provider *own_provider(void)
 {
     struct wick_provider *p = provider_current();
 
     if (!p || !atomic_load(&p->thread_running) || !(p->s.file || p->s.exporting))
-        return NULL; /* without a system call: a seccomp filter may be there */
+        return NULL; /* without a system call: a seccomp filter may be installed */
     return p->pid == (pid_t) sys_call(SYS_getpid, 0, 0, 0, 0) ? p : NULL;
 }
 
@@ -92,7 +95,7 @@ static bool is_root(void)
     return root_pid == (uint64_t) sys_call(SYS_getpid, 0, 0, 0, 0);
 }
 
-/* Children that are too short for a sample have nothing to say. */
+/* Children that ended before their first sample have nothing to write. */
 static void flush(unsigned root_ms, unsigned child_ms)
 {
     struct wick_provider *p = own_provider();
@@ -131,13 +134,13 @@ static struct watched *find_watched(int sig)
 
 static bool is_default(const struct sigaction *a)
 {
-    return a->sa_handler == SIG_DFL; /* the same place as sa_sigaction */
+    return a->sa_handler == SIG_DFL; /* the same storage as sa_sigaction */
 }
 
 static void install_ending(int sig);
 
-/* Ends the process by sig, as its default action does. Returns only in the first process of a container, which the kernel
- * protects from it. */
+/* Ends the process by sig, as its default action does. Returns only in the first process of a container, which the
+ * kernel protects from the signal. */
 static void die_of(int sig)
 {
     struct sigaction standard = {.sa_handler = SIG_DFL};
@@ -159,7 +162,7 @@ static void on_ending(int sig)
     if (atomic_compare_exchange_strong(&ending_since, &first, now))
         flush(ENDING_FILE_MS, ENDING_FILE_MS);
     else if (now - first <
-             AGAIN_NS) /* sent to the whole group, and forwarded by `wick run` or a shell: it is the same */
+             AGAIN_NS) /* sent to the whole group and also forwarded by `wick run` or a shell: counts as one */
         return;
     die_of(sig); /* a second one ends the process at once */
     atomic_store(&ending_since, 0);
@@ -187,7 +190,7 @@ static void install_ending(int sig)
     real.sigaction(sig, &sa, NULL);
 }
 
-/* What the kernel gets where the program wants `wish`. */
+/* The action to install in the kernel where the program wants `wish`. */
 static const struct sigaction *to_kernel(const struct sigaction *wish, struct sigaction *room)
 {
     if (is_default(wish)) {
@@ -218,7 +221,7 @@ EXPORT int sigaction(int sig, const struct sigaction *act, struct sigaction *old
         return real.sigaction(sig, act, old);
     before = w->wish;
     if (act && own_provider()) {
-        w->wish = *act; /* before the handler may run */
+        w->wish = *act; /* before the handler can run */
         act = to_kernel(act, &room);
     }
     r = real.sigaction(sig, act, &kernel);
@@ -231,7 +234,7 @@ EXPORT int sigaction(int sig, const struct sigaction *act, struct sigaction *old
     return r;
 }
 
-/* After a function of the C library set a handler: `was` as the program should see it. */
+/* Called after a function of the C library set a handler; returns `was` as the program should see it. */
 static handler_fn after_set(int sig, handler_fn wish, handler_fn was)
 {
     struct watched *w = find_watched(sig);
@@ -267,7 +270,7 @@ EXPORT handler_fn ssignal(int sig, handler_fn handler)
 EXPORT handler_fn sigset(int sig, handler_fn handler)
 {
     need_real();
-    if (handler == (handler_fn) 2) /* SIG_HOLD: only blocks */
+    if (handler == (handler_fn) 2) /* SIG_HOLD only blocks the signal */
         return real.sigset(sig, handler);
     return after_set(sig, handler, real.sigset(sig, handler));
 }
@@ -308,7 +311,7 @@ void signal_hooks_start(uint64_t root)
 }
 
 /* --- seccomp --- */
-/* Called before the filter is there. What was sampled so far is written; nothing of ours runs afterwards. */
+/* Called before the filter is installed. All samples so far are written; none of our code runs afterwards. */
 static void seal(void)
 {
     struct wick_provider *p = own_provider();
@@ -340,7 +343,8 @@ EXPORT int prctl(int option, ...)
     return real.prctl(option, a[0], a[1], a[2], a[3]);
 }
 
-/* syscall() may be anything, also a clone() that returns on another stack: all but seccomp() is a jump. */
+/* syscall() may be any call, even a clone() that returns on another stack: all calls except seccomp() are a plain
+ * jump. */
 #if defined(__x86_64__)
 __asm__(".text\n"
         ".globl syscall\n"
@@ -403,7 +407,7 @@ __asm__(".text\n"
 
 void signal_hooks_before_syscall(long number, long operation, long flags, const void *filter);
 
-/* A NULL filter only asks what the kernel knows. */
+/* A NULL filter only asks which actions the kernel supports. */
 __attribute__((visibility("hidden"), used)) void signal_hooks_before_syscall(long number, long operation, long flags,
                                                                              const void *filter)
 {

@@ -5,8 +5,8 @@
 
 #include <stdint.h>
 
-/* From now on a process that is ended by SIGTERM, SIGINT or SIGHUP writes and sends its profiles first. root is the pid of
- * the command itself: its children get less time for that, because a shell makes thousands of them. */
+/* From now on a process that is ended by SIGTERM, SIGINT or SIGHUP writes and sends its profiles first. root is the pid
+ * of the command itself: its children get less time for that, because a shell can start thousands of them. */
 void signal_hooks_start(uint64_t root);
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See sleeping.h. /proc/self/task/TID/syscall is "running", or "NR ARG... SP PC" in hexadecimal. A thread that did not
- * use CPU between two looks did not move, so what was read between them is its stack.
+ * Reads the stack of a sleeping thread (sleeping.h). /proc/self/task/TID/syscall is "running", or "NR ARG... SP PC" in
+ * hexadecimal. A thread that used no CPU time between two checks has not run, so its stack as read in between is
+ * consistent.
  */
 #include "sdk/sleeping.h"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See span.h. Works without a provider: readers outside of the process may be the only ones. */
+/* Spans and labels of threads, and the published process context (span.h). It works without a provider, because readers
+ * outside the process may be the only ones. */
 #include "sdk/span.h"
 
 #include <errno.h>
@@ -43,12 +44,12 @@ static pthread_key_t key;
 static bool have_key;
 static char keys[SPAN_KEYS_MAX][KEY_MAX + 1];
 static _Atomic uint32_t n_keys;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* keys, OTEL_CTX */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the keys and OTEL_CTX */
 
 struct process_header {
     char signature[8];
     uint32_t version, payload_size;
-    _Atomic uint64_t published_ns; /* 0 while it is changed */
+    _Atomic uint64_t published_ns; /* 0 while it is being changed */
     uint64_t payload;
 };
 
@@ -95,7 +96,7 @@ int64_t span_context_distance(void)
     return (int64_t) ((uintptr_t) &otel_thread_ctx_v1 - (uintptr_t) __builtin_thread_pointer());
 }
 
-/* Nothing is published while another SDK's record is there: then samples carry its spans. */
+/* Nothing is published while another SDK's record is in place: samples then carry its spans. */
 static bool owns_context(struct thread_state *t)
 {
     if (!otel_thread_ctx_v1)
@@ -168,7 +169,7 @@ static int key_index(const char *name)
         memcpy(keys[n], name, strlen(name) + 1);
         atomic_store_explicit(&n_keys, n + 1, memory_order_release);
         if (context.map)
-            publish_locked(); /* readers learn the new key */
+            publish_locked(); /* so that readers learn the new key */
     }
     pthread_mutex_unlock(&lock);
     return i < SPAN_KEYS_MAX ? (int) i : -1;
@@ -184,7 +185,7 @@ struct str span_key(uint8_t index)
     return index < atomic_load_explicit(&n_keys, memory_order_acquire) ? str_from(keys[index]) : (struct str){0};
 }
 
-/* Takes the entry of a key out of the list. Returns how many entries are left. */
+/* Removes the entry of a key from the list. Returns how many entries are left. */
 static unsigned remove_label(struct span_record *r, uint8_t index)
 {
     unsigned left = 0;
@@ -325,7 +326,7 @@ static int publish_locked(void)
         return -ENOMEM;
     if (!h && !(h = context.map = map_context()))
         return -ENOMEM;
-    context.half ^= 1; /* a reader of the old payload finishes undisturbed */
+    context.half ^= 1; /* a reader of the old payload is not disturbed */
     to = (char *) h + (context.half ? CONTEXT_SIZE / 2 : sizeof *h);
     memcpy(to, all.p, all.n);
     atomic_store(&h->published_ns, 0);
@@ -338,7 +339,7 @@ static int publish_locked(void)
     clock_gettime(CLOCK_BOOTTIME, &ts);
     now = (uint64_t) ts.tv_sec * 1000000000ull + (uint64_t) ts.tv_nsec;
     atomic_store(&h->published_ns, MAX(now, last + 1));
-    prctl(PR_SET_VMA, PR_SET_VMA_ANON_NAME, h, CONTEXT_SIZE, "OTEL_CTX"); /* its error does not matter */
+    prctl(PR_SET_VMA, PR_SET_VMA_ANON_NAME, h, CONTEXT_SIZE, "OTEL_CTX"); /* an error is ignored */
     return 0;
 }
 
@@ -368,7 +369,7 @@ void span_reset_child(void)
     bool was = context.map != NULL;
 
     pthread_mutex_init(&lock, NULL);
-    context.map = NULL; /* MADV_DONTFORK: it is not here */
+    context.map = NULL; /* MADV_DONTFORK: the child does not have it */
     if (was)
         publish_locked();
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See spawn.h. The helper is a grandchild: its parent, made without an exit signal, ends at once, so that init inherits it
- * and the host's wait() sees neither. Both share our memory until they end or exec (as vfork() does), so the host's pages
- * are not copied.
+ * Runs a helper process (spawn.h). The helper is a grandchild: its parent, created without an exit signal, ends at
+ * once, so that init inherits the helper and the host's wait() sees neither. Both share our memory until they end or
+ * exec (as with vfork()), so the host's pages are not copied.
  */
 #include "sdk/spawn.h"
 
@@ -28,11 +28,11 @@ struct plan {
     const char *const *argv;
     const char *env[ENV_MAX];
     int out;
-    char *stack; /* of the grandchild: its top */
+    char *stack; /* top of the grandchild's stack */
     int pid, error;
 };
 
-/* No libc here that could lock or allocate. */
+/* Calls no libc function that could lock or allocate. */
 static int grandchild(void *arg)
 {
     struct plan *p = arg;
@@ -136,7 +136,7 @@ int spawn_read(const char *const *argv, size_t limit, int64_t deadline, void (*p
             err_set(e, r, "'%s' does not answer: %m", argv[0]);
             kill(pid, SIGKILL);
         }
-        sys_call(SYS_wait4, pid, 0, WNOHANG, 0); /* ours only if the host adopts orphans */
+        sys_call(SYS_wait4, pid, 0, WNOHANG, 0); /* it is our child only if the host adopts orphans */
     }
     close(fds[0]);
     return r;

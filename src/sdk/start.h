@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the preload library does beyond the API; libwick.so has an empty one. */
+/* Functions in which the preload library and libwick.so differ: preload.c and linked.c each implement them. */
 #ifndef SDK_START_H
 #define SDK_START_H
 
@@ -8,13 +8,13 @@
 struct err;
 struct wick_provider;
 
-/* In a forked child: its output file gets a name of its own. */
+/* In a forked child: gives its output file a name of its own. */
 void start_child_file(struct wick_provider *p);
-/* Puts hooks for core.types where they are not yet: at start, and when objects were loaded. */
+/* Installs hooks for core.types where they are missing: at the start, and after objects were loaded. */
 void start_hooks(void);
-/* A profile whose file cannot be written, because the process may not: -ENOTCONN if nobody else takes it. */
+/* Sends a profile whose file the process has no permission to write: -ENOTCONN if there is no receiver. */
 int start_send_part(const char *type, const void *p, size_t n, struct err *e);
-/* An export or a file failed: the preload library says so once, on standard error. */
+/* Reports a failed export or file: the preload library prints it once, on standard error. */
 void start_tell(const char *words);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* System calls without libc between: nothing here touches errno, a lock or memory that is not the caller's. */
+/* System calls without libc: nothing here touches errno, a lock, or memory other than the caller's. */
 #ifndef SDK_SYS_H
 #define SDK_SYS_H
 
@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* The result, or a negative errno. */
+/* Returns the result, or a negative errno. */
 static inline long sys_call(long nr, long a, long b, long c, long d)
 {
 #if defined(__x86_64__)
@@ -34,7 +34,7 @@ static inline int sys_gettid(void)
     return (int) sys_call(SYS_gettid, 0, 0, 0, 0);
 }
 
-/* The clock of another thread's CPU time. */
+/* The CPU-time clock of another thread. */
 static inline clockid_t sys_thread_clock(int tid)
 {
     return (clockid_t) (((~(unsigned) tid) << 3) | 6);

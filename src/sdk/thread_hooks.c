@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See thread_hooks.h. */
+/* Replacement of pthread_create() (thread_hooks.h): a start routine of ours sets up the state of the thread, calls the
+ * host's routine, and releases the state at the end. */
 #include "sdk/thread_hooks.h"
 
 #include <string.h>
@@ -22,7 +23,7 @@ static pthread_key_t end_key;
 static bool have_end_key;
 static size_t default_stack = 8 << 20;
 
-/* pthread_exit() and cancellation; a thread that returns has left already. */
+/* For pthread_exit() and cancellation; a thread that returns has already left. */
 static void on_end(void *p)
 {
     struct thr *t = p;
@@ -68,7 +69,8 @@ static void *thread_main(void *p)
     void *arg = ((struct start *) p)->arg, *r;
     struct thr *t = enter(p, (uint64_t) (uintptr_t) &arg);
 
-    /* So that this function saves its caller's, and who reads the stack of a sleeping thread finds them. */
+    /* So that this function saves its caller's registers, where a reader of the stack of a sleeping thread finds
+     * them. */
 #if defined(__x86_64__) && defined(SDK_NO_FRAME_POINTER)
     __asm__ volatile("" : : : "rbx", "rbp");
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See thread_view.h. */
+/* The current stack of every thread and the stack that started it (thread_view.h), as sums for pprof and as text. */
 #include "sdk/thread_view.h"
 
 #include <fcntl.h>
@@ -13,7 +13,7 @@
 
 static const struct record plain;
 
-/* Frame numbers of where a thread is; *ret_state says how that is known. */
+/* Frame numbers of a thread's current stack; *ret_state says how it was obtained. */
 static uint32_t frames_now(struct thr *t, uint32_t *ids, const char **ret_state)
 {
     uint32_t seq = atomic_load_explicit(&t->block_seq, memory_order_acquire), n = 0, generation;
@@ -24,7 +24,7 @@ static uint32_t frames_now(struct thr *t, uint32_t *ids, const char **ret_state)
     *ret_state = "waiting";
     if (seq & 1) {
         n = wall_blocked_stack(t, pc, &flags, &generation);
-        if (atomic_load(&t->block_seq) != seq) /* it went on meanwhile */
+        if (atomic_load(&t->block_seq) != seq) /* it resumed in the meantime */
             n = 0;
         n = frames_resolve(pc, n, n ? generation : 0, ids);
     }
@@ -44,7 +44,7 @@ static uint32_t frames_now(struct thr *t, uint32_t *ids, const char **ret_state)
     return n;
 }
 
-/* The next thread at or behind *i that is alive. */
+/* The next live thread at index *i or above. */
 static struct thr *next_thread(uint32_t *i)
 {
     for (uint32_t n = atomic_load(&core.n_thrs); *i < n; ++*i) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every thread where it is now, and where it was started, as Go's goroutine and threadcreate. Background thread only. */
+/* The current stack of every thread, and the stack that started it, as in Go's goroutine and threadcreate profiles.
+ * Background thread only. */
 #ifndef SDK_THREAD_VIEW_H
 #define SDK_THREAD_VIEW_H
 
@@ -7,12 +8,12 @@
 
 struct buf;
 
-/* Adds one to the stack of each thread but our own. A sleeping thread is not woken: its stack is read from outside. One
- * that runs is where its last CPU sample was. */
+/* Adds one to the stack of each thread except our own. A sleeping thread is not woken: its stack is read from outside.
+ * For a running thread the stack of its last CPU sample is used. */
 void thread_view_now(struct agg *a);
-/* By the stack that called pthread_create(); those that nobody saw starting have none. */
+/* By the stack that called pthread_create(); threads whose start was not seen have none. */
 void thread_view_created(struct agg *a);
-/* As text, a paragraph a thread, for people; with the lines that were asked for before. */
+/* As human-readable text, one paragraph per thread, with the lines that were looked up before. */
 void thread_view_print(struct buf *out);
 
 #endif

@@ -2,13 +2,13 @@
 /*
  * The threads of the process and their timers.
  *
- * A thread gets its state when it starts (pthread_create in the preload library), or when the background finds it in
- * /proc/self/task. Its timer runs on its own CPU clock and sends the signal to it alone, with the number of its state as
- * the value, so that the handler needs no thread-local variable.
+ * A thread gets its state when it starts (pthread_create in the preload library), or when the background thread finds
+ * it in /proc/self/task. Its timer runs on its own CPU clock and sends the signal to it alone, with the number of its
+ * state as the value, so that the handler needs no thread-local variable.
  *
  * The kernel looks at CPU timers once a tick, so a short thread may end before it is seen. The first expiry is random
- * within a period. What a thread used and no sample stands for is carried over at its end, from thread to thread, and each
- * full period of it becomes a sample: the total is right for threads of any length.
+ * within a period. CPU time of a thread that no sample covers is carried over at its end, from thread to thread, and
+ * each full period of it becomes a sample: the total is right for threads of any length.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -22,7 +22,7 @@
 #include "sdk/sys.h"
 
 static _Atomic uint32_t claim_hint;
-static _Atomic uint32_t n_found; /* states whose thread was found, not announced */
+static _Atomic uint32_t n_found; /* slots whose thread was found by scanning */
 
 struct thr *thr_at(uint32_t index)
 {
@@ -91,7 +91,7 @@ int64_t thr_cpu_ns(int tid)
     return sys_clock_ns(sys_thread_clock(tid));
 }
 
-/* t->rng belongs to the thread's hooks; timers are set by others too, so they have the clock for a seed. */
+/* t->rng belongs to the thread's hooks; timers are also set by other threads, so they use the clock as a seed. */
 static uint64_t random_of(const struct thr *t, int64_t cpu)
 {
     uint64_t x = ((uint64_t) sys_clock_ns(CLOCK_MONOTONIC) ^ (uint64_t) cpu << 20 ^ (uint64_t) (uintptr_t) t) *
@@ -127,7 +127,7 @@ int thr_arm(struct thr *t)
     first += (uint64_t) now;
     atomic_store(&t->periods, 0);
     it.it_value = (struct timespec){(time_t) (first / 1000000000), (long) (first % 1000000000)};
-    if (!atomic_compare_exchange_strong(&t->timer, &arming, id)) { /* disarmed meanwhile */
+    if (!atomic_compare_exchange_strong(&t->timer, &arming, id)) { /* disarmed in the meantime */
         sys_call(SYS_timer_delete, id, 0, 0, 0);
         return 0;
     }
@@ -137,7 +137,7 @@ int thr_arm(struct thr *t)
 
 void thr_disarm(struct thr *t)
 {
-    int32_t id = atomic_exchange(&t->timer, THR_NO_TIMER); /* its number may be another's once it is deleted */
+    int32_t id = atomic_exchange(&t->timer, THR_NO_TIMER); /* its id may be reused once it is deleted */
 
     if (id >= 0)
         sys_call(SYS_timer_delete, id, 0, 0, 0);
@@ -161,7 +161,7 @@ static void init_state(struct thr *t, int tid, uint64_t own_lo, uint64_t own_hi,
     atomic_store_explicit(&t->state, THR_ACTIVE, memory_order_release);
 }
 
-/* The last thread that is known: perhaps the process is about to end, and the background looks. */
+/* After the last known thread the process may be about to end, so the background thread is woken to check. */
 static void set_exited(struct thr *t)
 {
     atomic_store_explicit(&t->state, THR_EXITED, memory_order_release);
@@ -194,7 +194,7 @@ struct thr *thr_enter(uint64_t own_lo, uint64_t own_hi)
     int tid = sys_gettid();
     struct thr *t = atomic_load(&n_found) ? thr_by_tid(tid) : NULL;
 
-    if (t) { /* the background was faster */
+    if (t) { /* the background thread was faster */
         t->own_lo = own_lo;
         t->own_hi = own_hi;
         t->found = false;
@@ -214,7 +214,7 @@ struct thr *thr_enter(uint64_t own_lo, uint64_t own_hi)
     return t;
 }
 
-/* For a hook on a thread that did not announce itself, and will not announce its end. */
+/* For a hook on a thread that was not registered at its start; its end will not be reported either. */
 struct thr *thr_adopt(void)
 {
     struct thr *t = thr_enter(0, 0);
@@ -226,14 +226,14 @@ struct thr *thr_adopt(void)
     return t;
 }
 
-/* What a thread used beyond its samples (or less) goes into a sum over all threads; each full period in it is a sample of
- * the thread that filled it. */
+/* The CPU time of a thread that exceeds its samples (or falls short of them) goes into a sum over all threads; each
+ * full period in it is a sample of the thread that filled it. */
 static uint64_t settle(struct thr *t)
 {
     static _Atomic int64_t carry;
     int64_t period = (int64_t) t->period_ns, now, rest, sum;
 
-    if (t->timer < 0) /* also after a stop, when a seccomp filter may forbid to ask for the time */
+    if (t->timer < 0) /* also after a stop, when a seccomp filter may forbid reading the clock */
         return 0;
     now = sys_clock_ns(CLOCK_THREAD_CPUTIME_ID);
     rest = now - t->armed_ns - (int64_t) atomic_load(&t->periods) * period;
@@ -262,7 +262,7 @@ void thr_leave(struct thr *t, uint64_t start)
     set_exited(t);
 }
 
-/* --- the background's side --- */
+/* --- on the background thread --- */
 static void retire_dead(void)
 {
     for (uint32_t i = 0, n = atomic_load(&core.n_thrs); i < n; i++) {
@@ -290,8 +290,8 @@ struct dirent_header { /* linux_dirent64 */
     char name[];
 };
 
-/* A thread that has just begun announces itself in a moment where pthread_create() is ours: only those count that were
- * there at the last look too. At the first look all do. */
+/* Where pthread_create() is hooked, a thread that has just started is about to register itself: only threads that were
+ * already there at the last scan count. At the first scan all do. */
 static bool seen_before(int tid)
 {
     bool known = first_scan;

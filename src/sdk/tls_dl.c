@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See tls_dl.h. The few functions of OpenSSL that are used are declared here by their ABI. */
+/* TLS over OpenSSL's shared library (tls_dl.h). The few functions of OpenSSL that are used are declared here by their
+ * ABI. */
 #include "sdk/tls_dl.h"
 
 #include <dlfcn.h>
@@ -69,7 +70,7 @@ static int load(struct err *e)
     if (!lib)
         return err_set(e, -ENOTSUP, "https needs OpenSSL (libssl.so.3), which is not installed; use http, or an agent");
     for (size_t i = 0; i < ARRAY_SIZE(symbols); i++) {
-        void *f = dlsym(lib, symbols[i].name); /* looks through libssl's own dependencies as well */
+        void *f = dlsym(lib, symbols[i].name); /* also searches the dependencies of libssl */
 
         if (!f)
             return err_set(e, -ENOTSUP, "this OpenSSL has no %s", symbols[i].name);
@@ -79,7 +80,7 @@ static int load(struct err *e)
     return 0;
 }
 
-/* 0: try again. */
+/* Returns 0 if the operation is to be retried. */
 static int wait_for(struct transport *t, int r)
 {
     int error = ops.get_error(t->ssl, r);
@@ -123,7 +124,7 @@ int tls_open(struct transport *t, const char *host, bool h2, const char *ca_file
         return e ? e->code : -EINVAL;
     t->tls = &ops;
     t->ssl = ops.ssl_new(ctx);
-    ops.ctx_free(ctx); /* the connection holds it */
+    ops.ctx_free(ctx); /* the connection holds a reference */
     if (!t->ssl)
         return err_set(e, -ENOMEM, "OpenSSL cannot start");
     ops.set_fd(t->ssl, t->fd);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See transport.h. */
+/* TCP connections with deadlines (transport.h): resolving, connecting, reading and writing. */
 #include "sdk/transport.h"
 
 #include <arpa/inet.h>
@@ -82,7 +82,8 @@ static int connect_ip(struct transport *t, const char *host, uint16_t port)
     return r;
 }
 
-/* The host's resolver: it may allocate and take its time, which is why addresses and localhost go without it. */
+/* Uses the host's resolver, which may allocate and be slow; numeric addresses and localhost are therefore handled
+ * without it. */
 static int connect_name(struct transport *t, const char *host, uint16_t port, struct err *e)
 {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *list;

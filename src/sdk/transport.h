@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A connection to the collector: TCP, or TLS by an OpenSSL that is loaded when the first https endpoint is used. Blocking
- * for the caller, with a deadline; while it waits it calls pump(), so that the background thread keeps draining rings.
+ * A connection to the collector: TCP, or TLS with an OpenSSL that is loaded when the first https endpoint is used.
+ * Calls block, with a deadline; while waiting they call pump(), so that the background thread keeps draining the rings.
  */
 #ifndef SDK_TRANSPORT_H
 #define SDK_TRANSPORT_H
@@ -32,8 +32,8 @@ struct transport_target {
 
 int transport_open(struct transport *t, const struct transport_target *to, struct err *e);
 void transport_close(struct transport *t);
-int transport_write(struct transport *t, const void *p, size_t n, struct err *e); /* all of it */
-/* At least one byte; 0 at the end; -ETIMEDOUT at the deadline. */
+int transport_write(struct transport *t, const void *p, size_t n, struct err *e); /* writes all n bytes */
+/* Returns at least one byte; 0 at the end; -ETIMEDOUT at the deadline. */
 ptrdiff_t transport_read(struct transport *t, void *p, size_t n, struct err *e);
 /* Waits for the socket; 0 or -ETIMEDOUT. For tls_dl.c. */
 int transport_wait(struct transport *t, short events);

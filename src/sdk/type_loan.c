@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See type_loan.h. */
+/* Turns profile types on for requests and off again (type_loan.h), counting the requests that use each type. */
 #include "sdk/type_loan.h"
 
 #include "sdk/heap.h"

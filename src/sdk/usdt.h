@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Probes that profilers outside of the process can attach to: a nop and a note (.note.stapsdt, as SystemTap defined it).
+ * Probes that profilers outside the process can attach to: a nop and a note (.note.stapsdt, as SystemTap defined it).
  *   otel_memory:alloc(pointer, size, weighted bytes)   otel_memory:free(pointer)      eBPF profiler's design 00003
  *   ddheap:alloc(pointer, size, weighted bytes)        ddheap:free(pointer)
  */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which waits are sampled, and what a sampled one stands for: the heap's rule (heap.h) over nanoseconds. */
+/* Decides which waits are sampled and how much waiting a sampled one represents: the rule of heap.h, applied to
+ * nanoseconds. */
 #ifndef SDK_WAIT_SAMPLE_H
 #define SDK_WAIT_SAMPLE_H
 
@@ -8,7 +9,7 @@
 
 #include "sdk/core.h"
 
-/* A wait of ns: true when it is sampled; then it stands for *ret_ns and *ret_count (in 1/65536) of its kind. */
+/* A wait of ns: returns true if it is sampled; it then represents *ret_ns and *ret_count (in 1/65536) of its kind. */
 static inline bool wait_is_sampled(struct thr *t, int64_t *countdown, int64_t ns, uint64_t mean, uint64_t *ret_ns,
                                    uint64_t *ret_count)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See wall.h. */
+/* Wall-clock profiles (wall.h): hooks publish the stack of a blocked thread, and the background thread accounts for all
+ * waiting time. */
 #include "sdk/wall.h"
 
 #include <errno.h>
@@ -49,7 +50,7 @@ void wall_leave(struct thr *t)
     uint64_t value, count;
 
     atomic_fetch_add_explicit(&t->block_seq, 1, memory_order_acq_rel);
-    ns = now - atomic_load(&t->block_since); /* what the background has not accounted */
+    ns = now - atomic_load(&t->block_since); /* the part that the background thread has not accounted for */
     atomic_fetch_add_explicit(&t->hooked_ns, (uint64_t) MAX(ns, (int64_t) 0), memory_order_relaxed);
     if (wait_is_sampled(t, &t->wall_countdown, ns, period_ns, &value, &count)) {
         atomic_fetch_add_explicit(&core.samples[TYPE_WALL], 1, memory_order_relaxed);
@@ -80,7 +81,7 @@ uint32_t wall_blocked_stack(const struct thr *t, uint64_t *pc, uint8_t *ret_flag
                                ret_flags, ret_generation);
 }
 
-/* A thread inside of a blocking call: its time up to now goes to the stack that it published. */
+/* A thread inside a blocking call: its time up to now is added to the stack that it published. */
 static void account_blocked(struct wick_provider *p, struct thr *t, int64_t now)
 {
     static const struct record plain;
@@ -94,7 +95,7 @@ static void account_blocked(struct wick_provider *p, struct thr *t, int64_t now)
     n = wall_blocked_stack(t, pc, &flags, &generation);
     if (!atomic_compare_exchange_strong(&t->block_since, &since, now))
         return;
-    if (atomic_load(&t->block_seq) != seq) { /* it went on meanwhile: it may have counted this time, or not */
+    if (atomic_load(&t->block_seq) != seq) { /* it resumed in the meantime: it may or may not have counted this time */
         atomic_store(&t->block_since, since);
         return;
     }
@@ -125,7 +126,7 @@ const struct record *wall_asleep(struct thr *t, int64_t cpu)
     return r;
 }
 
-/* Waiting that no hook saw: where it sleeps now if it does, else where it ran last. */
+/* Waiting that no hook saw: added to where the thread sleeps now if it does, else to where it ran last. */
 static void account_rest(struct wick_provider *p, struct thr *t, int64_t now, int64_t cpu)
 {
     static const struct record plain;
@@ -133,7 +134,7 @@ static void account_rest(struct wick_provider *p, struct thr *t, int64_t now, in
     const struct record *asleep;
     uint32_t ids[CORE_DEPTH_MAX + 1], n = 0;
 
-    if (atomic_load(&t->block_seq) & 1) /* its call is not over: settle it at the next look */
+    if (atomic_load(&t->block_seq) & 1) /* its call is not over: settle it at the next check */
         return;
     rest = (now - t->wall_seen) - (cpu - t->cpu_seen) - (hooked - t->off_seen);
     t->wall_seen = now;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Wall-clock time without waking anybody. Running is what the CPU timers see. Waiting is what the hooks around blocking
- * calls measure (wall_hooks.c); while a call lasts, the background reads the stack that its thread published. Waiting
- * elsewhere is known by the clocks: it goes to the stack of the system call that the thread sleeps in (sleeping.h); if it
- * runs again, below "[parked]" to the last one seen.
+ * Wall-clock time without waking threads. Running time comes from the CPU timers. Waiting time is measured by the hooks
+ * around blocking calls (wall_hooks.c); while a call lasts, the background thread reads the stack that the blocked
+ * thread published. Other waiting time follows from the clocks: it is added to the stack of the system call that the
+ * thread sleeps in (sleeping.h); if the thread is running again, it is added below "[parked]" to the last stack seen.
  */
 #ifndef SDK_WALL_H
 #define SDK_WALL_H
@@ -17,14 +17,16 @@ struct thr;
 
 extern _Atomic bool wall_on;
 
-/* The calling thread is about to wait in the function at `leaf`; its registers are published. NULL when it is not to be measured. */
+/* The calling thread is about to wait in the function at `leaf`; its registers are published. NULL if it is not to be
+ * measured. */
 struct thr *wall_enter(uint64_t leaf, uint64_t pc, uint64_t sp, uint64_t fp, uint64_t bx);
 void wall_leave(struct thr *t);
 
 /* --- background --- */
 /* Frames (at most CORE_DEPTH_MAX) of a thread in a hook; the caller compares block_seq before and after. */
 uint32_t wall_blocked_stack(const struct thr *t, uint64_t *pc, uint8_t *ret_flags, uint32_t *ret_generation);
-/* Where a thread sleeps whose CPU time is cpu; NULL when it does not, or cannot be told. The thread's, until next time. */
+/* Where a thread whose CPU time is cpu sleeps; NULL if it does not sleep, or that cannot be determined. The result
+ * belongs to the thread and is valid until the next call. */
 const struct record *wall_asleep(struct thr *t, int64_t cpu);
 
 #endif

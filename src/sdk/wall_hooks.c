@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Blocking calls of the preload library: each publishes where its thread is before it waits and measures how long it
- * waited. Nobody is signalled, so no call returns EINTR that would not without us. Off: a load and a jump.
+ * Blocking calls of the preload library: each hook publishes where its thread is before it waits, and measures how long
+ * it waited. No signals are sent, so no call returns EINTR that would not do so without us. A hook that is off costs a
+ * load and a jump.
  */
 #include <dlfcn.h>
 #include <poll.h>
@@ -36,8 +37,8 @@
     } while (0)
 #endif
 
-/* Declares the real function and the hook around it. The function is looked up when the library is loaded: the first call
- * may come out of a signal handler, where dlsym() must not run. */
+/* Declares the real function and the hook around it. The function is looked up when the library is loaded: the first
+ * call may come from a signal handler, where dlsym() must not run. */
 #define WAIT_HOOK(type, name, params, args)                                        \
     EXPORT type name params;                                                       \
     static type(*real_##name) params;                                              \

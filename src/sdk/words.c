@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See words.h. The text lives in memory of the thread's own, made at its first failure and freed at its end. */
+/* The error message of each thread's last failure (words.h). The text is in per-thread memory, allocated at the first
+ * failure and freed when the thread ends. */
 #include "sdk/words.h"
 
 #include <errno.h>

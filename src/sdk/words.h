@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The words of wick_last_error(): kept per thread. */
+/* The error message of wick_last_error(), kept per thread. */
 #ifndef SDK_WORDS_H
 #define SDK_WORDS_H
 
 #include "base/err.h"
 #include "base/macros.h"
 
-/* Keeps code (WICK_E...) and words for the calling thread; returns code. */
+/* Stores a code (WICK_E...) and an error message for the calling thread; returns code. */
 int words_set(int code, const char *fmt, ...) _printf_(2, 3);
-/* From a negative errno and its words. */
+/* The same from a negative errno and its message. */
 int words_from(int r, const struct err *e);
 int words_code(int r); /* negative errno -> WICK_E... */
 
