@@ -185,8 +185,11 @@ static int loop(struct running *a, struct err *e)
         if (r == 0 && a->upload)
             agent_upload_step(a->upload, a->agent);
         if (r == 0 && clock_mono() >= next) {
+            int64_t soonest;
+
             r = take_and_send(a, e);
-            next = MAX(next + a->o->interval, clock_mono() + NS_PER_MS);
+            soonest = clock_mono() + NS_PER_MS;
+            next = MAX(next + a->o->interval, soonest);
         }
     }
     return r < 0 ? r : take_and_send(a, e);

@@ -202,4 +202,12 @@ int64_t thr_cpu_ns(int tid); /* CPU time of a thread, -1 if it has ended */
 /* The calling thread's state, NULL before it has one. */
 extern __thread struct thr *thr_self;
 
+/* The rate in force, at least 1: safe to divide by. Read once: it may change at any time. */
+static inline int64_t core_rate(void)
+{
+    int64_t rate = (int64_t) atomic_load(&core.rate);
+
+    return rate > 0 ? rate : 1;
+}
+
 #endif

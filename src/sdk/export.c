@@ -32,7 +32,7 @@ static int64_t period_of(const struct wick_provider *p, int type)
     switch (type) {
     case TYPE_CPU:
     case TYPE_WALL:
-        return NS_PER_S / MAX((int64_t) atomic_load(&core.rate), 1);
+        return NS_PER_S / core_rate();
     case TYPE_HEAP:
         return (int64_t) p->s.alloc_interval;
     default:

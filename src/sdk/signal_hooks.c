@@ -105,7 +105,7 @@ static void flush(unsigned root_ms, unsigned child_ms)
     if (is_root())
         ending_flush(root_ms);
     else if (heap_samples() > p->heap_samples_before ||
-             sys_clock_ns(CLOCK_PROCESS_CPUTIME_ID) > 1000000000 / MAX((int64_t) atomic_load(&core.rate), 1))
+             sys_clock_ns(CLOCK_PROCESS_CPUTIME_ID) > 1000000000 / core_rate())
         ending_flush(child_ms);
 }
 

@@ -105,7 +105,7 @@ static uint64_t random_of(const struct thr *t, int64_t cpu)
 int thr_arm(struct thr *t)
 {
     struct sigevent ev = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = core.signal};
-    uint64_t period = 1000000000ull / MAX(atomic_load(&core.rate), 1u);
+    uint64_t period = 1000000000ull / (uint64_t) core_rate();
     struct itimerspec it = {.it_interval = {(time_t) (period / 1000000000), (long) (period % 1000000000)}};
     int64_t now = thr_cpu_ns(t->tid);
     uint64_t first = 1 + random_of(t, now) % period;

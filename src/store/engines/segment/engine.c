@@ -379,6 +379,7 @@ static int engine_stats(struct store *s, struct store_stats *ret)
 {
     struct engine *g = to_engine(s);
     _cleanup_(snapshot_unrefp) struct snapshot *snap = snapshot_get(g);
+    int64_t ahead;
 
     pthread_mutex_lock(&g->lock);
     *ret = g->stats;
@@ -399,7 +400,8 @@ static int engine_stats(struct store *s, struct store_stats *ret)
         ret->newest_ns = MAX(ret->newest_ns, m->t1);
     }
     engine_find_problem(g, snap, ret);
-    ret->clock_ahead_ns = MAX(engine_now(g) - engine_believed(g), 0);
+    ahead = engine_now(g) - engine_believed(g);
+    ret->clock_ahead_ns = MAX(ahead, 0);
     ret->deletions = snap->n_tombstones;
     ret->cache_bytes = lru_bytes(&g->lru);
     ret->memory_bytes += ret->cache_bytes + atomic_load(&g->dictionary) + atomic_load(&g->answering);

@@ -58,12 +58,12 @@ bool engine_takes_stacks(struct engine *g, uint32_t n_stacks)
 /* It is large, and there will be room for another when its maps are gone. */
 bool engine_epoch_is_large(struct engine *g, const struct engine_epoch *k)
 {
-    size_t limit = g->config.dictionary, maps, bytes;
+    size_t limit = g->config.dictionary, all = atomic_load(&g->dictionary), maps, bytes;
 
     if (!limit)
         return false;
     bytes = symbols_bytes(k->symbols, &maps);
-    return bytes > limit / 4 && atomic_load(&g->dictionary) - MIN(maps, atomic_load(&g->dictionary)) < limit / 4 * 3;
+    return bytes > limit / 4 && all - MIN(maps, all) < limit / 4 * 3;
 }
 
 bool engine_wants_epoch(struct engine *g)
