@@ -66,7 +66,7 @@ static void world_init(struct world *w, int64_t limit)
 {
     struct err e = {0};
     struct loop *loops[2];
-    struct http_server_options o = {.loops = loops, .n_loops = 2, .handle = front_handle};
+    struct http_server_options o = {.loops = loops, .n_loops = 2, .handle = front_handle, .identify_peers = true};
     int port = 0;
 
     *w = (struct world){.dir = "/tmp/wick-front-XXXXXX"};
@@ -75,6 +75,7 @@ static void world_init(struct world *w, int64_t limit)
     eq_int(store_open(&store_memory, &(struct store_config){0}, &w->store, &e), 0);
     fill_store(w->store);
     eq_int(auth_open(w->tokens, &w->auth, &e), 0);
+    auth_trust(w->auth, getuid());
     eq_int(workers_new(2, 16, &w->workers, &e), 0);
     eq_int(
         front_new(

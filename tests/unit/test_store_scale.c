@@ -414,7 +414,7 @@ static void test_flush_and_compact_without_memory(void)
             mem_fail_at(n, false);
             r = step ? s.store->ops->retain(s.store, true, NULL) : s.store->ops->flush(s.store, NULL);
             mem_fail_at(0, false);
-            ok(r == 0 || r == -ENOMEM);
+            ok(r <= 0);
             if (!is_whole(&s, want))
                 break;
             if (n % 5 == 0)

@@ -124,6 +124,7 @@ static void *run_newcomers(void *arg)
     struct symbol_frame frame = {.function = STR("named")};
     struct symbol_answer a = {.frames = &frame, .first = (uint32_t[]){0, 1}, .n_addresses = 1};
     uint64_t address = 0x1000;
+    int r;
 
     (void) arg;
     for (int i = 0; i < NEW_TENANTS; i++) {
@@ -132,7 +133,10 @@ static void *run_newcomers(void *arg)
         snprintf(name, sizeof name, "new%d", i);
         while (!try_once(name, &(struct simple){.value = 1, .time = GEN_T0 - i}, 1))
             usleep(1000);
-        if (suite.store->ops->name_later(suite.store, name, STR("beef"), &address, &a, NULL) < 0)
+        do {
+            r = suite.store->ops->name_later(suite.store, name, STR("beef"), &address, &a, NULL);
+        } while (r == -EAGAIN && usleep(1000) == 0); /* the store is busy writing segments */
+        if (r < 0)
             wrong++;
     }
     return NULL;

@@ -138,6 +138,6 @@ int engine_name_later(struct store *store, const char *tenant, struct str build_
         pthread_cond_wait(&n.cond, &n.lock);
     pthread_mutex_unlock(&n.lock);
     if (r == 0 && n.result.status != SINK_OK)
-        r = err_set(e, -EIO, "cannot log names: %s", n.result.message);
+        r = err_set(e, sink_status_retryable(&n.result) ? -EAGAIN : -EIO, "cannot log names: %s", n.result.message);
     return r;
 }
