@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See cumulative.h. */
+/* Keeps the last value of each cumulative counter in a bounded hash table and turns new values into deltas; see
+ * cumulative.h. */
 #include "store/cumulative.h"
 
 #include <errno.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See dedup.h. Removal from the probe table shifts the run back, so no tombstones pile up. */
+/* The ring of recent profile keys and its hash index; see dedup.h. Removal from the index shifts the following entries
+ * back, so no tombstones accumulate. */
 #include "store/dedup.h"
 
 #include <errno.h>
@@ -24,7 +25,7 @@ static uint32_t home(const struct dedup *d, struct id128 key)
     return (uint32_t) (hash_mix(hash64_u64(key.hi), key.lo & DEDUP_SHORT) >> 7) & (d->n_slots - 1);
 }
 
-/* The slot of key, or the free one where it would go. */
+/* Returns the slot of key, or the free slot where it would go. */
 static uint32_t find_slot(const struct dedup *d, struct id128 key)
 {
     uint32_t i = home(d, key);

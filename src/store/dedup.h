@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which profiles were stored lately: at most `max` of them and none older than the window. A ring in order of arrival
- * with a hash index; belongs to one thread.
+ * Remembers which profiles were stored recently: at most `max` of them and none older than the window. A ring in order
+ * of arrival with a hash index; belongs to one thread.
  *
- * A key is {start as it was sent, 63 bits over tenant, resource and content or profile id}. Of a key with a start the
- * catalogue keeps 40 of these bits: such a short key stands for every key of its start with them. Two profiles of one
- * tenant that start at the same nanosecond are taken for one with a chance of 2^-40.
+ * A key is {start as it was sent, a 63-bit hash of tenant, resource and content or profile ID}. For a key with a start,
+ * the catalogue keeps 40 of these bits; such a short key matches every key with the same start and these bits. The
+ * probability that two profiles of one tenant that start at the same nanosecond are taken for one is 2^-40.
  */
 #ifndef STORE_DEDUP_H
 #define STORE_DEDUP_H
@@ -33,7 +33,7 @@ static inline struct id128 dedup_key(int64_t start, struct id128 content)
     return (struct id128){(uint64_t) start, (content.hi ^ content.lo << 1) | 1ull << 63};
 }
 
-/* As the catalogue has it. */
+/* The short form of a key that the catalogue stores. */
 static inline struct id128 dedup_short(struct id128 key)
 {
     return key.hi ? (struct id128){key.hi, key.lo & DEDUP_SHORT} : key;
@@ -41,12 +41,12 @@ static inline struct id128 dedup_short(struct id128 key)
 
 void dedup_init(struct dedup *d, uint32_t max, int64_t window);
 void dedup_done(struct dedup *d);
-/* Soon it will be asked for: fetches its slot; second: the slot is there, what it points to is fetched. */
+/* Prefetches for a lookup that follows soon: the slot or, with `second`, the entry that the slot points to. */
 void dedup_ahead(const struct dedup *d, struct id128 key, bool second);
 bool dedup_has(const struct dedup *d, struct id128 key);
-/* Adds a key; the oldest give way. -ENOMEM leaves it out. */
+/* Adds a key; the oldest ones are evicted. On -ENOMEM, the key is not added. */
 int dedup_add(struct dedup *d, struct id128 key, int64_t time_ns);
-/* The i-th, oldest first. */
+/* The i-th entry, oldest first. */
 static inline const struct dedup_entry *dedup_at(const struct dedup *d, uint32_t i)
 {
     uint32_t k = d->head + i;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See frames.h. */
+/* Reduces frames to a granularity, and filters, zooms and prunes finished trees; see frames.h. */
 #include "store/frames.h"
 
 #include <errno.h>
@@ -94,7 +94,7 @@ void frame_filter_done(struct frame_filter *f)
     regex_free(f->hide);
 }
 
-/* Bit per frame: 1 focus, 2 ignore, 4 hide. */
+/* Returns bits per frame: 1 focus, 2 ignore, 4 hide. */
 static uint8_t *match_frames(const struct tree *t, const struct frame_filter *q)
 {
     uint8_t *bits = mem_zalloc_array(t->n_frames, 1);
@@ -139,7 +139,7 @@ static int filter(const struct tree *t, const struct frame_filter *q, struct tre
     return 0;
 }
 
-/* Filtering leaves empty branches: paths with nothing in them are not part of an answer. */
+/* Filtering leaves branches without values; they are not part of the answer. */
 static int drop_empty(struct tree *t, struct tree **ret)
 {
     _cleanup_(tree_freep) struct tree *out = NULL;
@@ -176,8 +176,8 @@ static int drop_empty(struct tree *t, struct tree **ret)
     return 0;
 }
 
-/* A step of a zoom's path is a function, the mapping of a frame without one, or "[unknown]". A tab and a file follow it
- * where siblings have the same name. */
+/* A step of a zoom path is a function, the mapping of a frame without one, or "[unknown]". A tab and a file name follow
+ * it where siblings have the same name. */
 static bool is_step(const struct frame *f, struct str step)
 {
     struct str name = str_cut(&step, '\t');
@@ -226,7 +226,7 @@ int frames_finish_tree(struct tree *t, const struct store_query *q, struct tree 
     unit = live->type.n ? live->unit : t->unit;
     root = frames_find_zoom(live, q);
     how.root = root;
-    if (root == TREE_NONE) /* nothing there: the answer is empty */
+    if (root == TREE_NONE) /* no such path: the answer is empty */
         r = tree_new(live->n_columns, q->memory_limit, &out);
     else
         r = tree_prune(live, &how, &out);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See intake.h. */
+/* Plans what is stored of a batch: labels, types, deduplication keys, refusals and differenced values; see intake.h. */
 #include "store/intake.h"
 
 #include <errno.h>
@@ -47,7 +47,7 @@ void intake_memo_done(struct intake_memo *m)
     *m = (struct intake_memo){0};
 }
 
-/* Labels point into the batch: kept ones must not. */
+/* Labels point into the batch; remembered labels must be copied. */
 static int keep_labels(struct intake_memo *m, struct labels *l)
 {
     struct label *v = arena_alloc(&m->arena, (l->n + 1) * sizeof *v);
@@ -117,7 +117,7 @@ static void lookup_type(const struct batch *b, const struct profile *p, uint32_t
                 batch_string(b, p->period_type.type), batch_string(b, p->period_type.unit), p->period, ret, scale);
 }
 
-/* Profiles of one request have the same few types. */
+/* Caches the last lookup, since the profiles of one request have the same few types. */
 static void plan_lookup(struct planning *pl, const struct profile *p, uint32_t t, struct type *ret, int64_t *scale)
 {
     if (pl->last_scale && p->types[t].type == pl->last.type && p->types[t].unit == pl->last.unit &&
@@ -135,7 +135,7 @@ static void plan_lookup(struct planning *pl, const struct profile *p, uint32_t t
     pl->last_scale = *scale;
 }
 
-/* Do the counts of (p, t), times scale, equal the values of (q, u), sample by sample? */
+/* Whether the counts of (p, t), times scale, equal the values of (q, u), sample by sample. */
 static bool is_twin(const struct batch *b, const struct profile *p, uint32_t t, int64_t scale, const struct profile *q,
                     uint32_t u)
 {
@@ -152,8 +152,8 @@ static bool is_twin(const struct batch *b, const struct profile *p, uint32_t t, 
     return true;
 }
 
-/* The profiles of p's group, which are neighbours (batch.h): only those are looked at, since a request may have very many
- * profiles. */
+/* Returns the profiles of p's group, which are adjacent (batch.h). Only those are examined, since a request may have
+ * very many profiles. */
 static struct run group_of(const struct planning *pl, const struct profile *p)
 {
     const struct scope *scope = &pl->b->scopes[pl->scope];
@@ -167,7 +167,8 @@ static struct run group_of(const struct planning *pl, const struct profile *p)
     return (struct run){first, end - first};
 }
 
-/* The sibling type of canonical name `name` with scale 1 that makes (p, t) redundant: same profile or same group. */
+/* Finds the sibling type of canonical name `name` with scale 1 that makes (p, t) redundant: in the same profile or the
+ * same group. */
 static bool find_exact_sibling(const struct planning *pl, const struct profile *p, uint32_t t, const struct type *type,
                                int64_t scale, bool *ret_equal)
 {
@@ -192,7 +193,7 @@ static bool find_exact_sibling(const struct planning *pl, const struct profile *
     return false;
 }
 
-/* The other way round: the count that (p, t) stands for as well. */
+/* The reverse: finds the count that (p, t) also represents. */
 static void find_twin(const struct planning *pl, const struct profile *p, struct intake_item *it)
 {
     struct run group = group_of(pl, p);
@@ -228,7 +229,7 @@ static void plan_type(struct planning *pl, uint32_t profile, uint32_t t)
     if (it->scale > 1 && find_exact_sibling(pl, p, t, &it->type, it->scale, &equal)) {
         if (equal)
             return;
-        /* it says something of its own: keep it under its own name */
+        /* it carries information of its own: keep it under its own name */
         it->type =
             (struct type){.name = batch_string(pl->b, p->types[t].type), .unit = batch_string(pl->b, p->types[t].unit)};
         it->scale = 1;
@@ -242,7 +243,8 @@ static void plan_type(struct planning *pl, uint32_t profile, uint32_t t)
     pl->out->n_items++;
 }
 
-/* Per tenant and resource: the id that was sent, else the content with its times; with neither there is no key. */
+/* The key per tenant and resource: the ID that was sent, else the content with its times. Without either there is no
+ * key. */
 static void make_key(struct planning *pl, const struct profile *p, struct intake_profile *out)
 {
     struct id128 res = pl->out->resources[pl->resource].instance, content;
@@ -262,7 +264,7 @@ static void make_key(struct planning *pl, const struct profile *p, struct intake
     out->has_key = true;
 }
 
-/* Too late or too early, by the clock that is kinder to it: one of them may be wrong. */
+/* Whether a profile is too late or too early by the more lenient of the two clocks, since one of them may be wrong. */
 static bool is_out_of_time(const struct planning *pl, int64_t time, int64_t *ret_age)
 {
     const struct intake_limits *l = pl->limits;
@@ -272,15 +274,15 @@ static bool is_out_of_time(const struct planning *pl, int64_t time, int64_t *ret
            __builtin_sub_overflow(time, MAX(pl->now, other), &early) || early > l->max_early;
 }
 
-/* Times and counts of what happened are never negative; a difference of two heaps may be. Types that wick does not know may
- * be anything. */
+/* Whether a value is negative where it cannot be. Times and counts of events are never negative; a difference of two
+ * heaps may be. Types that wick does not know may have any value. */
 static bool is_impossible(struct planning *pl, const struct profile *p, struct type *ret)
 {
     int64_t scale;
 
     for (uint32_t t = 0; t < p->n_types; t++) {
         plan_lookup(pl, p, t, ret, &scale);
-        if (ret->rule != TYPE_DELTA || str_eq(ret->title, ret->name)) /* an unknown type is its own title */
+        if (ret->rule != TYPE_DELTA || str_eq(ret->title, ret->name)) /* the title of an unknown type is its name */
             continue;
         for (uint32_t i = 0; i < p->samples.n; i++)
             if (batch_sample_value(pl->b, p, &pl->b->samples[p->samples.off + i], t) < 0)
@@ -375,7 +377,7 @@ struct distinct {
     uint32_t n;
 };
 
-/* Samples with equal stacks (and different labels) share a counter: Go splits none, others may. */
+/* Samples with equal stacks (and different labels) share a counter. Go never splits a stack; other senders may. */
 static int collect(const struct batch *b, const struct intake_item *it, struct arena *a, struct distinct *d)
 {
     const struct profile *p = &b->profiles[it->profile];
@@ -436,7 +438,7 @@ static int difference_item(const struct batch *b, const struct intake *in, struc
     hash128_u64(&h, who.lo);
     hash128_bytes(&h, it->type.name.p, it->type.name.n);
     r = cumulative_difference(c, hash128_final(&h), d.stacks, d.values, d.n);
-    for (uint32_t i = 0; r >= 0 && i < n; i++) { /* all of a stack's delta on its first sample */
+    for (uint32_t i = 0; r >= 0 && i < n; i++) { /* the delta of a stack is put on its first sample */
         it->values[i] = d.values[d.of_sample[i]];
         d.values[d.of_sample[i]] = 0;
     }

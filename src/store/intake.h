@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What every engine does first with a batch: which profiles are taken, under which canonical type, with which labels
- * and at which time. One item is one sample type of one profile.
+ * The first step of every engine with a batch: decides which profiles are accepted, under which canonical type, with
+ * which labels and at which time. One item is one sample type of one profile.
  *
- *   - start 0 becomes the time of receipt; outside the window the profile is refused, by name;
- *   - a count whose product with the period is exactly its sibling's time (Go's samples and cpu) is not kept twice: the
- *     sibling remembers it as its twin and an exported profile has both again;
+ *   - start 0 becomes the time of receipt; outside the window the profile is refused, with a message that names it;
+ *   - a count whose product with the period is exactly its sibling's time (Go's samples and cpu) is not stored twice:
+ *     the sibling records it as its twin, and an exported profile contains both again;
  *   - cumulative types are differenced here (cumulative.h), so items carry their own values where they differ.
  */
 #ifndef STORE_INTAKE_H
@@ -28,7 +28,7 @@ struct intake_item {
     uint32_t type_index;               /* which of the profile's types */
     struct type type;
     int64_t scale; /* values are multiplied by it */
-    bool has_twin; /* a sibling counts the same in periods: twin */
+    bool has_twin; /* a sibling counts the same in periods: its twin */
     struct value_type twin;
     int64_t twin_scale; /* value = count * twin_scale */
     int64_t *values;    /* one per sample instead of the batch's, or NULL */
@@ -43,12 +43,13 @@ struct intake_profile {
 };
 
 struct intake_resource {
-    struct id128 print; /* prints.h: all that was said of it */
+    struct id128 print; /* prints.h: hash of all that the resource says */
     struct labels labels;
     struct id128 labels_id, instance;
 };
 
-/* What came of resources lately: an agent sends the same hundreds of them every few seconds. Belongs to one thread. */
+/* Results for resources that were seen recently: an agent sends the same hundreds of them every few seconds. Belongs to
+ * one thread. */
 struct intake_memo {
     struct intake_resource *v;
     size_t cap;
@@ -60,11 +61,11 @@ void intake_memo_done(struct intake_memo *m);
 
 struct intake {
     struct intake_resource *resources; /* per resource of the batch */
-    struct intake_profile *profiles;   /* accepted ones */
+    struct intake_profile *profiles;   /* the accepted ones */
     struct intake_item *items;
     uint32_t n_profiles, n_items;
     uint64_t rejected;
-    char message[256]; /* why, for the first one */
+    char message[256]; /* the reason for the first refusal */
 };
 
 struct intake_limits {
@@ -74,10 +75,10 @@ struct intake_limits {
 };
 
 void intake_limits_init(struct intake_limits *l, const struct store_config *c);
-/* Everything in *ret lives in the arena, labels until the memo is used again. prints: of this batch. */
+/* Everything in *ret lives in the arena; labels live until the memo is used again. prints: of this batch. */
 int intake_plan(struct prints *prints, const struct sink_context *ctx, const struct intake_limits *limits, int64_t now,
                 struct intake_memo *memo, struct arena *a, struct intake *ret);
-/* Differences cumulative items in place, once it is known that the profile is no duplicate. -ENOMEM or >= 0. */
+/* Differences cumulative items in place, after the profile was found not to be a duplicate. -ENOMEM or >= 0. */
 int intake_difference(const struct batch *b, const struct intake *in, const struct intake_profile *p,
                       struct cumulative *c, struct arena *a);
 
@@ -90,7 +91,7 @@ static inline int64_t intake_scale(int64_t v, int64_t scale)
     return r;
 }
 
-/* The value of a sample for this item, its timestamps summed. */
+/* Returns the value of a sample for this item, summed over its timestamps. */
 static inline int64_t intake_value(const struct batch *b, const struct intake_item *it, uint32_t sample)
 {
     const struct profile *p = &b->profiles[it->profile];

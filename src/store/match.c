@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See match.h. */
+/* Splits the matchers of a selector, matches series, and computes profile handles; see match.h. */
 #include "store/match.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A selector taken apart: matchers on labels that series have (cheap) and matchers on anything else, which need the
- * detail of each profile or sample. See store.h.
+ * A selector split into matchers on series labels (cheap) and matchers on anything else, which need the detail of each
+ * profile or sample. See store.h.
  */
 #ifndef STORE_MATCH_H
 #define STORE_MATCH_H
@@ -18,14 +18,14 @@ struct match {
     bool any_type;
     const struct matcher *detail[MATCH_DETAIL_MAX];
     uint32_t n_detail;
-    uint64_t series_mask; /* bit per matcher that is about the series */
+    uint64_t series_mask; /* bit per matcher on a series label */
 };
 
-/* need_type: -EINVAL with words when the selector names none. */
+/* need_type: returns -EINVAL with an error message when the selector has no type. */
 int match_init(struct match *m, const struct selector *s, const char *const *allow, bool need_type, struct err *e);
 bool match_series(const struct match *m, struct str type, const struct labels *l);
 
-/* Names a profile for as long as it is stored, in every engine alike. */
+/* Identifies a profile for as long as it is stored, the same in every engine. */
 struct id128 match_profile_handle(struct id128 labels_id, struct id128 instance, struct str type, int64_t time_ns,
                                   int64_t duration_ns, int64_t value);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See prints.h. */
+/* Computes the fingerprints of prints.h, each on demand and once. */
 #include "store/prints.h"
 
 #include <errno.h>
@@ -7,13 +7,13 @@
 
 #include "model/identity.h"
 
-/* Where each kind begins keeps equal numbers of different kinds apart. */
+/* The initial values separate equal numbers of different kinds. */
 static const struct id128 begin_function = {0xa0761d6478bd642full, 11}, begin_mapping = {0xa0761d6478bd642full, 12},
                           begin_lines = {0xa0761d6478bd642full, 14}, begin_attr = {0xa0761d6478bd642full, 15},
                           begin_attrs = {0xa0761d6478bd642full, 16}, begin_resource = {0xa0761d6478bd642full, 17},
                           begin_scope = {0xa0761d6478bd642full, 18}, begin_profile = {0xa0761d6478bd642full, 19};
 
-enum { DENSE = 16 }; /* locations a sample at most where a dictionary is taken to be of these samples */
+enum { DENSE = 16 }; /* up to this many locations per sample, the dictionary is assumed to belong to these samples */
 
 int prints_init(struct prints *p, const struct batch *b, struct arena *a)
 {
@@ -40,7 +40,7 @@ static struct id128 not_zero(struct id128 id)
     return id128_is_zero(id) ? (struct id128){0, 1} : id;
 }
 
-/* Sixteen bytes a step in two lanes that both see all of them. */
+/* Hashes 16 bytes per step in two lanes that both depend on all bytes. */
 static struct id128 hash_bytes(struct str v)
 {
     uint64_t a = 0xa0761d6478bd642full ^ v.n, b = 0xe7037ed1a0b428dbull + v.n, x, y;
@@ -169,7 +169,7 @@ static inline struct id128 print_location(struct prints *p, uint32_t i)
     return p->locations[i];
 }
 
-/* Two chains side by side, of every other location: neither has to wait for the other's multiplication. */
+/* Two independent chains, each over every other location, so that neither waits for the other's multiplication. */
 struct id128 prints_make_stack(struct prints *p, uint32_t stack)
 {
     struct run st = p->batch->dict.stacks[stack];
@@ -193,7 +193,7 @@ void prints_samples(struct prints *p, const struct sample *samples, uint32_t n)
 {
     const struct dict *d = &p->batch->dict;
 
-    if (d->n_locations <= DENSE * (uint64_t) n) /* nearly all are needed: in their order memory is read in its own */
+    if (d->n_locations <= DENSE * (uint64_t) n) /* nearly all are needed, so they are hashed in memory order */
         for (uint32_t i = 1; i < d->n_locations; i++)
             print_location(p, i);
     for (uint32_t i = 0; i < n; i++) {
@@ -244,7 +244,7 @@ struct id128 prints_sample_attrs(struct prints *p, uint32_t i)
     return p->sets[i];
 }
 
-/* --- of what is sent --- */
+/* --- of resources, scopes and profiles --- */
 
 static struct id128 add_kvs(struct id128 s, const struct kvs *kvs)
 {

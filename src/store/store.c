@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See store.h: what does not differ between engines. */
+/* What is common to all engines of store.h: the list of engines, opening, synchronous appends, optional operations. */
 #include "store/store.h"
 
 #include <errno.h>

@@ -1,28 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The store: batches go in, trees, series and batches come out. One table of functions per engine; a conformance suite
- * (tests/unit/store_conformance.c) runs on every one of them. No SQL, node ids or file names cross this line.
+ * The store: batches are appended; trees, series and batches are queried. Each engine is one table of functions, and a
+ * conformance suite (tests/unit/store_conformance.c) runs on each of them. No SQL, node IDs or file names cross this
+ * interface.
  *
- * Going in
+ * Appending
  *   store_append() never blocks and may be called from any thread; the ack is completed exactly once. An acknowledged
- *   profile is on disk (engine `segment` with sync = true) and is seen by every query that begins afterwards.
- *   A profile that was stored before (dedup.h) is acknowledged and not stored again. A profile that starts outside
- *   -max_late ... +max_early of now is refused by name through partial success; start 0 becomes the time of receipt.
- *   No room on the disk, a full queue: retryable. A sync that failed is final: nothing is acknowledged any more.
+ *   profile is on disk (engine `segment`, unless `async`) and is visible to every query that begins afterwards. A
+ *   profile that was stored before (dedup.h) is acknowledged and not stored again. A profile that starts outside
+ *   -max_late ... +max_early of now is refused through a partial success whose message names it; start 0 becomes the
+ *   time of receipt. A full disk or a full queue is a retryable error. A failed sync is final: nothing is acknowledged
+ *   from then on.
  *
- * Coming out
- *   A profile belongs to the instant it starts: it is in [from, to) or it is not, whatever its duration. Where detail
- *   has been dropped (retention), what is left has five-minute edges; store_notes.coarse says that this happened.
+ * Querying
+ *   A profile belongs to the instant it starts: it is in [from, to) or it is not, whatever its duration. Where
+ *   retention has dropped detail, the remaining data has a resolution of five minutes; store_notes.coarse reports it.
  *   Series of one canonical type are added by the type's rule (types.h): deltas add up; gauges are averaged per stack
- *   over the snapshots of an instance (one resource) and added over instances. Asked for one trace, a gauge is averaged
- *   over the snapshots that know the trace.
- *   Queries run on the caller's thread (an engine may take a second one for a while), any number at once; writers never
- *   block them. They stop with -ECANCELED when *cancel becomes true and with -E2BIG over memory_limit.
+ *   over the snapshots of an instance (one resource) and added over instances. In a query for one trace, a gauge is
+ *   averaged over the snapshots that contain the trace. Queries run on the caller's thread (an engine may use a second
+ *   one temporarily), and any number may run at once; writers never block them. They stop with -ECANCELED when *cancel
+ *   becomes true and with -E2BIG over memory_limit.
  *
  * Selectors
  *   Matchers on labels of the series (the allow-list) are cheap. Any other name is looked up in the sample's, the
- *   profile's, then the resource's attributes, which costs reading detail; where detail is gone such a matcher finds
- *   no attribute.
+ *   profile's, then the resource's attributes, which requires reading detail; where detail has been dropped, such a
+ *   matcher finds no attribute.
  */
 #ifndef STORE_STORE_H
 #define STORE_STORE_H
@@ -46,7 +48,7 @@ enum store_timestamps { TIMESTAMPS_NS, TIMESTAMPS_US, TIMESTAMPS_MS, TIMESTAMPS_
 enum { STORE_SERVICE_RULES_MAX = 64 };
 
 struct store_config {
-    const char *dir;             /* where it lives; engine `memory` takes NULL */
+    const char *dir;             /* directory of the store; engine `memory` takes NULL */
     const char *const *allow;    /* labels of a series, NULL-terminated; NULL = labels_default_allow */
     int64_t max_late, max_early; /* ns; 0 = 7 d, 10 min; negative = no limit */
     int64_t dedup_window;        /* ns, 0 = 24 h */
@@ -59,21 +61,20 @@ struct store_config {
         int64_t keep;
     } services[STORE_SERVICE_RULES_MAX]; /* shorter retention for these */
     uint32_t n_services;
-    bool async;     /* acknowledge when written, before it is synced */
-    bool read_only; /* no writer, no threads; a store that another process has open is refused all the same */
-    bool manual;    /* nothing in the background: flush and compact only when asked (tests, tools) */
-    size_t memory;  /* of rows not yet in a segment, 0 = 64 MiB */
-    size_t cache;   /* of what is kept between questions and can be read again, 0 = 256 MiB */
-    size_t
-        dictionary; /* of stacks and names of all epochs, 0 = no limit; over it, requests with new stacks are refused */
-    size_t answers; /* of what questions need while they run, 0 = no limit; over it they are refused */
-    double min_free;  /* share of the disk below which writes are refused, 0 = 0.05; negative = off */
-    uint64_t reserve; /* bytes kept for retention to work on a full disk, 0 = 64 MiB */
+    bool async;        /* acknowledge once written, before the sync */
+    bool read_only;    /* no writer, no threads; a store that another process has open is still refused */
+    bool manual;       /* no background work: flush and compact only on request (tests, tools) */
+    size_t memory;     /* of rows not yet in a segment, 0 = 64 MiB */
+    size_t cache;      /* for data cached between queries, 0 = 256 MiB */
+    size_t dictionary; /* for stacks and names, 0 = no limit; over it, requests with new stacks are refused */
+    size_t answers;    /* for running queries, 0 = no limit; over it they are refused */
+    double min_free;   /* share of the disk below which writes are refused, 0 = 0.05; negative = off */
+    uint64_t reserve;  /* bytes reserved so that retention can work on a full disk, 0 = 64 MiB */
     enum store_timestamps timestamps;
-    void (*tell)(void *ctx, const char *line); /* of damage and repair, from any thread, for a log; NULL = nobody */
+    void (*tell)(void *ctx, const char *line); /* reports damage and repair, from any thread; may be NULL */
     void *tell_ctx;
-    int64_t (*now)(void);     /* NULL = clock_wall; tests move time */
-    int64_t (*elapsed)(void); /* time that passed for this machine; NULL = now where that is set, else clock_boot */
+    int64_t (*now)(void);     /* NULL = clock_wall; tests replace it */
+    int64_t (*elapsed)(void); /* elapsed time of this machine; NULL = now if that is set, else clock_boot */
 };
 
 /* --- questions --- */
@@ -87,7 +88,7 @@ struct store_query {
     const char *tenant; /* never NULL; "" is the default tenant */
     struct store_column columns[2];
     uint32_t n_columns; /* 1, or 2 for a diff: base and new */
-    /* only samples of this trace, of this span of it, or (span alone) of this span in whatever trace */
+    /* only samples of this trace, of this span of it, or (span alone) of this span in any trace */
     bool has_trace, has_span;
     uint8_t trace_id[16], span_id[8];
     bool has_profile; /* only this profile: store_profile.handle */
@@ -101,24 +102,24 @@ struct store_query {
     const struct str *zoom; /* names from the root down; the view is the subtree below them */
     uint32_t n_zoom;
     size_t memory_limit; /* bytes of the answer, 0 = none */
-    bool no_names;       /* export: names that are missing need not be looked for */
+    bool no_names;       /* export: missing names need not be looked up */
     const atomic_bool *cancel;
-    struct store_notes *notes; /* of profiles and export, added to what is there; NULL: nobody reads them */
+    struct store_notes *notes; /* notes on profiles and export, added to those already there; may be NULL */
 };
 
-/* What a reader of the answer should know. */
+/* Notes on an answer that its reader should know. */
 struct store_notes {
     uint64_t profiles, samples; /* looked at */
-    bool coarse;                /* some edges are five-minute ones: detail is gone there */
+    bool coarse;                /* some edges are rounded to five minutes, since detail was dropped there */
     uint32_t damaged;           /* pieces that could not be read and are missing from the answer */
-    char damage[200];           /* the first of them, in words */
+    char damage[200];           /* message about the first of them */
 };
 
 struct store_series_query {
     int64_t step;         /* ns; points are [from + i * step, ...) */
-    const struct str *by; /* label names to keep apart; none: one series */
+    const struct str *by; /* labels to group by; none: one series */
     uint32_t n_by;
-    struct str function; /* only stacks that hold it, when not empty */
+    struct str function; /* if not empty, only stacks that contain it */
 };
 
 struct store_points {
@@ -130,48 +131,48 @@ struct store_points {
     struct type type;
 };
 
-/* One series that is live in a range of time, about: engines may know its first and last profile of an hour or a day
- * and not each between. Strings are valid during the call. */
+/* One series that has data in a range of time, approximately: an engine may know only the first and last profile of an
+ * hour or a day. Strings are valid during the call. */
 typedef int (*store_series_fn)(void *ctx, const struct type *t, const struct labels *l);
 
 struct store_profile {
-    struct id128 handle; /* names this profile in later questions */
+    struct id128 handle; /* identifies this profile in later queries */
     int64_t time_ns, duration_ns;
     int64_t value;      /* sum over its samples */
-    uint32_t n_samples; /* about: equal stacks may have been joined, timestamps taken apart */
+    uint32_t n_samples; /* approximate: equal stacks may have been joined, timestamps split */
     const struct type *type;
     const struct labels *labels;
     uint8_t id[16]; /* as sent; zero = none */
 };
 typedef int (*store_profile_fn)(void *ctx, const struct store_profile *p);
-/* A batch of whole profiles as they were sent (stacks, attributes, links, timestamps). */
+/* Receives a batch of whole profiles as they were sent (stacks, attributes, links, timestamps). */
 typedef int (*store_batch_fn)(void *ctx, struct batch *b);
 
 struct store_stats {
     uint64_t profiles, samples; /* accepted since start */
     uint64_t duplicates, rejected;
-    uint64_t series, services, stacks, locations; /* known now */
+    uint64_t series, services, stacks, locations; /* known at present */
     uint64_t segments, segment_bytes, symbol_bytes, log_bytes, catalog_bytes, disk_bytes;
     struct {
         const char *name;
         uint64_t bytes;
-    } parts[8]; /* of segment_bytes, where the store was opened to read only; ends with name NULL */
+    } parts[8]; /* of segment_bytes, when the store is open read-only; ends with name NULL */
     uint64_t stored_samples, stored_profiles; /* in segments */
-    uint64_t deletions;                       /* what they mean is hidden, and not yet gone from the disk */
+    uint64_t deletions;                       /* deletions whose data is hidden but not yet removed from the disk */
     uint64_t memory_bytes;
-    uint64_t cache_bytes; /* of these: what is kept between questions */
+    uint64_t cache_bytes; /* of these: data cached between queries */
     int64_t oldest_ns, newest_ns;
     uint64_t flushes, compactions, syncs;
-    uint64_t torn;     /* ends of logs that were cut off at opening: a write that a crash broke off, or damage there */
-    uint64_t newer;    /* segments that a later version wrote, and that are not read */
-    uint64_t damaged;  /* pieces found damaged, until a person has confirmed to have seen them */
-    char damage[200];  /* the first of them */
-    bool stopped;      /* a sync failed: nothing is acknowledged any more */
-    char problem[240]; /* why nothing is accepted now; "" = everything is */
-    int64_t clock_ahead_ns; /* the wall clock is this far ahead of the time that retention believes; 0 = it is not */
+    uint64_t torn;     /* log tails that were cut off at opening: a write interrupted by a crash, or damage there */
+    uint64_t newer;    /* segments written by a later version, which are not read */
+    uint64_t damaged;  /* damaged pieces that no user has acknowledged yet */
+    char damage[200];  /* message about the first of them */
+    bool stopped;      /* a sync failed: nothing is acknowledged from then on */
+    char problem[240]; /* why nothing is accepted at present; "" = everything is */
+    int64_t clock_ahead_ns; /* how far the wall clock is ahead of the time that retention trusts; 0 = not ahead */
 };
 
-/* What a person has to confirm: that the wall clock is right, although it jumped; that damage was seen. */
+/* What a user has to confirm: that the wall clock is right although it jumped; that damage has been seen. */
 enum store_confirm { STORE_CONFIRM_CLOCK, STORE_CONFIRM_DAMAGE };
 
 typedef void (*store_report_fn)(void *ctx, bool problem, const char *line);
@@ -183,11 +184,11 @@ struct store_ops {
     void (*append)(struct store *s, struct batch *b, const struct sink_context *ctx, struct ack *ack);
     int (*select)(struct store *s, const struct store_query *q, struct tree **ret, struct store_notes *notes,
                   struct err *e);
-    /* The same selection as sums by row (store_table.h), without the cost of a tree. max_nodes and min_share must be 0. */
+    /* The same selection as sums by row (store_table.h), without building a tree. max_nodes and min_share must be 0. */
     int (*table)(struct store *s, const struct store_query *q, struct store_table *t, struct store_notes *notes,
                  struct err *e);
-    /* Who calls a function (exact name) and whom it calls: two trees with the function at their top, each with at most
-     * max_nodes. Recursion counts once: only the outermost call on a path opens it. */
+    /* The callers and callees of a function (exact name): two trees with the function at their top, each with at most
+     * max_nodes. Recursion counts once: only the outermost call on a path counts. */
     int (*callers)(struct store *s, const struct store_query *q, struct str function, struct tree **ret_callers,
                    struct tree **ret_callees, struct store_notes *notes, struct err *e);
     int (*series)(struct store *s, const struct store_query *q, const struct store_series_query *sq,
@@ -195,24 +196,26 @@ struct store_ops {
     int (*each_series)(struct store *s, const char *tenant, int64_t from, int64_t to, store_series_fn fn, void *ctx);
     int (*profiles)(struct store *s, const struct store_query *q, store_profile_fn fn, void *ctx, struct err *e);
     int (*export)(struct store *s, const struct store_query *q, store_batch_fn fn, void *ctx, struct err *e);
-    /* Names for locations that came without: addresses of q's binary, in the answer's order. */
+    /* Adds names to locations that were stored without: addresses of q's binary, in the order of the answer. */
     int (*name_later)(struct store *s, const char *tenant, struct str build_id, const uint64_t *addresses,
                       const struct symbol_answer *names, struct err *e);
-    /* Everything of these series that starts in the range and was acknowledged before: in no answer that begins after
-     * the call, whatever happens to the machine, and off the disk by the next compaction. What comes later is not
-     * meant; what was deleted and is sent again is a duplicate still (as long as deduplication remembers it). Matchers:
-     * labels of the series only. */
+    /* Deletes everything of these series that starts in the range and was acknowledged before the call. It is in no
+     * answer that begins after the call, even after a crash, and is removed from the disk by the next compaction. Data
+     * that arrives later is not affected; deleted data that is sent again is still a duplicate (as long as
+     * deduplication remembers it). Only matchers on series labels are allowed. */
     int (*delete)(struct store *s, const char *tenant, const struct store_column *what, struct err *e);
-    /* Drops what is too old, too much; compacts what is due. compact_all: everything that can be, now. */
+    /* Drops data over the limits of age or size and compacts what is due. compact_all: compacts everything possible,
+     * now. */
     int (*retain)(struct store *s, bool compact_all, struct err *e);
-    /* keep, keep_detail, keep_bytes and services of c, from now on; its strings must live as long as they are used. NULL
-     * where nothing is retained. */
+    /* Applies keep, keep_detail, keep_bytes and services of c from now on; its strings must live as long as they are
+     * used. NULL where the engine has no retention. */
     void (*set_retention)(struct store *s, const struct store_config *c);
-    /* Maintenance; each NULL where the engine has nothing of the kind: call store_flush() and the others below. */
-    int (*flush)(struct store *s, struct err *e); /* memory to where it rests */
+    /* Maintenance; each is NULL where the engine does not support it: call store_flush() and the other wrappers
+     * below. */
+    int (*flush)(struct store *s, struct err *e); /* moves data from memory to disk */
     int (*snapshot)(struct store *s, const char *dir, struct err *e);
     int (*stats)(struct store *s, struct store_stats *ret);
-    /* Reads everything there is; fn is told of each part, and of each damage. */
+    /* Reads everything; fn is called for each part and for each damage. */
     int (*check)(struct store *s, store_report_fn fn, void *ctx, struct err *e);
     int (*confirm)(struct store *s, enum store_confirm what, struct err *e); /* NULL: there is nothing to confirm */
 };
@@ -222,18 +225,19 @@ struct store {
     struct sink sink; /* store_append() as a sink, for pipelines */
 };
 
-/* "clock" or "damage". */
+/* Parses "clock" or "damage". */
 int store_confirm_parse(struct str name, enum store_confirm *ret, struct err *e);
 
-/* One line per engine in store.c. */
+/* Each engine has one line in store.c. */
 extern const struct store_ops store_memory, store_segment;
-/* "memory" or "segment"; NULL when there is none of that name. */
+/* "memory" or "segment"; NULL when there is no engine of that name. */
 const struct store_ops *store_engine(struct str name);
-/* The engine of a place: NAME://..., or the default one for a directory. NULL when there is none of that name. */
+/* The engine for a location: NAME://..., or the default engine for a directory. NULL when there is no engine of that
+ * name. */
 const struct store_ops *store_engine_of(struct str place);
 
 int store_open(const struct store_ops *ops, const struct store_config *c, struct store **ret, struct err *e);
-void store_close(struct store *s); /* completes every ack, then frees; takes NULL */
+void store_close(struct store *s); /* completes every ack, then frees; s may be NULL */
 DEFINE_CLEANUP(struct store *, store_close)
 
 static inline void store_append(struct store *s, struct batch *b, const struct sink_context *ctx, struct ack *ack)
@@ -243,7 +247,8 @@ static inline void store_append(struct store *s, struct batch *b, const struct s
 /* Appends and waits: for tools and tests. */
 int store_append_wait(struct store *s, struct batch *b, const struct sink_context *ctx, struct ack_result *ret);
 
-/* Maintenance that not every engine has: flush is done where there is nothing to do; the others say so (-ENOTSUP). */
+/* Maintenance that not every engine supports: without support, store_flush() succeeds and the others return -ENOTSUP
+ * with an error message. */
 int store_flush(struct store *s, struct err *e);
 int store_snapshot(struct store *s, const char *dir, struct err *e);
 int store_check(struct store *s, store_report_fn fn, void *ctx, struct err *e);

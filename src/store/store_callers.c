@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See store_callers.h. A node that opens the function is its outermost call on that path; what it calls goes into the
- * callees with its own values, its path to the root goes, upside down, into the callers with its total.
+ * Computes the callers and callees of a function from a tree; see store_callers.h. A node opens the function if it is
+ * the outermost call on its path. What it calls is added to the callees with its own values; its path to the root is
+ * reversed and added to the callers with its total.
  */
 #include "store/store_callers.h"
 
@@ -9,9 +10,9 @@
 
 struct sandwich {
     const struct tree *src;
-    uint32_t *opens;     /* per node: the node that opened the function at or above it, TREE_NONE outside */
-    uint32_t *copy;      /* per node inside: its node in callees */
-    uint32_t *frames[2]; /* per source frame: its frame in callers, callees; TREE_NONE = not yet */
+    uint32_t *opens;     /* per node: the node at or above it that opened the function, TREE_NONE outside */
+    uint32_t *copy;      /* per inner node: its copy in callees */
+    uint32_t *frames[2]; /* per source frame: its frame in callers, callees; TREE_NONE = not added yet */
     struct tree *out[2];
     struct arena arena;
 };
@@ -32,7 +33,7 @@ static uint32_t child(struct sandwich *x, int side, uint32_t parent, uint32_t fr
     return f == TREE_NONE ? TREE_NONE : tree_child(x->out[side], parent, f);
 }
 
-/* The path above an opening node, from the function up. */
+/* Adds the path above an opening node, from the function up. */
 static int add_callers(struct sandwich *x, uint32_t node)
 {
     const struct tree *t = x->src;

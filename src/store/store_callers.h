@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who calls a function and whom it calls, of a tree: what engines share. Both answers have the function as the only child
- * of their root. Recursion counts once: only the outermost call on a path opens it.
+ * The callers and callees of a function in a tree, shared by all engines. Both answers have the function as the only
+ * child of their root. Recursion counts once: only the outermost call on a path counts.
  */
 #ifndef STORE_STORE_CALLERS_H
 #define STORE_STORE_CALLERS_H
@@ -11,7 +11,7 @@
 /* function is the exact name; each answer is pruned to max_nodes (0: all). */
 int callers_of_tree(const struct tree *t, struct str function, uint32_t max_nodes, struct tree **ret_callers,
                     struct tree **ret_callees);
-/* Sums up and prunes an answer that is put together. Consumes t. */
+/* Computes totals of an assembled answer and prunes it. Consumes t. */
 int callers_finish(struct tree *t, struct str type, struct str unit, uint32_t max_nodes, struct tree **ret);
 
 #endif

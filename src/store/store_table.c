@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See store_table.h. */
+/* Adds up the values of a tree by row, without counting a row twice on a path; see store_table.h. */
 #include "store/store_table.h"
 
 #include <errno.h>

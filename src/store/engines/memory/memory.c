@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See memory.h: going in, listing, deleting. */
+/* The engine `memory`: appending, listing and deleting; see memory.h. */
 #include "store/engines/memory/memory.h"
 
 #include <errno.h>
@@ -168,7 +168,7 @@ bool memory_item_matches(const struct memory_store *m, const struct memory_item 
                                                      it->batch->profiles[it->in.profile].duration_ns, it->value));
 }
 
-/* The attribute of this name nearest to the sample, as text. */
+/* Finds the attribute of this name that is nearest to the sample, and appends it as text. */
 static void find_attr(const struct memory_item *it, const struct sample *s, struct str name, struct buf *out)
 {
     const struct batch *b = it->batch;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Engine `memory`: keeps the batches as they came and answers every question by going through all of them. Simple on
- * purpose: it is what the others are compared with, and what tests and demonstrations use. One lock over everything.
+ * Engine `memory`: keeps batches as received and answers every query by scanning all of them. It is simple on purpose:
+ * it is the reference for the other engines, and is used in tests and demonstrations. One lock protects everything.
  */
 #ifndef STORE_ENGINES_MEMORY_MEMORY_H
 #define STORE_ENGINES_MEMORY_MEMORY_H
@@ -17,7 +17,7 @@
 /* One sample type of one stored profile. */
 struct memory_item {
     struct batch *batch;
-    struct intake_item in; /* values are this item's own copy */
+    struct intake_item in; /* values are a private copy */
     struct labels *labels;
     struct id128 labels_id, instance;
     const char *tenant;
@@ -34,17 +34,17 @@ struct memory_store {
     struct memory_item *items;
     size_t cap;
     uint32_t n;
-    struct arena arena; /* labels, tenants, values: never given back before close */
+    struct arena arena; /* labels, tenants, values: not freed before close */
     struct dedup dedup;
     struct intake_memo memo;
     struct cumulative cumulative;
     struct store_stats stats;
 };
 
-/* Does the item belong to the query's column? */
+/* Whether the item belongs to the query's column. */
 bool memory_item_matches(const struct memory_store *m, const struct memory_item *it, const struct store_query *q,
                          const struct match *match, const struct store_column *c);
-/* And this sample of it (trace, span, detail matchers)? */
+/* Whether the query also selects this sample of it (trace, span, detail matchers). */
 bool memory_sample_matches(const struct memory_item *it, const struct sample *s, const struct store_query *q,
                            const struct match *match);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See memory.h: profiles out again. One item is one profile of its original type, with its twin where it had one. */
+/* Export of profiles from the engine `memory`. One item becomes one profile of its original type, with its twin if it
+ * had one. */
 #include <errno.h>
 
 #include "base/mem.h"
@@ -12,7 +13,7 @@ struct export
 {
     struct builder *to;
     const struct batch *from;
-    uint32_t resource, scope; /* of the item before, valid with `from` */
+    uint32_t resource, scope; /* of the previous item, valid with `from` */
     uint32_t list[LIST_MAX];
     struct line lines[LIST_MAX / 16];
     int64_t values[LIST_MAX];

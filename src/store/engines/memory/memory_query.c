@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See memory.h: trees and series, by going through everything. */
+/* Trees and series of the engine `memory`, computed by scanning all items; see memory.h. */
 #include <errno.h>
 #include <math.h>
 
@@ -10,7 +10,7 @@
 #include "store/store_callers.h"
 #include "store/store_table.h"
 
-/* The node of a stack, added where missing. */
+/* Returns the node of a stack, adding nodes that are missing. */
 static uint32_t add_stack(struct tree *t, const struct batch *b, uint32_t stack, const struct store_query *q)
 {
     struct run st = b->dict.stacks[stack];
@@ -101,7 +101,7 @@ static int gauge_item(struct gauge *g, const struct memory_item *it, const struc
     r = identity_memo_init(&memo, it->batch, &a);
     for (uint32_t i = 0; i < p->samples.n; i++)
         any |= memory_sample_matches(it, &it->batch->samples[p->samples.off + i], q, match);
-    g->snapshots += any || !(q->has_trace || q->has_span); /* of a trace, only snapshots that know it */
+    g->snapshots += any || !(q->has_trace || q->has_span); /* for a trace, only snapshots that contain it */
     for (uint32_t i = 0; r == 0 && i < p->samples.n; i++) {
         const struct sample *s = &it->batch->samples[p->samples.off + i];
 
@@ -113,7 +113,7 @@ static int gauge_item(struct gauge *g, const struct memory_item *it, const struc
     return r;
 }
 
-/* All snapshots of the instance of item `first`, averaged stack by stack. */
+/* Averages all snapshots of the instance of item `first`, stack by stack. */
 static int add_gauge(struct memory_store *m, struct tree *t, uint32_t first, const struct store_query *q,
                      const struct match *match, uint32_t column)
 {
@@ -253,7 +253,7 @@ static double item_value(const struct memory_item *it, const struct store_query 
     return sum;
 }
 
-/* The row of the item's `by` labels, added if new. */
+/* Returns the row of the item's `by` labels, adding it if new. */
 static int find_row(struct store_points *p, const struct memory_item *it, const struct store_series_query *sq,
                     uint32_t *ret)
 {
@@ -286,7 +286,7 @@ static int find_row(struct store_points *p, const struct memory_item *it, const 
     return 0;
 }
 
-/* How many snapshots the item's instance has in the item's step: each of them weighs 1 / that many. */
+/* Counts the snapshots of the item's instance in the item's step; each has the weight 1 / that count. */
 static double snapshots_in_step(struct memory_store *m, const struct memory_item *it, const struct store_query *q,
                                 const struct match *match, int64_t step)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See engine.h: opening and closing, numbers about it all. */
+/* Opens and closes the store and reports its statistics; the state is in engine.h. */
 #include "store/engines/segment/engine.h"
 
 #include <errno.h>
@@ -43,12 +43,13 @@ int64_t engine_believed(struct engine *g)
     return now;
 }
 
-/* While the store was closed, so much is believed without a person: a quarter of what is kept for the shortest time. */
+/* How far the clock may have advanced while the store was closed without a user's confirmation: a quarter of the
+ * shortest retention. */
 static int64_t clock_credit(const struct store_config *c)
 {
     int64_t keep = c->keep ? c->keep : 30 * 86400 * NS_PER_S;
     int64_t detail = c->keep_detail ? c->keep_detail : 7 * 86400 * NS_PER_S;
-    int64_t shortest = 7 * 86400 * NS_PER_S; /* tools open a store with no retention: the server has one */
+    int64_t shortest = 7 * 86400 * NS_PER_S; /* tools open a store without retention settings; the server has them */
 
     if (keep >= 0)
         shortest = MIN(shortest, keep);
@@ -62,7 +63,7 @@ static int64_t clock_credit(const struct store_config *c)
 void engine_start_clock(struct engine *g)
 {
     int64_t last = (int64_t) catalog_meta(g->catalog, "clock");
-    struct snapshot *snap = g->snapshot; /* nobody else is here yet */
+    struct snapshot *snap = g->snapshot; /* no other thread has access yet */
 
     g->clock_saved = last;
     for (uint32_t i = 0; !g->clock_saved && snap && i < snap->n_segments; i++)
@@ -76,7 +77,7 @@ void engine_save_clock(struct engine *g, bool at_once)
 
     if (g->config.read_only || (!at_once && now >= g->clock_saved && now - g->clock_saved < 3600 * NS_PER_S))
         return;
-    if (catalog_set_clock(g->catalog, now, NULL) == 0) /* if it fails, later: what is saved is too early and safe */
+    if (catalog_set_clock(g->catalog, now, NULL) == 0) /* else later: too early a time is safe */
         g->clock_saved = now;
 }
 
@@ -113,7 +114,7 @@ static void engine_close(struct store *s)
         pthread_join(g->flusher_thread, NULL);
     }
     if (g->active && !atomic_load(&g->stopped) && !g->config.manual)
-        engine_flush(s, NULL); /* nothing depends on it: the log has everything */
+        engine_flush(s, NULL); /* may fail: the log has everything */
     if (g->active) {
         engine_save_clock(g, false);
         log_close(&g->log);
@@ -172,7 +173,7 @@ static int check_format(struct engine *g, struct err *e)
 static int lock_dir(struct engine *g, struct err *e)
 {
     g->lock_fd = fd_open(g->dir_fd, "LOCK", g->config.read_only ? O_RDONLY : O_RDWR | O_CREAT, 0644);
-    if (g->lock_fd == -ENOENT && g->config.read_only) /* nobody has opened it yet */
+    if (g->lock_fd == -ENOENT && g->config.read_only) /* the store was never opened */
         return 0;
     if (g->lock_fd < 0)
         return err_set(e, g->lock_fd, "cannot open '%s/LOCK': %m", g->dir);
@@ -207,7 +208,7 @@ static int open_dir(struct engine *g, struct err *e)
     return r < 0 ? err_set(e, r, "cannot open '%s/log': %m", g->dir) : 0;
 }
 
-/* SQLite silently ignores what comes after a wrong frame. */
+/* Checks the catalogue's WAL, since SQLite silently ignores frames after a bad one. */
 static void look_at_wal(struct engine *g)
 {
     char path[4096];
@@ -233,7 +234,7 @@ static int open_catalog(struct engine *g, struct err *e)
         return engine_open_catalog_copy(g, e);
     snprintf(path, sizeof path, "%s/catalog.db", g->dir);
     r = catalog_open(path, &g->catalog, &is_new, e);
-    if (r == -EBADMSG) { /* put aside, made again from the segments */
+    if (r == -EBADMSG) { /* moved aside, and rebuilt from the segments */
         engine_damage(g, err_message(e, r));
         r = fd_mkdir(g->dir_fd, "lost", 0755);
         snprintf(aside, sizeof aside, "%s/lost/catalog-%lld.db", g->dir, (long long) clock_wall());
@@ -321,7 +322,7 @@ static int engine_open(const struct store_config *c, struct store **ret, struct 
     return 0;
 }
 
-/* --- numbers --- */
+/* --- statistics --- */
 
 static uint64_t dir_bytes(int dir, const char *path)
 {
@@ -343,7 +344,7 @@ static void add_tenant_stats(struct engine *g, struct engine_tenant *t, struct s
     (void) g;
 }
 
-/* Widens *t0..*t1 by what is in no segment yet. */
+/* Extends *t0..*t1 to the data that is not in a segment yet. */
 static void memtable_times(const struct memtable *m, int64_t *t0, int64_t *t1)
 {
     for (struct mempart *p = atomic_load(&m->parts); p; p = atomic_load(&p->next)) {
@@ -358,7 +359,7 @@ static void memtable_times(const struct memtable *m, int64_t *t0, int64_t *t1)
     }
 }
 
-/* Where the bytes of segments go: takes a look at every chunk, so only tools ask. */
+/* Adds up the bytes of segments by part. This reads every chunk, so only tools use it. */
 static void add_parts(const struct snapshot *snap, struct store_stats *ret)
 {
     static const char *const names[SECTIONS] = {"totals", "profiles", "extra", "links", "detail"};

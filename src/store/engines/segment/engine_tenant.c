@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See engine.h: tenants, each in a directory under its number, and their epochs. */
+/* The tenants of the store, each in a directory named after its number, and their epochs; see engine.h. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -46,7 +46,7 @@ static void tenant_free(struct engine_tenant *t)
     mem_free(t);
 }
 
-/* NAME has the name on one line and its CRC-32C on the next. false: it is not there, or damaged. */
+/* NAME holds the name on one line and its CRC-32C on the next. Returns false when it is missing or damaged. */
 static bool read_name(struct engine *g, uint32_t number, char *out, size_t size)
 {
     _cleanup_(buf_done) struct buf b = BUF_INIT;
@@ -77,7 +77,7 @@ void engine_tenant_name(struct engine *g, uint32_t number, char *out, size_t siz
         engine_damagef(g, "tenant %u: its name is lost with the catalogue; it is called '%s' now", number, out);
 }
 
-/* For a catalogue that has to be made again. */
+/* Writes the name, so that a lost catalogue can be rebuilt. */
 static int write_name(struct engine *g, struct engine_tenant *t)
 {
     char path[4096], text[200], known[128];
@@ -93,7 +93,7 @@ static int write_name(struct engine *g, struct engine_tenant *t)
     n = snprintf(text, sizeof text, "%s\n%08x\n", t->name, crc32c(0, t->name, strlen(t->name)));
     snprintf(path, sizeof path, "%s/%u/NAME", g->dir, t->number);
     n = fd_write_file(path, text, (size_t) n, NULL);
-    return there || g->opening ? (fd_is_full(n) ? 0 : n) : n; /* a full disk does not stop one that is known */
+    return there || g->opening ? (fd_is_full(n) ? 0 : n) : n; /* a full disk does not stop a known tenant */
 }
 
 static int open_dirs(struct engine *g, struct engine_tenant *t, struct err *e)
@@ -101,7 +101,7 @@ static int open_dirs(struct engine *g, struct engine_tenant *t, struct err *e)
     char name[32];
     int r;
 
-    if (g->config.read_only) { /* one that is missing has nothing to be read */
+    if (g->config.read_only) { /* a missing tenant has nothing to read */
         snprintf(name, sizeof name, "%u/seg", t->number);
         t->seg_dir = fd_open(g->dir_fd, name, O_RDONLY | O_DIRECTORY, 0);
         snprintf(name, sizeof name, "%u/sym", t->number);
