@@ -78,8 +78,8 @@ static struct elf_section read_section(const struct elf_file *f, const uint8_t *
     return s;
 }
 
-/* The name of a section, cut at a length that no name has which anything looks for: a hostile file may have a million
- * sections whose names lead through the whole file. */
+/* The name of a section, truncated at a length beyond all names that are searched for: a hostile file may have a
+ * million sections whose names each run through the whole file. */
 static struct str string_at(struct elf_bytes table, uint32_t offset)
 {
     enum { SECTION_NAME_MAX = 256 };

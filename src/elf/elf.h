@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An ELF file: its header, segments, sections and their bytes. 32 and 64 bits, little endian. Files are of unknown
- * origin: every offset and size is checked once, when the file is opened, and what points outside is cut or left out.
+ * An ELF file: its header, segments, sections and their bytes. 32 and 64 bits, little endian. Files are untrusted:
+ * every offset and size is checked once, when the file is opened, and whatever points outside is truncated or ignored.
  *
  *     _cleanup_(elf_freep) struct elf_file *f = NULL;
  *     r = elf_open("/usr/bin/x", &f, &e);
  *     struct elf_bytes b = elf_bytes_of(f, elf_find_section(f, ".eh_frame"));
  *
- * A file opened by path or descriptor is mapped, so its bytes cost nothing until they are read; a file that is cut
- * short by somebody while it is open raises SIGBUS in whoever reads it, which is why `wick serve` reads binaries in a
- * process of its own. A file is read-only after it is open: any number of threads may use it.
+ * A file opened by path or descriptor is mapped, so its bytes cost nothing until they are read. If the file is
+ * truncated while it is open, reading it raises SIGBUS, which is why `wick serve` reads binaries in a separate process.
+ * A struct elf_file is read-only once it is open: any number of threads may use it.
  */
 #ifndef ELF_ELF_H
 #define ELF_ELF_H
@@ -50,19 +50,19 @@ struct elf_file {
     uint32_t n_segments, n_sections;
     void *map;    /* to be unmapped, or NULL */
     void *owned;  /* to be freed, or NULL */
-    dev_t device; /* device, inode and mtime identify the file, when there is one: the key of caches */
+    dev_t device; /* device, inode and mtime identify the file, if there is one; used as cache key */
     ino_t inode;
     int64_t mtime_ns;
 };
 
 enum { ELF_SECTIONS_MAX = 1 << 20, ELF_SEGMENTS_MAX = 1 << 16 };
-/* A file that .gnu_debuglink names is only trusted by a checksum over all of it: larger ones are not looked at. */
+/* A file that .gnu_debuglink names is only trusted by a checksum over all of it: larger ones are ignored. */
 enum { ELF_DEBUGLINK_MAX = 256 << 20 };
 
-/* -ENOENT and so on from the system; -ENOEXEC when it is no ELF file that can be read here. */
+/* -ENOENT and so on from the system; -ENOEXEC when it is not an ELF file that is supported here. */
 int elf_open(const char *path, struct elf_file **ret, struct err *e);
 int elf_open_fd(int fd, struct elf_file **ret, struct err *e); /* fd may be closed afterwards */
-/* Bytes that stay the caller's (and alive), or, with take, memory of base/mem that becomes the file's on success. */
+/* Opens bytes that the caller owns and keeps valid, or, with take, memory of base/mem that the file owns on success. */
 int elf_from_bytes(const void *p, size_t n, bool take, struct elf_file **ret, struct err *e);
 void elf_free(struct elf_file *f);
 DEFINE_CLEANUP(struct elf_file *, elf_free)
@@ -76,9 +76,9 @@ static inline struct elf_bytes elf_section_bytes(const struct elf_file *f, const
     return elf_bytes_of(f, elf_find_section(f, name));
 }
 struct elf_bytes elf_segment_bytes(const struct elf_file *f, const struct elf_segment *p);
-/* The sizes that the compressed sections of the file say they have when inflated, added up; UINT64_MAX for nonsense. */
+/* The sum of the inflated sizes that the file's compressed sections declare; UINT64_MAX if they are invalid. */
 uint64_t elf_inflated_size(const struct elf_file *f);
-/* n bytes that are loaded at a virtual address, from the file; NULL when they are not all there. */
+/* The n bytes in the file that are loaded at a virtual address; NULL when they are not all in the file. */
 const void *elf_at_address(const struct elf_file *f, uint64_t address, size_t n);
 
 /* The offset in the file of a virtual address, by PT_LOAD. False when no segment has it. */

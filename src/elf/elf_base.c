@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Computes the difference between the addresses of a mapping and those of its binary, as pprof does. */
 #include "elf/elf_base.h"
 
 #include <errno.h>
@@ -25,7 +26,7 @@ static const struct elf_segment *text_segment(const struct elf_file *f)
     return NULL;
 }
 
-/* Kernels: perf gives the address of _stext as the start; ChromeOS maps its kernel to page 0. */
+/* Kernels: perf reports the address of _stext as the start; ChromeOS maps its kernel to page 0. */
 static bool kernel_base(const struct elf_segment *p, const struct elf_mapping *m, uint64_t *ret)
 {
     bool aligned_alike = m->has_kernel_symbol && m->start % PAGE == m->kernel_symbol % PAGE;
@@ -76,7 +77,7 @@ static int base_of(const struct elf_file *f, const struct elf_segment *p, const 
 {
     *ret = 0;
     if (m->start == 0 && m->offset == 0 && (m->limit == UINT64_MAX || m->limit == 0))
-        return 0; /* a made-up mapping over everything: the addresses are the binary's already */
+        return 0; /* a synthetic mapping over everything: the addresses are already those of the binary */
     switch (f->type) {
     case ET_EXEC:
         return exec_base(p, m, ret, e);
@@ -104,7 +105,7 @@ static bool matches(const struct elf_segment *p, uint64_t offset, uint64_t size)
 
     if (p->type != PT_LOAD || p->filesz == 0 || offset >= end || p->offset >= limit || offset < aligned)
         return false;
-    /* Less than a page of the segment and more behind it: that is another segment's. */
+    /* Less than a page of the segment, and more after it: the mapping belongs to another segment. */
     return !(offset > p->offset && end < offset + PAGE && limit >= end + PAGE);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From the addresses of a process to those of its binary: what to take off, given where a part of the file was mapped.
- * The rules, with those for kernels, are pprof's.
+ * Converts addresses of a process to addresses in its binary: finds the base to subtract, given where a part of the
+ * file was mapped. The rules, including those for kernels, are pprof's.
  */
 #ifndef ELF_ELF_BASE_H
 #define ELF_ELF_BASE_H
@@ -16,7 +16,7 @@ struct elf_mapping {
 
 /* Whether a base can be found at all, before any address is known. */
 int elf_base_check(const struct elf_file *f, const struct elf_mapping *m, struct err *e);
-/* The base to subtract, found with one address of the mapping (which may tell its segment). */
+/* The base to subtract, found with one address of the mapping (which may identify its segment). */
 int elf_base_find(const struct elf_file *f, const struct elf_mapping *m, uint64_t address, uint64_t *ret,
                   struct err *e);
 

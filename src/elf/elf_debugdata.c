@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Inflates the ELF file in .gnu_debugdata with liblzma, within limits. */
 #include "elf/elf_debugdata.h"
 
 #include <errno.h>
@@ -25,7 +26,7 @@ static int xz_error(lzma_ret r, struct err *e)
     return err_set(e, -EBADMSG, "the .gnu_debugdata section is damaged or cut short");
 }
 
-/* Appends what the stream inflates to. */
+/* Appends the inflated data of the stream. */
 static int inflate(lzma_stream *z, struct buf *out, struct err *e)
 {
     lzma_ret r = lzma_stream_decoder(z, ELF_DEBUGDATA_WORK_MAX, LZMA_CONCATENATED);
@@ -66,6 +67,6 @@ int elf_debugdata_open(const struct elf_file *f, struct elf_file **ret, struct e
     if (r >= 0)
         r = elf_from_bytes(out.p, out.n, true, ret, e);
     if (r >= 0)
-        out.p = NULL; /* the file's now */
+        out.p = NULL; /* owned by the file now */
     return r;
 }

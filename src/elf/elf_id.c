@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A note:  u32 name size | u32 desc size | u32 type | name, padded | desc, padded     (padding to 4, or 8 by alignment)
+ * Reads build ids from notes, and computes the htlhash.
+ *
+ *   note:  u32 name size | u32 desc size | u32 type | name, padded | desc, padded     (padding to 4, or 8 by alignment)
+ *
  * GNU build id: name "GNU", type 3. Go: name "Go", type 4, in .note.go.buildid.
  */
 #include "elf/elf_id.h"

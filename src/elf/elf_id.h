@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who a binary is: the GNU build id, Go's build id, and the OpenTelemetry profiles hash of the file (htlhash).
- * All as text, the way they are sent: hexadecimal in lower case, Go's as it is written.
+ * Identifiers of a binary: the GNU build id, Go's build id, and the OpenTelemetry profiles hash of the file (htlhash).
+ * All are text in the form in which they are sent: lower-case hexadecimal; Go's unchanged.
  */
 #ifndef ELF_ELF_ID_H
 #define ELF_ELF_ID_H
 
 #include "elf/elf.h"
 
-/* Calls f for each note until it returns other than 0, which is returned. Segments first, then sections. */
+/* Calls f for each note until it returns a value other than 0, which is returned. Segments first, then sections. */
 struct elf_note {
     struct str name; /* without its NUL */
     uint32_t type;

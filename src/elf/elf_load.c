@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See elf_load.h. */
+/* Finds the load bias of a mapping: the difference between addresses of the process and ELF addresses. */
 #include "elf/elf_load.h"
 
 /* Bytes of the file that the segment and [from, to) have in common. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where a file lies in a process: the one place that turns addresses of a process into ELF addresses, for whoever reads
- * /proc/PID/maps or the kernel's mmap records (agent, record, dump). libwick asks the loader instead (dl_iterate_phdr),
- * which gives the same number.
+ * Where a file is mapped in a process: the only place that converts addresses of a process to ELF addresses, for code
+ * that reads /proc/PID/maps or the kernel's mmap records (agent, record, dump). libwick asks the loader instead
+ * (dl_iterate_phdr), with the same result.
  */
 #ifndef ELF_ELF_LOAD_H
 #define ELF_ELF_LOAD_H
@@ -12,8 +12,8 @@
 #include "elf/elf.h"
 
 /*
- * ELF address = address - *ret, for addresses of the mapping [start, end) of the file from this offset on. segments: any of
- * a file's program headers. False when no loaded segment is in this part of the file.
+ * ELF address = address - *ret, for addresses of the mapping [start, end) of the file from this offset on. segments:
+ * any of a file's program headers. False when no loaded segment covers this part of the file.
  *
  * The mapping begins at a page boundary, so its first bytes may be the end of the segment before: what counts is the
  * segment that fills most of it, one with code before any other.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads symbol tables of files of unknown origin: the work is linear in the size of the file, whatever it says. */
+/* Reads symbol tables of untrusted files: the work is linear in the size of the file, whatever the tables contain. */
 #include "elf/elf_symbols.h"
 
 #include <errno.h>
@@ -38,7 +38,7 @@ static const struct elf_section *find_table(const struct elf_file *f, uint32_t t
     return NULL;
 }
 
-/* ARM marks code and data with symbols of its own. */
+/* ARM marks code and data with mapping symbols. */
 static bool is_mapping_symbol(const struct elf_file *f, struct str name)
 {
     return (f->machine == EM_ARM || f->machine == EM_AARCH64) && name.n >= 2 && name.p[0] == '$' &&
@@ -81,8 +81,8 @@ static void remove_aliases(struct elf_symbols *s)
     s->n = n;
 }
 
-/* The table of names, and how many of its bytes may still be looked at. Names of a real file overlap a little; those of a
- * hostile one may all lead through the same megabytes, and are left out once the budget is used up. */
+/* The table of names, and how many of its bytes may still be read. In real files names overlap a little; in a hostile
+ * file all names may run through the same megabytes, and are ignored once the budget is used up. */
 struct names {
     struct elf_bytes b;
     uint64_t budget;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Reads Go's build information from a binary. */
 #include "elf/go_build.h"
 
 enum { HEADER = 32, STRING_MAX = 1 << 20, MARK = 16 };

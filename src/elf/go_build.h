@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the Go linker wrote about how a binary was built: "runtime/debug".BuildInfo, in every Go binary since 1.13,
- * stripped or not.
+ * The build information that the Go linker writes: "runtime/debug".BuildInfo, in every Go binary since 1.13, stripped
+ * or not.
  *
  *   header, 32 bytes, aligned to 16, in .go.buildinfo or at the start of the data segment
  *     0   14  "\xff Go buildinf:"
@@ -16,7 +16,7 @@
 
 #include "elf/elf.h"
 
-struct go_build {              /* all of it points into the file; empty where it does not say */
+struct go_build {              /* all strings point into the file; empty if not present */
     struct str version;        /* "go1.26.1" */
     struct str path;           /* of the main package */
     struct str module_version; /* "v1.2.3" or "(devel)" */
@@ -24,9 +24,9 @@ struct go_build {              /* all of it points into the file; empty where it
     bool vcs_modified;
 };
 
-/* False when the binary is not Go's, or says nothing. */
+/* False when the binary is not a Go binary, or has no build information. */
 bool go_build_read(const struct elf_file *f, struct go_build *ret);
-/* The lines of the module text, for whoever has only that. */
+/* Parses the lines of the module text, for callers that have only that. */
 void go_build_parse(struct str text, struct go_build *ret);
 /* 26 of "go1.26.1", "go1.26rc1", "go1.26-custom"; 0 when it is not of that form. */
 unsigned go_build_minor(struct str version);

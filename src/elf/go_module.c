@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * runtime.moduledata, in words of pointer size:
+ * Finds runtime.moduledata without symbols. Its layout, in words of pointer size:
  *
  *      0  address of the line table      1  address of its names, length, capacity     ...     22  text
  *     39  rodata                         40  go:func.*

@@ -9,7 +9,7 @@
 #include "elf/elf.h"
 
 struct go_module {
-    uint64_t text;          /* where function entries count from */
+    uint64_t text;          /* the address that function entries are relative to */
     struct elf_bytes calls; /* go:func.*, up to the end of its segment */
 };
 

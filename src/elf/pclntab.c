@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
+ * Parses .gopclntab.
+ *
  * Header:  u32 magic | 0 0 | u8 quantum | u8 pointer size | words of pointer size:
  *   1.2   functions;                                                       tables have offsets from the start
  *   1.16  functions, files, then offsets of: names, units, files, pc values, functions
@@ -67,7 +69,7 @@ static bool read_parts(struct pclntab *t)
            part(t, first + 3, &t->pc_values) && part(t, first + 4, &t->functions);
 }
 
-/* 1.2: the function table follows the count, the file table is where the word behind it says. */
+/* 1.2: the function table follows the count; the word after it is the offset of the file table. */
 static bool read_old_parts(struct pclntab *t)
 {
     uint64_t start = 8 + t->pointer_size, size = ((uint64_t) t->n_functions * 2 + 1) * t->pointer_size;
@@ -151,7 +153,7 @@ static bool entry_at(const struct pclntab *t, uint32_t i, uint64_t *ret)
     return true;
 }
 
-/* A u32 of a function's record, counted behind its entry. */
+/* A u32 of a function's record, numbered from the one after its entry. */
 static bool field_at(const struct pclntab *t, const struct pclntab_function *fn, unsigned field, uint32_t *ret)
 {
     struct elf_bytes records = t->version == PCLNTAB_1_2 ? t->data : t->functions;

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Finds how a thread-local variable of a file is addressed, from its symbols and relocations, and its address in a
+ * thread. */
 #include "elf/tls_symbol.h"
 
 #include <errno.h>
@@ -26,7 +28,7 @@ static bool find_in(const struct elf_file *f, const struct elf_section *table, s
     return false;
 }
 
-/* Relocations name the variable by its symbol, or by its offset when nobody can replace it. */
+/* Relocations name the variable by its symbol, or by its offset when it cannot be interposed. */
 static bool is_for(const Elf64_Rela *r, uint32_t symbol, uint64_t value)
 {
     uint32_t of = ELF64_R_SYM(r->r_info);
@@ -51,7 +53,7 @@ static void find_slot(const struct elf_file *f, const struct elf_section *rela, 
             if (is_for(&r, symbol, ret->value))
                 ret->access = TLS_DESCRIPTOR;
             break;
-        case R_X86_64_DTPMOD64: /* the slot behind it has the offset, filled by the linker when there is no symbol */
+        case R_X86_64_DTPMOD64: /* the slot after it has the offset, filled by the linker when there is no symbol */
             if (ELF64_R_SYM(r.r_info) == symbol)
                 ret->access = TLS_GENERAL;
             break;
@@ -71,7 +73,7 @@ bool tls_symbol_find(const struct elf_file *f, struct str name, struct tls_symbo
     if (!f->is64 || f->machine != EM_X86_64)
         return false;
     if (!table) {
-        table = elf_find_section(f, ".symtab"); /* a static program, whose symbols nobody exported */
+        table = elf_find_section(f, ".symtab"); /* a static program, which exports no symbols */
         dynamic = false;
     }
     if (!table || !find_in(f, table, name, &s, &symbol))

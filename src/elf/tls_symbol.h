@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where a thread-local variable of a file is, for who looks from outside of the process. The compiler reaches it in one of
- * four ways, and the file's relocations tell which:
+ * Where a thread-local variable of a file is, for readers outside of the process. The compiler addresses it in one of
+ * four ways, and the file's relocations show which:
  *
  *   local exec      in an executable: a fixed distance below the thread pointer, known from the file alone
  *   initial exec    R_X86_64_TPOFF64: the slot holds the distance
@@ -35,8 +35,8 @@ struct tls_place {
     int64_t offset;
 };
 
-/* What the slots say in a process. executable: the file is the program itself. 0, -EAGAIN when the loader has not filled them
- * yet, -EFAULT, -ENOTSUP. */
+/* Reads the slots in a process. executable: the file is the program itself. 0, -EAGAIN when the loader has not filled
+ * them yet, -EFAULT, -ENOTSUP. */
 int tls_symbol_place(const struct tls_symbol *s, bool executable, const struct proc_memory *m, uint64_t bias,
                      struct tls_place *ret);
 /* The variable's address in the thread with this thread pointer; false when the thread has no block yet. glibc. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See cfi.h. DWARF 5 section 6.4 and the LSB's .eh_frame; the tables of augmentation letters and encodings are there. */
+/* Reads call frame information and runs its programs (cfi.h). Specified in DWARF 5 section 6.4 and the LSB's chapter on
+ * .eh_frame, which have the tables of augmentation letters and encodings. */
 #include "unwind/cfi.h"
 
 #include <errno.h>
@@ -155,14 +156,14 @@ static uint64_t get_pointer(struct reader *r, const struct cfi_section *s, uint8
     }
     if ((enc & 0x70) == 0x10)
         v += at;
-    else if (enc & 0xf0) /* data-relative, indirect: nobody writes them in an FDE */
+    else if (enc & 0xf0) /* data-relative and indirect: not used in FDEs */
         r->bad = true;
     return v;
 }
 
 /* --- entries --- */
 struct entry {
-    struct reader body; /* behind the id */
+    struct reader body; /* after the id */
     size_t offset, next;
     uint64_t id, id_pos; /* id_pos: section offset of the id field */
     bool wide;
@@ -401,7 +402,7 @@ struct run {
     const struct machine *m;
     const struct cie *cie;
     struct state st, initial, saved[CFI_STATES_MAX];
-    struct reg_state ignored; /* of registers that nobody asks for */
+    struct reg_state ignored; /* for registers that are not tracked */
     unsigned n_saved;
     uint64_t pc, end;
     cfi_emit *emit;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See direct.h. .eh_frame_hdr as every linker writes it:
+ * Finds one unwind rule with the search table of a loaded object (direct.h). .eh_frame_hdr as every linker writes it:
  *   u8 version = 1, u8 0x1b, u8 0x03, u8 0x3b   encodings: pc-relative s32, u32, header-relative s32
  *   s32 eh_frame, u32 n, n * { s32 start, s32 fde }   sorted by start
  */
@@ -23,7 +23,7 @@ static int on_row(void *arg, uint64_t pc, const struct unwind_rule *rule)
     struct wanted *w = arg;
 
     if (pc > w->pc)
-        return -1; /* the one before was it */
+        return -1; /* the previous one was the match */
     *w->rule = *rule;
     return 0;
 }

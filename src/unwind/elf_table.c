@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Builds the unwind table of an ELF file from Go's pclntab or its call frame sections. */
 #include "unwind/elf_table.h"
 
 #include <errno.h>
 
 #include "unwind/lang/go/go_table.h"
 
-/* By way of PT_GNU_EH_FRAME, for files without section headers: the section ends with its terminator. */
+/* Finds .eh_frame through PT_GNU_EH_FRAME, for files without section headers: the section ends at its terminator. */
 static struct elf_bytes eh_frame_by_header(const struct elf_file *f)
 {
     for (uint32_t i = 0; i < f->n_segments; i++) {

@@ -7,7 +7,7 @@
 #include "elf/elf.h"
 #include "unwind/table.h"
 
-/* A file without any gives a table without rows. -ENOTSUP for a machine that is not known. */
+/* A file without any of these gives a table without rows. -ENOTSUP for an unknown machine. */
 int elf_table_new(const struct elf_file *f, struct unwind_table **ret, struct err *e);
 
 #endif

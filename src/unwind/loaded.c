@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See loaded.h. The section's length is not in memory: it ends with its terminator, at the latest with its segment. */
+/* Finds .eh_frame of an object that is loaded into this process. The section's length is not in memory: it ends at its
+ * terminator, at the latest with its segment. */
 #include "unwind/loaded.h"
 
 #include <string.h>

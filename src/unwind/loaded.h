@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where the call frame information of an object lies that the dynamic loader has mapped into this process. */
+/* Finds the call frame information of an object that the dynamic loader has mapped into this process. */
 #ifndef UNWIND_LOADED_H
 #define UNWIND_LOADED_H
 
@@ -8,7 +8,7 @@
 
 #include "unwind/cfi.h"
 
-/* Finds .eh_frame by way of PT_GNU_EH_FRAME; its bytes are those in memory. False when the object has none. */
+/* Finds .eh_frame through PT_GNU_EH_FRAME; its bytes are those in memory. False when the object has none. */
 bool loaded_eh_frame(const struct dl_phdr_info *info, struct cfi_section *ret);
 /* The addresses [*lo, *hi) of its executable segments, as they are in memory. */
 bool loaded_text(const struct dl_phdr_info *info, uint64_t *lo, uint64_t *hi);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Applies one unwind rule to the registers of another thread or process. */
 #include "unwind/remote.h"
 
 #if defined(__x86_64__)
@@ -27,7 +28,7 @@ static enum remote_result signal_frame(struct remote_regs *w, const struct proc_
     w->sp = g[15];
     w->pc = g[16];
 #else
-    uint64_t g[33]; /* x0..x30, sp, pc of the sigcontext behind siginfo (128 bytes) and the ucontext's head */
+    uint64_t g[33]; /* x0..x30, sp, pc of the sigcontext after siginfo (128 bytes) and the ucontext's head */
 
     if (proc_memory_read(m, w->sp + CONTEXT, g, sizeof g) < 0)
         return REMOTE_BAD;
@@ -94,7 +95,7 @@ static bool find_ra(struct remote_regs *w, const struct unwind_rule *r, const st
     }
 }
 
-/* Pointer authentication and tags of arm64 live above bit 47. */
+/* arm64's pointer authentication codes and tags are above bit 47. */
 static uint64_t code_address(uint64_t pc)
 {
 #if defined(__aarch64__)
@@ -123,7 +124,7 @@ enum remote_result remote_step(struct remote_regs *w, const struct unwind_rule *
     if (!find_cfa(w, r, m, &cfa))
         return r->cfa == UNWIND_CFA_NONE ? REMOTE_NO_RULE : REMOTE_BAD;
     if (r->cfa != UNWIND_CFA_LANG && (cfa < w->sp || (cfa == w->sp && r->ra != UNWIND_RA_REG) || cfa & 7))
-        return REMOTE_BAD; /* stacks go one way, but where a runtime changes from one to another */
+        return REMOTE_BAD; /* a stack is walked in one direction, except where a runtime switches stacks */
     if (!find_ra(w, r, m, cfa, &ra))
         return REMOTE_BAD;
     if (r->flags & UNWIND_FP_SAVED &&

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One step up a stack of another thread or process, whose registers and memory are handed in: the third reader of the rows
- * (rows.h), for stacks that are walked in user space after the fact.
+ * One step up a stack of another thread or process, whose registers and memory the caller provides: the third reader of
+ * the rows (rows.h), for stacks that are walked in user space later.
  */
 #ifndef UNWIND_REMOTE_H
 #define UNWIND_REMOTE_H
@@ -14,7 +14,7 @@ enum { REMOTE_REGS = 32 };
 
 struct remote_regs {
     uint64_t pc, sp, fp, bx;
-    uint64_t leaf[REMOTE_REGS]; /* by DWARF number; good while is_leaf */
+    uint64_t leaf[REMOTE_REGS]; /* by DWARF number; valid while is_leaf */
     bool exact;                 /* pc is the interrupted instruction, not a return address */
     bool is_leaf;
 };
@@ -22,13 +22,13 @@ struct remote_regs {
 enum remote_result {
     REMOTE_STEPPED,
     REMOTE_ROOT,    /* the stack ends here, as it should */
-    REMOTE_NO_RULE, /* nothing known at this pc */
-    REMOTE_BAD,     /* memory that cannot be read, or a frame that makes no sense */
+    REMOTE_NO_RULE, /* there is no rule for this pc */
+    REMOTE_BAD,     /* memory that cannot be read, or an invalid frame */
 };
 
 /* Goes to the caller by the rule in force at pc (exact) or pc - 1. */
 enum remote_result remote_step(struct remote_regs *w, const struct unwind_rule *r, const struct proc_memory *m);
-/* Code without tables (a JIT's): by frame pointers, as long as they make sense. */
+/* Code without tables (JIT code): follows frame pointers as long as they are plausible. */
 enum remote_result remote_step_fp(struct remote_regs *w, const struct proc_memory *m);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The unwind rows: one format, two readers (the SDK's signal handler, the agent's BPF program). Compiled from .eh_frame
- * and .debug_frame by table.c. This header is plain enough for clang's BPF target.
+ * The unwind rows: one format with three readers (the SDK's signal handler, the agent's BPF program, remote.h).
+ * Compiled from .eh_frame and .debug_frame by table.c. This header is plain enough for clang's BPF target.
  *
  *   row    4 bytes   u16 pc      low 16 bits of the ELF address where the row begins; it ends where the next begins
  *                    u16 rule    index into the rules of the table; 0 = nothing is known here (a gap)
@@ -11,8 +11,8 @@
  *   block  2 bytes   128 a page, for the handler only: block b holds the index, within the page, of the row in force at
  *                    the page's byte b * 512, which leaves a search over a handful of rows
  *
- * Invariants: rows of a page ascend by pc and lie in one shard (row / 65536 is equal for all of them); the first row of a
- * page has pc 0, so that a search never leaves its page.
+ * Invariants: rows of a page ascend by pc and lie in one shard (row / 65536 is equal for all of them); the first row of
+ * a page has pc 0, so that a search never leaves its page.
  */
 #ifndef UNWIND_ROWS_H
 #define UNWIND_ROWS_H
@@ -49,7 +49,7 @@ enum unwind_cfa {
     UNWIND_CFA_LANG, /* the agent only: step `reg` of a language's unwinder finds the caller (Go's stack switches) */
 };
 
-/* Where the return address is. x86 has it at CFA - 8, but for the last jump of an exception. */
+/* Where the return address is. x86 has it at CFA - 8, except for the last jump of an exception. */
 enum unwind_ra {
     UNWIND_RA_X86,    /* *(CFA - 8) */
     UNWIND_RA_OFFSET, /* *(CFA + aux * 8) */

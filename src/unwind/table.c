@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See table.h. FDEs are sorted by address and run in that order, so rows come out ascending and go straight into their
- * pages: nothing but the list of FDEs is held besides the table itself.
+ * Compiles call frame information into an unwind table. FDEs are sorted by address and run in that order, so that rows
+ * are produced in ascending order and go directly into their pages: besides the table only the list of FDEs is in
+ * memory.
  */
 #include "unwind/table.h"
 
@@ -135,7 +136,7 @@ static int add_row(struct maker *m, uint16_t low, uint16_t rule)
     return 0;
 }
 
-/* A page that crosses a shard's edge moves behind it. */
+/* A page that crosses the boundary of a shard moves to the next shard. */
 static int align_to_shard(struct maker *m)
 {
     struct unwind_table *t = m->t;
@@ -280,7 +281,7 @@ static int make_rows(struct maker *m, const struct unwind_source *source, const 
         if (r == 0)
             r = fde->section == FROM_SOURCE ? source->run(source, fde->offset, on_rule, m)
                                             : cfi_run(&sections[fde->section - 1], arch, fde, on_rule, m);
-        if (r == -EINVAL) /* damaged behind its head */
+        if (r == -EINVAL) /* damaged after its head */
             r = 0;
         m->t->covered += fde->end - fde->start;
         covered = fde->end;
@@ -290,7 +291,7 @@ static int make_rows(struct maker *m, const struct unwind_source *source, const 
     return r < 0 ? r : close_page(m);
 }
 
-/* Gives back what growing took too much; failing to is no failure. */
+/* Releases excess capacity; a failure to do so is ignored. */
 static void trim(struct unwind_table *t)
 {
     void *p = mem_realloc_array(t->rows, MAX(t->n_rows, 1u), sizeof *t->rows);

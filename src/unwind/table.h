@@ -14,21 +14,21 @@ struct unwind_table {
     uint64_t first_page; /* ELF address >> 16 of pages[0] */
     uint32_t n_pages, n_rows, n_rules;
     uint64_t covered;   /* bytes of code that the functions described have */
-    uint32_t n_unknown; /* rows that are UNWIND_CFA_NONE inside a function: rules that are not understood */
+    uint32_t n_unknown; /* rows that are UNWIND_CFA_NONE inside a function: unsupported rules */
     struct unwind_page *pages;
     uint16_t *blocks; /* UNWIND_PAGE_BLOCKS per page */
     struct unwind_row *rows;
     struct unwind_rule *rules;
 };
 
-/* What a table may hold at most: a hostile file must not take the memory. */
+/* Limits of a table, so that a hostile file cannot exhaust memory. */
 enum { UNWIND_ROWS_MAX = 1 << 24, UNWIND_PAGES_MAX = 1 << 15 };
 
-/* Compiles the sections of one file; where two describe an address, the first one counts. *ret is to be freed with
+/* Compiles the sections of one file; if two describe an address, the first one is used. *ret is to be freed with
  * unwind_table_free(). A file without call frame information gives a table without rows. 0, -ENOMEM, -E2BIG. */
 int unwind_table_new(const struct cfi_section *sections, uint32_t n, enum cfi_arch arch, struct unwind_table **ret);
-/* Functions that are described by something else than call frame information (Go's pclntab). Where a section describes the
- * same address, the source counts. */
+/* Functions that are described by something else than call frame information (Go's pclntab). If a section describes the
+ * same address, the source is used. */
 struct unwind_source {
     uint32_t n;
     bool (*range)(const struct unwind_source *s, uint32_t i, uint64_t *ret_start,
@@ -41,7 +41,7 @@ void unwind_table_free(struct unwind_table *t);
 DEFINE_CLEANUP(struct unwind_table *, unwind_table_free)
 size_t unwind_table_memory(const struct unwind_table *t);
 
-/* The rule at an ELF address; NULL where nothing is known. */
+/* The rule at an ELF address; NULL if there is none. */
 static inline const struct unwind_rule *unwind_find(const struct unwind_table *t, uint64_t address)
 {
     uint64_t page = (address >> UNWIND_PAGE_BITS) - t->first_page;

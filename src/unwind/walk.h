@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One step up the stack of the calling thread, for signal handlers and hooks: no lock, no allocation, no call but one
- * harmless system call where memory is not known to be mapped. Everything is inline so that the handler's file stays
- * complete.
+ * One step up the stack of the calling thread, for signal handlers and hooks: no lock, no allocation, and no calls
+ * except one harmless system call where memory is not known to be mapped. Everything is inline, so that all code of the
+ * signal handler is in one file.
  *
- * Memory is read only where it is known to be there: inside [lo, hi) directly; elsewhere a page is first shown to the
- * kernel, which answers EFAULT rather than faulting.
+ * Memory is read only where it is known to be mapped: inside [lo, hi) directly; elsewhere the address of a page is
+ * first passed to the kernel, which returns EFAULT instead of a fault.
  */
 #ifndef UNWIND_WALK_H
 #define UNWIND_WALK_H
@@ -32,8 +32,8 @@ struct walk {
 enum walk_result {
     WALK_STEPPED,
     WALK_ROOT,    /* the stack ends here, as it should */
-    WALK_NO_RULE, /* nothing known at this pc */
-    WALK_BAD,     /* memory that cannot be read, or a frame that does not make sense */
+    WALK_NO_RULE, /* there is no rule for this pc */
+    WALK_BAD,     /* memory that cannot be read, or an invalid frame */
 };
 
 /* Asks the kernel whether the page of addr can be read: it copies the set before it looks at the (wrong) first argument. */
@@ -69,7 +69,7 @@ static inline void walk_set_stack(struct walk *w)
     w->hi = w->sp >= w->own_lo && w->sp < w->own_hi ? w->own_hi : w->sp;
 }
 
-/* Another thread's stack may be read as it changes: the caller finds out whether it did. */
+/* Another thread's stack may change while it is read: the caller checks whether it did. */
 __attribute__((no_sanitize("address"), no_sanitize("thread"))) static inline uint64_t walk_load(uint64_t addr)
 {
     return *(const volatile uint64_t *) addr;
@@ -81,7 +81,7 @@ static inline bool walk_read_slow(struct walk *w, uint64_t addr, uint64_t *ret)
 
     if (addr & 7 || addr < WALK_PAGE || last < addr || !walk_probe(addr))
         return false;
-    if (addr >= w->hi && addr - w->hi < WALK_PAGE) /* the page behind what is known: remember it */
+    if (addr >= w->hi && addr - w->hi < WALK_PAGE) /* the page after the known range: extend the range */
         w->hi = (addr | (WALK_PAGE - 1)) + 1;
     *ret = walk_load(addr);
     return true;
@@ -155,7 +155,7 @@ static inline void walk_init_ucontext(struct walk *w, const ucontext_t *uc)
     walk_set_stack(w);
 }
 
-/* Pointer authentication and tags live above bit 47. */
+/* Pointer authentication codes and tags are above bit 47. */
 static inline uint64_t walk_strip(uint64_t pc)
 {
     return pc & 0x0000ffffffffffffull;
@@ -245,7 +245,7 @@ static inline enum walk_result walk_step(struct walk *w, const struct unwind_rul
     if (!walk_cfa(w, r, &cfa))
         return r->cfa == UNWIND_CFA_NONE ? WALK_NO_RULE : WALK_BAD;
     if (cfa < w->sp || (cfa == w->sp && r->ra != UNWIND_RA_REG) || cfa & 7)
-        return WALK_BAD; /* stacks go one way: this also ends every loop */
+        return WALK_BAD; /* a stack is walked in one direction: this also ends every loop */
     if (!walk_return_address(w, r, cfa, &ra))
         return WALK_BAD;
     if (r->flags & UNWIND_FP_SAVED &&
@@ -263,7 +263,7 @@ static inline enum walk_result walk_step(struct walk *w, const struct unwind_rul
     return w->pc ? WALK_STEPPED : WALK_ROOT;
 }
 
-/* Code without tables (a JIT's): by frame pointers, as long as they make sense. */
+/* Code without tables (JIT code): follows frame pointers as long as they are plausible. */
 static inline enum walk_result walk_step_fp(struct walk *w)
 {
     uint64_t fp, ra;

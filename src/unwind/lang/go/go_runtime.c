@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Finds where the Go runtime keeps a goroutine's pprof labels by reading the machine code of two functions, and reads
+ * the labels. */
 #include "unwind/lang/go/go_runtime.h"
 
 #include "elf/go_build.h"
@@ -26,7 +28,7 @@ static struct elf_bytes code_of(const struct elf_file *f, const struct pclntab *
     return (struct elf_bytes){0};
 }
 
-/* The 32-bit number behind the first occurrence of these bytes. */
+/* The 32-bit number after the first occurrence of these bytes. */
 static bool number_behind(struct elf_bytes code, const char *bytes, size_t n, int32_t *ret, size_t *ret_at)
 {
     for (size_t at = 0; at + n + 4 <= code.n; at++)
@@ -39,7 +41,7 @@ static bool number_behind(struct elf_bytes code, const char *bytes, size_t n, in
     return false;
 }
 
-/* mov %fs:N,%rax; or mov $N,%rcx; or mov N(%rip),%rcx, where the linker has left the distance. */
+/* mov %fs:N,%rax; or mov $N,%rcx; or mov N(%rip),%rcx, where the linker has put the offset. */
 static bool find_g(const struct elf_file *f, struct elf_bytes code, int64_t *ret)
 {
     const void *slot;
@@ -122,7 +124,7 @@ static uint32_t read_slice(const struct proc_memory *m, uint64_t at, struct aren
     return n;
 }
 
-/* Buckets one after another, without what overflowed: more labels than that are not usual. */
+/* Reads the buckets one after another, ignoring overflow buckets: so many labels are unusual. */
 static uint32_t read_map(const struct proc_memory *m, uint64_t at, struct arena *a, struct go_label *ret)
 {
     uint8_t head[24], tops[BUCKET];
@@ -138,7 +140,7 @@ static uint32_t read_map(const struct proc_memory *m, uint64_t at, struct arena 
         if (proc_memory_read(m, bucket, tops, sizeof tops) < 0 || proc_memory_read(m, bucket + BUCKET, v, sizeof v) < 0)
             break;
         for (int i = 0; i < BUCKET; i++)
-            if (tops[i] >= 5) /* smaller ones are marks of empty and moved places */
+            if (tops[i] >= 5) /* smaller values mark empty and moved slots */
                 n = add(m, &v[0][2 * i], &v[1][2 * i], a, ret, n);
     }
     return n;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the Go runtime keeps of the goroutine that a thread runs: its pprof labels.
+ * The pprof labels of the goroutine that a thread runs, as kept by the Go runtime.
  *
  *   thread pointer + g  ─►  g  ─► m (at 48) ─► curg ─► labels
  *
- * Where things are depends on the version, and is read off the code that uses it, which every binary has, stripped or not:
- * systemstack compares with m.curg and loads g, runtime_setProfLabel writes g.labels. A binary without the latter sets no
- * labels.
+ * Where things are depends on the version, and is read off the code that uses it, which every binary has, stripped or
+ * not: systemstack compares with m.curg and loads g, runtime_setProfLabel writes g.labels. A binary without the latter
+ * sets no labels.
  *
- * Labels, Go 1.24 and later: a slice {pointer, length, capacity} of {key pointer, length, value pointer, length}. Before: a
- * pointer to a map with one bucket of 8 as long as there are no more:
+ * Labels, Go 1.24 and later: a slice {pointer, length, capacity} of {key pointer, length, value pointer, length}.
+ * Before: a pointer to a map with one bucket of 8 as long as there are no more:
  *
  *   map      count (8) | flags (1) | B: log2 of buckets (1) | … | buckets at 16
  *   bucket   8 bytes of tops (0, 1: empty) | 8 keys {pointer, length} | 8 values | overflow
@@ -34,9 +34,10 @@ struct go_label {
 
 enum { GO_LABELS_MAX = 16, GO_LABEL_BYTES = 256, GO_G_M = 48 };
 
-/* False when it is no Go binary, sets no labels, or its code is not understood. x86-64. */
+/* False when it is not a Go binary, sets no labels, or its code is not recognised. x86-64. */
 bool go_runtime_probe(const struct elf_file *f, struct go_runtime *ret);
-/* Labels of what the thread runs, in the arena; how many, 0 when it has none or they cannot be read. */
+/* Reads the labels of the goroutine that the thread runs, into the arena; returns their number, 0 when there are none
+ * or they cannot be read. */
 uint32_t go_labels_read(const struct go_runtime *g, const struct proc_memory *m, uint64_t thread_pointer,
                         struct arena *a, struct go_label ret[GO_LABELS_MAX]);
 

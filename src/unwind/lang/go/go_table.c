@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Makes unwind rules for Go functions from the stack offsets in pclntab. */
 #include "unwind/lang/go/go_table.h"
 
 #include <errno.h>
@@ -55,8 +56,8 @@ static bool special_rule(struct str name, struct unwind_rule *ret)
     return false;
 }
 
-/* x86: the return address is on top of the frame, and below it the frame pointer once there is a frame. arm64: a frame has
- * the return address at its bottom and the frame pointer right below that. */
+/* x86: the return address is at the top of the frame, and below it the frame pointer once there is a frame. arm64: a
+ * frame has the return address at its bottom and the frame pointer right below that. */
 static int emit_value(void *data, uint64_t start, int32_t value)
 {
     struct run *r = data;

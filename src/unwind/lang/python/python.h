@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Python stacks of another process, CPython 3.9 to 3.14, read from its memory: nothing is loaded into it, nothing written.
+ * Python stacks of another process, CPython 3.9 to 3.14, read from its memory: nothing is loaded into it, nothing
+ * written.
  *
  *   _PyRuntime ─► interpreter ─► … every interpreter
  *                   └► thread state ─► … every thread
  *                        └► frame ─► the frame that called it ─► …
  *                             └► code object: name, file, line table
  *
- * Where things are: 3.13 and later say so themselves (_Py_DebugOffsets, at the start of _PyRuntime); tables here know the
- * older ones, which are the same in every release of a minor version.
+ * Offsets: 3.13 and later publish them (_Py_DebugOffsets, at the start of _PyRuntime); for older versions there are
+ * tables here, which are the same for every release of a minor version.
  *
  * From 3.11 on, one native frame of the interpreter's loop (_PyEval_EvalFrameDefault) runs many Python frames. A frame
- * with `entry` set is the outermost of its native one: that is how Python and native frames are put together.
+ * with `entry` set is the outermost one of its native frame; this is used to merge Python and native frames.
  *
- * A process that runs while it is read shows torn states: everything is bounded and checked, and a stack that makes no
- * sense is cut. Nothing here keeps state between calls but what the caller holds; any thread may call.
+ * A process that runs while it is read may show inconsistent state: everything is bounded and checked, and an invalid
+ * stack is truncated. These functions keep no state of their own; any thread may call them.
  */
 #ifndef UNWIND_LANG_PYTHON_H
 #define UNWIND_LANG_PYTHON_H
@@ -68,11 +69,11 @@ struct python_loops {
     unsigned n;
 };
 
-/* What a file tells: has it _PyRuntime, which version is it. ELF addresses. */
+/* What is found in a file: whether it has _PyRuntime, and its version. ELF addresses. */
 struct python_image {
     uint64_t runtime; /* of _PyRuntime */
     uint64_t version; /* of Py_Version (3.11 and later), 0 when it has no symbol */
-    unsigned minor;   /* by the file's name, 0 when it does not say */
+    unsigned minor;   /* from the file's name, 0 when it has no version */
     struct python_loops loops;
 };
 
@@ -95,43 +96,43 @@ struct python_code {
     struct str linetable;
 };
 
-/* Looks into a file whether it holds an interpreter. False when not. path is only looked at for the version. */
+/* Checks whether a file contains an interpreter. path is only used for the version. */
 bool python_probe(const struct elf_file *f, struct str path, struct python_image *ret);
-/* bias: address in the process minus ELF address. -ENOENT when there is no interpreter after all, -ENOTSUP with words for a
- * version that is not known. */
+/* bias: address in the process minus ELF address. -ENOENT when there is no interpreter, -ENOTSUP with an error message
+ * for an unknown version. */
 int python_attach(const struct proc_memory *m, const struct python_image *image, uint64_t bias, struct python *ret,
                   struct err *e);
 
-/* Calls f for every thread state until it returns other than 0, which is returned; negative errno when memory cannot be
- * read. thread_id is the thread pointer (fs base) of the thread. */
+/* Calls f for every thread state until it returns a value other than 0, which is returned; negative errno when memory
+ * cannot be read. thread_id is the thread pointer (fs base) of the thread. */
 int python_each_thread(const struct python *py, const struct proc_memory *m,
                        int (*f)(void *data, uint64_t state, uint64_t thread_id), void *data);
-/* The thread's frames, newest first. *ret_n is how many there are in v, at most max; returns 1 when there are more or the
- * chain breaks off, 0 when all are there, negative when nothing can be read. */
+/* The thread's frames, newest first. *ret_n is their number in v, at most max. Returns 1 when there are more or the
+ * chain is broken, 0 when v has all of them, negative when nothing can be read. */
 int python_frames(const struct python *py, const struct proc_memory *m, uint64_t state, struct python_frame *v,
                   uint32_t max, uint32_t *ret_n);
-/* Reads a code object. -EBADMSG when it is none (any more). */
+/* Reads a code object. -EBADMSG when there is none at this address (any more). */
 int python_code_read(const struct python *py, const struct proc_memory *m, uint64_t code, struct arena *a,
                      struct python_code *ret);
 /* The line of an instruction, 0 when it has none. */
 int64_t python_code_line(const struct python *py, const struct python_code *c, int64_t instr);
 
-/* Whether the loop's symbol said too little, so that it has to be looked for: with the instruction of a shim frame, an ELF
- * address there (-EAGAIN while no thread has a shim), in the file. */
+/* Whether the symbol of the interpreter's loop is not enough, so that the loop has to be searched for in the file, with
+ * the instruction of a shim frame as an ELF address (-EAGAIN while no thread has a shim). */
 bool python_loops_wanted(const struct python *py);
 int python_shim_instr(const struct python *py, const struct proc_memory *m, uint64_t *ret);
 void python_loops_find(const struct elf_file *f, uint64_t shim_instr, struct python_loops *ret);
 void python_loops_add(struct python_loops *l, uint64_t lo, uint64_t hi);
 bool python_loops_have(const struct python_loops *l, uint64_t address);
-/* Those of the file, for the process. */
+/* Sets the loops of the file, for the process. */
 void python_loops_set(struct python *py, const struct python_loops *l);
 
 /* --- parts, for tests --- */
 /* false when the minor version is not in the tables. */
 bool python_offsets_of(unsigned minor, struct python_offsets *ret);
-/* From the first n bytes of _PyRuntime: _Py_DebugOffsets of 3.13 and 3.14. -ENODATA when it is none, -ENOTSUP for another
- * version, -EBADMSG when its numbers cannot be. */
+/* From the first n bytes of _PyRuntime: _Py_DebugOffsets of 3.13 and 3.14. -ENODATA when it is absent, -ENOTSUP for
+ * another version, -EBADMSG when its numbers are invalid. */
 int python_offsets_parse(const void *p, size_t n, struct python_offsets *ret, uint32_t *ret_version);
-enum { PYTHON_DEBUG_OFFSETS = 760 }; /* bytes to hand in: 3.14's */
+enum { PYTHON_DEBUG_OFFSETS = 760 }; /* bytes to pass: those of 3.14 */
 
 #endif

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finds the interpreter of a process and what version it is: see python.h. */
+/* Finds the interpreter of a process and its version: see python.h. */
 #include <errno.h>
 
 #include "elf/elf_symbols.h"
 #include "unwind/lang/python/python.h"
 
-/* 11 of "/usr/lib/libpython3.11.so.1.0", "python3.11", "/opt/python3.11d/…"; 0 when the name does not say. */
+/* 11 of "/usr/lib/libpython3.11.so.1.0", "python3.11", "/opt/python3.11d/…"; 0 when the name has no version. */
 static unsigned minor_of_path(struct str path)
 {
     unsigned v = 0;
@@ -59,7 +59,7 @@ int python_attach(const struct proc_memory *m, const struct python_image *image,
 
     *ret = (struct python){.runtime = image->runtime + bias, .bias = bias};
     python_loops_set(ret, &image->loops);
-    r = proc_memory_read(m, ret->runtime, head, 640); /* less than any version's _PyRuntime */
+    r = proc_memory_read(m, ret->runtime, head, 640); /* smaller than _PyRuntime of any version */
     if (r < 0)
         return err_set(e, r == -EFAULT ? -ENOENT : r, "cannot read the Python interpreter: %m");
     if (memcmp(head, "xdebugpy", 8) == 0)

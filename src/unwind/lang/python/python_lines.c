@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Finds the line of an instruction in the line tables of CPython. */
 #include "unwind/lang/python/python_lines.h"
 
 #include <stdbool.h>
@@ -57,7 +58,7 @@ static int64_t take_svarint(struct str *t)
     return v & 1 ? -(int64_t) (v >> 1) : (int64_t) (v >> 1);
 }
 
-/* The change of line of an entry whose first byte was taken; what else it holds is skipped. */
+/* The change of line of an entry whose first byte was read; the rest of the entry is skipped. */
 static int64_t take_entry(struct str *t, unsigned kind)
 {
     int64_t change = 0;

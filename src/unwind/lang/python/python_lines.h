@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Instruction -> line, by the tables of CPython's code objects.
+ * Finds the line of an instruction with the line tables of CPython's code objects.
  *
  *   3.9   co_lnotab      pairs {u8 bytes, s8 lines}: after so many bytes of instructions the line changes by so much
  *   3.10  co_linetable   pairs {u8 bytes, s8 lines}: the next so many bytes have the line changed by so much; -128 = none
@@ -18,7 +18,7 @@
 #include "base/str.h"
 
 /* The line of the instruction at byte `instr` (negative: before the first), 0 when the table says that it has none. An
- * instruction behind the table's end has first_line. */
+ * instruction after the table's end has first_line. */
 int64_t python_line(unsigned minor, struct str table, int32_t first_line, int64_t instr);
 
 #endif

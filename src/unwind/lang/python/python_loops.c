@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where the interpreter's loop is when its symbol does not say: builds with tail calls and link-time optimisation (3.14) put
- * _PyEval_EvalFrameDefault into its callers. Each copy of it makes a shim frame, whose instruction is one that is in no
- * code object; its address is read from a shim of the process, and the functions that mention it are the copies.
+ * Finds the interpreter's loop when its symbol is not enough: builds with tail calls and link-time optimisation (3.14)
+ * inline _PyEval_EvalFrameDefault into its callers. Each copy of it makes a shim frame, whose instruction is in no code
+ * object; the address of that instruction is read from a shim of the process, and the functions that refer to it are
+ * the copies.
  */
 #include <errno.h>
 
@@ -41,8 +42,8 @@ bool python_loops_wanted(const struct python *py)
     return py->at.minor >= 12 && n < SMALL; /* a loop with all instructions in it is 30 KB and more */
 }
 
-/* Addresses in code that hold the target: as an absolute number, or relative to what follows. x86-64. Sections that lie over
- * each other are not all read. */
+/* Finds addresses in code that refer to the target: as an absolute number, or relative to the next instruction. x86-64.
+ * Reads at most as many bytes as the file has, because the sections of a hostile file may overlap. */
 static unsigned find_mentions(const struct elf_file *f, uint64_t target, uint64_t ret[HITS_MAX])
 {
     size_t left = f->size;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where things are in each version: see python.h. The tables are for 64-bit machines and builds without Py_DEBUG, and were
- * taken from the debug information of 3.9.18, 3.10.13, 3.11.7 and 3.12.1. The structures do not change within a minor
- * version: extension modules are compiled against them.
+ * Offsets in the structures of each version: see python.h. The tables are for 64-bit machines and builds without
+ * Py_DEBUG, and were taken from the debug information of 3.9.18, 3.10.13, 3.11.7 and 3.12.1. The structures do not
+ * change within a minor version: extension modules are compiled against them.
  *
  * _Py_DebugOffsets, the first bytes of _PyRuntime, is "xdebugpy", then 64-bit numbers; groups grew from 3.13 to 3.14:
  *

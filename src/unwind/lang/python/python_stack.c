@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Threads and frames: see python.h. */
+/* Walks the lists of thread states and the chains of frames: see python.h. */
 #include <errno.h>
 
 #include "unwind/lang/python/python.h"
 
 enum {
     FRAME_BYTES = 128, /* all that is read of a frame is within these */
-    OWNER_SHIM = 3,    /* FRAME_OWNED_BY_CSTACK, FRAME_OWNED_BY_INTERPRETER and what came after: no Python code */
-    TAGS = 7,          /* of a pointer, 3.14: reference counting's */
+    OWNER_SHIM = 3,    /* FRAME_OWNED_BY_CSTACK, FRAME_OWNED_BY_INTERPRETER and later ones: not Python code */
+    TAGS = 7,          /* tag bits of a pointer, for reference counting (3.14) */
 };
 
 int python_each_thread(const struct python *py, const struct proc_memory *m,
@@ -66,7 +66,7 @@ static bool fits(const struct python_offsets *at)
            at->frame_instr <= FRAME_BYTES - 8 && owner < FRAME_BYTES && entry < FRAME_BYTES;
 }
 
-/* A frame is read whole; at the end of a mapping only as much as is needed. */
+/* Reads a complete frame; at the end of a mapping only the part that is needed. */
 static bool read_frame(const struct python_offsets *at, const struct proc_memory *m, uint64_t frame,
                        uint8_t ret[FRAME_BYTES])
 {
