@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See arena.h. Chunks double from 4 KiB to 1 MiB; a piece larger than that gets a chunk of its own. */
+/* The bump allocator of arena.h. Chunks double from 4 KiB to 1 MiB; a larger allocation gets a chunk of its own. */
 #include "base/arena.h"
 
 #include <stdarg.h>
@@ -54,7 +54,7 @@ static void *alloc_slow(struct arena *a, size_t size, size_t align)
     size_t want = a->chunk ? MIN(a->chunk->size * 2, (size_t) CHUNK_MAX) : CHUNK_FIRST;
     struct arena_chunk *c;
 
-    if (size >= want / 2 && a->chunk) { /* its own chunk, behind the newest, whose rest stays in use */
+    if (size >= want / 2 && a->chunk) { /* its own chunk, placed after the newest, whose free part stays in use */
         c = chunk_new(a, size + align);
         if (!c)
             return NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A bump allocator: many small pieces, freed in one go. One per request, batch or query. Not thread-safe; an arena and
- * all in it belong to whoever owns the arena.
+ * A bump allocator: many small allocations, freed in one go. One per request, batch or query. Not thread-safe; the
+ * owner of an arena also owns everything in it.
  */
 #ifndef BASE_ARENA_H
 #define BASE_ARENA_H
@@ -15,7 +15,7 @@ struct arena {
     struct arena_chunk *chunk; /* newest first */
     char *pos, *end;           /* free part of the newest chunk */
     size_t used;               /* bytes of all chunks */
-    size_t limit;              /* never more than this; 0 = no limit */
+    size_t limit;              /* maximum of used; 0 = no limit */
 };
 
 /* limit in bytes over all chunks, 0 for none. Allocates nothing. */
@@ -27,7 +27,7 @@ void *arena_alloc_aligned(struct arena *a, size_t size, size_t align);
 void *arena_zalloc(struct arena *a, size_t size);
 /* n * size, overflow checked, cleared. */
 void *arena_zalloc_array(struct arena *a, size_t n, size_t size);
-/* Copies with a NUL behind, which is not counted in n. {NULL,0} on failure of a non-empty string. */
+/* Copies s and appends a NUL, which is not counted in n. {NULL,0} if a non-empty string cannot be copied. */
 struct str arena_str(struct arena *a, struct str s);
 char *arena_cstr(struct arena *a, struct str s);
 char *arena_printf(struct arena *a, const char *fmt, ...) _printf_(2, 3);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See base64.h. */
+/* Encoding and decoding of Base64 and hex (base64.h). */
 #include "base/base64.h"
 
 #include <errno.h>
@@ -37,7 +37,7 @@ ssize_t base64_decode(struct str s, void *ret)
 {
     unsigned char *q = ret;
     uint32_t v = 0;
-    unsigned have = 0; /* bits of v not written yet */
+    unsigned have = 0; /* bits of v not yet written */
 
     while (s.n && s.p[s.n - 1] == '=' && s.n % 4 != 1)
         s.n--;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Base64 (RFC 4648) and hex. Decoding takes both alphabets (+/ and -_), with or without padding. */
+/* Base64 (RFC 4648) and hex. Decoding accepts both alphabets (+/ and -_), with or without padding. */
 #ifndef BASE_BASE64_H
 #define BASE_BASE64_H
 
@@ -8,9 +8,9 @@
 #include "base/buf.h"
 #include "base/str.h"
 
-/* Appends; with padding, in the standard alphabet. */
+/* Appends to out, with padding, in the standard alphabet. */
 void base64_encode(struct buf *out, const void *p, size_t n);
-/* Bytes that decoding s writes at most. */
+/* The maximum number of bytes that decoding s writes. */
 static inline size_t base64_decoded_max(struct str s)
 {
     return (size_t) s.n / 4 * 3 + 3;
@@ -19,7 +19,7 @@ static inline size_t base64_decoded_max(struct str s)
 ssize_t base64_decode(struct str s, void *ret);
 
 void hex_encode(struct buf *out, const void *p, size_t n); /* lower case */
-/* s.n / 2 bytes to ret. 0, or -EINVAL for an odd length or other characters. */
+/* Writes s.n / 2 bytes to ret. Returns 0, or -EINVAL for an odd length or other characters. */
 int hex_decode(struct str s, void *ret);
 
 #endif

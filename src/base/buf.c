@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See buf.h. */
+/* The growable byte buffer of buf.h, with its limit and its sticky error. */
 #include "base/buf.h"
 
 #include <errno.h>

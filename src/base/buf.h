@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A growing run of bytes with a limit. Writers do not check each call: the first failure (no memory, over the limit)
- * sticks in `err`, later writes do nothing, and the owner looks once at the end with buf_error().
+ * A growable byte buffer with a limit. Writers do not check each call: the first failure (out of memory, over the
+ * limit) is kept in `err`, later writes do nothing, and the owner checks once at the end with buf_error().
  */
 #ifndef BASE_BUF_H
 #define BASE_BUF_H
@@ -22,8 +22,8 @@ struct buf {
 
 void buf_init(struct buf *b, size_t limit);
 void buf_done(struct buf *b);  /* frees; also the cleanup: _cleanup_(buf_done) struct buf b = BUF_INIT; */
-void buf_reset(struct buf *b); /* empties, keeps the memory, clears the error */
-/* Room for n more bytes, not counted yet: write them, then add to b->n. NULL once failed. */
+void buf_reset(struct buf *b); /* empties it, keeps the memory, clears the error */
+/* Reserves n more bytes without counting them: write them, then add to b->n. NULL after a failure. */
 char *buf_reserve(struct buf *b, size_t n);
 void buf_put_slow(struct buf *b, const void *p, size_t n);
 void buf_printf(struct buf *b, const char *fmt, ...) _printf_(2, 3);
@@ -67,7 +67,7 @@ static inline struct str buf_str(const struct buf *b)
     return (struct str){b->p, (uint32_t) b->n};
 }
 
-/* The bytes with a NUL behind them (not counted), or NULL once failed. Valid until the next write. */
+/* The bytes followed by a NUL (not counted), or NULL after a failure. Valid until the next write. */
 char *buf_cstr(struct buf *b);
 /* Hands the memory over (to be freed with mem_free) and leaves the buffer empty. */
 char *buf_take(struct buf *b, size_t *ret_n);

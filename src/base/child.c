@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Finds and runs other programs (child.h) with posix_spawn() and reads their output through a pipe. */
 #include "base/child.h"
 
 #include <errno.h>
@@ -67,7 +68,7 @@ int child_output(const char *const *argv, size_t limit, struct buf *out, struct 
         return err_set(e, r, "cannot run %s: %m", argv[0]);
     }
     r = fd_read_all(ends[0], limit, out);
-    fd_close(ends[0]); /* a child that has more to say ends by it */
+    fd_close(ends[0]); /* a child that has more to write is killed by SIGPIPE */
     while ((n = waitpid(pid, &status, 0)) < 0 && errno == EINTR)
         ;
     if (r < 0)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Other programs: found on the PATH, run to their end, their output read. */
+/* Other programs: finds them on the PATH, runs them to their end and reads their output. */
 #ifndef BASE_CHILD_H
 #define BASE_CHILD_H
 
@@ -8,11 +8,11 @@
 #include "base/buf.h"
 #include "base/err.h"
 
-/* The program in one of the folders (separated by ':'), or on the PATH when folders is empty. name with a '/' is taken
- * as it is. */
+/* Finds the program in one of the folders (separated by ':'), or on the PATH if folders is empty. A name with a '/' is
+ * used as it is. */
 bool child_find(struct str folders, const char *name, struct buf *ret_path);
-/* Runs argv[0] with its standard output behind out, at most limit bytes; its input and its messages go nowhere.
- * -EIO with words when it fails. */
+/* Runs argv[0] and appends its standard output to out, at most limit bytes; its standard input and standard error are
+ * /dev/null. -EIO with an error message if it fails. */
 int child_output(const char *const *argv, size_t limit, struct buf *out, struct err *e);
 
 #endif

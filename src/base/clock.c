@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See clock.h. */
+/* Reads the clocks, and parses and prints times and durations (clock.h). */
 #include "base/clock.h"
 
 #include <errno.h>
@@ -148,7 +148,8 @@ static int parse_zone(struct str s, int *ret_s)
     return s.n ? -EINVAL : 0;
 }
 
-/* A count of units as a time. What is too far away is as far as a time can be, so that differences of times fit. */
+/* A count of units as a time. Times out of range are set to the earliest or latest one, so that differences of times
+ * fit into an int64_t. */
 static int64_t bounded(int64_t v, int64_t unit)
 {
     int64_t t;
@@ -183,7 +184,7 @@ static int parse_rfc3339(struct str s, int64_t *ret)
     return 0;
 }
 
-/* A bare number: its size says whether it counts s, ms, us or ns. */
+/* A bare number: its magnitude says whether it is in s, ms, us or ns. */
 static int64_t unix_to_ns(int64_t v)
 {
     static const struct {

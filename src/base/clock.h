@@ -13,20 +13,20 @@
 
 int64_t clock_wall(void);
 int64_t clock_mono(void);
-int64_t clock_boot(void); /* since boot, with the time that the machine was suspended */
+int64_t clock_boot(void); /* since boot, including the time that the machine was suspended */
 int64_t clock_cpu(void); /* CPU time of this process */
 struct rusage;
-int64_t clock_rusage(const struct rusage *u); /* CPU time that it tells of, user's and system's */
+int64_t clock_rusage(const struct rusage *u); /* user and system CPU time in u */
 
-/* As far as a parsed time goes, 1823 to 2116: farther ones are taken as these, so that a difference of two fits. */
+/* The range of parsed times is 1823 to 2116: times outside it are clamped, so that a difference of two fits. */
 #define CLOCK_MAX (((int64_t) 1 << 62) - 1)
 #define CLOCK_MIN (-CLOCK_MAX)
-/* "now", "now-1h", RFC 3339 ("2026-11-15T10:00:00Z", offset or fraction allowed), Unix seconds, ms, us or ns (told
- * apart by size). now is what "now" means. */
+/* "now", "now-1h", RFC 3339 ("2026-11-15T10:00:00Z", offset or fraction allowed), Unix seconds, ms, us or ns
+ * (distinguished by magnitude). now is the time that "now" stands for. */
 int clock_parse(struct str s, int64_t now, int64_t *ret, struct err *e);
 /* "1h30m", "10s", "250ms", "7d", a bare number is seconds. */
 int clock_parse_duration(struct str s, int64_t *ret, struct err *e);
-/* RFC 3339 in UTC, with as much fraction as is not zero. */
+/* RFC 3339 in UTC, with a fraction if it is not zero. */
 void clock_format(struct buf *b, int64_t t);
 
 #endif

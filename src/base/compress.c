@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See compress.h. libdeflate needs the whole output in one piece: the first guess is what gzip's trailer says (bounded
- * by deflate's best ratio, since it may lie), and each failure for want of room quadruples it up to the limit.
+ * Compression and decompression over whole buffers (compress.h). libdeflate needs the whole output in one block: the
+ * first guess is the size in gzip's trailer (bounded by deflate's best ratio, since it may be wrong), and each failure
+ * for lack of room quadruples it up to the limit.
  */
 #include "base/compress.h"
 
@@ -87,7 +88,7 @@ static size_t guess_size(enum compression c, const unsigned char *p, size_t n)
     return guess;
 }
 
-/* One gzip member or zlib stream at p; *ret_in says how much of p it was. */
+/* One gzip member or zlib stream at p; *ret_in is the number of bytes of p that it used. */
 static int inflate_member(struct libdeflate_decompressor *d, enum compression c, const void *p, size_t n, size_t limit,
                           struct buf *out, size_t *ret_in, struct err *e)
 {
@@ -154,7 +155,7 @@ static int zstd_stream(ZSTD_DCtx *d, const void *p, size_t n, size_t limit, stru
 
     ZSTD_DCtx_setParameter(d, ZSTD_d_windowLogMax, zstd_window_log(limit));
     while (in.pos < in.size || left) {
-        /* One byte more than the limit, so that exactly `limit` bytes can end without asking for room. */
+        /* One byte more than the limit, so that a stream of exactly `limit` bytes can end without more room. */
         size_t room = MIN(MAX(n * GUESS_RATIO, ZSTD_DStreamOutSize()), limit - (out->n - start) + 1);
         char *at = buf_reserve(out, room);
         ZSTD_outBuffer o = {at, room, 0};
@@ -185,7 +186,7 @@ static int inflate_zstd(const void *p, size_t n, size_t limit, struct buf *out, 
         return -ENOMEM;
     if (size < ZSTD_CONTENTSIZE_ERROR && size > limit) {
         r = too_large(limit, e);
-    } else if (size < ZSTD_CONTENTSIZE_ERROR && frame == n) { /* one frame of known size: no copy in between */
+    } else if (size < ZSTD_CONTENTSIZE_ERROR && frame == n) { /* one frame of known size: no intermediate copy */
         char *at = buf_reserve(out, MAX(size, 1ull));
         size_t got = at ? ZSTD_decompressDCtx(d, at, size, p, n) : 0;
 

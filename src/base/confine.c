@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See confine.h. The filter is a list of comparisons with the call's number; the kernel remembers for each number whether
- * the filter allows it without looking at arguments, so that its length costs nothing for those.
+ * Drops users, capabilities and system calls (confine.h). The seccomp filter is a list of comparisons with the number
+ * of the call; the kernel caches for each number whether the filter allows it without looking at arguments, so that the
+ * length of the list costs nothing for those.
  */
 #include "base/confine.h"
 
@@ -56,7 +57,7 @@ static int set(uint64_t keep, bool drop_inheritable)
         changes |= had.permitted != data[i].permitted || had.effective != data[i].effective ||
                    had.inheritable != data[i].inheritable;
     }
-    if (!changes) /* where systemd forbids the call there is nothing to drop as a rule */
+    if (!changes) /* where systemd forbids the call there is usually nothing to drop */
         return 0;
     return syscall(SYS_capset, &h, data) < 0 ? -errno : 0;
 }
@@ -70,7 +71,7 @@ int confine_caps_get(uint64_t *ret)
     return r;
 }
 
-/* Needs CAP_SETPCAP. Without it the set stays, which no_new_privs makes as good as empty. */
+/* Needs CAP_SETPCAP. Without it the set remains, but no_new_privs makes it ineffective. */
 static void drop_bounding(uint64_t keep)
 {
     for (int i = 0; i <= 63; i++)
@@ -83,7 +84,7 @@ int confine_caps(uint64_t keep)
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
         return -errno;
     drop_bounding(keep);
-    prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); /* kernels before 4.3 have none */
+    prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); /* kernels before 4.3 have no ambient set */
     return set(keep, true);
 }
 
@@ -117,7 +118,7 @@ static void put(struct sock_filter *code, unsigned short *n, struct sock_filter 
 
 #define PUT(...) put(code, n, (struct sock_filter) __VA_ARGS__)
 
-/* The number is in the accumulator before and after. */
+/* The accumulator holds the number of the call before and after. */
 static void put_rule(struct sock_filter *code, unsigned short *n, const struct confine_rule *r)
 {
     const struct sock_filter allow = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);

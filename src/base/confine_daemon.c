@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The system calls of a daemon of wick, for confine_calls(): what glibc, OpenSSL, SQLite and wick itself use to serve
- * requests, keep files and run confined children. A call that is missing here fails with EPERM.
+ * The system calls of wick's daemons, for confine_calls(): those that glibc, OpenSSL, SQLite and wick itself use to
+ * serve requests, write files and run confined children. A call that is missing here fails with EPERM.
  */
 #include <sched.h>
 #include <sys/socket.h>
@@ -19,7 +19,7 @@
 
 /* clang-format off */
 const struct confine_rule confine_daemon[] = {
-    /* the hottest first */
+    /* the most frequent ones first */
     CALL(futex), CALL(read), CALL(write), CALL(epoll_pwait), CALL(recvfrom), CALL(sendto), CALL(recvmsg), CALL(sendmsg),
     CALL(writev), CALL(readv), CALL(pread64), CALL(pwrite64), CALL(clock_gettime), CALL(close), CALL(madvise),
     /* memory */
@@ -40,7 +40,7 @@ const struct confine_rule confine_daemon[] = {
     CALL(signalfd4), CALL(timerfd_create), CALL(timerfd_settime), CALL(timerfd_gettime), CALL(timer_create),
     CALL(timer_settime), CALL(timer_gettime), CALL(timer_getoverrun), CALL(timer_delete), CALL(setitimer),
     CALL(getitimer), CALL(nanosleep), CALL(clock_nanosleep), CALL(clock_getres), CALL(gettimeofday), CALL(times),
-    /* who and what this is */
+    /* identity and limits of the process */
     CALL(getpid), CALL(getppid), CALL(gettid), CALL(getuid), CALL(geteuid), CALL(getgid), CALL(getegid),
     CALL(getresuid), CALL(getresgid), CALL(getgroups), CALL(getpgid), CALL(getsid), CALL(getrlimit), CALL(setrlimit),
     CALL(prlimit64), CALL(getrusage), CALL(sysinfo), CALL(uname), CALL(getrandom), CALL(umask), CALL(getcwd),
@@ -53,7 +53,7 @@ const struct confine_rule confine_daemon[] = {
     CALL(preadv), CALL(pwritev), CALL(preadv2), CALL(pwritev2), CALL(ioctl), CALL(dup), CALL(dup3), CALL(pipe2),
     CALL(eventfd2), CALL(memfd_create), CALL(inotify_init1), CALL(inotify_add_watch), CALL(inotify_rm_watch),
     CALL(chdir), CALL(fchdir),
-    /* sockets: no raw, packet or other exotic families */
+    /* sockets: no raw, packet or other unusual families */
     {.call = __NR_socket, .when = CONFINE_ONE_OF, .arg = 0, .values = {AF_UNIX, AF_INET, AF_INET6, AF_NETLINK}},
     CALL(socketpair), CALL(connect), CALL(bind), CALL(listen), CALL(accept), CALL(accept4), CALL(getsockname),
     CALL(getpeername), CALL(getsockopt), CALL(setsockopt), CALL(shutdown), CALL(sendmmsg), CALL(recvmmsg), CALL(ppoll),

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See err.h. vsnprintf only: the SDK may call this on its background thread. */
+/* Formats error messages into a struct err (err.h). It uses vsnprintf only: the SDK may call this on its background
+ * thread. */
 #include "base/err.h"
 
 #include <errno.h>
@@ -21,7 +22,7 @@ int err_set(struct err *e, int code, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(e->message, sizeof e->message, fmt, ap);
     va_end(ap);
-    printable_fix(e->message, sizeof e->message); /* names of files, labels and the like are anybody's */
+    printable_fix(e->message, sizeof e->message); /* file names, labels and the like come from untrusted sources */
     errno = saved;
     return code;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See fd.h. */
+/* File operations (fd.h) over the table fd_ops: opening regular files, reading whole files, and replacing a file
+ * atomically. */
 #include "base/fd.h"
 
 #include <errno.h>
@@ -69,8 +70,8 @@ int fd_open(int dirfd, const char *path, int flags, mode_t mode)
     return fd < 0 ? -errno : fd;
 }
 
-/* Opening a device has effects, and opening a FIFO waits for its writer: a path is resolved with O_PATH, which opens
- * nothing, and only a regular file is then opened for good. Takes `at` over. */
+/* Opening a device may have side effects, and opening a FIFO waits for its writer: a path is therefore resolved with
+ * O_PATH, which opens nothing, and only a regular file is then opened for reading. Takes ownership of `at`. */
 static int reopen_regular(int at)
 {
     _cleanup_(fd_closep) int path_only = at;
@@ -83,7 +84,7 @@ static int reopen_regular(int at)
         return -errno;
     if (!S_ISREG(st.st_mode))
         return -EINVAL;
-    /* thread-self: /proc/self is empty once the first thread of the process has ended, and the SDK goes on */
+    /* thread-self: /proc/self is empty once the first thread of the process has ended, and the SDK keeps running */
     snprintf(path, sizeof path, "/proc/thread-self/fd/%d", path_only);
     return fd_open(AT_FDCWD, path, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0);
 }
@@ -272,7 +273,7 @@ int fd_read_all(int fd, size_t limit, struct buf *b)
     size_t step = 65536;
 
     if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0 && (size_t) st.st_size <= limit)
-        step = (size_t) st.st_size + 1; /* one read, and the one that says it is the end */
+        step = (size_t) st.st_size + 1; /* one read for the content, and one that returns the end of the file */
     for (;;) {
         char *p = buf_reserve(b, step);
         ssize_t r;
@@ -317,7 +318,8 @@ static int write_in_place(const char *path, const void *p, size_t n, struct err 
     return r < 0 ? err_set(e, r, "cannot write '%s': %m", path) : 0;
 }
 
-/* A name beside `name` that nobody can foresee. 0, -ENAMETOOLONG, or -EAGAIN before the kernel has random bytes. */
+/* An unpredictable name in the directory of `name`. Returns 0, -ENAMETOOLONG, or -EAGAIN if the kernel has no random
+ * bytes yet. */
 static int random_name(const char *name, char *ret, size_t size)
 {
     uint64_t r;
@@ -333,13 +335,13 @@ static int fill(int fd, const struct fd_owner *owner, const void *p, size_t n)
 
     if (owner && (owner->uid != (uid_t) -1 || owner->gid != (gid_t) -1) && fchown(fd, owner->uid, owner->gid) < 0)
         return -errno;
-    if (owner && fchmod(fd, owner->mode) < 0) /* after fchown(), which clears bits */
+    if (owner && fchmod(fd, owner->mode) < 0) /* after fchown(), which clears mode bits */
         return -errno;
     r = fd_write_all(fd, p, n);
     return r < 0 ? r : fd_sync(fd);
 }
 
-/* owner NULL: as open() makes it. */
+/* owner NULL: mode and owner as open() sets them. */
 static int replace(int dirfd, const char *name, const struct fd_owner *owner, const void *p, size_t n)
 {
     char tmp[4096];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See hash.h. Multiply-and-fold over 16 bytes a step, two independent lanes for 128 bits. */
+/* The hash functions of hash.h. Multiply-and-fold over 16 bytes a step, two independent lanes for 128 bits. */
 #include "base/hash.h"
 
 #include <string.h>

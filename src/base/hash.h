@@ -61,7 +61,7 @@ static inline uint64_t hash64_id(struct id128 id)
 }
 
 struct id128 hash128(const void *p, size_t n);
-/* As fixed and as wide, another function: for long runs of bytes, 64 of them a step. */
+/* As stable and as wide as hash128, but a different function: for long runs of bytes, 64 of them a step. */
 struct id128 hash128_long(const void *p, size_t n);
 
 /* hash128 in steps, over numbers and strings with their lengths, so that ("ab","c") differs from ("a","bc").

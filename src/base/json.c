@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See json.h. */
+/* The JSON writer and the pull parser of json.h. */
 #include "base/json.h"
 
 #include <endian.h>
@@ -23,7 +23,7 @@ static uint32_t utf8_len(struct str s)
 
 static void put_escaped(struct buf *b, unsigned char c)
 {
-    static const char short_form[] = "btnvfr"; /* from \b on; \v has none in JSON */
+    static const char short_form[] = "btnvfr"; /* starting at \b; \v has no short form in JSON */
 
     if (c == '"' || c == '\\')
         buf_printf(b, "\\%c", c);
@@ -140,7 +140,7 @@ static inline void space(struct json *r)
     r->p = p;
 }
 
-/* What the first byte of a value says; 0 is no such byte. */
+/* Type of a value by its first byte; 0: no value begins with it. */
 static const uint8_t first_byte[256] = {
     ['{'] = 1 + JSON_OBJECT, ['['] = 1 + JSON_ARRAY,  ['"'] = 1 + JSON_STRING, ['t'] = 1 + JSON_BOOL,
     ['f'] = 1 + JSON_BOOL,   ['n'] = 1 + JSON_NULL,   ['-'] = 1 + JSON_NUMBER, ['0'] = 1 + JSON_NUMBER,
@@ -192,7 +192,7 @@ static void begin(struct json *r, enum json_type type, const char *expected)
     r->first = true;
 }
 
-/* Behind begin or a value: true when another element follows, with the comma consumed. */
+/* After begin or a value: true if another element follows, with the comma consumed. */
 static bool more(struct json *r, char close)
 {
     space(r);
@@ -258,7 +258,7 @@ static int hex4(const char *p, uint32_t *ret)
 {
     uint64_t v;
 
-    for (int i = 0; i < 4; i++) /* str_to_u64 would take "0x" */
+    for (int i = 0; i < 4; i++) /* str_to_u64 would accept "0x" */
         if (p[i] == 'x' || p[i] == 'X')
             return -EINVAL;
     if (str_to_u64((struct str){p, 4}, 16, &v) < 0)
@@ -287,7 +287,7 @@ static char *put_utf8(char *q, uint32_t cp)
     return q;
 }
 
-/* p is behind "\u". Lone surrogates become U+FFFD. Returns the position behind, or NULL. */
+/* p points after "\u". Lone surrogates become U+FFFD. Returns the position after the escape, or NULL. */
 static const char *unescape_u(const char *p, const char *end, uint32_t *ret)
 {
     uint32_t cp, low;
@@ -321,7 +321,7 @@ static struct str unescape(struct json *r, const char *from, const char *to)
             *q++ = *from++;
             continue;
         }
-        from++; /* never at the end: the scan saw the closing quote behind it */
+        from++; /* never at the end: the scan found the closing quote after it */
         if (*from == 'u') {
             from = unescape_u(from + 1, to, &cp);
             if (!from) {
@@ -342,7 +342,7 @@ static struct str unescape(struct json *r, const char *from, const char *to)
     return (struct str){start, (uint32_t) (q - start)};
 }
 
-/* The first quote, backslash or control character at or behind p, or end. Eight bytes at a time: a byte equal to c is a
+/* The first quote, backslash or control character at or after p, or end. Eight bytes at a time: a byte equal to c is a
  * zero byte of x ^ ccc..., and x - 111... borrows into the high bit there. It may also mark bytes above a marked one,
  * never below, so the lowest mark is right. */
 static inline const char *plain_end(const char *p, const char *end)
@@ -418,7 +418,8 @@ static struct str number_text(struct json *r)
     return (struct str){from, (uint32_t) (r->p - from)};
 }
 
-/* An integer of at most 18 digits, quoted or not, with nothing of a fraction behind it. False leaves r as it was. */
+/* An integer of at most 18 digits, quoted or not, with no fraction or exponent after it. If it returns false, r is
+ * unchanged. */
 static inline bool quick_integer(struct json *r, uint64_t *ret, bool *ret_negative)
 {
     const char *p, *digits, *end = r->end;
@@ -444,7 +445,7 @@ static inline bool quick_integer(struct json *r, uint64_t *ret, bool *ret_negati
     return true;
 }
 
-/* Passes over digits; false when there is none. */
+/* Skips digits; false if there are none. */
 static bool skip_digits(struct json *r)
 {
     const char *from = r->p;
@@ -569,7 +570,7 @@ void json_skip(struct json *r)
     }
 }
 
-/* Behind the closing quote of the string whose text begins at p, or NULL. */
+/* The position after the closing quote of the string whose text begins at p, or NULL. */
 static const char *string_end(const char *p, const char *end)
 {
     while ((p = memchr(p, '"', (size_t) (end - p)))) {
@@ -605,7 +606,8 @@ void json_skip_unchecked(struct json *r)
             continue;
         case '}':
         case ']':
-            if (!depth) { /* the end of what surrounds a number, which is the only thing without an end of its own */
+            if (!depth) { /* the end of the enclosing value also ends a number, the only value without an end of its
+                             own */
                 r->p = p;
                 return;
             }

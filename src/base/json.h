@@ -50,9 +50,9 @@ struct json {
     const char *p, *end, *start;
     struct arena *arena;
     int err;          /* 0 or -EINVAL, -ENOMEM */
-    const char *what; /* a few words about the error */
+    const char *what; /* a short description of the error */
     uint8_t depth;
-    bool first; /* just behind '[' or '{' */
+    bool first; /* directly after '[' or '{' */
 };
 
 void json_init(struct json *r, struct str text, struct arena *a);
@@ -64,20 +64,20 @@ bool json_next_key(struct json *r, struct str *ret_key);
 /* Arrays: begin, then next_item until false (which consumes the ']'). */
 void json_begin_array(struct json *r);
 bool json_next_item(struct json *r);
-/* Scalars. A number may also stand in quotes ("12"), as OTLP writes 64-bit ones; null gives zero. */
+/* Scalars. A number may also be quoted ("12"), as OTLP writes 64-bit ones; null gives zero. */
 struct str json_str(struct json *r);
 int64_t json_i64(struct json *r);
 uint64_t json_u64(struct json *r);
 double json_double(struct json *r);
 bool json_bool(struct json *r);
-struct str json_raw(struct json *r); /* the text of the next value, whatever it is, consumed */
+struct str json_raw(struct json *r); /* the text of the next value of any type, consumed */
 void json_skip(struct json *r);
-/* Skips a value looking at nothing but quotes and brackets: for text that is read, and thereby checked, later. */
+/* Skips a value by looking only at quotes and brackets: for text that is read later, and checked then. */
 void json_skip_unchecked(struct json *r);
 /* Only white space may follow. 0 or the error. */
 int json_end(struct json *r);
 void json_fail(struct json *r, const char *what);
-/* "what at byte N" into e; returns r->err. */
+/* Sets e to "WHAT at byte N"; returns r->err. */
 int json_error(const struct json *r, struct err *e);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See log.h. */
+/* Writes log lines to standard error as text, logfmt or JSON (log.h). */
 #include "base/log.h"
 
 #include <errno.h>
@@ -97,7 +97,7 @@ void log_at(enum log_level level, const char *fmt, ...)
     printable_put(&safe, (struct str){text, (uint32_t) MIN((size_t) n, sizeof text - 1)}, log_format == LOG_TEXT);
     put_line(&b, level, buf_str(&safe));
     if (b.n && write(STDERR_FILENO, b.p, b.n) < 0)
-        return; /* nowhere left to say it */
+        return; /* there is nowhere left to report it */
 }
 
 bool log_limited(struct log_limit *l, int64_t period_ns, uint64_t *ret_held)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Messages of programs (src/cli, src/server, src/agent, src/pipeline) to stderr, one line each, logfmt or JSON.
- * Libraries (base, model, codec, elf, dwarf, report, store, query, net) never log: they return words in a struct err.
- * Thread-safe; a line is one write(2).
+ * Libraries (base, model, codec, elf, dwarf, report, store, query, net) never log: they return an error message in a
+ * struct err. Thread-safe; a line is one write(2).
  */
 #ifndef BASE_LOG_H
 #define BASE_LOG_H
@@ -21,7 +21,7 @@ int log_parse_level(struct str s, enum log_level *ret);
 int log_parse_format(struct str s, enum log_format *ret);
 bool log_enabled(enum log_level level);
 
-/* LOG_TEXT is "wick: message", for commands a person runs; the others carry time and level, for daemons. */
+/* LOG_TEXT is "wick: message", for commands run by a user; the others carry time and level, for daemons. */
 void log_at(enum log_level level, const char *fmt, ...) _printf_(2, 3);
 
 #define log_debug(...) log_at(LOG_DEBUG, __VA_ARGS__)
@@ -29,8 +29,8 @@ void log_at(enum log_level level, const char *fmt, ...) _printf_(2, 3);
 #define log_warn(...) log_at(LOG_WARN, __VA_ARGS__)
 #define log_error(...) log_at(LOG_ERROR, __VA_ARGS__)
 
-/* A limiter for a message that a peer can provoke: true at most once a period, and then with the number of times it
- * was held back before. static struct log_limit l; if (log_limited(&l, NS_PER_S, &held)) log_warn(...) */
+/* A rate limiter for a message that a peer can provoke: true at most once per period, and then with the number of times
+ * it was suppressed before. static struct log_limit l; if (log_limited(&l, NS_PER_S, &held)) log_warn(...) */
 struct log_limit {
     int64_t next;
     uint64_t held;

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Runs f on the variable's address when it leaves its scope: _cleanup_(buf_donep) struct buf *b = ... */
+/* Runs f on the variable's address when it goes out of scope: _cleanup_(buf_done) struct buf b = BUF_INIT; */
 #define _cleanup_(f) __attribute__((cleanup(f)))
 #define _printf_(a, b) __attribute__((format(printf, a, b)))
 #define _unused_ __attribute__((unused))
@@ -21,7 +21,7 @@
 #define ALIGN_UP(x, a) (((x) + ((a) -1)) & ~((__typeof__(x)) (a) -1))
 #define container_of(p, type, member) ((type *) ((char *) (p) -offsetof(type, member)))
 
-/* Hands a pointer over and forgets it, so that its cleanup does nothing. */
+/* Returns a pointer and sets the variable to NULL, so that its cleanup does nothing. */
 #define TAKE(p)                     \
     ({                              \
         __typeof__(p) taken_ = (p); \
@@ -29,7 +29,7 @@
         taken_;                     \
     })
 
-/* Defines name##p(), the form of a destructor that _cleanup_ wants. */
+/* Defines name##p(), the form of a destructor that _cleanup_ needs. */
 #define DEFINE_CLEANUP(type, name)      \
     static inline void name##p(type *p) \
     {                                   \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See map.h. */
+/* The hash index of map.h: open addressing with linear probing. */
 #include "base/map.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A hash index over an array that somebody else owns: it stores (32 bits of hash, index) pairs and nothing else, so one
+ * A hash index over an array that the caller owns: it stores (32 bits of hash, index) pairs and nothing else, so one
  * implementation serves every key type without callbacks:
  *
  *     uint64_t h = hash64_str(key);
@@ -37,9 +37,9 @@ struct map_pos {
 
 void map_done(struct map *m);
 void map_reset(struct map *m);
-/* Room for n entries in all without another allocation. 0 or -ENOMEM, with the map unchanged. */
+/* Makes room for n entries in total without another allocation. Returns 0 or -ENOMEM, with the map unchanged. */
 int map_reserve(struct map *m, uint32_t n);
-/* Adds an entry, without looking for an equal one. 0 or -ENOMEM, with the map unchanged. */
+/* Adds an entry without checking for an equal one. Returns 0 or -ENOMEM, with the map unchanged. */
 int map_insert(struct map *m, uint64_t hash, uint32_t index);
 
 static inline struct map_pos map_scan(const struct map *m, uint32_t slot, uint32_t hash)

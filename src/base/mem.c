@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See mem.h. The counters are atomics because tests torture threaded code too. */
+/* The allocator of mem.h over malloc(), with failure injection. The counters are atomics because tests inject failures
+ * into threaded code too. */
 #include "base/mem.h"
 
 #include <stdatomic.h>

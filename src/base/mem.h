@@ -10,7 +10,7 @@
 
 #include "base/macros.h"
 
-/* NULL when there is no memory (or the test says so); size 0 gives a unique pointer. */
+/* NULL if there is no memory (or a test injects a failure); size 0 returns a unique pointer. */
 void *mem_alloc(size_t size);
 void *mem_zalloc(size_t size);
 /* n * size with overflow checked. */
@@ -22,17 +22,17 @@ char *mem_strdup(const char *s);
 void *mem_dup(const void *p, size_t size);
 void mem_free(void *p);
 
-/* A block that will be filled from end to end: memory that the system gives out in large pages, when it is large
- * enough for any, which spares most of the faults of its first use. */
+/* A block that will be filled from end to end: if it is large enough, it is backed by huge pages, which avoids most of
+ * the page faults of its first use. */
 void *mem_alloc_block(size_t size);
 
-/* Makes room for one more element in a growing array: p (pointer variable), n used, cap (variable), limit.
- * Evaluates to 0, -ENOMEM or -E2BIG. */
+/* Makes room for `need` elements in a growing array: *p is the array, *cap its capacity. Returns 0, -ENOMEM, or -E2BIG
+ * over the limit. */
 int mem_grow(void **p, size_t *cap, size_t need, size_t elem, size_t limit);
 
 /* Test hooks: the n-th allocation from now (1 = next) fails, and all after it if sticky. 0 turns it off. */
 void mem_fail_at(unsigned long n, bool sticky);
-unsigned long mem_count(void); /* allocations made since start, by this process */
+unsigned long mem_count(void); /* allocations made since the start of this process */
 
 static inline void mem_freep(void *p)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What mem.h makes of mem_alloc() and mem_realloc(), whoever gives the memory: base/mem.c, or libwick's sdk/mem_sdk.c. */
+/* The functions of mem.h that are built on mem_alloc() and mem_realloc(), shared by both allocators: base/mem.c and
+ * libwick's sdk/mem_sdk.c. */
 #include <errno.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See meminfo.h: /proc, control groups and the allocator. */
+/* Reads memory sizes and limits (meminfo.h) from /proc, control groups and the allocator. */
 #include "base/meminfo.h"
 
 #include <malloc.h>
@@ -16,11 +16,11 @@ static uint64_t read_number(const char *path)
     uint64_t v;
 
     if (fd_read_file(path, 4096, &b, NULL) < 0 || str_to_u64(str_trim(buf_str(&b)), 10, &v) < 0)
-        return UINT64_MAX; /* "max", or no such file */
+        return UINT64_MAX; /* "max", or the file does not exist */
     return v;
 }
 
-/* The group and those above it: each may have a limit. In a container the path of the host may not exist. */
+/* The smallest limit of the group and its ancestors. In a container the host's path may not exist. */
 static uint64_t group_limit(const char *root, struct str group, const char *file)
 {
     char path[4200], dir[2048];

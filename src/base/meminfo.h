@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How much memory there is for this process, and how much of it it has. */
+/* How much memory is available to this process, and how much it uses. */
 #ifndef BASE_MEMINFO_H
 #define BASE_MEMINFO_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* Bytes of the machine, or of the smallest control group (version 1 or 2) that this process is in. */
+/* Bytes of the machine, or the limit of the smallest control group (version 1 or 2) that this process is in. */
 uint64_t meminfo_total(void);
-/* What a server may take: as configured, or a quarter of that; at least 64 MiB. */
+/* The memory limit of a server: as configured, or a quarter of the total; at least 64 MiB. */
 size_t meminfo_limit(int64_t configured);
-/* Bytes that are resident now; 0 when the kernel does not say. */
+/* Resident bytes; 0 if the kernel does not report them. */
 uint64_t meminfo_resident(void);
-/* Bytes in use: allocated and not freed, and what is mapped of files. */
+/* Bytes in use: allocated and not freed, plus mapped files. */
 uint64_t meminfo_used(void);
-/* Gives memory that was freed back to the system; for moments when much was. */
+/* Returns freed memory to the system; call it after much was freed. */
 void meminfo_trim(void);
 
 #endif

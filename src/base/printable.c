@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See printable.h. No allocation but the buffer's: errors of the SDK come here, too. */
+/* Escapes control characters (printable.h). It allocates only in the buffer: errors of the SDK use it, too. */
 #include "base/printable.h"
 
 #include <stdio.h>
@@ -7,7 +7,7 @@
 
 enum { ESCAPED = 4 }; /* bytes of \xNN */
 
-/* Bytes of the UTF-8 character at p, 1 for what is none. */
+/* Length of the UTF-8 character at p, 1 if it is not valid UTF-8. */
 static size_t character(const unsigned char *p, size_t n)
 {
     size_t k = p[0] >= 0xf0 && p[0] < 0xf5 ? 4 : p[0] >= 0xe0 ? 3 : p[0] >= 0xc2 ? 2 : 1;
@@ -32,7 +32,7 @@ static bool is_control(const unsigned char *p, size_t k, bool lines)
     return p[0] < 0x20 || (p[0] >= 0x7f && p[0] < 0xa0);
 }
 
-/* The length of the beginning that is clean. */
+/* The length of the prefix without control characters. */
 static size_t clean(const unsigned char *p, size_t n, bool lines)
 {
     size_t i = 0;

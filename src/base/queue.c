@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See queue.h. */
+/* The message queue of queue.h: a linked list under a mutex, and an eventfd that is readable while the list is not
+ * empty. */
 #include "base/queue.h"
 
 #include <errno.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The only thing that crosses threads: a queue of messages from any thread to one. A message hands over ownership.
- * The reader waits on an eventfd, alone or in its event loop. Bounded by count; a push to a full queue says so at once
- * and the sender keeps its message.
+ * The only way to pass data between threads: a queue of messages from any thread to one. A message hands over
+ * ownership. The reader waits on an eventfd, alone or in its event loop. Bounded by count; a push to a full queue fails
+ * at once and the sender keeps its message.
  *
  * Messages are embedded: struct job { struct queue_item item; ... }; container_of() gives the job back.
  */
@@ -30,9 +30,9 @@ int queue_init(struct queue *q, size_t limit); /* limit 0: none */
 void queue_done(struct queue *q);              /* must be empty */
 /* 0, -EAGAIN when full, -ESHUTDOWN when closed. */
 int queue_push(struct queue *q, struct queue_item *item);
-/* All that is there, oldest first, linked by next; NULL when empty. */
+/* Takes all messages, oldest first, linked by next; NULL if empty. */
 struct queue_item *queue_take_all(struct queue *q);
-/* Waits for something; NULL only when closed and empty, or after timeout_ms (-1: none). */
+/* Waits for a message; NULL only if the queue is closed and empty, or after timeout_ms (-1: none). */
 struct queue_item *queue_wait(struct queue *q, int timeout_ms);
 void queue_close(struct queue *q); /* further pushes fail, waiters wake */
 size_t queue_size(struct queue *q);

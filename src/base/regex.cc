@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See regex.h. The only C++ in wick: RE2 has no C interface. No exception leaves this file. */
+/* The C interface of regex.h over RE2, which has none: the only C++ file in wick. No exception leaves this file. */
 extern "C" {
 #include "base/regex.h"
 }

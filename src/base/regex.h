@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Regular expressions with RE2's syntax and linear time, the ones that Go and pprof use. Safe on outside input. */
+/* Regular expressions with RE2's syntax and linear time, as in Go and pprof. Safe on untrusted input. */
 #ifndef BASE_REGEX_H
 #define BASE_REGEX_H
 
@@ -10,13 +10,13 @@
 
 struct regex;
 
-/* The error text names the expression and what is wrong with it. */
+/* The error message names the expression and the problem. */
 int regex_new(struct str pattern, struct regex **ret, struct err *e);
-/* The same, with the words of Go's regexp package: "error parsing regexp: missing closing ): `(`". */
+/* The same, with error messages as in Go's regexp package: "error parsing regexp: missing closing ): `(`". */
 int regex_new_go(struct str pattern, struct regex **ret, struct err *e);
 void regex_free(struct regex *r);
 bool regex_search(const struct regex *r, struct str text); /* matches anywhere */
-bool regex_full(const struct regex *r, struct str text);   /* matches all of it */
+bool regex_full(const struct regex *r, struct str text);   /* matches the whole text */
 /* First match at or after `from`: [*start, *end) and up to n_groups capture groups (p == NULL where unset). */
 bool regex_find(const struct regex *r, struct str text, size_t from, size_t *start, size_t *end, struct str *groups,
                 int n_groups);

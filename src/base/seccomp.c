@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See seccomp.h. */
+/* Counts the seccomp filters of the calling thread (seccomp.h) by reading its status file in /proc. */
 #include "base/seccomp.h"
 
 #include "base/buf.h"

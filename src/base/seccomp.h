@@ -3,7 +3,7 @@
 #ifndef BASE_SECCOMP_H
 #define BASE_SECCOMP_H
 
-/* How many there are, as /proc shows it (Linux 5.9 and later). -1 if that cannot be read. */
+/* The number of filters, from /proc (Linux 5.9 and later). -1 if it cannot be read. */
 int seccomp_filters(void);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See sha256.h. */
+/* The SHA-256 block function and its padding (sha256.h). */
 #include "base/sha256.h"
 
 #include <string.h>

@@ -16,7 +16,7 @@ struct sha256 {
 void sha256_init(struct sha256 *s);
 void sha256_add(struct sha256 *s, const void *p, size_t n);
 void sha256_final(struct sha256 *s, uint8_t ret[SHA256_SIZE]);
-/* All at once. */
+/* Hashes a whole buffer in one call. */
 void sha256_of(const void *p, size_t n, uint8_t ret[SHA256_SIZE]);
 
 #endif

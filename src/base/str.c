@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See str.h. */
+/* Comparison, searching, splitting and number parsing for struct str (str.h). */
 #include "base/str.h"
 
 #include <errno.h>

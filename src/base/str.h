@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A string that somebody else owns: a pointer and a length, not NUL-terminated, any bytes. Passed by value. Decoders
- * make these point into the request, so copying is the exception.
+ * A string that it does not own: a pointer and a length, not NUL-terminated, any bytes. Passed by value. Decoders make
+ * these point into the request, so strings are rarely copied.
  */
 #ifndef BASE_STR_H
 #define BASE_STR_H
@@ -17,7 +17,7 @@ struct str {
 };
 
 #define STR(lit) ((struct str){"" lit, sizeof(lit) - 1})
-/* For printf("%.*s", STR_FMT(s)). Evaluates s more than once: no calls with effects in it. */
+/* For printf("%.*s", STR_FMT(s)). Evaluates s more than once: do not pass calls with side effects. */
 #define STR_FMT(s) (int) (s).n, (s).p ? (s).p : ""
 
 static inline struct str str_from(const char *s)
@@ -44,17 +44,19 @@ ptrdiff_t str_find_char(struct str s, char c);
 ptrdiff_t str_find(struct str s, struct str needle);
 /* [from, to), clamped to the string. */
 struct str str_slice(struct str s, size_t from, size_t to);
-struct str str_trim(struct str s); /* ASCII white space off both ends */
-/* Cuts the part before sep off *s and returns it; without sep the whole of it, and *s becomes empty with p == NULL. */
+struct str str_trim(struct str s); /* without ASCII white space at both ends */
+/* Cuts the part before sep off *s and returns it; if there is no sep, returns all of *s, which becomes empty with p ==
+ * NULL. */
 struct str str_cut(struct str *s, char sep);
 
-/* Whole-string numbers in base 10, or 16 with "0x" when base is 0. -EINVAL or -ERANGE, ret untouched. */
+/* Parses the whole string as a number in base 10, or 16 with "0x" if base is 0. -EINVAL or -ERANGE leave ret
+ * untouched. */
 int str_to_u64(struct str s, int base, uint64_t *ret);
 int str_to_i64(struct str s, int base, int64_t *ret);
 int str_to_double(struct str s, double *ret);
-/* Bytes: 512, 64k, 10MiB, 1G; powers of 1024. */
+/* A size in bytes: 512, 64k, 10MiB, 1G; powers of 1024. */
 int str_to_size(struct str s, int64_t *ret);
-/* How many letters to change, add or take away to turn a into b: for "did you mean". 99 when b is long. */
+/* The number of letters to change, insert or delete to turn a into b, for "did you mean". 99 if b is long. */
 size_t str_distance(struct str a, struct str b);
 
 /* True for well-formed UTF-8 (no surrogates, no overlong forms, at most U+10FFFF). */

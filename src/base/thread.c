@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See thread.h. */
+/* Starts threads (thread.h) with signals blocked. */
 #include "base/thread.h"
 
 #include <signal.h>
 #include <stdio.h>
 
-static int let_through; /* a signal that is not blocked, 0: none */
+static int let_through; /* a signal that is not blocked; 0: none */
 
 void thread_let_through(int sig)
 {

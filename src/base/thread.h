@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Threads that run with every signal blocked and a name that ps shows. */
+/* Threads that run with all signals blocked and have a name that ps shows. */
 #ifndef BASE_THREAD_H
 #define BASE_THREAD_H
 
@@ -7,10 +7,11 @@
 
 #include "base/err.h"
 
-/* name: at most 15 bytes are shown. The thread is joinable. */
+/* Only the first 15 bytes of name are shown. The thread is joinable. */
 int thread_start(pthread_t *ret, const char *name, void *(*run)(void *), void *arg, struct err *e);
 
-/* A signal that threads started from now on do not block: SIGPROF, where a profiler may be loaded. Before threads start. */
+/* A signal that threads started from now on do not block: SIGPROF, where a profiler may be loaded. To be called before
+ * threads start. */
 void thread_let_through(int sig);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Arithmetic on numbers that a sender chose. A sum or difference of two such numbers may not fit into 64 bits: these
- * functions wrap around, as Go's pprof does, where C's signed operators would be undefined. A value that becomes an index
- * is computed as a double and clamped instead.
+ * Arithmetic on numbers chosen by a sender. A sum or difference of two such numbers may not fit into 64 bits: these
+ * functions wrap around, as Go's pprof does, where C's signed operators would be undefined. A value that becomes an
+ * index is computed as a double and clamped instead.
  */
 #ifndef BASE_WRAP_H
 #define BASE_WRAP_H
