@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See address.h. */
+/* Parses, resolves and formats addresses, and opens listening and connecting sockets. See address.h. */
 #include "net/address.h"
 
 #include <arpa/inet.h>
@@ -101,7 +101,7 @@ int address_numeric(const struct address_parts *p, struct address *ret)
     if (n < 0)
         return n;
     *ret = both[0];
-    for (int i = 0; i < n && !p->host[0]; i++) /* every address: one IPv6 socket takes both families */
+    for (int i = 0; i < n && !p->host[0]; i++) /* every address: one IPv6 socket accepts both families */
         if (both[i].sa.ss_family == AF_INET6)
             *ret = both[i];
     return 0;
@@ -188,7 +188,7 @@ static int open_socket(const struct address *a)
     return fd < 0 ? -errno : fd;
 }
 
-/* A socket file that nobody listens behind is left over from a process that died. */
+/* Removes a socket file that no process listens on: it was left by a process that died. */
 static void remove_stale_unix(const struct address *a)
 {
     const struct sockaddr_un *un = (const struct sockaddr_un *) &a->sa;
@@ -269,7 +269,7 @@ int address_connect(const struct address *a, int *ret_fd, struct err *e)
         fd_close(fd);
         return err_set(e, fd < 0 ? fd : r, "cannot connect to %s: %m", text);
     }
-    if (r == -EAGAIN) { /* a unix socket with a full backlog: there is no waiting for it */
+    if (r == -EAGAIN) { /* a unix socket with a full backlog: it cannot be waited for */
         address_format(a, text, sizeof text);
         fd_close(fd);
         return err_set(e, -EAGAIN, "cannot connect to %s: its backlog is full", text);

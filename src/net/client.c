@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See client.h: requests and their way to a connection. */
+/* The HTTP client: its requests, and how they are assigned to connections. See client.h. */
 #include "net/client.h"
 
 #include <assert.h>
@@ -35,7 +35,7 @@ static void waiting_add(struct client *c, struct client_request *r, bool front)
     c->n_waiting++;
 }
 
-/* Takes it out of the list it is in: a connection's or the waiting ones. */
+/* Removes the request from the list it is in: a connection's or the waiting list. */
 static void leave_list(struct client_request *r)
 {
     struct client *c = r->client;
@@ -76,7 +76,7 @@ static void finish_call(struct loop_call *call)
 {
     struct client_request *r = container_of(call, struct client_request, finish);
 
-    r->done(r); /* the caller's again */
+    r->done(r); /* it belongs to the caller again */
 }
 
 void client_end(struct client_request *r, int error, const struct err *e)
@@ -182,7 +182,7 @@ static bool may_open(const struct client *c)
     unsigned opening = 0, usable = 0;
 
     for (const struct client_conn *conn = c->conns; conn; conn = conn->next) {
-        opening += conn->state != CONN_OPEN; /* failed ones too: their end comes first, with its reason */
+        opening += conn->state != CONN_OPEN; /* failed ones too: they must be closed first, to report their error */
         usable += client_conn_usable(conn);
     }
     if (c->o.protocol == CLIENT_HTTP2)
@@ -217,7 +217,7 @@ void client_dispatch(struct client *c)
     }
 }
 
-/* --- the outside --- */
+/* --- public interface --- */
 static int check_request(const struct client_request *r, struct err *e)
 {
     if (!r->method || !http_name_ok(str_from(r->method)))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See client_conn.h: a connection from a name to an open stream. Addresses are tried one after another: the next when one
- * fails, or when it has not answered within a second and others are left.
+ * A connection of the client, from resolving the name to an open stream. See client_conn.h. Addresses are tried one
+ * after another: the next one when one fails, or when it has not answered within a second and others are left.
  */
 #include "net/client_conn.h"
 
@@ -18,7 +18,7 @@
 static void try_next(struct client_conn *c);
 
 /* --- deadlines --- */
-/* When the timer should look next, given the state. */
+/* When the timer should fire next, given the state. */
 static int64_t next_deadline(struct client_conn *c)
 {
     const struct client_options *o = &c->client->o;
@@ -99,7 +99,7 @@ static void flush_call(struct loop_call *call)
         if (r < 0)
             client_conn_fail(c, r, "cannot send to %s: %s", c->peer, err_message(NULL, r));
         else if (before && !stream_waiting(&c->stream))
-            client_conn_schedule(c); /* more may wait behind what just went */
+            client_conn_schedule(c); /* more output may be waiting */
         if (c->no_more && !c->n_requests)
             c->failed = true;
     }
@@ -326,7 +326,8 @@ int client_conn_new(struct client *client)
     return 0;
 }
 
-/* Requests of a connection that died: those that a reused connection never answered a byte to go again, once. */
+/* Deals with the requests of a closed connection: if the connection was reused and the peer had not begun to answer a
+ * request, that request is sent again, once. */
 static void give_up_requests(struct client_conn *c)
 {
     while (c->requests) {
@@ -360,7 +361,8 @@ void client_conn_close(struct client_conn *c)
     if (c->next)
         c->next->prev = c->prev;
     client->n_conns--;
-    /* Nobody else can serve them: whoever waits hears why. A connection that was open gets its successor instead. */
+    /* No other connection can serve the waiting requests: they fail with this error. A connection that was open is
+     * replaced by a new one instead. */
     if (c->state != CONN_OPEN && !client->conns && c->error)
         client_fail_waiting(client, c->error, &c->err);
     mem_free(c);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Inside the client: its connections. A request is in one of three places: the client's waiting list, a connection's list,
- * or ended (its finish call is deferred and done() follows).
+ * Internal to the client: its connections. A request is in one of three places: the client's waiting list, a
+ * connection's list, or ended (its finish call is deferred, and done() follows).
  */
 #ifndef NET_CLIENT_CONN_H
 #define NET_CLIENT_CONN_H
@@ -15,10 +15,10 @@ enum client_state { CONN_RESOLVING, CONN_CONNECTING, CONN_OPENING, CONN_OPEN };
 struct client_wire {
     int (*start)(struct client_conn *c, struct client_request *r); /* the request is in the list already */
     void (*input)(struct client_conn *c, char *p, size_t n);
-    void (*eof)(struct client_conn *c); /* may end requests that run to the end of the connection */
+    void (*eof)(struct client_conn *c); /* may end requests whose response lasts until the connection closes */
     void (*flush)(struct client_conn *c);
-    void (*abort)(struct client_conn *c, struct client_request *r); /* it ended early; it has left the list */
-    unsigned (*room)(const struct client_conn *c);                  /* requests it takes now */
+    void (*abort)(struct client_conn *c, struct client_request *r); /* the request ended early and has left the list */
+    unsigned (*room)(const struct client_conn *c);                  /* number of requests it can take now */
     void (*ping)(struct client_conn *c);
     void (*done)(struct client_conn *c);
 };
@@ -32,7 +32,7 @@ struct client_conn {
     int n_list, at;
     struct loop_io connecting;
     struct stream stream;
-    bool has_stream, failed, no_more; /* no_more: finishes what it has (GOAWAY, connection: close) */
+    bool has_stream, failed, no_more; /* no_more: finishes its current requests only (GOAWAY, connection: close) */
     int error;
     struct err err;
     const struct client_wire *wire;
@@ -59,11 +59,11 @@ struct client {
 };
 
 /* client.c */
-void client_dispatch(struct client *c);        /* gives waiting requests to connections, makes connections */
-void client_requeue(struct client_request *r); /* leaves its connection, to the front of the waiting list */
-void client_end(struct client_request *r, int error, const struct err *e); /* leaves where it is; done() comes later */
+void client_dispatch(struct client *c);        /* assigns waiting requests to connections, opens connections */
+void client_requeue(struct client_request *r); /* moves it from its connection to the front of the waiting list */
+void client_end(struct client_request *r, int error, const struct err *e); /* off its list; done() is called later */
 void client_fail_waiting(struct client *c, int error, const struct err *e);
-/* An answer coming in. Negative: the request has ended. */
+/* Handle an incoming response. Negative: the request has ended. */
 int client_take_head(struct client_request *r);
 int client_take_data(struct client_request *r, struct str piece);
 
@@ -71,7 +71,7 @@ int client_take_data(struct client_request *r, struct str piece);
 int client_conn_new(struct client *c);
 void client_conn_close(struct client_conn *c); /* only from the top of a callback */
 void client_conn_fail(struct client_conn *c, int error, const char *fmt, ...)
-    _printf_(3, 4); /* closes a little later */
+    _printf_(3, 4); /* closes it later in this round */
 void client_conn_schedule(struct client_conn *c);
 bool client_conn_usable(const struct client_conn *c);
 

@@ -13,7 +13,7 @@ enum { OUTPUT_HIGH = 256 << 10, HEAD_MAX = 64 << 10, HEADERS_MAX = 200 };
 struct wire1 {
     struct buf in;
     size_t scanned;
-    struct client_request *r; /* under way */
+    struct client_request *r; /* in progress */
     struct http1_body body;
     bool in_body, keep_alive;
 };
@@ -72,14 +72,14 @@ static void answered(struct client_conn *c)
     struct wire1 *w = wire_of(c);
     struct client_request *r = w->r;
 
-    if (!w->keep_alive || r->sent < r->body.n) /* answered before it was read: the rest must not follow */
+    if (!w->keep_alive || r->sent < r->body.n) /* answered before the whole body was sent: do not send the rest */
         c->no_more = true;
     w->r = NULL;
     w->in_body = false;
     client_end(r, 0, NULL);
 }
 
-/* Returns the bytes of a head taken off, 0 when it is not complete, or a negative errno. */
+/* Returns the number of bytes of the head consumed, 0 if it is not complete, or a negative errno. */
 static ssize_t take_head(struct client_conn *c, char *p, size_t n)
 {
     static const struct http1_limits limits = {.head_bytes = HEAD_MAX, .headers = HEADERS_MAX};
@@ -105,7 +105,7 @@ static ssize_t take_head(struct client_conn *c, char *p, size_t n)
         client_conn_fail(c, -EPROTO, "%s: a malformed answer: %s", c->peer, err_message(&e, code));
         return code;
     }
-    if (h.status < 200) /* 100 Continue and friends */
+    if (h.status < 200) /* 100 Continue and other interim responses */
         return h.status == 101 ? -EPROTO : head;
     r->status = h.status;
     r->headers_in = h.headers;
@@ -200,7 +200,7 @@ static void abort_request(struct client_conn *c, struct client_request *r)
     if (w->r != r)
         return;
     w->r = NULL;
-    c->failed = true; /* the rest of its answer would come here */
+    c->failed = true; /* the rest of its response would arrive here */
     client_conn_schedule(c);
 }
 

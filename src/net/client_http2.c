@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* HTTP/2 on a client's connection, by libnghttp2. See client_conn.h. */
+/* HTTP/2 on a client's connection, using libnghttp2. See client_conn.h. */
 #include "net/client_conn.h"
 
 #include <errno.h>
@@ -28,7 +28,8 @@ static struct client_request *find(nghttp2_session *session, int32_t id)
 static ssize_t read_body(nghttp2_session *session, int32_t id, uint8_t *p, size_t n, uint32_t *flags,
                          nghttp2_data_source *source, void *user)
 {
-    struct client_request *r = find(session, id); /* NULL once it ended early: its memory is the caller's again */
+    struct client_request *r = find(session, id); /* NULL if the request ended early: its memory belongs to the caller
+                                                   * again */
     size_t left;
 
     if (!r)
@@ -167,7 +168,7 @@ static int on_stream_close(nghttp2_session *session, int32_t id, uint32_t code, 
     nghttp2_session_set_stream_user_data(session, id, NULL);
     r->stream_id = 0;
     if (code == NGHTTP2_REFUSED_STREAM && !r->retried) {
-        client_requeue(r); /* the peer promises that it did nothing */
+        client_requeue(r); /* the peer guarantees that it has not processed the request */
     } else if (code == NGHTTP2_NO_ERROR && r->head_seen) {
         client_end(r, 0, NULL);
     } else {

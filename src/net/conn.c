@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See exchange.h: a connection of the server, from the accepted socket to the choice of protocol, its deadlines and its
- * end. Closing while the peer still sends would reset the connection and lose our last answer: conn_finish_output() shuts
- * our side and throws away what comes, for a bounded time and size, until the peer closes.
+ * A connection of the server, from the accepted socket to the choice of protocol, its deadlines and its end. See
+ * exchange.h. Closing while the peer still sends would reset the connection and lose our last response:
+ * conn_finish_output() shuts down our side and discards input, for a bounded time and size, until the peer closes.
  */
 #include "net/exchange.h"
 
@@ -18,8 +18,8 @@
 static const char http2_preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 enum { PREFACE = sizeof http2_preface - 1, LINGER_MAX = 64 << 20, SIP_RATE = 1024 };
-#define LINGER_NS (2 * NS_PER_S)      /* for the next piece of it */
-#define LINGER_ALL_NS (20 * NS_PER_S) /* in all */
+#define LINGER_NS (2 * NS_PER_S)      /* until the next input */
+#define LINGER_ALL_NS (20 * NS_PER_S) /* in total */
 
 static const struct stream_ops conn_stream_ops;
 
@@ -30,7 +30,7 @@ static void arm(struct conn *c)
 
     if (c->write_deadline && (!at || c->write_deadline < at))
         at = c->write_deadline;
-    /* A timer that is set too early fires, finds nothing and moves: cheaper than moving it with every byte. */
+    /* A timer that is set too early fires, finds nothing to do and is moved: cheaper than moving it with every byte. */
     if (at && (!c->timer.loop || at < c->timer.at))
         loop_timer_set(c->worker->loop, &c->timer, at);
 }
@@ -47,7 +47,8 @@ int64_t conn_body_deadline(const struct conn *c, const struct exchange *x)
 
     int64_t paid = o->body_timeout_ns + (int64_t) (x->body_seen / o->min_rate) * NS_PER_S;
 
-    /* A body that is kept in memory has an end however steadily it drips; one that is taken in pieces costs no memory. */
+    /* A body that is kept in memory has a fixed deadline, however steadily it trickles in; one that is processed in
+     * pieces costs no memory. */
     return x->started + o->head_timeout_ns + (x->q.on_body ? paid : MIN(paid, o->body_deadline_ns));
 }
 
@@ -63,7 +64,7 @@ static void note_output(struct conn *c)
     }
     if (!c->write_deadline) {
         c->write_deadline = full;
-    } else if (waiting < c->write_mark) { /* a peer that sips gains the time that its sips are worth, no more */
+    } else if (waiting < c->write_mark) { /* extend the deadline in proportion to the bytes drained */
         int64_t gained = (int64_t) ((c->write_mark - waiting) * (size_t) NS_PER_S / SIP_RATE);
 
         c->write_deadline = MIN(full, c->write_deadline + gained);
@@ -78,7 +79,7 @@ static void conn_timer(struct loop_timer *t)
     int64_t now = loop_now(c->worker->loop);
 
     if (c->write_deadline && c->write_deadline <= now) {
-        if (stream_waiting(&c->stream) < c->write_mark) /* it took something meanwhile */
+        if (stream_waiting(&c->stream) < c->write_mark) /* the peer has read something since */
             note_output(c);
         if (c->write_deadline && c->write_deadline <= now) {
             atomic_fetch_add_explicit(&c->worker->server->timeouts, 1, memory_order_relaxed);
@@ -87,7 +88,7 @@ static void conn_timer(struct loop_timer *t)
         }
     }
     if (c->closing && !c->lingering && stream_waiting(&c->stream))
-        c->deadline = 0; /* only the last output is left: write_deadline watches it */
+        c->deadline = 0; /* only the last output is left: write_deadline covers it */
     if (c->deadline && c->deadline <= now) {
         if (c->protocol && !c->lingering && !c->closing) {
             c->protocol->timer(c, now); /* sets another deadline, or closes */
@@ -119,7 +120,7 @@ static void conn_flush(struct loop_call *call)
     if (c->closing && !stream_waiting(&c->stream) && !c->lingering)
         conn_finish_output(c);
     else if (!c->closing && before && !stream_waiting(&c->stream) && c->protocol)
-        loop_defer(c->worker->loop, &c->flush); /* there may be more behind what just went */
+        loop_defer(c->worker->loop, &c->flush); /* the protocol may have more output */
 }
 
 void conn_schedule(struct conn *c)
@@ -143,8 +144,8 @@ void conn_finish_output(struct conn *c)
     conn_set_deadline(c, LINGER_NS);
 }
 
-/* What a peer still sends although it has its answer: thrown away, so that it comes to read it. Closing now would reset
- * the connection and may take the answer with it. False when it was enough. */
+/* Discards what a peer still sends after its response, so that it gets to reading the response. Closing at once would
+ * reset the connection, and the response might be lost. False if the limit is reached. */
 static bool linger(struct conn *c, size_t n)
 {
     int64_t left = c->linger_end - loop_now(c->worker->loop);
@@ -174,7 +175,7 @@ static void on_opened(struct stream *s)
         conn_fail(c);
 }
 
-/* Chooses by the first bytes. Returns false when they are too few to tell, or the connection is gone. */
+/* Chooses by the first bytes. Returns false if they are too few to decide, or the connection is gone. */
 static bool choose_protocol(struct conn *c, char *p, size_t n)
 {
     size_t seen = c->preface_n, k = MIN(n, PREFACE - seen);
@@ -203,7 +204,7 @@ static void give_input(struct conn *c, char *p, size_t n)
     if (!c->protocol) {
         if (!choose_protocol(c, p, n))
             return;
-        if (seen) /* bytes of earlier reads, which now have a reader */
+        if (seen) /* bytes of earlier reads, passed on now */
             c->protocol->input(c, c->preface, seen);
         if (c->failed || c->closing)
             return;
@@ -211,7 +212,7 @@ static void give_input(struct conn *c, char *p, size_t n)
     c->protocol->input(c, p, n);
 }
 
-/* The peer shut its side, but a request of it may still be answered: HTTP/1.1 clients do that, if rarely. */
+/* The peer has shut down its side, but a request of it may still be answered: HTTP/1.1 clients do that, if rarely. */
 static bool may_still_answer(const struct conn *c)
 {
     return c->protocol == &conn_http1 && c->exchanges && c->exchanges->state != EXCHANGE_READING;
@@ -270,7 +271,7 @@ static const struct stream_ops conn_stream_ops = {
     .failed = on_failed,
 };
 
-/* --- birth and death --- */
+/* --- opening and closing --- */
 void conn_open(struct worker *w, int fd, const char *peer, struct peer *from)
 {
     struct conn *c = w->state == WORKER_RUNNING ? mem_zalloc(sizeof *c) : NULL;
@@ -331,7 +332,8 @@ void conn_close(struct conn *c)
     conn_hold(c, 0);
     while (c->exchanges)
         exchange_abandon(c->exchanges);
-    /* A handler that finished from inside of its cancelled() scheduled nothing: it had no connection any more. */
+    /* A handler that finished from inside its cancelled() has scheduled nothing, because its connection was gone
+     * already. */
     if (c->protocol)
         c->protocol->done(c);
     if (c->prev)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * HTTP/1.1 on a server's connection. One request at a time: while it is answered the socket is not read, so a pipelining
- * peer is held back by TCP; what came with the same read waits in `in` (at most one read's worth).
+ * HTTP/1.1 on a server's connection. One request at a time: while it is answered the socket is not read, so TCP holds
+ * back a pipelining peer; what arrived with the same read is kept in `in` (at most one read's worth).
  */
 #include "net/exchange.h"
 #include "net/http1.h"
@@ -17,8 +17,8 @@ enum { OUTPUT_HIGH = 256 << 10 };
 
 struct http1 {
     struct buf in;      /* not parsed yet */
-    size_t scanned;     /* of it, without the end of a head */
-    struct exchange *x; /* the request under way */
+    size_t scanned;     /* bytes of it that do not contain the end of a head */
+    struct exchange *x; /* the request in progress */
     struct http1_body body;
     bool in_body, answering, keep_alive, chunked_out, head_put;
 };
@@ -43,7 +43,7 @@ int conn_http1_new(struct conn *c)
 }
 
 /* --- requests --- */
-/* An answer to what cannot be read as a request; the connection ends with it. */
+/* Answers input that cannot be parsed as a request, and closes the connection afterwards. */
 static void refuse(struct conn *c, int status, const char *text)
 {
     struct http1 *h = http1_of(c);
@@ -85,7 +85,7 @@ static void refuse_error(struct conn *c, int r, const struct err *e)
     refuse(c, status_of_error(r), text);
 }
 
-/* The head is whole: copies it, so that its strings live with the request. */
+/* The head is complete: copies it, so that its strings live as long as the request. */
 static int take_head(struct conn *c, const char *p, size_t n)
 {
     struct http1 *h = http1_of(c);
@@ -127,7 +127,8 @@ static void begin_request(struct conn *c, bool expects)
     struct exchange *x = h->x;
     bool keep_alive = h->keep_alive;
 
-    /* Whoever answers before the body is read ends the connection: the rest of the body is not worth reading. */
+    /* If the handler answers before the body is read, the connection is closed afterwards: the rest of the body is not
+     * worth reading. */
     if (!h->body.done)
         h->keep_alive = false;
     if (!exchange_begin(x)) {
@@ -176,11 +177,11 @@ static void read_body(struct conn *c, const char **p, size_t *n)
     }
     h->answering = true;
     h->in_body = false;
-    conn_set_deadline(c, 0); /* as long as the handler takes */
+    conn_set_deadline(c, 0); /* no deadline while the handler runs */
     exchange_dispatch(h->x);
 }
 
-/* Takes what it can off the input. Stops while a request is being answered. */
+/* Consumes as much input as possible. Stops while a request is being answered. */
 static void process(struct conn *c, char **p, size_t *n)
 {
     struct http1 *h = http1_of(c);
@@ -272,7 +273,7 @@ static void put_head(struct conn *c, struct exchange *x)
     bool length_known = x->head_only || (!x->streaming && (!x->q.trailers.n || x->q.version < 11));
 
     if (x->q.version < 11 && !length_known)
-        h->keep_alive = false; /* the end of the body is the end of the connection */
+        h->keep_alive = false; /* closing the connection marks the end of the body */
     if (c->draining || (c->peer_closed && !h->in.n))
         h->keep_alive = false;
     h->chunked_out = !length_known && x->q.version >= 11;
@@ -327,7 +328,7 @@ static void answered(struct conn *c)
     }
     conn_set_deadline(c, options(c)->idle_timeout_ns);
     if (h->in.n)
-        input(c, NULL, 0); /* what was pipelined */
+        input(c, NULL, 0); /* pipelined requests */
     if (!h->answering && !c->failed)
         stream_resume(&c->stream);
 }
@@ -364,7 +365,7 @@ static void timer(struct conn *c, int64_t now)
     struct http1 *h = http1_of(c);
 
     atomic_fetch_add_explicit(&c->worker->server->timeouts, 1, memory_order_relaxed);
-    if (!h->answering && (h->x || h->scanned)) { /* in the middle of a request: say why */
+    if (!h->answering && (h->x || h->scanned)) { /* in the middle of a request: send an error response */
         conn_set_deadline(c, NS_PER_S);
         refuse(c, 408, "the request took too long\n");
         conn_schedule(c);

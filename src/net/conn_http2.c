@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * HTTP/2 on a server's connection, by libnghttp2, which does the frames, HPACK, settings and flow control.
+ * HTTP/2 on a server's connection, using libnghttp2 for frames, HPACK, settings and flow control.
  *
- * Floods. What costs us something and the peer next to nothing is paid from a credit per connection: pings, settings,
- * priorities, window updates, empty frames cost one each, resets ten; requests and data earn some back, time does too.
- * Whoever runs out is sent away with ENHANCE_YOUR_CALM. nghttp2 itself bounds unread acknowledgements, entries of a
- * SETTINGS frame, CONTINUATION frames of a head and the rate of resets.
+ * Floods. Frames that cost us something and the peer next to nothing are charged to a credit per connection: pings,
+ * settings, priorities, window updates and empty frames cost one each, resets ten; requests, data and time add credit.
+ * A
+ * peer that runs out of credit is disconnected with ENHANCE_YOUR_CALM. nghttp2 itself limits unread acknowledgements,
+ * entries of a SETTINGS frame, CONTINUATION frames of a head and the rate of resets.
  *
- * Nothing in a callback of nghttp2 may free the session: a connection that must go is marked with conn_fail().
+ * No callback of nghttp2 may free the session: a connection that must be closed is marked with conn_fail().
  */
 #include "net/exchange.h"
 
@@ -21,7 +22,7 @@
 
 enum {
     FRAME_OUT_MAX = 16384,
-    BODY_LINGER_MAX = 64 << 20, /* of a request that was answered already */
+    BODY_LINGER_MAX = 64 << 20, /* for a request that was answered already */
     CREDIT_START = 2000,
     CREDIT_PER_SECOND = 200,
     CREDIT_PER_REQUEST = 10,
@@ -30,7 +31,7 @@ enum {
 struct http2 {
     nghttp2_session *session;
     int64_t credit, credit_at; /* see above; monotonic seconds of the last refill */
-    size_t data_credit;        /* bytes of data not yet turned into credit */
+    size_t data_credit;        /* bytes of data not yet converted to credit */
     int64_t last_active;
 };
 
@@ -121,14 +122,15 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *f, const uin
 
     if (!x)
         return 0;
-    x->head_bytes += name_n + value_n + 32; /* as SETTINGS_MAX_HEADER_LIST_SIZE counts */
+    x->head_bytes += name_n + value_n + 32; /* counted like SETTINGS_MAX_HEADER_LIST_SIZE */
     if (x->head_bytes > options(c)->max_head || x->q.headers.n >= options(c)->max_headers)
-        /* Too much: nghttp2 resets the stream and gives us no more of this head, however far it would unpack. */
+        /* Too large: nghttp2 resets the stream and passes no more of this head to us, whatever its decompressed
+         * size. */
         return x->state == EXCHANGE_READING ? NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE : 0;
     if (x->state == EXCHANGE_READING && exchange_account(x, name_n + value_n + 32) < 0)
         return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
     if (x->state != EXCHANGE_READING || f->headers.cat != NGHTTP2_HCAT_REQUEST)
-        return 0; /* trailers of a request: nobody wants them */
+        return 0; /* trailers of a request are ignored */
     if (n.n && n.p[0] == ':') {
         v = arena_str(&x->q.arena, v);
         if (!v.p)
@@ -195,7 +197,7 @@ static int on_data(nghttp2_session *session, uint8_t flags, int32_t id, const ui
     earn_bytes(c, n);
     if (!x)
         return 0;
-    if (x->state != EXCHANGE_READING) { /* thrown away; within reason, since some clients take a reset for a failure */
+    if (x->state != EXCHANGE_READING) { /* discarded, up to a limit, because some clients treat a reset as a failure */
         x->body_seen += n;
         if (x->answer_sent && x->body_seen > BODY_LINGER_MAX)
             nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, id, NGHTTP2_NO_ERROR);
@@ -221,15 +223,15 @@ static int on_stream_close(nghttp2_session *session, int32_t id, uint32_t error,
 }
 
 /* --- answers --- */
-/* What belongs to a connection of HTTP/1.1 and may not be said in HTTP/2. */
+/* True for headers that are specific to an HTTP/1.1 connection and not allowed in HTTP/2. */
 static bool is_hop_header(struct str name)
 {
     return str_is(name, "connection") || str_is(name, "keep-alive") || str_is(name, "transfer-encoding") ||
            str_is(name, "upgrade") || str_is(name, "proxy-connection");
 }
 
-/* The list with room for `more` in front, to be freed; NULL without memory. Not from the request's arena: while an answer
- * is streamed that belongs to the handler's thread. */
+/* The list with room for `more` entries at the front, to be freed; NULL without memory. Not allocated from the
+ * request's arena: while a response is streamed, that belongs to the handler's thread. */
 static nghttp2_nv *nv_list(const struct http_headers *h, size_t more, size_t *ret_n)
 {
     nghttp2_nv *nv = mem_alloc((h->n + more) * sizeof *nv);
@@ -250,7 +252,7 @@ static int submit_trailers(struct conn *c, struct exchange *x)
     return nv ? nghttp2_submit_trailer(http2_of(c)->session, x->stream_id, nv, n) : -ENOMEM;
 }
 
-/* Says how much goes into the next frame; send_data() copies it. */
+/* Returns how much goes into the next frame; send_data() copies it. */
 static ssize_t read_answer(nghttp2_session *session, int32_t id, uint8_t *p, size_t n, uint32_t *flags,
                            nghttp2_data_source *source, void *user)
 {
@@ -331,8 +333,8 @@ static void more(struct conn *c, struct exchange *x)
     nghttp2_session_resume_data(http2_of(c)->session, x->stream_id);
 }
 
-/* An answer to a request whose body is still coming: once it is out, a peer that goes on and on is told to stop sending
- * (RFC 9113, 8.1), by on_data() or, when time is up, by reset_if_stuck(). */
+/* After the response to a request whose body is still being received is sent, a peer that does not stop sending gets a
+ * reset (RFC 9113, 8.1), from on_data() or, when the time is up, from reset_if_stuck(). */
 static int on_frame_send(nghttp2_session *session, const nghttp2_frame *f, void *user)
 {
     struct conn *c = user;
@@ -404,7 +406,7 @@ static void idle_timer(struct conn *c, int64_t now)
     }
 }
 
-/* A peer that grants no window for an answer would hold its memory for ever. */
+/* A peer that grants no window for a response would hold its memory forever. */
 static bool reset_if_stuck(struct conn *c, struct exchange *x, int64_t now)
 {
     bool waits = x->state == EXCHANGE_FINISHED || (x->streaming && x->pieces);
@@ -418,7 +420,7 @@ static bool reset_if_stuck(struct conn *c, struct exchange *x, int64_t now)
     return true;
 }
 
-/* Requests that come too slowly are reset one by one; a connection without any is idle. */
+/* Requests that arrive too slowly are reset one by one; a connection without requests is idle. */
 static void timer(struct conn *c, int64_t now)
 {
     if (!c->n_exchanges) {
@@ -426,7 +428,7 @@ static void timer(struct conn *c, int64_t now)
         return;
     }
     for (struct exchange *x = c->exchanges, *next; x; x = next) {
-        bool head = !x->q.peer[0]; /* set when the head was complete */
+        bool head = !x->q.peer[0]; /* set when the head is complete */
 
         next = x->next;
         if (reset_if_stuck(c, x, now) || x->state != EXCHANGE_READING ||

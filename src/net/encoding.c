@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See encoding.h. */
+/* Decodes request bodies and encodes response bodies by content-encoding. See encoding.h. */
 #include "net/encoding.h"
 
 #include <errno.h>
@@ -7,7 +7,7 @@
 
 #include "net/server.h"
 
-enum { ENCODE_MIN = 1024 }; /* below it the headers eat the gain */
+enum { ENCODE_MIN = 1024 }; /* below this the headers outweigh the gain */
 
 int http_decode_body(const struct http_request *q, size_t max, struct buf *inflated, struct str *ret, struct err *e)
 {
@@ -37,7 +37,7 @@ int http_decode_body(const struct http_request *q, size_t max, struct buf *infla
     return 0;
 }
 
-/* The weight of a coding in an Accept-Encoding list: -1 when it is not there. */
+/* The weight of a coding in an Accept-Encoding list, -1 if it is not listed. */
 static double weight_of(struct str list, const char *name)
 {
     while (list.p) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See exchange.h and server.h: a request and its answer, whichever version of HTTP carries them. */
+/* A request and its response, independent of the version of HTTP. See exchange.h and server.h. */
 #include "net/exchange.h"
 
 #include <assert.h>
@@ -118,7 +118,7 @@ int exchange_set_target(struct exchange *x, struct str target)
     ptrdiff_t mark;
 
     q->target = target;
-    if (str_starts(target, STR("http://")) || str_starts(target, STR("https://"))) { /* the absolute form, to a proxy */
+    if (str_starts(target, STR("http://")) || str_starts(target, STR("https://"))) { /* absolute form */
         struct str rest = str_slice(target, target.p[4] == 's' ? 8 : 7, target.n);
         ptrdiff_t slash = str_find_char(rest, '/');
 
@@ -133,14 +133,15 @@ int exchange_set_target(struct exchange *x, struct str target)
     return 0;
 }
 
-/* From here on the exchange is the handler's. */
+/* From here on the handler owns the exchange. */
 static void hand_over(struct exchange *x)
 {
     x->state = EXCHANGE_HANDED;
     x->worker->n_handed++;
 }
 
-/* Once for a connection, when its first request has a head: the peer is there to be looked up, it waits for an answer. */
+/* Looks up the peer's uid, once per connection, when the head of its first request is complete: then the peer waits for
+ * a response, so its socket is open. */
 static void identify(struct conn *c)
 {
     if (c->identified)
@@ -174,7 +175,7 @@ bool exchange_begin(struct exchange *x)
     if (!s->o.begin)
         return true;
     hand_over(x);
-    x->discard = true; /* should it answer right away, from inside of begin() */
+    x->discard = true; /* in case it answers at once, from inside begin() */
     if (s->o.begin(s->o.arg, &x->q))
         return false;
     x->discard = false;
@@ -183,7 +184,7 @@ bool exchange_begin(struct exchange *x)
     return true;
 }
 
-/* Makes room for a body of known size at once: the length of the content, or of the gRPC message. */
+/* Reserves memory for a body of known size: the content length, or the length of the gRPC message. */
 static void reserve_body(struct exchange *x, const char *p, size_t n)
 {
     struct str length = http_headers_get(&x->q.headers, "content-length");
@@ -261,11 +262,11 @@ void exchange_abandon(struct exchange *x)
     }
     peers_ref(&x->worker->server->peers, x->peer);
     x->owns_peer = true;
-    leave_conn(x); /* first: the handler may finish from inside of cancelled(), and that frees it */
+    leave_conn(x); /* first: the handler may finish from inside cancelled(), which frees the exchange */
     exchange_cancel(x);
 }
 
-/* --- the answer --- */
+/* --- the response --- */
 int http_add_header(struct http_request *q, const char *name, struct str value)
 {
     return http_headers_add(&q->answer_headers, &q->arena, str_from(name), value);

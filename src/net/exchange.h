@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Inside the server: workers (one per loop), connections, exchanges (a request and its answer). All of a connection lives
- * on its worker's loop; what other threads touch of an exchange is named here.
+ * Internal to the server: workers (one per loop), connections, exchanges (a request and its response). Everything of a
+ * connection lives on its worker's loop; the fields of an exchange that other threads access are marked below.
  *
  *   exchange: READING ──────────> HANDED ────────────> FINISHED ──> freed
  *             (connection's)      (the handler's)      (connection's until all is sent)
@@ -23,7 +23,7 @@ struct worker;
 
 enum exchange_state { EXCHANGE_READING, EXCHANGE_HANDED, EXCHANGE_FINISHED };
 
-struct exchange_piece { /* of a streamed answer, on its way from another thread or waiting to be sent */
+struct exchange_piece { /* A piece of a streamed response, on its way from another thread or waiting to be sent. */
     struct loop_call call;
     struct exchange *x;
     struct exchange_piece *next;
@@ -32,24 +32,24 @@ struct exchange_piece { /* of a streamed answer, on its way from another thread 
 };
 
 struct exchange {
-    struct http_request q; /* first: the handler's pointer */
+    struct http_request q; /* must be first: the handler's pointer */
     struct conn *conn;     /* NULL once the connection is gone */
     struct worker *worker;
-    struct peer *peer;            /* who pays for its bytes; NULL on unix sockets */
-    struct exchange *prev, *next; /* of the connection */
+    struct peer *peer;            /* its bytes count against this peer; NULL on unix sockets */
+    struct exchange *prev, *next; /* list of the connection */
     int32_t stream_id;            /* HTTP/2 */
     enum exchange_state state;
     int64_t started;    /* monotonic */
-    int64_t touched;    /* when the answer last moved */
+    int64_t touched;    /* when the response last made progress */
     size_t head_bytes;  /* so far, decoded */
     struct buf body;    /* so far */
-    uint64_t body_seen; /* with what on_body took or what is thrown away */
-    size_t accounted;   /* of worker->server->buffered */
-    bool owns_peer;     /* has a reference of its own: the connection is gone */
+    uint64_t body_seen; /* including what on_body processed or what is discarded */
+    size_t accounted;   /* its share of worker->server->buffered */
+    bool owns_peer;     /* holds a reference of its own, because the connection is gone */
     bool discard;       /* answered before its body was read */
     bool head_only;     /* HEAD */
     bool bad_head, told_cancel, was_full, head_sent, answer_sent;
-    /* the answer on its way */
+    /* the response being sent */
     size_t answer_pos;
     bool streaming;
     struct exchange_piece *pieces, **pieces_tail;
@@ -58,17 +58,17 @@ struct exchange {
     atomic_bool is_cancelled;
 };
 
-/* What a version of HTTP does with a connection. */
+/* The operations of one version of HTTP on a connection. */
 struct conn_protocol {
     void (*input)(struct conn *c, char *p, size_t n);
-    void (*respond)(struct conn *c,
-                    struct exchange *x);              /* the head of the answer may go, and the body if it is there */
-    void (*more)(struct conn *c, struct exchange *x); /* a piece came, or the end of the stream */
-    void (*flush)(struct conn *c);                    /* move output into the stream; then it is flushed */
-    void (*timer)(struct conn *c, int64_t now);       /* deadlines of its requests */
-    void (*drain)(struct conn *c);                    /* finish what is under way, then close */
-    bool (*idle)(const struct conn *c);               /* nothing under way */
-    void (*done)(struct conn *c);                     /* frees c->state; exchanges are dealt with by then */
+    void (*respond)(struct conn *c, struct exchange *x); /* the head of the response may be sent, and the body if it is
+                                                       * there */
+    void (*more)(struct conn *c, struct exchange *x);    /* a piece came, or the end of the stream */
+    void (*flush)(struct conn *c);                       /* moves output into the stream, which is flushed afterwards */
+    void (*timer)(struct conn *c, int64_t now);          /* deadlines of its requests */
+    void (*drain)(struct conn *c);                       /* finish the requests in progress, then close */
+    bool (*idle)(const struct conn *c);                  /* no request in progress */
+    void (*done)(struct conn *c);                        /* frees c->state; no exchanges are left by then */
 };
 
 struct conn {
@@ -77,27 +77,27 @@ struct conn {
     struct conn *prev, *next;
     struct loop_timer timer;
     struct loop_call flush;
-    const struct conn_protocol *protocol; /* NULL until the first bytes tell */
+    const struct conn_protocol *protocol; /* NULL until the first bytes decide */
     void *state;
     struct exchange *exchanges;
-    int64_t deadline;       /* of the state it is in; 0 none */
+    int64_t deadline;       /* of the current state; 0: none */
     int64_t write_deadline; /* set while output waits */
-    size_t write_mark;      /* what waited when write_deadline was set */
-    size_t held;            /* input kept for later, counted among what the server buffers */
+    size_t write_mark;      /* bytes waiting when write_deadline was set */
+    size_t held;            /* bytes of input kept for later, counted in what the server buffers */
     unsigned n_exchanges;
     uint8_t preface_n;
     bool failed; /* closes at the end of this round */
     bool draining, is_tls, peer_closed;
-    bool closing;   /* no more requests; closes when the output is sent */
-    bool lingering; /* our side is shut; input is thrown away until the peer closes */
+    bool closing;   /* accepts no more requests; closes when the output is sent */
+    bool lingering; /* our side is shut down; input is discarded until the peer closes */
     size_t lingered;
     int64_t linger_end;
-    char preface[24]; /* first bytes, while they may be HTTP/2's */
+    char preface[24]; /* first bytes, while they may be the HTTP/2 preface */
     char peer[56];
     struct peer *from; /* NULL on unix sockets */
-    char *subject;     /* of a client certificate, or NULL */
+    char *subject;     /* of the client certificate, or NULL */
     bool identified;
-    uid_t uid; /* of the peer, once identified; HTTP_NO_UID when it is not known */
+    uid_t uid; /* of the peer, once identified; HTTP_NO_UID if unknown */
 };
 
 enum worker_state { WORKER_RUNNING, WORKER_DRAINING, WORKER_STOPPED };
@@ -138,36 +138,37 @@ struct http_server {
 
 /* exchange.c */
 struct exchange *exchange_new(struct conn *c);
-void exchange_free(struct exchange *x);                         /* out of its connection's list too */
-int exchange_set_target(struct exchange *x, struct str target); /* splits; copies nothing */
-/* The head is complete: asks begin(). False when the request is answered already and its body is to be thrown away. */
+void exchange_free(struct exchange *x);                         /* also removes it from its connection's list */
+int exchange_set_target(struct exchange *x, struct str target); /* splits without copying */
+/* The head is complete: calls begin(). False if the request is answered already and its body must be discarded. */
 bool exchange_begin(struct exchange *x);
-/* Counts n bytes of this request among what the server buffers; -ENOBUFS when that is too much. */
+/* Counts n bytes of this request in what the server buffers; -ENOBUFS if that is too much. */
 int exchange_account(struct exchange *x, size_t n);
-/* 0, or the status to answer with: 413, 503, 500; -1: on_body answered itself. */
+/* 0, or the status to answer with: 413, 503, 500; -1: on_body has answered. */
 int exchange_body(struct exchange *x, const char *p, size_t n);
 void exchange_dispatch(struct exchange *x); /* the request is complete */
-/* Answers for the server itself, before any handler saw it. */
+/* Answers on behalf of the server, before a handler has seen the request. */
 void exchange_refuse(struct exchange *x, int status, const char *text);
-void exchange_cancel(struct exchange *x);  /* tells the handler, once */
-void exchange_abandon(struct exchange *x); /* the connection or stream is gone: frees, or leaves to the handler */
-/* Next bytes of the answer, empty when there are none for now; *ret_end: none will follow. */
+void exchange_cancel(struct exchange *x);  /* notifies the handler, once */
+void exchange_abandon(struct exchange *x); /* the connection or stream is gone: frees it, or leaves it to the handler */
+/* The next bytes of the response, empty if there are none at present; *ret_end: none will follow. */
 struct str exchange_output(struct exchange *x, bool *ret_end);
-void exchange_sent(struct exchange *x, size_t n); /* takes them off */
+void exchange_sent(struct exchange *x, size_t n); /* consumes them */
 bool exchange_has_body(const struct exchange *x);
-size_t exchange_length(const struct exchange *x); /* of an answer that is not a stream */
+size_t exchange_length(const struct exchange *x); /* of a response that is not streamed */
 const char *worker_date(struct worker *w);
 
 /* conn.c */
-/* from: the connection counted for its peer, or NULL; taken over. */
+/* from: the peer that the connection is counted for, or NULL; ownership is taken. */
 void conn_open(struct worker *w, int fd, const char *peer, struct peer *from);
-/* Frees: only from the top of a callback. What runs inside a protocol says conn_fail(), which closes a little later. */
+/* Frees c: only from the top of a callback. Code inside a protocol calls conn_fail(), which closes it later in this
+ * round. */
 void conn_close(struct conn *c);
 void conn_fail(struct conn *c);
 void conn_schedule(struct conn *c);                       /* flush at the end of this round */
 void conn_set_deadline(struct conn *c, int64_t after_ns); /* from now; 0: none */
-int conn_hold(struct conn *c, size_t n); /* n bytes of input are kept now; -ENOBUFS when the server holds too much */
-void conn_finish_output(struct conn *c); /* closes once the output is sent, in a way the peer can read */
+int conn_hold(struct conn *c, size_t n); /* n bytes of input are kept now; -ENOBUFS if the server holds too much */
+void conn_finish_output(struct conn *c); /* closes when the output is sent, such that the peer can still read it */
 int64_t conn_body_deadline(const struct conn *c, const struct exchange *x);
 void worker_maybe_stopped(struct worker *w);
 

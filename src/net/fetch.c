@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See fetch.h. */
+/* Runs one HTTP request to its end on a loop of its own. See fetch.h. */
 #include "net/fetch.h"
 
 #include <errno.h>

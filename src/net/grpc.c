@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See grpc.h. */
+/* Framing, compression and status of unary gRPC calls, for both sides. See grpc.h. */
 #include "net/grpc.h"
 
 #include <errno.h>
@@ -13,7 +13,7 @@
 #include "net/server.h"
 
 #define ACCEPTED "gzip,zstd,deflate,identity"
-enum { COMPRESS_MIN = 1024 }; /* bytes of an answer */
+enum { COMPRESS_MIN = 1024 }; /* size of a response */
 
 void grpc_status_set(struct grpc_status *s, enum grpc_code code, const char *fmt, ...)
 {
@@ -132,7 +132,7 @@ int grpc_frame(struct buf *b, struct str message, enum compression c, int level,
     return 0;
 }
 
-/* One message and nothing behind it, inflated. Shared by both sides; fills the status on failure. */
+/* Reads exactly one message, and decompresses it. Used by both sides; fills in the status on failure. */
 static int take_message(struct str body, struct str encoding, size_t max, struct buf *inflated, struct str *ret,
                         struct grpc_status *st)
 {
@@ -207,7 +207,7 @@ static void add_status(struct http_request *q, const struct grpc_status *s, bool
     }
 }
 
-/* A message worth it is compressed with the first coding that the client names and we have. */
+/* A message that is large enough is compressed with the first coding of the client's list that we support. */
 static void put_message(struct http_request *q, struct str message)
 {
     struct str list = http_headers_get(&q->headers, "grpc-accept-encoding");

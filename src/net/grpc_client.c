@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See grpc_client.h. */
+/* A unary gRPC call as one HTTP/2 request: its headers, and the status from the response. See grpc_client.h. */
 #include "net/grpc_client.h"
 
 #include <errno.h>

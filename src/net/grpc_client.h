@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A unary gRPC call over a client of HTTP/2. All on the client's loop; see client.h for who owns what. */
+/* A unary gRPC call over an HTTP/2 client. Everything runs on the client's loop; see client.h for ownership. */
 #ifndef NET_GRPC_CLIENT_H
 #define NET_GRPC_CLIENT_H
 
@@ -7,22 +7,22 @@
 #include "net/grpc.h"
 
 struct grpc_call {
-    /* --- the question: the caller's until done() --- */
+    /* --- the request: owned by the caller until done() --- */
     struct str path;    /* "/package.Service/Method" */
     struct str message; /* framed and compressed here, on the loop … */
-    struct str framed;  /* … or given ready, by grpc_frame(), on a thread that has the time */
+    struct str framed;  /* … or framed beforehand by grpc_frame(), on a thread that has the time */
     enum compression compression;
     int level;
     const struct http_header *headers;
     size_t n_headers;
-    int64_t timeout_ns;                /* also told to the peer; 0: none */
-    size_t max_answer;                 /* [4 MiB] inflated */
+    int64_t timeout_ns;                /* also sent to the peer; 0: none */
+    size_t max_answer;                 /* [4 MiB] decompressed */
     void (*done)(struct grpc_call *c); /* exactly once, never from inside grpc_call_start() */
     void *user;
 
-    /* --- the answer: valid from done() to grpc_call_done() --- */
-    struct grpc_status status; /* of the peer, or made from what went wrong on the way */
-    bool from_peer;            /* the status is the peer's own word */
+    /* --- the response: valid from done() to grpc_call_done() --- */
+    struct grpc_status status; /* from the peer, or derived from the error of the connection */
+    bool from_peer;            /* the status was sent by the peer */
     struct str answer;
 
     /* --- private --- */
@@ -32,9 +32,9 @@ struct grpc_call {
     char timeout_text[24];
 };
 
-/* 0, or a negative errno when it cannot be started (then there is no done(), and the words are in c->status). */
+/* 0, or a negative errno if it cannot be started (then done() is not called, and c->status has the error message). */
 int grpc_call_start(struct client *client, struct grpc_call *c);
 void grpc_call_cancel(struct grpc_call *c);
-void grpc_call_done(struct grpc_call *c); /* frees the answer */
+void grpc_call_done(struct grpc_call *c); /* frees the response */
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * google.rpc.Status with RetryInfo, both ways; see grpc.h. The only protobuf that src/net knows, so a varint of its own:
+ * google.rpc.Status with RetryInfo, both ways; see grpc.h. This is the only protobuf in src/net, so it has a varint of
+ * its own:
  *
  *   Status    { 1: code varint, 2: message bytes, 3: details (repeated Any) }
  *   Any       { 1: type_url "type.googleapis.com/google.rpc.RetryInfo", 2: value }
@@ -69,7 +70,7 @@ static int get_varint(struct str *s, uint64_t *ret)
     return -EBADMSG;
 }
 
-/* The next field: its number, and either a value (number) or bytes. 0 at the end, 1 for a field. */
+/* Reads the next field: its number, and either a number or bytes. Returns 0 at the end, 1 for a field. */
 static int get_field(struct str *s, uint64_t *ret_field, uint64_t *ret_value, struct str *ret_bytes)
 {
     uint64_t key, n;
@@ -120,7 +121,7 @@ static int get_delay(struct str info, int64_t *ret)
     }
     if (r < 0)
         return r;
-    if ((int64_t) seconds < 0 || nanos >= NS_PER_S) /* "not before the past" */
+    if ((int64_t) seconds < 0 || nanos >= NS_PER_S) /* a negative or invalid delay means none */
         seconds = nanos = 0;
     *ret = (int64_t) MIN(seconds, 86400) * NS_PER_S + (int64_t) nanos;
     return 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See h2.h. */
+/* Creates sessions of libnghttp2 with wick's allocator and limits. See h2.h. */
 #include "net/h2.h"
 
 #include <errno.h>

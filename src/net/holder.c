@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See holder.h. /proc/net/tcp and tcp6 give the inode of the listening socket:
+ * Finds the process that holds a TCP port, see holder.h. /proc/net/tcp and tcp6 give the inode of the listening socket:
  *   sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
  *    0: 0100007F:10DD 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 12345 1 …
- * and a link /proc/PID/fd/N -> "socket:[12345]" the process.
+ * and a link /proc/PID/fd/N -> "socket:[12345]" gives the process.
  */
 #include "net/holder.h"
 
@@ -25,7 +25,7 @@ static bool inode_in(const char *path, int port, unsigned long *ret)
     if (fd_read_file(path, 16 << 20, &b, NULL) < 0)
         return false;
     text = buf_str(&b);
-    str_cut(&text, '\n'); /* the titles */
+    str_cut(&text, '\n'); /* the header line */
     while (text.p) {
         char copy[256];
         unsigned local_port, state;

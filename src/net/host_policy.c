@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See host_policy.h. Uses nothing of net: the SDK links this file alone. */
+/* Checks Host and Origin headers, see host_policy.h. Uses nothing else of net: the SDK links only this file. */
 #include "net/host_policy.h"
 
 #include <arpa/inet.h>

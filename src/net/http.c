@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See http.h. */
+/* Headers, URLs, query strings, cookies and dates of HTTP. See http.h. */
 #include "net/http.h"
 
 #include <errno.h>

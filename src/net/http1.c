@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See http1.h. */
+/* Parser and writer of HTTP/1.1 heads and bodies. See http1.h. */
 #include "net/http1.h"
 
 #include <errno.h>
 #include <string.h>
 
-enum { CHUNK_OVERHEAD_MAX = 16384 }; /* extensions, trailers, and one-byte chunks run against this */
+enum { CHUNK_OVERHEAD_MAX = 16384 }; /* limit on extensions, trailers, and lines around tiny chunks */
 
 /* --- heads --- */
 ssize_t http1_head_length(const char *p, size_t n, size_t from, size_t limit)
@@ -23,7 +23,7 @@ ssize_t http1_head_length(const char *p, size_t n, size_t from, size_t limit)
     return n >= limit ? -EMSGSIZE : 0;
 }
 
-/* Cuts a line off, without its CRLF or LF. */
+/* Takes one line off, without its CRLF or LF. */
 static bool next_line(char **p, char *end, struct str *ret)
 {
     char *nl = memchr(*p, '\n', (size_t) (end - *p));
@@ -55,7 +55,7 @@ static int parse_header_line(struct str line, struct arena *a, struct http_heade
         return err_set(e, -EBADMSG, "a header name with a character that may not be there");
     if (!http_value_ok(value))
         return err_set(e, -EBADMSG, "a header value with a control character");
-    q = (char *) (uintptr_t) name.p; /* the head is ours to fold */
+    q = (char *) (uintptr_t) name.p; /* the head may be changed in place */
     for (uint32_t i = 0; i < name.n; i++)
         if (q[i] >= 'A' && q[i] <= 'Z')
             q[i] |= 32;
@@ -83,7 +83,7 @@ static int parse_length(struct str s, uint64_t *ret)
 {
     uint64_t v = 0;
 
-    if (!s.n || s.n > 18) /* digits only: str_to_u64 would take a sign */
+    if (!s.n || s.n > 18) /* digits only: str_to_u64 would accept a sign */
         return -EBADMSG;
     for (uint32_t i = 0; i < s.n; i++) {
         if (s.p[i] < '0' || s.p[i] > '9')
@@ -94,7 +94,8 @@ static int parse_length(struct str s, uint64_t *ret)
     return 0;
 }
 
-/* What frames the body, by headers alone. Anything two parsers could read differently is refused. */
+/* Determines the framing of the body from the headers alone. Anything that two parsers could read differently is
+ * refused. */
 static int parse_framing(struct http1_head *h, struct err *e)
 {
     bool has_length = false, has_coding = false;
@@ -270,7 +271,7 @@ static int chunk_size_digit(struct http1_body *b, char c)
     return 1;
 }
 
-/* One byte of what is around the data of chunks. */
+/* Processes one byte outside the data of chunks. */
 static int chunk_step(struct http1_body *b, char c)
 {
     int r;
@@ -324,7 +325,7 @@ static int chunked_next(struct http1_body *b, const char **p, size_t *n, struct 
         if (b->state == DATA) {
             *ret = take_data(b, p, n);
             if (ret->n >= 64)
-                b->overhead = 0; /* honest chunks pay their way */
+                b->overhead = 0; /* chunks of a reasonable size reset the limit */
             if (!b->left)
                 b->state = DATA_CR;
             return 0;

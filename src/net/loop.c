@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See loop.h.
+ * The event loop: epoll, timers, calls from other threads, and groups of loops. See loop.h.
  *
- * A callback can free a source whose event is still waiting in the batch that epoll returned: loop_io_remove() looks
- * through the rest of the batch and blanks it. Timers are an intrusive pairing heap: no allocation, O(1) set, amortised
- * O(log n) removal; connections keep one timer and move it lazily, so the heap stays as large as the connections are.
+ * A callback can free a source whose event is still in the batch that epoll returned: loop_io_remove() searches the
+ * rest
+ * of the batch and clears it. Timers are an intrusive pairing heap: no allocation, O(1) set, amortised O(log n)
+ * removal;
+ * a connection keeps one timer and moves it lazily, so the heap has at most one entry per connection.
  */
 #include "net/loop.h"
 
@@ -31,7 +33,7 @@ struct loop {
     struct loop_io queue_io;
     struct loop_timer *timers; /* root of the heap */
     struct loop_call *deferred, **deferred_tail;
-    struct loop_call *running; /* those of this pass that did not run yet */
+    struct loop_call *running; /* calls of this pass that have not run yet */
     struct epoll_event batch[LOOP_BATCH];
     int batch_n, batch_pos;
     int64_t now;
@@ -41,8 +43,8 @@ struct loop {
 };
 
 /* --- the watchdog: a diagnostic mode, for tests --- */
-/* CPU time that a callback may take, or 0 when nobody watches. CPU time, because a busy machine may stop a thread for any
- * time in the middle of the shortest callback. */
+/* CPU time that a callback may take, or 0 if the watchdog is off. CPU time, because a busy machine may suspend a thread
+ * for any time in the middle of the shortest callback. */
 static _Atomic int64_t watch_limit;
 
 static void watch_init(void)
@@ -147,7 +149,7 @@ static struct loop_timer *timer_merge_pairs(struct loop_timer *list)
         if (b)
             b->next = b->prev = NULL;
         a = timer_meld(a, b);
-        a->next = pairs; /* the list of pairs, newest first, borrows next */
+        a->next = pairs; /* the list of pairs, newest first, uses next */
         pairs = a;
     }
     while (pairs) {
@@ -196,7 +198,7 @@ void loop_timer_set(struct loop *l, struct loop_timer *t, int64_t at)
 
 static void run_timers(struct loop *l)
 {
-    /* Those set by a callback to a time already past wait for the next round: sockets get their turn. */
+    /* Timers that a callback sets to a time already past wait for the next round, so that sockets get their turn. */
     int64_t until = l->now;
 
     while (l->timers && l->timers->at <= until) {
@@ -243,7 +245,7 @@ static void run_calls(struct queue_item *list)
         struct loop_call *c = container_of(list, struct loop_call, item);
         int64_t began = watch_begin();
 
-        list = list->next; /* the call is gone after it ran */
+        list = list->next; /* the call may be freed while it runs */
         c->run(c);
         watch_end(began, "message");
     }
@@ -254,7 +256,7 @@ static void queue_ready(struct loop_io *io, uint32_t events)
     run_calls(queue_take_all(&io->loop->queue));
 }
 
-/* One pass: what these defer again waits for the next round, so that no connection starves the others. */
+/* One pass: calls that are deferred again wait for the next round, so that no connection starves the others. */
 static void run_deferred(struct loop *l)
 {
     l->running = l->deferred;
@@ -315,7 +317,7 @@ void loop_free(struct loop *l)
             run_deferred(l);
         loop_io_remove(&l->queue_io);
     }
-    while (l->timers) /* their owners outlive us and may cancel later */
+    while (l->timers) /* their owners outlive the loop and may cancel them later */
         loop_timer_cancel(l->timers);
     queue_done(&l->queue);
     fd_close(l->epoll_fd);
@@ -328,7 +330,7 @@ static int wait_ms(const struct loop *l, int64_t timeout_ns)
     int64_t ns = timeout_ns;
 
     if (l->timers) {
-        int64_t left = l->timers->at - clock_mono(); /* not inside of MAX(), which would read the clock twice */
+        int64_t left = l->timers->at - clock_mono(); /* not inside MAX(), which would read the clock twice */
 
         left = MAX(left, 0);
         ns = ns < 0 ? left : MIN(ns, left);
@@ -381,8 +383,8 @@ static int run_until_stopped(struct loop *l)
     }
 }
 
-/* A write to a peer that is gone must be an error, not a signal: plain sockets ask for that, TLS libraries cannot. Blocked
- * on this thread for as long as the loop runs; what came meanwhile is thrown away. */
+/* A write to a closed connection must be an error, not a signal. Plain sockets request that with a flag, TLS libraries
+ * cannot. SIGPIPE is blocked on this thread while the loop runs; a pending one is discarded at the end. */
 int loop_run(struct loop *l)
 {
     struct timespec now = {0};

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See peer_uid.h. The peer's socket is the one whose local address is our peer's and whose remote address is ours. Three
- * things make an entry count: both addresses and ports are equal, its state is that of an open connection, and it has an
- * inode. A socket whose process closed it (TIME_WAIT, an orphan in FIN_WAIT) has none and appears with uid 0; one in
- * SYN_SENT with the same addresses is another process's attempt to reuse the port and not our peer.
+ * Looks up the uid of a connection's peer, see peer_uid.h. The peer's socket is the one whose local address is our
+ * peer's and whose remote address is ours. An entry of the socket table counts if both addresses and ports are equal,
+ * its state is that of an open connection, and it has an inode. A socket whose process has closed it (TIME_WAIT, an
+ * orphan in FIN_WAIT) has no inode and is listed with uid 0; one in SYN_SENT with the same addresses is another
+ * process's attempt to reuse the port and not our peer.
  */
 #include "net/peer_uid.h"
 
@@ -29,7 +30,7 @@
 enum { TABLE_MAX = 64 << 20 };
 
 struct end {
-    uint32_t address[4]; /* network byte order; the first one of IPv4 */
+    uint32_t address[4]; /* network byte order; IPv4 uses the first one only */
     uint16_t port;       /* network byte order */
 };
 
@@ -52,7 +53,7 @@ static bool put_end(const struct address *a, struct end *ret)
         const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *) &a->sa;
 
         ret->port = v6->sin6_port;
-        if (IN6_IS_ADDR_V4MAPPED(&v6->sin6_addr)) /* of a socket that takes both: in the table as IPv4 */
+        if (IN6_IS_ADDR_V4MAPPED(&v6->sin6_addr)) /* on a socket for both families: listed in the table as IPv4 */
             memcpy(ret->address, &v6->sin6_addr.s6_addr[12], sizeof ret->address[0]);
         else
             memcpy(ret->address, &v6->sin6_addr, sizeof ret->address);

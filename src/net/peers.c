@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See peers.h. */
+/* The table of peer addresses and what each of them holds. See peers.h. */
 #include "net/peers.h"
 
 #include <errno.h>
@@ -26,7 +26,7 @@ void peers_done(struct peers *p)
     pthread_mutex_destroy(&p->lock);
 }
 
-/* False for what is no internet address. */
+/* Negative if it is not an internet address. */
 static int key_of(const struct address *from, uint64_t key[2])
 {
     const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *) &from->sa;

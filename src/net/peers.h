@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What one peer address holds of a server: its connections, and the bytes of its requests in memory. One entry for an IPv4
- * address, one for a /64 of IPv6 (a single machine has all of its addresses at will); none for unix sockets. An entry lives
- * while something refers to it. Safe from any thread.
+ * What one peer address uses of a server: its connections, and the bytes of its requests in memory. There is one entry
+ * per IPv4 address and per /64 of IPv6 (a single machine can use all addresses of a /64); none for unix sockets. An
+ * entry lives while something refers to it. Safe from any thread.
  */
 #ifndef NET_PEERS_H
 #define NET_PEERS_H
@@ -17,7 +17,7 @@ struct address;
 struct peer {
     struct peer *next;
     uint64_t key[2];
-    unsigned refs, connections; /* under the lock */
+    unsigned refs, connections; /* protected by the lock */
     atomic_size_t buffered;
 };
 
@@ -30,12 +30,12 @@ struct peers {
 
 void peers_init(struct peers *p);
 void peers_done(struct peers *p);
-/* Counts one more connection of this address. 0 with *ret, which is NULL for unix sockets; -EUSERS when there are max
+/* Counts one more connection of this address. 0 with *ret, which is NULL for unix sockets; -EUSERS if there are max
  * already; -ENOMEM. */
 int peers_connect(struct peers *p, const struct address *from, unsigned max, struct peer **ret);
-/* Ends a connection and its reference. e may be NULL, as in the others. */
+/* Ends a connection and drops its reference. e may be NULL, here and below. */
 void peers_disconnect(struct peers *p, struct peer *e);
-/* For what outlives the connection. */
+/* For requests that outlive the connection. */
 void peers_ref(struct peers *p, struct peer *e);
 void peers_unref(struct peers *p, struct peer *e);
 

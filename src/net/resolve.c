@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See resolve.h. The thread may outlive the loop by many seconds (a name server that does not answer), so it never touches
- * the loop without the lock: cancelling clears `loop` under it, and whoever lets go last frees.
+ * Resolves names on a thread of its own, see resolve.h. The thread may outlive the loop by many seconds (if a name
+ * server does not answer), so it never touches the loop without the lock: cancelling clears `loop` under it, and the
+ * last user frees the object.
  */
 #include "net/resolve.h"
 
@@ -13,7 +14,7 @@
 
 struct resolve {
     struct loop_call call;
-    pthread_mutex_t lock; /* guards loop */
+    pthread_mutex_t lock; /* protects loop */
     struct loop *loop;    /* NULL once cancelled */
     struct address_parts parts;
     void (*done)(void *arg, int n, const struct address *list, const struct err *e);
@@ -33,7 +34,7 @@ static void come_home(struct loop_call *c)
 {
     struct resolve *r = container_of(c, struct resolve, call);
 
-    pthread_mutex_lock(&r->lock); /* the thread may still be about to let go of it */
+    pthread_mutex_lock(&r->lock); /* wait until the thread has released the lock */
     pthread_mutex_unlock(&r->lock);
     if (r->loop)
         r->done(r->arg, r->n, r->list, &r->e);
@@ -94,6 +95,6 @@ void resolve_cancel(struct resolve *r)
     if (!r)
         return;
     pthread_mutex_lock(&r->lock);
-    r->loop = NULL; /* if the answer is on its way already, come_home() finds this */
+    r->loop = NULL; /* if the call is posted already, come_home() sees this */
     pthread_mutex_unlock(&r->lock);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Names to addresses without blocking a loop: the resolver of libc runs on a short-lived thread and the answer comes home
- * as a call on the loop. Numeric addresses and unix paths are answered at once.
+ * Resolves names to addresses without blocking a loop: libc's resolver runs on a short-lived thread, and the answer is
+ * delivered as a call on the loop. Numeric addresses and unix paths are answered at once.
  */
 #ifndef NET_RESOLVE_H
 #define NET_RESOLVE_H
@@ -13,11 +13,11 @@ enum { RESOLVE_MAX = 8 };
 
 struct resolve;
 
-/* done runs on the loop's thread, from inside this call or later, exactly once unless cancelled: n addresses, or a negative
- * errno with words. *ret is NULL when it is done already. */
+/* done runs on the loop's thread, from inside this call or later, exactly once unless cancelled: n addresses, or a
+ * negative errno with an error message. *ret is NULL if it has run already. */
 int resolve_start(struct loop *l, const struct address_parts *p,
                   void (*done)(void *arg, int n, const struct address *list, const struct err *e), void *arg,
                   struct resolve **ret);
-void resolve_cancel(struct resolve *r); /* takes NULL */
+void resolve_cancel(struct resolve *r); /* accepts NULL */
 
 #endif

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See server.h: listeners, the dealing of connections over the workers' loops, and the end.
+ * Listeners, the distribution of connections over the workers' loops, and the shutdown. See server.h.
  *
- * Listeners live on the first loop; an accepted socket travels to its worker in a message. Stopping: every worker closes
- * its idle connections, lets the others finish until the grace is over, and is stopped when it has neither connections
- * nor requests in handlers' hands; the last one tells.
+ * Listeners live on the first loop; an accepted socket is passed to its worker in a message. Stopping: every worker
+ * closes
+ * its idle connections, lets the others finish until the grace period is over, and stops when it has neither
+ * connections
+ * nor requests held by handlers; the last one reports that the server has stopped.
  */
 #include "net/server.h"
 
@@ -32,7 +34,7 @@ struct arrival {
     char peer[ADDRESS_TEXT_MAX];
 };
 
-/* --- arrivals --- */
+/* --- new connections --- */
 static void on_arrival(struct loop_call *call)
 {
     struct arrival *a = container_of(call, struct arrival, call);
@@ -88,7 +90,8 @@ static void listener_ready(struct loop_io *io, uint32_t events)
             continue;
         }
         if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-            /* No descriptor left: look away for a moment instead of spinning on a backlog that cannot be taken. */
+            /* No file descriptor is left: pause for a moment instead of spinning on a backlog that cannot be
+             * accepted. */
             loop_io_set(io, 0);
             loop_timer_set(io->loop, &l->backoff, loop_now(io->loop) + 100 * NS_PER_MS);
         }
@@ -149,8 +152,8 @@ static int listener_new(struct http_server *s, const struct address_parts *parts
     return 0;
 }
 
-/* Every address of a name, on one port: clients of "localhost" come by IPv4 or by IPv6. Those that this machine does not
- * have are passed over; *list holds what is open, on failure too. */
+/* Listens on every address of a name, on one port: clients of "localhost" connect by IPv4 or IPv6. Addresses that this
+ * machine does not have are skipped; *list holds the open sockets, on failure too. */
 static int listen_all(struct http_server *s, const struct address_parts *parts, int *ret_port, struct listener **list,
                       struct err *e)
 {
@@ -204,7 +207,7 @@ int http_server_listen(struct http_server *s, const char *text, int *ret_port, s
     return r;
 }
 
-/* --- the end --- */
+/* --- shutdown --- */
 static void drain_conns(struct worker *w)
 {
     for (struct conn *c = w->conns, *next; c; c = next) {
@@ -246,7 +249,7 @@ static void worker_stop(struct loop_call *call)
     if (w == &s->workers[0]) {
         for (struct listener *l = s->listeners; l; l = l->next)
             listener_close(l);
-        /* Only now the others: what was dealt to them is in their queues already, before this. */
+        /* Stop the others only now: connections passed to them are in their queues already, ahead of this call. */
         for (unsigned i = 1; i < s->o.n_loops; i++)
             loop_post(s->workers[i].loop, &s->workers[i].stop_call);
     }
@@ -293,7 +296,7 @@ void http_server_stop_wait(struct http_server *s, int64_t grace_ns)
     pthread_mutex_destroy(&w.lock);
 }
 
-/* --- birth --- */
+/* --- creation --- */
 static void fill_defaults(struct http_server_options *o)
 {
 #define DEFAULT(field, value)   \
@@ -341,7 +344,7 @@ int http_server_new(const struct http_server_options *o, struct http_server **re
                                         .grace.fire = grace_over,
                                         .date_second = -1};
     peers_init(&s->peers);
-    s->o.loops = NULL; /* the caller's array; workers know theirs */
+    s->o.loops = NULL; /* the caller's array; each worker has its own loop */
     *ret = s;
     return 0;
 }

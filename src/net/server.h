@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An HTTP server: HTTP/1.1 and HTTP/2 (by ALPN or prior knowledge) on TCP and unix sockets, plain or TLS, one interface
- * for both. Connections are accepted once and dealt round-robin over the loops given.
+ * An HTTP server: HTTP/1.1 and HTTP/2 (by ALPN or prior knowledge) on TCP and unix sockets, plain or TLS, with one
+ * interface for both. One loop accepts connections and distributes them round-robin over the given loops.
  *
  * A handler gets a whole request and answers it now or later, from any thread:
  *
@@ -10,12 +10,13 @@
  *         if (!str_is(q->path, "/x"))
  *             http_reply(q, 404, "text/plain", STR("not here\n"));   // finished
  *         else
- *             hand_to_a_worker(q);                                    // who calls http_reply() or http_finish()
+ *             hand_to_a_worker(q);                                    // which calls http_reply() or http_finish()
  *     }
  *
- * From handle() until http_finish() the request is the handler's, whatever happens to the connection: a peer that goes
- * away is told by q->cancelled and http_is_cancelled(), and the handler finishes as always. Exactly one finish per
- * request. After it, nothing of q may be touched but in q->released.
+ * From handle() until http_finish() the handler owns the request, whatever happens to the connection: if the peer
+ * disconnects, q->cancelled and http_is_cancelled() report it, and the handler finishes as usual. Exactly one finish
+ * per
+ * request. After it, q must not be accessed except in q->released.
  */
 #ifndef NET_SERVER_H
 #define NET_SERVER_H
@@ -27,57 +28,62 @@
 #define HTTP_NO_UID ((uid_t) -1)
 
 struct http_request {
-    /* --- the question; all strings live as long as the request --- */
+    /* --- the request; all strings live as long as the request --- */
     struct str method, target, path, query, scheme,
-        authority; /* path as sent, still percent-coded; query without '?' */
+        authority; /* path as sent, still percent-encoded; query without '?' */
     struct http_headers headers;
-    struct str body; /* whole, as sent (see net/encoding.h for content-encoding); empty when on_body took it */
+    struct str body; /* complete, as sent (see net/encoding.h for content-encoding); empty if on_body processed it */
     int version;     /* 10, 11 or 20 */
     bool tls;
     const char *peer;         /* "127.0.0.1:1234"; for logs and limits */
     const char *peer_subject; /* of the verified client certificate, "" without one */
     uid_t peer_uid;           /* of a peer on this machine, with http_server_options.identify_peers; else HTTP_NO_UID */
     void *server_arg;         /* of http_server_options */
-    struct arena arena;       /* for whatever lives as long as the request; belongs to whoever holds the request */
+    struct arena arena;       /* for data that lives as long as the request; used only by the thread that holds the
+                               * request */
 
     /* --- what a begin() hook may change, before the body is read --- */
     size_t max_body;
-    /* Takes the body in pieces as they come, on the loop's thread; negative: answer 500, or has answered itself. The
-     * limit still holds. handle() follows when the body is complete. */
+    /* Receives the body in pieces as they arrive, on the loop's thread; negative: answer 500, unless it has answered
+     * itself. The limit still applies. handle() follows when the body is complete. */
     int (*on_body)(struct http_request *q, struct str piece);
 
-    /* --- the handler's; set in begin() or handle(), called on the loop's thread --- */
+    /* --- owned by the handler; set in begin() or handle(), called on the loop's thread --- */
     void *user;
-    void (*cancelled)(struct http_request *q); /* the peer went away before the answer was sent; at most once */
+    void (*cancelled)(struct http_request *q); /* the peer disconnected before the response was sent; at most once */
     void (*drained)(struct http_request *q);   /* a stream that was full has room again */
     void (*released)(struct http_request *q);  /* the last call: free `user` here */
 
-    /* --- the answer --- */
+    /* --- the response --- */
     int status; /* 200 unless set */
     struct http_headers answer_headers, trailers;
-    struct buf answer;       /* body to send, taken over */
-    struct str answer_const; /* instead: bytes that outlive the request (assets), not copied or freed */
+    struct buf answer;       /* body to send; ownership is taken */
+    struct str answer_const; /* instead: bytes that outlive the request (assets), neither copied nor freed */
 };
 
 /* --- answering: any thread, one at a time --- */
-/* Strings are copied. -EINVAL for what a header may not hold. content-length, date and connection are the server's. */
+/* Copies the strings. -EINVAL for bytes that a header may not hold. The server adds content-length, date and
+ * connection. */
 int http_add_header(struct http_request *q, const char *name, struct str value);
 int http_add_trailer(struct http_request *q, const char *name, struct str value);
 /* Sends status, headers, body (answer or answer_const), trailers; or ends a stream. */
 void http_finish(struct http_request *q);
-/* The short form: a copied body with its type (NULL: no body), finished. */
+/* Short form: sends a copied body with its type (NULL: no body) and finishes. */
 void http_reply(struct http_request *q, int status, const char *content_type, struct str body);
-/* {"error":…}-less plain text with printf, for errors. */
+/* Plain text with printf, for errors. */
 void http_reply_text(struct http_request *q, int status, const char *fmt, ...) _printf_(3, 4);
 bool http_is_cancelled(const struct http_request *q);
-/* Hands the body's memory over to whoever keeps it longer than the request; q->body points into it from then on. */
+/* Transfers the body's memory to an owner that keeps it longer than the request; q->body points into it from then
+ * on. */
 void http_take_body(struct http_request *q, struct buf *ret);
 
-/* Streams: sends the head now (headers added later are lost, trailers are not), then pieces, then http_finish(). Of one request these must come from one thread at a time. */
+/* Streams: sends the head now (headers added later are lost, trailers are not), then pieces, then http_finish(). For
+ * one request these must be called from one thread at a time. */
 enum { HTTP_STREAM_HIGH = 256 << 10, HTTP_STREAM_LOW = 64 << 10, HTTP_STREAM_MAX = 16 << 20 };
 int http_stream_start(struct http_request *q);
-/* Copies. Returns the bytes that wait to be sent: beyond HTTP_STREAM_HIGH stop until q->drained (called once it is below
- * HTTP_STREAM_LOW). -EAGAIN beyond HTTP_STREAM_MAX, nothing taken; -ECANCELED when the peer is gone; -ENOMEM. */
+/* Copies. Returns the number of bytes that wait to be sent: if it is more than HTTP_STREAM_HIGH, stop until q->drained
+ * (called when it is below HTTP_STREAM_LOW). -EAGAIN over HTTP_STREAM_MAX, with nothing taken; -ECANCELED if the peer
+ * is gone; -ENOMEM. */
 ssize_t http_stream_write(struct http_request *q, const void *p, size_t n);
 size_t http_stream_waiting(const struct http_request *q);
 
@@ -86,32 +92,33 @@ struct http_server;
 
 struct http_server_options {
     struct loop *
-        *loops; /* at least one; all must run (on threads of their own or the caller's) until the server ended */
+        *loops; /* at least one; all must run (on their own threads or the caller's) until the server has stopped */
     unsigned n_loops;
     struct tls_context *tls; /* NULL: plain. Must outlive the server */
-    bool identify_peers;     /* look up the user behind each loopback connection once (net/peer_uid.h) */
+    bool identify_peers;     /* look up the user of each loopback connection once (net/peer_uid.h) */
     void *arg;
     void (*handle)(void *arg, struct http_request *q);
-    /* Optional: the head is here, the body is not. May set max_body, on_body, user; may answer at once (true: it did or
-     * will, there is no handle() for it; the rest of the body is thrown away). */
+    /* Optional: called after the head, before the body. May set max_body, on_body, user; may answer at once (true: it
+     * has answered or will, handle() is not called; the rest of the body is discarded). */
     bool (*begin)(void *arg, struct http_request *q);
 
     /* Limits; 0 means the default in brackets. */
-    unsigned max_connections;      /* [20000] beyond it new ones are closed at once */
-    unsigned max_peer_connections; /* [a quarter of max_connections, at least 16] of one address, or /64 of IPv6; closed beyond it */
-    size_t max_head;               /* [64 KiB] bytes of a head, of a decoded header list in HTTP/2 */
+    unsigned max_connections;      /* [20000] further ones are closed at once */
+    unsigned max_peer_connections; /* [a quarter of max_connections, at least 16] per address, or /64 of IPv6; further
+                                    * ones are closed */
+    size_t max_head;               /* [64 KiB] bytes of a head, or of a decoded header list in HTTP/2 */
     unsigned max_headers;          /* [200] */
-    size_t max_body;               /* [64 MiB] of one request -> 413 */
+    size_t max_body;               /* [64 MiB] per request -> 413 */
     size_t max_buffered;           /* [512 MiB] bodies of all requests in memory -> 503 */
-    size_t max_peer_buffered;      /* [a quarter of max_buffered, at least two bodies] the same of one address -> 503 */
-    unsigned max_requests;         /* [10000] in handlers' hands at once, per loop -> 503 */
-    unsigned max_streams;          /* [100] concurrent, of one HTTP/2 connection */
+    size_t max_peer_buffered;      /* [a quarter of max_buffered, at least two bodies] the same per address -> 503 */
+    unsigned max_requests;         /* [10000] held by handlers at the same time, per loop -> 503 */
+    unsigned max_streams;          /* [100] concurrent, per HTTP/2 connection */
     int64_t handshake_timeout_ns;  /* [10 s] */
     int64_t head_timeout_ns;       /* [10 s] from a request's first byte to the end of its head */
     int64_t body_timeout_ns;       /* [30 s] for the body, plus the time its bytes take at min_rate */
-    int64_t body_deadline_ns;      /* [5 min] for the whole body at any rate, unless on_body takes it */
+    int64_t body_deadline_ns;      /* [5 min] for the whole body at any rate, unless on_body processes it */
     size_t min_rate;               /* [16 KiB/s] */
-    int64_t write_timeout_ns;      /* [60 s] a peer that takes nothing */
+    int64_t write_timeout_ns;      /* [60 s] for a peer that reads nothing */
     int64_t idle_timeout_ns;       /* [10 min] between requests */
 };
 
@@ -121,14 +128,15 @@ struct http_server_stats {
 
 int http_server_new(const struct http_server_options *o, struct http_server **ret, struct err *e);
 /* "127.0.0.1:4317", ":4317", "localhost:0", "unix:/run/x.sock"; may be called several times. ret_port (may be NULL) is
- * the port bound. The words of a failure name the holder of a taken port. */
+ * the port bound. If a port is in use, the error message names its holder. */
 int http_server_listen(struct http_server *s, const char *address, int *ret_port, struct err *e);
-/* No new connections; requests under way are finished, until grace_ns have passed, then what is left is closed. done (may
- * be NULL) runs on a loop's thread when every connection and every request is gone. Any thread, once. */
+/* Accepts no new connections; requests in progress are finished until grace_ns have passed, then the remaining
+ * connections are closed. done (may be NULL) runs on a loop's thread when every connection and every request is gone.
+ * Any thread, once. */
 void http_server_stop(struct http_server *s, int64_t grace_ns, void (*done)(void *arg), void *arg);
-/* The same, waiting. Not from a loop's thread. */
+/* The same, but waits. Not from a loop's thread. */
 void http_server_stop_wait(struct http_server *s, int64_t grace_ns);
-/* After it stopped (or when it never listened). */
+/* Call it after the server has stopped (or if it never listened). */
 void http_server_free(struct http_server *s);
 void http_server_stats(struct http_server *s, struct http_server_stats *ret); /* any thread */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See stream.h. TLS may need the socket writable to read and readable to write (key updates): read_needs_write and
- * write_needs_read turn the readiness round.
+ * A connected socket, plain or TLS, see stream.h. TLS may need the socket writable to read and readable to write (key
+ * updates): read_needs_write and write_needs_read swap the readiness that is waited for.
  */
 #include "net/stream.h"
 
@@ -10,7 +10,7 @@
 
 #include "base/fd.h"
 
-enum { STREAM_OUT_MAX = 256 << 20 }; /* a backstop: protocols hold back long before */
+enum { STREAM_OUT_MAX = 256 << 20 }; /* a safety limit: protocols stop writing long before */
 
 static void update_events(struct stream *s)
 {
@@ -50,7 +50,7 @@ static void handshake_step(struct stream *s)
     s->ops->opened(s);
 }
 
-/* Runs when TLS has decrypted more than the last read took. */
+/* Runs if TLS has decrypted more than the last read consumed. */
 static void read_again(struct loop_call *c)
 {
     struct stream *s = container_of(c, struct stream, again);
@@ -59,7 +59,7 @@ static void read_again(struct loop_call *c)
         s->ops->readable(s);
 }
 
-/* The peer sends no more. While reading, the read itself finds the end; while paused, only this says so. */
+/* The peer sends no more. While reading, the read itself finds the end; while paused, only this callback reports it. */
 static void on_half_closed(struct stream *s)
 {
     s->saw_rdhup = true;
@@ -85,7 +85,7 @@ static void stream_ready(struct loop_io *io, uint32_t events)
         }
         if (!stream_waiting(s)) {
             s->ops->drained(s);
-            return; /* drained() may have closed; level-triggered readiness comes back */
+            return; /* drained() may have closed it; level-triggered readiness is reported again */
         }
     }
     if (s->reading && (s->read_needs_write ? out : in)) {
@@ -93,7 +93,7 @@ static void stream_ready(struct loop_io *io, uint32_t events)
         return;
     }
     if (!s->reading && (events & (EPOLLHUP | EPOLLERR)))
-        s->ops->failed(s, -ECONNRESET, NULL); /* both directions are gone */
+        s->ops->failed(s, -ECONNRESET, NULL); /* both directions are closed */
     else if (!s->reading && (events & EPOLLRDHUP))
         on_half_closed(s);
 }
@@ -219,7 +219,7 @@ int stream_flush(struct stream *s)
     if (!stream_waiting(s)) {
         buf_done(&s->out);
         s->out_pos = 0;
-    } else if (s->out_pos > (1 << 20)) { /* keep the front from growing while a slow peer takes its time */
+    } else if (s->out_pos > (1 << 20)) { /* keep the consumed front from growing while a slow peer reads */
         memmove(s->out.p, s->out.p + s->out_pos, stream_waiting(s));
         s->out.n -= s->out_pos;
         s->out_pos = 0;

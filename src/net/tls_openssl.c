@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See tls.h. The SSL_CTX is replaced as a whole on reload, under a lock that is held for a pointer's copy; SSL objects
- * keep a reference to theirs. Partial writes are on and the write buffer may move: the stream's output grows while a
- * write waits.
+ * TLS by OpenSSL, see tls.h. The SSL_CTX is replaced as a whole on reload, under a lock that is held only to copy the
+ * pointer; SSL objects keep a reference to theirs. Partial writes are enabled and the write buffer may move, because
+ * the stream's output grows while a write waits.
  */
 #include <openssl/err.h>
 #include <openssl/pem.h>
@@ -21,10 +21,10 @@
 
 struct context {
     struct tls_context head;
-    pthread_mutex_t lock; /* guards ctx, for the time of a copy */
+    pthread_mutex_t lock; /* protects ctx, held only to copy it */
     SSL_CTX *ctx;
     bool server;
-    struct tls_options o; /* the strings are ours */
+    struct tls_options o; /* owns its strings */
     unsigned char alpn[16];
     unsigned alpn_n;
 };
@@ -60,7 +60,7 @@ static int add_ca_pem(SSL_CTX *ctx, const char *pem, struct err *e)
     BIO_free(bio);
     if (!n)
         return fail(e, -EINVAL, "no CA certificate in ca_pem", NULL);
-    ERR_clear_error(); /* the end of the text counts as an error there */
+    ERR_clear_error(); /* OpenSSL reports the end of the text as an error */
     return 0;
 }
 
@@ -141,7 +141,8 @@ static int load_own(struct context *c, SSL_CTX *ctx, struct err *e)
     return 0;
 }
 
-/* The server's choice: h2 before http/1.1 among what it serves and the client offers; no overlap ends the handshake. */
+/* The server's choice: h2 before http/1.1 among what it serves and the client offers; if there is no overlap, the
+ * handshake fails. */
 static int select_alpn(SSL *ssl, const unsigned char **out, unsigned char *out_n, const unsigned char *in, unsigned n,
                        void *arg)
 {
@@ -234,7 +235,7 @@ static int context_new(const struct tls_options *o, bool server, struct tls_cont
     c->o = *o;
     for (unsigned i = 0; strings_of(&c->o, i); i++)
         if (copy_string(strings_of(&c->o, i)) < 0)
-            r = -ENOMEM; /* go on: those behind must not stay the caller's */
+            r = -ENOMEM; /* go on, so that no later string still points to the caller's */
     if (o->http2) {
         memcpy(c->alpn, "\x02h2", 3);
         c->alpn_n = 3;
@@ -313,7 +314,7 @@ static int session_new(struct tls_context *head, int fd, const char *host, struc
     return 0;
 }
 
-/* Turns what an SSL_* call returned into our terms. */
+/* Converts the result of an SSL_* call to a negative errno or 0. */
 static int result_of(struct tls_session *s, int r)
 {
     switch (SSL_get_error(s->ssl, r)) {
@@ -359,7 +360,7 @@ static ssize_t session_read(struct tls_session *s, void *p, size_t n)
 {
     size_t done = 0;
 
-    while (done < n) { /* a record holds at most 16 KiB: fill what the caller has room for */
+    while (done < n) { /* a record holds at most 16 KiB: fill the caller's buffer */
         int r;
 
         ERR_clear_error();
