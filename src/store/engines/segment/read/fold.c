@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See fold.h. */
+/* Prunes the sums of one service and merges the result into the answer; see fold.h. */
 #include "store/engines/segment/read/fold.h"
 
 #include <errno.h>
@@ -55,7 +55,7 @@ static int u32_cmp(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* The nodes that have something in or below them, ascending, when few stacks were met. */
+/* Lists the nodes with a value in or below them in ascending order, when only a few stacks have values. */
 static int list_touched(struct fold *f, const struct sym_view *v, const int64_t *acc, uint32_t *touched, uint32_t n)
 {
     f->n_list = 0;
@@ -82,7 +82,7 @@ static int list_touched(struct fold *f, const struct sym_view *v, const int64_t 
     return 0;
 }
 
-/* Sums and counts from the leaves up. */
+/* Adds up sums and counts from the leaves to the root. */
 static void sum_up(struct fold *f, const struct sym_view *v, const uint32_t *list, uint32_t n)
 {
     for (uint32_t i = n; i-- > 0;) {
@@ -113,7 +113,8 @@ static int weight_cmp(const void *a, const void *b)
     return x > y ? -1 : x < y;
 }
 
-/* The weight below which nodes are cut so that at most max stay, and how many of exactly that weight may. */
+/* Finds the weight below which nodes are cut so that at most max remain, and how many nodes of exactly that weight may
+ * remain. */
 static int find_limit(struct fold *f, const uint32_t *list, uint32_t n, uint32_t max, uint64_t *ret_limit,
                       uint32_t *ret_equal)
 {
@@ -172,7 +173,7 @@ static int keep(struct fold *f, const struct sym_view *v, uint32_t node, struct 
     return 0;
 }
 
-/* What is cut below a kept node: all that is not its own and not its kept children's. */
+/* Adds what is cut below a kept node: its total minus its own value and its kept children. */
 static int put_folded(struct fold *f, struct tree *out)
 {
     int r = 0;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See gather.h. A range is put together from the largest sums that lie in it: a day's, an hour's, five minutes'; where it
- * cuts through five minutes, from the rows. Sums exist per segment, so the cover is found segment by segment.
+ * Adds up the values of a selection per service (see gather.h). A range is composed of the largest sums that lie in it:
+ * those of a day, an hour, or five minutes; where it cuts through a five-minute window, of the rows. Sums exist per
+ * segment, so the composition is found segment by segment.
  */
 #include "store/engines/segment/read/gather.h"
 
@@ -15,12 +16,12 @@
 #include "base/thread.h"
 #include "base/wrap.h"
 
-/* A node of a service costs so much while it is answered about: its sums, its part of a view, what is folded. */
+/* NODE_BYTES is the memory that a query needs per node of a service: its sums, its part of a view, what is folded. */
 enum { JOBS_FOR_TWO = 4, NODE_BYTES = 100, LARGE = 8 << 20 };
 
 #define WAIT_MAX (10 * NS_PER_S)
 
-/* A gauge's sums of one instance, divided by its snapshots at the end. */
+/* The sums of a gauge for one instance, divided by the number of snapshots at the end. */
 struct instance {
     struct id128 id;
     struct totals totals[2];
@@ -115,7 +116,7 @@ static int add_totals(struct gather *x, struct segment *s, const struct dir_entr
 
 /* --- one group of one segment --- */
 
-/* Entries [from, to) of a directory are one window. Which of them are meant by the column? */
+/* Whether the column selects this directory entry. */
 static bool is_meant(const struct gather *x, const struct segment *s, int level, const struct dir_entry *d,
                      uint32_t column)
 {
@@ -147,8 +148,8 @@ static enum fit window_fit(const struct gather *x, const struct segment *s, int 
     return inside && outside ? FIT_PART : inside ? FIT_WHOLE : FIT_NONE;
 }
 
-/* The whole window from its sums: one entry for all series when all are meant. 1: they are damaged, and nothing was
- * added; what they are sums of may not be. */
+/* Adds the whole window from its sums: one entry for all series when all are selected. Returns 1 when the sums are
+ * damaged and nothing was added; the data that they sum may still be intact. */
 static int add_window(struct gather *x, struct segment *s, int level, const struct dir_entry *d, uint32_t n,
                       uint32_t column)
 {
@@ -185,7 +186,7 @@ static int add_window(struct gather *x, struct segment *s, int level, const stru
     return r < 0 ? r : !any;
 }
 
-/* The adding of rows is for one column at a time here: others that mean the same window take their own way. */
+/* Rows are added for one column at a time here: other columns that select the same window are processed separately. */
 struct one_column {
     struct gather *x;
     uint32_t column;
@@ -198,7 +199,7 @@ static int add_prof_of_column(void *ctx, const struct scan_prof *p)
     return p->column == k->column ? add_prof(k->x, p) : 0;
 }
 
-/* The profiles of a chunk that lie in the column's range, straight into acc. */
+/* Adds the profiles of a chunk that lie in the column's range directly to acc. */
 static int add_chunk_sums(struct gather *x, struct segment *s, uint64_t off, uint32_t len, uint32_t column)
 {
     const struct store_column *c = &x->scan.q->columns[column];
@@ -237,7 +238,7 @@ static int add_part(struct gather *x, struct segment *s, const struct dir_entry 
     uint64_t last = UINT64_MAX;
     int r = 0;
 
-    if (!s->meta.has_detail) { /* five-minute edges are all that is left: a window counts where it starts */
+    if (!s->meta.has_detail) { /* only five-minute sums are left: a window counts where it starts */
         x->scan.notes->coarse = true;
         if (d[0].window < x->scan.q->columns[column].from || d[0].window >= x->scan.q->columns[column].to)
             return 0;
@@ -286,7 +287,7 @@ static int add_level(struct gather *x, struct segment *s, const struct segment_g
     r = segment_directory(s, g, level, &a, &d, &n, x->scan.e);
     if (r < 0)
         r = scan_damage(&x->scan, r, err_message(x->scan.e, r));
-    *ret_part = !n; /* damaged: perhaps a lower one is not */
+    *ret_part = !n; /* damaged: perhaps a lower level is not */
     for (uint32_t i = 0, j; r == 0 && i < n; i = j) {
         enum fit fit;
 
@@ -298,7 +299,7 @@ static int add_level(struct gather *x, struct segment *s, const struct segment_g
         *ret_part |= fit == FIT_PART;
         if (fit == FIT_WHOLE) {
             r = add_window(x, s, level, d + i, j - i, column);
-            if (r > 0 && (mine || s->meta.has_detail)) { /* from what they are sums of */
+            if (r > 0 && (mine || s->meta.has_detail)) { /* use the data that they sum */
                 *ret_part = true;
                 r = mine ? 0 : add_part(x, s, d + i, j - i, column);
             } else if (r == 0 && mine) {
@@ -320,8 +321,7 @@ static int add_level(struct gather *x, struct segment *s, const struct segment_g
 static int add_group(struct gather *x, struct segment *s, const struct segment_group *g, uint32_t column)
 {
     struct covered covered[2] = {0};
-    bool part =
-        true; /* of a window only some: a lower level has its parts. Each level has all that those below have. */
+    bool part = true; /* only a part of a window is selected: the lower levels have its parts */
     int r = 0;
 
     for (int level = SEGMENT_LEVELS - 1; r == 0 && part && level >= 0; level--)
@@ -421,7 +421,7 @@ static int add_service(struct gather *x, bool segments)
     return r < 0 ? r : fold_instances(x);
 }
 
-/* --- what is not in segments, and questions about rows --- */
+/* --- data that is not in segments, and queries for rows --- */
 
 static int hold_prof(void *ctx, const struct scan_prof *p)
 {
@@ -435,8 +435,8 @@ static int hold_prof(void *ctx, const struct scan_prof *p)
     return 0;
 }
 
-/* Questions about rows (a trace, attributes, one profile): everything in range is gone through once, and each service's
- * rows are kept until its turn. */
+/* For queries on rows (a trace, attributes, one profile), everything in range is scanned once, and each service's rows
+ * are kept until that service is processed. */
 static int hold_rows(void *ctx, const struct scan_prof *p)
 {
     struct gather *x = ctx;
@@ -446,7 +446,7 @@ static int hold_rows(void *ctx, const struct scan_prof *p)
 
     for (uint32_t i = 0; i < p->p->n_rows; i++)
         n += scan_row(&x->scan, p, &p->p->rows[i]);
-    if (!n && !p->p->gauge) { /* a snapshot counts even where it has none of the rows */
+    if (!n && !p->p->gauge) { /* a snapshot counts even if it has none of the rows */
         x->scan.notes->profiles++;
         return 0;
     }
@@ -467,7 +467,7 @@ static int hold_rows(void *ctx, const struct scan_prof *p)
     return hold_prof(x, &kept);
 }
 
-/* --- all of it --- */
+/* --- the whole query --- */
 
 int gather_init(struct gather *x, struct engine *g, const struct store_query *q, struct store_notes *notes,
                 struct err *e)
@@ -490,14 +490,14 @@ int gather_init(struct gather *x, struct engine *g, const struct store_query *q,
     return x->held_of ? 0 : -ENOMEM;
 }
 
-/* What the threads of a question share. */
+/* State that the threads of a query share. */
 struct crew {
     struct job {
         const struct scan_symbols *sym;
         uint32_t service;
     } * jobs;
     uint32_t n_jobs;
-    bool segments; /* else everything that is meant is held */
+    bool segments; /* else all selected rows are already held */
     _Atomic uint32_t next;
     _Atomic int result;
     gather_fn fn;
@@ -505,7 +505,7 @@ struct crew {
     pthread_mutex_t lock; /* held while fn runs */
 };
 
-/* Waits where other questions, or this one's other thread, need the memory just now. */
+/* Waits while other queries, or the other thread of this one, need the memory. */
 static int take_memory(struct gather *x, size_t bytes)
 {
     int64_t until = clock_mono() + WAIT_MAX;
@@ -555,7 +555,7 @@ static void run_jobs(struct gather *x, struct crew *c)
     }
 }
 
-/* The second thread: the same question and what was held for it, sums of its own. */
+/* The second thread: shares the query and the held rows, but has its own sums. */
 struct helper {
     struct gather gather;
     struct crew *crew;
@@ -646,7 +646,7 @@ int gather_run(struct gather *x, gather_fn fn, void *ctx)
         return 0;
     r = rows ? scan_profs(&x->scan, true, hold_rows, x) : scan_memtables(&x->scan, hold_prof, x);
     x->few = rows && x->scan.q->n_columns == 1;
-    if (rows) /* the rows that are meant are held: nothing more to look at */
+    if (rows) /* the selected rows are held: nothing else to read */
         x->scan.needs_detail[0] = x->scan.needs_detail[1] = false;
     if (r == 0)
         r = list_jobs(x, &c);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See engine.h: series and single profiles of a range, and whole profiles out again as batches. */
+/* Lists the series and the single profiles of a range, and exports whole profiles as batches; see engine.h. */
 #include <errno.h>
 
 #include "base/mem.h"
@@ -25,7 +25,7 @@ static struct live *find_live(struct live *v, uint32_t *n, struct symbols *s)
     return v[*n].seen ? &v[(*n)++] : NULL;
 }
 
-/* What deletions have left of a series that is first and last seen at these times: about, like these. */
+/* Trims the first and last time of a series to what deletions have left of it; approximate, like these times. */
 static void trim(const struct snapshot *snap, const struct segment_meta *m, const struct sym_series *s, int64_t *first,
                  int64_t *last)
 {
@@ -80,7 +80,7 @@ static void mark_part(const struct snapshot *snap, uint64_t log, struct mempart 
     }
 }
 
-/* Series that were reported, over all epochs: the same one of another epoch is reported once. */
+/* The series that were reported, over all epochs: a series that occurs in several epochs is reported once. */
 struct told {
     const struct sym_series **v;
     size_t cap;
@@ -88,7 +88,7 @@ struct told {
     struct map map;
 };
 
-/* 1 when it is new, 0 when it was reported before. */
+/* Returns 1 when the series is new, 0 when it was reported before. */
 static int tell_once(struct told *t, const struct sym_series *s)
 {
     uint64_t h = s->labels_id.hi ^ hash64_str(s->type.name);
@@ -103,7 +103,7 @@ static int tell_once(struct told *t, const struct sym_series *s)
     return 1;
 }
 
-/* Those of the epochs v that were seen. */
+/* Reports the series of the epochs v that were seen. */
 static int tell_series(const struct live *v, uint32_t n, store_series_fn fn, void *ctx)
 {
     struct told told = {0};
@@ -226,22 +226,22 @@ struct exporting {
     struct builder *b;
     store_batch_fn fn;
     void *ctx;
-    uint64_t blobs; /* serial of the profile's before; 0: none */
+    uint64_t blobs; /* serial of the previous profile's blobs; 0: none */
     uint32_t resource, scope;
     uint64_t samples;
     uint32_t *list;
     size_t cap_list;
-    struct blob_mapping mappings[MAPPINGS_MAX]; /* of the profile at hand, as they were sent */
+    struct blob_mapping mappings[MAPPINGS_MAX]; /* of the current profile, as they were sent */
     uint32_t n_mappings;
-    uint64_t mappings_of; /* where they are from, and their number there */
+    uint64_t mappings_of; /* the blobs they come from, and their number there */
     uint32_t mappings_no;
     struct known_location {
         const struct symbols *symbols;
         uint64_t generation;
         uint32_t index;
-    } * known; /* locations that were emitted, by number */
+    } * known; /* emitted locations, by number */
     size_t cap_known;
-    uint64_t generation; /* of what is known: another batch or other mappings make it void */
+    uint64_t generation; /* of `known`: another batch or other mappings invalidate it */
 };
 
 static int finish_batch(struct exporting *x)
@@ -260,8 +260,8 @@ static int finish_batch(struct exporting *x)
     return r == 0 && out->n_profiles ? x->fn(x->ctx, out) : r;
 }
 
-/* The mapping that a location was sent with: of its binary, and around its address. NULL: it said nothing more than
- * which binary it is. */
+/* Returns the mapping that a location was sent with: of its binary, and containing its address. NULL: nothing but its
+ * binary was sent. */
 static const struct blob_mapping *find_sent(const struct exporting *x, const struct scan_prof *p,
                                             const struct sym_mapping *m, uint64_t address)
 {
@@ -300,7 +300,7 @@ static uint32_t emit_sent(struct builder *b, const struct blobs *blobs, const st
         list, n);
 }
 
-/* Address: as it was sent with that mapping. */
+/* Sets *address to the address that was sent with that mapping. */
 static uint32_t emit_mapping(const struct exporting *x, const struct scan_prof *p, uint32_t mapping, uint64_t *address)
 {
     const struct sym_mapping *m = stable_at(&p->symbols->mappings, mapping);

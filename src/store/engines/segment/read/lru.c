@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See lru.h. */
+/* The list of cached items in order of use, and the limit on their memory and open files; see lru.h. */
 #include "store/engines/segment/read/lru.h"
 
 #include <sys/resource.h>
@@ -8,7 +8,7 @@
 
 enum { FILES_MAX = 1024 };
 
-/* A quarter of the files that this process may open: the rest is for connections and for files in use. */
+/* A quarter of the files that this process may open; the rest is for connections and for files in use. */
 static long files_max(void)
 {
     struct rlimit l;
@@ -47,7 +47,7 @@ static void link_newest(struct lru *l, struct lru_item *i, size_t bytes)
     l->bytes += bytes;
 }
 
-/* Oldest first, but for one that is in use just now. */
+/* Drops the least recently used items, except those that are in use. */
 static void trim(struct lru *l, const struct lru_item *keep)
 {
     struct lru_item *newer;
@@ -59,7 +59,7 @@ static void trim(struct lru *l, const struct lru_item *keep)
         if (i == keep)
             continue;
         unlink_item(l, i);
-        if (!i->drop(i)) { /* back to its place */
+        if (!i->drop(i)) { /* put back in its place */
             i->newer = was.newer;
             i->older = was.older;
             i->bytes = was.bytes;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See engine.h: values over time. Sums of a directory entry that lie in one step are taken from the directory; what
- * crosses a step is taken profile by profile; with a matcher on detail, row by row. With a function, an entry's totals take
- * the place of its sum in the directory: those of nodes whose stacks hold it.
+ * Computes values over time; see engine.h. The sum of a directory entry that lies in one step is taken from the
+ * directory; an entry that crosses a step is read profile by profile; with a matcher on detail, row by row. For a query
+ * with a function, the totals of the nodes whose stacks contain it are used instead of the sum in the directory.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #include "store/engines/segment/read/scan.h"
 #include "store/engines/segment/read/view.h"
 
-/* A gauge's snapshots of one instance in one step. */
+/* The snapshots of a gauge for one instance in one step. */
 struct cell {
     uint32_t row, point;
     struct id128 instance;
@@ -30,7 +30,7 @@ struct pointing {
     size_t cap_cells;
     uint32_t n_cells;
     struct map cell_map;
-    /* which nodes hold the function, of the service last looked at */
+    /* which nodes contain the function, for the last service */
     const struct symbols *marked;
     uint32_t marked_service, n_marks;
     uint8_t *marks;
@@ -100,7 +100,7 @@ static int add_cell(struct pointing *x, uint32_t row, uint32_t point, struct id1
     return 0;
 }
 
-/* The step an instant belongs to; the range was checked. */
+/* The step that an instant belongs to; the caller has checked the range. */
 static uint32_t step_of(const struct pointing *x, int64_t t)
 {
     return (uint32_t) ((t - x->p.from) / x->p.step);
@@ -179,7 +179,7 @@ static int add_entry(struct pointing *x, const struct scan_symbols *sym, const s
                      d->e.n_profs);
 }
 
-/* Entries of one chunk, as far as the function is in their stacks. */
+/* Adds the entries of one chunk as far as their stacks contain the function. */
 static int add_function(struct pointing *x, const struct scan_symbols *sym, struct segment *s,
                         const struct dir_entry *d, uint32_t n)
 {
@@ -203,7 +203,8 @@ static int add_function(struct pointing *x, const struct scan_symbols *sym, stru
     return r == -EBADMSG ? scan_damage(&x->scan, r, "a chunk's totals are damaged") : r;
 }
 
-/* Entries of one chunk: all of them by their sums, or, when one crosses a step or an end, all by their profiles. */
+/* Adds the entries of one chunk: all of them by their sums or, when one crosses a step or an end of the range, all by
+ * their profiles. */
 static int add_chunk(struct pointing *x, const struct scan_symbols *sym, struct segment *s, const struct dir_entry *d,
                      uint32_t n)
 {
@@ -231,12 +232,12 @@ static int add_chunk(struct pointing *x, const struct scan_symbols *sym, struct 
     return r;
 }
 
-/* Level by level: entries that lie in one step count as they are; an hour that does not is looked at by its windows. */
+/* Uses the sums of the highest level at which every entry lies in one step; otherwise the five-minute windows. */
 static int add_group(struct pointing *x, const struct scan_symbols *sym, struct segment *s,
                      const struct segment_group *g)
 {
     const struct store_column *c = &x->scan.q->columns[0];
-    int top = x->scan.n_tombstones                       ? 0 /* sums of longer times do not know what is deleted */
+    int top = x->scan.n_tombstones                       ? 0 /* sums of longer times include deleted data */
               : g->dirs[2].len && x->p.step >= WINDOW_1D ? 2
               : g->dirs[1].len && x->p.step >= WINDOW_1H ? 1
                                                          : 0;
@@ -247,7 +248,7 @@ static int add_group(struct pointing *x, const struct scan_symbols *sym, struct 
 
     arena_init(&a, 0);
     r = segment_directory(s, g, top, &a, &d, &n, x->scan.e);
-    if (r == 0 && top) { /* all or nothing: sums of a level are used when every entry fits */
+    if (r == 0 && top) { /* all or nothing: the sums of a level are used only when every entry fits */
         bool fits = true;
 
         for (uint32_t i = 0; fits && i < n; i++)
@@ -259,7 +260,7 @@ static int add_group(struct pointing *x, const struct scan_symbols *sym, struct 
     }
     if (r < 0)
         r = scan_damage(&x->scan, r, err_message(x->scan.e, r));
-    if (r == 0 && top && !n) { /* damaged: perhaps what they are sums of is not */
+    if (r == 0 && top && !n) { /* damaged: perhaps the data that they sum is not */
         r = segment_directory(s, g, 0, &a, &d, &n, x->scan.e);
         if (r < 0)
             r = scan_damage(&x->scan, r, err_message(x->scan.e, r));

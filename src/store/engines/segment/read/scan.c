@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See scan.h. */
+/* Selects series and scans the profiles and rows of a range, in memtables and segments; see scan.h. */
 #include "store/engines/segment/read/scan.h"
 
 #include <errno.h>
@@ -176,7 +176,7 @@ bool scan_row(const struct scan *s, const struct scan_prof *p, const struct row 
 
 /* --- profiles --- */
 
-/* Calls fn for each column that means the profile, which came with that log. */
+/* Calls fn for each column that selects the profile, which came with that log. */
 static int offer(struct scan *s, const struct scan_symbols *sym, uint64_t log, const struct prof *p,
                  const struct blobs *blobs, scan_fn fn, void *ctx)
 {
@@ -288,7 +288,7 @@ static int chunk_cmp(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Chunks of a segment that may hold what is meant, each once; of a trace, without their detail. */
+/* Lists the chunks of a segment that may contain selected data, each once; for a trace, without their detail. */
 static int list_chunks(struct scan *s, const struct scan_symbols *sym, struct segment *segment, struct chunk_list *l)
 {
     const struct segment_footer *f;

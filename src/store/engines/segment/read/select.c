@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See engine.h: the merged tree. A service's sums (gather.h) are turned into the view's nodes, pruned to what the answer
- * can show, and what is left is merged into the answer.
+ * Computes the merged tree of a query; see engine.h. A service's sums (gather.h) are mapped to the view's nodes and
+ * pruned to what the answer can show, and the rest is merged into the answer.
  */
 #include <errno.h>
 
@@ -15,13 +15,13 @@ struct selecting {
     struct gather gather;
     struct tree *out;
     struct fold fold;
-    /* of the view at hand, used again for the next */
+    /* of the current view, reused for the next */
     uint32_t *live, *parent, *frame;
     int64_t *self[2], *total[2];
     size_t cap_scratch;
 };
 
-/* Room for a view of n nodes in the arrays that are used again for every service. */
+/* Makes room for a view of n nodes in the arrays that are reused for every service. */
 static int grow_scratch(struct selecting *x, uint32_t n)
 {
     void **arrays[] = {(void **) &x->live,    (void **) &x->parent,   (void **) &x->frame,   (void **) &x->self[0],
@@ -40,8 +40,8 @@ static int grow_scratch(struct selecting *x, uint32_t n)
     return 0;
 }
 
-/* The service's sums as a tree of the view's nodes that have any: most have none in a given hour, and what follows
- * costs by the node. Frames stay the view's. */
+/* Makes a tree of the view's nodes that have values: in a given hour most have none, and the following steps cost time
+ * per node. The frames stay those of the view. */
 static void make_live_tree(struct selecting *x, const struct gather *g, const struct sym_view *v, struct tree *ret)
 {
     uint32_t columns = g->scan.q->n_columns, n = 1;

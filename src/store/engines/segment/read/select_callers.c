@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See engine.h: callers and callees. Of a service's sums (gather.h), the nodes of its view that open the function are one
- * group, which is the function's node in both answers. Groups are unfolded, the heaviest first, until the answer is as
- * large as it may be: the next ones down are what the nodes of a group call, taken together by frame; up, their parents.
- * So only what is shown is merged; what is left in the heap is summed up exactly.
+ * Computes callers and callees; see engine.h. The nodes of a service's view that open the function, with their sums
+ * (gather.h), form one group, which is the function's node in both answers. Groups are unfolded, the heaviest first,
+ * until the answer has its maximum size. For callees, a group unfolds into the children of its nodes, grouped by frame;
+ * for callers, into their parents. So only what is shown is merged; the groups left in the heap are summed exactly.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -19,17 +19,17 @@ enum side { CALLERS, CALLEES, SIDES };
 
 /* A node of the view. */
 struct limb {
-    uint32_t first, next;  /* child, sibling with anything in it; 0 = none */
-    uint32_t count, depth; /* nodes with anything in them at and below it; from the root */
+    uint32_t first, next;  /* first child, next sibling with a value; 0 = none */
+    uint32_t count, depth; /* nodes with a value at and below it; distance from the root */
     int64_t self[2], total[2];
 };
 
 struct member {
-    uint32_t frame, node; /* of the answer, of the view */
+    uint32_t frame, node; /* in the answer, in the view */
     int64_t weight[2];
 };
 
-/* Members [at, at + n), all of one frame: a node of the answer to be. */
+/* Members [at, at + n), all of one frame: a future node of the answer. */
 struct bunch {
     uint32_t at, n, parent;
     int64_t weight[2];
@@ -40,11 +40,11 @@ struct sandwiching {
     struct gather gather;
     struct str function;
     struct tree *out[SIDES];
-    /* of the service at hand */
+    /* of the current service */
     const struct sym_view *view;
     struct limb *limbs;
     size_t cap_limbs;
-    uint8_t *inside; /* per node: at or below one that opens the function */
+    uint8_t *inside; /* per node: whether it is at or below one that opens the function */
     size_t cap_inside;
     uint32_t *frames; /* per frame of the view: the answer's + 1 */
     size_t cap_frames;
@@ -96,7 +96,7 @@ static int add_member(struct sandwiching *x, enum side side, uint32_t node, cons
         struct frame f = x->view->frames[frame];
 
         frame_reduce(&f, BY_FUNCTION);
-        if (f.home.n == 0) /* reduced once before: it knows its binary as that already */
+        if (f.home.n == 0) /* already reduced once: its binary is in home */
             f.home = x->view->frames[frame].home;
         x->frames[frame] = tree_frame(x->out[side], &f) + 1;
     }
@@ -116,7 +116,7 @@ static int member_cmp(const void *a, const void *b)
     return x->node < y->node ? -1 : x->node > y->node;
 }
 
-/* Makes bunches of the members from `at` on, children of one node of the answer. */
+/* Groups the members from `at` on by frame, as children of one node of the answer. */
 static int bundle(struct sandwiching *x, uint32_t at, uint32_t parent)
 {
     int r = 0;
@@ -135,7 +135,7 @@ static int bundle(struct sandwiching *x, uint32_t at, uint32_t parent)
     return r;
 }
 
-/* What comes behind a bunch that has become node `to`. */
+/* Adds the next groups after a bunch that has become node `to`. */
 static int unfold(struct sandwiching *x, enum side side, const struct bunch *b, uint32_t to)
 {
     uint32_t at = x->n_members, columns = x->out[side]->n_columns;
@@ -172,7 +172,7 @@ static int put_folded(struct sandwiching *x, enum side side, const struct bunch 
     return tree_set_folded(out, to, count);
 }
 
-/* Puts the service's part of one answer into it. */
+/* Adds the service's part to one of the answers. */
 static int put_side(struct sandwiching *x, enum side side, uint32_t max)
 {
     const struct sym_view *v = x->view;
@@ -208,7 +208,7 @@ static int make_room(struct sandwiching *x, const struct sym_view *v)
     return 0;
 }
 
-/* Sums of the view's nodes, and which of them the function is on the path of. */
+/* Computes the sums of the view's nodes, and which nodes have the function on their path. */
 static void sum_up(struct sandwiching *x, const struct gather *g)
 {
     const struct sym_view *v = x->view;
@@ -240,7 +240,8 @@ static void sum_up(struct sandwiching *x, const struct gather *g)
     }
 }
 
-/* Flame graphs are asked for by file and function as a rule: the view is there then, and finer than what is asked for. */
+/* Uses the view by file and function: flame graphs usually request it, so it exists already, and it is finer than
+ * needed here. */
 static int callers_of_service(void *ctx, struct gather *g)
 {
     struct sandwiching *x = ctx;
@@ -272,7 +273,7 @@ static void sandwiching_done(struct sandwiching *x)
     gather_done(&x->gather);
 }
 
-/* With filters, the general way. */
+/* The general algorithm, for queries with filters. */
 static int callers_filtered(struct store *s, const struct store_query *q, struct str function,
                             struct tree **ret_callers, struct tree **ret_callees, struct store_notes *notes,
                             struct err *e)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See engine.h: sums by row (store_table.h). A service's sums (gather.h) lie on the nodes of its tree of locations, and a
- * location's frames, so their rows, are looked up once: no view and no tree of frames is made. One pass from the leaves
- * up gives totals and branches the nodes that have any to their parents; a walk down these branches knows which rows are on
- * the path, and so which total counts.
+ * Computes sums by row (store_table.h); see engine.h. A service's sums (gather.h) belong to the nodes of its tree of
+ * locations, and the frames of a location, and thus their rows, are looked up once: no view and no tree of frames is
+ * built. One pass from the leaves up computes totals and links the nodes that have values to their parents; a walk down
+ * these branches tracks which rows are on the path, and so which totals count.
  */
 #include <errno.h>
 
@@ -14,7 +14,7 @@
 #include "store/frames.h"
 #include "store/store_table.h"
 
-enum { SPOT_FOCUS = 1, SPOT_IGNORE = 2, SPOT_MATCHED = 4, SPOT_ROWS = 8 }; /* the last two: it was looked at */
+enum { SPOT_FOCUS = 1, SPOT_IGNORE = 2, SPOT_MATCHED = 4, SPOT_ROWS = 8 }; /* the last two: already looked up */
 
 /* A location: the rows of its frames that are not hidden, outermost call first. */
 struct spot {
@@ -24,7 +24,7 @@ struct spot {
 
 struct branch {
     uint32_t parent, location;
-    uint32_t first, next; /* child, sibling with anything in it; 0 = none */
+    uint32_t first, next; /* first child, next sibling with a value; 0 = none */
     int64_t total[2];
 };
 
@@ -32,19 +32,19 @@ struct tabling {
     struct gather gather;
     struct frame_filter filter;
     struct store_table *out;
-    /* of the symbols at hand */
+    /* of the current symbols */
     const struct symbols *symbols;
     struct spot *spots;
     uint32_t n_spots;
     uint32_t *rows;
     size_t cap_rows;
     uint32_t n_rows;
-    /* of the service at hand */
+    /* of the current service */
     struct branch *branches;
     size_t cap_branches;
     uint8_t *states;
     size_t cap_states;
-    uint32_t *inner; /* per depth: the row that a frame without one of its own would add to */
+    uint32_t *inner; /* per depth: the row that a frame without its own row adds to */
     size_t cap_inner;
 };
 
@@ -86,7 +86,7 @@ static int match_frame(struct tabling *x, struct spot *spot, const struct frame 
     return 0;
 }
 
-/* The frames of a location, outermost first. */
+/* Calls fn for the frames of a location, outermost first. */
 static int each_frame(struct tabling *x, uint32_t location,
                       int (*fn)(struct tabling *x, struct spot *spot, const struct frame *f))
 {
@@ -129,7 +129,7 @@ static int find_matches(struct tabling *x, uint32_t location)
     return each_frame(x, location, match_frame);
 }
 
-/* Takes out what focus and ignore leave out. */
+/* Removes what focus and ignore exclude. */
 static int filter(struct tabling *x, const struct gather *g)
 {
     const struct store_query *q = g->scan.q;
@@ -287,7 +287,7 @@ static void tabling_done(struct tabling *x)
     gather_done(&x->gather);
 }
 
-/* Below a path, the general way. */
+/* The general algorithm, for queries below a path. */
 static int table_of_tree(struct store *s, const struct store_query *q, struct store_table *t, struct store_notes *notes,
                          struct err *e)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See view.h. Symbols' strings are interned, so frames are compared by pointer. */
+/* Builds and extends the views of view.h. Symbols' strings are interned, so frames are compared by pointer. */
 #include "store/engines/segment/read/view.h"
 
 #include <errno.h>
@@ -34,7 +34,7 @@ static size_t view_bytes(const struct sym_view *v)
            (v->frame_map.mask + (size_t) 1) * sizeof *v->frame_map.slots + v->cap_unlined * sizeof *v->unlined;
 }
 
-/* There is no room, and nobody looks at it. */
+/* Drops a view to make room, unless it is in use. */
 static bool drop_view(struct lru_item *item)
 {
     struct sym_view *v = container_of(item, struct sym_view, item);
@@ -149,12 +149,12 @@ static struct sym_view *view_new(struct sym_service *service, uint32_t index, ui
     return v;
 }
 
-/* Frames of locations on the way into a view, outermost call first: n, n x frame, one behind the other. */
+/* The frames of locations to be added to a view, outermost call first: n, then n frames, for each location in turn. */
 struct spelling {
     const struct symbols *symbols;
     enum granularity by;
     bool no_inlines;
-    uint32_t *at; /* per location: where in v + 1; 0 = not yet. NULL for a few nodes, where nothing is kept */
+    uint32_t *at; /* per location: offset in v + 1; 0 = not yet. NULL for a few nodes, where nothing is kept */
     uint32_t *v;
     size_t cap;
     uint32_t n;
@@ -169,7 +169,7 @@ static int add_unlined(struct sym_view *v, uint32_t location, const struct sym_l
     return r;
 }
 
-/* Where in x->v the location's frames are; UINT32_MAX without memory. */
+/* Returns the offset of the location's frames in x->v; UINT32_MAX when memory runs out. */
 static uint32_t spell(struct spelling *x, struct sym_view *v, uint32_t location)
 {
     struct sym_location *l = sym_location(x->symbols, location);
@@ -235,7 +235,7 @@ static int extend(struct sym_view *v, const struct symbols *s, const struct sym_
     return r;
 }
 
-/* Have names or lines come for any of its frames since? */
+/* Whether names or lines have arrived for any of its frames since. */
 static bool is_outdated(const struct sym_view *v, const struct symbols *s)
 {
     for (uint32_t i = 0; i < v->n_unlined; i++)
@@ -275,9 +275,9 @@ int view_lock(struct symbols *s, struct sym_service *service, enum granularity b
     pthread_rwlock_unlock(&service->view_lock);
     if (r < 0)
         return r;
-    pthread_rwlock_rdlock(&service->view_lock); /* views only grow, but for new names, which give as many nodes */
+    pthread_rwlock_rdlock(&service->view_lock); /* views only grow, except for new names, which give as many nodes */
     *ret = *at;
-    if (!*ret || (*ret)->n_mapped < n_nodes) { /* or had to make room meanwhile */
+    if (!*ret || (*ret)->n_mapped < n_nodes) { /* or was dropped to make room in between */
         pthread_rwlock_unlock(&service->view_lock);
         return view_lock(s, service, by, no_inlines, n_nodes, ret);
     }

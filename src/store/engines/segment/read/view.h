@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A service's tree as a question wants it: locations are call sites and inlined calls, a view's nodes are frames at
- * one granularity. Kept per service and granularity and extended as the tree grows, so that a flame graph is adding
- * into an array, one pass that maps nodes to the view's, and one backward pass for totals. Built anew when names come for
- * its frames, and after it had to make room for others (lru.h).
+ * A service's tree at one granularity: the nodes of the service's tree are locations (call sites with inlined calls),
+ * those of a view are frames. A view is kept per service and granularity and extended as the tree grows. So a flame
+ * graph costs adding values to an array, one pass that maps nodes to the view's nodes, and one backward pass for
+ * totals. A view is rebuilt when names arrive for its frames, and after it was dropped from the cache (lru.h).
  */
 #ifndef SEGMENT_VIEW_H
 #define SEGMENT_VIEW_H
@@ -26,26 +26,26 @@ struct sym_view {
     struct map child_map, frame_map;
     struct view_unlined {
         uint32_t location;
-        const struct sym_lines *lines; /* as they were */
-    } * unlined; /* locations that had no names or no lines when they came in, some more than once */
+        const struct sym_lines *lines; /* as they were when added */
+    } * unlined;                       /* locations without names or lines when added, with duplicates */
     size_t cap_unlined;
     uint32_t n_unlined;
-    uint64_t generation; /* of names: those that came later are not of these locations, or it is built anew */
-    /* where it is kept, and how it goes */
+    uint64_t generation; /* of names: later names do not concern these locations, or the view is rebuilt */
+    /* where it is cached, and how it is dropped */
     struct sym_service *service;
     uint32_t index;
     struct lru_item item;
 };
 
 void view_free(struct lru *lru, struct sym_view *v);
-/* The view brought up to at least n_nodes of the service's nodes, locked for reading until view_unlock(). */
+/* Extends the view to at least n_nodes of the service's nodes, and locks it for reading until view_unlock(). */
 int view_lock(struct symbols *s, struct sym_service *service, enum granularity by, bool no_inlines, uint32_t n_nodes,
               struct sym_view **ret);
 void view_unlock(struct sym_service *service);
-/* A frame of a location, as frames.h has it before reducing. Location without lines: line 0. */
+/* Returns a frame of a location, before it is reduced (frames.h). A location without lines has one frame, line 0. */
 void view_frame(const struct symbols *s, const struct sym_location *l, const struct sym_lines *lines, uint32_t line,
                 struct frame *ret);
-/* ret[node] = 1 where the node's stack holds the function; n nodes. */
+/* Sets ret[node] = 1 where the node's stack contains the function; n nodes. */
 int view_mark_function(const struct symbols *s, const struct sym_service *service, struct str function, uint8_t *ret,
                        uint32_t n);
 
