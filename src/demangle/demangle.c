@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which mangling a name has, and pprof's way of naming functions on top of it. */
+/* Recognises the mangling of a name, and names functions the way pprof does. */
 #include "demangle/demangle.h"
 
 #include <errno.h>
@@ -35,7 +35,7 @@ int demangle(struct str name, unsigned flags, struct buf *out)
     return demangle_cxx(name, flags, out);
 }
 
-/* A guess whether a name is C++ that somebody demangled already; Java's "a.<init>" and Go's "p.(*T[...]).M" are not. */
+/* A guess whether a name is C++ that is already demangled; Java's "a.<init>" and Go's "p.(*T[...]).M" are not. */
 static bool looks_demangled(struct str s)
 {
     if (str_find(s, STR(".<")) >= 0 || str_find(s, STR("]).")) >= 0)
@@ -46,7 +46,7 @@ static bool looks_demangled(struct str s)
     return str_find(s, STR("::")) >= 0;
 }
 
-/* Cuts every outermost open…close out of b[from..]; stops at a close that nothing opened, leaving the rest as it is. */
+/* Removes every outermost open…close from b[from..]; stops at a close without an open, leaving the rest unchanged. */
 static void remove_matching(struct buf *b, size_t from, char open, char close)
 {
     size_t nesting = 0, first = 0;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Names of the symbol table -> names for people: C++ (Itanium ABI) and Rust (v0 and the older `_ZN…17h<hash>E`).
- * The words are those that `go tool pprof` prints, because reports are compared with its reports.
+ * Converts names of the symbol table to readable names: C++ (Itanium ABI) and Rust (v0 and the older `_ZN…17h<hash>E`).
+ * The result is what `go tool pprof` prints, because reports are compared with its reports.
  *
- * Symbol names come out of files of unknown origin: nesting, work, memory and output are bounded, and a name beyond the
- * bounds counts as not mangled. Nothing here keeps state between calls; any thread may call.
+ * Symbol names come from untrusted files: nesting, work, memory and output are bounded, and a name beyond the bounds is
+ * treated as not mangled. These functions keep no state between calls; any thread may call them.
  */
 #ifndef DEMANGLE_DEMANGLE_H
 #define DEMANGLE_DEMANGLE_H
@@ -23,8 +23,8 @@ enum {
 
 enum { DEMANGLE_OUTPUT_MAX = 1 << 20 }; /* longest name made */
 
-/* Appends the demangled name and returns 0. -EINVAL when name is not a mangled one (or is beyond the bounds), -ENOMEM;
- * then out is as it was. */
+/* Appends the demangled name and returns 0. -EINVAL when name is not mangled (or is beyond the bounds), -ENOMEM; then
+ * out is unchanged. */
 int demangle(struct str name, unsigned flags, struct buf *out);
 
 /* pprof's -symbolize=demangle= modes. */
@@ -35,9 +35,9 @@ enum demangle_mode {
     DEMANGLE_FULL,
 };
 
-/* Appends what pprof calls a function whose name in the symbol table is system_name: demangled by mode; a name with one
- * '_' too many (macOS) is tried without it; one that looks demangled already is simplified the same way; any other is
- * appended as it is. 0 or -ENOMEM. */
+/* Appends pprof's name of a function whose name in the symbol table is system_name: demangled according to mode; a name
+ * with an extra leading '_' (macOS) is tried without it; one that looks already demangled is simplified in the same
+ * way; any other is appended unchanged. 0 or -ENOMEM. */
 int demangle_function(struct str system_name, enum demangle_mode mode, struct buf *out);
 
 #endif

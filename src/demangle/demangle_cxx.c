@@ -50,7 +50,8 @@ static struct dm_node *template_of(struct dm_node *a)
     return NULL;
 }
 
-/* Takes this's qualifiers off a (also off a local name's last part); *ret is the node that had them, or NULL. */
+/* Removes the qualifiers of `this` from a (also from a local name's last part); *ret is the node that had them, or
+ * NULL. */
 static struct dm_node *take_qualifiers(struct dm_node *a, struct dm_node **ret)
 {
     struct dm_node **slot;
@@ -291,7 +292,7 @@ static bool at_clone(const struct dm *d)
     return dm_peek(d) == '.' && (dm_is_lower(c) || dm_is_digit(c) || c == '_');
 }
 
-/* .word(.digits)* that the compiler put behind. */
+/* .word(.digits)* that the compiler appended. */
 static struct dm_node *clone_suffix(struct dm *d, struct dm_node *a)
 {
     const char *start = d->p;
@@ -307,7 +308,7 @@ static struct dm_node *clone_suffix(struct dm *d, struct dm_node *a)
     return a;
 }
 
-/* What is behind "_Z". */
+/* Parses what follows "_Z". */
 static struct dm_node *parse(struct dm *d, struct str s, unsigned flags)
 {
     bool clones = !(flags & (DEMANGLE_NO_PARAMS | DEMANGLE_NO_CLONES));
@@ -323,7 +324,7 @@ static struct dm_node *parse(struct dm *d, struct str s, unsigned flags)
     return a;
 }
 
-/* ___Z… _block_invoke [_] digits [.…]: what clang calls the function of a block. */
+/* ___Z… _block_invoke [_] digits [.…]: clang's name for the function of a block. */
 static struct dm_node *parse_block(struct dm *d, struct str s, unsigned flags)
 {
     static const struct str word = {"_block_invoke", 13};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Inside of the C++ demangler: the tree that a mangled name is parsed into, shared by the demangle_cxx*.c files. Only
- * demangle_cxx() is for others.
+ * Internal header of the C++ demangler: the tree that a mangled name is parsed into, shared by the demangle_cxx*.c
+ * files. Only demangle_cxx() is called from outside.
  *
  *   demangle_cxx.c           entry point, encodings, special names
  *   demangle_cxx_name.c      names
@@ -15,7 +15,7 @@
  * A node has a kind, up to one number and one text, and kids whose places depend on the kind (table below; "?" may be
  * NULL, "*" any number). Nodes live in the arena of the parse; substitutions make them shared, so the tree is a graph.
  *
- * The first error sticks: dm_fail() empties the input and hands back a node that is safe to store, so that parsers need
+ * The first error is sticky: dm_fail() empties the input and returns a node that is safe to store, so that parsers need
  * no check after each step and every loop ends. Nothing is printed once `failed` is set.
  */
 #ifndef DEMANGLE_DEMANGLE_CXX_H
@@ -187,7 +187,7 @@ static inline bool dm_is_upper(char c)
 
 /* demangle_cxx_tree.c */
 struct dm_node *dm_fail(struct dm *d); /* &d->bad */
-bool dm_enter(struct dm *d);           /* one level deeper; every dm_enter() has its dm_leave(), also when false */
+bool dm_enter(struct dm *d);           /* one level deeper; always followed by dm_leave(), also when false */
 void dm_leave(struct dm *d);
 void dm_expect(struct dm *d, char c);
 struct dm_node *dm_make(struct dm *d, enum dm_kind kind, struct dm_node *const *kids, uint32_t n);
@@ -243,7 +243,7 @@ struct dm_node *dm_constraint(struct dm *d);
 struct dm_node *dm_primary(struct dm *d);
 
 /* demangle_cxx_print.c, demangle_cxx_text.c */
-struct dm_inner { /* what is still to be written around a type, innermost last: a list that is shared, never changed */
+struct dm_inner { /* what is still to be written around a type, innermost last: a shared, immutable list */
     struct dm_node *node;
     struct dm_inner *next;
 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * C++ names and types as text. A declarator is written inside out: while a type is printed, what goes around it (a
- * pointer's '*', the function's name, an array's dimension) waits on the list `inner`; whoever prints the right place
- * empties the list, and a type whose entry is still there afterwards writes it behind itself.
+ * pointer's '*', the function's name, an array's dimension) waits on the list `inner`; the function that prints the
+ * right place empties the list, and a type whose entry is still on the list afterwards prints it after itself.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -126,7 +126,7 @@ static void put_qualifiers(struct dm_printer *p, struct dm_node *a)
 static void print_dimension(struct dm_printer *p, struct dm_node *a);
 static void print_arguments(struct dm_printer *p, struct dm_node *a);
 
-/* What a, waiting on the list, writes in its place. */
+/* Prints a, which waited on the list, in its place. */
 static void print_as_inner(struct dm_printer *p, struct dm_node *a)
 {
     switch (a->kind) {
@@ -203,7 +203,7 @@ static void print_all_inner(struct dm_printer *p)
         print_one_inner(p);
 }
 
-/* All but method qualifiers, which come behind the arguments: those are returned. */
+/* Prints all except method qualifiers, which come after the arguments and are returned. */
 static struct dm_inner *print_inner_prefix(struct dm_printer *p)
 {
     struct dm_inner *kept = NULL;
@@ -310,7 +310,7 @@ static void print_function(struct dm_printer *p, struct dm_node *a)
     print_arguments(p, a);
 }
 
-/* A type around base: waits, and writes itself behind when nobody placed it. */
+/* Prints a type around base: it waits on the list, and is printed after base if it was not printed there. */
 static void print_around(struct dm_printer *p, struct dm_node *a, struct dm_node *base)
 {
     push_inner(p, a);
@@ -346,7 +346,7 @@ static void print_typed(struct dm_printer *p, struct dm_node *a)
     p->inner = NULL;
     push_inner(p, a);
     dm_print(p, a->kids[1]);
-    if (p->inner) { /* the type did not place the name */
+    if (p->inner) { /* the type did not print the name */
         dm_put_char(p, ' ');
         dm_print(p, a->kids[0]);
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * C++ template parameters and arguments, closures and unnamed types. As in demangle_cxx_type.c, the ABI fixes where each
- * dm_add_sub() has to stand.
+ * C++ template parameters and arguments, closures and unnamed types. As in demangle_cxx_type.c, the ABI determines the
+ * position of each dm_add_sub() call.
  */
 #include "demangle/demangle_cxx.h"
 
@@ -144,7 +144,8 @@ static struct dm_node *template_template_param(struct dm *d, struct dm_node **re
     return d->failed ? &d->bad : dm_make_list(d, DM_TT_PARAM, NULL, &kids);
 }
 
-/* Ty, Tk concept, Tn type, Tt … E, Tp decl; NULL when it is none. *ret_name is what stands for the parameter. */
+/* Ty, Tk concept, Tn type, Tt … E, Tp decl; NULL when it is none of these. *ret_name is the name that represents the
+ * parameter. */
 static struct dm_node *param_decl_inside(struct dm *d, struct dm_node **ret_name)
 {
     struct dm_node *a;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* C++ expressions and special names as text. Operands stand in parentheses unless they are plain names. */
+/* C++ expressions and special names as text. Operands are in parentheses unless they are plain names. */
 #include "demangle/demangle_cxx.h"
 
 static bool is_operator(const struct dm_node *a, const char *text)
@@ -48,7 +48,7 @@ static void print_unary(struct dm_printer *p, struct dm_node *a)
     struct dm_node *op = a->kids[0], *x = a->kids[1];
 
     if (is_operator(op, "&") && x->kind == DM_TYPED && x->kids[1]->kind == DM_FUNCTION)
-        x = x->kids[0]; /* the address of a function: its name will do */
+        x = x->kids[0]; /* the address of a function: only its name is printed */
     if (a->flag)
         print_operand(p, x);
     print_unary_operator(p, op);
@@ -98,7 +98,7 @@ static void print_designated(struct dm_printer *p, struct dm_node *a)
     print_designated_value(p, a->kids[2]);
 }
 
-/* static_cast<left>(right) and its sisters */
+/* static_cast<left>(right) and the other named casts */
 static void print_named_cast(struct dm_printer *p, struct dm_node *a)
 {
     int scopes = p->scopes;
@@ -119,7 +119,7 @@ static void print_left(struct dm_printer *p, struct dm_node *op, struct dm_node 
             dm_print(p, left);
             return;
         }
-        left = left->kids[0]; /* a call: the function's name will do */
+        left = left->kids[0]; /* a call: only the function's name is printed */
     }
     print_operand(p, left);
 }
@@ -368,7 +368,7 @@ static void print_nullary(struct dm_printer *p, struct dm_node *a)
     print_unary_operator(p, a->kids[0]);
 }
 
-/* False when a is no expression. */
+/* False when a is not an expression. */
 bool dm_print_expression(struct dm_printer *p, struct dm_node *a)
 {
     static void (*const printers[DM_NESTED_REQ + 1])(struct dm_printer *, struct dm_node *) = {

@@ -2,8 +2,8 @@
 /*
  * Nodes of a C++ name and the walks over them.
  *
- * dm_copy() is the one transformation: depth first it asks `replace` for each node, and makes new nodes only above what
- * was replaced. A walk visits a shared node once (the set `seen`); later meetings leave it as it is.
+ * dm_copy() is the only transformation: it calls `replace` for each node, depth first, and makes new nodes only above
+ * replaced ones. A walk visits a shared node once (the set `seen`); later occurrences are left unchanged.
  */
 #include <errno.h>
 
@@ -158,9 +158,9 @@ static bool set_add(struct dm *d, struct dm_set *s, const struct dm_node *a)
 
 struct dm_copier {
     struct dm *d;
-    /* What stands for a, or NULL to keep it. Called after a's kids were copied. */
+    /* Returns the replacement of a, or NULL to keep it. Called after a's kids were copied. */
     struct dm_node *(*replace)(struct dm_copier *c, struct dm_node *a);
-    bool (*skip)(struct dm_copier *c, struct dm_node *a); /* true: leave a and all below as they are */
+    bool (*skip)(struct dm_copier *c, struct dm_node *a); /* true: leave a and everything below it unchanged */
     struct dm_set seen;
     struct dm_node *pack, *pack_item; /* expanding a pack */
     struct dm_node *root;             /* substituting */
@@ -323,7 +323,7 @@ struct dm_node *dm_simplify(struct dm *d, struct dm_node *a)
     return d->failed ? &d->bad : r ? r : a;
 }
 
-/* Depth first; visit returns false to leave out what is below. Qualifiers are not walked into. */
+/* Depth first; visit returns false to skip the kids. Qualifiers are not walked into. */
 struct dm_walker {
     struct dm *d;
     bool (*visit)(struct dm_walker *w, struct dm_node *a);

@@ -2,8 +2,8 @@
 /*
  * C++ types: builtin letters, qualifiers, pointers, functions, arrays.
  *
- * Most types become substitution candidates as they are completed, in an order that the ABI fixes: each dm_add_sub()
- * here has to stand where it stands.
+ * Most types become substitution candidates as they are completed, in an order that the ABI defines: the position of
+ * each dm_add_sub() call matters.
  */
 #include <stdio.h>
 
@@ -468,7 +468,7 @@ static struct dm_node *type_inside(struct dm *d, bool is_cast)
 {
     struct dm_node *quals = dm_cv_qualifiers(d), *a;
     char c = dm_peek(d);
-    bool candidate = !(quals && c == 'F'); /* qualifiers of a function type are this's: only the whole is one */
+    bool candidate = !(quals && c == 'F'); /* a function type's qualifiers are those of `this`: only the whole is one */
 
     if (d->failed)
         return &d->bad;

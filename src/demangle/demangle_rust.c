@@ -10,7 +10,7 @@
  *   base62  = [0-9a-zA-Z]* "_"                         "_" is 0, "0_" is 1
  *
  * `skip` turns writing off for parts that are read but not shown; back references are not followed then. The first
- * error sticks in `failed` and empties the input, so that every loop ends.
+ * error sets `failed` and empties the input, so that every loop ends.
  */
 #include "demangle/demangle_rust.h"
 
@@ -24,7 +24,7 @@ static void read_path(struct rust *r, bool separator);
 static void read_type(struct rust *r);
 static void read_const(struct rust *r);
 
-/* B base62: reads `rule` again from an earlier place. */
+/* B base62: a back reference, which is read from an earlier position. */
 static bool enter_backref(struct rust *r, const char **ret_p, const char **ret_end)
 {
     const char *here = r->p;
@@ -120,7 +120,7 @@ static void read_nested(struct rust *r, bool separator)
     put_number(r, "#%lld}", (long long) id.disambiguator);
 }
 
-/* [disambiguator] path, where an impl stands: not shown. */
+/* [disambiguator] path, the location of an impl: not shown. */
 static void skip_impl_path(struct rust *r)
 {
     bool hold = r->skip;
@@ -448,7 +448,7 @@ static uint64_t read_hex(struct rust *r, struct str *ret_digits)
             break; /* leading zero */
         v = v * 16 + (uint64_t) (c <= '9' ? c - '0' : c - 'a' + 10);
     }
-    if (!r->failed && r->p >= r->end && r->p > start) { /* no "_" at the end of all is accepted */
+    if (!r->failed && r->p >= r->end && r->p > start) { /* a missing "_" at the very end is accepted */
         *ret_digits = (struct str){start, (uint32_t) (r->p - start)};
         return v;
     }

@@ -35,7 +35,7 @@ static bool is_hash(struct str s)
     return __builtin_popcount(seen) >= 5;
 }
 
-/* Bytes that the escape at the start of s takes and the one it stands for; 0 when it is none. */
+/* The length of the escape at the start of s, and the byte that it represents; 0 when there is no escape. */
 static uint32_t read_escape(struct str s, char *ret)
 {
     static const char codes[][4] = {"SP@", "BP*", "RF&", "LT<", "GT>", "LP(", "RP)"};
@@ -86,7 +86,7 @@ static void put_identifier(struct str id, struct buf *out)
     }
 }
 
-/* Cuts one <length> <identifier> off *s. */
+/* Removes one <length> <identifier> from the start of *s. */
 static int read_identifier(struct str *s, struct str *ret)
 {
     uint32_t n = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside of the demangler of Rust's v0 mangling: reading and writing, shared by the demangle_rust*.c files. */
+/* Internal header of the demangler of Rust's v0 mangling: reading and writing, shared by the demangle_rust*.c files. */
 #ifndef DEMANGLE_DEMANGLE_RUST_READER_H
 #define DEMANGLE_DEMANGLE_RUST_READER_H
 
@@ -13,7 +13,7 @@
 enum { DEPTH_MAX = 500, STEPS_MAX = 1 << 20, IDENT_RUNES_MAX = 1024 };
 
 struct rust {
-    const char *base, *p, *end; /* base: behind "_R"; back references count from here */
+    const char *base, *p, *end; /* base: after "_R"; back references are relative to it */
     struct buf *out;
     size_t start; /* of our output in out */
     int64_t lifetimes;

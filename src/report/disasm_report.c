@@ -13,7 +13,7 @@ struct found {
     const struct report_symbol *symbol;
     struct report_object *object;
     uint32_t first, n; /* its nodes, in disassembler.nodes */
-    int64_t flat;      /* these two only where the heaviest are asked for */
+    int64_t flat;      /* these two only if the heaviest are requested */
     uint32_t order;
 };
 
@@ -212,7 +212,7 @@ static void put_place(const struct annotated *a, struct buf *out)
     }
 }
 
-/* The place is told where it changes: behind a short instruction, above a long one. */
+/* The source position is printed where it changes: after a short instruction, above a long one. */
 static void put_annotated(struct disassembler *d, const struct annotated *a, struct annotated *last)
 {
     _cleanup_(buf_done) struct buf place = BUF_INIT;
@@ -244,7 +244,7 @@ static int compare_weights(const void *a, const void *b)
     return x->order < y->order ? -1 : 1;
 }
 
-/* They come sorted by name, and stay so among equals. */
+/* The input is sorted by name, and equal entries stay in that order. */
 static void keep_heaviest(struct disassembler *d, size_t limit)
 {
     for (size_t i = 0; i < d->n_found; i++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See gopath.h. */
+/* Path and time functions with the semantics of Go's path/filepath and time packages. */
 #include "report/gopath.h"
 
 #include <time.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* File paths and times as Go prints them: what pprof's output needs and libc does not do the same way. */
+/* File paths and times as Go prints them, where pprof's output depends on it and libc differs. */
 #ifndef REPORT_GOPATH_H
 #define REPORT_GOPATH_H
 
@@ -8,7 +8,7 @@
 
 /* filepath.Clean: no "//", "/./", "x/.."; "" gives ".". The result is in out, which is emptied first. */
 void gopath_clean(struct buf *out, struct str path);
-/* True when gopath_clean() would give the path back as it is (the usual case, worth not copying). */
+/* True when gopath_clean() would not change the path (the usual case, in which a copy is avoided). */
 bool gopath_is_clean(struct str path);
 /* filepath.Base: the last element without trailing slashes; "." for "", "/" for all slashes. */
 struct str gopath_base(struct str path);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See graph.h: infos, values, edges. Trimming and order are in graph_trim.c and graph_sort.c, tags in graph_tags.c. */
+/* Builds the call graph of a profile: infos, values, edges (graph.h). Trimming and order are in graph_trim.c and
+ * graph_sort.c, tags in graph_tags.c. */
 #include "report/graph.h"
 
 #include <errno.h>
@@ -37,7 +38,7 @@ void graph_free(struct graph *g)
 
 /* --- infos --- */
 
-/* Cuts the front of a path as -trim_path, or as -source_path lets guess. */
+/* Removes the front of a path according to -trim_path, or as guessed from -source_path. */
 static struct str trim_path(struct str path, struct str trim, struct str search)
 {
     static const struct str always[] = {STR("/proc/self/cwd/./"), STR("/proc/self/cwd/")};
@@ -194,7 +195,7 @@ static int add_edge(struct graph *g, uint32_t src, uint32_t dst, int64_t w, int6
         return -ENOMEM;
     e = &g->edges[i];
     if (e->stamp == g->stamp)
-        return 0; /* counts once a sample */
+        return 0; /* counts once per sample */
     e->stamp = g->stamp;
     add64(&e->weight, w);
     add64(&e->weight_div, dw);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A profile as a call graph: nodes (places in the program, as far as the granularity keeps them apart), edges, and tags.
+ * A profile as a call graph: nodes (places in the program, as far as the granularity distinguishes them), edges, and
+ * tags.
  *
  * Infos are made once per profile (graph_new): every line of every location maps to one info, equal infos are one. The
  * graph itself (values, edges) is then computed by walking the samples, and computed again after nodes were dropped
- * (`kept`), because only the samples know what is left of a stack when nodes are taken out of it: an edge that jumps
- * over dropped nodes is `residual`, and the flat value of a dropped leaf is lost.
+ * (`kept`), because what is left of a stack when nodes are removed can only be found from the samples: an edge that
+ * jumps over dropped nodes is `residual`, and the flat value of a dropped leaf is lost.
  *
  * Arrays and indices throughout: no allocation per node or sample. In a call graph node i is info i; in a call tree
  * (one node per path) nodes name their info.
@@ -20,7 +21,7 @@
 
 #define GRAPH_NONE UINT32_MAX
 
-/* What is left of a frame by the granularity. */
+/* Which parts of a frame the granularity keeps. */
 struct graph_detail {
     bool inlines, function, filename, line, column, address;
 };
@@ -97,11 +98,11 @@ struct graph {
     uint32_t stamp;
 };
 
-/* Infos, and the values of all nodes; edges only if asked for (a call tree has them always), no tags yet. */
+/* Infos, and the values of all nodes; edges only if requested (a call tree always has them), no tags yet. */
 int graph_new(const struct prof *p, const struct graph_options *o, bool edges, struct graph **ret);
 void graph_free(struct graph *g);
 DEFINE_CLEANUP(struct graph *, graph_free)
-/* Walks the samples again: values and edges with the nodes in `kept` only. Resets `order` to all that count. */
+/* Walks the samples again: values and edges with the nodes in `kept` only. Resets `order` to all nodes with a value. */
 int graph_build(struct graph *g, bool edges);
 /* The nodes of one sample, each once, into *nodes (which grows); returns how many. The leaf is GRAPH_NONE when it was
  * dropped. */
@@ -109,14 +110,14 @@ int graph_visit(struct graph *g, const struct prof_sample *s, uint32_t **nodes, 
 /* Text and numeric labels per node. */
 int graph_build_tags(struct graph *g);
 
-/* Keeps only nodes with |cum| >= cutoff; returns how many of the order went. */
+/* Keeps only nodes with |cum| >= cutoff; returns how many nodes of the order were removed. */
 size_t graph_keep_above(struct graph *g, int64_t cutoff);
 /* Keeps the first n of the order. */
 int graph_keep_first(struct graph *g, size_t n);
 /* Marks edges into shown nodes with |weight| < cutoff dead and returns their number. */
 size_t graph_trim_edges(struct graph *g, int64_t cutoff);
 void graph_trim_tags(struct graph *g, int64_t cutoff);
-/* Residual edges whose end is reachable otherwise go. */
+/* Removes residual edges whose end is reachable in another way. */
 int graph_remove_redundant(struct graph *g);
 /* Call tree: gives children of dropped nodes to the next kept ancestor. */
 int graph_trim_tree(struct graph *g);
@@ -132,7 +133,7 @@ uint32_t graph_degree(const struct graph *g, uint32_t node, bool incoming);
 /* How many tags of a node have a flat value. */
 uint32_t graph_count_tags(const struct graph *g, uint32_t node);
 
-/* "address name file:line:column", or what there is of it. */
+/* "address name file:line:column", or the parts of it that are known. */
 void graph_put_name(const struct graph *g, struct buf *out, const struct graph_info *i);
 int graph_compare_names(const struct graph *g, const struct graph_info *a, const struct graph_info *b);
 

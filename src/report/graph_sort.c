@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Orders of nodes and edges, and names. Names are compared piece by piece without writing them down; where pprof's own
- * order is left to chance (two nodes that print alike) ours goes by all of the info, so reports are always the same.
+ * Orders of nodes and edges, and names. Names are compared piece by piece without building strings; where pprof's own
+ * order is not deterministic (two nodes with the same text) ours compares the whole info, so that reports are always
+ * the same.
  */
 #include <errno.h>
 #include <math.h>
@@ -178,7 +179,7 @@ static int compare_nodes(const void *a, const void *b, void *arg)
     return c ? c : x < y ? -1 : x > y;
 }
 
-/* log2 by way of log, as Go computes it: entropies decide which nodes a graph shows. */
+/* log2 computed from log, as in Go: entropies decide which nodes a graph shows. */
 static double go_log2(double x)
 {
     int exp;

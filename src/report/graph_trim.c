@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a report leaves out: nodes, edges and tags below a cutoff, redundant edges. See graph.h. */
+/* Removes what a report does not show: nodes, edges and tags below a cutoff, redundant edges. See graph.h. */
 #include <errno.h>
 
 #include "base/mem.h"
@@ -61,7 +61,7 @@ void graph_trim_tags(struct graph *g, int64_t cutoff)
             struct graph_tag *t = &g->tags[k];
 
             if (abs64(t->flat) < cutoff && abs64(t->cum) < cutoff)
-                t->node = GRAPH_NONE; /* gone; the lists keep their places */
+                t->node = GRAPH_NONE; /* removed; the lists keep their positions */
         }
 }
 
@@ -107,7 +107,7 @@ int graph_remove_redundant(struct graph *g)
             struct graph_edge *e = &g->edges[in[n]];
 
             if (!e->residual)
-                break; /* nothing heavier than a real edge is removed: it would confuse */
+                break; /* no residual edge heavier than a real one is removed: that would be confusing */
             if (is_redundant(g, in[n], queue, seen, ++stamp))
                 e->dead = true;
         }
@@ -147,7 +147,7 @@ int graph_trim_tree(struct graph *g)
         return -ENOMEM;
     for (size_t i = 0; i < g->n_order; i++)
         dropped[g->order[i]] = !g->kept[g->order[i]];
-    /* Parents come before their children, so what a node's edge starts from is final when its children ask. */
+    /* Parents come before their children, so the source of a node's edge is final when its children use it. */
     for (uint32_t i = 0; i < g->n_nodes; i++) {
         uint32_t in = tree_edge(g, i), up;
         struct graph_edge *e;

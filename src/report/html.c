@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See html.h. The data is one JSON object:
+ * Writes the self-contained flame graph page (html.h). The data is one JSON object:
  *   {"type":"cpu","unit":"nanoseconds",
  *    "frames":[["function","file",line,"binary",kind,"package"],...],     kind as enum frame_kind
  *    "parent":[-1,0,...],"frame":[0,1,...],"self":[[...],[...]],  per node; one list of selfs per column
@@ -108,8 +108,9 @@ int html_flame(const struct tree *t, struct str title, struct buf *out, struct e
     struct str page = {flame_html, (uint32_t) flame_html_size};
 
     if (!page.n)
-        return err_set(e, -ENOTSUP, "HTML flame graphs need the web UI, which this build was made without (-Dui=false); "
-                                    "write speedscope (.speedscope.json) instead");
+        return err_set(e, -ENOTSUP,
+                       "HTML flame graphs need the web UI, which this build was made without (-Dui=false); "
+                       "write speedscope (.speedscope.json) instead");
     for (;;) {
         ptrdiff_t at = str_find(page, STR("{{"));
 

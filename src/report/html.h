@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A tree as one HTML file: a flame graph that needs no network and no server. Search, zoom, keyboard, tooltips; with two
- * columns it is a diff (base, new). The page is the web UI's own flame graph (web/src/page.js, bundled by tools/ui); names
- * reach it as JSON in which no '<' is left, so a function called "<script>" is a name and nothing else.
+ * A tree as one HTML file: a flame graph that needs no network and no server. Search, zoom, keyboard, tooltips; with
+ * two columns it is a diff (base, new). The page is the web UI's own flame graph (web/src/page.js, bundled by
+ * tools/ui); names are passed as JSON in which every '<' is escaped, so a function called "<script>" is only a name.
  */
 #ifndef REPORT_HTML_H
 #define REPORT_HTML_H
@@ -12,7 +12,7 @@
 
 struct tree;
 
-/* Larger trees should be pruned first (tree_prune): a browser draws this many with ease. */
+/* Larger trees should be pruned first (tree_prune): a browser can easily draw this many. */
 enum { HTML_NODES_MAX = 200000 };
 
 /* -ENOTSUP in a build without the web UI. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See html_escape.h. */
+/* Escapes text for HTML. */
 #include "report/html_escape.h"
 
 void html_put(struct buf *out, struct str s)

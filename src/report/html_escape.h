@@ -6,8 +6,8 @@
 #include "base/buf.h"
 #include "base/str.h"
 
-/* Appends s so that it is text, and the value of an attribute in either kind of quotes: the characters that Go's
- * html/template replaces, by what it replaces them with. */
+/* Appends s escaped for use as text, and as the value of an attribute in either kind of quotes: replaces the same
+ * characters as Go's html/template, by the same text. */
 void html_put(struct buf *out, struct str s);
 
 #endif

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What weblist and disasm ask about the binaries behind a profile. Reports know nothing of ELF; the command gives them
- * this table of functions. Addresses are the profile's unless they are called the object's, which are those in the file.
+ * What weblist and disasm need to know about the binaries of a profile. Reports do not depend on ELF; the command gives
+ * them this table of functions. Addresses are those of the profile, except for the object's addresses, which are those
+ * in the file.
  *
- * Everything that is returned lives until the table's owner frees it, behind the report.
+ * Everything that is returned is valid until the table's owner frees it, after the report.
  */
 #ifndef REPORT_OBJECTS_H
 #define REPORT_OBJECTS_H
@@ -52,7 +53,7 @@ struct report_mapping {
 struct report_object; /* a binary, mapped somewhere */
 
 struct report_objects {
-    /* The binary of a mapping. -ENOENT and so on with words when it cannot be read. */
+    /* Opens the binary of a mapping. -ENOENT and so on with an error message when it cannot be read. */
     int (*open)(struct report_objects *o, const struct report_mapping *m, struct report_object **ret, struct err *e);
     /* The object's address of one of the profile's. */
     int (*address)(struct report_object *x, uint64_t address, uint64_t *ret);
@@ -61,7 +62,7 @@ struct report_objects {
     /* Instructions of [start, end), the object's. */
     int (*disassemble)(struct report_object *x, uint64_t start, uint64_t end, bool intel, struct report_insts *ret,
                        struct err *e);
-    /* Where an address comes from in the source. */
+    /* The source position of an address. */
     int (*lines)(struct report_object *x, uint64_t address, struct report_frames *ret);
 };
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See pprof_config.h. The help texts are those of pprof, whose shell prints them. */
+/* The table of pprof's options, and reading and printing their values. The help texts are those that pprof's shell
+ * prints. */
 #include "report/pprof_config.h"
 
 #include <errno.h>
@@ -228,7 +229,7 @@ void config_put_double(struct buf *out, double v)
     char text[40], digits[40];
     int n = 0, exp = 0;
 
-    /* The fewest digits that read back as v. */
+    /* The smallest number of digits that reads back as v. */
     for (n = 1; n <= 17; n++) {
         snprintf(text, sizeof(text), "%.*e", n - 1, v);
         if (strtod(text, NULL) == v)
@@ -319,7 +320,7 @@ static int set_field(struct pprof_config *c, const struct config_field *f, struc
     return 0;
 }
 
-/* Go's strconv.ParseBool says yes. */
+/* True for the values that Go's strconv.ParseBool accepts as true. */
 static bool is_true(struct str s)
 {
     static const char *const yes[] = {"1", "t", "T", "TRUE", "true", "True"};

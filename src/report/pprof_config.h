@@ -3,7 +3,7 @@
  * pprof's options as one table: command-line flags, assignments in the shell, its list of options and their help all
  * come from it. A choice ("cum", "lines") is an option name of its own that sets its group.
  *
- * Values are slices whose memory the setter's arena keeps, so a config is copied by assignment.
+ * Values are slices in the arena given when they are set, so a config can be copied by assignment.
  */
 #ifndef REPORT_PPROF_CONFIG_H
 #define REPORT_PPROF_CONFIG_H
@@ -41,16 +41,17 @@ const char *config_help(struct str name);
 void config_defaults(struct pprof_config *c);
 /* A field's value as text. */
 void config_get(const struct pprof_config *c, const struct config_field *f, struct buf *out);
-/* Sets by name, with pprof's words when the value does not fit. A choice is set by a true value. */
+/* Sets an option by name; fails with pprof's error message when the value is invalid. A choice is set by a true
+ * value. */
 int config_set(struct pprof_config *c, struct str name, struct str value, struct arena *a, struct err *e);
 /* The name of a field in the URLs of pprof's web interface ("f" for focus), or NULL when it has none there. */
 const char *config_url_name(const struct config_field *f);
-/* May the name stand alone, without "=value"? */
+/* Whether the name may be used alone, without "=value". */
 bool config_is_bool(struct str name);
 
 /* "true t yes y 1" and nothing, "false f no n 0", in any case. */
 int config_parse_bool(struct str s, bool *ret);
-/* A number as Go prints it by itself. */
+/* A number as Go prints it by default. */
 void config_put_double(struct buf *out, double v);
 
 #endif

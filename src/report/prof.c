@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See prof.h: life cycle, growing, copies. Conversion from and to batches is in prof_batch.c. */
+/* The tables of struct prof: life cycle, growing, copies (prof.h). Conversion from and to batches is in
+ * prof_batch.c. */
 #include "report/prof.h"
 
 #include <errno.h>
@@ -70,7 +71,7 @@ void prof_free(struct prof *p)
     mem_free(p);
 }
 
-/* Makes a borrowed pool its own before it grows. */
+/* Copies a borrowed pool before it grows. */
 static int own(void **v, size_t *cap, size_t n, size_t need, size_t elem)
 {
     void *mine = NULL;

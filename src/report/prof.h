@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One profile in the shape that pprof's reports work on: mutable tables and samples that point into them by index.
- * Made of a batch (prof_from_batch), merged, filtered and cut in place, then reported.
+ * One profile in the shape that pprof's reports work on: mutable tables and samples that point into them by index. It
+ * is made from a batch (prof_from_batch), merged, filtered and trimmed in place, then reported.
  *
  * Shape
  *   - Tables of mappings, functions and locations start at index 1; index 0 means none. Ids (what a file calls them)
@@ -23,7 +23,7 @@
 
 enum { PROF_BATCHES_MAX = 4096 };
 
-/* What all profiles of a session share: strings, and the batches that strings and pools point into. */
+/* Shared by all profiles of a session: strings, and the batches that strings and pools point into. */
 struct prof_pool {
     struct strtab strings;
     struct batch **batches;
@@ -158,7 +158,7 @@ int prof_unify(struct prof **ps, size_t n, struct err *e);
 /* One new profile of all of them: samples of equal frames and labels add up, tables hold what samples use, in order of
  * first use. */
 int prof_merge(struct prof *const *ps, size_t n, struct prof **ret, struct err *e);
-/* unify + merge; a single profile comes back as it is. Takes the profiles: ps[i] are NULL afterwards. */
+/* unify + merge; a single profile is returned unchanged. Takes ownership of the profiles: ps[i] are NULL afterwards. */
 int prof_combine(struct prof **ps, size_t n, struct prof **ret, struct err *e);
 /* Multiplies the values (rounded) and drops samples that become zero. */
 void prof_scale(struct prof *p, double ratio);
@@ -168,9 +168,9 @@ int prof_normalize(struct prof *p, const struct prof *base, struct err *e);
 /* Sets a text label of all samples / removes it. */
 int prof_set_label(struct prof *p, struct str key, struct str value);
 int prof_remove_label(struct prof *p, struct str key);
-/* The index of a sample type by number, name or default; -EINVAL with pprof's words. */
+/* The index of a sample type by number, name or default; -EINVAL with pprof's error message. */
 int prof_type_index(const struct prof *p, struct str wanted, struct err *e);
-/* pprof's validity check of what a decoder gave. */
+/* pprof's validity check of a decoded profile. */
 int prof_check(const struct prof *p, struct err *e);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Between struct prof and struct batch. Pools are borrowed from the batch where their shape is the same (stacks' frames,
- * lines, values), so a large profile is not held twice.
+ * Converts between struct prof and struct batch. Pools are borrowed from the batch where their shape is the same
+ * (stacks' frames, lines, values), so a large profile is not held twice.
  *
- * Attributes that carry what pprof has and OTLP has not: pprof.profile.{comment,drop_frames,keep_frames,doc_url},
+ * Attributes for what pprof has and OTLP does not: pprof.profile.{comment,drop_frames,keep_frames,doc_url},
  * pprof.scope.default_sample_type, pprof.mapping.{has_functions,has_filenames,has_line_numbers,has_inline_frames},
  * pprof.location.is_folded.
  */
@@ -166,7 +166,7 @@ static int64_t make_label_set(struct reader *rd, struct run attrs)
         *o = (struct label_order){.label = {.key = rd->strings[a->key]}, .position = i};
         if (a->value.kind == VALUE_INT) {
             if (!a->value.integer && !a->unit)
-                continue; /* pprof cannot tell it from an absent one */
+                continue; /* pprof does not distinguish it from an absent one */
             o->numeric = true;
             o->label.num = a->value.integer;
             o->label.unit = rd->strings[a->unit];
@@ -326,7 +326,7 @@ int prof_from_batch(struct prof_pool *pool, struct batch *b, const struct profil
     return 0;
 }
 
-/* --- and back --- */
+/* --- to a batch --- */
 
 struct writer {
     const struct prof *p;
@@ -371,7 +371,7 @@ static struct value string_value(struct str s)
     return (struct value){.kind = VALUE_STR, .n = s.n, .str = s.p};
 }
 
-/* Attribute keys are appended behind the pool's strings, so that ids of the pool are ids of the batch. */
+/* Attribute keys are appended after the pool's strings, so that ids of the pool are ids of the batch. */
 static int out_named(struct writer *w, struct str key, struct value v)
 {
     return out_attr(w, out_string(w, key), 0, v);
@@ -579,7 +579,7 @@ static void writer_done(struct writer *w)
     batch_unref(w->b);
 }
 
-/* Puts the tables that grew into the batch, which frees them. */
+/* Moves the tables that grew into the batch, which frees them. */
 static void hand_over(struct writer *w)
 {
     struct dict *d = &w->b->dict;

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See prof_filter.h. Every expression runs once per function and mapping, not once per frame. */
+/* Filters by function, file and mapping names (prof_filter.h). Every expression is evaluated once per function and
+ * mapping, not once per frame. */
 #include "report/prof_filter.h"
 
 #include <errno.h>
 
 #include "base/mem.h"
 
-/* One expression with its answers so far. */
+/* One expression with its cached results. */
 struct matcher {
     const struct prof *p;
     const struct regex *re;
-    uint8_t *functions, *mappings; /* 0 = not asked, 1 = no, 2 = yes */
+    uint8_t *functions, *mappings; /* 0 = not evaluated, 1 = no, 2 = yes */
 };
 
 static int matcher_init(struct matcher *m, const struct prof *p, const struct regex *re)
@@ -197,7 +198,7 @@ int filter_by_name(struct prof *p, const struct regex *focus, const struct regex
     return r;
 }
 
-/* Cuts lines behind the last match; true when anything of the location matches. */
+/* Removes lines after the last match; true when anything of the location matches. */
 static bool show_from_location(struct prof *p, struct prof_location *l, struct matcher *m)
 {
     if (matches_mapping(m, l->mapping))
@@ -276,7 +277,7 @@ enum { PRUNE = 1, PRUNE_BENEATH = 2 };
 
 static void prune_sample(const struct prof *p, struct prof_sample *s, const uint8_t *marks)
 {
-    bool user = false; /* frames before the first one that stays are never cut: nothing would be left */
+    bool user = false; /* frames before the first one that is kept are never removed: nothing would be left */
 
     for (uint32_t i = s->frames.n; i-- > 0;) {
         uint8_t mark = marks[p->frames[s->frames.off + i]];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * pprof's filters over one profile, in place. Names are matched per location: function name, file name or mapping file.
- * Each tells what matched, for the warning that an expression matched nothing. All return 0 or a negative errno.
+ * Each reports what matched, for the warning that an expression matched nothing. All return 0 or a negative errno.
  */
 #ifndef REPORT_PROF_FILTER_H
 #define REPORT_PROF_FILTER_H
@@ -13,11 +13,11 @@ struct name_match {
     bool focus, ignore, hide, show;
 };
 
-/* Keeps samples with a frame that matches focus and none that matches ignore; cuts lines that match hide or do not match
- * show. Any expression may be NULL. */
+/* Keeps samples with a frame that matches focus and none that matches ignore; removes lines that match hide or do not
+ * match show. Any expression may be NULL. */
 int filter_by_name(struct prof *p, const struct regex *focus, const struct regex *ignore, const struct regex *hide,
                    const struct regex *show, struct name_match *ret);
-/* Drops frames above the highest one that matches; samples without a match go. */
+/* Drops frames above the highest one that matches; samples without a match are dropped. */
 int filter_show_from(struct prof *p, const struct regex *from, bool *ret_matched);
 /* Drops frames below the lowest one that matches. */
 int filter_prune_from(struct prof *p, const struct regex *from);
@@ -40,7 +40,7 @@ struct str label_unit(const struct prof *p, const struct label_units *u, uint32_
 /* A -tagfocus or -tagignore expression. */
 struct tag_filter;
 int tag_filter_new(const char *name, struct str text, struct tag_filter **ret, bool *ret_range, struct err *e);
-/* The part of the expression behind "key=". */
+/* The part of the expression after "key=". */
 struct str tag_filter_value(struct str text);
 void tag_filter_free(struct tag_filter *f);
 DEFINE_CLEANUP(struct tag_filter *, tag_filter_free)
@@ -53,7 +53,7 @@ int filter_tags_by_name(struct prof *p, const struct regex *show, const struct r
 int filter_add_label_frames(struct prof *p, struct str root_keys, struct str leaf_keys, struct str unit, bool *ret_root,
                             bool *ret_leaf);
 
-/* A function name without its parameters, as drop_frames wants it. */
+/* A function name without its parameters, as drop_frames requires. */
 struct str filter_simple_name(struct str name);
 
 #endif

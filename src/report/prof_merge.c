@@ -456,7 +456,7 @@ static void keep_types(struct prof *p, const uint32_t *types, uint32_t n)
     p->n_types = n;
 }
 
-/* The finest of the units; false when two of them do not go together. */
+/* The finest of the units; false when two of them are incompatible. */
 static int finest(struct prof **ps, size_t n, int index, struct prof_type *ret, struct err *e)
 {
     struct prof_type min = {0};

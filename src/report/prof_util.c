@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Small questions to a profile and changes of its labels: see prof.h. */
+/* Small queries on a profile, and changes of its labels: see prof.h. */
 #include <errno.h>
 
 #include "base/mem.h"
 #include "report/prof.h"
 
-/* Every label set once through `edit`, which writes the new content; samples then point to the new sets. */
+/* Passes every label set once to `edit`, which writes the new content; samples then point to the new sets. */
 static int edit_label_sets(struct prof *p, uint32_t key, uint32_t value)
 {
     size_t n_sets = p->n_label_sets;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See report.h: total, trimming, units, header lines. One file per format beside this one. */
+/* What all formats share: total, trimming, units, header lines (report.h). Each format has its own file. */
 #include "report/report.h"
 
 #include <errno.h>

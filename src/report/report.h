@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * pprof's reports over one profile. A report is (profile, options, total); report_print() writes one of the formats.
- * The total is computed when the report is made: make it before the filters (percentages of everything) or behind them
+ * The total is computed when the report is made: make it before the filters (percentages of everything) or after them
  * (-relative_percentages). report_driver.h does all of it in pprof's order from a set of options.
  */
 #ifndef REPORT_REPORT_H
@@ -38,7 +38,7 @@ struct report_options {
     int node_count;
     double node_fraction, edge_fraction;
     uint32_t value;         /* index of the sample type */
-    struct str sample_type; /* with "mean_" where that is asked for */
+    struct str sample_type; /* with "mean_" if requested */
     struct str sample_unit; /* of the profile */
     struct str output_unit; /* "minimum", "auto" or a unit; becomes a unit once the values are known */
     struct str title;       /* base name of the main binary */
@@ -49,7 +49,8 @@ struct report_options {
     struct str filters[REPORT_FILTERS_MAX]; /* "focus=main" ... for the legend */
     size_t n_filters;
     /* Reports as parts of a page (wick pprof -http): no legend in the graph and no head around the source; weblist and
-     * disasm show this many files or functions, the heaviest first. 0: a document of its own, with all of them by name. */
+     * disasm show this many files or functions, the heaviest first. 0: a separate document, with all of them sorted by
+     * name. */
     uint32_t part_of_page;
 };
 
@@ -61,10 +62,10 @@ struct report {
     struct units_conversion values; /* sample_unit -> output_unit */
 };
 
-/* Takes the units of labels and computes the total. The profile stays the caller's and must outlive the report. */
+/* Finds the units of labels and computes the total. The profile is owned by the caller and must outlive the report. */
 void report_init(struct report *r, struct prof *p, const struct report_options *o, struct label_units *units);
 void report_done(struct report *r);
-/* The report as text behind out. PROTO and TOPPROTO are not text: see report_proto(). */
+/* Appends the report as text to out. PROTO and TOPPROTO are not text: see report_proto(). */
 int report_print(struct report *r, struct buf *out, struct err *e);
 /* PROTO: the profile itself with the ratio applied; TOPPROTO: a new one with a sample per entry, to be freed. */
 int report_proto(struct report *r, struct prof **ret_new, struct err *e);
@@ -75,7 +76,7 @@ struct report_item {
     const char *inline_label; /* "(inline)", "(partial-inline)" or "" */
     int64_t flat, cum;
 };
-/* The rows of top, and their header lines (without the last newline) behind legend. */
+/* The rows of top; appends their header lines (without the last newline) to legend. */
 int report_items(struct report *r, struct arena *a, struct report_item **ret, size_t *ret_n, struct buf *legend);
 
 /* --- for the printers --- */
@@ -84,7 +85,7 @@ struct report_graph {
     size_t shown_of; /* nodes before the limit on their number */
     size_t dropped_nodes, dropped_edges;
 };
-/* The graph, cut down as the options say. */
+/* The graph, trimmed according to the options. */
 int report_graph(struct report *r, struct report_graph *ret);
 /* The complete graph at the report's granularity, for list, weblist and disasm: ret->order holds every node. */
 int report_full_graph(struct report *r, struct graph **ret);

@@ -19,7 +19,7 @@ struct callgrind {
     struct buf *out;
     struct numbered objects, files, names;
     size_t n_strings;
-    uint32_t *shown_name; /* per node: its name, told apart from others of the same name */
+    uint32_t *shown_name; /* per node: its name, made unique among equal names */
     struct units_conversion scale;
 };
 
@@ -61,7 +61,7 @@ static int64_t scaled(const struct callgrind *c, int64_t v)
     return int64_of(units_convert(&c->scale, v, &unit));
 }
 
-/* Functions that share file and name but differ in object or start line get "[i/n]" behind their name. */
+/* Functions that share file and name but differ in object or start line get "[i/n]" after their name. */
 struct twin {
     uint32_t file, name, object;
     uint32_t parent; /* in a call tree each path has functions of its own */

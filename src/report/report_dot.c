@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * -dot: the graph for graphviz. Boxes grow with their flat share and are coloured by their cumulative one; tags hang on
- * their node as small boxes ("nodelets"), numeric ones in at most four ranges. See report.h.
+ * -dot: the graph for graphviz. Boxes grow with their flat share and are coloured by their cumulative one; tags are
+ * small boxes attached to their node ("nodelets"), numeric ones in at most four ranges. See report.h.
  */
 #include <errno.h>
 #include <math.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See report_driver.h. */
+/* Prepares a report from a profile and pprof's options: overrides, filters, granularity. */
 #include "report/report_driver.h"
 
 #include <errno.h>
@@ -49,7 +49,7 @@ static struct graph_detail detail_of(const struct pprof_config *c)
     d.line = d.address || str_is(g, "lines");
     d.filename = d.line || str_is(g, "files") || str_is(g, "filefunctions");
     d.function = !str_is(g, "files");
-    d.column = c->showcolumns || (d.address && d.inlines); /* then nothing is merged at all */
+    d.column = c->showcolumns || (d.address && d.inlines); /* then no lines are merged */
     return d;
 }
 

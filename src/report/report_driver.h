@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From a profile and pprof's options to a report, in pprof's order: what the command overrides, frames made of labels,
+ * Makes a report from a profile and pprof's options, in pprof's order: overrides of the command, frames made of labels,
  * total, filters, granularity (with -relative_percentages the filters come before the total).
  */
 #ifndef REPORT_REPORT_DRIVER_H

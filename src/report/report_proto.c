@@ -13,7 +13,7 @@ static bool has_ratio(const struct report *r)
     return r->o.ratio > 0 && r->o.ratio != 1;
 }
 
-/* Without inlines only the outermost line stays, and no columns unless asked for. */
+/* Without inlines only the outermost line is kept, and columns only if requested. */
 static int cut_inlines(struct report *r)
 {
     struct prof *p = r->prof;

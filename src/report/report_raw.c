@@ -121,7 +121,7 @@ static void put_location(const struct report *r, struct buf *out, uint32_t i)
 {
     const struct prof *p = r->prof;
     const struct prof_location *l = &p->locations[i];
-    /* Without inlines only the outermost line is left, and columns go unless asked for. */
+    /* Without inlines only the outermost line is kept, and columns only if requested. */
     bool cut = !r->o.detail.inlines;
     uint32_t first = cut && l->lines.n > 1 ? l->lines.n - 1 : 0;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* -tags: what each label key adds up to, value by value. See report.h. */
+/* -tags: the sums of each label key, value by value. See report.h. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -71,7 +71,7 @@ static int compare_sums(const void *a, const void *b, void *pool)
         return x->value == UINT32_MAX ? -1 : 1;
     if (x->sum != y->sum && abs64(x->sum) != abs64(y->sum))
         return abs64(x->sum) > abs64(y->sum) ? -1 : 1;
-    if (x->sum != y->sum) /* equal in size: pprof leaves it open */
+    if (x->sum != y->sum) /* pprof does not define the order of equal sums */
         return x->sum > y->sum ? -1 : 1;
     return str_cmp(strtab_get(t, x->value), strtab_get(t, y->value));
 }

@@ -171,7 +171,7 @@ static int compare_lines(const void *a, const void *b)
     return str_cmp(*(const struct str *) a, *(const struct str *) b);
 }
 
-/* One line per key, values behind each other; sorted as lines. */
+/* One line per key with its values; the lines are sorted. */
 static void put_labels(const struct report *r, struct buf *out, const struct prof_label *l, uint32_t n, bool numeric)
 {
     _cleanup_(buf_done) struct buf text = BUF_INIT;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See shorten.h. The four expressions say what each language's long form looks like; they are pprof's behaviour. */
+/* Shortens function names (shorten.h). The four expressions match the long names of each language, as in pprof. */
 #include "report/shorten.h"
 
 #include <errno.h>

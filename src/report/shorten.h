@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Function names made short for boxes: packages, namespaces and module versions go, class and function stay. */
+/* Short function names for boxes: packages, namespaces and module versions are removed, class and function are kept. */
 #ifndef REPORT_SHORTEN_H
 #define REPORT_SHORTEN_H
 

@@ -6,13 +6,13 @@
 #include "report/objects.h"
 #include "report/report.h"
 
-/* -ENOENT with pprof's words when nothing matches. */
+/* -ENOENT with pprof's error message when nothing matches. */
 int report_list(struct report *r, struct buf *out, struct err *e);
-/* One HTML page. Without binaries (or with objects == NULL) it shows the source alone. */
+/* One HTML page. Without binaries (or with objects == NULL) it shows only the source. */
 int report_weblist(struct report *r, struct report_objects *objects, struct buf *out, struct err *e);
 int report_disasm(struct report *r, struct report_objects *objects, struct buf *out, struct err *e);
 
-/* An expression that is a number is an address too. */
+/* An expression that is a number is also used as an address. */
 bool source_parse_address(struct str s, uint64_t *ret);
 
 #endif

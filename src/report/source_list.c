@@ -54,7 +54,8 @@ static int collect(struct lister *l)
     return 0;
 }
 
-/* The lines to show: from the functions' start, or a little before the first sample, to a little behind the last. */
+/* The lines to show: from the functions' start, or a few lines before the first sample, to a few lines after the
+ * last. */
 static void line_range(const struct lister *l, const struct entry *v, size_t n, int64_t *ret_start, int64_t *ret_end)
 {
     const struct graph_info *first = graph_node_info(l->g, v[0].node);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Finds and reads source files by the names in a profile, line by line. */
 #include "report/source_reader.h"
 
 #include <errno.h>
@@ -10,10 +11,10 @@
 #include "base/mem.h"
 #include "report/gopath.h"
 
-enum { SCAN_LINE_MAX = 64 << 10 }; /* pprof gives a file up at a longer line */
+enum { SCAN_LINE_MAX = 64 << 10 }; /* pprof stops reading a file at a longer line */
 
 struct source_file {
-    struct str path;   /* as the profile names it */
+    struct str path;   /* as named in the profile */
     struct str *lines; /* [0] is line 1 */
     uint32_t n_lines;
     char *error;
@@ -40,7 +41,8 @@ void source_reader_done(struct source_reader *s)
     *s = (struct source_reader){0};
 }
 
-/* Without a trim path, what follows the last part of a search path in the name; else a prefix off. */
+/* Without a trim path, returns what follows the last component of a search path in the name; else removes the
+ * prefix. */
 static struct str trim(struct str path, struct str trim_path, struct str search_path)
 {
     static const struct str usual[] = {{"/proc/self/cwd/./", 17}, {"/proc/self/cwd/", 15}};
@@ -69,7 +71,7 @@ static struct str trim(struct str path, struct str trim_path, struct str search_
     return path;
 }
 
-/* Names come from profiles: a device or a FIFO is never opened, and nothing here waits for a writer. */
+/* Names come from profiles: a device or a FIFO is never opened, and opening never blocks. */
 static int open_regular(const char *name)
 {
     struct stat st;
@@ -161,7 +163,7 @@ static int read_lines(struct source_reader *s, struct source_file *f)
     if (fd < 0)
         return f->error ? 0 : -ENOMEM;
     if (fd_read_all(fd, SOURCE_FILE_MAX, &b) < 0)
-        return 0; /* as pprof: no lines, no words */
+        return 0; /* as in pprof: no lines, no error message */
     text = b.n ? arena_str(&s->arena, buf_str(&b)) : STR("");
     for (uint32_t i = 0; i < text.n; i++)
         n += text.p[i] == '\n';

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Source files by the names that profiles have for them: trimmed, searched along -source_path, read once. */
+/* Source files by the names that profiles use: trimmed, searched along -source_path, read once. */
 #ifndef REPORT_SOURCE_READER_H
 #define REPORT_SOURCE_READER_H
 
@@ -23,7 +23,7 @@ int source_reader_init(struct source_reader *s, struct str search_path, struct s
 void source_reader_done(struct source_reader *s);
 /* 1: *ret is the line, without its end. 0: there is no such line. -ENOMEM. */
 int source_reader_line(struct source_reader *s, struct str path, int64_t line, struct str *ret);
-/* The words why the file could not be read, or NULL; after source_reader_line(). */
+/* The error message if the file could not be read, or NULL; after source_reader_line(). */
 const char *source_reader_error(struct source_reader *s, struct str path);
 
 #endif

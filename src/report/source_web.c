@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * -weblist: source and instructions of functions that match. Here: which addresses are of interest, the ranges of
- * instructions around them, and under which file and line each instruction is shown (also under those of calls that
- * were inlined around it, when they match).
+ * -weblist: source and instructions of functions that match. This file finds which addresses are of interest, the
+ * ranges of instructions around them, and under which file and line each instruction is shown (also under those of
+ * calls that were inlined around it, when they match).
  */
 #include "report/source_web.h"
 
@@ -15,7 +15,7 @@
 enum {
     EXPAND = 500,      /* bytes of instructions shown around an address */
     RANGES_MAX = 25,   /* ranges disassembled, those with the most samples */
-    NEIGHBORHOOD = 32, /* an instruction without a line takes that of one so near before it */
+    NEIGHBORHOOD = 32, /* an instruction without a line takes the line of one at most this far before it */
 };
 
 uint32_t web_names_find(const struct web_names *s, struct str name)
@@ -356,7 +356,7 @@ static int add_instruction(struct web *w, const struct web_range *range, const s
     uint32_t at;
     int r;
 
-    if (address <= x->max) /* said twice */
+    if (address <= x->max) /* a duplicate */
         return 0;
     x->max = address;
     if (i + 1 < insts->n && in[1].address > in->address)
@@ -459,7 +459,7 @@ static int expand_places(struct web *w, struct web_place **v, struct web_range *
     for (size_t i = 0; i < n && r >= 0; i++)
         if (!v[i]->object)
             r = add_bare_place(w, v[i]);
-    for (size_t i = 0; i < n; i++) /* those with a binary, closed up */
+    for (size_t i = 0; i < n; i++) /* those with a binary, without gaps */
         if (v[i]->object)
             v[n_objects++] = v[i];
     n_ranges = make_ranges(w, v, n_objects, ranges);
@@ -470,7 +470,7 @@ static int expand_places(struct web *w, struct web_place **v, struct web_range *
     return r;
 }
 
-/* Samples in the middle of an instruction are its. */
+/* Samples in the middle of an instruction belong to it. */
 static void assign_samples(struct web *w)
 {
     for (size_t i = 0; i < w->n_insts; i++)
@@ -505,7 +505,7 @@ static int compare_instructions(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* An instruction may stand in a file at several lines, for calls that were inlined; it counts once. */
+/* An instruction may appear at several lines of a file, because of inlined calls; it counts once. */
 static int sum_file(const struct web *w, struct web_file *f)
 {
     _cleanup_(mem_freep) uint32_t *insts = mem_alloc((f->n + 1) * sizeof(*insts));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside of weblist: what source_web.c collects and source_web_html.c writes. */
+/* Internal header of weblist: what source_web.c collects and source_web_html.c writes. */
 #ifndef REPORT_SOURCE_WEB_H
 #define REPORT_SOURCE_WEB_H
 
@@ -43,7 +43,7 @@ struct web_file {
 
 struct web_names { /* a set of strings */
     struct str *v;
-    struct str *other; /* of prettier names: what each is called */
+    struct str *other; /* for `pretty`: the name of each */
     size_t n, cap, cap_other;
     struct map map;
 };
@@ -65,8 +65,8 @@ struct web {
 };
 
 const struct web_inst *web_find_inst(const struct web *w, uint64_t address);
-/* The page of what was collected; uses are sorted. */
+/* Writes the page of what was collected; uses are sorted. */
 int web_print(struct web *w, struct buf *out);
-uint32_t web_names_find(const struct web_names *s, struct str name); /* MAP_NONE when it is not there */
+uint32_t web_names_find(const struct web_names *s, struct str name); /* MAP_NONE when it is absent */
 
 #endif

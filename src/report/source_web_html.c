@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* weblist's page: the structure and the words of pprof's, with a style and a script of our own. */
+/* Writes weblist's page: structure and texts are pprof's, style and script are our own. */
 #include <inttypes.h>
 
 #include "base/mem.h"
@@ -31,7 +31,7 @@ static const char page_script[] = "<script type=\"text/javascript\">\n"
                                   "}\n"
                                   "</script>";
 
-/* Bytes of the UTF-8 character at s, 0 when it is none. */
+/* The length of the UTF-8 character at s, 0 when it is invalid. */
 static uint32_t character_size(struct str s)
 {
     for (uint32_t n = 1; n <= 4 && n <= s.n; n++)
@@ -40,7 +40,7 @@ static uint32_t character_size(struct str s)
     return 0;
 }
 
-/* Spaces for tabs, and up to COLUMNS behind. */
+/* Replaces tabs by spaces, and pads with spaces up to COLUMNS. */
 static void put_padded(struct buf *out, struct str s)
 {
     size_t column = 0;
@@ -168,7 +168,7 @@ static int find_sections(const struct web *w, const struct web_file *f, struct s
     return 0;
 }
 
-/* Calls inlined around the instruction, but for those that the one before had too. */
+/* Calls inlined around the instruction, except for those that the one before had too. */
 static int put_calls(struct web *w, struct buf *out, const struct web_use *u, const struct web_use *before,
                      size_t indent)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See strtab.h. */
+/* A table that gives each distinct string a number. */
 #include "report/strtab.h"
 
 #include <errno.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Strings as numbers: equal content has one id, so everything behind compares names by id. Id 0 is the empty string.
+ * Strings as numbers: equal strings have the same id, so later steps compare names by id. Id 0 is the empty string.
  * Strings given to strtab_id() must outlive the table (they point into a batch); strtab_copy() keeps its own copy.
- * Errors stick: after the first failed allocation every call returns 0 and strtab_error() says so.
+ * Errors are sticky: after the first failed allocation every call returns 0 and strtab_error() returns the error.
  */
 #ifndef REPORT_STRTAB_H
 #define REPORT_STRTAB_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See tabwriter.h. */
+/* Aligns the columns of text with tabs, like Go's text/tabwriter. */
 #include "report/tabwriter.h"
 
 #include <errno.h>

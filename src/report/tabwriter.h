@@ -8,7 +8,7 @@
 
 #include "base/buf.h"
 
-/* text (lines with tabs) laid out behind out. */
+/* Appends text (lines with tabs) to out, aligned. */
 int tabwriter_format(struct str text, struct buf *out);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See units.h. */
+/* Converts and prints values with units, as pprof does. */
 #include "report/units.h"
 
 #include <math.h>

@@ -18,7 +18,7 @@ double units_scale(int64_t value, struct str from, struct str to, struct str *re
 void units_label(struct buf *out, int64_t value, struct str from, struct str to);
 /* "12.34%", at least two digits, right-aligned in 6 columns. */
 void units_percentage(struct buf *out, int64_t value, int64_t total);
-/* May two value types be merged: equal types (but for a plural s) and units of one family. */
+/* Whether two value types may be merged: equal types (except for a plural s) and units of one family. */
 bool units_compatible(struct str type1, struct str unit1, struct str type2, struct str unit2);
 
 /* A conversion prepared once, for many labels. */
