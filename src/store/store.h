@@ -196,7 +196,8 @@ struct store_ops {
     int (*each_series)(struct store *s, const char *tenant, int64_t from, int64_t to, store_series_fn fn, void *ctx);
     int (*profiles)(struct store *s, const struct store_query *q, store_profile_fn fn, void *ctx, struct err *e);
     int (*export)(struct store *s, const struct store_query *q, store_batch_fn fn, void *ctx, struct err *e);
-    /* Adds names to locations that were stored without: addresses of the binary with this build ID, in the order of the answer. */
+    /* Adds names to locations that were stored without: addresses of the binary with this build ID, in the answer's
+     * order. */
     int (*name_later)(struct store *s, const char *tenant, struct str build_id, const uint64_t *addresses,
                       const struct symbol_answer *names, struct err *e);
     /* Deletes everything of these series that starts in the range and was acknowledged before the call. It is in no

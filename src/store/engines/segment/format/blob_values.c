@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See blobs.h: what is inside a blob, from batches and back. */
+/* Encodes attributes, resources, scopes, headers and mappings of a batch as blobs, and decodes them; see blobs.h. */
 #include "store/engines/segment/format/blobs.h"
 
 #include <errno.h>
@@ -53,7 +53,7 @@ static void put_value(struct buf *b, const struct value *v, int depth)
     }
 }
 
-/* Lists go into the arena. */
+/* Lists are allocated in the arena. */
 static void get_value(struct reader *r, struct arena *a, struct value *v, int depth)
 {
     const unsigned char *kind = get_raw(r, 1);
@@ -232,7 +232,7 @@ void blob_attrs_encode(struct buf *out, const struct batch *from, struct run att
     }
 }
 
-/* --- back --- */
+/* --- decoding --- */
 
 uint32_t blob_attrs_emit(struct str bytes, struct builder *to, uint32_t *list, uint32_t n)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See blobs.h: the tables and their bytes. What is inside a blob is in blob_values.c. */
+/* The tables of blobs and their encoding; see blobs.h. The contents of a blob are in blob_values.c. */
 #include "store/engines/segment/format/blobs.h"
 
 #include <errno.h>
@@ -45,7 +45,7 @@ size_t blobs_bytes(const struct blobs *b)
     return n;
 }
 
-/* A copy in the place of the next number, which is not published yet. */
+/* Copies the bytes to the place of the next number, which is not published yet. */
 static bool place(struct blobs *b, enum blob_kind kind, struct str bytes)
 {
     struct str *at = stable_next(&b->tables[kind]), copy = arena_str(&b->arena, bytes);
@@ -59,7 +59,7 @@ static bool place(struct blobs *b, enum blob_kind kind, struct str bytes)
 static uint32_t add(struct blobs *b, enum blob_kind kind, struct str bytes, uint64_t hash)
 {
     if (b->recording && !buf_reserve(&b->defs, bytes.n + 16)) {
-        b->defs.err = 0; /* what was put before is whole */
+        b->defs.err = 0; /* definitions appended before are complete */
         return UINT32_MAX;
     }
     if (!place(b, kind, bytes) || map_insert(&b->maps[kind], hash, stable_count(&b->tables[kind])) < 0)
@@ -95,7 +95,7 @@ static int apply_counts(struct blobs *b, struct reader *r)
 
         if (r->bad || n < stable_count(&b->tables[k]))
             return -EINVAL;
-        while (stable_count(&b->tables[k]) < n) { /* lost ones are empty, and never found by their bytes */
+        while (stable_count(&b->tables[k]) < n) { /* lost blobs are empty, and never found by their bytes */
             if (!place(b, k, (struct str){0}))
                 return -ENOMEM;
             stable_publish(&b->tables[k]);
@@ -156,7 +156,7 @@ int blobs_decode(struct blobs *b, const void *p, size_t n)
                 return -EINVAL;
             if (!place(b, k, bytes))
                 return -ENOMEM;
-            stable_publish(&b->tables[k]); /* only to be read: nothing is looked up in it by its bytes */
+            stable_publish(&b->tables[k]); /* read-only: nothing is looked up by its bytes */
         }
     }
     return r.bad || r.p != r.end ? -EINVAL : 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The dictionary of one log and of one segment: everything about profiles that is not a symbol, each distinct thing
- * once, as encoded bytes with a number per kind. Number 0 of each kind is the empty one.
+ * The dictionary of one log and of one segment: everything about profiles that is not a symbol. Each distinct item is
+ * stored once, as encoded bytes with a number per kind. Number 0 of each kind is the empty item.
  *
  *   BLOB_ATTR      key, unit (bytes), value
  *   BLOB_SET       n, n x attr
@@ -9,15 +9,15 @@
  *   BLOB_SCOPE     name, version, schema url, dropped, n, n x (key, value)
  *   BLOB_HEADER    resource, scope, type, unit, scale, twin type, twin unit, twin scale, period type, period unit,
  *                  period, default type, set of attributes, dropped, mappings, payload
- *   BLOB_MAPPINGS  n, n x (file name, start, limit, offset, set of attributes): those of a profile that say more than
- *                  which binary they are
- *   BLOB_PAYLOAD   format, bytes: the profile as it was before somebody turned it into OTLP
+ *   BLOB_MAPPINGS  n, n x (file name, start, limit, offset, set of attributes): the mappings of a profile that carry
+ *                  more than the binary's identity
+ *   BLOB_PAYLOAD   format, bytes: the original profile, before it was converted to OTLP
  *   value          kind, then bytes | 0/1 | zigzag | 8 bytes | n values | n x (key, value)
  *
- * On disk: per kind n and n x bytes (number 0 left out). In a log: definitions (kind + 1, bytes) in order, and 0x7f
- * with the counts of each kind first, for the same reason as in symbols.h.
+ * On disk: per kind n and n x bytes (without number 0). In a log: definitions (kind + 1, bytes) in order, and 0x7f with
+ * the counts of each kind first, for the same reason as in symbols.h.
  *
- * One thread adds, others read what is published, as with symbols.
+ * One thread adds; others read what has been published, as with symbols.
  */
 #ifndef SEGMENT_BLOBS_H
 #define SEGMENT_BLOBS_H
@@ -37,17 +37,17 @@ struct blobs {
     struct stable tables[BLOB_KINDS]; /* struct str */
     struct map maps[BLOB_KINDS];
     struct arena arena;
-    struct buf defs;   /* definitions that are not yet in a log: pending */
-    size_t defs_taken; /* of them, how many bytes are in records of the group that is being written */
+    struct buf defs;   /* definitions that are not in a log yet: pending */
+    size_t defs_taken; /* how many of their bytes are in records of the group that is being written */
     bool recording;    /* keep defs */
     struct buf scratch, scratch2;
-    uint64_t serial; /* no other has it, before or after */
+    uint64_t serial; /* unique among all dictionaries */
 };
 
 int blobs_init(struct blobs *b);
 void blobs_done(struct blobs *b);
-size_t blobs_bytes(const struct blobs *b); /* memory, about */
-/* The number of these bytes; UINT32_MAX without memory. */
+size_t blobs_bytes(const struct blobs *b); /* approximate memory */
+/* Returns the number of these bytes; UINT32_MAX when memory runs out. */
 uint32_t blobs_put(struct blobs *b, enum blob_kind kind, struct str bytes);
 static inline struct str blobs_get(const struct blobs *b, enum blob_kind kind, uint32_t i)
 {
@@ -56,7 +56,7 @@ static inline struct str blobs_get(const struct blobs *b, enum blob_kind kind, u
 
 void blobs_put_start(const struct blobs *b, struct buf *out);
 int blobs_apply(struct blobs *b, const void *p, size_t n);
-/* All of it, for a segment. */
+/* Encodes everything, for a segment. */
 void blobs_encode(const struct blobs *b, struct buf *out);
 int blobs_decode(struct blobs *b, const void *p, size_t n);
 
@@ -82,30 +82,30 @@ uint32_t blobs_set(struct blobs *b, const struct batch *from, struct run attrs);
 uint32_t blobs_resource(struct blobs *b, const struct resource *r, struct id128 instance);
 uint32_t blobs_scope(struct blobs *b, const struct scope *s);
 uint32_t blobs_header(struct blobs *b, const struct blob_header *h);
-/* Those of the batch's mappings that are marked. */
+/* Stores the batch's mappings that are marked. */
 uint32_t blobs_mappings(struct blobs *b, const struct batch *from, const uint8_t *marked);
 uint32_t blobs_payload(struct blobs *b, struct str format, struct str bytes);
 
-/* Strings point into the dictionary. false: damaged. */
+/* Strings point into the dictionary. Returns false if damaged. */
 bool blobs_read_header(const struct blobs *b, uint32_t i, struct blob_header *ret);
-/* At most n of them; returns how many. */
+/* Reads at most n mappings; returns how many. */
 uint32_t blobs_read_mappings(const struct blobs *b, uint32_t i, struct blob_mapping *ret, uint32_t n);
 bool blobs_read_payload(const struct blobs *b, uint32_t i, struct str *ret_format, struct str *ret_bytes);
 struct id128 blobs_instance(const struct blobs *b, uint32_t resource);
-/* The numbers of a set's attributes, at most n of them; returns how many. */
+/* Returns the numbers of a set's attributes, at most n; the result is their count. */
 uint32_t blobs_set_attrs(const struct blobs *b, uint32_t set, uint32_t *ret, uint32_t n);
-/* Is the attribute of this name? Then its text is appended to out. */
+/* If the attribute has this name, appends its text to out and returns true. */
 bool blobs_attr_find(const struct blobs *b, uint32_t attr, struct str name, struct buf *out);
-/* The text of an attribute of this name, appended to out; false when there is none. */
+/* Appends the text of the attribute of this name to out; false when there is none. */
 bool blobs_set_find(const struct blobs *b, uint32_t set, struct str name, struct buf *out);
 bool blobs_resource_find(const struct blobs *b, uint32_t resource, struct str name, struct buf *out);
 
-/* Into a builder: the last resource or scope, or a run of attributes. */
+/* Copies into a builder: to the last resource or scope, or as a run of attributes. */
 void blobs_emit_resource(const struct blobs *b, uint32_t resource, struct builder *to);
 void blobs_emit_scope(const struct blobs *b, uint32_t scope, struct builder *to);
 struct run blobs_emit_set(const struct blobs *b, uint32_t set, struct builder *to);
-/* Attributes of a location, but for `except`, as bytes of their own; and into list, which has room for n; returns how
- * many. */
+/* Encodes the attributes of a location, except `except`, as separate bytes; and decodes them into list, which has room
+ * for n, and returns their count. */
 void blob_attrs_encode(struct buf *out, const struct batch *from, struct run attrs, struct str except);
 uint32_t blob_attrs_emit(struct str bytes, struct builder *to, uint32_t *list, uint32_t n);
 

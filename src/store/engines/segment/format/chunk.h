@@ -1,36 +1,37 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A chunk: the profiles of one five-minute window, of one service and type or of several small ones, column by column.
- * Also the sums of an hour or a day, which have totals only.
+ * A chunk: the profiles of one five-minute window, of one service and type or of several small ones, stored as columns.
+ * Chunks also store the sums of an hour or a day, which have totals only.
  *
  *   offset  size  what
  *   0       4     magic 0x4b484357 ("WCHK")
  *   4       2     version (1)
  *   6       2     sections (5)
- *   8       60    per section: u32 size on disk, u32 size raw (0: not packed as a whole), u32 CRC-32C of what is on disk
- *   68      4     CRC-32C of the bytes before
- *   72            the sections: totals, profiles, extra, links, detail. Totals and detail are zstd level 1 as a whole; the
- *                 others are made of columns that are packed one by one (column.h).
+ *   8       60    per section: u32 size on disk, u32 size raw (0: not compressed as a whole), u32 CRC-32C of the bytes
+ *                 on disk
+ *   68      4     CRC-32C of the preceding bytes
+ *   72            the sections: totals, profiles, extra, links, detail. Totals and detail are compressed as a whole
+ *                 with zstd level 1; the others consist of columns that are compressed one by one (column.h).
  *
- * totals    per entry, at the offset that the directory names: n, scale, flags, n x node (delta), n x sum / scale
- * profiles  window start, n entries, columns over entries: series (delta) and flags, instances of gauges, n profiles and
- *           totals offset (delta); over all profiles: time (delta), duration (delta), header (delta), [unit,] value / unit,
- *           group, has id, ids
+ * totals    per entry, at the offset that the directory contains: n, scale, flags, n x node (delta), n x sum / scale
+ * profiles  window start, n entries, columns over entries: series (delta) and flags, instances of gauges, n profiles
+ *           and totals offset (delta); over all profiles: time (delta), duration (delta), header (delta), [unit,] value
+ *           / unit, group, has id, ids
  * extra     rows that have attributes, a link or a timestamp: n, n without a timestamp; columns
  *           of those without, by profile and node: profile (delta), node's place in the entry's totals (delta in one
- *           profile); of those with, by lane and time: entries by rank, rank, node's place, profile (against the one that
- *           the time says); unit, period, n lanes, per lane rows and first timestamp (against the last lane's); ticks
- *           of the period to the next, n planes, the byte planes of what is left (zigzag);
- *           of all: value, set (0 new, else one more than its number among those seen at its lane and entry), new sets
- *           (against the last), link (0 none, 1 new, 2 the newest known, ...)
- * links     n, columns trace (the segment's number, against the last), span (8 bytes each)
- * detail    rows with nothing but a stack and a value. n entries x u32 offset, then per entry: mode and, per node of the
- *           entry's totals, which profiles have it (bitmap up to 64 profiles, else a list); then the values. The last
- *           value of a node is not written where the node has no extra rows: it is what the total lacks.
+ *           profile); of those with, by lane and time: entries by rank, rank, node's place, profile (relative to the
+ *           one that the time implies); unit, period, n lanes, per lane rows and first timestamp (relative to the
+ *           previous lane's); ticks of the period to the next, n planes, the byte planes of the remainder (zigzag); of
+ *           all: value, set (0 new, else 1 + its number among those seen at its lane and entry), new sets (relative to
+ *           the previous), link (0 none, 1 new, 2 the newest known, ...)
+ * links     n, columns trace (the segment's number, relative to the previous), span (8 bytes each)
+ * detail    rows with nothing but a stack and a value. n entries x u32 offset, then per entry: mode and, per node of
+ *           the entry's totals, which profiles have it (bitmap up to 64 profiles, else a list); then the values. The
+ *           last value of a node is omitted when the node has no extra rows: it is the total minus the other values.
  *
  * Where a service and type has four series or more, their sum is an entry as well (SERIES_ALL), totals only.
- * An entry is one series; of a gauge, one series and instance: gauges keep sum and count apart (count: its profiles).
- * A profile that holds a stack twice has it once afterwards, added up.
+ * An entry is one series; of a gauge, one series and instance: gauges keep sum and count separate (count: its
+ * profiles). A stack that occurs twice in a profile is stored once, with the sum.
  */
 #ifndef SEGMENT_CHUNK_H
 #define SEGMENT_CHUNK_H
@@ -62,7 +63,7 @@ struct totals {
 };
 void totals_done(struct totals *t);
 int totals_add(struct totals *t, uint32_t node, int64_t value);
-/* Sorts and merges what was appended in any order. */
+/* Sorts and merges entries that were appended in any order. */
 int totals_normalize(struct totals *t);
 
 struct chunk_encoder;
@@ -72,33 +73,34 @@ void chunk_encoder_free(struct chunk_encoder *c);
 struct chunk_out {
     struct buf bytes; /* the whole chunk */
     struct chunk_entry *entries;
-    struct totals *totals; /* per entry, for sums over longer windows */
+    struct totals *totals; /* per entry, for sums of longer windows */
     uint32_t n_entries;
     size_t cap_entries;
     uint32_t head;    /* bytes of header and totals */
     uint32_t front;   /* bytes before the detail */
-    uint32_t *traces; /* numbers of the traces that it holds, some more than once */
+    uint32_t *traces; /* numbers of the traces in it, with duplicates */
     uint32_t n_traces;
     size_t cap_traces;
     uint64_t n_rows;
 };
 void chunk_out_done(struct chunk_out *o);
 
-/* What the segment knows. */
+/* Callbacks to the segment. */
 struct chunk_hooks {
     void *ctx;
-    uint32_t (*trace)(void *ctx, const uint8_t id[16]); /* the number of a trace; UINT32_MAX without memory */
-    uint32_t (*lane)(void *ctx, uint32_t set);          /* the CPU that an attribute set names, + 1; 0 = none */
+    uint32_t (*trace)(void *ctx, const uint8_t id[16]); /* the number of a trace; UINT32_MAX: no memory */
+    uint32_t (*lane)(void *ctx, uint32_t set);          /* the CPU in an attribute set, + 1; 0 = none */
 };
 
-/* Profiles of one window sorted by (service, type, series, instance, time) into *out, whose memory is reused. */
+/* Encodes profiles of one window, sorted by (service, type, series, instance, time), into *out, whose memory is
+ * reused. */
 int chunk_encode(struct chunk_encoder *c, const struct chunk_hooks *hooks, int64_t window, struct prof *const *profs,
                  uint32_t n, struct chunk_out *out);
-/* Totals alone: entries[i] with totals[i]. Fills in n_nodes and totals_off. */
+/* Encodes totals only: entries[i] with totals[i]. Fills in n_nodes and totals_off. */
 int chunk_encode_totals(struct chunk_encoder *c, struct chunk_entry *entries, const struct totals *totals, uint32_t n,
                         struct buf *out, uint32_t *ret_head);
 
-/* What another segment calls what a chunk refers to; each UINT32_MAX without memory. */
+/* Maps numbers that a chunk refers to into those of another segment; each returns UINT32_MAX when memory runs out. */
 struct chunk_renumber {
     void *ctx;
     uint32_t (*header)(void *ctx, uint32_t header);
@@ -106,11 +108,11 @@ struct chunk_renumber {
     uint32_t (*trace)(void *ctx, uint32_t trace);
     uint32_t n_traces;
 };
-/* The bytes of a chunk with these numbers into out: bytes, head, front and traces; its entries are the caller's to fill
- * in. -EBADMSG with words where the chunk is damaged. */
+/* Writes a chunk with these new numbers to out: bytes, head, front and traces. The caller fills in the entries. Returns
+ * -EBADMSG with an error message when the chunk is damaged. */
 int chunk_copy(struct chunk_encoder *c, const struct chunk_renumber *how, const void *p, size_t n,
                struct chunk_out *out, struct err *e);
-/* Room for one more entry with its totals. */
+/* Makes room for one more entry with its totals. */
 int chunk_out_grow(struct chunk_out *out);
 
 /* --- reading --- */
@@ -128,31 +130,31 @@ struct chunk_profiles {
     uint32_t n_profs;
 };
 
-/* Takes apart the bytes of a chunk as they lie in a file; head_only: they end behind the totals. -EBADMSG with words
- * where a CRC or a size is wrong. Sections not in the mask stay unread. */
+/* Parses the bytes of a chunk as stored in a file; head_only: they end after the totals. Returns -EBADMSG with an error
+ * message when a CRC or a size is wrong. Sections not in the mask are not read. */
 int chunk_open(struct chunk *c, const void *p, size_t n, unsigned mask, struct err *e);
 void chunk_done(struct chunk *c);
-/* Adds an entry's totals into acc, which has n_acc nodes. *ret_sum is what was added. */
+/* Adds an entry's totals to acc, which has n_acc nodes. */
 int chunk_add_totals(const struct chunk *c, uint32_t totals_off, int64_t *acc, uint32_t n_acc);
-/* *ret: an entry's sum over the nodes that have a mark, of n. */
+/* Sets *ret to an entry's sum over the marked nodes; there are n marks. */
 int chunk_sum_totals(const struct chunk *c, uint32_t totals_off, const uint8_t *marks, uint32_t n, int64_t *ret);
 int chunk_read_totals(const struct chunk *c, uint32_t totals_off, uint32_t n_nodes_max, struct totals *ret);
-/* All profiles without their rows; needs SEC_PROFILES. */
+/* Decodes all profiles without their rows; needs SEC_PROFILES. */
 int chunk_decode_profiles(const struct chunk *c, struct arena *a, struct chunk_profiles *ret);
-/* Which rows, and what is known about traces. */
+/* Which rows to decode, and what is known about traces. */
 struct chunk_wanted {
-    bool plain;                  /* rows without attributes, link and timestamp as well; needs SEC_DETAIL */
-    const unsigned char *traces; /* ids by the segment's number, 16 bytes each; NULL: ids are left zero */
+    bool plain;                  /* include rows without attributes, link and timestamp; needs SEC_DETAIL */
+    const unsigned char *traces; /* IDs by the segment's number, 16 bytes each; NULL: IDs are left zero */
     uint32_t n_traces;
-    const unsigned char *one_trace; /* only rows of this one: its id, or NULL */
+    const unsigned char *one_trace; /* only rows of this trace: its ID, or NULL */
     uint32_t trace;                 /* and its number */
 };
-/* And the rows, of all entries; needs every section. */
+/* Decodes the rows of all entries as well; needs every section. */
 int chunk_decode_rows(const struct chunk *c, struct arena *a, struct chunk_profiles *p, const struct chunk_wanted *w);
-/* How many rows each profile has (n_rows), without making them. Needs every section. */
+/* Counts the rows of each profile (n_rows) without decoding them. Needs every section. */
 int chunk_count_rows(const struct chunk *c, struct arena *a, struct chunk_profiles *p);
-/* Adds the rows of wanted profiles (a byte each) into acc, which has n_acc nodes, without making rows of them. Needs every
- * section. *ret_rows: how many there were. */
+/* Adds the rows of wanted profiles (a byte each) to acc, which has n_acc nodes, without decoding them into rows. Needs
+ * every section. *ret_rows: how many there were. */
 int chunk_sum_rows(const struct chunk *c, struct arena *a, struct chunk_profiles *p, const uint8_t *wanted,
                    int64_t *acc, uint32_t n_acc, uint64_t *ret_rows);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See chunk.h: a chunk into another segment. Its numbers of headers, attribute sets and traces are that segment's own,
- * and all that has to be made anew; other columns and sections are copied as they lie, after a look at their checksums.
+ * Copies a chunk into another segment; see chunk.h. Only its numbers of headers, attribute sets and traces are specific
+ * to a segment and are rewritten; other columns and sections are copied unchanged, after their checksums are verified.
  */
 #include <errno.h>
 
@@ -13,7 +13,7 @@ struct copying {
     struct chunk_encoder *c;
     const struct chunk_renumber *how;
     struct chunk_out *out;
-    const unsigned char *from; /* of the section: up to here it was copied */
+    const unsigned char *from; /* of the section: end of what was copied */
 };
 
 static void copy_up_to(struct copying *k, struct buf *to, const unsigned char *end)
@@ -22,7 +22,8 @@ static void copy_up_to(struct copying *k, struct buf *to, const unsigned char *e
     k->from = end;
 }
 
-/* A column of differences to the last, renumbered. Numbers from `limit` on are damage; those of traces are listed. */
+/* Renumbers a column of differences to the previous value. Numbers from `limit` on are damage; those of traces are
+ * listed. */
 static int renumber(struct copying *k, struct reader *r, struct buf *to, uint32_t (*number)(void *ctx, uint32_t),
                     uint64_t limit, bool is_trace)
 {
@@ -91,7 +92,7 @@ static int copy_extra(struct copying *k, struct reader *r, struct buf *to)
         skip_columns(r, 1);
         skip_columns(r, get_below(r, 9));
     }
-    skip_columns(r, 2); /* values, sets that were seen before */
+    skip_columns(r, 2); /* values, known sets */
     return renumber(k, r, to, k->how->set, UINT32_MAX, false);
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See chunk.h: columns back into totals, profiles and rows. The bytes come from disk: every number is checked. */
+/* Decodes the columns of a chunk into totals, profiles and rows; see chunk.h. The bytes come from disk, so every number
+ * is checked. */
 #include <errno.h>
 
 #include "base/err.h"
@@ -85,14 +86,14 @@ static bool totals_head(const struct chunk *c, uint32_t off, struct reader *r, u
     return !r->bad;
 }
 
-/* Both columns of an entry's totals, to be read side by side. */
+/* Returns both columns of an entry's totals, to be read in parallel. */
 static bool totals_columns(const struct chunk *c, uint32_t off, struct reader *nodes, struct reader *values,
                            uint32_t *n, int64_t *scale, bool *negative)
 {
     if (!totals_head(c, off, nodes, n, scale, negative))
         return false;
     *values = *nodes;
-    for (uint32_t i = 0; i < *n; i++) { /* the values begin behind n varints */
+    for (uint32_t i = 0; i < *n; i++) { /* the values begin after n varints */
         while (values->p < values->end && *values->p >= 128)
             values->p++;
         values->p++;
@@ -163,7 +164,7 @@ int chunk_read_totals(const struct chunk *c, uint32_t off, uint32_t n_nodes_max,
     for (uint32_t i = 0; i < n; i++) {
         uint64_t v = get_varint(&r);
 
-        ret->values[i] = (int64_t) ((negative ? (uint64_t) unzigzag(v) : v) * (uint64_t) scale); /* damaged: any */
+        ret->values[i] = (int64_t) ((negative ? (uint64_t) unzigzag(v) : v) * (uint64_t) scale); /* may wrap */
     }
     return r.bad ? -EBADMSG : 0;
 }
@@ -215,7 +216,7 @@ static int read_times(struct reader *r, struct arena *a, struct chunk_profiles *
     struct reader times = column_get(r, a), durations = column_get(r, a);
     uint64_t time = (uint64_t) p->window, duration = 0;
 
-    if ((uint64_t) (times.end - times.p) < p->n_profs) /* a byte each at least: what is said to be there must be */
+    if ((uint64_t) (times.end - times.p) < p->n_profs) /* at least one byte each: checks the claimed count */
         return -EBADMSG;
     p->profs = arena_zalloc_array(a, p->n_profs + 1, sizeof *p->profs);
     if (!p->profs)
@@ -324,7 +325,7 @@ static int decode_nodes(struct decoding *d)
     return 0;
 }
 
-/* Rows of other traces than the wanted one are left out here. */
+/* Decodes rows of the extra section, without rows of traces other than the wanted one. */
 static int decode_rich(struct decoding *d)
 {
     uint32_t kept = 0;
@@ -352,7 +353,7 @@ struct presence {
     uint32_t n;
 };
 
-/* The baseline of x86-64 has no instruction for it, and a call costs more than this. */
+/* The x86-64 baseline has no instruction for this, and a function call costs more. */
 static inline uint32_t count_bits(uint64_t v)
 {
     v -= v >> 1 & 0x5555555555555555ull;
@@ -426,7 +427,7 @@ static int read_presence(struct decoding *d, uint32_t e, struct reader *r, struc
     return r->bad ? -EBADMSG : 0;
 }
 
-/* Counts rows per profile so that each profile's rows lie together. */
+/* Counts rows per profile so that the rows of each profile are adjacent. */
 static int allocate_rows(struct decoding *d, uint32_t e, const struct presence *pr)
 {
     uint32_t first = d->p->first[e];
@@ -444,7 +445,7 @@ static int allocate_rows(struct decoding *d, uint32_t e, const struct presence *
     return 0;
 }
 
-/* Where an entry's part of the detail begins. */
+/* Finds where an entry's part of the detail begins. */
 static int find_plain(const struct decoding *d, uint32_t e, struct reader *ret)
 {
     const unsigned char *raw = d->c->raw[SEC_DETAIL];
@@ -556,7 +557,7 @@ static int place_rich(struct decoding *d)
     return 0;
 }
 
-/* What both ways through the rows need: nodes of all entries, and the rows of the extra section. */
+/* Prepares what decoding and counting both need: the nodes of all entries, and the rows of the extra section. */
 static int begin_decoding(struct decoding *d)
 {
     uint32_t n = d->p->n_entries + 1;

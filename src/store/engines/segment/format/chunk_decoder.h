@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Between chunk_decode.c and chunk_rich.c: rows that have attributes, a link or a timestamp, on their way back. */
+/* Shared by chunk_decode.c and chunk_rich.c: decoded rows that have attributes, a link or a timestamp. */
 #ifndef SEGMENT_CHUNK_DECODER_H
 #define SEGMENT_CHUNK_DECODER_H
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See chunk.h: rows into columns. What few rows have is in chunk_extra.c. */
+/* Encodes profiles and their rows as the columns of a chunk; see chunk.h. Attributes, links and timestamps, which few
+ * rows have, are in chunk_extra.c. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -58,7 +59,7 @@ void chunk_out_done(struct chunk_out *o)
 
 /* --- gathering and sorting --- */
 
-/* Stable, by node, eight or eleven bits at a time over the range that occurs. */
+/* Stable radix sort by node, 8 or 11 bits at a time over the range that occurs. */
 static void sort_items(struct item *a, struct item *tmp, uint32_t n)
 {
     uint32_t lo = UINT32_MAX, hi = 0, count[2048], size = n < 2048 ? 256 : 2048;
@@ -114,7 +115,7 @@ static int gather(struct chunk_encoder *c, struct prof *const *profs, uint32_t n
     return 0;
 }
 
-/* Plain rows of one profile with one stack become one row. */
+/* Merges plain rows of one profile with the same stack. */
 static uint32_t merge_twice(struct item *a, uint32_t n)
 {
     uint32_t k = 0;
@@ -128,7 +129,7 @@ static uint32_t merge_twice(struct item *a, uint32_t n)
     return k;
 }
 
-/* Plain before rich within (node, profile), so that merging sees plain ones side by side. */
+/* Puts plain rows before rich ones within (node, profile), so that plain rows to be merged are adjacent. */
 static void plain_first(struct item *a, uint32_t n)
 {
     for (uint32_t i = 0; i < n;) {
@@ -217,7 +218,7 @@ static void put_value(struct buf *b, int64_t v)
     put_zigzag(b, v);
 }
 
-/* Items [0, n) of one node: plain ones into the entry's columns, others into the rich list. */
+/* Encodes items [0, n) of one node: plain ones go into the entry's columns, others into the rich list. */
 static int put_node(struct chunk_encoder *c, const struct item *a, uint32_t n, uint32_t n_profs, int64_t scale,
                     uint32_t key, uint32_t entry)
 {
@@ -304,7 +305,7 @@ static void end_column(struct chunk_encoder *c)
     struct buf *out = &c->raw[SEC_PROFILES];
 
     if (buf_error(&c->column) < 0)
-        buf_reserve(out, SIZE_MAX / 2); /* fails, and the failure sticks */
+        buf_reserve(out, SIZE_MAX / 2); /* fails and sets the sticky error */
     else
         column_put(c->zstd, out, c->column.p ? c->column.p : "", c->column.n, 1);
     buf_reset(&c->column);
@@ -380,9 +381,9 @@ static void put_profiles(struct chunk_encoder *c, int64_t window, struct prof *c
     end_column(c);
 }
 
-/* --- the whole --- */
+/* --- whole chunks --- */
 
-/* Sections whose columns are packed one by one. */
+/* Whether the columns of the section are compressed one by one. */
 static bool is_packed(int section)
 {
     return section == SEC_PROFILES || section == SEC_EXTRA || section == SEC_LINKS;
@@ -477,7 +478,7 @@ static int add_entry(struct chunk_out *out, const struct prof *first, struct pro
     return 0;
 }
 
-/* Entries [from, to) are one service and type: their sum is an entry of its own, without profiles. */
+/* Entries [from, to) have the same service and type: their sum becomes another entry, without profiles. */
 static int put_sum(struct chunk_encoder *c, struct chunk_out *out, uint32_t from, uint32_t to)
 {
     struct chunk_entry *sum;

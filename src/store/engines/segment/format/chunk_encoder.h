@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Between chunk_encode.c and chunk_extra.c: the encoder's state. */
+/* Shared by chunk_encode.c and chunk_extra.c: the encoder's state. */
 #ifndef SEGMENT_CHUNK_ENCODER_H
 #define SEGMENT_CHUNK_ENCODER_H
 
@@ -9,7 +9,7 @@
 #include "base/mem.h"
 #include "store/engines/segment/format/chunk.h"
 
-/* One row on its way: sorted by node within its entry, profiles in order within a node. */
+/* One row to be encoded: sorted by node within its entry, profiles in order within a node. */
 struct item {
     uint32_t node, prof; /* prof: within the entry */
     int64_t value;
@@ -44,8 +44,8 @@ struct chunk_encoder {
     struct arena arena;
 };
 
-/* Fills SEC_EXTRA and SEC_LINKS from c->rich, and out's list of traces. entries: those with profiles; first: their first
- * profile; profs: all. */
+/* Fills SEC_EXTRA and SEC_LINKS from c->rich, and out's list of traces. entries: those with profiles; first: their
+ * first profile; profs: all. */
 int chunk_put_extra(struct chunk_encoder *c, const struct chunk_hooks *hooks, struct prof *const *profs,
                     const uint32_t *first, uint32_t n_entries, struct chunk_out *out);
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See chunk.h: rows with attributes, links or timestamps into columns.
+ * Encodes rows with attributes, links or timestamps as columns; see chunk.h.
  *
- * Rows with a timestamp are sorted by lane (the CPU they were taken on, where they say), then by time: a CPU's timer
- * ticks evenly, so all that is left of a timestamp is its jitter. Which profile such a row belongs to follows from its
- * time, nearly always.
+ * Rows with a timestamp are sorted by lane (the CPU they were taken on, if known), then by time: a CPU's timer ticks
+ * evenly, so only the jitter of a timestamp has to be stored. The profile that such a row belongs to nearly always
+ * follows from its time.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -22,7 +22,7 @@ static int uint64_cmp(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Room for n varints in the column; NULL without memory, which sticks to it. */
+/* Makes room for n varints in the column. Returns NULL when memory runs out, which sets the column's sticky error. */
 static unsigned char *begin_varints(struct chunk_encoder *c, size_t n)
 {
     return (unsigned char *) buf_reserve(&c->column, n * 10 + 1);
@@ -39,7 +39,7 @@ static void end_column(struct chunk_encoder *c)
     struct buf *out = &c->raw[SEC_EXTRA];
 
     if (buf_error(&c->column) < 0)
-        buf_reserve(out, SIZE_MAX / 2); /* fails, and the failure sticks */
+        buf_reserve(out, SIZE_MAX / 2); /* fails and sets the sticky error */
     else
         column_put(c->zstd, out, c->column.p ? c->column.p : "", c->column.n, 1);
     buf_reset(&c->column);
@@ -58,7 +58,7 @@ static uint64_t find_unit(const struct rich *v, uint32_t n)
     return unit;
 }
 
-/* The usual distance of two ticks of a lane: the median of some. */
+/* The usual distance between two ticks of a lane: the median of a sample. */
 static uint64_t find_period(const struct rich *v, uint32_t n, uint64_t unit)
 {
     uint64_t d[PERIOD_SAMPLES];
@@ -73,7 +73,8 @@ static uint64_t find_period(const struct rich *v, uint32_t n, uint64_t unit)
     return MAX(1, d[k / 2]);
 }
 
-/* How many periods to the next tick, and what is left: the nearest multiple, so the rest has a sign. */
+/* Splits a distance into a number of periods and a remainder. The nearest multiple is used, so the remainder is
+ * signed. */
 static uint64_t split(uint64_t delta, uint64_t period, uint64_t *rest)
 {
     uint64_t x = delta + period / 2, ticks = x < period ? 0 : x - period < period ? 1 : x / period;
@@ -82,7 +83,7 @@ static uint64_t split(uint64_t delta, uint64_t period, uint64_t *rest)
     return ticks;
 }
 
-/* Per lane: how many rows, and its first timestamp against the last lane's. */
+/* Writes per lane its number of rows, and its first timestamp relative to the previous lane's. */
 static void put_lanes(struct buf *head, const struct rich *v, uint32_t n, uint64_t unit)
 {
     uint64_t last = 0;
@@ -100,7 +101,7 @@ static void put_lanes(struct buf *head, const struct rich *v, uint32_t n, uint64
         }
 }
 
-/* Ticks as a column, then the rest as byte planes: low bytes are noise, high ones nearly constant. */
+/* Writes ticks as a column, then the remainders as byte planes: low bytes are noise, high ones nearly constant. */
 static int put_timestamps(struct chunk_encoder *c, const struct rich *v, uint32_t n)
 {
     struct buf *head = &c->raw[SEC_EXTRA];
@@ -138,7 +139,7 @@ static int put_timestamps(struct chunk_encoder *c, const struct rich *v, uint32_
 
 /* --- which profile, which stack --- */
 
-/* Without a timestamp: profiles in order, nodes in order within them. */
+/* Rows without a timestamp: profiles in order, nodes in order within them. */
 static void put_untimed(struct chunk_encoder *c, uint32_t n)
 {
     uint32_t last = 0;
@@ -166,7 +167,7 @@ static int ranked_cmp(const void *a, const void *b)
     return x->entry < y->entry ? -1 : x->entry > y->entry;
 }
 
-/* Entries by how many rows they have: the common ones have small numbers. */
+/* Ranks entries by their number of rows, so that common ones have small numbers. */
 static int put_entries(struct chunk_encoder *c, const struct rich *v, uint32_t n, uint32_t n_entries)
 {
     struct ranked *r = arena_zalloc_array(&c->arena, n_entries + 1, sizeof *r);
@@ -193,8 +194,8 @@ static int put_entries(struct chunk_encoder *c, const struct rich *v, uint32_t n
     return 0;
 }
 
-/* Which profile, against the last of the entry that begins at or before the timestamp. In a lane time goes on, so the
- * search goes on from where it was. */
+/* Writes the profile of each row, relative to the last profile of the entry that begins at or before the timestamp.
+ * Time increases within a lane, so the search continues where it left off. */
 static int put_profs(struct chunk_encoder *c, struct prof *const *profs, const uint32_t *first, const struct rich *v,
                      uint32_t n, uint32_t n_entries)
 {
@@ -244,12 +245,13 @@ struct known_set {
     uint32_t set, number;
 };
 
-/* How many sets are known at a lane and entry; of one lane at a time, as the rows are sorted. */
+/* How many sets are known at a lane and entry; for one lane at a time, as rows are sorted by lane. */
 struct place_count {
     uint32_t lane, n;
 };
 
-/* A row's set is one of those seen before at its entry and lane, by number, or the next of the list of new ones. */
+/* A row's set is either one of those seen before at its entry and lane, by number, or the next one in the list of new
+ * sets. */
 static int put_sets(struct chunk_encoder *c, uint32_t n_entries)
 {
     _cleanup_(buf_done) struct buf fresh = BUF_INIT;
@@ -311,7 +313,7 @@ static int find_link(struct chunk_encoder *c, const struct chunk_hooks *hooks, c
     return 0;
 }
 
-/* 0 none, 1 the next new one, 2 the newest known one, and so on back. */
+/* 0 none, 1 the next new one, 2 the newest known one, 3 the one before it, and so on. */
 static int put_link_refs(struct chunk_encoder *c, const struct chunk_hooks *hooks)
 {
     unsigned char *w = begin_varints(c, c->n_rich);
@@ -357,8 +359,8 @@ static int put_links(struct chunk_encoder *c, struct chunk_out *out)
     return buf_error(&c->column);
 }
 
-/* Rows without a timestamp first, by profile and node; then the others by lane and time. They come by entry, node and
- * profile. */
+/* Sorts rows without a timestamp first, by profile and node, then the others by lane and time. The input is ordered by
+ * entry, node and profile. */
 static int sort_rich(struct chunk_encoder *c)
 {
     struct radix *keys = arena_alloc(&c->arena, 2 * (c->n_rich + 1) * sizeof *keys), *tmp = keys + c->n_rich;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See chunk.h and chunk_extra.c: the columns of the extra section back into rows. Every number is checked. */
+/* Decodes the columns of a chunk's extra section into rows; see chunk.h and chunk_extra.c. Every number is checked. */
 #include <errno.h>
 
 #include "base/map.h"
@@ -74,7 +74,7 @@ static int read_entries(struct reading *x)
     return perm.bad || ranks.bad || keys.bad ? -EBADMSG : 0;
 }
 
-/* Lanes: how many rows, and where each begins. Leaves the first timestamps in the rows. */
+/* Reads the number of rows of each lane and its start. Leaves the first timestamps in the rows. */
 static int read_lanes(struct reading *x, uint64_t lanes)
 {
     uint64_t last = 0;
@@ -124,7 +124,8 @@ static int read_timestamps(struct reading *x)
     return ticks.bad || x->r.bad ? -EBADMSG : 0;
 }
 
-/* Which profile: the last of the entry that begins at or before the timestamp, and how far from it. */
+/* Finds the profile of each row: the last of the entry that begins at or before the timestamp, plus the stored
+ * distance. */
 static int place_timed(struct reading *x, struct reader *profs)
 {
     uint64_t *times = arena_alloc(x->a, (x->p->n_profs + 1) * sizeof *times);
@@ -154,7 +155,7 @@ static int place_timed(struct reading *x, struct reader *profs)
     return profs->bad ? -EBADMSG : 0;
 }
 
-/* Sets seen at a place, a list per place. */
+/* The sets seen at a place, one list per place. */
 struct seen {
     uint64_t place;
     uint32_t *sets, n, cap;
@@ -176,7 +177,8 @@ static int remember(struct seen *s, struct arena *a, uint32_t set)
     return 0;
 }
 
-/* The list of a row's place; a place begins with a new set, so there are no more places than those. */
+/* Finds the list of a row's place. Each place begins with a new set, so there are at most as many places as new
+ * sets. */
 static int find_place(struct map *map, struct seen *seen, uint32_t *n, const struct rich_row *v, bool add)
 {
     uint64_t place = (uint64_t) v->lane << 32 | v->entry, h = hash64_u64(place);
@@ -270,7 +272,7 @@ static int read_links(const struct chunk *c, struct arena *a, struct rich_rows *
     return traces.bad ? -EBADMSG : 0;
 }
 
-/* Rows may be far more than the section's bytes: columns that repeat cost nothing. */
+/* There may be far more rows than bytes in the section, since columns with one repeated byte take almost no space. */
 static uint64_t rows_max(const struct chunk *c)
 {
     return 64 + 4096ull * c->size[SEC_EXTRA];

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Numbers as bytes: varints (7 bits a byte, low first), zigzag for signed ones, little-endian fixed ones. Reading is
- * bounded and its error sticks, as in json.h: after the first bad byte everything reads as zero.
+ * Encodes numbers as bytes: varints (7 bits per byte, low bits first), zigzag for signed numbers, little-endian for
+ * fixed sizes. Reading is bounded and its error is sticky, as in json.h: after the first bad byte everything reads as
+ * zero.
  */
 #ifndef SEGMENT_CODING_H
 #define SEGMENT_CODING_H
@@ -143,13 +144,13 @@ static inline int64_t get_zigzag(struct reader *r)
     return unzigzag(get_varint(r));
 }
 
-/* A value that was written as units behind base. Damaged ones wrap around. */
+/* Reads a value that was written as a signed number of units from base. Damaged values wrap around. */
 static inline int64_t get_behind(struct reader *r, int64_t base, int64_t unit)
 {
     return (int64_t) ((uint64_t) base + (uint64_t) get_zigzag(r) * (uint64_t) unit);
 }
 
-/* A varint that must be below limit; 0 and bad otherwise. */
+/* Reads a varint that must be below limit; otherwise returns 0 and marks the reader as bad. */
 static inline uint32_t get_below(struct reader *r, uint64_t limit)
 {
     uint64_t v = get_varint(r);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See column.h. */
+/* Compresses and decompresses single columns of a chunk; see column.h. */
 #include "store/engines/segment/format/column.h"
 
 #include <errno.h>
@@ -55,7 +55,7 @@ void column_put(ZSTD_CCtx *z, struct buf *out, const void *p, size_t n, int leve
     if (packed && packed + 2 < n) {
         put_varint(out, (uint64_t) n << 2 | ZSTD);
         put_varint(out, packed);
-        memmove(out->p + out->n, room + 20, packed); /* there is room: it was reserved */
+        memmove(out->p + out->n, room + 20, packed); /* space was reserved above */
         out->n += packed;
         return;
     }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A column of a chunk: bytes that are packed by themselves, so that a reader may skip it and each gets the code that
- * suits it.
+ * A column of a chunk: bytes that are compressed separately, so that a reader can skip it and each column gets the
+ * encoding that suits it.
  *
- *   varint  size raw << 2 | how: 0 as they are, 1 zstd, 2 one byte that is repeated
- *   zstd: varint size packed
+ *   varint  size raw << 2 | encoding: 0 raw, 1 zstd, 2 one repeated byte
+ *   zstd: varint compressed size
  *   the bytes
  */
 #ifndef SEGMENT_COLUMN_H
@@ -17,14 +17,14 @@
 
 enum { COLUMN_MAX = 1 << 28 };
 
-/* Appends the bytes, packed, with zstd's level. Errors stick to out. */
+/* Appends the bytes, compressed with the given zstd level. Errors of out are sticky. */
 void column_put(ZSTD_CCtx *z, struct buf *out, const void *p, size_t n, int level);
-/* The next column of r unpacked, in the arena where it has to be. Errors stick to r. */
+/* Returns the next column of r, decompressed; in the arena where necessary. Errors of r are sticky. */
 struct reader column_get(struct reader *r, struct arena *a);
-/* Past it. */
+/* Skips the next column. */
 void column_skip(struct reader *r);
 
-/* The thread's own context, freed with the thread; NULL without memory. */
+/* The context of this thread, freed when the thread ends; NULL when memory runs out. */
 ZSTD_DCtx *column_zstd(void);
 
 #endif

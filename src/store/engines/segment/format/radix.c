@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See radix.h: least significant digit first; few pairs by insertion. */
+/* Radix sort, least significant digit first; small arrays are sorted by insertion. See radix.h. */
 #include "store/engines/segment/format/radix.h"
 
 #include <string.h>
@@ -20,7 +20,7 @@ static void insert_sort(struct radix *a, uint32_t n)
     }
 }
 
-/* One digit from `from` to `to`. */
+/* Sorts by one digit from `from` to `to`. */
 static void sort_digit(const struct radix *from, struct radix *to, uint32_t n, int shift, int bits)
 {
     uint32_t count[1 << DIGIT_MANY], size = 1u << bits, at = 0;

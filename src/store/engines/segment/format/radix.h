@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sorting by numbers: (key, index) pairs, stable, so that several keys are sorted by one after the other, the least
- * important first. Digits in which no two keys differ cost nothing.
+ * A stable sort of (key, index) pairs by key. To sort by several keys, sort by one after the other, the least
+ * significant first. Digits in which no two keys differ cost nothing.
  */
 #ifndef SEGMENT_RADIX_H
 #define SEGMENT_RADIX_H
@@ -13,10 +13,10 @@ struct radix {
     uint32_t index;
 };
 
-/* Ascending. tmp has room for n as well. */
+/* Sorts in ascending order. tmp has room for n as well. */
 void radix_sort(struct radix *a, struct radix *tmp, uint32_t n);
 
-/* Order of signed numbers. */
+/* Maps signed numbers to keys of the same order. */
 static inline uint64_t radix_signed(int64_t v)
 {
     return (uint64_t) v ^ 1ull << 63;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Stored profiles in memory: in the memtable, on the way into a chunk and out of one again. A `prof` is one sample type
- * of one profile. A row is a stack and a value; what few rows have (attributes, a link, a timestamp) is in extras.
+ * Stored profiles in memory: in the memtable, before encoding into a chunk, and after decoding. A `prof` is one sample
+ * type of one profile. A row is a stack and a value; attributes, a link or a timestamp, which few rows have, are in
+ * extras.
  */
 #ifndef SEGMENT_ROWS_H
 #define SEGMENT_ROWS_H

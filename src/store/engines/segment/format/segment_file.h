@@ -4,12 +4,12 @@
  *
  *   offset  size  what
  *   0       8     magic "WICKSEG1"
- *   8             chunks (chunk.h), one behind the other
+ *   8             chunks (chunk.h), one after the other
  *                 directories: per service, type and level, zstd
  *                 dictionary (blobs.h), zstd
  *                 trace ids: blocks of 256 x 16 bytes, in the order of their numbers, zstd
  *                 trace index: blocks of 256 traces sorted by hash, zstd: n, then per trace hash (delta), number,
- *                 n chunks that hold it (as the footer lists them), n x delta
+ *                 n chunks that contain it (as the footer lists them), n x delta
  *                 footer, zstd
  *   end-40  8     footer's offset
  *   end-32  4     footer's size compressed
@@ -20,18 +20,18 @@
  *   end-12  4     CRC-32C of the bytes from end-40 on
  *   end-8   8     magic "WICKEND1"
  *
- * footer     tenant, epoch, level, log (the last one whose rows are here), first and last time, rows, profiles, flags,
- *            n replaced segments, series (number, first and last time), groups (service, type, gauge and per level a
- *            directory: offset, size, raw size, CRC), dictionary (offset, size, raw size, CRC), n traces, blocks of their
- *            ids, blocks of their index with the first hash of each, chunks that hold links (offset, size up to their
- *            detail)
+ * footer     tenant, epoch, level, log (the last one whose rows it contains), first and last time, rows, profiles,
+ *            flags, n replaced segments, series (number, first and last time), groups (service, type, gauge and per
+ *            level a directory: offset, size, raw size, CRC), dictionary (offset, size, raw size, CRC), n traces,
+ *            blocks of their ids, blocks of their index with the first hash of each, chunks that contain links (offset,
+ *            size up to their detail)
  * directory  columns over its entries: window, series + 1 (0: the sum of all), [instance], profiles, nodes, sum, first
  *            and last time, chunk's offset, head size, size, totals offset
  *
- * Levels of a directory: 0 five minutes, 1 an hour, 2 a day: sums of what the same segment holds in detail, so a range
- * is answered from the largest sums that lie in it.
+ * Levels of a directory: 0 five minutes, 1 an hour, 2 a day. They are sums of the detail in the same segment, so that a
+ * range is answered from the largest sums that lie in it.
  *
- * It is written beside its name, synced and renamed; the catalogue says whether it counts.
+ * A segment is written to a temporary file, synced and renamed; it is valid only when the catalogue lists it.
  */
 #ifndef SEGMENT_SEGMENT_FILE_H
 #define SEGMENT_SEGMENT_FILE_H
@@ -68,24 +68,24 @@ struct segment_writer;
 struct segment_writer_options {
     int dir;
     struct segment_meta meta; /* number, tenant, epoch, level, log */
-    const uint64_t *replaced; /* segments whose data this one takes over */
+    const uint64_t *replaced; /* segments that this one replaces */
     uint32_t n_replaced;
 };
 int segment_writer_new(const struct segment_writer_options *o, struct segment_writer **ret, struct err *e);
 struct blobs *segment_writer_blobs(struct segment_writer *w);
-/* All profiles of one window; windows in ascending order. Sorts the pointers. */
+/* Writes all profiles of one window; windows must be in ascending order. Sorts the pointers. */
 int segment_writer_window(struct segment_writer *w, int64_t window, struct prof **profs, uint32_t n, struct err *e);
-/* A chunk of another segment, as it is but for numbers; between windows as above. */
+/* Copies a chunk of another segment, changing only its numbers; in the same order of windows. */
 int segment_writer_copy(struct segment_writer *w, int64_t window, const struct dir_entry *const *entries, uint32_t n,
                         const void *bytes, size_t size, const struct chunk_renumber *how, struct err *e);
-/* The number of a trace; UINT32_MAX without memory. */
+/* Returns the number of a trace; UINT32_MAX when memory runs out. */
 uint32_t segment_writer_trace(struct segment_writer *w, const uint8_t id[16]);
-/* How many rows there are, where chunks were copied without a look at them. */
+/* Sets the number of rows when chunks were copied without decoding them. */
 void segment_writer_rows(struct segment_writer *w, uint64_t rows);
-/* Totals of a window whose detail is gone, from another segment. */
+/* Writes totals of another segment's window whose detail was dropped. */
 int segment_writer_totals(struct segment_writer *w, int64_t window, struct chunk_entry *entries,
                           const struct totals *totals, uint32_t n, struct err *e);
-/* Writes the rest, syncs and renames; the directory is the caller's to sync. */
+/* Writes the rest, syncs and renames; the caller syncs the directory. */
 int segment_writer_finish(struct segment_writer *w, struct segment_meta *ret, struct err *e);
 void segment_writer_free(struct segment_writer *w); /* removes an unfinished file */
 DEFINE_CLEANUP(struct segment_writer *, segment_writer_free)
@@ -130,55 +130,55 @@ struct segment_footer {
 
 struct segment {
     struct segment_meta meta;
-    int fd; /* negative: not open, or why it could not be. Changes under lock while there are no users */
+    int fd; /* negative: not open, or the error of opening it. Changes under lock while there are no users */
     _Atomic uint32_t refs;
-    atomic_bool unreadable; /* its footer or its dictionary: it is not rewritten */
-    atomic_bool dead;       /* not listed any more: unlink with the last reference */
-    int dir;                /* where it lies, for that; not owned */
-    uint32_t lost_of;       /* it lies in lost/, and came from this tenant; 0 = it does not */
+    atomic_bool unreadable; /* its footer or dictionary is: it is not rewritten */
+    atomic_bool dead;       /* no longer listed: unlinked with the last reference */
+    int dir;                /* its directory, for the unlink; not owned */
+    uint32_t lost_of;       /* it is in lost/, and this is its tenant; 0 = it is not */
     pthread_mutex_t lock;
-    /* under lock: loaded at need, kept while used, and afterwards as long as there is room */
+    /* under lock: loaded on demand, kept while in use, then cached */
     struct segment_footer *footer;
     struct blobs *blobs;
     uint32_t users;
-    struct lru *lru; /* NULL: kept for good */
+    struct lru *lru; /* NULL: kept until the segment is freed */
     struct lru_item item;
 };
 
 void segment_name(char *out, size_t size, uint64_t number);
-/* Opens the file and checks its tail; the footer is read when first asked for, and kept as lru (or NULL) has room. */
+/* Opens the file and checks its tail. The footer is read on first use and cached in lru (may be NULL). */
 int segment_open(int dir, uint64_t number, struct lru *lru, struct segment **ret, struct err *e);
-/* Removes the file of a segment that was written and is not open. */
+/* Removes the file of a segment that was written but is not open. */
 void segment_discard(int dir, uint64_t number);
-/* One in the directory lost/, where its name begins with the tenant's number. */
+/* Opens a segment in the directory lost/, where its name begins with the tenant's number. */
 int segment_open_lost(int dir, uint32_t tenant, uint64_t number, struct segment **ret, struct err *e);
 struct segment *segment_ref(struct segment *s);
 void segment_unref(struct segment *s);
 DEFINE_CLEANUP(struct segment *, segment_unref)
 
-/* File, footer and dictionary are good between use and release, by any number of users. Returns s. */
+/* File, footer and dictionary are valid between use and release, which any number of users may call. Returns s. */
 struct segment *segment_use(struct segment *s);
-void segment_release(struct segment *s); /* takes NULL */
+void segment_release(struct segment *s); /* s may be NULL */
 DEFINE_CLEANUP(struct segment *, segment_release)
 int segment_footer(struct segment *s, const struct segment_footer **ret, struct err *e);
 int segment_blobs(struct segment *s, const struct blobs **ret, struct err *e);
-/* Entries of one group and level, in the arena. */
+/* Returns the entries of one group and level, in the arena. */
 int segment_directory(struct segment *s, const struct segment_group *g, int level, struct arena *a,
                       struct dir_entry **ret, uint32_t *ret_n, struct err *e);
 const struct segment_group *segment_find_group(const struct segment_footer *f, uint32_t service, uint32_t type);
-/* Reads a chunk's sections. head 0: all of it. */
+/* Reads a chunk's sections. head 0: the whole chunk. */
 int segment_chunk(struct segment *s, uint64_t off, uint32_t len, unsigned mask, struct chunk *ret, struct err *e);
-/* Its bytes as they lie. */
+/* Reads its bytes as stored. */
 int segment_chunk_bytes(struct segment *s, uint64_t off, uint32_t len, struct buf *out, struct err *e);
-/* Calls fn for each chunk that holds the trace, with its length up to the detail. *ret_number: the segment's number of
- * the trace, UINT32_MAX when it has none of it. */
+/* Calls fn for each chunk that contains the trace, with its length up to the detail. *ret_number: the segment's number
+ * of the trace, UINT32_MAX when it is not in the segment. */
 int segment_find_trace(struct segment *s, const uint8_t trace_id[16], uint32_t *ret_number,
                        int (*fn)(void *ctx, uint64_t off, uint32_t len), void *ctx, struct err *e);
-/* Ids of all its traces by number, 16 bytes each, in the arena; NULL when there are none. */
+/* Returns the IDs of all its traces by number, 16 bytes each, in the arena; NULL when there are none. */
 int segment_trace_ids(struct segment *s, struct arena *a, const unsigned char **ret, uint32_t *ret_n, struct err *e);
 uint32_t segment_trace_hash(const uint8_t trace_id[16]);
-/* A block of the trace index, unpacked: its traces one by one. next: 1 with hash, number and n_chunks set, 0 at the end,
- * -EBADMSG; chunk: the same for the chunks of the trace at hand, as the footer lists them. */
+/* A decompressed block of the trace index, read trace by trace. next: returns 1 with hash, number and n_chunks set, 0
+ * at the end, or -EBADMSG; chunk: the same for the chunks of the current trace, as the footer lists them. */
 struct trace_block {
     struct reader r;
     uint32_t left, hash, number, n_chunks, chunk;
@@ -186,16 +186,17 @@ struct trace_block {
 void trace_block_init(struct trace_block *b, const void *p, size_t n, uint32_t first);
 int trace_block_next(struct trace_block *b);
 int trace_block_chunk(struct trace_block *b, uint32_t n_linked, uint32_t *ret);
-/* Adds up how much each section of its chunks takes, as far as the chunks' headers are right. */
+/* Adds up the size of each section of its chunks, as far as the chunks' headers are intact. */
 void segment_sections(struct segment *s, uint64_t sizes[SECTIONS]);
-/* Parts of the file, unpacked and their checksums right. -EBADMSG where their numbers are not. */
+/* Parses parts of the file, decompressed and with verified checksums. Returns -EBADMSG when their contents are
+ * invalid. */
 int segment_parse_footer(const void *p, size_t n, struct segment_footer **ret);
 void segment_footer_free(struct segment_footer *f);
 int segment_parse_directory(const void *p, size_t size, const struct segment_group *g, struct arena *a,
                             struct dir_entry **ret, uint32_t *ret_n);
 int segment_read_block(struct segment *s, const struct segment_block *k, const char *what, struct buf *out,
                        struct err *e);
-/* Reads everything and checks every CRC; fn is told of each damage. */
+/* Reads everything and checks every CRC; calls fn for each damage. */
 int segment_check(struct segment *s, void (*fn)(void *ctx, const char *what), void *ctx);
 
 #endif

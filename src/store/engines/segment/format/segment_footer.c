@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See segment_file.h: what comes behind the chunks: directories, dictionary, traces, footer, tail. */
+/* Writes what follows the chunks of a segment: directories, dictionary, traces, footer and tail; see segment_file.h. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -24,7 +24,7 @@ static int dir_cmp(const void *a, const void *b)
     return x->d.e.totals_off < y->d.e.totals_off ? -1 : x->d.e.totals_off > y->d.e.totals_off;
 }
 
-/* Appends raw, compressed, to the file; what will be rewritten within the hour with less effort. */
+/* Appends raw, compressed, to the file. Data that will be rewritten within the hour gets a lower compression level. */
 int segment_put_block(struct segment_writer *w, const struct buf *raw, struct segment_block *ret, struct err *e)
 {
     size_t bound = ZSTD_compressBound(raw->n), n;
@@ -91,7 +91,7 @@ void segment_put_block_ref(struct buf *b, const struct segment_block *k)
     put_u32(b, k->crc);
 }
 
-/* Directories into the file, groups into the footer. */
+/* Writes directories to the file and groups to the footer. */
 static int write_groups(struct segment_writer *w, struct buf *footer, struct err *e)
 {
     _cleanup_(buf_done) struct buf groups = BUF_INIT;

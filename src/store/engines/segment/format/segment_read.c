@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See segment_file.h: reading. Footers and dictionaries are kept as long as there is room; chunks and traces are not. A
- * file is open while it is used, and afterwards as long as not too many are.
+ * Reads segments; see segment_file.h. Footers and dictionaries are cached; chunks and traces are not. A file is open
+ * while it is in use, and stays open afterwards unless too many are.
  */
 #include <assert.h>
 #include <errno.h>
@@ -25,13 +25,14 @@ static int bad(const struct segment *s, const char *what, struct err *e)
     return err_set(e, -EBADMSG, "segment %llu: %s", (unsigned long long) s->meta.number, what);
 }
 
-/* Between use and release. */
+/* Must be called between use and release. */
 static int read_at(const struct segment *s, void *p, size_t n, off_t off)
 {
     return s->fd < 0 ? s->fd : fd_pread_all(s->fd, p, n, off);
 }
 
-/* Under lock, or before anyone else knows the segment. The name is good as long as there is a reference. */
+/* Called under lock, or before any other thread can access the segment. The name is valid as long as there is a
+ * reference. */
 static void open_file(struct segment *s)
 {
     char name[64], lost[80];
@@ -68,7 +69,7 @@ static void free_parts(struct segment *s)
     s->blobs = NULL;
 }
 
-/* There is no room: gives back what can be read again. */
+/* Drops what can be read again, to make room in the cache. */
 static bool drop_parts(struct lru_item *item)
 {
     struct segment *s = container_of(item, struct segment, item);
@@ -150,7 +151,7 @@ struct segment *segment_use(struct segment *s)
     return s;
 }
 
-/* Under lock. */
+/* Called under lock. */
 static void count_parts(struct segment *s)
 {
     size_t bytes = (s->footer ? sizeof *s->footer + s->footer->arena.used : 0) + (s->blobs ? blobs_bytes(s->blobs) : 0);
@@ -198,7 +199,7 @@ void segment_unref(struct segment *s)
     mem_free(s);
 }
 
-/* A compressed block of the file, its CRC checked. */
+/* Reads a compressed block of the file and checks its CRC. */
 int segment_read_block(struct segment *s, const struct segment_block *k, const char *what, struct buf *out,
                        struct err *e)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See segment_file.h: a segment's traces, written and found again. A trace goes through many services and windows, so its
- * sixteen bytes are kept once a segment; chunks have its number.
+ * Writes and looks up the traces of a segment; see segment_file.h. A trace spans many services and windows, so its
+ * 16-byte ID is stored once per segment, and chunks refer to it by number.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -61,7 +61,7 @@ static int hashed_cmp(const void *a, const void *b)
     return x->hash != y->hash ? (x->hash < y->hash ? -1 : 1) : x->trace < y->trace ? -1 : x->trace > y->trace;
 }
 
-/* Chunks of each trace, ascending: chunks[first[t] .. first[t + 1]). */
+/* Groups the chunks by trace, ascending: chunks[first[t] .. first[t + 1]). */
 static void group_uses(const struct trace_table *t, uint32_t *first, uint32_t *chunks)
 {
     for (uint32_t i = 0; i < t->n_uses; i++)
@@ -70,7 +70,7 @@ static void group_uses(const struct trace_table *t, uint32_t *first, uint32_t *c
         first[i + 1] += first[i];
     for (uint32_t i = 0; i < t->n_uses; i++)
         chunks[first[t->uses[i].trace]++] = t->uses[i].chunk;
-    for (uint32_t i = t->n; i > 0; i--) /* back to where each begins */
+    for (uint32_t i = t->n; i > 0; i--) /* restores the start of each */
         first[i] = first[i - 1];
     first[0] = 0;
 }
@@ -217,7 +217,7 @@ int trace_block_chunk(struct trace_block *b, uint32_t n_linked, uint32_t *ret)
     return b->r.bad || b->chunk >= n_linked ? -EBADMSG : 1;
 }
 
-/* Looks through one block. 1 when the trace was found: its chunks come next. */
+/* Searches one block. Returns 1 when the trace was found; its chunks come next. */
 static int find_in_block(struct segment *s, const struct segment_footer *f, uint32_t block, const uint8_t id[16],
                          const struct buf *raw, struct trace_block *b, struct err *e)
 {
@@ -235,7 +235,7 @@ static int find_in_block(struct segment *s, const struct segment_footer *f, uint
     return r < 0 ? bad_index(s, e) : 0;
 }
 
-/* The first block that may hold the hash: the last one that begins below it. */
+/* Returns the first block that may contain the hash: the last one that begins below it. */
 static uint32_t first_block(const struct segment_footer *f, uint32_t hash)
 {
     uint32_t lo = 0, hi = (f->n_traces + TRACE_BLOCK - 1) / TRACE_BLOCK;

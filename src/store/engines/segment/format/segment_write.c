@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See segment_file.h: writing. */
+/* Writes the chunks of a segment and sums them up by hour and day; see segment_file.h. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -11,8 +11,8 @@
 #include "store/engines/segment/format/radix.h"
 #include "store/engines/segment/format/segment_writer.h"
 
-/* A group with more plain rows than this has chunks of its own; smaller ones share until there are CHUNK_ROWS. Rows with
- * timestamps pack better the more of a CPU's ticks are in one place. */
+/* A group with more plain rows than this gets its own chunks; smaller groups share one up to CHUNK_ROWS. Rows with
+ * timestamps compress better the more ticks of a CPU are in one chunk. */
 enum { GROUP_ROWS = 4096, CHUNK_ROWS = 65536, WRITE_AT = 1 << 20 };
 
 int segment_writer_new(const struct segment_writer_options *o, struct segment_writer **ret, struct err *e)
@@ -160,14 +160,14 @@ static bool same_group(const struct chunk_entry *a, const struct chunk_entry *b)
     return a->service == b->service && a->type == b->type;
 }
 
-/* A chunk of sums being put together: entries with their totals, some of which are its own. */
+/* A chunk of sums under construction: entries with their totals, some of which it owns. */
 struct sums_chunk {
     struct chunk_entry *entries;
     struct totals *totals;
     uint32_t n, n_borrowed;
 };
 
-/* The sum over a group's series as one more entry. */
+/* Adds the sum over a group's series as one more entry. */
 static int add_group_sum(struct sums_chunk *c, uint32_t from, uint32_t to)
 {
     struct chunk_entry *sum = &c->entries[c->n];
@@ -227,7 +227,7 @@ static int write_sums(struct segment_writer *w, int level, uint32_t from, uint32
     return r;
 }
 
-/* Ends the hour or the day: its sums are written, and an hour's go on into the day's. */
+/* Ends the hour or the day: writes its sums; those of an hour are added to the day. */
 static int flush_sums(struct segment_writer *w, int level, struct err *e)
 {
     int k = level - 1, r = 0;
@@ -290,7 +290,7 @@ static uint64_t prof_key(const struct prof *p, enum prof_key k)
     }
 }
 
-/* By service, type, series, the instance of gauges, time, header. */
+/* Sorts by service, type, series, the instance of gauges, time and header. */
 static int sort_profs(struct prof **profs, uint32_t n)
 {
     _cleanup_(mem_freep) struct radix *keys = mem_alloc(2 * (size_t) n * sizeof *keys);
@@ -316,7 +316,7 @@ static uint32_t find_trace(void *ctx, const uint8_t id[16])
     return segment_writer_trace(ctx, id);
 }
 
-/* Where the lane of number i is kept; NULL without memory. */
+/* Returns the slot of lane number i; NULL when memory runs out. */
 static uint32_t *lane_at(struct lanes *l, uint32_t i)
 {
     size_t before = l->cap;
@@ -328,7 +328,7 @@ static uint32_t *lane_at(struct lanes *l, uint32_t i)
     return &l->v[i];
 }
 
-/* The CPU that an attribute names, + 1; 0: it names none. */
+/* Returns the CPU in an attribute, + 1; 0: not a CPU attribute. */
 static uint32_t attr_lane(struct segment_writer *w, uint32_t attr)
 {
     _cleanup_(buf_done) struct buf text = BUF_INIT;
@@ -346,7 +346,7 @@ static uint32_t attr_lane(struct segment_writer *w, uint32_t attr)
     return *at - 1;
 }
 
-/* The CPU that a set of attributes names, + 1. */
+/* Returns the CPU in a set of attributes, + 1. */
 static uint32_t find_lane(void *ctx, uint32_t set)
 {
     struct segment_writer *w = ctx;
@@ -375,7 +375,7 @@ static bool has_links(const struct prof *p)
     return false;
 }
 
-/* Numbers the traces of a window by time, whichever service they are of: the numbers in a chunk lie close together. */
+/* Numbers the traces of a window by time, across services, so that the numbers within a chunk are close together. */
 static int number_traces(struct segment_writer *w, struct prof **profs, uint32_t n)
 {
     bool any = false;
@@ -393,7 +393,7 @@ static int number_traces(struct segment_writer *w, struct prof **profs, uint32_t
     return 0;
 }
 
-/* What is in w->chunk: into the file, its directory, longer sums, the index of traces. */
+/* Adds w->chunk to the file, its directory, the longer sums and the index of traces. */
 static int put_chunk(struct segment_writer *w, int64_t window, struct err *e)
 {
     uint32_t len = (uint32_t) w->chunk.bytes.n;
@@ -428,7 +428,7 @@ static int write_chunk(struct segment_writer *w, int64_t window, struct prof *co
     return r < 0 ? r : put_chunk(w, window, e);
 }
 
-/* The entries of a chunk from elsewhere, with their totals where longer sums need them. */
+/* Adds the entries of a copied chunk, with their totals where longer sums need them. */
 static int take_entries(struct segment_writer *w, const struct dir_entry *const *entries, uint32_t n, struct err *e)
 {
     struct chunk_out *out = &w->chunk;
@@ -529,7 +529,7 @@ int segment_writer_totals(struct segment_writer *w, int64_t window, struct chunk
     return segment_write_out(w, false, e);
 }
 
-/* --- the end --- */
+/* --- finishing --- */
 
 int segment_writer_finish(struct segment_writer *w, struct segment_meta *ret, struct err *e)
 {

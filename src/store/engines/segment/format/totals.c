@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See chunk.h: lists of (node, value). */
+/* Sorted lists of (node, value), which chunks store as totals; see chunk.h. */
 #include <errno.h>
 
 #include "base/mem.h"

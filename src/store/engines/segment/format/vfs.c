@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See vfs.h. */
+/* The SQLite VFS of the catalogue, with a checksum on each page; see vfs.h and vfs_sum.h. */
 #include "store/engines/segment/format/vfs.h"
 
 #include <errno.h>
@@ -21,8 +21,8 @@ struct vfs_file {
     bool is_new; /* its directory entry is not synced yet */
     bool delete_on_close;
     bool is_db;          /* the database itself, not its log */
-    bool has_sums;       /* its pages end with their sum */
-    unsigned char *page; /* where it is added on the way out */
+    bool has_sums;       /* its pages end with their checksum */
+    unsigned char *page; /* buffer for a page with its checksum */
     char path[PATH_MAX];
 };
 
@@ -31,7 +31,8 @@ static bool is_page(const struct vfs_file *v, int n, sqlite3_int64 off)
     return v->is_db && n >= PAGE_MIN && n <= PAGE_MAX && (n & (n - 1)) == 0 && off % n == 0;
 }
 
-/* The first page says whether there are sums, in its header and by having one: one bit does not turn both over. */
+/* The first page shows whether there are checksums, both in its header and by having one, so that a single flipped bit
+ * does not hide both. */
 static void look_for_sums(struct vfs_file *v, const unsigned char *p, int n, sqlite3_int64 off)
 {
     if (v->is_db && off == 0 && n > PAGE_RESERVED && p[PAGE_RESERVED] == PAGE_SUM)
@@ -86,7 +87,7 @@ static int file_read(sqlite3_file *f, void *p, int n, sqlite3_int64 off)
     return v->has_sums && is_page(v, n, off) && !page_is_sound(p, (size_t) n, off) ? SQLITE_IOERR_DATA : SQLITE_OK;
 }
 
-/* A copy of the page with its sum; NULL without memory. */
+/* Returns a copy of the page with its checksum; NULL when memory runs out. */
 static const void *add_sum(struct vfs_file *v, const void *p, int n, sqlite3_int64 off)
 {
     if (!v->page)
@@ -157,7 +158,7 @@ static int file_control(sqlite3_file *f, int op, void *arg)
     if (op != SQLITE_FCNTL_PERSIST_WAL)
         return SQLITE_NOTFOUND;
     if (*(int *) arg < 0)
-        *(int *) arg = 1; /* the log's file stays, empty: opening a store must not need a new file on a full disk */
+        *(int *) arg = 1; /* keeps the empty log file: opening on a full disk must not need a new one */
     return SQLITE_OK;
 }
 
@@ -245,7 +246,7 @@ static int vfs_full_path(sqlite3_vfs *vfs, const char *path, int n, char *out)
 static int vfs_random(sqlite3_vfs *vfs, int n, char *out)
 {
     (void) vfs;
-    memset(out, 0, (size_t) n); /* only names of temporary files, and salts of a log that no attacker sees */
+    memset(out, 0, (size_t) n); /* only for temporary names, and salts of a log no attacker sees */
     return n;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See vfs_sum.h. */
+/* Checksums of the catalogue's pages, and a check of its write-ahead log; see vfs_sum.h. */
 #include "store/engines/segment/format/vfs_sum.h"
 
 #include <errno.h>
@@ -57,7 +57,7 @@ int vfs_check_pages(const char *path, off_t *ret_at)
         if (r < 0)
             return r;
         if (off == 0 && p[PAGE_RESERVED] != PAGE_SUM && !page_has_sum(p, n))
-            return 0; /* made before there were sums */
+            return 0; /* created before there were checksums */
         if (!page_is_sound(p, n, off))
             return -EBADMSG;
     }
@@ -73,7 +73,7 @@ static uint32_t load_be(const unsigned char *p)
     return (uint32_t) p[0] << 24 | (uint32_t) p[1] << 16 | (uint32_t) p[2] << 8 | p[3];
 }
 
-/* The log's own sum, over pairs of words in the byte order that its magic names. */
+/* The checksum of SQLite's log, over pairs of words in the byte order that its magic specifies. */
 static void wal_sum(bool big, const unsigned char *p, size_t n, uint32_t sum[2])
 {
     for (size_t i = 0; i + 8 <= n; i += 8) {
@@ -84,7 +84,7 @@ static void wal_sum(bool big, const unsigned char *p, size_t n, uint32_t sum[2])
 
 int vfs_wal_state(const unsigned char *p, size_t size)
 {
-    uint32_t sum[2] = {0}, frame, commits = 0, ended = 0; /* the last: a transaction, with this page */
+    uint32_t sum[2] = {0}, frame, commits = 0, ended = 0; /* ended: the page of the frame before, if that committed */
     bool good = true;
 
     if (size <= WAL_HEADER)
@@ -96,7 +96,7 @@ int vfs_wal_state(const unsigned char *p, size_t size)
     frame = FRAME_HEADER + load_be(p + 8);
     for (size_t at = WAL_HEADER; at + frame <= size; at += frame) {
         const unsigned char *f = p + at;
-        bool salted = memcmp(f + 8, p + 16, 8) == 0; /* else of the log before this one, which is written over */
+        bool salted = memcmp(f + 8, p + 16, 8) == 0; /* else of the previous log, being overwritten */
 
         if (good) {
             wal_sum(p[3] & 1, f, 8, sum);
@@ -109,7 +109,7 @@ int vfs_wal_state(const unsigned char *p, size_t size)
         } else if (!salted) {
             break;
         }
-        if (!good && load_be(f + 4) && load_be(f) != ended) /* the end of one may be written twice, to fill a sector */
+        if (!good && load_be(f + 4) && load_be(f) != ended) /* the last frame may be written twice, to fill a sector */
             commits++;
         ended = load_be(f + 4) ? load_be(f) : 0;
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See wal_record.h. */
+/* Encodes one request as the payload of a log record, and decodes it; see wal_record.h. */
 #include "store/engines/segment/format/wal_record.h"
 
 #include <errno.h>

@@ -22,13 +22,13 @@ void record_put_prof(struct buf *b, const struct prof *p);
 struct record {
     uint32_t tenant, epoch;
     struct str name, symbols, blobs;
-    struct reader keys, profs; /* behind their counts */
+    struct reader keys, profs; /* after their counts */
     uint32_t n_keys, n_profs;
 };
-/* Takes a payload apart; profs are read one by one after definitions were applied. */
+/* Parses a payload; profs are read one by one after the definitions were applied. */
 int record_parse(const void *p, size_t n, struct record *ret);
 int record_read_key(struct record *r, struct id128 *ret_key, int64_t *ret_time);
-/* Adds the next prof to the part; -EBADMSG when it makes no sense. */
+/* Adds the next prof to the part; -EBADMSG when it is invalid. */
 int record_read_prof(struct record *r, struct mempart *part);
 
 #endif
