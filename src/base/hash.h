@@ -53,8 +53,8 @@ static inline uint64_t hash64_u64(uint64_t v)
     return hash_mix(v ^ hash_seed, hash_key[0]);
 }
 
-/* The key of a table in memory for a stored identity: senders can compute hash128 and choose what collides in a few of its
- * bits, so those are never used as they are. */
+/* The key of a table in memory for a stored identity: senders can compute hash128 and choose what collides in a few of
+ * its bits, so those are never used as they are. */
 static inline uint64_t hash64_id(struct id128 id)
 {
     return hash_mix(id.hi ^ hash_seed, id.lo ^ hash_key[0]);

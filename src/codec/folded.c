@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See folded.h. */
+/* Reads and writes folded stacks (folded.h). */
 #include "codec/folded.h"
 
 #include <errno.h>
@@ -15,7 +15,7 @@ enum { FRAMES_MAX = 65536 };
 
 /* --- in --- */
 
-/* Cuts the number off the end of a line. 0, 1 for a line without data, -EINVAL. */
+/* Cuts the number off the end of a line. Returns 0, 1 for a line without data, or -EINVAL. */
 static int split_line(struct str line, struct str *ret_stack, int64_t *ret_value)
 {
     uint32_t n;
@@ -48,7 +48,7 @@ bool folded_probe(struct str text)
     return r == 0 && str_is_utf8(stack);
 }
 
-/* The letter of a "_[x]" suffix, which is cut off; 0 without one. */
+/* Cuts off a "_[x]" suffix and returns its letter; 0 if there is none. */
 static char cut_suffix(struct str *frame)
 {
     const char *p = frame->p + frame->n - 4;
@@ -67,7 +67,7 @@ struct reader {
     size_t cap_lines, cap_stack;
 };
 
-/* Frames are given from the leaf on. Inlined ones wait in lines for the one they are inlined into. */
+/* Frames are given from the leaf on. Inlined ones are collected in lines until the frame they are inlined into. */
 static int read_stack(struct reader *r, struct str text, uint32_t *ret_n)
 {
     uint32_t n = 0, n_lines = 0;
@@ -150,7 +150,7 @@ int folded_decode(struct str text, const struct folded_options *opts, struct bat
 /* --- out --- */
 
 struct folded_line {
-    size_t at; /* of its text in the pool */
+    size_t at; /* offset of its text in the pool */
     uint32_t n;
     int64_t value;
 };
@@ -212,7 +212,7 @@ static struct str line_text(const struct writer *w, const struct folded_line *l)
     return (struct str){w->pool.p + l->at, l->n};
 }
 
-/* Adds to the line with this stack; its text leaves the pool again when it was there already. */
+/* Adds to the line with this stack; its text is removed from the pool again if it was already there. */
 static int add_sample(struct writer *w, struct run stack, int64_t value)
 {
     struct folded_line l = {.at = w->pool.n, .value = value};

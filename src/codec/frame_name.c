@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See frame_name.h. */
+/* Names and kinds of frames for the text formats (frame_name.h). */
 #include "codec/frame_name.h"
 
 #include <inttypes.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See input.h. */
+/* Detects the format of a profile and decodes it (input.h). */
 #include "codec/input.h"
 
 #include <errno.h>
@@ -41,7 +41,8 @@ int input_format_parse(struct str name, enum input_format *ret)
 
 /* --- detection --- */
 
-/* A pprof's sample_type holds numbers only; where OTLP has a resource or a table, there are messages. */
+/* A pprof's sample_type holds numbers only; at the same place OTLP has a resource or a table, which contain
+ * messages. */
 static bool only_varints(const uint8_t *p, const uint8_t *end)
 {
     struct wire_field f;
@@ -64,8 +65,8 @@ static bool is_pprof_field(uint32_t tag)
     return type == (num <= 6 || num == 11 ? WIRE_LEN : WIRE_VARINT);
 }
 
-/* Protobuf that is no whole OTLP request: a pprof has fields above 2 (its string table at least). One that ends too early
- * or has a field of the wrong type is told by its first field: text rarely begins with a line end. */
+/* Protobuf that is not a complete OTLP request: a pprof has fields above 2 (at least its string table). Input that ends
+ * too early or has a field of the wrong type is recognised by its first field: text rarely begins with a line end. */
 static enum input_format detect_protobuf(struct str data)
 {
     const uint8_t *p = (const uint8_t *) data.p, *end = p + data.n;
@@ -84,7 +85,7 @@ static enum input_format detect_protobuf(struct str data)
     return all;
 }
 
-/* Formats that have a mark of their own; INPUT_AUTO for others. */
+/* Formats that have a distinctive beginning; INPUT_AUTO for others. */
 static enum input_format detect(struct str data)
 {
     switch (otlp_file_detect(data.p, data.n)) {
@@ -106,7 +107,7 @@ static size_t text_memory(const struct input_limits *l)
     return l->memory ? l->memory : l->inflated * 8;
 }
 
-/* As pprof does: what is not profile.proto may be a legacy format; if it is none, the first error tells more. */
+/* As in pprof: input that is not profile.proto may be a legacy format; if it is not, the first error is more useful. */
 static int decode_pprof(struct buf *in, const struct input_limits *l, bool legacy, struct batch **ret,
                         enum input_format *format, struct err *e)
 {
@@ -141,7 +142,7 @@ static int decode_text(struct buf *in, enum input_format f, const struct input_l
     return r;
 }
 
-/* Text, or binary of no known mark. Legacy formats come first: their first line is unmistakable. */
+/* Text, or binary data without a known beginning. Legacy formats are tried first: their first line is unambiguous. */
 static int decode_unmarked(struct buf *in, const struct input_limits *l, struct batch **ret, enum input_format *format,
                            struct err *e)
 {

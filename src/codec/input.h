@@ -7,7 +7,7 @@
  *   otlp          one OTLP request (ProfilesData), protobuf
  *   otlp-json     one or more of them as JSON, one after the other (the Collector's file exporter writes lines)
  *   otlp-framed   requests with a length of 4 bytes, big-endian, before each (its `format: proto`)
- *   folded        stacks as flamegraph.pl and async-profiler have them
+ *   folded        stacks in the format of flamegraph.pl and async-profiler
  *   perf-script   the text of `perf script`
  *
  * Several OTLP requests become one batch (otlp_file.h).
@@ -33,7 +33,7 @@ enum input_format {
 };
 
 struct input_limits {
-    size_t inflated; /* bytes after decompression; 0 = 64 MiB, right for bytes from outside */
+    size_t inflated; /* bytes after decompression; 0 = 64 MiB, suitable for untrusted input */
     size_t
         memory; /* bytes of the batch; 0 = in proportion to the input: see otlp.h and pprof.h; text: 8 times inflated */
 };
@@ -44,11 +44,11 @@ extern const struct input_limits input_local;
 const char *input_format_name(enum input_format f);
 int input_format_parse(struct str name, enum input_format *ret); /* -EINVAL */
 
-/* Decodes what is in `in`, which is taken over on success and may be inflated on failure. as = INPUT_AUTO detects.
- * ret_format may be NULL. The words of an error name format, byte or line. */
+/* Decodes `in`, which is taken over on success and may be inflated on failure. as = INPUT_AUTO detects. ret_format may
+ * be NULL. The error message names format, byte or line. */
 int input_decode(struct buf *in, enum input_format as, const struct input_limits *limits, struct batch **ret,
                  enum input_format *ret_format, struct err *e);
-/* The same of a file; "-" is standard input. Errors begin with the path. */
+/* The same for a file; "-" is standard input. Error messages begin with the path. */
 int input_open(const char *path, enum input_format as, const struct input_limits *limits, struct batch **ret,
                enum input_format *ret_format, struct err *e);
 

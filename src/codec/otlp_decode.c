@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * OTLP profiles, protobuf, into a batch. See otlp.h for what is taken and what is refused, otlp_scan.h for the first
- * pass, otlp_dictionary.c for the tables. Here: allocation by count, and the body.
+ * Decodes OTLP profiles in protobuf into a batch. See otlp.h for what is accepted and what is refused, otlp_scan.h for
+ * the first pass, otlp_dictionary.c for the tables. This file allocates the tables by count and decodes the body.
  *
  *   ExportProfilesServiceRequest  1 resource_profiles[]  2 dictionary
  *   ResourceProfiles              1 resource  2 scope_profiles[]  3 schema_url
@@ -18,7 +18,7 @@
 #include "base/mem.h"
 #include "codec/otlp_group.h"
 
-enum { SLACK_PARTS = 8, SMALL_BLOCK = 64 << 10 }; /* up to this part of a large block may stay unused */
+enum { SLACK_PARTS = 8, SMALL_BLOCK = 64 << 10 }; /* up to this fraction of a large block may stay unused */
 
 /* --- body --- */
 
@@ -70,7 +70,7 @@ static int decode_sample(struct otlp_decoder *d, const uint8_t *p, const uint8_t
     while (p < end && r == 0) {
         struct wire_field f;
 
-        p = wire_next(p, end, &f); /* well-formed: the first pass went here */
+        p = wire_next(p, end, &f); /* well-formed: the first pass checked it */
         switch (f.tag) {
         case WIRE_TAG(1, WIRE_VARINT):
             r = otlp_ref(&d->stacks, f.v, f.at, "stack_index", &d->w, &s->stack);
@@ -112,7 +112,7 @@ static int decode_value_type(struct otlp_decoder *d, const struct wire_field *m,
     return wire_path(&d->w, r, name, WIRE_NO_INDEX);
 }
 
-/* The profile's own attribute list. Samples fill the same pool, so it is read when they are through. */
+/* The profile's own attribute list. Samples use the same pool, so it is read after them. */
 static int decode_profile_attrs(struct otlp_decoder *d, const uint8_t *p, const uint8_t *end, struct profile *pr)
 {
     int r = 0;
@@ -196,7 +196,7 @@ static int decode_scope_message(struct otlp_decoder *d, const uint8_t *p, const 
     while (p < end && r == 0) {
         struct wire_field f;
 
-        p = wire_next(p, end, &f); /* well-formed: otlp_kvs_decode() went here */
+        p = wire_next(p, end, &f); /* well-formed: otlp_kvs_decode() checked it */
         switch (f.tag) {
         case WIRE_TAG(1, WIRE_LEN):
             s->name = wire_str(&f);
@@ -240,7 +240,8 @@ static int decode_scope(struct otlp_decoder *d, const uint8_t *p, const uint8_t 
     return r;
 }
 
-/* Field 3 as it came, tags included. Usually one stretch of the request; copied together when it is not. */
+/* Keeps field 3 as received, tags included. It is usually one contiguous part of the request; otherwise the parts are
+ * copied together. */
 static int keep_entity_refs(struct otlp_decoder *d, struct resource *res, const uint8_t *at, const uint8_t *end)
 {
     struct str more = {(const char *) at, (uint32_t) (end - at)};
@@ -269,7 +270,7 @@ static int decode_resource_message(struct otlp_decoder *d, const uint8_t *p, con
     while (p < end && r == 0) {
         struct wire_field f;
 
-        p = wire_next(p, end, &f); /* well-formed: otlp_kvs_decode() went here */
+        p = wire_next(p, end, &f); /* well-formed: otlp_kvs_decode() checked it */
         if (f.tag == WIRE_TAG(2, WIRE_VARINT))
             res->dropped_attrs = (uint32_t) f.v;
         else if (f.tag == WIRE_TAG(3, WIRE_LEN))
@@ -308,7 +309,7 @@ static int decode_resource(struct otlp_decoder *d, const uint8_t *p, const uint8
 
 /* --- tables --- */
 
-/* Entries that the batch's table gets, and the number of them that are made here: the zero value in front. */
+/* The size of the batch's table: the sender's entries, and one more if a zero value is inserted at the front. */
 static uint32_t table_size(const struct otlp_table_count *c)
 {
     return c->n + (c->shifted || !c->n);
@@ -327,7 +328,7 @@ static void *carve(uintptr_t *at, uint64_t n, size_t size)
     return (void *) p;
 }
 
-/* Lays all tables out from `at` on; returns the end. With at == 0 it only measures. */
+/* Lays out all tables from `at` on; returns the end. With at == 0 it only measures. */
 static uintptr_t lay_out(struct otlp_decoder *d, const struct otlp_counts *c, uintptr_t at)
 {
     struct batch *b = d->b;
@@ -349,7 +350,8 @@ static uintptr_t lay_out(struct otlp_decoder *d, const struct otlp_counts *c, ui
     d->types = carve(&at, c->profiles, sizeof *d->types);
     d->values.pool = carve(&at, c->kvs, sizeof *d->values.pool);
     d->values.n_pool = (uint32_t) c->kvs;
-    dict->lines = carve(&at, d->cap_lines, sizeof *dict->lines); /* the pools are last: what is too much is cut off */
+    dict->lines = carve(&at, d->cap_lines, sizeof *dict->lines); /* the pools are last, so that the excess can be
+                                                                    trimmed */
     dict->indices = carve(&at, d->cap_indices, sizeof *dict->indices);
     return at;
 }
@@ -364,7 +366,7 @@ static void zero_entries(struct dict *dict)
     dict->attrs[0] = (struct attr){0};
 }
 
-/* Puts the zero value in front where the sender has none there. */
+/* Inserts the zero value at the front where the sender has none. */
 static void begin_tables(struct otlp_decoder *d, const struct otlp_counts *c)
 {
     struct dict *dict = &d->b->dict;
@@ -380,13 +382,13 @@ static void begin_tables(struct otlp_decoder *d, const struct otlp_counts *c)
     dict->n_attrs = table_size(&c->attrs) - c->attrs.n;
 }
 
-/* How many of something all locations have, when those that were looked into have n; a little more, and a few. */
+/* Estimates the number of elements of all locations from the n of those that were examined; rounded up, plus a few. */
 static size_t extrapolate(uint64_t n, const struct otlp_counts *c)
 {
     return c->looked ? n * c->locations.n / c->looked * 33 / 32 + 8 : c->locations.n;
 }
 
-/* One block for everything, outside of the arena, whose chunks would be larger than most requests. */
+/* One block for everything, not in the arena, whose chunks would be larger than most requests. */
 static int allocate(struct otlp_decoder *d, const struct otlp_counts *c)
 {
     struct batch *b = d->b;
@@ -396,7 +398,7 @@ static int allocate(struct otlp_decoder *d, const struct otlp_counts *c)
     d->cap_lines = extrapolate(c->lines, c);
     d->cap_indices = c->indices + c->stack_indices + extrapolate(c->attr_indices, c);
     size = lay_out(d, c, 0);
-    b->dict = keep; /* still valid should the allocation fail */
+    b->dict = keep; /* still valid if the allocation fails */
     if (size > d->memory || c->empty > WIRE_EMPTY_MAX)
         return -EFBIG;
     b->owned[OWNED_BLOCK] = mem_alloc_block(size);
@@ -408,7 +410,7 @@ static int allocate(struct otlp_decoder *d, const struct otlp_counts *c)
     return 0;
 }
 
-/* Sets the pointers that lead from the block into the block, which has moved by `delta` bytes. */
+/* Adjusts the pointers from the block into the block after it has moved by `delta` bytes. */
 static void rebase(struct batch *b, ptrdiff_t delta)
 {
     for (uint32_t i = 0; i < b->n_resources; i++)
@@ -421,7 +423,7 @@ static void rebase(struct batch *b, ptrdiff_t delta)
         b->profiles[i].types = (struct value_type *) ((char *) b->profiles[i].types + delta);
 }
 
-/* Cuts a pool that left the block to its size. Returns its bytes. */
+/* Shrinks a pool outside the block to its size. Returns its bytes. */
 static size_t trim_pool(struct batch *b, int owned, void *pool, size_t n, size_t size)
 {
     void *p = mem_realloc(b->owned[owned], n * size);
@@ -432,7 +434,7 @@ static size_t trim_pool(struct batch *b, int owned, void *pool, size_t n, size_t
     return n * size;
 }
 
-/* Gives back what the block has too much at its end, where the pools are, or were until they grew. A little is left
+/* Releases the excess at the end of the block, where the pools are, or were until they grew. A small excess is left
  * alone: malloc is slow with blocks that shrink before they are freed. */
 static void trim_block(struct otlp_decoder *d, const struct otlp_counts *c, size_t block_size)
 {
@@ -471,7 +473,7 @@ static int decode_top(struct otlp_decoder *d, const uint8_t *p, const uint8_t *e
     while (p < end && r == 0) {
         struct wire_field f;
 
-        p = wire_next(p, end, &f); /* well-formed: the first pass went here */
+        p = wire_next(p, end, &f); /* well-formed: the first pass checked it */
         if (f.tag == tag)
             r = decode(d, f.data, p);
     }
@@ -495,7 +497,7 @@ static int decode_request(struct otlp_decoder *d, const uint8_t *p, const uint8_
         r = decode_top(d, p, end, WIRE_TAG(2, WIRE_LEN), otlp_decode_dictionary);
     if (r < 0)
         return r;
-    zero_entries(dict); /* what passed for one may hold a list of zeros, or point at a shifted table's entry 1 */
+    zero_entries(dict); /* an accepted zero entry may hold a list of zeros, or point at entry 1 of a shifted table */
     return decode_top(d, p, end, WIRE_TAG(1, WIRE_LEN), decode_resource_profiles);
 }
 

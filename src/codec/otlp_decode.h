@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside of the protobuf decoder, shared by its two files: dictionary and body. */
+/* Internals of the protobuf decoder, shared by its two files: dictionary and body. */
 #ifndef CODEC_OTLP_DECODE_H
 #define CODEC_OTLP_DECODE_H
 
@@ -7,17 +7,17 @@
 #include "codec/otlp_value.h"
 
 struct otlp_decoder {
-    struct batch *b; /* its tables are allocated by count; its n_* say how far they are filled */
+    struct batch *b; /* its tables are allocated by count; its n_* are the numbers of entries filled */
     struct otlp_values values;
     struct otlp_table mappings, functions, locations, stacks, links, attrs;
     struct value_type *types; /* one per profile */
     size_t cap_indices, cap_lines;
-    size_t memory, used; /* bytes of tables and pools: the limit, and so far */
-    uint32_t empty;      /* lines of locations that the scan did not look into */
+    size_t memory, used; /* bytes of tables and pools: the limit, and used so far */
+    uint32_t empty;      /* lines of locations that the scan did not examine */
     struct wire_err w;
 };
 
-/* What batch.owned holds: one block of tables and, at its end, the pools; a pool that outgrows it. */
+/* The contents of batch.owned: one block of tables with the pools at its end, and pools that outgrew it. */
 enum { OWNED_BLOCK, OWNED_INDICES, OWNED_LINES };
 
 /* Makes room for `need` elements of a pool that has n. -EFBIG over the limit, -ENOMEM. */
@@ -27,9 +27,9 @@ int otlp_grow_pool(struct otlp_decoder *d, int owned, void *pool, size_t *cap, s
  * the position after the field. No other run may be appended to between the elements of one run. */
 int otlp_decode_refs(struct otlp_decoder *d, const struct wire_field *f, const uint8_t *next,
                      const struct otlp_table *t, const char *field, struct run *run);
-/* Bytes of an id: absent, or all n of them. */
+/* The bytes of an id: either absent, or all n of them. */
 int otlp_decode_id(struct otlp_decoder *d, const struct wire_field *f, const char *field, uint8_t *ret, size_t n);
-/* The dictionary message, strings first, and everything else of it. */
+/* Decode the strings of the dictionary message, and then everything else in it. */
 int otlp_decode_strings(struct otlp_decoder *d, const uint8_t *p, const uint8_t *end);
 int otlp_decode_dictionary(struct otlp_decoder *d, const uint8_t *p, const uint8_t *end);
 

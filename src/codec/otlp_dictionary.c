@@ -18,7 +18,7 @@ int otlp_grow_pool(struct otlp_decoder *d, int owned, void *pool, size_t *cap, s
     p = mem_realloc(d->b->owned[owned], (*cap + more) * size);
     if (!p)
         return -ENOMEM;
-    if (!d->b->owned[owned] && n) /* it was in the block */
+    if (!d->b->owned[owned] && n) /* it was inside the block */
         memcpy(p, *at, n * size);
     *at = d->b->owned[owned] = p;
     d->used += more * size;
@@ -75,7 +75,7 @@ int otlp_decode_strings(struct otlp_decoder *d, const uint8_t *p, const uint8_t 
     while (p < end) {
         struct wire_field f;
 
-        p = wire_next(p, end, &f); /* well-formed: the first pass went here */
+        p = wire_next(p, end, &f); /* well-formed: the first pass checked it */
         if (f.tag == WIRE_TAG(5, WIRE_LEN))
             dict->strings[dict->n_strings++] = wire_str(&f);
     }
@@ -247,7 +247,7 @@ static int decode_stack(struct otlp_decoder *d, const uint8_t *p, const uint8_t 
     return r;
 }
 
-/* The entry that goes to place i of a table is the sender's i - shift. */
+/* Entry i of the batch's table is the sender's entry i - shift. */
 static int entry_path(struct otlp_decoder *d, int r, const struct otlp_table *t, uint32_t i)
 {
     return wire_path(&d->w, r, t->name, i - t->shift);

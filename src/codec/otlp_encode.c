@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A batch as OTLP profiles, protobuf. See otlp.h; field numbers are in otlp_decode.c and otlp_dictionary.c.
+ * Encodes a batch as OTLP profiles in protobuf. See otlp.h; field numbers are in otlp_decode.c and otlp_dictionary.c.
  *
- * Fields are written in ascending order and zeros left out, as protoc's code does, but for the dictionary: its tables of
- * numbers stand behind the body's, its text together, which makes a compressed request about 1 % smaller. A profile of N
- * types becomes N Profiles in a row; only the first keeps the profile's id as it is, the others get one of their own made
- * from it, so that nobody takes them for the same profile sent again.
+ * Fields are written in ascending order and zeros left out, as protoc's code does, except in the dictionary: its tables
+ * of numbers come after those of the body, with all text together, which makes a compressed request about 1 % smaller.
+ * A profile of N types becomes N Profiles in a row; only the first keeps the profile's id as it is, the others get one
+ * of their own made from it, so that receivers do not take them for the same profile sent again.
  */
 #include <errno.h>
 
@@ -151,7 +151,8 @@ static char *raw_uint(char *q, uint32_t field, uint64_t v)
     return wire_raw_varint(wire_raw_varint(q, WIRE_TAG(field, WIRE_VARINT)), v);
 }
 
-/* One sample with the values of type t. Room for the worst case is taken once, so nothing inside checks. */
+/* One sample with the values of type t. Space for the worst case is reserved once, so nothing inside checks for
+ * room. */
 static void put_sample(struct encoder *en, const struct sample *s, uint32_t t, uint32_t n_types)
 {
     const struct batch *b = en->b;
@@ -256,11 +257,11 @@ static void put_resource_message(struct encoder *en, const struct resource *r)
     m = wire_begin(en->out, 1, 256);
     put_kvs(en, 1, &r->attrs);
     wire_put_uint(en->out, 2, r->dropped_attrs);
-    buf_put_str(en->out, r->entity_refs); /* with its tags */
+    buf_put_str(en->out, r->entity_refs); /* includes its tags */
     wire_end(en->out, m);
 }
 
-/* About how many bytes the scope's profiles will be. */
+/* Estimates the number of bytes of the scope's profiles. */
 static size_t guess_scope(const struct batch *b, const struct scope *s)
 {
     size_t n = 64;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See otlp_file.h. */
+/* Detects, reads and writes files of OTLP requests (otlp_file.h). */
 #include "codec/otlp_file.h"
 
 #include <errno.h>
@@ -21,7 +21,7 @@ static uint32_t frame_length(const char *p)
 
 /* --- detection --- */
 
-/* Frames that fill the file exactly. */
+/* True if a sequence of frames fills the file exactly. */
 static bool looks_framed(const char *p, size_t n)
 {
     bool any = false;
@@ -38,7 +38,7 @@ static bool looks_framed(const char *p, size_t n)
     return any && !n;
 }
 
-/* Fields 1 and 2, messages both, and nothing else: a pprof has its strings in field 6. */
+/* Fields 1 and 2, both messages, and no others: a pprof has its strings in field 6. */
 static bool looks_protobuf(const uint8_t *p, size_t n)
 {
     const uint8_t *end = n ? p + n : p;
@@ -86,7 +86,7 @@ enum otlp_file_form otlp_file_detect(const void *p, size_t n)
 struct reader {
     const struct otlp_limits *limits;
     struct builder *builder; /* from the second request on */
-    struct batch *only;      /* the first one, borrowed from the file or owning what it was inflated to */
+    struct batch *only;      /* the first request, borrowed from the file or owning its inflated bytes */
     uint32_t n;
 };
 
@@ -144,7 +144,7 @@ static int decode_frames(struct reader *r, const char *p, size_t n, struct err *
     while (rc == 0 && n > FRAME_HEADER) {
         uint32_t length = frame_length(p);
 
-        rc = decode_frame(r, p + FRAME_HEADER, length, e); /* lengths fit: looks_framed() went here */
+        rc = decode_frame(r, p + FRAME_HEADER, length, e); /* lengths are valid: looks_framed() checked them */
         p += FRAME_HEADER + (size_t) length;
         n -= FRAME_HEADER + (size_t) length;
     }
@@ -169,7 +169,7 @@ static int decode_lines(struct reader *r, const char *p, size_t n, struct err *e
             break;
         from = j.p;
         json_skip_unchecked(&j);
-        stuck = !j.err && j.p == from; /* a stray bracket: skipping checks nothing, but it must get on */
+        stuck = !j.err && j.p == from; /* a stray bracket: skipping does not check, but it must make progress */
         if (stuck)
             json_fail(&j, "a request expected");
         rc = stuck ? 0 : decode_one(r, from, (size_t) ((j.err ? j.end : j.p) - from), e);
@@ -185,7 +185,7 @@ static int finish(struct reader *r, struct buf *in, struct batch **ret, struct e
     int rc;
 
     if (!r->builder) {
-        if (!r->only->input) /* else it was inflated and owns its bytes */
+        if (!r->only->input) /* otherwise it was inflated and owns its bytes */
             otlp_own(r->only, in);
         buf_done(in);
         *ret = TAKE(r->only);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which opentelemetry-proto a request was made with. Versions 1.4 to 1.11 share one package name and one path, and the
- * fields changed places in between, so only the fields themselves tell:
+ * Determines which opentelemetry-proto a request was made with. Versions 1.4 to 1.11 share one package name and one
+ * path, and fields were renumbered in between, so the version must be inferred from the fields themselves:
  *
  *   generation  proto    what changed on the wire
  *   G0          1.3      v1experimental: ProfileContainer (2, 3 are fixed64 times, 8 is the profile)
@@ -12,8 +12,9 @@
  *   G4          1.9      Profile as in G5; Sample as in G3
  *   G5          1.10     Sample 2 attribute_indices, 3 link_index, 4 values, 5 times
  *
- * A request is of the current generation (G5) unless it cannot be. The scan removes from `possible` every generation that
- * does not have a field with the wire type it came with; packed and unpacked lists are both valid in every generation.
+ * A request is of the current generation (G5) unless it cannot be. The scan removes from `possible` every generation
+ * that does not have a field with the wire type it came with; packed and unpacked lists are both valid in every
+ * generation.
  *
  * Types alone do not rule G5 out for a sample of G4 without attributes: its values would be attribute indices (field 2)
  * and its link an unpacked value (field 4). Such a request is refused when, read as G5, it makes no sense:
@@ -51,7 +52,8 @@ enum {
     B5 = OTLP_BIT(OTLP_G5),
 };
 
-/* Profile (ProfileContainer of G0) by field number and wire type. G5 takes fields above its last one for additions. */
+/* Profile (ProfileContainer of G0) by field number and wire type. In G5, fields above its last one are taken as later
+ * additions. */
 static const struct {
     uint8_t varint, i64, len;
 } profile_fields[] = {

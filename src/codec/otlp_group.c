@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See otlp_group.h. Neighbours belong together when nothing but the type and the values differs. That is cheap to
- * check, and being wrong is harmless: two profiles with equal times and sample for sample equal stacks say the same
- * thing as one profile of two types.
+ * Finds profiles that belong together (otlp_group.h). Neighbours belong together if nothing but the type and the values
+ * differs. That is cheap to check, and a mistake is harmless: two profiles with equal times and sample for sample equal
+ * stacks mean the same as one profile of two types.
  */
 #include "codec/otlp_group.h"
 
@@ -56,7 +56,7 @@ static bool belong_together(const struct batch *b, const struct profile *x, cons
            same_set(b, x->attrs, y->attrs) && !x->payload.n && !y->payload.n && same_samples(b, x, y);
 }
 
-/* Where the group that begins at `from` ends: a type that comes again begins the next one. */
+/* The end of the group that begins at `from`: a repeated type begins the next group. */
 static uint32_t group_end(const struct batch *b, uint32_t from, uint32_t end)
 {
     uint32_t i = from + 1;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finds profiles of a scope that were one pprof of several sample types: see otlp.h, "Groups". */
+/* Finds profiles of a scope that were one pprof with several sample types: see otlp.h, "Groups". */
 #ifndef CODEC_OTLP_GROUP_H
 #define CODEC_OTLP_GROUP_H
 
@@ -9,7 +9,7 @@
 
 /* Sets `group` and, from the scope's attribute, `default_type` of every profile. */
 void otlp_group_profiles(struct batch *b);
-/* For encoders: the default type that s has to be told by an attribute it does not have yet, or empty. */
+/* For encoders: the default type that must be added to s as an attribute, or empty if none is needed. */
 struct str otlp_default_type(const struct batch *b, const struct scope *s);
 /* For encoders: the id of the Profile that carries type t of p. The first has p's own. */
 void otlp_profile_id(const struct profile *p, uint32_t t, uint8_t ret[16]);

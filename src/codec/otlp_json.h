@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Inside of the JSON decoder, shared by its files: values, dictionary, body.
+ * Internals of the JSON decoder, shared by its files: values, dictionary, body.
  *
- * Order. References are checked as they are read, so what they point into is read first: the body is passed over until
- * the dictionary was there, and the dictionary's tables are noted and then read in the order of DICT_* below.
+ * Order. References are checked as they are read, so their targets are read first: the body is skipped until the
+ * dictionary has been read, and the positions of the dictionary's tables are recorded and then read in the order of
+ * DICT_* below.
  *
  * Errors. The reader's errors stick (json.h), and so do ours: every function returns 0 or the error, with the place in
  * `w`. json_check() turns the reader's into that form.
@@ -49,14 +50,14 @@ struct otlp_json {
     struct buf scratch; /* elements of lists that are being read, moved to the arena when complete */
 };
 
-/* With the place and the words of the reader's error, if it has one. Returns it. */
+/* Records the place and the error message of the reader's error, if it has one, and returns it. */
 int otlp_json_check(struct otlp_json *d);
-/* A sticky error that is no fault of the input: -EFBIG, -ENOMEM. */
+/* A sticky error that is not caused by the input: -EFBIG, -ENOMEM. */
 int otlp_json_stop(struct otlp_json *d, int r);
-/* Room for one more element of *table (a pointer to elements of `size` bytes), counted; NULL on failure. */
+/* Makes room for one more element of *table (a pointer to elements of `size` bytes) and counts it; NULL on failure. */
 void *otlp_json_add(struct otlp_json *d, enum otlp_array which, void *table, uint32_t *n, size_t size);
 
-/* Begins an object or array; false for null, which stands for an empty one, and for anything else (an error). */
+/* Begins an object or array; false for null, which means an empty one, and for anything else (an error). */
 bool otlp_json_object(struct otlp_json *d);
 bool otlp_json_array(struct otlp_json *d);
 /* A reference; see otlp_ref(). Returns 0 after a failure. */
@@ -73,9 +74,10 @@ int otlp_json_value(struct otlp_json *d, unsigned depth, struct value *ret);
 int otlp_json_kvs(struct otlp_json *d, const char *field, unsigned depth, struct kvs *ret);
 int otlp_json_dictionary(struct otlp_json *d);
 
-/* Whether this key of an object inside `parent` belongs to older generations only. */
+/* True if this key of an object inside `parent` belongs to older generations only. */
 bool otlp_json_is_old_key(const char *parent, struct str key);
-/* Reads the whole request, as far as it is well-formed, for the generation its keys are of: G5 unless they rule that out. */
+/* Reads the whole request, as far as it is well-formed, to determine its generation from its keys: G5 unless they rule
+ * that out. */
 enum otlp_generation otlp_json_generation(struct str text, struct arena *a);
 
 #define KEY_IS(key, lit) ((key).n == sizeof(lit) - 1 && memcmp((key).p, lit, sizeof(lit) - 1) == 0)

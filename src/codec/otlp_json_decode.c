@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * OTLP profiles, JSON, into a batch: protobuf's JSON mapping with OTLP's changes. Only lowerCamelCase keys are
- * recognized; 64-bit numbers are strings or numbers; trace, span and profile ids are hex (base64 is accepted too), other
- * bytes base64; unknown keys are ignored; null means absent. See otlp_json.h for the order of reading and
+ * Decodes OTLP profiles in JSON into a batch: protobuf's JSON mapping with OTLP's changes. Only lowerCamelCase keys are
+ * recognized; 64-bit numbers are strings or numbers; trace, span and profile ids are hex (base64 is accepted too),
+ * other bytes base64; unknown keys are ignored; null means absent. See otlp_json.h for the order of reading and
  * otlp_json_generation.c for requests of older generations.
  */
 #include "base/mem.h"
@@ -242,7 +242,7 @@ static void read_strings_to(struct otlp_json *d, struct buf *out, uint32_t field
         }
 }
 
-/* Entity references are carried in their protobuf form (batch.h): 1 schema_url, 2 type, 3 id_keys, 4 description_keys. */
+/* Entity references are kept in their protobuf form (batch.h): 1 schema_url, 2 type, 3 id_keys, 4 description_keys. */
 static void read_entity_ref(struct otlp_json *d, struct buf *out)
 {
     size_t m = wire_begin(out, 3, 64);
@@ -394,7 +394,7 @@ static void begin(struct otlp_json *d, struct batch *b, struct str text, size_t 
     d->attrs = table_named("attributeTable");
 }
 
-/* Gives back what arrays have too much, and sets what had to wait until they stopped moving. */
+/* Releases unused capacity of the arrays, and sets pointers that had to wait until the arrays stopped moving. */
 static void finish(struct otlp_json *d)
 {
     struct batch *b = d->b;
@@ -453,7 +453,7 @@ int otlp_json_decode_borrowed(const char *p, size_t n, const struct otlp_limits 
     r = read_request(&d);
     buf_done(&d.scratch);
     if (r == -ENOMEM && b->arena.used + ((size_t) 1 << 20) > memory)
-        r = -EFBIG; /* the arena's limit, met while a string was unescaped */
+        r = -EFBIG; /* the arena's limit, reached while a string was unescaped */
     if (r == -EFBIG && d.empty > WIRE_EMPTY_MAX)
         return err_set(e, r, "a request of %zu bytes has more than %d empty messages", n, WIRE_EMPTY_MAX);
     if (r == -EFBIG)

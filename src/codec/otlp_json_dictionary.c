@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See otlp_json.h: the dictionary's tables. */
+/* Reads the tables of the dictionary for the JSON decoder (otlp_json.h). */
 #include "codec/otlp_json.h"
 
 static int read_string(struct otlp_json *d, void *entry)
@@ -215,7 +215,7 @@ static bool link_is_zero(const struct otlp_json *d, const void *entry)
     return memcmp(entry, &none, sizeof none) == 0;
 }
 
-/* The tables in the order in which they are read: none points into a later one. */
+/* The tables in the order in which they are read: none refers to a later one. */
 static const struct table {
     const char *key;
     enum otlp_array which;
@@ -242,7 +242,7 @@ static const struct table {
 
 enum { ENTRY_MAX = 64 };
 
-/* Reads one entry. The first one decides whether the table has its zero value; if not, one is put in front. */
+/* Reads one entry. The first one decides whether the table has its zero value; if not, one is inserted at the front. */
 static int read_entry(struct otlp_json *d, const struct table *t, struct otlp_table *refs, uint32_t i)
 {
     struct dict *dict = &d->b->dict;
@@ -254,7 +254,7 @@ static int read_entry(struct otlp_json *d, const struct table *t, struct otlp_ta
     if (r < 0)
         return wire_path(&d->w, r, t->key, i);
     if (i == 0) {
-        *n = 0; /* what was there is shared by all batches */
+        *n = 0; /* the previous table is shared by all batches */
         refs->shift = !t->is_zero(d, entry);
         slot = otlp_json_add(d, t->which, table, n, t->size);
         if (slot)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A batch as OTLP profiles, JSON, the way the Collector writes it: lowerCamelCase keys, zeros left out, 64-bit numbers
- * as strings, ids as hex, other bytes as base64. One line. See otlp_encode.c for profiles of several types.
+ * Encodes a batch as OTLP profiles in JSON, as the Collector writes it: lowerCamelCase keys, zeros left out, 64-bit
+ * numbers as strings, ids as hex, other bytes as base64, on one line. See otlp_encode.c for profiles of several types.
  */
 #include <errno.h>
 #include <math.h>
@@ -24,7 +24,7 @@ static void put_key(struct writer *w, bool *first, const char *key)
 {
     json_sep(w->out, first);
     buf_putc(w->out, '"');
-    buf_puts(w->out, key); /* ours: nothing to escape */
+    buf_puts(w->out, key); /* our own keys: nothing to escape */
     buf_put(w->out, "\":", 2);
 }
 
@@ -172,7 +172,7 @@ static void put_value(struct writer *w, const struct value *v)
     buf_putc(w->out, '}');
 }
 
-/* "attributes": [...], with one more of name `key` when it has a value. */
+/* "attributes": [...], with one more attribute named `key` if it has a value. */
 static void put_kvs(struct writer *w, bool *first, const struct kvs *kvs, const char *key, struct str value)
 {
     struct value v = {.kind = VALUE_STR, .n = value.n, .str = value.p};

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which opentelemetry-proto a JSON request was made with. Field names changed between generations, so the keys tell.
- * 1.9 and 1.10 have the same names for the same things: a request of 1.9 as JSON is read as one of 1.10, without loss.
+ * Determines which opentelemetry-proto a JSON request was made with. Field names changed between generations, so the
+ * keys identify it. 1.9 and 1.10 have the same names for the same things: a request of 1.9 as JSON is read as one of
+ * 1.10, without loss.
  */
 #include "codec/otlp_json.h"
 #include "codec/otlp_scan.h"
@@ -15,7 +16,8 @@ enum {
     B45 = OTLP_BIT(OTLP_G4) | OTLP_BIT(OTLP_G5),
 };
 
-/* Keys that some generations have and others do not; `parent` is the key of the object that holds them, "" the request. */
+/* Keys that some generations have and others do not; `parent` is the key of the object that holds them, "" the request.
+ * */
 static const struct {
     const char *parent, *key;
     uint8_t generations;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See otlp_json.h: errors, growing arrays, scalars, AnyValue. */
+/* The base of the JSON decoder (otlp_json.h): errors, growing arrays, scalars, AnyValue. */
 #include <math.h>
 
 #include "base/base64.h"
@@ -27,7 +27,7 @@ int otlp_json_check(struct otlp_json *d)
     return d->r.err;
 }
 
-/* An error of ours at byte `at`, made sticky. */
+/* Sets a sticky error of our own at byte `at`. */
 static void fail_at(struct otlp_json *d, const char *at, const char *field, const char *what)
 {
     if (d->r.err)
@@ -108,7 +108,7 @@ uint32_t otlp_json_ref(struct otlp_json *d, const struct otlp_table *t, const ch
     int64_t v;
     int r;
 
-    json_peek(&d->r); /* past white space */
+    json_peek(&d->r); /* skips white space */
     at = here(d);
     v = json_i64(&d->r);
     if (d->r.err)
@@ -181,7 +181,7 @@ struct str otlp_json_bytes(struct otlp_json *d, const char *field)
 
 /* --- values --- */
 
-/* Moves what the scratch buffer holds from `base` on into the arena. */
+/* Moves the content of the scratch buffer from `base` on into the arena. */
 static void *keep_list(struct otlp_json *d, size_t base, size_t size)
 {
     size_t n = d->scratch.n - base;

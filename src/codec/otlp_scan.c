@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See otlp_scan.h. Walks all messages but those whose inside needs no counting (functions, links, attributes). */
+/* The first pass of the OTLP decoder (otlp_scan.h). It walks all messages except those whose content need not be
+ * counted (functions, links, attributes). */
 #include "codec/otlp_scan.h"
 
 #include <errno.h>
@@ -34,7 +35,7 @@ static void count_entry(struct otlp_counts *c, struct otlp_table_count *t, const
         t->shifted = kind == ENTRY_TEXT || !is_zero_message(f->data, f->data + f->v, kind);
 }
 
-/* Looks into a location if it is among those that stand for all. The second pass reports its errors. */
+/* Examines a location if it is one of those from which the rest is estimated. The second pass reports its errors. */
 static void sample_location(const struct wire_field *l, struct otlp_counts *c)
 {
     const uint8_t *p = l->data, *end = p + l->v;
@@ -104,7 +105,7 @@ static bool has_repeat(const uint8_t *p, const uint8_t *end)
     return false;
 }
 
-/* The fields of one sample that its generation is judged by. */
+/* The fields of one sample that determine its generation. */
 struct sample_look {
     const uint8_t *list; /* the last packed field 2 */
     size_t list_size;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See otlp_value.h. Lists are counted, then filled: memory is in proportion to the elements that are there. */
+/* Decodes AnyValue and KeyValue (otlp_value.h). Lists are counted, then filled: memory is proportional to the elements
+ * that are present. */
 #include "codec/otlp_value.h"
 
-enum { ARENA_SLACK = 1 << 20 }; /* an arena takes chunks of up to this */
+enum { ARENA_SLACK = 1 << 20 }; /* maximum size of an arena's chunk */
 
 int otlp_alloc(struct arena *a, uint64_t n, size_t size, void *ret)
 {
@@ -15,7 +16,7 @@ int otlp_alloc(struct arena *a, uint64_t n, size_t size, void *ret)
     return 0;
 }
 
-/* Elements of the LEN field with this tag in [p, end). */
+/* Counts the elements of the LEN field with this tag in [p, end). */
 static int count_field(struct otlp_values *d, const uint8_t *p, const uint8_t *end, uint32_t tag, uint32_t *ret)
 {
     struct wire_field f;
@@ -39,7 +40,7 @@ static int decode_kv(struct otlp_values *d, const uint8_t *p, const uint8_t *end
     while (wire_each(d->w, &p, end, &f, &r)) {
         switch (f.tag) {
         case WIRE_TAG(1, WIRE_LEN):
-            if (f.v || !ret->key.n) /* an empty key beside a reference is an unset one */
+            if (f.v || !ret->key.n) /* an empty key beside a reference counts as not set */
                 ret->key = wire_str(&f);
             break;
         case WIRE_TAG(2, WIRE_LEN):

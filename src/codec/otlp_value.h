@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the OTLP codecs share about attributes: AnyValue and KeyValue of protobuf, and tables of references. */
+/* Shared by the OTLP codecs: AnyValue and KeyValue of protobuf, and tables of references. */
 #ifndef CODEC_OTLP_VALUE_H
 #define CODEC_OTLP_VALUE_H
 
@@ -8,25 +8,26 @@
 #include "codec/wire.h"
 #include "model/batch.h"
 
-enum { OTLP_VALUE_DEPTH_MAX = 32 }; /* lists inside lists */
+enum { OTLP_VALUE_DEPTH_MAX = 32 }; /* maximum nesting of lists */
 
-/* A table of the dictionary as references see it: what the sender wrote, and where it went (otlp.h, "shifted"). */
+/* A table of the dictionary as seen by references: the sender's entries, and where they are in the batch (otlp.h,
+ * "shifted"). */
 struct otlp_table {
-    uint32_t n;     /* the sender's entries, at least 1: 0 is always a valid reference */
-    uint32_t shift; /* added to every reference: 1 when the sender's entry 0 is not the zero value */
+    uint32_t n;     /* number of the sender's entries, at least 1: 0 is always a valid reference */
+    uint32_t shift; /* added to every reference: 1 if the sender's entry 0 is not the zero value */
     const char *name;
 };
 
 struct otlp_values {
     struct arena *arena;
-    const struct str *strings; /* the batch's, already shifted */
+    const struct str *strings; /* the batch's strings, already shifted */
     struct otlp_table string_table;
     struct wire_err *w;
-    struct kv *pool; /* room for attributes that are not inside of others */
+    struct kv *pool; /* room for attributes that are not nested */
     uint32_t n_pool;
 };
 
-/* A sender's reference as the batch's index into *ret; -EINVAL with words when it is out of range. */
+/* Converts a sender's reference to the batch's index in *ret; -EINVAL with an error message if it is out of range. */
 static inline int otlp_ref(const struct otlp_table *t, uint64_t v, const uint8_t *at, const char *field,
                            struct wire_err *w, uint32_t *ret)
 {
@@ -36,7 +37,7 @@ static inline int otlp_ref(const struct otlp_table *t, uint64_t v, const uint8_t
     return 0;
 }
 
-/* As otlp_ref(), for references that may be missing: 0 is none even in a shifted table. */
+/* As otlp_ref(), for optional references: 0 means none even in a shifted table. */
 static inline int otlp_ref_optional(const struct otlp_table *t, uint64_t v, const uint8_t *at, const char *field,
                                     struct wire_err *w, uint32_t *ret)
 {
@@ -47,12 +48,12 @@ static inline int otlp_ref_optional(const struct otlp_table *t, uint64_t v, cons
     return r;
 }
 
-/* n pieces of `size` bytes, not cleared: -EFBIG when the arena's limit is what stands against it, else -ENOMEM. */
+/* Allocates n elements of `size` bytes, not cleared: -EFBIG if the arena's limit prevents it, else -ENOMEM. */
 int otlp_alloc(struct arena *a, uint64_t n, size_t size, void *ret);
 
 /* One AnyValue. */
 int otlp_value_decode(struct otlp_values *d, const uint8_t *p, const uint8_t *end, unsigned depth, struct value *ret);
-/* All KeyValues in field `field` of the message [p, end), whose other fields are not looked at. */
+/* Decodes all KeyValues in field `field` of the message [p, end); its other fields are ignored. */
 int otlp_kvs_decode(struct otlp_values *d, const uint8_t *p, const uint8_t *end, uint32_t field, const char *name,
                     unsigned depth, struct kvs *ret);
 

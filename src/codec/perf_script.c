@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See perf_script.h. Lines are read into a header and its frames; a sample that is complete goes into the builder's
- * dictionary at once, but its counts wait in `rows`, because the profiles (one per event) must be written one after the
- * other.
+ * Reads the output of `perf script` (perf_script.h). Lines are read into a header and its frames; the stack of a
+ * complete sample goes into the builder's dictionary at once, but its counts are collected in `rows`, because the
+ * profiles (one per event) must be written one after the other.
  */
 #include "codec/perf_script.h"
 
@@ -16,9 +16,9 @@ enum { FRAMES_MAX = 65536, EVENTS_MAX = 256 };
 
 struct header {
     struct str comm, event;
-    int64_t pid, tid, cpu; /* -1 = not said */
-    int64_t period;        /* -1 = not said */
-    struct str rest;       /* behind the event */
+    int64_t pid, tid, cpu; /* -1 = not given */
+    int64_t period;        /* -1 = not given */
+    struct str rest;       /* the text after the event */
 };
 
 struct frame_line {
@@ -31,7 +31,7 @@ struct frame_line {
 struct event {
     struct str name;
     bool has_period, one_period;
-    int64_t period; /* of the first sample */
+    int64_t period; /* period of the first sample */
 };
 
 struct row {
@@ -43,7 +43,7 @@ struct row {
 struct reader {
     struct builder *b;
     struct header header;
-    bool open; /* a header was read and its sample not yet added */
+    bool open; /* a header was read, and its sample is not yet added */
     struct frame_line *frames;
     size_t n_frames, cap_frames;
     struct line *lines;
@@ -120,7 +120,7 @@ static struct str event_name(struct str s)
     return s;
 }
 
-/* What follows the pid: [CPU] TIME: PERIOD EVENT: rest. With `bare`, nothing at all may follow it. */
+/* Parses the text after the pid: [CPU] TIME: PERIOD EVENT: rest. With `bare`, nothing may follow the pid. */
 static bool parse_tail(struct str s, bool bare, struct header *h)
 {
     struct str word = next_word(&s);
@@ -150,7 +150,7 @@ static bool parse_tail(struct str s, bool bare, struct header *h)
     return any && !word.n;
 }
 
-/* The command may have spaces: the pid is the first number behind which the rest makes sense. */
+/* The command may contain spaces: the pid is the first number after which the rest of the line can be parsed. */
 static bool parse_header(struct str line, bool bare, struct header *h)
 {
     struct str s = line;
@@ -202,7 +202,7 @@ static bool parse_frame(struct str line, struct frame_line *f)
     return true;
 }
 
-/* FILE:LINE belongs to the frame above. */
+/* FILE:LINE belongs to the previous frame. */
 static void parse_source(struct str line, struct frame_line *f)
 {
     struct str s = str_trim(line);
@@ -440,7 +440,7 @@ bool perf_script_probe(struct str text)
             continue;
         if (parse_header(line, false, &h))
             return true;
-        /* "COMM PID" alone could be a folded stack: the next line tells. */
+        /* "COMM PID" alone could be a folded stack: the next line decides. */
         return parse_header(line, true, &h) && text.n && isspace((unsigned char) text.p[0]) &&
                parse_frame(str_cut(&text, '\n'), &f);
     }

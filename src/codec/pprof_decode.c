@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Decodes profile.proto (pprof.h says into what). Two passes over the bytes:
+ * Decodes profile.proto (see pprof.h for the result). Two passes over the bytes:
  *
- *   scan    walks all fields once and counts what the tables will hold, so that each is allocated once at its exact
+ *   scan    walks all fields once and counts the entries of the tables, so that each is allocated once at its exact
  *           size, and a file that would need more than the limit is refused before anything is allocated;
- *   fill    strings, types, mappings, functions, locations, samples, each over the stretch of the file where the scan
- *           saw them, in the order in which they refer to each other.
+ *   fill    strings, types, mappings, functions, locations, samples, each over the part of the file where the scan
+ *           found them, so that each is filled before others refer to it.
  *
- * Writers number entries 1, 2, 3...; an id is then the dictionary's index already and no table of ids exists. The first
- * id out of order makes one (struct ids).
+ * Writers usually number entries 1, 2, 3...; an id is then already the dictionary's index, and no table of ids is
+ * needed. The first id out of order creates one (struct pprof_ids).
  *
  * Fields (all numbers varints; [] may be packed):
  *   Profile    1 sample_type[] 2 sample[] 3 mapping[] 4 location[] 5 function[] 6 string_table[] 7 drop_frames
@@ -32,7 +32,7 @@
 #include "codec/pprof_decoder.h"
 #include "codec/wire.h"
 
-/* Room for names of our own behind the file's strings, and for lists of theirs. */
+/* Room for our own names after the file's strings, and for lists of attributes with these names. */
 enum { EXTRA_STRINGS = 16, OWN_INDICES = 8, MANY_SAMPLES = 10000 };
 
 /* --- pass 2: strings and attributes --- */
@@ -59,7 +59,7 @@ static int fill_strings(struct pprof_decoder *d)
     return 0;
 }
 
-/* The index of a name of our own, put behind the file's strings at its first use. */
+/* The index of one of our own names, which is added after the file's strings at its first use. */
 static uint32_t own_string(struct pprof_decoder *d, struct str s)
 {
     struct dict *dict = &d->b->dict;
@@ -73,12 +73,12 @@ static uint32_t own_string(struct pprof_decoder *d, struct str s)
 
 static bool attr_same(const struct attr *a, const struct attr *b)
 {
-    /* Equal strings of a file are one entry with one address: content need not be looked at. */
+    /* Equal strings of a file are one entry with one address, so the content need not be compared. */
     return a->key == b->key && a->unit == b->unit && a->value.kind == b->value.kind && a->value.n == b->value.n &&
            a->value.integer == b->value.integer;
 }
 
-/* The index of the attribute equal to *a; 0 without memory. Unused bytes of a->value must be zero. */
+/* The index of the attribute equal to *a; 0 if out of memory. Unused bytes of a->value must be zero. */
 static uint32_t intern_attr(struct pprof_decoder *d, const struct attr *a)
 {
     struct dict *dict = &d->b->dict;
@@ -120,7 +120,7 @@ static uint32_t intern_true(struct pprof_decoder *d, struct str key)
     return intern_attr(d, &a);
 }
 
-/* Appends an attribute index to the pool behind the samples' lists. */
+/* Appends an attribute index to the pool after the samples' lists. */
 static int put_index(struct pprof_decoder *d, struct run *run, uint32_t attr)
 {
     struct dict *dict = &d->b->dict;
@@ -322,7 +322,7 @@ static int fill_refs(struct pprof_decoder *d, const uint8_t *p, const uint8_t *e
     return 0;
 }
 
-/* Values of one sample; never more than the scan counted in all. */
+/* The values of one sample; in total never more than the scan counted. */
 static int fill_values(struct pprof_decoder *d, const uint8_t *p, const uint8_t *end)
 {
     struct batch *b = d->b;
@@ -504,7 +504,7 @@ static int fill_comments(struct pprof_decoder *d, struct profile *p)
                      intern_attr(d, &(struct attr){.key = own_string(d, STR("pprof.profile.comment")), .value = list}));
 }
 
-/* A string of Profile as an attribute of it, if it is there. */
+/* A string of Profile as an attribute, if it is set. */
 static int fill_text(struct pprof_decoder *d, struct profile *p, uint32_t field, struct str key)
 {
     uint64_t s = d->scalars[field];
@@ -584,7 +584,8 @@ static int check_counts(const struct pprof_decoder *d)
         return err_set(d->e, -E2BIG, "pprof: %" PRIu64 " sample types, more than %d", types, PROFILE_TYPES_MAX);
     if (!types && samples)
         return err_set(d->e, -EINVAL, "pprof: missing sample type information");
-    /* Many samples without values would make large tables of little input; others are found when they are filled in. */
+    /* Many samples without values would make large tables from little input; other cases are found when the values are
+     * filled in. */
     if (samples > MANY_SAMPLES && d->n_values != samples * types)
         return wrong_values(d);
     if (d->n_empty > WIRE_EMPTY_MAX)
@@ -592,7 +593,7 @@ static int check_counts(const struct pprof_decoder *d)
     return 0;
 }
 
-/* One block holds all tables but the attributes: what the scan counted is what they take. */
+/* One block holds all tables except the attributes; its size follows from the counts of the scan. */
 static int allocate(struct pprof_decoder *d, size_t limit)
 {
     struct batch *b = d->b;
@@ -641,7 +642,8 @@ static int allocate(struct pprof_decoder *d, size_t limit)
     return 0;
 }
 
-/* Labels without a value leave a gap between the samples' lists and what follows: zero it, so that every index holds. */
+/* Labels without a value leave a gap between the samples' lists and the lists that follow: it is zeroed, so that every
+ * index is valid. */
 static void close_gap(struct pprof_decoder *d)
 {
     uint32_t *end = d->b->dict.indices + d->n_refs + d->n_labels;

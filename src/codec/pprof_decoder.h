@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The state of one pprof_decode(), shared by its two passes: pprof_scan.c counts and keeps ids, pprof_decode.c fills the
- * tables. Nobody else includes this.
+ * The state of one pprof_decode(), shared by its two passes: pprof_scan.c counts and records ids, pprof_decode.c fills
+ * the tables. Not for use by other files.
  */
 #ifndef CODEC_PPROF_DECODER_H
 #define CODEC_PPROF_DECODER_H
@@ -21,19 +21,19 @@ struct pprof_shape {
     const char *fields[11];
 };
 
-/* Where a repeated field of Profile was seen. */
+/* The part of the file in which a repeated field of Profile was found. */
 struct pprof_span {
     const uint8_t *first, *end;
     uint32_t n;
 };
 
-/* From the file's ids to indices of the dictionary. */
+/* Maps the file's ids to indices of the dictionary. */
 struct pprof_ids {
     const char *name;
     uint32_t n;      /* entries, known from the scan */
-    uint32_t *dense; /* NULL: the i-th has id i. Else indices of ids 0..n */
+    uint32_t *dense; /* NULL: the i-th has id i. Otherwise indices of ids 0..n */
     uint64_t *all;   /* with dense: ids by index, kept in the batch */
-    struct map map;  /* of ids above n */
+    struct map map;  /* for ids above n */
 };
 
 struct pprof_decoder {
@@ -44,19 +44,19 @@ struct pprof_decoder {
     uint64_t scalars[PPROF_FIELDS]; /* of Profile */
     uint64_t period_type[3];
     uint64_t n_refs, n_values, n_labels, n_lines, n_mapping_attrs, n_comments;
-    uint64_t n_empty; /* samples, labels, lines and strings of no bytes: see WIRE_EMPTY_MAX */
+    uint64_t n_empty; /* empty samples, labels, lines and strings: see WIRE_EMPTY_MAX */
     struct pprof_ids mappings, functions, locations;
     struct map attrs;
     size_t cap_attrs;
-    uint32_t *stack_pos, *attr_pos; /* where the next sample's locations and attributes go in dict.indices */
-    struct run folded;              /* the attribute list of every folded location, once made */
+    uint32_t *stack_pos, *attr_pos; /* position of the next sample's locations and attributes in dict.indices */
+    struct run folded;              /* the shared attribute list of all folded locations, once created */
     struct arena scratch;
 };
 
 extern const struct pprof_shape pprof_value_type, pprof_label, pprof_line, pprof_function, pprof_mapping;
 extern const char *const pprof_profile_fields[PPROF_FIELDS];
 
-/* "pprof: MESSAGE.FIELD at byte N: WHY", -EBADMSG. */
+/* Sets the error "pprof: MESSAGE.FIELD at byte N: WHY" and returns -EBADMSG. */
 int pprof_bad(const struct pprof_decoder *d, const uint8_t *at, const char *message, const char *field,
               const char *why);
 
@@ -69,18 +69,18 @@ static inline size_t pprof_offset(const struct pprof_decoder *d, const uint8_t *
 #define PPROF_NO_STRING "points outside the string table"
 #define PPROF_BAD_VARINT "a varint runs past the end"
 
-/* Walks the whole file and fills in spans, scalars, period_type and the counts. All fields of Profile, Sample, Mapping
- * and Location are well formed after it, as far as lengths go; what is inside the other messages is not looked at. */
+/* Walks the whole file and fills in spans, scalars, period_type and the counts. Afterwards all fields of Profile,
+ * Sample, Mapping and Location are known to have valid lengths; the content of the other messages is not examined. */
 int pprof_scan(struct pprof_decoder *d);
-/* Reads a message of varints: v[number] becomes the value. v has shape->n + 1 zeroes. */
+/* Reads a message of varints: v[number] becomes the value. v has shape->n + 1 elements, all zero. */
 int pprof_scalars(struct pprof_decoder *d, const struct pprof_shape *s, const uint8_t *p, const uint8_t *end,
                   uint64_t *v);
 
-/* Entry `index` has this id. Indices come in order from 1. */
+/* Records that entry `index` has this id. Indices come in order from 1. */
 int pprof_ids_add(struct pprof_decoder *d, struct pprof_ids *ids, uint64_t id, uint32_t index, const uint8_t *at);
 uint32_t pprof_ids_large(const struct pprof_ids *ids, uint64_t id);
 
-/* 0 when there is none. */
+/* 0 if there is none. */
 static inline uint32_t pprof_ids_find(const struct pprof_ids *ids, uint64_t id)
 {
     if (likely(!ids->dense))
@@ -88,7 +88,8 @@ static inline uint32_t pprof_ids_find(const struct pprof_ids *ids, uint64_t id)
     return id <= ids->n ? ids->dense[id] : pprof_ids_large(ids, id);
 }
 
-/* The next field `num` of Profile at or behind *pos, which moves on. The scan has seen them all: none is malformed. */
+/* The next field `num` of Profile at or after *pos, which is advanced. The scan has checked all fields: none is
+ * malformed. */
 static inline bool pprof_next(const struct pprof_decoder *d, uint32_t num, const uint8_t **pos, struct pb_field *f)
 {
     const uint8_t *end = d->spans[num].end;

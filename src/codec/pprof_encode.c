@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A profile of a batch as profile.proto (fields: pprof_decode.c). Byte for byte what google/pprof writes for the same
- * content: its order of fields, of labels (strings first, then numbers, each sorted by key) and of the string table, and
- * its rule that three or more numbers are packed.
+ * Encodes a profile of a batch as profile.proto (fields: pprof_decode.c). The output is byte for byte what google/pprof
+ * writes for the same content: its order of fields, of labels (strings first, then numbers, each sorted by key) and of
+ * the string table, and its rule that three or more numbers are packed.
  *
- * Ids are those of the pprof that the batch came from, else 1, 2, 3... in dictionary order. Entry 0 of a table, "none" in
- * a batch, gets an id of its own at the end if something points at it all the same: pprof has no way to say none there.
+ * Ids are those of the pprof that the batch came from, else 1, 2, 3... in dictionary order. Entry 0 of a table, "none"
+ * in a batch, gets an id of its own at the end if something still refers to it: pprof cannot express "none" there.
  */
 #include <errno.h>
 
@@ -32,7 +32,7 @@ struct encoder {
     struct str *strings;
     size_t n_strings, cap_strings;
     struct map string_map;
-    uint32_t *by_index; /* dictionary string -> table, 0 = not yet (or the empty one) */
+    uint32_t *by_index; /* dictionary string -> table, 0 = not added yet (or the empty one) */
     /* ids by dictionary index, 0 = not written */
     uint64_t *mappings, *functions, *locations;
     /* labels of one sample */
@@ -44,7 +44,7 @@ struct encoder {
 
 /* --- wire --- */
 
-/* Hands the scratch message over as a field of `to` and empties it. */
+/* Writes the scratch message as a field of `to` and empties it. */
 static void put_message(struct buf *to, unsigned field, struct buf *from)
 {
     wire_put_bytes_always(to, field, from->p, from->n);
@@ -98,7 +98,7 @@ static void mark_location(struct encoder *c, uint32_t i)
         c->functions[d->lines[l->lines.off + k].function] = 1;
 }
 
-/* From marks to ids: those of the file that b was decoded from, or numbers in order; entry 0 last. */
+/* Turns marks into ids: those of the file that b was decoded from, or consecutive numbers; entry 0 last. */
 static void number(uint64_t *ids, uint32_t n, const uint64_t *from_file)
 {
     uint64_t next = 1;
@@ -106,7 +106,7 @@ static void number(uint64_t *ids, uint32_t n, const uint64_t *from_file)
     for (uint32_t i = 1; i < n; i++)
         if (ids[i])
             ids[i] = from_file ? from_file[i] : next++;
-    for (uint32_t i = 1; from_file && ids[0] && i < n; i++) /* any that is free */
+    for (uint32_t i = 1; from_file && ids[0] && i < n; i++) /* any free id */
         next = MAX(next, from_file[i] + 1);
     if (ids[0])
         ids[0] = next;
@@ -175,7 +175,7 @@ static void add_value(struct encoder *c, struct str key, uint32_t unit, const st
         add_label(c, &(struct label){.key = key, .text = value_text(c, v)});
 }
 
-/* A list is several labels of one key. */
+/* A list becomes several labels with one key. */
 static void add_attr(struct encoder *c, const struct attr *a)
 {
     struct str key = c->b->dict.strings[a->key];
@@ -195,7 +195,7 @@ static bool label_before(const struct label *a, const struct label *b)
     return str_cmp(a->key, b->key) < 0;
 }
 
-/* Few and mostly sorted: insertion, which keeps equal keys in their order. */
+/* Insertion sort: labels are few and mostly sorted, and equal keys keep their order. */
 static void sort_labels(struct encoder *c)
 {
     for (size_t i = 1; i < c->n_labels; i++) {
@@ -208,7 +208,7 @@ static void sort_labels(struct encoder *c)
     }
 }
 
-/* pprof knows the units of a key from its first value that has one on; a number without unit before it has none. */
+/* In pprof a key has units starting from its first value with one; a number without a unit before that has none. */
 static void put_labels(struct encoder *c, struct run attrs)
 {
     const struct dict *d = &c->b->dict;
@@ -370,7 +370,7 @@ static void put_function(struct encoder *c, uint32_t i)
     put_message(c->out, 5, &c->msg);
 }
 
-/* Writes what has an id, entry 0 last. */
+/* Writes the entries that have an id, entry 0 last. */
 static void put_table(struct encoder *c, const uint64_t *ids, uint32_t n, void (*put)(struct encoder *, uint32_t))
 {
     for (uint32_t i = 1; i < n && !c->err; i++)
@@ -389,7 +389,7 @@ static uint32_t add_text(struct encoder *c, struct str key)
     return a ? add_string(c, value_str(&a->value)) : 0;
 }
 
-/* Packed, if three or more, into msg. Returns how many. */
+/* Writes them to msg, packed if there are three or more. Returns their number. */
 static size_t add_comments(struct encoder *c, struct buf *unpacked)
 {
     const struct dict *d = &c->b->dict;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the legacy parsers share: lines, patterns, tables, and the batch at the end. See pprof_legacy.h. */
+/* Shared by the legacy parsers: lines, patterns, tables, and the final batch. See pprof_legacy.h. */
 #include "codec/pprof_legacy.h"
 
 #include <ctype.h>
@@ -266,7 +266,7 @@ void legacy_drop_double_leaf(struct legacy *l)
     }
 }
 
-/* --- frames that the profilers themselves leave in stacks --- */
+/* --- the profilers' own frames in stacks --- */
 
 static const char alloc_frames[] =
     "calloc|cfree|malloc|free|memalign|do_memalign|(__)?posix_memalign|pvalloc|valloc|realloc|"
@@ -432,7 +432,7 @@ static int legacy_finish(const struct legacy *l, size_t memory, struct batch **r
     return r;
 }
 
-/* Empties everything that a parser may have filled before it found that the format is another. */
+/* Empties everything that a parser may have filled before it recognised that the format is another one. */
 static void legacy_reset(struct legacy *l)
 {
     l->n_types = 0;

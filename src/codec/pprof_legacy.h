@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The formats that pprof read before profile.proto, and still reads: gperftools' binary CPU profile, its heap, growth,
- * contention and thread text, Go's count profiles, and the Java variants. What they mean is what google/pprof makes of
- * them, down to its guesses about mappings; each parser's file says what is in its format.
+ * contention and thread text, Go's count profiles, and the Java variants. They are interpreted exactly as google/pprof
+ * does, including its guesses about mappings; each parser's file describes its format.
  *
  * A parser fills a struct legacy; legacy_finish() turns that into a batch. Parsers return 0, -ENOMSG when the bytes are
- * of another format, or another negative errno with words when they are of this one but malformed.
+ * of another format, or another negative errno with an error message when they are of this one but malformed.
  */
 #ifndef CODEC_PPROF_LEGACY_H
 #define CODEC_PPROF_LEGACY_H
@@ -20,7 +20,8 @@
 struct batch;
 struct regex;
 
-/* Decodes any of them. The bytes stay the caller's; memory bounds the batch, 0 = none. -ENOMSG when none recognised it. */
+/* Decodes any of them. The bytes stay with the caller; memory limits the batch, 0 = none. -ENOMSG if no parser
+ * recognised them. */
 int pprof_legacy_decode(struct str data, size_t memory, struct batch **ret, struct err *e);
 
 /* --- for the parsers --- */
@@ -66,7 +67,7 @@ struct legacy_function {
 };
 
 struct legacy_sample {
-    size_t first; /* into refs: locations, leaf first */
+    size_t first; /* index into refs: locations, leaf first */
     size_t n;
     int64_t values[LEGACY_VALUES];
     int64_t bytes; /* the label "bytes", if has_bytes */
@@ -92,7 +93,7 @@ struct legacy {
     size_t cap_locations, cap_mappings, cap_functions, cap_samples, cap_refs;
     struct map by_address, by_name; /* of locations, of functions */
 
-    size_t pos;      /* of the line scanner */
+    size_t pos;      /* position of the line scanner */
     struct str line; /* the last line read, without its end; empty at the end of the file */
     int scan_error;
 
@@ -108,12 +109,12 @@ int legacy_go_count(struct legacy *l);
 int legacy_thread(struct legacy *l);
 int legacy_contention(struct legacy *l);
 int legacy_java(struct legacy *l);
-/* Behind the header of a binary CPU profile: samples of words, then symbols. */
+/* The part after the header of a binary CPU profile: samples of words, then symbols. */
 int legacy_java_symbols(struct legacy *l, struct str rest);
 
-/* The next line; false at the end or at a line that is too long (then scan_error is set). */
+/* The next line; false at the end or if a line is too long (then scan_error is set). */
 bool legacy_scan(struct legacy *l);
-/* First match of a pattern; groups may be NULL. False also without memory. */
+/* First match of a pattern; groups may be NULL. Also false if out of memory. */
 bool legacy_match(struct legacy *l, enum legacy_pattern p, struct str text, struct str *groups, int n);
 bool legacy_is_comment(struct str line); /* or empty */
 bool legacy_is_maps_start(struct str line);
@@ -121,32 +122,34 @@ bool legacy_is_maps_start(struct str line);
 /* Integers as Go's strconv.ParseInt(s, 0, 64) reads them: 0x, 0o, 0b and a leading 0 choose the base. */
 int legacy_int(struct str s, int64_t *ret);
 int legacy_decimal(struct str s, int64_t *ret);
-/* float64 to int64 as Go does it on amd64: out of range gives the smallest. */
+/* Converts float64 to int64 as Go does on amd64: a value out of range gives the smallest integer. */
 int64_t legacy_truncate(double v);
 int64_t legacy_divide(int64_t a, int64_t b); /* b != 0 */
 static inline int64_t legacy_multiply(int64_t a, int64_t b)
 {
     return (int64_t) ((uint64_t) a * (uint64_t) b);
 }
-/* What was allocated, estimated from count and bytes sampled once every `rate` bytes (a Poisson process). */
+/* Estimates the actual allocations from a count and bytes that were sampled once every `rate` bytes (a Poisson
+ * process). */
 void legacy_unsample(int64_t *count, int64_t *size, int64_t rate);
 
-/* A new sample without locations; the pointer is valid until the next. NULL without memory. */
+/* A new sample without locations; the pointer is valid until the next call. NULL if out of memory. */
 struct legacy_sample *legacy_add_sample(struct legacy *l);
 /* Appends the location of this address to the last sample. */
 int legacy_add_ref(struct legacy *l, uint64_t address);
-/* Appends every "0x..." in text to the last sample: its first one less `leaf`, the others less `caller`. */
+/* Appends every "0x..." in text to the last sample: `leaf` is subtracted from the first one, `caller` from the
+ * others. */
 int legacy_add_refs(struct legacy *l, struct str text, uint64_t leaf, uint64_t caller);
 void legacy_set_types(struct legacy *l, const struct legacy_type *types, uint32_t n);
 
 /* Skips to the memory map, if there is one, and reads it. */
 int legacy_read_sections(struct legacy *l);
-/* Reads a memory map from here on, then gives locations their mappings and drops unused ones. */
+/* Reads a memory map from the current position, then assigns mappings to locations and drops unused ones. */
 int legacy_read_maps(struct legacy *l);
 /* Numbers locations and functions in the order of their use, as pprof does. */
 int legacy_renumber(struct legacy *l);
 int legacy_map_locations(struct legacy *l);
-/* The leaf may be there twice, from the signal context and from the stack, less one: drops the second. */
+/* The leaf may occur twice, from the signal context and, less one, from the stack: drops the second. */
 void legacy_drop_double_leaf(struct legacy *l);
 /* Removes the k-th location of a sample. */
 void legacy_drop_ref(struct legacy *l, struct legacy_sample *s, size_t k);

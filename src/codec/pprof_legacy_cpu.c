@@ -7,8 +7,8 @@
  *   end       0, 1, 0
  *   then      native: a memory map; Java: symbols
  *
- * Addresses but the leaf's are return addresses, so one less lies in the call. If nearly all samples have the same frame
- * above the leaf, it is the signal handler's and goes; twice at most.
+ * All addresses except the leaf are return addresses, so the address minus one is inside the call. If nearly all
+ * samples have the same frame above the leaf, it belongs to the signal handler and is removed; at most twice.
  */
 #include <errno.h>
 
@@ -16,7 +16,7 @@
 #include "base/mem.h"
 #include "codec/pprof_legacy.h"
 
-/* Words from p on; p becomes NULL when there is not a whole one left, and stays so. */
+/* Reads words from p on; p becomes NULL, and stays so, if less than a whole word is left. */
 struct words {
     const unsigned char *p, *end;
     unsigned size;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Java's heap and contention text, and the symbols behind any Java profile:
+ * Java's heap and contention text, and the symbols at the end of any Java profile:
  *
  *   --- heapz 1 ---                       or "--- contentionz 1 ---"
  *   format = java
@@ -8,7 +8,7 @@
  *   BYTES COUNT @ 0xADDRESS ...           heap: sampled every 512 KiB, scaled up
  *   0xADDRESS FUNCTION (FILE:LINE)        or FUNCTION (PATH), or a word such as GC
  *
- * Addresses are only names of frames: locations that got a symbol lose theirs, and so do all others in the end.
+ * Addresses only identify frames: they are removed from locations that get a symbol, and finally from all others.
  */
 #include <errno.h>
 
@@ -40,7 +40,7 @@ static int find_function(struct legacy *l, struct str name, struct str file, uin
     return 0;
 }
 
-/* What filepath.Base() says: the last element, "." for nothing, "/" for slashes only. */
+/* As Go's filepath.Base(): the last element, "." for an empty path, "/" for slashes only. */
 static struct str base_name(struct str path)
 {
     uint32_t start = 0;
@@ -168,7 +168,7 @@ static int scale(struct legacy *l, bool heap, struct legacy_sample *s, struct st
     return 0;
 }
 
-/* 0, or -ENOMSG when the line is no sample. */
+/* Returns 0, or -ENOMSG if the line is not a sample. */
 static int read_sample(struct legacy *l, bool heap, struct str line)
 {
     struct legacy_sample *s;
@@ -188,7 +188,8 @@ static int read_sample(struct legacy *l, bool heap, struct str line)
     return r < 0 ? r : legacy_add_refs(l, g[2], 0, 0);
 }
 
-/* Takes whole lines off *rest while `sample` (or else attributes) are found. A last line without its end is left. */
+/* Takes whole lines off *rest as long as they are samples (if `sample`) or attributes. A last line without a line end
+ * is left. */
 static int read_lines(struct legacy *l, bool heap, bool sample, struct str *rest)
 {
     ptrdiff_t end;

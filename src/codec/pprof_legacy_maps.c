@@ -4,7 +4,7 @@
  *
  *     START-END [PERMISSIONS] FILE [(@OFFSET)] [BUILD ID]
  *
- * possibly behind a log prefix ("file.cc:12] "). NAME=VALUE lines define $NAME for the lines that follow.
+ * possibly after a log prefix ("file.cc:12] "). NAME=VALUE lines define $NAME for the lines that follow.
  */
 #include <errno.h>
 
@@ -78,7 +78,7 @@ static int hex(struct str s, uint64_t *ret)
     return str_to_u64(s, 16, ret);
 }
 
-/* 0 with *ret filled in, 1 for a line that is a mapping but not one to keep, -ENOMSG for other lines. */
+/* Returns 0 with *ret filled in, 1 for a mapping that is not to be kept, -ENOMSG for other lines. */
 static int parse_mapping(struct legacy *l, struct str line, struct legacy_mapping *ret)
 {
     struct str g[6], perm, file, offset, build_id = {0};
@@ -156,7 +156,7 @@ static bool differ(struct str a, struct str b)
     return a.n && b.n && !str_eq(a, b);
 }
 
-/* Two entries of one mapping that was split. */
+/* True for two entries of one mapping that was split. */
 static bool adjacent(const struct legacy_mapping *a, const struct legacy_mapping *b)
 {
     if (differ(a->file, b->file) || differ(a->build_id, b->build_id) || a->limit != b->start)
@@ -185,7 +185,7 @@ static void join_adjacent(struct legacy *l)
         l->n_mappings = n;
 }
 
-/* The file name less every "(deleted)" and outer white space, in scratch. */
+/* The file name without "(deleted)" and surrounding white space, in scratch. */
 static struct str plain_file(struct str file, struct buf *scratch)
 {
     ptrdiff_t at;
@@ -199,7 +199,7 @@ static struct str plain_file(struct str file, struct buf *scratch)
     return str_trim(buf_str(scratch));
 }
 
-/* The first mapping that is no library and nothing of the kernel's is taken for the program and comes first. */
+/* The first mapping that is neither a library nor part of the kernel is assumed to be the program and comes first. */
 static int main_first(struct legacy *l)
 {
     _cleanup_(buf_done) struct buf scratch = BUF_INIT;
@@ -224,7 +224,7 @@ static bool find_mapping(struct legacy *l, uint64_t address, uint32_t *ret)
             *ret = (uint32_t) i + 1;
             return true;
         }
-    /* Some handlers left out the first part of a mapping that was split. */
+    /* Some profilers left out the first part of a mapping that was split. */
     for (size_t i = 0; i < l->n_mappings; i++) {
         struct legacy_mapping *m = &l->mappings[i];
 

@@ -164,7 +164,7 @@ int legacy_go_count(struct legacy *l)
 
 /* --- contention --- */
 
-/* KEY = VALUE. -ENOMSG for what this format does not have (Java's has). */
+/* KEY = VALUE. -ENOMSG for keys that this format does not have (but Java's has). */
 static int read_contention_attr(struct legacy *l, struct str key, struct str value, int64_t *cpu_hz)
 {
     int64_t v;
@@ -184,7 +184,7 @@ static int read_contention_attr(struct legacy *l, struct str key, struct str val
     return 0;
 }
 
-/* Leaves the first line behind the attributes as the current one. */
+/* Afterwards the current line is the first one after the attributes. */
 static int read_contention_header(struct legacy *l, int64_t *cpu_hz)
 {
     while (legacy_scan(l)) {
@@ -259,8 +259,8 @@ int legacy_contention(struct legacy *l)
 
 /* --- threads --- */
 
-/* The stack of one thread; leaves the line behind it in *line. The thread counts with the one before when its stack is
- * the same, which the profile says in words. */
+/* Reads the stack of one thread; leaves the line after it in *line. If the profile states that the stack is the same as
+ * that of the previous thread, the thread is added to that sample. */
 static int read_thread(struct legacy *l, struct str *line)
 {
     size_t before = l->n_samples;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The first pass of pprof_decode() and its ids; see pprof_decode.c. */
+/* The first pass of pprof_decode() and its tables of ids; see pprof_decode.c. */
 #include <errno.h>
 #include <inttypes.h>
 
@@ -116,7 +116,8 @@ static int scan_message(struct pprof_decoder *d, const uint8_t *at, const struct
 
     if (f->type != PB_LEN)
         return bad_top(d, at, f, PPROF_WRONG_TYPE);
-    if (unlikely(f->p == f->end && f->num >= 3 && f->num <= 5)) /* two bytes of file for a whole entry: not one */
+    if (unlikely(f->p == f->end && f->num >= 3 && f->num <= 5)) /* two bytes of the file for a whole entry: not
+                                                                   accepted */
         return no_id(d, at, pprof_profile_fields[f->num]);
     if (!s->first)
         s->first = at;

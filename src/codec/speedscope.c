@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See speedscope.h. Frames are one per (location, line) of the dictionary, in its order:
+ * Writes speedscope's JSON (speedscope.h). There is one frame per (location, line) of the dictionary, in its order:
  *
  *   {"$schema":..., "shared":{"frames":[{"name","file","line","col"}...]},
  *    "profiles":[{"type":"sampled","name","unit","startValue":0,"endValue":SUM,"samples":[[root...leaf]...],
@@ -21,7 +21,7 @@ static void put_frame(const struct batch *b, uint32_t location, uint32_t k, stru
     const struct location *l = &d->locations[location];
     bool first = true;
 
-    if (buf_error(scratch)) /* it stays, for the caller */
+    if (buf_error(scratch)) /* it is sticky: the caller reports it */
         return;
     buf_reset(scratch);
     frame_name(b, location, k, scratch);
@@ -81,7 +81,7 @@ static void put_stack(const struct batch *b, struct run stack, const uint32_t *s
     buf_putc(out, ']');
 }
 
-/* The units that the format knows. */
+/* The units that the format supports. */
 static const char *unit_name(struct str unit)
 {
     static const char *const known[] = {"nanoseconds", "microseconds", "milliseconds", "seconds", "bytes"};

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* speedscope's file format (https://www.speedscope.app/file-format-schema.json): one "sampled" profile per sample type. */
+/* speedscope's file format (https://www.speedscope.app/file-format-schema.json): one "sampled" profile per sample
+ * type. */
 #ifndef CODEC_SPEEDSCOPE_H
 #define CODEC_SPEEDSCOPE_H
 
@@ -11,7 +12,7 @@ struct batch;
 struct profile;
 
 /* Appends profile p of b as JSON. name is shown as the file's title. Samples of value 0 and less are left out of their
- * type: speedscope has no negative widths. */
+ * type, because speedscope does not support negative widths. */
 int speedscope_encode(const struct batch *b, const struct profile *p, struct str name, struct buf *out, struct err *e);
 
 #endif

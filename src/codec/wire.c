@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See wire.h. */
+/* Protobuf's wire format (wire.h): the slow paths of reading, error messages, and writing. */
 #include "codec/wire.h"
 
 #include <errno.h>
@@ -10,7 +10,7 @@ enum { GROUP_DEPTH_MAX = 32 };
 
 /* --- reading --- */
 
-/* Squeezes the continuation bits out of n <= 8 bytes loaded little-endian. */
+/* Removes the continuation bits from n <= 8 bytes loaded little-endian. */
 static uint64_t squeeze(uint64_t x, unsigned n)
 {
     if (n < 8)
@@ -58,7 +58,7 @@ const uint8_t *wire_tag_slow(const uint8_t *p, const uint8_t *end, uint32_t *ret
     return p;
 }
 
-/* p is behind the opening tag. Groups nest, so their tags are kept on a small stack. */
+/* p points after the opening tag. Groups nest, so their tags are kept on a small stack. */
 const uint8_t *wire_skip_group(const uint8_t *p, const uint8_t *end, uint32_t tag)
 {
     uint32_t open[GROUP_DEPTH_MAX];
@@ -157,7 +157,7 @@ int wire_path_slow(struct wire_err *w, int r, const char *name, uint32_t index)
     memcpy(rest, w->path, sizeof rest);
     if (snprintf(w->path, sizeof w->path, "%s%s%s", step, *rest && *rest != '[' ? "." : "", rest) >=
         (int) sizeof w->path)
-        memcpy(w->path, rest, sizeof rest); /* very deep: the inner end says more than the outer one */
+        memcpy(w->path, rest, sizeof rest); /* very deep: the innermost part of the path is more useful */
     return r;
 }
 
@@ -233,7 +233,7 @@ void wire_put_packed_fixed64(struct buf *b, uint32_t field, const uint64_t *v, u
         b->n += (size_t) (wire_raw_packed_fixed64(q, field, v, n) - q);
 }
 
-/* The place of the content and the number of length bytes kept free in front of it: place << 4 | bytes. */
+/* Returns the position of the content and the number of length bytes reserved before it: position << 4 | bytes. */
 size_t wire_begin(struct buf *b, uint32_t field, size_t guess)
 {
     size_t len = wire_varint_size(guess);

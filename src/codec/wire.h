@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Protobuf's wire format: what OTLP, pprof and gRPC's Status are made of. A message is a run of fields:
+ * Protobuf's wire format, used by OTLP, pprof and gRPC's Status. A message is a run of fields:
  *
  *     tag     varint: field number << 3 | type
  *     value   type 0 VARINT  1..10 bytes, 7 bits each, least significant first, 0x80 = more follow
@@ -21,14 +21,14 @@
  *     return r;
  *
  * A repeated number may be packed (one LEN field that holds all of them) or not (one field of the number's own type for
- * each), and senders may mix the two. Both forms have the same bytes between f.data and the position after the field, so
- * one rule reads them: name the field with WIRE_LIST_OF() in the switch and read the numbers in [f.data, p):
+ * each), and senders may mix the two. Both forms have the same bytes between f.data and the position after the field,
+ * so one rule reads them: name the field with WIRE_LIST_OF() in the switch and read the numbers in [f.data, p):
  *
  *         case WIRE_LIST_OF(4, WIRE_VARINT): r = decode_numbers(f.data, p, ...); break;
  *
  * Nothing is copied and nothing can be read outside [p, end). Errors name a byte and a path of fields: the innermost
- * function says what is wrong (wire_fail), each caller puts its field in front (wire_path), the outermost turns it into
- * words (wire_report). None of that costs anything while all is well.
+ * function says what is wrong (wire_fail), each caller puts its field in front (wire_path), the outermost makes the
+ * error message (wire_report). None of this costs anything as long as there is no error.
  */
 #ifndef CODEC_WIRE_H
 #define CODEC_WIRE_H
@@ -67,7 +67,7 @@ static inline uint64_t wire_load64(const uint8_t *p)
     return le64toh(v);
 }
 
-/* Position behind the varint, or NULL when it is cut short or longer than 10 bytes. */
+/* Returns the position after the varint, or NULL if it is cut short or longer than 10 bytes. */
 static inline __attribute__((always_inline)) const uint8_t *wire_varint(const uint8_t *p, const uint8_t *end,
                                                                         uint64_t *ret)
 {
@@ -101,7 +101,7 @@ static inline __attribute__((always_inline)) const uint8_t *wire_skip_varint(con
     return wire_varint_slow(p, end, &stop);
 }
 
-/* Position behind the field at p (p < end), or NULL when it is malformed: see wire_malformed(). */
+/* Returns the position after the field at p (p < end), or NULL if it is malformed: see wire_malformed(). */
 static inline __attribute__((always_inline)) const uint8_t *wire_next_(const uint8_t *p, const uint8_t *end,
                                                                        struct wire_field *f, bool value)
 {
@@ -152,7 +152,7 @@ static inline __attribute__((always_inline)) const uint8_t *wire_next_scan(const
 }
 
 /* How many messages of a request or file may be empty: two bytes that stand for an entry of a table. Real senders have
- * one per table, and one per list here and there. */
+ * one per table, and occasionally one per list. */
 enum { WIRE_EMPTY_MAX = 1 << 16 };
 
 static inline struct str wire_str(const struct wire_field *f)
@@ -182,19 +182,19 @@ static inline uint32_t wire_list_count(const struct wire_field *f, const uint8_t
 enum { WIRE_NO_INDEX = UINT32_MAX };
 
 struct wire_err {
-    const uint8_t *at; /* where, NULL when the error is no fault of the input */
-    char path[320];    /* field path from the outside in, its head cut if too long */
+    const uint8_t *at; /* position, NULL if the error is not caused by the input */
+    char path[320];    /* field path from the outermost in, truncated at its beginning if too long */
     char what[192];
 };
 
-/* Says what is wrong with `field` (NULL: with the message itself) at byte `at`. Returns -EINVAL. */
+/* Records the problem with `field` (NULL: with the message itself) at byte `at`. Returns -EINVAL. */
 int wire_fail(struct wire_err *w, const uint8_t *at, const char *field, const char *fmt, ...) _printf_(4, 5);
-/* Says what is wrong with the field at `at` that wire_next() refused. Returns -EINVAL. */
+/* Records the problem with the field at `at` that wire_next() refused. Returns -EINVAL. */
 int wire_malformed(struct wire_err *w, const uint8_t *at, const uint8_t *end);
 int wire_path_slow(struct wire_err *w, int r, const char *name, uint32_t index);
 
-/* The next field of the message [*p, end); *p is then behind it. False at the end, when the caller has set *r, and when
- * the field is malformed, which *r then says. */
+/* Reads the next field of the message [*p, end) and advances *p past it. False at the end, if the caller has set *r, or
+ * if the field is malformed; *r is then set. */
 static inline __attribute__((always_inline)) bool wire_each_(struct wire_err *w, const uint8_t **p, const uint8_t *end,
                                                              struct wire_field *f, int *r, bool value)
 {
@@ -227,13 +227,13 @@ static inline int wire_path(struct wire_err *w, int r, const char *name, uint32_
 {
     return likely(r >= 0) ? r : wire_path_slow(w, r, name, index);
 }
-/* "WHAT: byte N, PATH: ..." into e when r is -EINVAL with a place; returns r. */
+/* Sets e to "WHAT: byte N, PATH: ..." if r is -EINVAL with a position; returns r. */
 int wire_report(const struct wire_err *w, const uint8_t *start, int r, const char *what, struct err *e);
 
 /* --- writing --- */
 enum { WIRE_VARINT_MAX = 10 };
 
-/* buf_reserve() without its call when there is room already. */
+/* buf_reserve() without a function call if there already is room. */
 static inline char *wire_room(struct buf *b, size_t n)
 {
     if (likely(b->cap - b->n >= n && b->cap && !b->err))
@@ -303,7 +303,7 @@ static inline void wire_put_varint(struct buf *b, uint64_t v)
         b->n += (size_t) (wire_raw_varint(q, v) - q);
 }
 
-/* The scalar forms leave a zero out, as proto3 does; wire_put_uint_always() does not (oneof members). */
+/* The scalar forms leave out a zero, as proto3 does; wire_put_uint_always() does not (oneof members). */
 void wire_put_uint_always(struct buf *b, uint32_t field, uint64_t v);
 static inline void wire_put_uint(struct buf *b, uint32_t field, uint64_t v)
 {
@@ -331,8 +331,8 @@ void wire_put_packed_u32(struct buf *b, uint32_t field, const uint32_t *v, uint3
 void wire_put_packed_u64(struct buf *b, uint32_t field, const uint64_t *v, uint32_t n);
 void wire_put_packed_fixed64(struct buf *b, uint32_t field, const uint64_t *v, uint32_t n);
 
-/* A message inside a message: begin, write its fields, end. `guess` is about how many bytes will come; a guess with
- * the right number of length bytes spares a move. */
+/* A nested message: begin, write its fields, end. `guess` is the approximate number of bytes that follow; a guess with
+ * the right number of length bytes avoids a move. */
 size_t wire_begin(struct buf *b, uint32_t field, size_t guess);
 void wire_end(struct buf *b, size_t begun);
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Per unit, two tables: `functions` holds every subprogram and inlined call in the order of the tree (a call inlined
- * into another stands behind it, and `end` is the index behind all that is inside), `tops` the address ranges of the
- * subprograms. A lookup finds the subprogram and then goes down: into a call that has the address, past one that has
- * not. elfutils' own dwarf_getscopes() walks the whole unit for each address.
+ * Reads debug information with elfutils (dwarf_file.h). Each unit has two tables: `functions` holds every subprogram
+ * and inlined call in tree order (a call inlined into another comes after it, and `end` is the index after everything
+ * nested inside), `tops` the address ranges of the subprograms. A lookup finds the subprogram and then descends: into a
+ * call that contains the address, past one that does not. elfutils' own dwarf_getscopes() walks the whole unit for each
+ * address.
  */
 #include "symbol/dwarf_file.h"
 
@@ -25,24 +26,24 @@ enum {
     UNITS_MAX = 1 << 20,
     RANGES_MAX = 8 << 20,
     FUNCTIONS_MAX = 8 << 20,
-    DIES_MAX = 64 << 20, /* visited in one unit */
+    DIES_MAX = 64 << 20, /* maximum visited in one unit */
     TREE_DEPTH_MAX = 256,
 };
 
 struct range {
     uint64_t low, high;
-    uint32_t index; /* of the unit or the function */
+    uint32_t index; /* index of the unit or the function */
 };
 
 struct function {
     Dwarf_Die die;
-    uint32_t end;             /* index behind the calls that are inside */
+    uint32_t end;             /* index after the nested calls */
     uint32_t first, n_ranges; /* in unit->ranges */
     bool inlined;
 };
 
 struct unit {
-    Dwarf_Die die, tree; /* tree: where the functions are: the same, or that of the .dwo file */
+    Dwarf_Die die, tree; /* tree: the DIE that contains the functions: the same, or that of the .dwo file */
     struct function *functions;
     struct range *ranges, *tops;
     size_t n_functions, n_ranges, n_tops, cap_functions, cap_ranges, cap_tops, visited;
@@ -52,9 +53,9 @@ struct unit {
 struct dwarf_file {
     Dwfl *dwfl;
     Dwarf *dwarf;
-    uint64_t bias; /* what to add to an ELF address to have one of the debug information */
+    uint64_t bias; /* difference between an ELF address and one of the debug information */
     struct unit *units;
-    struct range *ranges; /* of units, by low */
+    struct range *ranges; /* ranges of units, by low */
     size_t n_units, cap_units, n_ranges, cap_ranges;
 };
 
@@ -77,7 +78,7 @@ static int compare_ranges(const void *a, const void *b)
     return x->index < y->index ? -1 : x->index > y->index;
 }
 
-/* The range with the address that begins last. */
+/* The range that contains the address; if there are several, the one that begins last. */
 static const struct range *find_range(const struct range *v, size_t n, uint64_t address)
 {
     size_t low = 0, high = n;
@@ -151,7 +152,7 @@ static int index_units(struct dwarf_file *d)
     return 0;
 }
 
-/* Whether a file that .gnu_debuglink may name is too large to have its checksum taken. */
+/* True if a file that .gnu_debuglink may name is too large to compute its checksum. */
 static bool is_link_too_large(const char *binary, const char *link)
 {
     const char *slash = binary ? strrchr(binary, '/') : NULL;
@@ -168,7 +169,7 @@ static bool is_link_too_large(const char *binary, const char *link)
     return false;
 }
 
-/* As elfutils does it, but for files without a build id, which it recognizes by a checksum over the whole file. */
+/* As elfutils does, except for files without a build id, which it recognizes by a checksum over the whole file. */
 static int find_debuginfo(Dwfl_Module *m, void **user, const char *name, GElf_Addr base, const char *file,
                           const char *link, GElf_Word crc, char **ret)
 {
@@ -196,7 +197,7 @@ static int open_dwfl(struct dwarf_file *d, const char *path, int fd, struct err 
     if (!d->dwfl)
         return -ENOMEM;
     if (fd >= 0) {
-        fd = fcntl(fd, F_DUPFD_CLOEXEC, 3); /* becomes the module's */
+        fd = fcntl(fd, F_DUPFD_CLOEXEC, 3); /* owned by the module from here on */
         if (fd < 0)
             return err_set(e, -errno, "cannot open '%s' again: %m", path);
     }
@@ -332,7 +333,7 @@ static int load_functions(struct unit *u)
     r = walk(u, &u->tree, 0);
     if (r < 0 && r != -E2BIG)
         return r;
-    for (size_t i = 0; i < u->n_functions; i++) /* of those that the walk did not finish */
+    for (size_t i = 0; i < u->n_functions; i++) /* functions that the walk did not finish */
         if (u->functions[i].end <= i)
             u->functions[i].end = (uint32_t) (i + 1);
     if (u->n_tops)
@@ -349,7 +350,7 @@ static bool has_address(const struct unit *u, const struct function *f, uint64_t
     return false;
 }
 
-/* The subprogram with the address and the calls inlined into it, outermost first. */
+/* The subprogram that contains the address and the calls inlined into it, outermost first. */
 static uint32_t find_chain(const struct unit *u, uint64_t address, uint32_t ret[DWARF_FRAMES_MAX])
 {
     const struct range *top = find_range(u->tops, u->n_tops, address);
@@ -407,7 +408,7 @@ static const char *call_file(struct unit *u, Dwarf_Die *call)
     return dwarf_filesrc(files, (size_t) index, NULL, NULL);
 }
 
-/* elfutils leaves a file relative whose folder is so; then the folder that the compiler ran in comes first. */
+/* elfutils leaves a file relative if its folder is relative; then the compilation directory must be put in front. */
 static const char *folder_of(struct unit *u, const char *file)
 {
     Dwarf_Attribute a;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Names, files and lines of addresses in binaries, which may be uploads of strangers. A few binaries stay open; how many,
- * and how much address space they take, is bounded in all and per owner.
+ * Names, files and lines of addresses in binaries, which may be untrusted uploads. A few binaries are kept open; their
+ * number and their address space are bounded in total and per owner.
  */
 #include "symbol/dwarf_symbolizer.h"
 
@@ -26,12 +26,12 @@ struct binary {
     char *path, *owner;
     struct elf_file *elf;
     struct elf_symbols symbols;
-    struct dwarf_file *dwarf; /* NULL: none there, or not tried */
+    struct dwarf_file *dwarf; /* NULL: none found, or not tried */
     bool dwarf_tried;
     struct pclntab go; /* Go's own table, when has_go */
     bool has_go;
     char build_id[ELF_ID_MAX];
-    uint64_t used; /* when, in requests */
+    uint64_t used; /* number of the request that last used it */
     int fd;        /* -1: opened by its path */
 };
 
@@ -84,7 +84,7 @@ static int binary_open(const char *path, const struct symbol_request *q, struct 
     return 0;
 }
 
-/* True when the file that is asked about, by fd or at b's path, is still the one that was opened. */
+/* True if the requested file, by fd or at b's path, is still the one that was opened. */
 static bool is_fresh(const struct binary *b, const int *fd)
 {
     struct stat st;
@@ -95,7 +95,7 @@ static bool is_fresh(const struct binary *b, const int *fd)
            (size_t) st.st_size == b->elf->size;
 }
 
-/* About how much address space it takes. elfutils maps the file a second time. */
+/* The approximate address space of a binary. elfutils maps the file a second time. */
 static uint64_t cost(const struct binary *b)
 {
     uint64_t n = b->elf->size + b->symbols.n * sizeof *b->symbols.v + (b->symbols.more ? b->symbols.more->size : 0);
@@ -109,7 +109,7 @@ static void drop(struct binary **b)
     *b = NULL;
 }
 
-/* The one that was used longest ago, of one owner or, for NULL, of all. NULL when there is none beside `keep`. */
+/* The least recently used binary, of one owner or, for NULL, of all. NULL if there is none besides `keep`. */
 static struct binary **oldest(struct dwarf_symbolizer *s, const char *owner, const struct binary *keep)
 {
     struct binary **found = NULL;
@@ -123,8 +123,8 @@ static struct binary **oldest(struct dwarf_symbolizer *s, const char *owner, con
     return found;
 }
 
-/* Closes files until all of them fit: uploads of one tenant do not close those of another for want of slots, and none
- * take all of the process's address space. */
+/* Closes files until all of them fit: uploads of one tenant do not close those of another for lack of slots, and cannot
+ * use up the address space of the process. */
 static void make_fit(struct dwarf_symbolizer *s, const struct binary *keep)
 {
     for (;;) {
@@ -139,7 +139,7 @@ static void make_fit(struct dwarf_symbolizer *s, const struct binary *keep)
     }
 }
 
-/* A free slot. An owner who has its share gives up its own oldest file. */
+/* A free slot. If an owner has used up its share, its own oldest file is closed. */
 static struct binary **free_slot(struct dwarf_symbolizer *s, const char *owner)
 {
     struct binary **empty = NULL;
@@ -173,7 +173,8 @@ static struct binary *find_open(struct dwarf_symbolizer *s, const char *path, co
     return NULL;
 }
 
-/* *ret is the cache's, or, for a request that only looks at the file, also *ret_own, which is the caller's. */
+/* *ret belongs to the cache or, for a request that only inspects the file, is also stored in *ret_own, which belongs to
+ * the caller. */
 static int find_binary(struct dwarf_symbolizer *s, const struct symbol_request *q, const char *path,
                        struct binary **ret, struct binary **ret_own, struct err *e)
 {
@@ -192,7 +193,7 @@ static int find_binary(struct dwarf_symbolizer *s, const struct symbol_request *
     return 0;
 }
 
-/* Opens the debug information, if there is some that is not too large. */
+/* Opens the debug information, if it exists and is not too large. */
 static int open_lines(struct dwarf_symbolizer *s, struct binary *b)
 {
     b->dwarf_tried = true;
@@ -267,7 +268,7 @@ static int add_frame(struct answering *x, struct str name, const struct dwarf_fr
     return r;
 }
 
-/* A stripped Go binary: its own table knows the functions and the lines. */
+/* A stripped Go binary: its own table has the functions and the lines. */
 static int resolve_go(struct answering *x, struct binary *b, uint64_t address)
 {
     struct pclntab_frame frames[PCLNTAB_FRAMES_MAX];
@@ -289,8 +290,8 @@ static int resolve_go(struct answering *x, struct binary *b, uint64_t address)
     return r;
 }
 
-/* The name of the outermost frame is the symbol's, which has the suffixes that compilers add; a frame that debug
- * information says nothing about may have its file from there too. */
+/* The name of the outermost frame is taken from the symbol table, which has the suffixes that compilers add; a frame
+ * without debug information may get its file from there, too. */
 static int resolve_one(struct answering *x, struct binary *b, uint64_t address)
 {
     const struct elf_symbol *symbol = elf_symbols_find(&b->symbols, address);
@@ -363,7 +364,7 @@ static int resolve(struct symbolizer *base, const struct symbol_request *q, stru
     if (q->path.n && q->build_id.n && !str_is(q->build_id, b->build_id))
         return err_set(e, -ENOENT, "'%s' has build id %s, not %.*s", path, b->build_id, STR_FMT(q->build_id));
     if (q->lines && !b->dwarf_tried) {
-        make_fit(s, b); /* before: elfutils takes what the others give back */
+        make_fit(s, b); /* first, so that elfutils can use the memory that the others release */
         r = open_lines(s, b);
         if (r < 0)
             return r;

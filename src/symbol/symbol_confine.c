@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a symbolizer process may still do: read files, map memory, talk on the descriptors it has. A system call that is
- * not listed fails with EPERM, so that a library that asks for more gets an error and not a death.
+ * Restricts a symbolizer process to what it needs: reading files, mapping memory, and using the descriptors it has. A
+ * system call that is not listed fails with EPERM, so that a library that makes one gets an error instead of being
+ * killed.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -17,7 +18,7 @@
 #include "base/macros.h"
 #include "symbol/symbol_process.h"
 
-/* All that Landlock's first version knows: every right that is not granted is gone. */
+/* All rights of Landlock's first version: every right that is not granted is denied. */
 enum {
     FILES_ALL = LANDLOCK_ACCESS_FS_EXECUTE | LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_READ_FILE |
                 LANDLOCK_ACCESS_FS_READ_DIR | LANDLOCK_ACCESS_FS_REMOVE_DIR | LANDLOCK_ACCESS_FS_REMOVE_FILE |
@@ -65,7 +66,7 @@ static int limit(int what, rlim_t v)
     return setrlimit((__rlimit_resource_t) what, &l) < 0 ? -errno : 0;
 }
 
-/* Nothing but reading below these folders. A kernel without Landlock leaves it at the filter of calls. */
+/* Allows only reading below these folders. On a kernel without Landlock there is only the system call filter. */
 static int restrict_files(const char *const *folders)
 {
     const struct landlock_ruleset_attr all = {.handled_access_fs = FILES_ALL};
@@ -79,7 +80,7 @@ static int restrict_files(const char *const *folders)
                                                    .parent_fd = fd_open(AT_FDCWD, *folders, O_PATH | O_DIRECTORY, 0)};
 
         if (below.parent_fd < 0)
-            continue; /* what is not there cannot be read */
+            continue; /* a folder that does not exist cannot be read */
         if (syscall(SYS_landlock_add_rule, ruleset, LANDLOCK_RULE_PATH_BENEATH, &below, 0) < 0)
             r = -errno;
         fd_close(below.parent_fd);
@@ -96,7 +97,7 @@ int symbol_process_confine(size_t memory_max, const char *const *folders)
 
     if (r >= 0)
         r = limit(RLIMIT_NOFILE, 256);
-    if (r >= 0 && !SANITIZED) /* a sanitizer reserves terabytes */
+    if (r >= 0 && !SANITIZED) /* a sanitizer reserves terabytes of address space */
         r = limit(RLIMIT_AS, memory_max);
     if (r >= 0 && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
         r = -errno;

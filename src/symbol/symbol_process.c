@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See symbol_process.h. The child's confinement is in symbol_confine.c. */
+/* The parent's side of a symbolizer process, and the loop of the child (symbol_process.h). The child's confinement is
+ * in symbol_confine.c. */
 #include "symbol/symbol_process.h"
 
 #include <errno.h>
@@ -35,11 +36,11 @@ struct symbol_process {
     char *argv[ARGS_MAX + 1];
     int timeout_ms, fd;
     pid_t pid;
-    int64_t spent_ns; /* by children that have ended */
+    int64_t spent_ns; /* CPU time of children that have ended */
     bool asked;
-    bool killed; /* by somebody else, or for want of memory: not by what it read */
+    bool killed; /* killed by someone else, or for lack of memory: not because of the file it read */
     struct question question;
-    struct buf in; /* as much of the answer as there is */
+    struct buf in; /* the part of the answer received so far */
     struct {
         uint64_t binary;
         unsigned deaths;
@@ -69,7 +70,7 @@ static int start(struct symbol_process *p, struct err *e)
     return 0;
 }
 
-/* Ends the child, if there is one; its wait status. */
+/* Ends the child, if there is one; returns its wait status. */
 static int stop(struct symbol_process *p)
 {
     struct rusage used = {0};
@@ -107,7 +108,7 @@ union control {
     char room[CMSG_SPACE(sizeof(int))];
 };
 
-/* The request; its first byte carries the descriptor. */
+/* Sends the request; the descriptor is sent with its first byte. */
 static int send_request(int to, struct str s, const int *fd)
 {
     struct iovec io = {(void *) (uintptr_t) s.p, 1};
@@ -128,7 +129,7 @@ static int send_request(int to, struct str s, const int *fd)
     return n < 0 ? -errno : send_all(to, str_slice(s, 1, s.n));
 }
 
-/* A child that was killed while nothing was asked of it is replaced: no binary is to blame. */
+/* A child that was killed while idle is replaced: no binary is to blame. */
 static void forget_dead(struct symbol_process *p)
 {
     struct pollfd gone = {.fd = p->fd};
@@ -181,7 +182,7 @@ static int ask(struct symbolizer *base, const struct symbol_request *q, struct e
         return err_set(e, r, "the request about '%.*s' is too large", STR_FMT(q->path));
     if (deaths && *deaths >= 2)
         return err_set(e, -EIO, "the symbolizer died of '%.*s' before: not tried again", STR_FMT(q->path));
-    if (p->asked) /* nobody waits for that answer any more */
+    if (p->asked) /* that answer is no longer expected */
         stop(p);
     forget_dead(p);
     if (!p->pid) {
@@ -196,7 +197,7 @@ static int ask(struct symbolizer *base, const struct symbol_request *q, struct e
     return r < 0 ? died(p, r, e) : 0;
 }
 
-/* Takes what is there of the answer: 1 when that is all of it, 0 when not yet. */
+/* Receives the available part of the answer: returns 1 if it is complete, 0 if not yet. */
 static int receive_some(struct symbol_process *p)
 {
     for (;;) {
@@ -268,7 +269,8 @@ static int resolve_once(struct symbolizer *base, const struct symbol_request *q,
     return r;
 }
 
-/* A child that somebody killed in the middle of a question gets one more try; the death counts all the same. */
+/* If the child was killed by someone else during a request, the request is tried once more; the death is still
+ * counted. */
 static int resolve(struct symbolizer *base, const struct symbol_request *q, struct symbol_answer **ret, struct err *e)
 {
     struct symbol_process *p = container_of(base, struct symbol_process, base);

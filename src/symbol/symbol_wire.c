@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Encodes and decodes the messages between a symbolizer process and its parent (symbol_wire.h). */
 #include "symbol/symbol_wire.h"
 
 #include <errno.h>
@@ -73,7 +74,7 @@ int symbol_wire_put_error(struct buf *out, int code, const char *words)
     return finish(out, start, SYMBOL_WIRE_ANSWER_MAX);
 }
 
-/* Strings of an answer, each once. */
+/* The strings of an answer, each stored once. */
 struct strings {
     struct str *v;
     size_t n, cap;
@@ -152,7 +153,7 @@ int symbol_wire_put_answer(struct buf *out, const struct symbol_answer *a)
     return r < 0 ? r : finish(out, start, SYMBOL_WIRE_ANSWER_MAX);
 }
 
-/* --- reading: each returns false once the message is too short --- */
+/* --- reading: each function returns false if the message is too short --- */
 
 static bool get(struct str *s, void *ret, size_t n)
 {
@@ -193,7 +194,7 @@ int symbol_wire_get_request(struct str s, struct symbol_request *ret, uint64_t *
     return 0;
 }
 
-/* -4095 is the last error number that Linux has room for. */
+/* -4095 is the lowest error code in Linux. */
 static int get_error(struct str s, int code, struct err *e)
 {
     struct str words;
