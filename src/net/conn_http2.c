@@ -4,8 +4,7 @@
  *
  * Floods. Frames that cost us something and the peer next to nothing are charged to a credit per connection: pings,
  * settings, priorities, window updates and empty frames cost one each, resets ten; requests, data and time add credit.
- * A
- * peer that runs out of credit is disconnected with ENHANCE_YOUR_CALM. nghttp2 itself limits unread acknowledgements,
+ * A peer that runs out of credit is disconnected with ENHANCE_YOUR_CALM. nghttp2 itself limits unread acknowledgements,
  * entries of a SETTINGS frame, CONTINUATION frames of a head and the rate of resets.
  *
  * No callback of nghttp2 may free the session: a connection that must be closed is marked with conn_fail().

@@ -61,8 +61,7 @@ struct exchange {
 /* The operations of one version of HTTP on a connection. */
 struct conn_protocol {
     void (*input)(struct conn *c, char *p, size_t n);
-    void (*respond)(struct conn *c, struct exchange *x); /* the head of the response may be sent, and the body if it is
-                                                       * there */
+    void (*respond)(struct conn *c, struct exchange *x); /* the head of the response may be sent, and any body */
     void (*more)(struct conn *c, struct exchange *x);    /* a piece came, or the end of the stream */
     void (*flush)(struct conn *c);                       /* moves output into the stream, which is flushed afterwards */
     void (*timer)(struct conn *c, int64_t now);          /* deadlines of its requests */

@@ -3,10 +3,8 @@
  * Unary gRPC over the HTTP of this folder.
  *
  * A message on the wire: 1 byte flag (1: compressed as grpc-encoding says), 4 bytes length big-endian, the bytes. A
- * status
- * is sent in trailers: grpc-status, grpc-message (percent-encoded), grpc-status-details-bin (base64 of
- * google.rpc.Status,
- * which holds RetryInfo).
+ * status is sent in trailers: grpc-status, grpc-message (percent-encoded), grpc-status-details-bin (base64 of
+ * google.rpc.Status, which holds RetryInfo).
  */
 #ifndef NET_GRPC_H
 #define NET_GRPC_H

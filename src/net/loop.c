@@ -3,10 +3,8 @@
  * The event loop: epoll, timers, calls from other threads, and groups of loops. See loop.h.
  *
  * A callback can free a source whose event is still in the batch that epoll returned: loop_io_remove() searches the
- * rest
- * of the batch and clears it. Timers are an intrusive pairing heap: no allocation, O(1) set, amortised O(log n)
- * removal;
- * a connection keeps one timer and moves it lazily, so the heap has at most one entry per connection.
+ * rest of the batch and clears it. Timers are an intrusive pairing heap: no allocation, O(1) set, amortised O(log n)
+ * removal; a connection keeps one timer and moves it lazily, so the heap has at most one entry per connection.
  */
 #include "net/loop.h"
 

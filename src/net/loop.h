@@ -29,8 +29,7 @@ struct loop_io {
 
 int loop_io_add(struct loop *l, struct loop_io *io, int fd, uint32_t events); /* set io->ready before */
 int loop_io_set(struct loop_io *io, uint32_t events);                         /* a no-op if nothing changes */
-void loop_io_remove(struct loop_io *io);                                      /* does not close; no-op if not
-                                                                               * registered */
+void loop_io_remove(struct loop_io *io);                                      /* does not close; a no-op if absent */
 
 /* --- timers --- */
 struct loop_timer {

@@ -3,10 +3,8 @@
  * Listeners, the distribution of connections over the workers' loops, and the shutdown. See server.h.
  *
  * Listeners live on the first loop; an accepted socket is passed to its worker in a message. Stopping: every worker
- * closes
- * its idle connections, lets the others finish until the grace period is over, and stops when it has neither
- * connections
- * nor requests held by handlers; the last one reports that the server has stopped.
+ * closes its idle connections, lets the others finish until the grace period is over, and stops when it has neither
+ * connections nor requests held by handlers; the last one reports that the server has stopped.
  */
 #include "net/server.h"
 

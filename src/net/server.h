@@ -15,8 +15,7 @@
  *
  * From handle() until http_finish() the handler owns the request, whatever happens to the connection: if the peer
  * disconnects, q->cancelled and http_is_cancelled() report it, and the handler finishes as usual. Exactly one finish
- * per
- * request. After it, q must not be accessed except in q->released.
+ * per request. After it, q must not be accessed except in q->released.
  */
 #ifndef NET_SERVER_H
 #define NET_SERVER_H

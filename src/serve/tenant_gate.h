@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The gate in front of the store, one per tenant: a sink that counts and times batches, and refuses those that exceed
- * the
- * tenant's limits on samples per second or series, with an error message and a delay (HTTP 429, gRPC
+ * the tenant's limits on samples per second or series, with an error message and a delay (HTTP 429, gRPC
  * RESOURCE_EXHAUSTED).
  *
  * The rate limit is a token bucket that holds `burst` seconds of the rate. A request is admitted while the bucket is
- * not
- * empty, however large the request is, and may leave the bucket negative: one request larger than the bucket still gets
- * through, and later requests wait until the bucket has been refilled. Safe from any thread.
+ * not empty, however large the request is, and may leave the bucket negative: one request larger than the bucket still
+ * gets through, and later requests wait until the bucket has been refilled. Safe from any thread.
  */
 #ifndef SERVE_TENANT_GATE_H
 #define SERVE_TENANT_GATE_H

@@ -10,14 +10,12 @@
  * default one). Scopes: read queries, write sends, admin does both, deletes, and may profile processes.
  *
  * A file that exists but holds no tokens denies everything: access without a token is possible only if the file was
- * never
- * written. A file that cannot be read or has a damaged line changes nothing: the tokens that were read before stay in
- * force until the file is valid again. Removing the file while the server runs denies everything, too.
+ * never written. A file that cannot be read or has a damaged line changes nothing: the tokens that were read before
+ * stay in force until the file is valid again. Removing the file while the server runs denies everything, too.
  *
  * Without a token file, the users given to auth_trust() are administrators, identified by the uid of their connection
- * over
- * loopback or a unix socket; other users of the machine may send profiles but not read; other machines have no access.
- * Safe from any thread.
+ * over loopback or a unix socket; other users of the machine may send profiles but not read; other machines have no
+ * access. Safe from any thread.
  */
 #ifndef SERVER_AUTH_H
 #define SERVER_AUTH_H

@@ -1,21 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Binaries and debug files that names are read from: uploaded by a tenant, or fetched from debuginfod. Fetched files
- * are
- * shared by all tenants (tenant BINARY_SHARED). A file that one tenant uploaded is never read for another, so that no
- * tenant can change the frame names of another.
+ * are shared by all tenants (tenant BINARY_SHARED). A file that one tenant uploaded is never read for another, so that
+ * no tenant can change the frame names of another.
  *
  * On disk, in one directory: files named by 32 hexadecimal digits (a hash of tenant and build id), `NAME.part` while
- * one is
- * being received, and `index`, one line per file, rewritten as a whole:
+ * one is being received, and `index`, one line per file, rewritten as a whole:
  *
  *     name  bytes  unix-time  quality  origin  tenant  build-id            ("-" for the default tenant)
  *
  * Large files are sent in pieces: each PUT gives its offset and the size of the whole file; a piece that does not
- * continue
- * what was received is refused with the offset that is expected. A complete file has a name of its own (`NAME-N.part`)
- * until it is accepted or dropped, so that data sent for the same build id in between does not touch it. Safe from any
- * thread; never called on an event loop.
+ * continue what was received is refused with the offset that is expected. A complete file has a name of its own
+ * (`NAME-N.part`) until it is accepted or dropped, so that data sent for the same build id in between does not touch
+ * it. Safe from any thread; never called on an event loop.
  */
 #ifndef SERVER_BINARY_STORE_H
 #define SERVER_BINARY_STORE_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Small messages in two forms, protobuf and its JSON mapping, as used by Connect clients (Grafana). The code that
- * writes a
- * message names each field once, with its number and its JSON name; the writer's state decides which form is produced.
+ * writes a message names each field once, with its number and its JSON name; the writer's state decides which form is
+ * produced.
  *
  *     dual_begin(w, 1, "flamegraph");  dual_i64(w, 3, "total", 7);  dual_end(w);
  *     dual_list(w, "names");  dual_str(w, 1, NULL, s) ...;  dual_list_end(w);

@@ -4,8 +4,7 @@
  * thread.
  *
  * The caller owns what it passes in (store, auth, workers, loops) and keeps it until front_free(). Further routes
- * (receivers
- * of other protocols, the UI's files, alerts) are mounted before the first request.
+ * (receivers of other protocols, the UI's files, alerts) are mounted before the first request.
  *
  * Rules of admission
  *   - Host must be one of the allowed names (loopback names always are), so that a foreign web page cannot reach the

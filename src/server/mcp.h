@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The Model Context Protocol: lets a coding agent ask why a service is slow. JSON-RPC 2.0; the tools are the questions
- * of
- * query/answer.h, with short instructions for their use. Answers are bounded in size: lists are short by default, and a
- * text that is still too long is cut, with a line that says how to ask for less.
+ * of query/answer.h, with short instructions for their use. Answers are bounded in size: lists are short by default,
+ * and a text that is still too long is cut, with a line that says how to ask for less.
  *
  * The caller provides the transport: a line on stdio (wick mcp) or a POST to /mcp.
  */

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Where names of native frames come from at query time: the files that a tenant uploaded, files from debuginfod, and
- * the
- * debug files of this system (/usr/lib/debug), in this order. The given symbolizer, a separate process, reads them.
+ * the debug files of this system (/usr/lib/debug), in this order. The given symbolizer, a separate process, reads them.
  *
  * For each build id that was looked up, the result is remembered, and a failed lookup is not repeated at once.
- * debuginfod
- * is asked in the background: the first query is answered without names.
+ * debuginfod is asked in the background: the first query is answered without names.
  */
 #ifndef SERVER_NAME_SOURCE_H
 #define SERVER_NAME_SOURCE_H

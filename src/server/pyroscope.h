@@ -2,8 +2,7 @@
 /*
  * The querier of Pyroscope as Grafana's data source and Profiles Drilldown call it: querier.v1.QuerierService over
  * Connect, in JSON and protobuf, and the older /pyroscope/render. Requests are translated into the questions of
- * query.h;
- * this code does not look at data itself.
+ * query.h; this code does not look at data itself.
  *
  * Names: Pyroscope's labels have underscores, ours have dots (service_name, service.name); its types are five-part ids.
  * Times are milliseconds. Labels that start with "__" are Pyroscope's own; only __profile_type__ has a meaning here.

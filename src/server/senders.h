@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The list of senders: a sink in front of the store that counts what passes, per tenant and sender. A sender is
- * identified
- * by its resource and scope: service, version, host, process, and the library that made the profiles.
+ * identified by its resource and scope: service, version, host, process, and the library that made the profiles.
  *
  * Rates are means over about two minutes. What wick's own senders report about themselves in attributes of their
- * profiles
- * (wick.rate, wick.lost, wick.cpu_ns, wick.governor) is kept as last reported. The table is bounded: the sender that
- * has
- * been silent for the longest is removed first. Any thread.
+ * profiles (wick.rate, wick.lost, wick.cpu_ns, wick.governor) is kept as last reported. The table is bounded: the
+ * sender that has been silent for the longest is removed first. Any thread.
  */
 #ifndef SERVER_SENDERS_H
 #define SERVER_SENDERS_H

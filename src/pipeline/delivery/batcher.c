@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Collects work and merges its batches: see batcher.h. The members are kept as they came and merged in one go when they are
- * handed on, so that a failure in the middle of a merge leaves all of them untouched.
+ * Collects work and merges its batches: see batcher.h. The members are kept as they are and merged in one step when
+ * they are passed on, so that a failure in the middle of a merge leaves all of them untouched.
  */
 #include "pipeline/delivery/batcher.h"
 
@@ -95,7 +95,7 @@ void batcher_parts_free(struct batch **parts, uint32_t n)
     mem_free(parts);
 }
 
-/* All batches of the list as one; a single one is handed on as it is. */
+/* Merges all batches of the list into one; a single one is passed on as it is. */
 static int merge(struct work *list, struct batch **ret, struct err *e)
 {
     _cleanup_(builder_freep) struct builder *bl = NULL;
@@ -111,7 +111,7 @@ static int merge(struct work *list, struct batch **ret, struct err *e)
     return r < 0 ? r : builder_finish(bl, ret, e);
 }
 
-/* [from, from + n) of x as a batch of its own. */
+/* Copies [from, from + n) of x into a batch of its own. */
 static int cut(const struct batch *x, uint32_t from, uint32_t n, struct batch **ret, struct err *e)
 {
     _cleanup_(builder_freep) struct builder *bl = NULL;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See blob.h. The requests of all three signals have one shape:
+ * Requests that are passed through without being decoded, and counting their items. See blob.h. The requests of all
+ * three signals have one shape:
  *
  *     request  { 1: resource_x[] }      resource_x { 2: scope_x[] }      scope_x { 2: item[] }
  *
- * except that the items of metrics are metrics, each with data points in one of five kinds (fields 5, 7, 9, 10, 11, whose
- * field 1 is a point); the Collector counts points.
+ * except that the items of metrics are metrics, each with data points in one of five kinds (fields 5, 7, 9, 10, 11,
+ * whose field 1 is a point); the Collector counts points.
  */
 #include "pipeline/delivery/blob.h"
 
@@ -45,7 +46,7 @@ void blob_unref(struct blob *b)
     mem_free(b);
 }
 
-/* How many length-delimited fields lie at the end of this path of field numbers. -EINVAL when malformed. */
+/* Counts the length-delimited fields at the end of this path of field numbers. -EINVAL if malformed. */
 static int count_level(const uint8_t *p, const uint8_t *end, const uint32_t *path, int depth, uint64_t *sum)
 {
     while (p < end) {

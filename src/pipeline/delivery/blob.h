@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The signals, and requests of those that wick does not look into: an encoded OTLP export request, reference-counted and
- * immutable, with a sink of its own. What sink.h says about consuming and acknowledging holds here too.
+ * The signals, and requests of those that wick does not decode: an encoded OTLP export request, reference-counted and
+ * immutable, with a sink of its own. The rules of sink.h for consuming and acknowledging apply here too.
  */
 #ifndef PIPELINE_BLOB_H
 #define PIPELINE_BLOB_H
@@ -15,7 +15,7 @@
 enum signal { SIGNAL_PROFILES, SIGNAL_TRACES, SIGNAL_METRICS, SIGNAL_LOGS, SIGNALS };
 
 extern const char *const signal_names[SIGNALS]; /* "profiles" ... */
-/* What is counted in metrics: "profile_samples", "spans", "metric_points", "log_records". */
+/* The names of the counted items in metrics: "profile_samples", "spans", "metric_points", "log_records". */
 extern const char *const signal_items[SIGNALS];
 
 struct blob {
@@ -27,13 +27,13 @@ struct blob {
     char *p;
 };
 
-/* Takes the buffer's memory over (in is empty then); on failure it stays as it was. */
+/* Takes ownership of the buffer's memory (in is empty then); on failure in is unchanged. */
 int blob_new(enum signal signal, bool json, struct buf *in, struct blob **ret);
 struct blob *blob_ref(struct blob *b);
 void blob_unref(struct blob *b);
 DEFINE_CLEANUP(struct blob *, blob_unref)
-/* Checks that protobuf bytes are a request of this signal's shape (resource > scope > item, lengths that add up), and
- * counts the items. -EINVAL. */
+/* Checks that protobuf bytes have the shape of a request of this signal (resource > scope > item, consistent lengths),
+ * and counts the items. -EINVAL. */
 int blob_count(enum signal signal, const void *p, size_t n, uint32_t *ret_items);
 
 struct blob_sink {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The queue of a sender, in memory (memory_queue.c) or on disk (log_queue.c). What it promises with an acknowledgement:
+ * The queue of a sender, in memory (memory_queue.c) or on disk (log_queue.c). What its acknowledgement guarantees:
  *
  *   memory   the parcel is queued; or sent, with wait_for_result or without a queue
  *   log      the parcel is written; it is read again, also after a restart, until its sending has ended
@@ -15,16 +15,17 @@ struct delivery_queue;
 
 struct delivery_queue_ops {
     int (*start)(struct delivery_queue *q, struct err *e);
-    /* From any thread: takes the parcel and sees to its acknowledgement. -ENOSPC full, -EAGAIN busy, -ESHUTDOWN: the parcel
-     * stays the caller's. */
+    /* From any thread: takes the parcel and acknowledges it. -ENOSPC full, -EAGAIN busy, -ESHUTDOWN: the caller keeps
+     * the parcel. */
     int (*put)(struct delivery_queue *q, struct parcel *p);
-    /* Loop thread: 1 and the next parcel, 0 when there is none, or a negative errno: ask again later. */
+    /* Loop thread: returns 1 and the next parcel, 0 if there is none, or a negative errno: try again later. */
     int (*take)(struct delivery_queue *q, struct parcel **ret, struct err *e);
-    /* Returns when all that was put is in the queue; put fails from here on. */
+    /* Returns when everything that was put is in the queue; put fails from here on. */
     void (*close)(struct delivery_queue *q);
-    /* Loop thread: the sender drains. A log gives out no more, and keeps what ends in a way that could be retried. */
+    /* Loop thread: the sender drains. A log returns no more parcels, and keeps those that fail with a retryable
+     * error. */
     void (*drain)(struct delivery_queue *q);
-    int64_t (*size)(struct delivery_queue *q); /* any thread; by the sizer, a log in records */
+    int64_t (*size)(struct delivery_queue *q); /* any thread; in units of the sizer, a log in records */
     void (*free)(struct delivery_queue *q);    /* fails what a memory queue still holds */
 };
 
@@ -40,10 +41,10 @@ int memory_queue_new(const struct queue_config *c, struct delivery_queue **ret);
 
 struct log_queue_args {
     const struct queue_config *config;
-    struct qlog *log; /* the queue's, on success */
+    struct qlog *log; /* owned by the queue, on success */
     const struct sender_ops *ops;
     void *ops_arg;
-    bool json; /* what ops.encode makes */
+    bool json; /* the encoding of ops.encode */
     const char *id;
     struct metric *enqueue_failed;
 };

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The sending queue on disk. A writer thread encodes parcels, appends a group of them to the log with one write, and then
- * acknowledges all of them. The sender's loop reads records in order; each becomes a parcel whose acknowledgement is the
- * record's own. A record stays on the list of open ones until it is completed, and the log is released up to the oldest of
- * these. While the sender drains, a record whose parcel, or any part of it, could have been retried stays open for good:
- * it is read again after the next start.
+ * The sending queue on disk. A writer thread encodes parcels, appends a group of them to the log with one write, and
+ * then acknowledges all of them. The sender's loop reads records in order; each becomes a parcel whose acknowledgement
+ * belongs to the record. A record stays on the list of open records until it is completed, and the log is released up
+ * to the oldest open one. While the sender drains, a record whose parcel, or any part of it, failed with a retryable
+ * error stays open: it is read again after the next start.
  */
 #include <errno.h>
 
@@ -21,7 +21,7 @@ enum { WRITER_LIMIT = 64 << 20, WRITE_AT = 4 << 20 };
 struct record {
     struct ack ack;
     struct log_queue *q;
-    struct record *next, **prev; /* of the open ones, in the order of seq */
+    struct record *next, **prev; /* list of open records, in the order of seq */
     uint64_t seq;
     uint32_t items;
 };
@@ -31,12 +31,12 @@ struct log_queue {
     struct log_queue_args a;
     struct qlog *log;
     struct worker writer;
-    struct work *unwritten; /* of the writer: put, not committed */
-    /* the loop's */
+    struct work *unwritten; /* the writer's: put, but not committed */
+    /* used by the loop's thread */
     struct record *open, **last;
-    uint64_t first_seq; /* of this run: older records are not in items */
+    uint64_t first_seq; /* of this run; older records are not counted in items */
     bool draining;
-    _Atomic int64_t items; /* written and not completed, for the sizer "items" */
+    _Atomic int64_t items; /* written but not completed, for the sizer "items" */
     struct log_limit limit;
 };
 
@@ -63,7 +63,7 @@ static void refuse(struct log_queue *q, struct parcel *p, int r, const struct er
     parcel_free(p);
 }
 
-/* Everything put so far is written, then acknowledged. */
+/* Writes everything that was put so far, then acknowledges it. */
 static void commit(struct log_queue *q)
 {
     struct err e = {0};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The sending queue in memory: a list under a mutex that is held for a few instructions. Without `wait_for_result` a parcel
- * is acknowledged when it is queued; its ack is taken out before another thread can see it.
+ * The sending queue in memory: a list under a mutex that is held for a few instructions. Without `wait_for_result` a
+ * parcel is acknowledged when it is queued; its ack is removed from it before another thread can see it.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -13,7 +13,7 @@ struct memory_queue {
     struct delivery_queue base;
     pthread_mutex_t lock;
     struct queue_item *first, **last;
-    int64_t queued, capacity; /* by the sizer */
+    int64_t queued, capacity; /* in units of the sizer */
     bool ack_when_queued, block, closed;
 };
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Parcels: decoding what comes from a log, encoding what goes to a peer, cutting what is too large for one request. */
+/* Parcels: decodes what is read from a log, encodes what is sent to a peer, and splits what is too large for one
+ * request. */
 #include "pipeline/delivery/parcel.h"
 
 #include <errno.h>
@@ -80,7 +81,7 @@ static int add_piece(struct parcel *p, struct buf *body, uint32_t items)
 static int encode_part(struct parcel *p, const struct batch *x, uint32_t from, uint32_t n,
                        const struct parcel_encoding *c, struct err *e);
 
-/* Cuts x into as many parts as its size calls for; a part that is still too large is cut again. */
+/* Splits x into as many parts as its size requires; a part that is still too large is split again. */
 static int split(struct parcel *p, const struct batch *x, uint32_t from, uint32_t n, size_t size,
                  const struct parcel_encoding *c, struct err *e)
 {
@@ -130,7 +131,7 @@ static int encode_batch(struct parcel *p, const struct batch *x, const struct pa
     return add_piece(p, &body, x->n_samples);
 }
 
-/* Bytes that are too large for one request: decoded and cut. What cannot be decoded is sent as it is. */
+/* Splits a body that is too large for one request, after decoding it. If it cannot be decoded, it is sent as it is. */
 static int resplit(struct parcel *p, const struct parcel_encoding *c, struct err *e)
 {
     _cleanup_(batch_unrefp) struct batch *b = NULL;
@@ -157,7 +158,7 @@ int parcel_encode(struct parcel *p, const struct parcel_encoding *c, struct err 
         p->json = c->json;
         r = encode_batch(p, p->work.batch, c, e);
         if (r == 0)
-            batch_unref(TAKE(p->work.batch)); /* from here on the bytes are all that is needed */
+            batch_unref(TAKE(p->work.batch)); /* from here on only the bytes are needed */
     } else if (p->work.blob) {
         p->json = p->work.blob->json;
         one_piece(p, (struct str){p->work.blob->p, (uint32_t) p->work.blob->n});

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The queue's log: opening, appending, reading, releasing. See qlog.h for the format and qlog_scan.c for finding records.
- * The mutex guards the list of segments and their committed sizes; file I/O of appends is done outside of it, by the only
- * writer.
+ * The queue's log: opening, appending, reading, releasing. See qlog.h for the format and qlog_scan.c for finding
+ * records. The mutex protects the list of segments and their committed sizes; the only writer does the file I/O of
+ * appends without holding it.
  */
 #include "pipeline/delivery/qlog.h"
 
@@ -30,21 +30,21 @@ struct qlog {
     int dir, lock_fd, cursor_fd;
     struct qlog_segment *segments; /* oldest first; the last one grows */
     size_t n, cap;
-    uint64_t next_seq;  /* of the next record put */
+    uint64_t next_seq;  /* of the next record to be put */
     uint64_t committed; /* next_seq as the reader sees it */
     uint64_t released;
     uint64_t bytes, lost;
-    /* the writer's */
+    /* used by the writer */
     struct buf pending; /* records not yet written */
     uint64_t pending_records;
-    bool seal; /* the last segment takes no more */
-    /* the reader's */
+    bool seal; /* nothing more may be appended to the last segment */
+    /* used by the reader */
     uint64_t read_segment; /* its first seq */
     struct qlog_place place;
     unsigned read_errors;
 };
 
-/* Counts lost records and reports the place. */
+/* Counts lost records and reports where they were. */
 static void damage(struct qlog *q, uint64_t records, const char *fmt, ...) _printf_(3, 4);
 
 static void damage(struct qlog *q, uint64_t records, const char *fmt, ...)
@@ -96,7 +96,7 @@ static void bound_lost(int lost)
         fd_unlink(lost, names[i]);
 }
 
-/* Moves a segment with damage aside; it stays where it is when that fails. */
+/* Moves a damaged segment to lost/; if that fails, it stays where it is. */
 static void quarantine(struct qlog *q, const char *name)
 {
     _cleanup_(fd_closep) int lost = -1;
@@ -131,7 +131,7 @@ static int create_segment(struct qlog *q, const char *name)
     char head[QLOG_HEADER];
     int fd = fd_open(q->dir, name, O_RDWR | O_CREAT | O_EXCL, 0600), r;
 
-    if (fd == -EEXIST) { /* never overwritten */
+    if (fd == -EEXIST) { /* never overwrite it */
         quarantine(q, name);
         fd = fd_open(q->dir, name, O_RDWR | O_CREAT | O_EXCL, 0600);
     }
@@ -152,7 +152,8 @@ static int create_segment(struct qlog *q, const char *name)
     return fd;
 }
 
-/* Makes the segment that takes the next records. It replaces a last one that is still empty, whose name it has. */
+/* Creates the segment for the next records. It replaces the last one if that is still empty, and so has the same
+ * name. */
 static int new_segment(struct qlog *q, struct err *e)
 {
     struct qlog_segment s = {.first = q->next_seq, .size = QLOG_HEADER};
@@ -165,13 +166,13 @@ static int new_segment(struct qlog *q, struct err *e)
     pthread_mutex_unlock(&q->lock);
     segment_name(q->next_seq, name);
     if (replace)
-        fd_unlink(q->dir, name); /* sealed until there is another one */
+        fd_unlink(q->dir, name); /* sealed until there is a new one */
     s.fd = create_segment(q, name);
     if (s.fd < 0)
         return err_set(e, s.fd, "cannot create queue segment %s: %m", name);
     pthread_mutex_lock(&q->lock);
     if (replace) {
-        fd_close(q->segments[q->n - 1].fd); /* empty: the reader never touches it */
+        fd_close(q->segments[q->n - 1].fd); /* empty, so the reader never uses it */
         q->segments[q->n - 1] = s;
     } else {
         r = add_segment(q, &s);
@@ -186,8 +187,8 @@ static int new_segment(struct qlog *q, struct err *e)
     return 0;
 }
 
-/* The seq after the last record of a log whose last segment this is. What cannot be read counts as as many records as fit
- * into it, so that no seq is given out twice. */
+/* The seq after the last record of a log whose last segment this is. An unreadable part counts as the largest number of
+ * records that fit into it, so that no seq is used twice. */
 static int find_next_seq(struct qlog *q, const struct qlog_segment *s)
 {
     _cleanup_(buf_done) struct buf b = BUF_INIT;
@@ -206,7 +207,7 @@ static int find_next_seq(struct qlog *q, const struct qlog_segment *s)
     return 0;
 }
 
-/* 0 also when the segment is set aside, because it cannot be opened or nothing was ever written to it. */
+/* Returns 0 also if the segment is moved aside, because it cannot be opened or nothing was ever written to it. */
 static int open_segment(struct qlog *q, uint64_t first, struct err *e)
 {
     struct qlog_segment s = {.first = first};
@@ -227,7 +228,7 @@ static int open_segment(struct qlog *q, uint64_t first, struct err *e)
         return 0;
     }
     s.size = (uint64_t) st.st_size;
-    if (s.size <= QLOG_HEADER) { /* without a record */
+    if (s.size <= QLOG_HEADER) { /* it has no record */
         q->next_seq = MAX(q->next_seq, first);
         fd_close(s.fd);
         fd_unlink(q->dir, name);
@@ -235,7 +236,7 @@ static int open_segment(struct qlog *q, uint64_t first, struct err *e)
     }
     if (fd_pread_all(s.fd, head, QLOG_HEADER, 0) < 0 || memcmp(head, FILE_MAGIC, 8) != 0 ||
         qlog_get64(head + 8) != first) {
-        s.damaged = true; /* the name says all that the header does */
+        s.damaged = true; /* the name contains everything that the header does */
         damage(q, 0, "queue segment %s: its header is damaged; its records are read all the same", name);
     }
     r = add_segment(q, &s);
@@ -291,10 +292,10 @@ static void write_cursor(struct qlog *q, uint64_t released, uint64_t committed)
     qlog_put32(c + 8, crc32c(0, c, 8));
     qlog_put64(c + 12, committed);
     qlog_put32(c + 20, crc32c(0, c + 12, 8));
-    fd_pwrite_all(q->cursor_fd, c, sizeof c, 0); /* if it fails, some records are sent again after a restart */
+    fd_pwrite_all(q->cursor_fd, c, sizeof c, 0); /* if this fails, some records are sent again after a restart */
 }
 
-/* Whether there was a valid cursor. *ret_committed is 0 when it does not say. */
+/* Returns whether there was a valid cursor. *ret_committed is 0 if the cursor does not contain it. */
 static bool read_cursor(struct qlog *q, uint64_t *ret_committed)
 {
     char c[CURSOR];
@@ -338,7 +339,7 @@ static int open_all(struct qlog *q, const char *path, struct err *e)
     if (r == 0 && q->n)
         r = find_next_seq(q, &q->segments[q->n - 1]);
     if (r == 0)
-        r = new_segment(q, e); /* never behind what another process has written */
+        r = new_segment(q, e); /* never append to what another process has written */
     if (r < 0)
         return r;
     q->committed = q->next_seq;
@@ -419,7 +420,7 @@ size_t qlog_uncommitted(const struct qlog *q)
     return q->pending.n;
 }
 
-/* A copy: the reader removes old segments meanwhile, but never the last. */
+/* A copy, because the reader may remove old segments at the same time, but never the last. */
 static struct qlog_segment last_segment(struct qlog *q)
 {
     struct qlog_segment s;
@@ -449,7 +450,7 @@ static int write_pending(struct qlog *q, struct err *e)
     if (q->o.fsync)
         r = fd_datasync(s.fd);
     if (r < 0) {
-        q->seal = true; /* what the disk has of this write is not known, and another sync would not tell */
+        q->seal = true; /* it is unknown how much of this write is on disk, and another sync would not report it */
         fd_truncate(s.fd, (off_t) s.size);
         return err_set(e, r, "cannot sync the queue's log: %m");
     }
@@ -480,7 +481,7 @@ int qlog_commit(struct qlog *q, struct err *e)
 
 /* --- reading --- */
 
-/* The segment the reader is in, whether it is the last one, and the seq at which it ends. */
+/* The reader's current segment, whether it is the last one, and the seq at which it ends. */
 static void reader_segment(struct qlog *q, struct qlog_segment *ret, bool *ret_last, uint64_t *ret_end)
 {
     size_t i = 0;
@@ -550,7 +551,7 @@ int qlog_read(struct qlog *q, struct qlog_entry *ret, struct buf *b, struct err 
             next_segment(q, end);
             continue;
         }
-        if (f.seq < q->released) /* done before a restart */
+        if (f.seq < q->released) /* completed before a restart */
             continue;
         *ret = (struct qlog_entry){f.seq, f.kind >> 8, (f.kind & 0xff) == 1};
         return 1;
@@ -562,7 +563,7 @@ uint64_t qlog_read_seq(const struct qlog *q)
     return q->place.seq;
 }
 
-/* Takes the oldest segment out of the list when all of it is released. */
+/* Removes the oldest segment from the list if all of it is released. */
 static bool take_released(struct qlog *q, struct qlog_segment *ret)
 {
     bool found;

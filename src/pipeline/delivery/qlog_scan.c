@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Reads records of a segment one after the other and finds the next whole one after damaged bytes. A record counts only
- * when its magic, its bounds, its seq and its checksum are right, so that bytes inside of a payload that look like a record
- * are taken for one only if they carry a seq that fits; and the work of a search is bounded by a multiple of the segment's
- * size, whatever its bytes are.
+ * if its magic, bounds, seq and checksum are valid, so that bytes inside a payload that look like a record are accepted
+ * as one only if they contain a plausible seq. The work of a search is bounded by a multiple of the segment's size,
+ * whatever its contents are.
  */
 #include "pipeline/delivery/qlog_scan.h"
 
@@ -64,11 +64,11 @@ struct search {
     const struct qlog_segment *s;
     struct buf *b;
     struct qlog_found *found;
-    uint64_t budget; /* bytes that may still be checked */
+    uint64_t budget; /* number of bytes that may still be checked */
     bool read_failed;
 };
 
-/* Reads the head at off. 1 when it may be one of a record within the bounds, else 0. */
+/* Reads the head at off. Returns 1 if it may belong to a record within the bounds, else 0. */
 static int read_head(const struct search *x, uint64_t off, char head[QLOG_RECORD])
 {
     int r;
@@ -81,7 +81,8 @@ static int read_head(const struct search *x, uint64_t off, char head[QLOG_RECORD
     return qlog_get32(head + 4) <= QLOG_RECORD_MAX && x->s->size - off - QLOG_RECORD >= qlog_get32(head + 4);
 }
 
-/* Whether a whole record with a seq of [min, max] begins at off: 1 with its payload in b, 0, or a negative errno. */
+/* Checks whether a whole record with a seq in [min, max] begins at off: 1 with its payload in b, 0, or a negative
+ * errno. */
 static int check(struct search *x, uint64_t off, uint64_t min, uint64_t max)
 {
     char head[QLOG_RECORD];
@@ -109,7 +110,7 @@ static int check(struct search *x, uint64_t off, uint64_t min, uint64_t max)
     return 1;
 }
 
-/* Tries every place in the window [from, from + n) at which the magic stands. */
+/* Tries every position of the window [from, from + n) that holds the magic. */
 static int search_window(struct search *x, const struct qlog_place *p, uint64_t end_seq, uint64_t from, const char *w,
                          size_t n, uint64_t *ret_off)
 {
@@ -126,7 +127,7 @@ static int search_window(struct search *x, const struct qlog_place *p, uint64_t 
     return 0;
 }
 
-/* Looks for the first whole record after p->off: 1 and where it begins, 0 when there is none, or -ENOMEM. */
+/* Searches for the first whole record after p->off: 1 and where it begins, 0 if there is none, or -ENOMEM. */
 static int search(struct search *x, const struct qlog_place *p, uint64_t end_seq, uint64_t *ret_off)
 {
     char w[WINDOW];
@@ -146,12 +147,13 @@ static int search(struct search *x, const struct qlog_place *p, uint64_t end_seq
             r = search_window(x, p, end_seq, from, w, n, ret_off);
         if (r == 1 || r == -ENOMEM)
             return r;
-        from += n > 3 && from + n < x->s->size ? n - 3 : n; /* a magic may lie across the border */
+        from += n > 3 && from + n < x->s->size ? n - 3 : n; /* a magic may cross the border of two windows */
     }
     return 0;
 }
 
-/* After a place without a record: mostly one payload is damaged, and the next record is where the head says. */
+/* Called at a position without a valid record: usually only the payload is damaged, and the next record is where the
+ * head says. */
 static int resync(struct search *x, struct qlog_place *p, uint64_t end_seq, uint64_t *ret_off)
 {
     char head[QLOG_RECORD];

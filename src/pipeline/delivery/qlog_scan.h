@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finding whole records in a segment of the queue's log, also after damaged bytes. Part of qlog; the format is in qlog.h. */
+/* Finds whole records in a segment of the queue's log, also after damaged bytes. Part of qlog; the format is in
+ * qlog.h. */
 #ifndef PIPELINE_QLOG_SCAN_H
 #define PIPELINE_QLOG_SCAN_H
 
@@ -13,7 +14,7 @@ struct qlog_segment {
     uint64_t first; /* seq */
     int fd;
     uint64_t size; /* committed */
-    bool damaged;  /* goes to lost/ instead of being removed */
+    bool damaged;  /* to be moved to lost/ instead of being removed */
 };
 
 /* Where the next record is expected. */
@@ -29,9 +30,9 @@ struct qlog_found {
 };
 
 /*
- * Looks for the next record at or after *p whose seq is below end_seq, and moves *p after it. Within a segment seqs count
- * up by one; what does not is damage. Returns 1 with the payload in b, or 0 at the end of the segment, or -ENOMEM or a read
- * error with *p unchanged. With `salvage` a read error counts as damage: what can be read after it is searched.
+ * Searches for the next record at or after *p whose seq is below end_seq, and moves *p past it. Within a segment seqs
+ * count up by one; anything else is damage. Returns 1 with the payload in b, 0 at the end of the segment, or -ENOMEM or
+ * a read error with *p unchanged. With `salvage`, a read error counts as damage, and the search continues after it.
  */
 int qlog_scan(const struct qlog_segment *s, uint64_t end_seq, bool salvage, struct qlog_place *p, struct buf *b,
               struct qlog_found *ret);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The life of a sender, its intake and its pump: see sender.h. Intake runs on any thread and hands parcels to the queue;
- * everything else is on the loop's thread. The main thread moves the sender from state to state (sender_state.h).
+ * Start and stop of a sender, its intake and its pump: see sender.h. Intake runs on any thread and passes parcels to
+ * the queue; everything else runs on the loop's thread. The main thread moves the sender from state to state
+ * (sender_state.h).
  */
 #include "pipeline/delivery/sender.h"
 
@@ -31,8 +32,8 @@ static int64_t size_of(const struct sender *s, const struct batch *b, const stru
     return 1;
 }
 
-/* What waits in memory waits as bytes (less than half of a batch's memory, and made while it is in the cache), unless
- * batches of it are still to be merged or cut. */
+/* Batches wait in memory in encoded form (less than half of a batch's memory, and encoded while it is in the cache),
+ * unless they must be merged or split later. */
 static void keep_batch(struct sender *s, struct parcel *p, struct batch *b)
 {
     if (!s->queue->persistent && !s->batcher && s->a.queue->enabled) {
@@ -113,7 +114,7 @@ static void set_state(struct sender *s, enum sender_state state)
     pthread_mutex_unlock(&s->lock);
 }
 
-/* Loop thread: leaves a state that the main thread waits in. */
+/* Loop thread: leaves a state that the main thread waits for. */
 static void leave_state(struct sender *s, enum sender_state from, enum sender_state to)
 {
     pthread_mutex_lock(&s->lock);
@@ -124,8 +125,8 @@ static void leave_state(struct sender *s, enum sender_state from, enum sender_st
     pthread_mutex_unlock(&s->lock);
 }
 
-/* Main thread: enters a state, runs its step on the loop, and waits until the loop leaves it. The state then; the same
- * one after STOP_S seconds. */
+/* Main thread: enters a state, runs its step on the loop, and waits until the loop leaves it. Returns the state
+ * afterwards, which is still the same one if STOP_S seconds have passed. */
 static enum sender_state step(struct sender *s, enum sender_state state, void (*run)(struct loop_call *c))
 {
     struct timespec t;
@@ -147,7 +148,7 @@ static enum sender_state step(struct sender *s, enum sender_state state, void (*
 
 /* --- the pump --- */
 
-/* One parcel out of the queue and on its way. False when there is none, or none now. */
+/* Takes one parcel out of the queue and starts to send or collect it. False if there is none at present. */
 static bool take_one(struct sender *s)
 {
     struct parcel *p = NULL;
@@ -220,7 +221,7 @@ static void open_on_loop(struct loop_call *c)
         sender_pump(s);
 }
 
-/* What was collected out of a log goes back to it: its records are still open. */
+/* Returns collected parcels of a log to it: their records are still open. */
 static void give_back_collected(struct sender *s)
 {
     struct work *w = s->batcher ? batcher_take(s->batcher) : NULL;
@@ -255,7 +256,7 @@ static void close_on_loop(struct loop_call *c)
     s->queue->ops->drain(s->queue);
     for (struct parcel *p = s->active; p; p = next) {
         next = p->next;
-        if (p->state != PARCEL_SENDING) /* the transport answers these when it closes */
+        if (p->state != PARCEL_SENDING) /* the transport reports the result of these when it closes */
             sender_give_back(s, p, "shutting down");
     }
     loop_timer_cancel(&s->flush_timer);

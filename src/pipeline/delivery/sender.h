@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What every network exporter shares: a sending queue in memory or on disk, batching after it, cutting below a peer's limit,
- * retries with growing pauses, and a drain at the end. The exporter brings two functions: how to encode and how to send one
- * request. There is one sender per exporter and signal, on an event loop thread of its own.
+ * What every network exporter shares: a sending queue in memory or on disk, batching after it, splitting to a peer's
+ * limit, retries with growing pauses, and a drain at the end. The exporter provides two functions: how to encode and
+ * how to send one request. There is one sender per exporter and signal, on an event loop thread of its own.
  *
  *   intake ──> queue: memory ──────────────┐
  *                     log on disk ──ack────┴──> [batch] ──> up to num_consumers parcels ──> send, retry
  *
- * An acknowledgement is completed when the memory queue has taken the batch (or when it is sent, with wait_for_result), when
- * the log is written, or, without a queue, when the batch is sent. docs/internals/sending-queue.md.
+ * An acknowledgement is completed when the memory queue has taken the batch (or when it is sent, with wait_for_result),
+ * when the log is written, or, without a queue, when the batch is sent. See docs/internals/sending-queue.md.
  */
 #ifndef PIPELINE_SENDER_H
 #define PIPELINE_SENDER_H
@@ -52,13 +52,13 @@ struct send_request {
     bool json;
     uint32_t items;
     int64_t timeout; /* ns */
-    void *user;      /* the exporter's */
+    void *user;      /* owned by the exporter */
 };
 
 struct sender_ops {
-    /* Any thread: profiles as the body of a request. */
+    /* Any thread: encodes profiles as the body of a request. */
     int (*encode)(void *arg, const struct batch *b, struct buf *out, struct err *e);
-    /* Loop thread: starts sending. Ends in exactly one sender_sent() on the loop thread, at once or later. */
+    /* Loop thread: starts sending. Must result in exactly one sender_sent() on the loop thread, at once or later. */
     void (*send)(void *arg, struct send_request *rq);
     /* Loop thread, before the first and after the last send; either may be NULL. */
     int (*open)(void *arg, struct loop *l, struct err *e);
@@ -71,14 +71,15 @@ struct sender_args {
     const struct queue_config *queue;
     int64_t timeout;
     size_t max_body; /* split requests above this; 0: never */
-    bool json;       /* what encode makes */
+    bool json;       /* the encoding of encode */
     const struct sender_ops *ops;
     void *arg;
 };
 
 int sender_new(const struct sender_args *a, struct sender **ret, struct err *e);
 int sender_start(struct sender *s, struct err *e);
-/* Accepts nothing new, sends what it can (a memory queue whole, without waiting for retries), gives up after a while. */
+/* Accepts nothing new, sends what it can (a memory queue completely, without waiting for retries), and gives up after a
+ * while. */
 void sender_stop(struct sender *s);
 void sender_free(struct sender *s);
 struct sink *sender_sink(struct sender *s);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The batching stage of a sender. Collected parcels are merged and perhaps cut into parts. The parts share a bundle: each of
- * them holds its ack, and when the last part has ended the bundle completes the acks of all collected parcels with the worst
- * result. If there is no memory for any of this, the parcels are sent one by one instead: nothing that was accepted depends
- * on an allocation.
+ * The batching stage of a sender. Collected parcels are merged and, if necessary, split into parts. The parts share a
+ * bundle: each of them holds its ack, and when the last part has ended, the bundle completes the acks of all collected
+ * parcels with the worst result. If there is no memory for any of this, the parcels are sent one by one instead:
+ * nothing that was accepted depends on an allocation.
  */
 #include <errno.h>
 
@@ -32,7 +32,7 @@ static void bundle_done(struct ack *a, const struct ack_result *r)
     mem_free(b);
 }
 
-/* A parcel for each part, linked by next. NULL when there is no memory. */
+/* Makes a parcel for each part, linked by next. NULL if there is no memory. */
 static struct parcel *make_parcels(struct batch **parts, uint32_t n)
 {
     struct parcel *list = NULL, *p;
@@ -53,7 +53,7 @@ static struct parcel *make_parcels(struct batch **parts, uint32_t n)
     return list;
 }
 
-/* The list as merged parcels that hold a bundle. NULL when it cannot be done; nothing has changed then. */
+/* Returns the list as merged parcels that hold a bundle. NULL if that is not possible; then nothing has changed. */
 static struct parcel *merge(struct sender *s, struct work *list)
 {
     struct bundle *b = NULL;
@@ -76,7 +76,7 @@ static struct parcel *merge(struct sender *s, struct work *list)
     for (struct parcel *p = first; p; p = p->next)
         p->work.ack = &b->ack;
     for (struct work *w = list; w; w = batcher_next(w))
-        batch_unref(TAKE(w->batch)); /* the parts have it all */
+        batch_unref(TAKE(w->batch)); /* the parts contain all of it */
     return first;
 }
 
@@ -115,7 +115,7 @@ void sender_collect(struct sender *s, struct parcel *p)
     int64_t now = clock_mono();
 
     if (!p->work.batch && (p->work.blob || parcel_decode(p, NULL) < 0)) {
-        sender_ship(s, p); /* as it is */
+        sender_ship(s, p); /* unmerged */
         return;
     }
     if (batcher_must_flush(s->batcher, &p->work))

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The sending stage of a sender: parcels from their first attempt to their end. The pieces of a parcel are sent one after
- * the other; a retry repeats one piece. A piece that the peer refuses for good does not stop the ones after it, and the
- * parcel ends with the worst result of all of them.
+ * The sending stage of a sender: parcels from their first attempt to their end. The pieces of a parcel are sent one
+ * after the other; a retry repeats one piece. A piece that the peer refuses permanently does not stop the ones after
+ * it, and the parcel ends with the worst result of all of them.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -36,7 +36,7 @@ void sender_end(struct sender *s, struct parcel *p, const struct ack_result *r)
     parcel_free(p);
 }
 
-/* Items of the pieces that are not sent yet. */
+/* The items of the pieces that are not sent yet. */
 static uint32_t items_left(const struct parcel *p)
 {
     uint32_t n = 0;
@@ -58,7 +58,7 @@ static void note_dropped(struct sender *s, uint32_t items, const char *message, 
                   message, *why ? "; " : "", why);
 }
 
-/* Ends with what is left unsent. */
+/* Ends the parcel and counts what was not sent as dropped. */
 static void drop(struct sender *s, struct parcel *p, const struct ack_result *r, const char *why)
 {
     struct ack_result worst = p->worst;
@@ -94,7 +94,7 @@ static void retry_fire(struct loop_timer *t)
     sender_pump(s);
 }
 
-/* splitmix64, as a number of [0, 1). */
+/* splitmix64, as a number in [0, 1). */
 static double next_random(struct sender *s)
 {
     uint64_t z = s->random += 0x9e3779b97f4a7c15u;
@@ -117,7 +117,7 @@ static int64_t next_pause(struct sender *s, struct parcel *p, int64_t told)
     return MAX((int64_t) pause, told);
 }
 
-/* After a failure that may pass: pauses, or ends the parcel when it must not be tried again. */
+/* After a retryable failure: pauses, or ends the parcel if it must not be tried again. */
 static void retry(struct sender *s, struct parcel *p, const struct ack_result *r)
 {
     int64_t now = clock_mono(), pause = next_pause(s, p, r->retry_ns);
@@ -142,7 +142,7 @@ static void retry(struct sender *s, struct parcel *p, const struct ack_result *r
     loop_timer_set(s->loop, &p->timer, now + pause);
 }
 
-/* Notes the result of a piece. Whether the next one is to be sent. */
+/* Records the result of a piece. Returns whether the next one is to be sent. */
 static bool piece_done(struct sender *s, struct parcel *p, const struct ack_result *r)
 {
     struct parcel_piece *x = &p->pieces[p->at];
@@ -167,7 +167,7 @@ static bool piece_done(struct sender *s, struct parcel *p, const struct ack_resu
     return false;
 }
 
-/* Sends pieces while their answers come at once. */
+/* Sends pieces for as long as their results are available at once. */
 static void send_pieces(struct sender *s, struct parcel *p)
 {
     for (bool more = true; more;) {

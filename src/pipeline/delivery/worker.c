@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A thread with a queue of work: see worker.h. */
+/* A thread with a bounded queue of work, and waiting for an acknowledgement. See worker.h. */
 #include "pipeline/delivery/worker.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `debug`: tells on stderr what comes: a line per batch (basic), a line per profile too (normal), everything (detailed).
- * Other signals: a line per request. Messages beyond the sampling limits are left out, as the Collector does.
+ * `debug`: prints received data to stderr: a line per batch (basic), also a line per profile (normal), or everything
+ * (detailed). Other signals: a line per request. Messages over the sampling limits are omitted, like in the Collector.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -26,7 +26,7 @@ struct debug {
     struct blob_sink blobs;
     struct metric *sent;
     const struct debug_config *config;
-    pthread_mutex_t lock; /* of the sampling state */
+    pthread_mutex_t lock; /* protects the sampling state */
     int64_t second;
     uint64_t seen;
 };

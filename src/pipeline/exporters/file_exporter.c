@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `file`: appends requests to a file from a thread of its own, as the Collector's file exporter does: JSON lines, or
- * protobuf with a length before each (codec/otlp_file.h), each compressed with zstd when asked to. A request is
- * acknowledged when it is written. Rotates by size, and by age when told; old files carry a time in their name.
+ * `file`: appends requests to a file from a thread of its own, like the Collector's file exporter: JSON lines, or
+ * protobuf with a length before each message (codec/otlp_file.h), optionally each compressed with zstd. A request is
+ * acknowledged when it is written. Rotates by size, and by age if configured; the names of old files contain a time.
  */
 #include <ctype.h>
 #include <dirent.h>
@@ -31,7 +31,7 @@ struct rotation_config {
 };
 
 struct file_config {
-    char first; /* offset 0 means "no presence flag" */
+    char first; /* keeps offset 0 free, which means "no presence flag" */
     bool append, create_directory, has_rotation;
     const char *path;
     int format, compression;
@@ -47,7 +47,7 @@ struct file_exporter {
     struct metric *sent, *failed;
     int fd;
     uint64_t size;
-    int64_t opened, rotated; /* wall clock; rotated: the time in the last full file's name */
+    int64_t opened, rotated; /* wall clock; rotated: the time in the name of the last rotated file */
 };
 
 static const char *const formats[] = {"json", "proto", NULL}, *const compressions[] = {"", "none", "zstd", NULL};
@@ -97,7 +97,7 @@ static int by_name(const void *a, const void *b)
     return strcmp(*(char *const *) a, *(char *const *) b);
 }
 
-/* Whether a name is that of a full file: STEM-2006-01-02T15-04-05.000SUFFIX. */
+/* True for the name of a rotated file: STEM-2006-01-02T15-04-05.000SUFFIX. */
 static bool is_backup(const char *name, struct str stem, const char *suffix)
 {
     static const char form[] = "-dddd-dd-ddTdd-dd-dd.ddd";
@@ -112,7 +112,7 @@ static bool is_backup(const char *name, struct str stem, const char *suffix)
     return true;
 }
 
-/* Removes the oldest full files beyond max_backups. stem: the path without its suffix. */
+/* Removes the oldest rotated files over max_backups. stem: the path without its suffix. */
 static void remove_old(struct file_exporter *f, struct str stem, const char *suffix)
 {
     ptrdiff_t slash = -1;
@@ -147,11 +147,11 @@ static void remove_old(struct file_exporter *f, struct str stem, const char *suf
         closedir(d);
 }
 
-/* The full file gets a time in its name, and a new one begins. */
+/* Renames the full file to a name with a time, and starts a new one. */
 static int rotate(struct file_exporter *f, struct err *e)
 {
     const struct file_config *c = f->config;
-    int64_t wall = clock_wall(), now = MAX(f->rotated + NS_PER_MS, wall); /* no two files get one name */
+    int64_t wall = clock_wall(), now = MAX(f->rotated + NS_PER_MS, wall); /* no two files may have the same name */
     time_t t = (time_t) (now / NS_PER_S);
     char stamp[40], name[4200];
     const char *dot = strrchr(c->path, '.'), *slash = strrchr(c->path, '/');
@@ -188,7 +188,7 @@ static bool must_rotate(const struct file_exporter *f, size_t more)
            (c->max_days && clock_wall() - f->opened > c->max_days * 86400 * NS_PER_S);
 }
 
-/* One request in the file's form. */
+/* Encodes one request in the file's format. */
 static int encode(const struct file_config *c, const struct work *w, struct buf *out, struct err *e)
 {
     _cleanup_(buf_done) struct buf plain = BUF_INIT, packed = BUF_INIT;
@@ -316,7 +316,7 @@ static int create(const struct component_args *args, struct instance **ret, stru
     return 0;
 }
 
-/* Written before it is acknowledged: a `batch` need not hold it back. */
+/* A request is written before it is acknowledged, so a `batch` before it need not hold data back. */
 const struct component component_file_exporter = {
     .kind = COMPONENT_EXPORTER,
     .name = "file",

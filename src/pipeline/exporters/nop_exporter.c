@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `nop`, both ends: an exporter that takes everything and a receiver that brings nothing. */
+/* `nop`, as exporter and receiver: an exporter that discards everything and a receiver that produces nothing. */
 #include <errno.h>
 
 #include "base/mem.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* OTLP requests to a peer over gRPC or HTTP, and what their answers mean: the transport of the otlp exporters. */
+/* Sends OTLP requests to a peer over gRPC or HTTP and interprets the responses: the transport of the otlp exporters.
+ * See otlp_client.h. */
 #include "pipeline/exporters/otlp_client.h"
 
 #include <errno.h>
@@ -30,7 +31,7 @@ struct otlp_client {
     struct tls_context *tls;
     struct tls_reload reload;
     struct client *client;
-    struct http_header *fixed; /* of every request */
+    struct http_header *fixed; /* sent with every request */
     size_t n_fixed;
     struct arena arena;
 };
@@ -46,7 +47,7 @@ struct attempt {
 
 /* --- endpoints --- */
 
-/* The Collector's forms: URL, host:port, dns:///host:port, unix:///path. Without a scheme TLS decides. */
+/* The Collector's forms: URL, host:port, dns:///host:port, unix:///path. Without a scheme, the TLS setting decides. */
 static int make_url(const char *endpoint, bool insecure, bool grpc, char *out, size_t n, struct err *e)
 {
     const char *host = endpoint;
@@ -78,7 +79,7 @@ int otlp_endpoint_check(const char *endpoint, bool grpc, struct err *e)
     return make_url(endpoint, true, grpc, url, sizeof url, e);
 }
 
-/* --- making it --- */
+/* --- creation --- */
 
 static int add_fixed(struct otlp_client *c, const char *name, const char *value, struct err *e)
 {
@@ -218,7 +219,7 @@ static enum sink_status status_of(enum grpc_code code)
     }
 }
 
-/* ExportXServiceResponse {1 partial_success {1 rejected, 2 error_message}}. A malformed answer changes nothing. */
+/* ExportXServiceResponse {1 partial_success {1 rejected, 2 error_message}}. A malformed response is ignored. */
 void otlp_read_partial(struct str m, struct ack_result *ret)
 {
     const uint8_t *p = (const uint8_t *) (m.n ? m.p : ""), *end = p + m.n;

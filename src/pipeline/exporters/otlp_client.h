@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The sending half of OTLP, shared by the exporters `otlp` (gRPC) and `otlphttp`: one client on the sender's loop, requests
- * framed and compressed, answers turned into results that say whether to try again.
+ * The sending half of OTLP, shared by the exporters `otlp` (gRPC) and `otlphttp`: one client on the sender's loop. It
+ * frames and compresses requests, and translates responses into results that say whether to retry.
  */
 #ifndef PIPELINE_OTLP_CLIENT_H
 #define PIPELINE_OTLP_CLIENT_H
@@ -36,16 +36,16 @@ struct otlp_client_options {
 
 struct otlp_client;
 
-/* Reads certificates and checks the endpoint. Strings of o must outlive it. */
+/* Reads certificates and checks the endpoint. The strings of o must outlive the client. */
 int otlp_client_new(const struct otlp_client_options *o, struct otlp_client **ret, struct err *e);
 void otlp_client_free(struct otlp_client *c);
 /* For struct sender; arg is the struct otlp_client. */
 extern const struct sender_ops otlp_client_ops;
 
-/* Reads the protobuf answer of a successful export: rejected items and the peer's message. */
+/* Reads the protobuf response of a successful export: rejected items and the peer's message. */
 void otlp_read_partial(struct str m, struct ack_result *ret);
 
-/* Checks an endpoint while validating. */
+/* Checks an endpoint during validation. */
 int otlp_endpoint_check(const char *endpoint, bool grpc, struct err *e);
 
 #endif

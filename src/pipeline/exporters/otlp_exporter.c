@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `otlp` (also otlp_grpc) and `otlphttp` (also otlp_http): OTLP to a peer, over gRPC or HTTP. */
+/* `otlp` (also otlp_grpc) and `otlphttp` (also otlp_http): sends OTLP to a peer, over gRPC or HTTP. */
 #include <errno.h>
 #include <stdio.h>
 
@@ -9,8 +9,8 @@
 #include "pipeline/exporters/otlp_client.h"
 #include "pipeline/graph/host.h"
 
-/* Below the 4 MiB that gRPC receivers take by default, with room for what peers count differently. libdeflate's level 1
- * makes requests some 6 % larger than Go's gzip does, at a fifth of its time. */
+/* Below the 4 MiB that gRPC receivers accept by default, with a margin for peers that count differently. libdeflate's
+ * level 1 makes requests some 6 % larger than Go's gzip does, in a fifth of its time. */
 enum { GRPC_BODY_MAX = (4 << 20) - (64 << 10), HTTP_BODY_MAX = 16 << 20, GZIP_LEVEL = 1 };
 
 struct compression_params {
@@ -29,7 +29,7 @@ struct otlp_config {
     int64_t timeout, max_request_bytes;
     struct retry_config retry;
     struct queue_config queue;
-    const char *endpoints[SIGNALS]; /* HTTP: own URLs */
+    const char *endpoints[SIGNALS]; /* HTTP: URLs of single signals */
 };
 
 struct otlp_exporter {
@@ -150,7 +150,7 @@ static void free_instance(struct instance *i)
     mem_free(x);
 }
 
-/* HTTP: a URL of the signal's own is used as it is; the common one gets the signal's path behind it. */
+/* HTTP: a URL for the signal is used as it is; to the common one the signal's path is appended. */
 static int http_target(struct otlp_exporter *x, const struct otlp_config *c, enum signal signal,
                        struct otlp_client_options *o, struct err *e)
 {

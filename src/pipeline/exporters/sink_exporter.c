@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `sink`: hands batches to what the program injected (host.sink), such as a store. */
+/* `sink`: passes batches to the sink that the program provides (host.sink), such as a store. */
 #include <errno.h>
 
 #include "base/mem.h"

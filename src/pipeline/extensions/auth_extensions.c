@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `bearertokenauth` and `basicauth`, both ends: a client's header, a server's check. Secrets are compared in constant
- * time. A token file is read again when it changes; several tokens may stand in it, one per line.
+ * `bearertokenauth` and `basicauth`, for both sides: a client's header, a server's check. Secrets are compared in
+ * constant time. A token file is read again when it changes; it may hold several tokens, one per line.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -38,7 +38,7 @@ struct auth {
     const struct bearer_config *bearer;
     const struct basic_config *basic;
     pthread_mutex_t lock;
-    struct buf secrets; /* of the file: tokens, or user:password lines */
+    struct buf secrets; /* content of the file: tokens, or user:password lines */
     struct timespec mtime;
     char header[128];
 };
@@ -84,7 +84,7 @@ static bool equal_secret(struct str a, struct str b)
     return !differ && b.n;
 }
 
-/* Reads the file of secrets when it is new. With lock held. */
+/* Reads the file of secrets if it has changed. The lock must be held. */
 static int refresh(struct auth *a, const char *path, struct err *e)
 {
     _cleanup_(buf_done) struct buf b = BUF_INIT;
@@ -97,7 +97,7 @@ static int refresh(struct auth *a, const char *path, struct err *e)
         return 0;
     r = fd_read_file(path, SECRETS_MAX, &b, e);
     if (r < 0)
-        return a->secrets.n ? 0 : r; /* what was read before stays good */
+        return a->secrets.n ? 0 : r; /* what was read before stays valid */
     buf_done(&a->secrets);
     a->secrets = b;
     b = BUF_INIT;
@@ -171,7 +171,7 @@ static int bearer_value(struct instance *i, struct buf *out, struct err *e)
 
 /* --- basic --- */
 
-/* The bytes behind "Basic ": user:password. */
+/* The decoded value after "Basic ": user:password. */
 static int basic_pair(struct str value, struct buf *ret)
 {
     value = str_trim(value);
@@ -237,7 +237,7 @@ static int basic_value(struct instance *i, struct buf *out, struct err *e)
         r = put_text(&pair, c->password, c->password_file, e);
     buf_puts(out, "Basic ");
     grpc_base64_encode(out, buf_str(&pair));
-    for (size_t n = pair.n; n % 3; n++) /* HTTP wants the padding */
+    for (size_t n = pair.n; n % 3; n++) /* HTTP requires the padding */
         buf_putc(out, '=');
     return r < 0 ? r : buf_error(out);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See component.h. */
+/* The table of all components, and finding one by name. See component.h. */
 #include "pipeline/graph/component.h"
 
 #define COMPONENT(name) extern const struct component component_##name;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a receiver, processor, exporter or extension is: a struct of functions with a name, a line of help and an option
- * table, and one word in components.h. Everything that moves between them is a batch on a sink (model/sink.h); signals
- * other than profiles are passed through as opaque requests on a blob_sink (blob.h).
+ * table, and one word in components.h. Everything that is passed between them is a batch on a sink (model/sink.h);
+ * signals other than profiles are passed through as opaque requests on a blob_sink (blob.h).
  *
- * Life of an instance: create (config is parsed and checked; nothing outside is touched), start (ports open, threads
- * run), stop (takes nothing new, hands on what it holds, returns when done; upstream is stopped before), free.
- * create, start, stop and free are called on the main thread. consume may come from any thread.
+ * Life cycle of an instance: create (config is parsed and checked; nothing outside is touched), start (ports open,
+ * threads run), stop (accepts nothing new, passes on what it holds, returns when done; upstream is stopped before),
+ * free. create, start, stop and free are called on the main thread. consume may be called from any thread.
  */
 #ifndef PIPELINE_COMPONENT_H
 #define PIPELINE_COMPONENT_H
@@ -35,20 +35,20 @@ struct component_args {
     const void *config; /* of type->config_size, parsed and checked */
     enum signal signal; /* processors and exporters have one instance per signal */
     const char *pipeline;
-    struct sink *next;                     /* receivers, processors: where profiles go; NULL when in no such pipeline */
+    struct sink *next;                     /* receivers, processors: where profiles go; NULL if in no such pipeline */
     struct blob_sink *next_blobs[SIGNALS]; /* the same for the other signals */
-    const struct batch_settings *batch; /* exporters: batch here, for a `batch` that stands before a persistent queue */
+    const struct batch_settings *batch; /* exporters: batch here, in place of a `batch` before a persistent queue */
 };
 
 struct component {
     enum component_kind kind;
     const char *name;
-    const char *const *aliases; /* other names of it, NULL-terminated, or NULL */
+    const char *const *aliases; /* alternative names, NULL-terminated, or NULL */
     const char *help;
     unsigned signals; /* 1 << SIGNAL_x */
     const struct option *options;
     size_t config_size;
-    /* What the table cannot say. May be NULL. node is for conf_error(). */
+    /* Checks what the option table cannot express. May be NULL. node is for conf_error(). */
     int (*check)(const void *config, const struct conf_node *node, struct err *e);
     /* Exporters: an acknowledgement means that the data is on disk. May be NULL. */
     bool (*is_persistent)(const void *config);
@@ -59,10 +59,10 @@ struct instance {
     const struct component *type;
     const char *id;
     enum signal signal;
-    struct sink *sink;       /* processors, exporters: where profiles go in */
+    struct sink *sink;       /* processors, exporters: receives profiles */
     struct blob_sink *blobs; /* the same for other signals */
-    const void *api;         /* extensions: what other components find them for (auth.h, storage) */
-    int (*start)(struct instance *i, struct err *e); /* each may be NULL but free */
+    const void *api;         /* extensions: their interface for other components (auth.h, storage.h) */
+    int (*start)(struct instance *i, struct err *e); /* each except free may be NULL */
     void (*stop)(struct instance *i);
     void (*free)(struct instance *i);
 };
@@ -74,7 +74,7 @@ extern const char *const component_kind_names[COMPONENT_KINDS]; /* "receiver" ..
 
 /* Every component, NULL-terminated. */
 extern const struct component *const components[];
-/* By name or alias ("otlp_grpc"); NULL. */
+/* Finds it by name or alias ("otlp_grpc"); NULL if there is none. */
 const struct component *component_find(enum component_kind kind, struct str type);
 /* The known name closest to `type`, or NULL. */
 const char *component_closest(enum component_kind kind, struct str type);

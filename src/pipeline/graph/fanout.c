@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Hands what it gets to several sinks. The branches share the acknowledgement: each holds it once (sink.h), so that the
- * sender learns the worst of their results when the last one is done. Nothing is allocated for a request.
+ * Passes what it receives to several sinks. The branches share the acknowledgement: each holds it once (sink.h), so
+ * that the sender gets the worst of their results when the last one is done. Nothing is allocated per request.
  */
 #include "pipeline/graph/fanout.h"
 
@@ -22,7 +22,7 @@ static void consume(struct sink *s, struct batch *b, const struct sink_context *
     struct fanout *f = container_of(s, struct fanout, sink);
 
     ack_hold(ack, f->n - 1);
-    for (uint32_t i = 0, n = f->n; i < n; i++) /* f may be gone after the last one */
+    for (uint32_t i = 0, n = f->n; i < n; i++) /* f may be freed after the last one */
         sink_consume(f->sinks[i], b, ctx, ack);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One sink that hands to several. The acknowledgement waits for all of them and is the worst. */
+/* One sink that passes data on to several. The acknowledgement waits for all of them and has the worst result. */
 #ifndef PIPELINE_FANOUT_H
 #define PIPELINE_FANOUT_H
 
@@ -7,7 +7,7 @@
 
 struct fanout;
 
-/* Either kind may be empty. The sinks stay their owners'. */
+/* Either kind may be empty. The sinks still belong to their owners. */
 int fanout_new(struct sink *const *sinks, uint32_t n, struct blob_sink *const *blobs, uint32_t n_blobs,
                struct fanout **ret);
 void fanout_free(struct fanout *f);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See flow.h. Built from the far end: exporters, then each pipeline's processors back to front, then receivers. */
+/* Builds, starts and stops the components of a plan, see flow.h. Built from the far end: exporters, then each
+ * pipeline's processors back to front, then receivers. */
 #include "pipeline/graph/flow.h"
 
 #include <errno.h>
@@ -18,7 +19,7 @@ enum { INSTANCES_MAX = 2048 };
 struct flow {
     struct plan *plan;
     struct host host;
-    struct instance *instances[INSTANCES_MAX]; /* in the order of creation: the order of starting */
+    struct instance *instances[INSTANCES_MAX]; /* in the order of creation, which is the order of starting */
     uint32_t n, n_started;
     struct fanout *fanouts[INSTANCES_MAX];
     uint32_t n_fanouts;
@@ -97,7 +98,7 @@ static bool has_persistent(const struct plan_pipeline *pl)
     return false;
 }
 
-/* The settings of `batch` that stand before this exporter, when it has to do their work. */
+/* The settings of the `batch` processors before this exporter, if the exporter does the batching instead of them. */
 static const struct batch_settings *batch_before(struct flow *g, const struct plan_component *exporter,
                                                  enum signal signal)
 {
@@ -168,7 +169,7 @@ static int create_pipeline(struct flow *g, uint32_t index, struct err *e)
         struct instance *x;
 
         if (pl->processors[i]->type == &component_batch_processor && has_persistent(pl))
-            continue; /* the exporters do it, behind their log */
+            continue; /* the exporters do the batching, after their log */
         args.next_blobs[pl->signal] = blobs;
         r = create(g, pl->processors[i], &args, &x, e);
         if (r < 0)
@@ -181,7 +182,7 @@ static int create_pipeline(struct flow *g, uint32_t index, struct err *e)
     return r;
 }
 
-/* All pipelines of this signal that this receiver feeds, as one sink; NULL when there are none. */
+/* All pipelines of this signal that this receiver feeds, as one sink; NULL if there are none. */
 static int receiver_outlet(struct flow *g, const struct plan_component *c, enum signal signal,
                            struct component_args *args)
 {
@@ -274,7 +275,7 @@ static void handle_metrics(void *arg, struct http_request *q)
     http_finish(q);
 }
 
-/* A collector that cannot tell its metrics still collects: a taken port is a warning. */
+/* A collector that cannot serve its metrics still collects: a port in use is only a warning. */
 static void start_metrics(struct flow *g)
 {
     struct listener_options o = {"metrics", g->plan->telemetry.metrics_address, NULL, handle_metrics, g, 0, 0};
@@ -300,8 +301,8 @@ int flow_start(struct flow *g, struct err *e)
     return 0;
 }
 
-/* Data flows from the end of the list to its beginning within each kind: receivers last created, first stopped. The
- * processors of a pipeline were created back to front, so going backwards stops them front to back. */
+/* Within each kind, data flows from the end of the list to its beginning: receivers were created last and are stopped
+ * first. The processors of a pipeline were created back to front, so going backwards stops them front to back. */
 void flow_stop(struct flow *g)
 {
     static const enum component_kind order[] = {COMPONENT_RECEIVER, COMPONENT_PROCESSOR, COMPONENT_EXPORTER,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See listener.h. */
+/* Starts and stops an HTTP server for a component. See listener.h. */
 #include "pipeline/graph/listener.h"
 
 #include "base/clock.h"

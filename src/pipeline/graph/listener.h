@@ -10,7 +10,7 @@ struct host;
 
 struct listener_options {
     const char *id, *address;
-    struct tls_context *tls; /* NULL: plain; must outlive it */
+    struct tls_context *tls; /* NULL: plain; must outlive the server */
     void (*handle)(void *arg, struct http_request *q);
     void *arg;
     size_t max_body;      /* 0: the server's default */
@@ -18,7 +18,7 @@ struct listener_options {
 };
 
 int listener_start(struct host *h, const struct listener_options *o, struct http_server **ret, struct err *e);
-/* Lets requests under way end, then frees; NULL is nothing. */
+/* Lets requests in progress finish, then frees; accepts NULL. */
 void listener_stop(struct http_server *s);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See metrics.h. */
+/* Counters and gauges, and printing them in Prometheus' text format. See metrics.h. */
 #include "pipeline/graph/metrics.h"
 
 #include <errno.h>

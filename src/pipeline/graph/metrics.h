@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Counters and gauges of the pipeline, told in Prometheus' text format under the Collector's own names. A metric is made
- * once (main thread), then changed from any thread.
+ * Counters and gauges of the pipeline, exported in Prometheus' text format under the Collector's own names. A metric is
+ * created once (main thread), then changed from any thread.
  */
 #ifndef PIPELINE_METRICS_H
 #define PIPELINE_METRICS_H
@@ -15,8 +15,8 @@ enum metric_kind { METRIC_COUNTER, METRIC_GAUGE };
 
 struct metric {
     _Atomic int64_t value;
-    double scale;                      /* what is printed is value * scale; 0 counts as 1 */
-    int64_t (*read)(struct metric *m); /* asked when printing, instead of value; may be NULL */
+    double scale;                      /* the printed value is value * scale; 0 counts as 1 */
+    int64_t (*read)(struct metric *m); /* called when printing, instead of value; may be NULL */
     void *arg;                         /* for read */
     const char *name, *help, *labels;  /* labels: name="value",... without braces */
     enum metric_kind kind;
@@ -27,8 +27,8 @@ struct metrics;
 
 int metrics_new(struct metrics **ret);
 void metrics_free(struct metrics *m);
-/* The metric of this name and these labels (printf), made at first use. Never NULL: without memory one that nobody
- * prints. name and help must live for ever. */
+/* The metric with this name and these labels (printf), created at first use. Never NULL: without memory it returns one
+ * that is never printed. name and help must live forever. */
 struct metric *metrics_add(struct metrics *m, enum metric_kind kind, const char *name, const char *help,
                            const char *labels, ...) _printf_(5, 6);
 void metrics_print(struct metrics *m, struct buf *out);

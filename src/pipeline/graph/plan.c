@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See plan.h. Messages follow the Collector's words where people search for them ("references receiver \"x\" which is
- * not configured"), with file:line in front.
+ * Reads a configuration into a plan and checks it, see plan.h. Messages use the Collector's wording where users search
+ * for it ("references receiver \"x\" which is not configured"), preceded by file:line.
  */
 #include "pipeline/graph/plan.h"
 
@@ -24,7 +24,7 @@ void plan_warn(struct plan *p, const char *fmt, ...)
     p->warn(p->warn_arg, text);
 }
 
-/* One warning for each option that is given and has no effect. */
+/* Warns about each option that is given but has no effect. */
 static void warn_ignored(struct plan *p, const char *id, const struct option *table, const struct conf_node *node)
 {
     for (uint32_t i = 0; node && node->kind == CONF_MAP && i < node->n; i++)
@@ -105,7 +105,7 @@ static int read_section(struct plan *p, enum component_kind kind, const struct c
     return 0;
 }
 
-/* Connectors: wick has none. */
+/* Connectors are not supported. */
 static int read_connectors(struct plan *p, const struct conf_node *section, struct err *e)
 {
     for (uint32_t i = 0; section && i < section->n; i++) {
@@ -121,7 +121,7 @@ static int read_connectors(struct plan *p, const struct conf_node *section, stru
 
 /* --- pipelines --- */
 
-/* Whether an id that is not among the components was configured (and skipped under --lenient). */
+/* True if an id that is not among the components was configured (and skipped under --lenient). */
 static bool was_skipped(struct plan *p, enum component_kind kind, struct str id)
 {
     const struct conf_node *root = p->conf->root;

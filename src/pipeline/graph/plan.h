@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A configuration, checked: which components with which options, and which pipelines join them. Nothing runs yet; this is
- * all that `validate` and `print-config` need, and what flow.h starts.
+ * A checked configuration: which components with which options, and which pipelines connect them. Nothing runs yet;
+ * this is all that `validate` and `print-config` need, and what flow.h starts.
  */
 #ifndef PIPELINE_PLAN_H
 #define PIPELINE_PLAN_H
@@ -44,14 +44,14 @@ struct plan {
     uint32_t n_extensions;
     struct telemetry_config telemetry;
     bool lenient;
-    void (*warn)(void *arg, const char *message); /* lenient: one for each component that is skipped */
+    void (*warn)(void *arg, const char *message); /* lenient: called for each component that is skipped */
     void *warn_arg;
 };
 
-/* Reads c->root (expanded). The plan lives in c's arena and dies with it. */
+/* Reads c->root (expanded). The plan lives in c's arena and is freed with it. */
 int plan_read(struct conf *c, bool lenient, void (*warn)(void *, const char *), void *warn_arg, struct plan **ret,
               struct err *e);
-/* The same where the sections are part of a larger configuration, whose other keys are somebody else's. */
+/* The same for sections that are part of a larger configuration, whose other keys are read elsewhere. */
 int plan_read_part(struct conf *c, void (*warn)(void *, const char *), void *warn_arg, struct plan **ret,
                    struct err *e);
 /* The whole configuration with defaults, as a tree. */

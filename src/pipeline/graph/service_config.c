@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * service::telemetry: how the collector speaks about itself. Logs to stderr; metrics on localhost:8888 unless told
- * otherwise, in the old form (metrics::address) or the new one (metrics::readers[]::pull::exporter::prometheus).
+ * service::telemetry: the collector's own logs and metrics. Logs go to stderr; metrics are served on localhost:8888
+ * unless configured otherwise, in the old form (metrics::address) or the new one
+ * (metrics::readers[]::pull::exporter::prometheus).
  */
 #include <errno.h>
 
@@ -26,7 +27,7 @@ struct pull_config {
 };
 
 struct reader_config {
-    char first; /* keeps offset 0 free: it would mean "no presence flag" */
+    char first; /* keeps offset 0 free, which means "no presence flag" */
     bool has_pull, has_periodic;
     struct pull_config pull;
     const struct conf_node *periodic;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See settings.h. */
+/* The option tables of shared settings, and the TLS contexts made from them. See settings.h. */
 #include "pipeline/graph/settings.h"
 
 #include "base/clock.h"

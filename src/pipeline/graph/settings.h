@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Options that many components share: TLS of servers and clients, who may come in. */
+/* Options that many components share: TLS of servers and clients, authentication. */
 #ifndef PIPELINE_SETTINGS_H
 #define PIPELINE_SETTINGS_H
 
@@ -20,12 +20,12 @@ struct auth_config {
 
 extern const struct option tls_server_options[], tls_client_options[], auth_options[];
 
-/* A context for a server (http2, http1: what ALPN may agree on). */
+/* Creates a context for a server (http2, http1: what ALPN may select). */
 int settings_tls_server(const struct tls_config *c, bool http2, bool http1, struct tls_context **ret, struct err *e);
 int settings_tls_client(const struct tls_config *c, bool http2, bool http1, struct tls_context **ret, struct err *e);
 
-/* Reads certificates again every reload_interval. Embedded in the context's owner; ends with its loop, which must end before
- * the context is freed. */
+/* Reads certificates again every reload_interval. Embedded in the context's owner; ends with its loop, which must end
+ * before the context is freed. */
 struct tls_reload {
     struct loop_call call;
     struct loop_timer timer;
@@ -34,7 +34,7 @@ struct tls_reload {
     int64_t interval;
 };
 
-/* From any thread; nothing happens without a context or an interval. */
+/* From any thread; a no-op without a context or an interval. */
 void settings_tls_reload(struct tls_reload *x, const struct tls_config *c, struct tls_context *context, struct loop *l);
 
 #endif

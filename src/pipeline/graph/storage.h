@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What an exporter asks of a storage extension (file_storage): a log for its queue. */
+/* The interface of a storage extension (file_storage) for exporters: a log for the sending queue. */
 #ifndef PIPELINE_STORAGE_H
 #define PIPELINE_STORAGE_H
 
 #include "pipeline/delivery/qlog.h"
 #include "pipeline/graph/component.h"
 
-/* Whom the log tells about damage: see struct qlog_options. */
+/* Where the log reports damage: see struct qlog_options. */
 struct storage_watch {
     void (*on_damage)(void *arg, uint64_t records, const char *message);
     void *arg;
 };
 
-/* Opens the log of this exporter and signal; an error when the extension is not a storage. */
+/* Opens the log of this exporter and signal; fails if the extension is not a storage. */
 int storage_open_log(struct instance *extension, const char *exporter, enum signal signal,
                      const struct storage_watch *watch, struct qlog **ret, struct err *e);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See k8s_pods.h. */
+/* Requests a PodList from a Kubernetes API server and parses it. See k8s_pods.h. */
 #include "pipeline/k8s/k8s_pods.h"
 
 #include <errno.h>
@@ -199,7 +199,8 @@ int k8s_pods_parse(struct str json, k8s_on_pod *on_pod, void *arg, struct err *e
     return r;
 }
 
-/* resourceVersion=0: from the API server's memory, which a list that is asked for again and again should not go past. */
+/* resourceVersion=0: served from the API server's cache, which a list that is requested repeatedly should not
+ * bypass. */
 static void write_url(struct buf *url, const struct k8s_api *c)
 {
     buf_printf(url, "%s/api/v1/%s%s%spods?resourceVersion=0", c->server, c->namespace_name ? "namespaces/" : "",

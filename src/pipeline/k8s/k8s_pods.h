@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The pods that a Kubernetes API server knows: asked for with one GET of a PodList, and read without building a tree. One
- * answer is at most 64 MiB; of a pod the first 64 labels, annotations and containers are seen. Asking blocks: for a thread
- * of its own.
+ * The pods that a Kubernetes API server knows: requested with one GET of a PodList, and parsed without building a tree.
+ * A response may have at most 64 MiB; of a pod the first 64 labels, annotations and containers are read. Requests
+ * block, so they are made on a thread of their own.
  */
 #ifndef PIPELINE_K8S_PODS_H
 #define PIPELINE_K8S_PODS_H
@@ -28,26 +28,26 @@ struct k8s_labels {
 
 struct k8s_container {
     struct str name, id, image; /* id without its "containerd://" */
-    bool ordinary;              /* neither an initial nor an ephemeral one */
+    bool ordinary;              /* neither an init container nor an ephemeral one */
 };
 
 struct k8s_pod {
     struct str name, namespace_name, uid, ip, phase, node, start_time;
-    struct str owner_kind, owner_name; /* the controller's, else the first */
+    struct str owner_kind, owner_name; /* of the controller, else of the first owner */
     bool host_network;
     struct k8s_labels labels, annotations;
-    struct k8s_container containers[K8S_CONTAINERS_MAX]; /* that were started */
+    struct k8s_container containers[K8S_CONTAINERS_MAX]; /* those that were started */
     uint32_t n_containers;
 };
 
-/* The pod and its strings live as long as the call. A negative return ends the reading with it. */
+/* The pod and its strings are valid during the call. A negative result stops the parsing and is returned. */
 typedef int k8s_on_pod(void *arg, const struct k8s_pod *p);
 
 int k8s_pods_fetch(const struct k8s_api *c, k8s_on_pod *on_pod, void *arg, struct err *e);
-/* A PodList. */
+/* Parses a PodList. */
 int k8s_pods_parse(struct str json, k8s_on_pod *on_pod, void *arg, struct err *e);
 
-/* The value of a label or annotation; empty when it is not there. */
+/* The value of a label or annotation; empty if it is absent. */
 struct str k8s_label(const struct k8s_labels *l, const char *name);
 
 #endif

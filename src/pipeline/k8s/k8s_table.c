@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See k8s_table.h. */
+/* Derives the attributes of pods and containers and looks them up by key. See k8s_table.h. */
 #include "pipeline/k8s/k8s_table.h"
 
 #include <errno.h>
@@ -12,7 +12,7 @@ enum { ENTRIES_MAX = 8 * K8S_TABLE_PODS };
 struct k8s_entry {
     struct str key;
     uint32_t pod;
-    struct kvs container; /* the attributes of the one that is meant, if one is */
+    struct kvs container; /* the attributes of the container that the key selects, if it selects one */
 };
 
 const char *const k8s_field_names[K8S_FIELDS + 1] = {
@@ -56,10 +56,10 @@ void k8s_table_free(struct k8s_table *t)
     mem_free(t);
 }
 
-/* --- what a pod says --- */
+/* --- attributes of a pod --- */
 
-/* A Deployment's ReplicaSets are called NAME-HASH, and their pods are labelled with the hash: a ReplicaSet of nobody's has
- * no such label. */
+/* A Deployment's ReplicaSets are named NAME-HASH, and their pods are labelled with the hash; pods of a ReplicaSet
+ * without a Deployment have no such label. */
 static struct str deployment_of(const struct k8s_pod *p)
 {
     struct str hash = k8s_label(&p->labels, "pod-template-hash"), name = p->owner_name;
@@ -70,7 +70,7 @@ static struct str deployment_of(const struct k8s_pod *p)
     return str_slice(name, 0, name.n - hash.n - 1);
 }
 
-/* A CronJob's Jobs are called NAME-MINUTES. */
+/* A CronJob's Jobs are named NAME-MINUTES. */
 static struct str cronjob_of(const struct k8s_pod *p)
 {
     struct str name = p->owner_name;
@@ -105,7 +105,7 @@ static void split_image(struct str image, struct str *ret_name, struct str *ret_
     }
 }
 
-/* --- making it --- */
+/* --- creation --- */
 
 static void put(struct k8s_table *t, struct kvs_edit *x, struct str key, struct str value)
 {
@@ -185,7 +185,8 @@ static int add_entry(struct k8s_table *t, struct str key, struct kvs container)
     return map_insert(&t->map, hash64_str(key), t->n_entries++);
 }
 
-/* A host's network: the address is the node's. A pod that has ended stays in the list, and another may have its address. */
+/* False with the host's network, because then the address is the node's. A pod that has ended stays in the list, and
+ * another pod may have its address by now. */
 static bool has_address(const struct k8s_pod *p)
 {
     return !p->host_network && !str_is(p->phase, "Succeeded") && !str_is(p->phase, "Failed");
@@ -214,7 +215,7 @@ static int add_pod(struct k8s_table *t, const struct k8s_pod *p)
         r = add_entry(t, p->uid, only);
     if (r == 0 && has_address(p))
         r = add_entry(t, p->ip, only);
-    t->n_pods++; /* also when it failed: entries speak of it */
+    t->n_pods++; /* also on failure: entries may refer to it */
     return r;
 }
 
@@ -225,7 +226,7 @@ int k8s_table_add(struct k8s_table *t, const struct k8s_pod *p)
     return 0;
 }
 
-/* --- asking it --- */
+/* --- lookup --- */
 
 static const struct k8s_entry *find(const struct k8s_table *t, struct str key)
 {
@@ -235,7 +236,7 @@ static const struct k8s_entry *find(const struct k8s_table *t, struct str key)
     return NULL;
 }
 
-/* Copies: the table may be gone before the batch. */
+/* Copies, because the table may be freed before the batch. */
 static void add_missing(struct kvs_edit *x, const struct kvs *from)
 {
     for (uint32_t i = 0; i < from->n && !x->err; i++) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pods as the attributes that a resource of theirs gets, found by the pod's uid or address or a container's id. Only what
- * is to be given is kept. At most K8S_TABLE_PODS pods and K8S_TABLE_BYTES bytes: what is above is left out, and `full` says
- * so. Made by one thread, then only read.
+ * Pods as the attributes that their resources get, found by the pod's uid or address or a container's id. Only the
+ * attributes to be extracted are kept. At most K8S_TABLE_PODS pods and K8S_TABLE_BYTES bytes: the rest is left out, and
+ * `full` is set. Built by one thread, then only read.
  */
 #ifndef PIPELINE_K8S_TABLE_H
 #define PIPELINE_K8S_TABLE_H
@@ -26,17 +26,17 @@ enum k8s_field {
     K8S_DAEMONSET,
     K8S_JOB,
     K8S_CRONJOB,
-    K8S_CONTAINER_NAME, /* from here on: of a container */
+    K8S_CONTAINER_NAME, /* from here on: attributes of a container */
     K8S_CONTAINER_ID,
     K8S_IMAGE_NAME,
     K8S_IMAGE_TAG,
     K8S_FIELDS
 };
 
-extern const char *const k8s_field_names[K8S_FIELDS + 1]; /* the attributes' names, NULL-terminated */
+extern const char *const k8s_field_names[K8S_FIELDS + 1]; /* the names of the attributes, NULL-terminated */
 
 struct k8s_rule {
-    const char *key, *tag; /* of a label or annotation, and the attribute it becomes */
+    const char *key, *tag; /* name of a label or annotation, and the attribute it becomes */
     bool annotation;
 };
 
@@ -58,13 +58,13 @@ struct k8s_table {
     bool full;
 };
 
-struct k8s_table *k8s_table_new(const struct k8s_extract *x); /* x must live as long */
+struct k8s_table *k8s_table_new(const struct k8s_extract *x); /* x must outlive the table */
 void k8s_table_free(struct k8s_table *t);
 DEFINE_CLEANUP(struct k8s_table *, k8s_table_free)
 int k8s_table_add(struct k8s_table *t, const struct k8s_pod *p);
 
-/* Adds what is known of the pod with this uid, address or container id, and nothing that is there already. container may
- * be empty: then a pod's only container counts. False: there is no such pod. */
+/* Adds what is known about the pod with this uid, address or container id, without replacing existing attributes. If
+ * container is empty, a pod's only container is used. False: there is no such pod. */
 bool k8s_table_apply(const struct k8s_table *t, struct str key, struct str container, struct kvs_edit *x);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See k8s_watch.h. */
+/* The thread that refreshes the table of pods, and lookups in it. See k8s_watch.h. */
 #include "pipeline/k8s/k8s_watch.h"
 
 #include <errno.h>
@@ -31,7 +31,8 @@ void k8s_watch_done(struct k8s_watch *w)
 
 /* --- the thread --- */
 
-/* The new table takes the place of the last one, which is kept as the old one when that is really old. */
+/* Replaces the current table with the new one. The previous one is kept as the old table, if the old table is old
+ * enough to be dropped. */
 static void take_table(struct k8s_watch *w, struct k8s_table *t)
 {
     struct k8s_table *gone;
@@ -77,7 +78,7 @@ static int refresh(struct k8s_watch *w, int64_t timeout, struct err *e)
     return 0;
 }
 
-/* False: to end. */
+/* False: stopping. */
 static bool wait_for_turn(struct k8s_watch *w, int64_t last)
 {
     struct pollfd pfd = {.fd = w->wake_fd, .events = POLLIN};
@@ -147,7 +148,7 @@ void k8s_watch_stop(struct k8s_watch *w)
     w->running = false;
 }
 
-/* --- the others --- */
+/* --- any thread --- */
 
 bool k8s_watch_apply(struct k8s_watch *w, struct str key, struct str container, struct kvs_edit *x)
 {
@@ -160,7 +161,7 @@ bool k8s_watch_apply(struct k8s_watch *w, struct str key, struct str container, 
     return known;
 }
 
-/* A key that stays unknown is news once: then it waits for the next turn as everything does. */
+/* An unknown key triggers an early refresh only once; after that it waits for the regular refresh. */
 void k8s_watch_miss(struct k8s_watch *w, struct str key)
 {
     uint64_t h = hash64_str(key), *slot = &w->missed[h % K8S_MISSED_MAX];

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Keeps a table of pods fresh: a thread asks the API server every refresh_interval, and earlier (though not before
- * min_refresh_interval) when somebody missed a pod, once for each. A table is whole when it takes the place of the one
- * before, which is still looked at for a while: the last profiles of a pod come after its end. A server that does not
- * answer is a warning now and then; the last table stays.
+ * Keeps a table of pods up to date: a thread queries the API server every refresh_interval, and earlier (though not
+ * before min_refresh_interval) if a pod was not found, once for each pod. A complete new table replaces the previous
+ * one, which is still used for lookups for a while, because the last profiles of a pod arrive after its end. If the
+ * server does not answer, a warning is logged from time to time, and the last table stays in use.
  */
 #ifndef PIPELINE_K8S_WATCH_H
 #define PIPELINE_K8S_WATCH_H
@@ -24,10 +24,10 @@ struct k8s_watch {
     int64_t refresh_interval, min_refresh_interval;
     struct metric *pods;
 
-    pthread_mutex_t lock; /* of the tables and missed */
+    pthread_mutex_t lock; /* protects the tables and missed */
     struct k8s_table *table, *old;
     int64_t table_made, old_made;
-    uint64_t missed[K8S_MISSED_MAX]; /* hashes of keys that were asked for because they were not known */
+    uint64_t missed[K8S_MISSED_MAX]; /* hashes of unknown keys that have triggered a refresh */
 
     pthread_t thread;
     bool running;
@@ -37,12 +37,12 @@ struct k8s_watch {
 };
 
 void k8s_watch_init(struct k8s_watch *w);
-/* wait > 0: the first table must come within that time. */
+/* wait > 0: fails unless the first table is loaded within that time. */
 int k8s_watch_start(struct k8s_watch *w, int64_t wait, struct err *e);
 void k8s_watch_stop(struct k8s_watch *w);
 void k8s_watch_done(struct k8s_watch *w);
 
-/* From any thread, without waiting for the server: as k8s_table_apply(), and that a key was known nowhere. */
+/* From any thread, without waiting for the server: like k8s_table_apply(), and reporting a key that was not found. */
 bool k8s_watch_apply(struct k8s_watch *w, struct str key, struct str container, struct kvs_edit *x);
 void k8s_watch_miss(struct k8s_watch *w, struct str key);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `batch`: collects batches and hands them on as larger ones with merged dictionaries, from a thread of its own. It
- * acknowledges when it has taken a batch, as the Collector does (before a persistent queue it is left out: flow.h). When the
- * next component refuses for a while, this waits, and senders wait for their acknowledgement. Batches that cannot be merged
- * are handed on one by one.
+ * `batch`: collects batches and passes them on as larger ones with merged dictionaries, from a thread of its own. It
+ * acknowledges a batch when it has accepted it, like the Collector (before a persistent queue it is left out: flow.h).
+ * While the next component refuses with a retryable error, this waits, and senders wait for their acknowledgement.
+ * Batches that cannot be merged are passed on one by one.
  */
 #include "pipeline/processors/batch_processor.h"
 
@@ -52,7 +52,8 @@ static void pause_ns(int64_t ns)
         ;
 }
 
-/* Until it is taken, or refused for good. While shutting down there is no second attempt. */
+/* Passes a batch on, repeatedly until it is accepted or refused permanently. While shutting down there is no second
+ * attempt. */
 static void hand_on(struct batch_processor *p, struct batch *x, const struct sink_context *ctx)
 {
     int64_t wait = 50 * NS_PER_MS;

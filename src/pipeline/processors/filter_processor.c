@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `filter`: drops resources, profiles or samples for which one of the conditions holds (ottl.h). What is left shares its
- * tables with what came. A batch of which nothing is left is acknowledged and goes no further.
+ * `filter`: drops resources, profiles or samples for which one of the conditions is true (ottl.h). The result shares
+ * its tables with the original batch. A batch of which nothing is left is acknowledged and not passed on.
  */
 #include <errno.h>
 
@@ -55,7 +55,7 @@ static bool drop(const struct filter *f, enum ottl_scope level, const struct ott
     return false;
 }
 
-/* The samples of p that stay, appended to out->samples. */
+/* Appends the samples of p that are kept to out->samples. */
 static void filter_samples(const struct filter *f, struct ottl_subject *s, struct batch *out, struct profile *p)
 {
     struct run kept = {out->n_samples, 0};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `k8s_attributes`: gives resources the names of the pod that they are of, from a Kubernetes API server (k8s_watch.h). What
- * a resource says of itself is never replaced. Data never waits for the server: what is not known goes on as it is.
+ * `k8s_attributes`: adds the attributes of its pod to a resource, from a Kubernetes API server (k8s_watch.h). Existing
+ * attributes are never replaced. Data never waits for the server: if a pod is unknown, its data is passed on unchanged.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -52,9 +52,9 @@ struct k8s {
     const struct k8s_config *config;
     struct sink sink;
     struct sink *next;
-    struct arena arena; /* of what the watch is told */
+    struct arena arena; /* owns the settings passed to the watch */
     struct k8s_watch watch;
-    struct str sources[SOURCES_MAX]; /* attributes that say which pod; empty: the connection */
+    struct str sources[SOURCES_MAX]; /* attributes that identify the pod; empty: the connection */
     uint32_t n_sources;
 };
 
@@ -118,9 +118,9 @@ static const struct option options[] = {
     {0},
 };
 
-/* --- giving --- */
+/* --- adding attributes --- */
 
-/* Without port, brackets and what makes an IPv4 address an IPv6 one. */
+/* The address without port, brackets and the prefix of an IPv4-mapped IPv6 address. */
 static struct str peer_address(const char *peer)
 {
     struct str s = str_from(peer);
@@ -141,7 +141,8 @@ static struct str attribute(const struct kvs *attrs, struct str name)
     return v ? value_str(v) : (struct str){0};
 }
 
-/* The connection counts only where no attribute says which pod it is: else what an agent sends would be the agent's. */
+/* The connection is used only if no attribute identifies the pod: otherwise data sent by an agent would get the agent's
+ * pod. */
 static void give(struct k8s *k, struct kvs_edit *x, const struct sink_context *ctx)
 {
     struct str container = attribute(x->kvs, STR("container.id")), unknown = {0};
@@ -189,7 +190,7 @@ static const char *non_empty(const char *s)
     return s && *s ? s : NULL;
 }
 
-/* The options, and what a pod finds around it. */
+/* Sets up the access to the API server from the options and the environment of the pod. */
 static int find_api(struct k8s *k, struct err *e)
 {
     const struct k8s_config *c = k->config;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See kvs_edit.h. */
+/* Edits a list of attributes, copying it before the first change. See kvs_edit.h. */
 #include "pipeline/processors/kvs_edit.h"
 
 #include <errno.h>
@@ -11,7 +11,7 @@ void kvs_edit_init(struct kvs_edit *x, struct kvs *kvs, struct arena *a)
     *x = (struct kvs_edit){.kvs = kvs, .arena = a};
 }
 
-/* Makes the list ours with room for `more`. */
+/* Makes a copy that can be changed, with room for `more`, unless there is one already. */
 static bool own(struct kvs_edit *x, uint32_t more)
 {
     uint32_t need = x->kvs->n + more, cap = MAX(x->cap * 2, need + 4);

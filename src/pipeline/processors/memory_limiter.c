@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `memory_limiter`: refuses while the process is larger than its soft limit (limit - spike), so that senders come again
- * later. Looks at the resident size at most once per check_interval, when data comes; above the hard limit it also gives
- * free memory back to the system.
+ * `memory_limiter`: refuses data while the process is larger than its soft limit (limit - spike), so that senders retry
+ * later. Checks the resident size at most once per check_interval, when data arrives; above the hard limit it also
+ * returns free memory to the system.
  */
 #include <errno.h>
 #include <malloc.h>

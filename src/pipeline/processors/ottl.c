@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See ottl.h. A recursive-descent parser over the text:
+ * Compiles and evaluates conditions, see ottl.h. A recursive-descent parser over the text:
  *
  *     or    = and { "or" and }        and  = not { "and" not }       not = [ "not" ] test
  *     test  = "(" or ")" | "true" | "false" | Call "(" value "," string ")" | value [ op value ]
@@ -123,7 +123,7 @@ static int parse_string(struct parse *p, struct str *ret)
     for (; p->p < p->end && *p->p != quote; p->p++) {
         if (*p->p == '\\' && p->p + 1 < p->end) {
             p->p++;
-            if (*p->p != '"' && *p->p != '\\') /* "\." of an expression stays as it is */
+            if (*p->p != '"' && *p->p != '\\') /* "\." of a regular expression is kept as it is */
                 out[n++] = '\\';
         }
         out[n++] = *p->p;
@@ -154,7 +154,7 @@ static int parse_key(struct parse *p, struct str *ret)
 struct path_name {
     const char *name;
     enum path_kind path;
-    enum ottl_scope scope; /* the level at which it is known */
+    enum ottl_scope scope; /* the level at which it is available */
 };
 
 static const struct path_name path_names[] = {
@@ -426,7 +426,7 @@ void ottl_free(struct ottl *o)
         regex_free(o->with_regex[i]->regex);
 }
 
-/* --- asking --- */
+/* --- evaluation --- */
 
 static struct value of_str(struct str s)
 {
@@ -498,7 +498,7 @@ static bool ordered(enum compare_op op, int c)
 
 static bool compare(enum compare_op op, const struct value *a, const struct value *b)
 {
-    if (a->kind == VALUE_EMPTY || b->kind == VALUE_EMPTY) /* nil: equal to itself alone */
+    if (a->kind == VALUE_EMPTY || b->kind == VALUE_EMPTY) /* nil is equal to nil only */
         return op == OP_EQ ? a->kind == b->kind : op == OP_NE && a->kind != b->kind;
     if (a->kind == VALUE_STR && b->kind == VALUE_STR)
         return ordered(op, str_cmp(value_str(a), value_str(b)));
@@ -531,7 +531,7 @@ static bool test_value(const struct node *n, const struct value *left, const str
     }
 }
 
-/* function and file: true when any frame of the stack is so (and != when none is equal). */
+/* function and file: true if the test is true for any frame of the stack (for !=, if no frame is equal). */
 static bool test_frames(const struct node *n, const struct ottl_subject *s, const struct value *right)
 {
     const struct dict *d = &s->batch->dict;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The conditions of OTTL that people write about profiles: comparisons (== != < <= > >=), and, or, not, parentheses,
+ * The conditions of OTTL that are used for profiles: comparisons (== != < <= > >=), and, or, not, parentheses,
  * IsMatch(path, "regex"), HasPrefix(path, "x"), HasSuffix(path, "x"), over these paths:
  *
  *   resource.attributes["key"]                    attributes["key"] (of the profile; in sample conditions of the sample)
@@ -9,8 +9,8 @@
  *   duration_unix_nano, time_unix_nano
  *   function (also function.name), file                any frame of the sample's stack
  *
- * profile. and sample. before a path are allowed. Everything else of OTTL is refused by name, with the place.
- * A comparison with something that is not there is false, but for != and == nil.
+ * A path may start with profile. or sample. Everything else of OTTL is refused, with an error message that names it and
+ * its position. A comparison with an absent value is false, except for != and == nil.
  */
 #ifndef PIPELINE_OTTL_H
 #define PIPELINE_OTTL_H
@@ -25,7 +25,7 @@ enum ottl_scope { OTTL_RESOURCE, OTTL_PROFILE, OTTL_SAMPLE };
 
 struct ottl;
 
-/* What a condition is asked about; profile and sample are NULL above their level. */
+/* What a condition is evaluated on; profile and sample are NULL above their level. */
 struct ottl_subject {
     const struct batch *batch;
     const struct resource *resource;
@@ -34,9 +34,9 @@ struct ottl_subject {
     const struct sample *sample;
 };
 
-/* Compiles one condition for this level; lives in the arena but for its expressions: ottl_free(). */
+/* Compiles one condition for this level. It lives in the arena, except for its regular expressions: ottl_free(). */
 int ottl_compile(struct str text, enum ottl_scope scope, struct arena *a, struct ottl **ret, struct err *e);
-void ottl_free(struct ottl *o); /* the regular expressions; NULL is nothing */
+void ottl_free(struct ottl *o); /* frees the regular expressions; accepts NULL */
 bool ottl_matches(const struct ottl *o, const struct ottl_subject *s);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `resource`: changes resource attributes, with the Collector's actions insert, update, upsert, delete, hash, extract and
- * convert. Everything else of a batch is shared with the one that came, so it costs what the attributes cost. Values
- * that the configuration gave are shared too: it outlives every batch.
+ * `resource`: changes resource attributes, with the Collector's actions insert, update, upsert, delete, hash, extract
+ * and convert. Everything else of a batch is shared with the original, so the cost depends on the attributes only.
+ * Values from the configuration are shared too: it outlives every batch.
  */
 #include <errno.h>
 
@@ -40,7 +40,7 @@ struct action {
     struct value value, default_value; /* VALUE_EMPTY: not given */
     struct regex *pattern;
     int converted_type;
-    struct str groups[GROUPS_MAX]; /* names, for extract */
+    struct str groups[GROUPS_MAX]; /* capture group names, for extract */
     int n_groups;
 };
 
@@ -48,7 +48,7 @@ struct resource_processor {
     struct instance instance;
     struct sink sink;
     struct sink *next;
-    struct arena arena; /* texts of the actions */
+    struct arena arena; /* owns the strings of the actions */
     struct action *actions;
     uint32_t n;
 };
@@ -80,7 +80,7 @@ static const struct option options[] = {
     {0},
 };
 
-/* --- doing it --- */
+/* --- applying actions --- */
 
 static void hash_value(struct kvs_edit *x, struct kv *kv)
 {
@@ -100,7 +100,7 @@ static void hash_value(struct kvs_edit *x, struct kv *kv)
         p = bytes;
         n = 1;
     } else if (v->kind == VALUE_INT || v->kind == VALUE_DOUBLE) {
-        for (int i = 0; i < 8; i++) /* little-endian, as the Collector does; DOUBLE by its bits */
+        for (int i = 0; i < 8; i++) /* little-endian, like the Collector; DOUBLE as its bits */
             bytes[i] = (uint8_t) ((uint64_t) v->integer >> (8 * i));
         p = bytes;
         n = 8;
@@ -134,7 +134,7 @@ static void do_hash(const struct action *a, struct kvs_edit *x)
         any = matched_by(a, x->kvs->v[i].key);
     if (!any)
         return;
-    kvs_edit_set(x, x->kvs->v[0].key, x->kvs->v[0].value); /* makes the list ours */
+    kvs_edit_set(x, x->kvs->v[0].key, x->kvs->v[0].value); /* makes the list our own copy */
     for (uint32_t i = 0; i < x->kvs->n && !x->err; i++)
         if (matched_by(a, x->kvs->v[i].key))
             hash_value(x, &x->kvs->v[i]);
@@ -205,7 +205,7 @@ static bool from_context(const struct action *a, const struct sink_context *ctx,
     if (str_is(name, "client.address") && ctx->peer) {
         struct str s = arena_str(x->arena, str_from(ctx->peer));
 
-        for (uint32_t i = 0; i < s.n; i++) /* without the port */
+        for (uint32_t i = 0; i < s.n; i++) /* remove the port */
             if (s.p[i] == ':')
                 n = i;
         *ret = value_from_str(n ? str_slice(s, 0, n) : s);
@@ -286,7 +286,7 @@ static void consume(struct sink *s, struct batch *b, const struct sink_context *
     sink_consume(p->next, x, ctx, ack);
 }
 
-/* --- making it --- */
+/* --- creation --- */
 
 static void free_instance(struct instance *i)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `resourcedetection`: attributes of where the collector runs, found once at the start: env (OTEL_RESOURCE_ATTRIBUTES),
- * system (host.name, os.type, and more when asked for), container (container.id). Detectors of clouds are refused by name.
+ * `resourcedetection`: attributes of the environment that the collector runs in, detected once at the start: env
+ * (OTEL_RESOURCE_ATTRIBUTES), system (host.name, os.type, and more if configured), container (container.id). Detectors
+ * for clouds are refused with an error message that names them.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -38,7 +39,7 @@ struct detection {
     struct sink *next;
     struct arena arena;
     struct kvs found;
-    struct kvs_edit edit; /* of found, while detecting */
+    struct kvs_edit edit; /* edits found, while detecting */
     bool override;
 };
 
@@ -79,7 +80,7 @@ static void add(struct detection *d, struct str key, struct str value)
 {
     struct str k, v;
 
-    if (!key.n || !value.n || kvs_edit_find(&d->edit, key)) /* the first detector wins */
+    if (!key.n || !value.n || kvs_edit_find(&d->edit, key)) /* the first detector has precedence */
         return;
     k = arena_str(&d->arena, key);
     v = arena_str(&d->arena, value);
@@ -122,7 +123,7 @@ static void detect_system(struct detection *d, const struct system_attributes *c
         add(d, STR("os.description"), buf_str(&b));
 }
 
-/* 64 hex digits in a row, as container runtimes name control groups and mounts. */
+/* Finds 64 hex digits in a row, which container runtimes use in names of control groups and mounts. */
 static struct str find_id(struct str text)
 {
     uint32_t run = 0;
@@ -201,7 +202,7 @@ static int create(const struct component_args *args, struct instance **ret, stru
         else if (strcmp(c->detectors.v[i], "container") == 0)
             detect_container(d);
         else
-            detect_system(d, &c->system.attributes); /* system; docker gives the same two */
+            detect_system(d, &c->system.attributes); /* system; docker sets the same two attributes */
     }
     d->override = c->override;
     d->next = args->next;

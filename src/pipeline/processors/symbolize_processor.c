@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `symbolize`: gives native locations without lines their functions, files and lines, through the symbolizer that the
- * program injected. Asking may take long, so it is done on a thread of its own; binaries that are not found are asked for
- * again only after a while. What cannot be resolved stays as it is.
+ * `symbolize`: adds functions, files and lines to native locations without lines, using the symbolizer that the program
+ * provides. A lookup may take long, so it runs on a thread of its own; binaries that are not found are looked up again
+ * only after a while. What cannot be resolved is left unchanged.
  */
 #include <errno.h>
 
@@ -34,11 +34,11 @@ struct symbolize {
     struct sink sink;
     struct sink *next;
     struct symbolizer *symbolizer;
-    struct missing missing[MISSING_MAX]; /* by hash; a later one takes the place */
+    struct missing missing[MISSING_MAX]; /* by hash; on a collision the later one replaces the earlier one */
     struct metric *resolved, *unresolved;
 };
 
-static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER; /* a symbolizer is one thread's */
+static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER; /* a symbolizer may be used by one thread at a time */
 
 static const struct option options[] = {
     {"lines", OPT_BOOL, offsetof(struct symbolize_config, lines), "true", "files, lines and inlines, not names alone"},
@@ -49,7 +49,7 @@ static const struct option options[] = {
     {0},
 };
 
-/* The batch being made: copies of the tables with room at their ends. */
+/* The batch being built: copies of the tables with room for more entries. */
 struct work_tables {
     struct batch *x;
     uint32_t cap_lines, cap_functions, cap_strings;
@@ -90,7 +90,7 @@ static int add_string(struct work_tables *t, struct str s, uint32_t *ret)
     return 0;
 }
 
-/* One entry per function and file of this batch, found by the hash of its names. */
+/* Adds one entry per function and file of this batch, found by the hash of its names. */
 static int add_function(struct work_tables *t, const struct symbol_frame *f, uint32_t *ret)
 {
     struct dict *d = &t->x->dict;
@@ -152,7 +152,7 @@ static struct missing *missing_slot(struct symbolize *s, struct str build_id, st
     return &s->missing[*ret_hash % MISSING_MAX];
 }
 
-/* Asks for one mapping's addresses; `which` are locations. Not finding it is no failure. */
+/* Looks up the addresses of one mapping; `which` are locations. A binary that is not found is not an error. */
 static int resolve_mapping(struct symbolize *s, struct work_tables *t, uint32_t mapping, const uint32_t *which,
                            uint64_t *addresses, uint32_t n)
 {
@@ -198,7 +198,7 @@ static bool wanted(const struct batch *b, uint32_t i)
     return l->mapping && l->address && !l->lines.n;
 }
 
-/* All locations that want it, sorted into their mappings by counting. */
+/* Resolves all locations that need it, sorted by mapping with a counting sort. */
 static int resolve_all(struct symbolize *s, struct work_tables *t, struct arena *scratch)
 {
     struct dict *d = &t->x->dict;
@@ -217,7 +217,7 @@ static int resolve_all(struct symbolize *s, struct work_tables *t, struct arena 
             count[d->locations[i].mapping + 1]++;
     for (uint32_t i = 0; i < d->n_mappings; i++)
         count[i + 1] += count[i];
-    for (uint32_t i = d->n_locations; i-- > 0;) /* fills each part from its end: count[m + 1] becomes its start */
+    for (uint32_t i = d->n_locations; i-- > 0;) /* fills each range from its end: count[m + 1] becomes its start */
         if (wanted(t->x, i))
             which[--count[d->locations[i].mapping + 1]] = i;
     for (uint32_t m = 1; r == 0 && m < d->n_mappings; m++) {

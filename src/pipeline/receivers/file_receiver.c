@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `file`: reads profiles of any format that wick knows (codec/input.h) from files, each once, and again when it changes.
- * New ones are looked for all the time. What the pipeline refuses for a while is tried again; what cannot be read is told
- * and left.
+ * `file`: reads profiles of any format that wick supports (codec/input.h) from files, each once, and again when it
+ * changes. It keeps looking for new files. Files that the pipeline refuses with a retryable error are tried again;
+ * files that cannot be read are reported and skipped.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -62,7 +62,7 @@ static const struct option options[] = {
     {0},
 };
 
-/* The entry of this path, made when it is new; NULL without memory. */
+/* The entry of this path, created if it is new; NULL without memory. */
 static struct seen *find(struct file_receiver *f, uint64_t path)
 {
     void *p = f->seen;
@@ -79,7 +79,7 @@ static struct seen *find(struct file_receiver *f, uint64_t path)
     return &f->seen[f->n++];
 }
 
-/* True when it is done with, false when it should be tried again. */
+/* True if the file is done, false if it should be tried again. */
 static bool read_one(struct file_receiver *f, const char *path, const struct stat *st)
 {
     struct received meta = {.time_ns = (int64_t) st->st_mtim.tv_sec * NS_PER_S + st->st_mtim.tv_nsec};

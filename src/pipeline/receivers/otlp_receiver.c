@@ -35,7 +35,7 @@ struct http_config {
 };
 
 struct protocols_config {
-    char first; /* offset 0 means "no presence flag" */
+    char first; /* keeps offset 0 free, which means "no presence flag" */
     bool has_grpc, has_http;
     struct grpc_config grpc;
     struct http_config http;
@@ -132,7 +132,7 @@ static void handle_grpc(void *arg, struct http_request *q)
     otlp_service_grpc(&((struct otlp_receiver *) arg)->grpc, q);
 }
 
-/* "*" in a pattern stands for anything. */
+/* "*" in a pattern matches anything. */
 static bool origin_matches(struct str pattern, struct str origin)
 {
     ptrdiff_t star = str_find_char(pattern, '*');
@@ -143,7 +143,7 @@ static bool origin_matches(struct str pattern, struct str origin)
            str_ends(origin, str_slice(pattern, (size_t) star + 1, pattern.n));
 }
 
-/* Adds CORS headers where the origin is allowed; true when the request was a preflight and is answered. */
+/* Adds CORS headers if the origin is allowed; true if the request was a preflight and has been answered. */
 static bool cors(const struct cors_config *c, struct http_request *q)
 {
     struct str origin = http_headers_get(&q->headers, "origin");
@@ -190,7 +190,7 @@ static int start(struct instance *i, struct err *e)
         r = settings_tls_server(&c->http.tls, true, true, &o->http_tls, e);
     settings_tls_reload(&o->grpc_reload, &c->grpc.tls, o->grpc_tls, loop_group_at(o->host->loops, 0));
     settings_tls_reload(&o->http_reload, &c->http.tls, o->http_tls, loop_group_at(o->host->loops, 0));
-    if (r == 0 && c->has_grpc) { /* the transport's limit is higher, so that gRPC can say what is wrong */
+    if (r == 0 && c->has_grpc) { /* the transport's limit is higher, so that gRPC can report the error */
         struct listener_options lo = {i->id,
                                       c->grpc.endpoint,
                                       o->grpc_tls,

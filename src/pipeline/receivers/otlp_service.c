@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See otlp_service.h. */
+/* Handles OTLP requests over gRPC and HTTP: decodes them, passes them on, and answers after the acknowledgement. See
+ * otlp_service.h. */
 #include "pipeline/receivers/otlp_service.h"
 
 #include <errno.h>
@@ -23,7 +24,7 @@ static const char *const grpc_paths[SIGNALS] = {
 };
 static const char *const http_paths[SIGNALS] = {"/v1development/profiles", "/v1/traces", "/v1/metrics", "/v1/logs"};
 
-/* A request between handing on and its acknowledgement; lives in the request's arena. */
+/* A request that was passed on but not yet acknowledged; lives in the request's arena. */
 struct call {
     struct ack ack;
     struct otlp_service *s;
@@ -64,7 +65,7 @@ void otlp_service_metrics(struct otlp_service *s, struct metrics *m, const char 
 
 /* --- answers --- */
 
-/* ExportXServiceResponse with partial_success {1 rejected, 2 message} when something was rejected. */
+/* ExportXServiceResponse with partial_success {1 rejected, 2 message} if something was rejected. */
 static void put_response(struct buf *b, const struct ack_result *r, bool json)
 {
     size_t n = strlen(r->message);
@@ -95,7 +96,7 @@ static void put_response(struct buf *b, const struct ack_result *r, bool json)
                 break;
         }
     }
-    if (n) { /* at most 255 bytes: a length of one or two bytes */
+    if (n) { /* at most 255 bytes: the length takes one or two bytes */
         inner[k++] = 0x12;
         if (n > 0x7f)
             inner[k++] = (char) ((n & 0x7f) | 0x80);
@@ -117,7 +118,7 @@ static void put_status_json(struct buf *b, const struct grpc_status *st)
     buf_putc(b, '}');
 }
 
-/* An error over HTTP: google.rpc.Status in the request's own encoding. */
+/* Sends an error over HTTP: google.rpc.Status in the encoding of the request. */
 static void http_fail(struct http_request *q, bool json, int http_status, const struct grpc_status *st)
 {
     char text[32];
@@ -190,7 +191,7 @@ static void refuse(struct call *c, enum sink_status status, const char *fmt, ...
 
 /* --- requests --- */
 
-/* Senders repeat a request as the same bytes, so these are what an id is made of. */
+/* Senders repeat a request as the same bytes, so an id is derived from these. */
 static void fill_ids(struct batch *b, struct str msg)
 {
     static const uint8_t none[16];
@@ -200,7 +201,8 @@ static void fill_ids(struct batch *b, struct str msg)
         struct profile *p = &b->profiles[i];
         struct id128 id;
 
-        /* Without a time two equal profiles may both be meant: those are never told apart. */
+        /* Equal profiles without a time may be two different ones, so they get no id and are never treated as
+         * duplicates. */
         if (memcmp(p->id, none, sizeof none) != 0 || !p->time_ns)
             continue;
         if (id128_is_zero(request))
@@ -215,7 +217,7 @@ static void add_metadata(struct kvs *m, struct str name, struct str v)
     m->v[m->n++] = (struct kv){name, {.kind = VALUE_STR, .n = v.n, .str = v.p ? v.p : ""}};
 }
 
-/* The request's headers, where they are asked for, and who was let in. A header cannot pass for the latter. */
+/* The request's headers, if requested, and the authenticated user. A client cannot set the latter with a header. */
 static const struct kvs *metadata(const struct otlp_service *s, struct http_request *q)
 {
     struct kvs *m = arena_zalloc(&q->arena, sizeof *m);
@@ -246,7 +248,7 @@ static struct sink_context context_of(struct call *c)
     };
 }
 
-/* msg lies in body, which the batch takes over. */
+/* msg lies in body, whose ownership the batch takes. */
 static void take_profiles(struct call *c, struct str msg, struct buf *body)
 {
     struct sink_context ctx = context_of(c);
@@ -293,8 +295,8 @@ static void take_blob(struct call *c, struct buf *body)
     blob_sink_consume(c->s->blobs[c->signal], b, &ctx, &c->ack);
 }
 
-/* msg points into the request's body or into inflated. Profiles take that memory over; what is passed through needs bytes
- * of its own, without what was around them. */
+/* msg points into the request's body or into inflated. Profiles take ownership of that memory; requests that are passed
+ * through are copied, without the bytes around them. */
 static void take(struct call *c, struct str msg, struct buf *inflated)
 {
     if (c->signal == SIGNAL_PROFILES) {
@@ -316,7 +318,7 @@ static bool let_in(struct otlp_service *s, const struct http_request *q)
     return !s->auth || s->auth_api->check(s->auth, http_headers_get(&q->headers, s->auth_api->name(s->auth)));
 }
 
-/* Collectors since 0.163 send the header. */
+/* Collectors since 0.163 send this header. */
 static bool version_ok(const struct http_request *q, struct err *e)
 {
     struct str v = http_headers_get(&q->headers, OTLP_VERSION_HEADER);

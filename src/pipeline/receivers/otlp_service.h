@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * OTLP's front door, to be mounted on any HTTP server: takes gRPC and HTTP export requests of all signals, decodes
- * profiles, hands on, and answers when it is acknowledged, with the statuses that OTLP asks for. A bad request fails
- * alone, with InvalidArgument and a reason.
+ * The OTLP service, to be mounted on any HTTP server: accepts gRPC and HTTP export requests of all signals, decodes
+ * profiles, passes requests on, and answers when they are acknowledged, with the status codes that OTLP requires. A bad
+ * request is answered with InvalidArgument and a reason, and does not affect others.
  *
- * wick's first receiver gives profiles without an id one made of their content (identity.h), so that a request that is
- * sent again can be told.
+ * The first wick receiver on the way gives profiles without an id one derived from their content (identity.h), so that
+ * a repeated request can be recognized.
  */
 #ifndef PIPELINE_OTLP_SERVICE_H
 #define PIPELINE_OTLP_SERVICE_H
@@ -21,22 +21,22 @@ struct instance;
 struct otlp_service {
     struct sink *profiles;            /* NULL: this signal is not served */
     struct blob_sink *blobs[SIGNALS]; /* the same */
-    size_t max_message;               /* inflated bytes of a request */
-    bool include_metadata;            /* tell processors the request's headers */
+    size_t max_message;               /* bytes of a request, decompressed */
+    bool include_metadata;            /* pass the request's headers to processors */
     bool keep_empty_ids;              /* do not fill in profile ids */
     const char *tenant;               /* NULL: "" */
-    struct instance *auth;            /* NULL: anybody */
+    struct instance *auth;            /* NULL: no authentication */
     const struct auth_api *auth_api;
-    /* Own paths of OTLP/HTTP, NULL: /v1/traces and so on. */
+    /* Custom paths of OTLP/HTTP, NULL: /v1/traces and so on. */
     const char *http_paths[SIGNALS];
     struct metric *accepted[SIGNALS], *refused[SIGNALS], *failed[SIGNALS];
 };
 
 void otlp_service_metrics(struct otlp_service *s, struct metrics *m, const char *receiver, const char *transport);
-/* A whole request, on the loop's thread; each finishes it, now or later. */
+/* Handles a whole request, on the loop's thread; each finishes it, now or later. */
 void otlp_service_grpc(struct otlp_service *s, struct http_request *q);
 void otlp_service_http(struct otlp_service *s, struct http_request *q);
-/* Whether an HTTP path is one of OTLP's (to choose between this and others). */
+/* True if an HTTP path belongs to OTLP (to choose between this and other services). */
 bool otlp_service_has_path(const struct otlp_service *s, struct str path);
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `pprof`: scrapes /debug/pprof of many targets for ever (scrape_target.h, scrape_discovery.h), and takes profiles that
- * are posted to /v1/pprof. Scraping has a loop of its own; discovery, which may block, a thread beside it.
+ * `pprof`: continuously scrapes /debug/pprof of many targets (scrape_target.h, scrape_discovery.h), and accepts
+ * profiles that are posted to /v1/pprof. Scraping has a loop of its own; discovery, which may block, has a separate
+ * thread.
  */
 #include <errno.h>
 #include <poll.h>
@@ -31,7 +32,7 @@ struct endpoint_config {
 };
 
 struct pprof_config {
-    char first; /* offset 0 means "no presence flag" */
+    char first; /* keeps offset 0 free, which means "no presence flag" */
     bool has_server, has_remote;
     struct scrape_config scrape;
     struct discovery_config discovery;
@@ -136,7 +137,7 @@ static const struct option options[] = {
     {0},
 };
 
-/* --- the loop: targets come and go --- */
+/* --- the loop: adding and removing targets --- */
 
 struct update {
     struct loop_call call;
@@ -385,7 +386,7 @@ static int create(const struct component_args *args, struct instance **ret, stru
 
 static int check(const void *config, const struct conf_node *node, struct err *e)
 {
-    struct pprof_config *c = (struct pprof_config *) config; /* fills in what follows from other options */
+    struct pprof_config *c = (struct pprof_config *) config; /* sets defaults that depend on other options */
 
     if (!has_targets(c) && !c->has_server)
         return conf_error(node, -EINVAL, e, "one of targets, files, kubernetes, remote, server is needed");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `pyroscope`: a port for Pyroscope's clients (pyroscope_service.h). */
+/* `pyroscope`: listens for Pyroscope's clients (pyroscope_service.h). */
 #include <errno.h>
 
 #include "base/mem.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Requests of Pyroscope's senders, /ingest and push.v1: decoded, labelled and handed on. See pyroscope_service.h. */
+/* Requests of Pyroscope's clients, /ingest and push.v1: decodes, labels and passes them on. See pyroscope_service.h. */
 #include "pipeline/receivers/pyroscope_service.h"
 
 #include <errno.h>
@@ -102,7 +102,7 @@ static void add_label(struct label_set *l, struct str name, struct str value)
     l->v[l->n++] = (struct label){label_canonical_name(name), value};
 }
 
-/* name{a=b,c=d}, values perhaps in quotes. Returns the name. */
+/* Parses name{a=b,c=d}, with or without quoted values. Returns the name. */
 static struct str parse_name(struct str text, struct label_set *l)
 {
     ptrdiff_t brace = str_find_char(text, '{');
@@ -124,7 +124,7 @@ static struct str parse_name(struct str text, struct label_set *l)
     return str_trim(name);
 }
 
-/* "app.cpu": older clients put the type behind the name. */
+/* "app.cpu": older clients append the type to the name. */
 static struct str split_type(struct str *name)
 {
     static const char *const types[] = {"cpu",           "wall",           "itimer",      "alloc_objects",
@@ -150,7 +150,7 @@ static struct str split_type(struct str *name)
 
 /* --- /ingest --- */
 
-/* The field "profile" of a form; the whole body when it is no form. */
+/* The field "profile" of a form; the whole body if it is not a form. */
 static struct str form_profile(const struct http_request *q, struct str body)
 {
     struct str type = http_headers_get(&q->headers, "content-type"), boundary, rest = body;
@@ -171,7 +171,7 @@ static struct str form_profile(const struct http_request *q, struct str body)
         if (end < 0)
             break;
         rest = str_slice(part, (size_t) end, part.n);
-        part = str_slice(part, 0, (size_t) end); /* no byte is looked at in two parts */
+        part = str_slice(part, 0, (size_t) end); /* so that no byte is searched twice */
         blank = str_find(part, STR("\r\n\r\n"));
         if (blank < 0)
             continue;
@@ -187,7 +187,7 @@ static size_t inflated_max(const struct pyroscope_service *s)
     return s->max_inflated ? s->max_inflated : INFLATED_MAX;
 }
 
-/* max: bytes that it may inflate to. */
+/* max: limit on the decompressed size. */
 static int decode_pprof(struct str bytes, size_t max, struct batch **ret, struct err *e)
 {
     _cleanup_(buf_done) struct buf in = BUF_INIT;
@@ -219,7 +219,7 @@ static const struct folded_kind kinds[] = {
     {"lock_duration", {"delay", 5}, {"nanoseconds", 11}},
 };
 
-/* Folded lines, with the period that the sample rate gives. */
+/* Folded lines, with the period derived from the sample rate. */
 static int decode_folded(struct str text, struct str type, uint64_t rate, struct batch **ret, struct err *e)
 {
     _cleanup_(builder_freep) struct builder *b = NULL;
@@ -318,7 +318,7 @@ struct push {
     struct call *c;
     struct builder *builder;
     uint32_t n;
-    size_t inflated; /* bytes of all its profiles together may not be more than of one request */
+    size_t inflated; /* all profiles of a request together may not exceed the limit of one */
     struct wire_err w;
 };
 
@@ -369,7 +369,7 @@ static int push_sample(struct push *ps, const uint8_t *p, const uint8_t *end, co
     return r;
 }
 
-/* RawProfileSeries {1 labels[], 2 samples[]}; labels may stand behind samples. */
+/* RawProfileSeries {1 labels[], 2 samples[]}; labels may follow samples. */
 static int push_series(struct push *ps, const uint8_t *start, const uint8_t *end, struct err *e)
 {
     struct label_set labels = {0};

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See received.h. The batch is fresh from a decoder, so it is still its maker's to change. */
+/* Completes a decoded profile, see received.h. The batch comes directly from a decoder and is not shared yet, so it may
+ * be changed. */
 #include "pipeline/receivers/received.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What receivers other than otlp do with a profile they decoded: give it resource attributes, a time, an id, and the form
- * that OTLP can carry.
+ * Completes a profile that a receiver other than otlp has decoded: adds resource attributes, a time and an id, and
+ * converts it to a form that OTLP can represent.
  */
 #ifndef PIPELINE_RECEIVED_H
 #define PIPELINE_RECEIVED_H
@@ -14,10 +14,10 @@ struct batch;
 struct received {
     const struct label *labels; /* resource attributes to set */
     uint32_t n_labels;
-    int64_t time_ns, duration_ns; /* for profiles that say none; 0: leave */
+    int64_t time_ns, duration_ns; /* for profiles without them; 0: leave unset */
 };
 
-/* b is used up (its reference too), on failure as well. */
+/* Consumes b and its reference, on failure too. */
 int received_finish(struct batch *b, const struct received *r, struct batch **ret, struct err *e);
 
 #endif

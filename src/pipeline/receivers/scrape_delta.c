@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See scrape_delta.h. */
+/* Subtracts the previous scrape of a cumulative profile from the current one. See scrape_delta.h. */
 #include "pipeline/receivers/scrape_delta.h"
 
 #include <errno.h>
@@ -12,7 +12,7 @@ enum { ENTRIES_MAX = 1 << 20 };
 
 struct entry {
     struct id128 id;
-    uint32_t values; /* offset into the pool: n_types of them */
+    uint32_t values; /* offset into the pool, of n_types values */
 };
 
 struct table {
@@ -44,7 +44,7 @@ static const struct entry *table_find(const struct table *t, struct id128 id)
     return NULL;
 }
 
-/* Adds values to the entry of id, which is made when it is new. */
+/* Adds values to the entry of id, which is created if it is new. */
 static int table_add(struct table *t, struct id128 id, const int64_t *values, uint32_t n)
 {
     const struct entry *x = table_find(t, id);
@@ -122,7 +122,7 @@ static int remember(const struct batch *b, const struct profile *p, const struct
     return r;
 }
 
-/* Some stack counts less than before: the program began anew. */
+/* True if some stack has a lower count than before: the program was restarted. */
 static bool was_reset(const struct table *before, const struct table *now, uint32_t n_types, uint64_t cumulative)
 {
     for (size_t i = 0; i < before->n; i++) {
@@ -135,7 +135,8 @@ static bool was_reset(const struct table *before, const struct table *now, uint3
     return false;
 }
 
-/* Several samples of one profile may share an id (the decoder merges nothing): the first takes the whole difference. */
+/* Several samples of one profile may share an id (the decoder does not merge them): the first gets the whole
+ * difference. */
 static void subtract(const struct table *before, struct batch *b, struct profile *p, const struct id128 *ids,
                      struct table *now, uint64_t cumulative, bool first)
 {
@@ -149,7 +150,7 @@ static void subtract(const struct table *before, struct batch *b, struct profile
         for (uint32_t k = 0; k < s.values.n; k++) {
             if (cumulative >> k & 1) {
                 v[k] = first ? 0 : now->pool[sum->values + k] - (old ? before->pool[old->values + k] : 0);
-                now->pool[sum->values + k] = old ? before->pool[old->values + k] : 0; /* for the next of this id */
+                now->pool[sum->values + k] = old ? before->pool[old->values + k] : 0; /* leaves 0 for the next one */
             }
             any |= v[k];
         }
@@ -186,7 +187,7 @@ int delta_apply(struct delta *d, struct batch *b)
     if (r == 0)
         r = remember(b, p, ids, &now);
     if (r == 0)
-        r = remember(b, p, ids, &spent); /* subtract() uses this one up */
+        r = remember(b, p, ids, &spent); /* a second copy, which subtract() changes */
     if (r == 0) {
         first = d->n_types != p->n_types;
         if (!first && was_reset(&d->before, &now, p->n_types, cumulative))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Go's heap, allocs, mutex and block profiles count since the program began. This turns one scrape into what happened
- * since the one before it, per stack and labels. A program that was started again is noticed: its counts went down.
+ * Go's heap, allocs, mutex and block profiles count since the start of the program. This converts a scrape to what
+ * happened since the previous one, per stack and labels. A restart of the program is detected by counts that went down.
  * One per target and type; used by one thread.
  */
 #ifndef PIPELINE_SCRAPE_DELTA_H
@@ -14,9 +14,9 @@ struct delta;
 
 int delta_new(struct delta **ret);
 void delta_free(struct delta *d);
-/* Changes b, fresh from its decoder, in place: columns of cumulative types become differences (nothing on the first
- * scrape, which only remembers), others stay; samples of which nothing is left go. Returns 1 when there was a scrape
- * before, 0 on the first, or -ENOMEM, -E2BIG. */
+/* Changes b, which comes directly from its decoder, in place: columns of cumulative types become differences (0 on the
+ * first scrape, which is only remembered), others are unchanged; samples whose values are all 0 are removed. Returns 1
+ * if there was a scrape before, 0 on the first, or -ENOMEM, -E2BIG. */
 int delta_apply(struct delta *d, struct batch *b);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See scrape_discovery.h. */
+/* Finds the targets to scrape in the configuration, in files and in Kubernetes. See scrape_discovery.h. */
 #include "pipeline/receivers/scrape_discovery.h"
 
 #include <errno.h>
@@ -39,7 +39,7 @@ static bool has_label(const struct label *v, uint32_t n, const char *name)
     return false;
 }
 
-/* endpoint is host:port or a URL. service.name and service.instance.id are filled in when labels do not say them. */
+/* endpoint is host:port or a URL. service.name and service.instance.id are set if the labels do not contain them. */
 static int add_target(struct scrape_list *l, struct str endpoint, const struct label *labels, uint32_t n,
                       unsigned types)
 {
@@ -129,7 +129,7 @@ static struct str annotation(const struct k8s_pod *p, const char *prefix, const 
     return k8s_label(&p->annotations, name);
 }
 
-/* What pods call themselves. */
+/* The application's name, from the labels of the pod, else the pod's name. */
 static struct str app_name(const struct k8s_pod *p)
 {
     struct str name = k8s_label(&p->labels, "app.kubernetes.io/name");
@@ -172,7 +172,7 @@ static int add_pod(struct scrape_list *l, const struct k8s_pod *p, const char *p
                            six ? "[" : "", STR_FMT(p->ip), six ? "]" : "", STR_FMT(port), STR_FMT(path));
         r = url ? add_target(l, str_from(url), labels, n, kinds[i].types) : -ENOMEM;
         if (r == -EINVAL)
-            r = 0; /* a bad annotation is that pod's own matter */
+            r = 0; /* a bad annotation affects only that pod */
     }
     return r;
 }
@@ -201,7 +201,7 @@ static int read_kubernetes(struct scrape_list *l, const struct kubernetes_config
 
 /* --- all of them --- */
 
-/* Names are looked up here: one that leads to a link-local address is taken off the list. */
+/* Resolves names and removes targets whose name leads to a link-local address. */
 static void drop_link_local(struct scrape_list *l, void (*warn)(void *, const char *), void *arg)
 {
     uint32_t kept = 0;

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who is to be scraped: a fixed list, Prometheus' file discovery ([{targets: [...], labels: {...}}] in JSON or YAML), and
- * the pods of a Kubernetes API server that carry annotations:
+ * Finds the targets to scrape: a fixed list, Prometheus' file discovery ([{targets: [...], labels: {...}}] in JSON or
+ * YAML), and the pods of a Kubernetes API server that have annotations:
  *
  *   PREFIX/scrape: "true", PREFIX/port, PREFIX/scheme, PREFIX/path      every enabled type
  *   PREFIX/TYPE.scrape: "true", PREFIX/TYPE.port ...                    one type: cpu, memory (heap), mutex, block, goroutine
  *
- * with PREFIX profiles.grafana.com unless told otherwise. Blocks on files and the network: for a thread of its own.
+ * with PREFIX profiles.grafana.com unless configured otherwise. Blocks on files and the network, so it needs a thread
+ * of its own.
  */
 #ifndef PIPELINE_SCRAPE_DISCOVERY_H
 #define PIPELINE_SCRAPE_DISCOVERY_H
@@ -41,14 +42,14 @@ struct scrape_list {
     uint32_t n;
 };
 
-/* Everything that is there now. A source that fails keeps the others: its words go to warn. */
+/* Finds all current targets. A source that fails does not affect the others: its error message is passed to warn. */
 int scrape_discover(const struct discovery_config *c, const char *remote, struct scrape_list **ret,
                     void (*warn)(void *arg, const char *message), void *arg);
 void scrape_list_free(struct scrape_list *l);
 
-/* One file's text; for tests and fuzzing. */
+/* Parses the text of one file; also for tests and fuzzing. */
 int scrape_parse_file(struct scrape_list *l, struct str text, const char *name, struct err *e);
-/* A PodList. */
+/* Parses a PodList. */
 int scrape_parse_pods(struct scrape_list *l, struct str json, const char *prefix, struct err *e);
 struct scrape_list *scrape_list_new(void);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Scrapes one target: see scrape_target.h. Addresses are checked before a connection is made, so that a token is never
- * sent to a link-local one; a password in a URL is never printed.
+ * Scrapes one target: see scrape_target.h. Addresses are checked before a connection is opened, so that a token is
+ * never sent to a link-local one; a password in a URL is never printed.
  */
 #include "pipeline/receivers/scrape_target.h"
 
@@ -32,7 +32,7 @@ struct scrape_job {
     char auth[600];
     struct http_header headers[2];
     struct delta *delta;
-    int64_t started; /* wall clock of this scrape, and of the one before */
+    int64_t started; /* wall clock of this scrape, and of the previous one */
     int64_t before;
     int64_t due; /* monotonic */
 };
@@ -300,9 +300,9 @@ void scrape_target_free(struct scrape_target *t)
         return;
     for (int i = 0; i < SCRAPE_TYPES; i++)
         loop_timer_cancel(&t->jobs[i].timer);
-    client_free(t->client); /* ends what is under way with -ECANCELED */
+    client_free(t->client); /* ends requests in progress with -ECANCELED */
     for (int i = 0; i < SCRAPE_TYPES; i++) {
-        if (t->jobs[i].under_way) { /* had ended, and was to be told at the end of this round */
+        if (t->jobs[i].under_way) { /* has ended, but its done() was deferred to the end of this round */
             loop_defer_cancel(t->env.loop, &t->jobs[i].request.finish);
             client_request_done(&t->jobs[i].request);
         }

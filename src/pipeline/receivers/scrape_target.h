@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Scraping /debug/pprof of one target: a request per type and interval on the scraper's loop, decoded, turned into
- * deltas, given the target's labels and handed on. Redirects are not followed. Everything belongs to the loop's thread.
+ * Scrapes /debug/pprof of one target: one request per type and interval on the scraper's loop, whose response is
+ * decoded, converted to deltas, given the target's labels and passed on. Redirects are not followed. Everything belongs
+ * to the loop's thread.
  */
 #ifndef PIPELINE_SCRAPE_TARGET_H
 #define PIPELINE_SCRAPE_TARGET_H
@@ -41,10 +42,10 @@ struct scrape_config {
     const char *token; /* NULL: none */
 };
 
-/* What discovery found; strings belong to it. */
+/* A target found by discovery, which owns the strings. */
 struct scrape_spec {
-    const char *url;      /* http://host:port or with a path of its own */
-    unsigned types;       /* 1 << SCRAPE_x; 0: all that are enabled */
+    const char *url;      /* http://host:port, optionally with a path */
+    unsigned types;       /* 1 << SCRAPE_x; 0: all enabled types */
     struct label *labels; /* resource attributes */
     uint32_t n_labels;
 };
@@ -60,10 +61,10 @@ struct scrape_env {
 
 struct scrape_target;
 
-/* Copies the spec. Scraping begins after initial_delay, spread over the interval. */
+/* Copies the spec. Scraping begins after initial_delay, at a time spread over the interval. */
 int scrape_target_new(const struct scrape_env *env, const struct scrape_spec *spec, struct scrape_target **ret,
                       struct err *e);
-/* Cancels what is under way. */
+/* Cancels requests in progress. */
 void scrape_target_free(struct scrape_target *t);
 bool scrape_target_is(const struct scrape_target *t, const struct scrape_spec *spec);
 /* 169.254.0.0/16 and fe80::/10, as text with or without brackets and port. */
