@@ -17,7 +17,8 @@ struct serve_names {
     struct store *store; /* the store that answers queries */
 };
 
-/* dir: where files are kept, NULL for nowhere. The caller owns behind, which must outlive this. */
+/* dir: where files are kept, NULL for nowhere. behind is the store that is wrapped; the caller owns it, and it must
+ * outlive this. */
 int serve_names_start(struct serve_names *n, const struct serve_symbols *config, const char *dir, struct store *behind,
                       struct err *e);
 void serve_names_stop(struct serve_names *n);

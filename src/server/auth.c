@@ -50,7 +50,7 @@ struct auth {
 static const struct {
     const char *name;
     enum auth_scope scope;
-} scopes[] = {{"read", AUTH_READ}, {"write", AUTH_WRITE}, {"admin", AUTH_ADMIN}}; /* AUTH_SEND is never a token's */
+} scopes[] = {{"read", AUTH_READ}, {"write", AUTH_WRITE}, {"admin", AUTH_ADMIN}}; /* no token has AUTH_SEND alone */
 
 const char *auth_scope_name(enum auth_scope s)
 {

@@ -21,7 +21,7 @@ enum parcel_state {
 };
 
 struct parcel_piece {
-    struct buf own; /* owns the memory of bytes, if this piece does */
+    struct buf own; /* memory of bytes, if this piece owns it */
     struct str bytes;
     uint32_t items;
 };

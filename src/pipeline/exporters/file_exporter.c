@@ -316,7 +316,7 @@ static int create(const struct component_args *args, struct instance **ret, stru
     return 0;
 }
 
-/* A request is written before it is acknowledged, so a `batch` before it need not hold data back. */
+/* is_persistent is not set: it would leave out a `batch` before this exporter, which does no batching of its own. */
 const struct component component_file_exporter = {
     .kind = COMPONENT_EXPORTER,
     .name = "file",

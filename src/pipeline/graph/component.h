@@ -37,7 +37,7 @@ struct component_args {
     const char *pipeline;
     struct sink *next;                     /* receivers, processors: where profiles go; NULL if in no such pipeline */
     struct blob_sink *next_blobs[SIGNALS]; /* the same for the other signals */
-    const struct batch_settings *batch; /* exporters: batch here, in place of a `batch` before a persistent queue */
+    const struct batch_settings *batch;    /* exporters: batch here, in place of a `batch` before a persistent queue */
 };
 
 struct component {

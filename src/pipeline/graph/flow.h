@@ -22,8 +22,8 @@ struct flow_inject {
 
 /* Creates every instance and starts nothing. The plan must outlive the flow. */
 int flow_new(struct plan *p, const struct flow_inject *inject, struct flow **ret, struct err *e);
-/* Starts extensions first, then exporters and processors, then receivers. On failure everything already started is stopped
- * again. */
+/* Starts extensions first, then exporters and processors, then receivers. On failure everything already started is
+ * stopped again. */
 int flow_start(struct flow *g, struct err *e);
 /* Stops receivers first; returns when everything is passed on or given up. */
 void flow_stop(struct flow *g);
