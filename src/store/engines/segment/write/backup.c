@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See engine.h: a copy of the store, and copies of single files. */
+/* Makes a copy of the whole store while it is in use, and copies single files; see engine.h. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@
 
 enum { PIECE = 1 << 20, SECTOR = 4096 };
 
-/* n bytes at `at`, with zeros where the disk cannot read a sector. */
+/* Reads n bytes at `at`, with zeros in place of sectors that the disk cannot read. */
 static int read_sectors(int fd, char *p, size_t n, off_t at)
 {
     int r = 0;
@@ -39,7 +39,7 @@ int file_copy(int from_dir, const char *from, int to_dir, const char *to, uint64
     for (uint64_t at = 0; r == 0 && at < bytes; at += PIECE) {
         size_t n = (size_t) MIN((uint64_t) PIECE, bytes - at);
 
-        r = fd_pread_all(in, p, n, (off_t) at); /* a file that is shorter than the catalogue says is an error */
+        r = fd_pread_all(in, p, n, (off_t) at); /* a file shorter than recorded in the catalogue is an error */
         if (damaged && (r == -EIO || r == -ENODATA))
             r = read_sectors(in, p, n, (off_t) at);
         if (r == 0)
@@ -107,7 +107,7 @@ static int copy_tenant(struct engine *g, struct engine_tenant *t, const struct s
         segment_name(name, sizeof name, m->number);
         r = file_copy(t->seg_dir, name, seg, name, m->bytes, false, e);
         if (r == 0)
-            r = engine_flush_sealed(g, e); /* a long copy must not hold up what comes in */
+            r = engine_flush_sealed(g, e); /* a long copy must not block incoming data */
         if (r == 0)
             r = catalog_commit(to, &(struct catalog_change){.added = m, .n_added = 1, .next = g->next_segment}, e);
     }
@@ -116,8 +116,8 @@ static int copy_tenant(struct engine *g, struct engine_tenant *t, const struct s
     return r;
 }
 
-/* A store of its own with everything acknowledged before the call. Writing and reading go on meanwhile; flushing and
- * compaction wait. */
+/* Creates an independent store with everything that was acknowledged before the call. Writing and reading continue
+ * during the copy; flushing and compaction wait. */
 int engine_snapshot(struct store *s, const char *dir, struct err *e)
 {
     struct engine *g = to_engine(s);
@@ -141,7 +141,7 @@ int engine_snapshot(struct store *s, const char *dir, struct err *e)
     pthread_mutex_lock(&g->flush_lock);
     snap = snapshot_get(g);
     r = catalog_open(path, &to, &is_new, e);
-    if (r == 0) /* its logs go on counting: tombstones and segments name some */
+    if (r == 0) /* log numbers continue: tombstones and segments refer to them */
         r = catalog_commit(to, &(struct catalog_change){.log = catalog_meta(g->catalog, "log")}, e);
     for (uint32_t i = 0; r == 0 && i < engine_n_tenants(g); i++)
         r = copy_tenant(g, engine_tenant_at(g, i), snap, fd, to, e);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See catalog.h. */
+/* The SQLite database of catalog.h: its schema, its transactions and its queries. */
 #include "store/engines/segment/write/catalog.h"
 
 #include <errno.h>
@@ -37,7 +37,7 @@ static int run(struct catalog *c, const char *sql, const char *what, struct err 
     return sqlite3_exec(c->db, sql, NULL, NULL, NULL) == SQLITE_OK ? 0 : sql_error(c, what, e);
 }
 
-/* A statement with integers bound in order, run to its end. */
+/* Runs a statement to completion, with integers bound in order. */
 static int run_with(struct catalog *c, const char *sql, const int64_t *v, int n, const char *what, struct err *e)
 {
     sqlite3_stmt *s;
@@ -90,7 +90,7 @@ static int create(struct catalog *c, struct err *e)
         "create its tables", e);
 }
 
-/* All tables of this version: nothing need be written, which a full disk would not let. */
+/* Whether all tables of this version exist, so that nothing has to be written, which would fail on a full disk. */
 static bool has_tables(struct catalog *c)
 {
     sqlite3_stmt *s;
@@ -112,7 +112,7 @@ int catalog_open(const char *path, struct catalog **ret, bool *ret_new, struct e
     if (sqlite3_open_v2(path, &c->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, vfs) !=
         SQLITE_OK)
         return c->db ? sql_error(c, "open it", e) : err_set(e, -ENOMEM, "catalogue: no memory");
-    sqlite3_file_control(c->db, "main", SQLITE_FCNTL_RESERVE_BYTES, &sums); /* no-op for one that is there already */
+    sqlite3_file_control(c->db, "main", SQLITE_FCNTL_RESERVE_BYTES, &sums); /* no effect on an existing database */
     sqlite3_exec(c->db, "PRAGMA locking_mode = EXCLUSIVE", NULL, NULL, NULL);
     r = run(c,
             "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA temp_store = MEMORY;"
@@ -175,8 +175,8 @@ static int put_segments(struct catalog *c, const struct catalog_change *x, struc
     return r;
 }
 
-/* By start: its distance to the last, how many keys it has, and of each key five bytes, or all where there is no
- * start. */
+/* Groups keys by start: its distance to the previous start, the number of its keys, and five bytes of each key, or all
+ * bytes where there is no start. */
 static int pack_keys(const struct catalog_change *x, struct buf *b)
 {
     _cleanup_(mem_freep) struct id128 *v = mem_alloc(x->n_keys * sizeof *v);
@@ -386,7 +386,7 @@ int catalog_add_deletion(struct catalog *c, const struct catalog_deletion *d, ui
 
     pthread_mutex_lock(&c->lock);
     r = add_deletion(c, d, ret_id, e);
-    if (r == 0) /* into the database itself: damage of SQLite's log must not bring back what was deleted */
+    if (r == 0) /* into the database itself: damage to SQLite's log must not bring back deleted data */
         sqlite3_exec(c->db, "PRAGMA wal_checkpoint(TRUNCATE)", NULL, NULL, NULL);
     pthread_mutex_unlock(&c->lock);
     return r;
@@ -415,7 +415,7 @@ int catalog_set_clock(struct catalog *c, int64_t now, struct err *e)
 void catalog_checkpoint(struct catalog *c)
 {
     pthread_mutex_lock(&c->lock);
-    sqlite3_exec(c->db, "PRAGMA wal_checkpoint(TRUNCATE)", NULL, NULL, NULL); /* if it fails, later */
+    sqlite3_exec(c->db, "PRAGMA wal_checkpoint(TRUNCATE)", NULL, NULL, NULL); /* on failure, tried again later */
     pthread_mutex_unlock(&c->lock);
 }
 
@@ -425,7 +425,7 @@ int catalog_check(struct catalog *c, const char *path, struct err *e)
     int r;
 
     pthread_mutex_lock(&c->lock);
-    r = run(c, "PRAGMA wal_checkpoint(TRUNCATE)", "write its log back", e); /* what the log has anew is not read */
+    r = run(c, "PRAGMA wal_checkpoint(TRUNCATE)", "write its log back", e); /* the check does not read the log */
     if (r == 0) {
         r = vfs_check_pages(path, &at);
         if (r < 0)
@@ -529,7 +529,7 @@ int catalog_removed(struct catalog *c, int (*fn)(void *, uint64_t), void *ctx)
 void catalog_forget_removed(struct catalog *c)
 {
     pthread_mutex_lock(&c->lock);
-    sqlite3_exec(c->db, "DELETE FROM removed", NULL, NULL, NULL); /* if it fails, later */
+    sqlite3_exec(c->db, "DELETE FROM removed", NULL, NULL, NULL); /* on failure, tried again later */
     pthread_mutex_unlock(&c->lock);
 }
 

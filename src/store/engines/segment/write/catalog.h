@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The catalogue: which segments count, how far the log has been flushed, how long each symbol file is, which profiles
- * were seen lately. One SQLite database (write-ahead log, synchronous = FULL) over base/fd; one transaction makes a
- * flush or a compaction true. Everything in it but the deduplication window, tenants' names and deletions that were not
- * carried out yet can be found again from the segments (store check --rebuild).
+ * The catalogue: which segments are valid, how far the log has been flushed, how long each symbol file is, which
+ * profiles were seen recently. It is one SQLite database (write-ahead log, synchronous = FULL) over base/fd; one
+ * transaction commits a flush or a compaction. Everything in it except the deduplication window and pending deletions
+ * can be rebuilt from the segments (store check --rebuild).
  *
  *   meta(k, v)                        format, log (the last one flushed), next (segment number), clock (keep_clock.h)
  *   tenants(no, name)
- *   epochs(tenant, epoch, bytes, born)    bytes: how much of its symbol file counts
+ *   epochs(tenant, epoch, bytes, born)    bytes: valid length of its symbol file
  *   segments(no, tenant, epoch, level, log, t0, t1, bytes, rows, profiles, detail)
- *   dedup(id, newest, n, keys)        per flush: the first 8 bytes of n keys
- *   removed(no)                       segments that were removed since opening: their files may still lie there
- *   deletions(id, tenant, log, t0, t1, selector)    to be carried out (tombstone.h)
+ *   dedup(id, newest, n, keys)        per flush: n keys, packed (dedup.h)
+ *   removed(no)                       segments that were removed since opening: their files may still exist
+ *   deletions(id, tenant, log, t0, t1, selector)    pending (tombstone.h)
  *
- * Any thread may call; one at a time is served.
+ * Any thread may call these functions; a lock serialises them.
  */
 #ifndef SEGMENT_CATALOG_H
 #define SEGMENT_CATALOG_H
@@ -41,14 +41,14 @@ struct catalog_change {
     uint32_t n_added;
     const uint64_t *removed;
     uint32_t n_removed;
-    uint64_t log;                       /* flushed up to here; 0 = as before */
+    uint64_t log;                       /* flushed up to here; 0 = unchanged */
     const struct catalog_epoch *epochs; /* set or added */
     uint32_t n_epochs;
     const struct dedup_entry *keys;
     uint32_t n_keys;
-    int64_t keys_before; /* keys older than this may go; 0 = none */
-    uint64_t next;       /* the next segment number; 0 = as before */
-    bool *unsure;        /* set when the sync of a commit failed: it may be on the disk or not. NULL: not asked */
+    int64_t keys_before; /* keys older than this may be dropped; 0 = none */
+    uint64_t next;       /* the next segment number; 0 = unchanged */
+    bool *unsure;        /* set when the sync of a commit failed, so that it may or may not be on disk; may be NULL */
 };
 
 struct catalog_deletion {
@@ -59,25 +59,25 @@ struct catalog_deletion {
     struct str selector;
 };
 
-/* -EBADMSG when the file is no sound database. *ret_new says whether it was made now. */
+/* Returns -EBADMSG when the file is not a sound database. *ret_new: whether it was created. */
 int catalog_open(const char *path, struct catalog **ret, bool *ret_new, struct err *e);
 void catalog_close(struct catalog *c);
 DEFINE_CLEANUP(struct catalog *, catalog_close)
 
 int catalog_commit(struct catalog *c, const struct catalog_change *change, struct err *e);
-/* Instead of all segments and epochs that it lists. */
+/* Replaces all segments and epochs that it lists. */
 int catalog_replace(struct catalog *c, const struct catalog_change *change, struct err *e);
-/* The time that retention believes (keep_clock.h). */
+/* Saves the time that retention trusts (keep_clock.h). */
 int catalog_set_clock(struct catalog *c, int64_t now, struct err *e);
 int catalog_add_tenant(struct catalog *c, uint32_t number, const char *name, struct err *e);
 int catalog_drop_epoch(struct catalog *c, uint32_t tenant, uint32_t epoch, struct err *e);
-/* Synced when it returns. */
+/* The change is synced when the function returns. */
 int catalog_add_deletion(struct catalog *c, const struct catalog_deletion *d, uint64_t *ret_id, struct err *e);
 int catalog_drop_deletion(struct catalog *c, uint64_t id, struct err *e);
 
-/* Reads all pages of the database there. -EBADMSG where one is wrong. */
+/* Reads all pages of the database file. Returns -EBADMSG when one is wrong. */
 int catalog_check(struct catalog *c, const char *path, struct err *e);
-/* SQLite's own log into the database and cut to nothing. */
+/* Writes SQLite's log back into the database and truncates it. */
 void catalog_checkpoint(struct catalog *c);
 
 uint64_t catalog_meta(struct catalog *c, const char *key);
@@ -86,9 +86,9 @@ int catalog_epochs(struct catalog *c, int (*fn)(void *ctx, const struct catalog_
 int catalog_segments(struct catalog *c, int (*fn)(void *ctx, const struct segment_meta *m), void *ctx);
 int catalog_removed(struct catalog *c, int (*fn)(void *ctx, uint64_t number), void *ctx);
 void catalog_forget_removed(struct catalog *c);
-/* -EBADMSG when some keys make no sense; the others are in d. */
+/* Returns -EBADMSG when some keys are invalid; the others are in d. */
 int catalog_load_dedup(struct catalog *c, struct dedup *d);
-/* Adds what one row of dedup holds. */
+/* Adds the keys of one row of the table dedup. */
 int catalog_unpack_keys(const void *p, size_t n, int64_t time, struct dedup *d);
 int catalog_deletions(struct catalog *c, int (*fn)(void *ctx, const struct catalog_deletion *d), void *ctx);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See engine.h: the catalogue of a store that is opened to read only. SQLite writes to a database even when it only reads
- * (it replays its log), so it works on a private copy in a temporary directory, and the store's directory is not touched. A
- * catalogue that cannot be read is made again from the segments, in the copy as well.
+ * Opens the catalogue of a read-only store; see engine.h. SQLite writes to a database even when it only reads (it
+ * replays its log), so it works on a private copy in a temporary directory, and the store's directory is not modified.
+ * A catalogue that cannot be read is rebuilt from the segments, also in the copy.
  */
 #include <errno.h>
 #include <fcntl.h>

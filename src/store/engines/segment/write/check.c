@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See engine.h: reads everything there is, and says of each part what it is and what is wrong with it. */
+/* Checks the whole store: reads everything and reports each part and any damage; see engine.h. */
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -9,7 +9,7 @@
 struct checking {
     store_report_fn fn;
     void *ctx;
-    const char *part; /* in front of what is told of damage, or NULL */
+    const char *part; /* prefix of damage reports, or NULL */
 };
 
 _printf_(3, 4) static void tell(struct checking *k, bool problem, const char *fmt, ...)
@@ -52,7 +52,7 @@ static int on_record(void *ctx, uint64_t lsn, const void *payload, size_t n)
 static void on_log_damage(void *ctx, bool tail, const char *what)
 {
     tell(ctx, !tail, "%s%s", what,
-         tail ? ", at its end: never acknowledged, or damaged" : ""); /* or being written now */
+         tail ? ", at its end: never acknowledged, or damaged" : ""); /* or being written at the moment */
 }
 
 static void check_log(struct engine *g, struct checking *k, const struct memtable *m)
@@ -108,7 +108,7 @@ int engine_check(struct store *s, store_report_fn fn, void *ctx, struct err *e)
     (void) e;
     engine_each_damage(g, tell_known, &k);
     engine_each_lost(g, tell_lost, &k);
-    pthread_mutex_lock(&g->flush_lock); /* epochs, and no log goes while it is read */
+    pthread_mutex_lock(&g->flush_lock); /* for epochs, and so that no log is removed while it is read */
     snap = snapshot_get(g);
     snprintf(path, sizeof path, "%s/catalog.db", g->dir);
     if (catalog_check(g->catalog, path, &own) < 0)

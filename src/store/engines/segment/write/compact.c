@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See engine.h: segments into larger ones. A rewrite reads its inputs window by window, so it needs the memory of one
- * window; the result replaces them in one transaction. Windows that one input has whole are copied (compact_copy.c).
- * Between windows, memtables that were sealed meanwhile are flushed: however long a rewrite takes, writing goes on.
+ * Rewrites segments into larger ones; see engine.h. A rewrite reads its inputs window by window, so it needs the memory
+ * of one window; the result replaces them in one transaction. Windows that lie entirely in one input are copied
+ * (compact_copy.c). Between windows, memtables that have been sealed are flushed, so that writing continues however
+ * long a rewrite takes.
  *
- * What is due: of an hour that is over (ten minutes for stragglers), or that has eight segments, all of level 0 and 1
- * become one of level 1; of a day that is over (an hour for stragglers), all of level 1 become one of level 2.
+ * When it is due: all segments of level 0 and 1 of an hour that is over (with ten minutes for late data), or that has
+ * eight segments, become one of level 1; all segments of level 1 of a day that is over (with an hour for late data)
+ * become one of level 2.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -29,7 +31,7 @@ int compact_damage(struct rewriting *x, uint32_t input, int r, struct err *e)
     return 0;
 }
 
-/* Every entry of an input's directories of five minutes. */
+/* Lists every entry of an input's five-minute directories. */
 static int list_entries(struct rewriting *x, uint32_t input)
 {
     const struct segment_footer *f;
@@ -47,7 +49,7 @@ static int list_entries(struct rewriting *x, uint32_t input)
         r = compact_read_error(segment_directory(x->w->inputs[input], &f->groups[i], 0, &a, &d, &n, &e));
         if (r == -EBADMSG) {
             r = compact_damage(x, input, r, &e);
-            x->whole = false; /* a chunk may be shared with the groups that it told of */
+            x->whole = false; /* a chunk may be shared with the groups of that directory */
             continue;
         }
         for (uint32_t k = 0; r == 0 && k < n; k++) {
@@ -61,7 +63,7 @@ static int list_entries(struct rewriting *x, uint32_t input)
     return r;
 }
 
-/* By window, input and chunk. They come by input. */
+/* Sorts by window, input and chunk. The entries are already ordered by input. */
 static int sort_entries(struct rewriting *x)
 {
     _cleanup_(mem_freep) struct radix *keys = mem_alloc((2 * (size_t) x->n + 1) * sizeof *keys);
@@ -87,7 +89,7 @@ static int sort_entries(struct rewriting *x)
     return 0;
 }
 
-/* Gives a decoded prof the numbers of the output's dictionary. */
+/* Gives a decoded prof its numbers in the output's dictionary. */
 static int adopt(struct rewriting *x, uint32_t input, struct prof *p)
 {
     const struct sym_series *s;
@@ -159,7 +161,7 @@ static int take_chunk(struct rewriting *x, const struct rewrite_entry *ref, stru
                : r;
 }
 
-/* Entries [from, to) are one window: all its profiles, written anew. */
+/* Entries [from, to) are one window: decodes all its profiles and writes them again. */
 static int rewrite_window(struct rewriting *x, uint32_t from, uint32_t to, struct window *win, struct err *e)
 {
     struct arena a;
@@ -196,7 +198,7 @@ static int rewrite_detail(struct rewriting *x, struct err *e)
             j++;
         r = compact_can_copy(x, i, j) ? compact_copy(x, i, j, e) : rewrite_window(x, i, j, &win, e);
         if (r == 0)
-            r = engine_flush_sealed(x->g, e); /* a long rewrite must not hold up what comes in */
+            r = engine_flush_sealed(x->g, e); /* a long rewrite must not block incoming data */
     }
     for (uint32_t i = 0; i < x->w->n; i++)
         rows += x->w->inputs[i]->meta.rows;
@@ -206,7 +208,7 @@ static int rewrite_detail(struct rewriting *x, struct err *e)
     return r;
 }
 
-/* Something of the window is left out: the sum of its series is not right any more. */
+/* Whether a part of the window is omitted, so that the sum of its series is no longer valid. */
 static bool is_cut(const struct rewriting *x, uint32_t input, const struct dir_entry *d, uint32_t n, int64_t window)
 {
     for (uint32_t i = 0; i < n; i++)
@@ -215,7 +217,7 @@ static bool is_cut(const struct rewriting *x, uint32_t input, const struct dir_e
     return false;
 }
 
-/* Totals of one window from one input's directories, without its detail. */
+/* Copies the totals of an input's windows from its directories, without detail. */
 static int rewrite_totals(struct rewriting *x, uint32_t input, struct err *e)
 {
     struct segment *s = x->w->inputs[input];
@@ -290,7 +292,7 @@ static int rewrite_totals(struct rewriting *x, uint32_t input, struct err *e)
     return r;
 }
 
-/* An input whose footer or dictionary cannot be read stays as it is: nothing of it is lost, and the others can go on
+/* An input whose footer or dictionary cannot be read stays unchanged: none of it is lost, and the others are rewritten
  * without it. */
 static int open_input(struct rewriting *x, uint32_t i, struct err *e)
 {
@@ -308,7 +310,7 @@ static int open_input(struct rewriting *x, uint32_t i, struct err *e)
     return r;
 }
 
-/* Damaged inputs are copied to lost/ before they are replaced, unless a deletion means some of them. */
+/* Copies damaged inputs to lost/ before they are replaced, unless a deletion applies to them. */
 static int keep_damaged(struct rewriting *x, const struct engine_tenant *t, struct err *e)
 {
     int r = 0;
@@ -358,7 +360,7 @@ static int run_rewrite(struct rewriting *x, struct err *e)
     return r < 0 ? r : rewrite_detail(x, e);
 }
 
-/* Replaces the inputs by s, or by nothing where nothing is left. What can fail comes before the transaction. */
+/* Replaces the inputs by s, or by nothing when nothing is left. Steps that can fail come before the transaction. */
 static int replace_inputs(struct engine *g, const struct rewrite *w, struct segment *s, const uint64_t *removed,
                           struct err *e)
 {
@@ -470,8 +472,8 @@ int engine_rewrite(struct engine *g, struct engine_tenant *t, const struct rewri
 
 /* --- what is due --- */
 
-/* Segments of the bucket below the level, and those on it where that is worth it: few small ones that came late must
- * not make the whole day be written again. */
+/* Selects the segments of the bucket below the level, and those on the level when it is worthwhile: a few small
+ * segments that came late must not cause the whole day to be rewritten. */
 static int compact_bucket(struct engine *g, const struct snapshot *snap, uint32_t first, int64_t size, uint32_t level,
                           bool due, bool all, struct err *e)
 {
@@ -500,10 +502,10 @@ static int compact_bucket(struct engine *g, const struct snapshot *snap, uint32_
     if (!lower || (!due && lower < HOUR_SEGMENTS_MAX))
         return 0;
     r = engine_rewrite(g, engine_tenant_number(g, m->tenant), &w, e);
-    return r < 0 && r != -EBADMSG ? r : 1; /* an unreadable input is left out next time */
+    return r < 0 && r != -EBADMSG ? r : 1; /* an unreadable input is skipped next time */
 }
 
-/* One rewrite, if one is due: 1, else 0. */
+/* Does one rewrite if one is due. Returns 1 if so, else 0. */
 static int compact_one(struct engine *g, bool all, uint32_t level, struct err *e)
 {
     _cleanup_(snapshot_unrefp) struct snapshot *snap = snapshot_get(g);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Between compact.c and compact_copy.c: segments on their way into another. */
+/* Shared by compact.c and compact_copy.c: the state of a rewrite of segments. */
 #ifndef SEGMENT_COMPACT_H
 #define SEGMENT_COMPACT_H
 
@@ -7,7 +7,7 @@
 
 #include "store/engines/segment/engine.h"
 
-/* An entry of an input's directory of five minutes. */
+/* An entry of an input's five-minute directory. */
 struct rewrite_entry {
     uint32_t input;
     struct dir_entry d;
@@ -16,8 +16,8 @@ struct rewrite_entry {
 struct rewriting {
     struct engine *g;
     const struct rewrite *w;
-    struct snapshot *snap; /* deletions of now: at least those that the output's log does not let readers apply */
-    bool whole;            /* nothing is left out */
+    struct snapshot *snap; /* its deletions: at least those that the output's log number hides from readers */
+    bool whole;            /* nothing is omitted */
     bool *damaged;         /* per input: some of it could not be read */
     struct segment_writer *out;
     struct blob_remap *maps; /* per input */
@@ -31,17 +31,17 @@ struct rewriting {
     uint32_t n;
 };
 
-/* Reading failed: the disk's own errors are damage as wrong checksums are. */
+/* A read failed: I/O errors of the disk are treated as damage, like wrong checksums. */
 static inline int compact_read_error(int r)
 {
     return r == -EIO || r == -ENODATA ? -EBADMSG : r;
 }
-/* Windows whose chunks are all in one input need not be taken apart. */
+/* Whether all chunks of the window are in one input, so that they can be copied without decoding. */
 bool compact_can_copy(const struct rewriting *x, uint32_t from, uint32_t to);
-/* Part of an input cannot be read: it is reported and left out, and lost/ gets a copy of the input. 0, or r where it is no
- * damage. */
+/* A part of an input cannot be read: reports it and omits it, and lost/ gets a copy of the input. Returns 0, or r if it
+ * is not damage. */
 int compact_damage(struct rewriting *x, uint32_t input, int r, struct err *e);
-/* Entries [from, to) are such a window. */
+/* Copies entries [from, to), which are such a window. */
 int compact_copy(struct rewriting *x, uint32_t from, uint32_t to, struct err *e);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See compact.h: chunks that go from one segment into the next as they are, but for the numbers of its dictionary. */
+/* Copies chunks from one segment into another, changing only the numbers of its dictionary; see compact.h. */
 #include <errno.h>
 
 #include "base/mem.h"
@@ -24,7 +24,8 @@ static uint32_t find_set(void *ctx, uint32_t set)
     return blob_remap_set(&in->x->maps[in->i], set);
 }
 
-/* Traces are numbered in the order of the input, whichever chunk asks first: those of one time stay side by side. */
+/* Traces are numbered in the order of the input, whichever chunk is first, so that traces of the same time stay
+ * adjacent. */
 static uint32_t find_trace(void *ctx, uint32_t trace)
 {
     const struct input *in = ctx;

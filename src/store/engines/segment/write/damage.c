@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Damage that was found, each piece once: told to whoever opened the store (a server logs it), counted, and written to
- * DIR/DAMAGE, a line each with its time. It stays there, over restarts, compaction and a new catalogue, until a person has
- * seen it (`wick store confirm damage`).
+ * Records damage, each piece once: it is reported to the opener of the store (a server logs it), counted, and written
+ * to DIR/DAMAGE, one line with its time. It stays there across restarts, compaction and a new catalogue until a user
+ * acknowledges it (`wick store confirm damage`).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -29,7 +29,7 @@ void engine_tell(struct engine *g, const char *fmt, ...)
     g->config.tell(g->config.tell_ctx, line);
 }
 
-/* What a line says, without its time. */
+/* The message of a line, without its time. */
 static const char *words_of(const char *line)
 {
     const char *space = strchr(line, ' ');
@@ -37,7 +37,7 @@ static const char *words_of(const char *line)
     return space ? space + 1 : line;
 }
 
-/* Under g->damage.lock. false: it is known, or there is no room for more. */
+/* Called under g->damage.lock. Returns false when it is already known, or when the list is full. */
 static bool remember(struct engine_damage *d, const char *line)
 {
     char *copy;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See tombstone.h: a deletion is written down, hides what it means, and is carried out when segments are rewritten. */
+/* Deletions (see tombstone.h): a deletion is recorded, hides its data, and is carried out when segments are
+ * rewritten. */
 #include <errno.h>
 
 #include "base/mem.h"
@@ -18,8 +19,8 @@ int engine_keep_tombstone(struct catalog *c, struct tombstone *t, struct err *e)
     return catalog_add_deletion(c, &d, &t->id, e);
 }
 
-/* Under write_lock: nothing that comes in now is in a log of before, and none of it reaches a segment before the
- * tombstone is there for whoever rewrites it. */
+/* Called under write_lock: data that arrives from now on is not in an earlier log, and none of it reaches a segment
+ * before the tombstone is visible to rewrites. */
 static int tell(struct engine *g, const struct engine_tenant *tenant, const struct store_column *what, struct err *e)
 {
     _cleanup_(tombstone_unrefp) struct tombstone *t = NULL;
@@ -46,7 +47,8 @@ static int tell(struct engine *g, const struct engine_tenant *tenant, const stru
     return r;
 }
 
-/* Each deletion may end a log and is a tombstone: where they come faster than they are carried out, one waits. */
+/* Each deletion may end a log and adds a tombstone, so a deletion waits when they arrive faster than they are carried
+ * out. */
 static int wait_for_room(struct engine *g, struct err *e)
 {
     _cleanup_(snapshot_unrefp) struct snapshot *snap = snapshot_get(g);
@@ -93,7 +95,7 @@ static bool is_hit(struct engine *g, const struct snapshot *snap, struct snapsho
     for (uint32_t i = 0; i < snap->n_tombstones; i++) {
         int r = tombstone_hits(snap->tombstones[i], s->segment, s->symbols, e);
 
-        if (r == -EBADMSG) { /* nobody can read it: nothing of it is shown, nothing can be taken out */
+        if (r == -EBADMSG) { /* unreadable: none of it is shown, and nothing can be removed from it */
             engine_damage(g, err_message(e, r));
             return false;
         }
@@ -104,7 +106,7 @@ static bool is_hit(struct engine *g, const struct snapshot *snap, struct snapsho
     return false;
 }
 
-/* Nothing of before the tombstone waits to become a segment. */
+/* Whether no data from before the tombstone is still waiting to become a segment. */
 static bool is_ready(const struct snapshot *snap, const struct tombstone *t)
 {
     for (uint32_t i = 0; i < snap->n_memtables; i++)
@@ -148,6 +150,6 @@ int engine_purge(struct engine *g, struct err *e)
         r = r == -EBADMSG ? 0 : r;
     }
     if (r == 0)
-        engine_bound_lost(g);                            /* while the deletions are known */
-    return r < 0 || unreadable ? r : forget(g, snap, e); /* what could not be rewritten stays hidden */
+        engine_bound_lost(g);                            /* while the deletions are still known */
+    return r < 0 || unreadable ? r : forget(g, snap, e); /* data that could not be rewritten stays hidden */
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See engine.h: a sealed memtable into segments, and the thread that sees to it. */
+/* Writes sealed memtables into segments, and runs the thread that does so; see engine.h. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@
 #include "store/engines/segment/format/radix.h"
 #include "store/engines/segment/symbols/symbol_file.h"
 
-/* What one flush makes: a segment for every tenant, epoch and hour, as many as there are. */
+/* The output of one flush: a segment for every tenant, epoch and hour. */
 struct flushing {
     struct engine *g;
     struct memtable *m;
@@ -25,7 +25,7 @@ struct flushing {
     size_t cap_epochs;
     uint32_t n, n_epochs;
     uint64_t next;
-    bool unsure; /* the catalogue's sync failed: nobody knows whether it lists the segments */
+    bool unsure; /* the catalogue's sync failed: it is unknown whether it lists the segments */
 };
 
 static int grow_outputs(struct flushing *f)
@@ -55,7 +55,7 @@ static int sort_by_time(struct prof **profs, uint32_t n)
     return 0;
 }
 
-/* Profs with the numbers of the segment's own dictionary; rows are shared. In the arena. */
+/* Copies profs with their numbers in the segment's own dictionary; rows are shared. In the arena. */
 static int copy_profs(struct blob_remap *map, struct prof *const *profs, uint32_t n, struct arena *a, struct prof **out)
 {
     struct prof *copies = arena_alloc(a, n * sizeof *copies);
@@ -96,7 +96,7 @@ static int write_windows(struct segment_writer *w, struct prof **profs, uint32_t
     return r;
 }
 
-/* The segment is written and has its name: opens it and adds it to the outputs, or removes it. */
+/* The segment is written and renamed: opens it and adds it to the outputs, or removes it. */
 static int add_output(struct flushing *f, struct engine_tenant *t, struct mempart *part, struct err *e)
 {
     int r = segment_open(t->seg_dir, f->next, &f->g->lru, &f->segments[f->n], e);
@@ -112,7 +112,8 @@ static int add_output(struct flushing *f, struct engine_tenant *t, struct mempar
     return 0;
 }
 
-/* Profs of one hour, in order of time, into one segment. The memtable's dictionary is copied as far as it is used. */
+/* Writes the profs of one hour, in order of time, into one segment. Only the used part of the memtable's dictionary is
+ * copied. */
 static int write_hour(struct flushing *f, struct engine_tenant *t, struct mempart *part, struct prof **profs,
                       uint32_t n, struct err *e)
 {
@@ -160,7 +161,7 @@ static int write_symbols(struct flushing *f, struct engine_tenant *t, struct mem
     return r;
 }
 
-/* Those that nobody has deleted. */
+/* Lists the profs that are not deleted. */
 static uint32_t list_profs(struct flushing *f, struct mempart *part, struct prof **out)
 {
     _cleanup_(snapshot_unrefp) struct snapshot *snap = snapshot_get(f->g);
@@ -215,7 +216,7 @@ static int list_tenants(struct engine *g, struct err *e)
     return r;
 }
 
-/* Everything that can fail comes before the catalogue's transaction: after it the segments are the store's. */
+/* Every step that can fail comes before the catalogue's transaction: after it, the segments belong to the store. */
 static int commit(struct flushing *f, struct err *e)
 {
     struct engine *g = f->g;
@@ -258,7 +259,7 @@ static void remove_log(struct engine *g, uint64_t number)
     char name[32];
 
     log_name(name, sizeof name, number);
-    fd_unlink(g->log_dir, name); /* the catalogue says that it is done with; if this fails, opening removes it */
+    fd_unlink(g->log_dir, name); /* the catalogue has its data; if this fails, the next opening removes it */
 }
 
 static void flushing_done(struct flushing *f)
@@ -280,12 +281,12 @@ static int flush_memtable(struct engine *g, struct memtable *m, struct err *e)
         r = write_part(&f, p, e);
     if (r == 0)
         r = commit(&f, e);
-    if (f.unsure) { /* with these files and this log the store is right whether or not the transaction is on disk */
+    if (f.unsure) { /* with these files and this log, the store is correct whether or not the transaction is on disk */
         g->next_segment = f.next;
         engine_stop(g, "the catalogue", r);
         return r;
     }
-    if (r < 0) { /* files that the catalogue does not list: their numbers are used again, so the files must go */
+    if (r < 0) { /* the catalogue does not list these files, and their numbers are reused: remove them */
         for (uint32_t i = 0; i < f.n; i++)
             atomic_store(&f.segments[i]->dead, true);
         return r;
@@ -361,7 +362,7 @@ static void wait_for_work(struct engine *g)
 static void seal_if_old(struct engine *g)
 {
     pthread_mutex_lock(&g->write_lock);
-    engine_need_log(g); /* if there is no room yet, later */
+    engine_need_log(g); /* if there is no space yet, later */
     if (!atomic_load(&g->stopped) && g->active->created && clock_mono() - g->active->created > WINDOW_5M)
         engine_seal(g, NULL);
     pthread_mutex_unlock(&g->write_lock);
@@ -394,7 +395,7 @@ void *engine_flusher_run(void *arg)
         if (r == 0)
             r = engine_compact(g, false, &e);
         pthread_mutex_unlock(&g->flush_lock);
-        if (r == 0 && flushed != count_flushes(g)) { /* a memtable went */
+        if (r == 0 && flushed != count_flushes(g)) { /* a memtable was flushed */
             flushed = count_flushes(g);
             meminfo_trim();
         }

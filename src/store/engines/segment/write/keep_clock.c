@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See keep_clock.h: the time that retention goes by. */
+/* The trusted time that retention uses, which a jump of the wall clock does not affect; see keep_clock.h. */
 #include "store/engines/segment/write/keep_clock.h"
 
 #include "base/clock.h"

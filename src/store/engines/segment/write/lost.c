@@ -2,10 +2,11 @@
 /*
  * Segments that the catalogue does not list, and the directory lost/.
  *
- * A crash may leave segments that no transaction listed: what they hold is in a log or in the segments they were made of,
- * and they are removed. A segment that a lost transaction had listed makes opening rebuild the catalogue. What is left is
- * unknown (a file with a damaged footer, for instance) and is moved to lost/, from where a rebuild takes it back. lost/ is
- * bounded: it keeps nothing that retention or a deletion means, and at most LOST_BYTES, the newest.
+ * A crash may leave segments that no transaction listed: their data is in a log or in the segments they were made of,
+ * and they are removed. When a segment was listed by a transaction that is now lost, opening rebuilds the catalogue.
+ * Any other segment is unexplained (a file with a damaged footer, for instance) and is moved to lost/, from where a
+ * rebuild restores it. lost/ is bounded: it keeps nothing that retention or a deletion covers, and at most LOST_BYTES
+ * of the newest files.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -56,7 +57,7 @@ void numbers_done(struct numbers *n)
 
 /* --- directories --- */
 
-/* Calls fn with each name in a directory below dir. -ENOENT where there is none. */
+/* Calls fn with each name in a directory below dir. Returns -ENOENT when there is no such directory. */
 static int each_name(int dir, const char *path, int (*fn)(void *ctx, const char *name), void *ctx)
 {
     int fd = fd_open(dir, path, O_RDONLY | O_DIRECTORY, 0), r = 0;
@@ -124,7 +125,7 @@ int recovery_tenants(struct engine *g, struct numbers *ret)
     return r;
 }
 
-/* --- what the catalogue knows --- */
+/* --- what the catalogue lists --- */
 
 static int add_listed(void *ctx, const struct segment_meta *m)
 {
@@ -176,12 +177,12 @@ static enum unlisted classify(struct engine *g, int seg_dir, const struct segmen
     bool all = f->n_replaced > 0;
 
     if (f->meta.t0 > f->meta.t1)
-        return UNLISTED_DEAD; /* nothing was left of what it was made of */
+        return UNLISTED_DEAD; /* nothing was left of the segments it was made of */
     for (uint32_t i = 0; i < f->n_replaced; i++) {
         bool listed = numbers_have(&k->listed, f->replaced[i]), there = has_segment(seg_dir, f->replaced[i]);
 
         if (listed && !there)
-            return UNLISTED_COMMITTED; /* it took this one's place, and the file went */
+            return UNLISTED_COMMITTED; /* it replaced this segment, whose file was removed */
         all = all && listed && there;
     }
     if (all)
@@ -280,7 +281,7 @@ static int clear_one(void *ctx, uint32_t tenant, int seg_dir, uint64_t number, e
     switch (why) {
     case UNLISTED_DEAD:
         if (!c->log_damaged)
-            return fd_unlink(seg_dir, name), 0; /* if it fails, at the next opening */
+            return fd_unlink(seg_dir, name), 0; /* on failure, removed at the next opening */
         return lost_put(c->g, tenant, seg_dir, number);
     case UNLISTED_NEWER:
         engine_tell(c->g, "tenant %u: segment '%s' was written by a later version of wick and is not read; it stays",
@@ -292,7 +293,7 @@ static int clear_one(void *ctx, uint32_t tenant, int seg_dir, uint64_t number, e
     }
 }
 
-/* Files that were removed must not be back after a crash once nobody remembers that they were. */
+/* Syncs directories: removed files must not reappear after a crash once the record of their removal is gone. */
 static int sync_removed(struct engine *g)
 {
     struct numbers tenants = {0};
@@ -334,13 +335,13 @@ int lost_put(struct engine *g, uint32_t tenant, int seg_dir, uint64_t number)
     snprintf(to, sizeof to, "lost/%u-%s", tenant, from);
     if (r == 0)
         r = fd_rename(seg_dir, from, g->dir_fd, to);
-    return fd_is_full(r) ? 0 : r; /* it lies there unlisted until there is room */
+    return fd_is_full(r) ? 0 : r; /* it stays there unlisted until there is space */
 }
 
 struct lost_file {
     char name[160];
     uint32_t tenant;
-    uint64_t number; /* of a segment; 0: another file */
+    uint64_t number; /* of a segment; 0: some other file */
     uint64_t bytes;
     int64_t changed;
 };
@@ -426,7 +427,8 @@ int lost_bring_back(struct engine *g)
     return r;
 }
 
-/* Does retention or a deletion mean some of it? A file that cannot be read any more is judged by its own time. */
+/* Whether retention or a deletion covers some of it. A file that can no longer be read is judged by its modification
+ * time. */
 static bool is_unwanted(struct engine *g, const struct snapshot *snap, const struct lost_file *f, int64_t before)
 {
     _cleanup_(segment_unrefp) struct segment *s = NULL;
@@ -436,7 +438,7 @@ static bool is_unwanted(struct engine *g, const struct snapshot *snap, const str
 
     if (f->number && dir >= 0 && segment_open_lost(dir, f->tenant, f->number, &s, NULL) == 0)
         used = segment_use(s);
-    if (!s || segment_footer(s, &footer, NULL) < 0) /* nobody can say what it holds */
+    if (!s || segment_footer(s, &footer, NULL) < 0) /* unreadable: its contents are unknown */
         return f->changed < before / NS_PER_S || (f->number && snap->n_tombstones);
     for (uint32_t i = 0; i < snap->n_tombstones; i++)
         if (tombstone_concerns(snap->tombstones[i], f->tenant, footer->meta.log, footer->meta.t0, footer->meta.t1))

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory has a bound. Symbols (stacks and names of all epochs) are counted by the log writer. What only the writer needs of
- * an epoch that is no longer written to goes; an epoch that has grown to a quarter of the bound gives way to a new one, so
- * that a question needs no more than that at a time. Where all of them reach the bound, large requests with stacks that were
- * not seen before are refused until retention drops an epoch, and a quarter over it all such requests: one sender's flood
- * does not shut out the others at once. Nothing that was acknowledged is cut. Questions announce what
- * they are about to need, and are refused where that is too much.
+ * Bounds the memory of the store. The log writer counts symbols (stacks and names of all epochs). Data that only the
+ * writer needs is freed for epochs that are no longer written to. When an epoch has grown to a quarter of the bound, a
+ * new epoch begins, so that a query needs no more than that at a time. When all epochs together reach the bound, large
+ * requests with new stacks are refused until retention drops an epoch; at a quarter over the bound, all requests with
+ * new stacks are refused, so that a flood from one sender does not immediately shut out the others. Acknowledged data
+ * is never dropped for this. Queries announce how much memory they are about to need, and are refused if that is too
+ * much.
  */
 #include <errno.h>
 
 #include "base/clock.h"
 #include "store/engines/segment/engine.h"
 
-/* A new stack costs about so much, most of it what only the writer needs. */
+/* STACK_BYTES is the approximate memory of a new stack, most of which only the writer needs. */
 enum { COUNT_BYTES = 1 << 20, FEW_STACKS = 2000, STACK_BYTES = 100 };
 
 #define COUNT_EVERY (100 * NS_PER_MS)
@@ -24,7 +25,7 @@ static size_t count_epochs(struct engine *g, struct engine_tenant *t, bool tight
     for (struct engine_epoch *k = t->epochs; k; k = k->next) {
         size_t maps, bytes = symbols_bytes(k->symbols, &maps);
 
-        if (k != t->epochs && maps && tight) { /* names came later for it */
+        if (k != t->epochs && maps && tight) { /* names arrived for it later */
             symbols_drop_maps(k->symbols);
             bytes -= maps;
         }
@@ -55,7 +56,7 @@ bool engine_takes_stacks(struct engine *g, uint32_t n_stacks)
     return !limit || bytes < limit || (n_stacks <= FEW_STACKS && bytes < limit + limit / 4);
 }
 
-/* It is large, and there will be room for another when its maps are gone. */
+/* Whether it is large, and there will be memory for another when its maps are freed. */
 bool engine_epoch_is_large(struct engine *g, const struct engine_epoch *k)
 {
     size_t limit = g->config.dictionary, all = atomic_load(&g->dictionary), maps, bytes;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See memtable.h. */
+/* The rows that are in the log but not in a segment yet; see memtable.h. */
 #include "store/engines/segment/write/memtable.h"
 
 #include <errno.h>

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the log holds and no segment does yet. One memtable per log file; one part per tenant in it. The log writer adds
- * and publishes after the sync; readers go through what is published, without a lock. When it is full it is sealed and
- * another begins; the flusher turns it into segments and drops it. Its size is bounded by store_config.memory.
+ * Data that is in the log but not in a segment yet. There is one memtable per log file, with one part per tenant. The
+ * log writer adds rows and publishes them after the sync; readers scan published rows without a lock. When a memtable
+ * is full, it is sealed and another begins; the flusher turns it into segments and drops it. Its size is bounded by
+ * store_config.memory.
  */
 #ifndef SEGMENT_MEMTABLE_H
 #define SEGMENT_MEMTABLE_H
@@ -15,11 +16,11 @@
 
 struct mempart {
     struct symbols *symbols; /* a reference: tenant and epoch */
-    struct stable profs;     /* struct prof; its count is what is synced and visible */
-    uint32_t n_added;        /* writer: added, not all of them published */
+    struct stable profs;     /* struct prof; its count is that of synced and visible profs */
+    uint32_t n_added;        /* writer: added, but not all of them published */
     struct blobs blobs;
     struct idmap headers, sets, attrs; /* writer: their numbers in blobs by print */
-    struct buf defs;                   /* symbol definitions made while this was open */
+    struct buf defs;                   /* symbol definitions added while this was open */
     struct arena arena;
     struct mempart *_Atomic next;
 };
@@ -30,9 +31,9 @@ struct memtable {
     uint64_t log; /* number of its log file */
     struct mempart *_Atomic parts;
     _Atomic uint32_t refs;
-    atomic_bool sealed;   /* nothing more is added: it can be flushed */
-    _Atomic size_t bytes; /* about how much memory rows take: the writer adds, statistics read */
-    int64_t created;      /* monotonic, of the first row */
+    atomic_bool sealed;   /* nothing is added any more: it can be flushed */
+    _Atomic size_t bytes; /* approximate memory of rows: the writer adds, statistics read */
+    int64_t created;      /* monotonic time of the first row */
     uint64_t n_profs, n_rows;
     struct dedup_entry *keys; /* added while this was open, for the catalogue */
     size_t cap_keys;
@@ -44,9 +45,9 @@ struct memtable *memtable_ref(struct memtable *m);
 void memtable_unref(struct memtable *m);
 DEFINE_CLEANUP(struct memtable *, memtable_unref)
 
-/* The part of these symbols, added if new. */
+/* Finds the part of these symbols, or adds it. */
 int memtable_part(struct memtable *m, struct symbols *s, struct mempart **ret);
-/* Room for a prof with its rows and extras; visible after mempart_publish(). */
+/* Makes room for a prof with its rows and extras; it is visible after mempart_publish(). */
 struct prof *mempart_add(struct mempart *p, uint32_t n_rows, uint32_t n_extras);
 void mempart_publish(struct mempart *p);
 int memtable_add_key(struct memtable *m, struct id128 key, int64_t time_ns);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The catalogue from what it is about: segments say what they hold, which log they were made of and which segments they
- * took the place of; symbol files say how long they are; T/NAME names a tenant. What was in lost/ counts again. What the
- * old catalogue still knows (deduplication, deletions that were not carried out, segments that were removed) is kept where
- * it can be read; a catalogue that cannot be opened at all loses it.
+ * Rebuilds the catalogue from the files of the store: segments record their contents, the log they were made of and the
+ * segments they replaced; symbol files have their length; T/NAME has the name of a tenant. Segments in lost/ are
+ * restored. The rest of the old catalogue (deduplication, pending deletions, removed segments) is kept if it can be
+ * read; if the catalogue cannot be opened at all, it is lost.
  *
- * A segment whose log is still there was never listed, or is listed by a transaction that is lost while the log is not: the
- * log is in force, so that nothing counts twice.
+ * A segment whose log still exists was never listed, or was listed by a lost transaction: the log is used instead, so
+ * that nothing counts twice.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -24,7 +24,7 @@ struct rebuilding {
     size_t cap, cap_epochs;
     uint32_t n, n_epochs;
     struct numbers dead; /* replaced by others, or removed */
-    struct numbers logs; /* files that are there */
+    struct numbers logs; /* existing files */
     struct catalog_epoch *known;
     size_t cap_known;
     uint32_t n_known;
@@ -54,7 +54,7 @@ static int look_at_segment(struct rebuilding *b, struct engine_tenant *t, uint64
     if (r == -ENOMEM)
         return r;
     if (r < 0) {
-        if (r != -EPROTONOSUPPORT) /* of a later version: told of when what is not listed is cleared away */
+        if (r != -EPROTONOSUPPORT) /* of a later version: reported when unlisted files are cleared */
             engine_damagef(b->g, "tenant %u: %s", t->number, err_message(&e, r));
         return 0;
     }
@@ -81,7 +81,7 @@ static int keep_epoch(void *ctx, const struct catalog_epoch *k)
     return 0;
 }
 
-/* As long as the old catalogue says, or longer where more of the file is good. */
+/* The length in the old catalogue, or more where more of the file is intact. */
 static int look_at_symbols(struct rebuilding *b, struct engine_tenant *t, uint32_t epoch)
 {
     struct catalog_epoch k = {t->number, epoch, 0, engine_now(b->g)};

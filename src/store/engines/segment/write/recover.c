@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See engine.h: opening. The catalogue says which segments and how much of the symbols count; logs after its position
- * are read into memtables again, exactly as they were written. Segments that nobody lists: lost.c.
+ * Recovery at opening; see engine.h. The catalogue lists the valid segments and the valid length of symbol files; logs
+ * after its position are replayed into memtables, exactly as they were written. Unlisted segments are handled in
+ * lost.c.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -71,7 +72,7 @@ static int load_segment(void *ctx, const struct segment_meta *m)
         l->g->stats.newer++;
         return 0;
     }
-    if (r < 0) { /* named, and the rest is served */
+    if (r < 0) { /* reported, and the rest is served */
         engine_damagef(l->g, "tenant %u: %s", m->tenant, err_message(&e, r));
         return r == -ENOMEM ? r : 0;
     }
@@ -173,7 +174,7 @@ static int replay_record(void *ctx, uint64_t lsn, const void *payload, size_t n)
             x->m->bytes += p->n_rows * sizeof(struct row) + sizeof *p;
         }
     }
-    if (r == -EBADMSG || r == -EINVAL) { /* the CRC was right: we wrote nonsense, or an older record was lost */
+    if (r == -EBADMSG || r == -EINVAL) { /* the CRC was right: invalid data was written, or an older record was lost */
         engine_damagef(x->g, "log %llu: record %llu makes no sense and is left out", (unsigned long long) x->number,
                        (unsigned long long) lsn);
         r = 0;
@@ -213,8 +214,8 @@ static int replay_log(struct engine *g, uint64_t number, struct err *e)
     return r;
 }
 
-/* A log is begun and synced before the one before it is flushed: none is ever missing, but where the disk was full when
- * the store was opened and the reserve was given back. */
+/* A log is created and synced before the previous one is flushed, so none is ever missing, except when the disk was
+ * full when the store was opened and the reserve was released. */
 static void find_missing_logs(struct engine *g, uint64_t flushed, const struct numbers *files)
 {
     uint64_t next = flushed + 1, last = files->n ? files->v[files->n - 1] : 0;
@@ -254,7 +255,7 @@ static int replay_logs(struct engine *g, struct err *e)
     return r;
 }
 
-/* --- deletions that were not carried out yet --- */
+/* --- pending deletions --- */
 
 static int load_deletion(void *ctx, const struct catalog_deletion *d)
 {
@@ -267,11 +268,12 @@ static int load_deletion(void *ctx, const struct catalog_deletion *d)
         engine_damagef(g, "catalogue: a deletion makes no sense: %s", err_message(&e, r));
         return 0;
     }
-    g->next_log = MAX(g->next_log, d->log + 1); /* what comes in now is not meant */
+    g->next_log = MAX(g->next_log, d->log + 1); /* data that arrives from now on is not affected */
     return r < 0 ? r : snapshot_publish(g, &(struct snapshot_change){.add_tombstone = t});
 }
 
-/* A catalogue that has lost a transaction is made again. Whoever may only read is told, and sees what it lists. */
+/* A catalogue that has lost a transaction is rebuilt. A read-only opener gets a report and sees only what the catalogue
+ * lists. */
 static int check_catalog(struct engine *g, struct err *e)
 {
     int r = g->catalog_damaged ? 1 : recovery_is_stale(g);

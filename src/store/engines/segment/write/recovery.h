@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Between recover.c, rebuild.c and lost.c: what is found in the store's directory when it is opened. */
+/* Shared by recover.c, rebuild.c and lost.c: what is found in the store's directory when it is opened. */
 #ifndef SEGMENT_RECOVERY_H
 #define SEGMENT_RECOVERY_H
 
@@ -16,19 +16,19 @@ void numbers_sort(struct numbers *n);
 bool numbers_have(const struct numbers *n, uint64_t v); /* sorted */
 void numbers_done(struct numbers *n);
 
-/* Numbers of the files NUMBER + suffix in dir, sorted. Half-written ones (.tmp) are removed on the way, unless
- * the store is only read. A negative dir is an empty one. */
+/* Numbers of the files NUMBER + suffix in dir, sorted. Incomplete files (.tmp) are removed, unless the store is
+ * read-only. A negative dir counts as empty. */
 int recovery_list(const struct engine *g, int dir, const char *suffix, struct numbers *ret);
-/* Numbers of all tenants that have a directory of segments, sorted, in the catalogue or not. */
+/* Numbers of all tenants that have a directory of segments, sorted, whether or not they are in the catalogue. */
 int recovery_tenants(struct engine *g, struct numbers *ret);
 
 struct recovery_damage {
     struct engine *g;
     uint32_t tenant;
 };
-void recovery_damage(void *damage, const char *what); /* tells of damage in a tenant's symbols */
+void recovery_damage(void *damage, const char *what); /* reports damage to a tenant's symbols */
 
-/* What the catalogue knows: the segments that it lists, those that it removed, how far logs are flushed. */
+/* What the catalogue records: the segments that it lists, those that were removed, how far logs are flushed. */
 struct recovery_known {
     struct numbers listed, removed;
     uint64_t flushed;
@@ -36,28 +36,28 @@ struct recovery_known {
 int recovery_known(struct engine *g, struct recovery_known *ret);
 void recovery_known_done(struct recovery_known *k);
 
-/* Why a segment may lie there that the catalogue does not list. */
+/* Why a segment that the catalogue does not list may exist. */
 enum unlisted {
-    UNLISTED_DEAD,      /* it was removed, or all that it holds is in its log or in the segments it was made of */
-    UNLISTED_COMMITTED, /* a transaction listed it, and the catalogue has lost that transaction */
-    UNLISTED_NEWER,     /* a later version of wick wrote it */
-    UNLISTED_UNKNOWN,   /* anything else, damage of the file among it */
+    UNLISTED_DEAD,      /* it was removed, or its data is in its log or in the segments it was made of */
+    UNLISTED_COMMITTED, /* it was listed by a transaction that the catalogue has lost */
+    UNLISTED_NEWER,     /* written by a later version of wick */
+    UNLISTED_UNKNOWN,   /* anything else, including a damaged file */
 };
-/* The number is not among k->listed. */
+/* The number must not be in k->listed. */
 int recovery_classify(struct engine *g, int seg_dir, uint64_t number, const struct recovery_known *k,
                       enum unlisted *ret);
-/* 1 when some segment says that the catalogue has lost a transaction, else 0. */
+/* Returns 1 when some segment shows that the catalogue has lost a transaction, else 0. */
 int recovery_is_stale(struct engine *g);
-/* Clears away what the catalogue does not list, once the logs were replayed. log_damaged: they had damage, so nothing
- * that was made of them is thrown away. */
+/* Clears files that the catalogue does not list, after the logs were replayed. log_damaged: they had damage, so nothing
+ * that was made of them is removed. */
 int recovery_clear_unlisted(struct engine *g, bool log_damaged);
 
-/* Everything in lost/ back to where it came from, for rebuilding. */
+/* Moves everything in lost/ back to where it came from, for rebuilding. */
 int lost_bring_back(struct engine *g);
-/* A copy of a damaged segment into lost/, synced: what replaces it leaves out what could not be read. */
+/* Copies a damaged segment to lost/, synced: the segment that replaces it omits what could not be read. */
 int lost_copy(struct engine *g, uint32_t tenant, int seg_dir, const struct segment_meta *m, struct err *e);
-/* Copies a file of that many bytes, synced. damaged: what cannot be read becomes zeros, and a file that is there already is
- * written anew. */
+/* Copies a file of that many bytes, synced. damaged: unreadable parts become zeros, and an existing file is
+ * overwritten. */
 int file_copy(int from_dir, const char *from, int to_dir, const char *to, uint64_t bytes, bool damaged, struct err *e);
 int lost_put(struct engine *g, uint32_t tenant, int seg_dir, uint64_t number);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See engine.h: what goes. Whole segments by age and size, oldest first; one service's part of a segment where it has a
- * shorter time; detail and links after theirs. Each step is one catalogue transaction. What users delete: delete.c.
+ * Retention; see engine.h. It drops whole segments by age and size, oldest first; a service's part of a segment when
+ * that service has a shorter retention; and detail and links after theirs. Each step is one catalogue transaction.
+ * Deletions by users are in delete.c.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -85,7 +86,7 @@ static bool keep_by_service(void *ctx, const struct sym_series *s, int64_t time_
     return time_ns >= service_cutoff(ctx, s);
 }
 
-/* Has the segment anything that is too old for its service? By the series' last times: all of one is. */
+/* Whether the segment has data that is too old for its service: the last time of a whole series is. */
 static int has_victims(struct snapshot_segment *s, const struct rewrite *w, struct err *e)
 {
     _cleanup_(segment_releasep) struct segment *used = segment_use(s->segment);
@@ -117,12 +118,12 @@ static int retain_services(struct engine *g, struct rewrite *w, struct err *e)
         w->symbols = snap->segments[i].symbols;
         w->level = snap->segments[i].segment->meta.level;
         r = engine_rewrite(g, engine_tenant_number(g, snap->segments[i].segment->meta.tenant), w, e);
-        r = r == -EBADMSG ? 0 : r; /* it cannot be read, and stays */
+        r = r == -EBADMSG ? 0 : r; /* unreadable: it stays */
     }
     return MIN(r, 0);
 }
 
-/* Is a deletion to be carried out in it first? */
+/* Whether a deletion must be carried out in it first. */
 static bool is_concerned(const struct snapshot *snap, const struct segment_meta *m)
 {
     for (uint32_t i = 0; i < snap->n_tombstones; i++)
@@ -145,9 +146,9 @@ static int retain_detail(struct engine *g, int64_t now, struct err *e)
                             .level = m->level,
                             .drop_detail = true};
 
-        if (m->has_detail && m->t1 < now - keep && !is_concerned(snap, m)) /* sums are not cut as exactly as rows */
+        if (m->has_detail && m->t1 < now - keep && !is_concerned(snap, m)) /* sums are not cut as precisely as rows */
             r = engine_rewrite(g, engine_tenant_number(g, m->tenant), &w, e);
-        r = r == -EBADMSG ? 0 : r; /* it cannot be read, and stays */
+        r = r == -EBADMSG ? 0 : r; /* unreadable: it stays */
     }
     return r;
 }
@@ -190,7 +191,7 @@ static int drop_epochs(struct engine *g, struct engine_tenant *t, const struct s
     return 0;
 }
 
-/* An epoch that no segment and no memtable uses goes, but for the newest. */
+/* Drops epochs that no segment and no memtable uses, except the newest. */
 static int retain_epochs(struct engine *g, struct err *e)
 {
     _cleanup_(snapshot_unrefp) struct snapshot *snap = snapshot_get(g);
@@ -214,7 +215,7 @@ int engine_retain(struct store *s, bool compact_all, struct err *e)
         return err_set(e, -EROFS, "the store is open for reading only");
     pthread_mutex_lock(&g->flush_lock);
     r = retain_age_and_size(g, k.now, e);
-    if (fd_is_full(r)) { /* dropping takes a little room first: that is what the reserve is for */
+    if (fd_is_full(r)) { /* dropping requires a little space first, which the reserve provides */
         engine_release_reserve(g);
         r = retain_age_and_size(g, k.now, e);
     }
@@ -246,7 +247,7 @@ void engine_set_retention(struct store *s, const struct store_config *c)
     g->config.keep_bytes = c->keep_bytes;
     memcpy(g->config.services, c->services, sizeof g->config.services);
     g->config.n_services = c->n_services;
-    g->retained = 0; /* due now */
+    g->retained = 0; /* due immediately */
     pthread_mutex_unlock(&g->write_lock);
     pthread_mutex_unlock(&g->flush_lock);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whether there is room to write, and a directory to write to. A file system without room (bytes, files, or a user's
- * quota) makes senders wait; questions are answered and retention works, with the reserve's help. A store whose directory
- * was deleted or replaced stops: what is written to it would be gone.
+ * Checks whether there is space to write, and a directory to write to. On a full file system (bytes, files, or a user's
+ * quota), senders have to wait; queries still work, and retention works with the help of the reserve. A store whose
+ * directory was deleted or replaced stops, since anything written to it would be lost.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -70,7 +70,7 @@ bool engine_is_low(struct engine *g, char *why, size_t size)
 
     if (min < 0)
         return false;
-    if (fstatat(g->dir_fd, "RESERVE", &st, 0) == 0 && !st.st_size) /* given back: for retention, not for senders */
+    if (fstatat(g->dir_fd, "RESERVE", &st, 0) == 0 && !st.st_size) /* released: for retention, not for senders */
         held = g->config.reserve ? g->config.reserve : 64 << 20;
     if (fd_files(g->dir_fd, &free, &total) == 0 && total && free < FILES_MIN) {
         snprintf(why, size, "the file system of '%.100s' has no inodes left: writes wait until there are some",
@@ -84,7 +84,8 @@ bool engine_is_low(struct engine *g, char *why, size_t size)
     return false;
 }
 
-/* Where the directory is, as the kernel has it: a server that gave up its rights may not be able to look up its path. */
+/* The path of the directory according to the kernel: a server that dropped its privileges may not be able to look it
+ * up. */
 static bool find_place(struct engine *g, char out[static 4096])
 {
     char link[64];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See engine.h: what a reader sees, replaced as a whole. */
+/* The snapshots that readers use, each replaced as a whole; see engine.h. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -76,8 +76,8 @@ static int grow(void *array, uint32_t *cap, uint32_t need, size_t elem)
     return 0;
 }
 
-/* Under lock: room for what there is now and for everything that is announced: n_added segments, n memtables and
- * tombstones. */
+/* Called under lock. Makes room for the current contents and everything that is announced: n_added segments, n
+ * memtables and tombstones. */
 static int grow_room(struct snapshot_room *room, uint32_t n_added, uint32_t n)
 {
     const struct snapshot *now = room->g->snapshot;
@@ -91,7 +91,7 @@ static int grow_room(struct snapshot_room *room, uint32_t n_added, uint32_t n)
     return r;
 }
 
-/* Under lock. Changes may be published in any order: each room must hold all of them. */
+/* Called under lock. Changes may be published in any order, so each room must be large enough for all of them. */
 static int grow_all(struct snapshot_room *room)
 {
     uint32_t n_added = room->n_added, n = 1;
@@ -129,7 +129,7 @@ int snapshot_make_room(struct engine *g, uint32_t n_added, struct snapshot_room 
     return r;
 }
 
-/* Under lock. */
+/* Called under lock. */
 static void leave(struct snapshot_room *room)
 {
     struct snapshot_room **at = &room->g->rooms;

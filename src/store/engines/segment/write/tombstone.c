@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See tombstone.h. */
+/* Creates tombstones and tests which series and segments they hide; see tombstone.h. */
 #include "store/engines/segment/write/tombstone.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See wal.h. */
+/* Writes and reads the files of the log; see wal.h for the format. */
 #include "store/engines/segment/write/wal.h"
 
 #include <errno.h>
@@ -79,7 +79,7 @@ int log_sync(struct log *l)
     return fd_datasync(l->fd);
 }
 
-/* The size of the record at p when it is whole and right, else 0. */
+/* Returns the size of the record at p if it is complete and correct, else 0. */
 static size_t record_at(const unsigned char *p, size_t left)
 {
     size_t n;
@@ -92,7 +92,7 @@ static size_t record_at(const unsigned char *p, size_t left)
     return LOG_RECORD + n;
 }
 
-/* The next place behind `at` where a good record begins, or n. */
+/* Returns the next position after `at` where a good record begins, or n. */
 static size_t resync(const unsigned char *p, size_t at, size_t n)
 {
     for (at++; at + LOG_RECORD <= n; at++)
@@ -142,7 +142,7 @@ int log_read(int dir, uint64_t number, const struct log_reader *r, off_t *ret_en
     if (rc < 0)
         return err_set(e, rc, "cannot read log '%s': %m", name);
     if (b.n < LOG_HEADER || memcmp(b.p, "WICKLOG1", 8) != 0 || crc32c(0, b.p, 20) != load_u32(b.p + 20)) {
-        /* torn while it was begun, or damaged: records behind may still be good */
+        /* torn while it was created, or damaged: the records after it may still be good */
         r->damage(r->ctx, b.n <= LOG_HEADER, "its header is wrong");
         if (b.n <= LOG_HEADER) {
             *ret_end = LOG_HEADER;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The log writer: requests in, one group commit at a time. Requests of a group are made into records (new symbols, new
- * dictionary entries, rows), written at once and synced once; then their rows become visible, their keys known, and
- * their acks are completed.
+ * The log writer: processes requests, one group commit at a time. The requests of a group are turned into records (new
+ * symbols, new dictionary entries, rows), written together and synced once; then their rows become visible, their keys
+ * are remembered, and their acks are completed.
  *
- * Should the write fail for want of room, nothing of the group counts; the definitions it held stay pending and go with
- * the next record, because symbols that were added stay added. Names that come later are jobs like requests. Should the sync fail, nobody knows what is on the disk:
- * the store stops acknowledging for good.
+ * If the write fails for lack of space, nothing of the group is stored; its definitions stay pending and are written
+ * with the next record, because symbols that were added stay added. Names that arrive later are jobs like requests. If
+ * the sync fails, the state of the disk is unknown, and the store stops acknowledging permanently.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -49,7 +49,7 @@ static void fail_job(struct job *j, enum sink_status status, int64_t retry, cons
     snprintf(j->result.message, sizeof j->result.message, "%s", why);
 }
 
-/* Nothing of the group counts. What it defined is defined all the same: it is pending and goes with the next record. */
+/* Discards the group. Its definitions remain defined: they are pending and are written with the next record. */
 static void undo_group(struct engine *g, struct job *jobs)
 {
     for (struct job *j = jobs; j; j = (struct job *) j->item.next) {
@@ -60,7 +60,7 @@ static void undo_group(struct engine *g, struct job *jobs)
         j->part->n_added = MIN(j->part->n_added, j->first_prof);
         j->written = false;
     }
-    cumulative_done(&g->cumulative); /* its values ran ahead: every instance begins with a new base */
+    cumulative_done(&g->cumulative); /* its values are not stored: every instance begins with a new base */
 }
 
 static void drop_front(struct buf *b, size_t *n)
@@ -71,8 +71,8 @@ static void drop_front(struct buf *b, size_t *n)
     *n = 0;
 }
 
-/* The group is in the log: its definitions are not pending any more, and the memtable keeps them for the symbol file. Room
- * was made when the records were. */
+/* The group is in the log: its definitions are no longer pending, and the memtable keeps them for the symbol file. Room
+ * for them was reserved when the records were made. */
 static void keep_defs(struct job *jobs)
 {
     for (struct job *j = jobs; j; j = (struct job *) j->item.next)
@@ -97,7 +97,7 @@ void engine_stop(struct engine *g, const char *what, int r)
     atomic_store(&g->stopped, true);
 }
 
-/* For another reason. */
+/* Stops acknowledging for a reason other than a failed sync. */
 static void stop_for(struct engine *g, const char *why)
 {
     pthread_mutex_lock(&g->lock);
@@ -116,7 +116,7 @@ static void accept_group(struct engine *g, struct job *jobs)
     for (uint32_t i = 0; i < w->n_keys; i++) {
         if (i + 8 < w->n_keys)
             dedup_ahead(&g->dedup, w->keys[i + 8].key, false);
-        dedup_add(&g->dedup, w->keys[i].key, w->keys[i].time_ns); /* without memory a duplicate is possible, no loss */
+        dedup_add(&g->dedup, w->keys[i].key, w->keys[i].time_ns); /* no memory: duplicates possible, no loss */
         memtable_add_key(g->active, w->keys[i].key, w->keys[i].time_ns);
     }
     pthread_mutex_lock(&g->lock);
@@ -230,7 +230,7 @@ void engine_wake_flusher(struct engine *g)
     pthread_mutex_unlock(&g->lock);
 }
 
-/* The file of the log in use, where there was no room for it when the store was opened. */
+/* Creates the file of the current log if there was no space for it when the store was opened. */
 int engine_need_log(struct engine *g)
 {
     int r = g->log.fd >= 0 ? 0 : log_create(g->log_dir, g->active->log, &g->log, NULL);
@@ -251,7 +251,7 @@ static void commit_jobs(struct engine *g, struct job *jobs)
         refuse = g->stop_reason;
     else if (space_is_low(g))
         refuse = g->low_reason;
-    else if (engine_need_log(g) < 0 || g->active->bytes >= 2 * limit) /* no room for another log */
+    else if (engine_need_log(g) < 0 || g->active->bytes >= 2 * limit) /* no space for another log */
         refuse = (engine_full_reason(g, -ENOSPC, g->low_reason, sizeof g->low_reason), g->low_reason);
     else if (count_memtables(g) > SEALED_MAX)
         refuse = "segments cannot be written fast enough";
@@ -260,7 +260,7 @@ static void commit_jobs(struct engine *g, struct job *jobs)
             fail_job(j, SINK_UNAVAILABLE, 10 * NS_PER_S, refuse);
     else
         write_group(g, jobs);
-    if (g->config.async) { /* acknowledged when written; the sync follows */
+    if (g->config.async) { /* acknowledged once written; the sync follows */
         complete(jobs);
         jobs = NULL;
         if (!refuse && !atomic_load(&g->stopped) && g->writer->group.n) {
@@ -278,13 +278,13 @@ static void commit_jobs(struct engine *g, struct job *jobs)
     complete(jobs);
 }
 
-/* What a job weighs in a group: of names, so that a group of them does not take long. */
+/* The weight of a job in a group; for names it is chosen so that a group of them does not take long. */
 static size_t job_bytes(const struct job *j)
 {
     return j->batch ? batch_memory(j->batch) : GROUP_BYTES / 8;
 }
 
-/* Cuts a list of jobs into groups of at most GROUP_BYTES. */
+/* Divides a list of jobs into groups of at most GROUP_BYTES. */
 static void commit_all(struct engine *g, struct queue_item *items)
 {
     while (items) {
@@ -359,7 +359,7 @@ int engine_begin_log(struct engine *g, struct err *e)
     if (r < 0)
         return r;
     r = log_create(g->log_dir, g->next_log, &log, e);
-    if (fd_is_full(r) && !g->active) { /* opening: questions are answered, and the log is begun when there is room */
+    if (fd_is_full(r) && !g->active) { /* opening: queries work, and the log is created when there is space */
         log = (struct log){.fd = -1};
         atomic_store(&g->no_log, true);
         r = 0;
@@ -384,7 +384,7 @@ int engine_begin_log(struct engine *g, struct err *e)
     return 0;
 }
 
-/* Symbols that have grown large or old give way to a new epoch, with the next memtable. */
+/* Begins a new epoch, with the next memtable, when the symbols have grown large or old. */
 static void roll_epochs(struct engine *g)
 {
     int64_t now = engine_now(g), keep = g->config.keep > 0 ? g->config.keep : 30 * 86400 * NS_PER_S;
@@ -397,7 +397,7 @@ static void roll_epochs(struct engine *g)
             nodes += stable_count(&sym_service(k->symbols, v)->nodes);
         if (k && !k->symbols->defs.n &&
             (nodes > EPOCH_NODES_MAX || now - k->born > keep / 2 + 86400 * NS_PER_S || engine_epoch_is_large(g, k)) &&
-            engine_add_epoch(g, engine_tenant_at(g, i), k->epoch + 1, now, &next) == 0) /* without memory: later */
+            engine_add_epoch(g, engine_tenant_at(g, i), k->epoch + 1, now, &next) == 0) /* if memory runs out, later */
             symbols_drop_maps(k->symbols);
     }
     engine_count_memory(g, true);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Between writer.c, writer_request.c, writer_names.c and writer_header.c: the log writer's state, and a job on its way into
- * a record. A job is a request, or names for locations that were stored without.
+ * Shared by writer.c, writer_request.c, writer_names.c and writer_header.c: the log writer's state, and a job that is
+ * turned into a record. A job is a request, or names for locations that were stored without.
  */
 #ifndef SEGMENT_WRITER_H
 #define SEGMENT_WRITER_H
@@ -11,8 +11,8 @@
 
 struct symbol_answer;
 
-/* Names for addresses [from, to) of a binary in one epoch of the tenant. What it points to belongs to the caller, who waits
- * for the ack. */
+/* Names for addresses [from, to) of a binary in one epoch of the tenant. The data it points to belongs to the caller,
+ * who waits for the ack. */
 struct job_names {
     uint32_t epoch, from, to;
     struct str build_id;
@@ -46,31 +46,31 @@ struct writer {
     struct map key_map;
     struct arena arena; /* per request */
     uint64_t *nodes;    /* per stack of the batch: service + 1 << 32 | node */
-    uint8_t *ranges;    /* per mapping: it says more than which binary it is; NULL: none does */
-    uint8_t *marked;    /* those of one profile */
+    uint8_t *ranges;    /* per mapping: it carries more than the binary's identity; NULL: none does */
+    uint8_t *marked;    /* the mappings of one profile */
     bool few_ranges;
-    uint32_t mappings; /* few ranges: their number in the dictionary + 1, 0 = not yet */
+    uint32_t mappings; /* few ranges: their number in the dictionary + 1, 0 = not added yet */
     struct sym_memo memo;
     struct intake_memo resources;
 };
 
-/* Adds the record of a request to the group; its rows are added to the memtable and not yet visible. 1: there is nothing to
- * be written. Definitions stay pending until the group is in the log (writer_keep_defs), so that a failed write needs no
- * undoing: they go with the next record. */
+/* Adds the record of a request to the group; its rows are added to the memtable but not visible yet. Returns 1 when
+ * there is nothing to write. Definitions stay pending until the group is in the log, so that a failed write needs no
+ * undo: they are written with the next record. */
 int writer_make_record(struct engine *g, struct job *j, struct err *e);
 /* The same for names. */
 int writer_make_names(struct engine *g, struct job *j, struct err *e);
-/* Finds the symbols and the memtable's part of a job; pending definitions begin with the counts they start from. */
+/* Finds the symbols and the memtable part of a job. Pending definitions begin with the counts that they start from. */
 int writer_begin_defs(struct engine *g, struct job *j);
-/* A job and its acknowledgement, onto the queue. Takes over j. */
+/* Puts a job on the queue; its ack is completed later. Takes ownership of j. */
 void writer_submit(struct engine *g, struct job *j);
-/* Which of a batch's mappings are kept with its profiles. */
+/* Finds which of a batch's mappings are stored with its profiles. */
 int writer_find_ranges(struct writer *w, const struct batch *b);
-/* Numbers in the part's dictionary: of a list of attributes with this print, of what is said of a profile. UINT32_MAX
- * without memory. */
+/* Return numbers in the part's dictionary: of a list of attributes with this print, and of a profile's header.
+ * UINT32_MAX when memory runs out. */
 uint32_t writer_set(struct writer *w, struct mempart *part, struct run attrs, struct id128 print);
 uint32_t writer_header(struct writer *w, struct mempart *part, const struct intake *in, const struct intake_item *it);
-/* The record of a request whose profs are [first_prof, n_added) of its part. */
+/* Writes the record of a request whose profs are [first_prof, n_added) of its part. */
 int writer_put_record(struct engine *g, struct job *j);
 
 #endif

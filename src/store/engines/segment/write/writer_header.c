@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See writer.h: what is said of a profile, and of its samples by attributes, as numbers of the dictionary. An agent says
- * the same of the same processes every few seconds: what the part has already is found by its print, and only what is
- * new is put into bytes.
+ * Maps the headers of profiles and the attributes of samples to numbers of the dictionary; see writer.h. An agent sends
+ * the same headers for the same processes every few seconds, so known ones are found by their print, and only new ones
+ * are encoded.
  */
 #include <errno.h>
 
@@ -11,7 +11,7 @@
 
 enum { RANGES_FEW = 8 };
 
-/* Does a mapping say more than the symbols keep of it (its binary)? */
+/* Whether a mapping carries more than the symbols store of it (its binary). */
 static bool is_rich_mapping(const struct batch *b, uint32_t i)
 {
     const struct mapping *m = &b->dict.mappings[i];
@@ -19,7 +19,8 @@ static bool is_rich_mapping(const struct batch *b, uint32_t i)
     return m->start || m->limit || m->offset || m->attrs.n > 1 || (m->attrs.n && !identity_build_id(b, i).n);
 }
 
-/* Few of them are kept with every profile of the request, whichever it uses: that costs nothing. */
+/* If there are only a few, all of them are stored with every profile of the request, whichever it uses: that costs
+ * nothing. */
 int writer_find_ranges(struct writer *w, const struct batch *b)
 {
     uint32_t n = 0;
@@ -42,7 +43,7 @@ int writer_find_ranges(struct writer *w, const struct batch *b)
     return 0;
 }
 
-/* Marks the mappings that a profile's stacks lie in, of those that are to be kept. */
+/* Marks the mappings, among those to be stored, that a profile's stacks use. */
 static void mark_mappings(struct writer *w, const struct batch *b, const struct profile *p)
 {
     memset(w->marked, 0, b->dict.n_mappings);
@@ -81,7 +82,7 @@ static uint32_t find_attr(struct writer *w, struct mempart *part, uint32_t attr)
         return n;
     n = blobs_attr(&part->blobs, w->memo.batch, attr);
     if (n != UINT32_MAX)
-        idmap_put(&part->attrs, print, n); /* without memory it is only slower */
+        idmap_put(&part->attrs, print, n); /* if memory runs out, it is only slower */
     return n;
 }
 
@@ -98,7 +99,7 @@ uint32_t writer_set(struct writer *w, struct mempart *part, struct run attrs, st
     }
     n = blobs_set_of(&part->blobs, list, count);
     if (n != UINT32_MAX)
-        idmap_put(&part->sets, print, n); /* without memory it is only slower */
+        idmap_put(&part->sets, print, n); /* if memory runs out, it is only slower */
     return n;
 }
 
@@ -164,7 +165,7 @@ uint32_t writer_header(struct writer *w, struct mempart *part, const struct inta
 
     if (mappings == UINT32_MAX)
         return UINT32_MAX;
-    if (p->payload.n || p->payload_format.n) /* hardly the same twice */
+    if (p->payload.n || p->payload_format.n) /* unlikely to repeat */
         return make_header(w, part, in, it, mappings);
     id = header_print(w, in, it, mappings);
     n = idmap_find(&part->headers, id);
@@ -172,6 +173,6 @@ uint32_t writer_header(struct writer *w, struct mempart *part, const struct inta
         return n;
     n = make_header(w, part, in, it, mappings);
     if (n != UINT32_MAX)
-        idmap_put(&part->headers, id, n); /* without memory it is only slower */
+        idmap_put(&part->headers, id, n); /* if memory runs out, it is only slower */
     return n;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See writer.h: names for locations that were stored without, found later by a symbolizer. They go through the log writer's
- * queue like requests: a few thousand addresses a job, so that a million of them do not hold up what comes in, and in the
- * same group commits. The caller waits.
+ * Adds names to locations that were stored without, when a symbolizer finds them later; see writer.h. They pass through
+ * the log writer's queue and group commits like requests, a few thousand addresses per job, so that a million of them
+ * do not block incoming data. The caller waits.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -44,7 +44,7 @@ int writer_make_names(struct engine *g, struct job *j, struct err *e)
     size_t before;
     int r;
 
-    if (mapping == UINT32_MAX) /* the epoch is gone, or knows nothing of the binary */
+    if (mapping == UINT32_MAX) /* the epoch is gone, or does not have the binary */
         return 1;
     j->symbols = k->symbols;
     r = writer_begin_defs(g, j);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See writer.h: one request into rows and a record. What is known of its dictionary is found by content (prints.h);
- * only what is new gets numbers and definitions.
+ * Turns one request into rows and a record; see writer.h. Known dictionary entries are found by their content
+ * (prints.h); only new ones get numbers and definitions.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -12,7 +12,8 @@
 
 enum { AHEAD = 16, KEYS_AHEAD = 8 };
 
-/* Profiles of a request often begin at one time: what tells keys apart is the rest, below the bit that all have. */
+/* Profiles of a request often start at the same time, so the hash uses the other half of the key, without its constant
+ * top bit. */
 static uint64_t key_hash(struct id128 key)
 {
     return key.lo << 1;
@@ -75,17 +76,17 @@ static uint64_t cut_timestamp(uint64_t t, enum store_timestamps how)
     return how == TIMESTAMPS_US ? t - t % 1000 : how == TIMESTAMPS_MS ? t - t % 1000000 : t;
 }
 
-/* An item that is to be kept, and its series. */
+/* An item to be stored, and its series. */
 struct ready {
     const struct intake_profile *profile;
     const struct intake_item *item;
     uint32_t series, service;
 };
 
-/* What is needed of samples lies anywhere in tables as large as the data is varied: it is fetched some samples ahead,
- * whichever profile they are of. */
+/* The data of samples is scattered over tables that may be large, so it is prefetched some samples ahead, across
+ * profiles. */
 struct ahead {
-    uint32_t item, sample; /* the next to be looked at */
+    uint32_t item, sample; /* the next to be prefetched */
 };
 
 struct filling {
@@ -211,7 +212,7 @@ static int add_item(struct engine *g, struct job *j, const struct intake *in, co
     return r;
 }
 
-/* Leaves out what was stored before. The series of what is left. */
+/* Skips profiles that were stored before, and finds the series of the others. */
 static int choose_profile(struct engine *g, struct job *j, const struct intake *in, const struct intake_profile *ip,
                           int64_t now, struct ready *v, uint32_t *n)
 {
@@ -328,11 +329,11 @@ int writer_put_record(struct engine *g, struct job *j)
     for (uint32_t i = j->first_prof; i < j->part->n_added; i++)
         record_put_prof(b, stable_at(&j->part->profs, i));
     r = buf_error(b);
-    if (r == 0 && !buf_reserve(&j->part->defs, s->defs.n)) { /* what the memtable keeps of them, for the symbol file */
+    if (r == 0 && !buf_reserve(&j->part->defs, s->defs.n)) { /* the memtable keeps them for the symbol file */
         r = buf_error(&j->part->defs);
         j->part->defs.err = 0;
     }
-    if (r < 0) { /* the records before it are whole */
+    if (r < 0) { /* the records before it are complete */
         b->n = at;
         b->err = 0;
         return r;
@@ -369,11 +370,11 @@ int writer_make_record(struct engine *g, struct job *j, struct err *e)
     r = add_profiles(g, j, &in, MIN(now, g->limits.believed));
     if (r >= 0)
         r = writer_put_record(g, j);
-    if (r < 0) { /* nothing of it was stored: sent again it is no duplicate */
+    if (r < 0) { /* nothing of it was stored, so it is not a duplicate when sent again */
         j->part->n_added = j->first_prof;
         w->n_keys = j->first_key;
-        cumulative_done(&g->cumulative); /* its values ran ahead: every instance begins with a new base */
-        g->active->bytes += j->part->arena.used - before; /* it is the memtable's until that goes */
+        cumulative_done(&g->cumulative); /* its values are not stored: every instance begins with a new base */
+        g->active->bytes += j->part->arena.used - before; /* kept until the memtable is freed */
         return r == -ENOMEM && j->symbols->frozen
                    ? err_set(e, -ENOBUFS,
                              "the memory for stacks is used up (limits.memory): requests with new stacks wait")
