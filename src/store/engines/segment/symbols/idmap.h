@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Numbers by 128-bit identities, which are trusted: an equal one is the same thing. Open addressing, linear probing, at
- * most half full; no removal. Belongs to one thread.
+ * A map from 128-bit identities to numbers. Identities are trusted: equal ones are the same object. Open addressing,
+ * linear probing, at most half full; no removal. Belongs to one thread.
  */
 #ifndef SEGMENT_IDMAP_H
 #define SEGMENT_IDMAP_H
@@ -34,20 +34,20 @@ static inline struct idmap_slot *idmap_slot(const struct idmap *m, struct id128 
     return &m->slots[k];
 }
 
-/* Soon it will be asked for. */
+/* Prefetches the slot for a lookup that follows soon. */
 static inline void idmap_ahead(const struct idmap *m, struct id128 id)
 {
     if (m->slots)
         __builtin_prefetch(&m->slots[(uint32_t) hash64_id(id) & m->mask]);
 }
 
-/* UINT32_MAX: not there. */
+/* Returns UINT32_MAX when it is absent. */
 static inline uint32_t idmap_find(const struct idmap *m, struct id128 id)
 {
     return m->slots ? idmap_slot(m, id)->number - 1 : UINT32_MAX;
 }
 
-/* 0 or -ENOMEM, with the map unchanged. */
+/* Returns 0, or -ENOMEM with the map unchanged. */
 static inline int idmap_put(struct idmap *m, struct id128 id, uint32_t number)
 {
     if (!m->slots || (m->n + 1) * 2 > m->mask) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A growing array whose elements never move: one thread appends, any number of others read what was published, without
- * a lock. Block k holds 64 << k elements, so the table of blocks is small and fixed.
+ * A growing array whose elements never move: one thread appends, and any number of others read published elements
+ * without a lock. Block k holds 64 << k elements, so the table of blocks is small and fixed.
  */
 #ifndef SEGMENT_STABLE_H
 #define SEGMENT_STABLE_H
@@ -43,7 +43,7 @@ static inline void *stable_at(const struct stable *s, uint32_t i)
            (size_t) (k - (1u << block)) * s->elem;
 }
 
-/* The place of element i, which may lie behind what is published, at most by one block. NULL without memory. */
+/* The place of element i, which may be beyond the published ones by at most one block. NULL when memory runs out. */
 static inline void *stable_place(struct stable *s, uint32_t i)
 {
     uint32_t k = i + 64, block = 31 - (uint32_t) __builtin_clz(k);
@@ -60,7 +60,7 @@ static inline void *stable_place(struct stable *s, uint32_t i)
     return stable_at(s, i);
 }
 
-/* The place of the next element, not published yet: fill it, then stable_publish(). NULL without memory. */
+/* The place of the next element, not published yet: fill it, then call stable_publish(). NULL when memory runs out. */
 static inline void *stable_next(struct stable *s)
 {
     return stable_place(s, atomic_load_explicit(&s->n, memory_order_relaxed));

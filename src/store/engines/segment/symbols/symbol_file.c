@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See symbol_file.h. */
+/* Appends blocks of definitions to a symbol file and reads them back; see symbol_file.h. */
 #include "store/engines/segment/symbols/symbol_file.h"
 
 #include <errno.h>
@@ -16,7 +16,7 @@ void symbol_file_name(char *out, size_t size, uint32_t epoch)
     snprintf(out, size, "%06u.sym", epoch);
 }
 
-/* Definitions into blocks: one, but where something was lost in between. */
+/* Packs definitions into blocks: a single one, unless some definitions in between were lost. */
 static int pack(const struct buf *defs, struct buf *out)
 {
     struct reader r = reader_of(defs->p, defs->n);
@@ -53,7 +53,7 @@ int symbol_file_append(int dir, uint32_t epoch, uint64_t at, const struct buf *d
         r = -ENOMEM;
     if (r < 0)
         return r;
-    buf_put(&block, block.p, once); /* the copy */
+    buf_put(&block, block.p, once); /* the second copy */
     fd = fd_open(dir, name, O_RDWR | O_CREAT, 0644);
     if (fd < 0)
         return err_set(e, fd, "cannot open symbols '%s': %m", name);
@@ -70,7 +70,7 @@ int symbol_file_append(int dir, uint32_t epoch, uint64_t at, const struct buf *d
     return 0;
 }
 
-/* The block at p when it is whole and right: its size, else 0. */
+/* Returns the size of the block at p if it is complete and correct, else 0. */
 static size_t block_at(const unsigned char *p, size_t left)
 {
     size_t n;

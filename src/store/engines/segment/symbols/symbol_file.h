@@ -6,13 +6,13 @@
  *          4  version (1)
  *          4  size
  *          4  CRC-32C of what follows
- *          4  CRC-32C of the 16 bytes before
+ *          4  CRC-32C of the preceding 16 bytes
  *          n  packed definitions
  *
- * Each block is there twice, one copy after the other: every row needs the series, services and nodes that a block defines,
- * and damage of one copy must not hide them. A copy of the block before it is not applied again.
+ * Each block is stored twice, one copy after the other: every row needs the series, services and nodes that a block
+ * defines, and damage to one copy must not hide them. A copy of the preceding block is not applied again.
  *
- * Only the length that the catalogue names counts; what lies behind it is cut before the next block is written.
+ * Only the length that the catalogue records is valid; anything after it is cut off before the next block is written.
  */
 #ifndef SEGMENT_SYMBOL_FILE_H
 #define SEGMENT_SYMBOL_FILE_H
@@ -22,8 +22,8 @@
 
 /* Appends one block at `at` and syncs; *ret_end is the new length. The directory is synced when the file is new. */
 int symbol_file_append(int dir, uint32_t epoch, uint64_t at, const struct buf *defs, uint64_t *ret_end, struct err *e);
-/* Reads blocks up to `bytes` (UINT64_MAX: as far as they are good) into s (NULL: to check). Damaged ones are told of and skipped.
- * *ret_end: where the last good block ends. */
+/* Reads blocks up to `bytes` (UINT64_MAX: as far as they are good) into s (NULL: only checks them). Damaged blocks are
+ * reported and skipped. *ret_end: the end of the last good block. */
 int symbol_file_read(int dir, uint32_t epoch, uint64_t bytes, struct symbols *s, uint64_t *ret_end,
                      void (*damage)(void *ctx, const char *what), void *ctx);
 void symbol_file_name(char *out, size_t size, uint32_t epoch);

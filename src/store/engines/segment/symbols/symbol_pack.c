@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See symbol_pack.h. What is read comes from disk: every number is checked. */
+/* Packs symbol definitions into columns and unpacks them; see symbol_pack.h. The input of unpacking comes from disk, so
+ * every number is checked. */
 #include "store/engines/segment/symbols/symbol_pack.h"
 
 #include <errno.h>
@@ -39,7 +40,7 @@ enum column {
 
 /* --- packing --- */
 
-/* Nodes as they were added, one run a stack; those of one service are joined. */
+/* Nodes in the order in which they were added, one run per stack; adjacent runs of one service are joined. */
 struct run_of_nodes {
     uint32_t service, first, n;
     size_t at;
@@ -55,13 +56,13 @@ struct packing {
     struct packed_node *nodes;
     size_t cap_runs, cap_nodes, n_runs, n_nodes;
     bool no_memory;
-    struct buf names; /* as they came: their lines go behind those of all locations */
+    struct buf names; /* in order: their lines come after those of all locations */
     struct buf columns[COLUMNS];
     uint64_t start[STARTS], n[COUNTED];
-    uint64_t name, file, mapping, address, function; /* the last of each */
+    uint64_t name, file, mapping, address, function; /* the previous value of each */
 };
 
-/* v against *last, which becomes v. */
+/* Writes v relative to *last, which becomes v. */
 static void put_against(struct buf *b, uint64_t v, uint64_t *last)
 {
     put_zigzag(b, (int64_t) (v - *last));
@@ -230,7 +231,7 @@ static void pack_one(struct packing *x, uint8_t kind)
     }
 }
 
-/* Reads a `start`. Is it where this block is? The first one says where it begins. */
+/* Reads a `start` and returns whether this block continues there. The first one sets where the block begins. */
 static bool continues(struct packing *x, bool first)
 {
     bool same = true;
@@ -301,7 +302,7 @@ struct unpacking {
     struct symbols *s;
     struct reader columns[COLUMNS];
     uint64_t n[COUNTED];
-    uint64_t function; /* the last */
+    uint64_t function; /* the previous one */
 };
 
 static uint64_t get_against(struct reader *r, uint64_t *last)
@@ -470,7 +471,7 @@ static int unpack_run(struct unpacking *x)
         if (location >= locations)
             return -EINVAL;
         if (i < stable_count(&v->nodes))
-            continue; /* known */
+            continue; /* already known */
         if (sym_add_node(v, i - up, (uint32_t) location) == NONE)
             r = -ENOMEM;
     }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See symbols.h: tables, and finding or adding from a batch. Definitions are read in symbols_apply.c. */
+/* The tables of symbols, and looking up or adding the symbols of a batch; see symbols.h. Definitions are read in
+ * symbols_apply.c. */
 #include "store/engines/segment/symbols/symbols.h"
 
 #include <errno.h>
@@ -29,7 +30,7 @@ int symbols_new(uint32_t tenant, uint32_t epoch, struct symbols **ret)
     stable_init(&s->locations, sizeof(struct sym_location));
     stable_init(&s->services, sizeof(struct sym_service *));
     stable_init(&s->series, sizeof(struct sym_series));
-    s->replaying = true; /* entry 0 of each is there without a definition */
+    s->replaying = true; /* entry 0 of each exists without a definition */
     if (sym_add_string(s, (struct str){0}) == NONE || sym_add_mapping(s, &(struct sym_mapping){0}) == NONE ||
         sym_add_function(s, &(struct sym_function){0}) == NONE ||
         sym_add_location(s, &(struct sym_location){0}, NULL, 0) == NONE)
@@ -85,9 +86,9 @@ void symbols_unref(struct symbols *s)
     mem_free(s);
 }
 
-/* --- adding one thing, with its definition --- */
+/* --- adding one item, with its definition --- */
 
-/* While definitions are replayed: the number of one that is there already. */
+/* While definitions are replayed: returns the number of one that already exists. */
 static uint32_t next_known(struct symbols *s, int kind, const struct stable *table)
 {
     return stable_count(table) - s->known[kind]--;
@@ -292,9 +293,9 @@ uint32_t sym_add_series(struct symbols *s, uint32_t service, const uint32_t *str
     return stable_publish(&s->series);
 }
 
-/* --- finding, for the writer --- */
+/* --- lookups for the writer --- */
 
-/* The maps are only needed to write. They are brought up to date here, so opening to read builds none. */
+/* The maps are needed only for writing. They are brought up to date here, so that opening read-only builds none. */
 static int catch_up_strings(struct symbols *s)
 {
     uint32_t n = stable_count(&s->strings);
@@ -371,7 +372,7 @@ uint32_t symbols_function(struct symbols *s, const struct sym_function *f)
     return sym_add_function(s, f);
 }
 
-/* A native location is its address in its binary; others are their kind and lines. As identity.h has it. */
+/* A native location is identified by its address in its binary; others by their kind and lines, as in identity.h. */
 static bool is_native(uint64_t address, uint32_t mapping, uint32_t n_lines)
 {
     return address && (mapping || !n_lines);
@@ -464,7 +465,7 @@ int sym_memo_init(struct sym_memo *m, const struct batch *b, struct arena *a)
     return prints_init(&m->prints, b, a);
 }
 
-/* A stack that is new: now numbers are needed. */
+/* Called for a new stack, which needs numbers. */
 int sym_memo_tables(struct sym_memo *m)
 {
     const struct dict *d = &m->batch->dict;
@@ -539,7 +540,7 @@ static uint32_t memo_function(struct symbols *s, struct sym_memo *m, uint32_t i)
 
 enum { LINES_MAX = 256 };
 
-/* By its strings and functions. */
+/* Looks a location up by its strings and functions. */
 static uint32_t look_up_location(struct symbols *s, struct sym_memo *m, uint32_t i)
 {
     const struct location *x = &m->batch->dict.locations[i];
@@ -573,7 +574,7 @@ static uint32_t look_up_location(struct symbols *s, struct sym_memo *m, uint32_t
     return find_location(s, &l, lines, n, true);
 }
 
-/* How much the batch itself says of one of its locations. */
+/* How much the batch itself contains about one of its locations. */
 static enum sym_rank batch_rank(const struct batch *b, const struct location *x)
 {
     for (uint32_t k = 0; k < x->lines.n; k++) {
@@ -590,8 +591,8 @@ static enum sym_rank rank_of(const struct symbols *s, uint32_t location)
     return sym_lines_rank(s, atomic_load_explicit(&sym_location(s, location)->lines, memory_order_relaxed));
 }
 
-/* Many a new stack is made of known locations: those are found by their print. One of which the batch says more than is
- * known is not. */
+/* Many new stacks consist of known locations, which are found by their print, unless the batch contains more about one
+ * than is known. */
 uint32_t symbols_location(struct symbols *s, struct sym_memo *m, uint32_t i)
 {
     struct id128 print = m->prints.locations[i];
@@ -605,13 +606,14 @@ uint32_t symbols_location(struct symbols *s, struct sym_memo *m, uint32_t i)
 
         n = look_up_location(s, m, i);
         if (n != NONE && !known && !id128_is_zero(print))
-            idmap_put(&s->location_prints, print, n); /* without memory it is only slower */
+            idmap_put(&s->location_prints, print, n); /* if memory runs out, it is only slower */
     }
     m->locations[i] = n + 1;
     return n;
 }
 
-/* A known stack is found without a look at its locations (symbols_tree.c), so lines that came since are looked for here. */
+/* A known stack is found without looking at its locations (symbols_tree.c), so lines that have arrived since are added
+ * here. */
 int symbols_improve(struct symbols *s, struct sym_memo *m)
 {
     const struct dict *d = &m->batch->dict;

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Symbols of one tenant and epoch: strings, mappings, functions, locations, services with their call trees, series.
- * Everything has a number that is good within the epoch; segments of the epoch use these numbers. A new epoch begins
- * when this one has grown large or old; it dies, file and all, with the last segment that uses it (that is the garbage
- * collection: nothing is ever rewritten).
+ * Each item has a number that is valid within the epoch; segments of the epoch use these numbers. A new epoch begins
+ * when this one has grown large or old; an epoch and its file are removed with the last segment that uses it (this is
+ * the garbage collection: nothing is ever rewritten).
  *
- * A location is found by identity: (mapping's build id, ELF address), or for interpreted frames its lines. Names are
- * an attribute that may come later, and lines and inlined calls later still (symbols_name()): what says more replaces
- * what says less (enum sym_rank).
+ * A location is found by identity: (mapping's build ID, ELF address), or for interpreted frames its lines. Names are an
+ * attribute that may arrive later, and lines and inlined calls later still (symbols_name()): more detailed information
+ * replaces less detailed (enum sym_rank).
  *
  * A service's tree: node 0 is the root, a node is (parent, location) with parent < node.
  *
- * One thread adds (the log writer, or recovery); any thread reads: tables never move, counts are published. What is
- * added leaves its definition in `defs`, bytes that symbols_apply() turns into the same additions elsewhere: in the log
- * and in the symbol file alike.
+ * One thread adds (the log writer, or recovery); any thread reads: tables never move, counts are published. Every
+ * addition appends its definition to `defs`, bytes that symbols_apply() turns into the same addition elsewhere. The log
+ * and the symbol file both store definitions.
  *
  * Definitions: a list of
  *   0x01 string     bytes
@@ -24,9 +24,9 @@
  *   0x06 service    name (string)
  *   0x07 series     service, type, unit (strings), rule, n, n x (name, value: strings)
  *   0x08 nodes      service, first, n, n x (node - parent, location)
- *   0x09 start      counts of strings, mappings, functions, locations, services, series: what comes next has these
+ *   0x09 start      counts of strings, mappings, functions, locations, services, series: what follows has these
  *                   numbers. Where some are missing (damage), placeholders fill the gap.
- * All numbers are varints. The log has them like this; the symbol file has them packed (symbol_pack.h).
+ * All numbers are varints. The log stores definitions in this form; the symbol file stores them packed (symbol_pack.h).
  */
 #ifndef SEGMENT_SYMBOLS_H
 #define SEGMENT_SYMBOLS_H
@@ -63,13 +63,13 @@ struct sym_lines {
     struct sym_line v[];
 };
 
-/* How much is known of a native location. */
+/* How much is known about a native location. */
 enum sym_rank { RANK_NONE, RANK_NAMES, RANK_LINES };
 
 struct sym_location {
     uint64_t address;
     uint32_t mapping;
-    uint32_t attrs; /* string: its attributes as blob_values.c encodes them, but for the frame's type */
+    uint32_t attrs; /* string: its attributes as encoded by blob_values.c, except the frame's type */
     uint8_t kind, flags;
     struct sym_lines *_Atomic lines; /* NULL: not symbolised */
 };
@@ -84,16 +84,16 @@ struct sym_view;
 struct sym_service {
     uint32_t name;
     struct stable nodes;
-    /* the writer's own */
+    /* used only by the writer */
     struct map node_map;
     uint32_t mapped; /* nodes in node_map */
     struct sym_stack {
         uint64_t hi, lo;
         uint32_t node;    /* + 1; 0 = free */
-        uint32_t unnamed; /* some of its native locations had no names when last looked at */
+        uint32_t unnamed; /* some of its native locations had no names when last checked */
     } * stacks;
     uint32_t n_stacks, stack_mask;
-    /* the readers': trees by granularity (view.h) */
+    /* used by readers: trees by granularity (view.h) */
     pthread_rwlock_t view_lock;
     struct sym_view *views[10];
 };
@@ -117,17 +117,17 @@ struct symbols {
     struct stable series;    /* struct sym_series */
     _Atomic uint64_t names_generation;
     struct arena arena;
-    struct lru *lru; /* that views are kept in; NULL: for good */
-    /* the writer's own */
-    struct buf defs;   /* definitions that are not yet in a log: pending */
-    size_t defs_taken; /* of them, how many bytes are in records of the group that is being written */
+    struct lru *lru; /* cache of views; NULL: they are kept */
+    /* used only by the writer */
+    struct buf defs;   /* definitions that are not in a log yet: pending */
+    size_t defs_taken; /* how many of their bytes are in records of the group that is being written */
     struct map string_map, mapping_map, function_map, location_map, series_map, service_map;
-    struct idmap location_prints; /* locations that batches had lately, by their print */
-    uint32_t n_unlined;           /* native locations with names and without lines */
-    uint32_t mapped[5];           /* how far each map reaches: strings, mappings, functions, locations, series */
-    bool frozen;                  /* there is no memory for stacks that were not seen before */
-    bool replaying;               /* additions come from definitions: leave none */
-    uint32_t known[6];            /* while replaying: so many of the next definitions, per kind, are there already */
+    struct idmap location_prints; /* locations of recent batches, by their print */
+    uint32_t n_unlined;           /* native locations with names but without lines */
+    uint32_t mapped[5];           /* how far each map is up to date: strings, mappings, functions, locations, series */
+    bool frozen;                  /* new stacks are refused for lack of memory */
+    bool replaying;               /* additions come from definitions: do not write any */
+    uint32_t known[6];            /* while replaying: how many of the next definitions, per kind, already exist */
 };
 
 int symbols_new(uint32_t tenant, uint32_t epoch, struct symbols **ret);
@@ -135,45 +135,47 @@ struct symbols *symbols_ref(struct symbols *s);
 void symbols_unref(struct symbols *s);
 DEFINE_CLEANUP(struct symbols *, symbols_unref)
 
-/* Adds what the definitions say. Damage inside them is -EINVAL; what came before it stays. */
+/* Adds what the definitions contain. Damage in them is -EINVAL; what was added before it stays. */
 int symbols_apply(struct symbols *s, const void *p, size_t n);
-/* A `start` definition with the counts as they are now. */
+/* Writes a `start` definition with the current counts. */
 void symbols_put_start(const struct symbols *s, struct buf *out);
 
-/* Memory that it takes, and of this what only the writer needs; the writer or whoever keeps it from writing asks. */
+/* The memory of the symbols, and of this what only the writer needs. To be called by the writer, or while writing is
+ * locked out. */
 size_t symbols_bytes(const struct symbols *s, size_t *ret_maps);
-/* Frees what only the writer needs; it is made again when something is added. */
+/* Frees what only the writer needs; it is rebuilt when something is added. */
 void symbols_drop_maps(struct symbols *s);
 
 /* --- the writer --- */
-/* Numbers of a batch's things, filled in as they are needed. */
+/* Numbers of a batch's items, filled in on demand. */
 struct sym_memo {
     const struct batch *batch;
     struct arena *arena;
-    uint32_t *strings, *mappings, *functions, *locations; /* number + 1, 0 = not yet */
+    uint32_t *strings, *mappings, *functions, *locations; /* number + 1, 0 = not looked up yet */
     struct prints prints;
     uint32_t *scratch; /* as long as the longest stack */
 };
 int sym_memo_init(struct sym_memo *m, const struct batch *b, struct arena *a);
 
-/* Each returns the number, UINT32_MAX without memory. */
+/* Each returns the number; UINT32_MAX when memory runs out. */
 uint32_t symbols_string(struct symbols *s, struct str v);
 uint32_t symbols_location(struct symbols *s, struct sym_memo *m, uint32_t location);
 uint32_t symbols_series(struct symbols *s, const struct type *t, const struct labels *l, struct id128 labels_id);
-/* The node of a stack of a batch in the service's tree. */
+/* Returns the node of a batch's stack in the service's tree. */
 uint32_t symbols_stack(struct symbols *s, struct sym_memo *m, uint32_t service, uint32_t stack);
-/* Soon symbols_stack() will be asked for this one, whose print is known: fetches its slot. */
+/* Prefetches the slot of a stack whose print is known and for which symbols_stack() follows soon. */
 void symbols_stack_ahead(const struct symbols *s, struct sym_memo *m, uint32_t service, uint32_t stack);
-/* Lines for known locations of the batch that had names alone. To be called after its stacks. 0 or -ENOMEM. */
+/* Adds lines to known locations of the batch that had only names. To be called after its stacks. Returns 0 or
+ * -ENOMEM. */
 int symbols_improve(struct symbols *s, struct sym_memo *m);
-/* Names for a location; no-op for one of which as much is known. */
+/* Adds names to a location; no effect if as much is already known about it. */
 int symbols_name(struct symbols *s, uint32_t location, const struct sym_line *lines, uint32_t n);
 uint32_t symbols_function(struct symbols *s, const struct sym_function *f);
-/* The mapping of a build id, and the location at an address of a mapping; or UINT32_MAX. */
+/* Return the mapping of a build ID, and the location at an address of a mapping; or UINT32_MAX. */
 uint32_t symbols_find_binary(const struct symbols *s, struct str build_id);
 uint32_t symbols_find_native(struct symbols *s, uint32_t mapping, uint64_t address);
 
-/* --- anybody --- */
+/* --- any thread --- */
 static inline struct str sym_string(const struct symbols *s, uint32_t i)
 {
     return i < stable_count(&s->strings) ? *(struct str *) stable_at(&s->strings, i) : (struct str){0};

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See symbols.h: definitions into tables. The bytes come from disk: every number is checked. */
+/* Applies definitions to the tables of symbols.h. The bytes come from disk, so every number is checked. */
 #include <errno.h>
 
 #include "store/engines/segment/symbols/symbols_add.h"
 
 #define NONE UINT32_MAX
 
-/* Gaps are what one damaged block may have held. */
+/* Gaps are limited to what one damaged block may have contained. */
 enum { LINES_MAX = 256, LABELS_MAX = 64, GAP_MAX = 1 << 22, SERVICE_GAP_MAX = 1 << 14 };
 
 void symbols_put_start(const struct symbols *s, struct buf *out)
@@ -95,7 +95,7 @@ int sym_fill_nodes(struct sym_service *v, uint32_t first)
 {
     if (first > stable_count(&v->nodes) && first - stable_count(&v->nodes) > GAP_MAX)
         return -EINVAL;
-    while (stable_count(&v->nodes) < first) /* lost ones hang from the root, under the unknown location */
+    while (stable_count(&v->nodes) < first) /* lost nodes become children of the root, at the unknown location */
         if (sym_add_node(v, 0, 0) == NONE)
             return -ENOMEM;
     return 0;
@@ -119,7 +119,7 @@ static int apply_nodes(struct symbols *s, struct reader *r)
         if (r->bad || !up)
             return -EINVAL;
         if (i < stable_count(&v->nodes))
-            continue; /* known */
+            continue; /* already known */
         if (sym_add_node(v, i - up, location) == NONE)
             return -ENOMEM;
     }
@@ -135,7 +135,7 @@ static int apply_start(struct symbols *s, struct reader *r)
     return r->bad ? -EINVAL : sym_fill_gaps(s, counts);
 }
 
-/* Definitions were lost before this one: their numbers are taken by placeholders, so that the rest stays right. */
+/* Definitions before this one were lost: placeholders take their numbers, so that the others stay correct. */
 int sym_fill_gaps(struct symbols *s, const uint32_t counts[6])
 {
     const struct stable *const tables[6] = {&s->strings,   &s->mappings, &s->functions,
@@ -146,7 +146,7 @@ int sym_fill_gaps(struct symbols *s, const uint32_t counts[6])
 
         if (counts[i] > n && counts[i] - n > (i == 4 ? SERVICE_GAP_MAX : GAP_MAX))
             return -EINVAL;
-        s->known[i] = counts[i] < n ? n - counts[i] : 0; /* a log whose symbols are in the symbol file already */
+        s->known[i] = counts[i] < n ? n - counts[i] : 0; /* a log whose symbols are already in the symbol file */
     }
     while (stable_count(&s->strings) < counts[0])
         if (sym_add_string(s, STR("(damaged)")) == NONE)

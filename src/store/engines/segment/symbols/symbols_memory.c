@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See symbols.h: how much memory symbols take, and giving back what only the writer needs. */
+/* Computes how much memory symbols take, and frees what only the writer needs; see symbols.h. */
 #include "base/mem.h"
 #include "store/engines/segment/symbols/symbols.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A service's call tree, as the writer grows it. A stack that was seen before is found by its print (prints.h), in one
- * look; the locations of a new one are looked up and it is walked from the root down.
+ * Extends a service's call tree for the writer. A stack that was seen before is found by its print (prints.h), in one
+ * lookup; for a new stack, its locations are looked up and the tree is walked from the root down.
  */
 #include <errno.h>
 
@@ -30,7 +30,7 @@ static int catch_up(struct sym_service *v)
     int r = v->mapped < n ? map_reserve(&v->node_map, n) : 0;
 
     for (; r == 0 && v->mapped < n; v->mapped++)
-        if (v->mapped) { /* the root is nobody's child */
+        if (v->mapped) { /* the root has no parent */
             const struct sym_node *x = sym_node(v, v->mapped);
 
             r = map_insert(&v->node_map, node_hash(x->parent, x->location), v->mapped);
@@ -77,7 +77,8 @@ static int grow_stacks(struct sym_service *v)
     return 0;
 }
 
-/* The slot of this identity in the service's table, or the free one where it goes. NULL without memory. */
+/* Returns the slot of this identity in the service's table, or the free slot where it goes. NULL when memory runs
+ * out. */
 static struct sym_stack *find_slot(struct sym_service *v, struct id128 id)
 {
     uint32_t k;
@@ -117,16 +118,17 @@ static void put_nodes(struct symbols *s, const struct sym_service *v, uint32_t s
     }
 }
 
-/* Every eighth node on the way down is remembered by what leads to it, so a new stack begins near its first new node. */
+/* Every eighth node on a path is recorded by the hash of its path, so that a new stack begins near its first new
+ * node. */
 enum { STRIDE = 8, STRIDES_MAX = 64 };
 
-/* Identities of the first 8, 16, ... frames from the root; returns how many. */
+/* Computes the identities of the first 8, 16, ... frames from the root; returns their count. */
 static uint32_t prefix_ids(const struct sym_memo *m, struct run st, struct id128 *ids)
 {
     uint64_t x = 0xe7037ed1a0b428dbull, y = 0x589965cc75374cc3ull;
     uint32_t n = 0;
 
-    for (uint32_t i = 0; i + 1 < st.n && n < STRIDES_MAX; i++) { /* a whole stack has an entry of its own */
+    for (uint32_t i = 0; i + 1 < st.n && n < STRIDES_MAX; i++) { /* a whole stack has its own entry */
         struct id128 id = m->prints.locations[m->batch->dict.indices[st.off + st.n - 1 - i]];
 
         x = hash_mix(x ^ id.hi, id.lo ^ 0x8ebc6af09c88c6e3ull);
@@ -144,7 +146,7 @@ static bool is_unnamed(const struct symbols *s, uint32_t location)
     return l->address && !atomic_load_explicit(&((struct sym_location *) l)->lines, memory_order_relaxed);
 }
 
-/* Only locations below what is known are looked up. */
+/* Only locations below the known part are looked up. */
 static uint32_t add_stack(struct symbols *s, struct sym_memo *m, struct sym_service *v, uint32_t service, struct run st,
                           bool *ret_unnamed)
 {
@@ -178,15 +180,15 @@ static uint32_t add_stack(struct symbols *s, struct sym_memo *m, struct sym_serv
         node = child(v, node, location);
         unnamed |= is_unnamed(s, location);
         if (node != NONE && (i + 1) % STRIDE == 0 && (i + 1) / STRIDE <= n_ids)
-            remember(v, ids[(i + 1) / STRIDE - 1], node, unnamed); /* without memory it is only slower */
+            remember(v, ids[(i + 1) / STRIDE - 1], node, unnamed); /* if memory runs out, it is only slower */
     }
     put_nodes(s, v, service, before);
     *ret_unnamed = unnamed;
     return node;
 }
 
-/* Do the native locations of a batch's stack lack names that the batch has? Then they get them. Returns whether some
- * still lack names afterwards. */
+/* Adds names that the batch has to native locations of its stack that lack them. Returns whether some still lack names
+ * afterwards. */
 static int name_stack(struct symbols *s, struct sym_memo *m, struct run st)
 {
     int unnamed = 0;
@@ -203,7 +205,7 @@ static int name_stack(struct symbols *s, struct sym_memo *m, struct run st)
             unnamed = 1;
             continue;
         }
-        location = symbols_location(s, m, k); /* names it when it has none */
+        location = symbols_location(s, m, k); /* adds names if it has none */
         if (location == NONE)
             return -ENOMEM;
     }
