@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See args.h. */
+/* Parses command-line options by a table, and prints their help (args.h). */
 #include "cli/args.h"
 
 #include <errno.h>
@@ -79,7 +79,7 @@ static int unknown(const struct arg *table, struct str name, struct err *e)
     return err_set(e, -EINVAL, "unknown option --%.*s; --help lists them", STR_FMT(name));
 }
 
-/* One "--name[=value]"; *i moves on when the value is the next word. */
+/* One "--name[=value]"; *i is advanced if the value is the next argument. */
 static int parse_long(const struct arg *table, void *options, int argc, char **argv, int *i, struct err *e)
 {
     struct str text = str_from(argv[*i] + 2), name = str_cut(&text, '=');

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Command line options from a table: the parser and --help both come from it.
+ * Command-line options defined by a table, which both the parser and --help use.
  *
  *     static const struct arg args[] = {
  *         {'d', "duration", ARG_DURATION, offsetof(struct opts, duration), "TIME", "how long (default 30s)"},
@@ -8,7 +8,8 @@
  *     };
  *     r = args_parse(args, &opts, argc, argv, &rest, &e);
  *
- * --name VALUE, --name=VALUE, -n VALUE, -nVALUE, --no-name for flags; -- ends options. A repeated ARG_LIST collects.
+ * --name VALUE, --name=VALUE, -n VALUE, -nVALUE, --no-name for flags; -- ends options. A repeated ARG_LIST collects its
+ * values.
  */
 #ifndef CLI_ARGS_H
 #define CLI_ARGS_H
@@ -32,8 +33,8 @@ struct arg {
     char letter; /* 0 = none */
     const char *name;
     enum arg_kind kind;
-    size_t offset;     /* into the options struct */
-    const char *value; /* what stands for the value in help; NULL for flags */
+    size_t offset;     /* in the options struct */
+    const char *value; /* placeholder of the value in help; NULL for flags */
     const char *help;
 };
 
@@ -44,11 +45,12 @@ struct arg_list {
     size_t n;
 };
 
-/* Parses options until the first word that is none, or "--" if stop_at_word is false skips over words. Words are moved
- * to the front of argv; *ret_n says how many, 0 on failure. Unknown options are errors that name the closest known one. */
+/* Parses options. If stop_at_word is true, parsing stops at the first argument that is not an option; otherwise such
+ * arguments are skipped until "--". They are moved to the front of argv; *ret_n is their number, 0 on failure. An
+ * unknown option is an error whose message names the closest known one. */
 int args_parse(const struct arg *table, void *options, int argc, char **argv, bool stop_at_word, int *ret_n,
                struct err *e);
-/* The option lines of a help text. */
+/* Prints the option lines of a help text. */
 void args_help(const struct arg *table, FILE *out);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See ask.h. */
+/* Queries a server over HTTP or a store's directory directly (ask.h). */
 #include "cli/ask.h"
 
 #include <errno.h>
@@ -37,7 +37,7 @@ static int ask_store(const struct ask_target *t, const struct question *what, as
 
 /* --- a server --- */
 
-/* The words of {"error":{"message":…}}, or what came instead. */
+/* The message in {"error":{"message":…}}, or the response as received. */
 static int server_error(const struct fetch_result *res, const char *server, struct err *e)
 {
     struct str text = buf_str(&res->body);

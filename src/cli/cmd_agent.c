@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * wick agent: the host profiler alone. Samples all the time within a budget and sends OTLP every few seconds. `wick serve`
- * runs it as a child with --feed-fd.
+ * wick agent: the host profiler on its own. It samples continuously within a budget and sends OTLP every few seconds.
+ * `wick serve` runs it as a child with --feed-fd.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -42,7 +42,7 @@ struct agent_command_options {
     int64_t interval, feed_fd, memory, duration, begin_rate, begin;
     double budget;
     bool both, upload_symbols, keep_caps, help;
-    int stats_fd; /* opened before rights are dropped */
+    int stats_fd; /* opened before privileges are dropped */
 };
 
 #define AT(field) offsetof(struct agent_command_options, field)
@@ -79,10 +79,10 @@ struct running {
     struct agent *agent;
     struct agent_profiles profiles;
     struct sink *sink;
-    struct agent_upload *upload; /* NULL: not wanted */
+    struct agent_upload *upload; /* NULL: not requested */
     int signal_fd;
     int64_t begin;
-    char governor[96]; /* what the log says of it last */
+    char governor[96]; /* the state that was logged last */
 };
 
 static void usage(FILE *out)
@@ -94,7 +94,8 @@ static void usage(FILE *out)
     args_help(agent_args, out);
 }
 
-/* One line for each right that is missing, with what is lost. Without a required one nothing works, and one line says it. */
+/* Logs one line for each missing capability, with its consequence. Without a required one nothing works: one error line
+ * reports that later. */
 static void tell_losses(void)
 {
     for (const struct agent_cap *c = agent_caps; c->name; c++)
@@ -128,7 +129,7 @@ static void write_stats(struct running *a)
         log_warn("cannot write '%s': %s", a->o->stats, strerror(-r));
 }
 
-/* The rate in force, whenever it changes. */
+/* Logs the current rate whenever it changes. */
 static void tell_governor(struct running *a)
 {
     struct agent_counts n;
@@ -175,7 +176,7 @@ static int loop(struct running *a, struct err *e)
 
         if (wait > 0)
             poll(fds, 3 + agent_profiles_poll(&a->profiles, fds + 3), (int) (wait / NS_PER_MS + 1));
-        if (fds[2].revents & ~POLLIN) /* the server is gone */
+        if (fds[2].revents & ~POLLIN) /* the server has exited */
             return 0;
         if (fds[2].revents)
             agent_profiles_begin(&a->profiles, (int) a->o->feed_fd);
@@ -234,7 +235,8 @@ static int run_agent(const struct agent_command_options *o, struct err *e)
     options.begin_ns = o->begin;
     a.signal_fd = watch_signals(&old);
     fd_raise_limit();
-    mallopt(M_MMAP_THRESHOLD, 128 << 10); /* large tables come and go: their memory goes back at once */
+    mallopt(M_MMAP_THRESHOLD, 128 << 10); /* large tables are allocated and freed often: return their memory to the
+                                             system at once */
     mallopt(M_TRIM_THRESHOLD, 512 << 10);
     mallopt(M_ARENA_MAX, 2);
     r = open_sink(o, &flow, &a.sink, e);
@@ -256,10 +258,10 @@ static int run_agent(const struct agent_command_options *o, struct err *e)
     return r;
 }
 
-/* True for the first time on this machine: nobody left a mark here. */
+/* True on the first run on this machine: the marker file does not exist yet. */
 static bool is_new_install(void)
 {
-    const char *given = getenv("STATE_DIRECTORY"); /* systemd's */
+    const char *given = getenv("STATE_DIRECTORY"); /* set by systemd */
     char dir[PATH_SIZE], path[PATH_SIZE + 16];
     int fd;
 
@@ -275,7 +277,7 @@ static void set_defaults(struct agent_command_options *o)
 {
     bool served = o->feed_fd > 0;
 
-    if (!o->interval) /* names are said once in each request: fewer are smaller; a server beside it need not wait */
+    if (!o->interval) /* every request repeats the names, so fewer requests save bytes; a local server gets them sooner */
         o->interval = (served ? 5 : 10) * NS_PER_S;
     if (!o->begin_rate && !o->watch.rate && !served && is_new_install())
         o->begin_rate = 99;
@@ -306,7 +308,7 @@ static int check(const struct agent_command_options *o, enum log_format *ret_for
     return 0;
 }
 
-/* Options of files first, so that those of the command line stand. */
+/* Options from files are parsed first, so that the command line overrides them. */
 static int parse(int argc, char **argv, struct arena *arena, struct agent_command_options *o, struct err *e)
 {
     static const struct agent_command_options defaults = {.budget = 1, .memory = 64 << 20, .feed_fd = -1};
@@ -336,7 +338,7 @@ static int run(int argc, char **argv)
     struct err e = {0};
     int r;
 
-    arena_init(&arena, 1 << 20); /* for as long as the program runs */
+    arena_init(&arena, 1 << 20); /* in use as long as the program runs */
     r = parse(argc, argv, &arena, &o, &e);
     if (r == 0 && o.help) {
         usage(stdout);

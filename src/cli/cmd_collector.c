@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wick collector: the OpenTelemetry Collector's YAML, for profiles (and other signals passed through). */
+/* wick collector: runs the OpenTelemetry Collector's YAML configuration, for profiles (other signals are passed
+ * through). */
 #include <errno.h>
 #include <malloc.h>
 #include <signal.h>
@@ -139,7 +140,7 @@ static int run_components(const struct collector_options *o, const char *type)
 
 /* --- running --- */
 
-/* Until SIGTERM or SIGINT; a second one ends the drain. */
+/* Waits until SIGTERM or SIGINT; a second signal ends the drain. */
 static int wait_for_signal(sigset_t *set)
 {
     int fd = signalfd(-1, set, SFD_CLOEXEC);
@@ -172,7 +173,7 @@ static int run_flow(struct plan *p, const struct collector_options *o, struct er
     sigprocmask(SIG_BLOCK, &set, NULL);
     signal(SIGPIPE, SIG_IGN);
     fd_raise_limit();
-    mallopt(M_MMAP_THRESHOLD, 32 << 20); /* requests come and go: their memory stays in the heap between them, */
+    mallopt(M_MMAP_THRESHOLD, 32 << 20); /* memory of requests stays in the heap between them, */
     mallopt(M_TRIM_THRESHOLD, 8 << 20);  /* within reason */
     r = flow_new(p, &inject, &g, e);
     if (r == 0)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * wick convert IN OUT: any profile that wick reads into any that it writes. The output formats are the table below; a
- * new one is a function and a line.
+ * wick convert IN OUT: converts any format that wick reads into any that it writes. The output formats are in the table
+ * below; a new one is a function and a line.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -26,10 +26,10 @@ struct convert_options {
     bool annotate, help;
 };
 
-/* What a writer gets: a batch, and for formats of one profile that profile and the type asked for. */
+/* The input of a writer: a batch, and for formats of one profile that profile and the requested type. */
 struct job {
     const struct convert_options *o;
-    const char *in; /* its name, for titles */
+    const char *in; /* name of the input, for titles */
     struct batch *b;
     const struct profile *p;
     uint32_t type;
@@ -39,7 +39,7 @@ struct output {
     const char *name;
     const char *extensions[4];
     const char *help;
-    bool one_profile; /* writes job.p, not all of job.b */
+    bool one_profile; /* writes job.p only, not all of job.b */
     enum compression compression;
     int (*write)(const struct job *j, struct buf *out, struct err *e);
 };
@@ -82,7 +82,7 @@ static int write_callgrind(const struct job *j, struct buf *out, struct err *e)
     return convert_callgrind(j->b, j->p, j->type, out, e);
 }
 
-/* Longer extensions before those that they end in. */
+/* A longer extension must come before one that it ends in. */
 static const struct output outputs[] = {
     {"otlp", {".otlp.pb", ".otlp"}, "OTLP, protobuf: one request", false, COMPRESS_NONE, write_otlp},
     {"speedscope", {".speedscope.json", ".speedscope"}, "for speedscope.app", true, COMPRESS_NONE, write_speedscope},
@@ -183,7 +183,8 @@ static void print_types(const struct batch *b, const struct profile *p, FILE *ou
         fprintf(out, "%s%.*s", i ? "," : "", STR_FMT(batch_string(b, p->types[i].type)));
 }
 
-/* The profile and type that --type names, or the first and its default. Says so when others are left out. */
+/* Chooses the profile and type that --type names, or the first one and its default. Reports when others are left
+ * out. */
 static int choose_profile(struct job *j, struct err *e)
 {
     struct str want = str_from(j->o->type);
@@ -212,7 +213,7 @@ static int choose_profile(struct job *j, struct err *e)
     return 0;
 }
 
-/* Formats of one profile get everything joined into as few as possible. */
+/* For formats of one profile, everything is merged into as few profiles as possible. */
 static int prepare(struct job *j, const struct output *f, struct err *e)
 {
     struct batch *joined;
@@ -228,7 +229,7 @@ static int prepare(struct job *j, const struct output *f, struct err *e)
     return choose_profile(j, e);
 }
 
-/* Writes what j holds; its batch may be replaced. */
+/* Writes the content of j; its batch may be replaced. */
 static int write_job(struct job *j, const struct output *f, enum compression c, const char *out, struct err *e)
 {
     _cleanup_(buf_done) struct buf plain = BUF_INIT, packed = BUF_INIT;
@@ -242,7 +243,7 @@ static int write_job(struct job *j, const struct output *f, enum compression c, 
     return r < 0 ? r : fd_write_file(out, b->p, b->n, e);
 }
 
-/* What the options and OUT's name ask for. */
+/* The output requested by the options and the name of OUT. */
 struct plan {
     enum input_format from;
     const struct output *to;
@@ -276,7 +277,7 @@ static int convert(const struct convert_options *o, const struct plan *p, const 
     return r;
 }
 
-/* What goes to standard output without a word about it is pprof's. */
+/* Standard output without a format option is written as pprof. */
 static const struct convert_options *output_options(const char *path)
 {
     static const struct convert_options none, pprof = {.to = "pprof"};

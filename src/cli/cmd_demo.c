@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * wick demo: a server that keeps its profiles in memory, three services under `wick run`, and halfway a deploy of one of
- * them that is slower. Everything is a child of this process and nothing is written to disk, so nothing stays behind.
- * The services are this program again, with --role.
+ * wick demo: a server that keeps its profiles in memory, three services under `wick run`, and halfway through a deploy
+ * of one of them that is slower. Everything is a child of this process and nothing is written to disk, so nothing is
+ * left over. The services are this program itself, started with --role.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -42,7 +42,7 @@ static const struct arg demo_args[] = {
     {0},
 };
 
-/* The options of the children, in no help. */
+/* The options of the children, not shown in the help. */
 static const struct arg role_args[] = {
     {0, "role", ARG_STRING, offsetof(struct demo_options, role), "NAME", ""},
     {0, "up", ARG_INT, offsetof(struct demo_options, up), "FD", ""},
@@ -55,7 +55,7 @@ static const char *const roles[DEMO_SERVICES] = {"gateway", "checkout", "invento
 
 struct demo {
     pid_t server, service[DEMO_SERVICES];
-    int pair[DEMO_SERVICES - 1][2]; /* between neighbours: [0] asks, [1] answers */
+    int pair[DEMO_SERVICES - 1][2]; /* between neighbours: [0] sends requests, [1] answers */
     char url[128], export[64];
 };
 
@@ -67,7 +67,7 @@ static void stop(int sig)
     stopped = 1;
 }
 
-/* A child dies with its parent, whatever happens to the parent. argv[0] is always this program. */
+/* Starts a child that is killed when its parent dies for any reason. argv[0] is always this program. */
 static pid_t start(const char *const *argv, int out)
 {
     pid_t parent = getpid(), pid = fork();
@@ -177,7 +177,7 @@ static void stop_all(struct demo *d)
     stop_child(&d->server);
 }
 
-/* Waits; 0 when the time is over, -ECANCELED on Ctrl-C, -ECHILD when one of the children has ended. */
+/* Waits; returns 0 when the time is over, -ECANCELED on Ctrl-C, -ECHILD if one of the children has ended. */
 static int wait_until(struct demo *d, int64_t end, struct err *e)
 {
     while (clock_mono() < end) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wick doctor: one line per check with its fix. Exit 1 when something does not work at all. */
+/* wick doctor: prints one line per check with its fix. Exits with 1 if something does not work at all. */
 #include <stdarg.h>
 #include <stdio.h>
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wick dump PID: every thread's stack now (agent/dump/still.h), with lines and inlined calls from the symbolizer. */
+/* wick dump PID: prints the current stack of every thread (agent/dump/still.h), with lines and inlined calls from the
+ * symbolizer. */
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -35,10 +36,10 @@ static const struct arg args[] = {
     {0},
 };
 
-/* What the symbolizer said about one module. */
+/* The symbolizer's answers about the modules. */
 struct answers {
     struct symbol_answer **v; /* by module */
-    uint64_t **addresses;     /* sorted, as they were asked */
+    uint64_t **addresses;     /* sorted, as requested */
     uint32_t *n;
     uint32_t n_modules;
 };
@@ -116,7 +117,7 @@ static void answers_done(struct answers *a)
     mem_free(a->n);
 }
 
-/* Frames of an address, innermost inlined first; 0 when nothing better than the symbol table is known. */
+/* Frames of an address, innermost inlined first; 0 if only the symbol table's name is known. */
 static uint32_t lookup(const struct answers *a, const struct still_frame *f, const struct symbol_frame **ret)
 {
     const uint64_t *at;
@@ -128,7 +129,7 @@ static uint32_t lookup(const struct answers *a, const struct still_frame *f, con
     if (!at)
         return 0;
     i = (uint32_t) (at - a->addresses[f->module]);
-    if (a->v[f->module]->quality != SYMBOLS_LINES && f->file.n) /* Go's own table says more */
+    if (a->v[f->module]->quality != SYMBOLS_LINES && f->file.n) /* Go's own table has more information */
         return 0;
     *ret = a->v[f->module]->frames + a->v[f->module]->first[i];
     return a->v[f->module]->first[i + 1] - a->v[f->module]->first[i];
@@ -153,7 +154,7 @@ static struct str base_name(struct str path)
     return path;
 }
 
-/* Go's own table knows inlined calls, also where there is no debug information. */
+/* Go's own table contains inlined calls, even if there is no debug information. */
 static uint32_t put_go_frames(struct buf *b, const struct still_module *m, const struct still_frame *f,
                               struct shown *one, uint32_t number, put_fn *put)
 {
@@ -337,7 +338,7 @@ static int dump(int pid, const struct options *o)
     else
         print_text(&b, s, &a);
     answers_done(&a);
-    r = command_print(&b); /* of JSON it changes nothing that json_put_str() left */
+    r = command_print(&b); /* the output of json_put_str() has no control characters, so JSON is not changed */
     return command_end("dump", r, NULL);
 }
 

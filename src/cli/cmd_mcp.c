@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wick mcp: the Model Context Protocol on stdin and stdout, a JSON message a line, over a server or a store. */
+/* wick mcp: the Model Context Protocol on stdin and stdout, one JSON message per line, for a server or a store. */
 #include <errno.h>
 #include <stdio.h>
 
@@ -34,7 +34,7 @@ static int ask(void *ctx, const struct question *what, struct str (*param)(void 
     return ask_question(ctx, what, param, pctx, out, e);
 }
 
-/* Answers every whole line in b and leaves the rest of it. */
+/* Answers every complete line in b and keeps the rest. */
 static int answer_lines(const struct mcp *m, struct buf *b)
 {
     _cleanup_(buf_done) struct buf out = BUF_INIT;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wick pgo SERVICE: a CPU profile of what a service really does, for `go build -pgo`. */
+/* wick pgo SERVICE: writes a CPU profile of a service in production, for `go build -pgo`. */
 #include <errno.h>
 #include <stdio.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * wick pprof: a drop-in for `go tool pprof`. Its command line, messages and exit status (2 for every failure) are
- * pprof's; docs/pprof-compat.md lists where it differs.
+ * wick pprof: a drop-in replacement for `go tool pprof`. Its command line, messages and exit status (2 for every
+ * failure) are pprof's; docs/pprof-compat.md lists the differences.
  */
 #include <stdio.h>
 
@@ -60,7 +60,7 @@ static int run_pprof(int argc, char **argv)
         print_help(stderr);
         r = EXIT_DONE;
     } else if (r < 0) {
-        if (usage && a.n_sources == 0 && !a.sources) /* the flags were wrong: these words come before the help */
+        if (usage && a.n_sources == 0 && !a.sources) /* the flags were wrong: print the error message before the help */
             fprintf(stderr, "%s\n", err_message(&e, r));
         if (usage)
             print_help(stderr);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * wick query: the questions of query/answer.h to a server or to a store's directory. The options are the questions'
- * parameters; both ways give the same JSON, which query_text.c prints for people.
+ * wick query: sends the queries of query/answer.h to a server or runs them on a store's directory. The options are the
+ * parameters of the queries; both ways give the same JSON, which query_text.c prints as human-readable text.
  */
 #include <stdio.h>
 #include <string.h>
@@ -38,7 +38,7 @@ static const struct arg own_args[] = {
     {'h', "help", ARG_FLAG, offsetof(struct query_options, help), NULL, "this text"},
 };
 
-/* The option table: own_args, then an option for each parameter. Names live in `names`. */
+/* Builds the option table: own_args, then an option for each parameter. The names are stored in `names`. */
 static void build_args(struct arg *args, char names[][OPTION_NAME_MAX])
 {
     size_t n = ARRAY_SIZE(own_args);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * wick record: samples a command, some processes or the whole machine for a while, from outside, into a file or straight
- * into a report.
+ * wick record: samples a command, some processes or the whole machine for a while, from outside, and writes a file or a
+ * report.
  */
 #include <errno.h>
 #include <poll.h>
@@ -52,7 +52,7 @@ struct record {
     int signal_fd;
     int64_t begin;
     bool command_ended, live;
-    int status; /* of the command */
+    int status; /* exit status of the command */
 };
 
 static int fail(const struct err *e, int code)
@@ -101,7 +101,7 @@ static void reap(struct record *c)
     }
 }
 
-/* True when it is time to stop. */
+/* Returns true if it is time to stop. */
 static bool take_signals(struct record *c)
 {
     bool stop = false;
@@ -110,7 +110,7 @@ static bool take_signals(struct record *c)
         if (sig == SIGCHLD)
             reap(c);
         else if (sig == SIGINT && c->command.pid > 0)
-            continue; /* the command gets it from the terminal as well; we end with it */
+            continue; /* the terminal also sends it to the command; we end when the command does */
         else
             stop = true;
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * wick run -- CMD: starts a program with libwick-preload.so inside. Without -o the command replaces this process; with -o
- * it is waited for, and the files that it and its children wrote are merged into one.
+ * wick run -- CMD: starts a program with libwick-preload.so loaded into it. Without -o the command replaces this
+ * process; with -o this process waits for it, and merges the files that it and its children wrote into one.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -21,7 +21,7 @@
 
 #define UNSET INT64_MIN
 
-enum { UP_TO_ROOT = 64 }; /* more than any directory is deep */
+enum { UP_TO_ROOT = 64 }; /* more than the depth of any directory */
 
 struct run_options {
     const char *types, *export, *pprof, *output, *service;
@@ -80,7 +80,7 @@ static int find_program(const char *name, char *ret, size_t size, struct err *e)
     return err_set(e, -ENOENT, "there is no command '%s'", name);
 }
 
-/* A script's interpreter is what gets profiled. */
+/* For a script, the interpreter is profiled. */
 static int script_interpreter(const char *path, char *ret, size_t size)
 {
     _cleanup_(fd_closep) int fd = fd_open(AT_FDCWD, path, O_RDONLY, 0);
@@ -96,7 +96,7 @@ static int script_interpreter(const char *path, char *ret, size_t size)
     return 1;
 }
 
-/* The path of the loader that the program asks for, empty for a static one. */
+/* The path of the dynamic loader that the program requests, empty for a static one. */
 static struct str loader_of(const struct elf_file *f)
 {
     for (uint32_t i = 0; i < f->n_segments; i++) {
@@ -116,7 +116,7 @@ static int check_elf(const char *path, struct err *e)
     struct stat st;
     int r = elf_open(path, &f, e);
 
-    if (r == -ENOEXEC) /* something that the kernel or a shell knows how to run */
+    if (r == -ENOEXEC) /* something that the kernel or a shell may be able to run */
         return 0;
     if (r < 0)
         return r;
@@ -200,8 +200,9 @@ static int set_environment(const struct run_options *o, struct err *e)
         return r;
     if (strpbrk(library, ": "))
         return err_set(e, -EINVAL, "'%s': LD_PRELOAD cannot name a path with a blank or a colon", library);
-    /* From the program's directory up to the root, and down to the library. musl does not know $ORIGIN and passes over the
-     * whole; it would load a plain path, find no GNU C library, and not start the program: a child of the command. */
+    /* The path leads from the program's directory up to the root, and down to the library. musl does not support
+     * $ORIGIN and ignores such a path; it would load a plain path, find no GNU C library, and fail to start the program
+     * (a child of the command). */
     for (int i = 0; i < UP_TO_ROOT; i++)
         memcpy(up + 3 * i, "/..", 4);
     snprintf(both, sizeof both, "$ORIGIN%s%s%s%s", up, library, was && *was ? ":" : "", was ? was : "");
@@ -234,7 +235,7 @@ static void run_command(char **argv)
 /* --- running it --- */
 static pid_t child;
 
-/* Ctrl-C and Ctrl-\\ reach the command as well: the terminal sends them to all processes of its group. */
+/* Ctrl-C and Ctrl-\\ reach the command anyway: the terminal sends them to all processes of its group. */
 static void forward(int sig, siginfo_t *si, void *uc)
 {
     if (child > 0 && !((sig == SIGINT || sig == SIGQUIT) && si->si_code == SI_KERNEL))
@@ -298,7 +299,7 @@ static int check_options(const struct run_options *o, struct err *e)
     return r;
 }
 
-/* Before the program runs: what it takes hours to record must not be lost at the end. */
+/* Checked before the program runs: a recording that takes hours must not be lost at the end. */
 static int check_output(const char *output, struct err *e)
 {
     static const char *const others[] = {".svg",       ".html", ".json", ".txt", ".folded",

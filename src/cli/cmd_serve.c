@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wick serve: options, signals and what is printed; the server itself is in src/serve. */
+/* wick serve: options, signals and messages; the server itself is in src/serve. */
 #include <errno.h>
 #include <malloc.h>
 #include <signal.h>
@@ -35,7 +35,7 @@ static const struct arg serve_args[] = {
     {0},
 };
 
-/* Until SIGTERM or SIGINT. */
+/* Waits until SIGTERM or SIGINT. */
 static void wait_for_end(struct serve *s, const sigset_t *set)
 {
     static const struct timespec minute = {.tv_sec = 60};
@@ -50,7 +50,7 @@ static void wait_for_end(struct serve *s, const sigset_t *set)
         if (sig == SIGHUP)
             serve_reload(s);
         else if (sig < 0 && errno == EAGAIN)
-            malloc_trim(0); /* what a large answer took is given back */
+            malloc_trim(0); /* returns the memory of a large answer to the system */
     }
 }
 
@@ -62,10 +62,10 @@ static void prepare_process(sigset_t *ret)
     sigaddset(ret, SIGHUP);
     sigprocmask(SIG_BLOCK, ret, NULL);
     signal(SIGPIPE, SIG_IGN);
-    thread_let_through(SIGPROF); /* /debug/pprof/ samples these threads; nobody sends it otherwise */
+    thread_let_through(SIGPROF); /* /debug/pprof/ samples these threads with it; otherwise it is never sent */
     signal(SIGPROF, SIG_IGN);
     fd_raise_limit();
-    mallopt(M_MMAP_THRESHOLD, 32 << 20); /* requests come and go: their memory stays in the heap between them, */
+    mallopt(M_MMAP_THRESHOLD, 32 << 20); /* memory of requests stays in the heap between them, */
     mallopt(M_TRIM_THRESHOLD, 8 << 20);  /* within reason */
 }
 

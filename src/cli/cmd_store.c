@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wick store check|stats|snapshot|delete|export|import: a store's directory, without a server. */
+/* wick store check|stats|snapshot|delete|export|import: works on a store's directory, without a server. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -68,7 +68,7 @@ static int find_dir(const struct store_options *o, char ret[PATH_SIZE], struct e
     return 0;
 }
 
-/* Writing to a store that is there already must not make one where there is none. */
+/* Writing to an existing store must not create a new one if there is none. */
 static int check_dir(const char *dir, struct err *e)
 {
     char path[PATH_SIZE + 8];
@@ -79,7 +79,7 @@ static int check_dir(const char *dir, struct err *e)
 
 enum open_how { OPEN_READ, OPEN_WRITE, OPEN_MAKE };
 
-/* However long it is open, nothing is dropped: retention is the server's, which knows what to keep. */
+/* Nothing is dropped, however long the store is open: retention is left to the server, which has the configuration. */
 static int open_store(const struct store_options *o, enum open_how how, struct store **ret, struct err *e)
 {
     char dir[PATH_SIZE];
@@ -153,7 +153,7 @@ static int run_check(const void *options, int argc, char **argv, struct err *e)
     int problems = 0, r = 0;
 
     if (o->rebuild) {
-        r = open_store(o, OPEN_READ, &s, NULL); /* nobody else has it: the lock says so */
+        r = open_store(o, OPEN_READ, &s, NULL); /* no other process uses it: we hold the lock */
         store_close(s);
         s = NULL;
         if (r == -EBUSY)
@@ -288,7 +288,7 @@ static int run_delete(const void *options, int argc, char **argv, struct err *e)
         r = open_store(o, OPEN_WRITE, &s, e);
     if (r == 0)
         r = s->ops->delete (s, o->tenant ? o->tenant : "", &c, e);
-    if (r == 0) /* nobody compacts it otherwise until a server has it again */
+    if (r == 0) /* otherwise it would not be compacted until a server opens it again */
         r = s->ops->retain(s, false, e);
     selector_done(&sel);
     arena_done(&a);
@@ -310,7 +310,7 @@ static int run_confirm(const void *options, int argc, char **argv, struct err *e
 
 struct exporting {
     int fd;
-    enum otlp_file_form form; /* OTLP_FILE_NONE: pprof, gathered in `all` */
+    enum otlp_file_form form; /* OTLP_FILE_NONE: pprof, collected in `all` */
     struct builder *all;
     uint64_t profiles;
     struct err *e;

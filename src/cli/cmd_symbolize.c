@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * wick symbolize: the process that reads binaries for others (symbol/symbol_process.h). Without arguments it speaks their
- * protocol on standard input, which must be a socket; with a binary and addresses it prints what they are, for people.
+ * wick symbolize: the process that reads binaries for others (symbol/symbol_process.h). Without arguments it uses their
+ * protocol on standard input, which must be a socket; with a binary and addresses it prints their names and lines as
+ * text.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -112,10 +113,10 @@ static int run(int argc, char **argv)
     }
     if (n == 1 || (n == 0 && !is_socket(STDIN_FILENO)))
         return command_misused("symbolize", n ? "an ADDRESS is missing" : "BINARY and ADDRESS are missing");
-    unsetenv("DEBUGINFOD_URLS"); /* no network here */
+    unsetenv("DEBUGINFOD_URLS"); /* no network access */
     s = dwarf_symbolizer_new();
     r = s && !o.unconfined ? symbol_process_confine((size_t) o.memory, o.only.n ? o.only.v : NULL) : 0;
-    if (r < 0) /* hostile files are not read with all rights: who wants that says --unconfined */
+    if (r < 0) /* untrusted files are not read with full privileges unless --unconfined is given */
         return command_end("symbolize", err_set(&e, r, "cannot confine this process: %s", strerror(-r)), &e);
     if (!s)
         return command_end("symbolize", -ENOMEM, NULL);

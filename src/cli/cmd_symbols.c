@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wick symbols upload|list|delete: the files from which a server reads names of native frames. */
+/* wick symbols upload|list|delete: manages the files from which a server reads names of native frames. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -64,7 +64,7 @@ static int file_build_id(const char *path, char ret[ELF_ID_MAX], struct err *e)
     return 0;
 }
 
-/* What the server says: the offset to go on at, and whether it is done. */
+/* Parses the response of the server: the offset to continue at, and whether the upload is complete. */
 static int parse_answer(struct str text, bool *ret_complete, uint64_t *ret_offset)
 {
     struct arena a;

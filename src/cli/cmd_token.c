@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wick token create|list|revoke: who may talk to a server. Works on the token file; a running server sees the change. */
+/* wick token create|list|revoke: manages access to a server. It works on the token file; a running server notices the
+ * change. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wick top: like top, by function: what takes the machine's CPU right now. */
+/* wick top: like top, but by function: shows what uses the machine's CPU right now. */
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -42,7 +42,7 @@ static const struct arg top_args[] = {
 struct row {
     struct str function, service;
     int64_t self, total;
-    uint32_t last; /* sample that counted into total: recursion counts once */
+    uint32_t last; /* last sample counted into total, so that recursion counts once */
 };
 
 struct rows {
@@ -82,7 +82,7 @@ static struct str name_of(const struct batch *b, uint32_t location, char *text, 
     return str_from(text);
 }
 
-/* Names of locations without one are made here; they live as long as the picture. */
+/* Names made here for locations without one; they are valid as long as the current screen. */
 struct made {
     struct arena arena;
 };
@@ -165,7 +165,7 @@ static void put_table(struct buf *out, const struct rows *t, size_t n, int64_t i
     int room = MAX(columns - 37, 20);
 
     buf_printf(out, "%7s %7s  %-*s %s\n", "SELF%", "TOTAL%", room, "FUNCTION", "SERVICE");
-    for (size_t i = 0; i < n; i++) { /* of one CPU, as top has it */
+    for (size_t i = 0; i < n; i++) { /* percent of one CPU, as in top */
         const struct row *r = &t->v[i];
 
         buf_printf(out, "%7.1f %7.1f  %-*.*s %.*s\n", 100.0 * (double) r->self / (double) interval,
@@ -201,7 +201,7 @@ static void show(const struct top_options *o, struct agent *a, struct rows *t, i
     command_print(&out);
 }
 
-/* One picture; 1 when a signal says to end. */
+/* Shows one screen; returns 1 if a signal asks to end. */
 static int watch_once(const struct top_options *o, struct agent *a, int signal_fd, int64_t begin, struct err *e)
 {
     struct pollfd fds[] = {{agent_fd(a), POLLIN, 0}, {signal_fd, POLLIN, 0}};

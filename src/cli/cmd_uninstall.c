@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * wick uninstall [--purge]: stops the services and removes what `make install` installed, by the list that it left in
- * PREFIX/lib/wick/manifest; configuration and data stay unless --purge is said.
+ * wick uninstall [--purge]: stops the services and removes the files that `make install` installed, by the list in
+ * PREFIX/lib/wick/manifest; configuration and data are kept unless --purge is given.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -31,7 +31,7 @@ static const struct arg uninstall_args[] = {
     {0},
 };
 
-/* PREFIX of PREFIX/bin/wick, this program. */
+/* The PREFIX of this program, PREFIX/bin/wick. */
 static int find_prefix(char ret[PATH_MAX], struct err *e)
 {
     ssize_t n = readlink("/proc/self/exe", ret, PATH_MAX - 1);
@@ -73,7 +73,7 @@ static int remove_path(const struct uninstall_options *o, const char *path, stru
     return r < 0 && r != -ENOENT ? err_set(e, r, "cannot remove '%s': %s", path, strerror(-r)) : 0;
 }
 
-/* Folders that are wick's alone; those with something left in them stay. */
+/* Removes folders that belong to wick alone; those that are not empty are kept. */
 static void remove_folders(const struct uninstall_options *o, const char *path)
 {
     char folder[PATH_MAX + 256];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See command.h. */
+/* Exit statuses, error messages and subcommands shared by all commands (command.h). */
 #include "cli/command.h"
 
 #include <stdarg.h>
@@ -35,7 +35,7 @@ int command_misused(const char *name, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(words, sizeof words, fmt, ap);
     va_end(ap);
-    if (strstr(words, "--help") || strstr(words, "did you mean")) /* they say it already */
+    if (strstr(words, "--help") || strstr(words, "did you mean")) /* the message already mentions it */
         fprintf(stderr, "wick %s: %s\n", name, words);
     else
         fprintf(stderr, "wick %s: %s; wick %s --help tells more\n", name, words, name);

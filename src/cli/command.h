@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A command of `wick`: one cmd_NAME.c each, listed in commands.h. All end, fail and are misused in the same words. */
+/* A command of `wick`: one cmd_NAME.c each, listed in commands.h. All of them report success, failure and wrong usage
+ * in the same way. */
 #ifndef CLI_COMMAND_H
 #define CLI_COMMAND_H
 
@@ -8,7 +9,7 @@
 
 struct buf;
 
-/* Exit statuses of every command. pprof's own is 2 for everything: cmd_pprof.c says so. */
+/* Exit statuses of every command, except that pprof uses 2 for every failure: see cmd_pprof.c. */
 enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
 
 struct command {
@@ -22,23 +23,24 @@ struct command {
 #include "cli/commands.h"
 #undef COMMAND
 
-/* The exit status for r. A negative one is told on stderr: "wick NAME: words of e". */
+/* The exit status for r. If r is negative, "wick NAME: MESSAGE" with the message of e is printed on stderr. */
 int command_end(const char *name, int r, const struct err *e);
-/* Writes text that holds names of others to standard output, with their control characters as \xNN. */
+/* Writes text with names from untrusted sources to standard output, with their control characters as \xNN. */
 int command_print(const struct buf *text);
-/* "wick NAME: words; wick NAME --help tells more" on stderr. Returns EXIT_USAGE. */
+/* Prints "wick NAME: MESSAGE; wick NAME --help tells more" on stderr. Returns EXIT_USAGE. */
 int command_misused(const char *name, const char *fmt, ...) _printf_(2, 3);
 
-/* What `wick NAME VERB WORD...` may be, for commands that do several things. */
+/* The subcommands of `wick NAME VERB ARGUMENT...`, for commands that do several things. */
 struct command_verb {
     const char *name;
-    const char *takes; /* in words, as in "one directory" */
-    int min, max;      /* how many words */
-    /* Negative: failed, with words; positive: done, but the exit status is EXIT_FAILED. */
+    const char *takes; /* for the error message, as in "one directory" */
+    int min, max;      /* number of arguments */
+    /* Negative: failed, with an error message; positive: done, but the exit status is EXIT_FAILED. */
     int (*run)(const void *options, int argc, char **argv, struct err *e);
 };
 
-/* Finds the verb argv[0] in the table, which ends with a zero, checks its words and runs it. Returns the exit status. */
+/* Finds the verb argv[0] in the table, which ends with a zero, checks its number of arguments and runs it. Returns the
+ * exit status. */
 int command_verb(const char *name, const struct command_verb *verbs, const void *options, int argc, char **argv);
 
 #endif

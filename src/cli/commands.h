@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The list of commands, in the order of `wick help`. A new one is a file and a word here. Included several times. */
+/* The list of commands, in the order of `wick help`. A new command is a file and a line here. This file is included
+ * several times. */
 COMMAND(serve)
 COMMAND(query)
 COMMAND(pgo)

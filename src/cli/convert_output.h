@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writing a batch that is at hand in any format that `wick convert` knows: for commands that make profiles themselves. */
+/* Writes a batch in any format that `wick convert` supports: for commands that make profiles themselves. */
 #ifndef CLI_CONVERT_OUTPUT_H
 #define CLI_CONVERT_OUTPUT_H
 
@@ -7,9 +7,10 @@
 
 struct batch;
 
-/* Whether the file's name says what to write, with words when it does not. Before work is done in vain. */
+/* Checks that the file's name determines a format, with an error message if it does not. Called before the work is
+ * done. */
 int convert_output_check(const char *path, struct err *e);
-/* title: what the profile is of, for formats that show it. */
+/* title: what was profiled, for formats that show it. */
 int convert_output_write(struct batch *b, const char *title, const char *path, struct err *e);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See convert_report.h. */
+/* Writes the HTML flame graph and callgrind files of `wick convert` (convert_report.h). */
 #include "cli/convert_report.h"
 
 #include <errno.h>
@@ -11,7 +11,7 @@
 #include "report/html.h"
 #include "report/report_driver.h"
 
-/* The same sample type in another file, into column 0. */
+/* Adds the same sample type of another file, as column 0. */
 static int add_base(struct tree *t, const char *path, struct str type, struct err *e)
 {
     _cleanup_(batch_unrefp) struct batch *b = NULL;

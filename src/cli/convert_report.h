@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What `wick convert` writes by way of reports: the HTML flame graph and callgrind. */
+/* The report formats of `wick convert`: the HTML flame graph and callgrind. */
 #ifndef CLI_CONVERT_REPORT_H
 #define CLI_CONVERT_REPORT_H
 
@@ -7,7 +7,8 @@
 #include "base/err.h"
 #include "model/batch.h"
 
-/* One sample type of p as a self-contained flame graph; against the same type of the profile in base_path (or NULL). */
+/* Writes one sample type of p as a self-contained flame graph, compared with the same type of the profile in base_path
+ * (or NULL). */
 int convert_html(const struct batch *b, const struct profile *p, uint32_t type, const char *title,
                  const char *base_path, struct buf *out, struct err *e);
 int convert_callgrind(struct batch *b, const struct profile *p, uint32_t type, struct buf *out, struct err *e);

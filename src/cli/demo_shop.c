@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The work is real (parsing, sorting, hashing, formatting, allocation) and no more than a few milliseconds a request:
- * the three together take about half a core. Functions are kept out of line so that they show in a flame graph.
+ * The services of `wick demo` (demo_shop.h). The work is real (parsing, sorting, hashing, formatting, allocation) and
+ * takes at most a few milliseconds per request: the three together use about half a core. Functions are kept out of
+ * line so that they appear in a flame graph.
  */
 #include "cli/demo_shop.h"
 
@@ -110,7 +111,7 @@ STEP static uint64_t discount_matches(uint32_t item, uint32_t rule)
     return hash64(&(uint64_t){(uint64_t) item << 32 | rule}, 8) % 100;
 }
 
-/* The good version looks at the rules of one customer; the bad one at all rules for each pair of items. */
+/* The good version checks the rules of one customer; the bad one checks all rules for each pair of items. */
 STEP static uint64_t price_discount(const struct order *o, bool bad)
 {
     uint64_t cents = 0;
@@ -166,7 +167,7 @@ STEP static size_t json_encode(const struct order *o)
     return n;
 }
 
-/* A peer that is being replaced answers late or never: old answers are passed over, and the socket has a timeout. */
+/* A peer that is being replaced answers late or never: outdated answers are skipped, and the socket has a timeout. */
 static bool ask(int fd, struct order *o)
 {
     struct order answer;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The services of `wick demo`: a gateway asks the checkout, which asks the inventory. They do real work, in functions
- * whose names tell a story, under spans of one trace a request. Version 2 of the checkout is the bad deploy.
+ * The services of `wick demo`: a gateway calls the checkout, which calls the inventory. They do real work, in functions
+ * with descriptive names, with one trace per request. Version 2 of the checkout is the bad deploy.
  */
 #ifndef CLI_DEMO_SHOP_H
 #define CLI_DEMO_SHOP_H
@@ -9,13 +9,13 @@
 #include <stdbool.h>
 
 struct demo_links {
-    int up;   /* requests come from here; -1 in the gateway */
-    int down; /* and go on to here; -1 in the inventory */
+    int up;   /* requests are received here; -1 in the gateway */
+    int down; /* requests are sent here; -1 in the inventory */
 };
 
 enum demo_role { DEMO_GATEWAY, DEMO_CHECKOUT, DEMO_INVENTORY };
 
-/* Serves until its peer hangs up or the process is killed. */
+/* Serves until its peer closes the connection or the process is killed. */
 void demo_shop_run(enum demo_role role, const struct demo_links *links, bool bad_deploy);
 
 #endif

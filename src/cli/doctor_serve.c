@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See doctor.h: ports, places and room for `wick serve`. */
+/* The checks of `wick doctor` (doctor.h) for `wick serve`: ports, directories and disk space. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -64,7 +64,7 @@ static void check_http(struct doctor_result *r)
     check_port(r, 4318, "OTLP/HTTP", "--otlp-http");
 }
 
-/* The nearest folder of path that exists: where the first missing one would be made. */
+/* The nearest existing parent folder of path: where the first missing one would be created. */
 static void nearest(const char *path, char ret[PATH_SIZE])
 {
     snprintf(ret, PATH_SIZE, "%s", path);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See doctor.h: the kernel, and what it lets profilers see. */
+/* The checks of `wick doctor` (doctor.h) for the kernel and what it allows profilers to see. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
@@ -20,7 +20,7 @@
 #define CAP_BPF 39
 #endif
 
-/* A number in a file of /proc/sys; -1 when it is not there. */
+/* A number in a file of /proc/sys; -1 if the file does not exist. */
 static long sysctl_number(const char *path)
 {
     _cleanup_(buf_done) struct buf b = BUF_INIT;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See paths.h. */
+/* Determines the default directories (paths.h). */
 #include "cli/paths.h"
 
 #include <errno.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See query_text.h. Reads the JSON once, in the order in which query_json.c and tree_form.c write it. */
+/* Prints the JSON of an answer as text (query_text.h). It reads the JSON once, in the order in which query_json.c and
+ * tree_form.c write it. */
 #include "cli/query_text.h"
 
 #include <errno.h>
@@ -19,7 +20,7 @@ struct page {
     struct arena arena;
     struct buf *out;
     int width;
-    struct type type; /* of the values: set by "type" and "unit" */
+    struct type type; /* type of the values: set by "type" and "unit" */
     double total[2];
     double covered[2]; /* nanoseconds; 0: not known */
     int n_columns;
@@ -98,7 +99,7 @@ static void put_note(struct page *p)
         buf_puts(p->out, "note: part of the range has no detail any more; its edges are rounded to five minutes\n");
 }
 
-/* type, unit, total and the like, which every answer starts with; false for keys that are its own. */
+/* type, unit, total and other keys that every answer starts with; returns false for keys of a particular answer. */
 static bool read_common(struct page *p, struct str key)
 {
     if (str_is(key, "type"))
@@ -149,7 +150,7 @@ static struct row read_row(struct page *p)
     return r;
 }
 
-/* Two selections are compared per covered second: how long each was profiled is no difference between them. */
+/* Two selections are compared per covered second, so that a difference in profiled time does not count as a change. */
 static bool is_rate(const struct page *p)
 {
     return p->n_columns == 2 && p->type.rule == TYPE_DELTA && p->covered[0] > 0 && p->covered[1] > 0;
@@ -301,7 +302,7 @@ static void read_nodes(struct page *p, struct forest *f)
     }
 }
 
-/* Children in order of their number; answers with nodes that point outside are refused. */
+/* Orders children by their number; answers with nodes that point out of range are refused. */
 static int link_nodes(struct forest *f)
 {
     for (size_t i = f->n_nodes; i-- > 1;) {
@@ -363,7 +364,7 @@ static int print_tree(struct page *p, struct forest *f)
         for (uint32_t c = f->nodes[i].first_child; c; c = f->nodes[c].next)
             stack[n + k++] = c;
         qsort_r(stack + n, k, sizeof *stack, by_weight, f);
-        for (uint32_t a = 0; a < k / 2; a++) { /* heaviest is popped first */
+        for (uint32_t a = 0; a < k / 2; a++) { /* the heaviest is popped first */
             uint32_t t = stack[n + a];
 
             stack[n + a] = stack[n + k - 1 - a];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Answers of query/answer.h for people: the JSON, local or from a server, as tables and trees on a terminal.
+ * Prints answers of query/answer.h as text: the JSON, local or from a server, as tables and trees on a terminal.
  */
 #ifndef CLI_QUERY_TEXT_H
 #define CLI_QUERY_TEXT_H
@@ -9,7 +9,7 @@
 #include "base/err.h"
 #include "base/str.h"
 
-/* what: the question's name. width: columns of the terminal, 0 = do not cut lines. */
+/* what: the name of the query. width: columns of the terminal, 0 = do not cut lines. */
 int query_text(struct str what, struct str json, int width, struct buf *out, struct err *e);
 
 #endif

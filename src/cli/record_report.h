@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What `wick record` shows without a file between: pprof's top, or its shell. */
+/* The output of `wick record` without a file: pprof's top, or its shell. */
 #ifndef CLI_RECORD_REPORT_H
 #define CLI_RECORD_REPORT_H
 

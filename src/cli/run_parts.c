@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See run_parts.h. */
+/* Collects and merges the profiles of all processes of a `wick run -o` (run_parts.h). */
 #include "cli/run_parts.h"
 
 #include <dirent.h>
@@ -39,7 +39,7 @@ static int type_of(struct str name)
     return -1;
 }
 
-/* Reads the head byte by byte: it is short, and what follows it is read in one piece. */
+/* Reads the header byte by byte: it is short, and the data that follow are read in one piece. */
 static int read_head(int fd, char *head)
 {
     for (size_t n = 0; n < HEAD_MAX; n++) {
@@ -124,7 +124,7 @@ static void make_token(char *out)
     out[32] = 0;
 }
 
-/* An address that the kernel chooses. */
+/* Listens on an address that the kernel chooses. */
 static void listen_for_parts(struct run_parts *p)
 {
     struct sockaddr_un a = {.sun_family = AF_UNIX};
@@ -169,7 +169,7 @@ static void stop_receiving(struct run_parts *p)
 {
     struct pollfd waiting = {.fd = p->listener, .events = POLLIN};
 
-    while (p->receiving && poll(&waiting, 1, 0) > 0) /* who has connected is heard */
+    while (p->receiving && poll(&waiting, 1, 0) > 0) /* connections that were already made are still served */
         usleep(1000);
     if (p->listener >= 0)
         shutdown(p->listener, SHUT_RDWR);
@@ -244,13 +244,13 @@ static int write_merged(struct builder *b, const char *path, struct err *e)
     if (r == 0)
         r = pprof_encode(one, &one->profiles[0], &plain, e);
     if (r == 0 && encode_with_lines(one, &lines) == 0)
-        out = &lines; /* else the names stay */
+        out = &lines; /* otherwise the function names are kept */
     if (r == 0)
         r = compress_deflate(COMPRESS_GZIP, 0, out->p, out->n, &packed, e);
     return r < 0 ? r : fd_write_file(path, packed.p, packed.n, e);
 }
 
-/* All parts of one type into one file; the number of processes that wrote one, 0 when there is none. */
+/* Merges all parts of one type into one file; returns the number of processes that wrote one, 0 if there is none. */
 static int merge_type(const char *dir, int type, int first, const char *output, struct err *e)
 {
     _cleanup_(builder_freep) struct builder *b = NULL;
@@ -301,7 +301,7 @@ int run_parts_merge(struct run_parts *p, const char *types, const char *output, 
         int type = profile_of(type_of(str_trim(str_cut(&rest, ','))));
 
         first_asked = first_asked < 0 ? type : first_asked;
-        first_written = MIN(first_written, type); /* libwick goes by its own order */
+        first_written = MIN(first_written, type); /* libwick uses its own order */
     }
     for (int type = 0; type < RUN_PARTS_TYPES; type++) {
         char path[4200];

@@ -16,8 +16,7 @@ enum {
     B45 = OTLP_BIT(OTLP_G4) | OTLP_BIT(OTLP_G5),
 };
 
-/* Keys that some generations have and others do not; `parent` is the key of the object that holds them, "" the request.
- * */
+/* Keys that only some generations have; `parent` is the key of the object that contains them, "" the request itself. */
 static const struct {
     const char *parent, *key;
     uint8_t generations;
