@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See pprof_args.h. */
+/* Parses the command line of `wick pprof` (pprof_args.h). */
 #include "pprof/pprof_args.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Flags that are no options of the config; those of the config and the commands are flags too. */
+/* Flags that are not options of the configuration; options and commands are flags too. */
 enum flag_kind { FLAG_STRING, FLAG_INT, FLAG_BOOL, FLAG_BASE, FLAG_DIFF_BASE, FLAG_LEGACY };
 
 #define OWN(n, k)                                   \
@@ -49,7 +49,7 @@ struct parse {
     struct pprof_args *a;
     bool legacy[LEGACY_FLAGS];
     bool base, diff;
-    const struct pprof_command *formats[FORMATS_MAX]; /* asked for, in order */
+    const struct pprof_command *formats[FORMATS_MAX]; /* requested, in order */
     struct str arguments[FORMATS_MAX];
     size_t n_formats;
     struct str choices[CHOICES_MAX];
@@ -92,7 +92,7 @@ static int bad_value(struct parse *p, struct str name, struct str value)
     return err_set(p->e, -EINVAL, "invalid value \"%.*s\" for flag -%.*s: parse error", STR_FMT(value), STR_FMT(name));
 }
 
-/* A boolean flag or one of a group; its value is in v. */
+/* A boolean flag or one of a group, with its value v. */
 static int set_bool(struct parse *p, struct str name, bool v)
 {
     const struct own_flag *own = find_own(name);
@@ -163,13 +163,13 @@ static bool is_flag(struct str name)
 {
     const struct config_field *f = config_find(name);
 
-    /* The groups themselves ("sort", "granularity") are no flags, their choices are. */
+    /* The groups themselves ("sort", "granularity") are not flags, but their choices are. */
     if (f && f->choices[0] && str_is(name, f->name))
         return false;
     return find_own(name) || f || pprof_command_find(name);
 }
 
-/* One flag; *i is moved on when it takes the next word. */
+/* Parses one flag; *i is advanced if it takes the next argument. */
 static int parse_flag(struct parse *p, int argc, char **argv, int *i, bool *ret_usage)
 {
     struct str word = str_from(argv[*i]), name = str_slice(word, word.n > 1 && word.p[1] == '-' ? 2 : 1, word.n), value;
@@ -203,7 +203,7 @@ static int parse_flag(struct parse *p, int argc, char **argv, int *i, bool *ret_
     return set_value(p, name, value);
 }
 
-/* At most one of a group; then the group has its value. */
+/* At most one choice of a group may be set; it becomes the value of the group. */
 static int apply_choices(struct parse *p)
 {
     for (size_t i = 0; i < p->n_choices; i++) {

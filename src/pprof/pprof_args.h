@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The command line of `wick pprof`, by the rules of Go's flag package: -x and --x alike, "=value" or the next word, a
- * boolean's value only with "=", and the first word that is no flag ends them.
+ * The command line of `wick pprof`, by the rules of Go's flag package: -x and --x are the same, the value is "=value"
+ * or the next argument, the value of a boolean is given only with "=", and the first argument that is not a flag ends
+ * them.
  */
 #ifndef PPROF_PPROF_ARGS_H
 #define PPROF_PPROF_ARGS_H
@@ -14,8 +15,8 @@ enum { PPROF_BASES_MAX = 64 };
 struct pprof_args {
     struct pprof_config config;
     const struct pprof_command *command; /* NULL = the shell */
-    struct str argument;                 /* of the command, p == NULL = none */
-    char **sources;                      /* the words behind the flags; the first may be a binary */
+    struct str argument;                 /* argument of the command, p == NULL = none */
+    char **sources;                      /* the arguments after the flags; the first may be a binary */
     int n_sources;
     const char *bases[PPROF_BASES_MAX];
     size_t n_bases;
@@ -25,7 +26,7 @@ struct pprof_args {
     struct arena arena;
 };
 
-/* -EINVAL with words; *ret_usage says that the help should follow them. */
+/* -EINVAL with an error message; *ret_usage says whether the help should follow it. */
 int pprof_args_parse(struct pprof_args *a, int argc, char **argv, bool *ret_usage, struct err *e);
 void pprof_args_done(struct pprof_args *a);
 

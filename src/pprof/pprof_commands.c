@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See pprof_commands.h. Texts are those of pprof: its users know them, and the shell's output is compared. */
+/* The table of commands and their help texts (pprof_commands.h). The texts are those of pprof: users know them, and the
+ * shell's output is compared with pprof's. */
 #include "pprof/pprof_commands.h"
 
 #include <stdlib.h>

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The commands of `wick pprof`: formats of its command line and words of its shell, with their help. */
+/* The commands of `wick pprof`: formats of its command line and commands of its shell, with their help. */
 #ifndef PPROF_PPROF_COMMANDS_H
 #define PPROF_PPROF_COMMANDS_H
 
 #include "base/buf.h"
 #include "report/report.h"
 
-enum pprof_post { POST_NONE, POST_DOT, POST_SVG }; /* through graphviz; an SVG also gets its script */
+enum pprof_post { POST_NONE, POST_DOT, POST_SVG }; /* post-processed by graphviz; an SVG also gets its script */
 enum pprof_show { SHOW_STDOUT, SHOW_FILE, SHOW_VIEWER, SHOW_BROWSER };
 
 struct pprof_command {
@@ -14,13 +14,13 @@ struct pprof_command {
     enum report_format format;
     bool has_argument;
     enum pprof_post post;
-    const char *dot_format; /* POST_DOT: what `dot -T` makes */
+    const char *dot_format; /* POST_DOT: the format for `dot -T` */
     enum pprof_show show;
-    const char *suffix; /* of the file it goes to when stdout is a terminal, or that a viewer opens */
+    const char *suffix; /* suffix of the file that is written if stdout is a terminal, or that a viewer opens */
     const char *viewer; /* SHOW_VIEWER: the program and its arguments */
     const char *description;
     enum { USAGE_NONE, USAGE_REPORT, USAGE_LIST, USAGE_PEEK, USAGE_TAGS } usage;
-    bool usage_cum, usage_file; /* which lines a usage has */
+    bool usage_cum, usage_file; /* which lines the usage text has */
 };
 
 const struct pprof_command *pprof_command_find(struct str name);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See pprof_fetch.h. */
+/* Fetches profiles over HTTP, follows redirects and shows progress (pprof_fetch.h). */
 #include "pprof/pprof_fetch.h"
 
 #include <errno.h>
@@ -42,7 +42,7 @@ struct progress {
     bool shown;
 };
 
-/* On a terminal: how long it has been, of how long it takes. */
+/* On a terminal: shows the elapsed time and the total. */
 static bool show_progress(void *arg, uint64_t done, uint64_t total)
 {
     struct progress *p = arg;
@@ -94,7 +94,7 @@ static int refused(const struct fetch_result *res, struct err *e)
     return err_set(e, -EIO, "server response: %d%s", res->status, status_text(res->status));
 }
 
-/* One request; *again is filled when the answer is to ask elsewhere. */
+/* Sends one request; *again is filled if the response is a redirect. */
 static int request(struct fetch_options *o, struct buf *out, struct buf *again, struct err *e)
 {
     struct fetch_result res = {0};
@@ -121,7 +121,7 @@ static int request(struct fetch_options *o, struct buf *out, struct buf *again, 
     return r;
 }
 
-/* Takes "user:password@" out of a URL: a header's value, empty without. */
+/* Removes "user:password@" from a URL and makes a header's value of it, empty if there is none. */
 static void take_login(struct buf *url, struct buf *ret)
 {
     ptrdiff_t scheme = str_find(buf_str(url), STR("://")), at = -1;
@@ -143,7 +143,7 @@ static void take_login(struct buf *url, struct buf *ret)
     url->n -= (size_t) at + 1;
 }
 
-/* Asks, and again where the answer says so. A login goes to the URL that has it, and nowhere else. */
+/* Sends the request and follows redirects. A login is sent only to the URL that contains it. */
 static int follow(struct fetch_options *o, struct buf *url, struct buf *out, struct err *e)
 {
     _cleanup_(buf_done) struct buf again = BUF_INIT, login = BUF_INIT;
@@ -183,7 +183,7 @@ static const char *file_name(struct str s)
     return s.n ? s.p : NULL;
 }
 
-/* What every request has: keys and CAs of the command line, Ctrl-C. An https+insecure URL becomes an https one. */
+/* Options of every request: keys and CAs of the command line, Ctrl-C. An https+insecure URL becomes an https one. */
 static void set_options(const struct pprof_args *a, struct buf *url, struct tls_options *tls, struct fetch_options *o)
 {
     *tls = (struct tls_options){.ca_file = file_name(a->tls_ca),

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See pprof_http.h. Everything is under /ui/: the web UI (its routes are those of wick serve, answered from the file),
- * pprof's own views, and the API that both use. Other paths lead there, with their query.
+ * The server of `wick pprof -http` (pprof_http.h). Everything is under /ui/: the web UI (with the routes of wick serve,
+ * answered from the file), pprof's own views, and the API that both use. Other paths are redirected there, with their
+ * query.
  *
- * Nobody reads anything without the random token in the URL that is printed and given to the browser: other users of this
- * machine could ask on loopback as well. The first request with the token is answered with a session cookie and the same
- * address without the token. Host must be an address, localhost, or a name of this machine.
+ * Every request needs the random token in the URL that is printed and opened in the browser, because other users of
+ * this machine can connect on loopback as well. The first request with the token is answered with a session cookie and
+ * a redirect to the same address without the token. Host must be an address, localhost, or a name of this machine.
  */
 #include "pprof/pprof_http.h"
 
@@ -36,7 +37,7 @@ struct http_ui {
     struct http_server *server;
     struct ui_info info;
     char host[HOST_MAX], machine[HOST_MAX];
-    const char *hosts[3]; /* names that Host may have */
+    const char *hosts[3]; /* names that are allowed in Host */
     char token[AUTH_TEXT_SIZE];
 };
 
@@ -86,7 +87,7 @@ static void redirect(struct http_request *q, const char *to)
     http_reply(q, 307, NULL, (struct str){0});
 }
 
-/* The address of the request without its token. */
+/* The address of the request without the token. */
 static void put_address_without_token(struct http_request *q, struct buf *out)
 {
     struct str rest = q->query, name, value;
@@ -104,7 +105,7 @@ static void put_address_without_token(struct http_request *q, struct buf *out)
     }
 }
 
-/* A URL with the token: the browser gets a session for it, and an address that may be copied and bookmarked. */
+/* A URL with the token: the browser gets a session, and an address that can be copied and bookmarked. */
 static void log_in(struct http_ui *u, struct http_request *q, struct str token)
 {
     _cleanup_(buf_done) struct buf to = BUF_INIT;
@@ -152,7 +153,7 @@ static void store_done(void *ctx, struct store *s)
     pprof_files_store_done(ctx, s);
 }
 
-/* Only what the profile names is read: the route must not be a way to any file of the user. */
+/* Only files that the profile names are read: the route must not give access to any file of the user. */
 static bool profile_names(struct pprof_files *f, struct str file)
 {
     const struct prof *p = pprof_files_prof(f);
@@ -165,7 +166,7 @@ static bool profile_names(struct pprof_files *f, struct str file)
     return found;
 }
 
-/* A source file along -source_path and -trim_path, as -list finds it. */
+/* Reads a source file using -source_path and -trim_path, as -list does. */
 static int read_source(void *ctx, struct str file, struct buf *out, struct err *e)
 {
     const struct http_ui *u = ctx;
@@ -227,7 +228,7 @@ static int start_front(struct http_ui *u, struct err *e)
 
     if (r >= 0)
         r = workers_new(WORKERS, QUEUE_MAX, &u->workers, e);
-    if (r >= 0) /* status counts the profile as it came */
+    if (r >= 0) /* the status counts the profile as loaded */
         r = pprof_files_store(u->files, none, &o.store, e);
     o.auth = u->auth;
     o.workers = u->workers;
@@ -266,7 +267,7 @@ static void stop(struct http_ui *u)
     auth_free(u->auth);
 }
 
-/* The address with the options of the command line in its query, as pprof's own. */
+/* The address with the options of the command line in its query, as in pprof's own. */
 static void put_url(const struct http_ui *u, int port, bool options, struct buf *out)
 {
     size_t n;

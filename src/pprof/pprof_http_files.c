@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See pprof_http_files.h. */
+/* The profile of `wick pprof -http` as filtered copies and as stores in memory (pprof_http_files.h). */
 #include "pprof/pprof_http_files.h"
 
 #include <errno.h>
@@ -15,20 +15,20 @@
 #include "report/report_driver.h"
 #include "store/store.h"
 
-/* Options that change what a profile holds, as URLs name them; all others are a matter of showing it. */
+/* Options that change the content of a profile, by their names in URLs; all others only change how it is shown. */
 static const char *const filter_names[] = {"f", "i", "h", "s", "sf", "tf", "ti", "ts", "th", "prunefrom"};
 
 struct files_store {
     char *key; /* the filters, as a query string */
     struct store *store;
     unsigned refs;
-    uint64_t used; /* larger is later */
+    uint64_t used; /* larger is more recent */
 };
 
 struct pprof_files {
     struct prof *prof;
     const struct pprof_args *args;
-    pthread_mutex_t lock; /* the profile, its pool of strings, and the stores' list */
+    pthread_mutex_t lock; /* guards the profile, its pool of strings, and the list of stores */
     struct files_store stores[PPROF_STORES_MAX];
     size_t n_stores;
     uint64_t uses;
@@ -76,8 +76,8 @@ int pprof_files_config(const struct pprof_files *f, struct str query, struct are
 
 /* --- a profile as a batch for a store --- */
 
-/* Keeps the samples of the base, as positive numbers, or those that are not. -base leaves no label: there what is
- * negative came from it. */
+/* Keeps only the samples of the base, as positive numbers, or only the others. -base leaves no label: there the
+ * negative samples are those of the base. */
 static void keep_side(struct prof *p, bool base, bool labelled)
 {
     size_t kept = 0;
@@ -111,7 +111,7 @@ static const char *title_of(const struct pprof_files *f, struct arena *a)
     return file.n ? arena_cstr(a, file) : "profile";
 }
 
-/* p is changed. */
+/* p is modified. */
 static int to_batch(const struct pprof_files *f, struct prof *p, const char *side, struct batch **ret, struct err *e)
 {
     _cleanup_(batch_unrefp) struct batch *one = NULL, *split = NULL, *named = NULL;
@@ -206,7 +206,7 @@ static int make_store(const struct pprof_files *f, struct str query, struct stor
     return r;
 }
 
-/* --- the stores asked for lately --- */
+/* --- recently used stores --- */
 
 static void put_filters(struct str query, struct buf *out)
 {
@@ -232,7 +232,7 @@ static struct files_store *find_store(struct pprof_files *f, struct str key)
     return NULL;
 }
 
-/* A place for another store: a free one, or that of the one not used for the longest. NULL when all are in use. */
+/* A slot for another store: a free one, or that of the least recently used one. NULL if all are in use. */
 static struct files_store *free_place(struct pprof_files *f)
 {
     struct files_store *oldest = NULL;
@@ -338,7 +338,7 @@ int pprof_files_new(struct prof *prof, const struct pprof_args *a, struct pprof_
         return -ENOMEM;
     f->prof = prof;
     f->args = a;
-    /* Times before 1974 are no times, and could be taken for other units. */
+    /* Times before 1974 are not valid, and could be mistaken for other units. */
     f->time_ns = prof->time_ns > 4 * 31536000ll * NS_PER_S ? prof->time_ns : clock_wall() - NS_PER_S;
     f->duration_ns = MAX(prof->duration_ns, NS_PER_S);
     pthread_mutex_init(&f->lock, NULL);

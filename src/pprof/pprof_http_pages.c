@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See pprof_http_pages.h. What is shown is what pprof shows at the same address: the same report of the same profile
- * under the same options, the same status when there is none. The page around it is our own, and has no script: what
- * can be chosen are links and one form.
+ * pprof's own views as pages (pprof_http_pages.h). They show what pprof shows at the same address: the same report of
+ * the same profile with the same options, and the same status if there is none. The page around it is our own, and has
+ * no script: it uses links and one form.
  */
 #include "pprof/pprof_http_pages.h"
 
@@ -63,7 +63,7 @@ static struct pprof_files *files_of(struct call *c)
 
 /* --- links --- */
 
-/* The request's query with one parameter set to another value, ready for an attribute. */
+/* The request's query with one parameter changed, escaped for an attribute. */
 static void put_query(struct call *c, struct buf *out, const char *name, struct str value)
 {
     _cleanup_(buf_done) struct buf q = BUF_INIT;
@@ -84,7 +84,7 @@ static void put_query(struct call *c, struct buf *out, const char *name, struct 
     html_put(out, buf_str(&q));
 }
 
-/* The whole name and nothing else, as a regular expression. */
+/* A regular expression that matches exactly this name. */
 static struct str exactly(struct call *c, struct str name)
 {
     _cleanup_(buf_done) struct buf re = BUF_INIT;
@@ -170,7 +170,7 @@ static int put_graph(struct call *c, struct report *r, struct buf *legend, struc
         c->q->status = 501;
         return err_set(e, result, "Could not execute dot; may need to install graphviz.");
     }
-    at = str_find(buf_str(&svg), STR("<svg")); /* what is before is for a file of its own */
+    at = str_find(buf_str(&svg), STR("<svg")); /* the text before it is only for standalone files */
     buf_put_str(out, str_slice(buf_str(&svg), at < 0 ? 0 : (size_t) at, svg.n));
     return 0;
 }
@@ -267,7 +267,7 @@ static void put_sample_types(struct call *c, struct buf *out)
     buf_puts(out, "</select></label>");
 }
 
-/* Filters as one form; the other parameters of the URL stay. */
+/* Filters as one form; the other parameters of the URL are kept. */
 static void put_form(struct call *c, struct buf *out, const struct view *v)
 {
     static const char *const shown[][2] = {{"f", "Focus"}, {"i", "Ignore"},     {"h", "Hide"},
@@ -348,7 +348,7 @@ static void collect_error(void *arg, const char *text)
     pprof_say(NULL, text);
 }
 
-/* Under the profile's lock. */
+/* Called with the profile's lock held. */
 static int make_view(struct call *c, const struct view *v, const struct pprof_config *config, struct buf *legend,
                      struct buf *errors, struct buf *content, struct err *e)
 {
@@ -370,7 +370,7 @@ static int make_view(struct call *c, const struct view *v, const struct pprof_co
     return r;
 }
 
-/* pprof answers mistakes in plain words. */
+/* As in pprof, errors are answered in plain text. */
 static int answer_error(struct call *c, const struct err *e, int r)
 {
     if (c->q->status != 501)
@@ -430,7 +430,7 @@ static int run_css(struct call *c, struct err *e)
     return 0;
 }
 
-/* To the flame graph, with the same query. */
+/* Redirects to the flame graph, with the same query. */
 static int run_redirect(struct call *c, struct err *e)
 {
     char *target = arena_printf(&c->q->arena, "flamegraph%s%.*s", c->q->query.n ? "?" : "", STR_FMT(c->q->query));

@@ -5,7 +5,8 @@
 
 struct front;
 
-/* Routes for a front whose front_options.store_ctx is the struct pprof_files. Mount them before the UI's. */
+/* Routes for a front whose front_options.store_ctx is the struct pprof_files. They must be mounted before those of the
+ * UI. */
 int pprof_pages_mount(struct front *f);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See pprof_lines.h. */
+/* Line input of the shell, with editing, history and completion (pprof_lines.h). */
 #include "pprof/pprof_lines.h"
 
 #include <errno.h>
@@ -17,7 +17,7 @@ enum { HISTORY_LINES = 1000, LINE_MAX_BYTES = 1 << 20 };
 
 struct lines {
     const struct prof *p;
-    EditLine *edit; /* NULL when stdin is no terminal */
+    EditLine *edit; /* NULL if stdin is not a terminal */
     History *history;
     HistEvent event;
     struct buf history_path, line, pending;
@@ -40,7 +40,7 @@ static void consider(struct str candidate, struct str prefix, struct str *found,
         *found = candidate;
         return;
     }
-    /* Several: as far as they agree. */
+    /* Several matches: completes their common prefix. */
     for (uint32_t i = 0; i < found->n; i++)
         if (i >= candidate.n || candidate.p[i] != found->p[i]) {
             found->n = i;
@@ -69,7 +69,7 @@ static struct str complete_word(struct str prefix, size_t *n)
     return found;
 }
 
-/* A function whose name contains the word, when there is one only. */
+/* The function whose name contains the word, if there is only one. */
 static struct str complete_function(const struct prof *p, struct str part, size_t *n)
 {
     struct str found = {0};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lines for the shell of `wick pprof`. On a terminal they are edited with libedit: history, kept in the user's state
- * directory, and completion of commands, options and function names. Otherwise they are read as they are, without a
- * prompt.
+ * Line input for the shell of `wick pprof`. On a terminal, lines are edited with libedit: history, kept in the user's
+ * state directory, and completion of commands, options and function names. Otherwise they are read as they are, without
+ * a prompt.
  */
 #ifndef PPROF_PPROF_LINES_H
 #define PPROF_PPROF_LINES_H

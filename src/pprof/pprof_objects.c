@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See pprof_objects.h. Two kinds of binaries: Go's, when there is a `go` to ask, are shown as `go tool pprof` does (Go
- * syntax, lines of Go's own table); all others as google/pprof does, with binutils or LLVM and inlined calls.
+ * Opens the binaries of a profile and reads their symbols, lines and instructions (pprof_objects.h). There are two
+ * kinds of binaries: Go's, if the `go` command is installed, are shown as `go tool pprof` does (Go syntax, lines of
+ * Go's own table); all others as google/pprof does, with binutils or LLVM and inlined calls.
  */
 #include "pprof/pprof_objects.h"
 
@@ -27,7 +28,7 @@ struct report_object {
     struct elf_mapping mapping;
     char build_id[ELF_ID_MAX];
     bool has_base;
-    int base_error; /* sticks, as in pprof */
+    int base_error; /* sticky, as in pprof */
     uint64_t base;
     struct pclntab go;
     struct pprof_nm nm;
@@ -59,7 +60,7 @@ static bool is_page(uint64_t v)
     return v % 4096 == 0;
 }
 
-/* Kernels are mapped by the address of a symbol: it is looked up for what may be one. */
+/* Kernels are mapped by the address of a symbol, which is looked up in files that may be a kernel. */
 static int find_kernel_symbol(struct report_object *x)
 {
     struct elf_mapping *m = &x->mapping;
@@ -154,7 +155,7 @@ static int object_address(struct report_object *x, uint64_t address, uint64_t *r
     bool inside = address >= x->mapping.start && address < x->mapping.limit;
     int r;
 
-    /* Ranges reach a little beyond the mapping; what is outside of it by more belongs to another. */
+    /* Ranges may extend slightly beyond the mapping; an address farther outside belongs to another mapping. */
     if (!inside && (address + 4096 < x->mapping.start || address > x->mapping.limit + 4096))
         return -ERANGE;
     r = find_base(x, inside ? address : x->mapping.start, NULL);
@@ -165,7 +166,7 @@ static int object_address(struct report_object *x, uint64_t address, uint64_t *r
 
 /* --- symbols and instructions --- */
 
-/* Go: every symbol with its size. 1 when it is one that is asked for. */
+/* Go: every symbol with its size. Returns 1 if it matches the request. */
 static int go_symbol(const struct elf_symbol *y, const struct regex *re, uint64_t address, struct arena *a,
                      struct report_symbol *ret)
 {
@@ -183,7 +184,8 @@ static int go_symbol(const struct elf_symbol *y, const struct regex *re, uint64_
     return 1;
 }
 
-/* The table that we read ourselves: Go's, or without an nm everybody's, each symbol up to the next. */
+/* The symbol table that we read ourselves: for Go, or for all binaries if there is no nm; each symbol extends to the
+ * next. */
 static int own_symbols(struct report_object *x, const struct regex *re, uint64_t address, struct report_symbols *ret)
 {
     struct arena *a = &x->all->arena;

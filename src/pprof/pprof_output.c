@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See pprof_output.h. */
+/* Makes a report and sends it to its destination (pprof_output.h). */
 #include "pprof/pprof_output.h"
 
 #include <errno.h>
@@ -30,7 +30,7 @@ void pprof_output_tools(struct str tools)
     object_tools = tools;
 }
 
-/* The reports that look into binaries and sources. */
+/* The reports that read binaries and sources. */
 static int make_source_report(struct report *r, struct buf *out, struct err *e)
 {
     _cleanup_(pprof_objects_freep) struct pprof_objects *o = NULL;
@@ -74,7 +74,7 @@ static int write_file(const char *path, const struct buf *b, struct err *e)
     return r < 0 ? err_set(e, r, "write %s: %m", path) : 0;
 }
 
-/* Binary formats never go to a terminal. */
+/* Binary formats are never written to a terminal. */
 static int show_in_file(const struct pprof_command *c, const struct buf *b, bool shell, struct err *e)
 {
     _cleanup_(buf_done) struct buf path = BUF_INIT, suffix = BUF_INIT;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See pprof_remote.h. */
+/* Looks up names in the process that a profile was fetched from (pprof_remote.h). */
 #include "pprof/pprof_remote.h"
 
 #include <errno.h>
@@ -95,13 +95,13 @@ struct named {
 
 struct naming {
     struct prof *p;
-    int64_t offset; /* from the profile's addresses to the process's */
+    int64_t offset; /* difference between the profile's addresses and those of the process */
     struct named *v;
     size_t n, cap;
-    struct map by_address, by_name; /* into v; functions by the id of their name */
+    struct map by_address, by_name; /* indices into v; functions by the id of their name */
 };
 
-/* Moves an address; false when it would wrap. */
+/* Adds the offset to an address; false if it would wrap around. */
 static bool adjust(uint64_t address, int64_t offset, uint64_t *ret)
 {
     *ret = address + (uint64_t) offset;
@@ -140,7 +140,7 @@ static int add_name(struct naming *x, uint64_t address, struct str name)
 
     if (f < 0)
         return (int) f;
-    if (known) { /* the last one counts */
+    if (known) { /* the last one wins */
         known->function = (uint32_t) f;
         return 0;
     }
@@ -161,7 +161,7 @@ static bool is_blank(char c)
     return c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == '\f';
 }
 
-/* Takes "0xADDRESS NAME" from anywhere in a line that its '\n' still ends. */
+/* Finds "0xADDRESS NAME" anywhere in a line that still has its '\n'. */
 static bool split_line(struct str line, struct str *ret_address, struct str *ret_name)
 {
     for (size_t i = 0; i + 2 < line.n; i++) {
@@ -267,7 +267,7 @@ static int symbolize_mapping(struct prof *p, uint32_t mapping, const struct ppro
     return r;
 }
 
-/* By file first, then by build id, as pprof looks. */
+/* By file first, then by build id, as in pprof. */
 static const struct pprof_origin *find_origin(const struct prof *p, const struct prof_mapping *m,
                                               const struct pprof_origins *o, struct buf *url)
 {

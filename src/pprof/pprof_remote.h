@@ -16,7 +16,7 @@
 /* Where the mappings of a build id, or else of a file, were fetched from. Strings are ids of the pool. */
 struct pprof_origin {
     uint32_t key, url;
-    uint64_t start; /* of the mapping, in that process */
+    uint64_t start; /* start of the mapping in that process */
 };
 
 struct pprof_origins {
@@ -25,13 +25,14 @@ struct pprof_origins {
 };
 
 void pprof_origins_done(struct pprof_origins *o);
-/* Notes that p came from url. A mapping without build id and file gets the URL for its file until pprof_origins_forget(). */
+/* Records that p came from url. A mapping without build id and file gets the URL as its file until
+ * pprof_origins_forget(). */
 int pprof_origins_add(struct pprof_origins *o, struct prof *p, struct str url);
-/* Asks for the names of locations that have no line yet, of mappings without functions (of all, with force). */
+/* Requests the names of locations that have no line yet, in mappings without functions (in all, with force). */
 int pprof_symbolize_remote(struct prof *p, bool force, const struct pprof_origins *o, const struct pprof_args *a,
                            struct err *e);
 void pprof_origins_forget(struct prof *p);
-/* The URL that answers for a profile's URL; false when it is none. */
+/* The URL that returns names for a profile's URL; false if there is none. */
 bool pprof_symbol_url(struct str url, struct buf *out);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See pprof_shell.h. Reading lines is in pprof_lines.c; here is what they mean. */
+/* The commands of the interactive shell (pprof_shell.h). Lines are read in pprof_lines.c and interpreted here. */
 #include "pprof/pprof_shell.h"
 
 #include <errno.h>
@@ -145,7 +145,7 @@ static void print_help(const struct shell *s, struct str what)
 
 /* --- assignments --- */
 
-/* True when the line was an assignment (also a wrong one). */
+/* True if the line was an assignment (even an invalid one). */
 static bool assign(struct shell *s, struct str line)
 {
     ptrdiff_t eq = str_find_char(line, '=');
@@ -161,7 +161,7 @@ static bool assign(struct shell *s, struct str line)
     }
     if (eq >= 0) {
         value = str_slice(line, (size_t) eq + 1, line.n);
-        for (size_t i = value.n; i-- > 0;) /* what is behind the last "//:" is a comment */
+        for (size_t i = value.n; i-- > 0;) /* the text after the last "//:" is a comment */
             if (str_starts(str_slice(value, i, value.n), STR("//:"))) {
                 value = str_slice(value, 0, i);
                 break;
@@ -303,7 +303,7 @@ static size_t fields(struct str line, struct str *ret)
     return n;
 }
 
-/* One command. Returns false when the shell should end. */
+/* Runs one command. Returns false if the shell should end. */
 static bool run_line(struct shell *s, struct str line)
 {
     struct str words[TOKENS_MAX + 1];
@@ -336,7 +336,7 @@ static bool run_line(struct shell *s, struct str line)
     return true;
 }
 
-/* ":" and the names of sample types stand for assignments. */
+/* ":" and the names of sample types are short forms of assignments. */
 static bool run_expanded(struct shell *s, struct str line)
 {
     static const char *const clear[] = {"focus=", "ignore=", "hide=", "tagfocus=", "tagignore="};

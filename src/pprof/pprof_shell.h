@@ -7,7 +7,8 @@
 #include "report/pprof_config.h"
 #include "report/prof.h"
 
-/* Reads commands from stdin until quit or its end. No prompt is printed and nothing echoed when stdin is no terminal. */
+/* Reads commands from stdin until quit or its end. If stdin is not a terminal, no prompt is printed and nothing is
+ * echoed. */
 int pprof_shell(struct prof *p, const struct pprof_config *config, struct err *e);
 
 #endif

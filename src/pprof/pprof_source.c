@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See pprof_source.h. */
+/* Loads the profile of `wick pprof` (pprof_source.h): reads or fetches all sources, merges them, and saves a copy. */
 #include "pprof/pprof_source.h"
 
 #include <errno.h>
@@ -22,7 +22,7 @@
 #include "report/gopath.h"
 #include "report/prof_filter.h"
 
-/* Files that a user names may be as large as memory allows; only lengths of 32 bits bound them. */
+/* Files that a user names may be as large as memory allows; only 32-bit lengths limit them. */
 #define SOURCE_MAX ((size_t) 4 << 30)
 enum { RELEASE_MIN = 1 << 20 };
 
@@ -35,8 +35,8 @@ void pprof_say(void *unused, const char *text)
         fputc('\n', stderr);
 }
 
-/* A pprof file's strings are its last big part; what is before them was decoded and is never looked at again. Giving
- * those pages back halves what a large profile holds of its file. */
+/* A pprof file's strings are its last large part; the bytes before them have been decoded and are never used again.
+ * Releasing those pages halves the memory that a large profile needs for its file. */
 static void release_input(const struct batch *b)
 {
     const char *first = b->input + b->input_size, *end;
@@ -57,7 +57,7 @@ static void release_input(const struct batch *b)
         madvise((void *) from, to - from, MADV_DONTNEED);
 }
 
-/* Words as pprof has them where it reads the same formats; OTLP and the others bring their own. */
+/* Error messages are those of pprof where it reads the same formats; OTLP and the others have their own. */
 static int decode(struct buf *in, struct batch **ret, struct err *e)
 {
     _cleanup_(batch_unrefp) struct batch *b = NULL;
@@ -104,7 +104,7 @@ static void *fetch_thread(void *arg)
     return NULL;
 }
 
-/* URLs are asked all at once: a CPU profile takes its seconds. */
+/* All URLs are fetched at once, because a CPU profile takes its whole duration. */
 static void start_fetches(struct source *s, size_t n)
 {
     size_t urls = 0;
@@ -149,7 +149,7 @@ static int load_source(struct prof_pool *pool, struct source *s, const char *bin
     return r;
 }
 
-/* All sources of one kind into one profile; those that fail are told and left out. */
+/* Loads all sources of one kind into one profile; those that fail are reported and left out. */
 static int load_all(const struct pprof_args *a, struct prof_pool *pool, const char *const *names, size_t n,
                     const char *binary, const char *kind, struct prof **ret, struct pprof_origins *origins,
                     struct err *e)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See pprof_svg.h. The document around the script is as pprof writes it; the script is wick's own. */
+/* Adds a script to graphviz's SVG (pprof_svg.h). The document around the script is as pprof writes it; the script is
+ * wick's own. */
 #include "pprof/pprof_svg.h"
 
 #include "base/regex.h"
@@ -53,7 +54,7 @@ static bool find(const char *pattern, struct str text, size_t *start, size_t *en
     return found;
 }
 
-/* graphviz forgets to quote some ampersands. */
+/* graphviz fails to escape some ampersands. */
 static void put_quoted(struct buf *out, struct str s)
 {
     for (size_t i = 0; i < s.n; i++) {

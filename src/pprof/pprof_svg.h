@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* graphviz's SVG made fit for a browser: full size, moved with the mouse, zoomed with the wheel. */
+/* Adapts graphviz's SVG for a browser: full size, panned with the mouse, zoomed with the wheel. */
 #ifndef PPROF_PPROF_SVG_H
 #define PPROF_PPROF_SVG_H
 

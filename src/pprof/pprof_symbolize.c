@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See pprof_symbolize.h. */
+/* Finds the binaries of a profile, and adds names and lines from them (pprof_symbolize.h). */
 #include "pprof/pprof_symbolize.h"
 
 #include <errno.h>
@@ -33,7 +33,7 @@ bool pprof_is_binary(const char *path)
 
 /* --- finding binaries --- */
 
-/* A binary that a mapping's could be at; 1 when it is. Its build id must be the mapping's. */
+/* Tries a binary for a mapping; returns 1 if it matches. Its build id must be the mapping's. */
 static int try_binary(struct prof *p, struct prof_mapping *m, struct pprof_objects *o, struct buf *name)
 {
     struct report_objects *table = pprof_objects_table(o);
@@ -54,7 +54,7 @@ static int try_binary(struct prof *p, struct prof_mapping *m, struct pprof_objec
     return strtab_error(&p->pool->strings) < 0 ? -ENOMEM : 1;
 }
 
-/* Joins the parts that are not empty, cleaned. */
+/* Joins the non-empty parts to a clean path. */
 static void join(struct buf *out, struct str a, struct str b, struct str c, struct str d)
 {
     _cleanup_(buf_done) struct buf raw = BUF_INIT;
@@ -98,7 +98,7 @@ static int locate_by_id(struct prof *p, struct prof_mapping *m, struct pprof_obj
     return r;
 }
 
-/* By name: as perf's symfs and as gdb's folders for debug files. */
+/* By name: in the layouts of perf's symfs and of gdb's debug file directories. */
 static int locate_by_name(struct prof *p, struct prof_mapping *m, struct pprof_objects *o, struct str folder)
 {
     _cleanup_(buf_done) struct buf name = BUF_INIT, debug = BUF_INIT, dir = BUF_INIT, whole = BUF_INIT;
@@ -139,7 +139,7 @@ static int locate_mapping(struct prof *p, struct prof_mapping *m, struct pprof_o
     return r < 0 ? r : 0;
 }
 
-/* $PPROF_BINARY_PATH, or $HOME/pprof/binaries; no folder there, nothing to look for. */
+/* $PPROF_BINARY_PATH, or $HOME/pprof/binaries; false if that folder does not exist. */
 static bool search_path(struct buf *out)
 {
     const char *own = getenv("PPROF_BINARY_PATH"), *home = getenv("HOME");
@@ -153,7 +153,7 @@ static bool search_path(struct buf *out)
     return buf_cstr(out) && stat(out->p, &st) == 0;
 }
 
-/* A fake mapping over everything, so that a profile without any can still be symbolised. */
+/* Adds a fake mapping over all addresses, so that a profile without mappings can be symbolised. */
 static int add_fake_mapping(struct prof *p)
 {
     int64_t m;
@@ -243,7 +243,7 @@ static void parse_mode(struct str text, struct mode *m)
     }
 }
 
-/* System mappings ("[vdso]") that no file stands behind. */
+/* System mappings ("[vdso]") that have no file. */
 static bool unsymbolizable(struct str file)
 {
     struct str name = gopath_base(file);
@@ -273,11 +273,11 @@ struct symbolizing {
     struct prof *p;
     struct pprof_objects *objects;
     bool fast, force, missing;
-    struct map functions; /* those made here, by content */
+    struct map functions; /* functions created here, by content */
     size_t first_function;
 };
 
-/* The function, equal ones being one; only those that symbolization makes are compared. */
+/* The function, shared by equal ones; only functions created by symbolization are compared. */
 static int64_t function_of(struct symbolizing *s, const struct prof_function *f)
 {
     struct prof *p = s->p;
@@ -314,7 +314,7 @@ static int set_line(struct symbolizing *s, struct prof_mapping *m, const struct 
     return 0;
 }
 
-/* The lines of a location; one that nothing is known of has a nameless one, as in pprof. */
+/* Sets the lines of a location; if nothing is known, it gets one without a name, as in pprof. */
 static int set_lines(struct symbolizing *s, struct prof_mapping *m, struct prof_location *l,
                      const struct symbol_frame *frames, uint32_t n)
 {
@@ -342,7 +342,7 @@ static int set_lines(struct symbolizing *s, struct prof_mapping *m, struct prof_
     return 0;
 }
 
-/* Asks the binary about all locations of mapping i. */
+/* Looks up all locations of mapping i in the binary. */
 static int symbolize_locations(struct symbolizing *s, uint32_t i, struct report_object *x)
 {
     _cleanup_(symbol_answer_freep) struct symbol_answer *answer = NULL;
@@ -357,7 +357,7 @@ static int symbolize_locations(struct symbolizing *s, uint32_t i, struct report_
             addresses[n++] = s->p->locations[k].address;
     r = pprof_object_resolve(x, addresses, n, &answer, NULL);
     if (r < 0)
-        return r == -ENOMEM ? r : 0; /* addresses that are not the binary's: nothing is known of them */
+        return r == -ENOMEM ? r : 0; /* the addresses do not belong to the binary: nothing is known about them */
     n = 0;
     for (size_t k = 1; k < s->p->n_locations && r >= 0; k++)
         if (s->p->locations[k].mapping == i) {
@@ -369,7 +369,7 @@ static int symbolize_locations(struct symbolizing *s, uint32_t i, struct report_
     return r;
 }
 
-/* fastlocal: a name each, where nm has one. */
+/* fastlocal: one name each, if nm has one. */
 static int name_locations(struct symbolizing *s, uint32_t i, struct report_object *x)
 {
     for (size_t k = 1; k < s->p->n_locations; k++) {

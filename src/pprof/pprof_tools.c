@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Runs nm, objdump and `go tool objdump` and parses their output (pprof_tools.h). */
 #include "pprof/pprof_tools.h"
 
 #include <errno.h>
@@ -12,7 +13,7 @@
 
 enum { OUTPUT_MAX = 1 << 30, NAMES_MAX = 4096 };
 
-/* The folders that -tools gives for one tool, then those for all; ':' between them. */
+/* The folders that -tools gives for one tool, then those for all tools, separated by ':'. */
 static void tool_folders(struct str config, const char *tool, struct buf *out)
 {
     for (int for_all = 0; for_all < 2; for_all++)
@@ -40,7 +41,7 @@ static bool find_tool(struct str config, const char *tool, const char *program, 
     return false;
 }
 
-/* LLVM's from version 8 on, else GNU's. */
+/* True if the objdump at t->objdump is LLVM's, version 8 or later, or for llvm = false GNU's. */
 static bool objdump_usable(struct pprof_tools *t, bool llvm)
 {
     _cleanup_(buf_done) struct buf version = BUF_INIT;
@@ -55,8 +56,8 @@ static bool objdump_usable(struct pprof_tools *t, bool llvm)
     return at >= 0 && buf_cstr(&version) && strtol(version.p + at + 13, NULL, 10) >= 8;
 }
 
-/* Which objdump there is, and how its lines are read: asked when something is disassembled for the first time, for it
- * takes longer to say its version than most reports take. */
+/* Determines which objdump is installed and how its lines are parsed. This is done at the first disassembly, because
+ * running it for its version takes longer than most reports. */
 static int prepare_objdump(struct pprof_tools *t, struct err *e)
 {
     const struct {
@@ -134,7 +135,7 @@ static int one_name(struct arena *a, struct str name, struct report_symbol *ret)
     return v->p || !name.n ? 1 : -ENOMEM;
 }
 
-/* 1 when a demangled form of the name matches. */
+/* Returns 1 if a demangled form of the name matches. */
 static int match_demangled(struct str name, const struct regex *re, struct arena *a, struct report_symbol *ret)
 {
     static const unsigned forms[] = {
@@ -192,7 +193,7 @@ static int add_symbol(struct symbol_list *l, const struct str *names, uint32_t n
     return r;
 }
 
-/* A symbol reaches up to the next address that has one. */
+/* A symbol extends to the next address that has one. */
 static int read_symbols(struct pprof_tools *t, struct str text, const struct regex *re, uint64_t address,
                         struct arena *a, struct symbol_list *l)
 {
@@ -341,7 +342,7 @@ static int finish_insts(struct inst_list *l, int r, struct report_insts *ret)
     return r;
 }
 
-/* objdump's lines: "address: text", "file:line", "function():", and headers that look like functions to pprof too. */
+/* objdump's lines: "address: text", "file:line", "function():", and headers that pprof also takes for functions. */
 static int read_objdump(struct pprof_tools *t, struct str text, struct inst_list *l)
 {
     struct report_inst now = {0};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The programs that `wick pprof` asks for symbols and instructions: nm and objdump of LLVM or binutils, as pprof does,
- * and `go tool objdump` for Go binaries, whose syntax is Go's own. -tools (and PPROF_TOOLS) says where they are:
+ * The programs that provide symbols and instructions to `wick pprof`: nm and objdump of LLVM or binutils, as in pprof,
+ * and `go tool objdump` for Go binaries, in Go's own syntax. -tools (and PPROF_TOOLS) says where they are:
  * "nm:/folder,objdump:/folder,/folder-for-all".
  */
 #ifndef PPROF_PPROF_TOOLS_H
@@ -12,20 +12,20 @@
 #include "report/objects.h"
 
 struct pprof_tools {
-    struct str config;          /* of -tools: lives as long as this */
-    struct buf nm, objdump, go; /* paths, empty when not found */
+    struct str config;          /* value of -tools: must stay valid as long as this */
+    struct buf nm, objdump, go; /* paths, empty if not found */
     bool objdump_asked, llvm_objdump;
     struct regex *nm_line, *asm_line, *file_line, *function, *llvm_function;
 };
 
-/* config: the value of -tools, not copied. A tool that is not there is no error until it is needed. */
+/* config: the value of -tools, not copied. A missing tool is not an error until it is needed. */
 int pprof_tools_init(struct pprof_tools *t, struct str config, struct err *e);
 void pprof_tools_done(struct pprof_tools *t);
-/* Symbols of the file that match, in the order of nm -n. -ENOENT without an nm. */
+/* Symbols of the file that match, in the order of nm -n. -ENOENT if there is no nm. */
 int pprof_tools_symbols(struct pprof_tools *t, const char *file, const struct regex *name, uint64_t address,
                         struct arena *a, struct report_symbols *ret);
-/* -symbolize=fastlocal: symbols with their sizes by address, as nm sorts them. Free v with mem_free(). -ENOENT without an
- * nm. */
+/* -symbolize=fastlocal: symbols with their sizes by address, as nm sorts them. Free v with mem_free(). -ENOENT if there
+ * is no nm. */
 struct pprof_nm_symbol {
     uint64_t address, size;
     struct str name; /* in the arena */
@@ -36,13 +36,13 @@ struct pprof_nm {
     size_t n, cap;
 };
 int pprof_tools_nm(struct pprof_tools *t, const char *file, struct arena *a, struct pprof_nm *ret);
-/* The symbol at or before the address; a data symbol must reach it. NULL when there is none. */
+/* The symbol at or before the address; a data symbol must cover it. NULL if there is none. */
 const struct pprof_nm_symbol *pprof_nm_find(const struct pprof_nm *nm, uint64_t address);
 int pprof_tools_disassemble(struct pprof_tools *t, const char *file, uint64_t start, uint64_t end, bool intel,
                             struct arena *a, struct report_insts *ret, struct err *e);
 int pprof_tools_disassemble_go(struct pprof_tools *t, const char *file, uint64_t start, uint64_t end, struct arena *a,
                                struct report_insts *ret, struct err *e);
-/* The names of one address that match: all of them when the address asked for is in [start, end]. */
+/* The names of one address that match: all of them if the requested address is in [start, end]. */
 int pprof_match_symbol(const struct str *names, uint32_t n, uint64_t start, uint64_t end, const struct regex *re,
                        uint64_t address, struct arena *a, struct report_symbol *ret);
 

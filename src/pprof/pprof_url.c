@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See pprof_url.h. */
+/* Normalises source URLs and resolves redirects (pprof_url.h). */
 #include "pprof/pprof_url.h"
 
 #include <stdlib.h>
@@ -70,7 +70,7 @@ static size_t parse_query(struct str query, struct pair *pairs)
     return n;
 }
 
-/* The last value of "seconds" wins, as it replaces all others. */
+/* The last value of "seconds" replaces all others. */
 static size_t set_seconds(struct pair *pairs, size_t n, int64_t *seconds)
 {
     size_t kept = 0;

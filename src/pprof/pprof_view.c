@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See pprof_view.h. */
+/* Runs graphviz, viewers and browsers (pprof_view.h). */
 #include "pprof/pprof_view.h"
 
 #include <errno.h>
@@ -22,11 +22,11 @@ extern char **environ;
 
 enum { VIEWER_WORDS = 16, VIEWED_MAX = 64, DOT_OUTPUT_MAX = 1 << 30 };
 
-/* Files that viewers were given, to be deleted at the end. */
+/* Files that were opened in viewers, to be deleted at the end. */
 static char *viewed[VIEWED_MAX];
 static size_t n_viewed;
 
-/* Feeds b to the child and collects what it says, both at once: either side may block on the other. */
+/* Writes b to the child and reads its output at the same time, because either side may block on the other. */
 static int exchange(int to, int from, const struct buf *b, struct buf *out)
 {
     size_t sent = 0;
@@ -45,7 +45,7 @@ static int exchange(int to, int from, const struct buf *b, struct buf *out)
             ssize_t n = write(to, b->p + sent, MIN(b->n - sent, 65536));
 
             if (n < 0 && errno != EAGAIN && errno != EINTR)
-                n = (ssize_t) (b->n - sent); /* it does not want more */
+                n = (ssize_t) (b->n - sent); /* the child does not read any more */
             sent += n > 0 ? (size_t) n : 0;
             if (sent >= b->n) {
                 fd_close(to);
@@ -135,7 +135,7 @@ int pprof_run_dot(const char *format, bool with_script, struct buf *b, struct er
     return buf_error(b);
 }
 
-/* The words of a command, split in place at blanks. */
+/* Splits the arguments of a command in place at blanks. */
 static size_t split(char *command, char **argv)
 {
     size_t n = 0;
@@ -212,7 +212,7 @@ int pprof_view(const struct pprof_command *c, const struct buf *b, bool backgrou
     if (r < 0)
         return err_set(e, r, "exec: \"%s\": executable file not found in $PATH",
                        c->show == SHOW_VIEWER ? c->viewer : "sensible-browser");
-    nanosleep(&second, NULL); /* time to open the file, also for a wrapper that returns at once */
+    nanosleep(&second, NULL); /* time to open the file, even for a wrapper that returns at once */
     if (!background)
         waitpid(pid, &status, 0);
     return status ? err_set(e, -EIO, "exit status %d", WIFEXITED(status) ? WEXITSTATUS(status) : 1) : 0;

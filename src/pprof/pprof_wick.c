@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See pprof_wick.h. */
+/* Turns wick:// URLs into URLs of the server's API (pprof_wick.h). */
 #include "pprof/pprof_wick.h"
 
 #include "base/arena.h"
@@ -12,7 +12,8 @@ static bool handed_on(struct str key)
            str_is(key, "profile");
 }
 
-/* type{service.name="…",label="…"} from the path and the query, and what is handed on as it is. */
+/* Builds type{service.name="…",label="…"} from the path and the query, and the parameters that are passed on
+ * unchanged. */
 static void read_query(struct arena *a, struct str service, struct str query, struct buf *selector, struct buf *rest)
 {
     struct str type = STR("cpu");
