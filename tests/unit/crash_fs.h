@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A recording file system under base/fd: calls go through to real files and are written down; afterwards the state of
- * the disk at any point can be made as a crash might leave it.
+ * A recording file system under base/fd: calls go through to real files and are recorded; afterwards, the state that a
+ * crash might leave on disk at any point can be reconstructed.
  *
- * The model is what POSIX promises and no more: bytes are durable once their file was synced, names once their directory
- * was. Of what was not synced any part may have reached the disk: none, all, some writes and not others (in any order),
- * a write torn at a multiple of 512 bytes; of a directory's changes, any that came before the others.
+ * The model assumes only what POSIX guarantees: bytes are durable once their file was synced, names once their
+ * directory was. Any part of what was not synced may have reached the disk: none, all, some writes and not others (in
+ * any order), or a write torn at a multiple of 512 bytes; of a directory's changes, any number of the first ones.
  *
  * It can also make the n-th changing call fail, once or from then on.
  */
@@ -50,7 +50,7 @@ static struct {
     } names[CRASH_INODES]; /* live */
     uint32_t n_names, next_inode;
     bool recording;
-    long fail_at; /* counts down changing calls; the one that reaches 0 fails */
+    long fail_at; /* counts down modifying calls; the one that reaches 0 fails */
     int fail_errno;
     bool fail_sticky;
     long changes;
@@ -119,7 +119,7 @@ static struct crash_op *crash_log(enum crash_op_kind kind, const char *path, uin
     return op;
 }
 
-/* Shall this changing call fail? */
+/* Whether this modifying call should fail. */
 static bool crash_fails(const char *path)
 {
     if (!crash_is_ours(path))
@@ -290,7 +290,7 @@ static void crash_install(void)
     fd_ops = &crash_ops;
 }
 
-/* --- making the disk as it was --- */
+/* --- reconstructing the disk --- */
 
 struct crash_inode {
     char *data;
@@ -371,7 +371,7 @@ static bool is_name_op(const struct crash_op *op)
     return op->kind == CRASH_CREATE || op->kind == CRASH_UNLINK || op->kind == CRASH_RENAME || op->kind == CRASH_MKDIR;
 }
 
-/* Was op i made durable by a sync among the ops behind it, up to k? */
+/* Whether op i was made durable by a sync among the later ops, up to k. */
 static bool is_synced(size_t i, size_t k)
 {
     const struct crash_op *op = &crash.ops[i];
@@ -387,7 +387,7 @@ static bool is_synced(size_t i, size_t k)
     return false;
 }
 
-/* Writes the disk as it may be after the first k calls to the directory `to`, which stands for the root. */
+/* Writes a possible state of the disk after the first k calls to the directory `to`, which represents the root. */
 static void crash_make(size_t k, enum crash_mode mode, uint64_t seed, const char *to)
 {
     struct crash_disk *d = mem_zalloc(sizeof *d);
@@ -423,7 +423,7 @@ static void crash_make(size_t k, enum crash_mode mode, uint64_t seed, const char
 
             if (!durable && mode == CRASH_TORN && op->kind == CRASH_WRITE && n > 512) {
                 n = (rnd >> 20) % (n / 512 + 1) * 512;
-                if (rnd >> 33 & 1) { /* the end is there and the beginning is not */
+                if (rnd >> 33 & 1) { /* the end was written but the beginning was not */
                     from = n;
                     n = op->n - from;
                 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See store_conformance.h. */
+/* The tests that every engine must pass, and the text dumps by which two engines are compared; see
+ * store_conformance.h. */
 #include "store_conformance.h"
 
 #include <errno.h>
@@ -133,7 +134,7 @@ static void append_simple(struct suite *s, const struct simple *rows, size_t n)
         append_simple(s, rows_, ARRAY_SIZE(rows_));  \
     } while (0)
 
-/* A question with everything that it needs to live. */
+/* A query with all the memory that it refers to. */
 struct asked {
     struct arena arena;
     struct selector sel[2];
@@ -191,7 +192,7 @@ static int cmp_lines(const void *a, const void *b)
     return strcmp(*(char *const *) a, *(char *const *) b);
 }
 
-/* Equal lines up to a tab are one, with the two numbers behind it added up: a profile may hold a stack twice. */
+/* Merges lines that are equal up to a tab, adding the two numbers after it: a profile may contain a stack twice. */
 static void put_merged(struct buf *out, char **lines, size_t n)
 {
     for (size_t i = 0, j; i < n; i = j) {
@@ -322,7 +323,7 @@ static void dump_stack(struct buf *out, const struct batch *b, uint32_t stack)
     }
 }
 
-/* One line a value, behind a tab: engines may split or join samples of the same stack, link and attributes. */
+/* Writes one line per value, after a tab: engines may split or join samples of the same stack, link and attributes. */
 static void dump_sample(struct buf *out, const struct batch *b, const struct buf *head, const struct sample *s)
 {
     const struct link *l = &b->dict.links[s->link];
@@ -413,7 +414,7 @@ static void dump_question(struct buf *out, struct store *s, const struct store_q
     dump_tree(out, t);
 }
 
-/* Rows of dump_table(): frames as they are, or frames whose names end alike in one row, and some in none. */
+/* Rows of dump_table(): each frame is a row, or frames whose names end alike share one, and some are in none. */
 struct table_rows {
     struct tree *frames;
     bool coarse;
@@ -452,7 +453,7 @@ static void dump_table(struct buf *out, struct store *s, const struct store_quer
     tree_free(x.frames);
 }
 
-/* The same selection as tables: as fine as q says, with filters, and against another time. */
+/* The same selection as tables: at the granularity of q, with filters, and compared with another time. */
 static void dump_tables(struct buf *out, struct store *s, const struct store_query *q)
 {
     struct str some = STR("fn[1357]"), few = STR("fn.*[45]$"), none = {0};
@@ -476,7 +477,7 @@ static void dump_tables(struct buf *out, struct store *s, const struct store_que
     dump_table(out, s, &k, false);
 }
 
-/* Who calls fn7 and whom it calls, of one time and of two; and that pruning loses nothing. */
+/* The callers and callees of fn7, for one time and for two; and a check that pruning loses nothing. */
 static void dump_callers(struct buf *out, struct store *s, const struct store_query *q)
 {
     struct store_query k = *q;
@@ -497,7 +498,7 @@ static void dump_callers(struct buf *out, struct store *s, const struct store_qu
         k.max_nodes = 12;
         if (s->ops->callers(s, &k, STR("fn7"), &few_up, &few_down, &notes, &e) < 0)
             tap_fail("callers: %s", e.message);
-        ok(few_up->n_nodes <= 2 * 12 + 1 && few_down->n_nodes <= 2 * 12 + 1); /* with what stands for the rest */
+        ok(few_up->n_nodes <= 2 * 12 + 1 && few_down->n_nodes <= 2 * 12 + 1); /* including the folded nodes */
         for (uint32_t c = 0; c < k.n_columns; c++) {
             eq_int(few_up->total[c][0], up->total[c][0]);
             eq_int(few_down->total[c][0], down->total[c][0]);
@@ -618,10 +619,10 @@ static void test_dedup(struct suite *s)
     append(s, b);
     suite_settle(s);
     append(s, b);
-    append(s, c); /* the same profile in another company; one of another resource is another */
+    append(s, c); /* the same profile with others; one of another resource is different */
     eq_int(total(s, "cpu", ALL), 10);
     append(s, timeless);
-    append(s, timeless); /* neither id nor time: twice is twice */
+    append(s, timeless); /* neither ID nor time: not deduplicated */
     eq_int(total(s, "cpu", ALL), 210);
     append_as(s, b, &(struct sink_context){.tenant = "other", .received_ns = suite_clock}, NULL);
     suite_settle(s);
@@ -691,7 +692,7 @@ static void test_links(struct suite *s)
     eq_int(total_of(s, &k.q), 17);
     k.q.trace_id[0] = 3;
     eq_int(total_of(s, &k.q), 0);
-    k.q.has_trace = false; /* a span in whatever trace */
+    k.q.has_trace = false; /* a span in any trace */
     eq_int(total_of(s, &k.q), 21);
     ask_done(&k);
 }
@@ -784,10 +785,10 @@ static void test_delete(struct suite *s)
     ask(&k, "cpu{service.name=\"b\"}", GEN_T0 + 60 * NS_PER_S, GEN_T0 + 61 * NS_PER_S);
     eq_int(s->store->ops->delete (s->store, "", &k.q.columns[0], &e), 0);
     ask_done(&k);
-    eq_int(total(s, "cpu", ALL), 11); /* hidden at once */
+    eq_int(total(s, "cpu", ALL), 11); /* hidden immediately */
     suite_settle(s);
     eq_int(total(s, "cpu", ALL), 11);
-    APPEND(s, {.value = 32, .service = "b", .time = GEN_T0 + 60 * NS_PER_S}); /* later data is not meant */
+    APPEND(s, {.value = 32, .service = "b", .time = GEN_T0 + 60 * NS_PER_S}); /* later data is not affected */
     suite_settle(s);
     eq_int(total(s, "cpu", ALL), 43);
 }
@@ -813,7 +814,7 @@ static int count_exported(void *ctx, struct batch *b)
     return 0;
 }
 
-/* Everything that can be asked about service b, one number each, in one line. */
+/* Everything that can be queried about service b, one number each, in one line. */
 static void look_everywhere(struct suite *s, struct buf *out)
 {
     struct store_series_query sq = {.step = 30 * NS_PER_S};
@@ -852,7 +853,7 @@ static void delete_from(struct suite *s, const char *selector, int64_t from, int
     ask_done(&k);
 }
 
-/* Four hosts and more have a sum of their own; b's rows are in one window, some deleted and some not. */
+/* Four or more hosts have a sum entry; b's rows are in one window, some deleted and some not. */
 static void append_for_deletion(struct suite *s)
 {
     static const char *const hosts[] = {"h1", "h2", "h3", "h4", "h5"};
@@ -883,7 +884,7 @@ static void test_delete_hides(struct suite *s)
     suite_settle(s);
     check_everywhere(s, "tree 55 points 55 series 10 listed 10 exported 10 trace 50 thread 50 all 5055");
     delete_from(s, "cpu{service.name=\"b\"}", GEN_T0 + 60 * NS_PER_S, GEN_T0 + 63 * NS_PER_S);
-    for (int i = 0; i < 2; i++, suite_settle(s)) /* at once, and however it lies afterwards */
+    for (int i = 0; i < 2; i++, suite_settle(s)) /* immediately, and in every state of the data afterwards */
         check_everywhere(s, "tree 25 points 25 series 10 listed 7 exported 7 trace 20 thread 20 all 5025");
     delete_from(s, "cpu{service.name=\"b\",host.name=~\"h[1-3]\"}", ALL);
     for (int i = 0; i < 2; i++, suite_settle(s))
@@ -894,7 +895,7 @@ static void test_delete_hides(struct suite *s)
         check_everywhere(s, "tree 0 points 0 series 5 listed 0 exported 0 trace 0 thread 0 all 5000");
 }
 
-/* What comes afterwards is not meant. What was deleted is known all the same: sent again it is a duplicate. */
+/* Later data is not affected. Deleted data is still known: sent again, it is a duplicate. */
 static void test_delete_then_more(struct suite *s)
 {
     append_for_deletion(s);
@@ -1020,7 +1021,7 @@ static int find_biggest(void *ctx, const struct store_profile *p)
     return 0;
 }
 
-/* The profile behind a spike: found in the list, then asked for alone. */
+/* The profile that causes a spike: found in the list, then queried alone. */
 static void test_profiles(struct suite *s)
 {
     struct biggest big = {0};

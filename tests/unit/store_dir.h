@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What tests of a segment store in a directory of its own have in common. */
+/* Helpers for tests that run a segment store in its own directory. */
 #ifndef TESTS_STORE_DIR_H
 #define TESTS_STORE_DIR_H
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Batches for tests of the store: random but the same for the same seed, with everything a batch can hold. */
+/* Generates batches for tests of the store: random but reproducible by seed, with everything that a batch can
+ * contain. */
 #ifndef TESTS_STORE_GEN_H
 #define TESTS_STORE_GEN_H
 

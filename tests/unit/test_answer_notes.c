@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Damage of a store is named in the answer to every question that reads profiles, for the tenant that it concerns. */
+/* Damage to a store is reported in the answer to every query that reads profiles, for the affected tenant. */
 #include "query/answer.h"
 #include "store_dir.h"
 
@@ -33,7 +33,7 @@ static int ask_all(struct suite *s, const char *tenant, const struct question *w
     return (int) q.notes.damaged;
 }
 
-/* The questions that only list series are not among them. */
+/* Queries that only list series do not. */
 static bool reads_profiles(const struct question *q)
 {
     static const char *const lists[] = {"services", "labels", "types", "coverage"};

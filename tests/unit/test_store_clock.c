@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Retention and a wall clock that is wrong: jumps of 400 days in both directions, with and without a restart, and a machine
- * that was off for a month. Two tenants each; nothing may be deleted by time that did not pass for the server.
+ * Retention with a wrong wall clock: jumps of 400 days in both directions, with and without a restart, and a machine
+ * that was off for a month. Each case has two tenants; nothing may be deleted because of time that did not pass for the
+ * server.
  */
 #include "store/engines/segment/write/keep_clock.h"
 #include "store_dir.h"
 
-static int64_t passed; /* for the machine, whatever the wall clock says */
+static int64_t passed; /* elapsed time of the machine, independent of the wall clock */
 
 static int64_t test_elapsed(void)
 {
@@ -81,21 +82,21 @@ static void test_jump_forward(void)
     KEPT(&s);
     ok(ahead(&s) == DAYS(400));
     ok(there("1/seg"));
-    reopen(&s); /* a restart does not make it true */
+    reopen(&s); /* a restart does not make it trusted */
     KEPT(&s);
-    for (int i = 0; i < 10; i++) { /* nor do many */
+    for (int i = 0; i < 10; i++) { /* nor do many restarts */
         pass(3600 * NS_PER_S);
         reopen(&s);
         KEPT(&s);
     }
     flush(&s);
-    append_tenant(&s, "third", GEN_T0 + 60 * NS_PER_S, &result); /* senders whose clocks are right are heard */
+    append_tenant(&s, "third", GEN_T0 + 60 * NS_PER_S, &result); /* senders whose clocks are right are accepted */
     eq_int(result.rejected, 0);
     append_tenant(&s, "third", suite_clock, &result);
     eq_int(result.rejected, 0);
     suite_clock -= DAYS(400);
     KEPT(&s);
-    pass(DAYS(31)); /* time that passes for the server counts */
+    pass(DAYS(31)); /* time that passes while the server runs counts */
     retain(&s);
     eq_int(tenant_total(&s, ""), 0);
     eq_int(tenant_total(&s, "other"), 0);
@@ -124,7 +125,7 @@ static void test_jump_back(void)
     end(&s);
 }
 
-/* Made while the clock was wrong: what comes in after the correction is not old. */
+/* A store that was created while the clock was wrong: data that arrives after the correction is not old. */
 static void test_born_ahead(void)
 {
     struct suite s = {0};
@@ -138,7 +139,7 @@ static void test_born_ahead(void)
         pass(DAYS(1) / 2);
         eq_int(tenant_total(&s, "third"), i + 1);
     }
-    suite_clock += DAYS(300); /* the corrected time is believed by now: this is a jump like any other */
+    suite_clock += DAYS(300); /* the corrected time is trusted by now: this is a jump like any other */
     retain(&s);
     eq_int(tenant_total(&s, "third"), 5);
     end(&s);
@@ -165,7 +166,7 @@ static void test_off_for_a_month(void)
     end(&s);
 }
 
-/* A restart, an upgrade, a night: nobody needs to confirm those. */
+/* A restart, an upgrade, a night: these do not need a confirmation. */
 static void test_off_for_a_day(void)
 {
     struct suite s = {0};
@@ -197,7 +198,7 @@ static void test_rules(void)
     eq_int(keep_clock_now(&c, 100, 15), 100);
     keep_clock_start(&c, 4899, 5000, 10, INT64_MAX);
     eq_int(keep_clock_time(&c, 10), 5000);
-    eq_int(keep_clock_time(&c, 5), 5000); /* never back */
+    eq_int(keep_clock_time(&c, 5), 5000); /* never backwards */
 }
 
 int main(void)

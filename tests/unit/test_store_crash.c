@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Nothing acknowledged is missing, nothing is there twice: after a crash at any call, with any call failing, and with
- * any bit of any file turned over. WICK_CRASH_STATES says how many states are tried (make test-all: 10,000).
+ * No acknowledged data is missing and none is duplicated: after a crash at any call, with any call failing, and with
+ * any bit of any file flipped. WICK_CRASH_STATES sets how many states are tried (make test-all: 10,000).
  */
 #include "tap.h"
 
@@ -79,13 +79,13 @@ static struct batch *make_batch(int i, int64_t time)
 
 struct story {
     struct store *s;
-    size_t acked_at[BATCHES_MAX]; /* calls made when the ack came + 1; 0 = never */
-    /* the deletion that means it: calls made when it was asked for, and when it was done, + 1; 0 = never */
+    size_t acked_at[BATCHES_MAX]; /* number of calls when the ack was completed + 1; 0 = never */
+    /* the deletion that covers it: number of calls when it was requested, and when it was done, + 1; 0 = never */
     size_t delete_from[BATCHES_MAX], deleted_at[BATCHES_MAX];
     int deletion[BATCHES_MAX]; /* its number */
     int64_t time[BATCHES_MAX];
     int n, n_backfill, n_deletions;
-    size_t close_at; /* calls made when it was closed for good */
+    size_t close_at; /* number of calls when it was closed */
 };
 
 static void append_one(struct story *r, int i, const char *tenant, int64_t time)
@@ -108,7 +108,7 @@ static void append(struct story *r, int count)
     }
 }
 
-/* Batches from BACKFILL on, of both tenants and each of another hour: one flush makes many segments of them. */
+/* Batches from BACKFILL on, of both tenants and each of a different hour: one flush makes many segments of them. */
 static void backfill(struct story *r, int count)
 {
     for (; count-- > 0; r->n_backfill++)
@@ -116,7 +116,8 @@ static void backfill(struct story *r, int count)
                    now_ns - (2 + 2 * r->n_backfill) * 3600 * NS_PER_S);
 }
 
-/* Batches [first, last] of service s<first % 2> and the default tenant, by time; those of later are not meant. */
+/* Deletes batches [first, last] of service s<first % 2> and the default tenant, by time; later ones are not
+ * affected. */
 static void delete_some(struct story *r, int first, int last)
 {
     struct matcher m = {.name = STR("service.name"), .value = first % 2 ? STR("s1") : STR("s0")};
@@ -162,7 +163,7 @@ static void scenario(struct story *r)
     append(r, 2);
     now_ns += 4000 * NS_PER_S;
     reopen(r);
-    delete_some(r, 7, 11); /* in a compacted segment and in a log that was read again */
+    delete_some(r, 7, 11); /* in a compacted segment and in a replayed log */
     append(r, 3);
     backfill(r, 6);
     if (r->s)
@@ -170,7 +171,7 @@ static void scenario(struct story *r)
     if (r->s)
         r->s->ops->retain(r->s, true, NULL);
     append(r, 3);
-    delete_some(r, 12, 16); /* waits for a compaction that does not come */
+    delete_some(r, 12, 16); /* waits for a compaction that never runs */
     r->close_at = crash.n;
     store_close(r->s);
     r->s = NULL;
@@ -178,7 +179,7 @@ static void scenario(struct story *r)
 
 /* --- checking --- */
 
-/* How often each batch is there: counts[i] is the value of f<i>. */
+/* Counts how often each batch is stored: counts[i] is the value of f<i>. */
 static bool count_batches(struct store *s, int64_t counts[BATCHES_MAX], struct store_notes *notes)
 {
     static const char *const tenants[] = {"", "t2"};
@@ -210,7 +211,7 @@ static bool must_be_there(const struct story *r, int i, size_t k)
     return r->acked_at[i] && r->acked_at[i] <= k + 1 && (!r->delete_from[i] || k + 1 <= r->delete_from[i]);
 }
 
-/* A deletion that was done hides all it means; one that was not yet, all or nothing. */
+/* A completed deletion hides everything it covers; an incomplete one everything or nothing. */
 static void check_deleted(const struct story *r, size_t k, const int64_t counts[BATCHES_MAX], const char *what)
 {
     for (int i = 0; i < BATCHES_MAX; i++) {
@@ -241,7 +242,7 @@ static void check_counts(struct store *s, const struct story *r, size_t k, const
         tap_fail("%s: damage: %s", what, notes.damage);
 }
 
-/* Opens what was made, looks, writes on, looks again. */
+/* Opens the store that was made, checks it, writes more, and checks again. */
 static void check_state(const struct story *r, size_t k, const char *what, bool write_on)
 {
     struct store_config c = config_of(made);
@@ -276,7 +277,7 @@ static int wanted_states(int normal)
     int n = v ? (int) strtol(v, NULL, 10) : normal;
 
 #ifdef __SANITIZE_ADDRESS__
-    n = MAX(n / 4, 40); /* memory errors show sooner; the plain build goes through all */
+    n = MAX(n / 4, 40); /* sanitizers find memory errors early; the plain build tries all states */
 #endif
     return n;
 }
@@ -363,7 +364,7 @@ static void test_failing_calls(void)
     clear(live);
 }
 
-/* --- bits that turn over --- */
+/* --- flipped bits --- */
 
 static struct flips {
     char path[64][192];
@@ -400,8 +401,8 @@ static void count_problem(void *ctx, bool problem, const char *line)
     *(int *) ctx += problem;
 }
 
-/* Looks at a store with one bit turned over: whatever is missing is named, most of it is there, and somebody names the
- * damage. */
+/* Checks a store with one flipped bit: any missing data is reported, most of it is there, and the damage is
+ * reported. */
 static void check_flipped(const struct story *r, bool was_closed, const char *what, int *lost)
 {
     struct store_config c = config_of(made);
@@ -412,7 +413,7 @@ static void check_flipped(const struct story *r, bool was_closed, const char *wh
     int64_t counts[BATCHES_MAX] = {0};
     int missing = 0, back = 0, found = 0, here = 0;
 
-    if (store_open(&store_segment, &c, &s, &e) < 0) { /* FORMAT alone may stop it, by name */
+    if (store_open(&store_segment, &c, &s, &e) < 0) { /* only FORMAT may prevent opening, with an error that names it */
         if (!e.message[0] || !strstr(what, "FORMAT"))
             tap_fail("%s: cannot open: %s", what, e.message);
         return;
@@ -433,13 +434,13 @@ static void check_flipped(const struct story *r, bool was_closed, const char *wh
     *lost += missing;
     if (s->ops->check(s, count_problem, &found, &e) < 0)
         tap_fail("%s: check: %s", what, e.message);
-    /* of a page that the catalogue's log holds anew, the old one is written over unread */
+    /* a page that is also in the catalogue's log is overwritten without being read */
     if (!st.damaged && !st.torn && !found && (was_closed || !strstr(what, "/catalog.db")))
         tap_fail("%s: nobody names the damage", what);
     store_close(s);
 }
 
-/* A store that was closed, and one that was not: with logs, and the catalogue's. */
+/* A store that was closed, and one that was not: with its own logs and the catalogue's log. */
 static void test_bit_flips(void)
 {
     struct story r = {0};

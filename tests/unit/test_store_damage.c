@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Damage of a store: what is lost with it is named and no more is lost. Two tenants, several flushes and a compaction;
- * then bits of one file after the other turn over, files are cut, swapped and removed (1,000 mutations with
- * WICK_MUTATIONS=1000). The store must open, name what is missing from an answer, and never show a wrong value.
+ * Damage to a store: what it destroys is reported, and nothing else is lost. There are two tenants, several flushes and
+ * a compaction; then bits of one file after the other are flipped, and files are truncated, swapped and removed (1,000
+ * mutations with WICK_MUTATIONS=1000). The store must open, report what is missing from an answer, and never return a
+ * wrong value.
  */
 #include "store/engines/segment/engine.h"
 #include "store_dir.h"
@@ -44,7 +45,8 @@ static int64_t tenant_total(struct suite *s, const char *tenant, struct store_no
     return v;
 }
 
-/* Every acknowledged profile is 1 of its tenant's total: flushed ones, some of them compacted, and some in the log. */
+/* Every acknowledged profile adds 1 to its tenant's total: flushed ones, some of them compacted, and some in the
+ * log. */
 static void fill(struct suite *s)
 {
     begin(s);
@@ -135,7 +137,7 @@ static off_t size_of(const char *name)
 
 /* --- the catalogue's log --- */
 
-/* A bit of catalog.db-wal: all segments are there, so that everything is shown, with the tenants' names. */
+/* A flipped bit of catalog.db-wal: all segments exist, so everything is shown, with the tenants' names. */
 static void test_catalog_log(void)
 {
     struct suite s = {.config = {.keep = -1, .keep_detail = -1}}, c;
@@ -162,7 +164,7 @@ static void test_catalog_log(void)
                      (long long) tenant_total(&c, "", &notes), (long long) tenant_total(&c, "shop", &notes),
                      stats_of(&c).damage);
         named += stats_of(&c).damaged > 0 || stats_of(&c).torn > 0;
-        flush(&c); /* and it works on */
+        flush(&c); /* and it continues to work */
         retain(&c);
         if (!is_whole(&c, &notes))
             tap_fail("byte %lld of catalog.db-wal: lost later", (long long) at);
@@ -176,7 +178,7 @@ static void test_catalog_log(void)
     end(&s);
 }
 
-/* What an earlier version moved to lost/ is found again by a rebuild. */
+/* Segments that an earlier version moved to lost/ are restored by a rebuild. */
 static void test_rebuild_from_lost(void)
 {
     struct suite s = {.config = {.keep = -1, .keep_detail = -1}}, c;
@@ -225,7 +227,8 @@ static int noted(struct suite *s)
     return lines_seen;
 }
 
-/* Once in the log, in the metrics, over a restart and a compaction, until somebody has seen it. */
+/* Damage is reported once in the log, and stays in the metrics across a restart and a compaction until a user
+ * acknowledges it. */
 static void test_damage_is_kept(void)
 {
     struct suite s = {.config = {.keep = -1, .keep_detail = -1}}, c;
@@ -263,7 +266,7 @@ static void test_damage_is_kept(void)
     end(&s);
 }
 
-/* A segment of a later version is named and is no damage. */
+/* A segment of a later version is reported and is not damage. */
 static void test_later_version(void)
 {
     struct suite s = {.config = {.keep = -1, .keep_detail = -1}}, c;
@@ -310,7 +313,7 @@ static int lost_of(int tenant)
     return n;
 }
 
-/* lost/ keeps nothing that was deleted, and nothing that is too old. */
+/* lost/ keeps nothing that was deleted or is too old. */
 static void test_lost_is_bounded(void)
 {
     struct suite s = {.config = {.keep = DAYS(10), .keep_detail = -1}};
@@ -342,7 +345,7 @@ static void test_lost_is_bounded(void)
 
 /* --- symbols --- */
 
-/* A bit of a symbol file costs names: the rows stay, by tenant, type and service where the names allow. */
+/* A flipped bit of a symbol file costs names: the rows stay, by tenant, type and service where the names allow it. */
 static void test_symbols(void)
 {
     struct suite s = {.config = {.keep = -1, .keep_detail = -1}}, c;
@@ -372,7 +375,7 @@ static void test_symbols(void)
     end(&s);
 }
 
-/* --- anything --- */
+/* --- any file --- */
 
 static struct {
     char name[128][128];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a segment store keeps, where and for how long: levels, retention by size, bounded heads, deletions and when they
- * leave the disk, what is kept between questions, one process at a time, sums that are damaged.
+ * What a segment store keeps, where and for how long: levels, retention by size, bounded memtables, deletions and when
+ * they are removed from the disk, the cache, one process at a time, damaged sums.
  */
 #include "store/engines/segment/engine.h"
 #include "store_dir.h"
@@ -16,7 +16,7 @@ static struct store_stats stats_of(struct suite *s)
     return st;
 }
 
-/* Bytes of an id that only the deleted profiles have, in any file. */
+/* Looks in all files for the bytes of an ID that only the deleted profiles have. */
 static int found;
 
 static int find_id(const char *path, const struct stat *st, int type, struct FTW *ftw)
@@ -46,7 +46,7 @@ static void append_id(struct suite *s, const char *service)
     append(s, b);
 }
 
-/* Hidden by the call; in the log and the segment still; gone from both with the next compaction. */
+/* Hidden by the call; still in the log and the segment; removed from both by the next compaction. */
 static void test_deleted_from_disk(void)
 {
     struct suite s = {.config = {.keep = -1, .keep_detail = -1}};
@@ -73,7 +73,8 @@ static void test_deleted_from_disk(void)
     end(&s);
 }
 
-/* Where only sums are left, five minutes are there or not; a sum over all series does not bring a part back. */
+/* Where only sums are left, five minutes are deleted as a whole or not at all; a sum over all series does not bring a
+ * part back. */
 static void test_delete_without_detail(void)
 {
     static const char *const hosts[] = {"h1", "h2", "h3", "h4", "h5"};
@@ -97,7 +98,7 @@ static void test_delete_without_detail(void)
     end(&s);
 }
 
-/* A copy hides what was deleted, and takes new data of the same time; its logs are numbered as before. */
+/* A copy of the store hides deleted data, and accepts new data of the same time; its logs continue the numbering. */
 static void test_snapshot_with_deletion(void)
 {
     struct suite s = {.config = {.keep = -1, .keep_detail = -1}}, copy = s;
@@ -125,7 +126,7 @@ static void test_snapshot_with_deletion(void)
     end(&s);
 }
 
-/* --- what is kept between questions --- */
+/* --- the cache --- */
 
 static uint64_t kept_after(struct suite *s, const char *selector)
 {
@@ -143,7 +144,8 @@ static uint64_t kept_after(struct suite *s, const char *selector)
     return st.cache_bytes;
 }
 
-/* Many segments, each with a dictionary and a footer of its own, and many trees: the same answers whatever the room. */
+/* Many segments, each with its own dictionary and footer, and many trees: the answers are the same whatever the size of
+ * the cache. */
 static void test_cache_bound(void)
 {
     enum { SEGMENTS = 120, ROOM = 48 << 10 };
@@ -200,7 +202,7 @@ static struct levels levels_of(struct suite *s)
     return l;
 }
 
-/* Five minutes into hours that are over, hours into days that are over. */
+/* Five-minute segments become segments of hours that are over, and those become segments of days that are over. */
 static void test_levels(void)
 {
     struct suite s = {.config = {.keep = -1, .keep_detail = -1}};
@@ -229,7 +231,7 @@ static void test_levels(void)
     end(&s);
 }
 
-/* --- how much --- */
+/* --- limits --- */
 
 static void test_retention_by_size(void)
 {
@@ -245,11 +247,12 @@ static void test_retention_by_size(void)
     s.config.keep_bytes = bytes / 2 + 10;
     reopen(&s);
     ok(s.store->ops->retain(s.store, false, NULL) == 0);
-    eq_int(total(&s, "cpu", ALL), 0x3e0); /* the oldest have gone */
+    eq_int(total(&s, "cpu", ALL), 0x3e0); /* the oldest are gone */
     end(&s);
 }
 
-/* What is in no segment yet is bounded: when segments cannot be written, writers wait, by a status that says so. */
+/* Data that is not in a segment yet is bounded: when segments cannot be written, writers get a status that tells them
+ * to wait. */
 static void test_heads_bounded(void)
 {
     struct suite s = {.config = {.memory = 1, .keep = -1, .keep_detail = -1}};
@@ -286,7 +289,7 @@ static void test_async(void)
     end(&s);
 }
 
-/* --- whose --- */
+/* --- one process --- */
 
 static void test_one_process(void)
 {
@@ -332,8 +335,8 @@ static void turn_over(const char *name, off_t at)
     close(fd);
 }
 
-/* Asks for everything, 9. 0: it is not there, and the answer says so; 1: the answer says that something is wrong and
- * everything is there; 2: nothing wrong was met. */
+/* Asks for everything, 9. Returns 0 when it is not there and the answer reports damage; 1 when the answer reports
+ * damage and everything is there; 2 when no damage was found. */
 static int ask_damaged(struct suite *s, off_t at)
 {
     _cleanup_(tree_freep) struct tree *t = NULL;
@@ -352,7 +355,7 @@ static int ask_damaged(struct suite *s, off_t at)
     return whole ? (notes.damaged ? 1 : 2) : 0;
 }
 
-/* The one segment that there is. */
+/* Finds the only segment. */
 static void find_segment(char name[static 64], off_t *ret_size)
 {
     struct stat st = {0};
@@ -366,8 +369,8 @@ static void find_segment(char name[static 64], off_t *ret_size)
     *ret_size = st.st_size;
 }
 
-/* A day of three hours: whichever byte is wrong, the answer says so; where it is one of a sum, what it is a sum of
- * answers instead, and nothing is missing. */
+/* A day of three hours: whichever byte is wrong, the answer reports it. Where it belongs to a sum, the underlying data
+ * is used instead, and nothing is missing. */
 static void test_damaged_sums(void)
 {
     struct suite s = {.config = {.keep = -1, .keep_detail = -1, .cache = 1}};
@@ -397,7 +400,7 @@ static void test_damaged_sums(void)
     end(&s);
 }
 
-/* What the second thread of a question over many services finds wrong is in the answer's notes. */
+/* Damage that the second thread of a query over many services finds is in the answer's notes. */
 static void test_damage_of_many(void)
 {
     static const char *const services[] = {"s0", "s1", "s2", "s3", "s4", "s5", "s6", "s7", "s8"};
@@ -408,7 +411,7 @@ static void test_damage_of_many(void)
     off_t size;
 
     begin(&s);
-    to_engine(s.store)->cpus = 2; /* it has one on a machine with one CPU, too */
+    to_engine(s.store)->cpus = 2; /* so that it has one on a machine with one CPU as well */
     for (size_t i = 0; i < ARRAY_SIZE(services); i++)
         rows[i] = (struct simple){.value = 1, .time = EARLY, .service = services[i]};
     append_simple(&s, rows, ARRAY_SIZE(rows));
@@ -416,7 +419,7 @@ static void test_damage_of_many(void)
     find_segment(name, &size);
     for (off_t at = 0; at < size; at += 5) {
         turn_over(name, at);
-        for (int i = 0; i < 8; i++) /* now this thread meets it, now the other */
+        for (int i = 0; i < 8; i++) /* either thread may find it */
             count[ask_damaged(&s, at)]++;
         turn_over(name, at);
     }

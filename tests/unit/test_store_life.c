@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A segment store through its life: symbols that give way to new ones, detail that goes while sums stay, a disk that
- * fills up, a restart between two cumulative profiles, profiles that come back as they were sent, names that come
+ * The life of a segment store: epochs of symbols that are replaced, detail that is dropped while sums stay, a disk that
+ * fills up, a restart between two cumulative profiles, profiles that are exported as they were sent, names that arrive
  * later; and stores that earlier versions wrote (tests/data/store-vN; WICK_MAKE_STORE=DIR writes one of this version).
  */
 #include "model/symbolizer.h"
@@ -26,7 +26,7 @@ static void test_epochs(void)
     eq_int(total(&s, "cpu", ALL), 7);
     reopen(&s);
     eq_int(total(&s, "cpu", ALL), 7);
-    suite_clock = GEN_T0 + DAYS(5); /* the first profile is too old; its epoch has another, though */
+    suite_clock = GEN_T0 + DAYS(5); /* the first profile is too old, but its epoch has another */
     retain(&s);
     eq_int(total(&s, "cpu", ALL), 6);
     ok(there("1/sym/000001.sym"));
@@ -74,7 +74,7 @@ static void test_detail_goes(void)
     eq_int(profiles(&s), 3);
     suite_clock += DAYS(6);
     retain(&s);
-    eq_int(total_of_trace(&s, 7), 1); /* compacted, and all there */
+    eq_int(total_of_trace(&s, 7), 1); /* compacted, and complete */
     suite_clock += DAYS(2);
     retain(&s);
     s.store->ops->stats(s.store, &st);
@@ -82,7 +82,7 @@ static void test_detail_goes(void)
     eq_int(total(&s, "cpu", GEN_T0 - 1800 * NS_PER_S, INT64_MAX / 2), 4);
     eq_int(total_of_trace(&s, 7), 0);
     eq_int(profiles(&s), 0);
-    ask(&k, "cpu", EARLY - 10 * NS_PER_S, EARLY + NS_PER_S / 2); /* cuts through five minutes: the answer says so */
+    ask(&k, "cpu", EARLY - 10 * NS_PER_S, EARLY + NS_PER_S / 2); /* cuts through five minutes: the answer reports it */
     ok(s.store->ops->select(s.store, &k.q, &t, &notes, &e) == 0 && notes.coarse);
     ask_done(&k);
     reopen(&s);
@@ -95,8 +95,8 @@ static void test_detail_goes(void)
 
 /* --- copying --- */
 
-/* Windows that one segment has whole go into the hour and the day as they are, but for the numbers of headers, attributes
- * and traces; one that two segments share is made anew. */
+/* Windows that lie entirely in one segment are copied into the hour and the day, changing only the numbers of headers,
+ * attributes and traces; a window that two segments share is rewritten. */
 static void test_copies(void)
 {
     struct suite s = {.config = {.keep = DAYS(30)}};
@@ -137,7 +137,7 @@ static void test_copies(void)
 
 /* --- no memory --- */
 
-/* A request for which there is no memory half-way is refused as a whole: sent again it is no duplicate. */
+/* A request that runs out of memory half-way is refused as a whole: it is not a duplicate when sent again. */
 static void test_no_memory(void)
 {
     struct suite s = {.config = {.keep = DAYS(30)}};
@@ -205,7 +205,7 @@ static void test_full_disk(void)
     disk_free = 4;
     ok(try_append(&s, 2, &r) == SINK_UNAVAILABLE && r.retry_ns > 0);
     ok(strstr(r.message, "full") != NULL);
-    eq_int(total(&s, "cpu", ALL), 1); /* reading goes on */
+    eq_int(total(&s, "cpu", ALL), 1); /* queries still work */
     suite_clock += DAYS(31);
     retain(&s); /* and so does retention */
     eq_int(total(&s, "cpu", ALL), 0);
@@ -216,7 +216,7 @@ static void test_full_disk(void)
     end(&s);
 }
 
-/* The disk has no room at all until the reserve is given back. */
+/* The disk is full until the reserve is released. */
 static bool is_full;
 
 static ssize_t full_pwrite(int fd, const void *p, size_t n, off_t off)
@@ -242,7 +242,7 @@ static void test_reserve(void)
     begin(&s);
     eq_int(try_append(&s, 1, &r), SINK_OK);
     flush(&s);
-    snprintf(path, sizeof path, "%s/RESERVE", dir); /* made in the background only */
+    snprintf(path, sizeof path, "%s/RESERVE", dir); /* created only in the background */
     fd = open(path, O_RDWR | O_CREAT, 0600);
     ok(fd >= 0 && ftruncate(fd, 1 << 20) == 0);
     close(fd);
@@ -260,7 +260,7 @@ static void test_reserve(void)
 
 /* --- a restart between cumulative profiles --- */
 
-/* A user's quota is used up: it passes as a full disk does, and is named. */
+/* A user's quota is exhausted: it is handled like a full disk, and the message names it. */
 static ssize_t quota_pwrite(int fd, const void *p, size_t n, off_t off)
 {
     if (is_full) {
@@ -311,7 +311,7 @@ static void test_cumulative_restart(void)
     begin(&s);
     append_cumulative(&s, 1000, 0);
     append_cumulative(&s, 1500, 1);
-    reopen(&s); /* what was counted last is not known any more: the next is a base, and nothing is counted twice */
+    reopen(&s); /* the last count is no longer known: the next profile is a base, and nothing is counted twice */
     append_cumulative(&s, 1700, 2);
     append_cumulative(&s, 1710, 3);
     append_cumulative(&s, 1710, 3); /* sent again */
@@ -418,7 +418,7 @@ static void test_as_sent(void)
     end(&s);
 }
 
-/* --- names that come later --- */
+/* --- names that arrive later --- */
 
 static void dump_functions(struct suite *s, struct buf *out)
 {
@@ -436,7 +436,8 @@ static void dump_functions(struct suite *s, struct buf *out)
     ask_done(&k);
 }
 
-/* Named in the middle of what one flush writes: neither those names nor those of frames that came after may change. */
+/* Names that arrive in the middle of what one flush writes: neither those names nor those of later frames may
+ * change. */
 static void test_names_later(void)
 {
     _cleanup_(batch_unrefp) struct batch *b = sent_batch();
@@ -515,8 +516,8 @@ static void append_native(struct suite *s, int what, int64_t time_ns)
     append(s, b);
 }
 
-/* A name first, lines and an inlined call in a later batch, a name alone again: the lines hold for all three, and after
- * each restart. */
+/* First a name, then lines and an inlined call in a later batch, then a name alone: the lines apply to all three, also
+ * after each restart. */
 static void test_lines_later(void)
 {
     _cleanup_(buf_done) struct buf named = BUF_INIT, lined = BUF_INIT, logged = BUF_INIT, flushed = BUF_INIT;
@@ -567,7 +568,7 @@ static void test_uploaded_lines(void)
 
 /* --- stores of earlier versions --- */
 
-/* What is in them: of every kind of row there is, in a day's segment, a fresh segment and a log. */
+/* Their contents: every kind of row, in a day's segment, a fresh segment and a log. */
 static void fill_fixture(struct suite *s)
 {
     static const char *const hosts[] = {"h1", "h2", "h3", "h4", "h5"};
@@ -664,7 +665,7 @@ static void test_earlier_versions(void)
         end(&s);
         s.store = NULL;
     }
-    ok(seen || access("tests/data", F_OK) < 0); /* started from elsewhere: nothing to see */
+    ok(seen || access("tests/data", F_OK) < 0); /* run from another directory: no fixtures */
 }
 
 static void test_this_version(void)

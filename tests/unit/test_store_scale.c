@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A segment store with several tenants where something is much or something fails: a backfill of months, many epochs of
- * symbols, writing while a compaction runs, and flushes and compactions in which every allocation fails in turn.
+ * A segment store with several tenants under load or failure: a backfill of months, many epochs of symbols, writing
+ * while a compaction runs, and flushes and compactions in which every allocation fails in turn.
  */
 #include "model/symbolizer.h"
 #include "store/engines/segment/engine.h"
@@ -57,7 +57,7 @@ static void backfill(struct suite *s, const char *tenant, int hours)
     }
 }
 
-/* hours of each of n tenants, sent at once: a segment for every one of them. */
+/* Hours of each of n tenants, sent at once: each becomes a segment. */
 static void run_backfill(int n, int hours)
 {
     struct suite s = {.config = {.keep = -1, .keep_detail = -1, .max_late = -1}};
@@ -128,7 +128,7 @@ static bool is_segment(int fd)
     return n > 8 && memcmp(path + n - 8, ".seg.tmp", 8) == 0;
 }
 
-/* While the compaction writes segments, more comes in than memtables may wait. */
+/* While the compaction writes segments, more data arrives than fits into the memtables that may wait. */
 static ssize_t pwrite_and_append(int fd, const void *p, size_t n, off_t off)
 {
     if (during.s && !during.busy && during.appended < 40 && is_segment(fd)) {
@@ -153,7 +153,7 @@ static void test_compaction_starves_nobody(void)
     int want = 0;
 
     begin(&s);
-    for (int i = 0; i < 40; i++) { /* a memtable a request: flushed at once */
+    for (int i = 0; i < 40; i++) { /* one memtable per request: flushed at once */
         append_rows(&s, tenants[i % TENANTS], &(struct simple){.value = 1, .time = GEN_T0 - i * 300 * NS_PER_S}, 1);
         flush(&s);
         want++;
@@ -172,11 +172,11 @@ static void test_compaction_starves_nobody(void)
     end(&s);
 }
 
-/* --- names that come later --- */
+/* --- names that arrive later --- */
 
 enum { NATIVE = 6000 };
 
-/* A stack of each of n native locations without names, at 0x1000 + first on. */
+/* A stack for each of n native locations without names, from 0x1000 + first on. */
 static struct batch *native_batch(uint32_t first, uint32_t n, int64_t time)
 {
     _cleanup_(builder_freep) struct builder *b = NULL;
@@ -247,7 +247,7 @@ static void dump_in(struct suite *s, const char *tenant, struct buf *out)
     ask_done(&k);
 }
 
-/* Opened again from its logs, and again from its segments, the store gives the same answers. */
+/* Reopened from its logs, and again from its segments, the store gives the same answers. */
 static void expect_durable(struct suite *s)
 {
     for (int i = 0; i < TENANTS; i++)
@@ -274,7 +274,7 @@ static uint32_t count_named(struct suite *s, const char *tenant)
     return n;
 }
 
-/* More epochs than a flush once had room for, all of them named at once, and more addresses than one job takes. */
+/* More epochs than a flush once had room for, all named at once, and more addresses than one job takes. */
 static void test_names_in_many_epochs(void)
 {
     struct suite s = {.config = {.keep = DAYS(40), .keep_detail = -1, .max_late = -1}};
@@ -284,7 +284,7 @@ static void test_names_in_many_epochs(void)
         for (int t = 0; t < TENANTS; t++)
             append_native(&s, tenants[t], (uint32_t) i * 200, 400);
         flush(&s);
-        suite_clock += DAYS(22); /* each epoch is older than half of what is kept, and never goes */
+        suite_clock += DAYS(22); /* each epoch is older than half of the retention, and is never dropped */
         s.config.keep = DAYS(40) + DAYS(22) * (i + 1);
         to_engine(s.store)->config.keep = DAYS(40);
     }
@@ -311,7 +311,7 @@ static ssize_t pwrite_or_fail(int fd, const void *p, size_t n, off_t off)
     return fd_ops_system.pwrite(fd, p, n, off);
 }
 
-/* Names whose record could not be written: what they defined goes with the next record, in the right order. */
+/* Names whose record could not be written: their definitions are written with the next record, in the right order. */
 static void test_names_not_written(void)
 {
     struct suite s = {.config = {.keep = -1, .keep_detail = -1}};
@@ -337,7 +337,7 @@ static void test_names_not_written(void)
 
 /* --- no memory --- */
 
-/* Requests of both tenants with stacks that nobody has seen, each with one allocation that fails; then sent again. */
+/* Requests of both tenants with new stacks, each with one failing allocation; then sent again. */
 static void test_append_without_memory(void)
 {
     struct suite s = {.config = {.keep = -1, .keep_detail = -1, .max_late = -1}};
@@ -394,8 +394,8 @@ static void fill_hours(struct suite *s, int hours, int64_t *want)
         want[t] = total_in(s, tenants[t]);
 }
 
-/* Flushes, then compacts, with each allocation failing in turn: nothing is lost, nothing is there twice, now and after
- * opening again. */
+/* Flushes, then compacts, with each allocation failing in turn: nothing is lost and nothing is duplicated, also after
+ * reopening. */
 static void test_flush_and_compact_without_memory(void)
 {
     struct suite s = {.config = {.keep = -1, .keep_detail = DAYS(300), .max_late = -1}};
@@ -429,7 +429,7 @@ static void test_flush_and_compact_without_memory(void)
     end(&s);
 }
 
-/* --- damage that a compaction meets --- */
+/* --- damage during a compaction --- */
 
 static void flip_byte(const char *name, off_t at)
 {
@@ -459,8 +459,8 @@ static uint64_t damage_of(struct suite *s)
     return st.damaged;
 }
 
-/* A chunk, then a dictionary or footer of one segment of each tenant is damaged: the others are compacted, the damage is
- * counted, and the bytes are still there, in lost/ or in place. */
+/* A chunk, then a dictionary or footer of one segment of each tenant is damaged: the others are compacted, the damage
+ * is counted, and the bytes still exist, in lost/ or in place. */
 static void test_compaction_meets_damage(void)
 {
     struct suite s = {.config = {.keep = -1, .keep_detail = -1, .max_late = -1}};
@@ -482,7 +482,7 @@ static void test_compaction_meets_damage(void)
     ok(there("lost/2-000000000002.seg"));
     ok(there("1/seg/000000000003.seg"));
     ok(!there("1/seg/000000000001.seg"));
-    eq_int(total_in(&s, tenants[0]), 2); /* of four, the chunk and the footer are gone */
+    eq_int(total_in(&s, tenants[0]), 2); /* of four, those with the damaged chunk and footer are missing */
     eq_int(total_in(&s, tenants[1]), 3);
     retain(&s);
     reopen(&s);
@@ -539,7 +539,7 @@ static int count_up(void *ctx, const struct type *t, const struct labels *l)
     return 0;
 }
 
-/* 2,000 series in each of eight epochs are listed once each, in no more than a moment. */
+/* 2,000 series in each of eight epochs are listed once each, quickly. */
 static void test_list_over_epochs(void)
 {
     enum { SERIES = 2000, EPOCHS = 8 };
@@ -570,7 +570,7 @@ static void test_list_over_epochs(void)
     end(&s);
 }
 
-/* --- reading only --- */
+/* --- read-only --- */
 
 static int changes;
 
@@ -657,7 +657,7 @@ static void ignore_report(void *ctx, bool problem, const char *line)
     (void) line;
 }
 
-/* Every question, and a check. */
+/* Runs every query, and a check. */
 static void read_only(struct suite *s, const int64_t *want)
 {
     struct fd_ops ops = fd_ops_system;
@@ -688,8 +688,8 @@ static void read_only(struct suite *s, const int64_t *want)
     eq_int(changes, 0);
 }
 
-/* A store that is opened to read only is not written to, not even where its catalogue is damaged or half-written files lie
- * in it; and it still answers. */
+/* A store that is opened read-only is not written to, even if its catalogue is damaged or it has incomplete files; and
+ * it still answers queries. */
 static void test_read_only_changes_nothing(void)
 {
     struct suite s = {.config = {.keep = -1, .keep_detail = -1, .max_late = -1}};

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The suite on engine `segment`, in every way its data can lie, and the same data in both engines compared. */
+/* Runs the conformance suite on engine `segment`, with its data in every possible state, and compares both engines on
+ * the same data. */
 #include "store_conformance.c"
 
 #include <fcntl.h>
@@ -30,7 +31,7 @@ static void run_suite(enum settle settle, bool manual)
     s.config.manual = manual;
     s.config.min_free = -1;
     s.config.reserve = 4096;
-    s.config.cache = settle == SETTLE_COMPACTED ? 1 : 0; /* nothing is kept between questions */
+    s.config.cache = settle == SETTLE_COMPACTED ? 1 : 0; /* nothing is cached */
     clear_dir(NULL);
     store_conformance(&s);
 }
@@ -73,7 +74,7 @@ static void random_run(uint64_t seed, int steps)
         return;
     }
     for (int i = 0; i < steps && !tap_bad; i++) {
-        uint32_t what = logs > 3 ? 13 : gen_below(&g, 20); /* nobody flushes but us: not too many logs */
+        uint32_t what = logs > 3 ? 13 : gen_below(&g, 20); /* only this test flushes: limits the number of logs */
         char when[64];
 
         suite_clock += gen_below(&g, 400) * NS_PER_S;
@@ -149,7 +150,7 @@ static void test_random(void)
 
 int main(void)
 {
-    /* what a sync costs is not tested here */
+    /* the cost of a sync is not tested here */
     snprintf(dir, sizeof dir, "%s/wick-store-test-%d", access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp",
              (int) getpid());
     for (int settle = 0; settle < SETTLES; settle++)

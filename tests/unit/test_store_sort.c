@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the store sorts by and finds numbers with: radix.h against qsort, idmap.h against what was put in. */
+/* Tests the sorting and the map of numbers of the store: radix.h against qsort, idmap.h against the entries put in. */
 #include <stdlib.h>
 
 #include "store/engines/segment/symbols/idmap.h"

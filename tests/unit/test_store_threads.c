@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A segment store with everything going on at once: writers and readers of two tenants, tenants that come up meanwhile, a
- * thread that deletes, names that come later, statistics, flushes and compactions, and next to no room for what is kept
- * between questions. Every question sees what was acknowledged before it began, of its own tenant, and nothing that was
- * deleted before. Questions over many services have a second thread of their own. Run under
- * ThreadSanitizer as well.
+ * A segment store under concurrent use: writers and readers of two tenants, new tenants, a thread that deletes, names
+ * that arrive later, statistics, flushes and compactions, and a tiny cache. Every query sees what was acknowledged
+ * before it began, of its own tenant, and nothing that was deleted before. Queries over many services have a second
+ * thread. The test is also run under ThreadSanitizer.
  */
 #include "store_conformance.c"
 
@@ -48,7 +47,7 @@ static bool try_once(const char *tenant, const struct simple *rows, size_t n)
     struct ack_result r = {0};
 
     store_append_wait(suite.store, b, &(struct sink_context){.tenant = tenant, .received_ns = GEN_T0}, &r);
-    if (r.status != SINK_OK && r.status != SINK_UNAVAILABLE) /* too many logs wait to be flushed: again */
+    if (r.status != SINK_OK && r.status != SINK_UNAVAILABLE) /* too many logs wait to be flushed: retry */
         wrong++;
     return r.status == SINK_OK;
 }
@@ -118,7 +117,7 @@ static void *run_reader(void *arg)
     return NULL;
 }
 
-/* A tenant that nobody has heard of, again and again, and names for what it sent. */
+/* Repeatedly adds a new tenant, and names for the data it sent. */
 static void *run_newcomers(void *arg)
 {
     struct symbol_frame frame = {.function = STR("named")};
@@ -183,7 +182,7 @@ static void test_all_at_once(void)
     n += thread_start(&threads[n], "deleter", run_deleter, NULL, NULL) == 0;
     n += thread_start(&threads[n], "newcomers", run_newcomers, NULL, NULL) == 0;
     eq_int(n, WRITERS + READERS + 2);
-    eq_int(suite.store->ops->snapshot(suite.store, copy, NULL), 0); /* while all of this goes on */
+    eq_int(suite.store->ops->snapshot(suite.store, copy, NULL), 0); /* while everything else runs */
     while (writing) {
         ok(suite.store->ops->flush(suite.store, NULL) == 0);
         ok(suite.store->ops->retain(suite.store, true, NULL) == 0);
@@ -209,7 +208,7 @@ static void test_all_at_once(void)
     store_close(suite.store);
 }
 
-/* --- questions over many services --- */
+/* --- queries over many services --- */
 
 static const char *const services[SERVICES] = {"s0", "s1", "s2", "s3", "s4", "s5"};
 
@@ -243,7 +242,7 @@ static uint32_t row_of_a(void *ctx, const struct frame *f)
     return str_eq(f->function, STR("a")) ? 0 : TABLE_NO_ROW;
 }
 
-/* What the function a took, by the table. */
+/* The value of the function a in the table. */
 static int64_t ask_table(void)
 {
     struct store_table t = {.row = row_of_a};
@@ -259,7 +258,7 @@ static int64_t ask_table(void)
     return v;
 }
 
-/* What it took by its callers; its callees have the same. */
+/* Its value according to its callers; its callees have the same. */
 static int64_t ask_callers(void)
 {
     _cleanup_(tree_freep) struct tree *up = NULL, *down = NULL;
@@ -295,7 +294,7 @@ static void *run_asker(void *arg)
     return NULL;
 }
 
-/* The same by one question and by one for each service, for which there is no second thread. */
+/* One query gives the same result as one query per service, which has no second thread. */
 static void expect_whole(void)
 {
     int64_t sum = 0;
@@ -326,7 +325,7 @@ static void test_many_services(void)
         tap_fail("open: %s", e.message);
         return;
     }
-    to_engine(suite.store)->cpus = 2 * READERS; /* every question has its second thread, on small machines, too */
+    to_engine(suite.store)->cpus = 2 * READERS; /* every query has its second thread, also on small machines */
     acknowledged[0] = wrong = 0;
     writing = 1;
     n += thread_start(&threads[n], "writer", run_rounds, NULL, NULL) == 0;

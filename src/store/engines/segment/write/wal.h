@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The write-ahead log, which makes acknowledged data durable. One file at a time receives the records of all tenants
- * and services; when its memtable is sealed, the next file begins, and when that memtable is in segments, the file is
+ * and services; when its memtable is sealed, the next file begins, and when its memtable is in segments, the file is
  * removed.
  *
  *   offset  size  what
