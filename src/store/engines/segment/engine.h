@@ -26,8 +26,8 @@
  * States of data
  *   appended  in the memtable and the log; acknowledged once the log is synced; visible from just before that
  *   flushed   symbols appended and synced, segments written and synced, then one catalogue transaction; then the log
- *             file is removed. After a crash anywhere in between, the log is replayed and unlisted segments are moved
- *             to lost/.
+ *             file is removed. After a crash anywhere in between, the log is replayed and segments that were not listed
+ *             are removed (lost.c).
  */
 #ifndef SEGMENT_ENGINE_H
 #define SEGMENT_ENGINE_H
