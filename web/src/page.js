@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The page of HTML exports (`wick convert x.pb.gz x.html`, “HTML” in the UI): the flame graph of the UI over data that is in
-// the page itself. No server, no network. src/report/html.c writes the data.
+// The page of HTML exports (`wick convert x.pb.gz x.html`, “HTML” in the UI): the UI's flame graph, with its data
+// embedded in the page. It needs no server and no network. src/report/html.c writes the data.
 import {html} from "htm/preact";
 import {render} from "preact";
 import {useMemo, useState} from "preact/hooks";

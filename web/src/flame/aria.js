@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a screen reader gets of the flame graph: the path from the root to the frame in focus, as tree items.
+// The flame graph for screen readers: the path from the root to the focused frame, as tree items.
 import {html} from "htm/preact";
 import {siblings} from "./layout.js";
 import {amount, percent} from "../lib/units.js";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is known about one frame: the tooltip under the pointer and the line below the picture.
+// Details of one frame: the tooltip under the pointer and the line below the picture.
 import {html} from "htm/preact";
 import {useLayoutEffect, useRef} from "preact/hooks";
 import {kindBadge, whyUnnamed} from "../lib/names.js";

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Draws a layout onto a canvas: only boxes that can be seen, none narrower than half a pixel; runs of narrower ones become
-// one hatched mark, so nothing is missing from the picture.
+// Draws a layout onto a canvas: only visible boxes, none narrower than half a pixel; runs of narrower ones are drawn as
+// one hatched mark, so that nothing is missing from the picture.
 import {childFrom} from "./layout.js";
 import {kindBadge, shortName} from "../lib/names.js";
 import {number, percent} from "../lib/units.js";
@@ -10,7 +10,7 @@ const MIN_PX = 0.5, TEXT_PX = 26, PAD = 4;
 const FONT = '12px "Inter", system-ui, -apple-system, "Segoe UI", "Roboto", "Helvetica Neue", "DejaVu Sans", sans-serif';
 const SMALL = '10px system-ui, -apple-system, "Segoe UI", "Roboto", "DejaVu Sans", sans-serif';
 
-// Widths of characters, measured once: fitting a text costs no call into the canvas.
+// Widths of characters, measured once, so that fitting a text needs no call into the canvas.
 class Ruler {
     constructor() {
         this.ctx = document.createElement("canvas").getContext("2d");
@@ -31,7 +31,7 @@ class Ruler {
         for (let i = 0; i < s.length; i++) w += this.char(s.charCodeAt(i));
         return w;
     }
-    // s if it fits, else as much of it as fits with dots behind; "" when nothing sensible does.
+    // Returns s if it fits, otherwise as much of it as fits followed by dots; "" if too little would fit.
     fit(s, room) {
         let w = 0, cut = 0;
         for (let i = 0; i < s.length; i++) {
@@ -52,7 +52,7 @@ export class Painter {
         this.names = null;
     }
 
-    // New data: cached names go.
+    // Clears cached names when there is new data.
     forget() {
         this.names = null;
     }
@@ -109,8 +109,8 @@ export class Painter {
         const scale = width / (v.x1 - v.x0);
         const stack = [0], depths = [0];
         const minW = MIN_PX / scale;
-        // Boxes lie on whole pixels, which is quick to fill; the walk goes from right to left along a row, so a box of one
-        // pixel that is covered already is known by the row's last edge.
+        // Boxes are aligned to whole pixels, which are fast to fill. A row is walked from right to left, so the row's
+        // last edge shows whether a box of one pixel is already covered.
         const {ratio} = this, edge = new Int32Array(l.rows + 1).fill(0x7fffffff);
         let last = "";
         while (stack.length) {
@@ -130,7 +130,7 @@ export class Painter {
                 }
                 if (wide >= TEXT_PX) this.labels.push(i, l0, y, wide);
             }
-            // Beyond the edge of the picture nothing below can be seen.
+            // Beyond the edge of the picture nothing below is visible.
             if (v.flip ? y < -ROW : y > height) continue;
             this.descend(v, i, d + 1, scale, minW, stack, depths);
         }
@@ -155,7 +155,7 @@ export class Painter {
             if (run < 0) run = x[c];
             runEnd = x[c] + w[c];
             if (!sorted) continue;
-            // All that follow are narrower, but for the folded one at the end.
+            // All that follow are narrower, except the folded one at the end.
             const tail = kids[end - 1];
             if (tree.frame[tail] === 0 && tail !== c) {
                 runEnd = x[tail];
@@ -228,7 +228,7 @@ export class Painter {
         }
     }
 
-    // Badges stand where the kind of frame changes: from native to kernel, from Python to native.
+    // A badge is drawn where the kind of frame changes: from native to kernel, from Python to native.
     newKind(i) {
         const {tree} = this.v.layout, p = tree.parent[i];
         return p === 0 ? tree.frames.kindOf(tree.frame[i]) !== 1 : tree.frames.kindOf(tree.frame[i]) !== tree.frames.kindOf(tree.frame[p]);

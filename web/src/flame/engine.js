@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The moving part of the flame graph: which range is seen, how it moves, what lies under the pointer, which node has the
-// keyboard's focus. Knows the canvas and its scrolling box; knows nothing of URLs or components, which it tells by
+// The interactive part of the flame graph: the visible range and its movement, the node under the pointer, and the node
+// with keyboard focus. It uses the canvas and its scrolling box, but not URLs or components; it reports to those by
 // callbacks: onHover(node, event), onFocus(node), onRange().
 import {childFrom, nodeAt, siblings} from "./layout.js";
 import {Painter, ROW} from "./draw.js";
@@ -33,7 +33,7 @@ export class Engine {
         this.box.removeEventListener("scroll", this.scrolled);
     }
 
-    // A new layout; the range starts at node.
+    // Shows a new layout; the range starts at node.
     show(layout, node = 0) {
         this.layout = layout;
         this.painter.forget();
@@ -95,7 +95,7 @@ export class Engine {
         }
     }
 
-    // Moves the visible range, gliding unless told otherwise.
+    // Moves the visible range, animated unless jump is set.
     range(b0, b1, {jump = false} = {}) {
         const wide = Math.min(1, Math.max(1e-9, b1 - b0));
         b0 = Math.min(Math.max(0, b0), 1 - wide);
@@ -115,7 +115,7 @@ export class Engine {
         this.scrollTo(node);
     }
 
-    // factor < 1 comes closer; around: share of the picture that stays in its place.
+    // factor < 1 zooms in; around: the position in the picture, as a share, that stays in place.
     zoomBy(factor, around = 0.5, options = {jump: true}) {
         const wide = (this.x1 - this.x0) * factor, at = this.x0 + (this.x1 - this.x0) * around;
         this.range(at - wide * around, at - wide * around + wide, options);
@@ -171,7 +171,7 @@ export class Engine {
         this.onFocus?.(node);
     }
 
-    // Makes a node wide enough to be seen, moving as little as needed.
+    // Makes a node wide enough to be visible, moving as little as possible.
     reveal(node) {
         const {x, w} = this.layout, wide = this.x1 - this.x0;
         if (x[node] + w[node] <= this.x0 || x[node] >= this.x1 || (w[node] / wide) * this.width < 3) {
@@ -198,7 +198,7 @@ export class Engine {
         return this.setFocus(this.cousin(i, way));
     }
 
-    // The next box of the row behind the last sibling.
+    // The next box of the row after the last sibling.
     cousin(i, way) {
         const l = this.layout, d = l.depth[i];
         const {depth, x, w} = l;

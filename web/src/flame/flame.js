@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The flame graph as a component. Gives: a picture, zoom and pan by pointer, wheel and keys, search, a line about the frame
-// in focus, and the path to it as an ARIA tree.
+// The flame graph as a component: the picture, zoom and pan by pointer, wheel and keys, search, a line about the
+// focused frame, and the path to it as an ARIA tree.
 import {html} from "htm/preact";
 import {useEffect, useId, useLayoutEffect, useMemo, useRef, useState} from "preact/hooks";
 import {signal} from "@preact/signals";
@@ -69,8 +69,8 @@ export function Flame(props) {
         setFocus(target);
         shown.current = {l, target};
     }, [l]);
-    // The picture follows the target. It is compared with what was shown last, not with the focus: the focus is on the
-    // clicked frame already when the new target arrives.
+    // The picture follows the target. The target is compared with the last one shown, not with the focus: the focus is
+    // already on the clicked frame when the new target arrives.
     useLayoutEffect(() => {
         if (shown.current.l !== l || shown.current.target === target) return;
         shown.current.target = target;
@@ -116,7 +116,7 @@ export function Flame(props) {
     </div>`;
 }
 
-// Tells a range that is not simply a node's, once it stands still.
+// Reports a range that does not match a node, once it has stopped moving.
 function rangeMoved(engine, {l, target, onRange}) {
     if (!onRange || engine.layout !== l) return;
     clearTimeout(engine.telling);
@@ -126,7 +126,7 @@ function rangeMoved(engine, {l, target, onRange}) {
     }, 350);
 }
 
-// How long a search takes is told to whoever measures.
+// Publishes the duration of a search for measurements.
 function timedSearch(l, text) {
     const start = performance.now();
     const found = searchNodes(l, text);

@@ -53,7 +53,7 @@ function widths(tree, mode) {
 function sortByWidth(tree, {first, kids}, w) {
     const {n, frame} = tree;
     const out = kids.slice();
-    // Folded children sort last whatever their width.
+    // Folded children are sorted last, whatever their width.
     const key = (i) => (frame[i] === FOLDED ? -1 : w[i]);
     for (let i = 0; i < n; i++) {
         const from = first[i], to = first[i + 1];
@@ -84,7 +84,7 @@ export function childFrom(l, i, at) {
     return lo;
 }
 
-// The node at a position and depth; -1 where there is none. minWidth: narrower ones are drawn as a mark, not as boxes.
+// The node at a position and depth; -1 if there is none.
 export function nodeAt(l, at, depth) {
     if (at < 0 || at >= l.w[0]) return -1;
     let i = 0;
@@ -107,7 +107,7 @@ export function siblings(l, i) {
     return {list, at: list.indexOf(i)};
 }
 
-// Nodes whose frame matches, as a byte per node, and the share of the whole that lies under them (nested ones once).
+// Nodes whose frame matches, as one byte per node, and their share of the total (nested ones counted once).
 export function searchNodes(l, text, {regexp = true} = {}) {
     if (!text) return null;
     const {tree} = l, {frames} = tree;
@@ -128,7 +128,7 @@ export function searchNodes(l, text, {regexp = true} = {}) {
     };
     for (let f = 1; f < frames.n; f++)
         hit[f] = check(frames.fn[f]) || (frames.fn[f] === 0 && check(frames.map[f])) || (frames.file[f] !== 0 && check(frames.file[f])) ? 1 : 0;
-    const nodes = new Uint8Array(tree.n); // 1 matches, 2 lies below a match
+    const nodes = new Uint8Array(tree.n); // 1 matches, 2 is below a match
     let share = 0, count = 0;
     for (let i = 1; i < tree.n; i++) {
         const below = nodes[tree.parent[i]] !== 0;

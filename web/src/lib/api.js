@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// The API client. Answers of one URL are shared while they are young, so that views which ask the same ask once.
+// The API client. Recent answers are cached by URL, so that views with the same request share one.
 import {signal} from "@preact/signals";
 import {useEffect, useRef, useState} from "preact/hooks";
 import {parseTree} from "./tree.js";
 import {base, route, search} from "./url.js";
 
-// Whether the server answers: false while requests fail to reach it.
+// Whether the server is reachable: false while requests fail to reach it.
 export const reachable = signal(true);
-// Set when a request was refused for want of a session: the shell shows the login form.
+// Set when a request was refused because there is no session: the shell shows the login form.
 export const needLogin = signal(false);
 
-// What the server says about this browser: {required, scope, tenant}; null until it said so.
+// The server's information about this session: {required, scope, tenant}; null until it is known.
 export const session = signal(null);
 
-// Asked first, so that a page which needs a login does not run into refusals.
+// Requested first, so that a page that requires a login sends no requests that would be refused.
 export async function openSession() {
     try {
         const r = await fetch(base + "api/v1/session", {credentials: "same-origin"});
@@ -21,7 +21,7 @@ export async function openSession() {
         session.value = await r.json();
         needLogin.value = session.value.required && session.value.scope === "none";
     } catch {
-        // The views say that nobody answers.
+        // The views report that the server is unreachable.
     }
 }
 
@@ -36,8 +36,8 @@ export class ApiError extends Error {
     }
 }
 
-// True under `wick pprof -http`: one or two files instead of a store. Then pprof's own URL parameters go along with every
-// question, and the server applies them to the profile first.
+// True under `wick pprof -http`: one or two files instead of a store. Then pprof's own URL parameters are sent with
+// every request, and the server applies them to the profile first.
 export const overFiles = signal(false);
 export const pprofParams = ["f", "i", "h", "s", "sf", "tf", "ti", "ts", "th", "si", "g", "prunefrom", "tagroot", "tagleaf", "noinlines", "showcolumns", "mean",
     "normalize", "dropneg", "divide_by", "trim", "compact_labels"];
@@ -104,10 +104,11 @@ export function forget() {
     cache.clear();
 }
 
-// Data of url (null: none wanted). While another url loads, the last data stays, with loading set: pages keep their shape.
-// every: milliseconds after which to ask again. extra: a promise-making function instead of a single request.
+// Data of url (null: none wanted). While another url loads, the last data are kept, with loading set, so that pages
+// keep their layout. every: milliseconds after which to request again. via: a function that returns a promise, used
+// instead of a single request.
 export function useData(url, {every = 0, via = null} = {}) {
-    // What another part of the page has just got is there from the first picture on.
+    // Data that another part of the page has already fetched are shown from the first rendering on.
     const [state, set] = useState(() => ({data: (!via && cache.get(url)?.data) || null, error: null, loading: !!url, url}));
     const [tick, again] = useState(0);
     const serial = useRef(0);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Colours of frames. Calm by rule: one lightness per theme, little chroma, hue by package; what is not ours (runtime,
-// kernel) is nearly grey, so that one's own code stands out. Differences go from blue (less) to orange (more), which
-// people who do not see red and green tell apart.
+// Colours of frames: one lightness per theme, little chroma, hue by package; runtime and kernel frames are nearly grey,
+// so that the user's own code stands out. Differences go from blue (less) to orange (more), which people with red-green
+// colour blindness can distinguish.
 import {signal} from "@preact/signals";
 import {FOLDED, LABEL} from "./tree.js";
 import {isRuntime, mappingName} from "./names.js";
@@ -17,13 +17,13 @@ export function oklch(l, c, h) {
         hex(-1.2684380046 * x + 2.6097574011 * y - 0.3413193965 * z) + hex(-0.0041960863 * x - 0.7034186147 * y + 1.707614701 * z);
 }
 
-// "light" or "dark", as shown now; `choice` is what the user set ("" follows the system).
+// "light" or "dark", as currently shown; `choice` is the user's setting ("" follows the system).
 const wish = matchMedia("(prefers-color-scheme: dark)");
 let stored = "";
 try {
     stored = localStorage.getItem("wick-theme") ?? "";
 } catch {
-    // no storage: the switch lasts as long as the page
+    // no storage: the setting is lost when the page is closed
 }
 export const choice = signal(stored);
 const system = signal(wish.matches ? "dark" : "light");
@@ -48,7 +48,7 @@ export function hash(s) {
     return (h ^ (h >>> 13)) >>> 0;
 }
 
-// Hues that differ clearly from each other and from the accent (orange is search's and the selection's).
+// Hues that differ clearly from each other and from the accent (orange is used for search and the selection).
 const hues = [75, 100, 130, 160, 195, 225, 255, 285, 315, 15];
 const levels = {
     light: {own: [0.885, 0.052], runtime: [0.93, 0.012], kernel: [0.875, 0.02], text: "#1f1b16", dim: "#efedea"},
@@ -58,7 +58,7 @@ const levels = {
 function tint(theme, key, level) {
     const [l, c] = levels[theme][level];
     const h = hash(key);
-    // A second bit of the hash moves the lightness a little, so that neighbours with one hue still differ.
+    // Another bit of the hash changes the lightness a little, so that neighbours with the same hue still differ.
     return oklch(l + (((h >>> 8) & 3) - 1.5) * 0.012, c, hues[h % hues.length]);
 }
 
@@ -76,7 +76,7 @@ export function painter(tree, by, theme) {
     return (f) => (cache[f] ??= one(f));
 }
 
-// Colour of a change of share: d in [-1, 1], log-like scale so that small changes show.
+// Colour of a change of share: d in [-1, 1], on a log-like scale so that small changes are visible.
 const scale = {};
 export function diffColor(d, theme) {
     const steps = 24;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Things to take away: files of the selection from the server, the picture as PNG.
+// Downloads: files of the selection from the server, and the picture as PNG.
 import {apiUrl} from "./api.js";
 import {Painter, ROW} from "../flame/draw.js";
 
@@ -12,7 +12,7 @@ export function exportItems(params, png) {
     return items;
 }
 
-// The whole picture of an engine, not only what its box shows, up to the size that canvases can have.
+// The whole picture of an engine, not only the visible part, up to the maximum size of a canvas.
 export function savePng(engine, name) {
     const canvas = document.createElement("canvas");
     const p = new Painter(canvas);

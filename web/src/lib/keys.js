@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Keys that work everywhere, and the list of all of them for the help overlay. Keys of the flame graph are in
+// Global keyboard shortcuts, and the list of all shortcuts for the help overlay. Keys of the flame graph are in
 // flame/flame.js.
 export const bindings = [
     ["Everywhere", [["?", "this help"], ["/", "search frames"], ["g e", "go to Explore"], ["g s", "go to Services"], ["g c", "go to Compare"],
@@ -12,8 +12,8 @@ export const bindings = [
 
 const typing = (e) => e.target.closest?.("input, textarea, select, [contenteditable]");
 
-// map: key or "g x" to a function. Returns the function that takes them away again. The second key of a pair is taken
-// before anybody else sees it.
+// map: from a key or "g x" to a function. Returns a function that removes the shortcuts. The second key of a pair is
+// handled before other listeners see it.
 export function listen(map) {
     const leads = new Set(Object.keys(map).filter((k) => k.includes(" ")).map((k) => k.split(" ")[0]));
     let lead = "", timer = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Links from a frame to its line in a forge or an editor, by the templates of the server's configuration. Only schemes that
-// open something: a template cannot run a script.
+// Links from a frame to its line in a forge or an editor, by the templates of the server's configuration. Only safe
+// schemes are allowed: a template cannot run a script.
 const allowed = /^(https?|vscode|vscode-insiders|vscodium|cursor|idea|jetbrains|zed|subl|txmt|emacs|editor):/i;
 
 // templates: [{name, template, prefix}]; what: {file, line, function, service, version}. In a template

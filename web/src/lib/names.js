@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What names of functions tell: a short form for narrow boxes, whether they are the runtime's or ours, and
-// why a frame has no name.
+// Function names: a short form for narrow boxes, whether a frame belongs to the runtime or to user code, and why a
+// frame has no name.
 import {FOLDED, frameName, kinds, LABEL} from "./tree.js";
 
 export function mappingName(frames, f) {
@@ -8,9 +8,10 @@ export function mappingName(frames, f) {
     return m.slice(m.lastIndexOf("/") + 1);
 }
 
-// Without the path before the last package: handlers.(*Repo).Get of github.com/acme/shop/internal/handlers.(*Repo).Get.
+// The name without the path before the last package: handlers.(*Repo).Get for
+// github.com/acme/shop/internal/handlers.(*Repo).Get.
 export function shortName(name) {
-    const binary = name.match(/^\[.*\/([^/\]]+)\]$/); // a frame without a name: its binary
+    const binary = name.match(/^\[.*\/([^/\]]+)\]$/); // a frame without a name: show its binary
     if (binary) return `[${binary[1]}]`;
     const paren = name.search(/[([{<]/);
     const head = paren > 0 ? name.slice(0, paren) : name;
@@ -23,7 +24,7 @@ export function shortName(name) {
     return name;
 }
 
-// Versions that are hashes (build ids, revisions) by their first digits.
+// Shortens versions that are hashes (build ids, revisions) to their first digits.
 export function shortVersion(v) {
     return /^[0-9a-f]{16,}$/i.test(v) ? v.slice(0, 8) : v.length > 24 ? v.slice(0, 23) + "…" : v;
 }
@@ -32,7 +33,7 @@ const runtimeGo = /^(runtime|internal|syscall|sync|reflect|type|go|vendor)([./:]
 const stdGo = /^[a-z0-9]+(\/[a-z0-9]+)*$/; // no dot in the first element of the path: the standard library
 const runtimeNative = /^(__|_start|_dl_|clone3?$|start_thread|__GI_|malloc|free|calloc|realloc|_int_|pthread_|__pthread_|mem(cpy|set|move)|str(len|cmp|cpy)|operator (new|delete)|std::|__gnu_cxx::|core::|alloc::|_Py|Py[A-Z_]|\[)/;
 
-// Is this frame the language's own, the kernel's or an unnamed one's? What is left is the users' code.
+// True if the frame belongs to the language's runtime or the kernel, or has no name. All others are user code.
 export function isRuntime(frames, f) {
     const kind = frames.kindOf(f);
     if (f === FOLDED || kind === LABEL) return false;
@@ -67,7 +68,7 @@ export function kindBadge(frames, f) {
     return kinds[frames.kindOf(f)] ?? "";
 }
 
-// Why a frame has no name, and what would give it one. Null for frames that have one.
+// Why a frame has no name, and how to get one. Null for frames that have one.
 export function whyUnnamed(frames, f) {
     if (f === FOLDED || frames.function(f)) return null;
     const map = frames.mapping(f);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranges of time in the URL: `now`, `now-1h`, Unix seconds, RFC 3339; relative ones stay relative, so that a link to "the
-// last hour" means that.
+// Time ranges in the URL: `now`, `now-1h`, Unix seconds, RFC 3339. Relative ones stay relative, so that a link to "the
+// last hour" always means the last hour.
 const unit = {s: 1e3, m: 60e3, h: 3600e3, d: 86400e3, w: 604800e3};
 
 export const presets = [
@@ -8,7 +8,7 @@ export const presets = [
     ["now-7d", "7 days"], ["now-30d", "30 days"],
 ];
 
-// Milliseconds, or NaN.
+// Returns milliseconds, or NaN.
 export function parseTime(text, now = Date.now()) {
     const s = (text ?? "").trim();
     if (s === "" || s === "now") return now;
@@ -21,7 +21,8 @@ export function parseTime(text, now = Date.now()) {
     return Date.parse(s);
 }
 
-// ns is 0 where the length of the range says nothing (files: it is only what holds them), so that no rate is made of it.
+// ns is 0 if the length of the range is meaningless (for files it only contains them), so that no rate is computed from
+// it.
 export function rangeOf(params, prefix = "") {
     const to = params[prefix + "to"] || "now", from = params[prefix + "from"] || (params[prefix + "to"] ? "" : "now-1h");
     const toMs = parseTime(to);
@@ -34,7 +35,7 @@ export function seconds(ms) {
     return String(Math.round(ms / 1000));
 }
 
-// The range as words for a button.
+// The range as text for a button.
 export function describe(r, clock) {
     const p = r.live && presets.find(([v]) => v === r.from);
     if (p) return `last ${p[1].replace(/^1 /, "")}`;
@@ -42,7 +43,7 @@ export function describe(r, clock) {
     return `${clock(r.fromMs)} – ${clock(r.toMs, {date: new Date(r.fromMs).toDateString() === new Date(r.toMs).toDateString() ? "never" : "auto"})}`;
 }
 
-// The same length, just before.
+// The range of the same length just before r.
 export function before(r) {
     const length = r.toMs - r.fromMs;
     return {from: seconds(r.fromMs - length), to: seconds(r.fromMs)};

@@ -2,7 +2,7 @@
 // Trees in the binary form of the API (its bytes: src/query/tree_form.h), as typed arrays. A child's index is larger than
 // its parent's; node 0 is the root; frame 0 is "(folded)": what was cut below its parent, summed exactly.
 export const FOLDED = 0, NONE = 0xffffffff;
-// Kind of frames that are no code but the value of a label.
+// Kind of frames that are not code but the value of a label.
 export const LABEL = 0x7f;
 
 export const kinds = ["", "native", "kernel", "go", "rust", "python", "jvm", "js", "php", "ruby", "perl", ".net", "beam",
@@ -10,7 +10,7 @@ export const kinds = ["", "native", "kernel", "go", "rust", "python", "jvm", "js
 
 const decoder = new TextDecoder();
 
-// Text section: strings by byte offset, decoded once each.
+// Text section: strings by byte offset, each decoded once.
 class Texts {
     constructor(bytes) {
         this.bytes = bytes;
@@ -28,7 +28,7 @@ class Texts {
     }
 }
 
-// Frames beside each other: functions[i], files[i], mappings[i] are strings, made at need.
+// Frames in parallel arrays: functions[i], files[i], mappings[i] are strings, decoded when needed.
 export class Frames {
     constructor(n, texts, fn, file, map, pkg, line, kind) {
         Object.assign(this, {n, texts, fn, file, map, pkg, line, kind});
@@ -42,11 +42,11 @@ export class Frames {
     mapping(i) {
         return this.texts.at(this.map[i]);
     }
-    // As the server decided (model/frame_package.c).
+    // The package as decided by the server (model/frame_package.c).
     packageOf(i) {
         return this.texts.at(this.pkg[i]);
     }
-    // What a path calls it; store/frames.c has the same rule.
+    // The frame's name in a path; store/frames.c has the same rule.
     key(i) {
         return this.texts.at(this.fn[i] || this.map[i]) || "[unknown]";
     }
@@ -68,7 +68,7 @@ export class Tree {
     isFolded(node) {
         return node !== 0 && this.frame[node] === FOLDED;
     }
-    // Names from below the root down to node. Where siblings have the same name, a tab and the file follow it.
+    // Names from below the root down to node. If siblings have the same name, a tab and the file are appended to it.
     path(node) {
         const names = [];
         for (let i = node; i; i = this.parent[i]) {
@@ -94,7 +94,7 @@ export class Tree {
         for (let i = 1; i < n; i++) kids[at[parent[i]]++] = i;
         return (this.lists = {first, kids});
     }
-    // The node at a path of names, or the deepest one that is there.
+    // The node at a path of names, or the deepest one on it that exists.
     find(names) {
         const {first, kids} = this.children();
         let at = 0;
@@ -115,7 +115,7 @@ export class Tree {
     }
 }
 
-// What a frame is called: an unnamed one by its binary.
+// The displayed name of a frame: if it has none, that of its binary.
 export function frameName(frames, f) {
     if (f === FOLDED) return "(folded)";
     const name = frames.function(f);
@@ -149,7 +149,7 @@ export function parseTree(buffer) {
         frames: new Frames(m, texts, fn, file, map, pkg, line, kind), bytes: buffer.byteLength});
 }
 
-// An empty Texts-like holder for frames that are made here.
+// An empty object with the interface of Texts, for frames that are made here.
 class Made {
     constructor() {
         this.list = [""];
@@ -163,7 +163,7 @@ class Made {
     }
 }
 
-// Builds trees node by node; frames keyed by what shows them apart.
+// Builds trees node by node; frames are keyed by what distinguishes them in the display.
 export class Builder {
     constructor(columns, type, unit) {
         Object.assign(this, {columns, type, unit});
@@ -197,7 +197,7 @@ export class Builder {
         }
         return i;
     }
-    // Frames of another tree, found once each.
+    // Imports the frames of another tree, each looked up once.
     importFrames(frames) {
         const map = new Int32Array(frames.n).fill(-1);
         map[FOLDED] = FOLDED;
@@ -241,8 +241,7 @@ export class Builder {
     }
 }
 
-// A copy of t in which each node goes to the node that `where(i, parentInCopy, builder)` names: the parent's for a frame
-// that disappears, else the child for its frame. Own values move along.
+// A copy of t with the nodes that `keep(i)` accepts; the values of a removed node are added to its parent.
 function rebuild(t, keep) {
     const b = new Builder(t.columns, t.type, t.unit);
     const frameOf = b.importFrames(t.frames);
@@ -258,7 +257,8 @@ function rebuild(t, keep) {
     return b.done();
 }
 
-// Direct recursion becomes one box: a frame that calls itself, as often as it likes. Mutual recursion (a, b, a, b) too.
+// Collapses recursion into one box: a frame that calls itself any number of times, and also mutual recursion (a, b, a,
+// b).
 export function collapseRecursion(t) {
     const b = new Builder(t.columns, t.type, t.unit);
     const frameOf = b.importFrames(t.frames);
@@ -279,7 +279,7 @@ export function collapseRecursion(t) {
     return b.done();
 }
 
-// Only frames that `mine(frame)` accepts; the others' own time is charged to their caller of ours.
+// Keeps only frames that `mine(frame)` accepts; the own time of the others is added to their nearest remaining caller.
 export function onlyFrames(t, mine) {
     const ok = new Int8Array(t.frames.n).fill(-1);
     return rebuild(t, (i) => {
@@ -289,7 +289,7 @@ export function onlyFrames(t, mine) {
     });
 }
 
-// Several trees below one root, each under a frame of its own name.
+// Joins several trees below one root, each under a frame with its name.
 export function joinTrees(list, type, unit) {
     const b = new Builder(1, type, unit);
     for (const {name, tree} of list) {
@@ -308,7 +308,7 @@ export function joinTrees(list, type, unit) {
     return b.done();
 }
 
-// The nodes of t below top, as a byte each; top itself is not.
+// The nodes of t below top, as one byte each; top itself is not included.
 function below(t, top) {
     const yes = new Uint8Array(t.n);
     yes[top] = 1;
@@ -317,8 +317,9 @@ function below(t, top) {
     return yes;
 }
 
-// `whole` with more of what lies below the path `names`, from `deep`: an answer zoomed to that path. Where whole has the
-// whole path, deep's part replaces its; where it was folded away on the path, that part comes out of the folded sum.
+// Returns `whole` with more detail below the path `names`, taken from `deep`: an answer zoomed to that path. If whole
+// contains the whole path, deep replaces that part; if the path ends in a folded node, that part is subtracted from the
+// folded sum.
 export function graft(whole, names, deep) {
     const here = whole.find(names), at = deep.find(here.whole ? names : whole.path(here.node)).node;
     const b = new Builder(whole.columns, whole.type, whole.unit);
@@ -353,8 +354,8 @@ export function columnOf(t, c) {
     return new Tree({...t, columns: 1, self: [t.self[c]], total: [t.total[c]]});
 }
 
-// A tree as the JSON form gives it (answers of `callers`). Where the root has one child only (the function asked for), that
-// one becomes the root.
+// A tree from its JSON form (answers of `callers`). If the root has only one child (the requested function), that one
+// becomes the root.
 export function treeOfJson(json) {
     let j = json;
     const single = j.nodes.length > 1 && j.nodes.every((n, i) => i < 2 || n[0] > 0) && j.nodes[1][0] === 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numbers as people read them: cores and CPU-hours, bytes and bytes a second, shares, times, durations.
+// Formats numbers for display: cores and CPU-hours, bytes and bytes per second, shares, times, durations.
 const fixed = (v, digits) => v.toLocaleString("en", {minimumFractionDigits: digits, maximumFractionDigits: digits});
 
 // Three significant digits.
@@ -57,7 +57,7 @@ export function amount(v, unit, type = "") {
     return number(v);
 }
 
-// The same as a rate over `ns` of wall-clock time: cores, MB/s. Gauges are no rates.
+// The same as a rate over `ns` of wall-clock time: cores, MB/s. Gauges are not rates.
 export function rate(v, unit, type, ns) {
     if (gauge(type)) return unit === "bytes" ? bytes(v) : number(v);
     if (!(ns > 0)) return "";
@@ -71,7 +71,7 @@ export function rate(v, unit, type, ns) {
     return number(perSecond) + "/s";
 }
 
-// What a point of a series is: value per step for deltas, the value itself for gauges.
+// The value of a point of a series: per step for deltas, the value itself for gauges.
 export function perStep(v, unit, type, stepNs) {
     if (gauge(type)) return v;
     return unit === "nanoseconds" ? v / stepNs : v / (stepNs / 1e9);
@@ -103,7 +103,7 @@ export function percent(share, digits) {
     return fixed(p, digits ?? (a >= 99.995 ? 0 : a >= 10 ? 1 : a >= 0.1 || a === 0 ? 2 : 3)) + " %";
 }
 
-// Points of percent, with a sign.
+// Percentage points, with a sign.
 export function points(d) {
     const p = d * 100;
     return (p > 0 ? "+" : p < 0 ? "−" : "±") + fixed(Math.abs(p), 2) + " pp";
@@ -115,7 +115,7 @@ export function signed(text, v) {
 
 const two = (n) => String(n).padStart(2, "0");
 
-// Local time; the date only where it is not today's.
+// Local time; the date only if it is not today.
 export function clock(ms, {seconds = true, date = "auto"} = {}) {
     const d = new Date(ms), now = new Date();
     const time = `${two(d.getHours())}:${two(d.getMinutes())}${seconds ? ":" + two(d.getSeconds()) : ""}`;

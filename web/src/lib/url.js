@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The page's state is its URL: a path of one segment and query parameters. Views read `route`, change it with go(), and
-// link with href(); nothing that a sent link should show lives anywhere else.
+// link with href(); all state that a shared link should show is in the URL.
 import {signal} from "@preact/signals";
 
 // Where the application is mounted: the folder of index.html, which ends with "/".
@@ -15,7 +15,7 @@ function read() {
 
 export const route = signal(read());
 
-// Query string of params: empty values are left out, characters that URLs may carry stay readable.
+// Query string of params: empty values are left out, and characters that are allowed in URLs stay readable.
 export function search(params) {
     const parts = [];
     for (const [k, v] of Object.entries(params)) {
@@ -37,13 +37,13 @@ export function go(path, params, {replace = false} = {}) {
     route.value = read();
 }
 
-// Changes some parameters of the present view. Empty values go away.
+// Changes some parameters of the current view. Empty values are removed.
 export function patch(changes, options) {
     const {path, params} = route.peek();
     go(path, {...params, ...changes}, options);
 }
 
-// Ordinary clicks on links of ours stay in the page.
+// Handles ordinary clicks on our own links without loading a new page.
 export function catchLinks(root) {
     root.addEventListener("click", (e) => {
         const a = e.target.closest?.("a[href]");

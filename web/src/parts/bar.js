@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The bar that says what is looked at: service, type, matchers, range of time.
+// The bar with the current selection: service, type, matchers, time range.
 import {html} from "htm/preact";
 import {useEffect, useRef, useState} from "preact/hooks";
 import {apiUrl, useData} from "../lib/api.js";
@@ -10,7 +10,7 @@ import {base, patch} from "../lib/url.js";
 import {Combo} from "./combo.js";
 import {Drop} from "./menu.js";
 
-// Until the server told them: so that nothing moves when it does.
+// Used until the server has sent them, so that nothing moves when it does.
 const titles = {cpu: "CPU time", wall: "wall-clock time", offcpu: "off-CPU time", alloc: "allocated memory", heap: "memory in use", lock: "time waiting for locks"};
 
 export function useTypes() {
@@ -45,7 +45,7 @@ export function Selector({query, range, onQuery, name = ""}) {
     </div>`;
 }
 
-// Instead of the selector over files: their names, and which of their types is shown.
+// Replaces the selector for files: their names, and which of their types is shown.
 export function FileBar({query}) {
     const status = useData(base + "api/v1/status").data;
     const services = useData(apiUrl("services"));
@@ -73,7 +73,7 @@ function AddMatcher({labels, at, onAdd, name}) {
         <button aria-label="cancel" onClick=${() => set(null)}>×</button></span>`;
 }
 
-// A range of time: presets, and exact times.
+// A time range: presets, and exact times.
 export function TimePicker({range, onPick, label = "time range"}) {
     const [exact, setExact] = useState(false);
     const items = () => [...presets.map(([from, text]) => ({label: `last ${text}`, checked: range.live && range.from === from,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Values over time, with a brush: dragging picks a range. A thin coat over uPlot.
+// Values over time, with a brush: dragging selects a range. A thin wrapper around uPlot.
 import {html} from "htm/preact";
 import {useEffect, useRef} from "preact/hooks";
 import uPlot from "uplot";
@@ -9,7 +9,7 @@ import {axis, clock, perStep} from "../lib/units.js";
 
 const ink = {light: {grid: "#ebe8e4", text: "#6b645d"}, dark: {grid: "#2a2826", text: "#a39c94"}};
 
-// Points of an answer of `series` as uPlot wants them: [times, values…].
+// Points of an answer of `series` in the form for uPlot: [times, values…].
 export function columns(data) {
     const step = Number(data.step), from = Number(data.from) / 1e9;
     const n = data.series[0]?.values.length ?? 0;
@@ -45,7 +45,7 @@ function options({data, names, theme, width, height, onBrush, onPick, marks, col
     };
 }
 
-// A vertical line with a word: a deploy.
+// A vertical line with a label, for a deploy.
 function drawMark(u, {at, label}, color) {
     const x = Math.round(u.valToPos(at / 1000, "x", true));
     const {ctx, bbox} = u;

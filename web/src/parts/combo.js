@@ -3,7 +3,7 @@
 import {html} from "htm/preact";
 import {useEffect, useId, useRef, useState} from "preact/hooks";
 
-// value, options (strings), onPick(text), free: texts that are no option are fine too.
+// value, options (strings), onPick(text), free: a text that is not an option is accepted too.
 export function Combo({value, options, onPick, label, placeholder, free = false, size = 18, autofocus = false, onCancel}) {
     const [text, setText] = useState(null); // null: not editing
     const [at, setAt] = useState(-1);

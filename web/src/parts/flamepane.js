@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A flame graph bound to the URL: drawing options, zoom, the menu of a frame. Deeper detail is fetched when somebody zooms
-// to where the server folded small frames.
+// A flame graph bound to the URL: drawing options, zoom, the menu of a frame. More detail is fetched when the user
+// zooms to a part where the server folded small frames.
 import {html} from "htm/preact";
 import {useMemo} from "preact/hooks";
 import {apiUrl, get, useData} from "../lib/api.js";
@@ -14,13 +14,13 @@ import {Flame} from "../flame/flame.js";
 import {also, exactly} from "./filters.js";
 import {useStatus} from "./shell.js";
 
-// The part of the picture that is seen, where it is not simply a node's: x=0.25_0.5.
+// The visible part of the picture, if it does not match a node: x=0.25_0.5.
 function rangeParam(text) {
     const [a, b] = (text ?? "").split("_").map(Number);
     return a >= 0 && b > a && b <= 1 ? [a, b] : null;
 }
 
-// Paths as the API writes them: names joined by ";", a backslash before one that is part of a name.
+// Paths as the API writes them: names joined by ";"; a ";" or backslash inside a name is preceded by a backslash.
 export const joinPath = (names) => names.map((n) => n.replace(/[\\;]/g, "\\$&")).join(";");
 export function splitPath(zoom) {
     if (!zoom) return [];
@@ -32,7 +32,7 @@ export function splitPath(zoom) {
     return names;
 }
 
-// Is a folded part below node i of t worth asking for: wider than a hundredth of it?
+// True if a folded part below node i of t is worth requesting: wider than a hundredth of it.
 function foldedBelow(t, i) {
     if (!t.folded) return false;
     const {first, kids} = t.children();
@@ -48,7 +48,7 @@ function foldedBelow(t, i) {
     return false;
 }
 
-// The tree of a `flame` question, or a deeper one when the zoom's part of it is folded.
+// The tree of a `flame` query, or a deeper one if the zoomed part of it is folded.
 export function useTree(params, zoom, {every = 0} = {}) {
     const url = params && apiUrl("flame", {...params, format: "binary"});
     const whole = useData(url, {every});
@@ -82,14 +82,14 @@ export function FlamePane({tree, params, ns, rootName, onFound, diff = false, la
         onRange=${side ? undefined : (r) => patch({x: r ? `${r[0].toPrecision(7)}_${r[1].toPrecision(7)}` : ""}, {replace: true})} />`;
 }
 
-// Frames of one function are one, whatever their lines: the line to open is the one that took most.
+// All frames of a function are merged, whatever their lines: the line to open is the heaviest one.
 async function heaviestLine(name, file, {query, ...params}) {
     const {from, to} = rangeOf(params);
     const {rows} = await get(apiUrl("lines", {query: query || "cpu", from, to, function: name}));
     return rows.filter((r) => r.line && (r.file ?? "") === file).reduce((a, b) => (b.total > a.total ? b : a), {line: 1, total: 0}).line;
 }
 
-// Links to where a frame is; find asks for the line first, where the frame has none.
+// Links to the source of a frame; find requests the line first, if the frame has none.
 function outside(t, f, params, status, service) {
     const name = t.frames.function(f), file = t.frames.fileOf(f), known = t.frames.line[f];
     const at = (line) => linksFor(status?.links, {file, line, function: name, service});

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the colours of a difference mean.
+// The legend of the colours of a difference.
 import {html} from "htm/preact";
 import {diffColor, themeOf} from "../lib/color.js";
 

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Menus: one at a time, at a point; arrow keys, Escape, focus goes back where it came from. And a button that drops one.
+// Menus: one at a time, at a point; with arrow keys and Escape; the focus returns to where it was. Also a button that
+// opens a menu.
 import {signal} from "@preact/signals";
 import {html} from "htm/preact";
 import {useEffect, useLayoutEffect, useRef} from "preact/hooks";
 
 const open = signal(null);
 
-// items: {label, run or href, out (opens outside), find (a better href, asked for when somebody follows it), hint, checked, disabled} or "-" for a line.
+// items: {label, run or href, out (opens outside), find (a better href, requested when the link is followed), hint,
+// checked, disabled} or "-" for a line.
 export function openMenu(x, y, items, title, back = document.activeElement) {
     open.value = {x, y, items, title, back};
 }
@@ -75,7 +77,7 @@ function Item({i}) {
         onClick=${() => i.disabled || (close(), i.run())}>${body}</button>`;
 }
 
-// A button that opens a menu below itself.
+// A button that opens a menu below it.
 export function Drop({label, items, title, cls = "", ...rest}) {
     const el = useRef();
     const show = () => {
@@ -86,7 +88,7 @@ export function Drop({label, items, title, cls = "", ...rest}) {
         class="caret" aria-hidden="true"></span></button>`;
 }
 
-// One of several, as buttons side by side. options: [value, label, key?]
+// A choice between several values, as buttons side by side. options: [value, label, key?]
 export function Choice({value, options, onPick, label}) {
     return html`<div class="choice" role="group" aria-label=${label}>${options.map(([v, text, key]) => html`<button
         aria-pressed=${String(v === value)} title=${key ? `${text} (${key})` : undefined} onClick=${() => onPick(v)}>${text}</button>`)}</div>`;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The search field of flame graphs, with how much was found.
+// The search field of flame graphs, with the share of the matches.
 import {html} from "htm/preact";
 import {useEffect, useRef, useState} from "preact/hooks";
 import {percent} from "../lib/units.js";

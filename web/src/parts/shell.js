@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is around every view: navigation, theme switch, help, the banner when the server is gone, the login form when a
-// token is wanted.
+// The frame around every view: navigation, theme switch, help, the banner when the server is unreachable, and the login
+// form when a token is required.
 import {signal} from "@preact/signals";
 import {html} from "htm/preact";
 import {useEffect, useRef} from "preact/hooks";
@@ -22,8 +22,8 @@ export function useStatus(every = 0) {
     return status;
 }
 
-// The parameters of the page; over files, with the files' own query and range of time where the URL gives none. Null while
-// nobody knows yet which it is.
+// The parameters of the page; for files, with the files' own query and time range if the URL has none. Null until it is
+// known which of the two applies.
 export function useParams() {
     const {params} = route.value;
     const status = useStatus();
@@ -34,7 +34,7 @@ export function useParams() {
     return {query, base_query: baseQuery, from, to, base_from: from, base_to: to, timeless: true, ...params};
 }
 
-// Links to pprof's own pages, with what filters there are.
+// Links to pprof's own pages, with the current filters.
 function pprofPages({params}) {
     const keep = Object.fromEntries(pprofParams.filter((k) => params[k]).map((k) => [k, params[k]]));
     const same = {...keep, f: params.focus || params.f, i: params.ignore || params.i, h: params.hide || params.h};
@@ -42,7 +42,7 @@ function pprofPages({params}) {
     return [["top", "Top", same], ["graph", "Graph", same], ["peek", "Peek", one], ["source", "Source", one], ["disasm", "Disassemble", one]];
 }
 
-// The selection travels along between Explore and Compare.
+// The selection is kept when switching between Explore and Compare.
 function carried(path, {path: here, params: p}) {
     const {query, from, to} = p;
     if (path === "explore" || path === "compare") return here === "explore" || here === "compare" ? {query, from, to} : {from, to};

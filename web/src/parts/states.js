@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a part of a page shows when it has nothing to show: loading, empty, wrong, refused, gone. Each says what to do.
+// The states of a part of a page without data: loading, empty, invalid, refused, unreachable. Each says what to do.
 import {html} from "htm/preact";
 import {href} from "../lib/url.js";
 
@@ -33,14 +33,14 @@ export function Failed({error, reload}) {
     }
 }
 
-// What the server says about its answer: parts of the store that are damaged and missing from it.
+// The server's notes about an answer: damaged parts of the store that are missing from it.
 export function Notes({notes}) {
     if (!notes?.damaged) return null;
     return html`<p class="banner damage" role="alert" title=${notes.damage}>${notes.damaged === 1 ? "One piece" : `${notes.damaged} pieces`} of stored data
         could not be read and ${notes.damaged === 1 ? "is" : "are"} missing from this answer (${notes.damage}). Run <code>wick store check</code>.</p>`;
 }
 
-// data / error / loading of useData() to a page part; empty: is there anything in data?
+// Turns data / error / loading of useData() into a part of a page; empty(data): true if it has no content.
 export function Loaded({of, what, empty, nothing, children}) {
     if (of.error && !(of.error.kind === "gone" && of.data)) return html`<${Failed} error=${of.error} reload=${of.reload} />`;
     if (!of.data) return html`<${Loading} what=${what} />`;

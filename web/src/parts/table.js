@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tables as tables: sortable by their heads, rows that can be walked with the keyboard, only the visible ones in the page.
+// Tables: sortable by their column headers, rows that can be navigated with the keyboard; only the visible rows are in
+// the page.
 import {html} from "htm/preact";
 import {useLayoutEffect, useMemo, useRef, useState} from "preact/hooks";
 

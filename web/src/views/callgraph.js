@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The call graph: functions as boxes sized by their own weight, calls as arrows by theirs. Laid out by dagre, drawn as SVG.
+// The call graph: functions as boxes sized by their own weight, calls as arrows sized by theirs. Laid out by dagre,
+// drawn as SVG.
 import dagre from "@dagrejs/dagre";
 import {html} from "htm/preact";
 import {useEffect, useMemo, useRef} from "preact/hooks";
@@ -9,7 +10,7 @@ import {amount, percent} from "../lib/units.js";
 import {patch} from "../lib/url.js";
 import {Choice} from "../parts/menu.js";
 
-// Weights per function and per call; a function on a path twice counts once.
+// Weights per function and per call; a function that is twice on a path counts once.
 export function graphOf(tree, limit) {
     const {n, parent, frame, self, total, frames} = tree;
     const byName = new Map(), idOf = new Int32Array(frames.n).fill(-1), names = [], anyFrame = [];
@@ -85,7 +86,7 @@ function place(graph, tree) {
     return g;
 }
 
-// At most three lines, broken where names join.
+// At most three lines, broken at separators of names.
 function split(name) {
     if (name.length <= 26) return [name];
     const parts = name.match(/.{1,24}(?=[.:(/]|$)|.{1,24}/g) ?? [name];
@@ -131,7 +132,7 @@ function usePanZoom(ref, size) {
         const svg = ref.current;
         let v = {x: 0, y: 0, w: Math.max(size.width, 200), h: Math.max(size.height, 200)};
         const set = () => svg.setAttribute("viewBox", `${v.x} ${v.y} ${v.w} ${v.h}`);
-        // Start readable: fit the width, or what of it keeps letters at about their size.
+        // Start at a readable size: fit the width, or as much of it as keeps letters at about their normal size.
         const r = svg.getBoundingClientRect();
         const scale = Math.max(Math.min(r.width / v.w, 1), 0.45);
         const w = r.width / scale, h = r.height / scale;

@@ -23,7 +23,7 @@ import {TopTable} from "./toptable.js";
 const views = [["flame", "Difference", "1"], ["table", "Table", "2"], ["sides", "Side by side", "3"]];
 const NODES = 20000;
 
-// Base range and query where the URL gives none: the time just before.
+// Base range and query if the URL has none: the time range just before.
 function sides(p) {
     const now = rangeOf(p);
     const query = p.query || "cpu";
@@ -57,7 +57,7 @@ export function Compare() {
 function Page({p}) {
     const s = sides(p);
     useStatus();
-    const files = overFiles.value; // known before this is drawn: nothing jumps
+    const files = overFiles.value; // known before this is rendered, so that nothing moves
     const view = p.view === "table" || p.view === "sides" ? p.view : "flame";
     const q = {query: s.query, from: s.now.from, to: s.now.to, base_query: s.baseQuery, base_from: s.base.from, base_to: s.base.to, focus: p.focus, ignore: p.ignore, hide: p.hide};
     useEffect(() => listen({...Object.fromEntries(views.map(([v, , key]) => [key, () => patch({view: v === "flame" ? "" : v})])),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Explore: one selection, looked at from every side.
+// Explore: one selection in all views.
 import {html} from "htm/preact";
 import {useEffect, useMemo, useState} from "preact/hooks";
 import {apiUrl, get, overFiles, useData} from "../lib/api.js";
@@ -30,7 +30,7 @@ export const views = [["flame", "Flame graph", "1"], ["table", "Table", "2"], ["
     ["sandwich", "Callers", "5"], ["source", "Source", "6"], ["profiles", "Profiles", "7"]];
 const GROUPS = 12, NODES = 20000;
 
-// What every question about this selection is asked with.
+// The parameters of every request about this selection.
 export function ask(p, range) {
     return {query: p.query || "cpu", from: range.from, to: range.to, trace_id: p.trace, span_id: p.span, profile: p.profile,
         focus: p.focus, ignore: p.ignore, hide: p.hide};
@@ -48,7 +48,7 @@ function Page({p}) {
     const view = p.view || "flame";
     const q = ask(p, range);
     useStatus();
-    const files = overFiles.value; // known before this is drawn: nothing jumps
+    const files = overFiles.value; // known before this is rendered, so that nothing moves
     useEffect(() => listen({...Object.fromEntries(views.map(([v, , key]) => [key, () => patch({view: v === "flame" ? "" : v})])),
         i: () => patch({dir: route.peek().params.dir === "flame" ? "" : "flame"}),
         r: () => patch({rec: route.peek().params.rec === "1" ? "" : "1", zoom: ""}),
@@ -102,7 +102,7 @@ function Series({p, q, range}) {
             label=${`${axisTitle(data.unit, data.type)} over time, ${names.length} series`} /></div>`;
 }
 
-// When versions of the one service that is looked at first showed up in the range.
+// When versions of the selected service first appeared in the range.
 function useDeploys(q, range) {
     const service = valueOf(q.query, "service.name");
     const data = useData(service ? apiUrl("series", {query: q.query, from: range.from, to: range.to, group_by: "service.version"}) : null).data;
@@ -117,7 +117,7 @@ function useDeploys(q, range) {
 
 const sum = (a) => a.reduce((x, y) => x + y, 0);
 
-// Trees per value of the group-by label, below one root.
+// One tree per value of the group-by label, below one root.
 function useGrouped(p, q, range) {
     const series = useSeries(p, q, range);
     const values = useMemo(() => {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The front page: Services once somebody sends, Start before; a file's flame graph under `wick pprof -http`.
+// The front page: Services once data has been received, Start before that; a file's flame graph under `wick pprof
+// -http`.
 import {html} from "htm/preact";
 import {apiUrl, useData} from "../lib/api.js";
 import {useStatus} from "../parts/shell.js";

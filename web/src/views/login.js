@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A token for a session cookie.
+// Login: exchanges a token for a session cookie.
 import {html} from "htm/preact";
 import {useRef, useState} from "preact/hooks";
 import {needLogin, openSession, post} from "../lib/api.js";

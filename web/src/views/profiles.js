@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Single profiles behind a spike: as they were sent, largest or newest first.
+// Single profiles of a spike, as they were sent, largest or newest first.
 import {html} from "htm/preact";
 import {apiUrl, useData} from "../lib/api.js";
 import {amount, clock, duration, number, rate} from "../lib/units.js";

@@ -12,7 +12,7 @@ import {Combo} from "../parts/combo.js";
 import {useStatus} from "../parts/shell.js";
 import {Box, Failed, Loading} from "../parts/states.js";
 
-// The functions to choose from; their answer also knows the whole selection's total.
+// The functions to choose from; the answer also has the total of the whole selection.
 export const useFunctions = (q) => useData(apiUrl("top", {...q, sort: "total", limit: 500}));
 
 export function FunctionPicker({p, top}) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Senders: who sends, how much, what was lost, what the governor did; and which binaries have names, with how to get the
-// others'.
+// Senders: what each sender sends and has lost, and the state of its governor; and which binaries have names, with how
+// to get the missing ones.
 import {html} from "htm/preact";
 import {apiUrl, useData} from "../lib/api.js";
 import {shortVersion} from "../lib/names.js";
@@ -23,7 +23,7 @@ function Lost({s}) {
     return lost > 0 ? html`<span class="more" title="samples that the sender could not keep">${number(lost)}</span>` : s.lost === undefined || s.lost === null ? orDash(undefined) : "0";
 }
 
-// A row per service, host, version and library: an agent sends for many processes, each a sender of its own.
+// One row per service, host, version and library: an agent sends for many processes, each of which is a sender.
 function grouped(list) {
     const by = new Map();
     for (const s of list) {
@@ -69,7 +69,7 @@ const senderColumns = [
 const named = (b) => (b.self > 0 ? b.selfNamed / b.self : b.frames > 0 ? b.named / b.frames : 1);
 const statusWords = {named: "named", partial: "partly named", missing: "no names", unnamed: "no names", kernel: "kernel", waiting: "being looked up"};
 
-// A command, and what there is to say about it: "wick symbols upload BINARY (or …)".
+// A command, and an explanation: "wick symbols upload BINARY (or …)".
 function Fix({text}) {
     const [, command, rest] = text.match(/^((?:sudo |wick |apt|dnf|export )[^(]*?)\s*(\(.*)?$/s) ?? [];
     return command ? html`<code>${command}</code> <span class="muted">${rest}</span>` : text;

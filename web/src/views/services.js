@@ -65,7 +65,7 @@ export function Services() {
     const off = useData(apiUrl("series", {query: "offcpu", ...at, group_by: "service.name"}));
     const sets = {cpu, alloc, heap, lock, offcpu: off};
     const maps = useMemo(() => Object.fromEntries(Object.entries(sets).map(([k, d]) => [k, byService(d.data)])), [cpu.data, alloc.data, heap.data, lock.data, off.data]);
-    // All at once: rows that come in later would push others away.
+    // All at once: rows that arrive later would move others.
     const ready = list.data && Object.values(sets).every((d) => d.data || d.error);
     const whole = sum([...maps.cpu.values()].map((e) => e.total));
     return html`<div class="bar"><h1>Services</h1><span class="grow"></span>
@@ -100,10 +100,10 @@ function Biggest({at}) {
             <td class="num">${amount(r.self, d.unit, d.type)}</td><td class="num"><${Bar} share=${r.self / d.total}>${percent(r.self / d.total)}<//></td></tr>`)}</tbody></table>`}<//></section>`;
 }
 
-// The later half of the range against the earlier one.
+// Compares the later half of the range with the earlier one.
 function Changed({range}) {
     const mid = seconds((range.fromMs + range.toMs) / 2);
-    // Whole minutes, so that the question stays the same while the page is looked at.
+    // Whole minutes, so that the request stays the same while the page is open.
     const m = String(Math.floor(mid / 60) * 60);
     const q = {query: "cpu", base_query: "cpu", base_from: range.live ? range.from : seconds(range.fromMs), base_to: m, from: m, to: range.live ? "" : seconds(range.toMs)};
     const top = useData(apiUrl("top", {...q, sort: "share", limit: 14}));

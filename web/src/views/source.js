@@ -12,7 +12,7 @@ import {FunctionPicker, useFunctions} from "./sandwich.js";
 
 const AROUND = 12;
 
-// Lines to show: text where there is some, else only those with weight. gap marks a jump.
+// Lines to show: the text if there is any, otherwise only lines with weight. gap marks a jump.
 function listing(rows, text) {
     const weight = new Map();
     for (const r of rows) {

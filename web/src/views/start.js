@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// First start: this host's live flame graph, filling as it grows, and what to do next. Where the agent may not run: what is
-// missing and the command that fixes it. Never a blank chart.
+// First start: this host's live flame graph, updated as it grows, and the next steps. If the agent cannot run: what is
+// missing and the command that fixes it.
 import {html} from "htm/preact";
 import {useEffect, useRef, useState} from "preact/hooks";
 import {apiUrl, useData} from "../lib/api.js";
@@ -37,7 +37,7 @@ function Command({text}) {
     return html`<div class="command"><pre tabindex="0">${text}</pre><${Copy} text=${text} /></div>`;
 }
 
-// "waiting… received": which services came since the page was opened.
+// "waiting… received": the services that have sent since the page was opened.
 function Received({services}) {
     const first = useRef(null);
     if (services && !first.current) first.current = new Set(services.map((s) => s.name));
@@ -59,7 +59,7 @@ function AddService({status, services}) {
         <${Received} services=${services} /></section>`;
 }
 
-// The agent's words: what is to be typed, or is a name, as such.
+// The agent's message, with options and names marked as code.
 const words = (text) => text.split(/(--[\w-]+|CAP_\w+|'[^']+')/).map((w, i) => (i % 2 ? html`<code>${w.replace(/^'|'$/g, "")}</code>` : w));
 const sentence = (text) => text[0].toUpperCase() + text.slice(1) + (/[.!?)]$/.test(text) ? "" : ".");
 
