@@ -47,7 +47,7 @@ enum wick_error {
     WICK_ESYSTEM = -5,      /* the kernel refused; the error message says what and why */
     WICK_EUNREACHABLE = -6, /* the collector does not answer */
     WICK_EREFUSED = -7,     /* the collector rejected the request */
-    WICK_EUNSUPPORTED = -8, /* not possible with this build, kernel or program; the message says what is */
+    WICK_EUNSUPPORTED = -8, /* not possible with this build, kernel or program; see the error message */
     WICK_EADDRINUSE = -9,   /* the port is taken */
 };
 

@@ -277,7 +277,7 @@ static void set_defaults(struct agent_command_options *o)
 {
     bool served = o->feed_fd > 0;
 
-    if (!o->interval) /* every request repeats the names, so fewer requests save bytes; a local server gets more */
+    if (!o->interval) /* every request repeats the names, so fewer requests save bytes; not needed for a local server */
         o->interval = (served ? 5 : 10) * NS_PER_S;
     if (!o->begin_rate && !o->watch.rate && !served && is_new_install())
         o->begin_rate = 99;

@@ -173,8 +173,8 @@ static int run_flow(struct plan *p, const struct collector_options *o, struct er
     sigprocmask(SIG_BLOCK, &set, NULL);
     signal(SIGPIPE, SIG_IGN);
     fd_raise_limit();
-    mallopt(M_MMAP_THRESHOLD, 32 << 20); /* memory of requests stays in the heap between them, */
-    mallopt(M_TRIM_THRESHOLD, 8 << 20);  /* within reason */
+    mallopt(M_MMAP_THRESHOLD, 32 << 20); /* keep the memory of requests in the heap between them, */
+    mallopt(M_TRIM_THRESHOLD, 8 << 20);  /* up to this much */
     r = flow_new(p, &inject, &g, e);
     if (r == 0)
         r = flow_start(g, e);

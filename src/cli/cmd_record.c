@@ -142,7 +142,7 @@ static int sample(struct record *c, struct err *e)
     return r;
 }
 
-/* --- what becomes of it --- */
+/* --- the result --- */
 static void tell_names(struct record *c)
 {
     struct agent_counts n;

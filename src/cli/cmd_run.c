@@ -62,7 +62,7 @@ static int check_types(const char *types, struct err *e)
     return 0;
 }
 
-/* --- what is going to run --- */
+/* --- the program to run --- */
 static int find_program(const char *name, char *ret, size_t size, struct err *e)
 {
     struct str path = str_from(getenv("PATH") ? getenv("PATH") : "/usr/local/bin:/usr/bin:/bin");

@@ -65,8 +65,8 @@ static void prepare_process(sigset_t *ret)
     thread_let_through(SIGPROF); /* /debug/pprof/ samples these threads with it; otherwise it is never sent */
     signal(SIGPROF, SIG_IGN);
     fd_raise_limit();
-    mallopt(M_MMAP_THRESHOLD, 32 << 20); /* memory of requests stays in the heap between them, */
-    mallopt(M_TRIM_THRESHOLD, 8 << 20);  /* within reason */
+    mallopt(M_MMAP_THRESHOLD, 32 << 20); /* keep the memory of requests in the heap between them, */
+    mallopt(M_TRIM_THRESHOLD, 8 << 20);  /* up to this much */
 }
 
 static int serve(struct serve_args *a, struct err *e)

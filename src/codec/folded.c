@@ -13,7 +13,7 @@
 
 enum { FRAMES_MAX = 65536 };
 
-/* --- in --- */
+/* --- reading --- */
 
 /* Cuts the number off the end of a line. Returns 0, 1 for a line without data, or -EINVAL. */
 static int split_line(struct str line, struct str *ret_stack, int64_t *ret_value)
@@ -147,7 +147,7 @@ int folded_decode(struct str text, const struct folded_options *opts, struct bat
     return rc < 0 ? rc : builder_finish(b, ret, e);
 }
 
-/* --- out --- */
+/* --- writing --- */
 
 struct folded_line {
     size_t at; /* offset of its text in the pool */

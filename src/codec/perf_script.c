@@ -336,7 +336,7 @@ static int end_sample(struct reader *r, struct err *e)
     return rc < 0 ? rc : add_row(r, &row);
 }
 
-/* --- all --- */
+/* --- the whole text --- */
 
 static int add_frame(struct reader *r, const struct frame_line *f)
 {

@@ -302,7 +302,7 @@ void pprof_files_store_done(struct pprof_files *f, struct store *store)
     pthread_mutex_unlock(&f->lock);
 }
 
-/* --- life --- */
+/* --- creation and destruction --- */
 
 /* The canonical name of the type that pprof would show first. */
 static int first_query(struct pprof_files *f, struct err *e)

@@ -211,7 +211,7 @@ static int read_answer(struct naming *x, struct str text, struct err *e)
     return 0;
 }
 
-/* --- the question --- */
+/* --- the request --- */
 
 static int put_question(const struct naming *x, uint32_t mapping, struct buf *out, struct err *e)
 {

@@ -168,7 +168,7 @@ static void govern(struct wick_provider *p)
         thr_arm_all();
 }
 
-/* --- what comes round --- */
+/* --- periodic work --- */
 static void check_signal(void)
 {
     if (!atomic_load(&core.sampling) || !(core.types & (WICK_CPU | WICK_WALL)) || handler_is_ours())

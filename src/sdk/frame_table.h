@@ -17,7 +17,7 @@ enum { FRAMES_MAX = 1 << 18, FRAME_TRUNCATED = 0, FRAME_PARKED = 1, FRAME_CUT = 
 struct frame {
     uint32_t file;            /* modules_file(); 0 = outside all objects; or FRAME_EXTERNAL */
     bool asked;               /* a name has been looked up */
-    bool lines_asked;         /* lines were */
+    bool lines_asked;         /* lines have been looked up */
     uint64_t address;         /* ELF address of the instruction (of the call, not after it) */
     struct str name;          /* empty if there is none */
     uint64_t start;           /* ELF address of the function, 0 if not known */

@@ -37,7 +37,7 @@ EXPORT void *valloc(size_t n);
 EXPORT void *pvalloc(size_t n);
 EXPORT void cfree(void *p);
 
-/* --- another allocator than glibc's --- */
+/* --- allocators other than glibc's --- */
 static struct {
     void *(*malloc)(size_t);
     void (*free)(void *);

@@ -5,8 +5,8 @@
  * destructor sends the remaining samples. signal_hooks.c handles the other ways in which a program can end.
  *
  *   WICK_TYPES cpu,wall,alloc,heap,lock   WICK_RATE Hz             WICK_EXPORT endpoint or none   WICK_FILE out.pb.gz
- *   WICK_PPROF host:port                  WICK_ALLOC_INTERVAL B    WICK_DEPTH frames              WICK_ROOT command's pid
- *   WICK_SECCOMP filters of `wick run`    WICK_PARTS see part_send.h
+ *   WICK_PPROF host:port                  WICK_ALLOC_INTERVAL B    WICK_DEPTH frames
+ *   WICK_SECCOMP filters of `wick run`    WICK_ROOT command's pid  WICK_PARTS see part_send.h
  */
 #include <dlfcn.h>
 #include <pthread.h>

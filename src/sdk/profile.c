@@ -265,7 +265,7 @@ static void put_part(struct maker *m, const struct profile_part *part)
         put_agg(m, part->agg, skip, n);
 }
 
-/* --- the whole --- */
+/* --- the whole profile --- */
 /* While this waits for lines, samples are drained into the same sums and their frames may move, so the query uses a
  * copy. */
 static void find_lines(const struct profile_part *part, const uint32_t *frames, uint32_t n)

@@ -28,7 +28,7 @@ struct question {
     uint64_t binary; /* hash of path and build id */
     uint32_t n_addresses;
     int64_t deadline;
-    char path[256]; /* for words */
+    char path[256]; /* for error messages */
 };
 
 struct symbol_process {
