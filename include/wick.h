@@ -142,7 +142,7 @@ int wick_stop(struct wick_provider *p);
 /* A cheap way to exclude a section of the program from profiles. Pauses do not nest. */
 int wick_pause(struct wick_provider *p);
 int wick_resume(struct wick_provider *p);
-/* Exports now and waits until that is done, at most timeout_ms (0: the timeout_ms of the options). */
+/* Exports now and waits until that is done, at most timeout_ms (0: that of the options plus 1 s). */
 int wick_flush(struct wick_provider *p, unsigned timeout_ms);
 
 struct wick_stats {

@@ -68,7 +68,7 @@ static int find_dir(const struct store_options *o, char ret[PATH_SIZE], struct e
     return 0;
 }
 
-/* Writing to an existing store must not create a new one if there is none. */
+/* A command that changes a store must not create one where there is none. */
 static int check_dir(const char *dir, struct err *e)
 {
     char path[PATH_SIZE + 8];

@@ -259,8 +259,8 @@ int legacy_contention(struct legacy *l)
 
 /* --- threads --- */
 
-/* Reads the stack of one thread; leaves the line after it in *line. If the profile states that the stack is the same as
- * that of the previous thread, the thread is added to that sample. */
+/* Reads the stack of one thread; leaves the line after it in *line. A thread without a stack, or whose stack is said to
+ * be the same as that of the previous thread, is added to the previous sample. */
 static int read_thread(struct legacy *l, struct str *line)
 {
     size_t before = l->n_samples;

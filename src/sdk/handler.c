@@ -355,8 +355,8 @@ int handler_install(int signal)
     return sigaction(signal, &sa, NULL) < 0 ? -errno : 0;
 }
 
-/* The handler is left in place if another one was chained to it. A pending signal must find a handler, so a default
- * action becomes ignore. */
+/* The handler is left in place if another one was installed over it, which may chain to it. A pending signal must find
+ * a handler, so a default action becomes ignore. */
 void handler_remove(void)
 {
     struct sigaction now, back = core.previous;

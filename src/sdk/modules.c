@@ -274,7 +274,7 @@ static int on_number(struct dl_phdr_info *info, size_t size, void *arg)
     return 0;
 }
 
-/* When this returns, handlers that used the old set have left it and it is freed; otherwise it is kept (leaked). */
+/* Frees the old set after all handlers have left it; if that takes too long, the set is leaked. */
 static void retire(uint32_t g)
 {
     struct module_set *old = kept[g % KEPT];
