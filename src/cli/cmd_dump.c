@@ -16,9 +16,9 @@
 #include "base/mem.h"
 #include "cli/args.h"
 #include "cli/command.h"
-#include "symbol/symbol_process.h"
 #include "elf/pclntab.h"
 #include "model/symbolizer.h"
+#include "symbol/symbol_process.h"
 
 struct options {
     bool help, json, nonblocking, no_native, no_lines;
@@ -78,10 +78,14 @@ static void ask_module(const struct still *s, uint32_t module, struct symbolizer
 {
     const struct still_module *m = &s->modules[module];
     struct symbol_request q = {.path = str_from(m->open_path), .build_id = m->build_id, .lines = true};
+    _cleanup_(fd_closep) int fd = -1;
     uint32_t n = collect(s, module, NULL);
 
     if (!n || !m->open_path[0])
         return;
+    fd = fd_open_regular(m->open_path); /* the confined symbolizer may not reach it below /proc */
+    if (fd >= 0)
+        q.fd = &fd;
     a->addresses[module] = mem_zalloc_array(n, sizeof(uint64_t));
     if (!a->addresses[module])
         return;

@@ -41,7 +41,7 @@ static const struct arg symbols_args[] = {
 static void symbols_help(void)
 {
     fputs(
-        "usage: wick symbols upload FILE...\n"
+        "usage: wick symbols upload FILE...          (-: standard input, if it is a file)\n"
         "       wick symbols list\n"
         "       wick symbols delete BUILD-ID\n\n"
         "Gives a server the binaries or debug files of programs whose profiles came without names: stripped ones, or\n"
@@ -52,13 +52,13 @@ static void symbols_help(void)
 
 /* --- upload --- */
 
-static int file_build_id(const char *path, char ret[ELF_ID_MAX], struct err *e)
+static int file_build_id(int fd, const char *path, char ret[ELF_ID_MAX], struct err *e)
 {
     _cleanup_(elf_freep) struct elf_file *f = NULL;
-    int r = elf_open(path, &f, e);
+    int r = elf_open_fd(fd, &f, e);
 
     if (r < 0)
-        return r;
+        return err_prefix(e, r, "%s: ", path);
     if (!elf_gnu_build_id(f, ret) && !elf_go_build_id(f, ret))
         elf_htlhash(f, ret);
     return 0;
@@ -150,7 +150,8 @@ static int say_uploaded(const struct symbols_options *o, const char *path, const
 
 static int upload_file(const struct symbols_options *o, const char *path, struct err *e)
 {
-    _cleanup_(fd_closep) int fd = fd_open(AT_FDCWD, path, O_RDONLY, 0);
+    /* "-": the file that the caller has opened, such as the agent, which may read files that this process may not. */
+    _cleanup_(fd_closep) int fd = strcmp(path, "-") == 0 ? dup(STDIN_FILENO) : fd_open_regular(path);
     _cleanup_(mem_freep) char *piece = mem_alloc(PIECE);
     char id[ELF_ID_MAX];
     bool complete = false;
@@ -161,8 +162,10 @@ static int upload_file(const struct symbols_options *o, const char *path, struct
     if (!piece)
         return -ENOMEM;
     if (fd < 0 || fstat(fd, &st) < 0)
-        return err_set(e, fd < 0 ? fd : -errno, "cannot open '%s': %m", path);
-    r = file_build_id(path, id, e);
+        return err_set(e, fd < -1 ? fd : -errno, "cannot open '%s': %m", path);
+    if (!S_ISREG(st.st_mode))
+        return err_set(e, -EINVAL, "'%s' is not a regular file", path);
+    r = file_build_id(fd, path, id, e);
     if (r < 0)
         return r;
     if (o->build_id)

@@ -59,6 +59,13 @@ static int become(uint64_t keep, struct err *e)
     return r < 0 ? err_set(e, r, "cannot become an unprivileged user: %s", strerror(-r)) : 0;
 }
 
+uid_t agent_rights_uid(void)
+{
+    const struct passwd *pw = getpwnam("wick-agent");
+
+    return pw ? pw->pw_uid : AGENT_UID;
+}
+
 int agent_rights_drop(bool keep_caps, struct err *e)
 {
     uint64_t keep = wanted(), have = 0;

@@ -15,6 +15,7 @@
 
 #include "agent/agent.h"
 #include "base/clock.h"
+#include "base/fd.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
@@ -119,17 +120,25 @@ static void reap(struct agent_upload *u)
 static void start(struct agent_upload *u)
 {
     char wick[] = "wick", symbols[] = "symbols", verb[] = "upload", missing[] = "--if-missing", server[] = "--server";
-    char *argv[] = {wick, symbols, verb, missing, server, u->server, u->path, NULL};
+    char input[] = "-";
+    char *argv[] = {wick, symbols, verb, missing, server, u->server, input, NULL};
+    /* By descriptor: the child has none of the agent's capabilities and might not be able to open the path. */
+    _cleanup_(fd_closep) int fd = fd_open_regular(u->path);
     posix_spawn_file_actions_t fa;
     posix_spawnattr_t attr;
     sigset_t none;
     int r;
 
+    if (fd < 0) { /* gone meanwhile */
+        u->path[0] = 0;
+        return;
+    }
     sigemptyset(&none);
     posix_spawnattr_init(&attr);
     posix_spawnattr_setsigmask(&attr, &none);
     posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK);
     posix_spawn_file_actions_init(&fa);
+    posix_spawn_file_actions_adddup2(&fa, fd, STDIN_FILENO);
     posix_spawn_file_actions_addopen(&fa, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
     r = posix_spawn(&u->pid, "/proc/self/exe", &fa, &attr, argv, environ);
     posix_spawn_file_actions_destroy(&fa);

@@ -17,7 +17,7 @@
 
 #include "base/err.h"
 
-enum { SERVE_DIRS_MAX = 32, SERVE_TRUSTED_MAX = 3 };
+enum { SERVE_DIRS_MAX = 32, SERVE_TRUSTED_MAX = 4 };
 
 enum serve_dir_kind {
     SERVE_DIR_DATA,  /* wick's data directory: itself and the token file in it */

@@ -18,11 +18,17 @@ os.environ.setdefault("XDG_CACHE_HOME", os.path.expanduser("~/.cache"))
 os.environ.setdefault("WICK_NO_AGENT", "1")  # servers under test hold what the test sends; test_agent.py turns it on
 
 
-@pytest.fixture(autouse=True)
-def enterable_tmp_path(request):
+@pytest.fixture(autouse=True, scope="session")
+def enterable_tmp_paths(tmp_path_factory):
     """A server that is started as root becomes another user, which must reach files that a test names for it."""
-    if "tmp_path" in request.fixturenames:
-        request.getfixturevalue("tmp_path").chmod(0o755)
+    make = tmp_path_factory.mktemp
+
+    def mktemp(*args, **kw):
+        path = make(*args, **kw)
+        path.chmod(0o755)
+        return path
+
+    tmp_path_factory.mktemp = mktemp
 
 
 @pytest.fixture(scope="session")

@@ -225,7 +225,7 @@ static void print_stats(struct http_server *s)
 
 int main(int argc, char **argv)
 {
-    struct http_server_options o = {.handle = handle, .max_body = 16 << 20};
+    struct http_server_options o = {.handle = handle, .max_body = 16 << 20, .max_peer_connections = 1 << 20};
     struct tls_options t = {.http2 = true, .http1 = true};
     const char *listen[8];
     struct loop *loops[16];
