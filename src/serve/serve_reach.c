@@ -26,8 +26,10 @@ int serve_reach_sources(struct serve *s, struct serve_config *c)
     struct serve_source *sources = c->source.v;
     int r = 0;
 
-    for (uint32_t i = 0; r == 0 && i < c->source.n; i++)
-        r = reach(s, &sources[i].dir);
+    for (uint32_t i = 0; r == 0 && i < c->source.n; i++) {
+        sources[i].reached = sources[i].dir;
+        r = reach(s, &sources[i].reached);
+    }
     return r;
 }
 

@@ -62,6 +62,7 @@ struct serve_symbols {
 
 struct serve_source {
     const char *prefix, *dir, *link, *repository;
+    const char *reached; /* by which path this process opens dir; NULL: dir itself. Links show dir */
 };
 
 struct serve_agent {

@@ -165,7 +165,7 @@ static int read_configured(const struct ui_settings *i, struct str file, struct 
         if (!s->dir || !str_starts(file, prefix))
             continue;
         *ret_known = true;
-        r = read_below(s->dir, str_slice(file, prefix.n, file.n), out, e);
+        r = read_below(s->reached ? s->reached : s->dir, str_slice(file, prefix.n, file.n), out, e);
     }
     return r;
 }
