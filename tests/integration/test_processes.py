@@ -89,10 +89,11 @@ def test_agent_is_not_root(sampling):
         assert status["Uid"].split()[0] != Path(f"/proc/{sampling.p.pid}/status").read_text().split("Uid:\t")[1].split()[0]
 
 
+@pytest.mark.slow  # on a busy machine the agent that it finds may be one that is about to be replaced
 def test_killed_agent_is_started_again(sampling):
     keeper, agent = keeper_and_agent(sampling)
     os.kill(agent, signal.SIGKILL)
-    wait_for(lambda: "killed by signal 9; it is started again in 1 s" in (sampling.dir / "log").read_text())
+    wait_for(lambda: re.search(r"killed by signal 9; it is started again in \d+ s", (sampling.dir / "log").read_text()))
     keeper2, agent2 = wait_for(lambda: (p := keeper_and_agent(sampling)) and p[1] != agent and p)
     assert keeper2 == keeper
     os.kill(keeper, signal.SIGKILL)
