@@ -89,7 +89,7 @@ def test_agent_is_not_root(sampling):
         assert status["Uid"].split()[0] != Path(f"/proc/{sampling.p.pid}/status").read_text().split("Uid:\t")[1].split()[0]
 
 
-@pytest.mark.slow  # on a busy machine the agent that it finds may be one that is about to be replaced
+@pytest.mark.slow  # failed once in a full run: the log line of the restart did not appear within a minute; cause unknown
 def test_killed_agent_is_started_again(sampling):
     keeper, agent = keeper_and_agent(sampling)
     os.kill(agent, signal.SIGKILL)
