@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lines and inlined calls on the default, on-disk server: for every way in, after a restart, and equal to what `wick record` and
 llvm-symbolizer say."""
+import json
 import os
 import shutil
 import subprocess
@@ -8,10 +9,11 @@ import time
 
 import pytest
 from agent_tools import WICK, needs_bpf
-from test_agent_lines import locations, record, shop, with_lines  # noqa: F401
+from test_agent_lines import compare, locations, shop, with_lines  # noqa: F401
 from test_serve import Server
 
 INLINED = "shop::Cart::total"  # only ever inlined
+OURS = ("shop.cc", "driver.cc")
 
 
 @pytest.fixture(autouse=True)
@@ -51,16 +53,27 @@ def recorded_shares(tmp_path, exe):
     return {name: v / total for name, v in by.items()}
 
 
+def download(server, service, tmp_path):
+    """What the server has of a service, as an OTLP request in JSON."""
+    out = tmp_path / "stored.pb.gz"
+    status, body = server.get(f"/api/v1/profile?query=cpu%7Bservice.name=%22{service}%22%7D")
+    assert status == 200, body
+    out.write_bytes(body)
+    subprocess.run([WICK, "convert", "--to", "otlp-json", out, tmp_path / "stored.json"], check=True)
+    return json.loads((tmp_path / "stored.json").read_text())
+
+
 def judge(server, service, exe, tmp_path):
-    """What the server says is what record says, and its lines are llvm-symbolizer's."""
+    """The server's shares are those of record, and the lines of every stored address are addr2line's and llvm-symbolizer's."""
     got, want = shares(server, service), recorded_shares(tmp_path, exe)
     for name in ("main", "shop::checkout", INLINED):
         assert abs(got.get(name, 0) - want.get(name, 0)) < 0.15, (name, got.get(name), want.get(name))
-    lines = {(r["name"], os.path.basename(r["file"]), r["line"]) for r in rows(server, service, "line") if r.get("file")}
-    ours = {f for frames in with_lines(locations(record(tmp_path, "--", exe, 0.5), exe)).values() for f in
-            [(os.path.basename(file), line) for _, file, line in frames]}
-    known = {(file, line) for _, file, line in lines if file in ("shop.cc", "driver.cc")}
-    assert known and len(known & ours) >= 0.7 * len(known), known - ours
+    stored = with_lines(locations(download(server, service, tmp_path), exe))
+    assert len(stored) > 20 and any(name.endswith("shop.cc") for frames in stored.values() for _, name, _ in frames)
+    compare(stored, exe)
+    truth = {(os.path.basename(file), line) for frames in stored.values() for _, file, line in frames}
+    shown = {(os.path.basename(r["file"]), r["line"]) for r in rows(server, service, "line") if r.get("file", "").endswith(OURS)}
+    assert shown and shown <= truth, shown - truth
     assert any(r["name"].endswith("shop.cc") for r in rows(server, service, "file"))
 
 
