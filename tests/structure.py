@@ -6,6 +6,7 @@
  - file names are unique, every file has its SPDX line
  - memory and files only through base/mem and base/fd
  - functions fit on a screen or two, files do one job
+ - tests share helpers through wick_tools.py and its siblings, never by importing one another
 """
 import concurrent.futures
 import re
@@ -132,10 +133,21 @@ def check_sizes():
     return bad
 
 
+def check_tests():
+    bad = []
+    for p in sorted((ROOT / "tests/integration").glob("*.py")):
+        for n, line in enumerate(p.read_text().splitlines(), 1):
+            m = re.match(r"\s*(?:from|import) (test_\w+)", line)
+            if m:
+                bad.append(f"{p.relative_to(ROOT)}:{n}: imports {m.group(1)}: move what is shared to wick_tools.py or agent_tools.py")
+    return bad
+
+
 check("includes point the right way", check_includes())
 check("headers compile alone", check_headers_alone())
 check("file names are unique and licensed", check_names())
 check("memory, files and strings go through base", check_banned())
 check("functions and files are short", check_sizes())
+check("tests do not import one another", check_tests())
 print(f"1..{len(results)}")
 sys.exit(0 if all(results) else 1)

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the tests of the host agent share: whether BPF may be used here, programs, and reading what was recorded."""
 import contextlib
+import json
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -11,9 +13,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parent.parent.parent
-WICK = os.environ.get("WICK", str(ROOT / "build/src/cli/wick"))
-PROGRAMS = ROOT / "tests/programs"
+from wick_tools import PROGRAMS, ROOT, WICK  # noqa: F401
+
 GO_LEAF = """var sink int
 
 //go:noinline
@@ -135,3 +136,103 @@ def complete_lines(path):
     """Those that are whole: a writer may be at work."""
     text = path.read_text() if path.exists() else ""
     return text[:text.rfind("\n") + 1].splitlines()
+
+
+def may_sample():
+    r = subprocess.run([WICK, "record", "-q", "-d", "100ms", "--via", "bpf", "-o", "/dev/null", "-p", str(os.getpid())],
+                       capture_output=True, text=True)
+    return r.returncode == 0 or "CAP_BPF" not in r.stderr
+
+
+def resources(path):
+    for line in path.read_text().splitlines():
+        for r in json.loads(line)["resourceProfiles"]:
+            yield {a["key"]: a["value"].get("stringValue", a["value"].get("intValue")) for a in r["resource"]["attributes"]}
+
+
+# --- a C++ program with inlined calls, and the lines of its samples ---
+
+DRIVER = r'''
+#include <stdlib.h>
+#include <time.h>
+extern "C" int c_entry(int n);
+int main(int argc, char **argv)
+{
+    struct timespec t;
+    volatile int sum = 0;
+    do {
+        sum = sum + c_entry(3000);
+        clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    } while (t.tv_sec + t.tv_nsec / 1e9 < atof(argv[1]));
+    return 0;
+}
+'''
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory):
+    d = tmp_path_factory.mktemp("shop")
+    (d / "driver.cc").write_text(DRIVER)
+    subprocess.run(["g++", "-O2", "-g", "-Wl,--build-id", "-Dmain=shop_main", "-c", "-o", d / "shop.o", PROGRAMS / "shop.cc"], check=True)
+    subprocess.run(["g++", "-O2", "-g", "-o", d / "shop", d / "driver.cc", d / "shop.o"], check=True)
+    return d / "shop"
+
+
+def locations(request, path):
+    """{address: [(system name, file, line)] innermost first} of one binary in an OTLP request, as JSON."""
+    d = request["dictionary"]
+    text = d["stringTable"]
+    found = {}
+    for at in d["locationTable"]:
+        mapping = d["mappingTable"][at.get("mappingIndex", 0)]
+        if text[mapping.get("filenameStrindex", 0)] != str(path):
+            continue
+        ids = [d["attributeTable"][a] for a in mapping.get("attributeIndices", [])]
+        assert any(text[a["keyStrindex"]].startswith("process.executable.build_id") for a in ids)
+        functions = [(d["functionTable"][x.get("functionIndex", 0)], int(x.get("line", 0))) for x in at.get("lines", [])]
+        found[int(at["address"])] = [(text[f.get("systemNameStrindex", 0)], text[f.get("filenameStrindex", 0)], line)
+                                     for f, line in functions]
+    return found
+
+
+def record_otlp(tmp_path, *words):
+    out = tmp_path / "out.json"
+    p = subprocess.run([WICK, "record", "-q", "-F", "999", "-o", out, *map(str, words)], capture_output=True, text=True, timeout=60)
+    assert p.returncode == 0, p.stderr
+    return json.loads(out.read_text())
+
+
+def with_lines(found):
+    return {a: f for a, f in found.items() if f and f[0][2]}
+
+
+def addr2line(exe, addresses):
+    out = subprocess.run(["addr2line", "-a", "-i", "-f", "-e", str(exe)], input="\n".join(map(hex, addresses)), text=True,
+                         capture_output=True, check=True).stdout.splitlines()
+    answers, at = {}, None
+    while out:
+        if re.fullmatch("0x[0-9a-f]+", out[0]):
+            at = int(out.pop(0), 16)
+            answers[at] = []
+            continue
+        name, place = out.pop(0), re.sub(r" \(discriminator \d+\)", "", out.pop(0))
+        file, line = place.rsplit(":", 1)
+        answers[at].append((name, "" if file == "??" else file, int(line) if line.isdigit() else 0))
+    return answers
+
+
+def llvm(exe, addresses):
+    out = subprocess.run(["llvm-symbolizer", "--inlining", "-demangle=false", "--output-style=JSON"], text=True, capture_output=True,
+                         input="".join(f"CODE {exe} {a:#x}\n" for a in addresses)).stdout
+    return {int(a["Address"], 16): [(s["FunctionName"], s["FileName"], s["Line"]) for s in a["Symbol"]]
+            for a in map(json.loads, out.splitlines())}
+
+
+def compare(got, exe):
+    """Addresses that have a line. addr2line takes some functions to be in the file that they were called from: its lines alone."""
+    theirs = addr2line(exe, sorted(got))
+    same = [a for a in got if [n for *_, n in got[a]] == [n for *_, n in theirs[a]]]
+    assert len(same) >= 0.98 * len(got), [(hex(a), got[a], theirs[a]) for a in got if a not in same][:3]
+    if shutil.which("llvm-symbolizer"):
+        want = llvm(exe, sorted(got))
+        assert got == want, [(hex(a), got[a], want[a]) for a in got if got[a] != want[a]][:3]

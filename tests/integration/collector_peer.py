@@ -2,40 +2,21 @@
 import os
 import re
 import signal
-import socket
 import subprocess
 import threading
 import time
 import urllib.error
 import urllib.request
 from concurrent import futures
-from pathlib import Path
 
 import grpc
 import yaml_lite
 from opentelemetry.proto.collector.profiles.v1development import profiles_service_pb2 as svc
 from opentelemetry.proto.collector.profiles.v1development import profiles_service_pb2_grpc as svc_grpc
+from otlp_oracle import flatten
+from wick_tools import ROOT, SHARED, WICK_ASAN as WICK, free_port, wait_for  # noqa: F401
 
-ROOT = Path(__file__).resolve().parents[2]
-WICK = os.environ.get("WICK_ASAN", str(ROOT / "build-asan/src/cli/wick"))
 METHOD = "/opentelemetry.proto.collector.profiles.v1development.ProfilesService/Export"
-
-
-def wait_for(what, seconds=20.0, step=0.01):
-    """Until what() is true; returns it."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        value = what()
-        if value:
-            return value
-        time.sleep(step)
-    raise AssertionError(f"waited {seconds} s in vain")
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
 
 
 class Collector:
@@ -195,3 +176,37 @@ def pipeline(exporters, processors=None, receivers=None, extensions=None, signal
 
 def to_sink(sink, **more):
     return {"otlp": {"endpoint": sink.endpoint, "tls": {"insecure": True}, **more}}
+
+
+def without_ids(m):
+    """What wick adds to a profile without an id is not part of what was sent."""
+    m = type(m).FromString(m.SerializeToString())
+    for r in m.resource_profiles:
+        for s in r.scope_profiles:
+            for p in s.profiles:
+                p.profile_id = b""
+    return m
+
+
+def same(got, want):
+    assert flatten(without_ids(got)) == flatten(without_ids(want))
+
+
+def run(*args, **kw):
+    return subprocess.run([WICK, "collector", *map(str, args)], capture_output=True, text=True, timeout=60, **kw)
+
+
+def invalid(tmp_path, text, *args):
+    (tmp_path / "c.yaml").write_text(text)
+    p = run("validate", "--config", tmp_path / "c.yaml", *args)
+    assert p.returncode == 1, p.stdout + p.stderr
+    assert len(p.stderr.strip().splitlines()) == 1
+    return p.stderr
+
+
+def attributes_of(m):
+    out = []
+    for r in m.resource_profiles:
+        out.append({kv.key: getattr(kv.value, kv.value.WhichOneof("value")) if kv.value.WhichOneof("value") else None
+                    for kv in r.resource.attributes})
+    return out

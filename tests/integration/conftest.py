@@ -11,7 +11,10 @@ import subprocess
 
 import pytest
 
+from agent_tools import shop  # noqa: F401  (fixtures of all tests)
 from go_tools import pprof_command
+from sdk_tools import program  # noqa: F401
+from wick_tools import server  # noqa: F401
 
 # Tests that give a program a HOME of its own leave it the caches of fonts and of Go, which take a minute to make anew.
 os.environ.setdefault("XDG_CACHE_HOME", os.path.expanduser("~/.cache"))

@@ -2,7 +2,6 @@
 """What the tests of libwick share: test programs, `wick run`, and go tool pprof as the reader of what it wrote."""
 import os
 import re
-import socket
 import subprocess
 import time
 from pathlib import Path
@@ -10,11 +9,8 @@ from pathlib import Path
 import pytest
 
 from go_tools import GO, needs_go, pprof_command  # noqa: F401
+from wick_tools import BUILD, PROGRAMS, ROOT, WICK, free_port  # noqa: F401
 
-ROOT = Path(__file__).resolve().parent.parent.parent
-BUILD = ROOT / os.environ.get("BUILD", "build")
-WICK = os.environ.get("WICK", str(BUILD / "src/cli/wick"))
-PROGRAMS = ROOT / "tests/programs"
 LIBWICK = BUILD / "src/sdk"
 
 
@@ -82,12 +78,6 @@ def per_function(path, index):
         if name:
             sums[name] = sums.get(name, 0) + int(m.group(1).split()[column])
     return sums
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
 
 
 def process_context(pid, timeout=10):

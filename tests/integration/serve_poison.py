@@ -3,8 +3,8 @@
 import gzip
 import struct
 import zlib
+from wick_tools import SHOP, request
 
-from test_serve import SHOP, request
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 

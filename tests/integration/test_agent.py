@@ -14,7 +14,7 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-from agent_tools import GO_CHAIN, PROGRAMS, WICK, agent_to_file, build, complete_lines, count, folded, needs_bpf, record
+from agent_tools import GO_CHAIN, WICK, agent_to_file, build, complete_lines, count, folded, needs_bpf, record
 
 RATE = 999
 NO_FP = ["-O2", "-fomit-frame-pointer"]

@@ -3,12 +3,11 @@
 import json
 import os
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
 from agent_tools import WICK, agent_to_file, build, complete_lines, needs_bpf
-from test_serve import Server
+from wick_tools import Server, wait_for
 
 
 @pytest.fixture(autouse=True)
@@ -39,13 +38,6 @@ class Burning:
         for p in self.running:
             p.kill()
             p.wait()
-
-
-def wait_for(condition, seconds=40):
-    end = time.time() + seconds
-    while not condition() and time.time() < end:
-        time.sleep(0.1)
-    return condition()
 
 
 def test_agent_by_file(tmp_path):

@@ -9,25 +9,8 @@ import time
 from pathlib import Path
 
 import pytest
-from agent_tools import PROGRAMS, WICK, agent_to_file, build, complete_lines, needs_bpf
-from test_serve import Server
-
-DRIVER = r'''
-#include <stdlib.h>
-#include <time.h>
-extern "C" int c_entry(int n);
-int main(int argc, char **argv)
-{
-    struct timespec t;
-    volatile int sum = 0;
-    do {
-        sum = sum + c_entry(3000);
-        clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-    } while (t.tv_sec + t.tv_nsec / 1e9 < atof(argv[1]));
-    return 0;
-}
-'''
-
+from agent_tools import PROGRAMS, WICK, addr2line, agent_to_file, build, compare, complete_lines, locations, needs_bpf, record_otlp, with_lines
+from wick_tools import Server
 
 @pytest.fixture(autouse=True)
 def tools():
@@ -37,82 +20,13 @@ def tools():
             pytest.skip(f"no {tool}")
 
 
-@pytest.fixture(scope="module")
-def shop(tmp_path_factory):
-    d = tmp_path_factory.mktemp("shop")
-    (d / "driver.cc").write_text(DRIVER)
-    subprocess.run(["g++", "-O2", "-g", "-Wl,--build-id", "-Dmain=shop_main", "-c", "-o", d / "shop.o", PROGRAMS / "shop.cc"], check=True)
-    subprocess.run(["g++", "-O2", "-g", "-o", d / "shop", d / "driver.cc", d / "shop.o"], check=True)
-    return d / "shop"
-
-
-def locations(request, path):
-    """{address: [(system name, file, line)] innermost first} of one binary in an OTLP request, as JSON."""
-    d = request["dictionary"]
-    text = d["stringTable"]
-    found = {}
-    for at in d["locationTable"]:
-        mapping = d["mappingTable"][at.get("mappingIndex", 0)]
-        if text[mapping.get("filenameStrindex", 0)] != str(path):
-            continue
-        ids = [d["attributeTable"][a] for a in mapping.get("attributeIndices", [])]
-        assert any(text[a["keyStrindex"]].startswith("process.executable.build_id") for a in ids)
-        functions = [(d["functionTable"][x.get("functionIndex", 0)], int(x.get("line", 0))) for x in at.get("lines", [])]
-        found[int(at["address"])] = [(text[f.get("systemNameStrindex", 0)], text[f.get("filenameStrindex", 0)], line)
-                                     for f, line in functions]
-    return found
-
-
-def addr2line(exe, addresses):
-    out = subprocess.run(["addr2line", "-a", "-i", "-f", "-e", str(exe)], input="\n".join(map(hex, addresses)), text=True,
-                         capture_output=True, check=True).stdout.splitlines()
-    answers, at = {}, None
-    while out:
-        if re.fullmatch("0x[0-9a-f]+", out[0]):
-            at = int(out.pop(0), 16)
-            answers[at] = []
-            continue
-        name, place = out.pop(0), re.sub(r" \(discriminator \d+\)", "", out.pop(0))
-        file, line = place.rsplit(":", 1)
-        answers[at].append((name, "" if file == "??" else file, int(line) if line.isdigit() else 0))
-    return answers
-
-
-def llvm(exe, addresses):
-    out = subprocess.run(["llvm-symbolizer", "--inlining", "-demangle=false", "--output-style=JSON"], text=True, capture_output=True,
-                         input="".join(f"CODE {exe} {a:#x}\n" for a in addresses)).stdout
-    return {int(a["Address"], 16): [(s["FunctionName"], s["FileName"], s["Line"]) for s in a["Symbol"]]
-            for a in map(json.loads, out.splitlines())}
-
-
-def record(tmp_path, *words):
-    out = tmp_path / "out.json"
-    p = subprocess.run([WICK, "record", "-q", "-F", "999", "-o", out, *map(str, words)], capture_output=True, text=True, timeout=60)
-    assert p.returncode == 0, p.stderr
-    return json.loads(out.read_text())
-
-
-def with_lines(found):
-    return {a: f for a, f in found.items() if f and f[0][2]}
-
-
-def compare(got, exe):
-    """Addresses that have a line. addr2line takes some functions to be in the file that they were called from: its lines alone."""
-    theirs = addr2line(exe, sorted(got))
-    same = [a for a in got if [n for *_, n in got[a]] == [n for *_, n in theirs[a]]]
-    assert len(same) >= 0.98 * len(got), [(hex(a), got[a], theirs[a]) for a in got if a not in same][:3]
-    if shutil.which("llvm-symbolizer"):
-        want = llvm(exe, sorted(got))
-        assert got == want, [(hex(a), got[a], want[a]) for a in got if got[a] != want[a]][:3]
-
-
 def test_record(tmp_path, shop):
-    found = locations(record(tmp_path, "--", shop, 0.5), shop)
+    found = locations(record_otlp(tmp_path, "--", shop, 0.5), shop)
     lined = with_lines(found)
     assert len(lined) > 20 and len(lined) >= 0.9 * len(found)  # the rest is what the linker brings: _start and the like
     assert max(len(f) for f in lined.values()) > 2
     compare(lined, shop)
-    plain = locations(record(tmp_path, "--no-lines", "--", shop, 0.2), shop)
+    plain = locations(record_otlp(tmp_path, "--no-lines", "--", shop, 0.2), shop)
     assert plain and not with_lines(plain) and all(len(f) == 1 for f in plain.values() if f)
 
 
@@ -142,7 +56,7 @@ def test_separate_file(tmp_path, shop, where):
     try:
         if where == "link":
             subprocess.run(["objcopy", f"--add-gnu-debuglink={debug}", exe], check=True)
-        lined = with_lines(locations(record(tmp_path, "--", exe, 0.4), exe))
+        lined = with_lines(locations(record_otlp(tmp_path, "--", exe, 0.4), exe))
     finally:
         debug.unlink()
     assert len(lined) > 20

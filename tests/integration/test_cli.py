@@ -2,12 +2,9 @@
 import os
 import re
 import subprocess
-from pathlib import Path
 
 import pytest
-
-ROOT = Path(__file__).resolve().parents[2]
-WICK = os.environ.get("WICK", str(ROOT / "build/src/cli/wick"))
+from wick_tools import ROOT, WICK
 
 
 def wick(*args, cwd=None):

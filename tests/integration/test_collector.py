@@ -4,38 +4,23 @@ import os
 import random
 import subprocess
 import time
-from pathlib import Path
 
 import grpc
 import pytest
-from collector_peer import (METHOD, ROOT, WICK, Collector, Sink, export, export_error, free_port, otlp_receiver, pipeline,
-                            post, to_sink, wait_for)
+from collector_peer import (METHOD, ROOT, Collector, Sink, attributes_of, export, export_error, free_port, invalid,
+                            otlp_receiver, pipeline, post, run, same, to_sink, wait_for, without_ids)
 from google.protobuf import duration_pb2
 from google.rpc import error_details_pb2, status_pb2
 from opentelemetry.proto.collector.profiles.v1development import profiles_service_pb2 as svc
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2 as trace_svc
 from otlp_oracle import flatten, pb, random_request, to_json
+from wick_tools import SHARED
 
-SHARED = Path(os.environ.get("WICK_SHARED", ROOT.parent / "shared"))
 PATH = "/v1development/profiles"
 
 
 def request(seed, size=12):
     return random_request(random.Random(seed), size)
-
-
-def without_ids(m):
-    """What wick adds to a profile without an id is not part of what was sent."""
-    m = type(m).FromString(m.SerializeToString())
-    for r in m.resource_profiles:
-        for s in r.scope_profiles:
-            for p in s.profiles:
-                p.profile_id = b""
-    return m
-
-
-def same(got, want):
-    assert flatten(without_ids(got)) == flatten(without_ids(want))
 
 
 def as_data(m):
@@ -424,18 +409,6 @@ def yaml_like(text):
     return [line.split("#")[0].rstrip() for line in text.splitlines() if line.split("#")[0].strip()]
 
 
-def run(*args, **kw):
-    return subprocess.run([WICK, "collector", *map(str, args)], capture_output=True, text=True, timeout=60, **kw)
-
-
-def invalid(tmp_path, text, *args):
-    (tmp_path / "c.yaml").write_text(text)
-    p = run("validate", "--config", tmp_path / "c.yaml", *args)
-    assert p.returncode == 1, p.stdout + p.stderr
-    assert len(p.stderr.strip().splitlines()) == 1
-    return p.stderr
-
-
 OK = """receivers: {otlp: {protocols: {grpc: }}}
 exporters: {nop: }
 service:
@@ -490,14 +463,6 @@ def test_components(tmp_path):
 
 
 # --- processors ---
-
-def attributes_of(m):
-    out = []
-    for r in m.resource_profiles:
-        out.append({kv.key: getattr(kv.value, kv.value.WhichOneof("value")) if kv.value.WhichOneof("value") else None
-                    for kv in r.resource.attributes})
-    return out
-
 
 def test_resource_actions(tmp_path):
     import hashlib

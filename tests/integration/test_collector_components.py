@@ -5,16 +5,14 @@ import http.server
 import json
 import os
 import random
-import struct
 import subprocess
 import threading
 import time
 
 import pytest
-from collector_peer import Collector, Sink, export, free_port, otlp_receiver, pipeline, post, to_sink, wait_for
+from collector_peer import Collector, Sink, attributes_of, export, invalid, pipeline, post, to_sink, wait_for, without_ids
 from opentelemetry.proto.collector.profiles.v1development import profiles_service_pb2 as svc
-from otlp_oracle import flatten, pb, random_request
-from test_collector import attributes_of, invalid, run, same, without_ids
+from otlp_oracle import flatten, random_request
 
 OK = "receivers: {otlp: {protocols: {grpc: }}}\nexporters: {nop: }\nservice: {pipelines: {profiles: {receivers: [otlp], processors: [filter], exporters: [nop]}}}\n"
 

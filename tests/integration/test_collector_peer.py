@@ -1,15 +1,14 @@
 """wick between two real Collectors, and a real Collector between two wicks: what comes out is what went in."""
 import json
-import os
 import subprocess
 import time
 from pathlib import Path
 
 import pytest
 import random
-from collector_peer import ROOT, Collector, Sink, export, free_port, pipeline, to_sink, wait_for
+from collector_peer import ROOT, Collector, Sink, export, free_port, pipeline, to_sink, wait_for, without_ids
 from otlp_oracle import flatten, random_request
-from test_collector import SHARED, without_ids
+from wick_tools import SHARED
 
 pytestmark = pytest.mark.slow
 GO = ROOT / "tests/go/collector"

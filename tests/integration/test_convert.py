@@ -12,10 +12,9 @@ from pathlib import Path
 import pytest
 
 from go_tools import GO, needs_go, pprof_command
+from wick_tools import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 SHARED = Path(os.environ.get("WICK_SHARED", ROOT.parent / "shared"))
-WICK = os.environ.get("WICK", str(ROOT / "build/src/cli/wick"))
 WICK_ASAN = os.environ.get("WICK_ASAN", str(ROOT / "build-asan/src/cli/wick"))
 DATA = ROOT / "tests/data"
 OTLP = [p for p in (DATA / "otlp", SHARED / "fixtures/otlp") if p.is_dir()]

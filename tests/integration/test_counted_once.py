@@ -10,7 +10,7 @@ import pytest
 
 from agent_tools import PROGRAMS, ROOT, WICK, agent_to_file, complete_lines, needs_bpf
 from sdk_tools import LIBWICK
-from test_serve import Server
+from wick_tools import Server
 
 
 @pytest.fixture(autouse=True)

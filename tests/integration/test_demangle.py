@@ -8,8 +8,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from wick_tools import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 HELPER = ROOT / "build/tests/unit/demangle_names"
 MODES = ["simple", "templates", "full", "clones"]
 

@@ -5,15 +5,12 @@ import os
 import re
 import signal
 import subprocess
-import time
 import urllib.parse
 import urllib.request
 from pathlib import Path
 
 import pytest
-
-ROOT = Path(__file__).resolve().parents[2]
-WICK = os.environ.get("WICK", str(ROOT / "build/src/cli/wick"))
+from wick_tools import WICK, wait_for
 
 
 def children(pid):
@@ -24,16 +21,6 @@ def children(pid):
 def ask(url, path, **args):
     with urllib.request.urlopen(f"{url}/api/v1/{path}?{urllib.parse.urlencode(args)}", timeout=20) as r:
         return json.load(r)
-
-
-def wait_for(what, seconds, why):
-    end = time.time() + seconds
-    while time.time() < end:
-        got = what()
-        if got:
-            return got
-        time.sleep(0.5)
-    pytest.fail(f"{why}: not within {seconds} s")
 
 
 @pytest.fixture

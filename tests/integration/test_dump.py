@@ -13,9 +13,8 @@ import pytest
 
 import pythons
 from agent_tools import GO_LEAF
+from wick_tools import WICK, wait_for
 
-ROOT = Path(__file__).resolve().parent.parent.parent
-WICK = os.environ.get("WICK", str(ROOT / "build/src/cli/wick"))
 PYTHONS = pythons.found()
 
 PROGRAM = '''
@@ -83,16 +82,6 @@ time.sleep(600)
 '''
 
 
-def wait_for(f, what, seconds=20):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        r = f()
-        if r:
-            return r
-        time.sleep(0.02)
-    raise AssertionError("waited in vain for " + what)
-
-
 def run_dump(pid, *options):
     r = subprocess.run([WICK, "dump", "--json", *options, str(pid)], capture_output=True, text=True, timeout=60)
     assert r.returncode == 0, r.stderr
@@ -139,12 +128,12 @@ def test_python_frames(program):
     """Every Python frame of every thread, with its line, as faulthandler sees them. It stops at 100 frames."""
     p, fault, version = program
     # all threads must be in their waits, and stay there
-    wait_for(lambda: all("wait" in json.dumps(t) for t in run_dump(p.pid, "--python")["threads"][1:]), "threads to wait")
+    wait_for(lambda: all("wait" in json.dumps(t) for t in run_dump(p.pid, "--python")["threads"][1:]), why="threads to wait")
     dump = run_dump(p.pid)
     assert dump["runtime"].startswith("CPython " + version)
     os.kill(p.pid, signal.SIGUSR1)
     wait_for(lambda: "Current thread" in fault.read_text() and "time.sleep" not in fault.read_text() and
-             fault.read_text().endswith("in <module>\n"), "faulthandler")
+             fault.read_text().endswith("in <module>\n"), why="faulthandler")
     want = sorted([(fault_text(a), b, fault_text(c)) for a, b, c in s] for s in fault_stacks(fault.read_text()))
     got = sorted([(fault_text(a), b, fault_text(c)) for a, b, c in s][:100] for s in python_stacks(dump))
     assert got == want
@@ -155,7 +144,7 @@ def test_python_frames(program):
 def test_merged(program):
     """Python frames stand where the interpreter's loop was: sorted() calls back into Python."""
     p, _, version = program
-    wait_for(lambda: all("wait" in json.dumps(t) for t in run_dump(p.pid, "--python")["threads"][1:]), "threads to wait")
+    wait_for(lambda: all("wait" in json.dumps(t) for t in run_dump(p.pid, "--python")["threads"][1:]), why="threads to wait")
     dump = run_dump(p.pid, "--no-lines")
     names = [[f["function"] for f in t["frames"]] for t in dump["threads"]]
     stack = next(s for s in names if any("by_key" in f for f in s))
@@ -207,7 +196,7 @@ def test_native_as_gdb(tmp_path):
     p = subprocess.Popen([tmp_path / "p"], stdout=subprocess.PIPE, text=True)
     try:
         assert p.stdout.readline() == "ready\n"
-        wait_for(lambda: all("leaf" in json.dumps(t) for t in run_dump(p.pid)["threads"]), "threads to pause")
+        wait_for(lambda: all("leaf" in json.dumps(t) for t in run_dump(p.pid)["threads"]), why="threads to pause")
         dump = run_dump(p.pid)
         out = subprocess.run(["gdb", "-batch", "-nx", "-p", str(p.pid), "-ex", "set backtrace past-main on", "-ex",
                               "thread apply all bt"], capture_output=True,

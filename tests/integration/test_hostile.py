@@ -1,16 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """64 MiB of messages with nothing in them cost what they weigh, whatever table they would fill."""
-import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from protobuf_lite import message, varint
+from wick_tools import WICK
 
-ROOT = Path(__file__).resolve().parents[2]
-WICK = os.environ.get("WICK", str(ROOT / "build/src/cli/wick"))
 SIZE, MEMORY = 64 << 20, 256 << 20
 
 

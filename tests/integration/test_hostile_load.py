@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from wick_tools import Server, request, token_of
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -148,9 +149,6 @@ if __name__ == "__main__":
     sys.exit(0)
 
 import pytest  # noqa: E402
-
-from test_hostile_serve import token_of  # noqa: E402
-from test_serve import WICK, Server, request  # noqa: E402
 
 
 # --- the honest ---

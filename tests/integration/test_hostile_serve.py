@@ -11,7 +11,7 @@ import time
 import pytest
 
 from serve_poison import frame
-from test_serve import WICK, Server, request
+from wick_tools import WICK, Server, request, token_of
 
 ASAN = os.environ.get("WICK_ASAN", WICK)
 
@@ -94,12 +94,6 @@ def test_control_characters(server, tmp_path):
         assert p.returncode == 0 and not re.search(rb"[\x00-\x08\x0b-\x1f\x7f]|\xc2[\x80-\x9f]", p.stdout), (view, p.stdout)
     log = (server.dir / "log").read_bytes()
     assert not re.search(rb"[\x00-\x08\x0b-\x1f\x7f]|\xc2[\x80-\x9f]", log)
-
-
-def token_of(server, scope, tenant=""):
-    p = subprocess.run([WICK, "token", "create", "--file", str(server.dir / "tokens"), "--scope", scope, *(["--tenant", tenant] if tenant else [])],
-                       capture_output=True, text=True, check=True)
-    return re.search(r"wick_\w+", p.stdout).group()
 
 
 def raw(address, data, wait=5):

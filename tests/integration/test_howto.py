@@ -5,11 +5,11 @@ import re
 import shutil
 import subprocess
 import urllib.request
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from wick_tools import ROOT
+
 pytestmark = pytest.mark.slow
 
 EXPORTER = """/* SPDX-License-Identifier: Apache-2.0 */

@@ -1,27 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The flame graph in one HTML file: complete, without network, and names are never markup."""
 import json
-import os
 import re
 import subprocess
-from pathlib import Path
-
-
-ROOT = Path(__file__).resolve().parents[2]
-WICK = os.environ.get("WICK", str(ROOT / "build/src/cli/wick"))
-NASTY = ["</script><script>alert(1)</script>", "operator<<", "a&amp;b", "std::vector<int>::at", "quote\"'\\", "ünï\u2028cødé"]
-
-
-def convert(tmp_path, text, base=None, name="in.folded"):
-    source = tmp_path / name
-    source.write_text(text)
-    args = [WICK, "convert", "--from", "folded"]
-    if base:
-        (tmp_path / "base.folded").write_text(base)
-        args += ["--base", str(tmp_path / "base.folded")]
-    out = tmp_path / (name + ".html")
-    subprocess.run([*args, str(source), str(out)], check=True, capture_output=True)
-    return out
+from wick_tools import NASTY, ROOT, convert
 
 
 def data_of(page):

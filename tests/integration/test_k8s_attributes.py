@@ -5,9 +5,8 @@ import random
 import threading
 
 import pytest
-from collector_peer import ROOT, Collector, Sink, export, pipeline, to_sink, wait_for
+from collector_peer import ROOT, Collector, Sink, attributes_of, export, invalid, pipeline, run, to_sink, wait_for
 from otlp_oracle import random_request
-from test_collector import attributes_of, invalid, run
 
 POD = {
     "metadata": {

@@ -8,9 +8,8 @@ import subprocess
 import time
 
 import pytest
-from agent_tools import WICK, needs_bpf
-from test_agent_lines import compare, locations, shop, with_lines  # noqa: F401
-from test_serve import Server
+from agent_tools import WICK, compare, locations, needs_bpf, with_lines
+from wick_tools import Server, wait_for
 
 INLINED = "shop::Cart::total"  # only ever inlined
 OURS = ("shop.cc", "driver.cc")
@@ -32,13 +31,6 @@ def shares(server, service):
     found = rows(server, service, "function")
     whole = max((r["total"] for r in found), default=1)
     return {r["name"]: r["total"] / whole for r in found}
-
-
-def wait_for(f, what, seconds=60):
-    end = time.time() + seconds
-    while not f():
-        assert time.time() < end, what
-        time.sleep(0.5)
 
 
 def recorded_shares(tmp_path, exe):
@@ -91,7 +83,7 @@ def test_agent(tmp_path, shop, monkeypatch):
     server = Server(tmp_path, "--set", "agent.rate=99")
     burner = subprocess.Popen([exe, "90"], stdout=subprocess.DEVNULL)
     try:
-        wait_for(lambda: shares(server, "lined_shop").get(INLINED, 0) > 0.05, "no inlined calls")
+        wait_for(lambda: shares(server, "lined_shop").get(INLINED, 0) > 0.05, why="no inlined calls")
         time.sleep(6)  # another batch
         burner.kill()
         burner.wait()
@@ -130,11 +122,11 @@ def test_uploaded_file(tmp_path, shop, way):
     server = Server(tmp_path, WICK_NO_AGENT="1")
     try:
         send_by(way, server, shop, tmp_path)
-        wait_for(lambda: rows(server, "sent_shop", "function"), "nothing arrived")
+        wait_for(lambda: rows(server, "sent_shop", "function"), why="nothing arrived")
         if way != "libwick":
             assert INLINED not in shares(server, "sent_shop")
         subprocess.run([WICK, "symbols", "upload", "--server", server.url, str(shop)], check=True, stdout=subprocess.DEVNULL)
-        wait_for(lambda: shares(server, "sent_shop").get(INLINED, 0) > 0.05, "no inlined calls", 20)
+        wait_for(lambda: shares(server, "sent_shop").get(INLINED, 0) > 0.05, why="no inlined calls")
         judge(server, "sent_shop", shop, tmp_path)
         restart(server)
         judge(server, "sent_shop", shop, tmp_path)

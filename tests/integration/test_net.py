@@ -11,7 +11,6 @@ import re
 import shutil
 import socket
 import ssl
-import struct
 import subprocess
 import threading
 import time
@@ -19,8 +18,8 @@ import zlib
 from pathlib import Path
 
 import pytest
+from wick_tools import ROOT
 
-ROOT = Path(__file__).resolve().parent.parent.parent
 TOOLS = Path(os.environ.get("WICK_ASAN", ROOT / "build-asan/src/cli/wick")).parent.parent.parent / "tests/tools"
 
 

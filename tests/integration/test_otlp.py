@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 from otlp_oracle import LISTS, encode_lists, flatten, from_json, pb, random_request, to_json
+from wick_tools import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 FIXTURES = [p for p in (ROOT / "tests/data/otlp", Path(os.environ.get("WICK_SHARED", ROOT.parent / "shared")) / "fixtures/otlp") if p.is_dir()]
 TOOL = Path(os.environ.get("WICK_ASAN", ROOT / "build-asan/src/cli/wick")).parents[2] / "tests/unit/otlp_tool"
 

@@ -11,11 +11,10 @@ import tarfile
 from pathlib import Path
 
 import pytest
+from wick_tools import ROOT, WICK
 
-ROOT = Path(__file__).resolve().parents[2]
 SHARED = Path(os.environ.get("WICK_SHARED", ROOT.parent / "shared"))
 ARCHIVES = [p for p in (ROOT / "tests/data/pprof-golden.tar.xz", SHARED / "pprof-golden.tar.gz") if p.exists()]
-WICK = os.environ.get("WICK", str(ROOT / "build/src/cli/wick"))
 
 
 def unpack(archive, place):

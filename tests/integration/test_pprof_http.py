@@ -2,12 +2,10 @@
 """wick pprof -http: the web UI over files. pprof's own addresses, options and numbers are compared with the Go toolchain's
 pprof -http; the UI's questions are answered from the file."""
 import html
-import http.client
 import json
 import os
 import re
 import shutil
-import signal
 import subprocess
 import urllib.parse
 from pathlib import Path
@@ -16,44 +14,7 @@ import pytest
 
 from pprof_random import profile
 from protobuf_lite import message
-
-ROOT = Path(__file__).resolve().parents[2]
-WICK = os.environ.get("WICK", str(ROOT / "build/src/cli/wick"))
-
-
-class Served:
-    def __init__(self, command, place):
-        self.err = open(place / "err", "w+")
-        env = {**os.environ, "TZ": "UTC", "HOME": str(place), "PPROF_BINARY_PATH": "/nonexistent", "PPROF_TMPDIR": str(place)}
-        self.p = subprocess.Popen([*command], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=env)
-        self.first = ""
-        while "Serving web UI" not in self.first:
-            self.first = self.p.stderr.readline()
-            assert self.first, "no server"
-        self.host, self.token = re.search(r"http://([^/\s]+)(?:/\?token=(\w+))?", self.first).groups()
-
-    def get(self, path, **headers):
-        if self.token:
-            headers.setdefault("Authorization", "Bearer " + self.token)
-        c = http.client.HTTPConnection(self.host, timeout=60)
-        c.request("GET", path, headers=headers)
-        r = c.getresponse()
-        body = r.read()
-        c.close()
-        return r.status, {k.lower(): v for k, v in r.getheaders()}, body
-
-    def json(self, path):
-        status, _, body = self.get("/ui/api/v1/" + path)
-        assert status == 200, body
-        return json.loads(body)
-
-    def stop(self):
-        self.p.send_signal(signal.SIGTERM)
-        try:
-            return self.p.wait(timeout=20)
-        finally:
-            self.p.stderr.close()
-            self.err.close()
+from wick_tools import WICK, Served
 
 
 @pytest.fixture(scope="module")

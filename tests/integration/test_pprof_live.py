@@ -4,14 +4,12 @@ import concurrent.futures
 import os
 import shutil
 import subprocess
-from pathlib import Path
 
 import pytest
 
 from pprof_random import profile
+from wick_tools import WICK
 
-ROOT = Path(__file__).resolve().parents[2]
-WICK = os.environ.get("WICK", str(ROOT / "build/src/cli/wick"))
 
 FORMATS = ["-top", "-tree", "-dot", "-traces", "-raw", "-tags", "-comments", "-callgrind", "-peek=.", "-peek=malloc|serve"]
 OPTIONS = [

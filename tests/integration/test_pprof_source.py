@@ -15,10 +15,8 @@ import pytest
 
 import addressprofile
 from go_tools import GO, pprof_command
-from test_symbols import compile_program
+from wick_tools import ROOT, WICK, compile_program
 
-ROOT = Path(__file__).resolve().parents[2]
-WICK = os.environ.get("WICK", str(ROOT / "build/src/cli/wick"))
 NATIVE = ["gcc", "gcc-nopie", "gcc-nodebug", "clang", "rust"]
 NAMES = {  # expressions for each kind of program
     "rust": ["checkout", "total", "sort", "mix|fold", "merge", "smallsort", "insert", "quicksort"],

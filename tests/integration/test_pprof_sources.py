@@ -17,9 +17,8 @@ import pytest
 
 from go_tools import Answering, pprof_command, serving
 from pprof_random import profile
+from wick_tools import WICK
 
-ROOT = Path(__file__).resolve().parents[2]
-WICK = os.environ.get("WICK", str(ROOT / "build/src/cli/wick"))
 PROFILE = profile(1, "cpu")
 
 

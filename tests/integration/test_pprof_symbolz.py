@@ -3,15 +3,13 @@
 import os
 import re
 import subprocess
-from pathlib import Path
 
 import pytest
 
 from go_tools import Answering, pprof_command, serving
 from protobuf_lite import message, number, packed
+from wick_tools import WICK
 
-ROOT = Path(__file__).resolve().parents[2]
-WICK = os.environ.get("WICK", str(ROOT / "build/src/cli/wick"))
 NAMES = {0x401000 + 16 * i: name for i, name in enumerate(
     ["main.main", "main.work", "_ZN3app4loopEi", "runtime.goexit", "_ZNSt6vectorIiSaIiEE9push_backEOi", "a name with blanks"])}
 

@@ -8,9 +8,8 @@ import time
 from pathlib import Path
 
 import pytest
+from wick_tools import SHOP, Binary, Server, request
 
-from test_serve import SHOP, Server, request
-from test_serve_symbols import Binary
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to sample the machine")
 ROUNDS = int(os.environ.get("WICK_KILL_ROUNDS", "3"))

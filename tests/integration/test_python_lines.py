@@ -2,14 +2,13 @@
 """Line tables of CPython: the line of every instruction of thousands of code objects, as their own interpreter tells it."""
 import os
 import subprocess
-from pathlib import Path
 
 import pytest
 
 import pythons
+from wick_tools import BUILD
 
-ROOT = Path(__file__).resolve().parent.parent.parent
-TOOL = ROOT / os.environ.get("BUILD", "build") / "tests/tools/python_line"
+TOOL = BUILD / "tests/tools/python_line"
 PYTHONS = pythons.found()
 
 # Prints "MINOR FIRST TABLE INSTR... | LINE..." for each code object of some large modules.

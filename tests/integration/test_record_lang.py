@@ -10,17 +10,10 @@ from pathlib import Path
 import pytest
 
 import pythons
-from agent_tools import GO_CHAIN
+from agent_tools import GO_CHAIN, may_sample, resources
+from wick_tools import WICK
 
-ROOT = Path(__file__).resolve().parent.parent.parent
-WICK = os.environ.get("WICK", str(ROOT / "build/src/cli/wick"))
 PYTHONS = pythons.found()
-
-
-def may_sample():
-    r = subprocess.run([WICK, "record", "-q", "-d", "100ms", "--via", "bpf", "-o", "/dev/null", "-p", str(os.getpid())],
-                       capture_output=True, text=True)
-    return r.returncode == 0 or "CAP_BPF" not in r.stderr
 
 
 pytestmark = pytest.mark.skipif(not may_sample(), reason="BPF programs may not be loaded here")
@@ -256,12 +249,6 @@ def test_node_perf_map(tmp_path):
     hints = [f for s, v in got for f in s if "--perf-basic-prof" in f]
     assert hints and len(set(hints)) == 1
     assert not any("hotLeaf" in f for s, v in got for f in s)
-
-
-def resources(path):
-    for line in path.read_text().splitlines():
-        for r in json.loads(line)["resourceProfiles"]:
-            yield {a["key"]: a["value"].get("stringValue", a["value"].get("intValue")) for a in r["resource"]["attributes"]}
 
 
 def test_identity_from_outside(tmp_path):

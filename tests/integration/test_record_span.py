@@ -6,14 +6,12 @@ import os
 import shutil
 import subprocess
 from collections import Counter
-from pathlib import Path
 
 import pytest
+from wick_tools import ROOT, WICK
+from agent_tools import may_sample, resources
 
-from test_record_lang import may_sample, resources
 
-ROOT = Path(__file__).resolve().parent.parent.parent
-WICK = os.environ.get("WICK", str(ROOT / "build/src/cli/wick"))
 LIBWICK = ROOT / "build/src/sdk/libwick.so"
 
 pytestmark = [pytest.mark.skipif(not may_sample(), reason="BPF programs may not be loaded here"),

@@ -9,8 +9,8 @@ import time
 from pathlib import Path
 
 import pytest
+from wick_tools import SHOP, WICK, Server, request
 
-from test_serve import SHOP, WICK, Server, request
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to be several users")
 ALICE, BOB = 52001, 52002

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from go_tools import Answering, pprof_command, serving
-from sdk_tools import GO, LIBWICK, ROOT, WICK, free_port, needs_go, process_context, program, top, traces, wick_run  # noqa: F401
+from sdk_tools import GO, LIBWICK, ROOT, WICK, free_port, needs_go, process_context, top, traces, wick_run
 
 pytestmark = needs_go
 

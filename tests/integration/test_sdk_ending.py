@@ -11,7 +11,7 @@ import sys
 import time
 
 import pytest
-from sdk_tools import LIBWICK, ROOT, WICK, needs_go, program, top  # noqa: F401
+from sdk_tools import LIBWICK, ROOT, WICK, needs_go, top
 
 pytestmark = needs_go
 

@@ -10,7 +10,7 @@ import threading
 import pytest
 from collector_peer import Sink
 from go_tools import Answering
-from sdk_tools import PROGRAMS, free_port, program, wick_run  # noqa: F401
+from sdk_tools import PROGRAMS, free_port, wick_run
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ import subprocess
 import pytest
 from collector_peer import Sink
 from go_tools import pprof_command
-from sdk_tools import LIBWICK, ROOT, needs_go, program, top, traces  # noqa: F401
+from sdk_tools import LIBWICK, ROOT, needs_go, top, traces
 
 pytestmark = needs_go
 

@@ -6,7 +6,7 @@ import shutil
 import subprocess
 
 import pytest
-from sdk_tools import LIBWICK, WICK, needs_go, per_function, program, top, wick_run  # noqa: F401
+from sdk_tools import LIBWICK, needs_go, per_function, top, wick_run
 
 pytestmark = needs_go
 

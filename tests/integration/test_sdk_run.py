@@ -8,7 +8,7 @@ import time
 import urllib.request
 
 import pytest
-from sdk_tools import WICK, free_port, needs_go, program, top, wick_run  # noqa: F401
+from sdk_tools import WICK, free_port, needs_go, top, wick_run
 
 pytestmark = needs_go
 as_root = pytest.mark.skipif(os.getuid() != 0, reason="root changes users")

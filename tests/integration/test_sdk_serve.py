@@ -10,7 +10,7 @@ import urllib.request
 
 import pytest
 from go_tools import pprof_command
-from sdk_tools import WICK, free_port, needs_go, program  # noqa: F401
+from sdk_tools import WICK, free_port, needs_go
 
 pytestmark = needs_go
 

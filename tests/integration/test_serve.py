@@ -18,100 +18,7 @@ import pytest
 
 common_pb2 = pytest.importorskip("opentelemetry.proto.common.v1.common_pb2")
 from opentelemetry.proto.collector.profiles.v1development import profiles_service_pb2 as service_pb2  # noqa: E402
-
-WICK = os.environ.get("WICK", "build/src/cli/wick")
-ROOT = Path(__file__).resolve().parent.parent.parent
-TRACE, SPAN = bytes(range(1, 17)), bytes(range(1, 9))
-
-
-def request(samples, service="shop", start=None):
-    """One CPU profile; samples is a list of (folded stack, value, linked)."""
-    r = service_pb2.ExportProfilesServiceRequest()
-    d, strings = r.dictionary, {"": 0}
-
-    def string(s):
-        return strings.setdefault(s, len(strings))
-
-    d.mapping_table.add(), d.location_table.add(), d.function_table.add(), d.attribute_table.add(), d.stack_table.add()
-    d.link_table.add()
-    d.link_table.add(trace_id=TRACE, span_id=SPAN)
-    rp = r.resource_profiles.add()
-    rp.resource.attributes.add(key="service.name").value.string_value = service
-    p = rp.scope_profiles.add().profiles.add()
-    p.sample_type.type_strindex, p.sample_type.unit_strindex = string("cpu"), string("nanoseconds")
-    p.time_unix_nano = start or time.time_ns() - 5_000_000_000
-    p.duration_nano = 1_000_000_000
-    functions = {}
-    for stack, value, linked in samples:
-        s = d.stack_table.add()
-        for name in reversed(stack.split(";")):
-            if name not in functions:
-                d.function_table.add(name_strindex=string(name))
-                d.location_table.add().lines.add(function_index=len(d.function_table) - 1, line=7)
-                functions[name] = len(d.location_table) - 1
-            s.location_indices.append(functions[name])
-        p.samples.add(stack_index=len(d.stack_table) - 1, values=[value], link_index=1 if linked else 0)
-    d.string_table.extend(strings)
-    return r
-
-
-SHOP = [("main;checkout;encode", 30, True), ("main;checkout;sort", 10, False), ("main;idle", 2, False)]
-
-
-class Server:
-    def __init__(self, directory, *options, wick=WICK, **env):
-        self.dir, self.options, self.wick = directory, options, wick
-        self.env = {**os.environ, "XDG_DATA_HOME": str(directory), "HOME": str(directory), **env}
-        self.start()
-
-    def start(self):
-        self.log = open(self.dir / "log", "a+")
-        self.p = subprocess.Popen(
-            [self.wick, "serve", "--store", str(self.dir / "store"), "--http", "127.0.0.1:0", "--otlp-grpc", "127.0.0.1:0",
-             "--otlp-http", "127.0.0.1:0", "--set", f"auth.tokens={self.dir}/tokens", *self.options],
-            stdout=subprocess.PIPE, stderr=self.log, text=True, env=self.env)
-        line = self.p.stdout.readline()
-        assert "is ready" in line, (self.dir / "log").read_text()
-        self.url = line.split()[-1]
-        text = (self.dir / "log").read_text()
-        self.grpc = re.findall(r"OTLP/gRPC on (127[^\s\"]+)", text)[-1]
-        self.http = "http://" + re.findall(r"OTLP/HTTP on (127[^\s\"]+)", text)[-1]
-
-    def get(self, path, token=None, data=None, headers=None, method=None, base=None):
-        h = dict(headers or {})
-        if token:
-            h["Authorization"] = "Bearer " + token
-        q = urllib.request.Request((base or self.url) + path, data=data, headers=h, method=method)
-        try:
-            with urllib.request.urlopen(q, timeout=30) as r:
-                return r.status, r.read()
-        except urllib.error.HTTPError as e:
-            return e.code, e.read()
-
-    def json(self, path, **kw):
-        status, body = self.get(path, **kw)
-        assert status == 200, body
-        return json.loads(body)
-
-    def send(self, r, token=None):
-        return self.get("/v1development/profiles", token, r.SerializeToString(), {"Content-Type": "application/x-protobuf"},
-                        base=self.http)
-
-    def stop(self, sig=signal.SIGTERM):
-        self.p.send_signal(sig)
-        start = time.time()
-        code = self.p.wait(timeout=20)
-        self.log.close()
-        self.p.stdout.close()
-        return code, time.time() - start
-
-
-@pytest.fixture
-def server(tmp_path):
-    s = Server(tmp_path)
-    yield s
-    if s.p.poll() is None:
-        s.stop()
+from wick_tools import ROOT, SHOP, SPAN, TRACE, WICK, Server, go_tool, request
 
 
 def test_send_and_ask(server):
@@ -330,10 +237,6 @@ def test_pyroscope_client(server, tmp_path, form):
     assert out["error"] == "invalid_argument"
     if form == "proto":
         assert out["profile"]["samples"] == 3
-
-
-def go_tool(*args, **kw):
-    return subprocess.run(["go", *args], capture_output=True, text=True, timeout=120, **kw)
 
 
 @pytest.mark.skipif(not shutil.which("go"), reason="needs go")

@@ -5,9 +5,7 @@ import subprocess
 import time
 
 import pytest
-
-from test_serve import SHOP, WICK, Server, request
-from test_serve_ops import log_of, wait_for
+from wick_tools import SHOP, Server, log_of, request, tokens_of, wait_for
 
 
 @pytest.fixture
@@ -27,12 +25,6 @@ def small(tmp_path):
     yield mount
     for d in mounted:
         subprocess.run(["umount", "-l", str(d)])
-
-
-def tokens_of(directory, tenants=("one", "two")):
-    """Tokens of two tenants."""
-    return [subprocess.run([WICK, "token", "create", "--scope", "admin", "--tenant", t, "--file", f"{directory}/tokens"],
-                           capture_output=True, text=True, check=True).stdout.split()[-1] for t in tenants]
 
 
 def send(s, token):

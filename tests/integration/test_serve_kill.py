@@ -5,25 +5,10 @@ import os
 import signal
 import threading
 import time
-from pathlib import Path
+from wick_tools import SHOP, Server, family, request, tokens_of, wait_for
 
-from test_serve import SHOP, Server, request
-from test_serve_disk import tokens_of
-from test_serve_ops import wait_for
 
 ROUNDS = int(os.environ.get("WICK_KILL_ROUNDS", "8"))
-
-
-def family(pid):
-    """The process and all below it."""
-    found = [pid]
-    for p in found:
-        for task in Path(f"/proc/{p}/task").glob("*/children"):
-            try:
-                found += [int(x) for x in task.read_text().split()]
-            except OSError:
-                pass
-    return found
 
 
 class Sender(threading.Thread):

@@ -27,9 +27,8 @@ from pathlib import Path
 import pytest
 
 from serve_poison import poison, poison_message
-from test_pyroscope import CPU, M, pprof
-from test_serve import ROOT, SHOP, SPAN, TRACE, WICK, Server, request
-from test_serve_symbols import Binary, native
+from wick_tools import ROOT, SHOP, SPAN, TRACE, WICK, Binary, Server, native, request
+from pyroscope_messages import CPU, M, pprof
 
 grpc = pytest.importorskip("grpc")
 

@@ -7,16 +7,14 @@ import time
 from pathlib import Path
 
 import pytest
-
-from test_serve import SHOP, WICK, Server, request, service_pb2
-from test_serve_disk import tokens_of
+from wick_tools import SHOP, WICK, Server, profiles_service, request, tokens_of
 
 
 class Body:
     """A request of n distinct stacks over a few hundred functions; variants differ in every name and in their time."""
 
     def __init__(self, n):
-        r = service_pb2.ExportProfilesServiceRequest()
+        r = profiles_service().ExportProfilesServiceRequest()
         d = r.dictionary
         functions = 1000
         d.mapping_table.add(), d.location_table.add(), d.function_table.add(), d.attribute_table.add(), d.stack_table.add()

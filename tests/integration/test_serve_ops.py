@@ -17,18 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from test_serve import ROOT, SHOP, WICK, Server, request, server  # noqa: F401  (server is a fixture)
-
-
-def wait_for(what, seconds=15):
-    deadline = time.time() + seconds
-    while not what():
-        assert time.time() < deadline
-        time.sleep(0.05)
-
-
-def log_of(s):
-    return (s.dir / "log").read_text()
+from wick_tools import ROOT, SHOP, WICK, Server, free_port, log_of, request, wait_for
 
 
 def test_reload(tmp_path):
@@ -92,12 +81,6 @@ def test_check(tmp_path):
     config.write_text("retention: {keep: soon}\n")
     p = subprocess.run([WICK, "serve", "--check", "--config", str(config)], capture_output=True, text=True)
     assert p.returncode == 1 and "wick.yaml:1" in p.stderr and len(p.stderr.splitlines()) == 1
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
 
 
 def test_pipelines_inside(tmp_path):

@@ -5,12 +5,11 @@ import os
 import re
 import shutil
 import subprocess
-import time
 
 import pytest
 
 from agent_tools import WICK, build, needs_bpf
-from test_serve import Server, go_tool, server  # noqa: F401  (server is a fixture; it has no agent)
+from wick_tools import Server, go_tool, wait_for
 
 
 @pytest.fixture
@@ -44,13 +43,6 @@ def children(pid):
     out = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True).stdout
     found = [int(p) for p in out.split()]
     return found + [q for p in found for q in children(p)]
-
-
-def wait_for(what, seconds=30):
-    end = time.time() + seconds
-    while not what():
-        assert time.time() < end
-        time.sleep(0.1)
 
 
 @pytest.mark.skipif(not shutil.which("go"), reason="needs go")

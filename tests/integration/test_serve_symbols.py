@@ -10,61 +10,7 @@ import time
 
 import pytest
 
-from test_serve import WICK, Server, request, server  # noqa: F401  (server is a fixture)
-
-SOURCE = """
-static inline __attribute__((always_inline)) int inlined_leaf(int x) { volatile int y = x * 31; return y + 7; }
-__attribute__((noinline)) int hot_function(int x) { return inlined_leaf(x) ^ 5; }
-__attribute__((noinline)) int other_function(int x) { return hot_function(x) + 1; }
-int main(int argc, char **argv) { (void) argv; return other_function(argc) & 1; }
-"""
-
-
-class Binary:
-    def __init__(self, directory, name="program", extra=""):
-        source, self.path = directory / f"{name}.c", directory / name
-        source.write_text(SOURCE + extra)
-        subprocess.run(["gcc", "-g", "-O1", "-Wl,--build-id", "-o", str(self.path), str(source)], check=True)
-        notes = subprocess.run(["readelf", "-n", str(self.path)], capture_output=True, text=True, check=True).stdout
-        self.build_id = re.search(r"Build ID: ([0-9a-f]+)", notes).group(1)
-
-    def address(self, function):
-        out = subprocess.run(["nm", str(self.path)], capture_output=True, text=True, check=True).stdout
-        return int(re.search(rf"^([0-9a-f]+) [tT] {function}$", out, re.M).group(1), 16)
-
-    def frames(self, address):
-        out = subprocess.run(["addr2line", "-f", "-i", "-e", str(self.path), hex(address)], capture_output=True, text=True,
-                             check=True).stdout.splitlines()
-        return out[::2]
-
-    def inlined_address(self):
-        start = self.address("hot_function")
-        return next(a for a in range(start, start + 64) if "inlined_leaf" in self.frames(a))
-
-
-def native(build_id, samples, service="native"):
-    """samples: (addresses leaf first, value); locations have no lines."""
-    r = request([], service=service)
-    d = r.dictionary
-    strings = list(d.string_table)
-
-    def string(s):
-        strings.append(s)
-        return len(strings) - 1
-
-    d.attribute_table.add(key_strindex=string("process.executable.build_id.gnu")).value.string_value = build_id
-    d.mapping_table.add(filename_strindex=string("/opt/app/program"), attribute_indices=[1])
-    p = r.resource_profiles[0].scope_profiles[0].profiles[0]
-    for addresses, value in samples:
-        s = d.stack_table.add()
-        for a in addresses:
-            d.location_table.add(mapping_index=1, address=a)
-            s.location_indices.append(len(d.location_table) - 1)
-        p.samples.add(stack_index=len(d.stack_table) - 1, values=[value])
-    del d.string_table[:]
-    d.string_table.extend(strings)
-    return r
-
+from wick_tools import WICK, Binary, Server, native
 
 def names(server, service="native"):
     return {r["name"]: r["self"] for r in server.json(f'/api/v1/top?query=cpu{{service.name="{service}"}}'.replace('"', "%22"))["rows"]}

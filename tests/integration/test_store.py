@@ -5,9 +5,7 @@ import random
 import re
 import subprocess
 import time
-from pathlib import Path
-
-WICK = os.environ.get("WICK", str(Path(__file__).resolve().parents[2] / "build/src/cli/wick"))
+from wick_tools import WICK
 
 
 def wick(*args, ok=True):

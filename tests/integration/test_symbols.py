@@ -2,45 +2,12 @@
 import collections
 import json
 import re
-import shutil
 import subprocess
-from pathlib import Path
 
 import pytest
+from wick_tools import ROOT, compile_program, need
 
-ROOT = Path(__file__).resolve().parents[2]
 HELPER = ROOT / "build/tests/unit/symbolize_addresses"
-PROGRAMS = ROOT / "tests/programs"
-
-
-def need(*tools):
-    for tool in tools:
-        if not shutil.which(tool):
-            pytest.skip(f"no {tool}")
-
-
-def compile_program(directory, kind):
-    """Builds one of tests/programs; the names say how."""
-    exe = directory / kind
-    commands = {
-        "gcc": ["g++", "-O2", "-g", "-o", exe, PROGRAMS / "shop.cc"],
-        "gcc-nopie": ["g++", "-O2", "-g", "-no-pie", "-o", exe, PROGRAMS / "shop.cc"],
-        "gcc-dwarf4": ["g++", "-O1", "-gdwarf-4", "-o", exe, PROGRAMS / "shop.cc"],
-        "gcc-nodebug": ["g++", "-O2", "-o", exe, PROGRAMS / "shop.cc"],
-        "gcc-gz": ["g++", "-O2", "-g", "-gz", "-o", exe, PROGRAMS / "shop.cc"],
-        "clang": ["clang++", "-O2", "-g", "-o", exe, PROGRAMS / "shop.cc"],
-        "clang-split": ["clang++", "-O2", "-g", "-gsplit-dwarf", "-o", exe, PROGRAMS / "shop.cc"],
-        "rust": ["rustc", "-O", "-g", "-o", exe, PROGRAMS / "shop.rs"],
-        "go": ["go", "build", "-o", exe, PROGRAMS / "shop.go"],
-        "go-pie-debug": ["go", "build", "-buildmode=pie", "-o", exe, PROGRAMS / "shop.go"],
-        "go-pie": ["go", "build", "-buildmode=pie", "-ldflags=-s -w", "-o", exe, PROGRAMS / "shop.go"],
-        "go-stripped": ["go", "build", "-ldflags=-s -w", "-o", exe, PROGRAMS / "shop.go"],
-    }
-    need(str(commands[kind][0]))
-    if kind == "rust" and subprocess.run(["rustc", "--version"], capture_output=True).returncode:
-        pytest.skip("rustc does not run")
-    subprocess.run([str(x) for x in commands[kind]], check=True, cwd=directory, capture_output=True)
-    return exe
 
 
 def addresses_of(exe, most):

@@ -13,9 +13,8 @@ import pytest
 pytest.importorskip("opentelemetry.proto.common.v1.common_pb2")
 import ui_data  # noqa: E402
 from opentelemetry.proto.profiles.v1development import profiles_pb2  # noqa: E402
-from test_serve import WICK, Server  # noqa: E402
+from wick_tools import NASTY, ROOT, WICK, Served, Server, convert
 
-ROOT = Path(__file__).resolve().parent.parent.parent
 MODULES = ROOT / ".cache/ui-test"
 CHROMIUM = os.environ.get("WICK_CHROMIUM", "/usr/bin/chromium")
 SHOTS = ROOT / "build/screenshots"
@@ -121,7 +120,6 @@ def test_server_gone(tmp_path):
 
 def test_html_export(tmp_path):
     """`wick convert x.html`: the same flame graph without a server; names are never markup."""
-    from test_html import NASTY, convert
 
     text = "".join(f"main;work;{n} {i + 1}\n" for i, n in enumerate(NASTY)) + "main;idle 20\n"
     run("export", url="file://" + str(convert(tmp_path, text)), diff="file://" + str(convert(tmp_path, text, base="main;old 9\nmain;idle 3\n",
@@ -130,7 +128,6 @@ def test_html_export(tmp_path):
 
 def test_pprof_http(tmp_path):
     from pprof_random import profile
-    from test_pprof_http import Served
 
     for name, seed in (("a", 1), ("b", 2)):
         (tmp_path / f"{name}.pb.gz").write_bytes(profile(seed, "heap"))

@@ -6,8 +6,7 @@ import os
 import subprocess
 import time
 import urllib.parse
-
-from test_serve import SHOP, WICK, Server, request, server  # noqa: F401
+from wick_tools import SHOP, WICK, Server, request
 
 
 def ask(server, method, path, body=None, **headers):

@@ -6,13 +6,11 @@ import os
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
+from wick_tools import ROOT, Server
 
-from test_serve import Server
 
-ROOT = Path(__file__).resolve().parent.parent.parent
 LIMIT = 150_000  # gzipped bytes of everything that a browser loads
 
 

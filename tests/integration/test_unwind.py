@@ -6,11 +6,10 @@ import os
 import re
 import shutil
 import subprocess
-from pathlib import Path
 
 import pytest
+from wick_tools import ROOT
 
-ROOT = Path(__file__).resolve().parent.parent.parent
 DUMP = ROOT / os.environ.get("BUILD", "build") / "tests/unit/unwind_dump"
 REGS = {"rax": 0, "rdx": 1, "rcx": 2, "rbx": 3, "rsi": 4, "rdi": 5, **{f"r{i}": i for i in range(8, 16)}}
 

@@ -2,16 +2,14 @@
 """Stacks of real programs, frame by frame against libunwind: tests/unit/unwind_oracle.c runs inside of them."""
 import os
 import shutil
-import socket
 import subprocess
 import time
 import urllib.request
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parent.parent.parent
-BUILD = ROOT / os.environ.get("BUILD", "build")
+from wick_tools import BUILD, ROOT, free_port
+
 ORACLE = BUILD / "tests/unit/libunwind_oracle.so"
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not ORACLE.exists(), reason="libunwind is not installed")]
@@ -71,14 +69,8 @@ def test_cxx_exceptions(tmp_path):
     check(tmp_path / "o", 5000)
 
 
-def port_free():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
-
-
 def test_redis(tmp_path):
-    port = str(port_free())
+    port = str(free_port())
     server = subprocess.Popen([need("redis-server"), "--port", port, "--save", ""], env=env(tmp_path / "o"), cwd=tmp_path,
                               stdout=subprocess.DEVNULL)
     for _ in range(100):
@@ -93,7 +85,7 @@ def test_redis(tmp_path):
 
 
 def test_nginx(tmp_path):
-    port = port_free()
+    port = free_port()
     conf = tmp_path / "nginx.conf"
     (tmp_path / "page").write_text("x" * 100000)
     conf.write_text(f"daemon off; master_process off; pid {tmp_path}/pid; error_log {tmp_path}/log;\nevents {{}}\n"
