@@ -538,7 +538,7 @@ static int add_name(const char *path, const struct stat *st, int type, struct FT
 {
     (void) st;
     (void) ftw;
-    if (type == FTW_F && mem_grow((void **) &names, &cap_names, n_names + 1, sizeof *names, 1 << 24) == 0)
+    if (type == FTW_F && array_reserve(names, cap_names, n_names + 1, 1 << 24) == 0)
         names[n_names++] = mem_strdup(path);
     return 0;
 }

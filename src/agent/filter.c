@@ -93,7 +93,7 @@ int filter_add(struct filter *f, bool include, struct str text, struct err *e)
                        "ppid, name, exe, cgroup, user, service)",
                        STR_FMT(text));
     value = cut_weight(str_slice(text, at + 1, text.n), &rule.weight);
-    r = mem_grow((void **) &f->v, &f->cap, f->n + 1, sizeof *f->v, RULES_MAX);
+    r = array_reserve(f->v, f->cap, f->n + 1, RULES_MAX);
     if (r < 0)
         return r;
     if (text.p[at] == '~')

@@ -90,7 +90,7 @@ int object_names_want(struct object *o, uint64_t address)
         arena_init(&o->names->arena, NAMES_BYTES);
     }
     n = o->names;
-    if (mem_grow((void **) &n->v, &n->cap, n->n + 1, sizeof *n->v, NAMES_MAX) < 0 ||
+    if (array_reserve(n->v, n->cap, n->n + 1, NAMES_MAX) < 0 ||
         map_insert(&n->by_address, hash64_u64(address), (uint32_t) n->n) < 0)
         return -ENOMEM;
     n->v[n->n++] = (struct object_name){.address = address};
@@ -109,7 +109,7 @@ static struct str keep(struct object_names *n, struct str s)
         if (str_eq(n->texts[p.index], s))
             return n->texts[p.index];
     copy = arena_str(&n->arena, s);
-    if (!copy.p || mem_grow((void **) &n->texts, &n->cap_texts, n->n_texts + 1, sizeof *n->texts, NAMES_MAX * 4) < 0)
+    if (!copy.p || array_reserve(n->texts, n->cap_texts, n->n_texts + 1, NAMES_MAX * 4) < 0)
         return copy;
     n->texts[n->n_texts] = copy;
     if (map_insert(&n->by_text, h, (uint32_t) n->n_texts) == 0)
@@ -147,8 +147,7 @@ static void set_symbol(struct object_names *n, struct object_name *to, struct st
         }
     if (demangle_function(system_name, DEMANGLE_SIMPLE, &text) == 0 && text.n)
         frame.name = buf_str(&text);
-    if (keep_frames(n, to, &frame, 1) < 0 || mem_grow((void **) &n->symbols, &n->cap_symbols, n->n_symbols + 1,
-                                                      sizeof(struct object_frame *), NAMES_MAX) < 0)
+    if (keep_frames(n, to, &frame, 1) < 0 || array_reserve(n->symbols, n->cap_symbols, n->n_symbols + 1, NAMES_MAX) < 0)
         return;
     n->symbols[n->n_symbols] = to->frames;
     if (map_insert(&n->by_symbol, h, (uint32_t) n->n_symbols) == 0)

@@ -63,7 +63,7 @@ static bool key_is_set(const struct object_key *k)
 
 static void remember_key(struct objects *s, const struct object_key *key, struct object *o)
 {
-    if (!key_is_set(key) || mem_grow((void **) &s->keys, &s->cap_keys, s->n_keys + 1, sizeof *s->keys, KEYS_MAX) < 0)
+    if (!key_is_set(key) || array_reserve(s->keys, s->cap_keys, s->n_keys + 1, KEYS_MAX) < 0)
         return;
     s->keys[s->n_keys] = (struct known_key){*key, o};
     if (map_insert(&s->by_key, key_hash(key), (uint32_t) s->n_keys) == 0)
@@ -194,7 +194,7 @@ static int keep_segments(struct object *o, const struct elf_file *f)
     for (uint32_t i = 0; i < f->n_segments; i++) {
         if (f->segments[i].type != PT_LOAD)
             continue;
-        if (mem_grow((void **) &o->segments, &cap, o->n_segments + 1u, sizeof *o->segments, 64) < 0)
+        if (array_reserve(o->segments, cap, o->n_segments + 1u, 64) < 0)
             return -ENOMEM;
         o->segments[o->n_segments++] = f->segments[i];
     }
@@ -402,7 +402,7 @@ int objects_add(struct objects *s, int fd, const char *path, const struct object
     }
     limit_open(s);
     o->number = s->next_number++;
-    r = mem_grow((void **) &s->v, &s->cap, s->n + 1, sizeof *s->v, OBJECTS_MAX);
+    r = array_reserve(s->v, s->cap, s->n + 1, OBJECTS_MAX);
     if (r == 0)
         r = index_object(s, o, (uint32_t) s->n);
     if (r < 0) {

@@ -39,7 +39,7 @@ void perf_rings_done(struct perf_rings *r)
 
 int perf_rings_add(struct perf_rings *r, int fd, struct err *e)
 {
-    int k = mem_grow((void **) &r->v, &r->cap, r->n + 1u, sizeof *r->v, RINGS_MAX);
+    int k = array_reserve(r->v, r->cap, r->n + 1u, RINGS_MAX);
     void *p = MAP_FAILED;
 
     if (k == 0) {
@@ -80,7 +80,7 @@ static int take_record(struct perf_rings *r, const struct perf_ring *x, uint64_t
     char *to = buf_reserve(&r->bytes, ALIGN_UP((size_t) h->size, 8));
     struct perf_rings_entry *e;
 
-    if (!to || mem_grow((void **) &r->entries, &r->cap_entries, r->n_entries + 1, sizeof *r->entries, ENTRIES_MAX) < 0)
+    if (!to || array_reserve(r->entries, r->cap_entries, r->n_entries + 1, ENTRIES_MAX) < 0)
         return -ENOMEM;
     copy_out(x, r->size, from, to, h->size);
     e = &r->entries[r->n_entries++];

@@ -141,7 +141,7 @@ static int keep_event(struct perf_side *s, int fd, int cpu, struct err *e)
             s->ring_cpu[cpu] = (int) s->rings.n;
         return r;
     }
-    r = mem_grow((void **) &s->events, &s->cap_events, s->n_events + 1, sizeof *s->events, EVENTS_MAX);
+    r = array_reserve(s->events, s->cap_events, s->n_events + 1, EVENTS_MAX);
     if (r == 0 && ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, s->rings.v[s->ring_cpu[cpu] - 1].fd) < 0)
         r = -errno;
     if (r < 0)

@@ -48,8 +48,7 @@ static int mapping_copy(const struct process_mapping *from, struct process_mappi
 
 static int insert_at(struct process *p, uint32_t at, const struct process_mapping *m)
 {
-    int r = mem_grow((void **) &p->mappings, &p->cap_mappings, p->n_mappings + 1u, sizeof *p->mappings,
-                     PROCESS_MAPPINGS_MAX);
+    int r = array_reserve(p->mappings, p->cap_mappings, p->n_mappings + 1u, PROCESS_MAPPINGS_MAX);
 
     if (r < 0)
         return r;

@@ -186,7 +186,7 @@ static int load_page(struct row_store *s, struct object *o, uint32_t page, uint6
     if (r < 0)
         return r;
     x = &s->shards[s->current];
-    r = mem_grow((void **) &x->pages, &x->cap_pages, x->n_pages + 1, sizeof *x->pages, SHARD_PAGES_MAX);
+    r = array_reserve(x->pages, x->cap_pages, x->n_pages + 1, SHARD_PAGES_MAX);
     if (r < 0)
         return r;
     value = (struct agent_page){s->current * UNWIND_SHARD_ROWS + x->used, t->pages[at].n};

@@ -95,7 +95,7 @@ static int process_number(struct tally *t, struct process *p, const struct agent
          i = map_next(&t->by_process, i))
         if (t->processes[i.index].number == number)
             return (int) i.index;
-    if (mem_grow((void **) &t->processes, &t->cap_processes, t->n_processes + 1, sizeof *t->processes, 1 << 16) < 0 ||
+    if (array_reserve(t->processes, t->cap_processes, t->n_processes + 1, 1 << 16) < 0 ||
         map_insert(&t->by_process, hash64_u64(number), (uint32_t) t->n_processes) < 0)
         return -ENOMEM;
     if (p && p->identity && identity_is_brief(p->identity) && !p->brief) /* it has been read by now */
@@ -190,7 +190,7 @@ static int intern_frame(struct tally *t, struct process *p, const struct tally_f
     for (struct map_pos i = map_find(&t->by_frame, h); i.index != MAP_NONE; i = map_next(&t->by_frame, i))
         if (frame_eq(&t->frames[i.index], want))
             return (int) i.index;
-    if (mem_grow((void **) &t->frames, &t->cap_frames, t->n_frames + 1, sizeof *t->frames, FRAMES_MAX) < 0 ||
+    if (array_reserve(t->frames, t->cap_frames, t->n_frames + 1, FRAMES_MAX) < 0 ||
         map_insert(&t->by_frame, h, (uint32_t) t->n_frames) < 0)
         return -ENOMEM;
     f = &t->frames[t->n_frames];
@@ -268,9 +268,8 @@ static int put_frame(struct tally *t, uint32_t first, int frame)
         return frame;
     if (t->n_list > first && t->list[t->n_list - 1] == (uint32_t) frame && t->frames[frame].kind == FRAME_MARK)
         return 0; /* a run of equal frames becomes one */
-    if (mem_grow((void **) &t->list, &t->cap_list, t->n_list + 1, sizeof *t->list, LIST_MAX) < 0)
+    if (array_push(t->list, t->n_list, t->cap_list, LIST_MAX, (uint32_t) frame) < 0)
         return -E2BIG;
-    t->list[t->n_list++] = (uint32_t) frame;
     return 0;
 }
 
@@ -321,7 +320,7 @@ static int stack_number(struct tally *t, uint32_t process, struct process *p, co
             return (int) i.index;
         }
     }
-    if (mem_grow((void **) &t->stacks, &t->cap_stacks, t->n_stacks + 1, sizeof *t->stacks, STACKS_MAX) < 0 ||
+    if (array_reserve(t->stacks, t->cap_stacks, t->n_stacks + 1, STACKS_MAX) < 0 ||
         map_insert(&t->by_stack, h, (uint32_t) t->n_stacks) < 0) {
         t->n_list = first;
         return -E2BIG;
@@ -357,7 +356,7 @@ static int row_number(struct tally *t, const struct tally_row *want)
     for (struct map_pos i = map_find(&t->by_row, h); i.index != MAP_NONE; i = map_next(&t->by_row, i))
         if (row_eq(&t->rows[i.index], want))
             return (int) i.index;
-    if (mem_grow((void **) &t->rows, &t->cap_rows, t->n_rows + 1, sizeof *t->rows, ROWS_MAX) < 0 ||
+    if (array_reserve(t->rows, t->cap_rows, t->n_rows + 1, ROWS_MAX) < 0 ||
         map_insert(&t->by_row, h, (uint32_t) t->n_rows) < 0)
         return -E2BIG;
     t->rows[t->n_rows] = *want;
@@ -370,9 +369,8 @@ static int add_time(struct tally *t, struct tally_row *row, uint64_t mono_ns, in
 {
     if (t->options.pprof)
         return 0;
-    if (mem_grow((void **) &t->times, &t->cap_times, t->n_times + 1, sizeof *t->times, TIMES_MAX) < 0)
+    if (array_push(t->times, t->n_times, t->cap_times, TIMES_MAX, (struct tally_time){mono_ns, value, 0}) < 0)
         return -E2BIG;
-    t->times[t->n_times++] = (struct tally_time){mono_ns, value, 0};
     if (row->last)
         t->times[row->last - 1].next = (uint32_t) t->n_times;
     else

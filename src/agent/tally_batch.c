@@ -185,7 +185,7 @@ static uint32_t stack_of(struct maker *m, uint32_t stack)
 
     if (m->stacks[stack])
         return m->stacks[stack];
-    if (mem_grow((void **) &m->scratch, &m->cap_scratch, s->n + 1u, sizeof *m->scratch, 1 << 16) < 0)
+    if (array_reserve(m->scratch, m->cap_scratch, s->n + 1u, 1 << 16) < 0)
         return 0;
     for (uint32_t i = 0; i < s->n; i++)
         m->scratch[i] = location_of(m, m->t->list[s->first + i]);

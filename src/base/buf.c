@@ -28,7 +28,6 @@ void buf_reset(struct buf *b)
 char *buf_reserve(struct buf *b, size_t n)
 {
     size_t limit = b->limit ? b->limit : SIZE_MAX / 2, need;
-    void *p = b->p;
     int r;
 
     if (b->err)
@@ -37,12 +36,11 @@ char *buf_reserve(struct buf *b, size_t n)
         b->err = -E2BIG;
         return NULL;
     }
-    r = mem_grow(&p, &b->cap, need ? need : 1, 1, limit); // never NULL: that means failure
+    r = array_reserve(b->p, b->cap, need ? need : 1, limit); // never NULL: that means failure
     if (r < 0) {
         b->err = r;
         return NULL;
     }
-    b->p = p;
     return b->p + b->n;
 }
 

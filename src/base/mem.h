@@ -26,9 +26,35 @@ void mem_free(void *p);
  * the page faults of its first use. */
 void *mem_alloc_block(size_t size);
 
-/* Makes room for `need` elements in a growing array: *p is the array, *cap its capacity. Returns 0, -ENOMEM, or -E2BIG
- * over the limit. */
-int mem_grow(void **p, size_t *cap, size_t need, size_t elem, size_t limit);
+/* Makes room for `need` elements of `elem` bytes in a growing array: p is the address of the pointer to it, *cap its
+ * capacity. Returns 0, -ENOMEM, or -E2BIG over the limit. Callers that know the type use the two macros below. */
+int mem_grow(void *p, size_t *cap, size_t need, size_t elem, size_t limit);
+
+/* Makes room for `need` elements in the array v with room for `cap`, which may be a variable of any unsigned type: the
+ * limit is never more than it can hold. Returns what mem_grow() does. */
+#define array_reserve(v, cap, need, limit)                                                  \
+    ({                                                                                      \
+        size_t array_need_ = (need), array_cap_ = (cap), array_limit_ = (limit);            \
+        int array_r_ = 0;                                                                   \
+        if (unlikely(array_need_ > array_cap_)) {                                           \
+            if (array_limit_ > (__typeof__(cap)) -1)                                        \
+                array_limit_ = (__typeof__(cap)) -1;                                        \
+            array_r_ = mem_grow(&(v), &array_cap_, array_need_, sizeof *(v), array_limit_); \
+            (cap) = (__typeof__(cap)) array_cap_;                                           \
+        }                                                                                   \
+        array_r_;                                                                           \
+    })
+
+/* Appends a value (the last argument, of the type of the elements) to the array v of n elements. On failure nothing
+ * changes, and the result is that of mem_grow(). */
+#define array_push(v, n, cap, limit, ...)                                   \
+    ({                                                                      \
+        __typeof__(*(v)) array_value_ = __VA_ARGS__;                        \
+        int array_pushed_ = array_reserve(v, cap, (size_t) (n) + 1, limit); \
+        if (likely(array_pushed_ >= 0))                                     \
+            (v)[(n)++] = array_value_;                                      \
+        array_pushed_;                                                      \
+    })
 
 /* Test hooks: the n-th allocation from now (1 = next) fails, and all after it if sticky. 0 turns it off. */
 void mem_fail_at(unsigned long n, bool sticky);

@@ -38,7 +38,7 @@ void *mem_dup(const void *p, size_t size)
     return q;
 }
 
-int mem_grow(void **p, size_t *cap, size_t need, size_t elem, size_t limit)
+int mem_grow(void *p, size_t *cap, size_t need, size_t elem, size_t limit)
 {
     size_t n = *cap ? *cap : 16;
     void *q;
@@ -51,10 +51,11 @@ int mem_grow(void **p, size_t *cap, size_t need, size_t elem, size_t limit)
         n += n / 2 + 16;
     if (n > limit)
         n = limit;
-    q = mem_realloc_array(*p, n, elem);
+    memcpy(&q, p, sizeof q); /* the pointer has a type of its own: reading it as void * would break aliasing */
+    q = mem_realloc_array(q, n, elem);
     if (!q)
         return -ENOMEM;
-    *p = q;
+    memcpy(p, &q, sizeof q);
     *cap = n;
     return 0;
 }

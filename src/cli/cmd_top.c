@@ -59,8 +59,7 @@ static struct row *row_of(struct rows *t, struct str function, struct str servic
     for (struct map_pos p = map_find(&t->map, h); p.index != MAP_NONE; p = map_next(&t->map, p))
         if (str_eq(t->v[p.index].function, function) && str_eq(t->v[p.index].service, service))
             return &t->v[p.index];
-    if (mem_grow((void **) &t->v, &t->cap, t->n + 1, sizeof *t->v, 1 << 20) < 0 ||
-        map_insert(&t->map, h, (uint32_t) t->n) < 0)
+    if (array_reserve(t->v, t->cap, t->n + 1, 1 << 20) < 0 || map_insert(&t->map, h, (uint32_t) t->n) < 0)
         return NULL;
     t->v[t->n] = (struct row){.function = function, .service = service};
     return &t->v[t->n++];

@@ -239,7 +239,6 @@ static void read_frames(struct page *p, struct forest *f)
 {
     json_begin_array(&p->json);
     while (json_next_item(&p->json)) {
-        void *v = f->names;
         struct str key, name = {0}, mapping = {0}, address = {0};
 
         json_begin_object(&p->json);
@@ -255,12 +254,10 @@ static void read_frames(struct page *p, struct forest *f)
         }
         if (!name.n && (mapping.n || address.n))
             name = str_from(arena_printf(&p->arena, "%.*s+%.*s", STR_FMT(mapping), STR_FMT(address)));
-        if (mem_grow(&v, &f->cap_names, f->n_names + 1, sizeof *f->names, UINT32_MAX) < 0) {
+        if (array_push(f->names, f->n_names, f->cap_names, UINT32_MAX, name) < 0) {
             p->json.err = -ENOMEM;
             return;
         }
-        f->names = v;
-        f->names[f->n_names++] = name;
     }
 }
 
@@ -291,14 +288,10 @@ static void read_nodes(struct page *p, struct forest *f)
 {
     json_begin_array(&p->json);
     while (json_next_item(&p->json)) {
-        void *v = f->nodes;
-
-        if (mem_grow(&v, &f->cap_nodes, f->n_nodes + 1, sizeof *f->nodes, UINT32_MAX) < 0) {
+        if (array_push(f->nodes, f->n_nodes, f->cap_nodes, UINT32_MAX, read_node(p)) < 0) {
             p->json.err = -ENOMEM;
             return;
         }
-        f->nodes = v;
-        f->nodes[f->n_nodes++] = read_node(p);
     }
 }
 

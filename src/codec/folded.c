@@ -85,9 +85,9 @@ static int read_stack(struct reader *r, struct str text, uint32_t *ret_n)
         last = at == 0;
         text.n = last ? 0 : at - 1;
         kind = cut_suffix(&frame);
-        rc = mem_grow((void **) &r->lines, &r->cap_lines, n_lines + 1, sizeof *r->lines, FRAMES_MAX);
+        rc = array_reserve(r->lines, r->cap_lines, n_lines + 1, FRAMES_MAX);
         if (rc == 0)
-            rc = mem_grow((void **) &r->stack, &r->cap_stack, n + 1, sizeof *r->stack, FRAMES_MAX);
+            rc = array_reserve(r->stack, r->cap_stack, n + 1, FRAMES_MAX);
         if (rc < 0)
             return rc;
         r->lines[n_lines++] =
@@ -230,7 +230,7 @@ static int add_sample(struct writer *w, struct run stack, int64_t value)
             w->pool.n = l.at;
             return 0;
         }
-    r = mem_grow((void **) &w->lines, &w->cap_lines, w->n_lines + 1, sizeof l, UINT32_MAX);
+    r = array_reserve(w->lines, w->cap_lines, w->n_lines + 1, UINT32_MAX);
     if (r == 0)
         r = map_insert(&w->map, h, (uint32_t) w->n_lines);
     if (r == 0)

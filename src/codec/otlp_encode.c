@@ -41,14 +41,12 @@ static struct str encoder_string(const struct encoder *en, uint32_t i)
 static uint32_t string_ref(struct encoder *en, struct str s)
 {
     uint64_t h = hash64_str(s);
-    void *p = en->extra;
 
     for (struct map_pos m = map_find(&en->strings, h); m.index != MAP_NONE; m = map_next(&en->strings, m))
         if (str_eq(encoder_string(en, m.index), s))
             return m.index;
     if (!en->err)
-        en->err = mem_grow(&p, &en->cap_extra, en->n_extra + 1, sizeof *en->extra, EXTRA_STRINGS_MAX);
-    en->extra = p;
+        en->err = array_reserve(en->extra, en->cap_extra, en->n_extra + 1, EXTRA_STRINGS_MAX);
     if (!en->err)
         en->err = map_insert(&en->strings, h, en->b->dict.n_strings + (uint32_t) en->n_extra);
     if (en->err)

@@ -228,10 +228,10 @@ static bool is_kernel(struct str dso)
 static int build_stack(struct reader *r, uint32_t *ret_n)
 {
     uint32_t kernel = builder_attr_str(r->b, STR("profile.frame.type"), STR("kernel")), n = 0, n_lines = 0;
-    int rc = mem_grow((void **) &r->lines, &r->cap_lines, r->n_frames, sizeof *r->lines, FRAMES_MAX);
+    int rc = array_reserve(r->lines, r->cap_lines, r->n_frames, FRAMES_MAX);
 
     if (rc == 0)
-        rc = mem_grow((void **) &r->stack, &r->cap_stack, r->n_frames, sizeof *r->stack, FRAMES_MAX);
+        rc = array_reserve(r->stack, r->cap_stack, r->n_frames, FRAMES_MAX);
     if (rc < 0)
         return rc;
     for (size_t i = 0; i < r->n_frames; i++) {
@@ -308,7 +308,7 @@ static int add_row(struct reader *r, const struct row *row)
             return 0;
         }
     }
-    rc = mem_grow((void **) &r->rows, &r->cap_rows, r->n_rows + 1, sizeof *row, UINT32_MAX);
+    rc = array_reserve(r->rows, r->cap_rows, r->n_rows + 1, UINT32_MAX);
     if (rc == 0)
         rc = map_insert(&r->row_map, h, (uint32_t) r->n_rows);
     if (rc == 0)
@@ -340,10 +340,8 @@ static int end_sample(struct reader *r, struct err *e)
 
 static int add_frame(struct reader *r, const struct frame_line *f)
 {
-    int rc = mem_grow((void **) &r->frames, &r->cap_frames, r->n_frames + 1, sizeof *f, FRAMES_MAX);
+    int rc = array_push(r->frames, r->n_frames, r->cap_frames, FRAMES_MAX, *f);
 
-    if (rc == 0)
-        r->frames[r->n_frames++] = *f;
     return rc;
 }
 

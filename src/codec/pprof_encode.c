@@ -66,7 +66,7 @@ static uint32_t add_string(struct encoder *c, struct str s)
         if (str_eq(c->strings[p.index], s))
             return p.index;
     if (!c->err)
-        c->err = mem_grow((void **) &c->strings, &c->cap_strings, c->n_strings + 1, sizeof s, UINT32_MAX);
+        c->err = array_reserve(c->strings, c->cap_strings, c->n_strings + 1, UINT32_MAX);
     if (!c->err)
         c->err = map_insert(&c->string_map, h, (uint32_t) c->n_strings);
     if (c->err)
@@ -148,9 +148,7 @@ static int assign_ids(struct encoder *c)
 static void add_label(struct encoder *c, const struct label *l)
 {
     if (!c->err)
-        c->err = mem_grow((void **) &c->labels, &c->cap_labels, c->n_labels + 1, sizeof *l, LABELS_MAX);
-    if (!c->err)
-        c->labels[c->n_labels++] = *l;
+        c->err = array_push(c->labels, c->n_labels, c->cap_labels, LABELS_MAX, *l);
 }
 
 static struct str value_text(struct encoder *c, const struct value *v)
@@ -457,7 +455,7 @@ static int encode(struct encoder *c)
     int r = assign_ids(c);
 
     if (r == 0)
-        r = mem_grow((void **) &c->strings, &c->cap_strings, 1, sizeof *c->strings, UINT32_MAX);
+        r = array_reserve(c->strings, c->cap_strings, 1, UINT32_MAX);
     if (r < 0)
         return r;
     c->strings[c->n_strings++] = (struct str){0};

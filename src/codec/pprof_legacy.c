@@ -178,7 +178,7 @@ struct legacy_sample *legacy_add_sample(struct legacy *l)
 {
     struct legacy_sample *s;
 
-    if (mem_grow((void **) &l->samples, &l->cap_samples, l->n_samples + 1, sizeof *s, UINT32_MAX) < 0)
+    if (array_reserve(l->samples, l->cap_samples, l->n_samples + 1, UINT32_MAX) < 0)
         return NULL;
     s = &l->samples[l->n_samples++];
     *s = (struct legacy_sample){.first = l->n_refs};
@@ -195,7 +195,7 @@ static int find_location(struct legacy *l, uint64_t address, uint32_t *ret)
             *ret = p.index;
             return 0;
         }
-    r = mem_grow((void **) &l->locations, &l->cap_locations, l->n_locations + 1, sizeof *l->locations, UINT32_MAX);
+    r = array_reserve(l->locations, l->cap_locations, l->n_locations + 1, UINT32_MAX);
     if (r == 0)
         r = map_insert(&l->by_address, h, (uint32_t) l->n_locations);
     if (r < 0)
@@ -211,10 +211,9 @@ int legacy_add_ref(struct legacy *l, uint64_t address)
     int r = find_location(l, address, &location);
 
     if (r == 0)
-        r = mem_grow((void **) &l->refs, &l->cap_refs, l->n_refs + 1, sizeof *l->refs, UINT32_MAX);
+        r = array_push(l->refs, l->n_refs, l->cap_refs, UINT32_MAX, location);
     if (r < 0)
         return r;
-    l->refs[l->n_refs++] = location;
     l->samples[l->n_samples - 1].n++;
     return 0;
 }

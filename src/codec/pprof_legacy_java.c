@@ -30,7 +30,7 @@ static int find_function(struct legacy *l, struct str name, struct str file, uin
             *ret = p.index;
             return 0;
         }
-    r = mem_grow((void **) &l->functions, &l->cap_functions, l->n_functions + 1, sizeof *l->functions, UINT32_MAX);
+    r = array_reserve(l->functions, l->cap_functions, l->n_functions + 1, UINT32_MAX);
     if (r == 0)
         r = map_insert(&l->by_name, h, (uint32_t) l->n_functions);
     if (r < 0)

@@ -116,11 +116,7 @@ static struct str without_log_prefix(struct legacy *l, struct str line)
 
 static int add_mapping(struct legacy *l, const struct legacy_mapping *m)
 {
-    int r = mem_grow((void **) &l->mappings, &l->cap_mappings, l->n_mappings + 1, sizeof *m, UINT32_MAX);
-
-    if (r == 0)
-        l->mappings[l->n_mappings++] = *m;
-    return r;
+    return array_push(l->mappings, l->n_mappings, l->cap_mappings, UINT32_MAX, *m);
 }
 
 static int read_lines(struct legacy *l)

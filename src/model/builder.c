@@ -206,7 +206,6 @@ static struct run add_list(struct builder *b, const uint32_t *v, uint32_t n)
 
 struct run builder_attrs(struct builder *b, const uint32_t *attrs, uint32_t n)
 {
-    void *sets;
     uint64_t h;
     struct run run;
     int r;
@@ -218,15 +217,12 @@ struct run builder_attrs(struct builder *b, const uint32_t *attrs, uint32_t n)
         if (list_eq(&b->batch->dict, b->sets[p.index], attrs, n))
             return b->sets[p.index];
     run = add_list(b, attrs, n);
-    sets = b->sets;
-    r = mem_grow(&sets, &b->cap_sets, b->n_sets + 1, sizeof *b->sets, UINT32_MAX);
-    b->sets = sets;
-    if (r < 0 || b->err) {
+    r = b->err ? b->err : array_push(b->sets, b->n_sets, b->cap_sets, UINT32_MAX, run);
+    if (r < 0) {
         fail(b, r);
         return (struct run){0};
     }
-    b->sets[b->n_sets] = run;
-    index_add(b, &b->attr_sets, h, (uint32_t) b->n_sets++);
+    index_add(b, &b->attr_sets, h, (uint32_t) b->n_sets - 1);
     return run;
 }
 

@@ -54,7 +54,7 @@ static void named_frame(const struct grower *g, const struct location *l, const 
 static int add_frame(struct grower *g, const struct frame *f)
 {
     uint32_t index = tree_frame(g->t, f);
-    int r = mem_grow((void **) &g->frames, &g->cap_frames, g->n_frames + 1, sizeof *g->frames, UINT32_MAX);
+    int r = array_reserve(g->frames, g->cap_frames, g->n_frames + 1, UINT32_MAX);
 
     if (index == TREE_NONE)
         return -ENOMEM;

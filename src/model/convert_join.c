@@ -83,9 +83,9 @@ static int add_unit(struct joiner *j, struct unit u)
             break;
         }
     u.set = (uint32_t) set;
-    r = mem_grow((void **) &j->units, &j->cap_units, j->n_units + 1, sizeof u, UINT32_MAX);
+    r = array_reserve(j->units, j->cap_units, j->n_units + 1, UINT32_MAX);
     if (r == 0 && set == j->n_sets)
-        r = mem_grow((void **) &j->sets, &j->cap_sets, j->n_sets + 1, sizeof *j->sets, UINT32_MAX);
+        r = array_reserve(j->sets, j->cap_sets, j->n_sets + 1, UINT32_MAX);
     if (r == 0 && set == j->n_sets)
         r = map_insert(&j->rows, h, (uint32_t) set);
     if (r < 0)
@@ -129,11 +129,10 @@ static int find_units(struct joiner *j)
 static int add_sample(struct joiner *j, uint32_t stack, struct run attrs, uint32_t link, uint32_t n_types)
 {
     struct batch *x = j->out;
-    int r = mem_grow((void **) &x->samples, &j->cap_samples, (size_t) x->n_samples + 1, sizeof *x->samples, UINT32_MAX);
+    int r = array_reserve(x->samples, j->cap_samples, (size_t) x->n_samples + 1, UINT32_MAX);
 
     if (r == 0)
-        r = mem_grow((void **) &x->values, &j->cap_values, (size_t) x->n_values + n_types, sizeof *x->values,
-                     UINT32_MAX);
+        r = array_reserve(x->values, j->cap_values, (size_t) x->n_values + n_types, UINT32_MAX);
     x->owned[OWN_SAMPLES] = x->samples;
     x->owned[OWN_VALUES] = x->values;
     if (r < 0)
@@ -296,7 +295,7 @@ static int join_attrs(struct joiner *j, uint32_t set, struct run *ret)
 
     if (j->sets[set].n_units == 1)
         return 0;
-    r = mem_grow((void **) &j->list, &j->cap_list, n + 1, sizeof *j->list, UINT32_MAX);
+    r = array_reserve(j->list, j->cap_list, n + 1, UINT32_MAX);
     if (r == 0 && n)
         memcpy(j->list, b->dict.indices + ret->off, n * sizeof *j->list);
     for (size_t i = 0; r == 0 && i < j->n_units; i++) {
@@ -307,9 +306,7 @@ static int join_attrs(struct joiner *j, uint32_t set, struct run *ret)
 
             if (list_has(j->list, n, attr))
                 continue;
-            r = mem_grow((void **) &j->list, &j->cap_list, n + 1, sizeof *j->list, UINT32_MAX);
-            if (r == 0)
-                j->list[n++] = attr;
+            r = array_push(j->list, n, j->cap_list, UINT32_MAX, attr);
         }
     }
     return r < 0 || n == ret->n ? r : joiner_add_run(j, j->list, n, ret);

@@ -44,7 +44,7 @@ static int add_string(struct joiner *j, struct str s, uint32_t *ret)
     int r = own_dict(j);
 
     if (r == 0)
-        r = mem_grow((void **) &d->strings, &j->cap_strings, (size_t) d->n_strings + 1, sizeof s, UINT32_MAX);
+        r = array_reserve(d->strings, j->cap_strings, (size_t) d->n_strings + 1, UINT32_MAX);
     if (r < 0 || (s.n && !copy.p))
         return r < 0 ? r : -ENOMEM;
     j->out->owned[OWN_STRINGS] = d->strings;
@@ -60,7 +60,7 @@ static int add_attr(struct joiner *j, struct str key, const struct value *v, uin
     int r = add_string(j, key, &a.key);
 
     if (r == 0)
-        r = mem_grow((void **) &d->attrs, &j->cap_attrs, (size_t) d->n_attrs + 1, sizeof a, UINT32_MAX);
+        r = array_reserve(d->attrs, j->cap_attrs, (size_t) d->n_attrs + 1, UINT32_MAX);
     if (r < 0)
         return r;
     j->out->owned[OWN_ATTRS] = d->attrs;
@@ -75,7 +75,7 @@ int joiner_add_run(struct joiner *j, const uint32_t *v, uint32_t n, struct run *
     int r = own_dict(j);
 
     if (r == 0)
-        r = mem_grow((void **) &d->indices, &j->cap_indices, (size_t) d->n_indices + n, sizeof *v, UINT32_MAX);
+        r = array_reserve(d->indices, j->cap_indices, (size_t) d->n_indices + n, UINT32_MAX);
     if (r < 0)
         return r;
     j->out->owned[OWN_INDICES] = d->indices;
@@ -104,10 +104,9 @@ static int note_keys(struct joiner *j, const struct kvs *a, const struct kvs *b)
 
         if ((other && value_eq(other, &a->v[i].value)) || has_key(j, a->v[i].key))
             continue;
-        r = mem_grow((void **) &j->keys, &j->cap_keys, j->n_keys + 1, sizeof *j->keys, UINT32_MAX);
+        r = array_push(j->keys, j->n_keys, j->cap_keys, UINT32_MAX, a->v[i].key);
         if (r < 0)
             return r;
-        j->keys[j->n_keys++] = a->v[i].key;
     }
     return 0;
 }
@@ -194,8 +193,7 @@ int joiner_sample_attrs(struct joiner *j, const struct sample *s, struct run *re
         return 0;
     r = linked ? link_labels(j, s->link) : 0;
     if (r == 0)
-        r = mem_grow((void **) &j->list, &j->cap_list, (size_t) n + j->n_resource_attrs + 2, sizeof *j->list,
-                     UINT32_MAX);
+        r = array_reserve(j->list, j->cap_list, (size_t) n + j->n_resource_attrs + 2, UINT32_MAX);
     if (r < 0)
         return r;
     if (n)

@@ -131,7 +131,6 @@ static bool copy_str(struct arena *a, struct str s, struct str *ret)
 uint32_t tree_frame(struct tree *t, const struct frame *f)
 {
     uint64_t h = frame_hash(f);
-    size_t cap = t->cap_frames;
     struct frame *n;
 
     for (struct map_pos p = map_find(&t->frame_map, h); p.index != MAP_NONE; p = map_next(&t->frame_map, p))
@@ -140,9 +139,8 @@ uint32_t tree_frame(struct tree *t, const struct frame *f)
                 t->frames[p.index].unlined = arena_str(&t->arena, f->unlined); /* stays empty when memory runs out */
             return p.index;
         }
-    if (mem_grow((void **) &t->frames, &cap, (size_t) t->n_frames + 1, sizeof *t->frames, FRAMES_MAX) < 0)
+    if (array_reserve(t->frames, t->cap_frames, (size_t) t->n_frames + 1, FRAMES_MAX) < 0)
         return TREE_NONE;
-    t->cap_frames = (uint32_t) cap;
     n = &t->frames[t->n_frames];
     *n = *f;
     if (!copy_str(&t->arena, f->function, &n->function) || !copy_str(&t->arena, f->system_name, &n->system_name) ||

@@ -26,7 +26,7 @@ int pprof_origins_add(struct pprof_origins *o, struct prof *p, struct str url)
         return -ENOMEM;
     for (size_t i = 1; i < p->n_mappings; i++) {
         struct prof_mapping *m = &p->mappings[i];
-        int r = mem_grow((void **) &o->v, &o->cap, o->n + 1, sizeof(*o->v), ORIGINS_MAX);
+        int r = array_reserve(o->v, o->cap, o->n + 1, ORIGINS_MAX);
 
         if (r < 0)
             return r;
@@ -144,7 +144,7 @@ static int add_name(struct naming *x, uint64_t address, struct str name)
         known->function = (uint32_t) f;
         return 0;
     }
-    r = mem_grow((void **) &x->v, &x->cap, x->n + 1, sizeof(*x->v), UINT32_MAX / 2);
+    r = array_reserve(x->v, x->cap, x->n + 1, UINT32_MAX / 2);
     if (r < 0)
         return r;
     x->v[x->n] = (struct named){address, (uint32_t) f};

@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/mem.h"
 #include "base/child.h"
+#include "base/mem.h"
 #include "demangle/demangle.h"
 
 enum { OUTPUT_MAX = 1 << 30, NAMES_MAX = 4096 };
@@ -187,9 +187,7 @@ static int add_symbol(struct symbol_list *l, const struct str *names, uint32_t n
 
     if (r <= 0)
         return r;
-    r = mem_grow((void **) &l->v, &l->cap, l->n + 1, sizeof(*l->v), UINT32_MAX);
-    if (r >= 0)
-        l->v[l->n++] = s;
+    r = array_push(l->v, l->n, l->cap, UINT32_MAX, s);
     return r;
 }
 
@@ -282,9 +280,7 @@ int pprof_tools_nm(struct pprof_tools *t, const char *file, struct arena *a, str
 
         if (!parse_nm_line(str_cut(&text, '\n'), &s))
             continue;
-        r = mem_grow((void **) &ret->v, &ret->cap, ret->n + 1, sizeof(s), UINT32_MAX);
-        if (r >= 0)
-            ret->v[ret->n++] = s;
+        r = array_push(ret->v, ret->n, ret->cap, UINT32_MAX, s);
     }
     return r;
 }
@@ -321,11 +317,7 @@ struct inst_list {
 
 static int add_inst(struct inst_list *l, const struct report_inst *in)
 {
-    int r = mem_grow((void **) &l->v, &l->cap, l->n + 1, sizeof(*l->v), UINT32_MAX);
-
-    if (r >= 0)
-        l->v[l->n++] = *in;
-    return r;
+    return array_push(l->v, l->n, l->cap, UINT32_MAX, *in);
 }
 
 static int finish_insts(struct inst_list *l, int r, struct report_insts *ret)

@@ -11,7 +11,7 @@ int addr_names_add(struct addr_names *t, uint64_t start, uint64_t size, struct s
 {
     uint16_t n = (uint16_t) MIN(name.n, (uint32_t) ADDR_NAME_MAX);
     uint32_t at = (uint32_t) t->pool.n;
-    int r = mem_grow((void **) &t->v, &t->cap, t->n + 1, sizeof *t->v, ADDR_NAMES_MAX);
+    int r = array_reserve(t->v, t->cap, t->n + 1, ADDR_NAMES_MAX);
 
     if (r < 0)
         return r;

@@ -80,7 +80,7 @@ static int add_lines(struct proc_maps *m, struct str text, bool executable_only)
 
         if (!parse_line(str_cut(&text, '\n'), &x) || (executable_only && !x.executable))
             continue;
-        r = mem_grow((void **) &m->v, &m->cap, m->n + (size_t) 1, sizeof *m->v, PROC_MAPS_MAX);
+        r = array_reserve(m->v, m->cap, m->n + (size_t) 1, PROC_MAPS_MAX);
         if (r < 0)
             return r;
         if (m->n && str_eq(x.path, m->v[m->n - 1].path)) /* the parts of one file follow each other */

@@ -37,9 +37,7 @@ static int add_span(void *ctx, const struct store_profile *p)
         s->v[s->n - 1].end = MAX(s->v[s->n - 1].end, p->time_ns + p->duration_ns);
         return 0;
     }
-    r = mem_grow((void **) &s->v, &s->cap, s->n + 1, sizeof *s->v, SPANS_MAX);
-    if (r == 0)
-        s->v[s->n++] = (struct span){p->time_ns, p->time_ns + p->duration_ns};
+    r = array_push(s->v, s->n, s->cap, SPANS_MAX, (struct span){p->time_ns, p->time_ns + p->duration_ns});
     return r;
 }
 

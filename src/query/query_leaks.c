@@ -21,10 +21,8 @@ struct grid {
 static int grid_room(struct grid *g, uint32_t n)
 {
     size_t old = g->cap;
-    void *v = g->v;
-    int r = mem_grow(&v, &g->cap, n, sizeof *g->v, UINT32_MAX);
+    int r = array_reserve(g->v, g->cap, n, UINT32_MAX);
 
-    g->v = v;
     if (r == 0 && g->cap > old)
         memset(g->v + old, 0, (g->cap - old) * sizeof *g->v);
     return r;

@@ -120,10 +120,8 @@ struct service_walk {
 static int room(struct set **sets, size_t *cap, uint32_t n)
 {
     size_t old = *cap;
-    void *v = *sets;
-    int r = mem_grow(&v, cap, n, sizeof **sets, UINT32_MAX);
+    int r = array_reserve(*sets, *cap, n, UINT32_MAX);
 
-    *sets = v;
     if (r == 0 && *cap > old)
         memset(*sets + old, 0, (*cap - old) * sizeof **sets);
     return r;
@@ -217,7 +215,7 @@ void query_services_done(struct query_services *l)
 
 struct profile_walk {
     struct query_profiles *out;
-    void *v;
+    struct query_profile *v;
     size_t cap;
 };
 
@@ -235,15 +233,13 @@ static int copy_labels(struct arena *a, const struct labels *l, struct labels *r
 static int add_profile(void *ctx, const struct store_profile *p)
 {
     struct profile_walk *w = ctx;
-    struct query_profile *slot;
-    int r = mem_grow(&w->v, &w->cap, w->out->n_all + 1, sizeof *slot, 10000000);
+    int r = array_push(w->v, w->out->n_all, w->cap, 10000000,
+                       (struct query_profile){p->handle, p->time_ns, p->duration_ns, p->value, p->n_samples});
 
     if (r < 0)
         return r;
-    slot = (struct query_profile *) w->v + w->out->n_all++;
-    *slot = (struct query_profile){p->handle, p->time_ns, p->duration_ns, p->value, p->n_samples};
     w->out->type = *p->type;
-    return copy_labels(&w->out->arena, p->labels, &slot->labels);
+    return copy_labels(&w->out->arena, p->labels, &w->v[w->out->n_all - 1].labels);
 }
 
 static int largest_first(const void *a, const void *b)

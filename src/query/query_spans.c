@@ -27,8 +27,7 @@ static struct query_span *span_of(struct span_walk *w, const struct link *l, str
     for (struct map_pos p = map_find(&w->map, h); p.index != MAP_NONE; p = map_next(&w->map, p))
         if (memcmp(&w->v[p.index].link, l, sizeof *l) == 0)
             return &w->v[p.index];
-    if (mem_grow((void **) &w->v, &w->cap, w->out->n_all + 1, sizeof *w->v, SPANS_MAX) < 0 ||
-        map_insert(&w->map, h, w->out->n_all) < 0)
+    if (array_reserve(w->v, w->cap, w->out->n_all + 1, SPANS_MAX) < 0 || map_insert(&w->map, h, w->out->n_all) < 0)
         return NULL;
     s = &w->v[w->out->n_all++];
     *s = (struct query_span){.link = *l, .from = INT64_MAX, .to = INT64_MIN};

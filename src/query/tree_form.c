@@ -122,14 +122,12 @@ static void texts_done(struct texts *x)
 static int64_t texts_add(struct texts *x, struct str s)
 {
     uint64_t h = hash64_str(s);
-    void *v = x->v;
     int r;
 
     for (struct map_pos p = map_find(&x->map, h); p.index != MAP_NONE; p = map_next(&x->map, p))
         if (str_eq((struct str){x->bytes.p + x->v[p.index].off, x->v[p.index].n}, s))
             return x->v[p.index].off;
-    r = mem_grow(&v, &x->cap, x->n + 1, sizeof *x->v, UINT32_MAX);
-    x->v = v;
+    r = array_reserve(x->v, x->cap, x->n + 1, UINT32_MAX);
     if (r == 0)
         r = map_insert(&x->map, h, (uint32_t) x->n);
     if (r < 0)

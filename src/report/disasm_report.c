@@ -69,10 +69,9 @@ static int add_symbols(struct disassembler *d, struct report_object *x)
     if (r == -ENOMEM)
         return r;
     for (uint32_t i = 0; r >= 0 && i < s.n; i++) {
-        r = mem_grow((void **) &d->found, &d->cap_found, d->n_found + 1, sizeof(*d->found), UINT32_MAX);
+        r = array_push(d->found, d->n_found, d->cap_found, UINT32_MAX, (struct found){.symbol = &s.v[i], .object = x});
         if (r < 0)
             return r;
-        d->found[d->n_found++] = (struct found){.symbol = &s.v[i], .object = x};
     }
     return 0;
 }
@@ -125,10 +124,9 @@ static int find_nodes(struct disassembler *d, struct found *f)
         if (d->objects->address(f->object, graph_node_info(d->g, node)->address, &at) < 0 || at < f->symbol->start ||
             at >= f->symbol->end)
             continue;
-        r = mem_grow((void **) &d->nodes, &d->cap_nodes, d->n_nodes + 1, sizeof(*d->nodes), UINT32_MAX);
+        r = array_push(d->nodes, d->n_nodes, d->cap_nodes, UINT32_MAX, (struct sample_node){at, node});
         if (r < 0)
             return r;
-        d->nodes[d->n_nodes++] = (struct sample_node){at, node};
     }
     f->n = (uint32_t) d->n_nodes - f->first;
     if (f->n)

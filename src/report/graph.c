@@ -106,7 +106,7 @@ static uint32_t intern_info(struct graph *g, const struct graph_info *i)
     for (struct map_pos p = map_find(&g->info_map, h); p.index != MAP_NONE; p = map_next(&g->info_map, p))
         if (info_equal(&g->infos[p.index], i))
             return p.index;
-    if (mem_grow((void **) &g->infos, &g->cap_infos, g->n_infos + 1, sizeof(*i), GRAPH_MAX) < 0 ||
+    if (array_reserve(g->infos, g->cap_infos, g->n_infos + 1, GRAPH_MAX) < 0 ||
         map_insert(&g->info_map, h, (uint32_t) g->n_infos) < 0)
         return GRAPH_NONE;
     g->infos[g->n_infos] = *i;
@@ -179,7 +179,7 @@ static uint32_t find_edge(struct graph *g, uint32_t src, uint32_t dst)
     for (struct map_pos p = map_find(&g->edge_map, h); p.index != MAP_NONE; p = map_next(&g->edge_map, p))
         if (g->edges[p.index].src == src && g->edges[p.index].dst == dst)
             return p.index;
-    if (mem_grow((void **) &g->edges, &g->cap_edges, g->n_edges + 1, sizeof(*g->edges), GRAPH_MAX) < 0 ||
+    if (array_reserve(g->edges, g->cap_edges, g->n_edges + 1, GRAPH_MAX) < 0 ||
         map_insert(&g->edge_map, h, (uint32_t) g->n_edges) < 0)
         return GRAPH_NONE;
     g->edges[g->n_edges] = (struct graph_edge){.src = src, .dst = dst, .inlined = true};
@@ -336,7 +336,7 @@ static uint32_t tree_node(struct graph *g, uint32_t parent, uint32_t info)
     for (struct map_pos p = map_find(&g->tree_map, h); p.index != MAP_NONE; p = map_next(&g->tree_map, p))
         if (g->nodes[p.index].info == info && g->parent[p.index] == parent)
             return p.index;
-    if (mem_grow((void **) &g->nodes, &g->cap_nodes, g->n_nodes + 1, sizeof(*g->nodes), GRAPH_MAX) < 0)
+    if (array_reserve(g->nodes, g->cap_nodes, g->n_nodes + 1, GRAPH_MAX) < 0)
         return GRAPH_NONE;
     if (g->cap_nodes != cap) {
         uint32_t *parents = mem_realloc_array(g->parent, g->cap_nodes, sizeof(*parents));
@@ -405,7 +405,7 @@ int graph_visit(struct graph *g, const struct prof_sample *s, uint32_t **nodes, 
         for (uint32_t k = g->first_line[frames[i] + 1]; k-- > g->first_line[frames[i]];) {
             uint32_t node = g->o.call_tree ? tree_node(g, parent, g->line_infos[k]) : g->line_infos[k];
 
-            if (node == GRAPH_NONE || mem_grow((void **) nodes, cap, n + 1, sizeof(**nodes), GRAPH_MAX) < 0)
+            if (node == GRAPH_NONE || array_reserve(*nodes, *cap, n + 1, GRAPH_MAX) < 0)
                 return -ENOMEM;
             if (!g->o.call_tree && g->kept && !g->kept[node]) {
                 residual = true;

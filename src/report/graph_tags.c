@@ -78,7 +78,7 @@ static struct graph_tag *find_tag(struct tagger *t, const struct graph_tag *key)
         if (o->node == key->node && o->labels == key->labels && o->name == key->name && o->numeric == key->numeric)
             return o;
     }
-    if (mem_grow((void **) &g->tags, &g->cap_tags, g->n_tags + 1, sizeof(*key), TAGS_MAX) < 0 ||
+    if (array_reserve(g->tags, g->cap_tags, g->n_tags + 1, TAGS_MAX) < 0 ||
         map_insert(&t->map, h, (uint32_t) g->n_tags) < 0)
         return NULL;
     g->tags[g->n_tags] = *key;
@@ -171,7 +171,7 @@ int graph_build_tags(struct graph *g)
     int r = 0;
 
     g->n_tags = 0;
-    if (!g->tags && mem_grow((void **) &g->tags, &g->cap_tags, 16, sizeof(*g->tags), TAGS_MAX) < 0)
+    if (!g->tags && array_reserve(g->tags, g->cap_tags, 16, TAGS_MAX) < 0)
         return -ENOMEM;
     t.joined = mem_zalloc_array(p->n_label_sets, sizeof(*t.joined));
     if (!t.joined)

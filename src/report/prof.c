@@ -33,11 +33,11 @@ int prof_new(struct prof_pool *pool, struct prof **ret)
         return -ENOMEM;
     p->pool = pool;
     p->has_period_type = true;
-    if (mem_grow((void **) &p->mappings, &p->cap_mappings, 4, sizeof(*p->mappings), PROF_MAX) < 0 ||
-        mem_grow((void **) &p->functions, &p->cap_functions, 16, sizeof(*p->functions), PROF_MAX) < 0 ||
-        mem_grow((void **) &p->locations, &p->cap_locations, 16, sizeof(*p->locations), PROF_MAX) < 0 ||
-        mem_grow((void **) &p->labels, &p->cap_labels, 4, sizeof(*p->labels), PROF_MAX) < 0 ||
-        mem_grow((void **) &p->label_sets, &p->cap_label_sets, 4, sizeof(*p->label_sets), PROF_MAX) < 0)
+    if (array_reserve(p->mappings, p->cap_mappings, 4, PROF_MAX) < 0 ||
+        array_reserve(p->functions, p->cap_functions, 16, PROF_MAX) < 0 ||
+        array_reserve(p->locations, p->cap_locations, 16, PROF_MAX) < 0 ||
+        array_reserve(p->labels, p->cap_labels, 4, PROF_MAX) < 0 ||
+        array_reserve(p->label_sets, p->cap_label_sets, 4, PROF_MAX) < 0)
         return -ENOMEM;
     p->mappings[0] = (struct prof_mapping){0};
     p->functions[0] = (struct prof_function){0};
@@ -92,7 +92,7 @@ static int own(void **v, size_t *cap, size_t n, size_t need, size_t elem)
 
 int64_t prof_add_mapping(struct prof *p, const struct prof_mapping *m)
 {
-    int r = mem_grow((void **) &p->mappings, &p->cap_mappings, p->n_mappings + 1, sizeof(*m), PROF_MAX);
+    int r = array_reserve(p->mappings, p->cap_mappings, p->n_mappings + 1, PROF_MAX);
 
     if (r < 0)
         return r;
@@ -102,7 +102,7 @@ int64_t prof_add_mapping(struct prof *p, const struct prof_mapping *m)
 
 int64_t prof_add_function(struct prof *p, const struct prof_function *f)
 {
-    int r = mem_grow((void **) &p->functions, &p->cap_functions, p->n_functions + 1, sizeof(*f), PROF_MAX);
+    int r = array_reserve(p->functions, p->cap_functions, p->n_functions + 1, PROF_MAX);
 
     if (r < 0)
         return r;
@@ -112,7 +112,7 @@ int64_t prof_add_function(struct prof *p, const struct prof_function *f)
 
 int64_t prof_add_location(struct prof *p, const struct prof_location *l)
 {
-    int r = mem_grow((void **) &p->locations, &p->cap_locations, p->n_locations + 1, sizeof(*l), PROF_MAX);
+    int r = array_reserve(p->locations, p->cap_locations, p->n_locations + 1, PROF_MAX);
 
     if (r < 0)
         return r;
@@ -171,22 +171,12 @@ int64_t prof_add_values(struct prof *p, const int64_t *values, uint32_t n)
 
 int prof_add_sample(struct prof *p, const struct prof_sample *s)
 {
-    int r = mem_grow((void **) &p->samples, &p->cap_samples, p->n_samples + 1, sizeof(*s), PROF_MAX);
-
-    if (r < 0)
-        return r;
-    p->samples[p->n_samples++] = *s;
-    return 0;
+    return array_push(p->samples, p->n_samples, p->cap_samples, PROF_MAX, *s);
 }
 
 int prof_add_comment(struct prof *p, uint32_t comment)
 {
-    int r = mem_grow((void **) &p->comments, &p->cap_comments, p->n_comments + 1, sizeof(comment), PROF_MAX);
-
-    if (r < 0)
-        return r;
-    p->comments[p->n_comments++] = comment;
-    return 0;
+    return array_push(p->comments, p->n_comments, p->cap_comments, PROF_MAX, comment);
 }
 
 static uint64_t labels_hash(const struct prof_label *l, uint32_t n_str, uint32_t n_num)
@@ -221,10 +211,9 @@ int64_t prof_add_labels(struct prof *p, const struct prof_label *labels, uint32_
         if (s->n_str == n_str && s->n_num == n_num && labels_equal(p->labels + s->off, labels, n_str + n_num))
             return q.index;
     }
-    r = mem_grow((void **) &p->labels, &p->cap_labels, p->n_labels + n_str + n_num, sizeof(*labels), PROF_MAX);
+    r = array_reserve(p->labels, p->cap_labels, p->n_labels + n_str + n_num, PROF_MAX);
     if (r >= 0)
-        r = mem_grow((void **) &p->label_sets, &p->cap_label_sets, p->n_label_sets + 1, sizeof(*p->label_sets),
-                     PROF_MAX);
+        r = array_reserve(p->label_sets, p->cap_label_sets, p->n_label_sets + 1, PROF_MAX);
     if (r >= 0)
         r = map_insert(&p->label_map, h, (uint32_t) p->n_label_sets);
     if (r < 0)

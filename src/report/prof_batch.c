@@ -157,7 +157,7 @@ static int64_t make_label_set(struct reader *rd, struct run attrs)
     const struct dict *d = &rd->b->dict;
     uint32_t n = 0, n_num = 0;
 
-    if (!order || mem_grow((void **) &rd->scratch, &rd->cap_scratch, attrs.n, sizeof(*rd->scratch), 1u << 24) < 0)
+    if (!order || array_reserve(rd->scratch, rd->cap_scratch, attrs.n, 1u << 24) < 0)
         return -ENOMEM;
     for (uint32_t i = 0; i < attrs.n; i++) {
         const struct attr *a = &d->attrs[d->indices[attrs.off + i]];
@@ -197,7 +197,7 @@ static int64_t label_set(struct reader *rd, struct run attrs)
     set = make_label_set(rd, attrs);
     if (set < 0)
         return set;
-    r = mem_grow((void **) &rd->seen, &rd->cap_seen, rd->n_seen + 1, sizeof(*rd->seen), 1u << 30);
+    r = array_reserve(rd->seen, rd->cap_seen, rd->n_seen + 1, 1u << 30);
     if (r >= 0)
         r = map_insert(&rd->sets, h, (uint32_t) rd->n_seen);
     if (r < 0)
@@ -300,11 +300,10 @@ int prof_from_batch(struct prof_pool *pool, struct batch *b, const struct profil
     int r = prof_new(pool, &rd.p);
 
     if (r >= 0)
-        r = mem_grow((void **) &pool->batches, &pool->cap_batches, pool->n_batches + 1, sizeof(*pool->batches),
-                     PROF_BATCHES_MAX);
+        r = array_push(pool->batches, pool->n_batches, pool->cap_batches, PROF_BATCHES_MAX, b);
     if (r < 0)
         return err_set(e, r, "too many profiles, or not enough memory for one more");
-    pool->batches[pool->n_batches++] = batch_ref(b);
+    batch_ref(b);
     rd.strings = mem_alloc(b->dict.n_strings * sizeof(*rd.strings));
     if (!rd.strings)
         return -ENOMEM;
@@ -344,7 +343,7 @@ enum { OUT_MAX = 1u << 31 };
 
 static uint32_t out_string(struct writer *w, struct str s)
 {
-    if (mem_grow((void **) &w->strings, &w->cap_strings, w->n_strings + 1, sizeof(s), OUT_MAX) < 0)
+    if (array_reserve(w->strings, w->cap_strings, w->n_strings + 1, OUT_MAX) < 0)
         return 0;
     w->strings[w->n_strings] = s;
     return (uint32_t) w->n_strings++;
@@ -352,15 +351,14 @@ static uint32_t out_string(struct writer *w, struct str s)
 
 static int out_index(struct writer *w, uint32_t v)
 {
-    if (mem_grow((void **) &w->indices, &w->cap_indices, w->n_indices + 1, sizeof(v), OUT_MAX) < 0)
+    if (array_push(w->indices, w->n_indices, w->cap_indices, OUT_MAX, v) < 0)
         return -ENOMEM;
-    w->indices[w->n_indices++] = v;
     return 0;
 }
 
 static int out_attr(struct writer *w, uint32_t key, uint32_t unit, struct value v)
 {
-    if (mem_grow((void **) &w->attrs, &w->cap_attrs, w->n_attrs + 1, sizeof(*w->attrs), OUT_MAX) < 0)
+    if (array_reserve(w->attrs, w->cap_attrs, w->n_attrs + 1, OUT_MAX) < 0)
         return -ENOMEM;
     w->attrs[w->n_attrs] = (struct attr){key, unit, v};
     return out_index(w, (uint32_t) w->n_attrs++);
@@ -602,9 +600,9 @@ int prof_to_batch(const struct prof *p, struct batch **ret, struct err *e)
     int r = batch_new(0, &w.b);
 
     if (r >= 0)
-        r = mem_grow((void **) &w.strings, &w.cap_strings, t->n + 16, sizeof(*w.strings), OUT_MAX);
+        r = array_reserve(w.strings, w.cap_strings, t->n + 16, OUT_MAX);
     if (r >= 0)
-        r = mem_grow((void **) &w.attrs, &w.cap_attrs, 16, sizeof(*w.attrs), OUT_MAX);
+        r = array_reserve(w.attrs, w.cap_attrs, 16, OUT_MAX);
     if (r >= 0) {
         memcpy(w.strings, t->v, t->n * sizeof(*t->v));
         w.n_strings = t->n;

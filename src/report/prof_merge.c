@@ -145,7 +145,7 @@ static int64_t map_location(struct merger *g, uint32_t i)
         return n;
     l.mapping = (uint32_t) n;
     l.address += (uint64_t) g->offsets[src->mapping];
-    if (mem_grow((void **) &g->lines, &g->cap_lines, l.lines.n, sizeof(*g->lines), 1u << 30) < 0)
+    if (array_reserve(g->lines, g->cap_lines, l.lines.n, 1u << 30) < 0)
         return -ENOMEM;
     for (uint32_t k = 0; k < l.lines.n; k++) {
         struct line ln = g->src->lines[src->lines.off + k];
@@ -179,7 +179,7 @@ static int map_sample(struct merger *g, const struct prof_sample *s)
     uint32_t n = s->frames.n;
     uint64_t h;
 
-    if (labels < 0 || mem_grow((void **) &g->frames, &g->cap_frames, n, sizeof(*g->frames), 1u << 30) < 0)
+    if (labels < 0 || array_reserve(g->frames, g->cap_frames, n, 1u << 30) < 0)
         return -ENOMEM;
     for (uint32_t i = 0; i < n; i++) {
         int64_t l = map_location(g, g->src->frames[s->frames.off + i]);

@@ -16,7 +16,7 @@ static struct label_unit *units_entry(struct label_units *u, uint32_t key)
     for (size_t i = 0; i < u->n; i++)
         if (u->v[i].key == key)
             return &u->v[i];
-    if (mem_grow((void **) &u->v, &u->cap, u->n + 1, sizeof(*u->v), 1u << 20) < 0)
+    if (array_reserve(u->v, u->cap, u->n + 1, 1u << 20) < 0)
         return NULL;
     u->v[u->n] = (struct label_unit){key, 0};
     return &u->v[u->n++];
@@ -83,9 +83,8 @@ static int find_units_of_set(struct prof *p, const struct prof_labels *s, struct
             entry->unit = l->unit;
             continue;
         }
-        if (mem_grow((void **) others, cap, *n + 1, sizeof(**others), 1u << 24) < 0)
+        if (array_push(*others, *n, *cap, 1u << 24, (struct other_unit){l->key, l->unit}) < 0)
             return -ENOMEM;
-        (*others)[(*n)++] = (struct other_unit){l->key, l->unit};
     }
     return 0;
 }
@@ -423,9 +422,9 @@ static int64_t label_location(struct label_frames *lf, uint32_t name, uint32_t k
     if (lines < 0)
         return lines;
     location = prof_add_location(lf->p, &(struct prof_location){.lines = {(uint32_t) lines, 1}});
-    if (location < 0 || mem_grow((void **) &lf->made, &lf->cap_made, lf->n_made + 1, sizeof(*lf->made), 1u << 24) < 0)
+    if (location < 0 ||
+        array_push(lf->made, lf->n_made, lf->cap_made, 1u << 24, (struct made){name, key, (uint32_t) location}) < 0)
         return -ENOMEM;
-    lf->made[lf->n_made++] = (struct made){name, key, (uint32_t) location};
     return location;
 }
 

@@ -22,7 +22,7 @@ static int edit_label_sets(struct prof *p, uint32_t key, uint32_t value)
         bool placed = !value;
         int64_t set;
 
-        if (mem_grow((void **) &out, &cap, s.n_str + s.n_num + 1, sizeof(*out), 1u << 24) < 0)
+        if (array_reserve(out, cap, s.n_str + s.n_num + 1, 1u << 24) < 0)
             return -ENOMEM;
         for (uint32_t k = 0; k < s.n_str; k++) {
             const struct prof_label *l = &p->labels[s.off + k];

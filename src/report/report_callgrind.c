@@ -94,8 +94,7 @@ static uint32_t twin_of(struct twins *t, const struct graph_info *i, uint32_t pa
     for (p = map_find(&t->groups, group_hash); p.index != MAP_NONE; p = map_next(&t->groups, p))
         if (t->v[p.index].file == i->file && t->v[p.index].name == i->name)
             break;
-    if (mem_grow((void **) &t->v, &t->cap, t->n + 1, sizeof(*t->v), 1u << 28) < 0 ||
-        map_insert(&t->functions, h, (uint32_t) t->n) < 0)
+    if (array_reserve(t->v, t->cap, t->n + 1, 1u << 28) < 0 || map_insert(&t->functions, h, (uint32_t) t->n) < 0)
         return GRAPH_NONE;
     group = p.index != MAP_NONE ? p.index : (uint32_t) t->n;
     if (p.index == MAP_NONE && map_insert(&t->groups, group_hash, group) < 0)

@@ -30,8 +30,7 @@ static int add_sum(struct tag_sums *t, uint32_t key, uint32_t value, int64_t v)
             add64(&t->v[p.index].sum, v);
             return 0;
         }
-    if (mem_grow((void **) &t->v, &t->cap, t->n + 1, sizeof(*t->v), 1u << 28) < 0 ||
-        map_insert(&t->map, h, (uint32_t) t->n) < 0)
+    if (array_reserve(t->v, t->cap, t->n + 1, 1u << 28) < 0 || map_insert(&t->map, h, (uint32_t) t->n) < 0)
         return -ENOMEM;
     t->v[t->n++] = (struct tag_sum){key, value, v};
     return 0;

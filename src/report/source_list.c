@@ -44,10 +44,10 @@ static int collect(struct lister *l)
 
         if (!regex_search(l->r->o.symbol, name))
             continue;
-        r = mem_grow((void **) &l->entries, &l->cap, l->n + 1, sizeof(*l->entries), UINT32_MAX);
+        r = array_push(l->entries, l->n, l->cap, UINT32_MAX,
+                       (struct entry){name, prof_str(l->r->prof, info->file), l->g->order[i], (uint32_t) i});
         if (r < 0)
             return r;
-        l->entries[l->n++] = (struct entry){name, prof_str(l->r->prof, info->file), l->g->order[i], (uint32_t) i};
     }
     if (l->n)
         qsort(l->entries, l->n, sizeof(*l->entries), by_name_and_file);

@@ -191,7 +191,7 @@ static int find_file(struct source_reader *s, struct str path, struct source_fil
             *ret = &s->files[i];
             return 0;
         }
-    r = mem_grow((void **) &s->files, &s->cap_files, s->n_files + 1, sizeof(*s->files), SOURCE_FILES_MAX);
+    r = array_reserve(s->files, s->cap_files, s->n_files + 1, SOURCE_FILES_MAX);
     if (r < 0)
         return r;
     *ret = &s->files[s->n_files];

@@ -33,9 +33,9 @@ static int names_add(struct web_names *s, struct str name, uint32_t *ret)
     *ret = web_names_find(s, name);
     if (*ret != MAP_NONE)
         return 0;
-    r = mem_grow((void **) &s->v, &s->cap, s->n + 1, sizeof(*s->v), UINT32_MAX);
+    r = array_reserve(s->v, s->cap, s->n + 1, UINT32_MAX);
     if (r >= 0)
-        r = mem_grow((void **) &s->other, &s->cap_other, s->n + 1, sizeof(*s->other), UINT32_MAX);
+        r = array_reserve(s->other, s->cap_other, s->n + 1, UINT32_MAX);
     if (r >= 0)
         r = map_insert(&s->map, hash64_str(name), (uint32_t) s->n);
     if (r < 0)
@@ -69,7 +69,7 @@ static int place_of(struct web *w, uint64_t address, uint32_t location, struct w
     *ret = find_place(w, address);
     if (*ret)
         return 0;
-    r = mem_grow((void **) &w->places, &w->cap_places, w->n_places + 1, sizeof(*w->places), UINT32_MAX);
+    r = array_reserve(w->places, w->cap_places, w->n_places + 1, UINT32_MAX);
     if (r >= 0)
         r = map_insert(&w->place_map, hash64_u64(address), (uint32_t) w->n_places);
     if (r < 0)
@@ -98,7 +98,7 @@ static int add_inst(struct web *w, const struct web_inst *x, uint32_t *ret)
         w->insts[*ret] = *x;
         return 0;
     }
-    r = mem_grow((void **) &w->insts, &w->cap_insts, w->n_insts + 1, sizeof(*w->insts), UINT32_MAX);
+    r = array_reserve(w->insts, w->cap_insts, w->n_insts + 1, UINT32_MAX);
     if (r >= 0)
         r = map_insert(&w->inst_map, hash64_u64(x->address), (uint32_t) w->n_insts);
     if (r < 0)
@@ -261,7 +261,7 @@ static int file_of(struct web *w, struct str name, struct web_file **ret)
             *ret = &w->files[i];
             return 0;
         }
-    r = mem_grow((void **) &w->files, &w->cap_files, w->n_files + 1, sizeof(*w->files), UINT32_MAX);
+    r = array_reserve(w->files, w->cap_files, w->n_files + 1, UINT32_MAX);
     if (r < 0)
         return r;
     *ret = &w->files[w->n_files++];
@@ -274,11 +274,11 @@ static int add_calls(struct web *w, const struct report_frame *frames, uint32_t 
 {
     *ret = (uint32_t) w->n_calls;
     for (uint32_t k = i; k > 0; k--) {
-        int r = mem_grow((void **) &w->calls, &w->cap_calls, w->n_calls + 1, sizeof(*w->calls), UINT32_MAX);
+        int r = array_push(w->calls, w->n_calls, w->cap_calls, UINT32_MAX,
+                           (struct web_call){frames[k - 1].file, frames[k - 1].line});
 
         if (r < 0)
             return r;
-        w->calls[w->n_calls++] = (struct web_call){frames[k - 1].file, frames[k - 1].line};
     }
     return 0;
 }
@@ -297,7 +297,7 @@ static int add_uses(struct web *w, uint32_t inst, const struct report_frame *fra
         if (r >= 0)
             r = add_calls(w, frames, i, &first);
         if (r >= 0)
-            r = mem_grow((void **) &f->uses, &f->cap, f->n + 1, sizeof(*f->uses), UINT32_MAX);
+            r = array_reserve(f->uses, f->cap, f->n + 1, UINT32_MAX);
         if (r < 0)
             return r;
         f->uses[f->n] = (struct web_use){frames[i].line, frames[i].function, inst, first, i, (uint32_t) f->n};

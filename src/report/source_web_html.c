@@ -155,7 +155,7 @@ static int find_sections(const struct web *w, const struct web_file *f, struct s
             v[n - 1].cum += s.cum;
             continue;
         }
-        r = mem_grow((void **) &v, &cap, n + 1, sizeof(*v), UINT32_MAX);
+        r = array_reserve(v, cap, n + 1, UINT32_MAX);
         if (r < 0) {
             mem_free(v);
             return r;

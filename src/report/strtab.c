@@ -13,7 +13,7 @@ int strtab_init(struct strtab *t)
 {
     *t = (struct strtab){0};
     arena_init(&t->arena, 0);
-    if (mem_grow((void **) &t->v, &t->cap, 64, sizeof(*t->v), STRTAB_MAX) < 0)
+    if (array_reserve(t->v, t->cap, 64, STRTAB_MAX) < 0)
         return t->err = -ENOMEM;
     t->v[0] = STR("");
     t->n = 1;
@@ -34,7 +34,7 @@ static uint32_t add(struct strtab *t, uint64_t hash, struct str s)
 
     if (t->err)
         return 0;
-    r = mem_grow((void **) &t->v, &t->cap, t->n + 1, sizeof(*t->v), STRTAB_MAX);
+    r = array_reserve(t->v, t->cap, t->n + 1, STRTAB_MAX);
     if (r >= 0)
         r = map_insert(&t->map, hash, (uint32_t) t->n);
     if (r < 0) {

@@ -78,7 +78,7 @@ int tabwriter_format(struct str text, struct buf *out)
 
         for (size_t i = 0; i < line.n; i++)
             tabs += line.p[i] == '\t';
-        if (mem_grow((void **) &l.rows, &l.cap_rows, l.n_rows + 1, sizeof(*l.rows), 1u << 28) < 0) {
+        if (array_reserve(l.rows, l.cap_rows, l.n_rows + 1, 1u << 28) < 0) {
             mem_free(l.rows);
             return -ENOMEM;
         }

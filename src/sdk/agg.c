@@ -60,9 +60,9 @@ static struct agg_entry *append(struct agg *a, uint64_t h, const struct record *
 {
     struct agg_entry *e;
 
-    if (mem_grow((void **) &a->v, &a->cap, a->n + 1, sizeof *a->v, a->limit + 1ul) < 0 ||
-        mem_grow((void **) &a->frames, &a->cap_frames, a->n_frames + n, sizeof *a->frames, FRAMES_POOL_MAX) < 0 ||
-        mem_grow((void **) &a->bytes, &a->cap_bytes, a->n_bytes + r->attrs, 1, BYTES_MAX) < 0 ||
+    if (array_reserve(a->v, a->cap, a->n + 1, a->limit + 1ul) < 0 ||
+        array_reserve(a->frames, a->cap_frames, a->n_frames + n, FRAMES_POOL_MAX) < 0 ||
+        array_reserve(a->bytes, a->cap_bytes, a->n_bytes + r->attrs, BYTES_MAX) < 0 ||
         map_insert(&a->index, h, (uint32_t) a->n) < 0)
         return NULL;
     e = &a->v[a->n++];

@@ -35,7 +35,7 @@ static uint32_t add_frame(uint32_t file, uint64_t address)
     for (struct map_pos p = map_find(&index_, h); p.index != MAP_NONE; p = map_next(&index_, p))
         if (frames[p.index].address == address && frames[p.index].file == file)
             return p.index;
-    if (mem_grow((void **) &frames, &cap_frames, n_frames + 1, sizeof *frames, FRAMES_MAX) < 0 ||
+    if (array_reserve(frames, cap_frames, n_frames + 1, FRAMES_MAX) < 0 ||
         map_insert(&index_, h, (uint32_t) n_frames) < 0)
         return FRAME_TRUNCATED;
     frames[n_frames] = (struct frame){.file = file, .address = address};

@@ -38,8 +38,8 @@ void heap_view_update(void)
             ids[v.n++] = FRAME_TRUNCATED;
         else if (s.flags & (RECORD_CUT_DEPTH | RECORD_CUT_RULE))
             ids[v.n++] = FRAME_CUT;
-        if (mem_grow((void **) &seen, &cap_seen, n_seen + 1, sizeof *seen, VIEWS_MAX) < 0 ||
-            mem_grow((void **) &pool, &cap_pool, n_pool + v.n, sizeof *pool, POOL_MAX) < 0)
+        if (array_reserve(seen, cap_seen, n_seen + 1, VIEWS_MAX) < 0 ||
+            array_reserve(pool, cap_pool, n_pool + v.n, POOL_MAX) < 0)
             return;
         memcpy(pool + n_pool, ids, v.n * sizeof *ids);
         n_pool += v.n;

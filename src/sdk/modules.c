@@ -164,7 +164,7 @@ static int64_t add_file(const struct dl_phdr_info *info, bool first)
     for (i = 1; i < n_files && !same_file(&files[i], path, &f); i++)
         ;
     if (i == n_files) {
-        if (mem_grow((void **) &files, &cap_files, n_files + 1, sizeof *files, FILES_MAX) < 0)
+        if (array_reserve(files, cap_files, n_files + 1, FILES_MAX) < 0)
             return -ENOMEM;
         f.path = mem_strdup(path);
         if (!f.path)
@@ -313,7 +313,7 @@ static int publish(void)
     int r;
 
     if (n_files == 0) {
-        if (mem_grow((void **) &files, &cap_files, 1, sizeof *files, FILES_MAX) < 0)
+        if (array_reserve(files, cap_files, 1, FILES_MAX) < 0)
             return -ENOMEM;
         files[n_files++] = (struct module_file){0};
     }

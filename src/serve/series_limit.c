@@ -25,7 +25,7 @@ static uint32_t find(const struct series_set *s, uint64_t key)
 
 static int add(struct series_set *s, uint64_t key)
 {
-    int r = mem_grow((void **) &s->keys, &s->cap, (size_t) s->n + 1, sizeof *s->keys, SERIES_MAX);
+    int r = array_reserve(s->keys, s->cap, (size_t) s->n + 1, SERIES_MAX);
 
     if (r == 0)
         r = map_insert(&s->map, key, s->n);
@@ -65,8 +65,7 @@ static int labels_of(struct series_limit *s, const struct batch *b, const struct
         *ret = hash64_id(labels_id(&l));
     arena_done(&a);
     if (rc == 0)
-        rc = mem_grow((void **) &s->labels, &s->cap_labels, (size_t) s->resources.n + 1, sizeof *s->labels,
-                      RESOURCES_MAX);
+        rc = array_reserve(s->labels, s->cap_labels, (size_t) s->resources.n + 1, RESOURCES_MAX);
     if (rc == 0)
         s->labels[s->resources.n] = *ret;
     return rc < 0 ? rc : add(&s->resources, print);

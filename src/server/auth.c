@@ -100,14 +100,7 @@ static int parse_line(struct str line, struct auth_token *ret)
 
 static int add_token(struct tokens *l, const struct auth_token *t)
 {
-    void *v = l->v;
-    int r = mem_grow(&v, &l->cap, l->n + 1, sizeof *t, AUTH_TOKENS_MAX);
-
-    l->v = v;
-    if (r < 0)
-        return r;
-    l->v[l->n++] = *t;
-    return 0;
+    return array_push(l->v, l->n, l->cap, AUTH_TOKENS_MAX, *t);
 }
 
 static int parse(const char *path, struct str text, struct tokens *ret, struct err *e)
@@ -379,14 +372,12 @@ static int add_session(struct auth *a, struct str token, char ret_session[AUTH_S
 {
     const struct auth_token *t = find_token(a, token);
     struct session s = {.expires = clock_mono() + SESSION_LIFE};
-    void *v = a->sessions;
     int r;
 
     if (!t)
         return err_set(e, -EACCES, "this token is not known; 'wick token create --scope read' makes one");
     drop_expired(a);
-    r = mem_grow(&v, &a->cap_sessions, a->n_sessions + 1, sizeof s, AUTH_SESSIONS_MAX);
-    a->sessions = v;
+    r = array_reserve(a->sessions, a->cap_sessions, a->n_sessions + 1, AUTH_SESSIONS_MAX);
     if (r == 0)
         r = random_text(s.text, SESSION_BYTES);
     if (r < 0)

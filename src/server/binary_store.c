@@ -101,10 +101,9 @@ static int load_index(struct binary_store *s, struct err *e)
 
         if (parse_line(str_cut(&rest, '\n'), &i) < 0 || fstatat(s->dir_fd, i.name, &st, 0) < 0)
             continue; /* a file that no longer exists is not listed */
-        r = mem_grow((void **) &s->files, &s->cap, s->n + 1, sizeof i, BINARY_FILES_MAX);
+        r = array_push(s->files, s->n, s->cap, BINARY_FILES_MAX, i);
         if (r < 0)
             return r;
-        s->files[s->n++] = i;
     }
     return 0;
 }
@@ -303,7 +302,7 @@ static int accept_part(struct binary_store *s, const struct part *p, const struc
 {
     char file[PART_NAME_SIZE + 8];
     ssize_t old = find(s, info->name);
-    int r = mem_grow((void **) &s->files, &s->cap, s->n + 1, sizeof *info, BINARY_FILES_MAX);
+    int r = array_reserve(s->files, s->cap, s->n + 1, BINARY_FILES_MAX);
 
     if (r < 0)
         return err_set(e, r, "more than %d files", BINARY_FILES_MAX);

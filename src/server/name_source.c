@@ -70,7 +70,7 @@ static struct entry *get_entry(struct name_source *s, const char *tenant, struct
 
     if (e)
         return e;
-    if (mem_grow((void **) &s->entries, &s->cap, s->n + 1, sizeof *e, ENTRIES_MAX) == 0)
+    if (array_reserve(s->entries, s->cap, s->n + 1, ENTRIES_MAX) == 0)
         e = &s->entries[s->n++];
     else if (s->n)
         e = &s->entries[s->victim++ % s->n];
@@ -122,7 +122,7 @@ static void set_tried(struct name_source *s, uint64_t h)
 {
     if (s->tried.n >= TRIED_MAX)
         map_reset(&s->tried); /* looking them up again is only slower */
-    if (mem_grow((void **) &s->tried_keys, &s->cap_tried, (size_t) s->tried.n + 1, sizeof h, TRIED_MAX) == 0) {
+    if (array_reserve(s->tried_keys, s->cap_tried, (size_t) s->tried.n + 1, TRIED_MAX) == 0) {
         s->tried_keys[s->tried.n] = h;
         map_insert(&s->tried, h, s->tried.n);
     }

@@ -47,9 +47,7 @@ static int add_nameless(struct nameless_list *l, struct str build_id, uint64_t a
 
     if (l->n == ADDRESSES_MAX)
         return 0; /* the rest follows next time */
-    r = mem_grow((void **) &l->v, &l->cap, l->n + 1, sizeof *l->v, ADDRESSES_MAX);
-    if (r == 0)
-        l->v[l->n++] = (struct nameless){build_id, address};
+    r = array_push(l->v, l->n, l->cap, ADDRESSES_MAX, (struct nameless){build_id, address});
     return r;
 }
 
@@ -311,11 +309,11 @@ static int keep_batch(void *ctx, struct batch *b)
 {
     struct kept *k = ctx;
     const struct dict *d = &b->dict;
-    int r = mem_grow((void **) &k->v, &k->cap, k->n + 1, sizeof *k->v, BATCHES_MAX);
+    int r = array_push(k->v, k->n, k->cap, BATCHES_MAX, b);
 
     if (r < 0)
         return r;
-    k->v[k->n++] = batch_ref(b);
+    batch_ref(b);
     for (uint32_t i = 1; r == 0 && i < d->n_locations; i++) {
         const struct location *l = &d->locations[i];
 

@@ -154,18 +154,13 @@ static struct sender *find_sender(struct senders *s, const char *tenant, const s
 {
     uint64_t hash = hash_names(tenant, names);
     struct sender *x;
-    void *v;
-    int r;
 
     for (struct map_pos p = map_find(&s->map, hash); p.index != MAP_NONE; p = map_next(&s->map, p))
         if (is_sender(s->v[p.index], hash, tenant, names))
             return s->v[p.index];
     if (s->n == SENDERS_MAX)
         make_room(s);
-    v = s->v;
-    r = mem_grow(&v, &s->cap, s->n + 1, sizeof *s->v, SENDERS_MAX);
-    s->v = v;
-    x = r == 0 ? sender_new(hash, tenant, names) : NULL;
+    x = array_reserve(s->v, s->cap, s->n + 1, SENDERS_MAX) == 0 ? sender_new(hash, tenant, names) : NULL;
     if (!x || map_insert(&s->map, hash, (uint32_t) s->n) < 0) {
         sender_free(x);
         return NULL;

@@ -43,7 +43,7 @@ static int put(struct cumulative *c, struct id128 key, int64_t last)
         c->n = 0;
         map_reset(&c->map);
     }
-    r = mem_grow((void **) &c->entries, &c->cap, (size_t) c->n + 1, sizeof *c->entries, ENTRIES_MAX);
+    r = array_reserve(c->entries, c->cap, (size_t) c->n + 1, ENTRIES_MAX);
     if (r == 0)
         r = map_insert(&c->map, hash64_id(key), c->n);
     if (r < 0)

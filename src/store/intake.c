@@ -89,7 +89,7 @@ static int plan_resource(struct planning *p, uint32_t i)
         }
     rc = make_resource(p, r, out);
     if (rc == 0)
-        rc = mem_grow((void **) &m->v, &m->cap, (size_t) m->n + 1, sizeof *m->v, UINT32_MAX);
+        rc = array_reserve(m->v, m->cap, (size_t) m->n + 1, UINT32_MAX);
     if (rc == 0)
         rc = map_insert(&m->map, hash64_id(out->print), m->n);
     if (rc == 0)

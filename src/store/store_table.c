@@ -13,7 +13,7 @@ uint32_t store_table_row(struct store_table *t, const struct frame *f)
 
     if (row == TABLE_NO_ROW || row == TABLE_NO_MEMORY || row < t->n_rows)
         return row;
-    if (mem_grow((void **) &t->rows, &t->cap_rows, (size_t) row + 1, sizeof *t->rows, TABLE_NO_MEMORY) < 0)
+    if (array_reserve(t->rows, t->cap_rows, (size_t) row + 1, TABLE_NO_MEMORY) < 0)
         return TABLE_NO_MEMORY;
     memset(t->rows + t->n_rows, 0, (row + 1 - t->n_rows) * sizeof *t->rows);
     t->n_rows = row + 1;

@@ -61,11 +61,10 @@ struct dwarf_file {
 
 static int add_range(struct range **v, size_t *n, size_t *cap, struct range r)
 {
-    int e = mem_grow((void **) v, cap, *n + 1, sizeof(r), RANGES_MAX);
+    int e = array_push(*v, *n, *cap, RANGES_MAX, r);
 
     if (e < 0)
         return e;
-    (*v)[(*n)++] = r;
     return 0;
 }
 
@@ -115,7 +114,7 @@ static int die_ranges(Dwarf_Die *die, uint32_t index, struct range **v, size_t *
 
 static int add_unit(struct dwarf_file *d, Dwarf_Die *die, Dwarf_Die *split)
 {
-    int r = mem_grow((void **) &d->units, &d->cap_units, d->n_units + 1, sizeof(*d->units), UNITS_MAX);
+    int r = array_reserve(d->units, d->cap_units, d->n_units + 1, UNITS_MAX);
     struct unit *u;
 
     if (r < 0)
@@ -251,8 +250,7 @@ static int add_function(struct unit *u, Dwarf_Die *die, bool inlined, uint32_t *
 {
     uint32_t index = (uint32_t) u->n_functions;
     size_t first = u->n_ranges;
-    int r =
-        mem_grow((void **) &u->functions, &u->cap_functions, u->n_functions + 1, sizeof(*u->functions), FUNCTIONS_MAX);
+    int r = array_reserve(u->functions, u->cap_functions, u->n_functions + 1, FUNCTIONS_MAX);
 
     if (r >= 0)
         r = die_ranges(die, index, &u->ranges, &u->n_ranges, &u->cap_ranges);

@@ -249,7 +249,7 @@ static int copy_file(struct answering *x, const struct dwarf_frame *f, struct st
 static int add_frame(struct answering *x, struct str name, const struct dwarf_frame *f, bool inlined)
 {
     struct symbol_frame *to;
-    int r = mem_grow((void **) &x->frames, &x->cap, x->n + 1, sizeof(*x->frames), UINT32_MAX / 2);
+    int r = array_reserve(x->frames, x->cap, x->n + 1, UINT32_MAX / 2);
 
     if (r < 0)
         return r;

@@ -91,7 +91,7 @@ static int string_number(struct strings *t, struct str s, uint32_t *ret)
             *ret = p.index;
             return 0;
         }
-    r = mem_grow((void **) &t->v, &t->cap, t->n + 1, sizeof(*t->v), UINT32_MAX / 2);
+    r = array_reserve(t->v, t->cap, t->n + 1, UINT32_MAX / 2);
     if (r >= 0)
         r = map_insert(&t->map, h, (uint32_t) t->n);
     if (r < 0)

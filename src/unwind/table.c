@@ -38,7 +38,7 @@ static int collect(const struct cfi_section *s, uint32_t section, enum cfi_arch 
     int r;
 
     while (cfi_next(s, arch, &pos, &fde)) {
-        r = mem_grow((void **) &f->v, &f->cap, f->n + 1, sizeof *f->v, FDES_MAX);
+        r = array_reserve(f->v, f->cap, f->n + 1, FDES_MAX);
         if (r < 0)
             return r;
         fde.section = section + 1;
@@ -55,10 +55,9 @@ static int collect_source(const struct unwind_source *s, struct fdes *f)
 
         if (!s->range(s, i, &fde.start, &fde.end) || fde.end <= fde.start)
             continue;
-        r = mem_grow((void **) &f->v, &f->cap, f->n + 1, sizeof *f->v, FDES_MAX);
+        r = array_push(f->v, f->n, f->cap, FDES_MAX, fde);
         if (r < 0)
             return r;
-        f->v[f->n++] = fde;
     }
     return 0;
 }
@@ -116,7 +115,7 @@ static int intern_rule(struct maker *m, const struct unwind_rule *rule)
             return (int) p.index;
     if (t->n_rules == UNWIND_RULES_MAX)
         return 0;
-    r = mem_grow((void **) &t->rules, &m->cap_rules, t->n_rules + 1u, sizeof *rule, UNWIND_RULES_MAX);
+    r = array_reserve(t->rules, m->cap_rules, t->n_rules + 1u, UNWIND_RULES_MAX);
     if (r == 0)
         r = map_insert(&m->rules, h, t->n_rules);
     if (r < 0)
@@ -128,7 +127,7 @@ static int intern_rule(struct maker *m, const struct unwind_rule *rule)
 static int add_row(struct maker *m, uint16_t low, uint16_t rule)
 {
     struct unwind_table *t = m->t;
-    int r = mem_grow((void **) &t->rows, &m->cap_rows, t->n_rows + 1u, sizeof *t->rows, UNWIND_ROWS_MAX);
+    int r = array_reserve(t->rows, m->cap_rows, t->n_rows + 1u, UNWIND_ROWS_MAX);
 
     if (r < 0)
         return r;
@@ -145,7 +144,7 @@ static int align_to_shard(struct maker *m)
 
     if (n == 0 || m->start / UNWIND_SHARD_ROWS == (t->n_rows - 1) / UNWIND_SHARD_ROWS)
         return 0;
-    r = mem_grow((void **) &t->rows, &m->cap_rows, (size_t) edge + n, sizeof *t->rows, UNWIND_ROWS_MAX);
+    r = array_reserve(t->rows, m->cap_rows, (size_t) edge + n, UNWIND_ROWS_MAX);
     if (r < 0)
         return r;
     memmove(t->rows + edge, t->rows + m->start, n * sizeof *t->rows);
@@ -196,10 +195,9 @@ static int open_page(struct maker *m, uint64_t page)
 
     if (page >= UNWIND_PAGES_MAX)
         return -E2BIG;
-    r = mem_grow((void **) &t->pages, &m->cap_pages, page + 1, sizeof *t->pages, UNWIND_PAGES_MAX);
+    r = array_reserve(t->pages, m->cap_pages, page + 1, UNWIND_PAGES_MAX);
     if (r == 0)
-        r = mem_grow((void **) &t->blocks, &m->cap_blocks, page + 1, sizeof *t->blocks * UNWIND_PAGE_BLOCKS,
-                     UNWIND_PAGES_MAX);
+        r = array_reserve(t->blocks, m->cap_blocks, page + 1, UNWIND_PAGES_MAX);
     if (r < 0)
         return r;
     while (t->n_pages <= page) {
@@ -327,7 +325,7 @@ int unwind_table_new_from(const struct unwind_source *source, const struct cfi_s
     if (r == 0) {
         sort_fdes(f.v, f.n);
         t->first_page = f.n ? f.v[0].start >> UNWIND_PAGE_BITS : 0;
-        r = mem_grow((void **) &t->rules, &m.cap_rules, 1, sizeof *t->rules, UNWIND_RULES_MAX);
+        r = array_reserve(t->rules, m.cap_rules, 1, UNWIND_RULES_MAX);
     }
     if (r == 0) {
         t->rules[0] = (struct unwind_rule){0};

@@ -317,6 +317,37 @@ static void test_regex(void)
     eq_int(regex_new(STR("a(b"), &r, &e), -EINVAL);
 }
 
+static void test_array(void)
+{
+    struct pair {
+        int a;
+        char b;
+    } *v = NULL;
+    size_t n = 0, cap = 0;
+    uint8_t *small = NULL, small_n = 0, small_cap = 0;
+
+    for (int i = 0; i < 1000; i++)
+        eq_int(array_push(v, n, cap, 1000, (struct pair){i, (char) i}), 0);
+    eq_int(n, 1000);
+    eq_int(cap, 1000);
+    eq_int(array_push(v, n, cap, 1000, (struct pair){0}), -E2BIG);
+    eq_int(n, 1000);
+    eq_int(array_push(v, n, cap, 2000, v[7]), 0); /* the value is read before the array moves */
+    eq_int(v[1000].a, 7);
+    mem_fail_at(1, false);
+    eq_int(array_reserve(v, cap, cap + 1, 1 << 20), -ENOMEM);
+    mem_fail_at(0, false);
+    ok(v[999].a == 999 && v[999].b == (char) 999);
+    eq_int(array_reserve(v, cap, SIZE_MAX / 4, SIZE_MAX), -ENOMEM); /* n * size overflows */
+    for (int i = 0; i < 255; i++)
+        eq_int(array_push(small, small_n, small_cap, UINT32_MAX, (uint8_t) i), 0);
+    eq_int(small_cap, 255); /* a capacity never grows beyond its type */
+    eq_int(array_push(small, small_n, small_cap, UINT32_MAX, 1), -E2BIG);
+    eq_int(small[254], 254);
+    mem_free(v);
+    mem_free(small);
+}
+
 static void test_queue(void)
 {
     struct queue q;
@@ -348,6 +379,7 @@ int main(void)
     tap_run(test_json);
     tap_run(test_json_errors);
     tap_run(test_regex);
+    tap_run(test_array);
     tap_run(test_queue);
     return tap_done();
 }

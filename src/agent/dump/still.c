@@ -34,7 +34,7 @@ struct taking {
 static int add_state(void *data, uint64_t state, uint64_t thread_id)
 {
     struct taking *t = data;
-    int r = mem_grow((void **) &t->states, &t->cap_states, t->n_states + 1, sizeof *t->states, PYTHON_THREADS_MAX);
+    int r = array_reserve(t->states, t->cap_states, t->n_states + 1, PYTHON_THREADS_MAX);
 
     if (r < 0)
         return r;

@@ -143,10 +143,9 @@ static int add_map(struct still *s, struct still_maps *ret, const struct proc_ma
     f = m.module >= 0 ? s->modules[m.module].file : NULL;
     if (f && !elf_load_bias(f->segments, f->n_segments, p->start, p->end, p->offset, &m.bias))
         m.module = -1; /* code from a file that a JIT writes */
-    r = mem_grow((void **) &ret->v, &ret->cap, ret->n + 1, sizeof *ret->v, PROC_MAPS_MAX);
+    r = array_push(ret->v, ret->n, ret->cap, PROC_MAPS_MAX, m);
     if (r < 0)
         return r;
-    ret->v[ret->n++] = m;
     if (m.module >= 0)
         look_for_runtimes(s, ret, &m, str_eq(p->path, ret->executable));
     return 0;

@@ -114,7 +114,7 @@ static int stop_round(int pid, bool only_list, struct stopped *s)
 
         if (str_to_u64(str_from(entry->d_name), 10, &tid) < 0 || tid > INT32_MAX || known(s, (int) tid))
             continue;
-        r = mem_grow((void **) &s->v, &s->cap, s->n + 1, sizeof *s->v, STILL_THREADS_MAX);
+        r = array_reserve(s->v, s->cap, s->n + 1, STILL_THREADS_MAX);
         if (r < 0)
             break;
         t.tid = (int) tid;

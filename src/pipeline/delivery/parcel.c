@@ -67,15 +67,12 @@ static void one_piece(struct parcel *p, struct str bytes)
 
 static int add_piece(struct parcel *p, struct buf *body, uint32_t items)
 {
-    void *v = p->pieces;
-    int r = mem_grow(&v, &p->cap_pieces, p->n_pieces + 1, sizeof *p->pieces, PIECES_MAX);
+    int r = array_push(p->pieces, p->n_pieces, p->cap_pieces, PIECES_MAX,
+                       (struct parcel_piece){.own = *body, .bytes = buf_str(body), .items = items});
 
-    p->pieces = v;
-    if (r < 0)
-        return r;
-    p->pieces[p->n_pieces++] = (struct parcel_piece){.own = *body, .bytes = buf_str(body), .items = items};
-    *body = BUF_INIT;
-    return 0;
+    if (r == 0)
+        *body = BUF_INIT;
+    return r;
 }
 
 static int encode_part(struct parcel *p, const struct batch *x, uint32_t from, uint32_t n,

@@ -114,15 +114,11 @@ static void quarantine(struct qlog *q, const char *name)
 
 static int add_segment(struct qlog *q, const struct qlog_segment *s)
 {
-    void *p = q->segments;
-    int r = mem_grow(&p, &q->cap, q->n + 1, sizeof *q->segments, SEGMENTS_MAX);
+    int r = array_push(q->segments, q->n, q->cap, SEGMENTS_MAX, *s);
 
-    q->segments = p;
-    if (r < 0)
-        return r;
-    q->segments[q->n++] = *s;
-    q->bytes += s->size;
-    return 0;
+    if (r == 0)
+        q->bytes += s->size;
+    return r;
 }
 
 /* Creates a file for the next records and writes its header. */
@@ -266,15 +262,11 @@ static int find_segments(struct qlog *q, const char *dir, struct err *e)
         return err_set(e, -errno, "cannot read queue directory '%s': %m", dir);
     while (r == 0 && (entry = readdir(d))) {
         char *end;
-        void *p = v;
         uint64_t first = strtoull(entry->d_name, &end, 16);
 
         if (strlen(entry->d_name) != 20 || strcmp(end, ".log") != 0)
             continue;
-        r = mem_grow(&p, &cap, n + 1, sizeof *v, SEGMENTS_MAX);
-        v = p;
-        if (r == 0)
-            v[n++] = first;
+        r = array_push(v, n, cap, SEGMENTS_MAX, first);
     }
     closedir(d);
     if (n)

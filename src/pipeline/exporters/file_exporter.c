@@ -128,11 +128,8 @@ static void remove_old(struct file_exporter *f, struct str stem, const char *suf
     stem = str_slice(stem, (size_t) (slash + 1), stem.n);
     d = opendir(dir);
     while (d && (entry = readdir(d))) {
-        void *p = names;
-
-        if (!is_backup(entry->d_name, stem, suffix) || mem_grow(&p, &cap, n + 1, sizeof *names, BACKUPS_MAX) < 0)
+        if (!is_backup(entry->d_name, stem, suffix) || array_reserve(names, cap, n + 1, BACKUPS_MAX) < 0)
             continue;
-        names = p;
         names[n] = mem_strdup(entry->d_name);
         n += names[n] != NULL;
     }

@@ -175,7 +175,7 @@ static int add_attributes(struct k8s_table *t, const struct k8s_pod *p, struct k
 static int add_entry(struct k8s_table *t, struct str key, struct kvs container)
 {
     struct str k = arena_str(&t->arena, key);
-    int r = mem_grow((void **) &t->entries, &t->cap_entries, t->n_entries + 1, sizeof *t->entries, ENTRIES_MAX);
+    int r = array_reserve(t->entries, t->cap_entries, t->n_entries + 1, ENTRIES_MAX);
 
     if (!key.n)
         return 0;
@@ -194,7 +194,7 @@ static bool has_address(const struct k8s_pod *p)
 
 static int add_pod(struct k8s_table *t, const struct k8s_pod *p)
 {
-    int r = mem_grow((void **) &t->pods, &t->cap_pods, t->n_pods + 1, sizeof *t->pods, K8S_TABLE_PODS);
+    int r = array_reserve(t->pods, t->cap_pods, t->n_pods + 1, K8S_TABLE_PODS);
     struct kvs only = {0};
     uint32_t ordinary = 0;
 

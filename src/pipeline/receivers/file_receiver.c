@@ -22,10 +22,10 @@
 #include "codec/input.h"
 #include "model/batch.h"
 #include "model/sink.h"
+#include "pipeline/delivery/worker.h"
 #include "pipeline/graph/component.h"
 #include "pipeline/graph/host.h"
 #include "pipeline/receivers/received.h"
-#include "pipeline/delivery/worker.h"
 
 enum { SEEN_MAX = 1 << 20 };
 
@@ -65,15 +65,10 @@ static const struct option options[] = {
 /* The entry of this path, created if it is new; NULL without memory. */
 static struct seen *find(struct file_receiver *f, uint64_t path)
 {
-    void *p = f->seen;
-    int r;
-
     for (struct map_pos pos = map_find(&f->map, path); pos.index != MAP_NONE; pos = map_next(&f->map, pos))
         if (f->seen[pos.index].path == path)
             return &f->seen[pos.index];
-    r = mem_grow(&p, &f->cap, f->n + 1, sizeof *f->seen, SEEN_MAX);
-    f->seen = p;
-    if (r < 0 || map_insert(&f->map, path, (uint32_t) f->n) < 0)
+    if (array_reserve(f->seen, f->cap, f->n + 1, SEEN_MAX) < 0 || map_insert(&f->map, path, (uint32_t) f->n) < 0)
         return NULL;
     f->seen[f->n] = (struct seen){.path = path};
     return &f->seen[f->n++];

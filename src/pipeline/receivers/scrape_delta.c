@@ -48,7 +48,6 @@ static const struct entry *table_find(const struct table *t, struct id128 id)
 static int table_add(struct table *t, struct id128 id, const int64_t *values, uint32_t n)
 {
     const struct entry *x = table_find(t, id);
-    void *p = t->entries;
     int r;
 
     if (x) {
@@ -56,13 +55,9 @@ static int table_add(struct table *t, struct id128 id, const int64_t *values, ui
             t->pool[x->values + i] += values[i];
         return 0;
     }
-    r = mem_grow(&p, &t->cap, t->n + 1, sizeof *t->entries, ENTRIES_MAX);
-    t->entries = p;
-    if (r < 0)
-        return r;
-    p = t->pool;
-    r = mem_grow(&p, &t->cap_pool, t->n_pool + n, sizeof *t->pool, (size_t) ENTRIES_MAX * 64);
-    t->pool = p;
+    r = array_reserve(t->entries, t->cap, t->n + 1, ENTRIES_MAX);
+    if (r == 0)
+        r = array_reserve(t->pool, t->cap_pool, t->n_pool + n, (size_t) ENTRIES_MAX * 64);
     if (r < 0)
         return r;
     memcpy(t->pool + t->n_pool, values, n * sizeof *values);

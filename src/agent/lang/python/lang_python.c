@@ -178,8 +178,7 @@ static const struct code *find_code(struct python_process *s, uint64_t address, 
             return &s->codes[i.index];
     if (s->n == CODES_MAX || s->arena.used > MEMORY_MAX / 2)
         forget_codes(s);
-    if (mem_grow((void **) &s->codes, &s->cap, s->n + 1, sizeof *s->codes, CODES_MAX) < 0 ||
-        map_insert(&s->by_address, h, (uint32_t) s->n) < 0)
+    if (array_reserve(s->codes, s->cap, s->n + 1, CODES_MAX) < 0 || map_insert(&s->by_address, h, (uint32_t) s->n) < 0)
         return NULL;
     c = &s->codes[s->n++];
     *c = (struct code){.address = address, .content = content};

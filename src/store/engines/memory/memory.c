@@ -74,7 +74,7 @@ static int keep_item(struct memory_store *m, struct batch *b, const struct intak
     const struct intake_resource *res = &in->resources[p->resource];
     const struct profile *prof = &b->profiles[p->profile];
     struct memory_item *it;
-    int r = mem_grow((void **) &m->items, &m->cap, (size_t) m->n + 1, sizeof *m->items, UINT32_MAX - 1);
+    int r = array_reserve(m->items, m->cap, (size_t) m->n + 1, UINT32_MAX - 1);
 
     if (r < 0)
         return r;

@@ -80,7 +80,7 @@ static int gauge_add(struct gauge *g, const struct batch *b, uint32_t stack, str
             g->v[p.index].sum = wrap_add(g->v[p.index].sum, value);
             return 0;
         }
-    r = mem_grow((void **) &g->v, &g->cap, (size_t) g->n + 1, sizeof *g->v, UINT32_MAX);
+    r = array_reserve(g->v, g->cap, (size_t) g->n + 1, UINT32_MAX);
     if (r == 0)
         r = map_insert(&g->map, hash64_id(id), g->n);
     if (r == 0)

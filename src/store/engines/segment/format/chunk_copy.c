@@ -48,8 +48,8 @@ static int renumber(struct copying *k, struct reader *r, struct buf *to, uint32_
             return -ENOMEM;
         put_zigzag(&k->c->column, (int64_t) v - last);
         last = v;
-        if (is_trace && mem_grow((void **) &k->out->traces, &k->out->cap_traces, (size_t) k->out->n_traces + 1,
-                                 sizeof *k->out->traces, UINT32_MAX) < 0)
+        if (is_trace &&
+            array_reserve(k->out->traces, k->out->cap_traces, (size_t) k->out->n_traces + 1, UINT32_MAX) < 0)
             return -ENOMEM;
         if (is_trace)
             k->out->traces[k->out->n_traces++] = v;

@@ -100,8 +100,8 @@ static int gather(struct chunk_encoder *c, struct prof *const *profs, uint32_t n
         total += profs[i]->n_rows;
     if (total > UINT32_MAX / 2)
         return -E2BIG;
-    if (mem_grow((void **) &c->items, &c->cap_items, total + 1, sizeof *c->items, UINT32_MAX) < 0 ||
-        mem_grow((void **) &c->spare, &c->cap_spare, total + 1, sizeof *c->spare, UINT32_MAX) < 0)
+    if (array_reserve(c->items, c->cap_items, total + 1, UINT32_MAX) < 0 ||
+        array_reserve(c->spare, c->cap_spare, total + 1, UINT32_MAX) < 0)
         return -ENOMEM;
     for (uint32_t i = 0; i < n; i++)
         for (uint32_t r = 0; r < profs[i]->n_rows; r++) {
@@ -233,7 +233,7 @@ static int put_node(struct chunk_encoder *c, const struct item *a, uint32_t n, u
         if (a[i].extra) {
             uint32_t k = c->n_rich;
 
-            if (mem_grow((void **) &c->rich, &c->cap_rich, (size_t) k + 1, sizeof *c->rich, UINT32_MAX) < 0)
+            if (array_reserve(c->rich, c->cap_rich, (size_t) k + 1, UINT32_MAX) < 0)
                 return -ENOMEM;
             c->rich[k] = (struct rich){.when = a[i].extra->timestamp,
                                        .prof = a[i].prof,
@@ -447,12 +447,11 @@ int chunk_out_grow(struct chunk_out *out)
 {
     size_t before = out->cap_entries, cap = before;
 
-    if (mem_grow((void **) &out->entries, &out->cap_entries, (size_t) out->n_entries + 1, sizeof *out->entries,
-                 1 << 24) < 0)
+    if (array_reserve(out->entries, out->cap_entries, (size_t) out->n_entries + 1, 1 << 24) < 0)
         return -ENOMEM;
     if (out->cap_entries == before)
         return 0;
-    if (mem_grow((void **) &out->totals, &cap, out->cap_entries, sizeof *out->totals, 1 << 24) < 0) {
+    if (array_reserve(out->totals, cap, out->cap_entries, 1 << 24) < 0) {
         out->cap_entries = before;
         return -ENOMEM;
     }

@@ -300,9 +300,8 @@ static int find_link(struct chunk_encoder *c, const struct chunk_hooks *hooks, c
             *ret = p.index;
             return 0;
         }
-    if (mem_grow((void **) &c->links, &c->cap_links, (size_t) c->n_links + 1, sizeof *c->links, UINT32_MAX) < 0 ||
-        mem_grow((void **) &c->link_traces, &c->cap_link_traces, (size_t) c->n_links + 1, sizeof *c->link_traces,
-                 UINT32_MAX) < 0 ||
+    if (array_reserve(c->links, c->cap_links, (size_t) c->n_links + 1, UINT32_MAX) < 0 ||
+        array_reserve(c->link_traces, c->cap_link_traces, (size_t) c->n_links + 1, UINT32_MAX) < 0 ||
         map_insert(&c->link_map, h, c->n_links) < 0)
         return -ENOMEM;
     c->links[c->n_links] = *l;
@@ -342,7 +341,7 @@ static int put_links(struct chunk_encoder *c, struct chunk_out *out)
 
     if (!c->n_links)
         return 0;
-    if (mem_grow((void **) &out->traces, &out->cap_traces, c->n_links, sizeof *out->traces, UINT32_MAX) < 0)
+    if (array_reserve(out->traces, out->cap_traces, c->n_links, UINT32_MAX) < 0)
         return -ENOMEM;
     buf_reset(&c->column);
     for (uint32_t i = 0; i < c->n_links; i++) {

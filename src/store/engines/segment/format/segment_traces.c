@@ -30,19 +30,18 @@ uint32_t trace_table_find(struct trace_table *t, const uint8_t id[16])
     uint64_t h = hash64(id, 16);
 
     for (struct map_pos p = map_find(&t->map, h); p.index != MAP_NONE; p = map_next(&t->map, p))
-        if (memcmp(t->ids + (size_t) p.index * 16, id, 16) == 0)
+        if (memcmp(t->ids[p.index], id, 16) == 0)
             return p.index;
-    if (mem_grow((void **) &t->ids, &t->cap_ids, (size_t) t->n + 1, 16, 1 << 28) < 0 ||
-        map_insert(&t->map, h, t->n) < 0)
+    if (array_reserve(t->ids, t->cap_ids, (size_t) t->n + 1, 1 << 28) < 0 || map_insert(&t->map, h, t->n) < 0)
         return UINT32_MAX;
-    memcpy(t->ids + (size_t) t->n * 16, id, 16);
+    memcpy(t->ids[t->n], id, 16);
     return t->n++;
 }
 
 int trace_table_add_chunk(struct trace_table *t, uint64_t off, uint32_t len, const uint32_t *traces, uint32_t n)
 {
-    if (mem_grow((void **) &t->linked, &t->cap_linked, (size_t) t->n_linked + 1, sizeof *t->linked, 1 << 28) < 0 ||
-        mem_grow((void **) &t->uses, &t->cap_uses, (size_t) t->n_uses + n, sizeof *t->uses, 1 << 30) < 0)
+    if (array_reserve(t->linked, t->cap_linked, (size_t) t->n_linked + 1, 1 << 28) < 0 ||
+        array_reserve(t->uses, t->cap_uses, (size_t) t->n_uses + n, 1 << 30) < 0)
         return -ENOMEM;
     for (uint32_t i = 0; i < n; i++)
         t->uses[t->n_uses++] = (struct trace_use){traces[i], t->n_linked};
@@ -108,7 +107,7 @@ static int write_ids(struct segment_writer *w, struct buf *footer, struct err *e
         struct segment_block block;
 
         buf_reset(&w->scratch);
-        buf_put(&w->scratch, w->traces.ids + (size_t) i * 16, (size_t) n * 16);
+        buf_put(&w->scratch, w->traces.ids[i], (size_t) n * 16);
         r = segment_put_block(w, &w->scratch, &block, e);
         if (r == 0)
             segment_put_block_ref(footer, &block);
@@ -128,7 +127,7 @@ static int write_index(struct segment_writer *w, struct buf *footer, struct err 
         return r;
     group_uses(t, first, chunks);
     for (uint32_t i = 0; i < t->n; i++)
-        v[i] = (struct hashed){segment_trace_hash(t->ids + (size_t) i * 16), i};
+        v[i] = (struct hashed){segment_trace_hash(t->ids[i]), i};
     qsort(v, t->n, sizeof *v, hashed_cmp);
     for (uint32_t i = 0; r == 0 && i < t->n; i += TRACE_BLOCK) {
         struct segment_block block;

@@ -93,9 +93,9 @@ int segment_write_out(struct segment_writer *w, bool all, struct err *e)
 static int add_dir(struct segment_writer *w, const struct chunk_entry *e, int level, int64_t window, uint64_t off,
                    uint32_t head, uint32_t len)
 {
-    if (mem_grow((void **) &w->dir, &w->cap_dir, (size_t) w->n_dir + 1, sizeof *w->dir, UINT32_MAX) < 0)
+    if (array_push(w->dir, w->n_dir, w->cap_dir, UINT32_MAX,
+                   (struct dir_record){{*e, window, off, head, len}, (uint8_t) level}) < 0)
         return -ENOMEM;
-    w->dir[w->n_dir++] = (struct dir_record){{*e, window, off, head, len}, (uint8_t) level};
     w->meta.t0 = MIN(w->meta.t0, e->min_time);
     w->meta.t1 = MAX(w->meta.t1, e->max_time);
     return 0;
@@ -124,8 +124,7 @@ static int sum_into(struct segment_writer *w, int level, int64_t window, const s
             break;
     }
     if (p.index == MAP_NONE) {
-        if (mem_grow((void **) &w->sums[k], &w->cap_sums[k], (size_t) w->n_sums[k] + 1, sizeof *w->sums[k], 1 << 24) <
-                0 ||
+        if (array_reserve(w->sums[k], w->cap_sums[k], (size_t) w->n_sums[k] + 1, 1 << 24) < 0 ||
             map_insert(&w->sums_map[k], h, w->n_sums[k]) < 0)
             return -ENOMEM;
         s = &w->sums[k][w->n_sums[k]++];
@@ -321,7 +320,7 @@ static uint32_t *lane_at(struct lanes *l, uint32_t i)
 {
     size_t before = l->cap;
 
-    if (mem_grow((void **) &l->v, &l->cap, (size_t) i + 1, sizeof *l->v, 1 << 28) < 0)
+    if (array_reserve(l->v, l->cap, (size_t) i + 1, 1 << 28) < 0)
         return NULL;
     if (l->cap > before)
         memset(l->v + before, 0, (l->cap - before) * sizeof *l->v);

@@ -9,7 +9,7 @@
 /* The traces of a segment, numbered in the order of their first use, and which of the chunks with links contain
  * each. */
 struct trace_table {
-    unsigned char *ids; /* 16 bytes each */
+    unsigned char (*ids)[16];
     size_t cap_ids;
     uint32_t n;
     struct map map;

@@ -19,8 +19,8 @@ int totals_add(struct totals *t, uint32_t node, int64_t value)
     if (unlikely(t->n == t->cap)) {
         size_t cap = t->cap, cap2 = t->cap;
 
-        if (mem_grow((void **) &t->nodes, &cap, (size_t) t->n + 1, sizeof *t->nodes, UINT32_MAX) < 0 ||
-            mem_grow((void **) &t->values, &cap2, (size_t) t->n + 1, sizeof *t->values, UINT32_MAX) < 0)
+        if (array_reserve(t->nodes, cap, (size_t) t->n + 1, UINT32_MAX) < 0 ||
+            array_reserve(t->values, cap2, (size_t) t->n + 1, UINT32_MAX) < 0)
             return -ENOMEM;
         t->cap = cap;
     }

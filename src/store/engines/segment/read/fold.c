@@ -68,7 +68,7 @@ static int list_touched(struct fold *f, const struct sym_view *v, const int64_t 
 
         wrap_inc(&f->self[k], acc[touched[i]]);
         for (; !f->slot[k]; k = v->parent[k]) {
-            if (mem_grow((void **) &f->list, &f->cap_list, (size_t) f->n_list + 1, sizeof *f->list, UINT32_MAX) < 0)
+            if (array_reserve(f->list, f->cap_list, (size_t) f->n_list + 1, UINT32_MAX) < 0)
                 return -ENOMEM;
             f->slot[k] = 1;
             f->list[f->n_list++] = k;
@@ -133,7 +133,7 @@ static int find_limit(struct fold *f, const uint32_t *list, uint32_t n, uint32_t
     }
     while (b > 0 && above + counts[b] < max)
         above += counts[b--];
-    if (mem_grow((void **) &f->weights, &f->cap_weights, counts[b] + 1u, sizeof *f->weights, UINT32_MAX) < 0)
+    if (array_reserve(f->weights, f->cap_weights, counts[b] + 1u, UINT32_MAX) < 0)
         return -ENOMEM;
     for (uint32_t i = 0; i < n; i++) {
         int64_t w = f->total[list ? list[i] : i];
@@ -166,9 +166,8 @@ static int keep(struct fold *f, const struct sym_view *v, uint32_t node, struct 
         up->count += f->count[node];
     }
     tree_add(out, to, 0, f->self[node]);
-    if (mem_grow((void **) &f->kept, &f->cap_kept, (size_t) f->n_kept + 1, sizeof *f->kept, UINT32_MAX) < 0)
+    if (array_push(f->kept, f->n_kept, f->cap_kept, UINT32_MAX, (struct fold_kept){.node = node, .to = to}) < 0)
         return -ENOMEM;
-    f->kept[f->n_kept++] = (struct fold_kept){.node = node, .to = to};
     f->slot[node] = f->n_kept;
     return 0;
 }
@@ -200,7 +199,7 @@ static int put_nodes(struct fold *f, const struct sym_view *v, const uint32_t *l
     uint32_t equal;
     int r = find_limit(f, list, n, max, &limit, &equal);
 
-    if (r == 0 && mem_grow((void **) &f->frames, &f->cap_frames, v->n_frames, sizeof *f->frames, UINT32_MAX) < 0)
+    if (r == 0 && array_reserve(f->frames, f->cap_frames, v->n_frames, UINT32_MAX) < 0)
         r = -ENOMEM;
     if (r < 0)
         return r;

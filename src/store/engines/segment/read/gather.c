@@ -39,8 +39,7 @@ static struct instance *find_instance(struct gather *x, struct id128 id)
          p = map_next(&x->instance_map, p))
         if (id128_eq(x->instances[p.index].id, id))
             return &x->instances[p.index];
-    if (mem_grow((void **) &x->instances, &x->cap_instances, (size_t) x->n_instances + 1, sizeof *x->instances,
-                 1 << 24) < 0 ||
+    if (array_reserve(x->instances, x->cap_instances, (size_t) x->n_instances + 1, 1 << 24) < 0 ||
         map_insert(&x->instance_map, hash64_id(id), x->n_instances) < 0)
         return NULL;
     x->instances[x->n_instances] = (struct instance){.id = id};
@@ -52,10 +51,8 @@ static struct instance *find_instance(struct gather *x, struct id128 id)
 static int add_value(struct gather *x, uint32_t column, uint32_t node, int64_t v)
 {
     if (x->few && !x->acc[0][node]) {
-        if (mem_grow((void **) &x->touched, &x->cap_touched, (size_t) x->n_touched + 1, sizeof *x->touched,
-                     UINT32_MAX) < 0)
+        if (array_push(x->touched, x->n_touched, x->cap_touched, UINT32_MAX, node) < 0)
             return -ENOMEM;
-        x->touched[x->n_touched++] = node;
     }
     wrap_inc(&x->acc[column][node], v);
     return 0;
@@ -304,10 +301,7 @@ static int add_level(struct gather *x, struct segment *s, const struct segment_g
                 r = mine ? 0 : add_part(x, s, d + i, j - i, column);
             } else if (r == 0 && mine) {
                 mine->size = sizes[level];
-                r = mem_grow((void **) &mine->windows, &mine->cap, (size_t) mine->n + 1, sizeof *mine->windows,
-                             1 << 24);
-                if (r == 0)
-                    mine->windows[mine->n++] = d[i].window;
+                r = array_push(mine->windows, mine->n, mine->cap, 1 << 24, d[i].window);
             }
             r = MIN(r, 0);
         } else if (fit == FIT_PART && level == 0) {
@@ -381,7 +375,7 @@ static int begin_service(struct gather *x, const struct scan_symbols *sym, uint3
     for (uint32_t c = 0; c < x->scan.q->n_columns; c++) {
         size_t before = x->cap_acc[c];
 
-        if (mem_grow((void **) &x->acc[c], &x->cap_acc[c], x->n_nodes, sizeof *x->acc[c], UINT32_MAX) < 0)
+        if (array_reserve(x->acc[c], x->cap_acc[c], x->n_nodes, UINT32_MAX) < 0)
             return -ENOMEM;
         memset(x->acc[c] + before, 0, (x->cap_acc[c] - before) * sizeof *x->acc[c]);
     }
@@ -428,9 +422,8 @@ static int hold_prof(void *ctx, const struct scan_prof *p)
     struct gather *x = ctx;
     uint32_t *first = &x->held_of[scan_find_symbols(&x->scan, p->symbols) - x->scan.symbols][p->series->service];
 
-    if (mem_grow((void **) &x->held, &x->cap_held, (size_t) x->n_held + 1, sizeof *x->held, UINT32_MAX) < 0)
+    if (array_push(x->held, x->n_held, x->cap_held, UINT32_MAX, (struct held){*p, *first}) < 0)
         return -ENOMEM;
-    x->held[x->n_held++] = (struct held){*p, *first};
     *first = x->n_held;
     return 0;
 }

@@ -96,8 +96,7 @@ static int tell_once(struct told *t, const struct sym_series *s)
     for (struct map_pos p = map_find(&t->map, h); p.index != MAP_NONE; p = map_next(&t->map, p))
         if (id128_eq(t->v[p.index]->labels_id, s->labels_id) && str_eq(t->v[p.index]->type.name, s->type.name))
             return 0;
-    if (mem_grow((void **) &t->v, &t->cap, (size_t) t->n + 1, sizeof *t->v, UINT32_MAX) < 0 ||
-        map_insert(&t->map, h, t->n) < 0)
+    if (array_reserve(t->v, t->cap, (size_t) t->n + 1, UINT32_MAX) < 0 || map_insert(&t->map, h, t->n) < 0)
         return -ENOMEM;
     t->v[t->n++] = s;
     return 1;
@@ -354,7 +353,7 @@ static uint32_t find_location(struct exporting *x, const struct scan_prof *p, ui
     struct known_location *k;
     size_t before = x->cap_known;
 
-    if (mem_grow((void **) &x->known, &x->cap_known, (size_t) location + 1, sizeof *x->known, UINT32_MAX) < 0)
+    if (array_reserve(x->known, x->cap_known, (size_t) location + 1, UINT32_MAX) < 0)
         return emit_location(x, p, location);
     if (x->cap_known > before)
         memset(x->known + before, 0, (x->cap_known - before) * sizeof *x->known);
@@ -372,9 +371,8 @@ static int emit_stack(struct exporting *x, const struct scan_prof *p, uint32_t n
     if (node >= stable_count(&service->nodes))
         return -EBADMSG;
     for (; node; node = sym_node(service, node)->parent) {
-        if (mem_grow((void **) &x->list, &x->cap_list, (size_t) n + 1, sizeof *x->list, 1 << 24) < 0)
+        if (array_push(x->list, n, x->cap_list, 1 << 24, find_location(x, p, sym_node(service, node)->location)) < 0)
             return -ENOMEM;
-        x->list[n++] = find_location(x, p, sym_node(service, node)->location);
     }
     *ret = builder_stack(x->b, x->list, n);
     return 0;

@@ -41,9 +41,8 @@ static int add_row(struct pointing *x, const struct labels *by, uint64_t h, uint
 {
     struct store_points *p = &x->p;
 
-    if (mem_grow((void **) &p->values, &x->cap_values, (size_t) (p->n_series + 1) * p->n_points + 1, sizeof *p->values,
-                 (size_t) 1 << 28) < 0 ||
-        mem_grow((void **) &p->labels, &x->cap_labels, (size_t) p->n_series + 1, sizeof *p->labels, 1 << 20) < 0 ||
+    if (array_reserve(p->values, x->cap_values, (size_t) (p->n_series + 1) * p->n_points + 1, (size_t) 1 << 28) < 0 ||
+        array_reserve(p->labels, x->cap_labels, (size_t) p->n_series + 1, 1 << 20) < 0 ||
         map_insert(&x->rows, h, p->n_series) < 0)
         return -ENOMEM;
     memset(p->values + (size_t) p->n_series * p->n_points, 0, p->n_points * sizeof *p->values);
@@ -93,7 +92,7 @@ static int add_cell(struct pointing *x, uint32_t row, uint32_t point, struct id1
             return 0;
         }
     }
-    if (mem_grow((void **) &x->cells, &x->cap_cells, (size_t) x->n_cells + 1, sizeof *x->cells, 1 << 26) < 0 ||
+    if (array_reserve(x->cells, x->cap_cells, (size_t) x->n_cells + 1, 1 << 26) < 0 ||
         map_insert(&x->cell_map, h, x->n_cells) < 0)
         return -ENOMEM;
     x->cells[x->n_cells++] = (struct cell){row, point, instance, v, count};
@@ -126,7 +125,7 @@ static int mark(struct pointing *x, struct symbols *s, uint32_t service)
 
     if (x->marked == s && x->marked_service == service && x->n_marks >= n)
         return 0;
-    if (mem_grow((void **) &x->marks, &x->cap_marks, n + 1, 1, UINT32_MAX) < 0)
+    if (array_reserve(x->marks, x->cap_marks, n + 1, UINT32_MAX) < 0)
         return -ENOMEM;
     x->marked = s;
     x->marked_service = service;

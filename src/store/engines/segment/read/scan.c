@@ -274,7 +274,7 @@ static int add_chunk(void *ctx, uint64_t off, uint32_t len)
     for (uint32_t i = l->n; i-- > 0 && i + 8 > l->n;)
         if (l->v[i].off == off)
             return 0;
-    if (mem_grow((void **) &l->v, &l->cap, (size_t) l->n + 1, sizeof *l->v, UINT32_MAX) < 0)
+    if (array_reserve(l->v, l->cap, (size_t) l->n + 1, UINT32_MAX) < 0)
         return -ENOMEM;
     l->v[l->n].off = off;
     l->v[l->n++].len = len;

@@ -62,7 +62,7 @@ static int push(struct sandwiching *x, const struct bunch *b)
 {
     uint32_t i = x->n_heap;
 
-    if (mem_grow((void **) &x->heap, &x->cap_heap, (size_t) i + 1, sizeof *x->heap, UINT32_MAX) < 0)
+    if (array_reserve(x->heap, x->cap_heap, (size_t) i + 1, UINT32_MAX) < 0)
         return -ENOMEM;
     for (x->n_heap++; i && x->heap[(i - 1) / 2].size < b->size; i = (i - 1) / 2)
         x->heap[i] = x->heap[(i - 1) / 2];
@@ -100,10 +100,9 @@ static int add_member(struct sandwiching *x, enum side side, uint32_t node, cons
             f.home = x->view->frames[frame].home;
         x->frames[frame] = tree_frame(x->out[side], &f) + 1;
     }
-    if (!x->frames[frame] ||
-        mem_grow((void **) &x->members, &x->cap_members, (size_t) x->n_members + 1, sizeof *x->members, UINT32_MAX) < 0)
+    if (!x->frames[frame] || array_push(x->members, x->n_members, x->cap_members, UINT32_MAX,
+                                        (struct member){x->frames[frame] - 1, node, {weight[0], weight[1]}}) < 0)
         return -ENOMEM;
-    x->members[x->n_members++] = (struct member){x->frames[frame] - 1, node, {weight[0], weight[1]}};
     return 0;
 }
 
@@ -200,9 +199,9 @@ static int put_side(struct sandwiching *x, enum side side, uint32_t max)
 
 static int make_room(struct sandwiching *x, const struct sym_view *v)
 {
-    if (mem_grow((void **) &x->limbs, &x->cap_limbs, v->n_nodes, sizeof *x->limbs, UINT32_MAX) < 0 ||
-        mem_grow((void **) &x->inside, &x->cap_inside, v->n_nodes, 1, UINT32_MAX) < 0 ||
-        mem_grow((void **) &x->frames, &x->cap_frames, v->n_frames, sizeof *x->frames, UINT32_MAX) < 0)
+    if (array_reserve(x->limbs, x->cap_limbs, v->n_nodes, UINT32_MAX) < 0 ||
+        array_reserve(x->inside, x->cap_inside, v->n_nodes, UINT32_MAX) < 0 ||
+        array_reserve(x->frames, x->cap_frames, v->n_frames, UINT32_MAX) < 0)
         return -ENOMEM;
     memset(x->limbs, 0, v->n_nodes * sizeof *x->limbs);
     return 0;

@@ -69,10 +69,8 @@ static int add_row(struct tabling *x, struct spot *spot, const struct frame *f)
     if (x->filter.hide && frame_matches(f, x->filter.hide))
         return 0;
     row = store_table_row(x->out, f);
-    if (row == TABLE_NO_MEMORY ||
-        mem_grow((void **) &x->rows, &x->cap_rows, (size_t) x->n_rows + 1, sizeof *x->rows, UINT32_MAX) < 0)
+    if (row == TABLE_NO_MEMORY || array_push(x->rows, x->n_rows, x->cap_rows, UINT32_MAX, row) < 0)
         return -ENOMEM;
-    x->rows[x->n_rows++] = row;
     spot->n++;
     return 0;
 }
@@ -137,7 +135,7 @@ static int filter(struct tabling *x, const struct gather *g)
 
     if (!x->filter.focus && !x->filter.ignore)
         return 0;
-    if (mem_grow((void **) &x->states, &x->cap_states, g->n_nodes, 1, UINT32_MAX) < 0)
+    if (array_reserve(x->states, x->cap_states, g->n_nodes, UINT32_MAX) < 0)
         return -ENOMEM;
     state = x->states;
     state[0] = 0;
@@ -163,7 +161,7 @@ static int copy_nodes(struct tabling *x, const struct gather *g)
 {
     const struct sym_service *service = sym_service(g->sym->symbols, g->service);
 
-    if (mem_grow((void **) &x->branches, &x->cap_branches, g->n_nodes, sizeof *x->branches, UINT32_MAX) < 0)
+    if (array_reserve(x->branches, x->cap_branches, g->n_nodes, UINT32_MAX) < 0)
         return -ENOMEM;
     for (uint32_t i = 0; i < g->n_nodes; i++) {
         const struct sym_node *n = sym_node(service, i);
@@ -205,7 +203,7 @@ static int enter(struct tabling *x, const struct gather *g, uint32_t node, uint3
     int r = find_rows(x, n->location);
 
     if (r == 0)
-        r = mem_grow((void **) &x->inner, &x->cap_inner, (size_t) depth + 1, sizeof *x->inner, UINT32_MAX);
+        r = array_reserve(x->inner, x->cap_inner, (size_t) depth + 1, UINT32_MAX);
     if (r < 0)
         return r;
     for (uint32_t k = 0; k < spot->n; k++) {

@@ -95,7 +95,7 @@ static uint32_t intern_frame(struct sym_view *v, const struct frame *f)
                 v->frames[p.index].unlined = f->unlined;
             return p.index;
         }
-    if (mem_grow((void **) &v->frames, &v->cap_frames, (size_t) v->n_frames + 1, sizeof *v->frames, 1 << 28) < 0 ||
+    if (array_reserve(v->frames, v->cap_frames, (size_t) v->n_frames + 1, 1 << 28) < 0 ||
         map_insert(&v->frame_map, h, v->n_frames) < 0)
         return UINT32_MAX;
     v->frames[v->n_frames] = *f;
@@ -104,9 +104,9 @@ static uint32_t intern_frame(struct sym_view *v, const struct frame *f)
 
 static int grow_nodes(struct sym_view *v, uint32_t n)
 {
-    int r = mem_grow((void **) &v->parent, &v->cap_nodes, n, sizeof *v->parent, 1 << 30);
+    int r = array_reserve(v->parent, v->cap_nodes, n, 1 << 30);
 
-    return r < 0 ? r : mem_grow((void **) &v->frame, &v->cap_nodes2, n, sizeof *v->frame, 1 << 30);
+    return r < 0 ? r : array_reserve(v->frame, v->cap_nodes2, n, 1 << 30);
 }
 
 static uint32_t view_child(struct sym_view *v, uint32_t parent, uint32_t frame)
@@ -137,7 +137,7 @@ static struct sym_view *view_new(struct sym_service *service, uint32_t index, ui
     v->index = index;
     v->item.drop = drop_view;
     if (intern_frame(v, &folded) != TREE_FOLDED || grow_nodes(v, 64) < 0 ||
-        mem_grow((void **) &v->map, &v->cap_map, 64, sizeof *v->map, UINT32_MAX) < 0) {
+        array_reserve(v->map, v->cap_map, 64, UINT32_MAX) < 0) {
         free_view(v);
         return NULL;
     }
@@ -162,11 +162,7 @@ struct spelling {
 
 static int add_unlined(struct sym_view *v, uint32_t location, const struct sym_lines *lines)
 {
-    int r = mem_grow((void **) &v->unlined, &v->cap_unlined, (size_t) v->n_unlined + 1, sizeof *v->unlined, UINT32_MAX);
-
-    if (r == 0)
-        v->unlined[v->n_unlined++] = (struct view_unlined){location, lines};
-    return r;
+    return array_push(v->unlined, v->n_unlined, v->cap_unlined, UINT32_MAX, (struct view_unlined){location, lines});
 }
 
 /* Returns the offset of the location's frames in x->v; UINT32_MAX when memory runs out. */
@@ -176,7 +172,7 @@ static uint32_t spell(struct spelling *x, struct sym_view *v, uint32_t location)
     const struct sym_lines *lines = atomic_load_explicit(&l->lines, memory_order_acquire);
     uint32_t count = lines ? lines->n : 0, start = x->at ? x->n : 0;
 
-    if (mem_grow((void **) &x->v, &x->cap, (size_t) start + count + 2, sizeof *x->v, UINT32_MAX) < 0 ||
+    if (array_reserve(x->v, x->cap, (size_t) start + count + 2, UINT32_MAX) < 0 ||
         (l->address && sym_lines_rank(x->symbols, lines) < RANK_LINES && add_unlined(v, location, lines) < 0))
         return UINT32_MAX;
     x->n = start + 1;
@@ -215,7 +211,7 @@ static int extend(struct sym_view *v, const struct symbols *s, const struct sym_
                   bool no_inlines, uint32_t n)
 {
     struct spelling x = {.symbols = s, .by = by, .no_inlines = no_inlines};
-    int r = mem_grow((void **) &v->map, &v->cap_map, n, sizeof *v->map, UINT32_MAX);
+    int r = array_reserve(v->map, v->cap_map, n, UINT32_MAX);
 
     if (r == 0 && n > v->n_mapped + FEW) {
         x.at = mem_zalloc_array(stable_count(&s->locations) + 1, sizeof *x.at);

@@ -131,8 +131,8 @@ static void take_nodes(struct packing *x)
     struct run_of_nodes run = {.service = get_below(x->r, NONE), .first = get_below(x->r, NONE), .at = x->n_nodes};
 
     run.n = get_below(x->r, (uint64_t) (x->r->end - x->r->p) + 1);
-    if (mem_grow((void **) &x->runs, &x->cap_runs, x->n_runs + 1, sizeof *x->runs, NONE) < 0 ||
-        mem_grow((void **) &x->nodes, &x->cap_nodes, x->n_nodes + run.n, sizeof *x->nodes, NONE) < 0) {
+    if (array_reserve(x->runs, x->cap_runs, x->n_runs + 1, NONE) < 0 ||
+        array_reserve(x->nodes, x->cap_nodes, x->n_nodes + run.n, NONE) < 0) {
         x->no_memory = x->r->bad = true;
         return;
     }

@@ -53,7 +53,7 @@ static int list_entries(struct rewriting *x, uint32_t input)
             continue;
         }
         for (uint32_t k = 0; r == 0 && k < n; k++) {
-            if (mem_grow((void **) &x->entries, &x->cap, (size_t) x->n + 1, sizeof *x->entries, UINT32_MAX) < 0)
+            if (array_reserve(x->entries, x->cap, (size_t) x->n + 1, UINT32_MAX) < 0)
                 r = -ENOMEM;
             else
                 x->entries[x->n++] = (struct rewrite_entry){input, d[k]};
@@ -149,7 +149,7 @@ static int take_chunk(struct rewriting *x, const struct rewrite_entry *ref, stru
             break;
         if (!is_kept(x, ref->input, p.profs[i].series, p.profs[i].time_ns))
             continue;
-        if (mem_grow((void **) &win->profs, &win->cap, (size_t) win->n + 1, sizeof *win->profs, UINT32_MAX) < 0)
+        if (array_reserve(win->profs, win->cap, (size_t) win->n + 1, UINT32_MAX) < 0)
             r = -ENOMEM;
         else
             win->profs[win->n++] = &p.profs[i];

@@ -32,9 +32,9 @@ static int grow_outputs(struct flushing *f)
 {
     size_t need = (size_t) f->n + 1;
 
-    if (mem_grow((void **) &f->metas, &f->cap_metas, need, sizeof *f->metas, UINT32_MAX) < 0 ||
-        mem_grow((void **) &f->segments, &f->cap_segments, need, sizeof *f->segments, UINT32_MAX) < 0 ||
-        mem_grow((void **) &f->symbols, &f->cap_symbols, need, sizeof *f->symbols, UINT32_MAX) < 0)
+    if (array_reserve(f->metas, f->cap_metas, need, UINT32_MAX) < 0 ||
+        array_reserve(f->segments, f->cap_segments, need, UINT32_MAX) < 0 ||
+        array_reserve(f->symbols, f->cap_symbols, need, UINT32_MAX) < 0)
         return -ENOMEM;
     return 0;
 }
@@ -149,7 +149,7 @@ static int write_symbols(struct flushing *f, struct engine_tenant *t, struct mem
 {
     struct engine_epoch *k = engine_find_epoch(t, part->symbols->epoch);
     struct catalog_epoch *out;
-    int r = mem_grow((void **) &f->epochs, &f->cap_epochs, (size_t) f->n_epochs + 1, sizeof *f->epochs, UINT32_MAX);
+    int r = array_reserve(f->epochs, f->cap_epochs, (size_t) f->n_epochs + 1, UINT32_MAX);
 
     if (r < 0)
         return r;

@@ -24,11 +24,7 @@
 
 int numbers_add(struct numbers *n, uint64_t v)
 {
-    int r = mem_grow((void **) &n->v, &n->cap, (size_t) n->n + 1, sizeof *n->v, 1 << 26);
-
-    if (r == 0)
-        n->v[n->n++] = v;
-    return r;
+    return array_push(n->v, n->n, n->cap, 1 << 26, v);
 }
 
 static int u64_cmp(const void *a, const void *b)
@@ -373,9 +369,8 @@ static int add_lost(void *ctx, const char *name)
         f.tenant = (uint32_t) tenant;
     f.bytes = (uint64_t) st.st_size;
     f.changed = (int64_t) st.st_mtim.tv_sec;
-    if (mem_grow((void **) &l->v, &l->cap, (size_t) l->n + 1, sizeof *l->v, 1 << 20) < 0)
+    if (array_push(l->v, l->n, l->cap, 1 << 20, f) < 0)
         return -ENOMEM;
-    l->v[l->n++] = f;
     return 0;
 }
 

@@ -100,9 +100,5 @@ void mempart_publish(struct mempart *p)
 
 int memtable_add_key(struct memtable *m, struct id128 key, int64_t time_ns)
 {
-    int r = mem_grow((void **) &m->keys, &m->cap_keys, (size_t) m->n_keys + 1, sizeof *m->keys, 1 << 24);
-
-    if (r == 0)
-        m->keys[m->n_keys++] = (struct dedup_entry){key, time_ns};
-    return r;
+    return array_push(m->keys, m->n_keys, m->cap_keys, 1 << 24, (struct dedup_entry){key, time_ns});
 }

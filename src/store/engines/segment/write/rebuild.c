@@ -60,7 +60,7 @@ static int look_at_segment(struct rebuilding *b, struct engine_tenant *t, uint64
     }
     if (!f->n_replaced && numbers_have(&b->logs, f->meta.log))
         return 0;
-    if (mem_grow((void **) &b->metas, &b->cap, (size_t) b->n + 1, sizeof *b->metas, 1 << 24) < 0)
+    if (array_reserve(b->metas, b->cap, (size_t) b->n + 1, 1 << 24) < 0)
         return -ENOMEM;
     b->metas[b->n] = f->meta;
     b->metas[b->n].number = number;
@@ -75,9 +75,8 @@ static int keep_epoch(void *ctx, const struct catalog_epoch *k)
 {
     struct rebuilding *b = ctx;
 
-    if (mem_grow((void **) &b->known, &b->cap_known, (size_t) b->n_known + 1, sizeof *b->known, 1 << 24) < 0)
+    if (array_push(b->known, b->n_known, b->cap_known, 1 << 24, *k) < 0)
         return -ENOMEM;
-    b->known[b->n_known++] = *k;
     return 0;
 }
 
@@ -94,9 +93,7 @@ static int look_at_symbols(struct rebuilding *b, struct engine_tenant *t, uint32
             k.born = b->known[i].born;
         }
     if (r == 0)
-        r = mem_grow((void **) &b->epochs, &b->cap_epochs, (size_t) b->n_epochs + 1, sizeof *b->epochs, 1 << 24);
-    if (r == 0)
-        b->epochs[b->n_epochs++] = k;
+        r = array_push(b->epochs, b->n_epochs, b->cap_epochs, 1 << 24, k);
     return r;
 }
 

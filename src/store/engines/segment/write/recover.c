@@ -58,8 +58,8 @@ static int load_segment(void *ctx, const struct segment_meta *m)
     struct err e = {0};
     int r;
 
-    if (mem_grow((void **) &l->segments, &l->cap, (size_t) l->n + 1, sizeof *l->segments, 1 << 24) < 0 ||
-        mem_grow((void **) &l->symbols, &l->cap2, (size_t) l->n + 1, sizeof *l->symbols, 1 << 24) < 0)
+    if (array_reserve(l->segments, l->cap, (size_t) l->n + 1, 1 << 24) < 0 ||
+        array_reserve(l->symbols, l->cap2, (size_t) l->n + 1, 1 << 24) < 0)
         return -ENOMEM;
     if (!k) {
         engine_damagef(l->g, "segment %llu: its tenant or symbols are not in the catalogue",

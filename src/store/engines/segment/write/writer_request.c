@@ -31,7 +31,7 @@ static bool key_known(struct engine *g, struct id128 key)
 
 static int add_key(struct writer *w, struct id128 key, int64_t now)
 {
-    int r = mem_grow((void **) &w->keys, &w->cap_keys, (size_t) w->n_keys + 1, sizeof *w->keys, 1 << 24);
+    int r = array_reserve(w->keys, w->cap_keys, (size_t) w->n_keys + 1, 1 << 24);
 
     if (r == 0)
         r = map_insert(&w->key_map, key_hash(key), w->n_keys);
