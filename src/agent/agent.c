@@ -448,7 +448,7 @@ static int start_lines(struct agent *a)
 int agent_new(const struct agent_options *o, struct agent **ret, struct err *e)
 {
     struct tally_options tally = {
-        .no_names = o->no_names, .pprof = o->pprof, .leave_own = o->leave_own, .memory = TALLY_BYTES};
+        .no_names = o->no_names, .pprof = o->pprof, .ranges = o->ranges, .leave_own = o->leave_own, .memory = TALLY_BYTES};
     struct agent *a = mem_zalloc(sizeof *a);
     int r;
 

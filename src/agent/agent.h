@@ -50,6 +50,7 @@ struct agent_options {
     struct symbolizer *symbolizer; /* lines and inlined calls (object_lines.h); owned by the caller; NULL: only names */
     bool wait_for_lines;           /* agent_take() waits for all of them; else they come with a later batch */
     bool pprof;                    /* batches for pprof files: types samples,cpu, no times, no thread ids */
+    bool ranges;                   /* mappings have address ranges, as in pprof; else addresses are ELF addresses */
     bool leave_own;                /* leave out the types that a process sends itself (own_profiles.h) */
     double cpu_budget;             /* part of the machine's CPU, 0.01 = 1 %; 0: no governor */
     size_t memory_budget;          /* bytes, kernel maps included; 0: default */

@@ -37,8 +37,10 @@ void tally_clear(struct tally *t)
 {
     for (size_t i = 0; i < t->n_frames; i++)
         object_unref(t->frames[i].object);
-    for (size_t i = 0; i < t->n_processes; i++)
+    for (size_t i = 0; i < t->n_processes; i++) {
         identity_free(t->processes[i].identity);
+        object_unref(t->processes[i].exe);
+    }
     t->n_frames = t->n_stacks = t->n_processes = t->n_rows = t->n_times = t->n_list = 0;
     map_reset(&t->by_frame);
     map_reset(&t->by_stack);
@@ -118,6 +120,7 @@ void tally_forget(struct tally *t, struct process *p)
             continue;
         x->identity = TAKE(p->identity);
         x->own = p->own;
+        x->exe = p->exe ? object_ref(p->exe) : NULL;
         x->process = NULL;
     }
 }

@@ -20,6 +20,7 @@ struct tally;
 struct tally_options {
     bool no_names;
     bool pprof;     /* Go's types samples,cpu and no times: for files that pprof reads */
+    bool ranges;    /* mappings have address ranges, as pprof expects: object_place.h */
     bool leave_own; /* leave out the types that processes send themselves */
     size_t memory;
 };

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A tally as a batch: names are resolved, then one resource per process with a profile per type and period. Addresses
- * are ELF addresses, and are kept also for frames with names: a frame is (build id, address).
+ * are ELF addresses, and are kept also for frames with names: a frame is (build id, address). With the option
+ * `ranges` they are addresses in ranges that object_place.h chooses, and the program is the first mapping.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -12,6 +13,7 @@
 #include "agent/identity.h"
 #include "agent/kernel_names.h"
 #include "agent/names.h"
+#include "agent/object_place.h"
 #include "agent/tally_tables.h"
 #include "base/clock.h"
 #include "base/mem.h"
@@ -30,6 +32,10 @@ struct maker {
     int64_t wall_minus_mono;
     const struct tally_scope *scope;
     uint32_t kernel_mapping, jit_mapping;
+    const struct object *program; /* with ranges: the mapping that comes first; NULL: not known */
+    const struct object *placed;  /* with ranges: the object that `place` is of */
+    struct object_place place;
+    uint64_t next_place;
 };
 
 /* --- names --- */
@@ -49,10 +55,29 @@ void tally_name(struct tally *t, uint64_t now_ns)
 }
 
 /* --- dictionary --- */
+static uint32_t put_flags(struct maker *m, uint32_t *attrs, uint32_t n)
+{
+    const struct {
+        struct str key;
+        bool is_set;
+    } flags[] = {{STR("pprof.mapping.has_functions"), m->place.has_functions},
+                 {STR("pprof.mapping.has_filenames"), m->place.has_files},
+                 {STR("pprof.mapping.has_line_numbers"), m->place.has_lines},
+                 {STR("pprof.mapping.has_inline_frames"), m->place.inlines}};
+
+    for (size_t i = 0; i < ARRAY_SIZE(flags); i++)
+        if (flags[i].is_set)
+            attrs[n++] = builder_attr_bool(m->b, flags[i].key, true);
+    return n;
+}
+
 static uint32_t object_mapping(struct maker *m, const struct object *o)
 {
-    uint32_t attrs[3], n = 0;
-    struct mapping map = {.filename = builder_string(m->b, str_from(o->path))};
+    uint32_t attrs[7], n = 0;
+    struct mapping map = {.start = m->place.start,
+                          .limit = m->place.limit,
+                          .offset = m->place.offset,
+                          .filename = builder_string(m->b, str_from(o->path))};
 
     if (o->gnu_id[0])
         attrs[n++] = builder_attr_str(m->b, STR("process.executable.build_id.gnu"), str_from(o->gnu_id));
@@ -60,17 +85,26 @@ static uint32_t object_mapping(struct maker *m, const struct object *o)
         attrs[n++] = builder_attr_str(m->b, STR("process.executable.build_id.go"), str_from(o->go_id));
     if (!n && o->htlhash[0])
         attrs[n++] = builder_attr_str(m->b, STR("process.executable.build_id.htlhash"), str_from(o->htlhash));
-    return builder_mapping(m->b, &map, attrs, n);
+    return builder_mapping(m->b, &map, attrs, put_flags(m, attrs, n));
 }
 
 static uint32_t kernel_mapping(struct maker *m)
 {
     struct mapping map = {.filename = builder_string(m->b, STR("[kernel.kallsyms]"))};
     const char *id = kernel_build_id();
-    uint32_t attr = id[0] ? builder_attr_str(m->b, STR("process.executable.build_id.gnu"), str_from(id)) : 0;
+    uint32_t attrs[2], n = 0;
 
-    if (!m->kernel_mapping)
-        m->kernel_mapping = builder_mapping(m->b, &map, &attr, attr ? 1 : 0);
+    if (m->kernel_mapping)
+        return m->kernel_mapping;
+    if (id[0])
+        attrs[n++] = builder_attr_str(m->b, STR("process.executable.build_id.gnu"), str_from(id));
+    if (m->t->options.ranges) {
+        map.start = map.offset = OBJECT_PLACE_KERNEL;
+        map.limit = UINT64_MAX;
+        if (m->t->kernel)
+            attrs[n++] = builder_attr_bool(m->b, STR("pprof.mapping.has_functions"), true);
+    }
+    m->kernel_mapping = builder_mapping(m->b, &map, attrs, n);
     return m->kernel_mapping;
 }
 
@@ -104,7 +138,7 @@ static uint32_t object_location(struct maker *m, const struct tally_frame *f)
     }
     m->t->counts.frames++;
     m->t->counts.frames_named += n > 0;
-    return builder_location(m->b, mapping, f->address, lines, n, &attr, 1);
+    return builder_location(m->b, mapping, f->address + m->place.bias, lines, n, &attr, 1);
 }
 
 static uint32_t kernel_location(struct maker *m, const struct tally_frame *f)
@@ -160,6 +194,61 @@ static int by_place(const void *a, const void *b)
     return i < k ? -1 : i > k;
 }
 
+/* Chooses the range of the object, and notes what is known of its frames: order[0] to order[n - 1], while they are of
+ * this object. */
+static void place_object(struct maker *m, const struct object *o, const uint32_t *order, size_t n)
+{
+    object_place_choose(o, o == m->program, &m->next_place, &m->place);
+    m->placed = o;
+    for (size_t i = 0; i < n && m->t->frames[order[i]].object == o; i++) {
+        const struct object_name *name = object_names_find(o, m->t->frames[order[i]].address);
+
+        for (uint32_t k = 0; name && k < name->n_frames; k++) {
+            m->place.has_functions = true;
+            m->place.has_files |= name->frames[k].file.n > 0;
+            m->place.has_lines |= name->frames[k].line > 0;
+        }
+        m->place.inlines |= name && (name->n_frames > 1 || m->place.has_lines);
+    }
+}
+
+/* The program of the process with the most samples. */
+static const struct object *find_program(const struct tally *t)
+{
+    int64_t *sums = mem_zalloc_array(t->n_processes + 1, sizeof *sums);
+    const struct object *best = NULL;
+    int64_t most = 0;
+
+    for (size_t i = 0; sums && i < t->n_rows; i++)
+        sums[t->rows[i].process] += t->rows[i].count;
+    for (size_t i = 0; sums && i < t->n_processes; i++) {
+        const struct tally_process *p = &t->processes[i];
+        const struct object *exe = p->process ? p->process->exe : p->exe;
+
+        if (exe && sums[i] > most) {
+            most = sums[i];
+            best = exe;
+        }
+    }
+    mem_free(sums);
+    return best;
+}
+
+/* pprof takes the first mapping for the program. */
+static void put_program(struct maker *m, const uint32_t *order)
+{
+    size_t i = 0;
+
+    m->next_place = OBJECT_PLACE_FIRST;
+    m->program = find_program(m->t);
+    if (!m->program)
+        return;
+    while (i < m->t->n_frames && m->t->frames[order[i]].object != m->program)
+        i++;
+    place_object(m, m->program, order + i, m->t->n_frames - i);
+    object_mapping(m, m->program);
+}
+
 /* In order of address, similar entries are next to each other, especially names of one class: this makes the compressed
  * batch a tenth smaller. */
 static int put_locations(struct maker *m)
@@ -173,8 +262,15 @@ static int put_locations(struct maker *m)
         order[i] = i;
     sorting = t;
     qsort(order, t->n_frames, sizeof *order, by_place);
-    for (uint32_t i = 0; i < t->n_frames; i++)
+    if (t->options.ranges)
+        put_program(m, order);
+    for (uint32_t i = 0; i < t->n_frames; i++) {
+        const struct object *o = t->frames[order[i]].object;
+
+        if (t->options.ranges && o && o != m->placed)
+            place_object(m, o, order + i, t->n_frames - i);
         location_of(m, order[i]);
+    }
     mem_free(order);
     return 0;
 }

@@ -279,11 +279,11 @@ static void set_defaults(struct agent_command_options *o)
 
     if (!o->interval) /* every request repeats the names, so fewer requests save bytes; not needed for a local server */
         o->interval = (served ? 5 : 10) * NS_PER_S;
-    if (!o->begin_rate && !o->watch.rate && !served && is_new_install())
+    if (!o->begin_rate && o->watch.rate < 0 && !served && is_new_install())
         o->begin_rate = 99;
     if (!o->begin)
         o->begin = 60 * NS_PER_S;
-    if (!o->watch.rate)
+    if (o->watch.rate < 0)
         o->watch.rate = 19;
 }
 
@@ -311,7 +311,7 @@ static int check(const struct agent_command_options *o, enum log_format *ret_for
 /* Options from files are parsed first, so that the command line overrides them. */
 static int parse(int argc, char **argv, struct arena *arena, struct agent_command_options *o, struct err *e)
 {
-    static const struct agent_command_options defaults = {.budget = 1, .memory = 64 << 20, .feed_fd = -1};
+    static const struct agent_command_options defaults = {.watch.rate = -1, .budget = 1, .memory = 64 << 20, .feed_fd = -1};
     char **more = NULL;
     int n = 0, r, k = 0;
 

@@ -13,6 +13,7 @@
 #include "cli/command.h"
 #include "cli/convert_output.h"
 #include "cli/convert_report.h"
+#include "cli/paths.h"
 #include "codec/folded.h"
 #include "codec/input.h"
 #include "codec/otlp.h"
@@ -24,6 +25,7 @@
 struct convert_options {
     const char *to, *from, *type, *compress, *base;
     bool annotate, help;
+    bool is_command; /* the options of `wick convert`, not of another command that writes a file */
 };
 
 /* The input of a writer: a batch, and for formats of one profile that profile and the requested type. */
@@ -77,6 +79,11 @@ static int write_html(const struct job *j, struct buf *out, struct err *e)
     return convert_html(j->b, j->p, j->type, j->in, j->o->base, out, e);
 }
 
+static int write_svg(const struct job *j, struct buf *out, struct err *e)
+{
+    return convert_svg(j->b, j->p, j->type, j->in, out, e);
+}
+
 static int write_callgrind(const struct job *j, struct buf *out, struct err *e)
 {
     return convert_callgrind(j->b, j->p, j->type, out, e);
@@ -94,6 +101,7 @@ static const struct output outputs[] = {
      COMPRESS_NONE,
      write_folded},
     {"html", {".html", ".htm"}, "a flame graph in one file, for a browser", true, COMPRESS_NONE, write_html},
+    {"svg", {".svg"}, "a flame graph as a static picture", true, COMPRESS_NONE, write_svg},
     {"callgrind", {".callgrind", ".callgrind.out"}, "for KCachegrind", true, COMPRESS_NONE, write_callgrind},
     {"pprof",
      {".pprof", ".prof", ".pb"},
@@ -167,7 +175,10 @@ static int choose_output(const struct convert_options *o, const char *path, cons
     if (o->to && !*ret)
         return err_set(e, -EINVAL, "--to: there is no format '%s'; wick convert --help lists them", o->to);
     if (!*ret)
-        return err_set(e, -EINVAL, "'%s' does not say what to write; add --to FORMAT", path);
+        return err_set(e, -EINVAL,
+                       "the name '%s' does not say which format to write: end it in .pb.gz (pprof), .otlp, .json, "
+                       ".folded, .html, .svg, .speedscope.json or .callgrind%s",
+                       path, o->is_command ? ", or add --to FORMAT" : "");
     if (!said)
         *ret_compression = str_ends(name, STR(".pb")) ? COMPRESS_NONE : (*ret)->compression;
     if (o->compress &&
@@ -285,31 +296,96 @@ static const struct convert_options *output_options(const char *path)
     return strcmp(path, "-") == 0 ? &pprof : &none;
 }
 
-int convert_output_check(const char *path, struct err *e)
+int convert_output_check(const char *option, const char *path, struct err *e)
 {
     enum compression c = COMPRESS_NONE;
     const struct output *f = NULL;
+    int r = choose_output(output_options(path), path, &f, &c, e);
 
-    return choose_output(output_options(path), path, &f, &c, e);
+    return r < 0 ? err_prefix(e, r, "%s: ", option) : path_check_output(option, path, e);
 }
 
-int convert_output_write(struct batch *b, const char *title, const char *path, struct err *e)
+bool convert_output_is_pprof(const char *path)
 {
-    const struct convert_options *o = output_options(path);
+    enum compression c = COMPRESS_NONE;
+    const struct output *f = NULL;
+    struct err e = {0};
+
+    return choose_output(output_options(path), path, &f, &c, &e) == 0 && f->write == write_pprof;
+}
+
+/* PATH with the type before its extension: x.off_cpu.pb.gz. */
+static void path_of_type(const char *path, const struct output *f, struct str type, char *ret, size_t size)
+{
+    struct str name = str_from(path), stem = name;
+
+    if (str_ends(stem, STR(".gz")) || str_ends(stem, STR(".zst")))
+        stem.n -= str_ends(stem, STR(".gz")) ? 3 : 4;
+    for (size_t k = 0; k < ARRAY_SIZE(f->extensions) && f->extensions[k]; k++)
+        if (str_ends(stem, str_from(f->extensions[k]))) {
+            stem.n -= str_from(f->extensions[k]).n;
+            break;
+        }
+    snprintf(ret, size, "%.*s.%.*s%.*s", STR_FMT(stem), STR_FMT(type), (int) (name.n - stem.n), name.p + stem.n);
+}
+
+/* Writes each profile into a file of its own: first into the file that is named. */
+static int write_each(struct job *j, const struct output *f, enum compression c, const struct convert_files *files,
+                      struct err *e)
+{
+    _cleanup_(batch_unrefp) struct batch *joined = NULL;
+    uint32_t first = 0;
+    int r = convert_to_single(j->b, &joined, e);
+
+    if (r < 0)
+        return r;
+    for (uint32_t i = 0; i < joined->n_profiles; i++)
+        if (str_is(batch_string(joined, joined->profiles[i].types[joined->profiles[i].n_types - 1].type), files->first))
+            first = i;
+    for (uint32_t i = 0; r == 0 && i < joined->n_profiles; i++) {
+        const struct profile *p = &joined->profiles[i];
+        struct str type = batch_string(joined, p->types[p->n_types - 1].type);
+        struct convert_options o = *j->o;
+        struct job one = {.o = &o, .in = j->in, .b = batch_ref(joined)};
+        char path[4200], name[64];
+
+        snprintf(name, sizeof name, "%.*s", STR_FMT(type));
+        o.type = name;
+        if (i == first)
+            snprintf(path, sizeof path, "%s", files->path);
+        else
+            path_of_type(files->path, f, type, path, sizeof path);
+        r = write_job(&one, f, c, path, e);
+        batch_unref(one.b);
+        if (r == 0 && files->wrote)
+            files->wrote(files->ctx, path);
+    }
+    return r;
+}
+
+int convert_output_write(struct batch *b, const char *title, const struct convert_files *files, struct err *e)
+{
+    const struct convert_options *o = output_options(files->path);
     enum compression c = COMPRESS_NONE;
     const struct output *f = NULL;
     struct job j = {.o = o, .in = title, .b = batch_ref(b)};
-    int r = choose_output(o, path, &f, &c, e);
+    bool to_file = strcmp(files->path, "-") != 0;
+    int r = choose_output(o, files->path, &f, &c, e);
 
-    if (r == 0)
-        r = write_job(&j, f, c, path, e);
+    if (r == 0 && f->one_profile && to_file) {
+        r = write_each(&j, f, c, files, e);
+    } else if (r == 0) {
+        r = write_job(&j, f, c, files->path, e);
+        if (r == 0 && files->wrote && to_file)
+            files->wrote(files->ctx, files->path);
+    }
     batch_unref(j.b);
     return r;
 }
 
 static int convert_run(int argc, char **argv)
 {
-    struct convert_options o = {0};
+    struct convert_options o = {.is_command = true};
     struct plan p = {.from = INPUT_AUTO};
     struct err e = {0};
     int n, r = args_parse(convert_args, &o, argc - 1, argv + 1, false, &n, &e);

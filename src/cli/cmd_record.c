@@ -17,6 +17,7 @@
 #include "cli/args.h"
 #include "cli/command.h"
 #include "cli/convert_output.h"
+#include "cli/paths.h"
 #include "cli/record_report.h"
 #include "host/watch.h"
 #include "model/batch.h"
@@ -35,7 +36,8 @@ static const struct arg record_args[] = {
     {'d', "duration", ARG_DURATION, offsetof(struct record_options, duration), "TIME",
      "how long (default: until CMD ends, else 30s)"},
     {'o', "output", ARG_STRING, offsetof(struct record_options, output), "FILE",
-     "by its name: .pb.gz (pprof), .otlp, .json, .folded, .html, .speedscope.json (default wick.pb.gz); -: pprof to stdout"},
+     "by its name: .pb.gz (pprof), .otlp, .json, .folded, .html, .svg, .speedscope.json (default wick.pb.gz); -: pprof "
+     "to stdout; of two types, the second goes into a file of its own"},
     {0, "html", ARG_STRING, offsetof(struct record_options, html), "FILE", "a flame graph"},
     {0, "top", ARG_FLAG, offsetof(struct record_options, top), NULL, "print the functions that took most"},
     {0, "shell", ARG_FLAG, offsetof(struct record_options, shell), NULL, "look at it in pprof's shell"},
@@ -154,19 +156,36 @@ static void tell_names(struct record *c)
                 100.0 * (double) n.stacks_whole / (double) MAX(n.stacks_whole + n.stacks_cut, 1u));
 }
 
+static void tell_wrote(void *ctx, const char *path)
+{
+    const struct record *c = ctx;
+
+    if (c->o.quiet)
+        return;
+    if (path == c->o.html || str_ends(str_from(path), STR(".html")) || str_ends(str_from(path), STR(".svg")))
+        fprintf(stderr, "wick: wrote %s\n", path);
+    else
+        fprintf(stderr, "wick: wrote %s; look at it with: wick pprof %s\n", path, path);
+}
+
+/* The type that the user named first: its profile goes into the file that is named. */
+static const char *first_type(const struct record *c)
+{
+    return c->o.watch.types && strncmp(c->o.watch.types, "off", 3) == 0 ? "off_cpu" : "cpu";
+}
+
 static int hand_out(struct record *c, struct batch *b, const char *title, struct err *e)
 {
+    struct convert_files files = {.first = first_type(c), .wrote = tell_wrote, .ctx = c};
     int r = 0;
 
     if (c->o.output) {
-        r = convert_output_write(b, title, c->o.output, e);
-        if (r == 0 && !c->o.quiet && strcmp(c->o.output, "-") != 0)
-            fprintf(stderr, "wick: wrote %s; look at it with: wick pprof %s\n", c->o.output, c->o.output);
+        files.path = c->o.output;
+        r = convert_output_write(b, title, &files, e);
     }
     if (r == 0 && c->o.html) {
-        r = convert_output_write(b, title, c->o.html, e);
-        if (r == 0 && !c->o.quiet)
-            fprintf(stderr, "wick: wrote %s\n", c->o.html);
+        files.path = c->o.html;
+        r = convert_output_write(b, title, &files, e);
     }
     if (r == 0 && c->o.top)
         r = record_report(b, "top", e);
@@ -227,6 +246,7 @@ static int record(struct record *c, int n_words, char **words, struct err *e)
     if (r < 0)
         return r;
     options.pprof = true;
+    options.ranges = c->o.output ? convert_output_is_pprof(c->o.output) : c->o.shell;
     options.symbolizer = symbolizer;
     options.wait_for_lines = true;
     c->signal_fd = watch_signals(&old);
@@ -271,10 +291,15 @@ static int check_usage(struct record *c, int n, struct err *e)
         o->shell = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
         o->output = o->shell ? NULL : "wick.pb.gz";
     }
-    if (o->output && convert_output_check(o->output, e) < 0)
+    if (o->output && convert_output_check("--output", o->output, e) < 0)
         return -EINVAL;
-    if (!o->watch.rate)
-        o->watch.rate = 99;
+    if (o->html && convert_output_check("--html", o->html, e) < 0)
+        return -EINVAL;
+    if (o->stats && path_check_output("--stats", o->stats, e) < 0)
+        return -EINVAL;
+    if (o->watch.rate < 1 || o->watch.rate > WATCH_RATE_MAX)
+        return err_set(e, -EINVAL, "--rate %lld is out of range: 1 to %d samples a second", (long long) o->watch.rate,
+                       WATCH_RATE_MAX);
     if (!o->duration && !n)
         o->duration = 30 * NS_PER_S;
     return 0;
@@ -282,7 +307,7 @@ static int check_usage(struct record *c, int n, struct err *e)
 
 static int run(int argc, char **argv)
 {
-    struct record c = {.command = {.gate = -1}, .live = isatty(STDERR_FILENO)};
+    struct record c = {.o.watch.rate = 99, .command = {.gate = -1}, .live = isatty(STDERR_FILENO)};
     struct err e = {0};
     int n = 0, r = args_parse(record_args, &c.o, argc - 1, argv + 1, true, &n, &e);
 

@@ -16,6 +16,7 @@
 #include "base/seccomp.h"
 #include "cli/args.h"
 #include "cli/command.h"
+#include "cli/paths.h"
 #include "cli/run_parts.h"
 #include "elf/elf.h"
 
@@ -304,8 +305,6 @@ static int check_output(const char *output, struct err *e)
 {
     static const char *const others[] = {".svg",       ".html", ".json", ".txt", ".folded",
                                          ".collapsed", ".otlp", ".png",  ".pdf"};
-    struct stat st;
-    int fd;
 
     for (size_t i = 0; i < ARRAY_SIZE(others); i++)
         if (str_ends(str_from(output), str_from(others[i])))
@@ -314,18 +313,7 @@ static int check_output(const char *output, struct err *e)
                 "--output %s: wick run writes pprof. Write a .pb.gz file and turn it into %s with 'wick convert' or "
                 "'wick pprof'",
                 output, others[i]);
-    if (strcmp(output, "-") == 0)
-        return 0;
-    if (stat(output, &st) == 0 && S_ISDIR(st.st_mode))
-        return err_set(e, -EISDIR, "--output %s is a directory: name a file in it", output);
-    if (stat(output, &st) == 0)
-        return access(output, W_OK) < 0 ? err_set(e, -errno, "--output %s: %m", output) : 0;
-    fd = fd_open(AT_FDCWD, output, O_WRONLY | O_CREAT | O_EXCL, 0644);
-    if (fd < 0)
-        return err_set(e, fd, "--output %s: %m", output);
-    fd_close(fd);
-    fd_unlink(AT_FDCWD, output);
-    return 0;
+    return path_check_output("--output", output, e);
 }
 
 static int run(int argc, char **argv)

@@ -3,14 +3,27 @@
 #ifndef CLI_CONVERT_OUTPUT_H
 #define CLI_CONVERT_OUTPUT_H
 
+#include <stdbool.h>
+
 #include "base/err.h"
 
 struct batch;
 
-/* Checks that the file's name determines a format, with an error message if it does not. Called before the work is
- * done. */
-int convert_output_check(const char *path, struct err *e);
+/* Checks that the file's name determines a format and that it can be written, with an error message if not. Called
+ * before the work is done. option: how the user named it. */
+int convert_output_check(const char *option, const char *path, struct err *e);
+
+/* Whether the format is pprof. */
+bool convert_output_is_pprof(const char *path);
+
+struct convert_files {
+    const char *path;  /* "-": standard output */
+    const char *first; /* a batch with several types, in a format for one: this one goes into path, the others into
+                        * files beside it, x.off_cpu.pb.gz; NULL: the first that there is */
+    void (*wrote)(void *ctx, const char *path); /* called for each file; may be NULL */
+    void *ctx;
+};
 /* title: what was profiled, for formats that show it. */
-int convert_output_write(struct batch *b, const char *title, const char *path, struct err *e);
+int convert_output_write(struct batch *b, const char *title, const struct convert_files *files, struct err *e);
 
 #endif

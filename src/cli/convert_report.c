@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writes the HTML flame graph and callgrind files of `wick convert` (convert_report.h). */
+/* Writes the flame graphs (HTML, SVG) and callgrind files of `wick convert` (convert_report.h). */
 #include "cli/convert_report.h"
 
 #include <errno.h>
@@ -7,9 +7,12 @@
 
 #include "codec/input.h"
 #include "model/convert.h"
+#include "report/flame_svg.h"
 #include "report/gopath.h"
 #include "report/html.h"
 #include "report/report_driver.h"
+
+enum { SVG_NODES_MAX = 50000 };
 
 /* Adds the same sample type of another file, as column 0. */
 static int add_base(struct tree *t, const char *path, struct str type, struct err *e)
@@ -56,6 +59,25 @@ int convert_html(const struct batch *b, const struct profile *p, uint32_t type, 
     t->type = name;
     t->unit = batch_string(b, p->types[type].unit);
     return html_flame(small ? small : t, gopath_base(str_from(title)), out, e);
+}
+
+int convert_svg(const struct batch *b, const struct profile *p, uint32_t type, const char *title, struct buf *out,
+                struct err *e)
+{
+    _cleanup_(tree_freep) struct tree *t = NULL, *small = NULL;
+    int r = tree_new(1, 0, &t);
+
+    if (r >= 0)
+        r = convert_to_tree(b, p, type, BY_FUNCTION, false, t, 0);
+    if (r < 0)
+        return r;
+    tree_sum_up(t);
+    r = tree_prune(t, &(struct tree_prune){.max_nodes = SVG_NODES_MAX}, &small); /* also orders siblings by name */
+    if (r < 0)
+        return r;
+    small->type = batch_string(b, p->types[type].type);
+    small->unit = batch_string(b, p->types[type].unit);
+    return svg_flame(small, gopath_base(str_from(title)), out, e);
 }
 
 int convert_callgrind(struct batch *b, const struct profile *p, uint32_t type, struct buf *out, struct err *e)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The report formats of `wick convert`: the HTML flame graph and callgrind. */
+/* The report formats of `wick convert`: flame graphs as HTML and SVG, and callgrind. */
 #ifndef CLI_CONVERT_REPORT_H
 #define CLI_CONVERT_REPORT_H
 
@@ -11,6 +11,9 @@
  * (or NULL). */
 int convert_html(const struct batch *b, const struct profile *p, uint32_t type, const char *title,
                  const char *base_path, struct buf *out, struct err *e);
+/* The same as a static SVG file. */
+int convert_svg(const struct batch *b, const struct profile *p, uint32_t type, const char *title, struct buf *out,
+                struct err *e);
 int convert_callgrind(struct batch *b, const struct profile *p, uint32_t type, struct buf *out, struct err *e);
 
 #endif

@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Determines the default directories (paths.h). */
+/* Determines the default directories, and checks the files that a user names (paths.h). */
 #include "cli/paths.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
+
+#include "base/fd.h"
 
 int path_data_dir(char ret[PATH_SIZE], struct err *e)
 {
@@ -34,5 +39,24 @@ int path_store_dir(char ret[PATH_SIZE], struct err *e)
         ;
     if (snprintf(ret + n, PATH_SIZE - n, "/store") >= (int) (PATH_SIZE - n))
         return err_set(e, -ENAMETOOLONG, "the path of the store is too long");
+    return 0;
+}
+
+int path_check_output(const char *option, const char *path, struct err *e)
+{
+    struct stat st;
+    int fd;
+
+    if (strcmp(path, "-") == 0)
+        return 0;
+    if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
+        return err_set(e, -EISDIR, "%s %s is a directory: name a file in it", option, path);
+    if (stat(path, &st) == 0)
+        return access(path, W_OK) < 0 ? err_set(e, -errno, "%s %s: %m", option, path) : 0;
+    fd = fd_open(AT_FDCWD, path, O_WRONLY | O_CREAT | O_EXCL, 0644);
+    if (fd < 0)
+        return err_set(e, fd, "%s %s: %s", option, path, strerror(-fd));
+    fd_close(fd);
+    fd_unlink(AT_FDCWD, path);
     return 0;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Default locations of wick's files. */
+/* Default locations of wick's files, and the files that a user names. */
 #ifndef CLI_PATHS_H
 #define CLI_PATHS_H
 
@@ -11,5 +11,9 @@ enum { PATH_SIZE = 4096 };
 int path_data_dir(char ret[PATH_SIZE], struct err *e);
 /* The default store inside it. */
 int path_store_dir(char ret[PATH_SIZE], struct err *e);
+
+/* Checks that a file can be written, before the work is done whose result goes there. option: how the user named it.
+ * "-" is standard output. What exists is not changed, and nothing is left behind. */
+int path_check_output(const char *option, const char *path, struct err *e);
 
 #endif

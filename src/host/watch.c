@@ -102,8 +102,9 @@ int watch_agent_options(const struct watch_options *w, pid_t *pids, struct agent
                                   .no_kernel = w->no_kernel,
                                   .no_names = w->no_names,
                                   .off_cpu_threshold_ns = w->threshold ? w->threshold : NS_PER_MS};
-    if (w->rate < 1 || w->rate > 10000)
-        return err_set(e, -EINVAL, "--rate: between 1 and 10000 a second");
+    if (w->rate < 1 || w->rate > WATCH_RATE_MAX)
+        return err_set(e, -EINVAL, "--rate %lld is out of range: 1 to %d samples a second", (long long) w->rate,
+                       WATCH_RATE_MAX);
     r = parse_words(w, ret, e);
     if (r == 0)
         r = set_names(&w->rename, e);

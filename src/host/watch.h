@@ -11,6 +11,8 @@
 #include "base/buf.h"
 #include "cli/args.h"
 
+enum { WATCH_RATE_MAX = 10000 };
+
 struct watch_options {
     struct arg_list pids, include, exclude, rename;
     const char *types, *unwind, *via;

@@ -25,7 +25,7 @@ struct str identity_build_id(const struct batch *b, uint32_t mapping)
 
 uint64_t identity_elf_address(const struct mapping *m, uint64_t address)
 {
-    if (!m->start || address < m->start || (m->limit && address >= m->limit))
+    if (m->start < IDENTITY_FIXED_MAX || address < m->start || (m->limit && address >= m->limit))
         return address;
     return address - m->start + m->offset;
 }

@@ -11,13 +11,17 @@
  *
  * ELF address: OTel senders give file-relative ELF virtual addresses already. pprof gives run-time addresses and
  * mappings with start and offset; identity_elf_address() converts them and leaves OTel's (mapping start 0, or address
- * below start) unchanged.
+ * below start) unchanged. A mapping below IDENTITY_FIXED_MAX belongs to a program that is linked to a fixed address, as
+ * Go's are: its run-time addresses are its ELF addresses, and its file offsets are not. Nothing that can be loaded
+ * anywhere is loaded there.
  */
 #ifndef MODEL_IDENTITY_H
 #define MODEL_IDENTITY_H
 
 #include "base/hash.h"
 #include "model/batch.h"
+
+#define IDENTITY_FIXED_MAX (1ull << 32)
 
 /* The hex build ID of a mapping: GNU, Go or htlhash; empty when it has none. */
 struct str identity_build_id(const struct batch *b, uint32_t mapping);

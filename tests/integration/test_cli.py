@@ -61,7 +61,7 @@ def test_help_of(command):
     (["symbols", "upload"], 2, "upload takes files"),
     (["symbols", "upload", "missing"], 1, "cannot open 'missing': No such file or directory"),
     (["convert", "text"], 2, "IN and OUT are needed"),
-    (["convert", "text", "out"], 2, "'out' does not say what to write; add --to FORMAT"),
+    (["convert", "text", "out"], 2, "the name 'out' does not say which format to write"),
     (["convert", "text", "-", "--to", "xml"], 2, "--to: there is no format 'xml'"),
     (["convert", "text", "o.folded", "--from", "xml"], 2, "--from: there is no format 'xml'"),
     (["convert", "text", "o.folded", "--base", "x"], 2, "--base is for html"),

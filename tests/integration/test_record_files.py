@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The files of `wick record`, as Go's pprof reads them: mappings, names, inlined calls, source and instructions."""
+import re
+import shutil
+import socket
+import subprocess
+import time
+import urllib.request
+import xml.etree.ElementTree
+
+import pytest
+
+from agent_tools import PROGRAMS, WICK, build, needs_bpf
+from go_tools import needs_go, pprof_command
+
+SHOP = """
+#include <cmath>
+#include <cstdio>
+#include <ctime>
+static inline __attribute__((always_inline)) double tax(double x)
+{
+    double s = 0;
+    for (int i = 0; i < 1000; i++)
+        s += std::sqrt(x + i);
+    return s;
+}
+__attribute__((noinline)) double price(int n)
+{
+    double s = 0;
+    for (int i = 0; i < n; i++)
+        s += tax(i);
+    return s;
+}
+int main()
+{
+    double s = 0;
+    while (clock() < CLOCKS_PER_SEC / 2)
+        s += price(100);
+    return s < 0;
+}
+"""
+
+
+@pytest.fixture(autouse=True)
+def bpf():
+    needs_bpf()
+
+
+def run(*words, ok=True):
+    p = subprocess.run(list(map(str, words)), capture_output=True, text=True, timeout=120)
+    assert not ok or p.returncode == 0, (words, p.stderr)
+    return p
+
+
+@pytest.fixture(scope="module", params=["pie", "no-pie"])
+def recorded(request, tmp_path_factory):
+    """A program with an inlined call, and what was recorded of it."""
+    needs_bpf()
+    d = tmp_path_factory.mktemp("recorded")
+    (d / "shop.cc").write_text(SHOP)
+    run("g++", "-O2", "-g", f"-{request.param}", "-o", d / "shop", d / "shop.cc")
+    run(WICK, "record", "-q", "-F", 499, "-o", d / "shop.pb.gz", "--", d / "shop")
+    return d / "shop", d / "shop.pb.gz"
+
+
+def mappings(text):
+    """(start, limit, offset, file, flags) of each mapping of `pprof -raw`."""
+    found = re.findall(r"^\d+: (0x[0-9a-f]+)/(0x[0-9a-f]+)/(0x[0-9a-f]+) (\S+) \S+ ?(.*)$", text.split("\nMappings\n")[1], re.M)
+    return [(int(a, 16), int(b, 16), int(c, 16), file, flags) for a, b, c, file, flags in found]
+
+
+@needs_go
+def test_mappings(recorded):
+    exe, file = recorded
+    found = mappings(run(*pprof_command(), "-raw", file).stdout)
+    assert found[0][3] == str(exe) and "[FN][FL][LN][IN]" in found[0][4], found
+    for start, limit, *_ in found:
+        assert 0 < start < limit, found
+    ranges = sorted(m[:2] for m in found)
+    assert all(a[1] <= b[0] for a, b in zip(ranges, ranges[1:])), found
+
+
+@needs_go
+def test_names_and_inlined_calls_are_kept(recorded):
+    """pprof reads the binary again only if the file has no names: what wick found must survive, and it also with them."""
+    _, file = recorded
+    raw = run(*pprof_command(), "-raw", file).stdout
+    assert re.search(r"tax \S+shop.cc:\d+:0 s=\d+\n\s+price \S+shop.cc:\d+:0 s=\d+\(_Z5pricei\)", raw), raw
+    assert re.search(r"\btax \(inline\)", run(*pprof_command(), "-top", file).stdout)
+
+
+@needs_go
+def test_go_reads_the_same_addresses(recorded):
+    """Go's pprof finds the same function at each address when it reads the binary itself."""
+    exe, file = recorded
+    ours, theirs = (run(*pprof_command(), "-symbolize", how, "-traces", file).stdout for how in ("none", "force"))
+    assert ours.count("price") and theirs.count("price") == ours.count("price")
+    assert theirs.count("main") == ours.count("main")
+
+
+@needs_go
+@pytest.mark.skipif(not shutil.which("objdump"), reason="no objdump")
+def test_instructions(recorded):
+    _, file = recorded
+    text = run(*pprof_command(), "-disasm", "price", file).stdout
+    assert re.search(r"^\s+[\d.]+m?s\s+[\d.]+m?s\s+[0-9a-f]+: .*SQRTSD", text, re.M), text
+
+
+@needs_go
+@pytest.mark.skipif(not shutil.which("objdump"), reason="no objdump")
+def test_source(recorded, tmp_path):
+    exe, file = recorded
+    out = tmp_path / "list.html"
+    run(*pprof_command(), "-output", out, "-weblist", "price", file)
+    page = out.read_text()
+    assert "std::sqrt(x" in page and re.search(r"sqrtsd", page, re.I)
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        port = s.getsockname()[1]
+    p = subprocess.Popen([*pprof_command(), "-no_browser", f"-http=127.0.0.1:{port}", str(file)], stderr=subprocess.DEVNULL)
+    try:
+        end = time.time() + 60
+        while True:
+            try:
+                page = urllib.request.urlopen(f"http://127.0.0.1:{port}/ui/source?f=price", timeout=30).read().decode()
+                break
+            except OSError:
+                assert time.time() < end
+                time.sleep(0.1)
+    finally:
+        p.kill()
+        p.wait()
+    assert "std::sqrt(x" in page and re.search(r"sqrtsd", page, re.I)
+
+
+def test_import_of_an_export(recorded, tmp_path):
+    """What a store exports is what it got, and importing it into another one gives the same again."""
+    _, file = recorded
+    files = [file]
+    for i in (1, 2):
+        files.append(tmp_path / f"{i}.pb.gz")
+        run(WICK, "store", "import", "--store", tmp_path / f"store{i}", files[-2])
+        run(WICK, "store", "export", "--store", tmp_path / f"store{i}", "--from", "now-1d", "--format", "pprof", "-o", files[-1])
+    seen = [run(WICK, "pprof", "-symbolize=none", "-traces", "-lines", f).stdout.split("-----", 1)[1] for f in files]
+    blocks = [sorted(re.split(r"-{3,}\+-{3,}\n", s)) for s in seen]
+    assert "tax" in seen[0] and "price" in seen[0]
+    assert blocks[0] == blocks[1] == blocks[2]
+    raws = [run(WICK, "pprof", "-symbolize=none", "-raw", f).stdout.split("\nLocations\n")[1] for f in files]
+    addresses = [set(re.findall(r"(0x[0-9a-f]+) M=", raw)) for raw in raws]
+    assert addresses[0] == addresses[1] == addresses[2]
+
+
+def test_two_types_are_two_files(tmp_path):
+    exe = build(tmp_path, "waits.c", "waits", "-O1", "-pthread")
+    for types, first, second, name in (("cpu,offcpu", "cpu", "off_cpu", "x.off_cpu.pb.gz"), ("offcpu,cpu", "off_cpu", "cpu", "x.cpu.pb.gz")):
+        p = subprocess.run([WICK, "record", "-F", "999", "-t", types, "-d", "2s", "-o", tmp_path / "x.pb.gz", "--", "sh", "-c",
+                            "i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done; sleep 0.2; true"], capture_output=True, text=True, timeout=60)
+        assert p.returncode == 0 and name in p.stderr, p.stderr
+        for path, kind in ((tmp_path / "x.pb.gz", first), (tmp_path / name, second)):
+            assert f"Type: {kind}\n" in run(WICK, "pprof", "-top", path).stdout
+            path.unlink()
+
+
+def test_svg(tmp_path):
+    """A well-formed picture in which every function is as wide as its share."""
+    source = tmp_path / "x.folded"
+    source.write_text("main;a<b>&\"'\x01 30\nmain;b 60\nmain 10\n")
+    out = tmp_path / "x.svg"
+    run(WICK, "convert", source, out)
+    svg = "{http://www.w3.org/2000/svg}"
+    frames = {}
+    for g in xml.etree.ElementTree.parse(out).getroot().iter(svg + "g"):
+        rect = g.find(svg + "rect")
+        frames[g.find(svg + "title").text.rsplit(" (", 1)[0]] = tuple(float(rect.get(k)) for k in ("x", "y", "width"))
+    assert set(frames) == {"all", "main", "a<b>&\"'?", "b"}
+    whole = frames["all"][2]
+    assert [round(frames[n][2] / whole, 3) for n in ("main", "a<b>&\"'?", "b")] == [1, 0.3, 0.6]
+    assert frames["all"][1] > frames["main"][1] > frames["b"][1] == frames["a<b>&\"'?"][1]
+
+
+@pytest.mark.parametrize("words,said", [
+    (["-F", "0"], "--rate 0 is out of range: 1 to 10000 samples a second"),
+    (["-F", "10001"], "--rate 10001 is out of range"),
+    (["-o", "x"], "the name 'x' does not say which format to write: end it in .pb.gz"),
+    (["-o", "/no/such/x.pb.gz"], "--output /no/such/x.pb.gz: No such file"),
+    (["--html", "/no/such/x.html"], "--html /no/such/x.html: No such file"),
+    (["--stats", "/no/such/x.json"], "--stats /no/such/x.json: No such file"),
+])
+def test_checked_before_the_command_runs(tmp_path, words, said):
+    p = subprocess.run([WICK, "record", *words, "--", "sh", "-c", "echo ran"], capture_output=True, text=True, timeout=60, cwd=tmp_path)
+    assert p.returncode == 2 and said in p.stderr and "ran" not in p.stdout, p.stderr
+    assert not list(tmp_path.iterdir())
