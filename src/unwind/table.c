@@ -197,7 +197,8 @@ static int open_page(struct maker *m, uint64_t page)
         return -E2BIG;
     r = array_reserve(t->pages, m->cap_pages, page + 1, UNWIND_PAGES_MAX);
     if (r == 0)
-        r = array_reserve(t->blocks, m->cap_blocks, page + 1, UNWIND_PAGES_MAX);
+        r = array_reserve(t->blocks, m->cap_blocks, (size_t) (page + 1) * UNWIND_PAGE_BLOCKS,
+                          (size_t) UNWIND_PAGES_MAX * UNWIND_PAGE_BLOCKS);
     if (r < 0)
         return r;
     while (t->n_pages <= page) {
