@@ -173,7 +173,7 @@ static inline struct id128 print_location(struct prints *p, uint32_t i)
 struct id128 prints_make_stack(struct prints *p, uint32_t stack)
 {
     struct run st = p->batch->dict.stacks[stack];
-    const uint32_t *list = p->batch->dict.indices + st.off;
+    const uint32_t *list = st.n ? p->batch->dict.indices + st.off : NULL; /* a batch of empty stacks has no pool */
     struct id128 a = {0xa0761d6478bd642full ^ st.n, 0x8ebc6af09c88c6e3ull},
                  b = {0x589965cc75374cc3ull, 0xa0761d6478bd642full ^ st.n};
     uint32_t i = 0;
