@@ -2,9 +2,8 @@
 /* wick top: like top, but by function: shows what uses the machine's CPU right now. */
 #include <errno.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -12,243 +11,166 @@
 #include "agent/filter.h"
 #include "base/clock.h"
 #include "base/fd.h"
-#include "base/hash.h"
-#include "base/json.h"
-#include "base/map.h"
-#include "base/mem.h"
 #include "cli/args.h"
 #include "cli/command.h"
+#include "cli/top_screen.h"
 #include "host/watch.h"
 #include "model/batch.h"
+#include "model/symbolizer.h"
 
 struct top_options {
     struct watch_options watch;
+    const char *filter;
     int64_t interval, iterations, rows;
-    bool cum, json, help;
+    bool processes, threads, cum, json, help;
 };
+
+enum { DEFAULT_ROWS = 30 };
 
 #define AT(field) offsetof(struct top_options, field)
 static const struct arg top_args[] = {
     WATCH_ARGS(AT(watch)),
-    {'d', "interval", ARG_DURATION, AT(interval), "TIME", "between two pictures (default 2s)"},
-    {'n', "iterations", ARG_INT, AT(iterations), "N", "end after so many (default: never)"},
-    {0, "rows", ARG_INT, AT(rows), "N", "functions shown (default: as many as fit)"},
+    {'d', "interval", ARG_DURATION, AT(interval), "TIME", "time between two updates (default 2s)"},
+    {'n', "iterations", ARG_INT, AT(iterations), "N", "exit after N updates (default: run until q is pressed)"},
+    {0, "rows", ARG_INT, AT(rows), "N", "rows shown (default: as many as fit the terminal, or 30)"},
+    {0, "filter", ARG_STRING, AT(filter), "REGEXP", "only functions, services or threads that match"},
+    {0, "processes", ARG_FLAG, AT(processes), NULL, "a row per process instead of per function"},
+    {0, "threads", ARG_FLAG, AT(threads), NULL, "separate threads by name"},
     {0, "cum", ARG_FLAG, AT(cum), NULL, "order by time in a function and what it calls"},
-    {0, "json", ARG_FLAG, AT(json), NULL, "one object a picture"},
+    {0, "json", ARG_FLAG, AT(json), NULL, "one JSON object per update"},
     {'h', "help", ARG_FLAG, AT(help), NULL, "this text"},
     {0},
 };
 
-struct row {
-    struct str function, service;
-    int64_t self, total;
-    uint32_t last; /* last sample counted into total, so that recursion counts once */
+struct top {
+    const struct top_options *o;
+    struct top_screen screen;
+    struct agent *agent;
+    struct batch *batch; /* what is shown */
+    int64_t begin, interval_ns;
+    bool live; /* on a terminal, with keys */
 };
 
-struct rows {
-    struct row *v;
-    size_t n, cap;
-    struct map map;
-    int64_t sum;
-};
-
-static struct row *row_of(struct rows *t, struct str function, struct str service)
-{
-    uint64_t h = hash64_str(function) ^ hash64_str(service) * 3;
-
-    for (struct map_pos p = map_find(&t->map, h); p.index != MAP_NONE; p = map_next(&t->map, p))
-        if (str_eq(t->v[p.index].function, function) && str_eq(t->v[p.index].service, service))
-            return &t->v[p.index];
-    if (array_reserve(t->v, t->cap, t->n + 1, 1 << 20) < 0 || map_insert(&t->map, h, (uint32_t) t->n) < 0)
-        return NULL;
-    t->v[t->n] = (struct row){.function = function, .service = service};
-    return &t->v[t->n++];
-}
-
-/* The name of a location, or its file in brackets. */
-static struct str name_of(const struct batch *b, uint32_t location, char *text, size_t size)
-{
-    const struct location *l = &b->dict.locations[location];
-    struct str file, base;
-
-    if (l->lines.n)
-        return batch_string(b, b->dict.functions[b->dict.lines[l->lines.off].function].name);
-    file = base = batch_string(b, b->dict.mappings[l->mapping].filename);
-    for (uint32_t i = 0; i < file.n; i++)
-        if (file.p[i] == '/')
-            base = str_slice(file, i + 1, file.n);
-    snprintf(text, size, "[%.*s]", STR_FMT(base));
-    return str_from(text);
-}
-
-/* Names made here for locations without one; they are valid as long as the current screen. */
-struct made {
-    struct arena arena;
-};
-
-static void add_sample(struct rows *t, struct made *m, const struct batch *b, const struct profile *p, uint32_t sample,
-                       struct str service)
-{
-    struct run s = b->dict.stacks[b->samples[sample].stack];
-    int64_t value = batch_sample_value(b, p, &b->samples[sample], 0);
-
-    t->sum += value;
-    for (uint32_t i = 0; i < s.n; i++) {
-        char text[256];
-        struct str name = name_of(b, b->dict.indices[s.off + i], text, sizeof text);
-        struct row *r = row_of(t, name.p == text ? arena_str(&m->arena, name) : name, service);
-
-        if (!r)
-            return;
-        if (i == 0)
-            r->self += value;
-        if (r->last != sample + 1)
-            r->total += value;
-        r->last = sample + 1;
-    }
-}
-
-static void add_batch(struct rows *t, struct made *m, const struct batch *b)
-{
-    for (uint32_t i = 0; i < b->n_resources; i++) {
-        const struct resource *res = &b->resources[i];
-        const struct value *service = kvs_get(&res->attrs, STR("service.name"));
-        struct str name = service ? value_str(service) : STR("");
-
-        for (uint32_t s = res->scopes.off; s < res->scopes.off + res->scopes.n; s++)
-            for (uint32_t k = b->scopes[s].profiles.off; k < b->scopes[s].profiles.off + b->scopes[s].profiles.n; k++)
-                for (uint32_t x = 0; x < b->profiles[k].samples.n; x++)
-                    add_sample(t, m, b, &b->profiles[k], b->profiles[k].samples.off + x, name);
-    }
-}
-
-static int by_self(const void *a, const void *b)
-{
-    const struct row *x = a, *y = b;
-
-    if (x->self != y->self)
-        return x->self > y->self ? -1 : 1;
-    return x->total > y->total ? -1 : x->total < y->total;
-}
-
-static int by_total(const void *a, const void *b)
-{
-    const struct row *x = a, *y = b;
-
-    if (x->total != y->total)
-        return x->total > y->total ? -1 : 1;
-    return x->self > y->self ? -1 : x->self < y->self;
-}
-
-static void put_json(struct buf *out, const struct rows *t, size_t n, int64_t interval)
-{
-    buf_puts(out, "{\"cores\":");
-    json_put_double(out, (double) t->sum / (double) interval);
-    buf_puts(out, ",\"functions\":[");
-    for (size_t i = 0; i < n; i++) {
-        buf_puts(out, i ? ",{\"function\":" : "{\"function\":");
-        json_put_str(out, t->v[i].function);
-        buf_puts(out, ",\"service\":");
-        json_put_str(out, t->v[i].service);
-        buf_puts(out, ",\"self\":");
-        json_put_double(out, (double) t->v[i].self / (double) interval);
-        buf_puts(out, ",\"total\":");
-        json_put_double(out, (double) t->v[i].total / (double) interval);
-        buf_putc(out, '}');
-    }
-    buf_puts(out, "]}\n");
-}
-
-static void put_table(struct buf *out, const struct rows *t, size_t n, int64_t interval, int columns)
-{
-    int room = MAX(columns - 37, 20);
-
-    buf_printf(out, "%7s %7s  %-*s %s\n", "SELF%", "TOTAL%", room, "FUNCTION", "SERVICE");
-    for (size_t i = 0; i < n; i++) { /* percent of one CPU, as in top */
-        const struct row *r = &t->v[i];
-
-        buf_printf(out, "%7.1f %7.1f  %-*.*s %.*s\n", 100.0 * (double) r->self / (double) interval,
-                   100.0 * (double) r->total / (double) interval, room, (int) MIN(r->function.n, (uint32_t) room),
-                   r->function.p, (int) MIN(r->service.n, 18u), r->service.p);
-    }
-}
-
-static void show(const struct top_options *o, struct agent *a, struct rows *t, int64_t elapsed, int64_t interval)
+static int show(struct top *t)
 {
     _cleanup_(buf_done) struct buf out = BUF_INIT;
-    struct winsize w = {.ws_row = 30, .ws_col = 110};
-    bool live = isatty(STDOUT_FILENO) && !o->json;
+    struct winsize w = {.ws_row = 30, .ws_col = 80};
     struct agent_counts c;
+    struct top_rows rows;
     char line[200];
+    struct top_status status = {.line = line, .interval_ns = t->interval_ns};
+    int r = top_rows_make(&rows, t->batch, &t->screen.view);
     size_t n;
 
-    ioctl(STDOUT_FILENO, TIOCGWINSZ, &w);
-    n = o->rows ? (size_t) o->rows : (size_t) MAX(w.ws_row - 4, 5);
-    if (t->n)
-        qsort(t->v, t->n, sizeof *t->v, o->cum ? by_total : by_self);
-    n = MIN(n, t->n);
-    if (o->json) {
-        put_json(&out, t, n, interval);
-    } else {
-        agent_counts(a, &c);
-        watch_line(&c, elapsed, line, sizeof line);
-        buf_printf(&out, "wick top: %.2f cores busy; %s\n\n", (double) t->sum / (double) interval, line);
-        put_table(&out, t, n, interval, w.ws_col);
+    agent_counts(t->agent, &c);
+    watch_line(&c, clock_mono() - t->begin, line, sizeof line);
+    if (t->o->rows)
+        rows.n = MIN(rows.n, (size_t) t->o->rows);
+    if (r == 0 && t->live)
+        r = top_screen_draw(&t->screen, &rows, &status);
+    if (r == 0 && !t->live) {
+        ioctl(STDOUT_FILENO, TIOCGWINSZ, &w);
+        n = t->o->rows ? (size_t) t->o->rows : DEFAULT_ROWS;
+        if (t->o->json)
+            top_rows_json(&rows, &t->screen.view, n, t->interval_ns, &out);
+        else
+            top_screen_text(&t->screen, &rows, &status, (int) n, w.ws_col, &out);
+        r = command_print(&out);
     }
-    if (live)
-        fd_write_all(STDOUT_FILENO, "\033[H\033[J", 6);
-    command_print(&out);
+    top_rows_done(&rows);
+    return r;
 }
 
-/* Shows one screen; returns 1 if a signal asks to end. */
-static int watch_once(const struct top_options *o, struct agent *a, int signal_fd, int64_t begin, struct err *e)
+static int take_keys(struct top *t)
 {
-    struct pollfd fds[] = {{agent_fd(a), POLLIN, 0}, {signal_fd, POLLIN, 0}};
-    int64_t start = clock_mono(), end = start + o->interval;
+    char text[256];
+    ssize_t n = read(STDIN_FILENO, text, sizeof text);
+
+    if (n <= 0)
+        t->screen.quit = true; /* the terminal is gone */
+    else if (top_screen_keys(&t->screen, text, (size_t) n) && t->batch && !t->screen.quit)
+        return show(t);
+    return 0;
+}
+
+/* SIGCHLD is only the symbolizer, which ends when it has nothing to do. */
+static bool is_asked_to_end(int signal_fd)
+{
+    int signal;
+
+    while ((signal = watch_next_signal(signal_fd)) != 0)
+        if (signal != SIGCHLD)
+            return true;
+    return false;
+}
+
+/* Samples for one interval and shows it. Returns 1 if a key or a signal asks to end. */
+static int watch_once(struct top *t, int signal_fd, struct err *e)
+{
+    struct pollfd fds[] = {{agent_fd(t->agent), POLLIN, 0}, {signal_fd, POLLIN, 0}, {STDIN_FILENO, POLLIN, 0}};
+    int64_t start = clock_mono(), end = start + t->o->interval;
     _cleanup_(batch_unrefp) struct batch *b = NULL;
-    struct rows t = {0};
-    struct made made;
     int r = 0;
 
     for (int64_t wait; r == 0 && (wait = end - clock_mono()) > 0;) {
-        poll(fds, 2, (int) (wait / NS_PER_MS + 1));
-        if (fds[1].revents && watch_next_signal(signal_fd))
+        fds[2].revents = 0;
+        poll(fds, t->live ? 3 : 2, (int) (wait / NS_PER_MS + 1));
+        if (fds[1].revents && is_asked_to_end(signal_fd))
             return 1;
         if (fds[0].revents)
-            r = agent_poll(a, 0, e);
+            r = agent_poll(t->agent, 0, e);
+        if (r == 0 && t->live && fds[2].revents)
+            r = take_keys(t);
+        if (t->screen.quit)
+            return 1;
     }
     if (r == 0)
-        r = agent_take(a, &b, e);
-    if (r < 0)
+        r = agent_take(t->agent, &b, e);
+    if (r < 0 || t->screen.paused)
         return r;
-    arena_init(&made.arena, 16 << 20);
-    if (b)
-        add_batch(&t, &made, b);
-    show(o, a, &t, clock_mono() - begin, clock_mono() - start);
-    arena_done(&made.arena);
-    map_done(&t.map);
-    mem_free(t.v);
-    return 0;
+    batch_unref(t->batch);
+    t->batch = TAKE(b);
+    t->interval_ns = clock_mono() - start;
+    return show(t);
+}
+
+static int watch_all(struct top *t, int signal_fd, struct err *e)
+{
+    int r = 0;
+
+    t->live = !t->o->json && !t->o->iterations && top_screen_begin();
+    t->begin = clock_mono();
+    for (int64_t i = 0; r == 0 && (!t->o->iterations || i < t->o->iterations); i++)
+        r = watch_once(t, signal_fd, e);
+    if (t->live)
+        top_screen_end();
+    batch_unref(t->batch);
+    return r;
 }
 
 static int top(const struct top_options *o, struct err *e)
 {
+    _cleanup_(symbolizer_freep) struct symbolizer *symbolizer = watch_symbolizer(&o->watch);
     _cleanup_(filter_freep) struct filter *filter = NULL;
     _cleanup_(agent_freep) struct agent *a = NULL;
+    struct top t = {.o = o, .screen.view = {.processes = o->processes, .threads = o->threads, .cumulative = o->cum}};
     pid_t pids[ARG_LIST_MAX];
     struct agent_options options;
-    int64_t begin;
     sigset_t old;
     int signal_fd, r = watch_agent_options(&o->watch, pids, &options, &filter, e);
 
+    if (r == 0 && o->filter)
+        r = top_screen_filter(&t.screen, o->filter, e);
     if (r < 0)
         return r;
     options.inherit = options.n_pids > 0;
+    options.symbolizer = symbolizer;
     signal_fd = watch_signals(&old);
     r = agent_new(&options, &a, e);
-    begin = clock_mono();
-    for (int64_t i = 0; r == 0 && (!o->iterations || i < o->iterations); i++)
-        r = watch_once(o, a, signal_fd, begin, e);
+    t.agent = a;
+    if (r == 0)
+        r = watch_all(&t, signal_fd, e);
+    top_screen_done(&t.screen);
     fd_close(signal_fd);
     return r < 0 ? r : 0;
 }
@@ -260,12 +182,15 @@ static int run(int argc, char **argv)
     int n = 0, r = args_parse(top_args, &o, argc - 1, argv + 1, false, &n, &e);
 
     if (r == 0 && o.help) {
-        printf("usage: wick top [options]\n\nThe functions that take the CPU right now, over all processes.\n\n");
+        printf(
+            "usage: wick top [options]\n\nShows the functions that use the CPU now, over all processes. On a terminal, h lists the keys.\n\n");
         args_help(top_args, stdout);
         return EXIT_DONE;
     }
-    if (r == 0 && (n || o.interval < NS_PER_S / 10))
-        r = err_set(&e, -EINVAL, "no words, and at least 100ms between pictures; wick top --help tells more");
+    if (r == 0 && n)
+        r = err_set(&e, -EINVAL, "unexpected argument '%s'; wick top --help lists the options", argv[1]);
+    if (r == 0 && o.interval < NS_PER_S / 10)
+        r = err_set(&e, -EINVAL, "--interval: at least 100ms");
     if (r < 0) {
         fprintf(stderr, "wick top: %s\n", err_message(&e, r));
         return EXIT_USAGE;
