@@ -11,7 +11,7 @@
 
 #include "base/fd.h"
 #include "base/mem.h"
-#include "codec/wire.h"
+#include "base/wire.h"
 
 enum { DEPTH_MAX = 200, NEAR = 40, FIXED_STRINGS = 6, FILES = 997 };
 

@@ -11,13 +11,13 @@
 #include "base/mem.h"
 #include "store/dedup.h"
 #include "store/engines/segment/format/blobs.h"
-#include "store/engines/segment/write/catalog.h"
 #include "store/engines/segment/format/chunk.h"
 #include "store/engines/segment/format/column.h"
 #include "store/engines/segment/format/segment_file.h"
-#include "store/engines/segment/symbols/symbol_pack.h"
 #include "store/engines/segment/format/vfs_sum.h"
 #include "store/engines/segment/format/wal_record.h"
+#include "store/engines/segment/symbols/symbol_pack.h"
+#include "store/engines/segment/write/catalog.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -179,7 +179,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         break;
     }
     case 8: {
-        struct reader r = reader_of(data + 1, size - 1), skipped = r;
+        struct cursor r = cursor_of(data + 1, size - 1), skipped = r;
 
         while (r.p < r.end && !r.bad) {
             column_get(&r, &a);

@@ -13,6 +13,7 @@
 #include "agent/container_files.h"
 #include "agent/process_context.h"
 #include "agent/service_name.h"
+#include "base/bytes.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/mem.h"
@@ -137,11 +138,6 @@ static void read_context(struct reader *r, struct buf *b)
         }
     proc_maps_done(&maps);
     arena_done(&a);
-}
-
-static int hex_digit(char c)
-{
-    return c >= '0' && c <= '9' ? c - '0' : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10 : -1;
 }
 
 static struct str percent_decode(struct str s, struct arena *a)

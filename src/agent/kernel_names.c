@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/bytes.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/mem.h"
@@ -109,8 +110,7 @@ const char *kernel_build_id(void)
         if (desc + v[1] > b.n)
             break;
         if (v[2] == 3 && v[0] == 4 && memcmp(b.p + at + 12, "GNU", 4) == 0 && v[1] <= 64) {
-            for (uint32_t i = 0; i < v[1]; i++)
-                snprintf(id + 2 * i, 3, "%02x", (uint8_t) b.p[desc + i]);
+            *hex_write(id, b.p + desc, v[1]) = 0;
             break;
         }
         at = desc + ALIGN_UP((size_t) v[1], 4);

@@ -20,6 +20,7 @@
 #include "agent/perf_open.h"
 #include "agent/perf_rings.h"
 #include "agent/sideband.h"
+#include "base/bytes.h"
 #include "base/fd.h"
 #include "base/mem.h"
 
@@ -204,17 +205,13 @@ int perf_side_add_to(struct perf_side *s, int epoll_fd)
 }
 
 /* --- samples --- */
-struct cursor {
-    const uint8_t *p, *end;
-};
-
 static bool take(struct cursor *c, void *ret, size_t n)
 {
-    if ((size_t) (c->end - c->p) < n)
-        return false;
-    memcpy(ret, c->p, n);
-    c->p += n;
-    return true;
+    const uint8_t *p = get_raw(c, n);
+
+    if (p)
+        memcpy(ret, p, n);
+    return p;
 }
 
 static bool take_chain(struct cursor *c, struct agent_event *ev)
@@ -259,7 +256,7 @@ static bool take_user(struct cursor *c, struct agent_event *ev, struct agent_sta
 
 static void on_sample(struct perf_side *s, const struct perf_event_header *h)
 {
-    struct cursor c = {(const uint8_t *) (h + 1), (const uint8_t *) h + h->size};
+    struct cursor c = cursor_of(h + 1, h->size - sizeof *h);
     struct agent_event *ev = &s->event;
     struct agent_stack *st = &s->stack;
     uint64_t ip;

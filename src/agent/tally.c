@@ -13,6 +13,7 @@
 #include "agent/names.h"
 #include "agent/perf_map.h"
 #include "agent/tally_tables.h"
+#include "base/bytes.h"
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/mem.h"
@@ -385,17 +386,7 @@ static int add_time(struct tally *t, struct tally_row *row, uint64_t mono_ns, in
 /* n bytes of hexadecimal digits; false when the text is anything else. */
 static bool take_hex(struct str s, uint8_t *ret, uint32_t n)
 {
-    if (s.n != 2 * n)
-        return false;
-    for (uint32_t i = 0; i < s.n; i++) {
-        char c = s.p[i];
-        int d = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-
-        if (d < 0)
-            return false;
-        ret[i / 2] = (uint8_t) (i % 2 ? ret[i / 2] | d : d << 4);
-    }
-    return true;
+    return s.n == 2 * n && hex_decode(s, ret) == 0;
 }
 
 /* If a program has the ids of its span among its labels (trace_id, span_id), they become the link of the sample. */

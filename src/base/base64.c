@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Encoding and decoding of Base64 and hex (base64.h). */
+/* Encoding and decoding of Base64 (base64.h). */
 #include "base/base64.h"
 
 #include <errno.h>
@@ -56,37 +56,4 @@ ssize_t base64_decode(struct str s, void *ret)
         }
     }
     return q - (unsigned char *) ret;
-}
-
-void hex_encode(struct buf *out, const void *p, size_t n)
-{
-    static const char digits[] = "0123456789abcdef";
-    const unsigned char *b = p;
-
-    for (size_t i = 0; i < n; i++)
-        buf_put(out, (char[]){digits[b[i] >> 4], digits[b[i] & 15]}, 2);
-}
-
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c |= 0x20;
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-int hex_decode(struct str s, void *ret)
-{
-    unsigned char *q = ret;
-
-    if (s.n % 2)
-        return -EINVAL;
-    for (uint32_t i = 0; i < s.n; i += 2) {
-        int hi = hex_digit(s.p[i]), lo = hex_digit(s.p[i + 1]);
-
-        if (hi < 0 || lo < 0)
-            return -EINVAL;
-        *q++ = (unsigned char) (hi << 4 | lo);
-    }
-    return 0;
 }

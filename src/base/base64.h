@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Base64 (RFC 4648) and hex. Decoding accepts both alphabets (+/ and -_), with or without padding. */
+/* Base64 (RFC 4648). Decoding accepts both alphabets (+/ and -_), with or without padding. */
 #ifndef BASE_BASE64_H
 #define BASE_BASE64_H
 
@@ -17,9 +17,5 @@ static inline size_t base64_decoded_max(struct str s)
 }
 /* Writes to ret (room for base64_decoded_max) and returns the number of bytes, or -EINVAL. */
 ssize_t base64_decode(struct str s, void *ret);
-
-void hex_encode(struct buf *out, const void *p, size_t n); /* lower case */
-/* Writes s.n / 2 bytes to ret. Returns 0, or -EINVAL for an odd length or other characters. */
-int hex_decode(struct str s, void *ret);
 
 #endif

@@ -11,6 +11,7 @@
 #include <zstd.h>
 #include <zstd_errors.h>
 
+#include "base/bytes.h"
 #include "base/mem.h"
 
 enum { RATIO_MAX = 1032, GUESS_RATIO = 4, GUESS_MIN = 4096, GZIP_MIN = 18, ZSTD_WINDOW_LOG_MIN = 23 };
@@ -80,8 +81,7 @@ static size_t guess_size(enum compression c, const unsigned char *p, size_t n)
     size_t guess = MAX((size_t) GUESS_MIN, n * GUESS_RATIO);
 
     if (c == COMPRESS_GZIP && n >= GZIP_MIN) {
-        uint32_t said =
-            (uint32_t) p[n - 4] | (uint32_t) p[n - 3] << 8 | (uint32_t) p[n - 2] << 16 | (uint32_t) p[n - 1] << 24;
+        uint32_t said = load_u32(p + n - 4);
 
         guess = said <= n * RATIO_MAX ? MAX(said, (uint32_t) GUESS_MIN) : guess;
     }

@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/bytes.h"
+
 int str_cmp(struct str a, struct str b)
 {
     size_t n = MIN(a.n, b.n);
@@ -77,17 +79,6 @@ struct str str_cut(struct str *s, char sep)
     return head;
 }
 
-static int digit_of(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F')
-        return c - 'A' + 10;
-    return 99;
-}
-
 int str_to_u64(struct str s, int base, uint64_t *ret)
 {
     uint64_t v = 0;
@@ -102,9 +93,9 @@ int str_to_u64(struct str s, int base, uint64_t *ret)
     if (i >= s.n)
         return -EINVAL;
     for (; i < s.n; i++) {
-        int d = digit_of(s.p[i]);
+        int d = hex_digit(s.p[i]);
 
-        if (d >= base)
+        if (d < 0 || d >= base)
             return -EINVAL;
         if (__builtin_mul_overflow(v, (uint64_t) base, &v) || __builtin_add_overflow(v, (uint64_t) d, &v))
             return -ERANGE;

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/bytes.h"
 #include "base/compress.h"
 #include "base/fd.h"
 #include "base/mem.h"
@@ -112,16 +113,11 @@ static void *receive_main(void *arg)
 
 static void make_token(char *out)
 {
-    static const char hex[] = "0123456789abcdef";
     uint8_t random[16];
 
     if (getrandom(random, sizeof random, 0) != sizeof random)
         memset(random, 0, sizeof random);
-    for (size_t i = 0; i < sizeof random; i++) {
-        out[2 * i] = hex[random[i] >> 4];
-        out[2 * i + 1] = hex[random[i] & 15];
-    }
-    out[32] = 0;
+    *hex_write(out, random, sizeof random) = 0;
 }
 
 /* Listens on an address that the kernel chooses. */

@@ -6,12 +6,12 @@
 
 #include "base/compress.h"
 #include "base/fd.h"
+#include "base/wire.h"
 #include "codec/folded.h"
 #include "codec/otlp_file.h"
 #include "codec/perf_script.h"
 #include "codec/pprof.h"
 #include "codec/pprof_legacy.h"
-#include "codec/wire.h"
 
 enum { INFLATED_DEFAULT = 64 << 20 };
 

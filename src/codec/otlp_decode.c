@@ -31,7 +31,7 @@ static int decode_values(struct otlp_decoder *d, const uint8_t *p, const uint8_t
     while (p < end) {
         const uint8_t *here = p;
 
-        p = wire_varint(p, end, &v);
+        p = varint_read(p, end, &v);
         if (unlikely(!p))
             return wire_fail(&d->w, here, "values", "a number is cut short");
         *q++ = (int64_t) v;
@@ -53,7 +53,7 @@ static int decode_timestamps(struct otlp_decoder *d, const struct wire_field *f,
     if (unlikely(size % 8))
         return wire_fail(&d->w, f->at, "timestamps_unix_nano", "%zu bytes are not a list of 8-byte numbers", size);
     for (uint32_t i = 0; i < n; i++)
-        out[i] = wire_load64(f->data + (size_t) i * 8);
+        out[i] = load_u64(f->data + (size_t) i * 8);
     if (!run->n)
         run->off = b->n_timestamps;
     run->n += n;

@@ -45,7 +45,7 @@ int otlp_decode_refs(struct otlp_decoder *d, const struct wire_field *f, const u
     while (p < next) {
         const uint8_t *here = p;
 
-        p = wire_varint(p, next, &v);
+        p = varint_read(p, next, &v);
         if (unlikely(!p))
             return wire_fail(&d->w, here, field, "a number is cut short");
         if (unlikely(v >= n))

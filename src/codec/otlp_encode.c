@@ -11,9 +11,9 @@
 
 #include "base/map.h"
 #include "base/mem.h"
+#include "base/wire.h"
 #include "codec/otlp.h"
 #include "codec/otlp_group.h"
-#include "codec/wire.h"
 #include "model/batch.h"
 
 enum { SAMPLE_FIXED_MAX = 64, EXTRA_STRINGS_MAX = 1 << 20 };
@@ -169,7 +169,7 @@ static void put_sample(struct encoder *en, const struct sample *s, uint32_t t, u
     if (s->timestamps.n)
         q = wire_raw_packed_fixed64(q, 5, b->timestamps + s->timestamps.off, s->timestamps.n);
     n = (size_t) (q - body);
-    extra = wire_varint_size(n) - 1;
+    extra = varint_size(n) - 1;
     if (extra)
         memmove(body + extra, body, n);
     start[0] = (char) WIRE_TAG(2, WIRE_LEN);

@@ -6,18 +6,11 @@
 
 #include "base/compress.h"
 #include "base/json.h"
-#include "codec/wire.h"
+#include "base/wire.h"
 #include "model/batch.h"
 #include "model/builder.h"
 
 enum { FRAME_HEADER = 4 };
-
-static uint32_t frame_length(const char *p)
-{
-    const unsigned char *b = (const unsigned char *) p;
-
-    return (uint32_t) b[0] << 24 | (uint32_t) b[1] << 16 | (uint32_t) b[2] << 8 | b[3];
-}
 
 /* --- detection --- */
 
@@ -27,7 +20,7 @@ static bool looks_framed(const char *p, size_t n)
     bool any = false;
 
     while (n > FRAME_HEADER) {
-        uint32_t length = frame_length(p);
+        uint32_t length = load_be32(p);
 
         if (!length || length > n - FRAME_HEADER)
             return false;
@@ -142,7 +135,7 @@ static int decode_frames(struct reader *r, const char *p, size_t n, struct err *
     int rc = 0;
 
     while (rc == 0 && n > FRAME_HEADER) {
-        uint32_t length = frame_length(p);
+        uint32_t length = load_be32(p);
 
         rc = decode_frame(r, p + FRAME_HEADER, length, e); /* lengths are valid: looks_framed() checked them */
         p += FRAME_HEADER + (size_t) length;

@@ -7,10 +7,11 @@
 #include <math.h>
 
 #include "base/base64.h"
+#include "base/bytes.h"
 #include "base/json.h"
+#include "base/wire.h"
 #include "codec/otlp.h"
 #include "codec/otlp_group.h"
-#include "codec/wire.h"
 #include "model/batch.h"
 
 struct writer {
@@ -28,7 +29,7 @@ static void put_key(struct writer *w, bool *first, const char *key)
     buf_put(w->out, "\":", 2);
 }
 
-static void put_u32(struct writer *w, bool *first, const char *key, uint32_t v)
+static void field_u32(struct writer *w, bool *first, const char *key, uint32_t v)
 {
     if (!v)
         return;
@@ -36,7 +37,7 @@ static void put_u32(struct writer *w, bool *first, const char *key, uint32_t v)
     json_put_u64(w->out, v);
 }
 
-static void put_u64(struct writer *w, bool *first, const char *key, uint64_t v)
+static void field_u64(struct writer *w, bool *first, const char *key, uint64_t v)
 {
     if (!v)
         return;
@@ -202,9 +203,9 @@ static void put_sample(struct writer *w, const struct sample *s, uint32_t t, uin
     bool first = true;
 
     buf_putc(w->out, '{');
-    put_u32(w, &first, "stackIndex", s->stack);
+    field_u32(w, &first, "stackIndex", s->stack);
     put_refs(w, &first, "attributeIndices", s->attrs);
-    put_u32(w, &first, "linkIndex", s->link);
+    field_u32(w, &first, "linkIndex", s->link);
     if (values.n)
         put_key(w, &first, "values");
     for (uint32_t i = 0; i < values.n; i++) {
@@ -230,8 +231,8 @@ static void put_value_type(struct writer *w, bool *first, const char *key, struc
         return;
     put_key(w, first, key);
     buf_putc(w->out, '{');
-    put_u32(w, &inner, "typeStrindex", t.type);
-    put_u32(w, &inner, "unitStrindex", t.unit);
+    field_u32(w, &inner, "typeStrindex", t.type);
+    field_u32(w, &inner, "unitStrindex", t.unit);
     buf_putc(w->out, '}');
 }
 
@@ -250,13 +251,13 @@ static void put_profile(struct writer *w, const struct profile *p, uint32_t t)
     }
     if (p->samples.n)
         buf_putc(w->out, ']');
-    put_u64(w, &first, "timeUnixNano", (uint64_t) p->time_ns);
-    put_u64(w, &first, "durationNano", (uint64_t) p->duration_ns);
+    field_u64(w, &first, "timeUnixNano", (uint64_t) p->time_ns);
+    field_u64(w, &first, "durationNano", (uint64_t) p->duration_ns);
     put_value_type(w, &first, "periodType", p->period_type);
     put_i64(w, &first, "period", p->period);
     otlp_profile_id(p, t, id);
     put_hex(w, &first, "profileId", id, sizeof id);
-    put_u32(w, &first, "droppedAttributesCount", p->dropped_attrs);
+    field_u32(w, &first, "droppedAttributesCount", p->dropped_attrs);
     put_string(w, &first, "originalPayloadFormat", p->payload_format);
     if (p->payload.n)
         put_base64(w, &first, "originalPayload", p->payload);
@@ -274,7 +275,7 @@ static void put_scope(struct writer *w, const struct scope *s)
     put_string(w, &inner, "name", s->name);
     put_string(w, &inner, "version", s->version);
     put_kvs(w, &inner, &s->attrs, OTLP_DEFAULT_TYPE_KEY, otlp_default_type(w->b, s));
-    put_u32(w, &inner, "droppedAttributesCount", s->dropped_attrs);
+    field_u32(w, &inner, "droppedAttributesCount", s->dropped_attrs);
     buf_putc(w->out, '}');
     put_key(w, &first, "profiles");
     buf_putc(w->out, '[');
@@ -349,7 +350,7 @@ static void put_resource(struct writer *w, const struct resource *r)
     put_key(w, &first, "resource");
     buf_putc(w->out, '{');
     put_kvs(w, &inner, &r->attrs, "", (struct str){0});
-    put_u32(w, &inner, "droppedAttributesCount", r->dropped_attrs);
+    field_u32(w, &inner, "droppedAttributesCount", r->dropped_attrs);
     put_entity_refs(w, &inner, r->entity_refs);
     buf_putc(w->out, '}');
     put_key(w, &first, "scopeProfiles");
@@ -371,10 +372,10 @@ static void put_mapping(struct writer *w, uint32_t i)
     const struct mapping *m = &w->b->dict.mappings[i];
     bool first = true;
 
-    put_u64(w, &first, "memoryStart", m->start);
-    put_u64(w, &first, "memoryLimit", m->limit);
-    put_u64(w, &first, "fileOffset", m->offset);
-    put_u32(w, &first, "filenameStrindex", m->filename);
+    field_u64(w, &first, "memoryStart", m->start);
+    field_u64(w, &first, "memoryLimit", m->limit);
+    field_u64(w, &first, "fileOffset", m->offset);
+    field_u32(w, &first, "filenameStrindex", m->filename);
     put_refs(w, &first, "attributeIndices", m->attrs);
 }
 
@@ -383,8 +384,8 @@ static void put_location(struct writer *w, uint32_t i)
     const struct location *l = &w->b->dict.locations[i];
     bool first = true;
 
-    put_u32(w, &first, "mappingIndex", l->mapping);
-    put_u64(w, &first, "address", l->address);
+    field_u32(w, &first, "mappingIndex", l->mapping);
+    field_u64(w, &first, "address", l->address);
     if (l->lines.n)
         put_key(w, &first, "lines");
     for (uint32_t k = 0; k < l->lines.n; k++) {
@@ -392,7 +393,7 @@ static void put_location(struct writer *w, uint32_t i)
         bool inner = true;
 
         buf_puts(w->out, k ? ",{" : "[{");
-        put_u32(w, &inner, "functionIndex", line->function);
+        field_u32(w, &inner, "functionIndex", line->function);
         put_i64(w, &inner, "line", line->line);
         put_i64(w, &inner, "column", line->column);
         buf_puts(w->out, k + 1 == l->lines.n ? "}]" : "}");
@@ -405,9 +406,9 @@ static void put_function(struct writer *w, uint32_t i)
     const struct function *f = &w->b->dict.functions[i];
     bool first = true;
 
-    put_u32(w, &first, "nameStrindex", f->name);
-    put_u32(w, &first, "systemNameStrindex", f->system_name);
-    put_u32(w, &first, "filenameStrindex", f->filename);
+    field_u32(w, &first, "nameStrindex", f->name);
+    field_u32(w, &first, "systemNameStrindex", f->system_name);
+    field_u32(w, &first, "filenameStrindex", f->filename);
     put_i64(w, &first, "startLine", f->start_line);
 }
 
@@ -425,10 +426,10 @@ static void put_attr(struct writer *w, uint32_t i)
     const struct attr *a = &w->b->dict.attrs[i];
     bool first = true;
 
-    put_u32(w, &first, "keyStrindex", a->key);
+    field_u32(w, &first, "keyStrindex", a->key);
     put_key(w, &first, "value");
     put_value(w, &a->value);
-    put_u32(w, &first, "unitStrindex", a->unit);
+    field_u32(w, &first, "unitStrindex", a->unit);
 }
 
 static void put_stack(struct writer *w, uint32_t i)

@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "base/base64.h"
+#include "base/bytes.h"
 #include "base/mem.h"
 #include "codec/otlp_json.h"
 

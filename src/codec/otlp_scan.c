@@ -83,7 +83,7 @@ static int scan_dictionary(const uint8_t *p, const uint8_t *end, struct otlp_cou
             break;
         case WIRE_TAG(7, WIRE_LEN):
             count_entry(c, &c->stacks, &f, ENTRY_MESSAGE);
-            c->stack_indices += f.v > 2 ? wire_count_varints(f.data + 2, f.v - 2) : f.v; /* after tag and length */
+            c->stack_indices += f.v > 2 ? varint_count(f.data + 2, f.v - 2) : f.v; /* after tag and length */
             break;
         }
     }
@@ -96,7 +96,7 @@ static bool has_repeat(const uint8_t *p, const uint8_t *end)
     unsigned n = 0;
 
     while (p && p < end && n < SAMPLE_LIST_LOOK) {
-        p = wire_varint(p, end, &seen[n]);
+        p = varint_read(p, end, &seen[n]);
         for (unsigned i = 0; p && i < n; i++)
             if (seen[i] == seen[n])
                 return true;
@@ -138,7 +138,7 @@ static void look_at_field_4(struct otlp_evidence *ev, const uint8_t *p, const ui
 {
     uint64_t v = 0;
 
-    wire_varint(p, end, &v);
+    varint_read(p, end, &v);
     ev->sample_4_max = MAX(ev->sample_4_max, v);
     l->n_field_4++;
 }

@@ -13,8 +13,8 @@
 
 #include <stdbool.h>
 
+#include "base/wire.h"
 #include "codec/otlp.h"
-#include "codec/wire.h"
 
 /* What the fields of Profile and Sample say about the generation; otlp_generation.c explains the rules. */
 struct otlp_evidence {

@@ -5,7 +5,7 @@
 
 #include <errno.h>
 
-#include "codec/wire.h"
+#include "base/wire.h"
 #include "model/batch.h"
 
 enum { OTLP_VALUE_DEPTH_MAX = 32 }; /* maximum nesting of lists */

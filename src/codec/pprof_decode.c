@@ -29,8 +29,8 @@
 
 #include "base/compress.h"
 #include "base/mem.h"
+#include "base/wire.h"
 #include "codec/pprof_decoder.h"
-#include "codec/wire.h"
 
 /* Room for our own names after the file's strings, and for lists of attributes with these names. */
 enum { EXTRA_STRINGS = 16, OWN_INDICES = 8, MANY_SAMPLES = 10000 };
@@ -311,7 +311,7 @@ static int fill_refs(struct pprof_decoder *d, const uint8_t *p, const uint8_t *e
     while (p < end) {
         const uint8_t *at = p;
 
-        p = pb_varint(p, end, &id);
+        p = varint_read(p, end, &id);
         if (unlikely(!p))
             return pprof_bad(d, at, "sample", "location_id", PPROF_BAD_VARINT);
         *out = pprof_ids_find(&d->locations, id);
@@ -331,7 +331,7 @@ static int fill_values(struct pprof_decoder *d, const uint8_t *p, const uint8_t 
         const uint8_t *at = p;
         uint64_t v;
 
-        p = pb_varint(p, end, &v);
+        p = varint_read(p, end, &v);
         if (unlikely(!p))
             return pprof_bad(d, at, "sample", "value", PPROF_BAD_VARINT);
         b->values[b->n_values++] = (int64_t) v;
@@ -494,7 +494,7 @@ static int fill_comments(struct pprof_decoder *d, struct profile *p)
         for (const uint8_t *q = f.p; r == 0 && q < f.end;) {
             uint64_t v;
 
-            q = pb_varint(q, f.end, &v);
+            q = varint_read(q, f.end, &v);
             r = q ? comment_string(d, q, v, &out) : pprof_bad(d, f.p, "profile", "comment", PPROF_BAD_VARINT);
         }
     }
@@ -567,7 +567,7 @@ static int wrong_values(const struct pprof_decoder *d)
         while (p < m.end) {
             p = pb_field(p, m.end, &f);
             if (f.num == 2)
-                n += f.type == PB_LEN ? pb_count_varints(f.p, f.end) : 1;
+                n += f.type == PB_LEN ? varint_count(f.p, (size_t) (f.end - f.p)) : 1;
         }
         if (n != d->spans[1].n)
             return err_set(d->e, -EINVAL, "pprof: sample at byte %zu: mismatch: sample has %u values vs. %u types",

@@ -11,8 +11,8 @@
 
 #include "base/map.h"
 #include "base/mem.h"
+#include "base/wire.h"
 #include "codec/pprof.h"
-#include "codec/wire.h"
 
 enum { LABELS_MAX = 1 << 16 };
 
@@ -256,7 +256,7 @@ static void put_stack(struct encoder *c, struct run s)
         return;
     }
     for (uint32_t i = 0; i < s.n; i++)
-        size += wire_varint_size(c->locations[v[i]]);
+        size += varint_size(c->locations[v[i]]);
     wire_put_varint(&c->msg, 1 << 3 | 2);
     wire_put_varint(&c->msg, size);
     for (uint32_t i = 0; i < s.n; i++)
@@ -274,7 +274,7 @@ static void put_values(struct encoder *c, const struct sample *s)
         return;
     }
     for (uint32_t i = 0; i < p->n_types; i++)
-        size += wire_varint_size((uint64_t) batch_sample_value(c->b, p, s, i));
+        size += varint_size((uint64_t) batch_sample_value(c->b, p, s, i));
     wire_put_varint(&c->msg, 2 << 3 | 2);
     wire_put_varint(&c->msg, size);
     for (uint32_t i = 0; i < p->n_types; i++)

@@ -51,9 +51,9 @@ static int scan_sample(struct pprof_decoder *d, const uint8_t *p, const uint8_t 
         if (unlikely(!p))
             return pprof_bad(d, at, "sample", "", f.why);
         if (f.num == 1) {
-            d->n_refs += f.type == PB_LEN ? pb_count_varints(f.p, f.end) : 1;
+            d->n_refs += f.type == PB_LEN ? varint_count(f.p, (size_t) (f.end - f.p)) : 1;
         } else if (f.num == 2) {
-            d->n_values += f.type == PB_LEN ? pb_count_varints(f.p, f.end) : 1;
+            d->n_values += f.type == PB_LEN ? varint_count(f.p, (size_t) (f.end - f.p)) : 1;
         } else if (f.num == 3) {
             d->n_labels++;
             d->n_empty += f.type == PB_LEN && f.p == f.end;
@@ -148,7 +148,7 @@ static int scan_comment(struct pprof_decoder *d, const uint8_t *at, const struct
     if (!s->first)
         s->first = at;
     s->end = next;
-    d->n_comments += f->type == PB_LEN ? pb_count_varints(f->p, f->end) : 1;
+    d->n_comments += f->type == PB_LEN ? varint_count(f->p, (size_t) (f->end - f->p)) : 1;
     return 0;
 }
 

@@ -17,6 +17,7 @@
 #include <errno.h>
 #include <stdio.h>
 
+#include "base/bytes.h"
 #include "demangle/demangle.h"
 #include "demangle/demangle_rust_reader.h"
 
@@ -442,11 +443,11 @@ static uint64_t read_hex(struct rust *r, struct str *ret_digits)
                 break;
             return v;
         }
-        if (!((c >= '0' && c <= '9') || (c >= 'a' && c <= 'f')))
+        if (hex_digit_lower(c) < 0)
             break;
         if (v == 0 && c == '0' && (r->p + 1 >= r->end || r->p[1] != '_'))
             break; /* leading zero */
-        v = v * 16 + (uint64_t) (c <= '9' ? c - '0' : c - 'a' + 10);
+        v = v * 16 + (uint64_t) hex_digit_lower(c);
     }
     if (!r->failed && r->p >= r->end && r->p > start) { /* a missing "_" at the very end is accepted */
         *ret_digits = (struct str){start, (uint32_t) (r->p - start)};

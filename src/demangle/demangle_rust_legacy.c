@@ -10,23 +10,16 @@
  */
 #include <errno.h>
 
-#include "demangle/demangle_rust.h"
+#include "base/bytes.h"
 
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    return -1;
-}
+#include "demangle/demangle_rust.h"
 
 static bool is_hash(struct str s)
 {
     unsigned seen = 0;
 
     for (uint32_t i = 0; i < s.n; i++) {
-        int d = hex_digit(s.p[i]);
+        int d = hex_digit_lower(s.p[i]);
 
         if (d < 0)
             return false;
@@ -45,7 +38,7 @@ static uint32_t read_escape(struct str s, char *ret)
         return 3;
     }
     if (s.n > 4 && s.p[1] == 'u' && s.p[4] == '$') {
-        int hi = hex_digit(s.p[2]), lo = hex_digit(s.p[3]);
+        int hi = hex_digit_lower(s.p[2]), lo = hex_digit_lower(s.p[3]);
 
         if (hi < 2 || hi > 7 || lo < 0)
             return 0;

@@ -8,6 +8,7 @@
  */
 #include "elf/elf_id.h"
 
+#include "base/bytes.h"
 #include "base/sha256.h"
 
 static uint32_t u32_at(const uint8_t *p)
@@ -67,14 +68,7 @@ int elf_each_note(const struct elf_file *f, int (*visit)(const struct elf_note *
 
 static void put_hex(const uint8_t *p, size_t n, char *ret)
 {
-    static const char digits[] = "0123456789abcdef";
-
-    n = MIN(n, (ELF_ID_MAX - 1) / 2);
-    for (size_t i = 0; i < n; i++) {
-        ret[2 * i] = digits[p[i] >> 4];
-        ret[2 * i + 1] = digits[p[i] & 15];
-    }
-    ret[2 * n] = 0;
+    *hex_write(ret, p, MIN(n, (ELF_ID_MAX - 1) / 2)) = 0;
 }
 
 static int visit_gnu(const struct elf_note *n, void *data)

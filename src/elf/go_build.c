@@ -2,38 +2,17 @@
 /* Reads Go's build information from a binary. */
 #include "elf/go_build.h"
 
+#include "base/bytes.h"
+
 enum { HEADER = 32, STRING_MAX = 1 << 20, MARK = 16 };
 
 static const char magic[] = "\xff Go buildinf:";
 
-static bool take_varint(struct elf_bytes *b, uint64_t *ret)
+static struct str take_string(struct cursor *c)
 {
-    uint64_t v = 0;
+    struct str s = get_bytes(c);
 
-    for (unsigned shift = 0; shift < 35 && b->n; shift += 7) {
-        uint8_t c = *b->p++;
-
-        b->n--;
-        v |= (uint64_t) (c & 0x7f) << shift;
-        if (c < 0x80) {
-            *ret = v;
-            return true;
-        }
-    }
-    return false;
-}
-
-static struct str take_string(struct elf_bytes *b)
-{
-    struct str s;
-    uint64_t n;
-
-    if (!take_varint(b, &n) || n > b->n || n > STRING_MAX)
-        return (struct str){0};
-    s = (struct str){(const char *) b->p, (uint32_t) n};
-    b->p += n;
-    b->n -= n;
-    return s;
+    return s.n > STRING_MAX ? (struct str){0} : s;
 }
 
 /* A Go string variable at an address of a 64-bit little endian file. */
@@ -96,10 +75,10 @@ bool go_build_read(const struct elf_file *f, struct go_build *ret)
     if (!b.p)
         return false;
     if (b.p[15] & 2) {
-        b.p += HEADER;
-        b.n -= HEADER;
-        ret->version = take_string(&b);
-        text = take_string(&b);
+        struct cursor c = cursor_of(b.p + HEADER, b.n - HEADER);
+
+        ret->version = take_string(&c);
+        text = take_string(&c);
     } else {
         uint64_t v[2];
 

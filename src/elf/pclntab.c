@@ -18,6 +18,7 @@
 
 #include <errno.h>
 
+#include "base/bytes.h"
 #include "elf/go_module.h"
 
 static bool u32_at(struct elf_bytes b, uint64_t at, uint32_t *ret)
@@ -201,34 +202,26 @@ bool pclntab_find(const struct pclntab *t, uint64_t address, struct pclntab_func
     return low > 0 && pclntab_function(t, low - 1, ret) && address >= ret->entry && address < ret->end;
 }
 
-static bool read_varint(struct elf_bytes *b, uint32_t *ret)
+/* Reads the next change of value and the number of pc quanta that it is valid for; false at the end of the table. */
+static bool next_step(struct cursor *c, bool first, uint32_t *ret_change, uint32_t *ret_step)
 {
-    uint32_t v = 0;
-
-    for (unsigned shift = 0; shift < 35 && b->n; shift += 7) {
-        uint8_t c = *b->p++;
-
-        b->n--;
-        v |= (uint32_t) (c & 0x7f) << (shift < 32 ? shift : 31);
-        if (!(c & 0x80)) {
-            *ret = v;
-            return true;
-        }
-    }
-    return false;
+    *ret_change = (uint32_t) get_varint(c);
+    if (c->bad || (*ret_change == 0 && !first))
+        return false;
+    *ret_step = (uint32_t) get_varint(c);
+    return !c->bad;
 }
 
 static int32_t pc_value(const struct pclntab *t, uint32_t at, uint64_t entry, uint64_t address)
 {
-    struct elf_bytes b = {0};
+    struct cursor c;
     uint64_t pc = entry;
     uint32_t value = UINT32_MAX, change, step;
 
     if (at == 0 || at >= t->pc_values.n)
         return -1;
-    b.p = t->pc_values.p + at;
-    b.n = t->pc_values.n - at;
-    while (read_varint(&b, &change) && (change != 0 || pc == entry) && read_varint(&b, &step)) {
+    c = cursor_of(t->pc_values.p + at, t->pc_values.n - at);
+    while (next_step(&c, pc == entry, &change, &step)) {
         value += change & 1 ? ~(change >> 1) : change >> 1;
         pc += (uint64_t) step * t->quantum;
         if (address < pc)
@@ -281,17 +274,15 @@ int32_t pclntab_start_line(const struct pclntab *t, const struct pclntab_functio
 int pclntab_each_sp(const struct pclntab *t, const struct pclntab_function *fn,
                     int (*f)(void *data, uint64_t start, int32_t value), void *data)
 {
-    struct elf_bytes b = {0};
+    struct cursor c;
     uint64_t pc = fn->entry;
     uint32_t at, value = UINT32_MAX, change, step;
     int r = 0;
 
     if (!field_at(t, fn, 3, &at) || at == 0 || at >= t->pc_values.n)
         return f(data, fn->entry, 0);
-    b.p = t->pc_values.p + at;
-    b.n = t->pc_values.n - at;
-    while (r == 0 && pc < fn->end && read_varint(&b, &change) && (change != 0 || pc == fn->entry) &&
-           read_varint(&b, &step) && step) {
+    c = cursor_of(t->pc_values.p + at, t->pc_values.n - at);
+    while (r == 0 && pc < fn->end && next_step(&c, pc == fn->entry, &change, &step) && step) {
         value += change & 1 ? ~(change >> 1) : change >> 1;
         r = f(data, pc, (int32_t) value);
         pc += (uint64_t) step * t->quantum;

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "agent/agent_caps.h"
+#include "base/bytes.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
@@ -337,7 +338,7 @@ static bool take_frame(struct agent_feed *f)
 
     if (!read_exactly(f, head, sizeof head))
         return false;
-    n = (uint32_t) head[0] | (uint32_t) head[1] << 8 | (uint32_t) head[2] << 16 | (uint32_t) head[3] << 24;
+    n = load_u32(head);
     if (n & LAST_WORDS) {
         take_words(f, n & ~LAST_WORDS);
         return false;

@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/bytes.h"
 #include "base/fd.h"
 #include "cli/command.h"
 
@@ -25,12 +26,6 @@ union control {
 
 /* --- the server's side --- */
 
-static void put_u32(char *p, uint32_t v)
-{
-    for (int i = 0; i < 4; i++)
-        p[i] = (char) (v >> (8 * i));
-}
-
 static int send_request(int feed, pid_t pid, unsigned seconds, const int fds[2])
 {
     char text[REQUEST_BYTES];
@@ -39,8 +34,8 @@ static int send_request(int feed, pid_t pid, unsigned seconds, const int fds[2])
     struct msghdr m = {.msg_iov = &io, .msg_iovlen = 1, .msg_control = control.room, .msg_controllen = sizeof control};
     struct cmsghdr *c = CMSG_FIRSTHDR(&m);
 
-    put_u32(text, (uint32_t) pid);
-    put_u32(text + 4, seconds);
+    store_u32(text, (uint32_t) pid);
+    store_u32(text + 4, seconds);
     c->cmsg_level = SOL_SOCKET;
     c->cmsg_type = SCM_RIGHTS;
     c->cmsg_len = CMSG_LEN(2 * sizeof(int));
@@ -75,11 +70,6 @@ int agent_profiles_ask(int feed, pid_t pid, unsigned seconds, int ret[2], struct
 
 /* --- the agent's side --- */
 
-static uint32_t get_u32(const unsigned char *p)
-{
-    return p[0] | (uint32_t) p[1] << 8 | (uint32_t) p[2] << 16 | (uint32_t) p[3] << 24;
-}
-
 /* False when there is no complete request. */
 static bool read_request(int feed, uint32_t *ret_pid, uint32_t *ret_seconds, int fds[2])
 {
@@ -93,8 +83,8 @@ static bool read_request(int feed, uint32_t *ret_pid, uint32_t *ret_seconds, int
     if (!c || c->cmsg_type != SCM_RIGHTS || c->cmsg_len != CMSG_LEN(2 * sizeof(int)))
         return false;
     memcpy(fds, CMSG_DATA(c), 2 * sizeof(int));
-    *ret_pid = get_u32(text);
-    *ret_seconds = get_u32(text + 4);
+    *ret_pid = load_u32(text);
+    *ret_seconds = load_u32(text + 4);
     return true;
 }
 

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 
+#include "base/bytes.h"
 #include "base/json.h"
 #include "base/mem.h"
 
@@ -154,12 +155,6 @@ bool value_eq(const struct value *a, const struct value *b)
     }
 }
 
-static void print_hex(struct buf *out, struct str s)
-{
-    for (uint32_t i = 0; i < s.n; i++)
-        buf_printf(out, "%02x", (unsigned char) s.p[i]);
-}
-
 /* Prints a value as JSON, for elements of lists. */
 static void print_json(struct buf *out, const struct value *v)
 {
@@ -171,7 +166,7 @@ static void print_json(struct buf *out, const struct value *v)
         break;
     case VALUE_BYTES:
         buf_putc(out, '"');
-        print_hex(out, value_str(v));
+        hex_encode(out, v->str, v->n);
         buf_putc(out, '"');
         break;
     case VALUE_ARRAY:
@@ -207,7 +202,7 @@ void value_print(struct buf *out, const struct value *v)
         buf_put_str(out, value_str(v));
         break;
     case VALUE_BYTES:
-        print_hex(out, value_str(v));
+        hex_encode(out, v->str, v->n);
         break;
     case VALUE_BOOL:
         buf_puts(out, v->boolean ? "true" : "false");

@@ -3,6 +3,7 @@
  * attributes and index lists become private copies of the result when the first label is added. */
 #include <errno.h>
 
+#include "base/bytes.h"
 #include "base/mem.h"
 #include "model/convert_joiner.h"
 
@@ -158,10 +159,7 @@ static int hex_attr(struct joiner *j, struct str key, const uint8_t *bytes, size
 
     if (!hex)
         return -ENOMEM;
-    for (size_t i = 0; i < n; i++) {
-        hex[2 * i] = "0123456789abcdef"[bytes[i] >> 4];
-        hex[2 * i + 1] = "0123456789abcdef"[bytes[i] & 15];
-    }
+    hex_write(hex, bytes, n);
     return add_attr(j, key, &(struct value){.kind = VALUE_STR, .n = (uint32_t) (2 * n), .str = hex}, ret);
 }
 

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "base/clock.h"
 #include "base/mem.h"
 #include "net/peer_uid.h"
@@ -193,8 +194,7 @@ static void reserve_body(struct exchange *x, const char *p, size_t n)
     if (length.p)
         str_to_u64(length, 10, &want);
     else if (n >= 5 && str_starts(http_headers_get(&x->q.headers, "content-type"), STR("application/grpc")))
-        want = 5 + ((uint64_t) (uint8_t) p[1] << 24 | (uint64_t) (uint8_t) p[2] << 16 | (uint64_t) (uint8_t) p[3] << 8 |
-                    (uint8_t) p[4]);
+        want = 5 + (uint64_t) load_be32(p + 1);
     x->body.limit = x->q.max_body;
     if (want > n && want <= BODY_RESERVE_MAX && want <= x->q.max_body)
         buf_reserve(&x->body, want);

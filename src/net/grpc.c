@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/base64.h"
+#include "base/bytes.h"
 #include "base/clock.h"
 #include "base/mem.h"
 #include "net/server.h"
@@ -95,7 +96,7 @@ int grpc_unframe(struct str *body, size_t max, struct str *ret, bool *ret_compre
         return -ENODATA;
     if (p[0] > 1)
         return -EBADMSG;
-    n = (uint32_t) p[1] << 24 | (uint32_t) p[2] << 16 | (uint32_t) p[3] << 8 | p[4];
+    n = load_be32(p + 1);
     if (n > max)
         return -EMSGSIZE;
     if (n > body->n - 5)

@@ -8,6 +8,7 @@
 #include <strings.h>
 #include <time.h>
 
+#include "base/bytes.h"
 #include "base/clock.h"
 
 enum { HTTP_HEADERS_MAX = 4096 };
@@ -248,15 +249,6 @@ int http_url_parse(const char *text, struct http_url *ret, struct err *e)
 }
 
 /* --- query strings --- */
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if ((c | 32) >= 'a' && (c | 32) <= 'f')
-        return (c | 32) - 'a' + 10;
-    return -1;
-}
-
 struct str http_percent_decode(struct arena *a, struct str s, bool plus)
 {
     char *out = arena_alloc_aligned(a, s.n + 1, 1);

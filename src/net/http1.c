@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/bytes.h"
+
 enum { CHUNK_OVERHEAD_MAX = 16384 }; /* limit on extensions, trailers, and lines around tiny chunks */
 
 /* --- heads --- */
@@ -260,7 +262,7 @@ static struct str take_data(struct http1_body *b, const char **p, size_t *n)
 
 static int chunk_size_digit(struct http1_body *b, char c)
 {
-    int d = c >= '0' && c <= '9' ? c - '0' : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10 : -1;
+    int d = hex_digit(c);
 
     if (d < 0)
         return 0;

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/bytes.h"
 #include "base/child.h"
 #include "base/mem.h"
 #include "demangle/demangle.h"
@@ -113,11 +114,8 @@ static uint64_t parse_hex(struct str s)
 {
     uint64_t v = 0;
 
-    for (uint32_t i = 0; i < s.n; i++) {
-        char c = (char) (s.p[i] | 0x20);
-
-        v = v << 4 | (uint64_t) (c >= 'a' ? c - 'a' + 10 : s.p[i] - '0');
-    }
+    for (uint32_t i = 0; i < s.n && hex_digit(s.p[i]) >= 0; i++)
+        v = v << 4 | (uint64_t) hex_digit(s.p[i]);
     return v;
 }
 

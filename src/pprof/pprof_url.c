@@ -4,6 +4,8 @@
 
 #include <stdlib.h>
 
+#include "base/bytes.h"
+
 enum { PAIRS_MAX = 64 };
 
 struct pair {
@@ -11,19 +13,11 @@ struct pair {
     size_t position;
 };
 
-static int hex(char c)
-{
-    return c >= '0' && c <= '9'   ? c - '0'
-           : c >= 'a' && c <= 'f' ? c - 'a' + 10
-           : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                  : -1;
-}
-
 static void unescape(struct buf *out, struct str s)
 {
     for (size_t i = 0; i < s.n; i++) {
-        if (s.p[i] == '%' && i + 2 < s.n && hex(s.p[i + 1]) >= 0 && hex(s.p[i + 2]) >= 0) {
-            buf_putc(out, (char) (hex(s.p[i + 1]) << 4 | hex(s.p[i + 2])));
+        if (s.p[i] == '%' && i + 2 < s.n && hex_digit(s.p[i + 1]) >= 0 && hex_digit(s.p[i + 2]) >= 0) {
+            buf_putc(out, (char) (hex_digit(s.p[i + 1]) << 4 | hex_digit(s.p[i + 2])));
             i += 2;
         } else {
             buf_putc(out, s.p[i] == '+' ? ' ' : s.p[i]);

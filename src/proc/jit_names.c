@@ -6,27 +6,16 @@
 #include <fcntl.h>
 #include <stdio.h>
 
+#include "base/bytes.h"
 #include "base/fd.h"
 
 static bool take_hex(struct str *line, uint64_t *ret)
 {
     struct str s = str_cut(line, ' ');
-    uint64_t v = 0;
 
     if (s.n > 2 && s.p[0] == '0' && (s.p[1] == 'x' || s.p[1] == 'X'))
         s = str_slice(s, 2, s.n);
-    if (s.n == 0 || s.n > 16)
-        return false;
-    for (uint32_t i = 0; i < s.n; i++) {
-        char c = (char) (s.p[i] | 0x20);
-        int d = s.p[i] >= '0' && s.p[i] <= '9' ? s.p[i] - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-
-        if (d < 0)
-            return false;
-        v = v << 4 | (uint64_t) d;
-    }
-    *ret = v;
-    return true;
+    return hex_number(s, ret);
 }
 
 int jit_names_parse(struct str text, size_t *ret_used, struct addr_names *t)

@@ -8,26 +8,12 @@
 #include <errno.h>
 #include <stdio.h>
 
+#include "base/bytes.h"
 #include "base/fd.h"
 
 static bool take_address(struct str *line, uint64_t *ret)
 {
-    uint64_t v = 0;
-    uint32_t i = 0;
-
-    for (; i < line->n && i < 16 && line->p[i] != ' '; i++) {
-        char c = line->p[i];
-        int d = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-
-        if (d < 0)
-            return false;
-        v = v << 4 | (uint64_t) d;
-    }
-    if (i == 0 || i + 3 >= line->n || line->p[i] != ' ' || line->p[i + 2] != ' ')
-        return false;
-    *line = str_slice(*line, i + 1, line->n);
-    *ret = v;
-    return true;
+    return hex_number(str_cut(line, ' '), ret) && line->n > 2 && line->p[1] == ' ';
 }
 
 static int add_line(struct str line, struct addr_names *t)

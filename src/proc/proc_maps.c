@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 
+#include "base/bytes.h"
 #include "base/fd.h"
 #include "base/mem.h"
 
@@ -17,21 +18,7 @@ enum {
 
 static bool read_hex(struct str *s, char stop, uint64_t *ret)
 {
-    struct str part = str_cut(s, stop);
-    uint64_t v = 0;
-
-    if (part.n == 0 || part.n > 16)
-        return false;
-    for (uint32_t i = 0; i < part.n; i++) {
-        char c = part.p[i];
-        int digit = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-
-        if (digit < 0)
-            return false;
-        v = v << 4 | (uint64_t) digit;
-    }
-    *ret = v;
-    return true;
+    return hex_number(str_cut(s, stop), ret);
 }
 
 static bool parse_line(struct str line, struct proc_map *m)

@@ -4,7 +4,7 @@
 
 #include <errno.h>
 
-#include "base/base64.h"
+#include "base/bytes.h"
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/wrap.h"

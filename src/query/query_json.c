@@ -2,6 +2,7 @@
 /* Prints the answers of query.h as JSON; see query_json.h. */
 #include "query/query_json.h"
 
+#include "base/bytes.h"
 #include "base/json.h"
 
 static void put_key_str(struct buf *out, bool *first, const char *key, struct str v)
@@ -178,8 +179,7 @@ static void put_hex(struct buf *out, bool *first, const char *key, const uint8_t
 {
     json_put_key(out, first, key);
     buf_putc(out, '"');
-    for (size_t i = 0; i < n; i++)
-        buf_printf(out, "%02x", p[i]);
+    hex_encode(out, p, n);
     buf_putc(out, '"');
 }
 

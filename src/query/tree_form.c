@@ -4,6 +4,7 @@
 
 #include <errno.h>
 
+#include "base/bytes.h"
 #include "base/hash.h"
 #include "base/json.h"
 #include "base/map.h"
@@ -145,11 +146,6 @@ static void pad8(struct buf *out, size_t start)
 
     if (odd)
         buf_pad(out, 0, 8 - odd);
-}
-
-static void put_u32(struct buf *out, uint32_t v)
-{
-    buf_put(out, &v, sizeof v);
 }
 
 static void put_doubles(struct buf *out, const int64_t *v, uint32_t n)

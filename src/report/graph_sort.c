@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/bytes.h"
 #include "base/mem.h"
 #include "report/gopath.h"
 #include "report/graph.h"
@@ -42,8 +43,8 @@ static struct str number(char *out, int64_t v)
 
 static void put_address(struct name_pieces *p, uint64_t v)
 {
-    for (int i = 15; i >= 0; i--, v >>= 4)
-        p->address[i] = "0123456789abcdef"[v & 15];
+    v = htobe64(v);
+    hex_write(p->address, &v, sizeof v);
     piece(p, (struct str){p->address, 16});
 }
 

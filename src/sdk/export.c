@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/bytes.h"
 #include "base/clock.h"
 #include "base/compress.h"
 #include "base/fd.h"
@@ -23,7 +24,7 @@
 #include "sdk/start.h"
 
 #define LINES_FREE_NS (2 * NS_PER_S) /* for the objects loaded at the start */
-#define LINES_NS (5 * NS_PER_S) /* a client waits for 1.5 times the duration it asked for, plus 5 s */
+#define LINES_NS (5 * NS_PER_S)      /* a client waits for 1.5 times the duration it asked for, plus 5 s */
 
 static const char *const type_names[N_TYPES] = {"cpu", "wall", "alloc", "heap", "lock"};
 
@@ -51,7 +52,6 @@ static bool is_exported(const struct wick_provider *p, int type)
 
 static struct profile_resource resource_of(struct wick_provider *p, struct kv *attrs, char *build_id, char *pid)
 {
-    static const char hex[] = "0123456789abcdef";
     const struct module_file *exe = modules_file(1);
     struct profile_resource r = {.name = p->s.service_name, .version = p->s.service_version, .attrs = attrs};
 
@@ -66,10 +66,7 @@ static struct profile_resource resource_of(struct wick_provider *p, struct kv *a
     attrs[r.n_attrs++] = (struct kv){STR("telemetry.sdk.version"),
                                      {.kind = VALUE_STR, .n = sizeof WICK_VERSION - 1, .str = WICK_VERSION}};
     if (!r.version.n && exe && exe->build_id_n) {
-        for (uint32_t i = 0; i < exe->build_id_n; i++) {
-            build_id[2 * i] = hex[exe->build_id[i] >> 4];
-            build_id[2 * i + 1] = hex[exe->build_id[i] & 15];
-        }
+        hex_write(build_id, exe->build_id, exe->build_id_n);
         r.version = (struct str){build_id, 2 * exe->build_id_n};
     }
     return r;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/bytes.h"
 #include "base/hash.h"
 #include "base/map.h"
 #include "base/mem.h"
@@ -139,20 +140,17 @@ static void sort_queries(struct name_query *q, size_t n)
 /* "/usr/lib/debug/.build-id/ab/cdef.debug" */
 static int open_debug_file(const struct module_file *f, struct elf_file **ret)
 {
-    static const char prefix[] = "/usr/lib/debug/.build-id/", hex[] = "0123456789abcdef";
+    static const char prefix[] = "/usr/lib/debug/.build-id/";
     char path[sizeof prefix + 2 * BUILD_ID_MAX + sizeof "/.debug"];
-    size_t n = sizeof prefix - 1;
+    char *end = path + sizeof prefix - 1;
 
     if (f->build_id_n < 2)
         return -ENOENT;
-    memcpy(path, prefix, n);
-    for (uint32_t i = 0; i < f->build_id_n; i++) {
-        path[n++] = hex[f->build_id[i] >> 4];
-        path[n++] = hex[f->build_id[i] & 15];
-        if (i == 0)
-            path[n++] = '/';
-    }
-    memcpy(path + n, ".debug", sizeof ".debug");
+    memcpy(path, prefix, sizeof prefix);
+    end = hex_write(end, f->build_id, 1);
+    *end++ = '/';
+    end = hex_write(end, f->build_id + 1, f->build_id_n - 1);
+    memcpy(end, ".debug", sizeof ".debug");
     return elf_open(path, ret, NULL);
 }
 

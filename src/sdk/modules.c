@@ -13,6 +13,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
+#include "base/bytes.h"
 #include "base/fd.h"
 #include "base/mem.h"
 #include "elf/elf.h"
@@ -187,15 +188,12 @@ static int64_t add_file(const struct dl_phdr_info *info, bool first)
 /* A file that was replaced since it was loaded has the names of other code. */
 static bool is_the_same(const struct module_file *f, const struct elf_file *elf)
 {
-    static const char hex[] = "0123456789abcdef";
-    char id[ELF_ID_MAX];
+    char id[ELF_ID_MAX], mine[2 * BUILD_ID_MAX];
 
     if (!f->build_id_n || !elf_gnu_build_id(elf, id))
         return true;
-    for (uint32_t i = 0; i < f->build_id_n; i++)
-        if (id[2 * i] != hex[f->build_id[i] >> 4] || id[2 * i + 1] != hex[f->build_id[i] & 15])
-            return false;
-    return true;
+    hex_write(mine, f->build_id, f->build_id_n);
+    return memcmp(id, mine, 2ul * f->build_id_n) == 0;
 }
 
 static int open_same(const struct module_file *f, const char *path, struct elf_file **ret)

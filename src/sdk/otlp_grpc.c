@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "codec/otlp.h"
 #include "sdk/transport.h"
 
@@ -41,10 +42,11 @@ struct call {
 /* --- writing --- */
 static void put_frame(struct buf *b, size_t n, uint8_t type, uint8_t flags, uint32_t stream)
 {
-    const uint8_t h[9] = {
-        (uint8_t) (n >> 16),      (uint8_t) (n >> 8),      (uint8_t) n,     type, flags, (uint8_t) (stream >> 24),
-        (uint8_t) (stream >> 16), (uint8_t) (stream >> 8), (uint8_t) stream};
+    uint8_t h[9];
 
+    store_be32(h, (uint32_t) n << 8 | type);
+    h[4] = flags;
+    store_be32(h + 5, stream);
     buf_put(b, h, sizeof h);
 }
 
@@ -108,11 +110,6 @@ static int send_opening(struct call *c, struct err *e)
 }
 
 /* --- header blocks --- */
-struct cursor {
-    const uint8_t *p, *end;
-    bool bad;
-};
-
 static size_t get_int(struct cursor *c, unsigned bits)
 {
     size_t max = (1u << bits) - 1, v;
@@ -246,11 +243,6 @@ static int read_block(struct call *c, const uint8_t *p, size_t n, struct err *e)
 }
 
 /* --- reading frames --- */
-static uint32_t get32(const uint8_t *p)
-{
-    return (uint32_t) p[0] << 24 | (uint32_t) p[1] << 16 | (uint32_t) p[2] << 8 | p[3];
-}
-
 static int on_settings(struct call *c, uint8_t flags, const uint8_t *p, size_t n, struct err *e)
 {
     _cleanup_(buf_done) struct buf b = BUF_INIT;
@@ -259,8 +251,8 @@ static int on_settings(struct call *c, uint8_t flags, const uint8_t *p, size_t n
         return 0;
     for (; n >= 6; p += 6, n -= 6)
         if (p[0] == 0 && p[1] == 4) { /* INITIAL_WINDOW_SIZE also changes the window of the stream */
-            c->stream_window += (int64_t) get32(p + 2) - c->initial_window;
-            c->initial_window = get32(p + 2);
+            c->stream_window += (int64_t) load_be32(p + 2) - c->initial_window;
+            c->initial_window = load_be32(p + 2);
         }
     put_frame(&b, 0, F_SETTINGS, ACK, 0);
     return transport_write(&c->t, b.p, b.n, e);
@@ -297,7 +289,7 @@ static int on_frame(struct call *c, uint8_t type, uint8_t flags, uint32_t stream
         return on_settings(c, flags, p, n, e);
     case F_WINDOW:
         if (n >= 4)
-            *(stream ? &c->stream_window : &c->window) += get32(p) & 0x7fffffff;
+            *(stream ? &c->stream_window : &c->window) += load_be32(p) & 0x7fffffff;
         return 0;
     case F_PING:
         if (flags & ACK || n != 8)
@@ -312,11 +304,11 @@ static int on_frame(struct call *c, uint8_t type, uint8_t flags, uint32_t stream
         c->ended |= flags & END_STREAM;
         return 0;
     case F_RST:
-        return err_set(e, -EAGAIN, "the collector reset the stream (HTTP/2 error %u)", n >= 4 ? get32(p) : 0);
+        return err_set(e, -EAGAIN, "the collector reset the stream (HTTP/2 error %u)", n >= 4 ? load_be32(p) : 0);
     case F_GOAWAY:
         return c->have_status ? 0
                               : err_set(e, -EAGAIN, "the collector closed the connection (HTTP/2 error %u)",
-                                        n >= 8 ? get32(p + 4) : 0);
+                                        n >= 8 ? load_be32(p + 4) : 0);
     default:
         return 0;
     }
@@ -336,7 +328,7 @@ static int take_frame(struct call *c, struct err *e)
             return err_set(e, -EPROTO, "%.*s:%u does not speak HTTP/2: is it an OTLP/gRPC port?", STR_FMT(c->s->host),
                            c->s->port);
         if (c->in.n >= 9 + n && c->in.n >= 9) {
-            r = on_frame(c, p[3], p[4], get32(p + 5) & 0x7fffffff, p + 9, n, e);
+            r = on_frame(c, p[3], p[4], load_be32(p + 5) & 0x7fffffff, p + 9, n, e);
             memmove(c->in.p, c->in.p + 9 + n, c->in.n - 9 - n);
             c->in.n -= 9 + n;
             return r;
@@ -355,11 +347,11 @@ static int take_frame(struct call *c, struct err *e)
 
 static int send_body(struct call *c, const struct buf *body, struct err *e)
 {
-    const uint8_t head[5] = {c->s->compression == WICK_COMPRESSION_GZIP, (uint8_t) (body->n >> 24),
-                             (uint8_t) (body->n >> 16), (uint8_t) (body->n >> 8), (uint8_t) body->n};
+    uint8_t head[5] = {c->s->compression == WICK_COMPRESSION_GZIP};
     size_t total = body->n + sizeof head;
     int r = 0;
 
+    store_be32(head + 1, (uint32_t) body->n);
     for (size_t sent = 0; sent < total && r == 0;) {
         int64_t room = MIN(MIN(c->window, c->stream_window), (int64_t) FRAME_MAX);
         _cleanup_(buf_done) struct buf b = BUF_INIT;

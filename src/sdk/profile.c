@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "base/compress.h"
 #include "base/mem.h"
 #include "codec/pprof.h"
@@ -50,7 +51,6 @@ static const struct {
 /* --- dictionary --- */
 static uint32_t make_mapping(struct maker *m, uint32_t file)
 {
-    static const char hex[] = "0123456789abcdef";
     const struct module_file *f = modules_file(file);
     char id[2 * BUILD_ID_MAX];
     struct mapping map = {0};
@@ -58,10 +58,7 @@ static uint32_t make_mapping(struct maker *m, uint32_t file)
 
     if (!f || !f->path)
         return 0;
-    for (uint32_t i = 0; i < f->build_id_n; i++) {
-        id[2 * i] = hex[f->build_id[i] >> 4];
-        id[2 * i + 1] = hex[f->build_id[i] & 15];
-    }
+    hex_write(id, f->build_id, f->build_id_n);
     if (f->build_id_n)
         attrs[n++] =
             builder_attr_str(m->b, STR("process.executable.build_id.gnu"), (struct str){id, 2 * f->build_id_n});
@@ -173,13 +170,9 @@ static uint32_t make_stack(struct maker *m, const uint32_t *frames, uint32_t n)
 /* --- samples --- */
 static uint32_t put_hex_label(struct maker *m, const char *key, const uint8_t *p, uint32_t n)
 {
-    static const char hex[] = "0123456789abcdef";
     char text[32];
 
-    for (uint32_t i = 0; i < n; i++) {
-        text[2 * i] = hex[p[i] >> 4];
-        text[2 * i + 1] = hex[p[i] & 15];
-    }
+    hex_write(text, p, n);
     return builder_attr_str(m->b, str_from(key), (struct str){text, 2 * n});
 }
 

@@ -9,7 +9,7 @@
 #include <sys/random.h>
 #include <sys/stat.h>
 
-#include "base/base64.h"
+#include "base/bytes.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
@@ -363,8 +363,7 @@ static int random_text(char *out, size_t bytes)
 
     if (getrandom(raw, bytes, 0) != (ssize_t) bytes)
         return -EIO;
-    for (size_t i = 0; i < bytes; i++)
-        snprintf(out + 2 * i, 3, "%02x", raw[i]);
+    *hex_write(out, raw, bytes) = 0;
     return 0;
 }
 

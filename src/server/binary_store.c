@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/bytes.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/mem.h"
@@ -57,8 +58,7 @@ static void name_of(const char *tenant, struct str build_id, char ret[BINARY_NAM
     sha256_add(&h, tenant, strlen(tenant) + 1);
     sha256_add(&h, build_id.p, build_id.n);
     sha256_final(&h, hash);
-    for (int i = 0; i < (BINARY_NAME_SIZE - 1) / 2; i++)
-        snprintf(ret + 2 * i, 3, "%02x", hash[i]);
+    *hex_write(ret, hash, (BINARY_NAME_SIZE - 1) / 2) = 0;
 }
 
 /* --- the index --- */

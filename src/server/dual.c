@@ -6,7 +6,7 @@
 #include <errno.h>
 
 #include "base/json.h"
-#include "codec/wire.h"
+#include "base/wire.h"
 
 enum { LENGTH_BYTES = 5 };
 
@@ -142,9 +142,8 @@ void dual_double(struct dual *w, uint32_t field, const char *name, double v)
         return;
     }
     memcpy(&bits, &v, sizeof bits);
-    bits = htole64(bits);
     put_tag(w, field, WIRE_I64);
-    buf_put(w->out, &bits, sizeof bits);
+    put_u64(w->out, bits);
 }
 
 void dual_bool(struct dual *w, uint32_t field, const char *name, bool v)

@@ -9,7 +9,7 @@
 #include <errno.h>
 
 #include "base/json.h"
-#include "codec/wire.h"
+#include "base/wire.h"
 
 enum kind { INT, UINT, BOOL, TEXT, MESSAGE };
 
@@ -83,7 +83,7 @@ static int put_packed(struct buf *out, bool *first, const struct field *f, struc
     uint64_t v;
 
     while (p < end) {
-        p = wire_varint(p, end, &v);
+        p = varint_read(p, end, &v);
         if (!p)
             return -EINVAL;
         json_sep(out, first);

@@ -4,26 +4,12 @@
 
 #include <errno.h>
 
+#include "base/bytes.h"
 #include "base/hash.h"
 #include "base/map.h"
 #include "base/mem.h"
 
 enum { FRAME_SIZE = 25 };
-
-static void put_u8(struct buf *b, uint8_t v)
-{
-    buf_put(b, &v, 1);
-}
-
-static void put_u16(struct buf *b, uint16_t v)
-{
-    buf_put(b, &v, 2);
-}
-
-static void put_u32(struct buf *b, uint32_t v)
-{
-    buf_put(b, &v, 4);
-}
 
 /* Begins a message; its length is filled in by finish(). */
 static size_t begin(struct buf *b)
@@ -52,7 +38,7 @@ int symbol_wire_put_request(struct buf *out, const struct symbol_request *q)
 
     if (q->path.n > UINT16_MAX || q->build_id.n > UINT16_MAX || q->owner.n > UINT16_MAX)
         return -E2BIG;
-    put_u8(out, q->lines);
+    buf_putc(out, (char) q->lines);
     put_u16(out, (uint16_t) q->path.n);
     put_u16(out, (uint16_t) q->build_id.n);
     put_u16(out, (uint16_t) q->owner.n);
@@ -118,7 +104,7 @@ static int put_frame(struct buf *out, struct strings *t, const struct symbol_fra
     put_u32(out, (uint32_t) f->line);
     put_u32(out, (uint32_t) f->column);
     put_u32(out, (uint32_t) f->start_line);
-    put_u8(out, f->inlined);
+    buf_putc(out, (char) f->inlined);
     return 0;
 }
 
@@ -133,7 +119,7 @@ int symbol_wire_put_answer(struct buf *out, const struct symbol_answer *a)
     for (uint32_t i = 0; i < n && r >= 0; i++)
         r = put_frame(&frames, &t, &a->frames[i]);
     put_u32(out, 0);
-    put_u8(out, (uint8_t) a->quality);
+    buf_putc(out, (char) (uint8_t) a->quality);
     put_u16(out, (uint16_t) MIN(a->build_id.n, UINT16_MAX));
     buf_put(out, a->build_id.p, MIN(a->build_id.n, UINT16_MAX));
     put_u32(out, (uint32_t) t.n);

@@ -6,12 +6,9 @@
 #include <errno.h>
 #include <string.h>
 
-enum { CFI_STATES_MAX = 8 };
+#include "base/bytes.h"
 
-struct reader {
-    const uint8_t *p, *end;
-    bool bad;
-};
+enum { CFI_STATES_MAX = 8 };
 
 struct cie {
     uint64_t code_align;
@@ -54,75 +51,18 @@ static const struct machine machines[] = {
 };
 
 /* --- reading --- */
-static uint64_t get(struct reader *r, unsigned n)
+static struct cursor sub_cursor(struct cursor *r, uint64_t n)
 {
-    uint64_t v = 0;
-
-    if ((size_t) (r->end - r->p) < n) {
-        r->bad = true;
-        r->p = r->end;
-        return 0;
-    }
-    for (unsigned i = 0; i < n; i++)
-        v |= (uint64_t) r->p[i] << (8 * i);
-    r->p += n;
-    return v;
-}
-
-static int64_t get_signed(struct reader *r, unsigned n)
-{
-    unsigned shift = 64 - 8 * n;
-
-    return (int64_t) (get(r, n) << shift) >> shift;
-}
-
-static uint64_t get_uleb(struct reader *r)
-{
-    uint64_t v = 0;
-
-    for (unsigned shift = 0;; shift += 7) {
-        uint8_t b = (uint8_t) get(r, 1);
-
-        if (shift < 64)
-            v |= (uint64_t) (b & 0x7f) << shift;
-        if (!(b & 0x80) || r->bad)
-            return v;
-    }
-}
-
-static int64_t get_sleb(struct reader *r)
-{
-    uint64_t v = 0;
-
-    for (unsigned shift = 0;;) {
-        uint8_t b = (uint8_t) get(r, 1);
-
-        if (shift < 64)
-            v |= (uint64_t) (b & 0x7f) << shift;
-        shift += 7;
-        if (b & 0x80 && !r->bad)
-            continue;
-        if (shift < 64 && b & 0x40)
-            v |= -(1ull << shift);
-        return (int64_t) v;
-    }
-}
-
-static struct reader sub_reader(struct reader *r, uint64_t n)
-{
-    struct reader s = {r->p, r->end, false};
-
     if (n > (uint64_t) (r->end - r->p)) {
         r->bad = true;
         n = 0;
     }
-    s.end = s.p + n;
     r->p += n;
-    return s;
+    return (struct cursor){r->p - n, r->p, false};
 }
 
 /* A pointer as `enc` (DW_EH_PE_*) says; only what occurs in FDEs: absolute and pc-relative. */
-static uint64_t get_pointer(struct reader *r, const struct cfi_section *s, uint8_t enc)
+static uint64_t get_pointer(struct cursor *r, const struct cfi_section *s, uint8_t enc)
 {
     uint64_t at = s->vaddr + (uint64_t) (r->p - s->p), v;
 
@@ -130,25 +70,25 @@ static uint64_t get_pointer(struct reader *r, const struct cfi_section *s, uint8
     case 0x00:
     case 0x04:
     case 0x0c:
-        v = get(r, 8);
+        v = get_u64(r);
         break;
     case 0x01:
-        v = get_uleb(r);
+        v = get_varint(r);
         break;
     case 0x02:
-        v = get(r, 2);
+        v = get_u16(r);
         break;
     case 0x03:
-        v = get(r, 4);
+        v = get_u32(r);
         break;
     case 0x09:
         v = (uint64_t) get_sleb(r);
         break;
     case 0x0a:
-        v = (uint64_t) get_signed(r, 2);
+        v = (uint64_t) (int16_t) get_u16(r);
         break;
     case 0x0b:
-        v = (uint64_t) get_signed(r, 4);
+        v = (uint64_t) (int32_t) get_u32(r);
         break;
     default:
         r->bad = true;
@@ -163,7 +103,7 @@ static uint64_t get_pointer(struct reader *r, const struct cfi_section *s, uint8
 
 /* --- entries --- */
 struct entry {
-    struct reader body; /* after the id */
+    struct cursor body; /* after the id */
     size_t offset, next;
     uint64_t id, id_pos; /* id_pos: section offset of the id field */
     bool wide;
@@ -172,24 +112,24 @@ struct entry {
 /* 1, 0 at the end of the section or at its terminator. */
 static int entry_at(const struct cfi_section *s, size_t pos, struct entry *ret)
 {
-    struct reader r = {s->p + pos, s->p + s->n, false};
+    struct cursor r = {s->p + pos, s->p + s->n, false};
     uint64_t n;
 
     if (pos >= s->n)
         return 0;
     ret->offset = pos;
-    n = get(&r, 4);
+    n = get_u32(&r);
     ret->wide = n == 0xffffffff;
     if (ret->wide)
-        n = get(&r, 8);
+        n = get_u64(&r);
     if (r.bad || (n == 0 && !s->debug))
         return 0;
-    ret->body = sub_reader(&r, n);
+    ret->body = sub_cursor(&r, n);
     if (r.bad)
         return 0;
     ret->next = (size_t) (r.p - s->p);
     ret->id_pos = (uint64_t) (ret->body.p - s->p);
-    ret->id = get(&ret->body, ret->wide ? 8 : 4);
+    ret->id = ret->wide ? get_u64(&ret->body) : get_u32(&ret->body);
     return 1;
 }
 
@@ -200,26 +140,26 @@ static bool entry_is_cie(const struct cfi_section *s, const struct entry *e)
     return e->id == 0;
 }
 
-static bool parse_augmentation(struct reader *r, const char *aug, struct cie *c)
+static bool parse_augmentation(struct cursor *r, const char *aug, struct cie *c)
 {
-    struct reader data;
+    struct cursor data;
 
     if (aug[0] != 'z')
         return aug[0] == 0;
     c->has_aug = true;
-    data = sub_reader(r, get_uleb(r));
+    data = sub_cursor(r, get_varint(r));
     for (const char *a = aug + 1; *a && !data.bad; a++) {
         if (*a == 'R') {
-            c->fde_enc = (uint8_t) get(&data, 1);
+            c->fde_enc = get_u8(&data);
         } else if (*a == 'L') {
-            get(&data, 1);
+            get_u8(&data);
         } else if (*a == 'P') {
-            uint8_t enc = (uint8_t) get(&data, 1), size = enc & 7;
+            uint8_t enc = get_u8(&data), size = enc & 7;
 
             if (size == 1)
-                get_uleb(&data);
+                get_varint(&data);
             else
-                get(&data, size == 2 ? 2 : size == 3 ? 4 : 8);
+                get_raw(&data, size == 2 ? 2 : size == 3 ? 4 : 8);
         } else if (*a == 'S') {
             c->signal = true;
         } else if (*a != 'B' && *a != 'G') { /* pointer authentication keys, memory tagging: no data */
@@ -239,7 +179,7 @@ static bool parse_cie(const struct cfi_section *s, uint64_t offset, struct cie *
     memset(ret, 0, sizeof *ret);
     if (offset >= s->n || entry_at(s, (size_t) offset, &e) != 1 || !entry_is_cie(s, &e))
         return false;
-    version = (uint8_t) get(&e.body, 1);
+    version = get_u8(&e.body);
     if (version != 1 && version != 3 && version != 4)
         return false;
     aug = (const char *) e.body.p;
@@ -247,13 +187,13 @@ static bool parse_cie(const struct cfi_section *s, uint64_t offset, struct cie *
     if (aug_len == (size_t) (e.body.end - e.body.p))
         return false;
     e.body.p += aug_len + 1;
-    if (version == 4 && get(&e.body, 2) != 8) /* address size 8, no segments */
+    if (version == 4 && get_u16(&e.body) != 8) /* address size 8, no segments */
         return false;
     if (strcmp(aug, "eh") == 0)
-        get(&e.body, 8);
-    ret->code_align = get_uleb(&e.body);
+        get_u64(&e.body);
+    ret->code_align = get_varint(&e.body);
     ret->data_align = get_sleb(&e.body);
-    ret->ra_reg = version == 1 ? get(&e.body, 1) : get_uleb(&e.body);
+    ret->ra_reg = version == 1 ? get_u8(&e.body) : get_varint(&e.body);
     if (strcmp(aug, "eh") != 0 && !parse_augmentation(&e.body, aug, ret))
         return false;
     ret->program = e.body.p;
@@ -271,7 +211,7 @@ static bool parse_fde(const struct cfi_section *s, struct entry *e, struct cie *
     ret->start = get_pointer(&e->body, s, s->debug ? 0 : cie->fde_enc);
     ret->end = ret->start + get_pointer(&e->body, s, s->debug ? 0 : cie->fde_enc & 0x0f);
     if (cie->has_aug)
-        sub_reader(&e->body, get_uleb(&e->body));
+        sub_cursor(&e->body, get_varint(&e->body));
     return !e->body.bad && ret->start && ret->end > ret->start;
 }
 
@@ -290,10 +230,10 @@ int cfi_next(const struct cfi_section *s, enum cfi_arch arch, size_t *pos, struc
 
 /* --- expressions: the few that compilers and linkers write --- */
 /* DW_OP_bregN off [DW_OP_deref [DW_OP_plus_uconst n]], and the linker's expression for PLT entries. */
-static void cfa_expression(struct state *st, const struct machine *m, struct reader x)
+static void cfa_expression(struct state *st, const struct machine *m, struct cursor x)
 {
     uint64_t n = (uint64_t) (x.end - x.p), add = 0;
-    uint8_t op = (uint8_t) get(&x, 1);
+    uint8_t op = get_u8(&x);
     int64_t off;
 
     st->cfa = UNWIND_CFA_NONE;
@@ -313,10 +253,10 @@ static void cfa_expression(struct state *st, const struct machine *m, struct rea
         st->cfa = st->reg == m->sp ? UNWIND_CFA_SP : st->reg == m->fp ? UNWIND_CFA_FP : UNWIND_CFA_REG;
         return;
     }
-    if (get(&x, 1) != 0x06) /* DW_OP_deref */
+    if (get_u8(&x) != 0x06) /* DW_OP_deref */
         return;
-    if (x.p != x.end && get(&x, 1) == 0x23)
-        add = get_uleb(&x);
+    if (x.p != x.end && get_u8(&x) == 0x23)
+        add = get_varint(&x);
     if (x.bad || x.p != x.end || add % 8 || add / 8 > 255)
         return;
     st->off = off;
@@ -328,9 +268,9 @@ static void cfa_expression(struct state *st, const struct machine *m, struct rea
 }
 
 /* A register saved where an expression says: DW_OP_breg(fp) off is what realigned frames have. */
-static struct reg_state reg_expression(const struct machine *m, struct reader x)
+static struct reg_state reg_expression(const struct machine *m, struct cursor x)
 {
-    uint8_t op = (uint8_t) get(&x, 1);
+    uint8_t op = get_u8(&x);
     int64_t off = get_sleb(&x);
 
     if (!x.bad && x.p == x.end && op == 0x70 + m->fp)
@@ -468,26 +408,26 @@ static bool remember(struct run *x, bool restore)
 }
 
 /* Instructions that say where the canonical frame address is. false: not one of them. */
-static bool step_cfa(struct run *x, struct reader *r, uint8_t op)
+static bool step_cfa(struct run *x, struct cursor *r, uint8_t op)
 {
     uint64_t reg;
 
     switch (op) {
     case 0x0c: /* def_cfa */
-        reg = get_uleb(r);
-        set_cfa(x, reg, (int64_t) get_uleb(r));
+        reg = get_varint(r);
+        set_cfa(x, reg, (int64_t) get_varint(r));
         return true;
     case 0x0d: /* def_cfa_register */
-        set_cfa(x, get_uleb(r), x->st.off);
+        set_cfa(x, get_varint(r), x->st.off);
         return true;
     case 0x0e: /* def_cfa_offset */
-        set_cfa(x, x->st.reg, (int64_t) get_uleb(r));
+        set_cfa(x, x->st.reg, (int64_t) get_varint(r));
         return true;
     case 0x0f: /* def_cfa_expression */
-        cfa_expression(&x->st, x->m, sub_reader(r, get_uleb(r)));
+        cfa_expression(&x->st, x->m, sub_cursor(r, get_varint(r)));
         return true;
     case 0x12: /* def_cfa_sf */
-        reg = get_uleb(r);
+        reg = get_varint(r);
         set_cfa(x, reg, scaled(x, get_sleb(r)));
         return true;
     case 0x13: /* def_cfa_offset_sf */
@@ -499,46 +439,46 @@ static bool step_cfa(struct run *x, struct reader *r, uint8_t op)
 }
 
 /* Instructions that say where a register was saved. false: not one of them. */
-static bool step_register(struct run *x, struct reader *r, uint8_t op)
+static bool step_register(struct run *x, struct cursor *r, uint8_t op)
 {
     uint64_t reg;
 
     switch (op) {
     case 0x05: /* offset_extended */
-        reg = get_uleb(r);
-        *tracked(x, &x->st, reg) = (struct reg_state){REG_CFA, scaled(x, (int64_t) get_uleb(r))};
+        reg = get_varint(r);
+        *tracked(x, &x->st, reg) = (struct reg_state){REG_CFA, scaled(x, (int64_t) get_varint(r))};
         return true;
     case 0x06: /* restore_extended */
-        reg = get_uleb(r);
+        reg = get_varint(r);
         *tracked(x, &x->st, reg) = *tracked(x, &x->initial, reg);
         return true;
     case 0x07: /* undefined */
-        *tracked(x, &x->st, get_uleb(r)) = (struct reg_state){REG_UNDEFINED, 0};
+        *tracked(x, &x->st, get_varint(r)) = (struct reg_state){REG_UNDEFINED, 0};
         return true;
     case 0x08: /* same_value */
-        *tracked(x, &x->st, get_uleb(r)) = (struct reg_state){REG_SAME, 0};
+        *tracked(x, &x->st, get_varint(r)) = (struct reg_state){REG_SAME, 0};
         return true;
     case 0x09: /* register */
-        reg = get_uleb(r);
-        *tracked(x, &x->st, reg) = (struct reg_state){REG_IN, (int64_t) get_uleb(r)};
+        reg = get_varint(r);
+        *tracked(x, &x->st, reg) = (struct reg_state){REG_IN, (int64_t) get_varint(r)};
         return true;
     case 0x10: /* expression */
-        reg = get_uleb(r);
-        *tracked(x, &x->st, reg) = reg_expression(x->m, sub_reader(r, get_uleb(r)));
+        reg = get_varint(r);
+        *tracked(x, &x->st, reg) = reg_expression(x->m, sub_cursor(r, get_varint(r)));
         return true;
     case 0x11: /* offset_extended_sf */
-        reg = get_uleb(r);
+        reg = get_varint(r);
         *tracked(x, &x->st, reg) = (struct reg_state){REG_CFA, scaled(x, get_sleb(r))};
         return true;
     case 0x14: /* val_offset, val_offset_sf */
     case 0x15:
-        reg = get_uleb(r);
-        get_uleb(r);
+        reg = get_varint(r);
+        get_varint(r);
         *tracked(x, &x->st, reg) = (struct reg_state){REG_LOST, 0};
         return true;
     case 0x16: /* val_expression */
-        reg = get_uleb(r);
-        sub_reader(r, get_uleb(r));
+        reg = get_varint(r);
+        sub_cursor(r, get_varint(r));
         *tracked(x, &x->st, reg) = (struct reg_state){REG_LOST, 0};
         return true;
     default:
@@ -547,7 +487,7 @@ static bool step_register(struct run *x, struct reader *r, uint8_t op)
 }
 
 /* Instructions whose operand is not in the opcode. false: not understood. */
-static bool step_extended(struct run *x, struct reader *r, uint8_t op)
+static bool step_extended(struct run *x, struct cursor *r, uint8_t op)
 {
     uint64_t pc;
 
@@ -564,7 +504,7 @@ static bool step_extended(struct run *x, struct reader *r, uint8_t op)
     case 0x02: /* advance_loc1, 2, 4 */
     case 0x03:
     case 0x04:
-        advance(x, get(r, 1u << (op - 2)));
+        advance(x, op == 2 ? get_u8(r) : op == 3 ? get_u16(r) : get_u32(r));
         return true;
     case 0x0a: /* remember_state */
         return remember(x, false);
@@ -573,23 +513,23 @@ static bool step_extended(struct run *x, struct reader *r, uint8_t op)
     case 0x2d: /* AARCH64_negate_ra_state: the return address is signed; readers mask it */
         return x->m->arm;
     case 0x2e: /* GNU_args_size */
-        get_uleb(r);
+        get_varint(r);
         return true;
     default:
         return step_cfa(x, r, op) || step_register(x, r, op);
     }
 }
 
-static void run_program(struct run *x, struct reader r)
+static void run_program(struct run *x, struct cursor r)
 {
     while (r.p < r.end && !x->error && x->pc < x->end) {
-        uint8_t op = (uint8_t) get(&r, 1), low = op & 0x3f;
+        uint8_t op = get_u8(&r), low = op & 0x3f;
         bool known = true;
 
         if (op >> 6 == 1)
             advance(x, low);
         else if (op >> 6 == 2)
-            *tracked(x, &x->st, low) = (struct reg_state){REG_CFA, scaled(x, (int64_t) get_uleb(&r))};
+            *tracked(x, &x->st, low) = (struct reg_state){REG_CFA, scaled(x, (int64_t) get_varint(&r))};
         else if (op >> 6 == 3)
             *tracked(x, &x->st, low) = *tracked(x, &x->initial, low);
         else
@@ -611,7 +551,7 @@ int cfi_run(const struct cfi_section *s, enum cfi_arch arch, const struct cfi_fd
     if (fde->offset >= s->n || entry_at(s, fde->offset, &e) != 1 || !parse_fde(s, &e, &cie, &f))
         return -EINVAL;
     x.st.ra.how = x.m->arm ? REG_SAME : REG_UNDEFINED;
-    run_program(&x, (struct reader){cie.program, cie.program_end, false}); /* no emit yet: sets the initial rules */
+    run_program(&x, (struct cursor){cie.program, cie.program_end, false}); /* no emit yet: sets the initial rules */
     x.initial = x.st;
     x.pc = fde->start;
     x.emit = emit;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/arena.h"
+#include "base/bytes.h"
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/json.h"
@@ -317,6 +318,79 @@ static void test_regex(void)
     eq_int(regex_new(STR("a(b"), &r, &e), -EINVAL);
 }
 
+static void test_varint(void)
+{
+    static const uint64_t values[] = {0,       1,       127,        128,        16383,     16384,
+                                      2097151, 2097152, UINT32_MAX, 1ull << 62, UINT64_MAX};
+    uint8_t bytes[16] = {0};
+
+    for (size_t i = 0; i < ARRAY_SIZE(values); i++) {
+        size_t n = (size_t) (varint_write(bytes, values[i]) - bytes);
+        uint64_t v = 0;
+
+        eq_int(n, varint_size(values[i]));
+        eq_int(varint_count(bytes, n), 1);
+        ok(varint_read(bytes, bytes + n, &v) == bytes + n && v == values[i]);
+        ok(varint_read(bytes, bytes + sizeof bytes, &v) == bytes + n && v == values[i]);
+        ok(varint_skip(bytes, bytes + n) == bytes + n);
+        for (size_t cut = 0; cut < n; cut++) {
+            struct cursor c = cursor_of(bytes, cut);
+
+            ok(!varint_read(bytes, bytes + cut, &v));
+            eq_int(get_varint(&c), 0);
+            ok(c.bad && c.p == c.end);
+        }
+    }
+    memset(bytes, 0x80, sizeof bytes); /* an eleventh byte */
+    ok(!varint_read(bytes, bytes + sizeof bytes, &(uint64_t){0}));
+    ok(unzigzag(zigzag(INT64_MIN)) == INT64_MIN && unzigzag(zigzag(-1)) == -1);
+}
+
+static void test_cursor(void)
+{
+    static const struct {
+        const char *bytes;
+        size_t n;
+        int64_t v;
+    } sleb[] = {{"\x02", 1, 2},        {"\x7e", 1, -2},
+                {"\xff\x00", 2, 127},  {"\x81\x7f", 2, -127},
+                {"\x80\x7f", 2, -128}, {"\x80\x80\x80\x80\x80\x80\x80\x80\x80\x7f", 10, INT64_MIN}};
+    _cleanup_(buf_done) struct buf b = BUF_INIT;
+    struct cursor c;
+
+    for (size_t i = 0; i < ARRAY_SIZE(sleb); i++) {
+        c = cursor_of(sleb[i].bytes, sleb[i].n);
+        eq_int(get_sleb(&c), sleb[i].v);
+        ok(!c.bad && c.p == c.end);
+    }
+    put_u16(&b, 0x1234);
+    put_u32(&b, 0xdeadbeef);
+    put_u64(&b, 0x0123456789abcdef);
+    put_bytes(&b, "abc", 3);
+    eq_int((uint8_t) b.p[0], 0x34);
+    c = cursor_of(b.p, b.n);
+    eq_int(get_u16(&c), 0x1234);
+    eq_int(get_u32(&c), 0xdeadbeef);
+    eq_int(get_u64(&c), 0x0123456789abcdef);
+    eq_str(get_bytes(&c), STR("abc"));
+    ok(!c.bad);
+    eq_int(get_u8(&c), 0);
+    ok(c.bad);
+    eq_int(load_be32("\x01\x02\x03\x04"), 0x01020304);
+}
+
+static void test_hex(void)
+{
+    char text[17] = {0};
+    uint64_t v = 0;
+
+    eq_int(hex_write(text, "\x00\xfa\x9f", 3) - text, 6);
+    eq_str(str_from(text), STR("00fa9f"));
+    ok(hex_number(STR("ffffFFFFffffFFFF"), &v) && v == UINT64_MAX);
+    ok(!hex_number(STR("10000000000000000"), &v) && !hex_number(STR(""), &v) && !hex_number(STR("0x1"), &v));
+    ok(hex_digit('F') == 15 && hex_digit_lower('F') < 0 && hex_digit('g') < 0 && hex_digit('@') < 0);
+}
+
 static void test_array(void)
 {
     struct pair {
@@ -379,6 +453,9 @@ int main(void)
     tap_run(test_json);
     tap_run(test_json_errors);
     tap_run(test_regex);
+    tap_run(test_varint);
+    tap_run(test_cursor);
+    tap_run(test_hex);
     tap_run(test_array);
     tap_run(test_queue);
     return tap_done();

@@ -3,6 +3,7 @@
 #include "base/json.h"
 
 #include "base/base64.h"
+#include "base/bytes.h"
 #include "tap.h"
 
 static struct json reader(const char *text, size_t n, struct arena *a)

@@ -5,7 +5,7 @@
  */
 #include "codec/otlp.h"
 
-#include "codec/wire.h"
+#include "base/wire.h"
 #include "model/batch.h"
 #include "model/builder.h"
 #include "tap.h"

@@ -13,7 +13,7 @@
 #include <errno.h>
 
 #include "base/mem.h"
-#include "codec/wire.h"
+#include "base/wire.h"
 
 const char *const signal_names[SIGNALS] = {"profiles", "traces", "metrics", "logs"};
 const char *const signal_items[SIGNALS] = {"profile_samples", "spans", "metric_points", "log_records"};

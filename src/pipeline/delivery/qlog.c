@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <sys/file.h>
 
+#include "base/bytes.h"
 #include "base/fd.h"
 #include "base/hash.h"
 #include "base/mem.h"
@@ -134,7 +135,7 @@ static int create_segment(struct qlog *q, const char *name)
     if (fd < 0)
         return fd;
     memcpy(head, FILE_MAGIC, 8);
-    qlog_put64(head + 8, q->next_seq);
+    store_u64(head + 8, q->next_seq);
     r = fd_pwrite_all(fd, head, sizeof head, 0);
     if (r == 0 && q->o.fsync)
         r = fd_sync(fd);
@@ -231,7 +232,7 @@ static int open_segment(struct qlog *q, uint64_t first, struct err *e)
         return 0;
     }
     if (fd_pread_all(s.fd, head, QLOG_HEADER, 0) < 0 || memcmp(head, FILE_MAGIC, 8) != 0 ||
-        qlog_get64(head + 8) != first) {
+        load_u64(head + 8) != first) {
         s.damaged = true; /* the name contains everything that the header does */
         damage(q, 0, "queue segment %s: its header is damaged; its records are read all the same", name);
     }
@@ -280,10 +281,10 @@ static void write_cursor(struct qlog *q, uint64_t released, uint64_t committed)
 {
     char c[CURSOR];
 
-    qlog_put64(c, released);
-    qlog_put32(c + 8, crc32c(0, c, 8));
-    qlog_put64(c + 12, committed);
-    qlog_put32(c + 20, crc32c(0, c + 12, 8));
+    store_u64(c, released);
+    store_u32(c + 8, crc32c(0, c, 8));
+    store_u64(c + 12, committed);
+    store_u32(c + 20, crc32c(0, c + 12, 8));
     fd_pwrite_all(q->cursor_fd, c, sizeof c, 0); /* if this fails, some records are sent again after a restart */
 }
 
@@ -293,11 +294,11 @@ static bool read_cursor(struct qlog *q, uint64_t *ret_committed)
     char c[CURSOR];
 
     *ret_committed = 0;
-    if (fd_pread_all(q->cursor_fd, c, 12, 0) < 0 || crc32c(0, c, 8) != qlog_get32(c + 8))
+    if (fd_pread_all(q->cursor_fd, c, 12, 0) < 0 || crc32c(0, c, 8) != load_u32(c + 8))
         return false;
-    q->released = qlog_get64(c);
-    if (fd_pread_all(q->cursor_fd, c + 12, 12, 12) == 0 && crc32c(0, c + 12, 8) == qlog_get32(c + 20))
-        *ret_committed = qlog_get64(c + 12);
+    q->released = load_u64(c);
+    if (fd_pread_all(q->cursor_fd, c + 12, 12, 12) == 0 && crc32c(0, c + 12, 8) == load_u32(c + 20))
+        *ret_committed = load_u64(c + 12);
     return true;
 }
 

@@ -7,9 +7,9 @@
  */
 #include "pipeline/delivery/qlog_scan.h"
 
-#include <endian.h>
 #include <errno.h>
 
+#include "base/bytes.h"
 #include "base/fd.h"
 #include "base/hash.h"
 #include "pipeline/delivery/qlog.h"
@@ -18,34 +18,6 @@
 
 enum { WINDOW = 64 << 10, SECTOR = 4096, SEARCH_FACTOR = 4, SEARCH_MIN = 1 << 20 };
 
-void qlog_put32(char *p, uint32_t v)
-{
-    v = htole32(v);
-    memcpy(p, &v, 4);
-}
-
-void qlog_put64(char *p, uint64_t v)
-{
-    v = htole64(v);
-    memcpy(p, &v, 8);
-}
-
-uint32_t qlog_get32(const char *p)
-{
-    uint32_t v;
-
-    memcpy(&v, p, 4);
-    return le32toh(v);
-}
-
-uint64_t qlog_get64(const char *p)
-{
-    uint64_t v;
-
-    memcpy(&v, p, 8);
-    return le64toh(v);
-}
-
 static uint32_t checksum(const char head[QLOG_RECORD], const void *p, size_t n)
 {
     return crc32c(crc32c(0, head + 4, 16), p, n);
@@ -53,11 +25,11 @@ static uint32_t checksum(const char head[QLOG_RECORD], const void *p, size_t n)
 
 void qlog_record_head(char out[QLOG_RECORD], uint64_t seq, uint32_t kind, const void *p, size_t n)
 {
-    qlog_put32(out, MAGIC);
-    qlog_put32(out + 4, (uint32_t) n);
-    qlog_put64(out + 8, seq);
-    qlog_put32(out + 16, kind);
-    qlog_put32(out + 20, checksum(out, p, n));
+    store_u32(out, MAGIC);
+    store_u32(out + 4, (uint32_t) n);
+    store_u64(out + 8, seq);
+    store_u32(out + 16, kind);
+    store_u32(out + 20, checksum(out, p, n));
 }
 
 struct search {
@@ -78,7 +50,7 @@ static int read_head(const struct search *x, uint64_t off, char head[QLOG_RECORD
     r = fd_pread_all(x->s->fd, head, QLOG_RECORD, (off_t) off);
     if (r < 0)
         return r == -ENODATA ? 0 : r;
-    return qlog_get32(head + 4) <= QLOG_RECORD_MAX && x->s->size - off - QLOG_RECORD >= qlog_get32(head + 4);
+    return load_u32(head + 4) <= QLOG_RECORD_MAX && x->s->size - off - QLOG_RECORD >= load_u32(head + 4);
 }
 
 /* Checks whether a whole record with a seq in [min, max] begins at off: 1 with its payload in b, 0, or a negative
@@ -92,9 +64,9 @@ static int check(struct search *x, uint64_t off, uint64_t min, uint64_t max)
 
     if (r <= 0)
         return r;
-    n = qlog_get32(head + 4);
-    seq = qlog_get64(head + 8);
-    if (qlog_get32(head) != MAGIC || seq < min || seq > max)
+    n = load_u32(head + 4);
+    seq = load_u64(head + 8);
+    if (load_u32(head) != MAGIC || seq < min || seq > max)
         return 0;
     x->budget -= MIN(x->budget, (uint64_t) n + QLOG_RECORD);
     buf_reset(x->b);
@@ -104,9 +76,9 @@ static int check(struct search *x, uint64_t off, uint64_t min, uint64_t max)
     if (r < 0)
         return r == -ENODATA ? 0 : r;
     x->b->n = n;
-    if (checksum(head, x->b->p, n) != qlog_get32(head + 20))
+    if (checksum(head, x->b->p, n) != load_u32(head + 20))
         return 0;
-    *x->found = (struct qlog_found){.seq = seq, .n = n, .kind = qlog_get32(head + 16)};
+    *x->found = (struct qlog_found){.seq = seq, .n = n, .kind = load_u32(head + 16)};
     return 1;
 }
 
@@ -160,7 +132,7 @@ static int resync(struct search *x, struct qlog_place *p, uint64_t end_seq, uint
     int r = read_head(x, p->off, head);
 
     if (r == 1) {
-        *ret_off = p->off + QLOG_RECORD + qlog_get32(head + 4);
+        *ret_off = p->off + QLOG_RECORD + load_u32(head + 4);
         r = check(x, *ret_off, p->seq, MIN(p->seq + 1, end_seq - 1));
     }
     return r == 1 || r == -ENOMEM ? r : search(x, p, end_seq, ret_off);

@@ -40,9 +40,4 @@ int qlog_scan(const struct qlog_segment *s, uint64_t end_seq, bool salvage, stru
 /* Writes the head of a record into out. */
 void qlog_record_head(char out[QLOG_RECORD], uint64_t seq, uint32_t kind, const void *p, size_t n);
 
-void qlog_put32(char *p, uint32_t v);
-void qlog_put64(char *p, uint64_t v);
-uint32_t qlog_get32(const char *p);
-uint64_t qlog_get64(const char *p);
-
 #endif

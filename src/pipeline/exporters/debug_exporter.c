@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <pthread.h>
 
+#include "base/bytes.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
@@ -121,8 +122,7 @@ static void print_sample(struct buf *out, const struct batch *b, const struct pr
 static void print_profile(struct buf *out, const struct batch *b, const struct profile *p, bool detailed)
 {
     buf_puts(out, "    Profile id=");
-    for (size_t i = 0; i < sizeof p->id; i++)
-        buf_printf(out, "%02x", p->id[i]);
+    hex_encode(out, p->id, sizeof p->id);
     for (uint32_t i = 0; i < p->n_types; i++)
         buf_printf(out, " type=%.*s/%.*s", STR_FMT(batch_string(b, p->types[i].type)),
                    STR_FMT(batch_string(b, p->types[i].unit)));

@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 
+#include "base/bytes.h"
 #include "base/mem.h"
 #include "base/regex.h"
 #include "base/sha256.h"
@@ -84,7 +85,6 @@ static const struct option options[] = {
 
 static void hash_value(struct kvs_edit *x, struct kv *kv)
 {
-    static const char digits[] = "0123456789abcdef";
     const struct value *v = &kv->value;
     uint8_t out[SHA256_SIZE], bytes[8];
     const void *p = v->str;
@@ -100,8 +100,7 @@ static void hash_value(struct kvs_edit *x, struct kv *kv)
         p = bytes;
         n = 1;
     } else if (v->kind == VALUE_INT || v->kind == VALUE_DOUBLE) {
-        for (int i = 0; i < 8; i++) /* little-endian, like the Collector; DOUBLE as its bits */
-            bytes[i] = (uint8_t) ((uint64_t) v->integer >> (8 * i));
+        store_u64(bytes, (uint64_t) v->integer); /* like the Collector; DOUBLE as its bits */
         p = bytes;
         n = 8;
     } else if (v->kind != VALUE_STR && v->kind != VALUE_BYTES) {
@@ -109,10 +108,7 @@ static void hash_value(struct kvs_edit *x, struct kv *kv)
         n = 0;
     }
     sha256_of(p, n, out);
-    for (int i = 0; i < 32; i++) {
-        hex[2 * i] = digits[out[i] >> 4];
-        hex[2 * i + 1] = digits[out[i] & 15];
-    }
+    hex_write(hex, out, sizeof out);
     kv->value = (struct value){.kind = VALUE_STR, .n = 64, .str = hex};
 }
 

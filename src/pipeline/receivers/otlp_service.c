@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/wire.h"
 #include "codec/otlp.h"
 #include "model/identity.h"
 #include "net/encoding.h"
@@ -68,9 +69,7 @@ void otlp_service_metrics(struct otlp_service *s, struct metrics *m, const char 
 /* ExportXServiceResponse with partial_success {1 rejected, 2 message} if something was rejected. */
 static void put_response(struct buf *b, const struct ack_result *r, bool json)
 {
-    size_t n = strlen(r->message);
-    char inner[400];
-    int k = 0;
+    size_t n = strlen(r->message), begun;
     bool first = true;
 
     if (json) {
@@ -88,27 +87,10 @@ static void put_response(struct buf *b, const struct ack_result *r, bool json)
     }
     if (!r->rejected && !n)
         return;
-    if (r->rejected) {
-        inner[k++] = 0x08;
-        for (uint64_t v = r->rejected;; v >>= 7) {
-            inner[k++] = (char) (v > 0x7f ? (v & 0x7f) | 0x80 : v);
-            if (v <= 0x7f)
-                break;
-        }
-    }
-    if (n) { /* at most 255 bytes: the length takes one or two bytes */
-        inner[k++] = 0x12;
-        if (n > 0x7f)
-            inner[k++] = (char) ((n & 0x7f) | 0x80);
-        inner[k++] = (char) (n > 0x7f ? n >> 7 : n);
-        memcpy(inner + k, r->message, n);
-        k += (int) n;
-    }
-    buf_putc(b, 0x0a);
-    if (k > 0x7f)
-        buf_putc(b, (char) ((k & 0x7f) | 0x80));
-    buf_putc(b, (char) (k > 0x7f ? k >> 7 : k));
-    buf_put(b, inner, (size_t) k);
+    begun = wire_begin(b, 1, n);
+    wire_put_uint(b, 1, r->rejected);
+    wire_put_bytes(b, 2, r->message, n);
+    wire_end(b, begun);
 }
 
 static void put_status_json(struct buf *b, const struct grpc_status *st)

@@ -4,10 +4,10 @@
 #include <fcntl.h>
 #include <stdio.h>
 
+#include "base/bytes.h"
 #include "base/fd.h"
 #include "base/mem.h"
 #include "store/engines/segment/engine.h"
-#include "store/engines/segment/format/coding.h"
 
 struct engine_tenant *engine_find_tenant(struct engine *g, const char *name)
 {

@@ -54,7 +54,7 @@ static void put_value(struct buf *b, const struct value *v, int depth)
 }
 
 /* Lists are allocated in the arena. */
-static void get_value(struct reader *r, struct arena *a, struct value *v, int depth)
+static void get_value(struct cursor *r, struct arena *a, struct value *v, int depth)
 {
     const unsigned char *kind = get_raw(r, 1);
 
@@ -236,7 +236,7 @@ void blob_attrs_encode(struct buf *out, const struct batch *from, struct run att
 
 uint32_t blob_attrs_emit(struct str bytes, struct builder *to, uint32_t *list, uint32_t n)
 {
-    struct reader r = reader_of(bytes.p, bytes.n);
+    struct cursor r = cursor_of(bytes.p, bytes.n);
     uint32_t k = 0;
     struct arena a;
 
@@ -257,7 +257,7 @@ uint32_t blob_attrs_emit(struct str bytes, struct builder *to, uint32_t *list, u
 uint32_t blobs_read_mappings(const struct blobs *b, uint32_t i, struct blob_mapping *ret, uint32_t n)
 {
     struct str bytes = blobs_get(b, BLOB_MAPPINGS, i);
-    struct reader r = reader_of(bytes.p, bytes.n);
+    struct cursor r = cursor_of(bytes.p, bytes.n);
     uint32_t count = bytes.n ? get_below(&r, bytes.n) : 0, k = 0;
 
     for (; k < MIN(n, count); k++) {
@@ -275,7 +275,7 @@ uint32_t blobs_read_mappings(const struct blobs *b, uint32_t i, struct blob_mapp
 bool blobs_read_payload(const struct blobs *b, uint32_t i, struct str *ret_format, struct str *ret_bytes)
 {
     struct str bytes = blobs_get(b, BLOB_PAYLOAD, i);
-    struct reader r = reader_of(bytes.p, bytes.n);
+    struct cursor r = cursor_of(bytes.p, bytes.n);
 
     *ret_format = get_bytes(&r);
     *ret_bytes = get_bytes(&r);
@@ -285,7 +285,7 @@ bool blobs_read_payload(const struct blobs *b, uint32_t i, struct str *ret_forma
 bool blobs_read_header(const struct blobs *b, uint32_t i, struct blob_header *h)
 {
     struct str bytes = blobs_get(b, BLOB_HEADER, i);
-    struct reader r = reader_of(bytes.p, bytes.n);
+    struct cursor r = cursor_of(bytes.p, bytes.n);
 
     h->resource = get_below(&r, stable_count(&b->tables[BLOB_RESOURCE]));
     h->scope = get_below(&r, stable_count(&b->tables[BLOB_SCOPE]));
@@ -317,7 +317,7 @@ struct id128 blobs_instance(const struct blobs *b, uint32_t resource)
     return (struct id128){load_u64(bytes.p), load_u64(bytes.p + 8)};
 }
 
-static bool find_kvs(struct reader *r, struct str name, struct buf *out)
+static bool find_kvs(struct cursor *r, struct str name, struct buf *out)
 {
     uint64_t n = get_varint(r);
     struct arena a;
@@ -341,7 +341,7 @@ static bool find_kvs(struct reader *r, struct str name, struct buf *out)
 bool blobs_resource_find(const struct blobs *b, uint32_t resource, struct str name, struct buf *out)
 {
     struct str bytes = blobs_get(b, BLOB_RESOURCE, resource);
-    struct reader r = reader_of(bytes.p, bytes.n);
+    struct cursor r = cursor_of(bytes.p, bytes.n);
 
     get_raw(&r, 16);
     get_varint(&r);
@@ -353,7 +353,7 @@ bool blobs_resource_find(const struct blobs *b, uint32_t resource, struct str na
 uint32_t blobs_set_attrs(const struct blobs *b, uint32_t set, uint32_t *ret, uint32_t n)
 {
     struct str bytes = blobs_get(b, BLOB_SET, set);
-    struct reader r = reader_of(bytes.p, bytes.n);
+    struct cursor r = cursor_of(bytes.p, bytes.n);
     uint64_t count = set ? get_varint(&r) : 0;
     uint32_t k = 0;
 
@@ -365,7 +365,7 @@ uint32_t blobs_set_attrs(const struct blobs *b, uint32_t set, uint32_t *ret, uin
 bool blobs_attr_find(const struct blobs *b, uint32_t attr, struct str name, struct buf *out)
 {
     struct str bytes = blobs_get(b, BLOB_ATTR, attr);
-    struct reader r = reader_of(bytes.p, bytes.n);
+    struct cursor r = cursor_of(bytes.p, bytes.n);
     struct arena a;
     struct value v;
 
@@ -390,7 +390,7 @@ bool blobs_set_find(const struct blobs *b, uint32_t set, struct str name, struct
     return false;
 }
 
-static void emit_kvs(struct reader *r, struct builder *to,
+static void emit_kvs(struct cursor *r, struct builder *to,
                      void (*put)(struct builder *, struct str, const struct value *))
 {
     uint64_t n = get_varint(r);
@@ -411,7 +411,7 @@ static void emit_kvs(struct reader *r, struct builder *to,
 void blobs_emit_resource(const struct blobs *b, uint32_t resource, struct builder *to)
 {
     struct str bytes = blobs_get(b, BLOB_RESOURCE, resource);
-    struct reader r = reader_of(bytes.p, bytes.n);
+    struct cursor r = cursor_of(bytes.p, bytes.n);
     uint32_t at = builder_resource(to), dropped;
     struct str schema, refs;
 
@@ -430,7 +430,7 @@ void blobs_emit_resource(const struct blobs *b, uint32_t resource, struct builde
 void blobs_emit_scope(const struct blobs *b, uint32_t scope, struct builder *to)
 {
     struct str bytes = blobs_get(b, BLOB_SCOPE, scope);
-    struct reader r = reader_of(bytes.p, bytes.n);
+    struct cursor r = cursor_of(bytes.p, bytes.n);
     struct str name = get_bytes(&r), version = get_bytes(&r), schema = get_bytes(&r);
     uint32_t dropped = (uint32_t) get_varint(&r), at = builder_scope(to, name, version);
 
@@ -444,14 +444,14 @@ void blobs_emit_scope(const struct blobs *b, uint32_t scope, struct builder *to)
 struct run blobs_emit_set(const struct blobs *b, uint32_t set, struct builder *to)
 {
     struct str bytes = blobs_get(b, BLOB_SET, set);
-    struct reader r = reader_of(bytes.p, bytes.n);
+    struct cursor r = cursor_of(bytes.p, bytes.n);
     uint32_t n = set ? get_below(&r, BLOB_SET_MAX + 1) : 0, list[BLOB_SET_MAX], k = 0;
     struct arena a;
 
     arena_init(&a, 1 << 20);
     for (; k < n && !r.bad; k++) {
         struct str attr = blobs_get(b, BLOB_ATTR, get_below(&r, UINT32_MAX));
-        struct reader ar = reader_of(attr.p, attr.n);
+        struct cursor ar = cursor_of(attr.p, attr.n);
         struct str key = get_bytes(&ar), unit = get_bytes(&ar);
         struct value v;
 

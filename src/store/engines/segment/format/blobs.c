@@ -88,7 +88,7 @@ void blobs_put_start(const struct blobs *b, struct buf *out)
         put_varint(out, stable_count(&b->tables[k]));
 }
 
-static int apply_counts(struct blobs *b, struct reader *r)
+static int apply_counts(struct blobs *b, struct cursor *r)
 {
     for (int k = 0; k < BLOB_KINDS; k++) {
         uint32_t n = get_below(r, GAP_MAX);
@@ -106,7 +106,7 @@ static int apply_counts(struct blobs *b, struct reader *r)
 
 int blobs_apply(struct blobs *b, const void *p, size_t n)
 {
-    struct reader r = reader_of(p, n);
+    struct cursor r = cursor_of(p, n);
     bool before = b->recording;
     int rc = 0;
 
@@ -144,7 +144,7 @@ void blobs_encode(const struct blobs *b, struct buf *out)
 
 int blobs_decode(struct blobs *b, const void *p, size_t n)
 {
-    struct reader r = reader_of(p, n);
+    struct cursor r = cursor_of(p, n);
 
     for (int k = 0; k < BLOB_KINDS; k++) {
         uint32_t count = get_below(&r, (uint64_t) n + 2);
@@ -193,7 +193,7 @@ static uint32_t remap_attr(struct blob_remap *m, uint32_t attr)
 uint32_t blob_remap_set(struct blob_remap *m, uint32_t set)
 {
     struct str bytes;
-    struct reader r;
+    struct cursor r;
     uint32_t n;
 
     if (!set || set >= stable_count(&m->from->tables[BLOB_SET]))
@@ -201,7 +201,7 @@ uint32_t blob_remap_set(struct blob_remap *m, uint32_t set)
     if (m->sets[set])
         return m->sets[set] - 1;
     bytes = blobs_get(m->from, BLOB_SET, set);
-    r = reader_of(bytes.p, bytes.n);
+    r = cursor_of(bytes.p, bytes.n);
     n = get_below(&r, bytes.n + 1);
     buf_reset(&m->to->scratch);
     put_varint(&m->to->scratch, n);
@@ -222,7 +222,7 @@ static uint32_t remap_mappings(struct blob_remap *m, uint32_t mappings)
 {
     _cleanup_(buf_done) struct buf out = BUF_INIT;
     struct str bytes = blobs_get(m->from, BLOB_MAPPINGS, mappings);
-    struct reader r = reader_of(bytes.p, bytes.n);
+    struct cursor r = cursor_of(bytes.p, bytes.n);
     uint32_t n = mappings ? get_below(&r, bytes.n + 1) : 0;
 
     if (!n)

@@ -23,10 +23,10 @@
 #define SEGMENT_BLOBS_H
 
 #include "base/arena.h"
+#include "base/bytes.h"
 #include "base/map.h"
 #include "model/batch.h"
 #include "model/builder.h"
-#include "store/engines/segment/format/coding.h"
 #include "store/engines/segment/symbols/stable.h"
 
 enum { BLOB_SET_MAX = 4096 }; /* attributes of a set */

@@ -37,8 +37,8 @@
 #define SEGMENT_CHUNK_H
 
 #include "base/arena.h"
+#include "base/bytes.h"
 #include "base/err.h"
-#include "store/engines/segment/format/coding.h"
 #include "store/engines/segment/format/rows.h"
 
 enum chunk_section { SEC_TOTALS, SEC_PROFILES, SEC_EXTRA, SEC_LINKS, SEC_DETAIL, SECTIONS };

@@ -24,10 +24,10 @@ static void copy_up_to(struct copying *k, struct buf *to, const unsigned char *e
 
 /* Renumbers a column of differences to the previous value. Numbers from `limit` on are damage; those of traces are
  * listed. */
-static int renumber(struct copying *k, struct reader *r, struct buf *to, uint32_t (*number)(void *ctx, uint32_t),
+static int renumber(struct copying *k, struct cursor *r, struct buf *to, uint32_t (*number)(void *ctx, uint32_t),
                     uint64_t limit, bool is_trace)
 {
-    struct reader in;
+    struct cursor in;
     uint64_t value = 0;
     uint32_t last = 0;
 
@@ -60,13 +60,13 @@ static int renumber(struct copying *k, struct reader *r, struct buf *to, uint32_
     return 0;
 }
 
-static void skip_columns(struct reader *r, uint32_t n)
+static void skip_columns(struct cursor *r, uint32_t n)
 {
     while (n-- > 0)
         column_skip(r);
 }
 
-static int copy_profiles(struct copying *k, struct reader *r, struct buf *to)
+static int copy_profiles(struct copying *k, struct cursor *r, struct buf *to)
 {
     get_varint(r); /* window */
     get_varint(r); /* entries */
@@ -74,7 +74,7 @@ static int copy_profiles(struct copying *k, struct reader *r, struct buf *to)
     return renumber(k, r, to, k->how->header, UINT32_MAX, false);
 }
 
-static int copy_extra(struct copying *k, struct reader *r, struct buf *to)
+static int copy_extra(struct copying *k, struct cursor *r, struct buf *to)
 {
     uint64_t n = get_varint(r), untimed = get_varint(r), lanes;
 
@@ -98,7 +98,7 @@ static int copy_extra(struct copying *k, struct reader *r, struct buf *to)
 
 static int copy_section(struct copying *k, int section, const unsigned char *p, uint32_t n, struct buf *to)
 {
-    struct reader r = reader_of(p, n);
+    struct cursor r = cursor_of(p, n);
     int rc = 0;
 
     k->from = p;

@@ -74,12 +74,12 @@ void chunk_done(struct chunk *c)
     }
 }
 
-static bool totals_head(const struct chunk *c, uint32_t off, struct reader *r, uint32_t *n, int64_t *scale,
+static bool totals_head(const struct chunk *c, uint32_t off, struct cursor *r, uint32_t *n, int64_t *scale,
                         bool *negative)
 {
     if (!c->raw[SEC_TOTALS] || off >= c->size[SEC_TOTALS])
         return false;
-    *r = reader_of(c->raw[SEC_TOTALS] + off, c->size[SEC_TOTALS] - off);
+    *r = cursor_of(c->raw[SEC_TOTALS] + off, c->size[SEC_TOTALS] - off);
     *n = get_below(r, c->size[SEC_TOTALS] + 1ull);
     *scale = (int64_t) get_varint(r);
     *negative = get_varint(r) & 1;
@@ -87,7 +87,7 @@ static bool totals_head(const struct chunk *c, uint32_t off, struct reader *r, u
 }
 
 /* Returns both columns of an entry's totals, to be read in parallel. */
-static bool totals_columns(const struct chunk *c, uint32_t off, struct reader *nodes, struct reader *values,
+static bool totals_columns(const struct chunk *c, uint32_t off, struct cursor *nodes, struct cursor *values,
                            uint32_t *n, int64_t *scale, bool *negative)
 {
     if (!totals_head(c, off, nodes, n, scale, negative))
@@ -103,7 +103,7 @@ static bool totals_columns(const struct chunk *c, uint32_t off, struct reader *n
 
 int chunk_add_totals(const struct chunk *c, uint32_t off, int64_t *acc, uint32_t n_acc)
 {
-    struct reader nodes, values;
+    struct cursor nodes, values;
     uint32_t n;
     uint64_t node = 0;
     int64_t scale;
@@ -124,7 +124,7 @@ int chunk_add_totals(const struct chunk *c, uint32_t off, int64_t *acc, uint32_t
 
 int chunk_sum_totals(const struct chunk *c, uint32_t off, const uint8_t *marks, uint32_t n_marks, int64_t *ret)
 {
-    struct reader nodes, values;
+    struct cursor nodes, values;
     uint32_t n;
     uint64_t node = 0;
     int64_t scale, sum = 0;
@@ -145,7 +145,7 @@ int chunk_sum_totals(const struct chunk *c, uint32_t off, const uint8_t *marks, 
 
 int chunk_read_totals(const struct chunk *c, uint32_t off, uint32_t n_nodes_max, struct totals *ret)
 {
-    struct reader r;
+    struct cursor r;
     uint32_t n;
     uint64_t node = 0;
     int64_t scale;
@@ -171,9 +171,9 @@ int chunk_read_totals(const struct chunk *c, uint32_t off, uint32_t n_nodes_max,
 
 /* --- profiles --- */
 
-static int read_entries(struct reader *r, struct arena *a, struct chunk_profiles *p)
+static int read_entries(struct cursor *r, struct arena *a, struct chunk_profiles *p)
 {
-    struct reader names, instances, counts;
+    struct cursor names, instances, counts;
     uint64_t n = 0;
     int64_t series = 0;
     uint32_t off = 0;
@@ -211,9 +211,9 @@ static int read_entries(struct reader *r, struct arena *a, struct chunk_profiles
     return 0;
 }
 
-static int read_times(struct reader *r, struct arena *a, struct chunk_profiles *p)
+static int read_times(struct cursor *r, struct arena *a, struct chunk_profiles *p)
 {
-    struct reader times = column_get(r, a), durations = column_get(r, a);
+    struct cursor times = column_get(r, a), durations = column_get(r, a);
     uint64_t time = (uint64_t) p->window, duration = 0;
 
     if ((uint64_t) (times.end - times.p) < p->n_profs) /* at least one byte each: checks the claimed count */
@@ -228,9 +228,9 @@ static int read_times(struct reader *r, struct arena *a, struct chunk_profiles *
     return times.bad || durations.bad ? -EBADMSG : 0;
 }
 
-static int read_columns(struct reader *r, struct arena *a, struct chunk_profiles *p)
+static int read_columns(struct cursor *r, struct arena *a, struct chunk_profiles *p)
 {
-    struct reader headers = column_get(r, a), values, groups, has_id, ids;
+    struct cursor headers = column_get(r, a), values, groups, has_id, ids;
     uint64_t unit = get_varint(r), header = 0;
 
     values = column_get(r, a);
@@ -253,7 +253,7 @@ static int read_columns(struct reader *r, struct arena *a, struct chunk_profiles
 
 int chunk_decode_profiles(const struct chunk *c, struct arena *a, struct chunk_profiles *p)
 {
-    struct reader r = reader_of(c->raw[SEC_PROFILES], c->size[SEC_PROFILES]);
+    struct cursor r = cursor_of(c->raw[SEC_PROFILES], c->size[SEC_PROFILES]);
     int rc;
 
     *p = (struct chunk_profiles){0};
@@ -295,7 +295,7 @@ static int decode_nodes(struct decoding *d)
     uint32_t keys = 0;
 
     for (uint32_t e = 0; e < d->p->n_entries; e++) {
-        struct reader r;
+        struct cursor r;
         uint32_t n;
         uint64_t node = 0;
         bool negative;
@@ -377,7 +377,7 @@ static uint64_t count_bits_of(const unsigned char *p, size_t n)
     return total;
 }
 
-static int read_presence(struct decoding *d, uint32_t e, struct reader *r, struct presence *pr)
+static int read_presence(struct decoding *d, uint32_t e, struct cursor *r, struct presence *pr)
 {
     uint32_t n_nodes = d->p->entries[e].n_nodes, n_profs = d->p->entries[e].n_profs, bytes = (n_profs + 7) / 8;
     uint64_t list = get_varint(r), total = 0;
@@ -446,7 +446,7 @@ static int allocate_rows(struct decoding *d, uint32_t e, const struct presence *
 }
 
 /* Finds where an entry's part of the detail begins. */
-static int find_plain(const struct decoding *d, uint32_t e, struct reader *ret)
+static int find_plain(const struct decoding *d, uint32_t e, struct cursor *ret)
 {
     const unsigned char *raw = d->c->raw[SEC_DETAIL];
     uint32_t size = d->c->size[SEC_DETAIL], off;
@@ -456,7 +456,7 @@ static int find_plain(const struct decoding *d, uint32_t e, struct reader *ret)
     off = load_u32(raw + 4 * e);
     if (off > size)
         return -EBADMSG;
-    *ret = reader_of(raw + off, size - off);
+    *ret = cursor_of(raw + off, size - off);
     return 0;
 }
 
@@ -464,7 +464,7 @@ static int decode_plain(struct decoding *d, uint32_t e)
 {
     uint32_t first = d->p->first[e], at = 0;
     struct presence pr = {0};
-    struct reader r;
+    struct cursor r;
     int rc = find_plain(d, e, &r);
 
     if (rc == 0)
@@ -490,7 +490,7 @@ static int sum_plain(struct decoding *d, uint32_t e, const uint8_t *wanted, int6
                      uint64_t *rows)
 {
     struct presence pr = {0};
-    struct reader r;
+    struct cursor r;
     uint32_t at = 0, first = d->p->first[e];
     int rc = find_plain(d, e, &r);
 
@@ -595,7 +595,7 @@ int chunk_decode_rows(const struct chunk *c, struct arena *a, struct chunk_profi
 static int count_plain(struct decoding *d, uint32_t e)
 {
     struct presence pr = {0};
-    struct reader r;
+    struct cursor r;
     int rc = find_plain(d, e, &r);
 
     if (rc == 0)
@@ -611,7 +611,7 @@ int chunk_count_rows(const struct chunk *c, struct arena *a, struct chunk_profil
     int r = d.n_nodes ? 0 : -ENOMEM;
 
     for (uint32_t e = 0; r == 0 && e < p->n_entries; e++) {
-        struct reader totals;
+        struct cursor totals;
         int64_t scale;
         bool negative;
 

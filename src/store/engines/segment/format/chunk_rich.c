@@ -7,7 +7,7 @@
 #include "store/engines/segment/format/column.h"
 
 struct reading {
-    struct reader r; /* the section */
+    struct cursor r; /* the section */
     struct arena *a;
     const struct chunk_profiles *p;
     const uint32_t *n_nodes;
@@ -32,7 +32,7 @@ static uint32_t entry_of(const struct chunk_profiles *p, uint32_t prof)
 
 static int read_untimed(struct reading *x)
 {
-    struct reader profs = column_get(&x->r, x->a), keys = column_get(&x->r, x->a);
+    struct cursor profs = column_get(&x->r, x->a), keys = column_get(&x->r, x->a);
     uint64_t prof = 0, key = 0;
 
     for (uint32_t i = 0; i < x->untimed; i++) {
@@ -53,7 +53,7 @@ static int read_untimed(struct reading *x)
 
 static int read_entries(struct reading *x)
 {
-    struct reader perm = column_get(&x->r, x->a), ranks = column_get(&x->r, x->a), keys = column_get(&x->r, x->a);
+    struct cursor perm = column_get(&x->r, x->a), ranks = column_get(&x->r, x->a), keys = column_get(&x->r, x->a);
     uint32_t n = x->p->n_entries, *of_rank = arena_alloc(x->a, (n + 1) * sizeof *of_rank);
 
     if (!of_rank)
@@ -97,7 +97,7 @@ static int read_lanes(struct reading *x, uint64_t lanes)
 static int read_timestamps(struct reading *x)
 {
     uint64_t unit = get_varint(&x->r), period = get_varint(&x->r), lanes = get_varint(&x->r);
-    struct reader ticks, planes[8];
+    struct cursor ticks, planes[8];
     uint32_t n_planes;
     int r = lanes > x->n ? -EBADMSG : read_lanes(x, lanes);
 
@@ -126,7 +126,7 @@ static int read_timestamps(struct reading *x)
 
 /* Finds the profile of each row: the last of the entry that begins at or before the timestamp, plus the stored
  * distance. */
-static int place_timed(struct reading *x, struct reader *profs)
+static int place_timed(struct reading *x, struct cursor *profs)
 {
     uint64_t *times = arena_alloc(x->a, (x->p->n_profs + 1) * sizeof *times);
 
@@ -197,7 +197,7 @@ static int find_place(struct map *map, struct seen *seen, uint32_t *n, const str
 
 static int read_sets(struct reading *x)
 {
-    struct reader numbers = column_get(&x->r, x->a), fresh = column_get(&x->r, x->a);
+    struct cursor numbers = column_get(&x->r, x->a), fresh = column_get(&x->r, x->a);
     uint64_t n_fresh = 0, last = 0;
     struct map map = MAP_INIT;
     struct seen *seen;
@@ -233,7 +233,7 @@ static int read_sets(struct reading *x)
 
 static int read_link_refs(struct reading *x, uint32_t n_links)
 {
-    struct reader refs = column_get(&x->r, x->a);
+    struct cursor refs = column_get(&x->r, x->a);
     uint32_t known = 0;
 
     for (uint32_t i = 0; i < x->n; i++) {
@@ -249,7 +249,7 @@ static int read_link_refs(struct reading *x, uint32_t n_links)
 
 static int read_links(const struct chunk *c, struct arena *a, struct rich_rows *ret)
 {
-    struct reader r = reader_of(c->raw[SEC_LINKS], c->size[SEC_LINKS]), traces, spans;
+    struct cursor r = cursor_of(c->raw[SEC_LINKS], c->size[SEC_LINKS]), traces, spans;
     uint64_t last = 0;
 
     if (!c->raw[SEC_LINKS])
@@ -280,7 +280,7 @@ static uint64_t rows_max(const struct chunk *c)
 
 static int read_columns(struct reading *x, struct rich_rows *ret)
 {
-    struct reader profs = {0}, values;
+    struct cursor profs = {0}, values;
     int r = x->untimed ? read_untimed(x) : 0;
 
     if (r == 0 && x->untimed < x->n) {
@@ -304,7 +304,7 @@ static int read_columns(struct reading *x, struct rich_rows *ret)
 int chunk_read_rich(const struct chunk *c, struct arena *a, const struct chunk_profiles *p, const uint32_t *n_nodes,
                     struct rich_rows *ret)
 {
-    struct reading x = {.r = reader_of(c->raw[SEC_EXTRA], c->size[SEC_EXTRA]), .a = a, .p = p, .n_nodes = n_nodes};
+    struct reading x = {.r = cursor_of(c->raw[SEC_EXTRA], c->size[SEC_EXTRA]), .a = a, .p = p, .n_nodes = n_nodes};
     int r;
 
     *ret = (struct rich_rows){0};

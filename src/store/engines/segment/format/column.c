@@ -63,14 +63,14 @@ void column_put(ZSTD_CCtx *z, struct buf *out, const void *p, size_t n, int leve
     buf_put(out, p, n);
 }
 
-static struct reader fail(struct reader *r)
+static struct cursor fail(struct cursor *r)
 {
     r->bad = true;
     r->p = r->end;
-    return (struct reader){r->end, r->end, true};
+    return (struct cursor){r->end, r->end, true};
 }
 
-struct reader column_get(struct reader *r, struct arena *a)
+struct cursor column_get(struct cursor *r, struct arena *a)
 {
     uint64_t head = get_varint(r), n = head >> 2, packed;
     const unsigned char *from;
@@ -81,27 +81,27 @@ struct reader column_get(struct reader *r, struct arena *a)
     switch (head & 3) {
     case AS_IS:
         from = get_raw(r, n);
-        return from ? (struct reader){from, from + n, false} : fail(r);
+        return from ? (struct cursor){from, from + n, false} : fail(r);
     case REPEATED:
         from = get_raw(r, 1);
         to = from ? arena_alloc(a, n + 1) : NULL;
         if (!to)
             return fail(r);
         memset(to, *from, n);
-        return (struct reader){to, to + n, false};
+        return (struct cursor){to, to + n, false};
     case ZSTD:
         packed = get_varint(r);
         from = packed <= COLUMN_MAX ? get_raw(r, packed) : NULL;
         to = from ? arena_alloc(a, n + 1) : NULL;
         if (!to || !column_zstd() || ZSTD_decompressDCtx(column_zstd(), to, n, from, packed) != n)
             return fail(r);
-        return (struct reader){to, to + n, false};
+        return (struct cursor){to, to + n, false};
     default:
         return fail(r);
     }
 }
 
-void column_skip(struct reader *r)
+void column_skip(struct cursor *r)
 {
     uint64_t head = get_varint(r), n = head >> 2;
 

@@ -13,16 +13,16 @@
 #include <zstd.h>
 
 #include "base/arena.h"
-#include "store/engines/segment/format/coding.h"
+#include "base/bytes.h"
 
 enum { COLUMN_MAX = 1 << 28 };
 
 /* Appends the bytes, compressed with the given zstd level. Errors of out are sticky. */
 void column_put(ZSTD_CCtx *z, struct buf *out, const void *p, size_t n, int level);
 /* Returns the next column of r, decompressed; in the arena where necessary. Errors of r are sticky. */
-struct reader column_get(struct reader *r, struct arena *a);
+struct cursor column_get(struct cursor *r, struct arena *a);
 /* Skips the next column. */
-void column_skip(struct reader *r);
+void column_skip(struct cursor *r);
 
 /* The context of this thread, freed when the thread ends; NULL when memory runs out. */
 ZSTD_DCtx *column_zstd(void);

@@ -180,7 +180,7 @@ uint32_t segment_trace_hash(const uint8_t trace_id[16]);
 /* A decompressed block of the trace index, read trace by trace. next: returns 1 with hash, number and n_chunks set, 0
  * at the end, or -EBADMSG; chunk: the same for the chunks of the current trace, as the footer lists them. */
 struct trace_block {
-    struct reader r;
+    struct cursor r;
     uint32_t left, hash, number, n_chunks, chunk;
 };
 void trace_block_init(struct trace_block *b, const void *p, size_t n, uint32_t first);

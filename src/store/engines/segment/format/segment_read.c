@@ -226,7 +226,7 @@ int segment_read_block(struct segment *s, const struct segment_block *k, const c
     return 0;
 }
 
-static struct segment_block get_block_ref(struct reader *r)
+static struct segment_block get_block_ref(struct cursor *r)
 {
     struct segment_block k;
 
@@ -237,7 +237,7 @@ static struct segment_block get_block_ref(struct reader *r)
     return k;
 }
 
-static void read_meta(struct reader *r, struct segment_footer *f)
+static void read_meta(struct cursor *r, struct segment_footer *f)
 {
     f->meta.tenant = (uint32_t) get_varint(r);
     f->meta.epoch = (uint32_t) get_varint(r);
@@ -254,7 +254,7 @@ static void read_meta(struct reader *r, struct segment_footer *f)
         f->replaced[i] = get_varint(r);
 }
 
-static void read_traces(struct reader *r, struct segment_footer *f)
+static void read_traces(struct cursor *r, struct segment_footer *f)
 {
     uint32_t n = f->n_traces = get_below(r, ((uint64_t) (r->end - r->p) + 1) * TRACE_BLOCK);
 
@@ -274,7 +274,7 @@ static void read_traces(struct reader *r, struct segment_footer *f)
     }
 }
 
-static void read_lists(struct reader *r, struct segment_footer *f)
+static void read_lists(struct cursor *r, struct segment_footer *f)
 {
     uint32_t series = 0;
     uint64_t off = 0;
@@ -310,7 +310,7 @@ static void read_lists(struct reader *r, struct segment_footer *f)
 int segment_parse_footer(const void *p, size_t n, struct segment_footer **ret)
 {
     struct segment_footer *f = mem_zalloc(sizeof *f);
-    struct reader r = reader_of(p, n);
+    struct cursor r = cursor_of(p, n);
 
     if (!f)
         return -ENOMEM;
@@ -411,7 +411,7 @@ const struct segment_group *segment_find_group(const struct segment_footer *f, u
     return NULL;
 }
 
-static void read_directory(struct reader *r, const struct segment_group *g, struct dir_entry *d, uint32_t n)
+static void read_directory(struct cursor *r, const struct segment_group *g, struct dir_entry *d, uint32_t n)
 {
     int64_t window = 0;
     uint64_t off = 0;
@@ -454,7 +454,7 @@ static void read_directory(struct reader *r, const struct segment_group *g, stru
 int segment_parse_directory(const void *p, size_t size, const struct segment_group *g, struct arena *a,
                             struct dir_entry **ret, uint32_t *ret_n)
 {
-    struct reader r = reader_of(p, size);
+    struct cursor r = cursor_of(p, size);
     uint32_t n = get_below(&r, size + 1);
     struct dir_entry *d = arena_zalloc_array(a, n + 1, sizeof *d);
 

@@ -187,7 +187,7 @@ static int is_trace(struct segment *s, const struct segment_footer *f, uint32_t 
 
 void trace_block_init(struct trace_block *b, const void *p, size_t n, uint32_t first)
 {
-    *b = (struct trace_block){.r = reader_of(p, n), .hash = first};
+    *b = (struct trace_block){.r = cursor_of(p, n), .hash = first};
     b->left = get_below(&b->r, TRACE_BLOCK + 1);
 }
 

@@ -6,9 +6,10 @@
 #include <fcntl.h>
 
 #include "base/buf.h"
+#include "base/bytes.h"
 #include "base/fd.h"
+#include "base/hash.h"
 #include "base/mem.h"
-#include "store/engines/segment/format/coding.h"
 
 static uint32_t page_sum(const unsigned char *p, size_t n, off_t off)
 {
@@ -68,17 +69,12 @@ int vfs_check_pages(const char *path, off_t *ret_at)
 
 enum { WAL_HEADER = 32, FRAME_HEADER = 24 };
 
-static uint32_t load_be(const unsigned char *p)
-{
-    return (uint32_t) p[0] << 24 | (uint32_t) p[1] << 16 | (uint32_t) p[2] << 8 | p[3];
-}
-
 /* The checksum of SQLite's log, over pairs of words in the byte order that its magic specifies. */
 static void wal_sum(bool big, const unsigned char *p, size_t n, uint32_t sum[2])
 {
     for (size_t i = 0; i + 8 <= n; i += 8) {
-        sum[0] += (big ? load_be(p + i) : load_u32(p + i)) + sum[1];
-        sum[1] += (big ? load_be(p + i + 4) : load_u32(p + i + 4)) + sum[0];
+        sum[0] += (big ? load_be32(p + i) : load_u32(p + i)) + sum[1];
+        sum[1] += (big ? load_be32(p + i + 4) : load_u32(p + i + 4)) + sum[0];
     }
 }
 
@@ -90,10 +86,10 @@ int vfs_wal_state(const unsigned char *p, size_t size)
     if (size <= WAL_HEADER)
         return 0;
     wal_sum(p[3] & 1, p, 24, sum);
-    if (sum[0] != load_be(p + 24) || sum[1] != load_be(p + 28) || load_be(p + 8) < PAGE_MIN ||
-        load_be(p + 8) > PAGE_MAX)
+    if (sum[0] != load_be32(p + 24) || sum[1] != load_be32(p + 28) || load_be32(p + 8) < PAGE_MIN ||
+        load_be32(p + 8) > PAGE_MAX)
         return 2;
-    frame = FRAME_HEADER + load_be(p + 8);
+    frame = FRAME_HEADER + load_be32(p + 8);
     for (size_t at = WAL_HEADER; at + frame <= size; at += frame) {
         const unsigned char *f = p + at;
         bool salted = memcmp(f + 8, p + 16, 8) == 0; /* else of the previous log, being overwritten */
@@ -101,7 +97,7 @@ int vfs_wal_state(const unsigned char *p, size_t size)
         if (good) {
             wal_sum(p[3] & 1, f, 8, sum);
             wal_sum(p[3] & 1, f + FRAME_HEADER, frame - FRAME_HEADER, sum);
-            good = sum[0] == load_be(f + 16) && sum[1] == load_be(f + 20);
+            good = sum[0] == load_be32(f + 16) && sum[1] == load_be32(f + 20);
             if (good && !salted)
                 return 2;
             if (!salted)
@@ -109,9 +105,10 @@ int vfs_wal_state(const unsigned char *p, size_t size)
         } else if (!salted) {
             break;
         }
-        if (!good && load_be(f + 4) && load_be(f) != ended) /* the last frame may be written twice, to fill a sector */
+        if (!good && load_be32(f + 4) &&
+            load_be32(f) != ended) /* the last frame may be written twice, to fill a sector */
             commits++;
-        ended = load_be(f + 4) ? load_be(f) : 0;
+        ended = load_be32(f + 4) ? load_be32(f) : 0;
     }
     return good ? 0 : commits > 1 ? 2 : 1;
 }

@@ -61,7 +61,7 @@ void record_put_prof(struct buf *b, const struct prof *p)
 
 int record_parse(const void *p, size_t n, struct record *ret)
 {
-    struct reader r = reader_of(p, n);
+    struct cursor r = cursor_of(p, n);
 
     ret->tenant = (uint32_t) get_varint(&r);
     ret->epoch = (uint32_t) get_varint(&r);
@@ -87,7 +87,7 @@ int record_read_key(struct record *r, struct id128 *ret_key, int64_t *ret_time)
     return r->keys.bad ? -EBADMSG : 0;
 }
 
-static void read_rows(struct reader *r, struct prof *p, uint32_t n_nodes)
+static void read_rows(struct cursor *r, struct prof *p, uint32_t n_nodes)
 {
     uint32_t extras = 0;
 
@@ -115,7 +115,7 @@ static void read_rows(struct reader *r, struct prof *p, uint32_t n_nodes)
 
 int record_read_prof(struct record *rec, struct mempart *part)
 {
-    struct reader *r = &rec->profs;
+    struct cursor *r = &rec->profs;
     const struct symbols *s = part->symbols;
     const struct sym_series *series;
     struct blob_header h;

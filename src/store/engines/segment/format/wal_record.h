@@ -13,7 +13,7 @@
 #ifndef SEGMENT_WAL_RECORD_H
 #define SEGMENT_WAL_RECORD_H
 
-#include "store/engines/segment/format/coding.h"
+#include "base/bytes.h"
 #include "store/engines/segment/write/memtable.h"
 
 void record_put_keys(struct buf *b, const struct dedup_entry *keys, uint32_t n);
@@ -22,7 +22,7 @@ void record_put_prof(struct buf *b, const struct prof *p);
 struct record {
     uint32_t tenant, epoch;
     struct str name, symbols, blobs;
-    struct reader keys, profs; /* after their counts */
+    struct cursor keys, profs; /* after their counts */
     uint32_t n_keys, n_profs;
 };
 /* Parses a payload; profs are read one by one after the definitions were applied. */

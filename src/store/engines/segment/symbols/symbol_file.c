@@ -19,7 +19,7 @@ void symbol_file_name(char *out, size_t size, uint32_t epoch)
 /* Packs definitions into blocks: a single one, unless some definitions in between were lost. */
 static int pack(const struct buf *defs, struct buf *out)
 {
-    struct reader r = reader_of(defs->p, defs->n);
+    struct cursor r = cursor_of(defs->p, defs->n);
     int rc = buf_error(defs);
 
     while (rc == 0 && r.p < r.end) {

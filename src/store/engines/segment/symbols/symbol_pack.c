@@ -51,7 +51,7 @@ struct packed_node {
 };
 
 struct packing {
-    struct reader *r;
+    struct cursor *r;
     struct run_of_nodes *runs;
     struct packed_node *nodes;
     size_t cap_runs, cap_nodes, n_runs, n_nodes;
@@ -69,7 +69,7 @@ static void put_against(struct buf *b, uint64_t v, uint64_t *last)
     *last = v;
 }
 
-static void copy_varints(struct reader *r, struct buf *to, uint32_t n)
+static void copy_varints(struct cursor *r, struct buf *to, uint32_t n)
 {
     while (n-- > 0)
         put_varint(to, get_varint(r));
@@ -116,7 +116,7 @@ static void take_names(struct packing *x)
 
 static void pack_names(struct packing *x)
 {
-    struct reader names = reader_of(x->names.p, x->names.n), *r = x->r;
+    struct cursor names = cursor_of(x->names.p, x->names.n), *r = x->r;
 
     x->r = &names;
     for (uint64_t i = 0; i < x->n[NAMES]; i++) {
@@ -255,7 +255,7 @@ static void packing_done(struct packing *x)
     mem_free(x->nodes);
 }
 
-int symbols_pack(struct reader *defs, struct buf *out)
+int symbols_pack(struct cursor *defs, struct buf *out)
 {
     _cleanup_(packing_done) struct packing x = {.r = defs};
     ZSTD_CCtx *z;
@@ -300,12 +300,12 @@ int symbols_pack(struct reader *defs, struct buf *out)
 
 struct unpacking {
     struct symbols *s;
-    struct reader columns[COLUMNS];
+    struct cursor columns[COLUMNS];
     uint64_t n[COUNTED];
     uint64_t function; /* the previous one */
 };
 
-static uint64_t get_against(struct reader *r, uint64_t *last)
+static uint64_t get_against(struct cursor *r, uint64_t *last)
 {
     return *last += (uint64_t) get_zigzag(r);
 }
@@ -326,7 +326,7 @@ static int unpack_strings(struct unpacking *x)
 
 static int unpack_mappings(struct unpacking *x)
 {
-    struct reader *r = &x->columns[C_MAPPING];
+    struct cursor *r = &x->columns[C_MAPPING];
     uint32_t strings = stable_count(&x->s->strings);
 
     for (uint64_t i = 0; i < x->n[MAPPINGS]; i++) {
@@ -383,7 +383,7 @@ static int unpack_lines(struct unpacking *x, struct sym_line *lines, uint32_t n)
 
 static int unpack_locations(struct unpacking *x)
 {
-    struct reader *rest = &x->columns[C_L_REST];
+    struct cursor *rest = &x->columns[C_L_REST];
     uint64_t mapping = 0, address = 0;
     uint32_t mappings = stable_count(&x->s->mappings), strings = stable_count(&x->s->strings);
     int r = 0;
@@ -410,7 +410,7 @@ static int unpack_locations(struct unpacking *x)
 
 static int unpack_series(struct unpacking *x)
 {
-    struct reader *r = &x->columns[C_SERIES];
+    struct cursor *r = &x->columns[C_SERIES];
     uint32_t limit = stable_count(&x->s->strings);
 
     for (uint64_t i = 0; i < x->n[SERIES]; i++) {
@@ -432,7 +432,7 @@ static int unpack_series(struct unpacking *x)
 
 static int unpack_names(struct unpacking *x)
 {
-    struct reader *r = &x->columns[C_NAMED];
+    struct cursor *r = &x->columns[C_NAMED];
     int rc = 0;
 
     for (uint64_t i = 0; rc == 0 && i < x->n[NAMES]; i++) {
@@ -450,7 +450,7 @@ static int unpack_names(struct unpacking *x)
 
 static int unpack_run(struct unpacking *x)
 {
-    struct reader *run = &x->columns[C_RUN], *parents = &x->columns[C_PARENT];
+    struct cursor *run = &x->columns[C_RUN], *parents = &x->columns[C_PARENT];
     uint32_t service = get_below(run, stable_count(&x->s->services)), first = get_below(run, NONE),
              n = get_below(run, NONE), locations = stable_count(&x->s->locations), anchor = get_below(run, locations);
     struct sym_service *v;
@@ -515,7 +515,7 @@ static int unpack_all(struct unpacking *x)
 int symbols_unpack(struct symbols *s, const void *p, size_t n)
 {
     struct unpacking x = {.s = s};
-    struct reader r = reader_of(p, n);
+    struct cursor r = cursor_of(p, n);
     bool before = s->replaying;
     uint32_t start[STARTS];
     struct arena a;

@@ -23,7 +23,7 @@
 #include "store/engines/segment/symbols/symbols.h"
 
 /* Packs definitions from *defs on, at most up to the next `start` that does not continue them, and advances *defs. */
-int symbols_pack(struct reader *defs, struct buf *out);
+int symbols_pack(struct cursor *defs, struct buf *out);
 /* Adds the packed definitions. Damage is -EINVAL; what was added before it stays. */
 int symbols_unpack(struct symbols *s, const void *p, size_t n);
 

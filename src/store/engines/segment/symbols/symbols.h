@@ -34,11 +34,11 @@
 #include <pthread.h>
 
 #include "base/arena.h"
+#include "base/bytes.h"
 #include "base/map.h"
 #include "model/batch.h"
 #include "model/labels.h"
 #include "model/types.h"
-#include "store/engines/segment/format/coding.h"
 #include "store/engines/segment/symbols/idmap.h"
 #include "store/engines/segment/symbols/stable.h"
 #include "store/prints.h"

@@ -20,7 +20,7 @@ void symbols_put_start(const struct symbols *s, struct buf *out)
     put_varint(out, stable_count(&s->series));
 }
 
-static uint32_t read_lines(struct symbols *s, struct reader *r, struct sym_line *lines)
+static uint32_t read_lines(struct symbols *s, struct cursor *r, struct sym_line *lines)
 {
     uint32_t n = get_below(r, LINES_MAX + 1);
 
@@ -32,7 +32,7 @@ static uint32_t read_lines(struct symbols *s, struct reader *r, struct sym_line 
     return n;
 }
 
-static int apply_mapping(struct symbols *s, struct reader *r)
+static int apply_mapping(struct symbols *s, struct cursor *r)
 {
     struct sym_mapping m;
 
@@ -42,7 +42,7 @@ static int apply_mapping(struct symbols *s, struct reader *r)
     return r->bad ? -EINVAL : sym_add_mapping(s, &m) == NONE ? -ENOMEM : 0;
 }
 
-static int apply_function(struct symbols *s, struct reader *r)
+static int apply_function(struct symbols *s, struct cursor *r)
 {
     uint32_t n = stable_count(&s->strings);
     struct sym_function f;
@@ -54,7 +54,7 @@ static int apply_function(struct symbols *s, struct reader *r)
     return r->bad ? -EINVAL : sym_add_function(s, &f) == NONE ? -ENOMEM : 0;
 }
 
-static int apply_location(struct symbols *s, struct reader *r)
+static int apply_location(struct symbols *s, struct cursor *r)
 {
     struct sym_line lines[LINES_MAX];
     struct sym_location l = {0};
@@ -69,7 +69,7 @@ static int apply_location(struct symbols *s, struct reader *r)
     return r->bad ? -EINVAL : sym_add_location(s, &l, lines, n) == NONE ? -ENOMEM : 0;
 }
 
-static int apply_names(struct symbols *s, struct reader *r)
+static int apply_names(struct symbols *s, struct cursor *r)
 {
     struct sym_line lines[LINES_MAX];
     uint32_t location = get_below(r, stable_count(&s->locations)), n = read_lines(s, r, lines);
@@ -77,7 +77,7 @@ static int apply_names(struct symbols *s, struct reader *r)
     return r->bad ? -EINVAL : symbols_name(s, location, lines, n);
 }
 
-static int apply_series(struct symbols *s, struct reader *r)
+static int apply_series(struct symbols *s, struct cursor *r)
 {
     uint32_t strings[2 + 2 * LABELS_MAX], service, rule, n, limit = stable_count(&s->strings);
 
@@ -101,7 +101,7 @@ int sym_fill_nodes(struct sym_service *v, uint32_t first)
     return 0;
 }
 
-static int apply_nodes(struct symbols *s, struct reader *r)
+static int apply_nodes(struct symbols *s, struct cursor *r)
 {
     uint32_t service = get_below(r, stable_count(&s->services)), first = get_below(r, NONE), n = get_below(r, NONE);
     struct sym_service *v;
@@ -126,7 +126,7 @@ static int apply_nodes(struct symbols *s, struct reader *r)
     return 0;
 }
 
-static int apply_start(struct symbols *s, struct reader *r)
+static int apply_start(struct symbols *s, struct cursor *r)
 {
     uint32_t counts[6];
 
@@ -169,7 +169,7 @@ int sym_fill_gaps(struct symbols *s, const uint32_t counts[6])
     return 0;
 }
 
-static int apply_one(struct symbols *s, struct reader *r)
+static int apply_one(struct symbols *s, struct cursor *r)
 {
     switch (*r->p++) {
     case DEF_STRING: {
@@ -203,7 +203,7 @@ static int apply_one(struct symbols *s, struct reader *r)
 
 int symbols_apply(struct symbols *s, const void *p, size_t n)
 {
-    struct reader r = reader_of(p, n);
+    struct cursor r = cursor_of(p, n);
     bool before = s->replaying;
     int rc = 0;
 

@@ -6,9 +6,9 @@
 #include <pthread.h>
 #include <sqlite3.h>
 
+#include "base/bytes.h"
 #include "base/mem.h"
 #include "store/dedup.h"
-#include "store/engines/segment/format/coding.h"
 #include "store/engines/segment/format/radix.h"
 #include "store/engines/segment/format/vfs.h"
 #include "store/engines/segment/format/vfs_sum.h"
@@ -211,7 +211,7 @@ static int pack_keys(const struct catalog_change *x, struct buf *b)
 
 int catalog_unpack_keys(const void *p, size_t size, int64_t time, struct dedup *d)
 {
-    struct reader r = reader_of(p, size);
+    struct cursor r = cursor_of(p, size);
     uint64_t start = 0;
     int rc = 0;
 

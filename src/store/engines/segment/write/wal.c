@@ -6,8 +6,9 @@
 #include <fcntl.h>
 #include <stdio.h>
 
+#include "base/bytes.h"
 #include "base/fd.h"
-#include "store/engines/segment/format/coding.h"
+#include "base/hash.h"
 
 enum { RECORD_MAGIC = 0x52474c57, PAYLOAD_MAX = 1 << 30 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Protobuf's wire format (wire.h): the slow paths of reading, error messages, and writing. */
-#include "codec/wire.h"
+#include "base/wire.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -10,48 +10,11 @@ enum { GROUP_DEPTH_MAX = 32 };
 
 /* --- reading --- */
 
-/* Removes the continuation bits from n <= 8 bytes loaded little-endian. */
-static uint64_t squeeze(uint64_t x, unsigned n)
-{
-    if (n < 8)
-        x &= (1ull << n * 8) - 1;
-    x &= 0x7f7f7f7f7f7f7f7full;
-    x = (x & 0x007f007f007f007full) | (x & 0x7f007f007f007f00ull) >> 1;
-    x = (x & 0x00003fff00003fffull) | (x & 0x3fff00003fff0000ull) >> 2;
-    return (x & 0x000000000fffffffull) | (x & 0x0fffffff00000000ull) >> 4;
-}
-
-const uint8_t *wire_varint_slow(const uint8_t *p, const uint8_t *end, uint64_t *ret)
-{
-    uint64_t v = 0;
-
-    if (likely(end - p >= 8)) {
-        uint64_t x = wire_load64(p), stop = ~x & 0x8080808080808080ull;
-
-        if (likely(stop)) {
-            unsigned n = (unsigned) __builtin_ctzll(stop) / 8 + 1;
-
-            *ret = squeeze(x, n);
-            return p + n;
-        }
-    }
-    for (int shift = 0; p < end && shift < 70; shift += 7) {
-        uint8_t c = *p++;
-
-        v |= shift < 64 ? (uint64_t) (c & 0x7f) << shift : 0;
-        if (c < 0x80) {
-            *ret = v;
-            return p;
-        }
-    }
-    return NULL;
-}
-
 const uint8_t *wire_tag_slow(const uint8_t *p, const uint8_t *end, uint32_t *ret)
 {
     uint64_t tag;
 
-    p = wire_varint_slow(p, end, &tag);
+    p = varint_read_slow(p, end, &tag);
     if (!p || tag < 8 || tag > UINT32_MAX)
         return NULL;
     *ret = (uint32_t) tag;
@@ -72,7 +35,7 @@ const uint8_t *wire_skip_group(const uint8_t *p, const uint8_t *end, uint32_t ta
         struct wire_field f;
         const uint8_t *at = p;
 
-        p = wire_varint(p, end, &t);
+        p = varint_read(p, end, &t);
         if (!p || t < 8 || t > UINT32_MAX)
             return NULL;
         if ((t & 7) == WIRE_SGROUP) {
@@ -89,21 +52,6 @@ const uint8_t *wire_skip_group(const uint8_t *p, const uint8_t *end, uint32_t ta
         }
     }
     return NULL;
-}
-
-uint32_t wire_count_varints_long(const uint8_t *p, size_t n)
-{
-    uint64_t count = 0;
-    size_t i = 0;
-
-    for (; i + 8 <= n; i += 8) {
-        uint64_t last = ~wire_load64(p + i) >> 7 & 0x0101010101010101ull;
-
-        count += last * 0x0101010101010101ull >> 56;
-    }
-    for (; i < n; i++)
-        count += p[i] < 0x80;
-    return (uint32_t) count;
 }
 
 /* --- errors --- */
@@ -123,7 +71,7 @@ int wire_fail(struct wire_err *w, const uint8_t *at, const char *field, const ch
 int wire_malformed(struct wire_err *w, const uint8_t *at, const uint8_t *end)
 {
     uint64_t tag, v;
-    const uint8_t *p = wire_varint(at, end, &tag);
+    const uint8_t *p = varint_read(at, end, &tag);
 
     if (!p)
         return wire_fail(w, at, NULL, end - at < 10 ? "it is cut short in a tag" : "a tag is longer than 10 bytes");
@@ -134,7 +82,7 @@ int wire_malformed(struct wire_err *w, const uint8_t *at, const uint8_t *end)
     case WIRE_EGROUP:
         return wire_fail(w, at, NULL, "field %u is a group without its end", (unsigned) (tag >> 3));
     case WIRE_LEN:
-        p = wire_varint(p, end, &v);
+        p = varint_read(p, end, &v);
         if (p && v > (uint64_t) (end - p))
             return wire_fail(w, at, NULL, "field %u is %llu bytes long, with %td left", (unsigned) (tag >> 3),
                              (unsigned long long) v, end - p);
@@ -236,7 +184,7 @@ void wire_put_packed_fixed64(struct buf *b, uint32_t field, const uint64_t *v, u
 /* Returns the position of the content and the number of length bytes reserved before it: position << 4 | bytes. */
 size_t wire_begin(struct buf *b, uint32_t field, size_t guess)
 {
-    size_t len = wire_varint_size(guess);
+    size_t len = varint_size(guess);
     char *q = wire_room(b, 2 * WIRE_VARINT_MAX), *start = q;
 
     if (!q)
@@ -253,7 +201,7 @@ void wire_end(struct buf *b, size_t begun)
     if (b->err)
         return;
     n = b->n - at;
-    len = wire_varint_size(n);
+    len = varint_size(n);
     if (len > kept && !buf_reserve(b, len - kept))
         return;
     if (len != kept) {

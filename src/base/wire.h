@@ -30,14 +30,13 @@
  * function says what is wrong (wire_fail), each caller puts its field in front (wire_path), the outermost makes the
  * error message (wire_report). None of this costs anything as long as there is no error.
  */
-#ifndef CODEC_WIRE_H
-#define CODEC_WIRE_H
+#ifndef BASE_WIRE_H
+#define BASE_WIRE_H
 
-#include <endian.h>
 #include <stdbool.h>
 #include <string.h>
 
-#include "base/buf.h"
+#include "base/bytes.h"
 #include "base/err.h"
 #include "base/macros.h"
 #include "base/str.h"
@@ -55,51 +54,8 @@ struct wire_field {
 };
 
 /* --- reading --- */
-const uint8_t *wire_varint_slow(const uint8_t *p, const uint8_t *end, uint64_t *ret);
 const uint8_t *wire_tag_slow(const uint8_t *p, const uint8_t *end, uint32_t *ret); /* NULL: no tag */
 const uint8_t *wire_skip_group(const uint8_t *p, const uint8_t *end, uint32_t tag);
-
-static inline uint64_t wire_load64(const uint8_t *p)
-{
-    uint64_t v;
-
-    memcpy(&v, p, 8);
-    return le64toh(v);
-}
-
-/* Returns the position after the varint, or NULL if it is cut short or longer than 10 bytes. */
-static inline __attribute__((always_inline)) const uint8_t *wire_varint(const uint8_t *p, const uint8_t *end,
-                                                                        uint64_t *ret)
-{
-    if (likely(p < end && p[0] < 0x80)) {
-        *ret = p[0];
-        return p + 1;
-    }
-    if (likely(end - p >= 2 && p[1] < 0x80)) {
-        *ret = (uint64_t) (p[0] & 0x7f) | (uint64_t) p[1] << 7;
-        return p + 2;
-    }
-    if (likely(end - p >= 3 && p[2] < 0x80)) {
-        *ret = (uint64_t) (p[0] & 0x7f) | (uint64_t) (p[1] & 0x7f) << 7 | (uint64_t) p[2] << 14;
-        return p + 3;
-    }
-    return wire_varint_slow(p, end, ret);
-}
-
-/* As wire_varint() without its value. */
-static inline __attribute__((always_inline)) const uint8_t *wire_skip_varint(const uint8_t *p, const uint8_t *end)
-{
-    uint64_t stop;
-
-    if (likely(p < end && p[0] < 0x80))
-        return p + 1;
-    if (likely(end - p >= 8)) {
-        stop = ~wire_load64(p) & 0x8080808080808080ull;
-        if (likely(stop))
-            return p + __builtin_ctzll(stop) / 8 + 1;
-    }
-    return wire_varint_slow(p, end, &stop);
-}
 
 /* Returns the position after the field at p (p < end), or NULL if it is malformed: see wire_malformed(). */
 static inline __attribute__((always_inline)) const uint8_t *wire_next_(const uint8_t *p, const uint8_t *end,
@@ -116,9 +72,9 @@ static inline __attribute__((always_inline)) const uint8_t *wire_next_(const uin
     f->data = p;
     switch (f->tag & 7) {
     case WIRE_VARINT:
-        return value ? wire_varint(p, end, &f->v) : wire_skip_varint(p, end);
+        return value ? varint_read(p, end, &f->v) : varint_skip(p, end);
     case WIRE_LEN:
-        p = wire_varint(p, end, &f->v);
+        p = varint_read(p, end, &f->v);
         if (unlikely(!p || f->v > (uint64_t) (end - p)))
             return NULL;
         f->data = p;
@@ -126,12 +82,12 @@ static inline __attribute__((always_inline)) const uint8_t *wire_next_(const uin
     case WIRE_I64:
         if (unlikely(end - p < 8))
             return NULL;
-        f->v = wire_load64(p);
+        f->v = load_u64(p);
         return p + 8;
     case WIRE_I32:
         if (unlikely(end - p < 4))
             return NULL;
-        f->v = (uint64_t) p[0] | (uint64_t) p[1] << 8 | (uint64_t) p[2] << 16 | (uint64_t) p[3] << 24;
+        f->v = load_u32(p);
         return p + 4;
     default:
         return wire_skip_group(p, end, f->tag);
@@ -160,22 +116,9 @@ static inline struct str wire_str(const struct wire_field *f)
     return (struct str){(const char *) f->data, (uint32_t) f->v};
 }
 
-/* How many varints a run of them holds: its bytes without the continuation bit. */
-uint32_t wire_count_varints_long(const uint8_t *p, size_t n);
-static inline uint32_t wire_count_varints(const uint8_t *p, size_t n)
-{
-    uint32_t count = 0;
-
-    if (unlikely(n > 8))
-        return wire_count_varints_long(p, n);
-    for (size_t i = 0; i < n; i++)
-        count += p[i] < 0x80;
-    return count;
-}
-
 static inline uint32_t wire_list_count(const struct wire_field *f, const uint8_t *next)
 {
-    return wire_count_varints(f->data, (size_t) (next - f->data));
+    return varint_count(f->data, (size_t) (next - f->data));
 }
 
 /* --- errors --- */
@@ -243,21 +186,12 @@ static inline char *wire_room(struct buf *b, size_t n)
 
 static inline char *wire_raw_varint(char *q, uint64_t v)
 {
-    for (; v >= 0x80; v >>= 7)
-        *q++ = (char) (v | 0x80);
-    *q++ = (char) v;
-    return q;
-}
-
-static inline size_t wire_varint_size(uint64_t v)
-{
-    return (size_t) (70 - __builtin_clzll(v | 1)) / 7;
+    return (char *) varint_write((uint8_t *) q, v);
 }
 
 static inline char *wire_raw_fixed64(char *q, uint64_t v)
 {
-    v = htole64(v);
-    memcpy(q, &v, 8);
+    store_u64(q, v);
     return q + 8;
 }
 
@@ -272,7 +206,7 @@ static inline __attribute__((always_inline)) size_t wire_packed_size(const void 
     size_t size = 0;
 
     for (uint32_t i = 0; i < n; i++)
-        size += wire_varint_size(wire_list_at(list, i, width));
+        size += varint_size(wire_list_at(list, i, width));
     return size;
 }
 
