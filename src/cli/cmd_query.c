@@ -9,9 +9,11 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/printable.h"
 #include "cli/args.h"
 #include "cli/ask.h"
 #include "cli/command.h"
+#include "cli/query_nearest.h"
 #include "cli/query_text.h"
 #include "query/answer.h"
 
@@ -64,7 +66,7 @@ static void query_help(FILE *out, const struct arg *args)
     fputs("\nexamples:\n"
           "  wick query top 'cpu{service.name=\"checkout\"}' --from now-15m --limit 20\n"
           "  wick query top cpu --base-from now-2h --base-to now-1h --sort delta\n"
-          "  wick query callers cpu --function json_encode\n\noptions:\n",
+          "  wick query callers cpu --function json_encode\n\nThe exit status is 4 if nothing matches.\n\noptions:\n",
           out);
     args_help(args, out);
 }
@@ -90,21 +92,45 @@ static int terminal_width(const struct query_options *o)
     return w.ws_col;
 }
 
+/* Returns 1 if nothing matches, after saying so on standard error. */
 static int query_ask(const struct question *what, struct query_options *o, struct err *e)
 {
-    _cleanup_(buf_done) struct buf json = BUF_INIT, text = BUF_INIT;
+    _cleanup_(buf_done) struct buf json = BUF_INIT, text = BUF_INIT, why = BUF_INIT, safe = BUF_INIT;
     int r = ask_question(&o->target, what, query_param, o, &json, e);
+    size_t rows = 0;
 
+    if (r == 0)
+        r = query_text(str_from(what->name), buf_str(&json), terminal_width(o), &text, &rows, e);
     if (r == 0 && o->json) {
         if (json.n && json.p[json.n - 1] != '\n')
             buf_putc(&json, '\n');
-        return fd_write_file(o->output ? o->output : "-", json.p, json.n, e);
+        r = fd_write_file(o->output ? o->output : "-", json.p, json.n, e);
+    } else if (r == 0) {
+        r = o->output ? fd_write_file(o->output, text.p ? text.p : "", text.n, e) : command_print(&text);
     }
-    if (r == 0)
-        r = query_text(str_from(what->name), buf_str(&json), terminal_width(o), &text, e);
-    if (r < 0)
+    if (r < 0 || rows)
         return r;
-    return o->output ? fd_write_file(o->output, text.p, text.n, e) : command_print(&text);
+    query_nearest(&o->target, what, query_param, o, &why);
+    printable_put(&safe, buf_str(&why), false);
+    fprintf(stderr, "wick query: %.*s\n", STR_FMT(buf_str(&safe)));
+    return 1;
+}
+
+/* The name that was probably meant, or NULL. */
+static const char *nearest_question(const char *word)
+{
+    const char *best = NULL;
+    size_t least = 3;
+
+    for (const struct question *q = questions; q->name; q++) {
+        size_t d = str_distance(str_from(word), str_from(q->name));
+
+        if (d < least) {
+            least = d;
+            best = q->name;
+        }
+    }
+    return best;
 }
 
 static int query_run(int argc, char **argv)
@@ -127,13 +153,17 @@ static int query_run(int argc, char **argv)
     if (n < 1)
         return command_misused("query", "say what: wick query --help lists the questions");
     what = question_find(str_from(argv[1]));
+    if (!what && nearest_question(argv[1]))
+        return command_misused("query", "there is no question '%s'; did you mean '%s'?", argv[1],
+                               nearest_question(argv[1]));
     if (!what)
         return command_misused("query", "there is no question '%s'; wick query --help lists them", argv[1]);
     if (n > 2)
         return command_misused("query", "one selector is enough, and '%s' is a second one", argv[3]);
     if (n == 2)
         o.params[0] = argv[2]; /* answer_params[0] is the selector */
-    return command_end("query", query_ask(what, &o, &e), &e);
+    r = query_ask(what, &o, &e);
+    return r > 0 ? EXIT_NO_DATA : command_end("query", r, &e);
 }
 
 const struct command command_query = {"query", "ask a server or a store: flame, top, callers, series, leaks, …",

@@ -9,8 +9,9 @@
 
 struct buf;
 
-/* Exit statuses of every command, except that pprof uses 2 for every failure: see cmd_pprof.c. */
-enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
+/* Exit statuses of every command, except that pprof uses 2 for every failure: see cmd_pprof.c. EXIT_NO_DATA: a query that
+ * nothing matches. */
+enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_NO_DATA = 4 };
 
 struct command {
     const char *name;

@@ -9,7 +9,8 @@
 #include "base/err.h"
 #include "base/str.h"
 
-/* what: the name of the query. width: columns of the terminal, 0 = do not cut lines. */
-int query_text(struct str what, struct str json, int width, struct buf *out, struct err *e);
+/* what: the name of the query. width: columns of the terminal, 0 = do not cut lines. *ret_rows is the number of rows of data;
+ * 0 means that nothing matches the query. */
+int query_text(struct str what, struct str json, int width, struct buf *out, size_t *ret_rows, struct err *e);
 
 #endif

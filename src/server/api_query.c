@@ -4,6 +4,7 @@
  * query/tree_form.h (Accept: application/vnd.wick.tree, or format=binary).
  */
 #include <errno.h>
+#include <stdio.h>
 
 #include "base/clock.h"
 #include "query/answer.h"
@@ -11,6 +12,8 @@
 #include "server/api.h"
 #include "server/front.h"
 #include "store/store.h"
+
+enum { QUESTIONS_MAX = 32, PATH_MAX_OF_QUESTION = 40 };
 
 static struct str param_of_call(void *ctx, const char *name)
 {
@@ -83,23 +86,30 @@ static int run_delete(struct call *c, struct err *e)
 }
 
 static const struct route routes[] = {
-    {"GET", "/api/v1/flame", AUTH_READ, false, run_question},
-    {"GET", "/api/v1/top", AUTH_READ, false, run_question},
-    {"GET", "/api/v1/callers", AUTH_READ, false, run_question},
-    {"GET", "/api/v1/lines", AUTH_READ, false, run_question},
-    {"GET", "/api/v1/symbols", AUTH_READ, false, run_question},
-    {"GET", "/api/v1/series", AUTH_READ, false, run_question},
-    {"GET", "/api/v1/leaks", AUTH_READ, false, run_question},
-    {"GET", "/api/v1/profiles", AUTH_READ, false, run_question},
-    {"GET", "/api/v1/spans", AUTH_READ, false, run_question},
-    {"GET", "/api/v1/services", AUTH_READ, false, run_question},
-    {"GET", "/api/v1/labels", AUTH_READ, false, run_question},
     {"GET", "/api/v1/labels/{name}/values", AUTH_READ, false, run_question},
-    {"GET", "/api/v1/types", AUTH_READ, false, run_question},
     {"POST", "/api/v1/delete", AUTH_ADMIN, false, run_delete},
 };
 
+/* A route for each question, made once. */
+static const struct route *question_routes(size_t *ret_n)
+{
+    static char paths[QUESTIONS_MAX][PATH_MAX_OF_QUESTION];
+    static struct route of_questions[QUESTIONS_MAX];
+    size_t n = 0;
+
+    for (const struct question *q = questions; q->name && n < QUESTIONS_MAX; q++, n++) {
+        snprintf(paths[n], sizeof paths[n], "/api/v1/%s", q->name);
+        of_questions[n] = (struct route){"GET", paths[n], AUTH_READ, false, run_question};
+    }
+    *ret_n = n;
+    return of_questions;
+}
+
 int api_mount_query(struct front *s)
 {
-    return front_mount(s, routes, ARRAY_SIZE(routes));
+    size_t n;
+    const struct route *of_questions = question_routes(&n);
+    int r = front_mount(s, of_questions, n);
+
+    return r < 0 ? r : front_mount(s, routes, ARRAY_SIZE(routes));
 }

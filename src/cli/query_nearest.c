@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Finds out why a question has no answer by asking for what there is: services, types, labels, functions (query_nearest.h). */
+#include "cli/query_nearest.h"
+
+#include <string.h>
+
+#include "base/json.h"
+#include "base/mem.h"
+#include "model/labels.h"
+#include "query/answer.h"
+
+enum { LISTED = 5, NAMES_MAX = 1 << 20 };
+
+struct names {
+    struct str *v;
+    size_t n, cap;
+};
+
+struct asking {
+    const struct ask_target *target;
+    ask_param_fn param; /* of the original question */
+    void *ctx;
+    const char *from;  /* replaces it; NULL: as asked */
+    bool same_query;   /* passes on the selector, too */
+    const char *limit; /* NULL: none */
+    struct arena arena;
+    struct buf answer;
+};
+
+static struct str param_of(void *ctx, const char *name)
+{
+    struct asking *a = ctx;
+
+    if (strcmp(name, "from") == 0 && a->from)
+        return str_from(a->from);
+    if (strcmp(name, "limit") == 0 && a->limit)
+        return str_from(a->limit);
+    if (strcmp(name, "from") == 0 || (strcmp(name, "to") == 0 && !a->from) ||
+        (strcmp(name, "query") == 0 && a->same_query))
+        return a->param(a->ctx, name);
+    return (struct str){"", 0};
+}
+
+static bool has_answer(struct asking *a, const char *question, struct json *json)
+{
+    struct err e = {0};
+
+    buf_reset(&a->answer);
+    if (ask_question(a->target, question_find(str_from(question)), param_of, a, &a->answer, &e) < 0)
+        return false;
+    json_init(json, buf_str(&a->answer), &a->arena);
+    return true;
+}
+
+static void add(struct names *to, struct asking *a, struct str name)
+{
+    for (size_t i = 0; i < to->n; i++)
+        if (str_eq(to->v[i], name))
+            return;
+    if (name.n)
+        (void) array_push(to->v, to->n, to->cap, NAMES_MAX, arena_str(&a->arena, name));
+}
+
+/* Services and their types in the range. */
+static void list_services(struct asking *a, struct names *services, struct names *types)
+{
+    struct json j;
+    struct str key;
+
+    if (!has_answer(a, "services", &j))
+        return;
+    json_begin_array(&j);
+    while (json_next_item(&j)) {
+        json_begin_object(&j);
+        while (json_next_key(&j, &key)) {
+            if (str_is(key, "name")) {
+                add(services, a, json_str(&j));
+            } else if (str_is(key, "types")) {
+                json_begin_array(&j);
+                while (json_next_item(&j))
+                    add(types, a, json_str(&j));
+            } else {
+                json_skip(&j);
+            }
+        }
+    }
+}
+
+static void list_labels(struct asking *a, struct names *to)
+{
+    struct json j;
+
+    if (!has_answer(a, "labels", &j))
+        return;
+    json_begin_array(&j);
+    while (json_next_item(&j))
+        add(to, a, json_str(&j));
+}
+
+static void list_functions(struct asking *a, struct names *to)
+{
+    struct json j;
+    struct str key;
+
+    a->same_query = true;
+    a->limit = "2000";
+    if (!has_answer(a, "top", &j))
+        return;
+    json_begin_object(&j);
+    while (json_next_key(&j, &key)) {
+        if (!str_is(key, "rows")) {
+            json_skip(&j);
+            continue;
+        }
+        json_begin_array(&j);
+        while (json_next_item(&j)) {
+            json_begin_object(&j);
+            while (json_next_key(&j, &key)) {
+                if (str_is(key, "name"))
+                    add(to, a, json_str(&j));
+                else
+                    json_skip(&j);
+            }
+        }
+    }
+}
+
+static bool has(const struct names *n, struct str name)
+{
+    for (size_t i = 0; i < n->n; i++)
+        if (str_eq(n->v[i], name))
+            return true;
+    return false;
+}
+
+/* "; nearest KIND: a, b": what is spelled alike or contains the name; "; KINDs: a, b, …" where nothing does. */
+static void put_nearest(struct buf *out, const char *kind, struct str name, const struct names *n)
+{
+    size_t shown = 0;
+
+    for (size_t i = 0; i < n->n && shown < LISTED; i++) {
+        if (str_distance(name, n->v[i]) > MAX(name.n / 3, 1u) && (name.n < 3 || str_find(n->v[i], name) < 0))
+            continue;
+        buf_printf(out, "%s%.*s", shown++ ? ", " : "", STR_FMT(n->v[i]));
+        if (shown == 1) { /* the heading goes before the first one */
+            out->n -= n->v[i].n;
+            buf_printf(out, "; nearest %s: %.*s", kind, STR_FMT(n->v[i]));
+        }
+    }
+    if (shown || !n->n)
+        return;
+    buf_printf(out, "; %ss: ", kind);
+    for (size_t i = 0; i < MIN(n->n, (size_t) LISTED); i++)
+        buf_printf(out, "%s%.*s", i ? ", " : "", STR_FMT(n->v[i]));
+    if (n->n > LISTED)
+        buf_puts(out, ", …");
+}
+
+/* Data of other times: the shortest range that has some. */
+static void put_other_range(struct asking *a, struct buf *out)
+{
+    static const struct {
+        const char *from, *name;
+    } ranges[] = {{"now-24h", "the last 24 hours"},
+                  {"now-7d", "the last 7 days"},
+                  {"now-30d", "the last 30 days"},
+                  {"0", "older data"}};
+    struct names services = {0}, types = {0};
+
+    for (size_t i = 0; i < ARRAY_SIZE(ranges) && !services.n; i++) {
+        a->from = ranges[i].from;
+        list_services(a, &services, &types);
+        if (services.n)
+            buf_printf(out, " in this range; there is data in %s: --from %s", ranges[i].name, ranges[i].from);
+    }
+    if (!services.n)
+        buf_puts(out, ": nothing has been received yet");
+    mem_free(services.v);
+    mem_free(types.v);
+}
+
+static const struct matcher *service_matcher(const struct selector *s)
+{
+    for (uint32_t i = 0; i < s->n; i++)
+        if (s->v[i].op == MATCH_EQ && str_is(label_canonical_name(s->v[i].name), "service.name"))
+            return &s->v[i];
+    return NULL;
+}
+
+static void explain(struct asking *a, const struct selector *s, struct buf *out)
+{
+    struct names services = {0}, types = {0}, others = {0};
+    struct str function = a->param(a->ctx, "function"), label = a->param(a->ctx, "label");
+    struct str type = s->type.n ? s->type : STR("cpu");
+    const struct matcher *service = service_matcher(s);
+
+    list_services(a, &services, &types);
+    if (!services.n) {
+        put_other_range(a, out);
+    } else if (!has(&types, type)) {
+        put_nearest(out, "type", type, &types);
+    } else if (service && !has(&services, service->value)) {
+        put_nearest(out, "service", service->value, &services);
+    } else if (label.n) {
+        list_labels(a, &others);
+        put_nearest(out, "label", label, &others);
+    } else if (function.n) {
+        list_functions(a, &others);
+        put_nearest(out, "function", function, &others);
+    }
+    mem_free(services.v);
+    mem_free(types.v);
+    mem_free(others.v);
+}
+
+static const char *missing_of(const struct question *what)
+{
+    static const char *const names[][2] = {
+        {"spans", "samples with spans"}, {"symbols", "binaries"}, {"leaks", "growing memory"}};
+
+    for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+        if (strcmp(what->name, names[i][0]) == 0)
+            return names[i][1];
+    return "data";
+}
+
+void query_nearest(const struct ask_target *t, const struct question *what, ask_param_fn param, void *ctx,
+                   struct buf *out)
+{
+    struct asking a = {.target = t, .param = param, .ctx = ctx, .answer = BUF_INIT};
+    struct str query = param(ctx, "query"), function = param(ctx, "function"), label = param(ctx, "label");
+    struct selector s = {0};
+    struct err e = {0};
+
+    arena_init(&a.arena, 0);
+    buf_printf(out, "no %s", missing_of(what));
+    if (strcmp(what->name, "labels") == 0 && label.n)
+        buf_printf(out, " with a label '%.*s'", STR_FMT(label));
+    else
+        buf_printf(out, " for %.*s", STR_FMT(query.n ? query : STR("cpu")));
+    if (function.n)
+        buf_printf(out, " with function '%.*s'", STR_FMT(function));
+    if (selector_parse(query, &a.arena, &s, &e) == 0)
+        explain(&a, &s, out);
+    selector_done(&s);
+    arena_done(&a.arena);
+    buf_done(&a.answer);
+}

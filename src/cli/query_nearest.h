@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Explains an empty answer: what the store has that is nearest to what was asked for. */
+#ifndef CLI_QUERY_NEAREST_H
+#define CLI_QUERY_NEAREST_H
+
+#include "cli/ask.h"
+
+/* Appends one sentence without a full stop, as in: no data for cpu{service.name="chekout"}; nearest service: checkout.
+ * param and ctx are those of the question that had no answer. */
+void query_nearest(const struct ask_target *t, const struct question *what, ask_param_fn param, void *ctx,
+                   struct buf *out);
+
+#endif

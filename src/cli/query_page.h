@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the printers of answers share (query_text.c, query_tree_text.c, query_lists.c): the JSON being read and the text being
+ * written. The JSON is read once, in the order in which query_json.c and tree_form.c write it. */
+#ifndef CLI_QUERY_PAGE_H
+#define CLI_QUERY_PAGE_H
+
+#include "base/json.h"
+#include "cli/text_table.h"
+#include "model/types.h"
+
+struct page {
+    struct json json;
+    struct arena arena;
+    struct buf *out;
+    int width;        /* of the terminal; 0: lines are not cut */
+    size_t rows;      /* of data printed so far */
+    struct type type; /* type of the values: set by "type" and "unit" */
+    double total[2];
+    double covered[2]; /* nanoseconds; 0: not known */
+    int n_columns;
+};
+
+/* type, unit, total and other keys that every answer starts with; returns false for keys of a particular answer. */
+bool page_common(struct page *p, struct str key);
+/* A number, or a pair of them for a diff, which then sets n_columns. */
+void page_pair(struct page *p, double v[2]);
+/* A value with its unit, valid as long as the page. */
+const char *page_value(struct page *p, double v);
+/* A share of the whole as a percentage. */
+const char *page_share(struct page *p, double v, double whole);
+/* Prints the table, counts its rows and frees it. A table without rows is not printed. */
+void page_table(struct page *p, struct text_table *t);
+
+/* The printers, by question. */
+void page_tree(struct page *p);    /* flame */
+void page_callers(struct page *p); /* callers: two trees */
+void page_top(struct page *p);     /* top, lines */
+void page_labels(struct page *p);
+void page_services(struct page *p);
+void page_types(struct page *p);
+void page_profiles(struct page *p);
+void page_spans(struct page *p);
+void page_series(struct page *p);
+void page_coverage(struct page *p);
+void page_leaks(struct page *p);
+void page_symbols(struct page *p);
+
+#endif
