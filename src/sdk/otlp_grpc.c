@@ -23,6 +23,7 @@ enum {
     F_WINDOW = 8,
     F_CONTINUATION = 9
 };
+enum { GRPC_UNAUTHENTICATED = 16 };
 enum { END_STREAM = 1, ACK = 1, END_HEADERS = 4, PADDED = 8, PRIORITY = 32 };
 enum { FRAME_MAX = 16384, BLOCK_MAX = 65536 };
 
@@ -386,6 +387,9 @@ static int check_status(const struct call *c, struct err *e)
     if (c->status == 12)
         return err_set(e, -EPROTO, "the collector at %.*s:%u does not take profiles (gRPC status 12: %s)",
                        STR_FMT(c->s->host), c->s->port, c->message[0] ? c->message : "unimplemented");
+    if (c->status == GRPC_UNAUTHENTICATED)
+        return err_set(e, -EPROTO, "the token is missing or wrong for %.*s:%u: set WICK_TOKEN (gRPC status 16%s%s)",
+                       STR_FMT(c->s->host), c->s->port, c->message[0] ? ": " : "", c->message);
     return err_set(e, c->status == 14 || c->status == 8 ? -EAGAIN : -EPROTO,
                    "the collector answered gRPC status %u%s%s", c->status, c->message[0] ? ": " : "", c->message);
 }

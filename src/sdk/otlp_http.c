@@ -34,6 +34,9 @@ static int check_answer(struct str answer, const struct settings *s, struct err 
         return err_set(e, -EPROTO, "%.*s:%u does not speak HTTP", STR_FMT(s->host), s->port);
     if (status >= 200 && status < 300)
         return 0;
+    if (status == 401)
+        return err_set(e, -EPROTO, "the token is missing or wrong for %.*s:%u: set WICK_TOKEN (HTTP status 401)",
+                       STR_FMT(s->host), s->port);
     return err_set(e, status == 429 || (status >= 502 && status <= 504) ? -EAGAIN : -EPROTO,
                    "the collector at %.*s:%u%.*s answered %u %.*s", STR_FMT(s->host), s->port, STR_FMT(s->path),
                    (unsigned) status, STR_FMT(line));

@@ -190,6 +190,24 @@ static int read_endpoint(struct settings *s, const struct wick_options *o, struc
     return 0;
 }
 
+/* $WICK_TOKEN, as for every command of wick, unless the headers have an authorization of their own. */
+static int add_token(struct settings *s)
+{
+    const char *token = secure_getenv("WICK_TOKEN");
+    char *bearer;
+
+    for (uint32_t i = 0; i < s->n_headers; i++)
+        if (str_is(s->headers[i].name, "authorization"))
+            return 0;
+    if (!token || !*token || s->n_headers == SETTINGS_HEADERS_MAX)
+        return 0;
+    bearer = arena_printf(&s->arena, "Bearer %s", token);
+    if (!bearer)
+        return -ENOMEM;
+    s->headers[s->n_headers++] = (struct settings_header){STR("authorization"), str_from(bearer)};
+    return 0;
+}
+
 static int read_export(struct settings *s, const struct wick_options *o, struct err *e)
 {
     const char *compression = otlp_env(s, "COMPRESSION", NULL), *timeout = otlp_env(s, "TIMEOUT", NULL);
@@ -200,6 +218,8 @@ static int read_export(struct settings *s, const struct wick_options *o, struct 
 
     if (r == 0 && headers)
         r = read_headers(s, headers, e);
+    if (r == 0)
+        r = add_token(s);
     if (r < 0)
         return r;
     if (o->compression < 0 || o->compression > WICK_COMPRESSION_GZIP)
