@@ -20,7 +20,6 @@
 #include "server/api.h"
 #include "server/front.h"
 #include "server/name_source.h"
-#include "server/naming_store.h"
 #include "server/serve_config.h"
 #include "serve/tenant_gate.h"
 #include "server/ui_info.h"
@@ -121,17 +120,15 @@ static void setup(void)
     struct front_options o = {.call_limit_ns = 2000000000, .memory_limit = 64 << 20, .version = "fuzz", .ui = &ui};
     struct http_server_options h = {.n_loops = 1, .handle = front_handle, .max_body = 1 << 20, .max_head = 16384};
     struct store_config c = {.max_late = -1, .max_early = -1};
-    struct store *behind;
     char tokens[64];
 
     if (!mkdtemp(dir))
         abort();
     atexit(clean_up);
     snprintf(tokens, sizeof tokens, "%s/tokens", dir);
-    must(store_open(&store_memory, &c, &behind, NULL));
+    must(store_open(&store_memory, &c, &store, NULL));
     must(binary_store_open(dir, 1 << 20, 1 << 16, &names.files, NULL));
     must(name_source_new(&names, &o.names, NULL));
-    must(naming_store_new(behind, o.names, &store));
     must(auth_open(tokens, &o.auth, NULL));
     must(workers_new(1, 64, &o.workers, NULL));
     o.store = store;

@@ -18,12 +18,11 @@ enum { ANSWER_MAX = 1 << 30 };
 static int ask_store(const struct ask_target *t, const struct question *what, ask_param_fn param, void *ctx,
                      struct buf *out, struct err *e)
 {
-    const struct store_ops *engine = store_engine_of(str_from(t->store));
     struct store_config config = {.dir = t->store, .read_only = true};
     _cleanup_(store_closep) struct store *s = NULL;
     struct arena arena;
     struct answer_request q = {.tenant = t->tenant ? t->tenant : "", .now = clock_wall(), .param = param, .ctx = ctx};
-    int r = engine ? store_open(engine, &config, &s, e) : err_set(e, -EINVAL, "no storage engine for '%s'", t->store);
+    int r = store_open_place(&config, &s, e);
 
     if (r < 0)
         return r;

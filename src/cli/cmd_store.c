@@ -95,7 +95,7 @@ static int open_store(const struct store_options *o, enum open_how how, struct s
 
     if (r == 0 && how == OPEN_WRITE)
         r = check_dir(dir, e);
-    return r < 0 ? r : store_open(store_engine_of(str_from(dir)), &c, ret, e);
+    return r < 0 ? r : store_open_place(&c, ret, e);
 }
 
 static int parse_range(const struct store_options *o, int64_t *from, int64_t *to, struct err *e)

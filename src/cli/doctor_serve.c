@@ -107,7 +107,7 @@ static void check_store(struct doctor_result *r)
         return;
     }
     c.dir = dir;
-    if (store_open(store_engine_of(str_from(dir)), &c, &s, &e) < 0)
+    if (store_open_place(&c, &s, &e) < 0)
         doctor_say(r, DOCTOR_NOTE, "if no wick runs: wick store check", "not readable now: %.300s", e.message);
     else if (s->ops->stats(s, &st) == 0)
         doctor_say(r, st.damaged ? DOCTOR_NOTE : DOCTOR_OK, st.damaged ? "wick store check" : "",

@@ -73,6 +73,12 @@ struct frame {
  * folder of a Python file, the library of a native function; empty when unknown. A slice of the frame's strings. */
 struct str frame_package(const struct frame *f);
 
+/* A frame of user space whose binary is known and whose function is not. */
+static inline bool tree_frame_nameless(const struct frame *f)
+{
+    return !f->function.n && !f->file.n && f->build_id.n && f->kind != FRAME_KERNEL;
+}
+
 struct tree {
     struct frame *frames;
     uint32_t *parent; /* per node; parent[0] = TREE_NONE */

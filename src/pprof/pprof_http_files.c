@@ -183,7 +183,8 @@ static int filter(const struct pprof_files *f, const struct pprof_config *config
 static int make_store(const struct pprof_files *f, struct str query, struct store **ret, struct err *e)
 {
     static const char *const labels[] = {"service.name", "file", NULL};
-    const struct store_config sc = {.allow = labels, .max_late = -1, .max_early = -1, .keep = -1, .keep_detail = -1};
+    const struct store_config sc = {
+        .dir = "memory:", .allow = labels, .max_late = -1, .max_early = -1, .keep = -1, .keep_detail = -1};
     _cleanup_(store_closep) struct store *s = NULL;
     _cleanup_(prof_freep) struct prof *p = NULL;
     struct pprof_config config;
@@ -196,7 +197,7 @@ static int make_store(const struct pprof_files *f, struct str query, struct stor
         r = filter(f, &config, &p, e);
     arena_done(&a);
     if (r >= 0)
-        r = store_open(&store_memory, &sc, &s, e);
+        r = store_open_place(&sc, &s, e);
     if (r >= 0)
         r = append_side(f, p, false, s, e);
     if (r >= 0 && f->base_query)

@@ -85,6 +85,7 @@ static struct query_params params(struct answer_request *c)
         .min_share = param(c, "min_share"),
         .zoom = param(c, "zoom"),
         .no_inlines = str_is(param(c, "no_inlines"), "true"),
+        .names = c->names,
         .now = c->now,
         .memory_limit = c->memory_limit,
         .cancel = c->cancel,
@@ -167,10 +168,10 @@ static int run_top(struct answer_request *c, struct buf *out, struct err *e)
 {
     _cleanup_(query_freep) struct query *q = NULL;
     struct query_table t;
-    enum query_by by;
+    enum store_rows rows;
     enum query_sort sort;
     uint64_t limit = ROWS_DEFAULT;
-    int r = query_by_parse(param(c, "by"), &by, e);
+    int r = query_rows_parse(param(c, "by"), &rows, e);
 
     if (r == 0)
         r = query_sort_parse(param(c, "sort"), &sort, e);
@@ -179,7 +180,7 @@ static int run_top(struct answer_request *c, struct buf *out, struct err *e)
     if (r == 0)
         r = compile(c, &q, e);
     if (r == 0)
-        r = query_top(c->store, q, by, sort, (uint32_t) MIN(limit, (uint64_t) UINT32_MAX), &t, &c->notes, e);
+        r = query_top(c->store, q, rows, sort, (uint32_t) MIN(limit, (uint64_t) UINT32_MAX), &t, &c->notes, e);
     if (r < 0)
         return r;
     query_table_json(out, &t, NULL);

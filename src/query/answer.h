@@ -11,6 +11,7 @@
 
 struct answer_request {
     struct store *store;
+    struct names *names; /* of frames that lack one (names.h); may be NULL */
     const char *tenant;
     int64_t now;
     size_t memory_limit;

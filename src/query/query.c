@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "base/wrap.h"
 #include "model/builder.h"
+#include "query/query_names.h"
 
 #define RANGE_DEFAULT (3600 * NS_PER_S)
 
@@ -197,6 +198,7 @@ int query_compile(const struct query_params *p, struct query **ret, struct err *
     q->q.tenant = arena_cstr(&q->arena, str_from(p->tenant));
     q->q.memory_limit = p->memory_limit;
     q->q.cancel = p->cancel;
+    q->names = p->names;
     if (!q->q.tenant)
         return -ENOMEM;
     r = compile_columns(p, q, e);
@@ -222,7 +224,7 @@ void query_free(struct query *q)
 
 int query_flame(struct store *s, struct query *q, struct tree **ret, struct store_notes *notes, struct err *e)
 {
-    return s->ops->select(s, &q->q, ret, notes, e);
+    return named_select(s, q->names, &q->q, ret, notes, e);
 }
 
 int query_callers(struct store *s, struct query *q, struct str function, struct tree **ret_callers,
@@ -234,7 +236,7 @@ int query_callers(struct store *s, struct query *q, struct str function, struct 
         return err_set(e, -EINVAL, "function: say whose callers");
     sq.min_share = 0;
     sq.by = BY_FUNCTION;
-    return s->ops->callers(s, &sq, function, ret_callers, ret_callees, notes, e);
+    return named_callers(s, q->names, &sq, function, ret_callers, ret_callees, notes, e);
 }
 
 /* --- series --- */
@@ -290,6 +292,6 @@ int query_export(struct store *s, struct query *q, struct batch **ret, struct er
     int r = builder_new(&(struct builder_limits){.memory = q->q.memory_limit}, &b);
 
     if (r == 0)
-        r = s->ops->export(s, &q->q, collect, b, e);
+        r = named_export(s, q->names, &q->q, collect, b, e);
     return r < 0 ? r : builder_finish(b, ret, e);
 }

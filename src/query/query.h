@@ -13,6 +13,11 @@
 #include "base/regex.h"
 #include "model/tree.h"
 #include "store/store.h"
+#include "store/store_spans.h"
+#include "store/store_table.h"
+#include "store/store_windows.h"
+
+struct names;
 
 /* Parameters as text; an empty string means the default in brackets. */
 struct query_params {
@@ -28,7 +33,8 @@ struct query_params {
     struct str max_nodes, min_share;           /* numbers [0 = all] */
     struct str zoom;                           /* path from the root, names joined by ';' */
     bool no_inlines;
-    int64_t now; /* what "now" means */
+    struct names *names; /* looks up what frames of the answer lack (names.h); NULL = nothing */
+    int64_t now;         /* what "now" means */
     size_t memory_limit;
     const atomic_bool *cancel;
 };
@@ -37,6 +43,7 @@ struct query {
     struct store_query q; /* the query for the store; points into the rest */
     struct arena arena;
     struct selector selectors[2];
+    struct names *names;
     bool is_diff;
 };
 
@@ -56,11 +63,10 @@ int query_step_coverage(struct store *s, const struct query *q, const struct sto
                         struct err *e);
 
 /* --- tables: one row per function, file, line, mapping or package --- */
-enum query_by { QUERY_FUNCTION, QUERY_FILE, QUERY_LINE, QUERY_MAPPING, QUERY_PACKAGE };
-int query_by_parse(struct str s, enum query_by *ret, struct err *e);
+int query_rows_parse(struct str s, enum store_rows *ret, struct err *e);
 
 struct query_row {
-    struct str name, file;
+    struct str name, file; /* valid as long as the table */
     int64_t line;
     int64_t self[2], total[2]; /* a function that is on a path twice counts once in total */
     uint8_t kind;              /* enum frame_kind */
@@ -72,22 +78,20 @@ struct query_table {
     uint32_t n, n_all; /* n_all: before the limit */
     uint32_t n_columns;
     int64_t total[2];      /* of the whole selection: the base of shares */
-    int64_t covered_ns[2]; /* query_coverage(); 0 for a tree passed by the caller */
+    int64_t covered_ns[2]; /* query_coverage() */
     struct str type, unit;
+    struct store_table sums; /* as the store answered; owns the strings */
 };
 
 enum query_sort { QUERY_SORT_SELF, QUERY_SORT_TOTAL, QUERY_SORT_DELTA, QUERY_SORT_SHARE }; /* the last two for diffs */
 int query_sort_parse(struct str s, enum query_sort *ret, struct err *e);
 
-int query_top(struct store *s, struct query *q, enum query_by by, enum query_sort sort, uint32_t limit,
+int query_top(struct store *s, struct query *q, enum store_rows rows, enum query_sort sort, uint32_t limit,
               struct query_table *ret, struct store_notes *notes, struct err *e);
 /* Weights per line of one function (exact name) or one file, ordered by line number. */
 int query_lines(struct store *s, struct query *q, struct str function, struct str file, struct query_table *ret,
                 struct store_notes *notes, struct err *e);
 void query_table_done(struct query_table *t);
-/* The same over a tree that the caller already has (wick diff of two files, the report). */
-int query_table_from_tree(const struct tree *t, enum query_by by, enum query_sort sort, uint32_t limit,
-                          struct query_table *ret);
 
 /* The callers and callees of a function (exact name): two trees with the function at their top. Recursion counts once:
  * only the outermost call on a path counts. max_nodes of q applies to each tree. */
@@ -144,10 +148,11 @@ struct query_leak {
     double fit;                        /* r squared, 0 to 1 */
 };
 struct query_leaks {
-    struct tree *tree; /* columns: first window, last window */
+    struct tree *tree; /* of windows; columns: first window, last window */
     struct query_leak *rows;
     uint32_t n;
     int64_t window_ns;
+    struct store_windows windows;
     struct arena arena;
 };
 int query_leaks(struct store *s, struct query *q, uint32_t limit, struct query_leaks *ret, struct store_notes *notes,
@@ -196,19 +201,12 @@ int query_profiles(struct store *s, struct query *q, bool by_value, uint32_t lim
 void query_profiles_done(struct query_profiles *l);
 
 /* Spans that samples of the selection are linked to, heaviest first; at most limit. */
-struct query_span {
-    struct link link;
-    struct str service; /* of the first sample */
-    int64_t value;
-    uint64_t samples;
-    int64_t from, to; /* of its samples, or of their profiles where samples have no times */
-};
 struct query_spans {
-    struct arena arena;
-    struct query_span *v;
+    const struct store_span *v;
     uint32_t n, n_all;
     int64_t total, linked; /* of all samples, and of those with a span */
     struct str type, unit; /* type: the query's */
+    struct store_spans sums;
 };
 int query_spans(struct store *s, struct query *q, uint32_t limit, struct query_spans *ret, struct err *e);
 void query_spans_done(struct query_spans *l);

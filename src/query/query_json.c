@@ -198,7 +198,7 @@ void query_spans_json(struct buf *out, const struct query_spans *l)
     json_put_u64(out, l->n_all);
     buf_puts(out, ",\"spans\":[");
     for (uint32_t i = 0; i < l->n; i++) {
-        const struct query_span *s = &l->v[i];
+        const struct store_span *s = &l->v[i];
         bool inner = true;
 
         buf_puts(out, i ? ",{" : "{");

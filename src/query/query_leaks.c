@@ -1,66 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * query_leaks() of query.h: finds stacks whose in-use memory grows. The range is cut into equal windows; each window's
- * tree (in-use memory: a gauge, so an average over the window) is merged into one common tree, and a straight line is
- * fitted through every stack's values.
+ * query_leaks() of query.h: finds stacks whose in-use memory grows. The store answers with the values of every stack in
+ * equal windows of the range (in-use memory is a gauge: each is an average over its window), and a straight line is
+ * fitted through each stack's values.
  */
 #include <errno.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "base/mem.h"
-#include "base/wrap.h"
-#include "query/query.h"
-
-/* The values of every node of the common tree: one row of windows per node. */
-struct grid {
-    double (*v)[QUERY_LEAK_WINDOWS];
-    size_t cap;
-};
-
-static int grid_room(struct grid *g, uint32_t n)
-{
-    size_t old = g->cap;
-    int r = array_reserve(g->v, g->cap, n, UINT32_MAX);
-
-    if (r == 0 && g->cap > old)
-        memset(g->v + old, 0, (g->cap - old) * sizeof *g->v);
-    return r;
-}
-
-/* Adds the values of t to the common tree. */
-static int add_window(struct tree *common, struct grid *g, const struct tree *t, int window)
-{
-    _cleanup_(mem_freep) uint32_t *at = mem_alloc(t->n_nodes * sizeof *at);
-    _cleanup_(mem_freep) uint32_t *frames = mem_alloc(t->n_frames * sizeof *frames);
-    int r;
-
-    if (!at || !frames)
-        return -ENOMEM;
-    memset(frames, 0xff, t->n_frames * sizeof *frames);
-    at[0] = 0;
-    for (uint32_t i = 1; i < t->n_nodes; i++) {
-        uint32_t *f = &frames[t->frame[i]];
-
-        if (*f == TREE_NONE)
-            *f = tree_frame(common, &t->frames[t->frame[i]]);
-        at[i] = *f == TREE_NONE ? TREE_NONE : tree_child(common, at[t->parent[i]], *f);
-        if (at[i] == TREE_NONE)
-            return -ENOMEM;
-        r = grid_room(g, common->n_nodes);
-        if (r < 0)
-            return r;
-        g->v[at[i]][window] += (double) t->self[0][i];
-    }
-    return 0;
-}
+#include "query/query_names.h"
 
 /* Fits a line by least squares over window numbers; the slope is per hour. */
-static struct query_leak fit_line(uint32_t node, const double *v, int64_t window_ns)
+static struct query_leak fit_line(uint32_t node, const int64_t *values, int64_t window_ns)
 {
     struct query_leak l = {.node = node};
     double n = QUERY_LEAK_WINDOWS, mx = (n - 1) / 2, my = 0, sxy = 0, sxx = 0, syy = 0;
+    double *v = l.values;
 
+    for (int i = 0; i < QUERY_LEAK_WINDOWS; i++)
+        v[i] = (double) values[i];
     for (int i = 0; i < QUERY_LEAK_WINDOWS; i++)
         my += v[i] / n;
     for (int i = 0; i < QUERY_LEAK_WINDOWS; i++) {
@@ -68,7 +26,6 @@ static struct query_leak fit_line(uint32_t node, const double *v, int64_t window
         sxx += (i - mx) * (i - mx);
         syy += (v[i] - my) * (v[i] - my);
     }
-    memcpy(l.values, v, sizeof l.values);
     l.slope = sxy / sxx * (3600.0 * NS_PER_S / (double) window_ns);
     l.fit = syy > 0 ? sxy * sxy / (sxx * syy) : 0;
     return l;
@@ -83,18 +40,16 @@ static int steepest_first(const void *a, const void *b)
     return (x->node > y->node) - (x->node < y->node);
 }
 
-static int rank(struct query_leaks *l, const struct grid *g, uint32_t limit)
+static int rank(struct query_leaks *l, uint32_t limit)
 {
-    struct tree *t = l->tree;
+    const struct tree *t = l->tree;
 
     l->rows = arena_zalloc_array(&l->arena, t->n_nodes, sizeof *l->rows);
     if (!l->rows)
         return -ENOMEM;
     for (uint32_t i = 1; i < t->n_nodes; i++) {
-        struct query_leak x = fit_line(i, g->v[i], l->window_ns);
+        struct query_leak x = fit_line(i, l->windows.values + (size_t) i * QUERY_LEAK_WINDOWS, l->window_ns);
 
-        t->self[0][i] = clamp_double(g->v[i][0]);
-        t->self[1][i] = clamp_double(g->v[i][QUERY_LEAK_WINDOWS - 1]);
         if (x.slope > 0)
             l->rows[l->n++] = x;
     }
@@ -102,55 +57,25 @@ static int rank(struct query_leaks *l, const struct grid *g, uint32_t limit)
         qsort(l->rows, l->n, sizeof *l->rows, steepest_first);
     if (limit && l->n > limit)
         l->n = limit;
-    tree_sum_up(t);
     return 0;
-}
-
-static int fill(struct store *s, struct query *q, struct query_leaks *l, struct grid *g, struct store_notes *notes,
-                struct err *e)
-{
-    const struct store_column *whole = &q->q.columns[q->is_diff];
-    struct store_query sq = q->q;
-    int r = 0;
-
-    sq.n_columns = 1;
-    sq.max_nodes = 0;
-    sq.min_share = 0;
-    for (int w = 0; r == 0 && w < QUERY_LEAK_WINDOWS; w++) {
-        _cleanup_(tree_freep) struct tree *t = NULL;
-        int64_t from = whole->from + w * l->window_ns;
-
-        sq.columns[0] = (struct store_column){whole->selector, from, from + l->window_ns};
-        r = s->ops->select(s, &sq, &t, notes, e);
-        if (r == 0)
-            r = add_window(l->tree, g, t, w);
-        if (r == 0 && w == 0) {
-            l->tree->type = arena_str(&l->tree->arena, t->type);
-            l->tree->unit = arena_str(&l->tree->arena, t->unit);
-        }
-    }
-    return r;
 }
 
 int query_leaks(struct store *s, struct query *q, uint32_t limit, struct query_leaks *ret, struct store_notes *notes,
                 struct err *e)
 {
-    const struct store_column *c = &q->q.columns[q->is_diff];
-    struct grid g = {0};
+    struct store_query sq = q->q;
     int r;
 
-    *ret = (struct query_leaks){.window_ns = (c->to - c->from) / QUERY_LEAK_WINDOWS};
+    *ret = (struct query_leaks){0};
     arena_init(&ret->arena, 0);
-    if (ret->window_ns < 1)
-        return err_set(e, -EINVAL, "the range of time is too short to see growth in it");
-    r = tree_new(2, q->q.memory_limit, &ret->tree);
-    if (r == 0)
-        r = grid_room(&g, 1);
-    if (r == 0)
-        r = fill(s, q, ret, &g, notes, e);
-    if (r == 0)
-        r = rank(ret, &g, limit);
-    mem_free(g.v);
+    sq.columns[0] = q->q.columns[q->is_diff];
+    sq.n_columns = 1;
+    r = named_windows(s, q->names, &sq, QUERY_LEAK_WINDOWS, &ret->windows, notes, e);
+    if (r == 0) {
+        ret->tree = ret->windows.tree;
+        ret->window_ns = ret->windows.width_ns;
+        r = rank(ret, limit);
+    }
     if (r < 0)
         query_leaks_done(ret);
     return r;
@@ -158,7 +83,7 @@ int query_leaks(struct store *s, struct query *q, uint32_t limit, struct query_l
 
 void query_leaks_done(struct query_leaks *l)
 {
-    tree_free(l->tree);
+    store_windows_done(&l->windows);
     arena_done(&l->arena);
     *l = (struct query_leaks){0};
 }

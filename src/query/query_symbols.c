@@ -8,9 +8,8 @@
 #include "base/json.h"
 #include "base/map.h"
 #include "base/wrap.h"
-#include "query/query.h"
 #include "query/query_json.h"
-#include "store/store_table.h"
+#include "query/query_names.h"
 
 struct binaries {
     struct query_binaries *out;
@@ -48,28 +47,10 @@ static bool has_binary(const struct frame *f)
     return f->mapping.n || f->build_id.n || f->address || !f->function.n;
 }
 
-/* Each frame of the selection is a row. The frames are interned in a tree that has no nodes. */
-static uint32_t find_frame(void *ctx, const struct frame *f)
+static int sum_up(struct binaries *x, const struct store_table *t)
 {
-    struct tree **frames = ctx;
-    uint32_t row = *frames ? tree_frame(*frames, f) : TREE_NONE;
-
-    return row == TREE_NONE ? TABLE_NO_MEMORY : row;
-}
-
-static void forget_frames(void *ctx)
-{
-    struct tree **frames = ctx;
-
-    tree_free(*frames);
-    if (tree_new(1, 0, frames) < 0)
-        *frames = NULL;
-}
-
-static int sum_up(struct binaries *x, const struct tree *frames, const struct store_table *t)
-{
-    for (uint32_t i = 1; i < t->n_rows; i++) {
-        const struct frame *f = &frames->frames[i];
+    for (uint32_t i = 0; i < t->n_rows; i++) {
+        const struct frame *f = store_table_key(t, i);
         int64_t v = t->rows[i].self[0], named = f->function.n ? v : 0;
         struct query_binary *b;
         uint32_t k;
@@ -107,22 +88,19 @@ static int by_unnamed(const void *a, const void *b)
 int query_binaries(struct store *s, struct query *q, uint32_t limit, struct query_binaries *ret,
                    struct store_notes *notes, struct err *e)
 {
-    _cleanup_(tree_freep) struct tree *frames = NULL;
-    struct store_table t = {.row = find_frame, .restart = forget_frames, .ctx = &frames};
     struct binaries x = {.out = ret};
-    int r = tree_new(1, 0, &frames);
+    struct store_table t;
+    int r;
 
     *ret = (struct query_binaries){0};
-    if (r < 0)
-        return r;
-    q->q.by = BY_ADDRESS; /* only at this granularity does a named frame keep its binary */
-    q->q.max_nodes = 0;
-    q->q.min_share = 0;
-    arena_init(&t.arena, 0);
     arena_init(&ret->arena, q->q.memory_limit);
-    r = s->ops->table(s, &q->q, &t, notes, e);
-    if (r == 0)
-        r = sum_up(&x, frames, &t);
+    /* only frames by address keep their binary when they have a name */
+    r = named_table(s, q->names, &q->q, &(struct store_table_query){.rows = ROWS_FRAME}, &t, notes, e);
+    if (r < 0) {
+        arena_done(&ret->arena);
+        return r;
+    }
+    r = sum_up(&x, &t);
     store_table_done(&t);
     map_done(&x.map);
     if (r < 0) {

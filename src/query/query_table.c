@@ -1,27 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tables of query.h: sums of a selection or a tree by function, file, line, mapping or package. Rows are interned by
- * name; the store adds up by row (store_table.h).
+ * Tables of query.h: sums of a selection by function, file, line, mapping or package. The store adds up by row
+ * (store_table.h); here the rows are put in order and cut.
  */
 #include <errno.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "base/hash.h"
-#include "base/map.h"
-#include "query/query.h"
-#include "store/store_table.h"
+#include "query/query_names.h"
 
-int query_by_parse(struct str s, enum query_by *ret, struct err *e)
+int query_rows_parse(struct str s, enum store_rows *ret, struct err *e)
 {
-    static const char *const names[] = {"function", "file", "line", "mapping", "package"};
+    static const struct {
+        const char *name;
+        enum store_rows rows;
+    } names[] = {{"", ROWS_FUNCTION}, {"function", ROWS_FUNCTION}, {"file", ROWS_FILE},
+                 {"line", ROWS_LINE}, {"mapping", ROWS_MAPPING},   {"package", ROWS_PACKAGE}};
 
-    *ret = QUERY_FUNCTION;
-    if (!s.n)
-        return 0;
     for (size_t i = 0; i < ARRAY_SIZE(names); i++)
-        if (str_is(s, names[i])) {
-            *ret = (enum query_by) i;
+        if (str_is(s, names[i].name)) {
+            *ret = names[i].rows;
             return 0;
         }
     return err_set(e, -EINVAL, "by: '%.*s' is not function, file, line, mapping or package", STR_FMT(s));
@@ -40,98 +38,6 @@ int query_sort_parse(struct str s, enum query_sort *ret, struct err *e)
             return 0;
         }
     return err_set(e, -EINVAL, "sort: '%.*s' is not self, total, delta or share", STR_FMT(s));
-}
-
-/* --- rows --- */
-
-/* The row that a frame belongs to in this table. A frame without a name is named binary+0xaddress. */
-static struct query_row row_of(const struct frame *f, enum query_by by, struct arena *a)
-{
-    struct query_row r = {.name = f->function, .kind = f->kind};
-
-    switch (by) {
-    case QUERY_FUNCTION:
-        r.file = f->file;
-        break;
-    case QUERY_LINE:
-        r.file = f->file;
-        r.line = f->line;
-        break;
-    case QUERY_FILE:
-        r.name = f->file;
-        break;
-    case QUERY_MAPPING:
-        r.name = f->mapping;
-        r.kind = FRAME_UNKNOWN;
-        break;
-    case QUERY_PACKAGE:
-        r.name = frame_package(f);
-        r.kind = FRAME_UNKNOWN;
-        break;
-    }
-    if (!r.name.n && (by == QUERY_FUNCTION || by == QUERY_LINE) && f->mapping.n)
-        r.name = f->address
-                     ? str_from(arena_printf(a, "%.*s+0x%llx", STR_FMT(f->mapping), (unsigned long long) f->address))
-                     : f->mapping;
-    if (!r.name.n)
-        r.name = STR("[unknown]");
-    return r;
-}
-
-struct rows {
-    struct query_table *table;
-    enum query_by by;
-    struct str function, file; /* if not empty, only these */
-    struct map map;
-    uint32_t cap;
-};
-
-static uint32_t intern_row(struct rows *x, const struct query_row *r)
-{
-    struct query_table *t = x->table;
-    uint64_t h = hash_mix(hash64_str(r->name) ^ (uint64_t) r->line, hash64_str(r->file) | 1);
-
-    for (struct map_pos p = map_find(&x->map, h); p.index != MAP_NONE; p = map_next(&x->map, p)) {
-        const struct query_row *o = &t->rows[p.index];
-
-        if (o->line == r->line && str_eq(o->name, r->name) && str_eq(o->file, r->file))
-            return p.index;
-    }
-    if (t->n == x->cap) {
-        uint32_t cap = x->cap ? x->cap * 2 : 256;
-        struct query_row *more = arena_alloc(&t->arena, cap * sizeof *more);
-
-        if (!more)
-            return TABLE_NO_MEMORY;
-        if (t->n)
-            memcpy(more, t->rows, t->n * sizeof *more);
-        t->rows = more;
-        x->cap = cap;
-    }
-    t->rows[t->n] = *r;
-    t->rows[t->n].name = arena_str(&t->arena, r->name);
-    t->rows[t->n].file = arena_str(&t->arena, r->file);
-    if (map_insert(&x->map, h, t->n) < 0)
-        return TABLE_NO_MEMORY;
-    return t->n++;
-}
-
-static uint32_t find_row(void *ctx, const struct frame *f)
-{
-    struct rows *x = ctx;
-    struct query_row r = row_of(f, x->by, &x->table->arena);
-
-    if ((x->function.n && !str_eq(r.name, x->function)) || (x->file.n && !str_eq(r.file, x->file)))
-        return TABLE_NO_ROW;
-    return intern_row(x, &r);
-}
-
-static void forget_rows(void *ctx)
-{
-    struct rows *x = ctx;
-
-    map_reset(&x->map);
-    x->table->n = 0;
 }
 
 /* --- order --- */
@@ -192,95 +98,62 @@ static void sort_rows(struct query_table *t, enum query_sort sort, uint32_t limi
         t->n = limit;
 }
 
-/* Where the sums by row come from: a tree, or a store. */
-struct source {
-    const struct tree *tree;
-    struct store *store;
-    const struct store_query *q;
-    struct store_notes *notes;
-    uint32_t n_columns;
-};
-
-static int make_table(struct rows *x, const struct source *from, struct query_table *ret, struct err *e)
-{
-    struct store_table t = {.row = find_row, .restart = forget_rows, .ctx = x};
-    int r;
-
-    *ret = (struct query_table){.n_columns = from->n_columns};
-    arena_init(&ret->arena, 0);
-    arena_init(&t.arena, 0);
-    x->table = ret;
-    r = from->tree ? store_table_add_tree(&t, from->tree)
-                   : from->store->ops->table(from->store, from->q, &t, from->notes, e);
-    for (uint32_t i = 0; r == 0 && i < ret->n; i++) {
-        memcpy(ret->rows[i].self, t.rows[i].self, sizeof t.rows[i].self);
-        memcpy(ret->rows[i].total, t.rows[i].total, sizeof t.rows[i].total);
-    }
-    memcpy(ret->total, t.sum, sizeof t.sum);
-    ret->type = arena_str(&ret->arena, t.type);
-    ret->unit = arena_str(&ret->arena, t.unit);
-    store_table_done(&t);
-    map_done(&x->map);
-    if (r < 0)
-        query_table_done(ret);
-    return r;
-}
-
-int query_table_from_tree(const struct tree *t, enum query_by by, enum query_sort sort, uint32_t limit,
-                          struct query_table *ret)
-{
-    struct rows x = {.by = by};
-    int r = make_table(&x, &(struct source){.tree = t, .n_columns = t->n_columns}, ret, NULL);
-
-    if (r == 0)
-        sort_rows(ret, sort, limit);
-    return r;
-}
+/* --- questions --- */
 
 void query_table_done(struct query_table *t)
 {
+    store_table_done(&t->sums);
     arena_done(&t->arena);
     *t = (struct query_table){0};
 }
 
-/* --- questions --- */
+/* Copies the rows of the store's answer, which stays the owner of their strings. */
+static int take_rows(struct query_table *t)
+{
+    t->rows = arena_alloc(&t->arena, t->sums.n_rows * sizeof *t->rows + 1);
+    if (!t->rows)
+        return -ENOMEM;
+    for (; t->n < t->sums.n_rows; t->n++) {
+        const struct table_row *from = &t->sums.rows[t->n];
+        const struct frame *key = store_table_key(&t->sums, t->n);
+        struct query_row *to = &t->rows[t->n];
 
-/* Asks the store for sums by row, at the granularity that the table needs. */
-static int ask_table(struct store *s, const struct query *q, enum granularity by, struct rows *x,
+        *to = (struct query_row){.name = key->function, .file = key->file, .line = key->line, .kind = from->kind};
+        memcpy(to->self, from->self, sizeof to->self);
+        memcpy(to->total, from->total, sizeof to->total);
+    }
+    memcpy(t->total, t->sums.sum, sizeof t->total);
+    t->type = t->sums.type;
+    t->unit = t->sums.unit;
+    return 0;
+}
+
+static int ask_table(struct store *s, const struct query *q, const struct store_table_query *tq,
                      struct query_table *ret, struct store_notes *notes, struct err *e)
 {
-    struct store_query sq = q->q;
     int r;
 
-    sq.by = by;
-    sq.max_nodes = 0;
-    sq.min_share = 0;
-    r = make_table(x, &(struct source){.store = s, .q = &sq, .notes = notes, .n_columns = sq.n_columns}, ret, e);
-    if (r < 0)
-        return r;
-    r = query_coverage(s, q, ret->covered_ns, e);
+    *ret = (struct query_table){.n_columns = q->q.n_columns};
+    arena_init(&ret->arena, 0);
+    r = named_table(s, q->names, &q->q, tq, &ret->sums, notes, e);
+    if (r == 0)
+        r = take_rows(ret);
+    if (r == 0)
+        r = query_coverage(s, q, ret->covered_ns, e);
     if (r < 0)
         query_table_done(ret);
     return r;
 }
 
-int query_top(struct store *s, struct query *q, enum query_by by, enum query_sort sort, uint32_t limit,
+int query_top(struct store *s, struct query *q, enum store_rows rows, enum query_sort sort, uint32_t limit,
               struct query_table *ret, struct store_notes *notes, struct err *e)
 {
-    static const enum granularity need[] = {
-        [QUERY_FUNCTION] = BY_FILEFUNCTION,
-        [QUERY_FILE] = BY_FILE,
-        [QUERY_LINE] = BY_LINE,
-        [QUERY_MAPPING] = BY_ADDRESS,
-        [QUERY_PACKAGE] = BY_FILEFUNCTION,
-    };
-    struct rows x = {.by = by};
     int r;
 
     if (sort >= QUERY_SORT_DELTA && !q->is_diff)
         return err_set(e, -EINVAL,
                        "sort: delta and share compare two selections: give base_query, base_from or base_to");
-    r = ask_table(s, q, need[by], &x, ret, notes, e);
+    r = ask_table(s, q, &(struct store_table_query){.rows = rows}, ret, notes, e);
     if (r == 0)
         sort_rows(ret, sort, limit);
     return r;
@@ -299,12 +172,12 @@ static int by_line(const void *a, const void *b)
 int query_lines(struct store *s, struct query *q, struct str function, struct str file, struct query_table *ret,
                 struct store_notes *notes, struct err *e)
 {
-    struct rows x = {.by = QUERY_LINE, .function = function, .file = file};
+    struct store_table_query tq = {.rows = ROWS_LINE, .function = function, .file = file};
     int r;
 
     if (!function.n && !file.n)
         return err_set(e, -EINVAL, "function or file: say which lines");
-    r = ask_table(s, q, BY_LINE, &x, ret, notes, e);
+    r = ask_table(s, q, &tq, ret, notes, e);
     if (r < 0)
         return r;
     ret->n_all = ret->n;

@@ -5,10 +5,33 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "store/store.h"
+
 static void override(const char **option, const char *arg)
 {
     if (arg)
         *option = arg;
+}
+
+/* `store.dir: memory` and `store.dir: memory:` name an engine instead of a directory. */
+static void choose_engine(struct serve_config *c)
+{
+    const char *dir = c->store.dir;
+    const struct store_ops *named = dir ? store_engine(str_from(dir)) : NULL;
+
+    if (!named && dir)
+        named = store_engine_of(str_from(dir));
+    if (!named || named->in_dir)
+        return;
+    c->store.engine = named->name;
+    c->store.dir = NULL;
+}
+
+bool serve_store_in_dir(const struct serve_config *c)
+{
+    const struct store_ops *engine = store_engine(str_from(c->store.engine));
+
+    return !engine || engine->in_dir;
 }
 
 int serve_load(const struct serve_args *a, struct serve_load *l, struct err *e)
@@ -32,10 +55,7 @@ int serve_load(const struct serve_args *a, struct serve_load *l, struct err *e)
     override(&c->listen.otlp_grpc, a->otlp_grpc);
     override(&c->listen.otlp_http, a->otlp_http);
     c->listen.insecure |= a->insecure;
-    if (c->store.dir && strcmp(c->store.dir, "memory") == 0) {
-        c->store.engine = "memory";
-        c->store.dir = NULL;
-    }
+    choose_engine(c);
     return 0;
 }
 

@@ -21,6 +21,8 @@ struct serve_load {
 
 int serve_load(const struct serve_args *a, struct serve_load *ret, struct err *e); /* always free *ret */
 void serve_load_done(struct serve_load *l);
+/* Whether the store lives in a directory of this machine (store.dir). */
+bool serve_store_in_dir(const struct serve_config *c);
 /* Names of options that differ, joined by ", ": those that a running server applies, and those that need a restart.
  * Either may be NULL. */
 void serve_load_changes(struct serve_load *before, struct serve_load *after, struct buf *ret_now,

@@ -5,14 +5,12 @@
 #include <errno.h>
 
 #include "server/name_source.h"
-#include "server/naming_store.h"
 #include "server/serve_config.h"
 #include "symbol/symbol_process.h"
 
 enum { ASK_TIMEOUT_MS = 20000 };
 
-int serve_names_start(struct serve_names *n, const struct serve_symbols *config, const char *dir, struct store *behind,
-                      struct err *e)
+int serve_names_start(struct serve_names *n, const struct serve_symbols *config, const char *dir, struct err *e)
 {
     const char *child[] = {"/proc/self/exe", "symbolize", "--only", "/usr/lib/debug", dir ? "--only" : NULL, dir, NULL};
     struct name_source_options o = {
@@ -31,13 +29,11 @@ int serve_names_start(struct serve_names *n, const struct serve_symbols *config,
     o.symbolizer = symbol_process_new(child, ASK_TIMEOUT_MS);
     if (!o.symbolizer)
         return -ENOMEM;
-    r = name_source_new(&o, &n->source, e);
-    return r < 0 ? r : naming_store_new(behind, n->source, &n->store);
+    return name_source_new(&o, &n->source, e);
 }
 
 void serve_names_stop(struct serve_names *n)
 {
-    store_close(n->store);
     name_source_free(n->source);
     binary_store_free(n->files);
     *n = (struct serve_names){0};

@@ -105,7 +105,7 @@ int serve_drop_rights(struct serve *s, struct err *e)
         add_dir(s, s->data_dir, SERVE_DIR_DATA, "tokens");
     else
         r = add_dir_of(s, s->token_file, SERVE_DIR_FILE);
-    if (strcmp(c->store.engine, "memory") != 0)
+    if (serve_store_in_dir(c))
         add_dir(s, s->store_dir, SERVE_DIR_STORE, NULL);
     if (c->symbols.dir)
         add_dir(s, c->symbols.dir, SERVE_DIR_OTHER, NULL);

@@ -102,8 +102,7 @@ static int start_names(struct serve *s, struct err *e)
     snprintf(dir, sizeof dir, "%s/binaries", s->reached_store);
     if (c->dir)
         snprintf(dir, sizeof dir, "%s", c->dir);
-    return serve_names_start(&s->names, c, c->dir || strcmp(s->config.store.engine, "memory") != 0 ? dir : NULL,
-                             s->store, e);
+    return serve_names_start(&s->names, c, c->dir || s->store->ops->in_dir ? dir : NULL, e);
 }
 
 /* The server's own routes; each list is in a file of its own. */
@@ -181,7 +180,7 @@ static int start_front(struct serve *s, struct err *e)
     const struct serve_config *c = &s->config;
     long cpus = sysconf(_SC_NPROCESSORS_ONLN);
     unsigned n = c->limits.query_workers > 0 ? (unsigned) MIN(c->limits.query_workers, 256) : (unsigned) MAX(cpus, 2);
-    struct front_options o = {.store = s->names.store,
+    struct front_options o = {.store = s->store,
                               .names = s->names.source,
                               .auth = s->auth,
                               .call_limit_ns = c->limits.query_time,
@@ -314,7 +313,7 @@ static bool is_new_install(const struct serve *s)
     char path[SERVE_PATH_SIZE + 16];
 
     snprintf(path, sizeof path, "%s/FORMAT", s->store_dir);
-    return strcmp(s->config.store.engine, "memory") == 0 || access(path, F_OK) < 0;
+    return !serve_store_in_dir(&s->config) || access(path, F_OK) < 0;
 }
 
 static int start_agent(struct serve *s, struct err *e)
@@ -340,9 +339,8 @@ static int start_agent(struct serve *s, struct err *e)
 static void log_start(const struct serve *s)
 {
     const struct serve_retention *k = &s->config.retention;
-    bool memory = strcmp(s->config.store.engine, "memory") == 0;
 
-    if (memory)
+    if (!serve_store_in_dir(&s->config))
         log_info("the store is memory: nothing is kept");
     else
         log_info("store in %s, keeps %lld days (detail %lld) and %lld MiB", s->store_dir,

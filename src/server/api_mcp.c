@@ -7,6 +7,7 @@
 #include "query/answer.h"
 #include "server/api.h"
 #include "server/front.h"
+#include "server/name_source.h"
 #include "server/mcp.h"
 
 static int ask(void *ctx, const struct question *what, struct str (*param)(void *, const char *), void *pctx,
@@ -16,6 +17,7 @@ static int ask(void *ctx, const struct question *what, struct str (*param)(void 
     const struct front_options *o = front_options(c->front);
     struct answer_request q = {
         .store = o->store,
+        .names = name_source_names(o->names),
         .tenant = c->who.tenant,
         .now = clock_wall(),
         .memory_limit = o->memory_limit,

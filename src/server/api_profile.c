@@ -16,6 +16,7 @@
 #include "report/html.h"
 #include "server/api.h"
 #include "server/front.h"
+#include "server/name_source.h"
 
 /* The input of a writer: all profiles as sent, and the same merged into one (NULL if the selection is empty). */
 struct export
@@ -83,6 +84,7 @@ static struct query_params params_of(struct call *c)
         .trace_id = call_param(c, "trace_id"),
         .span_id = call_param(c, "span_id"),
         .profile = call_param(c, "profile"),
+        .names = name_source_names(front_options(c->front)->names),
         .now = clock_wall(),
         .memory_limit = front_options(c->front)->memory_limit,
         .cancel = &c->cancel,

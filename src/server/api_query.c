@@ -11,6 +11,7 @@
 #include "query/tree_form.h"
 #include "server/api.h"
 #include "server/front.h"
+#include "server/name_source.h"
 #include "store/store.h"
 
 enum { QUESTIONS_MAX = 32, PATH_MAX_OF_QUESTION = 40 };
@@ -39,6 +40,7 @@ static struct answer_request request_of(struct call *c)
 
     return (struct answer_request){
         .store = o->store,
+        .names = name_source_names(o->names),
         .tenant = c->who.tenant,
         .now = clock_wall(),
         .memory_limit = o->memory_limit,

@@ -25,6 +25,7 @@ struct entry {
 };
 
 struct name_source {
+    struct names names;
     struct name_source_options o;
     pthread_mutex_t asking;
     pthread_mutex_t lock; /* protects everything below */
@@ -42,6 +43,11 @@ struct name_source {
     struct debuginfod_rate rate;
     pthread_t thread;
 };
+
+static struct name_source *to_source(struct names *n)
+{
+    return container_of(n, struct name_source, names);
+}
 
 const char *name_state_word(enum name_state s)
 {
@@ -98,14 +104,14 @@ static bool may_ask(struct name_source *s, const char *tenant, struct str build_
     return may;
 }
 
-bool name_source_may_know(struct name_source *s, const char *tenant, struct str build_id)
+static bool source_may_name(struct names *n, const char *tenant, struct str build_id)
 {
-    return may_ask(s, tenant, build_id, false);
+    return may_ask(to_source(n), tenant, build_id, false);
 }
 
-bool name_source_may_line(struct name_source *s, const char *tenant, struct str build_id)
+static bool source_may_line(struct names *n, const char *tenant, struct str build_id)
 {
-    return may_ask(s, tenant, build_id, true);
+    return may_ask(to_source(n), tenant, build_id, true);
 }
 
 /* --- addresses already looked up --- */
@@ -222,9 +228,10 @@ static void note_answer(struct name_source *s, const char *tenant, struct str bu
     pthread_mutex_unlock(&s->lock);
 }
 
-int name_source_ask(struct name_source *s, const char *tenant, struct str build_id, const uint64_t *addresses,
-                    uint32_t n, struct symbol_answer **ret, uint64_t **ret_addresses, struct err *e)
+static int source_look_up(struct names *names, const char *tenant, struct str build_id, const uint64_t *addresses,
+                          uint32_t n, struct symbol_answer **ret, uint64_t **ret_addresses, struct err *e)
 {
+    struct name_source *s = to_source(names);
     _cleanup_(mem_freep) uint64_t *left = mem_zalloc_array((size_t) n + 1, sizeof *left);
     char path[BINARY_PATH_SIZE];
     struct err why = {0};
@@ -251,6 +258,13 @@ int name_source_ask(struct name_source *s, const char *tenant, struct str build_
     note_answer(s, tenant, build_id, *ret, left);
     *ret_addresses = TAKE(left);
     return 0;
+}
+
+static const struct names_ops source_ops = {source_may_name, source_may_line, source_look_up};
+
+struct names *name_source_names(struct name_source *s)
+{
+    return s ? &s->names : NULL;
 }
 
 int name_source_check(struct name_source *s, const char *path, struct str build_id, struct err *e)
@@ -363,6 +377,7 @@ int name_source_new(const struct name_source_options *o, struct name_source **re
         symbolizer_free(o->symbolizer);
         return -ENOMEM;
     }
+    s->names.ops = &source_ops;
     s->o = *o;
     if (!s->o.retry_ns)
         s->o.retry_ns = RETRY_DEFAULT;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where names of native frames come from at query time: the files that a tenant uploaded, files from debuginfod, and
+ * Where names of native frames come from at query time (the contract is query/names.h): the files that a tenant uploaded, files from debuginfod, and
  * the debug files of this system (/usr/lib/debug), in this order. The given symbolizer, a separate process, reads them.
  *
  * For each build id that was looked up, the result is remembered, and a failed lookup is not repeated at once.
@@ -12,6 +12,7 @@
 #include "base/err.h"
 #include "base/str.h"
 #include "model/symbolizer.h"
+#include "query/names.h"
 #include "server/binary_store.h"
 #include "server/debuginfod.h"
 
@@ -40,14 +41,8 @@ int name_source_new(const struct name_source_options *o, struct name_source **re
 void name_source_free(struct name_source *s);
 DEFINE_CLEANUP(struct name_source *, name_source_free)
 
-/* False if a lookup for this build id is known to be useless at present. */
-bool name_source_may_know(struct name_source *s, const char *tenant, struct str build_id);
-/* The same for lines: also false when the file of this build id is known to have none. */
-bool name_source_may_line(struct name_source *s, const char *tenant, struct str build_id);
-/* Looks up addresses that were not looked up before; *ret_addresses are those, in the order of the answer (free them
- * with mem_free, the answer with symbol_answer_free). -ENOENT if there is nothing new to know. */
-int name_source_ask(struct name_source *s, const char *tenant, struct str build_id, const uint64_t *addresses,
-                    uint32_t n, struct symbol_answer **ret, uint64_t **ret_addresses, struct err *e);
+/* The same as a source for queries; s may be NULL. */
+struct names *name_source_names(struct name_source *s);
 /* Checks that the file holds symbols of this build id. Returns its quality, or -EINVAL with an error message. */
 int name_source_check(struct name_source *s, const char *path, struct str build_id, struct err *e);
 /* A new file has arrived: discards what is remembered about its build id. */

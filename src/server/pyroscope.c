@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "net/encoding.h"
 #include "server/api.h"
+#include "server/name_source.h"
 
 enum { REQUEST_MAX = 1 << 20 };
 
@@ -190,6 +191,7 @@ int py_compile(struct call *c, const struct py_request *r, bool diff, const stru
     if (!nodes || !p.query.p || !p.from.p || !p.to.p)
         return -ENOMEM;
     p.max_nodes = str_from(nodes);
+    p.names = name_source_names(front_options(c->front)->names);
     p.now = now;
     p.memory_limit = front_options(c->front)->memory_limit;
     p.cancel = &c->cancel;

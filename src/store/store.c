@@ -19,9 +19,13 @@ const struct store_ops *store_engine(struct str name)
 
 const struct store_ops *store_engine_of(struct str place)
 {
-    for (uint32_t i = 0; i + 3 <= place.n; i++)
-        if (memcmp(place.p + i, "://", 3) == 0)
-            return store_engine(str_slice(place, 0, i));
+    uint32_t n = 0;
+
+    while (n < place.n && place.p[n] >= 'a' && place.p[n] <= 'z')
+        n++;
+    if (n && n < place.n &&
+        (str_is(str_slice(place, n, place.n), ":") || str_starts(str_slice(place, n, place.n), STR("://"))))
+        return store_engine(str_slice(place, 0, n));
     return engines[0];
 }
 
@@ -42,6 +46,11 @@ int store_open(const struct store_ops *ops, const struct store_config *c, struct
     s->sink.consume = sink_to_store;
     *ret = s;
     return 0;
+}
+
+int store_open_place(const struct store_config *c, struct store **ret, struct err *e)
+{
+    return store_open(store_engine_of(str_from(c->dir)), c, ret, e);
 }
 
 void store_close(struct store *s)

@@ -41,7 +41,10 @@
 
 struct batch;
 struct store;
+struct store_spans;
 struct store_table;
+struct store_table_query;
+struct store_windows;
 struct symbol_answer;
 
 enum store_timestamps { TIMESTAMPS_NS, TIMESTAMPS_US, TIMESTAMPS_MS, TIMESTAMPS_OFF };
@@ -77,7 +80,11 @@ struct store_config {
     int64_t (*elapsed)(void); /* elapsed time of this machine; NULL = now if that is set, else clock_boot */
 };
 
-/* --- questions --- */
+/* --- questions ---
+ *
+ * A question is data: text, numbers and enums, nothing that is called back while the engine selects. Matchers of a
+ * selector and the filters of a tree are regular expressions as text; an engine compiles them or passes them on. (A
+ * matcher also has the compiled expression, for engines that match in this process.) */
 
 struct store_column {
     const struct selector *selector; /* its type must be set */
@@ -102,7 +109,6 @@ struct store_query {
     const struct str *zoom; /* names from the root down; the view is the subtree below them */
     uint32_t n_zoom;
     size_t memory_limit; /* bytes of the answer, 0 = none */
-    bool no_names;       /* export: missing names need not be looked up */
     const atomic_bool *cancel;
     struct store_notes *notes; /* notes on profiles and export, added to those already there; may be NULL */
 };
@@ -179,14 +185,22 @@ typedef void (*store_report_fn)(void *ctx, bool problem, const char *line);
 
 struct store_ops {
     const char *name, *help;
+    bool in_dir; /* needs store_config.dir, a directory of this machine */
     int (*open)(const struct store_config *c, struct store **ret, struct err *e);
     void (*close)(struct store *s);
     void (*append)(struct store *s, struct batch *b, const struct sink_context *ctx, struct ack *ack);
     int (*select)(struct store *s, const struct store_query *q, struct tree **ret, struct store_notes *notes,
                   struct err *e);
-    /* The same selection as sums by row (store_table.h), without building a tree. max_nodes and min_share must be 0. */
-    int (*table)(struct store *s, const struct store_query *q, struct store_table *t, struct store_notes *notes,
-                 struct err *e);
+    /* The same selection as sums by row (store_table.h), without building a tree; its granularity follows from the rows,
+     * and max_nodes and min_share do not apply. *ret is set only on success, to be freed with store_table_done(). */
+    int (*table)(struct store *s, const struct store_query *q, const struct store_table_query *tq,
+                 struct store_table *ret, struct store_notes *notes, struct err *e);
+    /* Column 0 as sums by span (store_spans.h), to be freed with store_spans_done(). Adds to q->notes. */
+    int (*spans)(struct store *s, const struct store_query *q, struct store_spans *ret, struct err *e);
+    /* Column 0 in equal windows of time (store_windows.h), whose number and width are set in *ret. NULL where the engine
+     * has nothing better than one select for each window: call store_windows(). */
+    int (*windows)(struct store *s, const struct store_query *q, struct store_windows *ret, struct store_notes *notes,
+                   struct err *e);
     /* The callers and callees of a function (exact name): two trees with the function at their top, each with at most
      * max_nodes. Recursion counts once: only the outermost call on a path counts. */
     int (*callers)(struct store *s, const struct store_query *q, struct str function, struct tree **ret_callers,
@@ -197,7 +211,7 @@ struct store_ops {
     int (*profiles)(struct store *s, const struct store_query *q, store_profile_fn fn, void *ctx, struct err *e);
     int (*export)(struct store *s, const struct store_query *q, store_batch_fn fn, void *ctx, struct err *e);
     /* Adds names to locations that were stored without: addresses of the binary with this build ID, in the answer's
-     * order. */
+     * order. NULL where the engine keeps what was sent as it is. */
     int (*name_later)(struct store *s, const char *tenant, struct str build_id, const uint64_t *addresses,
                       const struct symbol_answer *names, struct err *e);
     /* Deletes everything of these series that starts in the range and was acknowledged before the call. It is in no
@@ -229,13 +243,15 @@ struct store {
 /* Parses "clock" or "damage". */
 int store_confirm_parse(struct str name, enum store_confirm *ret, struct err *e);
 
-/* Each engine has one line in store.c. */
+/* Each engine has one line in store.c. Commands choose one by its name or by a location, never by its table. */
 extern const struct store_ops store_memory, store_segment;
 /* "memory" or "segment"; NULL when there is no engine of that name. */
 const struct store_ops *store_engine(struct str name);
-/* The engine for a location: NAME://..., or the default engine for a directory. NULL when there is no engine of that
- * name. */
+/* The engine for a location: "memory:" and NAME://... name it, anything else is a directory of the default engine. NULL
+ * when there is no engine of that name. */
 const struct store_ops *store_engine_of(struct str place);
+/* Opens the store at c->dir with the engine of that location. */
+int store_open_place(const struct store_config *c, struct store **ret, struct err *e);
 
 int store_open(const struct store_ops *ops, const struct store_config *c, struct store **ret, struct err *e);
 void store_close(struct store *s); /* completes every ack, then frees; s may be NULL */

@@ -1,37 +1,146 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Adds up the values of a tree by row, without counting a row twice on a path; see store_table.h. */
+/* Tables for all engines (store_table.h): which row a frame belongs to, and the sums by row over a finished tree. */
 #include "store/store_table.h"
 
 #include <errno.h>
 
+#include "base/hash.h"
 #include "base/mem.h"
 #include "base/wrap.h"
 
-uint32_t store_table_row(struct store_table *t, const struct frame *f)
+int store_table_init(struct store_table *t, const struct store_table_query *q)
 {
-    uint32_t row = t->row(t->ctx, f);
-
-    if (row == TABLE_NO_ROW || row == TABLE_NO_MEMORY || row < t->n_rows)
-        return row;
-    if (array_reserve(t->rows, t->cap_rows, (size_t) row + 1, TABLE_NO_MEMORY) < 0)
-        return TABLE_NO_MEMORY;
-    memset(t->rows + t->n_rows, 0, (row + 1 - t->n_rows) * sizeof *t->rows);
-    t->n_rows = row + 1;
-    return row;
-}
-
-void store_table_restart(struct store_table *t)
-{
-    t->n_rows = 0;
-    t->sum[0] = t->sum[1] = 0;
-    t->restart(t->ctx);
+    *t = (struct store_table){.q = *q};
+    arena_init(&t->arena, 0);
+    return tree_new(1, 0, &t->keys);
 }
 
 void store_table_done(struct store_table *t)
 {
     mem_free(t->rows);
+    mem_free(t->gaps);
+    map_done(&t->gap_map);
+    tree_free(t->keys);
     arena_done(&t->arena);
+    *t = (struct store_table){0};
 }
+
+enum granularity store_table_granularity(enum store_rows rows)
+{
+    static const enum granularity need[] = {
+        [ROWS_FUNCTION] = BY_FILEFUNCTION, [ROWS_FILE] = BY_FILE,       [ROWS_LINE] = BY_LINE,
+        [ROWS_MAPPING] = BY_ADDRESS,       [ROWS_PACKAGE] = BY_ADDRESS, [ROWS_FRAME] = BY_ADDRESS,
+        [ROWS_UNLINED] = BY_ADDRESS,
+    };
+
+    return need[rows];
+}
+
+/* --- the row of a frame --- */
+
+static struct str name_of(struct store_table *t, struct str name, const struct frame *f, bool by_address)
+{
+    if (!name.n && by_address && f->mapping.n)
+        name =
+            f->address
+                ? str_from(arena_printf(&t->arena, "%.*s+0x%llx", STR_FMT(f->mapping), (unsigned long long) f->address))
+                : f->mapping;
+    return name.n ? name : STR("[unknown]");
+}
+
+/* Sets the fields that distinguish the rows of this table. False: the frame is in no row. */
+static bool key_of(struct store_table *t, const struct frame *f, struct frame *ret)
+{
+    *ret = (struct frame){0};
+    switch (t->q.rows) {
+    case ROWS_FUNCTION:
+        ret->function = name_of(t, f->function, f, true);
+        ret->file = f->file;
+        break;
+    case ROWS_LINE:
+        ret->function = name_of(t, f->function, f, true);
+        ret->file = f->file;
+        ret->line = f->line;
+        break;
+    case ROWS_FILE:
+        ret->function = name_of(t, f->file, f, false);
+        break;
+    case ROWS_MAPPING:
+        ret->function = name_of(t, f->mapping, f, false);
+        break;
+    case ROWS_PACKAGE:
+        ret->function = name_of(t, frame_package(f), f, false);
+        break;
+    case ROWS_FRAME:
+        *ret = *f;
+        break;
+    case ROWS_UNLINED:
+        if (f->file.n || f->line || !f->build_id.n || !f->address || f->kind == FRAME_KERNEL)
+            return false;
+        ret->build_id = f->build_id;
+        ret->address = f->address;
+        break;
+    }
+    return !(t->q.function.n && !str_eq(ret->function, t->q.function)) &&
+           !(t->q.file.n && !str_eq(ret->file, t->q.file));
+}
+
+/* The build ID of a frame that lacks a name or a line; empty where it does not matter for this table. */
+static struct str binary_lacking(const struct store_table *t, const struct frame *f)
+{
+    if (t->q.rows == ROWS_UNLINED)
+        return (struct str){0};
+    if (tree_frame_nameless(f))
+        return f->build_id;
+    if (t->q.rows == ROWS_PACKAGE && !f->file.n && !f->line && f->kind != FRAME_KERNEL)
+        return f->build_id;
+    return f->unlined;
+}
+
+static int note_gap(struct store_table *t, struct str build_id, bool named)
+{
+    uint64_t h = hash64_str(build_id) + named;
+    int r;
+
+    for (struct map_pos p = map_find(&t->gap_map, h); p.index != MAP_NONE; p = map_next(&t->gap_map, p))
+        if (t->gaps[p.index].named == named && str_eq(t->gaps[p.index].build_id, build_id))
+            return 0;
+    r = mem_grow((void **) &t->gaps, &t->cap_gaps, (size_t) t->n_gaps + 1, sizeof *t->gaps, UINT32_MAX);
+    if (r == 0)
+        r = map_insert(&t->gap_map, h, t->n_gaps);
+    if (r < 0)
+        return r;
+    t->gaps[t->n_gaps] = (struct table_gap){arena_str(&t->arena, build_id), named};
+    return t->gaps[t->n_gaps++].build_id.p ? 0 : -ENOMEM;
+}
+
+uint32_t store_table_row(struct store_table *t, const struct frame *f)
+{
+    struct str gap = binary_lacking(t, f);
+    struct frame key;
+    uint32_t row;
+
+    if (gap.n && note_gap(t, gap, !tree_frame_nameless(f)) < 0)
+        return TABLE_NO_MEMORY;
+    if (!key_of(t, f, &key))
+        return TABLE_NO_ROW;
+    row = tree_frame(t->keys, &key);
+    if (row-- == TREE_NONE)
+        return TABLE_NO_MEMORY;
+    if (t->q.max_rows && row >= t->q.max_rows)
+        return TABLE_NO_ROW;
+    if (row >= t->n_rows) {
+        if (mem_grow((void **) &t->rows, &t->cap_rows, (size_t) row + 1, sizeof *t->rows, TABLE_NO_MEMORY) < 0)
+            return TABLE_NO_MEMORY;
+        t->rows[row] = (struct table_row){0};
+        t->n_rows = row + 1;
+    }
+    if (t->q.rows != ROWS_MAPPING && t->q.rows != ROWS_PACKAGE)
+        t->rows[row].kind = MAX(t->rows[row].kind, f->kind);
+    return row;
+}
+
+/* --- the rows of a tree --- */
 
 static bool on_path(const struct tree *t, const uint32_t *row_of_frame, uint32_t node, uint32_t row)
 {

@@ -1,43 +1,79 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sums by row: the basis of a table of functions, files, lines or binaries. The caller decides which row a frame
- * belongs to; the engine adds up what the selection spent in each, without a tree of the whole selection.
- *
- * `row` is called at least once for every frame of the selection (at the query's granularity) and returns consecutive
- * numbers from 0 on. Strings of the frame are valid during the call.
+ * Sums by row: a table of functions, files, lines, binaries or packages. The query says what a row stands for; the
+ * engine adds up what the selection spent in each row. The first half of this file is the question and its answer; the
+ * second half helps engines that have frames at hand, so that all of them agree on the row of a frame.
  */
 #ifndef STORE_STORE_TABLE_H
 #define STORE_STORE_TABLE_H
 
+#include "model/convert.h"
 #include "model/tree.h"
+
+/* What a row stands for, and which fields of its key are set. A frame without a name is called binary+0xaddress in
+ * tables by function or line, and [unknown] where nothing at all is known about it. */
+enum store_rows {
+    ROWS_FUNCTION, /* a function of a file: function, file */
+    ROWS_FILE,     /* function is the file's name */
+    ROWS_LINE,     /* function, file, line */
+    ROWS_MAPPING,  /* function is the binary's name */
+    ROWS_PACKAGE,  /* function is the package's name (frame_package()) */
+    ROWS_FRAME,    /* every frame that BY_ADDRESS distinguishes, unchanged */
+    ROWS_UNLINED,  /* addresses of user space whose name or line is unknown: build_id, address */
+};
+
+struct store_table_query {
+    enum store_rows rows;
+    struct str function, file; /* if not empty: only rows with exactly this function, this file */
+    uint32_t max_rows;         /* frames of further rows are in no row; 0 = no limit */
+};
+
+struct table_row {
+    int64_t self[2], total[2]; /* per column; a row that is on a path twice counts once in total */
+    uint32_t on_path;          /* used by engines while adding */
+    uint8_t kind;              /* enum frame_kind: the highest of its frames; unknown for binaries and packages */
+};
+
+/* A binary with frames in the table that lack a name, or that have a name and lack a line. */
+struct table_gap {
+    struct str build_id;
+    bool named;
+};
+
+struct store_table {
+    struct store_table_query q;
+    struct table_row *rows;
+    uint32_t n_rows;
+    int64_t sum[2];         /* of the whole selection: the base of shares */
+    struct str type, unit;  /* valid until store_table_done(), as are all strings */
+    struct table_gap *gaps; /* each (build ID, named) once */
+    uint32_t n_gaps;
+    /* private */
+    size_t cap_rows, cap_gaps;
+    struct tree *keys; /* its frames, from 1 on, are the keys; it has no nodes */
+    struct map gap_map;
+    struct arena arena;
+};
+
+/* The key of a row: a frame of which the fields listed at enum store_rows are set. */
+static inline const struct frame *store_table_key(const struct store_table *t, uint32_t row)
+{
+    return &t->keys->frames[row + 1];
+}
+/* Accepts a zeroed table. */
+void store_table_done(struct store_table *t);
+
+/* --- for engines --- */
 
 #define TABLE_NO_ROW UINT32_MAX          /* the frame is in no row; its values count only in the table's sum */
 #define TABLE_NO_MEMORY (UINT32_MAX - 1) /* aborts the query */
 
-struct table_row {
-    int64_t self[2], total[2]; /* a row that is on a path twice counts once in total */
-    uint32_t on_path;          /* used by the engine while adding */
-};
-
-struct store_table {
-    /* set by the caller */
-    uint32_t (*row)(void *ctx, const struct frame *f);
-    void (*restart)(void *ctx); /* drops all rows: the query is run again from the start */
-    void *ctx;
-    /* set by the engine */
-    struct table_row *rows;
-    size_t cap_rows;
-    uint32_t n_rows;
-    int64_t sum[2];        /* of the whole selection: the base of shares */
-    struct str type, unit; /* in the arena */
-    struct arena arena;
-};
-
-/* Returns the row of a frame and makes room for it; or TABLE_NO_ROW or TABLE_NO_MEMORY. */
+int store_table_init(struct store_table *t, const struct store_table_query *q);
+/* The granularity at which frames must be passed to store_table_row(). */
+enum granularity store_table_granularity(enum store_rows rows);
+/* Returns the row of a frame, adding it if it is new; or TABLE_NO_ROW or TABLE_NO_MEMORY. It need not be called twice
+ * for the same frame. */
 uint32_t store_table_row(struct store_table *t, const struct frame *f);
-void store_table_restart(struct store_table *t);
-/* Called when the caller no longer needs it; accepts a table that was never used. */
-void store_table_done(struct store_table *t);
 /* Adds up a tree whose totals are correct. Its folded parts are in no row. */
 int store_table_add_tree(struct store_table *t, const struct tree *tree);
 

@@ -8,7 +8,9 @@
 #include <stdlib.h>
 
 #include "base/regex.h"
+#include "store/store_spans.h"
 #include "store/store_table.h"
+#include "store/store_windows.h"
 #include "store_gen.h"
 #include "tap.h"
 
@@ -414,67 +416,90 @@ static void dump_question(struct buf *out, struct store *s, const struct store_q
     dump_tree(out, t);
 }
 
-/* Rows of dump_table(): each frame is a row, or frames whose names end alike share one, and some are in none. */
-struct table_rows {
-    struct tree *frames;
-    bool coarse;
-};
-
-static uint32_t table_row(void *ctx, const struct frame *f)
+static void dump_table(struct buf *out, struct store *s, const struct store_query *q, enum store_rows rows)
 {
-    struct table_rows *x = ctx;
-    struct frame last = {.function = {f->function.p + f->function.n - (f->function.n != 0), f->function.n != 0}};
-
-    if (x->coarse && str_is(last.function, "3"))
-        return TABLE_NO_ROW;
-    return tree_frame(x->frames, x->coarse ? &last : f);
-}
-
-static void dump_table(struct buf *out, struct store *s, const struct store_query *q, bool coarse)
-{
-    struct table_rows x = {.coarse = coarse};
-    struct store_table t = {.row = table_row, .ctx = &x};
     struct store_notes notes = {0};
+    struct store_table t = {0};
     struct err e = {0};
 
-    tree_new(1, 0, &x.frames);
-    if (s->ops->table(s, q, &t, &notes, &e) < 0)
+    if (s->ops->table(s, q, &(struct store_table_query){.rows = rows}, &t, &notes, &e) < 0)
         tap_fail("table: %s", e.message);
-    buf_printf(out, "table %lld %lld\n", (long long) t.sum[0], (long long) t.sum[1]);
-    for (uint32_t i = 1; i < t.n_rows; i++) {
-        const struct frame *f = &x.frames->frames[i];
+    buf_printf(out, "table %d %lld %lld\n", rows, (long long) t.sum[0], (long long) t.sum[1]);
+    for (uint32_t i = 0; i < t.n_rows; i++) {
+        const struct frame *f = store_table_key(&t, i);
         const struct table_row *r = &t.rows[i];
 
-        buf_printf(out, "row %.*s|%.*s:%d|%.*s+%llx|%d %lld %lld %lld %lld\n", STR_FMT(f->function), STR_FMT(f->file),
-                   (int) f->line, STR_FMT(f->build_id), (unsigned long long) f->address, f->kind,
+        buf_printf(out, "row %d %.*s|%.*s:%d|%.*s+%llx|%d %lld %lld %lld %lld\n", rows, STR_FMT(f->function),
+                   STR_FMT(f->file), (int) f->line, STR_FMT(f->build_id), (unsigned long long) f->address, r->kind,
                    (long long) r->self[0], (long long) r->total[0], (long long) r->self[1], (long long) r->total[1]);
     }
+    for (uint32_t i = 0; i < t.n_gaps; i++)
+        buf_printf(out, "gap %d %.*s %d\n", rows, STR_FMT(t.gaps[i].build_id), t.gaps[i].named);
     store_table_done(&t);
-    tree_free(x.frames);
 }
 
-/* The same selection as tables: at the granularity of q, with filters, and compared with another time. */
+/* The same selection as tables: by every kind of row, with filters, and compared with another time. */
 static void dump_tables(struct buf *out, struct store *s, const struct store_query *q)
 {
     struct str some = STR("fn[1357]"), few = STR("fn.*[45]$"), none = {0};
     struct store_query k = *q;
 
-    dump_table(out, s, &k, false);
-    dump_table(out, s, &k, true);
+    for (enum store_rows rows = ROWS_FUNCTION; rows <= ROWS_UNLINED; rows++)
+        dump_table(out, s, &k, rows);
     k.focus = some;
     k.hide = few;
-    dump_table(out, s, &k, false);
-    k.by = BY_FILEFUNCTION;
+    dump_table(out, s, &k, ROWS_FRAME);
     k.focus = none;
     k.hide = some;
     k.ignore = few;
-    dump_table(out, s, &k, true);
+    dump_table(out, s, &k, ROWS_PACKAGE);
     k.ignore = k.hide = none;
-    k.by = BY_ADDRESS;
     k.n_columns = 2;
     k.columns[1] = k.columns[0];
     k.columns[1].from += (k.columns[1].to - k.columns[1].from) / 3;
-    dump_table(out, s, &k, false);
+    dump_table(out, s, &k, ROWS_FRAME);
+    dump_table(out, s, &k, ROWS_LINE);
+}
+
+/* Sums by span. The number of samples is approximate, so that it is not compared. */
+static void dump_spans(struct buf *out, struct store *s, const struct store_query *q)
+{
+    struct store_spans v = {0};
+    struct err e = {0};
+
+    if (s->ops->spans(s, q, &v, &e) < 0)
+        tap_fail("spans: %s", e.message);
+    buf_printf(out, "spans %lld %lld %.*s\n", (long long) v.total, (long long) v.linked, STR_FMT(v.unit));
+    for (uint32_t i = 0; i < v.n; i++)
+        buf_printf(out, "span %02x%02x %02x%02x %.*s %lld %lld %lld\n", v.v[i].link.trace_id[0],
+                   v.v[i].link.trace_id[1], v.v[i].link.span_id[0], v.v[i].link.span_id[1], STR_FMT(v.v[i].service),
+                   (long long) v.v[i].value, (long long) v.v[i].from, (long long) v.v[i].to);
+    store_spans_done(&v);
+}
+
+/* The values of each stack in five windows of time. */
+static void dump_windows(struct buf *out, struct store *s, const struct store_query *q)
+{
+    struct store_notes notes = {0};
+    struct store_windows w = {0};
+    struct err e = {0};
+
+    if (store_windows(s, q, 5, &w, &notes, &e) < 0) {
+        tap_fail("windows: %s", e.message);
+        return;
+    }
+    for (uint32_t i = 1; i < w.tree->n_nodes; i++) {
+        const int64_t *v = &w.values[(size_t) i * w.n];
+
+        if (!v[0] && !v[1] && !v[2] && !v[3] && !v[4])
+            continue;
+        buf_puts(out, "windows ");
+        for (uint32_t n = i; n; n = w.tree->parent[n])
+            buf_printf(out, "%.*s;", STR_FMT(w.tree->frames[w.tree->frame[n]].function));
+        buf_printf(out, " %lld %lld %lld %lld %lld\n", (long long) v[0], (long long) v[1], (long long) v[2],
+                   (long long) v[3], (long long) v[4]);
+    }
+    store_windows_done(&w);
 }
 
 /* The callers and callees of fn7, for one time and for two; and a check that pruning loses nothing. */
@@ -548,6 +573,10 @@ void dump_answers(struct buf *out, struct store *s, int64_t from, int64_t to)
             dump_tables(&lines, s, &k.q);
         if (i % 3 != 1)
             dump_callers(&lines, s, &k.q);
+        dump_spans(&lines, s, &k.q);
+        k.q.by = BY_FUNCTION;
+        if (i % 4 == 0)
+            dump_windows(&lines, s, &k.q);
         s->ops->profiles(s, &k.q, dump_profile_fn, &lines, NULL);
         sort_lines(&lines);
         buf_put(out, lines.p, lines.n);

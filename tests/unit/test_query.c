@@ -110,7 +110,7 @@ static void test_top(void)
     struct store_notes notes = {0};
     struct err e = {0};
 
-    eq_int(query_top(s, q, QUERY_FUNCTION, QUERY_SORT_SELF, 2, &t, &notes, &e), 0);
+    eq_int(query_top(s, q, ROWS_FUNCTION, QUERY_SORT_SELF, 2, &t, &notes, &e), 0);
     eq_int(t.n, 2);
     eq_int(t.n_all, 5);
     eq_int(t.total[0], 42);
@@ -118,11 +118,11 @@ static void test_top(void)
     eq_int(t.rows[1].self[0], 15);
     eq_int(t.rows[1].total[0], 15); /* encode calls itself: counted once */
     query_table_done(&t);
-    eq_int(query_top(s, q, QUERY_PACKAGE, QUERY_SORT_TOTAL, 0, &t, &notes, &e), 0);
+    eq_int(query_top(s, q, ROWS_PACKAGE, QUERY_SORT_TOTAL, 0, &t, &notes, &e), 0);
     eq_int(row(&t, "net/http")->self[0], 7);
     eq_int(row(&t, "std")->self[0], 20);
     query_table_done(&t);
-    eq_int(query_top(s, q, QUERY_FUNCTION, QUERY_SORT_DELTA, 0, &t, &notes, &e), -EINVAL);
+    eq_int(query_top(s, q, ROWS_FUNCTION, QUERY_SORT_DELTA, 0, &t, &notes, &e), -EINVAL);
 }
 
 static void test_diff(void)
@@ -134,7 +134,7 @@ static void test_diff(void)
     struct store_notes notes = {0};
     struct err e = {0};
 
-    eq_int(query_top(s, q, QUERY_FUNCTION, QUERY_SORT_DELTA, 0, &t, &notes, &e), 0);
+    eq_int(query_top(s, q, ROWS_FUNCTION, QUERY_SORT_DELTA, 0, &t, &notes, &e), 0);
     eq_int(t.total[0], 35);
     eq_int(t.total[1], 7);
     eq_str(t.rows[0].name, STR("net/http.(*conn).serve")); /* 7 in 10 s; std::sort has 20 in 130 s */
@@ -232,7 +232,7 @@ static void test_coverage(void)
     eq_int(query_coverage(s, diff, covered, &e), 0);
     eq_int(covered[0], 90 * NS_PER_S);
     eq_int(covered[1], 10 * NS_PER_S);
-    eq_int(query_top(s, diff, QUERY_FUNCTION, QUERY_SORT_DELTA, 0, &t, &notes, &e), 0);
+    eq_int(query_top(s, diff, ROWS_FUNCTION, QUERY_SORT_DELTA, 0, &t, &notes, &e), 0);
     eq_int(t.covered_ns[0], 90 * NS_PER_S);
     eq_str(t.rows[0].name, STR("new")); /* 90 in 90 s and 10 in 10 s are one rate: only this changed */
     query_table_done(&t);
@@ -303,7 +303,7 @@ static void test_extremes(void)
     query_heatmap_done(&h);
     eq_int(query_flame(s, q, &flame, &notes, &e), 0);
     eq_int(query_callers(s, q, STR("a"), &callers, &callees, &notes, &e), 0);
-    eq_int(query_top(s, diff, QUERY_FUNCTION, QUERY_SORT_SHARE, 0, &t, &notes, &e), 0);
+    eq_int(query_top(s, diff, ROWS_FUNCTION, QUERY_SORT_SHARE, 0, &t, &notes, &e), 0);
     query_table_done(&t);
     eq_int(query_leaks(s, q, 10, &l, &notes, &e), 0);
     query_leaks_done(&l);

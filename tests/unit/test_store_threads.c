@@ -236,22 +236,17 @@ static void *run_rounds(void *arg)
     return NULL;
 }
 
-static uint32_t row_of_a(void *ctx, const struct frame *f)
-{
-    (void) ctx;
-    return str_eq(f->function, STR("a")) ? 0 : TABLE_NO_ROW;
-}
-
 /* The value of the function a in the table. */
 static int64_t ask_table(void)
 {
-    struct store_table t = {.row = row_of_a};
+    const struct store_table_query tq = {.rows = ROWS_FUNCTION, .function = STR("a")};
+    struct store_table t = {0};
     struct store_notes notes = {0};
     struct asked k;
     int64_t v = -1;
 
     ask(&k, "cpu", ALL);
-    if (suite.store->ops->table(suite.store, &k.q, &t, &notes, NULL) == 0 && !notes.damaged)
+    if (suite.store->ops->table(suite.store, &k.q, &tq, &t, &notes, NULL) == 0 && !notes.damaged)
         v = t.n_rows ? t.rows[0].total[0] : 0;
     store_table_done(&t);
     ask_done(&k);

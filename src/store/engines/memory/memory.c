@@ -8,7 +8,6 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "model/identity.h"
-#include "model/symbolizer.h"
 
 static struct memory_store *to_memory(struct store *s)
 {
@@ -336,17 +335,6 @@ static int memory_retain(struct store *s, bool compact_all, struct err *e)
     return 0;
 }
 
-static int memory_name(struct store *s, const char *tenant, struct str build_id, const uint64_t *addresses,
-                       const struct symbol_answer *names, struct err *e)
-{
-    (void) s;
-    (void) tenant;
-    (void) build_id;
-    (void) addresses;
-    (void) names;
-    return err_set(e, -EOPNOTSUPP, "the engine memory takes no names later");
-}
-
 static int memory_stats(struct store *s, struct store_stats *ret)
 {
     struct memory_store *m = to_memory(s);
@@ -366,12 +354,12 @@ const struct store_ops store_memory = {
     .append = memory_append,
     .select = memory_select,
     .table = memory_table,
+    .spans = memory_spans,
     .callers = memory_callers,
     .series = memory_series,
     .each_series = memory_each_series,
     .profiles = memory_profiles,
     .export = memory_export,
-    .name_later = memory_name,
     .delete = memory_delete,
     .retain = memory_retain,
     .stats = memory_stats,

@@ -50,8 +50,9 @@ bool memory_sample_matches(const struct memory_item *it, const struct sample *s,
 
 int memory_select(struct store *s, const struct store_query *q, struct tree **ret, struct store_notes *notes,
                   struct err *e);
-int memory_table(struct store *s, const struct store_query *q, struct store_table *t, struct store_notes *notes,
-                 struct err *e);
+int memory_table(struct store *s, const struct store_query *q, const struct store_table_query *tq,
+                 struct store_table *ret, struct store_notes *notes, struct err *e);
+int memory_spans(struct store *s, const struct store_query *q, struct store_spans *ret, struct err *e);
 int memory_callers(struct store *s, const struct store_query *q, struct str function, struct tree **ret_callers,
                    struct tree **ret_callees, struct store_notes *notes, struct err *e);
 int memory_series(struct store *s, const struct store_query *q, const struct store_series_query *sq,

@@ -8,6 +8,7 @@
 #include "store/engines/memory/memory.h"
 #include "store/frames.h"
 #include "store/store_callers.h"
+#include "store/store_spans.h"
 #include "store/store_table.h"
 
 /* Returns the node of a stack, adding nodes that are missing. */
@@ -197,13 +198,23 @@ int memory_select(struct store *s, const struct store_query *q, struct tree **re
     return r;
 }
 
-int memory_table(struct store *s, const struct store_query *q, struct store_table *t, struct store_notes *notes,
-                 struct err *e)
+int memory_table(struct store *s, const struct store_query *q, const struct store_table_query *tq,
+                 struct store_table *ret, struct store_notes *notes, struct err *e)
 {
     _cleanup_(tree_freep) struct tree *tree = NULL;
-    int r = memory_select(s, q, &tree, notes, e);
+    struct store_query sq = *q;
+    int r = store_table_init(ret, tq);
 
-    return r < 0 ? r : store_table_add_tree(t, tree);
+    sq.by = store_table_granularity(tq->rows);
+    sq.max_nodes = 0;
+    sq.min_share = 0;
+    if (r == 0)
+        r = memory_select(s, &sq, &tree, notes, e);
+    if (r == 0)
+        r = store_table_add_tree(ret, tree);
+    if (r < 0)
+        store_table_done(ret);
+    return r;
 }
 
 int memory_callers(struct store *s, const struct store_query *q, struct str function, struct tree **ret_callers,
@@ -216,6 +227,60 @@ int memory_callers(struct store *s, const struct store_query *q, struct str func
     whole.max_nodes = 0;
     r = memory_select(s, &whole, &tree, notes, e);
     return r < 0 ? r : callers_of_tree(tree, function, q->max_nodes, ret_callers, ret_callees);
+}
+
+/* --- spans --- */
+
+/* Adds the samples of an item; their range is that of their timestamps or, without any, of the profile. */
+static int add_spans(struct store_spans *to, const struct memory_item *it, const struct store_query *q,
+                     const struct match *match)
+{
+    const struct batch *b = it->batch;
+    const struct profile *p = &b->profiles[it->in.profile];
+    struct str service = labels_get(it->labels, STR("service.name"));
+    int r = 0;
+
+    if (!to->unit.n)
+        to->unit = arena_str(&to->arena, it->in.type.unit);
+    for (uint32_t i = 0; r == 0 && i < p->samples.n; i++) {
+        const struct sample *s = &b->samples[p->samples.off + i];
+        struct span_sample v = {.link = s->link ? &b->dict.links[s->link] : NULL,
+                                .service = service,
+                                .value = intake_value(b, &it->in, p->samples.off + i),
+                                .count = MAX(s->timestamps.n, 1u),
+                                .from = it->time_ns,
+                                .to = wrap_add(it->time_ns, p->duration_ns)};
+
+        if (!memory_sample_matches(it, s, q, match))
+            continue;
+        for (uint32_t k = 0; k < s->timestamps.n; k++) {
+            int64_t t = (int64_t) b->timestamps[s->timestamps.off + k];
+
+            v.from = k ? MIN(v.from, t) : t;
+            v.to = k ? MAX(v.to, t) : t;
+        }
+        r = store_spans_add(to, &v);
+    }
+    return r;
+}
+
+int memory_spans(struct store *s, const struct store_query *q, struct store_spans *ret, struct err *e)
+{
+    struct memory_store *m = container_of(s, struct memory_store, store);
+    struct match match;
+    int r = match_init(&match, q->columns[0].selector, m->limits.allow, true, e);
+
+    if (r < 0)
+        return r;
+    store_spans_init(ret);
+    pthread_mutex_lock(&m->lock);
+    for (uint32_t i = 0; r == 0 && i < m->n; i++)
+        if (memory_item_matches(m, &m->items[i], q, &match, &q->columns[0]))
+            r = add_spans(ret, &m->items[i], q, &match);
+    pthread_mutex_unlock(&m->lock);
+    if (r < 0)
+        store_spans_done(ret);
+    return r;
 }
 
 /* --- series --- */

@@ -425,12 +425,14 @@ static int engine_stats(struct store *s, struct store_stats *ret)
 
 const struct store_ops store_segment = {
     .name = "segment",
+    .in_dir = true,
     .help = "on this machine's disk: a log, segments, a catalogue",
     .open = engine_open,
     .close = engine_close,
     .append = engine_append,
     .select = engine_select,
     .table = engine_table,
+    .spans = engine_spans,
     .callers = engine_callers,
     .series = engine_series,
     .each_series = engine_each_series,

@@ -30,6 +30,7 @@ struct branch {
 
 struct tabling {
     struct gather gather;
+    struct store_query q; /* at the granularity that the rows need */
     struct frame_filter filter;
     struct store_table *out;
     /* of the current symbols */
@@ -295,23 +296,35 @@ static int table_of_tree(struct store *s, const struct store_query *q, struct st
     return r < 0 ? r : store_table_add_tree(t, tree);
 }
 
-int engine_table(struct store *s, const struct store_query *q, struct store_table *t, struct store_notes *notes,
-                 struct err *e)
+static int table_of_sums(struct tabling *x, struct store *s, struct store_notes *notes, struct err *e)
 {
-    _cleanup_(tabling_done) struct tabling x = {.out = t};
+    struct store_table *t = x->out;
     struct err own = {0};
-    int r;
+    int r = gather_init(&x->gather, to_engine(s), &x->q, notes, e ? e : &own);
 
-    if (q->n_zoom)
-        return table_of_tree(s, q, t, notes, e);
-    r = gather_init(&x.gather, to_engine(s), q, notes, e ? e : &own);
     if (r == 0)
-        r = frame_filter_init(&x.filter, q, e);
+        r = frame_filter_init(&x->filter, &x->q, e);
     if (r == 0)
-        r = gather_run(&x.gather, table_service, &x);
+        r = gather_run(&x->gather, table_service, x);
     if (r < 0)
         return r;
-    t->type = arena_str(&t->arena, x.gather.type);
-    t->unit = arena_str(&t->arena, x.gather.unit);
+    t->type = arena_str(&t->arena, x->gather.type);
+    t->unit = arena_str(&t->arena, x->gather.unit);
     return 0;
+}
+
+int engine_table(struct store *s, const struct store_query *q, const struct store_table_query *tq,
+                 struct store_table *ret, struct store_notes *notes, struct err *e)
+{
+    _cleanup_(tabling_done) struct tabling x = {.out = ret, .q = *q};
+    int r = store_table_init(ret, tq);
+
+    x.q.by = store_table_granularity(tq->rows);
+    x.q.max_nodes = 0;
+    x.q.min_share = 0;
+    if (r == 0)
+        r = q->n_zoom ? table_of_tree(s, &x.q, ret, notes, e) : table_of_sums(&x, s, notes, e);
+    if (r < 0)
+        store_table_done(ret);
+    return r;
 }

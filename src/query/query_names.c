@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Names for frames that were stored without (query_names.h, names.h). An answer by function has lost its addresses: if
+ * it has frames without a name or a line, of binaries about which the source may know more, the same selection is
+ * queried by address (ROWS_UNLINED), those addresses are looked up and handed to the store, and then the original
+ * question is asked again.
+ */
+#include "query/query_names.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/mem.h"
+#include "model/batch.h"
+#include "model/identity.h"
+#include "model/symbolizer.h"
+#include "query/names.h"
+
+enum { ADDRESSES_MAX = 1 << 20, BATCHES_MAX = 1 << 20 };
+
+/* Who asks: the store, the source of names and whose data it is. */
+struct asker {
+    struct store *store;
+    struct names *names; /* NULL: nothing is looked up */
+    const char *tenant;
+};
+
+static struct asker asker(struct store *s, struct names *names, const struct store_query *q)
+{
+    return (struct asker){s, s->ops->name_later ? names : NULL, q->tenant};
+}
+
+/* --- addresses without a name or a line --- */
+
+struct nameless {
+    struct str build_id; /* points into the result it was found in */
+    uint64_t address;
+};
+
+struct nameless_list {
+    struct nameless *v;
+    size_t n, cap;
+};
+
+static int add_nameless(struct nameless_list *l, struct str build_id, uint64_t address)
+{
+    int r;
+
+    if (l->n == ADDRESSES_MAX)
+        return 0; /* the rest follows next time */
+    r = mem_grow((void **) &l->v, &l->cap, l->n + 1, sizeof *l->v, ADDRESSES_MAX);
+    if (r == 0)
+        l->v[l->n++] = (struct nameless){build_id, address};
+    return r;
+}
+
+static int compare(const void *a, const void *b)
+{
+    const struct nameless *x = a, *y = b;
+    int c = str_cmp(x->build_id, y->build_id);
+
+    return c ? c : (x->address > y->address) - (x->address < y->address);
+}
+
+/* Looks up the addresses of one build ID: [0, n) of v, sorted. True if at least one got a name. */
+static bool name_binary(const struct asker *a, const struct nameless *v, size_t n)
+{
+    _cleanup_(symbol_answer_freep) struct symbol_answer *found = NULL;
+    _cleanup_(mem_freep) uint64_t *addresses = mem_zalloc_array(n, sizeof *addresses), *asked = NULL;
+    uint32_t count = 0;
+    int r;
+
+    if (!addresses)
+        return false;
+    for (size_t i = 0; i < n; i++)
+        if (!count || addresses[count - 1] != v[i].address)
+            addresses[count++] = v[i].address;
+    r = a->names->ops->look_up(a->names, a->tenant, v[0].build_id, addresses, count, &found, &asked, NULL);
+    if (r < 0 || !found->first[found->n_addresses])
+        return false;
+    return a->store->ops->name_later(a->store, a->tenant, v[0].build_id, asked, found, NULL) == 0;
+}
+
+static bool name_all(const struct asker *a, struct nameless_list *l)
+{
+    bool named = false;
+
+    if (l->n)
+        qsort(l->v, l->n, sizeof *l->v, compare);
+    for (size_t i = 0, end; i < l->n; i = end) {
+        for (end = i + 1; end < l->n && str_eq(l->v[end].build_id, l->v[i].build_id);)
+            end++;
+        if (a->names->ops->may_name(a->names, a->tenant, l->v[i].build_id))
+            named |= name_binary(a, l->v + i, end - i);
+    }
+    return named;
+}
+
+/* Queries the same selection by address and looks up its frames without a name or a line. */
+static int name_selection(const struct asker *a, const struct store_query *q, bool *ret_named, struct err *e)
+{
+    const struct store_table_query tq = {.rows = ROWS_UNLINED, .max_rows = ADDRESSES_MAX};
+    struct nameless_list list = {0};
+    struct store_notes notes = {0};
+    struct store_query by = *q;
+    struct store_table t;
+    int r;
+
+    by.no_inlines = false;
+    by.focus = by.ignore = by.hide = (struct str){0};
+    by.n_zoom = 0;
+    r = a->store->ops->table(a->store, &by, &tq, &t, &notes, e);
+    if (r < 0)
+        return r;
+    for (uint32_t i = 0; r == 0 && i < t.n_rows; i++)
+        r = add_nameless(&list, store_table_key(&t, i)->build_id, store_table_key(&t, i)->address);
+    if (r == 0)
+        *ret_named = name_all(a, &list);
+    mem_free(list.v);
+    store_table_done(&t);
+    return r;
+}
+
+/* Names the selection if the answer lacks something that may be known. Returns 1 if the question must be asked again:
+ * then *notes is cleared. */
+static int name_if(const struct asker *a, bool lacking, const struct store_query *q, struct store_notes *notes,
+                   struct err *e)
+{
+    bool named = false;
+    int r = lacking ? name_selection(a, q, &named, e) : 0;
+
+    if (r < 0)
+        return r;
+    if (named)
+        *notes = (struct store_notes){0};
+    return named;
+}
+
+/* --- trees --- */
+
+static bool may_add(const struct asker *a, struct str build_id, bool named)
+{
+    return named ? a->names->ops->may_line(a->names, a->tenant, build_id)
+                 : a->names->ops->may_name(a->names, a->tenant, build_id);
+}
+
+/* True if more may be known about a frame of the tree than it has. */
+static bool tree_lacks(const struct asker *a, const struct tree *t)
+{
+    struct str last = {0};
+
+    for (uint32_t i = 1; a->names && i < t->n_frames; i++) {
+        const struct frame *f = &t->frames[i];
+        struct str build_id = tree_frame_nameless(f) ? f->build_id : f->unlined;
+
+        if (!build_id.n || str_eq(build_id, last))
+            continue;
+        last = build_id;
+        if (may_add(a, build_id, !tree_frame_nameless(f)))
+            return true;
+    }
+    return false;
+}
+
+int named_select(struct store *s, struct names *names, const struct store_query *q, struct tree **ret,
+                 struct store_notes *notes, struct err *e)
+{
+    struct asker a = asker(s, names, q);
+    _cleanup_(tree_freep) struct tree *t = NULL;
+    int r = s->ops->select(s, q, &t, notes, e);
+
+    if (r == 0)
+        r = name_if(&a, tree_lacks(&a, t), q, notes, e);
+    if (r == -E2BIG && t) /* too large by address: the answer stays without names */
+        r = 0;
+    if (r == 1) {
+        tree_free(TAKE(t));
+        r = s->ops->select(s, q, &t, notes, e);
+    }
+    if (r == 0)
+        *ret = TAKE(t);
+    return r;
+}
+
+int named_windows(struct store *s, struct names *names, const struct store_query *q, uint32_t n,
+                  struct store_windows *ret, struct store_notes *notes, struct err *e)
+{
+    struct asker a = asker(s, names, q);
+    int r = store_windows(s, q, n, ret, notes, e);
+
+    if (r < 0)
+        return r;
+    r = name_if(&a, tree_lacks(&a, ret->tree), q, notes, e);
+    if (r == -E2BIG)
+        return 0;
+    if (r == 0)
+        return 0;
+    store_windows_done(ret);
+    return r < 0 ? r : store_windows(s, q, n, ret, notes, e);
+}
+
+int named_callers(struct store *s, struct names *names, const struct store_query *q, struct str function,
+                  struct tree **ret_callers, struct tree **ret_callees, struct store_notes *notes, struct err *e)
+{
+    struct asker a = asker(s, names, q);
+    int r = s->ops->callers(s, q, function, ret_callers, ret_callees, notes, e);
+
+    if (r < 0)
+        return r;
+    r = name_if(&a, tree_lacks(&a, *ret_callers) || tree_lacks(&a, *ret_callees), q, notes, e);
+    if (r == 0)
+        return 0;
+    tree_free(TAKE(*ret_callers));
+    tree_free(TAKE(*ret_callees));
+    return r < 0 ? r : s->ops->callers(s, q, function, ret_callers, ret_callees, notes, e);
+}
+
+/* --- tables --- */
+
+static bool table_lacks(const struct asker *a, const struct store_table *t)
+{
+    for (uint32_t i = 0; a->names && i < t->n_gaps; i++)
+        if (may_add(a, t->gaps[i].build_id, t->gaps[i].named))
+            return true;
+    return false;
+}
+
+int named_table(struct store *s, struct names *names, const struct store_query *q, const struct store_table_query *tq,
+                struct store_table *ret, struct store_notes *notes, struct err *e)
+{
+    struct asker a = asker(s, names, q);
+    int r = s->ops->table(s, q, tq, ret, notes, e);
+
+    if (r < 0)
+        return r;
+    r = name_if(&a, table_lacks(&a, ret), q, notes, e);
+    if (r == 0)
+        return 0;
+    store_table_done(ret);
+    return r < 0 ? r : s->ops->table(s, q, tq, ret, notes, e);
+}
+
+/* --- whole profiles --- */
+
+struct kept {
+    struct batch **v;
+    size_t n, cap;
+    struct nameless_list nameless;
+};
+
+static bool has_line(const struct dict *d, const struct location *l)
+{
+    for (uint32_t i = 0; i < l->lines.n; i++) {
+        const struct line *n = &d->lines[l->lines.off + i];
+
+        if (n->line || d->functions[n->function].filename)
+            return true;
+    }
+    return false;
+}
+
+static int keep_batch(void *ctx, struct batch *b)
+{
+    struct kept *k = ctx;
+    const struct dict *d = &b->dict;
+    int r = mem_grow((void **) &k->v, &k->cap, k->n + 1, sizeof *k->v, BATCHES_MAX);
+
+    if (r < 0)
+        return r;
+    k->v[k->n++] = batch_ref(b);
+    for (uint32_t i = 1; r == 0 && i < d->n_locations; i++) {
+        const struct location *l = &d->locations[i];
+
+        if (l->mapping && l->address && !has_line(d, l))
+            r = add_nameless(&k->nameless, identity_build_id(b, l->mapping),
+                             identity_elf_address(&d->mappings[l->mapping], l->address));
+    }
+    return r;
+}
+
+int named_export(struct store *s, struct names *names, const struct store_query *q, store_batch_fn fn, void *ctx,
+                 struct err *e)
+{
+    struct asker a = asker(s, names, q);
+    struct kept k = {0};
+    int r;
+
+    if (!a.names)
+        return s->ops->export(s, q, fn, ctx, e);
+    r = s->ops->export(s, q, keep_batch, &k, e);
+    if (r >= 0 && name_all(&a, &k.nameless)) {
+        if (q->notes)
+            *q->notes = (struct store_notes){0};
+        r = s->ops->export(s, q, fn, ctx, e);
+    } else
+        for (size_t i = 0; r >= 0 && i < k.n; i++)
+            r = fn(ctx, k.v[i]);
+    for (size_t i = 0; i < k.n; i++)
+        batch_unref(k.v[i]);
+    mem_free(k.v);
+    mem_free(k.nameless.v);
+    return r;
+}
