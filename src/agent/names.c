@@ -182,8 +182,8 @@ static int name_go(struct object_names *n, const struct elf_file *f)
     int r = pclntab_open(f, &t, NULL);
 
     for (size_t i = n->n_resolved; i < n->n && r == 0; i++) {
-        struct pclntab_frame at[PCLNTAB_FRAMES_MAX];
-        struct object_frame frames[PCLNTAB_FRAMES_MAX];
+        _uninit_ struct pclntab_frame at[PCLNTAB_FRAMES_MAX];
+        _uninit_ struct object_frame frames[PCLNTAB_FRAMES_MAX];
         struct pclntab_function fn;
         unsigned count;
 

@@ -128,7 +128,7 @@ static uint32_t object_location(struct maker *m, const struct tally_frame *f)
 {
     const struct object_name *name = object_names_find(f->object, f->address);
     uint32_t mapping = object_mapping(m, f->object), attr = type_attr(m, f);
-    struct line lines[LINES_MAX];
+    _uninit_ struct line lines[LINES_MAX];
     uint32_t n = name ? MIN(name->n_frames, (uint32_t) LINES_MAX) : 0;
 
     for (uint32_t i = 0; i < n; i++) {

@@ -8,6 +8,9 @@
 
 /* Runs f on the variable's address when it goes out of scope: _cleanup_(buf_done) struct buf b = BUF_INIT; */
 #define _cleanup_(f) __attribute__((cleanup(f)))
+/* On a large array that is written before it is read, in code that runs often: the compiler does not zero it first
+ * (-ftrivial-auto-var-init). */
+#define _uninit_ __attribute__((uninitialized))
 #define _printf_(a, b) __attribute__((format(printf, a, b)))
 #define _unused_ __attribute__((unused))
 #define _noreturn_ __attribute__((noreturn))

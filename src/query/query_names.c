@@ -113,7 +113,7 @@ static int name_selection(const struct asker *a, const struct store_query *q, bo
     if (r < 0)
         return r;
     for (uint32_t i = 0; r == 0 && i < t.n_rows; i++)
-        r = add_nameless(&list, store_table_key(&t, i)->build_id, store_table_key(&t, i)->address);
+        r = add_nameless(&list, t.keys[i].name, t.keys[i].address);
     if (r == 0)
         *ret_named = name_all(a, &list);
     mem_free(list.v);

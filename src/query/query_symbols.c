@@ -50,7 +50,7 @@ static bool has_binary(const struct frame *f)
 static int sum_up(struct binaries *x, const struct store_table *t)
 {
     for (uint32_t i = 0; i < t->n_rows; i++) {
-        const struct frame *f = store_table_key(t, i);
+        const struct frame *f = store_table_frame(t, i);
         int64_t v = t->rows[i].self[0], named = f->function.n ? v : 0;
         struct query_binary *b;
         uint32_t k;

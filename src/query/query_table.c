@@ -115,10 +115,10 @@ static int take_rows(struct query_table *t)
         return -ENOMEM;
     for (; t->n < t->sums.n_rows; t->n++) {
         const struct table_row *from = &t->sums.rows[t->n];
-        const struct frame *key = store_table_key(&t->sums, t->n);
+        const struct table_key *key = &t->sums.keys[t->n];
         struct query_row *to = &t->rows[t->n];
 
-        *to = (struct query_row){.name = key->function, .file = key->file, .line = key->line, .kind = from->kind};
+        *to = (struct query_row){.name = key->name, .file = key->file, .line = key->line, .kind = from->kind};
         memcpy(to->self, from->self, sizeof to->self);
         memcpy(to->total, from->total, sizeof to->total);
     }

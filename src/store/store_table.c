@@ -12,7 +12,7 @@ int store_table_init(struct store_table *t, const struct store_table_query *q)
 {
     *t = (struct store_table){.q = *q};
     arena_init(&t->arena, 0);
-    return tree_new(1, 0, &t->keys);
+    return q->rows == ROWS_FRAME ? tree_new(1, 0, &t->frames) : 0;
 }
 
 void store_table_done(struct store_table *t)
@@ -20,7 +20,9 @@ void store_table_done(struct store_table *t)
     mem_free(t->rows);
     mem_free(t->gaps);
     map_done(&t->gap_map);
-    tree_free(t->keys);
+    mem_free(t->keys);
+    map_done(&t->key_map);
+    tree_free(t->frames);
     arena_done(&t->arena);
     *t = (struct store_table){0};
 }
@@ -48,41 +50,65 @@ static struct str name_of(struct store_table *t, struct str name, const struct f
     return name.n ? name : STR("[unknown]");
 }
 
-/* Sets the fields that distinguish the rows of this table. False: the frame is in no row. */
-static bool key_of(struct store_table *t, const struct frame *f, struct frame *ret)
+/* False: the frame is in no row. */
+static bool key_of(struct store_table *t, const struct frame *f, struct table_key *ret)
 {
-    *ret = (struct frame){0};
+    *ret = (struct table_key){0};
     switch (t->q.rows) {
     case ROWS_FUNCTION:
-        ret->function = name_of(t, f->function, f, true);
-        ret->file = f->file;
-        break;
     case ROWS_LINE:
-        ret->function = name_of(t, f->function, f, true);
+        ret->name = name_of(t, f->function, f, true);
         ret->file = f->file;
-        ret->line = f->line;
+        ret->line = t->q.rows == ROWS_LINE ? f->line : 0;
         break;
     case ROWS_FILE:
-        ret->function = name_of(t, f->file, f, false);
+        ret->name = name_of(t, f->file, f, false);
         break;
     case ROWS_MAPPING:
-        ret->function = name_of(t, f->mapping, f, false);
+        ret->name = name_of(t, f->mapping, f, false);
         break;
     case ROWS_PACKAGE:
-        ret->function = name_of(t, frame_package(f), f, false);
+        ret->name = name_of(t, frame_package(f), f, false);
         break;
     case ROWS_FRAME:
-        *ret = *f;
         break;
     case ROWS_UNLINED:
         if (f->file.n || f->line || !f->build_id.n || !f->address || f->kind == FRAME_KERNEL)
             return false;
-        ret->build_id = f->build_id;
+        ret->name = f->build_id;
         ret->address = f->address;
         break;
     }
-    return !(t->q.function.n && !str_eq(ret->function, t->q.function)) &&
-           !(t->q.file.n && !str_eq(ret->file, t->q.file));
+    return !(t->q.function.n && !str_eq(ret->name, t->q.function)) && !(t->q.file.n && !str_eq(ret->file, t->q.file));
+}
+
+/* Returns the row of the key: if it is new, n_rows. */
+static uint32_t intern_key(struct store_table *t, const struct table_key *k)
+{
+    uint64_t h = hash_mix(hash64_str(k->name) ^ (uint64_t) k->line ^ k->address, hash64_str(k->file) | 1);
+
+    for (struct map_pos p = map_find(&t->key_map, h); p.index != MAP_NONE; p = map_next(&t->key_map, p)) {
+        const struct table_key *o = &t->keys[p.index];
+
+        if (o->line == k->line && o->address == k->address && str_eq(o->name, k->name) && str_eq(o->file, k->file))
+            return p.index;
+    }
+    if (t->q.max_rows && t->n_rows == t->q.max_rows)
+        return TABLE_NO_ROW;
+    if (mem_grow((void **) &t->keys, &t->cap_keys, (size_t) t->n_rows + 1, sizeof *t->keys, TABLE_NO_MEMORY) < 0 ||
+        map_insert(&t->key_map, h, t->n_rows) < 0)
+        return TABLE_NO_MEMORY;
+    t->keys[t->n_rows] = *k;
+    t->keys[t->n_rows].name = arena_str(&t->arena, k->name);
+    t->keys[t->n_rows].file = arena_str(&t->arena, k->file);
+    return t->n_rows;
+}
+
+static uint32_t intern_frame(struct store_table *t, const struct frame *f)
+{
+    uint32_t i = tree_frame(t->frames, f);
+
+    return i == TREE_NONE ? TABLE_NO_MEMORY : i - 1;
 }
 
 /* The build ID of a frame that lacks a name or a line; empty where it does not matter for this table. */
@@ -117,18 +143,16 @@ static int note_gap(struct store_table *t, struct str build_id, bool named)
 uint32_t store_table_row(struct store_table *t, const struct frame *f)
 {
     struct str gap = binary_lacking(t, f);
-    struct frame key;
+    struct table_key key;
     uint32_t row;
 
     if (gap.n && note_gap(t, gap, !tree_frame_nameless(f)) < 0)
         return TABLE_NO_MEMORY;
     if (!key_of(t, f, &key))
         return TABLE_NO_ROW;
-    row = tree_frame(t->keys, &key);
-    if (row-- == TREE_NONE)
-        return TABLE_NO_MEMORY;
-    if (t->q.max_rows && row >= t->q.max_rows)
-        return TABLE_NO_ROW;
+    row = t->q.rows == ROWS_FRAME ? intern_frame(t, f) : intern_key(t, &key);
+    if (row == TABLE_NO_MEMORY || row == TABLE_NO_ROW)
+        return row;
     if (row >= t->n_rows) {
         if (mem_grow((void **) &t->rows, &t->cap_rows, (size_t) row + 1, sizeof *t->rows, TABLE_NO_MEMORY) < 0)
             return TABLE_NO_MEMORY;

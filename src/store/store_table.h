@@ -10,21 +10,21 @@
 #include "model/convert.h"
 #include "model/tree.h"
 
-/* What a row stands for, and which fields of its key are set. A frame without a name is called binary+0xaddress in
+/* What a row stands for, and which fields of its key (struct table_key) are set. A frame without a name is called binary+0xaddress in
  * tables by function or line, and [unknown] where nothing at all is known about it. */
 enum store_rows {
-    ROWS_FUNCTION, /* a function of a file: function, file */
-    ROWS_FILE,     /* function is the file's name */
-    ROWS_LINE,     /* function, file, line */
-    ROWS_MAPPING,  /* function is the binary's name */
-    ROWS_PACKAGE,  /* function is the package's name (frame_package()) */
-    ROWS_FRAME,    /* every frame that BY_ADDRESS distinguishes, unchanged */
-    ROWS_UNLINED,  /* addresses of user space whose name or line is unknown: build_id, address */
+    ROWS_FUNCTION, /* a function of a file: name, file */
+    ROWS_FILE,     /* name is that of the file */
+    ROWS_LINE,     /* name of the function, file, line */
+    ROWS_MAPPING,  /* name is that of the binary */
+    ROWS_PACKAGE,  /* name is that of the package (frame_package()) */
+    ROWS_FRAME,    /* every frame that BY_ADDRESS distinguishes: store_table_frame() instead of a key */
+    ROWS_UNLINED,  /* addresses of user space whose name or line is unknown: name is the build ID; address */
 };
 
 struct store_table_query {
     enum store_rows rows;
-    struct str function, file; /* if not empty: only rows with exactly this function, this file */
+    struct str function, file; /* if not empty: only rows with exactly this name, this file */
     uint32_t max_rows;         /* frames of further rows are in no row; 0 = no limit */
 };
 
@@ -32,6 +32,12 @@ struct table_row {
     int64_t self[2], total[2]; /* per column; a row that is on a path twice counts once in total */
     uint32_t on_path;          /* used by engines while adding */
     uint8_t kind;              /* enum frame_kind: the highest of its frames; unknown for binaries and packages */
+};
+
+struct table_key {
+    struct str name, file;
+    int64_t line;
+    uint64_t address;
 };
 
 /* A binary with frames in the table that lack a name, or that have a name and lack a line. */
@@ -43,22 +49,23 @@ struct table_gap {
 struct store_table {
     struct store_table_query q;
     struct table_row *rows;
+    struct table_key *keys; /* of the rows; not set with ROWS_FRAME */
     uint32_t n_rows;
     int64_t sum[2];         /* of the whole selection: the base of shares */
     struct str type, unit;  /* valid until store_table_done(), as are all strings */
     struct table_gap *gaps; /* each (build ID, named) once */
     uint32_t n_gaps;
     /* private */
-    size_t cap_rows, cap_gaps;
-    struct tree *keys; /* its frames, from 1 on, are the keys; it has no nodes */
-    struct map gap_map;
+    size_t cap_rows, cap_keys, cap_gaps;
+    struct tree *frames; /* with ROWS_FRAME: its frames, from 1 on, are the rows; it has no nodes */
+    struct map key_map, gap_map;
     struct arena arena;
 };
 
-/* The key of a row: a frame of which the fields listed at enum store_rows are set. */
-static inline const struct frame *store_table_key(const struct store_table *t, uint32_t row)
+/* The frame that a row of ROWS_FRAME stands for. */
+static inline const struct frame *store_table_frame(const struct store_table *t, uint32_t row)
 {
-    return &t->keys->frames[row + 1];
+    return &t->frames->frames[row + 1];
 }
 /* Accepts a zeroed table. */
 void store_table_done(struct store_table *t);

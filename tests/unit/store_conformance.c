@@ -426,8 +426,16 @@ static void dump_table(struct buf *out, struct store *s, const struct store_quer
         tap_fail("table: %s", e.message);
     buf_printf(out, "table %d %lld %lld\n", rows, (long long) t.sum[0], (long long) t.sum[1]);
     for (uint32_t i = 0; i < t.n_rows; i++) {
-        const struct frame *f = store_table_key(&t, i);
         const struct table_row *r = &t.rows[i];
+        const struct frame *f;
+        struct frame key;
+
+        if (rows != ROWS_FRAME)
+            key = (struct frame){.function = t.keys[i].name,
+                                 .file = t.keys[i].file,
+                                 .line = t.keys[i].line,
+                                 .address = t.keys[i].address};
+        f = rows == ROWS_FRAME ? store_table_frame(&t, i) : &key;
 
         buf_printf(out, "row %d %.*s|%.*s:%d|%.*s+%llx|%d %lld %lld %lld %lld\n", rows, STR_FMT(f->function),
                    STR_FMT(f->file), (int) f->line, STR_FMT(f->build_id), (unsigned long long) f->address, r->kind,

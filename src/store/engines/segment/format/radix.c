@@ -23,7 +23,8 @@ static void insert_sort(struct radix *a, uint32_t n)
 /* Sorts by one digit from `from` to `to`. */
 static void sort_digit(const struct radix *from, struct radix *to, uint32_t n, int shift, int bits)
 {
-    uint32_t count[1 << DIGIT_MANY], size = 1u << bits, at = 0;
+    _uninit_ uint32_t count[1 << DIGIT_MANY];
+    uint32_t size = 1u << bits, at = 0;
     uint64_t mask = size - 1;
 
     memset(count, 0, size * sizeof *count);

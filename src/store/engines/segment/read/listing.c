@@ -327,7 +327,7 @@ static uint32_t emit_location(const struct exporting *x, const struct scan_prof 
     struct builder *b = x->b;
     const struct sym_location *l = sym_location(s, location);
     const struct sym_lines *from = atomic_load_explicit(&((struct sym_location *) l)->lines, memory_order_acquire);
-    struct line lines[256];
+    _uninit_ struct line lines[256];
     uint32_t n = from ? MIN(from->n, ARRAY_SIZE(lines)) : 0, attrs[ATTRS_MAX], n_attrs = 0, mapping;
     uint64_t address = l->address;
 

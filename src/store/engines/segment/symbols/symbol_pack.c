@@ -389,7 +389,7 @@ static int unpack_locations(struct unpacking *x)
     int r = 0;
 
     for (uint64_t i = 0; r == 0 && i < x->n[LOCATIONS]; i++) {
-        struct sym_line lines[LINES_MAX];
+        _uninit_ struct sym_line lines[LINES_MAX];
         struct sym_location l = {0};
         uint32_t n;
 
@@ -436,7 +436,7 @@ static int unpack_names(struct unpacking *x)
     int rc = 0;
 
     for (uint64_t i = 0; rc == 0 && i < x->n[NAMES]; i++) {
-        struct sym_line lines[LINES_MAX];
+        _uninit_ struct sym_line lines[LINES_MAX];
         uint32_t location = get_below(r, stable_count(&x->s->locations)), n = get_below(r, LINES_MAX + 1);
 
         if (r->bad)

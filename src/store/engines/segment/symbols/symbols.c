@@ -544,7 +544,7 @@ enum { LINES_MAX = 256 };
 static uint32_t look_up_location(struct symbols *s, struct sym_memo *m, uint32_t i)
 {
     const struct location *x = &m->batch->dict.locations[i];
-    struct sym_line lines[LINES_MAX];
+    _uninit_ struct sym_line lines[LINES_MAX];
     struct sym_location l = {0};
     uint32_t n = MIN(x->lines.n, (uint32_t) LINES_MAX);
     const struct attr *kind;

@@ -56,7 +56,7 @@ static int apply_function(struct symbols *s, struct cursor *r)
 
 static int apply_location(struct symbols *s, struct cursor *r)
 {
-    struct sym_line lines[LINES_MAX];
+    _uninit_ struct sym_line lines[LINES_MAX];
     struct sym_location l = {0};
     uint32_t n;
 
@@ -71,7 +71,7 @@ static int apply_location(struct symbols *s, struct cursor *r)
 
 static int apply_names(struct symbols *s, struct cursor *r)
 {
-    struct sym_line lines[LINES_MAX];
+    _uninit_ struct sym_line lines[LINES_MAX];
     uint32_t location = get_below(r, stable_count(&s->locations)), n = read_lines(s, r, lines);
 
     return r->bad ? -EINVAL : symbols_name(s, location, lines, n);

@@ -17,7 +17,7 @@ enum { JOB_ADDRESSES = 2048, LINES_MAX = 64 };
 
 static int name_one(struct symbols *s, uint32_t location, const struct symbol_answer *a, uint32_t i)
 {
-    struct sym_line lines[LINES_MAX];
+    _uninit_ struct sym_line lines[LINES_MAX];
     uint32_t n = 0;
 
     for (uint32_t k = a->first[i]; k < a->first[i + 1] && n < LINES_MAX; k++) {
