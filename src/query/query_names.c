@@ -44,14 +44,9 @@ struct nameless_list {
 
 static int add_nameless(struct nameless_list *l, struct str build_id, uint64_t address)
 {
-    int r;
-
     if (l->n == ADDRESSES_MAX)
         return 0; /* the rest follows next time */
-    r = mem_grow((void **) &l->v, &l->cap, l->n + 1, sizeof *l->v, ADDRESSES_MAX);
-    if (r == 0)
-        l->v[l->n++] = (struct nameless){build_id, address};
-    return r;
+    return array_push(l->v, l->n, l->cap, ADDRESSES_MAX, (struct nameless){build_id, address});
 }
 
 static int compare(const void *a, const void *b)
@@ -263,7 +258,7 @@ static int keep_batch(void *ctx, struct batch *b)
 {
     struct kept *k = ctx;
     const struct dict *d = &b->dict;
-    int r = mem_grow((void **) &k->v, &k->cap, k->n + 1, sizeof *k->v, BATCHES_MAX);
+    int r = array_reserve(k->v, k->cap, k->n + 1, BATCHES_MAX);
 
     if (r < 0)
         return r;

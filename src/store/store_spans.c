@@ -34,7 +34,7 @@ static int find_span(struct store_spans *s, const struct span_sample *v, struct 
         }
     if (s->n == STORE_SPANS_MAX)
         return -E2BIG;
-    r = mem_grow((void **) &s->v, &s->cap, (size_t) s->n + 1, sizeof *s->v, STORE_SPANS_MAX);
+    r = array_reserve(s->v, s->cap, (size_t) s->n + 1, STORE_SPANS_MAX);
     if (r == 0)
         r = map_insert(&s->map, h, s->n);
     if (r < 0)

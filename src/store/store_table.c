@@ -95,7 +95,7 @@ static uint32_t intern_key(struct store_table *t, const struct table_key *k)
     }
     if (t->q.max_rows && t->n_rows == t->q.max_rows)
         return TABLE_NO_ROW;
-    if (mem_grow((void **) &t->keys, &t->cap_keys, (size_t) t->n_rows + 1, sizeof *t->keys, TABLE_NO_MEMORY) < 0 ||
+    if (array_reserve(t->keys, t->cap_keys, (size_t) t->n_rows + 1, TABLE_NO_MEMORY) < 0 ||
         map_insert(&t->key_map, h, t->n_rows) < 0)
         return TABLE_NO_MEMORY;
     t->keys[t->n_rows] = *k;
@@ -131,7 +131,7 @@ static int note_gap(struct store_table *t, struct str build_id, bool named)
     for (struct map_pos p = map_find(&t->gap_map, h); p.index != MAP_NONE; p = map_next(&t->gap_map, p))
         if (t->gaps[p.index].named == named && str_eq(t->gaps[p.index].build_id, build_id))
             return 0;
-    r = mem_grow((void **) &t->gaps, &t->cap_gaps, (size_t) t->n_gaps + 1, sizeof *t->gaps, UINT32_MAX);
+    r = array_reserve(t->gaps, t->cap_gaps, (size_t) t->n_gaps + 1, UINT32_MAX);
     if (r == 0)
         r = map_insert(&t->gap_map, h, t->n_gaps);
     if (r < 0)
@@ -154,7 +154,7 @@ uint32_t store_table_row(struct store_table *t, const struct frame *f)
     if (row == TABLE_NO_MEMORY || row == TABLE_NO_ROW)
         return row;
     if (row >= t->n_rows) {
-        if (mem_grow((void **) &t->rows, &t->cap_rows, (size_t) row + 1, sizeof *t->rows, TABLE_NO_MEMORY) < 0)
+        if (array_reserve(t->rows, t->cap_rows, (size_t) row + 1, TABLE_NO_MEMORY) < 0)
             return TABLE_NO_MEMORY;
         t->rows[row] = (struct table_row){0};
         t->n_rows = row + 1;

@@ -19,10 +19,8 @@ struct merging {
 static int make_room(struct merging *m, uint32_t n)
 {
     size_t old = m->cap;
-    void *v = m->out->values;
-    int r = mem_grow(&v, &m->cap, (size_t) n * m->out->n, sizeof *m->out->values, SIZE_MAX / sizeof(int64_t));
+    int r = array_reserve(m->out->values, m->cap, (size_t) n * m->out->n, SIZE_MAX / sizeof(int64_t));
 
-    m->out->values = v;
     if (r == 0 && m->cap > old)
         memset(m->out->values + old, 0, (m->cap - old) * sizeof *m->out->values);
     return r;
