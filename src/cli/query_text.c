@@ -69,6 +69,17 @@ static void put_notes(struct page *p)
         buf_puts(p->out, "note: part of the range has no detail any more; its edges are rounded to five minutes\n");
 }
 
+/* The sampling rate, or the lowest and the highest where it changed. */
+static void put_rate(struct page *p)
+{
+    double rate[2];
+    int columns = p->n_columns;
+
+    page_pair(p, rate);
+    p->n_columns = columns;
+    buf_printf(p->out, rate[1] > 0 ? "sampled at %.0f to %.0f Hz\n" : "sampled at %.0f Hz\n", rate[0], rate[1]);
+}
+
 bool page_common(struct page *p, struct str key)
 {
     if (str_is(key, "type"))
@@ -81,6 +92,8 @@ bool page_common(struct page *p, struct str key)
         page_pair(p, p->covered);
     else if (str_is(key, "notes"))
         put_notes(p);
+    else if (str_is(key, "rate"))
+        put_rate(p);
     else
         return false;
     return true;

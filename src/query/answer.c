@@ -152,8 +152,11 @@ static int run_callers(struct answer_request *c, struct buf *out, struct err *e)
 
     if (r == 0)
         r = query_callers(c->store, q, param(c, "function"), &callers, &callees, &c->notes, e);
+    if (r == 0)
+        r = query_coverage(c->store, q, callers->covered_ns, e);
     if (r < 0)
         return r;
+    memcpy(callees->covered_ns, callers->covered_ns, sizeof callees->covered_ns);
     buf_puts(out, "{\"callers\":");
     tree_to_json(out, callers);
     buf_puts(out, ",\"callees\":");
@@ -229,7 +232,7 @@ static int run_series(struct answer_request *c, struct buf *out, struct err *e)
     struct query_series_params p = {.by = param(c, "group_by"), .function = param(c, "function")};
     struct str step = param(c, "step");
     struct store_points points;
-    int64_t *covered;
+    int64_t *covered, *each;
     int r = compile(c, &q, e);
 
     if (r == 0 && step.n) {
@@ -242,9 +245,10 @@ static int run_series(struct answer_request *c, struct buf *out, struct err *e)
     if (r < 0)
         return r;
     covered = arena_zalloc_array(c->arena, points.n_points + 1u, sizeof *covered);
-    r = covered ? query_step_coverage(c->store, q, &points, covered, e) : -ENOMEM;
+    each = arena_zalloc_array(c->arena, (size_t) points.n_series * points.n_points + 1, sizeof *each);
+    r = covered && each ? query_step_coverage(c->store, q, &points, covered, each, e) : -ENOMEM;
     if (r == 0)
-        query_points_json(out, &points, covered, NULL);
+        query_points_json(out, &points, covered, each, NULL);
     store_points_done(&points);
     return r;
 }
@@ -427,7 +431,7 @@ const struct question *question_find(struct str name)
     return NULL;
 }
 
-/* Adds notes about damage and coarse edges to every JSON answer. */
+/* Adds the sampling rate, and notes about damage and coarse edges, to every JSON answer. */
 static void put_notes(const struct answer_request *q, struct buf *out)
 {
     size_t n = out->n;
@@ -436,9 +440,10 @@ static void put_notes(const struct answer_request *q, struct buf *out)
     while (n && out->p[n - 1] == '\n')
         n--;
     object = n > 2 && out->p[n - 1] == '}' && !q->binary;
-    if (!object || buf_error(out) || (!q->notes.coarse && !q->notes.damaged))
+    if (!object || buf_error(out) || (!q->notes.coarse && !q->notes.damaged && !q->notes.rate_min))
         return;
     out->n = n - 1;
+    query_rate_json(out, &q->notes);
     query_notes_json(out, &q->notes);
     buf_putc(out, '}');
 }

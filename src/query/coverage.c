@@ -14,31 +14,79 @@
 #include "base/mem.h"
 #include "query/query.h"
 
-enum { SPANS_MAX = 1 << 24 };
+enum { SPANS_MAX = 1 << 24, GROUPS_CACHED = 256, NO_GROUP = UINT32_MAX };
 static const int64_t GAP_NS = 60 * NS_PER_S;
 
 struct span {
     int64_t start, end;
+    uint32_t group; /* series of the answer that it belongs to; 0 when only the whole is asked for */
 };
 
 struct spans {
     struct span *v;
     size_t n, cap;
+    const struct store_points *points; /* its series are the groups; NULL: there is one */
+    struct {
+        const struct labels *labels;
+        uint32_t group;
+    } cached[GROUPS_CACHED]; /* the labels of a series have one address during a listing */
+    uint32_t rate_min, rate_max;
 };
+
+/* --- collecting --- */
+
+static uint32_t find_group(const struct store_points *p, const struct labels *l)
+{
+    for (uint32_t g = 0; g < p->n_series; g++) {
+        const struct labels *by = &p->labels[g];
+        uint32_t k = 0;
+
+        while (k < by->n && str_eq(labels_get(l, by->v[k].name), by->v[k].value))
+            k++;
+        if (k == by->n)
+            return g;
+    }
+    return NO_GROUP;
+}
+
+static uint32_t group_of(struct spans *s, const struct labels *l)
+{
+    size_t at = (uintptr_t) l / sizeof *l % GROUPS_CACHED;
+
+    if (!s->points)
+        return 0;
+    if (s->cached[at].labels != l) {
+        s->cached[at].labels = l;
+        s->cached[at].group = find_group(s->points, l);
+    }
+    return s->cached[at].group;
+}
+
+static void add_rate(struct spans *s, int64_t period_ns)
+{
+    uint32_t rate = (uint32_t) ((NS_PER_S + period_ns / 2) / period_ns);
+
+    if (!rate)
+        return;
+    s->rate_min = s->rate_min ? MIN(s->rate_min, rate) : rate;
+    s->rate_max = MAX(s->rate_max, rate);
+}
 
 static int add_span(void *ctx, const struct store_profile *p)
 {
     struct spans *s = ctx;
-    int r;
+    struct span *last = s->n ? &s->v[s->n - 1] : NULL, x;
 
+    if (p->period_ns > 1) /* 1: every event, not a rate */
+        add_rate(s, p->period_ns);
     if (p->duration_ns <= 0 || p->time_ns > INT64_MAX - p->duration_ns)
         return 0;
-    if (s->n && s->v[s->n - 1].start == p->time_ns) { /* the processes of one batch */
-        s->v[s->n - 1].end = MAX(s->v[s->n - 1].end, p->time_ns + p->duration_ns);
+    x = (struct span){p->time_ns, p->time_ns + p->duration_ns, group_of(s, p->labels)};
+    if (last && last->start == x.start && last->group == x.group) { /* the processes of one batch */
+        last->end = MAX(last->end, x.end);
         return 0;
     }
-    r = array_push(s->v, s->n, s->cap, SPANS_MAX, (struct span){p->time_ns, p->time_ns + p->duration_ns});
-    return r;
+    return array_push(s->v, s->n, s->cap, SPANS_MAX, x);
 }
 
 static int by_start(const void *a, const void *b)
@@ -61,13 +109,27 @@ static int collect(struct store *s, const struct query *q, uint32_t column, stru
     r = s->ops->profiles(s, &sq, add_span, ret, e);
     if (r == 0 && ret->n)
         qsort(ret->v, ret->n, sizeof *ret->v, by_start);
+    if (r == 0 && q->q.notes && ret->rate_min) {
+        struct store_notes *n = q->q.notes;
+
+        n->rate_min = n->rate_min ? MIN(n->rate_min, ret->rate_min) : ret->rate_min;
+        n->rate_max = MAX(n->rate_max, ret->rate_max);
+    }
     return r;
 }
+
+/* --- adding up --- */
 
 /* The time that a span adds to the spans before it, which end at `end`. */
 static int64_t added(const struct span *x, int64_t end)
 {
     return x->end > end ? x->end - MAX(x->start, end) : 0;
+}
+
+/* Whether the time between the spans before x, which end at `end`, and x is covered, too. */
+static bool is_short_gap(const struct span *x, int64_t end)
+{
+    return end != INT64_MIN && x->start > end && x->start - end <= GAP_NS;
 }
 
 int query_coverage(struct store *s, const struct query *q, int64_t ret[2], struct err *e)
@@ -83,7 +145,7 @@ int query_coverage(struct store *s, const struct query *q, int64_t ret[2], struc
         for (size_t i = 0; r == 0 && i < spans.n; i++) {
             const struct span *x = &spans.v[i];
 
-            if (i && x->start > end && x->start - end <= GAP_NS)
+            if (is_short_gap(x, end))
                 ret[c] += x->start - end;
             ret[c] += added(x, end);
             end = MAX(end, x->end);
@@ -93,33 +155,47 @@ int query_coverage(struct store *s, const struct query *q, int64_t ret[2], struc
     return r;
 }
 
-static void add_to_steps(int64_t *v, uint32_t n, int64_t first, int64_t step, int64_t from, int64_t to)
+static void add_to_steps(int64_t *v, const struct store_points *p, int64_t from, int64_t to)
 {
-    for (int64_t i = MAX((from - first) / step, 0); i < (int64_t) n && first + i * step < to; i++) {
-        int64_t a = MAX(first + i * step, from), z = MIN(first + (i + 1) * step, to);
+    for (int64_t i = MAX((from - p->from) / p->step, 0); i < (int64_t) p->n_points && p->from + i * p->step < to; i++) {
+        int64_t a = MAX(p->from + i * p->step, from), z = MIN(p->from + (i + 1) * p->step, to);
 
         v[i] += z > a ? z - a : 0;
     }
 }
 
-int query_step_coverage(struct store *s, const struct query *q, const struct store_points *p, int64_t *ret,
-                        struct err *e)
+/* Adds a span to the points of one row, after spans that end at *end. */
+static void add_to_row(const struct span *x, const struct store_points *p, int64_t *row, int64_t *end)
 {
-    struct spans spans = {0};
-    int64_t end = INT64_MIN;
-    int r = collect(s, q, q->is_diff, &spans, e);
+    int64_t k = x->start < p->from ? -1 : (x->start - p->from) / p->step;
+
+    if (is_short_gap(x, *end))
+        add_to_steps(row, p, *end, x->start);
+    if (k >= 0 && k < (int64_t) p->n_points)
+        row[k] += added(x, *end); /* counted at the same point as its value */
+    *end = MAX(*end, x->end);
+}
+
+int query_step_coverage(struct store *s, const struct query *q, const struct store_points *p, int64_t *ret,
+                        int64_t *ret_each, struct err *e)
+{
+    struct spans spans = {.points = ret_each ? p : NULL};
+    int64_t end = INT64_MIN, *ends = mem_zalloc_array(p->n_series + 1u, sizeof *ends);
+    int r = ends ? collect(s, q, q->is_diff, &spans, e) : -ENOMEM;
 
     memset(ret, 0, p->n_points * sizeof *ret);
+    for (uint32_t g = 0; ends && ret_each && g < p->n_series; g++) {
+        memset(ret_each + (size_t) g * p->n_points, 0, p->n_points * sizeof *ret);
+        ends[g] = INT64_MIN;
+    }
     for (size_t i = 0; r == 0 && i < spans.n; i++) {
         const struct span *x = &spans.v[i];
-        int64_t k = x->start < p->from ? -1 : (x->start - p->from) / p->step;
 
-        if (i && x->start > end && x->start - end <= GAP_NS)
-            add_to_steps(ret, p->n_points, p->from, p->step, end, x->start);
-        if (k >= 0 && k < (int64_t) p->n_points)
-            ret[k] += added(x, end); /* counted at the same point as its value */
-        end = MAX(end, x->end);
+        add_to_row(x, p, ret, &end);
+        if (ret_each && x->group != NO_GROUP)
+            add_to_row(x, p, ret_each + (size_t) x->group * p->n_points, &ends[x->group]);
     }
     mem_free(spans.v);
+    mem_free(ends);
     return r;
 }

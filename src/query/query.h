@@ -55,12 +55,13 @@ DEFINE_CLEANUP(struct query *, query_free)
 int query_flame(struct store *s, struct query *q, struct tree **ret, struct store_notes *notes, struct err *e);
 
 /* How many nanoseconds the profiles of each column cover (coverage.c); 0 when no profile has a duration. Rates are per
- * covered second: value / coverage. */
+ * covered second: value / coverage. Adds the sampling rates of the profiles to the query's notes. */
 int query_coverage(struct store *s, const struct query *q, int64_t ret[2], struct err *e);
-/* The same for each point of a series: ret has room for p->n_points. The time of a profile counts at the point in which
- * it starts. */
+/* The same for each point: ret has room for p->n_points and is that of the whole selection; ret_each has room for
+ * p->n_series rows of p->n_points, that of each series, or is NULL. The time of a profile counts at the point in which it
+ * starts. */
 int query_step_coverage(struct store *s, const struct query *q, const struct store_points *p, int64_t *ret,
-                        struct err *e);
+                        int64_t *ret_each, struct err *e);
 
 /* --- tables: one row per function, file, line, mapping or package --- */
 int query_rows_parse(struct str s, enum store_rows *ret, struct err *e);

@@ -100,6 +100,14 @@ void query_table_json(struct buf *out, const struct query_table *t, const struct
     buf_putc(out, '}');
 }
 
+void query_rate_json(struct buf *out, const struct store_notes *n)
+{
+    if (n->rate_min && n->rate_min == n->rate_max)
+        buf_printf(out, ",\"rate\":%u", n->rate_min);
+    else if (n->rate_min)
+        buf_printf(out, ",\"rate\":[%u,%u]", n->rate_min, n->rate_max);
+}
+
 void query_coverage_json(struct buf *out, const int64_t *covered, uint32_t n_columns)
 {
     bool first = true;
@@ -216,7 +224,18 @@ void query_spans_json(struct buf *out, const struct query_spans *l)
     buf_puts(out, "]}");
 }
 
-void query_points_json(struct buf *out, const struct store_points *p, const int64_t *covered,
+static void put_numbers(struct buf *out, const char *key, const int64_t *v, uint32_t n)
+{
+    buf_printf(out, ",\"%s\":[", key);
+    for (uint32_t i = 0; i < n; i++) {
+        if (i)
+            buf_putc(out, ',');
+        json_put_i64(out, v[i]);
+    }
+    buf_putc(out, ']');
+}
+
+void query_points_json(struct buf *out, const struct store_points *p, const int64_t *covered, const int64_t *each,
                        const struct store_notes *n)
 {
     bool first = true;
@@ -226,13 +245,8 @@ void query_points_json(struct buf *out, const struct store_points *p, const int6
     put_key_str(out, &first, "unit", p->type.unit);
     put_time(out, &first, "from", p->from);
     put_time(out, &first, "step", p->step);
-    buf_puts(out, ",\"coverage\":[");
-    for (uint32_t k = 0; k < p->n_points; k++) {
-        if (k)
-            buf_putc(out, ',');
-        json_put_i64(out, covered[k]);
-    }
-    buf_puts(out, "],\"series\":[");
+    put_numbers(out, "coverage", covered, p->n_points);
+    buf_puts(out, ",\"series\":[");
     for (uint32_t i = 0; i < p->n_series; i++) {
         buf_puts(out, i ? ",{\"labels\":" : "{\"labels\":");
         query_labels_json(out, &p->labels[i]);
@@ -242,7 +256,9 @@ void query_points_json(struct buf *out, const struct store_points *p, const int6
                 buf_putc(out, ',');
             json_put_double(out, p->values[(size_t) i * p->n_points + k]);
         }
-        buf_puts(out, "]}");
+        buf_putc(out, ']');
+        put_numbers(out, "coverage", each + (size_t) i * p->n_points, p->n_points);
+        buf_putc(out, '}');
     }
     buf_putc(out, ']');
     query_notes_json(out, n);

@@ -14,8 +14,10 @@ void query_names_json(struct buf *out, const struct query_names *n);
 void query_services_json(struct buf *out, const struct query_services *l);
 void query_profiles_json(struct buf *out, const struct query_profiles *l);
 void query_spans_json(struct buf *out, const struct query_spans *l);
-void query_points_json(struct buf *out, const struct store_points *p, const int64_t *covered,
+void query_points_json(struct buf *out, const struct store_points *p, const int64_t *covered, const int64_t *each,
                        const struct store_notes *n);
+/* ,"rate":19 or, when it changed, ,"rate":[10,19]; nothing when it is not known. */
+void query_rate_json(struct buf *out, const struct store_notes *n);
 void query_coverage_json(struct buf *out, const int64_t *covered, uint32_t n_columns);
 void query_leaks_json(struct buf *out, const struct query_leaks *l, const struct store_notes *n);
 void query_binaries_json(struct buf *out, const struct query_binaries *b, const struct store_notes *n);

@@ -115,10 +115,11 @@ struct store_query {
 
 /* Notes on an answer that its reader should know. */
 struct store_notes {
-    uint64_t profiles, samples; /* looked at */
-    bool coarse;                /* some edges are rounded to five minutes, since detail was dropped there */
-    uint32_t damaged;           /* pieces that could not be read and are missing from the answer */
-    char damage[200];           /* message about the first of them */
+    uint64_t profiles, samples;  /* looked at */
+    bool coarse;                 /* some edges are rounded to five minutes, since detail was dropped there */
+    uint32_t rate_min, rate_max; /* sampling rates in force, in Hz; 0 = not known. Set by query_coverage() */
+    uint32_t damaged;            /* pieces that could not be read and are missing from the answer */
+    char damage[200];            /* message about the first of them */
 };
 
 struct store_series_query {
@@ -144,6 +145,7 @@ typedef int (*store_series_fn)(void *ctx, const struct type *t, const struct lab
 struct store_profile {
     struct id128 handle; /* identifies this profile in later queries */
     int64_t time_ns, duration_ns;
+    int64_t period_ns;  /* of its sampling, when that is a time; 0 = not known */
     int64_t value;      /* sum over its samples */
     uint32_t n_samples; /* approximate: equal stacks may have been joined, timestamps split */
     const struct type *type;

@@ -293,6 +293,12 @@ def test_serve_with_its_agent(tmp_path):
             with urllib.request.urlopen(url + "/api/v1/services") as r:
                 names = [s["name"] for s in json.load(r)]
         assert "served_chain" in names
+        for question in ("top?", "flame?", "series?", "coverage?", "callers?function=leaf&"):  # the rate in force is in each
+            with urllib.request.urlopen(url + f"/api/v1/{question}query=cpu%7Bservice.name%3D%22served_chain%22%7D") as r:
+                rate = json.load(r)["rate"]
+            assert all(1 <= hz <= 99 for hz in (rate if isinstance(rate, list) else [rate])), (question, rate)
+        text = subprocess.run([WICK, "query", "top", "--server", url], capture_output=True, text=True, timeout=60).stdout
+        assert re.search(r"^sampled at \d+( to \d+)? Hz$", text, re.M), text
         children = subprocess.run(["pgrep", "-P", str(p.pid)], capture_output=True, text=True).stdout.split()
         assert children
     finally:

@@ -238,11 +238,41 @@ static void test_coverage(void)
     query_table_done(&t);
     eq_int(query_series(s, hour, &by, &points, &notes, &e), 0);
     eq_int(points.n_points, 60);
-    eq_int(query_step_coverage(s, hour, &points, steps, &e), 0);
+    eq_int(query_step_coverage(s, hour, &points, steps, NULL, &e), 0);
     eq_int(steps[0], 60 * NS_PER_S);
     eq_int(steps[1], 30 * NS_PER_S);
     eq_int(steps[5], 0);
     eq_int(steps[10], 10 * NS_PER_S);
+    store_points_done(&points);
+}
+
+/* Each series of an answer has its own: two services that were profiled at different times. */
+static void test_coverage_of_series(void)
+{
+    static const struct row rows[] = {
+        {"shop", "cpu", "nanoseconds", "main;steady", 0, 10},
+        {"cart", "cpu", "nanoseconds", "main;idle", 5, 10},
+        {"cart", "cpu", "nanoseconds", "main;idle", 300, 10},
+    };
+    _cleanup_(store_closep) struct store *s = filled(rows, ARRAY_SIZE(rows));
+    _cleanup_(query_freep) struct query *q = ask("cpu", NULL, NULL, NULL, NULL);
+    struct query_series_params by = {.step = 60 * NS_PER_S, .by = STR("service.name")};
+    struct store_points points;
+    struct store_notes notes = {0};
+    int64_t steps[60], each[2 * 60];
+    struct err e = {0};
+
+    eq_int(query_series(s, q, &by, &points, &notes, &e), 0);
+    eq_int(points.n_series, 2);
+    eq_int(query_step_coverage(s, q, &points, steps, each, &e), 0);
+    eq_int(steps[0], 15 * NS_PER_S); /* together */
+    eq_int(steps[5], 10 * NS_PER_S);
+    for (uint32_t g = 0; g < 2; g++) {
+        bool cart = str_is(points.labels[g].v[0].value, "cart");
+
+        eq_int(each[g * points.n_points], 10 * NS_PER_S);
+        eq_int(each[g * points.n_points + 5], cart ? 10 * NS_PER_S : 0);
+    }
     store_points_done(&points);
 }
 
@@ -412,6 +442,7 @@ int main(void)
     tap_run(test_lines);
     tap_run(test_lists);
     tap_run(test_coverage);
+    tap_run(test_coverage_of_series);
     tap_run(test_leaks);
     tap_run(test_extremes);
     tap_run(test_errors);

@@ -46,6 +46,7 @@ static const struct expectation {
     {"GET", "/api/v1/callers", OWN, "/api/v1/callers?query=cpu&function=main%s"},
     {"GET", "/api/v1/lines", OWN, "/api/v1/lines?query=cpu&function=main%s"},
     {"GET", "/api/v1/symbols", NEUTRAL, "/api/v1/symbols?query=cpu"},
+    {"GET", "/api/v1/coverage", NEUTRAL, "/api/v1/coverage?query=cpu"},
     {"GET", "/api/v1/series", OWN, "/api/v1/series?query=cpu&group_by=service.name"},
     {"GET", "/api/v1/leaks", NEUTRAL, "/api/v1/leaks?query=cpu"},
     {"GET", "/api/v1/profiles", OWN, "/api/v1/profiles?query=cpu"},

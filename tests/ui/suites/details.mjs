@@ -50,6 +50,17 @@ export default async function (t) {
         const text = await page.locator(".toolbar .total").first().innerText();
         ok(/\b(m?cores|µcores)\b/.test(text) && /\$[\d.]+\/year/.test(text) && /% named/.test(text), text);
     });
+    await t.check("rates are per covered second, whatever the range", async () => {
+        // `search` takes 1.09 s in each of its profiles of 10 s, one every ten minutes: 0.109 cores
+        const query = encodeURIComponent('cpu{service.name="search"}');
+        for (const [path, want] of [["/explore?from=now-1d", /· 0\.11 cores ·/], ["/explore?from=now-7d", /· 0\.11 cores ·/],
+            ["/compare?from=now-1h&base_from=now-7d&base_to=now&base_query=" + query, /0\.11 cores → 0\.11 cores/]]) {
+            await page.goto(t.url + path + "&query=" + query);
+            await page.waitForFunction((re) => new RegExp(re).test(document.querySelector(".toolbar .total")?.innerText ?? ""), want.source);
+        }
+        await page.goto(t.url + "/services?from=now-7d");
+        await page.waitForFunction(() => /0\.11 cores/.test([...document.querySelectorAll("table.trends tbody tr")].find((r) => r.innerText.startsWith("search"))?.innerText ?? ""));
+    });
     await t.check("colours by package, by binary, by kind", async () => {
         const colours = () => page.evaluate(() => {
             const c = document.querySelector(".flame-canvas"), g = c.getContext("2d");

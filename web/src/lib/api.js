@@ -104,6 +104,14 @@ export function forget() {
     cache.clear();
 }
 
+// Nanoseconds that the profiles of a selection cover, per column: rates are per covered second. Zero while it is not known,
+// and for files. params: of the selection (null: none wanted).
+export function useCoverage(params, options) {
+    const answer = useData(params && !overFiles.value ? apiUrl("coverage", params) : null, options);
+    const c = answer.data?.coverage ?? 0, both = Array.isArray(c) ? c : [c, c];
+    return {ns: both[both.length - 1], base: both[0], rate: answer.data?.rate};
+}
+
 // Data of url (null: none wanted). While another url loads, the last data are kept, with loading set, so that pages
 // keep their layout. every: milliseconds after which to request again. via: a function that returns a promise, used
 // instead of a single request.

@@ -21,14 +21,12 @@ export function parseTime(text, now = Date.now()) {
     return Date.parse(s);
 }
 
-// ns is 0 if the length of the range is meaningless (for files it only contains them), so that no rate is computed from
-// it.
+// The length of a range says nothing about rates: those are per covered second (useCoverage).
 export function rangeOf(params, prefix = "") {
     const to = params[prefix + "to"] || "now", from = params[prefix + "from"] || (params[prefix + "to"] ? "" : "now-1h");
     const toMs = parseTime(to);
     const fromMs = from ? parseTime(from) : toMs - 3600e3;
-    return {from: from || String(Math.floor(fromMs / 1000)), to, fromMs, toMs, ns: params.timeless ? 0 : Math.max(0, toMs - fromMs) * 1e6,
-        live: to === "now"};
+    return {from: from || String(Math.floor(fromMs / 1000)), to, fromMs, toMs, live: to === "now"};
 }
 
 export function seconds(ms) {

@@ -57,7 +57,7 @@ export function amount(v, unit, type = "") {
     return number(v);
 }
 
-// The same as a rate over `ns` of wall-clock time: cores, MB/s. Gauges are not rates.
+// The same as a rate over `ns` of covered time, the time that the profiles cover: cores, MB/s. Gauges are not rates.
 export function rate(v, unit, type, ns) {
     if (gauge(type)) return unit === "bytes" ? bytes(v) : number(v);
     if (!(ns > 0)) return "";
@@ -71,10 +71,12 @@ export function rate(v, unit, type, ns) {
     return number(perSecond) + "/s";
 }
 
-// The value of a point of a series: per step for deltas, the value itself for gauges.
-export function perStep(v, unit, type, stepNs) {
+// The value of a point of a series: for deltas a rate over the covered nanoseconds of the point (0 where nothing is
+// covered), the value itself for gauges.
+export function perStep(v, unit, type, coveredNs) {
     if (gauge(type)) return v;
-    return unit === "nanoseconds" ? v / stepNs : v / (stepNs / 1e9);
+    if (!(coveredNs > 0)) return 0;
+    return unit === "nanoseconds" ? v / coveredNs : v / (coveredNs / 1e9);
 }
 
 export function axis(v, unit, type) {

@@ -14,7 +14,7 @@ export function columns(data) {
     const step = Number(data.step), from = Number(data.from) / 1e9;
     const n = data.series[0]?.values.length ?? 0;
     const times = Array.from({length: n}, (_, i) => from + (i * step) / 1e9);
-    return [times, ...data.series.map((s) => s.values.map((v) => perStep(v, data.unit, data.type, step)))];
+    return [times, ...data.series.map((s) => s.values.map((v, i) => perStep(v, data.unit, data.type, s.coverage[i])))];
 }
 
 function options({data, names, theme, width, height, onBrush, onPick, marks, colorAt}) {

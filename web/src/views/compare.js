@@ -2,7 +2,7 @@
 // Compare: any two selections, as one coloured flame graph, as a table, or side by side.
 import {html} from "htm/preact";
 import {useEffect, useMemo, useState} from "preact/hooks";
-import {apiUrl, overFiles, useData} from "../lib/api.js";
+import {apiUrl, overFiles, useCoverage, useData} from "../lib/api.js";
 import {listen} from "../lib/keys.js";
 import {shortVersion} from "../lib/names.js";
 import {serviceQuery, valueOf} from "../lib/selector.js";
@@ -65,6 +65,7 @@ function Page({p}) {
         o: () => patch({mine: route.peek().params.mine === "1" ? "" : "1", zoom: ""})}), []);
     const tree = useTree(view === "table" ? null : {...q, by: "filefunction", max_nodes: p.nodes ?? NODES}, p.zoom);
     const [found, setFound] = useState(null);
+    const cover = useCoverage({query: q.query, from: q.from, to: q.to, base_query: q.base_query, base_from: q.base_from, base_to: q.base_to});
     return html`<h1 class="sr">Compare</h1>
         ${files ? html`<div class="bar"><${FileBar} query=${s.query} /></div>` : html`<div class="sides">
             <div class="side"><span class="side-name">before</span><${Selector} name="before: " query=${s.baseQuery} range=${s.base} onQuery=${(v) => patch({base_query: v, zoom: ""})} />
@@ -74,12 +75,12 @@ function Page({p}) {
         <div class="toolbar"><${Choice} label="view" value=${view} options=${views} onPick=${(v) => patch({view: v === "flame" ? "" : v})} />
             <${SearchBox} value=${p.search ?? ""} found=${found} onInput=${(v) => patch({search: v}, {replace: true})} /><${Filters} params=${p} />
             ${!files && html`<${Presets} p=${p} s=${s} />`}<span class="grow"></span>
-            ${view !== "table" && tree.data && html`<${Sum} t=${tree.whole ?? tree.data} s=${s} />`}
+            ${view !== "table" && tree.data && html`<${Sum} t=${tree.whole ?? tree.data} cover=${cover} />`}
             ${view === "flame" && html`<${DiffLegend} />`}${view !== "table" && html`<${DrawOptions} params=${p} diff=${view === "flame"} />`}</div>
         <div class="pane">${view === "table" ? html`<${TopTable} p=${p} q=${q} diff />`
         : html`<${Loaded} of=${tree} what="both selections" empty=${(d) => !(d.total[0][0] > 0) && !(d.total[1]?.[0] > 0)} nothing=${html`<${Box} title="Neither side has profiles">
             <p>Pick another time or other labels above.</p><p><button onClick=${() => patch({from: "now-1d", to: "", base_from: "", base_to: ""})}>The last day against the day before</button></p><//>`}>
-            ${(t) => view === "sides" ? html`<${Sides} t=${t} p=${p} s=${s} onFound=${setFound} />` : html`<${OneSided} t=${t} /><${FlamePane} tree=${t} params=${p} ns=${s.now.ns} diff onFound=${setFound} rootName="both" label="Difference flame graph" />`}<//>`}</div>`;
+            ${(t) => view === "sides" ? html`<${Sides} t=${t} p=${p} cover=${cover} onFound=${setFound} />` : html`<${OneSided} t=${t} /><${FlamePane} tree=${t} params=${p} ns=${cover.ns} diff onFound=${setFound} rootName="both" label="Difference flame graph" />`}<//>`}</div>`;
 }
 
 function OneSided({t}) {
@@ -87,17 +88,17 @@ function OneSided({t}) {
     return missing && html`<p class="note" role="status">There are no profiles ${missing === "before" ? "on the side “before”" : "on the side “now”"}: everything looks ${missing === "before" ? "new" : "gone"}. Pick another time or version.</p>`;
 }
 
-function Sum({t, s}) {
+function Sum({t, cover}) {
     const [a, b] = [t.total[0][0], t.total[1]?.[0] ?? 0];
-    const timed = s.base.ns > 0 && s.now.ns > 0;
-    const ra = timed ? rate(a, t.unit, t.type, s.base.ns) : amount(a, t.unit, t.type), rb = timed ? rate(b, t.unit, t.type, s.now.ns) : amount(b, t.unit, t.type);
-    const change = a > 0 ? (timed ? b / s.now.ns / (a / s.base.ns) : b / a) - 1 : NaN;
+    const timed = cover.base > 0 && cover.ns > 0;
+    const ra = timed ? rate(a, t.unit, t.type, cover.base) : amount(a, t.unit, t.type), rb = timed ? rate(b, t.unit, t.type, cover.ns) : amount(b, t.unit, t.type);
+    const change = a > 0 ? (timed ? b / cover.ns / (a / cover.base) : b / a) - 1 : NaN;
     return html`<span class="num total" title=${`${amount(a, t.unit, t.type)} before, ${amount(b, t.unit, t.type)} now`}>${ra} → ${rb}${isFinite(change) ? html` <span class=${change > 0 ? "more" : "less"}>${change > 0 ? "+" : "−"}${percent(Math.abs(change), 1)}</span>` : ""}</span>`;
 }
 
-function Sides({t, p, s, onFound}) {
+function Sides({t, p, cover, onFound}) {
     const a = useMemo(() => columnOf(t, 0), [t]), b = useMemo(() => (t.columns > 1 ? columnOf(t, 1) : t), [t]);
     const params = p.color === "diff" ? {...p, color: ""} : p;
-    return html`<div class="half-half"><section aria-label="before"><h2>before <span class="muted num">${amount(a.total[0][0], t.unit, t.type)}</span></h2><${FlamePane} tree=${a} params=${params} ns=${s.base.ns} rootName="before" label="Before" side /></section>
-        <section aria-label="now"><h2>now <span class="muted num">${amount(b.total[0][0], t.unit, t.type)}</span></h2><${FlamePane} tree=${b} params=${params} ns=${s.now.ns} onFound=${onFound} rootName="now" label="Now" side /></section></div>`;
+    return html`<div class="half-half"><section aria-label="before"><h2>before <span class="muted num">${amount(a.total[0][0], t.unit, t.type)}</span></h2><${FlamePane} tree=${a} params=${params} ns=${cover.base} rootName="before" label="Before" side /></section>
+        <section aria-label="now"><h2>now <span class="muted num">${amount(b.total[0][0], t.unit, t.type)}</span></h2><${FlamePane} tree=${b} params=${params} ns=${cover.ns} onFound=${onFound} rootName="now" label="Now" side /></section></div>`;
 }

@@ -2,7 +2,7 @@
 // Explore: one selection in all views.
 import {html} from "htm/preact";
 import {useEffect, useMemo, useState} from "preact/hooks";
-import {apiUrl, get, overFiles, useData} from "../lib/api.js";
+import {apiUrl, get, overFiles, useCoverage, useData} from "../lib/api.js";
 import {seriesColor, themeOf} from "../lib/color.js";
 import {exportItems, savePng} from "../lib/export.js";
 import {listen} from "../lib/keys.js";
@@ -10,7 +10,7 @@ import {shortVersion} from "../lib/names.js";
 import {parseSelector, printSelector, valueOf, withMatcher} from "../lib/selector.js";
 import {before, rangeOf, seconds} from "../lib/time.js";
 import {joinTrees} from "../lib/tree.js";
-import {amount, axisTitle, cost, percent, rate} from "../lib/units.js";
+import {amount, axisTitle, cost, duration, percent, rate} from "../lib/units.js";
 import {go, href, patch, route} from "../lib/url.js";
 import {FileBar, Selector, TimePicker} from "../parts/bar.js";
 import {Chart} from "../parts/chart.js";
@@ -139,6 +139,7 @@ function Pane({p, q, range, view}) {
     const tree = p.group && view !== "graph" ? grouped : plain;
     const [found, setFound] = useState(null);
     const status = useStatus().data;
+    const cover = useCoverage(p.profile ? null : {query: q.query, from: q.from, to: q.to}), ns = cover.ns;
     const t = tree.whole ?? tree.data;
     return html`<div class="toolbar">
             <${Choice} label="view" value=${view} options=${p.timeless ? views.filter(([v]) => v !== "profiles") : views} onPick=${(v) => patch({view: v === "flame" ? "" : v})} />
@@ -146,7 +147,7 @@ function Pane({p, q, range, view}) {
             <${Filters} params=${p} />
             ${p.profile && html`<span class="chip"><span>one profile <b>${p.profile.slice(0, 8)}</b></span><button aria-label="all profiles" onClick=${() => patch({profile: ""})}>×</button></span>`}
             <span class="grow"></span>
-            ${needTree && t && html`<span class="num total" title="of the whole selection"><${Total} t=${t} ns=${p.profile ? 0 : range.ns} status=${status} /></span>`}
+            ${needTree && t && html`<span class="num total" title=${coverTitle(cover)}><${Total} t=${t} ns=${ns} status=${status} /></span>`}
             ${needTree && view !== "graph" && html`<${DrawOptions} params=${p} />`}
         </div>
         <div class=${"pane pane-" + view}>${view === "profiles" ? html`<${Profiles} p=${p} q=${q} range=${range} />`
@@ -154,11 +155,17 @@ function Pane({p, q, range, view}) {
         : view === "source" ? html`<${Source} p=${p} q=${q} range=${range} />`
         : view === "table" ? html`<${TopTable} p=${p} q=${q} range=${range} />`
         : html`<${Loaded} of=${tree} what="profiles" empty=${(d) => !(d.total[0][0] > 0)} nothing=${html`<${Nothing} p=${p} q=${q} range=${range} />`}>
-            ${(data) => view === "graph" ? html`<${CallGraph} tree=${data} params=${p} ns=${range.ns} />`
+            ${(data) => view === "graph" ? html`<${CallGraph} tree=${data} params=${p} ns=${ns} />`
             : html`<div class=${view === "both" ? "split" : "whole"}>
                 ${view === "both" && html`<${TopTable} p=${p} q=${q} range=${range} narrow />`}
-                <${FlamePane} tree=${data} params=${p} ns=${p.profile ? 0 : range.ns} onFound=${setFound} rootName=${rootName(q.query, p.timeless)} /></div>`}<//>`}
+                <${FlamePane} tree=${data} params=${p} ns=${ns} onFound=${setFound} rootName=${rootName(q.query, p.timeless)} /></div>`}<//>`}
         </div>`;
+}
+
+// "of the whole selection; 12.3 min are covered by profiles, sampled at 19 Hz"
+function coverTitle({ns, rate: hz}) {
+    const sampled = !hz ? "" : `, sampled at ${Array.isArray(hz) ? hz.join(" to ") : hz} Hz`;
+    return ns > 0 ? `of the whole selection; ${duration(ns)} are covered by profiles${sampled}` : "of the whole selection";
 }
 
 function rootName(query, timeless) {

@@ -18,16 +18,17 @@ import {Bar} from "../parts/table.js";
 const types = [["cpu", "CPU"], ["alloc", "allocation"], ["heap", "heap"], ["lock", "locks"], ["offcpu", "off-CPU"]];
 const sum = (a) => a.reduce((x, y) => x + y, 0);
 
-// Per service: its values and total of one type, and when its versions were first seen.
+// Per service: its values, total and covered time of one type, and when its versions were first seen.
 function byService(data) {
     const out = new Map();
     if (!data) return out;
     const from = Number(data.from) / 1e6, step = Number(data.step) / 1e6;
     for (const s of data.series) {
         const name = s.labels["service.name"] ?? "";
-        const e = out.get(name) ?? {values: s.values.map(() => 0), total: 0, versions: []};
+        const e = out.get(name) ?? {values: s.values.map(() => 0), total: 0, ns: 0, versions: []};
         s.values.forEach((v, i) => (e.values[i] += v));
         e.total += sum(s.values);
+        e.ns = Math.max(e.ns, sum(s.coverage));
         const version = s.labels["service.version"], at = s.values.findIndex((v) => v > 0);
         if (version && at >= 0) e.versions.push({version, since: from + at * step, first: at === 0});
         out.set(name, e);
@@ -36,11 +37,11 @@ function byService(data) {
     return out;
 }
 
-function Trend({type, of, range, unit}) {
+function Trend({type, of, unit}) {
     if (!of || !(of.total > 0)) return html`<span class="muted">–</span>`;
     const value = type === "heap" ? of.total / Math.max(1, of.values.filter((v) => v > 0).length) : of.total;
     return html`<span class="trend"><${Spark} values=${of.values} width=${72} height=${24} color=${types.findIndex((t) => t[0] === type)} label=${`${type} over time`} />
-        <span class="num">${rate(value, unit, type, range.ns)}</span></span>`;
+        <span class="num">${rate(value, unit, type, of.ns)}</span></span>`;
 }
 
 function Versions({list, name, range}) {
@@ -58,26 +59,28 @@ export function Services() {
     const status = useStatus().data;
     useTypes();
     const list = useData(apiUrl("services", at));
-    const cpu = useData(apiUrl("series", {query: "cpu", ...at, group_by: "service.name,service.version"}));
+    const cpu = useData(apiUrl("series", {query: "cpu", ...at, group_by: "service.name"}));
+    const versions = useData(apiUrl("series", {query: "cpu", ...at, group_by: "service.name,service.version"}));
     const alloc = useData(apiUrl("series", {query: "alloc", ...at, group_by: "service.name"}));
     const heap = useData(apiUrl("series", {query: "heap", ...at, group_by: "service.name"}));
     const lock = useData(apiUrl("series", {query: "lock", ...at, group_by: "service.name"}));
     const off = useData(apiUrl("series", {query: "offcpu", ...at, group_by: "service.name"}));
     const sets = {cpu, alloc, heap, lock, offcpu: off};
     const maps = useMemo(() => Object.fromEntries(Object.entries(sets).map(([k, d]) => [k, byService(d.data)])), [cpu.data, alloc.data, heap.data, lock.data, off.data]);
+    const deployed = useMemo(() => byService(versions.data), [versions.data]);
     // All at once: rows that arrive later would move others.
-    const ready = list.data && Object.values(sets).every((d) => d.data || d.error);
-    const whole = sum([...maps.cpu.values()].map((e) => e.total));
+    const ready = list.data && [versions, ...Object.values(sets)].every((d) => d.data || d.error);
+    const whole = sum([...maps.cpu.values()].map((e) => e.total)), covered = sum(cpu.data?.coverage ?? []);
     return html`<div class="bar"><h1>Services</h1><span class="grow"></span>
-            ${whole > 0 && html`<span class="num total">${rate(whole, "nanoseconds", "cpu", range.ns)}${status?.pricePerCoreHour ? ` · ${cost(whole, "cpu", range.ns, status.pricePerCoreHour, status.currency)}` : ""}</span>`}
+            ${whole > 0 && html`<span class="num total">${rate(whole, "nanoseconds", "cpu", covered)}${status?.pricePerCoreHour ? ` · ${cost(whole, "cpu", covered, status.pricePerCoreHour, status.currency)}` : ""}</span>`}
             <${TimePicker} range=${range} onPick=${(r) => patch(r)} /></div>
         ${!list.error && !ready ? html`<${Loading} what="services" />` : html`<div class="services"><${Loaded} of=${list} what="services" empty=${(d) => !d.length} nothing=${html`<${Box} title="No service sent anything in this range">
             <p><button onClick=${() => patch({from: "now-7d", to: ""})}>Look at the last 7 days</button> <a class="button main" href=${href("start")}>How to send profiles</a></p><//>`}>
-            ${(services) => html`<${Rows} services=${services} maps=${maps} sets=${sets} range=${range} whole=${whole} status=${status} p=${p} />`}<//>
+            ${(services) => html`<${Rows} services=${services} maps=${maps} deployed=${deployed} sets=${sets} range=${range} whole=${whole} status=${status} p=${p} />`}<//>
         <div class="two"><${Biggest} at=${at} /><${Changed} range=${range} /></div></div>`}`;
 }
 
-function Rows({services, maps, sets, range, whole, status, p}) {
+function Rows({services, maps, deployed, sets, range, whole, status, p}) {
     const present = types.filter(([t]) => maps[t].size);
     const rows = [...services].sort((a, b) => (maps.cpu.get(b.name)?.total ?? 0) - (maps.cpu.get(a.name)?.total ?? 0) || a.name.localeCompare(b.name));
     return html`<div class="panel scroll-x" tabindex="0" role="region" aria-label="services"><table class="trends"><caption class="sr">Services by CPU</caption><thead><tr><th scope="col">service</th>
@@ -86,9 +89,9 @@ function Rows({services, maps, sets, range, whole, status, p}) {
             const c = maps.cpu.get(s.name);
             return html`<tr key=${s.name}><th scope="row" title=${s.name}><a href=${href("explore", {query: serviceQuery(s.types.includes("cpu") ? "cpu" : s.types[0], s.name), from: p.from, to: p.to})}>${s.name || "(unnamed)"}</a></th>
                 <td class="num">${c && whole ? html`<${Bar} share=${c.total / whole}>${percent(c.total / whole)}<//>` : "–"}</td>
-                ${present.map(([t]) => html`<td><a class="plain" tabindex="-1" href=${href("explore", {query: serviceQuery(t, s.name), from: p.from, to: p.to})}><${Trend} type=${t} of=${maps[t].get(s.name)} range=${range} unit=${sets[t].data?.unit} /></a></td>`)}
-                <td class="rest"><${Versions} list=${c?.versions} name=${s.name} range=${range} /></td>
-                ${status?.pricePerCoreHour ? html`<td class="num">${c ? cost(c.total, "cpu", range.ns, status.pricePerCoreHour, status.currency) : ""}</td>` : ""}</tr>`;
+                ${present.map(([t]) => html`<td><a class="plain" tabindex="-1" href=${href("explore", {query: serviceQuery(t, s.name), from: p.from, to: p.to})}><${Trend} type=${t} of=${maps[t].get(s.name)} unit=${sets[t].data?.unit} /></a></td>`)}
+                <td class="rest"><${Versions} list=${deployed.get(s.name)?.versions} name=${s.name} range=${range} /></td>
+                ${status?.pricePerCoreHour ? html`<td class="num">${c ? cost(c.total, "cpu", c.ns, status.pricePerCoreHour, status.currency) : ""}</td>` : ""}</tr>`;
         })}</tbody></table></div>`;
 }
 

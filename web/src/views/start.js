@@ -3,7 +3,7 @@
 // missing and the command that fixes it.
 import {html} from "htm/preact";
 import {useEffect, useRef, useState} from "preact/hooks";
-import {apiUrl, useData} from "../lib/api.js";
+import {apiUrl, useCoverage, useData} from "../lib/api.js";
 import {printSelector} from "../lib/selector.js";
 import {amount, percent, rate} from "../lib/units.js";
 import {go, href, route} from "../lib/url.js";
@@ -79,6 +79,7 @@ function Live({status}) {
     const query = there ? printSelector({type: "cpu", matchers: [{name: "host.name", op: "=", value: host}]}) : "cpu";
     const tree = useTree({query, from: WINDOW, ignore: "^(\\[?idle\\]?|swapper.*|do_idle|cpu_idle_poll|default_idle)$", by: "filefunction", max_nodes: 6000}, "", {every: EVERY});
     const [zoom, setZoom] = useState([]);
+    const {ns} = useCoverage({query, from: WINDOW}, {every: EVERY});
     const t = tree.data;
     const some = t && t.total[0][0] > 0;
     let named = 0, all = 0;
@@ -90,9 +91,9 @@ function Live({status}) {
         }
     return html`<section class="live" aria-label="live flame graph">
         <div class="live-head"><h2>${there ? `${host}, the last five minutes` : some ? "What arrives, the last five minutes" : "Waiting for the first profile"}</h2>
-            ${some && html`<span class="num muted"><span class="beat" aria-hidden="true"></span>${rate(t.total[0][0], t.unit, t.type, 300e9)} · ${amount(t.total[0][0], t.unit, t.type)} · ${percent(all ? named / all : 1)} of frames named</span>
+            ${some && html`<span class="num muted"><span class="beat" aria-hidden="true"></span>${rate(t.total[0][0], t.unit, t.type, ns)} · ${amount(t.total[0][0], t.unit, t.type)} · ${percent(all ? named / all : 1)} of frames named</span>
             <span class="grow"></span><a class="button small" href=${href("explore", {query, from: WINDOW})}>Explore this</a>`}</div>
-        <div class="live-pane">${some ? html`<${Flame} tree=${t} ns=${300e9} rootName=${there ? host : "all services"} label="Live flame graph" actions=${null} zoom=${zoom} onZoom=${setZoom} />`
+        <div class="live-pane">${some ? html`<${Flame} tree=${t} ns=${ns} rootName=${there ? host : "all services"} label="Live flame graph" actions=${null} zoom=${zoom} onZoom=${setZoom} />`
         : tree.loading && !t ? html`<${Loading} />` : html`<${Waiting} status=${status} there=${there} />`}</div></section>`;
 }
 

@@ -240,6 +240,9 @@ static int memory_profiles(struct store *s, const struct store_query *q, store_p
         struct store_profile out = {
             .time_ns = it->time_ns, .duration_ns = p->duration_ns, .type = &it->in.type, .labels = it->labels};
 
+        if (str_is(batch_string(it->batch, p->period_type.unit), "nanoseconds"))
+            out.period_ns = p->period;
+
         if (!memory_item_matches(m, it, q, &match, &q->columns[0]))
             continue;
         for (uint32_t k = 0; k < p->samples.n; k++)

@@ -171,11 +171,19 @@ struct telling {
     void *ctx;
 };
 
+static int64_t period_of(const struct scan_prof *p)
+{
+    struct blob_header h;
+
+    return blobs_read_header(p->blobs, p->p->header, &h) && str_is(h.period_unit, "nanoseconds") ? h.period : 0;
+}
+
 static int tell_profile(void *ctx, const struct scan_prof *p)
 {
     struct telling *t = ctx;
     struct store_profile out = {.time_ns = p->p->time_ns,
                                 .duration_ns = p->p->duration_ns,
+                                .period_ns = period_of(p),
                                 .type = &p->series->type,
                                 .labels = &p->series->labels};
 
