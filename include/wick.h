@@ -122,10 +122,21 @@ struct wick_options {
 
     int paused; /* 1: start paused; wick_resume() starts sampling */
 };
-#define WICK_OPTIONS_INIT           \
-    {                               \
-        sizeof(struct wick_options) \
+#ifdef __cplusplus
+static inline struct wick_options wick_options_init_(void)
+{
+    struct wick_options o = {};
+
+    o.size = sizeof(o);
+    return o;
+}
+#define WICK_OPTIONS_INIT wick_options_init_()
+#else
+#define WICK_OPTIONS_INIT                   \
+    {                                       \
+        .size = sizeof(struct wick_options) \
     }
+#endif
 
 struct wick_provider;
 
@@ -163,10 +174,21 @@ struct wick_stats {
     unsigned governor;    /* how often the rate was lowered to stay within the CPU budget */
     char last_error[256]; /* of the last failed export, "" when the last one succeeded */
 };
-#define WICK_STATS_INIT           \
-    {                             \
-        sizeof(struct wick_stats) \
+#ifdef __cplusplus
+static inline struct wick_stats wick_stats_init_(void)
+{
+    struct wick_stats o = {};
+
+    o.size = sizeof(o);
+    return o;
+}
+#define WICK_STATS_INIT wick_stats_init_()
+#else
+#define WICK_STATS_INIT                   \
+    {                                     \
+        .size = sizeof(struct wick_stats) \
     }
+#endif
 
 int wick_get_stats(struct wick_provider *p, struct wick_stats *ret);
 
