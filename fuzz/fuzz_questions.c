@@ -229,7 +229,7 @@ static bool is_question(const struct route *r)
 {
     static const char *const paths[] = {"/api/v1/", "/pyroscope/", "/querier.", "/metrics"};
 
-    if (!r->run || r->apart || (r->scope != AUTH_READ && r->scope != AUTH_NONE) || strstr(r->path, "log") ||
+    if (!r->run || r->own_thread || (r->scope != AUTH_READ && r->scope != AUTH_NONE) || strstr(r->path, "log") ||
         strstr(r->path, "source"))
         return false;
     for (size_t i = 0; i < ARRAY_SIZE(paths); i++)

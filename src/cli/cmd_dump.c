@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wick dump PID: prints the current stack of every thread (agent/dump/still.h), with lines and inlined calls from the
+/* wick dump PID: prints the current stack of every thread (agent/dump/dump.h), with lines and inlined calls from the
  * symbolizer. */
 #include <errno.h>
 #include <inttypes.h>
@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/dump/still.h"
+#include "agent/dump/dump.h"
 #include "base/buf.h"
 #include "base/fd.h"
 #include "base/json.h"
@@ -51,15 +51,15 @@ static int compare_u64(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-static uint32_t collect(const struct still *s, uint32_t module, uint64_t *out)
+static uint32_t collect(const struct dump *s, uint32_t module, uint64_t *out)
 {
     uint32_t n = 0, kept = 0;
 
     for (uint32_t i = 0; i < s->n_threads; i++)
         for (uint32_t k = 0; k < s->threads[i].n_frames; k++) {
-            const struct still_frame *f = &s->threads[i].frames[k];
+            const struct dump_frame *f = &s->threads[i].frames[k];
 
-            if (f->kind != STILL_NATIVE || f->module != (int32_t) module)
+            if (f->kind != DUMP_NATIVE || f->module != (int32_t) module)
                 continue;
             if (out)
                 out[n] = f->elf;
@@ -74,9 +74,9 @@ static uint32_t collect(const struct still *s, uint32_t module, uint64_t *out)
     return kept;
 }
 
-static void ask_module(const struct still *s, uint32_t module, struct symbolizer *y, struct answers *a)
+static void ask_module(const struct dump *s, uint32_t module, struct symbolizer *y, struct answers *a)
 {
-    const struct still_module *m = &s->modules[module];
+    const struct dump_module *m = &s->modules[module];
     struct symbol_request q = {.path = str_from(m->open_path), .build_id = m->build_id, .lines = true};
     _cleanup_(fd_closep) int fd = -1;
     uint32_t n = collect(s, module, NULL);
@@ -94,7 +94,7 @@ static void ask_module(const struct still *s, uint32_t module, struct symbolizer
     symbolizer_resolve(y, &q, &a->v[module], NULL);
 }
 
-static void ask(const struct still *s, struct answers *a)
+static void ask(const struct dump *s, struct answers *a)
 {
     _cleanup_(symbolizer_freep) struct symbolizer *y = NULL;
     const char *const argv[] = {"/proc/self/exe", "symbolize", NULL};
@@ -122,7 +122,7 @@ static void answers_done(struct answers *a)
 }
 
 /* Frames of an address, innermost inlined first; 0 if only the symbol table's name is known. */
-static uint32_t lookup(const struct answers *a, const struct still_frame *f, const struct symbol_frame **ret)
+static uint32_t lookup(const struct answers *a, const struct dump_frame *f, const struct symbol_frame **ret)
 {
     const uint64_t *at;
     uint32_t i;
@@ -159,8 +159,8 @@ static struct str base_name(struct str path)
 }
 
 /* Go's own table contains inlined calls, even if there is no debug information. */
-static uint32_t put_go_frames(struct buf *b, const struct still_module *m, const struct still_frame *f,
-                              struct shown *one, uint32_t number, put_fn *put)
+static uint32_t put_go_frames(struct buf *b, const struct dump_module *m, const struct dump_frame *f, struct shown *one,
+                              uint32_t number, put_fn *put)
 {
     struct pclntab_frame frames[PCLNTAB_FRAMES_MAX];
     struct pclntab_function fn;
@@ -181,12 +181,12 @@ static uint32_t put_go_frames(struct buf *b, const struct still_module *m, const
     return number;
 }
 
-static uint32_t put_frame(struct buf *b, const struct still *s, const struct answers *a, const struct still_frame *f,
+static uint32_t put_frame(struct buf *b, const struct dump *s, const struct answers *a, const struct dump_frame *f,
                           uint32_t number, put_fn *put)
 {
     const struct symbol_frame *more = NULL;
-    uint32_t n = f->kind == STILL_NATIVE ? lookup(a, f, &more) : 0;
-    struct shown one = {f->function, f->file,   {0}, f->line, f->kind == STILL_PYTHON ? "python" : "native",
+    uint32_t n = f->kind == DUMP_NATIVE ? lookup(a, f, &more) : 0;
+    struct shown one = {f->function, f->file,   {0}, f->line, f->kind == DUMP_PYTHON ? "python" : "native",
                         false,       f->address};
 
     if (f->module >= 0) {
@@ -267,14 +267,14 @@ static const char *state_words(char c)
     }
 }
 
-static void print_text(struct buf *b, const struct still *s, const struct answers *a)
+static void print_text(struct buf *b, const struct dump *s, const struct answers *a)
 {
     buf_printf(b, "process %d", s->pid);
     if (s->runtime.n)
         buf_printf(b, ", %.*s", STR_FMT(s->runtime));
     buf_printf(b, ", %u thread%s\n", s->n_threads, s->n_threads == 1 ? "" : "s");
     for (uint32_t i = 0; i < s->n_threads; i++) {
-        const struct still_thread *t = &s->threads[i];
+        const struct dump_thread *t = &s->threads[i];
         uint32_t number = 0;
 
         buf_puts(b, "\nthread");
@@ -294,13 +294,13 @@ static void print_text(struct buf *b, const struct still *s, const struct answer
     }
 }
 
-static void print_json(struct buf *b, const struct still *s, const struct answers *a)
+static void print_json(struct buf *b, const struct dump *s, const struct answers *a)
 {
     buf_printf(b, "{\"pid\":%d,\"runtime\":", s->pid);
     json_put_str(b, s->runtime);
     buf_printf(b, ",\"stopped_ns\":%" PRId64 ",\"threads\":[", s->stopped_ns);
     for (uint32_t i = 0; i < s->n_threads; i++) {
-        const struct still_thread *t = &s->threads[i];
+        const struct dump_thread *t = &s->threads[i];
         uint32_t number = 0;
         bool first = true;
 
@@ -323,13 +323,13 @@ static void print_json(struct buf *b, const struct still *s, const struct answer
 
 static int dump(int pid, const struct options *o)
 {
-    struct still_options so = {.nonblocking = o->nonblocking, .no_native = o->no_native};
-    _cleanup_(still_freep) struct still *s = NULL;
+    struct dump_options so = {.nonblocking = o->nonblocking, .no_native = o->no_native};
+    _cleanup_(dump_freep) struct dump *s = NULL;
     _cleanup_(buf_done) struct buf b = BUF_INIT;
     struct answers a = {0};
     struct err e = {0};
     int r = kill(pid, 0) < 0 && errno == ESRCH ? err_set(&e, -ESRCH, "there is no process %d", pid)
-                                               : still_take(pid, &so, &s, &e);
+                                               : dump_take(pid, &so, &s, &e);
 
     if (r < 0)
         return command_end("dump", r, &e);

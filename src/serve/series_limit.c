@@ -10,7 +10,7 @@
 #include "base/mem.h"
 #include "model/batch.h"
 #include "model/labels.h"
-#include "store/prints.h"
+#include "store/fingerprints.h"
 
 enum { RESOURCES_MAX = 32768, SERIES_MAX = 64 << 20 };
 #define TURN_EVERY (12 * 3600 * NS_PER_S)
@@ -45,7 +45,7 @@ static void set_done(struct series_set *s)
  * the previous one. */
 static int labels_of(struct series_limit *s, const struct batch *b, const struct resource *r, uint64_t *ret)
 {
-    uint64_t print = hash64_id(prints_resource(r));
+    uint64_t print = hash64_id(fingerprints_resource(r));
     uint32_t known = find(&s->resources, print);
     struct labels l;
     struct arena a;

@@ -14,8 +14,8 @@
 #include "pipeline/receivers/otlp_service.h"
 #include "pipeline/receivers/pyroscope_service.h"
 #include "serve/tenant_gate.h"
-#include "server/door.h"
 #include "server/front.h"
+#include "server/request_gate.h"
 #include "server/serve_config.h"
 #include "server/workers.h"
 
@@ -121,7 +121,7 @@ static struct tenant *let_in(struct serve_intake *o, const struct http_request *
     struct auth_identity who;
     struct tenant *t;
 
-    *ret_status = door_check(o->auth, o->hosts, q, &who, ret_why);
+    *ret_status = request_gate_check(o->auth, o->hosts, q, &who, ret_why);
     if (*ret_status)
         return NULL;
     if (!(who.scope & AUTH_SEND)) {

@@ -18,6 +18,7 @@
 #include "host/agent_config.h"
 #include "host/agent_feed.h"
 #include "net/tls.h"
+#include "serve/senders.h"
 #include "serve/serve_intake.h"
 #include "serve/serve_pipelines.h"
 #include "serve/serve_self.h"
@@ -25,7 +26,6 @@
 #include "server/api.h"
 #include "server/binary_store.h"
 #include "server/front.h"
-#include "server/senders.h"
 #include "store/store.h"
 
 enum { QUEUE_MAX = 256 };
@@ -139,6 +139,7 @@ static int start_ui(struct serve *s)
     r = senders_new(&s->store->sink, &s->senders);
 
     s->ui.senders = s->senders;
+    s->ui.senders_json = senders_json;
     return r;
 }
 

@@ -145,8 +145,8 @@ static int run_index(struct call *c, struct err *e)
 }
 
 static const struct route routes[] = {
-    {"GET", "/debug/pprof/profile", AUTH_ADMIN, .run = run_cpu, .host = true, .apart = true},
-    {"GET", "/debug/pprof/wall", AUTH_ADMIN, .run = run_wall, .host = true, .apart = true},
+    {"GET", "/debug/pprof/profile", AUTH_ADMIN, .run = run_cpu, .host = true, .own_thread = true},
+    {"GET", "/debug/pprof/wall", AUTH_ADMIN, .run = run_wall, .host = true, .own_thread = true},
     {"GET", "/debug/pprof/cmdline", AUTH_ADMIN, false, run_cmdline, .host = true},
     {"GET", "/debug/pprof/", AUTH_READ, true, run_index, .host = true},
 };

@@ -105,7 +105,7 @@ static int run_symbol(struct call *c, struct err *e)
 }
 
 static const struct route routes[] = {
-    {"GET", "/pid/{pid}/debug/pprof/profile", AUTH_ADMIN, .run = run_profile, .host = true, .apart = true},
+    {"GET", "/pid/{pid}/debug/pprof/profile", AUTH_ADMIN, .run = run_profile, .host = true, .own_thread = true},
     {"GET", "/pid/{pid}/debug/pprof/symbol", AUTH_ADMIN, true, run_symbol, .host = true},
     {"POST", "/pid/{pid}/debug/pprof/symbol", AUTH_ADMIN, true, run_symbol, .host = true},
 };

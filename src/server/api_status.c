@@ -8,8 +8,8 @@
 #include "base/json.h"
 #include "base/meminfo.h"
 #include "server/api.h"
-#include "server/door.h"
 #include "server/front.h"
+#include "server/request_gate.h"
 #include "server/ui_info.h"
 #include "store/store.h"
 
@@ -52,7 +52,8 @@ static void put_store_metrics(struct buf *out, const struct store_stats *s)
     metric(out, "wick_store_segments", "gauge", "Segment files.", (double) s->segments);
     metric(out, "wick_store_disk_bytes", "gauge", "Bytes on disk.", (double) s->disk_bytes);
     metric(out, "wick_store_log_bytes", "gauge", "Bytes of the log not yet in segments.", (double) s->log_bytes);
-    metric(out, "wick_store_memory_bytes", "gauge", "Bytes of symbols, rows not yet in segments, caches and answers.", (double) s->memory_bytes);
+    metric(out, "wick_store_memory_bytes", "gauge", "Bytes of symbols, rows not yet in segments, caches and answers.",
+           (double) s->memory_bytes);
     metric(out, "wick_store_syncs_total", "counter", "Syncs of the log.", (double) s->syncs);
     metric(out, "wick_store_flushes_total", "counter", "Flushes to segments.", (double) s->flushes);
     metric(out, "wick_store_compactions_total", "counter", "Compactions.", (double) s->compactions);

@@ -6,7 +6,6 @@
 #include "base/json.h"
 #include "server/api.h"
 #include "server/front.h"
-#include "server/senders.h"
 #include "server/ui_info.h"
 
 static int run_senders(struct call *c, struct err *e)
@@ -18,7 +17,7 @@ static int run_senders(struct call *c, struct err *e)
         buf_puts(&c->out, "{\"senders\":[]}\n");
         return 0;
     }
-    return senders_json(i->senders, c->who.tenant, clock_wall(), &c->out);
+    return i->senders_json(i->senders, c->who.tenant, clock_wall(), &c->out);
 }
 
 static int run_source(struct call *c, struct err *e)

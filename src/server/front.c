@@ -13,7 +13,7 @@
 #include "base/thread.h"
 #include "net/encoding.h"
 #include "net/http.h"
-#include "server/door.h"
+#include "server/request_gate.h"
 #include "server/ui_info.h"
 
 enum { ROUTE_LISTS_MAX = 16, APART_MAX = 4, SMALL_BODY = 64 << 10 };
@@ -271,7 +271,7 @@ static void *watch(void *arg)
             continue;
         }
         for (struct call *c = s->running; c; c = c->next)
-            if (now - c->started > s->call_limit_ns && !c->route->apart && !atomic_load(&c->cancel)) {
+            if (now - c->started > s->call_limit_ns && !c->route->own_thread && !atomic_load(&c->cancel)) {
                 c->late = true;
                 atomic_store(&c->cancel, true);
             }
@@ -325,11 +325,11 @@ static int64_t tenant_running(const struct call *c)
     struct front *s = c->front;
     int64_t n = 0;
 
-    if (c->route->on_loop || c->route->apart)
+    if (c->route->on_loop || c->route->own_thread)
         return 0;
     pthread_mutex_lock(&s->lock);
     for (const struct call *o = s->running; o; o = o->next)
-        n += !o->route->on_loop && !o->route->apart && strcmp(o->who.tenant, c->who.tenant) == 0;
+        n += !o->route->on_loop && !o->route->own_thread && strcmp(o->who.tenant, c->who.tenant) == 0;
     pthread_mutex_unlock(&s->lock);
     return n;
 }
@@ -344,7 +344,7 @@ static void refuse(struct front *s, struct http_request *q, int status, const ch
 
 /* --- long calls --- */
 
-static void *run_apart(void *arg)
+static void *run_on_own_thread(void *arg)
 {
     struct call *c = arg;
     struct front *s = c->front;
@@ -370,7 +370,7 @@ static int start_apart(struct call *c, struct err *e)
     pthread_mutex_unlock(&s->lock);
     if (full)
         return err_set(e, -EAGAIN, "%d profiles are being taken already; ask again when one is done", APART_MAX);
-    r = thread_start(&thread, "apart", run_apart, c, e);
+    r = thread_start(&thread, "own-thread", run_on_own_thread, c, e);
     if (r == 0)
         return pthread_detach(thread), 0;
     pthread_mutex_lock(&s->lock);
@@ -386,7 +386,7 @@ void front_stop(struct front *s)
     pthread_mutex_lock(&s->lock);
     while (s->n_apart) {
         for (struct call *c = s->running; c; c = c->next)
-            if (c->route->apart)
+            if (c->route->own_thread)
                 atomic_store(&c->cancel, true);
         pthread_cond_wait(&s->changed, &s->lock);
     }
@@ -398,7 +398,7 @@ static void call_start(struct call *c)
     struct err e = {0};
     int r;
 
-    if (c->route->apart) {
+    if (c->route->own_thread) {
         r = start_apart(c, &e);
         if (r < 0)
             call_finish(c, r, &e);
@@ -440,7 +440,7 @@ static const struct route *admit(struct front *s, struct http_request *q, struct
 {
     const struct route *r;
     const char *why;
-    int status = door_check(s->o.auth, s->o.hosts, q, ret_who, &why);
+    int status = request_gate_check(s->o.auth, s->o.hosts, q, ret_who, &why);
 
     if (status) {
         refuse(s, q, status, why);

@@ -13,7 +13,7 @@
  *   - The sender is identified by Authorization: Bearer TOKEN, Basic with the token as password, or the session cookie.
  *     While no token exists, the uid of a local connection decides; see auth.h.
  *   - A call that exceeds the time limit is stopped (504); so is one whose peer has disconnected. Calls that are meant
- *     to take long (route.apart) run on threads of their own, a few at a time, and only their own limits apply.
+ *     to take long (route.own_thread) run on threads of their own, a few at a time, and only their own limits apply.
  */
 #ifndef SERVER_FRONT_H
 #define SERVER_FRONT_H
@@ -61,8 +61,8 @@ struct route {
     /* Instead of run: takes over the whole request on the event loop and answers it, immediately or later (receivers of
      * other protocols). */
     void (*take)(void *arg, struct http_request *q, const struct auth_identity *who);
-    bool host;  /* concerns the whole server or its machine: only for the default tenant */
-    bool apart; /* mostly waits, for long: runs on a thread of its own instead of a worker, without a time limit */
+    bool host;       /* concerns the whole server or its machine: only for the default tenant */
+    bool own_thread; /* mostly waits, for long: runs on a thread of its own instead of a worker, without a time limit */
 };
 
 struct front_options {

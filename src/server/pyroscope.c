@@ -17,99 +17,99 @@ enum { REQUEST_MAX = 1 << 20 };
 #define SELECT(f) offsetof(struct py_select, f)
 #define REQUEST(f) offsetof(struct py_request, f)
 
-static const struct dual_field stacktraces_fields[] = {
-    {1, "profileTypeID", "profile_typeID", DUAL_STR, SELECT(type_id)},
-    {2, "labelSelector", "label_selector", DUAL_STR, SELECT(selector)},
-    {3, "start", NULL, DUAL_I64, SELECT(start)},
-    {4, "end", NULL, DUAL_I64, SELECT(end)},
-    {5, "maxNodes", "max_nodes", DUAL_I64, SELECT(max_nodes)},
-    {8, "profileIdSelector", "profile_id_selector", DUAL_STRS, SELECT(profile_ids)},
+static const struct pbjson_field stacktraces_fields[] = {
+    {1, "profileTypeID", "profile_typeID", PBJSON_STR, SELECT(type_id)},
+    {2, "labelSelector", "label_selector", PBJSON_STR, SELECT(selector)},
+    {3, "start", NULL, PBJSON_I64, SELECT(start)},
+    {4, "end", NULL, PBJSON_I64, SELECT(end)},
+    {5, "maxNodes", "max_nodes", PBJSON_I64, SELECT(max_nodes)},
+    {8, "profileIdSelector", "profile_id_selector", PBJSON_STRS, SELECT(profile_ids)},
     {0},
 };
 
-static const struct dual_field profile_fields[] = {
-    {1, "profileTypeID", "profile_typeID", DUAL_STR, SELECT(type_id)},
-    {2, "labelSelector", "label_selector", DUAL_STR, SELECT(selector)},
-    {3, "start", NULL, DUAL_I64, SELECT(start)},
-    {4, "end", NULL, DUAL_I64, SELECT(end)},
-    {5, "maxNodes", "max_nodes", DUAL_I64, SELECT(max_nodes)},
-    {7, "profileIdSelector", "profile_id_selector", DUAL_STRS, SELECT(profile_ids)},
+static const struct pbjson_field profile_fields[] = {
+    {1, "profileTypeID", "profile_typeID", PBJSON_STR, SELECT(type_id)},
+    {2, "labelSelector", "label_selector", PBJSON_STR, SELECT(selector)},
+    {3, "start", NULL, PBJSON_I64, SELECT(start)},
+    {4, "end", NULL, PBJSON_I64, SELECT(end)},
+    {5, "maxNodes", "max_nodes", PBJSON_I64, SELECT(max_nodes)},
+    {7, "profileIdSelector", "profile_id_selector", PBJSON_STRS, SELECT(profile_ids)},
     {0},
 };
 
-static const struct dual_field span_fields[] = {
-    {1, "profileTypeID", "profile_typeID", DUAL_STR, REQUEST(left.type_id)},
-    {2, "labelSelector", "label_selector", DUAL_STR, REQUEST(left.selector)},
-    {3, "spanSelector", "span_selector", DUAL_STRS, REQUEST(spans)},
-    {4, "start", NULL, DUAL_I64, REQUEST(left.start)},
-    {5, "end", NULL, DUAL_I64, REQUEST(left.end)},
-    {6, "maxNodes", "max_nodes", DUAL_I64, REQUEST(left.max_nodes)},
+static const struct pbjson_field span_fields[] = {
+    {1, "profileTypeID", "profile_typeID", PBJSON_STR, REQUEST(left.type_id)},
+    {2, "labelSelector", "label_selector", PBJSON_STR, REQUEST(left.selector)},
+    {3, "spanSelector", "span_selector", PBJSON_STRS, REQUEST(spans)},
+    {4, "start", NULL, PBJSON_I64, REQUEST(left.start)},
+    {5, "end", NULL, PBJSON_I64, REQUEST(left.end)},
+    {6, "maxNodes", "max_nodes", PBJSON_I64, REQUEST(left.max_nodes)},
     {0},
 };
 
-static const struct dual_field diff_fields[] = {
-    {1, "left", NULL, DUAL_MESSAGE, REQUEST(left), stacktraces_fields},
-    {2, "right", NULL, DUAL_MESSAGE, REQUEST(right), stacktraces_fields},
+static const struct pbjson_field diff_fields[] = {
+    {1, "left", NULL, PBJSON_MESSAGE, REQUEST(left), stacktraces_fields},
+    {2, "right", NULL, PBJSON_MESSAGE, REQUEST(right), stacktraces_fields},
     {0},
 };
 
-static const struct dual_field select_series_fields[] = {
-    {1, "profileTypeID", "profile_typeID", DUAL_STR, REQUEST(left.type_id)},
-    {2, "labelSelector", "label_selector", DUAL_STR, REQUEST(left.selector)},
-    {3, "start", NULL, DUAL_I64, REQUEST(left.start)},
-    {4, "end", NULL, DUAL_I64, REQUEST(left.end)},
-    {5, "groupBy", "group_by", DUAL_STRS, REQUEST(group_by)},
-    {6, "step", NULL, DUAL_DOUBLE, REQUEST(step)},
-    {7, "aggregation", NULL, DUAL_I64, REQUEST(aggregation)},
-    {9, "limit", NULL, DUAL_I64, REQUEST(limit)},
+static const struct pbjson_field select_series_fields[] = {
+    {1, "profileTypeID", "profile_typeID", PBJSON_STR, REQUEST(left.type_id)},
+    {2, "labelSelector", "label_selector", PBJSON_STR, REQUEST(left.selector)},
+    {3, "start", NULL, PBJSON_I64, REQUEST(left.start)},
+    {4, "end", NULL, PBJSON_I64, REQUEST(left.end)},
+    {5, "groupBy", "group_by", PBJSON_STRS, REQUEST(group_by)},
+    {6, "step", NULL, PBJSON_DOUBLE, REQUEST(step)},
+    {7, "aggregation", NULL, PBJSON_I64, REQUEST(aggregation)},
+    {9, "limit", NULL, PBJSON_I64, REQUEST(limit)},
     {0},
 };
 
-static const struct dual_field heatmap_fields[] = {
-    {1, "profileTypeID", "profile_typeID", DUAL_STR, REQUEST(left.type_id)},
-    {2, "labelSelector", "label_selector", DUAL_STR, REQUEST(left.selector)},
-    {3, "start", NULL, DUAL_I64, REQUEST(left.start)},
-    {4, "end", NULL, DUAL_I64, REQUEST(left.end)},
-    {5, "step", NULL, DUAL_DOUBLE, REQUEST(step)},
+static const struct pbjson_field heatmap_fields[] = {
+    {1, "profileTypeID", "profile_typeID", PBJSON_STR, REQUEST(left.type_id)},
+    {2, "labelSelector", "label_selector", PBJSON_STR, REQUEST(left.selector)},
+    {3, "start", NULL, PBJSON_I64, REQUEST(left.start)},
+    {4, "end", NULL, PBJSON_I64, REQUEST(left.end)},
+    {5, "step", NULL, PBJSON_DOUBLE, REQUEST(step)},
     {0},
 };
 
-static const struct dual_field types_fields[] = {
-    {1, "start", NULL, DUAL_I64, REQUEST(left.start)},
-    {2, "end", NULL, DUAL_I64, REQUEST(left.end)},
+static const struct pbjson_field types_fields[] = {
+    {1, "start", NULL, PBJSON_I64, REQUEST(left.start)},
+    {2, "end", NULL, PBJSON_I64, REQUEST(left.end)},
     {0},
 };
 
-static const struct dual_field names_fields[] = {
-    {1, "matchers", NULL, DUAL_STRS, REQUEST(matchers)},
-    {2, "start", NULL, DUAL_I64, REQUEST(left.start)},
-    {3, "end", NULL, DUAL_I64, REQUEST(left.end)},
+static const struct pbjson_field names_fields[] = {
+    {1, "matchers", NULL, PBJSON_STRS, REQUEST(matchers)},
+    {2, "start", NULL, PBJSON_I64, REQUEST(left.start)},
+    {3, "end", NULL, PBJSON_I64, REQUEST(left.end)},
     {0},
 };
 
-static const struct dual_field values_fields[] = {
-    {1, "name", NULL, DUAL_STR, REQUEST(name)},
-    {2, "matchers", NULL, DUAL_STRS, REQUEST(matchers)},
-    {3, "start", NULL, DUAL_I64, REQUEST(left.start)},
-    {4, "end", NULL, DUAL_I64, REQUEST(left.end)},
+static const struct pbjson_field values_fields[] = {
+    {1, "name", NULL, PBJSON_STR, REQUEST(name)},
+    {2, "matchers", NULL, PBJSON_STRS, REQUEST(matchers)},
+    {3, "start", NULL, PBJSON_I64, REQUEST(left.start)},
+    {4, "end", NULL, PBJSON_I64, REQUEST(left.end)},
     {0},
 };
 
-static const struct dual_field series_fields[] = {
-    {1, "matchers", NULL, DUAL_STRS, REQUEST(matchers)},
-    {2, "labelNames", "label_names", DUAL_STRS, REQUEST(label_names)},
-    {3, "start", NULL, DUAL_I64, REQUEST(left.start)},
-    {4, "end", NULL, DUAL_I64, REQUEST(left.end)},
+static const struct pbjson_field series_fields[] = {
+    {1, "matchers", NULL, PBJSON_STRS, REQUEST(matchers)},
+    {2, "labelNames", "label_names", PBJSON_STRS, REQUEST(label_names)},
+    {3, "start", NULL, PBJSON_I64, REQUEST(left.start)},
+    {4, "end", NULL, PBJSON_I64, REQUEST(left.end)},
     {0},
 };
 
-static const struct dual_field no_fields[] = {{0}};
+static const struct pbjson_field no_fields[] = {{0}};
 
 static const struct method {
     const char *name;
-    const struct dual_field *fields;
+    const struct pbjson_field *fields;
     size_t offset; /* in py_request, of the struct that the fields fill */
-    int (*run)(struct call *c, struct py_request *r, struct dual *w, struct err *e);
+    int (*run)(struct call *c, struct py_request *r, struct pbjson *w, struct err *e);
 } methods[] = {
     {"ProfileTypes", types_fields, 0, py_profile_types},
     {"LabelNames", names_fields, 0, py_label_names},
@@ -213,20 +213,20 @@ struct str py_label_name(struct arena *a, struct str name)
     return (struct str){text, name.n};
 }
 
-void py_put_label(struct dual *w, uint32_t field, struct str name, struct str value)
+void py_put_label(struct pbjson *w, uint32_t field, struct str name, struct str value)
 {
-    dual_begin(w, field, NULL);
-    dual_str(w, 1, "name", name);
-    dual_str(w, 2, "value", value);
-    dual_end(w);
+    pbjson_begin(w, field, NULL);
+    pbjson_str(w, 1, "name", name);
+    pbjson_str(w, 2, "value", value);
+    pbjson_end(w);
 }
 
-void py_put_labels(struct dual *w, uint32_t field, struct arena *a, const struct labels *l)
+void py_put_labels(struct pbjson *w, uint32_t field, struct arena *a, const struct labels *l)
 {
-    dual_list(w, "labels");
+    pbjson_list(w, "labels");
     for (uint32_t i = 0; i < l->n; i++)
         py_put_label(w, field, py_label_name(a, l->v[i].name), l->v[i].value);
-    dual_list_end(w);
+    pbjson_list_end(w);
 }
 
 struct str py_type_id(struct arena *a, const struct type *t)
@@ -272,7 +272,7 @@ static int run_method(struct call *c, const struct method *m, bool json, struct 
 {
     _cleanup_(buf_done) struct buf inflated = BUF_INIT;
     struct py_request *r = arena_zalloc(&c->q->arena, sizeof *r);
-    struct dual w;
+    struct pbjson w;
     struct str body;
     int result;
 
@@ -280,14 +280,14 @@ static int run_method(struct call *c, const struct method *m, bool json, struct 
         return -ENOMEM;
     result = http_decode_body(c->q, REQUEST_MAX, &inflated, &body, e);
     if (result == 0)
-        result = dual_read(m->fields, body, json, &c->q->arena, (char *) r + m->offset, e);
+        result = pbjson_read(m->fields, body, json, &c->q->arena, (char *) r + m->offset, e);
     if (result < 0)
         return result;
     c->content_type = json ? "application/json" : "application/proto";
-    dual_open(&w, &c->out, json);
+    pbjson_open(&w, &c->out, json);
     result = m->run(c, r, &w, e);
     if (result == 0)
-        dual_close(&w);
+        pbjson_close(&w);
     return result;
 }
 

@@ -12,20 +12,20 @@
 
 #include "base/clock.h"
 #include "query/query.h"
-#include "server/dual.h"
 #include "server/front.h"
+#include "server/pbjson.h"
 
 /* One selection: SelectMergeStacktracesRequest and similar. */
 struct py_select {
     struct str type_id, selector;
     int64_t start, end, max_nodes;
-    struct dual_strs profile_ids;
+    struct pbjson_strs profile_ids;
 };
 
 /* All fields of all requests; each request has a table that fills its own. */
 struct py_request {
     struct py_select left, right; /* only Diff uses right */
-    struct dual_strs group_by, matchers, label_names, spans;
+    struct pbjson_strs group_by, matchers, label_names, spans;
     struct str name;
     double step;
     int64_t limit, aggregation;
@@ -42,21 +42,21 @@ int py_compile(struct call *c, const struct py_request *r, bool diff, const stru
                struct query **ret, struct err *e);
 /* The label's name as Grafana spells it, in the arena. */
 struct str py_label_name(struct arena *a, struct str name);
-void py_put_labels(struct dual *w, uint32_t field, struct arena *a, const struct labels *l);
-void py_put_label(struct dual *w, uint32_t field, struct str name, struct str value);
+void py_put_labels(struct pbjson *w, uint32_t field, struct arena *a, const struct labels *l);
+void py_put_label(struct pbjson *w, uint32_t field, struct str name, struct str value);
 struct str py_type_id(struct arena *a, const struct type *t);
 
 /* The methods. Each gets the request and writes the answer with w. */
-int py_profile_types(struct call *c, struct py_request *r, struct dual *w, struct err *e);
-int py_label_names(struct call *c, struct py_request *r, struct dual *w, struct err *e);
-int py_label_values(struct call *c, struct py_request *r, struct dual *w, struct err *e);
-int py_series(struct call *c, struct py_request *r, struct dual *w, struct err *e);
-int py_profile_stats(struct call *c, struct py_request *r, struct dual *w, struct err *e);
-int py_stacktraces(struct call *c, struct py_request *r, struct dual *w, struct err *e);
-int py_span_profile(struct call *c, struct py_request *r, struct dual *w, struct err *e);
-int py_diff(struct call *c, struct py_request *r, struct dual *w, struct err *e);
-int py_select_series(struct call *c, struct py_request *r, struct dual *w, struct err *e);
-int py_heatmap(struct call *c, struct py_request *r, struct dual *w, struct err *e);
-int py_merge_profile(struct call *c, struct py_request *r, struct dual *w, struct err *e);
+int py_profile_types(struct call *c, struct py_request *r, struct pbjson *w, struct err *e);
+int py_label_names(struct call *c, struct py_request *r, struct pbjson *w, struct err *e);
+int py_label_values(struct call *c, struct py_request *r, struct pbjson *w, struct err *e);
+int py_series(struct call *c, struct py_request *r, struct pbjson *w, struct err *e);
+int py_profile_stats(struct call *c, struct py_request *r, struct pbjson *w, struct err *e);
+int py_stacktraces(struct call *c, struct py_request *r, struct pbjson *w, struct err *e);
+int py_span_profile(struct call *c, struct py_request *r, struct pbjson *w, struct err *e);
+int py_diff(struct call *c, struct py_request *r, struct pbjson *w, struct err *e);
+int py_select_series(struct call *c, struct py_request *r, struct pbjson *w, struct err *e);
+int py_heatmap(struct call *c, struct py_request *r, struct pbjson *w, struct err *e);
+int py_merge_profile(struct call *c, struct py_request *r, struct pbjson *w, struct err *e);
 
 #endif

@@ -63,33 +63,33 @@ static int list_types(struct call *c, struct py_request *r, struct type_walk **r
     return result < 0 ? err_set(e, result, "cannot list types: %m") : 0;
 }
 
-int py_profile_types(struct call *c, struct py_request *r, struct dual *w, struct err *e)
+int py_profile_types(struct call *c, struct py_request *r, struct pbjson *w, struct err *e)
 {
     struct type_walk *types;
     int result = list_types(c, r, &types, e);
 
     if (result < 0)
         return result;
-    dual_list(w, "profileTypes");
+    pbjson_list(w, "profileTypes");
     for (uint32_t i = 0; i < types->n; i++) {
         struct str id = py_type_id(&c->q->arena, &types->types[i]), rest = id;
 
-        dual_begin(w, 1, NULL);
-        dual_str(w, 1, "ID", id);
-        dual_str(w, 2, "name", str_cut(&rest, ':'));
-        dual_str(w, 4, "sampleType", str_cut(&rest, ':'));
-        dual_str(w, 5, "sampleUnit", str_cut(&rest, ':'));
-        dual_str(w, 6, "periodType", str_cut(&rest, ':'));
-        dual_str(w, 7, "periodUnit", rest);
-        dual_end(w);
+        pbjson_begin(w, 1, NULL);
+        pbjson_str(w, 1, "ID", id);
+        pbjson_str(w, 2, "name", str_cut(&rest, ':'));
+        pbjson_str(w, 4, "sampleType", str_cut(&rest, ':'));
+        pbjson_str(w, 5, "sampleUnit", str_cut(&rest, ':'));
+        pbjson_str(w, 6, "periodType", str_cut(&rest, ':'));
+        pbjson_str(w, 7, "periodUnit", rest);
+        pbjson_end(w);
     }
-    dual_list_end(w);
+    pbjson_list_end(w);
     return 0;
 }
 
 /* --- labels --- */
 
-int py_label_names(struct call *c, struct py_request *r, struct dual *w, struct err *e)
+int py_label_names(struct call *c, struct py_request *r, struct pbjson *w, struct err *e)
 {
     _cleanup_(query_freep) struct query *q = NULL;
     struct query_names names;
@@ -99,30 +99,30 @@ int py_label_names(struct call *c, struct py_request *r, struct dual *w, struct 
         result = query_labels(store_of(c), q, (struct str){0}, &names, e);
     if (result < 0)
         return result;
-    dual_list(w, "names");
-    dual_str(w, 1, NULL, STR("__profile_type__"));
+    pbjson_list(w, "names");
+    pbjson_str(w, 1, NULL, STR("__profile_type__"));
     for (uint32_t i = 0; i < names.n; i++)
-        dual_str(w, 1, NULL, py_label_name(&c->q->arena, names.v[i]));
-    dual_list_end(w);
+        pbjson_str(w, 1, NULL, py_label_name(&c->q->arena, names.v[i]));
+    pbjson_list_end(w);
     query_names_done(&names);
     return 0;
 }
 
-static int type_values(struct call *c, struct py_request *r, struct dual *w, struct err *e)
+static int type_values(struct call *c, struct py_request *r, struct pbjson *w, struct err *e)
 {
     struct type_walk *types;
     int result = list_types(c, r, &types, e);
 
     if (result < 0)
         return result;
-    dual_list(w, "names");
+    pbjson_list(w, "names");
     for (uint32_t i = 0; i < types->n; i++)
-        dual_str(w, 1, NULL, py_type_id(&c->q->arena, &types->types[i]));
-    dual_list_end(w);
+        pbjson_str(w, 1, NULL, py_type_id(&c->q->arena, &types->types[i]));
+    pbjson_list_end(w);
     return 0;
 }
 
-int py_label_values(struct call *c, struct py_request *r, struct dual *w, struct err *e)
+int py_label_values(struct call *c, struct py_request *r, struct pbjson *w, struct err *e)
 {
     _cleanup_(query_freep) struct query *q = NULL;
     struct query_names names;
@@ -137,10 +137,10 @@ int py_label_values(struct call *c, struct py_request *r, struct dual *w, struct
         result = query_labels(store_of(c), q, r->name, &names, e);
     if (result < 0)
         return result;
-    dual_list(w, "names");
+    pbjson_list(w, "names");
     for (uint32_t i = 0; i < names.n; i++)
-        dual_str(w, 1, NULL, names.v[i]);
-    dual_list_end(w);
+        pbjson_str(w, 1, NULL, names.v[i]);
+    pbjson_list_end(w);
     query_names_done(&names);
     return 0;
 }
@@ -151,7 +151,7 @@ struct series_walk {
     struct call *call;
     const struct py_request *request;
     const struct selector *selector;
-    struct dual *w;
+    struct pbjson *w;
     struct map seen; /* label sets by identity */
     struct id128 *ids;
     uint32_t n, cap;
@@ -224,16 +224,16 @@ static int add_series(void *ctx, const struct type *t, const struct labels *l)
         r = first_time(x, labels_id(&chosen), &is_new);
     if (r < 0 || !is_new)
         return r;
-    dual_begin(x->w, 2, NULL);
-    dual_list(x->w, "labels");
+    pbjson_begin(x->w, 2, NULL);
+    pbjson_list(x->w, "labels");
     for (uint32_t i = 0; i < chosen.n; i++)
         py_put_label(x->w, 1, chosen.v[i].name, chosen.v[i].value);
-    dual_list_end(x->w);
-    dual_end(x->w);
+    pbjson_list_end(x->w);
+    pbjson_end(x->w);
     return 0;
 }
 
-int py_series(struct call *c, struct py_request *r, struct dual *w, struct err *e)
+int py_series(struct call *c, struct py_request *r, struct pbjson *w, struct err *e)
 {
     _cleanup_(query_freep) struct query *q = NULL;
     struct store *s = store_of(c);
@@ -243,14 +243,14 @@ int py_series(struct call *c, struct py_request *r, struct dual *w, struct err *
     if (result < 0)
         return result;
     x.selector = q->q.columns[0].selector;
-    dual_list(w, "labelsSet");
+    pbjson_list(w, "labelsSet");
     result = s->ops->each_series(s, c->who.tenant, q->q.columns[0].from, q->q.columns[0].to, add_series, &x);
-    dual_list_end(w);
+    pbjson_list_end(w);
     map_done(&x.seen);
     return result < 0 ? err_set(e, result, "cannot list series: %m") : 0;
 }
 
-int py_profile_stats(struct call *c, struct py_request *r, struct dual *w, struct err *e)
+int py_profile_stats(struct call *c, struct py_request *r, struct pbjson *w, struct err *e)
 {
     struct store *s = store_of(c);
     struct store_stats stats = {0};
@@ -259,8 +259,8 @@ int py_profile_stats(struct call *c, struct py_request *r, struct dual *w, struc
     (void) r;
     if (result < 0)
         return err_set(e, result, "the store does not answer: %m");
-    dual_bool(w, 1, "dataIngested", stats.newest_ns > 0 || stats.profiles + stats.stored_profiles > 0);
-    dual_i64(w, 2, "oldestProfileTime", stats.oldest_ns / NS_PER_MS);
-    dual_i64(w, 3, "newestProfileTime", stats.newest_ns / NS_PER_MS);
+    pbjson_bool(w, 1, "dataIngested", stats.newest_ns > 0 || stats.profiles + stats.stored_profiles > 0);
+    pbjson_i64(w, 2, "oldestProfileTime", stats.oldest_ns / NS_PER_MS);
+    pbjson_i64(w, 3, "newestProfileTime", stats.newest_ns / NS_PER_MS);
     return 0;
 }

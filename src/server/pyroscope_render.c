@@ -192,13 +192,13 @@ static int run_render_diff(struct call *c, struct err *e)
 
 /* Runs a method that writes {"names":[…]} and keeps the array. */
 static int put_names(struct call *c, struct py_request *r,
-                     int (*run)(struct call *c, struct py_request *r, struct dual *w, struct err *e), struct err *e)
+                     int (*run)(struct call *c, struct py_request *r, struct pbjson *w, struct err *e), struct err *e)
 {
     static const char head[] = "{\"names\":";
-    struct dual w;
+    struct pbjson w;
     int result;
 
-    dual_open(&w, &c->out, true);
+    pbjson_open(&w, &c->out, true);
     result = run(c, r, &w, e);
     if (result < 0)
         return result;

@@ -19,32 +19,32 @@ static struct store *store_of(struct call *c)
 
 /* --- flame graphs --- */
 
-static int put_flamegraph(struct dual *w, const struct tree *t)
+static int put_flamegraph(struct pbjson *w, const struct tree *t)
 {
     struct flamebearer f;
     int r = flamebearer_make(t, &f);
 
     if (r < 0)
         return r;
-    dual_begin(w, 1, "flamegraph");
-    dual_list(w, "names");
+    pbjson_begin(w, 1, "flamegraph");
+    pbjson_list(w, "names");
     for (uint32_t i = 0; i < f.n_names; i++)
-        dual_str(w, 1, NULL, flamebearer_name(&f, t, i));
-    dual_list_end(w);
-    dual_list(w, "levels");
+        pbjson_str(w, 1, NULL, flamebearer_name(&f, t, i));
+    pbjson_list_end(w);
+    pbjson_list(w, "levels");
     for (uint32_t l = 0; l < f.n_levels; l++) {
-        dual_begin(w, 2, NULL);
-        dual_i64s(w, 1, "values", f.values + f.level_at[l], f.level_at[l + 1] - f.level_at[l]);
-        dual_end(w);
+        pbjson_begin(w, 2, NULL);
+        pbjson_i64s(w, 1, "values", f.values + f.level_at[l], f.level_at[l + 1] - f.level_at[l]);
+        pbjson_end(w);
     }
-    dual_list_end(w);
-    dual_i64(w, 3, "total", wrap_add(f.ticks[0], f.ticks[1]));
-    dual_i64(w, 4, "maxSelf", f.max_self);
+    pbjson_list_end(w);
+    pbjson_i64(w, 3, "total", wrap_add(f.ticks[0], f.ticks[1]));
+    pbjson_i64(w, 4, "maxSelf", f.max_self);
     if (t->n_columns > 1) {
-        dual_i64(w, 5, "leftTicks", f.ticks[0]);
-        dual_i64(w, 6, "rightTicks", f.ticks[1]);
+        pbjson_i64(w, 5, "leftTicks", f.ticks[0]);
+        pbjson_i64(w, 6, "rightTicks", f.ticks[1]);
     }
-    dual_end(w);
+    pbjson_end(w);
     flamebearer_done(&f);
     return 0;
 }
@@ -63,7 +63,7 @@ static int select_tree(struct call *c, struct py_request *r, bool diff, const st
     return query_flame(store_of(c), q, ret, &notes, e);
 }
 
-int py_stacktraces(struct call *c, struct py_request *r, struct dual *w, struct err *e)
+int py_stacktraces(struct call *c, struct py_request *r, struct pbjson *w, struct err *e)
 {
     _cleanup_(tree_freep) struct tree *t = NULL;
     int result = select_tree(c, r, false, NULL, &t, e);
@@ -71,7 +71,7 @@ int py_stacktraces(struct call *c, struct py_request *r, struct dual *w, struct 
     return result < 0 ? result : put_flamegraph(w, t);
 }
 
-int py_diff(struct call *c, struct py_request *r, struct dual *w, struct err *e)
+int py_diff(struct call *c, struct py_request *r, struct pbjson *w, struct err *e)
 {
     _cleanup_(tree_freep) struct tree *t = NULL;
     int result = select_tree(c, r, true, NULL, &t, e);
@@ -80,7 +80,7 @@ int py_diff(struct call *c, struct py_request *r, struct dual *w, struct err *e)
 }
 
 /* Grafana names spans without their trace, so each is queried separately and the trees are merged. */
-int py_span_profile(struct call *c, struct py_request *r, struct dual *w, struct err *e)
+int py_span_profile(struct call *c, struct py_request *r, struct pbjson *w, struct err *e)
 {
     _cleanup_(tree_freep) struct tree *all = NULL;
     int result = 0;
@@ -102,7 +102,7 @@ int py_span_profile(struct call *c, struct py_request *r, struct dual *w, struct
 
 /* --- series --- */
 
-static struct str joined(struct arena *a, const struct dual_strs *l)
+static struct str joined(struct arena *a, const struct pbjson_strs *l)
 {
     struct buf b = BUF_INIT;
     struct str s;
@@ -117,16 +117,16 @@ static struct str joined(struct arena *a, const struct dual_strs *l)
     return s;
 }
 
-static void put_points(struct dual *w, const struct store_points *p, uint32_t series)
+static void put_points(struct pbjson *w, const struct store_points *p, uint32_t series)
 {
-    dual_list(w, "points");
+    pbjson_list(w, "points");
     for (uint32_t i = 0; i < p->n_points; i++) {
-        dual_begin(w, 2, NULL);
-        dual_double(w, 1, "value", p->values[(size_t) series * p->n_points + i]);
-        dual_i64(w, 2, "timestamp", (p->from + i * p->step) / NS_PER_MS);
-        dual_end(w);
+        pbjson_begin(w, 2, NULL);
+        pbjson_double(w, 1, "value", p->values[(size_t) series * p->n_points + i]);
+        pbjson_i64(w, 2, "timestamp", (p->from + i * p->step) / NS_PER_MS);
+        pbjson_end(w);
     }
-    dual_list_end(w);
+    pbjson_list_end(w);
 }
 
 /* Converts seconds to nanoseconds; 0 (choose a step) if out of range. */
@@ -135,7 +135,7 @@ static int64_t step_of(const struct py_request *r)
     return r->step > 0 && r->step < 1e9 ? (int64_t) (r->step * 1e9) : 0;
 }
 
-int py_select_series(struct call *c, struct py_request *r, struct dual *w, struct err *e)
+int py_select_series(struct call *c, struct py_request *r, struct pbjson *w, struct err *e)
 {
     _cleanup_(query_freep) struct query *q = NULL;
     struct query_series_params p = {.step = step_of(r), .by = joined(&c->q->arena, &r->group_by)};
@@ -147,36 +147,36 @@ int py_select_series(struct call *c, struct py_request *r, struct dual *w, struc
         result = query_series(store_of(c), q, &p, &points, &notes, e);
     if (result < 0)
         return result;
-    dual_list(w, "series");
+    pbjson_list(w, "series");
     for (uint32_t i = 0; i < points.n_series && (r->limit <= 0 || i < r->limit); i++) {
-        dual_begin(w, 1, NULL);
+        pbjson_begin(w, 1, NULL);
         py_put_labels(w, 1, &c->q->arena, &points.labels[i]);
         put_points(w, &points, i);
-        dual_end(w);
+        pbjson_end(w);
     }
-    dual_list_end(w);
+    pbjson_list_end(w);
     store_points_done(&points);
     return 0;
 }
 
 /* --- heat map --- */
 
-static void put_slot(struct dual *w, const struct query_heatmap *h, uint32_t slot)
+static void put_slot(struct pbjson *w, const struct query_heatmap *h, uint32_t slot)
 {
-    dual_begin(w, 2, NULL);
-    dual_i64(w, 1, "timestamp", (h->from + (slot + 1) * h->step) / NS_PER_MS);
-    dual_list(w, "yMin");
+    pbjson_begin(w, 2, NULL);
+    pbjson_i64(w, 1, "timestamp", (h->from + (slot + 1) * h->step) / NS_PER_MS);
+    pbjson_list(w, "yMin");
     for (int i = 0; i < QUERY_HEAT_ROWS; i++)
-        dual_double(w, 2, NULL, h->low + (h->high - h->low) * i / QUERY_HEAT_ROWS);
-    dual_list_end(w);
-    dual_list(w, "counts");
+        pbjson_double(w, 2, NULL, h->low + (h->high - h->low) * i / QUERY_HEAT_ROWS);
+    pbjson_list_end(w);
+    pbjson_list(w, "counts");
     for (int i = 0; i < QUERY_HEAT_ROWS; i++)
-        dual_i32(w, 3, NULL, (int32_t) h->counts[slot][i]);
-    dual_list_end(w);
-    dual_end(w);
+        pbjson_i32(w, 3, NULL, (int32_t) h->counts[slot][i]);
+    pbjson_list_end(w);
+    pbjson_end(w);
 }
 
-int py_heatmap(struct call *c, struct py_request *r, struct dual *w, struct err *e)
+int py_heatmap(struct call *c, struct py_request *r, struct pbjson *w, struct err *e)
 {
     _cleanup_(query_freep) struct query *q = NULL;
     struct query_heatmap h;
@@ -186,23 +186,23 @@ int py_heatmap(struct call *c, struct py_request *r, struct dual *w, struct err 
         result = query_heatmap(store_of(c), q, step_of(r), &h, e);
     if (result < 0)
         return result;
-    dual_list(w, "series");
+    pbjson_list(w, "series");
     if (h.n_profiles) {
-        dual_begin(w, 1, NULL);
-        dual_list(w, "slots");
+        pbjson_begin(w, 1, NULL);
+        pbjson_list(w, "slots");
         for (uint32_t i = 0; i < h.n_slots; i++)
             put_slot(w, &h, i);
-        dual_list_end(w);
-        dual_end(w);
+        pbjson_list_end(w);
+        pbjson_end(w);
     }
-    dual_list_end(w);
+    pbjson_list_end(w);
     query_heatmap_done(&h);
     return 0;
 }
 
 /* --- merged profile: a pprof, which is what google.v1.Profile is --- */
 
-int py_merge_profile(struct call *c, struct py_request *r, struct dual *w, struct err *e)
+int py_merge_profile(struct call *c, struct py_request *r, struct pbjson *w, struct err *e)
 {
     _cleanup_(query_freep) struct query *q = NULL;
     _cleanup_(batch_unrefp) struct batch *all = NULL, *one = NULL;

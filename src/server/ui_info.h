@@ -36,7 +36,8 @@ struct ui_info {
         double price_per_core_hour; /* 0 = not set */
         const char *currency, *own_code;
     } settings;
-    struct senders *senders; /* NULL: no profiles are received here */
+    struct senders *senders; /* serve/senders.h; NULL: no profiles are received here */
+    int (*senders_json)(struct senders *s, const char *tenant, int64_t now, struct buf *out);
     /* files: appends the text of a source file, found by pprof's rules; -ENOENT with an error message. May be NULL. */
     int (*read_source)(void *ctx, struct str file, struct buf *out, struct err *e);
     void *ctx;

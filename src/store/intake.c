@@ -24,7 +24,7 @@ void intake_limits_init(struct intake_limits *l, const struct store_config *c)
 
 struct planning {
     const struct batch *b;
-    struct prints *prints;
+    struct fingerprints *prints;
     const struct sink_context *ctx;
     const struct intake_limits *limits;
     int64_t now;
@@ -81,7 +81,7 @@ static int plan_resource(struct planning *p, uint32_t i)
     struct intake_memo *m = p->memo;
     int rc;
 
-    out->print = prints_resource(r);
+    out->print = fingerprints_resource(r);
     for (struct map_pos at = map_find(&m->map, hash64_id(out->print)); at.index != MAP_NONE; at = map_next(&m->map, at))
         if (id128_eq(m->v[at.index].print, out->print)) {
             *out = m->v[at.index];
@@ -254,11 +254,11 @@ static void make_key(struct planning *pl, const struct profile *p, struct intake
     if (!(id[0] | id[1])) {
         if (!p->time_ns)
             return;
-        content = prints_profile(pl->prints, res, p);
+        content = fingerprints_profile(pl->prints, res, p);
     } else {
         content = print_add((struct id128){0, 1}, id[0], id[1]);
         for (uint32_t i = 0; i < p->n_types; i++) /* the types of one pprof may share its id */
-            content = print_add_id(content, prints_string(pl->prints, p->types[i].type));
+            content = print_add_id(content, fingerprints_string(pl->prints, p->types[i].type));
     }
     out->key = dedup_key(p->time_ns, print_add_id(print_add_id(pl->tenant, res), content));
     out->has_key = true;
@@ -325,8 +325,8 @@ static void plan_profile(struct planning *pl, uint32_t i)
     pl->out->n_profiles++;
 }
 
-int intake_plan(struct prints *prints, const struct sink_context *ctx, const struct intake_limits *limits, int64_t now,
-                struct intake_memo *memo, struct arena *a, struct intake *ret)
+int intake_plan(struct fingerprints *prints, const struct sink_context *ctx, const struct intake_limits *limits,
+                int64_t now, struct intake_memo *memo, struct arena *a, struct intake *ret)
 {
     const struct batch *b = prints->batch;
     struct planning p = {.b = b,

@@ -19,7 +19,7 @@
 #include "model/sink.h"
 #include "model/types.h"
 #include "store/cumulative.h"
-#include "store/prints.h"
+#include "store/fingerprints.h"
 
 struct store_config;
 
@@ -43,7 +43,7 @@ struct intake_profile {
 };
 
 struct intake_resource {
-    struct id128 print; /* prints.h: hash of all that the resource says */
+    struct id128 print; /* fingerprints.h: hash of all that the resource says */
     struct labels labels;
     struct id128 labels_id, instance;
 };
@@ -76,8 +76,8 @@ struct intake_limits {
 
 void intake_limits_init(struct intake_limits *l, const struct store_config *c);
 /* Everything in *ret lives in the arena; labels live until the memo is used again. prints: of this batch. */
-int intake_plan(struct prints *prints, const struct sink_context *ctx, const struct intake_limits *limits, int64_t now,
-                struct intake_memo *memo, struct arena *a, struct intake *ret);
+int intake_plan(struct fingerprints *prints, const struct sink_context *ctx, const struct intake_limits *limits,
+                int64_t now, struct intake_memo *memo, struct arena *a, struct intake *ret);
 /* Differences cumulative items in place, after the profile was found not to be a duplicate. -ENOMEM or >= 0. */
 int intake_difference(const struct batch *b, const struct intake *in, const struct intake_profile *p,
                       struct cumulative *c, struct arena *a);

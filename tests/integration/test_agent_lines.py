@@ -42,7 +42,7 @@ def test_report(tmp_path, shop):
 
 @pytest.mark.parametrize("where", ["link", "id"])
 def test_separate_file(tmp_path, shop, where):
-    exe = tmp_path / "apart"
+    exe = tmp_path / "own-thread"
     subprocess.run(["objcopy", "--strip-all", shop, exe], check=True)
     debug = tmp_path / ".debug" / "apart.debug"
     if where == "id":

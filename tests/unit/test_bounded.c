@@ -17,8 +17,8 @@
 #include "model/sink.h"
 #include "model/symbolizer.h"
 #include "proc/proc_maps.h"
+#include "store/fingerprints.h"
 #include "store/intake.h"
-#include "store/prints.h"
 #include "symbol/dwarf_symbolizer.h"
 #include "tap.h"
 
@@ -62,7 +62,7 @@ static double plan(uint32_t n)
     struct intake_limits limits = {.allow = labels_default_allow, .max_late = INT64_MAX, .max_early = INT64_MAX};
     struct sink_context ctx = {.tenant = ""};
     struct intake in;
-    struct prints prints;
+    struct fingerprints prints;
     struct arena a;
     double start, took;
 
@@ -77,7 +77,7 @@ static double plan(uint32_t n)
     }
     eq_int(builder_finish(b, &batch, NULL), 0);
     arena_init(&a, 0);
-    eq_int(prints_init(&prints, batch, &a), 0);
+    eq_int(fingerprints_init(&prints, batch, &a), 0);
     start = cpu_seconds();
     ok(intake_plan(&prints, &ctx, &limits, 1767225600000000000, &memo, &a, &in) >= 0);
     took = cpu_seconds() - start;

@@ -59,7 +59,7 @@ static int run_slow(struct call *c, struct err *e)
 
 static const struct route slow[] = {
     {"GET", "/slow", AUTH_NONE, false, run_slow},
-    {"GET", "/apart", AUTH_NONE, .run = run_slow, .apart = true},
+    {"GET", "/apart", AUTH_NONE, .run = run_slow, .own_thread = true},
 };
 
 static void world_init(struct world *w, int64_t limit)

@@ -15,12 +15,12 @@
 #include "model/builder.h"
 #include "model/symbolizer.h"
 #include "net/fetch.h"
+#include "serve/senders.h"
 #include "serve/serve_intake.h"
 #include "serve/serve_self.h"
 #include "server/api.h"
 #include "server/front.h"
 #include "server/name_source.h"
-#include "server/senders.h"
 #include "server/serve_config.h"
 #include "server/ui_info.h"
 #include "store/store.h"
@@ -185,7 +185,7 @@ static void world_init(struct world *w)
     }
     eq_int(serve_intake_new(senders_sink(w->senders), w->auth, NULL, &w->limits, &w->intake, &e), 0);
     eq_int(workers_new(2, 16, &w->workers, &e), 0);
-    w->ui = (struct ui_info){.mode = "server", .senders = w->senders};
+    w->ui = (struct ui_info){.mode = "server", .senders = w->senders, .senders_json = senders_json};
     eq_int(front_new(
                &(struct front_options){
                    .store = w->store, .auth = w->auth, .workers = w->workers, .version = "test", .ui = &w->ui},

@@ -23,9 +23,9 @@
 #include "pipeline/graph/component.h"
 #include "pipeline/graph/host.h"
 #include "pipeline/graph/listener.h"
+#include "pipeline/graph/settings.h"
 #include "pipeline/receivers/received.h"
 #include "pipeline/receivers/scrape_discovery.h"
-#include "pipeline/graph/settings.h"
 
 struct endpoint_config {
     const char *endpoint;
@@ -145,7 +145,7 @@ struct update {
     struct scrape_list *list;
 };
 
-static bool still_there(const struct scrape_target *t, const struct scrape_list *l)
+static bool dump_there(const struct scrape_target *t, const struct scrape_list *l)
 {
     for (uint32_t i = 0; i < l->n; i++)
         if (scrape_target_is(t, &l->v[i]))
@@ -168,7 +168,7 @@ static void apply_update(struct loop_call *call)
     uint32_t kept = 0;
 
     for (uint32_t i = 0; i < p->n; i++) {
-        if (still_there(p->targets[i], u->list))
+        if (dump_there(p->targets[i], u->list))
             p->targets[kept++] = p->targets[i];
         else
             scrape_target_free(p->targets[i]);

@@ -124,7 +124,7 @@ static void memory_append(struct store *s, struct batch *b, const struct sink_co
 {
     struct memory_store *m = to_memory(s);
     struct ack_result result = {.status = SINK_OK};
-    struct prints prints;
+    struct fingerprints prints;
     struct arena a;
     struct intake in;
     int64_t now = now_of(m);
@@ -134,7 +134,7 @@ static void memory_append(struct store *s, struct batch *b, const struct sink_co
     arena_init(&a, 0);
     pthread_mutex_lock(&m->lock);
     tenant = arena_cstr(&m->arena, str_from(ctx->tenant));
-    r = tenant ? prints_init(&prints, b, &a) : -ENOMEM;
+    r = tenant ? fingerprints_init(&prints, b, &a) : -ENOMEM;
     if (r == 0)
         r = intake_plan(&prints, ctx, &m->limits, now, &m->memo, &a, &in);
     for (uint32_t i = 0; r >= 0 && i < in.n_profiles; i++)

@@ -278,7 +278,7 @@ static int engine_open(const struct store_config *c, struct store **ret, struct 
         return err_set(e, -EINVAL, "the engine segment needs a directory");
     g->config = *c;
     g->opening = true;
-    stable_init(&g->tenants, sizeof(struct engine_tenant *));
+    pinned_init(&g->tenants, sizeof(struct engine_tenant *));
     g->cpus = (uint32_t) MAX(sysconf(_SC_NPROCESSORS_ONLN), 1);
     g->dir_fd = g->log_dir = g->lock_fd = -1;
     g->log.fd = -1;
@@ -335,11 +335,11 @@ static void add_tenant_stats(struct engine *g, struct engine_tenant *t, struct s
 {
     for (struct engine_epoch *k = t->epochs; k; k = k->next) {
         ret->symbol_bytes += k->bytes;
-        ret->series += stable_count(&k->symbols->series);
-        ret->services += stable_count(&k->symbols->services);
-        ret->locations += stable_count(&k->symbols->locations);
-        for (uint32_t i = 0; i < stable_count(&k->symbols->services); i++)
-            ret->stacks += stable_count(&sym_service(k->symbols, i)->nodes);
+        ret->series += pinned_count(&k->symbols->series);
+        ret->services += pinned_count(&k->symbols->services);
+        ret->locations += pinned_count(&k->symbols->locations);
+        for (uint32_t i = 0; i < pinned_count(&k->symbols->services); i++)
+            ret->stacks += pinned_count(&sym_service(k->symbols, i)->nodes);
     }
     (void) g;
 }
@@ -348,10 +348,10 @@ static void add_tenant_stats(struct engine *g, struct engine_tenant *t, struct s
 static void memtable_times(const struct memtable *m, int64_t *t0, int64_t *t1)
 {
     for (struct mempart *p = atomic_load(&m->parts); p; p = atomic_load(&p->next)) {
-        uint32_t n = stable_count(&p->profs);
+        uint32_t n = pinned_count(&p->profs);
 
         for (uint32_t i = 0; i < n; i++) {
-            const struct prof *f = stable_at(&p->profs, i);
+            const struct prof *f = pinned_at(&p->profs, i);
 
             *t0 = MIN(*t0, f->time_ns);
             *t1 = MAX(*t1, f->time_ns);

@@ -100,7 +100,7 @@ struct engine {
     pthread_mutex_t lock, write_lock, flush_lock;
     struct snapshot *snapshot;   /* under lock */
     struct snapshot_room *rooms; /* under lock: changes that were announced but not yet published */
-    struct stable tenants;       /* struct engine_tenant *; grows under write_lock or at opening, any thread reads */
+    struct pinned tenants;       /* struct engine_tenant *; grows under write_lock or at opening, any thread reads */
     struct store_stats stats;    /* under lock */
     struct keep_clock clock;     /* under lock */
     struct engine_damage damage;
@@ -174,11 +174,11 @@ void engine_each_lost(struct engine *g, void (*fn)(void *ctx, const char *name, 
 /* --- tenants (engine_tenant.c) --- */
 static inline uint32_t engine_n_tenants(const struct engine *g)
 {
-    return stable_count(&g->tenants);
+    return pinned_count(&g->tenants);
 }
 static inline struct engine_tenant *engine_tenant_at(const struct engine *g, uint32_t i)
 {
-    return *(struct engine_tenant **) stable_at(&g->tenants, i);
+    return *(struct engine_tenant **) pinned_at(&g->tenants, i);
 }
 /* The tenant of this name, or NULL. */
 struct engine_tenant *engine_find_tenant(struct engine *g, const char *name);

@@ -140,7 +140,7 @@ int engine_add_tenant(struct engine *g, uint32_t number, const char *name, struc
 
     if (engine_n_tenants(g) >= TENANTS_MAX)
         return err_set(e, -E2BIG, "the store holds %d tenants, which is the limit", TENANTS_MAX);
-    at = stable_next(&g->tenants);
+    at = pinned_next(&g->tenants);
     t = at ? mem_zalloc(sizeof *t) : NULL;
     if (!t)
         return -ENOMEM;
@@ -153,7 +153,7 @@ int engine_add_tenant(struct engine *g, uint32_t number, const char *name, struc
         return r;
     }
     *at = *ret = t;
-    stable_publish(&g->tenants);
+    pinned_publish(&g->tenants);
     return 0;
 }
 
@@ -192,6 +192,6 @@ void engine_tenants_free(struct engine *g)
 {
     for (uint32_t i = 0; i < engine_n_tenants(g); i++)
         tenant_free(engine_tenant_at(g, i));
-    stable_done(&g->tenants);
-    stable_init(&g->tenants, sizeof(struct engine_tenant *));
+    pinned_done(&g->tenants);
+    pinned_init(&g->tenants, sizeof(struct engine_tenant *));
 }

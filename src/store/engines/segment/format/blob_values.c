@@ -265,7 +265,7 @@ uint32_t blobs_read_mappings(const struct blobs *b, uint32_t i, struct blob_mapp
         ret[k].start = get_varint(&r);
         ret[k].limit = get_varint(&r);
         ret[k].offset = get_varint(&r);
-        ret[k].attrs = get_below(&r, stable_count(&b->tables[BLOB_SET]));
+        ret[k].attrs = get_below(&r, pinned_count(&b->tables[BLOB_SET]));
         if (r.bad)
             break;
     }
@@ -287,8 +287,8 @@ bool blobs_read_header(const struct blobs *b, uint32_t i, struct blob_header *h)
     struct str bytes = blobs_get(b, BLOB_HEADER, i);
     struct cursor r = cursor_of(bytes.p, bytes.n);
 
-    h->resource = get_below(&r, stable_count(&b->tables[BLOB_RESOURCE]));
-    h->scope = get_below(&r, stable_count(&b->tables[BLOB_SCOPE]));
+    h->resource = get_below(&r, pinned_count(&b->tables[BLOB_RESOURCE]));
+    h->scope = get_below(&r, pinned_count(&b->tables[BLOB_SCOPE]));
     h->type = get_bytes(&r);
     h->unit = get_bytes(&r);
     h->scale = get_zigzag(&r);
@@ -299,10 +299,10 @@ bool blobs_read_header(const struct blobs *b, uint32_t i, struct blob_header *h)
     h->period_unit = get_bytes(&r);
     h->period = get_zigzag(&r);
     h->default_type = get_below(&r, UINT32_MAX);
-    h->attrs = get_below(&r, stable_count(&b->tables[BLOB_SET]));
+    h->attrs = get_below(&r, pinned_count(&b->tables[BLOB_SET]));
     h->dropped = get_below(&r, (uint64_t) UINT32_MAX + 1);
-    h->mappings = get_below(&r, stable_count(&b->tables[BLOB_MAPPINGS]));
-    h->payload = get_below(&r, stable_count(&b->tables[BLOB_PAYLOAD]));
+    h->mappings = get_below(&r, pinned_count(&b->tables[BLOB_MAPPINGS]));
+    h->payload = get_below(&r, pinned_count(&b->tables[BLOB_PAYLOAD]));
     if (!h->scale)
         h->scale = 1;
     return !r.bad;

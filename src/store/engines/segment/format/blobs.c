@@ -13,7 +13,7 @@ int blobs_init(struct blobs *b)
     *b = (struct blobs){.serial = 1 + atomic_fetch_add_explicit(&serial, 1, memory_order_relaxed)};
     arena_init(&b->arena, 0);
     for (int k = 0; k < BLOB_KINDS; k++)
-        stable_init(&b->tables[k], sizeof(struct str));
+        pinned_init(&b->tables[k], sizeof(struct str));
     for (int k = 0; k < BLOB_KINDS; k++)
         if (blobs_put(b, k, (struct str){0}) == UINT32_MAX)
             return -ENOMEM;
@@ -23,7 +23,7 @@ int blobs_init(struct blobs *b)
 void blobs_done(struct blobs *b)
 {
     for (int k = 0; k < BLOB_KINDS; k++) {
-        stable_done(&b->tables[k]);
+        pinned_done(&b->tables[k]);
         map_done(&b->maps[k]);
     }
     arena_done(&b->arena);
@@ -37,7 +37,7 @@ size_t blobs_bytes(const struct blobs *b)
     size_t n = sizeof *b + b->arena.used;
 
     for (int k = 0; k < BLOB_KINDS; k++) {
-        for (uint32_t i = 0; i < STABLE_BLOCKS; i++)
+        for (uint32_t i = 0; i < PINNED_BLOCKS; i++)
             if (atomic_load_explicit(&b->tables[k].blocks[i], memory_order_relaxed))
                 n += ((size_t) 64 << i) * b->tables[k].elem;
         n += b->maps[k].slots ? (b->maps[k].mask + (size_t) 1) * sizeof *b->maps[k].slots : 0;
@@ -48,7 +48,7 @@ size_t blobs_bytes(const struct blobs *b)
 /* Copies the bytes to the place of the next number, which is not published yet. */
 static bool place(struct blobs *b, enum blob_kind kind, struct str bytes)
 {
-    struct str *at = stable_next(&b->tables[kind]), copy = arena_str(&b->arena, bytes);
+    struct str *at = pinned_next(&b->tables[kind]), copy = arena_str(&b->arena, bytes);
 
     if (!at || (bytes.n && !copy.p))
         return false;
@@ -62,13 +62,13 @@ static uint32_t add(struct blobs *b, enum blob_kind kind, struct str bytes, uint
         b->defs.err = 0; /* definitions appended before are complete */
         return UINT32_MAX;
     }
-    if (!place(b, kind, bytes) || map_insert(&b->maps[kind], hash, stable_count(&b->tables[kind])) < 0)
+    if (!place(b, kind, bytes) || map_insert(&b->maps[kind], hash, pinned_count(&b->tables[kind])) < 0)
         return UINT32_MAX;
     if (b->recording) {
         buf_putc(&b->defs, (char) (kind + 1));
         put_bytes(&b->defs, bytes.p, bytes.n);
     }
-    return stable_publish(&b->tables[kind]);
+    return pinned_publish(&b->tables[kind]);
 }
 
 uint32_t blobs_put(struct blobs *b, enum blob_kind kind, struct str bytes)
@@ -76,7 +76,7 @@ uint32_t blobs_put(struct blobs *b, enum blob_kind kind, struct str bytes)
     uint64_t h = hash64_str(bytes);
 
     for (struct map_pos p = map_find(&b->maps[kind], h); p.index != MAP_NONE; p = map_next(&b->maps[kind], p))
-        if (str_eq(*(struct str *) stable_at(&b->tables[kind], p.index), bytes))
+        if (str_eq(*(struct str *) pinned_at(&b->tables[kind], p.index), bytes))
             return p.index;
     return add(b, kind, bytes, h);
 }
@@ -85,7 +85,7 @@ void blobs_put_start(const struct blobs *b, struct buf *out)
 {
     buf_putc(out, DEF_COUNTS);
     for (int k = 0; k < BLOB_KINDS; k++)
-        put_varint(out, stable_count(&b->tables[k]));
+        put_varint(out, pinned_count(&b->tables[k]));
 }
 
 static int apply_counts(struct blobs *b, struct cursor *r)
@@ -93,12 +93,12 @@ static int apply_counts(struct blobs *b, struct cursor *r)
     for (int k = 0; k < BLOB_KINDS; k++) {
         uint32_t n = get_below(r, GAP_MAX);
 
-        if (r->bad || n < stable_count(&b->tables[k]))
+        if (r->bad || n < pinned_count(&b->tables[k]))
             return -EINVAL;
-        while (stable_count(&b->tables[k]) < n) { /* lost blobs are empty, and never found by their bytes */
+        while (pinned_count(&b->tables[k]) < n) { /* lost blobs are empty, and never found by their bytes */
             if (!place(b, k, (struct str){0}))
                 return -ENOMEM;
-            stable_publish(&b->tables[k]);
+            pinned_publish(&b->tables[k]);
         }
     }
     return 0;
@@ -131,7 +131,7 @@ int blobs_apply(struct blobs *b, const void *p, size_t n)
 void blobs_encode(const struct blobs *b, struct buf *out)
 {
     for (int k = 0; k < BLOB_KINDS; k++) {
-        uint32_t n = stable_count(&b->tables[k]);
+        uint32_t n = pinned_count(&b->tables[k]);
 
         put_varint(out, n);
         for (uint32_t i = 1; i < n; i++) {
@@ -156,7 +156,7 @@ int blobs_decode(struct blobs *b, const void *p, size_t n)
                 return -EINVAL;
             if (!place(b, k, bytes))
                 return -ENOMEM;
-            stable_publish(&b->tables[k]); /* read-only: nothing is looked up by its bytes */
+            pinned_publish(&b->tables[k]); /* read-only: nothing is looked up by its bytes */
         }
     }
     return r.bad || r.p != r.end ? -EINVAL : 0;
@@ -168,9 +168,9 @@ int blob_remap_init(struct blob_remap *m, const struct blobs *from, struct blobs
 {
     m->from = from;
     m->to = to;
-    m->attrs = mem_zalloc_array(stable_count(&from->tables[BLOB_ATTR]) + 1, sizeof *m->attrs);
-    m->sets = mem_zalloc_array(stable_count(&from->tables[BLOB_SET]) + 1, sizeof *m->sets);
-    m->headers = mem_zalloc_array(stable_count(&from->tables[BLOB_HEADER]) + 1, sizeof *m->headers);
+    m->attrs = mem_zalloc_array(pinned_count(&from->tables[BLOB_ATTR]) + 1, sizeof *m->attrs);
+    m->sets = mem_zalloc_array(pinned_count(&from->tables[BLOB_SET]) + 1, sizeof *m->sets);
+    m->headers = mem_zalloc_array(pinned_count(&from->tables[BLOB_HEADER]) + 1, sizeof *m->headers);
     return m->attrs && m->sets && m->headers ? 0 : -ENOMEM;
 }
 
@@ -183,7 +183,7 @@ void blob_remap_done(struct blob_remap *m)
 
 static uint32_t remap_attr(struct blob_remap *m, uint32_t attr)
 {
-    if (attr >= stable_count(&m->from->tables[BLOB_ATTR]))
+    if (attr >= pinned_count(&m->from->tables[BLOB_ATTR]))
         return 0;
     if (!m->attrs[attr])
         m->attrs[attr] = blobs_put(m->to, BLOB_ATTR, blobs_get(m->from, BLOB_ATTR, attr)) + 1;
@@ -196,7 +196,7 @@ uint32_t blob_remap_set(struct blob_remap *m, uint32_t set)
     struct cursor r;
     uint32_t n;
 
-    if (!set || set >= stable_count(&m->from->tables[BLOB_SET]))
+    if (!set || set >= pinned_count(&m->from->tables[BLOB_SET]))
         return 0;
     if (m->sets[set])
         return m->sets[set] - 1;
@@ -247,7 +247,7 @@ uint32_t blob_remap_header(struct blob_remap *m, uint32_t header)
 {
     struct blob_header h;
 
-    if (!header || header >= stable_count(&m->from->tables[BLOB_HEADER]))
+    if (!header || header >= pinned_count(&m->from->tables[BLOB_HEADER]))
         return 0;
     if (m->headers[header])
         return m->headers[header] - 1;

@@ -27,14 +27,14 @@
 #include "base/map.h"
 #include "model/batch.h"
 #include "model/builder.h"
-#include "store/engines/segment/symbols/stable.h"
+#include "store/engines/segment/symbols/pinned.h"
 
 enum { BLOB_SET_MAX = 4096 }; /* attributes of a set */
 
 enum blob_kind { BLOB_ATTR, BLOB_SET, BLOB_RESOURCE, BLOB_SCOPE, BLOB_HEADER, BLOB_MAPPINGS, BLOB_PAYLOAD, BLOB_KINDS };
 
 struct blobs {
-    struct stable tables[BLOB_KINDS]; /* struct str */
+    struct pinned tables[BLOB_KINDS]; /* struct str */
     struct map maps[BLOB_KINDS];
     struct arena arena;
     struct buf defs;   /* definitions that are not in a log yet: pending */
@@ -51,7 +51,7 @@ size_t blobs_bytes(const struct blobs *b); /* approximate memory */
 uint32_t blobs_put(struct blobs *b, enum blob_kind kind, struct str bytes);
 static inline struct str blobs_get(const struct blobs *b, enum blob_kind kind, uint32_t i)
 {
-    return i < stable_count(&b->tables[kind]) ? *(struct str *) stable_at(&b->tables[kind], i) : (struct str){0};
+    return i < pinned_count(&b->tables[kind]) ? *(struct str *) pinned_at(&b->tables[kind], i) : (struct str){0};
 }
 
 void blobs_put_start(const struct blobs *b, struct buf *out);

@@ -123,8 +123,8 @@ int record_read_prof(struct record *rec, struct mempart *part)
     uint64_t flags;
     const unsigned char *id;
 
-    p.series = get_below(r, stable_count(&s->series));
-    p.header = get_below(r, stable_count(&part->blobs.tables[BLOB_HEADER]));
+    p.series = get_below(r, pinned_count(&s->series));
+    p.header = get_below(r, pinned_count(&part->blobs.tables[BLOB_HEADER]));
     p.time_ns = get_zigzag(r);
     p.duration_ns = get_zigzag(r);
     p.value = get_zigzag(r);
@@ -148,7 +148,7 @@ int record_read_prof(struct record *rec, struct mempart *part)
     p.gauge = flags >> 1 & 1;
     if (blobs_read_header(&part->blobs, p.header, &h))
         p.instance = blobs_instance(&part->blobs, h.resource);
-    read_rows(r, &p, stable_count(&sym_service(s, p.service)->nodes));
+    read_rows(r, &p, pinned_count(&sym_service(s, p.service)->nodes));
     if (r->bad) {
         part->n_added--;
         return -EBADMSG;

@@ -370,7 +370,7 @@ static int begin_service(struct gather *x, const struct scan_symbols *sym, uint3
     x->sym = sym;
     x->service = service;
     x->any = false;
-    x->n_nodes = stable_count(&sym_service(sym->symbols, service)->nodes);
+    x->n_nodes = pinned_count(&sym_service(sym->symbols, service)->nodes);
     x->n_touched = 0;
     for (uint32_t c = 0; c < x->scan.q->n_columns; c++) {
         size_t before = x->cap_acc[c];
@@ -516,7 +516,7 @@ static int take_memory(struct gather *x, size_t bytes)
 
 static int run_job(struct gather *x, struct crew *c, const struct job *j)
 {
-    size_t need = (size_t) stable_count(&sym_service(j->sym->symbols, j->service)->nodes) * NODE_BYTES;
+    size_t need = (size_t) pinned_count(&sym_service(j->sym->symbols, j->service)->nodes) * NODE_BYTES;
     int r = take_memory(x, need);
 
     if (r < 0)

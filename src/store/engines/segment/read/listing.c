@@ -20,7 +20,7 @@ static struct live *find_live(struct live *v, uint32_t *n, struct symbols *s)
     for (uint32_t i = 0; i < *n; i++)
         if (v[i].symbols == s)
             return &v[i];
-    v[*n] = (struct live){s, NULL, stable_count(&s->series)};
+    v[*n] = (struct live){s, NULL, pinned_count(&s->series)};
     v[*n].seen = mem_zalloc_array(v[*n].n + 1, 1);
     return v[*n].seen ? &v[(*n)++] : NULL;
 }
@@ -68,10 +68,10 @@ static int mark_segment(struct engine *g, const struct snapshot *snap, struct se
 static void mark_part(const struct snapshot *snap, uint64_t log, struct mempart *p, struct live *l, int64_t from,
                       int64_t to)
 {
-    uint32_t n = stable_count(&p->profs);
+    uint32_t n = pinned_count(&p->profs);
 
     for (uint32_t i = 0; i < n; i++) {
-        const struct prof *x = stable_at(&p->profs, i);
+        const struct prof *x = pinned_at(&p->profs, i);
 
         if (x->series < l->n && !l->seen[x->series] && x->time_ns >= from && x->time_ns < to &&
             !tombstones_hide(snap->tombstones, snap->n_tombstones, p->symbols->tenant, log,
@@ -310,7 +310,7 @@ static uint32_t emit_sent(struct builder *b, const struct blobs *blobs, const st
 /* Sets *address to the address that was sent with that mapping. */
 static uint32_t emit_mapping(const struct exporting *x, const struct scan_prof *p, uint32_t mapping, uint64_t *address)
 {
-    const struct sym_mapping *m = stable_at(&p->symbols->mappings, mapping);
+    const struct sym_mapping *m = pinned_at(&p->symbols->mappings, mapping);
     const struct blob_mapping *sent = mapping && x->n_mappings ? find_sent(x, p, m, *address) : NULL;
     uint32_t attr = 0;
 
@@ -340,7 +340,7 @@ static uint32_t emit_location(const struct exporting *x, const struct scan_prof 
     uint64_t address = l->address;
 
     for (uint32_t i = 0; i < n; i++) {
-        const struct sym_function *f = stable_at(&s->functions, from->v[i].function);
+        const struct sym_function *f = pinned_at(&s->functions, from->v[i].function);
         struct function fn = {.name = builder_string(b, sym_string(s, f->name)),
                               .system_name = builder_string(b, sym_string(s, f->system_name)),
                               .filename = builder_string(b, sym_string(s, f->file)),
@@ -376,7 +376,7 @@ static int emit_stack(struct exporting *x, const struct scan_prof *p, uint32_t n
     const struct sym_service *service = sym_service(p->symbols, p->series->service);
     uint32_t n = 0;
 
-    if (node >= stable_count(&service->nodes))
+    if (node >= pinned_count(&service->nodes))
         return -EBADMSG;
     for (; node; node = sym_node(service, node)->parent) {
         if (array_push(x->list, n, x->cap_list, 1 << 24, find_location(x, p, sym_node(service, node)->location)) < 0)

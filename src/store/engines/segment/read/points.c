@@ -121,7 +121,7 @@ static int add_value(struct pointing *x, const struct sym_series *s, int64_t tim
 
 static int mark(struct pointing *x, struct symbols *s, uint32_t service)
 {
-    uint32_t n = stable_count(&sym_service(s, service)->nodes);
+    uint32_t n = pinned_count(&sym_service(s, service)->nodes);
 
     if (x->marked == s && x->marked_service == service && x->n_marks >= n)
         return 0;

@@ -20,7 +20,7 @@ static int add_symbols(struct scan *s, struct symbols *x)
     s->symbols = v;
     v = &s->symbols[s->n_symbols++];
     *v = (struct scan_symbols){
-        .symbols = x, .n_series = stable_count(&x->series), .n_services = stable_count(&x->services)};
+        .symbols = x, .n_series = pinned_count(&x->series), .n_services = pinned_count(&x->services)};
     v->bits = mem_zalloc_array(v->n_series + 1, 1);
     v->services = mem_zalloc_array(v->n_services + 1, 1);
     v->deleted = s->n_tombstones ? mem_zalloc_array((size_t) s->n_tombstones * v->n_series + 1, 1) : NULL;
@@ -206,10 +206,10 @@ int scan_memtables(struct scan *s, scan_fn fn, void *ctx)
     for (uint32_t i = 0; s->snap && r == 0 && i < s->snap->n_memtables; i++)
         for (struct mempart *p = atomic_load(&s->snap->memtables[i]->parts); r == 0 && p; p = p->next) {
             const struct scan_symbols *sym = scan_find_symbols(s, p->symbols);
-            uint32_t n = stable_count(&p->profs);
+            uint32_t n = pinned_count(&p->profs);
 
             for (uint32_t k = 0; sym && r == 0 && k < n; k++)
-                r = offer(s, sym, s->snap->memtables[i]->log, stable_at(&p->profs, k), &p->blobs, fn, ctx);
+                r = offer(s, sym, s->snap->memtables[i]->log, pinned_at(&p->profs, k), &p->blobs, fn, ctx);
         }
     return r;
 }

@@ -51,7 +51,7 @@ struct tabling {
 
 static int use_symbols(struct tabling *x, const struct symbols *s)
 {
-    uint32_t n = stable_count(&s->locations);
+    uint32_t n = pinned_count(&s->locations);
 
     if (x->symbols == s && x->n_spots >= n)
         return 0;

@@ -51,14 +51,14 @@ static bool drop_view(struct lru_item *item)
 void view_frame(const struct symbols *s, const struct sym_location *l, const struct sym_lines *lines, uint32_t line,
                 struct frame *ret)
 {
-    const struct sym_mapping *m = stable_at(&s->mappings, l->mapping);
+    const struct sym_mapping *m = pinned_at(&s->mappings, l->mapping);
 
     *ret = (struct frame){.mapping = sym_string(s, m->filename),
                           .build_id = sym_string(s, m->build_id),
                           .address = l->address,
                           .kind = l->kind};
     if (lines && line < lines->n) {
-        const struct sym_function *f = stable_at(&s->functions, lines->v[line].function);
+        const struct sym_function *f = pinned_at(&s->functions, lines->v[line].function);
 
         ret->function = sym_string(s, f->name ? f->name : f->system_name);
         ret->system_name = sym_string(s, f->system_name);
@@ -214,7 +214,7 @@ static int extend(struct sym_view *v, const struct symbols *s, const struct sym_
     int r = array_reserve(v->map, v->cap_map, n, UINT32_MAX);
 
     if (r == 0 && n > v->n_mapped + FEW) {
-        x.at = mem_zalloc_array(stable_count(&s->locations) + 1, sizeof *x.at);
+        x.at = mem_zalloc_array(pinned_count(&s->locations) + 1, sizeof *x.at);
         r = x.at ? map_reserve(&v->child_map, v->n_nodes + (n - v->n_mapped)) : -ENOMEM;
     }
     for (; r == 0 && v->n_mapped < n; v->n_mapped++) {
@@ -291,7 +291,7 @@ static bool location_has(const struct symbols *s, uint32_t location, struct str 
     struct sym_lines *lines = atomic_load_explicit(&sym_location(s, location)->lines, memory_order_acquire);
 
     for (uint32_t k = 0; lines && k < lines->n; k++) {
-        const struct sym_function *f = stable_at(&s->functions, lines->v[k].function);
+        const struct sym_function *f = pinned_at(&s->functions, lines->v[k].function);
 
         if (str_eq(sym_string(s, f->name ? f->name : f->system_name), function))
             return true;
@@ -302,7 +302,7 @@ static bool location_has(const struct symbols *s, uint32_t location, struct str 
 int view_mark_function(const struct symbols *s, const struct sym_service *service, struct str function, uint8_t *ret,
                        uint32_t n)
 {
-    uint32_t n_locations = stable_count(&s->locations);
+    uint32_t n_locations = pinned_count(&s->locations);
     _cleanup_(mem_freep) uint8_t *known = mem_zalloc_array(n_locations + 1, 1); /* 1 no, 2 yes */
 
     if (!known)

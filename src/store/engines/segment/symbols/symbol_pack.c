@@ -327,7 +327,7 @@ static int unpack_strings(struct unpacking *x)
 static int unpack_mappings(struct unpacking *x)
 {
     struct cursor *r = &x->columns[C_MAPPING];
-    uint32_t strings = stable_count(&x->s->strings);
+    uint32_t strings = pinned_count(&x->s->strings);
 
     for (uint64_t i = 0; i < x->n[MAPPINGS]; i++) {
         struct sym_mapping m = {.build_id = get_below(r, strings)};
@@ -345,7 +345,7 @@ static int unpack_mappings(struct unpacking *x)
 static int unpack_functions(struct unpacking *x)
 {
     uint64_t name = 0, file = 0;
-    uint32_t strings = stable_count(&x->s->strings);
+    uint32_t strings = pinned_count(&x->s->strings);
 
     for (uint64_t i = 0; i < x->n[FUNCTIONS]; i++) {
         struct sym_function f;
@@ -367,7 +367,7 @@ static int unpack_functions(struct unpacking *x)
 
 static int unpack_lines(struct unpacking *x, struct sym_line *lines, uint32_t n)
 {
-    uint32_t functions = stable_count(&x->s->functions);
+    uint32_t functions = pinned_count(&x->s->functions);
 
     for (uint32_t i = 0; i < n; i++) {
         uint64_t f = get_against(&x->columns[C_N_FUNCTION], &x->function);
@@ -385,7 +385,7 @@ static int unpack_locations(struct unpacking *x)
 {
     struct cursor *rest = &x->columns[C_L_REST];
     uint64_t mapping = 0, address = 0;
-    uint32_t mappings = stable_count(&x->s->mappings), strings = stable_count(&x->s->strings);
+    uint32_t mappings = pinned_count(&x->s->mappings), strings = pinned_count(&x->s->strings);
     int r = 0;
 
     for (uint64_t i = 0; r == 0 && i < x->n[LOCATIONS]; i++) {
@@ -411,10 +411,10 @@ static int unpack_locations(struct unpacking *x)
 static int unpack_series(struct unpacking *x)
 {
     struct cursor *r = &x->columns[C_SERIES];
-    uint32_t limit = stable_count(&x->s->strings);
+    uint32_t limit = pinned_count(&x->s->strings);
 
     for (uint64_t i = 0; i < x->n[SERIES]; i++) {
-        uint32_t strings[2 + 2 * LABELS_MAX], service = get_below(r, stable_count(&x->s->services)), rule, n;
+        uint32_t strings[2 + 2 * LABELS_MAX], service = get_below(r, pinned_count(&x->s->services)), rule, n;
 
         strings[0] = get_below(r, limit);
         strings[1] = get_below(r, limit);
@@ -437,7 +437,7 @@ static int unpack_names(struct unpacking *x)
 
     for (uint64_t i = 0; rc == 0 && i < x->n[NAMES]; i++) {
         _uninit_ struct sym_line lines[LINES_MAX];
-        uint32_t location = get_below(r, stable_count(&x->s->locations)), n = get_below(r, LINES_MAX + 1);
+        uint32_t location = get_below(r, pinned_count(&x->s->locations)), n = get_below(r, LINES_MAX + 1);
 
         if (r->bad)
             return -EINVAL;
@@ -451,8 +451,8 @@ static int unpack_names(struct unpacking *x)
 static int unpack_run(struct unpacking *x)
 {
     struct cursor *run = &x->columns[C_RUN], *parents = &x->columns[C_PARENT];
-    uint32_t service = get_below(run, stable_count(&x->s->services)), first = get_below(run, NONE),
-             n = get_below(run, NONE), locations = stable_count(&x->s->locations), anchor = get_below(run, locations);
+    uint32_t service = get_below(run, pinned_count(&x->s->services)), first = get_below(run, NONE),
+             n = get_below(run, NONE), locations = pinned_count(&x->s->locations), anchor = get_below(run, locations);
     struct sym_service *v;
     int r;
 
@@ -470,7 +470,7 @@ static int unpack_run(struct unpacking *x)
         location = anchor + (uint64_t) unzigzag(rest << 8 | *low);
         if (location >= locations)
             return -EINVAL;
-        if (i < stable_count(&v->nodes))
+        if (i < pinned_count(&v->nodes))
             continue; /* already known */
         if (sym_add_node(v, i - up, (uint32_t) location) == NONE)
             r = -ENOMEM;
@@ -481,7 +481,7 @@ static int unpack_run(struct unpacking *x)
 static int unpack_services(struct unpacking *x)
 {
     for (uint64_t i = 0; i < x->n[SERVICES]; i++) {
-        uint32_t name = get_below(&x->columns[C_SERVICE], stable_count(&x->s->strings));
+        uint32_t name = get_below(&x->columns[C_SERVICE], pinned_count(&x->s->strings));
 
         if (x->columns[C_SERVICE].bad)
             return -EINVAL;

@@ -24,12 +24,12 @@ int symbols_new(uint32_t tenant, uint32_t epoch, struct symbols **ret)
     s->epoch = epoch;
     s->refs = 1;
     arena_init(&s->arena, 0);
-    stable_init(&s->strings, sizeof(struct str));
-    stable_init(&s->mappings, sizeof(struct sym_mapping));
-    stable_init(&s->functions, sizeof(struct sym_function));
-    stable_init(&s->locations, sizeof(struct sym_location));
-    stable_init(&s->services, sizeof(struct sym_service *));
-    stable_init(&s->series, sizeof(struct sym_series));
+    pinned_init(&s->strings, sizeof(struct str));
+    pinned_init(&s->mappings, sizeof(struct sym_mapping));
+    pinned_init(&s->functions, sizeof(struct sym_function));
+    pinned_init(&s->locations, sizeof(struct sym_location));
+    pinned_init(&s->services, sizeof(struct sym_service *));
+    pinned_init(&s->series, sizeof(struct sym_series));
     s->replaying = true; /* entry 0 of each exists without a definition */
     if (sym_add_string(s, (struct str){0}) == NONE || sym_add_mapping(s, &(struct sym_mapping){0}) == NONE ||
         sym_add_function(s, &(struct sym_function){0}) == NONE ||
@@ -56,7 +56,7 @@ static void service_free(struct lru *lru, struct sym_service *v)
     for (size_t i = 0; i < ARRAY_SIZE(v->views); i++)
         view_free(lru, v->views[i]);
     pthread_rwlock_destroy(&v->view_lock);
-    stable_done(&v->nodes);
+    pinned_done(&v->nodes);
     map_done(&v->node_map);
     mem_free(v->stacks);
     mem_free(v);
@@ -66,14 +66,14 @@ void symbols_unref(struct symbols *s)
 {
     if (!s || atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) != 1)
         return;
-    for (uint32_t i = 0; i < stable_count(&s->services); i++)
+    for (uint32_t i = 0; i < pinned_count(&s->services); i++)
         service_free(s->lru, sym_service(s, i));
-    stable_done(&s->strings);
-    stable_done(&s->mappings);
-    stable_done(&s->functions);
-    stable_done(&s->locations);
-    stable_done(&s->services);
-    stable_done(&s->series);
+    pinned_done(&s->strings);
+    pinned_done(&s->mappings);
+    pinned_done(&s->functions);
+    pinned_done(&s->locations);
+    pinned_done(&s->services);
+    pinned_done(&s->series);
     map_done(&s->string_map);
     map_done(&s->mapping_map);
     map_done(&s->function_map);
@@ -89,9 +89,9 @@ void symbols_unref(struct symbols *s)
 /* --- adding one item, with its definition --- */
 
 /* While definitions are replayed: returns the number of one that already exists. */
-static uint32_t next_known(struct symbols *s, int kind, const struct stable *table)
+static uint32_t next_known(struct symbols *s, int kind, const struct pinned *table)
 {
-    return stable_count(table) - s->known[kind]--;
+    return pinned_count(table) - s->known[kind]--;
 }
 
 uint32_t sym_add_string(struct symbols *s, struct str v)
@@ -100,7 +100,7 @@ uint32_t sym_add_string(struct symbols *s, struct str v)
 
     if (s->known[0])
         return next_known(s, 0, &s->strings);
-    at = stable_next(&s->strings);
+    at = pinned_next(&s->strings);
     copy = arena_str(&s->arena, v);
     if (!at || (v.n && !copy.p) || !sym_room(s, 1 + VARINT_MAX + v.n))
         return NONE;
@@ -109,12 +109,12 @@ uint32_t sym_add_string(struct symbols *s, struct str v)
         buf_putc(&s->defs, DEF_STRING);
         put_bytes(&s->defs, v.p, v.n);
     }
-    return stable_publish(&s->strings);
+    return pinned_publish(&s->strings);
 }
 
 uint32_t sym_add_mapping(struct symbols *s, const struct sym_mapping *m)
 {
-    struct sym_mapping *at = stable_next(&s->mappings);
+    struct sym_mapping *at = pinned_next(&s->mappings);
 
     if (s->known[1])
         return next_known(s, 1, &s->mappings);
@@ -127,12 +127,12 @@ uint32_t sym_add_mapping(struct symbols *s, const struct sym_mapping *m)
         put_varint(&s->defs, m->id_kind);
         put_varint(&s->defs, m->filename);
     }
-    return stable_publish(&s->mappings);
+    return pinned_publish(&s->mappings);
 }
 
 uint32_t sym_add_function(struct symbols *s, const struct sym_function *f)
 {
-    struct sym_function *at = stable_next(&s->functions);
+    struct sym_function *at = pinned_next(&s->functions);
 
     if (s->known[2])
         return next_known(s, 2, &s->functions);
@@ -146,7 +146,7 @@ uint32_t sym_add_function(struct symbols *s, const struct sym_function *f)
         put_varint(&s->defs, f->file);
         put_zigzag(&s->defs, f->start_line);
     }
-    return stable_publish(&s->functions);
+    return pinned_publish(&s->functions);
 }
 
 static void put_lines(struct buf *b, const struct sym_line *lines, uint32_t n)
@@ -177,7 +177,7 @@ uint32_t sym_add_location(struct symbols *s, const struct sym_location *l, const
 
     if (s->known[3])
         return next_known(s, 3, &s->locations);
-    at = stable_next(&s->locations);
+    at = pinned_next(&s->locations);
     kept = n ? keep_lines(s, lines, n) : NULL;
     if (!at || (n && !kept) || !sym_room(s, 1 + (6 + 3 * (size_t) n) * VARINT_MAX))
         return NONE;
@@ -197,7 +197,7 @@ uint32_t sym_add_location(struct symbols *s, const struct sym_location *l, const
         put_varint(&s->defs, l->attrs);
         put_lines(&s->defs, lines, n);
     }
-    return stable_publish(&s->locations);
+    return pinned_publish(&s->locations);
 }
 
 int symbols_name(struct symbols *s, uint32_t location, const struct sym_line *lines, uint32_t n)
@@ -231,7 +231,7 @@ uint32_t sym_add_service(struct symbols *s, uint32_t name)
 
     if (s->known[4])
         return next_known(s, 4, &s->services);
-    at = stable_next(&s->services);
+    at = pinned_next(&s->services);
     v = mem_zalloc(sizeof *v);
     if (!at || !v || !sym_room(s, 1 + VARINT_MAX)) {
         mem_free(v);
@@ -239,20 +239,20 @@ uint32_t sym_add_service(struct symbols *s, uint32_t name)
     }
     v->name = name;
     pthread_rwlock_init(&v->view_lock, NULL);
-    stable_init(&v->nodes, sizeof(struct sym_node));
-    root = stable_next(&v->nodes);
+    pinned_init(&v->nodes, sizeof(struct sym_node));
+    root = pinned_next(&v->nodes);
     if (!root) {
         service_free(NULL, v);
         return NONE;
     }
     *root = (struct sym_node){0, 0};
-    stable_publish(&v->nodes);
+    pinned_publish(&v->nodes);
     *at = v;
     if (!s->replaying) {
         buf_putc(&s->defs, DEF_SERVICE);
         put_varint(&s->defs, name);
     }
-    return stable_publish(&s->services);
+    return pinned_publish(&s->services);
 }
 
 uint32_t sym_add_series(struct symbols *s, uint32_t service, const uint32_t *strings, enum type_rule rule,
@@ -263,7 +263,7 @@ uint32_t sym_add_series(struct symbols *s, uint32_t service, const uint32_t *str
 
     if (s->known[5])
         return next_known(s, 5, &s->series);
-    at = stable_next(&s->series);
+    at = pinned_next(&s->series);
     v = arena_zalloc_array(&s->arena, n_labels + 1, sizeof *v);
     if (!at || !v || !sym_room(s, 1 + (5 + 2 * (size_t) n_labels) * VARINT_MAX))
         return NONE;
@@ -290,7 +290,7 @@ uint32_t sym_add_series(struct symbols *s, uint32_t service, const uint32_t *str
         for (uint32_t i = 0; i < 2 * n_labels; i++)
             put_varint(&s->defs, strings[2 + i]);
     }
-    return stable_publish(&s->series);
+    return pinned_publish(&s->series);
 }
 
 /* --- lookups for the writer --- */
@@ -298,7 +298,7 @@ uint32_t sym_add_series(struct symbols *s, uint32_t service, const uint32_t *str
 /* The maps are needed only for writing. They are brought up to date here, so that opening read-only builds none. */
 static int catch_up_strings(struct symbols *s)
 {
-    uint32_t n = stable_count(&s->strings);
+    uint32_t n = pinned_count(&s->strings);
     int r = s->mapped[0] < n ? map_reserve(&s->string_map, n) : 0;
 
     for (; r == 0 && s->mapped[0] < n; s->mapped[0]++)
@@ -329,18 +329,18 @@ static uint64_t mapping_hash(uint32_t key, bool is_id)
 static uint32_t find_mapping(struct symbols *s, const struct sym_mapping *m)
 {
     bool is_id = m->build_id != 0;
-    uint32_t key = is_id ? m->build_id : m->filename, n = stable_count(&s->mappings);
+    uint32_t key = is_id ? m->build_id : m->filename, n = pinned_count(&s->mappings);
     uint64_t h = mapping_hash(key, is_id);
 
     for (; s->mapped[1] < n; s->mapped[1]++) {
-        const struct sym_mapping *x = stable_at(&s->mappings, s->mapped[1]);
+        const struct sym_mapping *x = pinned_at(&s->mappings, s->mapped[1]);
 
         if (map_insert(&s->mapping_map, mapping_hash(x->build_id ? x->build_id : x->filename, x->build_id != 0),
                        s->mapped[1]) < 0)
             return NONE;
     }
     for (struct map_pos p = map_find(&s->mapping_map, h); p.index != MAP_NONE; p = map_next(&s->mapping_map, p)) {
-        const struct sym_mapping *x = stable_at(&s->mappings, p.index);
+        const struct sym_mapping *x = pinned_at(&s->mappings, p.index);
 
         if (is_id ? x->build_id == key : !x->build_id && x->filename == key)
             return p.index;
@@ -356,14 +356,14 @@ static uint64_t function_hash(const struct sym_function *f)
 
 uint32_t symbols_function(struct symbols *s, const struct sym_function *f)
 {
-    uint32_t n = stable_count(&s->functions);
+    uint32_t n = pinned_count(&s->functions);
     uint64_t h = function_hash(f);
 
     for (; s->mapped[2] < n; s->mapped[2]++)
-        if (map_insert(&s->function_map, function_hash(stable_at(&s->functions, s->mapped[2])), s->mapped[2]) < 0)
+        if (map_insert(&s->function_map, function_hash(pinned_at(&s->functions, s->mapped[2])), s->mapped[2]) < 0)
             return NONE;
     for (struct map_pos p = map_find(&s->function_map, h); p.index != MAP_NONE; p = map_next(&s->function_map, p)) {
-        const struct sym_function *x = stable_at(&s->functions, p.index);
+        const struct sym_function *x = pinned_at(&s->functions, p.index);
 
         if (x->name == f->name && x->system_name == f->system_name && x->file == f->file &&
             x->start_line == f->start_line)
@@ -410,7 +410,7 @@ static bool location_eq(const struct sym_location *x, const struct sym_location 
 
 static int catch_up_locations(struct symbols *s)
 {
-    uint32_t n = stable_count(&s->locations);
+    uint32_t n = pinned_count(&s->locations);
     int r = s->mapped[3] < n ? map_reserve(&s->location_map, n) : 0;
 
     for (; r == 0 && s->mapped[3] < n; s->mapped[3]++) {
@@ -441,10 +441,10 @@ static uint32_t find_location(struct symbols *s, const struct sym_location *l, c
 
 uint32_t symbols_find_binary(const struct symbols *s, struct str build_id)
 {
-    uint32_t n = stable_count(&s->mappings);
+    uint32_t n = pinned_count(&s->mappings);
 
     for (uint32_t i = 1; i < n; i++) {
-        const struct sym_mapping *m = stable_at(&s->mappings, i);
+        const struct sym_mapping *m = pinned_at(&s->mappings, i);
 
         if (m->build_id && str_eq(sym_string(s, m->build_id), build_id))
             return i;
@@ -462,7 +462,7 @@ uint32_t symbols_find_native(struct symbols *s, uint32_t mapping, uint64_t addre
 int sym_memo_init(struct sym_memo *m, const struct batch *b, struct arena *a)
 {
     *m = (struct sym_memo){.batch = b, .arena = a};
-    return prints_init(&m->prints, b, a);
+    return fingerprints_init(&m->prints, b, a);
 }
 
 /* Called for a new stack, which needs numbers. */
@@ -636,7 +636,7 @@ int symbols_improve(struct symbols *s, struct sym_memo *m)
 
 uint32_t symbols_series(struct symbols *s, const struct type *t, const struct labels *l, struct id128 id)
 {
-    uint32_t n = stable_count(&s->series), strings[2 + 2 * 64], service, name;
+    uint32_t n = pinned_count(&s->series), strings[2 + 2 * 64], service, name;
     uint64_t h = hash64_id(id) ^ hash64_str(t->name);
 
     for (; s->mapped[4] < n; s->mapped[4]++) {
@@ -651,7 +651,7 @@ uint32_t symbols_series(struct symbols *s, const struct type *t, const struct la
     name = symbols_string(s, labels_get(l, STR("service.name")));
     if (name == NONE || l->n > 64)
         return NONE;
-    n = stable_count(&s->services);
+    n = pinned_count(&s->services);
     for (service = 0; service < n && sym_service(s, service)->name != name;)
         service++;
     if (service == n)

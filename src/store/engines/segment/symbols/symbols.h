@@ -40,8 +40,8 @@
 #include "model/labels.h"
 #include "model/types.h"
 #include "store/engines/segment/symbols/idmap.h"
-#include "store/engines/segment/symbols/stable.h"
-#include "store/prints.h"
+#include "store/engines/segment/symbols/pinned.h"
+#include "store/fingerprints.h"
 
 struct sym_mapping {
     uint32_t build_id, filename;
@@ -83,7 +83,7 @@ struct sym_view;
 
 struct sym_service {
     uint32_t name;
-    struct stable nodes;
+    struct pinned nodes;
     /* used only by the writer */
     struct map node_map;
     uint32_t mapped; /* nodes in node_map */
@@ -109,12 +109,12 @@ struct sym_series {
 struct symbols {
     uint32_t tenant, epoch;
     _Atomic uint32_t refs;
-    struct stable strings;   /* struct str */
-    struct stable mappings;  /* struct sym_mapping; 0 = none */
-    struct stable functions; /* struct sym_function; 0 = none */
-    struct stable locations; /* struct sym_location */
-    struct stable services;  /* struct sym_service * */
-    struct stable series;    /* struct sym_series */
+    struct pinned strings;   /* struct str */
+    struct pinned mappings;  /* struct sym_mapping; 0 = none */
+    struct pinned functions; /* struct sym_function; 0 = none */
+    struct pinned locations; /* struct sym_location */
+    struct pinned services;  /* struct sym_service * */
+    struct pinned series;    /* struct sym_series */
     _Atomic uint64_t names_generation;
     struct arena arena;
     struct lru *lru; /* cache of views; NULL: they are kept */
@@ -152,7 +152,7 @@ struct sym_memo {
     const struct batch *batch;
     struct arena *arena;
     uint32_t *strings, *mappings, *functions, *locations; /* number + 1, 0 = not looked up yet */
-    struct prints prints;
+    struct fingerprints prints;
     uint32_t *scratch; /* as long as the longest stack */
 };
 int sym_memo_init(struct sym_memo *m, const struct batch *b, struct arena *a);
@@ -178,13 +178,13 @@ uint32_t symbols_find_native(struct symbols *s, uint32_t mapping, uint64_t addre
 /* --- any thread --- */
 static inline struct str sym_string(const struct symbols *s, uint32_t i)
 {
-    return i < stable_count(&s->strings) ? *(struct str *) stable_at(&s->strings, i) : (struct str){0};
+    return i < pinned_count(&s->strings) ? *(struct str *) pinned_at(&s->strings, i) : (struct str){0};
 }
 
 static inline enum sym_rank sym_rank(const struct symbols *s, const struct sym_line *v, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++)
-        if (v[i].line || ((struct sym_function *) stable_at(&s->functions, v[i].function))->file)
+        if (v[i].line || ((struct sym_function *) pinned_at(&s->functions, v[i].function))->file)
             return RANK_LINES;
     return n ? RANK_NAMES : RANK_NONE;
 }
@@ -196,22 +196,22 @@ static inline enum sym_rank sym_lines_rank(const struct symbols *s, const struct
 
 static inline struct sym_service *sym_service(const struct symbols *s, uint32_t i)
 {
-    return *(struct sym_service **) stable_at(&s->services, i);
+    return *(struct sym_service **) pinned_at(&s->services, i);
 }
 
 static inline struct sym_series *sym_series(const struct symbols *s, uint32_t i)
 {
-    return stable_at(&s->series, i);
+    return pinned_at(&s->series, i);
 }
 
 static inline const struct sym_node *sym_node(const struct sym_service *s, uint32_t i)
 {
-    return stable_at(&s->nodes, i);
+    return pinned_at(&s->nodes, i);
 }
 
 static inline struct sym_location *sym_location(const struct symbols *s, uint32_t i)
 {
-    return stable_at(&s->locations, i);
+    return pinned_at(&s->locations, i);
 }
 
 #endif

@@ -8,9 +8,9 @@ static size_t map_bytes(const struct map *m)
     return m->slots ? (m->mask + (size_t) 1) * sizeof *m->slots : 0;
 }
 
-static size_t stable_bytes(const struct stable *s)
+static size_t stable_bytes(const struct pinned *s)
 {
-    return (size_t) stable_count(s) * s->elem;
+    return (size_t) pinned_count(s) * s->elem;
 }
 
 size_t symbols_bytes(const struct symbols *s, size_t *ret_maps)
@@ -24,7 +24,7 @@ size_t symbols_bytes(const struct symbols *s, size_t *ret_maps)
 
     for (size_t i = 0; i < ARRAY_SIZE(maps); i++)
         own += map_bytes(maps[i]);
-    for (uint32_t i = 0; i < stable_count(&s->services); i++) {
+    for (uint32_t i = 0; i < pinned_count(&s->services); i++) {
         const struct sym_service *v = sym_service(s, i);
 
         rows += sizeof *v + stable_bytes(&v->nodes);
@@ -44,7 +44,7 @@ void symbols_drop_maps(struct symbols *s)
     map_done(&s->series_map);
     idmap_done(&s->location_prints);
     memset(s->mapped, 0, sizeof s->mapped);
-    for (uint32_t i = 0; i < stable_count(&s->services); i++) {
+    for (uint32_t i = 0; i < pinned_count(&s->services); i++) {
         struct sym_service *v = sym_service(s, i);
 
         map_done(&v->node_map);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Extends a service's call tree for the writer. A stack that was seen before is found by its print (prints.h), in one
+ * Extends a service's call tree for the writer. A stack that was seen before is found by its print (fingerprints.h), in one
  * lookup; for a new stack, its locations are looked up and the tree is walked from the root down.
  */
 #include <errno.h>
@@ -11,12 +11,12 @@
 
 uint32_t sym_add_node(struct sym_service *v, uint32_t parent, uint32_t location)
 {
-    struct sym_node *at = stable_next(&v->nodes);
+    struct sym_node *at = pinned_next(&v->nodes);
 
     if (!at)
         return NONE;
     *at = (struct sym_node){parent, location};
-    return stable_publish(&v->nodes);
+    return pinned_publish(&v->nodes);
 }
 
 static uint64_t node_hash(uint32_t parent, uint32_t location)
@@ -26,7 +26,7 @@ static uint64_t node_hash(uint32_t parent, uint32_t location)
 
 static int catch_up(struct sym_service *v)
 {
-    uint32_t n = stable_count(&v->nodes);
+    uint32_t n = pinned_count(&v->nodes);
     int r = v->mapped < n ? map_reserve(&v->node_map, n) : 0;
 
     for (; r == 0 && v->mapped < n; v->mapped++)
@@ -104,7 +104,7 @@ static int remember(struct sym_service *v, struct id128 id, uint32_t node, bool 
 
 static void put_nodes(struct symbols *s, const struct sym_service *v, uint32_t service, uint32_t before)
 {
-    uint32_t after = stable_count(&v->nodes);
+    uint32_t after = pinned_count(&v->nodes);
 
     if (after == before || s->replaying)
         return;
@@ -173,7 +173,7 @@ static uint32_t add_stack(struct symbols *s, struct sym_memo *m, struct sym_serv
     }
     if (!sym_room(s, 1 + (3 + 2 * (size_t) (st.n - known * STRIDE)) * VARINT_MAX))
         return NONE;
-    before = stable_count(&v->nodes);
+    before = pinned_count(&v->nodes);
     for (uint32_t i = known * STRIDE; i < st.n && node != NONE; i++) {
         uint32_t location = m->scratch[st.n - 1 - i];
 
@@ -216,7 +216,7 @@ uint32_t symbols_stack(struct symbols *s, struct sym_memo *m, uint32_t service, 
 {
     struct sym_service *v = sym_service(s, service);
     struct run st = m->batch->dict.stacks[stack];
-    struct id128 id = prints_stack(&m->prints, stack);
+    struct id128 id = fingerprints_stack(&m->prints, stack);
     struct sym_stack *at = find_slot(v, id);
     uint32_t node;
     bool unnamed;
@@ -246,5 +246,5 @@ void symbols_stack_ahead(const struct symbols *s, struct sym_memo *m, uint32_t s
     const struct sym_service *v = sym_service(s, service);
 
     if (v->stacks)
-        __builtin_prefetch(&v->stacks[prints_stack(&m->prints, stack).lo & v->stack_mask]);
+        __builtin_prefetch(&v->stacks[fingerprints_stack(&m->prints, stack).lo & v->stack_mask]);
 }

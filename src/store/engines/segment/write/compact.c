@@ -94,7 +94,7 @@ static int adopt(struct rewriting *x, uint32_t input, struct prof *p)
 {
     const struct sym_series *s;
 
-    if (p->series >= stable_count(&x->w->symbols->series))
+    if (p->series >= pinned_count(&x->w->symbols->series))
         return -EBADMSG;
     s = sym_series(x->w->symbols, p->series);
     p->service = s->service;
@@ -115,7 +115,7 @@ static bool is_kept(const struct rewriting *x, uint32_t input, uint32_t series, 
     const struct segment_meta *m = &x->w->inputs[input]->meta;
     const struct sym_series *s;
 
-    if (series >= stable_count(&x->w->symbols->series))
+    if (series >= pinned_count(&x->w->symbols->series))
         return true;
     s = sym_series(x->w->symbols, series);
     return (!x->w->keep || x->w->keep(x->w->ctx, s, time_ns)) &&

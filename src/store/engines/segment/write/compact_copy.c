@@ -58,7 +58,7 @@ static int copy_chunk(struct rewriting *x, uint32_t from, uint32_t to, struct bu
     for (uint32_t i = from; r == 0 && i < to; i++) {
         const struct dir_entry *d = &x->entries[i].d;
 
-        if (d->e.series != SERIES_ALL && d->e.series >= stable_count(&x->w->symbols->series))
+        if (d->e.series != SERIES_ALL && d->e.series >= pinned_count(&x->w->symbols->series))
             r = err_set(e, -EBADMSG, "a directory names a series that is not there");
         entries[i - from] = d;
     }

@@ -167,8 +167,8 @@ static uint32_t list_profs(struct flushing *f, struct mempart *part, struct prof
     _cleanup_(snapshot_unrefp) struct snapshot *snap = snapshot_get(f->g);
     uint32_t n = 0;
 
-    for (uint32_t i = 0; i < stable_count(&part->profs); i++) {
-        struct prof *p = stable_at(&part->profs, i);
+    for (uint32_t i = 0; i < pinned_count(&part->profs); i++) {
+        struct prof *p = pinned_at(&part->profs, i);
 
         if (!tombstones_hide(snap->tombstones, snap->n_tombstones, part->symbols->tenant, f->m->log,
                              sym_series(part->symbols, p->series), p->time_ns))
@@ -180,7 +180,7 @@ static uint32_t list_profs(struct flushing *f, struct mempart *part, struct prof
 static int write_part(struct flushing *f, struct mempart *part, struct err *e)
 {
     struct engine_tenant *t = engine_tenant_number(f->g, part->symbols->tenant);
-    uint32_t n = stable_count(&part->profs);
+    uint32_t n = pinned_count(&part->profs);
     struct prof **profs = mem_alloc((n + 1) * sizeof *profs);
     int r = profs ? write_symbols(f, t, part, e) : -ENOMEM;
 

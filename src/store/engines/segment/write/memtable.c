@@ -27,7 +27,7 @@ struct memtable *memtable_ref(struct memtable *m)
 static void part_free(struct mempart *p)
 {
     symbols_unref(p->symbols);
-    stable_done(&p->profs);
+    pinned_done(&p->profs);
     blobs_done(&p->blobs);
     idmap_done(&p->headers);
     idmap_done(&p->sets);
@@ -65,7 +65,7 @@ int memtable_part(struct memtable *m, struct symbols *s, struct mempart **ret)
     if (!p)
         return -ENOMEM;
     p->symbols = symbols_ref(s);
-    stable_init(&p->profs, sizeof(struct prof));
+    pinned_init(&p->profs, sizeof(struct prof));
     arena_init(&p->arena, 0);
     r = blobs_init(&p->blobs);
     if (r < 0) {
@@ -80,7 +80,7 @@ int memtable_part(struct memtable *m, struct symbols *s, struct mempart **ret)
 
 struct prof *mempart_add(struct mempart *p, uint32_t n_rows, uint32_t n_extras)
 {
-    struct prof *out = stable_place(&p->profs, p->n_added);
+    struct prof *out = pinned_place(&p->profs, p->n_added);
 
     if (!out)
         return NULL;

@@ -11,12 +11,12 @@
 #include "store/engines/segment/format/blobs.h"
 #include "store/engines/segment/format/rows.h"
 #include "store/engines/segment/symbols/idmap.h"
-#include "store/engines/segment/symbols/stable.h"
+#include "store/engines/segment/symbols/pinned.h"
 #include "store/engines/segment/symbols/symbols.h"
 
 struct mempart {
     struct symbols *symbols; /* a reference: tenant and epoch */
-    struct stable profs;     /* struct prof; its count is that of synced and visible profs */
+    struct pinned profs;     /* struct prof; its count is that of synced and visible profs */
     uint32_t n_added;        /* writer: added, but not all of them published */
     struct blobs blobs;
     struct idmap headers, sets, attrs; /* writer: their numbers in blobs by print */

@@ -94,7 +94,7 @@ static int has_victims(struct snapshot_segment *s, const struct rewrite *w, stru
     int r = segment_footer(used, &f, e);
 
     for (uint32_t i = 0; r == 0 && i < f->n_series; i++)
-        if (f->series[i].series < stable_count(&s->symbols->series) &&
+        if (f->series[i].series < pinned_count(&s->symbols->series) &&
             !w->keep(w->ctx, sym_series(s->symbols, f->series[i].series), f->series[i].last))
             return 1;
     return r;

@@ -65,7 +65,7 @@ int tombstone_hits(const struct tombstone *t, struct segment *s, struct symbols 
     used = segment_use(s);
     r = segment_footer(s, &f, e);
     for (uint32_t i = 0; r == 0 && i < f->n_series; i++)
-        if (f->series[i].series < stable_count(&symbols->series) && f->series[i].first < t->to &&
+        if (f->series[i].series < pinned_count(&symbols->series) && f->series[i].first < t->to &&
             f->series[i].last >= t->from && tombstone_matches(t, sym_series(symbols, f->series[i].series)))
             return 1;
     return r;

@@ -393,8 +393,8 @@ static void roll_epochs(struct engine *g)
         struct engine_epoch *k = engine_tenant_at(g, i)->epochs, *next;
         uint64_t nodes = 0;
 
-        for (uint32_t v = 0; k && v < stable_count(&k->symbols->services); v++)
-            nodes += stable_count(&sym_service(k->symbols, v)->nodes);
+        for (uint32_t v = 0; k && v < pinned_count(&k->symbols->services); v++)
+            nodes += pinned_count(&sym_service(k->symbols, v)->nodes);
         if (k && !k->symbols->defs.n &&
             (nodes > EPOCH_NODES_MAX || now - k->born > keep / 2 + 86400 * NS_PER_S || engine_epoch_is_large(g, k)) &&
             engine_add_epoch(g, engine_tenant_at(g, i), k->epoch + 1, now, &next) == 0) /* if memory runs out, later */

@@ -75,7 +75,7 @@ static uint32_t find_mappings(struct writer *w, struct blobs *blobs, const struc
 
 static uint32_t find_attr(struct writer *w, struct mempart *part, uint32_t attr)
 {
-    struct id128 print = prints_attr(&w->memo.prints, attr);
+    struct id128 print = fingerprints_attr(&w->memo.prints, attr);
     uint32_t n = idmap_find(&part->attrs, print);
 
     if (n != UINT32_MAX)
@@ -109,18 +109,18 @@ static struct id128 header_print(struct writer *w, const struct intake *in, cons
     const struct batch *b = w->memo.batch;
     const struct profile *p = &b->profiles[it->profile];
     const struct value_type *t = &p->types[it->type_index];
-    struct prints *prints = &w->memo.prints;
-    struct id128 s = print_add_id(in->resources[it->resource].print, prints_scope(&b->scopes[it->scope]));
+    struct fingerprints *prints = &w->memo.prints;
+    struct id128 s = print_add_id(in->resources[it->resource].print, fingerprints_scope(&b->scopes[it->scope]));
 
-    s = print_add_id(print_add_id(s, prints_string(prints, t->type)), prints_string(prints, t->unit));
-    s = print_add_id(s, prints_string(prints, p->period_type.type));
-    s = print_add_id(s, prints_string(prints, p->period_type.unit));
+    s = print_add_id(print_add_id(s, fingerprints_string(prints, t->type)), fingerprints_string(prints, t->unit));
+    s = print_add_id(s, fingerprints_string(prints, p->period_type.type));
+    s = print_add_id(s, fingerprints_string(prints, p->period_type.unit));
     s = print_add(s, (uint64_t) p->period, (uint64_t) it->scale);
     s = print_add(s, (uint64_t) p->default_type << 32 | p->dropped_attrs, mappings);
-    s = print_add_id(s, prints_attrs(prints, p->attrs));
+    s = print_add_id(s, fingerprints_attrs(prints, p->attrs));
     if (it->has_twin) {
-        s = print_add_id(s, prints_string(prints, it->twin.type));
-        s = print_add_id(print_add(s, 1, (uint64_t) it->twin_scale), prints_string(prints, it->twin.unit));
+        s = print_add_id(s, fingerprints_string(prints, it->twin.type));
+        s = print_add_id(print_add(s, 1, (uint64_t) it->twin_scale), fingerprints_string(prints, it->twin.unit));
     }
     return s;
 }
@@ -150,7 +150,7 @@ static uint32_t make_header(struct writer *w, struct mempart *part, const struct
     }
     h.resource = blobs_resource(blobs, &b->resources[it->resource], in->resources[it->resource].instance);
     h.scope = blobs_scope(blobs, &b->scopes[it->scope]);
-    h.attrs = p->attrs.n ? writer_set(w, part, p->attrs, prints_attrs(&w->memo.prints, p->attrs)) : 0;
+    h.attrs = p->attrs.n ? writer_set(w, part, p->attrs, fingerprints_attrs(&w->memo.prints, p->attrs)) : 0;
     h.payload = blobs_payload(blobs, p->payload_format, p->payload);
     if (h.payload == UINT32_MAX || h.resource == UINT32_MAX || h.scope == UINT32_MAX || h.attrs == UINT32_MAX)
         return UINT32_MAX;

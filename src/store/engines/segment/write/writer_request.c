@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Turns one request into rows and a record; see writer.h. Known dictionary entries are found by their content
- * (prints.h); only new ones get numbers and definitions.
+ * (fingerprints.h); only new ones get numbers and definitions.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -50,7 +50,7 @@ static int begin_memo(struct writer *w, const struct batch *b)
     if (!w->nodes)
         return -ENOMEM;
     if (r == 0)
-        prints_samples(&w->memo.prints, b->samples, b->n_samples);
+        fingerprints_samples(&w->memo.prints, b->samples, b->n_samples);
     return r;
 }
 
@@ -129,7 +129,7 @@ static void look_ahead(struct job *j, struct writer *w, const struct ready *v, u
     s = &b->samples[index];
     symbols_stack_ahead(j->symbols, j->memo, v[a->item].service, s->stack);
     if (s->attrs.n)
-        idmap_ahead(&j->part->sets, prints_sample_attrs(&w->memo.prints, index));
+        idmap_ahead(&j->part->sets, fingerprints_sample_attrs(&w->memo.prints, index));
 }
 
 static int fill_sample(struct filling *f, uint32_t index)
@@ -141,7 +141,7 @@ static int fill_sample(struct filling *f, uint32_t index)
     bool stamped = s->timestamps.n && f->g->config.timestamps != TIMESTAMPS_OFF;
     int r = find_node(w, f->symbols, f->service, s->stack, &node);
 
-    x.attrs = s->attrs.n ? writer_set(w, f->part, s->attrs, prints_sample_attrs(&w->memo.prints, index)) : 0;
+    x.attrs = s->attrs.n ? writer_set(w, f->part, s->attrs, fingerprints_sample_attrs(&w->memo.prints, index)) : 0;
     if (r < 0 || x.attrs == UINT32_MAX)
         return -ENOMEM;
     if (x.has_link)
@@ -327,7 +327,7 @@ int writer_put_record(struct engine *g, struct job *j)
     record_put_keys(b, w->keys + j->first_key, w->n_keys - j->first_key);
     put_varint(b, j->part->n_added - j->first_prof);
     for (uint32_t i = j->first_prof; i < j->part->n_added; i++)
-        record_put_prof(b, stable_at(&j->part->profs, i));
+        record_put_prof(b, pinned_at(&j->part->profs, i));
     r = buf_error(b);
     if (r == 0 && !buf_reserve(&j->part->defs, s->defs.n)) { /* the memtable keeps them for the symbol file */
         r = buf_error(&j->part->defs);

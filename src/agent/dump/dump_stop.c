@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Stops all threads of a process with PTRACE_SEIZE and PTRACE_INTERRUPT, and lets them continue. */
-#include "agent/dump/still_stop.h"
+#include "agent/dump/dump_stop.h"
 
 #include <dirent.h>
 #include <elf.h>
@@ -114,7 +114,7 @@ static int stop_round(int pid, bool only_list, struct stopped *s)
 
         if (str_to_u64(str_from(entry->d_name), 10, &tid) < 0 || tid > INT32_MAX || known(s, (int) tid))
             continue;
-        r = array_reserve(s->v, s->cap, s->n + 1, STILL_THREADS_MAX);
+        r = array_reserve(s->v, s->cap, s->n + 1, DUMP_THREADS_MAX);
         if (r < 0)
             break;
         t.tid = (int) tid;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Takes the stacks of all threads of a process (still.h). Files are read and unwind tables made before the process is
+/* Takes the stacks of all threads of a process (dump.h). Files are read and unwind tables made before the process is
  * stopped; names are looked up after it continues. */
-#include "agent/dump/still.h"
+#include "agent/dump/dump.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "agent/dump/still_modules.h"
-#include "agent/dump/still_stop.h"
+#include "agent/dump/dump_modules.h"
+#include "agent/dump/dump_stop.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/mem.h"
@@ -17,8 +17,8 @@
 enum { MEMORY_MAX = 512 << 20 };
 
 struct taking {
-    struct still *s;
-    struct still_maps maps;
+    struct dump *s;
+    struct dump_maps maps;
     struct stopped stopped;
     struct proc_memory memory;
     struct python python;
@@ -28,7 +28,7 @@ struct taking {
     } * states; /* Python's threads */
     size_t n_states, cap_states;
     struct python_frame *python_frames; /* of the current thread */
-    struct still_frame *native;
+    struct dump_frame *native;
 };
 
 static int add_state(void *data, uint64_t state, uint64_t thread_id)
@@ -57,7 +57,7 @@ static void find_loops(struct taking *t)
 
 static void attach_python(struct taking *t)
 {
-    struct still *s = t->s;
+    struct dump *s = t->s;
     struct err e = {0};
     unsigned v;
 
@@ -75,13 +75,13 @@ static void attach_python(struct taking *t)
 }
 
 /* --- native --- */
-static enum remote_result step_without(struct taking *t, const struct still_map *m, uint64_t at, struct remote_regs *w)
+static enum remote_result step_without(struct taking *t, const struct dump_map *m, uint64_t at, struct remote_regs *w)
 {
-    enum still_end end = m ? still_end(t->s, m, at) : STILL_BY_FRAME_POINTER;
+    enum dump_end end = m ? dump_end(t->s, m, at) : DUMP_BY_FRAME_POINTER;
 
-    return end == STILL_BY_FRAME_POINTER ? remote_step_fp(w, &t->memory)
-           : end == STILL_START          ? REMOTE_ROOT
-                                         : REMOTE_NO_RULE;
+    return end == DUMP_BY_FRAME_POINTER ? remote_step_fp(w, &t->memory)
+           : end == DUMP_START          ? REMOTE_ROOT
+                                        : REMOTE_NO_RULE;
 }
 
 static uint32_t walk_native(struct taking *t, const struct stopped_thread *from, bool *ret_whole)
@@ -90,19 +90,19 @@ static uint32_t walk_native(struct taking *t, const struct stopped_thread *from,
     uint32_t n = 0;
 
     *ret_whole = false;
-    while (n < STILL_FRAMES_MAX) {
+    while (n < DUMP_FRAMES_MAX) {
         uint64_t at = w.exact ? w.pc : w.pc - 1;
-        const struct still_map *m = still_maps_find(&t->maps, at);
-        const struct unwind_rule *rule = m ? still_rule(t->s, m, at) : NULL;
+        const struct dump_map *m = dump_maps_find(&t->maps, at);
+        const struct unwind_rule *rule = m ? dump_rule(t->s, m, at) : NULL;
         enum remote_result r;
 
         if (!m && n) /* not code: the step before was wrong */
             break;
-        t->native[n++] = (struct still_frame){.kind = STILL_NATIVE,
-                                              .exact = w.exact,
-                                              .address = w.pc,
-                                              .module = m ? m->module : -1,
-                                              .elf = m ? at - m->bias : 0};
+        t->native[n++] = (struct dump_frame){.kind = DUMP_NATIVE,
+                                             .exact = w.exact,
+                                             .address = w.pc,
+                                             .module = m ? m->module : -1,
+                                             .elf = m ? at - m->bias : 0};
         r = rule ? remote_step(&w, rule, &t->memory) : step_without(t, m, at, &w);
         if (r == REMOTE_STEPPED)
             continue;
@@ -119,15 +119,15 @@ static uint32_t read_python(struct taking *t, uint64_t thread_id)
 
     for (size_t i = 0; i < t->n_states; i++)
         if (t->states[i].thread_id == thread_id) {
-            python_frames(&t->python, &t->memory, t->states[i].state, t->python_frames, STILL_FRAMES_MAX, &n);
+            python_frames(&t->python, &t->memory, t->states[i].state, t->python_frames, DUMP_FRAMES_MAX, &n);
             break;
         }
     return n;
 }
 
-static struct still_frame python_frame(struct taking *t, const struct python_frame *p)
+static struct dump_frame python_frame(struct taking *t, const struct python_frame *p)
 {
-    struct still_frame f = {.kind = STILL_PYTHON, .address = p->code, .module = -1};
+    struct dump_frame f = {.kind = DUMP_PYTHON, .address = p->code, .module = -1};
     struct python_code code;
 
     if (python_code_read(&t->python, &t->memory, p->code, &t->s->arena, &code) < 0) {
@@ -140,7 +140,7 @@ static struct still_frame python_frame(struct taking *t, const struct python_fra
     return f;
 }
 
-static bool is_eval(const struct taking *t, const struct still_frame *f)
+static bool is_eval(const struct taking *t, const struct dump_frame *f)
 {
     uint64_t at = f->address - !f->exact;
 
@@ -162,10 +162,10 @@ static uint32_t count_bare(const struct taking *t, uint32_t n_native, uint32_t n
 
 /* Merges leaf first: a native frame of the loop is replaced by its Python frames; Python frames that are left over go
  * to the end. */
-static int merge(struct taking *t, struct still_thread *th, uint32_t n_native, uint32_t n_python, bool no_native)
+static int merge(struct taking *t, struct dump_thread *th, uint32_t n_native, uint32_t n_python, bool no_native)
 {
     uint32_t bare = count_bare(t, n_native, n_python, th->whole), p = 0, n = 0;
-    struct still_frame *out = arena_zalloc_array(&t->s->arena, n_native + n_python, sizeof *out);
+    struct dump_frame *out = arena_zalloc_array(&t->s->arena, n_native + n_python, sizeof *out);
 
     if (!out)
         return n_native + n_python ? -ENOMEM : 0;
@@ -191,7 +191,7 @@ static int merge(struct taking *t, struct still_thread *th, uint32_t n_native, u
 }
 
 /* --- threads --- */
-static void read_task(struct still *s, struct still_thread *th)
+static void read_task(struct dump *s, struct dump_thread *th)
 {
     _cleanup_(buf_done) struct buf b = BUF_INIT;
     char path[96];
@@ -214,7 +214,7 @@ static void read_task(struct still *s, struct still_thread *th)
     th->state = text.p[z + 1];
 }
 
-static int read_labels(struct taking *t, struct still_thread *th, uint64_t thread_pointer)
+static int read_labels(struct taking *t, struct dump_thread *th, uint64_t thread_pointer)
 {
     struct go_label v[GO_LABELS_MAX];
     uint32_t n = go_labels_read(&t->maps.go, &t->memory, thread_pointer, &t->s->arena, v);
@@ -223,21 +223,21 @@ static int read_labels(struct taking *t, struct still_thread *th, uint64_t threa
     if (!th->labels)
         return -ENOMEM;
     for (uint32_t i = 0; i < n; i++)
-        th->labels[i] = (struct still_label){v[i].key, v[i].value};
+        th->labels[i] = (struct dump_label){v[i].key, v[i].value};
     th->n_labels = n;
     return 0;
 }
 
-static int walk_threads(struct taking *t, const struct still_options *o)
+static int walk_threads(struct taking *t, const struct dump_options *o)
 {
-    struct still *s = t->s;
+    struct dump *s = t->s;
     int r = 0;
 
     if (t->has_python)
         python_each_thread(&t->python, &t->memory, add_state, t);
     for (size_t i = 0; i < t->stopped.n && r == 0; i++) {
         struct stopped_thread *from = &t->stopped.v[i];
-        struct still_thread *th = &s->threads[i];
+        struct dump_thread *th = &s->threads[i];
         uint32_t n_native, n_python;
 
         th->tid = from->tid;
@@ -256,7 +256,7 @@ static int walk_threads(struct taking *t, const struct still_options *o)
  * order. */
 static int walk_states(struct taking *t)
 {
-    struct still *s = t->s;
+    struct dump *s = t->s;
     int r = 0;
 
     python_each_thread(&t->python, &t->memory, add_state, t);
@@ -264,7 +264,7 @@ static int walk_states(struct taking *t)
     if (!s->threads)
         return -ENOMEM;
     for (size_t i = 0; i < t->n_states && r == 0; i++) {
-        struct still_thread *th = &s->threads[s->n_threads++];
+        struct dump_thread *th = &s->threads[s->n_threads++];
         uint32_t n = read_python(t, t->states[i].thread_id);
 
         th->state = '?';
@@ -280,16 +280,16 @@ static void read_states(struct taking *t, struct stopped *ret)
     if (stopped_take(t->s->pid, true, ret, NULL) < 0)
         return;
     for (size_t i = 0; i < ret->n; i++) {
-        struct still_thread th = {.tid = ret->v[i].tid};
+        struct dump_thread th = {.tid = ret->v[i].tid};
 
         read_task(t->s, &th);
         ret->v[i].state = th.state;
     }
 }
 
-static int take_stopped(struct taking *t, const struct still_options *o, struct err *e)
+static int take_stopped(struct taking *t, const struct dump_options *o, struct err *e)
 {
-    struct still *s = t->s;
+    struct dump *s = t->s;
     struct stopped before = {0};
     int64_t start;
     int r;
@@ -312,25 +312,25 @@ static int take_stopped(struct taking *t, const struct still_options *o, struct 
             if (before.v[k].tid == s->threads[i].tid)
                 s->threads[i].state = before.v[k].state;
         for (uint32_t k = 0; k < s->threads[i].n_frames; k++)
-            if (s->threads[i].frames[k].kind == STILL_NATIVE)
-                still_name(s, &t->maps, &s->threads[i].frames[k]);
+            if (s->threads[i].frames[k].kind == DUMP_NATIVE)
+                dump_name(s, &t->maps, &s->threads[i].frames[k]);
     }
     stopped_done(&before);
     return r;
 }
 
-static int take(struct taking *t, const struct still_options *o, struct err *e)
+static int take(struct taking *t, const struct dump_options *o, struct err *e)
 {
-    struct still *s = t->s;
+    struct dump *s = t->s;
     bool running = o->nonblocking;
-    int r = still_maps_read(s, &t->maps, e);
+    int r = dump_maps_read(s, &t->maps, e);
 
     if (r < 0)
         return r;
     t->memory = proc_memory_of(s->pid);
     attach_python(t);
-    t->native = mem_zalloc_array(STILL_FRAMES_MAX, sizeof *t->native);
-    t->python_frames = mem_zalloc_array(STILL_FRAMES_MAX, sizeof *t->python_frames);
+    t->native = mem_zalloc_array(DUMP_FRAMES_MAX, sizeof *t->native);
+    t->python_frames = mem_zalloc_array(DUMP_FRAMES_MAX, sizeof *t->python_frames);
     if (!t->native || !t->python_frames)
         return -ENOMEM;
     if (running && !t->has_python)
@@ -344,9 +344,9 @@ static int take(struct taking *t, const struct still_options *o, struct err *e)
     return walk_states(t);
 }
 
-int still_take(int pid, const struct still_options *o, struct still **ret, struct err *e)
+int dump_take(int pid, const struct dump_options *o, struct dump **ret, struct err *e)
 {
-    _cleanup_(still_freep) struct still *s = mem_zalloc(sizeof *s);
+    _cleanup_(dump_freep) struct dump *s = mem_zalloc(sizeof *s);
     struct taking t = {.s = s, .maps = {.jit = ADDR_NAMES_INIT}};
     struct err words = {0};
     int r;
@@ -357,7 +357,7 @@ int still_take(int pid, const struct still_options *o, struct still **ret, struc
     arena_init(&s->arena, MEMORY_MAX);
     r = take(&t, o, e ? e : &words);
     stopped_done(&t.stopped);
-    still_maps_done(&t.maps);
+    dump_maps_done(&t.maps);
     mem_free(t.states);
     mem_free(t.native);
     mem_free(t.python_frames);
@@ -367,11 +367,11 @@ int still_take(int pid, const struct still_options *o, struct still **ret, struc
     return 0;
 }
 
-void still_free(struct still *s)
+void dump_free(struct dump *s)
 {
     if (!s)
         return;
-    still_modules_done(s);
+    dump_modules_done(s);
     arena_done(&s->arena);
     mem_free(s);
 }

@@ -2,7 +2,7 @@
 /* Reads the mappings of a process and opens the mapped files, for unwinding and names. Files are opened below the
  * process's root. A file that was replaced since it was mapped is not used in place of the old one: it is opened
  * through /proc/PID/map_files, if the user may. */
-#include "agent/dump/still_modules.h"
+#include "agent/dump/dump_modules.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -26,7 +26,7 @@
 
 enum { VDSO_MAX = 1 << 20, START_BYTES = 128 };
 
-static int open_file(struct still *s, const struct proc_map *p, char path[128])
+static int open_file(struct dump *s, const struct proc_map *p, char path[128])
 {
     char root[64];
     char name[4096];
@@ -50,7 +50,7 @@ static int open_file(struct still *s, const struct proc_map *p, char path[128])
 }
 
 /* The vDSO has no file: its image is read from memory. */
-static int read_vdso(struct still *s, const struct proc_map *p, struct elf_file **ret)
+static int read_vdso(struct dump *s, const struct proc_map *p, struct elf_file **ret)
 {
     struct proc_memory m = proc_memory_of(s->pid);
     size_t n = p->end - p->start;
@@ -64,7 +64,7 @@ static int read_vdso(struct still *s, const struct proc_map *p, struct elf_file 
     return r;
 }
 
-static void load_module(struct still *s, const struct proc_map *p, struct still_module *m)
+static void load_module(struct dump *s, const struct proc_map *p, struct dump_module *m)
 {
     char id[ELF_ID_MAX], name[4096];
     struct pclntab go;
@@ -96,26 +96,26 @@ static struct str base_name(struct str path)
 }
 
 /* The module of a path, added when new; -1 when there are too many. */
-static int find_module(struct still *s, const struct proc_map *p)
+static int find_module(struct dump *s, const struct proc_map *p)
 {
-    struct still_module *m;
+    struct dump_module *m;
 
     for (uint32_t i = 0; i < s->n_modules; i++)
         if (str_eq(s->modules[i].path, p->path))
             return (int) i;
-    if (s->n_modules == STILL_MODULES_MAX)
+    if (s->n_modules == DUMP_MODULES_MAX)
         return -1;
     m = &s->modules[s->n_modules];
-    *m = (struct still_module){.path = arena_str(&s->arena, p->path)};
+    *m = (struct dump_module){.path = arena_str(&s->arena, p->path)};
     if (!m->path.p)
         return -1;
     load_module(s, p, m);
     return (int) s->n_modules++;
 }
 
-static void look_for_runtimes(struct still *s, struct still_maps *ret, const struct still_map *m, bool exe)
+static void look_for_runtimes(struct dump *s, struct dump_maps *ret, const struct dump_map *m, bool exe)
 {
-    const struct still_module *mod = &s->modules[m->module];
+    const struct dump_module *mod = &s->modules[m->module];
     struct go_build go;
 
     if (!mod->file)
@@ -132,9 +132,9 @@ static void look_for_runtimes(struct still *s, struct still_maps *ret, const str
         ret->has_go = go_runtime_probe(mod->file, &ret->go);
 }
 
-static int add_map(struct still *s, struct still_maps *ret, const struct proc_map *p)
+static int add_map(struct dump *s, struct dump_maps *ret, const struct proc_map *p)
 {
-    struct still_map m = {p->start, p->end, 0, -1};
+    struct dump_map m = {p->start, p->end, 0, -1};
     const struct elf_file *f;
     int r;
 
@@ -151,19 +151,19 @@ static int add_map(struct still *s, struct still_maps *ret, const struct proc_ma
     return 0;
 }
 
-int still_maps_read(struct still *s, struct still_maps *ret, struct err *e)
+int dump_maps_read(struct dump *s, struct dump_maps *ret, struct err *e)
 {
     struct proc_maps maps = {0};
     char link[64], exe[4096];
     ssize_t n;
     int r = proc_maps_read(s->pid, true, &maps, e);
 
-    *ret = (struct still_maps){.jit = ADDR_NAMES_INIT};
+    *ret = (struct dump_maps){.jit = ADDR_NAMES_INIT};
     snprintf(link, sizeof link, "/proc/%d/exe", s->pid);
     n = readlink(link, exe, sizeof exe);
     if (n > 0)
         ret->executable = arena_str(&s->arena, (struct str){exe, (uint32_t) n});
-    if (r == 0 && !(s->modules = mem_zalloc_array(STILL_MODULES_MAX, sizeof *s->modules)))
+    if (r == 0 && !(s->modules = mem_zalloc_array(DUMP_MODULES_MAX, sizeof *s->modules)))
         r = -ENOMEM;
     for (uint32_t i = 0; r == 0 && i < maps.n; i++)
         r = add_map(s, ret, &maps.v[i]);
@@ -171,7 +171,7 @@ int still_maps_read(struct still *s, struct still_maps *ret, struct err *e)
     return r;
 }
 
-void still_modules_done(struct still *s)
+void dump_modules_done(struct dump *s)
 {
     for (uint32_t i = 0; i < s->n_modules; i++) {
         if (s->modules[i].symbols)
@@ -183,13 +183,13 @@ void still_modules_done(struct still *s)
     mem_free(s->modules);
 }
 
-void still_maps_done(struct still_maps *m)
+void dump_maps_done(struct dump_maps *m)
 {
     mem_free(m->v);
     addr_names_done(&m->jit);
 }
 
-const struct still_map *still_maps_find(const struct still_maps *m, uint64_t address)
+const struct dump_map *dump_maps_find(const struct dump_maps *m, uint64_t address)
 {
     size_t a = 0, z = m->n;
 
@@ -204,25 +204,25 @@ const struct still_map *still_maps_find(const struct still_maps *m, uint64_t add
     return a && address < m->v[a - 1].end ? &m->v[a - 1] : NULL;
 }
 
-const struct unwind_rule *still_rule(struct still *s, const struct still_map *m, uint64_t address)
+const struct unwind_rule *dump_rule(struct dump *s, const struct dump_map *m, uint64_t address)
 {
     const struct unwind_table *t = m->module >= 0 ? s->modules[m->module].table : NULL;
 
     return t ? unwind_find(t, address - m->bias) : NULL;
 }
 
-enum still_end still_end(struct still *s, const struct still_map *m, uint64_t address)
+enum dump_end dump_end(struct dump *s, const struct dump_map *m, uint64_t address)
 {
-    const struct still_module *o = m->module >= 0 ? &s->modules[m->module] : NULL;
+    const struct dump_module *o = m->module >= 0 ? &s->modules[m->module] : NULL;
     uint64_t at = address - m->bias;
 
     if (!o || !o->table || at - o->fp_lo < o->fp_hi - o->fp_lo)
-        return STILL_BY_FRAME_POINTER;
-    return o->file && o->file->entry && at - o->file->entry < START_BYTES ? STILL_START : STILL_NO_RULE;
+        return DUMP_BY_FRAME_POINTER;
+    return o->file && o->file->entry && at - o->file->entry < START_BYTES ? DUMP_START : DUMP_NO_RULE;
 }
 
 /* --- names --- */
-static struct str demangled(struct still *s, struct str name)
+static struct str demangled(struct dump *s, struct str name)
 {
     _cleanup_(buf_done) struct buf b = BUF_INIT;
 
@@ -232,7 +232,7 @@ static struct str demangled(struct still *s, struct str name)
 }
 
 /* NULL when there is no file or no memory. */
-static const struct elf_symbols *symbols_of(struct still_module *m)
+static const struct elf_symbols *symbols_of(struct dump_module *m)
 {
     if (m->symbols || !m->file)
         return m->symbols;
@@ -242,9 +242,9 @@ static const struct elf_symbols *symbols_of(struct still_module *m)
     return m->symbols;
 }
 
-static void name_by_file(struct still *s, struct still_frame *f)
+static void name_by_file(struct dump *s, struct dump_frame *f)
 {
-    struct still_module *m = &s->modules[f->module];
+    struct dump_module *m = &s->modules[f->module];
     struct pclntab_function fn;
     const struct elf_symbols *symbols;
     const struct elf_symbol *y;
@@ -263,7 +263,7 @@ static void name_by_file(struct still *s, struct still_frame *f)
         f->function = demangled(s, y->name);
 }
 
-void still_name(struct still *s, struct still_maps *m, struct still_frame *f)
+void dump_name(struct dump *s, struct dump_maps *m, struct dump_frame *f)
 {
     struct str name;
     const char *hint;

@@ -8,8 +8,8 @@
  * If the caller may not stop the process, or does not want to (nonblocking), only Python's frames are returned, read
  * while it runs.
  */
-#ifndef AGENT_STILL_H
-#define AGENT_STILL_H
+#ifndef AGENT_DUMP_H
+#define AGENT_DUMP_H
 
 #include <stdbool.h>
 
@@ -21,15 +21,15 @@ struct elf_symbols;
 struct unwind_table;
 
 enum {
-    STILL_THREADS_MAX = 16384,
-    STILL_FRAMES_MAX = 4096, /* of a thread */
-    STILL_MODULES_MAX = 4096,
+    DUMP_THREADS_MAX = 16384,
+    DUMP_FRAMES_MAX = 4096, /* of a thread */
+    DUMP_MODULES_MAX = 4096,
 };
 
-enum still_kind { STILL_NATIVE, STILL_PYTHON };
+enum dump_kind { DUMP_NATIVE, DUMP_PYTHON };
 
-struct still_frame {
-    enum still_kind kind;
+struct dump_frame {
+    enum dump_kind kind;
     bool exact;                /* address is the instruction itself; else it is a return address, after the call */
     uint64_t address;          /* in the process */
     int32_t module;            /* of still.modules; -1: code of no file */
@@ -38,22 +38,22 @@ struct still_frame {
     int64_t line;
 };
 
-struct still_label {
+struct dump_label {
     struct str key, value;
 };
 
-struct still_thread {
+struct dump_thread {
     int tid;
     char name[64];
-    char state;                 /* of /proc: R running, S sleeping, D in the kernel ... */
-    bool whole;                 /* the native stack was walked to its root */
-    struct still_frame *frames; /* leaf first */
+    char state;                /* of /proc: R running, S sleeping, D in the kernel ... */
+    bool whole;                /* the native stack was walked to its root */
+    struct dump_frame *frames; /* leaf first */
     uint32_t n_frames;
-    struct still_label *labels; /* Go's pprof labels of what it runs */
+    struct dump_label *labels; /* Go's pprof labels of what it runs */
     uint32_t n_labels;
 };
 
-struct still_module {
+struct dump_module {
     struct str path; /* as seen by the process */
     struct str build_id;
     char open_path[128]; /* where we can open it */
@@ -64,11 +64,11 @@ struct still_module {
     uint64_t fp_lo, fp_hi; /* ELF addresses of code with frame pointers and without rows (v8_builtins.h) */
 };
 
-struct still {
+struct dump {
     int pid;
-    struct still_module *modules;
+    struct dump_module *modules;
     uint32_t n_modules;
-    struct still_thread *threads;
+    struct dump_thread *threads;
     uint32_t n_threads;
     struct str runtime; /* "CPython 3.11.7", "go1.26.1"; empty for others */
     struct str warning; /* what is missing and why; empty when nothing is */
@@ -76,15 +76,15 @@ struct still {
     struct arena arena;
 };
 
-struct still_options {
+struct dump_options {
     bool nonblocking; /* do not stop it: only Python's frames */
     bool no_native;   /* leave out native frames of threads that have Python's */
 };
 
-/* *ret is to be freed with still_free(). -ESRCH, -EPERM with an error message. Native frames have names from symbol
+/* *ret is to be freed with dump_free(). -ESRCH, -EPERM with an error message. Native frames have names from symbol
  * tables, pclntab or a perf map; lines and inlined calls are left to the symbolizer. */
-int still_take(int pid, const struct still_options *o, struct still **ret, struct err *e);
-void still_free(struct still *s);
-DEFINE_CLEANUP(struct still *, still_free)
+int dump_take(int pid, const struct dump_options *o, struct dump **ret, struct err *e);
+void dump_free(struct dump *s);
+DEFINE_CLEANUP(struct dump *, dump_free)
 
 #endif

@@ -3,39 +3,39 @@
  * A growing array whose elements never move: one thread appends, and any number of others read published elements
  * without a lock. Block k holds 64 << k elements, so the table of blocks is small and fixed.
  */
-#ifndef SEGMENT_STABLE_H
-#define SEGMENT_STABLE_H
+#ifndef SEGMENT_PINNED_H
+#define SEGMENT_PINNED_H
 
 #include <errno.h>
 #include <stdatomic.h>
 
 #include "base/mem.h"
 
-enum { STABLE_BLOCKS = 25 };
+enum { PINNED_BLOCKS = 25 };
 
-struct stable {
-    void *_Atomic blocks[STABLE_BLOCKS];
+struct pinned {
+    void *_Atomic blocks[PINNED_BLOCKS];
     _Atomic uint32_t n; /* published */
     uint32_t elem;
 };
 
-static inline void stable_init(struct stable *s, size_t elem)
+static inline void pinned_init(struct pinned *s, size_t elem)
 {
-    *s = (struct stable){.elem = (uint32_t) elem};
+    *s = (struct pinned){.elem = (uint32_t) elem};
 }
 
-static inline void stable_done(struct stable *s)
+static inline void pinned_done(struct pinned *s)
 {
-    for (int i = 0; i < STABLE_BLOCKS; i++)
+    for (int i = 0; i < PINNED_BLOCKS; i++)
         mem_free(atomic_load_explicit(&s->blocks[i], memory_order_relaxed));
 }
 
-static inline uint32_t stable_count(const struct stable *s)
+static inline uint32_t pinned_count(const struct pinned *s)
 {
     return atomic_load_explicit(&s->n, memory_order_acquire);
 }
 
-static inline void *stable_at(const struct stable *s, uint32_t i)
+static inline void *pinned_at(const struct pinned *s, uint32_t i)
 {
     uint32_t k = i + 64, block = 31 - (uint32_t) __builtin_clz(k);
 
@@ -44,11 +44,11 @@ static inline void *stable_at(const struct stable *s, uint32_t i)
 }
 
 /* The place of element i, which may be beyond the published ones by at most one block. NULL when memory runs out. */
-static inline void *stable_place(struct stable *s, uint32_t i)
+static inline void *pinned_place(struct pinned *s, uint32_t i)
 {
     uint32_t k = i + 64, block = 31 - (uint32_t) __builtin_clz(k);
 
-    if (block - 6 >= STABLE_BLOCKS)
+    if (block - 6 >= PINNED_BLOCKS)
         return NULL;
     if (!atomic_load_explicit(&s->blocks[block - 6], memory_order_relaxed)) {
         void *p = mem_zalloc_array(1u << block, s->elem);
@@ -57,16 +57,16 @@ static inline void *stable_place(struct stable *s, uint32_t i)
             return NULL;
         atomic_store_explicit(&s->blocks[block - 6], p, memory_order_release);
     }
-    return stable_at(s, i);
+    return pinned_at(s, i);
 }
 
-/* The place of the next element, not published yet: fill it, then call stable_publish(). NULL when memory runs out. */
-static inline void *stable_next(struct stable *s)
+/* The place of the next element, not published yet: fill it, then call pinned_publish(). NULL when memory runs out. */
+static inline void *pinned_next(struct pinned *s)
 {
-    return stable_place(s, atomic_load_explicit(&s->n, memory_order_relaxed));
+    return pinned_place(s, atomic_load_explicit(&s->n, memory_order_relaxed));
 }
 
-static inline uint32_t stable_publish(struct stable *s)
+static inline uint32_t pinned_publish(struct pinned *s)
 {
     return atomic_fetch_add_explicit(&s->n, 1, memory_order_release);
 }

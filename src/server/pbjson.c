@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads and writes small messages as protobuf or JSON, see dual.h. Lengths of protobuf messages are written as
+/* Reads and writes small messages as protobuf or JSON, see pbjson.h. Lengths of protobuf messages are written as
  * five-byte varints, filled in when the message ends. */
-#include "server/dual.h"
+#include "server/pbjson.h"
 
 #include <errno.h>
 
@@ -12,13 +12,13 @@ enum { LENGTH_BYTES = 5 };
 
 /* --- writing --- */
 
-static void put_tag(struct dual *w, uint32_t field, enum wire_type type)
+static void put_tag(struct pbjson *w, uint32_t field, enum wire_type type)
 {
     wire_put_varint(w->out, WIRE_TAG(field, type));
 }
 
 /* Writes the comma and the field name if they are needed at this position. */
-static void json_place(struct dual *w, const char *name)
+static void json_place(struct pbjson *w, const char *name)
 {
     bool *first = &w->first[w->depth];
 
@@ -28,9 +28,9 @@ static void json_place(struct dual *w, const char *name)
         json_sep(w->out, first);
 }
 
-static void push(struct dual *w)
+static void push(struct pbjson *w)
 {
-    if (w->depth + 1 < DUAL_DEPTH_MAX * 2)
+    if (w->depth + 1 < PBJSON_DEPTH_MAX * 2)
         w->depth++;
     else
         w->out->err = -E2BIG;
@@ -38,20 +38,20 @@ static void push(struct dual *w)
     w->start[w->depth] = w->out->n;
 }
 
-void dual_open(struct dual *w, struct buf *out, bool json)
+void pbjson_open(struct pbjson *w, struct buf *out, bool json)
 {
-    *w = (struct dual){.out = out, .json = json, .first = {true}};
+    *w = (struct pbjson){.out = out, .json = json, .first = {true}};
     if (json)
         buf_putc(out, '{');
 }
 
-void dual_close(struct dual *w)
+void pbjson_close(struct pbjson *w)
 {
     if (w->json)
         buf_putc(w->out, '}');
 }
 
-void dual_begin(struct dual *w, uint32_t field, const char *name)
+void pbjson_begin(struct pbjson *w, uint32_t field, const char *name)
 {
     if (w->json) {
         json_place(w, name);
@@ -63,7 +63,7 @@ void dual_begin(struct dual *w, uint32_t field, const char *name)
     push(w);
 }
 
-void dual_end(struct dual *w)
+void pbjson_end(struct pbjson *w)
 {
     size_t n = w->out->n - w->start[w->depth];
     unsigned char *at;
@@ -79,7 +79,7 @@ void dual_end(struct dual *w)
         w->depth--;
 }
 
-void dual_list(struct dual *w, const char *name)
+void pbjson_list(struct pbjson *w, const char *name)
 {
     if (!w->json)
         return;
@@ -88,7 +88,7 @@ void dual_list(struct dual *w, const char *name)
     push(w);
 }
 
-void dual_list_end(struct dual *w)
+void pbjson_list_end(struct pbjson *w)
 {
     if (!w->json)
         return;
@@ -96,7 +96,7 @@ void dual_list_end(struct dual *w)
     w->depth--;
 }
 
-void dual_str(struct dual *w, uint32_t field, const char *name, struct str v)
+void pbjson_str(struct pbjson *w, uint32_t field, const char *name, struct str v)
 {
     if (w->json) {
         json_place(w, name);
@@ -108,7 +108,7 @@ void dual_str(struct dual *w, uint32_t field, const char *name, struct str v)
     buf_put_str(w->out, v);
 }
 
-void dual_i64(struct dual *w, uint32_t field, const char *name, int64_t v)
+void pbjson_i64(struct pbjson *w, uint32_t field, const char *name, int64_t v)
 {
     if (w->json) {
         json_place(w, name);
@@ -121,7 +121,7 @@ void dual_i64(struct dual *w, uint32_t field, const char *name, int64_t v)
     wire_put_varint(w->out, (uint64_t) v);
 }
 
-void dual_i32(struct dual *w, uint32_t field, const char *name, int32_t v)
+void pbjson_i32(struct pbjson *w, uint32_t field, const char *name, int32_t v)
 {
     if (w->json) {
         json_place(w, name);
@@ -132,7 +132,7 @@ void dual_i32(struct dual *w, uint32_t field, const char *name, int32_t v)
     wire_put_varint(w->out, (uint64_t) (int64_t) v);
 }
 
-void dual_double(struct dual *w, uint32_t field, const char *name, double v)
+void pbjson_double(struct pbjson *w, uint32_t field, const char *name, double v)
 {
     uint64_t bits;
 
@@ -146,7 +146,7 @@ void dual_double(struct dual *w, uint32_t field, const char *name, double v)
     put_u64(w->out, bits);
 }
 
-void dual_bool(struct dual *w, uint32_t field, const char *name, bool v)
+void pbjson_bool(struct pbjson *w, uint32_t field, const char *name, bool v)
 {
     if (w->json) {
         json_place(w, name);
@@ -157,32 +157,32 @@ void dual_bool(struct dual *w, uint32_t field, const char *name, bool v)
     wire_put_varint(w->out, v);
 }
 
-void dual_i64s(struct dual *w, uint32_t field, const char *name, const int64_t *v, size_t n)
+void pbjson_i64s(struct pbjson *w, uint32_t field, const char *name, const int64_t *v, size_t n)
 {
     if (w->json) {
-        dual_list(w, name);
+        pbjson_list(w, name);
         for (size_t i = 0; i < n; i++)
-            dual_i64(w, field, NULL, v[i]);
-        dual_list_end(w);
+            pbjson_i64(w, field, NULL, v[i]);
+        pbjson_list_end(w);
         return;
     }
-    dual_begin(w, field, name);
+    pbjson_begin(w, field, name);
     for (size_t i = 0; i < n; i++)
         wire_put_varint(w->out, (uint64_t) v[i]);
-    dual_end(w);
+    pbjson_end(w);
 }
 
 /* --- reading --- */
 
-static int add_str(struct dual_strs *l, struct str s, struct err *e)
+static int add_str(struct pbjson_strs *l, struct str s, struct err *e)
 {
-    if (l->n == DUAL_STRS_MAX)
-        return err_set(e, -E2BIG, "more than %d strings in a list", DUAL_STRS_MAX);
+    if (l->n == PBJSON_STRS_MAX)
+        return err_set(e, -E2BIG, "more than %d strings in a list", PBJSON_STRS_MAX);
     l->v[l->n++] = s;
     return 0;
 }
 
-static const struct dual_field *field_named(const struct dual_field *f, struct str name)
+static const struct pbjson_field *field_named(const struct pbjson_field *f, struct str name)
 {
     for (; f->name; f++)
         if (str_is(name, f->name) || (f->other && str_is(name, f->other)))
@@ -190,29 +190,29 @@ static const struct dual_field *field_named(const struct dual_field *f, struct s
     return NULL;
 }
 
-static int read_json(const struct dual_field *fields, struct json *j, void *out, struct err *e);
+static int read_json(const struct pbjson_field *fields, struct json *j, void *out, struct err *e);
 
-static int read_json_value(const struct dual_field *f, struct json *j, void *out, struct err *e)
+static int read_json_value(const struct pbjson_field *f, struct json *j, void *out, struct err *e)
 {
     void *p = (char *) out + f->offset;
     int r = 0;
 
     switch (f->kind) {
-    case DUAL_STR:
+    case PBJSON_STR:
         *(struct str *) p = json_str(j);
         break;
-    case DUAL_I64:
+    case PBJSON_I64:
         *(int64_t *) p = json_i64(j);
         break;
-    case DUAL_DOUBLE:
+    case PBJSON_DOUBLE:
         *(double *) p = json_double(j);
         break;
-    case DUAL_STRS:
+    case PBJSON_STRS:
         json_begin_array(j);
         while (r == 0 && json_next_item(j))
             r = add_str(p, json_str(j), e);
         break;
-    case DUAL_MESSAGE:
+    case PBJSON_MESSAGE:
         if (json_peek(j) != JSON_OBJECT)
             json_skip(j);
         else
@@ -222,14 +222,14 @@ static int read_json_value(const struct dual_field *f, struct json *j, void *out
     return r;
 }
 
-static int read_json(const struct dual_field *fields, struct json *j, void *out, struct err *e)
+static int read_json(const struct pbjson_field *fields, struct json *j, void *out, struct err *e)
 {
     struct str key;
     int r = 0;
 
     json_begin_object(j);
     while (r == 0 && json_next_key(j, &key)) {
-        const struct dual_field *f = field_named(fields, key);
+        const struct pbjson_field *f = field_named(fields, key);
 
         if (f)
             r = read_json_value(f, j, out, e);
@@ -239,27 +239,27 @@ static int read_json(const struct dual_field *fields, struct json *j, void *out,
     return r;
 }
 
-static int read_wire(const struct dual_field *fields, struct str text, void *out, struct err *e);
+static int read_wire(const struct pbjson_field *fields, struct str text, void *out, struct err *e);
 
-static int read_wire_value(const struct dual_field *f, const struct wire_field *w, void *out, struct err *e)
+static int read_wire_value(const struct pbjson_field *f, const struct wire_field *w, void *out, struct err *e)
 {
     void *p = (char *) out + f->offset;
     uint32_t type = w->tag & 7;
 
-    if (f->kind == DUAL_I64 && type == WIRE_VARINT)
+    if (f->kind == PBJSON_I64 && type == WIRE_VARINT)
         *(int64_t *) p = (int64_t) w->v;
-    else if (f->kind == DUAL_DOUBLE && type == WIRE_I64)
+    else if (f->kind == PBJSON_DOUBLE && type == WIRE_I64)
         memcpy(p, &w->v, sizeof(double));
-    else if (f->kind == DUAL_STR && type == WIRE_LEN)
+    else if (f->kind == PBJSON_STR && type == WIRE_LEN)
         *(struct str *) p = wire_str(w);
-    else if (f->kind == DUAL_STRS && type == WIRE_LEN)
+    else if (f->kind == PBJSON_STRS && type == WIRE_LEN)
         return add_str(p, wire_str(w), e);
-    else if (f->kind == DUAL_MESSAGE && type == WIRE_LEN)
+    else if (f->kind == PBJSON_MESSAGE && type == WIRE_LEN)
         return read_wire(f->message, wire_str(w), p, e);
     return 0;
 }
 
-static int read_wire(const struct dual_field *fields, struct str text, void *out, struct err *e)
+static int read_wire(const struct pbjson_field *fields, struct str text, void *out, struct err *e)
 {
     const uint8_t *p = (const uint8_t *) text.p, *end = p + text.n;
     int r = 0;
@@ -270,14 +270,15 @@ static int read_wire(const struct dual_field *fields, struct str text, void *out
         p = wire_next(p, end, &w);
         if (!p)
             return err_set(e, -EINVAL, "the message is not protobuf");
-        for (const struct dual_field *f = fields; r == 0 && f->name; f++)
+        for (const struct pbjson_field *f = fields; r == 0 && f->name; f++)
             if (f->field == w.tag >> 3)
                 r = read_wire_value(f, &w, out, e);
     }
     return r;
 }
 
-int dual_read(const struct dual_field *fields, struct str text, bool json, struct arena *a, void *out, struct err *e)
+int pbjson_read(const struct pbjson_field *fields, struct str text, bool json, struct arena *a, void *out,
+                struct err *e)
 {
     struct json j;
     int r;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stops the threads of a process and lets them continue, with ptrace. Used by still.c; the same thread must do both. */
-#ifndef AGENT_STILL_STOP_H
-#define AGENT_STILL_STOP_H
+/* Stops the threads of a process and lets them continue, with ptrace. Used by dump.c; the same thread must do both. */
+#ifndef AGENT_DUMP_STOP_H
+#define AGENT_DUMP_STOP_H
 
-#include "agent/dump/still.h"
+#include "agent/dump/dump.h"
 #include "unwind/remote.h"
 
 struct stopped_thread {

@@ -7,8 +7,8 @@
  * profiles (wick.rate, wick.lost, wick.cpu_ns, wick.governor) is kept as last reported. The table is bounded: the
  * sender that has been silent for the longest is removed first. Any thread.
  */
-#ifndef SERVER_SENDERS_H
-#define SERVER_SENDERS_H
+#ifndef SERVE_SENDERS_H
+#define SERVE_SENDERS_H
 
 #include "base/buf.h"
 #include "base/err.h"

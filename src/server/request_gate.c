@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Decides which requests are let in: Host and Origin checks, then the token or session. See door.h. */
-#include "server/door.h"
+/* Decides which requests are let in: Host and Origin checks, then the token or session. See request_gate.h. */
+#include "server/request_gate.h"
 
 #include <errno.h>
 
@@ -13,7 +13,7 @@ static bool changes_something(const struct http_request *q)
     return !str_is(q->method, "GET") && !str_is(q->method, "HEAD") && !str_is(q->method, "OPTIONS");
 }
 
-bool door_peer_is_local(const struct http_request *q)
+bool request_gate_peer_is_local(const struct http_request *q)
 {
     struct str p = str_from(q->peer);
 
@@ -40,8 +40,8 @@ static int check_authorization(struct auth *a, struct str value, struct auth_ide
     return auth_check(a, decoded, ret);
 }
 
-int door_check(struct auth *a, const char *const *hosts, const struct http_request *q, struct auth_identity *ret,
-               const char **ret_why)
+int request_gate_check(struct auth *a, const char *const *hosts, const struct http_request *q,
+                       struct auth_identity *ret, const char **ret_why)
 {
     struct str host = q->authority.n ? q->authority : http_headers_get(&q->headers, "host");
     struct str origin = http_headers_get(&q->headers, "origin");
@@ -59,7 +59,7 @@ int door_check(struct auth *a, const char *const *hosts, const struct http_reque
         return 403;
     }
     if (!auth_required(a)) {
-        if (door_peer_is_local(q))
+        if (request_gate_peer_is_local(q))
             ret->scope = q->peer_uid != HTTP_NO_UID && auth_trusts(a, q->peer_uid) ? AUTH_ADMIN : AUTH_SEND;
         return 0;
     }

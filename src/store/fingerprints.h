@@ -7,39 +7,39 @@
  * Two locations with the same print are one location of the store (symbols.h). A native location is identified by its
  * binary and ELF address, any other by its kind and lines. The names of a native location are not part of its print.
  */
-#ifndef STORE_PRINTS_H
-#define STORE_PRINTS_H
+#ifndef STORE_FINGERPRINTS_H
+#define STORE_FINGERPRINTS_H
 
 #include "base/arena.h"
 #include "base/hash.h"
 #include "model/batch.h"
 
-struct prints {
+struct fingerprints {
     const struct batch *batch;
     struct id128 *strings, *functions, *mappings, *locations, *stacks, *attrs; /* zero = not computed yet */
     struct id128 *sets; /* per sample that has attributes: the print of all of them */
 };
 
-int prints_init(struct prints *p, const struct batch *b, struct arena *a);
+int fingerprints_init(struct fingerprints *p, const struct batch *b, struct arena *a);
 /* The stack's identity; never zero. */
-struct id128 prints_make_stack(struct prints *p, uint32_t stack);
+struct id128 fingerprints_make_stack(struct fingerprints *p, uint32_t stack);
 /* Computes the stacks of n samples at once, with prefetching, since their lists are scattered over the dictionary. */
-void prints_samples(struct prints *p, const struct sample *samples, uint32_t n);
-struct id128 prints_string(struct prints *p, uint32_t string);
-struct id128 prints_attr(struct prints *p, uint32_t attr);
+void fingerprints_samples(struct fingerprints *p, const struct sample *samples, uint32_t n);
+struct id128 fingerprints_string(struct fingerprints *p, uint32_t string);
+struct id128 fingerprints_attr(struct fingerprints *p, uint32_t attr);
 /* The print of a list of attributes, in order. */
-struct id128 prints_attrs(struct prints *p, struct run attrs);
+struct id128 fingerprints_attrs(struct fingerprints *p, struct run attrs);
 /* The print of the attributes of a sample of the batch, which has at least one. */
-struct id128 prints_sample_attrs(struct prints *p, uint32_t sample);
+struct id128 fingerprints_sample_attrs(struct fingerprints *p, uint32_t sample);
 /* The print of everything in it, in order. */
-struct id128 prints_resource(const struct resource *r);
-struct id128 prints_scope(const struct scope *s);
+struct id128 fingerprints_resource(const struct resource *r);
+struct id128 fingerprints_scope(const struct scope *s);
 /* The print of a profile's content with its times, as sent by this resource. */
-struct id128 prints_profile(struct prints *p, struct id128 resource, const struct profile *profile);
+struct id128 fingerprints_profile(struct fingerprints *p, struct id128 resource, const struct profile *profile);
 
-static inline struct id128 prints_stack(struct prints *p, uint32_t stack)
+static inline struct id128 fingerprints_stack(struct fingerprints *p, uint32_t stack)
 {
-    return id128_is_zero(p->stacks[stack]) ? prints_make_stack(p, stack) : p->stacks[stack];
+    return id128_is_zero(p->stacks[stack]) ? fingerprints_make_stack(p, stack) : p->stacks[stack];
 }
 
 /* Adds one item to a print with one multiplication. For a fixed previous print, different items give different

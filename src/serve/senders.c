@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The table of senders: identifies them, counts what they send, and prints the list. See senders.h. */
-#include "server/senders.h"
+#include "serve/senders.h"
 
 #include <errno.h>
 #include <math.h>

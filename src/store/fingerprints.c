@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Computes the fingerprints of prints.h, each on demand and once. */
-#include "store/prints.h"
+/* Computes the fingerprints of a batch (fingerprints.h), each on demand and once. */
+#include "store/fingerprints.h"
 
 #include <errno.h>
 #include <string.h>
@@ -15,7 +15,7 @@ static const struct id128 begin_function = {0xa0761d6478bd642full, 11}, begin_ma
 
 enum { DENSE = 16 }; /* up to this many locations per sample, the dictionary is assumed to belong to these samples */
 
-int prints_init(struct prints *p, const struct batch *b, struct arena *a)
+int fingerprints_init(struct fingerprints *p, const struct batch *b, struct arena *a)
 {
     const struct dict *d = &b->dict;
     size_t n[] = {d->n_strings, d->n_functions, d->n_mappings, d->n_locations, d->n_stacks, d->n_attrs, 0}, all = 0;
@@ -65,7 +65,7 @@ static struct id128 hash_bytes(struct str v)
     return (struct id128){hash_mix(a ^ 0x589965cc75374cc3ull, b ^ 0xa0761d6478bd642full), b + a + 1};
 }
 
-struct id128 prints_string(struct prints *p, uint32_t i)
+struct id128 fingerprints_string(struct fingerprints *p, uint32_t i)
 {
     if (id128_is_zero(p->strings[i]))
         p->strings[i] = hash_bytes(p->batch->dict.strings[i]);
@@ -104,21 +104,21 @@ static struct id128 add_value(struct id128 s, const struct value *v)
 
 /* --- of the dictionary --- */
 
-static struct id128 print_function(struct prints *p, uint32_t i)
+static struct id128 print_function(struct fingerprints *p, uint32_t i)
 {
     if (id128_is_zero(p->functions[i])) {
         const struct function *f = &p->batch->dict.functions[i];
-        struct id128 s = print_add_id(begin_function, prints_string(p, f->name));
+        struct id128 s = print_add_id(begin_function, fingerprints_string(p, f->name));
 
         if (f->system_name)
-            s = print_add_id(s, prints_string(p, f->system_name));
+            s = print_add_id(s, fingerprints_string(p, f->system_name));
         s = print_add(s, 0, (uint64_t) f->start_line);
-        p->functions[i] = not_zero(print_add_id(s, prints_string(p, f->filename)));
+        p->functions[i] = not_zero(print_add_id(s, fingerprints_string(p, f->filename)));
     }
     return p->functions[i];
 }
 
-static struct id128 make_mapping(struct prints *p, uint32_t i)
+static struct id128 make_mapping(struct fingerprints *p, uint32_t i)
 {
     struct str id = identity_build_id(p->batch, i);
     struct str name = id.n ? id : batch_string(p->batch, p->batch->dict.mappings[i].filename);
@@ -127,12 +127,12 @@ static struct id128 make_mapping(struct prints *p, uint32_t i)
     return p->mappings[i];
 }
 
-static inline struct id128 print_mapping(struct prints *p, uint32_t i)
+static inline struct id128 print_mapping(struct fingerprints *p, uint32_t i)
 {
     return unlikely(id128_is_zero(p->mappings[i])) ? make_mapping(p, i) : p->mappings[i];
 }
 
-static inline struct id128 print_native(struct prints *p, const struct location *l)
+static inline struct id128 print_native(struct fingerprints *p, const struct location *l)
 {
     const struct mapping *m = &p->batch->dict.mappings[l->mapping];
     uint64_t address = m->start ? identity_elf_address(m, l->address) : l->address;
@@ -140,7 +140,7 @@ static inline struct id128 print_native(struct prints *p, const struct location 
     return not_zero(print_add(print_mapping(p, l->mapping), 0, address));
 }
 
-static struct id128 print_lines(struct prints *p, const struct location *l)
+static struct id128 print_lines(struct fingerprints *p, const struct location *l)
 {
     const struct attr *kind;
     struct id128 s;
@@ -159,7 +159,7 @@ static struct id128 print_lines(struct prints *p, const struct location *l)
     return not_zero(s);
 }
 
-static inline struct id128 print_location(struct prints *p, uint32_t i)
+static inline struct id128 print_location(struct fingerprints *p, uint32_t i)
 {
     if (unlikely(id128_is_zero(p->locations[i]))) {
         const struct location *l = &p->batch->dict.locations[i];
@@ -170,7 +170,7 @@ static inline struct id128 print_location(struct prints *p, uint32_t i)
 }
 
 /* Two independent chains, each over every other location, so that neither waits for the other's multiplication. */
-struct id128 prints_make_stack(struct prints *p, uint32_t stack)
+struct id128 fingerprints_make_stack(struct fingerprints *p, uint32_t stack)
 {
     struct run st = p->batch->dict.stacks[stack];
     const uint32_t *list = st.n ? p->batch->dict.indices + st.off : NULL; /* a batch of empty stacks has no pool */
@@ -189,7 +189,7 @@ struct id128 prints_make_stack(struct prints *p, uint32_t stack)
     return p->stacks[stack];
 }
 
-void prints_samples(struct prints *p, const struct sample *samples, uint32_t n)
+void fingerprints_samples(struct fingerprints *p, const struct sample *samples, uint32_t n)
 {
     const struct dict *d = &p->batch->dict;
 
@@ -205,30 +205,30 @@ void prints_samples(struct prints *p, const struct sample *samples, uint32_t n)
             for (uint32_t k = 0; k < ahead.n && k < 64; k += 16)
                 __builtin_prefetch(&d->indices[ahead.off + k]);
         }
-        prints_stack(p, samples[i].stack);
+        fingerprints_stack(p, samples[i].stack);
     }
 }
 
-static struct id128 make_attr(struct prints *p, uint32_t i)
+static struct id128 make_attr(struct fingerprints *p, uint32_t i)
 {
     const struct attr *a = &p->batch->dict.attrs[i];
-    struct id128 s = print_add_id(begin_attr, prints_string(p, a->key));
+    struct id128 s = print_add_id(begin_attr, fingerprints_string(p, a->key));
 
-    p->attrs[i] = not_zero(add_value(print_add_id(s, prints_string(p, a->unit)), &a->value));
+    p->attrs[i] = not_zero(add_value(print_add_id(s, fingerprints_string(p, a->unit)), &a->value));
     return p->attrs[i];
 }
 
-static inline struct id128 print_attr(struct prints *p, uint32_t i)
+static inline struct id128 print_attr(struct fingerprints *p, uint32_t i)
 {
     return unlikely(id128_is_zero(p->attrs[i])) ? make_attr(p, i) : p->attrs[i];
 }
 
-struct id128 prints_attr(struct prints *p, uint32_t i)
+struct id128 fingerprints_attr(struct fingerprints *p, uint32_t i)
 {
     return print_attr(p, i);
 }
 
-struct id128 prints_attrs(struct prints *p, struct run attrs)
+struct id128 fingerprints_attrs(struct fingerprints *p, struct run attrs)
 {
     struct id128 s = begin_attrs;
 
@@ -237,10 +237,10 @@ struct id128 prints_attrs(struct prints *p, struct run attrs)
     return s;
 }
 
-struct id128 prints_sample_attrs(struct prints *p, uint32_t i)
+struct id128 fingerprints_sample_attrs(struct fingerprints *p, uint32_t i)
 {
     if (id128_is_zero(p->sets[i]))
-        p->sets[i] = not_zero(prints_attrs(p, p->batch->samples[i].attrs));
+        p->sets[i] = not_zero(fingerprints_attrs(p, p->batch->samples[i].attrs));
     return p->sets[i];
 }
 
@@ -254,7 +254,7 @@ static struct id128 add_kvs(struct id128 s, const struct kvs *kvs)
     return s;
 }
 
-struct id128 prints_resource(const struct resource *r)
+struct id128 fingerprints_resource(const struct resource *r)
 {
     struct id128 s = add_kvs(begin_resource, &r->attrs);
 
@@ -265,7 +265,7 @@ struct id128 prints_resource(const struct resource *r)
     return s;
 }
 
-struct id128 prints_scope(const struct scope *x)
+struct id128 fingerprints_scope(const struct scope *x)
 {
     struct id128 s = add_kvs(begin_scope, &x->attrs);
 
@@ -275,14 +275,14 @@ struct id128 prints_scope(const struct scope *x)
     return s;
 }
 
-static struct id128 add_sample(struct prints *p, struct id128 s, uint32_t index)
+static struct id128 add_sample(struct fingerprints *p, struct id128 s, uint32_t index)
 {
     const struct batch *b = p->batch;
     const struct sample *v = &b->samples[index];
     const struct link *l = &b->dict.links[v->link];
     uint64_t id[3];
 
-    s = print_add_id(s, prints_stack(p, v->stack));
+    s = print_add_id(s, fingerprints_stack(p, v->stack));
     s = print_add(s, (v->link != 0) | (v->attrs.n != 0) << 1, (uint64_t) v->values.n << 32 | v->timestamps.n);
     if (v->link) {
         memcpy(id, l->trace_id, 16);
@@ -290,7 +290,7 @@ static struct id128 add_sample(struct prints *p, struct id128 s, uint32_t index)
         s = print_add(print_add(s, id[0], id[1]), 0, id[2]);
     }
     if (v->attrs.n)
-        s = print_add_id(s, prints_sample_attrs(p, index));
+        s = print_add_id(s, fingerprints_sample_attrs(p, index));
     for (uint32_t i = 0; i < v->values.n; i++)
         s = print_add(s, 0, (uint64_t) b->values[v->values.off + i]);
     for (uint32_t i = 0; i < v->timestamps.n; i++)
@@ -298,17 +298,18 @@ static struct id128 add_sample(struct prints *p, struct id128 s, uint32_t index)
     return s;
 }
 
-struct id128 prints_profile(struct prints *p, struct id128 resource, const struct profile *x)
+struct id128 fingerprints_profile(struct fingerprints *p, struct id128 resource, const struct profile *x)
 {
     struct id128 s = print_add_id(begin_profile, resource);
 
     s = print_add(s, x->samples.n, x->n_types);
     for (uint32_t i = 0; i < x->n_types; i++)
-        s = print_add_id(print_add_id(s, prints_string(p, x->types[i].type)), prints_string(p, x->types[i].unit));
-    s = print_add_id(s, prints_string(p, x->period_type.type));
-    s = print_add_id(s, prints_string(p, x->period_type.unit));
+        s = print_add_id(print_add_id(s, fingerprints_string(p, x->types[i].type)),
+                         fingerprints_string(p, x->types[i].unit));
+    s = print_add_id(s, fingerprints_string(p, x->period_type.type));
+    s = print_add_id(s, fingerprints_string(p, x->period_type.unit));
     s = print_add(print_add(s, 0, (uint64_t) x->period), (uint64_t) x->time_ns, (uint64_t) x->duration_ns);
-    s = print_add_id(s, prints_attrs(p, x->attrs));
+    s = print_add_id(s, fingerprints_attrs(p, x->attrs));
     for (uint32_t i = 0; i < x->samples.n; i++)
         s = add_sample(p, s, x->samples.off + i);
     return s;
