@@ -50,7 +50,7 @@ static void file(const struct elf_file *f, const struct proc_memory *m)
     struct go_build build;
     uint64_t address;
 
-    elf_table_new(f, &t, NULL);
+    elf_table_new(f, NULL, &t, NULL);
     if (t)
         for (uint32_t i = 0; i < MIN(t->n_pages, 16u); i++)
             unwind_find(t, (t->first_page + i) << UNWIND_PAGE_BITS);

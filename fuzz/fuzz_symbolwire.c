@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Both directions of the symbolizer's protocol. */
 #include "base/mem.h"
-#include "symbol/symbol_wire.h"
+#include "model/symbol_wire.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

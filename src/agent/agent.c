@@ -24,6 +24,7 @@
 #include "agent/process.h"
 #include "agent/process_load.h"
 #include "agent/read_gate.h"
+#include "agent/reader/file_reader.h"
 #include "agent/row_store.h"
 #include "agent/sideband.h"
 #include "agent/stack_walk.h"
@@ -461,7 +462,7 @@ int agent_new(const struct agent_options *o, struct agent **ret, struct err *e)
     a->n_cpus = (int) sysconf(_SC_NPROCESSORS_CONF);
     a->cpu_start_ns = clock_cpu();
     a->stacks = mem_zalloc_array((size_t) a->n_cpus, sizeof *a->stacks);
-    r = a->stacks ? objects_new(TABLE_BYTES, &a->objects) : -ENOMEM;
+    r = a->stacks ? objects_new(TABLE_BYTES, o->reader, &a->objects) : -ENOMEM;
     if (r == 0)
         r = processes_new(a->objects, &a->processes);
     if (r == 0)
@@ -678,31 +679,32 @@ void agent_counts(struct agent *a, struct agent_counts *ret)
     if (a->bpf)
         bpf_side_stats(a->bpf, &st);
     tally_counts(a->tally, &t);
-    *ret = (struct agent_counts){.samples = a->samples,
-                                 .left_out = a->left_out + t.left_out,
-                                 .lost = st.lost + a->refused + (a->perf ? perf_side_lost(a->perf) : 0),
-                                 .frames = t.frames,
-                                 .frames_named = t.frames_named,
-                                 .stacks_whole = t.whole,
-                                 .stacks_cut = t.cut,
-                                 .bpf_ns = st.ns + st.switch_ns + st.switches * WAITS_SWITCH_NS,
-                                 .bpf_runs = st.samples,
-                                 .bpf_frames = st.frames,
-                                 .stack_copies = st.copies,
-                                 .switches = st.switches,
-                                 .switch_ns = st.switch_ns,
-                                 .switch_samples = st.switch_samples,
-                                 .own_cpu_ns =
-                                     (uint64_t) (clock_cpu() - a->cpu_start_ns) +
-                                     (a->lines && !a->options.wait_for_lines ? object_lines_cpu_ns(a->lines) : 0),
-                                 .processes = processes_count(a->processes),
-                                 .processes_sampled = a->processes_sampled,
-                                 .objects = objects_count(a->objects),
-                                 .map_bytes = kernel_memory(a),
-                                 .ring_bytes = ring_bytes(a->n_cpus),
-                                 .rate_hz = a->hz,
-                                 .governor = a->governor.text,
-                                 .cpu_ns = a->cpu_ns,
-                                 .by_perf = a->perf != NULL};
+    *ret = (struct agent_counts){
+        .samples = a->samples,
+        .left_out = a->left_out + t.left_out,
+        .lost = st.lost + a->refused + (a->perf ? perf_side_lost(a->perf) : 0),
+        .frames = t.frames,
+        .frames_named = t.frames_named,
+        .stacks_whole = t.whole,
+        .stacks_cut = t.cut,
+        .bpf_ns = st.ns + st.switch_ns + st.switches * WAITS_SWITCH_NS,
+        .bpf_runs = st.samples,
+        .bpf_frames = st.frames,
+        .stack_copies = st.copies,
+        .switches = st.switches,
+        .switch_ns = st.switch_ns,
+        .switch_samples = st.switch_samples,
+        .own_cpu_ns = (uint64_t) (clock_cpu() - a->cpu_start_ns + file_reader_cpu_ns(a->options.reader)) +
+                      (a->lines && !a->options.wait_for_lines ? object_lines_cpu_ns(a->lines) : 0),
+        .processes = processes_count(a->processes),
+        .processes_sampled = a->processes_sampled,
+        .objects = objects_count(a->objects),
+        .map_bytes = kernel_memory(a),
+        .ring_bytes = ring_bytes(a->n_cpus),
+        .reader_deaths = file_reader_deaths(a->options.reader),
+        .rate_hz = a->hz,
+        .governor = a->governor.text,
+        .cpu_ns = a->cpu_ns,
+        .by_perf = a->perf != NULL};
     memcpy(ret->foreign_ns, a->foreign_ns, sizeof ret->foreign_ns);
 }

@@ -26,6 +26,7 @@
 
 struct agent;
 struct batch;
+struct file_reader;
 struct filter;
 struct symbolizer;
 
@@ -47,6 +48,7 @@ struct agent_options {
     bool copy_stacks;              /* --unwind copy: registers and stack bytes, walked in user space */
     bool no_kernel;                /* leave kernel frames out */
     bool no_names;                 /* build ids and addresses only */
+    struct file_reader *reader;    /* reads binaries (reader/file_reader.h); owned by the caller; NULL: this process */
     struct symbolizer *symbolizer; /* lines and inlined calls (object_lines.h); owned by the caller; NULL: only names */
     bool wait_for_lines;           /* agent_take() waits for all of them; else they come with a later batch */
     bool pprof;                    /* batches for pprof files: types samples,cpu, no times, no thread ids */
@@ -65,6 +67,7 @@ struct agent_counts {
     uint64_t bpf_ns, own_cpu_ns;                  /* time spent in BPF and in this process since agent_new() */
     uint64_t processes, processes_sampled, objects;
     uint64_t map_bytes, ring_bytes; /* kernel memory */
+    uint64_t reader_deaths;         /* times that a binary ended the process that reads them */
     unsigned rate_hz;
     bool by_perf;         /* without BPF */
     const char *governor; /* "", or what the governor did: "rate 49" */

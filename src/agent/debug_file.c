@@ -1,102 +1,85 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Searches the usual directories for the debug file of an object, and checks that a candidate belongs to the same
- * build. */
+/* Searches the usual directories for the debug file of an object, and has candidates checked for the same build. */
 #include "agent/debug_file.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <zlib.h>
 
-#include "agent/object_guard.h"
+#include "agent/reader/file_reader.h"
+#include "base/fd.h"
 
 static const char FOLDER[] = "/usr/lib/debug";
 
-bool debug_file_has_lines(const struct elf_file *f)
+/* Opens a candidate; negative when it does not exist, or is of another build. */
+static int open_candidate(const struct object *o, const char *path, struct debug_file *ret)
 {
-    const struct elf_section *s = elf_find_section(f, ".debug_info");
+    struct file_request q = {.op = FILE_MATCH, .crc = o->debug_crc};
+    int fds[2] = {fd_open_regular(path), -1};
+    struct file_answer a;
+    int r;
 
-    return (s && s->type != SHT_NOBITS) || elf_find_section(f, ".zdebug_info");
+    if (fds[0] < 0)
+        return fds[0];
+    snprintf(q.id, sizeof q.id, "%s", o->gnu_id);
+    file_request_path(&q, path);
+    r = file_reader_ask(o->reader, &q, fds, &a, NULL);
+    if (r != 1) {
+        fd_close(fds[0]);
+        return r < 0 ? r : -ESTALE;
+    }
+    if (ret) {
+        snprintf(ret->path, sizeof ret->path, "%s", path);
+        ret->has_lines = a.facts.has_lines;
+    }
+    return fds[0];
 }
 
-static bool is_same_build(const struct object *o, const struct elf_file *debug, uint32_t crc)
+static int open_by_id(const struct object *o, struct debug_file *ret)
 {
-    char id[ELF_ID_MAX];
-
-    if (o->gnu_id[0])
-        return elf_gnu_build_id(debug, id) && strcmp(id, o->gnu_id) == 0;
-    return debug->size <= ELF_DEBUGLINK_MAX && crc32_z(crc32_z(0, NULL, 0), debug->data, debug->size) == crc;
-}
-
-static struct elf_file *open_by_id(const struct object *o, char path[PATH_MAX])
-{
-    struct elf_file *f = NULL;
+    char path[PATH_MAX];
 
     if (strlen(o->gnu_id) < 4)
-        return NULL;
-    snprintf(path, PATH_MAX, "%s/.build-id/%.2s/%s.debug", FOLDER, o->gnu_id, o->gnu_id + 2);
-    return elf_open(path, &f, NULL) < 0 ? NULL : f;
+        return -ENOENT;
+    snprintf(path, sizeof path, "%s/.build-id/%.2s/%s.debug", FOLDER, o->gnu_id, o->gnu_id + 2);
+    return open_candidate(o, path, ret);
 }
 
-static struct elf_file *open_by_link(const struct object *o, const struct elf_file *f, char path[PATH_MAX])
+static int open_by_link(const struct object *o, struct debug_file *ret)
 {
-    struct elf_bytes link = elf_section_bytes(f, ".gnu_debuglink");
-    const char *slash = strrchr(o->path, '/'), *name = (const char *) link.p;
-    int folder = slash ? (int) (slash - o->path) : 0;
-    size_t length = link.n > 4 ? strnlen(name, link.n - 4) : 0;
-    uint32_t crc;
+    const char *slash = strrchr(o->path, '/');
+    int folder = slash ? (int) (slash - o->path) : 0, fd = -ENOENT;
 
-    if (!length || memchr(name, '/', length))
-        return NULL;
-    memcpy(&crc, link.p + (link.n - 4), sizeof crc); /* the name, zeros up to a multiple of four, the checksum */
-    for (int i = 0; i < 3; i++) {
-        struct elf_file *debug = NULL;
+    for (int i = 0; i < 3 && fd < 0 && o->debug_link; i++) {
+        char path[PATH_MAX];
 
-        snprintf(path, PATH_MAX, "%s%.*s/%s%.*s", i == 2 ? FOLDER : "", folder, o->path, i == 1 ? ".debug/" : "",
-                 (int) length, name);
-        if (elf_open(path, &debug, NULL) < 0)
-            continue;
-        if (is_same_build(o, debug, crc))
-            return debug;
-        elf_free(debug);
+        if (snprintf(path, sizeof path, "%s%.*s/%s%s", i == 2 ? FOLDER : "", folder, o->path, i == 1 ? ".debug/" : "",
+                     o->debug_link) < PATH_MAX)
+            fd = open_candidate(o, path, ret);
     }
-    return NULL;
+    return fd;
 }
 
-struct elf_file *debug_file_open(const struct object *o, const struct elf_file *f, char ret_path[PATH_MAX])
+int debug_file_open(const struct object *o, struct debug_file *ret)
 {
-    struct elf_file *found = o->kind == OBJECT_FILE ? open_by_id(o, ret_path) : NULL;
+    int fd = o->kind == OBJECT_FILE ? open_by_id(o, ret) : -ENOENT;
 
-    return found || o->kind != OBJECT_FILE ? found : open_by_link(o, f, ret_path);
+    return fd >= 0 || o->kind != OBJECT_FILE ? fd : open_by_link(o, ret);
 }
 
-struct search {
-    struct object *object;
-    char *path;
-};
-
-static int find_best(void *arg)
+int debug_file_best(const struct object *o, char ret_path[PATH_MAX])
 {
-    static const char *const sections[] = {".symtab", ".gnu_debugdata", ".gopclntab"};
-    struct search *q = arg;
-    _cleanup_(elf_freep) struct elf_file *f = NULL, *beside = NULL;
-    bool named = false;
-    int r = object_open_elf(q->object, &f, NULL);
+    struct debug_file beside;
+    int fd;
 
-    if (r < 0)
-        return r;
-    for (size_t i = 0; i < ARRAY_SIZE(sections); i++)
-        named |= elf_find_section(f, sections[i]) != NULL;
-    beside = debug_file_has_lines(f) ? NULL : debug_file_open(q->object, f, q->path);
-    if (beside)
+    if (o->kind != OBJECT_FILE)
+        return -ENODATA;
+    fd = o->has_own_lines ? -ENOENT : debug_file_open(o, &beside);
+    if (fd >= 0) {
+        fd_close(fd);
+        memcpy(ret_path, beside.path, PATH_MAX);
         return 0;
-    object_reach(q->object, q->path, PATH_MAX);
-    return named || debug_file_has_lines(f) ? 0 : -ENODATA;
-}
-
-int debug_file_best(struct object *o, char ret_path[PATH_MAX])
-{
-    struct search q = {o, ret_path};
-
-    return o->kind == OBJECT_FILE ? object_guard(find_best, &q) : -ENODATA;
+    }
+    object_reach(o, ret_path, PATH_MAX);
+    return o->has_own_names || o->has_own_lines ? 0 : -ENODATA;
 }

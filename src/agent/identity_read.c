@@ -17,8 +17,6 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/mem.h"
-#include "elf/elf_id.h"
-#include "elf/go_build.h"
 
 enum {
     MEMORY_MAX = 1 << 20,
@@ -430,35 +428,33 @@ static void read_host(struct reader *r, struct buf *b)
         put_value(r, c->host[i].key, c->host[i].value);
 }
 
-static void put_go_version(struct reader *r, const struct go_build *g)
+static void put_go_version(struct reader *r, const struct identity_exe *exe)
 {
     char text[128];
 
     put(r, STR("process.runtime.name"), STR("go"));
-    put(r, STR("process.runtime.version"), g->version);
-    if (!g->vcs_revision.n)
+    put_c(r, "process.runtime.version", exe->go_version);
+    if (!exe->go_revision || !*exe->go_revision)
         return;
-    snprintf(text, sizeof text, "%.*s%s", (int) MIN(g->vcs_revision.n, 100u), g->vcs_revision.p,
-             g->vcs_modified ? "+dirty" : "");
+    snprintf(text, sizeof text, "%.100s%s", exe->go_revision, exe->go_modified ? "+dirty" : "");
     put_c(r, "service.version", text);
 }
 
 /* The tag "latest" does not identify a version. */
 static void put_versions(struct reader *r)
 {
-    char id[ELF_ID_MAX];
-    struct go_build g;
+    const struct identity_exe *exe = r->s->exe;
 
-    if (r->s->exe && go_build_read(r->s->exe, &g))
-        put_go_version(r, &g);
+    if (exe && exe->go_version)
+        put_go_version(r, exe);
     if (strcmp(r->container.tag, "latest") != 0)
         put_c(r, "service.version", r->container.tag);
-    if (r->s->exe && elf_gnu_build_id(r->s->exe, id)) {
-        put_c(r, "process.executable.build_id.gnu", id);
-        put_c(r, "service.version", id);
+    if (exe && exe->gnu_id && *exe->gnu_id) {
+        put_c(r, "process.executable.build_id.gnu", exe->gnu_id);
+        put_c(r, "service.version", exe->gnu_id);
     }
-    if (r->s->exe && elf_go_build_id(r->s->exe, id))
-        put_c(r, "process.executable.build_id.go", id);
+    if (exe && exe->go_id && *exe->go_id)
+        put_c(r, "process.executable.build_id.go", exe->go_id);
 }
 
 static void put_service(struct reader *r)

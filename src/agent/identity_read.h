@@ -17,7 +17,6 @@
 
 #include "base/arena.h"
 #include "base/err.h"
-#include "elf/elf.h"
 #include "model/batch.h"
 #include "proc/proc_memory.h"
 
@@ -35,12 +34,19 @@ struct identity_cache {
     struct arena arena;
 };
 
+/* What the executable says about its build; NULL or "" where it says nothing. */
+struct identity_exe {
+    const char *gnu_id, *go_id;
+    const char *go_version, *go_revision;
+    bool go_modified;
+};
+
 struct identity_source {
     const char *proc;                 /* "/proc" */
     const char *root;                 /* "/" of this host: /etc, /var/lib/docker, /run */
     int pid;                          /* its name under proc */
     const struct proc_memory *memory; /* for OTEL_CTX; NULL: not read */
-    const struct elf_file *exe;       /* NULL: no version from it */
+    const struct identity_exe *exe;   /* NULL: no version from it */
     const char *exe_path, *comm;      /* what is known of a process that is gone; NULL: nothing */
     const struct identity_rules *rules;
     struct identity_cache *cache; /* NULL: everything is read */

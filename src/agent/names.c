@@ -1,24 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collects addresses of an object and names them in one pass over its symbol tables or Go's own table. */
+/* Collects addresses of an object, and keeps the names that the process that reads binaries returns for them. */
 #include "agent/names.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "agent/debug_file.h"
-#include "agent/object_guard.h"
+#include "agent/reader/file_reader.h"
+#include "base/fd.h"
 #include "base/hash.h"
 #include "base/map.h"
 #include "base/mem.h"
-#include "demangle/demangle.h"
-#include "elf/elf_symbols.h"
-#include "elf/pclntab.h"
+#include "base/sealed.h"
+#include "model/symbol_wire.h"
 
 enum {
     NAMES_MAX = 1 << 16, /* of one object */
     NAMES_BYTES = 8 << 20,
     MAP_BYTES = 16, /* of an entry in a map, about */
+    FRAMES_MAX = 64 /* of one address */
 };
 
 struct object_names {
@@ -133,21 +134,17 @@ static int keep_frames(struct object_names *n, struct object_name *to, const str
 }
 
 /* The name of a symbol, shared between addresses of one function. */
-static void set_symbol(struct object_names *n, struct object_name *to, struct str system_name)
+static void set_symbol(struct object_names *n, struct object_name *to, const struct object_frame *frame)
 {
-    uint64_t h = hash64_str(system_name);
-    _cleanup_(buf_done) struct buf text = BUF_INIT;
-    struct object_frame frame = {.name = system_name, .system_name = system_name};
+    uint64_t h = hash64_str(frame->system_name);
 
     for (struct map_pos p = map_find(&n->by_symbol, h); p.index != MAP_NONE; p = map_next(&n->by_symbol, p))
-        if (str_eq(n->symbols[p.index]->system_name, system_name)) {
+        if (str_eq(n->symbols[p.index]->system_name, frame->system_name)) {
             to->frames = n->symbols[p.index];
             to->n_frames = 1;
             return;
         }
-    if (demangle_function(system_name, DEMANGLE_SIMPLE, &text) == 0 && text.n)
-        frame.name = buf_str(&text);
-    if (keep_frames(n, to, &frame, 1) < 0 || array_reserve(n->symbols, n->cap_symbols, n->n_symbols + 1, NAMES_MAX) < 0)
+    if (keep_frames(n, to, frame, 1) < 0 || array_reserve(n->symbols, n->cap_symbols, n->n_symbols + 1, NAMES_MAX) < 0)
         return;
     n->symbols[n->n_symbols] = to->frames;
     if (map_insert(&n->by_symbol, h, (uint32_t) n->n_symbols) == 0)
@@ -175,135 +172,89 @@ uint32_t object_names_unlined(struct object *o, uint64_t *ret, uint32_t max)
     return count;
 }
 
-/* --- Go --- */
-static int name_go(struct object_names *n, const struct elf_file *f)
+/* --- names --- */
+static void take(struct object_names *n, size_t first, const struct symbol_answer *a)
 {
-    struct pclntab t;
-    int r = pclntab_open(f, &t, NULL);
+    _uninit_ struct object_frame frames[FRAMES_MAX];
 
-    for (size_t i = n->n_resolved; i < n->n && r == 0; i++) {
-        _uninit_ struct pclntab_frame at[PCLNTAB_FRAMES_MAX];
-        _uninit_ struct object_frame frames[PCLNTAB_FRAMES_MAX];
-        struct pclntab_function fn;
-        unsigned count;
+    for (uint32_t i = 0; i < a->n_addresses; i++) {
+        const struct symbol_frame *f = a->frames + a->first[i];
+        uint32_t count = MIN(a->first[i + 1] - a->first[i], (uint32_t) FRAMES_MAX);
 
-        if (!pclntab_find(&t, n->v[i].address, &fn))
-            continue;
-        count = pclntab_frames(&t, &fn, n->v[i].address, at);
-        for (unsigned k = 0; k < count; k++)
-            frames[k] = (struct object_frame){at[k].name, at[k].name, at[k].file, MAX(at[k].line, 0), at[k].start_line};
-        r = keep_frames(n, &n->v[i], frames, count);
+        for (uint32_t k = 0; k < count; k++)
+            frames[k] = (struct object_frame){f[k].function, f[k].system_name, f[k].file, (int32_t) f[k].line,
+                                              (int32_t) f[k].start_line};
+        if (count == 1 && !frames[0].file.n)
+            set_symbol(n, &n->v[first + i], &frames[0]);
+        else if (count)
+            keep_frames(n, &n->v[first + i], frames, count);
     }
+}
+
+static int decode(struct object *o, int fd, uint32_t n, struct symbol_answer **ret)
+{
+    void *p = NULL;
+    size_t size = 0;
+    int r = sealed_map(fd, FILE_NAMES_MAX, &p, &size);
+
+    if (r == 0)
+        r = symbol_wire_get_answer((struct str){p, (uint32_t) size}, n, ret, NULL);
+    if (p)
+        munmap(p, size);
+    if (r == -EBADMSG)
+        file_reader_distrust(o->reader);
     return r;
 }
 
-/* --- symbol tables --- */
-struct wanted {
-    uint64_t address, start; /* start, size: of the best symbol so far */
-    uint64_t size;
-    struct str name;
-    uint32_t index; /* in names */
-};
-
-struct search {
-    struct wanted *v;
-    size_t n;
-};
-
-static int by_address(const void *a, const void *b)
+/* Names up to FILE_ADDRESSES_MAX of the addresses that wait. */
+static int resolve_some(struct object *o)
 {
-    const struct wanted *x = a, *y = b;
+    struct object_names *n = o->names;
+    size_t first = n->n_resolved;
+    uint32_t count = (uint32_t) MIN(n->n - first, (size_t) FILE_ADDRESSES_MAX);
+    _cleanup_(symbol_answer_freep) struct symbol_answer *answer = NULL;
+    _cleanup_(mem_freep) uint64_t *addresses = mem_zalloc_array(count, sizeof *addresses);
+    _cleanup_(fd_closep) int fd = -1;
+    struct file_request q = {.op = FILE_NAMES, .n_addresses = count, .addresses = addresses};
+    struct file_answer a;
+    int r;
 
-    return x->address < y->address ? -1 : x->address > y->address;
-}
-
-/* The first one at or after an address. */
-static size_t first_at(const struct search *s, uint64_t address)
-{
-    size_t low = 0, high = s->n;
-
-    while (low < high) {
-        size_t mid = (low + high) / 2;
-
-        if (s->v[mid].address < address)
-            low = mid + 1;
-        else
-            high = mid;
-    }
-    return low;
-}
-
-/* The innermost symbol wins; of equal ones the last, as elf_symbols.h has it. */
-static int on_symbol(void *arg, const struct elf_symbol *s)
-{
-    struct search *q = arg;
-
-    for (size_t i = first_at(q, s->address); i < q->n && q->v[i].address - s->address < s->size; i++) {
-        struct wanted *w = &q->v[i];
-
-        if (w->name.n && (w->start > s->address || (w->start == s->address && w->size > s->size)))
-            continue;
-        w->start = s->address;
-        w->size = s->size;
-        w->name = s->name;
-    }
+    if (!addresses)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < count; i++)
+        addresses[i] = n->v[first + i].address;
+    r = object_ask(o, &q, -1, &a, &fd);
+    if (r == -EBUSY)
+        return r;
+    n->n_resolved += count; /* names that cannot be found are not asked for again */
+    if (r == 0)
+        r = decode(o, fd, count, &answer);
+    if (r == 0)
+        take(n, first, answer);
     return 0;
 }
 
-static int name_symbols(struct object_names *n, const struct elf_file *f)
-{
-    struct search q = {0};
-    _cleanup_(elf_freep) struct elf_file *more = NULL;
-    int r;
-
-    q.v = mem_zalloc_array(n->n - n->n_resolved, sizeof *q.v);
-    if (!q.v)
-        return -ENOMEM;
-    for (size_t i = n->n_resolved; i < n->n; i++)
-        if (!n->v[i].n_frames)
-            q.v[q.n++] = (struct wanted){.address = n->v[i].address, .index = (uint32_t) i};
-    qsort(q.v, q.n, sizeof *q.v, by_address);
-    r = elf_symbols_each(f, true, on_symbol, &q, &more);
-    for (size_t i = 0; i < q.n; i++)
-        if (q.v[i].name.n)
-            set_symbol(n, &n->v[q.v[i].index], q.v[i].name);
-    mem_free(q.v);
-    return r;
-}
-
 /* Go's own table has the same lines as its debug information, and C code in Go binaries is rare. */
-static bool has_lines(const struct object *o, const struct elf_file *f)
+static bool has_lines(const struct object *o)
 {
-    _cleanup_(elf_freep) struct elf_file *debug = NULL;
-    char path[PATH_MAX];
+    struct debug_file debug;
+    int fd;
 
     if (o->is_go || o->kind != OBJECT_FILE)
         return false;
-    if (debug_file_has_lines(f))
+    if (o->has_own_lines)
         return true;
-    debug = debug_file_open(o, f, path);
-    return debug && debug_file_has_lines(debug);
-}
-
-static int resolve(void *arg)
-{
-    struct object *o = arg;
-    _cleanup_(elf_freep) struct elf_file *f = NULL;
-    int r = object_open_elf(o, &f, NULL);
-
-    if (r < 0)
-        return r;
-    if (!o->names->n_resolved)
-        o->has_lines = has_lines(o, f);
-    if (o->is_go)
-        name_go(o->names, f);
-    return name_symbols(o->names, f); /* the rest: in a Go binary, its C code */
+    fd = debug_file_open(o, &debug);
+    fd_close(fd);
+    return fd >= 0 && debug.has_lines;
 }
 
 void object_names_resolve(struct object *o)
 {
     if (!object_names_pending(o))
         return;
-    object_guard(resolve, o);
-    o->names->n_resolved = o->names->n;
+    if (!o->names->n_resolved)
+        o->has_lines = has_lines(o);
+    while (object_names_pending(o) && resolve_some(o) == 0)
+        ;
 }

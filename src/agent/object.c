@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The set of objects: identifies files, opens them, and compiles and drops their unwind tables. Files are untrusted and
- * may be truncated while they are read: code that reads them runs under object_guard(), which turns SIGBUS into -EIO.
+ * The set of objects: identifies files, opens them, and gets and drops their unwind tables. Files are untrusted: this
+ * process only opens them, and a confined one reads them (reader/file_reader.h).
  */
 #include "agent/object.h"
 
@@ -9,23 +9,19 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/auxv.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "agent/bpf/agent_abi.h"
 #include "agent/debug_file.h"
-#include "agent/lang/lang.h"
 #include "agent/names.h"
-#include "agent/object_guard.h"
-#include "agent/v8_builtins.h"
+#include "agent/reader/file_reader.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/hash.h"
 #include "base/mem.h"
 #include "elf/elf_load.h"
-#include "elf/elf_symbols.h"
-#include "unwind/table.h"
+#include "unwind/table_share.h"
 
 enum { OBJECTS_MAX = 16384, KEYS_MAX = 65536, OPEN_FILES_MAX = 400, START_BYTES = 128 };
 static const uint64_t IDLE_NS = 600ull * NS_PER_S; /* an object that no process maps is kept this long */
@@ -40,9 +36,10 @@ struct objects {
     size_t n, cap;
     struct known_key *keys;
     size_t n_keys, cap_keys;
-    struct map by_key, by_id, by_number;
+    struct map by_key, by_id, by_number, by_inode;
     uint32_t next_number;
     size_t table_bytes, table_budget;
+    struct file_reader *reader;
 };
 
 /* --- keys --- */
@@ -116,50 +113,36 @@ struct object *objects_by_number(struct objects *s, uint32_t number)
 }
 
 /* --- files --- */
-static int open_vdso(struct elf_file **ret, struct err *e)
+/* The object's descriptor, or a new one by its path when that was closed to make room: then the content must still be the
+ * same, which the reader checks. *ret_own is the descriptor to close, or -1. */
+static int reach_file(const struct object *o, struct file_request *q, int *ret_own)
 {
-    const void *at = (const void *) getauxval(AT_SYSINFO_EHDR); // NOLINT: the kernel's address
-    const Elf64_Ehdr *h = at;
-    void *copy;
-    size_t n;
-
-    if (!at)
-        return err_set(e, -ENOENT, "the kernel gave no vDSO");
-    n = h->e_shoff + (size_t) h->e_shnum * h->e_shentsize;
-    copy = n < (1 << 20) ? mem_dup(at, n) : NULL;
-    if (!copy)
-        return -ENOMEM;
-    if (elf_from_bytes(copy, n, true, ret, e) < 0) {
-        mem_free(copy);
-        return -ENOEXEC;
+    *ret_own = -1;
+    if (o->kind == OBJECT_VDSO) {
+        q->is_vdso = 1;
+        return -1;
     }
-    return 0;
-}
-
-/* Opens the file by its path when its descriptor was closed to make room; the content must still be the same. */
-static int open_again(const struct object *o, struct elf_file **ret, struct err *e)
-{
-    _cleanup_(fd_closep) int fd = fd_open_in_root("/", o->path);
-    _cleanup_(elf_freep) struct elf_file *f = NULL;
-    char id[ELF_ID_MAX];
-    int r = fd < 0 ? fd : elf_open_fd(fd, &f, e);
-
-    if (r < 0)
-        return r;
-    elf_gnu_build_id(f, id);
-    if (!o->gnu_id[0] || strcmp(id, o->gnu_id) != 0)
-        return err_set(e, -ESTALE, "'%s' was replaced", o->path);
-    *ret = TAKE(f);
-    return 0;
-}
-
-int object_open_elf(struct object *o, struct elf_file **ret, struct err *e)
-{
-    if (o->kind == OBJECT_VDSO)
-        return open_vdso(ret, e);
     if (o->fd >= 0)
-        return elf_open_fd(o->fd, ret, e);
-    return open_again(o, ret, e);
+        return o->fd;
+    if (!o->gnu_id[0])
+        return -ESTALE;
+    snprintf(q->id, sizeof q->id, "%s", o->gnu_id);
+    q->expects_id = 1;
+    return *ret_own = fd_open_in_root("/", o->path);
+}
+
+int object_ask(const struct object *o, struct file_request *q, int debug_fd, struct file_answer *ret, int *ret_fd)
+{
+    _cleanup_(fd_closep) int own = -1;
+    int fds[2] = {-1, debug_fd};
+
+    file_request_path(q, o->path);
+    fds[0] = reach_file(o, q, &own);
+    if (ret_fd)
+        *ret_fd = -1;
+    if (fds[0] < 0 && !q->is_vdso)
+        return fds[0];
+    return file_reader_ask(o->reader, q, fds, ret, ret_fd);
 }
 
 void object_reach(const struct object *o, char *ret, size_t size)
@@ -187,20 +170,6 @@ bool object_is_start(const struct object *o, uint64_t address)
     return o->entry && address - o->entry < START_BYTES;
 }
 
-static int keep_segments(struct object *o, const struct elf_file *f)
-{
-    size_t cap = 0;
-
-    for (uint32_t i = 0; i < f->n_segments; i++) {
-        if (f->segments[i].type != PT_LOAD)
-            continue;
-        if (array_reserve(o->segments, cap, o->n_segments + 1u, 64) < 0)
-            return -ENOMEM;
-        o->segments[o->n_segments++] = f->segments[i];
-    }
-    return 0;
-}
-
 static void object_free(struct object *o)
 {
     if (!o)
@@ -212,39 +181,51 @@ static void object_free(struct object *o)
     mem_free(o->segments);
     mem_free(o->path);
     mem_free(o->span);
+    mem_free(o->go);
+    mem_free(o->debug_link);
     fd_close(o->fd);
     mem_free(o);
 }
 
-struct reading {
-    struct object *object;
-    struct err *e;
-};
-
-static int read_identity(void *arg)
+static int keep_facts(struct object *o, const struct file_facts *f)
 {
-    struct reading *q = arg;
-    struct object *o = q->object;
-    _cleanup_(elf_freep) struct elf_file *f = NULL;
-    int r = object_open_elf(o, &f, q->e);
-
-    if (r < 0)
-        return r;
-    elf_gnu_build_id(f, o->gnu_id);
-    o->is_go = elf_find_section(f, ".gopclntab") || elf_find_section(f, ".go.buildinfo");
-    if (o->is_go)
-        elf_go_build_id(f, o->go_id);
-    if (!o->gnu_id[0] && !o->go_id[0]) {
-        char id[ELF_ID_MAX];
-
-        elf_htlhash(f, id);
-        snprintf(o->htlhash, sizeof o->htlhash, "%.39s", id);
-    }
+    memcpy(o->gnu_id, f->gnu_id, sizeof o->gnu_id);
+    memcpy(o->go_id, f->go_id, sizeof o->go_id);
+    memcpy(o->htlhash, f->hash, sizeof o->htlhash);
+    o->is_go = f->is_go;
     o->entry = f->entry;
-    return keep_segments(o, f);
+    o->has_own_lines = f->has_lines;
+    o->has_own_names = f->has_names;
+    o->debug_crc = f->debug_crc;
+    o->n_segments = f->n_segments;
+    o->segments = mem_dup(f->segments, f->n_segments * sizeof *f->segments);
+    if (!o->segments && f->n_segments)
+        return -ENOMEM;
+    if (f->has_span && !(o->span = mem_dup(&f->span, sizeof f->span)))
+        return -ENOMEM;
+    if (f->debug_link[0] && !(o->debug_link = mem_strdup(f->debug_link)))
+        return -ENOMEM;
+    if (f->has_go_build) {
+        o->go = mem_zalloc(sizeof *o->go);
+        if (!o->go)
+            return -ENOMEM;
+        memcpy(o->go->version, f->go_version, sizeof o->go->version);
+        memcpy(o->go->revision, f->go_revision, sizeof o->go->revision);
+        o->go->modified = f->go_modified;
+    }
+    return 0;
 }
 
-static int object_new(int fd, const char *path, struct object **ret)
+static int read_identity(struct object *o, struct err *e)
+{
+    struct file_request q = {.op = FILE_FACTS};
+    struct file_answer a;
+    int r = object_ask(o, &q, -1, &a, NULL);
+
+    return r < 0 ? err_set(e, r, "cannot read '%s': %m", o->path) : keep_facts(o, &a.facts);
+}
+
+static int object_new(struct file_reader *reader, int fd, const char *path, struct object **ret)
 {
     struct object *o = mem_zalloc(sizeof *o);
     struct stat st;
@@ -254,7 +235,12 @@ static int object_new(int fd, const char *path, struct object **ret)
         return -ENOMEM;
     }
     o->fd = fd;
-    o->owner = fd >= 0 && fstat(fd, &st) == 0 ? st.st_uid : 0;
+    o->reader = reader;
+    if (fd >= 0 && fstat(fd, &st) == 0) {
+        o->owner = st.st_uid;
+        o->device = st.st_dev;
+        o->inode = st.st_ino;
+    }
     o->kind = fd < 0 ? OBJECT_VDSO : OBJECT_FILE;
     o->path = mem_strdup(path);
     if (!o->path) {
@@ -266,7 +252,7 @@ static int object_new(int fd, const char *path, struct object **ret)
 }
 
 /* --- the set --- */
-int objects_new(size_t table_budget, struct objects **ret)
+int objects_new(size_t table_budget, struct file_reader *reader, struct objects **ret)
 {
     struct objects *s = mem_zalloc(sizeof *s);
 
@@ -274,8 +260,14 @@ int objects_new(size_t table_budget, struct objects **ret)
         return -ENOMEM;
     s->next_number = AGENT_FILES_FIRST;
     s->table_budget = table_budget;
+    s->reader = reader;
     *ret = s;
     return 0;
+}
+
+struct file_reader *objects_reader(const struct objects *s)
+{
+    return s->reader;
 }
 
 void objects_free(struct objects *s)
@@ -287,6 +279,7 @@ void objects_free(struct objects *s)
     map_done(&s->by_key);
     map_done(&s->by_id);
     map_done(&s->by_number);
+    map_done(&s->by_inode);
     mem_free(s->keys);
     mem_free(s->v);
     mem_free(s);
@@ -296,6 +289,8 @@ static int index_object(struct objects *s, struct object *o, uint32_t at)
 {
     int r = map_insert(&s->by_number, hash64_u64(o->number), at);
 
+    if (r == 0 && o->inode)
+        r = map_insert(&s->by_inode, hash64_u64(o->inode), at);
     if (r == 0 && object_id(o)[0])
         r = map_insert(&s->by_id, hash64_str(str_from(object_id(o))), at);
     return r;
@@ -325,6 +320,7 @@ static void rebuild(struct objects *s)
     size_t n = 0;
 
     map_reset(&s->by_number);
+    map_reset(&s->by_inode);
     map_reset(&s->by_id);
     map_reset(&s->by_key);
     for (size_t i = 0; i < s->n; i++)
@@ -339,25 +335,16 @@ static void rebuild(struct objects *s)
 }
 
 /* --- build ids that two owners claim --- */
-static int hash_content(void *arg)
-{
-    struct object *o = arg;
-    _cleanup_(elf_freep) struct elf_file *f = NULL;
-    char id[ELF_ID_MAX];
-    int r = object_open_elf(o, &f, NULL);
-
-    if (r < 0)
-        return r;
-    elf_htlhash(f, id);
-    snprintf(o->htlhash, sizeof o->htlhash, "%.31s-%x", id, o->owner); /* the hash is of parts of the file alone */
-    return 0;
-}
-
 /* From now on the object is identified by a hash of its content. */
 static void disown_id(struct object *o)
 {
-    if (object_guard(hash_content, o) < 0)
+    struct file_request q = {.op = FILE_FACTS, .want_hash = 1};
+    struct file_answer a;
+
+    if (object_ask(o, &q, -1, &a, NULL) < 0)
         snprintf(o->htlhash, sizeof o->htlhash, "%x-%x", o->number, o->owner);
+    else /* the hash is of parts of the file alone */
+        snprintf(o->htlhash, sizeof o->htlhash, "%.31s-%x", a.facts.hash, o->owner);
     o->gnu_id[0] = o->go_id[0] = 0;
 }
 
@@ -378,21 +365,49 @@ static struct object *find_same(struct objects *s, struct object *o)
     return same && same->owner == o->owner ? same : NULL;
 }
 
+/* The object of the same file. While its descriptor is open, no other file can have the inode number. */
+static struct object *find_open(const struct objects *s, const struct object *o)
+{
+    for (struct map_pos p = map_find(&s->by_inode, hash64_u64(o->inode)); o->inode && p.index != MAP_NONE;
+         p = map_next(&s->by_inode, p)) {
+        struct object *have = s->v[p.index];
+
+        if (have->fd >= 0 && have->inode == o->inode && have->device == o->device)
+            return have;
+    }
+    return NULL;
+}
+
+/* An object whose descriptor was closed to make room gets that of an equal one. */
+static void adopt_fd(struct objects *s, struct object *o, struct object *from)
+{
+    o->fd = from->fd;
+    from->fd = -1;
+    if (o->inode == from->inode && o->device == from->device)
+        return;
+    o->inode = from->inode;
+    o->device = from->device;
+    for (size_t i = 0; i < s->n; i++)
+        if (s->v[i] == o)
+            map_insert(&s->by_inode, hash64_u64(o->inode), (uint32_t) i); /* on failure it is read once more */
+}
+
 int objects_add(struct objects *s, int fd, const char *path, const struct object_key *key, struct object **ret,
                 struct err *e)
 {
     struct object *o = NULL, *same;
-    struct reading q = {.e = e};
-    int r = object_new(fd, path, &o);
+    int r = object_new(s->reader, fd, path, &o);
 
     if (r < 0)
         return r;
-    q.object = o;
-    r = object_guard(read_identity, &q);
-    same = r == 0 ? find_same(s, o) : NULL;
+    same = find_open(s, o);
+    if (!same) {
+        r = read_identity(o, e);
+        same = r == 0 ? find_same(s, o) : NULL;
+    }
     if (r < 0 || same) {
         if (same && same->fd < 0 && o->fd >= 0)
-            same->fd = o->fd, o->fd = -1;
+            adopt_fd(s, same, o);
         object_free(o);
         if (r < 0)
             return r;
@@ -416,64 +431,21 @@ int objects_add(struct objects *s, int fd, const char *path, const struct object
 }
 
 /* --- tables --- */
-static void add_section(struct cfi_section *v, uint32_t *n, struct elf_bytes b, bool debug)
+static int get_table(struct object *o)
 {
-    if (b.n)
-        v[(*n)++] = (struct cfi_section){b.p, b.n, b.address, debug};
-}
-
-/* Finds .eh_frame through PT_GNU_EH_FRAME, for files without section headers. */
-static struct elf_bytes eh_frame_by_header(const struct elf_file *f)
-{
-    for (uint32_t i = 0; i < f->n_segments; i++) {
-        const struct elf_segment *g = &f->segments[i];
-        const uint8_t *h = g->type == PT_GNU_EH_FRAME ? elf_at_address(f, g->vaddr, 8) : NULL;
-        int32_t rel;
-        uint64_t at;
-
-        if (!h || h[0] != 1 || h[1] != 0x1b) /* version; a pc-relative sdata4, as every linker writes it */
-            continue;
-        memcpy(&rel, h + 4, sizeof rel);
-        at = g->vaddr + 4 + (uint64_t) (int64_t) rel;
-        for (uint32_t k = 0; k < f->n_segments; k++) {
-            const struct elf_segment *load = &f->segments[k];
-            struct elf_bytes b = elf_segment_bytes(f, load);
-
-            if (load->type == PT_LOAD && at >= load->vaddr && at - load->vaddr < b.n)
-                return (struct elf_bytes){b.p + (at - load->vaddr), b.n - (at - load->vaddr), at};
-        }
-    }
-    return (struct elf_bytes){0};
-}
-
-static int compile(void *arg)
-{
-    struct reading *q = arg;
-    struct object *o = q->object;
-    _cleanup_(elf_freep) struct elf_file *f = NULL, *debug = NULL;
-    struct cfi_section v[4];
-    uint32_t n = 0;
-    enum cfi_arch arch;
-    char path[PATH_MAX];
-    int r = object_open_elf(o, &f, NULL);
+    struct file_request q = {.op = FILE_TABLE};
+    _cleanup_(fd_closep) int debug = debug_file_open(o, NULL), fd = -1;
+    struct file_answer a;
+    int r = object_ask(o, &q, debug, &a, &fd);
 
     if (r < 0)
         return r;
-    r = lang_table_new(f, &o->table, NULL);
-    if (r != -ENODATA)
-        return r;
-    v8_builtins_find(f, o->path, &o->fp_lo, &o->fp_hi);
-    arch = f->machine == EM_AARCH64 ? CFI_ARM64 : CFI_X86_64;
-    if (!f->is64 || (f->machine != EM_X86_64 && f->machine != EM_AARCH64))
-        return -ENOEXEC;
-    add_section(v, &n, elf_section_bytes(f, ".eh_frame"), false);
-    if (!n)
-        add_section(v, &n, eh_frame_by_header(f), false);
-    add_section(v, &n, elf_section_bytes(f, ".debug_frame"), true);
-    debug = debug_file_open(o, f, path);
-    if (debug)
-        add_section(v, &n, elf_section_bytes(debug, ".debug_frame"), true);
-    return unwind_table_new(v, n, arch, &o->table);
+    r = unwind_table_map(fd, &o->table);
+    if (r == -EBADMSG)
+        file_reader_distrust(o->reader);
+    o->fp_lo = a.range.lo;
+    o->fp_hi = a.range.hi;
+    return r;
 }
 
 static void drop_table(struct objects *s, struct object *o)
@@ -486,12 +458,15 @@ static void drop_table(struct objects *s, struct object *o)
 
 struct unwind_table *objects_table(struct objects *s, struct object *o, uint64_t now_ns)
 {
-    struct reading q = {.object = o};
+    int r;
 
     o->last_used_ns = now_ns;
     if (o->table || o->failed)
         return o->table;
-    if (object_guard(compile, &q) < 0 || !o->table || !o->table->n_pages) {
+    r = get_table(o);
+    if (r == -EBUSY) /* later */
+        return NULL;
+    if (r < 0 || !o->table->n_pages) {
         unwind_table_free(TAKE(o->table));
         o->failed = true;
         return NULL;

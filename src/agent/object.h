@@ -19,6 +19,9 @@
 #include "elf/elf.h"
 #include "elf/elf_id.h"
 
+struct file_answer;
+struct file_reader;
+struct file_request;
 struct objects;
 struct tls_symbol;
 struct unwind_table;
@@ -32,6 +35,11 @@ struct object_key {
 
 enum object_kind { OBJECT_FILE, OBJECT_VDSO };
 
+struct object_go {
+    char version[64], revision[104]; /* "go1.26.1"; of the version control system, or "" */
+    bool modified;
+};
+
 struct object {
     uint32_t number; /* >= AGENT_FILES_FIRST: its `file` in BPF maps; never reused while the agent runs */
     uint32_t refs;   /* mappings of processes */
@@ -40,8 +48,15 @@ struct object {
     char gnu_id[ELF_ID_MAX], go_id[ELF_ID_MAX];
     char htlhash[40]; /* when it has neither of the others */
     bool is_go;
-    bool failed; /* it has no tables: walked by frame pointers */
-    uid_t owner; /* of the file; the vDSO is root's */
+    struct object_go *go; /* what its linker wrote about the build; NULL: nothing */
+    char *debug_link;     /* the name of its debug file, without a folder; NULL: it has none */
+    uint32_t debug_crc;
+    bool has_own_lines, has_own_names; /* in the file itself: lines; more than dynamic symbols */
+    struct file_reader *reader;        /* reads the file */
+    bool failed;                       /* it has no tables: walked by frame pointers */
+    uid_t owner;                       /* of the file; the vDSO is root's */
+    dev_t device;
+    ino_t inode; /* 0: not known */
     int fd;      /* kept open, so that deleted and replaced files can still be read; -1: only the path is known */
     uint64_t fp_lo,
         fp_hi;      /* ELF addresses [lo, hi) of code that a JIT's compiler made at build time (V8's builtins): it has
@@ -60,8 +75,7 @@ struct object {
     bool offered;               /* agent_next_file() has returned it */
     bool has_lines;          /* debug information is there, in the file or beside it; known once names were looked up */
     uint64_t lines_next_ns;  /* object_lines.h: no request before this time */
-    struct tls_symbol *span; /* span_find.h: its otel_thread_ctx_v1; NULL when it has none */
-    bool span_tried;
+    struct tls_symbol *span; /* its otel_thread_ctx_v1; NULL when it has none */
 };
 
 /* The id that identifies the file: GNU's build id, else Go's, else a hash. */
@@ -69,8 +83,9 @@ const char *object_id(const struct object *o);
 /* A path by which another process of ours can open the file: its own path while that is still the same file, so that
  * files next to it can be found as well; else the path of our descriptor. */
 void object_reach(const struct object *o, char *ret, size_t size);
-/* The ELF image, mapped; to be freed with elf_free(). -ENOENT when it is gone. */
-int object_open_elf(struct object *o, struct elf_file **ret, struct err *e);
+/* Asks the process that reads binaries about the object's file (reader/file_reader.h); debug_fd: its debug file, or -1.
+ * The file is opened again if its descriptor was closed; -ESTALE when it was replaced. */
+int object_ask(const struct object *o, struct file_request *q, int debug_fd, struct file_answer *ret, int *ret_fd);
 /* Address minus ELF address for a mapping of the file with this start and file offset. False when no segment fits. */
 bool object_bias(const struct object *o, uint64_t start, uint64_t end, uint64_t offset, uint64_t *ret);
 
@@ -78,7 +93,9 @@ bool object_bias(const struct object *o, uint64_t start, uint64_t end, uint64_t 
  * frame information (the loader's, a static program's). */
 bool object_is_start(const struct object *o, uint64_t address);
 
-int objects_new(size_t table_budget, struct objects **ret);
+/* reader: reads the files; owned by the caller; NULL: they are read in this process. */
+int objects_new(size_t table_budget, struct file_reader *reader, struct objects **ret);
+struct file_reader *objects_reader(const struct objects *s);
 void objects_free(struct objects *s);
 /* An object that is known by this key, with a reference for the caller; NULL when it is not known. */
 struct object *objects_find(struct objects *s, const struct object_key *key);

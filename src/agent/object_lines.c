@@ -3,9 +3,12 @@
 #include "agent/object_lines.h"
 
 #include <errno.h>
+#include <fcntl.h>
 
+#include "agent/debug_file.h"
 #include "agent/names.h"
 #include "base/clock.h"
+#include "base/fd.h"
 #include "base/mem.h"
 #include "model/symbolizer.h"
 
@@ -55,17 +58,35 @@ void object_lines_wake(struct object_lines *l)
     l->awake = true;
 }
 
-static int question(struct object_lines *l, struct object *o, char *path, size_t size, struct symbol_request *ret)
+/* The file with the lines goes to the symbolizer as a descriptor: it can open nothing but the system's debug files. */
+struct question {
+    struct symbol_request request;
+    struct debug_file file;
+    int fd;
+};
+
+static int question(struct object_lines *l, struct object *o, struct question *ret)
 {
+    bool known = o->has_own_lines && o->fd >= 0;
+
     l->n = object_names_unlined(o, l->addresses, ADDRESSES_MAX);
-    object_reach(o, path, size);
-    *ret = (struct symbol_request){.path = str_from(path),
-                                   .fd = o->fd >= 0 ? &o->fd : NULL,
-                                   .build_id = o->fd >= 0 ? STR("") : str_from(object_id(o)),
-                                   .addresses = l->addresses,
-                                   .n_addresses = l->n,
-                                   .lines = true};
-    return l->n ? 0 : -ENODATA;
+    if (!l->n)
+        return -ENODATA;
+    if (!o->has_own_lines) {
+        ret->fd = debug_file_open(o, &ret->file);
+    } else {
+        ret->fd = known ? fcntl(o->fd, F_DUPFD_CLOEXEC, 3) : fd_open_in_root("/", o->path);
+        object_reach(o, ret->file.path, sizeof ret->file.path);
+    }
+    if (ret->fd < 0)
+        return ret->fd;
+    ret->request = (struct symbol_request){.path = str_from(ret->file.path),
+                                           .fd = &ret->fd,
+                                           .build_id = known ? STR("") : str_from(o->gnu_id),
+                                           .addresses = l->addresses,
+                                           .n_addresses = l->n,
+                                           .lines = true};
+    return 0;
 }
 
 static void take(struct object_lines *l, struct object *o, const struct symbol_answer *a)
@@ -103,14 +124,18 @@ static struct object *next_object(struct objects *objects, uint64_t now_ns, bool
 static void ask(struct object_lines *l, struct object *o, uint64_t now_ns)
 {
     struct symbolizer *s = l->options.symbolizer;
-    struct symbol_request q;
-    char path[4096];
+    struct question q;
+    int r = question(l, o, &q);
 
-    if (question(l, o, path, sizeof path, &q) < 0)
+    if (r == -ENODATA)
         return;
     o->lines_next_ns = now_ns + AGAIN_NS;
     l->used_ns = now_ns;
-    if (s->ask(s, &q, NULL) < 0)
+    if (r == 0) {
+        r = s->ask(s, &q.request, NULL);
+        fd_close(q.fd);
+    }
+    if (r < 0)
         o->has_lines = false;
     else
         l->asked = object_ref(o);
@@ -176,10 +201,14 @@ void object_lines_all(struct object_lines *l, struct objects *objects)
 
     while (clock_mono() < end && (o = next_object(objects, UINT64_MAX, &later))) {
         _cleanup_(symbol_answer_freep) struct symbol_answer *a = NULL;
-        struct symbol_request q;
-        char path[4096];
+        struct question q;
+        int r = question(l, o, &q);
 
-        if (question(l, o, path, sizeof path, &q) == 0 && symbolizer_resolve(s, &q, &a, NULL) == 0)
+        if (r == 0) {
+            r = symbolizer_resolve(s, &q.request, &a, NULL);
+            fd_close(q.fd);
+        }
+        if (r == 0)
             take(l, o, a);
         else
             o->has_lines = false;

@@ -107,6 +107,7 @@ static struct process *begin(struct processes *s, uint32_t pid, uint64_t since_n
     p->until_ns = UINT64_MAX;
     p->number = ++s->next_number;
     p->verdict = -1;
+    p->reader = objects_reader(s->objects);
     p->next = *bucket_of(s, pid);
     *bucket_of(s, pid) = p;
     s->n++;

@@ -20,6 +20,7 @@
 #include "base/err.h"
 #include "base/str.h"
 
+struct file_reader;
 struct identity;
 struct lang;
 struct process;
@@ -64,10 +65,11 @@ struct process {
     bool lang_tried;
     struct agent_lang lang_record;
     struct agent_span span;
-    bool span_again;           /* it will have one later: look again */
-    enum foreign foreign;      /* a runtime whose functions are not shown */
-    struct own_profiles own;   /* profiles that it sends itself */
-    struct perf_map *perf_map; /* perf_map.h: names of a JIT's code; NULL until asked for */
+    bool span_again;            /* it will have one later: look again */
+    enum foreign foreign;       /* a runtime whose functions are not shown */
+    struct own_profiles own;    /* profiles that it sends itself */
+    struct file_reader *reader; /* reads its files */
+    struct perf_map *perf_map;  /* perf_map.h: names of a JIT's code; NULL until asked for */
 };
 
 /* The mapping with the address, or NULL. */

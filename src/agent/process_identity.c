@@ -10,6 +10,8 @@
 
 #include "agent/identity_read.h"
 #include "agent/process.h"
+#include "agent/reader/file_reader.h"
+#include "base/fd.h"
 #include "base/mem.h"
 #include "model/builder.h"
 
@@ -40,15 +42,46 @@ static bool is_replaced(const struct process *p)
     return strncmp(path, p->exe_path, strlen(p->exe_path)) != 0;
 }
 
-static int open_exe(const struct process *p, struct elf_file **ret)
+/* From the file itself, which is not known as an object. */
+static bool read_exe(const struct process *p, struct file_answer *a, struct identity_exe *ret)
 {
+    struct file_request q = {.op = FILE_FACTS};
+    int fds[2] = {-1, -1}, r;
     char path[64];
 
-    if (!p->exited && is_replaced(p)) {
-        snprintf(path, sizeof path, "/proc/%u/exe", p->pid);
-        return elf_open(path, ret, NULL);
+    snprintf(path, sizeof path, "/proc/%u/exe", p->pid);
+    fds[0] = fd_open_regular(path);
+    if (fds[0] < 0)
+        return false;
+    file_request_path(&q, path);
+    r = file_reader_ask(p->reader, &q, fds, a, NULL);
+    fd_close(fds[0]);
+    if (r < 0)
+        return false;
+    *ret = (struct identity_exe){a->facts.gnu_id, a->facts.go_id, NULL, NULL, false};
+    if (a->facts.has_go_build) {
+        ret->go_version = a->facts.go_version;
+        ret->go_revision = a->facts.go_revision;
+        ret->go_modified = a->facts.go_modified;
     }
-    return p->exe ? object_open_elf(p->exe, ret, NULL) : -ENOENT;
+    return true;
+}
+
+static bool get_exe(const struct process *p, struct file_answer *a, struct identity_exe *ret)
+{
+    const struct object *o = p->exe;
+
+    if (!p->exited && is_replaced(p))
+        return read_exe(p, a, ret);
+    if (!o)
+        return false;
+    *ret = (struct identity_exe){o->gnu_id, o->go_id, NULL, NULL, false};
+    if (o->go) {
+        ret->go_version = o->go->version;
+        ret->go_revision = o->go->revision;
+        ret->go_modified = o->go->modified;
+    }
+    return true;
 }
 
 /* After an exec, /proc describes the new image, so the version has to be that of the new image, too: time between fork
@@ -56,7 +89,8 @@ static int open_exe(const struct process *p, struct elf_file **ret)
 int identity_new(const struct process *p, struct identity **ret, struct err *e)
 {
     static struct identity_cache cache;
-    _cleanup_(elf_freep) struct elf_file *exe = NULL;
+    struct file_answer answer;
+    struct identity_exe exe;
     struct proc_memory memory = proc_memory_of((int) p->pid);
     struct identity_source s = {.proc = "/proc",
                                 .root = "/",
@@ -74,8 +108,8 @@ int identity_new(const struct process *p, struct identity **ret, struct err *e)
         return -ENOMEM;
     i->brief = s.brief = p->brief;
     s.build_id = p->brief && p->exe ? p->exe->gnu_id : NULL;
-    if (!p->brief && open_exe(p, &exe) >= 0)
-        s.exe = exe;
+    if (!p->brief && get_exe(p, &answer, &exe))
+        s.exe = &exe;
     r = identity_read(&s, &i->attrs);
     name = identity_attrs_get(&i->attrs, STR("service.name"));
     if (r == 0 && !(i->service = mem_alloc(name.n + 1u)))

@@ -247,7 +247,7 @@ void processes_resolve(struct processes *s, struct process *p, struct process_ma
     bool vdso = m->path && strcmp(m->path, "[vdso]") == 0;
     struct object_key key = vdso ? (struct object_key){.inode = UINT64_MAX, .generation = 1} : m->key;
     struct object *o;
-    int fd = -1;
+    int fd = -1, r;
 
     if (m->tried)
         return;
@@ -258,8 +258,13 @@ void processes_resolve(struct processes *s, struct process *p, struct process_ma
     if (!o) {
         if (!vdso)
             fd = open_mapping(p, m);
-        if ((fd < 0 && !vdso) || objects_add(objects, fd, m->path, &key, &o, NULL) < 0)
+        if (fd < 0 && !vdso)
             return;
+        r = objects_add(objects, fd, m->path, &key, &o, NULL);
+        if (r < 0) {
+            m->tried = r != -EBUSY; /* the process that reads binaries is not available at the moment */
+            return;
+        }
     }
     if (!object_bias(o, m->start, m->end, m->offset, &m->bias)) {
         object_unref(o);

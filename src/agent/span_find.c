@@ -4,38 +4,8 @@
 
 #include <errno.h>
 
-#include "agent/object_guard.h"
 #include "agent/process.h"
-#include "base/mem.h"
 #include "elf/tls_symbol.h"
-
-struct look {
-    struct object *object;
-    struct tls_symbol symbol;
-};
-
-static int look_into(void *arg)
-{
-    struct look *l = arg;
-    _cleanup_(elf_freep) struct elf_file *f = NULL;
-    int r = object_open_elf(l->object, &f, NULL);
-
-    if (r < 0)
-        return r;
-    return tls_symbol_find(f, STR("otel_thread_ctx_v1"), &l->symbol);
-}
-
-static const struct tls_symbol *symbol_of(struct object *o)
-{
-    struct look l = {.object = o};
-
-    if (o->span_tried)
-        return o->span;
-    o->span_tried = true;
-    if (o->kind == OBJECT_FILE && object_guard(look_into, &l) == 1)
-        o->span = mem_dup(&l.symbol, sizeof l.symbol);
-    return o->span;
-}
 
 bool span_find(struct process *p)
 {
@@ -44,7 +14,7 @@ bool span_find(struct process *p)
 
     for (uint32_t i = 0; i < p->n_mappings && p->span.kind == AGENT_SPAN_NONE; i++) {
         struct process_mapping *m = &p->mappings[i];
-        const struct tls_symbol *s = m->object ? symbol_of(m->object) : NULL;
+        const struct tls_symbol *s = m->object ? m->object->span : NULL;
         struct tls_place place;
         int r;
 

@@ -1,14 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finds and runs other programs (child.h) with posix_spawn() and reads their output through a pipe. */
+/* Finds and runs other programs (child.h) with posix_spawn(); their output is read through a pipe, or they talk over a
+ * socket pair. */
 #include "base/child.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <spawn.h>
 #include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/fd.h"
 
 extern char **environ;
@@ -76,4 +82,48 @@ int child_output(const char *const *argv, size_t limit, struct buf *out, struct 
     if (n < 0 || !WIFEXITED(status) || WEXITSTATUS(status) != 0)
         return err_set(e, -EIO, "%s: exit status %d", argv[0], n >= 0 && WIFEXITED(status) ? WEXITSTATUS(status) : -1);
     return 0;
+}
+
+int child_on_socket(char *const *argv, int type, pid_t *ret_pid, int *ret_fd, struct err *e)
+{
+    posix_spawn_file_actions_t fa;
+    int ends[2], r;
+
+    if (socketpair(AF_UNIX, type | SOCK_CLOEXEC, 0, ends) < 0)
+        return err_set(e, -errno, "cannot make a socket pair: %m");
+    posix_spawn_file_actions_init(&fa);
+    posix_spawn_file_actions_adddup2(&fa, ends[1], STDIN_FILENO);
+    posix_spawn_file_actions_adddup2(&fa, ends[1], STDOUT_FILENO);
+    r = -posix_spawn(ret_pid, argv[0], &fa, NULL, argv, environ);
+    posix_spawn_file_actions_destroy(&fa);
+    fd_close(ends[1]);
+    if (r < 0) {
+        fd_close(ends[0]);
+        return err_set(e, r, "cannot start '%s': %m", argv[0]);
+    }
+    *ret_fd = ends[0];
+    return 0;
+}
+
+int child_end(pid_t pid, int fd, int64_t *cpu_ns)
+{
+    struct rusage used = {0};
+    int status = 0;
+
+    fd_close(fd);
+    kill(pid, SIGKILL);
+    while (wait4(pid, &status, 0, &used) < 0 && errno == EINTR)
+        ;
+    *cpu_ns += clock_rusage(&used);
+    return status;
+}
+
+int64_t child_cpu_ns(pid_t pid)
+{
+    struct timespec t = {0};
+    clockid_t clock;
+
+    if (pid && clock_getcpuclockid(pid, &clock) == 0)
+        clock_gettime(clock, &t);
+    return t.tv_sec * NS_PER_S + t.tv_nsec;
 }

@@ -17,6 +17,7 @@
 #include "agent/agent_caps.h"
 #include "agent/filter.h"
 #include "agent/identity.h"
+#include "agent/reader/file_reader.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
@@ -217,6 +218,7 @@ static int run_agent(const struct agent_command_options *o, struct err *e)
 {
     _cleanup_(filter_freep) struct filter *filter = NULL;
     _cleanup_(symbolizer_freep) struct symbolizer *symbolizer = watch_symbolizer(&o->watch);
+    _cleanup_(file_reader_freep) struct file_reader *reader = NULL;
     struct running a = {.o = o};
     struct export_flow *flow = NULL;
     struct agent_options options;
@@ -242,6 +244,9 @@ static int run_agent(const struct agent_command_options *o, struct err *e)
     r = open_sink(o, &flow, &a.sink, e);
     if (r == 0 && o->upload_symbols)
         r = agent_upload_new(o->server, o->export, o->token, &a.upload, e);
+    if (r == 0)
+        r = watch_reader(&reader, e);
+    options.reader = reader;
     if (r == 0)
         r = agent_new(&options, &a.agent, e);
     if (r == 0) {

@@ -12,6 +12,7 @@
 
 #include "agent/agent.h"
 #include "agent/filter.h"
+#include "agent/reader/file_reader.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "cli/args.h"
@@ -237,6 +238,7 @@ static int record(struct record *c, int n_words, char **words, struct err *e)
 {
     _cleanup_(filter_freep) struct filter *filter = NULL;
     _cleanup_(symbolizer_freep) struct symbolizer *symbolizer = watch_symbolizer(&c->o.watch);
+    _cleanup_(file_reader_freep) struct file_reader *reader = NULL;
     pid_t pids[ARG_LIST_MAX + 1];
     struct agent_options options;
     char title[200];
@@ -263,7 +265,10 @@ static int record(struct record *c, int n_words, char **words, struct err *e)
         options.n_pids = 1;
     }
     snprintf(title, sizeof title, "%s", n_words ? words[0] : c->o.all ? "this machine" : c->o.watch.pids.v[0]);
-    r = agent_new(&options, &c->agent, e);
+    r = watch_reader(&reader, e);
+    options.reader = reader;
+    if (r == 0)
+        r = agent_new(&options, &c->agent, e);
     if (r == 0)
         tell_how(c);
     c->begin = clock_mono();

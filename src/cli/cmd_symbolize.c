@@ -6,12 +6,14 @@
  */
 #include <errno.h>
 #include <inttypes.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "agent/reader/file_reader.h"
 #include "base/mem.h"
 #include "cli/args.h"
 #include "cli/command.h"
@@ -19,7 +21,7 @@
 #include "symbol/symbol_process.h"
 
 struct options {
-    bool help, unconfined, child, tsv;
+    bool help, unconfined, tables, tsv;
     int64_t memory;
     struct arg_list only;
 };
@@ -29,6 +31,8 @@ static const struct arg args[] = {
     {0, "tsv", ARG_FLAG, offsetof(struct options, tsv), NULL,
      "for programs: address, function, system name, file, line, first line, by tabs"},
     {0, "only", ARG_LIST, offsetof(struct options, only), "DIR", "read files below this folder only; repeatable"},
+    {0, "tables", ARG_FLAG, offsetof(struct options, tables), NULL,
+     "for the agent: requests on standard input about files that are passed by descriptor"},
     {0, "unconfined", ARG_FLAG, offsetof(struct options, unconfined), NULL, "do not give up what is not needed"},
     {'h', "help", ARG_FLAG, offsetof(struct options, help), NULL, "this text"},
     {0},
@@ -93,6 +97,27 @@ static bool is_socket(int fd)
     return fstat(fd, &st) == 0 && S_ISSOCK(st.st_mode);
 }
 
+static int confine(const struct options *o, bool no_files)
+{
+    struct symbol_confine c = {(size_t) o->memory, o->only.n ? o->only.v : NULL, no_files};
+
+    return symbol_process_confine(&c);
+}
+
+/* Descriptors that the agent passed on by accident are of no use here. */
+static int serve_tables(const struct options *o, struct err *e)
+{
+    int r = close_range(STDERR_FILENO + 1, ~0u, 0) < 0 ? -errno : 0;
+
+    if (r == 0 && !o->unconfined)
+        r = confine(o, true);
+    if (r < 0)
+        return command_end("symbolize", err_set(e, r, "cannot confine this process: %m"), e);
+    mallopt(M_MMAP_THRESHOLD, 128 << 10); /* the memory of a large file is returned at once */
+    mallopt(M_TRIM_THRESHOLD, 512 << 10);
+    return command_end("symbolize", file_reader_serve(STDIN_FILENO), e);
+}
+
 static int run(int argc, char **argv)
 {
     _cleanup_(symbolizer_freep) struct symbolizer *s = NULL;
@@ -113,9 +138,11 @@ static int run(int argc, char **argv)
     }
     if (n == 1 || (n == 0 && !is_socket(STDIN_FILENO)))
         return command_misused("symbolize", n ? "an ADDRESS is missing" : "BINARY and ADDRESS are missing");
+    if (o.tables)
+        return serve_tables(&o, &e);
     unsetenv("DEBUGINFOD_URLS"); /* no network access */
     s = dwarf_symbolizer_new();
-    r = s && !o.unconfined ? symbol_process_confine((size_t) o.memory, o.only.n ? o.only.v : NULL) : 0;
+    r = s && !o.unconfined ? confine(&o, false) : 0;
     if (r < 0) /* untrusted files are not read with full privileges unless --unconfined is given */
         return command_end("symbolize", err_set(&e, r, "cannot confine this process: %s", strerror(-r)), &e);
     if (!s)

@@ -9,6 +9,7 @@
 
 #include "agent/agent.h"
 #include "agent/filter.h"
+#include "agent/reader/file_reader.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "cli/args.h"
@@ -152,6 +153,7 @@ static int top(const struct top_options *o, struct err *e)
 {
     _cleanup_(symbolizer_freep) struct symbolizer *symbolizer = watch_symbolizer(&o->watch);
     _cleanup_(filter_freep) struct filter *filter = NULL;
+    _cleanup_(file_reader_freep) struct file_reader *reader = NULL; /* the agent, freed before it, uses it */
     _cleanup_(agent_freep) struct agent *a = NULL;
     struct top t = {.o = o, .screen.view = {.processes = o->processes, .threads = o->threads, .cumulative = o->cum}};
     pid_t pids[ARG_LIST_MAX];
@@ -166,7 +168,10 @@ static int top(const struct top_options *o, struct err *e)
     options.inherit = options.n_pids > 0;
     options.symbolizer = symbolizer;
     signal_fd = watch_signals(&old);
-    r = agent_new(&options, &a, e);
+    r = watch_reader(&reader, e);
+    options.reader = reader;
+    if (r == 0)
+        r = agent_new(&options, &a, e);
     t.agent = a;
     if (r == 0)
         r = watch_all(&t, signal_fd, e);

@@ -11,6 +11,7 @@
 #include "agent/filter.h"
 #include "agent/identity.h"
 #include "agent/identity_read.h"
+#include "agent/reader/file_reader.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "symbol/symbol_process.h"
@@ -126,9 +127,17 @@ int watch_agent_options(const struct watch_options *w, pid_t *pids, struct agent
 
 struct symbolizer *watch_symbolizer(const struct watch_options *w)
 {
-    static const char *const child[] = {"/proc/self/exe", "symbolize", "--memory", "1GiB", NULL};
+    static const char *const child[] = {"/proc/self/exe", "symbolize",      "--memory", "1GiB",
+                                        "--only",         "/usr/lib/debug", NULL};
 
     return w->no_lines || w->no_names ? NULL : symbol_process_new(child, LINES_TIMEOUT_MS);
+}
+
+int watch_reader(struct file_reader **ret, struct err *e)
+{
+    static const char *const child[] = {"/proc/self/exe", "symbolize", "--tables", "--memory", "8GiB", NULL};
+
+    return file_reader_new(child, ret, e);
 }
 
 /* --- a command --- */
@@ -239,6 +248,7 @@ void watch_json(const struct agent_counts *c, int64_t elapsed_ns, struct buf *ou
         {"stacks_cut", c->stacks_cut},
         {"processes", c->processes_sampled},
         {"objects", c->objects},
+        {"reader_deaths", c->reader_deaths},
         {"map_bytes", c->map_bytes},
         {"rate", c->rate_hz},
     };

@@ -56,6 +56,7 @@ struct watch_options {
     }
 
 struct filter;
+struct file_reader;
 struct symbolizer;
 
 /* Converts them to options of an agent. *ret_filter is owned by the caller and must outlive the agent. pids has room
@@ -66,6 +67,9 @@ int watch_agent_options(const struct watch_options *w, pid_t *pids, struct agent
 /* The symbolizer that reads lines from debug information, for an agent's options: a separate process that is started
  * when needed. NULL when lines are turned off. */
 struct symbolizer *watch_symbolizer(const struct watch_options *w);
+/* Starts the confined process that reads binaries, for agent_options; to be freed with file_reader_free() after the
+ * agent. */
+int watch_reader(struct file_reader **ret, struct err *e);
 
 /* A command that waits until it is released, so that it is sampled from its first instruction on. */
 struct watch_command {

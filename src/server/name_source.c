@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 #include "base/clock.h"
+#include "base/fd.h"
 #include "base/hash.h"
 #include "base/map.h"
 #include "base/mem.h"
@@ -166,10 +167,20 @@ static int ask(struct name_source *s, const char *tenant, const char *path, stru
                                .addresses = addresses,
                                .n_addresses = n,
                                .lines = true};
+    _cleanup_(fd_closep) int fd = -1;
+    char system[BINARY_ID_SIZE + 64];
     int r;
 
-    if (!path[0] && str_find_char(build_id, '/') >= 0)
+    if (!path[0] && (build_id.n < 3 || str_find_char(build_id, '/') >= 0))
         return err_set(e, -ENOENT, "there is no file of it");
+    if (!path[0]) { /* the distribution's */
+        snprintf(system, sizeof system, "/usr/lib/debug/.build-id/%.2s/%.*s.debug", build_id.p,
+                 (int) MIN(build_id.n - 2, BINARY_ID_SIZE - 1u), build_id.p + 2);
+        q.path = str_from(system);
+    }
+    fd = fd_open_regular(path[0] ? path : system);
+    if (fd >= 0) /* by descriptor: where there is no Landlock, the symbolizer can open nothing */
+        q.fd = &fd;
     pthread_mutex_lock(&s->asking);
     r = symbolizer_resolve(s->o.symbolizer, &q, ret, e);
     pthread_mutex_unlock(&s->asking);

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Restricts a symbolizer process to what it needs: reading files, mapping memory, and using the descriptors it has. A
- * system call that is not listed fails with EPERM, so that a library that makes one gets an error instead of being
- * killed.
+ * Restricts a process that reads binaries to what it needs: mapping memory, using the descriptors it has, and, for the
+ * symbolizer, opening files for reading. A system call that is not listed fails with EPERM, so that a library that
+ * makes one gets an error instead of being killed.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/landlock.h>
 #include <stddef.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -33,6 +34,9 @@ enum { SANITIZED = 1 };
 enum { SANITIZED = 0 };
 #endif
 
+enum { FILE_MAX = 512 << 20 }; /* bytes of a memory file */
+static const rlim_t DATA_MAX = (rlim_t) 4 << 30;
+
 #define CALL(name)          \
     {                       \
         .call = __NR_##name \
@@ -47,17 +51,25 @@ enum { SANITIZED = 0 };
 
 /* clang-format off */
 static const struct confine_rule rules[] = {
-    CALL(read), CALL(pread64), CALL(readv), CALL(write), CALL(writev), CALL(sendto), CALL(recvfrom), CALL(recvmsg),
-    CALL(close), CALL(lseek), CALL(fstat), CALL(newfstatat), CALL(statx), CALL(getdents64), CALL(readlinkat),
-    CALL(faccessat), CALL(fcntl), CALL(getcwd), CALL(mmap), CALL(munmap), CALL(mremap), CALL(mprotect), CALL(madvise),
-    CALL(brk), CALL(ppoll), CALL(futex), CALL(clock_gettime), CALL(getrandom), CALL(getpid), CALL(gettid), CALL(tgkill),
-    CALL(rt_sigaction), CALL(rt_sigprocmask), CALL(rt_sigreturn), CALL(exit), CALL(exit_group),
+    CALL(read), CALL(pread64), CALL(readv), CALL(write), CALL(writev), CALL(sendto), CALL(sendmsg), CALL(recvfrom),
+    CALL(recvmsg), CALL(close), CALL(lseek), CALL(fstat), CALL(fcntl), CALL(mmap), CALL(munmap), CALL(mremap),
+    CALL(mprotect), CALL(madvise), CALL(brk), CALL(ppoll), CALL(futex), CALL(clock_gettime), CALL(getrandom),
+    CALL(getpid), CALL(gettid), CALL(rt_sigaction), CALL(rt_sigprocmask), CALL(rt_sigreturn), CALL(exit),
+    CALL(exit_group), CALL(memfd_create),
 #ifdef __x86_64__
-    CALL(poll), CALL(stat), CALL(lstat), CALL(access), CALL(readlink), READING(open, 1),
+    CALL(poll),
+#endif
+};
+static const struct confine_rule opening[] = {
+    CALL(newfstatat), CALL(statx), CALL(getdents64), CALL(readlinkat), CALL(faccessat), CALL(getcwd),
+#ifdef __x86_64__
+    CALL(stat), CALL(lstat), CALL(access), CALL(readlink), READING(open, 1),
 #endif
     READING(openat, 2),
 };
 /* clang-format on */
+
+enum { RULES_MAX = 1 + ARRAY_SIZE(opening) };
 
 static int limit(int what, rlim_t v)
 {
@@ -66,14 +78,14 @@ static int limit(int what, rlim_t v)
     return setrlimit((__rlimit_resource_t) what, &l) < 0 ? -errno : 0;
 }
 
-/* Allows only reading below these folders. On a kernel without Landlock there is only the system call filter. */
+/* Allows only reading below these folders. -EOPNOTSUPP on a kernel without Landlock, or where it is switched off. */
 static int restrict_files(const char *const *folders)
 {
     const struct landlock_ruleset_attr all = {.handled_access_fs = FILES_ALL};
     int ruleset = (int) syscall(SYS_landlock_create_ruleset, &all, sizeof all, 0), r = 0;
 
     if (ruleset < 0)
-        return errno == ENOSYS || errno == EOPNOTSUPP ? 0 : -errno;
+        return errno == ENOSYS ? -EOPNOTSUPP : -errno;
     for (; *folders && r == 0; folders++) {
         struct landlock_path_beneath_attr below = {.allowed_access =
                                                        LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR,
@@ -91,21 +103,40 @@ static int restrict_files(const char *const *folders)
     return r;
 }
 
-int symbol_process_confine(size_t memory_max, const char *const *folders)
+/* abort() signals the process itself; no other process may be signalled. fstat() of glibc is newfstatat(). */
+static int filter_calls(bool no_files)
 {
+    struct confine_rule more[RULES_MAX] = {
+        {.call = __NR_tgkill, .when = CONFINE_ONE_OF, .arg = 0, .values = {(uint32_t) getpid()}},
+        {.call = __NR_newfstatat, .when = CONFINE_ONE_OF, .arg = 3, .values = {AT_EMPTY_PATH}}};
+
+    if (!no_files)
+        memcpy(more + 1, opening, sizeof opening);
+    return confine_calls(rules, ARRAY_SIZE(rules), more, no_files ? 2 : RULES_MAX);
+}
+
+int symbol_process_confine(const struct symbol_confine *c)
+{
+    bool no_files = c->no_files;
     int r = limit(RLIMIT_CORE, 0);
 
     if (r >= 0)
         r = limit(RLIMIT_NOFILE, 256);
     if (r >= 0 && !SANITIZED) /* a sanitizer reserves terabytes of address space */
-        r = limit(RLIMIT_AS, memory_max);
+        r = limit(RLIMIT_AS, c->memory_max);
+    if (r >= 0 && !SANITIZED)
+        r = limit(RLIMIT_DATA, MIN((rlim_t) c->memory_max, DATA_MAX));
+    if (r >= 0)
+        r = limit(RLIMIT_FSIZE, FILE_MAX);
     if (r >= 0 && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
         r = -errno;
-    if (r >= 0 && folders)
-        r = restrict_files(folders);
+    if (r >= 0 && c->folders && !no_files)
+        r = restrict_files(c->folders);
+    if (r == -EOPNOTSUPP) {
+        no_files = true;
+        r = 0;
+    }
     if (r >= 0)
         r = confine_caps(0);
-    if (r >= 0)
-        r = confine_calls(rules, ARRAY_SIZE(rules), NULL, 0);
-    return r;
+    return r < 0 ? r : filter_calls(no_files);
 }

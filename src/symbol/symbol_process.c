@@ -6,21 +6,17 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
 
+#include "base/child.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/fd_pass.h"
 #include "base/hash.h"
 #include "base/mem.h"
-#include "symbol/symbol_wire.h"
-
-extern char **environ;
+#include "model/symbol_wire.h"
 
 enum { ARGS_MAX = 16, DEADLY_MAX = 256, TIMEOUT_DEFAULT_MS = 60000 };
 
@@ -50,41 +46,25 @@ struct symbol_process {
 
 static int start(struct symbol_process *p, struct err *e)
 {
-    posix_spawn_file_actions_t fa;
-    int ends[2], r;
+    int r = child_on_socket(p->argv, SOCK_STREAM, &p->pid, &p->fd, e);
 
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
-        return err_set(e, -errno, "cannot make a socket pair: %m");
-    posix_spawn_file_actions_init(&fa);
-    posix_spawn_file_actions_adddup2(&fa, ends[1], STDIN_FILENO);
-    posix_spawn_file_actions_adddup2(&fa, ends[1], STDOUT_FILENO);
-    r = -posix_spawn(&p->pid, p->argv[0], &fa, NULL, p->argv, environ);
-    posix_spawn_file_actions_destroy(&fa);
-    fd_close(ends[1]);
     if (r < 0) {
-        fd_close(ends[0]);
         p->pid = 0;
-        return err_set(e, r, "cannot start the symbolizer '%s': %m", p->argv[0]);
+        return err_prefix(e, r, "the symbolizer: ");
     }
-    p->fd = ends[0];
     return 0;
 }
 
 /* Ends the child, if there is one; returns its wait status. */
 static int stop(struct symbol_process *p)
 {
-    struct rusage used = {0};
-    int status = 0;
+    int status;
 
     p->asked = false;
     buf_done(&p->in);
     if (!p->pid)
         return 0;
-    fd_close(p->fd);
-    kill(p->pid, SIGKILL);
-    while (wait4(p->pid, &status, 0, &used) < 0 && errno == EINTR)
-        ;
-    p->spent_ns += clock_rusage(&used);
+    status = child_end(p->pid, p->fd, &p->spent_ns);
     p->pid = 0;
     p->fd = -1;
     return status;
@@ -103,30 +83,13 @@ static int send_all(int fd, struct str s)
     return 0;
 }
 
-union control {
-    struct cmsghdr header;
-    char room[CMSG_SPACE(sizeof(int))];
-};
-
 /* Sends the request; the descriptor is sent with its first byte. */
 static int send_request(int to, struct str s, const int *fd)
 {
-    struct iovec io = {(void *) (uintptr_t) s.p, 1};
-    union control control = {.room = {0}};
-    struct msghdr m = {.msg_iov = &io, .msg_iovlen = 1, .msg_control = control.room, .msg_controllen = sizeof control};
-    struct cmsghdr *c = CMSG_FIRSTHDR(&m);
-    ssize_t n;
+    struct iovec io = {(void *) (uintptr_t) s.p, s.n};
+    ssize_t n = fd_pass_send(to, &io, 1, fd, fd != NULL);
 
-    if (!fd)
-        return send_all(to, s);
-    c->cmsg_level = SOL_SOCKET;
-    c->cmsg_type = SCM_RIGHTS;
-    c->cmsg_len = CMSG_LEN(sizeof *fd);
-    memcpy(CMSG_DATA(c), fd, sizeof *fd);
-    do
-        n = sendmsg(to, &m, MSG_NOSIGNAL);
-    while (n < 0 && errno == EINTR);
-    return n < 0 ? -errno : send_all(to, str_slice(s, 1, s.n));
+    return n < 0 ? (int) n : send_all(to, str_slice(s, (size_t) n, s.n));
 }
 
 /* A child that was killed while idle is replaced: no binary is to blame. */
@@ -286,12 +249,8 @@ static int resolve(struct symbolizer *base, const struct symbol_request *q, stru
 static int64_t cpu_ns(struct symbolizer *base)
 {
     struct symbol_process *p = container_of(base, struct symbol_process, base);
-    struct timespec t = {0};
-    clockid_t clock;
 
-    if (p->pid && clock_getcpuclockid(p->pid, &clock) == 0)
-        clock_gettime(clock, &t);
-    return p->spent_ns + t.tv_sec * NS_PER_S + t.tv_nsec;
+    return p->spent_ns + child_cpu_ns(p->pid);
 }
 
 static void rest(struct symbolizer *base)
@@ -329,40 +288,25 @@ struct symbolizer *symbol_process_new(const char *const *argv, int timeout_ms)
 }
 
 /* --- the child's side --- */
-/* As recv(); a descriptor that comes with the bytes replaces *ret_fd. */
-static ssize_t receive_some_with(int fd, void *to, size_t n, int *ret_fd)
-{
-    struct iovec io = {to, n};
-    union control control;
-    struct msghdr m = {.msg_iov = &io, .msg_iovlen = 1, .msg_control = control.room, .msg_controllen = sizeof control};
-    ssize_t got = recvmsg(fd, &m, MSG_CMSG_CLOEXEC);
-    struct cmsghdr *c = got > 0 ? CMSG_FIRSTHDR(&m) : NULL;
-
-    if (c && c->cmsg_type == SCM_RIGHTS && c->cmsg_len == CMSG_LEN(sizeof(int))) {
-        fd_close(*ret_fd);
-        memcpy(ret_fd, CMSG_DATA(c), sizeof *ret_fd);
-    }
-    return got;
-}
-
 /* Appends n bytes to b. -ENODATA at the end of the stream. */
 static int receive(int fd, struct buf *b, size_t n, int *ret_fd)
 {
     while (n) {
         char *to = buf_reserve(b, MIN(n, 1u << 20));
         ssize_t got;
+        int with;
 
         if (!to)
             return buf_error(b);
-        got = receive_some_with(fd, to, MIN(n, 1u << 20), ret_fd);
-        if (got == 0)
-            return -ENODATA;
-        if (got < 0 && errno != EINTR)
-            return -errno;
-        if (got > 0) {
-            b->n += (size_t) got;
-            n -= (size_t) got;
+        got = fd_pass_receive(fd, to, MIN(n, 1u << 20), &with, 1, 0);
+        if (with >= 0) {
+            fd_close(*ret_fd);
+            *ret_fd = with;
         }
+        if (got <= 0)
+            return got ? (int) got : -ENODATA;
+        b->n += (size_t) got;
+        n -= (size_t) got;
     }
     return 0;
 }

@@ -18,10 +18,18 @@ struct symbolizer *symbol_process_new(const char *const *argv, int timeout_ms);
 /* The child's side: answers requests from fd with the results of s until the end of the stream. Returns 0 or a negative
  * errno. */
 int symbol_process_serve(int fd, struct symbolizer *s);
-/* Gives up all privileges that answering requests does not need: no writing, opening files for reading only, no
- * network, no other programs; memory and open files are limited. With folders (NULL-terminated; NULL for none) only
- * files below them can be read, if the kernel has Landlock. Returns 0, or a negative errno if the kernel does not
- * support it. */
-int symbol_process_confine(size_t memory_max, const char *const *folders);
+
+struct symbol_confine {
+    size_t memory_max; /* address space */
+    const char *const
+        *folders;  /* NULL-terminated: only files below them can be opened; NULL: all that the user can read */
+    bool no_files; /* no file can be opened: only descriptors that are passed are read */
+};
+
+/* Gives up all privileges that answering requests does not need: no capabilities, no writing to files, no network, no
+ * other programs, no signals to other processes; memory and open files are limited. On a kernel without Landlock, which
+ * restricts a process to folders, no file can be opened at all if folders are given: only descriptors that are passed
+ * are read then. Returns 0, or a negative errno; the process must not go on then. */
+int symbol_process_confine(const struct symbol_confine *c);
 
 #endif

@@ -32,10 +32,15 @@ static struct elf_bytes eh_frame_by_header(const struct elf_file *f)
     return (struct elf_bytes){0};
 }
 
-int elf_table_new(const struct elf_file *f, struct unwind_table **ret, struct err *e)
+static void add_section(struct cfi_section *v, uint32_t *n, struct elf_bytes b, bool debug)
 {
-    struct elf_bytes eh = elf_section_bytes(f, ".eh_frame"), debug = elf_section_bytes(f, ".debug_frame");
-    struct cfi_section v[2];
+    if (b.n)
+        v[(*n)++] = (struct cfi_section){b.p, b.n, b.address, debug};
+}
+
+int elf_table_new(const struct elf_file *f, const struct elf_file *debug, struct unwind_table **ret, struct err *e)
+{
+    struct cfi_section v[4];
     uint32_t n = 0;
     int r = go_table_new(f, ret, NULL);
 
@@ -43,11 +48,11 @@ int elf_table_new(const struct elf_file *f, struct unwind_table **ret, struct er
         return r;
     if (!f->is64 || (f->machine != EM_X86_64 && f->machine != EM_AARCH64))
         return err_set(e, -ENOTSUP, "code of machine %u", f->machine);
-    if (!eh.n)
-        eh = eh_frame_by_header(f);
-    if (eh.n)
-        v[n++] = (struct cfi_section){eh.p, eh.n, eh.address, false};
-    if (debug.n)
-        v[n++] = (struct cfi_section){debug.p, debug.n, debug.address, true};
+    add_section(v, &n, elf_section_bytes(f, ".eh_frame"), false);
+    if (!n)
+        add_section(v, &n, eh_frame_by_header(f), false);
+    add_section(v, &n, elf_section_bytes(f, ".debug_frame"), true);
+    if (debug)
+        add_section(v, &n, elf_section_bytes(debug, ".debug_frame"), true);
     return unwind_table_new(v, n, f->machine == EM_AARCH64 ? CFI_ARM64 : CFI_X86_64, ret);
 }

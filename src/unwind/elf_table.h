@@ -7,7 +7,8 @@
 #include "elf/elf.h"
 #include "unwind/table.h"
 
-/* A file without any of these gives a table without rows. -ENOTSUP for an unknown machine. */
-int elf_table_new(const struct elf_file *f, struct unwind_table **ret, struct err *e);
+/* debug: the separate debug file, whose .debug_frame is used as well; NULL when there is none. A file without any of
+ * these gives a table without rows. -ENOTSUP for an unknown machine. */
+int elf_table_new(const struct elf_file *f, const struct elf_file *debug, struct unwind_table **ret, struct err *e);
 
 #endif

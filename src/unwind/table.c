@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "base/hash.h"
 #include "base/map.h"
@@ -346,10 +347,14 @@ void unwind_table_free(struct unwind_table *t)
 {
     if (!t)
         return;
-    mem_free(t->pages);
-    mem_free(t->blocks);
-    mem_free(t->rows);
-    mem_free(t->rules);
+    if (t->map) {
+        munmap(t->map, t->map_size);
+    } else {
+        mem_free(t->pages);
+        mem_free(t->blocks);
+        mem_free(t->rows);
+        mem_free(t->rules);
+    }
     mem_free(t);
 }
 

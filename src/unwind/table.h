@@ -19,6 +19,8 @@ struct unwind_table {
     uint16_t *blocks; /* UNWIND_PAGE_BLOCKS per page */
     struct unwind_row *rows;
     struct unwind_rule *rules;
+    void *map; /* table_share.h: the mapped file that the four arrays are in; NULL: they are allocated */
+    size_t map_size;
 };
 
 /* Limits of a table, so that a hostile file cannot exhaust memory. */

@@ -132,6 +132,18 @@ service: {{telemetry: {{metrics: {{level: none}}}}, pipelines: {{profiles: {{rec
             p.wait(20)
 
 
+def child_pids(pid):
+    return [int(x) for x in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def cmdline(pid):
+    """The arguments of a process, b"" when it is gone."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
 def complete_lines(path):
     """Those that are whole: a writer may be at work."""
     text = path.read_text() if path.exists() else ""

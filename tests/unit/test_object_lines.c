@@ -83,7 +83,7 @@ static void setup(struct stage *s)
     struct object_key key = {.inode = 1, .generation = 1};
 
     *s = (struct stage){.fake = {.base = {NULL, NULL, fake_ask, fake_answer, fake_cpu, fake_rest}}};
-    objects_new(1 << 20, &s->objects);
+    objects_new(1 << 20, NULL, &s->objects);
     eq_int(objects_add(s->objects, fd_open(AT_FDCWD, "/proc/self/exe", O_RDONLY, 0), "/proc/self/exe", &key, &s->object,
                        NULL),
            0);
@@ -220,7 +220,7 @@ static void test_ids_of_others(void)
     snprintf(command, sizeof command, "cp /proc/%d/exe %s && chown 52001 %s", getpid(), path, path);
     ok(fd >= 0 && system(command) == 0);
     for (int first = 0; first < 2; first++) {
-        ok(objects_new(1 << 20, &objects) == 0);
+        ok(objects_new(1 << 20, NULL, &objects) == 0);
         if (first == 1)
             ok(objects_add(objects, fd_open_regular(path), path, &none, &theirs, NULL) == 0);
         ok(objects_add(objects, fd_open_regular("/proc/self/exe"), "/proc/self/exe", &none, &ours, NULL) == 0);

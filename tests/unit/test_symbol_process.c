@@ -11,7 +11,7 @@
 
 #include "base/fd.h"
 #include "symbol/dwarf_symbolizer.h"
-#include "symbol/symbol_wire.h"
+#include "model/symbol_wire.h"
 #include "elf/elf_symbols.h"
 #include "tap.h"
 
@@ -22,7 +22,7 @@ static int child(const char *what)
     char byte;
 
     if (strcmp(what, "serve") == 0)
-        return symbol_process_confine((size_t) 8 << 30, NULL) < 0 || symbol_process_serve(0, s) < 0;
+        return symbol_process_confine(&(struct symbol_confine){.memory_max = (size_t) 8 << 30}) < 0 || symbol_process_serve(0, s) < 0;
     if (read(0, &byte, 1) != 1)
         return 1;
     if (strcmp(what, "lie") == 0)
@@ -154,7 +154,7 @@ static void test_confinement(void)
     int status;
 
     if (pid == 0) {
-        int bad = symbol_process_confine((size_t) 8 << 30, NULL) < 0;
+        int bad = symbol_process_confine(&(struct symbol_confine){.memory_max = (size_t) 8 << 30}) < 0;
         int fd = fd_open(AT_FDCWD, "/etc/passwd", O_RDONLY, 0);
 
         bad |= fd < 0;
@@ -182,7 +182,7 @@ static void test_folders(void)
     }
     pid = fork();
     if (pid == 0) {
-        int bad = symbol_process_confine((size_t) 8 << 30, only) < 0;
+        int bad = symbol_process_confine(&(struct symbol_confine){(size_t) 8 << 30, only, false}) < 0;
 
         bad |= fd_open(AT_FDCWD, "/etc/passwd", O_RDONLY, 0) != -EACCES;
         bad |= fd_open(AT_FDCWD, "/usr", O_RDONLY | O_DIRECTORY, 0) < 0;

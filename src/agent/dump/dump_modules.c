@@ -82,7 +82,7 @@ static void load_module(struct dump *s, const struct proc_map *p, struct dump_mo
     if (elf_gnu_build_id(m->file, id))
         m->build_id = arena_str(&s->arena, str_from(id));
     m->is_go = pclntab_open(m->file, &go, NULL) == 0;
-    elf_table_new(m->file, &m->table, NULL);
+    elf_table_new(m->file, NULL, &m->table, NULL);
     snprintf(name, sizeof name, "%.*s", STR_FMT(p->path));
     v8_builtins_find(m->file, name, &m->fp_lo, &m->fp_hi);
 }

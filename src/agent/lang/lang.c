@@ -4,11 +4,5 @@
 
 #include "agent/lang/go/lang_go.h"
 #include "agent/lang/python/lang_python.h"
-#include "unwind/lang/go/go_table.h"
 
 const struct lang *const langs[] = {&lang_python, &lang_go, NULL};
-
-int lang_table_new(const struct elf_file *f, struct unwind_table **ret, struct err *e)
-{
-    return go_table_new(f, ret, e);
-}

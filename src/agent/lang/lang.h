@@ -39,8 +39,4 @@ struct lang {
 
 extern const struct lang *const langs[]; /* NULL-terminated */
 
-/* Makes the unwind table of a file of a language whose code has no call frame information, from what the file has
- * instead (Go's pclntab). -ENODATA when the file is not of such a language. Called before .eh_frame is read. */
-int lang_table_new(const struct elf_file *f, struct unwind_table **ret, struct err *e);
-
 #endif

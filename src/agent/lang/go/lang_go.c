@@ -4,33 +4,19 @@
 
 #include <errno.h>
 
-#include "agent/object_guard.h"
 #include "agent/process.h"
-#include "unwind/lang/go/go_runtime.h"
-
-struct probing {
-    struct object *object;
-    struct go_runtime runtime;
-};
-
-static int look_into(void *arg)
-{
-    struct probing *q = arg;
-    _cleanup_(elf_freep) struct elf_file *f = NULL;
-    int r = object_open_elf(q->object, &f, NULL);
-
-    return r < 0 ? r : go_runtime_probe(f, &q->runtime);
-}
+#include "agent/reader/file_reader.h"
 
 /* The BPF side reads labels as Go 1.24 and later keep them. */
 static int attach(struct process *p, struct err *e)
 {
-    struct probing q = {.object = p->exe};
+    struct file_request q = {.op = FILE_GO};
+    struct file_answer a;
 
-    if (!p->exe || !p->exe->is_go || object_guard(look_into, &q) != 1 || !q.runtime.is_slice)
+    if (!p->exe || !p->exe->is_go || object_ask(p->exe, &q, -1, &a, NULL) != 1 || !a.go.is_slice)
         return 0;
     p->lang_record = (struct agent_lang){.kind = AGENT_LANG_GO};
-    p->lang_record.go = (struct agent_go){q.runtime.g, q.runtime.curg, q.runtime.labels};
+    p->lang_record.go = (struct agent_go){a.go.g, a.go.curg, a.go.labels};
     return 1;
 }
 

@@ -8,8 +8,8 @@
 
 #include <errno.h>
 
-#include "agent/object_guard.h"
 #include "agent/process.h"
+#include "agent/reader/file_reader.h"
 #include "base/hash.h"
 #include "base/map.h"
 #include "base/mem.h"
@@ -47,40 +47,25 @@ static struct {
 } images[IMAGES];
 static unsigned next_image;
 
-struct probing {
-    struct object *object;
-    const char *path;
-    struct python_image image;
-};
-
-static int look_into(void *arg)
-{
-    struct probing *q = arg;
-    _cleanup_(elf_freep) struct elf_file *f = NULL;
-    int r = object_open_elf(q->object, &f, NULL);
-
-    if (r < 0)
-        return r;
-    return (strstr(q->path, "python") || elf_find_section(f, ".PyRuntime")) &&
-           python_probe(f, str_from(q->path), &q->image);
-}
-
 static bool probe(struct object *o, const char *path, struct python_image *ret)
 {
-    struct probing q = {.object = o, .path = path};
-    bool yes;
+    struct file_request q = {.op = FILE_PYTHON};
+    struct file_answer a;
+    int r;
 
     for (unsigned i = 0; i < IMAGES; i++)
         if (images[i].number == o->number) {
             *ret = images[i].image;
             return images[i].is_python;
         }
-    yes = object_guard(look_into, &q) == 1;
-    *ret = q.image;
+    r = object_ask(o, &q, -1, &a, NULL);
+    *ret = r == 1 ? a.python : (struct python_image){0};
+    if (r == -EBUSY)
+        return false;
     images[next_image % IMAGES].number = o->number;
-    images[next_image % IMAGES].is_python = yes;
-    images[next_image++ % IMAGES].image = q.image;
-    return yes;
+    images[next_image % IMAGES].is_python = r == 1;
+    images[next_image++ % IMAGES].image = *ret;
+    return r == 1;
 }
 
 static const char *base_name(const char *path)
@@ -187,43 +172,26 @@ static const struct code *find_code(struct python_process *s, uint64_t address, 
     return c;
 }
 
-struct loop_search {
-    struct object *object;
-    uint64_t shim_instr;
-    struct python_loops loops;
-};
-
-static int find_loops(void *arg)
-{
-    struct loop_search *q = arg;
-    _cleanup_(elf_freep) struct elf_file *f = NULL;
-    int r = object_open_elf(q->object, &f, NULL);
-
-    if (r < 0)
-        return r;
-    python_loops_find(f, q->shim_instr, &q->loops);
-    return 0;
-}
-
 /* Done once per file: the result is kept with it. */
 static void look_for_loops(struct python_process *s)
 {
-    struct loop_search q = {.object = s->object};
+    struct file_request q = {.op = FILE_LOOPS};
+    struct file_answer a;
 
     s->tries--;
     if (!python_loops_wanted(&s->python)) {
         s->tries = 0;
         return;
     }
-    if (python_shim_instr(&s->python, &s->memory, &q.shim_instr) < 0)
+    if (python_shim_instr(&s->python, &s->memory, &q.shim) < 0)
         return;
     s->tries = 0;
-    if (object_guard(find_loops, &q) < 0 || !q.loops.n)
+    if (object_ask(s->object, &q, -1, &a, NULL) < 0 || !a.loops.n)
         return;
-    python_loops_set(&s->python, &q.loops);
+    python_loops_set(&s->python, &a.loops);
     for (unsigned i = 0; i < IMAGES; i++)
         if (images[i].number == s->object->number)
-            images[i].image.loops = q.loops;
+            images[i].image.loops = a.loops;
 }
 
 static bool is_eval(const struct process *p, uint64_t word)

@@ -11,8 +11,8 @@
  *   frame     u32 function | u32 system name | u32 file (numbers of strings) | i32 line | i32 column | i32 start line
  *             | u8 inlined
  */
-#ifndef SYMBOL_SYMBOL_WIRE_H
-#define SYMBOL_SYMBOL_WIRE_H
+#ifndef MODEL_SYMBOL_WIRE_H
+#define MODEL_SYMBOL_WIRE_H
 
 #include "base/buf.h"
 #include "model/symbolizer.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Encodes and decodes the messages between a symbolizer process and its parent (symbol_wire.h). */
-#include "symbol/symbol_wire.h"
+#include "model/symbol_wire.h"
 
 #include <errno.h>
 

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The agent does not read other users' files itself: a confined process does, and its death costs nobody else anything."""
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from agent_tools import agent_to_file, build, child_pids, cmdline, complete_lines, needs_bpf
+
+CHAIN = ["leaf"] + ["rec"] * 31 + ["worker", "main"]
+
+
+@pytest.fixture(autouse=True)
+def bpf():
+    needs_bpf()
+
+
+def reader_of(agent):
+    return next((c for c in child_pids(agent.pid) if b"--tables" in cmdline(c)), None)
+
+
+def stacks_by_program(line):
+    """{service: [stack, innermost first]} of the CPU samples of one request, from the protocol's tables."""
+    data = json.loads(line)
+    d = data["dictionary"]
+    texts = d["stringTable"]
+
+    def name(location):
+        lines = d["locationTable"][location].get("lines") or [{}]
+        return texts[d["functionTable"][lines[-1].get("functionIndex", 0)].get("nameStrindex", 0)]
+
+    found = {}
+    for resource in data["resourceProfiles"]:
+        attrs = {a["key"]: a["value"].get("stringValue") for a in resource["resource"]["attributes"]}
+        for scope in resource["scopeProfiles"]:
+            for p in scope["profiles"]:
+                for s in p.get("samples", p.get("sample", [])):
+                    stack = d["stackTable"][s.get("stackIndex", 0)]
+                    found.setdefault(attrs["service.name"], []).append([name(i) for i in stack.get("locationIndices", [])])
+    return found
+
+
+def whole(stacks):
+    """Stacks with the whole known chain."""
+    return sum(1 for s in stacks if "leaf" in s and s[s.index("leaf"):][:len(CHAIN)] == CHAIN)
+
+
+def wait_for(condition, seconds=60):
+    end = time.time() + seconds
+    while time.time() < end:
+        if (value := condition()):
+            return value
+        time.sleep(0.1)
+    raise AssertionError("it did not happen")
+
+
+def seen(out, name, after):
+    """Whole chains of the program in requests after the first so many."""
+    return sum(whole(stacks_by_program(line).get(name, [])) for line in complete_lines(out)[after:])
+
+
+def mapped_files(pid):
+    """Files that a process has mapped, and those of them that are loaded as code, which a parser never does."""
+    files, code = set(), set()
+    for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
+        words = line.split(None, 5)
+        if len(words) == 6 and words[5].startswith("/"):
+            (code if "x" in words[1] else files).add(words[5])
+    return files, code
+
+
+def test_no_foreign_file_is_mapped(tmp_path):
+    exe = build(tmp_path, "chain.c", "mapped_chain", "-O2", "-fomit-frame-pointer")
+    burner = subprocess.Popen([exe, "30", "120"], stdout=subprocess.DEVNULL)
+    mapped, code = set(), set()
+    try:
+        with agent_to_file(tmp_path, "-F", 99, "--interval", "300ms", "--include", "exe=mapped_chain") as (out, agent):
+            def look():
+                for _ in range(20):
+                    files, loaded = mapped_files(agent.pid)
+                    mapped.update(files)
+                    code.update(loaded)
+                return seen(out, "mapped_chain", 0)
+
+            wait_for(look)
+            status = Path(f"/proc/{reader_of(agent)}/status").read_text()
+    finally:
+        burner.kill()
+        burner.wait()
+    assert any("wick-unwind-rows" in m for m in mapped), mapped
+    own = ("/memfd:wick-", "/usr/lib/locale/", "/dev/zero", "/etc/ld.so.cache")
+    assert not {m for m in mapped - code if not m.startswith(own)}
+    assert str(exe) not in code
+    assert re.search(r"CapEff:\s*0+\n", status) and re.search(r"CapPrm:\s*0+\n", status)
+    assert re.search(r"Seccomp:\s*2", status) and re.search(r"NoNewPrivs:\s*1", status)
+
+
+@pytest.mark.parametrize("how", [signal.SIGSEGV, signal.SIGKILL])
+def test_death_of_the_reader(tmp_path, how):
+    """It dies again and again, also while a new program starts: the stacks of both are whole afterwards."""
+    exe = build(tmp_path, "chain.c", "first_chain", "-O2", "-fomit-frame-pointer")
+    other = tmp_path / "second_chain"
+    shutil.copy(exe, other)
+    burners = [subprocess.Popen([exe, "30", "120"], stdout=subprocess.DEVNULL)]
+    try:
+        with agent_to_file(tmp_path, "-F", 99, "--interval", "300ms", "--include", "exe=*_chain") as (out, agent):
+            wait_for(lambda: seen(out, "first_chain", 0) > 0)
+            before = reader_of(agent)
+            for i in range(3):
+                os.kill(wait_for(lambda: reader_of(agent)), how)
+                if i == 1:
+                    burners.append(subprocess.Popen([other, "30", "120"], stdout=subprocess.DEVNULL))
+                time.sleep(0.3)
+            n = len(complete_lines(out))
+            wait_for(lambda: seen(out, "first_chain", n) > 20 and seen(out, "second_chain", n) > 20)
+            assert agent.poll() is None
+            assert reader_of(agent) != before
+    finally:
+        for b in burners:
+            b.kill()
+            b.wait()
