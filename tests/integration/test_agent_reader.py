@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 import time
@@ -102,24 +101,23 @@ def test_no_foreign_file_is_mapped(tmp_path):
 
 @pytest.mark.parametrize("how", [signal.SIGSEGV, signal.SIGKILL])
 def test_death_of_the_reader(tmp_path, how):
-    """It dies again and again, also while a new program starts: the stacks of both are whole afterwards."""
-    exe = build(tmp_path, "chain.c", "first_chain", "-O2", "-fomit-frame-pointer")
-    other = tmp_path / "second_chain"
-    shutil.copy(exe, other)
-    burners = [subprocess.Popen([exe, "30", "120"], stdout=subprocess.DEVNULL)]
+    """It dies before each of the programs is read: their stacks are whole, and so are those of the programs before."""
+    names = ["one_chain", "two_chain", "three_chain"]
+    flags = ["-O2", "-fomit-frame-pointer"]
+    programs = [build(tmp_path, "chain.c", n, *flags, f"-Wl,--build-id=0x{i + 1:08x}") for i, n in enumerate(names)]
+    burners, readers = [], set()
     try:
-        with agent_to_file(tmp_path, "-F", 99, "--interval", "300ms", "--include", "exe=*_chain") as (out, agent):
-            wait_for(lambda: seen(out, "first_chain", 0) > 0)
-            before = reader_of(agent)
-            for i in range(3):
-                os.kill(wait_for(lambda: reader_of(agent)), how)
-                if i == 1:
-                    burners.append(subprocess.Popen([other, "30", "120"], stdout=subprocess.DEVNULL))
-                time.sleep(0.3)
-            n = len(complete_lines(out))
-            wait_for(lambda: seen(out, "first_chain", n) > 20 and seen(out, "second_chain", n) > 20)
-            assert agent.poll() is None
-            assert reader_of(agent) != before
+        with agent_to_file(tmp_path, "-F", 99, "--interval", "300ms",
+                           *sum((["--include", f"exe={n}"] for n in names), [])) as (out, agent):
+            for i, exe in enumerate(programs):
+                reader = wait_for(lambda: reader_of(agent))
+                readers.add(reader)
+                if i:
+                    os.kill(reader, how)
+                burners.append(subprocess.Popen([exe, "30", "120"], stdout=subprocess.DEVNULL))
+                n = len(complete_lines(out))
+                wait_for(lambda: all(seen(out, name, n) > 5 for name in names[:i + 1]))
+            assert agent.poll() is None and len(readers) == 2 and reader_of(agent) not in readers
     finally:
         for b in burners:
             b.kill()

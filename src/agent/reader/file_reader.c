@@ -148,11 +148,21 @@ static void tell(struct file_reader *r, const struct file_request *q, int code)
              q->is_vdso ? "[vdso]" : q->path, (unsigned long long) r->deaths);
 }
 
+/* A process that died while it was idle is replaced: no file is to blame. */
+static void forget_dead(struct file_reader *r)
+{
+    struct pollfd gone = {.fd = r->fd};
+
+    if (r->pid && poll(&gone, 1, 0) > 0 && gone.revents & (POLLHUP | POLLERR))
+        stop(r);
+}
+
 static int ask_once(struct file_reader *r, const struct file_request *q, const int fds[2], struct file_answer *ret,
                     int *ret_fd, struct err *e)
 {
     int code = 0;
 
+    forget_dead(r);
     if (!r->pid)
         code = start(r, e);
     if (code < 0)
