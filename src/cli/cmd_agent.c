@@ -21,6 +21,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "base/url.h"
 #include "cli/args.h"
 #include "cli/command.h"
 #include "cli/convert_output.h"
@@ -222,6 +223,7 @@ static int run_agent(const struct agent_command_options *o, struct err *e)
     struct running a = {.o = o};
     struct export_flow *flow = NULL;
     struct agent_options options;
+    char shown[URL_SHOWN];
     pid_t pids[ARG_LIST_MAX];
     sigset_t old;
     int r = watch_agent_options(&o->watch, pids, &options, &filter, e);
@@ -252,7 +254,7 @@ static int run_agent(const struct agent_command_options *o, struct err *e)
     if (r == 0) {
         log_info("sampling at %lld Hz, sending every %.3g s to %s",
                  (long long) (o->begin_rate ? o->begin_rate : o->watch.rate), (double) o->interval / (double) NS_PER_S,
-                 o->export ? o->export : "the server");
+                 o->export ? url_redact(o->export, shown, sizeof shown) : "the server");
         a.begin = clock_mono();
         r = loop(&a, e);
     }
@@ -316,7 +318,8 @@ static int check(const struct agent_command_options *o, enum log_format *ret_for
 /* Options from files are parsed first, so that the command line overrides them. */
 static int parse(int argc, char **argv, struct arena *arena, struct agent_command_options *o, struct err *e)
 {
-    static const struct agent_command_options defaults = {.watch.rate = -1, .budget = 1, .memory = 64 << 20, .feed_fd = -1};
+    static const struct agent_command_options defaults = {
+        .watch.rate = -1, .budget = 1, .memory = 64 << 20, .feed_fd = -1};
     char **more = NULL;
     int n = 0, r, k = 0;
 

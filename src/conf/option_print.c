@@ -2,6 +2,7 @@
 /* The output direction of option.h and yaml.h: effective configuration as a tree, a tree as YAML, tables as help. */
 #include <ctype.h>
 
+#include "base/url.h"
 #include "conf/option.h"
 
 static struct conf_node *hidden(struct conf *c, const struct conf_node *like)
@@ -35,6 +36,36 @@ static struct conf_node *redact(struct conf *c, const struct conf_node *n)
     return copy;
 }
 
+/* A URL, or a list of them, without the password that may be in it. */
+static struct conf_node *without_password(struct conf *c, struct conf_node *n)
+{
+    char *text = NULL;
+    struct conf_node *copy;
+
+    if (n->kind == CONF_SCALAR && (str_find(n->text, STR("://")) < 0 || str_find_char(n->text, '@') < 0))
+        return n;
+    if (n->kind != CONF_SCALAR && n->kind != CONF_LIST)
+        return n;
+    copy = conf_new(c, n->kind, n->file, n->line);
+    if (copy && n->kind == CONF_SCALAR) {
+        size_t room = (size_t) n->text.n + sizeof ":xxxxx";
+        char *given = arena_cstr(&c->arena, n->text);
+
+        text = arena_alloc(&c->arena, room);
+        if (!text || !given)
+            return NULL;
+        copy->text = str_from(url_redact(given, text, room));
+        copy->quoted = n->quoted;
+    }
+    for (uint32_t i = 0; copy && n->kind == CONF_LIST && i < n->n; i++) {
+        struct conf_node *item = without_password(c, n->items[i]);
+
+        if (!item || conf_append(c, copy, (struct str){0}, item) < 0)
+            return NULL;
+    }
+    return copy;
+}
+
 static struct conf_node *effective_value(struct conf *c, const struct option *o, struct conf_node *given, bool show)
 {
     struct conf_node *n = given, *list;
@@ -53,7 +84,9 @@ static struct conf_node *effective_value(struct conf *c, const struct option *o,
     }
     if (!n && o->def && conf_parse(c, str_from(o->def), o->name, &n, &e) < 0)
         return NULL;
-    return n && o->secret && !show ? redact(c, n) : n;
+    if (!n || show)
+        return n;
+    return o->secret ? redact(c, n) : without_password(c, n);
 }
 
 struct conf_node *option_effective(struct conf *c, const struct option *table, const struct conf_node *node, bool show)

@@ -19,6 +19,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "base/url.h"
 
 extern char **environ;
 
@@ -100,6 +101,7 @@ static void pause_after(struct agent_upload *u, const struct rusage *used)
 static void reap(struct agent_upload *u)
 {
     struct rusage used;
+    char shown[URL_SHOWN];
     int status;
 
     if (u->pid <= 0 || wait4(u->pid, &status, WNOHANG, &used) != u->pid)
@@ -111,7 +113,7 @@ static void reap(struct agent_upload *u)
         return;
     }
     if (u->tries == 1)
-        log_warn("%s could not be given to %s", u->path, u->server);
+        log_warn("%s could not be given to %s", u->path, url_redact(u->server, shown, sizeof shown));
     if (u->tries >= TRIES_MAX)
         u->path[0] = 0;
     u->next = clock_mono() + (5 * NS_PER_S << MIN(u->tries, (unsigned) TRIES_MAX));

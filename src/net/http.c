@@ -10,6 +10,7 @@
 
 #include "base/bytes.h"
 #include "base/clock.h"
+#include "base/url.h"
 
 enum { HTTP_HEADERS_MAX = 4096 };
 
@@ -184,6 +185,7 @@ const char *http_reason(int status)
 }
 
 /* --- URLs --- */
+/* text: the URL as it may be printed. */
 static int url_host(struct str authority, struct http_url *ret, const char *text, struct err *e)
 {
     struct str host = authority, port = {0};
@@ -221,12 +223,14 @@ static int url_host(struct str authority, struct http_url *ret, const char *text
 int http_url_parse(const char *text, struct http_url *ret, struct err *e)
 {
     struct str s = str_from(text);
+    char shown[URL_SHOWN];
     size_t end;
 
     *ret = (struct http_url){.target = ""};
+    url_redact(text, shown, sizeof shown);
     if (str_starts(s, STR("unix://"))) {
         if (s.n - 7 == 0 || s.n - 7 >= sizeof ret->unix_path)
-            return err_set(e, -EINVAL, "'%s': the path of a unix socket has 1 to 107 bytes", text);
+            return err_set(e, -EINVAL, "'%s': the path of a unix socket has 1 to 107 bytes", shown);
         snprintf(ret->unix_path, sizeof ret->unix_path, "%s", text + 7);
         snprintf(ret->host, sizeof ret->host, "localhost");
         snprintf(ret->authority, sizeof ret->authority, "localhost");
@@ -238,14 +242,14 @@ int http_url_parse(const char *text, struct http_url *ret, struct err *e)
     } else if (s.n >= 7 && strncasecmp(s.p, "http://", 7) == 0) {
         s = str_slice(s, 7, s.n);
     } else {
-        return err_set(e, -EINVAL, "'%s' is not a URL: want http://… or https://…", text);
+        return err_set(e, -EINVAL, "'%s' is not a URL: want http://… or https://…", shown);
     }
     for (end = 0; end < s.n && !strchr("/?#", s.p[end]); end++)
         ;
     ret->target = s.p + end;
     if (!http_value_ok(str_slice(s, end, s.n)) || str_find_char(s, ' ') >= 0)
-        return err_set(e, -EINVAL, "'%s' holds a blank or a control character", text);
-    return url_host(str_slice(s, 0, end), ret, text, e);
+        return err_set(e, -EINVAL, "'%s' holds a blank or a control character", shown);
+    return url_host(str_slice(s, 0, end), ret, shown, e);
 }
 
 /* --- query strings --- */

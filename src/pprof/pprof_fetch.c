@@ -10,10 +10,11 @@
 
 #include "base/base64.h"
 #include "base/clock.h"
-#include "pprof/pprof_url.h"
-#include "pprof/pprof_wick.h"
+#include "base/url.h"
 #include "net/fetch.h"
 #include "net/http.h"
+#include "pprof/pprof_url.h"
+#include "pprof/pprof_wick.h"
 #include "report/gopath.h"
 
 enum { REDIRECTS_MAX = 10, TIMEOUT_DEFAULT_S = 60, GRACE_S = 5 };
@@ -143,7 +144,19 @@ static void take_login(struct buf *url, struct buf *ret)
     url->n -= (size_t) at + 1;
 }
 
-/* Sends the request and follows redirects. A login is sent only to the URL that contains it. */
+/* Scheme, host and port of a URL, as they are written. */
+static struct str origin_of(struct str url)
+{
+    ptrdiff_t scheme = str_find(url, STR("://"));
+    size_t end = scheme < 0 ? 0 : (size_t) scheme + 3;
+
+    while (end < url.n && !strchr("/?#", url.p[end]))
+        end++;
+    return str_slice(url, 0, end);
+}
+
+/* Sends the request and follows redirects. A login is sent only to the URL that contains it, a token only to the server
+ * that was asked first. */
 static int follow(struct fetch_options *o, struct buf *url, struct buf *out, struct err *e)
 {
     _cleanup_(buf_done) struct buf again = BUF_INIT, login = BUF_INIT;
@@ -165,6 +178,9 @@ static int follow(struct fetch_options *o, struct buf *url, struct buf *out, str
         r = request(o, out, &again, e);
         if (r < 0 || !again.n)
             return r;
+        if (n && str_is(headers[0].name, "authorization") &&
+            !str_eq(origin_of(buf_str(url)), origin_of(buf_str(&again))))
+            n = 0;
         buf_reset(url);
         buf_put(url, again.p, again.n);
     }
@@ -205,6 +221,7 @@ int pprof_fetch(const struct pprof_args *a, const char *source, bool quiet, stru
     _cleanup_(buf_done) struct buf url = BUF_INIT, bearer = BUF_INIT;
     struct http_header authorization = {STR("authorization"), {0}};
     struct progress progress = {.started = clock_mono(), .seconds = a->seconds};
+    char shown[URL_SHOWN];
     struct tls_options tls;
     struct fetch_options o;
     int r;
@@ -215,8 +232,10 @@ int pprof_fetch(const struct pprof_args *a, const char *source, bool quiet, stru
             authorization.value = buf_str(&bearer);
         }
     } else if (!pprof_url_adjust(str_from(source), &progress.seconds, &url))
-        return err_set(e, -ENOENT, "stat %s: no such file or directory", source);
-    fprintf(stderr, "Fetching profile over HTTP from %s\n", buf_cstr(&url));
+        return err_set(e, -ENOENT, "stat %s: no such file or directory", url_redact(source, shown, sizeof shown));
+    if (!buf_cstr(&url))
+        return -ENOMEM;
+    fprintf(stderr, "Fetching profile over HTTP from %s\n", url_redact(url.p, shown, sizeof shown));
     if (a->seconds > 0) {
         _cleanup_(buf_done) struct buf wait = BUF_INIT;
 
@@ -242,11 +261,15 @@ int pprof_post(const struct pprof_args *a, struct str where, struct str body, st
 {
     static const struct http_header type = {STR("content-type"), STR("application/octet-stream")};
     _cleanup_(buf_done) struct buf url = BUF_INIT;
+    char shown[URL_SHOWN];
     struct tls_options tls;
     struct fetch_options o;
     int r;
 
     buf_put_str(&url, where);
+    if (!buf_cstr(&url))
+        return -ENOMEM;
+    url_redact(url.p, shown, sizeof shown);
     set_options(a, &url, &tls, &o);
     o.method = "POST";
     o.headers = &type;
@@ -256,5 +279,5 @@ int pprof_post(const struct pprof_args *a, struct str where, struct str body, st
     pprof_fetch_catch(true);
     r = follow(&o, &url, out, e);
     pprof_fetch_catch(false);
-    return r < 0 ? err_prefix(e, r, "http post %.*s: ", STR_FMT(where)) : 0;
+    return r < 0 ? err_prefix(e, r, "http post %s: ", shown) : 0;
 }

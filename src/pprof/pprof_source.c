@@ -13,12 +13,13 @@
 #include "base/compress.h"
 #include "base/fd.h"
 #include "base/mem.h"
-#include "pprof/pprof_fetch.h"
-#include "pprof/pprof_remote.h"
-#include "pprof/pprof_symbolize.h"
+#include "base/url.h"
 #include "codec/input.h"
 #include "codec/pprof.h"
 #include "model/convert.h"
+#include "pprof/pprof_fetch.h"
+#include "pprof/pprof_remote.h"
+#include "pprof/pprof_symbolize.h"
 #include "report/gopath.h"
 #include "report/prof_filter.h"
 
@@ -167,10 +168,11 @@ static int load_all(const struct pprof_args *a, struct prof_pool *pool, const ch
     start_fetches(sources, n);
     for (size_t i = 0; i < n; i++) {
         struct source *s = &sources[i];
+        char shown[URL_SHOWN];
 
         r = load_source(pool, s, binary, origins);
         if (r < 0) {
-            fprintf(stderr, "%s: %s\n", names[i], err_message(&s->e, r));
+            fprintf(stderr, "%s: %s\n", url_redact(names[i], shown, sizeof shown), err_message(&s->e, r));
             prof_free(s->prof);
             continue;
         }

@@ -8,6 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/url.h"
+
 static bool is_set(const char *s)
 {
     return s && *s;
@@ -110,6 +112,8 @@ static int read_authority(struct settings *s, struct str a, uint16_t def, struct
     uint64_t n = def;
     ptrdiff_t at;
 
+    if (str_find_char(a, '@') >= 0) /* it is not printed */
+        return err_set(e, -EINVAL, "endpoint: a user name or password in a URL is not taken; use a header");
     if (a.n && a.p[0] == '[') {
         at = str_find_char(a, ']');
         if (at < 0)
@@ -154,6 +158,7 @@ static int read_protocol(struct settings *s, int option, bool port_given, struct
 static int read_endpoint(struct settings *s, const struct wick_options *o, struct err *e)
 {
     bool specific = false, scheme = true;
+    char shown[URL_SHOWN];
     const char *text = is_set(o->endpoint) ? o->endpoint : otlp_env(s, "ENDPOINT", &specific);
     const char *env_insecure = otlp_env(s, "INSECURE", NULL);
     struct str rest = str_from(text), authority;
@@ -167,13 +172,13 @@ static int read_endpoint(struct settings *s, const struct wick_options *o, struc
         rest = str_slice(rest, 8, rest.n);
         s->tls = true;
     } else if (str_find(rest, STR("://")) >= 0) {
-        return err_set(e, -EINVAL, "endpoint '%s': the scheme is http or https", text);
+        return err_set(e, -EINVAL, "endpoint '%s': the scheme is http or https", url_redact(text, shown, sizeof shown));
     } else {
         scheme = false;
         s->tls = !o->insecure && !(env_insecure && strcmp(env_insecure, "true") == 0);
     }
     if (o->insecure && scheme && s->tls)
-        return err_set(e, -EINVAL, "endpoint '%s' is https and insecure is set", text);
+        return err_set(e, -EINVAL, "endpoint '%s' is https and insecure is set", url_redact(text, shown, sizeof shown));
     authority = str_cut(&rest, '/');
     r = read_authority(s, authority, 0, e);
     if (r < 0)

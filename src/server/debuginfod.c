@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "base/clock.h"
+#include "base/url.h"
 #include "net/fetch.h"
 #include "net/tls.h"
 
@@ -70,6 +71,7 @@ int debuginfod_fetch(const struct debuginfod_options *o, struct debuginfod_rate 
     for (uint32_t i = 0; i < o->n_urls * ARRAY_SIZE(kinds); i++) {
         const char *url = o->urls[i / ARRAY_SIZE(kinds)];
         _cleanup_(fetch_result_done) struct fetch_result res = {0};
+        char shown[URL_SHOWN];
         int r;
 
         if (!may_ask(o, rate))
@@ -80,9 +82,9 @@ int debuginfod_fetch(const struct debuginfod_options *o, struct debuginfod_rate 
         if (r == 0 && res.status == 200 && res.body.n)
             return keep(into, build_id, buf_str(&res.body), ret_path, e);
         if (r < 0)
-            result = err_set(e, r, "%.100s: %.300s", url, err_message(&last, r));
+            result = err_set(e, r, "%.100s: %.300s", url_redact(url, shown, sizeof shown), err_message(&last, r));
         else if (res.status != 404)
-            result = err_set(e, -EPROTO, "%.100s answers %d", url, res.status);
+            result = err_set(e, -EPROTO, "%.100s answers %d", url_redact(url, shown, sizeof shown), res.status);
         if (r == -ECANCELED)
             break;
     }

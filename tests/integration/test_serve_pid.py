@@ -40,8 +40,9 @@ def url(s, query="", pid=None, token=None):
 
 
 def children(pid):
-    out = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True).stdout
-    found = [int(p) for p in out.split()]
+    """All of them, except the processes that read binaries for an agent."""
+    out = subprocess.run(["ps", "-ww", "-o", "pid=,args=", "--ppid", str(pid)], capture_output=True, text=True).stdout
+    found = [int(line.split()[0]) for line in out.splitlines() if "--tables" not in line]
     return found + [q for p in found for q in children(p)]
 
 

@@ -13,6 +13,7 @@
 #include "base/queue.h"
 #include "base/regex.h"
 #include "base/sha256.h"
+#include "base/url.h"
 
 static void test_printable(void)
 {
@@ -300,6 +301,25 @@ static void test_json_errors(void)
     arena_done(&a);
 }
 
+static void test_url(void)
+{
+    static const struct {
+        const char *url, *shown;
+    } rows[] = {
+        {"http://user:secret@host:80/a@b:c", "http://user:xxxxx@host:80/a@b:c"},
+        {"http://host:80/x?u=a:b@c", "http://host:80/x?u=a:b@c"},
+        {"grpc://u:p:q@host", "grpc://u:xxxxx@host"},
+        {"http://user@host", "http://user@host"},
+        {"u:secret@host:4317", "u:xxxxx@host:4317"},
+        {"http://u:sec@ret@host", "http://u:xxxxx@host"},
+        {"", ""},
+    };
+    char shown[URL_SHOWN];
+
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+        eq_str(str_from(url_redact(rows[i].url, shown, sizeof shown)), str_from(rows[i].shown));
+}
+
 static void test_regex(void)
 {
     struct regex *r = NULL;
@@ -452,6 +472,7 @@ int main(void)
     tap_run(test_time);
     tap_run(test_json);
     tap_run(test_json_errors);
+    tap_run(test_url);
     tap_run(test_regex);
     tap_run(test_varint);
     tap_run(test_cursor);

@@ -207,14 +207,6 @@ static void test_discovery(void)
     scrape_list_free(l);
     ok(scrape_is_link_local("169.254.169.254:80") && scrape_is_link_local("[fe80::1]:80") &&
        scrape_is_link_local("fe80::1"));
-    {
-        char shown[64];
-
-        scrape_show_url("http://user:secret@host:80/a@b:c", shown, sizeof shown);
-        eq_str(str_from(shown), STR("http://user:xxxxx@host:80/a@b:c"));
-        scrape_show_url("http://host:80/x?u=a:b@c", shown, sizeof shown);
-        eq_str(str_from(shown), STR("http://host:80/x?u=a:b@c"));
-    }
     ok(!scrape_is_link_local("127.0.0.1:80") && !scrape_is_link_local("[::1]:80") &&
        !scrape_is_link_local("example.org"));
 }

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "base/url.h"
 #include "base/wire.h"
 #include "codec/otlp.h"
 #include "net/client.h"
@@ -51,6 +52,7 @@ struct attempt {
 static int make_url(const char *endpoint, bool insecure, bool grpc, char *out, size_t n, struct err *e)
 {
     const char *host = endpoint;
+    char shown[URL_SHOWN];
     struct http_url url;
     int r;
 
@@ -68,7 +70,7 @@ static int make_url(const char *endpoint, bool insecure, bool grpc, char *out, s
         snprintf(out, n, "%s://%s%s", insecure ? "http" : "https", host, grpc && !strchr(host, ':') ? ":4317" : "");
     r = http_url_parse(out, &url, e);
     if (r < 0)
-        return err_prefix(e, r, "endpoint '%s': ", endpoint);
+        return err_prefix(e, r, "endpoint '%s': ", url_redact(endpoint, shown, sizeof shown));
     return 0;
 }
 

@@ -13,6 +13,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/url.h"
 #include "codec/input.h"
 #include "model/batch.h"
 #include "model/sink.h"
@@ -228,19 +229,6 @@ static bool not_link_local(const char *address)
     return !scrape_is_link_local(address);
 }
 
-void scrape_show_url(const char *url, char *out, size_t n)
-{
-    const char *host = strstr(url, "://"), *at, *colon;
-
-    host = host ? host + 3 : url;
-    at = memrchr(host, '@', strcspn(host, "/?#"));
-    colon = at ? memchr(host, ':', (size_t) (at - host)) : NULL;
-    if (colon)
-        snprintf(out, n, "%.*s:xxxxx%s", (int) (colon - url), url, at);
-    else
-        snprintf(out, n, "%s", url);
-}
-
 static int copy_spec(struct scrape_target *t, const struct scrape_spec *s)
 {
     t->spec = *s;
@@ -267,7 +255,7 @@ int scrape_target_new(const struct scrape_env *env, const struct scrape_spec *sp
         return -ENOMEM;
     t->env = *env;
     arena_init(&t->arena, 1 << 20);
-    scrape_show_url(spec->url, t->shown, sizeof t->shown);
+    url_redact(spec->url, t->shown, sizeof t->shown);
     o.allow = env->config->allow_link_local ? NULL : not_link_local;
     r = http_url_parse(spec->url, &url, e);
     if (r == 0 && !env->config->allow_link_local && scrape_is_link_local(url.host))

@@ -69,7 +69,5 @@ void scrape_target_free(struct scrape_target *t);
 bool scrape_target_is(const struct scrape_target *t, const struct scrape_spec *spec);
 /* 169.254.0.0/16 and fe80::/10, as text with or without brackets and port. */
 bool scrape_is_link_local(const char *address);
-/* The URL with xxxxx in place of a password. */
-void scrape_show_url(const char *url, char *out, size_t n);
 
 #endif
