@@ -19,11 +19,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../tests/tools/grpc_client.h"
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/mem.h"
-#include "net/grpc_client.h"
 #include "net/server.h"
 
 enum { MESSAGE = 197461, CONNECTIONS = 4, IN_FLIGHT = 4, IDLE = 10000 };

@@ -17,12 +17,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../tests/tools/grpc_client.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/mem.h"
 #include "codec/otlp.h"
 #include "model/batch.h"
-#include "net/grpc_client.h"
 
 enum { FILES_MAX = 200000, CONNECTIONS_MAX = 1024 };
 static const char path[] = "/opentelemetry.proto.collector.profiles.v1development.ProfilesService/Export";

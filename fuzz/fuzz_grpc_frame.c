@@ -13,8 +13,7 @@ static void answer(struct str s)
     struct http_header h[] = {{STR("grpc-encoding"), STR("gzip")},
                               {STR("grpc-status"), STR("0")},
                               {STR("grpc-message"), s},
-                              {STR("grpc-status-details-bin"), s},
-                              {STR("grpc-timeout"), s}};
+                              {STR("grpc-status-details-bin"), s}};
     struct http_headers list = {h, ARRAY_SIZE(h), ARRAY_SIZE(h)}, none = {0};
     struct buf inflated = BUF_INIT;
     struct grpc_status st;
@@ -22,7 +21,6 @@ static void answer(struct str s)
 
     grpc_answer(200, &list, &none, s, 1 << 16, &inflated, &message, &st);
     assert(message.n <= 1 << 16);
-    grpc_timeout(&list);
     buf_done(&inflated);
 }
 

@@ -48,7 +48,6 @@ static void file(const struct elf_file *f, const struct proc_memory *m)
     struct tls_place place;
     struct go_runtime go;
     struct go_build build;
-    uint64_t address;
 
     elf_table_new(f, NULL, &t, NULL);
     if (t)
@@ -58,8 +57,8 @@ static void file(const struct elf_file *f, const struct proc_memory *m)
     go_runtime_probe(f, &go);
     python_probe(f, STR("/usr/bin/python3.11"), &python);
     python_loops_find(f, f->entry, &loops);
-    if (tls_symbol_find(f, STR("otel_thread_ctx_v1"), &tls) && tls_symbol_place(&tls, false, m, 0, &place) == 0)
-        tls_place_address(&place, m, 0, &address);
+    if (tls_symbol_find(f, STR("otel_thread_ctx_v1"), &tls))
+        tls_symbol_place(&tls, false, m, 0, &place);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -448,8 +448,11 @@ static int start_lines(struct agent *a)
 
 int agent_new(const struct agent_options *o, struct agent **ret, struct err *e)
 {
-    struct tally_options tally = {
-        .no_names = o->no_names, .pprof = o->pprof, .ranges = o->ranges, .leave_own = o->leave_own, .memory = TALLY_BYTES};
+    struct tally_options tally = {.no_names = o->no_names,
+                                  .pprof = o->pprof,
+                                  .ranges = o->ranges,
+                                  .leave_own = o->leave_own,
+                                  .memory = TALLY_BYTES};
     struct agent *a = mem_zalloc(sizeof *a);
     int r;
 
@@ -628,13 +631,6 @@ int agent_add_pid(struct agent *a, pid_t pid)
     if (p && p->maps_read && !p->loaded)
         process_load(a->loader, p);
     return bpf_side_filter(a->bpf, (uint32_t) pid, 1);
-}
-
-void agent_remove_pid(struct agent *a, pid_t pid)
-{
-    if (!a->bpf)
-        return;
-    bpf_side_unfilter(a->bpf, (uint32_t) pid);
 }
 
 bool agent_next_file(struct agent *a, char ret[PATH_MAX])

@@ -82,7 +82,6 @@ int agent_poll(struct agent *a, int timeout_ms, struct err *e);
 int agent_take(struct agent *a, struct batch **ret, struct err *e);
 /* Adds a process, from now on (the HTTP API's 30 seconds of a pid; a command about to exec). */
 int agent_add_pid(struct agent *a, pid_t pid);
-void agent_remove_pid(struct agent *a, pid_t pid);
 int agent_set_rate(struct agent *a, unsigned hz, struct err *e);
 void agent_counts(struct agent *a, struct agent_counts *ret);
 /* Returns the path of a file with symbols of sampled code; each file once. False when there is none at the moment. */

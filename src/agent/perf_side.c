@@ -321,11 +321,6 @@ unsigned long perf_side_lost(const struct perf_side *s)
     return s->lost;
 }
 
-unsigned long perf_side_samples(const struct perf_side *s)
-{
-    return s->samples;
-}
-
 size_t perf_side_memory(const struct perf_side *s)
 {
     return s->rings.n * s->rings.size;

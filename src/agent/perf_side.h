@@ -25,7 +25,6 @@ int perf_side_add_to(struct perf_side *s, int epoll_fd);
  * time. */
 int perf_side_drain(struct perf_side *s, struct processes *p, int (*f)(void *arg, void *event, size_t n), void *arg);
 unsigned long perf_side_lost(const struct perf_side *s);
-unsigned long perf_side_samples(const struct perf_side *s);
 size_t perf_side_memory(const struct perf_side *s);
 
 #endif

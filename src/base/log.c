@@ -34,15 +34,6 @@ static int parse_name(struct str s, const char *const *names, size_t n, int *ret
     return -EINVAL;
 }
 
-int log_parse_level(struct str s, enum log_level *ret)
-{
-    int i, r = parse_name(s, level_names, ARRAY_SIZE(level_names), &i);
-
-    if (r == 0)
-        *ret = (enum log_level) i;
-    return r;
-}
-
 int log_parse_format(struct str s, enum log_format *ret)
 {
     int i, r = parse_name(s, format_names, ARRAY_SIZE(format_names), &i);

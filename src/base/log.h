@@ -17,7 +17,6 @@ enum log_level { LOG_DEBUG, LOG_INFO, LOG_WARN, LOG_ERROR };
 enum log_format { LOG_TEXT, LOG_LOGFMT, LOG_JSON };
 
 void log_setup(enum log_level level, enum log_format format);
-int log_parse_level(struct str s, enum log_level *ret);
 int log_parse_format(struct str s, enum log_format *ret);
 bool log_enabled(enum log_level level);
 

@@ -173,14 +173,6 @@ void wire_put_packed_u64(struct buf *b, uint32_t field, const uint64_t *v, uint3
     put_packed(b, field, v, n, sizeof *v);
 }
 
-void wire_put_packed_fixed64(struct buf *b, uint32_t field, const uint64_t *v, uint32_t n)
-{
-    char *q = n ? wire_room(b, 2 * WIRE_VARINT_MAX + (size_t) n * 8) : NULL;
-
-    if (q)
-        b->n += (size_t) (wire_raw_packed_fixed64(q, field, v, n) - q);
-}
-
 /* Returns the position of the content and the number of length bytes reserved before it: position << 4 | bytes. */
 size_t wire_begin(struct buf *b, uint32_t field, size_t guess)
 {

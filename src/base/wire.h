@@ -263,7 +263,6 @@ static inline void wire_put_str(struct buf *b, uint32_t field, struct str s)
 /* Packed lists; an empty one is left out. */
 void wire_put_packed_u32(struct buf *b, uint32_t field, const uint32_t *v, uint32_t n);
 void wire_put_packed_u64(struct buf *b, uint32_t field, const uint64_t *v, uint32_t n);
-void wire_put_packed_fixed64(struct buf *b, uint32_t field, const uint64_t *v, uint32_t n);
 
 /* A nested message: begin, write its fields, end. `guess` is the approximate number of bytes that follow; a guess with
  * the right number of length bytes avoids a move. */

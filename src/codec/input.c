@@ -24,11 +24,6 @@ static const char *const names[] = {
     [INPUT_FOLDED] = "folded",       [INPUT_PERF_SCRIPT] = "perf-script",
 };
 
-const char *input_format_name(enum input_format f)
-{
-    return names[f];
-}
-
 int input_format_parse(struct str name, enum input_format *ret)
 {
     for (size_t i = 0; i < ARRAY_SIZE(names); i++)

@@ -41,7 +41,6 @@ struct input_limits {
 /* For files that the user named: as large as indices allow. */
 extern const struct input_limits input_local;
 
-const char *input_format_name(enum input_format f);
 int input_format_parse(struct str name, enum input_format *ret); /* -EINVAL */
 
 /* Decodes `in`, which is taken over on success and may be inflated on failure. as = INPUT_AUTO detects. ret_format may

@@ -47,8 +47,6 @@ enum otlp_generation {
 
 /* "opentelemetry-proto 1.9 (generation G4)" */
 const char *otlp_generation_name(enum otlp_generation g);
-/* Examines a protobuf request without decoding it. -EINVAL if it is malformed and of no known generation. */
-int otlp_generation_detect(const void *p, size_t n, enum otlp_generation *ret, struct err *e);
 /* Checks the path of an HTTP request or gRPC call: 0 for .../v1development/..., -EPROTONOSUPPORT for v1experimental,
  * -ENOENT for others. */
 int otlp_check_path(struct str path, struct err *e);

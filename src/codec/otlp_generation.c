@@ -150,20 +150,6 @@ int otlp_generation_refuse(enum otlp_generation g, struct err *e)
                    otlp_generation_name(g));
 }
 
-int otlp_generation_detect(const void *p, size_t n, enum otlp_generation *ret, struct err *e)
-{
-    struct otlp_counts counts;
-    struct wire_err w;
-    const uint8_t *start = p;
-    int r = otlp_scan(start, start + n, &counts, &w);
-    enum otlp_generation g = otlp_generation_verdict(&counts);
-
-    if (r < 0 && g == OTLP_G5)
-        return wire_report(&w, start, r, "OTLP profiles", e);
-    *ret = g;
-    return 0;
-}
-
 int otlp_check_path(struct str path, struct err *e)
 {
     static const struct str good[] = {

@@ -275,19 +275,6 @@ const void *elf_at_address(const struct elf_file *f, uint64_t address, size_t n)
     return NULL;
 }
 
-bool elf_address_to_offset(const struct elf_file *f, uint64_t address, uint64_t *ret)
-{
-    for (uint32_t i = 0; i < f->n_segments; i++) {
-        const struct elf_segment *p = &f->segments[i];
-
-        if (p->type == PT_LOAD && address >= p->vaddr && address - p->vaddr < p->filesz) {
-            *ret = address - p->vaddr + p->offset;
-            return true;
-        }
-    }
-    return false;
-}
-
 /* SHF_COMPRESSED has a header (Elf64_Chdr, Elf32_Chdr); the older .zdebug_* begin with "ZLIB" and eight bytes, big-endian. */
 static uint64_t inflated_size(const struct elf_file *f, const struct elf_section *s)
 {

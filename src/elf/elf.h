@@ -81,7 +81,4 @@ uint64_t elf_inflated_size(const struct elf_file *f);
 /* The n bytes in the file that are loaded at a virtual address; NULL when they are not all in the file. */
 const void *elf_at_address(const struct elf_file *f, uint64_t address, size_t n);
 
-/* The offset in the file of a virtual address, by PT_LOAD. False when no segment has it. */
-bool elf_address_to_offset(const struct elf_file *f, uint64_t address, uint64_t *ret);
-
 #endif

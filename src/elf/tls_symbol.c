@@ -135,19 +135,3 @@ int tls_symbol_place(const struct tls_symbol *s, bool executable, const struct p
     *ret = (struct tls_place){.module = d[0], .offset = (int64_t) d[1]};
     return 0;
 }
-
-/* glibc: the dtv's address is in the second word of the thread's control block, and an entry is two words. */
-bool tls_place_address(const struct tls_place *p, const struct proc_memory *m, uint64_t thread_pointer, uint64_t *ret)
-{
-    uint64_t dtv, block;
-
-    if (p->is_static) {
-        *ret = thread_pointer + (uint64_t) p->offset;
-        return true;
-    }
-    if (!proc_memory_u64(m, thread_pointer + 8, &dtv) || !proc_memory_u64(m, dtv + 16 * p->module, &block) ||
-        block + 1 < 2)
-        return false;
-    *ret = block + (uint64_t) p->offset;
-    return true;
-}

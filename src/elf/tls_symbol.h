@@ -39,7 +39,5 @@ struct tls_place {
  * them yet, -EFAULT, -ENOTSUP. */
 int tls_symbol_place(const struct tls_symbol *s, bool executable, const struct proc_memory *m, uint64_t bias,
                      struct tls_place *ret);
-/* The variable's address in the thread with this thread pointer; false when the thread has no block yet. glibc. */
-bool tls_place_address(const struct tls_place *p, const struct proc_memory *m, uint64_t thread_pointer, uint64_t *ret);
 
 #endif

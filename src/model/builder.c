@@ -177,11 +177,6 @@ uint32_t builder_string(struct builder *b, struct str s)
     return intern_string(b, s, false);
 }
 
-uint32_t builder_string_borrow(struct builder *b, struct str s)
-{
-    return intern_string(b, s, true);
-}
-
 static bool list_eq(const struct dict *d, struct run r, const uint32_t *v, uint32_t n)
 {
     return r.n == n && (!n || memcmp(d->indices + r.off, v, n * sizeof *v) == 0);

@@ -33,7 +33,6 @@ int builder_finish(struct builder *b, struct batch **ret, struct err *e);
 
 /* --- dictionary; each returns the index of the one interned entry --- */
 uint32_t builder_string(struct builder *b, struct str s);
-uint32_t builder_string_borrow(struct builder *b, struct str s);
 uint32_t builder_mapping(struct builder *b, const struct mapping *m, const uint32_t *attrs, uint32_t n_attrs);
 uint32_t builder_function(struct builder *b, const struct function *f);
 uint32_t builder_location(struct builder *b, uint32_t mapping, uint64_t address, const struct line *lines,

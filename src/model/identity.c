@@ -83,19 +83,6 @@ struct id128 identity_location(const struct batch *b, uint32_t location)
     return hash_location(b, &b->dict.locations[location], NULL);
 }
 
-struct id128 identity_stack(const struct id128 *locations, uint32_t n)
-{
-    struct hash128_state s;
-
-    hash128_init(&s, DOMAIN_STACK);
-    hash128_u64(&s, n);
-    for (uint32_t i = 0; i < n; i++) {
-        hash128_u64(&s, locations[i].hi);
-        hash128_u64(&s, locations[i].lo);
-    }
-    return hash128_final(&s);
-}
-
 static void hash_value(struct hash128_state *s, const struct value *v)
 {
     hash128_u64(s, v->kind);

@@ -236,24 +236,6 @@ void grpc_reply(struct http_request *q, const struct grpc_status *s, struct str 
     http_finish(q);
 }
 
-int64_t grpc_timeout(const struct http_headers *h)
-{
-    static const struct {
-        char unit;
-        int64_t ns;
-    } units[] = {{'H', 3600 * NS_PER_S}, {'M', 60 * NS_PER_S}, {'S', NS_PER_S},
-                 {'m', NS_PER_MS},       {'u', NS_PER_US},     {'n', 1}};
-    struct str s = http_headers_get(h, "grpc-timeout");
-    uint64_t v;
-
-    if (s.n < 2 || s.n > 9 || str_to_u64(str_slice(s, 0, s.n - 1), 10, &v) < 0)
-        return 0;
-    for (size_t i = 0; i < ARRAY_SIZE(units); i++)
-        if (s.p[s.n - 1] == units[i].unit)
-            return MAX(1, (int64_t) MIN((double) v * (double) units[i].ns, 1e18));
-    return 0;
-}
-
 /* --- client --- */
 void grpc_answer(int http_status, const struct http_headers *headers, const struct http_headers *trailers,
                  struct str body, size_t max, struct buf *inflated, struct str *ret_message, struct grpc_status *st)

@@ -58,8 +58,6 @@ int grpc_request_message(const struct http_request *q, size_t max, struct buf *i
                          struct grpc_status *ret_status);
 /* Answers and finishes: the message (sent if the status is OK) and the status. Any thread. */
 void grpc_reply(struct http_request *q, const struct grpc_status *s, struct str message);
-/* The timeout set by the caller, in ns from the arrival of the request; 0 if there is none. */
-int64_t grpc_timeout(const struct http_headers *h);
 
 /* --- client --- */
 /* Appends a framed message, compressed with c (then the header grpc-encoding must name it). */

@@ -89,13 +89,3 @@ bool host_policy_same_origin(struct str origin, struct str host)
     of = str_slice(origin, (size_t) at + 3, origin.n);
     return of.n == host.n && strncasecmp(of.p, host.p, of.n) == 0;
 }
-
-bool host_policy_is_loopback(struct str host)
-{
-    struct str name;
-    bool loopback = false;
-
-    if (!split(host, &name))
-        return false;
-    return same_name(name, "localhost") || (is_address(name, &loopback) && loopback);
-}

@@ -21,7 +21,4 @@ bool host_policy_allows(struct str host, const char *const *names);
 /* True if origin ("http://host:port") names the host that the request was sent to. "null" never does. */
 bool host_policy_same_origin(struct str origin, struct str host);
 
-/* True if the host, with or without a port, is localhost or an address of the loopback interface. */
-bool host_policy_is_loopback(struct str host);
-
 #endif

@@ -98,8 +98,3 @@ bool addr_names_find(const struct addr_names *t, uint64_t address, struct str *r
         *ret_start = e->start;
     return true;
 }
-
-size_t addr_names_memory(const struct addr_names *t)
-{
-    return t->cap * sizeof *t->v + t->pool.cap;
-}

@@ -36,6 +36,5 @@ void addr_names_order(struct addr_names *t); /* the same, but keeps all; equal s
 void addr_names_done(struct addr_names *t);
 /* False when no range has the address. The name lives as long as the table. */
 bool addr_names_find(const struct addr_names *t, uint64_t address, struct str *ret_name, uint64_t *ret_start);
-size_t addr_names_memory(const struct addr_names *t);
 
 #endif

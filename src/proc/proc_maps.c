@@ -172,18 +172,3 @@ void proc_maps_done(struct proc_maps *m)
     arena_done(&m->arena);
     *m = (struct proc_maps){0};
 }
-
-const struct proc_map *proc_maps_find(const struct proc_maps *m, uint64_t address)
-{
-    uint32_t low = 0, high = m->n;
-
-    while (low < high) {
-        uint32_t mid = low + (high - low) / 2;
-
-        if (m->v[mid].end <= address)
-            low = mid + 1;
-        else
-            high = mid;
-    }
-    return low < m->n && m->v[low].start <= address ? &m->v[low] : NULL;
-}

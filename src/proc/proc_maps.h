@@ -32,7 +32,5 @@ int proc_maps_parse(struct str text, bool executable_only, struct proc_maps *ret
 int proc_maps_read(int pid, bool executable_only, struct proc_maps *ret, struct err *e);
 int proc_maps_read_file(const char *path, bool executable_only, struct proc_maps *ret);
 void proc_maps_done(struct proc_maps *m);
-/* The map with the address, or NULL. */
-const struct proc_map *proc_maps_find(const struct proc_maps *m, uint64_t address);
 
 #endif

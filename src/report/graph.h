@@ -128,8 +128,6 @@ int graph_sort(struct graph *g, enum graph_sort by);
 uint32_t graph_sorted_edges(const struct graph *g, uint32_t node, bool incoming, uint32_t *ret);
 /* Sorts edge indices: |weight| down, then names. */
 void graph_sort_edges(const struct graph *g, uint32_t *edges, size_t n);
-/* How many edges a node may have at most. */
-uint32_t graph_degree(const struct graph *g, uint32_t node, bool incoming);
 /* How many tags of a node have a flat value. */
 uint32_t graph_count_tags(const struct graph *g, uint32_t node);
 

@@ -276,13 +276,6 @@ void graph_sort_edges(const struct graph *g, uint32_t *edges, size_t n)
     qsort_r(edges, n, sizeof(*edges), compare_edges, (void *) g);
 }
 
-uint32_t graph_degree(const struct graph *g, uint32_t node, bool incoming)
-{
-    const uint32_t *first = incoming ? g->in_first : g->out_first;
-
-    return first[node + 1] - first[node];
-}
-
 uint32_t graph_sorted_edges(const struct graph *g, uint32_t node, bool incoming, uint32_t *ret)
 {
     const uint32_t *first = incoming ? g->in_first : g->out_first, *list = incoming ? g->in : g->out;

@@ -167,7 +167,6 @@ void prof_scale_types(struct prof *p, const double *ratios);
 int prof_normalize(struct prof *p, const struct prof *base, struct err *e);
 /* Sets a text label of all samples / removes it. */
 int prof_set_label(struct prof *p, struct str key, struct str value);
-int prof_remove_label(struct prof *p, struct str key);
 /* The index of a sample type by number, name or default; -EINVAL with pprof's error message. */
 int prof_type_index(const struct prof *p, struct str wanted, struct err *e);
 /* pprof's validity check of a decoded profile. */

@@ -57,11 +57,6 @@ int prof_set_label(struct prof *p, struct str key, struct str value)
     return strtab_error(&p->pool->strings) ? -ENOMEM : edit_label_sets(p, k, v);
 }
 
-int prof_remove_label(struct prof *p, struct str key)
-{
-    return edit_label_sets(p, strtab_copy(&p->pool->strings, key), 0);
-}
-
 static void type_list(struct buf *out, const struct prof *p)
 {
     for (uint32_t i = 0; i < p->n_types; i++)

@@ -256,13 +256,3 @@ void frames_find_lines(const uint32_t *ids, uint32_t n, int64_t deadline, void (
         if (wanted[file] && !find_lines_of(file, ids, n, deadline, pump))
             return;
 }
-
-void frames_reset(void)
-{
-    mem_free(frames);
-    frames = NULL;
-    n_frames = cap_frames = 0;
-    map_done(&index_);
-    arena_done(&names);
-    memset(cache, 0, sizeof cache);
-}

@@ -33,6 +33,5 @@ const char *frame_file(const struct frame *f); /* the path of its object, "" if 
 void frames_name(const uint32_t *ids, uint32_t n);
 /* Looks up the lines and inlined calls of these frames until deadline, if `wick symbolize` is available. */
 void frames_find_lines(const uint32_t *ids, uint32_t n, int64_t deadline, void (*pump)(void));
-void frames_reset(void);
 
 #endif

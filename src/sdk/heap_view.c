@@ -87,12 +87,3 @@ void heap_view_mark(void)
         seen[i].bytes = seen[i].next_bytes;
     }
 }
-
-void heap_view_reset(void)
-{
-    mem_free(seen);
-    mem_free(pool);
-    seen = NULL;
-    pool = NULL;
-    n_seen = cap_seen = n_pool = cap_pool = 0;
-}

@@ -20,6 +20,5 @@ void heap_view_at(uint32_t i, int delta, struct heap_view *ret);
 void heap_view_mark(void);
 /* The frames of all stacks, one after the other. */
 const uint32_t *heap_view_frames(uint32_t *ret_n);
-void heap_view_reset(void);
 
 #endif

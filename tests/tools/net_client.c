@@ -13,8 +13,8 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "grpc_client.h"
 #include "net/client.h"
-#include "net/grpc_client.h"
 
 static struct loop *loop;
 static int left, failed;

@@ -25,7 +25,7 @@ static void test_self(void)
     struct proc_maps maps;
     const struct proc_map *m;
     char id[ELF_ID_MAX];
-    uint64_t offset, bias;
+    uint64_t bias;
     struct err e;
 
     eq_int(elf_open("/proc/self/exe", &f, &e), 0);
@@ -34,8 +34,6 @@ static void test_self(void)
     ok(text.n > 0);
     ok(elf_at_address(f, text.address, text.n) == text.p);
     ok(!elf_at_address(f, text.address, f->size + 1));
-    ok(elf_address_to_offset(f, text.address, &offset));
-    eq_int(offset, text.p - f->data);
     ok(elf_section_bytes(f, ".bss").p == NULL);
     ok(elf_section_bytes(f, ".eh_frame").n > 0);
     ok(!elf_find_section(f, ".nothing"));
@@ -47,8 +45,10 @@ static void test_self(void)
         eq_str(elf_symbols_find(&s, x->address)->name, STR("test_self"));
         eq_str(elf_symbols_find(&s, x->address + x->size - 1)->name, STR("test_self"));
         eq_int(proc_maps_read(getpid(), true, &maps, &e), 0);
-        m = proc_maps_find(&maps, (uint64_t) (uintptr_t) test_self);
-        ok(m && m->executable && elf_load_bias(f->segments, f->n_segments, m->start, m->end, m->offset, &bias));
+        for (m = maps.v; m < maps.v + maps.n && m->end <= (uintptr_t) test_self;)
+            m++;
+        ok(m < maps.v + maps.n && m->executable &&
+           elf_load_bias(f->segments, f->n_segments, m->start, m->end, m->offset, &bias));
         eq_int((uintptr_t) test_self - bias, x->address);
         proc_maps_done(&maps);
     }
@@ -98,8 +98,6 @@ static void test_maps(void)
     eq_str(m.v[1].path, STR("[stack]"));
     eq_str(m.v[2].path, STR(""));
     ok(m.v[2].shared);
-    ok(proc_maps_find(&m, 0x5581afff) == &m.v[0]);
-    ok(!proc_maps_find(&m, 0x5581b000));
     proc_maps_done(&m);
 }
 

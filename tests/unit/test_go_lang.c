@@ -106,6 +106,23 @@ static void test_map(void)
     arena_done(&a);
 }
 
+/* Where the BPF program finds the variable of a thread. */
+static bool tls_place_address(const struct tls_place *p, const struct proc_memory *m, uint64_t thread_pointer,
+                              uint64_t *ret)
+{
+    uint64_t dtv, block;
+
+    if (p->is_static) {
+        *ret = thread_pointer + (uint64_t) p->offset;
+        return true;
+    }
+    if (!proc_memory_u64(m, thread_pointer + 8, &dtv) || !proc_memory_u64(m, dtv + 16 * p->module, &block) ||
+        block + 1 < 2)
+        return false;
+    *ret = block + (uint64_t) p->offset;
+    return true;
+}
+
 static void test_places(void)
 {
     struct tls_symbol s = {.value = 8, .exec = -24, .access = TLS_DESCRIPTOR, .slot = BASE + 2000};

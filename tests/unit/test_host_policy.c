@@ -66,20 +66,9 @@ static void test_origins(void)
     ok(!host_policy_same_origin((struct str){0}, (struct str){0}));
 }
 
-static void test_loopback(void)
-{
-    ok(host_policy_is_loopback(STR("localhost")));
-    ok(host_policy_is_loopback(STR("127.9.9.9:80")));
-    ok(host_policy_is_loopback(STR("[::1]:80")));
-    ok(!host_policy_is_loopback(STR("10.0.0.1")));
-    ok(!host_policy_is_loopback(STR("[::2]")));
-    ok(!host_policy_is_loopback(STR("127.evil.example")));
-}
-
 int main(void)
 {
     tap_run(test_hosts);
     tap_run(test_origins);
-    tap_run(test_loopback);
     return tap_done();
 }

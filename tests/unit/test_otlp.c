@@ -174,7 +174,7 @@ static void test_unpacked_and_split(void)
     wire_put_uint(&profile, 1, 1);
     wire_put_uint(&profile, 2, 1);
     wire_put_fixed64(&profile, 5, 100);
-    wire_put_packed_fixed64(&profile, 5, (uint64_t[]){200}, 1);
+    wire_put_bytes(&profile, 5, "\xc8\0\0\0\0\0\0", 8); /* packed: 200 */
     wire_end(&profile, m);
     wire_put_packed_u32(&profile, 11, (uint32_t[]){2}, 1);
     wrap(&out, &profile, &dict, false);

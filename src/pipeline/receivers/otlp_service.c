@@ -372,14 +372,6 @@ static const char *http_path(const struct otlp_service *s, int i)
     return s->http_paths[i] ? s->http_paths[i] : http_paths[i];
 }
 
-bool otlp_service_has_path(const struct otlp_service *s, struct str path)
-{
-    for (int i = 0; i < SIGNALS; i++)
-        if (served(s, (enum signal) i) && str_is(path, http_path(s, i)))
-            return true;
-    return false;
-}
-
 /* Content type without parameters: 0 protobuf, 1 JSON, -1 neither. */
 static int content_kind(const struct http_request *q)
 {

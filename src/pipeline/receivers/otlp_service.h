@@ -36,7 +36,5 @@ void otlp_service_metrics(struct otlp_service *s, struct metrics *m, const char 
 /* Handles a whole request, on the loop's thread; each finishes it, now or later. */
 void otlp_service_grpc(struct otlp_service *s, struct http_request *q);
 void otlp_service_http(struct otlp_service *s, struct http_request *q);
-/* True if an HTTP path belongs to OTLP (to choose between this and other services). */
-bool otlp_service_has_path(const struct otlp_service *s, struct str path);
 
 #endif

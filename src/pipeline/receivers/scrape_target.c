@@ -21,8 +21,6 @@
 #include "pipeline/receivers/received.h"
 #include "pipeline/receivers/scrape_delta.h"
 
-const char *const scrape_type_names[SCRAPE_TYPES] = {"cpu", "heap", "allocs", "mutex", "block", "goroutine", "one"};
-
 struct scrape_job {
     struct scrape_target *target;
     enum scrape_type type;

@@ -26,8 +26,6 @@ enum scrape_type {
     SCRAPE_TYPES
 };
 
-extern const char *const scrape_type_names[SCRAPE_TYPES];
-
 struct scrape_type_config {
     bool enabled;
     const char *path;

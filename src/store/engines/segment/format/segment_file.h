@@ -165,7 +165,6 @@ int segment_blobs(struct segment *s, const struct blobs **ret, struct err *e);
 /* Returns the entries of one group and level, in the arena. */
 int segment_directory(struct segment *s, const struct segment_group *g, int level, struct arena *a,
                       struct dir_entry **ret, uint32_t *ret_n, struct err *e);
-const struct segment_group *segment_find_group(const struct segment_footer *f, uint32_t service, uint32_t type);
 /* Reads a chunk's sections. head 0: the whole chunk. */
 int segment_chunk(struct segment *s, uint64_t off, uint32_t len, unsigned mask, struct chunk *ret, struct err *e);
 /* Reads its bytes as stored. */

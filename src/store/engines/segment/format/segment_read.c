@@ -393,24 +393,6 @@ int segment_blobs(struct segment *s, const struct blobs **ret, struct err *e)
     return r;
 }
 
-const struct segment_group *segment_find_group(const struct segment_footer *f, uint32_t service, uint32_t type)
-{
-    uint32_t lo = 0, hi = f->n_groups;
-
-    while (lo < hi) {
-        uint32_t mid = (lo + hi) / 2;
-        const struct segment_group *g = &f->groups[mid];
-
-        if (g->service == service && g->type == type)
-            return g;
-        if (g->service < service || (g->service == service && g->type < type))
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    return NULL;
-}
-
 static void read_directory(struct cursor *r, const struct segment_group *g, struct dir_entry *d, uint32_t n)
 {
     int64_t window = 0;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A unary gRPC call as one HTTP/2 request: its headers, and the status from the response. See grpc_client.h. */
-#include "net/grpc_client.h"
+/* A unary gRPC call over an HTTP/2 client, for tests and benchmarks. Everything runs on the client's loop; see client.h for ownership. */
+#ifndef TESTS_GRPC_CLIENT_H
+#define TESTS_GRPC_CLIENT_H
 
 #include <errno.h>
 #include <stdio.h>
@@ -8,6 +9,34 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "net/client.h"
+#include "net/grpc.h"
+
+struct grpc_call {
+    /* --- the request: owned by the caller until done() --- */
+    struct str path;    /* "/package.Service/Method" */
+    struct str message; /* framed and compressed here, on the loop … */
+    struct str framed;  /* … or framed beforehand by grpc_frame(), on a thread that has the time */
+    enum compression compression;
+    int level;
+    const struct http_header *headers;
+    size_t n_headers;
+    int64_t timeout_ns;                /* also sent to the peer; 0: none */
+    size_t max_answer;                 /* [4 MiB] decompressed */
+    void (*done)(struct grpc_call *c); /* exactly once, never from inside grpc_call_start() */
+    void *user;
+
+    /* --- the response: valid from done() to grpc_call_done() --- */
+    struct grpc_status status; /* from the peer, or derived from the error of the connection */
+    bool from_peer;            /* the status was sent by the peer */
+    struct str answer;
+
+    /* --- private --- */
+    struct client_request request;
+    struct buf frame, inflated;
+    struct http_header *all;
+    char timeout_text[24];
+};
 
 enum { ANSWER_MAX = 4 << 20, OWN_HEADERS = 5 };
 
@@ -76,7 +105,19 @@ static int build_headers(struct grpc_call *c)
     return 0;
 }
 
-int grpc_call_start(struct client *client, struct grpc_call *c)
+/* Frees the response. */
+static inline void grpc_call_done(struct grpc_call *c)
+{
+    client_request_done(&c->request);
+    buf_done(&c->frame);
+    buf_done(&c->inflated);
+    mem_free(c->all);
+    c->all = NULL;
+    c->answer = (struct str){0};
+}
+
+/* 0, or a negative errno if it cannot be started (then done() is not called, and c->status has the error message). */
+static inline int grpc_call_start(struct client *client, struct grpc_call *c)
 {
     struct client_request *r = &c->request;
     struct err e = {0};
@@ -102,17 +143,4 @@ int grpc_call_start(struct client *client, struct grpc_call *c)
     return code;
 }
 
-void grpc_call_cancel(struct grpc_call *c)
-{
-    client_cancel(&c->request);
-}
-
-void grpc_call_done(struct grpc_call *c)
-{
-    client_request_done(&c->request);
-    buf_done(&c->frame);
-    buf_done(&c->inflated);
-    mem_free(c->all);
-    c->all = NULL;
-    c->answer = (struct str){0};
-}
+#endif
