@@ -34,16 +34,16 @@ void arena_done(struct arena *a)
 
 static struct arena_chunk *chunk_new(struct arena *a, size_t size)
 {
+    struct arena_chunk *c = NULL;
     size_t total;
-    struct arena_chunk *c;
 
-    if (__builtin_add_overflow(size, sizeof *c, &total))
+    if (!__builtin_add_overflow(size, sizeof *c, &total) &&
+        (!a->limit || (total <= a->limit && a->used <= a->limit - total)))
+        c = mem_alloc(total);
+    if (!c) {
+        a->failed = true;
         return NULL;
-    if (a->limit && (total > a->limit || a->used > a->limit - total))
-        return NULL;
-    c = mem_alloc(total);
-    if (!c)
-        return NULL;
+    }
     c->size = size;
     a->used += total;
     return c;
@@ -77,9 +77,10 @@ void *arena_alloc_aligned(struct arena *a, size_t size, size_t align)
     uintptr_t p = ALIGN_UP((uintptr_t) a->pos, align);
 
     if (unlikely(!a->chunk || p > (uintptr_t) a->end || size > (uintptr_t) a->end - p)) {
-        if (size > SIZE_MAX / 2)
-            return NULL;
-        return alloc_slow(a, size, align);
+        if (size <= SIZE_MAX / 2)
+            return alloc_slow(a, size, align);
+        a->failed = true;
+        return NULL;
     }
     a->pos = (char *) p + size;
     return (void *) p;
@@ -99,7 +100,7 @@ void *arena_zalloc_array(struct arena *a, size_t n, size_t size)
     size_t total;
 
     if (__builtin_mul_overflow(n, size, &total))
-        return NULL;
+        total = SIZE_MAX;
     return arena_zalloc(a, total);
 }
 

@@ -16,6 +16,7 @@ struct arena {
     char *pos, *end;           /* free part of the newest chunk */
     size_t used;               /* bytes of all chunks */
     size_t limit;              /* maximum of used; 0 = no limit */
+    bool failed;               /* an allocation failed since arena_init() or arena_done() */
 };
 
 /* limit in bytes over all chunks, 0 for none. Allocates nothing. */

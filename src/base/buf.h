@@ -34,6 +34,13 @@ static inline int buf_error(const struct buf *b)
     return b->err;
 }
 
+/* Sets the error, unless there is one already. */
+static inline void buf_fail(struct buf *b, int r)
+{
+    if (!b->err)
+        b->err = r;
+}
+
 static inline void buf_put(struct buf *b, const void *p, size_t n)
 {
     if (likely(n <= b->cap - b->n && b->cap >= b->n && n && !b->err)) {
@@ -42,6 +49,14 @@ static inline void buf_put(struct buf *b, const void *p, size_t n)
     } else if (n) {
         buf_put_slow(b, p, n);
     }
+}
+
+/* Appends the content of another; its error becomes this one's. */
+static inline void buf_put_buf(struct buf *b, const struct buf *from)
+{
+    if (unlikely(from->err))
+        buf_fail(b, from->err);
+    buf_put(b, from->p, from->n);
 }
 
 static inline void buf_putc(struct buf *b, char c)

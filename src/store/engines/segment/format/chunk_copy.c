@@ -54,9 +54,7 @@ static int renumber(struct copying *k, struct cursor *r, struct buf *to, uint32_
         if (is_trace)
             k->out->traces[k->out->n_traces++] = v;
     }
-    if (buf_error(&k->c->column) < 0)
-        return -ENOMEM;
-    column_put(k->c->zstd, to, k->c->column.p ? k->c->column.p : "", k->c->column.n, 1);
+    column_put(k->c->zstd, to, &k->c->column, 1);
     return 0;
 }
 
@@ -129,7 +127,7 @@ static int copy_sections(struct copying *k, const unsigned char *p, size_t n, st
         if (crc32c(0, p + at, size) != load_u32(p + 16 + 12 * i))
             return err_set(e, -EBADMSG, "section %d of a chunk has a wrong checksum", i);
         if (size)
-            r = copy_section(k, i, p + at, size, to);
+            r = column_result(copy_section(k, i, p + at, size, to), &k->c->arena);
         if (r == 0)
             r = buf_error(to);
         if (r < 0)

@@ -270,7 +270,7 @@ int chunk_decode_profiles(const struct chunk *c, struct arena *a, struct chunk_p
             p->profs[k].gauge = p->entries[i].gauge;
             p->profs[k].instance = p->entries[i].instance;
         }
-    return rc;
+    return column_result(rc, a);
 }
 
 /* --- rows --- */
@@ -589,7 +589,9 @@ int chunk_decode_rows(const struct chunk *c, struct arena *a, struct chunk_profi
     }
     for (uint32_t e = 0; r == 0 && e < p->n_entries; e++)
         r = w->plain ? decode_plain(&d, e) : allocate_rows(&d, e, &(struct presence){0});
-    return r < 0 ? r : place_rich(&d);
+    if (r == 0)
+        r = place_rich(&d);
+    return column_result(r, a);
 }
 
 static int count_plain(struct decoding *d, uint32_t e)
@@ -625,7 +627,7 @@ int chunk_count_rows(const struct chunk *c, struct arena *a, struct chunk_profil
         p->profs[d.rich.v[i].prof].n_rows++;
     for (uint32_t e = 0; r == 0 && e < p->n_entries; e++)
         r = count_plain(&d, e);
-    return r;
+    return column_result(r, a);
 }
 
 int chunk_sum_rows(const struct chunk *c, struct arena *a, struct chunk_profiles *p, const uint8_t *wanted,
@@ -643,5 +645,7 @@ int chunk_sum_rows(const struct chunk *c, struct arena *a, struct chunk_profiles
         if (any)
             r = sum_plain(&d, e, wanted, acc, n_acc, ret_rows);
     }
-    return r < 0 ? r : sum_rich(&d, wanted, acc, n_acc, ret_rows);
+    if (r == 0)
+        r = sum_rich(&d, wanted, acc, n_acc, ret_rows);
+    return column_result(r, a);
 }

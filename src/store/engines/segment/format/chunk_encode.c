@@ -290,8 +290,8 @@ static int encode_entry(struct chunk_encoder *c, struct prof *const *profs, uint
     }
     if (r < 0)
         return r;
-    buf_put(&c->raw[SEC_DETAIL], c->lists.p, c->lists.n);
-    buf_put(&c->raw[SEC_DETAIL], c->values.p, c->values.n);
+    buf_put_buf(&c->raw[SEC_DETAIL], &c->lists);
+    buf_put_buf(&c->raw[SEC_DETAIL], &c->values);
     e->totals_off = (uint32_t) c->raw[SEC_TOTALS].n;
     e->n_nodes = t->n;
     put_totals(c, t, scale);
@@ -304,10 +304,7 @@ static void end_column(struct chunk_encoder *c)
 {
     struct buf *out = &c->raw[SEC_PROFILES];
 
-    if (buf_error(&c->column) < 0)
-        buf_reserve(out, SIZE_MAX / 2); /* fails and sets the sticky error */
-    else
-        column_put(c->zstd, out, c->column.p ? c->column.p : "", c->column.n, 1);
+    column_put(c->zstd, out, &c->column, 1);
     buf_reset(&c->column);
 }
 
@@ -564,8 +561,6 @@ int chunk_encode(struct chunk_encoder *c, const struct chunk_hooks *hooks, int64
     r = chunk_put_extra(c, hooks, profs, first, entries, out);
     if (r == 0)
         r = put_sums(c, out, entries);
-    if (r == 0)
-        r = buf_error(&c->values);
     return r < 0 ? r : write_sections(c, &out->bytes, &out->head, &out->front);
 }
 

@@ -38,10 +38,7 @@ static void end_column(struct chunk_encoder *c)
 {
     struct buf *out = &c->raw[SEC_EXTRA];
 
-    if (buf_error(&c->column) < 0)
-        buf_reserve(out, SIZE_MAX / 2); /* fails and sets the sticky error */
-    else
-        column_put(c->zstd, out, c->column.p ? c->column.p : "", c->column.n, 1);
+    column_put(c->zstd, out, &c->column, 1);
     buf_reset(&c->column);
 }
 
@@ -350,12 +347,12 @@ static int put_links(struct chunk_encoder *c, struct chunk_out *out)
     }
     out->n_traces = n;
     put_varint(b, c->n_links);
-    column_put(c->zstd, b, c->column.p, c->column.n, 1);
+    column_put(c->zstd, b, &c->column, 1);
     buf_reset(&c->column);
     for (uint32_t i = 0; i < c->n_links; i++)
         buf_put(&c->column, c->links[i].span_id, 8);
-    column_put(c->zstd, b, c->column.p, c->column.n, 1);
-    return buf_error(&c->column);
+    column_put(c->zstd, b, &c->column, 1);
+    return buf_error(b);
 }
 
 /* Sorts rows without a timestamp first, by profile and node, then the others by lane and time. The input is ordered by

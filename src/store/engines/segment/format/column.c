@@ -36,11 +36,16 @@ static bool is_repeated(const char *p, size_t n)
     return n && memcmp(p, p + 1, n - 1) == 0;
 }
 
-void column_put(ZSTD_CCtx *z, struct buf *out, const void *p, size_t n, int level)
+void column_put(ZSTD_CCtx *z, struct buf *out, const struct buf *column, int level)
 {
-    size_t bound = ZSTD_compressBound(n), packed = 0;
+    const char *p = column->p ? column->p : "";
+    size_t n = column->n, bound = ZSTD_compressBound(n), packed = 0;
     char *room;
 
+    if (buf_error(column) < 0) {
+        buf_fail(out, buf_error(column));
+        return;
+    }
     if (is_repeated(p, n)) {
         put_varint(out, (uint64_t) n << 2 | REPEATED);
         buf_put(out, p, 1);
@@ -93,6 +98,7 @@ struct cursor column_get(struct cursor *r, struct arena *a)
         packed = get_varint(r);
         from = packed <= COLUMN_MAX ? get_raw(r, packed) : NULL;
         to = from ? arena_alloc(a, n + 1) : NULL;
+        a->failed |= !column_zstd();
         if (!to || !column_zstd() || ZSTD_decompressDCtx(column_zstd(), to, n, from, packed) != n)
             return fail(r);
         return (struct cursor){to, to + n, false};

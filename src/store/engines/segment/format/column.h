@@ -10,6 +10,7 @@
 #ifndef SEGMENT_COLUMN_H
 #define SEGMENT_COLUMN_H
 
+#include <errno.h>
 #include <zstd.h>
 
 #include "base/arena.h"
@@ -17,10 +18,16 @@
 
 enum { COLUMN_MAX = 1 << 28 };
 
-/* Appends the bytes, compressed with the given zstd level. Errors of out are sticky. */
-void column_put(ZSTD_CCtx *z, struct buf *out, const void *p, size_t n, int level);
+/* Appends the bytes of a column, compressed with the given zstd level. An error of the column becomes that of out; errors
+ * of out are sticky. */
+void column_put(ZSTD_CCtx *z, struct buf *out, const struct buf *column, int level);
 /* Returns the next column of r, decompressed; in the arena where necessary. Errors of r are sticky. */
 struct cursor column_get(struct cursor *r, struct arena *a);
+/* What a decoder returns instead of r: when there was no memory for a column, the column is not damaged. */
+static inline int column_result(int r, const struct arena *a)
+{
+    return r == -EBADMSG && a->failed ? -ENOMEM : r;
+}
 /* Skips the next column. */
 void column_skip(struct cursor *r);
 

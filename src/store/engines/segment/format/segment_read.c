@@ -219,7 +219,9 @@ int segment_read_block(struct segment *s, const struct segment_block *k, const c
     if (crc32c(0, packed, k->len) != k->crc)
         return bad(s, what, e);
     z = column_zstd();
-    n = z ? ZSTD_decompressDCtx(z, out->p, k->raw, packed, k->len) : 0;
+    if (!z)
+        return -ENOMEM;
+    n = ZSTD_decompressDCtx(z, out->p, k->raw, packed, k->len);
     if (ZSTD_isError(n) || n != k->raw)
         return bad(s, what, e);
     out->n = n;
@@ -317,9 +319,11 @@ int segment_parse_footer(const void *p, size_t n, struct segment_footer **ret)
     arena_init(&f->arena, 0);
     read_meta(&r, f);
     read_lists(&r, f);
-    if (r.bad || !f->replaced || !f->series || !f->groups || !f->linked) {
+    if (f->arena.failed || r.bad) {
+        int rc = f->arena.failed ? -ENOMEM : -EBADMSG; /* without memory for a list, what follows it is not read */
+
         segment_footer_free(f);
-        return r.bad ? -EBADMSG : -ENOMEM;
+        return rc;
     }
     *ret = f;
     return 0;

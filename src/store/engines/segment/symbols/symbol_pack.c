@@ -290,7 +290,7 @@ int symbols_pack(struct cursor *defs, struct buf *out)
         if (buf_error(&x.columns[i]) < 0)
             r = -ENOMEM;
         else
-            column_put(z, out, x.columns[i].p ? x.columns[i].p : "", x.columns[i].n, LEVEL);
+            column_put(z, out, &x.columns[i], LEVEL);
     }
     ZSTD_freeCCtx(z);
     return r < 0 ? r : buf_error(out);
@@ -529,7 +529,7 @@ int symbols_unpack(struct symbols *s, const void *p, size_t n)
     for (int i = 0; i < COLUMNS; i++)
         x.columns[i] = column_get(&r, &a);
     s->replaying = true;
-    rc = r.bad ? -EINVAL : sym_fill_gaps(s, start);
+    rc = !r.bad ? sym_fill_gaps(s, start) : a.failed ? -ENOMEM : -EINVAL;
     if (rc == 0)
         rc = unpack_all(&x);
     memset(s->known, 0, sizeof s->known);
