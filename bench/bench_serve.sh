@@ -47,7 +47,7 @@ start() { # store: sets pid, url, grpc, ready_ms
     done
     ready_ms=$((($(now) - began) / 1000000))
     url=$(sed 's/.*ready: //' "$tmp/out")
-    grpc=$(sed -n 's/.*OTLP\/gRPC on \([0-9.:]*\).*/\1/p' "$tmp/err" | tail -1)
+    grpc=$(sed -n 's/.*OTLP\/gRPC: listening on \([0-9.:]*\).*/\1/p' "$tmp/err" | tail -1)
 }
 
 stop() { # sets stop_ms

@@ -39,7 +39,7 @@ picture() {
 
 views() {
     serve day build/src/cli/wick serve --store "$tmp/store" --http 127.0.0.1:0 --otlp-grpc off --otlp-http 127.0.0.1:0
-    build/venv/bin/python bench/ui_day.py "http://$(grep -o 'OTLP/HTTP on 127[^ "]*' "$tmp/day.log" | awk '{print $3}')"
+    build/venv/bin/python bench/ui_day.py "http://$(grep -o 'OTLP/HTTP: listening on 127[^ "]*' "$tmp/day.log" | awk '{print $4}')"
     url_day=$(grep -o 'ready: http://[^ ]*' "$tmp/day.log" | cut -d' ' -f2)
     echo "| a day of data, 5 users at once | | | |"
     echo "|---|---|---|---|"

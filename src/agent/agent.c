@@ -353,10 +353,10 @@ static int open_fds(struct agent *a, struct err *e)
     a->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     a->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
     if (a->epoll_fd < 0 || a->timer_fd < 0 || epoll_ctl(a->epoll_fd, EPOLL_CTL_ADD, a->timer_fd, &ev) < 0)
-        return err_set(e, -errno, "no timer: %m");
+        return err_set(e, -errno, "cannot create a timer: %m");
     if (a->bpf &&
         epoll_ctl(a->epoll_fd, EPOLL_CTL_ADD, bpf_side_fd(a->bpf), &(struct epoll_event){EPOLLIN | EPOLLET, {0}}) < 0)
-        return err_set(e, -errno, "the ring of samples cannot be waited for: %m");
+        return err_set(e, -errno, "cannot poll the sample buffer: %m");
     return a->perf ? perf_side_add_to(a->perf, a->epoll_fd) : sideband_add_to(a->sideband, a->epoll_fd);
 }
 
@@ -410,7 +410,7 @@ static int start_perf(struct agent *a, struct err *e)
 
     if (!o->n_pids || o->off_cpu)
         return err_set(e, -EPERM,
-                       "without BPF only processes that are named (-p, or a command) can be sampled, and only on CPU");
+                       "without BPF, only given processes (-p, or a command) can be sampled, and only on CPU");
     r = perf_side_new(a->hz, !o->no_kernel, &a->perf, e);
     for (size_t i = 0; r == 0 && i < o->n_pids; i++)
         r = perf_side_add_pid(a->perf, o->pids[i], e);
@@ -535,7 +535,7 @@ static int one_round(struct agent *a, bool flush, struct err *e)
             r = bpf_side_drain(a->bpf, on_event, a);
     }
     if (r < 0)
-        return err_set(e, r, "samples cannot be read: %m");
+        return err_set(e, r, "cannot read samples: %m");
     if (objects_memory(a->objects) > a->governor.table_bytes)
         objects_sweep(a->objects, a->now_ns);
     if (a->now_ns >= a->next_sweep_ns) {
@@ -652,7 +652,7 @@ int agent_set_rate(struct agent *a, unsigned hz, struct err *e)
     int r = one_round(a, false, e); /* samples so far are of the old rate */
 
     if (r == 0 && a->perf)
-        r = err_set(e, -EOPNOTSUPP, "without BPF the rate stays as it was");
+        r = err_set(e, -EOPNOTSUPP, "without BPF, the rate cannot be changed");
     if (r == 0)
         r = bpf_side_sample(a->bpf, hz, e);
     if (r == 0)

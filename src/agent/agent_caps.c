@@ -10,8 +10,8 @@
 const struct agent_cap agent_caps[] = {
     {CAP_BPF, "CAP_BPF", "BPF programs cannot be loaded", true},
     {CAP_PERFMON, "CAP_PERFMON", "other users' processes and the kernel cannot be sampled", true},
-    {CAP_SYS_PTRACE, "CAP_SYS_PTRACE", "processes of other users are not read: their stacks stay without names", false},
-    {CAP_DAC_READ_SEARCH, "CAP_DAC_READ_SEARCH", "binaries that others may not read stay without tables and names",
+    {CAP_SYS_PTRACE, "CAP_SYS_PTRACE", "other users' processes cannot be read: their stacks have no names", false},
+    {CAP_DAC_READ_SEARCH, "CAP_DAC_READ_SEARCH", "binaries that are not world-readable have no unwind tables and names",
      false},
     {CAP_SYSLOG, "CAP_SYSLOG", "kernel functions have no names", false},
     {CAP_CHECKPOINT_RESTORE, "CAP_CHECKPOINT_RESTORE", "deleted and replaced binaries cannot be read", false},

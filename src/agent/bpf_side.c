@@ -77,12 +77,12 @@ static void set_namespace(struct agent_bpf *skel)
 static int explain(struct bpf_side *b, int r, struct err *e)
 {
     if (r == -EPERM) /* -EACCES comes from the verifier */
-        return err_set(e, -EPERM, "BPF programs may not be loaded: CAP_BPF and CAP_PERFMON are needed");
+        return err_set(e, -EPERM, "not permitted to load BPF programs: CAP_BPF and CAP_PERFMON are required");
     if (access("/sys/kernel/btf/vmlinux", R_OK) < 0)
         return err_set(e, -EOPNOTSUPP,
                        "the kernel has no type information (/sys/kernel/btf/vmlinux): BPF cannot be used");
     b->log[strcspn(b->log, "\n")] = 0;
-    return err_set(e, r, "BPF programs cannot be loaded: %m%s%s", b->log[0] ? ": " : "", b->log);
+    return err_set(e, r, "cannot load BPF programs: %m%s%s", b->log[0] ? ": " : "", b->log);
 }
 
 static void set_preallocated(struct bpf_map *map, uint32_t entries)
@@ -109,7 +109,7 @@ static int fit_to_kernel(struct bpf_side *b, const struct bpf_side_options *o, s
 
     b->bounded = old || !has_loop;
     if (b->bounded && o->off_cpu)
-        return err_set(e, -EOPNOTSUPP, "waits (off-CPU) are sampled with kernel 5.17 and later");
+        return err_set(e, -EOPNOTSUPP, "off-CPU profiles require Linux 5.17 or later");
     bpf_program__set_autoload(s->progs.on_tick, !b->bounded);
     bpf_program__set_autoload(s->progs.on_tick_bounded, b->bounded);
     bpf_program__set_autoload(s->progs.on_tick_part, b->bounded);
@@ -129,7 +129,7 @@ static int link_parts(struct bpf_side *b, struct err *e)
     uint32_t zero = 0;
 
     if (b->bounded && bpf_map_update_elem(bpf_map__fd(b->skel->maps.tick_parts), &zero, &part, BPF_ANY) < 0)
-        return err_set(e, -errno, "BPF programs cannot call each other: %m");
+        return err_set(e, -errno, "cannot set up tail calls between BPF programs: %m");
     return 0;
 }
 
@@ -171,7 +171,7 @@ int bpf_side_new(const struct bpf_side_options *o, struct bpf_side **ret, struct
     r = b->clocks ? load(b, o, e) : -ENOMEM;
     if (r == 0) {
         b->ring = ring_buffer__new(bpf_map__fd(b->skel->maps.events), on_event, &b->drain, NULL);
-        r = b->ring ? 0 : err_set(e, -errno, "cannot map the ring of samples: %m");
+        r = b->ring ? 0 : err_set(e, -errno, "cannot map the sample buffer: %m");
     }
     if (r < 0) {
         bpf_side_free(b);
@@ -212,14 +212,14 @@ static int start_clock(struct bpf_side *b, int cpu, unsigned hz, struct err *e)
 
     c->fd = perf_open(&attr, -1, cpu);
     if (c->fd < 0)
-        return err_set(e, c->fd, "no clock on CPU %d (CAP_PERFMON is needed): %m", cpu);
+        return err_set(e, c->fd, "cannot open a clock on CPU %d (CAP_PERFMON is required): %m", cpu);
     c->link =
         bpf_program__attach_perf_event(b->bounded ? b->skel->progs.on_tick_bounded : b->skel->progs.on_tick, c->fd);
     if (!c->link) {
         r = -errno;
         fd_close(c->fd);
         c->fd = -1;
-        return err_set(e, r, "the sampling program cannot be attached: %m");
+        return err_set(e, r, "cannot attach the sampling program: %m");
     }
     return 0;
 }
@@ -243,7 +243,7 @@ int bpf_side_follow_forks(struct bpf_side *b, struct err *e)
 {
     b->skel->links.on_fork = bpf_program__attach(b->skel->progs.on_fork);
     if (!b->skel->links.on_fork)
-        return err_set(e, -errno, "new processes cannot be followed: %m");
+        return err_set(e, -errno, "cannot trace new processes: %m");
     return 0;
 }
 
@@ -251,7 +251,7 @@ int bpf_side_off_cpu(struct bpf_side *b, struct err *e)
 {
     b->skel->links.on_switch = bpf_program__attach(b->skel->progs.on_switch);
     if (!b->skel->links.on_switch)
-        return err_set(e, -errno, "waits cannot be sampled (off-CPU): %m");
+        return err_set(e, -errno, "cannot sample off-CPU time: %m");
     if (!b->skel->rodata->pid_namespace_inode) /* on_task only knows pids of the initial namespace */
         b->skel->links.on_task = bpf_program__attach_iter(b->skel->progs.on_task, NULL);
     return 0;

@@ -89,7 +89,7 @@ int filter_add(struct filter *f, bool include, struct str text, struct err *e)
         at++;
     if (at == text.n || parse_field(str_slice(text, 0, at), &rule.field) < 0)
         return err_set(e, -EINVAL,
-                       "'%.*s' is no rule; one looks like name=nginx or cgroup~kubepods.* (fields: pid, "
+                       "'%.*s' is not a rule; expected, for example, name=nginx or cgroup~kubepods.* (fields: pid, "
                        "ppid, name, exe, cgroup, user, service)",
                        STR_FMT(text));
     value = cut_weight(str_slice(text, at + 1, text.n), &rule.weight);

@@ -76,7 +76,7 @@ bool governor_tell(struct governor *g, int64_t interval_ns, uint64_t spent_ns, s
     g->text[0] = 0;
     if (g->rate < g->limits.rate || g->reads < GOVERNOR_READS)
         snprintf(g->text, sizeof g->text, "rate %u of %u%s to stay within %.2g %% CPU", g->rate, g->limits.rate,
-                 g->reads < GOVERNOR_READS ? ", few new processes read" : "", 100 * g->limits.cpu);
+                 g->reads < GOVERNOR_READS ? ", few new processes are read" : "", 100 * g->limits.cpu);
     else if (g->table_bytes < g->limits.table_bytes)
         snprintf(g->text, sizeof g->text, "smaller tables to stay within %zu MB", g->limits.memory >> 20);
     return rate != g->rate || tables != g->table_bytes;

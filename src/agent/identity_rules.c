@@ -51,7 +51,7 @@ int identity_rules_add(struct identity_rules *r, struct str rule, struct err *e)
     while (at && rule.p[at - 1] != '=')
         at--;
     if (at < 2 || at == rule.n)
-        return err_set(e, -EINVAL, "'%.*s' is no renaming rule: REGEXP=NAME is expected", STR_FMT(rule));
+        return err_set(e, -EINVAL, "'%.*s' is not a renaming rule; expected REGEXP=NAME", STR_FMT(rule));
     code = array_reserve(r->v, r->cap, r->n + 1, RULES_MAX);
     if (code == -E2BIG)
         return err_set(e, code, "more than %d renaming rules", RULES_MAX);

@@ -44,7 +44,7 @@ int perf_rings_add(struct perf_rings *r, int fd, struct err *e)
 
     if (k == 0) {
         p = mmap(NULL, r->size + (size_t) sysconf(_SC_PAGESIZE), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-        k = p == MAP_FAILED ? err_set(e, -errno, "no memory for the kernel's records (RLIMIT_MEMLOCK): %m") : 0;
+        k = p == MAP_FAILED ? err_set(e, -errno, "cannot allocate memory for perf buffers (RLIMIT_MEMLOCK): %m") : 0;
     }
     if (k < 0) {
         fd_close(fd);

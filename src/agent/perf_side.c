@@ -180,7 +180,7 @@ int perf_side_add_pid(struct perf_side *s, pid_t pid, struct err *e)
     snprintf(path, sizeof path, "/proc/%d/task", (int) pid);
     d = opendir(path);
     if (!d)
-        return err_set(e, -errno, "there is no process %d", (int) pid);
+        return err_set(e, -errno, "no such process: %d", (int) pid);
     for (struct dirent *t; r == 0 && (t = readdir(d));) {
         uint64_t tid;
 
@@ -193,10 +193,10 @@ int perf_side_add_pid(struct perf_side *s, pid_t pid, struct err *e)
     if (r == -EACCES || r == -EPERM)
         return err_set(
             e, r,
-            "process %d may not be sampled: it is not yours, or kernel.perf_event_paranoid forbids it (then: "
-            "wick run)",
+            "not permitted to sample process %d: it belongs to another user, or kernel.perf_event_paranoid forbids it (use "
+            "'wick run' then)",
             (int) pid);
-    return r < 0 && e && !e->code ? err_set(e, r, "process %d cannot be sampled: %m", (int) pid) : r;
+    return r < 0 && e && !e->code ? err_set(e, r, "cannot sample process %d: %m", (int) pid) : r;
 }
 
 int perf_side_add_to(struct perf_side *s, int epoll_fd)

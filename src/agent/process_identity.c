@@ -116,7 +116,7 @@ int identity_new(const struct process *p, struct identity **ret, struct err *e)
         r = -ENOMEM;
     if (r < 0) {
         identity_free(i);
-        return err_set(e, r, "no memory for who process %u is", p->pid);
+        return err_set(e, r, "out of memory for the identity of process %u", p->pid);
     }
     memcpy(i->service, name.p ? name.p : "", name.n);
     i->service[name.n] = 0;

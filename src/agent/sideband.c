@@ -44,12 +44,11 @@ static int open_ring(struct sideband *s, int cpu, struct err *e)
     int fd = perf_open(&attr, -1, cpu);
 
     if (fd == -EACCES || fd == -EPERM)
-        return err_set(
-            e, fd,
-            "other processes cannot be sampled without CAP_BPF and CAP_PERFMON: run it as root; programs of your "
-            "own need nothing: 'wick record -- CMD', 'wick run CMD'; 'wick doctor' tells more");
+        return err_set(e, fd,
+                       "sampling other processes requires CAP_BPF and CAP_PERFMON: run it as root; your own programs "
+                       "need no privileges: 'wick record -- CMD', 'wick run CMD'; see also 'wick doctor'");
     if (fd < 0)
-        return err_set(e, fd, "the kernel does not tell about processes: %m");
+        return err_set(e, fd, "cannot receive process events from the kernel: %m");
     return perf_rings_add(&s->rings, fd, e);
 }
 

@@ -66,7 +66,7 @@ int child_output(const char *const *argv, size_t limit, struct buf *out, struct 
     pid_t pid;
 
     if (pipe2(ends, O_CLOEXEC) < 0)
-        return err_set(e, -errno, "cannot make a pipe: %m");
+        return err_set(e, -errno, "cannot create a pipe: %m");
     r = start(argv, ends[1], &pid);
     fd_close(ends[1]);
     if (r < 0) {
@@ -78,7 +78,7 @@ int child_output(const char *const *argv, size_t limit, struct buf *out, struct 
     while ((n = waitpid(pid, &status, 0)) < 0 && errno == EINTR)
         ;
     if (r < 0)
-        return err_set(e, r, "cannot read what %s writes: %m", argv[0]);
+        return err_set(e, r, "cannot read the output of %s: %m", argv[0]);
     if (n < 0 || !WIFEXITED(status) || WEXITSTATUS(status) != 0)
         return err_set(e, -EIO, "%s: exit status %d", argv[0], n >= 0 && WIFEXITED(status) ? WEXITSTATUS(status) : -1);
     return 0;

@@ -60,7 +60,7 @@ enum compression compress_detect(const void *p, size_t n)
 
 static int too_large(size_t limit, struct err *e)
 {
-    return err_set(e, -EFBIG, "the data inflates to more than the limit of %zu bytes", limit);
+    return err_set(e, -EFBIG, "the data decompresses to more than the limit of %zu bytes", limit);
 }
 
 static enum libdeflate_result inflate_step(struct libdeflate_decompressor *d, enum compression c, const void *p,
@@ -99,14 +99,14 @@ static int inflate_member(struct libdeflate_decompressor *d, enum compression c,
         enum libdeflate_result r;
 
         if (!at)
-            return err_set(e, buf_error(out), "no memory to inflate into");
+            return err_set(e, buf_error(out), "out of memory while decompressing");
         r = inflate_step(d, c, p, n, at, room, ret_in, &got);
         if (r == LIBDEFLATE_SUCCESS) {
             out->n += got;
             return 0;
         }
         if (r != LIBDEFLATE_INSUFFICIENT_SPACE)
-            return err_set(e, -EINVAL, "the %s data is damaged or cut short", compress_name(c));
+            return err_set(e, -EINVAL, "the %s data is corrupt or truncated", compress_name(c));
         if (room >= limit)
             return too_large(limit, e);
     }
@@ -129,7 +129,7 @@ static int inflate_deflate(enum compression c, const char *p, size_t n, size_t l
     } while (r == 0 && n && c == COMPRESS_GZIP && compress_detect(p, n) == COMPRESS_GZIP);
     libdeflate_free_decompressor(d);
     if (r == 0 && n)
-        return err_set(e, -EINVAL, "%zu bytes behind the end of the %s data", n, compress_name(c));
+        return err_set(e, -EINVAL, "%zu unexpected bytes after the end of the %s data", n, compress_name(c));
     return r;
 }
 
@@ -162,15 +162,15 @@ static int zstd_stream(ZSTD_DCtx *d, const void *p, size_t n, size_t limit, stru
         size_t before = in.pos;
 
         if (!at)
-            return err_set(e, buf_error(out), "no memory to inflate into");
+            return err_set(e, buf_error(out), "out of memory while decompressing");
         left = ZSTD_decompressStream(d, &o, &in);
         if (ZSTD_isError(left))
-            return err_set(e, -EINVAL, "the zstd data is damaged: %s", ZSTD_getErrorName(left));
+            return err_set(e, -EINVAL, "the zstd data is corrupt: %s", ZSTD_getErrorName(left));
         out->n += o.pos;
         if (out->n - start > limit)
             return too_large(limit, e);
         if (left && in.pos == in.size && in.pos == before && o.pos < room)
-            return err_set(e, -EINVAL, "the zstd data is cut short");
+            return err_set(e, -EINVAL, "the zstd data is truncated");
     }
     return 0;
 }
@@ -191,9 +191,9 @@ static int inflate_zstd(const void *p, size_t n, size_t limit, struct buf *out, 
         size_t got = at ? ZSTD_decompressDCtx(d, at, size, p, n) : 0;
 
         if (!at)
-            r = err_set(e, buf_error(out), "no memory to inflate into");
+            r = err_set(e, buf_error(out), "out of memory while decompressing");
         else if (ZSTD_isError(got))
-            r = err_set(e, -EINVAL, "the zstd data is damaged: %s", ZSTD_getErrorName(got));
+            r = err_set(e, -EINVAL, "the zstd data is corrupt: %s", ZSTD_getErrorName(got));
         else
             out->n += got;
     } else {
@@ -265,7 +265,7 @@ static int deflate_with(struct libdeflate_compressor *d, enum compression c, con
         bound = libdeflate_deflate_compress_bound(d, n);
     at = buf_reserve(out, bound);
     if (!at)
-        return err_set(e, buf_error(out), "no memory to compress into");
+        return err_set(e, buf_error(out), "out of memory while compressing");
     if (c == COMPRESS_GZIP)
         got = libdeflate_gzip_compress(d, p, n, at, bound);
     else if (c == COMPRESS_ZLIB)
@@ -282,7 +282,7 @@ static int deflate_zstd(int level, const void *p, size_t n, struct buf *out, str
     char *at = buf_reserve(out, bound);
 
     if (!at)
-        return err_set(e, buf_error(out), "no memory to compress into");
+        return err_set(e, buf_error(out), "out of memory while compressing");
     got = ZSTD_compress(at, bound, p, n, level ? level : 1);
     if (ZSTD_isError(got))
         return err_set(e, -ENOMEM, "zstd: %s", ZSTD_getErrorName(got));
@@ -303,7 +303,7 @@ int compress_deflate(enum compression c, int level, const void *p, size_t n, str
         return deflate_zstd(level, p, n, out, e);
     d = libdeflate_alloc_compressor(level ? MIN(level, 12) : 6);
     if (!d)
-        return err_set(e, -ENOMEM, "no memory to compress");
+        return err_set(e, -ENOMEM, "out of memory while compressing");
     r = deflate_with(d, c, p, n, out, e);
     libdeflate_free_compressor(d);
     return r;

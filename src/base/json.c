@@ -125,7 +125,7 @@ void json_fail(struct json *r, const char *what)
 int json_error(const struct json *r, struct err *e)
 {
     if (r->err)
-        return err_set(e, r->err, "%s at byte %zu", r->what ? r->what : "bad JSON", (size_t) (r->p - r->start));
+        return err_set(e, r->err, "%s at byte %zu", r->what ? r->what : "invalid JSON", (size_t) (r->p - r->start));
     return 0;
 }
 
@@ -155,13 +155,13 @@ enum json_type json_peek(struct json *r)
 
     space(r);
     if (unlikely(r->err || r->p == r->end)) {
-        json_fail(r, "JSON ends too early");
+        json_fail(r, "unexpected end of JSON");
         return JSON_ERROR;
     }
     t = first_byte[(unsigned char) *r->p];
     if (likely(t))
         return (enum json_type)(t - 1);
-    json_fail(r, "bad JSON");
+    json_fail(r, "invalid JSON");
     return JSON_ERROR;
 }
 
@@ -170,7 +170,7 @@ static bool take_word(struct json *r, const char *word)
     size_t n = strlen(word);
 
     if ((size_t) (r->end - r->p) < n || memcmp(r->p, word, n) != 0) {
-        json_fail(r, "bad JSON");
+        json_fail(r, "invalid JSON");
         return false;
     }
     r->p += n;
@@ -199,7 +199,7 @@ static bool more(struct json *r, char close)
     if (r->err)
         return false;
     if (r->p == r->end) {
-        json_fail(r, "JSON ends too early");
+        json_fail(r, "unexpected end of JSON");
         return false;
     }
     if (*r->p == close) {
@@ -221,12 +221,12 @@ static bool more(struct json *r, char close)
 
 void json_begin_object(struct json *r)
 {
-    begin(r, JSON_OBJECT, "object expected");
+    begin(r, JSON_OBJECT, "expected an object");
 }
 
 void json_begin_array(struct json *r)
 {
-    begin(r, JSON_ARRAY, "array expected");
+    begin(r, JSON_ARRAY, "expected an array");
 }
 
 bool json_next_item(struct json *r)
@@ -239,7 +239,7 @@ bool json_next_key(struct json *r, struct str *ret_key)
     if (!more(r, '}'))
         return false;
     if (json_peek(r) != JSON_STRING) {
-        json_fail(r, "key expected");
+        json_fail(r, "expected a key");
         return false;
     }
     *ret_key = json_str(r);
@@ -325,7 +325,7 @@ static struct str unescape(struct json *r, const char *from, const char *to)
         if (*from == 'u') {
             from = unescape_u(from + 1, to, &cp);
             if (!from) {
-                json_fail(r, "bad escape in string");
+                json_fail(r, "invalid escape in string");
                 return (struct str){0};
             }
             q = put_utf8(q, cp);
@@ -333,7 +333,7 @@ static struct str unescape(struct json *r, const char *from, const char *to)
         }
         code = *from ? strchr(codes, *from) : NULL;
         if (!code) {
-            json_fail(r, "bad escape in string");
+            json_fail(r, "invalid escape in string");
             return (struct str){0};
         }
         *q++ = plain[code - codes];
@@ -374,7 +374,7 @@ struct str json_str(struct json *r)
     if (json_peek(r) == JSON_NULL && take_word(r, "null"))
         return (struct str){0};
     if (r->err || *r->p != '"') {
-        json_fail(r, "string expected");
+        json_fail(r, "expected a string");
         return (struct str){0};
     }
     from = p = r->p + 1;
@@ -390,7 +390,7 @@ struct str json_str(struct json *r)
         }
     }
     if (p >= r->end) {
-        json_fail(r, "string without end");
+        json_fail(r, "unterminated string");
         return (struct str){0};
     }
     s = escaped ? unescape(r, from, p) : (struct str){from, (uint32_t) (p - from)};
@@ -410,7 +410,7 @@ static struct str number_text(struct json *r)
     if (t == JSON_NULL && take_word(r, "null"))
         return STR("0");
     if (t != JSON_NUMBER) {
-        json_fail(r, "number expected");
+        json_fail(r, "expected a number");
         return STR("0");
     }
     while (r->p < r->end && ((*r->p >= '0' && *r->p <= '9') || memchr("+-.eE", *r->p, 5)))
@@ -472,7 +472,7 @@ static void skip_number(struct json *r)
         good = skip_digits(r);
     }
     if (!good)
-        json_fail(r, "bad number");
+        json_fail(r, "invalid number");
 }
 
 double json_double(struct json *r)
@@ -481,7 +481,7 @@ double json_double(struct json *r)
     double d = 0;
 
     if (!r->err && str_to_double(s, &d) < 0)
-        json_fail(r, "bad number");
+        json_fail(r, "invalid number");
     return r->err ? 0 : d;
 }
 
@@ -500,7 +500,7 @@ int64_t json_i64(struct json *r)
         return v;
     if (str_to_double(s, &d) == 0 && d >= -9.2e18 && d <= 9.2e18 && d == (double) (int64_t) d)
         return (int64_t) d; /* 1e3, 5.0 */
-    json_fail(r, "bad integer");
+    json_fail(r, "invalid integer");
     return 0;
 }
 
@@ -521,7 +521,7 @@ uint64_t json_u64(struct json *r)
         return v;
     if (str_to_double(s, &d) == 0 && d >= 0 && d <= 1.8e19 && d == (double) (uint64_t) d)
         return (uint64_t) d;
-    json_fail(r, "bad unsigned integer");
+    json_fail(r, "invalid unsigned integer");
     return 0;
 }
 
@@ -534,7 +534,7 @@ bool json_bool(struct json *r)
     if (!r->err && *r->p == 'f')
         take_word(r, "false");
     else
-        json_fail(r, "true or false expected");
+        json_fail(r, "expected true or false");
     return false;
 }
 
@@ -595,7 +595,7 @@ void json_skip_unchecked(struct json *r)
         case '"':
             p = string_end(p + 1, r->end);
             if (!p) {
-                json_fail(r, "string without end");
+                json_fail(r, "unterminated string");
                 return;
             }
             p--;
@@ -627,7 +627,7 @@ void json_skip_unchecked(struct json *r)
             return;
         }
     }
-    json_fail(r, "JSON ends too early");
+    json_fail(r, "unexpected end of JSON");
 }
 
 struct str json_raw(struct json *r)
@@ -644,6 +644,6 @@ int json_end(struct json *r)
 {
     space(r);
     if (!r->err && r->p != r->end)
-        json_fail(r, "text behind the end of the JSON");
+        json_fail(r, "unexpected text after the end of the JSON");
     return r->err;
 }

@@ -76,7 +76,7 @@ static int unknown(const struct arg *table, struct str name, struct err *e)
     }
     if (best)
         return err_set(e, -EINVAL, "unknown option --%.*s; did you mean --%s?", STR_FMT(name), best->name);
-    return err_set(e, -EINVAL, "unknown option --%.*s; --help lists them", STR_FMT(name));
+    return err_set(e, -EINVAL, "unknown option --%.*s; --help lists all options", STR_FMT(name));
 }
 
 /* One "--name[=value]"; *i is advanced if the value is the next argument. */
@@ -95,7 +95,7 @@ static int parse_long(const struct arg *table, void *options, int argc, char **a
         return 0;
     }
     if (!has_value && *i + 1 >= argc)
-        return err_set(e, -EINVAL, "--%s needs a value (%s)", a->name, a->value);
+        return err_set(e, -EINVAL, "--%s requires a value (%s)", a->name, a->value);
     return set_value(a, options, has_value ? text.p : argv[++*i], e);
 }
 
@@ -108,7 +108,7 @@ static int parse_short(const struct arg *table, void *options, int argc, char **
         while (a->name && a->letter != *c)
             a++;
         if (!a->name)
-            return err_set(e, -EINVAL, "unknown option -%c; --help lists them", *c);
+            return err_set(e, -EINVAL, "unknown option -%c; --help lists all options", *c);
         if (a->kind == ARG_FLAG) {
             *(bool *) ((char *) options + a->offset) = true;
             continue;
@@ -116,7 +116,7 @@ static int parse_short(const struct arg *table, void *options, int argc, char **
         if (c[1])
             return set_value(a, options, c + 1, e);
         if (*i + 1 >= argc)
-            return err_set(e, -EINVAL, "-%c needs a value (%s)", *c, a->value);
+            return err_set(e, -EINVAL, "-%c requires a value (%s)", *c, a->value);
         return set_value(a, options, argv[++*i], e);
     }
     return 0;

@@ -97,7 +97,9 @@ int ask_send(const struct ask_target *t, const struct ask_request *q, struct buf
         headers[f.n_headers++] = (struct http_header){STR("content-encoding"), str_from(q->encoding)};
     r = fetch_url(&f, &res, e);
     if (r == -ECONNREFUSED && !t->server && !getenv("WICK_SERVER"))
-        return err_set(e, r, "no server at localhost:4040: 'wick serve' starts one, --server URL names another");
+        return err_set(
+            e, r,
+            "no server is listening on localhost:4040; start one with 'wick serve', or name another with --server URL");
     if (r == 0)
         r = fetch_decode(&res, ANSWER_MAX, e);
     if (r < 0)

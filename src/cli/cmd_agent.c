@@ -51,28 +51,30 @@ struct agent_command_options {
 static const struct arg agent_args[] = {
     WATCH_ARGS(AT(watch)),
     {0, "config", ARG_LIST, AT(config), "FILE",
-     "options from the section 'agent' of wick.yaml (docs/configuration.md)"},
-    {0, "export", ARG_STRING, AT(export), "URL", "where to send: http://HOST:4317 (gRPC), http://HOST:4318 (HTTP)"},
-    {0, "token", ARG_STRING, AT(token), "TOKEN", "sent as a bearer token (default: WICK_TOKEN)"},
-    {0, "upload-symbols", ARG_FLAG, AT(upload_symbols), NULL, "give the server files that names can be read from"},
+     "read options from the section 'agent' of this wick.yaml (docs/configuration.md)"},
+    {0, "export", ARG_STRING, AT(export), "URL", "OTLP endpoint: http://HOST:4317 (gRPC) or http://HOST:4318 (HTTP)"},
+    {0, "token", ARG_STRING, AT(token), "TOKEN", "bearer token to send (default: $WICK_TOKEN)"},
+    {0, "upload-symbols", ARG_FLAG, AT(upload_symbols), NULL,
+     "upload sampled binaries, so that the server can symbolize"},
     {0, "server", ARG_STRING, AT(server), "URL",
-     "where those go (default: $WICK_SERVER, else port 4040 of the host that is exported to)"},
+     "server to upload to (default: $WICK_SERVER, else port 4040 of the host in --export)"},
     {0, "k8s-api", ARG_STRING, AT(k8s_api), "URL",
-     "a Kubernetes API server to ask for names of pods; in-cluster: the one this runs in"},
+     "Kubernetes API server to look up pod names; in-cluster: the one of this cluster"},
     {0, "both", ARG_FLAG, AT(both), NULL,
-     "also sample processes that send CPU profiles themselves (libwick, wick run); their CPU time is then counted twice"},
-    {0, "interval", ARG_DURATION, AT(interval), "TIME", "how often to send (default 10s)"},
+     "also sample processes that send their own CPU profiles (libwick, wick run); their CPU time is then counted twice"},
+    {0, "interval", ARG_DURATION, AT(interval), "TIME", "time between exports (default 10s)"},
     {0, "begin-rate", ARG_INT, AT(begin_rate), "HZ",
-     "samples a second in the beginning (default 99 in the first minute of a new install, when no rate is given)"},
-    {0, "begin", ARG_DURATION, AT(begin), "TIME", "how long that is (default 1m)"},
-    {0, "budget", ARG_DOUBLE, AT(budget), "PERCENT", "of the machine's CPU, BPF included (default 1; 0: none)"},
-    {0, "memory", ARG_SIZE, AT(memory), "SIZE", "kernel maps included (default 64MiB)"},
-    {'d', "duration", ARG_DURATION, AT(duration), "TIME", "end after this long (default: never)"},
-    {0, "keep-capabilities", ARG_FLAG, AT(keep_caps), NULL, "do not drop capabilities after the start"},
-    {0, "stats", ARG_STRING, AT(stats), "FILE", "what sampling costs, as JSON; written again with every batch"},
+     "samples per second at first (default 99 in the first minute of a new installation, unless a rate is given)"},
+    {0, "begin", ARG_DURATION, AT(begin), "TIME", "duration of --begin-rate (default 1m)"},
+    {0, "budget", ARG_DOUBLE, AT(budget), "PERCENT",
+     "limit on the machine's CPU, including BPF (default 1; 0: no limit)"},
+    {0, "memory", ARG_SIZE, AT(memory), "SIZE", "limit on memory, including kernel maps (default 64MiB)"},
+    {'d', "duration", ARG_DURATION, AT(duration), "TIME", "exit after this time (default: never)"},
+    {0, "keep-capabilities", ARG_FLAG, AT(keep_caps), NULL, "do not drop capabilities after startup"},
+    {0, "stats", ARG_STRING, AT(stats), "FILE", "write what sampling costs as JSON, with every batch"},
     {0, "log-format", ARG_STRING, AT(log_format), "FORMAT", "text, logfmt (default) or json"},
-    {0, "feed-fd", ARG_INT, AT(feed_fd), "FD", "frames to this descriptor: for wick serve"},
-    {'h', "help", ARG_FLAG, AT(help), NULL, "this text"},
+    {0, "feed-fd", ARG_INT, AT(feed_fd), "FD", "write frames to this file descriptor (used by wick serve)"},
+    {'h', "help", ARG_FLAG, AT(help), NULL, "show this help"},
     {0},
 };
 
@@ -89,10 +91,11 @@ struct running {
 
 static void usage(FILE *out)
 {
-    fputs("usage: wick agent --export URL [options]\n\n"
-          "Samples every process of this machine, all the time, within a budget, and sends OTLP profiles.\n"
-          "Needs CAP_BPF and CAP_PERFMON; other capabilities add to what is seen (docs/agent.md).\n\n",
-          out);
+    fputs(
+        "usage: wick agent --export URL [options]\n\n"
+        "Samples every process of this machine continuously, within a CPU and memory budget, and sends OTLP profiles.\n"
+        "Requires CAP_BPF and CAP_PERFMON; further capabilities show more (docs/agent.md).\n\n",
+        out);
     args_help(agent_args, out);
 }
 
@@ -140,7 +143,7 @@ static void tell_governor(struct running *a)
     if (!n.governor || strcmp(n.governor, a->governor) == 0)
         return;
     snprintf(a->governor, sizeof a->governor, "%s", n.governor);
-    log_info("sampling at %u Hz%s%s", n.rate_hz, n.governor[0] ? ": " : ", as asked", n.governor);
+    log_info("sampling at %u Hz%s%s", n.rate_hz, n.governor[0] ? ": " : ", as configured", n.governor);
 }
 
 static int take_and_send(struct running *a, struct err *e)
@@ -305,13 +308,13 @@ static int open_stats(struct agent_command_options *o, struct err *e)
 static int check(const struct agent_command_options *o, enum log_format *ret_format, struct err *e)
 {
     if (!o->export && o->feed_fd < 0)
-        return err_set(e, -EINVAL, "--export URL is needed: where the profiles go");
+        return err_set(e, -EINVAL, "--export URL is required: the OTLP endpoint to send profiles to");
     if ((o->interval && o->interval < NS_PER_S / 10) || o->budget < 0)
-        return err_set(e, -EINVAL, "--interval of at least 100ms and --budget of at least 0, please");
+        return err_set(e, -EINVAL, "--interval must be at least 100ms and --budget at least 0");
     if (o->begin_rate < 0 || o->begin_rate > 10000)
-        return err_set(e, -EINVAL, "--begin-rate: between 1 and 10000 a second");
+        return err_set(e, -EINVAL, "--begin-rate must be between 1 and 10000");
     if (o->log_format && log_parse_format(str_from(o->log_format), ret_format) < 0)
-        return err_set(e, -EINVAL, "--log-format: text, logfmt or json");
+        return err_set(e, -EINVAL, "--log-format must be text, logfmt or json");
     return 0;
 }
 
@@ -326,7 +329,7 @@ static int parse(int argc, char **argv, struct arena *arena, struct agent_comman
     *o = defaults;
     r = args_parse(agent_args, o, argc - 1, argv + 1, false, &n, e);
     if (r == 0 && n)
-        r = err_set(e, -EINVAL, "'%s' is one word too many", argv[1]);
+        r = err_set(e, -EINVAL, "unexpected argument '%s'", argv[1]);
     if (r < 0 || o->help || !o->config.n)
         return r;
     r = agent_config_load(&o->config, arena, &more, e);
@@ -378,4 +381,4 @@ static int run(int argc, char **argv)
     return r < 0 ? EXIT_FAILED : EXIT_DONE;
 }
 
-const struct command command_agent = {"agent", "the host profiler: every process, nothing changed in any", run};
+const struct command command_agent = {"agent", "profile every process of this machine from outside, continuously", run};

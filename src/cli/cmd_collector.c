@@ -15,8 +15,8 @@
 #include "cli/args.h"
 #include "cli/command.h"
 #include "conf/yaml.h"
-#include "symbol/dwarf_symbolizer.h"
 #include "pipeline/graph/flow.h"
+#include "symbol/dwarf_symbolizer.h"
 
 struct collector_options {
     struct arg_list config, set, feature_gates;
@@ -27,32 +27,33 @@ struct collector_options {
 
 static const struct arg args[] = {
     {'c', "config", ARG_LIST, offsetof(struct collector_options, config), "SOURCE",
-     "file:PATH or PATH, env:NAME, yaml:KEY::KEY: VALUE; repeatable, later wins"},
+     "PATH, file:PATH, env:NAME or yaml:KEY::KEY: VALUE; repeatable, later ones override"},
     {0, "set", ARG_LIST, offsetof(struct collector_options, set), "KEY=VALUE",
-     "one more value, as in a.b.c=1; after all --config"},
+     "set one value, as in a.b.c=1; applied after all --config"},
     {0, "lenient", ARG_FLAG, offsetof(struct collector_options, lenient), NULL,
-     "skip components that wick does not have, with a warning each"},
+     "skip unsupported components with a warning instead of failing"},
     {0, "feature-gates", ARG_LIST, offsetof(struct collector_options, feature_gates), "LIST",
-     "accepted for the Collector's sake; nothing is gated here"},
+     "accepted for compatibility with the Collector; has no effect"},
     {0, "loops", ARG_INT, offsetof(struct collector_options, loops), "N",
-     "threads that listen (default: CPUs, at most 4)"},
+     "threads for connections (default: number of CPUs, at most 4)"},
     {0, "mode", ARG_STRING, offsetof(struct collector_options, mode), "MODE",
      "print-config: redacted (default), unredacted or unvalidated"},
-    {0, "format", ARG_STRING, offsetof(struct collector_options, format), "yaml", "print-config: only yaml"},
+    {0, "format", ARG_STRING, offsetof(struct collector_options, format), "yaml",
+     "print-config: yaml is the only format"},
     {0, "markdown", ARG_FLAG, offsetof(struct collector_options, markdown), NULL,
-     "components: the reference page with every option"},
-    {'h', "help", ARG_FLAG, offsetof(struct collector_options, help), NULL, "this text"},
+     "components: print the reference page with every option"},
+    {'h', "help", ARG_FLAG, offsetof(struct collector_options, help), NULL, "show this help"},
     {0},
 };
 
 static void usage(void)
 {
     fputs("usage: wick collector [validate|print-config|components] --config FILE [options]\n\n"
-          "Runs the pipelines of an OpenTelemetry Collector configuration: receivers, processors and exporters of\n"
+          "Runs the pipelines of an OpenTelemetry Collector configuration: receivers, processors and exporters for\n"
           "profiles; traces, metrics and logs are passed through from otlp to otlp.\n\n"
           "  validate      check the configuration and exit\n"
-          "  print-config  print it merged, expanded and with defaults\n"
-          "  components    list what there is; components TYPE tells its options\n\n",
+          "  print-config  print the configuration merged, expanded and with defaults\n"
+          "  components    list the components; components TYPE shows the options of one\n\n",
           stdout);
     args_help(args, stdout);
 }
@@ -130,7 +131,7 @@ static int run_components(const struct collector_options *o, const char *type)
         describe(&b, *c, o->markdown);
     }
     if (type && !found) {
-        log_error("no component '%s'; wick collector components lists them", type);
+        log_error("unknown component '%s'; 'wick collector components' lists all", type);
         return EXIT_FAILED;
     }
     if (!type && !o->markdown)
@@ -242,18 +243,19 @@ static int run(int argc, char **argv)
     for (size_t i = 0; verb && i < ARRAY_SIZE(verbs); i++)
         known |= strcmp(verb, verbs[i]) == 0;
     if (!known)
-        return command_misused("collector", "there is no 'wick collector %s'", verb);
+        return command_misused("collector", "unknown subcommand '%s'", verb);
     list = verb && strcmp(verb, "components") == 0;
     if (n > 1 + list)
-        return command_misused("collector", "too many words after %s", argv[n - 1]);
+        return command_misused("collector", "unexpected argument '%s'", argv[n]);
     if (list)
         return run_components(&o, n > 1 ? argv[2] : NULL);
     if (!o.config.n)
-        return command_misused("collector", "at least one --config is needed");
+        return command_misused("collector", "at least one --config is required");
     r = work(verb, &o, &e);
     if (r < 0)
         log_error("%s", err_message(&e, r));
     return r < 0 ? EXIT_FAILED : EXIT_DONE;
 }
 
-const struct command command_collector = {"collector", "the OpenTelemetry Collector's YAML, for profiles", run};
+const struct command command_collector = {"collector",
+                                          "run profiles pipelines from an OpenTelemetry Collector configuration", run};

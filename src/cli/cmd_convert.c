@@ -91,16 +91,16 @@ static int write_callgrind(const struct job *j, struct buf *out, struct err *e)
 
 /* A longer extension must come before one that it ends in. */
 static const struct output outputs[] = {
-    {"otlp", {".otlp.pb", ".otlp"}, "OTLP, protobuf: one request", false, COMPRESS_NONE, write_otlp},
+    {"otlp", {".otlp.pb", ".otlp"}, "one OTLP request in protobuf", false, COMPRESS_NONE, write_otlp},
     {"speedscope", {".speedscope.json", ".speedscope"}, "for speedscope.app", true, COMPRESS_NONE, write_speedscope},
-    {"otlp-json", {".otlp.json", ".json", ".jsonl"}, "OTLP, JSON", false, COMPRESS_NONE, write_otlp_json},
+    {"otlp-json", {".otlp.json", ".json", ".jsonl"}, "OTLP in JSON", false, COMPRESS_NONE, write_otlp_json},
     {"folded",
      {".folded", ".collapsed", ".txt"},
-     "folded stacks, of one sample type",
+     "folded stacks of one sample type",
      true,
      COMPRESS_NONE,
      write_folded},
-    {"html", {".html", ".htm"}, "a flame graph in one file, for a browser", true, COMPRESS_NONE, write_html},
+    {"html", {".html", ".htm"}, "a self-contained HTML flame graph", true, COMPRESS_NONE, write_html},
     {"svg", {".svg"}, "a flame graph as a static picture", true, COMPRESS_NONE, write_svg},
     {"callgrind", {".callgrind", ".callgrind.out"}, "for KCachegrind", true, COMPRESS_NONE, write_callgrind},
     {"pprof",
@@ -112,25 +112,26 @@ static const struct output outputs[] = {
 };
 
 static const struct arg convert_args[] = {
-    {0, "to", ARG_STRING, offsetof(struct convert_options, to), "FORMAT", "what to write (default: by OUT's name)"},
+    {0, "to", ARG_STRING, offsetof(struct convert_options, to), "FORMAT",
+     "output format (default: by OUT's extension)"},
     {0, "from", ARG_STRING, offsetof(struct convert_options, from), "FORMAT",
-     "what IN is (default: by its content): pprof, pprof-legacy, otlp, otlp-json, otlp-framed, folded, perf-script"},
+     "input format (default: detected): pprof, pprof-legacy, otlp, otlp-json, otlp-framed, folded, perf-script"},
     {0, "type", ARG_STRING, offsetof(struct convert_options, type), "NAME",
-     "the sample type to write where there is room for one (default: the profile's own)"},
+     "sample type to write, for formats that hold only one (default: the profile's default)"},
     {0, "compress", ARG_STRING, offsetof(struct convert_options, compress), "HOW",
-     "none, gzip or zstd (default: gzip for pprof; .gz and .zst at the end of OUT say so too)"},
+     "none, gzip or zstd (default: by OUT's extension .gz or .zst, and gzip for pprof)"},
     {0, "base", ARG_STRING, offsetof(struct convert_options, base), "FILE",
      "html: show the difference to this profile"},
     {0, "annotate", ARG_FLAG, offsetof(struct convert_options, annotate), NULL,
      "folded: mark kernel, Java and inlined frames with _[k], _[j], _[i]"},
-    {'h', "help", ARG_FLAG, offsetof(struct convert_options, help), NULL, "this text"},
+    {'h', "help", ARG_FLAG, offsetof(struct convert_options, help), NULL, "show this help"},
     {0},
 };
 
 static void convert_help(void)
 {
     fputs("usage: wick convert [options] IN OUT\n\n"
-          "Reads a profile of any kind and writes it as another. - is standard input or output.\n\nFormats to write:\n",
+          "Converts a profile to another format. - is standard input or output.\n\nOutput formats:\n",
           stdout);
     for (size_t i = 0; i < ARRAY_SIZE(outputs); i++)
         printf("  %-12s %s (%s)\n", outputs[i].name, outputs[i].help, outputs[i].extensions[0]);
@@ -173,10 +174,10 @@ static int choose_output(const struct convert_options *o, const char *path, cons
     }
     *ret = o->to ? output_by_name(str_from(o->to)) : output_by_path(name);
     if (o->to && !*ret)
-        return err_set(e, -EINVAL, "--to: there is no format '%s'; wick convert --help lists them", o->to);
+        return err_set(e, -EINVAL, "--to: unknown format '%s'; wick convert --help lists all formats", o->to);
     if (!*ret)
         return err_set(e, -EINVAL,
-                       "the name '%s' does not say which format to write: end it in .pb.gz (pprof), .otlp, .json, "
+                       "cannot tell the output format from the name '%s': end it in .pb.gz (pprof), .otlp, .json, "
                        ".folded, .html, .svg, .speedscope.json or .callgrind%s",
                        path, o->is_command ? ", or add --to FORMAT" : "");
     if (!said)
@@ -213,13 +214,13 @@ static int choose_profile(struct job *j, struct err *e)
     if (want.n)
         return err_set(e, -EINVAL, "--type: the profile has no sample type '%s'", j->o->type);
     if (!j->b->n_profiles)
-        return err_set(e, -ENODATA, "there is no profile in it");
+        return err_set(e, -ENODATA, "the input contains no profile");
     j->p = j->b->profiles;
     j->type = j->p->default_type ? j->p->default_type - 1 : j->p->n_types - 1;
     for (uint32_t i = 1; i < j->b->n_profiles; i++) {
-        fputs("wick convert: left out: ", stderr);
+        fputs("wick convert: omitted sample types: ", stderr);
         print_types(j->b, &j->b->profiles[i], stderr);
-        fputs(" (--type chooses another)\n", stderr);
+        fputs(" (choose one with --type)\n", stderr);
     }
     return 0;
 }
@@ -268,11 +269,11 @@ static int make_plan(const struct convert_options *o, const char *out, struct pl
     if (r < 0)
         return r;
     if (o->from && input_format_parse(str_from(o->from), &ret->from) < 0)
-        return err_set(e, -EINVAL, "--from: there is no format '%s'; wick convert --help lists them", o->from);
+        return err_set(e, -EINVAL, "--from: unknown format '%s'; wick convert --help lists all formats", o->from);
     if (o->base && ret->to->write != write_html)
-        return err_set(e, -EINVAL, "--base is for html, and %s is to be written", ret->to->name);
+        return err_set(e, -EINVAL, "--base requires the output format html, not %s", ret->to->name);
     if (o->annotate && ret->to->write != write_folded)
-        return err_set(e, -EINVAL, "--annotate is for folded, and %s is to be written", ret->to->name);
+        return err_set(e, -EINVAL, "--annotate requires the output format folded, not %s", ret->to->name);
     return 0;
 }
 
@@ -397,10 +398,10 @@ static int convert_run(int argc, char **argv)
         return EXIT_DONE;
     }
     if (n != 2)
-        return command_misused("convert", "IN and OUT are needed");
+        return command_misused("convert", "IN and OUT are required");
     if (make_plan(&o, argv[2], &p, &e) < 0)
         return command_misused("convert", "%s", e.message);
     return command_end("convert", convert(&o, &p, argv[1], argv[2], &e), &e);
 }
 
-const struct command command_convert = {"convert", "turn a profile of one format into another", convert_run};
+const struct command command_convert = {"convert", "convert a profile to another format", convert_run};

@@ -33,12 +33,12 @@ struct demo_options {
 };
 
 static const struct arg demo_args[] = {
-    {'d', "duration", ARG_DURATION, offsetof(struct demo_options, duration), "TIME", "how long (default 5m)"},
+    {'d', "duration", ARG_DURATION, offsetof(struct demo_options, duration), "TIME", "duration (default 5m)"},
     {0, "deploy-after", ARG_DURATION, offsetof(struct demo_options, deploy), "TIME",
-     "when the slower version goes out (default halfway)"},
+     "when the slower version is deployed (default: halfway)"},
     {0, "http", ARG_STRING, offsetof(struct demo_options, http), "ADDR",
-     "where to look (default 127.0.0.1:4040, or the next free port)"},
-    {'h', "help", ARG_FLAG, offsetof(struct demo_options, help), NULL, "this text"},
+     "address of the web UI (default 127.0.0.1:4040, or the next free port)"},
+    {'h', "help", ARG_FLAG, offsetof(struct demo_options, help), NULL, "show this help"},
     {0},
 };
 
@@ -111,13 +111,13 @@ static int read_ready(int fd, char *ret, size_t size, struct err *e)
             return err_set(e, -ETIMEDOUT, "the server did not start");
         got = read(fd, line + n, sizeof line - 1 - n);
         if (got <= 0)
-            return err_set(e, -EIO, "the server did not start; try 'wick serve' to see why");
+            return err_set(e, -EIO, "the server did not start; run 'wick serve' to see why");
         n += (size_t) got;
         line[n] = 0;
     }
     *strchr(line, '\n') = 0;
     if (!strstr(line, "http://"))
-        return err_set(e, -EIO, "the server says '%s'", line);
+        return err_set(e, -EIO, "unexpected output from the server: '%s'", line);
     snprintf(ret, size, "%s", strstr(line, "http://"));
     return 0;
 }
@@ -135,10 +135,10 @@ static int start_server(struct demo *d, const char *http, struct err *e)
         argv[n++] = http;
     }
     if (pipe(out) < 0)
-        return err_set(e, -errno, "no pipe: %m");
+        return err_set(e, -errno, "cannot create a pipe: %m");
     d->server = start(argv, out[1]);
     close(out[1]);
-    r = d->server < 0 ? err_set(e, -errno, "no process: %m") : read_ready(out[0], d->url, sizeof d->url, e);
+    r = d->server < 0 ? err_set(e, -errno, "cannot start a process: %m") : read_ready(out[0], d->url, sizeof d->url, e);
     close(out[0]);
     return r;
 }
@@ -186,11 +186,11 @@ static int wait_until(struct demo *d, int64_t end, struct err *e)
         for (int i = 0; i < DEMO_SERVICES; i++)
             if (waitpid(d->service[i], NULL, WNOHANG) == d->service[i]) {
                 d->service[i] = 0;
-                return err_set(e, -ECHILD, "the service %s has ended", roles[i]);
+                return err_set(e, -ECHILD, "the service %s exited", roles[i]);
             }
         if (waitpid(d->server, NULL, WNOHANG) == d->server) {
             d->server = 0;
-            return err_set(e, -ECHILD, "the server has ended");
+            return err_set(e, -ECHILD, "the server exited");
         }
         usleep(100000);
     }
@@ -199,7 +199,7 @@ static int wait_until(struct demo *d, int64_t end, struct err *e)
 
 static void tell_deploy(const struct demo *d)
 {
-    printf("checkout 1.5.0 -> 1.6.0 is out, and slower. In half a minute, see which function it is:\n"
+    printf("checkout 1.6.0 replaced 1.5.0 and is slower. In half a minute, see which function is to blame:\n"
            "  %s/compare\n"
            "  wick query top 'cpu{service.name=\"checkout\",service.version=\"1.6.0\"}' --sort delta \\\n"
            "      --base-query 'cpu{service.name=\"checkout\",service.version=\"1.5.0\"}' --server %s\n",
@@ -214,14 +214,14 @@ static int play(struct demo *d, const struct demo_options *o, struct err *e)
 
     for (int i = 0; i < DEMO_SERVICES - 1; i++)
         if (socketpair(AF_UNIX, SOCK_SEQPACKET, 0, d->pair[i]) < 0)
-            return err_set(e, -errno, "no socket: %m");
+            return err_set(e, -errno, "cannot create a socket: %m");
     r = start_server(d, o->http, e);
     if (r < 0)
         return r;
     for (int i = 0; i < DEMO_SERVICES; i++)
         start_service(d, i, "1.5.0", false);
-    printf("Three services run: gateway, checkout, inventory. Their profiles arrive every 10 seconds.\n"
-           "Look at them in a browser:\n  %s\nCtrl-C ends it and leaves nothing behind.\n",
+    printf("Three services are running: gateway, checkout and inventory. Their profiles arrive every 10 seconds.\n"
+           "Open the web UI in a browser:\n  %s\nPress Ctrl-C to stop; nothing is left behind.\n",
            d->url);
     fflush(stdout);
     begin = clock_mono();
@@ -262,13 +262,15 @@ static int demo_run(int argc, char **argv)
     if (argc > 1 && strcmp(argv[1], "--role") == 0)
         return run_role(argc, argv);
     r = args_parse(demo_args, &o, argc - 1, argv + 1, false, &n, &e);
-    if (r < 0 || n) {
-        fprintf(stderr, "wick demo: %s\n", r < 0 ? e.message : "takes no arguments");
+    if (r == 0 && n)
+        r = err_set(&e, -EINVAL, "unexpected argument '%s'", argv[1]);
+    if (r < 0) {
+        fprintf(stderr, "wick demo: %s\n", e.message);
         return EXIT_USAGE;
     }
     if (o.help) {
-        fputs("usage: wick demo [-d TIME]\n\nThree services under a server of their own, profiles in memory only; "
-              "halfway a deploy that is slower.\n\n",
+        fputs("usage: wick demo [-d TIME]\n\nRuns three services and a server that keeps their profiles in memory; "
+              "halfway through, a slower version of one is deployed.\n\n",
               stdout);
         args_help(demo_args, stdout);
         return EXIT_DONE;
@@ -282,4 +284,5 @@ static int demo_run(int argc, char **argv)
     return r < 0 ? EXIT_FAILED : EXIT_DONE;
 }
 
-const struct command command_demo = {"demo", "three services and a bad deploy to look at, for five minutes", demo_run};
+const struct command command_demo = {"demo", "run three sample services and a bad deployment for five minutes",
+                                     demo_run};

@@ -14,8 +14,8 @@ struct doctor_options {
 };
 
 static const struct arg doctor_args[] = {
-    {0, "json", ARG_FLAG, offsetof(struct doctor_options, json), NULL, "answer as JSON"},
-    {'h', "help", ARG_FLAG, offsetof(struct doctor_options, help), NULL, "this text"},
+    {0, "json", ARG_FLAG, offsetof(struct doctor_options, json), NULL, "print JSON"},
+    {'h', "help", ARG_FLAG, offsetof(struct doctor_options, help), NULL, "show this help"},
     {0},
 };
 
@@ -71,19 +71,21 @@ static int doctor_run(int argc, char **argv)
 
     if (o.help) {
         fputs(
-            "usage: wick doctor [--json]\n\nChecks this machine for the agent and the server: one line each, with what to "
-            "do.\n'note' works with a loss; with a 'BAD' the exit status is 1.\n\n",
+            "usage: wick doctor [--json]\n\nChecks whether the agent and the server can run on this machine: one line per check, with a "
+            "fix.\n'note' marks a limitation; if a check is 'BAD', the exit status is 1.\n\n",
             stdout);
         args_help(doctor_args, stdout);
         return EXIT_DONE;
     }
-    if (r < 0 || n)
-        return command_misused("doctor", "%s", r < 0 ? e.message : "takes no arguments");
+    if (r == 0 && n)
+        r = err_set(&e, -EINVAL, "unexpected argument '%s'", argv[1]);
+    if (r < 0)
+        return command_misused("doctor", "%s", e.message);
     if (o.json)
         buf_putc(&out, '[');
     for (size_t i = 0; i < ARRAY_SIZE(lists); i++)
         for (const struct doctor_check *c = lists[i]; c->name; c++) {
-            struct doctor_result result = {.verdict = DOCTOR_NOTE, .state = "cannot tell"};
+            struct doctor_result result = {.verdict = DOCTOR_NOTE, .state = "unknown"};
 
             c->run(&result);
             bad |= result.verdict == DOCTOR_BAD;
@@ -97,4 +99,4 @@ static int doctor_run(int argc, char **argv)
     return fd_write_file("-", out.p, out.n, NULL) < 0 || bad ? EXIT_FAILED : EXIT_DONE;
 }
 
-const struct command command_doctor = {"doctor", "check this machine, a line and a fix each", doctor_run};
+const struct command command_doctor = {"doctor", "check this machine and suggest fixes", doctor_run};

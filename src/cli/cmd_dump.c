@@ -25,14 +25,14 @@ struct options {
 };
 
 static const struct arg args[] = {
-    {0, "json", ARG_FLAG, offsetof(struct options, json), NULL, "as JSON, one object"},
+    {0, "json", ARG_FLAG, offsetof(struct options, json), NULL, "print one JSON object"},
     {0, "nonblocking", ARG_FLAG, offsetof(struct options, nonblocking), NULL,
-     "do not stop the process: Python's frames alone, and they may be torn"},
+     "do not stop the process: only Python frames, which may be inconsistent"},
     {0, "python", ARG_FLAG, offsetof(struct options, no_native), NULL,
-     "of threads that run Python, Python's frames alone"},
+     "only the Python frames of threads that run Python"},
     {0, "no-lines", ARG_FLAG, offsetof(struct options, no_lines), NULL,
-     "names from symbol tables alone: quicker with large binaries"},
-    {'h', "help", ARG_FLAG, offsetof(struct options, help), NULL, "this text"},
+     "use symbol tables only: faster with large binaries"},
+    {'h', "help", ARG_FLAG, offsetof(struct options, help), NULL, "show this help"},
     {0},
 };
 
@@ -328,7 +328,7 @@ static int dump(int pid, const struct options *o)
     _cleanup_(buf_done) struct buf b = BUF_INIT;
     struct answers a = {0};
     struct err e = {0};
-    int r = kill(pid, 0) < 0 && errno == ESRCH ? err_set(&e, -ESRCH, "there is no process %d", pid)
+    int r = kill(pid, 0) < 0 && errno == ESRCH ? err_set(&e, -ESRCH, "no such process: %d", pid)
                                                : dump_take(pid, &so, &s, &e);
 
     if (r < 0)
@@ -358,15 +358,15 @@ static int run(int argc, char **argv)
     if (o.help) {
         fputs(
             "usage: wick dump [OPTION...] PID\n\n"
-            "Prints the stack of every thread of a process as it is now: C, C++, Rust, Go, and Python (CPython 3.9 to 3.14)\n"
-            "with the lines it is at. The process is stopped for some milliseconds and needs no preparation.\n\n",
+            "Prints the current stack of every thread of a process: C, C++, Rust, Go, and Python (CPython 3.9 to 3.14)\n"
+            "with line numbers. The process is stopped for a few milliseconds and needs no preparation.\n\n",
             stdout);
         args_help(args, stdout);
         return EXIT_DONE;
     }
     if (n != 1 || str_to_u64(str_from(argv[1]), 10, &pid) < 0 || pid == 0 || pid > INT32_MAX)
-        return command_misused("dump", "the id of one process is expected");
+        return command_misused("dump", "exactly one PID is required");
     return dump((int) pid, &o);
 }
 
-const struct command command_dump = {"dump", "every thread's stack of a process, now", run};
+const struct command command_dump = {"dump", "print the stacks of all threads of a process", run};

@@ -18,13 +18,13 @@ struct mcp_options {
 
 static const struct arg mcp_args[] = {
     {0, "server", ARG_STRING, offsetof(struct mcp_options, target.server), "URL",
-     "a server (default $WICK_SERVER, http://localhost:4040)"},
+     "server to query (default: $WICK_SERVER, else http://localhost:4040)"},
     {0, "token", ARG_STRING, offsetof(struct mcp_options, target.token), "TOKEN",
-     "for the server (default $WICK_TOKEN)"},
+     "token for the server (default: $WICK_TOKEN)"},
     {0, "store", ARG_STRING, offsetof(struct mcp_options, target.store), "DIR",
-     "a store's directory (no server needed)"},
-    {0, "tenant", ARG_STRING, offsetof(struct mcp_options, target.tenant), "NAME", "with --store: whose data"},
-    {'h', "help", ARG_FLAG, offsetof(struct mcp_options, help), NULL, "this text"},
+     "read this store directly, without a server"},
+    {0, "tenant", ARG_STRING, offsetof(struct mcp_options, target.tenant), "NAME", "with --store: the tenant to read"},
+    {'h', "help", ARG_FLAG, offsetof(struct mcp_options, help), NULL, "show this help"},
     {0},
 };
 
@@ -87,14 +87,17 @@ static int mcp_run(int argc, char **argv)
 
     if (o.help) {
         puts(
-            "usage: wick mcp [--server URL | --store DIR]\n\nLets a coding agent ask a wick server, over the Model Context "
+            "usage: wick mcp [--server URL | --store DIR]\n\nLets a coding agent query a wick server over the Model Context "
             "Protocol on\nstandard input and output.\n");
         args_help(mcp_args, stdout);
         return EXIT_DONE;
     }
-    if (r < 0 || n)
-        return command_misused("mcp", "%s", r < 0 ? e.message : "takes no arguments, only options");
+    if (r == 0 && n)
+        r = err_set(&e, -EINVAL, "unexpected argument '%s'", argv[1]);
+    if (r < 0)
+        return command_misused("mcp", "%s", e.message);
     return command_end("mcp", converse(&m), &e);
 }
 
-const struct command command_mcp = {"mcp", "let a coding agent ask, over the Model Context Protocol", mcp_run};
+const struct command command_mcp = {"mcp", "let a coding agent query profiles over the Model Context Protocol",
+                                    mcp_run};

@@ -16,15 +16,14 @@ struct pgo_options {
 };
 
 static const struct arg pgo_args[] = {
-    {'o', "output", ARG_STRING, offsetof(struct pgo_options, output), "FILE",
-     "where to write it (default default.pgo)"},
-    {0, "from", ARG_STRING, offsetof(struct pgo_options, from), "TIME", "start of the range (default now-24h)"},
-    {0, "to", ARG_STRING, offsetof(struct pgo_options, to), "TIME", "its end (default now)"},
+    {'o', "output", ARG_STRING, offsetof(struct pgo_options, output), "FILE", "output file (default: default.pgo)"},
+    {0, "from", ARG_STRING, offsetof(struct pgo_options, from), "TIME", "start of the time range (default: now-24h)"},
+    {0, "to", ARG_STRING, offsetof(struct pgo_options, to), "TIME", "end of the time range (default: now)"},
     {0, "server", ARG_STRING, offsetof(struct pgo_options, target.server), "URL",
-     "a server (default $WICK_SERVER, http://localhost:4040)"},
+     "server to query (default: $WICK_SERVER, else http://localhost:4040)"},
     {0, "token", ARG_STRING, offsetof(struct pgo_options, target.token), "TOKEN",
-     "for the server (default $WICK_TOKEN)"},
-    {'h', "help", ARG_FLAG, offsetof(struct pgo_options, help), NULL, "this text"},
+     "token for the server (default: $WICK_TOKEN)"},
+    {'h', "help", ARG_FLAG, offsetof(struct pgo_options, help), NULL, "show this help"},
     {0},
 };
 
@@ -54,17 +53,17 @@ static int pgo_run(int argc, char **argv)
 
     if (o.help) {
         puts(
-            "usage: wick pgo SERVICE [-o default.pgo] [--from now-24h]\n\nWrites a CPU profile of SERVICE that `go build "
-            "-pgo=default.pgo` optimises for.\n");
+            "usage: wick pgo SERVICE [-o default.pgo] [--from now-24h]\n\nWrites a CPU profile of SERVICE for profile-guided optimization with `go build "
+            "-pgo=default.pgo`.\n");
         args_help(pgo_args, stdout);
         return EXIT_DONE;
     }
     if (r < 0 || n != 1)
-        return command_misused("pgo", "%s", r < 0 ? e.message : "say which service: wick pgo SERVICE");
+        return command_misused("pgo", "%s", r < 0 ? e.message : "SERVICE is required");
     r = fetch(&o, argv[1], &profile, &e);
     if (r == 0)
         r = fd_write_file(o.output, profile.p, profile.n, &e);
     return command_end("pgo", r, &e);
 }
 
-const struct command command_pgo = {"pgo", "a profile of a service for go build -pgo", pgo_run};
+const struct command command_pgo = {"pgo", "write a profile of a service for go build -pgo", pgo_run};

@@ -28,16 +28,17 @@ struct query_options {
 
 static const struct arg own_args[] = {
     {0, "store", ARG_STRING, offsetof(struct query_options, target.store), "DIR",
-     "a store's directory (no server needed)"},
+     "read this store directly, without a server"},
     {0, "server", ARG_STRING, offsetof(struct query_options, target.server), "URL",
-     "a server (default $WICK_SERVER, http://localhost:4040)"},
+     "server to query (default: $WICK_SERVER, else http://localhost:4040)"},
     {0, "token", ARG_STRING, offsetof(struct query_options, target.token), "TOKEN",
-     "for the server (default $WICK_TOKEN)"},
-    {0, "tenant", ARG_STRING, offsetof(struct query_options, target.tenant), "NAME", "with --store: whose data"},
+     "token for the server (default: $WICK_TOKEN)"},
+    {0, "tenant", ARG_STRING, offsetof(struct query_options, target.tenant), "NAME",
+     "with --store: the tenant to read"},
     {'o', "output", ARG_STRING, offsetof(struct query_options, output), "FILE",
-     "write there instead of to standard output"},
-    {0, "json", ARG_FLAG, offsetof(struct query_options, json), NULL, "the answer as JSON"},
-    {'h', "help", ARG_FLAG, offsetof(struct query_options, help), NULL, "this text"},
+     "write to this file instead of standard output"},
+    {0, "json", ARG_FLAG, offsetof(struct query_options, json), NULL, "print JSON"},
+    {'h', "help", ARG_FLAG, offsetof(struct query_options, help), NULL, "show this help"},
 };
 
 /* Builds the option table: own_args, then an option for each parameter. The names are stored in `names`. */
@@ -151,20 +152,20 @@ static int query_run(int argc, char **argv)
     if (r < 0)
         return command_misused("query", "%s", e.message);
     if (n < 1)
-        return command_misused("query", "say what: wick query --help lists the questions");
+        return command_misused("query", "WHAT is required; wick query --help lists the queries");
     what = question_find(str_from(argv[1]));
     if (!what && nearest_question(argv[1]))
         return command_misused("query", "there is no question '%s'; did you mean '%s'?", argv[1],
                                nearest_question(argv[1]));
     if (!what)
-        return command_misused("query", "there is no question '%s'; wick query --help lists them", argv[1]);
+        return command_misused("query", "unknown query '%s'; wick query --help lists all", argv[1]);
     if (n > 2)
-        return command_misused("query", "one selector is enough, and '%s' is a second one", argv[3]);
+        return command_misused("query", "unexpected argument '%s': only one selector is allowed", argv[3]);
     if (n == 2)
         o.params[0] = argv[2]; /* answer_params[0] is the selector */
     r = query_ask(what, &o, &e);
     return r > 0 ? EXIT_NO_DATA : command_end("query", r, &e);
 }
 
-const struct command command_query = {"query", "ask a server or a store: flame, top, callers, series, leaks, …",
+const struct command command_query = {"query", "query a server or a store: flame, top, callers, series, leaks, …",
                                       query_run};

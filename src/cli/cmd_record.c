@@ -33,18 +33,19 @@ struct record_options {
 
 static const struct arg record_args[] = {
     WATCH_ARGS(offsetof(struct record_options, watch)),
-    {'a', "all", ARG_FLAG, offsetof(struct record_options, all), NULL, "every process of the machine"},
+    {'a', "all", ARG_FLAG, offsetof(struct record_options, all), NULL, "all processes of this machine"},
     {'d', "duration", ARG_DURATION, offsetof(struct record_options, duration), "TIME",
-     "how long (default: until CMD ends, else 30s)"},
+     "duration (default: until CMD ends, else 30s)"},
     {'o', "output", ARG_STRING, offsetof(struct record_options, output), "FILE",
-     "by its name: .pb.gz (pprof), .otlp, .json, .folded, .html, .svg, .speedscope.json (default wick.pb.gz); -: pprof "
+     "output file; the extension selects the format: .pb.gz (pprof), .otlp, .json, .folded, .html, .svg, .speedscope.json (default wick.pb.gz); -: pprof "
      "to stdout; of two types, the second goes into a file of its own"},
-    {0, "html", ARG_STRING, offsetof(struct record_options, html), "FILE", "a flame graph"},
-    {0, "top", ARG_FLAG, offsetof(struct record_options, top), NULL, "print the functions that took most"},
-    {0, "shell", ARG_FLAG, offsetof(struct record_options, shell), NULL, "look at it in pprof's shell"},
-    {0, "stats", ARG_STRING, offsetof(struct record_options, stats), "FILE", "what sampling cost, as JSON"},
-    {'q', "quiet", ARG_FLAG, offsetof(struct record_options, quiet), NULL, "no lines about how it goes"},
-    {'h', "help", ARG_FLAG, offsetof(struct record_options, help), NULL, "this text"},
+    {0, "html", ARG_STRING, offsetof(struct record_options, html), "FILE", "write a flame graph to this file"},
+    {0, "top", ARG_FLAG, offsetof(struct record_options, top), NULL, "print the functions that used the most CPU time"},
+    {0, "shell", ARG_FLAG, offsetof(struct record_options, shell), NULL,
+     "open the profile in pprof's interactive shell"},
+    {0, "stats", ARG_STRING, offsetof(struct record_options, stats), "FILE", "write what sampling cost as JSON"},
+    {'q', "quiet", ARG_FLAG, offsetof(struct record_options, quiet), NULL, "print no progress messages"},
+    {'h', "help", ARG_FLAG, offsetof(struct record_options, help), NULL, "show this help"},
     {0},
 };
 
@@ -67,7 +68,7 @@ static int fail(const struct err *e, int code)
 static void usage(FILE *out)
 {
     fputs("usage: wick record [options] [-p PID | -a | -- CMD [ARG...]]\n\n"
-          "Samples from outside, nothing is changed in what is sampled; CMD includes what it starts.\n\n",
+          "Samples processes from outside without changing them; child processes of CMD are included.\n\n",
           out);
     args_help(record_args, out);
 }
@@ -166,7 +167,7 @@ static void tell_wrote(void *ctx, const char *path)
     if (path == c->o.html || str_ends(str_from(path), STR(".html")) || str_ends(str_from(path), STR(".svg")))
         fprintf(stderr, "wick: wrote %s\n", path);
     else
-        fprintf(stderr, "wick: wrote %s; look at it with: wick pprof %s\n", path, path);
+        fprintf(stderr, "wick: wrote %s; open it with: wick pprof %s\n", path, path);
 }
 
 /* The type that the user named first: its profile goes into the file that is named. */
@@ -218,7 +219,7 @@ static int finish(struct record *c, const char *title, struct err *e)
     if (r < 0)
         return r;
     if (!b)
-        return err_set(e, -ENODATA, "nothing was running: there is no sample");
+        return err_set(e, -ENODATA, "no samples: the sampled processes used no CPU time");
     tell_names(c);
     return hand_out(c, b, title, e);
 }
@@ -229,9 +230,10 @@ static void tell_how(struct record *c)
 
     agent_counts(c->agent, &n);
     if (n.by_perf && !c->o.quiet && !c->o.watch.via)
-        fprintf(stderr,
-                "wick: no right to use BPF (CAP_BPF, CAP_PERFMON): own processes by perf_event_open, no kernel frames, "
-                "no languages\n");
+        fprintf(
+            stderr,
+            "wick: not permitted to use BPF (CAP_BPF, CAP_PERFMON); using perf_event_open: only own processes, no kernel frames, "
+            "no interpreted languages\n");
 }
 
 static int record(struct record *c, int n_words, char **words, struct err *e)
@@ -291,7 +293,7 @@ static int check_usage(struct record *c, int n, struct err *e)
 
     if (ways != 1)
         return err_set(e, -EINVAL, "%s: give a command (-- CMD), processes (-p PID) or -a",
-                       ways ? "too much at once" : "what to sample is missing");
+                       ways ? "more than one target" : "no target");
     if (!o->output && !o->html && !o->top && !o->shell) {
         o->shell = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
         o->output = o->shell ? NULL : "wick.pb.gz";
@@ -303,7 +305,7 @@ static int check_usage(struct record *c, int n, struct err *e)
     if (o->stats && path_check_output("--stats", o->stats, e) < 0)
         return -EINVAL;
     if (o->watch.rate < 1 || o->watch.rate > WATCH_RATE_MAX)
-        return err_set(e, -EINVAL, "--rate %lld is out of range: 1 to %d samples a second", (long long) o->watch.rate,
+        return err_set(e, -EINVAL, "--rate %lld is out of range: 1 to %d samples per second", (long long) o->watch.rate,
                        WATCH_RATE_MAX);
     if (!o->duration && !n)
         o->duration = 30 * NS_PER_S;
@@ -331,4 +333,4 @@ static int run(int argc, char **argv)
     return r < 0 ? fail(&e, r) : c.status;
 }
 
-const struct command command_record = {"record", "sample a command, processes or the machine for a while", run};
+const struct command command_record = {"record", "profile a command, processes or the whole machine for a while", run};

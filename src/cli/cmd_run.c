@@ -33,17 +33,19 @@ struct run_options {
 static const struct arg run_args[] = {
     {'t', "type", ARG_STRING, offsetof(struct run_options, types), "TYPES",
      "cpu, wall, alloc, heap, lock (default cpu)"},
-    {'F', "rate", ARG_INT, offsetof(struct run_options, rate), "HZ", "samples a second of each thread (default 100)"},
-    {0, "export", ARG_STRING, offsetof(struct run_options, export), "URL", "send OTLP profiles there every 10 s"},
+    {'F', "rate", ARG_INT, offsetof(struct run_options, rate), "HZ", "samples per second and thread (default 100)"},
+    {0, "export", ARG_STRING, offsetof(struct run_options, export), "URL",
+     "send OTLP profiles to this endpoint every 10 s"},
     {0, "pprof", ARG_STRING, offsetof(struct run_options, pprof), "ADDR",
-     "serve /debug/pprof/ there, for go tool pprof"},
+     "serve /debug/pprof/ on this address, for go tool pprof"},
     {'o', "output", ARG_STRING, offsetof(struct run_options, output), "FILE",
-     "write a pprof at the end (default wick.pb.gz without --export and --pprof)"},
+     "write a pprof file at exit (default: wick.pb.gz, unless --export or --pprof is given)"},
     {0, "alloc-interval", ARG_SIZE, offsetof(struct run_options, interval), "BYTES",
-     "one allocation sample every so many bytes (default 512k)"},
-    {0, "depth", ARG_INT, offsetof(struct run_options, depth), "N", "frames of a stack (default 128)"},
-    {0, "service", ARG_STRING, offsetof(struct run_options, service), "NAME", "service.name (default the program's)"},
-    {'h', "help", ARG_FLAG, offsetof(struct run_options, help), NULL, "this text"},
+     "average bytes between allocation samples (default 512k)"},
+    {0, "depth", ARG_INT, offsetof(struct run_options, depth), "N", "maximum stack depth (default 128)"},
+    {0, "service", ARG_STRING, offsetof(struct run_options, service), "NAME",
+     "service.name (default: the program's name)"},
+    {'h', "help", ARG_FLAG, offsetof(struct run_options, help), NULL, "show this help"},
     {0},
 };
 
@@ -78,7 +80,7 @@ static int find_program(const char *name, char *ret, size_t size, struct err *e)
         if (snprintf(ret, size, "%.*s/%s", STR_FMT(dir), name) < (int) size && access(ret, X_OK) == 0)
             return 0;
     }
-    return err_set(e, -ENOENT, "there is no command '%s'", name);
+    return err_set(e, -ENOENT, "command '%s' not found", name);
 }
 
 /* For a script, the interpreter is profiled. */
@@ -125,19 +127,19 @@ static int check_elf(const char *path, struct err *e)
     if (elf_find_section(f, ".go.buildinfo"))
         return err_set(
             e, -ENOTSUP,
-            "'%s' is a Go program, which has a runtime of its own: serve net/http/pprof from it and use 'wick "
+            "'%s' is a Go program, which libwick cannot profile: serve net/http/pprof from it and use 'wick "
             "pprof http://HOST:PORT/debug/pprof/profile', or profile it from outside with 'wick record -- CMD'",
             path);
     if (!loader.n)
         return err_set(
             e, -ENOTSUP,
-            "'%s' is statically linked: nothing can be loaded into it. Profile it from outside with 'wick record "
+            "'%s' is statically linked, so no library can be loaded into it. Profile it from outside with 'wick record "
             "-- CMD', or link it with libwick",
             path);
     if (str_find(loader, STR("/ld-musl-")) >= 0)
         return err_set(
             e, -ENOTSUP,
-            "'%s' uses musl, and wick's library needs the GNU C library. Profile it from outside with 'wick record "
+            "'%s' uses musl, but libwick requires the GNU C library. Profile it from outside with 'wick record "
             "-- CMD'",
             path);
     if (stat(path, &st) == 0 && st.st_mode & (S_ISUID | S_ISGID))
@@ -292,7 +294,7 @@ static int check_options(const struct run_options *o, struct err *e)
     int r = check_types(o->types, e);
 
     if (r == 0)
-        r = check_range("--rate", o->rate, 1, 10000, "samples a second", e);
+        r = check_range("--rate", o->rate, 1, 10000, "samples per second", e);
     if (r == 0)
         r = check_range("--depth", o->depth, 1, 1024, "frames", e);
     if (r == 0)

@@ -12,26 +12,29 @@
 #include "cli/args.h"
 #include "cli/command.h"
 #include "cli/paths.h"
-#include "serve/serve_run.h"
 #include "serve/serve_load.h"
+#include "serve/serve_run.h"
 #include "server/serve_config.h"
 
 static const struct arg serve_args[] = {
-    {'c', "config", ARG_LIST, offsetof(struct serve_args, config), "FILE", "wick.yaml; repeatable, later wins"},
-    {0, "set", ARG_LIST, offsetof(struct serve_args, set), "KEY=VALUE", "one more value, as in retention.keep=7d"},
-    {0, "store", ARG_STRING, offsetof(struct serve_args, store), "DIR", "where profiles are kept; 'memory' keeps none"},
-    {0, "http", ARG_STRING, offsetof(struct serve_args, http), "ADDR", "API and UI (default 127.0.0.1:4040)"},
+    {'c', "config", ARG_LIST, offsetof(struct serve_args, config), "FILE",
+     "configuration file (wick.yaml); repeatable, later ones override"},
+    {0, "set", ARG_LIST, offsetof(struct serve_args, set), "KEY=VALUE", "set one value, as in retention.keep=7d"},
+    {0, "store", ARG_STRING, offsetof(struct serve_args, store), "DIR",
+     "directory for profiles; 'memory' keeps them in memory only"},
+    {0, "http", ARG_STRING, offsetof(struct serve_args, http), "ADDR",
+     "address of the API and the web UI (default 127.0.0.1:4040)"},
     {0, "otlp-grpc", ARG_STRING, offsetof(struct serve_args, otlp_grpc), "ADDR",
-     "OTLP/gRPC (default 127.0.0.1:4317; off)"},
+     "address for OTLP/gRPC, or off (default 127.0.0.1:4317)"},
     {0, "otlp-http", ARG_STRING, offsetof(struct serve_args, otlp_http), "ADDR",
-     "OTLP/HTTP (default 127.0.0.1:4318; off)"},
+     "address for OTLP/HTTP, or off (default 127.0.0.1:4318)"},
     {0, "insecure", ARG_FLAG, offsetof(struct serve_args, insecure), NULL,
-     "listen beyond loopback without TLS and a token"},
+     "allow listening beyond loopback without TLS and tokens"},
     {0, "no-agent", ARG_FLAG, offsetof(struct serve_args, no_agent), NULL,
-     "do not sample this machine (or: WICK_NO_AGENT=1)"},
+     "do not profile this machine (same as WICK_NO_AGENT=1)"},
     {0, "check", ARG_FLAG, offsetof(struct serve_args, check), NULL, "check the configuration and exit"},
     {0, "print-reference", ARG_FLAG, offsetof(struct serve_args, reference), NULL, "print all options of wick.yaml"},
-    {'h', "help", ARG_FLAG, offsetof(struct serve_args, help), NULL, "this text"},
+    {'h', "help", ARG_FLAG, offsetof(struct serve_args, help), NULL, "show this help"},
     {0},
 };
 
@@ -92,8 +95,8 @@ static void serve_help(FILE *out)
 {
     fputs(
         "usage: wick serve [--config wick.yaml] [options]\n\n"
-        "Takes OTLP profiles, keeps them, and answers: API on 4040, OTLP on 4317 (gRPC) and 4318 (HTTP), all on loopback\n"
-        "unless told otherwise. SIGHUP reads configuration and certificates again, SIGTERM stops.\n\n",
+        "Receives and stores OTLP profiles and serves queries: web UI and API on port 4040, OTLP on 4317 (gRPC) and 4318\n"
+        "(HTTP), on loopback by default. SIGHUP reloads configuration and certificates, SIGTERM stops the server.\n\n",
         out);
     args_help(serve_args, out);
 }
@@ -116,8 +119,10 @@ static int serve_run(int argc, char **argv)
         serve_help(stdout);
         return EXIT_DONE;
     }
-    if (r < 0 || n) {
-        log_error("serve: %s", r < 0 ? e.message : "takes no arguments, only options: --help lists them");
+    if (r == 0 && n)
+        r = err_set(&e, -EINVAL, "unexpected argument '%s'", argv[1]);
+    if (r < 0) {
+        log_error("serve: %s; see wick serve --help", e.message);
         return EXIT_USAGE;
     }
     if (a.reference)
@@ -128,4 +133,4 @@ static int serve_run(int argc, char **argv)
     return r < 0 ? EXIT_FAILED : EXIT_DONE;
 }
 
-const struct command command_serve = {"serve", "take profiles, keep them, answer questions", serve_run};
+const struct command command_serve = {"serve", "receive and store profiles; serve the web UI and the API", serve_run};

@@ -29,33 +29,33 @@ struct store_options {
 static const struct arg store_args[] = {
     {0, "store", ARG_STRING, offsetof(struct store_options, store), "DIR",
      "the store's directory (default: store in the data directory)"},
-    {0, "tenant", ARG_STRING, offsetof(struct store_options, tenant), "NAME",
-     "whose data; default: the default tenant"},
-    {0, "from", ARG_STRING, offsetof(struct store_options, from), "TIME", "delete, export: from here on"},
-    {0, "to", ARG_STRING, offsetof(struct store_options, to), "TIME", "delete, export: before this (default now)"},
-    {'o', "output", ARG_STRING, offsetof(struct store_options, output), "FILE", "export: write there (default stdout)"},
+    {0, "tenant", ARG_STRING, offsetof(struct store_options, tenant), "NAME", "tenant (default: the default tenant)"},
+    {0, "from", ARG_STRING, offsetof(struct store_options, from), "TIME", "delete, export: start of the time range"},
+    {0, "to", ARG_STRING, offsetof(struct store_options, to), "TIME",
+     "delete, export: end of the time range (default: now)"},
+    {'o', "output", ARG_STRING, offsetof(struct store_options, output), "FILE",
+     "export: output file (default: standard output)"},
     {0, "format", ARG_STRING, offsetof(struct store_options, format), "NAME",
-     "export: otlp (requests with their length before each; default), json or pprof"},
+     "export: otlp (length-prefixed requests; default), json or pprof"},
     {0, "rebuild", ARG_FLAG, offsetof(struct store_options, rebuild), NULL,
-     "check: make the catalogue anew from the segments"},
-    {0, "json", ARG_FLAG, offsetof(struct store_options, json), NULL, "stats: as JSON"},
-    {'h', "help", ARG_FLAG, offsetof(struct store_options, help), NULL, "this text"},
+     "check: rebuild the catalogue from the segments"},
+    {0, "json", ARG_FLAG, offsetof(struct store_options, json), NULL, "stats: print JSON"},
+    {'h', "help", ARG_FLAG, offsetof(struct store_options, help), NULL, "show this help"},
     {0},
 };
 
 static void store_help(void)
 {
-    fputs(
-        "usage: wick store check [--rebuild]       read everything, verify every checksum\n"
-        "       wick store stats [--json]          what it holds and what it costs\n"
-        "       wick store snapshot DIR            a copy that is a store of its own\n"
-        "       wick store delete SELECTOR --from TIME [--to TIME]\n"
-        "       wick store confirm clock           the wall clock is right, although it jumped: retention may go by it\n"
-        "       wick store confirm damage          damage that was noted has been seen; it is forgotten\n"
-        "       wick store export [SELECTOR] [--from TIME] [--to TIME] [-o FILE] [--format NAME]\n"
-        "       wick store import FILE...          profiles of any format, whatever their time\n\n"
-        "A store has one process at a time: stop the server first, or ask it (wick query, its API).\n\n",
-        stdout);
+    fputs("usage: wick store check [--rebuild]       read everything, verify every checksum\n"
+          "       wick store stats [--json]          print contents and size\n"
+          "       wick store snapshot DIR            make a consistent copy, itself a store\n"
+          "       wick store delete SELECTOR --from TIME [--to TIME]\n"
+          "       wick store confirm clock           accept the system clock after a jump, so that retention uses it\n"
+          "       wick store confirm damage          acknowledge recorded damage and clear it\n"
+          "       wick store export [SELECTOR] [--from TIME] [--to TIME] [-o FILE] [--format NAME]\n"
+          "       wick store import FILE...          import profiles in any format, of any age\n\n"
+          "Only one process can open a store: stop the server first, or query it (wick query, API).\n\n",
+          stdout);
     args_help(store_args, stdout);
 }
 
@@ -74,7 +74,7 @@ static int check_dir(const char *dir, struct err *e)
     char path[PATH_SIZE + 8];
 
     snprintf(path, sizeof path, "%s/FORMAT", dir);
-    return access(path, F_OK) < 0 ? err_set(e, -ENOENT, "'%s' holds no store", dir) : 0;
+    return access(path, F_OK) < 0 ? err_set(e, -ENOENT, "'%s' is not a store", dir) : 0;
 }
 
 enum open_how { OPEN_READ, OPEN_WRITE, OPEN_MAKE };
@@ -110,7 +110,7 @@ static int parse_range(const struct store_options *o, int64_t *from, int64_t *to
     if (r == 0 && o->to)
         r = clock_parse(str_from(o->to), now, to, e);
     if (r == 0 && *from >= *to)
-        r = err_set(e, -EINVAL, "--from is not before --to");
+        r = err_set(e, -EINVAL, "--from must be before --to");
     return r;
 }
 
@@ -142,7 +142,7 @@ static int set_catalog_aside(const struct store_options *o, struct err *e)
         if (access(from, F_OK) == 0)
             r = fd_rename(AT_FDCWD, from, AT_FDCWD, to);
     }
-    return r < 0 ? err_set(e, r, "cannot put the catalogue of '%s' aside: %m", dir) : 0;
+    return r < 0 ? err_set(e, r, "cannot rename the catalogue of '%s': %m", dir) : 0;
 }
 
 static int run_check(const void *options, int argc, char **argv, struct err *e)
@@ -166,17 +166,17 @@ static int run_check(const void *options, int argc, char **argv, struct err *e)
         return r;
     s->ops->stats(s, &st);
     if (st.newer)
-        printf("%llu segments were written by a later version of wick and are not read\n",
+        printf("%llu segments were written by a later version of wick and were not read\n",
                (unsigned long long) st.newer);
     if (st.torn)
         report_line(&problems, false,
-                    "the end of a log was broken off and is left out: it was never acknowledged, or is damaged");
+                    "the end of a log is incomplete and was ignored: it was never acknowledged, or is damaged");
     r = store_check(s, report_line, &problems, e);
     if (r < 0)
         return r;
     printf("%d problem%s found\n", problems, problems == 1 ? "" : "s");
     if (st.damaged)
-        printf("damage that was noted is shown until 'wick store confirm damage'\n");
+        printf("recorded damage is shown until 'wick store confirm damage' acknowledges it\n");
     return problems ? 1 : 0;
 }
 
@@ -331,7 +331,7 @@ static int export_batch(void *ctx, struct batch *b)
         r = otlp_file_encode(x->form, split, &out, x->e);
     if (r == 0)
         r = fd_write_all(x->fd, out.p, out.n);
-    return r < 0 && x->e->code == 0 ? err_set(x->e, r, "cannot write: %m") : r;
+    return r < 0 && x->e->code == 0 ? err_set(x->e, r, "cannot write the export: %m") : r;
 }
 
 static int finish_pprof(struct exporting *x)
@@ -345,7 +345,7 @@ static int finish_pprof(struct exporting *x)
     if (r == 0)
         r = convert_to_single(joined, &one, x->e);
     if (r == 0 && !one->n_profiles)
-        r = err_set(x->e, -ENODATA, "nothing to export");
+        r = err_set(x->e, -ENODATA, "no profile matches");
     if (r == 0)
         r = pprof_encode(one, &one->profiles[0], &raw, x->e);
     if (r == 0)
@@ -388,7 +388,7 @@ static int export_to(struct store *s, const struct store_query *q, const struct 
     if (x.fd != STDOUT_FILENO)
         fd_close(x.fd);
     if (r == 0)
-        fprintf(stderr, "wick: %llu profiles exported\n", (unsigned long long) x.profiles);
+        fprintf(stderr, "wick: exported %llu profiles\n", (unsigned long long) x.profiles);
     return r;
 }
 
@@ -436,7 +436,7 @@ static int run_import(const void *options, int argc, char **argv, struct err *e)
         profiles += b->n_profiles - MIN(result.rejected, b->n_profiles);
     }
     if (r == 0)
-        fprintf(stderr, "wick: %llu profiles of %d file%s are stored\n", (unsigned long long) profiles, argc,
+        fprintf(stderr, "wick: imported %llu profiles from %d file%s\n", (unsigned long long) profiles, argc,
                 argc == 1 ? "" : "s");
     return r;
 }
@@ -444,8 +444,8 @@ static int run_import(const void *options, int argc, char **argv, struct err *e)
 static int store_run(int argc, char **argv)
 {
     static const struct command_verb verbs[] = {
-        {"check", "no words, only options", 0, 0, run_check},
-        {"stats", "no words, only options", 0, 0, run_stats},
+        {"check", "no arguments", 0, 0, run_check},
+        {"stats", "no arguments", 0, 0, run_stats},
         {"snapshot", "one directory", 1, 1, run_snapshot},
         {"delete", "one selector ('{}' for all)", 1, 1, run_delete},
         {"confirm", "'clock' or 'damage'", 1, 1, run_confirm},
@@ -467,8 +467,8 @@ static int store_run(int argc, char **argv)
     if (o.format && parse_format(o.format, &form) < 0)
         return command_misused("store", "--format: '%s' is not otlp, json or pprof", o.format);
     if (n > 0 && strcmp(argv[1], "delete") == 0 && !o.from)
-        return command_misused("store", "delete takes a selector and --from (all of it: '{}' --from 0)");
+        return command_misused("store", "delete requires a selector and --from (to delete everything: '{}' --from 0)");
     return command_verb("store", verbs, &o, n, argv + 1);
 }
 
-const struct command command_store = {"store", "check, copy, delete, export and import what a store holds", store_run};
+const struct command command_store = {"store", "check, copy, export, import and delete from a store", store_run};

@@ -27,14 +27,14 @@ struct options {
 };
 
 static const struct arg args[] = {
-    {0, "memory", ARG_SIZE, offsetof(struct options, memory), "SIZE", "address space of the process (default 8GiB)"},
+    {0, "memory", ARG_SIZE, offsetof(struct options, memory), "SIZE", "limit on the address space (default 8GiB)"},
     {0, "tsv", ARG_FLAG, offsetof(struct options, tsv), NULL,
-     "for programs: address, function, system name, file, line, first line, by tabs"},
-    {0, "only", ARG_LIST, offsetof(struct options, only), "DIR", "read files below this folder only; repeatable"},
+     "tab-separated output: address, function, system name, file, line, first line"},
+    {0, "only", ARG_LIST, offsetof(struct options, only), "DIR", "read only files below this directory; repeatable"},
     {0, "tables", ARG_FLAG, offsetof(struct options, tables), NULL,
      "for the agent: requests on standard input about files that are passed by descriptor"},
-    {0, "unconfined", ARG_FLAG, offsetof(struct options, unconfined), NULL, "do not give up what is not needed"},
-    {'h', "help", ARG_FLAG, offsetof(struct options, help), NULL, "this text"},
+    {0, "unconfined", ARG_FLAG, offsetof(struct options, unconfined), NULL, "do not drop privileges"},
+    {'h', "help", ARG_FLAG, offsetof(struct options, help), NULL, "show this help"},
     {0},
 };
 
@@ -80,7 +80,7 @@ static int print_addresses(struct symbolizer *s, char **words, int n, bool tsv)
 
         v[q.n_addresses++] = strtoull(words[i], &end, 16);
         if (*end || end == words[i])
-            return command_misused("symbolize", "'%s' is no hexadecimal address", words[i]);
+            return command_misused("symbolize", "'%s' is not a hexadecimal address", words[i]);
     }
     r = symbolizer_resolve(s, &q, &a, &e);
     if (r < 0)
@@ -130,14 +130,14 @@ static int run(int argc, char **argv)
     if (o.help) {
         fputs(
             "usage: wick symbolize BINARY ADDRESS...\n"
-            "       wick symbolize               (a process of `wick serve`: requests on standard input)\n\n"
-            "Prints the functions and lines of addresses (hexadecimal, as in the file), innermost inlined call first.\n\n",
+            "       wick symbolize               (run by `wick serve`: requests on standard input)\n\n"
+            "Prints the functions and lines of addresses (hexadecimal, as in the file), innermost inlined function first.\n\n",
             stdout);
         args_help(args, stdout);
         return EXIT_DONE;
     }
     if (n == 1 || (n == 0 && !is_socket(STDIN_FILENO)))
-        return command_misused("symbolize", n ? "an ADDRESS is missing" : "BINARY and ADDRESS are missing");
+        return command_misused("symbolize", n ? "ADDRESS is required" : "BINARY and ADDRESS are required");
     if (o.tables)
         return serve_tables(&o, &e);
     unsetenv("DEBUGINFOD_URLS"); /* no network access */
@@ -152,4 +152,4 @@ static int run(int argc, char **argv)
     return command_end("symbolize", symbol_process_serve(STDIN_FILENO, s), &e);
 }
 
-const struct command command_symbolize = {"symbolize", "names and lines of addresses in a binary", run};
+const struct command command_symbolize = {"symbolize", "print names and lines of addresses in a binary", run};

@@ -27,14 +27,15 @@ struct symbols_options {
 
 static const struct arg symbols_args[] = {
     {0, "server", ARG_STRING, offsetof(struct symbols_options, target.server), "URL",
-     "server ($WICK_SERVER, http://localhost:4040)"},
-    {0, "token", ARG_STRING, offsetof(struct symbols_options, target.token), "TOKEN", "its token ($WICK_TOKEN)"},
+     "server (default: $WICK_SERVER, else http://localhost:4040)"},
+    {0, "token", ARG_STRING, offsetof(struct symbols_options, target.token), "TOKEN",
+     "token for the server (default: $WICK_TOKEN)"},
     {0, "build-id", ARG_STRING, offsetof(struct symbols_options, build_id), "ID",
-     "upload under this id instead of the file's own"},
+     "build id to upload as, instead of the file's own"},
     {0, "if-missing", ARG_FLAG, offsetof(struct symbols_options, if_missing), NULL,
-     "ask first, and send only what the server has not"},
-    {0, "json", ARG_FLAG, offsetof(struct symbols_options, json), NULL, "answer as JSON"},
-    {'h', "help", ARG_FLAG, offsetof(struct symbols_options, help), NULL, "this text"},
+     "upload only files that the server does not have"},
+    {0, "json", ARG_FLAG, offsetof(struct symbols_options, json), NULL, "print JSON"},
+    {'h', "help", ARG_FLAG, offsetof(struct symbols_options, help), NULL, "show this help"},
     {0},
 };
 
@@ -44,8 +45,8 @@ static void symbols_help(void)
         "usage: wick symbols upload FILE...          (-: standard input, if it is a file)\n"
         "       wick symbols list\n"
         "       wick symbols delete BUILD-ID\n\n"
-        "Gives a server the binaries or debug files of programs whose profiles came without names: stripped ones, or\n"
-        "what an agent sampled. The server names their frames from then on, those of older profiles too.\n\n",
+        "Uploads binaries or debug files to a server, for profiles that arrive without function names: of stripped programs,\n"
+        "or from an agent. The server then symbolizes their frames, including those of older profiles.\n\n",
         stdout);
     args_help(symbols_args, stdout);
 }
@@ -105,9 +106,9 @@ static int send_piece(const struct symbols_options *o, const char *id, struct st
         return r < 0 ? r : -ENOMEM;
     r = ask_send(&o->target, &q, &answer, NULL, e);
     if (r == 0 && parse_answer(buf_str(&answer), ret_complete, &next) < 0)
-        r = err_set(e, -EPROTO, "the server's answer makes no sense");
+        r = err_set(e, -EPROTO, "the server's response cannot be parsed");
     if (r == 0 && next == *offset && !*ret_complete && piece.n)
-        r = err_set(e, -EIO, "the server does not take the file");
+        r = err_set(e, -EIO, "the server did not accept the file");
     *offset = next;
     return r;
 }
@@ -124,7 +125,7 @@ static int ask_state(const struct symbols_options *o, const char *id, bool *ret_
         return -ENOMEM;
     r = ask_server(&o->target, path.p, &answer, e);
     if (r == 0 && parse_answer(buf_str(&answer), ret_complete, &offset) < 0)
-        r = err_set(e, -EPROTO, "the server's answer makes no sense");
+        r = err_set(e, -EPROTO, "the server's response cannot be parsed");
     return r;
 }
 
@@ -220,7 +221,7 @@ static int symbols_run(int argc, char **argv)
 {
     static const struct command_verb verbs[] = {
         {"upload", "files", 1, INT_MAX, symbols_upload},
-        {"list", "no words, only options", 0, 0, symbols_list},
+        {"list", "no arguments", 0, 0, symbols_list},
         {"delete", "one build id", 1, 1, symbols_delete},
         {0},
     };
@@ -237,4 +238,4 @@ static int symbols_run(int argc, char **argv)
     return command_verb("symbols", verbs, &o, n, argv + 1);
 }
 
-const struct command command_symbols = {"symbols", "give a server the files it reads names from", symbols_run};
+const struct command command_symbols = {"symbols", "upload, list and delete symbol files of a server", symbols_run};

@@ -21,14 +21,14 @@ struct token_options {
 
 static const struct arg token_args[] = {
     {0, "scope", ARG_STRING, offsetof(struct token_options, scope), "SCOPE",
-     "read (asks), write (sends) or admin (all); default read"},
+     "read (query), write (send) or admin (everything); default: read"},
     {0, "tenant", ARG_STRING, offsetof(struct token_options, tenant), "NAME",
-     "whose data it reaches; default: the default tenant"},
-    {0, "note", ARG_STRING, offsetof(struct token_options, note), "TEXT", "what it is for, shown by list"},
+     "tenant it gives access to (default: the default tenant)"},
+    {0, "note", ARG_STRING, offsetof(struct token_options, note), "TEXT", "description, shown by list"},
     {0, "file", ARG_STRING, offsetof(struct token_options, file), "FILE",
      "the token file (default: tokens in the data directory)"},
-    {0, "json", ARG_FLAG, offsetof(struct token_options, json), NULL, "answer as JSON"},
-    {'h', "help", ARG_FLAG, offsetof(struct token_options, help), NULL, "this text"},
+    {0, "json", ARG_FLAG, offsetof(struct token_options, json), NULL, "print JSON"},
+    {'h', "help", ARG_FLAG, offsetof(struct token_options, help), NULL, "show this help"},
     {0},
 };
 
@@ -38,7 +38,7 @@ static void token_help(void)
         "usage: wick token create [--scope SCOPE] [--tenant NAME] [--note TEXT]\n"
         "       wick token list\n"
         "       wick token revoke ID\n\n"
-        "Tokens let senders and readers into wick serve. Only a hash is kept: a token is shown once, when it is made.\n\n",
+        "Tokens authenticate senders and readers of wick serve. Only a hash is stored: a token is shown once, on creation.\n\n",
         stdout);
     args_help(token_args, stdout);
 }
@@ -55,7 +55,7 @@ static int open_tokens(const struct token_options *o, struct auth **ret, struct 
         return r;
     r = fd_mkdir_all(dir, 0700);
     if (r < 0)
-        return err_set(e, r, "cannot make '%s': %m", dir);
+        return err_set(e, r, "cannot create '%s': %m", dir);
     snprintf(path, sizeof path, "%s/tokens", dir);
     return auth_open(path, ret, e);
 }
@@ -80,7 +80,7 @@ static int token_create(const void *options, int argc, char **argv, struct err *
         printf("{\"id\":\"%s\",\"token\":\"%s\",\"scope\":\"%s\"}\n", t.id, text, auth_scope_name(t.scope));
     else
         printf("%s\n", text);
-    fprintf(stderr, "wick: token %s (%s) made; it is not shown again\n", t.id, auth_scope_name(t.scope));
+    fprintf(stderr, "wick: created token %s (%s); it will not be shown again\n", t.id, auth_scope_name(t.scope));
     return 0;
 }
 
@@ -144,8 +144,8 @@ static int token_revoke(const void *options, int argc, char **argv, struct err *
 static int token_run(int argc, char **argv)
 {
     static const struct command_verb verbs[] = {
-        {"create", "no words, only options", 0, 0, token_create},
-        {"list", "no words, only options", 0, 0, token_list},
+        {"create", "no arguments", 0, 0, token_create},
+        {"list", "no arguments", 0, 0, token_list},
         {"revoke", "the id of a token, which 'wick token list' shows", 1, 1, token_revoke},
         {0},
     };
@@ -165,4 +165,4 @@ static int token_run(int argc, char **argv)
     return command_verb("token", verbs, &o, n, argv + 1);
 }
 
-const struct command command_token = {"token", "make, list and revoke the tokens of a server", token_run};
+const struct command command_token = {"token", "create, list and revoke the tokens of a server", token_run};

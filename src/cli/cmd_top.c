@@ -31,15 +31,15 @@ enum { DEFAULT_ROWS = 30 };
 #define AT(field) offsetof(struct top_options, field)
 static const struct arg top_args[] = {
     WATCH_ARGS(AT(watch)),
-    {'d', "interval", ARG_DURATION, AT(interval), "TIME", "time between two updates (default 2s)"},
+    {'d', "interval", ARG_DURATION, AT(interval), "TIME", "time between updates (default 2s)"},
     {'n', "iterations", ARG_INT, AT(iterations), "N", "exit after N updates (default: run until q is pressed)"},
     {0, "rows", ARG_INT, AT(rows), "N", "rows shown (default: as many as fit the terminal, or 30)"},
     {0, "filter", ARG_STRING, AT(filter), "REGEXP", "only functions, services or threads that match"},
     {0, "processes", ARG_FLAG, AT(processes), NULL, "a row per process instead of per function"},
     {0, "threads", ARG_FLAG, AT(threads), NULL, "separate threads by name"},
-    {0, "cum", ARG_FLAG, AT(cum), NULL, "order by time in a function and what it calls"},
-    {0, "json", ARG_FLAG, AT(json), NULL, "one JSON object per update"},
-    {'h', "help", ARG_FLAG, AT(help), NULL, "this text"},
+    {0, "cum", ARG_FLAG, AT(cum), NULL, "sort by total time, including callees"},
+    {0, "json", ARG_FLAG, AT(json), NULL, "print one JSON object per update"},
+    {'h', "help", ARG_FLAG, AT(help), NULL, "show this help"},
     {0},
 };
 
@@ -193,9 +193,9 @@ static int run(int argc, char **argv)
         return EXIT_DONE;
     }
     if (r == 0 && n)
-        r = err_set(&e, -EINVAL, "unexpected argument '%s'; wick top --help lists the options", argv[1]);
+        r = err_set(&e, -EINVAL, "unexpected argument '%s'; see wick top --help", argv[1]);
     if (r == 0 && o.interval < NS_PER_S / 10)
-        r = err_set(&e, -EINVAL, "--interval: at least 100ms");
+        r = err_set(&e, -EINVAL, "--interval must be at least 100ms");
     if (r < 0) {
         fprintf(stderr, "wick top: %s\n", err_message(&e, r));
         return EXIT_USAGE;
@@ -206,4 +206,4 @@ static int run(int argc, char **argv)
     return r < 0 ? EXIT_FAILED : EXIT_DONE;
 }
 
-const struct command command_top = {"top", "the functions that take the CPU right now", run};
+const struct command command_top = {"top", "show the functions that use the most CPU right now", run};

@@ -11,9 +11,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/child.h"
 #include "base/fd.h"
 #include "cli/args.h"
-#include "base/child.h"
 #include "cli/command.h"
 #include "cli/paths.h"
 
@@ -25,9 +25,9 @@ struct uninstall_options {
 
 static const struct arg uninstall_args[] = {
     {0, "purge", ARG_FLAG, offsetof(struct uninstall_options, purge), NULL,
-     "also the configuration and everything stored, for good"},
-    {'n', "dry-run", ARG_FLAG, offsetof(struct uninstall_options, dry), NULL, "only say what would be removed"},
-    {'h', "help", ARG_FLAG, offsetof(struct uninstall_options, help), NULL, "this text"},
+     "also delete the configuration and all stored data"},
+    {'n', "dry-run", ARG_FLAG, offsetof(struct uninstall_options, dry), NULL, "only print what would be removed"},
+    {'h', "help", ARG_FLAG, offsetof(struct uninstall_options, help), NULL, "show this help"},
     {0},
 };
 
@@ -38,12 +38,12 @@ static int find_prefix(char ret[PATH_MAX], struct err *e)
     char *slash;
 
     if (n < 0)
-        return err_set(e, -errno, "cannot tell where wick is installed: %m");
+        return err_set(e, -errno, "cannot find where wick is installed: %m");
     ret[n] = 0;
     for (int i = 0; i < 2; i++) {
         slash = strrchr(ret, '/');
         if (!slash)
-            return err_set(e, -ENOENT, "cannot tell where wick is installed");
+            return err_set(e, -ENOENT, "cannot find where wick is installed");
         *slash = 0;
     }
     return 0;
@@ -104,7 +104,7 @@ static int remove_installed(const struct uninstall_options *o, const char *prefi
     snprintf(path, sizeof path, "%s/lib/wick/manifest", prefix);
     r = fd_read_file(path, MANIFEST_MAX, &list, NULL);
     if (r < 0)
-        return err_set(e, r, "there is no list of what was installed (%s): nothing is removed", path);
+        return err_set(e, r, "no list of installed files (%s): nothing was removed", path);
     for (rest = buf_str(&list); r == 0 && rest.n;) {
         struct str line = str_trim(str_cut(&rest, '\n'));
 
@@ -112,7 +112,7 @@ static int remove_installed(const struct uninstall_options *o, const char *prefi
             continue;
         snprintf(path, sizeof path, "%s/%.*s", prefix, STR_FMT(line));
         if (is_config(line) && !o->purge) {
-            fprintf(stderr, "wick: %s stays; --purge removes it too\n", path);
+            fprintf(stderr, "wick: kept %s; --purge removes it too\n", path);
             continue;
         }
         r = remove_path(o, path, e);
@@ -139,12 +139,12 @@ static int remove_data(const struct uninstall_options *o, struct err *e)
     if (r < 0 || access(dir, F_OK) < 0)
         return 0;
     if (!o->purge) {
-        fprintf(stderr, "wick: what was stored in %s stays; --purge removes it too\n", dir);
+        fprintf(stderr, "wick: kept the data in %s; --purge removes it too\n", dir);
         return 0;
     }
-    printf("%s and all in it\n", dir);
+    printf("%s and everything in it\n", dir);
     r = o->dry ? 0 : nftw(dir, remove_entry, 32, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
-    return r ? err_set(e, -EIO, "cannot remove all of '%s'", dir) : 0;
+    return r ? err_set(e, -EIO, "cannot remove everything in '%s'", dir) : 0;
 }
 
 static int uninstall_run(int argc, char **argv)
@@ -162,8 +162,10 @@ static int uninstall_run(int argc, char **argv)
         args_help(uninstall_args, stdout);
         return EXIT_DONE;
     }
-    if (r < 0 || n)
-        return command_misused("uninstall", "%s", r < 0 ? e.message : "takes no arguments");
+    if (r == 0 && n)
+        r = err_set(&e, -EINVAL, "unexpected argument '%s'", argv[1]);
+    if (r < 0)
+        return command_misused("uninstall", "%s", e.message);
     r = find_prefix(prefix, &e);
     if (r == 0) {
         stop_services(&o);
@@ -174,4 +176,4 @@ static int uninstall_run(int argc, char **argv)
     return command_end("uninstall", r, &e);
 }
 
-const struct command command_uninstall = {"uninstall", "remove wick, with --purge its data too", uninstall_run};
+const struct command command_uninstall = {"uninstall", "remove wick; with --purge also its data", uninstall_run};

@@ -38,7 +38,7 @@ int command_misused(const char *name, const char *fmt, ...)
     if (strstr(words, "--help") || strstr(words, "did you mean")) /* the message already mentions it */
         fprintf(stderr, "wick %s: %s\n", name, words);
     else
-        fprintf(stderr, "wick %s: %s; wick %s --help tells more\n", name, words, name);
+        fprintf(stderr, "wick %s: %s; see wick %s --help\n", name, words, name);
     return EXIT_USAGE;
 }
 
@@ -47,13 +47,15 @@ int command_verb(const char *name, const struct command_verb *verbs, const void 
     struct err e = {0};
 
     if (argc < 1)
-        return command_misused(name, "say what to do");
+        return command_misused(name, "a subcommand is required");
     for (const struct command_verb *v = verbs; v->name; v++) {
         if (strcmp(argv[0], v->name) != 0)
             continue;
-        if (argc - 1 < v->min || argc - 1 > v->max)
-            return command_misused(name, "%s takes %s", v->name, v->takes);
+        if (argc - 1 > v->max)
+            return command_misused(name, "%s: unexpected argument '%s'", v->name, argv[1 + v->max]);
+        if (argc - 1 < v->min)
+            return command_misused(name, "%s requires %s", v->name, v->takes);
         return command_end(name, v->run(options, argc - 1, argv + 1, &e), &e);
     }
-    return command_misused(name, "there is no 'wick %s %s'", name, argv[0]);
+    return command_misused(name, "unknown subcommand '%s'", argv[0]);
 }

@@ -28,7 +28,7 @@ struct command {
 int command_end(const char *name, int r, const struct err *e);
 /* Writes text with names from untrusted sources to standard output, with their control characters as \xNN. */
 int command_print(const struct buf *text);
-/* Prints "wick NAME: MESSAGE; wick NAME --help tells more" on stderr. Returns EXIT_USAGE. */
+/* Prints "wick NAME: MESSAGE; see wick NAME --help" on stderr. Returns EXIT_USAGE. */
 int command_misused(const char *name, const char *fmt, ...) _printf_(2, 3);
 
 /* The subcommands of `wick NAME VERB ARGUMENT...`, for commands that do several things. */

@@ -40,13 +40,13 @@ static void check_port(struct doctor_result *r, int port, const char *what, cons
         doctor_say(r, DOCTOR_OK, "", "%d is free", port);
         return;
     }
-    snprintf(fix, sizeof fix, "stop it, or choose another: wick serve %s 127.0.0.1:PORT", option);
+    snprintf(fix, sizeof fix, "stop it, or choose another port: wick serve %s 127.0.0.1:PORT", option);
     if (!holder_of_port(port, who, sizeof who))
         snprintf(who, sizeof who, "a process of another user");
     if (strstr(who, "(wick)"))
-        doctor_say(r, DOCTOR_OK, "", "%d is held by %s", port, who);
+        doctor_say(r, DOCTOR_OK, "", "%d is in use by %s", port, who);
     else
-        doctor_say(r, DOCTOR_NOTE, fix, "%d (%s) is taken by %s", port, what, who);
+        doctor_say(r, DOCTOR_NOTE, fix, "%d (%s) is in use by %s", port, what, who);
 }
 
 static void check_api(struct doctor_result *r)
@@ -83,13 +83,12 @@ static void check_store_dir(struct doctor_result *r)
     struct err e = {0};
 
     if (path_store_dir(dir, &e) < 0) {
-        doctor_say(r, DOCTOR_BAD, "set HOME, or say --store DIR", "no place for the store: %.300s", e.message);
+        doctor_say(r, DOCTOR_BAD, "set HOME, or use --store DIR", "no directory for the store: %.300s", e.message);
         return;
     }
     nearest(dir, there);
     if (access(there, W_OK | X_OK) < 0)
-        doctor_say(r, DOCTOR_BAD, "say --store DIR, or run as its owner", "%.300s cannot be written by this user",
-                   there);
+        doctor_say(r, DOCTOR_BAD, "use --store DIR, or run as its owner", "%.300s is not writable by this user", there);
     else
         doctor_say(r, DOCTOR_OK, "", "%.300s", dir);
 }
@@ -108,7 +107,8 @@ static void check_store(struct doctor_result *r)
     }
     c.dir = dir;
     if (store_open_place(&c, &s, &e) < 0)
-        doctor_say(r, DOCTOR_NOTE, "if no wick runs: wick store check", "not readable now: %.300s", e.message);
+        doctor_say(r, DOCTOR_NOTE, "if no other wick is running: wick store check", "cannot be read: %.300s",
+                   e.message);
     else if (s->ops->stats(s, &st) == 0)
         doctor_say(r, st.damaged ? DOCTOR_NOTE : DOCTOR_OK, st.damaged ? "wick store check" : "",
                    "%llu samples, %llu MiB%s", (unsigned long long) st.stored_samples,
@@ -126,9 +126,9 @@ static void check_space(struct doctor_result *r)
     nearest(dir, there);
     fd = fd_open(AT_FDCWD, there, O_RDONLY | O_DIRECTORY, 0);
     if (fd < 0 || fd_space(fd, &left, &total) < 0)
-        doctor_say(r, DOCTOR_NOTE, "", "cannot tell");
+        doctor_say(r, DOCTOR_NOTE, "", "unknown");
     else if (total && (double) left / (double) total < 0.05)
-        doctor_say(r, DOCTOR_BAD, "make room, or say --store DIR: below 5 % nothing is stored",
+        doctor_say(r, DOCTOR_BAD, "free disk space, or use --store DIR: below 5 % nothing is stored",
                    "%llu MiB left, %.1f %%", (unsigned long long) (left >> 20), 100.0 * (double) left / (double) total);
     else
         doctor_say(r, DOCTOR_OK, "", "%llu MiB left", (unsigned long long) (left >> 20));
@@ -151,7 +151,7 @@ static void check_clock(struct doctor_result *r)
 {
     if (clock_wall() < 1735689600 * NS_PER_S) /* 2025 */
         doctor_say(r, DOCTOR_BAD, "set the clock: profiles with wrong times are refused",
-                   "the clock stands before 2025");
+                   "the clock is set to a date before 2025");
     else
         doctor_say(r, DOCTOR_OK, "", "plausible");
 }
@@ -166,11 +166,11 @@ static void check_tokens(struct doctor_result *r)
         return;
     snprintf(path, sizeof path, "%s/tokens", dir);
     if (auth_open(path, &a, &e) < 0)
-        doctor_say(r, DOCTOR_BAD, "run as the server's user, or mend the file", "%.300s", e.message);
+        doctor_say(r, DOCTOR_BAD, "run as the server's user, or repair the file", "%.300s", e.message);
     else if (auth_required(a))
-        doctor_say(r, DOCTOR_OK, "", "there are some: every request needs one");
+        doctor_say(r, DOCTOR_OK, "", "configured: every request requires one");
     else
-        doctor_say(r, DOCTOR_OK, "", "none: everything on this machine may ask and send, nobody else");
+        doctor_say(r, DOCTOR_OK, "", "none: access without a token is limited to this machine");
 }
 
 static void check_server(struct doctor_result *r)
@@ -180,16 +180,16 @@ static void check_server(struct doctor_result *r)
     struct err e = {0};
 
     if (ask_server(&t, "/readyz", &out, &e) == 0)
-        doctor_say(r, DOCTOR_OK, "", "answers and stores");
+        doctor_say(r, DOCTOR_OK, "", "running");
     else
         doctor_say(r, DOCTOR_NOTE, "start one: wick serve", "%.300s", e.message);
 }
 
 const struct doctor_check doctor_serve[] = {
-    {"port of the UI", "serve", check_api},
-    {"port of OTLP/gRPC", "serve", check_grpc},
-    {"port of OTLP/HTTP", "serve", check_http},
-    {"place of the store", "serve", check_store_dir},
+    {"UI port", "serve", check_api},
+    {"OTLP/gRPC port", "serve", check_grpc},
+    {"OTLP/HTTP port", "serve", check_http},
+    {"store directory", "serve", check_store_dir},
     {"store", "serve", check_store},
     {"disk", "serve", check_space},
     {"open files", "serve", check_files},

@@ -49,7 +49,8 @@ static void check_kernel(struct doctor_result *r)
     uname(&u);
     sscanf(u.release, "%u.%u", &major, &minor);
     if (major < 5 || (major == 5 && minor < 10))
-        doctor_say(r, DOCTOR_BAD, "the host agent wants 5.10 or later; 'wick run' and the SDK work everywhere",
+        doctor_say(r, DOCTOR_BAD,
+                   "the host agent requires Linux 5.10 or later; 'wick run' and the SDK work on any version",
                    "Linux %s", u.release);
     else if (major == 5 && minor < 17)
         doctor_say(r, DOCTOR_OK, "", "Linux %s (no bpf_loop: stacks are walked by a bounded loop)", u.release);
@@ -60,10 +61,10 @@ static void check_kernel(struct doctor_result *r)
 static void check_btf(struct doctor_result *r)
 {
     if (access("/sys/kernel/btf/vmlinux", R_OK) == 0)
-        doctor_say(r, DOCTOR_OK, "", "/sys/kernel/btf/vmlinux is there");
+        doctor_say(r, DOCTOR_OK, "", "/sys/kernel/btf/vmlinux exists");
     else
         doctor_say(r, DOCTOR_BAD, "use a kernel with CONFIG_DEBUG_INFO_BTF=y; without it: wick record --via perf",
-                   "the kernel does not describe its types");
+                   "the kernel provides no type information (BTF)");
 }
 
 static void check_capabilities(struct doctor_result *r)
@@ -72,10 +73,10 @@ static void check_capabilities(struct doctor_result *r)
         int cap;
         const char *name, *loss;
     } wanted[] = {
-        {CAP_BPF, "CAP_BPF", "no host agent by BPF"},
-        {CAP_PERFMON, "CAP_PERFMON", "no sampling of others' processes"},
-        {CAP_SYS_PTRACE, "CAP_SYS_PTRACE", "no memory of others' processes: no interpreted frames"},
-        {CAP_DAC_READ_SEARCH, "CAP_DAC_READ_SEARCH", "no files of others: fewer names"},
+        {CAP_BPF, "CAP_BPF", "no host agent with BPF"},
+        {CAP_PERFMON, "CAP_PERFMON", "no sampling of other users' processes"},
+        {CAP_SYS_PTRACE, "CAP_SYS_PTRACE", "no access to other processes' memory: no interpreted frames"},
+        {CAP_DAC_READ_SEARCH, "CAP_DAC_READ_SEARCH", "no access to other users' files: fewer function names"},
     };
     char missing[300] = "";
     size_t n = 0;
@@ -85,11 +86,12 @@ static void check_capabilities(struct doctor_result *r)
             n += (size_t) snprintf(missing + n, sizeof missing - n, "%s%s (%s)", n ? "; " : "", wanted[i].name,
                                    wanted[i].loss);
     if (n)
-        doctor_say(r, DOCTOR_NOTE,
-                   "run the agent as root or by its systemd unit; one's own processes need nothing: wick run",
-                   "missing: %s", missing);
+        doctor_say(
+            r, DOCTOR_NOTE,
+            "run the agent as root or with its systemd unit; 'wick run' profiles your own processes without privileges",
+            "missing: %s", missing);
     else
-        doctor_say(r, DOCTOR_OK, "", "BPF, PERFMON, SYS_PTRACE, DAC_READ_SEARCH are there");
+        doctor_say(r, DOCTOR_OK, "", "BPF, PERFMON, SYS_PTRACE and DAC_READ_SEARCH are available");
 }
 
 static void check_perf(struct doctor_result *r)
@@ -97,7 +99,7 @@ static void check_perf(struct doctor_result *r)
     long v = sysctl_number("/proc/sys/kernel/perf_event_paranoid");
 
     if (v < 0)
-        doctor_say(r, DOCTOR_NOTE, "", "the kernel has no perf events");
+        doctor_say(r, DOCTOR_NOTE, "", "the kernel does not support perf events");
     else if (v > 2 && !has_capability(CAP_PERFMON) && !has_capability(CAP_SYS_ADMIN))
         doctor_say(r, DOCTOR_NOTE, "sysctl kernel.perf_event_paranoid=2 (or lower), or CAP_PERFMON",
                    "kernel.perf_event_paranoid is %ld: users may not use perf events", v);
@@ -112,7 +114,7 @@ static void check_kernel_names(struct doctor_result *r)
     if ((v == 1 && !has_capability(CAP_SYSLOG)) || v > 1)
         doctor_say(r, DOCTOR_NOTE,
                    v > 1 ? "sysctl kernel.kptr_restrict=1" : "CAP_SYSLOG, or sysctl kernel.kptr_restrict=0",
-                   "kernel.kptr_restrict is %ld: kernel frames stay without names", v);
+                   "kernel.kptr_restrict is %ld: kernel frames have no names", v);
     else
         doctor_say(r, DOCTOR_OK, "", "kernel.kptr_restrict is %ld", v);
 }
@@ -125,7 +127,7 @@ static void check_ptrace(struct doctor_result *r)
         doctor_say(r, DOCTOR_NOTE, "CAP_SYS_PTRACE, or sysctl kernel.yama.ptrace_scope=0",
                    "kernel.yama.ptrace_scope is %ld: 'wick dump PID' works for children only", v);
     else if (v < 0)
-        doctor_say(r, DOCTOR_OK, "", "other processes can be read");
+        doctor_say(r, DOCTOR_OK, "", "other processes are readable");
     else
         doctor_say(r, DOCTOR_OK, "", "kernel.yama.ptrace_scope is %ld", v);
 }
@@ -136,17 +138,17 @@ static void check_confinement(struct doctor_result *r)
 
     if (access("/proc/sys/kernel/seccomp/actions_avail", F_OK) < 0)
         doctor_say(r, DOCTOR_NOTE, "use a kernel with CONFIG_SECCOMP_FILTER=y",
-                   "no seccomp: the symbolizer is a process of its own, but not confined");
+                   "no seccomp: the symbolizer runs as a separate process, but not confined");
     else
         doctor_say(r, DOCTOR_OK, "", "seccomp%s", landlock > 0 ? " and Landlock" : "");
 }
 
 const struct doctor_check doctor_system[] = {
     {"kernel", "system", check_kernel},
-    {"types of the kernel", "system", check_btf},
+    {"kernel types (BTF)", "system", check_btf},
     {"capabilities", "system", check_capabilities},
     {"perf events", "system", check_perf},
-    {"kernel names", "system", check_kernel_names},
+    {"kernel symbols", "system", check_kernel_names},
     {"ptrace", "system", check_ptrace},
     {"confinement", "system", check_confinement},
     {0},

@@ -26,7 +26,7 @@ static void help(FILE *out)
     fputs("wick: continuous profiling for OpenTelemetry\n\nusage: wick COMMAND [options]\n\n", out);
     for (const struct command *const *c = commands; *c; c++)
         fprintf(out, "  %-10s %s\n", (*c)->name, (*c)->help);
-    fputs("\nwick COMMAND --help tells more; wick --version prints the version.\n", out);
+    fputs("\nRun 'wick COMMAND --help' for the options of a command, and 'wick --version' for the version.\n", out);
 }
 
 static int run_command(int argc, char **argv)
@@ -35,7 +35,7 @@ static int run_command(int argc, char **argv)
 
     if (c)
         return c->run(argc, argv);
-    fprintf(stderr, "wick: no command '%s'; wick --help lists them\n", argv[0]);
+    fprintf(stderr, "wick: unknown command '%s'; wick --help lists all commands\n", argv[0]);
     return EXIT_USAGE;
 }
 

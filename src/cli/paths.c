@@ -24,7 +24,7 @@ int path_data_dir(char ret[PATH_SIZE], struct err *e)
     else if (home && home[0] == '/')
         n = snprintf(ret, PATH_SIZE, "%s/.local/share/wick", home);
     else
-        return err_set(e, -ENOENT, "neither XDG_DATA_HOME nor HOME is set: say where with --store DIR");
+        return err_set(e, -ENOENT, "neither XDG_DATA_HOME nor HOME is set; name a directory with --store DIR");
     return n < PATH_SIZE ? 0 : err_set(e, -ENAMETOOLONG, "the path of the data directory is too long");
 }
 

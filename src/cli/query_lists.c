@@ -63,7 +63,7 @@ static void put_covered(struct page *p)
     double seconds = p->covered[0] / (double) NS_PER_S;
 
     if (is_rate(p))
-        buf_printf(p->out, "Values are per covered second: %.1f s of base, %.1f s of new.\n", seconds,
+        buf_printf(p->out, "Values are per covered second: %.1f s in the base, %.1f s in the new range.\n", seconds,
                    p->covered[1] / (double) NS_PER_S);
     else if (p->n_columns < 2 && seconds > 0 && p->type.rule == TYPE_DELTA && str_is(p->type.name, "cpu"))
         buf_printf(p->out, "%.3g CPU-seconds in %.1f covered seconds: %.3g cores\n", p->total[0] / (double) NS_PER_S,

@@ -66,7 +66,7 @@ static void put_notes(struct page *p)
         buf_printf(p->out, "warning: %lld damaged pieces are missing from this answer (%.*s); run 'wick store check'\n",
                    (long long) damaged, STR_FMT(damage));
     if (coarse)
-        buf_puts(p->out, "note: part of the range has no detail any more; its edges are rounded to five minutes\n");
+        buf_puts(p->out, "note: detail of part of the range has expired; its edges are rounded to five minutes\n");
 }
 
 /* The sampling rate, or the lowest and the highest where it changed. */

@@ -4,10 +4,10 @@
 
 #include <errno.h>
 
+#include "model/convert.h"
 #include "pprof/pprof_commands.h"
 #include "pprof/pprof_output.h"
 #include "pprof/pprof_shell.h"
-#include "model/convert.h"
 #include "report/prof.h"
 
 int record_report(struct batch *b, const char *command, struct err *e)
@@ -19,7 +19,7 @@ int record_report(struct batch *b, const char *command, struct err *e)
     int r = convert_to_single(b, &single, e);
 
     if (r == 0 && !single->n_profiles)
-        r = err_set(e, -ENODATA, "there is no sample in it");
+        r = err_set(e, -ENODATA, "the profile contains no samples");
     if (r < 0)
         return r;
     r = prof_pool_init(&pool);

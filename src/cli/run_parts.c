@@ -149,7 +149,7 @@ int run_parts_open(const char *output, struct run_parts *ret, struct err *e)
     *ret = (struct run_parts){.listener = -1};
     snprintf(dir, sizeof dir, "%s.parts.%d", output, (int) getpid());
     if (fd_mkdir(AT_FDCWD, dir, 0700) < 0 || !realpath(dir, ret->dir))
-        return err_set(e, -errno, "cannot write beside '%s': %m", output);
+        return err_set(e, -errno, "cannot write next to '%s': %m", output);
     snprintf(file, sizeof file, "%s/p.pb.gz", ret->dir);
     setenv("WICK_FILE", file, 1);
     listen_for_parts(ret);
@@ -308,12 +308,12 @@ int run_parts_merge(struct run_parts *p, const char *types, const char *output, 
         if (n < 0)
             return n;
         if (n) {
-            fprintf(stderr, "wick: wrote %s%s; look at it with: wick pprof %s\n", path, n > 1 ? " (all processes)" : "",
+            fprintf(stderr, "wick: wrote %s%s; open it with: wick pprof %s\n", path, n > 1 ? " (all processes)" : "",
                     path);
             wrote++;
         }
     }
-    return wrote ? 0 : err_set(e, -ENODATA, "the program wrote no profile: it ended at once, or was killed");
+    return wrote ? 0 : err_set(e, -ENODATA, "the program wrote no profile: it exited immediately or was killed");
 }
 
 void run_parts_done(struct run_parts *p)

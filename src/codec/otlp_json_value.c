@@ -24,7 +24,7 @@ static const uint8_t *here(const struct otlp_json *d)
 int otlp_json_check(struct otlp_json *d)
 {
     if (d->r.err == -EINVAL && !d->w.at)
-        wire_fail(&d->w, here(d), NULL, "%s", d->r.what ? d->r.what : "bad JSON");
+        wire_fail(&d->w, here(d), NULL, "%s", d->r.what ? d->r.what : "invalid JSON");
     return d->r.err;
 }
 

@@ -60,7 +60,7 @@ static int parse_duration(const struct option *o, const struct conf_node *n, int
     if (n->kind != CONF_SCALAR)
         return wrong(o, n, "a duration such as 10s", e);
     if (conf_to_int(n, &number) && number != 0)
-        return conf_error(n, -EINVAL, e, "'%s' needs a unit: %.*ss, %.*sms ...", o->name, STR_FMT(n->text),
+        return conf_error(n, -EINVAL, e, "'%s' requires a unit, as in %.*ss or %.*sms", o->name, STR_FMT(n->text),
                           STR_FMT(n->text));
     r = clock_parse_duration(negative ? str_slice(n->text, 1, n->text.n) : n->text, ret, &sub);
     if (r < 0)
@@ -87,7 +87,7 @@ static int parse_enum(const struct option *o, const struct conf_node *n, int *re
     buf_puts(&b, "one of ");
     for (int i = 0; o->words[i]; i++)
         buf_printf(&b, "%s%s", i ? ", " : "", *o->words[i] ? o->words[i] : "\"\"");
-    return wrong(o, n, buf_cstr(&b) ? b.p : "another word", e);
+    return wrong(o, n, buf_cstr(&b) ? b.p : "another value", e);
 }
 
 static int parse_strings(struct conf *c, const struct option *o, const struct conf_node *n, struct option_strings *ret,
@@ -99,12 +99,12 @@ static int parse_strings(struct conf *c, const struct option *o, const struct co
     if (!v)
         return -ENOMEM;
     if (n->kind == CONF_MAP)
-        return wrong(o, n, "a list of words", e);
+        return wrong(o, n, "a list of strings", e);
     for (uint32_t i = 0; i < count; i++) {
         const struct conf_node *item = n->kind == CONF_LIST ? n->items[i] : n;
 
         if (item->kind != CONF_SCALAR)
-            return wrong(o, item, "a list of words", e);
+            return wrong(o, item, "a list of strings", e);
         v[i] = arena_cstr(&c->arena, item->text);
         if (!v[i])
             return -ENOMEM;
@@ -130,7 +130,7 @@ static int parse_map(struct conf *c, const struct option *o, const struct conf_n
         if (n->kind == CONF_LIST)
             item = value;
         if (item->kind != CONF_SCALAR && item->kind != CONF_NULL)
-            return wrong(o, item, "a map of names to text", e);
+            return wrong(o, item, "a map of names to strings", e);
         v[i].name = arena_cstr(&c->arena, n->kind == CONF_LIST ? name->text : n->keys[i]);
         v[i].value = arena_cstr(&c->arena, item->kind == CONF_NULL ? STR("") : item->text);
         if (!v[i].name || !v[i].value)
@@ -248,7 +248,7 @@ static int parse_table(struct conf *c, const struct option *table, const struct 
     if (r < 0)
         return r;
     if (node && node->kind != CONF_MAP && node->kind != CONF_NULL)
-        return conf_error(node, -EINVAL, e, "a map of options is expected here");
+        return conf_error(node, -EINVAL, e, "expected a map of options");
     for (uint32_t i = 0; node && i < node->n; i++) {
         r = parse_key(c, table, node->keys[i], node->items[i], out, e);
         if (r < 0)
@@ -256,7 +256,7 @@ static int parse_table(struct conf *c, const struct option *table, const struct 
     }
     for (const struct option *o = table; o->name; o++)
         if (o->required && conf_is_null(conf_get(node, o->name)))
-            return conf_error(node, -EINVAL, e, "'%s' is needed here", o->name);
+            return conf_error(node, -EINVAL, e, "'%s' is required", o->name);
     return 0;
 }
 

@@ -211,7 +211,7 @@ static void help_option(struct buf *out, const struct option *o, int indent, boo
     else
         buf_puts(out, kind_word(o));
     if (o->required)
-        buf_puts(out, ", needed");
+        buf_puts(out, ", required");
     if (o->def)
         buf_printf(out, ", default %s", o->def);
     buf_puts(out, ")");

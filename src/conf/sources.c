@@ -96,7 +96,7 @@ static int read_env(struct conf *c, struct str spec, struct str *ret_text, struc
     const char *value;
 
     if (!valid_name(name))
-        return err_set(e, -EINVAL, "'%.*s' is no name of an environment variable", STR_FMT(name));
+        return err_set(e, -EINVAL, "'%.*s' is not a valid name of an environment variable", STR_FMT(name));
     cname = arena_cstr(&c->arena, name);
     if (!cname)
         return -ENOMEM;
@@ -108,7 +108,7 @@ static int read_env(struct conf *c, struct str spec, struct str *ret_text, struc
     else if (value)
         *ret_text = STR("");
     else {
-        warn(c, "environment variable %s is not set: empty", cname);
+        warn(c, "environment variable %s is not set; using an empty value", cname);
         *ret_text = STR("");
     }
     return 0;
@@ -161,10 +161,10 @@ static int put(struct conf *c, struct conf_node *n, const char *what, struct err
     if (n->kind == CONF_NULL)
         return 0;
     if (n->kind != CONF_MAP)
-        return conf_error(n, -EINVAL, e, "a configuration is a mapping of keys to values");
+        return conf_error(n, -EINVAL, e, "a configuration must be a mapping of keys to values");
     n = c->root ? conf_merge(c, c->root, n) : n;
     if (!n)
-        return err_set(e, -ENOMEM, "%s: no memory", what);
+        return err_set(e, -ENOMEM, "%s: out of memory", what);
     c->root = n;
     return 0;
 }
@@ -191,7 +191,7 @@ int conf_set(struct conf *c, struct str assignment, struct err *e)
     int r;
 
     if (eq <= 0)
-        return err_set(e, -EINVAL, "--set %.*s: key=value is expected", STR_FMT(assignment));
+        return err_set(e, -EINVAL, "--set %.*s: expected KEY=VALUE", STR_FMT(assignment));
     path = str_slice(assignment, 0, (size_t) eq);
     r = conf_parse(c, str_slice(assignment, (size_t) eq + 1, assignment.n), "--set", &n, e);
     while (r == 0 && path.n) {
@@ -268,7 +268,7 @@ static int expand_text(struct conf *c, const struct conf_node *at, struct str s,
             if (r < 0)
                 return r;
             if (n->kind == CONF_MAP || n->kind == CONF_LIST)
-                return conf_error(at, -EINVAL, e, "a map or list cannot stand inside a string: '%.*s'", STR_FMT(s));
+                return conf_error(at, -EINVAL, e, "a map or list cannot be inserted into a string: '%.*s'", STR_FMT(s));
             buf_put_str(out, n->kind == CONF_SCALAR ? n->text : STR(""));
             i = (size_t) end;
         } else {

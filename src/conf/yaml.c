@@ -93,7 +93,7 @@ static int next_event(struct parse *p, yaml_event_t *ret)
     if (p->yaml.error == YAML_MEMORY_ERROR)
         return -ENOMEM;
     return err_set(p->e, -EINVAL, "%s:%zu: %s%s%s", p->name, p->yaml.problem_mark.line + 1,
-                   p->yaml.problem ? p->yaml.problem : "not YAML", p->yaml.context ? " " : "",
+                   p->yaml.problem ? p->yaml.problem : "invalid YAML", p->yaml.context ? " " : "",
                    p->yaml.context ? p->yaml.context : "");
 }
 
@@ -143,14 +143,14 @@ static int resolve_alias(struct parse *p, const yaml_event_t *ev, struct conf_no
         if (!str_eq(p->anchors[i].name, name))
             continue;
         if (p->anchors[i].open)
-            return fail_at(p, ev, -EINVAL, "an alias inside of what it stands for");
+            return fail_at(p, ev, -EINVAL, "an alias refers to a node that contains it");
         p->alias_cost += count_nodes(p->anchors[i].node, CONF_NODES_MAX);
         if (p->alias_cost > CONF_NODES_MAX / 4)
-            return fail_at(p, ev, -E2BIG, "aliases stand for too much");
+            return fail_at(p, ev, -E2BIG, "aliases expand to too much data");
         *ret = copy_node(p, p->anchors[i].node);
         return *ret ? 0 : fail_at(p, ev, -E2BIG, "too large");
     }
-    return fail_at(p, ev, -EINVAL, "an alias to an unknown anchor");
+    return fail_at(p, ev, -EINVAL, "an alias refers to an unknown anchor");
 }
 
 static int parse_node(struct parse *p, const yaml_event_t *ev, int depth, struct conf_node **ret);
@@ -190,7 +190,7 @@ static int merge_into(struct parse *p, const yaml_event_t *ev, struct conf_node 
         return 0;
     }
     if (from->kind != CONF_MAP)
-        return fail_at(p, ev, -EINVAL, "'<<' needs a mapping");
+        return fail_at(p, ev, -EINVAL, "'<<' requires a mapping");
     for (uint32_t i = 0; i < from->n; i++)
         if (!conf_get_str(n, from->keys[i]) && conf_append(p->conf, n, from->keys[i], from->items[i]) < 0)
             return -ENOMEM;
@@ -206,7 +206,7 @@ static int parse_map_value(struct parse *p, struct conf_node *n, const yaml_even
     int r;
 
     if (key->type != YAML_SCALAR_EVENT)
-        return fail_at(p, key, -EINVAL, "a key must be a plain word");
+        return fail_at(p, key, -EINVAL, "a key must be a scalar");
     k = arena_str(&p->conf->arena, k);
     if (!k.p)
         return -ENOMEM;
@@ -302,7 +302,7 @@ static int parse_document(struct parse *p, struct conf_node **ret)
             return r;
         type = ev.type;
         if (type == YAML_DOCUMENT_START_EVENT && seen)
-            r = fail_at(p, &ev, -EINVAL, "a second document ('---'): one is expected");
+            r = fail_at(p, &ev, -EINVAL, "a second document ('---'): only one is allowed");
         else if (type == YAML_SCALAR_EVENT || type == YAML_MAPPING_START_EVENT || type == YAML_SEQUENCE_START_EVENT ||
                  type == YAML_ALIAS_EVENT)
             r = parse_node(p, &ev, 0, ret);

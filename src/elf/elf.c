@@ -19,17 +19,17 @@ static int read_header(struct elf_file *f, Elf64_Ehdr *ret, struct err *e)
     if (f->size < EI_NIDENT || memcmp(f->data, ELFMAG, SELFMAG) != 0)
         return err_set(e, -ENOEXEC, "not an ELF file");
     if (f->data[EI_DATA] != ELFDATA2LSB)
-        return err_set(e, -ENOEXEC, "a big-endian ELF file: not supported");
+        return err_set(e, -ENOEXEC, "big-endian ELF files are not supported");
     f->is64 = f->data[EI_CLASS] == ELFCLASS64;
     if (f->is64) {
         if (f->size < sizeof(Elf64_Ehdr))
-            return err_set(e, -ENOEXEC, "the ELF header is cut short");
+            return err_set(e, -ENOEXEC, "the ELF header is truncated");
         memcpy(ret, f->data, sizeof(*ret));
     } else {
         Elf32_Ehdr h;
 
         if (f->data[EI_CLASS] != ELFCLASS32 || f->size < sizeof(h))
-            return err_set(e, -ENOEXEC, "the ELF header is cut short or of no known class");
+            return err_set(e, -ENOEXEC, "the ELF header is truncated or its class is unknown");
         memcpy(&h, f->data, sizeof(h));
         *ret = (Elf64_Ehdr){.e_type = h.e_type,
                             .e_machine = h.e_machine,
@@ -195,9 +195,9 @@ int elf_open_fd(int fd, struct elf_file **ret, struct err *e)
     if (!f)
         return -ENOMEM;
     if (fstat(fd, &st) < 0)
-        return err_set(e, -errno, "cannot look at the file: %m");
+        return err_set(e, -errno, "cannot stat the file: %m");
     if (!S_ISREG(st.st_mode) || st.st_size == 0)
-        return err_set(e, -ENOEXEC, "not a regular file with something in it");
+        return err_set(e, -ENOEXEC, "not a regular file, or empty");
     f->map = mmap(NULL, (size_t) st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
     if (f->map == MAP_FAILED) {
         f->map = NULL;

@@ -22,8 +22,8 @@ static int xz_error(lzma_ret r, struct err *e)
     if (r == LZMA_MEM_ERROR)
         return -ENOMEM;
     if (r == LZMA_MEMLIMIT_ERROR)
-        return err_set(e, -EFBIG, "the .gnu_debugdata section takes too much memory to inflate");
-    return err_set(e, -EBADMSG, "the .gnu_debugdata section is damaged or cut short");
+        return err_set(e, -EFBIG, "the .gnu_debugdata section needs too much memory to decompress");
+    return err_set(e, -EBADMSG, "the .gnu_debugdata section is corrupt or truncated");
 }
 
 /* Appends the inflated data of the stream. */
@@ -36,7 +36,8 @@ static int inflate(lzma_stream *z, struct buf *out, struct err *e)
         char *at;
 
         if (room == 0)
-            return err_set(e, -EFBIG, "the .gnu_debugdata section inflates to more than %d bytes", ELF_DEBUGDATA_MAX);
+            return err_set(e, -EFBIG, "the .gnu_debugdata section decompresses to more than %d bytes",
+                           ELF_DEBUGDATA_MAX);
         at = buf_reserve(out, room);
         if (!at)
             return -ENOMEM;

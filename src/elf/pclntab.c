@@ -97,14 +97,14 @@ int pclntab_parse(struct elf_bytes data, uint64_t text, struct pclntab *ret, str
     uint64_t n, files = 0, start = 0;
 
     if (!u32_at(data, 0, &magic) || data.n < 16)
-        return err_set(e, -EBADMSG, "the Go line table is cut short");
+        return err_set(e, -EBADMSG, "the Go line table is truncated");
     for (unsigned i = 0; i < ARRAY_SIZE(magics); i++)
         if (magic == magics[i])
             t.version = (enum pclntab_version) i;
     t.quantum = data.p[6];
     t.pointer_size = data.p[7];
     if (t.version > PCLNTAB_1_20 || !t.quantum || (t.pointer_size != 4 && t.pointer_size != 8))
-        return err_set(e, -EBADMSG, "a Go line table of an unknown version (magic %08x)", magic);
+        return err_set(e, -EBADMSG, "unknown version of the Go line table (magic %08x)", magic);
     word_at(&t, data, 8, &n);
     if (t.version > PCLNTAB_1_2)
         word_at(&t, data, 8 + t.pointer_size, &files);

@@ -99,7 +99,7 @@ static void send_frame(struct sink *s, struct batch *b, const struct sink_contex
     if (r == 0)
         ack_ok(ack);
     else
-        ack_fail(ack, SINK_UNAVAILABLE, 0, "the server does not read: %s", strerror(-r));
+        ack_fail(ack, SINK_UNAVAILABLE, 0, "cannot write to the server: %s", strerror(-r));
     if (r < 0 && r != -E2BIG) /* a frame may be partly written: no other frame can follow */
         shutdown(f->fd, SHUT_RDWR);
 }
@@ -152,7 +152,7 @@ bool agent_feed_must_go_on(int fd)
 {
     if (is_alone(fd))
         return false;
-    log_warn("the process that watches the agent was killed; another one takes over");
+    log_warn("the supervisor of the agent was killed; another one takes over");
     return true;
 }
 
@@ -172,7 +172,7 @@ void agent_feed_keep(int fd)
         if (pid < 0 || WIFEXITED(status) || is_alone(fd)) /* a child that exits by itself has reported the reason */
             _exit(0);
         pause_s = clock_mono() - begun > 60 * NS_PER_S ? 1 : pause_s;
-        log_warn("the agent was killed by signal %d; it is started again in %u s", WTERMSIG(status), pause_s);
+        log_warn("the agent was killed by signal %d; restarting it in %u s", WTERMSIG(status), pause_s);
         sleep(pause_s);
     }
 }
@@ -221,7 +221,7 @@ int agent_feed_start(char *const *args, struct agent_feed **ret, struct err *e)
     r = f->stop_fd < 0 ? -errno : start_child(f, argv);
     if (r < 0) {
         agent_feed_free(f);
-        return err_set(e, r, "the agent cannot be started: %m");
+        return err_set(e, r, "cannot start the agent: %m");
     }
     *ret = f;
     return 0;
@@ -288,8 +288,8 @@ static void on_answer(struct ack *a, const struct ack_result *r)
     pthread_cond_signal(&f->answered);
     pthread_mutex_unlock(&f->lock);
     if (tell)
-        log_warn("samples of this machine are lost, %llu so far: %s", (unsigned long long) lost,
-                 r->message[0] ? r->message : "the store refuses them");
+        log_warn("samples of this machine were lost, %llu so far: %s", (unsigned long long) lost,
+                 r->message[0] ? r->message : "the store refused them");
 }
 
 static void deliver(struct agent_feed *f, struct batch *b)
@@ -344,7 +344,7 @@ static bool take_frame(struct agent_feed *f)
         return false;
     }
     if (n > AGENT_FRAME_MAX) {
-        log_error("the agent is off: what it sent cannot be read");
+        log_error("the agent is off: it sent invalid data");
         return false;
     }
     p = buf_reserve(&body, n + 1);
@@ -352,7 +352,7 @@ static bool take_frame(struct agent_feed *f)
         return false;
     body.n += n;
     if (otlp_decode(&body, NULL, &b, &e) < 0) {
-        log_warn("the agent sent what cannot be read: %s", e.message);
+        log_warn("the agent sent invalid data: %s", e.message);
         pthread_mutex_lock(&f->lock);
         f->counts.lost_batches++;
         pthread_mutex_unlock(&f->lock);
@@ -389,8 +389,8 @@ int agent_feed_profile(void *feed, pid_t pid, unsigned seconds, int ret[2], stru
 
     if (atomic_load(&f->ended))
         return err_set(e, -ESHUTDOWN,
-                       "the agent that could sample it is off, mostly for want of rights (the server's log says why): "
-                       "start wick serve as root; 'wick doctor' tells what is missing");
+                       "the agent is off, usually because of missing privileges (see the server's log): "
+                       "start wick serve as root; 'wick doctor' shows what is missing");
     return agent_profiles_ask(f->fd, pid, seconds, ret, e);
 }
 

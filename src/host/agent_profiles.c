@@ -48,9 +48,9 @@ int agent_profiles_ask(int feed, pid_t pid, unsigned seconds, int ret[2], struct
     int out[2], words[2], r;
 
     if (pipe2(out, O_CLOEXEC) < 0)
-        return err_set(e, -errno, "no pipe: %m");
+        return err_set(e, -errno, "cannot create a pipe: %m");
     if (pipe2(words, O_CLOEXEC) < 0) {
-        r = err_set(e, -errno, "no pipe: %m");
+        r = err_set(e, -errno, "cannot create a pipe: %m");
         fd_close(out[0]);
         fd_close(out[1]);
         return r;
@@ -61,7 +61,7 @@ int agent_profiles_ask(int feed, pid_t pid, unsigned seconds, int ret[2], struct
     if (r < 0) {
         fd_close(out[0]);
         fd_close(words[0]);
-        return err_set(e, -ESHUTDOWN, "the agent cannot be asked: %s", strerror(-r));
+        return err_set(e, -ESHUTDOWN, "cannot send a request to the agent: %s", strerror(-r));
     }
     ret[0] = out[0];
     ret[1] = words[0];
@@ -123,7 +123,8 @@ void agent_profiles_begin(struct agent_profiles *p, int feed)
         p->v[p->n++] = new;
         return;
     }
-    dprintf(new.words, p->n == AGENT_PROFILES_MAX ? "too many are being taken already" : "no process to sample with");
+    dprintf(new.words, p->n == AGENT_PROFILES_MAX ? "too many profiles are already being recorded"
+                                                  : "cannot start the sampling process");
     fd_close(new.out);
     fd_close(new.words);
 }
@@ -149,7 +150,7 @@ void agent_profiles_tend(struct agent_profiles *p)
             continue;
         }
         if (WIFSIGNALED(status))
-            dprintf(v->words, "who sampled it died of signal %d", WTERMSIG(status));
+            dprintf(v->words, "the sampler was killed by signal %d", WTERMSIG(status));
         fd_close(v->out);
         fd_close(v->words);
         *v = p->v[--p->n];

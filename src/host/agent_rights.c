@@ -83,5 +83,5 @@ int agent_rights_drop(bool keep_caps, struct err *e)
     if (r < 0)
         return err_set(e, r, "cannot drop capabilities: %s", strerror(-r));
     r = confine_calls(confine_daemon, confine_daemon_n, more, ARRAY_SIZE(more));
-    return r < 0 ? err_set(e, r, "cannot install the filter of system calls: %s", strerror(-r)) : 0;
+    return r < 0 ? err_set(e, r, "cannot install the system call filter: %s", strerror(-r)) : 0;
 }

@@ -49,7 +49,7 @@ static int server_beside(const char *export, char *ret, size_t size, struct err 
     while (n < host.n && host.p[n] != ':' && host.p[n] != '/')
         n++;
     if (!n)
-        return err_set(e, -EINVAL, "--upload-symbols: --server URL is needed: where the files go");
+        return err_set(e, -EINVAL, "--upload-symbols requires --server URL");
     snprintf(ret, size, "http%s://%.*s:4040", tls ? "s" : "", (int) n, host.p);
     return 0;
 }
@@ -113,7 +113,7 @@ static void reap(struct agent_upload *u)
         return;
     }
     if (u->tries == 1)
-        log_warn("%s could not be given to %s", u->path, url_redact(u->server, shown, sizeof shown));
+        log_warn("cannot upload %s to %s", u->path, url_redact(u->server, shown, sizeof shown));
     if (u->tries >= TRIES_MAX)
         u->path[0] = 0;
     u->next = clock_mono() + (5 * NS_PER_S << MIN(u->tries, (unsigned) TRIES_MAX));

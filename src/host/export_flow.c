@@ -60,12 +60,12 @@ static int write_config(struct buf *b, const char *url, const char *token, const
     bool http, tls = str_is(scheme, "https") || str_is(scheme, "grpcs");
 
     if (scheme.n && !str_is(scheme, "http") && !str_is(scheme, "grpc") && !tls)
-        return err_set(e, -EINVAL, "--export: '%s' has no scheme that is known: http, https, grpc, grpcs",
+        return err_set(e, -EINVAL, "--export: '%s' has an unknown scheme; supported: http, https, grpc, grpcs",
                        url_redact(url, shown, sizeof shown));
     if (at >= 0)
         rest = str_slice(s, (size_t) at + 3, s.n);
     if (!rest.n)
-        return err_set(e, -EINVAL, "--export: '%s' names no host", url_redact(url, shown, sizeof shown));
+        return err_set(e, -EINVAL, "--export: '%s' has no host", url_redact(url, shown, sizeof shown));
     http = !str_starts(scheme, STR("grpc")) && is_http(rest);
     buf_printf(b, "receivers: {nop: }\nexporters:\n  %s:\n    endpoint: ", http ? "otlphttp" : "otlp");
     put_quoted(b, http ? s : rest);

@@ -41,9 +41,10 @@ static int parse_types(const char *text, struct agent_options *o, struct err *e)
         else if (str_is(one, "cpu"))
             o->no_cpu = false;
         else
-            return err_set(e, -EINVAL,
-                           "--type: '%.*s' cannot be sampled from outside; cpu and offcpu can (wick run: more)",
-                           STR_FMT(one));
+            return err_set(
+                e, -EINVAL,
+                "--type: '%.*s' cannot be sampled from outside; supported: cpu, offcpu ('wick run' supports more)",
+                STR_FMT(one));
     }
     return 0;
 }
@@ -71,9 +72,9 @@ static int parse_pids(const struct watch_options *w, pid_t *pids, struct agent_o
         uint64_t pid;
 
         if (str_to_u64(str_from(w->pids.v[i]), 10, &pid) < 0 || !pid || pid > INT32_MAX)
-            return err_set(e, -EINVAL, "--pid: '%s' is no process id", w->pids.v[i]);
+            return err_set(e, -EINVAL, "--pid: '%s' is not a process id", w->pids.v[i]);
         if (kill((pid_t) pid, 0) < 0 && errno == ESRCH)
-            return err_set(e, -ESRCH, "there is no process %s", w->pids.v[i]);
+            return err_set(e, -ESRCH, "no such process: %s", w->pids.v[i]);
         pids[i] = (pid_t) pid;
     }
     o->pids = pids;
@@ -104,7 +105,7 @@ int watch_agent_options(const struct watch_options *w, pid_t *pids, struct agent
                                   .no_names = w->no_names,
                                   .off_cpu_threshold_ns = w->threshold ? w->threshold : NS_PER_MS};
     if (w->rate < 1 || w->rate > WATCH_RATE_MAX)
-        return err_set(e, -EINVAL, "--rate %lld is out of range: 1 to %d samples a second", (long long) w->rate,
+        return err_set(e, -EINVAL, "--rate %lld is out of range: 1 to %d samples per second", (long long) w->rate,
                        WATCH_RATE_MAX);
     r = parse_words(w, ret, e);
     if (r == 0)
@@ -147,10 +148,10 @@ int watch_command_start(char **argv, struct watch_command *ret, struct err *e)
     char byte;
 
     if (pipe2(gate, O_CLOEXEC) < 0)
-        return err_set(e, -errno, "no pipe: %m");
+        return err_set(e, -errno, "cannot create a pipe: %m");
     ret->pid = fork();
     if (ret->pid < 0)
-        return err_set(e, -errno, "no process: %m");
+        return err_set(e, -errno, "cannot start a process: %m");
     if (ret->pid == 0) {
         sigset_t none;
 
@@ -220,7 +221,7 @@ void watch_foreign(const struct agent_counts *c, const char *prefix, struct buf 
 {
     for (int f = FOREIGN_RUBY; f < FOREIGN_KINDS; f++)
         if (c->foreign_ns[f] && c->foreign_ns[f] * 100 >= c->cpu_ns)
-            buf_printf(out, "%s%.0f %% of the CPU time is in %s, whose functions are not shown\n", prefix,
+            buf_printf(out, "%s%.0f %% of the CPU time is in %s, whose functions have no names\n", prefix,
                        100.0 * (double) c->foreign_ns[f] / (double) c->cpu_ns, foreign_name((enum foreign) f));
 }
 

@@ -21,38 +21,40 @@ struct watch_options {
 };
 
 /* Lines of an option table for the above; base is the offset of struct watch_options in the command's own struct. */
-#define WATCH_ARGS(base)                                                                                             \
-    {'p', "pid", ARG_LIST, (base) + offsetof(struct watch_options, pids), "PID", "only this process; repeatable"},   \
-        {'F',     "rate",                                                                                            \
-         ARG_INT, (base) + offsetof(struct watch_options, rate),                                                     \
-         "HZ",    "samples a second on each CPU (default 99; agent 19)"},                                            \
-        {'t', "type", ARG_STRING, (base) + offsetof(struct watch_options, types), "TYPES", "cpu (default), offcpu"}, \
-        {0,                                                                                                          \
-         "include",                                                                                                  \
-         ARG_LIST,                                                                                                   \
-         (base) + offsetof(struct watch_options, include),                                                           \
-         "RULE",                                                                                                     \
-         "take processes that match: name=nginx, exe=node, user=www, cgroup~REGEXP, service~REGEXP; /N: 1 in N"},    \
-        {0, "exclude", ARG_LIST, (base) + offsetof(struct watch_options, exclude), "RULE", "leave those out"},       \
-        {0,        "rename",                                                                                         \
-         ARG_LIST, (base) + offsetof(struct watch_options, rename),                                                  \
-         "RULE",   "REGEXP=NAME: services whose whole name matches get this one; \\1 is the first group"},           \
-        {0,          "unwind",                                                                                       \
-         ARG_STRING, (base) + offsetof(struct watch_options, unwind),                                                \
-         "HOW",      "rows (default): in the kernel; copy: copy stacks and walk them here"},                         \
-        {0,          "via",                                                                                          \
-         ARG_STRING, (base) + offsetof(struct watch_options, via),                                                   \
-         "HOW",      "bpf; old-bpf: as for kernels before 5.17; perf: without BPF, own processes only"},             \
-        {0, "no-kernel", ARG_FLAG, (base) + offsetof(struct watch_options, no_kernel), NULL, "no kernel frames"},    \
-        {0,        "no-names",                                                                                       \
-         ARG_FLAG, (base) + offsetof(struct watch_options, no_names),                                                \
-         NULL,     "build ids and addresses only; names can come later"},                                            \
-        {0,        "no-lines",                                                                                       \
-         ARG_FLAG, (base) + offsetof(struct watch_options, no_lines),                                                \
-         NULL,     "no lines and inlined calls from debug information"},                                             \
-    {                                                                                                                \
-        0, "threshold", ARG_DURATION, (base) + offsetof(struct watch_options, threshold), "TIME",                    \
-            "offcpu: shorter waits are not told (default 1ms)"                                                       \
+#define WATCH_ARGS(base)                                                                                                           \
+    {'p', "pid", ARG_LIST, (base) + offsetof(struct watch_options, pids), "PID", "process to sample; repeatable"},                 \
+        {'F',     "rate",                                                                                                          \
+         ARG_INT, (base) + offsetof(struct watch_options, rate),                                                                   \
+         "HZ",    "samples per second and CPU (default 99; agent: 19)"},                                                           \
+        {'t', "type", ARG_STRING, (base) + offsetof(struct watch_options, types), "TYPES", "cpu (default) or offcpu"},             \
+        {0,                                                                                                                        \
+         "include",                                                                                                                \
+         ARG_LIST,                                                                                                                 \
+         (base) + offsetof(struct watch_options, include),                                                                         \
+         "RULE",                                                                                                                   \
+         "include only processes that match: name=nginx, exe=node, user=www, cgroup~REGEXP, service~REGEXP; /N: one sample in N"}, \
+        {0,        "exclude",                                                                                                      \
+         ARG_LIST, (base) + offsetof(struct watch_options, exclude),                                                               \
+         "RULE",   "exclude processes that match"},                                                                                \
+        {0,        "rename",                                                                                                       \
+         ARG_LIST, (base) + offsetof(struct watch_options, rename),                                                                \
+         "RULE",   "REGEXP=NAME: rename services whose whole name matches; \\1 is the first group"},                               \
+        {0,          "unwind",                                                                                                     \
+         ARG_STRING, (base) + offsetof(struct watch_options, unwind),                                                              \
+         "HOW",      "rows (default): unwind in the kernel; copy: copy stacks and unwind in user space"},                          \
+        {0,          "via",                                                                                                        \
+         ARG_STRING, (base) + offsetof(struct watch_options, via),                                                                 \
+         "HOW",      "bpf; old-bpf: for kernels before 5.17; perf: without BPF, own processes only"},                              \
+        {0, "no-kernel", ARG_FLAG, (base) + offsetof(struct watch_options, no_kernel), NULL, "omit kernel frames"},                \
+        {0,        "no-names",                                                                                                     \
+         ARG_FLAG, (base) + offsetof(struct watch_options, no_names),                                                              \
+         NULL,     "record only build ids and addresses; symbolize later"},                                                        \
+        {0,        "no-lines",                                                                                                     \
+         ARG_FLAG, (base) + offsetof(struct watch_options, no_lines),                                                              \
+         NULL,     "omit lines and inlined functions from debug information"},                                                     \
+    {                                                                                                                              \
+        0, "threshold", ARG_DURATION, (base) + offsetof(struct watch_options, threshold), "TIME",                                  \
+            "offcpu: shorter waits are ignored (default 1ms)"                                                                      \
     }
 
 struct filter;

@@ -305,7 +305,7 @@ static int parse_quoted(struct parser *p, struct str *ret)
     p->pos++;
     out = arena_alloc_aligned(p->arena, p->text.n - p->pos + 1, 1);
     if (!out)
-        return err_set(p->err, -ENOMEM, "selector: no memory");
+        return err_set(p->err, -ENOMEM, "selector: out of memory");
     while (p->pos < p->text.n && p->text.p[p->pos] != quote) {
         char c = p->text.p[p->pos++];
 
@@ -375,7 +375,7 @@ static int parse_matchers(struct parser *p, struct selector *s)
 {
     s->v = arena_zalloc_array(p->arena, MATCHERS_MAX, sizeof *s->v);
     if (!s->v)
-        return err_set(p->err, -ENOMEM, "selector: no memory");
+        return err_set(p->err, -ENOMEM, "selector: out of memory");
     if (eat(p, '}'))
         return 0;
     for (;;) {
@@ -413,7 +413,7 @@ int selector_parse(struct str text, struct arena *a, struct selector *ret, struc
 
     p.text = arena_str(a, str_trim(text)); /* the selector outlives the text it was parsed from */
     if (text.n && !p.text.p)
-        return err_set(e, -ENOMEM, "selector: no memory");
+        return err_set(e, -ENOMEM, "selector: out of memory");
     parse_type(&p, &s);
     if (eat(&p, '{'))
         r = parse_matchers(&p, &s);

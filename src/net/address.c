@@ -29,7 +29,7 @@ int address_split(const char *text, const char *default_port, struct address_par
         if (str_starts(host, STR("//")))
             host = str_slice(host, 2, host.n);
         if (!host.n || host.n >= sizeof((struct sockaddr_un *) 0)->sun_path)
-            return err_set(e, -EINVAL, "'%s': the path of a unix socket has 1 to 107 bytes", text);
+            return err_set(e, -EINVAL, "'%s': the path of a unix socket must have 1 to 107 bytes", text);
         ret->is_unix = true;
         memcpy(ret->host, host.p, host.n);
         return 0;
@@ -51,7 +51,7 @@ int address_split(const char *text, const char *default_port, struct address_par
     if (!port.n && default_port)
         port = str_from(default_port);
     if (str_to_u64(port, 10, &number) < 0 || number > 65535)
-        return err_set(e, -EINVAL, "'%s' is not an address: want HOST:PORT with a port of 0 to 65535", text);
+        return err_set(e, -EINVAL, "'%s' is not an address; expected HOST:PORT with a port between 0 and 65535", text);
     if (host.n >= sizeof ret->host)
         return err_set(e, -EINVAL, "'%s': the host name is too long", text);
     memcpy(ret->host, host.p ? host.p : "", host.n);
@@ -208,7 +208,7 @@ static int listen_failed(const struct address *a, int code, struct err *e)
 
     address_format(a, text, sizeof text);
     if (code == -EADDRINUSE && holder_of_port(address_port(a), holder, sizeof holder))
-        return err_set(e, code, "cannot listen on %s: the port is taken by %s", text, holder);
+        return err_set(e, code, "cannot listen on %s: the port is in use by %s", text, holder);
     return err_set(e, code, "cannot listen on %s: %m", text);
 }
 

@@ -127,7 +127,7 @@ static void request_timeout(struct loop_timer *t)
     struct client_request *r = container_of(t, struct client_request, timer);
     struct err e = {0};
 
-    err_set(&e, -ETIMEDOUT, "no answer from %s within %.3g s", r->client->url.authority,
+    err_set(&e, -ETIMEDOUT, "no response from %s within %.3g s", r->client->url.authority,
             (double) r->timeout_ns / (double) NS_PER_S);
     client_end(r, -ETIMEDOUT, &e);
 }
@@ -155,7 +155,7 @@ int client_take_data(struct client_request *r, struct str piece)
 
     r->seen += piece.n;
     if (r->seen > limit) {
-        code = err_set(&e, -EFBIG, "the answer of %s is larger than %zu bytes", r->client->url.authority, limit);
+        code = err_set(&e, -EFBIG, "the response of %s is larger than %zu bytes", r->client->url.authority, limit);
     } else if (r->on_data) {
         code = r->on_data(r, piece);
     } else {
@@ -221,13 +221,13 @@ void client_dispatch(struct client *c)
 static int check_request(const struct client_request *r, struct err *e)
 {
     if (!r->method || !http_name_ok(str_from(r->method)))
-        return err_set(e, -EINVAL, "a bad method");
+        return err_set(e, -EINVAL, "invalid method");
     for (uint32_t i = 0; i < r->target.n; i++)
         if ((unsigned char) r->target.p[i] <= 32 || r->target.p[i] == 127)
-            return err_set(e, -EINVAL, "a bad character in the request's path");
+            return err_set(e, -EINVAL, "invalid character in the path of the request");
     for (size_t i = 0; i < r->n_headers; i++)
         if (!http_name_ok(r->headers[i].name) || !http_value_ok(r->headers[i].value))
-            return err_set(e, -EINVAL, "a bad header '%.*s'", STR_FMT(r->headers[i].name));
+            return err_set(e, -EINVAL, "invalid header '%.*s'", STR_FMT(r->headers[i].name));
     return 0;
 }
 
@@ -240,7 +240,7 @@ int client_start(struct client *c, struct client_request *r)
     if (c->freeing)
         return -ESHUTDOWN;
     if (c->n_waiting >= c->o.max_waiting)
-        return err_set(&r->err, -EAGAIN, "%u requests to %s wait already", c->n_waiting, c->url.authority);
+        return err_set(&r->err, -EAGAIN, "%u requests to %s are already waiting", c->n_waiting, c->url.authority);
     r->client = c;
     r->conn = NULL;
     r->error = r->status = 0;
@@ -288,7 +288,7 @@ static int set_url(struct client *c, struct err *e)
     if (r < 0)
         return r;
     if (c->url.https && !c->o.tls)
-        return err_set(e, -EINVAL, "'%s' needs TLS", c->url_text);
+        return err_set(e, -EINVAL, "'%s' requires TLS", c->url_text);
     if (c->url.unix_path[0]) {
         c->parts.is_unix = true;
         snprintf(c->parts.host, sizeof c->parts.host, "%s", c->url.unix_path);

@@ -52,7 +52,7 @@ static void keepalive(struct client_conn *c, int64_t now)
     const struct client_options *o = &c->client->o;
 
     if (c->ping_sent && now >= c->ping_sent + o->keepalive_timeout_ns) {
-        client_conn_fail(c, -ETIMEDOUT, "%s does not answer pings", c->peer);
+        client_conn_fail(c, -ETIMEDOUT, "%s does not respond to pings", c->peer);
     } else if (!c->ping_sent && now >= c->last_input + o->keepalive_time_ns) {
         c->ping_sent = now;
         c->wire->ping(c);

@@ -93,7 +93,7 @@ static ssize_t take_head(struct client_conn *c, char *p, size_t n)
 
     w->scanned = head == 0 ? n : 0;
     if (head < 0)
-        client_conn_fail(c, -EPROTO, "%s: the head of the answer is larger than %d bytes", c->peer, HEAD_MAX);
+        client_conn_fail(c, -EPROTO, "%s: the response header is larger than %d bytes", c->peer, HEAD_MAX);
     if (head <= 0)
         return head;
     copy = arena_alloc_aligned(&r->arena, (size_t) head, 1);
@@ -102,7 +102,7 @@ static ssize_t take_head(struct client_conn *c, char *p, size_t n)
     memcpy(copy, p, (size_t) head);
     code = http1_parse_response(copy, (size_t) head, &limits, strcmp(r->method, "HEAD") == 0, &r->arena, &h, &e);
     if (code < 0) {
-        client_conn_fail(c, -EPROTO, "%s: a malformed answer: %s", c->peer, err_message(&e, code));
+        client_conn_fail(c, -EPROTO, "%s: malformed response: %s", c->peer, err_message(&e, code));
         return code;
     }
     if (h.status < 200) /* 100 Continue and other interim responses */
@@ -124,7 +124,7 @@ static void take_body(struct client_conn *c, const char **p, size_t *n)
         struct str piece;
 
         if (http1_body_next(&w->body, p, n, &piece) < 0) {
-            client_conn_fail(c, -EPROTO, "%s: a malformed chunk", c->peer);
+            client_conn_fail(c, -EPROTO, "%s: malformed chunk", c->peer);
             return;
         }
         if (piece.n && client_take_data(w->r, piece) < 0)
@@ -148,7 +148,7 @@ static void process(struct client_conn *c, char **p, size_t *n)
             ssize_t head = take_head(c, *p, *n);
 
             if (head < 0 && !c->failed)
-                client_conn_fail(c, (int) head, "%s: a bad answer", c->peer);
+                client_conn_fail(c, (int) head, "%s: invalid response", c->peer);
             if (head <= 0)
                 return;
             *p += head;
@@ -156,7 +156,7 @@ static void process(struct client_conn *c, char **p, size_t *n)
         }
     }
     if (*n && !w->r && !c->failed)
-        client_conn_fail(c, -EPROTO, "%s sent bytes that nobody asked for", c->peer);
+        client_conn_fail(c, -EPROTO, "%s sent unexpected data", c->peer);
 }
 
 static void input(struct client_conn *c, char *p, size_t n)

@@ -104,7 +104,7 @@ static int take_head(struct conn *c, const char *p, size_t n)
     memcpy(copy, p, n);
     r = http1_parse_request(copy, n, &lim, &h->x->q.arena, &head, &e);
     if (r == 0 && exchange_set_target(h->x, head.target) < 0)
-        r = err_set(&e, -EBADMSG, "a request target that is not a path");
+        r = err_set(&e, -EBADMSG, "the request target is not a path");
     if (r < 0) {
         refuse_error(c, r, &e);
         return r;
@@ -147,7 +147,9 @@ static void begin_request(struct conn *c, bool expects)
 
 static const char *refusal_text(int status)
 {
-    return status == 413 ? "the body is larger than the limit\n" : status == 503 ? "busy\n" : "cannot take the body\n";
+    return status == 413   ? "the body is larger than the limit\n"
+           : status == 503 ? "busy\n"
+                           : "cannot receive the body\n";
 }
 
 static void read_body(struct conn *c, const char **p, size_t *n)
@@ -159,7 +161,7 @@ static void read_body(struct conn *c, const char **p, size_t *n)
         int r = http1_body_next(&h->body, p, n, &piece);
 
         if (r < 0) {
-            refuse(c, 400, "a malformed chunk\n");
+            refuse(c, 400, "malformed chunk\n");
             return;
         }
         r = piece.n ? exchange_body(h->x, piece.p, piece.n) : 0;
@@ -207,7 +209,7 @@ static void process(struct conn *c, char **p, size_t *n)
             return;
         head = http1_head_length(*p, *n, h->scanned, options(c)->max_head);
         if (head < 0) {
-            refuse(c, 431, "the head of the request is larger than the limit\n");
+            refuse(c, 431, "the request header is larger than the limit\n");
             return;
         }
         if (head == 0) {

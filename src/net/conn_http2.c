@@ -143,7 +143,7 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *f, const uin
 static void on_head(struct conn *c, struct exchange *x, bool end)
 {
     if (x->bad_head || !x->q.method.p || !x->q.path.p) {
-        exchange_refuse(x, 400, "a malformed request\n");
+        exchange_refuse(x, 400, "malformed request\n");
         return;
     }
     if (!x->q.authority.p)
@@ -184,7 +184,9 @@ static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *f, void 
 
 static const char *refusal_text(int status)
 {
-    return status == 413 ? "the body is larger than the limit\n" : status == 503 ? "busy\n" : "cannot take the body\n";
+    return status == 413   ? "the body is larger than the limit\n"
+           : status == 503 ? "busy\n"
+                           : "cannot receive the body\n";
 }
 
 static int on_data(nghttp2_session *session, uint8_t flags, int32_t id, const uint8_t *p, size_t n, void *user)

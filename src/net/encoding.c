@@ -30,7 +30,7 @@ int http_decode_body(const struct http_request *q, size_t max, struct buf *infla
     }
     r = compress_inflate(c, q->body.p, q->body.n, max, inflated, e);
     if (r == -EFBIG)
-        return err_set(e, r, "the body inflates to more than %zu bytes", max);
+        return err_set(e, r, "the body decompresses to more than %zu bytes", max);
     if (r < 0)
         return r;
     *ret = inflated->n ? buf_str(inflated) : STR("");

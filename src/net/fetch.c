@@ -126,7 +126,7 @@ int fetch_url(const struct fetch_options *o, struct fetch_result *ret, struct er
         return r;
     if (url.https) {
         if (!o->tls)
-            return err_set(e, -EOPNOTSUPP, "'%s': there is no TLS here", o->url);
+            return err_set(e, -EOPNOTSUPP, "'%s': TLS is not available in this build", o->url);
         r = o->tls->context_new(o->tls_options ? o->tls_options : &defaults, false, &tls, e);
     }
     if (r == 0)

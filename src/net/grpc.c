@@ -125,7 +125,7 @@ int grpc_frame(struct buf *b, struct str message, enum compression c, int level,
         return buf_error(b);
     n = b->n - head - 5;
     if (n > UINT32_MAX)
-        return err_set(e, -EMSGSIZE, "a message of more than 4 GiB");
+        return err_set(e, -EMSGSIZE, "message larger than 4 GiB");
     p = b->p + head;
     p[0] = c != COMPRESS_NONE;
     for (int i = 0; i < 4; i++)
@@ -145,7 +145,7 @@ static int take_message(struct str body, struct str encoding, size_t max, struct
     if (r == -EMSGSIZE)
         grpc_status_set(st, GRPC_RESOURCE_EXHAUSTED, "received message larger than max (%zu bytes)", max);
     else if (r < 0)
-        grpc_status_set(st, GRPC_INTERNAL, "a malformed gRPC message frame");
+        grpc_status_set(st, GRPC_INTERNAL, "malformed gRPC message frame");
     else if (body.n)
         grpc_status_set(st, GRPC_UNIMPLEMENTED, "more than one message in a unary call");
     if (r < 0 || body.n)
@@ -154,7 +154,7 @@ static int take_message(struct str body, struct str encoding, size_t max, struct
         return 0;
     if (!encoding.n || compress_by_name(encoding, &c) < 0 || c == COMPRESS_NONE) {
         grpc_status_set(st, encoding.n ? GRPC_UNIMPLEMENTED : GRPC_INTERNAL,
-                        "compressed with '%.*s': want one of " ACCEPTED, (int) MIN(encoding.n, 64),
+                        "compression '%.*s' is not supported; supported: " ACCEPTED, (int) MIN(encoding.n, 64),
                         encoding.p ? encoding.p : "");
         return -ENOTSUP;
     }
@@ -164,7 +164,7 @@ static int take_message(struct str body, struct str encoding, size_t max, struct
         grpc_status_set(st, GRPC_RESOURCE_EXHAUSTED, "received message larger than max after decompression (%zu bytes)",
                         max);
     else if (r < 0)
-        grpc_status_set(st, GRPC_INTERNAL, "cannot inflate the message: %s", err_message(&e, r));
+        grpc_status_set(st, GRPC_INTERNAL, "cannot decompress the message: %s", err_message(&e, r));
     *ret = inflated->n ? buf_str(inflated) : STR("");
     return r < 0 ? r : 0;
 }
@@ -252,7 +252,7 @@ void grpc_answer(int http_status, const struct http_headers *headers, const stru
     *ret_message = (struct str){0};
     if (!code.p || str_to_u64(code, 10, &v) < 0) {
         grpc_status_set(st, http_status == 200 ? GRPC_UNKNOWN : grpc_code_from_http(http_status),
-                        "the peer answered without gRPC: HTTP status %d, content-type '%.*s'", http_status,
+                        "the response is not gRPC: HTTP status %d, content-type '%.*s'", http_status,
                         (int) MIN(type.n, 64), type.p ? type.p : "");
         return;
     }

@@ -193,7 +193,7 @@ static int url_host(struct str authority, struct http_url *ret, const char *text
     uint64_t number;
 
     if (str_find_char(authority, '@') >= 0)
-        return err_set(e, -EINVAL, "'%s': a user name or password in a URL is not taken; use a header", text);
+        return err_set(e, -EINVAL, "'%s': user names and passwords in URLs are not supported; use a header", text);
     for (size_t i = authority.n; i-- > 0 && authority.p[i] != ']';)
         if (authority.p[i] == ':') {
             colon = (ptrdiff_t) i;
@@ -203,12 +203,12 @@ static int url_host(struct str authority, struct http_url *ret, const char *text
         host = str_slice(authority, 0, (size_t) colon);
         port = str_slice(authority, (size_t) colon + 1, authority.n);
         if (str_to_u64(port, 10, &number) < 0 || number == 0 || number > 65535)
-            return err_set(e, -EINVAL, "'%s': '%.*s' is not a port", text, STR_FMT(port));
+            return err_set(e, -EINVAL, "'%s': '%.*s' is not a valid port", text, STR_FMT(port));
     }
     if (!port.n)
         number = ret->https ? 443 : 80;
     if (!host.n || host.n >= sizeof ret->host || !http_value_ok(host) || str_find_char(host, ' ') >= 0)
-        return err_set(e, -EINVAL, "'%s': no usable host name", text);
+        return err_set(e, -EINVAL, "'%s': invalid host name", text);
     snprintf(ret->port, sizeof ret->port, "%u", (unsigned) number);
     if (number == (ret->https ? 443u : 80u))
         snprintf(ret->authority, sizeof ret->authority, "%.*s", STR_FMT(host));
@@ -230,7 +230,7 @@ int http_url_parse(const char *text, struct http_url *ret, struct err *e)
     url_redact(text, shown, sizeof shown);
     if (str_starts(s, STR("unix://"))) {
         if (s.n - 7 == 0 || s.n - 7 >= sizeof ret->unix_path)
-            return err_set(e, -EINVAL, "'%s': the path of a unix socket has 1 to 107 bytes", shown);
+            return err_set(e, -EINVAL, "'%s': the path of a unix socket must have 1 to 107 bytes", shown);
         snprintf(ret->unix_path, sizeof ret->unix_path, "%s", text + 7);
         snprintf(ret->host, sizeof ret->host, "localhost");
         snprintf(ret->authority, sizeof ret->authority, "localhost");
@@ -242,13 +242,13 @@ int http_url_parse(const char *text, struct http_url *ret, struct err *e)
     } else if (s.n >= 7 && strncasecmp(s.p, "http://", 7) == 0) {
         s = str_slice(s, 7, s.n);
     } else {
-        return err_set(e, -EINVAL, "'%s' is not a URL: want http://… or https://…", shown);
+        return err_set(e, -EINVAL, "'%s' is not a URL; expected http://… or https://…", shown);
     }
     for (end = 0; end < s.n && !strchr("/?#", s.p[end]); end++)
         ;
     ret->target = s.p + end;
     if (!http_value_ok(str_slice(s, end, s.n)) || str_find_char(s, ' ') >= 0)
-        return err_set(e, -EINVAL, "'%s' holds a blank or a control character", shown);
+        return err_set(e, -EINVAL, "'%s' contains a space or a control character", shown);
     return url_host(str_slice(s, 0, end), ret, shown, e);
 }
 

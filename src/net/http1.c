@@ -48,15 +48,15 @@ static int parse_header_line(struct str line, struct arena *a, struct http_heade
     char *q;
 
     if (line.p[0] == ' ' || line.p[0] == '\t')
-        return err_set(e, -EBADMSG, "a folded header line");
+        return err_set(e, -EBADMSG, "folded header line");
     if (colon < 0)
-        return err_set(e, -EBADMSG, "a header line without a colon");
+        return err_set(e, -EBADMSG, "header line without a colon");
     name = str_slice(line, 0, (size_t) colon);
     value = str_slice(line, (size_t) colon + 1, line.n);
     if (!http_name_ok(name))
-        return err_set(e, -EBADMSG, "a header name with a character that may not be there");
+        return err_set(e, -EBADMSG, "invalid character in a header name");
     if (!http_value_ok(value))
-        return err_set(e, -EBADMSG, "a header value with a control character");
+        return err_set(e, -EBADMSG, "control character in a header value");
     q = (char *) (uintptr_t) name.p; /* the head may be changed in place */
     for (uint32_t i = 0; i < name.n; i++)
         if (q[i] >= 'A' && q[i] <= 'Z')
@@ -108,12 +108,12 @@ static int parse_framing(struct http1_head *h, struct err *e)
 
         if (str_is(f->name, "content-length")) {
             if (parse_length(f->value, &length) < 0 || (has_length && length != h->content_length))
-                return err_set(e, -EBADMSG, "a bad content-length");
+                return err_set(e, -EBADMSG, "invalid content-length");
             h->content_length = length;
             has_length = true;
         } else if (str_is(f->name, "transfer-encoding")) {
             if (has_coding || h->minor == 0)
-                return err_set(e, -EBADMSG, "a bad transfer-encoding");
+                return err_set(e, -EBADMSG, "invalid transfer-encoding");
             if (!http_eq_nocase(f->value, "chunked"))
                 return err_set(e, -ENOTSUP, "transfer-encoding '%.*s' is not supported", (int) MIN(f->value.n, 64),
                                f->value.p);
@@ -186,7 +186,7 @@ int http1_parse_request(char *p, size_t n, const struct http1_limits *lim, struc
     ret->method = str_cut(&rest, ' ');
     ret->target = rest.p ? str_cut(&rest, ' ') : (struct str){0};
     if (!http_name_ok(ret->method) || !target_ok(ret->target) || !rest.p)
-        return err_set(e, -EBADMSG, "a malformed request line");
+        return err_set(e, -EBADMSG, "malformed request line");
     r = parse_version(rest, &ret->minor, e);
     if (r == 0)
         r = parse_headers(p, end, lim, a, &ret->headers, e);
@@ -216,12 +216,12 @@ int http1_parse_response(char *p, size_t n, const struct http1_limits *lim, bool
     rest = str_slice(line, 8, line.n);
     for (int i = 1; i <= 3; i++)
         if (rest.p[i] < '0' || rest.p[i] > '9')
-            return err_set(e, -EBADMSG, "a malformed status line");
+            return err_set(e, -EBADMSG, "malformed status line");
     if (rest.p[0] != ' ' || (rest.n > 4 && rest.p[4] != ' '))
-        return err_set(e, -EBADMSG, "a malformed status line");
+        return err_set(e, -EBADMSG, "malformed status line");
     ret->status = (rest.p[1] - '0') * 100 + (rest.p[2] - '0') * 10 + (rest.p[3] - '0');
     if (ret->status < 100)
-        return err_set(e, -EBADMSG, "a malformed status line");
+        return err_set(e, -EBADMSG, "malformed status line");
     r = parse_headers(p, end, lim, a, &ret->headers, e);
     if (r < 0)
         return r;

@@ -78,7 +78,7 @@ static int load_trust(struct context *c, SSL_CTX *ctx, struct err *e)
         SSL_CTX_set_default_verify_paths(ctx);
     if (c->server && o->require_client_cert) {
         if (!o->ca_file && !o->ca_pem)
-            return err_set(e, -EINVAL, "client certificates are required, but no CA is given to check them against");
+            return err_set(e, -EINVAL, "client certificates are required, but no CA to verify them is configured");
         if (o->ca_file && !o->ca_pem)
             SSL_CTX_set_client_CA_list(ctx, SSL_load_client_CA_file(o->ca_file));
     }
@@ -137,7 +137,7 @@ static int load_own(struct context *c, SSL_CTX *ctx, struct err *e)
         return fail(e, -EINVAL, "cannot read the private key from", o->key_file);
     }
     if (SSL_CTX_check_private_key(ctx) != 1)
-        return fail(e, -EINVAL, "the private key does not belong to the certificate", NULL);
+        return fail(e, -EINVAL, "the private key does not match the certificate", NULL);
     return 0;
 }
 
@@ -350,7 +350,8 @@ static int handshake(struct tls_session *s, struct err *e)
         return code;
     verify = SSL_get_verify_result(s->ssl);
     if (verify != X509_V_OK && code == -EPROTO)
-        return err_set(e, -EPROTO, "TLS: the peer's certificate is refused: %s", X509_verify_cert_error_string(verify));
+        return err_set(e, -EPROTO, "TLS: the peer's certificate was rejected: %s",
+                       X509_verify_cert_error_string(verify));
     if (code == 0 || (code == -ECONNRESET && !ERR_peek_error()))
         return err_set(e, -ECONNRESET, "TLS: the peer closed the connection during the handshake");
     return fail(e, code, "TLS handshake failed", NULL);

@@ -134,7 +134,7 @@ static int why(int pid, int r, struct err *e)
                        "CAP_SYS_PTRACE",
                        pid);
     if (r == -ENOENT || r == -ESRCH)
-        return err_set(e, r, "there is no process %d", pid);
+        return err_set(e, r, "no such process: %d", pid);
     return err_set(e, r, "cannot read the maps of process %d: %m", pid);
 }
 

@@ -79,7 +79,7 @@ static int get_column(struct query *q, int i, struct str text, int64_t from, int
     if (!q->selectors[i].type.n)
         q->selectors[i].type = STR("cpu");
     if (from >= to)
-        return err_set(e, -EINVAL, "%s: the range of time is empty: 'from' must be before 'to'", name);
+        return err_set(e, -EINVAL, "%s: the time range is empty: 'from' must be before 'to'", name);
     q->q.columns[i] = (struct store_column){&q->selectors[i], from, to};
     return 0;
 }
@@ -122,7 +122,7 @@ static int compile_ids(const struct query_params *p, struct query *q, struct err
         r = get_hex(p->span_id, "span_id", q->q.span_id, 8, e);
         q->q.has_span = true;
         if (r == 0 && !p->trace_id.n && !p->any_trace)
-            return err_set(e, -EINVAL, "span_id: needs trace_id beside it");
+            return err_set(e, -EINVAL, "span_id requires trace_id");
     }
     if (r == 0 && p->profile.n) {
         r = get_hex(p->profile, "profile", handle, sizeof handle, e);
@@ -178,7 +178,7 @@ static int compile_shape(const struct query_params *p, struct query *q, struct e
     if (r < 0)
         return r;
     if (p->max_nodes.n && (str_to_u64(p->max_nodes, 10, &max_nodes) < 0 || max_nodes > UINT32_MAX))
-        return err_set(e, -EINVAL, "max_nodes: '%.*s' is not a number of nodes", STR_FMT(p->max_nodes));
+        return err_set(e, -EINVAL, "max_nodes: '%.*s' is not a number", STR_FMT(p->max_nodes));
     if (p->min_share.n &&
         (str_to_double(p->min_share, &q->q.min_share) < 0 || !(q->q.min_share >= 0 && q->q.min_share <= 1)))
         return err_set(e, -EINVAL, "min_share: '%.*s' is not between 0 and 1", STR_FMT(p->min_share));
@@ -233,7 +233,7 @@ int query_callers(struct store *s, struct query *q, struct str function, struct 
     struct store_query sq = q->q;
 
     if (!function.n)
-        return err_set(e, -EINVAL, "function: say whose callers");
+        return err_set(e, -EINVAL, "function is required");
     sq.min_share = 0;
     sq.by = BY_FUNCTION;
     return named_callers(s, q->names, &sq, function, ret_callers, ret_callees, notes, e);
@@ -275,7 +275,7 @@ int query_series(struct store *s, struct query *q, const struct query_series_par
     if (sq.step <= 0)
         sq.step = MAX(range / 60, NS_PER_S);
     if (range / sq.step > 20000)
-        return err_set(e, -EINVAL, "step: %lld points are too many; the most are 20000", (long long) (range / sq.step));
+        return err_set(e, -EINVAL, "step: too many points (%lld); the maximum is 20000", (long long) (range / sq.step));
     return s->ops->series(s, &q->q, &sq, ret, notes, e);
 }
 

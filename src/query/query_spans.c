@@ -22,7 +22,7 @@ int query_spans(struct store *s, struct query *q, uint32_t limit, struct query_s
     *ret = (struct query_spans){.type = q->q.columns[0].selector->type};
     r = s->ops->spans(s, &q->q, sums, e);
     if (r == -E2BIG)
-        return err_set(e, r, "more than %d spans: ask for a shorter range or one service", STORE_SPANS_MAX);
+        return err_set(e, r, "more than %d spans: use a shorter time range or select one service", STORE_SPANS_MAX);
     if (r < 0)
         return r;
     if (sums->n)

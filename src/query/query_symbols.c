@@ -132,18 +132,19 @@ static struct advice advice_for(const struct query_binary *b)
     if (b->named == b->frames)
         return (struct advice){"named", "", ""};
     if (kernel)
-        return (struct advice){"hidden", "the kernel hid its addresses from the sender",
+        return (struct advice){"hidden", "the kernel hides its addresses from the sender",
                                "on the sender's host: sysctl kernel.kptr_restrict=1, and give the agent CAP_SYSLOG"};
     if (!b->mapping.n && !b->build_id.n)
-        return (struct advice){"unknown", "the sender did not say which binary these frames belong to",
-                               "code made at run time (JIT) needs a perf map or an agent that knows the language"};
+        return (struct advice){
+            "unknown", "the sender did not report the binary of these frames",
+            "code generated at run time (JIT) requires a perf map or an agent that supports the language"};
     if (!b->build_id.n)
         return (struct advice){b->named ? "partly" : "missing",
-                               "the sender gave no build id, so names cannot be looked up later",
-                               "link with -Wl,--build-id, or let the sender name frames itself"};
+                               "the sender reported no build id, so the frames cannot be symbolized later",
+                               "link with -Wl,--build-id, or let the sender symbolize frames"};
     return (struct advice){
-        b->named ? "partly" : "missing", "the sender had no names for these and nobody has sent them since",
-        "wick symbols upload BINARY (or its debug file, of this build id): older profiles get their names too"};
+        b->named ? "partly" : "missing", "the sender did not symbolize these frames, and no symbols were uploaded",
+        "wick symbols upload BINARY (or its debug file with this build id); this also symbolizes older profiles"};
 }
 
 static void put_text(struct buf *out, const char *key, struct str s)

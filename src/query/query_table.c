@@ -151,8 +151,7 @@ int query_top(struct store *s, struct query *q, enum store_rows rows, enum query
     int r;
 
     if (sort >= QUERY_SORT_DELTA && !q->is_diff)
-        return err_set(e, -EINVAL,
-                       "sort: delta and share compare two selections: give base_query, base_from or base_to");
+        return err_set(e, -EINVAL, "sort: delta and share require a base: base_query, base_from or base_to");
     r = ask_table(s, q, &(struct store_table_query){.rows = rows}, ret, notes, e);
     if (r == 0)
         sort_rows(ret, sort, limit);
@@ -176,7 +175,7 @@ int query_lines(struct store *s, struct query *q, struct str function, struct st
     int r;
 
     if (!function.n && !file.n)
-        return err_set(e, -EINVAL, "function or file: say which lines");
+        return err_set(e, -EINVAL, "function or file is required");
     r = ask_table(s, q, &tq, ret, notes, e);
     if (r < 0)
         return r;

@@ -51,7 +51,7 @@ int part_send(const char *type, const void *p, size_t n, struct err *e)
         return -ENOTCONN;
     fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0)
-        return err_set(e, -errno, "cannot make a socket: %m");
+        return err_set(e, -errno, "cannot create a socket: %m");
     setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
     r = connect(fd, (struct sockaddr *) &address, address_size) < 0 ? -ENOTCONN : 0;

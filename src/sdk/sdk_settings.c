@@ -278,7 +278,7 @@ static int read_sampling(struct settings *s, const struct wick_options *o, struc
         s->types |= WICK_ALLOC;
     s->rate = o->rate ? o->rate : 100;
     if (s->rate > 10000)
-        return err_set(e, -EINVAL, "rate %u: 1 to 10000 samples a second", s->rate);
+        return err_set(e, -EINVAL, "rate %u: 1 to 10000 samples per second", s->rate);
     s->max_depth = o->max_depth ? o->max_depth : 128;
     if (s->max_depth > 1024)
         return err_set(e, -EINVAL, "max_depth %u: 1 to 1024 frames", s->max_depth);

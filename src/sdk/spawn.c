@@ -125,7 +125,7 @@ int spawn_read(const char *const *argv, size_t limit, int64_t deadline, void (*p
     int fds[2], pid = 0, r;
 
     if (pipe2(fds, O_CLOEXEC) < 0)
-        return err_set(e, -errno, "cannot make a pipe: %m");
+        return err_set(e, -errno, "cannot create a pipe: %m");
     r = start(argv, fds[1], &pid);
     close(fds[1]);
     if (r < 0) {

@@ -113,7 +113,7 @@ int serve_dir_open(struct serve_dir *d, struct err *e)
     if (r < 0)
         d->fd = -1;
     if (r == -ELOOP)
-        return err_set(e, r, "cannot open '%s': it leads through a symbolic link of another user", d->path);
+        return err_set(e, r, "cannot open '%s': the path contains a symbolic link of another user", d->path);
     return r < 0 ? err_set(e, r, "cannot open '%s': %s", d->path, strerror(-r)) : 0;
 }
 
@@ -234,12 +234,12 @@ int serve_dir_hand_over(struct serve_dir *d, uid_t uid, gid_t gid, const char *n
     o.is_trusted = st.st_uid == 0 && !(st.st_mode & 022);
     if (d->kind != SERVE_DIR_FILE && st.st_uid != uid && !is_ours(d, &st))
         return err_set(e, -EACCES,
-                       "'%s' belongs to another user and is not a store of wick: chown -R %s '%s', choose another "
+                       "'%s' belongs to another user and is not a store of wick; run chown -R %s '%s', choose another "
                        "directory, or set user: \"\" to stay root",
                        d->path, name, d->path);
     r = give_contents(d, &st, &o);
     if (r < 0)
-        return err_set(e, r, "cannot give '%s' to user %s: %s", d->path, name, strerror(-r));
+        return err_set(e, r, "cannot change the owner of '%s' to user %s: %s", d->path, name, strerror(-r));
     d->given = o.changed;
     d->left = o.kept;
     return 0;

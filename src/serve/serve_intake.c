@@ -126,14 +126,14 @@ static struct tenant *let_in(struct serve_intake *o, const struct http_request *
         return NULL;
     if (!(who.scope & AUTH_SEND)) {
         *ret_status = who.token_id[0] ? 403 : 401;
-        *ret_why = who.token_id[0] ? "this token may not send profiles: it needs the scope write"
-                                   : "a token is needed: header authorization: Bearer TOKEN";
+        *ret_why = who.token_id[0] ? "this token cannot send profiles: the scope write is required"
+                                   : "a token is required: Authorization: Bearer TOKEN";
         return NULL;
     }
     t = tenant_of(o, who.tenant);
     if (!t) {
         *ret_status = 503;
-        *ret_why = "no memory for another tenant";
+        *ret_why = "out of memory for another tenant";
     }
     return t;
 }
@@ -215,7 +215,7 @@ static void hand(struct serve_intake *o, struct tenant *t, struct http_request *
     if (d)
         *d = (struct decoding){.job.run = decode, .tenant = t, .q = q, .run = run};
     if (!d || workers_submit(o->decoders, &d->job) < 0)
-        refuse(q, 503, "too many requests wait to be decoded; send again in a second");
+        refuse(q, 503, "too many requests are waiting to be decoded; retry in a second");
 }
 
 static void run_grpc(struct tenant *t, struct http_request *q)
@@ -264,7 +264,7 @@ static void take_pyroscope(void *arg, struct http_request *q, const struct auth_
     if (t)
         hand(arg, t, q, true, run_pyroscope);
     else
-        http_reply_text(q, 503, "no memory for another tenant\n");
+        http_reply_text(q, 503, "out of memory for another tenant\n");
 }
 
 int serve_intake_mount(struct serve_intake *o, struct front *f)

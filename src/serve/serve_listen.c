@@ -50,10 +50,10 @@ int serve_check_exposure(const struct serve *s, struct err *e)
         if (r || s->config.listen.insecure)
             continue;
         if (!s->config.listen.tls.present)
-            return err_set(e, -EPERM, "%s is not a loopback address: set listen.tls, or say --insecure", addresses[i]);
+            return err_set(e, -EPERM, "%s is not a loopback address: set listen.tls, or use --insecure", addresses[i]);
         if (!auth_required(s->auth))
             return err_set(e, -EPERM,
-                           "%s is not a loopback address: make a token with 'wick token create', or say --insecure",
+                           "%s is not a loopback address: create a token with 'wick token create', or use --insecure",
                            addresses[i]);
     }
     return 0;
@@ -119,7 +119,7 @@ static int listen_api(struct serve *s, char *ret_address, size_t size, struct er
         r = http_server_listen(s->api, ret_address, &got, e);
     }
     if (r == 0)
-        log_warn("%s; the API takes %s", first.message, ret_address);
+        log_warn("%s; the API uses %s instead", first.message, ret_address);
     return r;
 }
 
@@ -138,7 +138,7 @@ static const char *listen_otlp(struct serve *s, struct http_server *server, cons
         s->ui.otlp_note = s->otlp_note;
         return NULL;
     }
-    log_info("%s on %s", name, bound_address(address, port, bound, size));
+    log_info("%s: listening on %s", name, bound_address(address, port, bound, size));
     return bound;
 }
 
@@ -217,9 +217,10 @@ void serve_listen_metrics(const struct serve *s, struct buf *out)
 {
     put_net(s, out, "wick_net_connections", "gauge", "Open connections.", NET(connections));
     put_net(s, out, "wick_net_requests_total", "counter", "Requests.", NET(requests));
-    put_net(s, out, "wick_net_bad_requests_total", "counter", "Bytes that were no request.", NET(bad_requests));
-    put_net(s, out, "wick_net_timeouts_total", "counter", "Peers that were too slow.", NET(timeouts));
-    put_net(s, out, "wick_net_refused_total", "counter", "Connections over the limit.", NET(refused));
+    put_net(s, out, "wick_net_bad_requests_total", "counter", "Malformed requests.", NET(bad_requests));
+    put_net(s, out, "wick_net_timeouts_total", "counter", "Connections closed because the peer was too slow.",
+            NET(timeouts));
+    put_net(s, out, "wick_net_refused_total", "counter", "Connections refused because of the limit.", NET(refused));
     put_net(s, out, "wick_net_received_bytes_total", "counter", "Bytes received.", NET(bytes_in));
     put_net(s, out, "wick_net_sent_bytes_total", "counter", "Bytes sent.", NET(bytes_out));
     put_net(s, out, "wick_net_buffered_bytes", "gauge", "Requests in memory.", NET(buffered));

@@ -89,11 +89,11 @@ static int become(struct serve_rights *s, uint64_t keep, struct err *e)
     int r = service_user_find(s->user, &t);
 
     if (r < 0)
-        return err_set(e, r, "user: there is no user '%s'; create it with: useradd --system %s", s->user, s->user);
+        return err_set(e, r, "user: no user '%s'; create it with: useradd --system %s", s->user, s->user);
     if (t.uid == 0)
         return 0;
     if (!s->user && (!may_change_user() || !is_mapped(t.uid))) {
-        s->warning = "cannot become an unprivileged user in this container: runs as uid 0, without capabilities";
+        s->warning = "cannot become an unprivileged user in this container: running as uid 0 without capabilities";
         return 0;
     }
     for (unsigned i = 0; r == 0 && i < s->n_dirs; i++)
@@ -135,14 +135,14 @@ int serve_rights_drop(struct serve_rights *s, struct err *e)
     if (r < 0)
         return r;
     if (geteuid() == 0 && stay)
-        s->warning = "runs as root with all its rights, because user: \"\" is set";
+        s->warning = "running as root with all privileges, because user: \"\" is set";
     else
         r = confine_caps(keep);
     if (r < 0)
         return err_set(e, r, "cannot drop capabilities: %s", strerror(-r));
     r = confine_calls(confine_daemon, confine_daemon_n, NULL, 0);
     if (r < 0)
-        return err_set(e, r, "cannot install the filter of system calls: %s", strerror(-r));
+        return err_set(e, r, "cannot install the system call filter: %s", strerror(-r));
     return 0;
 }
 
@@ -172,15 +172,15 @@ void serve_rights_log(const struct serve_rights *s)
     if (s->warning)
         log_warn("%s", s->warning);
     if (s->name[0])
-        log_info("runs as user %s", s->name);
+        log_info("running as user %s", s->name);
     for (unsigned i = 0; i < s->n_dirs; i++) {
         const struct serve_dir *d = &s->dirs[i];
 
         if (d->given > 1) /* 1 means only the directory itself, for example one that was just created */
-            log_info("'%s': gave %llu files and directories to user %s", d->path, (unsigned long long) d->given,
-                     s->name);
+            log_info("'%s': changed the owner of %llu files and directories to user %s", d->path,
+                     (unsigned long long) d->given, s->name);
         if (d->left)
-            log_warn("'%s': left %llu files to their owner, which are not regular or have several names", d->path,
+            log_warn("'%s': kept the owner of %llu files that are not regular files or have several links", d->path,
                      (unsigned long long) d->left);
     }
 }

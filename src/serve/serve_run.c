@@ -133,7 +133,7 @@ static int start_ui(struct serve *s)
         s->ui.agent = s->agent;
     } else {
         s->ui.agent_state = "off";
-        s->ui.agent_reason = "The server was started without the agent that watches this machine (--no-agent).";
+        s->ui.agent_reason = "The server was started without the host agent (--no-agent).";
         s->ui.agent_fix = "sudo wick serve";
     }
     r = senders_new(&s->store->sink, &s->senders);
@@ -149,14 +149,15 @@ static void put_agent(struct agent_feed *agent, struct buf *out)
     struct agent_feed_counts n;
 
     agent_feed_counts(agent, &n);
-    buf_printf(out,
-               "# HELP wick_agent_samples_total Samples of this machine, by what came of them.\n"
-               "# TYPE wick_agent_samples_total counter\n"
-               "wick_agent_samples_total{result=\"stored\"} %llu\nwick_agent_samples_total{result=\"lost\"} %llu\n"
-               "# HELP wick_agent_batches_total Batches of those samples.\n# TYPE wick_agent_batches_total counter\n"
-               "wick_agent_batches_total{result=\"stored\"} %llu\nwick_agent_batches_total{result=\"lost\"} %llu\n",
-               (unsigned long long) n.taken_samples, (unsigned long long) n.lost_samples,
-               (unsigned long long) n.taken_batches, (unsigned long long) n.lost_batches);
+    buf_printf(
+        out,
+        "# HELP wick_agent_samples_total Samples of this machine, by result.\n"
+        "# TYPE wick_agent_samples_total counter\n"
+        "wick_agent_samples_total{result=\"stored\"} %llu\nwick_agent_samples_total{result=\"lost\"} %llu\n"
+        "# HELP wick_agent_batches_total Batches of samples of this machine, by result.\n# TYPE wick_agent_batches_total counter\n"
+        "wick_agent_batches_total{result=\"stored\"} %llu\nwick_agent_batches_total{result=\"lost\"} %llu\n",
+        (unsigned long long) n.taken_samples, (unsigned long long) n.lost_samples, (unsigned long long) n.taken_batches,
+        (unsigned long long) n.lost_batches);
 }
 
 static void put_metrics(void *ctx, struct buf *out)
@@ -166,7 +167,7 @@ static void put_metrics(void *ctx, struct buf *out)
     serve_listen_metrics(s, out);
     if (s->names.files)
         buf_printf(out,
-                   "# HELP wick_symbols_bytes Files with symbols.\n# TYPE wick_symbols_bytes gauge\n"
+                   "# HELP wick_symbols_bytes Size of symbol files.\n# TYPE wick_symbols_bytes gauge\n"
                    "wick_symbols_bytes %llu\n",
                    (unsigned long long) binary_store_bytes(s->names.files));
 
@@ -276,8 +277,8 @@ static int reload_config(struct serve *s, struct err *e)
     serve_load_changes(s->again ? s->again : &s->first, l, &now, NULL);
     serve_load_changes(&s->first, l, NULL, &later);
     if (later.n)
-        log_warn("reload: a restart is needed for %s", buf_cstr(&later));
-    log_info("reloaded: %s; certificates; tokens are read as they change",
+        log_warn("reload: a restart is required for %s", buf_cstr(&later));
+    log_info("reloaded: %s; certificates; tokens are always reread when they change",
              now.n ? buf_cstr(&now) : "no option changed");
     if (s->again)
         serve_load_done(s->again);
@@ -292,10 +293,10 @@ void serve_reload(struct serve *s)
     int r = s->tls ? s->tls->ops->context_reload(s->tls, &e) : 0;
 
     if (r < 0)
-        log_error("reload: %s; the old certificates stay", err_message(&e, r));
+        log_error("reload: %s; keeping the previous certificates", err_message(&e, r));
     r = reload_config(s, &e);
     if (r < 0)
-        log_error("reload: %s; the old configuration stays", err_message(&e, r));
+        log_error("reload: %s; keeping the previous configuration", err_message(&e, r));
 }
 
 static int open_auth(struct serve *s, struct err *e)
@@ -342,9 +343,9 @@ static void log_start(const struct serve *s)
     const struct serve_retention *k = &s->config.retention;
 
     if (!serve_store_in_dir(&s->config))
-        log_info("the store is memory: nothing is kept");
+        log_info("profiles are stored in memory only");
     else
-        log_info("store in %s, keeps %lld days (detail %lld) and %lld MiB", s->store_dir,
+        log_info("store: %s; retention: %lld days (detail: %lld days), %lld MiB", s->store_dir,
                  (long long) (k->keep / (86400 * NS_PER_S)), (long long) (k->detail / (86400 * NS_PER_S)),
                  (long long) (k->size >> 20));
     serve_rights_log(&s->rights);

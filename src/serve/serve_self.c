@@ -54,15 +54,16 @@ static int load_library(struct err *e)
         return 0;
     open_library();
     if (!self.library)
-        return err_set(e, -ENOSYS, "libwick.so.1 is not beside this wick: it samples the server for these profiles");
+        return err_set(e, -ENOSYS,
+                       "libwick.so.1, which samples the server for these profiles, is not installed next to wick");
     self.provider_new = (__typeof__(self.provider_new)) dlsym(self.library, "wick_provider_new");
     self.provider_free = (__typeof__(self.provider_free)) dlsym(self.library, "wick_provider_free");
     self.snapshot = (__typeof__(self.snapshot)) dlsym(self.library, "wick_snapshot");
     self.snapshot_free = (__typeof__(self.snapshot_free)) dlsym(self.library, "wick_snapshot_free");
     if (!self.provider_new || !self.provider_free || !self.snapshot || !self.snapshot_free)
-        return err_set(e, -ENOSYS, "the libwick beside this wick is of another version");
+        return err_set(e, -ENOSYS, "the installed libwick has a different version");
     self.last_error = (__typeof__(self.last_error)) dlsym(self.library, "wick_last_error");
-    return self.last_error ? 0 : err_set(e, -ENOSYS, "the libwick beside this wick is of another version");
+    return self.last_error ? 0 : err_set(e, -ENOSYS, "the installed libwick has a different version");
 }
 
 /* --- profiles --- */
@@ -78,7 +79,7 @@ static int take_snapshot(struct call *c, struct wick_provider *p, unsigned type,
         usleep(50000);
     r = self.snapshot(p, type, &bytes, &size);
     if (r < 0)
-        return err_set(e, -EIO, "no profile: %.300s", self.last_error());
+        return err_set(e, -EIO, "cannot record a profile: %.300s", self.last_error());
     buf_put(&c->out, bytes, size);
     self.snapshot_free(bytes, size);
     return 0;
@@ -94,7 +95,7 @@ static int profile(struct call *c, unsigned type, struct err *e)
     if (r < 0)
         return r;
     if (pthread_mutex_trylock(&self.lock) != 0)
-        return err_set(e, -EAGAIN, "a profile of the server is being taken already");
+        return err_set(e, -EAGAIN, "a profile of the server is already being recorded");
     r = load_library(e);
     if (r == 0) {
         o.service_name = "wick";
@@ -136,9 +137,9 @@ static int run_index(struct call *c, struct err *e)
     c->content_type = "text/plain; charset=utf-8";
     buf_printf(&c->out,
                "/debug/pprof/ of this server\n\n"
-               "profile?seconds=N   CPU, N seconds (%d, at most %d)\n"
+               "profile?seconds=N   CPU, N seconds (default %d, at most %d)\n"
                "wall?seconds=N      wall clock of all threads\n"
-               "cmdline             how it was started\n\n"
+               "cmdline             command line of the server\n\n"
                "go tool pprof http://HOST:4040/debug/pprof/profile\n",
                SECONDS_DEFAULT, SECONDS_MAX);
     return 0;

@@ -92,17 +92,17 @@ static bool take_series(struct tenant_gate *g, const struct batch *b, struct ack
     if (r == 0)
         return true;
     if (r != -EDQUOT) {
-        ack_fail(ack, SINK_UNAVAILABLE, NS_PER_S, "no memory");
+        ack_fail(ack, SINK_UNAVAILABLE, NS_PER_S, "out of memory");
         return false;
     }
     if (log_limited(&g->stats->log_limited, 10 * NS_PER_S, &held))
-        log_warn("tenant '%s' has %lld series, its limit, and sends new ones (%llu more requests like this)", g->tenant,
-                 (long long) max, (unsigned long long) held);
+        log_warn("tenant '%s' has reached its limit of %lld series and sends new ones (%llu more requests like this)",
+                 g->tenant, (long long) max, (unsigned long long) held);
     g->stats->limited += b->n_profiles;
     ack_fail(
         ack, SINK_EXHAUSTED, 60 * NS_PER_S,
-        "tenant '%s' has %lld series, the most that limits.series allows, and this request has new ones; leave labels "
-        "out that have many values",
+        "tenant '%s' has reached its limit of %lld series (limits.series), and this request has new ones; remove labels "
+        "with many values",
         g->tenant, (long long) max);
     return false;
 }
@@ -119,17 +119,17 @@ static void consume(struct sink *sink, struct batch *b, const struct sink_contex
     wait = take(g, b->n_samples);
     if (wait) {
         if (log_limited(&g->stats->log_limited, 10 * NS_PER_S, &held))
-            log_warn("tenant '%s' is over its limit of %lld samples a second (%llu more requests like this)", g->tenant,
-                     (long long) g->rate, (unsigned long long) held);
+            log_warn("tenant '%s' is over its limit of %lld samples per second (%llu more requests like this)",
+                     g->tenant, (long long) g->rate, (unsigned long long) held);
         g->stats->limited += b->n_profiles;
         ack_fail(ack, SINK_EXHAUSTED, wait,
-                 "tenant '%s' sends more than %lld samples a second (limits.samples_per_second)", g->tenant,
+                 "tenant '%s' sends more than %lld samples per second (limits.samples_per_second)", g->tenant,
                  (long long) g->rate);
         return;
     }
     w = mem_alloc(sizeof *w);
     if (!w) {
-        ack_fail(ack, SINK_UNAVAILABLE, NS_PER_S, "no memory");
+        ack_fail(ack, SINK_UNAVAILABLE, NS_PER_S, "out of memory");
         return;
     }
     *w = (struct gate_ack){{on_ack}, ack, g->stats, clock_mono(), b->n_profiles, b->n_samples};
@@ -177,10 +177,10 @@ void gate_stats_print(struct gate_stats *s, struct buf *out)
     put(out, "wick_ingest_profiles_total", "counter", "Profiles acknowledged.", (double) s->profiles);
     put(out, "wick_ingest_samples_total", "counter", "Samples acknowledged.", (double) s->samples);
     put(out, "wick_ingest_limited_total", "counter", "Profiles over a tenant's limit (429).", (double) s->limited);
-    put(out, "wick_ingest_refused_total", "counter", "Profiles refused for good.", (double) s->refused);
-    put(out, "wick_ingest_failed_total", "counter", "Profiles that the sender shall send again.", (double) s->failed);
+    put(out, "wick_ingest_refused_total", "counter", "Profiles rejected permanently.", (double) s->refused);
+    put(out, "wick_ingest_failed_total", "counter", "Profiles that the sender must retry.", (double) s->failed);
     put(out, "wick_ingest_in_flight", "gauge", "Requests not acknowledged yet.", (double) s->in_flight);
-    put(out, "wick_ingest_lag_seconds", "gauge", "From the end of the newest profile to its arrival.",
+    put(out, "wick_ingest_lag_seconds", "gauge", "Time from the end of the newest profile to its arrival.",
         (double) s->lag_ns / 1e9);
     buf_puts(out, "# HELP wick_ingest_seconds Time to acknowledge.\n# TYPE wick_ingest_seconds histogram\n");
     for (size_t i = 0; i < GATE_BUCKETS; i++) {

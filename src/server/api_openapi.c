@@ -56,7 +56,7 @@ static void put_responses(struct buf *out, const char *type, const char *schema,
 {
     static const char *const errors[] = {"400", "401", "403", "404", "409", "413", "422", "429", "501", "503", "504"};
 
-    buf_puts(out, ",\"responses\":{\"200\":{\"description\":\"the answer\",");
+    buf_puts(out, ",\"responses\":{\"200\":{\"description\":\"the result\",");
     if (tree)
         buf_printf(out,
                    "\"content\":{\"application/json\":{\"schema\":%s},\"" TREE_MEDIA_TYPE
@@ -103,82 +103,82 @@ static const struct {
     {"get",
      "/pid/{pid}/debug/pprof/profile",
      "pidProfile",
-     "a CPU profile of any process of the server's machine, at 99 Hz, as pprof; needs an admin token",
+     "a CPU profile of any process on the server's machine, at 99 Hz, as pprof; requires an admin token",
      {"pid", "seconds"},
      "application/octet-stream",
      "{\"type\":\"string\",\"format\":\"binary\"}"},
     {"get",
      "/api/v1/senders",
      "senders",
-     "who sends profiles, with rates and losses",
+     "senders of profiles, with rates and losses",
      {NULL},
      "application/json",
      "{\"type\":\"object\"}"},
     {"get",
      "/api/v1/source",
      "source",
-     "the text of a source file from the configured folders",
+     "the text of a source file from the configured directories",
      {"file"},
      "application/json",
      "{\"type\":\"object\"}"},
     {"get",
      "/api/v1/source/links",
      "sourceLinks",
-     "where a line of a file is in a forge or an editor, by the configured templates",
+     "links to a line of a file in a forge or an editor, from the configured templates",
      {"file", "line", "version"},
      "application/json",
      "{\"type\":\"object\"}"},
     {"get",
      "/api/v1/binaries",
      "binaries",
-     "files that names are read from, and the state of each build id that was asked about",
+     "uploaded symbol files, and the state of each build id that was looked up",
      {NULL},
      "application/json",
      "{\"type\":\"object\"}"},
     {"get",
      "/api/v1/symbols/{build_id}",
      "symbolsState",
-     "whether a file to read names from is there, for who would upload it; needs the right to write",
+     "whether a symbol file is complete, for clients that would upload it; requires the scope write",
      {"build_id"},
      "application/json",
      "{\"type\":\"object\"}"},
     {"put",
      "/api/v1/symbols/{build_id}",
      "symbolsUpload",
-     "a binary or debug file to read names from, whole or in pieces; 409 tells the offset to go on at",
+     "uploads a binary or debug file, whole or in pieces; 409 reports the offset to continue at",
      {"build_id", "offset", "size"},
      "application/json",
      "{\"type\":\"object\"}"},
     {"get",
      "/api/v1/session",
      "session",
-     "whether a token is needed, and the rights of who asks",
+     "whether a token is required, and the scope of the client",
      {NULL},
      "application/json",
      "{\"type\":\"object\"}"},
     {"get",
      "/api/v1/status",
      "status",
-     "version, rights, and what the store holds",
+     "version, permissions, and contents of the store",
      {NULL},
      "application/json",
      "{\"type\":\"object\"}"},
     {"post",
      "/api/v1/delete",
      "delete",
-     "deletes what a selector matches in a range; needs an admin token",
+     "deletes what a selector matches in a time range; requires an admin token",
      {"query", "from", "to"},
      "application/json",
      "{\"type\":\"object\"}"},
     {"post",
      "/api/v1/store/confirm",
      "confirm",
-     "confirms that the wall clock is right after a jump, or that damage was seen; needs an admin token",
+     "accepts the system clock after a jump, or acknowledges damage; requires an admin token",
      {"what"},
      "application/json",
      "{\"type\":\"object\"}"},
     {"get", "/healthz", "healthz", "alive", {NULL}, "text/plain", "{\"type\":\"string\"}"},
-    {"get", "/readyz", "readyz", "alive and storing", {NULL}, "text/plain", "{\"type\":\"string\"}"},
+    {"get", "/readyz", "readyz", "alive and able to store", {NULL}, "text/plain", "{\"type\":\"string\"}"},
 };
 
 static bool in_path(const char *path, const char *param)
@@ -196,13 +196,13 @@ static const char *param_help(const char *name)
     } own[] = {
         {"format", "pprof, otlp, otlp-json, folded, speedscope or html"},
         {"what", "clock or damage"},
-        {"pid", "of the process"},
-        {"seconds", "how long, 1 to 300; default 30"},
-        {"build_id", "of the binary"},
-        {"offset", "of this piece of the file"},
-        {"size", "of the whole file"},
-        {"line", "in the file"},
-        {"version", "of the service: a revision or tag"},
+        {"pid", "id of the process"},
+        {"seconds", "duration in seconds, 1 to 300; default: 30"},
+        {"build_id", "build id of the binary"},
+        {"offset", "offset of this piece of the file"},
+        {"size", "size of the whole file"},
+        {"line", "line number"},
+        {"version", "version of the service: a revision or tag"},
     };
 
     for (size_t i = 0; i < ARRAY_SIZE(own); i++)
@@ -237,14 +237,14 @@ static int run_openapi(struct call *c, struct err *e)
 
     (void) e;
     buf_puts(out, "{\"openapi\":\"3.0.3\",\"info\":{\"title\":\"wick\",\"version\":\"" WICK_VERSION
-                  "\",\"description\":\"Continuous profiling: questions to the store.\"},\"paths\":{");
+                  "\",\"description\":\"Continuous profiling: queries to the store.\"},\"paths\":{");
     for (const struct question *q = questions; q->name; q++)
         put_question(out, &first, q);
     for (size_t i = 0; i < ARRAY_SIZE(others); i++)
         put_other(out, &first, i);
     buf_puts(
         out,
-        "},\"components\":{\"responses\":{\"Error\":{\"description\":\"what is wrong, in words\",\"content\":{"
+        "},\"components\":{\"responses\":{\"Error\":{\"description\":\"error message\",\"content\":{"
         "\"application/json\":{\"schema\":{\"type\":\"object\",\"required\":[\"error\"],\"properties\":{\"error\":{"
         "\"type\":\"object\",\"properties\":{\"status\":{\"type\":\"integer\"},\"message\":{\"type\":\"string\"}}}}}}}}},"
         "\"securitySchemes\":{\"token\":{\"type\":\"http\",\"scheme\":\"bearer\"}}},\"security\":[{},{\"token\":[]}]}\n");

@@ -25,11 +25,11 @@ static int parse(struct call *c, pid_t *ret_pid, unsigned *ret_seconds, struct e
     if (r < 0)
         return r;
     if (seconds < 1 || seconds > SECONDS_MAX)
-        return err_set(e, -EINVAL, "seconds: between 1 and %d", SECONDS_MAX);
+        return err_set(e, -EINVAL, "seconds must be between 1 and %d", SECONDS_MAX);
     if (str_to_u64(c->path_arg, 10, &pid) < 0 || !pid || pid > INT32_MAX)
-        return err_set(e, -EINVAL, "'%.*s' is no process id", STR_FMT(c->path_arg));
+        return err_set(e, -EINVAL, "'%.*s' is not a process id", STR_FMT(c->path_arg));
     if (kill((pid_t) pid, 0) < 0 && errno == ESRCH)
-        return err_set(e, -ENOENT, "there is no process %d on this machine", (int) pid);
+        return err_set(e, -ENOENT, "no such process on this machine: %d", (int) pid);
     *ret_pid = (pid_t) pid;
     *ret_seconds = (unsigned) seconds;
     return 0;
@@ -46,7 +46,7 @@ static int read_both(struct call *c, const int fds[2], struct buf *words, int64_
         if (atomic_load(&c->cancel))
             return -ECANCELED;
         if (clock_mono() > until)
-            return err_set(e, -ETIMEDOUT, "the agent does not answer; its log says why");
+            return err_set(e, -ETIMEDOUT, "the agent does not respond; see the server's log");
         if (poll(p, 2, TICK_MS) <= 0)
             continue;
         for (int i = 0; i < 2; i++) {
@@ -80,8 +80,7 @@ static int run_profile(struct call *c, struct err *e)
     int r = parse(c, &pid, &seconds, e);
 
     if (r == 0 && !profiler)
-        r = err_set(e, -ESHUTDOWN,
-                    "no agent runs here that could sample it (--no-agent): start wick serve without that, as root");
+        r = err_set(e, -ESHUTDOWN, "the agent is disabled (--no-agent): start wick serve without that option, as root");
     if (r == 0)
         r = profiler->start(profiler->ctx, pid, seconds, fds, e);
     if (r == 0)

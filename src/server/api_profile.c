@@ -151,7 +151,7 @@ static int run_profile(struct call *c, struct err *e)
     if (str_is(call_param(c, "format"), "html"))
         return run_html(c, e);
     if (!f)
-        return err_set(e, -EINVAL, "format: not pprof, otlp, otlp-json, folded, speedscope or html");
+        return err_set(e, -EINVAL, "format must be pprof, otlp, otlp-json, folded, speedscope or html");
     r = select_profiles(c, &all, e);
     if (r == 0 && f->single)
         r = convert_to_single(all, &single, e);
@@ -159,7 +159,7 @@ static int run_profile(struct call *c, struct err *e)
         return r;
     x = (struct export){all, single, single && single->n_profiles ? &single->profiles[0] : NULL};
     if (f->single && !x.one)
-        return err_set(e, -ENOENT, "no profile matches; look at what there is with 'wick query services'");
+        return err_set(e, -ENOENT, "no profile matches; 'wick query services' lists what is stored");
     c->content_type = f->content_type;
     add_file_name(c, f->extension);
     return f->write(&x, &c->out, e);

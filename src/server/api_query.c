@@ -78,7 +78,7 @@ static int run_delete(struct call *c, struct err *e)
     int r;
 
     if (!p.query.n || !p.from.n || !p.to.n)
-        return err_set(e, -EINVAL, "query, from and to: all three must say what is deleted");
+        return err_set(e, -EINVAL, "query, from and to are all required");
     r = query_compile(&p, &q, e);
     if (r == 0)
         r = s->ops->delete (s, q->q.tenant, &q->q.columns[0], e);

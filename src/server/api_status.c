@@ -45,34 +45,35 @@ static void put_store_metrics(struct buf *out, const struct store_stats *s)
 {
     metric(out, "wick_store_profiles_total", "counter", "Profiles accepted.", (double) s->profiles);
     metric(out, "wick_store_samples_total", "counter", "Samples accepted.", (double) s->samples);
-    metric(out, "wick_store_duplicates_total", "counter", "Profiles that were stored already.", (double) s->duplicates);
-    metric(out, "wick_store_rejected_total", "counter", "Profiles refused for good.", (double) s->rejected);
-    metric(out, "wick_store_series", "gauge", "Series known.", (double) s->series);
-    metric(out, "wick_store_stacks", "gauge", "Distinct stacks known.", (double) s->stacks);
+    metric(out, "wick_store_duplicates_total", "counter", "Profiles that were already stored.", (double) s->duplicates);
+    metric(out, "wick_store_rejected_total", "counter", "Profiles rejected permanently.", (double) s->rejected);
+    metric(out, "wick_store_series", "gauge", "Known series.", (double) s->series);
+    metric(out, "wick_store_stacks", "gauge", "Known distinct stacks.", (double) s->stacks);
     metric(out, "wick_store_segments", "gauge", "Segment files.", (double) s->segments);
     metric(out, "wick_store_disk_bytes", "gauge", "Bytes on disk.", (double) s->disk_bytes);
     metric(out, "wick_store_log_bytes", "gauge", "Bytes of the log not yet in segments.", (double) s->log_bytes);
-    metric(out, "wick_store_memory_bytes", "gauge", "Bytes of symbols, rows not yet in segments, caches and answers.",
-           (double) s->memory_bytes);
+    metric(out, "wick_store_memory_bytes", "gauge",
+           "Bytes of symbols, rows not yet in segments, caches and query results.", (double) s->memory_bytes);
     metric(out, "wick_store_syncs_total", "counter", "Syncs of the log.", (double) s->syncs);
     metric(out, "wick_store_flushes_total", "counter", "Flushes to segments.", (double) s->flushes);
     metric(out, "wick_store_compactions_total", "counter", "Compactions.", (double) s->compactions);
     metric(out, "wick_store_clock_ahead_seconds", "gauge",
-           "The wall clock is ahead of the time that retention believes.", (double) s->clock_ahead_ns / 1e9);
-    metric(out, "wick_store_damaged", "gauge", "Damaged pieces found and not yet confirmed as seen.",
-           (double) s->damaged);
+           "1 if the system clock is ahead of the time that retention uses.", (double) s->clock_ahead_ns / 1e9);
+    metric(out, "wick_store_damaged", "gauge", "Damaged pieces found and not yet acknowledged.", (double) s->damaged);
 }
 
 static void put_call_metrics(struct buf *out, const struct front_stats *s)
 {
     uint64_t sum = 0;
 
-    metric(out, "wick_http_calls_running", "gauge", "Calls being answered.", (double) s->running);
+    metric(out, "wick_http_calls_running", "gauge", "Calls in progress.", (double) s->running);
     metric(out, "wick_http_call_errors_total", "counter", "Calls that failed.", (double) s->errors);
-    metric(out, "wick_http_calls_cancelled_total", "counter", "Calls whose peer went away.", (double) s->cancelled);
+    metric(out, "wick_http_calls_cancelled_total", "counter", "Calls whose client disconnected.",
+           (double) s->cancelled);
     metric(out, "wick_http_calls_late_total", "counter", "Calls stopped by the time limit.", (double) s->late);
-    metric(out, "wick_http_refused_total", "counter", "Requests without the right, host or room.", (double) s->refused);
-    buf_puts(out, "# HELP wick_http_call_seconds Time to answer.\n# TYPE wick_http_call_seconds histogram\n");
+    metric(out, "wick_http_refused_total", "counter",
+           "Requests refused for missing permission, wrong host or overload.", (double) s->refused);
+    buf_puts(out, "# HELP wick_http_call_seconds Response time.\n# TYPE wick_http_call_seconds histogram\n");
     for (size_t i = 0; i < ARRAY_SIZE(s->buckets); i++) {
         sum += s->buckets[i];
         if (i < ARRAY_SIZE(front_bucket_limits))
@@ -92,15 +93,15 @@ static int run_metrics(struct call *c, struct err *e)
     int r = o->store->ops->stats(o->store, &stats);
 
     if (r < 0)
-        return err_set(e, r, "the store does not answer: %m");
+        return err_set(e, r, "the store does not respond: %m");
     front_stats(c->front, &calls);
     c->content_type = "text/plain; version=0.0.4; charset=utf-8";
     put_store_metrics(&c->out, &stats);
     put_call_metrics(&c->out, &calls);
-    metric(&c->out, "wick_query_queue", "gauge", "Calls that wait for a worker.", (double) workers_waiting(o->workers));
+    metric(&c->out, "wick_query_queue", "gauge", "Calls waiting for a worker.", (double) workers_waiting(o->workers));
     if (o->metrics)
         o->metrics(o->metrics_ctx, &c->out);
-    metric(&c->out, "wick_memory_bytes", "gauge", "Memory in use by everything.", (double) meminfo_used());
+    metric(&c->out, "wick_memory_bytes", "gauge", "Memory in use, in total.", (double) meminfo_used());
     metric(&c->out, "process_resident_memory_bytes", "gauge", "Resident memory.", (double) meminfo_resident());
     metric(&c->out, "process_cpu_seconds_total", "counter", "CPU time.", (double) clock_cpu() / 1e9);
     return 0;
@@ -135,7 +136,7 @@ static int run_status(struct call *c, struct err *e)
     int r = o->store->ops->stats(o->store, &s);
 
     if (r < 0)
-        return err_set(e, r, "the store does not answer: %m");
+        return err_set(e, r, "the store does not respond: %m");
     buf_putc(&c->out, '{');
     json_put_key(&c->out, &first, "version");
     json_put_str(&c->out, str_from(o->version));

@@ -24,7 +24,7 @@ static int files_of(struct call *c, struct name_source **ret_names, struct binar
     *ret_names = front_options(c->front)->names;
     *ret = *ret_names ? name_source_files(*ret_names) : NULL;
     if (!*ret)
-        return err_set(e, -ENOSYS, "this server keeps no symbols: set symbols.dir");
+        return err_set(e, -ENOSYS, "this server does not store symbols: set symbols.dir");
     if (!binary_id_ok(c->path_arg))
         return err_set(e, -EINVAL, "'%.*s' is not a build id", STR_FMT(c->path_arg));
     return 0;

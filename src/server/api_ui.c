@@ -26,7 +26,7 @@ static int run_source(struct call *c, struct err *e)
     const struct ui_info *i = front_options(c->front)->ui;
     _cleanup_(buf_done) struct buf text = BUF_INIT;
     struct str file = call_param(c, "file");
-    int r = c->who.tenant[0] ? err_set(e, -ENOENT, "the folders of 'source' are shown to the default tenant alone")
+    int r = c->who.tenant[0] ? err_set(e, -ENOENT, "source files are available to the default tenant only")
                              : ui_info_source(i ? i : &none, file, &text, e);
     bool soft = r == -ENOENT && str_is(call_param(c, "missing"), "ok");
 
@@ -55,7 +55,7 @@ static int run_source_links(struct call *c, struct err *e)
     if (r < 0)
         return r;
     if (!file.n)
-        return err_set(e, -EINVAL, "file: must name a source file");
+        return err_set(e, -EINVAL, "file: the name of a source file is required");
     ui_info_links(i ? i : &none, file, line, revision, &c->out);
     return 0;
 }

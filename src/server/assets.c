@@ -82,7 +82,7 @@ static int run_asset(struct call *c, struct err *e)
 {
     const struct asset *a = asset_find(c->q->path);
 
-    return a ? asset_answer(a, c->q) : err_set(e, -ENOENT, "there is nothing at this path");
+    return a ? asset_answer(a, c->q) : err_set(e, -ENOENT, "not found");
 }
 
 static const struct route routes[] = {

@@ -117,10 +117,11 @@ static int parse(const char *path, struct str text, struct tokens *ret, struct e
         if (!line.n || line.p[0] == '#')
             continue;
         if (parse_line(line, &t) < 0)
-            return err_set(e, -EINVAL, "%s:%u: not a token line; make tokens with 'wick token create'", path, line_no);
+            return err_set(e, -EINVAL, "%s:%u: not a token line; create tokens with 'wick token create'", path,
+                           line_no);
         r = add_token(ret, &t);
         if (r < 0)
-            return err_set(e, r, "%s: cannot keep more than %d tokens", path, AUTH_TOKENS_MAX);
+            return err_set(e, r, "%s: more than %d tokens", path, AUTH_TOKENS_MAX);
     }
     return 0;
 }
@@ -188,7 +189,8 @@ static int save(struct auth *a, struct err *e)
     _cleanup_(buf_done) struct buf text = BUF_INIT;
     int r;
 
-    buf_puts(&text, "# wick tokens: id, SHA-256 of the token, scope, tenant, created, note. Made by 'wick token'.\n");
+    buf_puts(&text,
+             "# wick tokens: id, SHA-256 of the token, scope, tenant, created, note. Written by 'wick token'.\n");
     for (size_t i = 0; i < a->tokens.n; i++) {
         const struct auth_token *t = &a->tokens.v[i];
 
@@ -228,7 +230,7 @@ static void refresh(struct auth *a)
     r = load(a, &e);
     a->seen = r < 0 ? (struct stat){0} : st;
     if (r < 0 && log_limited(&a->log_damage, 60 * NS_PER_S, &held))
-        log_error("the tokens stay as they were: %s", err_message(&e, r));
+        log_error("cannot reload tokens, keeping the previous ones: %s", err_message(&e, r));
 }
 
 static struct auth *auth_alloc(void)
@@ -374,7 +376,7 @@ static int add_session(struct auth *a, struct str token, char ret_session[AUTH_S
     int r;
 
     if (!t)
-        return err_set(e, -EACCES, "this token is not known; 'wick token create --scope read' makes one");
+        return err_set(e, -EACCES, "unknown token; create one with 'wick token create --scope read'");
     drop_expired(a);
     r = array_reserve(a->sessions, a->cap_sessions, a->n_sessions + 1, AUTH_SESSIONS_MAX);
     if (r == 0)
@@ -454,13 +456,13 @@ static int make_token(struct auth *a, struct auth_token *t, char ret_text[AUTH_T
     if (r == 0)
         r = random_text(id, (AUTH_ID_SIZE - 1) / 2);
     if (r < 0)
-        return err_set(e, r, "no random bytes to make a token of: %m");
+        return err_set(e, r, "cannot get random bytes for a token: %m");
     snprintf(ret_text, AUTH_TEXT_SIZE, "wick_%s", random);
     memcpy(t->id, id, sizeof t->id);
     sha256_of(ret_text, strlen(ret_text), t->hash);
     t->created_ns = clock_wall() / NS_PER_S * NS_PER_S;
     r = add_token(&a->tokens, t);
-    return r < 0 ? err_set(e, r, "cannot keep more than %d tokens", AUTH_TOKENS_MAX) : 0;
+    return r < 0 ? err_set(e, r, "more than %d tokens", AUTH_TOKENS_MAX) : 0;
 }
 
 int auth_open_fixed(enum auth_scope scope, char ret_text[AUTH_TEXT_SIZE], struct auth **ret, struct err *e)
@@ -492,10 +494,10 @@ int auth_create(struct auth *a, enum auth_scope scope, struct str tenant, struct
     int r;
 
     if (tenant.n >= sizeof t.tenant || !word_ok(tenant) || str_is(tenant, "-"))
-        return err_set(e, -EINVAL, "tenant '%.*s': at most %zu bytes without spaces", STR_FMT(tenant),
+        return err_set(e, -EINVAL, "tenant '%.*s': a name has at most %zu bytes and no spaces", STR_FMT(tenant),
                        sizeof t.tenant - 1);
     if (note.n >= sizeof t.note || str_find_char(note, '\n') >= 0)
-        return err_set(e, -EINVAL, "the note is longer than %zu bytes or has several lines", sizeof t.note - 1);
+        return err_set(e, -EINVAL, "the note has more than %zu bytes or more than one line", sizeof t.note - 1);
     copy_text(t.tenant, sizeof t.tenant, tenant);
     copy_text(t.note, sizeof t.note, note);
     pthread_mutex_lock(&a->lock);
@@ -523,7 +525,7 @@ int auth_revoke(struct auth *a, struct str id, struct err *e)
             a->tokens.v[kept++] = a->tokens.v[i];
     a->tokens.n = r == 0 ? kept : n;
     if (r == 0 && kept == n)
-        r = err_set(e, -ENOENT, "no token has the id '%.*s'; 'wick token list' shows them", STR_FMT(id));
+        r = err_set(e, -ENOENT, "no token has the id '%.*s'; 'wick token list' shows all ids", STR_FMT(id));
     else if (r == 0)
         r = save(a, e);
     pthread_mutex_unlock(&a->lock);

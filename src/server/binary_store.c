@@ -166,7 +166,7 @@ static int set_aside(struct binary_store *s, struct part *p, struct err *e)
     snprintf(to, sizeof to, "%.*s-%llu.part", BINARY_NAME_SIZE, p->name, (unsigned long long) ++s->n_whole);
     r = fd_rename(s->dir_fd, from, s->dir_fd, to);
     if (r < 0)
-        return err_set(e, r, "cannot rename in '%s': %s", s->dir, strerror(-r));
+        return err_set(e, r, "cannot rename a file in '%s': %s", s->dir, strerror(-r));
     snprintf(p->name, sizeof p->name, "%.*s", (int) (strlen(to) - strlen(".part")), to);
     return 0;
 }
@@ -227,8 +227,7 @@ static int make_room(struct binary_store *s, const char *tenant, uint64_t size, 
             if (s->files[i].origin == BINARY_FETCHED && (oldest < 0 || s->files[i].time_ns < s->files[oldest].time_ns))
                 oldest = (ssize_t) i;
         if (oldest < 0)
-            return err_set(e, -EDQUOT,
-                           "symbols.quota is %llu MiB and used up: delete files that are not needed any more",
+            return err_set(e, -EDQUOT, "symbols.quota (%llu MiB) is exhausted: delete files that are no longer needed",
                            (unsigned long long) (s->quota >> 20));
         forget(s, (size_t) oldest);
     }
@@ -269,11 +268,11 @@ static int write_piece(struct binary_store *s, const char *tenant, const char *n
             return r;
         p = new_part(s, name, tenant, size);
         if (!p)
-            return err_set(e, -EAGAIN, "%d uploads of this tenant are under way already", TENANT_PARTS_MAX);
+            return err_set(e, -EAGAIN, "%d uploads of this tenant are already in progress", TENANT_PARTS_MAX);
     }
     *ret_have = p ? p->have : 0;
     if (!p || offset != p->have || size != p->size || piece.n > size - offset)
-        return err_set(e, -ESTALE, "this piece does not fit: go on at offset %llu", (unsigned long long) *ret_have);
+        return err_set(e, -ESTALE, "wrong offset: continue at offset %llu", (unsigned long long) *ret_have);
     r = append(s, p, piece, e);
     if (r < 0)
         return r;
@@ -309,7 +308,7 @@ static int accept_part(struct binary_store *s, const struct part *p, const struc
     snprintf(file, sizeof file, "%s.part", p->name);
     r = fd_rename(s->dir_fd, file, s->dir_fd, info->name);
     if (r < 0)
-        return err_set(e, r, "cannot keep the file: %s", strerror(-r));
+        return err_set(e, r, "cannot store the file: %s", strerror(-r));
     if (old >= 0)
         s->files[old] = *info;
     else
@@ -378,7 +377,7 @@ int binary_store_delete(struct binary_store *s, const char *tenant, struct str b
         forget(s, (size_t) i);
         r = save_index(s, e);
     } else {
-        err_set(e, r, "no file of build id %.*s was uploaded", STR_FMT(build_id));
+        err_set(e, r, "no file with build id %.*s was uploaded", STR_FMT(build_id));
     }
     pthread_mutex_unlock(&s->lock);
     return r;

@@ -67,7 +67,7 @@ int debuginfod_fetch(const struct debuginfod_options *o, struct debuginfod_rate 
     int result = -ENOENT;
 
     if (!is_hex(build_id))
-        return err_set(e, -ENOENT, "debuginfod knows GNU build ids only");
+        return err_set(e, -ENOENT, "debuginfod supports only GNU build ids");
     for (uint32_t i = 0; i < o->n_urls * ARRAY_SIZE(kinds); i++) {
         const char *url = o->urls[i / ARRAY_SIZE(kinds)];
         _cleanup_(fetch_result_done) struct fetch_result res = {0};
@@ -75,7 +75,7 @@ int debuginfod_fetch(const struct debuginfod_options *o, struct debuginfod_rate 
         int r;
 
         if (!may_ask(o, rate))
-            return err_set(e, -EAGAIN, "symbols.fetches_per_minute is reached");
+            return err_set(e, -EAGAIN, "the limit symbols.fetches_per_minute is reached");
         r = ask(o, url, build_id, kinds[i % ARRAY_SIZE(kinds)], &res, &last);
         if (r == 0 && res.status == 200)
             r = fetch_decode(&res, (size_t) o->max_bytes, &last);

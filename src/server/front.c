@@ -207,13 +207,13 @@ static void call_finish(struct call *c, int r, struct err *e)
 
     call_unlink(c, r);
     if (r >= 0 && buf_error(&c->out))
-        r = err_set(e, buf_error(&c->out), "the answer does not fit into memory");
+        r = err_set(e, buf_error(&c->out), "the response does not fit into memory");
     if (r < 0) {
         if (status_of(r) == 500 && log_limited(&c->front->log_errors, 10 * NS_PER_S, &held))
             log_error("%s %s failed: %s (%llu more like this)", c->route->method, c->route->path, err_message(e, r),
                       (unsigned long long) held);
         if (c->late)
-            reply_error(q, 504, "the answer took longer than the limit: ask for a shorter range or fewer services");
+            reply_error(q, 504, "the query exceeded the time limit: use a shorter time range or fewer services");
         else
             reply_error(q, status_of(r), err_message(e, r));
         return;
@@ -369,7 +369,7 @@ static int start_apart(struct call *c, struct err *e)
     s->n_apart += !full;
     pthread_mutex_unlock(&s->lock);
     if (full)
-        return err_set(e, -EAGAIN, "%d profiles are being taken already; ask again when one is done", APART_MAX);
+        return err_set(e, -EAGAIN, "%d profiles are already being recorded; retry when one is done", APART_MAX);
     r = thread_start(&thread, "own-thread", run_on_own_thread, c, e);
     if (r == 0)
         return pthread_detach(thread), 0;
@@ -407,7 +407,7 @@ static void call_start(struct call *c)
     if (!c->route->on_loop) {
         r = workers_submit(c->front->o.workers, &c->job);
         if (r < 0)
-            call_finish(c, r, (err_set(&e, r, "too many questions are waiting; ask again in a second"), &e));
+            call_finish(c, r, (err_set(&e, r, "too many queries are waiting; retry in a second"), &e));
         return;
     }
     r = c->route->run(c, &e);
@@ -450,17 +450,17 @@ static const struct route *admit(struct front *s, struct http_request *q, struct
     if (!r) {
         if (status == 405)
             add_allow(s, q);
-        reply_error(q, status, status == 405 ? "this path does not take that method" : "there is nothing at this path");
+        reply_error(q, status, status == 405 ? "method not allowed" : "not found");
         return NULL;
     }
     if (may(ret_who, r))
         return r;
     if (!ret_who->token_id[0])
-        refuse(s, q, 401, "a token is needed: Authorization: Bearer TOKEN");
+        refuse(s, q, 401, "a token is required: Authorization: Bearer TOKEN");
     else
         refuse(s, q, 403,
-               r->host ? "this concerns the whole server: it needs an admin token of the default tenant"
-                       : "this token may not do that");
+               r->host ? "this affects the whole server: an admin token of the default tenant is required"
+                       : "this token does not have the required scope");
     return NULL;
 }
 
@@ -507,8 +507,8 @@ void front_handle(void *arg, struct http_request *q)
     if (limit && tenant_running(c) > limit) {
         call_finish(c, -EAGAIN,
                     (err_set(&e, -EAGAIN,
-                             "this tenant has %lld questions running already "
-                             "(limits.tenant_queries); ask again in a second",
+                             "this tenant already has %lld queries running "
+                             "(limits.tenant_queries); retry in a second",
                              (long long) limit),
                      &e));
         return;

@@ -10,7 +10,7 @@
 
 static const char instructions[] =
     "wick keeps continuous profiles (CPU, wall, off-CPU, allocations, heap, locks) of services. To find why a service is "
-    "slow: call `services` to see what there is, `top` for its hottest functions, `callers` for who calls one, `lines` for "
+    "slow: call `services` to list services, `top` for the hottest functions, `callers` for the callers of one, `lines` for "
     "the hot source lines, `spans` for the slowest spans (then `top` with trace_id and span_id), and `top` with base_from/base_to (or base_query) and sort=share to see what changed between two "
     "times or versions. Selectors look like cpu{service.name=\"checkout\"}; times like now-15m. Values are nanoseconds, bytes "
     "or counts, as `unit` says; shares are of `total`.";
@@ -189,8 +189,10 @@ static void put_text(struct buf *out, struct str id, struct str text, bool faile
 
     if (text.n > MCP_TEXT_MAX) {
         buf_put(&cut, text.p, MCP_TEXT_MAX);
-        buf_printf(&cut, "\n… cut: %u bytes in all. Ask for less with limit, max_nodes, focus or a narrower query.",
-                   text.n);
+        buf_printf(
+            &cut,
+            "\n… truncated: %u bytes in total. Reduce the result with limit, max_nodes, focus or a narrower query.",
+            text.n);
         text = buf_str(&cut);
     }
     put_head(out, id);
@@ -215,7 +217,7 @@ static void call_tool(const struct mcp *m, struct buf *out, struct str id, struc
     parse_call(&j, &name, &a);
     q = j.err ? NULL : question_find(name);
     if (!q || !is_tool(q)) {
-        put_error(out, id, INVALID_PARAMS, j.err ? "the parameters are not readable" : "there is no tool of that name");
+        put_error(out, id, INVALID_PARAMS, j.err ? "invalid parameters" : "unknown tool");
     } else {
         r = m->ask(m->ctx, q, argument, &a, &text, &e);
         put_text(out, id, r < 0 ? str_from(err_message(&e, r)) : buf_str(&text), r < 0);
@@ -245,6 +247,6 @@ void mcp_handle(const struct mcp *m, struct str message, struct buf *out)
         put_head(out, r.id);
         buf_puts(out, ",\"result\":{}}");
     } else
-        put_error(out, r.id, NO_METHOD, "no such method");
+        put_error(out, r.id, NO_METHOD, "unknown method");
     arena_done(&arena);
 }

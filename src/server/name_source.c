@@ -172,7 +172,7 @@ static int ask(struct name_source *s, const char *tenant, const char *path, stru
     int r;
 
     if (!path[0] && (build_id.n < 3 || str_find_char(build_id, '/') >= 0))
-        return err_set(e, -ENOENT, "there is no file of it");
+        return err_set(e, -ENOENT, "no file has been found");
     if (!path[0]) { /* the distribution's */
         snprintf(system, sizeof system, "/usr/lib/debug/.build-id/%.2s/%.*s.debug", build_id.p,
                  (int) MIN(build_id.n - 2, BINARY_ID_SIZE - 1u), build_id.p + 2);
@@ -209,7 +209,7 @@ static void note_failure(struct name_source *s, const char *tenant, struct str b
     if (x) {
         x->status.state = r == -ENOENT ? NAMES_MISSING : NAMES_FAILED;
         snprintf(x->status.why, sizeof x->status.why, "%s",
-                 r == -ENOENT ? "no file of this build id was uploaded or is installed" : err_message(e, r));
+                 r == -ENOENT ? "no file with this build id was uploaded or is installed" : err_message(e, r));
         if (r == -ENOENT && want(s, build_id))
             x->status.state = NAMES_FETCHING;
         x->next_try = clock_mono() + s->o.retry_ns;
@@ -285,7 +285,7 @@ int name_source_check(struct name_source *s, const char *path, struct str build_
     int r = ask(s, "", path, build_id, NULL, 0, &a, &why);
 
     if (r < 0)
-        return err_set(e, -EINVAL, "the file is refused: %.400s", err_message(&why, r));
+        return err_set(e, -EINVAL, "the file was rejected: %.400s", err_message(&why, r));
     if (a->quality == SYMBOLS_NONE)
         return err_set(e, -EINVAL, "the file has neither symbols nor debug information");
     return (int) a->quality;

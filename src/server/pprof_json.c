@@ -154,5 +154,5 @@ int pprof_json(struct buf *out, bool *first, struct str message, struct err *e)
 {
     int r = put_message(out, first, profile, message);
 
-    return r < 0 ? err_set(e, r, "the profile is not readable") : buf_error(out);
+    return r < 0 ? err_set(e, r, "the profile cannot be read") : buf_error(out);
 }

@@ -297,7 +297,7 @@ static int run_querier(struct call *c, struct err *e)
     bool json = str_starts(type, STR("application/json"));
     int r = -ENOSYS;
 
-    err_set(e, r, "querier.v1.QuerierService has no method '%.*s' here", STR_FMT(c->path_arg));
+    err_set(e, r, "querier.v1.QuerierService/%.*s is not implemented", STR_FMT(c->path_arg));
     if (!json && !str_starts(type, STR("application/proto")))
         r = err_set(e, -EOPNOTSUPP, "content-type must be application/json or application/proto");
     else

@@ -17,7 +17,7 @@ static struct store *store_of(struct call *c)
 static int compile_list(struct call *c, struct py_request *r, struct query **ret, struct err *e)
 {
     if (r->matchers.n > 1)
-        return err_set(e, -EINVAL, "matchers: one selector at most");
+        return err_set(e, -EINVAL, "matchers: at most one selector is allowed");
     if (r->matchers.n)
         r->left.selector = r->matchers.v[0];
     return py_compile(c, r, false, NULL, ret, e);
@@ -129,7 +129,7 @@ int py_label_values(struct call *c, struct py_request *r, struct pbjson *w, stru
     int result;
 
     if (!r->name.n)
-        return err_set(e, -EINVAL, "name: which label?");
+        return err_set(e, -EINVAL, "name is required");
     if (str_is(r->name, "__profile_type__"))
         return type_values(c, r, w, e);
     result = compile_list(c, r, &q, e);
@@ -258,7 +258,7 @@ int py_profile_stats(struct call *c, struct py_request *r, struct pbjson *w, str
 
     (void) r;
     if (result < 0)
-        return err_set(e, result, "the store does not answer: %m");
+        return err_set(e, result, "the store does not respond: %m");
     pbjson_bool(w, 1, "dataIngested", stats.newest_ns > 0 || stats.profiles + stats.stored_profiles > 0);
     pbjson_i64(w, 2, "oldestProfileTime", stats.oldest_ns / NS_PER_MS);
     pbjson_i64(w, 3, "newestProfileTime", stats.newest_ns / NS_PER_MS);

@@ -48,8 +48,7 @@ static int selection(struct call *c, const char *query, const char *from, const 
 
     if (!q.n)
         return err_set(e, -EINVAL,
-                       "%s: which profiles? As in process_cpu:cpu:nanoseconds:cpu:nanoseconds{service_name=\"x\"}",
-                       query);
+                       "%s is required, as in process_cpu:cpu:nanoseconds:cpu:nanoseconds{service_name=\"x\"}", query);
     ret->type_id = str_trim(brace < 0 ? q : str_slice(q, 0, (size_t) brace));
     ret->selector = brace < 0 ? (struct str){"", 0} : str_slice(q, (size_t) brace, q.n);
     r = call_param_u64(c, "maxNodes", &nodes, e);
@@ -236,7 +235,7 @@ static int run_label_values(struct call *c, struct err *e)
         return result;
     r->name = call_param(c, "label");
     if (!r->name.n)
-        return err_set(e, -EINVAL, "label: which one?");
+        return err_set(e, -EINVAL, "label is required");
     if (str_is(r->name, "__name__"))
         r->name = STR("__profile_type__");
     return put_names(c, r, py_label_values, e);

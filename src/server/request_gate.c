@@ -51,11 +51,11 @@ int request_gate_check(struct auth *a, const char *const *hosts, const struct ht
 
     *ret = (struct auth_identity){0};
     if (!is_unix && !host_policy_allows(host, hosts)) {
-        *ret_why = "this host name is not served here; add it to listen.hosts";
+        *ret_why = "unknown host name; add it to listen.hosts";
         return 421;
     }
     if (origin.p && changes_something(q) && !host_policy_same_origin(origin, host)) {
-        *ret_why = "requests from other origins may not change anything";
+        *ret_why = "requests from other origins must not modify data";
         return 403;
     }
     if (!auth_required(a)) {
@@ -64,7 +64,7 @@ int request_gate_check(struct auth *a, const char *const *hosts, const struct ht
         return 0;
     }
     if (authorization.p && check_authorization(a, authorization, ret) < 0) {
-        *ret_why = "this token is not known";
+        *ret_why = "unknown token";
         return 401;
     }
     if (!authorization.p && session.p)

@@ -82,7 +82,7 @@ static void put_agent(const struct ui_info *i, struct buf *out)
     bool ended = i->agent_ended && i->agent_ended(i->agent, &said, &helps);
 
     if (ended) {
-        reason = said ? said : "This machine's agent ended without a word; the server's log may say more.";
+        reason = said ? said : "The agent exited without an error message; see the server's log.";
         fix = helps ? helps : "wick doctor";
     }
     buf_puts(out, ",\"agent\":{\"state\":");
@@ -199,7 +199,7 @@ int ui_info_source(const struct ui_info *i, struct str file, struct buf *out, st
     int r;
 
     if (!file.n)
-        return err_set(e, -EINVAL, "file: must name a source file");
+        return err_set(e, -EINVAL, "file: the name of a source file is required");
     pthread_rwlock_rdlock(&settings_lock);
     r = read_configured(&i->settings, file, out, &known, e);
     pthread_rwlock_unlock(&settings_lock);
@@ -208,7 +208,7 @@ int ui_info_source(const struct ui_info *i, struct str file, struct buf *out, st
     if (i->read_source)
         return i->read_source(i->ctx, file, out, e);
     return err_set(e, -ENOENT,
-                   known ? "the folders that 'source' names in wick.yaml do not have %.*s"
-                         : "no folder is configured for %.*s: set 'source' with prefix and dir in wick.yaml",
+                   known ? "the directories configured under 'source' in wick.yaml do not contain %.*s"
+                         : "no directory is configured for %.*s: set 'source' with prefix and dir in wick.yaml",
                    STR_FMT(file));
 }

@@ -16,7 +16,7 @@ int match_init(struct match *m, const struct selector *s, const char *const *all
 {
     *m = (struct match){.selector = s, .any_type = !s->type.n};
     if (m->any_type && need_type)
-        return err_set(e, -EINVAL, "the selector names no profile type, as in cpu{...}");
+        return err_set(e, -EINVAL, "the selector must name a profile type, as in cpu{...}");
     if (!m->any_type)
         type_by_name(s->type, &m->type);
     for (uint32_t i = 0; i < s->n; i++) {

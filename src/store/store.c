@@ -37,8 +37,7 @@ static void sink_to_store(struct sink *sink, struct batch *b, const struct sink_
 int store_open(const struct store_ops *ops, const struct store_config *c, struct store **ret, struct err *e)
 {
     struct store *s;
-    int r =
-        ops ? ops->open(c, &s, e) : err_set(e, -EINVAL, "there is no storage engine for '%s'", c->dir ? c->dir : "");
+    int r = ops ? ops->open(c, &s, e) : err_set(e, -EINVAL, "no storage engine can open '%s'", c->dir ? c->dir : "");
 
     if (r < 0)
         return r;
@@ -94,7 +93,7 @@ int store_append_wait(struct store *s, struct batch *b, const struct sink_contex
 
 static int not_supported(const struct store *s, const char *what, struct err *e)
 {
-    return err_set(e, -ENOTSUP, "the storage engine '%s' has no %s", s->ops->name, what);
+    return err_set(e, -ENOTSUP, "the storage engine '%s' does not support %s", s->ops->name, what);
 }
 
 int store_flush(struct store *s, struct err *e)
@@ -122,7 +121,7 @@ void store_points_done(struct store_points *p)
 int store_confirm_parse(struct str name, enum store_confirm *ret, struct err *e)
 {
     if (!str_is(name, "clock") && !str_is(name, "damage"))
-        return err_set(e, -EINVAL, "'%.*s' cannot be confirmed, only 'clock' and 'damage'", STR_FMT(name));
+        return err_set(e, -EINVAL, "'%.*s' cannot be confirmed; only 'clock' and 'damage' can", STR_FMT(name));
     *ret = str_is(name, "clock") ? STORE_CONFIRM_CLOCK : STORE_CONFIRM_DAMAGE;
     return 0;
 }

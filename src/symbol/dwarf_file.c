@@ -198,7 +198,7 @@ static int open_dwfl(struct dwarf_file *d, const char *path, int fd, struct err 
     if (fd >= 0) {
         fd = fcntl(fd, F_DUPFD_CLOEXEC, 3); /* owned by the module from here on */
         if (fd < 0)
-            return err_set(e, -errno, "cannot open '%s' again: %m", path);
+            return err_set(e, -errno, "cannot reopen '%s': %m", path);
     }
     m = dwfl_report_offline(d->dwfl, "", path, fd);
     if (!m)

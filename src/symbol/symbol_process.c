@@ -126,10 +126,10 @@ static int died(struct symbol_process *p, int r, struct err *e)
     if (r == -ETIMEDOUT)
         return err_set(e, -ETIMEDOUT, "the symbolizer took longer than %d ms for '%s'", p->timeout_ms, path);
     if (r == -EBADMSG)
-        return err_set(e, -EIO, "the symbolizer's answer about '%s' makes no sense", path);
+        return err_set(e, -EIO, "invalid response of the symbolizer for '%s'", path);
     if (r == -ENOMEM)
         return r;
-    return err_set(e, -EIO, "the symbolizer died of '%s' (%s %d)", path, WIFSIGNALED(status) ? "signal" : "status",
+    return err_set(e, -EIO, "the symbolizer crashed on '%s' (%s %d)", path, WIFSIGNALED(status) ? "signal" : "status",
                    WIFSIGNALED(status) ? WTERMSIG(status) : status >> 8);
 }
 
@@ -142,9 +142,9 @@ static int ask(struct symbolizer *base, const struct symbol_request *q, struct e
     int r = symbol_wire_put_request(&b, q);
 
     if (r < 0)
-        return err_set(e, r, "the request about '%.*s' is too large", STR_FMT(q->path));
+        return err_set(e, r, "the request for '%.*s' is too large", STR_FMT(q->path));
     if (deaths && *deaths >= 2)
-        return err_set(e, -EIO, "the symbolizer died of '%.*s' before: not tried again", STR_FMT(q->path));
+        return err_set(e, -EIO, "the symbolizer crashed on '%.*s' before; not retrying", STR_FMT(q->path));
     if (p->asked) /* that answer is no longer expected */
         stop(p);
     forget_dead(p);
@@ -335,7 +335,7 @@ static int make_answer(struct symbolizer *s, struct str message, const int *fd, 
     int r = symbol_wire_get_request(message, &q, &addresses);
 
     if (r < 0)
-        return symbol_wire_put_error(out, r, "a malformed request");
+        return symbol_wire_put_error(out, r, "malformed request");
     q.fd = *fd >= 0 ? fd : NULL;
     r = symbolizer_resolve(s, &q, &a, &e);
     if (r >= 0)

@@ -80,7 +80,7 @@ def per_function(path, index):
     return sums
 
 
-def process_context(pid, timeout=10):
+def process_context(pid, timeout=60):
     """The payload of the process's OTEL_CTX (OTEP 4719) as soon as there is one."""
     deadline = time.time() + timeout
     while True:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from agent_tools import WICK, agent_to_file, build, complete_lines, needs_bpf
-from wick_tools import Server, wait_for
+from wick_tools import Server, descendants, wait_for
 
 
 @pytest.fixture(autouse=True)
@@ -53,9 +53,10 @@ agent:
   rename: ['shop-(\w+)-\d+=\1.shop']
 retention: {keep: 7d}
 """)
-    with Burning(shop, other, rare), agent_to_file(tmp_path, "--config", config, "--rate", 97, "--interval", "1s") as (out, _):
-        wait_for(lambda: len(complete_lines(out)) >= 5)
-        periods, sums = services(complete_lines(out)[1:])  # the first samples come before the rules have been asked
+    options = ["--config", config, "--rate", 97, "--budget", 0, "--interval", "1s"]
+    with Burning(shop, other, rare), agent_to_file(tmp_path, *options) as (out, _):
+        wait_for(lambda: len(complete_lines(out)) >= 7)
+        periods, sums = services(complete_lines(out)[3:])  # the first samples come before the rules have been asked
     assert set(periods) == {"front.shop", "rare_one"}, periods
     assert periods["front.shop"] == {10**9 // 97}
     assert 0.2 * sums["front.shop"] < sums["rare_one"] < 5 * sums["front.shop"]  # one in four counts four times
@@ -74,7 +75,7 @@ def test_wrong_rules(tmp_path):
 def test_beginning(tmp_path):
     """More at first, then the usual rate; each in profiles of its own period."""
     exe = build(tmp_path, "chain.c", "chain", "-O2")
-    args = ["--include", "exe=chain", "-F", 49, "--begin-rate", 199, "--begin", "2s", "--interval", "500ms"]
+    args = ["--include", "exe=chain", "-F", 49, "--begin-rate", 199, "--begin", "3s", "--interval", "500ms", "--budget", 0]
     with Burning(exe), agent_to_file(tmp_path, *args) as (out, _):
         wait_for(lambda: 10**9 // 49 in services(complete_lines(out))[0].get("chain", ()))
         periods, _ = services(complete_lines(out))
@@ -82,10 +83,18 @@ def test_beginning(tmp_path):
     assert first["chain"] == {10**9 // 199} and periods["chain"] == {10**9 // 199, 10**9 // 49}
 
 
-def command_lines(pid):
-    """Of a process and all that it started."""
-    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return [Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")] + [x for c in children for x in command_lines(c)]
+def agents_of(server):
+    """The command lines of the server's agent, as soon as it runs."""
+    def agents():
+        found = []
+        for pid in descendants(server.p.pid):
+            try:
+                found.append(Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0"))
+            except FileNotFoundError:  # it has ended meanwhile
+                pass
+        return [c for c in found if c[1:2] == ["agent"]]
+
+    return wait_for(agents, why="an agent")
 
 
 def test_server(tmp_path, monkeypatch):
@@ -97,20 +106,21 @@ def test_server(tmp_path, monkeypatch):
     s = Server(tmp_path, "--config", str(config))
     try:
         with Burning(exe):
-            agents = [c for c in command_lines(s.p.pid) if c[1:2] == ["agent"]]
-            assert agents and all({"--begin-rate=99", "--rename=served_(.*)=\\1", "--exclude=name=left_out"} <= set(c) for c in agents)
+            agents = agents_of(s)
+            assert all({"--begin-rate=99", "--rename=served_(.*)=\\1", "--exclude=name=left_out"} <= set(c) for c in agents)
             assert not any("elsewhere" in x for c in agents for x in c)
-            assert wait_for(lambda: "thing" in [x["name"] for x in s.json("/api/v1/services")])
+            wait_for(lambda: "thing" in [x["name"] for x in s.json("/api/v1/services")])
     finally:
         s.stop()
     s = Server(tmp_path, "--config", str(config))
     try:
-        assert not [c for c in command_lines(s.p.pid) if "--begin-rate=99" in c]
+        assert not [c for c in agents_of(s) if "--begin-rate=99" in c]
     finally:
         s.stop()
     s = Server(tmp_path, "--set", "agent.enabled=false")
     try:
-        assert not [c for c in command_lines(s.p.pid) if c[1:2] == ["agent"]]
+        wait_for(lambda: s.json("/api/v1/status")["agent"]["state"] == "off")
+        assert not descendants(s.p.pid)
     finally:
         s.stop()
 

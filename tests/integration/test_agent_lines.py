@@ -5,13 +5,12 @@ import json
 import re
 import shutil
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
-from agent_tools import (PROGRAMS, WICK, addr2line, agent_to_file, build, child_pids, cmdline, compare, complete_lines, locations,
-                         needs_bpf, record_otlp, with_lines)
-from wick_tools import Server
+from agent_tools import (PROGRAMS, WICK, agent_to_file, build, child_pids, cmdline, compare, complete_lines, llvm, locations, needs_bpf,
+                         record_otlp, with_lines)
+from wick_tools import Server, wait_for
 
 @pytest.fixture(autouse=True)
 def tools():
@@ -24,7 +23,9 @@ def tools():
 def test_record(tmp_path, shop):
     found = locations(record_otlp(tmp_path, "--", shop, 0.5), shop)
     lined = with_lines(found)
-    assert len(lined) > 20 and len(lined) >= 0.9 * len(found)  # the rest is what the linker brings: _start and the like
+    assert len(lined) > 20
+    if shutil.which("llvm-symbolizer"):  # the rest is what the linker brings: _start and the like
+        assert {a for a, frames in llvm(shop, sorted(found)).items() if frames[0][2]} == set(lined)
     assert max(len(f) for f in lined.values()) > 2
     compare(lined, shop)
     plain = locations(record_otlp(tmp_path, "--no-lines", "--", shop, 0.2), shop)
@@ -61,9 +62,7 @@ def test_separate_file(tmp_path, shop, where):
     finally:
         debug.unlink()
     assert len(lined) > 20
-    theirs = addr2line(shop, sorted(lined))
-    same = [a for a in lined if [n for *_, n in lined[a]] == [n for *_, n in theirs[a]]]
-    assert len(same) >= 0.98 * len(lined)
+    compare(lined, shop, names=False)  # without a symbol table, names are those of the debug information
 
 
 def test_tables_of_a_linked_file(tmp_path):
@@ -88,7 +87,7 @@ def test_replaced_binary(tmp_path, shop):
     try:
         exe.unlink()
         shutil.copy("/bin/true", exe)
-        subprocess.run([WICK, "record", "-q", "-F", "499", "-d", "0.5s", "-o", out, "-p", str(p.pid)], check=True, timeout=60)
+        subprocess.run([WICK, "record", "-q", "-F", "499", "-d", "1s", "-o", out, "-p", str(p.pid)], check=True, timeout=60)
     finally:
         p.kill()
         p.wait()
@@ -111,15 +110,12 @@ def test_agent(tmp_path, shop):
     burner = subprocess.Popen([shop, "60"], stdout=subprocess.DEVNULL)
     try:
         with agent_to_file(tmp_path, "-F", 99, "--interval", "500ms", "--include", "exe=shop", "--stats", stats) as (out, agent):
-            lined, end = {}, time.time() + 40
-            while not lined and time.time() < end:
-                time.sleep(0.2)
+            def lines():
                 for line in complete_lines(out)[-1:]:
-                    lined = with_lines(locations(json.loads(line), shop))
-            assert lined
-            while children(agent.pid) and time.time() < end:
-                time.sleep(0.2)
-            assert not children(agent.pid)
+                    return with_lines(locations(json.loads(line), shop))
+
+            lined = wait_for(lines)
+            wait_for(lambda: not children(agent.pid), why="the process that read them ends")
     finally:
         burner.kill()
         burner.wait()
@@ -135,14 +131,14 @@ def test_nothing_to_read(tmp_path):
     burner = subprocess.Popen([exe, "5", "60"], stdout=subprocess.DEVNULL)
     try:
         with agent_to_file(tmp_path, "-F", 99, "--interval", "200ms", "--include", "exe=plain", "--no-kernel") as (out, agent):
-            end = time.time() + 30
-            while len(complete_lines(out)) < 4 and time.time() < end:
+            def fourth():
                 assert not children(agent.pid)
-                time.sleep(0.02)
+                return len(complete_lines(out)) >= 4
+
+            wait_for(fourth, step=0.02)
     finally:
         burner.kill()
         burner.wait()
-    assert len(complete_lines(out)) >= 4
 
 
 def top(server, service):
@@ -157,11 +153,8 @@ def test_upload(tmp_path, shop):
     agent = subprocess.Popen([WICK, "agent", "--export", "http://" + server.grpc, "--server", server.url, "-F", "99", "--interval", "500ms",
                               "--include", "exe=shop", "--no-names", "--upload-symbols"], stderr=subprocess.DEVNULL)
     try:
-        names, want, end = set(), {"shop::checkout", "shop::Cart::total", "main"}, time.time() + 60
-        while not want <= names and time.time() < end:
-            time.sleep(0.5)
-            names = top(server, "shop") if server.json("/api/v1/services") else set()
-        assert want <= names, names
+        want = {"shop::checkout", "shop::Cart::total", "main"}
+        wait_for(lambda: server.json("/api/v1/services") and want <= top(server, "shop"), why=lambda: top(server, "shop"), step=0.5)
         built = re.search(r"Build ID: ([0-9a-f]+)", subprocess.run(["readelf", "-n", shop], capture_output=True, text=True).stdout)[1]
         files = {f["buildId"]: f for f in server.json("/api/v1/binaries")["files"]}
         assert files[built]["bytes"] == shop.stat().st_size and files[built]["quality"] == "lines"
@@ -173,11 +166,11 @@ def test_upload(tmp_path, shop):
     finally:
         for p in (agent, burner):
             p.terminate()
-            p.wait(20)
+            p.wait(60)
         server.stop()
 
 
 def test_upload_usage():
     p = subprocess.run([WICK, "agent", "--feed-fd", "9", "--upload-symbols"], capture_output=True, text=True,
                        env={"PATH": "/usr/bin:/bin"}, timeout=30)
-    assert "--server URL is needed" in p.stderr
+    assert "requires --server URL" in p.stderr

@@ -567,9 +567,9 @@ def test_processors_of_other_signals_are_named(tmp_path):
     for signal_name in ("traces", "metrics", "logs"):
         for name in ("batch", "resource"):
             p = text + f"    {signal_name}: {{receivers: [otlp], processors: [{name}], exporters: [nop]}}\n"
-            assert f"service::pipelines::{signal_name}: wick's processor '{name}' does not do {signal_name}" in invalid(tmp_path, p)
+            assert f"service::pipelines::{signal_name}: wick's processor '{name}' does not support {signal_name}" in invalid(tmp_path, p)
             run_lenient = run("validate", "--lenient", "--config", tmp_path / "c.yaml")
-            assert run_lenient.returncode == 0 and run_lenient.stderr.count(f"processor '{name}' is skipped in pipeline {signal_name}") == 1
+            assert run_lenient.returncode == 0 and run_lenient.stderr.count(f"skipping processor '{name}' in pipeline {signal_name}") == 1
         ok = text + f"    {signal_name}: {{receivers: [otlp], processors: [memory_limiter], exporters: [nop]}}\n"
         (tmp_path / "c.yaml").write_text(ok)
         assert run("validate", "--config", tmp_path / "c.yaml").returncode == 0

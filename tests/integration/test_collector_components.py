@@ -180,9 +180,9 @@ def test_filter(tmp_path, conditions, left):
 @pytest.mark.parametrize("condition,message", [
     ('Split(name, ",") == "x"', "not supported: function 'Split'"),
     ('trace_id == "x"', "not supported: path 'trace_id'"),
-    ('function == "x"', "not known at this level: path 'function'"),
-    ('resource.attributes["a"] =~ "x"', "a comparison is expected"),
-    ('resource.attributes["a"] == "x', "a string without its end"),
+    ('function == "x"', "not available at this level: path 'function'"),
+    ('resource.attributes["a"] =~ "x"', "expected a comparison"),
+    ('resource.attributes["a"] == "x', "unterminated string"),
     ('IsMatch(type, "(")', "("),
 ])
 def test_filter_refuses_by_name(tmp_path, condition, message):
@@ -201,7 +201,7 @@ def test_resourcedetection(tmp_path):
         assert a["deployment.environment"] == "te st" and a["service.name"] == "checkout"
         assert a["host.name"] == os.uname().nodename and a["os.type"] == "linux" and a["host.arch"]
     text = OK.replace("[filter]", "[resourcedetection]").replace("exporters: {nop", "processors: {resourcedetection: {detectors: [gcp]}}\nexporters: {nop")
-    assert "wick has no detector 'gcp'" in invalid(tmp_path, text)
+    assert "unknown detector 'gcp'" in invalid(tmp_path, text)
 
 
 def test_symbolize(tmp_path):
@@ -375,15 +375,18 @@ def test_scrape_discovery(tmp_path):
     found.write_text("[]")
     with Target() as one, Target() as two, Sink() as sink:
         receivers = scraper(files=[str(tmp_path / "targets.*")], refresh_interval="50ms")
-        with Collector(tmp_path, pipeline(to_sink(sink), receivers=receivers)) as c:
+        with Collector(tmp_path, pipeline(to_sink(sink), receivers=receivers)):
             found.write_text(json.dumps([{"targets": [one.address], "labels": {"service_name": "one"}}]))
             wait_for(lambda: ["one"] in [service_names(m) for m in sink.requests])
             found.write_text(json.dumps([{"targets": [two.address], "labels": {"service_name": "two"}}]))
             wait_for(lambda: ["two"] in [service_names(m) for m in sink.requests])
-            time.sleep(0.2)
-            before = len(one.asked)
-            time.sleep(0.4)
-            assert len(one.asked) == before, "still scraped after it left the list"
+
+            def quiet():
+                before = len(one.asked)
+                time.sleep(0.5)
+                return len(one.asked) == before
+
+            wait_for(quiet, why="the end of scrapes of what left the list")
 
 
 def test_scrape_kubernetes(tmp_path):

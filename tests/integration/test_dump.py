@@ -404,13 +404,13 @@ def test_errors():
     assert fails().returncode == 2
     assert fails("x").returncode == 2
     r = fails("4194304")
-    assert r.returncode == 1 and "no process" in r.stderr.lower() or "cannot" in r.stderr
+    assert r.returncode == 1 and "no such process" in r.stderr.lower() or "cannot" in r.stderr
     r = fails(str(os.getpid()), "--nonblocking", "--bogus")
     assert r.returncode == 2
     p = subprocess.Popen(["sleep", "60"])
     try:
         r = fails("--nonblocking", str(p.pid))
-        assert r.returncode == 1 and "runs no Python" in r.stderr
+        assert r.returncode == 1 and "does not run Python" in r.stderr
     finally:
         p.kill()
         p.wait()

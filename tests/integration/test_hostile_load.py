@@ -15,7 +15,6 @@ import sys
 import threading
 import time
 from pathlib import Path
-from wick_tools import Server, request, token_of
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -149,6 +148,7 @@ if __name__ == "__main__":
     sys.exit(0)
 
 import pytest  # noqa: E402
+from wick_tools import Server, request, token_of, wait_for  # noqa: E402
 
 
 # --- the honest ---
@@ -195,7 +195,7 @@ def under_load(tmp_path, seconds, report=None):
     attackers, honest = [], None
     try:
         write, read, bad = token_of(s, "write"), token_of(s, "read"), token_of(s, "write", "bad")
-        time.sleep(1.1)  # the server looks at the file once a second
+        wait_for(lambda: s.get("/api/v1/status")[0] == 401 and s.get("/api/v1/status", read)[0] == 200)
         honest = Honest(s, write, read)
         honest.start()
         calm, failures = honest.measure(min(1.5, seconds))

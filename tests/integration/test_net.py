@@ -231,8 +231,8 @@ def test_slowloris_leaves_neighbours_alone():
             c.sendall(b"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nab" if i % 2 else b"GET / HTTP/1.1\r\nX: ")
         start = time.time()
         assert curl(s.url + "/hello") == b"hello\n"
-        assert time.time() - start < 5
-        deadline = time.time() + 10
+        assert time.time() - start < 15
+        deadline = time.time() + 60
         for c in slow:
             c.settimeout(max(0.1, deadline - time.time()))
             while c.recv(4096):
@@ -412,7 +412,7 @@ def test_client_with_python_server(python_server, tmp_path):
     assert client(python_server + "/chunked")[0].startswith("200 500 abcdeabcde")
     assert client(python_server + "/close")[0] == "200 13 until the end"
     out = client("--timeout", 200, python_server + "/slow")[0]
-    assert out.startswith("error: no answer from localhost")
+    assert out.startswith("error: no response from localhost")
     f = tmp_path / "data"
     f.write_bytes(b"x" * 1_000_000)
     out = client("--data", f, "--repeat", 20, python_server + "/post")
@@ -429,10 +429,10 @@ def test_client_errors():
 
 
 @pytest.mark.parametrize("answer,words", [
-    (b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n", "malformed answer"),
+    (b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n", "malformed response"),
     (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", "malformed chunk"),
     (b"HTTP/1.1 200 OK\r\nX: " + b"v" * 100_000, "larger than"),
-    (b"SSH-2.0-OpenSSH_9\r\n\r\n", "malformed answer"),
+    (b"SSH-2.0-OpenSSH_9\r\n\r\n", "malformed response"),
     (b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc", "closed the connection"),
     (b"", "closed the connection"),
 ])

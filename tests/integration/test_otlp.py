@@ -105,8 +105,8 @@ def profile_json(profile, rest):
 
 
 @pytest.mark.parametrize("text, words", [
-    ("", "ends too early"),
-    ("[]", "object expected"),
+    ("", "unexpected end of JSON"),
+    ("[]", "expected an object"),
     ('{"dictionary": {"stringTable": [1]}}', "dictionary.stringTable[0]"),
     ('{"dictionary": {"stackTable": [{"locationIndices": [0, 7]}]}}',
      "byte 55, dictionary.stackTable[0].locationIndices[1]: 7 is outside locationTable, which has 1 entries"),
@@ -114,7 +114,7 @@ def profile_json(profile, rest):
     ('{"resourceProfiles": [{"scopeProfiles": [{"profiles": [{"samples": [{}, {"stackIndex": 9}]}]}]}]}',
      "resourceProfiles[0].scopeProfiles[0].profiles[0].samples[1].stackIndex: 9 is"),
     ('{"dictionary": {"linkTable": [{"traceId": "zz"}]}}', "traceId: it is neither hex nor base64"),
-    ('{"resourceProfiles": [] } x', "text behind the end"),
+    ('{"resourceProfiles": [] } x', "unexpected text after the end"),
     (profile_json('"startTimeUnixNano": "1", "profile": {"sample": []}', ""), "1.3, v1experimental (generation G0)"),
     (profile_json('"stringTable": []', ""), "1.4 or 1.5 (generation G1)"),
     (profile_json('"sample": [{"locationsStartIndex": 1}], "timeNanos": "5"', ""), "1.4 or 1.5 (generation G1)"),

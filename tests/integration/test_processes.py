@@ -100,7 +100,7 @@ def test_agent_is_not_root(sampling):
 def test_killed_agent_is_started_again(sampling):
     keeper, agent = keeper_and_agent(sampling)
     os.kill(agent, signal.SIGKILL)
-    wait_for(lambda: re.search(r"killed by signal 9; it is started again in \d+ s", (sampling.dir / "log").read_text()))
+    wait_for(lambda: re.search(r"killed by signal 9; restarting it in \d+ s", (sampling.dir / "log").read_text()))
     keeper2, agent2 = wait_for(lambda: (p := keeper_and_agent(sampling)) and p[1] != agent and p)
     assert keeper2 == keeper
     os.kill(keeper, signal.SIGKILL)
@@ -119,7 +119,7 @@ def test_refused_samples_are_counted(tmp_path):
         keeper_and_agent(s)
         wait_for(lambda: s.json("/api/v1/status")["agent"]["lostSamples"] > 0)
         assert re.search(r'wick_agent_samples_total{result="lost"} [1-9]', s.get("/metrics")[1].decode())
-        assert "samples of this machine are lost" in (tmp_path / "log").read_text()
+        assert "samples of this machine were lost" in (tmp_path / "log").read_text()
     finally:
         s.stop()
 

@@ -13,7 +13,7 @@ import urllib.parse
 
 import pytest
 
-from wick_tools import SHOP, SPAN, request
+from wick_tools import SHOP, SPAN, request, wait_for
 from pyroscope_messages import CPU, M, pprof
 
 def connect(server, method, message, answer):
@@ -164,10 +164,7 @@ def test_pyroscope_io(server, tmp_path):
     def top(query):
         return server.json("/api/v1/top?query=" + urllib.parse.quote(query), token=token)
 
-    deadline = time.time() + 15
-    while top('cpu{service.name="py-client"}')["total"] == 0:
-        assert time.time() < deadline, (server.dir / "log").read_text()
-        time.sleep(0.2)
+    wait_for(lambda: top('cpu{service.name="py-client"}')["total"], why=lambda: (server.dir / "log").read_text())
     rows = top('cpu{service.name="py-client",region="eu"}')["rows"]
     burn = next(r for r in rows if "burn_python" in r["name"])
     assert burn["total"] > 3e9, rows[:5]  # of twelve seconds on a machine that may be busy

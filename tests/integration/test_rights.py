@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from wick_tools import SHOP, WICK, Server, request
+from wick_tools import SHOP, WICK, Server, request, wait_for
 
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to be several users")
@@ -45,7 +45,7 @@ def test_started_as_root_it_is_nobody(served):
     for kind in ("Inh", "Prm", "Eff", "Bnd", "Amb"):
         assert int(status["Cap" + kind], 16) == 0, kind
     assert status["NoNewPrivs"] == "1" and status["Seccomp"] == "2"
-    assert f"runs as user {uids.pop()}" in (served.dir / "log").read_text()
+    assert f"running as user {uids.pop()}" in (served.dir / "log").read_text()
 
 
 def test_store_is_private(served):
@@ -137,7 +137,7 @@ def test_store_of_root_is_handed_over(tmp_path):
     s = Server(tmp_path, "--set", 'user=""')
     s.send(request(SHOP))
     assert process_status(s.p.pid)["Uid"].split()[0] == "0"
-    assert "runs as root with all its rights" in (tmp_path / "log").read_text()
+    assert "running as root with all privileges" in (tmp_path / "log").read_text()
     s.p.terminate()
     s.p.wait()
     (tmp_path / "outside").write_text("root's")
@@ -146,7 +146,7 @@ def test_store_of_root_is_handed_over(tmp_path):
     try:
         assert s.json("/api/v1/top?query=cpu")["total"] == 42
         uid = int(process_status(s.p.pid)["Uid"].split()[0])
-        assert uid and re.search(rf"store': gave \d+ files and directories to user {uid}", (tmp_path / "log").read_text())
+        assert uid and re.search(rf"store': changed the owner of \d+ files and directories to user {uid}", (tmp_path / "log").read_text())
         assert (tmp_path / "store" / "catalog.db").stat().st_uid == uid
         assert (tmp_path / "outside").stat().st_uid == 0
     finally:
@@ -194,8 +194,5 @@ def test_token_file(tmp_path):
 
 def test_token_made_while_the_server_runs(served):
     made = subprocess.run([WICK, "token", "create", "--scope", "read", "--file", served.dir / "tokens"], capture_output=True, text=True)
-    deadline = time.time() + 20
-    while served.get("/api/v1/status")[0] != 401:
-        assert time.time() < deadline
-        time.sleep(0.1)
+    wait_for(lambda: served.get("/api/v1/status")[0] == 401)
     assert served.get("/api/v1/status", token=made.stdout.strip())[0] == 200

@@ -12,6 +12,7 @@ import time
 
 import pytest
 from sdk_tools import LIBWICK, ROOT, WICK, needs_go, top
+from wick_tools import cpu_seconds, descendants, wait_for
 
 pytestmark = needs_go
 
@@ -58,16 +59,23 @@ def test_ends_as_without_with_libwick(program, linked, tmp_path, how):
 @pytest.mark.parametrize("how", ["return", "_exit", "term", "main-leaves-alone"])
 def test_a_silent_collector_does_not_delay_the_end(program, silent, how):
     plain = run(program("ending"), how)
-    start = time.time()
-    p = run(WICK, "run", "--export", f"http://127.0.0.1:{silent}", "--", program("ending"), how)
-    assert (p.returncode, p.stdout) == (plain.returncode, plain.stdout), p.stderr
-    assert time.time() - start < 5  # 1 s of it for the collector, and a busy machine
+
+    def seconds():
+        start = time.time()
+        p = run(WICK, "run", "--export", f"http://127.0.0.1:{silent}", "--", program("ending"), how)
+        assert (p.returncode, p.stdout) == (plain.returncode, plain.stdout), p.stderr
+        return time.time() - start
+
+    assert any(seconds() < 5 for _ in range(3))  # 1 s of it for the collector, and a busy machine
 
 
 def test_a_silent_collector_does_not_delay_a_stop(linked, silent):
-    start = time.time()
-    p = run(linked, "return", env={**os.environ, "ENDPOINT": f"http://127.0.0.1:{silent}"})
-    assert p.returncode == 0 and time.time() - start < 6
+    def seconds():
+        start = time.time()
+        assert run(linked, "return", env={**os.environ, "ENDPOINT": f"http://127.0.0.1:{silent}"}).returncode == 0
+        return time.time() - start
+
+    assert any(seconds() < 6 for _ in range(3))
 
 
 PYTHON = "import time\nprint('ready', flush=True)\nend = time.time() + 30\nwhile time.time() < end: pass"
@@ -77,6 +85,7 @@ def at_a_terminal(*command):
     """Starts the command at a terminal of its own and types Ctrl-C when a line came; (status, output)."""
     pid, terminal = pty.fork()
     if pid == 0:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # it is ignored where the tests run in the background of a shell
         os.execv(command[0], [str(c) for c in command])
     out = b""
     typed = False
@@ -87,7 +96,7 @@ def at_a_terminal(*command):
             break
         out += piece
         if b"ready" in out and not typed:
-            time.sleep(0.5)
+            time.sleep(1)
             os.write(terminal, b"\x03")
             typed = True
     os.close(terminal)
@@ -113,7 +122,7 @@ def test_node_writes_its_profile(tmp_path, sig, to_group):
     p = subprocess.Popen([WICK, "run", "-o", tmp_path / "o.pb.gz", "--", "node", "-e", server], stdout=subprocess.PIPE, text=True,
                          start_new_session=True)
     assert p.stdout.readline() == "ready\n"
-    time.sleep(0.5)
+    wait_for(lambda: sum(map(cpu_seconds, [p.pid, *descendants(p.pid)])) > 0.5, why="half a second of work")
     (os.killpg if to_group else os.kill)(p.pid, sig)
     p.communicate(timeout=60)
     assert p.returncode == 128 + sig

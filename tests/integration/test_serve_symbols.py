@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from wick_tools import WICK, Binary, Server, native
+from wick_tools import WICK, Binary, Server, native, wait_for
 
 def names(server, service="native"):
     return {r["name"]: r["self"] for r in server.json(f'/api/v1/top?query=cpu{{service.name="{service}"}}'.replace('"', "%22"))["rows"]}
@@ -86,10 +86,7 @@ def test_tenants_do_not_share(server, tmp_path):
 
     b = Binary(tmp_path)
     mine, theirs = token("mine"), token("theirs")
-    deadline = time.time() + 10
-    while server.get("/api/v1/status")[0] != 401:
-        assert time.time() < deadline
-        time.sleep(0.1)
+    wait_for(lambda: server.get("/api/v1/status")[0] == 401)
     for t in (mine, theirs):
         assert server.send(native(b.build_id, [([b.address("other_function") + 1], 3)]), t)[0] == 200
     assert server.get("/api/v1/symbols/" + b.build_id, mine, b.path.read_bytes(), method="PUT")[0] == 200
@@ -128,14 +125,9 @@ def test_debuginfod(tmp_path, debuginfod):
     try:
         s.send(native(b.build_id, [([b.address("other_function") + 1], 3)]))
         s.send(native("00" * 20, [([0x1000], 4)], service="unknown"))
-        deadline = time.time() + 20
-        while "other_function" not in names(s):
-            assert time.time() < deadline, s.json("/api/v1/binaries")
-            time.sleep(0.05)
+        wait_for(lambda: "other_function" in names(s), why=lambda: s.json("/api/v1/binaries"))
         names(s, "unknown")
-        while state(s, "00" * 20)["state"] != "missing":
-            assert time.time() < deadline
-            time.sleep(0.05)
+        wait_for(lambda: state(s, "00" * 20)["state"] == "missing")
         n = len(debuginfod.asked)
         for _ in range(5):
             names(s, "unknown")

@@ -75,14 +75,14 @@ def test_old_profiles_stay(tmp_path):
     with open(slow, "w") as f:
         time.sleep(2.5)  # the store's thread looks for what is too old when it starts
         f.write(text % (time.time() * 1e9))
-    assert p.communicate()[1] == "wick: 1 profiles of 1 file are stored\n"
+    assert p.communicate()[1] == "wick: imported 1 profiles from 1 file\n"
     assert json.loads(wick("store", "stats", "--json", "--store", store).stdout)["profiles"] == 2
 
 
 def test_no_store_is_made(tmp_path):
     for args in (["delete", "{}", "--from", "0"], ["snapshot", tmp_path / "copy"], ["check", "--rebuild"], ["export"]):
         p = wick("store", *args, "--store", tmp_path, ok=False)
-        assert p.returncode == 1 and "holds no store" in p.stderr
+        assert p.returncode == 1 and "is not a store" in p.stderr
         assert not list(tmp_path.iterdir())
 
 
@@ -97,7 +97,7 @@ def test_kill_9(tmp_path):
         except subprocess.TimeoutExpired:
             p.kill()
             _, err = p.communicate()
-        if re.search("are stored", err):
+        if re.search("imported", err):
             done.append(f"fn{i}")
     counts = functions(store)
     assert set(done) <= set(counts)

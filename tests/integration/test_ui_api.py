@@ -24,7 +24,7 @@ def token(server, *options):
 
 
 def wait_for_login(server):
-    deadline = time.time() + 10
+    deadline = time.time() + 60
     while ask(server, "GET", "/api/v1/status")[0] != 401:  # the token file is read again within a second
         assert time.time() < deadline
         time.sleep(0.1)

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sleeps in nanosleep, epoll_wait and a thread of its own, with a little work between. Prints how often EINTR came. */
+/*
+ * Sleeps in nanosleep, epoll_wait and a thread of its own, with a little work between. Prints how often EINTR came, and the
+ * seconds that nap(), wait_events() and long_sleep() took.
+ */
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -7,12 +10,23 @@
 #include <time.h>
 
 static int interrupted;
+static double slept[3];
+
+static double now(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double) t.tv_sec + (double) t.tv_nsec / 1e9;
+}
 
 __attribute__((noinline)) int nap(void)
 {
     struct timespec t = {0, 30000000};
+    double from = now();
     int r = nanosleep(&t, NULL);
 
+    slept[0] += now() - from;
     interrupted += r < 0 && errno == EINTR;
     return r;
 }
@@ -20,8 +34,10 @@ __attribute__((noinline)) int nap(void)
 __attribute__((noinline)) int wait_events(int fd)
 {
     struct epoll_event e;
+    double from = now();
     int r = epoll_wait(fd, &e, 1, 20);
 
+    slept[1] += now() - from;
     interrupted += r < 0 && errno == EINTR;
     return r;
 }
@@ -29,8 +45,10 @@ __attribute__((noinline)) int wait_events(int fd)
 static void *long_sleep(void *arg)
 {
     struct timespec t = {2, 0};
+    double from = now();
     int r = nanosleep(&t, NULL);
 
+    slept[2] += now() - from;
     interrupted += r < 0 && errno == EINTR;
     return NULL;
 }
@@ -49,6 +67,6 @@ int main(void)
             k++;
     }
     pthread_join(t, NULL);
-    printf("%d\n", interrupted);
+    printf("%d %f %f %f\n", interrupted, slept[0], slept[1], slept[2]);
     return 0;
 }

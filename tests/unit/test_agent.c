@@ -34,7 +34,7 @@ static void test_governor(void)
         governor_tell(&g, 5 * NS_PER_S, 1000 * NS_PER_MS, 1 << 20);
     eq_int(g.rate, GOVERNOR_RATE_MIN);
     eq_int(g.reads, 1);
-    ok(strstr(g.text, "rate 10 of 99, few new processes read"));
+    ok(strstr(g.text, "rate 10 of 99, few new processes are read"));
     for (int i = 0; i < 300; i++)
         governor_tell(&g, 5 * NS_PER_S, 1 * NS_PER_MS, 1 << 20);
     eq_int(g.rate, 99);

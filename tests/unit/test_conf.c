@@ -42,7 +42,7 @@ static void test_parse(void)
     ok(strstr(round_trip("a: 1\na: 2\n"), "t.yaml:2: key 'a' appears twice"));
     ok(strstr(round_trip("a: [1\n"), "t.yaml:"));
     ok(strstr(round_trip("a: *nobody\n"), "unknown anchor"));
-    ok(strstr(round_trip("a: &x [*x]\n"), "inside of what"));
+    ok(strstr(round_trip("a: &x [*x]\n"), "a node that contains it"));
     ok(strstr(round_trip("a: 1\n---\nb: 2\n"), "second document"));
     eq_str(str_from(round_trip("")), STR("\n"));
     eq_str(str_from(round_trip("a: \"x: y\\n\"\n")), STR("a: \"x: y\\n\"\n"));
@@ -116,7 +116,7 @@ static void test_sources(void)
     ok(strstr(out, "in: 12\n"));
     ok(warned != NULL);
     eq_str(str_from(load(tree, NULL)), STR("a:\n    x:\n        y: 1\n"));
-    ok(strstr(load(bad, NULL), "no name of an environment variable"));
+    ok(strstr(load(bad, NULL), "not a valid name of an environment variable"));
     ok(strstr(load(open, NULL), "without '}'"));
     ok(strstr(load(missing, NULL), "/nonexistent/wick.yaml"));
 }
@@ -198,7 +198,7 @@ static void test_option_errors(void)
         {"on: 1\nhedders: {}\n", "o.yaml:1: 'on' must be true or false, not '1'"},
         {"on: true\nhedders: {}\n", "o.yaml:2: unknown key 'hedders'; did you mean 'headers'?"},
         {"inner:\n  prot: 1\n", "o.yaml:2: unknown key 'prot'; did you mean 'port'?"},
-        {"wait: 10\n", "'wait' needs a unit"},
+        {"wait: 10\n", "'wait' requires a unit"},
         {"wait: soon\n", "o.yaml:1: 'wait'"},
         {"mode: lz4\n", "one of none, gzip, zstd"},
         {"inner: 3\n", "a map of options"},

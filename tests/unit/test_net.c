@@ -384,7 +384,7 @@ static void test_keepalive(void)
     get(c, &r, "/x");
     run_until(1);
     eq_int(r.error, -ETIMEDOUT);
-    ok(strstr(r.err.message, "does not answer pings"));
+    ok(strstr(r.err.message, "does not respond to pings"));
     ok(clock_mono() - start < 3 * NS_PER_S);
     eq_int(client_connections(c), 0);
     client_request_done(&r);

@@ -353,7 +353,7 @@ static void test_errors(void)
     } cases[] = {
         {{.query = STR("cpu{a=")}, "query: "},
         {{.from = STR("yesterday")}, "from: "},
-        {{.from = STR("now"), .to = STR("now-1h")}, "query: the range of time is empty"},
+        {{.from = STR("now"), .to = STR("now-1h")}, "query: the time range is empty"},
         {{.focus = STR("a(")}, "focus: bad regular expression"},
         {{.trace_id = STR("12")}, "trace_id: '12' is not 32 hexadecimal digits"},
         {{.by = STR("colour")}, "by: 'colour' is not function"},

@@ -334,7 +334,7 @@ static int take(struct taking *t, const struct dump_options *o, struct err *e)
     if (!t->native || !t->python_frames)
         return -ENOMEM;
     if (running && !t->has_python)
-        return err_set(e, -ENOTSUP, "process %d runs no Python: it has to be stopped to be looked at", s->pid);
+        return err_set(e, -ENOTSUP, "process %d does not run Python: it must be stopped to be dumped", s->pid);
     if (!running) {
         r = take_stopped(t, o, e);
         if (r != -EPERM || !t->has_python)

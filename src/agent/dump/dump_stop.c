@@ -134,11 +134,13 @@ int stopped_take(int pid, bool only_list, struct stopped *ret, struct err *e)
     for (int i = 0; i < ROUNDS && r > 0; i++)
         r = stop_round(pid, only_list, ret);
     if (r == -EPERM)
-        return err_set(e, r, "process %d may not be stopped: it is another user's (CAP_SYS_PTRACE), or traced already",
-                       pid);
+        return err_set(
+            e, r,
+            "not permitted to stop process %d: it belongs to another user (CAP_SYS_PTRACE is required) or is already being traced",
+            pid);
     if (r == -ENOENT || (r == 0 && !ret->n))
-        return err_set(e, -ESRCH, "there is no process %d", pid);
-    return r < 0 ? err_set(e, r, "cannot look at process %d: %m", pid) : 0;
+        return err_set(e, -ESRCH, "no such process: %d", pid);
+    return r < 0 ? err_set(e, r, "cannot read process %d: %m", pid) : 0;
 }
 
 void stopped_release(struct stopped *s)

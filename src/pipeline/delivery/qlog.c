@@ -221,7 +221,7 @@ static int open_segment(struct qlog *q, uint64_t first, struct err *e)
         fd_close(s.fd);
         quarantine(q, name);
         q->next_seq = MAX(q->next_seq, first + 1);
-        damage(q, 0, "queue segment %s cannot be opened and is moved to lost/: %s", name, strerror(-r));
+        damage(q, 0, "queue segment %s cannot be opened and was moved to lost/: %s", name, strerror(-r));
         return 0;
     }
     s.size = (uint64_t) st.st_size;
@@ -234,7 +234,7 @@ static int open_segment(struct qlog *q, uint64_t first, struct err *e)
     if (fd_pread_all(s.fd, head, QLOG_HEADER, 0) < 0 || memcmp(head, FILE_MAGIC, 8) != 0 ||
         load_u64(head + 8) != first) {
         s.damaged = true; /* the name contains everything that the header does */
-        damage(q, 0, "queue segment %s: its header is damaged; its records are read all the same", name);
+        damage(q, 0, "queue segment %s: the header is damaged; reading its records anyway", name);
     }
     r = add_segment(q, &s);
     if (r < 0) {
@@ -359,7 +359,7 @@ int qlog_open(const char *dir, const struct qlog_options *o, struct qlog **ret, 
     buf_init(&q->pending, 0);
     r = fd_mkdir_all(dir, 0700);
     if (r < 0)
-        return err_set(e, r, "cannot make queue directory '%s': %m", dir);
+        return err_set(e, r, "cannot create queue directory '%s': %m", dir);
     r = open_all(q, dir, e);
     if (r < 0)
         return r;

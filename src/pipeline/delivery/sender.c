@@ -293,7 +293,7 @@ void sender_stop(struct sender *s)
     s->queue->ops->close(s->queue);
     if (s->state == SENDER_RUNNING) {
         if (step(s, SENDER_DRAINING, drain_on_loop) == SENDER_DRAINING)
-            log_warn("%s: gave up sending what is left after %d s", s->id, STOP_S);
+            log_warn("%s: the queue could not be drained within %d s; giving up", s->id, STOP_S);
         step(s, SENDER_CLOSING, close_on_loop);
     }
     loop_group_free(s->group);
@@ -355,18 +355,18 @@ static void add_metrics(struct sender *s)
     s->failed =
         metrics_add(m, METRIC_COUNTER, failed[s->signal], "Items that could not be sent", "exporter=\"%s\"", s->id);
     s->enqueue_failed =
-        metrics_add(m, METRIC_COUNTER, enqueue[s->signal], "Items that the queue refused", "exporter=\"%s\"", s->id);
+        metrics_add(m, METRIC_COUNTER, enqueue[s->signal], "Items refused by the queue", "exporter=\"%s\"", s->id);
     s->lost = metrics_add(m, METRIC_COUNTER, "wick_exporter_queue_lost_records",
-                          "Records of the queue's log that were damaged or missing", "exporter=\"%s\",data_type=\"%s\"",
-                          s->id, signal_names[s->signal]);
-    s->in_flight = metrics_add(m, METRIC_GAUGE, "otelcol_exporter_in_flight_requests", "Requests under way",
+                          "Damaged or missing records of the queue's log", "exporter=\"%s\",data_type=\"%s\"", s->id,
+                          signal_names[s->signal]);
+    s->in_flight = metrics_add(m, METRIC_GAUGE, "otelcol_exporter_in_flight_requests", "Requests in flight",
                                "exporter=\"%s\",data_type=\"%s\"", s->id, signal_names[s->signal]);
-    x = metrics_add(m, METRIC_GAUGE, "otelcol_exporter_queue_size", "What waits in the sending queue",
+    x = metrics_add(m, METRIC_GAUGE, "otelcol_exporter_queue_size", "Current size of the sending queue",
                     "exporter=\"%s\",data_type=\"%s\"", s->id, signal_names[s->signal]);
     x->arg = s;
     x->read = read_queue_size;
     s->queue_metric = x;
-    x = metrics_add(m, METRIC_GAUGE, "otelcol_exporter_queue_capacity", "What may wait",
+    x = metrics_add(m, METRIC_GAUGE, "otelcol_exporter_queue_capacity", "Capacity of the sending queue",
                     "exporter=\"%s\",data_type=\"%s\"", s->id, signal_names[s->signal]);
     metric_set(x, s->a.queue->enabled ? s->a.queue->queue_size : 0);
 }

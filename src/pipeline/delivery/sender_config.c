@@ -8,47 +8,50 @@ static const char *const sizers[] = {"requests", "items", "bytes", NULL};
 static const char *const batch_sizers[] = {"items", "bytes", NULL};
 
 const struct option retry_options[] = {
-    {"enabled", OPT_BOOL, offsetof(struct retry_config, enabled), "true", "whether to try again"},
-    {"initial_interval", OPT_DURATION, offsetof(struct retry_config, initial_interval), "5s", "first pause"},
+    {"enabled", OPT_BOOL, offsetof(struct retry_config, enabled), "true", "retry failed requests"},
+    {"initial_interval", OPT_DURATION, offsetof(struct retry_config, initial_interval), "5s",
+     "delay before the first retry"},
     {"randomization_factor", OPT_DOUBLE, offsetof(struct retry_config, randomization_factor), "0.5",
-     "pauses vary by this part"},
-    {"multiplier", OPT_DOUBLE, offsetof(struct retry_config, multiplier), "1.5", "each pause is this times the last"},
-    {"max_interval", OPT_DURATION, offsetof(struct retry_config, max_interval), "30s", "longest pause"},
+     "fraction by which delays vary randomly"},
+    {"multiplier", OPT_DOUBLE, offsetof(struct retry_config, multiplier), "1.5", "factor by which delays grow"},
+    {"max_interval", OPT_DURATION, offsetof(struct retry_config, max_interval), "30s", "longest delay between retries"},
     {"max_elapsed_time", OPT_DURATION, offsetof(struct retry_config, max_elapsed_time), "300s",
-     "give up after this; 0 never. With a sending_queue on disk data is given up only if this is set",
+     "drop a request after this time; 0: never. Data in a sending_queue on disk is dropped only if this is set",
      .present = offsetof(struct retry_config, has_max_elapsed_time)},
     {0},
 };
 
 static const struct option partition_options[] = {
-    {"metadata_keys", OPT_IGNORED, 0, NULL, "batches are not kept apart by metadata"},
+    {"metadata_keys", OPT_IGNORED, 0, NULL, "batches are not partitioned by metadata"},
     {0},
 };
 
 static const struct option batch_options[] = {
     {"flush_timeout", OPT_DURATION, offsetof(struct queue_batch_config, flush_timeout), "200ms",
-     "send after this time whatever the size"},
-    {"min_size", OPT_INT, offsetof(struct queue_batch_config, min_size), "8192", "send when there is this much"},
-    {"max_size", OPT_INT, offsetof(struct queue_batch_config, max_size), "0", "never more in one; 0 no limit"},
+     "send a batch after this time, whatever its size"},
+    {"min_size", OPT_INT, offsetof(struct queue_batch_config, min_size), "8192",
+     "send a batch once it reaches this size"},
+    {"max_size", OPT_INT, offsetof(struct queue_batch_config, max_size), "0", "maximum size of a batch; 0: no limit"},
     {"sizer", OPT_ENUM, offsetof(struct queue_batch_config, sizer), "items",
-     "what sizes count: items are samples, bytes are memory", .words = batch_sizers},
+     "unit of sizes; items are samples, bytes are bytes in memory", .words = batch_sizers},
     {"partition", OPT_TABLE, 0, NULL, "no effect", .table = partition_options},
     {0},
 };
 
 const struct option queue_options[] = {
-    {"enabled", OPT_BOOL, offsetof(struct queue_config, enabled), "true", "false: senders wait until it is sent"},
-    {"num_consumers", OPT_INT, offsetof(struct queue_config, num_consumers), "10", "requests under way at once"},
-    {"queue_size", OPT_INT, offsetof(struct queue_config, queue_size), "1000", "how much may wait"},
-    {"sizer", OPT_ENUM, offsetof(struct queue_config, sizer), "requests", "what queue_size counts", .words = sizers},
+    {"enabled", OPT_BOOL, offsetof(struct queue_config, enabled), "true",
+     "false: senders wait until their data has been sent"},
+    {"num_consumers", OPT_INT, offsetof(struct queue_config, num_consumers), "10", "number of requests in flight"},
+    {"queue_size", OPT_INT, offsetof(struct queue_config, queue_size), "1000", "capacity of the queue"},
+    {"sizer", OPT_ENUM, offsetof(struct queue_config, sizer), "requests", "unit of queue_size", .words = sizers},
     {"block_on_overflow", OPT_BOOL, offsetof(struct queue_config, block_on_overflow), "false",
-     "a full queue makes senders wait instead of refusing them"},
+     "block senders while the queue is full, instead of refusing data"},
     {"wait_for_result", OPT_BOOL, offsetof(struct queue_config, wait_for_result), "false",
-     "acknowledge when sent, not when queued"},
+     "acknowledge data when it has been sent, not when it has been queued"},
     {"storage", OPT_STRING, offsetof(struct queue_config, storage), NULL,
-     "a file_storage extension: the queue is on disk and survives a crash"},
-    {"batch", OPT_TABLE, offsetof(struct queue_config, batch), NULL, "put what waits together", .table = batch_options,
-     .present = offsetof(struct queue_config, has_batch)},
+     "a file_storage extension; the queue is then on disk and survives a crash"},
+    {"batch", OPT_TABLE, offsetof(struct queue_config, batch), NULL, "merge queued data into batches",
+     .table = batch_options, .present = offsetof(struct queue_config, has_batch)},
     {0},
 };
 

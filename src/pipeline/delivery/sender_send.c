@@ -54,7 +54,7 @@ static void note_dropped(struct sender *s, uint32_t items, const char *message, 
 
     metric_add(s->failed, items);
     if (log_limited(&s->log_failed, 10 * NS_PER_S, &held))
-        log_error("%s: %s are dropped: %u %s: %s%s%s", s->id, signal_names[s->signal], items, signal_items[s->signal],
+        log_error("%s: dropping %s: %u %s: %s%s%s", s->id, signal_names[s->signal], items, signal_items[s->signal],
                   message, *why ? "; " : "", why);
 }
 

@@ -142,7 +142,7 @@ void worker_submit(struct worker *wk, struct batch *b, struct blob *blob, const 
     context_keep(&w->kept, ctx);
     r = worker_push(wk, w);
     if (r == -EAGAIN)
-        ack_fail(ack, SINK_UNAVAILABLE, NS_PER_S, "%s is busy: %zu MiB are waiting already", wk->name,
+        ack_fail(ack, SINK_UNAVAILABLE, NS_PER_S, "%s is busy: %zu MiB are already waiting", wk->name,
                  (size_t) wk->bytes >> 20);
     else if (r < 0)
         ack_fail(ack, SINK_UNAVAILABLE, 0, "shutting down");

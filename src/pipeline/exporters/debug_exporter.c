@@ -35,15 +35,15 @@ struct debug {
 static const char *const verbosities[] = {"basic", "normal", "detailed", NULL};
 
 static const struct option options[] = {
-    {"verbosity", OPT_ENUM, offsetof(struct debug_config, verbosity), "basic", "how much to tell",
-     .words = verbosities},
-    {"sampling_initial", OPT_INT, offsetof(struct debug_config, sampling_initial), "2", "batches told each second"},
+    {"verbosity", OPT_ENUM, offsetof(struct debug_config, verbosity), "basic", "level of detail", .words = verbosities},
+    {"sampling_initial", OPT_INT, offsetof(struct debug_config, sampling_initial), "2",
+     "number of batches logged per second"},
     {"sampling_thereafter", OPT_INT, offsetof(struct debug_config, sampling_thereafter), "1",
-     "then every n-th; 0 none"},
+     "after that, log every n-th batch; 0: none"},
     {"use_internal_logger", OPT_BOOL, offsetof(struct debug_config, use_internal_logger), "true",
-     "false: to stdout instead of stderr"},
+     "false: write to stdout instead of stderr"},
     {"output_paths", OPT_IGNORED, 0, NULL, "see use_internal_logger"},
-    {"sending_queue", OPT_IGNORED, 0, NULL, "nothing is queued here"},
+    {"sending_queue", OPT_IGNORED, 0, NULL, "this exporter has no queue"},
     {0},
 };
 
@@ -217,7 +217,7 @@ static int create(const struct component_args *args, struct instance **ret, stru
 const struct component component_debug_exporter = {
     .kind = COMPONENT_EXPORTER,
     .name = "debug",
-    .help = "tells on stderr what comes",
+    .help = "logs received data to stderr",
     .signals = ALL_SIGNALS,
     .options = options,
     .config_size = sizeof(struct debug_config),

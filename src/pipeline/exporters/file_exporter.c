@@ -53,27 +53,30 @@ struct file_exporter {
 static const char *const formats[] = {"json", "proto", NULL}, *const compressions[] = {"", "none", "zstd", NULL};
 
 static const struct option rotation_options[] = {
-    {"max_megabytes", OPT_INT, offsetof(struct rotation_config, max_megabytes), "100", "begin a new file at this size"},
-    {"max_days", OPT_INT, offsetof(struct rotation_config, max_days), "0", "begin a new file after this; 0 never"},
+    {"max_megabytes", OPT_INT, offsetof(struct rotation_config, max_megabytes), "100", "start a new file at this size"},
+    {"max_days", OPT_INT, offsetof(struct rotation_config, max_days), "0",
+     "start a new file after this time; 0: never"},
     {"max_backups", OPT_INT, offsetof(struct rotation_config, max_backups), "100",
-     "full files to keep, the newest ones; 0 keeps all"},
-    {"localtime", OPT_BOOL, offsetof(struct rotation_config, localtime), "false", "names carry local time, not UTC"},
+     "number of finished files to keep; 0: all"},
+    {"localtime", OPT_BOOL, offsetof(struct rotation_config, localtime), "false",
+     "use local time instead of UTC in file names"},
     {0},
 };
 
 static const struct option options[] = {
-    {"path", OPT_STRING, offsetof(struct file_config, path), NULL, "where to write", .required = true},
-    {"format", OPT_ENUM, offsetof(struct file_config, format), "json", "json: a line each; proto: length, then bytes",
-     .words = formats},
-    {"compression", OPT_ENUM, offsetof(struct file_config, compression), "''", "of each request, then framed",
-     .words = compressions},
-    {"append", OPT_BOOL, offsetof(struct file_config, append), "false", "keep what the file holds at the start"},
-    {"create_directory", OPT_BOOL, offsetof(struct file_config, create_directory), "false", "make the folder"},
-    {"rotation", OPT_TABLE, offsetof(struct file_config, rotation), NULL, "begin new files", .table = rotation_options,
+    {"path", OPT_STRING, offsetof(struct file_config, path), NULL, "output file", .required = true},
+    {"format", OPT_ENUM, offsetof(struct file_config, format), "json",
+     "json: one request per line; proto: length-prefixed requests", .words = formats},
+    {"compression", OPT_ENUM, offsetof(struct file_config, compression), "''",
+     "compression of each request; requests are then length-prefixed", .words = compressions},
+    {"append", OPT_BOOL, offsetof(struct file_config, append), "false", "append to an existing file"},
+    {"create_directory", OPT_BOOL, offsetof(struct file_config, create_directory), "false",
+     "create the parent directory"},
+    {"rotation", OPT_TABLE, offsetof(struct file_config, rotation), NULL, "file rotation", .table = rotation_options,
      .present = offsetof(struct file_config, has_rotation)},
-    {"flush_interval", OPT_IGNORED, 0, NULL, "every request is written at once"},
+    {"flush_interval", OPT_IGNORED, 0, NULL, "every request is written immediately"},
     {"directory_permissions", OPT_IGNORED, 0, NULL, "0755"},
-    {"group_by", OPT_IGNORED, 0, NULL, "all goes to one file"},
+    {"group_by", OPT_IGNORED, 0, NULL, "all data goes to one file"},
     {"encoding", OPT_IGNORED, 0, NULL, "see format"},
     {0},
 };
@@ -199,7 +202,7 @@ static int encode(const struct file_config *c, const struct work *w, struct buf 
     else if (w->blob->json == !c->format)
         buf_put(&plain, w->blob->p, w->blob->n);
     else
-        return err_set(e, -EOPNOTSUPP, "%s came as %s and are written as they are: set format: %s",
+        return err_set(e, -EOPNOTSUPP, "%s were received as %s and are written unchanged; set format: %s",
                        signal_names[w->blob->signal], w->blob->json ? "JSON" : "protobuf",
                        w->blob->json ? "json" : "proto");
     if (r == 0 && zstd)
@@ -263,7 +266,7 @@ static int start(struct instance *i, struct err *e)
         snprintf(dir, sizeof dir, "%.*s", (int) (slash - f->config->path), f->config->path);
         r = fd_mkdir_all(dir, 0755);
         if (r < 0)
-            return err_set(e, r, "cannot make '%s': %m", dir);
+            return err_set(e, r, "cannot create '%s': %m", dir);
     }
     r = open_file(f, f->config->append, e);
     return r < 0 ? r : worker_start(&f->worker, e);
@@ -296,7 +299,7 @@ static int create(const struct component_args *args, struct instance **ret, stru
     r = worker_init(&f->worker, "file", WAITING_MAX);
     if (r < 0) {
         mem_free(f);
-        return err_set(e, r, "cannot make a queue: %m");
+        return err_set(e, r, "cannot create a queue: %m");
     }
     f->fd = -1;
     f->config = args->config;

@@ -69,7 +69,7 @@ static int create_receiver(const struct component_args *args, struct instance **
 const struct component component_nop_exporter = {
     .kind = COMPONENT_EXPORTER,
     .name = "nop",
-    .help = "takes everything and forgets it",
+    .help = "discards all data",
     .signals = ALL_SIGNALS,
     .options = options,
     .create = create_exporter,
@@ -78,7 +78,7 @@ const struct component component_nop_exporter = {
 const struct component component_nop_receiver = {
     .kind = COMPONENT_RECEIVER,
     .name = "nop",
-    .help = "brings nothing",
+    .help = "produces no data",
     .signals = ALL_SIGNALS,
     .options = options,
     .create = create_receiver,

@@ -90,7 +90,7 @@ static int add_fixed(struct otlp_client *c, const char *name, const char *value,
     if (c->n_fixed >= HEADERS_MAX - 8)
         return err_set(e, -E2BIG, "more than %d headers", HEADERS_MAX - 8);
     if (http_headers_add(&h, &c->arena, str_from(name), str_from(value)) < 0)
-        return err_set(e, -EINVAL, "header '%s' holds a character that is not allowed in a header", name);
+        return err_set(e, -EINVAL, "header '%s' contains an invalid character", name);
     c->n_fixed = h.n;
     return 0;
 }
@@ -401,7 +401,7 @@ static void send(void *arg, struct send_request *rq)
 
     if (rq->json && c->o.grpc) {
         send_failed(rq, SINK_INVALID,
-                    "a JSON request cannot be passed on over gRPC: send protobuf, or export by otlphttp");
+                    "a JSON request cannot be forwarded over gRPC; send protobuf, or use the otlphttp exporter");
         return;
     }
     a = mem_zalloc(sizeof *a);

@@ -5,8 +5,8 @@
 
 #include "base/mem.h"
 #include "net/http.h"
-#include "pipeline/graph/auth.h"
 #include "pipeline/exporters/otlp_client.h"
+#include "pipeline/graph/auth.h"
 #include "pipeline/graph/host.h"
 
 /* Below the 4 MiB that gRPC receivers accept by default, with a margin for peers that count differently. libdeflate's
@@ -43,82 +43,87 @@ static const char *const compressions[] = {"gzip", "zstd", "none", "", "deflate"
 static const char *const encodings[] = {"proto", "json", NULL};
 
 static const struct option keepalive_options[] = {
-    {"time", OPT_DURATION, offsetof(struct keepalive_config, time), "10s", "ping a silent connection after this"},
-    {"timeout", OPT_DURATION, offsetof(struct keepalive_config, timeout), "10s", "give it up when no answer comes"},
+    {"time", OPT_DURATION, offsetof(struct keepalive_config, time), "10s", "ping an idle connection after this time"},
+    {"timeout", OPT_DURATION, offsetof(struct keepalive_config, timeout), "10s",
+     "close the connection if no response arrives within this time"},
     {"permit_without_stream", OPT_BOOL, offsetof(struct keepalive_config, permit_without_stream), "false",
-     "ping also while nothing is sent"},
+     "also ping while no request is in flight"},
     {0},
 };
 
 static const struct option params_options[] = {
-    {"level", OPT_INT, offsetof(struct compression_params, level), "0", "1 fast to 9 small; 0: 1"},
+    {"level", OPT_INT, offsetof(struct compression_params, level), "0",
+     "compression level from 1 (fast) to 9 (small); 0: default"},
     {0},
 };
 
 #define COMMON                                                                                                         \
     {"endpoint", OPT_STRING, offsetof(struct otlp_config, endpoint), NULL, "host:port or URL of the peer"},            \
-        {"compression", OPT_ENUM,      offsetof(struct otlp_config, compression),                                      \
-         "gzip",        "of requests", .words = compressions},                                                         \
-        {"compression_params",   OPT_TABLE, offsetof(struct otlp_config, params), NULL, "how hard to try",             \
+        {"compression",        OPT_ENUM, offsetof(struct otlp_config, compression), "gzip", "compression of requests", \
+         .words = compressions},                                                                                       \
+        {"compression_params",   OPT_TABLE, offsetof(struct otlp_config, params), NULL, "compression parameters",      \
          .table = params_options},                                                                                     \
         {"tls",                                                                                                        \
          OPT_TABLE,                                                                                                    \
          offsetof(struct otlp_config, tls),                                                                            \
          NULL,                                                                                                         \
-         "encryption; on unless insecure",                                                                             \
+         "TLS settings; TLS is on unless insecure is set",                                                             \
          .table = tls_client_options},                                                                                 \
-        {"headers", OPT_MAP, offsetof(struct otlp_config, headers), NULL, "sent with every request", .secret = true},  \
+        {"headers",     OPT_MAP, offsetof(struct otlp_config, headers), NULL, "headers sent with every request",       \
+         .secret = true},                                                                                              \
         {"auth",                                                                                                       \
          OPT_TABLE,                                                                                                    \
          offsetof(struct otlp_config, auth),                                                                           \
          NULL,                                                                                                         \
-         "who to be",                                                                                                  \
+         "authenticator extension",                                                                                    \
          .table = auth_options,                                                                                        \
          .present = offsetof(struct otlp_config, has_auth)},                                                           \
         {"attribute_references", OPT_BOOL, offsetof(struct otlp_config, references), "false",                          \
-         "resource attributes as references: smaller, but Collectors before 0.163 lose them"},                         \
-        {"retry_on_failure",    OPT_TABLE, offsetof(struct otlp_config, retry), NULL, "trying again",                  \
+         "send resource attributes as references: smaller, but Collectors before 0.163 lose them"},                    \
+        {"retry_on_failure",    OPT_TABLE, offsetof(struct otlp_config, retry), NULL, "retry settings",                \
          .table = retry_options},                                                                                      \
-        {"sending_queue", OPT_TABLE, offsetof(struct otlp_config, queue), NULL, "what waits", .table = queue_options}, \
+        {"sending_queue",       OPT_TABLE, offsetof(struct otlp_config, queue), NULL, "sending queue settings",        \
+         .table = queue_options},                                                                                      \
         {"max_request_bytes", OPT_SIZE, offsetof(struct otlp_config, max_request_bytes), "0",                          \
-         "cut larger requests; 0: below 4 MiB over gRPC, 16 MiB over HTTP"},                                           \
-        {"read_buffer_size", OPT_IGNORED, 0, NULL, "buffers are sized by the loop"},                                   \
-        {"write_buffer_size", OPT_IGNORED, 0, NULL, "buffers are sized by the loop"},                                  \
+         "split larger requests; 0: below 4 MiB over gRPC, 16 MiB over HTTP"},                                         \
+        {"read_buffer_size", OPT_IGNORED, 0, NULL, "buffer sizes are fixed"},                                          \
+        {"write_buffer_size", OPT_IGNORED, 0, NULL, "buffer sizes are fixed"},                                         \
     {                                                                                                                  \
-        "middlewares", OPT_IGNORED, 0, NULL, "there are none"                                                          \
+        "middlewares", OPT_IGNORED, 0, NULL, "no middleware is available"                                              \
     }
 
 static const struct option grpc_options[] = {
     COMMON,
-    {"timeout", OPT_DURATION, offsetof(struct otlp_config, timeout), "5s", "of one attempt"},
-    {"authority", OPT_IGNORED, 0, NULL, "the endpoint's own name is sent"},
-    {"keepalive", OPT_TABLE, offsetof(struct otlp_config, keepalive), NULL, "notice dead connections",
+    {"timeout", OPT_DURATION, offsetof(struct otlp_config, timeout), "5s", "timeout of one attempt"},
+    {"authority", OPT_IGNORED, 0, NULL, "the host name of the endpoint is sent"},
+    {"keepalive", OPT_TABLE, offsetof(struct otlp_config, keepalive), NULL, "detect dead connections",
      .table = keepalive_options, .present = offsetof(struct otlp_config, has_keepalive)},
-    {"balancer_name", OPT_IGNORED, 0, NULL, "one connection to the first address that answers"},
-    {"wait_for_ready", OPT_IGNORED, 0, NULL, "requests wait for the connection up to their timeout"},
+    {"balancer_name", OPT_IGNORED, 0, NULL, "one connection is made, to the first address that responds"},
+    {"wait_for_ready", OPT_IGNORED, 0, NULL, "requests always wait for a connection until their timeout"},
     {0},
 };
 
 static const struct option http_options[] = {
     COMMON,
-    {"timeout", OPT_DURATION, offsetof(struct otlp_config, timeout), "30s", "of one attempt"},
-    {"encoding", OPT_ENUM, offsetof(struct otlp_config, encoding), "proto", "of requests", .words = encodings},
+    {"timeout", OPT_DURATION, offsetof(struct otlp_config, timeout), "30s", "timeout of one attempt"},
+    {"encoding", OPT_ENUM, offsetof(struct otlp_config, encoding), "proto", "compression of requests",
+     .words = encodings},
     {"profiles_endpoint", OPT_STRING, offsetof(struct otlp_config, endpoints[SIGNAL_PROFILES]), NULL,
-     "whole URL for profiles"},
+     "full URL for profiles"},
     {"traces_endpoint", OPT_STRING, offsetof(struct otlp_config, endpoints[SIGNAL_TRACES]), NULL,
-     "whole URL for traces"},
+     "full URL for traces"},
     {"metrics_endpoint", OPT_STRING, offsetof(struct otlp_config, endpoints[SIGNAL_METRICS]), NULL,
-     "whole URL for metrics"},
-    {"logs_endpoint", OPT_STRING, offsetof(struct otlp_config, endpoints[SIGNAL_LOGS]), NULL, "whole URL for logs"},
-    {"max_idle_conns", OPT_IGNORED, 0, NULL, "up to 8 connections"},
-    {"max_idle_conns_per_host", OPT_IGNORED, 0, NULL, "up to 8 connections"},
-    {"max_conns_per_host", OPT_IGNORED, 0, NULL, "up to 8 connections"},
+     "full URL for metrics"},
+    {"logs_endpoint", OPT_STRING, offsetof(struct otlp_config, endpoints[SIGNAL_LOGS]), NULL, "full URL for logs"},
+    {"max_idle_conns", OPT_IGNORED, 0, NULL, "at most 8 connections are used"},
+    {"max_idle_conns_per_host", OPT_IGNORED, 0, NULL, "at most 8 connections are used"},
+    {"max_conns_per_host", OPT_IGNORED, 0, NULL, "at most 8 connections are used"},
     {"idle_conn_timeout", OPT_IGNORED, 0, NULL, "90 s"},
-    {"disable_keep_alives", OPT_IGNORED, 0, NULL, "connections are kept"},
+    {"disable_keep_alives", OPT_IGNORED, 0, NULL, "connections are always kept alive"},
     {"http2_read_idle_timeout", OPT_IGNORED, 0, NULL, "HTTP/1.1 is used"},
     {"http2_ping_timeout", OPT_IGNORED, 0, NULL, "HTTP/1.1 is used"},
     {"force_attempt_http2", OPT_IGNORED, 0, NULL, "HTTP/1.1 is used"},
-    {"cookies", OPT_IGNORED, 0, NULL, "none are kept"},
+    {"cookies", OPT_IGNORED, 0, NULL, "cookies are not stored"},
     {"proxy_url", OPT_STRING, offsetof(struct otlp_config, proxy_url), NULL, "not supported"},
     {0},
 };
@@ -160,7 +165,7 @@ static int http_target(struct otlp_exporter *x, const struct otlp_config *c, enu
     int r;
 
     o->endpoint = c->endpoints[signal] ? c->endpoints[signal] : c->endpoint;
-    r = o->endpoint ? http_url_parse(o->endpoint, &url, e) : err_set(e, -EINVAL, "'endpoint' is needed");
+    r = o->endpoint ? http_url_parse(o->endpoint, &url, e) : err_set(e, -EINVAL, "'endpoint' is required");
     if (r < 0)
         return r;
     n = strlen(url.target);
@@ -261,7 +266,7 @@ static int check_common(const struct otlp_config *c, const struct conf_node *nod
     if (c->max_request_bytes && c->max_request_bytes < 4096)
         return conf_error(node, -EINVAL, e, "'max_request_bytes' must be at least 4096");
     if (c->params.level < 0 || c->params.level > 12)
-        return conf_error(node, -EINVAL, e, "compression_params: 'level' must be within 0 and 12");
+        return conf_error(node, -EINVAL, e, "compression_params: 'level' must be between 0 and 12");
     return sender_check(&c->retry, &c->queue, node, e);
 }
 

@@ -19,7 +19,7 @@ static int create(const struct component_args *args, struct instance **ret, stru
     struct instance *i;
 
     if (!args->host->sink)
-        return err_set(e, -EOPNOTSUPP, "there is no store in this program; it is for `wick serve`");
+        return err_set(e, -EOPNOTSUPP, "this program has no store; use the exporter sink with `wick serve`");
     i = mem_zalloc(sizeof *i);
     if (!i)
         return -ENOMEM;
@@ -32,7 +32,7 @@ static int create(const struct component_args *args, struct instance **ret, stru
 const struct component component_sink_exporter = {
     .kind = COMPONENT_EXPORTER,
     .name = "sink",
-    .help = "hands profiles to the program around the pipeline (wick serve: its store)",
+    .help = "passes profiles to the store of wick serve",
     .signals = ONLY_PROFILES,
     .options = options,
     .create = create,

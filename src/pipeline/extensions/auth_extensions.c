@@ -44,33 +44,34 @@ struct auth {
 };
 
 static const struct option bearer_options[] = {
-    {"header", OPT_STRING, offsetof(struct bearer_config, header), "Authorization", "header that carries it"},
-    {"scheme", OPT_STRING, offsetof(struct bearer_config, scheme), "Bearer", "word before the token"},
+    {"header", OPT_STRING, offsetof(struct bearer_config, header), "Authorization", "name of the header"},
+    {"scheme", OPT_STRING, offsetof(struct bearer_config, scheme), "Bearer", "scheme before the token"},
     {"token", OPT_STRING, offsetof(struct bearer_config, token), NULL, "the token", .secret = true},
-    {"tokens", OPT_STRINGS, offsetof(struct bearer_config, tokens), NULL, "tokens a server accepts", .secret = true},
+    {"tokens", OPT_STRINGS, offsetof(struct bearer_config, tokens), NULL, "tokens that a server accepts",
+     .secret = true},
     {"filename", OPT_STRING, offsetof(struct bearer_config, filename), NULL,
-     "file with the token, read when it changes"},
+     "file with the token; reread when it changes"},
     {0},
 };
 
 static const struct option htpasswd_options[] = {
     {"file", OPT_STRING, offsetof(struct htpasswd_config, file), NULL, "file of user:password lines"},
-    {"inline", OPT_STRING, offsetof(struct htpasswd_config, inline_text), NULL, "such lines here", .secret = true},
+    {"inline", OPT_STRING, offsetof(struct htpasswd_config, inline_text), NULL, "user:password lines", .secret = true},
     {0},
 };
 
 static const struct option client_options[] = {
-    {"username", OPT_STRING, offsetof(struct client_config, username), NULL, "whom to log in as"},
-    {"password", OPT_STRING, offsetof(struct client_config, password), NULL, "with what", .secret = true},
-    {"username_file", OPT_STRING, offsetof(struct client_config, username_file), NULL, "file with the name"},
+    {"username", OPT_STRING, offsetof(struct client_config, username), NULL, "user name"},
+    {"password", OPT_STRING, offsetof(struct client_config, password), NULL, "password", .secret = true},
+    {"username_file", OPT_STRING, offsetof(struct client_config, username_file), NULL, "file with the user name"},
     {"password_file", OPT_STRING, offsetof(struct client_config, password_file), NULL, "file with the password"},
     {0},
 };
 
 static const struct option basic_options[] = {
-    {"htpasswd", OPT_TABLE, offsetof(struct basic_config, htpasswd), NULL, "server: whom to let in (plain passwords)",
-     .table = htpasswd_options},
-    {"client_auth", OPT_TABLE, offsetof(struct basic_config, client_auth), NULL, "client: who to be",
+    {"htpasswd", OPT_TABLE, offsetof(struct basic_config, htpasswd), NULL,
+     "server: accepted users (plain-text passwords)", .table = htpasswd_options},
+    {"client_auth", OPT_TABLE, offsetof(struct basic_config, client_auth), NULL, "client: credentials to send",
      .table = client_options},
     {0},
 };
@@ -253,7 +254,7 @@ static const struct auth_api basic_api = {basic_check, basic_value, header_name,
 int auth_of(struct instance *x, const struct auth_api **ret, struct err *e)
 {
     if (x->api != &bearer_api && x->api != &basic_api)
-        return err_set(e, -EINVAL, "extension '%s' is no authenticator", x->id);
+        return err_set(e, -EINVAL, "extension '%s' is not an authenticator", x->id);
     *ret = x->api;
     return 0;
 }
@@ -313,7 +314,7 @@ static int check_bearer(const void *config, const struct conf_node *node, struct
     const struct bearer_config *c = config;
 
     if (!c->token && !c->filename && !c->tokens.n)
-        return conf_error(node, -EINVAL, e, "'token', 'tokens' or 'filename' is needed");
+        return conf_error(node, -EINVAL, e, "'token', 'tokens' or 'filename' is required");
     return 0;
 }
 
@@ -322,14 +323,14 @@ static int check_basic(const void *config, const struct conf_node *node, struct 
     const struct basic_config *c = config;
 
     if (!c->htpasswd.file && !c->htpasswd.inline_text && !c->client_auth.username && !c->client_auth.username_file)
-        return conf_error(node, -EINVAL, e, "'htpasswd' or 'client_auth' is needed");
+        return conf_error(node, -EINVAL, e, "'htpasswd' or 'client_auth' is required");
     return 0;
 }
 
 const struct component component_bearertokenauth_extension = {
     .kind = COMPONENT_EXTENSION,
     .name = "bearertokenauth",
-    .help = "a token in a header, sent or asked for",
+    .help = "bearer token in a header, for clients and servers",
     .options = bearer_options,
     .config_size = sizeof(struct bearer_config),
     .check = check_bearer,
@@ -339,7 +340,7 @@ const struct component component_bearertokenauth_extension = {
 const struct component component_basicauth_extension = {
     .kind = COMPONENT_EXTENSION,
     .name = "basicauth",
-    .help = "HTTP basic authentication, sent or asked for",
+    .help = "HTTP basic authentication, for clients and servers",
     .options = basic_options,
     .config_size = sizeof(struct basic_config),
     .check = check_basic,

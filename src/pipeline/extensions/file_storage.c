@@ -19,16 +19,17 @@ extern const struct component component_file_storage_extension;
 
 static const struct option options[] = {
     {"directory", OPT_STRING, offsetof(struct file_storage_config, directory), "/var/lib/otelcol/file_storage",
-     "where logs are kept"},
+     "directory for the queues"},
     {"create_directory", OPT_BOOL, offsetof(struct file_storage_config, create_directory), "true",
-     "make the directory when it is missing"},
+     "create the directory if it does not exist"},
     {"fsync", OPT_BOOL, offsetof(struct file_storage_config, fsync), "false",
-     "acknowledged data survives a crash of the machine too, not only of the process"},
-    {"max_size", OPT_SIZE, offsetof(struct file_storage_config, max_size), "0", "bytes of one queue's log; 0 no limit"},
-    {"directory_permissions", OPT_IGNORED, 0, NULL, "directories are made 0700"},
-    {"timeout", OPT_IGNORED, 0, NULL, "a lock that is held is an error at once"},
-    {"compaction", OPT_IGNORED, 0, NULL, "segments are removed once they are sent"},
-    {"recreate", OPT_IGNORED, 0, NULL, "damaged records are skipped, and their files kept in lost/"},
+     "sync to disk, so that acknowledged data also survives a crash of the machine"},
+    {"max_size", OPT_SIZE, offsetof(struct file_storage_config, max_size), "0",
+     "maximum size of one queue in bytes; 0: no limit"},
+    {"directory_permissions", OPT_IGNORED, 0, NULL, "directories are always created with mode 0700"},
+    {"timeout", OPT_IGNORED, 0, NULL, "a directory in use by another process is an error"},
+    {"compaction", OPT_IGNORED, 0, NULL, "segments are removed once their data has been sent"},
+    {"recreate", OPT_IGNORED, 0, NULL, "damaged records are skipped; their files are kept in lost/"},
     {0},
 };
 
@@ -75,7 +76,7 @@ static int create(const struct component_args *args, struct instance **ret, stru
 const struct component component_file_storage_extension = {
     .kind = COMPONENT_EXTENSION,
     .name = "file_storage",
-    .help = "keeps persistent sending queues in a directory",
+    .help = "stores persistent sending queues in a directory",
     .options = options,
     .config_size = sizeof(struct file_storage_config),
     .create = create,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `health_check`: answers 200 while the collector runs. */
+/* `health_check`: responds with 200 while the collector is running. */
 #include <errno.h>
 
 #include "base/clock.h"
@@ -26,12 +26,12 @@ struct health {
 };
 
 static const struct option options[] = {
-    {"endpoint", OPT_STRING, offsetof(struct health_config, endpoint), "localhost:13133", "where to listen"},
-    {"path", OPT_STRING, offsetof(struct health_config, path), "/", "what to answer on"},
+    {"endpoint", OPT_STRING, offsetof(struct health_config, endpoint), "localhost:13133", "address to listen on"},
+    {"path", OPT_STRING, offsetof(struct health_config, path), "/", "path to respond to"},
     {"tls", OPT_TABLE, offsetof(struct health_config, tls), NULL, "encryption", .table = tls_server_options,
      .present = offsetof(struct health_config, has_tls)},
-    {"response_body", OPT_IGNORED, 0, NULL, "the answer is the Collector's own"},
-    {"check_collector_pipeline", OPT_IGNORED, 0, NULL, "deprecated in the Collector too"},
+    {"response_body", OPT_IGNORED, 0, NULL, "the response body is fixed"},
+    {"check_collector_pipeline", OPT_IGNORED, 0, NULL, "also deprecated in the Collector"},
     {0},
 };
 
@@ -95,7 +95,7 @@ static int create(const struct component_args *args, struct instance **ret, stru
 const struct component component_health_check_extension = {
     .kind = COMPONENT_EXTENSION,
     .name = "health_check",
-    .help = "answers 200 while the collector runs",
+    .help = "responds with 200 while the collector is running",
     .options = options,
     .config_size = sizeof(struct health_config),
     .create = create,

@@ -38,7 +38,7 @@ int host_extension(struct host *h, const char *id, const char *what, struct inst
             return 0;
         }
     }
-    return err_set(e, -ENOENT, "%s '%s' is not among service::extensions", what, id);
+    return err_set(e, -ENOENT, "%s '%s' is not listed in service::extensions", what, id);
 }
 
 static int add_fanout(struct flow *g, struct sink *const *sinks, uint32_t n, struct blob_sink *const *blobs,
@@ -282,7 +282,7 @@ static void start_metrics(struct flow *g)
     struct err e = {0};
 
     if (o.address && listener_start(&g->host, &o, &g->metrics_server, &e) < 0)
-        log_warn("no metrics: %s", e.message);
+        log_warn("cannot serve metrics: %s", e.message);
 }
 
 int flow_start(struct flow *g, struct err *e)

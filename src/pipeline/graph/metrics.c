@@ -52,12 +52,12 @@ static void add_process_metrics(struct metrics *m)
 {
     struct metric *x;
 
-    x = metrics_add(m, METRIC_COUNTER, "otelcol_process_cpu_seconds", "CPU time of the process", "%s", "");
+    x = metrics_add(m, METRIC_COUNTER, "otelcol_process_cpu_seconds", "CPU time used by the process", "%s", "");
     x->read = read_cpu;
     x->scale = 1e-3;
     x = metrics_add(m, METRIC_GAUGE, "otelcol_process_memory_rss", "Resident memory in bytes", "%s", "");
     x->read = read_rss;
-    x = metrics_add(m, METRIC_COUNTER, "otelcol_process_uptime", "Seconds since the start", "%s", "");
+    x = metrics_add(m, METRIC_COUNTER, "otelcol_process_uptime", "Seconds since the process started", "%s", "");
     x->read = read_uptime;
     x->arg = (void *) (intptr_t) clock_mono();
     x->scale = 1e-3;

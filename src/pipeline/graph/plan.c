@@ -53,7 +53,7 @@ static int unknown_type(struct plan *p, enum component_kind kind, struct str id,
     const char *best = component_closest(kind, type);
 
     if (p->lenient) {
-        plan_warn(p, "%s:%u: %s '%.*s' is skipped: wick has no such %s", node->file, node->line,
+        plan_warn(p, "%s:%u: skipping %s '%.*s': wick does not support this %s", node->file, node->line,
                   component_kind_names[kind], STR_FMT(id), component_kind_names[kind]);
         return 0;
     }
@@ -70,7 +70,7 @@ static int read_component(struct plan *p, enum component_kind kind, struct str i
     int r;
 
     if (!type.n || (rest.p && !rest.n))
-        return conf_error(node, -EINVAL, e, "'%.*s' is no component id: type or type/name", STR_FMT(id));
+        return conf_error(node, -EINVAL, e, "'%.*s' is not a component id; expected type or type/name", STR_FMT(id));
     if (!c)
         return unknown_type(p, kind, id, type, node, e);
     if (p->n_components == PLAN_COMPONENTS_MAX)
@@ -112,9 +112,10 @@ static int read_connectors(struct plan *p, const struct conf_node *section, stru
         const struct conf_node *n = section->items[i];
 
         if (!p->lenient)
-            return conf_error(n, -ENOENT, e, "wick has no connector '%.*s' (--lenient skips it)",
+            return conf_error(n, -ENOENT, e, "wick does not support connectors, such as '%.*s' (--lenient skips it)",
                               STR_FMT(section->keys[i]));
-        plan_warn(p, "%s:%u: connector '%.*s' is skipped: wick has none", n->file, n->line, STR_FMT(section->keys[i]));
+        plan_warn(p, "%s:%u: skipping connector '%.*s': wick does not support connectors", n->file, n->line,
+                  STR_FMT(section->keys[i]));
     }
     return 0;
 }
@@ -136,7 +137,7 @@ static int resolve(struct plan *p, struct plan_pipeline *pl, enum component_kind
     struct plan_component *c;
 
     if (item->kind != CONF_SCALAR)
-        return conf_error(item, -EINVAL, e, "service::pipelines::%s: ids of %ss are expected", pl->id,
+        return conf_error(item, -EINVAL, e, "service::pipelines::%s: expected a list of %s ids", pl->id,
                           component_kind_names[kind]);
     c = find(p, kind, item->text);
     if (!c && was_skipped(p, kind, item->text))
@@ -147,9 +148,9 @@ static int resolve(struct plan *p, struct plan_pipeline *pl, enum component_kind
     if (!(c->type->signals & 1u << pl->signal)) {
         if (!p->lenient)
             return conf_error(item, -EOPNOTSUPP, e,
-                              "service::pipelines::%s: wick's %s '%s' does not do %s (--lenient skips it)", pl->id,
+                              "service::pipelines::%s: wick's %s '%s' does not support %s (--lenient skips it)", pl->id,
                               component_kind_names[kind], c->id, signal_names[pl->signal]);
-        plan_warn(p, "%s:%u: %s '%s' is skipped in pipeline %s: it does not do %s", item->file, item->line,
+        plan_warn(p, "%s:%u: skipping %s '%s' in pipeline %s: it does not support %s", item->file, item->line,
                   component_kind_names[kind], c->id, pl->id, signal_names[pl->signal]);
         return 0;
     }
@@ -214,7 +215,7 @@ static int read_pipeline(struct plan *p, struct str id, const struct conf_node *
     if (!pl->id)
         return -ENOMEM;
     if (signal_of(id, &pl->signal) < 0)
-        return conf_error(node, -EINVAL, e, "pipeline '%s': profiles, traces, metrics or logs is expected", pl->id);
+        return conf_error(node, -EINVAL, e, "pipeline '%s': expected profiles, traces, metrics or logs", pl->id);
     if (node->kind != CONF_MAP)
         return conf_error(node, -EINVAL, e, "pipeline '%s' is empty", pl->id);
     r = check_pipeline_keys(node, pl->id, e);
@@ -230,7 +231,7 @@ static int read_pipeline(struct plan *p, struct str id, const struct conf_node *
         if (!p->lenient)
             return conf_error(node, -EINVAL, e, "service::pipelines::%s: must have at least one %s", pl->id,
                               pl->n_receivers ? "exporter" : "receiver");
-        plan_warn(p, "%s:%u: pipeline %s is skipped: no %s is left", node->file, node->line, pl->id,
+        plan_warn(p, "%s:%u: skipping pipeline %s: no %s is left", node->file, node->line, pl->id,
                   pl->n_receivers ? "exporter" : "receiver");
         return 0;
     }
@@ -268,7 +269,7 @@ static int read_service(struct plan *p, const struct conf_node *service, struct 
     int r;
 
     if (!service || service->kind != CONF_MAP)
-        return conf_error(service ? service : p->conf->root, -EINVAL, e, "'service' with its 'pipelines' is needed");
+        return conf_error(service ? service : p->conf->root, -EINVAL, e, "'service' with 'pipelines' is required");
     for (uint32_t i = 0; i < service->n; i++) {
         struct str k = service->keys[i];
 

@@ -50,26 +50,26 @@ static const char *const encodings[] = {"console", "json", NULL};
 static const char *const metric_levels[] = {"none", "basic", "normal", "detailed", NULL};
 
 static const struct option logs_options[] = {
-    {"level", OPT_ENUM, offsetof(struct logs_config, level), "info", "least important messages to print",
+    {"level", OPT_ENUM, offsetof(struct logs_config, level), "info", "minimum level of messages to print",
      .words = log_levels},
-    {"encoding", OPT_ENUM, offsetof(struct logs_config, encoding), "console", "form of messages", .words = encodings},
+    {"encoding", OPT_ENUM, offsetof(struct logs_config, encoding), "console", "message format", .words = encodings},
     {"development", OPT_IGNORED, 0, NULL, "a setting of the Collector's logger"},
-    {"disable_caller", OPT_IGNORED, 0, NULL, "callers are never printed"},
-    {"disable_stacktrace", OPT_IGNORED, 0, NULL, "stack traces are never printed"},
-    {"sampling", OPT_IGNORED, 0, NULL, "repeated messages are limited always"},
-    {"output_paths", OPT_IGNORED, 0, NULL, "messages go to stderr"},
-    {"error_output_paths", OPT_IGNORED, 0, NULL, "messages go to stderr"},
+    {"disable_caller", OPT_IGNORED, 0, NULL, "callers are not printed"},
+    {"disable_stacktrace", OPT_IGNORED, 0, NULL, "stack traces are not printed"},
+    {"sampling", OPT_IGNORED, 0, NULL, "repeated messages are always limited"},
+    {"output_paths", OPT_IGNORED, 0, NULL, "messages always go to stderr"},
+    {"error_output_paths", OPT_IGNORED, 0, NULL, "messages always go to stderr"},
     {"initial_fields", OPT_IGNORED, 0, NULL, "not added"},
-    {"processors", OPT_IGNORED, 0, NULL, "own logs are not exported"},
+    {"processors", OPT_IGNORED, 0, NULL, "wick's own logs are not exported"},
     {0},
 };
 
 static const struct option prometheus_options[] = {
-    {"host", OPT_STRING, offsetof(struct prometheus_config, host), "localhost", "address of /metrics"},
-    {"port", OPT_INT, offsetof(struct prometheus_config, port), "8888", "its port"},
-    {"without_type_suffix", OPT_IGNORED, 0, NULL, "names never carry a type suffix"},
-    {"without_units", OPT_IGNORED, 0, NULL, "names never carry units"},
-    {"without_scope_info", OPT_IGNORED, 0, NULL, "scopes are never told"},
+    {"host", OPT_STRING, offsetof(struct prometheus_config, host), "localhost", "host to serve /metrics on"},
+    {"port", OPT_INT, offsetof(struct prometheus_config, port), "8888", "port to serve /metrics on"},
+    {"without_type_suffix", OPT_IGNORED, 0, NULL, "metric names have no type suffix"},
+    {"without_units", OPT_IGNORED, 0, NULL, "metric names have no units"},
+    {"without_scope_info", OPT_IGNORED, 0, NULL, "scopes are not exported"},
     {"with_resource_constant_labels", OPT_IGNORED, 0, NULL, "resource labels are not added"},
     {0},
 };
@@ -81,33 +81,33 @@ static const struct option pull_exporter_options[] = {
 };
 
 static const struct option pull_options[] = {
-    {"exporter", OPT_TABLE, offsetof(struct pull_config, exporter), NULL, "what is pulled",
-     .table = pull_exporter_options},
+    {"exporter", OPT_TABLE, offsetof(struct pull_config, exporter), NULL, "exporter", .table = pull_exporter_options},
     {0},
 };
 
 static const struct option reader_options[] = {
-    {"pull", OPT_TABLE, offsetof(struct reader_config, pull), NULL, "metrics that others fetch", .table = pull_options,
+    {"pull", OPT_TABLE, offsetof(struct reader_config, pull), NULL, "serve metrics to be pulled", .table = pull_options,
      .present = offsetof(struct reader_config, has_pull)},
-    {"periodic", OPT_CUSTOM, offsetof(struct reader_config, periodic), NULL, "metrics that are sent: not supported"},
+    {"periodic", OPT_CUSTOM, offsetof(struct reader_config, periodic), NULL, "pushing metrics is not supported"},
     {0},
 };
 
 static const struct option metrics_options[] = {
-    {"level", OPT_ENUM, offsetof(struct metrics_config, level), "normal", "none turns metrics off",
+    {"level", OPT_ENUM, offsetof(struct metrics_config, level), "normal", "none disables metrics",
      .words = metric_levels},
     {"address", OPT_STRING, offsetof(struct metrics_config, address), NULL, "host:port of /metrics (old form)"},
-    {"readers", OPT_TABLES, offsetof(struct metrics_config, readers), NULL, "who reads metrics",
-     .table = reader_options, .size = sizeof(struct reader_config)},
-    {"views", OPT_IGNORED, 0, NULL, "views of the Go SDK"},
+    {"readers", OPT_TABLES, offsetof(struct metrics_config, readers), NULL, "metric readers", .table = reader_options,
+     .size = sizeof(struct reader_config)},
+    {"views", OPT_IGNORED, 0, NULL, "views are specific to the Go SDK"},
     {0},
 };
 
 static const struct option telemetry_table[] = {
     {"logs", OPT_TABLE, offsetof(struct telemetry_options, logs), NULL, "messages", .table = logs_options},
-    {"metrics", OPT_TABLE, offsetof(struct telemetry_options, metrics), NULL, "own metrics", .table = metrics_options},
-    {"traces", OPT_IGNORED, 0, NULL, "wick makes no spans of itself"},
-    {"resource", OPT_IGNORED, 0, NULL, "own metrics carry no resource"},
+    {"metrics", OPT_TABLE, offsetof(struct telemetry_options, metrics), NULL, "metrics about wick itself",
+     .table = metrics_options},
+    {"traces", OPT_IGNORED, 0, NULL, "wick creates no spans about itself"},
+    {"resource", OPT_IGNORED, 0, NULL, "wick's own metrics have no resource attributes"},
     {0},
 };
 

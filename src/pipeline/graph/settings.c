@@ -7,46 +7,52 @@
 
 static const char *const versions[] = {"", "1.0", "1.1", "1.2", "1.3", NULL};
 
-#define COMMON_TLS                                                                                                  \
-    {"ca_file", OPT_STRING, offsetof(struct tls_config, ca_file), NULL, "whom to trust"},                           \
-        {"ca_pem", OPT_STRING, offsetof(struct tls_config, ca_pem), NULL, "the same as text"},                      \
-        {"include_system_ca_certs_pool", OPT_BOOL, offsetof(struct tls_config, system_ca), "false",                 \
-         "trust the system's list too"},                                                                            \
-        {"cert_file", OPT_STRING, offsetof(struct tls_config, cert_file), NULL, "own certificate"},                 \
-        {"cert_pem", OPT_STRING, offsetof(struct tls_config, cert_pem), NULL, "the same as text"},                  \
-        {"key_file", OPT_STRING, offsetof(struct tls_config, key_file), NULL, "its private key"},                   \
-        {"key_pem", OPT_STRING, offsetof(struct tls_config, key_pem), NULL, "the same as text", .secret = true},    \
-        {"min_version",    OPT_ENUM, offsetof(struct tls_config, min_version), "'1.2'", "oldest TLS; 1.2 at least", \
-         .words = versions},                                                                                        \
-        {"max_version", OPT_ENUM, offsetof(struct tls_config, max_version), "''", "newest TLS", .words = versions}, \
-        {"cipher_suites", OPT_REFUSED, 0, NULL, "the ciphers are those of OpenSSL's configuration"},                \
-        {"curve_preferences", OPT_REFUSED, 0, NULL, "the curves are those of OpenSSL's configuration"},             \
-    {                                                                                                               \
-        "reload_interval", OPT_DURATION, offsetof(struct tls_config, reload_interval), "0s",                        \
-            "read the files again this often; 0 never"                                                              \
+#define COMMON_TLS                                                                                                   \
+    {"ca_file", OPT_STRING, offsetof(struct tls_config, ca_file), NULL, "file with trusted CA certificates"},        \
+        {"ca_pem", OPT_STRING, offsetof(struct tls_config, ca_pem), NULL, "the same as PEM text"},                   \
+        {"include_system_ca_certs_pool", OPT_BOOL, offsetof(struct tls_config, system_ca), "false",                  \
+         "also trust the system's CA certificates"},                                                                 \
+        {"cert_file", OPT_STRING, offsetof(struct tls_config, cert_file), NULL, "certificate file"},                 \
+        {"cert_pem", OPT_STRING, offsetof(struct tls_config, cert_pem), NULL, "the same as PEM text"},               \
+        {"key_file", OPT_STRING, offsetof(struct tls_config, key_file), NULL, "private key file"},                   \
+        {"key_pem", OPT_STRING, offsetof(struct tls_config, key_pem), NULL, "the same as PEM text", .secret = true}, \
+        {"min_version",                                                                                              \
+         OPT_ENUM,                                                                                                   \
+         offsetof(struct tls_config, min_version),                                                                   \
+         "'1.2'",                                                                                                    \
+         "minimum TLS version; at least 1.2",                                                                        \
+         .words = versions},                                                                                         \
+        {"max_version",         OPT_ENUM,         offsetof(struct tls_config, max_version), "''",                    \
+         "maximum TLS version", .words = versions},                                                                  \
+        {"cipher_suites", OPT_REFUSED, 0, NULL, "the ciphers are those of OpenSSL's configuration"},                 \
+        {"curve_preferences", OPT_REFUSED, 0, NULL, "the curves are those of OpenSSL's configuration"},              \
+    {                                                                                                                \
+        "reload_interval", OPT_DURATION, offsetof(struct tls_config, reload_interval), "0s",                         \
+            "interval for rereading the files; 0: never"                                                             \
     }
 
 const struct option tls_server_options[] = {
     COMMON_TLS,
     {"client_ca_file", OPT_STRING, offsetof(struct tls_config, client_ca_file), NULL,
-     "ask clients for a certificate that this signed"},
+     "require client certificates signed by this CA"},
     {"client_ca_file_reload", OPT_IGNORED, 0, NULL, "see reload_interval"},
     {0},
 };
 
 const struct option tls_client_options[] = {
     COMMON_TLS,
-    {"insecure", OPT_BOOL, offsetof(struct tls_config, insecure), "false", "no TLS at all"},
+    {"insecure", OPT_BOOL, offsetof(struct tls_config, insecure), "false", "do not use TLS"},
     {"insecure_skip_verify", OPT_BOOL, offsetof(struct tls_config, insecure_skip_verify), "false",
-     "encrypt, but believe anyone"},
-    {"server_name_override", OPT_STRING, offsetof(struct tls_config, server_name), NULL, "name to check instead"},
+     "do not verify the certificate of the server"},
+    {"server_name_override", OPT_STRING, offsetof(struct tls_config, server_name), NULL,
+     "server name to verify instead of the host name"},
     {0},
 };
 
 const struct option auth_options[] = {
     {"authenticator", OPT_STRING, offsetof(struct auth_config, authenticator), NULL, "an authenticator extension",
      .required = true},
-    {"request_params", OPT_IGNORED, 0, NULL, "headers alone are looked at"},
+    {"request_params", OPT_IGNORED, 0, NULL, "only headers are checked"},
     {0},
 };
 
@@ -101,7 +107,7 @@ static void reload_fire(struct loop_timer *t)
     struct err e = {0};
 
     if (x->context->ops->context_reload(x->context, &e) < 0)
-        log_warn("certificates stay as they were: %s", e.message);
+        log_warn("cannot reload certificates, keeping the previous ones: %s", e.message);
     reload_set(x);
 }
 

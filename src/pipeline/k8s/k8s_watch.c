@@ -64,15 +64,14 @@ static int refresh(struct k8s_watch *w, int64_t timeout, struct err *e)
     int r;
 
     if (!t)
-        return err_set(e, -ENOMEM, "no memory");
+        return err_set(e, -ENOMEM, "out of memory");
     api.timeout_ns = timeout;
     api.cancel = &w->stopping;
     r = k8s_pods_fetch(&api, on_pod, t, e);
     if (r < 0)
         return r;
     if (t->full && log_limited(&w->fulls, warn_period, &held))
-        log_warn("%s: more pods than can be kept (%u are): filter.node or filter.namespace make it fewer", w->id,
-                 t->n_pods);
+        log_warn("%s: too many pods (limit %u); restrict them with filter.node or filter.namespace", w->id, t->n_pods);
     metric_set(w->pods, t->n_pods);
     take_table(w, TAKE(t));
     return 0;
@@ -110,7 +109,8 @@ static void *run(void *arg)
         atomic_store(&w->asked, false);
         r = refresh(w, 0, &e);
         if (r < 0 && !atomic_load(&w->stopping) && log_limited(&w->failures, warn_period, &held))
-            log_warn("%s: pods are not known, profiles go on without their names: %s", w->id, err_message(&e, r));
+            log_warn("%s: cannot list pods; profiles are passed on without pod attributes: %s", w->id,
+                     err_message(&e, r));
     }
     return NULL;
 }
@@ -120,7 +120,7 @@ static void wake(struct k8s_watch *w)
     uint64_t one = 1;
 
     if (write(w->wake_fd, &one, sizeof one) < 0)
-        log_warn("%s: cannot wake its thread: %m", w->id);
+        log_warn("%s: cannot wake the thread: %m", w->id);
 }
 
 int k8s_watch_start(struct k8s_watch *w, int64_t wait, struct err *e)
@@ -129,7 +129,7 @@ int k8s_watch_start(struct k8s_watch *w, int64_t wait, struct err *e)
 
     w->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (w->wake_fd < 0)
-        return err_set(e, -errno, "cannot make an eventfd: %m");
+        return err_set(e, -errno, "cannot create an eventfd: %m");
     if (wait > 0)
         r = refresh(w, wait, e);
     if (r == 0)

@@ -34,12 +34,12 @@ struct batch_processor {
 
 static const struct option options[] = {
     {"timeout", OPT_DURATION, offsetof(struct batch_config, settings.timeout), "200ms",
-     "hand on after this time whatever the size; 0 at once"},
+     "pass a batch on after this time, whatever its size; 0: immediately"},
     {"send_batch_size", OPT_INT, offsetof(struct batch_config, settings.send_batch_size), "8192",
-     "hand on when there are this many samples"},
+     "pass a batch on when it has this many samples"},
     {"send_batch_max_size", OPT_INT, offsetof(struct batch_config, settings.send_batch_max_size), "0",
-     "never more samples than this in one batch; 0 no limit"},
-    {"metadata_keys", OPT_IGNORED, 0, NULL, "batches are not kept apart by metadata"},
+     "maximum number of samples in a batch; 0: no limit"},
+    {"metadata_keys", OPT_IGNORED, 0, NULL, "batches are not partitioned by metadata"},
     {"metadata_cardinality_limit", OPT_IGNORED, 0, NULL, "see metadata_keys"},
     {0},
 };
@@ -66,7 +66,7 @@ static void hand_on(struct batch_processor *p, struct batch *x, const struct sin
             return;
         if (!sink_status_retryable(&r) || p->worker.stopping) {
             metric_add(p->dropped, x->n_samples);
-            log_error("%s: %u samples are dropped: %s", p->instance.id, x->n_samples, r.message);
+            log_error("%s: dropped %u samples: %s", p->instance.id, x->n_samples, r.message);
             return;
         }
         pause_ns(wait);
@@ -87,7 +87,7 @@ static void flush(struct batch_processor *p, struct metric *why)
     metric_add(why, 1);
     r = batcher_merge(p->batcher, list, &parts, &n, &e);
     if (r < 0)
-        log_warn("%s: batches are handed on one by one: %s", p->instance.id, err_message(&e, r));
+        log_warn("%s: passing batches on without merging them: %s", p->instance.id, err_message(&e, r));
     for (uint32_t i = 0; i < n; i++)
         hand_on(p, parts[i], &list->kept.ctx);
     while (list) {
@@ -176,7 +176,7 @@ static int create(const struct component_args *args, struct instance **ret, stru
     r = worker_init(&p->worker, "batch", WAITING_MAX);
     if (r < 0) {
         mem_free(p);
-        return err_set(e, r, "cannot make a queue: %m");
+        return err_set(e, r, "cannot create a queue: %m");
     }
     p->worker.handle = handle;
     p->worker.timeout = timeout;
@@ -191,7 +191,7 @@ static int create(const struct component_args *args, struct instance **ret, stru
     p->sent_by_time = metrics_add(m, METRIC_COUNTER, "otelcol_processor_batch_timeout_trigger_send",
                                   "Batches sent because of the timeout", "processor=\"%s\"", args->id);
     p->dropped = metrics_add(m, METRIC_COUNTER, "wick_processor_batch_dropped_samples",
-                             "Samples that the next component refused", "processor=\"%s\"", args->id);
+                             "Samples refused by the next component", "processor=\"%s\"", args->id);
     r = batcher_new(&c->settings, &p->batcher);
     if (r < 0) {
         free_instance(&p->instance);

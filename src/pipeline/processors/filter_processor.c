@@ -33,17 +33,18 @@ struct filter {
 
 static const struct option condition_options[] = {
     {"resource", OPT_STRINGS, offsetof(struct conditions_config, resource), NULL,
-     "drop resources where one of these holds"},
+     "drop resources that match any of these conditions"},
     {"profile", OPT_STRINGS, offsetof(struct conditions_config, profile), NULL,
-     "drop profiles where one of these holds"},
-    {"sample", OPT_STRINGS, offsetof(struct conditions_config, sample), NULL, "drop samples where one of these holds"},
+     "drop profiles that match any of these conditions"},
+    {"sample", OPT_STRINGS, offsetof(struct conditions_config, sample), NULL,
+     "drop samples that match any of these conditions"},
     {0},
 };
 
 static const struct option options[] = {
     {"profiles", OPT_TABLE, offsetof(struct filter_config, profiles), NULL, "OTTL conditions on profiles",
      .table = condition_options},
-    {"error_mode", OPT_IGNORED, 0, NULL, "conditions cannot fail once they are read"},
+    {"error_mode", OPT_IGNORED, 0, NULL, "conditions cannot fail once they have been parsed"},
     {0},
 };
 
@@ -145,7 +146,7 @@ static void consume(struct sink *sink, struct batch *b, const struct sink_contex
     if (r == 0)
         r = filter_batch(f, b, x);
     if (r < 0) {
-        ack_fail(ack, SINK_UNAVAILABLE, 0, "no memory");
+        ack_fail(ack, SINK_UNAVAILABLE, 0, "out of memory");
         return;
     }
     metric_add(f->dropped, (int64_t) count_samples(b) - count_samples(x));
@@ -232,7 +233,7 @@ static int check(const void *config, const struct conf_node *node, struct err *e
 const struct component component_filter_processor = {
     .kind = COMPONENT_PROCESSOR,
     .name = "filter",
-    .help = "drops what a condition holds for",
+    .help = "drops data that matches a condition",
     .signals = ONLY_PROFILES,
     .options = options,
     .config_size = sizeof(struct filter_config),

@@ -60,8 +60,8 @@ struct k8s {
 
 static const struct option label_options[] = {
     {"tag_name", OPT_STRING, offsetof(struct rule_config, tag_name), NULL,
-     "the attribute; default k8s.pod.labels.KEY, k8s.pod.annotations.KEY"},
-    {"key", OPT_STRING, offsetof(struct rule_config, key), NULL, "of the label or annotation", .required = true},
+     "name of the attribute; default: k8s.pod.labels.KEY or k8s.pod.annotations.KEY"},
+    {"key", OPT_STRING, offsetof(struct rule_config, key), NULL, "key of the label or annotation", .required = true},
     {"from", OPT_ENUM, offsetof(struct rule_config, from), "pod", "whose", .words = pod_words},
     {0},
 };
@@ -70,25 +70,25 @@ static const struct option label_options[] = {
 static const struct option extract_options[] = {
     {"metadata", OPT_STRINGS, AT(metadata),
      "[k8s.namespace.name, k8s.pod.name, k8s.pod.uid, k8s.pod.start_time, k8s.deployment.name, k8s.node.name]",
-     "which; also k8s.pod.ip, k8s.{replicaset,statefulset,daemonset,job,cronjob}.name, k8s.container.name, container.id, "
+     "attributes to add; also k8s.pod.ip, k8s.{replicaset,statefulset,daemonset,job,cronjob}.name, k8s.container.name, container.id, "
      "container.image.{name,tag}"},
     {"labels", OPT_TABLES, AT(labels), NULL, "of the pod", .table = label_options, .size = sizeof(struct rule_config)},
     {"annotations", OPT_TABLES, AT(annotations), NULL, "of the pod", .table = label_options,
      .size = sizeof(struct rule_config)},
     {"otel_annotations", OPT_BOOL, AT(otel_annotations), "false", "resource.opentelemetry.io/X becomes X"},
-    {"deployment_name_from_replicaset", OPT_IGNORED, 0, NULL, "it always is"},
+    {"deployment_name_from_replicaset", OPT_IGNORED, 0, NULL, "replica set names are always resolved"},
     {0},
 };
 
 static const struct option filter_options[] = {
-    {"node", OPT_STRING, AT(node), NULL, "only pods of this node"},
-    {"node_from_env_var", OPT_STRING, AT(node_from_env_var), NULL, "the same, named by an environment variable"},
-    {"namespace", OPT_STRING, AT(namespace_name), NULL, "only this one"},
+    {"node", OPT_STRING, AT(node), NULL, "only pods on this node"},
+    {"node_from_env_var", OPT_STRING, AT(node_from_env_var), NULL, "environment variable with the name of the node"},
+    {"namespace", OPT_STRING, AT(namespace_name), NULL, "only pods in this namespace"},
     {0},
 };
 
 static const struct option source_options[] = {
-    {"from", OPT_ENUM, offsetof(struct source_config, from), NULL, "what says it", .words = from_words,
+    {"from", OPT_ENUM, offsetof(struct source_config, from), NULL, "source of the association", .words = from_words,
      .required = true},
     {"name", OPT_STRING, offsetof(struct source_config, name), NULL, "k8s.pod.uid, container.id, k8s.pod.ip"},
     {0},
@@ -101,20 +101,22 @@ static const struct option association_options[] = {
 };
 
 static const struct option options[] = {
-    {"auth_type", OPT_ENUM, AT(auth_type), "serviceAccount", "whom the API server sees", .words = auth_words},
-    {"api_server", OPT_STRING, AT(api_server), NULL, "URL; default: the cluster that this runs in"},
+    {"auth_type", OPT_ENUM, AT(auth_type), "serviceAccount", "how to authenticate to the API server",
+     .words = auth_words},
+    {"api_server", OPT_STRING, AT(api_server), NULL, "URL of the API server; default: the cluster that wick runs in"},
     {"token_file", OPT_STRING, AT(token_file), NULL, "file with a bearer token; default: the service account's"},
-    {"ca_file", OPT_STRING, AT(ca_file), NULL, "whom to trust; default: the service account's"},
+    {"ca_file", OPT_STRING, AT(ca_file), NULL, "file with CA certificates; default: the service account's"},
     {"passthrough", OPT_BOOL, AT(passthrough), "false", "only false is supported"},
-    {"extract", OPT_TABLE, 0, NULL, "which attributes to give", .table = extract_options},
-    {"filter", OPT_TABLE, 0, NULL, "which pods to ask for", .table = filter_options},
+    {"extract", OPT_TABLE, 0, NULL, "attributes to add", .table = extract_options},
+    {"filter", OPT_TABLE, 0, NULL, "which pods to list", .table = filter_options},
     {"pod_association", OPT_TABLES, AT(associations), NULL,
-     "what says which pod it is, the first that is known; default container.id, k8s.pod.uid",
+     "attributes that identify the pod; the first match is used; default: container.id, k8s.pod.uid",
      .table = association_options, .size = sizeof(struct association_config)},
-    {"refresh_interval", OPT_DURATION, AT(refresh_interval), "30s", "how often to ask"},
-    {"min_refresh_interval", OPT_DURATION, AT(min_refresh_interval), "5s", "not more often, when a pod is not known"},
-    {"wait_for_metadata", OPT_BOOL, AT(wait_for_metadata), "false", "start only when the pods are known"},
-    {"wait_for_metadata_timeout", OPT_DURATION, AT(wait_timeout), "10s", "and fail after this"},
+    {"refresh_interval", OPT_DURATION, AT(refresh_interval), "30s", "interval for listing pods"},
+    {"min_refresh_interval", OPT_DURATION, AT(min_refresh_interval), "5s",
+     "minimum interval when an unknown pod is seen"},
+    {"wait_for_metadata", OPT_BOOL, AT(wait_for_metadata), "false", "wait for the pods at startup"},
+    {"wait_for_metadata_timeout", OPT_DURATION, AT(wait_timeout), "10s", "fail after waiting this long"},
     {0},
 };
 
@@ -178,7 +180,7 @@ static void consume(struct sink *s, struct batch *b, const struct sink_context *
         r = edit.err;
     }
     if (r < 0)
-        ack_fail(ack, SINK_UNAVAILABLE, 0, "no memory");
+        ack_fail(ack, SINK_UNAVAILABLE, 0, "out of memory");
     else
         sink_consume(k->next, x, ctx, ack);
 }
@@ -211,7 +213,9 @@ static int find_api(struct k8s *k, struct err *e)
     if (k->watch.api.server)
         return 0;
     if (!host || !port)
-        return err_set(e, -EINVAL, "no 'api_server', and KUBERNETES_SERVICE_HOST and _PORT are not set: not in a pod?");
+        return err_set(
+            e, -EINVAL,
+            "'api_server' is not set, and neither are KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT, as they would be in a pod");
     k->watch.api.server = arena_printf(&k->arena, "https://%s%s%s:%s", six ? "[" : "", host, six ? "]" : "", port);
     return k->watch.api.server ? 0 : -ENOMEM;
 }
@@ -305,8 +309,8 @@ static int create(const struct component_args *args, struct instance **ret, stru
     k->watch.min_refresh_interval = k->config->min_refresh_interval;
     k->sink.consume = consume;
     k->next = args->next;
-    k->watch.pods = metrics_add(args->host->metrics, METRIC_GAUGE, "otelcol_otelsvc_k8s_pod_table_size",
-                                "Pods that are known", "processor=\"%s\"", args->id);
+    k->watch.pods = metrics_add(args->host->metrics, METRIC_GAUGE, "otelcol_otelsvc_k8s_pod_table_size", "Known pods",
+                                "processor=\"%s\"", args->id);
     k->instance =
         (struct instance){.id = args->id, .sink = &k->sink, .start = start, .stop = stop, .free = free_instance};
     r = prepare(k);
@@ -324,13 +328,14 @@ static int check_association(const struct association_config *a, const struct co
     const struct source_config *s = a->sources.v;
 
     if (a->sources.n != 1)
-        return conf_error(node, -EOPNOTSUPP, e, "an association has one source here");
+        return conf_error(node, -EOPNOTSUPP, e, "an association must have exactly one source");
     if (s->from == FROM_CONNECTION)
-        return s->name ? conf_error(node, -EINVAL, e, "'from: connection' has no name") : 0;
+        return s->name ? conf_error(node, -EINVAL, e, "'from: connection' must not have a name") : 0;
     for (size_t i = 0; i < ARRAY_SIZE(known); i++)
         if (s->name && strcmp(s->name, known[i]) == 0)
             return 0;
-    return conf_error(node, -EOPNOTSUPP, e, "pods are not found by '%s': k8s.pod.uid, container.id, k8s.pod.ip",
+    return conf_error(node, -EOPNOTSUPP, e,
+                      "pods cannot be associated by '%s'; supported: k8s.pod.uid, container.id, k8s.pod.ip",
                       s->name ? s->name : "");
 }
 
@@ -342,15 +347,15 @@ static int check(const void *config, const struct conf_node *node, struct err *e
     int r = 0;
 
     if (c->passthrough)
-        return conf_error(conf_get(node, "passthrough"), -EOPNOTSUPP, e, "wick has no 'passthrough: true'");
+        return conf_error(conf_get(node, "passthrough"), -EOPNOTSUPP, e, "'passthrough: true' is not supported");
     if (c->api_server && http_url_parse(c->api_server, &url, NULL) < 0)
-        return conf_error(conf_get(node, "api_server"), -EINVAL, e, "'%s' is no URL", c->api_server);
+        return conf_error(conf_get(node, "api_server"), -EINVAL, e, "'%s' is not a URL", c->api_server);
     if (c->refresh_interval <= 0 || c->min_refresh_interval <= 0)
         return conf_error(node, -EINVAL, e, "intervals must be greater than zero");
     for (uint32_t i = 0; i < c->metadata.n; i++)
         if (field_index(c->metadata.v[i]) < 0)
             return conf_error(conf_get(conf_get(node, "extract"), "metadata"), -EOPNOTSUPP, e,
-                              "wick has no metadata '%s' of pods", c->metadata.v[i]);
+                              "pod metadata '%s' is not supported", c->metadata.v[i]);
     if (c->associations.n > SOURCES_MAX)
         return conf_error(list, -E2BIG, e, "more than %d associations", SOURCES_MAX);
     for (uint32_t i = 0; r == 0 && i < c->associations.n; i++)
@@ -364,7 +369,7 @@ const struct component component_k8s_attributes_processor = {
     .kind = COMPONENT_PROCESSOR,
     .name = "k8s_attributes",
     .aliases = aliases,
-    .help = "names of pods and what runs them, from a Kubernetes API server",
+    .help = "adds attributes of pods and their owners from a Kubernetes API server",
     .signals = ONLY_PROFILES,
     .options = options,
     .config_size = sizeof(struct k8s_config),

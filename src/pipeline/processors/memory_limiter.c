@@ -33,16 +33,16 @@ struct limiter {
 
 static const struct option options[] = {
     {"check_interval", OPT_DURATION, offsetof(struct limiter_config, check_interval), "0s",
-     "how often to look; must be above 0"},
+     "interval of checks; must be greater than 0"},
     {"limit_mib", OPT_INT, offsetof(struct limiter_config, limit_mib), "0", "hard limit in MiB"},
     {"spike_limit_mib", OPT_INT, offsetof(struct limiter_config, spike_limit_mib), "0",
-     "soft limit is this much below; default a fifth"},
+     "the soft limit is the hard limit minus this; default: 20 %"},
     {"limit_percentage", OPT_INT, offsetof(struct limiter_config, limit_percentage), "0",
-     "hard limit in percent of the memory there is"},
+     "hard limit in percent of the total memory"},
     {"spike_limit_percentage", OPT_INT, offsetof(struct limiter_config, spike_limit_percentage), "0",
-     "the same for the spike"},
-    {"min_gc_interval_when_soft_limited", OPT_IGNORED, 0, NULL, "there is no garbage collector"},
-    {"min_gc_interval_when_hard_limited", OPT_IGNORED, 0, NULL, "there is no garbage collector"},
+     "spike_limit_mib in percent"},
+    {"min_gc_interval_when_soft_limited", OPT_IGNORED, 0, NULL, "wick has no garbage collector"},
+    {"min_gc_interval_when_hard_limited", OPT_IGNORED, 0, NULL, "wick has no garbage collector"},
     {0},
 };
 
@@ -109,7 +109,7 @@ static int create(const struct component_args *args, struct instance **ret, stru
     l->sink.consume = consume;
     l->blobs.consume = consume_blob;
     l->refused = metrics_add(args->host->metrics, METRIC_COUNTER, "otelcol_processor_refused_requests",
-                             "Requests refused because of memory", "processor=\"%s\"", args->id);
+                             "Requests refused because of high memory usage", "processor=\"%s\"", args->id);
     l->instance = (struct instance){.id = args->id, .sink = &l->sink, .blobs = &l->blobs, .free = free_instance};
     *ret = &l->instance;
     return 0;
@@ -134,7 +134,7 @@ static int check(const void *config, const struct conf_node *node, struct err *e
 const struct component component_memory_limiter_processor = {
     .kind = COMPONENT_PROCESSOR,
     .name = "memory_limiter",
-    .help = "refuses data while the process is too large",
+    .help = "refuses data while the process uses too much memory",
     .signals = ALL_SIGNALS,
     .options = options,
     .config_size = sizeof(struct limiter_config),

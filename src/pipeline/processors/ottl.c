@@ -115,7 +115,7 @@ static int parse_string(struct parse *p, struct str *ret)
 
     skip_space(p);
     if (p->p >= p->end || *p->p != '"')
-        return fail(p, "a string in quotes is expected", (struct str){0});
+        return fail(p, "expected a quoted string", (struct str){0});
     quote = *p->p++;
     out = arena_alloc_aligned(p->arena, (size_t) (p->end - p->p) + 1, 1);
     if (!out)
@@ -129,7 +129,7 @@ static int parse_string(struct parse *p, struct str *ret)
         out[n++] = *p->p;
     }
     if (p->p >= p->end)
-        return fail(p, "a string without its end", (struct str){0});
+        return fail(p, "unterminated string", (struct str){0});
     p->p++;
     *ret = (struct str){out, n};
     return 0;
@@ -140,14 +140,14 @@ static int parse_key(struct parse *p, struct str *ret)
     int r;
 
     if (!take_char(p, '['))
-        return fail(p, "attributes need a key: attributes[\"key\"]", (struct str){0});
+        return fail(p, "attributes require a key: attributes[\"key\"]", (struct str){0});
     r = parse_string(p, ret);
     if (r < 0)
         return r;
     if (!take_char(p, ']'))
         return fail(p, "']' is missing", (struct str){0});
     if (p->p < p->end && *p->p == '[')
-        return fail(p, "keys inside of attribute values are not supported", (struct str){0});
+        return fail(p, "nested keys in attribute values are not supported", (struct str){0});
     return 0;
 }
 
@@ -199,7 +199,7 @@ static int parse_path(struct parse *p, struct str word, struct operand *ret)
         if (!str_is(name, path_names[i].name))
             continue;
         if (path_names[i].scope > p->scope)
-            return fail(p, "not known at this level: path", word);
+            return fail(p, "not available at this level: path", word);
         ret->path = path_names[i].path;
         p->p += word.n;
         attribute = ret->path == PATH_RESOURCE_ATTRIBUTE || ret->path == PATH_PROFILE_ATTRIBUTE ||
@@ -232,7 +232,7 @@ static int parse_operand(struct parse *p, struct operand *ret)
         p->p--;
     }
     if (!word.n)
-        return fail(p, "a value or path is expected", (struct str){0});
+        return fail(p, "expected a value or a path", (struct str){0});
     p->p += word.n;
     if (str_to_i64(word, 10, &v->integer) == 0)
         v->kind = VALUE_INT;
@@ -318,7 +318,7 @@ static int parse_compare(struct parse *p, struct node **ret)
         n->constant = n->left.literal.boolean;
         return 0;
     }
-    return fail(p, "a comparison is expected", (struct str){0});
+    return fail(p, "expected a comparison", (struct str){0});
 }
 
 static int parse_or(struct parse *p, struct node **ret);
@@ -405,7 +405,7 @@ int ottl_compile(struct str text, enum ottl_scope scope, struct arena *a, struct
     r = parse_or(&p, &o->root);
     skip_space(&p);
     if (r == 0 && p.p < p.end)
-        r = fail(&p, "not understood:", peek_word(&p));
+        r = fail(&p, "unexpected:", peek_word(&p));
     o->with_regex = arena_zalloc_array(a, p.n_regex + 1, sizeof *o->with_regex);
     if (r == 0 && !o->with_regex)
         r = -ENOMEM;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `resource`: changes resource attributes, with the Collector's actions insert, update, upsert, delete, hash, extract
+ * `resource`: modifies resource attributes, with the Collector's actions insert, update, upsert, delete, hash, extract
  * and convert. Everything else of a batch is shared with the original, so the cost depends on the attributes only.
  * Values from the configuration are shared too: it outlives every batch.
  */
@@ -59,17 +59,17 @@ static const char *const converted_types[] = {"", "int", "double", "string", NUL
 
 static const struct option action_options[] = {
     {"key", OPT_STRING, offsetof(struct action_config, key), NULL, "name of the attribute"},
-    {"action", OPT_ENUM, offsetof(struct action_config, action), NULL, "what to do with it", .words = action_names,
+    {"action", OPT_ENUM, offsetof(struct action_config, action), NULL, "action", .words = action_names,
      .required = true},
-    {"value", OPT_CUSTOM, offsetof(struct action_config, value), NULL, "what to set, typed as in YAML"},
+    {"value", OPT_CUSTOM, offsetof(struct action_config, value), NULL, "value to set, with its YAML type"},
     {"default_value", OPT_CUSTOM, offsetof(struct action_config, default_value), NULL,
-     "what to set when from_attribute or from_context has nothing"},
+     "value to set if from_attribute or from_context yields none"},
     {"from_attribute", OPT_STRING, offsetof(struct action_config, from_attribute), NULL,
-     "take the value of this attribute"},
+     "use the value of this attribute"},
     {"from_context", OPT_STRING, offsetof(struct action_config, from_context), NULL,
-     "take metadata.NAME (a header), auth.NAME or client.address"},
+     "use metadata.NAME (a request header), auth.NAME or client.address"},
     {"pattern", OPT_STRING, offsetof(struct action_config, pattern), NULL,
-     "extract: expression with named groups; delete, hash: attributes whose name matches"},
+     "extract: regular expression with named groups; delete, hash: attributes whose names match"},
     {"converted_type", OPT_ENUM, offsetof(struct action_config, converted_type), "''", "convert: the new type",
      .words = converted_types},
     {0},
@@ -276,7 +276,7 @@ static void consume(struct sink *s, struct batch *b, const struct sink_context *
         r = edit.err;
     }
     if (r < 0) {
-        ack_fail(ack, SINK_UNAVAILABLE, 0, "no memory");
+        ack_fail(ack, SINK_UNAVAILABLE, 0, "out of memory");
         return;
     }
     sink_consume(p->next, x, ctx, ack);
@@ -354,9 +354,9 @@ static int check_action(const struct action_config *a, const struct conf_node *n
 
     if (a->action <= ACTION_UPSERT) {
         if (!a->key)
-            return conf_error(node, -EINVAL, e, "action %s needs 'key'", name);
+            return conf_error(node, -EINVAL, e, "action %s requires 'key'", name);
         if (sources != 1)
-            return conf_error(node, -EINVAL, e, "action %s of '%s' needs one of value, from_attribute, from_context",
+            return conf_error(node, -EINVAL, e, "action %s of '%s' requires one of value, from_attribute, from_context",
                               name, a->key);
         if (a->pattern || a->converted_type)
             return conf_error(node, -EINVAL, e, "action %s does not use 'pattern' or 'converted_type'", name);
@@ -364,11 +364,11 @@ static int check_action(const struct action_config *a, const struct conf_node *n
         return conf_error(node, -EINVAL, e, "action %s does not use a value", name);
     }
     if ((a->action == ACTION_DELETE || a->action == ACTION_HASH) && !a->key && !a->pattern)
-        return conf_error(node, -EINVAL, e, "action %s needs 'key' or 'pattern'", name);
+        return conf_error(node, -EINVAL, e, "action %s requires 'key' or 'pattern'", name);
     if (a->action == ACTION_EXTRACT && (!a->key || !a->pattern))
-        return conf_error(node, -EINVAL, e, "action extract needs 'key' and 'pattern'");
+        return conf_error(node, -EINVAL, e, "action extract requires 'key' and 'pattern'");
     if (a->action == ACTION_CONVERT && (!a->key || !a->converted_type))
-        return conf_error(node, -EINVAL, e, "action convert needs 'key' and 'converted_type'");
+        return conf_error(node, -EINVAL, e, "action convert requires 'key' and 'converted_type'");
     return 0;
 }
 
@@ -398,7 +398,7 @@ static int check(const void *config, const struct conf_node *node, struct err *e
     const struct conf_node *list = conf_get(node, "attributes");
 
     if (!c->attributes.n)
-        return conf_error(node, -EINVAL, e, "'attributes' with at least one action is needed");
+        return conf_error(node, -EINVAL, e, "'attributes' with at least one action is required");
     for (uint32_t i = 0; i < c->attributes.n; i++) {
         int r = check_action(&a[i], list->items[i], e);
 
@@ -413,7 +413,7 @@ static int check(const void *config, const struct conf_node *node, struct err *e
 const struct component component_resource_processor = {
     .kind = COMPONENT_PROCESSOR,
     .name = "resource",
-    .help = "changes resource attributes",
+    .help = "modifies resource attributes",
     .signals = ONLY_PROFILES,
     .options = options,
     .config_size = sizeof(struct resource_config),

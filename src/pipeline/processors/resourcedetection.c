@@ -45,7 +45,7 @@ struct detection {
 
 #define ENABLED(name, on)                           \
     static const struct option name##_options[] = { \
-        {"enabled", OPT_BOOL, offsetof(struct enabled_config, enabled), on, "whether to set it"}, {0}}
+        {"enabled", OPT_BOOL, offsetof(struct enabled_config, enabled), on, "whether to set this attribute"}, {0}}
 ENABLED(on, "true");
 ENABLED(off, "false");
 
@@ -55,24 +55,24 @@ static const struct option attribute_options[] = {
     {"os.type", OPT_TABLE, offsetof(struct system_attributes, os_type), NULL, "linux", .table = on_options},
     {"host.id", OPT_TABLE, offsetof(struct system_attributes, host_id), NULL, "/etc/machine-id", .table = off_options},
     {"host.arch", OPT_TABLE, offsetof(struct system_attributes, host_arch), NULL, "amd64, arm64", .table = off_options},
-    {"os.description", OPT_TABLE, offsetof(struct system_attributes, os_description), NULL, "kernel and version",
+    {"os.description", OPT_TABLE, offsetof(struct system_attributes, os_description), NULL, "kernel name and version",
      .table = off_options},
     {0},
 };
 
 static const struct option system_options[] = {
-    {"resource_attributes", OPT_TABLE, offsetof(struct system_config, attributes), NULL, "which to set",
+    {"resource_attributes", OPT_TABLE, offsetof(struct system_config, attributes), NULL, "attributes to set",
      .table = attribute_options},
-    {"hostname_sources", OPT_IGNORED, 0, NULL, "the kernel's host name is used"},
+    {"hostname_sources", OPT_IGNORED, 0, NULL, "the kernel's host name is always used"},
     {0},
 };
 
 static const struct option options[] = {
     {"detectors", OPT_STRINGS, offsetof(struct detection_config, detectors), "[env]", "env, system, container"},
-    {"override", OPT_BOOL, offsetof(struct detection_config, override), "true", "replace what senders say"},
+    {"override", OPT_BOOL, offsetof(struct detection_config, override), "true", "overwrite attributes set by senders"},
     {"system", OPT_TABLE, offsetof(struct detection_config, system), NULL, "detector system", .table = system_options},
-    {"timeout", OPT_IGNORED, 0, NULL, "nothing is asked over the network"},
-    {"refresh_interval", OPT_IGNORED, 0, NULL, "found once, at the start"},
+    {"timeout", OPT_IGNORED, 0, NULL, "detection makes no network requests"},
+    {"refresh_interval", OPT_IGNORED, 0, NULL, "attributes are detected once, at startup"},
     {0},
 };
 
@@ -173,7 +173,7 @@ static void consume(struct sink *s, struct batch *b, const struct sink_context *
         r = edit.err;
     }
     if (r < 0)
-        ack_fail(ack, SINK_UNAVAILABLE, 0, "no memory");
+        ack_fail(ack, SINK_UNAVAILABLE, 0, "out of memory");
     else
         sink_consume(d->next, x, ctx, ack);
 }
@@ -222,7 +222,7 @@ static int check(const void *config, const struct conf_node *node, struct err *e
 
         if (!best || strcmp(best, c->detectors.v[i]) != 0)
             return conf_error(conf_get(node, "detectors"), -EOPNOTSUPP, e,
-                              "wick has no detector '%s': env, system, container", c->detectors.v[i]);
+                              "unknown detector '%s'; supported: env, system, container", c->detectors.v[i]);
     }
     return 0;
 }
@@ -233,7 +233,7 @@ const struct component component_resourcedetection_processor = {
     .kind = COMPONENT_PROCESSOR,
     .name = "resourcedetection",
     .aliases = aliases,
-    .help = "adds attributes of where the collector runs",
+    .help = "adds attributes of the host that the collector runs on",
     .signals = ONLY_PROFILES,
     .options = options,
     .config_size = sizeof(struct detection_config),

@@ -11,9 +11,9 @@
 #include "base/mem.h"
 #include "model/identity.h"
 #include "model/symbolizer.h"
+#include "pipeline/delivery/worker.h"
 #include "pipeline/graph/component.h"
 #include "pipeline/graph/host.h"
-#include "pipeline/delivery/worker.h"
 
 enum { WAITING_MAX = 64 << 20, MISSING_MAX = 4096 };
 
@@ -41,11 +41,12 @@ struct symbolize {
 static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER; /* a symbolizer may be used by one thread at a time */
 
 static const struct option options[] = {
-    {"lines", OPT_BOOL, offsetof(struct symbolize_config, lines), "true", "files, lines and inlines, not names alone"},
+    {"lines", OPT_BOOL, offsetof(struct symbolize_config, lines), "true",
+     "add files, lines and inlined functions, not only names"},
     {"local_files", OPT_BOOL, offsetof(struct symbolize_config, local_files), "false",
-     "open the paths that profiles name; only where every sender is trusted. Else by build id alone"},
+     "open the paths that profiles contain; enable only if every sender is trusted. Otherwise binaries are found by build id only"},
     {"retry_missing", OPT_DURATION, offsetof(struct symbolize_config, retry_missing), "10m",
-     "ask again for a binary that was not found after this"},
+     "look for a missing binary again after this time"},
     {0},
 };
 
@@ -265,7 +266,7 @@ static void handle(struct worker *wk, struct work *w, bool more)
 
     (void) more;
     if (symbolize(s, w->batch, &x) < 0)
-        ack_fail(w->ack, SINK_UNAVAILABLE, 0, "no memory");
+        ack_fail(w->ack, SINK_UNAVAILABLE, 0, "out of memory");
     else
         sink_consume(s->next, x, &w->kept.ctx, w->ack);
     work_free(w);
@@ -308,17 +309,17 @@ static int create(const struct component_args *args, struct instance **ret, stru
     r = worker_init(&s->worker, "symbolize", WAITING_MAX);
     if (r < 0) {
         mem_free(s);
-        return err_set(e, r, "cannot make a queue: %m");
+        return err_set(e, r, "cannot create a queue: %m");
     }
     s->config = args->config;
     s->worker.handle = handle;
     s->sink.consume = consume;
     s->next = args->next;
     s->symbolizer = args->host->symbolizer;
-    s->resolved = metrics_add(m, METRIC_COUNTER, "wick_symbolize_resolved_locations", "Locations that got lines",
+    s->resolved = metrics_add(m, METRIC_COUNTER, "wick_symbolize_resolved_locations", "Locations that were symbolized",
                               "processor=\"%s\"", args->id);
-    s->unresolved = metrics_add(m, METRIC_COUNTER, "wick_symbolize_unresolved_locations", "Locations that did not",
-                                "processor=\"%s\"", args->id);
+    s->unresolved = metrics_add(m, METRIC_COUNTER, "wick_symbolize_unresolved_locations",
+                                "Locations that could not be symbolized", "processor=\"%s\"", args->id);
     s->instance =
         (struct instance){.id = args->id, .sink = &s->sink, .start = start, .stop = stop, .free = free_instance};
     *ret = &s->instance;
@@ -328,7 +329,7 @@ static int create(const struct component_args *args, struct instance **ret, stru
 const struct component component_symbolize_processor = {
     .kind = COMPONENT_PROCESSOR,
     .name = "symbolize",
-    .help = "functions, files and lines for native frames",
+    .help = "adds functions, files and lines to native frames",
     .signals = ONLY_PROFILES,
     .options = options,
     .config_size = sizeof(struct symbolize_config),

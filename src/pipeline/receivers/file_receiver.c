@@ -53,12 +53,13 @@ struct file_receiver {
 };
 
 static const struct option options[] = {
-    {"include", OPT_STRINGS, offsetof(struct file_receiver_config, include), NULL, "files, with wildcards",
-     .required = true},
-    {"poll_interval", OPT_DURATION, offsetof(struct file_receiver_config, poll_interval), "1s", "how often to look"},
+    {"include", OPT_STRINGS, offsetof(struct file_receiver_config, include), NULL,
+     "paths of files; may contain wildcards", .required = true},
+    {"poll_interval", OPT_DURATION, offsetof(struct file_receiver_config, poll_interval), "1s",
+     "interval for checking"},
     {"delete_after_read", OPT_BOOL, offsetof(struct file_receiver_config, delete_after_read), "false",
-     "remove a file once it is handed on"},
-    {"start_at", OPT_IGNORED, 0, NULL, "files are read whole"},
+     "delete files once they have been passed on"},
+    {"start_at", OPT_IGNORED, 0, NULL, "files are read completely"},
     {0},
 };
 
@@ -93,7 +94,7 @@ static bool read_one(struct file_receiver *f, const char *path, const struct sta
     }
     sink_consume_wait(f->next, x, &ctx, &res);
     if (res.status != SINK_OK)
-        log_warn("%s: '%s' is refused: %s", f->instance.id, path, res.message);
+        log_warn("%s: cannot read '%s': %s", f->instance.id, path, res.message);
     else
         metric_add(f->accepted, x->n_samples);
     if (res.status == SINK_OK && f->config->delete_after_read)
@@ -144,7 +145,7 @@ static int start(struct instance *i, struct err *e)
 
     f->stop_fd = eventfd(0, EFD_CLOEXEC);
     if (f->stop_fd < 0)
-        return err_set(e, -errno, "cannot make an eventfd: %m");
+        return err_set(e, -errno, "cannot create an eventfd: %m");
     r = thread_start(&f->thread, "file-receiver", run, f, e);
     f->running = r == 0;
     return r;
@@ -158,7 +159,7 @@ static void stop(struct instance *i)
     if (!f->running)
         return;
     if (write(f->stop_fd, &one, sizeof one) < 0)
-        log_warn("%s: cannot stop", i->id);
+        log_warn("%s: cannot stop the thread", i->id);
     pthread_join(f->thread, NULL);
     f->running = false;
 }
@@ -185,7 +186,7 @@ static int create(const struct component_args *args, struct instance **ret, stru
     f->next = args->next;
     f->stop_fd = -1;
     f->accepted = metrics_add(args->host->metrics, METRIC_COUNTER, "otelcol_receiver_accepted_profile_samples",
-                              "Items taken in", "receiver=\"%s\",transport=\"file\"", args->id);
+                              "Items received", "receiver=\"%s\",transport=\"file\"", args->id);
     f->instance = (struct instance){.id = args->id, .start = start, .stop = stop, .free = free_instance};
     *ret = &f->instance;
     return 0;
@@ -206,7 +207,7 @@ const struct component component_file_receiver = {
     .kind = COMPONENT_RECEIVER,
     .name = "file",
     .aliases = aliases,
-    .help = "profiles in files: OTLP, pprof, folded, perf script",
+    .help = "reads profiles from files: OTLP, pprof, folded, perf script",
     .signals = ONLY_PROFILES,
     .options = options,
     .config_size = sizeof(struct file_receiver_config),

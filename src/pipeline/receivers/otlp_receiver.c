@@ -8,8 +8,8 @@
 #include "pipeline/graph/component.h"
 #include "pipeline/graph/host.h"
 #include "pipeline/graph/listener.h"
-#include "pipeline/receivers/otlp_service.h"
 #include "pipeline/graph/settings.h"
+#include "pipeline/receivers/otlp_service.h"
 
 struct grpc_config {
     const char *endpoint;
@@ -57,57 +57,60 @@ struct otlp_receiver {
 };
 
 static const struct option grpc_options[] = {
-    {"endpoint", OPT_STRING, offsetof(struct grpc_config, endpoint), "localhost:4317", "where to listen"},
+    {"endpoint", OPT_STRING, offsetof(struct grpc_config, endpoint), "localhost:4317", "address to listen on"},
     {"max_recv_msg_size_mib", OPT_INT, offsetof(struct grpc_config, max_recv_msg_size_mib), "4",
-     "largest request, inflated, in MiB"},
+     "maximum size of a request after decompression, in MiB"},
     {"max_concurrent_streams", OPT_INT, offsetof(struct grpc_config, max_concurrent_streams), "0",
-     "requests under way on one connection; 0: 100"},
+     "maximum number of concurrent requests per connection; 0: 100"},
     {"tls", OPT_TABLE, offsetof(struct grpc_config, tls), NULL, "encryption", .table = tls_server_options,
      .present = offsetof(struct grpc_config, has_tls)},
-    {"auth", OPT_TABLE, offsetof(struct grpc_config, auth), NULL, "who may send", .table = auth_options,
+    {"auth", OPT_TABLE, offsetof(struct grpc_config, auth), NULL, "authenticator extension", .table = auth_options,
      .present = offsetof(struct grpc_config, has_auth)},
     {"include_metadata", OPT_BOOL, offsetof(struct grpc_config, include_metadata), "false",
-     "tell processors the request's metadata"},
-    {"transport", OPT_IGNORED, 0, NULL, "tcp; a unix socket is endpoint: unix:/path"},
-    {"read_buffer_size", OPT_IGNORED, 0, NULL, "buffers are sized by the loop"},
-    {"write_buffer_size", OPT_IGNORED, 0, NULL, "buffers are sized by the loop"},
-    {"keepalive", OPT_IGNORED, 0, NULL, "idle connections live 10 minutes, floods of pings end them"},
-    {"middlewares", OPT_IGNORED, 0, NULL, "there are none"},
+     "pass request metadata to processors"},
+    {"transport", OPT_IGNORED, 0, NULL, "tcp; for a unix socket use endpoint: unix:/path"},
+    {"read_buffer_size", OPT_IGNORED, 0, NULL, "buffer sizes are fixed"},
+    {"write_buffer_size", OPT_IGNORED, 0, NULL, "buffer sizes are fixed"},
+    {"keepalive", OPT_IGNORED, 0, NULL,
+     "idle connections are closed after 10 minutes, and those that flood pings at once"},
+    {"middlewares", OPT_IGNORED, 0, NULL, "no middleware is available"},
     {0},
 };
 
 static const struct option cors_options[] = {
     {"allowed_origins", OPT_STRINGS, offsetof(struct cors_config, allowed_origins), NULL,
-     "pages that may send from a browser; * stands for anything"},
-    {"allowed_headers", OPT_STRINGS, offsetof(struct cors_config, allowed_headers), NULL, "headers they may send"},
-    {"exposed_headers", OPT_IGNORED, 0, NULL, "answers have none worth exposing"},
-    {"max_age", OPT_INT, offsetof(struct cors_config, max_age), "0", "seconds a browser may remember this"},
+     "origins that may send from a browser; * is a wildcard"},
+    {"allowed_headers", OPT_STRINGS, offsetof(struct cors_config, allowed_headers), NULL, "allowed request headers"},
+    {"exposed_headers", OPT_IGNORED, 0, NULL, "responses have no headers to expose"},
+    {"max_age", OPT_INT, offsetof(struct cors_config, max_age), "0",
+     "seconds that browsers may cache preflight responses"},
     {0},
 };
 
 static const struct option http_options[] = {
-    {"endpoint", OPT_STRING, offsetof(struct http_config, endpoint), "localhost:4318", "where to listen"},
+    {"endpoint", OPT_STRING, offsetof(struct http_config, endpoint), "localhost:4318", "address to listen on"},
     {"max_request_body_size", OPT_SIZE, offsetof(struct http_config, max_request_body_size), "20MiB",
-     "largest request, inflated"},
-    {"traces_url_path", OPT_STRING, offsetof(struct http_config, traces_url_path), "/v1/traces", "path of traces"},
-    {"metrics_url_path", OPT_STRING, offsetof(struct http_config, metrics_url_path), "/v1/metrics", "path of metrics"},
-    {"logs_url_path", OPT_STRING, offsetof(struct http_config, logs_url_path), "/v1/logs", "path of logs"},
+     "maximum size of a request after decompression"},
+    {"traces_url_path", OPT_STRING, offsetof(struct http_config, traces_url_path), "/v1/traces", "URL path for traces"},
+    {"metrics_url_path", OPT_STRING, offsetof(struct http_config, metrics_url_path), "/v1/metrics",
+     "URL path for metrics"},
+    {"logs_url_path", OPT_STRING, offsetof(struct http_config, logs_url_path), "/v1/logs", "URL path for logs"},
     {"tls", OPT_TABLE, offsetof(struct http_config, tls), NULL, "encryption", .table = tls_server_options,
      .present = offsetof(struct http_config, has_tls)},
-    {"auth", OPT_TABLE, offsetof(struct http_config, auth), NULL, "who may send", .table = auth_options,
+    {"auth", OPT_TABLE, offsetof(struct http_config, auth), NULL, "authenticator extension", .table = auth_options,
      .present = offsetof(struct http_config, has_auth)},
-    {"cors", OPT_TABLE, offsetof(struct http_config, cors), NULL, "senders in browsers", .table = cors_options},
+    {"cors", OPT_TABLE, offsetof(struct http_config, cors), NULL, "CORS settings for browsers", .table = cors_options},
     {"include_metadata", OPT_BOOL, offsetof(struct http_config, include_metadata), "false",
-     "tell processors the request's headers"},
-    {"compression_algorithms", OPT_IGNORED, 0, NULL, "gzip, zstd, deflate and none are always taken"},
-    {"response_headers", OPT_IGNORED, 0, NULL, "none are added"},
-    {"read_timeout", OPT_IGNORED, 0, NULL, "bodies have 30 s and the time they take at 16 KiB/s"},
+     "pass request headers to processors"},
+    {"compression_algorithms", OPT_IGNORED, 0, NULL, "gzip, zstd, deflate and none are always accepted"},
+    {"response_headers", OPT_IGNORED, 0, NULL, "no headers are added"},
+    {"read_timeout", OPT_IGNORED, 0, NULL, "the limit is 30 s plus the time the body takes at 16 KiB/s"},
     {"read_header_timeout", OPT_IGNORED, 0, NULL, "10 s"},
     {"write_timeout", OPT_IGNORED, 0, NULL, "60 s"},
     {"idle_timeout", OPT_IGNORED, 0, NULL, "10 minutes"},
     {"keep_alives_enabled", OPT_IGNORED, 0, NULL, "always"},
-    {"transport", OPT_IGNORED, 0, NULL, "tcp; a unix socket is endpoint: unix:/path"},
-    {"middlewares", OPT_IGNORED, 0, NULL, "there are none"},
+    {"transport", OPT_IGNORED, 0, NULL, "tcp; for a unix socket use endpoint: unix:/path"},
+    {"middlewares", OPT_IGNORED, 0, NULL, "no middleware is available"},
     {0},
 };
 
@@ -120,10 +123,10 @@ static const struct option protocol_options[] = {
 };
 
 static const struct option options[] = {
-    {"protocols", OPT_TABLE, offsetof(struct otlp_config, protocols), NULL, "which to speak", .table = protocol_options,
-     .required = true},
+    {"protocols", OPT_TABLE, offsetof(struct otlp_config, protocols), NULL, "protocols to receive",
+     .table = protocol_options, .required = true},
     {"keep_empty_profile_ids", OPT_BOOL, offsetof(struct otlp_config, keep_empty_profile_ids), "false",
-     "leave profiles without an id as they are"},
+     "do not add an id to profiles without one"},
     {0},
 };
 
@@ -279,9 +282,9 @@ static int check(const void *config, const struct conf_node *node, struct err *e
     const struct protocols_config *p = &((const struct otlp_config *) config)->protocols;
 
     if (!p->has_grpc && !p->has_http)
-        return conf_error(node, -EINVAL, e, "'protocols' needs grpc, http or both");
+        return conf_error(node, -EINVAL, e, "'protocols' requires grpc, http or both");
     if (p->grpc.max_recv_msg_size_mib <= 0 || p->grpc.max_recv_msg_size_mib > 1024)
-        return conf_error(node, -EINVAL, e, "'max_recv_msg_size_mib' must be within 1 and 1024");
+        return conf_error(node, -EINVAL, e, "'max_recv_msg_size_mib' must be between 1 and 1024");
     if (p->http.max_request_body_size <= 0)
         return conf_error(node, -EINVAL, e, "'max_request_body_size' must be positive");
     return 0;

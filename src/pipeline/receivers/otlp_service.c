@@ -55,11 +55,11 @@ void otlp_service_metrics(struct otlp_service *s, struct metrics *m, const char 
     for (int i = 0; i < SIGNALS; i++) {
         if (!served(s, (enum signal) i))
             continue;
-        s->accepted[i] = metrics_add(m, METRIC_COUNTER, accepted[i], "Items taken in",
+        s->accepted[i] = metrics_add(m, METRIC_COUNTER, accepted[i], "Items received",
                                      "receiver=\"%s\",transport=\"%s\"", receiver, transport);
-        s->refused[i] = metrics_add(m, METRIC_COUNTER, refused[i], "Items that the pipeline refused",
+        s->refused[i] = metrics_add(m, METRIC_COUNTER, refused[i], "Items refused by the pipeline",
                                     "receiver=\"%s\",transport=\"%s\"", receiver, transport);
-        s->failed[i] = metrics_add(m, METRIC_COUNTER, failed[i], "Items that failed inside",
+        s->failed[i] = metrics_add(m, METRIC_COUNTER, failed[i], "Items that failed internally",
                                    "receiver=\"%s\",transport=\"%s\"", receiver, transport);
     }
 }
@@ -243,7 +243,7 @@ static void take_profiles(struct call *c, struct str msg, struct buf *body)
     if (r == 0)
         otlp_own(b, body);
     if (r == -ENOMEM) {
-        refuse(c, SINK_UNAVAILABLE, "no memory for this request");
+        refuse(c, SINK_UNAVAILABLE, "out of memory for this request");
         return;
     }
     if (r < 0) {
@@ -270,7 +270,7 @@ static void take_blob(struct call *c, struct buf *body)
         return;
     }
     if (blob_new(c->signal, c->json, body, &b) < 0) {
-        refuse(c, SINK_UNAVAILABLE, "no memory for this request");
+        refuse(c, SINK_UNAVAILABLE, "out of memory for this request");
         return;
     }
     b->items = c->items = items;
@@ -290,7 +290,7 @@ static void take(struct call *c, struct str msg, struct buf *inflated)
     if (!inflated->p)
         buf_put_str(inflated, msg);
     if (buf_error(inflated))
-        refuse(c, SINK_UNAVAILABLE, "no memory for this request");
+        refuse(c, SINK_UNAVAILABLE, "out of memory for this request");
     else
         take_blob(c, inflated);
 }
@@ -335,7 +335,7 @@ void otlp_service_grpc(struct otlp_service *s, struct http_request *q)
     int i = 0;
 
     if (!grpc_is_request(q)) {
-        http_reply_text(q, 415, "this port speaks gRPC; OTLP/HTTP is on the other one\n");
+        http_reply_text(q, 415, "this port is for gRPC; OTLP/HTTP has a port of its own\n");
         return;
     }
     while (i < SIGNALS && !str_is(q->path, grpc_paths[i]))
@@ -345,11 +345,11 @@ void otlp_service_grpc(struct otlp_service *s, struct http_request *q)
             grpc_fail(q, GRPC_UNIMPLEMENTED, e.message);
         else
             grpc_fail(q, GRPC_UNIMPLEMENTED,
-                      i == SIGNALS ? "unknown service or method" : "no pipeline takes this signal here");
+                      i == SIGNALS ? "unknown service or method" : "no pipeline accepts this signal");
         return;
     }
     if (!let_in(s, q)) {
-        grpc_fail(q, GRPC_UNAUTHENTICATED, "missing or wrong credentials");
+        grpc_fail(q, GRPC_UNAUTHENTICATED, "missing or invalid credentials");
         return;
     }
     if (i == SIGNAL_PROFILES && !version_ok(q, &e)) {
@@ -362,7 +362,7 @@ void otlp_service_grpc(struct otlp_service *s, struct http_request *q)
     }
     c = call_new(s, q, (enum signal) i, true, false);
     if (!c)
-        grpc_fail(q, GRPC_UNAVAILABLE, "no memory");
+        grpc_fail(q, GRPC_UNAVAILABLE, "out of memory");
     else
         take(c, msg, &inflated);
 }
@@ -400,7 +400,7 @@ static void http_export(struct otlp_service *s, struct http_request *q, enum sig
     int r = http_decode_body(q, s->max_message, &inflated, &msg, &e);
 
     if (!c)
-        http_refuse(q, json, 503, GRPC_UNAVAILABLE, "no memory");
+        http_refuse(q, json, 503, GRPC_UNAVAILABLE, "out of memory");
     else if (r == -EFBIG)
         http_refuse(q, json, 413, GRPC_INVALID_ARGUMENT, "http: request body too large");
     else if (r < 0)
@@ -427,7 +427,7 @@ void otlp_service_http(struct otlp_service *s, struct http_request *q)
     } else if (kind < 0) {
         http_reply_text(q, 415, "415 unsupported media type, supported: [application/json, application/x-protobuf]");
     } else if (!let_in(s, q)) {
-        http_refuse(q, kind == 1, 401, GRPC_UNAUTHENTICATED, "missing or wrong credentials");
+        http_refuse(q, kind == 1, 401, GRPC_UNAUTHENTICATED, "missing or invalid credentials");
     } else if (i == SIGNAL_PROFILES && !version_ok(q, &e)) {
         http_refuse(q, kind == 1, 400, GRPC_INVALID_ARGUMENT, e.message);
     } else {

@@ -57,14 +57,14 @@ struct pprof_receiver {
     uint32_t n;
 };
 
-#define TYPE(type, on, path_, seconds_, interval_)                                                               \
-    static const struct option type##_options[] = {                                                              \
-        {"enabled", OPT_BOOL, offsetof(struct scrape_type_config, enabled), on, "whether to scrape it"},         \
-        {"path", OPT_STRING, offsetof(struct scrape_type_config, path), path_, "where it is"},                   \
-        {"seconds", OPT_DURATION, offsetof(struct scrape_type_config, seconds), seconds_, "how long to sample"}, \
-        {"interval", OPT_DURATION, offsetof(struct scrape_type_config, interval), interval_,                     \
-         "from one scrape to the next; 0 the common one"},                                                       \
-        {0},                                                                                                     \
+#define TYPE(type, on, path_, seconds_, interval_)                                                                 \
+    static const struct option type##_options[] = {                                                                \
+        {"enabled", OPT_BOOL, offsetof(struct scrape_type_config, enabled), on, "whether to scrape this profile"}, \
+        {"path", OPT_STRING, offsetof(struct scrape_type_config, path), path_, "URL path"},                        \
+        {"seconds", OPT_DURATION, offsetof(struct scrape_type_config, seconds), seconds_, "duration to sample"},   \
+        {"interval", OPT_DURATION, offsetof(struct scrape_type_config, interval), interval_,                       \
+         "scrape interval; 0: that of the receiver"},                                                              \
+        {0},                                                                                                       \
     }
 TYPE(cpu, "true", "/debug/pprof/profile", "10s", "0s");
 TYPE(heap, "true", "/debug/pprof/heap", "0s", "0s");
@@ -79,12 +79,12 @@ TYPE(goroutine, "true", "/debug/pprof/goroutine", "0s", "0s");
     }
 
 static const struct option profile_options[] = {
-    TYPE_OPTION(cpu, SCRAPE_CPU, "CPU, one after the other without a gap"),
-    TYPE_OPTION(heap, SCRAPE_HEAP, "memory in use, and what was allocated since the last scrape"),
-    TYPE_OPTION(allocs, SCRAPE_ALLOCS, "allocations since the last scrape (heap has them too)"),
-    TYPE_OPTION(mutex, SCRAPE_MUTEX, "waits for locks since the last scrape"),
+    TYPE_OPTION(cpu, SCRAPE_CPU, "CPU, sampled continuously"),
+    TYPE_OPTION(heap, SCRAPE_HEAP, "memory in use, and allocations since the last scrape"),
+    TYPE_OPTION(allocs, SCRAPE_ALLOCS, "allocations since the last scrape (also part of heap)"),
+    TYPE_OPTION(mutex, SCRAPE_MUTEX, "lock contention since the last scrape"),
     TYPE_OPTION(block, SCRAPE_BLOCK, "blocking since the last scrape"),
-    TYPE_OPTION(goroutine, SCRAPE_GOROUTINE, "goroutines now"),
+    TYPE_OPTION(goroutine, SCRAPE_GOROUTINE, "current goroutines"),
     {0},
 };
 
@@ -98,8 +98,9 @@ static const struct option target_options[] = {
 static const struct option kubernetes_options[] = {
     {"api_server", OPT_STRING, offsetof(struct kubernetes_config, api.server), NULL, "URL", .required = true},
     {"token_file", OPT_STRING, offsetof(struct kubernetes_config, api.token_file), NULL, "file with a bearer token"},
-    {"ca_file", OPT_STRING, offsetof(struct kubernetes_config, api.ca_file), NULL, "whom to trust"},
-    {"namespace", OPT_STRING, offsetof(struct kubernetes_config, api.namespace_name), NULL, "only this one"},
+    {"ca_file", OPT_STRING, offsetof(struct kubernetes_config, api.ca_file), NULL, "file with CA certificates"},
+    {"namespace", OPT_STRING, offsetof(struct kubernetes_config, api.namespace_name), NULL,
+     "only pods in this namespace"},
     {"annotation_prefix", OPT_STRING, offsetof(struct kubernetes_config, annotation_prefix), "profiles.grafana.com",
      "annotations are PREFIX/scrape, PREFIX/port, PREFIX/cpu.scrape ..."},
     {0},
@@ -111,29 +112,34 @@ static const struct option endpoint_options[] = {
 };
 
 static const struct option options[] = {
-    {"targets", OPT_TABLES, offsetof(struct pprof_config, discovery.targets), NULL, "whom to scrape",
+    {"targets", OPT_TABLES, offsetof(struct pprof_config, discovery.targets), NULL, "targets to scrape",
      .table = target_options, .size = sizeof(struct static_target_config)},
     {"files", OPT_STRINGS, offsetof(struct pprof_config, discovery.files), NULL,
-     "files of [{targets, labels}], read again and again; wildcards"},
-    {"kubernetes", OPT_TABLE, offsetof(struct pprof_config, discovery.kubernetes), NULL, "pods by annotation",
+     "files with [{targets, labels}], reread periodically; may contain wildcards"},
+    {"kubernetes", OPT_TABLE, offsetof(struct pprof_config, discovery.kubernetes), NULL, "pods selected by annotations",
      .table = kubernetes_options, .present = offsetof(struct pprof_config, discovery.has_kubernetes)},
     {"refresh_interval", OPT_DURATION, offsetof(struct pprof_config, refresh_interval), "30s",
-     "how often to look who is there"},
-    {"profiles", OPT_TABLE, offsetof(struct pprof_config, scrape), NULL, "what to scrape", .table = profile_options},
-    {"interval", OPT_DURATION, offsetof(struct pprof_config, scrape.interval), "10s", "from one scrape to the next"},
-    {"collection_interval", OPT_DURATION, offsetof(struct pprof_config, scrape.interval), "10s", "the same"},
-    {"initial_delay", OPT_DURATION, offsetof(struct pprof_config, scrape.initial_delay), "1s", "before the first"},
-    {"timeout", OPT_DURATION, offsetof(struct pprof_config, scrape.timeout), "10s", "of one, besides its seconds"},
+     "interval for refreshing the targets"},
+    {"profiles", OPT_TABLE, offsetof(struct pprof_config, scrape), NULL, "profiles to scrape",
+     .table = profile_options},
+    {"interval", OPT_DURATION, offsetof(struct pprof_config, scrape.interval), "10s", "scrape interval"},
+    {"collection_interval", OPT_DURATION, offsetof(struct pprof_config, scrape.interval), "10s", "same as interval"},
+    {"initial_delay", OPT_DURATION, offsetof(struct pprof_config, scrape.initial_delay), "1s",
+     "delay before the first scrape"},
+    {"timeout", OPT_DURATION, offsetof(struct pprof_config, scrape.timeout), "10s",
+     "timeout of a scrape, in addition to its seconds"},
     {"allow_link_local", OPT_BOOL, offsetof(struct pprof_config, scrape.allow_link_local), "false",
-     "scrape 169.254.0.0/16 and fe80::/10 too"},
-    {"bearer_token", OPT_STRING, offsetof(struct pprof_config, scrape.token), NULL, "sent to every target",
+     "also scrape 169.254.0.0/16 and fe80::/10"},
+    {"bearer_token", OPT_STRING, offsetof(struct pprof_config, scrape.token), NULL, "headers sent to every target",
      .secret = true},
-    {"tls", OPT_TABLE, offsetof(struct pprof_config, tls), NULL, "for https targets", .table = tls_client_options},
-    {"max_body", OPT_SIZE, offsetof(struct pprof_config, max_body), "64MiB", "largest profile, inflated"},
-    {"remote", OPT_TABLE, offsetof(struct pprof_config, remote), NULL, "one URL, asked for as it is",
+    {"tls", OPT_TABLE, offsetof(struct pprof_config, tls), NULL, "TLS settings for https targets",
+     .table = tls_client_options},
+    {"max_body", OPT_SIZE, offsetof(struct pprof_config, max_body), "64MiB",
+     "maximum size of a profile after decompression"},
+    {"remote", OPT_TABLE, offsetof(struct pprof_config, remote), NULL, "one URL, requested unchanged",
      .table = endpoint_options, .present = offsetof(struct pprof_config, has_remote)},
-    {"server", OPT_TABLE, offsetof(struct pprof_config, server), NULL, "POST /v1/pprof", .table = endpoint_options,
-     .present = offsetof(struct pprof_config, has_server)},
+    {"server", OPT_TABLE, offsetof(struct pprof_config, server), NULL, "receive profiles by POST /v1/pprof",
+     .table = endpoint_options, .present = offsetof(struct pprof_config, has_server)},
     {0},
 };
 
@@ -310,7 +316,7 @@ static int start_scraping(struct pprof_receiver *p, struct err *e)
     p->env.tls = p->tls;
     p->stop_fd = eventfd(0, EFD_CLOEXEC);
     if (p->stop_fd < 0)
-        return err_set(e, -errno, "cannot make an eventfd: %m");
+        return err_set(e, -errno, "cannot create an eventfd: %m");
     r = thread_start(&p->thread, "discover", discover, p, e);
     p->discovering = r == 0;
     return r;
@@ -342,7 +348,7 @@ static void stop(struct instance *i)
     listener_stop(TAKE(p->server));
     if (p->discovering) {
         if (write(p->stop_fd, &one, sizeof one) < 0)
-            log_warn("%s: cannot stop discovery", i->id);
+            log_warn("%s: cannot stop the discovery thread", i->id);
         pthread_join(p->thread, NULL);
         p->discovering = false;
     }
@@ -389,7 +395,7 @@ static int check(const void *config, const struct conf_node *node, struct err *e
     struct pprof_config *c = (struct pprof_config *) config; /* sets defaults that depend on other options */
 
     if (!has_targets(c) && !c->has_server)
-        return conf_error(node, -EINVAL, e, "one of targets, files, kubernetes, remote, server is needed");
+        return conf_error(node, -EINVAL, e, "one of targets, files, kubernetes, remote, server is required");
     if (c->scrape.interval <= 0 || c->refresh_interval <= 0)
         return conf_error(node, -EINVAL, e, "intervals must be greater than zero");
     c->scrape.max_inflated = (size_t) c->max_body;
@@ -400,7 +406,7 @@ static int check(const void *config, const struct conf_node *node, struct err *e
 const struct component component_pprof_receiver = {
     .kind = COMPONENT_RECEIVER,
     .name = "pprof",
-    .help = "scrapes /debug/pprof of many targets; POST /v1/pprof",
+    .help = "scrapes /debug/pprof of many targets; receives POST /v1/pprof",
     .signals = ONLY_PROFILES,
     .options = options,
     .config_size = sizeof(struct pprof_config),

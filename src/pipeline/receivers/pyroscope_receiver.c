@@ -6,8 +6,8 @@
 #include "pipeline/graph/component.h"
 #include "pipeline/graph/host.h"
 #include "pipeline/graph/listener.h"
-#include "pipeline/receivers/pyroscope_service.h"
 #include "pipeline/graph/settings.h"
+#include "pipeline/receivers/pyroscope_service.h"
 
 struct pyroscope_http {
     const char *endpoint;
@@ -34,9 +34,9 @@ struct pyroscope_receiver {
 };
 
 static const struct option http_options[] = {
-    {"endpoint", OPT_STRING, offsetof(struct pyroscope_http, endpoint), "localhost:4040", "where to listen"},
+    {"endpoint", OPT_STRING, offsetof(struct pyroscope_http, endpoint), "localhost:4040", "address to listen on"},
     {"max_request_body_size", OPT_SIZE, offsetof(struct pyroscope_http, max_request_body_size), "64MiB",
-     "largest request, inflated"},
+     "maximum size of a request after decompression"},
     {"tls", OPT_TABLE, offsetof(struct pyroscope_http, tls), NULL, "encryption", .table = tls_server_options,
      .present = offsetof(struct pyroscope_http, has_tls)},
     {0},
@@ -48,7 +48,7 @@ static const struct option protocol_options[] = {
 };
 
 static const struct option options[] = {
-    {"protocols", OPT_TABLE, offsetof(struct pyroscope_config, protocols), NULL, "how to be reached",
+    {"protocols", OPT_TABLE, offsetof(struct pyroscope_config, protocols), NULL, "protocols to receive",
      .table = protocol_options},
     {0},
 };
@@ -97,10 +97,10 @@ static int create(const struct component_args *args, struct instance **ret, stru
     p->host = args->host;
     p->service.sink = args->next;
     p->service.max_inflated = (size_t) p->config->protocols.http.max_request_body_size;
-    p->service.accepted = metrics_add(m, METRIC_COUNTER, "otelcol_receiver_accepted_profile_samples", "Items taken in",
+    p->service.accepted = metrics_add(m, METRIC_COUNTER, "otelcol_receiver_accepted_profile_samples", "Items received",
                                       "receiver=\"%s\",transport=\"http\"", args->id);
     p->service.refused = metrics_add(m, METRIC_COUNTER, "otelcol_receiver_refused_profile_samples",
-                                     "Items that the pipeline refused", "receiver=\"%s\",transport=\"http\"", args->id);
+                                     "Items refused by the pipeline", "receiver=\"%s\",transport=\"http\"", args->id);
     p->instance = (struct instance){.id = args->id, .start = start, .stop = stop, .free = free_instance};
     *ret = &p->instance;
     return 0;
@@ -109,7 +109,7 @@ static int create(const struct component_args *args, struct instance **ret, stru
 const struct component component_pyroscope_receiver = {
     .kind = COMPONENT_RECEIVER,
     .name = "pyroscope",
-    .help = "Pyroscope's clients: /ingest and push.v1",
+    .help = "receives from Pyroscope's clients: /ingest and push.v1",
     .signals = ONLY_PROFILES,
     .options = options,
     .config_size = sizeof(struct pyroscope_config),

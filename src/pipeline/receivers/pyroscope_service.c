@@ -88,7 +88,7 @@ static void on_ack(struct ack *a, const struct ack_result *r)
 static void refuse(struct call *c, int r, const struct err *e)
 {
     if (r == -ENOMEM)
-        answer(c, 503, GRPC_UNAVAILABLE, "no memory for this request");
+        answer(c, 503, GRPC_UNAVAILABLE, "out of memory for this request");
     else
         answer(c, r == -EOPNOTSUPP ? 415 : 400, GRPC_INVALID_ARGUMENT, err_message(e, r));
 }
@@ -275,7 +275,7 @@ static int decode_ingest(struct pyroscope_service *s, struct http_request *q, st
         return decode_pprof(form_profile(q, body), inflated_max(s), ret, e);
     if (!format.n || str_is(format, "folded") || str_is(format, "collapsed") || str_is(format, "lines"))
         return decode_folded(body, type, hz, ret, e);
-    return err_set(e, -EOPNOTSUPP, "format '%.*s' is not supported: pprof or folded", STR_FMT(format));
+    return err_set(e, -EOPNOTSUPP, "format '%.*s' is not supported; supported: pprof, folded", STR_FMT(format));
 }
 
 static void hand_on(struct call *c, struct batch *b)
@@ -297,7 +297,7 @@ static int ingest(struct call *c, struct str body, struct batch **ret, struct er
     int r;
 
     if (!full.n)
-        return err_set(e, -EINVAL, "the parameter 'name' is needed");
+        return err_set(e, -EINVAL, "the parameter 'name' is required");
     name = parse_name(full, &labels);
     type = split_type(&name);
     r = decode_ingest(c->s, q, body, type, &b, e);
@@ -332,7 +332,8 @@ static int push_profile(struct push *p, const struct label_set *labels, struct s
     if (++p->n > SERIES_MAX)
         return err_set(e, -E2BIG, "more than %d profiles in one request", SERIES_MAX);
     if (p->inflated >= inflated_max(p->c->s))
-        return err_set(e, -EFBIG, "the profiles of this request inflate to more than %zu bytes", inflated_max(p->c->s));
+        return err_set(e, -EFBIG, "the profiles of this request decompress to more than %zu bytes",
+                       inflated_max(p->c->s));
     r = decode_pprof(raw, inflated_max(p->c->s) - p->inflated, &b, e);
     p->inflated += r == 0 ? MAX(b->input_size, (size_t) raw.n) : 0;
     if (r == 0)

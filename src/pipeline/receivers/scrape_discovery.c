@@ -77,7 +77,7 @@ int scrape_parse_file(struct scrape_list *l, struct str text, const char *name, 
     conf_init(&c);
     r = conf_parse(&c, text, name, &root, e);
     if (r == 0 && root->kind != CONF_LIST)
-        r = err_set(e, -EINVAL, "%s: a list of {targets, labels} is expected", name);
+        r = err_set(e, -EINVAL, "%s: expected a list of {targets, labels}", name);
     for (uint32_t i = 0; r == 0 && i < root->n; i++) {
         const struct conf_node *targets = conf_get(root->items[i], "targets"),
                                *map = conf_get(root->items[i], "labels");
@@ -91,7 +91,7 @@ int scrape_parse_file(struct scrape_list *l, struct str text, const char *name, 
             if (targets->items[k]->kind == CONF_SCALAR)
                 r = add_target(l, targets->items[k]->text, labels, n, 0);
         if (r == -EINVAL)
-            r = conf_error(root->items[i], r, e, "a target is no host:port or URL");
+            r = conf_error(root->items[i], r, e, "a target is not a host:port or URL");
     }
     conf_done(&c);
     return r;
@@ -247,7 +247,7 @@ int scrape_discover(const struct discovery_config *c, const char *remote, struct
     if (!l)
         return -ENOMEM;
     if (remote && add_target(l, str_from(remote), NULL, 0, 1u << SCRAPE_ONE) < 0)
-        warn(arg, "remote: endpoint is no URL");
+        warn(arg, "remote: the endpoint is not a URL");
     for (uint32_t i = 0; i < c->targets.n; i++) {
         struct label labels[LABELS_MAX];
         uint32_t n = 0;
@@ -255,7 +255,7 @@ int scrape_discover(const struct discovery_config *c, const char *remote, struct
         for (; n < targets[i].labels.n && n < LABELS_MAX; n++)
             labels[n] = (struct label){str_from(targets[i].labels.v[n].name), str_from(targets[i].labels.v[n].value)};
         if (add_target(l, str_from(targets[i].endpoint), labels, n, 0) < 0)
-            warn(arg, "a target's endpoint is no host:port or URL");
+            warn(arg, "the endpoint of a target is not a host:port or URL");
     }
     read_files(l, &c->files, warn, arg);
     if (c->has_kubernetes && read_kubernetes(l, &c->kubernetes, &e) < 0)

@@ -134,7 +134,7 @@ static void decode(struct scrape_job *j, struct client_request *r)
         rc = delta_apply(j->delta, b);
     if (rc < 0 || !b->n_profiles || !b->profiles[0].samples.n) {
         if (rc < 0)
-            scrape_failed(j, "no memory for differences");
+            scrape_failed(j, "out of memory while computing differences");
         batch_unref(b);
     } else {
         hand_on(j, b);

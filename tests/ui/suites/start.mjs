@@ -34,7 +34,7 @@ export default async function (t) {
     await t.clean(page, "start");
 
     const other = await t.page();
-    const reason = "other processes cannot be sampled without CAP_BPF and CAP_PERFMON: run it as root; 'wick doctor' tells more";
+    const reason = "sampling other processes requires CAP_BPF and CAP_PERFMON: run it as root; see also 'wick doctor'";
     await t.check("an agent without rights: its words, and the command that helps", async () => {
         await other.route("**/api/v1/status", async (route) => {
             const r = await route.fetch();

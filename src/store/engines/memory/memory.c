@@ -24,7 +24,7 @@ static int memory_open(const struct store_config *c, struct store **ret, struct 
     struct memory_store *m = mem_zalloc(sizeof *m);
 
     if (!m)
-        return err_set(e, -ENOMEM, "no memory");
+        return err_set(e, -ENOMEM, "out of memory");
     m->config = *c;
     pthread_mutex_init(&m->lock, NULL);
     intake_limits_init(&m->limits, c);
@@ -147,7 +147,7 @@ static void memory_append(struct store *s, struct batch *b, const struct sink_co
     pthread_mutex_unlock(&m->lock);
     arena_done(&a);
     if (r < 0)
-        ack_fail(ack, SINK_UNAVAILABLE, NS_PER_S, "no memory");
+        ack_fail(ack, SINK_UNAVAILABLE, NS_PER_S, "out of memory");
     else
         ack_complete(ack, &result);
 }
@@ -298,7 +298,7 @@ static int memory_delete(struct store *s, const char *tenant, const struct store
     int r = match_init(&match, what->selector, m->limits.allow, false, e);
 
     if (r == 0 && match.n_detail)
-        r = err_set(e, -EINVAL, "delete goes by labels of the series, and '%.*s' is none",
+        r = err_set(e, -EINVAL, "delete selects by series labels, and '%.*s' is not one",
                     STR_FMT(match.detail[0]->name));
     if (r < 0)
         return r;
@@ -351,7 +351,7 @@ static int memory_stats(struct store *s, struct store_stats *ret)
 
 const struct store_ops store_memory = {
     .name = "memory",
-    .help = "in memory only; gone when the process ends",
+    .help = "in memory only; lost when the process exits",
     .open = memory_open,
     .close = memory_close,
     .append = memory_append,

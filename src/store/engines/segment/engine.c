@@ -86,7 +86,7 @@ int engine_confirm(struct store *s, enum store_confirm what, struct err *e)
     struct engine *g = to_engine(s);
 
     if (g->config.read_only)
-        return err_set(e, -EROFS, "the store is open for reading only");
+        return err_set(e, -EROFS, "the store is opened read-only");
     if (what == STORE_CONFIRM_DAMAGE)
         return engine_damage_seen(g, e);
     pthread_mutex_lock(&g->flush_lock);
@@ -157,7 +157,7 @@ static int check_format(struct engine *g, struct err *e)
     snprintf(path, sizeof path, "%s/FORMAT", g->dir);
     if (faccessat(g->dir_fd, "FORMAT", F_OK, 0) < 0) {
         if (g->config.read_only)
-            return err_set(e, -ENOENT, "'%s' holds no store", g->dir);
+            return err_set(e, -ENOENT, "'%s' is not a store", g->dir);
         r = fd_write_file(path, "wick store 1\n", 13, e);
         return r < 0 ? r : fd_sync(g->dir_fd);
     }
@@ -165,8 +165,8 @@ static int check_format(struct engine *g, struct err *e)
     if (r < 0)
         return r;
     if (!str_eq(str_trim(buf_str(&b)), STR("wick store 1")))
-        return err_set(e, -EPROTONOSUPPORT, "'%s' says '%.*s'; this program knows 'wick store 1'", path, 60,
-                       buf_cstr(&b) ? b.p : "");
+        return err_set(e, -EPROTONOSUPPORT, "'%s' contains '%.*s'; this version of wick supports 'wick store 1'", path,
+                       60, buf_cstr(&b) ? b.p : "");
     return 0;
 }
 
@@ -192,7 +192,7 @@ static int open_dir(struct engine *g, struct err *e)
     if (g->dir_fd < 0)
         return err_set(e, g->dir_fd, "cannot open '%s': %m", g->dir);
     if (g->config.read_only && faccessat(g->dir_fd, "FORMAT", F_OK, 0) < 0)
-        return err_set(e, -ENOENT, "'%s' holds no store", g->dir);
+        return err_set(e, -ENOENT, "'%s' is not a store", g->dir);
     r = lock_dir(g, e);
     if (r == 0)
         r = check_format(g, e);
@@ -217,7 +217,7 @@ static void look_at_wal(struct engine *g)
     snprintf(path, sizeof path, "%s/catalog.db-wal", g->dir);
     r = vfs_check_wal(path);
     if (r == 2) {
-        engine_damage(g, "catalogue: its log (catalog.db-wal) is damaged, and what was written last cannot be read");
+        engine_damage(g, "catalogue: its log (catalog.db-wal) is damaged, and the latest changes cannot be read");
         g->catalog_damaged = true;
     }
     g->stats.torn += r == 1;
@@ -273,9 +273,9 @@ static int engine_open(const struct store_config *c, struct store **ret, struct 
 
     e = e ? e : &own;
     if (!g)
-        return err_set(e, -ENOMEM, "no memory");
+        return err_set(e, -ENOMEM, "out of memory");
     if (!c->dir)
-        return err_set(e, -EINVAL, "the engine segment needs a directory");
+        return err_set(e, -EINVAL, "the engine segment requires a directory");
     g->config = *c;
     g->opening = true;
     pinned_init(&g->tenants, sizeof(struct engine_tenant *));
@@ -426,7 +426,7 @@ static int engine_stats(struct store *s, struct store_stats *ret)
 const struct store_ops store_segment = {
     .name = "segment",
     .in_dir = true,
-    .help = "on this machine's disk: a log, segments, a catalogue",
+    .help = "on disk: a log, segments and a catalogue",
     .open = engine_open,
     .close = engine_close,
     .append = engine_append,

@@ -74,7 +74,7 @@ void engine_tenant_name(struct engine *g, uint32_t number, char *out, size_t siz
         return;
     snprintf(out, size, number == 1 ? "" : "tenant-%u", number);
     if (number != 1)
-        engine_damagef(g, "tenant %u: its name is lost with the catalogue; it is called '%s' now", number, out);
+        engine_damagef(g, "tenant %u: its name was lost with the catalogue; it is now called '%s'", number, out);
 }
 
 /* Writes the name, so that a lost catalogue can be rebuilt. */
@@ -89,7 +89,7 @@ static int write_name(struct engine *g, struct engine_tenant *t)
     if (g->config.read_only || (there && read_name(g, t->number, known, sizeof known) && strcmp(known, t->name) == 0))
         return 0;
     if (there)
-        engine_damagef(g, "tenant %u: '%s' was wrong and is written again", t->number, path);
+        engine_damagef(g, "tenant %u: '%s' was invalid and was rewritten", t->number, path);
     n = snprintf(text, sizeof text, "%s\n%08x\n", t->name, crc32c(0, t->name, strlen(t->name)));
     snprintf(path, sizeof path, "%s/%u/NAME", g->dir, t->number);
     n = fd_write_file(path, text, (size_t) n, NULL);
@@ -139,7 +139,7 @@ int engine_add_tenant(struct engine *g, uint32_t number, const char *name, struc
     int r;
 
     if (engine_n_tenants(g) >= TENANTS_MAX)
-        return err_set(e, -E2BIG, "the store holds %d tenants, which is the limit", TENANTS_MAX);
+        return err_set(e, -E2BIG, "the store has reached its limit of %d tenants", TENANTS_MAX);
     at = pinned_next(&g->tenants);
     t = at ? mem_zalloc(sizeof *t) : NULL;
     if (!t)

@@ -123,9 +123,9 @@ static int copy_sections(struct copying *k, const unsigned char *p, size_t n, st
         uint32_t size = load_u32(p + 8 + 12 * i), start = (uint32_t) to->n;
 
         if (size > n || at > n - size)
-            return err_set(e, -EBADMSG, "a chunk is cut short");
+            return err_set(e, -EBADMSG, "a chunk is truncated");
         if (crc32c(0, p + at, size) != load_u32(p + 16 + 12 * i))
-            return err_set(e, -EBADMSG, "section %d of a chunk has a wrong checksum", i);
+            return err_set(e, -EBADMSG, "section %d of a chunk has an invalid checksum", i);
         if (size)
             r = column_result(copy_section(k, i, p + at, size, to), &k->c->arena);
         if (r == 0)

@@ -18,7 +18,7 @@ static int open_section(struct chunk *c, int i, const unsigned char *p, uint32_t
     size_t got;
 
     if (crc32c(0, p, n) != crc)
-        return err_set(e, -EBADMSG, "section %d of a chunk has a wrong checksum", i);
+        return err_set(e, -EBADMSG, "section %d of a chunk has an invalid checksum", i);
     if (raw > RAW_MAX)
         return err_set(e, -EBADMSG, "section %d of a chunk is too large", i);
     c->raw[i] = mem_alloc((raw ? raw : n) + 16u);
@@ -31,7 +31,7 @@ static int open_section(struct chunk *c, int i, const unsigned char *p, uint32_t
     }
     got = ZSTD_decompressDCtx(z, c->raw[i], raw, p, n);
     if (ZSTD_isError(got) || got != raw)
-        return err_set(e, -EBADMSG, "section %d of a chunk does not decompress", i);
+        return err_set(e, -EBADMSG, "section %d of a chunk cannot be decompressed", i);
     c->size[i] = raw;
     return 0;
 }
@@ -46,8 +46,8 @@ int chunk_open(struct chunk *c, const void *bytes, size_t n, unsigned mask, stru
     if (n < CHUNK_HEADER || load_u32(p) != CHUNK_MAGIC || crc32c(0, p, 68) != load_u32(p + 68))
         return err_set(e, -EBADMSG, "a chunk's header is damaged");
     if (load_u32(p + 4) != (CHUNK_VERSION | SECTIONS << 16))
-        return err_set(e, -EBADMSG, "a chunk has version %u, this program knows %d", load_u32(p + 4) & 0xffff,
-                       CHUNK_VERSION);
+        return err_set(e, -EBADMSG, "a chunk has version %u; this version of wick supports %d",
+                       load_u32(p + 4) & 0xffff, CHUNK_VERSION);
     for (int i = 0; r == 0 && i < SECTIONS; i++) {
         uint32_t size = load_u32(p + 8 + 12 * i), raw = load_u32(p + 12 + 12 * i), crc = load_u32(p + 16 + 12 * i);
 
@@ -56,7 +56,7 @@ int chunk_open(struct chunk *c, const void *bytes, size_t n, unsigned mask, stru
             continue;
         }
         if (size > n || at > n - size)
-            r = err_set(e, -EBADMSG, "a chunk is cut short");
+            r = err_set(e, -EBADMSG, "a chunk is truncated");
         else
             r = open_section(c, i, p + at, size, raw, crc, e);
         at += size;

@@ -103,7 +103,7 @@ static int check_tail(struct segment *s, struct err *e)
     if (memcmp(tail + 32, "WICKEND1", 8) != 0 || crc32c(0, tail, 28) != load_u32(tail + 28))
         return bad(s, "its tail is damaged", e);
     if (load_u32(tail + 20) != SEGMENT_VERSION)
-        return err_set(e, -EPROTONOSUPPORT, "segment '%s' has version %u, this program knows %d", name,
+        return err_set(e, -EPROTONOSUPPORT, "segment '%s' has version %u; this version of wick supports %d", name,
                        load_u32(tail + 20), SEGMENT_VERSION);
     return 0;
 }
@@ -491,7 +491,7 @@ int segment_chunk_bytes(struct segment *s, uint64_t off, uint32_t len, struct bu
     int r;
 
     if (len > s->meta.bytes || off > s->meta.bytes - len)
-        return bad(s, "a directory points outside", e);
+        return bad(s, "a directory points outside the segment", e);
     p = buf_reserve(out, len + 1u);
     if (!p)
         return -ENOMEM;
@@ -608,7 +608,7 @@ int segment_check(struct segment *s, void (*fn)(void *ctx, const char *what), vo
     char magic[8];
 
     if (read_at(s, magic, sizeof magic, 0) < 0 || memcmp(magic, "WICKSEG1", 8) != 0) {
-        bad(s, "its beginning is damaged", &e);
+        bad(s, "its header is damaged", &e);
         fn(ctx, e.message);
         found++;
     }

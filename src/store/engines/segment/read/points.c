@@ -332,7 +332,7 @@ int engine_series(struct store *s, const struct store_query *q, const struct sto
 
     e = e ? e : &own;
     if (sq->step <= 0 || c->to <= c->from || (c->to - c->from) / sq->step > 1 << 20)
-        return err_set(e, -EINVAL, "a range of that length has too many steps, or none");
+        return err_set(e, -EINVAL, "the time range has too many steps, or none");
     r = scan_init(&x.scan, to_engine(s), q, true, notes, e);
     arena_init(&x.p.arena, q->memory_limit);
     x.p.from = c->from;

@@ -59,7 +59,7 @@ int lost_copy(struct engine *g, uint32_t tenant, int seg_dir, const struct segme
     if (r == 0)
         r = lost = fd_open(g->dir_fd, "lost", O_RDONLY | O_DIRECTORY, 0);
     if (r < 0)
-        return err_set(e, r, "cannot make '%s/lost': %m", g->dir);
+        return err_set(e, r, "cannot create '%s/lost': %m", g->dir);
     segment_name(from, sizeof from, m->number);
     snprintf(to, sizeof to, "%u-%s", tenant, from);
     r = file_copy(seg_dir, from, lost, to, m->bytes, true, e);
@@ -87,7 +87,7 @@ static int copy_tenant(struct engine *g, struct engine_tenant *t, const struct s
         r = fd_mkdir(dir, name, 0755);
     sym = r == 0 ? fd_open(dir, name, O_RDONLY | O_DIRECTORY, 0) : -1;
     if (seg < 0 || sym < 0)
-        r = err_set(e, r < 0 ? r : -EIO, "cannot make directories of the snapshot");
+        r = err_set(e, r < 0 ? r : -EIO, "cannot create directories of the snapshot");
     if (r == 0)
         r = catalog_add_tenant(to, t->number, t->name, e);
     for (struct engine_epoch *k = t->epochs; r == 0 && k; k = k->next) {
@@ -131,13 +131,13 @@ int engine_snapshot(struct store *s, const char *dir, struct err *e)
     if (r == 0)
         r = fd_mkdir_all(dir, 0755);
     if (r < 0)
-        return err_set(e, r, "cannot make '%s': %m", dir);
+        return err_set(e, r, "cannot create '%s': %m", dir);
     fd = fd_open(AT_FDCWD, dir, O_RDONLY | O_DIRECTORY, 0);
     snprintf(path, sizeof path, "%s/catalog.db", dir);
     if (fd < 0)
         return err_set(e, fd, "cannot open '%s': %m", dir);
     if (faccessat(fd, "catalog.db", F_OK, 0) == 0 || faccessat(fd, "FORMAT", F_OK, 0) == 0)
-        return err_set(e, -EEXIST, "'%s' holds a store already", dir);
+        return err_set(e, -EEXIST, "'%s' already contains a store", dir);
     pthread_mutex_lock(&g->flush_lock);
     snap = snapshot_get(g);
     r = catalog_open(path, &to, &is_new, e);

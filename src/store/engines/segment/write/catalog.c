@@ -29,7 +29,8 @@ static int sql_error(struct catalog *c, const char *what, struct err *e)
             : code == SQLITE_CORRUPT || code == SQLITE_NOTADB || sum ? -EBADMSG
                                                                      : -EIO;
 
-    return err_set(e, r, "catalogue: cannot %s: %s", what, sum ? "a page has a wrong checksum" : sqlite3_errmsg(c->db));
+    return err_set(e, r, "catalogue: cannot %s: %s", what,
+                   sum ? "a page has an invalid checksum" : sqlite3_errmsg(c->db));
 }
 
 static int run(struct catalog *c, const char *sql, const char *what, struct err *e)
@@ -107,11 +108,11 @@ int catalog_open(const char *path, struct catalog **ret, bool *ret_new, struct e
     int r, sums = PAGE_SUM;
 
     if (!c || !vfs)
-        return err_set(e, -ENOMEM, "catalogue: no memory");
+        return err_set(e, -ENOMEM, "catalogue: out of memory");
     pthread_mutex_init(&c->lock, NULL);
     if (sqlite3_open_v2(path, &c->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, vfs) !=
         SQLITE_OK)
-        return c->db ? sql_error(c, "open it", e) : err_set(e, -ENOMEM, "catalogue: no memory");
+        return c->db ? sql_error(c, "open it", e) : err_set(e, -ENOMEM, "catalogue: out of memory");
     sqlite3_file_control(c->db, "main", SQLITE_FCNTL_RESERVE_BYTES, &sums); /* no effect on an existing database */
     sqlite3_exec(c->db, "PRAGMA locking_mode = EXCLUSIVE", NULL, NULL, NULL);
     r = run(c,
@@ -127,7 +128,7 @@ int catalog_open(const char *path, struct catalog **ret, bool *ret_new, struct e
     if (r < 0)
         return r;
     if (catalog_meta(c, "format") != FORMAT)
-        return err_set(e, -EPROTONOSUPPORT, "catalogue: its format is %llu, this program knows %d",
+        return err_set(e, -EPROTONOSUPPORT, "catalogue: its format is %llu; this version of wick supports %d",
                        (unsigned long long) catalog_meta(c, "format"), FORMAT);
     *ret = TAKE(c);
     return 0;

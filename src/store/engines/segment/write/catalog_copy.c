@@ -51,7 +51,7 @@ int engine_open_catalog_copy(struct engine *g, struct err *e)
 
     snprintf(g->catalog_copy, sizeof g->catalog_copy, "%s/wick-catalog-XXXXXX", tmp && tmp[0] == '/' ? tmp : "/tmp");
     if (!mkdtemp(g->catalog_copy)) {
-        r = err_set(e, -errno, "cannot make a directory '%s' for a copy of the catalogue: %m", g->catalog_copy);
+        r = err_set(e, -errno, "cannot create a directory '%s' for a copy of the catalogue: %m", g->catalog_copy);
         g->catalog_copy[0] = 0;
         return r;
     }

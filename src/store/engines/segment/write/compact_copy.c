@@ -59,7 +59,7 @@ static int copy_chunk(struct rewriting *x, uint32_t from, uint32_t to, struct bu
         const struct dir_entry *d = &x->entries[i].d;
 
         if (d->e.series != SERIES_ALL && d->e.series >= pinned_count(&x->w->symbols->series))
-            r = err_set(e, -EBADMSG, "a directory names a series that is not there");
+            r = err_set(e, -EBADMSG, "a directory refers to a missing series");
         entries[i - from] = d;
     }
     buf_reset(bytes);

@@ -14,7 +14,7 @@ int engine_keep_tombstone(struct catalog *c, struct tombstone *t, struct err *e)
 
     selector_print(&text, &t->selector);
     if (buf_error(&text) < 0)
-        return err_set(e, -ENOMEM, "no memory");
+        return err_set(e, -ENOMEM, "out of memory");
     d.selector = buf_str(&text);
     return catalog_add_deletion(c, &d, &t->id, e);
 }
@@ -72,10 +72,10 @@ int engine_delete(struct store *s, const char *tenant, const struct store_column
     int r = match_init(&match, what->selector, g->limits.allow, false, e);
 
     if (r == 0 && match.n_detail)
-        r = err_set(e, -EINVAL, "delete goes by labels of the series, and '%.*s' is none",
+        r = err_set(e, -EINVAL, "delete selects by series labels, and '%.*s' is not one",
                     STR_FMT(match.detail[0]->name));
     if (r == 0 && g->config.read_only)
-        r = err_set(e, -EROFS, "the store is open for reading only");
+        r = err_set(e, -EROFS, "the store is opened read-only");
     if (r < 0 || !t || what->from >= what->to)
         return r;
     r = wait_for_room(g, e);

@@ -280,7 +280,7 @@ static int clear_one(void *ctx, uint32_t tenant, int seg_dir, uint64_t number, e
             return fd_unlink(seg_dir, name), 0; /* on failure, removed at the next opening */
         return lost_put(c->g, tenant, seg_dir, number);
     case UNLISTED_NEWER:
-        engine_tell(c->g, "tenant %u: segment '%s' was written by a later version of wick and is not read; it stays",
+        engine_tell(c->g, "tenant %u: segment '%s' was written by a later version of wick; it is ignored and kept",
                     tenant, name);
         return 0;
     default:

@@ -87,10 +87,9 @@ int engine_take_answer(struct engine *g, size_t bytes, struct err *e)
     if (!limit || others + bytes <= limit || (!others && bytes <= 2 * limit))
         return 0;
     atomic_fetch_sub(&g->answering, bytes);
-    return others ? err_set(e, -EAGAIN, "too many large questions at once for limits.memory; ask again in a moment")
-                  : err_set(e, -E2BIG,
-                            "the answer needs %zu MiB of memory while it is made, more than limits.memory allows",
-                            bytes >> 20);
+    return others
+               ? err_set(e, -EAGAIN, "too many large queries at once for limits.memory; retry later")
+               : err_set(e, -E2BIG, "the query needs %zu MiB of memory, more than limits.memory allows", bytes >> 20);
 }
 
 void engine_give_answer(struct engine *g, size_t bytes)

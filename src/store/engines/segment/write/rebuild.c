@@ -165,7 +165,7 @@ int engine_rebuild_catalog(struct engine *g, struct err *e)
     if (r == 0)
         r = commit_rebuilt(&b, e);
     if (r == 0)
-        engine_tell(g, "the catalogue was made again from %u segments", b.n);
+        engine_tell(g, "the catalogue was rebuilt from %u segments", b.n);
     g->catalog_rebuilt = true;
     engine_tenants_free(g);
     numbers_done(&tenants);

@@ -62,13 +62,13 @@ static int load_segment(void *ctx, const struct segment_meta *m)
         array_reserve(l->symbols, l->cap2, (size_t) l->n + 1, 1 << 24) < 0)
         return -ENOMEM;
     if (!k) {
-        engine_damagef(l->g, "segment %llu: its tenant or symbols are not in the catalogue",
+        engine_damagef(l->g, "segment %llu: its tenant or symbols are missing from the catalogue",
                        (unsigned long long) m->number);
         return 0;
     }
     r = segment_open(t->seg_dir, m->number, &l->g->lru, &s, &e);
     if (r == -EPROTONOSUPPORT) {
-        engine_tell(l->g, "tenant %u: %s; what it holds is not shown", m->tenant, err_message(&e, r));
+        engine_tell(l->g, "tenant %u: %s; its data is not shown", m->tenant, err_message(&e, r));
         l->g->stats.newer++;
         return 0;
     }
@@ -77,8 +77,7 @@ static int load_segment(void *ctx, const struct segment_meta *m)
         return r == -ENOMEM ? r : 0;
     }
     if (s->meta.bytes != m->bytes)
-        engine_damagef(l->g, "segment %llu: it has not the size that the catalogue says",
-                       (unsigned long long) m->number);
+        engine_damagef(l->g, "segment %llu: its size differs from the catalogue", (unsigned long long) m->number);
     s->meta = *m;
     l->segments[l->n] = s;
     l->symbols[l->n++] = k->symbols;
@@ -175,7 +174,7 @@ static int replay_record(void *ctx, uint64_t lsn, const void *payload, size_t n)
         }
     }
     if (r == -EBADMSG || r == -EINVAL) { /* the CRC was right: invalid data was written, or an older record was lost */
-        engine_damagef(x->g, "log %llu: record %llu makes no sense and is left out", (unsigned long long) x->number,
+        engine_damagef(x->g, "log %llu: record %llu is invalid and was skipped", (unsigned long long) x->number,
                        (unsigned long long) lsn);
         r = 0;
     }
@@ -227,8 +226,7 @@ static void find_missing_logs(struct engine *g, uint64_t flushed, const struct n
         return;
     for (; next <= MAX(last, flushed + 1) && next < flushed + 1000; next++)
         if (!numbers_have(files, next))
-            engine_damagef(g, "log %llu is missing: what was acknowledged last is not shown",
-                           (unsigned long long) next);
+            engine_damagef(g, "log %llu is missing: data acknowledged last is not shown", (unsigned long long) next);
 }
 
 static int replay_logs(struct engine *g, struct err *e)
@@ -265,7 +263,7 @@ static int load_deletion(void *ctx, const struct catalog_deletion *d)
     int r = tombstone_new(d->id, d->tenant, d->log, d->from, d->to, d->selector, &t, &e);
 
     if (r < 0 && r != -ENOMEM) {
-        engine_damagef(g, "catalogue: a deletion makes no sense: %s", err_message(&e, r));
+        engine_damagef(g, "catalogue: invalid deletion: %s", err_message(&e, r));
         return 0;
     }
     g->next_log = MAX(g->next_log, d->log + 1); /* data that arrives from now on is not affected */
@@ -281,13 +279,12 @@ static int check_catalog(struct engine *g, struct err *e)
     if (r <= 0)
         return r;
     if (g->config.read_only) {
-        engine_damage(
-            g, "catalogue: it has lost what was written last, and some segments are not shown; start the server or "
-               "run 'wick store check --rebuild'");
+        engine_damage(g, "catalogue: its latest changes are lost, and some segments are not shown; start the server or "
+                         "run 'wick store check --rebuild'");
         return 0;
     }
     if (!g->catalog_damaged)
-        engine_damage(g, "catalogue: it has lost what was written last");
+        engine_damage(g, "catalogue: its latest changes are lost");
     return engine_rebuild_catalog(g, e);
 }
 
@@ -305,7 +302,7 @@ int engine_recover(struct engine *g, struct err *e)
     if (r == 0)
         r = catalog_load_dedup(g->catalog, &g->dedup);
     if (r == -EBADMSG) {
-        engine_damage(g, "catalogue: keys of deduplication make no sense: what is sent again may be stored twice");
+        engine_damage(g, "catalogue: invalid deduplication keys: data that is sent again may be stored twice");
         r = 0;
     }
     before = g->damage.n + g->damage.more;

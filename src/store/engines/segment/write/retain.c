@@ -212,7 +212,7 @@ int engine_retain(struct store *s, bool compact_all, struct err *e)
     int r;
 
     if (g->config.read_only)
-        return err_set(e, -EROFS, "the store is open for reading only");
+        return err_set(e, -EROFS, "the store is opened read-only");
     pthread_mutex_lock(&g->flush_lock);
     r = retain_age_and_size(g, k.now, e);
     if (fd_is_full(r)) { /* dropping requires a little space first, which the reserve provides */

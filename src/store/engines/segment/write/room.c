@@ -54,12 +54,14 @@ void engine_full_reason(struct engine *g, int r, char *out, size_t size)
     uint64_t free, total;
 
     if (r == -EDQUOT)
-        snprintf(out, size, "the disk quota for '%.100s' is used up: writes wait until there is room", engine_place(g));
+        snprintf(out, size, "the disk quota for '%.100s' is exhausted: nothing is stored until space is freed",
+                 engine_place(g));
     else if (fd_files(g->dir_fd, &free, &total) == 0 && total && !free)
-        snprintf(out, size, "the file system of '%.100s' has no inodes left: writes wait until there are some",
+        snprintf(out, size, "the file system of '%.100s' has no free inodes: nothing is stored until some are freed",
                  engine_place(g));
     else
-        snprintf(out, size, "no space left on the disk of '%.100s': writes wait until there is room", engine_place(g));
+        snprintf(out, size, "no space left on the disk of '%.100s': nothing is stored until space is freed",
+                 engine_place(g));
 }
 
 bool engine_is_low(struct engine *g, char *why, size_t size)
@@ -73,12 +75,13 @@ bool engine_is_low(struct engine *g, char *why, size_t size)
     if (fstatat(g->dir_fd, "RESERVE", &st, 0) == 0 && !st.st_size) /* released: for retention, not for senders */
         held = g->config.reserve ? g->config.reserve : 64 << 20;
     if (fd_files(g->dir_fd, &free, &total) == 0 && total && free < FILES_MIN) {
-        snprintf(why, size, "the file system of '%.100s' has no inodes left: writes wait until there are some",
+        snprintf(why, size, "the file system of '%.100s' has no free inodes: nothing is stored until some are freed",
                  engine_place(g));
         return true;
     }
     if (fd_space(g->dir_fd, &free, &total) == 0 && total && (double) free < min * (double) total + (double) held) {
-        snprintf(why, size, "the disk of '%.100s' is nearly full: writes wait until there is room", engine_place(g));
+        snprintf(why, size, "the disk of '%.100s' is nearly full: nothing is stored until space is freed",
+                 engine_place(g));
         return true;
     }
     return false;
@@ -161,5 +164,5 @@ void engine_trouble(struct engine *g, const char *what)
     snprintf(g->trouble, sizeof g->trouble, "%s", what ? what : "");
     pthread_mutex_unlock(&g->lock);
     if (is_new)
-        engine_tell(g, "maintenance failed and is tried again: %s", what);
+        engine_tell(g, "maintenance failed and will be retried: %s", what);
 }

@@ -13,7 +13,7 @@ int tombstone_new(uint64_t id, uint32_t tenant, uint64_t log, int64_t from, int6
     int r;
 
     if (!t)
-        return err_set(e, -ENOMEM, "no memory");
+        return err_set(e, -ENOMEM, "out of memory");
     t->refs = 1;
     t->id = id;
     t->tenant = tenant;

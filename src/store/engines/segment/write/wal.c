@@ -39,7 +39,7 @@ int log_create(int dir, uint64_t number, struct log *ret, struct err *e)
     if (r < 0) {
         fd_close(fd);
         fd_unlink(dir, name);
-        return err_set(e, r, "cannot begin log '%s': %m", name);
+        return err_set(e, r, "cannot start log '%s': %m", name);
     }
     *ret = (struct log){fd, number, LOG_HEADER};
     return 0;
@@ -115,7 +115,7 @@ static int read_records(const struct buf *b, const struct log_reader *r, off_t *
             size_t next = resync(p, at, b->n);
             char what[128];
 
-            snprintf(what, sizeof what, "%zu bytes at %zu are no record", next - at, at);
+            snprintf(what, sizeof what, "%zu bytes at %zu are not a valid record", next - at, at);
             r->damage(r->ctx, next == b->n, what);
             at = next;
             continue;
@@ -144,14 +144,14 @@ int log_read(int dir, uint64_t number, const struct log_reader *r, off_t *ret_en
         return err_set(e, rc, "cannot read log '%s': %m", name);
     if (b.n < LOG_HEADER || memcmp(b.p, "WICKLOG1", 8) != 0 || crc32c(0, b.p, 20) != load_u32(b.p + 20)) {
         /* torn while it was created, or damaged: the records after it may still be good */
-        r->damage(r->ctx, b.n <= LOG_HEADER, "its header is wrong");
+        r->damage(r->ctx, b.n <= LOG_HEADER, "its header is invalid");
         if (b.n <= LOG_HEADER) {
             *ret_end = LOG_HEADER;
             return 0;
         }
     } else if (load_u32(b.p + 8) != LOG_VERSION) {
-        return err_set(e, -EPROTONOSUPPORT, "log '%s' has version %u, this program knows %d", name, load_u32(b.p + 8),
-                       LOG_VERSION);
+        return err_set(e, -EPROTONOSUPPORT, "log '%s' has version %u; this version of wick supports %d", name,
+                       load_u32(b.p + 8), LOG_VERSION);
     }
     return read_records(&b, r, ret_end);
 }

@@ -330,13 +330,13 @@ void engine_append(struct store *s, struct batch *b, const struct sink_context *
     struct job *j;
 
     if (strlen(ctx->tenant) >= sizeof j->tenant) {
-        ack_fail(ack, SINK_INVALID, 0, "a tenant's name has at most %zu bytes", sizeof j->tenant - 1);
+        ack_fail(ack, SINK_INVALID, 0, "a tenant name can have at most %zu bytes", sizeof j->tenant - 1);
         return;
     }
     j = g->config.read_only ? NULL : mem_zalloc(sizeof *j);
     if (!j) {
         ack_fail(ack, g->config.read_only ? SINK_DENIED : SINK_UNAVAILABLE, NS_PER_S,
-                 g->config.read_only ? "the store is open for reading only" : "no memory");
+                 g->config.read_only ? "the store is opened read-only" : "out of memory");
         return;
     }
     j->batch = batch_ref(b);

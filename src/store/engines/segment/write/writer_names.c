@@ -49,7 +49,7 @@ int writer_make_names(struct engine *g, struct job *j, struct err *e)
     j->symbols = k->symbols;
     r = writer_begin_defs(g, j);
     if (r < 0)
-        return err_set(e, r, "no memory");
+        return err_set(e, r, "out of memory");
     before = j->symbols->defs.n;
     for (uint32_t i = n->from; r == 0 && i < n->to; i++) {
         uint32_t location = symbols_find_native(j->symbols, mapping, n->addresses[i]);
@@ -63,7 +63,7 @@ int writer_make_names(struct engine *g, struct job *j, struct err *e)
     j->first_key = g->writer->n_keys;
     if (r == 0)
         r = writer_put_record(g, j);
-    return r < 0 ? err_set(e, r, "no memory") : 0;
+    return r < 0 ? err_set(e, r, "out of memory") : 0;
 }
 
 /* --- the caller's side --- */

@@ -376,8 +376,9 @@ int writer_make_record(struct engine *g, struct job *j, struct err *e)
         cumulative_done(&g->cumulative); /* its values are not stored: every instance begins with a new base */
         g->active->bytes += j->part->arena.used - before; /* kept until the memtable is freed */
         return r == -ENOMEM && j->symbols->frozen
-                   ? err_set(e, -ENOBUFS,
-                             "the memory for stacks is used up (limits.memory): requests with new stacks wait")
+                   ? err_set(
+                         e, -ENOBUFS,
+                         "the memory for stacks is exhausted (limits.memory): requests with new stacks must be retried")
                    : r;
     }
     j->result.rejected = in.rejected;
