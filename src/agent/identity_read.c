@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/mem.h"
+#include "model/semconv.h"
 
 enum {
     MEMORY_MAX = 1 << 20,
@@ -184,7 +185,7 @@ static void read_environment(struct reader *r, struct buf *b)
         struct str line = str_cut(&text, 0), name = str_cut(&line, '=');
 
         if (str_is(name, "OTEL_SERVICE_NAME"))
-            put(r, STR("service.name"), line);
+            put(r, STR(SEMCONV_SERVICE_NAME), line);
         else if (str_is(name, "OTEL_RESOURCE_ATTRIBUTES"))
             attributes = line;
     }
@@ -196,7 +197,7 @@ static void read_groups(struct reader *r, struct buf *b)
     cgroup_parse(proc_file(r, "cgroup", FILE_MAX, b), &r->cgroup);
     if (r->cgroup.container[0]) {
         container_names_read(r->s->root, &r->cgroup, &r->container);
-        put_c(r, "container.id", r->cgroup.container);
+        put_c(r, SEMCONV_CONTAINER_ID, r->cgroup.container);
         put_c(r, "container.runtime", r->cgroup.runtime);
         put_c(r, "container.name", r->container.name);
         put_c(r, "container.image.name", r->container.image);
@@ -276,8 +277,8 @@ static void read_status(struct reader *r, struct buf *b)
         struct str line = str_cut(&text, '\n'), key = str_cut(&line, ':');
 
         line = str_trim(line);
-        if (str_is(key, "Name") && !has(r, STR("process.executable.name")))
-            put(r, STR("process.executable.name"), line);
+        if (str_is(key, "Name") && !has(r, STR(SEMCONV_PROCESS_EXECUTABLE_NAME)))
+            put(r, STR(SEMCONV_PROCESS_EXECUTABLE_NAME), line);
         else if (str_is(key, "PPid") && str_to_u64(line, 10, &v) == 0)
             put_int(r, STR("process.parent_pid"), (int64_t) v);
         else if (str_is(key, "Uid") && str_to_u64(str_cut(&line, '\t'), 10, &v) == 0)
@@ -341,14 +342,14 @@ static void read_process(struct reader *r, struct buf *b)
     char path[PATH_SIZE];
     struct str exe = executable(r, path, sizeof path), command;
 
-    put_int(r, STR("process.pid"), r->s->pid);
-    put(r, STR("process.executable.path"), exe);
-    put(r, STR("process.executable.name"), base_name(exe));
+    put_int(r, STR(SEMCONV_PROCESS_PID), r->s->pid);
+    put(r, STR(SEMCONV_PROCESS_EXECUTABLE_PATH), exe);
+    put(r, STR(SEMCONV_PROCESS_EXECUTABLE_NAME), base_name(exe));
     command = proc_file(r, "cmdline", FILE_MAX, b);
     r->name = arena_str(&r->a->arena, service_name_of(command, base_name(exe)));
     put(r, STR("process.command"), str_cut(&command, 0)); /* only the program: arguments may contain secrets */
     if (r->s->comm && !exe.n)
-        put_c(r, "process.executable.name", r->s->comm);
+        put_c(r, SEMCONV_PROCESS_EXECUTABLE_NAME, r->s->comm);
     read_status(r, b);
     read_start(r, b);
 }
@@ -367,7 +368,7 @@ static void read_host_files(struct reader *r, struct buf *b)
     snprintf(path, sizeof path, "%s/sys/kernel/hostname", r->s->proc);
     buf_reset(b);
     if (fd_read_file(path, FILE_MAX, b, NULL) >= 0)
-        put(r, STR("host.name"), buf_str(b));
+        put(r, STR(SEMCONV_HOST_NAME), buf_str(b));
     put(r, STR("host.id"), root_file(r, "etc/machine-id", b));
     if (uname(&u) == 0)
         put_c(r, "host.arch",
@@ -437,7 +438,7 @@ static void put_go_version(struct reader *r, const struct identity_exe *exe)
     if (!exe->go_revision || !*exe->go_revision)
         return;
     snprintf(text, sizeof text, "%.100s%s", exe->go_revision, exe->go_modified ? "+dirty" : "");
-    put_c(r, "service.version", text);
+    put_c(r, SEMCONV_SERVICE_VERSION, text);
 }
 
 /* The tag "latest" does not identify a version. */
@@ -448,30 +449,30 @@ static void put_versions(struct reader *r)
     if (exe && exe->go_version)
         put_go_version(r, exe);
     if (strcmp(r->container.tag, "latest") != 0)
-        put_c(r, "service.version", r->container.tag);
+        put_c(r, SEMCONV_SERVICE_VERSION, r->container.tag);
     if (exe && exe->gnu_id && *exe->gnu_id) {
-        put_c(r, "process.executable.build_id.gnu", exe->gnu_id);
-        put_c(r, "service.version", exe->gnu_id);
+        put_c(r, SEMCONV_BUILD_ID_GNU, exe->gnu_id);
+        put_c(r, SEMCONV_SERVICE_VERSION, exe->gnu_id);
     }
     if (exe && exe->go_id && *exe->go_id)
-        put_c(r, "process.executable.build_id.go", exe->go_id);
+        put_c(r, SEMCONV_BUILD_ID_GO, exe->go_id);
 }
 
 static void put_service(struct reader *r)
 {
     _cleanup_(buf_done) struct buf renamed = BUF_INIT;
 
-    put_c(r, "service.name", r->cgroup.unit);
-    put_c(r, "service.name", r->container.k8s_container);
-    put_c(r, "service.name", r->container.name);
-    put(r, STR("service.name"), r->name);
-    put(r, STR("service.name"), identity_attrs_get(r->a, STR("process.executable.name")));
-    put(r, STR("service.name"), STR("unknown_service"));
+    put_c(r, SEMCONV_SERVICE_NAME, r->cgroup.unit);
+    put_c(r, SEMCONV_SERVICE_NAME, r->container.k8s_container);
+    put_c(r, SEMCONV_SERVICE_NAME, r->container.name);
+    put(r, STR(SEMCONV_SERVICE_NAME), r->name);
+    put(r, STR(SEMCONV_SERVICE_NAME), identity_attrs_get(r->a, STR(SEMCONV_PROCESS_EXECUTABLE_NAME)));
+    put(r, STR(SEMCONV_SERVICE_NAME), STR("unknown_service"));
     for (uint32_t i = 0; i < r->a->n; i++) {
         struct kv *kv = &r->a->v[i];
 
-        if (!str_is(kv->key, "service.name") || !identity_rules_apply(r->s->rules, value_str(&kv->value), &renamed) ||
-            !renamed.n)
+        if (!str_is(kv->key, SEMCONV_SERVICE_NAME) ||
+            !identity_rules_apply(r->s->rules, value_str(&kv->value), &renamed) || !renamed.n)
             continue;
         kv->value.str = arena_cstr(&r->a->arena, buf_str(&renamed));
         kv->value.n = (uint32_t) renamed.n;
@@ -484,12 +485,12 @@ static void put_brief(struct reader *r)
 {
     struct str exe = r->s->exe_path ? str_from(r->s->exe_path) : (struct str){0};
 
-    put_int(r, STR("process.pid"), r->s->pid);
-    put(r, STR("process.executable.path"), exe);
-    put(r, STR("process.executable.name"), exe.n ? base_name(exe) : str_from(r->s->comm ? r->s->comm : ""));
+    put_int(r, STR(SEMCONV_PROCESS_PID), r->s->pid);
+    put(r, STR(SEMCONV_PROCESS_EXECUTABLE_PATH), exe);
+    put(r, STR(SEMCONV_PROCESS_EXECUTABLE_NAME), exe.n ? base_name(exe) : str_from(r->s->comm ? r->s->comm : ""));
     if (r->s->build_id && r->s->build_id[0]) {
-        put_c(r, "process.executable.build_id.gnu", r->s->build_id);
-        put_c(r, "service.version", r->s->build_id);
+        put_c(r, SEMCONV_BUILD_ID_GNU, r->s->build_id);
+        put_c(r, SEMCONV_SERVICE_VERSION, r->s->build_id);
     }
 }
 

@@ -9,6 +9,7 @@
 #include "agent/bpf/agent_abi.h"
 #include "agent/process.h"
 #include "base/clock.h"
+#include "model/semconv.h"
 
 enum { CONTEXT_BYTES = 1 << 20 };
 static const uint64_t PAUSE_FOUND_NS = NS_PER_S / 10, PAUSE_MIN_NS = NS_PER_S, PAUSE_MAX_NS = 300ull * NS_PER_S,
@@ -42,7 +43,7 @@ static unsigned types_of(const struct value *v)
 unsigned own_profiles_types(const struct process_context *c)
 {
     for (uint32_t i = 0; i < c->attributes.n; i++)
-        if (str_is(c->attributes.v[i].key, "wick.profile.types"))
+        if (str_is(c->attributes.v[i].key, SEMCONV_WICK_PROFILE_TYPES))
             return types_of(&c->attributes.v[i].value);
     return 0;
 }

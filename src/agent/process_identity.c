@@ -14,6 +14,7 @@
 #include "base/fd.h"
 #include "base/mem.h"
 #include "model/builder.h"
+#include "model/semconv.h"
 
 struct identity {
     struct identity_attrs attrs;
@@ -111,7 +112,7 @@ int identity_new(const struct process *p, struct identity **ret, struct err *e)
     if (!p->brief && get_exe(p, &answer, &exe))
         s.exe = &exe;
     r = identity_read(&s, &i->attrs);
-    name = identity_attrs_get(&i->attrs, STR("service.name"));
+    name = identity_attrs_get(&i->attrs, STR(SEMCONV_SERVICE_NAME));
     if (r == 0 && !(i->service = mem_alloc(name.n + 1u)))
         r = -ENOMEM;
     if (r < 0) {

@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "model/builder.h"
+#include "model/semconv.h"
 
 enum { LINES_MAX = 256 }; /* calls inlined into each other */
 
@@ -60,10 +61,10 @@ static uint32_t put_flags(struct maker *m, uint32_t *attrs, uint32_t n)
     const struct {
         struct str key;
         bool is_set;
-    } flags[] = {{STR("pprof.mapping.has_functions"), m->place.has_functions},
-                 {STR("pprof.mapping.has_filenames"), m->place.has_files},
-                 {STR("pprof.mapping.has_line_numbers"), m->place.has_lines},
-                 {STR("pprof.mapping.has_inline_frames"), m->place.inlines}};
+    } flags[] = {{STR(SEMCONV_PPROF_HAS_FUNCTIONS), m->place.has_functions},
+                 {STR(SEMCONV_PPROF_HAS_FILENAMES), m->place.has_files},
+                 {STR(SEMCONV_PPROF_HAS_LINE_NUMBERS), m->place.has_lines},
+                 {STR(SEMCONV_PPROF_HAS_INLINE_FRAMES), m->place.inlines}};
 
     for (size_t i = 0; i < ARRAY_SIZE(flags); i++)
         if (flags[i].is_set)
@@ -80,11 +81,11 @@ static uint32_t object_mapping(struct maker *m, const struct object *o)
                           .filename = builder_string(m->b, str_from(o->path))};
 
     if (o->gnu_id[0])
-        attrs[n++] = builder_attr_str(m->b, STR("process.executable.build_id.gnu"), str_from(o->gnu_id));
+        attrs[n++] = builder_attr_str(m->b, STR(SEMCONV_BUILD_ID_GNU), str_from(o->gnu_id));
     if (o->go_id[0])
-        attrs[n++] = builder_attr_str(m->b, STR("process.executable.build_id.go"), str_from(o->go_id));
+        attrs[n++] = builder_attr_str(m->b, STR(SEMCONV_BUILD_ID_GO), str_from(o->go_id));
     if (!n && o->htlhash[0])
-        attrs[n++] = builder_attr_str(m->b, STR("process.executable.build_id.htlhash"), str_from(o->htlhash));
+        attrs[n++] = builder_attr_str(m->b, STR(SEMCONV_BUILD_ID_HTLHASH), str_from(o->htlhash));
     return builder_mapping(m->b, &map, attrs, put_flags(m, attrs, n));
 }
 
@@ -97,12 +98,12 @@ static uint32_t kernel_mapping(struct maker *m)
     if (m->kernel_mapping)
         return m->kernel_mapping;
     if (id[0])
-        attrs[n++] = builder_attr_str(m->b, STR("process.executable.build_id.gnu"), str_from(id));
+        attrs[n++] = builder_attr_str(m->b, STR(SEMCONV_BUILD_ID_GNU), str_from(id));
     if (m->t->options.ranges) {
         map.start = map.offset = OBJECT_PLACE_KERNEL;
         map.limit = UINT64_MAX;
         if (m->t->kernel)
-            attrs[n++] = builder_attr_bool(m->b, STR("pprof.mapping.has_functions"), true);
+            attrs[n++] = builder_attr_bool(m->b, STR(SEMCONV_PPROF_HAS_FUNCTIONS), true);
     }
     m->kernel_mapping = builder_mapping(m->b, &map, attrs, n);
     return m->kernel_mapping;
@@ -110,7 +111,7 @@ static uint32_t kernel_mapping(struct maker *m)
 
 static uint32_t type_attr(struct maker *m, const struct tally_frame *f)
 {
-    return builder_attr_str(m->b, STR("profile.frame.type"), str_from(f->type));
+    return builder_attr_str(m->b, STR(SEMCONV_FRAME_TYPE), str_from(f->type));
 }
 
 static struct line line_of(struct maker *m, struct str name, struct str system_name, struct str file, int64_t line,
@@ -296,9 +297,9 @@ static struct run row_attrs(struct maker *m, const struct tally_row *row)
     struct str key, value;
 
     if (row->comm[0])
-        attrs[n++] = builder_attr_str(m->b, STR("thread.name"), str_from(row->comm));
+        attrs[n++] = builder_attr_str(m->b, STR(SEMCONV_THREAD_NAME), str_from(row->comm));
     if (row->tid)
-        attrs[n++] = builder_attr_int(m->b, STR("thread.id"), row->tid, STR(""));
+        attrs[n++] = builder_attr_int(m->b, STR(SEMCONV_THREAD_ID), row->tid, STR(""));
     if (!m->t->options.pprof && row->kind == AGENT_EVENT_CPU)
         attrs[n++] = builder_attr_int(m->b, STR("cpu.logical_number"), row->cpu, STR(""));
     for (uint32_t i = 0; i < AGENT_LABELS && tally_label(row->labels, i, &key, &value); i++)
@@ -394,7 +395,8 @@ static void put_scope(struct maker *m)
     const struct {
         struct str key;
         int64_t v;
-    } attrs[] = {{STR("wick.rate"), s->rate}, {STR("wick.lost"), s->lost}, {STR("wick.cpu_ns"), s->cpu_ns}};
+    } attrs[] = {
+        {STR(SEMCONV_WICK_RATE), s->rate}, {STR(SEMCONV_WICK_LOST), s->lost}, {STR(SEMCONV_WICK_CPU_NS), s->cpu_ns}};
     struct value governor = {.kind = VALUE_STR,
                              .n = (uint32_t) strlen(s->governor ? s->governor : ""),
                              .str = s->governor ? s->governor : ""};
@@ -405,7 +407,7 @@ static void put_scope(struct maker *m)
 
         builder_scope_attr(m->b, attrs[i].key, &v);
     }
-    builder_scope_attr(m->b, STR("wick.governor"), &governor);
+    builder_scope_attr(m->b, STR(SEMCONV_WICK_GOVERNOR), &governor);
 }
 
 /* A process that was gone before it could be read, or the kernel. */
@@ -415,16 +417,16 @@ static void put_plain_resource(struct maker *m, const struct tally_process *p)
     struct utsname u;
 
     if (!p->kernel) {
-        builder_resource_attr_str(m->b, STR("service.name"), str_from(p->comm));
-        builder_resource_attr(m->b, STR("process.pid"), &pid);
+        builder_resource_attr_str(m->b, STR(SEMCONV_SERVICE_NAME), str_from(p->comm));
+        builder_resource_attr(m->b, STR(SEMCONV_PROCESS_PID), &pid);
     } else {
-        builder_resource_attr_str(m->b, STR("service.name"), STR("kernel"));
+        builder_resource_attr_str(m->b, STR(SEMCONV_SERVICE_NAME), STR("kernel"));
     }
     if (uname(&u) < 0)
         return;
     if (p->kernel)
-        builder_resource_attr_str(m->b, STR("service.version"), str_from(u.release));
-    builder_resource_attr_str(m->b, STR("host.name"), str_from(u.nodename));
+        builder_resource_attr_str(m->b, STR(SEMCONV_SERVICE_VERSION), str_from(u.release));
+    builder_resource_attr_str(m->b, STR(SEMCONV_HOST_NAME), str_from(u.nodename));
 }
 
 static void begin_process(struct maker *m, const struct tally_process *p)

@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "model/labels.h"
+#include "model/semconv.h"
 #include "query/answer.h"
 
 enum { LISTED = 5, NAMES_MAX = 1 << 20 };
@@ -182,7 +183,7 @@ static void put_other_range(struct asking *a, struct buf *out)
 static const struct matcher *service_matcher(const struct selector *s)
 {
     for (uint32_t i = 0; i < s->n; i++)
-        if (s->v[i].op == MATCH_EQ && str_is(label_canonical_name(s->v[i].name), "service.name"))
+        if (s->v[i].op == MATCH_EQ && str_is(label_canonical_name(s->v[i].name), SEMCONV_SERVICE_NAME))
             return &s->v[i];
     return NULL;
 }

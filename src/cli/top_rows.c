@@ -11,6 +11,7 @@
 #include "base/mem.h"
 #include "base/regex.h"
 #include "model/batch.h"
+#include "model/semconv.h"
 
 enum { ROWS_MAX = 1 << 20, NAMES_MAX = 16 << 20 };
 
@@ -73,7 +74,7 @@ static struct str name_of_file(struct adding *a, const struct location *l)
 
 static bool is_kernel(const struct batch *b, const struct location *l)
 {
-    const struct attr *type = batch_attr(b, l->attrs, STR("profile.frame.type"));
+    const struct attr *type = batch_attr(b, l->attrs, STR(SEMCONV_FRAME_TYPE));
 
     return type && str_is(value_str(&type->value), "kernel");
 }
@@ -121,7 +122,7 @@ static int add_stack(struct adding *a, struct run stack, struct str thread, uint
 static int add_sample(struct adding *a, const struct profile *p, uint32_t at)
 {
     const struct sample *s = &a->b->samples[at];
-    const struct attr *named = a->view->threads ? batch_attr(a->b, s->attrs, STR("thread.name")) : NULL;
+    const struct attr *named = a->view->threads ? batch_attr(a->b, s->attrs, STR(SEMCONV_THREAD_NAME)) : NULL;
     int64_t value = batch_sample_value(a->b, p, s, 0);
 
     a->rows->sum += value;
@@ -130,8 +131,8 @@ static int add_sample(struct adding *a, const struct profile *p, uint32_t at)
 
 static int add_resource(struct adding *a, const struct resource *res)
 {
-    const struct value *service = kvs_get(&res->attrs, STR("service.name"));
-    const struct value *pid = kvs_get(&res->attrs, STR("process.pid"));
+    const struct value *service = kvs_get(&res->attrs, STR(SEMCONV_SERVICE_NAME));
+    const struct value *pid = kvs_get(&res->attrs, STR(SEMCONV_PROCESS_PID));
     int r = 0;
 
     a->service = service ? value_str(service) : STR("");

@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "codec/frame_name.h"
 #include "model/builder.h"
+#include "model/semconv.h"
 
 enum { FRAMES_MAX = 65536 };
 
@@ -139,8 +140,8 @@ int folded_decode(struct str text, const struct folded_options *opts, struct bat
     type = (struct value_type){builder_string(b, opts && opts->type.n ? opts->type : STR("samples")),
                                builder_string(b, opts && opts->type.n ? opts->unit : STR("count"))};
     builder_profile(b, &type, 1);
-    r.types[1] = builder_attr_str(b, STR("profile.frame.type"), STR("jvm"));
-    r.types[2] = builder_attr_str(b, STR("profile.frame.type"), STR("kernel"));
+    r.types[1] = builder_attr_str(b, STR(SEMCONV_FRAME_TYPE), STR("jvm"));
+    r.types[2] = builder_attr_str(b, STR(SEMCONV_FRAME_TYPE), STR("kernel"));
     rc = read_lines(&r, text, e);
     mem_free(r.lines);
     mem_free(r.stack);

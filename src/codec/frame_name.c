@@ -4,6 +4,8 @@
 
 #include <inttypes.h>
 
+#include "model/semconv.h"
+
 static struct str file_part(struct str path)
 {
     for (uint32_t i = path.n; i > 0; i--)
@@ -36,7 +38,7 @@ void frame_name(const struct batch *b, uint32_t location, uint32_t line, struct 
 struct str frame_type(const struct batch *b, uint32_t location)
 {
     struct run attrs = b->dict.locations[location].attrs;
-    const struct attr *a = attrs.n ? batch_attr(b, attrs, STR("profile.frame.type")) : NULL;
+    const struct attr *a = attrs.n ? batch_attr(b, attrs, STR(SEMCONV_FRAME_TYPE)) : NULL;
 
     return a ? value_str(&a->value) : (struct str){0};
 }

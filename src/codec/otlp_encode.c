@@ -226,7 +226,7 @@ static void put_scope_message(struct encoder *en, const struct scope *s)
     wire_put_str(en->out, 2, s->version);
     put_kvs(en, 3, &s->attrs);
     if (name.n)
-        put_kv(en, 3, STR(OTLP_DEFAULT_TYPE_KEY), &type, en->references);
+        put_kv(en, 3, STR(SEMCONV_PPROF_DEFAULT_SAMPLE_TYPE), &type, en->references);
     wire_put_uint(en->out, 4, s->dropped_attrs);
     wire_end(en->out, m);
 }

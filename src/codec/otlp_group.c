@@ -70,7 +70,7 @@ static uint32_t group_end(const struct batch *b, uint32_t from, uint32_t end)
 
 static void mark_default(struct batch *b, const struct scope *s)
 {
-    const struct value *v = kvs_get(&s->attrs, STR(OTLP_DEFAULT_TYPE_KEY));
+    const struct value *v = kvs_get(&s->attrs, STR(SEMCONV_PPROF_DEFAULT_SAMPLE_TYPE));
 
     if (!v || v->kind != VALUE_STR)
         return;
@@ -84,7 +84,7 @@ static void mark_default(struct batch *b, const struct scope *s)
 
 struct str otlp_default_type(const struct batch *b, const struct scope *s)
 {
-    if (kvs_get(&s->attrs, STR(OTLP_DEFAULT_TYPE_KEY)))
+    if (kvs_get(&s->attrs, STR(SEMCONV_PPROF_DEFAULT_SAMPLE_TYPE)))
         return (struct str){0};
     for (uint32_t i = 0; i < s->profiles.n; i++) {
         const struct profile *p = &b->profiles[s->profiles.off + i];

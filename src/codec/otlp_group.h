@@ -4,8 +4,7 @@
 #define CODEC_OTLP_GROUP_H
 
 #include "model/batch.h"
-
-#define OTLP_DEFAULT_TYPE_KEY "pprof.scope.default_sample_type"
+#include "model/semconv.h"
 
 /* Sets `group` and, from the scope's attribute, `default_type` of every profile. */
 void otlp_group_profiles(struct batch *b);

@@ -274,7 +274,7 @@ static void put_scope(struct writer *w, const struct scope *s)
     buf_putc(w->out, '{');
     put_string(w, &inner, "name", s->name);
     put_string(w, &inner, "version", s->version);
-    put_kvs(w, &inner, &s->attrs, OTLP_DEFAULT_TYPE_KEY, otlp_default_type(w->b, s));
+    put_kvs(w, &inner, &s->attrs, SEMCONV_PPROF_DEFAULT_SAMPLE_TYPE, otlp_default_type(w->b, s));
     field_u32(w, &inner, "droppedAttributesCount", s->dropped_attrs);
     buf_putc(w->out, '}');
     put_key(w, &first, "profiles");

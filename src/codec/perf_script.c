@@ -11,6 +11,7 @@
 
 #include "base/mem.h"
 #include "model/builder.h"
+#include "model/semconv.h"
 
 enum { FRAMES_MAX = 65536, EVENTS_MAX = 256 };
 
@@ -227,7 +228,7 @@ static bool is_kernel(struct str dso)
 /* Turns frames into locations, inlined ones into lines of the frame they are in. */
 static int build_stack(struct reader *r, uint32_t *ret_n)
 {
-    uint32_t kernel = builder_attr_str(r->b, STR("profile.frame.type"), STR("kernel")), n = 0, n_lines = 0;
+    uint32_t kernel = builder_attr_str(r->b, STR(SEMCONV_FRAME_TYPE), STR("kernel")), n = 0, n_lines = 0;
     int rc = array_reserve(r->lines, r->cap_lines, r->n_frames, FRAMES_MAX);
 
     if (rc == 0)
@@ -265,10 +266,10 @@ static struct run build_attrs(struct reader *r)
     const struct header *h = &r->header;
     uint32_t attrs[4], n = 0;
 
-    attrs[n++] = builder_attr_str(r->b, STR("thread.name"), h->comm);
+    attrs[n++] = builder_attr_str(r->b, STR(SEMCONV_THREAD_NAME), h->comm);
     if (h->pid >= 0)
-        attrs[n++] = builder_attr_int(r->b, STR("process.pid"), h->pid, (struct str){0});
-    attrs[n++] = builder_attr_int(r->b, STR("thread.id"), h->tid, (struct str){0});
+        attrs[n++] = builder_attr_int(r->b, STR(SEMCONV_PROCESS_PID), h->pid, (struct str){0});
+    attrs[n++] = builder_attr_int(r->b, STR(SEMCONV_THREAD_ID), h->tid, (struct str){0});
     if (h->cpu >= 0)
         attrs[n++] = builder_attr_int(r->b, STR("cpu.logical_number"), h->cpu, (struct str){0});
     return builder_attrs(r->b, attrs, n);

@@ -29,6 +29,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "model/batch.h"
+#include "model/semconv.h"
 
 struct pprof_limits {
     size_t inflated; /* bytes of the file after decompression; 0 = PPROF_INFLATED_MAX */
@@ -52,7 +53,7 @@ int pprof_encode(const struct batch *b, const struct profile *p, struct buf *out
 /* The attribute that holds a mapping's build id: Go's when it looks like one ("a/b/c/d"), else the GNU one. */
 static inline struct str pprof_build_id_key(struct str id)
 {
-    return str_find_char(id, '/') >= 0 ? STR("process.executable.build_id.go") : STR("process.executable.build_id.gnu");
+    return str_find_char(id, '/') >= 0 ? STR(SEMCONV_BUILD_ID_GO) : STR(SEMCONV_BUILD_ID_GNU);
 }
 
 #endif

@@ -31,6 +31,7 @@
 #include "base/mem.h"
 #include "base/wire.h"
 #include "codec/pprof_decoder.h"
+#include "model/semconv.h"
 
 /* Room for our own names after the file's strings, and for lists of attributes with these names. */
 enum { EXTRA_STRINGS = 16, OWN_INDICES = 8, MANY_SAMPLES = 10000 };
@@ -139,10 +140,10 @@ static int put_index(struct pprof_decoder *d, struct run *run, uint32_t attr)
 static int fill_mapping(struct pprof_decoder *d, const struct pb_field *f, struct mapping *m, uint64_t *v)
 {
     static const struct str has[] = {
-        STR("pprof.mapping.has_functions"),
-        STR("pprof.mapping.has_filenames"),
-        STR("pprof.mapping.has_line_numbers"),
-        STR("pprof.mapping.has_inline_frames"),
+        STR(SEMCONV_PPROF_HAS_FUNCTIONS),
+        STR(SEMCONV_PPROF_HAS_FILENAMES),
+        STR(SEMCONV_PPROF_HAS_LINE_NUMBERS),
+        STR(SEMCONV_PPROF_HAS_INLINE_FRAMES),
     };
     int r = pprof_scalars(d, &pprof_mapping, f->p, f->end, v);
 
@@ -238,7 +239,7 @@ static int fill_line(struct pprof_decoder *d, const uint8_t *at, const struct pb
 static int fold_location(struct pprof_decoder *d, struct location *l)
 {
     if (!d->folded.n) {
-        int r = put_index(d, &d->folded, intern_true(d, STR("pprof.location.is_folded")));
+        int r = put_index(d, &d->folded, intern_true(d, STR(SEMCONV_PPROF_IS_FOLDED)));
 
         if (r < 0)
             return r;
@@ -501,7 +502,7 @@ static int fill_comments(struct pprof_decoder *d, struct profile *p)
     if (r < 0)
         return r;
     return put_index(d, &p->attrs,
-                     intern_attr(d, &(struct attr){.key = own_string(d, STR("pprof.profile.comment")), .value = list}));
+                     intern_attr(d, &(struct attr){.key = own_string(d, STR(SEMCONV_PPROF_COMMENT)), .value = list}));
 }
 
 /* A string of Profile as an attribute, if it is set. */
@@ -527,7 +528,7 @@ static int fill_default_type(struct pprof_decoder *d, struct profile *p)
             p->default_type = i + 1;
             return 0;
         }
-    return fill_text(d, p, 14, STR("pprof.scope.default_sample_type"));
+    return fill_text(d, p, 14, STR(SEMCONV_PPROF_DEFAULT_SAMPLE_TYPE));
 }
 
 static int fill_profile(struct pprof_decoder *d)
@@ -538,11 +539,11 @@ static int fill_profile(struct pprof_decoder *d)
     if (r == 0)
         r = fill_comments(d, p);
     if (r == 0)
-        r = fill_text(d, p, 15, STR("pprof.profile.doc_url"));
+        r = fill_text(d, p, 15, STR(SEMCONV_PPROF_DOC_URL));
     if (r == 0)
-        r = fill_text(d, p, 7, STR("pprof.profile.drop_frames"));
+        r = fill_text(d, p, 7, STR(SEMCONV_PPROF_DROP_FRAMES));
     if (r == 0)
-        r = fill_text(d, p, 8, STR("pprof.profile.keep_frames"));
+        r = fill_text(d, p, 8, STR(SEMCONV_PPROF_KEEP_FRAMES));
     if (r == 0)
         r = fill_default_type(d, p);
     p->time_ns = (int64_t) d->scalars[9];

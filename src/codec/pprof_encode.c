@@ -13,6 +13,7 @@
 #include "base/mem.h"
 #include "base/wire.h"
 #include "codec/pprof.h"
+#include "model/semconv.h"
 
 enum { LABELS_MAX = 1 << 16 };
 
@@ -297,9 +298,9 @@ static void put_samples(struct encoder *c)
 static struct str build_id(const struct batch *b, const struct mapping *m)
 {
     static const struct str keys[] = {
-        STR("process.executable.build_id.gnu"),
-        STR("process.executable.build_id.go"),
-        STR("process.executable.build_id.htlhash"),
+        STR(SEMCONV_BUILD_ID_GNU),
+        STR(SEMCONV_BUILD_ID_GO),
+        STR(SEMCONV_BUILD_ID_HTLHASH),
     };
 
     for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
@@ -328,10 +329,10 @@ static void put_mapping(struct encoder *c, uint32_t i)
     wire_put_uint(&c->msg, 4, m->offset);
     wire_put_uint(&c->msg, 5, add_index(c, m->filename));
     wire_put_uint(&c->msg, 6, add_string(c, build_id(c->b, m)));
-    wire_put_uint(&c->msg, 7, is_true(c->b, m->attrs, STR("pprof.mapping.has_functions")));
-    wire_put_uint(&c->msg, 8, is_true(c->b, m->attrs, STR("pprof.mapping.has_filenames")));
-    wire_put_uint(&c->msg, 9, is_true(c->b, m->attrs, STR("pprof.mapping.has_line_numbers")));
-    wire_put_uint(&c->msg, 10, is_true(c->b, m->attrs, STR("pprof.mapping.has_inline_frames")));
+    wire_put_uint(&c->msg, 7, is_true(c->b, m->attrs, STR(SEMCONV_PPROF_HAS_FUNCTIONS)));
+    wire_put_uint(&c->msg, 8, is_true(c->b, m->attrs, STR(SEMCONV_PPROF_HAS_FILENAMES)));
+    wire_put_uint(&c->msg, 9, is_true(c->b, m->attrs, STR(SEMCONV_PPROF_HAS_LINE_NUMBERS)));
+    wire_put_uint(&c->msg, 10, is_true(c->b, m->attrs, STR(SEMCONV_PPROF_HAS_INLINE_FRAMES)));
     put_message(c->out, 3, &c->msg);
 }
 
@@ -352,7 +353,7 @@ static void put_location(struct encoder *c, uint32_t i)
         put_message(&c->msg, 4, &c->sub);
     }
     if (l->attrs.n)
-        wire_put_uint(&c->msg, 5, is_true(c->b, l->attrs, STR("pprof.location.is_folded")));
+        wire_put_uint(&c->msg, 5, is_true(c->b, l->attrs, STR(SEMCONV_PPROF_IS_FOLDED)));
     put_message(c->out, 4, &c->msg);
 }
 
@@ -397,7 +398,7 @@ static size_t add_comments(struct encoder *c, struct buf *unpacked)
         const struct attr *a = &d->attrs[d->indices[c->p->attrs.off + i]];
         const struct value *v = a->value.kind == VALUE_ARRAY ? a->value.array : &a->value;
 
-        if (!str_eq(d->strings[a->key], STR("pprof.profile.comment")))
+        if (!str_eq(d->strings[a->key], STR(SEMCONV_PPROF_COMMENT)))
             continue;
         for (uint32_t k = 0; k < (a->value.kind == VALUE_ARRAY ? a->value.n : 1); k++, n++) {
             uint32_t s = add_string(c, value_str(&v[k]));
@@ -415,18 +416,18 @@ static uint32_t add_default_type(struct encoder *c)
 
     if (p->default_type)
         return add_index(c, p->types[p->default_type - 1].type);
-    return add_text(c, STR("pprof.scope.default_sample_type"));
+    return add_text(c, STR(SEMCONV_PPROF_DEFAULT_SAMPLE_TYPE));
 }
 
 static void put_rest(struct encoder *c)
 {
     _cleanup_(buf_done) struct buf comments = BUF_INIT;
     const struct profile *p = c->p;
-    uint32_t drop = add_text(c, STR("pprof.profile.drop_frames"));
-    uint32_t keep = add_text(c, STR("pprof.profile.keep_frames"));
+    uint32_t drop = add_text(c, STR(SEMCONV_PPROF_DROP_FRAMES));
+    uint32_t keep = add_text(c, STR(SEMCONV_PPROF_KEEP_FRAMES));
     uint32_t type = add_index(c, p->period_type.type), unit = add_index(c, p->period_type.unit);
     size_t n_comments = add_comments(c, &comments);
-    uint32_t default_type = add_default_type(c), doc = add_text(c, STR("pprof.profile.doc_url"));
+    uint32_t default_type = add_default_type(c), doc = add_text(c, STR(SEMCONV_PPROF_DOC_URL));
 
     for (size_t i = 0; i < c->n_strings; i++)
         wire_put_bytes_always(c->out, 6, c->strings[i].p, c->strings[i].n);

@@ -11,6 +11,7 @@
 #include "base/regex.h"
 #include "codec/pprof.h"
 #include "model/builder.h"
+#include "model/semconv.h"
 
 #define HEX "(?:0x)?([[:xdigit:]]+)"
 #define HEX_RANGE "\\s*" HEX "[\\s-]?\\s*" HEX ":?"
@@ -389,9 +390,9 @@ static void build_profile(const struct legacy *l, struct builder *b)
     p->period = l->period;
     p->duration_ns = l->duration_ns;
     frames_to_drop(l, &drop, &keep);
-    attrs[n++] = builder_attr_str(b, STR("pprof.profile.drop_frames"), str_from(drop));
+    attrs[n++] = builder_attr_str(b, STR(SEMCONV_PPROF_DROP_FRAMES), str_from(drop));
     if (*keep)
-        attrs[n++] = builder_attr_str(b, STR("pprof.profile.keep_frames"), str_from(keep));
+        attrs[n++] = builder_attr_str(b, STR(SEMCONV_PPROF_KEEP_FRAMES), str_from(keep));
     p->attrs = builder_attrs(b, attrs, n);
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/mem.h"
 #include "model/identity.h"
+#include "model/semconv.h"
 
 /* --- trees --- */
 
@@ -72,7 +73,7 @@ static int location_frames(struct grower *g, uint32_t location)
 {
     const struct batch *b = g->b;
     const struct location *l = &b->dict.locations[location];
-    const struct attr *kind = l->attrs.n ? batch_attr(b, l->attrs, STR("profile.frame.type")) : NULL;
+    const struct attr *kind = l->attrs.n ? batch_attr(b, l->attrs, STR(SEMCONV_FRAME_TYPE)) : NULL;
     uint32_t from = g->no_inlines && l->lines.n ? l->lines.n - 1 : 0;
     int r = 0;
 

@@ -5,13 +5,14 @@
 
 #include <errno.h>
 
+#include "model/semconv.h"
+
 /* Domains separate equal bytes of different kinds. */
 enum { DOMAIN_NATIVE = 1, DOMAIN_INTERPRETED, DOMAIN_STACK, DOMAIN_PROFILE, DOMAIN_RESOURCE, DOMAIN_SENT };
 
 struct str identity_build_id(const struct batch *b, uint32_t mapping)
 {
-    static const char *const keys[] = {"process.executable.build_id.gnu", "process.executable.build_id.go",
-                                       "process.executable.build_id.htlhash"};
+    static const char *const keys[] = {SEMCONV_BUILD_ID_GNU, SEMCONV_BUILD_ID_GO, SEMCONV_BUILD_ID_HTLHASH};
     struct run attrs = b->dict.mappings[mapping].attrs;
 
     for (size_t i = 0; attrs.n && i < ARRAY_SIZE(keys); i++) {
@@ -37,7 +38,7 @@ static void hash_str(struct hash128_state *s, struct str v)
 
 static struct id128 hash_interpreted(const struct batch *b, const struct location *l)
 {
-    const struct attr *kind = batch_attr(b, l->attrs, STR("profile.frame.type"));
+    const struct attr *kind = batch_attr(b, l->attrs, STR(SEMCONV_FRAME_TYPE));
     struct hash128_state s;
 
     hash128_init(&s, DOMAIN_INTERPRETED);

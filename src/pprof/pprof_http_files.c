@@ -9,6 +9,7 @@
 #include "base/hash.h"
 #include "base/mem.h"
 #include "model/convert.h"
+#include "model/semconv.h"
 #include "model/types.h"
 #include "net/http.h"
 #include "report/gopath.h"
@@ -129,7 +130,7 @@ static int to_batch(const struct pprof_files *f, struct prof *p, const char *sid
     attrs = arena_zalloc_array(&named->arena, 2, sizeof *attrs);
     if (!attrs)
         return -ENOMEM;
-    attrs[0] = text_attr("service.name", title_of(f, &named->arena));
+    attrs[0] = text_attr(SEMCONV_SERVICE_NAME, title_of(f, &named->arena));
     attrs[1] = text_attr("file", side);
     for (uint32_t i = 0; i < named->n_resources; i++)
         named->resources[i].attrs = (struct kvs){attrs, 2};
@@ -182,7 +183,7 @@ static int filter(const struct pprof_files *f, const struct pprof_config *config
 
 static int make_store(const struct pprof_files *f, struct str query, struct store **ret, struct err *e)
 {
-    static const char *const labels[] = {"service.name", "file", NULL};
+    static const char *const labels[] = {SEMCONV_SERVICE_NAME, "file", NULL};
     const struct store_config sc = {
         .dir = "memory:", .allow = labels, .max_late = -1, .max_early = -1, .keep = -1, .keep_detail = -1};
     _cleanup_(store_closep) struct store *s = NULL;

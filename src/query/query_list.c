@@ -6,6 +6,7 @@
 #include "base/hash.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "model/semconv.h"
 #include "query/query.h"
 
 /* --- a set of strings --- */
@@ -140,7 +141,7 @@ static uint32_t set_index(const struct set *x, struct str s)
 static int add_service(void *ctx, const struct type *t, const struct labels *l)
 {
     struct service_walk *w = ctx;
-    struct str name = labels_get(l, STR("service.name")), version = labels_get(l, STR("service.version"));
+    struct str name = labels_get(l, STR(SEMCONV_SERVICE_NAME)), version = labels_get(l, STR(SEMCONV_SERVICE_VERSION));
     uint32_t i;
     int r = set_add(&w->names, name);
 

@@ -11,16 +11,8 @@
 #include <stdlib.h>
 
 #include "base/mem.h"
+#include "model/semconv.h"
 #include "report/prof.h"
-
-#define ATTR_COMMENT STR("pprof.profile.comment")
-#define ATTR_DROP STR("pprof.profile.drop_frames")
-#define ATTR_KEEP STR("pprof.profile.keep_frames")
-#define ATTR_DOC STR("pprof.profile.doc_url")
-#define ATTR_FOLDED STR("pprof.location.is_folded")
-#define ATTR_DEFAULT STR("pprof.scope.default_sample_type")
-#define ATTR_GNU STR("process.executable.build_id.gnu")
-#define ATTR_GO STR("process.executable.build_id.go")
 
 struct reader {
     struct prof *p;
@@ -45,7 +37,8 @@ static bool attr_true(const struct batch *b, struct run attrs, struct str key)
 
 static struct str build_id(const struct batch *b, struct run attrs)
 {
-    static const struct str keys[] = {ATTR_GNU, ATTR_GO, STR("process.executable.build_id.htlhash")};
+    static const struct str keys[] = {STR(SEMCONV_BUILD_ID_GNU), STR(SEMCONV_BUILD_ID_GO),
+                                      STR(SEMCONV_BUILD_ID_HTLHASH)};
 
     for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
         const struct attr *a = attrs.n ? batch_attr(b, attrs, keys[i]) : NULL;
@@ -77,10 +70,10 @@ static int read_mappings(struct reader *rd)
                                                 m->offset,
                                                 rd->strings[m->filename],
                                                 strtab_id(&rd->p->pool->strings, build_id(rd->b, a)),
-                                                attr_true(rd->b, a, STR("pprof.mapping.has_functions")),
-                                                attr_true(rd->b, a, STR("pprof.mapping.has_filenames")),
-                                                attr_true(rd->b, a, STR("pprof.mapping.has_line_numbers")),
-                                                attr_true(rd->b, a, STR("pprof.mapping.has_inline_frames")),
+                                                attr_true(rd->b, a, STR(SEMCONV_PPROF_HAS_FUNCTIONS)),
+                                                attr_true(rd->b, a, STR(SEMCONV_PPROF_HAS_FILENAMES)),
+                                                attr_true(rd->b, a, STR(SEMCONV_PPROF_HAS_LINE_NUMBERS)),
+                                                attr_true(rd->b, a, STR(SEMCONV_PPROF_HAS_INLINE_FRAMES)),
                                             });
 
         if (r < 0)
@@ -107,8 +100,8 @@ static int read_locations(struct reader *rd)
     for (size_t i = 1; i < d->n_locations; i++) {
         const struct location *l = &d->locations[i];
 
-        p->locations[i] =
-            (struct prof_location){l->address, l->mapping, l->lines, attr_true(rd->b, l->attrs, ATTR_FOLDED)};
+        p->locations[i] = (struct prof_location){l->address, l->mapping, l->lines,
+                                                 attr_true(rd->b, l->attrs, STR(SEMCONV_PPROF_IS_FOLDED))};
     }
     for (size_t i = 1; i < d->n_functions; i++) {
         const struct function *f = &d->functions[i];
@@ -261,23 +254,23 @@ static int read_header(struct reader *rd, const struct profile *from)
 
         if (!str_starts(key, STR("pprof.")))
             continue;
-        if (str_eq(key, ATTR_COMMENT) && a->value.kind == VALUE_ARRAY) {
+        if (str_eq(key, STR(SEMCONV_PPROF_COMMENT)) && a->value.kind == VALUE_ARRAY) {
             for (uint32_t k = 0; k < a->value.n; k++)
                 if (prof_add_comment(p, value_text(rd, &a->value.array[k])) < 0)
                     return -ENOMEM;
             continue;
         }
         v = value_text(rd, &a->value);
-        if (str_eq(key, ATTR_COMMENT)) {
+        if (str_eq(key, STR(SEMCONV_PPROF_COMMENT))) {
             if (prof_add_comment(p, v) < 0)
                 return -ENOMEM;
-        } else if (str_eq(key, ATTR_DROP)) {
+        } else if (str_eq(key, STR(SEMCONV_PPROF_DROP_FRAMES))) {
             p->drop_frames = v;
-        } else if (str_eq(key, ATTR_KEEP)) {
+        } else if (str_eq(key, STR(SEMCONV_PPROF_KEEP_FRAMES))) {
             p->keep_frames = v;
-        } else if (str_eq(key, ATTR_DOC)) {
+        } else if (str_eq(key, STR(SEMCONV_PPROF_DOC_URL))) {
             p->doc_url = v;
-        } else if (str_eq(key, ATTR_DEFAULT) && !p->default_type) {
+        } else if (str_eq(key, STR(SEMCONV_PPROF_DEFAULT_SAMPLE_TYPE)) && !p->default_type) {
             p->default_type = v;
         }
     }
@@ -412,16 +405,18 @@ static int out_mappings(struct writer *w)
         int r = 0;
 
         if (m->build_id)
-            r |= out_named(w, str_find_char(prof_str(p, m->build_id), '/') >= 0 ? ATTR_GO : ATTR_GNU,
+            r |= out_named(w,
+                           str_find_char(prof_str(p, m->build_id), '/') >= 0 ? STR(SEMCONV_BUILD_ID_GO)
+                                                                             : STR(SEMCONV_BUILD_ID_GNU),
                            string_value(prof_str(p, m->build_id)));
         if (m->has_functions)
-            r |= out_named(w, STR("pprof.mapping.has_functions"), yes);
+            r |= out_named(w, STR(SEMCONV_PPROF_HAS_FUNCTIONS), yes);
         if (m->has_filenames)
-            r |= out_named(w, STR("pprof.mapping.has_filenames"), yes);
+            r |= out_named(w, STR(SEMCONV_PPROF_HAS_FILENAMES), yes);
         if (m->has_line_numbers)
-            r |= out_named(w, STR("pprof.mapping.has_line_numbers"), yes);
+            r |= out_named(w, STR(SEMCONV_PPROF_HAS_LINE_NUMBERS), yes);
         if (m->has_inline_frames)
-            r |= out_named(w, STR("pprof.mapping.has_inline_frames"), yes);
+            r |= out_named(w, STR(SEMCONV_PPROF_HAS_INLINE_FRAMES), yes);
         if (r < 0)
             return -ENOMEM;
         out[i] = (struct mapping){m->start, m->limit, m->offset, m->file, {off, (uint32_t) w->n_indices - off}};
@@ -437,7 +432,7 @@ static int out_locations(struct writer *w)
     struct location *out = arena_zalloc_array(&w->b->arena, p->n_locations, sizeof(*out));
     struct function *functions = arena_zalloc_array(&w->b->arena, p->n_functions, sizeof(*functions));
     struct line *lines = arena_zalloc_array(&w->b->arena, p->n_lines ? p->n_lines : 1, sizeof(*lines));
-    uint32_t folded_key = out_string(w, ATTR_FOLDED);
+    uint32_t folded_key = out_string(w, STR(SEMCONV_PPROF_IS_FOLDED));
 
     if (!out || !functions || !lines)
         return -ENOMEM;
@@ -527,17 +522,17 @@ static int out_header(struct writer *w)
             return -ENOMEM;
         for (size_t i = 0; i < p->n_comments; i++)
             list[i] = string_value(prof_str(p, p->comments[i]));
-        r |= out_named(w, ATTR_COMMENT,
+        r |= out_named(w, STR(SEMCONV_PPROF_COMMENT),
                        (struct value){.kind = VALUE_ARRAY, .n = (uint32_t) p->n_comments, .array = list});
     }
     if (p->drop_frames)
-        r |= out_named(w, ATTR_DROP, string_value(prof_str(p, p->drop_frames)));
+        r |= out_named(w, STR(SEMCONV_PPROF_DROP_FRAMES), string_value(prof_str(p, p->drop_frames)));
     if (p->keep_frames)
-        r |= out_named(w, ATTR_KEEP, string_value(prof_str(p, p->keep_frames)));
+        r |= out_named(w, STR(SEMCONV_PPROF_KEEP_FRAMES), string_value(prof_str(p, p->keep_frames)));
     if (p->doc_url)
-        r |= out_named(w, ATTR_DOC, string_value(prof_str(p, p->doc_url)));
+        r |= out_named(w, STR(SEMCONV_PPROF_DOC_URL), string_value(prof_str(p, p->doc_url)));
     if (p->default_type && !out->default_type)
-        r |= out_named(w, ATTR_DEFAULT, string_value(prof_str(p, p->default_type)));
+        r |= out_named(w, STR(SEMCONV_PPROF_DEFAULT_SAMPLE_TYPE), string_value(prof_str(p, p->default_type)));
     out->attrs.n = (uint32_t) w->n_indices - out->attrs.off;
     b->profiles = out;
     b->resources[0].scopes = (struct run){0, 1};

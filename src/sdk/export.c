@@ -13,6 +13,7 @@
 #include "base/fd.h"
 #include "base/mem.h"
 #include "codec/otlp.h"
+#include "model/semconv.h"
 #include "sdk/ending.h"
 #include "sdk/heap.h"
 #include "sdk/heap_view.h"
@@ -57,9 +58,9 @@ static struct profile_resource resource_of(struct wick_provider *p, struct kv *a
 
     memcpy(attrs, p->s.attrs, p->s.n_attrs * sizeof *attrs);
     r.n_attrs = p->s.n_attrs;
-    attrs[r.n_attrs++] = (struct kv){STR("process.pid"), {.kind = VALUE_INT, .integer = p->pid}};
+    attrs[r.n_attrs++] = (struct kv){STR(SEMCONV_PROCESS_PID), {.kind = VALUE_INT, .integer = p->pid}};
     if (exe && exe->path)
-        attrs[r.n_attrs++] = (struct kv){STR("process.executable.path"),
+        attrs[r.n_attrs++] = (struct kv){STR(SEMCONV_PROCESS_EXECUTABLE_PATH),
                                          {.kind = VALUE_STR, .n = (uint32_t) strlen(exe->path), .str = exe->path}};
     attrs[r.n_attrs++] = (struct kv){STR("telemetry.sdk.name"), {.kind = VALUE_STR, .n = 4, .str = "wick"}};
     attrs[r.n_attrs++] = (struct kv){STR("telemetry.sdk.language"), {.kind = VALUE_STR, .n = 3, .str = "cpp"}};

@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "model/semconv.h"
 #include "sdk/core.h"
 #include "sdk/heap.h"
 #include "sdk/span.h"
@@ -23,7 +24,7 @@ static int kind_of(unsigned type)
 int wick_ext_thread(void)
 {
     if (atomic_load(&thread_key) < 0)
-        atomic_store(&thread_key, span_key_number("thread.name"));
+        atomic_store(&thread_key, span_key_number(SEMCONV_THREAD_NAME));
     if (!thr_self && !thr_adopt())
         return words_set(WICK_ENOMEM, "there are too many threads");
     return WICK_OK;

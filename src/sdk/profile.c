@@ -14,6 +14,7 @@
 #include "codec/pprof.h"
 #include "demangle/demangle.h"
 #include "model/builder.h"
+#include "model/semconv.h"
 #include "sdk/ext_frames.h"
 #include "sdk/frame_table.h"
 #include "sdk/heap_view.h"
@@ -60,15 +61,14 @@ static uint32_t make_mapping(struct maker *m, uint32_t file)
         return 0;
     hex_write(id, f->build_id, f->build_id_n);
     if (f->build_id_n)
-        attrs[n++] =
-            builder_attr_str(m->b, STR("process.executable.build_id.gnu"), (struct str){id, 2 * f->build_id_n});
+        attrs[n++] = builder_attr_str(m->b, STR(SEMCONV_BUILD_ID_GNU), (struct str){id, 2 * f->build_id_n});
     if (m->pprof) {
         map = (struct mapping){.start = f->lo & ~0xfffull, .limit = f->hi, .offset = f->offset & ~0xfffull};
-        attrs[n++] = builder_attr_bool(m->b, STR("pprof.mapping.has_functions"), true);
+        attrs[n++] = builder_attr_bool(m->b, STR(SEMCONV_PPROF_HAS_FUNCTIONS), true);
         if (m->lines) {
-            attrs[n++] = builder_attr_bool(m->b, STR("pprof.mapping.has_filenames"), true);
-            attrs[n++] = builder_attr_bool(m->b, STR("pprof.mapping.has_line_numbers"), true);
-            attrs[n++] = builder_attr_bool(m->b, STR("pprof.mapping.has_inline_frames"), true);
+            attrs[n++] = builder_attr_bool(m->b, STR(SEMCONV_PPROF_HAS_FILENAMES), true);
+            attrs[n++] = builder_attr_bool(m->b, STR(SEMCONV_PPROF_HAS_LINE_NUMBERS), true);
+            attrs[n++] = builder_attr_bool(m->b, STR(SEMCONV_PPROF_HAS_INLINE_FRAMES), true);
         }
     }
     map.filename = builder_string(m->b, f->memory ? STR("[vdso]") : str_from(f->path));
@@ -129,7 +129,7 @@ static uint32_t make_external(struct maker *m, const struct frame *f)
                           .filename = builder_string(m->b, x->line.file),
                           .start_line = x->line.start_line};
     struct line line = {.function = builder_function(m->b, &fn), .line = x->line.line};
-    uint32_t attr = builder_attr_str(m->b, STR("profile.frame.type"), x->kind);
+    uint32_t attr = builder_attr_str(m->b, STR(SEMCONV_FRAME_TYPE), x->kind);
 
     return builder_location(m->b, 0, 0, &line, 1, &attr, m->pprof ? 0 : 1);
 }
@@ -138,7 +138,7 @@ static uint32_t make_native(struct maker *m, const struct frame *f)
 {
     const struct module_file *file = modules_file(f->file);
     uint64_t address = f->address + (m->pprof && f->file && file ? file->bias : 0);
-    uint32_t attr = builder_attr_str(m->b, STR("profile.frame.type"), STR("native"));
+    uint32_t attr = builder_attr_str(m->b, STR(SEMCONV_FRAME_TYPE), STR("native"));
     struct line lines[LINES_MAX];
     uint32_t n = make_lines(m, f, lines, LINES_MAX);
 
@@ -323,9 +323,9 @@ static void put_resource(struct maker *m, const struct profile_resource *r)
     builder_resource(m->b);
     if (!r)
         return;
-    builder_resource_attr_str(m->b, STR("service.name"), r->name);
+    builder_resource_attr_str(m->b, STR(SEMCONV_SERVICE_NAME), r->name);
     if (r->version.n)
-        builder_resource_attr_str(m->b, STR("service.version"), r->version);
+        builder_resource_attr_str(m->b, STR(SEMCONV_SERVICE_VERSION), r->version);
     for (uint32_t i = 0; i < r->n_attrs; i++)
         builder_resource_attr(m->b, r->attrs[i].key, &r->attrs[i].value);
 }
@@ -335,10 +335,10 @@ static void put_scope(struct maker *m, const struct profile_scope *s)
     const struct {
         struct str key;
         int64_t v;
-    } attrs[] = {{STR("wick.rate"), s ? s->rate : 0},
-                 {STR("wick.lost"), s ? s->lost : 0},
-                 {STR("wick.cpu_ns"), s ? s->cpu_ns : 0},
-                 {STR("wick.governor"), s ? s->governor : 0}};
+    } attrs[] = {{STR(SEMCONV_WICK_RATE), s ? s->rate : 0},
+                 {STR(SEMCONV_WICK_LOST), s ? s->lost : 0},
+                 {STR(SEMCONV_WICK_CPU_NS), s ? s->cpu_ns : 0},
+                 {STR(SEMCONV_WICK_GOVERNOR), s ? s->governor : 0}};
 
     builder_scope(m->b, STR("wick"), STR(WICK_VERSION));
     for (size_t i = 0; s && i < ARRAY_SIZE(attrs); i++) {

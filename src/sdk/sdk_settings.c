@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/url.h"
+#include "model/semconv.h"
 
 static bool is_set(const char *s)
 {
@@ -68,10 +69,10 @@ static int read_attributes(struct settings *s, const char *text, const char *wha
             continue;
         if (!item.p)
             return err_set(e, -EINVAL, "%s: '%.*s' is not key=value", what, STR_FMT(key));
-        if (str_is(key, "service.name")) {
+        if (str_is(key, SEMCONV_SERVICE_NAME)) {
             if (!s->service_name.n)
                 s->service_name = value;
-        } else if (str_is(key, "service.version")) {
+        } else if (str_is(key, SEMCONV_SERVICE_VERSION)) {
             if (!s->service_version.n)
                 s->service_version = value;
         } else if (s->n_attrs < SETTINGS_ATTRS_MAX) {

@@ -14,12 +14,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/arena.h"
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/mem.h"
 #include "elf/elf.h"
 #include "net/host_policy.h"
+#include "net/http1.h"
 #include "sdk/heap.h"
 #include "sdk/heap_view.h"
 #include "sdk/modules.h"
@@ -30,7 +32,7 @@
 #include "sdk/thread_view.h"
 #include "sdk/type_loan.h"
 
-enum { CONNS_MAX = 16, REQUEST_MAX = 65536, SECONDS_MAX = 3600, WAKE_MS = 100 };
+enum { CONNS_MAX = 16, REQUEST_MAX = 65536, HEADERS_MAX = 64, SECONDS_MAX = 3600, WAKE_MS = 100 };
 #define LENT_NS (300 * NS_PER_S) /* a heap profile is useful only if it is requested again */
 
 struct conn {
@@ -456,32 +458,29 @@ static void handle(struct wick_provider *p, struct conn *c, const struct request
 }
 
 /* Returns 1 if the request is complete, 0 if more bytes are needed, negative if it is not a valid request. */
-static int parse_request(struct str in, struct request *q)
+static int parse_request(struct conn *c, struct request *q)
 {
-    ptrdiff_t end = str_find(in, STR("\r\n\r\n"));
-    struct str head, line;
-    uint64_t length = 0;
+    static const struct http1_limits limits = {REQUEST_MAX, HEADERS_MAX};
+    _cleanup_(arena_done) struct arena a = {0}; /* of the list of headers; their text is in c->in */
+    ssize_t n = http1_head_length(c->in.p, c->in.n, 0, REQUEST_MAX);
+    struct http1_head h;
+    int r;
 
-    if (end < 0)
-        return in.n >= REQUEST_MAX ? -E2BIG : 0;
-    head = str_slice(in, 0, (size_t) end);
-    line = str_cut(&head, '\n');
-    q->method = str_cut(&line, ' ');
-    q->query = str_cut(&line, ' ');
-    q->path = str_cut(&q->query, '?');
-    while (head.n) {
-        struct str value = str_trim(str_cut(&head, '\n')), name = str_cut(&value, ':');
-
-        if (name.n == 4 && strncasecmp(name.p, "host", 4) == 0)
-            q->host = str_trim(value);
-        if (name.n == 14 && strncasecmp(name.p, "content-length", 14) == 0)
-            str_to_u64(str_trim(value), 10, &length);
-    }
-    if (length > REQUEST_MAX)
-        return -E2BIG;
-    if (in.n < (size_t) end + 4 + length)
+    if (n <= 0)
+        return (int) n;
+    arena_init(&a, 0);
+    r = http1_parse_request(c->in.p, (size_t) n, &limits, &a, &h, NULL);
+    if (r < 0)
+        return r;
+    if (h.framing == HTTP1_CHUNKED || h.content_length > REQUEST_MAX)
+        return -EMSGSIZE;
+    if (c->in.n < (size_t) n + h.content_length)
         return 0;
-    q->body = str_slice(in, (size_t) end + 4, (size_t) end + 4 + length);
+    q->method = h.method;
+    q->query = h.target;
+    q->path = str_cut(&q->query, '?');
+    q->host = http_headers_get(&h.headers, "host");
+    q->body = (struct str){c->in.p + n, (uint32_t) h.content_length};
     return 1;
 }
 
@@ -499,11 +498,11 @@ static void read_conn(struct wick_provider *p, struct conn *c)
     if (n < 0 || c->session || c->answering)
         return;
     c->in.n += (size_t) n;
-    r = parse_request(buf_str(&c->in), &q);
+    r = parse_request(c, &q);
     if (r > 0)
         handle(p, c, &q);
     else if (r < 0)
-        refuse(c, 400, "request too large\n");
+        refuse(c, 400, r == -EMSGSIZE ? "request too large\n" : "not a valid HTTP/1.1 request\n");
 }
 
 static void write_conn(struct wick_provider *p, struct conn *c)

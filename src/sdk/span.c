@@ -15,6 +15,7 @@
 
 #include "base/buf.h"
 #include "base/mem.h"
+#include "model/semconv.h"
 #include "sdk/words.h"
 #include "wick.h"
 
@@ -314,14 +315,14 @@ static int publish_locked(void)
     struct timespec ts;
     char *to;
 
-    put_attribute(&resource, 1, "service.name", context.name);
+    put_attribute(&resource, 1, SEMCONV_SERVICE_NAME, context.name);
     if (context.version[0])
-        put_attribute(&resource, 1, "service.version", context.version);
+        put_attribute(&resource, 1, SEMCONV_SERVICE_VERSION, context.version);
     put_bytes(&all, 1, resource.p, resource.n);
     put_attribute(&all, 2, "threadlocal.schema_version", "tlsdesc_v1_dev");
     put_key_map(&all);
     if (context.types[0])
-        put_attribute(&all, 2, "wick.profile.types", context.types);
+        put_attribute(&all, 2, SEMCONV_WICK_PROFILE_TYPES, context.types);
     if (buf_error(&all) || buf_error(&resource) || all.n > CONTEXT_SIZE / 2 - sizeof *h)
         return -ENOMEM;
     if (!h && !(h = context.map = map_context()))

@@ -14,6 +14,7 @@
 #include "base/map.h"
 #include "base/mem.h"
 #include "model/batch.h"
+#include "model/semconv.h"
 
 #define RATE_SECONDS 120.0
 enum { TEXT_MAX = 200, TENANT_MAX = 64, NAMES_MAX = 6 };
@@ -90,8 +91,9 @@ static struct str text_of(const struct kvs *attrs, const char *key, struct arena
 
 static void names_of(const struct resource *r, const struct scope *s, struct arena *a, struct str *names)
 {
-    static const char *const keys[] = {"service.name", "service.version",   "host.name", "process.pid",
-                                       NULL,           "telemetry.sdk.name"};
+    static const char *const keys[] = {
+        SEMCONV_SERVICE_NAME, SEMCONV_SERVICE_VERSION, SEMCONV_HOST_NAME, SEMCONV_PROCESS_PID, NULL,
+        "telemetry.sdk.name"};
 
     for (size_t i = 0; i < NAMES_MAX; i++)
         names[i] = keys[i] ? text_of(&r->attrs, keys[i], a) : str_slice(s->name, 0, TEXT_MAX);
@@ -185,8 +187,10 @@ static void read_own(const struct batch *b, const struct scope *sc, const struct
     const struct {
         const char *key;
         int64_t *at;
-    } own[] = {
-        {"wick.rate", &x->rate}, {"wick.lost", &x->lost}, {"wick.cpu_ns", &x->cpu_ns}, {"wick.governor", &x->governor}};
+    } own[] = {{SEMCONV_WICK_RATE, &x->rate},
+               {SEMCONV_WICK_LOST, &x->lost},
+               {SEMCONV_WICK_CPU_NS, &x->cpu_ns},
+               {SEMCONV_WICK_GOVERNOR, &x->governor}};
 
     for (size_t i = 0; i < ARRAY_SIZE(own); i++) {
         const struct value *v = own_value(b, sc, p, own[i].key);

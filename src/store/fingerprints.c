@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "model/identity.h"
+#include "model/semconv.h"
 
 /* The initial values separate equal numbers of different kinds. */
 static const struct id128 begin_function = {0xa0761d6478bd642full, 11}, begin_mapping = {0xa0761d6478bd642full, 12},
@@ -146,7 +147,7 @@ static struct id128 print_lines(struct fingerprints *p, const struct location *l
     struct id128 s;
 
     s = print_add(begin_lines, 0, l->address);
-    kind = l->attrs.n ? batch_attr(p->batch, l->attrs, STR("profile.frame.type")) : NULL;
+    kind = l->attrs.n ? batch_attr(p->batch, l->attrs, STR(SEMCONV_FRAME_TYPE)) : NULL;
     if (kind)
         s = print_add_id(s, hash_bytes(value_str(&kind->value)));
     if (!l->lines.n)

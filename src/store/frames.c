@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "base/regex.h"
 #include "model/identity.h"
+#include "model/semconv.h"
 
 void frame_reduce(struct frame *f, enum granularity by)
 {
@@ -47,7 +48,7 @@ void frame_of_location(const struct batch *b, uint32_t location, uint32_t line, 
 {
     const struct location *l = &b->dict.locations[location];
     const struct mapping *m = &b->dict.mappings[l->mapping];
-    const struct attr *kind = batch_attr(b, l->attrs, STR("profile.frame.type"));
+    const struct attr *kind = batch_attr(b, l->attrs, STR(SEMCONV_FRAME_TYPE));
 
     *ret = (struct frame){.mapping = batch_string(b, m->filename),
                           .build_id = identity_build_id(b, l->mapping),

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "model/identity.h"
+#include "model/semconv.h"
 #include "store/dedup.h"
 #include "store/store.h"
 
@@ -99,7 +100,7 @@ static int plan_resource(struct planning *p, uint32_t i)
 
 static void reject(struct planning *p, const struct profile *prof, int64_t age)
 {
-    struct str service = labels_get(&p->out->resources[p->resource].labels, STR("service.name"));
+    struct str service = labels_get(&p->out->resources[p->resource].labels, STR(SEMCONV_SERVICE_NAME));
     _cleanup_(buf_done) struct buf when = BUF_INIT;
 
     p->out->rejected++;
@@ -293,7 +294,7 @@ static bool is_impossible(struct planning *pl, const struct profile *p, struct t
 
 static void reject_value(struct planning *p, const struct type *t)
 {
-    struct str service = labels_get(&p->out->resources[p->resource].labels, STR("service.name"));
+    struct str service = labels_get(&p->out->resources[p->resource].labels, STR(SEMCONV_SERVICE_NAME));
 
     p->out->rejected++;
     if (!p->out->message[0])

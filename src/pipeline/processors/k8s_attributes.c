@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "base/mem.h"
+#include "model/semconv.h"
 #include "model/sink.h"
 #include "net/http.h"
 #include "pipeline/graph/component.h"
@@ -147,7 +148,7 @@ static struct str attribute(const struct kvs *attrs, struct str name)
  * pod. */
 static void give(struct k8s *k, struct kvs_edit *x, const struct sink_context *ctx)
 {
-    struct str container = attribute(x->kvs, STR("container.id")), unknown = {0};
+    struct str container = attribute(x->kvs, STR(SEMCONV_CONTAINER_ID)), unknown = {0};
 
     for (uint32_t i = 0; i < k->n_sources; i++) {
         struct str key = {0};
@@ -287,7 +288,7 @@ static int prepare(struct k8s *k)
         k->sources[k->n_sources++] = source->from == FROM_CONNECTION ? STR("") : str_from(source->name);
     }
     if (!k->n_sources) {
-        k->sources[k->n_sources++] = STR("container.id");
+        k->sources[k->n_sources++] = STR(SEMCONV_CONTAINER_ID);
         k->sources[k->n_sources++] = STR("k8s.pod.uid");
     }
     return r;
@@ -324,7 +325,7 @@ static int create(const struct component_args *args, struct instance **ret, stru
 
 static int check_association(const struct association_config *a, const struct conf_node *node, struct err *e)
 {
-    static const char *const known[] = {"k8s.pod.uid", "container.id", "k8s.pod.ip"};
+    static const char *const known[] = {"k8s.pod.uid", SEMCONV_CONTAINER_ID, "k8s.pod.ip"};
     const struct source_config *s = a->sources.v;
 
     if (a->sources.n != 1)

@@ -9,6 +9,7 @@
 
 #include "base/fd.h"
 #include "base/mem.h"
+#include "model/semconv.h"
 #include "net/address.h"
 #include "net/http.h"
 
@@ -58,10 +59,10 @@ static int add_target(struct scrape_list *l, struct str endpoint, const struct l
     for (uint32_t i = 0; i < n; i++)
         v[i] = (struct label){arena_str(&l->arena, label_canonical_name(labels[i].name)),
                               arena_str(&l->arena, labels[i].value)};
-    if (!has_label(v, n, "service.name"))
-        v[n++] = (struct label){STR("service.name"), arena_str(&l->arena, str_from(parts.host))};
-    if (!has_label(v, n, "service.instance.id"))
-        v[n++] = (struct label){STR("service.instance.id"), arena_str(&l->arena, str_from(parts.authority))};
+    if (!has_label(v, n, SEMCONV_SERVICE_NAME))
+        v[n++] = (struct label){STR(SEMCONV_SERVICE_NAME), arena_str(&l->arena, str_from(parts.host))};
+    if (!has_label(v, n, SEMCONV_SERVICE_INSTANCE_ID))
+        v[n++] = (struct label){STR(SEMCONV_SERVICE_INSTANCE_ID), arena_str(&l->arena, str_from(parts.authority))};
     l->v[l->n++] = (struct scrape_spec){text, types, v, n};
     return 0;
 }
@@ -150,7 +151,7 @@ static int add_pod(struct scrape_list *l, const struct k8s_pod *p, const char *p
                  {"mutex", 1u << SCRAPE_MUTEX},
                  {"block", 1u << SCRAPE_BLOCK},
                  {"goroutine", 1u << SCRAPE_GOROUTINE}};
-    struct label labels[] = {{STR("service.name"), app_name(p)},
+    struct label labels[] = {{STR(SEMCONV_SERVICE_NAME), app_name(p)},
                              {STR("k8s.namespace.name"), p->namespace_name},
                              {STR("k8s.pod.name"), p->name},
                              {STR("k8s.node.name"), p->node}};

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "model/identity.h"
+#include "model/semconv.h"
 
 static struct memory_store *to_memory(struct store *s)
 {
@@ -317,7 +318,7 @@ static bool is_too_old(const struct memory_item *it, const void *arg)
 {
     const struct ageing *g = arg;
     int64_t keep = g->config->keep ? g->config->keep : 30 * 86400 * NS_PER_S;
-    struct str service = labels_get(it->labels, STR("service.name"));
+    struct str service = labels_get(it->labels, STR(SEMCONV_SERVICE_NAME));
 
     for (uint32_t i = 0; i < g->config->n_services; i++)
         if (str_is(service, g->config->services[i].service))

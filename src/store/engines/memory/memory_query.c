@@ -5,6 +5,7 @@
 
 #include "base/mem.h"
 #include "model/identity.h"
+#include "model/semconv.h"
 #include "store/engines/memory/memory.h"
 #include "store/frames.h"
 #include "store/store_callers.h"
@@ -237,7 +238,7 @@ static int add_spans(struct store_spans *to, const struct memory_item *it, const
 {
     const struct batch *b = it->batch;
     const struct profile *p = &b->profiles[it->in.profile];
-    struct str service = labels_get(it->labels, STR("service.name"));
+    struct str service = labels_get(it->labels, STR(SEMCONV_SERVICE_NAME));
     int r = 0;
 
     if (!to->unit.n)

@@ -4,6 +4,7 @@
 
 #include "base/mem.h"
 #include "base/wrap.h"
+#include "model/semconv.h"
 #include "store/engines/segment/read/scan.h"
 #include "store/engines/segment/read/view.h"
 
@@ -221,10 +222,8 @@ int engine_profiles(struct store *s, const struct store_query *q, store_profile_
 
 /* --- export --- */
 
-static const struct str build_id_keys[] = {{0},
-                                           STR("process.executable.build_id.gnu"),
-                                           STR("process.executable.build_id.go"),
-                                           STR("process.executable.build_id.htlhash")};
+static const struct str build_id_keys[] = {
+    {0}, STR(SEMCONV_BUILD_ID_GNU), STR(SEMCONV_BUILD_ID_GO), STR(SEMCONV_BUILD_ID_HTLHASH)};
 
 enum { EXPORT_SAMPLES = 200000, MAPPINGS_MAX = 512, ATTRS_MAX = 64 };
 
@@ -349,7 +348,7 @@ static uint32_t emit_location(const struct exporting *x, const struct scan_prof 
         lines[i] = (struct line){builder_function(b, &fn), from->v[i].line, from->v[i].column};
     }
     if (l->kind)
-        attrs[n_attrs++] = builder_attr_str(b, STR("profile.frame.type"), str_from(frame_kind_name(l->kind)));
+        attrs[n_attrs++] = builder_attr_str(b, STR(SEMCONV_FRAME_TYPE), str_from(frame_kind_name(l->kind)));
     if (l->attrs)
         n_attrs += blob_attrs_emit(sym_string(s, l->attrs), b, attrs + n_attrs, ATTRS_MAX - n_attrs);
     mapping = emit_mapping(x, p, l->mapping, &address);

@@ -4,6 +4,7 @@
 #include <errno.h>
 
 #include "base/wrap.h"
+#include "model/semconv.h"
 #include "store/engines/segment/read/scan.h"
 #include "store/store_spans.h"
 
@@ -15,7 +16,7 @@ struct summing {
 static int add_profile(void *ctx, const struct scan_prof *p)
 {
     struct summing *x = ctx;
-    struct str service = labels_get(&p->series->labels, STR("service.name"));
+    struct str service = labels_get(&p->series->labels, STR(SEMCONV_SERVICE_NAME));
     int r = 0;
 
     if (!x->out->unit.n)

@@ -6,6 +6,7 @@
 #include <errno.h>
 
 #include "model/identity.h"
+#include "model/semconv.h"
 #include "model/tree.h"
 #include "store/engines/segment/format/blobs.h"
 #include "store/engines/segment/read/view.h"
@@ -494,10 +495,8 @@ static uint32_t memo_string(struct symbols *s, struct sym_memo *m, uint32_t i)
 
 static uint32_t memo_mapping(struct symbols *s, struct sym_memo *m, uint32_t i)
 {
-    static const struct str keys[] = {{0},
-                                      STR("process.executable.build_id.gnu"),
-                                      STR("process.executable.build_id.go"),
-                                      STR("process.executable.build_id.htlhash")};
+    static const struct str keys[] = {
+        {0}, STR(SEMCONV_BUILD_ID_GNU), STR(SEMCONV_BUILD_ID_GO), STR(SEMCONV_BUILD_ID_HTLHASH)};
     const struct mapping *x = &m->batch->dict.mappings[i];
     struct sym_mapping y = {0};
 
@@ -560,13 +559,13 @@ static uint32_t look_up_location(struct symbols *s, struct sym_memo *m, uint32_t
         if (lines[k].function == NONE)
             return NONE;
     }
-    kind = x->attrs.n ? batch_attr(m->batch, x->attrs, STR("profile.frame.type")) : NULL;
+    kind = x->attrs.n ? batch_attr(m->batch, x->attrs, STR(SEMCONV_FRAME_TYPE)) : NULL;
     if (kind)
         l.kind = (uint8_t) frame_kind_parse(value_str(&kind->value));
     if (x->attrs.n > (l.kind ? 1 : 0)) {
         _cleanup_(buf_done) struct buf attrs = BUF_INIT;
 
-        blob_attrs_encode(&attrs, m->batch, x->attrs, l.kind ? STR("profile.frame.type") : (struct str){0});
+        blob_attrs_encode(&attrs, m->batch, x->attrs, l.kind ? STR(SEMCONV_FRAME_TYPE) : (struct str){0});
         l.attrs = buf_error(&attrs) < 0 ? NONE : symbols_string(s, buf_str(&attrs));
         if (l.attrs == NONE)
             return NONE;
@@ -648,7 +647,7 @@ uint32_t symbols_series(struct symbols *s, const struct type *t, const struct la
     for (struct map_pos p = map_find(&s->series_map, h); p.index != MAP_NONE; p = map_next(&s->series_map, p))
         if (id128_eq(sym_series(s, p.index)->labels_id, id) && str_eq(sym_series(s, p.index)->type.name, t->name))
             return p.index;
-    name = symbols_string(s, labels_get(l, STR("service.name")));
+    name = symbols_string(s, labels_get(l, STR(SEMCONV_SERVICE_NAME)));
     if (name == NONE || l->n > 64)
         return NONE;
     n = pinned_count(&s->services);

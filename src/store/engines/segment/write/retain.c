@@ -11,6 +11,7 @@
 
 #include "base/fd.h"
 #include "base/mem.h"
+#include "model/semconv.h"
 #include "store/engines/segment/engine.h"
 #include "store/engines/segment/symbols/symbol_file.h"
 
@@ -72,7 +73,7 @@ struct keeping {
 
 static int64_t service_cutoff(const struct keeping *k, const struct sym_series *s)
 {
-    struct str name = labels_get(&s->labels, STR("service.name"));
+    struct str name = labels_get(&s->labels, STR(SEMCONV_SERVICE_NAME));
     int64_t cutoff = INT64_MIN;
 
     for (uint32_t i = 0; i < k->config->n_services; i++)
