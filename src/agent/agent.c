@@ -692,7 +692,7 @@ void agent_counts(struct agent *a, struct agent_counts *ret)
         .switch_samples = st.switch_samples,
         .own_cpu_ns = (uint64_t) (clock_cpu() - a->cpu_start_ns + file_reader_cpu_ns(a->options.reader)) +
                       (a->lines && !a->options.wait_for_lines ? object_lines_cpu_ns(a->lines) : 0),
-        .processes = processes_count(a->processes),
+        .maps_left_out = processes_maps_left_out(a->processes),
         .processes_sampled = a->processes_sampled,
         .objects = objects_count(a->objects),
         .map_bytes = kernel_memory(a),

@@ -65,8 +65,9 @@ struct agent_counts {
     uint64_t bpf_runs, bpf_frames, stack_copies;  /* program runs that took a sample; frames walked there */
     uint64_t switches, switch_ns, switch_samples; /* off-CPU */
     uint64_t bpf_ns, own_cpu_ns;                  /* time spent in BPF and in this process since agent_new() */
-    uint64_t processes, processes_sampled, objects;
+    uint64_t processes_sampled, objects;
     uint64_t map_bytes, ring_bytes; /* kernel memory */
+    uint64_t maps_left_out;         /* executable mappings of processes that have too many */
     uint64_t reader_deaths;         /* times that a binary ended the process that reads them */
     unsigned rate_hz;
     bool by_perf;         /* without BPF */

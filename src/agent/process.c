@@ -334,3 +334,13 @@ size_t processes_count(const struct processes *s)
 {
     return s->n;
 }
+
+uint64_t processes_maps_left_out(const struct processes *s)
+{
+    uint64_t n = 0;
+
+    for (size_t i = 0; i < BUCKETS; i++)
+        for (const struct process *p = s->buckets[i]; p; p = p->next)
+            n += p->exited ? 0 : p->maps_left_out;
+    return n;
+}

@@ -46,11 +46,12 @@ struct process {
     struct process_mapping *mappings;
     uint32_t n_mappings;
     size_t cap_mappings;
-    struct object *exe; /* of the main executable; a reference; NULL when unknown */
-    char *exe_path;     /* as seen inside the process's root */
-    bool maps_read;     /* mappings are complete: read from /proc, or followed since exec */
-    bool loaded;        /* the BPF map has its record */
-    bool stale;         /* mappings changed since it was loaded */
+    struct object *exe;     /* of the main executable; a reference; NULL when unknown */
+    char *exe_path;         /* as seen inside the process's root */
+    uint32_t maps_left_out; /* executable mappings beyond the limits of proc_maps.h */
+    bool maps_read;         /* mappings are complete: read from /proc, or followed since exec */
+    bool loaded;            /* the BPF map has its record */
+    bool stale;             /* mappings changed since it was loaded */
     bool exited;
     uint64_t last_sample_ns, samples;
     uint64_t number; /* counts images: distinguishes this struct from a later one at the same address */
@@ -108,5 +109,7 @@ void processes_distrust(struct processes *s);
 /* Calls f for each image. */
 void processes_each(struct processes *s, void (*f)(void *arg, struct process *p), void *arg);
 size_t processes_count(const struct processes *s);
+/* Mappings of running processes that are beyond the limits. */
+uint64_t processes_maps_left_out(const struct processes *s);
 
 #endif

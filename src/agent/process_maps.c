@@ -9,7 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/fd.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "proc/proc_maps.h"
 
@@ -173,6 +175,17 @@ static int add_from_proc(struct process *p, const struct process *before, const 
     return r;
 }
 
+static void tell_left_out(struct process *p, uint32_t pid, const struct proc_maps *maps)
+{
+    static struct log_limit limit;
+    uint64_t held;
+
+    if (!p->maps_left_out && log_limited(&limit, 60 * NS_PER_S, &held))
+        log_warn("process %u has too many executable mappings: %u of them are not used, and code there has no names",
+                 pid, maps->left_out);
+    p->maps_left_out = maps->left_out;
+}
+
 int process_maps_read(struct process *p, uint32_t pid)
 {
     struct process fresh = {0};
@@ -181,9 +194,16 @@ int process_maps_read(struct process *p, uint32_t pid)
 
     if (r < 0)
         return r;
-    for (uint32_t i = 0; i < maps.n && r == 0; i++)
+    for (uint32_t i = 0; i < maps.n && r == 0; i++) {
         if (maps.v[i].start >> 63 == 0) /* not [vsyscall] */
             r = add_from_proc(&fresh, p, &maps.v[i]);
+        if (r == -E2BIG) {
+            maps.left_out++;
+            r = 0;
+        }
+    }
+    if (r == 0 && maps.left_out)
+        tell_left_out(p, pid, &maps);
     if (r == 0 && !maps.n)
         r = -ESRCH; /* a kernel thread, or a process that is ending */
     proc_maps_done(&maps);

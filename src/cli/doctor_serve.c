@@ -15,8 +15,10 @@
 #include "cli/ask.h"
 #include "cli/doctor.h"
 #include "cli/paths.h"
+#include "host/agent_rights.h"
 #include "net/holder.h"
 #include "server/auth.h"
+#include "server/service_user.h"
 #include "store/store.h"
 
 static bool port_free(int port)
@@ -168,9 +170,26 @@ static void check_tokens(struct doctor_result *r)
     if (auth_open(path, &a, &e) < 0)
         doctor_say(r, DOCTOR_BAD, "run as the server's user, or repair the file", "%.300s", e.message);
     else if (auth_required(a))
-        doctor_say(r, DOCTOR_OK, "", "configured: every request requires one");
+        doctor_say(r, DOCTOR_OK, "", "configured: every request requires one, /metrics included");
     else
-        doctor_say(r, DOCTOR_OK, "", "none: access without a token is limited to this machine");
+        doctor_say(
+            r, DOCTOR_OK, "",
+            "none: the user who starts the server may do everything from this machine, its other users may send");
+}
+
+/* Which users the processes of a server have. */
+static void check_users(struct doctor_result *r)
+{
+    struct service_user u;
+
+    if (geteuid() != 0)
+        doctor_say(r, DOCTOR_OK, "", "'wick serve' runs as uid %u, as whom you start it", (unsigned) geteuid());
+    else if (service_user_find(NULL, &u) < 0)
+        doctor_say(r, DOCTOR_BAD, "name one: user: NAME in wick.yaml",
+                   "no unprivileged user for 'wick serve' was found");
+    else
+        doctor_say(r, DOCTOR_OK, "", "started as root, 'wick serve' runs as %s (uid %u), its agent as uid %u", u.name,
+                   (unsigned) u.uid, (unsigned) agent_rights_uid());
 }
 
 static void check_server(struct doctor_result *r)
@@ -195,6 +214,7 @@ const struct doctor_check doctor_serve[] = {
     {"open files", "serve", check_files},
     {"clock", "serve", check_clock},
     {"tokens", "serve", check_tokens},
+    {"users", "serve", check_users},
     {"running server", "serve", check_server},
     {0},
 };

@@ -137,10 +137,13 @@ static void check_confinement(struct doctor_result *r)
     long landlock = syscall(444 /* landlock_create_ruleset */, NULL, 0, 1);
 
     if (access("/proc/sys/kernel/seccomp/actions_avail", F_OK) < 0)
-        doctor_say(r, DOCTOR_NOTE, "use a kernel with CONFIG_SECCOMP_FILTER=y",
-                   "no seccomp: the symbolizer runs as a separate process, but not confined");
+        doctor_say(r, DOCTOR_BAD, "use a kernel with CONFIG_SECCOMP_FILTER=y",
+                   "no seccomp: binaries are read only by confined processes, so there is no agent and no symbolizer");
+    else if (landlock < 1)
+        doctor_say(r, DOCTOR_NOTE, "use a kernel with CONFIG_SECURITY_LANDLOCK=y (5.13 and later)",
+                   "seccomp, no Landlock: the symbolizer cannot open files, so debug files of dwz are not found");
     else
-        doctor_say(r, DOCTOR_OK, "", "seccomp%s", landlock > 0 ? " and Landlock" : "");
+        doctor_say(r, DOCTOR_OK, "", "seccomp and Landlock");
 }
 
 const struct doctor_check doctor_system[] = {

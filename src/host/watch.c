@@ -250,6 +250,7 @@ void watch_json(const struct agent_counts *c, int64_t elapsed_ns, struct buf *ou
         {"processes", c->processes_sampled},
         {"objects", c->objects},
         {"reader_deaths", c->reader_deaths},
+        {"maps_left_out", c->maps_left_out},
         {"map_bytes", c->map_bytes},
         {"rate", c->rate_hz},
     };

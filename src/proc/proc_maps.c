@@ -58,7 +58,7 @@ static void begin(struct proc_maps *m)
     arena_init(&m->arena, PROC_MAPS_TEXT_MAX);
 }
 
-/* Adds the complete lines of text, up to the limits; -E2BIG when they are reached. */
+/* Adds the complete lines of text, up to the limits; what is beyond them is counted. */
 static int add_lines(struct proc_maps *m, struct str text, bool executable_only)
 {
     while (text.n) {
@@ -68,14 +68,22 @@ static int add_lines(struct proc_maps *m, struct str text, bool executable_only)
         if (!parse_line(str_cut(&text, '\n'), &x) || (executable_only && !x.executable))
             continue;
         r = array_reserve(m->v, m->cap, m->n + (size_t) 1, PROC_MAPS_MAX);
+        if (r == -E2BIG) {
+            m->left_out++;
+            continue;
+        }
         if (r < 0)
             return r;
         if (m->n && str_eq(x.path, m->v[m->n - 1].path)) /* the parts of one file follow each other */
             x.path = m->v[m->n - 1].path;
         else
             x.path = x.path.n ? arena_str(&m->arena, x.path) : STR("");
-        if (!x.path.p)
-            return m->arena.used + ARENA_SLACK > PROC_MAPS_TEXT_MAX ? -E2BIG : -ENOMEM;
+        if (!x.path.p && m->arena.used + ARENA_SLACK <= PROC_MAPS_TEXT_MAX)
+            return -ENOMEM;
+        if (!x.path.p) {
+            m->left_out++;
+            continue;
+        }
         m->v[m->n++] = x;
     }
     return 0;
@@ -88,7 +96,7 @@ int proc_maps_parse(struct str text, bool executable_only, struct proc_maps *ret
 
     begin(&maps);
     r = add_lines(&maps, text, executable_only);
-    if (r < 0 && r != -E2BIG) {
+    if (r < 0) {
         proc_maps_done(&maps);
         return r;
     }
@@ -123,6 +131,7 @@ static int read_pieces(int fd, bool executable_only, struct proc_maps *m)
         if (b.n > 2 * PROC_PATH_MAX)
             b.n = 0; /* not a line that the kernel wrote */
     }
+    m->left_out += r == 0;
     return r;
 }
 
@@ -148,7 +157,7 @@ int proc_maps_read_file(const char *path, bool executable_only, struct proc_maps
         return fd;
     begin(&maps);
     r = read_pieces(fd, executable_only, &maps);
-    if (r < 0 && r != -E2BIG) {
+    if (r < 0) {
         proc_maps_done(&maps);
         return r;
     }

@@ -22,9 +22,11 @@ struct proc_maps {
     uint32_t n;
     size_t cap;
     struct arena arena; /* the paths */
+    uint32_t
+        left_out; /* requested mappings beyond the limits; at least so many: a file that is too long counts as one */
 };
 
-/* Limits; the rest is ignored: mappings that are kept, bytes of their paths, bytes that are read. */
+/* Limits; the rest is counted and not kept: mappings, bytes of their paths, bytes that are read. */
 enum { PROC_MAPS_MAX = 1 << 18, PROC_MAPS_TEXT_MAX = 32 << 20, PROC_MAPS_FILE_MAX = 512 << 20 };
 
 /* text may be freed afterwards. Malformed lines are ignored. 0 or -ENOMEM. */

@@ -140,6 +140,31 @@ def test_no_body_of_a_stranger_is_read(server):
             seen += piece
 
 
+def test_no_message_of_a_stranger_is_read(server):
+    """gRPC: the call is refused when its head is complete. Not a byte of the message is sent here."""
+    token_of(server, "read")
+    path = b"/opentelemetry.proto.collector.profiles.v1development.ProfilesService/Export"
+    head = b"\x83\x86\x04" + bytes([len(path)]) + path + b"\x01\x09localhost"  # POST, http, path, authority
+    head += b"\x0f\x10\x10application/grpc"
+    wrong = b"\x0f\x08\x10Bearer wick_0000"  # authorization
+    for header in (b"", wrong):
+        host, port = server.grpc.rsplit(":", 1)
+        with socket.create_connection((host, int(port)), timeout=20) as s:
+            s.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(4, 0, 0, b"") + frame(1, 4, 1, head + header))
+            seen, answered = b"", None
+            while answered is None:
+                piece = s.recv(65536)
+                assert piece, seen
+                seen += piece
+                at = 0
+                while at + 9 <= len(seen) and at + 9 + (n := int.from_bytes(seen[at:at + 3], "big")) <= len(seen):
+                    kind, flags, stream = seen[at + 3], seen[at + 4], int.from_bytes(seen[at + 5:at + 9], "big")
+                    if kind == 1 and stream == 1 and flags & 1:  # HEADERS with END_STREAM: the status, and nothing before it
+                        answered = seen[at + 9:at + 9 + n]
+                    at += 9 + n
+            assert b"\x88\x9a\xca\xc8\xb2\x124\xda\x8f\x0216" in answered, answered  # grpc-status: 16
+
+
 def test_a_peer_has_a_share(tmp_path):
     """More connections than its share are closed; those that it has, and other peers, are served."""
     s = Server(tmp_path)

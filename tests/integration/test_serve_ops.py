@@ -287,7 +287,7 @@ def test_full_disk(tmp_path):
 def test_doctor(tmp_path):
     env = {**os.environ, "HOME": str(tmp_path), "XDG_DATA_HOME": str(tmp_path)}
     checks = json.loads(subprocess.run([WICK, "doctor", "--json"], capture_output=True, text=True, env=env).stdout)
-    assert {"kernel", "capabilities", "UI port", "disk", "store"} <= {c["check"] for c in checks}
+    assert {"kernel", "capabilities", "UI port", "disk", "store", "users", "confinement"} <= {c["check"] for c in checks}
     assert all(c["verdict"] in ("ok", "note", "bad") and c["state"] for c in checks)
     assert all(c["fix"] for c in checks if c["verdict"] == "bad")
     text = subprocess.run([WICK, "doctor"], capture_output=True, text=True, env=env).stdout

@@ -220,7 +220,14 @@ static void test_maps(void)
     put_maps(&b, 20000, 4000); /* 80 MB of paths */
     eq_int(proc_maps_parse(buf_str(&b), true, &m), 0);
     ok(m.n > 1000 && m.n < 20000);
+    eq_int(m.n + m.left_out, 20000); /* nothing is dropped without being counted */
     ok(m.arena.used <= PROC_MAPS_TEXT_MAX);
+    proc_maps_done(&m);
+    buf_reset(&b);
+    put_maps(&b, PROC_MAPS_MAX + 77, 4);
+    eq_int(proc_maps_parse(buf_str(&b), true, &m), 0);
+    eq_int(m.n, PROC_MAPS_MAX);
+    eq_int(m.left_out, 77);
     proc_maps_done(&m);
 }
 

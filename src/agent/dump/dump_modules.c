@@ -167,6 +167,13 @@ int dump_maps_read(struct dump *s, struct dump_maps *ret, struct err *e)
         r = -ENOMEM;
     for (uint32_t i = 0; r == 0 && i < maps.n; i++)
         r = add_map(s, ret, &maps.v[i]);
+    if (maps.left_out) {
+        char text[128];
+
+        snprintf(text, sizeof text, "process %d has too many executable mappings: %u of them were not read", s->pid,
+                 maps.left_out);
+        s->warning = arena_str(&s->arena, str_from(text));
+    }
     proc_maps_done(&maps);
     return r;
 }
