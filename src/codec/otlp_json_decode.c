@@ -462,6 +462,8 @@ int otlp_json_decode_borrowed(const char *p, size_t n, const struct otlp_limits 
         g = otlp_json_generation((struct str){p ? p : "", (uint32_t) n}, &b->arena);
     if (g != OTLP_G5)
         return otlp_generation_refuse(g, e);
+    if (r == -EPROTONOSUPPORT) /* it has a key of older generations, and the rest is too damaged to tell which one */
+        return err_set(e, r, "OTLP profiles with fields from before 1.10; wick reads 1.10 and later: update the sender");
     if (r < 0)
         return wire_report(&d.w, (const uint8_t *) d.r.start, r, "OTLP profiles", e);
     finish(&d);
