@@ -4,6 +4,8 @@ ASAN ?= build-asan
 TSAN ?= build-tsan
 PREFIX ?= /usr/local
 MESON_OPTIONS ?=
+# Warnings of the plain build are errors in continuous integration (CI=true) only: another compiler may have more of them.
+WERROR = $(if $(CI),-Dwerror=true)
 
 .PHONY: all tests run test test-all quick bench fuzz install uninstall format deps clean
 all: $(BUILD)/build.ninja
@@ -11,7 +13,7 @@ all: $(BUILD)/build.ninja
 
 $(BUILD)/build.ninja:
 	@tools/deps build
-	@meson setup $(BUILD) --prefix=$(PREFIX) $(MESON_OPTIONS) >/dev/null
+	@meson setup $(BUILD) --prefix=$(PREFIX) $(WERROR) $(MESON_OPTIONS) >/dev/null
 
 $(ASAN)/build.ninja:
 	@tools/deps build

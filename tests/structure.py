@@ -5,7 +5,7 @@
  - every header compiles alone
  - file names are unique, every file has its SPDX line
  - memory and files only through base/mem and base/fd
- - functions fit on a screen or two, files do one job
+ - functions fit on a screen or two, files do one job, and no more functions get many parameters
  - tests share helpers through wick_tools.py and its siblings, never by importing one another
 """
 import concurrent.futures
@@ -36,6 +36,8 @@ BANNED = [
     (r"\b(strcpy|strcat|sprintf|vsprintf|gets|strtok|atoi|atol)\s*\(", (), "base/buf or base/str"),
 ]
 FUNCTION_LINES_MAX, FILE_LINES_MAX = 70, 710
+PARAMETERS, PARAMETERS_MAX = 6, 9  # more than the first becomes a struct; those that were there before the rule are counted
+PARAMETERS_OVER = 77  # lower it when one of them goes
 results = []
 
 
@@ -133,6 +135,20 @@ def check_sizes():
     return bad
 
 
+def check_parameters():
+    over, bad = [], []
+    definition = re.compile(r"^(?!#)[A-Za-z_][\w \t*]*?\b(\w+)\(((?:[^(){};]|\([^()]*\))*)\)\s*\n?\{", re.M)
+    for p in sources(".c", ".h"):
+        for m in definition.finditer(strip_comments(p.read_text())):
+            n = re.sub(r"\([^()]*\)", "", m.group(2)).count(",") + 1
+            if n > PARAMETERS:
+                over.append(f"{p.relative_to(ROOT)}: {m.group(1)}() has {n} parameters")
+                bad += over[-1:] if n > PARAMETERS_MAX else []
+    if len(over) > PARAMETERS_OVER:
+        bad += [f"{len(over)} functions have more than {PARAMETERS} parameters, {PARAMETERS_OVER} had: make a struct of those of the new one", *over]
+    return bad
+
+
 def check_tests():
     bad = []
     for p in sorted((ROOT / "tests/integration").glob("*.py")):
@@ -148,6 +164,7 @@ check("headers compile alone", check_headers_alone())
 check("file names are unique and licensed", check_names())
 check("memory, files and strings go through base", check_banned())
 check("functions and files are short", check_sizes())
+check("functions take a struct instead of many parameters", check_parameters())
 check("tests do not import one another", check_tests())
 print(f"1..{len(results)}")
 sys.exit(0 if all(results) else 1)

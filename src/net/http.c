@@ -346,6 +346,7 @@ int http_retry_after(struct str value, int64_t now_wall, int64_t *ret)
     if (value.n >= sizeof copy)
         return -EINVAL;
     snprintf(copy, sizeof copy, "%.*s", STR_FMT(value));
+    /* NOLINTNEXTLINE(cert-err34-c): numbers out of range are refused below */
     if (sscanf(copy, "%*3s, %d %3s %d %d:%d:%d GMT", &tm.tm_mday, month, &tm.tm_year, &tm.tm_hour, &tm.tm_min,
                &tm.tm_sec) != 6)
         return -EINVAL;

@@ -201,7 +201,7 @@ static inline bool walk_cfa(struct walk *w, const struct unwind_rule *r, uint64_
         *ret += r->reg * 8u;
         return true;
     case UNWIND_CFA_REG:
-        if (WALK_ARCH == CFI_X86_64 && r->reg == 3) {
+        if (WALK_ARCH == CFI_X86_64 && r->reg == 3) { /* NOLINT(misc-redundant-expression): one constant per machine */
             *ret = w->bx + (uint64_t) (int64_t) r->cfa_off;
             return true;
         }
