@@ -42,7 +42,7 @@ static inline void served_run(int fd, int rounds)
 /* Hangs up. Nothing may be left of the connection. */
 static inline void served_end(int fd)
 {
-    struct worker *w = &server->workers[0];
+    struct server_worker *w = &server->workers[0];
 
     close(fd);
     for (int i = 0; i < 20 && w->n_conns; i++)

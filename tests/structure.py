@@ -3,7 +3,8 @@
 
  - #include lines follow the may-use table of ARCHITECTURE.md
  - every header compiles alone
- - file names are unique, every file has its SPDX line
+ - file names are unique, every file has its SPDX line and a head that says what it is for
+ - a tag names one struct, enum or union
  - memory and files only through base/mem and base/fd
  - functions fit on a screen or two, files do one job, and no more functions get many parameters
  - tests share helpers through wick_tools.py and its siblings, never by importing one another
@@ -104,6 +105,32 @@ def check_names():
     return bad
 
 
+def check_tags():
+    """A tag names one struct, enum or union, so that a search for it finds one definition."""
+    seen, bad = {}, []
+    for p in sources(".c", ".h"):
+        if ".bpf." in p.name:
+            continue
+        rel = p.relative_to(ROOT)
+        for tag in re.findall(r"^(?:struct|enum|union) (\w+)\s*\{", strip_comments(p.read_text()), re.M):
+            if seen.setdefault(tag, rel) != rel:
+                bad.append(f"{rel} defines '{tag}' again; it is defined in {seen[tag]}")
+    return bad
+
+
+def check_heads():
+    """The first comment of a file, before any code, says what the file is for: more than the name of a header."""
+    bad = []
+    for p in sources(".c", ".h", ".cc"):
+        text = re.sub(r"(?:/\*\s*SPDX.*?\*/|//\s*SPDX[^\n]*)", "", p.read_text(), count=1, flags=re.S).lstrip()
+        head = re.match(r"/\*(.*?)\*/", text, re.S) if not p.name.endswith(".h") else re.search(r"/\*(.*?)\*/", text, re.S)
+        words = re.sub(r"\bsee\b|[\w/]+\.h\b|[^\w\s]", " ", head.group(1), flags=re.I).split() if head else []
+        code = p.name.endswith(".h") and head and re.search(r"^(?:struct|enum|static|int|void)\b", text[:head.start()], re.M)
+        if len(words) < 3 or code:
+            bad.append(f"{p.relative_to(ROOT)} does not begin with a comment that says what it is for")
+    return bad
+
+
 def check_banned():
     bad = []
     for p in sources(".c", ".h", ".cc"):
@@ -162,6 +189,8 @@ def check_tests():
 check("includes point the right way", check_includes())
 check("headers compile alone", check_headers_alone())
 check("file names are unique and licensed", check_names())
+check("every tag is defined once", check_tags())
+check("every file begins with what it is for", check_heads())
 check("memory, files and strings go through base", check_banned())
 check("functions and files are short", check_sizes())
 check("functions take a struct instead of many parameters", check_parameters())

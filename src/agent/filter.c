@@ -14,13 +14,13 @@
 #include "base/mem.h"
 #include "base/regex.h"
 
-enum field { FIELD_PID, FIELD_PPID, FIELD_NAME, FIELD_EXE, FIELD_CGROUP, FIELD_USER, FIELD_SERVICE, FIELDS };
+enum filter_field { FIELD_PID, FIELD_PPID, FIELD_NAME, FIELD_EXE, FIELD_CGROUP, FIELD_USER, FIELD_SERVICE, FIELDS };
 enum { RULES_MAX = 1024, WEIGHT_MAX = 1000000 };
 
 static const char *const field_names[FIELDS] = {"pid", "ppid", "name", "exe", "cgroup", "user", "service"};
 
-struct rule {
-    enum field field;
+struct filter_rule {
+    enum filter_field field;
     bool include;
     uint32_t weight;
     char *text; /* for "=" */
@@ -28,7 +28,7 @@ struct rule {
 };
 
 struct filter {
-    struct rule *v;
+    struct filter_rule *v;
     size_t n, cap;
     bool has_include;
 };
@@ -51,11 +51,11 @@ void filter_free(struct filter *f)
     mem_free(f);
 }
 
-static int parse_field(struct str name, enum field *ret)
+static int parse_field(struct str name, enum filter_field *ret)
 {
     for (int i = 0; i < FIELDS; i++)
         if (str_is(name, field_names[i])) {
-            *ret = (enum field) i;
+            *ret = (enum filter_field) i;
             return 0;
         }
     return -EINVAL;
@@ -80,7 +80,7 @@ static struct str cut_weight(struct str s, uint32_t *ret)
 
 int filter_add(struct filter *f, bool include, struct str text, struct err *e)
 {
-    struct rule rule = {.include = include, .weight = 1};
+    struct filter_rule rule = {.include = include, .weight = 1};
     uint32_t at = 0;
     struct str value;
     int r;
@@ -139,7 +139,7 @@ static void user_of(uint32_t pid, char *ret, size_t size)
         snprintf(ret, size, "%u", (unsigned) st.st_uid);
 }
 
-static void value_of(enum field field, struct process *p, char *ret, size_t size)
+static void value_of(enum filter_field field, struct process *p, char *ret, size_t size)
 {
     *ret = 0;
     switch (field) {
@@ -169,7 +169,7 @@ static void value_of(enum field field, struct process *p, char *ret, size_t size
     }
 }
 
-static bool rule_matches(const struct rule *r, struct process *p)
+static bool rule_matches(const struct filter_rule *r, struct process *p)
 {
     char value[4096];
     const char *base;

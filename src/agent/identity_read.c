@@ -28,7 +28,7 @@ enum {
     PATH_SIZE = 4096,
 };
 
-struct reader {
+struct proc_reader {
     const struct identity_source *s;
     struct identity_attrs *a;
     struct cgroup_names cgroup;
@@ -51,7 +51,7 @@ struct str identity_attrs_get(const struct identity_attrs *a, struct str key)
     return (struct str){0};
 }
 
-static bool has(const struct reader *r, struct str key)
+static bool has(const struct proc_reader *r, struct str key)
 {
     for (uint32_t i = 0; i < r->a->n; i++)
         if (str_eq(r->a->v[i].key, key))
@@ -59,7 +59,7 @@ static bool has(const struct reader *r, struct str key)
     return false;
 }
 
-static void put_value(struct reader *r, struct str key, struct value v)
+static void put_value(struct proc_reader *r, struct str key, struct value v)
 {
     struct str k;
 
@@ -80,25 +80,25 @@ static void put_value(struct reader *r, struct str key, struct value v)
 }
 
 /* Values come from outside and may contain any bytes; OTLP requires UTF-8. */
-static void put(struct reader *r, struct str key, struct str value)
+static void put(struct proc_reader *r, struct str key, struct str value)
 {
     value = str_trim(value);
     if (value.n && str_is_utf8(value))
         put_value(r, key, (struct value){.kind = VALUE_STR, .str = value.p, .n = value.n});
 }
 
-static void put_c(struct reader *r, const char *key, const char *value)
+static void put_c(struct proc_reader *r, const char *key, const char *value)
 {
     put(r, str_from(key), str_from(value));
 }
 
-static void put_int(struct reader *r, struct str key, int64_t v)
+static void put_int(struct proc_reader *r, struct str key, int64_t v)
 {
     put_value(r, key, (struct value){.kind = VALUE_INT, .integer = v});
 }
 
 /* The content of PROC/PID/NAME, or nothing. */
-static struct str proc_file(struct reader *r, const char *name, size_t limit, struct buf *b)
+static struct str proc_file(struct proc_reader *r, const char *name, size_t limit, struct buf *b)
 {
     char path[PATH_SIZE];
 
@@ -107,7 +107,7 @@ static struct str proc_file(struct reader *r, const char *name, size_t limit, st
     return fd_read_file(path, limit, b, NULL) < 0 ? (struct str){0} : buf_str(b);
 }
 
-static struct str root_file(struct reader *r, const char *name, struct buf *b)
+static struct str root_file(struct proc_reader *r, const char *name, struct buf *b)
 {
     char path[PATH_SIZE];
 
@@ -116,7 +116,7 @@ static struct str root_file(struct reader *r, const char *name, struct buf *b)
     return fd_read_file(path, FILE_MAX, b, NULL) < 0 ? (struct str){0} : buf_str(b);
 }
 
-static void read_context(struct reader *r, struct buf *b)
+static void read_context(struct proc_reader *r, struct buf *b)
 {
     struct process_context c;
     struct proc_maps maps = {0};
@@ -177,7 +177,7 @@ static int put_pair(void *data, struct str key, struct str value)
 }
 
 /* OTEL_SERVICE_NAME takes precedence over OTEL_RESOURCE_ATTRIBUTES. */
-static void read_environment(struct reader *r, struct buf *b)
+static void read_environment(struct proc_reader *r, struct buf *b)
 {
     struct str text = proc_file(r, "environ", ENVIRON_MAX, b), attributes = {0};
 
@@ -192,7 +192,7 @@ static void read_environment(struct reader *r, struct buf *b)
     identity_each_pair(attributes, &r->a->arena, put_pair, r);
 }
 
-static void read_groups(struct reader *r, struct buf *b)
+static void read_groups(struct proc_reader *r, struct buf *b)
 {
     cgroup_parse(proc_file(r, "cgroup", FILE_MAX, b), &r->cgroup);
     if (r->cgroup.container[0]) {
@@ -210,7 +210,7 @@ static void read_groups(struct reader *r, struct buf *b)
 }
 
 /* The text of link PROC/PID/exe, without " (deleted)". */
-static struct str executable(struct reader *r, char *ret, size_t size)
+static struct str executable(struct proc_reader *r, char *ret, size_t size)
 {
     char path[PATH_SIZE];
     struct str s;
@@ -243,7 +243,7 @@ static void remember_owner(struct identity_cache *c, uint64_t uid, struct str na
     snprintf(c->owners[c->n_owners++].name, sizeof c->owners[0].name, "%.*s", STR_FMT(name));
 }
 
-static void put_owner(struct reader *r, uint64_t uid, struct buf *b)
+static void put_owner(struct proc_reader *r, uint64_t uid, struct buf *b)
 {
     struct identity_cache *c = r->s->cache;
     struct str text;
@@ -268,7 +268,7 @@ static void put_owner(struct reader *r, uint64_t uid, struct buf *b)
     }
 }
 
-static void read_status(struct reader *r, struct buf *b)
+static void read_status(struct proc_reader *r, struct buf *b)
 {
     struct str text = proc_file(r, "status", FILE_MAX, b);
     uint64_t v, uid = UINT64_MAX;
@@ -289,7 +289,7 @@ static void read_status(struct reader *r, struct buf *b)
 }
 
 /* btime of PROC/stat. */
-static uint64_t boot_time(struct reader *r, struct buf *b)
+static uint64_t boot_time(struct proc_reader *r, struct buf *b)
 {
     struct identity_cache *c = r->s->cache;
     char path[PATH_SIZE];
@@ -315,7 +315,7 @@ static uint64_t boot_time(struct reader *r, struct buf *b)
 }
 
 /* Field 22 of stat, in ticks since the host started. */
-static void read_start(struct reader *r, struct buf *b)
+static void read_start(struct proc_reader *r, struct buf *b)
 {
     struct str text = proc_file(r, "stat", FILE_MAX, b);
     _cleanup_(buf_done) struct buf time = BUF_INIT;
@@ -337,7 +337,7 @@ static void read_start(struct reader *r, struct buf *b)
     put(r, STR("process.creation.time"), buf_str(&time));
 }
 
-static void read_process(struct reader *r, struct buf *b)
+static void read_process(struct proc_reader *r, struct buf *b)
 {
     char path[PATH_SIZE];
     struct str exe = executable(r, path, sizeof path), command;
@@ -359,7 +359,7 @@ static struct str unquote(struct str s)
     return s.n >= 2 && (s.p[0] == '"' || s.p[0] == '\'') && s.p[s.n - 1] == s.p[0] ? str_slice(s, 1, s.n - 1) : s;
 }
 
-static void read_host_files(struct reader *r, struct buf *b)
+static void read_host_files(struct proc_reader *r, struct buf *b)
 {
     char path[PATH_SIZE];
     struct utsname u;
@@ -408,7 +408,7 @@ static void remember_host(struct identity_cache *c, const struct identity_attrs 
     }
 }
 
-static void read_host(struct reader *r, struct buf *b)
+static void read_host(struct proc_reader *r, struct buf *b)
 {
     struct identity_cache *c = r->s->cache;
     uint32_t first = r->a->n;
@@ -429,7 +429,7 @@ static void read_host(struct reader *r, struct buf *b)
         put_value(r, c->host[i].key, c->host[i].value);
 }
 
-static void put_go_version(struct reader *r, const struct identity_exe *exe)
+static void put_go_version(struct proc_reader *r, const struct identity_exe *exe)
 {
     char text[128];
 
@@ -442,7 +442,7 @@ static void put_go_version(struct reader *r, const struct identity_exe *exe)
 }
 
 /* The tag "latest" does not identify a version. */
-static void put_versions(struct reader *r)
+static void put_versions(struct proc_reader *r)
 {
     const struct identity_exe *exe = r->s->exe;
 
@@ -458,7 +458,7 @@ static void put_versions(struct reader *r)
         put_c(r, SEMCONV_BUILD_ID_GO, exe->go_id);
 }
 
-static void put_service(struct reader *r)
+static void put_service(struct proc_reader *r)
 {
     _cleanup_(buf_done) struct buf renamed = BUF_INIT;
 
@@ -481,7 +481,7 @@ static void put_service(struct reader *r)
     }
 }
 
-static void put_brief(struct reader *r)
+static void put_brief(struct proc_reader *r)
 {
     struct str exe = r->s->exe_path ? str_from(r->s->exe_path) : (struct str){0};
 
@@ -497,7 +497,7 @@ static void put_brief(struct reader *r)
 int identity_read(const struct identity_source *s, struct identity_attrs *ret)
 {
     _cleanup_(buf_done) struct buf b = BUF_INIT;
-    struct reader *r = mem_zalloc(sizeof *r);
+    struct proc_reader *r = mem_zalloc(sizeof *r);
     int code;
 
     ret->n = 0;

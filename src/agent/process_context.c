@@ -6,7 +6,7 @@
 
 #include "codec/otlp_value.h"
 
-struct header {
+struct context_header {
     char signature[8];
     uint32_t version, size;
     uint64_t published_ns, payload;
@@ -49,7 +49,7 @@ const struct proc_map *process_context_find(const struct proc_maps *maps)
 
 int process_context_time(const struct proc_memory *m, uint64_t address, uint64_t *ret)
 {
-    struct header h;
+    struct context_header h;
     int r = proc_memory_read(m, address, &h, sizeof h);
 
     if (r < 0)
@@ -62,7 +62,7 @@ int process_context_time(const struct proc_memory *m, uint64_t address, uint64_t
 
 static int read_once(const struct proc_memory *m, uint64_t address, struct arena *a, struct process_context *ret)
 {
-    struct header h, again;
+    struct context_header h, again;
     char *payload;
     int r = proc_memory_read(m, address, &h, sizeof h);
 

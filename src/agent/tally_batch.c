@@ -22,7 +22,7 @@
 
 enum { LINES_MAX = 256 }; /* calls inlined into each other */
 
-struct maker {
+struct batch_maker {
     struct tally *t;
     struct builder *b;
     uint32_t *locations; /* by frame, + 1; 0 = not made */
@@ -56,7 +56,7 @@ void tally_name(struct tally *t, uint64_t now_ns)
 }
 
 /* --- dictionary --- */
-static uint32_t put_flags(struct maker *m, uint32_t *attrs, uint32_t n)
+static uint32_t put_flags(struct batch_maker *m, uint32_t *attrs, uint32_t n)
 {
     const struct {
         struct str key;
@@ -72,7 +72,7 @@ static uint32_t put_flags(struct maker *m, uint32_t *attrs, uint32_t n)
     return n;
 }
 
-static uint32_t object_mapping(struct maker *m, const struct object *o)
+static uint32_t object_mapping(struct batch_maker *m, const struct object *o)
 {
     uint32_t attrs[7], n = 0;
     struct mapping map = {.start = m->place.start,
@@ -89,7 +89,7 @@ static uint32_t object_mapping(struct maker *m, const struct object *o)
     return builder_mapping(m->b, &map, attrs, put_flags(m, attrs, n));
 }
 
-static uint32_t kernel_mapping(struct maker *m)
+static uint32_t kernel_mapping(struct batch_maker *m)
 {
     struct mapping map = {.filename = builder_string(m->b, STR("[kernel.kallsyms]"))};
     const char *id = kernel_build_id();
@@ -109,13 +109,13 @@ static uint32_t kernel_mapping(struct maker *m)
     return m->kernel_mapping;
 }
 
-static uint32_t type_attr(struct maker *m, const struct tally_frame *f)
+static uint32_t type_attr(struct batch_maker *m, const struct tally_frame *f)
 {
     return builder_attr_str(m->b, STR(SEMCONV_FRAME_TYPE), str_from(f->type));
 }
 
-static struct line line_of(struct maker *m, struct str name, struct str system_name, struct str file, int64_t line,
-                           int64_t start_line)
+static struct line line_of(struct batch_maker *m, struct str name, struct str system_name, struct str file,
+                           int64_t line, int64_t start_line)
 {
     struct function fn = {.name = builder_string(m->b, name),
                           .system_name = builder_string(m->b, system_name),
@@ -125,7 +125,7 @@ static struct line line_of(struct maker *m, struct str name, struct str system_n
     return (struct line){.function = builder_function(m->b, &fn), .line = line};
 }
 
-static uint32_t object_location(struct maker *m, const struct tally_frame *f)
+static uint32_t object_location(struct batch_maker *m, const struct tally_frame *f)
 {
     const struct object_name *name = object_names_find(f->object, f->address);
     uint32_t mapping = object_mapping(m, f->object), attr = type_attr(m, f);
@@ -142,7 +142,7 @@ static uint32_t object_location(struct maker *m, const struct tally_frame *f)
     return builder_location(m->b, mapping, f->address + m->place.bias, lines, n, &attr, 1);
 }
 
-static uint32_t kernel_location(struct maker *m, const struct tally_frame *f)
+static uint32_t kernel_location(struct batch_maker *m, const struct tally_frame *f)
 {
     uint32_t attr = type_attr(m, f);
     struct kernel_name name;
@@ -157,7 +157,7 @@ static uint32_t kernel_location(struct maker *m, const struct tally_frame *f)
 }
 
 /* Frames that have only a name: of languages, of JITs, and marks. */
-static uint32_t named_location(struct maker *m, const struct tally_frame *f)
+static uint32_t named_location(struct batch_maker *m, const struct tally_frame *f)
 {
     uint32_t attr = type_attr(m, f);
     struct str name = f->function.n ? f->function : STR("[unknown]");
@@ -168,7 +168,7 @@ static uint32_t named_location(struct maker *m, const struct tally_frame *f)
     return builder_location(m->b, 0, 0, &line, 1, &attr, 1);
 }
 
-static uint32_t location_of(struct maker *m, uint32_t frame)
+static uint32_t location_of(struct batch_maker *m, uint32_t frame)
 {
     const struct tally_frame *f = &m->t->frames[frame];
 
@@ -197,7 +197,7 @@ static int by_place(const void *a, const void *b)
 
 /* Chooses the range of the object, and notes what is known of its frames: order[0] to order[n - 1], while they are of
  * this object. */
-static void place_object(struct maker *m, const struct object *o, const uint32_t *order, size_t n)
+static void place_object(struct batch_maker *m, const struct object *o, const uint32_t *order, size_t n)
 {
     object_place_choose(o, o == m->program, &m->next_place, &m->place);
     m->placed = o;
@@ -236,7 +236,7 @@ static const struct object *find_program(const struct tally *t)
 }
 
 /* pprof takes the first mapping for the program. */
-static void put_program(struct maker *m, const uint32_t *order)
+static void put_program(struct batch_maker *m, const uint32_t *order)
 {
     size_t i = 0;
 
@@ -252,7 +252,7 @@ static void put_program(struct maker *m, const uint32_t *order)
 
 /* In order of address, similar entries are next to each other, especially names of one class: this makes the compressed
  * batch a tenth smaller. */
-static int put_locations(struct maker *m)
+static int put_locations(struct batch_maker *m)
 {
     const struct tally *t = m->t;
     uint32_t *order = mem_zalloc_array(t->n_frames + 1, sizeof *order);
@@ -276,7 +276,7 @@ static int put_locations(struct maker *m)
     return 0;
 }
 
-static uint32_t stack_of(struct maker *m, uint32_t stack)
+static uint32_t stack_of(struct batch_maker *m, uint32_t stack)
 {
     const struct tally_stack *s = &m->t->stacks[stack];
 
@@ -291,7 +291,7 @@ static uint32_t stack_of(struct maker *m, uint32_t stack)
 }
 
 /* --- samples --- */
-static struct run row_attrs(struct maker *m, const struct tally_row *row)
+static struct run row_attrs(struct batch_maker *m, const struct tally_row *row)
 {
     uint32_t attrs[4 + AGENT_LABELS], n = 0;
     struct str key, value;
@@ -308,7 +308,7 @@ static struct run row_attrs(struct maker *m, const struct tally_row *row)
     return builder_attrs(m->b, attrs, n);
 }
 
-static uint32_t row_link(struct maker *m, const struct tally_row *row)
+static uint32_t row_link(struct batch_maker *m, const struct tally_row *row)
 {
     struct link l;
 
@@ -320,7 +320,7 @@ static uint32_t row_link(struct maker *m, const struct tally_row *row)
 }
 
 /* True for samples that the process itself sends: they would be counted twice. */
-static bool is_own(const struct maker *m, const struct tally_row *row, uint64_t time_ns)
+static bool is_own(const struct batch_maker *m, const struct tally_row *row, uint64_t time_ns)
 {
     const struct tally_process *p = &m->t->processes[row->process];
 
@@ -328,7 +328,7 @@ static bool is_own(const struct maker *m, const struct tally_row *row, uint64_t 
 }
 
 /* True when samples of the row remain after that. */
-static bool is_row_wanted(struct maker *m, const struct tally_row *row)
+static bool is_row_wanted(struct batch_maker *m, const struct tally_row *row)
 {
     struct tally *t = m->t;
     uint32_t own = 0, n = 0;
@@ -341,7 +341,7 @@ static bool is_row_wanted(struct maker *m, const struct tally_row *row)
     return own < n;
 }
 
-static void put_row(struct maker *m, const struct tally_row *row)
+static void put_row(struct batch_maker *m, const struct tally_row *row)
 {
     const struct tally *t = m->t;
     int64_t both[2] = {row->count, row->value};
@@ -371,7 +371,7 @@ static void put_row(struct maker *m, const struct tally_row *row)
     mem_free(times);
 }
 
-static void begin_profile(struct maker *m, const struct tally_row *row)
+static void begin_profile(struct batch_maker *m, const struct tally_row *row)
 {
     static const char *const names[][2] = {
         [AGENT_EVENT_CPU] = {"cpu", "cpu"}, [AGENT_EVENT_OFFCPU] = {"off_cpu", "off_cpu"}};
@@ -389,7 +389,7 @@ static void begin_profile(struct maker *m, const struct tally_row *row)
     p->duration_ns = clock_mono() - (int64_t) t->begin_mono_ns;
 }
 
-static void put_scope(struct maker *m)
+static void put_scope(struct batch_maker *m)
 {
     const struct tally_scope *s = m->scope;
     const struct {
@@ -411,7 +411,7 @@ static void put_scope(struct maker *m)
 }
 
 /* A process that was gone before it could be read, or the kernel. */
-static void put_plain_resource(struct maker *m, const struct tally_process *p)
+static void put_plain_resource(struct batch_maker *m, const struct tally_process *p)
 {
     struct value pid = {.kind = VALUE_INT, .integer = p->pid};
     struct utsname u;
@@ -429,7 +429,7 @@ static void put_plain_resource(struct maker *m, const struct tally_process *p)
     builder_resource_attr_str(m->b, STR(SEMCONV_HOST_NAME), str_from(u.nodename));
 }
 
-static void begin_process(struct maker *m, const struct tally_process *p)
+static void begin_process(struct batch_maker *m, const struct tally_process *p)
 {
     const struct identity *i = p->process ? p->process->identity : p->identity;
 
@@ -454,7 +454,7 @@ static int by_profile(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-static void put_rows(struct maker *m)
+static void put_rows(struct batch_maker *m)
 {
     const struct tally *t = m->t;
     const struct tally_row *last = NULL;
@@ -479,7 +479,7 @@ static void put_rows(struct maker *m)
 
 int tally_batch(struct tally *t, const struct tally_scope *scope, struct batch **ret, struct err *e)
 {
-    struct maker m = {.t = t, .scope = scope, .wall_minus_mono = clock_wall() - clock_mono()};
+    struct batch_maker m = {.t = t, .scope = scope, .wall_minus_mono = clock_wall() - clock_mono()};
     int r = 0;
 
     *ret = NULL;

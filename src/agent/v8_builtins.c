@@ -6,13 +6,13 @@
 
 #include "elf/elf_symbols.h"
 
-struct range {
+struct builtin_range {
     uint64_t lo, hi;
 };
 
 static int on_symbol(void *arg, const struct elf_symbol *s)
 {
-    struct range *r = arg;
+    struct builtin_range *r = arg;
 
     if (!str_starts(s->name, STR("Builtins_")) || !s->size)
         return 0;
@@ -26,7 +26,7 @@ bool v8_builtins_find(const struct elf_file *f, const char *path, uint64_t *ret_
     static const char *const names[] = {"node", "libnode", "deno", "electron", "chrom", "libv8"};
     const char *base = strrchr(path, '/');
     struct elf_file *more = NULL;
-    struct range r = {0};
+    struct builtin_range r = {0};
 
     base = base ? base + 1 : path;
     for (size_t i = 0; i < ARRAY_SIZE(names); i++)

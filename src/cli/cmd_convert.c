@@ -29,7 +29,7 @@ struct convert_options {
 };
 
 /* The input of a writer: a batch, and for formats of one profile that profile and the requested type. */
-struct job {
+struct convert_job {
     const struct convert_options *o;
     const char *in; /* name of the input, for titles */
     struct batch *b;
@@ -43,20 +43,20 @@ struct output {
     const char *help;
     bool one_profile; /* writes job.p only, not all of job.b */
     enum compression compression;
-    int (*write)(const struct job *j, struct buf *out, struct err *e);
+    int (*write)(const struct convert_job *j, struct buf *out, struct err *e);
 };
 
-static int write_pprof(const struct job *j, struct buf *out, struct err *e)
+static int write_pprof(const struct convert_job *j, struct buf *out, struct err *e)
 {
     return pprof_encode(j->b, j->p, out, e);
 }
 
-static int write_otlp(const struct job *j, struct buf *out, struct err *e)
+static int write_otlp(const struct convert_job *j, struct buf *out, struct err *e)
 {
     return otlp_encode(j->b, NULL, out, e);
 }
 
-static int write_otlp_json(const struct job *j, struct buf *out, struct err *e)
+static int write_otlp_json(const struct convert_job *j, struct buf *out, struct err *e)
 {
     int r = otlp_json_encode(j->b, out, e);
 
@@ -64,27 +64,27 @@ static int write_otlp_json(const struct job *j, struct buf *out, struct err *e)
     return r < 0 ? r : buf_error(out);
 }
 
-static int write_folded(const struct job *j, struct buf *out, struct err *e)
+static int write_folded(const struct convert_job *j, struct buf *out, struct err *e)
 {
     return folded_encode(j->b, j->p, j->type, j->o->annotate, out, e);
 }
 
-static int write_speedscope(const struct job *j, struct buf *out, struct err *e)
+static int write_speedscope(const struct convert_job *j, struct buf *out, struct err *e)
 {
     return speedscope_encode(j->b, j->p, str_from(j->in), out, e);
 }
 
-static int write_html(const struct job *j, struct buf *out, struct err *e)
+static int write_html(const struct convert_job *j, struct buf *out, struct err *e)
 {
     return convert_html(j->b, j->p, j->type, j->in, j->o->base, out, e);
 }
 
-static int write_svg(const struct job *j, struct buf *out, struct err *e)
+static int write_svg(const struct convert_job *j, struct buf *out, struct err *e)
 {
     return convert_svg(j->b, j->p, j->type, j->in, out, e);
 }
 
-static int write_callgrind(const struct job *j, struct buf *out, struct err *e)
+static int write_callgrind(const struct convert_job *j, struct buf *out, struct err *e)
 {
     return convert_callgrind(j->b, j->p, j->type, out, e);
 }
@@ -197,7 +197,7 @@ static void print_types(const struct batch *b, const struct profile *p, FILE *ou
 
 /* Chooses the profile and type that --type names, or the first one and its default. Reports when others are left
  * out. */
-static int choose_profile(struct job *j, struct err *e)
+static int choose_profile(struct convert_job *j, struct err *e)
 {
     struct str want = str_from(j->o->type);
 
@@ -226,7 +226,7 @@ static int choose_profile(struct job *j, struct err *e)
 }
 
 /* For formats of one profile, everything is merged into as few profiles as possible. */
-static int prepare(struct job *j, const struct output *f, struct err *e)
+static int prepare(struct convert_job *j, const struct output *f, struct err *e)
 {
     struct batch *joined;
     int r;
@@ -242,7 +242,7 @@ static int prepare(struct job *j, const struct output *f, struct err *e)
 }
 
 /* Writes the content of j; its batch may be replaced. */
-static int write_job(struct job *j, const struct output *f, enum compression c, const char *out, struct err *e)
+static int write_job(struct convert_job *j, const struct output *f, enum compression c, const char *out, struct err *e)
 {
     _cleanup_(buf_done) struct buf plain = BUF_INIT, packed = BUF_INIT;
     const struct buf *b = c == COMPRESS_NONE ? &plain : &packed;
@@ -256,13 +256,13 @@ static int write_job(struct job *j, const struct output *f, enum compression c, 
 }
 
 /* The output requested by the options and the name of OUT. */
-struct plan {
+struct convert_plan {
     enum input_format from;
     const struct output *to;
     enum compression compression;
 };
 
-static int make_plan(const struct convert_options *o, const char *out, struct plan *ret, struct err *e)
+static int make_plan(const struct convert_options *o, const char *out, struct convert_plan *ret, struct err *e)
 {
     int r = choose_output(o, out, &ret->to, &ret->compression, e);
 
@@ -277,10 +277,10 @@ static int make_plan(const struct convert_options *o, const char *out, struct pl
     return 0;
 }
 
-static int convert(const struct convert_options *o, const struct plan *p, const char *in, const char *out,
+static int convert(const struct convert_options *o, const struct convert_plan *p, const char *in, const char *out,
                    struct err *e)
 {
-    struct job j = {.o = o, .in = in};
+    struct convert_job j = {.o = o, .in = in};
     int r = input_open(in, p->from, &input_local, &j.b, NULL, e);
 
     if (r == 0)
@@ -331,8 +331,8 @@ static void path_of_type(const char *path, const struct output *f, struct str ty
 }
 
 /* Writes each profile into a file of its own: first into the file that is named. */
-static int write_each(struct job *j, const struct output *f, enum compression c, const struct convert_files *files,
-                      struct err *e)
+static int write_each(struct convert_job *j, const struct output *f, enum compression c,
+                      const struct convert_files *files, struct err *e)
 {
     _cleanup_(batch_unrefp) struct batch *joined = NULL;
     uint32_t first = 0;
@@ -347,7 +347,7 @@ static int write_each(struct job *j, const struct output *f, enum compression c,
         const struct profile *p = &joined->profiles[i];
         struct str type = batch_string(joined, p->types[p->n_types - 1].type);
         struct convert_options o = *j->o;
-        struct job one = {.o = &o, .in = j->in, .b = batch_ref(joined)};
+        struct convert_job one = {.o = &o, .in = j->in, .b = batch_ref(joined)};
         char path[4200], name[64];
 
         snprintf(name, sizeof name, "%.*s", STR_FMT(type));
@@ -369,7 +369,7 @@ int convert_output_write(struct batch *b, const char *title, const struct conver
     const struct convert_options *o = output_options(files->path);
     enum compression c = COMPRESS_NONE;
     const struct output *f = NULL;
-    struct job j = {.o = o, .in = title, .b = batch_ref(b)};
+    struct convert_job j = {.o = o, .in = title, .b = batch_ref(b)};
     bool to_file = strcmp(files->path, "-") != 0;
     int r = choose_output(o, files->path, &f, &c, e);
 
@@ -387,7 +387,7 @@ int convert_output_write(struct batch *b, const char *title, const struct conver
 static int convert_run(int argc, char **argv)
 {
     struct convert_options o = {.is_command = true};
-    struct plan p = {.from = INPUT_AUTO};
+    struct convert_plan p = {.from = INPUT_AUTO};
     struct err e = {0};
     int n, r = args_parse(convert_args, &o, argc - 1, argv + 1, false, &n, &e);
 

@@ -20,19 +20,19 @@
 #include "model/symbolizer.h"
 #include "symbol/symbol_process.h"
 
-struct options {
+struct dump_arguments {
     bool help, json, nonblocking, no_native, no_lines;
 };
 
 static const struct arg args[] = {
-    {0, "json", ARG_FLAG, offsetof(struct options, json), NULL, "print one JSON object"},
-    {0, "nonblocking", ARG_FLAG, offsetof(struct options, nonblocking), NULL,
+    {0, "json", ARG_FLAG, offsetof(struct dump_arguments, json), NULL, "print one JSON object"},
+    {0, "nonblocking", ARG_FLAG, offsetof(struct dump_arguments, nonblocking), NULL,
      "do not stop the process: only Python frames, which may be inconsistent"},
-    {0, "python", ARG_FLAG, offsetof(struct options, no_native), NULL,
+    {0, "python", ARG_FLAG, offsetof(struct dump_arguments, no_native), NULL,
      "only the Python frames of threads that run Python"},
-    {0, "no-lines", ARG_FLAG, offsetof(struct options, no_lines), NULL,
+    {0, "no-lines", ARG_FLAG, offsetof(struct dump_arguments, no_lines), NULL,
      "use symbol tables only: faster with large binaries"},
-    {'h', "help", ARG_FLAG, offsetof(struct options, help), NULL, "show this help"},
+    {'h', "help", ARG_FLAG, offsetof(struct dump_arguments, help), NULL, "show this help"},
     {0},
 };
 
@@ -321,7 +321,7 @@ static void print_json(struct buf *b, const struct dump *s, const struct answers
     buf_puts(b, "]}\n");
 }
 
-static int dump(int pid, const struct options *o)
+static int dump(int pid, const struct dump_arguments *o)
 {
     struct dump_options so = {.nonblocking = o->nonblocking, .no_native = o->no_native};
     _cleanup_(dump_freep) struct dump *s = NULL;
@@ -348,7 +348,7 @@ static int dump(int pid, const struct options *o)
 
 static int run(int argc, char **argv)
 {
-    struct options o = {0};
+    struct dump_arguments o = {0};
     struct err e = {0};
     uint64_t pid;
     int n, r = args_parse(args, &o, argc - 1, argv + 1, false, &n, &e);

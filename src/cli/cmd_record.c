@@ -49,7 +49,7 @@ static const struct arg record_args[] = {
     {0},
 };
 
-struct record {
+struct recording {
     struct record_options o;
     struct agent *agent;
     struct watch_command command;
@@ -74,7 +74,7 @@ static void usage(FILE *out)
 }
 
 /* --- sampling --- */
-static void tell(struct record *c, bool last)
+static void tell(struct recording *c, bool last)
 {
     struct agent_counts counts;
     char line[200];
@@ -95,7 +95,7 @@ static void tell(struct record *c, bool last)
     fflush(stderr);
 }
 
-static void reap(struct record *c)
+static void reap(struct recording *c)
 {
     int status;
 
@@ -106,7 +106,7 @@ static void reap(struct record *c)
 }
 
 /* Returns true if it is time to stop. */
-static bool take_signals(struct record *c)
+static bool take_signals(struct recording *c)
 {
     bool stop = false;
 
@@ -121,7 +121,7 @@ static bool take_signals(struct record *c)
     return stop || c->command_ended;
 }
 
-static int sample(struct record *c, struct err *e)
+static int sample(struct recording *c, struct err *e)
 {
     struct pollfd fds[] = {{agent_fd(c->agent), POLLIN, 0}, {c->signal_fd, POLLIN, 0}};
     int64_t end = c->o.duration ? c->begin + c->o.duration : INT64_MAX, next_line = c->begin + NS_PER_S / 2;
@@ -147,7 +147,7 @@ static int sample(struct record *c, struct err *e)
 }
 
 /* --- the result --- */
-static void tell_names(struct record *c)
+static void tell_names(struct recording *c)
 {
     struct agent_counts n;
 
@@ -160,7 +160,7 @@ static void tell_names(struct record *c)
 
 static void tell_wrote(void *ctx, const char *path)
 {
-    const struct record *c = ctx;
+    const struct recording *c = ctx;
 
     if (c->o.quiet)
         return;
@@ -171,12 +171,12 @@ static void tell_wrote(void *ctx, const char *path)
 }
 
 /* The type that the user named first: its profile goes into the file that is named. */
-static const char *first_type(const struct record *c)
+static const char *first_type(const struct recording *c)
 {
     return c->o.watch.types && strncmp(c->o.watch.types, "off", 3) == 0 ? "off_cpu" : "cpu";
 }
 
-static int hand_out(struct record *c, struct batch *b, const char *title, struct err *e)
+static int hand_out(struct recording *c, struct batch *b, const char *title, struct err *e)
 {
     struct convert_files files = {.first = first_type(c), .wrote = tell_wrote, .ctx = c};
     int r = 0;
@@ -196,7 +196,7 @@ static int hand_out(struct record *c, struct batch *b, const char *title, struct
     return r;
 }
 
-static int write_stats(struct record *c, struct err *e)
+static int write_stats(struct recording *c, struct err *e)
 {
     _cleanup_(buf_done) struct buf b = BUF_INIT;
     struct agent_counts n;
@@ -208,7 +208,7 @@ static int write_stats(struct record *c, struct err *e)
     return buf_error(&b) ? buf_error(&b) : fd_write_file(c->o.stats, b.p, b.n, e);
 }
 
-static int finish(struct record *c, const char *title, struct err *e)
+static int finish(struct recording *c, const char *title, struct err *e)
 {
     _cleanup_(batch_unrefp) struct batch *b = NULL;
     int r = agent_take(c->agent, &b, e);
@@ -224,7 +224,7 @@ static int finish(struct record *c, const char *title, struct err *e)
     return hand_out(c, b, title, e);
 }
 
-static void tell_how(struct record *c)
+static void tell_how(struct recording *c)
 {
     struct agent_counts n;
 
@@ -236,7 +236,7 @@ static void tell_how(struct record *c)
             "no interpreted languages\n");
 }
 
-static int record(struct record *c, int n_words, char **words, struct err *e)
+static int record(struct recording *c, int n_words, char **words, struct err *e)
 {
     _cleanup_(filter_freep) struct filter *filter = NULL;
     _cleanup_(symbolizer_freep) struct symbolizer *symbolizer = watch_symbolizer(&c->o.watch);
@@ -286,7 +286,7 @@ static int record(struct record *c, int n_words, char **words, struct err *e)
     return r;
 }
 
-static int check_usage(struct record *c, int n, struct err *e)
+static int check_usage(struct recording *c, int n, struct err *e)
 {
     struct record_options *o = &c->o;
     int ways = (n > 0) + o->all + (o->watch.pids.n > 0);
@@ -314,7 +314,7 @@ static int check_usage(struct record *c, int n, struct err *e)
 
 static int run(int argc, char **argv)
 {
-    struct record c = {.o.watch.rate = 99, .command = {.gate = -1}, .live = isatty(STDERR_FILENO)};
+    struct recording c = {.o.watch.rate = 99, .command = {.gate = -1}, .live = isatty(STDERR_FILENO)};
     struct err e = {0};
     int n = 0, r = args_parse(record_args, &c.o, argc - 1, argv + 1, true, &n, &e);
 

@@ -308,7 +308,7 @@ static int run_confirm(const void *options, int argc, char **argv, struct err *e
 
 /* --- export --- */
 
-struct exporting {
+struct store_exporting {
     int fd;
     enum otlp_file_form form; /* OTLP_FILE_NONE: pprof, collected in `all` */
     struct builder *all;
@@ -318,7 +318,7 @@ struct exporting {
 
 static int export_batch(void *ctx, struct batch *b)
 {
-    struct exporting *x = ctx;
+    struct store_exporting *x = ctx;
     _cleanup_(batch_unrefp) struct batch *split = NULL;
     _cleanup_(buf_done) struct buf out = BUF_INIT;
     int r;
@@ -334,7 +334,7 @@ static int export_batch(void *ctx, struct batch *b)
     return r < 0 && x->e->code == 0 ? err_set(x->e, r, "cannot write the export: %m") : r;
 }
 
-static int finish_pprof(struct exporting *x)
+static int finish_pprof(struct store_exporting *x)
 {
     _cleanup_(batch_unrefp) struct batch *all = NULL, *joined = NULL, *one = NULL;
     _cleanup_(buf_done) struct buf raw = BUF_INIT, packed = BUF_INIT;
@@ -370,7 +370,7 @@ static int parse_format(const char *name, enum otlp_file_form *ret)
 
 static int export_to(struct store *s, const struct store_query *q, const struct store_options *o, struct err *e)
 {
-    struct exporting x = {.fd = STDOUT_FILENO, .form = OTLP_FILE_FRAMED, .e = e};
+    struct store_exporting x = {.fd = STDOUT_FILENO, .form = OTLP_FILE_FRAMED, .e = e};
     int r = 0;
 
     if (o->format)

@@ -20,21 +20,23 @@
 #include "symbol/dwarf_symbolizer.h"
 #include "symbol/symbol_process.h"
 
-struct options {
+struct symbolize_arguments {
     bool help, unconfined, tables, tsv;
     int64_t memory;
     struct arg_list only;
 };
 
 static const struct arg args[] = {
-    {0, "memory", ARG_SIZE, offsetof(struct options, memory), "SIZE", "limit on the address space (default 8GiB)"},
-    {0, "tsv", ARG_FLAG, offsetof(struct options, tsv), NULL,
+    {0, "memory", ARG_SIZE, offsetof(struct symbolize_arguments, memory), "SIZE",
+     "limit on the address space (default 8GiB)"},
+    {0, "tsv", ARG_FLAG, offsetof(struct symbolize_arguments, tsv), NULL,
      "tab-separated output: address, function, system name, file, line, first line"},
-    {0, "only", ARG_LIST, offsetof(struct options, only), "DIR", "read only files below this directory; repeatable"},
-    {0, "tables", ARG_FLAG, offsetof(struct options, tables), NULL,
+    {0, "only", ARG_LIST, offsetof(struct symbolize_arguments, only), "DIR",
+     "read only files below this directory; repeatable"},
+    {0, "tables", ARG_FLAG, offsetof(struct symbolize_arguments, tables), NULL,
      "for the agent: requests on standard input about files that are passed by descriptor"},
-    {0, "unconfined", ARG_FLAG, offsetof(struct options, unconfined), NULL, "do not drop privileges"},
-    {'h', "help", ARG_FLAG, offsetof(struct options, help), NULL, "show this help"},
+    {0, "unconfined", ARG_FLAG, offsetof(struct symbolize_arguments, unconfined), NULL, "do not drop privileges"},
+    {'h', "help", ARG_FLAG, offsetof(struct symbolize_arguments, help), NULL, "show this help"},
     {0},
 };
 
@@ -97,7 +99,7 @@ static bool is_socket(int fd)
     return fstat(fd, &st) == 0 && S_ISSOCK(st.st_mode);
 }
 
-static int confine(const struct options *o, bool no_files)
+static int confine(const struct symbolize_arguments *o, bool no_files)
 {
     struct symbol_confine c = {(size_t) o->memory, o->only.n ? o->only.v : NULL, no_files};
 
@@ -105,7 +107,7 @@ static int confine(const struct options *o, bool no_files)
 }
 
 /* Descriptors that the agent passed on by accident are of no use here. */
-static int serve_tables(const struct options *o, struct err *e)
+static int serve_tables(const struct symbolize_arguments *o, struct err *e)
 {
     int r = close_range(STDERR_FILENO + 1, ~0u, 0) < 0 ? -errno : 0;
 
@@ -121,7 +123,7 @@ static int serve_tables(const struct options *o, struct err *e)
 static int run(int argc, char **argv)
 {
     _cleanup_(symbolizer_freep) struct symbolizer *s = NULL;
-    struct options o = {.memory = (int64_t) 8 << 30};
+    struct symbolize_arguments o = {.memory = (int64_t) 8 << 30};
     struct err e = {0};
     int n, r = args_parse(args, &o, argc - 1, argv + 1, false, &n, &e);
 

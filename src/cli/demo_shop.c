@@ -25,7 +25,7 @@
 
 enum { ITEMS = 24, RULES = 400, SHELVES = 3000, PAUSE_MS = 5 };
 
-struct order {
+struct shop_order {
     uint8_t trace[16], parent[8];
     uint32_t item[ITEMS];
     uint64_t cents;
@@ -41,7 +41,7 @@ static void find_spans(void)
     span_leave = (void (*)(void))(uintptr_t) dlsym(RTLD_DEFAULT, "wick_span_leave");
 }
 
-static void begin(struct order *o)
+static void begin(struct shop_order *o)
 {
     uint8_t span[8];
 
@@ -84,7 +84,7 @@ STEP static void shelves_sort(struct shelf *s)
     qsort(s, SHELVES, sizeof *s, by_key);
 }
 
-STEP static uint64_t stock_count(const struct order *o, const struct shelf *s)
+STEP static uint64_t stock_count(const struct shop_order *o, const struct shelf *s)
 {
     uint64_t n = 0;
 
@@ -93,7 +93,7 @@ STEP static uint64_t stock_count(const struct order *o, const struct shelf *s)
     return n;
 }
 
-STEP static void inventory_reserve(struct order *o)
+STEP static void inventory_reserve(struct shop_order *o)
 {
     struct shelf *s = mem_alloc(SHELVES * sizeof *s);
 
@@ -112,7 +112,7 @@ STEP static uint64_t discount_matches(uint32_t item, uint32_t rule)
 }
 
 /* The good version checks the rules of one customer; the bad one checks all rules for each pair of items. */
-STEP static uint64_t price_discount(const struct order *o, bool bad)
+STEP static uint64_t price_discount(const struct shop_order *o, bool bad)
 {
     uint64_t cents = 0;
 
@@ -123,7 +123,7 @@ STEP static uint64_t price_discount(const struct order *o, bool bad)
     return cents;
 }
 
-STEP static uint64_t price_tax(const struct order *o)
+STEP static uint64_t price_tax(const struct shop_order *o)
 {
     uint64_t sum = 0;
 
@@ -133,13 +133,13 @@ STEP static uint64_t price_tax(const struct order *o)
     return sum % 100000;
 }
 
-STEP static void checkout_total(struct order *o, bool bad)
+STEP static void checkout_total(struct shop_order *o, bool bad)
 {
     o->cents += price_tax(o) + price_discount(o, bad);
 }
 
 /* --- gateway --- */
-STEP static void request_parse(struct order *o)
+STEP static void request_parse(struct shop_order *o)
 {
     char text[ITEMS * 24];
     size_t n = 0;
@@ -153,7 +153,7 @@ STEP static void request_parse(struct order *o)
     }
 }
 
-STEP static size_t json_encode(const struct order *o)
+STEP static size_t json_encode(const struct shop_order *o)
 {
     char text[ITEMS * 64];
     size_t n = 0;
@@ -168,9 +168,9 @@ STEP static size_t json_encode(const struct order *o)
 }
 
 /* A peer that is being replaced answers late or never: outdated answers are skipped, and the socket has a timeout. */
-static bool ask(int fd, struct order *o)
+static bool ask(int fd, struct shop_order *o)
 {
-    struct order answer;
+    struct shop_order answer;
 
     if (send(fd, o, sizeof *o, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
         return false;
@@ -182,7 +182,7 @@ static bool ask(int fd, struct order *o)
     return false;
 }
 
-STEP static void gateway_handle(struct order *o, int checkout)
+STEP static void gateway_handle(struct shop_order *o, int checkout)
 {
     begin(o);
     request_parse(o);
@@ -194,7 +194,7 @@ STEP static void gateway_handle(struct order *o, int checkout)
 static void gateway_run(int checkout)
 {
     for (;;) {
-        struct order o = {0};
+        struct shop_order o = {0};
 
         if (getrandom(o.trace, sizeof o.trace, 0) < 0 || getrandom(o.item, sizeof o.item, 0) < 0)
             return;
@@ -203,7 +203,7 @@ static void gateway_run(int checkout)
     }
 }
 
-STEP static void checkout_handle(struct order *o, int inventory, bool bad)
+STEP static void checkout_handle(struct shop_order *o, int inventory, bool bad)
 {
     begin(o);
     checkout_total(o, bad);
@@ -211,7 +211,7 @@ STEP static void checkout_handle(struct order *o, int inventory, bool bad)
     end();
 }
 
-STEP static void inventory_handle(struct order *o)
+STEP static void inventory_handle(struct shop_order *o)
 {
     begin(o);
     inventory_reserve(o);
@@ -221,7 +221,7 @@ STEP static void inventory_handle(struct order *o)
 void demo_shop_run(enum demo_role role, const struct demo_links *links, bool bad_deploy)
 {
     struct timeval patience = {.tv_usec = 500000};
-    struct order o;
+    struct shop_order o;
 
     find_spans();
     if (links->down >= 0)

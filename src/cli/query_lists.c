@@ -18,15 +18,15 @@ enum { SERIES_SHOWN = 6, STACK_SHOWN = 3, POINTS_MAX = 1 << 20 };
 
 /* --- top and lines --- */
 
-struct row {
+struct list_row {
     struct str name, file;
     int64_t line;
     double self[2], total[2];
 };
 
-static struct row read_row(struct page *p)
+static struct list_row read_row(struct page *p)
 {
-    struct row r = {0};
+    struct list_row r = {0};
     struct str key;
 
     json_begin_object(&p->json);
@@ -70,7 +70,7 @@ static void put_covered(struct page *p)
                    seconds, p->total[0] / p->covered[0]);
 }
 
-static void put_row(struct page *p, struct text_table *t, const struct row *r)
+static void put_row(struct page *p, struct text_table *t, const struct list_row *r)
 {
     double base = r->self[0] * per_second(p, 0), new = r->self[1] * per_second(p, 1);
 
@@ -114,7 +114,7 @@ void page_top(struct page *p)
             TABLE(&t, {"SELF", true}, {"SELF%", true}, {"TOTAL", true}, {"TOTAL%", true}, {"NAME", false});
         json_begin_array(&p->json);
         while (json_next_item(&p->json)) {
-            struct row r = read_row(p);
+            struct list_row r = read_row(p);
 
             put_row(p, &t, &r);
         }
@@ -338,17 +338,17 @@ void page_spans(struct page *p)
 
 /* --- series --- */
 
-struct numbers {
+struct listed_numbers {
     double *v;
     size_t n, cap;
 };
 
 struct series {
     const char *labels;
-    struct numbers values;
+    struct listed_numbers values;
 };
 
-static void read_numbers(struct page *p, struct numbers *to)
+static void read_numbers(struct page *p, struct listed_numbers *to)
 {
     json_begin_array(&p->json);
     while (json_next_item(&p->json)) {
@@ -377,8 +377,8 @@ static struct series read_series(struct page *p)
 }
 
 /* A row a point, a column a series. A point that no profile covers has no value. */
-static void put_points(struct page *p, const struct series *s, size_t n, const struct numbers *covered, int64_t from,
-                       int64_t step)
+static void put_points(struct page *p, const struct series *s, size_t n, const struct listed_numbers *covered,
+                       int64_t from, int64_t step)
 {
     struct text_column columns[SERIES_SHOWN + 1] = {{"TIME", false}};
     struct text_table t;
@@ -404,7 +404,7 @@ static void put_points(struct page *p, const struct series *s, size_t n, const s
 void page_series(struct page *p)
 {
     struct series shown[SERIES_SHOWN];
-    struct numbers covered = {0};
+    struct listed_numbers covered = {0};
     int64_t from = 0, step = 0;
     size_t n = 0, more = 0;
     struct str key;
@@ -485,7 +485,7 @@ static const char *read_stack(struct page *p)
 static void put_leak(struct page *p, struct text_table *t)
 {
     double slope = 0, fit = 0, now = 0;
-    struct numbers values = {0};
+    struct listed_numbers values = {0};
     const char *stack = "";
     struct str key;
 
@@ -521,13 +521,13 @@ void page_leaks(struct page *p)
 
 /* --- symbols --- */
 
-struct binaries {
+struct listed_binaries {
     double self;
     struct str fixes[8]; /* different ones */
     size_t n_fixes;
 };
 
-static void add_fix(struct binaries *b, struct str fix)
+static void add_fix(struct listed_binaries *b, struct str fix)
 {
     for (size_t i = 0; i < b->n_fixes; i++)
         if (str_eq(b->fixes[i], fix))
@@ -536,7 +536,7 @@ static void add_fix(struct binaries *b, struct str fix)
         b->fixes[b->n_fixes++] = fix;
 }
 
-static void put_binary(struct page *p, struct text_table *t, struct binaries *b)
+static void put_binary(struct page *p, struct text_table *t, struct listed_binaries *b)
 {
     struct str key, id = {0}, mapping = {0}, status = {0};
     double self = 0, named = 0;
@@ -573,7 +573,7 @@ static void put_binary(struct page *p, struct text_table *t, struct binaries *b)
 
 void page_symbols(struct page *p)
 {
-    struct binaries b = {0};
+    struct listed_binaries b = {0};
     struct text_table t;
     struct str key;
 

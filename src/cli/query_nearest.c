@@ -12,7 +12,7 @@
 
 enum { LISTED = 5, NAMES_MAX = 1 << 20 };
 
-struct names {
+struct nearest_names {
     struct str *v;
     size_t n, cap;
 };
@@ -53,7 +53,7 @@ static bool has_answer(struct asking *a, const char *question, struct json *json
     return true;
 }
 
-static void add(struct names *to, struct asking *a, struct str name)
+static void add(struct nearest_names *to, struct asking *a, struct str name)
 {
     for (size_t i = 0; i < to->n; i++)
         if (str_eq(to->v[i], name))
@@ -63,7 +63,7 @@ static void add(struct names *to, struct asking *a, struct str name)
 }
 
 /* Services and their types in the range. */
-static void list_services(struct asking *a, struct names *services, struct names *types)
+static void list_services(struct asking *a, struct nearest_names *services, struct nearest_names *types)
 {
     struct json j;
     struct str key;
@@ -87,7 +87,7 @@ static void list_services(struct asking *a, struct names *services, struct names
     }
 }
 
-static void list_labels(struct asking *a, struct names *to)
+static void list_labels(struct asking *a, struct nearest_names *to)
 {
     struct json j;
 
@@ -98,7 +98,7 @@ static void list_labels(struct asking *a, struct names *to)
         add(to, a, json_str(&j));
 }
 
-static void list_functions(struct asking *a, struct names *to)
+static void list_functions(struct asking *a, struct nearest_names *to)
 {
     struct json j;
     struct str key;
@@ -126,7 +126,7 @@ static void list_functions(struct asking *a, struct names *to)
     }
 }
 
-static bool has(const struct names *n, struct str name)
+static bool has(const struct nearest_names *n, struct str name)
 {
     for (size_t i = 0; i < n->n; i++)
         if (str_eq(n->v[i], name))
@@ -135,7 +135,7 @@ static bool has(const struct names *n, struct str name)
 }
 
 /* "; nearest KIND: a, b": what is spelled alike or contains the name; "; KINDs: a, b, …" where nothing does. */
-static void put_nearest(struct buf *out, const char *kind, struct str name, const struct names *n)
+static void put_nearest(struct buf *out, const char *kind, struct str name, const struct nearest_names *n)
 {
     size_t shown = 0;
 
@@ -166,7 +166,7 @@ static void put_other_range(struct asking *a, struct buf *out)
                   {"now-7d", "the last 7 days"},
                   {"now-30d", "the last 30 days"},
                   {"0", "older data"}};
-    struct names services = {0}, types = {0};
+    struct nearest_names services = {0}, types = {0};
 
     for (size_t i = 0; i < ARRAY_SIZE(ranges) && !services.n; i++) {
         a->from = ranges[i].from;
@@ -190,7 +190,7 @@ static const struct matcher *service_matcher(const struct selector *s)
 
 static void explain(struct asking *a, const struct selector *s, struct buf *out)
 {
-    struct names services = {0}, types = {0}, others = {0};
+    struct nearest_names services = {0}, types = {0}, others = {0};
     struct str function = a->param(a->ctx, "function"), label = a->param(a->ctx, "label");
     struct str type = s->type.n ? s->type : STR("cpu");
     const struct matcher *service = service_matcher(s);

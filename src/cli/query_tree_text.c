@@ -9,7 +9,7 @@
 
 enum { TREE_LINES_MAX = 200 };
 
-struct node {
+struct text_node {
     int64_t parent, frame;
     double self[2], total[2], folded;
     uint32_t depth, first_child, next;
@@ -17,7 +17,7 @@ struct node {
 
 struct forest {
     struct str *names;
-    struct node *nodes;
+    struct text_node *nodes;
     size_t n_names, n_nodes, cap_names, cap_nodes;
 };
 
@@ -47,9 +47,9 @@ static void read_frames(struct page *p, struct forest *f)
     }
 }
 
-static struct node read_node(struct page *p)
+static struct text_node read_node(struct page *p)
 {
-    struct node n = {0};
+    struct text_node n = {0};
     double v[8] = {0};
     int i = 0, values = 2 * MAX(p->n_columns, 1);
 
@@ -85,7 +85,7 @@ static void read_nodes(struct page *p, struct forest *f)
 static int link_nodes(struct forest *f)
 {
     for (size_t i = f->n_nodes; i-- > 1;) {
-        struct node *n = &f->nodes[i];
+        struct text_node *n = &f->nodes[i];
 
         if (n->parent < 0 || (size_t) n->parent >= i || n->frame < 0 || (size_t) n->frame >= f->n_names)
             return -EINVAL;
@@ -97,9 +97,9 @@ static int link_nodes(struct forest *f)
     return 0;
 }
 
-static void put_node(struct page *p, const struct forest *f, const struct node *n)
+static void put_node(struct page *p, const struct forest *f, const struct text_node *n)
 {
-    const struct node *root = &f->nodes[0];
+    const struct text_node *root = &f->nodes[0];
     _cleanup_(buf_done) struct buf line = BUF_INIT;
     int last = p->n_columns == 2;
 
@@ -120,7 +120,7 @@ static void put_node(struct page *p, const struct forest *f, const struct node *
 static int by_weight(const void *a, const void *b, void *arg)
 {
     const struct forest *f = arg;
-    const struct node *x = &f->nodes[*(const uint32_t *) a], *y = &f->nodes[*(const uint32_t *) b];
+    const struct text_node *x = &f->nodes[*(const uint32_t *) a], *y = &f->nodes[*(const uint32_t *) b];
     double wx = MAX(x->total[0], x->total[1]), wy = MAX(y->total[0], y->total[1]);
 
     return wx != wy ? (wx < wy ? 1 : -1) : (x > y) - (x < y);
@@ -200,7 +200,8 @@ void page_callers(struct page *p)
             continue;
         start = p->out->n;
         rows = p->rows;
-        buf_printf(p->out, "%s\n", str_is(key, "callers") ? "CALLERS of the function in the first line" : "CALLEES of it");
+        buf_printf(p->out, "%s\n",
+                   str_is(key, "callers") ? "CALLERS of the function in the first line" : "CALLEES of it");
         page_tree(p);
         if (p->rows == rows && !buf_error(p->out))
             p->out->n = start;

@@ -15,7 +15,7 @@
 
 enum { ROWS_MAX = 1 << 20, NAMES_MAX = 16 << 20 };
 
-struct adding {
+struct row_adding {
     struct top_rows *rows;
     const struct batch *b;
     const struct top_view *view;
@@ -23,13 +23,13 @@ struct adding {
     int64_t pid;
 };
 
-static bool is_same(const struct top_row *r, const struct adding *a, struct str function, struct str thread)
+static bool is_same(const struct top_row *r, const struct row_adding *a, struct str function, struct str thread)
 {
     return (r->pid == a->pid || !a->view->processes) && str_eq(r->function, function) &&
            str_eq(r->service, a->service) && str_eq(r->thread, thread);
 }
 
-static struct top_row *row_of(struct adding *a, struct str function, struct str thread)
+static struct top_row *row_of(struct row_adding *a, struct str function, struct str thread)
 {
     struct top_rows *t = a->rows;
     uint64_t h = hash64_str(function) ^ hash64_str(a->service) * 3 ^ hash64_str(thread) * 5;
@@ -58,7 +58,7 @@ static struct top_row *row_of(struct adding *a, struct str function, struct str 
 }
 
 /* A location without names is called by the file it is in, in brackets, as pprof's reports do. */
-static struct str name_of_file(struct adding *a, const struct location *l)
+static struct str name_of_file(struct row_adding *a, const struct location *l)
 {
     struct str file = batch_string(a->b, a->b->dict.mappings[l->mapping].filename);
     const char *text;
@@ -79,7 +79,7 @@ static bool is_kernel(const struct batch *b, const struct location *l)
     return type && str_is(value_str(&type->value), "kernel");
 }
 
-static int add_frame(struct adding *a, struct str function, struct str thread, uint32_t sample, int64_t value,
+static int add_frame(struct row_adding *a, struct str function, struct str thread, uint32_t sample, int64_t value,
                      bool leaf)
 {
     struct top_row *r = row_of(a, function, thread);
@@ -94,7 +94,7 @@ static int add_frame(struct adding *a, struct str function, struct str thread, u
     return 0;
 }
 
-static int add_stack(struct adding *a, struct run stack, struct str thread, uint32_t sample, int64_t value)
+static int add_stack(struct row_adding *a, struct run stack, struct str thread, uint32_t sample, int64_t value)
 {
     const struct dict *d = &a->b->dict;
     bool leaf = true;
@@ -119,7 +119,7 @@ static int add_stack(struct adding *a, struct run stack, struct str thread, uint
     return leaf && r == 0 ? add_frame(a, STR("[kernel]"), thread, sample, value, true) : r;
 }
 
-static int add_sample(struct adding *a, const struct profile *p, uint32_t at)
+static int add_sample(struct row_adding *a, const struct profile *p, uint32_t at)
 {
     const struct sample *s = &a->b->samples[at];
     const struct attr *named = a->view->threads ? batch_attr(a->b, s->attrs, STR(SEMCONV_THREAD_NAME)) : NULL;
@@ -129,7 +129,7 @@ static int add_sample(struct adding *a, const struct profile *p, uint32_t at)
     return add_stack(a, a->b->dict.stacks[s->stack], named ? value_str(&named->value) : STR(""), at, value);
 }
 
-static int add_resource(struct adding *a, const struct resource *res)
+static int add_resource(struct row_adding *a, const struct resource *res)
 {
     const struct value *service = kvs_get(&res->attrs, STR(SEMCONV_SERVICE_NAME));
     const struct value *pid = kvs_get(&res->attrs, STR(SEMCONV_PROCESS_PID));
@@ -202,7 +202,7 @@ static int by_weight(const void *a, const void *b, void *cumulative)
 
 int top_rows_make(struct top_rows *t, const struct batch *b, const struct top_view *view)
 {
-    struct adding a = {.rows = t, .b = b, .view = view};
+    struct row_adding a = {.rows = t, .b = b, .view = view};
     bool cumulative = view->cumulative || view->processes;
     size_t kept = 0;
     int r = 0;

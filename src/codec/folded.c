@@ -60,7 +60,7 @@ static char cut_suffix(struct str *frame)
     return p[2];
 }
 
-struct reader {
+struct folded_reader {
     struct builder *b;
     uint32_t types[3]; /* attributes by kind: none, jvm, kernel */
     struct line *lines;
@@ -69,7 +69,7 @@ struct reader {
 };
 
 /* Frames are given from the leaf on. Inlined ones are collected in lines until the frame they are inlined into. */
-static int read_stack(struct reader *r, struct str text, uint32_t *ret_n)
+static int read_stack(struct folded_reader *r, struct str text, uint32_t *ret_n)
 {
     uint32_t n = 0, n_lines = 0;
     bool last = false;
@@ -102,7 +102,7 @@ static int read_stack(struct reader *r, struct str text, uint32_t *ret_n)
     return 0;
 }
 
-static int read_lines(struct reader *r, struct str text, struct err *e)
+static int read_lines(struct folded_reader *r, struct str text, struct err *e)
 {
     for (unsigned long number = 1; text.n; number++) {
         struct str line = str_cut(&text, '\n'), stack;
@@ -128,7 +128,7 @@ static int read_lines(struct reader *r, struct str text, struct err *e)
 int folded_decode(struct str text, const struct folded_options *opts, struct batch **ret, struct err *e)
 {
     _cleanup_(builder_freep) struct builder *b = NULL;
-    struct reader r = {0};
+    struct folded_reader r = {0};
     struct value_type type;
     int rc = builder_new(&(struct builder_limits){.memory = opts ? opts->memory : 0}, &b);
 
@@ -156,7 +156,7 @@ struct folded_line {
     int64_t value;
 };
 
-struct writer {
+struct folded_writer {
     const struct batch *b;
     struct buf pool; /* texts of all lines */
     struct folded_line *lines;
@@ -165,7 +165,7 @@ struct writer {
     bool annotate;
 };
 
-static void put_frame(struct writer *w, uint32_t location, uint32_t line)
+static void put_frame(struct folded_writer *w, uint32_t location, uint32_t line)
 {
     size_t start = w->pool.n;
     struct str type;
@@ -189,7 +189,7 @@ static void put_frame(struct writer *w, uint32_t location, uint32_t line)
 }
 
 /* Appends the stack to the pool, from the root to the leaf. */
-static void put_stack(struct writer *w, struct run stack)
+static void put_stack(struct folded_writer *w, struct run stack)
 {
     const struct dict *d = &w->b->dict;
     bool first = true;
@@ -208,13 +208,13 @@ static void put_stack(struct writer *w, struct run stack)
         buf_puts(&w->pool, "[empty]");
 }
 
-static struct str line_text(const struct writer *w, const struct folded_line *l)
+static struct str line_text(const struct folded_writer *w, const struct folded_line *l)
 {
     return (struct str){w->pool.p + l->at, l->n};
 }
 
 /* Adds to the line with this stack; its text is removed from the pool again if it was already there. */
-static int add_sample(struct writer *w, struct run stack, int64_t value)
+static int add_sample(struct folded_writer *w, struct run stack, int64_t value)
 {
     struct folded_line l = {.at = w->pool.n, .value = value};
     uint64_t h;
@@ -247,7 +247,7 @@ static int by_text(const void *a, const void *b, void *w)
 int folded_encode(const struct batch *b, const struct profile *p, uint32_t type, bool annotate, struct buf *out,
                   struct err *e)
 {
-    struct writer w = {.b = b, .annotate = annotate, .map = MAP_INIT};
+    struct folded_writer w = {.b = b, .annotate = annotate, .map = MAP_INIT};
     int r = 0;
 
     for (uint32_t i = 0; r == 0 && i < p->samples.n; i++) {

@@ -76,14 +76,14 @@ enum otlp_file_form otlp_file_detect(const void *p, size_t n)
 
 /* --- reading --- */
 
-struct reader {
+struct otlp_file_reader {
     const struct otlp_limits *limits;
     struct builder *builder; /* from the second request on */
     struct batch *only;      /* the first request, borrowed from the file or owning its inflated bytes */
     uint32_t n;
 };
 
-static int take_batch(struct reader *r, struct batch *b)
+static int take_batch(struct otlp_file_reader *r, struct batch *b)
 {
     int rc = 0;
 
@@ -102,7 +102,7 @@ static int take_batch(struct reader *r, struct batch *b)
     return rc;
 }
 
-static int decode_one(struct reader *r, const char *p, size_t n, struct err *e)
+static int decode_one(struct otlp_file_reader *r, const char *p, size_t n, struct err *e)
 {
     struct batch *b;
     int rc = looks_json(p, n) ? otlp_json_decode_borrowed(p, n, r->limits, &b, e)
@@ -112,7 +112,7 @@ static int decode_one(struct reader *r, const char *p, size_t n, struct err *e)
 }
 
 /* A request inside a frame, which may be compressed. */
-static int decode_frame(struct reader *r, const char *p, size_t n, struct err *e)
+static int decode_frame(struct otlp_file_reader *r, const char *p, size_t n, struct err *e)
 {
     size_t limit = r->limits && r->limits->input ? r->limits->input : OTLP_INPUT_MAX;
     enum compression c = compress_detect(p, n);
@@ -130,7 +130,7 @@ static int decode_frame(struct reader *r, const char *p, size_t n, struct err *e
     return rc < 0 ? rc : take_batch(r, b);
 }
 
-static int decode_frames(struct reader *r, const char *p, size_t n, struct err *e)
+static int decode_frames(struct otlp_file_reader *r, const char *p, size_t n, struct err *e)
 {
     int rc = 0;
 
@@ -144,7 +144,7 @@ static int decode_frames(struct reader *r, const char *p, size_t n, struct err *
     return rc;
 }
 
-static int decode_lines(struct reader *r, const char *p, size_t n, struct err *e)
+static int decode_lines(struct otlp_file_reader *r, const char *p, size_t n, struct err *e)
 {
     struct arena arena;
     struct json j;
@@ -173,7 +173,7 @@ static int decode_lines(struct reader *r, const char *p, size_t n, struct err *e
     return rc;
 }
 
-static int finish(struct reader *r, struct buf *in, struct batch **ret, struct err *e)
+static int finish(struct otlp_file_reader *r, struct buf *in, struct batch **ret, struct err *e)
 {
     int rc;
 
@@ -192,7 +192,7 @@ static int finish(struct reader *r, struct buf *in, struct batch **ret, struct e
 
 int otlp_file_decode(struct buf *in, const struct otlp_limits *limits, struct batch **ret, struct err *e)
 {
-    struct reader r = {.limits = limits};
+    struct otlp_file_reader r = {.limits = limits};
     enum otlp_file_form form = otlp_file_detect(in->p, in->n);
     int rc;
 

@@ -216,7 +216,7 @@ static bool link_is_zero(const struct otlp_json *d, const void *entry)
 }
 
 /* The tables in the order in which they are read: none refers to a later one. */
-static const struct table {
+static const struct entry_table {
     const char *key;
     enum otlp_array which;
     size_t table, n; /* offsets of the pointer and the count in struct dict */
@@ -243,7 +243,7 @@ static const struct table {
 enum { ENTRY_MAX = 64 };
 
 /* Reads one entry. The first one decides whether the table has its zero value; if not, one is inserted at the front. */
-static int read_entry(struct otlp_json *d, const struct table *t, struct otlp_table *refs, uint32_t i)
+static int read_entry(struct otlp_json *d, const struct entry_table *t, struct otlp_table *refs, uint32_t i)
 {
     struct dict *dict = &d->b->dict;
     void *table = (char *) dict + t->table, *slot;
@@ -268,7 +268,7 @@ static int read_entry(struct otlp_json *d, const struct table *t, struct otlp_ta
     return d->r.err;
 }
 
-static int read_table(struct otlp_json *d, const struct table *t)
+static int read_table(struct otlp_json *d, const struct entry_table *t)
 {
     struct otlp_table *refs = (struct otlp_table *) (void *) ((char *) d + t->refs);
     uint32_t i = 0;

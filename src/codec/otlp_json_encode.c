@@ -14,14 +14,14 @@
 #include "codec/otlp_group.h"
 #include "model/batch.h"
 
-struct writer {
+struct json_writer {
     const struct batch *b;
     struct buf *out;
 };
 
 /* --- scalars: each leaves a zero out --- */
 
-static void put_key(struct writer *w, bool *first, const char *key)
+static void put_key(struct json_writer *w, bool *first, const char *key)
 {
     json_sep(w->out, first);
     buf_putc(w->out, '"');
@@ -29,7 +29,7 @@ static void put_key(struct writer *w, bool *first, const char *key)
     buf_put(w->out, "\":", 2);
 }
 
-static void field_u32(struct writer *w, bool *first, const char *key, uint32_t v)
+static void field_u32(struct json_writer *w, bool *first, const char *key, uint32_t v)
 {
     if (!v)
         return;
@@ -37,7 +37,7 @@ static void field_u32(struct writer *w, bool *first, const char *key, uint32_t v
     json_put_u64(w->out, v);
 }
 
-static void field_u64(struct writer *w, bool *first, const char *key, uint64_t v)
+static void field_u64(struct json_writer *w, bool *first, const char *key, uint64_t v)
 {
     if (!v)
         return;
@@ -47,7 +47,7 @@ static void field_u64(struct writer *w, bool *first, const char *key, uint64_t v
     buf_putc(w->out, '"');
 }
 
-static void put_i64_always(struct writer *w, bool *first, const char *key, int64_t v)
+static void put_i64_always(struct json_writer *w, bool *first, const char *key, int64_t v)
 {
     put_key(w, first, key);
     buf_putc(w->out, '"');
@@ -55,13 +55,13 @@ static void put_i64_always(struct writer *w, bool *first, const char *key, int64
     buf_putc(w->out, '"');
 }
 
-static void put_i64(struct writer *w, bool *first, const char *key, int64_t v)
+static void put_i64(struct json_writer *w, bool *first, const char *key, int64_t v)
 {
     if (v)
         put_i64_always(w, first, key, v);
 }
 
-static void put_string(struct writer *w, bool *first, const char *key, struct str s)
+static void put_string(struct json_writer *w, bool *first, const char *key, struct str s)
 {
     if (!s.n)
         return;
@@ -69,7 +69,7 @@ static void put_string(struct writer *w, bool *first, const char *key, struct st
     json_put_str(w->out, s);
 }
 
-static void put_base64(struct writer *w, bool *first, const char *key, struct str s)
+static void put_base64(struct json_writer *w, bool *first, const char *key, struct str s)
 {
     put_key(w, first, key);
     buf_putc(w->out, '"');
@@ -77,7 +77,7 @@ static void put_base64(struct writer *w, bool *first, const char *key, struct st
     buf_putc(w->out, '"');
 }
 
-static void put_hex(struct writer *w, bool *first, const char *key, const uint8_t *p, size_t n)
+static void put_hex(struct json_writer *w, bool *first, const char *key, const uint8_t *p, size_t n)
 {
     static const uint8_t zeros[16];
 
@@ -89,7 +89,7 @@ static void put_hex(struct writer *w, bool *first, const char *key, const uint8_
     buf_putc(w->out, '"');
 }
 
-static void put_refs(struct writer *w, bool *first, const char *key, struct run run)
+static void put_refs(struct json_writer *w, bool *first, const char *key, struct run run)
 {
     const uint32_t *v;
 
@@ -106,9 +106,9 @@ static void put_refs(struct writer *w, bool *first, const char *key, struct run 
 
 /* --- attributes --- */
 
-static void put_value(struct writer *w, const struct value *v);
+static void put_value(struct json_writer *w, const struct value *v);
 
-static void put_kv(struct writer *w, struct str key, const struct value *v)
+static void put_kv(struct json_writer *w, struct str key, const struct value *v)
 {
     bool first = true;
 
@@ -119,7 +119,7 @@ static void put_kv(struct writer *w, struct str key, const struct value *v)
     buf_putc(w->out, '}');
 }
 
-static void put_double(struct writer *w, double v)
+static void put_double(struct json_writer *w, double v)
 {
     if (isfinite(v))
         json_put_double(w->out, v);
@@ -127,7 +127,7 @@ static void put_double(struct writer *w, double v)
         buf_puts(w->out, isnan(v) ? "\"NaN\"" : v > 0 ? "\"Infinity\"" : "\"-Infinity\"");
 }
 
-static void put_value_list(struct writer *w, const struct value *v)
+static void put_value_list(struct json_writer *w, const struct value *v)
 {
     buf_puts(w->out, v->kind == VALUE_ARRAY ? "\"arrayValue\":{\"values\":[" : "\"kvlistValue\":{\"values\":[");
     for (uint32_t i = 0; i < v->n; i++) {
@@ -141,7 +141,7 @@ static void put_value_list(struct writer *w, const struct value *v)
     buf_puts(w->out, "]}");
 }
 
-static void put_value(struct writer *w, const struct value *v)
+static void put_value(struct json_writer *w, const struct value *v)
 {
     bool first = true;
 
@@ -174,7 +174,7 @@ static void put_value(struct writer *w, const struct value *v)
 }
 
 /* "attributes": [...], with one more attribute named `key` if it has a value. */
-static void put_kvs(struct writer *w, bool *first, const struct kvs *kvs, const char *key, struct str value)
+static void put_kvs(struct json_writer *w, bool *first, const struct kvs *kvs, const char *key, struct str value)
 {
     struct value v = {.kind = VALUE_STR, .n = value.n, .str = value.p};
     bool none = true;
@@ -196,7 +196,7 @@ static void put_kvs(struct writer *w, bool *first, const struct kvs *kvs, const 
 
 /* --- body --- */
 
-static void put_sample(struct writer *w, const struct sample *s, uint32_t t, uint32_t n_types)
+static void put_sample(struct json_writer *w, const struct sample *s, uint32_t t, uint32_t n_types)
 {
     const struct batch *b = w->b;
     struct run values = n_types > 1 ? (struct run){s->values.off + t, t < s->values.n} : s->values;
@@ -223,7 +223,7 @@ static void put_sample(struct writer *w, const struct sample *s, uint32_t t, uin
     buf_putc(w->out, '}');
 }
 
-static void put_value_type(struct writer *w, bool *first, const char *key, struct value_type t)
+static void put_value_type(struct json_writer *w, bool *first, const char *key, struct value_type t)
 {
     bool inner = true;
 
@@ -236,7 +236,7 @@ static void put_value_type(struct writer *w, bool *first, const char *key, struc
     buf_putc(w->out, '}');
 }
 
-static void put_profile(struct writer *w, const struct profile *p, uint32_t t)
+static void put_profile(struct json_writer *w, const struct profile *p, uint32_t t)
 {
     bool first = true;
     uint8_t id[16];
@@ -265,7 +265,7 @@ static void put_profile(struct writer *w, const struct profile *p, uint32_t t)
     buf_putc(w->out, '}');
 }
 
-static void put_scope(struct writer *w, const struct scope *s)
+static void put_scope(struct json_writer *w, const struct scope *s)
 {
     bool first = true, inner = true, none = true;
 
@@ -292,7 +292,7 @@ static void put_scope(struct writer *w, const struct scope *s)
     buf_putc(w->out, '}');
 }
 
-static void put_entity_ref(struct writer *w, const uint8_t *p, const uint8_t *end)
+static void put_entity_ref(struct json_writer *w, const uint8_t *p, const uint8_t *end)
 {
     static const char *const keys[] = {NULL, "schemaUrl", "type", "idKeys", "descriptionKeys"};
     bool first = true;
@@ -321,7 +321,7 @@ static void put_entity_ref(struct writer *w, const uint8_t *p, const uint8_t *en
 }
 
 /* From their protobuf form: see batch.h. */
-static void put_entity_refs(struct writer *w, bool *first, struct str refs)
+static void put_entity_refs(struct json_writer *w, bool *first, struct str refs)
 {
     const uint8_t *p = (const uint8_t *) refs.p, *end;
     bool none = true;
@@ -342,7 +342,7 @@ static void put_entity_refs(struct writer *w, bool *first, struct str refs)
     buf_putc(w->out, ']');
 }
 
-static void put_resource(struct writer *w, const struct resource *r)
+static void put_resource(struct json_writer *w, const struct resource *r)
 {
     bool first = true, inner = true;
 
@@ -367,7 +367,7 @@ static void put_resource(struct writer *w, const struct resource *r)
 
 /* --- dictionary --- */
 
-static void put_mapping(struct writer *w, uint32_t i)
+static void put_mapping(struct json_writer *w, uint32_t i)
 {
     const struct mapping *m = &w->b->dict.mappings[i];
     bool first = true;
@@ -379,7 +379,7 @@ static void put_mapping(struct writer *w, uint32_t i)
     put_refs(w, &first, "attributeIndices", m->attrs);
 }
 
-static void put_location(struct writer *w, uint32_t i)
+static void put_location(struct json_writer *w, uint32_t i)
 {
     const struct location *l = &w->b->dict.locations[i];
     bool first = true;
@@ -401,7 +401,7 @@ static void put_location(struct writer *w, uint32_t i)
     put_refs(w, &first, "attributeIndices", l->attrs);
 }
 
-static void put_function(struct writer *w, uint32_t i)
+static void put_function(struct json_writer *w, uint32_t i)
 {
     const struct function *f = &w->b->dict.functions[i];
     bool first = true;
@@ -412,7 +412,7 @@ static void put_function(struct writer *w, uint32_t i)
     put_i64(w, &first, "startLine", f->start_line);
 }
 
-static void put_link(struct writer *w, uint32_t i)
+static void put_link(struct json_writer *w, uint32_t i)
 {
     const struct link *l = &w->b->dict.links[i];
     bool first = true;
@@ -421,7 +421,7 @@ static void put_link(struct writer *w, uint32_t i)
     put_hex(w, &first, "spanId", l->span_id, sizeof l->span_id);
 }
 
-static void put_attr(struct writer *w, uint32_t i)
+static void put_attr(struct json_writer *w, uint32_t i)
 {
     const struct attr *a = &w->b->dict.attrs[i];
     bool first = true;
@@ -432,15 +432,15 @@ static void put_attr(struct writer *w, uint32_t i)
     field_u32(w, &first, "unitStrindex", a->unit);
 }
 
-static void put_stack(struct writer *w, uint32_t i)
+static void put_stack(struct json_writer *w, uint32_t i)
 {
     bool first = true;
 
     put_refs(w, &first, "locationIndices", w->b->dict.stacks[i]);
 }
 
-static void put_table(struct writer *w, bool *first, const char *key, uint32_t n,
-                      void (*put)(struct writer *w, uint32_t i))
+static void put_table(struct json_writer *w, bool *first, const char *key, uint32_t n,
+                      void (*put)(struct json_writer *w, uint32_t i))
 {
     put_key(w, first, key);
     for (uint32_t i = 0; i < n; i++) {
@@ -451,7 +451,7 @@ static void put_table(struct writer *w, bool *first, const char *key, uint32_t n
     buf_putc(w->out, ']');
 }
 
-static void put_dictionary(struct writer *w)
+static void put_dictionary(struct json_writer *w)
 {
     const struct dict *d = &w->b->dict;
     bool first = true;
@@ -474,7 +474,7 @@ static void put_dictionary(struct writer *w)
 
 int otlp_json_encode(const struct batch *b, struct buf *out, struct err *e)
 {
-    struct writer w = {b, out};
+    struct json_writer w = {b, out};
     size_t start = out->n;
     bool first = true;
     int r;

@@ -15,14 +15,14 @@
 
 enum { FRAMES_MAX = 65536, EVENTS_MAX = 256 };
 
-struct header {
+struct perf_header {
     struct str comm, event;
     int64_t pid, tid, cpu; /* -1 = not given */
     int64_t period;        /* -1 = not given */
     struct str rest;       /* the text after the event */
 };
 
-struct frame_line {
+struct perf_frame_line {
     uint64_t address;
     struct str symbol, dso, file;
     int64_t line;
@@ -35,24 +35,24 @@ struct event {
     int64_t period; /* period of the first sample */
 };
 
-struct row {
+struct perf_row {
     uint32_t event, stack;
     struct run attrs;
     int64_t count, sum;
 };
 
-struct reader {
+struct perf_reader {
     struct builder *b;
-    struct header header;
+    struct perf_header header;
     bool open; /* a header was read, and its sample is not yet added */
-    struct frame_line *frames;
+    struct perf_frame_line *frames;
     size_t n_frames, cap_frames;
     struct line *lines;
     uint32_t *stack;
     size_t cap_lines, cap_stack;
     struct event events[EVENTS_MAX];
     uint32_t n_events;
-    struct row *rows;
+    struct perf_row *rows;
     size_t n_rows, cap_rows;
     struct map row_map;
 };
@@ -98,7 +98,7 @@ static bool is_cpu(struct str s)
 }
 
 /* "12" or "12/34" */
-static bool parse_pid(struct str s, struct header *h)
+static bool parse_pid(struct str s, struct perf_header *h)
 {
     ptrdiff_t slash = str_find_char(s, '/');
 
@@ -122,7 +122,7 @@ static struct str event_name(struct str s)
 }
 
 /* Parses the text after the pid: [CPU] TIME: PERIOD EVENT: rest. With `bare`, nothing may follow the pid. */
-static bool parse_tail(struct str s, bool bare, struct header *h)
+static bool parse_tail(struct str s, bool bare, struct perf_header *h)
 {
     struct str word = next_word(&s);
     bool any = bare;
@@ -152,7 +152,7 @@ static bool parse_tail(struct str s, bool bare, struct header *h)
 }
 
 /* The command may contain spaces: the pid is the first number after which the rest of the line can be parsed. */
-static bool parse_header(struct str line, bool bare, struct header *h)
+static bool parse_header(struct str line, bool bare, struct perf_header *h)
 {
     struct str s = line;
     struct str word = next_word(&s);
@@ -167,13 +167,13 @@ static bool parse_header(struct str line, bool bare, struct header *h)
     return false;
 }
 
-static bool parse_frame(struct str line, struct frame_line *f)
+static bool parse_frame(struct str line, struct perf_frame_line *f)
 {
     struct str rest = str_trim(line);
     struct str word = next_word(&rest);
     ptrdiff_t plus = -1;
 
-    *f = (struct frame_line){0};
+    *f = (struct perf_frame_line){0};
     if (!word.n || str_to_u64(word, 16, &f->address) < 0)
         return false;
     rest = str_trim(rest);
@@ -204,7 +204,7 @@ static bool parse_frame(struct str line, struct frame_line *f)
 }
 
 /* FILE:LINE belongs to the previous frame. */
-static void parse_source(struct str line, struct frame_line *f)
+static void parse_source(struct str line, struct perf_frame_line *f)
 {
     struct str s = str_trim(line);
 
@@ -226,7 +226,7 @@ static bool is_kernel(struct str dso)
 }
 
 /* Turns frames into locations, inlined ones into lines of the frame they are in. */
-static int build_stack(struct reader *r, uint32_t *ret_n)
+static int build_stack(struct perf_reader *r, uint32_t *ret_n)
 {
     uint32_t kernel = builder_attr_str(r->b, STR(SEMCONV_FRAME_TYPE), STR("kernel")), n = 0, n_lines = 0;
     int rc = array_reserve(r->lines, r->cap_lines, r->n_frames, FRAMES_MAX);
@@ -236,7 +236,7 @@ static int build_stack(struct reader *r, uint32_t *ret_n)
     if (rc < 0)
         return rc;
     for (size_t i = 0; i < r->n_frames; i++) {
-        const struct frame_line *f = &r->frames[i];
+        const struct perf_frame_line *f = &r->frames[i];
         uint32_t mapping = 0;
 
         if (f->symbol.n) {
@@ -261,9 +261,9 @@ static int build_stack(struct reader *r, uint32_t *ret_n)
     return 0;
 }
 
-static struct run build_attrs(struct reader *r)
+static struct run build_attrs(struct perf_reader *r)
 {
-    const struct header *h = &r->header;
+    const struct perf_header *h = &r->header;
     uint32_t attrs[4], n = 0;
 
     attrs[n++] = builder_attr_str(r->b, STR(SEMCONV_THREAD_NAME), h->comm);
@@ -275,7 +275,7 @@ static struct run build_attrs(struct reader *r)
     return builder_attrs(r->b, attrs, n);
 }
 
-static int find_event(struct reader *r, const struct header *h, uint32_t *ret, struct err *e)
+static int find_event(struct perf_reader *r, const struct perf_header *h, uint32_t *ret, struct err *e)
 {
     struct event *v;
 
@@ -294,13 +294,13 @@ static int find_event(struct reader *r, const struct header *h, uint32_t *ret, s
     return 0;
 }
 
-static int add_row(struct reader *r, const struct row *row)
+static int add_row(struct perf_reader *r, const struct perf_row *row)
 {
     uint64_t h = hash64_u64((uint64_t) row->stack << 32 | row->attrs.off) ^ hash64_u64(row->event);
     int rc;
 
     for (struct map_pos p = map_find(&r->row_map, h); p.index != MAP_NONE; p = map_next(&r->row_map, p)) {
-        struct row *old = &r->rows[p.index];
+        struct perf_row *old = &r->rows[p.index];
 
         if (old->event == row->event && old->stack == row->stack && old->attrs.off == row->attrs.off &&
             old->attrs.n == row->attrs.n) {
@@ -317,9 +317,9 @@ static int add_row(struct reader *r, const struct row *row)
     return rc;
 }
 
-static int end_sample(struct reader *r, struct err *e)
+static int end_sample(struct perf_reader *r, struct err *e)
 {
-    struct row row = {.count = 1, .sum = r->header.period >= 0 ? r->header.period : 1};
+    struct perf_row row = {.count = 1, .sum = r->header.period >= 0 ? r->header.period : 1};
     uint32_t n = 0;
     int rc;
 
@@ -339,16 +339,16 @@ static int end_sample(struct reader *r, struct err *e)
 
 /* --- the whole text --- */
 
-static int add_frame(struct reader *r, const struct frame_line *f)
+static int add_frame(struct perf_reader *r, const struct perf_frame_line *f)
 {
     int rc = array_push(r->frames, r->n_frames, r->cap_frames, FRAMES_MAX, *f);
 
     return rc;
 }
 
-static int begin_sample(struct reader *r, const struct header *h, struct err *e)
+static int begin_sample(struct perf_reader *r, const struct perf_header *h, struct err *e)
 {
-    struct frame_line f;
+    struct perf_frame_line f;
     int rc = end_sample(r, e);
 
     if (rc < 0)
@@ -359,10 +359,10 @@ static int begin_sample(struct reader *r, const struct header *h, struct err *e)
     return h->rest.n && parse_frame(h->rest, &f) && (f.symbol.n || f.dso.n) ? add_frame(r, &f) : 0;
 }
 
-static int read_line(struct reader *r, struct str line, unsigned long number, struct err *e)
+static int read_line(struct perf_reader *r, struct str line, unsigned long number, struct err *e)
 {
-    struct frame_line f;
-    struct header h;
+    struct perf_frame_line f;
+    struct perf_header h;
 
     if (line.n && line.p[0] == '#')
         return 0;
@@ -382,7 +382,7 @@ static int read_line(struct reader *r, struct str line, unsigned long number, st
                    (int) MIN(line.n, 100u), line.p);
 }
 
-static void write_profile(struct reader *r, uint32_t event)
+static void write_profile(struct perf_reader *r, uint32_t event)
 {
     const struct event *v = &r->events[event];
     bool clock = str_is(v->name, "cpu-clock") || str_is(v->name, "task-clock");
@@ -405,7 +405,7 @@ static void write_profile(struct reader *r, uint32_t event)
                            v->has_period ? 2 : 1, NULL, 0);
 }
 
-static int read_lines(struct reader *r, struct str text, struct err *e)
+static int read_lines(struct perf_reader *r, struct str text, struct err *e)
 {
     int rc = 0;
 
@@ -429,8 +429,8 @@ static int read_lines(struct reader *r, struct str text, struct err *e)
 
 bool perf_script_probe(struct str text)
 {
-    struct frame_line f;
-    struct header h;
+    struct perf_frame_line f;
+    struct perf_header h;
 
     while (text.n) {
         struct str line = str_cut(&text, '\n');
@@ -448,7 +448,7 @@ bool perf_script_probe(struct str text)
 
 int perf_script_decode(struct str text, size_t memory, struct batch **ret, struct err *e)
 {
-    struct reader *r = mem_zalloc(sizeof *r);
+    struct perf_reader *r = mem_zalloc(sizeof *r);
     int rc = r ? builder_new(&(struct builder_limits){.memory = memory}, &r->b) : -ENOMEM;
 
     if (rc == 0) {

@@ -17,14 +17,14 @@
 
 enum { LABELS_MAX = 1 << 16 };
 
-struct label {
+struct pprof_label {
     struct str key, text; /* text.n == 0: a number */
     uint32_t unit;        /* dictionary string */
     int64_t number;
     bool is_number;
 };
 
-struct encoder {
+struct pprof_encoder {
     const struct batch *b;
     const struct profile *p;
     struct buf *out;
@@ -37,7 +37,7 @@ struct encoder {
     /* ids by dictionary index, 0 = not written */
     uint64_t *mappings, *functions, *locations;
     /* labels of one sample */
-    struct label *labels;
+    struct pprof_label *labels;
     size_t n_labels, cap_labels;
     struct arena scratch; /* texts of values that are not strings */
     int err;
@@ -56,7 +56,7 @@ static void put_message(struct buf *to, unsigned field, struct buf *from)
 
 /* --- strings --- */
 
-static uint32_t add_string(struct encoder *c, struct str s)
+static uint32_t add_string(struct pprof_encoder *c, struct str s)
 {
     uint64_t h;
 
@@ -76,7 +76,7 @@ static uint32_t add_string(struct encoder *c, struct str s)
     return (uint32_t) c->n_strings++;
 }
 
-static uint32_t add_index(struct encoder *c, uint32_t i)
+static uint32_t add_index(struct pprof_encoder *c, uint32_t i)
 {
     if (!c->by_index[i])
         c->by_index[i] = add_string(c, c->b->dict.strings[i]);
@@ -85,7 +85,7 @@ static uint32_t add_index(struct encoder *c, uint32_t i)
 
 /* --- ids --- */
 
-static void mark_location(struct encoder *c, uint32_t i)
+static void mark_location(struct pprof_encoder *c, uint32_t i)
 {
     const struct dict *d = &c->b->dict;
     const struct location *l = &d->locations[i];
@@ -113,7 +113,7 @@ static void number(uint64_t *ids, uint32_t n, const uint64_t *from_file)
         ids[0] = next;
 }
 
-static int assign_ids(struct encoder *c)
+static int assign_ids(struct pprof_encoder *c)
 {
     const struct batch *b = c->b;
     const struct dict *d = &b->dict;
@@ -146,13 +146,13 @@ static int assign_ids(struct encoder *c)
 
 /* --- labels --- */
 
-static void add_label(struct encoder *c, const struct label *l)
+static void add_label(struct pprof_encoder *c, const struct pprof_label *l)
 {
     if (!c->err)
         c->err = array_push(c->labels, c->n_labels, c->cap_labels, LABELS_MAX, *l);
 }
 
-static struct str value_text(struct encoder *c, const struct value *v)
+static struct str value_text(struct pprof_encoder *c, const struct value *v)
 {
     _cleanup_(buf_done) struct buf text = BUF_INIT;
     struct str copy;
@@ -166,16 +166,16 @@ static struct str value_text(struct encoder *c, const struct value *v)
     return copy;
 }
 
-static void add_value(struct encoder *c, struct str key, uint32_t unit, const struct value *v)
+static void add_value(struct pprof_encoder *c, struct str key, uint32_t unit, const struct value *v)
 {
     if (v->kind == VALUE_INT)
-        add_label(c, &(struct label){.key = key, .unit = unit, .number = v->integer, .is_number = true});
+        add_label(c, &(struct pprof_label){.key = key, .unit = unit, .number = v->integer, .is_number = true});
     else if (v->kind != VALUE_EMPTY)
-        add_label(c, &(struct label){.key = key, .text = value_text(c, v)});
+        add_label(c, &(struct pprof_label){.key = key, .text = value_text(c, v)});
 }
 
 /* A list becomes several labels with one key. */
-static void add_attr(struct encoder *c, const struct attr *a)
+static void add_attr(struct pprof_encoder *c, const struct attr *a)
 {
     struct str key = c->b->dict.strings[a->key];
 
@@ -187,7 +187,7 @@ static void add_attr(struct encoder *c, const struct attr *a)
         add_value(c, key, a->unit, &a->value.array[i]);
 }
 
-static bool label_before(const struct label *a, const struct label *b)
+static bool label_before(const struct pprof_label *a, const struct pprof_label *b)
 {
     if (a->is_number != b->is_number)
         return b->is_number;
@@ -195,10 +195,10 @@ static bool label_before(const struct label *a, const struct label *b)
 }
 
 /* Insertion sort: labels are few and mostly sorted, and equal keys keep their order. */
-static void sort_labels(struct encoder *c)
+static void sort_labels(struct pprof_encoder *c)
 {
     for (size_t i = 1; i < c->n_labels; i++) {
-        struct label l = c->labels[i];
+        struct pprof_label l = c->labels[i];
         size_t k = i;
 
         for (; k > 0 && label_before(&l, &c->labels[k - 1]); k--)
@@ -208,7 +208,7 @@ static void sort_labels(struct encoder *c)
 }
 
 /* In pprof a key has units starting from its first value with one; a number without a unit before that has none. */
-static void put_labels(struct encoder *c, struct run attrs)
+static void put_labels(struct pprof_encoder *c, struct run attrs)
 {
     const struct dict *d = &c->b->dict;
 
@@ -217,7 +217,7 @@ static void put_labels(struct encoder *c, struct run attrs)
         add_attr(c, &d->attrs[d->indices[attrs.off + i]]);
     sort_labels(c);
     for (size_t i = 0; i < c->n_labels; i++) {
-        const struct label *l = &c->labels[i];
+        const struct pprof_label *l = &c->labels[i];
 
         wire_put_uint(&c->sub, 1, add_string(c, l->key));
         if (l->is_number) {
@@ -232,7 +232,7 @@ static void put_labels(struct encoder *c, struct run attrs)
 
 /* --- messages --- */
 
-static void put_types(struct encoder *c)
+static void put_types(struct pprof_encoder *c)
 {
     const struct str *strings = c->b->dict.strings;
     const struct profile *p = c->p;
@@ -246,7 +246,7 @@ static void put_types(struct encoder *c)
     }
 }
 
-static void put_stack(struct encoder *c, struct run s)
+static void put_stack(struct pprof_encoder *c, struct run s)
 {
     const uint32_t *v = c->b->dict.indices + s.off;
     size_t size = 0;
@@ -264,7 +264,7 @@ static void put_stack(struct encoder *c, struct run s)
         wire_put_varint(&c->msg, c->locations[v[i]]);
 }
 
-static void put_values(struct encoder *c, const struct sample *s)
+static void put_values(struct pprof_encoder *c, const struct sample *s)
 {
     const struct profile *p = c->p;
     size_t size = 0;
@@ -282,7 +282,7 @@ static void put_values(struct encoder *c, const struct sample *s)
         wire_put_varint(&c->msg, (uint64_t) batch_sample_value(c->b, p, s, i));
 }
 
-static void put_samples(struct encoder *c)
+static void put_samples(struct pprof_encoder *c)
 {
     for (uint32_t i = 0; i < c->p->samples.n && !c->err; i++) {
         const struct sample *s = &c->b->samples[c->p->samples.off + i];
@@ -319,7 +319,7 @@ static bool is_true(const struct batch *b, struct run attrs, struct str key)
     return a && a->value.kind == VALUE_BOOL && a->value.boolean;
 }
 
-static void put_mapping(struct encoder *c, uint32_t i)
+static void put_mapping(struct pprof_encoder *c, uint32_t i)
 {
     const struct mapping *m = &c->b->dict.mappings[i];
 
@@ -336,7 +336,7 @@ static void put_mapping(struct encoder *c, uint32_t i)
     put_message(c->out, 3, &c->msg);
 }
 
-static void put_location(struct encoder *c, uint32_t i)
+static void put_location(struct pprof_encoder *c, uint32_t i)
 {
     const struct dict *d = &c->b->dict;
     const struct location *l = &d->locations[i];
@@ -357,7 +357,7 @@ static void put_location(struct encoder *c, uint32_t i)
     put_message(c->out, 4, &c->msg);
 }
 
-static void put_function(struct encoder *c, uint32_t i)
+static void put_function(struct pprof_encoder *c, uint32_t i)
 {
     const struct function *f = &c->b->dict.functions[i];
 
@@ -370,7 +370,8 @@ static void put_function(struct encoder *c, uint32_t i)
 }
 
 /* Writes the entries that have an id, entry 0 last. */
-static void put_table(struct encoder *c, const uint64_t *ids, uint32_t n, void (*put)(struct encoder *, uint32_t))
+static void put_table(struct pprof_encoder *c, const uint64_t *ids, uint32_t n,
+                      void (*put)(struct pprof_encoder *, uint32_t))
 {
     for (uint32_t i = 1; i < n && !c->err; i++)
         if (ids[i])
@@ -381,7 +382,7 @@ static void put_table(struct encoder *c, const uint64_t *ids, uint32_t n, void (
 
 /* --- the profile --- */
 
-static uint32_t add_text(struct encoder *c, struct str key)
+static uint32_t add_text(struct pprof_encoder *c, struct str key)
 {
     const struct attr *a = batch_attr(c->b, c->p->attrs, key);
 
@@ -389,7 +390,7 @@ static uint32_t add_text(struct encoder *c, struct str key)
 }
 
 /* Writes them to msg, packed if there are three or more. Returns their number. */
-static size_t add_comments(struct encoder *c, struct buf *unpacked)
+static size_t add_comments(struct pprof_encoder *c, struct buf *unpacked)
 {
     const struct dict *d = &c->b->dict;
     size_t n = 0;
@@ -410,7 +411,7 @@ static size_t add_comments(struct encoder *c, struct buf *unpacked)
     return n;
 }
 
-static uint32_t add_default_type(struct encoder *c)
+static uint32_t add_default_type(struct pprof_encoder *c)
 {
     const struct profile *p = c->p;
 
@@ -419,7 +420,7 @@ static uint32_t add_default_type(struct encoder *c)
     return add_text(c, STR(SEMCONV_PPROF_DEFAULT_SAMPLE_TYPE));
 }
 
-static void put_rest(struct encoder *c)
+static void put_rest(struct pprof_encoder *c)
 {
     _cleanup_(buf_done) struct buf comments = BUF_INIT;
     const struct profile *p = c->p;
@@ -451,7 +452,7 @@ static void put_rest(struct encoder *c)
     wire_put_uint(c->out, 15, doc);
 }
 
-static int encode(struct encoder *c)
+static int encode(struct pprof_encoder *c)
 {
     int r = assign_ids(c);
 
@@ -471,7 +472,7 @@ static int encode(struct encoder *c)
 
 int pprof_encode(const struct batch *b, const struct profile *p, struct buf *out, struct err *e)
 {
-    struct encoder c = {.b = b, .p = p, .out = out, .string_map = MAP_INIT};
+    struct pprof_encoder c = {.b = b, .p = p, .out = out, .string_map = MAP_INIT};
     int r;
 
     arena_init(&c.scratch, 0);

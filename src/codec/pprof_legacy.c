@@ -324,11 +324,11 @@ static void frames_to_drop(const struct legacy *l, const char **ret_drop, const 
 
 /* --- the batch --- */
 
-struct remap {
+struct legacy_remap {
     uint32_t *mappings, *functions, *locations, *stack;
 };
 
-static void build_symbols(const struct legacy *l, struct builder *b, struct remap *m)
+static void build_symbols(const struct legacy *l, struct builder *b, struct legacy_remap *m)
 {
     for (size_t i = 0; i < l->n_mappings; i++) {
         const struct legacy_mapping *x = &l->mappings[i];
@@ -356,7 +356,7 @@ static void build_symbols(const struct legacy *l, struct builder *b, struct rema
     }
 }
 
-static void build_samples(const struct legacy *l, struct builder *b, struct remap *m)
+static void build_samples(const struct legacy *l, struct builder *b, struct legacy_remap *m)
 {
     for (size_t i = 0; i < l->n_samples && !builder_error(b); i++) {
         const struct legacy_sample *s = &l->samples[i];
@@ -400,7 +400,7 @@ static int legacy_finish(const struct legacy *l, size_t memory, struct batch **r
 {
     _cleanup_(builder_freep) struct builder *b = NULL;
     struct arena scratch;
-    struct remap m;
+    struct legacy_remap m;
     size_t depth = 1;
     int r;
 
@@ -412,7 +412,7 @@ static int legacy_finish(const struct legacy *l, size_t memory, struct batch **r
     if (r < 0)
         return r;
     arena_init(&scratch, 0);
-    m = (struct remap){
+    m = (struct legacy_remap){
         arena_zalloc_array(&scratch, l->n_mappings + 1, sizeof(uint32_t)),
         arena_zalloc_array(&scratch, l->n_functions + 1, sizeof(uint32_t)),
         arena_zalloc_array(&scratch, l->n_locations + 1, sizeof(uint32_t)),

@@ -17,13 +17,13 @@
 #include "codec/pprof_legacy.h"
 
 /* Reads words from p on; p becomes NULL, and stays so, if less than a whole word is left. */
-struct words {
+struct cpu_words {
     const unsigned char *p, *end;
     unsigned size;
     bool big;
 };
 
-static uint64_t next_word(struct words *w)
+static uint64_t next_word(struct cpu_words *w)
 {
     uint64_t v = 0;
 
@@ -37,7 +37,7 @@ static uint64_t next_word(struct words *w)
     return v;
 }
 
-static int read_sample(struct legacy *l, struct words *w, uint64_t count, uint64_t depth, uint64_t adjust)
+static int read_sample(struct legacy *l, struct cpu_words *w, uint64_t count, uint64_t depth, uint64_t adjust)
 {
     struct legacy_sample *s = legacy_add_sample(l);
 
@@ -54,7 +54,7 @@ static int read_sample(struct legacy *l, struct words *w, uint64_t count, uint64
     return 0;
 }
 
-static int read_samples(struct legacy *l, struct words *w, uint64_t adjust)
+static int read_samples(struct legacy *l, struct cpu_words *w, uint64_t adjust)
 {
     while (w->p && w->p < w->end) {
         uint64_t count = next_word(w), depth = next_word(w);
@@ -63,7 +63,7 @@ static int read_samples(struct legacy *l, struct words *w, uint64_t adjust)
         if (!w->p || depth > (uint64_t) (w->end - w->p) / 4)
             return -ENOMSG;
         if (count == 0 && depth == 1) {
-            struct words ahead = *w;
+            struct cpu_words ahead = *w;
 
             if (next_word(&ahead) == 0) {
                 *w = ahead;
@@ -115,7 +115,7 @@ static void drop_handler_frames(struct legacy *l)
     }
 }
 
-static int read_profile(struct legacy *l, struct words *w, bool java, int64_t period_us)
+static int read_profile(struct legacy *l, struct cpu_words *w, bool java, int64_t period_us)
 {
     static const struct legacy_type types[] = {{STR("samples"), STR("count")}, {STR("cpu"), STR("nanoseconds")}};
     int r;
@@ -138,10 +138,11 @@ static int read_profile(struct legacy *l, struct words *w, bool java, int64_t pe
 
 int legacy_cpu(struct legacy *l)
 {
-    static const struct words forms[] = {{.size = 4}, {.size = 4, .big = true}, {.size = 8}, {.size = 8, .big = true}};
+    static const struct cpu_words forms[] = {
+        {.size = 4}, {.size = 4, .big = true}, {.size = 8}, {.size = 8, .big = true}};
 
     for (size_t i = 0; i < ARRAY_SIZE(forms); i++) {
-        struct words w = forms[i];
+        struct cpu_words w = forms[i];
         uint64_t header[5];
 
         w.p = (const unsigned char *) l->data.p;

@@ -83,14 +83,14 @@ static void remove_aliases(struct elf_symbols *s)
 
 /* The table of names, and how many of its bytes may still be read. In real files names overlap a little; in a hostile
  * file all names may run through the same megabytes, and are ignored once the budget is used up. */
-struct names {
+struct symbol_names {
     struct elf_bytes b;
     uint64_t budget;
 };
 
-static struct names names_of(const struct elf_file *f, const struct elf_section *table, size_t n_symbols)
+static struct symbol_names names_of(const struct elf_file *f, const struct elf_section *table, size_t n_symbols)
 {
-    struct names t = {0};
+    struct symbol_names t = {0};
 
     if (table && table->link < f->n_sections)
         t.b = elf_bytes_of(f, &f->sections[table->link]);
@@ -98,7 +98,7 @@ static struct names names_of(const struct elf_file *f, const struct elf_section 
     return t;
 }
 
-static struct str name_at(struct names *t, uint32_t at)
+static struct str name_at(struct symbol_names *t, uint32_t at)
 {
     size_t most = at < t->b.n ? MIN(MIN(t->b.n - at, t->budget), (uint64_t) ELF_NAME_MAX) : 0;
     struct str s = STR("");
@@ -125,7 +125,7 @@ static int each_of_table(const struct elf_file *f, const struct elf_section *t, 
 {
     size_t n = table_entries(f, t);
     struct elf_bytes b = elf_bytes_of(f, t);
-    struct names names = names_of(f, t, n);
+    struct symbol_names names = names_of(f, t, n);
     struct str file = STR("");
     int r = 0;
 

@@ -12,14 +12,14 @@
 enum { WORD_NAMES = 1, WORD_TEXT = 22, WORD_RODATA = 39, WORD_CALLS = 40, HEADER_NAMES = 3, RELATIVE_X86 = 8 };
 enum { RELATIVE_ARM64 = 1027 };
 
-struct search {
+struct module_search {
     const struct elf_file *f;
     struct elf_bytes table;
     size_t word;
     uint64_t names; /* address */
 };
 
-static uint64_t load(const struct search *s, const uint8_t *p)
+static uint64_t load(const struct module_search *s, const uint8_t *p)
 {
     uint64_t v = 0;
 
@@ -28,7 +28,8 @@ static uint64_t load(const struct search *s, const uint8_t *p)
 }
 
 /* The n-th relocation of a section that says "this word is the load address plus addend". */
-static bool relocation(const struct search *s, struct elf_bytes b, size_t n, uint64_t *ret_at, uint64_t *ret_addend)
+static bool relocation(const struct module_search *s, struct elf_bytes b, size_t n, uint64_t *ret_at,
+                       uint64_t *ret_addend)
 {
     Elf64_Rela r;
     uint32_t type;
@@ -43,7 +44,7 @@ static bool relocation(const struct search *s, struct elf_bytes b, size_t n, uin
 }
 
 /* The first relocation of this place (or, with at 0, to this value): both. */
-static bool find_relocation(const struct search *s, uint64_t *at, uint64_t *value)
+static bool find_relocation(const struct module_search *s, uint64_t *at, uint64_t *value)
 {
     for (uint32_t i = 0; i < s->f->n_sections; i++) {
         struct elf_bytes b = elf_bytes_of(s->f, &s->f->sections[i]);
@@ -63,7 +64,7 @@ static bool find_relocation(const struct search *s, uint64_t *at, uint64_t *valu
     return false;
 }
 
-static uint64_t word_of(const struct search *s, uint64_t module, unsigned i)
+static uint64_t word_of(const struct module_search *s, uint64_t module, unsigned i)
 {
     uint64_t at = module + i * s->word, value = 0;
     const uint8_t *p = elf_at_address(s->f, at, s->word);
@@ -74,7 +75,7 @@ static uint64_t word_of(const struct search *s, uint64_t module, unsigned i)
 }
 
 /* The address of the record among the words of the file. */
-static uint64_t find_in_data(const struct search *s)
+static uint64_t find_in_data(const struct module_search *s)
 {
     for (uint32_t i = 0; i < s->f->n_sections; i++) {
         const struct elf_section *x = &s->f->sections[i];
@@ -89,7 +90,7 @@ static uint64_t find_in_data(const struct search *s)
     return 0;
 }
 
-static uint64_t find_in_relocations(const struct search *s)
+static uint64_t find_in_relocations(const struct module_search *s)
 {
     uint64_t at = 0, value = s->table.address;
 
@@ -110,7 +111,7 @@ static struct elf_bytes rest_of_segment(const struct elf_file *f, uint64_t addre
 
 bool go_module_find(const struct elf_file *f, struct elf_bytes pclntab, struct go_module *ret)
 {
-    struct search s = {.f = f, .table = pclntab, .word = f->is64 ? 8 : 4};
+    struct module_search s = {.f = f, .table = pclntab, .word = f->is64 ? 8 : 4};
     uint32_t magic;
     uint64_t module, calls;
 

@@ -9,19 +9,19 @@
 #include "base/clock.h"
 #include "server/serve_config.h"
 
-struct maker {
+struct args_maker {
     struct arena *a;
     char **v;
     size_t n;
 };
 
-static void put(struct maker *m, char *arg)
+static void put(struct args_maker *m, char *arg)
 {
     if (m->n < AGENT_CONFIG_ARGS_MAX)
         m->v[m->n++] = arg; /* NULL when memory is exhausted; the caller checks the list at the end */
 }
 
-static void put_list(struct maker *m, const char *name, const struct option_strings *l)
+static void put_list(struct args_maker *m, const char *name, const struct option_strings *l)
 {
     for (uint32_t i = 0; i < l->n; i++)
         put(m, arena_printf(m->a, "--%s=%s", name, l->v[i]));
@@ -45,7 +45,7 @@ static int check_rules(const struct serve_agent *c, struct err *e)
     return r < 0 ? err_prefix(e, r, "agent: ") : 0;
 }
 
-static void put_exports(struct maker *m, const struct serve_agent *c)
+static void put_exports(struct args_maker *m, const struct serve_agent *c)
 {
     if (c->export_to)
         put(m, arena_printf(m->a, "--export=%s", c->export_to));
@@ -61,7 +61,7 @@ static void put_exports(struct maker *m, const struct serve_agent *c)
 
 int agent_config_args(const struct serve_agent *c, bool exports, struct arena *a, char ***ret, struct err *e)
 {
-    struct maker m = {.a = a, .v = arena_zalloc_array(a, AGENT_CONFIG_ARGS_MAX + 1, sizeof *m.v)};
+    struct args_maker m = {.a = a, .v = arena_zalloc_array(a, AGENT_CONFIG_ARGS_MAX + 1, sizeof *m.v)};
     int r = m.v ? check_rules(c, e) : -ENOMEM;
 
     if (r < 0)

@@ -272,7 +272,7 @@ static const struct stream_ops conn_stream_ops = {
 };
 
 /* --- opening and closing --- */
-void conn_open(struct worker *w, int fd, const char *peer, struct peer *from)
+void conn_open(struct server_worker *w, int fd, const char *peer, struct peer *from)
 {
     struct conn *c = w->state == WORKER_RUNNING ? mem_zalloc(sizeof *c) : NULL;
     struct http_server *s = w->server;
@@ -324,7 +324,7 @@ void conn_fail(struct conn *c)
 
 void conn_close(struct conn *c)
 {
-    struct worker *w = c->worker;
+    struct server_worker *w = c->worker;
 
     loop_timer_cancel(&c->timer);
     loop_defer_cancel(w->loop, &c->flush);

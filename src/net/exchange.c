@@ -281,7 +281,7 @@ static void finish_on_loop(struct loop_call *call)
 {
     struct exchange *x = container_of(call, struct exchange, finish_call);
     struct conn *c = x->conn;
-    struct worker *w = x->worker;
+    struct server_worker *w = x->worker;
 
     assert(x->state == EXCHANGE_HANDED);
     x->state = EXCHANGE_FINISHED;
@@ -472,7 +472,7 @@ void exchange_sent(struct exchange *x, size_t n)
         x->answer_pos += n;
 }
 
-const char *worker_date(struct worker *w)
+const char *worker_date(struct server_worker *w)
 {
     int64_t now = clock_wall();
 

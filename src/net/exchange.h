@@ -19,7 +19,7 @@
 
 struct conn;
 struct exchange;
-struct worker;
+struct server_worker;
 
 enum exchange_state { EXCHANGE_READING, EXCHANGE_HANDED, EXCHANGE_FINISHED };
 
@@ -34,7 +34,7 @@ struct exchange_piece { /* A piece of a streamed response, on its way from anoth
 struct exchange {
     struct http_request q; /* must be first: the handler's pointer */
     struct conn *conn;     /* NULL once the connection is gone */
-    struct worker *worker;
+    struct server_worker *worker;
     struct peer *peer;            /* its bytes count against this peer; NULL on unix sockets */
     struct exchange *prev, *next; /* list of the connection */
     int32_t stream_id;            /* HTTP/2 */
@@ -72,7 +72,7 @@ struct conn_protocol {
 
 struct conn {
     struct stream stream;
-    struct worker *worker;
+    struct server_worker *worker;
     struct conn *prev, *next;
     struct loop_timer timer;
     struct loop_call flush;
@@ -101,7 +101,7 @@ struct conn {
 
 enum worker_state { WORKER_RUNNING, WORKER_DRAINING, WORKER_STOPPED };
 
-struct worker {
+struct server_worker {
     struct http_server *server;
     struct loop *loop;
     struct conn *conns;
@@ -124,7 +124,7 @@ struct listener {
 
 struct http_server {
     struct http_server_options o;
-    struct worker *workers;
+    struct server_worker *workers;
     struct listener *listeners;
     struct peers peers;
     atomic_uint next, running;
@@ -155,11 +155,11 @@ struct str exchange_output(struct exchange *x, bool *ret_end);
 void exchange_sent(struct exchange *x, size_t n); /* consumes them */
 bool exchange_has_body(const struct exchange *x);
 size_t exchange_length(const struct exchange *x); /* of a response that is not streamed */
-const char *worker_date(struct worker *w);
+const char *worker_date(struct server_worker *w);
 
 /* conn.c */
 /* from: the peer that the connection is counted for, or NULL; ownership is taken. */
-void conn_open(struct worker *w, int fd, const char *peer, struct peer *from);
+void conn_open(struct server_worker *w, int fd, const char *peer, struct peer *from);
 /* Frees c: only from the top of a callback. Code inside a protocol calls conn_fail(), which closes it later in this
  * round. */
 void conn_close(struct conn *c);
@@ -169,7 +169,7 @@ void conn_set_deadline(struct conn *c, int64_t after_ns); /* from now; 0: none *
 int conn_hold(struct conn *c, size_t n); /* n bytes of input are kept now; -ENOBUFS if the server holds too much */
 void conn_finish_output(struct conn *c); /* closes when the output is sent, such that the peer can still read it */
 int64_t conn_body_deadline(const struct conn *c, const struct exchange *x);
-void worker_maybe_stopped(struct worker *w);
+void worker_maybe_stopped(struct server_worker *w);
 
 extern const struct conn_protocol conn_http1, conn_http2;
 int conn_http1_new(struct conn *c);

@@ -69,14 +69,14 @@ static bool is_open(unsigned state, uint32_t inode)
 
 /* --- sock_diag --- */
 
-struct question {
+struct diag_question {
     struct nlmsghdr head;
     struct inet_diag_req_v2 body;
 };
 
 static int ask(int fd, const struct ends *q)
 {
-    struct question m = {
+    struct diag_question m = {
         .head = {.nlmsg_len = sizeof m, .nlmsg_type = SOCK_DIAG_BY_FAMILY, .nlmsg_flags = NLM_F_REQUEST},
         .body = {.sdiag_family = (uint8_t) q->family, .sdiag_protocol = IPPROTO_TCP, .idiag_states = ~0u},
     };

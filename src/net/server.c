@@ -26,7 +26,7 @@ enum { ACCEPT_BATCH = 64 };
 
 struct arrival {
     struct loop_call call;
-    struct worker *worker;
+    struct server_worker *worker;
     int fd;
     struct peer *from;
     char peer[ADDRESS_TEXT_MAX];
@@ -43,7 +43,7 @@ static void on_arrival(struct loop_call *call)
 
 static void deal(struct http_server *s, int fd, const struct address *from)
 {
-    struct worker *w = &s->workers[atomic_fetch_add(&s->next, 1) % s->o.n_loops];
+    struct server_worker *w = &s->workers[atomic_fetch_add(&s->next, 1) % s->o.n_loops];
     struct peer *peer_entry = NULL;
     struct arrival *a;
     char peer[ADDRESS_TEXT_MAX];
@@ -108,7 +108,7 @@ static void listener_again(struct loop_timer *t)
 static void listener_start(struct loop_call *call)
 {
     struct listener *l = container_of(call, struct listener, call);
-    struct worker *w = &l->server->workers[0];
+    struct server_worker *w = &l->server->workers[0];
 
     if (w->state == WORKER_RUNNING && !l->io.loop)
         loop_io_add(w->loop, &l->io, l->io.fd, EPOLLIN);
@@ -206,7 +206,7 @@ int http_server_listen(struct http_server *s, const char *text, int *ret_port, s
 }
 
 /* --- shutdown --- */
-static void drain_conns(struct worker *w)
+static void drain_conns(struct server_worker *w)
 {
     for (struct conn *c = w->conns, *next; c; c = next) {
         next = c->next;
@@ -219,14 +219,14 @@ static void drain_conns(struct worker *w)
 
 static void grace_over(struct loop_timer *t)
 {
-    struct worker *w = container_of(t, struct worker, grace);
+    struct server_worker *w = container_of(t, struct server_worker, grace);
 
     while (w->conns)
         conn_close(w->conns);
     worker_maybe_stopped(w);
 }
 
-void worker_maybe_stopped(struct worker *w)
+void worker_maybe_stopped(struct server_worker *w)
 {
     struct http_server *s = w->server;
 
@@ -240,7 +240,7 @@ void worker_maybe_stopped(struct worker *w)
 
 static void worker_stop(struct loop_call *call)
 {
-    struct worker *w = container_of(call, struct worker, stop_call);
+    struct server_worker *w = container_of(call, struct server_worker, stop_call);
     struct http_server *s = w->server;
 
     w->state = WORKER_DRAINING;
@@ -336,11 +336,11 @@ int http_server_new(const struct http_server_options *o, struct http_server **re
         return -ENOMEM;
     }
     for (unsigned i = 0; i < o->n_loops; i++)
-        s->workers[i] = (struct worker){.server = s,
-                                        .loop = o->loops[i],
-                                        .stop_call.run = worker_stop,
-                                        .grace.fire = grace_over,
-                                        .date_second = -1};
+        s->workers[i] = (struct server_worker){.server = s,
+                                               .loop = o->loops[i],
+                                               .stop_call.run = worker_stop,
+                                               .grace.fire = grace_over,
+                                               .date_second = -1};
     peers_init(&s->peers);
     s->o.loops = NULL; /* the caller's array; each worker has its own loop */
     *ret = s;

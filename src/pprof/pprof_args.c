@@ -45,7 +45,7 @@ static const struct own_flag {
 
 enum { LEGACY_FLAGS = 7, LEGACY_FIRST = 14, FORMATS_MAX = 64, CHOICES_MAX = 16 };
 
-struct parse {
+struct args_parse {
     struct pprof_args *a;
     bool legacy[LEGACY_FLAGS];
     bool base, diff;
@@ -87,13 +87,13 @@ static int parse_int(struct str s, int64_t *ret)
     return str_to_i64(s, 0, ret);
 }
 
-static int bad_value(struct parse *p, struct str name, struct str value)
+static int bad_value(struct args_parse *p, struct str name, struct str value)
 {
     return err_set(p->e, -EINVAL, "invalid value \"%.*s\" for flag -%.*s: parse error", STR_FMT(value), STR_FMT(name));
 }
 
 /* A boolean flag or one of a group, with its value v. */
-static int set_bool(struct parse *p, struct str name, bool v)
+static int set_bool(struct args_parse *p, struct str name, bool v)
 {
     const struct own_flag *own = find_own(name);
     const struct config_field *f = config_find(name);
@@ -114,7 +114,7 @@ static int set_bool(struct parse *p, struct str name, bool v)
     return 0;
 }
 
-static int set_value(struct parse *p, struct str name, struct str value)
+static int set_value(struct args_parse *p, struct str name, struct str value)
 {
     const struct own_flag *own = find_own(name);
     const struct config_field *f = config_find(name);
@@ -170,7 +170,7 @@ static bool is_flag(struct str name)
 }
 
 /* Parses one flag; *i is advanced if it takes the next argument. */
-static int parse_flag(struct parse *p, int argc, char **argv, int *i, bool *ret_usage)
+static int parse_flag(struct args_parse *p, int argc, char **argv, int *i, bool *ret_usage)
 {
     struct str word = str_from(argv[*i]), name = str_slice(word, word.n > 1 && word.p[1] == '-' ? 2 : 1, word.n), value;
     ptrdiff_t eq = str_find_char(name, '=');
@@ -204,7 +204,7 @@ static int parse_flag(struct parse *p, int argc, char **argv, int *i, bool *ret_
 }
 
 /* At most one choice of a group may be set; it becomes the value of the group. */
-static int apply_choices(struct parse *p)
+static int apply_choices(struct args_parse *p)
 {
     for (size_t i = 0; i < p->n_choices; i++) {
         const struct config_field *f = config_find(p->choices[i]);
@@ -218,7 +218,7 @@ static int apply_choices(struct parse *p)
     return 0;
 }
 
-static int apply_format(struct parse *p)
+static int apply_format(struct args_parse *p)
 {
     struct pprof_args *a = p->a;
 
@@ -235,7 +235,7 @@ static int apply_format(struct parse *p)
     return 0;
 }
 
-static void apply_legacy(struct parse *p)
+static void apply_legacy(struct args_parse *p)
 {
     for (size_t i = 0; i < LEGACY_FLAGS; i++) {
         const struct own_flag *f = &own_flags[LEGACY_FIRST + i];
@@ -253,7 +253,7 @@ static void apply_legacy(struct parse *p)
 
 int pprof_args_parse(struct pprof_args *a, int argc, char **argv, bool *ret_usage, struct err *e)
 {
-    struct parse p = {.a = a, .e = e};
+    struct args_parse p = {.a = a, .e = e};
     const char *tools = getenv("PPROF_TOOLS");
     int i = 1, r = 0;
 

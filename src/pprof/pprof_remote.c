@@ -93,7 +93,7 @@ struct named {
     uint32_t function;
 };
 
-struct naming {
+struct remote_naming {
     struct prof *p;
     int64_t offset; /* difference between the profile's addresses and those of the process */
     struct named *v;
@@ -108,7 +108,7 @@ static bool adjust(uint64_t address, int64_t offset, uint64_t *ret)
     return offset < 0 ? *ret < address : *ret >= address;
 }
 
-static int64_t function_named(struct naming *x, struct str name)
+static int64_t function_named(struct remote_naming *x, struct str name)
 {
     uint32_t id = strtab_copy(&x->p->pool->strings, name);
     uint64_t h = hash64_u64(id);
@@ -123,7 +123,7 @@ static int64_t function_named(struct naming *x, struct str name)
     return i >= 0 && map_insert(&x->by_name, h, (uint32_t) i) < 0 ? -ENOMEM : i;
 }
 
-static struct named *find_named(const struct naming *x, uint64_t address)
+static struct named *find_named(const struct remote_naming *x, uint64_t address)
 {
     for (struct map_pos at = map_find(&x->by_address, hash64_u64(address)); at.index != MAP_NONE;
          at = map_next(&x->by_address, at))
@@ -132,7 +132,7 @@ static struct named *find_named(const struct naming *x, uint64_t address)
     return NULL;
 }
 
-static int add_name(struct naming *x, uint64_t address, struct str name)
+static int add_name(struct remote_naming *x, uint64_t address, struct str name)
 {
     struct named *known = find_named(x, address);
     int64_t f = function_named(x, name);
@@ -183,7 +183,7 @@ static bool split_line(struct str line, struct str *ret_address, struct str *ret
     return false;
 }
 
-static int read_answer(struct naming *x, struct str text, struct err *e)
+static int read_answer(struct remote_naming *x, struct str text, struct err *e)
 {
     while (text.n) {
         ptrdiff_t end = str_find_char(text, '\n');
@@ -213,7 +213,7 @@ static int read_answer(struct naming *x, struct str text, struct err *e)
 
 /* --- the request --- */
 
-static int put_question(const struct naming *x, uint32_t mapping, struct buf *out, struct err *e)
+static int put_question(const struct remote_naming *x, uint32_t mapping, struct buf *out, struct err *e)
 {
     for (size_t i = 1; i < x->p->n_locations; i++) {
         const struct prof_location *l = &x->p->locations[i];
@@ -229,7 +229,7 @@ static int put_question(const struct naming *x, uint32_t mapping, struct buf *ou
     return buf_error(out);
 }
 
-static int set_names(struct naming *x, uint32_t mapping)
+static int set_names(struct remote_naming *x, uint32_t mapping)
 {
     for (size_t i = 1; i < x->p->n_locations; i++) {
         struct prof_location *l = &x->p->locations[i];
@@ -251,7 +251,7 @@ static int symbolize_mapping(struct prof *p, uint32_t mapping, const struct ppro
                              const struct pprof_args *a, struct err *e)
 {
     _cleanup_(buf_done) struct buf question = BUF_INIT, answer = BUF_INIT;
-    struct naming x = {.p = p, .offset = (int64_t) (from->start - p->mappings[mapping].start)};
+    struct remote_naming x = {.p = p, .offset = (int64_t) (from->start - p->mappings[mapping].start)};
     int r = put_question(&x, mapping, &question, e);
 
     if (r >= 0 && question.n) {

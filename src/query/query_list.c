@@ -11,14 +11,14 @@
 
 /* --- a set of strings --- */
 
-struct set {
+struct string_set {
     struct arena *arena;
     struct str *v;
     uint32_t n, cap;
     struct map map;
 };
 
-static int set_add(struct set *x, struct str s)
+static int set_add(struct string_set *x, struct str s)
 {
     uint64_t h = hash64_str(s);
 
@@ -47,7 +47,7 @@ static int compare_str(const void *a, const void *b)
     return str_cmp(*(const struct str *) a, *(const struct str *) b);
 }
 
-static void set_sort(struct set *x)
+static void set_sort(struct string_set *x)
 {
     if (x->n)
         qsort(x->v, x->n, sizeof *x->v, compare_str);
@@ -59,7 +59,7 @@ struct label_walk {
     const struct selector *selector;
     struct str label; /* empty: names */
     bool any_type;
-    struct set set;
+    struct string_set set;
 };
 
 static int add_labels(void *ctx, const struct type *t, const struct labels *l)
@@ -113,12 +113,12 @@ void query_names_done(struct query_names *n)
 
 struct service_walk {
     struct arena *arena;
-    struct set names;
-    struct set *types, *versions; /* per name */
+    struct string_set names;
+    struct string_set *types, *versions; /* per name */
     size_t cap_types, cap_versions;
 };
 
-static int room(struct set **sets, size_t *cap, uint32_t n)
+static int room(struct string_set **sets, size_t *cap, uint32_t n)
 {
     size_t old = *cap;
     int r = array_reserve(*sets, *cap, n, UINT32_MAX);
@@ -128,7 +128,7 @@ static int room(struct set **sets, size_t *cap, uint32_t n)
     return r;
 }
 
-static uint32_t set_index(const struct set *x, struct str s)
+static uint32_t set_index(const struct string_set *x, struct str s)
 {
     uint64_t h = hash64_str(s);
 

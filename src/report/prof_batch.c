@@ -14,7 +14,7 @@
 #include "model/semconv.h"
 #include "report/prof.h"
 
-struct reader {
+struct prof_reader {
     struct prof *p;
     const struct batch *b;
     uint32_t *strings; /* batch string -> pool string */
@@ -57,7 +57,7 @@ static int copy_ids(uint64_t **ret, const uint64_t *ids, size_t n)
     return *ret ? 0 : -ENOMEM;
 }
 
-static int read_mappings(struct reader *rd)
+static int read_mappings(struct prof_reader *rd)
 {
     const struct dict *d = &rd->b->dict;
 
@@ -82,7 +82,7 @@ static int read_mappings(struct reader *rd)
     return copy_ids(&rd->p->mapping_ids, rd->b->mapping_ids, d->n_mappings);
 }
 
-static int read_locations(struct reader *rd)
+static int read_locations(struct prof_reader *rd)
 {
     const struct dict *d = &rd->b->dict;
     struct prof *p = rd->p;
@@ -134,7 +134,7 @@ static int by_key(const void *a, const void *b, void *pool)
     return x->position < y->position ? -1 : 1;
 }
 
-static uint32_t value_text(struct reader *rd, const struct value *v)
+static uint32_t value_text(struct prof_reader *rd, const struct value *v)
 {
     _cleanup_(buf_done) struct buf text = BUF_INIT;
 
@@ -144,7 +144,7 @@ static uint32_t value_text(struct reader *rd, const struct value *v)
     return strtab_copy(&rd->p->pool->strings, buf_str(&text));
 }
 
-static int64_t make_label_set(struct reader *rd, struct run attrs)
+static int64_t make_label_set(struct prof_reader *rd, struct run attrs)
 {
     _cleanup_(mem_freep) struct label_order *order = mem_zalloc_array(attrs.n, sizeof(*order));
     const struct dict *d = &rd->b->dict;
@@ -176,7 +176,7 @@ static int64_t make_label_set(struct reader *rd, struct run attrs)
 }
 
 /* Batches intern attribute runs, so equal runs are looked up, not read again. */
-static int64_t label_set(struct reader *rd, struct run attrs)
+static int64_t label_set(struct prof_reader *rd, struct run attrs)
 {
     uint64_t h = hash64_u64(((uint64_t) attrs.off << 32) | attrs.n);
     int64_t set;
@@ -199,7 +199,7 @@ static int64_t label_set(struct reader *rd, struct run attrs)
     return set;
 }
 
-static int read_samples(struct reader *rd, const struct profile *from)
+static int read_samples(struct prof_reader *rd, const struct profile *from)
 {
     const struct batch *b = rd->b;
     struct prof *p = rd->p;
@@ -234,7 +234,7 @@ static int read_samples(struct reader *rd, const struct profile *from)
     return 0;
 }
 
-static int read_header(struct reader *rd, const struct profile *from)
+static int read_header(struct prof_reader *rd, const struct profile *from)
 {
     const struct batch *b = rd->b;
     struct prof *p = rd->p;
@@ -277,7 +277,7 @@ static int read_header(struct reader *rd, const struct profile *from)
     return 0;
 }
 
-static void reader_done(struct reader *rd)
+static void reader_done(struct prof_reader *rd)
 {
     mem_free(rd->strings);
     mem_free(rd->seen);
@@ -289,7 +289,7 @@ static void reader_done(struct reader *rd)
 int prof_from_batch(struct prof_pool *pool, struct batch *b, const struct profile *from, struct prof **ret,
                     struct err *e)
 {
-    _cleanup_(reader_done) struct reader rd = {.b = b};
+    _cleanup_(reader_done) struct prof_reader rd = {.b = b};
     int r = prof_new(pool, &rd.p);
 
     if (r >= 0)
@@ -320,7 +320,7 @@ int prof_from_batch(struct prof_pool *pool, struct batch *b, const struct profil
 
 /* --- to a batch --- */
 
-struct writer {
+struct prof_writer {
     const struct prof *p;
     struct batch *b;
     size_t cap_attrs, cap_indices, cap_strings;
@@ -334,7 +334,7 @@ struct writer {
 
 enum { OUT_MAX = 1u << 31 };
 
-static uint32_t out_string(struct writer *w, struct str s)
+static uint32_t out_string(struct prof_writer *w, struct str s)
 {
     if (array_reserve(w->strings, w->cap_strings, w->n_strings + 1, OUT_MAX) < 0)
         return 0;
@@ -342,14 +342,14 @@ static uint32_t out_string(struct writer *w, struct str s)
     return (uint32_t) w->n_strings++;
 }
 
-static int out_index(struct writer *w, uint32_t v)
+static int out_index(struct prof_writer *w, uint32_t v)
 {
     if (array_push(w->indices, w->n_indices, w->cap_indices, OUT_MAX, v) < 0)
         return -ENOMEM;
     return 0;
 }
 
-static int out_attr(struct writer *w, uint32_t key, uint32_t unit, struct value v)
+static int out_attr(struct prof_writer *w, uint32_t key, uint32_t unit, struct value v)
 {
     if (array_reserve(w->attrs, w->cap_attrs, w->n_attrs + 1, OUT_MAX) < 0)
         return -ENOMEM;
@@ -363,12 +363,12 @@ static struct value string_value(struct str s)
 }
 
 /* Attribute keys are appended after the pool's strings, so that ids of the pool are ids of the batch. */
-static int out_named(struct writer *w, struct str key, struct value v)
+static int out_named(struct prof_writer *w, struct str key, struct value v)
 {
     return out_attr(w, out_string(w, key), 0, v);
 }
 
-static int out_label_sets(struct writer *w)
+static int out_label_sets(struct prof_writer *w)
 {
     const struct prof *p = w->p;
 
@@ -391,7 +391,7 @@ static int out_label_sets(struct writer *w)
     return 0;
 }
 
-static int out_mappings(struct writer *w)
+static int out_mappings(struct prof_writer *w)
 {
     const struct prof *p = w->p;
     struct mapping *out = arena_zalloc_array(&w->b->arena, p->n_mappings, sizeof(*out));
@@ -426,7 +426,7 @@ static int out_mappings(struct writer *w)
     return 0;
 }
 
-static int out_locations(struct writer *w)
+static int out_locations(struct prof_writer *w)
 {
     const struct prof *p = w->p;
     struct location *out = arena_zalloc_array(&w->b->arena, p->n_locations, sizeof(*out));
@@ -460,7 +460,7 @@ static int out_locations(struct writer *w)
     return 0;
 }
 
-static int out_samples(struct writer *w)
+static int out_samples(struct prof_writer *w)
 {
     const struct prof *p = w->p;
     struct sample *out = arena_zalloc_array(&w->b->arena, p->n_samples ? p->n_samples : 1, sizeof(*out));
@@ -490,7 +490,7 @@ static int out_samples(struct writer *w)
     return 0;
 }
 
-static int out_header(struct writer *w)
+static int out_header(struct prof_writer *w)
 {
     const struct prof *p = w->p;
     struct batch *b = w->b;
@@ -541,7 +541,7 @@ static int out_header(struct writer *w)
     return r < 0 ? -ENOMEM : 0;
 }
 
-static int out_ids(struct writer *w)
+static int out_ids(struct prof_writer *w)
 {
     const struct prof *p = w->p;
     uint64_t *mappings = NULL, *locations = NULL;
@@ -563,7 +563,7 @@ static int out_ids(struct writer *w)
     return 0;
 }
 
-static void writer_done(struct writer *w)
+static void writer_done(struct prof_writer *w)
 {
     mem_free(w->attrs);
     mem_free(w->indices);
@@ -573,7 +573,7 @@ static void writer_done(struct writer *w)
 }
 
 /* Moves the tables that grew into the batch, which frees them. */
-static void hand_over(struct writer *w)
+static void hand_over(struct prof_writer *w)
 {
     struct dict *d = &w->b->dict;
 
@@ -590,7 +590,7 @@ static void hand_over(struct writer *w)
 
 int prof_to_batch(const struct prof *p, struct batch **ret, struct err *e)
 {
-    _cleanup_(writer_done) struct writer w = {.p = p};
+    _cleanup_(writer_done) struct prof_writer w = {.p = p};
     const struct strtab *t = &p->pool->strings;
     int r = batch_new(0, &w.b);
 

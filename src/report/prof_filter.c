@@ -8,15 +8,15 @@
 #include "base/mem.h"
 
 /* One expression with its cached results. */
-struct matcher {
+struct name_matcher {
     const struct prof *p;
     const struct regex *re;
     uint8_t *functions, *mappings; /* 0 = not evaluated, 1 = no, 2 = yes */
 };
 
-static int matcher_init(struct matcher *m, const struct prof *p, const struct regex *re)
+static int matcher_init(struct name_matcher *m, const struct prof *p, const struct regex *re)
 {
-    *m = (struct matcher){.p = p, .re = re};
+    *m = (struct name_matcher){.p = p, .re = re};
     if (!re)
         return 0;
     m->functions = mem_zalloc(p->n_functions);
@@ -24,13 +24,13 @@ static int matcher_init(struct matcher *m, const struct prof *p, const struct re
     return m->functions && m->mappings ? 0 : -ENOMEM;
 }
 
-static void matcher_done(struct matcher *m)
+static void matcher_done(struct name_matcher *m)
 {
     mem_free(m->functions);
     mem_free(m->mappings);
 }
 
-static bool matches_function(struct matcher *m, uint32_t f)
+static bool matches_function(struct name_matcher *m, uint32_t f)
 {
     const struct prof_function *fn = &m->p->functions[f];
 
@@ -42,7 +42,7 @@ static bool matches_function(struct matcher *m, uint32_t f)
     return m->functions[f] == 2;
 }
 
-static bool matches_mapping(struct matcher *m, uint32_t i)
+static bool matches_mapping(struct name_matcher *m, uint32_t i)
 {
     if (!i)
         return false;
@@ -51,7 +51,7 @@ static bool matches_mapping(struct matcher *m, uint32_t i)
     return m->mappings[i] == 2;
 }
 
-static bool matches_location(struct matcher *m, const struct prof_location *l)
+static bool matches_location(struct name_matcher *m, const struct prof_location *l)
 {
     for (uint32_t i = 0; i < l->lines.n; i++)
         if (matches_function(m, m->p->lines[l->lines.off + i].function))
@@ -60,7 +60,7 @@ static bool matches_location(struct matcher *m, const struct prof_location *l)
 }
 
 /* The lines of l that match (or do not), as a new run. */
-static int keep_lines(struct prof *p, struct prof_location *l, struct matcher *m, bool matching)
+static int keep_lines(struct prof *p, struct prof_location *l, struct name_matcher *m, bool matching)
 {
     uint32_t first = 0, n = 0;
     bool all;
@@ -118,7 +118,7 @@ static int drop_hidden(struct prof *p, struct prof_sample *s, const uint8_t *mar
     return 0;
 }
 
-static int mark_location(struct prof *p, uint32_t i, struct matcher m[4], uint8_t *mark, struct name_match *ret)
+static int mark_location(struct prof *p, uint32_t i, struct name_matcher m[4], uint8_t *mark, struct name_match *ret)
 {
     struct prof_location *l = &p->locations[i];
 
@@ -175,7 +175,7 @@ int filter_by_name(struct prof *p, const struct regex *focus, const struct regex
                    const struct regex *show, struct name_match *ret)
 {
     const struct regex *re[4] = {focus, ignore, hide, show};
-    struct matcher m[4];
+    struct name_matcher m[4];
     _cleanup_(mem_freep) uint8_t *marks = NULL;
     int r = 0;
 
@@ -199,7 +199,7 @@ int filter_by_name(struct prof *p, const struct regex *focus, const struct regex
 }
 
 /* Removes lines after the last match; true when anything of the location matches. */
-static bool show_from_location(struct prof *p, struct prof_location *l, struct matcher *m)
+static bool show_from_location(struct prof *p, struct prof_location *l, struct name_matcher *m)
 {
     if (matches_mapping(m, l->mapping))
         return true;
@@ -214,7 +214,7 @@ static bool show_from_location(struct prof *p, struct prof_location *l, struct m
 int filter_show_from(struct prof *p, const struct regex *from, bool *ret_matched)
 {
     _cleanup_(mem_freep) uint8_t *marks = mem_zalloc(p->n_locations);
-    _cleanup_(matcher_done) struct matcher m = {0};
+    _cleanup_(matcher_done) struct name_matcher m = {0};
     size_t kept = 0;
 
     *ret_matched = false;

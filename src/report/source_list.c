@@ -11,7 +11,7 @@
 enum { MARGIN = 5 }; /* lines shown around the ones with samples */
 
 /* One matching node, with the keys that nodes are grouped by. */
-struct entry {
+struct source_entry {
     struct str name, file;
     uint32_t node, order;
 };
@@ -20,14 +20,14 @@ struct lister {
     struct report *r;
     struct graph *g;
     struct source_reader reader;
-    struct entry *entries;
+    struct source_entry *entries;
     size_t n, cap;
     struct buf *out;
 };
 
 static int by_name_and_file(const void *a, const void *b)
 {
-    const struct entry *x = a, *y = b;
+    const struct source_entry *x = a, *y = b;
     int c = str_cmp(x->name, y->name);
 
     if (!c)
@@ -45,7 +45,7 @@ static int collect(struct lister *l)
         if (!regex_search(l->r->o.symbol, name))
             continue;
         r = array_push(l->entries, l->n, l->cap, UINT32_MAX,
-                       (struct entry){name, prof_str(l->r->prof, info->file), l->g->order[i], (uint32_t) i});
+                       (struct source_entry){name, prof_str(l->r->prof, info->file), l->g->order[i], (uint32_t) i});
         if (r < 0)
             return r;
     }
@@ -56,7 +56,8 @@ static int collect(struct lister *l)
 
 /* The lines to show: from the functions' start, or a few lines before the first sample, to a few lines after the
  * last. */
-static void line_range(const struct lister *l, const struct entry *v, size_t n, int64_t *ret_start, int64_t *ret_end)
+static void line_range(const struct lister *l, const struct source_entry *v, size_t n, int64_t *ret_start,
+                       int64_t *ret_end)
 {
     const struct graph_info *first = graph_node_info(l->g, v[0].node);
     int64_t start = first->start_line ? first->start_line : first->line - MARGIN, end = first->line + MARGIN;
@@ -83,7 +84,8 @@ static void put_value_or_dot(struct lister *l, struct buf *out, int64_t v)
     buf_putc(out, ' ');
 }
 
-static void sum_line(const struct lister *l, const struct entry *v, size_t n, int64_t line, int64_t *flat, int64_t *cum)
+static void sum_line(const struct lister *l, const struct source_entry *v, size_t n, int64_t line, int64_t *flat,
+                     int64_t *cum)
 {
     *flat = *cum = 0;
     for (size_t i = 0; i < n; i++)
@@ -93,7 +95,7 @@ static void sum_line(const struct lister *l, const struct entry *v, size_t n, in
         }
 }
 
-static int put_lines(struct lister *l, const struct entry *v, size_t n, struct buf *out)
+static int put_lines(struct lister *l, const struct source_entry *v, size_t n, struct buf *out)
 {
     int64_t start, end, flat, cum;
     struct str text;
@@ -114,7 +116,7 @@ static int put_lines(struct lister *l, const struct entry *v, size_t n, struct b
     return r < 0 ? r : 0;
 }
 
-static int put_file(struct lister *l, const struct entry *v, size_t n)
+static int put_file(struct lister *l, const struct source_entry *v, size_t n)
 {
     _cleanup_(buf_done) struct buf lines = BUF_INIT;
     int64_t flat, cum;
@@ -140,7 +142,7 @@ static int put_file(struct lister *l, const struct entry *v, size_t n)
 }
 
 /* All files of one function. Nodes without a file count only when there is nothing else. */
-static int put_function(struct lister *l, const struct entry *v, size_t n)
+static int put_function(struct lister *l, const struct source_entry *v, size_t n)
 {
     if (!v[n - 1].file.n) {
         buf_printf(l->out, "No source information for %.*s\n", STR_FMT(v->name));

@@ -8,13 +8,13 @@
 
 enum { COLUMNS_MAX = 64 };
 
-struct row {
+struct tab_row {
     struct str text;
     size_t n_cells; /* tabs + 1 */
 };
 
-struct layout {
-    struct row *rows;
+struct tab_layout {
+    struct tab_row *rows;
     size_t n_rows, cap_rows;
     size_t widths[COLUMNS_MAX];
     struct buf *out;
@@ -38,7 +38,7 @@ static size_t runes(struct str s)
     return n;
 }
 
-static void put_row(struct layout *l, const struct row *r, size_t n_widths)
+static void put_row(struct tab_layout *l, const struct tab_row *r, size_t n_widths)
 {
     for (size_t i = 0; i < r->n_cells; i++) {
         struct str c = cell(r->text, i);
@@ -51,7 +51,7 @@ static void put_row(struct layout *l, const struct row *r, size_t n_widths)
 }
 
 /* Rows [from, to) with the columns below `column` known: runs of rows that have this column are laid out by themselves. */
-static void put_block(struct layout *l, size_t from, size_t to, size_t column)
+static void put_block(struct tab_layout *l, size_t from, size_t to, size_t column)
 {
     for (size_t i = from; i < to;) {
         size_t end = i, width = 0;
@@ -70,7 +70,7 @@ static void put_block(struct layout *l, size_t from, size_t to, size_t column)
 
 int tabwriter_format(struct str text, struct buf *out)
 {
-    struct layout l = {.out = out};
+    struct tab_layout l = {.out = out};
 
     while (text.n) {
         struct str line = str_cut(&text, '\n');
@@ -82,7 +82,7 @@ int tabwriter_format(struct str text, struct buf *out)
             mem_free(l.rows);
             return -ENOMEM;
         }
-        l.rows[l.n_rows++] = (struct row){line, tabs + 1};
+        l.rows[l.n_rows++] = (struct tab_row){line, tabs + 1};
     }
     put_block(&l, 0, l.n_rows, 0);
     mem_free(l.rows);

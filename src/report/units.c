@@ -5,12 +5,12 @@
 #include <math.h>
 #include <stdio.h>
 
-struct unit {
+struct unit_names {
     const char *name, *aliases[3];
     double factor;
 };
 
-static const struct unit memory_units[] = {
+static const struct unit_names memory_units[] = {
     {"B", {"b", "byte"}, 1},
     {"kB", {"kb", "kbyte", "kilobyte"}, 1024.0},
     {"MB", {"mb", "mbyte", "megabyte"}, 1048576.0},
@@ -18,21 +18,21 @@ static const struct unit memory_units[] = {
     {"TB", {"tb", "tbyte", "terabyte"}, 1099511627776.0},
     {"PB", {"pb", "pbyte", "petabyte"}, 1125899906842624.0},
 };
-static const struct unit time_units[] = {
+static const struct unit_names time_units[] = {
     {"ns", {"ns", "nanosecond"}, 1},    {"us", {"\xce\xbcs", "us", "microsecond"}, 1e3},
     {"ms", {"ms", "millisecond"}, 1e6}, {"s", {"s", "sec", "second"}, 1e9},
     {"hrs", {"hour", "hr"}, 3600e9},
 };
-static const struct unit gcu_units[] = {
+static const struct unit_names gcu_units[] = {
     {"n*GCU", {"nanogcu"}, 1e-9}, {"u*GCU", {"microgcu"}, 1e-6}, {"m*GCU", {"milligcu"}, 1e-3},
     {"GCU", {"gcu"}, 1},          {"k*GCU", {"kilogcu"}, 1e3},   {"M*GCU", {"megagcu"}, 1e6},
     {"G*GCU", {"gigagcu"}, 1e9},  {"T*GCU", {"teragcu"}, 1e12},  {"P*GCU", {"petagcu"}, 1e15},
 };
 
 static const struct family {
-    const struct unit *units;
+    const struct unit_names *units;
     size_t n;
-    struct unit fallback; /* when the target is of another family */
+    struct unit_names fallback; /* when the target is of another family */
 } families[] = {
     {memory_units, ARRAY_SIZE(memory_units), {"B", {NULL}, 1}},
     {time_units, ARRAY_SIZE(time_units), {"s", {NULL}, 1e9}},
@@ -40,7 +40,7 @@ static const struct family {
 };
 
 /* The unit with this name, lower-cased and without a plural s. */
-static const struct unit *family_find(const struct family *f, struct str s)
+static const struct unit_names *family_find(const struct family *f, struct str s)
 {
     char low[32];
     size_t n = s.n;
@@ -69,7 +69,7 @@ void units_prepare(struct units_conversion *c, struct str from, struct str to)
 
     *c = (struct units_conversion){.family = -1, .to = to, .automatic = is_automatic(to)};
     for (size_t i = 0; i < ARRAY_SIZE(families); i++) {
-        const struct unit *u = family_find(&families[i], from), *target;
+        const struct unit_names *u = family_find(&families[i], from), *target;
 
         if (!u)
             continue;

@@ -35,7 +35,7 @@ void agg_reset(struct agg *a)
     a->overflow = overflow;
 }
 
-static bool same(const struct agg *a, const struct agg_entry *e, const struct record *r, const uint32_t *frames,
+static bool same(const struct agg *a, const struct agg_entry *e, const struct ring_record *r, const uint32_t *frames,
                  uint32_t n)
 {
     return e->n == n && e->attrs_n == r->attrs && e->flags == (r->flags & RECORD_LINK) &&
@@ -45,7 +45,7 @@ static bool same(const struct agg *a, const struct agg_entry *e, const struct re
                                           !memcmp(e->span_id, r->span_id, sizeof e->span_id)));
 }
 
-static uint64_t hash_of(const struct record *r, const uint32_t *frames, uint32_t n)
+static uint64_t hash_of(const struct ring_record *r, const uint32_t *frames, uint32_t n)
 {
     uint64_t h = hash64(frames, n * sizeof *frames);
 
@@ -56,7 +56,8 @@ static uint64_t hash_of(const struct record *r, const uint32_t *frames, uint32_t
     return h;
 }
 
-static struct agg_entry *append(struct agg *a, uint64_t h, const struct record *r, const uint32_t *frames, uint32_t n)
+static struct agg_entry *append(struct agg *a, uint64_t h, const struct ring_record *r, const uint32_t *frames,
+                                uint32_t n)
 {
     struct agg_entry *e;
 
@@ -80,7 +81,8 @@ static struct agg_entry *append(struct agg *a, uint64_t h, const struct record *
     return e;
 }
 
-static struct agg_entry *find(struct agg *a, uint64_t h, const struct record *r, const uint32_t *frames, uint32_t n)
+static struct agg_entry *find(struct agg *a, uint64_t h, const struct ring_record *r, const uint32_t *frames,
+                              uint32_t n)
 {
     for (struct map_pos p = map_find(&a->index, h); p.index != MAP_NONE; p = map_next(&a->index, p))
         if (same(a, &a->v[p.index], r, frames, n))
@@ -88,9 +90,9 @@ static struct agg_entry *find(struct agg *a, uint64_t h, const struct record *r,
     return NULL;
 }
 
-void agg_add(struct agg *a, const struct record *r, const uint32_t *frames, uint32_t n, int64_t v0, int64_t v1)
+void agg_add(struct agg *a, const struct ring_record *r, const uint32_t *frames, uint32_t n, int64_t v0, int64_t v1)
 {
-    static const struct record plain;
+    static const struct ring_record plain;
     static const uint32_t truncated = FRAME_TRUNCATED;
     uint64_t h = hash_of(r, frames, n);
     struct agg_entry *e = find(a, h, r, frames, n);

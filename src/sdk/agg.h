@@ -33,6 +33,6 @@ void agg_init(struct agg *a, uint32_t limit);
 void agg_done(struct agg *a);
 void agg_reset(struct agg *a); /* empties it, but keeps a small allocation */
 /* Adds a record's stack and context with two values. */
-void agg_add(struct agg *a, const struct record *r, const uint32_t *frames, uint32_t n, int64_t v0, int64_t v1);
+void agg_add(struct agg *a, const struct ring_record *r, const uint32_t *frames, uint32_t n, int64_t v0, int64_t v1);
 
 #endif

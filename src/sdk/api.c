@@ -497,7 +497,7 @@ int wick_get_stats(struct wick_provider *p, struct wick_stats *ret)
 }
 
 /* --- on request --- */
-struct snapshot {
+struct counts {
     int type;
     struct buf out;
     struct err e;
@@ -505,9 +505,9 @@ struct snapshot {
 
 static int take_snapshot(struct wick_provider *p, void *arg)
 {
-    struct snapshot *s = arg;
-    struct session *was = p->snapshots[s->type],
-                   once = {.type = s->type, .start_wall = p->first_wall, .start_mono = p->first_mono};
+    struct counts *s = arg;
+    struct provider_session *was = p->snapshots[s->type],
+                            once = {.type = s->type, .start_wall = p->first_wall, .start_mono = p->first_mono};
     int r = session_pprof(p, was ? was : &once, &s->out, &s->e);
 
     if (was)
@@ -518,7 +518,7 @@ static int take_snapshot(struct wick_provider *p, void *arg)
 
 int wick_snapshot(struct wick_provider *p, unsigned type, void **ret, size_t *ret_size)
 {
-    struct snapshot s = {.out = BUF_INIT};
+    struct counts s = {.out = BUF_INIT};
     int r;
 
     if (!(p = given(p)))

@@ -24,7 +24,7 @@
 enum { TICK_MS = 250, IDLE_TICK_MS = 500, WALL_TICK_MS = 200, SCAN_NS = 1000000000 };
 
 /* --- draining --- */
-static void add_to_all(struct wick_provider *p, int type, const struct record *r, const uint32_t *ids, uint32_t n,
+static void add_to_all(struct wick_provider *p, int type, const struct ring_record *r, const uint32_t *ids, uint32_t n,
                        int64_t v0, int64_t v1)
 {
     bool wanted = p->s.types & (1u << type); /* otherwise a request to /debug/pprof turned it on */
@@ -33,15 +33,15 @@ static void add_to_all(struct wick_provider *p, int type, const struct record *r
         agg_add(&p->export[type], r, ids, n, v0, v1);
     if ((p->s.file && wanted) || type == TYPE_LOCK)
         agg_add(&p->file_totals[type], r, ids, n, v0, v1);
-    for (struct session *s = p->sessions; s; s = s->next)
+    for (struct provider_session *s = p->sessions; s; s = s->next)
         if (s->type == type)
             agg_add(&s->agg, r, ids, n, v0, v1);
 }
 
-static void keep_last(struct thr *t, const struct record *r)
+static void keep_last(struct thr *t, const struct ring_record *r)
 {
     size_t size = sizeof *r + r->n * sizeof r->pc[0];
-    struct record *copy = mem_realloc(t->last, size);
+    struct ring_record *copy = mem_realloc(t->last, size);
 
     if (!copy)
         return;
@@ -50,7 +50,7 @@ static void keep_last(struct thr *t, const struct record *r)
     t->last = copy;
 }
 
-static void take_record(struct wick_provider *p, struct thr *t, const struct record *r)
+static void take_record(struct wick_provider *p, struct thr *t, const struct ring_record *r)
 {
     uint32_t ids[CORE_DEPTH_MAX + 1],
         n = frames_resolve(r->pc, MIN(r->n, (uint16_t) CORE_DEPTH_MAX), r->generation, ids);
@@ -95,7 +95,7 @@ static bool drain_thread(struct wick_provider *p, struct thr *t)
     bool any = tail != head;
 
     while (tail != head) {
-        struct record *r = (struct record *) (t->ring + (tail & (THR_RING - 1)));
+        struct ring_record *r = (struct ring_record *) (t->ring + (tail & (THR_RING - 1)));
         uint32_t kind = atomic_load_explicit(&r->kind, memory_order_acquire), size;
 
         if (kind == RECORD_NONE) /* not committed yet */

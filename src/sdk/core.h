@@ -67,7 +67,7 @@ enum {
     RECORD_LINK = 1 << 3,      /* trace_id and span_id are set */
 };
 
-struct record {
+struct ring_record {
     _Atomic uint32_t kind; /* written last; 0 = not committed yet */
     uint32_t size;         /* total size, a multiple of 8 */
     uint64_t value;        /* cpu: periods; lock, wall: nanoseconds */
@@ -112,8 +112,8 @@ struct thr {
     int64_t wall_countdown;
     int64_t wall_seen, cpu_seen, off_seen; /* background thread: clocks at its last look */
     _Atomic uint64_t hooked_ns;            /* waiting time that hooks accounted for */
-    struct record *last;                   /* background thread: copy of its last CPU stack */
-    struct record *asleep;                 /* background thread: where it sleeps ... */
+    struct ring_record *last;              /* background thread: copy of its last CPU stack */
+    struct ring_record *asleep;            /* background thread: where it sleeps ... */
     int64_t asleep_cpu;                    /* ... valid as long as its CPU time is this */
     uint32_t created_n;                    /* frames of pthread_create()'s caller */
     uint64_t created[THR_CREATED];

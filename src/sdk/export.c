@@ -254,9 +254,9 @@ int export_write_files(struct wick_provider *p, struct err *e)
 }
 
 /* --- sessions --- */
-struct session *session_begin(struct wick_provider *p, int type)
+struct provider_session *session_begin(struct wick_provider *p, int type)
 {
-    struct session *s = mem_zalloc(sizeof *s);
+    struct provider_session *s = mem_zalloc(sizeof *s);
 
     if (!s)
         return NULL;
@@ -270,9 +270,9 @@ struct session *session_begin(struct wick_provider *p, int type)
     return s;
 }
 
-struct session *session_begin_window(struct wick_provider *p, int type)
+struct provider_session *session_begin_window(struct wick_provider *p, int type)
 {
-    struct session *s = session_begin(p, type);
+    struct provider_session *s = session_begin(p, type);
 
     if (!s)
         return NULL;
@@ -288,9 +288,9 @@ struct session *session_begin_window(struct wick_provider *p, int type)
     return s;
 }
 
-void session_end(struct wick_provider *p, struct session *s)
+void session_end(struct wick_provider *p, struct provider_session *s)
 {
-    for (struct session **at = &p->sessions; *at; at = &(*at)->next)
+    for (struct provider_session **at = &p->sessions; *at; at = &(*at)->next)
         if (*at == s) {
             *at = s->next;
             break;
@@ -300,7 +300,7 @@ void session_end(struct wick_provider *p, struct session *s)
     mem_free(s);
 }
 
-static struct profile_part part_of(struct wick_provider *p, struct session *s)
+static struct profile_part part_of(struct wick_provider *p, struct provider_session *s)
 {
     bool total = (s->type == TYPE_HEAP || s->type == TYPE_LOCK) && !s->window;
 
@@ -314,14 +314,14 @@ static struct profile_part part_of(struct wick_provider *p, struct session *s)
                                  .period = period_of(p, s->type)};
 }
 
-int session_pprof(struct wick_provider *p, struct session *s, struct buf *out, struct err *e)
+int session_pprof(struct wick_provider *p, struct provider_session *s, struct buf *out, struct err *e)
 {
     struct profile_part part = part_of(p, s);
 
     return profile_make_pprof(&part, out, e);
 }
 
-int session_answer(struct wick_provider *p, struct session *s, bool text, struct buf *out, struct err *e)
+int session_answer(struct wick_provider *p, struct provider_session *s, bool text, struct buf *out, struct err *e)
 {
     struct profile_part part = part_of(p, s);
 

@@ -18,7 +18,7 @@
 
 enum { CACHE = 2048 };
 
-static struct frame *frames;
+static struct sdk_frame *frames;
 static size_t n_frames, cap_frames;
 static struct map index_;
 static struct arena names;
@@ -39,7 +39,7 @@ static uint32_t add_frame(uint32_t file, uint64_t address)
     if (array_reserve(frames, cap_frames, n_frames + 1, FRAMES_MAX) < 0 ||
         map_insert(&index_, h, (uint32_t) n_frames) < 0)
         return FRAME_TRUNCATED;
-    frames[n_frames] = (struct frame){.file = file, .address = address};
+    frames[n_frames] = (struct sdk_frame){.file = file, .address = address};
     return (uint32_t) n_frames++;
 }
 
@@ -48,7 +48,7 @@ static void add_special(const char *name, uint64_t number)
     uint32_t id = add_frame(0, number);
 
     if (n_frames > id)
-        frames[id] = (struct frame){.asked = true, .address = number, .name = str_from(name)};
+        frames[id] = (struct sdk_frame){.asked = true, .address = number, .name = str_from(name)};
 }
 
 static bool begin(void)
@@ -106,12 +106,12 @@ uint32_t frames_resolve(const uint64_t *pc, uint32_t n, uint32_t generation, uin
     return n;
 }
 
-const struct frame *frame_at(uint32_t id)
+const struct sdk_frame *frame_at(uint32_t id)
 {
     return &frames[id < n_frames ? id : 0];
 }
 
-const char *frame_file(const struct frame *f)
+const char *frame_file(const struct sdk_frame *f)
 {
     const struct module_file *m = f->file ? modules_file(f->file) : NULL;
 
@@ -173,7 +173,7 @@ static void name_file(uint32_t file, struct name_query *q, size_t n)
             continue;
         name_query(elf, q, n);
         for (size_t i = 0; i < n; i++) {
-            struct frame *fr = &frames[q[i].index];
+            struct sdk_frame *fr = &frames[q[i].index];
 
             if (q[i].name.n && (!fr->name.n || debug)) {
                 fr->name = arena_str(&names, q[i].name);
@@ -199,7 +199,7 @@ void frames_name(const uint32_t *ids, uint32_t n)
             size_t k = 0;
 
             for (uint32_t i = 0; wanted[file] && i < n; i++) {
-                struct frame *f = ids[i] < n_frames ? &frames[ids[i]] : NULL;
+                struct sdk_frame *f = ids[i] < n_frames ? &frames[ids[i]] : NULL;
 
                 if (!f || f->asked || f->file != file)
                     continue;
@@ -228,7 +228,7 @@ static bool find_lines_of(uint32_t file, const uint32_t *ids, uint32_t n, int64_
     if (!addresses || !asked || !answers || !f || !f->path || f->memory)
         return true;
     for (uint32_t i = 0; i < n; i++) {
-        struct frame *fr = ids[i] < n_frames ? &frames[ids[i]] : NULL;
+        struct sdk_frame *fr = ids[i] < n_frames ? &frames[ids[i]] : NULL;
 
         if (!fr || fr->file != file || fr->lines_asked)
             continue;

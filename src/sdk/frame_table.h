@@ -14,7 +14,7 @@ enum { FRAMES_MAX = 1 << 18, FRAME_TRUNCATED = 0, FRAME_PARKED = 1, FRAME_CUT = 
 
 #define FRAME_EXTERNAL UINT32_MAX /* its address is a number of ext_frames.h */
 
-struct frame {
+struct sdk_frame {
     uint32_t file;            /* modules_file(); 0 = outside all objects; or FRAME_EXTERNAL */
     bool asked;               /* a name has been looked up */
     bool lines_asked;         /* lines have been looked up */
@@ -26,9 +26,9 @@ struct frame {
 
 /* Numbers for the program counters of a record, leaf first. Returns n. */
 uint32_t frames_resolve(const uint64_t *pc, uint32_t n, uint32_t generation, uint32_t *ret);
-const struct frame *frame_at(uint32_t id);
+const struct sdk_frame *frame_at(uint32_t id);
 uint32_t frames_count(void);
-const char *frame_file(const struct frame *f); /* the path of its object, "" if it has none */
+const char *frame_file(const struct sdk_frame *f); /* the path of its object, "" if it has none */
 /* Looks up the names of these frames, file by file. */
 void frames_name(const uint32_t *ids, uint32_t n);
 /* Looks up the lines and inlined calls of these frames until deadline, if `wick symbolize` is available. */

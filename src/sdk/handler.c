@@ -27,7 +27,7 @@ struct core core;
 __thread struct thr *thr_self;
 
 /* --- rings --- */
-static struct record *ring_reserve(struct thr *t, uint32_t size)
+static struct ring_record *ring_reserve(struct thr *t, uint32_t size)
 {
     uint32_t head = atomic_load_explicit(&t->head, memory_order_relaxed), pos, pad;
 
@@ -41,17 +41,17 @@ static struct record *ring_reserve(struct thr *t, uint32_t size)
     } while (!atomic_compare_exchange_weak_explicit(&t->head, &head, head + pad + size, memory_order_acq_rel,
                                                     memory_order_relaxed));
     if (pad) {
-        struct record *r = (struct record *) (t->ring + pos);
+        struct ring_record *r = (struct ring_record *) (t->ring + pos);
 
         r->size = pad;
         atomic_store_explicit(&r->kind, RECORD_PAD, memory_order_release);
         pos = 0;
     }
-    return (struct record *) (t->ring + pos);
+    return (struct ring_record *) (t->ring + pos);
 }
 
 /* Commits fewer bytes than were reserved: the rest is released if nothing was reserved after it. */
-static void ring_commit(struct thr *t, struct record *r, uint32_t reserved, uint32_t used, enum record_kind kind)
+static void ring_commit(struct thr *t, struct ring_record *r, uint32_t reserved, uint32_t used, enum record_kind kind)
 {
     uint32_t end = atomic_load_explicit(&t->head, memory_order_relaxed), mine = end - (reserved - used);
     bool last = (uint8_t *) r + reserved == t->ring + (((end - 1) & (THR_RING - 1)) + 1);
@@ -188,7 +188,7 @@ static uint32_t ask_walker(uint64_t *pc, uint32_t n, uint32_t max)
 }
 
 /* --- context of the thread --- */
-static void copy_context(struct record *r)
+static void copy_context(struct ring_record *r)
 {
     const struct span_record *s;
 
@@ -211,8 +211,8 @@ static void copy_context(struct record *r)
 static bool take(struct thr *t, struct walk *w, enum record_kind kind, uint64_t value, uint64_t count, uint64_t leaf)
 {
     const struct module_set *set = atomic_load_explicit(&core.modules, memory_order_acquire);
-    uint32_t max = core.max_depth, room = (uint32_t) sizeof(struct record) + max * 8 + CORE_ATTRS_MAX, used;
-    struct record *r = set ? ring_reserve(t, room) : NULL;
+    uint32_t max = core.max_depth, room = (uint32_t) sizeof(struct ring_record) + max * 8 + CORE_ATTRS_MAX, used;
+    struct ring_record *r = set ? ring_reserve(t, room) : NULL;
 
     if (!r)
         return false;
@@ -238,8 +238,8 @@ static bool take(struct thr *t, struct walk *w, enum record_kind kind, uint64_t 
 bool handler_put(struct thr *t, const struct handler_given *g)
 {
     const struct module_set *set = atomic_load_explicit(&core.modules, memory_order_acquire);
-    uint32_t n = MIN(g->n, core.max_depth), room = (uint32_t) sizeof(struct record) + n * 8 + CORE_ATTRS_MAX;
-    struct record *r;
+    uint32_t n = MIN(g->n, core.max_depth), room = (uint32_t) sizeof(struct ring_record) + n * 8 + CORE_ATTRS_MAX;
+    struct ring_record *r;
 
     room = ALIGN_UP(room, 8u);
     atomic_fetch_add_explicit(&t->inside, 1, memory_order_acq_rel);

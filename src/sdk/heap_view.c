@@ -11,14 +11,14 @@
 
 enum { VIEWS_MAX = 1 << 17, POOL_MAX = 1 << 23 };
 
-struct seen {
+struct heap_seen {
     uint32_t off, n;
     uint8_t flags;
     uint64_t count, bytes;           /* at the last mark */
     uint64_t next_count, next_bytes; /* as last read */
 };
 
-static struct seen *seen;
+static struct heap_seen *seen;
 static uint32_t *pool;
 static size_t n_seen, cap_seen, n_pool, cap_pool;
 
@@ -29,7 +29,7 @@ void heap_view_update(void)
 
     for (uint32_t n = heap_stacks(); n_seen < n;) {
         struct heap_stack s;
-        struct seen v = {.off = (uint32_t) n_pool};
+        struct heap_seen v = {.off = (uint32_t) n_pool};
 
         heap_stack_at((uint32_t) n_seen, &s, pc);
         v.n = frames_resolve(pc, s.n, s.generation, ids);
@@ -59,7 +59,7 @@ static int64_t rounded(uint64_t count)
 
 void heap_view_at(uint32_t i, int delta, struct heap_view *ret)
 {
-    struct seen *v = &seen[i];
+    struct heap_seen *v = &seen[i];
     struct heap_stack s;
 
     heap_stack_at(i, &s, NULL);

@@ -27,7 +27,7 @@ enum { GRPC_UNAUTHENTICATED = 16 };
 enum { END_STREAM = 1, ACK = 1, END_HEADERS = 4, PADDED = 8, PRIORITY = 32 };
 enum { FRAME_MAX = 16384, BLOCK_MAX = 65536 };
 
-struct call {
+struct unary_call {
     struct transport t;
     const struct settings *s;
     int64_t window, stream_window; /* bytes that may be sent */
@@ -96,7 +96,7 @@ static void put_headers(struct buf *out, const struct settings *s)
 }
 
 /* Preface, settings (no header table, no push), a large receive window, and the request's headers. */
-static int send_opening(struct call *c, struct err *e)
+static int send_opening(struct unary_call *c, struct err *e)
 {
     static const uint8_t settings[] = {0, 1, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0};
     _cleanup_(buf_done) struct buf b = BUF_INIT;
@@ -188,7 +188,7 @@ static unsigned get_number(const struct hstring *s)
     return v;
 }
 
-static void on_header(struct call *c, const struct hstring *name, const struct hstring *value)
+static void on_header(struct unary_call *c, const struct hstring *name, const struct hstring *value)
 {
     if (is_name(name, "grpc-status", STR("\x9a\xca\xc8\xb2\x12\x34\xda\x8f"))) {
         c->status = get_number(value);
@@ -202,7 +202,7 @@ static void on_header(struct call *c, const struct hstring *name, const struct h
 }
 
 /* :status from the static table: 8 = 200, 9 = 204, 10 = 206, 11 = 304, 12 = 400, 13 = 404, 14 = 500. */
-static void on_indexed(struct call *c, size_t index)
+static void on_indexed(struct unary_call *c, size_t index)
 {
     static const unsigned status[] = {200, 204, 206, 304, 400, 404, 500};
 
@@ -212,7 +212,7 @@ static void on_indexed(struct call *c, size_t index)
     }
 }
 
-static int read_block(struct call *c, const uint8_t *p, size_t n, struct err *e)
+static int read_block(struct unary_call *c, const uint8_t *p, size_t n, struct err *e)
 {
     struct cursor x = {p, p + n, false};
 
@@ -244,7 +244,7 @@ static int read_block(struct call *c, const uint8_t *p, size_t n, struct err *e)
 }
 
 /* --- reading frames --- */
-static int on_settings(struct call *c, uint8_t flags, const uint8_t *p, size_t n, struct err *e)
+static int on_settings(struct unary_call *c, uint8_t flags, const uint8_t *p, size_t n, struct err *e)
 {
     _cleanup_(buf_done) struct buf b = BUF_INIT;
 
@@ -259,7 +259,7 @@ static int on_settings(struct call *c, uint8_t flags, const uint8_t *p, size_t n
     return transport_write(&c->t, b.p, b.n, e);
 }
 
-static int on_headers(struct call *c, uint8_t type, uint8_t flags, const uint8_t *p, size_t n, struct err *e)
+static int on_headers(struct unary_call *c, uint8_t type, uint8_t flags, const uint8_t *p, size_t n, struct err *e)
 {
     if (type == F_HEADERS) {
         size_t pad = flags & PADDED && n ? *p : 0, skip = (flags & PADDED ? 1u : 0u) + (flags & PRIORITY ? 5u : 0u);
@@ -280,7 +280,7 @@ static int on_headers(struct call *c, uint8_t type, uint8_t flags, const uint8_t
     return read_block(c, (const uint8_t *) c->block.p, c->block.n, e);
 }
 
-static int on_frame(struct call *c, uint8_t type, uint8_t flags, uint32_t stream, const uint8_t *p, size_t n,
+static int on_frame(struct unary_call *c, uint8_t type, uint8_t flags, uint32_t stream, const uint8_t *p, size_t n,
                     struct err *e)
 {
     _cleanup_(buf_done) struct buf b = BUF_INIT;
@@ -316,7 +316,7 @@ static int on_frame(struct call *c, uint8_t type, uint8_t flags, uint32_t stream
 }
 
 /* Reads and handles one frame, waiting for it. */
-static int take_frame(struct call *c, struct err *e)
+static int take_frame(struct unary_call *c, struct err *e)
 {
     for (;;) {
         const uint8_t *p = (const uint8_t *) c->in.p;
@@ -346,7 +346,7 @@ static int take_frame(struct call *c, struct err *e)
     }
 }
 
-static int send_body(struct call *c, const struct buf *body, struct err *e)
+static int send_body(struct unary_call *c, const struct buf *body, struct err *e)
 {
     uint8_t head[5] = {c->s->compression == WICK_COMPRESSION_GZIP};
     size_t total = body->n + sizeof head;
@@ -377,7 +377,7 @@ static int send_body(struct call *c, const struct buf *body, struct err *e)
     return r;
 }
 
-static int check_status(const struct call *c, struct err *e)
+static int check_status(const struct unary_call *c, struct err *e)
 {
     if (c->have_status && c->status == 0)
         return 0;
@@ -398,7 +398,7 @@ int otlp_grpc_call(const struct settings *s, const struct buf *body, int64_t dea
                    struct err *e)
 {
     struct transport_target to = {.host = s->host, .port = s->port, .tls = s->tls, .h2 = true, .ca_file = s->ca_file};
-    struct call c = {.s = s, .window = 65535, .stream_window = 65535, .initial_window = 65535};
+    struct unary_call c = {.s = s, .window = 65535, .stream_window = 65535, .initial_window = 65535};
     int r;
 
     c.t = (struct transport){.fd = -1, .deadline = deadline, .pump = pump};

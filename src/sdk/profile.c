@@ -23,7 +23,7 @@
 
 enum { LINES_MAX = 64 }; /* maximum number of inlined calls at one address */
 
-struct maker {
+struct profile_maker {
     struct builder *b;
     bool pprof, lines;
     uint32_t *locations; /* by frame; 0 = not created yet */
@@ -50,7 +50,7 @@ static const struct {
 };
 
 /* --- dictionary --- */
-static uint32_t make_mapping(struct maker *m, uint32_t file)
+static uint32_t make_mapping(struct profile_maker *m, uint32_t file)
 {
     const struct module_file *f = modules_file(file);
     char id[2 * BUILD_ID_MAX];
@@ -75,7 +75,7 @@ static uint32_t make_mapping(struct maker *m, uint32_t file)
     return builder_mapping(m->b, &map, attrs, n);
 }
 
-static uint32_t mapping_of(struct maker *m, uint32_t file)
+static uint32_t mapping_of(struct profile_maker *m, uint32_t file)
 {
     if (!m->mappings[file])
         m->mappings[file] = make_mapping(m, file);
@@ -84,7 +84,7 @@ static uint32_t mapping_of(struct maker *m, uint32_t file)
 
 /* Without template arguments and parameters, as pprof shows names; returns `otherwise` if the name cannot be
  * demangled. */
-static uint32_t short_name(struct maker *m, struct str system, struct str otherwise)
+static uint32_t short_name(struct profile_maker *m, struct str system, struct str otherwise)
 {
     buf_reset(&m->text);
     if (demangle_function(system, DEMANGLE_SIMPLE, &m->text) == 0 && m->text.n)
@@ -92,7 +92,7 @@ static uint32_t short_name(struct maker *m, struct str system, struct str otherw
     return builder_string(m->b, otherwise);
 }
 
-static uint32_t make_function(struct maker *m, const struct frame *f)
+static uint32_t make_function(struct profile_maker *m, const struct sdk_frame *f)
 {
     struct function fn = {.name = short_name(m, f->name, f->name), .system_name = builder_string(m->b, f->name)};
 
@@ -100,7 +100,7 @@ static uint32_t make_function(struct maker *m, const struct frame *f)
 }
 
 /* Stores the lines of a frame, at most max; returns their number. */
-static uint32_t make_lines(struct maker *m, const struct frame *f, struct line *ret, uint32_t max)
+static uint32_t make_lines(struct profile_maker *m, const struct sdk_frame *f, struct line *ret, uint32_t max)
 {
     uint32_t n = m->lines ? MIN(f->lines.n, max) : 0;
 
@@ -121,7 +121,7 @@ static uint32_t make_lines(struct maker *m, const struct frame *f, struct line *
     return n;
 }
 
-static uint32_t make_external(struct maker *m, const struct frame *f)
+static uint32_t make_external(struct profile_maker *m, const struct sdk_frame *f)
 {
     const struct ext_frame *x = ext_frames_at(f->address);
     struct function fn = {.name =
@@ -134,7 +134,7 @@ static uint32_t make_external(struct maker *m, const struct frame *f)
     return builder_location(m->b, 0, 0, &line, 1, &attr, m->pprof ? 0 : 1);
 }
 
-static uint32_t make_native(struct maker *m, const struct frame *f)
+static uint32_t make_native(struct profile_maker *m, const struct sdk_frame *f)
 {
     const struct module_file *file = modules_file(f->file);
     uint64_t address = f->address + (m->pprof && f->file && file ? file->bias : 0);
@@ -147,14 +147,14 @@ static uint32_t make_native(struct maker *m, const struct frame *f)
     return builder_location(m->b, mapping_of(m, f->file), address, lines, n, &attr, m->pprof ? 0 : 1);
 }
 
-static uint32_t make_location(struct maker *m, uint32_t id)
+static uint32_t make_location(struct profile_maker *m, uint32_t id)
 {
-    const struct frame *f = frame_at(id);
+    const struct sdk_frame *f = frame_at(id);
 
     return f->file == FRAME_EXTERNAL ? make_external(m, f) : make_native(m, f);
 }
 
-static uint32_t make_stack(struct maker *m, const uint32_t *frames, uint32_t n)
+static uint32_t make_stack(struct profile_maker *m, const uint32_t *frames, uint32_t n)
 {
     n = MIN(n, (uint32_t) ARRAY_SIZE(m->stack));
     for (uint32_t i = 0; i < n; i++) {
@@ -168,7 +168,7 @@ static uint32_t make_stack(struct maker *m, const uint32_t *frames, uint32_t n)
 }
 
 /* --- samples --- */
-static uint32_t put_hex_label(struct maker *m, const char *key, const uint8_t *p, uint32_t n)
+static uint32_t put_hex_label(struct profile_maker *m, const char *key, const uint8_t *p, uint32_t n)
 {
     char text[32];
 
@@ -176,7 +176,7 @@ static uint32_t put_hex_label(struct maker *m, const char *key, const uint8_t *p
     return builder_attr_str(m->b, str_from(key), (struct str){text, 2 * n});
 }
 
-static struct run make_attrs(struct maker *m, const struct agg *a, const struct agg_entry *e)
+static struct run make_attrs(struct profile_maker *m, const struct agg *a, const struct agg_entry *e)
 {
     uint32_t attrs[SPAN_ATTRS_MAX / 2 + 2], n = 0;
     const uint8_t *p = a->bytes + e->attrs;
@@ -194,7 +194,7 @@ static struct run make_attrs(struct maker *m, const struct agg *a, const struct 
     return builder_attrs(m->b, attrs, n);
 }
 
-static uint32_t make_link(struct maker *m, const struct agg_entry *e)
+static uint32_t make_link(struct profile_maker *m, const struct agg_entry *e)
 {
     struct link l;
 
@@ -205,7 +205,7 @@ static uint32_t make_link(struct maker *m, const struct agg_entry *e)
     return builder_link(m->b, &l);
 }
 
-static void put_agg(struct maker *m, const struct agg *a, uint32_t skip, uint32_t n_types)
+static void put_agg(struct profile_maker *m, const struct agg *a, uint32_t skip, uint32_t n_types)
 {
     for (size_t i = 0; i < a->n; i++) {
         const struct agg_entry *e = &a->v[i];
@@ -222,7 +222,7 @@ void profile_heap_at(const struct profile_part *part, uint32_t i, struct heap_vi
         ret->v[k] -= part->base[i].v[k];
 }
 
-static void put_heap(struct maker *m, const struct profile_part *part)
+static void put_heap(struct profile_maker *m, const struct profile_part *part)
 {
     for (uint32_t i = 0, n = heap_view_count(); i < n; i++) {
         struct heap_view v;
@@ -233,7 +233,7 @@ static void put_heap(struct maker *m, const struct profile_part *part)
     }
 }
 
-static void put_part(struct maker *m, const struct profile_part *part)
+static void put_part(struct profile_maker *m, const struct profile_part *part)
 {
     uint32_t n = m->pprof ? kinds[part->type].n : kinds[part->type].n_otlp, skip = kinds[part->type].n - n;
     const char *const *period = kinds[part->type].period;
@@ -318,7 +318,7 @@ void profile_name_parts(const struct profile_part *parts, uint32_t n_parts)
         name_part(&parts[i]);
 }
 
-static void put_resource(struct maker *m, const struct profile_resource *r)
+static void put_resource(struct profile_maker *m, const struct profile_resource *r)
 {
     builder_resource(m->b);
     if (!r)
@@ -330,7 +330,7 @@ static void put_resource(struct maker *m, const struct profile_resource *r)
         builder_resource_attr(m->b, r->attrs[i].key, &r->attrs[i].value);
 }
 
-static void put_scope(struct maker *m, const struct profile_scope *s)
+static void put_scope(struct profile_maker *m, const struct profile_scope *s)
 {
     const struct {
         struct str key;
@@ -351,7 +351,7 @@ static void put_scope(struct maker *m, const struct profile_scope *s)
 static int make(const struct profile_part *parts, uint32_t n, const struct profile_resource *resource,
                 const struct profile_scope *scope, bool pprof, struct batch **ret, struct err *e)
 {
-    struct maker m = {.pprof = pprof, .lines = !pprof || (n && parts[0].lines_until)};
+    struct profile_maker m = {.pprof = pprof, .lines = !pprof || (n && parts[0].lines_until)};
     int r = builder_new(NULL, &m.b);
 
     if (r < 0)

@@ -13,14 +13,14 @@
 #include "sdk/modules.h"
 #include "sdk/profile.h"
 
-static uint64_t address_of(const struct frame *f)
+static uint64_t address_of(const struct sdk_frame *f)
 {
     const struct module_file *m = f->file ? modules_file(f->file) : NULL;
 
     return f->address + (m ? m->bias : 0);
 }
 
-static void put_name(struct buf *out, const struct frame *f)
+static void put_name(struct buf *out, const struct sdk_frame *f)
 {
     size_t before = out->n;
 
@@ -38,7 +38,7 @@ static void put_frames(struct buf *out, const uint32_t *frames, uint32_t n)
     for (uint32_t i = 0; i < n; i++)
         buf_printf(out, " 0x%llx", (unsigned long long) address_of(frame_at(frames[i])) + (i > 0)); /* return address */
     for (uint32_t i = 0; i < n; i++) {
-        const struct frame *f = frame_at(frames[i]);
+        const struct sdk_frame *f = frame_at(frames[i]);
 
         buf_printf(out, "\n#\t0x%llx\t", (unsigned long long) address_of(f));
         put_name(out, f);

@@ -17,8 +17,8 @@ struct heap_view;
 struct server;
 
 /* Sums collected for one request for /debug/pprof/profile or one wick_snapshot(). */
-struct session {
-    struct session *next;
+struct provider_session {
+    struct provider_session *next;
     int type;
     struct agg agg;
     int64_t start_wall, start_mono;
@@ -43,8 +43,8 @@ struct wick_provider {
     int job_result;
     bool job_done;
     struct agg export[N_TYPES];
-    struct session *sessions;
-    struct session *snapshots[N_TYPES]; /* what wick_snapshot() returns next; also in sessions */
+    struct provider_session *sessions;
+    struct provider_session *snapshots[N_TYPES]; /* what wick_snapshot() returns next; also in sessions */
     struct server *server;
     int64_t interval_start_wall, interval_start_mono, next_export, next_scan;
     int64_t first_wall, first_mono; /* since start */
@@ -77,14 +77,14 @@ int export_now(struct wick_provider *p, struct err *e);
 int export_write_files(struct wick_provider *p, struct err *e);
 
 /* --- sessions: background --- */
-struct session *session_begin(struct wick_provider *p, int type);
+struct provider_session *session_begin(struct wick_provider *p, int type);
 /* The same for heap and lock: the difference over the session's time. NULL if out of memory. */
-struct session *session_begin_window(struct wick_provider *p, int type);
-void session_end(struct wick_provider *p, struct session *s);
+struct provider_session *session_begin_window(struct wick_provider *p, int type);
+void session_end(struct wick_provider *p, struct provider_session *s);
 /* The profile of a session, or of a type that is kept since the start (heap, lock), as gzip'd pprof. */
-int session_pprof(struct wick_provider *p, struct session *s, struct buf *out, struct err *e);
+int session_pprof(struct wick_provider *p, struct provider_session *s, struct buf *out, struct err *e);
 /* For /debug/pprof/: with lines and inlined calls where available, or as text. */
-int session_answer(struct wick_provider *p, struct session *s, bool text, struct buf *out, struct err *e);
+int session_answer(struct wick_provider *p, struct provider_session *s, bool text, struct buf *out, struct err *e);
 
 /* --- serve.c --- */
 int server_listen(struct wick_provider *p, const char *address, struct err *e); /* the port */

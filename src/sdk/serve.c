@@ -35,7 +35,7 @@
 enum { CONNS_MAX = 16, REQUEST_MAX = 65536, HEADERS_MAX = 64, SECONDS_MAX = 3600, WAKE_MS = 100 };
 #define LENT_NS (300 * NS_PER_S) /* a heap profile is useful only if it is requested again */
 
-struct conn {
+struct serve_conn {
     int fd; /* -1 = free */
     struct buf in, out;
     size_t sent;
@@ -48,7 +48,7 @@ struct server {
     int fd;
     ino_t inode; /* inode of the listening socket */
     bool loopback;
-    struct conn conns[CONNS_MAX];
+    struct serve_conn conns[CONNS_MAX];
     struct type_loan loans[N_TYPES];
 };
 
@@ -137,7 +137,7 @@ int server_listen(struct wick_provider *p, const char *address, struct err *e)
 
 /* --- connections --- */
 /* Also called when the client has disconnected, so that its profile is no longer collected. */
-static void end_session(struct wick_provider *p, struct conn *c)
+static void end_session(struct wick_provider *p, struct serve_conn *c)
 {
     int type;
 
@@ -149,7 +149,7 @@ static void end_session(struct wick_provider *p, struct conn *c)
     type_loan_return(&p->server->loans[type], 0);
 }
 
-static void close_conn(struct wick_provider *p, struct conn *c)
+static void close_conn(struct wick_provider *p, struct serve_conn *c)
 {
     end_session(p, c);
     if (c->fd >= 0)
@@ -200,7 +200,7 @@ void server_free(struct wick_provider *p)
 }
 
 /* --- responses --- */
-static void answer(struct conn *c, int status, const char *type, const void *body, size_t n, const char *extra)
+static void answer(struct serve_conn *c, int status, const char *type, const void *body, size_t n, const char *extra)
 {
     const char *words = status == 200   ? "OK"
                         : status == 400 ? "Bad Request"
@@ -218,13 +218,14 @@ static void answer(struct conn *c, int status, const char *type, const void *bod
     c->until = clock_mono() + 30 * NS_PER_S;
 }
 
-static void refuse(struct conn *c, int status, const char *words)
+static void refuse(struct serve_conn *c, int status, const char *words)
 {
     answer(c, status, "text/plain; charset=utf-8", words, strlen(words), "X-Go-Pprof: 1\r\n");
 }
 
 /* s is an open session, or one that was filled only for this response. */
-static void answer_profile(struct wick_provider *p, struct conn *c, struct session *s, const char *name, bool text)
+static void answer_profile(struct wick_provider *p, struct serve_conn *c, struct session *s, const char *name,
+                           bool text)
 {
     _cleanup_(buf_done) struct buf out = BUF_INIT;
     struct err e = {0};
@@ -268,7 +269,7 @@ static int count_of(struct wick_provider *p, const char *name)
 }
 
 /* The layout is the same as Go's. */
-static void answer_index(struct wick_provider *p, struct conn *c)
+static void answer_index(struct wick_provider *p, struct serve_conn *c)
 {
     static const char *const names[N_TYPES] = {"cpu", "wall", "alloc", "heap", "lock"};
     _cleanup_(buf_done) struct buf b = BUF_INIT;
@@ -296,7 +297,7 @@ static void answer_index(struct wick_provider *p, struct conn *c)
     answer(c, 200, "text/html; charset=utf-8", b.p, b.n, "");
 }
 
-static void answer_cmdline(struct conn *c)
+static void answer_cmdline(struct serve_conn *c)
 {
     _cleanup_(buf_done) struct buf b = BUF_INIT;
 
@@ -307,7 +308,7 @@ static void answer_cmdline(struct conn *c)
 }
 
 /* Names for run-time addresses, which pprof requests when a profile has none. */
-static void answer_symbol(struct conn *c, struct str body)
+static void answer_symbol(struct serve_conn *c, struct str body)
 {
     const struct module_set *set = atomic_load(&core.modules);
     _cleanup_(buf_done) struct buf b = BUF_INIT;
@@ -330,7 +331,7 @@ static void answer_symbol(struct conn *c, struct str body)
 }
 
 /* --- requests --- */
-struct request {
+struct serve_request {
     struct str method, path, query, host, body;
 };
 
@@ -346,7 +347,7 @@ static struct str query_value(struct str query, const char *name)
 }
 
 /* Opens a session that is answered when its seconds are over. */
-static void begin_profile(struct wick_provider *p, struct conn *c, int type, struct str query)
+static void begin_profile(struct wick_provider *p, struct serve_conn *c, int type, struct str query)
 {
     struct str text = query_value(query, "seconds");
     bool window = type == TYPE_HEAP || type == TYPE_LOCK;
@@ -378,7 +379,7 @@ static bool wants_text(struct str query)
 }
 
 /* heap, allocs, mutex, block: since the start, or over ?seconds= */
-static void answer_total(struct wick_provider *p, struct conn *c, int type, const char *name, struct str query)
+static void answer_total(struct wick_provider *p, struct serve_conn *c, int type, const char *name, struct str query)
 {
     struct session s = {.type = type};
     struct err e = {0};
@@ -393,7 +394,7 @@ static void answer_total(struct wick_provider *p, struct conn *c, int type, cons
     }
 }
 
-static void answer_threads(struct wick_provider *p, struct conn *c, int type, struct str query)
+static void answer_threads(struct wick_provider *p, struct serve_conn *c, int type, struct str query)
 {
     struct session s = {.type = type, .start_wall = clock_wall(), .start_mono = clock_mono()};
     _cleanup_(buf_done) struct buf b = BUF_INIT;
@@ -418,7 +419,7 @@ static bool host_is_allowed(const struct server *s, struct str host)
     return !s->loopback || host_policy_allows(host, NULL);
 }
 
-static void handle(struct wick_provider *p, struct conn *c, const struct request *q)
+static void handle(struct wick_provider *p, struct serve_conn *c, const struct serve_request *q)
 {
     struct str name = q->path;
 
@@ -458,7 +459,7 @@ static void handle(struct wick_provider *p, struct conn *c, const struct request
 }
 
 /* Returns 1 if the request is complete, 0 if more bytes are needed, negative if it is not a valid request. */
-static int parse_request(struct conn *c, struct request *q)
+static int parse_request(struct serve_conn *c, struct serve_request *q)
 {
     static const struct http1_limits limits = {REQUEST_MAX, HEADERS_MAX};
     _cleanup_(arena_done) struct arena a = {0}; /* of the list of headers; their text is in c->in */
@@ -484,9 +485,9 @@ static int parse_request(struct conn *c, struct request *q)
     return 1;
 }
 
-static void read_conn(struct wick_provider *p, struct conn *c)
+static void read_conn(struct wick_provider *p, struct serve_conn *c)
 {
-    struct request q = {0};
+    struct serve_request q = {0};
     char *room = buf_reserve(&c->in, 4096);
     ssize_t n = room ? recv(c->fd, room, 4096, 0) : -1;
     int r;
@@ -505,7 +506,7 @@ static void read_conn(struct wick_provider *p, struct conn *c)
         refuse(c, 400, r == -EMSGSIZE ? "request too large\n" : "not a valid HTTP/1.1 request\n");
 }
 
-static void write_conn(struct wick_provider *p, struct conn *c)
+static void write_conn(struct wick_provider *p, struct serve_conn *c)
 {
     ssize_t n;
 
@@ -522,7 +523,7 @@ static void write_conn(struct wick_provider *p, struct conn *c)
         close_conn(p, c);
 }
 
-static void check_time(struct wick_provider *p, struct conn *c, int64_t now)
+static void check_time(struct wick_provider *p, struct serve_conn *c, int64_t now)
 {
     if (now < c->until)
         return;
@@ -542,7 +543,7 @@ static void accept_conn(struct server *s)
 
     for (int i = 0; fd >= 0 && i < CONNS_MAX; i++)
         if (s->conns[i].fd < 0) {
-            s->conns[i] = (struct conn){.fd = fd, .until = clock_mono() + 10 * NS_PER_S};
+            s->conns[i] = (struct serve_conn){.fd = fd, .until = clock_mono() + 10 * NS_PER_S};
             return;
         }
     if (fd >= 0)
@@ -567,7 +568,7 @@ static void serve_conns(struct wick_provider *p, const struct pollfd *fds)
     if (fds[0].revents)
         accept_conn(s);
     for (int i = 0; i < CONNS_MAX; i++) {
-        struct conn *c = &s->conns[i];
+        struct serve_conn *c = &s->conns[i];
 
         if (c->fd < 0 || c->fd != fds[i + 1].fd)
             continue;
@@ -594,7 +595,7 @@ void server_poll(struct wick_provider *p, int timeout_ms)
     }
     fds[0] = (struct pollfd){.fd = s->fd, .events = POLLIN};
     for (int i = 0; i < CONNS_MAX; i++) {
-        struct conn *c = &s->conns[i];
+        struct serve_conn *c = &s->conns[i];
 
         fds[i + 1] = (struct pollfd){.fd = c->fd, .events = c->answering ? POLLOUT : POLLIN};
         if (c->fd >= 0)

@@ -57,12 +57,12 @@ static uint64_t root_pid;
 static _Atomic bool watching;
 static _Atomic int64_t ending_since; /* time of the first of the signals below; 0: none so far */
 
-struct watched {
+struct watched_signal {
     int sig;
     struct sigaction wish; /* what the program set; zero is the default action */
 };
 
-static struct watched watched[] = {{.sig = SIGTERM}, {.sig = SIGINT}, {.sig = SIGHUP}};
+static struct watched_signal watched[] = {{.sig = SIGTERM}, {.sig = SIGINT}, {.sig = SIGHUP}};
 
 __attribute__((constructor(101))) static void find_real(void)
 {
@@ -122,7 +122,7 @@ EXPORT void _Exit(int status)
 }
 
 /* --- signals --- */
-static struct watched *find_watched(int sig)
+static struct watched_signal *find_watched(int sig)
 {
     if (likely(sig != SIGTERM && sig != SIGINT && sig != SIGHUP) || !atomic_load(&watching))
         return NULL;
@@ -171,7 +171,7 @@ static void on_ending(int sig)
 
 static void on_once(int sig, siginfo_t *si, void *uc)
 {
-    struct watched *w = find_watched(sig);
+    struct watched_signal *w = find_watched(sig);
     struct sigaction program = w ? w->wish : (struct sigaction){0};
 
     install_ending(sig);
@@ -212,7 +212,7 @@ static bool is_ours(const struct sigaction *kernel)
 
 EXPORT int sigaction(int sig, const struct sigaction *act, struct sigaction *old)
 {
-    struct watched *w = find_watched(sig);
+    struct watched_signal *w = find_watched(sig);
     struct sigaction room, kernel, before;
     int r;
 
@@ -237,7 +237,7 @@ EXPORT int sigaction(int sig, const struct sigaction *act, struct sigaction *old
 /* Called after a function of the C library set a handler; returns `was` as the program should see it. */
 static handler_fn after_set(int sig, handler_fn wish, handler_fn was)
 {
-    struct watched *w = find_watched(sig);
+    struct watched_signal *w = find_watched(sig);
     struct sigaction before = w ? w->wish : (struct sigaction){0};
 
     if (!w || was == SIG_ERR)

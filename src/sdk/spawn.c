@@ -24,7 +24,7 @@
 
 enum { STACK = 64 << 10, READ_SIZE = 65536, SLICE_MS = 100, ENV_MAX = 4 };
 
-struct plan {
+struct spawn_plan {
     const char *const *argv;
     const char *env[ENV_MAX];
     int out;
@@ -35,7 +35,7 @@ struct plan {
 /* Calls no libc function that could lock or allocate. */
 static int grandchild(void *arg)
 {
-    struct plan *p = arg;
+    struct spawn_plan *p = arg;
     uint64_t none = 0;
     int null = (int) sys_call(SYS_openat, AT_FDCWD, (long) "/dev/null", O_RDWR, 0);
 
@@ -53,14 +53,14 @@ static int grandchild(void *arg)
 
 static int between(void *arg)
 {
-    struct plan *p = arg;
+    struct spawn_plan *p = arg;
 
     p->pid = clone(grandchild, p->stack, CLONE_VM | CLONE_VFORK | SIGCHLD, p);
     sys_call(SYS_exit_group, 0, 0, 0, 0);
     return 0;
 }
 
-static void keep_variable(struct plan *p, size_t *n, const char *name, char *to, size_t size)
+static void keep_variable(struct spawn_plan *p, size_t *n, const char *name, char *to, size_t size)
 {
     const char *v = secure_getenv(name);
 
@@ -71,7 +71,7 @@ static void keep_variable(struct plan *p, size_t *n, const char *name, char *to,
 static int start(const char *const *argv, int out, int *ret_pid)
 {
     char *stacks = mmap(NULL, 2 * STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
-    struct plan p = {.argv = argv, .out = out};
+    struct spawn_plan p = {.argv = argv, .out = out};
     char path[2048], library_path[2048];
     size_t n = 0;
     int pid;

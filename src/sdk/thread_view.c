@@ -11,13 +11,13 @@
 #include "sdk/sys.h"
 #include "sdk/wall.h"
 
-static const struct record plain;
+static const struct ring_record plain;
 
 /* Frame numbers of a thread's current stack; *ret_state says how it was obtained. */
 static uint32_t frames_now(struct thr *t, uint32_t *ids, const char **ret_state)
 {
     uint32_t seq = atomic_load_explicit(&t->block_seq, memory_order_acquire), n = 0, generation;
-    const struct record *r = NULL;
+    const struct ring_record *r = NULL;
     uint64_t pc[CORE_DEPTH_MAX];
     uint8_t flags = 0;
 
@@ -83,7 +83,7 @@ void thread_view_created(struct agg *a)
 }
 
 /* --- text --- */
-static void put_name(struct buf *out, const struct frame *f)
+static void put_name(struct buf *out, const struct sdk_frame *f)
 {
     size_t before = out->n;
 
@@ -122,7 +122,7 @@ void thread_view_print(struct buf *out)
         buf_puts(out, "]:\n");
         frames_name(ids, n);
         for (uint32_t k = 0; k < n; k++) {
-            const struct frame *f = frame_at(ids[k]);
+            const struct sdk_frame *f = frame_at(ids[k]);
 
             put_name(out, f);
             if (f->lines.n)

@@ -10,7 +10,7 @@
 
 enum { VERIFY_PEER = 1, CTRL_SET_SNI = 55, ERROR_WANT_READ = 2, ERROR_WANT_WRITE = 3, ERROR_ZERO_RETURN = 6 };
 
-struct tls_ops {
+struct tls_functions {
     void *(*client_method)(void);
     void *(*ctx_new)(const void *);
     void (*ctx_free)(void *);
@@ -36,28 +36,28 @@ static const struct {
     const char *name;
     size_t offset;
 } symbols[] = {
-    {"TLS_client_method", offsetof(struct tls_ops, client_method)},
-    {"SSL_CTX_new", offsetof(struct tls_ops, ctx_new)},
-    {"SSL_CTX_free", offsetof(struct tls_ops, ctx_free)},
-    {"SSL_CTX_set_default_verify_paths", offsetof(struct tls_ops, ctx_default_paths)},
-    {"SSL_CTX_load_verify_locations", offsetof(struct tls_ops, ctx_load)},
-    {"SSL_CTX_set_verify", offsetof(struct tls_ops, ctx_verify)},
-    {"SSL_CTX_set_alpn_protos", offsetof(struct tls_ops, ctx_alpn)},
-    {"SSL_new", offsetof(struct tls_ops, ssl_new)},
-    {"SSL_free", offsetof(struct tls_ops, ssl_free)},
-    {"SSL_set_fd", offsetof(struct tls_ops, set_fd)},
-    {"SSL_set1_host", offsetof(struct tls_ops, set_host)},
-    {"SSL_ctrl", offsetof(struct tls_ops, ctrl)},
-    {"SSL_connect", offsetof(struct tls_ops, connect)},
-    {"SSL_read", offsetof(struct tls_ops, read)},
-    {"SSL_write", offsetof(struct tls_ops, write)},
-    {"SSL_shutdown", offsetof(struct tls_ops, shutdown)},
-    {"SSL_get_error", offsetof(struct tls_ops, get_error)},
-    {"SSL_get_verify_result", offsetof(struct tls_ops, verify_result)},
-    {"X509_verify_cert_error_string", offsetof(struct tls_ops, verify_words)},
+    {"TLS_client_method", offsetof(struct tls_functions, client_method)},
+    {"SSL_CTX_new", offsetof(struct tls_functions, ctx_new)},
+    {"SSL_CTX_free", offsetof(struct tls_functions, ctx_free)},
+    {"SSL_CTX_set_default_verify_paths", offsetof(struct tls_functions, ctx_default_paths)},
+    {"SSL_CTX_load_verify_locations", offsetof(struct tls_functions, ctx_load)},
+    {"SSL_CTX_set_verify", offsetof(struct tls_functions, ctx_verify)},
+    {"SSL_CTX_set_alpn_protos", offsetof(struct tls_functions, ctx_alpn)},
+    {"SSL_new", offsetof(struct tls_functions, ssl_new)},
+    {"SSL_free", offsetof(struct tls_functions, ssl_free)},
+    {"SSL_set_fd", offsetof(struct tls_functions, set_fd)},
+    {"SSL_set1_host", offsetof(struct tls_functions, set_host)},
+    {"SSL_ctrl", offsetof(struct tls_functions, ctrl)},
+    {"SSL_connect", offsetof(struct tls_functions, connect)},
+    {"SSL_read", offsetof(struct tls_functions, read)},
+    {"SSL_write", offsetof(struct tls_functions, write)},
+    {"SSL_shutdown", offsetof(struct tls_functions, shutdown)},
+    {"SSL_get_error", offsetof(struct tls_functions, get_error)},
+    {"SSL_get_verify_result", offsetof(struct tls_functions, verify_result)},
+    {"X509_verify_cert_error_string", offsetof(struct tls_functions, verify_words)},
 };
 
-static struct tls_ops ops;
+static struct tls_functions ops;
 static bool loaded;
 
 static int load(struct err *e)

@@ -13,12 +13,12 @@
 #include "base/err.h"
 #include "base/str.h"
 
-struct tls_ops; /* tls_dl.h */
+struct tls_functions; /* tls_dl.h */
 
 struct transport {
     int fd;
     void *ssl; /* NULL for TCP */
-    const struct tls_ops *tls;
+    const struct tls_functions *tls;
     int64_t deadline; /* CLOCK_MONOTONIC ns */
     void (*pump)(void);
 };

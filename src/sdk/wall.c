@@ -60,7 +60,7 @@ void wall_leave(struct thr *t)
 }
 
 /* --- on the background thread --- */
-static void add(struct wick_provider *p, const struct record *r, const uint32_t *ids, uint32_t n, int64_t ns)
+static void add(struct wick_provider *p, const struct ring_record *r, const uint32_t *ids, uint32_t n, int64_t ns)
 {
     int64_t count = ns / (int64_t) period_ns;
 
@@ -69,7 +69,7 @@ static void add(struct wick_provider *p, const struct record *r, const uint32_t 
         agg_add(&p->export[TYPE_WALL], r, ids, n, count, ns);
     if (p->s.file)
         agg_add(&p->file_totals[TYPE_WALL], r, ids, n, count, ns);
-    for (struct session *s = p->sessions; s; s = s->next)
+    for (struct provider_session *s = p->sessions; s; s = s->next)
         if (s->type == TYPE_WALL)
             agg_add(&s->agg, r, ids, n, count, ns);
 }
@@ -84,7 +84,7 @@ uint32_t wall_blocked_stack(const struct thr *t, uint64_t *pc, uint8_t *ret_flag
 /* A thread inside a blocking call: its time up to now is added to the stack that it published. */
 static void account_blocked(struct wick_provider *p, struct thr *t, int64_t now)
 {
-    static const struct record plain;
+    static const struct ring_record plain;
     uint32_t seq = atomic_load_explicit(&t->block_seq, memory_order_acquire), n, ids[CORE_DEPTH_MAX + 1], generation;
     int64_t since = atomic_load(&t->block_since), ns = now - since;
     uint64_t pc[CORE_DEPTH_MAX];
@@ -106,11 +106,11 @@ static void account_blocked(struct wick_provider *p, struct thr *t, int64_t now)
     add(p, &plain, ids, n, ns);
 }
 
-const struct record *wall_asleep(struct thr *t, int64_t cpu)
+const struct ring_record *wall_asleep(struct thr *t, int64_t cpu)
 {
     uint64_t pc[CORE_DEPTH_MAX];
     uint32_t n, generation;
-    struct record *r;
+    struct ring_record *r;
     uint8_t flags;
 
     if (t->asleep && t->asleep_cpu == cpu)
@@ -119,7 +119,7 @@ const struct record *wall_asleep(struct thr *t, int64_t cpu)
     r = n ? mem_realloc(t->asleep, sizeof *r + n * sizeof r->pc[0]) : NULL;
     if (!r)
         return NULL;
-    *r = (struct record){.n = (uint16_t) n, .flags = flags, .generation = generation};
+    *r = (struct ring_record){.n = (uint16_t) n, .flags = flags, .generation = generation};
     memcpy(r->pc, pc, n * sizeof *pc);
     t->asleep = r;
     t->asleep_cpu = cpu;
@@ -129,9 +129,9 @@ const struct record *wall_asleep(struct thr *t, int64_t cpu)
 /* Waiting that no hook saw: added to where the thread sleeps now if it does, else to where it ran last. */
 static void account_rest(struct wick_provider *p, struct thr *t, int64_t now, int64_t cpu)
 {
-    static const struct record plain;
+    static const struct ring_record plain;
     int64_t hooked = (int64_t) atomic_load(&t->hooked_ns), rest;
-    const struct record *asleep;
+    const struct ring_record *asleep;
     uint32_t ids[CORE_DEPTH_MAX + 1], n = 0;
 
     if (atomic_load(&t->block_seq) & 1) /* its call is not over: settle it at the next check */

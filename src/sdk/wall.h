@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct record;
+struct ring_record;
 struct thr;
 
 extern _Atomic bool wall_on;
@@ -27,6 +27,6 @@ void wall_leave(struct thr *t);
 uint32_t wall_blocked_stack(const struct thr *t, uint64_t *pc, uint8_t *ret_flags, uint32_t *ret_generation);
 /* Where a thread whose CPU time is cpu sleeps; NULL if it does not sleep, or that cannot be determined. The result
  * belongs to the thread and is valid until the next call. */
-const struct record *wall_asleep(struct thr *t, int64_t cpu);
+const struct ring_record *wall_asleep(struct thr *t, int64_t cpu);
 
 #endif

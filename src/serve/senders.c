@@ -28,7 +28,7 @@ struct rate {
     int64_t at, since; /* monotonic */
 };
 
-struct sender {
+struct listed_sender {
     char *tenant, *names[NAMES_MAX];
     uint64_t hash, profiles, samples, bytes, refused;
     struct rate profile_rate, sample_rate, byte_rate;
@@ -43,7 +43,7 @@ struct senders {
     struct sink sink;
     struct sink *next;
     pthread_mutex_t lock; /* protects everything below */
-    struct sender **v;
+    struct listed_sender **v;
     size_t n, cap;
     struct map map; /* hash -> index; rebuilt when a sender is removed */
 };
@@ -68,7 +68,7 @@ static double rate_read(const struct rate *r, int64_t now)
 
 /* --- the table --- */
 
-static void sender_free(struct sender *x)
+static void sender_free(struct listed_sender *x)
 {
     if (!x)
         return;
@@ -108,7 +108,7 @@ static uint64_t hash_names(const char *tenant, const struct str *names)
     return h;
 }
 
-static bool is_sender(const struct sender *x, uint64_t hash, const char *tenant, const struct str *names)
+static bool is_sender(const struct listed_sender *x, uint64_t hash, const char *tenant, const struct str *names)
 {
     if (x->hash != hash || strcmp(x->tenant, tenant) != 0)
         return false;
@@ -118,9 +118,9 @@ static bool is_sender(const struct sender *x, uint64_t hash, const char *tenant,
     return true;
 }
 
-static struct sender *sender_new(uint64_t hash, const char *tenant, const struct str *names)
+static struct listed_sender *sender_new(uint64_t hash, const char *tenant, const struct str *names)
 {
-    struct sender *x = mem_zalloc(sizeof *x);
+    struct listed_sender *x = mem_zalloc(sizeof *x);
     bool ok = x && (x->tenant = mem_strdup(tenant));
 
     for (size_t i = 0; ok && i < NAMES_MAX; i++) {
@@ -152,10 +152,10 @@ static void make_room(struct senders *s)
         map_insert(&s->map, s->v[i]->hash, (uint32_t) i); /* cannot fail: it held more before */
 }
 
-static struct sender *find_sender(struct senders *s, const char *tenant, const struct str *names)
+static struct listed_sender *find_sender(struct senders *s, const char *tenant, const struct str *names)
 {
     uint64_t hash = hash_names(tenant, names);
-    struct sender *x;
+    struct listed_sender *x;
 
     for (struct map_pos p = map_find(&s->map, hash); p.index != MAP_NONE; p = map_next(&s->map, p))
         if (is_sender(s->v[p.index], hash, tenant, names))
@@ -182,7 +182,7 @@ static const struct value *own_value(const struct batch *b, const struct scope *
     return a ? &a->value : v;
 }
 
-static void read_own(const struct batch *b, const struct scope *sc, const struct profile *p, struct sender *x)
+static void read_own(const struct batch *b, const struct scope *sc, const struct profile *p, struct listed_sender *x)
 {
     const struct {
         const char *key;
@@ -207,7 +207,7 @@ static void count_scope(struct senders *s, const struct batch *b, const struct r
                         const struct sink_context *ctx, double share, struct arena *a)
 {
     struct str names[NAMES_MAX];
-    struct sender *x;
+    struct listed_sender *x;
     uint64_t samples = 0;
     int64_t now = clock_mono();
     double bytes = (double) b->input_size * share;
@@ -266,7 +266,7 @@ static void note_scope(struct senders *s, struct arena *a, const struct resource
                        const char *tenant, const struct ack_result *result)
 {
     struct str names[NAMES_MAX];
-    struct sender *x;
+    struct listed_sender *x;
 
     names_of(r, sc, a, names);
     x = find_sender(s, tenant, names);
@@ -361,7 +361,7 @@ static void put_count(struct buf *out, const char *key, uint64_t v)
     json_put_u64(out, v);
 }
 
-static void put_sender(struct buf *out, const struct sender *x, int64_t mono)
+static void put_sender(struct buf *out, const struct listed_sender *x, int64_t mono)
 {
     buf_putc(out, '{');
     for (size_t i = 0; i < NAMES_MAX; i++) {
@@ -394,14 +394,14 @@ static void put_sender(struct buf *out, const struct sender *x, int64_t mono)
 
 static int by_last_seen(const void *a, const void *b)
 {
-    const struct sender *x = *(struct sender *const *) a, *y = *(struct sender *const *) b;
+    const struct listed_sender *x = *(struct listed_sender *const *) a, *y = *(struct listed_sender *const *) b;
 
     return x->last_ns != y->last_ns ? (x->last_ns < y->last_ns ? 1 : -1) : strcmp(x->names[0], y->names[0]);
 }
 
 int senders_json(struct senders *s, const char *tenant, int64_t now, struct buf *out)
 {
-    struct sender **sorted;
+    struct listed_sender **sorted;
     int64_t mono = clock_mono();
     size_t n = 0;
 

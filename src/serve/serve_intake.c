@@ -171,7 +171,7 @@ bool serve_intake_begin(void *arg, struct http_request *q)
 
 typedef void decode_fn(struct tenant *t, struct http_request *q);
 
-struct decoding {
+struct push_decoding {
     struct worker_job job;
     struct tenant *tenant;
     struct http_request *q;
@@ -180,7 +180,7 @@ struct decoding {
 
 static void decode(struct worker_job *j)
 {
-    struct decoding *d = container_of(j, struct decoding, job);
+    struct push_decoding *d = container_of(j, struct push_decoding, job);
 
     d->run(d->tenant, d->q);
 }
@@ -205,7 +205,7 @@ static bool is_large(const struct http_request *q, bool packed)
 /* Decodes at once, or on another thread if it would block the loop for too long. */
 static void hand(struct serve_intake *o, struct tenant *t, struct http_request *q, bool packed, decode_fn *run)
 {
-    struct decoding *d;
+    struct push_decoding *d;
 
     if (!is_large(q, packed)) {
         run(t, q);
@@ -213,7 +213,7 @@ static void hand(struct serve_intake *o, struct tenant *t, struct http_request *
     }
     d = arena_zalloc(&q->arena, sizeof *d);
     if (d)
-        *d = (struct decoding){.job.run = decode, .tenant = t, .q = q, .run = run};
+        *d = (struct push_decoding){.job.run = decode, .tenant = t, .q = q, .run = run};
     if (!d || workers_submit(o->decoders, &d->job) < 0)
         refuse(q, 503, "too many requests are waiting to be decoded; retry in a second");
 }

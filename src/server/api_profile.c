@@ -19,14 +19,13 @@
 #include "server/name_source.h"
 
 /* The input of a writer: all profiles as sent, and the same merged into one (NULL if the selection is empty). */
-struct export
-{
+struct profile_export {
     struct batch *all;
     struct batch *single;
     const struct profile *one;
 };
 
-static int write_pprof(const struct export *x, struct buf *out, struct err *e)
+static int write_pprof(const struct profile_export *x, struct buf *out, struct err *e)
 {
     _cleanup_(buf_done) struct buf plain = BUF_INIT;
     int r = pprof_encode(x->single, x->one, &plain, e);
@@ -34,22 +33,22 @@ static int write_pprof(const struct export *x, struct buf *out, struct err *e)
     return r < 0 ? r : compress_deflate(COMPRESS_GZIP, 1, plain.p, plain.n, out, e);
 }
 
-static int write_otlp(const struct export *x, struct buf *out, struct err *e)
+static int write_otlp(const struct profile_export *x, struct buf *out, struct err *e)
 {
     return otlp_encode(x->all, NULL, out, e);
 }
 
-static int write_otlp_json(const struct export *x, struct buf *out, struct err *e)
+static int write_otlp_json(const struct profile_export *x, struct buf *out, struct err *e)
 {
     return otlp_json_encode(x->all, out, e);
 }
 
-static int write_folded(const struct export *x, struct buf *out, struct err *e)
+static int write_folded(const struct profile_export *x, struct buf *out, struct err *e)
 {
     return folded_encode(x->single, x->one, 0, false, out, e);
 }
 
-static int write_speedscope(const struct export *x, struct buf *out, struct err *e)
+static int write_speedscope(const struct profile_export *x, struct buf *out, struct err *e)
 {
     return speedscope_encode(x->single, x->one, STR("wick"), out, e);
 }
@@ -57,7 +56,7 @@ static int write_speedscope(const struct export *x, struct buf *out, struct err 
 static const struct format {
     const char *name, *content_type, *extension;
     bool single; /* needs one merged profile */
-    int (*write)(const struct export *x, struct buf *out, struct err *e);
+    int (*write)(const struct profile_export *x, struct buf *out, struct err *e);
 } formats[] = {
     {"pprof", "application/octet-stream", "pb.gz", true, write_pprof},
     {"otlp", "application/x-protobuf", "otlp.pb", false, write_otlp},
@@ -145,7 +144,7 @@ static int run_profile(struct call *c, struct err *e)
 {
     _cleanup_(batch_unrefp) struct batch *all = NULL, *single = NULL;
     const struct format *f = find_format(call_param(c, "format"));
-    struct export x;
+    struct profile_export x;
     int r;
 
     if (str_is(call_param(c, "format"), "html"))
@@ -157,7 +156,7 @@ static int run_profile(struct call *c, struct err *e)
         r = convert_to_single(all, &single, e);
     if (r < 0)
         return r;
-    x = (struct export){all, single, single && single->n_profiles ? &single->profiles[0] : NULL};
+    x = (struct profile_export){all, single, single && single->n_profiles ? &single->profiles[0] : NULL};
     if (f->single && !x.one)
         return err_set(e, -ENOENT, "no profile matches; 'wick query services' lists what is stored");
     c->content_type = f->content_type;

@@ -25,7 +25,7 @@ static bool is_tool(const struct question *q)
 
 /* --- requests --- */
 
-struct request {
+struct mcp_request {
     struct str id;             /* raw JSON; p == NULL for a notification */
     struct str method, params; /* params is raw JSON */
 };
@@ -35,7 +35,7 @@ struct arguments {
     size_t n;
 };
 
-static int parse_request(struct json *j, struct request *ret)
+static int parse_request(struct json *j, struct mcp_request *ret)
 {
     struct str key;
 
@@ -227,7 +227,7 @@ static void call_tool(const struct mcp *m, struct buf *out, struct str id, struc
 
 void mcp_handle(const struct mcp *m, struct str message, struct buf *out)
 {
-    struct request r = {0};
+    struct mcp_request r = {0};
     struct arena arena;
     struct json j;
 

@@ -19,7 +19,7 @@ enum { ENTRIES_MAX = 8192, TRIED_MAX = 4 << 20, WANTED_MAX = 256 };
 #define RETRY_DEFAULT (10 * 60 * NS_PER_S)
 #define SETTLED (10 * NS_PER_S) /* a binary all of whose known addresses were looked up */
 
-struct entry {
+struct name_entry {
     struct name_status status;
     uint64_t key;
     int64_t next_try; /* monotonic; 0: nothing is known about it yet, or its file has changed */
@@ -31,7 +31,7 @@ struct name_source {
     pthread_mutex_t asking;
     pthread_mutex_t lock; /* protects everything below */
     pthread_cond_t more;  /* wanted, stopping */
-    struct entry *entries;
+    struct name_entry *entries;
     size_t n, cap;
     size_t victim; /* replaced next when the table is full */
     struct map tried;
@@ -62,7 +62,7 @@ static uint64_t key_of(const char *tenant, struct str build_id)
     return hash_mix(hash64_str(str_from(tenant)), ~hash64_str(build_id));
 }
 
-static struct entry *find_entry(struct name_source *s, uint64_t key)
+static struct name_entry *find_entry(struct name_source *s, uint64_t key)
 {
     for (size_t i = 0; i < s->n; i++)
         if (s->entries[i].key == key)
@@ -70,10 +70,10 @@ static struct entry *find_entry(struct name_source *s, uint64_t key)
     return NULL;
 }
 
-static struct entry *get_entry(struct name_source *s, const char *tenant, struct str build_id)
+static struct name_entry *get_entry(struct name_source *s, const char *tenant, struct str build_id)
 {
     uint64_t key = key_of(tenant, build_id);
-    struct entry *e = find_entry(s, key);
+    struct name_entry *e = find_entry(s, key);
 
     if (e)
         return e;
@@ -83,7 +83,7 @@ static struct entry *get_entry(struct name_source *s, const char *tenant, struct
         e = &s->entries[s->victim++ % s->n];
     else
         return NULL;
-    *e = (struct entry){.key = key};
+    *e = (struct name_entry){.key = key};
     snprintf(e->status.tenant, sizeof e->status.tenant, "%s", tenant);
     snprintf(e->status.build_id, sizeof e->status.build_id, "%.*s", STR_FMT(build_id));
     return e;
@@ -91,7 +91,7 @@ static struct entry *get_entry(struct name_source *s, const char *tenant, struct
 
 static bool may_ask(struct name_source *s, const char *tenant, struct str build_id, bool for_lines)
 {
-    const struct entry *e;
+    const struct name_entry *e;
     bool may;
 
     if (!binary_id_ok(build_id))
@@ -202,7 +202,7 @@ static bool want(struct name_source *s, struct str build_id)
 
 static void note_failure(struct name_source *s, const char *tenant, struct str build_id, int r, const struct err *e)
 {
-    struct entry *x;
+    struct name_entry *x;
 
     pthread_mutex_lock(&s->lock);
     x = get_entry(s, tenant, build_id);
@@ -221,7 +221,7 @@ static void note_answer(struct name_source *s, const char *tenant, struct str bu
                         const uint64_t *addresses)
 {
     uint64_t key = key_of(tenant, build_id);
-    struct entry *x;
+    struct name_entry *x;
 
     pthread_mutex_lock(&s->lock);
     for (uint32_t i = 0; i < a->n_addresses; i++)
@@ -246,7 +246,7 @@ static int source_look_up(struct names *names, const char *tenant, struct str bu
     _cleanup_(mem_freep) uint64_t *left = mem_zalloc_array((size_t) n + 1, sizeof *left);
     char path[BINARY_PATH_SIZE];
     struct err why = {0};
-    struct entry *x;
+    struct name_entry *x;
     int r;
 
     if (!left)

@@ -35,16 +35,16 @@ struct range {
     uint32_t index; /* index of the unit or the function */
 };
 
-struct function {
+struct dwarf_function {
     Dwarf_Die die;
     uint32_t end;             /* index after the nested calls */
     uint32_t first, n_ranges; /* in unit->ranges */
     bool inlined;
 };
 
-struct unit {
+struct dwarf_unit {
     Dwarf_Die die, tree; /* tree: the DIE that contains the functions: the same, or that of the .dwo file */
-    struct function *functions;
+    struct dwarf_function *functions;
     struct range *ranges, *tops;
     size_t n_functions, n_ranges, n_tops, cap_functions, cap_ranges, cap_tops, visited;
     bool loaded;
@@ -54,7 +54,7 @@ struct dwarf_file {
     Dwfl *dwfl;
     Dwarf *dwarf;
     uint64_t bias; /* difference between an ELF address and one of the debug information */
-    struct unit *units;
+    struct dwarf_unit *units;
     struct range *ranges; /* ranges of units, by low */
     size_t n_units, cap_units, n_ranges, cap_ranges;
 };
@@ -115,12 +115,12 @@ static int die_ranges(Dwarf_Die *die, uint32_t index, struct range **v, size_t *
 static int add_unit(struct dwarf_file *d, Dwarf_Die *die, Dwarf_Die *split)
 {
     int r = array_reserve(d->units, d->cap_units, d->n_units + 1, UNITS_MAX);
-    struct unit *u;
+    struct dwarf_unit *u;
 
     if (r < 0)
         return r;
     u = &d->units[d->n_units];
-    *u = (struct unit){.die = *die, .tree = split ? *split : *die};
+    *u = (struct dwarf_unit){.die = *die, .tree = split ? *split : *die};
     r = die_ranges(die, (uint32_t) d->n_units, &d->ranges, &d->n_ranges, &d->cap_ranges);
     if (r < 0)
         return r;
@@ -246,7 +246,7 @@ void dwarf_file_free(struct dwarf_file *d)
     mem_free(d);
 }
 
-static int add_function(struct unit *u, Dwarf_Die *die, bool inlined, uint32_t *ret)
+static int add_function(struct dwarf_unit *u, Dwarf_Die *die, bool inlined, uint32_t *ret)
 {
     uint32_t index = (uint32_t) u->n_functions;
     size_t first = u->n_ranges;
@@ -258,7 +258,7 @@ static int add_function(struct unit *u, Dwarf_Die *die, bool inlined, uint32_t *
         return r;
     if (u->n_ranges == first) /* a declaration, or an abstract one */
         return 0;
-    u->functions[index] = (struct function){
+    u->functions[index] = (struct dwarf_function){
         .die = *die, .first = (uint32_t) first, .n_ranges = (uint32_t) (u->n_ranges - first), .inlined = inlined};
     u->n_functions++;
     *ret = index;
@@ -294,7 +294,7 @@ static bool may_hold_functions(int tag)
     }
 }
 
-static int walk(struct unit *u, Dwarf_Die *parent, unsigned depth)
+static int walk(struct dwarf_unit *u, Dwarf_Die *parent, unsigned depth)
 {
     Dwarf_Die die;
     int more = depth < TREE_DEPTH_MAX ? dwarf_child(parent, &die) : 1;
@@ -322,7 +322,7 @@ static int walk(struct unit *u, Dwarf_Die *parent, unsigned depth)
     return 0;
 }
 
-static int load_functions(struct unit *u)
+static int load_functions(struct dwarf_unit *u)
 {
     int r;
 
@@ -340,7 +340,7 @@ static int load_functions(struct unit *u)
     return 0;
 }
 
-static bool has_address(const struct unit *u, const struct function *f, uint64_t address)
+static bool has_address(const struct dwarf_unit *u, const struct dwarf_function *f, uint64_t address)
 {
     for (uint32_t i = 0; i < f->n_ranges; i++)
         if (address >= u->ranges[f->first + i].low && address < u->ranges[f->first + i].high)
@@ -349,7 +349,7 @@ static bool has_address(const struct unit *u, const struct function *f, uint64_t
 }
 
 /* The subprogram that contains the address and the calls inlined into it, outermost first. */
-static uint32_t find_chain(const struct unit *u, uint64_t address, uint32_t ret[DWARF_FRAMES_MAX])
+static uint32_t find_chain(const struct dwarf_unit *u, uint64_t address, uint32_t ret[DWARF_FRAMES_MAX])
 {
     const struct range *top = find_range(u->tops, u->n_tops, address);
     uint32_t n = 0, end;
@@ -359,7 +359,7 @@ static uint32_t find_chain(const struct unit *u, uint64_t address, uint32_t ret[
     ret[n++] = top->index;
     end = u->functions[top->index].end;
     for (uint32_t i = top->index + 1; i < end && n < DWARF_FRAMES_MAX;) {
-        const struct function *f = &u->functions[i];
+        const struct dwarf_function *f = &u->functions[i];
 
         if (f->inlined && has_address(u, f, address)) {
             ret[n++] = i;
@@ -392,7 +392,7 @@ static const char *function_name(Dwarf_Die *die)
     return name ? name : dwarf_diename(die);
 }
 
-static const char *call_file(struct unit *u, Dwarf_Die *call)
+static const char *call_file(struct dwarf_unit *u, Dwarf_Die *call)
 {
     Dwarf_Files *files;
     size_t n;
@@ -407,7 +407,7 @@ static const char *call_file(struct unit *u, Dwarf_Die *call)
 }
 
 /* elfutils leaves a file relative if its folder is relative; then the compilation directory must be put in front. */
-static const char *folder_of(struct unit *u, const char *file)
+static const char *folder_of(struct dwarf_unit *u, const char *file)
 {
     Dwarf_Attribute a;
 
@@ -416,7 +416,7 @@ static const char *folder_of(struct unit *u, const char *file)
     return dwarf_formstring(&a);
 }
 
-static void fill_line(struct unit *u, uint64_t address, struct dwarf_frame *f)
+static void fill_line(struct dwarf_unit *u, uint64_t address, struct dwarf_frame *f)
 {
     Dwarf_Line *line = dwarf_getsrc_die(&u->die, address);
 
@@ -427,7 +427,7 @@ static void fill_line(struct unit *u, uint64_t address, struct dwarf_frame *f)
     dwarf_linecol(line, &f->column);
 }
 
-static struct unit *unit_of(struct dwarf_file *d, uint64_t address)
+static struct dwarf_unit *unit_of(struct dwarf_file *d, uint64_t address)
 {
     const struct range *r = find_range(d->ranges, d->n_ranges, address);
 
@@ -436,7 +436,7 @@ static struct unit *unit_of(struct dwarf_file *d, uint64_t address)
 
 int dwarf_file_lookup(struct dwarf_file *d, uint64_t address, struct dwarf_frame ret[DWARF_FRAMES_MAX])
 {
-    struct unit *u;
+    struct dwarf_unit *u;
     uint32_t chain[DWARF_FRAMES_MAX], n;
     int r;
 
@@ -455,7 +455,7 @@ int dwarf_file_lookup(struct dwarf_file *d, uint64_t address, struct dwarf_frame
         return ret[0].file ? 1 : 0;
     }
     for (uint32_t i = 0; i < n; i++) {
-        struct function *f = &u->functions[chain[n - 1 - i]];
+        struct dwarf_function *f = &u->functions[chain[n - 1 - i]];
 
         ret[i].name = function_name(&f->die);
         ret[i].start_line = attribute_number(&f->die, DW_AT_decl_line);

@@ -20,7 +20,7 @@
 
 enum { ARGS_MAX = 16, DEADLY_MAX = 256, TIMEOUT_DEFAULT_MS = 60000 };
 
-struct question {
+struct symbol_question {
     uint64_t binary; /* hash of path and build id */
     uint32_t n_addresses;
     int64_t deadline;
@@ -35,7 +35,7 @@ struct symbol_process {
     int64_t spent_ns; /* CPU time of children that have ended */
     bool asked;
     bool killed; /* killed by someone else, or for lack of memory: not because of the file it read */
-    struct question question;
+    struct symbol_question question;
     struct buf in; /* the part of the answer received so far */
     struct {
         uint64_t binary;
@@ -153,7 +153,7 @@ static int ask(struct symbolizer *base, const struct symbol_request *q, struct e
         if (r < 0)
             return r;
     }
-    p->question = (struct question){binary, q->n_addresses, clock_mono() + p->timeout_ms * NS_PER_MS, {0}};
+    p->question = (struct symbol_question){binary, q->n_addresses, clock_mono() + p->timeout_ms * NS_PER_MS, {0}};
     snprintf(p->question.path, sizeof p->question.path, "%.*s", STR_FMT(q->path));
     r = send_request(p->fd, buf_str(&b), q->fd);
     p->asked = r >= 0;

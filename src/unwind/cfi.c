@@ -102,7 +102,7 @@ static uint64_t get_pointer(struct cursor *r, const struct cfi_section *s, uint8
 }
 
 /* --- entries --- */
-struct entry {
+struct cfi_entry {
     struct cursor body; /* after the id */
     size_t offset, next;
     uint64_t id, id_pos; /* id_pos: section offset of the id field */
@@ -110,7 +110,7 @@ struct entry {
 };
 
 /* 1, 0 at the end of the section or at its terminator. */
-static int entry_at(const struct cfi_section *s, size_t pos, struct entry *ret)
+static int entry_at(const struct cfi_section *s, size_t pos, struct cfi_entry *ret)
 {
     struct cursor r = {s->p + pos, s->p + s->n, false};
     uint64_t n;
@@ -133,7 +133,7 @@ static int entry_at(const struct cfi_section *s, size_t pos, struct entry *ret)
     return 1;
 }
 
-static bool entry_is_cie(const struct cfi_section *s, const struct entry *e)
+static bool entry_is_cie(const struct cfi_section *s, const struct cfi_entry *e)
 {
     if (s->debug)
         return e->wide ? e->id == UINT64_MAX : e->id == 0xffffffff;
@@ -171,7 +171,7 @@ static bool parse_augmentation(struct cursor *r, const char *aug, struct cie *c)
 
 static bool parse_cie(const struct cfi_section *s, uint64_t offset, struct cie *ret)
 {
-    struct entry e;
+    struct cfi_entry e;
     const char *aug;
     size_t aug_len;
     uint8_t version;
@@ -201,7 +201,7 @@ static bool parse_cie(const struct cfi_section *s, uint64_t offset, struct cie *
     return !e.body.bad;
 }
 
-static bool parse_fde(const struct cfi_section *s, struct entry *e, struct cie *cie, struct cfi_fde *ret)
+static bool parse_fde(const struct cfi_section *s, struct cfi_entry *e, struct cie *cie, struct cfi_fde *ret)
 {
     uint64_t cie_pos = s->debug ? e->id : e->id_pos - e->id;
 
@@ -217,7 +217,7 @@ static bool parse_fde(const struct cfi_section *s, struct entry *e, struct cie *
 
 int cfi_next(const struct cfi_section *s, enum cfi_arch arch, size_t *pos, struct cfi_fde *ret)
 {
-    struct entry e;
+    struct cfi_entry e;
     struct cie cie;
 
     while (*pos < UINT32_MAX && entry_at(s, *pos, &e) == 1) {
@@ -337,7 +337,7 @@ static struct unwind_rule make_rule(const struct state *st, const struct cie *ci
 }
 
 /* --- the program --- */
-struct run {
+struct cfi_run {
     const struct cfi_section *s;
     const struct machine *m;
     const struct cie *cie;
@@ -350,7 +350,7 @@ struct run {
     int error;
 };
 
-static struct reg_state *tracked(struct run *x, struct state *st, uint64_t reg)
+static struct reg_state *tracked(struct cfi_run *x, struct state *st, uint64_t reg)
 {
     if (reg == x->m->fp)
         return &st->fp;
@@ -361,7 +361,7 @@ static struct reg_state *tracked(struct run *x, struct state *st, uint64_t reg)
     return &x->ignored;
 }
 
-static void set_cfa(struct run *x, uint64_t reg, int64_t off)
+static void set_cfa(struct cfi_run *x, uint64_t reg, int64_t off)
 {
     struct state *st = &x->st;
 
@@ -372,7 +372,7 @@ static void set_cfa(struct run *x, uint64_t reg, int64_t off)
         st->cfa = UNWIND_CFA_NONE;
 }
 
-static void emit_here(struct run *x)
+static void emit_here(struct cfi_run *x)
 {
     struct unwind_rule r = make_rule(&x->st, x->cie, x->m);
 
@@ -380,20 +380,20 @@ static void emit_here(struct run *x)
         x->error = x->emit(x->arg, x->pc, &r);
 }
 
-static void advance(struct run *x, uint64_t delta)
+static void advance(struct cfi_run *x, uint64_t delta)
 {
     emit_here(x);
     if (__builtin_mul_overflow(delta, x->cie->code_align, &delta) || __builtin_add_overflow(x->pc, delta, &x->pc))
         x->pc = x->end;
 }
 
-static int64_t scaled(struct run *x, int64_t v)
+static int64_t scaled(struct cfi_run *x, int64_t v)
 {
     return (int64_t) ((uint64_t) v * (uint64_t) x->cie->data_align);
 }
 
 /* DW_CFA_restore_state restores registers and, as every compiler expects, the CFA. */
-static bool remember(struct run *x, bool restore)
+static bool remember(struct cfi_run *x, bool restore)
 {
     if (restore) {
         if (!x->n_saved)
@@ -408,7 +408,7 @@ static bool remember(struct run *x, bool restore)
 }
 
 /* Instructions that say where the canonical frame address is. false: not one of them. */
-static bool step_cfa(struct run *x, struct cursor *r, uint8_t op)
+static bool step_cfa(struct cfi_run *x, struct cursor *r, uint8_t op)
 {
     uint64_t reg;
 
@@ -439,7 +439,7 @@ static bool step_cfa(struct run *x, struct cursor *r, uint8_t op)
 }
 
 /* Instructions that say where a register was saved. false: not one of them. */
-static bool step_register(struct run *x, struct cursor *r, uint8_t op)
+static bool step_register(struct cfi_run *x, struct cursor *r, uint8_t op)
 {
     uint64_t reg;
 
@@ -487,7 +487,7 @@ static bool step_register(struct run *x, struct cursor *r, uint8_t op)
 }
 
 /* Instructions whose operand is not in the opcode. false: not understood. */
-static bool step_extended(struct run *x, struct cursor *r, uint8_t op)
+static bool step_extended(struct cfi_run *x, struct cursor *r, uint8_t op)
 {
     uint64_t pc;
 
@@ -520,7 +520,7 @@ static bool step_extended(struct run *x, struct cursor *r, uint8_t op)
     }
 }
 
-static void run_program(struct run *x, struct cursor r)
+static void run_program(struct cfi_run *x, struct cursor r)
 {
     while (r.p < r.end && !x->error && x->pc < x->end) {
         uint8_t op = get_u8(&r), low = op & 0x3f;
@@ -543,10 +543,10 @@ static void run_program(struct run *x, struct cursor r)
 
 int cfi_run(const struct cfi_section *s, enum cfi_arch arch, const struct cfi_fde *fde, cfi_emit *emit, void *arg)
 {
-    struct entry e;
+    struct cfi_entry e;
     struct cie cie;
     struct cfi_fde f;
-    struct run x = {.s = s, .m = &machines[arch], .cie = &cie, .pc = fde->start, .end = fde->end, .arg = arg};
+    struct cfi_run x = {.s = s, .m = &machines[arch], .cie = &cie, .pc = fde->start, .end = fde->end, .arg = arg};
 
     if (fde->offset >= s->n || entry_at(s, fde->offset, &e) != 1 || !parse_fde(s, &e, &cie, &f))
         return -EINVAL;

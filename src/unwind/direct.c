@@ -13,14 +13,14 @@
 
 extern int _dl_find_object(void *address, struct dl_find_object *ret) __attribute__((weak));
 
-struct wanted {
+struct wanted_rows {
     uint64_t pc;
     struct unwind_rule *rule;
 };
 
 static int on_row(void *arg, uint64_t pc, const struct unwind_rule *rule)
 {
-    struct wanted *w = arg;
+    struct wanted_rows *w = arg;
 
     if (pc > w->pc)
         return -1; /* the previous one was the match */
@@ -57,7 +57,7 @@ static const uint8_t *find_fde(const uint8_t *header, uint64_t pc)
 bool direct_rule(uint64_t pc, enum cfi_arch arch, struct unwind_rule *ret)
 {
     struct dl_find_object object;
-    struct wanted w = {pc, ret};
+    struct wanted_rows w = {pc, ret};
     struct cfi_section s = {0};
     const uint8_t *header, *fde;
     struct cfi_fde f;

@@ -18,10 +18,10 @@
 
 enum { WRITER_LIMIT = 64 << 20, WRITE_AT = 4 << 20 };
 
-struct record {
+struct queue_record {
     struct ack ack;
     struct log_queue *q;
-    struct record *next, **prev; /* list of open records, in the order of seq */
+    struct queue_record *next, **prev; /* list of open records, in the order of seq */
     uint64_t seq;
     uint32_t items;
 };
@@ -33,7 +33,7 @@ struct log_queue {
     struct worker writer;
     struct work *unwritten; /* the writer's: put, but not committed */
     /* used by the loop's thread */
-    struct record *open, **last;
+    struct queue_record *open, **last;
     uint64_t first_seq; /* of this run; older records are not counted in items */
     bool draining;
     _Atomic int64_t items; /* written but not completed, for the sizer "items" */
@@ -145,7 +145,7 @@ static int64_t size(struct delivery_queue *base)
 
 /* --- the loop's thread --- */
 
-static void unlink_record(struct record *x)
+static void unlink_record(struct queue_record *x)
 {
     *x->prev = x->next;
     if (x->next)
@@ -156,7 +156,7 @@ static void unlink_record(struct record *x)
 
 static void record_done(struct ack *a, const struct ack_result *r)
 {
-    struct record *x = container_of(a, struct record, ack);
+    struct queue_record *x = container_of(a, struct queue_record, ack);
     struct log_queue *q = x->q;
     bool oldest = x == q->open;
 
@@ -174,7 +174,7 @@ static int take(struct delivery_queue *base, struct parcel **ret, struct err *e)
 {
     struct log_queue *q = self(base);
     _cleanup_(parcel_freep) struct parcel *p = NULL;
-    _cleanup_(mem_freep) struct record *x = NULL;
+    _cleanup_(mem_freep) struct queue_record *x = NULL;
     struct qlog_entry found;
     int r;
 
@@ -186,7 +186,7 @@ static int take(struct delivery_queue *base, struct parcel **ret, struct err *e)
         r = qlog_read(q->log, &found, &p->body, e);
     if (r <= 0)
         return r;
-    *x = (struct record){.ack = {record_done}, .q = q, .prev = q->last, .seq = found.seq, .items = found.items};
+    *x = (struct queue_record){.ack = {record_done}, .q = q, .prev = q->last, .seq = found.seq, .items = found.items};
     *q->last = x;
     q->last = &x->next;
     p->json = found.json;
@@ -208,7 +208,7 @@ static void free_queue(struct delivery_queue *base)
 
     worker_done(&q->writer);
     while (q->open) {
-        struct record *x = q->open;
+        struct queue_record *x = q->open;
 
         unlink_record(x);
         mem_free(x);

@@ -17,7 +17,7 @@ struct compression_params {
     int64_t level;
 };
 
-struct otlp_config {
+struct otlp_exporter_config {
     const char *endpoint, *proxy_url;
     int compression, encoding;
     struct compression_params params;
@@ -57,47 +57,59 @@ static const struct option params_options[] = {
     {0},
 };
 
-#define COMMON                                                                                                         \
-    {"endpoint", OPT_STRING, offsetof(struct otlp_config, endpoint), NULL, "host:port or URL of the peer"},            \
-        {"compression",        OPT_ENUM, offsetof(struct otlp_config, compression), "gzip", "compression of requests", \
-         .words = compressions},                                                                                       \
-        {"compression_params",   OPT_TABLE, offsetof(struct otlp_config, params), NULL, "compression parameters",      \
-         .table = params_options},                                                                                     \
-        {"tls",                                                                                                        \
-         OPT_TABLE,                                                                                                    \
-         offsetof(struct otlp_config, tls),                                                                            \
-         NULL,                                                                                                         \
-         "TLS settings; TLS is on unless insecure is set",                                                             \
-         .table = tls_client_options},                                                                                 \
-        {"headers",     OPT_MAP, offsetof(struct otlp_config, headers), NULL, "headers sent with every request",       \
-         .secret = true},                                                                                              \
-        {"auth",                                                                                                       \
-         OPT_TABLE,                                                                                                    \
-         offsetof(struct otlp_config, auth),                                                                           \
-         NULL,                                                                                                         \
-         "authenticator extension",                                                                                    \
-         .table = auth_options,                                                                                        \
-         .present = offsetof(struct otlp_config, has_auth)},                                                           \
-        {"attribute_references", OPT_BOOL, offsetof(struct otlp_config, references), "false",                          \
-         "send resource attributes as references: smaller, but Collectors before 0.163 lose them"},                    \
-        {"retry_on_failure",    OPT_TABLE, offsetof(struct otlp_config, retry), NULL, "retry settings",                \
-         .table = retry_options},                                                                                      \
-        {"sending_queue",       OPT_TABLE, offsetof(struct otlp_config, queue), NULL, "sending queue settings",        \
-         .table = queue_options},                                                                                      \
-        {"max_request_bytes", OPT_SIZE, offsetof(struct otlp_config, max_request_bytes), "0",                          \
-         "split larger requests; 0: below 4 MiB over gRPC, 16 MiB over HTTP"},                                         \
-        {"read_buffer_size", OPT_IGNORED, 0, NULL, "buffer sizes are fixed"},                                          \
-        {"write_buffer_size", OPT_IGNORED, 0, NULL, "buffer sizes are fixed"},                                         \
-    {                                                                                                                  \
-        "middlewares", OPT_IGNORED, 0, NULL, "no middleware is available"                                              \
+#define COMMON                                                                                                           \
+    {"endpoint", OPT_STRING, offsetof(struct otlp_exporter_config, endpoint), NULL, "host:port or URL of the peer"},     \
+        {"compression",                                                                                                  \
+         OPT_ENUM,                                                                                                       \
+         offsetof(struct otlp_exporter_config, compression),                                                             \
+         "gzip",                                                                                                         \
+         "compression of requests",                                                                                      \
+         .words = compressions},                                                                                         \
+        {"compression_params",                                                                                           \
+         OPT_TABLE,                                                                                                      \
+         offsetof(struct otlp_exporter_config, params),                                                                  \
+         NULL,                                                                                                           \
+         "compression parameters",                                                                                       \
+         .table = params_options},                                                                                       \
+        {"tls",                                                                                                          \
+         OPT_TABLE,                                                                                                      \
+         offsetof(struct otlp_exporter_config, tls),                                                                     \
+         NULL,                                                                                                           \
+         "TLS settings; TLS is on unless insecure is set",                                                               \
+         .table = tls_client_options},                                                                                   \
+        {"headers",                                                                                                      \
+         OPT_MAP,                                                                                                        \
+         offsetof(struct otlp_exporter_config, headers),                                                                 \
+         NULL,                                                                                                           \
+         "headers sent with every request",                                                                              \
+         .secret = true},                                                                                                \
+        {"auth",                                                                                                         \
+         OPT_TABLE,                                                                                                      \
+         offsetof(struct otlp_exporter_config, auth),                                                                    \
+         NULL,                                                                                                           \
+         "authenticator extension",                                                                                      \
+         .table = auth_options,                                                                                          \
+         .present = offsetof(struct otlp_exporter_config, has_auth)},                                                    \
+        {"attribute_references", OPT_BOOL, offsetof(struct otlp_exporter_config, references), "false",                   \
+         "send resource attributes as references: smaller, but Collectors before 0.163 lose them"},                      \
+        {"retry_on_failure",    OPT_TABLE, offsetof(struct otlp_exporter_config, retry), NULL, "retry settings",         \
+         .table = retry_options},                                                                                        \
+        {"sending_queue",       OPT_TABLE, offsetof(struct otlp_exporter_config, queue), NULL, "sending queue settings", \
+         .table = queue_options},                                                                                        \
+        {"max_request_bytes", OPT_SIZE, offsetof(struct otlp_exporter_config, max_request_bytes), "0",                   \
+         "split larger requests; 0: below 4 MiB over gRPC, 16 MiB over HTTP"},                                           \
+        {"read_buffer_size", OPT_IGNORED, 0, NULL, "buffer sizes are fixed"},                                            \
+        {"write_buffer_size", OPT_IGNORED, 0, NULL, "buffer sizes are fixed"},                                           \
+    {                                                                                                                    \
+        "middlewares", OPT_IGNORED, 0, NULL, "no middleware is available"                                                \
     }
 
 static const struct option grpc_options[] = {
     COMMON,
-    {"timeout", OPT_DURATION, offsetof(struct otlp_config, timeout), "5s", "timeout of one attempt"},
+    {"timeout", OPT_DURATION, offsetof(struct otlp_exporter_config, timeout), "5s", "timeout of one attempt"},
     {"authority", OPT_IGNORED, 0, NULL, "the host name of the endpoint is sent"},
-    {"keepalive", OPT_TABLE, offsetof(struct otlp_config, keepalive), NULL, "detect dead connections",
-     .table = keepalive_options, .present = offsetof(struct otlp_config, has_keepalive)},
+    {"keepalive", OPT_TABLE, offsetof(struct otlp_exporter_config, keepalive), NULL, "detect dead connections",
+     .table = keepalive_options, .present = offsetof(struct otlp_exporter_config, has_keepalive)},
     {"balancer_name", OPT_IGNORED, 0, NULL, "one connection is made, to the first address that responds"},
     {"wait_for_ready", OPT_IGNORED, 0, NULL, "requests always wait for a connection until their timeout"},
     {0},
@@ -105,16 +117,17 @@ static const struct option grpc_options[] = {
 
 static const struct option http_options[] = {
     COMMON,
-    {"timeout", OPT_DURATION, offsetof(struct otlp_config, timeout), "30s", "timeout of one attempt"},
-    {"encoding", OPT_ENUM, offsetof(struct otlp_config, encoding), "proto", "compression of requests",
+    {"timeout", OPT_DURATION, offsetof(struct otlp_exporter_config, timeout), "30s", "timeout of one attempt"},
+    {"encoding", OPT_ENUM, offsetof(struct otlp_exporter_config, encoding), "proto", "compression of requests",
      .words = encodings},
-    {"profiles_endpoint", OPT_STRING, offsetof(struct otlp_config, endpoints[SIGNAL_PROFILES]), NULL,
+    {"profiles_endpoint", OPT_STRING, offsetof(struct otlp_exporter_config, endpoints[SIGNAL_PROFILES]), NULL,
      "full URL for profiles"},
-    {"traces_endpoint", OPT_STRING, offsetof(struct otlp_config, endpoints[SIGNAL_TRACES]), NULL,
+    {"traces_endpoint", OPT_STRING, offsetof(struct otlp_exporter_config, endpoints[SIGNAL_TRACES]), NULL,
      "full URL for traces"},
-    {"metrics_endpoint", OPT_STRING, offsetof(struct otlp_config, endpoints[SIGNAL_METRICS]), NULL,
+    {"metrics_endpoint", OPT_STRING, offsetof(struct otlp_exporter_config, endpoints[SIGNAL_METRICS]), NULL,
      "full URL for metrics"},
-    {"logs_endpoint", OPT_STRING, offsetof(struct otlp_config, endpoints[SIGNAL_LOGS]), NULL, "full URL for logs"},
+    {"logs_endpoint", OPT_STRING, offsetof(struct otlp_exporter_config, endpoints[SIGNAL_LOGS]), NULL,
+     "full URL for logs"},
     {"max_idle_conns", OPT_IGNORED, 0, NULL, "at most 8 connections are used"},
     {"max_idle_conns_per_host", OPT_IGNORED, 0, NULL, "at most 8 connections are used"},
     {"max_conns_per_host", OPT_IGNORED, 0, NULL, "at most 8 connections are used"},
@@ -124,11 +137,11 @@ static const struct option http_options[] = {
     {"http2_ping_timeout", OPT_IGNORED, 0, NULL, "HTTP/1.1 is used"},
     {"force_attempt_http2", OPT_IGNORED, 0, NULL, "HTTP/1.1 is used"},
     {"cookies", OPT_IGNORED, 0, NULL, "cookies are not stored"},
-    {"proxy_url", OPT_STRING, offsetof(struct otlp_config, proxy_url), NULL, "not supported"},
+    {"proxy_url", OPT_STRING, offsetof(struct otlp_exporter_config, proxy_url), NULL, "not supported"},
     {0},
 };
 
-static enum compression compression_of(const struct otlp_config *c)
+static enum compression compression_of(const struct otlp_exporter_config *c)
 {
     static const enum compression by_word[] = {COMPRESS_GZIP, COMPRESS_ZSTD, COMPRESS_NONE,
                                                COMPRESS_NONE, COMPRESS_ZLIB, COMPRESS_ZLIB};
@@ -156,7 +169,7 @@ static void free_instance(struct instance *i)
 }
 
 /* HTTP: a URL for the signal is used as it is; to the common one the signal's path is appended. */
-static int http_target(struct otlp_exporter *x, const struct otlp_config *c, enum signal signal,
+static int http_target(struct otlp_exporter *x, const struct otlp_exporter_config *c, enum signal signal,
                        struct otlp_client_options *o, struct err *e)
 {
     static const char *const paths[SIGNALS] = {"/v1development/profiles", "/v1/traces", "/v1/metrics", "/v1/logs"};
@@ -180,7 +193,7 @@ static int http_target(struct otlp_exporter *x, const struct otlp_config *c, enu
 
 static int make_sender(struct otlp_exporter *x, const struct component_args *args, bool grpc, struct err *e)
 {
-    const struct otlp_config *c = args->config;
+    const struct otlp_exporter_config *c = args->config;
     struct sender_args a = {
         .component = args,
         .retry = &c->retry,
@@ -199,7 +212,7 @@ static int make_sender(struct otlp_exporter *x, const struct component_args *arg
 
 static int create(const struct component_args *args, bool grpc, struct instance **ret, struct err *e)
 {
-    const struct otlp_config *c = args->config;
+    const struct otlp_exporter_config *c = args->config;
     struct otlp_exporter *x = mem_zalloc(sizeof *x);
     struct otlp_client_options o = {
         .id = args->id,
@@ -254,12 +267,12 @@ static int create_http(const struct component_args *args, struct instance **ret,
 
 static bool is_persistent(const void *config)
 {
-    const struct otlp_config *c = config;
+    const struct otlp_exporter_config *c = config;
 
     return c->queue.enabled && c->queue.storage;
 }
 
-static int check_common(const struct otlp_config *c, const struct conf_node *node, struct err *e)
+static int check_common(const struct otlp_exporter_config *c, const struct conf_node *node, struct err *e)
 {
     if (c->timeout < 0)
         return conf_error(node, -EINVAL, e, "'timeout' must not be negative");
@@ -272,7 +285,7 @@ static int check_common(const struct otlp_config *c, const struct conf_node *nod
 
 static int check_grpc(const void *config, const struct conf_node *node, struct err *e)
 {
-    const struct otlp_config *c = config;
+    const struct otlp_exporter_config *c = config;
     struct err sub = {0};
     int r = otlp_endpoint_check(c->endpoint, true, &sub);
 
@@ -281,7 +294,7 @@ static int check_grpc(const void *config, const struct conf_node *node, struct e
 
 static int check_http(const void *config, const struct conf_node *node, struct err *e)
 {
-    const struct otlp_config *c = config;
+    const struct otlp_exporter_config *c = config;
     bool any = c->endpoint != NULL;
 
     for (int i = 0; i < SIGNALS; i++)
@@ -308,7 +321,7 @@ const struct component component_otlp_exporter = {
     .help = "OTLP over gRPC",
     .signals = ALL_SIGNALS,
     .options = grpc_options,
-    .config_size = sizeof(struct otlp_config),
+    .config_size = sizeof(struct otlp_exporter_config),
     .check = check_grpc,
     .is_persistent = is_persistent,
     .create = create_grpc,
@@ -321,7 +334,7 @@ const struct component component_otlphttp_exporter = {
     .help = "OTLP over HTTP, protobuf or JSON",
     .signals = ALL_SIGNALS,
     .options = http_options,
-    .config_size = sizeof(struct otlp_config),
+    .config_size = sizeof(struct otlp_exporter_config),
     .check = check_http,
     .is_persistent = is_persistent,
     .create = create_http,

@@ -33,7 +33,7 @@ struct basic_config {
     struct client_config client_auth;
 };
 
-struct auth {
+struct auth_extension {
     struct instance instance;
     const struct bearer_config *bearer;
     const struct basic_config *basic;
@@ -86,7 +86,7 @@ static bool equal_secret(struct str a, struct str b)
 }
 
 /* Reads the file of secrets if it has changed. The lock must be held. */
-static int refresh(struct auth *a, const char *path, struct err *e)
+static int refresh(struct auth_extension *a, const char *path, struct err *e)
 {
     _cleanup_(buf_done) struct buf b = BUF_INIT;
     struct stat st;
@@ -130,7 +130,7 @@ static struct str without_scheme(const struct bearer_config *c, struct str value
 
 static bool bearer_check(struct instance *i, struct str value)
 {
-    struct auth *a = container_of(i, struct auth, instance);
+    struct auth_extension *a = container_of(i, struct auth_extension, instance);
     const struct bearer_config *c = a->bearer;
     struct str token = without_scheme(c, value);
     bool found = false;
@@ -150,7 +150,7 @@ static bool bearer_check(struct instance *i, struct str value)
 
 static int bearer_value(struct instance *i, struct buf *out, struct err *e)
 {
-    struct auth *a = container_of(i, struct auth, instance);
+    struct auth_extension *a = container_of(i, struct auth_extension, instance);
     const struct bearer_config *c = a->bearer;
     struct str token = str_from(c->token ? c->token : c->tokens.n ? c->tokens.v[0] : ""), lines;
     int r = 0;
@@ -194,7 +194,7 @@ static struct str basic_user(struct str value, struct arena *a)
 
 static bool basic_check(struct instance *i, struct str value)
 {
-    struct auth *a = container_of(i, struct auth, instance);
+    struct auth_extension *a = container_of(i, struct auth_extension, instance);
     const struct htpasswd_config *c = &a->basic->htpasswd;
     _cleanup_(buf_done) struct buf pair = BUF_INIT;
     bool found = false;
@@ -229,7 +229,7 @@ static int put_text(struct buf *out, const char *text, const char *file, struct 
 
 static int basic_value(struct instance *i, struct buf *out, struct err *e)
 {
-    const struct client_config *c = &container_of(i, struct auth, instance)->basic->client_auth;
+    const struct client_config *c = &container_of(i, struct auth_extension, instance)->basic->client_auth;
     _cleanup_(buf_done) struct buf pair = BUF_INIT;
     int r = put_text(&pair, c->username, c->username_file, e);
 
@@ -245,7 +245,7 @@ static int basic_value(struct instance *i, struct buf *out, struct err *e)
 
 static const char *header_name(struct instance *i)
 {
-    return container_of(i, struct auth, instance)->header;
+    return container_of(i, struct auth_extension, instance)->header;
 }
 
 static const struct auth_api bearer_api = {bearer_check, bearer_value, header_name, NULL};
@@ -261,16 +261,16 @@ int auth_of(struct instance *x, const struct auth_api **ret, struct err *e)
 
 static void free_instance(struct instance *i)
 {
-    struct auth *a = container_of(i, struct auth, instance);
+    struct auth_extension *a = container_of(i, struct auth_extension, instance);
 
     buf_done(&a->secrets);
     pthread_mutex_destroy(&a->lock);
     mem_free(a);
 }
 
-static int make(const struct auth_api *api, const char *header, struct auth **ret)
+static int make(const struct auth_api *api, const char *header, struct auth_extension **ret)
 {
-    struct auth *a = mem_zalloc(sizeof *a);
+    struct auth_extension *a = mem_zalloc(sizeof *a);
 
     if (!a)
         return -ENOMEM;
@@ -285,7 +285,7 @@ static int make(const struct auth_api *api, const char *header, struct auth **re
 static int create_bearer(const struct component_args *args, struct instance **ret, struct err *e)
 {
     const struct bearer_config *c = args->config;
-    struct auth *a;
+    struct auth_extension *a;
     int r = make(&bearer_api, c->header, &a);
 
     (void) e;
@@ -298,7 +298,7 @@ static int create_bearer(const struct component_args *args, struct instance **re
 
 static int create_basic(const struct component_args *args, struct instance **ret, struct err *e)
 {
-    struct auth *a;
+    struct auth_extension *a;
     int r = make(&basic_api, "authorization", &a);
 
     (void) e;

@@ -21,7 +21,7 @@ struct filter_config {
     struct conditions_config profiles;
 };
 
-struct filter {
+struct filter_processor {
     struct instance instance;
     struct sink sink;
     struct sink *next;
@@ -48,7 +48,7 @@ static const struct option options[] = {
     {0},
 };
 
-static bool drop(const struct filter *f, enum ottl_scope level, const struct ottl_subject *s)
+static bool drop(const struct filter_processor *f, enum ottl_scope level, const struct ottl_subject *s)
 {
     for (uint32_t i = 0; i < f->n[level]; i++)
         if (ottl_matches(f->conditions[level][i], s))
@@ -57,7 +57,8 @@ static bool drop(const struct filter *f, enum ottl_scope level, const struct ott
 }
 
 /* Appends the samples of p that are kept to out->samples. */
-static void filter_samples(const struct filter *f, struct ottl_subject *s, struct batch *out, struct profile *p)
+static void filter_samples(const struct filter_processor *f, struct ottl_subject *s, struct batch *out,
+                           struct profile *p)
 {
     struct run kept = {out->n_samples, 0};
 
@@ -71,7 +72,8 @@ static void filter_samples(const struct filter *f, struct ottl_subject *s, struc
     s->sample = NULL;
 }
 
-static void filter_scope(const struct filter *f, struct ottl_subject *s, const struct scope *from, struct batch *out)
+static void filter_scope(const struct filter_processor *f, struct ottl_subject *s, const struct scope *from,
+                         struct batch *out)
 {
     struct scope *to = &out->scopes[out->n_scopes];
 
@@ -96,7 +98,7 @@ static void filter_scope(const struct filter *f, struct ottl_subject *s, const s
         out->n_scopes++;
 }
 
-static int filter_batch(const struct filter *f, struct batch *b, struct batch *out)
+static int filter_batch(const struct filter_processor *f, struct batch *b, struct batch *out)
 {
     struct ottl_subject s = {.batch = b};
     struct arena *a = &out->arena;
@@ -139,7 +141,7 @@ static uint32_t count_samples(const struct batch *b)
 
 static void consume(struct sink *sink, struct batch *b, const struct sink_context *ctx, struct ack *ack)
 {
-    struct filter *f = container_of(sink, struct filter, sink);
+    struct filter_processor *f = container_of(sink, struct filter_processor, sink);
     _cleanup_(batch_unrefp) struct batch *x = NULL;
     int r = batch_share(b, &x);
 
@@ -158,7 +160,7 @@ static void consume(struct sink *sink, struct batch *b, const struct sink_contex
 
 static void free_instance(struct instance *i)
 {
-    struct filter *f = container_of(i, struct filter, instance);
+    struct filter_processor *f = container_of(i, struct filter_processor, instance);
 
     for (int level = 0; level < 3; level++)
         for (uint32_t k = 0; k < f->n[level]; k++)
@@ -167,7 +169,7 @@ static void free_instance(struct instance *i)
     mem_free(f);
 }
 
-static int compile(struct filter *f, enum ottl_scope level, const struct option_strings *list, struct err *e)
+static int compile(struct filter_processor *f, enum ottl_scope level, const struct option_strings *list, struct err *e)
 {
     int r = 0;
 
@@ -181,9 +183,9 @@ static int compile(struct filter *f, enum ottl_scope level, const struct option_
     return r;
 }
 
-static int create_filter(const struct filter_config *c, struct filter **ret, struct err *e)
+static int create_filter(const struct filter_config *c, struct filter_processor **ret, struct err *e)
 {
-    struct filter *f = mem_zalloc(sizeof *f);
+    struct filter_processor *f = mem_zalloc(sizeof *f);
     int r;
 
     if (!f)
@@ -204,7 +206,7 @@ static int create_filter(const struct filter_config *c, struct filter **ret, str
 
 static int create(const struct component_args *args, struct instance **ret, struct err *e)
 {
-    struct filter *f;
+    struct filter_processor *f;
     int r = create_filter(args->config, &f, e);
 
     if (r < 0)
@@ -220,7 +222,7 @@ static int create(const struct component_args *args, struct instance **ret, stru
 
 static int check(const void *config, const struct conf_node *node, struct err *e)
 {
-    struct filter *f = NULL;
+    struct filter_processor *f = NULL;
     struct err sub = {0};
     int r = create_filter(config, &f, &sub);
 

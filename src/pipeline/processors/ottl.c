@@ -56,7 +56,7 @@ struct ottl {
     uint32_t n_regex;
 };
 
-struct parse {
+struct ottl_parse {
     const char *start, *p, *end;
     enum ottl_scope scope;
     struct arena *arena;
@@ -66,20 +66,20 @@ struct parse {
     int depth;
 };
 
-static int fail(struct parse *p, const char *what, struct str word)
+static int fail(struct ottl_parse *p, const char *what, struct str word)
 {
     return err_set(p->e, -EINVAL, "'%.*s': %s%s%.*s%s at %td", (int) (p->end - p->start), p->start, what,
                    word.n ? " '" : "", STR_FMT(word), word.n ? "'" : "", p->p - p->start);
 }
 
-static void skip_space(struct parse *p)
+static void skip_space(struct ottl_parse *p)
 {
     while (p->p < p->end && isspace((unsigned char) *p->p))
         p->p++;
 }
 
 /* A name with dots and underscores, not consumed. */
-static struct str peek_word(struct parse *p)
+static struct str peek_word(struct ottl_parse *p)
 {
     const char *q;
 
@@ -89,7 +89,7 @@ static struct str peek_word(struct parse *p)
     return (struct str){p->p, (uint32_t) (q - p->p)};
 }
 
-static bool take_word(struct parse *p, const char *word)
+static bool take_word(struct ottl_parse *p, const char *word)
 {
     struct str w = peek_word(p);
 
@@ -99,7 +99,7 @@ static bool take_word(struct parse *p, const char *word)
     return true;
 }
 
-static bool take_char(struct parse *p, char c)
+static bool take_char(struct ottl_parse *p, char c)
 {
     skip_space(p);
     if (p->p >= p->end || *p->p != c)
@@ -108,7 +108,7 @@ static bool take_char(struct parse *p, char c)
     return true;
 }
 
-static int parse_string(struct parse *p, struct str *ret)
+static int parse_string(struct ottl_parse *p, struct str *ret)
 {
     char *out, quote;
     uint32_t n = 0;
@@ -135,7 +135,7 @@ static int parse_string(struct parse *p, struct str *ret)
     return 0;
 }
 
-static int parse_key(struct parse *p, struct str *ret)
+static int parse_key(struct ottl_parse *p, struct str *ret)
 {
     int r;
 
@@ -179,7 +179,7 @@ static const struct path_name path_names[] = {
     {"file", PATH_FILE, OTTL_SAMPLE},
 };
 
-static int parse_path(struct parse *p, struct str word, struct operand *ret)
+static int parse_path(struct ottl_parse *p, struct str word, struct operand *ret)
 {
     struct str name = word;
     bool attribute;
@@ -209,7 +209,7 @@ static int parse_path(struct parse *p, struct str word, struct operand *ret)
     return fail(p, "not supported: path", word);
 }
 
-static int parse_operand(struct parse *p, struct operand *ret)
+static int parse_operand(struct ottl_parse *p, struct operand *ret)
 {
     struct str word = peek_word(p);
     struct value *v = &ret->literal;
@@ -247,7 +247,7 @@ static int parse_operand(struct parse *p, struct operand *ret)
     return 0;
 }
 
-static struct node *node_new(struct parse *p, enum node_kind kind)
+static struct node *node_new(struct ottl_parse *p, enum node_kind kind)
 {
     struct node *n = arena_zalloc(p->arena, sizeof *n);
 
@@ -256,7 +256,7 @@ static struct node *node_new(struct parse *p, enum node_kind kind)
     return n;
 }
 
-static int parse_call(struct parse *p, enum node_kind kind, struct node **ret)
+static int parse_call(struct ottl_parse *p, enum node_kind kind, struct node **ret)
 {
     struct node *n = node_new(p, kind);
     struct str text;
@@ -288,7 +288,7 @@ static int parse_call(struct parse *p, enum node_kind kind, struct node **ret)
     return 0;
 }
 
-static int parse_compare(struct parse *p, struct node **ret)
+static int parse_compare(struct ottl_parse *p, struct node **ret)
 {
     static const struct {
         const char *text;
@@ -321,9 +321,9 @@ static int parse_compare(struct parse *p, struct node **ret)
     return fail(p, "expected a comparison", (struct str){0});
 }
 
-static int parse_or(struct parse *p, struct node **ret);
+static int parse_or(struct ottl_parse *p, struct node **ret);
 
-static int parse_test(struct parse *p, struct node **ret)
+static int parse_test(struct ottl_parse *p, struct node **ret)
 {
     static const struct {
         const char *name;
@@ -347,7 +347,7 @@ static int parse_test(struct parse *p, struct node **ret)
     return parse_compare(p, ret);
 }
 
-static int parse_not(struct parse *p, struct node **ret)
+static int parse_not(struct ottl_parse *p, struct node **ret)
 {
     struct node *n;
 
@@ -361,8 +361,8 @@ static int parse_not(struct parse *p, struct node **ret)
 }
 
 /* Left-associative chains of one operator. */
-static int parse_chain(struct parse *p, const char *word, enum node_kind kind,
-                       int (*next)(struct parse *p, struct node **ret), struct node **ret)
+static int parse_chain(struct ottl_parse *p, const char *word, enum node_kind kind,
+                       int (*next)(struct ottl_parse *p, struct node **ret), struct node **ret)
 {
     int r = next(p, ret);
 
@@ -378,12 +378,12 @@ static int parse_chain(struct parse *p, const char *word, enum node_kind kind,
     return r;
 }
 
-static int parse_and(struct parse *p, struct node **ret)
+static int parse_and(struct ottl_parse *p, struct node **ret)
 {
     return parse_chain(p, "and", NODE_AND, parse_not, ret);
 }
 
-static int parse_or(struct parse *p, struct node **ret)
+static int parse_or(struct ottl_parse *p, struct node **ret)
 {
     int r;
 
@@ -396,7 +396,7 @@ static int parse_or(struct parse *p, struct node **ret)
 
 int ottl_compile(struct str text, enum ottl_scope scope, struct arena *a, struct ottl **ret, struct err *e)
 {
-    struct parse p = {text.p, text.p, text.p + text.n, scope, a, e, {0}, 0, 0};
+    struct ottl_parse p = {text.p, text.p, text.p + text.n, scope, a, e, {0}, 0, 0};
     struct ottl *o = arena_zalloc(a, sizeof *o);
     int r;
 

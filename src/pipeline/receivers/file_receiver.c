@@ -35,7 +35,7 @@ struct file_receiver_config {
     bool delete_after_read;
 };
 
-struct seen {
+struct file_seen {
     uint64_t path, version; /* hashes: of the name; of size, time and inode */
 };
 
@@ -47,7 +47,7 @@ struct file_receiver {
     bool running;
     int stop_fd;
     struct map map;
-    struct seen *seen;
+    struct file_seen *seen;
     size_t n, cap;
     struct metric *accepted;
 };
@@ -64,14 +64,14 @@ static const struct option options[] = {
 };
 
 /* The entry of this path, created if it is new; NULL without memory. */
-static struct seen *find(struct file_receiver *f, uint64_t path)
+static struct file_seen *find(struct file_receiver *f, uint64_t path)
 {
     for (struct map_pos pos = map_find(&f->map, path); pos.index != MAP_NONE; pos = map_next(&f->map, pos))
         if (f->seen[pos.index].path == path)
             return &f->seen[pos.index];
     if (array_reserve(f->seen, f->cap, f->n + 1, SEEN_MAX) < 0 || map_insert(&f->map, path, (uint32_t) f->n) < 0)
         return NULL;
-    f->seen[f->n] = (struct seen){.path = path};
+    f->seen[f->n] = (struct file_seen){.path = path};
     return &f->seen[f->n++];
 }
 
@@ -105,7 +105,7 @@ static bool read_one(struct file_receiver *f, const char *path, const struct sta
 static void look(struct file_receiver *f, const char *path)
 {
     struct stat st;
-    struct seen *s;
+    struct file_seen *s;
     uint64_t key[4], version;
 
     if (stat(path, &st) < 0 || !S_ISREG(st.st_mode))

@@ -41,14 +41,14 @@ struct protocols_config {
     struct http_config http;
 };
 
-struct otlp_config {
+struct otlp_receiver_config {
     struct protocols_config protocols;
     bool keep_empty_profile_ids;
 };
 
 struct otlp_receiver {
     struct instance instance;
-    const struct otlp_config *config;
+    const struct otlp_receiver_config *config;
     struct host *host;
     struct otlp_service grpc, http;
     struct http_server *grpc_server, *http_server;
@@ -123,9 +123,9 @@ static const struct option protocol_options[] = {
 };
 
 static const struct option options[] = {
-    {"protocols", OPT_TABLE, offsetof(struct otlp_config, protocols), NULL, "protocols to receive",
+    {"protocols", OPT_TABLE, offsetof(struct otlp_receiver_config, protocols), NULL, "protocols to receive",
      .table = protocol_options, .required = true},
-    {"keep_empty_profile_ids", OPT_BOOL, offsetof(struct otlp_config, keep_empty_profile_ids), "false",
+    {"keep_empty_profile_ids", OPT_BOOL, offsetof(struct otlp_receiver_config, keep_empty_profile_ids), "false",
      "do not add an id to profiles without one"},
     {0},
 };
@@ -243,7 +243,7 @@ static int set_auth(struct otlp_receiver *o, struct otlp_service *s, bool has, c
 
 static int create(const struct component_args *args, struct instance **ret, struct err *e)
 {
-    const struct otlp_config *c = args->config;
+    const struct otlp_receiver_config *c = args->config;
     const struct protocols_config *p = &c->protocols;
     struct otlp_receiver *o = mem_zalloc(sizeof *o);
     int r;
@@ -279,7 +279,7 @@ static int create(const struct component_args *args, struct instance **ret, stru
 
 static int check(const void *config, const struct conf_node *node, struct err *e)
 {
-    const struct protocols_config *p = &((const struct otlp_config *) config)->protocols;
+    const struct protocols_config *p = &((const struct otlp_receiver_config *) config)->protocols;
 
     if (!p->has_grpc && !p->has_http)
         return conf_error(node, -EINVAL, e, "'protocols' requires grpc, http or both");
@@ -296,7 +296,7 @@ const struct component component_otlp_receiver = {
     .help = "OTLP over gRPC and HTTP",
     .signals = ALL_SIGNALS,
     .options = options,
-    .config_size = sizeof(struct otlp_config),
+    .config_size = sizeof(struct otlp_receiver_config),
     .check = check,
     .create = create,
 };

@@ -26,7 +26,7 @@ static const char *const grpc_paths[SIGNALS] = {
 static const char *const http_paths[SIGNALS] = {"/v1development/profiles", "/v1/traces", "/v1/metrics", "/v1/logs"};
 
 /* A request that was passed on but not yet acknowledged; lives in the request's arena. */
-struct call {
+struct otlp_call {
     struct ack ack;
     struct otlp_service *s;
     struct http_request *q;
@@ -119,7 +119,7 @@ static void http_fail(struct http_request *q, bool json, int http_status, const 
     http_finish(q);
 }
 
-static void reply(struct call *c, const struct ack_result *r)
+static void reply(struct otlp_call *c, const struct ack_result *r)
 {
     struct grpc_status st = {.code = (enum grpc_code) r->status};
 
@@ -147,7 +147,7 @@ static void reply(struct call *c, const struct ack_result *r)
 
 static void on_ack(struct ack *a, const struct ack_result *r)
 {
-    struct call *c = container_of(a, struct call, ack);
+    struct otlp_call *c = container_of(a, struct otlp_call, ack);
     struct otlp_service *s = c->s;
 
     if (s->accepted[c->signal])
@@ -158,9 +158,9 @@ static void on_ack(struct ack *a, const struct ack_result *r)
     reply(c, r);
 }
 
-static void refuse(struct call *c, enum sink_status status, const char *fmt, ...) _printf_(3, 4);
+static void refuse(struct otlp_call *c, enum sink_status status, const char *fmt, ...) _printf_(3, 4);
 
-static void refuse(struct call *c, enum sink_status status, const char *fmt, ...)
+static void refuse(struct otlp_call *c, enum sink_status status, const char *fmt, ...)
 {
     struct ack_result r = {.status = status};
     va_list ap;
@@ -220,7 +220,7 @@ static const struct kvs *metadata(const struct otlp_service *s, struct http_requ
     return m;
 }
 
-static struct sink_context context_of(struct call *c)
+static struct sink_context context_of(struct otlp_call *c)
 {
     return (struct sink_context){
         .tenant = c->s->tenant ? c->s->tenant : "",
@@ -231,7 +231,7 @@ static struct sink_context context_of(struct call *c)
 }
 
 /* msg lies in body, whose ownership the batch takes. */
-static void take_profiles(struct call *c, struct str msg, struct buf *body)
+static void take_profiles(struct otlp_call *c, struct str msg, struct buf *body)
 {
     struct sink_context ctx = context_of(c);
     _cleanup_(batch_unrefp) struct batch *b = NULL;
@@ -259,7 +259,7 @@ static void take_profiles(struct call *c, struct str msg, struct buf *body)
         sink_consume(c->s->profiles, b, &ctx, &c->ack);
 }
 
-static void take_blob(struct call *c, struct buf *body)
+static void take_blob(struct otlp_call *c, struct buf *body)
 {
     struct sink_context ctx = context_of(c);
     _cleanup_(blob_unrefp) struct blob *b = NULL;
@@ -279,7 +279,7 @@ static void take_blob(struct call *c, struct buf *body)
 
 /* msg points into the request's body or into inflated. Profiles take ownership of that memory; requests that are passed
  * through are copied, without the bytes around them. */
-static void take(struct call *c, struct str msg, struct buf *inflated)
+static void take(struct otlp_call *c, struct str msg, struct buf *inflated)
 {
     if (c->signal == SIGNAL_PROFILES) {
         if (!inflated->p)
@@ -308,12 +308,13 @@ static bool version_ok(const struct http_request *q, struct err *e)
     return !v.p || otlp_check_version(v, e) == 0;
 }
 
-static struct call *call_new(struct otlp_service *s, struct http_request *q, enum signal signal, bool grpc, bool json)
+static struct otlp_call *call_new(struct otlp_service *s, struct http_request *q, enum signal signal, bool grpc,
+                                  bool json)
 {
-    struct call *c = arena_zalloc(&q->arena, sizeof *c);
+    struct otlp_call *c = arena_zalloc(&q->arena, sizeof *c);
 
     if (c)
-        *c = (struct call){{on_ack}, s, q, signal, 0, grpc, json};
+        *c = (struct otlp_call){{on_ack}, s, q, signal, 0, grpc, json};
     return c;
 }
 
@@ -329,7 +330,7 @@ void otlp_service_grpc(struct otlp_service *s, struct http_request *q)
 {
     _cleanup_(buf_done) struct buf inflated = BUF_INIT;
     struct grpc_status st;
-    struct call *c;
+    struct otlp_call *c;
     struct str msg;
     struct err e = {0};
     int i = 0;
@@ -394,7 +395,7 @@ static void http_refuse(struct http_request *q, bool json, int status, enum grpc
 static void http_export(struct otlp_service *s, struct http_request *q, enum signal signal, bool json)
 {
     _cleanup_(buf_done) struct buf inflated = BUF_INIT;
-    struct call *c = call_new(s, q, signal, false, json);
+    struct otlp_call *c = call_new(s, q, signal, false, json);
     struct err e = {0};
     struct str msg;
     int r = http_decode_body(q, s->max_message, &inflated, &msg, &e);

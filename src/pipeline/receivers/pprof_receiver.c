@@ -31,7 +31,7 @@ struct endpoint_config {
     const char *endpoint;
 };
 
-struct pprof_config {
+struct pprof_receiver_config {
     char first; /* keeps offset 0 free, which means "no presence flag" */
     bool has_server, has_remote;
     struct scrape_config scrape;
@@ -43,7 +43,7 @@ struct pprof_config {
 
 struct pprof_receiver {
     struct instance instance;
-    const struct pprof_config *config;
+    const struct pprof_receiver_config *config;
     struct host *host;
     struct sink *next;
     struct scrape_env env;
@@ -112,34 +112,36 @@ static const struct option endpoint_options[] = {
 };
 
 static const struct option options[] = {
-    {"targets", OPT_TABLES, offsetof(struct pprof_config, discovery.targets), NULL, "targets to scrape",
+    {"targets", OPT_TABLES, offsetof(struct pprof_receiver_config, discovery.targets), NULL, "targets to scrape",
      .table = target_options, .size = sizeof(struct static_target_config)},
-    {"files", OPT_STRINGS, offsetof(struct pprof_config, discovery.files), NULL,
+    {"files", OPT_STRINGS, offsetof(struct pprof_receiver_config, discovery.files), NULL,
      "files with [{targets, labels}], reread periodically; may contain wildcards"},
-    {"kubernetes", OPT_TABLE, offsetof(struct pprof_config, discovery.kubernetes), NULL, "pods selected by annotations",
-     .table = kubernetes_options, .present = offsetof(struct pprof_config, discovery.has_kubernetes)},
-    {"refresh_interval", OPT_DURATION, offsetof(struct pprof_config, refresh_interval), "30s",
+    {"kubernetes", OPT_TABLE, offsetof(struct pprof_receiver_config, discovery.kubernetes), NULL,
+     "pods selected by annotations", .table = kubernetes_options,
+     .present = offsetof(struct pprof_receiver_config, discovery.has_kubernetes)},
+    {"refresh_interval", OPT_DURATION, offsetof(struct pprof_receiver_config, refresh_interval), "30s",
      "interval for refreshing the targets"},
-    {"profiles", OPT_TABLE, offsetof(struct pprof_config, scrape), NULL, "profiles to scrape",
+    {"profiles", OPT_TABLE, offsetof(struct pprof_receiver_config, scrape), NULL, "profiles to scrape",
      .table = profile_options},
-    {"interval", OPT_DURATION, offsetof(struct pprof_config, scrape.interval), "10s", "scrape interval"},
-    {"collection_interval", OPT_DURATION, offsetof(struct pprof_config, scrape.interval), "10s", "same as interval"},
-    {"initial_delay", OPT_DURATION, offsetof(struct pprof_config, scrape.initial_delay), "1s",
+    {"interval", OPT_DURATION, offsetof(struct pprof_receiver_config, scrape.interval), "10s", "scrape interval"},
+    {"collection_interval", OPT_DURATION, offsetof(struct pprof_receiver_config, scrape.interval), "10s",
+     "same as interval"},
+    {"initial_delay", OPT_DURATION, offsetof(struct pprof_receiver_config, scrape.initial_delay), "1s",
      "delay before the first scrape"},
-    {"timeout", OPT_DURATION, offsetof(struct pprof_config, scrape.timeout), "10s",
+    {"timeout", OPT_DURATION, offsetof(struct pprof_receiver_config, scrape.timeout), "10s",
      "timeout of a scrape, in addition to its seconds"},
-    {"allow_link_local", OPT_BOOL, offsetof(struct pprof_config, scrape.allow_link_local), "false",
+    {"allow_link_local", OPT_BOOL, offsetof(struct pprof_receiver_config, scrape.allow_link_local), "false",
      "also scrape 169.254.0.0/16 and fe80::/10"},
-    {"bearer_token", OPT_STRING, offsetof(struct pprof_config, scrape.token), NULL, "headers sent to every target",
-     .secret = true},
-    {"tls", OPT_TABLE, offsetof(struct pprof_config, tls), NULL, "TLS settings for https targets",
+    {"bearer_token", OPT_STRING, offsetof(struct pprof_receiver_config, scrape.token), NULL,
+     "headers sent to every target", .secret = true},
+    {"tls", OPT_TABLE, offsetof(struct pprof_receiver_config, tls), NULL, "TLS settings for https targets",
      .table = tls_client_options},
-    {"max_body", OPT_SIZE, offsetof(struct pprof_config, max_body), "64MiB",
+    {"max_body", OPT_SIZE, offsetof(struct pprof_receiver_config, max_body), "64MiB",
      "maximum size of a profile after decompression"},
-    {"remote", OPT_TABLE, offsetof(struct pprof_config, remote), NULL, "one URL, requested unchanged",
-     .table = endpoint_options, .present = offsetof(struct pprof_config, has_remote)},
-    {"server", OPT_TABLE, offsetof(struct pprof_config, server), NULL, "receive profiles by POST /v1/pprof",
-     .table = endpoint_options, .present = offsetof(struct pprof_config, has_server)},
+    {"remote", OPT_TABLE, offsetof(struct pprof_receiver_config, remote), NULL, "one URL, requested unchanged",
+     .table = endpoint_options, .present = offsetof(struct pprof_receiver_config, has_remote)},
+    {"server", OPT_TABLE, offsetof(struct pprof_receiver_config, server), NULL, "receive profiles by POST /v1/pprof",
+     .table = endpoint_options, .present = offsetof(struct pprof_receiver_config, has_server)},
     {0},
 };
 
@@ -228,7 +230,7 @@ static void warn(void *arg, const char *message)
 static void *discover(void *arg)
 {
     struct pprof_receiver *p = arg;
-    const struct pprof_config *c = p->config;
+    const struct pprof_receiver_config *c = p->config;
     bool changing = c->discovery.files.n || c->discovery.has_kubernetes;
     struct pollfd pfd = {.fd = p->stop_fd, .events = POLLIN};
 
@@ -322,7 +324,7 @@ static int start_scraping(struct pprof_receiver *p, struct err *e)
     return r;
 }
 
-static bool has_targets(const struct pprof_config *c)
+static bool has_targets(const struct pprof_receiver_config *c)
 {
     return c->discovery.targets.n || c->discovery.files.n || c->discovery.has_kubernetes || c->has_remote;
 }
@@ -392,7 +394,8 @@ static int create(const struct component_args *args, struct instance **ret, stru
 
 static int check(const void *config, const struct conf_node *node, struct err *e)
 {
-    struct pprof_config *c = (struct pprof_config *) config; /* sets defaults that depend on other options */
+    struct pprof_receiver_config *c =
+        (struct pprof_receiver_config *) config; /* sets defaults that depend on other options */
 
     if (!has_targets(c) && !c->has_server)
         return conf_error(node, -EINVAL, e, "one of targets, files, kubernetes, remote, server is required");
@@ -409,7 +412,7 @@ const struct component component_pprof_receiver = {
     .help = "scrapes /debug/pprof of many targets; receives POST /v1/pprof",
     .signals = ONLY_PROFILES,
     .options = options,
-    .config_size = sizeof(struct pprof_config),
+    .config_size = sizeof(struct pprof_receiver_config),
     .check = check,
     .create = create,
 };

@@ -25,7 +25,7 @@
 
 enum { LABELS_MAX = 128, SERIES_MAX = 10000, INFLATED_MAX = 64 << 20 };
 
-struct call {
+struct pyroscope_call {
     struct ack ack;
     struct pyroscope_service *s;
     struct http_request *q;
@@ -40,7 +40,7 @@ struct label_set {
 
 /* --- answers --- */
 
-static void answer(struct call *c, int status, enum grpc_code code, const char *text)
+static void answer(struct pyroscope_call *c, int status, enum grpc_code code, const char *text)
 {
     struct grpc_status st;
 
@@ -72,7 +72,7 @@ static void answer(struct call *c, int status, enum grpc_code code, const char *
 
 static void on_ack(struct ack *a, const struct ack_result *r)
 {
-    struct call *c = container_of(a, struct call, ack);
+    struct pyroscope_call *c = container_of(a, struct pyroscope_call, ack);
     enum grpc_code code = (enum grpc_code) r->status;
     char seconds[24];
 
@@ -85,7 +85,7 @@ static void on_ack(struct ack *a, const struct ack_result *r)
     answer(c, r->status == SINK_OK ? 200 : grpc_code_to_http(code), code, r->message);
 }
 
-static void refuse(struct call *c, int r, const struct err *e)
+static void refuse(struct pyroscope_call *c, int r, const struct err *e)
 {
     if (r == -ENOMEM)
         answer(c, 503, GRPC_UNAVAILABLE, "out of memory for this request");
@@ -278,7 +278,7 @@ static int decode_ingest(struct pyroscope_service *s, struct http_request *q, st
     return err_set(e, -EOPNOTSUPP, "format '%.*s' is not supported; supported: pprof, folded", STR_FMT(format));
 }
 
-static void hand_on(struct call *c, struct batch *b)
+static void hand_on(struct pyroscope_call *c, struct batch *b)
 {
     struct sink_context ctx = {
         .tenant = c->s->tenant ? c->s->tenant : "", .peer = c->q->peer, .received_ns = clock_wall()};
@@ -287,7 +287,7 @@ static void hand_on(struct call *c, struct batch *b)
     sink_consume(c->s->sink, b, &ctx, &c->ack);
 }
 
-static int ingest(struct call *c, struct str body, struct batch **ret, struct err *e)
+static int ingest(struct pyroscope_call *c, struct str body, struct batch **ret, struct err *e)
 {
     struct http_request *q = c->q;
     struct str full = http_query_get(q->query, &q->arena, "name"), name, type;
@@ -315,7 +315,7 @@ static int ingest(struct call *c, struct str body, struct batch **ret, struct er
 /* --- push.v1 --- */
 
 struct push {
-    struct call *c;
+    struct pyroscope_call *c;
     struct builder *builder;
     uint32_t n;
     size_t inflated; /* all profiles of a request together may not exceed the limit of one */
@@ -489,7 +489,7 @@ static int push_json(struct push *ps, struct str text, struct arena *a, struct e
     return r < 0 ? r : json_end(&j) < 0 ? json_error(&j, e) : 0;
 }
 
-static int push(struct call *c, struct str body, bool json, struct batch **ret, struct err *e)
+static int push(struct pyroscope_call *c, struct str body, bool json, struct batch **ret, struct err *e)
 {
     _cleanup_(builder_freep) struct builder *b = NULL;
     struct push ps = {.c = c};
@@ -509,7 +509,7 @@ bool pyroscope_service_has_path(struct str path)
     return str_is(path, "/ingest") || str_is(path, PUSH_PATH);
 }
 
-static int read_body(struct call *c, struct buf *inflated, struct str *ret, struct err *e)
+static int read_body(struct pyroscope_call *c, struct buf *inflated, struct str *ret, struct err *e)
 {
     size_t max = inflated_max(c->s);
     struct grpc_status st;
@@ -525,7 +525,7 @@ void pyroscope_service_handle(struct pyroscope_service *s, struct http_request *
 {
     _cleanup_(buf_done) struct buf inflated = BUF_INIT;
     _cleanup_(batch_unrefp) struct batch *b = NULL;
-    struct call *c = arena_zalloc(&q->arena, sizeof *c);
+    struct pyroscope_call *c = arena_zalloc(&q->arena, sizeof *c);
     struct err e = {0};
     struct str body;
     int r;
@@ -534,7 +534,7 @@ void pyroscope_service_handle(struct pyroscope_service *s, struct http_request *
         http_reply_text(q, !c ? 503 : pyroscope_service_has_path(q->path) ? 405 : 404, "not here\n");
         return;
     }
-    *c = (struct call){{on_ack}, s, q, 0, str_is(q->path, PUSH_PATH), grpc_is_request(q)};
+    *c = (struct pyroscope_call){{on_ack}, s, q, 0, str_is(q->path, PUSH_PATH), grpc_is_request(q)};
     r = read_body(c, &inflated, &body, &e);
     if (r == 0 && c->push)
         r = push(c, body, str_starts(http_headers_get(&q->headers, "content-type"), STR("application/json")), &b, &e);

@@ -10,33 +10,33 @@
 
 enum { ENTRIES_MAX = 1 << 20 };
 
-struct entry {
+struct delta_entry {
     struct id128 id;
     uint32_t values; /* offset into the pool, of n_types values */
 };
 
-struct table {
+struct delta_table {
     struct map map;
-    struct entry *entries;
+    struct delta_entry *entries;
     size_t n, cap;
     int64_t *pool;
     size_t n_pool, cap_pool;
 };
 
 struct delta {
-    struct table before;
+    struct delta_table before;
     uint32_t n_types; /* 0: no scrape yet */
 };
 
-static void table_done(struct table *t)
+static void table_done(struct delta_table *t)
 {
     map_done(&t->map);
     mem_free(t->entries);
     mem_free(t->pool);
-    *t = (struct table){0};
+    *t = (struct delta_table){0};
 }
 
-static const struct entry *table_find(const struct table *t, struct id128 id)
+static const struct delta_entry *table_find(const struct delta_table *t, struct id128 id)
 {
     for (struct map_pos p = map_find(&t->map, hash64_id(id)); p.index != MAP_NONE; p = map_next(&t->map, p))
         if (id128_eq(t->entries[p.index].id, id))
@@ -45,9 +45,9 @@ static const struct entry *table_find(const struct table *t, struct id128 id)
 }
 
 /* Adds values to the entry of id, which is created if it is new. */
-static int table_add(struct table *t, struct id128 id, const int64_t *values, uint32_t n)
+static int table_add(struct delta_table *t, struct id128 id, const int64_t *values, uint32_t n)
 {
-    const struct entry *x = table_find(t, id);
+    const struct delta_entry *x = table_find(t, id);
     int r;
 
     if (x) {
@@ -61,7 +61,7 @@ static int table_add(struct table *t, struct id128 id, const int64_t *values, ui
     if (r < 0)
         return r;
     memcpy(t->pool + t->n_pool, values, n * sizeof *values);
-    t->entries[t->n] = (struct entry){id, (uint32_t) t->n_pool};
+    t->entries[t->n] = (struct delta_entry){id, (uint32_t) t->n_pool};
     t->n_pool += n;
     return map_insert(&t->map, hash64_id(id), (uint32_t) t->n++);
 }
@@ -105,7 +105,7 @@ static struct id128 sample_id(const struct batch *b, const struct sample *s, con
     return hash128_final(&h);
 }
 
-static int remember(const struct batch *b, const struct profile *p, const struct id128 *ids, struct table *now)
+static int remember(const struct batch *b, const struct profile *p, const struct id128 *ids, struct delta_table *now)
 {
     int r = 0;
 
@@ -118,10 +118,11 @@ static int remember(const struct batch *b, const struct profile *p, const struct
 }
 
 /* True if some stack has a lower count than before: the program was restarted. */
-static bool was_reset(const struct table *before, const struct table *now, uint32_t n_types, uint64_t cumulative)
+static bool was_reset(const struct delta_table *before, const struct delta_table *now, uint32_t n_types,
+                      uint64_t cumulative)
 {
     for (size_t i = 0; i < before->n; i++) {
-        const struct entry *x = table_find(now, before->entries[i].id);
+        const struct delta_entry *x = table_find(now, before->entries[i].id);
 
         for (uint32_t k = 0; x && k < n_types; k++)
             if (cumulative >> k & 1 && now->pool[x->values + k] < before->pool[before->entries[i].values + k])
@@ -132,14 +133,14 @@ static bool was_reset(const struct table *before, const struct table *now, uint3
 
 /* Several samples of one profile may share an id (the decoder does not merge them): the first gets the whole
  * difference. */
-static void subtract(const struct table *before, struct batch *b, struct profile *p, const struct id128 *ids,
-                     struct table *now, uint64_t cumulative, bool first)
+static void subtract(const struct delta_table *before, struct batch *b, struct profile *p, const struct id128 *ids,
+                     struct delta_table *now, uint64_t cumulative, bool first)
 {
     uint32_t kept = 0;
 
     for (uint32_t i = 0; i < p->samples.n; i++) {
         struct sample s = b->samples[p->samples.off + i];
-        const struct entry *old = table_find(before, ids[i]), *sum = table_find(now, ids[i]);
+        const struct delta_entry *old = table_find(before, ids[i]), *sum = table_find(now, ids[i]);
         int64_t *v = b->values + s.values.off, any = 0;
 
         for (uint32_t k = 0; k < s.values.n; k++) {
@@ -158,7 +159,7 @@ static void subtract(const struct table *before, struct batch *b, struct profile
 int delta_apply(struct delta *d, struct batch *b)
 {
     struct profile *p = &b->profiles[0];
-    struct table now = {0}, spent = {0};
+    struct delta_table now = {0}, spent = {0};
     struct arena scratch;
     struct id128 *stacks, *ids;
     uint64_t cumulative = 0;
@@ -191,7 +192,7 @@ int delta_apply(struct delta *d, struct batch *b)
         table_done(&d->before);
         d->before = now;
         d->n_types = p->n_types;
-        now = (struct table){0};
+        now = (struct delta_table){0};
         r = !first;
     }
     table_done(&now);

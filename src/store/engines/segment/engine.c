@@ -351,7 +351,7 @@ static void memtable_times(const struct memtable *m, int64_t *t0, int64_t *t1)
         uint32_t n = pinned_count(&p->profs);
 
         for (uint32_t i = 0; i < n; i++) {
-            const struct prof *f = pinned_at(&p->profs, i);
+            const struct stored_profile *f = pinned_at(&p->profs, i);
 
             *t0 = MIN(*t0, f->time_ns);
             *t1 = MAX(*t1, f->time_ns);

@@ -12,7 +12,7 @@ struct go_source {
     enum cfi_arch arch;
 };
 
-struct run {
+struct go_run {
     cfi_emit *emit;
     void *arg;
     enum cfi_arch arch;
@@ -60,7 +60,7 @@ static bool special_rule(struct str name, struct unwind_rule *ret)
  * frame has the return address at its bottom and the frame pointer right below that. */
 static int emit_value(void *data, uint64_t start, int32_t value)
 {
-    struct run *r = data;
+    struct go_run *r = data;
     struct unwind_rule rule = {0};
 
     if (value >= 0 && value < 1 << 18 && value % 8 == 0) {
@@ -94,7 +94,7 @@ static bool range(const struct unwind_source *s, uint32_t i, uint64_t *ret_start
 static int run(const struct unwind_source *s, uint32_t i, cfi_emit *emit, void *arg)
 {
     const struct go_source *g = container_of(s, const struct go_source, source);
-    struct run r = {emit, arg, g->arch};
+    struct go_run r = {emit, arg, g->arch};
     struct pclntab_function fn;
     struct unwind_rule rule;
 

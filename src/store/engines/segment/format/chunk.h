@@ -94,8 +94,8 @@ struct chunk_hooks {
 
 /* Encodes profiles of one window, sorted by (service, type, series, instance, time), into *out, whose memory is
  * reused. */
-int chunk_encode(struct chunk_encoder *c, const struct chunk_hooks *hooks, int64_t window, struct prof *const *profs,
-                 uint32_t n, struct chunk_out *out);
+int chunk_encode(struct chunk_encoder *c, const struct chunk_hooks *hooks, int64_t window,
+                 struct stored_profile *const *profs, uint32_t n, struct chunk_out *out);
 /* Encodes totals only: entries[i] with totals[i]. Fills in n_nodes and totals_off. */
 int chunk_encode_totals(struct chunk_encoder *c, struct chunk_entry *entries, const struct totals *totals, uint32_t n,
                         struct buf *out, uint32_t *ret_head);
@@ -125,8 +125,8 @@ struct chunk_profiles {
     int64_t window;
     struct chunk_entry *entries; /* series, gauge, instance, n_profs, totals_off */
     uint32_t n_entries;
-    struct prof *profs; /* entry by entry; rows NULL until chunk_decode_rows() */
-    uint32_t *first;    /* per entry: its first profile; n_entries + 1 */
+    struct stored_profile *profs; /* entry by entry; rows NULL until chunk_decode_rows() */
+    uint32_t *first;              /* per entry: its first profile; n_entries + 1 */
     uint32_t n_profs;
 };
 

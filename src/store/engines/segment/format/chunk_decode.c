@@ -435,7 +435,7 @@ static int allocate_rows(struct decoding *d, uint32_t e, const struct presence *
     for (uint32_t i = 0; i < pr->n; i++)
         d->p->profs[first + pr->prof[i]].n_rows++;
     for (uint32_t i = first; i < d->p->first[e + 1]; i++) {
-        struct prof *p = &d->p->profs[i];
+        struct stored_profile *p = &d->p->profs[i];
 
         p->rows = arena_alloc(d->a, (p->n_rows + 1) * sizeof *p->rows);
         p->extras = p->n_extras ? arena_zalloc_array(d->a, p->n_extras, sizeof *p->extras) : NULL;
@@ -534,7 +534,7 @@ static int place_rich(struct decoding *d)
 {
     for (uint32_t i = 0; i < d->rich.n; i++) {
         const struct rich_row *x = &d->rich.v[i];
-        struct prof *p = &d->p->profs[x->prof];
+        struct stored_profile *p = &d->p->profs[x->prof];
         struct extra *extra = &p->extras[d->filled_extra[x->prof]++];
 
         extra->timestamp = x->timestamp;

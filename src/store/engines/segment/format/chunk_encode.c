@@ -92,7 +92,7 @@ static void sort_items(struct item *a, struct item *tmp, uint32_t n)
         memcpy(a, from, n * sizeof *a);
 }
 
-static int gather(struct chunk_encoder *c, struct prof *const *profs, uint32_t n, uint32_t *ret_n)
+static int gather(struct chunk_encoder *c, struct stored_profile *const *profs, uint32_t n, uint32_t *ret_n)
 {
     size_t total = 0, k = 0;
 
@@ -261,7 +261,7 @@ static int put_node(struct chunk_encoder *c, const struct item *a, uint32_t n, u
     return 0;
 }
 
-static int encode_entry(struct chunk_encoder *c, struct prof *const *profs, uint32_t n, uint32_t entry,
+static int encode_entry(struct chunk_encoder *c, struct stored_profile *const *profs, uint32_t n, uint32_t entry,
                         struct chunk_entry *e, struct totals *t)
 {
     uint32_t n_items, key = 0;
@@ -332,7 +332,7 @@ static void put_entry_list(struct chunk_encoder *c, int64_t window, const struct
     end_column(c);
 }
 
-static uint64_t value_unit(struct prof *const *profs, uint32_t n)
+static uint64_t value_unit(struct stored_profile *const *profs, uint32_t n)
 {
     uint64_t g = 0;
 
@@ -341,12 +341,12 @@ static uint64_t value_unit(struct prof *const *profs, uint32_t n)
     return g && g <= INT64_MAX ? g : 1;
 }
 
-static bool has_id(const struct prof *p)
+static bool has_id(const struct stored_profile *p)
 {
     return load_u64(p->id) || load_u64(p->id + 8);
 }
 
-static void put_profiles(struct chunk_encoder *c, int64_t window, struct prof *const *profs, uint32_t n)
+static void put_profiles(struct chunk_encoder *c, int64_t window, struct stored_profile *const *profs, uint32_t n)
 {
     struct buf *b = &c->column;
     int64_t last = window, unit = (int64_t) value_unit(profs, n);
@@ -435,7 +435,7 @@ static void reset(struct chunk_encoder *c)
     arena_done(&c->arena);
 }
 
-static bool same_entry(const struct prof *a, const struct prof *b)
+static bool same_entry(const struct stored_profile *a, const struct stored_profile *b)
 {
     return a->series == b->series && (!a->gauge || id128_eq(a->instance, b->instance));
 }
@@ -456,7 +456,8 @@ int chunk_out_grow(struct chunk_out *out)
     return 0;
 }
 
-static int add_entry(struct chunk_out *out, const struct prof *first, struct prof *const *profs, uint32_t n)
+static int add_entry(struct chunk_out *out, const struct stored_profile *first, struct stored_profile *const *profs,
+                     uint32_t n)
 {
     struct chunk_entry *e;
 
@@ -525,8 +526,8 @@ static int put_sums(struct chunk_encoder *c, struct chunk_out *out, uint32_t n)
     return r;
 }
 
-int chunk_encode(struct chunk_encoder *c, const struct chunk_hooks *hooks, int64_t window, struct prof *const *profs,
-                 uint32_t n, struct chunk_out *out)
+int chunk_encode(struct chunk_encoder *c, const struct chunk_hooks *hooks, int64_t window,
+                 struct stored_profile *const *profs, uint32_t n, struct chunk_out *out)
 {
     uint32_t entries = 0, *first;
     int r = 0;

@@ -46,7 +46,7 @@ struct chunk_encoder {
 
 /* Fills SEC_EXTRA and SEC_LINKS from c->rich, and out's list of traces. entries: those with profiles; first: their
  * first profile; profs: all. */
-int chunk_put_extra(struct chunk_encoder *c, const struct chunk_hooks *hooks, struct prof *const *profs,
+int chunk_put_extra(struct chunk_encoder *c, const struct chunk_hooks *hooks, struct stored_profile *const *profs,
                     const uint32_t *first, uint32_t n_entries, struct chunk_out *out);
 
 #endif

@@ -193,8 +193,8 @@ static int put_entries(struct chunk_encoder *c, const struct rich *v, uint32_t n
 
 /* Writes the profile of each row, relative to the last profile of the entry that begins at or before the timestamp.
  * Time increases within a lane, so the search continues where it left off. */
-static int put_profs(struct chunk_encoder *c, struct prof *const *profs, const uint32_t *first, const struct rich *v,
-                     uint32_t n, uint32_t n_entries)
+static int put_profs(struct chunk_encoder *c, struct stored_profile *const *profs, const uint32_t *first,
+                     const struct rich *v, uint32_t n, uint32_t n_entries)
 {
     uint64_t *times = arena_alloc(&c->arena, (first[n_entries] + 1) * sizeof *times);
     uint32_t *at = arena_alloc(&c->arena, (n_entries + 1) * sizeof *at);
@@ -220,8 +220,8 @@ static int put_profs(struct chunk_encoder *c, struct prof *const *profs, const u
     return 0;
 }
 
-static int put_timed(struct chunk_encoder *c, struct prof *const *profs, const uint32_t *first, const struct rich *v,
-                     uint32_t n, uint32_t n_entries)
+static int put_timed(struct chunk_encoder *c, struct stored_profile *const *profs, const uint32_t *first,
+                     const struct rich *v, uint32_t n, uint32_t n_entries)
 {
     int r = put_entries(c, v, n, n_entries);
     unsigned char *w = begin_varints(c, n);
@@ -379,7 +379,7 @@ static int sort_rich(struct chunk_encoder *c)
     return 0;
 }
 
-int chunk_put_extra(struct chunk_encoder *c, const struct chunk_hooks *hooks, struct prof *const *profs,
+int chunk_put_extra(struct chunk_encoder *c, const struct chunk_hooks *hooks, struct stored_profile *const *profs,
                     const uint32_t *first, uint32_t n_entries, struct chunk_out *out)
 {
     struct buf *b = &c->raw[SEC_EXTRA];

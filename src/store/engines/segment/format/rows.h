@@ -30,7 +30,7 @@ struct extra {
     struct link link;
 };
 
-struct prof {
+struct stored_profile {
     uint32_t series, header; /* symbols' series; dictionary's header */
     uint32_t service, type;  /* of the series, for sorting */
     bool gauge;

@@ -74,7 +74,8 @@ struct segment_writer_options {
 int segment_writer_new(const struct segment_writer_options *o, struct segment_writer **ret, struct err *e);
 struct blobs *segment_writer_blobs(struct segment_writer *w);
 /* Writes all profiles of one window; windows must be in ascending order. Sorts the pointers. */
-int segment_writer_window(struct segment_writer *w, int64_t window, struct prof **profs, uint32_t n, struct err *e);
+int segment_writer_window(struct segment_writer *w, int64_t window, struct stored_profile **profs, uint32_t n,
+                          struct err *e);
 /* Copies a chunk of another segment, changing only its numbers; in the same order of windows. */
 int segment_writer_copy(struct segment_writer *w, int64_t window, const struct dir_entry *const *entries, uint32_t n,
                         const void *bytes, size_t size, const struct chunk_renumber *how, struct err *e);

@@ -269,7 +269,7 @@ static int roll_sums(struct segment_writer *w, int64_t window, struct err *e)
 
 enum prof_key { KEY_HEADER, KEY_TIME, KEY_INSTANCE_LO, KEY_INSTANCE_HI, KEY_SERIES, KEY_TYPE, KEY_SERVICE, KEYS };
 
-static uint64_t prof_key(const struct prof *p, enum prof_key k)
+static uint64_t prof_key(const struct stored_profile *p, enum prof_key k)
 {
     switch (k) {
     case KEY_HEADER:
@@ -290,10 +290,10 @@ static uint64_t prof_key(const struct prof *p, enum prof_key k)
 }
 
 /* Sorts by service, type, series, the instance of gauges, time and header. */
-static int sort_profs(struct prof **profs, uint32_t n)
+static int sort_profs(struct stored_profile **profs, uint32_t n)
 {
     _cleanup_(mem_freep) struct radix *keys = mem_alloc(2 * (size_t) n * sizeof *keys);
-    _cleanup_(mem_freep) struct prof **sorted = mem_alloc(n * sizeof *sorted);
+    _cleanup_(mem_freep) struct stored_profile **sorted = mem_alloc(n * sizeof *sorted);
 
     if (!keys || !sorted)
         return -ENOMEM;
@@ -361,12 +361,12 @@ static uint32_t find_lane(void *ctx, uint32_t set)
 
 static int time_cmp(const void *a, const void *b)
 {
-    const struct prof *x = *(struct prof *const *) a, *y = *(struct prof *const *) b;
+    const struct stored_profile *x = *(struct stored_profile *const *) a, *y = *(struct stored_profile *const *) b;
 
     return x->time_ns < y->time_ns ? -1 : x->time_ns > y->time_ns;
 }
 
-static bool has_links(const struct prof *p)
+static bool has_links(const struct stored_profile *p)
 {
     for (uint32_t i = 0; i < p->n_extras; i++)
         if (p->extras[i].has_link)
@@ -375,7 +375,7 @@ static bool has_links(const struct prof *p)
 }
 
 /* Numbers the traces of a window by time, across services, so that the numbers within a chunk are close together. */
-static int number_traces(struct segment_writer *w, struct prof **profs, uint32_t n)
+static int number_traces(struct segment_writer *w, struct stored_profile **profs, uint32_t n)
 {
     bool any = false;
 
@@ -419,7 +419,8 @@ static int put_chunk(struct segment_writer *w, int64_t window, struct err *e)
     return segment_write_out(w, false, e);
 }
 
-static int write_chunk(struct segment_writer *w, int64_t window, struct prof *const *profs, uint32_t n, struct err *e)
+static int write_chunk(struct segment_writer *w, int64_t window, struct stored_profile *const *profs, uint32_t n,
+                       struct err *e)
 {
     struct chunk_hooks hooks = {w, find_trace, find_lane};
     int r = chunk_encode(w->encoder, &hooks, window, profs, n, &w->chunk);
@@ -471,7 +472,8 @@ void segment_writer_rows(struct segment_writer *w, uint64_t rows)
     w->meta.rows = rows;
 }
 
-int segment_writer_window(struct segment_writer *w, int64_t window, struct prof **profs, uint32_t n, struct err *e)
+int segment_writer_window(struct segment_writer *w, int64_t window, struct stored_profile **profs, uint32_t n,
+                          struct err *e)
 {
     uint64_t pending = 0;
     uint32_t start = 0;

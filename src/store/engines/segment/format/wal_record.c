@@ -21,7 +21,7 @@ void record_put_keys(struct buf *b, const struct dedup_entry *keys, uint32_t n)
     b->n = (size_t) ((char *) w - b->p);
 }
 
-void record_put_prof(struct buf *b, const struct prof *p)
+void record_put_prof(struct buf *b, const struct stored_profile *p)
 {
     bool has_id = load_u64(p->id) || load_u64(p->id + 8);
     unsigned char *w = (unsigned char *) buf_reserve(b, (size_t) p->n_rows * 20 + (size_t) p->n_extras * 40 + 128);
@@ -87,7 +87,7 @@ int record_read_key(struct record *r, struct id128 *ret_key, int64_t *ret_time)
     return r->keys.bad ? -EBADMSG : 0;
 }
 
-static void read_rows(struct cursor *r, struct prof *p, uint32_t n_nodes)
+static void read_rows(struct cursor *r, struct stored_profile *p, uint32_t n_nodes)
 {
     uint32_t extras = 0;
 
@@ -119,7 +119,7 @@ int record_read_prof(struct record *rec, struct mempart *part)
     const struct symbols *s = part->symbols;
     const struct sym_series *series;
     struct blob_header h;
-    struct prof p = {0}, *out;
+    struct stored_profile p = {0}, *out;
     uint64_t flags;
     const unsigned char *id;
 

@@ -17,7 +17,7 @@
 #include "store/engines/segment/write/memtable.h"
 
 void record_put_keys(struct buf *b, const struct dedup_entry *keys, uint32_t n);
-void record_put_prof(struct buf *b, const struct prof *p);
+void record_put_prof(struct buf *b, const struct stored_profile *p);
 
 struct record {
     uint32_t tenant, epoch;

@@ -22,7 +22,7 @@ enum { JOBS_FOR_TWO = 4, NODE_BYTES = 100, LARGE = 8 << 20 };
 #define WAIT_MAX (10 * NS_PER_S)
 
 /* The sums of a gauge for one instance, divided by the number of snapshots at the end. */
-struct instance {
+struct gauge_instance {
     struct id128 id;
     struct totals totals[2];
     uint64_t count[2];
@@ -33,7 +33,7 @@ struct held {
     uint32_t next; /* of the same service, + 1 */
 };
 
-static struct instance *find_instance(struct gather *x, struct id128 id)
+static struct gauge_instance *find_instance(struct gather *x, struct id128 id)
 {
     for (struct map_pos p = map_find(&x->instance_map, hash64_id(id)); p.index != MAP_NONE;
          p = map_next(&x->instance_map, p))
@@ -42,7 +42,7 @@ static struct instance *find_instance(struct gather *x, struct id128 id)
     if (array_reserve(x->instances, x->cap_instances, (size_t) x->n_instances + 1, 1 << 24) < 0 ||
         map_insert(&x->instance_map, hash64_id(id), x->n_instances) < 0)
         return NULL;
-    x->instances[x->n_instances] = (struct instance){.id = id};
+    x->instances[x->n_instances] = (struct gauge_instance){.id = id};
     return &x->instances[x->n_instances++];
 }
 
@@ -61,7 +61,7 @@ static int add_value(struct gather *x, uint32_t column, uint32_t node, int64_t v
 static int add_prof(void *ctx, const struct scan_prof *p)
 {
     struct gather *x = ctx;
-    struct instance *inst = NULL;
+    struct gauge_instance *inst = NULL;
     bool look = x->scan.needs_detail[p->column];
     int r = 0;
 
@@ -92,7 +92,7 @@ static int add_prof(void *ctx, const struct scan_prof *p)
 static int add_totals(struct gather *x, struct segment *s, const struct dir_entry *d, const struct chunk *c,
                       uint32_t column)
 {
-    struct instance *inst;
+    struct gauge_instance *inst;
     struct totals t = {0};
     int r;
 
@@ -213,7 +213,7 @@ static int add_chunk_sums(struct gather *x, struct segment *s, uint64_t off, uin
     r = chunk_decode_profiles(&chunk, &a, &p);
     wanted = r == 0 ? arena_zalloc_array(&a, p.n_profs + 1, 1) : NULL;
     for (uint32_t i = 0; wanted && i < p.n_profs; i++) {
-        const struct prof *v = &p.profs[i];
+        const struct stored_profile *v = &p.profs[i];
 
         wanted[i] = v->series < x->sym->n_series && x->sym->bits[v->series] >> column & 1 && v->time_ns >= c->from &&
                     v->time_ns < c->to && sym_series(x->sym->symbols, v->series)->service == x->service &&
@@ -434,7 +434,7 @@ static int hold_rows(void *ctx, const struct scan_prof *p)
 {
     struct gather *x = ctx;
     struct scan_prof kept = *p;
-    struct prof *copy;
+    struct stored_profile *copy;
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < p->p->n_rows; i++)

@@ -8,7 +8,7 @@
 
 #include "store/engines/segment/read/scan.h"
 
-struct instance;
+struct gauge_instance;
 
 struct gather {
     struct scan scan;
@@ -25,7 +25,7 @@ struct gather {
     bool gauge, any;
     size_t most; /* approximate bytes that a service took */
     size_t cap_acc[2], cap_touched;
-    struct instance *instances;
+    struct gauge_instance *instances;
     size_t cap_instances;
     uint32_t n_instances;
     struct map instance_map;

@@ -72,7 +72,7 @@ static void mark_part(const struct snapshot *snap, uint64_t log, struct mempart 
     uint32_t n = pinned_count(&p->profs);
 
     for (uint32_t i = 0; i < n; i++) {
-        const struct prof *x = pinned_at(&p->profs, i);
+        const struct stored_profile *x = pinned_at(&p->profs, i);
 
         if (x->series < l->n && !l->seen[x->series] && x->time_ns >= from && x->time_ns < to &&
             !tombstones_hide(snap->tombstones, snap->n_tombstones, p->symbols->tenant, log,

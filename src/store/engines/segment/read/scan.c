@@ -177,7 +177,7 @@ bool scan_row(const struct scan *s, const struct scan_prof *p, const struct row 
 /* --- profiles --- */
 
 /* Calls fn for each column that selects the profile, which came with that log. */
-static int offer(struct scan *s, const struct scan_symbols *sym, uint64_t log, const struct prof *p,
+static int offer(struct scan *s, const struct scan_symbols *sym, uint64_t log, const struct stored_profile *p,
                  const struct blobs *blobs, scan_fn fn, void *ctx)
 {
     int r = 0;
@@ -242,7 +242,7 @@ int scan_chunk(struct scan *s, const struct scan_symbols *sym, struct segment *s
         r = scan_damaged_chunk(s, r, segment, off);
     else
         for (uint32_t i = 0; r == 0 && i < p.n_profs; i++) {
-            struct prof *x = &p.profs[i];
+            struct stored_profile *x = &p.profs[i];
             struct blob_header h;
 
             if (x->series >= sym->n_series || !sym->bits[x->series])

@@ -75,7 +75,7 @@ static inline bool scan_deleted(const struct scan *s, const struct scan_symbols 
 }
 
 struct scan_prof {
-    const struct prof *p;
+    const struct stored_profile *p;
     struct symbols *symbols;
     const struct sym_series *series;
     const struct blobs *blobs;

@@ -90,7 +90,7 @@ static int sort_entries(struct rewriting *x)
 }
 
 /* Gives a decoded prof its numbers in the output's dictionary. */
-static int adopt(struct rewriting *x, uint32_t input, struct prof *p)
+static int adopt(struct rewriting *x, uint32_t input, struct stored_profile *p)
 {
     const struct sym_series *s;
 
@@ -123,7 +123,7 @@ static bool is_kept(const struct rewriting *x, uint32_t input, uint32_t series, 
 }
 
 struct window {
-    struct prof **profs;
+    struct stored_profile **profs;
     size_t cap;
     uint32_t n;
 };

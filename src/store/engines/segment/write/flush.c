@@ -39,10 +39,10 @@ static int grow_outputs(struct flushing *f)
     return 0;
 }
 
-static int sort_by_time(struct prof **profs, uint32_t n)
+static int sort_by_time(struct stored_profile **profs, uint32_t n)
 {
     _cleanup_(mem_freep) struct radix *keys = mem_alloc((2 * (size_t) n + 1) * sizeof *keys);
-    _cleanup_(mem_freep) struct prof **sorted = mem_alloc((n + 1) * sizeof *sorted);
+    _cleanup_(mem_freep) struct stored_profile **sorted = mem_alloc((n + 1) * sizeof *sorted);
 
     if (!keys || !sorted)
         return -ENOMEM;
@@ -56,12 +56,13 @@ static int sort_by_time(struct prof **profs, uint32_t n)
 }
 
 /* Copies profs with their numbers in the segment's own dictionary; rows are shared. In the arena. */
-static int copy_profs(struct blob_remap *map, struct prof *const *profs, uint32_t n, struct arena *a, struct prof **out)
+static int copy_profs(struct blob_remap *map, struct stored_profile *const *profs, uint32_t n, struct arena *a,
+                      struct stored_profile **out)
 {
-    struct prof *copies = arena_alloc(a, n * sizeof *copies);
+    struct stored_profile *copies = arena_alloc(a, n * sizeof *copies);
 
     for (uint32_t i = 0; copies && i < n; i++) {
-        struct prof *p = out[i] = &copies[i];
+        struct stored_profile *p = out[i] = &copies[i];
 
         *p = *profs[i];
         p->header = blob_remap_header(map, profs[i]->header);
@@ -82,7 +83,7 @@ static int copy_profs(struct blob_remap *map, struct prof *const *profs, uint32_
     return copies ? 0 : -ENOMEM;
 }
 
-static int write_windows(struct segment_writer *w, struct prof **profs, uint32_t n, struct err *e)
+static int write_windows(struct segment_writer *w, struct stored_profile **profs, uint32_t n, struct err *e)
 {
     int r = 0;
 
@@ -114,7 +115,7 @@ static int add_output(struct flushing *f, struct engine_tenant *t, struct mempar
 
 /* Writes the profs of one hour, in order of time, into one segment. Only the used part of the memtable's dictionary is
  * copied. */
-static int write_hour(struct flushing *f, struct engine_tenant *t, struct mempart *part, struct prof **profs,
+static int write_hour(struct flushing *f, struct engine_tenant *t, struct mempart *part, struct stored_profile **profs,
                       uint32_t n, struct err *e)
 {
     _cleanup_(segment_writer_freep) struct segment_writer *w = NULL;
@@ -122,7 +123,7 @@ static int write_hour(struct flushing *f, struct engine_tenant *t, struct mempar
         .dir = t->seg_dir,
         .meta = {.number = f->next, .tenant = t->number, .epoch = part->symbols->epoch, .log = f->m->log}};
     struct blob_remap map = {0};
-    struct prof **copies;
+    struct stored_profile **copies;
     struct arena a;
     int r = grow_outputs(f);
 
@@ -162,13 +163,13 @@ static int write_symbols(struct flushing *f, struct engine_tenant *t, struct mem
 }
 
 /* Lists the profs that are not deleted. */
-static uint32_t list_profs(struct flushing *f, struct mempart *part, struct prof **out)
+static uint32_t list_profs(struct flushing *f, struct mempart *part, struct stored_profile **out)
 {
     _cleanup_(snapshot_unrefp) struct snapshot *snap = snapshot_get(f->g);
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < pinned_count(&part->profs); i++) {
-        struct prof *p = pinned_at(&part->profs, i);
+        struct stored_profile *p = pinned_at(&part->profs, i);
 
         if (!tombstones_hide(snap->tombstones, snap->n_tombstones, part->symbols->tenant, f->m->log,
                              sym_series(part->symbols, p->series), p->time_ns))
@@ -181,7 +182,7 @@ static int write_part(struct flushing *f, struct mempart *part, struct err *e)
 {
     struct engine_tenant *t = engine_tenant_number(f->g, part->symbols->tenant);
     uint32_t n = pinned_count(&part->profs);
-    struct prof **profs = mem_alloc((n + 1) * sizeof *profs);
+    struct stored_profile **profs = mem_alloc((n + 1) * sizeof *profs);
     int r = profs ? write_symbols(f, t, part, e) : -ENOMEM;
 
     if (r == 0)

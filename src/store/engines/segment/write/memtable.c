@@ -65,7 +65,7 @@ int memtable_part(struct memtable *m, struct symbols *s, struct mempart **ret)
     if (!p)
         return -ENOMEM;
     p->symbols = symbols_ref(s);
-    pinned_init(&p->profs, sizeof(struct prof));
+    pinned_init(&p->profs, sizeof(struct stored_profile));
     arena_init(&p->arena, 0);
     r = blobs_init(&p->blobs);
     if (r < 0) {
@@ -78,13 +78,13 @@ int memtable_part(struct memtable *m, struct symbols *s, struct mempart **ret)
     return 0;
 }
 
-struct prof *mempart_add(struct mempart *p, uint32_t n_rows, uint32_t n_extras)
+struct stored_profile *mempart_add(struct mempart *p, uint32_t n_rows, uint32_t n_extras)
 {
-    struct prof *out = pinned_place(&p->profs, p->n_added);
+    struct stored_profile *out = pinned_place(&p->profs, p->n_added);
 
     if (!out)
         return NULL;
-    *out = (struct prof){.n_rows = n_rows, .n_extras = n_extras};
+    *out = (struct stored_profile){.n_rows = n_rows, .n_extras = n_extras};
     out->rows = arena_alloc(&p->arena, n_rows * sizeof *out->rows);
     out->extras = n_extras ? arena_alloc(&p->arena, n_extras * sizeof *out->extras) : NULL;
     if ((n_rows && !out->rows) || (n_extras && !out->extras))

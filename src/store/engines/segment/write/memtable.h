@@ -16,7 +16,7 @@
 
 struct mempart {
     struct symbols *symbols; /* a reference: tenant and epoch */
-    struct pinned profs;     /* struct prof; its count is that of synced and visible profs */
+    struct pinned profs;     /* struct stored_profile; its count is that of synced and visible profs */
     uint32_t n_added;        /* writer: added, but not all of them published */
     struct blobs blobs;
     struct idmap headers, sets, attrs; /* writer: their numbers in blobs by print */
@@ -48,7 +48,7 @@ DEFINE_CLEANUP(struct memtable *, memtable_unref)
 /* Finds the part of these symbols, or adds it. */
 int memtable_part(struct memtable *m, struct symbols *s, struct mempart **ret);
 /* Makes room for a prof with its rows and extras; it is visible after mempart_publish(). */
-struct prof *mempart_add(struct mempart *p, uint32_t n_rows, uint32_t n_extras);
+struct stored_profile *mempart_add(struct mempart *p, uint32_t n_rows, uint32_t n_extras);
 void mempart_publish(struct mempart *p);
 int memtable_add_key(struct memtable *m, struct id128 key, int64_t time_ns);
 

@@ -166,7 +166,7 @@ static int replay_record(void *ctx, uint64_t lsn, const void *payload, size_t n)
 
         r = record_read_prof(&rec, part);
         if (r == 0) {
-            const struct prof *p = pinned_at(&part->profs, before);
+            const struct stored_profile *p = pinned_at(&part->profs, before);
 
             x->m->n_profs++;
             x->m->n_rows += p->n_rows;

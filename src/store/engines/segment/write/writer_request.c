@@ -96,13 +96,13 @@ struct filling {
     struct mempart *part;
     struct symbols *symbols;
     uint32_t service;
-    struct prof *out;
+    struct stored_profile *out;
     uint32_t rows, extras;
 };
 
 static void put_row(struct filling *f, uint32_t node, int64_t value, const struct extra *x)
 {
-    struct prof *p = f->out;
+    struct stored_profile *p = f->out;
 
     if (x) {
         p->extras[f->extras++] = *x;
@@ -384,6 +384,6 @@ int writer_make_record(struct engine *g, struct job *j, struct err *e)
     j->result.rejected = in.rejected;
     snprintf(j->result.message, sizeof j->result.message, "%s", in.message);
     g->active->bytes += MAX(j->part->arena.used - before, j->rows * sizeof(struct row)) + j->rows * 4 +
-                        j->profiles * sizeof(struct prof);
+                        j->profiles * sizeof(struct stored_profile);
     return 0;
 }
