@@ -59,13 +59,13 @@ void object_lines_wake(struct object_lines *l)
 }
 
 /* The file with the lines goes to the symbolizer as a descriptor: it can open nothing but the system's debug files. */
-struct question {
+struct lines_question {
     struct symbol_request request;
     struct debug_file file;
     int fd;
 };
 
-static int question(struct object_lines *l, struct object *o, struct question *ret)
+static int question(struct object_lines *l, struct object *o, struct lines_question *ret)
 {
     bool known = o->has_own_lines && o->fd >= 0;
 
@@ -124,7 +124,7 @@ static struct object *next_object(struct objects *objects, uint64_t now_ns, bool
 static void ask(struct object_lines *l, struct object *o, uint64_t now_ns)
 {
     struct symbolizer *s = l->options.symbolizer;
-    struct question q;
+    struct lines_question q;
     int r = question(l, o, &q);
 
     if (r == -ENODATA)
@@ -201,7 +201,7 @@ void object_lines_all(struct object_lines *l, struct objects *objects)
 
     while (clock_mono() < end && (o = next_object(objects, UINT64_MAX, &later))) {
         _cleanup_(symbol_answer_freep) struct symbol_answer *a = NULL;
-        struct question q;
+        struct lines_question q;
         int r = question(l, o, &q);
 
         if (r == 0) {

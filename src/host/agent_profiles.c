@@ -19,7 +19,7 @@
 
 enum { REQUEST_BYTES = 8 };
 
-union control {
+union profile_control {
     struct cmsghdr header;
     char room[CMSG_SPACE(2 * sizeof(int))];
 };
@@ -30,7 +30,7 @@ static int send_request(int feed, pid_t pid, unsigned seconds, const int fds[2])
 {
     char text[REQUEST_BYTES];
     struct iovec io = {text, sizeof text};
-    union control control = {.room = {0}};
+    union profile_control control = {.room = {0}};
     struct msghdr m = {.msg_iov = &io, .msg_iovlen = 1, .msg_control = control.room, .msg_controllen = sizeof control};
     struct cmsghdr *c = CMSG_FIRSTHDR(&m);
 
@@ -75,7 +75,7 @@ static bool read_request(int feed, uint32_t *ret_pid, uint32_t *ret_seconds, int
 {
     unsigned char text[REQUEST_BYTES];
     struct iovec io = {text, sizeof text};
-    union control control;
+    union profile_control control;
     struct msghdr m = {.msg_iov = &io, .msg_iovlen = 1, .msg_control = control.room, .msg_controllen = sizeof control};
     ssize_t n = recvmsg(feed, &m, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
     struct cmsghdr *c = n == sizeof text ? CMSG_FIRSTHDR(&m) : NULL;

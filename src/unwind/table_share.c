@@ -17,13 +17,13 @@ struct head {
 
 enum { FILE_MAX = 256 << 20 };
 
-struct layout {
+struct share_layout {
     size_t pages, rows, rules, blocks, end; /* offsets */
 };
 
-static struct layout layout_of(const struct head *h)
+static struct share_layout layout_of(const struct head *h)
 {
-    struct layout l = {.pages = sizeof *h};
+    struct share_layout l = {.pages = sizeof *h};
 
     l.rows = ALIGN_UP(l.pages + h->n_pages * sizeof(struct unwind_page), (size_t) 8);
     l.rules = ALIGN_UP(l.rows + h->n_rows * sizeof(struct unwind_row), (size_t) 8);
@@ -41,7 +41,7 @@ int unwind_table_share(const struct unwind_table *t, int *ret)
 {
     static const char zeros[8];
     struct head h = {t->first_page, t->covered, t->n_pages, t->n_rows, t->n_rules, t->n_unknown};
-    struct layout l = layout_of(&h);
+    struct share_layout l = layout_of(&h);
     size_t n_pages = t->n_pages * sizeof *t->pages, n_rows = t->n_rows * sizeof *t->rows;
     size_t n_rules = t->n_rules * sizeof *t->rules;
     struct str parts[] = {
@@ -92,7 +92,7 @@ int unwind_table_check(const void *p, size_t n, struct unwind_table *ret)
 {
     const char *at = p;
     struct head h;
-    struct layout l;
+    struct share_layout l;
 
     if (n < sizeof h)
         return -EBADMSG;

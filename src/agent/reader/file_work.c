@@ -21,7 +21,7 @@
 
 enum { VDSO_MAX = 1 << 20 };
 
-struct work {
+struct file_work {
     const struct file_request *q;
     const int *fds;
     struct file_answer *answer;
@@ -147,7 +147,7 @@ static int match(const struct file_request *q, const struct elf_file *f, struct 
 }
 
 /* --- what has no fixed size --- */
-static int make_table(struct work *w, const struct elf_file *f)
+static int make_table(struct file_work *w, const struct elf_file *f)
 {
     _cleanup_(elf_freep) struct elf_file *debug = NULL;
     _cleanup_(unwind_table_freep) struct unwind_table *t = NULL;
@@ -161,7 +161,7 @@ static int make_table(struct work *w, const struct elf_file *f)
     return r < 0 ? r : unwind_table_share(t, w->ret_fd);
 }
 
-static int make_names(struct work *w, const struct elf_file *f)
+static int make_names(struct file_work *w, const struct elf_file *f)
 {
     _cleanup_(symbol_answer_freep) struct symbol_answer *a = NULL;
     _cleanup_(buf_done) struct buf b = BUF_INIT;
@@ -178,7 +178,7 @@ static int make_names(struct work *w, const struct elf_file *f)
 
 static int do_work(void *arg)
 {
-    struct work *w = arg;
+    struct file_work *w = arg;
     const struct file_request *q = w->q;
     _cleanup_(elf_freep) struct elf_file *f = NULL;
     struct file_answer *a = w->answer;
@@ -209,7 +209,7 @@ static int do_work(void *arg)
 
 void file_work(const struct file_request *q, const int fds[2], struct file_answer *ret, int *ret_fd)
 {
-    struct work w = {q, fds, ret, ret_fd};
+    struct file_work w = {q, fds, ret, ret_fd};
 
     memset(ret, 0, sizeof *ret); /* padding, too: it goes to another process */
     *ret_fd = -1;
