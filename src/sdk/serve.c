@@ -40,8 +40,8 @@ struct serve_conn {
     struct buf in, out;
     size_t sent;
     bool answering;
-    struct session *session; /* collecting a profile */
-    int64_t until;           /* end of the session, or of the idle time of the connection */
+    struct provider_session *session; /* collecting a profile */
+    int64_t until;                    /* end of the session, or of the idle time of the connection */
 };
 
 struct server {
@@ -224,7 +224,7 @@ static void refuse(struct serve_conn *c, int status, const char *words)
 }
 
 /* s is an open session, or one that was filled only for this response. */
-static void answer_profile(struct wick_provider *p, struct serve_conn *c, struct session *s, const char *name,
+static void answer_profile(struct wick_provider *p, struct serve_conn *c, struct provider_session *s, const char *name,
                            bool text)
 {
     _cleanup_(buf_done) struct buf out = BUF_INIT;
@@ -381,7 +381,7 @@ static bool wants_text(struct str query)
 /* heap, allocs, mutex, block: since the start, or over ?seconds= */
 static void answer_total(struct wick_provider *p, struct serve_conn *c, int type, const char *name, struct str query)
 {
-    struct session s = {.type = type};
+    struct provider_session s = {.type = type};
     struct err e = {0};
 
     if (query_value(query, "seconds").n) {
@@ -396,7 +396,7 @@ static void answer_total(struct wick_provider *p, struct serve_conn *c, int type
 
 static void answer_threads(struct wick_provider *p, struct serve_conn *c, int type, struct str query)
 {
-    struct session s = {.type = type, .start_wall = clock_wall(), .start_mono = clock_mono()};
+    struct provider_session s = {.type = type, .start_wall = clock_wall(), .start_mono = clock_mono()};
     _cleanup_(buf_done) struct buf b = BUF_INIT;
 
     background_drain(p);
