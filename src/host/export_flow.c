@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writes a Collector configuration with one OTLP exporter and runs it as a pipeline. */
+/* Makes a Collector configuration with one OTLP exporter, node by node, and runs it as a pipeline (export_flow.h). */
 #include "host/export_flow.h"
 
 #include <errno.h>
@@ -24,35 +24,113 @@ static bool is_http(struct str rest)
     return str_ends(host, STR(":4318")) || (slash >= 0 && slash + 1 < rest.n);
 }
 
-/* Appends s as a quoted YAML string, so that no content can end the string. */
-static void put_quoted(struct buf *b, struct str s)
+/* --- the configuration --- */
+
+/* Makes nodes; the first failure is kept in r. */
+struct export_config {
+    struct conf *conf;
+    int r;
+};
+
+static void put(struct export_config *x, struct conf_node *into, const char *key, struct conf_node *n)
 {
-    buf_putc(b, '\'');
-    for (uint32_t i = 0; i < s.n; i++) {
-        if (s.p[i] == '\'')
-            buf_putc(b, '\'');
-        buf_putc(b, s.p[i]);
-    }
-    buf_putc(b, '\'');
+    struct str k = key ? arena_str(&x->conf->arena, str_from(key)) : (struct str){0};
+
+    if (x->r == 0)
+        x->r = into && n ? conf_append(x->conf, into, k, n) : -ENOMEM;
+}
+
+static struct conf_node *put_node(struct export_config *x, struct conf_node *into, const char *key, enum conf_kind kind)
+{
+    struct conf_node *n = x->r == 0 ? conf_new(x->conf, kind, "--export", 1) : NULL;
+
+    put(x, into, key, n);
+    return n;
+}
+
+static struct conf_node *put_map(struct export_config *x, struct conf_node *into, const char *key)
+{
+    return put_node(x, into, key, CONF_MAP);
+}
+
+static void put_text(struct export_config *x, struct conf_node *into, const char *key, struct str text)
+{
+    struct conf_node *n = put_node(x, into, key, CONF_SCALAR);
+
+    if (!n)
+        return;
+    n->text = arena_str(&x->conf->arena, text);
+    if (!n->text.p)
+        x->r = -ENOMEM;
+}
+
+/* A string whatever it looks like, as if it were quoted. */
+static void put_string(struct export_config *x, struct conf_node *into, const char *key, struct str text)
+{
+    put_text(x, into, key, text);
+    if (x->r == 0)
+        into->items[into->n - 1]->quoted = true;
+}
+
+static void put_list(struct export_config *x, struct conf_node *into, const char *key, const char *const *items)
+{
+    struct conf_node *list = put_node(x, into, key, CONF_LIST);
+
+    for (; items[0]; items++)
+        put_text(x, list, NULL, str_from(items[0]));
 }
 
 /* Names of pods. The service account's token is not sent to a server without encryption, such as `kubectl proxy`. */
-static void put_kubernetes(struct buf *b, const char *api)
+static void put_kubernetes(struct export_config *x, struct conf_node *root, const char *api)
 {
-    buf_puts(b, "processors:\n  k8s_attributes:\n");
+    static const char *const metadata[] = {"k8s.namespace.name",   "k8s.pod.name",        "k8s.deployment.name",
+                                           "k8s.statefulset.name", "k8s.daemonset.name",  "k8s.job.name",
+                                           "k8s.cronjob.name",     "k8s.node.name",       "k8s.container.name",
+                                           "container.image.name", "container.image.tag", NULL};
+    struct conf_node *k8s = put_map(x, put_map(x, root, "processors"), "k8s_attributes");
+
     if (strcmp(api, "in-cluster") != 0) {
-        buf_puts(b, "    api_server: ");
-        put_quoted(b, str_from(api));
-        buf_printf(b, "\n    auth_type: %s\n", str_starts(str_from(api), STR("http://")) ? "none" : "serviceAccount");
+        put_string(x, k8s, "api_server", str_from(api));
+        put_text(x, k8s, "auth_type", str_starts(str_from(api), STR("http://")) ? STR("none") : STR("serviceAccount"));
     }
-    buf_puts(b, "    filter: {node_from_env_var: KUBE_NODE_NAME}\n"
-                "    extract: {metadata: [k8s.namespace.name, k8s.pod.name, k8s.deployment.name, k8s.statefulset.name, "
-                "k8s.daemonset.name, k8s.job.name, k8s.cronjob.name, k8s.node.name, k8s.container.name, "
-                "container.image.name, container.image.tag]}\n");
+    put_text(x, put_map(x, k8s, "filter"), "node_from_env_var", STR("KUBE_NODE_NAME"));
+    put_list(x, put_map(x, k8s, "extract"), "metadata", metadata);
 }
 
-static int write_config(struct buf *b, const char *url, const char *token, const char *k8s_api, struct err *e)
+static void put_exporter(struct export_config *x, struct conf_node *root, const char *name, struct str endpoint,
+                         bool tls, const char *token)
 {
+    struct conf_node *n = put_map(x, put_map(x, root, "exporters"), name);
+
+    put_string(x, n, "endpoint", endpoint);
+    put_text(x, put_map(x, n, "tls"), "insecure", tls ? STR("false") : STR("true"));
+    /* one request every few seconds: size matters more than speed */
+    put_text(x, put_map(x, n, "compression_params"), "level", STR("6"));
+    put_text(x, put_map(x, n, "sending_queue"), "queue_size", STR("200"));
+    put_text(x, put_map(x, n, "retry_on_failure"), "max_elapsed_time", STR("0s"));
+    if (token) {
+        _cleanup_(buf_done) struct buf bearer = BUF_INIT;
+
+        buf_printf(&bearer, "Bearer %s", token);
+        put_string(x, put_map(x, n, "headers"), "authorization", buf_str(&bearer));
+    }
+}
+
+static void put_service(struct export_config *x, struct conf_node *root, const char *exporter, bool k8s)
+{
+    struct conf_node *service = put_map(x, root, "service");
+    struct conf_node *pipeline;
+
+    put_text(x, put_map(x, put_map(x, service, "telemetry"), "metrics"), "level", STR("none"));
+    pipeline = put_map(x, put_map(x, service, "pipelines"), "profiles");
+    put_list(x, pipeline, "receivers", (const char *const[]){"nop", NULL});
+    put_list(x, pipeline, "processors", (const char *const[]){k8s ? "k8s_attributes" : NULL, NULL});
+    put_list(x, pipeline, "exporters", (const char *const[]){exporter, NULL});
+}
+
+static int make_config(struct conf *c, const char *url, const char *token, const char *k8s_api, struct err *e)
+{
+    struct export_config x = {.conf = c};
     struct str s = str_from(url), rest = s;
     ptrdiff_t at = str_find(s, STR("://"));
     struct str scheme = at < 0 ? STR("") : str_slice(s, 0, (size_t) at);
@@ -67,41 +145,25 @@ static int write_config(struct buf *b, const char *url, const char *token, const
     if (!rest.n)
         return err_set(e, -EINVAL, "--export: '%s' has no host", url_redact(url, shown, sizeof shown));
     http = !str_starts(scheme, STR("grpc")) && is_http(rest);
-    buf_printf(b, "receivers: {nop: }\nexporters:\n  %s:\n    endpoint: ", http ? "otlphttp" : "otlp");
-    put_quoted(b, http ? s : rest);
-    buf_printf(b, "\n    tls: {insecure: %s}\n", tls ? "false" : "true");
-    buf_puts(b,
-             "    compression_params: {level: 6}\n"); /* one request every few seconds: size matters more than speed */
-    buf_puts(b, "    sending_queue: {queue_size: 200}\n    retry_on_failure: {max_elapsed_time: 0s}\n");
-    if (token) {
-        _cleanup_(buf_done) struct buf bearer = BUF_INIT;
-
-        buf_printf(&bearer, "Bearer %s", token);
-        buf_puts(b, "    headers: {authorization: ");
-        put_quoted(b, buf_str(&bearer));
-        buf_puts(b, "}\n");
-    }
+    c->root = conf_new(c, CONF_MAP, "--export", 1);
+    put_node(&x, put_map(&x, c->root, "receivers"), "nop", CONF_NULL);
+    put_exporter(&x, c->root, http ? "otlphttp" : "otlp", http ? s : rest, tls, token);
     if (k8s_api)
-        put_kubernetes(b, k8s_api);
-    buf_printf(b,
-               "service:\n  telemetry: {metrics: {level: none}}\n  pipelines: {profiles: {receivers: [nop], "
-               "processors: [%s], exporters: [%s]}}\n",
-               k8s_api ? "k8s_attributes" : "", http ? "otlphttp" : "otlp");
-    return buf_error(b);
+        put_kubernetes(&x, c->root, k8s_api);
+    put_service(&x, c->root, http ? "otlphttp" : "otlp", k8s_api != NULL);
+    return x.r;
 }
 
 int export_flow_new(const char *url, const char *token, const char *k8s_api, struct export_flow **ret, struct err *e)
 {
-    _cleanup_(buf_done) struct buf text = BUF_INIT;
     struct flow_inject inject = {.n_loops = 1};
     struct export_flow *f = mem_zalloc(sizeof *f);
-    int r = f ? write_config(&text, url, token, k8s_api, e) : -ENOMEM;
+    int r;
 
     if (!f)
-        return r;
+        return -ENOMEM;
     conf_init(&f->conf);
-    if (r == 0)
-        r = conf_parse(&f->conf, buf_str(&text), "--export", &f->conf.root, e);
+    r = make_config(&f->conf, url, token, k8s_api, e);
     if (r == 0)
         r = plan_read(&f->conf, false, NULL, NULL, &f->plan, e);
     if (r == 0)
