@@ -33,7 +33,7 @@ static int decode_values(struct otlp_decoder *d, const uint8_t *p, const uint8_t
 
         p = varint_read(p, end, &v);
         if (unlikely(!p))
-            return wire_fail(&d->w, here, "values", "a number is cut short");
+            return wire_fail(&d->w, here, "values", "truncated number");
         *q++ = (int64_t) v;
     }
     if (!run->n)

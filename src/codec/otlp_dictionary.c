@@ -47,7 +47,7 @@ int otlp_decode_refs(struct otlp_decoder *d, const struct wire_field *f, const u
 
         p = varint_read(p, next, &v);
         if (unlikely(!p))
-            return wire_fail(&d->w, here, field, "a number is cut short");
+            return wire_fail(&d->w, here, field, "truncated number");
         if (unlikely(v >= n))
             return wire_path(&d->w, otlp_ref(t, v, here, "", &d->w, q), field, (uint32_t) (q - out) + run->n);
         *q++ = (uint32_t) v + shift;

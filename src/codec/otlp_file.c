@@ -164,7 +164,7 @@ static int decode_lines(struct otlp_file_reader *r, const char *p, size_t n, str
         json_skip_unchecked(&j);
         stuck = !j.err && j.p == from; /* a stray bracket: skipping does not check, but it must make progress */
         if (stuck)
-            json_fail(&j, "a request expected");
+            json_fail(&j, "expected a request");
         rc = stuck ? 0 : decode_one(r, from, (size_t) ((j.err ? j.end : j.p) - from), e);
         if (rc == 0 && j.err)
             rc = json_error(&j, e);
@@ -205,7 +205,7 @@ int otlp_file_decode(struct buf *in, const struct otlp_limits *limits, struct ba
     else if (form == OTLP_FILE_PROTOBUF)
         rc = decode_one(&r, in->p, in->n, e);
     else
-        rc = err_set(e, -EINVAL, "these are no OTLP profiles");
+        rc = err_set(e, -EINVAL, "not OTLP profiles");
     if (rc < 0 && r.n)
         err_prefix(e, rc, "request %u: ", r.n + 1);
     if (rc == 0)

@@ -117,7 +117,7 @@ int legacy_java_symbols(struct legacy *l, struct str rest)
 static int number(struct legacy *l, struct str s, struct str line, int64_t *ret)
 {
     if (legacy_int(s, ret) < 0)
-        return err_set(l->e, -EINVAL, "pprof: malformed profile: '%.*s' is no number in '%.*s'", STR_FMT(s),
+        return err_set(l->e, -EINVAL, "pprof: malformed profile: '%.*s' is not a number in '%.*s'", STR_FMT(s),
                        STR_FMT(line));
     return 0;
 }

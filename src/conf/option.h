@@ -48,6 +48,7 @@ struct option {
     size_t size;              /* OPT_TABLES: sizeof one element */
     size_t present;           /* offset of a bool that is set when the key is given (OPT_TABLE: even empty); 0 = none */
     const char *const *words; /* OPT_ENUM, NULL-terminated */
+    bool elsewhere;           /* OPT_IGNORED: it has an effect, but another part of the program reads it */
     bool secret;              /* printed as [REDACTED] */
     bool required;
 };

@@ -218,9 +218,9 @@ static void help_option(struct buf *out, const struct option *o, int indent, boo
     if (!markdown && out->n - start < 44)
         buf_pad(out, ' ', 44 - (out->n - start));
     buf_printf(out, "%s%s%s\n", markdown ? ": " : " ",
-               o->kind == OPT_IGNORED   ? "accepted, no effect: "
-               : o->kind == OPT_REFUSED ? "not supported: "
-                                        : "",
+               o->kind == OPT_IGNORED && !o->elsewhere ? "accepted, no effect: "
+               : o->kind == OPT_REFUSED                ? "not supported: "
+                                                       : "",
                o->help ? o->help : "");
 }
 

@@ -419,11 +419,11 @@ int selector_parse(struct str text, struct arena *a, struct selector *ret, struc
         r = parse_matchers(&p, &s);
     skip_space(&p);
     if (r == 0 && p.pos < p.text.n)
-        r = fail_at(&p, "something follows the selector");
+        r = fail_at(&p, "unexpected text after the selector");
     for (uint32_t i = 0; r == 0 && i < s.type.n; i++)
         if (strchr(" \t\"'`=,}", s.type.p[i])) {
             p.pos = i;
-            r = fail_at(&p, "a type has no such character");
+            r = fail_at(&p, "invalid character in a profile type");
         }
     if (r < 0) {
         selector_done(&s);

@@ -89,6 +89,6 @@ int kallsyms_read(const char *proc, struct addr_names *t, struct err *e)
         return r;
     r = kallsyms_parse(buf_str(&b), t);
     if (r == 0 && t->n == 0)
-        return err_set(e, -EPERM, "the kernel hides its addresses (CAP_SYSLOG is needed to see '%s')", path);
+        return err_set(e, -EPERM, "the kernel hides its addresses (CAP_SYSLOG is required to read '%s')", path);
     return r;
 }

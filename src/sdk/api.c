@@ -36,7 +36,7 @@ static struct wick_provider *given(struct wick_provider *p)
     struct wick_provider *c = provider_current();
 
     if (!c || (p && p != c))
-        words_set(WICK_ESTATE, "there is no provider");
+        words_set(WICK_ESTATE, "no provider exists");
     return !p || p == c ? c : NULL;
 }
 
@@ -226,7 +226,7 @@ static int begin_sampling(struct wick_provider *p, struct err *e)
     core.max_depth = p->s.max_depth;
     r = modules_refresh();
     if (r < 0)
-        return err_set(e, r, "no memory for unwind tables");
+        return err_set(e, r, "out of memory for unwind tables");
     find_self();
     if (core.types & (WICK_CPU | WICK_WALL))
         r = handler_install(p->s.signal);
@@ -235,7 +235,7 @@ static int begin_sampling(struct wick_provider *p, struct err *e)
     if (core.types & (WICK_ALLOC | WICK_HEAP))
         r = heap_start(p->s.alloc_interval, core.types & WICK_HEAP);
     if (r < 0)
-        return err_set(e, r, "no memory for heap tables");
+        return err_set(e, r, "out of memory for heap tables");
     start_hooks();
     lock_start(p->s.lock_interval_ns, core.types & WICK_LOCK);
     wall_start(core.types & WICK_WALL ? p->s.rate : 0);
@@ -251,7 +251,7 @@ static int start_locked(struct wick_provider *p, struct err *e)
     int r;
 
     if (atomic_load(&p->thread_running)) /* see provider_stop_thread() */
-        return err_set(e, -EBUSY, "the last export has not ended yet");
+        return err_set(e, -EBUSY, "the previous export is still in progress");
     ending_reset();
     if (!atfork_done)
         atfork_done = pthread_atfork(before_fork, after_fork_parent, after_fork_child) == 0;
@@ -319,7 +319,7 @@ struct wick_provider *wick_provider_new(const struct wick_options *options)
     pthread_mutex_lock(&one_lock);
     if (current) {
         pthread_mutex_unlock(&one_lock);
-        words_set(WICK_EBUSY, "this process has a provider already");
+        words_set(WICK_EBUSY, "this process already has a provider");
         return NULL;
     }
     p = mem_zalloc(sizeof *p);
@@ -419,7 +419,7 @@ int wick_pause(struct wick_provider *p)
 int wick_resume(struct wick_provider *p)
 {
     if (!(p = given(p)) || !atomic_load(&core.running))
-        return words_set(WICK_ESTATE, "there is no provider, or it is stopped");
+        return words_set(WICK_ESTATE, "no provider exists, or it is stopped");
     pthread_mutex_lock(&one_lock);
     atomic_store(&core.sampling, true);
     thr_arm_all();
@@ -437,7 +437,7 @@ int wick_flush(struct wick_provider *p, unsigned timeout_ms)
     int r = 0;
 
     if (!(p = given(p)) || !atomic_load(&p->thread_running))
-        return words_set(WICK_ESTATE, "there is no provider, or it is stopped");
+        return words_set(WICK_ESTATE, "no provider exists, or it is stopped");
     clock_gettime(CLOCK_REALTIME, &until);
     if (!timeout_ms) /* the timeout of the export, plus time to report its error */
         timeout_ms = (unsigned) p->s.timeout_ms + 1000;
@@ -451,7 +451,7 @@ int wick_flush(struct wick_provider *p, unsigned timeout_ms)
         r = pthread_cond_timedwait(&p->changed, &p->lock, &until);
     r = p->flush_done >= mine ? p->flush_result : -ETIMEDOUT;
     if (r < 0)
-        r = words_set(words_code(r), "%s", p->flush_words[0] ? p->flush_words : "the export did not end in time");
+        r = words_set(words_code(r), "%s", p->flush_words[0] ? p->flush_words : "the export did not finish in time");
     pthread_mutex_unlock(&p->lock);
     return r;
 }
@@ -524,13 +524,13 @@ int wick_snapshot(struct wick_provider *p, unsigned type, void **ret, size_t *re
     if (!(p = given(p)))
         return WICK_ESTATE;
     if (!type || type & (type - 1) || !(type & p->s.types))
-        return words_set(WICK_EINVAL, "type 0x%x is not one that is sampled", type);
+        return words_set(WICK_EINVAL, "type 0x%x is not being sampled", type);
     s.type = type == WICK_ALLOC ? TYPE_HEAP : __builtin_ctz(type);
     r = provider_run(p, take_snapshot, &s);
     if (r < 0)
         return words_from(r, &s.e);
     *ret = buf_take(&s.out, ret_size);
-    return *ret ? 0 : words_set(WICK_ENOMEM, "no memory for a snapshot");
+    return *ret ? 0 : words_set(WICK_ENOMEM, "out of memory for a snapshot");
 }
 
 void wick_snapshot_free(void *p, size_t size)

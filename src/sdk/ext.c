@@ -26,7 +26,7 @@ int wick_ext_thread(void)
     if (atomic_load(&thread_key) < 0)
         atomic_store(&thread_key, span_key_number(SEMCONV_THREAD_NAME));
     if (!thr_self && !thr_adopt())
-        return words_set(WICK_ENOMEM, "there are too many threads");
+        return words_set(WICK_ENOMEM, "too many threads");
     return WICK_OK;
 }
 

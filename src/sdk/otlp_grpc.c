@@ -240,7 +240,7 @@ static int read_block(struct unary_call *c, const uint8_t *p, size_t n, struct e
             on_header(c, &name, &value);
         }
     }
-    return x.bad ? err_set(e, -EPROTO, "the collector's HTTP/2 headers cannot be read") : 0;
+    return x.bad ? err_set(e, -EPROTO, "cannot parse the collector's HTTP/2 headers") : 0;
 }
 
 /* --- reading frames --- */
@@ -265,7 +265,7 @@ static int on_headers(struct unary_call *c, uint8_t type, uint8_t flags, const u
         size_t pad = flags & PADDED && n ? *p : 0, skip = (flags & PADDED ? 1u : 0u) + (flags & PRIORITY ? 5u : 0u);
 
         if (skip + pad > n)
-            return err_set(e, -EPROTO, "the collector's HTTP/2 headers cannot be read");
+            return err_set(e, -EPROTO, "cannot parse the collector's HTTP/2 headers");
         p += skip;
         n -= skip + pad;
         buf_reset(&c->block);
@@ -341,7 +341,7 @@ static int take_frame(struct unary_call *c, struct err *e)
         if (got < 0)
             return (int) got;
         if (got == 0)
-            return err_set(e, -ECONNRESET, "the collector closed the connection without an answer");
+            return err_set(e, -ECONNRESET, "the collector closed the connection without a response");
         c->in.n += (size_t) got;
     }
 }
@@ -382,16 +382,16 @@ static int check_status(const struct unary_call *c, struct err *e)
     if (c->have_status && c->status == 0)
         return 0;
     if (!c->have_status)
-        return err_set(e, -EPROTO, "%.*s:%u answered HTTP %u without grpc-status: is it an OTLP/gRPC port?",
+        return err_set(e, -EPROTO, "%.*s:%u responded with HTTP status %u and no grpc-status: is it an OTLP/gRPC port?",
                        STR_FMT(c->s->host), c->s->port, c->have_http_status ? c->http_status : 0);
     if (c->status == 12)
-        return err_set(e, -EPROTO, "the collector at %.*s:%u does not take profiles (gRPC status 12: %s)",
+        return err_set(e, -EPROTO, "the collector at %.*s:%u does not accept profiles (gRPC status 12: %s)",
                        STR_FMT(c->s->host), c->s->port, c->message[0] ? c->message : "unimplemented");
     if (c->status == GRPC_UNAUTHENTICATED)
         return err_set(e, -EPROTO, "the token is missing or wrong for %.*s:%u: set WICK_TOKEN (gRPC status 16%s%s)",
                        STR_FMT(c->s->host), c->s->port, c->message[0] ? ": " : "", c->message);
     return err_set(e, c->status == 14 || c->status == 8 ? -EAGAIN : -EPROTO,
-                   "the collector answered gRPC status %u%s%s", c->status, c->message[0] ? ": " : "", c->message);
+                   "the collector responded with gRPC status %u%s%s", c->status, c->message[0] ? ": " : "", c->message);
 }
 
 int otlp_grpc_call(const struct settings *s, const struct buf *body, int64_t deadline, void (*pump)(void),

@@ -38,7 +38,7 @@ static int check_answer(struct str answer, const struct settings *s, struct err 
         return err_set(e, -EPROTO, "the token is missing or wrong for %.*s:%u: set WICK_TOKEN (HTTP status 401)",
                        STR_FMT(s->host), s->port);
     return err_set(e, status == 429 || (status >= 502 && status <= 504) ? -EAGAIN : -EPROTO,
-                   "the collector at %.*s:%u%.*s answered %u %.*s", STR_FMT(s->host), s->port, STR_FMT(s->path),
+                   "the collector at %.*s:%u%.*s responded with %u %.*s", STR_FMT(s->host), s->port, STR_FMT(s->path),
                    (unsigned) status, STR_FMT(line));
 }
 
@@ -69,6 +69,6 @@ int otlp_http_post(const struct settings *s, const struct buf *body, int64_t dea
     }
     transport_close(&t);
     if (r == 0 && n == 0)
-        r = got < 0 ? (int) got : err_set(e, -ECONNRESET, "the collector closed the connection without an answer");
+        r = got < 0 ? (int) got : err_set(e, -ECONNRESET, "the collector closed the connection without a response");
     return r < 0 ? r : check_answer((struct str){answer, (uint32_t) n}, s, e);
 }

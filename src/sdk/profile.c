@@ -355,12 +355,12 @@ static int make(const struct profile_part *parts, uint32_t n, const struct profi
     int r = builder_new(NULL, &m.b);
 
     if (r < 0)
-        return err_set(e, r, "no memory for a profile");
+        return err_set(e, r, "out of memory for a profile");
     profile_name_parts(parts, n);
     m.locations = mem_zalloc_array(frames_count() + 1ul, sizeof *m.locations);
     m.mappings = mem_zalloc_array(modules_files() + 1ul, sizeof *m.mappings);
     if (!m.locations || !m.mappings) {
-        r = err_set(e, -ENOMEM, "no memory for a profile");
+        r = err_set(e, -ENOMEM, "out of memory for a profile");
     } else {
         put_resource(&m, resource);
         put_scope(&m, scope);

@@ -108,5 +108,5 @@ int profile_make_text(const struct profile_part *part, struct buf *out, struct e
         put_heap(part, out);
     else
         put_agg(part, out);
-    return buf_error(out) ? err_set(e, buf_error(out), "no memory for a profile") : 0;
+    return buf_error(out) ? err_set(e, buf_error(out), "out of memory for a profile") : 0;
 }

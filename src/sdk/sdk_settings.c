@@ -114,7 +114,7 @@ static int read_authority(struct settings *s, struct str a, uint16_t def, struct
     ptrdiff_t at;
 
     if (str_find_char(a, '@') >= 0) /* it is not printed */
-        return err_set(e, -EINVAL, "endpoint: a user name or password in a URL is not taken; use a header");
+        return err_set(e, -EINVAL, "endpoint: user names and passwords in URLs are not supported; use a header");
     if (a.n && a.p[0] == '[') {
         at = str_find_char(a, ']');
         if (at < 0)
@@ -147,7 +147,7 @@ static int read_protocol(struct settings *s, int option, bool port_given, struct
         else if (strcmp(env, "http/protobuf") == 0)
             s->protocol = WICK_PROTOCOL_HTTP;
         else
-            return err_set(e, -EINVAL, "OTEL_EXPORTER_OTLP_PROTOCOL=%s: grpc and http/protobuf are spoken", env);
+            return err_set(e, -EINVAL, "OTEL_EXPORTER_OTLP_PROTOCOL=%s: supported: grpc, http/protobuf", env);
     }
     if (!s->protocol)
         s->protocol = s->port == 4318 || s->path.n > 1 ? WICK_PROTOCOL_HTTP : WICK_PROTOCOL_GRPC;
@@ -173,13 +173,15 @@ static int read_endpoint(struct settings *s, const struct wick_options *o, struc
         rest = str_slice(rest, 8, rest.n);
         s->tls = true;
     } else if (str_find(rest, STR("://")) >= 0) {
-        return err_set(e, -EINVAL, "endpoint '%s': the scheme is http or https", url_redact(text, shown, sizeof shown));
+        return err_set(e, -EINVAL, "endpoint '%s': the scheme must be http or https",
+                       url_redact(text, shown, sizeof shown));
     } else {
         scheme = false;
         s->tls = !o->insecure && !(env_insecure && strcmp(env_insecure, "true") == 0);
     }
     if (o->insecure && scheme && s->tls)
-        return err_set(e, -EINVAL, "endpoint '%s' is https and insecure is set", url_redact(text, shown, sizeof shown));
+        return err_set(e, -EINVAL, "endpoint '%s' uses https, but insecure is set",
+                       url_redact(text, shown, sizeof shown));
     authority = str_cut(&rest, '/');
     r = read_authority(s, authority, 0, e);
     if (r < 0)
@@ -279,13 +281,13 @@ static int read_sampling(struct settings *s, const struct wick_options *o, struc
         s->types |= WICK_ALLOC;
     s->rate = o->rate ? o->rate : 100;
     if (s->rate > 10000)
-        return err_set(e, -EINVAL, "rate %u: 1 to 10000 samples per second", s->rate);
+        return err_set(e, -EINVAL, "rate %u: must be 1 to 10000 samples per second", s->rate);
     s->max_depth = o->max_depth ? o->max_depth : 128;
     if (s->max_depth > 1024)
-        return err_set(e, -EINVAL, "max_depth %u: 1 to 1024 frames", s->max_depth);
+        return err_set(e, -EINVAL, "max_depth %u: must be 1 to 1024 frames", s->max_depth);
     s->max_samples = o->max_samples ? o->max_samples : 10000;
     if (s->max_samples > 1000000)
-        return err_set(e, -EINVAL, "max_samples %u: at most 1000000", s->max_samples);
+        return err_set(e, -EINVAL, "max_samples %u: must be at most 1000000", s->max_samples);
     s->export_interval_ms = o->export_interval_ms ? o->export_interval_ms : 10000;
     s->alloc_interval = o->alloc_interval ? o->alloc_interval : 512 << 10;
     s->lock_interval_ns = o->lock_interval_ns ? o->lock_interval_ns : 100000;
@@ -294,10 +296,10 @@ static int read_sampling(struct settings *s, const struct wick_options *o, struc
         return err_set(e, -EINVAL, "signal %d cannot be used", s->signal);
     s->cpu_budget = o->cpu_budget > 0 ? o->cpu_budget : 0.01;
     if (!(s->cpu_budget >= 0.001 && s->cpu_budget <= 1))
-        return err_set(e, -EINVAL, "cpu_budget: 0.001 to 1");
+        return err_set(e, -EINVAL, "cpu_budget: must be 0.001 to 1");
     s->memory_budget = o->memory_budget ? o->memory_budget : 64 << 20;
     if (s->memory_budget < 4 << 20)
-        return err_set(e, -EINVAL, "memory_budget: at least 4 MiB");
+        return err_set(e, -EINVAL, "memory_budget: must be at least 4 MiB");
     s->paused = o->paused;
     return 0;
 }

@@ -73,7 +73,7 @@ static int parse_address(const char *text, struct sockaddr_storage *ret, socklen
     if (host.p[0] == '[' && host.n > 2)
         host = str_slice(host, 1, host.n - 1);
     if (host.n >= sizeof name)
-        return err_set(e, -EINVAL, "address '%s': HOST is an IP address or localhost", text);
+        return err_set(e, -EINVAL, "address '%s': HOST must be an IP address or localhost", text);
     memcpy(name, host.p, host.n);
     name[host.n] = 0;
     memset(ret, 0, sizeof *ret);
@@ -89,7 +89,7 @@ static int parse_address(const char *text, struct sockaddr_storage *ret, socklen
         *ret_n = sizeof *v6;
         return 0;
     }
-    return err_set(e, -EINVAL, "address '%s': HOST is an IP address or localhost", text);
+    return err_set(e, -EINVAL, "address '%s': HOST must be an IP address or localhost", text);
 }
 
 static bool is_loopback(const struct sockaddr_storage *a)
@@ -108,7 +108,7 @@ int server_listen(struct wick_provider *p, const char *address, struct err *e)
     int r, one = 1;
 
     if (p->server)
-        return err_set(e, -EBUSY, "/debug/pprof is served already");
+        return err_set(e, -EBUSY, "/debug/pprof is already being served");
     r = parse_address(address ? address : "", &a, &n, e);
     if (r < 0)
         return r;
@@ -248,7 +248,7 @@ static const struct {
     {"cmdline", "The command line of the program, words separated by NUL bytes."},
     {"goroutine", "Stack traces of all threads; they are not stopped. Use debug=2 to read one after the other."},
     {"heap", "A sampling of memory allocations of live objects."},
-    {"mutex", "Time spent waiting for mutexes and rwlocks, by who waited."},
+    {"mutex", "Time spent waiting for mutexes and rwlocks, by waiter."},
     {"profile", "CPU profile. The duration is given by seconds=N; look at it with go tool pprof."},
     {"symbol", "Names of the addresses given as 0xADDR+0xADDR, by POST or as the query."},
     {"threadcreate", "Stack traces that led to the creation of threads."},
@@ -365,7 +365,7 @@ static void begin_profile(struct wick_provider *p, struct serve_conn *c, int typ
     c->session = window ? session_begin_window(p, type) : session_begin(p, type);
     if (!c->session) {
         type_loan_return(&p->server->loans[type], 0);
-        refuse(c, 500, "no memory\n");
+        refuse(c, 500, "out of memory\n");
         return;
     }
     c->until = c->session->start_mono + (int64_t) seconds * NS_PER_S;
@@ -424,15 +424,15 @@ static void handle(struct wick_provider *p, struct serve_conn *c, const struct s
     struct str name = q->path;
 
     if (!host_is_allowed(p->server, q->host)) {
-        refuse(c, 403, "this host name is not served here: use localhost or an IP address\n");
+        refuse(c, 403, "unknown host name: use localhost or an IP address\n");
         return;
     }
     if (!str_is(q->method, "GET") && !str_is(q->method, "POST") && !str_is(q->method, "HEAD")) {
-        refuse(c, 405, "only GET and POST\n");
+        refuse(c, 405, "only GET and POST are supported\n");
         return;
     }
     if (!str_starts(name, STR("/debug/pprof"))) {
-        refuse(c, 404, "there is /debug/pprof/ here\n");
+        refuse(c, 404, "not found; see /debug/pprof/\n");
         return;
     }
     name = str_slice(name, 12, name.n);

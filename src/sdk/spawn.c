@@ -133,7 +133,7 @@ int spawn_read(const char *const *argv, size_t limit, int64_t deadline, void (*p
     } else {
         r = read_all(fds[0], limit, deadline, pump, out);
         if (r < 0) {
-            err_set(e, r, "'%s' does not answer: %m", argv[0]);
+            err_set(e, r, "'%s' does not respond: %m", argv[0]);
             kill(pid, SIGKILL);
         }
         sys_call(SYS_wait4, pid, 0, WNOHANG, 0); /* it is our child only if the host adopts orphans */

@@ -68,12 +68,13 @@ static int load(struct err *e)
     for (size_t i = 0; i < ARRAY_SIZE(names) && !lib; i++)
         lib = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
     if (!lib)
-        return err_set(e, -ENOTSUP, "https needs OpenSSL (libssl.so.3), which is not installed; use http, or an agent");
+        return err_set(e, -ENOTSUP,
+                       "https requires OpenSSL (libssl.so.3), which is not installed; use http, or an agent");
     for (size_t i = 0; i < ARRAY_SIZE(symbols); i++) {
         void *f = dlsym(lib, symbols[i].name); /* also searches the dependencies of libssl */
 
         if (!f)
-            return err_set(e, -ENOTSUP, "this OpenSSL has no %s", symbols[i].name);
+            return err_set(e, -ENOTSUP, "this version of OpenSSL has no %s", symbols[i].name);
         memcpy((char *) &ops + symbols[i].offset, &f, sizeof f);
     }
     loaded = true;
@@ -98,7 +99,7 @@ static void *make_context(bool h2, const char *ca_file, struct err *e)
     void *ctx = ops.ctx_new(ops.client_method());
 
     if (!ctx) {
-        err_set(e, -ENOMEM, "OpenSSL cannot start");
+        err_set(e, -ENOMEM, "cannot initialize OpenSSL");
         return NULL;
     }
     if (ca_file ? ops.ctx_load(ctx, ca_file, NULL) != 1 : ops.ctx_default_paths(ctx) != 1) {
@@ -126,7 +127,7 @@ int tls_open(struct transport *t, const char *host, bool h2, const char *ca_file
     t->ssl = ops.ssl_new(ctx);
     ops.ctx_free(ctx); /* the connection holds a reference */
     if (!t->ssl)
-        return err_set(e, -ENOMEM, "OpenSSL cannot start");
+        return err_set(e, -ENOMEM, "cannot initialize OpenSSL");
     ops.set_fd(t->ssl, t->fd);
     ops.ctrl(t->ssl, CTRL_SET_SNI, 0, (void *) host);
     ops.set_host(t->ssl, host);

@@ -93,7 +93,7 @@ static int connect_name(struct transport *t, const char *host, uint16_t port, st
     snprintf(service, sizeof service, "%u", port);
     r = getaddrinfo(host, service, &hints, &list);
     if (r)
-        return err_set(e, -EHOSTUNREACH, "cannot find host '%s': %s", host, gai_strerror(r));
+        return err_set(e, -EHOSTUNREACH, "cannot resolve host '%s': %s", host, gai_strerror(r));
     r = -EHOSTUNREACH;
     for (struct addrinfo *a = list; a && r < 0 && r != -ETIMEDOUT; a = a->ai_next)
         r = connect_to(t, a->ai_addr, a->ai_addrlen);
@@ -167,6 +167,6 @@ ptrdiff_t transport_read(struct transport *t, void *p, size_t n, struct err *e)
             return r;
         r = errno == EAGAIN || errno == EINTR ? transport_wait(t, POLLIN) : -errno;
         if (r < 0)
-            return err_set(e, (int) r, "the collector does not answer: %m");
+            return err_set(e, (int) r, "the collector does not respond: %m");
     }
 }

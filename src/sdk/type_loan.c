@@ -12,7 +12,7 @@ static int switch_on(struct wick_provider *p, int type, struct err *e)
     if (type == TYPE_HEAP) {
         r = heap_start(p->s.alloc_interval, true);
         if (r < 0)
-            return err_set(e, r, "no memory for heap tables");
+            return err_set(e, r, "out of memory for heap tables");
         core.types |= WICK_ALLOC | WICK_HEAP;
         start_hooks();
         return 0;

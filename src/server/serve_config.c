@@ -183,11 +183,11 @@ const struct option serve_options[] = {
      "the agent that profiles this machine, for wick serve and `wick agent --config`", .table = agent_options},
     {"ui", OPT_TABLE, AT(serve_config, ui), NULL, "the web UI", .table = ui_options},
     {"log", OPT_TABLE, AT(serve_config, log), NULL, "messages", .table = log_options},
-    {"receivers", OPT_IGNORED, 0, NULL, "as in the OpenTelemetry Collector: see docs/collector.md"},
-    {"processors", OPT_IGNORED, 0, NULL, "as in the Collector"},
-    {"exporters", OPT_IGNORED, 0, NULL, "as in the Collector"},
-    {"extensions", OPT_IGNORED, 0, NULL, "as in the Collector"},
-    {"service", OPT_IGNORED, 0, NULL, "as in the Collector"},
+    {"receivers", OPT_IGNORED, 0, NULL, "as in the OpenTelemetry Collector: see docs/collector.md", .elsewhere = true},
+    {"processors", OPT_IGNORED, 0, NULL, "as in the OpenTelemetry Collector", .elsewhere = true},
+    {"exporters", OPT_IGNORED, 0, NULL, "as in the OpenTelemetry Collector", .elsewhere = true},
+    {"extensions", OPT_IGNORED, 0, NULL, "as in the OpenTelemetry Collector", .elsewhere = true},
+    {"service", OPT_IGNORED, 0, NULL, "as in the OpenTelemetry Collector", .elsewhere = true},
     {0},
 };
 

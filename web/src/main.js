@@ -27,7 +27,7 @@ function App() {
         document.title = titles[path] ? `${titles[path]} · wick` : "wick";
     }, [path]);
     const View = views[path];
-    return html`<${Shell}>${View ? html`<${View} />` : html`<h1 class="sr">Not found</h1><${Box} title="There is no such page"><p><a href="explore">Explore</a></p><//>`}<//>`;
+    return html`<${Shell}>${View ? html`<${View} />` : html`<h1 class="sr">Not found</h1><${Box} title="This page does not exist"><p><a href="explore">Explore</a></p><//>`}<//>`;
 }
 
 document.documentElement.dataset.theme = themeOf();

@@ -14,7 +14,7 @@ export default async function (t) {
         await drawn(page);
         await tell("stop");
         await page.keyboard.press("2");
-        await page.waitForFunction(() => document.body.innerText.includes("does not answer"));
+        await page.waitForFunction(() => document.body.innerText.includes("does not respond"));
         await t.shot(page, "server-gone");
         await tell("start");
         await page.waitForFunction(() => !document.querySelector(".banner:not([hidden])") && document.querySelector("tbody tr"), null, {timeout: 30000});

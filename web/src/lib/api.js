@@ -58,7 +58,7 @@ async function refuse(r) {
     try {
         words = (await r.json()).error.message;
     } catch {
-        words = `the server answered ${r.status}`;
+        words = `the server responded with status ${r.status}`;
     }
     if (r.status === 401) needLogin.value = true;
     return new ApiError(kinds[r.status] ?? "wrong", words, r.status);
@@ -71,7 +71,7 @@ async function load(url, options) {
     } catch (e) {
         if (e.name === "AbortError") throw e;
         reachable.value = false;
-        throw new ApiError("gone", "the server does not answer");
+        throw new ApiError("gone", "the server does not respond");
     }
     reachable.value = true;
     if (!r.ok) throw await refuse(r);

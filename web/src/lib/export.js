@@ -8,7 +8,7 @@ const formats = [["pprof", "pprof (go tool pprof)"], ["otlp", "OTLP protobuf"], 
 
 export function exportItems(params, png) {
     const items = formats.map(([format, label]) => ({label, href: apiUrl("profile", {...params, format}), download: true}));
-    if (png) items.push("-", {label: "PNG picture", run: png});
+    if (png) items.push("-", {label: "PNG image", run: png});
     return items;
 }
 

@@ -73,11 +73,11 @@ export function whyUnnamed(frames, f) {
     if (f === FOLDED || frames.function(f)) return null;
     const map = frames.mapping(f);
     if (!map)
-        return {why: "The sender gave an address without saying which binary it belongs to.",
-            fix: "Code made at run time (JIT) or an unmapped address: update the sender, or profile with wick agent."};
+        return {why: "The sender reported an address without its binary.",
+            fix: "Code generated at run time (JIT) or an unmapped address: update the sender, or profile with wick agent."};
     if (/vdso|vsyscall/.test(map)) return {why: `${map} is part of the kernel and has no symbol file.`, fix: ""};
     if (/^\[|^\/\/anon|memfd:|\(deleted\)/.test(map))
-        return {why: `${map} is memory without a file: code made at run time.`, fix: "Let the runtime write a perf map (node --perf-basic-prof, java -XX:+PreserveFramePointer with an agent)."};
-    return {why: `No symbols for ${map} arrived yet: it is stripped, or its debug information is not known to this server.`,
+        return {why: `${map} is memory without a file: code generated at run time.`, fix: "Let the runtime write a perf map (node --perf-basic-prof, java -XX:+PreserveFramePointer with an agent)."};
+    return {why: `No symbols for ${map} yet: it is stripped, or its debug information is not on this server.`,
         fix: `wick symbols upload ${map.startsWith("/") ? map : "PATH/" + map}`};
 }

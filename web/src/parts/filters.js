@@ -9,7 +9,7 @@ export const quoteRe = (s) => s.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
 export const exactly = (s) => `^${quoteRe(s)}$`;
 export const also = (old, more) => (old ? `${old}|${more}` : more);
 
-const fields = [["focus", "only stacks with"], ["ignore", "no stacks with"], ["hide", "leave out frames"]];
+const fields = [["focus", "only stacks with"], ["ignore", "no stacks with"], ["hide", "hide frames"]];
 
 // Chips of active filters, and the form to change them.
 export function Filters({params}) {

@@ -105,8 +105,8 @@ export function frameActions(node, t, params, status, service) {
         list.push({label: "Callers and callees", bar: true, run: () => patch({view: "sandwich", fn: name, zoom: ""})},
             {label: "Source lines", bar: true, run: () => patch({view: "source", fn: name, file, zoom: ""})}, "-",
             {label: "Only stacks with this", run: () => patch({focus: pattern, zoom: ""})},
-            {label: "No stacks with this", run: () => patch({ignore: also(params.ignore, pattern), zoom: ""})},
-            {label: "Leave this frame out", run: () => patch({hide: also(params.hide, pattern), zoom: ""})},
+            {label: "Exclude stacks with this", run: () => patch({ignore: also(params.ignore, pattern), zoom: ""})},
+            {label: "Hide this frame", run: () => patch({hide: also(params.hide, pattern), zoom: ""})},
             {label: "Highlight", run: () => patch({search: pattern})});
     }
     const out = outside(t, f, params, status, service);

@@ -92,7 +92,7 @@ export function Shell({children}) {
             <${ThemeSwitch} />
             <button class="icon" aria-label="keyboard help" title="Keyboard (?)" onClick=${() => (helpOpen.value = true)}>?</button>
         </header>
-        <div class="banner" role="status" hidden=${reachable.value}>The server does not answer. Is <code>wick serve</code> still running? Trying again…</div>
+        <div class="banner" role="status" hidden=${reachable.value}>The server does not respond. Is <code>wick serve</code> still running? Retrying…</div>
         <main id="main" tabindex="-1">${needLogin.value ? html`<${Login} />` : children}</main>
         <${Help} /><${MenuLayer} />`;
 }

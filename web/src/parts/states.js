@@ -15,21 +15,21 @@ export function Failed({error, reload}) {
     const again = reload && html`<p><button onClick=${reload}>Try again</button></p>`;
     switch (error.kind) {
     case "gone":
-        return html`<${Box} kind="error" title="The server does not answer">
-            <p>Is <code>wick serve</code> still running? This page tries again every two seconds and goes on by itself.</p>${again}<//>`;
+        return html`<${Box} kind="error" title="The server does not respond">
+            <p>Is <code>wick serve</code> still running? This page retries every two seconds and continues by itself.</p>${again}<//>`;
     case "login":
-        return html`<${Box} kind="error" title="Please log in"><p>This server wants a token. Make one with <code>wick token create --scope read</code>.</p>
+        return html`<${Box} kind="error" title="Please log in"><p>A token is required. An administrator can create one with: <code>wick token create --scope read</code>.</p>
             <p><a class="button" href=${href("login")}>Log in</a></p><//>`;
     case "denied":
         return html`<${Box} kind="error" title="Your token does not allow this">
-            <p>${error.message}</p><p>Ask the operator for a token with the right scope: <code>wick token create --scope read</code> (or admin).</p><//>`;
+            <p>${error.message}</p><p>Ask an administrator for a token with the required scope: <code>wick token create --scope read</code> (or admin).</p><//>`;
     case "busy":
-        return html`<${Box} kind="error" title="The server could not answer in time"><p>${error.message}</p>
-            <p>Ask for a shorter range or add a matcher, or raise <code>limits.query_time</code> in wick.yaml.</p>${again}<//>`;
+        return html`<${Box} kind="error" title="The query took too long"><p>${error.message}</p>
+            <p>Use a shorter time range or add a filter, or raise <code>limits.query_time</code> in wick.yaml.</p>${again}<//>`;
     case "missing":
-        return html`<${Box} title="Not there"><p>${error.message}</p>${again}<//>`;
+        return html`<${Box} title="Not found"><p>${error.message}</p>${again}<//>`;
     default:
-        return html`<${Box} kind="error" title="That did not work"><p>${error.message}</p>${again}<//>`;
+        return html`<${Box} kind="error" title="Error"><p>${error.message}</p>${again}<//>`;
     }
 }
 

@@ -44,7 +44,7 @@ function Presets({p, s}) {
         ...(mine && mine.versions.length > 1 ? ["-", ...mine.versions.slice(0, -1).map((v, i) => ({label: `version ${shortVersion(v)} → ${shortVersion(mine.versions[i + 1])}`, run: () => patch({
             base_query: serviceQuery("cpu", service, {name: "service.version", op: "=", value: v}), query: serviceQuery("cpu", service, {name: "service.version", op: "=", value: mine.versions[i + 1]}),
             base_from: p.from || "now-1h", base_to: p.to, zoom: ""})}))] : []),
-        "-", {label: "swap the two", run: () => patch({query: s.baseQuery, from: s.base.from, to: s.base.to === "now" ? "" : s.base.to, base_query: s.query, base_from: s.now.from, base_to: s.now.to === "now" ? "" : s.now.to, zoom: ""})},
+        "-", {label: "swap sides", run: () => patch({query: s.baseQuery, from: s.base.from, to: s.base.to === "now" ? "" : s.base.to, base_query: s.query, base_from: s.now.from, base_to: s.now.to === "now" ? "" : s.now.to, zoom: ""})},
     ];
     return html`<${Drop} label="Compare with" items=${items} />`;
 }
@@ -79,7 +79,7 @@ function Page({p}) {
             ${view === "flame" && html`<${DiffLegend} />`}${view !== "table" && html`<${DrawOptions} params=${p} diff=${view === "flame"} />`}</div>
         <div class="pane">${view === "table" ? html`<${TopTable} p=${p} q=${q} diff />`
         : html`<${Loaded} of=${tree} what="both selections" empty=${(d) => !(d.total[0][0] > 0) && !(d.total[1]?.[0] > 0)} nothing=${html`<${Box} title="Neither side has profiles">
-            <p>Pick another time or other labels above.</p><p><button onClick=${() => patch({from: "now-1d", to: "", base_from: "", base_to: ""})}>The last day against the day before</button></p><//>`}>
+            <p>Choose another time range or other labels above.</p><p><button onClick=${() => patch({from: "now-1d", to: "", base_from: "", base_to: ""})}>The last day against the day before</button></p><//>`}>
             ${(t) => view === "sides" ? html`<${Sides} t=${t} p=${p} cover=${cover} onFound=${setFound} />` : html`<${OneSided} t=${t} /><${FlamePane} tree=${t} params=${p} ns=${cover.ns} diff onFound=${setFound} rootName="both" label="Difference flame graph" />`}<//>`}</div>`;
 }
 

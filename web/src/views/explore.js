@@ -88,16 +88,16 @@ function Series({p, q, range}) {
         patch({from: seconds(start), to: seconds(start + Math.max(step, 1000)), view: "profiles", zoom: ""});
     };
     const theme = themeOf();
-    const damage = series.data?.notes?.damaged ? html`<span class="more" title=${series.data.notes.damage}>${series.data.notes.damaged} damaged pieces are left out: wick store check</span>` : "";
+    const damage = series.data?.notes?.damaged ? html`<span class="more" title=${series.data.notes.damage}>${series.data.notes.damaged} damaged pieces are missing: wick store check</span>` : "";
     if (series.error || (series.data && !series.data.series.length))
-        return html`<div class="series"><p class="series-none muted">${series.error ? series.error.message : "Nothing over time in this range."} ${damage}</p></div>`;
+        return html`<div class="series"><p class="series-none muted">${series.error ? series.error.message : "No data in this time range."} ${damage}</p></div>`;
     if (!series.data) return html`<div class="series"></div>`;
     const top = [...series.data.series].sort((a, b) => sum(b.values) - sum(a.values)).slice(0, 10);
     const data = {...series.data, series: top};
     const names = top.map((s) => groupName(s.labels) === "(none)" ? q.query : groupName(s.labels));
     return html`<div class=${"series" + (series.loading ? " waiting" : "")}>
         <div class="series-head muted"><span>${axisTitle(data.unit, data.type)} ${damage}</span>${p.group ? html`<span class="keys">${names.map((n, i) => html`<button key=${n} class="key" title=${`only ${n}`} onClick=${() => patch({query: withMatcher(q.query, p.group, top[i].labels[p.group] ?? ""), group: "", zoom: ""})}><i class="dot" style=${{background: seriesColor(i, theme)}}></i>${n}</button>`)}</span>`
-            : html`<span>drag to pick a range, click a point for its single profiles</span>`}</div>
+            : html`<span>drag to select a range, click a point for its individual profiles</span>`}</div>
         <${Chart} data=${data} names=${names} height=${104} onBrush=${brush} onPick=${pick} marks=${marks} range=${[range.fromMs, range.toMs]}
             label=${`${axisTitle(data.unit, data.type)} over time, ${names.length} series`} /></div>`;
 }
@@ -194,10 +194,10 @@ function named(t) {
 function Nothing({p, q, range}) {
     const s = parseSelector(q.query);
     const wider = range.live ? "now-1d" : "";
-    return html`<${Box} title="Nothing was recorded for this">
-        <p>No ${s.type || "cpu"} profiles ${s.matchers.length ? "match these labels" : "arrived"} in this range${p.focus || p.ignore ? ", or the frame filters leave none" : ""}.</p>
-        <p>${wider && p.from !== wider ? html`<button onClick=${() => patch({from: wider, to: ""})}>Look at the last day</button> ` : ""}
+    return html`<${Box} title="No data for this selection">
+        <p>No ${s.type || "cpu"} profiles ${s.matchers.length ? "match these labels" : "arrived"} in this range${p.focus || p.ignore ? ", or the frame filters exclude everything" : ""}.</p>
+        <p>${wider && p.from !== wider ? html`<button onClick=${() => patch({from: wider, to: ""})}>Show the last day</button> ` : ""}
         ${s.matchers.length ? html`<button onClick=${() => patch({query: printSelector({type: s.type, matchers: []})})}>All services</button> ` : ""}
-        ${p.focus || p.ignore || p.hide ? html`<button onClick=${() => patch({focus: "", ignore: "", hide: ""})}>Without frame filters</button> ` : ""}
+        ${p.focus || p.ignore || p.hide ? html`<button onClick=${() => patch({focus: "", ignore: "", hide: ""})}>Remove frame filters</button> ` : ""}
         <button onClick=${() => go("start", {})}>How to send profiles</button></p><//>`;
 }

@@ -21,7 +21,7 @@ export function Login() {
     };
     return html`<form class="login" onSubmit=${send}>
         <h1>Log in</h1>
-        <p>This server wants a token. Who runs it can make one: <code>wick token create --scope read</code></p>
+        <p>A token is required. An administrator can create one with: <code>wick token create --scope read</code></p>
         <label>Token <input type="password" autocomplete="current-password" ref=${token} required aria-invalid=${wrong ? "true" : undefined} aria-describedby="login-wrong" /></label>
         <p id="login-wrong" class="wrong" role="alert">${wrong}</p>
         <button class="main">Log in</button></form>`;

@@ -11,7 +11,7 @@ export function Profiles({p, q}) {
     const byTime = p.psort === "time";
     const data = useData(apiUrl("profiles", {query: q.query, from: q.from, to: q.to, trace_id: q.trace_id, span_id: q.span_id, sort: byTime ? "time" : "value", limit: 1000}));
     return html`<${Loaded} of=${data} what="single profiles" empty=${(d) => !d.profiles.length}
-        nothing=${html`<${Box} title="No single profiles here"><p>Nothing matches in this range, or its detail is older than <code>retention.detail</code>: the merged flame graph is still there.</p><//>`}>
+        nothing=${html`<${Box} title="No individual profiles"><p>No profile matches in this time range, or its detail is older than <code>retention.detail</code>: the merged flame graph is still available.</p><//>`}>
         ${(d) => {
             const columns = [
                 {key: "time", title: "time", value: (r) => Number(r.time), show: (r) => html`<span class="num">${clock(Number(r.time) / 1e6)}</span>`},

@@ -32,7 +32,7 @@ export function Sandwich({p, q, range}) {
     if (!p.fn) body = html`<${Box} title="Pick a function"><p>Choose one above, or a row of the table, or “Callers and callees” in the menu of a frame.</p><//>`;
     else if (data.error) body = html`<${Failed} error=${data.error} reload=${data.reload} />`;
     else if (!trees) body = html`<${Loading} what="callers and callees" />`;
-    else if (!(trees.callees.total[0][0] > 0)) body = html`<${Box} title="Not in this selection"><p>No sample of this range holds <code>${p.fn}</code>.</p><//>`;
+    else if (!(trees.callees.total[0][0] > 0)) body = html`<${Box} title="Not in this selection"><p>No sample in this time range contains <code>${p.fn}</code>.</p><//>`;
     else {
         const t = trees.callees, v = t.total[0][0], self = t.self[0][0];
         body = html`<p class="num sandwich-sum"><b>${p.fn}</b> ${amount(v, t.unit, t.type)} ${ns ? html` · ${rate(v, t.unit, t.type, ns)}` : ""} · self ${amount(self, t.unit, t.type)}${top.data?.total ? html` · ${percent(v / top.data.total)} of all` : ""}</p>

@@ -20,7 +20,7 @@ function sortOf(p, key, standard) {
 
 function Lost({s}) {
     const lost = Number(s.lost ?? 0);
-    return lost > 0 ? html`<span class="more" title="samples that the sender could not keep">${number(lost)}</span>` : s.lost === undefined || s.lost === null ? orDash(undefined) : "0";
+    return lost > 0 ? html`<span class="more" title="samples that the sender dropped">${number(lost)}</span>` : s.lost === undefined || s.lost === null ? orDash(undefined) : "0";
 }
 
 // One row per service, host, version and library: an agent sends for many processes, each of which is a sender.
@@ -93,8 +93,8 @@ export function Senders() {
     const sort = sortOf(p, "sort", "lastSeen-"), order = sortOf(p, "order", "named+");
     return html`<div class="bar"><h1>Senders</h1><span class="grow"></span>${status && html`<span class="num total">${number(status.profiles)} profiles since start · ${number(status.duplicates)} sent twice · ${number(status.rejected)} refused · ${bytes(status.diskBytes)} on disk${status.storing ? "" : html` · <b class="more">not storing</b>`}</span>`}</div>
         <div class="services">
-        <section class="panel reserve" aria-label="who sends"><h2>Who sends</h2><${Loaded} of=${senders} what="senders" empty=${(d) => !d.senders.length} nothing=${html`<${Box} title="Nobody has sent since the server started">
-            <p>${status?.otlp ? html`OTLP is taken on <code>${status.otlp.grpc ?? status.otlp.http}</code>.` : "OTLP is off."} Senders appear with their first profile.</p><p><a class="button main" href=${href("start")}>How to send profiles</a></p><//>`}>
+        <section class="panel reserve" aria-label="who sends"><h2>Active senders</h2><${Loaded} of=${senders} what="senders" empty=${(d) => !d.senders.length} nothing=${html`<${Box} title="No data received since the server started">
+            <p>${status?.otlp ? html`OTLP: listening on <code>${status.otlp.grpc ?? status.otlp.http}</code>.` : "OTLP is off."} Senders appear with their first profile.</p><p><a class="button main" href=${href("start")}>How to send profiles</a></p><//>`}>
             ${(d) => html`<${Table} caption="senders" columns=${senderColumns} rows=${grouped(d.senders)} sort=${sort} rowKey=${(s) => s.key}
                 onSort=${(x) => patch({sort: x.key + (x.up ? "+" : "-")}, {replace: true})} />`}<//></section>
         <section class="panel reserve" aria-label="names of binaries"><h2>Names of binaries ${symbols.data && html`<span class="muted num">${percent(symbols.data.self > 0 ? symbols.data.selfNamed / symbols.data.self : 1)} of CPU time of the last hour is named</span>`}</h2><${Loaded} of=${symbols} what="binaries" empty=${(d) => !d.binaries.length} nothing=${html`<p class="muted foot">No binaries in the profiles of the last hour.</p>`}>

@@ -74,8 +74,8 @@ export function Services() {
     return html`<div class="bar"><h1>Services</h1><span class="grow"></span>
             ${whole > 0 && html`<span class="num total">${rate(whole, "nanoseconds", "cpu", covered)}${status?.pricePerCoreHour ? ` · ${cost(whole, "cpu", covered, status.pricePerCoreHour, status.currency)}` : ""}</span>`}
             <${TimePicker} range=${range} onPick=${(r) => patch(r)} /></div>
-        ${!list.error && !ready ? html`<${Loading} what="services" />` : html`<div class="services"><${Loaded} of=${list} what="services" empty=${(d) => !d.length} nothing=${html`<${Box} title="No service sent anything in this range">
-            <p><button onClick=${() => patch({from: "now-7d", to: ""})}>Look at the last 7 days</button> <a class="button main" href=${href("start")}>How to send profiles</a></p><//>`}>
+        ${!list.error && !ready ? html`<${Loading} what="services" />` : html`<div class="services"><${Loaded} of=${list} what="services" empty=${(d) => !d.length} nothing=${html`<${Box} title="No data received in this time range">
+            <p><button onClick=${() => patch({from: "now-7d", to: ""})}>Show the last 7 days</button> <a class="button main" href=${href("start")}>How to send profiles</a></p><//>`}>
             ${(services) => html`<${Rows} services=${services} maps=${maps} deployed=${deployed} sets=${sets} range=${range} whole=${whole} status=${status} p=${p} />`}<//>
         <div class="two"><${Biggest} at=${at} /><${Changed} range=${range} /></div></div>`}`;
 }
@@ -97,7 +97,7 @@ function Rows({services, maps, deployed, sets, range, whole, status, p}) {
 
 function Biggest({at}) {
     const top = useData(apiUrl("top", {query: "cpu", ...at, sort: "self", limit: 14}));
-    return html`<section class="panel tall" aria-label="biggest consumers"><h2>Biggest consumers of CPU</h2>
+    return html`<section class="panel tall" aria-label="biggest consumers"><h2>Top CPU consumers</h2>
         <${Loaded} of=${top} what="functions" empty=${(d) => !d.rows.length} nothing=${html`<p class="muted foot">No CPU profiles in this range.</p>`}>${(d) => html`<table><caption class="sr">functions by own CPU time</caption><thead><tr><th scope="col">function</th><th scope="col" class="num">self</th><th scope="col" class="num">share</th></tr></thead>
         <tbody>${d.rows.map((r) => html`<tr><td class="wide"><a class="fn" title=${r.name} href=${href("explore", {query: "cpu", from: at.from, to: at.to === "now" ? "" : at.to, view: "sandwich", fn: r.name})}>${shortName(r.name)}</a></td>
             <td class="num">${amount(r.self, d.unit, d.type)}</td><td class="num"><${Bar} share=${r.self / d.total}>${percent(r.self / d.total)}<//></td></tr>`)}</tbody></table>`}<//></section>`;
@@ -111,7 +111,7 @@ function Changed({range}) {
     const q = {query: "cpu", base_query: "cpu", base_from: range.live ? range.from : seconds(range.fromMs), base_to: m, from: m, to: range.live ? "" : seconds(range.toMs)};
     const top = useData(apiUrl("top", {...q, sort: "share", limit: 14}));
     return html`<section class="panel tall" aria-label="what changed most"><h2>What changed most <span class="muted">later half against earlier half</span></h2>
-        <${Loaded} of=${top} what="changes" empty=${(d) => !d.rows.length || !d.total[0] || !d.total[1]} nothing=${html`<p class="muted foot">Only one half of this range has profiles: nothing to compare.</p>`}>${(d) => html`<table><caption class="sr">functions whose share changed most</caption><thead><tr><th scope="col">function</th><th scope="col" class="num">before</th><th scope="col" class="num">now</th><th scope="col" class="num">change</th></tr></thead>
+        <${Loaded} of=${top} what="changes" empty=${(d) => !d.rows.length || !d.total[0] || !d.total[1]} nothing=${html`<p class="muted foot">Only one half of this time range has profiles: nothing to compare.</p>`}>${(d) => html`<table><caption class="sr">functions whose share changed most</caption><thead><tr><th scope="col">function</th><th scope="col" class="num">before</th><th scope="col" class="num">now</th><th scope="col" class="num">change</th></tr></thead>
         <tbody>${d.rows.map((r) => {
             const a = r.self[0] / d.total[0], b = r.self[1] / d.total[1];
             return html`<tr><td class="wide"><a class="fn" title=${r.name} href=${href("compare", {...q, search: "^" + r.name.replace(/[.*+?^${}()|[\]\\]/g, "\\$&") + "$"})}>${shortName(r.name)}</a></td>

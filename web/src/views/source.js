@@ -33,8 +33,8 @@ export function Source({p, q}) {
     const data = useData(p.fn || p.file ? apiUrl("lines", {...q, function: p.fn, file: p.fn ? undefined : p.file}) : null);
     return html`<div class="column"><${FunctionPicker} p=${p} top=${useFunctions(q)} />
         ${!p.fn && !p.file ? html`<${Box} title="Pick a function"><p>Choose one above, or “Source lines” in the menu of a frame.</p><//>`
-        : html`<${Loaded} of=${data} what="lines" empty=${(d) => !d.rows.some((r) => r.line)} nothing=${html`<${Box} title="No lines known">
-            <p>The profiles hold no line numbers for <code>${p.fn || p.file}</code> in this range. Lines come from the sender, or from debug information: <code>wick symbols upload BINARY</code>.</p><//>`}>
+        : html`<${Loaded} of=${data} what="lines" empty=${(d) => !d.rows.some((r) => r.line)} nothing=${html`<${Box} title="No line numbers">
+            <p>The profiles have no line numbers for <code>${p.fn || p.file}</code> in this range. Lines come from the sender, or from debug information: <code>wick symbols upload BINARY</code>.</p><//>`}>
             ${(d) => html`<${Files} d=${d} p=${p} q=${q} />`}<//>`}</div>`;
 }
 
@@ -57,7 +57,7 @@ function File({file, rows, d, p, q}) {
     const first = links(lines[0]?.n ?? 1)[0];
     return html`<section class="source"><h2 class="path">${file || "(no file)"} ${first && html`<a href=${links(hottest(lines))[0].href} target="_blank" rel="noopener noreferrer">open in ${first.name}</a>`}
         ${source.data?.origin && html`<span class="muted">${source.data.origin}</span>`}</h2>
-        ${!source.data?.text && !source.loading && html`<p class="muted">Only the weights of its lines: ${source.data?.reason ?? "the server has no source for this file"}. A folder or a link to your forge goes under <code>source:</code> in wick.yaml.</p>`}
+        ${!source.data?.text && !source.loading && html`<p class="muted">Only the values of its lines are shown: ${source.data?.reason ?? "the server has no source for this file"}. Configure a directory or a link to your forge under <code>source:</code> in wick.yaml.</p>`}
         <table class="code"><caption class="sr">lines of ${file}</caption><thead><tr><th scope="col" class="num">self</th><th scope="col" class="num">total</th><th scope="col" class="num">%</th><th scope="col" class="num">line</th><th scope="col">source</th></tr></thead>
         <tbody>${lines.map((l) => html`<tr class=${l.total ? "" : "cold"}><td class="num">${l.self ? amount(l.self, d.unit, d.type) : ""}</td><td class="num">${l.total ? amount(l.total, d.unit, d.type) : ""}</td>
             <td class="num"><span class="heat" style=${{opacity: l.total ? Math.min(1, 0.15 + (l.total / whole) * 1.5) : 0}}></span>${l.total ? percent(l.total / whole) : ""}</td>

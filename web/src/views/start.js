@@ -17,12 +17,12 @@ const EVERY = 3000, WINDOW = "now-5m";
 
 function languages(grpc, http, page) {
     return {
-        any: ["Any program", `wick run -t cpu,heap,lock \\\n  --export http://${grpc} \\\n  -- ./your-program`, "Nothing is rebuilt: a library is preloaded. C, C++, Rust, Python, Ruby …; not for static binaries and Go."],
+        any: ["Any program", `wick run -t cpu,heap,lock \\\n  --export http://${grpc} \\\n  -- ./your-program`, "No rebuild needed: a library is preloaded. For C, C++, Rust, Python, Ruby …; not for static binaries and Go."],
         go: ["Go", `import "github.com/grafana/pyroscope-go"\n\npyroscope.Start(pyroscope.Config{\n    ApplicationName: "your-service",\n    ServerAddress:   "${page}",\n})`, "Or let wick scrape net/http/pprof: receiver pprof in wick collector."],
         c: ["C, C++", `#include <wick.h>\n\nstruct wick_options o = WICK_OPTIONS_INIT;\no.service_name = "your-service";\no.endpoint = "http://${grpc}";\nstruct wick_provider *p = wick_provider_new(&o);`, "Link with -lwick. Spans go along: wick_span_enter()."],
-        python: ["Python", `OTEL_SERVICE_NAME=your-service \\\n  wick run -t cpu,heap --export http://${grpc} -- python3 app.py`, "Python functions are seen by the agent, with nothing done: this server’s, or wick agent on another host."],
-        java: ["Java", `PYROSCOPE_APPLICATION_NAME=your-service \\\nPYROSCOPE_SERVER_ADDRESS=${page} \\\n  java -javaagent:pyroscope.jar -jar app.jar`, "async-profiler inside; wick takes Pyroscope's push."],
-        node: ["Node", `sudo wick agent --export http://${grpc} &\nnode --perf-basic-prof app.js`, "On this host the agent of this server is enough."],
+        python: ["Python", `OTEL_SERVICE_NAME=your-service \\\n  wick run -t cpu,heap --export http://${grpc} -- python3 app.py`, "Python functions are shown by the agent without preparation: this server’s, or wick agent on another host."],
+        java: ["Java", `PYROSCOPE_APPLICATION_NAME=your-service \\\nPYROSCOPE_SERVER_ADDRESS=${page} \\\n  java -javaagent:pyroscope.jar -jar app.jar`, "Uses async-profiler; wick receives Pyroscope's pushes."],
+        node: ["Node", `sudo wick agent --export http://${grpc} &\nnode --perf-basic-prof app.js`, "On this host, the agent of this server is sufficient."],
         otel: ["OTLP", `# the eBPF profiler, for a whole host\nsudo ebpf-profiler -collection-agent=${grpc} -disable-tls\n\n# a Collector\nexporters:\n  otlp:\n    endpoint: ${grpc}\n    tls: {insecure: true}`, `OTLP/gRPC on ${grpc}, OTLP/HTTP on ${http}.`],
     };
 }
@@ -66,10 +66,10 @@ const sentence = (text) => text[0].toUpperCase() + text.slice(1) + (/[.!?)]$/.te
 function Agent({status, hostThere}) {
     const a = status?.agent;
     if (hostThere || !status) return null;
-    if (a?.state === "running") return html`<p role="status">The agent runs; its first profile comes within some seconds.</p>`;
+    if (a?.state === "running") return html`<p role="status">The agent is running; its first profile arrives within seconds.</p>`;
     return html`<div class="agent-note" role="status"><h2>${a?.state === "failed" ? "This host's agent cannot run" : "This host is not profiled"}</h2>
-        <p>${words(sentence(a?.reason || "wick serve was started without the right to watch this host (or with --no-agent)"))}</p>
-        <${Command} text=${a?.fix || "sudo wick serve"} />${!/wick doctor/.test(a?.reason + a?.fix) && html`<p class="muted">What exactly is missing: <code>wick doctor</code></p>`}</div>`;
+        <p>${words(sentence(a?.reason || "wick serve was started without permission to profile this host (or with --no-agent)"))}</p>
+        <${Command} text=${a?.fix || "sudo wick serve"} />${!/wick doctor/.test(a?.reason + a?.fix) && html`<p class="muted">To see what is missing: <code>wick doctor</code></p>`}</div>`;
 }
 
 function Live({status}) {
@@ -90,7 +90,7 @@ function Live({status}) {
             if (t.frames.fn[t.frame[i]] !== 0) named += t.self[0][i];
         }
     return html`<section class="live" aria-label="live flame graph">
-        <div class="live-head"><h2>${there ? `${host}, the last five minutes` : some ? "What arrives, the last five minutes" : "Waiting for the first profile"}</h2>
+        <div class="live-head"><h2>${there ? `${host}, last five minutes` : some ? "Received profiles, last five minutes" : "Waiting for the first profile"}</h2>
             ${some && html`<span class="num muted"><span class="beat" aria-hidden="true"></span>${rate(t.total[0][0], t.unit, t.type, ns)} · ${amount(t.total[0][0], t.unit, t.type)} · ${percent(all ? named / all : 1)} of frames named</span>
             <span class="grow"></span><a class="button small" href=${href("explore", {query, from: WINDOW})}>Explore this</a>`}</div>
         <div class="live-pane">${some ? html`<${Flame} tree=${t} ns=${ns} rootName=${there ? host : "all services"} label="Live flame graph" actions=${null} zoom=${zoom} onZoom=${setZoom} />`
@@ -111,7 +111,7 @@ export function Start() {
         <div class="cards">
             <${AddService} status=${status} services=${services.data} />
             <section class="card"><h2><span class="step">2</span> Run the demo</h2>
-                <p>Three services with traces and a bad deploy to find, in five minutes. Leaves nothing behind.</p><${Command} text=${"wick demo"} /></section>
+                <p>Three services with traces and a bad deployment to find, for five minutes. Leaves nothing behind.</p><${Command} text=${"wick demo"} /></section>
             <section class="card"><h2><span class="step">3</span> Compare</h2>
                 <p>Two times, two versions or two labels side by side: what got slower, in which function, on which line.</p>
                 <p><a class="button" href=${href("compare", {from: "now-15m"})}>Compare now with before</a></p>

@@ -81,6 +81,6 @@ int python_attach(const struct proc_memory *m, const struct python_image *image,
     } else if (hex >> 24 == 3) {
         minor = hex >> 16 & 0xff;
     }
-    return err_set(e, -ENOTSUP, "stacks of CPython 3.%u are not known, those of 3.%d to 3.%d are", minor,
-                   PYTHON_MINOR_MIN, PYTHON_MINOR_MAX);
+    return err_set(e, -ENOTSUP, "CPython 3.%u is not supported; supported: 3.%d to 3.%d", minor, PYTHON_MINOR_MIN,
+                   PYTHON_MINOR_MAX);
 }
