@@ -64,7 +64,7 @@ def test_uploads_that_are_refused(tmp_path):
         status, body = s.get("/api/v1/symbols/0123456789abcdef", **put)
         assert status == 400 and b"build id" in body
         status, body = s.get("/api/v1/symbols/0123456789abcdef", method="PUT", data=b"no ELF at all")
-        assert status == 400 and b"refused" in body
+        assert status == 400 and b"rejected" in body
         assert s.get("/api/v1/symbols/..%2f..%2fetc", **put)[0] == 400
         assert s.get("/api/v1/symbols/0123456789abcdef", method="PUT", data=bytes(2 << 20))[0] == 413
         assert s.json("/api/v1/binaries")["files"] == []
