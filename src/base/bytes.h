@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/wrap.h"
 
 /* --- hexadecimal --- */
 
@@ -267,7 +268,7 @@ static inline int64_t get_sleb(struct cursor *r)
 /* Reads a value that was written as a signed number of units from base. Damaged values wrap around. */
 static inline int64_t get_behind(struct cursor *r, int64_t base, int64_t unit)
 {
-    return (int64_t) ((uint64_t) base + (uint64_t) get_zigzag(r) * (uint64_t) unit);
+    return wrap_add(base, wrap_mul(get_zigzag(r), unit));
 }
 
 /* Reads a varint that must be below limit; otherwise returns 0 and marks the reader as bad. */

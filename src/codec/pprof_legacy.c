@@ -148,16 +148,6 @@ int legacy_decimal(struct str s, int64_t *ret)
     return str_to_i64(s, 10, ret);
 }
 
-int64_t legacy_truncate(double v)
-{
-    return v >= -0x1p63 && v < 0x1p63 ? (int64_t) v : INT64_MIN;
-}
-
-int64_t legacy_divide(int64_t a, int64_t b)
-{
-    return b == -1 ? (int64_t) (0 - (uint64_t) a) : a / b;
-}
-
 void legacy_unsample(int64_t *count, int64_t *size, int64_t rate)
 {
     double scale;
@@ -169,8 +159,8 @@ void legacy_unsample(int64_t *count, int64_t *size, int64_t rate)
     if (rate <= 1)
         return;
     scale = 1 / (1 - exp(-((double) *size / (double) *count) / (double) rate));
-    *count = legacy_truncate((double) *count * scale);
-    *size = legacy_truncate((double) *size * scale);
+    *count = wrap_int64((double) *count * scale);
+    *size = wrap_int64((double) *size * scale);
 }
 
 /* --- tables --- */

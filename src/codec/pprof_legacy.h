@@ -16,6 +16,7 @@
 #include "base/err.h"
 #include "base/map.h"
 #include "base/str.h"
+#include "base/wrap.h"
 
 struct batch;
 struct regex;
@@ -122,13 +123,6 @@ bool legacy_is_maps_start(struct str line);
 /* Integers as Go's strconv.ParseInt(s, 0, 64) reads them: 0x, 0o, 0b and a leading 0 choose the base. */
 int legacy_int(struct str s, int64_t *ret);
 int legacy_decimal(struct str s, int64_t *ret);
-/* Converts float64 to int64 as Go does on amd64: a value out of range gives the smallest integer. */
-int64_t legacy_truncate(double v);
-int64_t legacy_divide(int64_t a, int64_t b); /* b != 0 */
-static inline int64_t legacy_multiply(int64_t a, int64_t b)
-{
-    return (int64_t) ((uint64_t) a * (uint64_t) b);
-}
 /* Estimates the actual allocations from a count and bytes that were sampled once every `rate` bytes (a Poisson
  * process). */
 void legacy_unsample(int64_t *count, int64_t *size, int64_t rate);

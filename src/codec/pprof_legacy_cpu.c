@@ -44,7 +44,7 @@ static int read_sample(struct legacy *l, struct cpu_words *w, uint64_t count, ui
     if (!s)
         return -ENOMEM;
     s->values[0] = (int64_t) count;
-    s->values[1] = legacy_multiply((int64_t) count, l->period);
+    s->values[1] = wrap_mul((int64_t) count, l->period);
     for (uint64_t i = 0; i < depth; i++) {
         int r = legacy_add_ref(l, next_word(w) - (i ? adjust : 0));
 
@@ -122,7 +122,7 @@ static int read_profile(struct legacy *l, struct cpu_words *w, bool java, int64_
 
     legacy_set_types(l, types, 2);
     l->period_type = types[1];
-    l->period = legacy_multiply(period_us, 1000);
+    l->period = wrap_mul(period_us, 1000);
     r = read_samples(l, w, java ? 0 : 1);
     if (r < 0)
         return r;

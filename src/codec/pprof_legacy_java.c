@@ -146,7 +146,7 @@ static int read_attr(struct legacy *l, bool heap, struct str key, struct str val
         return -ENOMSG;
     r = number(l, value, line, &ms);
     if (r == 0)
-        l->duration_ns = legacy_multiply(ms, 1000000);
+        l->duration_ns = wrap_mul(ms, 1000000);
     return r;
 }
 
@@ -154,15 +154,15 @@ static int scale(struct legacy *l, bool heap, struct legacy_sample *s, struct st
 {
     if (!heap) {
         if (l->period) {
-            s->values[0] = legacy_multiply(s->values[0], l->period);
-            s->values[1] = legacy_multiply(s->values[1], l->period);
+            s->values[0] = wrap_mul(s->values[0], l->period);
+            s->values[1] = wrap_mul(s->values[1], l->period);
         }
         return 0;
     }
     if (!s->values[0])
         return err_set(l->e, -EINVAL, "pprof: malformed profile: second value must be non-zero in '%.*s'",
                        STR_FMT(line));
-    s->bytes = legacy_divide(s->values[1], s->values[0]);
+    s->bytes = wrap_div(s->values[1], s->values[0]);
     s->has_bytes = true;
     legacy_unsample(&s->values[0], &s->values[1], HEAP_RATE);
     return 0;

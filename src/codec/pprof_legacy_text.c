@@ -64,7 +64,7 @@ static int heap_values(struct legacy *l, const struct heap *h, struct str count,
     if (values[0] == 0 && values[1] != 0)
         return malformed(l, "a count of 0 with bytes that are not 0");
     if (values[0] != 0) {
-        *block = legacy_divide(values[1], values[0]);
+        *block = wrap_div(values[1], values[0]);
         if (h->sampled)
             legacy_unsample(&values[0], &values[1], l->period);
     }
@@ -178,7 +178,7 @@ static int read_contention_attr(struct legacy *l, struct str key, struct str val
     else if (str_is(key, "sampling period"))
         l->period = v;
     else if (str_is(key, "ms since reset"))
-        l->duration_ns = legacy_multiply(v, 1000000);
+        l->duration_ns = wrap_mul(v, 1000000);
     else
         return -ENOMSG;
     return 0;
@@ -216,8 +216,8 @@ static int read_contention_sample(struct legacy *l, struct str line, int64_t cpu
         return malformed(l, "a number is too large");
     if (l->period > 0) {
         if (cpu_hz > 0)
-            delay = legacy_truncate((double) delay * (double) l->period / ((double) cpu_hz / 1e9));
-        count = legacy_multiply(count, l->period);
+            delay = wrap_int64((double) delay * (double) l->period / ((double) cpu_hz / 1e9));
+        count = wrap_mul(count, l->period);
     }
     s = legacy_add_sample(l);
     if (!s)

@@ -18,6 +18,7 @@
 #include <stdio.h>
 
 #include "base/bytes.h"
+#include "base/wrap.h"
 #include "demangle/demangle.h"
 #include "demangle/demangle_rust_reader.h"
 
@@ -203,7 +204,7 @@ static void read_binder(struct rust *r)
 
     if (!eat(r, 'G'))
         return;
-    n = (int64_t) ((uint64_t) read_base62(r) + 1);
+    n = wrap_add(read_base62(r), 1);
     if (n >= (r->end - r->p) - r->lifetimes) {
         fail(r);
         return;

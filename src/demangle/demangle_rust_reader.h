@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "base/buf.h"
+#include "base/wrap.h"
 #include "demangle/demangle.h"
 
 enum { DEPTH_MAX = 500, STEPS_MAX = 1 << 20, IDENT_RUNES_MAX = 1024 };
@@ -111,7 +112,7 @@ static inline int64_t read_base62(struct rust *r)
 
 static inline int64_t read_disambiguator(struct rust *r)
 {
-    return eat(r, 's') ? (int64_t) ((uint64_t) read_base62(r) + 1) : 0;
+    return eat(r, 's') ? wrap_add(read_base62(r), 1) : 0;
 }
 
 static inline uint32_t read_decimal(struct rust *r)

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/mem.h"
+#include "base/wrap.h"
 #include "model/convert.h"
 #include "model/semconv.h"
 #include "model/types.h"
@@ -88,7 +89,7 @@ static void keep_side(struct prof *p, bool base, bool labelled)
         bool is_base;
 
         for (uint32_t k = 0; k < p->n_types; k++)
-            sum = (int64_t) ((uint64_t) sum + (uint64_t) v[k]);
+            wrap_inc(&sum, v[k]);
         is_base = labelled ? prof_sample_is_base(p, &p->samples[i]) : sum < 0;
         if (is_base != base)
             continue;

@@ -8,11 +8,12 @@
 
 #include <errno.h>
 
+#include "base/wrap.h"
+#include "net/http.h"
 #include "pprof/pprof_http_files.h"
 #include "pprof/pprof_objects.h"
 #include "pprof/pprof_source.h"
 #include "pprof/pprof_view.h"
-#include "net/http.h"
 #include "report/html_escape.h"
 #include "report/report_driver.h"
 #include "report/source.h"
@@ -148,7 +149,7 @@ static int put_top(struct call *c, struct report *r, struct buf *legend, struct 
     buf_puts(out, "\">Cum</a></th><th scope=\"col\">Cum%</th><th scope=\"col\" class=\"name\">Name</th>"
                   "<th scope=\"col\">Inlined?</th><th scope=\"col\">More</th></tr></thead><tbody>\n");
     for (size_t i = 0; i < n; i++) {
-        sum = (int64_t) ((uint64_t) sum + (uint64_t) items[i].flat);
+        wrap_inc(&sum, items[i].flat);
         put_row(c, r, out, &items[i], sum);
     }
     buf_puts(out, "</tbody></table>\n");

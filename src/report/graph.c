@@ -197,8 +197,8 @@ static int add_edge(struct graph *g, uint32_t src, uint32_t dst, int64_t w, int6
     if (e->stamp == g->stamp)
         return 0; /* counts once per sample */
     e->stamp = g->stamp;
-    add64(&e->weight, w);
-    add64(&e->weight_div, dw);
+    wrap_inc(&e->weight, w);
+    wrap_inc(&e->weight_div, dw);
     e->residual |= residual;
     e->inlined &= inlined;
     return 0;
@@ -267,8 +267,8 @@ static int add_sample(struct graph *g, const struct prof_sample *s, int64_t w, i
             }
             if (node->stamp != g->stamp) {
                 node->stamp = g->stamp;
-                add64(&node->cum, w);
-                add64(&node->cum_div, dw);
+                wrap_inc(&node->cum, w);
+                wrap_inc(&node->cum_div, dw);
             }
             if (edges && parent != GRAPH_NONE && parent != n &&
                 add_edge(g, parent, n, w, dw, residual, k != end - 1) < 0)
@@ -278,8 +278,8 @@ static int add_sample(struct graph *g, const struct prof_sample *s, int64_t w, i
         }
     }
     if (parent != GRAPH_NONE && !residual) {
-        add64(&g->nodes[parent].flat, w);
-        add64(&g->nodes[parent].flat_div, dw);
+        wrap_inc(&g->nodes[parent].flat, w);
+        wrap_inc(&g->nodes[parent].flat_div, dw);
     }
     return 0;
 }
@@ -365,8 +365,8 @@ static int add_tree_sample(struct graph *g, const struct prof_sample *s, int64_t
 
             if (n == GRAPH_NONE)
                 return -ENOMEM;
-            add64(&g->nodes[n].cum, w);
-            add64(&g->nodes[n].cum_div, dw);
+            wrap_inc(&g->nodes[n].cum, w);
+            wrap_inc(&g->nodes[n].cum_div, dw);
             g->stamp++;
             if (parent != GRAPH_NONE && add_edge(g, parent, n, w, dw, false, k != end - 1) < 0)
                 return -ENOMEM;
@@ -374,8 +374,8 @@ static int add_tree_sample(struct graph *g, const struct prof_sample *s, int64_t
         }
     }
     if (parent != GRAPH_NONE) {
-        add64(&g->nodes[parent].flat, w);
-        add64(&g->nodes[parent].flat_div, dw);
+        wrap_inc(&g->nodes[parent].flat, w);
+        wrap_inc(&g->nodes[parent].flat_div, dw);
     }
     return 0;
 }

@@ -15,9 +15,9 @@
 #define REPORT_GRAPH_H
 
 #include "base/map.h"
+#include "base/wrap.h"
 #include "report/prof.h"
 #include "report/prof_filter.h"
-#include "report/wrap.h"
 
 #define GRAPH_NONE UINT32_MAX
 
@@ -142,17 +142,17 @@ static inline const struct graph_info *graph_node_info(const struct graph *g, ui
 
 static inline int64_t graph_flat(const struct graph_node *n)
 {
-    return n->flat_div ? div64(n->flat, n->flat_div) : n->flat;
+    return n->flat_div ? wrap_div(n->flat, n->flat_div) : n->flat;
 }
 
 static inline int64_t graph_cum(const struct graph_node *n)
 {
-    return n->cum_div ? div64(n->cum, n->cum_div) : n->cum;
+    return n->cum_div ? wrap_div(n->cum, n->cum_div) : n->cum;
 }
 
 static inline int64_t graph_weight(const struct graph_edge *e)
 {
-    return e->weight_div ? div64(e->weight, e->weight_div) : e->weight;
+    return e->weight_div ? wrap_div(e->weight, e->weight_div) : e->weight;
 }
 
 #endif

@@ -11,9 +11,9 @@
 
 #include "base/bytes.h"
 #include "base/mem.h"
+#include "base/wrap.h"
 #include "report/gopath.h"
 #include "report/graph.h"
-#include "report/wrap.h"
 
 enum { PIECES_MAX = 12 };
 
@@ -158,8 +158,8 @@ struct sorter {
 
 static int compare_numbers(int64_t a, int64_t b)
 {
-    a = abs64(a);
-    b = abs64(b);
+    a = wrap_abs(a);
+    b = wrap_abs(b);
     return a > b ? -1 : a < b;
 }
 
@@ -198,11 +198,11 @@ static double edge_entropy(const struct graph *g, const uint32_t *list, uint32_t
 
     for (uint32_t i = 0; i < n; i++)
         if (!g->edges[list[i]].dead && g->edges[list[i]].weight > 0)
-            add64(&total, g->edges[list[i]].weight);
+            wrap_inc(&total, g->edges[list[i]].weight);
     if (!total)
         return 0;
     for (uint32_t i = 0; i < n; i++) {
-        double frac = (double) abs64(g->edges[list[i]].weight) / (double) total;
+        double frac = (double) wrap_abs(g->edges[list[i]].weight) / (double) total;
 
         if (!g->edges[list[i]].dead)
             score += -frac * go_log2(frac);
@@ -232,7 +232,7 @@ static int64_t entropy(const struct graph *g, uint32_t node)
 
     score += has_edges(g, in, n_in) ? edge_entropy(g, in, n_in, 0) : 1;
     score += has_edges(g, out, n_out) ? edge_entropy(g, out, n_out, n->flat) : 1;
-    return (int64_t) ((uint64_t) int64_of(score * (double) n->cum) + (uint64_t) n->flat);
+    return wrap_add(wrap_int64(score * (double) n->cum), n->flat);
 }
 
 int graph_sort(struct graph *g, enum graph_sort by)

@@ -92,11 +92,11 @@ static int count_tag(struct tagger *t, const struct graph_tag *key, int64_t w, i
     if (!tag)
         return -ENOMEM;
     if (flat) {
-        add64(&tag->flat, w);
-        add64(&tag->flat_div, dw);
+        wrap_inc(&tag->flat, w);
+        wrap_inc(&tag->flat_div, dw);
     } else {
-        add64(&tag->cum, w);
-        add64(&tag->cum_div, dw);
+        wrap_inc(&tag->cum, w);
+        wrap_inc(&tag->cum_div, dw);
     }
     return 0;
 }

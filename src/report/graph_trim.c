@@ -21,11 +21,11 @@ size_t graph_keep_above(struct graph *g, int64_t cutoff)
     size_t dropped = 0;
 
     for (size_t i = 0; i < g->n_order; i++)
-        dropped += abs64(g->nodes[g->order[i]].cum) < cutoff;
+        dropped += wrap_abs(g->nodes[g->order[i]].cum) < cutoff;
     if (!dropped || !make_kept(g))
         return 0;
     for (size_t i = 0; i < g->n_order; i++)
-        g->kept[g->order[i]] = abs64(g->nodes[g->order[i]].cum) >= cutoff;
+        g->kept[g->order[i]] = wrap_abs(g->nodes[g->order[i]].cum) >= cutoff;
     return dropped;
 }
 
@@ -46,7 +46,7 @@ size_t graph_trim_edges(struct graph *g, int64_t cutoff)
         for (uint32_t k = g->in_first[g->order[i]]; k < g->in_first[g->order[i] + 1]; k++) {
             struct graph_edge *e = &g->edges[g->in[k]];
 
-            if (!e->dead && abs64(e->weight) < cutoff) {
+            if (!e->dead && wrap_abs(e->weight) < cutoff) {
                 e->dead = true;
                 dropped++;
             }
@@ -60,7 +60,7 @@ void graph_trim_tags(struct graph *g, int64_t cutoff)
         for (uint32_t k = g->tag_first[g->order[i]]; k < g->tag_first[g->order[i] + 1]; k++) {
             struct graph_tag *t = &g->tags[k];
 
-            if (abs64(t->flat) < cutoff && abs64(t->cum) < cutoff)
+            if (wrap_abs(t->flat) < cutoff && wrap_abs(t->cum) < cutoff)
                 t->node = GRAPH_NONE; /* removed; the lists keep their positions */
         }
 }

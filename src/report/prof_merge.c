@@ -9,9 +9,9 @@
 
 #include "base/hash.h"
 #include "base/mem.h"
+#include "base/wrap.h"
 #include "report/prof.h"
 #include "report/units.h"
-#include "report/wrap.h"
 
 enum { MAPPING_ROUND = 0x1000 };
 
@@ -196,7 +196,7 @@ static int map_sample(struct merger *g, const struct prof_sample *s)
             (n && memcmp(g->p->frames + o->frames.off, g->frames, n * sizeof(*g->frames)) != 0))
             continue;
         for (uint32_t i = 0; i < g->p->n_types; i++)
-            add64(&g->p->values[o->values + i], v[i]);
+            wrap_inc(&g->p->values[o->values + i], v[i]);
         return 0;
     }
     frames = prof_add_frames(g->p, g->frames, n);
@@ -256,7 +256,7 @@ static int merge_headers(struct prof *p, struct prof *const *ps, size_t n, struc
             return r;
         if (!p->time_ns || s->time_ns < p->time_ns)
             p->time_ns = s->time_ns;
-        add64(&p->duration_ns, s->duration_ns);
+        wrap_inc(&p->duration_ns, s->duration_ns);
         if (!p->period || p->period < s->period)
             p->period = s->period;
         if (!p->default_type)
@@ -363,7 +363,7 @@ void prof_scale_types(struct prof *p, const double *ratios)
         for (uint32_t k = 0; k < p->n_types; k++) {
             if (ratios[k] == 1)
                 continue;
-            v[k] = int64_of(round((double) v[k] * ratios[k]));
+            v[k] = wrap_int64(round((double) v[k] * ratios[k]));
             keep |= v[k] != 0;
         }
         if (keep)
@@ -391,9 +391,9 @@ int prof_normalize(struct prof *p, const struct prof *base, struct err *e)
         return r;
     for (uint32_t k = 0; k < p->n_types; k++) {
         for (size_t i = 0; i < p->n_samples; i++)
-            add64(&sum[k], p->values[p->samples[i].values + k]);
+            wrap_inc(&sum[k], p->values[p->samples[i].values + k]);
         for (size_t i = 0; i < base->n_samples; i++)
-            add64(&base_sum[k], base->values[base->samples[i].values + k]);
+            wrap_inc(&base_sum[k], base->values[base->samples[i].values + k]);
         ratios[k] = sum[k] ? (double) base_sum[k] / (double) sum[k] : 0;
     }
     prof_scale_types(p, ratios);
@@ -496,7 +496,8 @@ static int unify_units(struct prof **ps, size_t n, struct err *e)
         double ratios[PROFILE_TYPES_MAX];
         struct prof *p = ps[i];
 
-        p->period = int64_of(units_scale(p->period, prof_str(p, p->period_type.unit), prof_str(p, period.unit), &unit));
+        p->period =
+            wrap_int64(units_scale(p->period, prof_str(p, p->period_type.unit), prof_str(p, period.unit), &unit));
         p->period_type.unit = period.unit;
         for (uint32_t k = 0; k < p->n_types; k++) {
             ratios[k] = units_scale(1, prof_str(p, p->types[k].unit), prof_str(p, types[k].unit), &unit);

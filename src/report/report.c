@@ -5,8 +5,8 @@
 #include <errno.h>
 #include <math.h>
 
+#include "base/wrap.h"
 #include "report/gopath.h"
-#include "report/wrap.h"
 
 enum { NODELETS_MAX = 4 };
 
@@ -17,20 +17,20 @@ static int64_t report_total(const struct report *r)
 
     for (size_t i = 0; i < p->n_samples; i++) {
         const int64_t *v = prof_sample_values(p, &p->samples[i]);
-        int64_t value = abs64(v[r->o.value]), d = r->o.mean ? v[0] : 0;
+        int64_t value = wrap_abs(v[r->o.value]), d = r->o.mean ? v[0] : 0;
 
-        add64(&total, value);
-        add64(&div, d);
+        wrap_inc(&total, value);
+        wrap_inc(&div, d);
         if (p->samples[i].labels && prof_sample_is_base(p, &p->samples[i])) {
-            add64(&base_total, value);
-            add64(&base_div, d);
+            wrap_inc(&base_total, value);
+            wrap_inc(&base_div, d);
         }
     }
     if (base_total > 0) {
         total = base_total;
         div = base_div;
     }
-    return div ? div64(total, div) : total;
+    return div ? wrap_div(total, div) : total;
 }
 
 void report_init(struct report *r, struct prof *p, const struct report_options *o, struct label_units *units)
@@ -55,7 +55,7 @@ static bool has_ratio(const struct report *r)
 
 void report_value(const struct report *r, struct buf *out, int64_t v)
 {
-    units_put(out, &r->values, has_ratio(r) ? int64_of((double) v * r->o.ratio) : v);
+    units_put(out, &r->values, has_ratio(r) ? wrap_int64((double) v * r->o.ratio) : v);
 }
 
 static size_t count_runes(struct str s)
@@ -95,25 +95,25 @@ void report_select_unit(struct report *r, const struct graph *g)
         return;
     for (size_t i = 0; i < g->n_order; i++) {
         const struct graph_node *n = &g->nodes[g->order[i]];
-        int64_t v = abs64(graph_flat(n));
+        int64_t v = wrap_abs(graph_flat(n));
 
         if (!v)
-            v = abs64(graph_cum(n));
+            v = wrap_abs(graph_cum(n));
         if (v > 0 && (!min || v < min))
             min = v;
     }
     if (!min)
         min = max;
     if (has_ratio(r)) {
-        min = int64_of((double) min * r->o.ratio);
-        max = int64_of((double) max * r->o.ratio);
+        min = wrap_int64((double) min * r->o.ratio);
+        max = wrap_int64((double) max * r->o.ratio);
     }
     units_scale(min, r->o.sample_unit, STR("minimum"), &min_unit);
     units_scale(max, r->o.sample_unit, STR("minimum"), &max_unit);
     unit = min_unit;
     /* A hundred times the smallest value still shows as 0.01; callgrind has integers only. */
-    if (!str_eq(min_unit, max_unit) && (int64_t) ((uint64_t) min * 100) < max && r->o.format != REPORT_CALLGRIND)
-        units_scale((int64_t) ((uint64_t) min * 100), r->o.sample_unit, STR("minimum"), &unit);
+    if (!str_eq(min_unit, max_unit) && wrap_mul(min, 100) < max && r->o.format != REPORT_CALLGRIND)
+        units_scale(wrap_mul(min, 100), r->o.sample_unit, STR("minimum"), &unit);
     r->o.output_unit = unit.n ? unit : r->o.sample_unit;
     units_prepare(&r->values, r->o.sample_unit, r->o.output_unit);
 }
@@ -193,7 +193,7 @@ static int limit_nodes(struct report *r, struct graph *g, enum graph_sort sort, 
 
 static int64_t fraction_of(int64_t total, double fraction)
 {
-    return abs64(int64_of((double) total * fraction));
+    return wrap_abs(wrap_int64((double) total * fraction));
 }
 
 int report_graph(struct report *r, struct report_graph *ret)
@@ -211,7 +211,7 @@ int report_graph(struct report *r, struct report_graph *ret)
     if (e < 0)
         return e;
     for (size_t i = 0; i < g->n_order; i++)
-        add64(&total, g->nodes[g->order[i]].flat);
+        wrap_inc(&total, g->nodes[g->order[i]].flat);
     node_cut = fraction_of(total, r->o.node_fraction);
     edge_cut = fraction_of(total, r->o.edge_fraction);
     if (node_cut > 0)
@@ -261,7 +261,7 @@ static void duration_label(const struct report *r, struct buf *out)
     buf_putc(out, ' ');
     if (str_eq(unit, STR("ns")) && ns != 0) {
         buf_putc(out, '(');
-        units_percentage(out, int64_of(ns), r->prof->duration_ns);
+        units_percentage(out, wrap_int64(ns), r->prof->duration_ns);
         buf_putc(out, ')');
     }
 }
@@ -324,7 +324,7 @@ void report_labels(const struct report *r, const struct report_graph *rg, bool f
     int64_t shown = 0;
 
     for (size_t i = 0; i < rg->g->n_order; i++)
-        add64(&shown, graph_flat(&rg->g->nodes[rg->g->order[i]]));
+        wrap_inc(&shown, graph_flat(&rg->g->nodes[rg->g->order[i]]));
     if (full || !r->o.compact_labels)
         report_profile_labels(r, out);
     filter_labels(r, out);

@@ -5,8 +5,8 @@
 
 #include "base/hash.h"
 #include "base/mem.h"
+#include "base/wrap.h"
 #include "report/report.h"
-#include "report/wrap.h"
 
 struct numbered {
     uint32_t *number; /* per string */
@@ -58,7 +58,7 @@ static int64_t scaled(const struct callgrind *c, int64_t v)
 {
     struct str unit;
 
-    return int64_of(units_convert(&c->scale, v, &unit));
+    return wrap_int64(units_convert(&c->scale, v, &unit));
 }
 
 /* Functions that share file and name but differ in object or start line get "[i/n]" after their name. */

@@ -9,10 +9,10 @@
 #include <stdlib.h>
 
 #include "base/mem.h"
+#include "base/wrap.h"
 #include "report/gopath.h"
 #include "report/report.h"
 #include "report/shorten.h"
-#include "report/wrap.h"
 
 enum { NODELETS = 4 };
 
@@ -155,7 +155,7 @@ static void put_node(struct dot *d, uint32_t node)
     const struct graph_node *n = &d->g->nodes[node];
     const struct graph_info *i = graph_node_info(d->g, node);
     int64_t flat = graph_flat(n), cum = graph_cum(n);
-    double size = (double) abs64(flat), score = (double) cum / (double) abs64(d->r->total);
+    double size = (double) wrap_abs(flat), score = (double) cum / (double) wrap_abs(d->r->total);
     _cleanup_(buf_done) struct buf name = BUF_INIT;
     int font = 8;
 
@@ -196,10 +196,10 @@ static int compare_by_cum(const void *a, const void *b)
 {
     const struct box *x = a, *y = b;
 
-    if (abs64(x->cum) != abs64(y->cum))
-        return abs64(x->cum) > abs64(y->cum) ? -1 : 1;
-    if (abs64(x->flat) != abs64(y->flat))
-        return abs64(x->flat) > abs64(y->flat) ? -1 : 1;
+    if (wrap_abs(x->cum) != wrap_abs(y->cum))
+        return wrap_abs(x->cum) > wrap_abs(y->cum) ? -1 : 1;
+    if (wrap_abs(x->flat) != wrap_abs(y->flat))
+        return wrap_abs(x->flat) > wrap_abs(y->flat) ? -1 : 1;
     return str_cmp(x->name, y->name);
 }
 
@@ -207,8 +207,8 @@ static int compare_by_flat(const void *a, const void *b)
 {
     const struct box *x = a, *y = b;
 
-    if (abs64(x->flat) != abs64(y->flat))
-        return abs64(x->flat) > abs64(y->flat) ? -1 : 1;
+    if (wrap_abs(x->flat) != wrap_abs(y->flat))
+        return wrap_abs(x->flat) > wrap_abs(y->flat) ? -1 : 1;
     return str_cmp(x->name, y->name);
 }
 
@@ -220,12 +220,12 @@ static void sort_boxes(struct box *b, size_t n, bool flat)
 
 static int64_t box_flat(const struct box *b)
 {
-    return b->flat_div ? div64(b->flat, b->flat_div) : b->flat;
+    return b->flat_div ? wrap_div(b->flat, b->flat_div) : b->flat;
 }
 
 static int64_t box_cum(const struct box *b)
 {
-    return b->cum_div ? div64(b->cum, b->cum_div) : b->cum;
+    return b->cum_div ? wrap_div(b->cum, b->cum_div) : b->cum;
 }
 
 static double distance(const struct box *t, const struct box *u)
@@ -241,14 +241,14 @@ static void widen(struct box *b, struct box *min, struct box *max, const struct 
 {
     struct str unit;
 
-    if (int64_of(units_scale(t->value, t->unit, min->unit, &unit)) < min->value)
+    if (wrap_int64(units_scale(t->value, t->unit, min->unit, &unit)) < min->value)
         *min = *t;
-    if (int64_of(units_scale(t->value, t->unit, max->unit, &unit)) > max->value)
+    if (wrap_int64(units_scale(t->value, t->unit, max->unit, &unit)) > max->value)
         *max = *t;
-    add64(&b->flat, t->flat);
-    add64(&b->flat_div, t->flat_div);
-    add64(&b->cum, t->cum);
-    add64(&b->cum_div, t->cum_div);
+    wrap_inc(&b->flat, t->flat);
+    wrap_inc(&b->flat_div, t->flat_div);
+    wrap_inc(&b->cum, t->cum);
+    wrap_inc(&b->cum_div, t->cum_div);
 }
 
 static struct str range_name(struct dot *d, const struct box *min, const struct box *max, bool single)
@@ -393,8 +393,7 @@ static int put_nodelets(struct dot *d, uint32_t node)
 /* 1 + |v * steps / total|, at most steps more. */
 static int grade(int64_t v, int64_t total, int64_t steps)
 {
-    int64_t product = (int64_t) ((uint64_t) v * (uint64_t) steps);
-    int64_t share = total == -1 ? abs64(product) : abs64(product / total);
+    int64_t share = wrap_abs(wrap_div(wrap_mul(v, steps), total));
 
     return 1 + (int) MIN(share, steps);
 }
@@ -415,7 +414,7 @@ static void put_edge(struct dot *d, const struct graph_edge *e)
         if (width > 1)
             buf_printf(d->out, " penwidth=%d", width);
         buf_puts(d->out, " color=\"");
-        put_color(d->out, (double) w / (double) abs64(total), false);
+        put_color(d->out, (double) w / (double) wrap_abs(total), false);
         buf_putc(d->out, '"');
     }
     graph_put_name(d->g, &name, graph_node_info(d->g, e->src));
@@ -463,7 +462,7 @@ static int put_all(struct dot *d, const struct report_graph *rg)
         put_legend(d, rg);
     for (size_t i = 0; i < g->n_order; i++) {
         d->ids[g->order[i]] = (uint32_t) i + 1;
-        d->max_flat = fmax(d->max_flat, (double) abs64(graph_flat(&g->nodes[g->order[i]])));
+        d->max_flat = fmax(d->max_flat, (double) wrap_abs(graph_flat(&g->nodes[g->order[i]])));
     }
     for (size_t i = 0; r >= 0 && i < g->n_order; i++) {
         put_node(d, g->order[i]);

@@ -5,8 +5,8 @@
 #include "base/hash.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "base/wrap.h"
 #include "report/report.h"
-#include "report/wrap.h"
 
 static bool has_ratio(const struct report *r)
 {
@@ -49,7 +49,7 @@ static int whole_profile(struct report *r)
         for (uint32_t k = 0; k < p->n_types; k++) {
             int64_t *v = &p->values[p->samples[i].values + k];
 
-            *v = int64_of((double) *v * r->o.ratio);
+            *v = wrap_int64((double) *v * r->o.ratio);
         }
     return e;
 }
@@ -90,8 +90,8 @@ static int add_entry(const struct report *r, struct prof *out, struct map *map, 
     if (location < 0)
         return (int) location;
     l = (uint32_t) location;
-    v[0] = int64_of(units_convert(&r->values, graph_cum(&g->nodes[node]), &unit));
-    v[1] = int64_of(units_convert(&r->values, graph_flat(&g->nodes[node]), &unit));
+    v[0] = wrap_int64(units_convert(&r->values, graph_cum(&g->nodes[node]), &unit));
+    v[1] = wrap_int64(units_convert(&r->values, graph_flat(&g->nodes[node]), &unit));
     frames = prof_add_frames(out, &l, 1);
     values = prof_add_values(out, v, 2);
     if (frames < 0 || values < 0)

@@ -27,7 +27,7 @@ static int add_sum(struct tag_sums *t, uint32_t key, uint32_t value, int64_t v)
 
     for (struct map_pos p = map_find(&t->map, h); p.index != MAP_NONE; p = map_next(&t->map, p))
         if (t->v[p.index].key == key && t->v[p.index].value == value) {
-            add64(&t->v[p.index].sum, v);
+            wrap_inc(&t->v[p.index].sum, v);
             return 0;
         }
     if (array_reserve(t->v, t->cap, t->n + 1, 1u << 28) < 0 || map_insert(&t->map, h, (uint32_t) t->n) < 0)
@@ -68,8 +68,8 @@ static int compare_sums(const void *a, const void *b, void *pool)
         return str_cmp(strtab_get(t, x->key), strtab_get(t, y->key));
     if ((x->value == UINT32_MAX) != (y->value == UINT32_MAX))
         return x->value == UINT32_MAX ? -1 : 1;
-    if (x->sum != y->sum && abs64(x->sum) != abs64(y->sum))
-        return abs64(x->sum) > abs64(y->sum) ? -1 : 1;
+    if (x->sum != y->sum && wrap_abs(x->sum) != wrap_abs(y->sum))
+        return wrap_abs(x->sum) > wrap_abs(y->sum) ? -1 : 1;
     if (x->sum != y->sum) /* pprof does not define the order of equal sums */
         return x->sum > y->sum ? -1 : 1;
     return str_cmp(strtab_get(t, x->value), strtab_get(t, y->value));

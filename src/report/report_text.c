@@ -83,7 +83,7 @@ int report_text(struct report *r, struct buf *out)
     if (e >= 0)
         buf_puts(out, "\n      flat  flat%   sum%        cum   cum%\n");
     for (size_t i = 0; e >= 0 && i < n; i++) {
-        add64(&sum, items[i].flat);
+        wrap_inc(&sum, items[i].flat);
         put_numbers(r, out, items[i].flat, sum, items[i].cum);
         buf_printf(out, "  %.*s%s%s\n", STR_FMT(items[i].name), items[i].inline_label[0] ? " " : "",
                    items[i].inline_label);
@@ -147,7 +147,7 @@ int report_tree(struct report *r, struct buf *out, struct err *err)
         if (!name_matches(r, rg.g, n, &name))
             continue;
         matched++;
-        add64(&sum, flat);
+        wrap_inc(&sum, flat);
         buf_puts(out, TREE_SEPARATOR);
         put_edges(r, rg.g, out, n, true, scratch);
         put_numbers(r, out, flat, sum, graph_cum(&rg.g->nodes[n]));
@@ -219,7 +219,7 @@ static void put_trace(const struct report *r, const struct graph *g, struct buf 
     if (!s->frames.n)
         return;
     if (r->o.mean && v[0])
-        value = div64(value, v[0]);
+        value = wrap_div(value, v[0]);
     buf_puts(out, TRACE_SEPARATOR);
     put_labels(r, out, r->prof->labels + set->off, set->n_str, false);
     put_labels(r, out, r->prof->labels + set->off + set->n_str, set->n_num, true);

@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/wrap.h"
 #include "query/flamebearer.h"
 #include "server/api.h"
 #include "server/pyroscope.h"
@@ -90,7 +91,7 @@ static void put_timeline(struct buf *out, const struct store_points *p, uint32_t
     for (uint32_t i = 0; series < p->n_series && i < p->n_points; i++) {
         if (i)
             buf_putc(out, ',');
-        json_put_i64(out, (int64_t) llround(p->values[(size_t) series * p->n_points + i]));
+        json_put_i64(out, clamp_double(round(p->values[(size_t) series * p->n_points + i])));
     }
     buf_puts(out, "]}");
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "base/wrap.h"
 
 enum { CFI_STATES_MAX = 8 };
 
@@ -389,7 +390,7 @@ static void advance(struct cfi_run *x, uint64_t delta)
 
 static int64_t scaled(struct cfi_run *x, int64_t v)
 {
-    return (int64_t) ((uint64_t) v * (uint64_t) x->cie->data_align);
+    return wrap_mul(v, x->cie->data_align);
 }
 
 /* DW_CFA_restore_state restores registers and, as every compiler expects, the CFA. */

@@ -117,7 +117,7 @@ int chunk_add_totals(const struct chunk *c, uint32_t off, int64_t *acc, uint32_t
         node += get_varint(&nodes);
         if (unlikely(node >= n_acc))
             return -EBADMSG;
-        acc[node] = (int64_t) ((uint64_t) acc[node] + (negative ? (uint64_t) unzigzag(v) : v) * (uint64_t) scale);
+        wrap_inc(&acc[node], wrap_mul(negative ? unzigzag(v) : (int64_t) v, scale));
     }
     return nodes.bad || values.bad ? -EBADMSG : 0;
 }
@@ -239,7 +239,7 @@ static int read_columns(struct cursor *r, struct arena *a, struct chunk_profiles
     ids = column_get(r, a);
     for (uint32_t i = 0; i < p->n_profs; i++) {
         p->profs[i].header = (uint32_t) (header += (uint64_t) get_zigzag(&headers));
-        p->profs[i].value = (int64_t) ((uint64_t) get_zigzag(&values) * unit);
+        p->profs[i].value = wrap_mul(get_zigzag(&values), (int64_t) unit);
         p->profs[i].group = (uint32_t) get_varint(&groups);
         if (get_below(&has_id, 2)) {
             const unsigned char *id = get_raw(&ids, 16);
