@@ -22,11 +22,10 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/url.h"
-#include "cli/args.h"
 #include "cli/command.h"
 #include "cli/convert_output.h"
 #include "cli/paths.h"
-#include "host/agent_config.h"
+#include "conf/args.h"
 #include "host/agent_feed.h"
 #include "host/agent_profiles.h"
 #include "host/agent_rights.h"
@@ -36,6 +35,7 @@
 #include "model/batch.h"
 #include "model/sink.h"
 #include "model/symbolizer.h"
+#include "serve/agent_config.h"
 
 struct agent_command_options {
     struct watch_options watch;
@@ -169,6 +169,19 @@ static bool is_told_to_stop(struct running *a)
     return stop;
 }
 
+/* wick record, for agent_profiles.h. */
+static int record(uint32_t pid, uint32_t seconds)
+{
+    char line[80], *argv[16], *at = line;
+    int n = 0;
+
+    snprintf(line, sizeof line, "record --quiet -o - -F 99 -p %u -d %us", pid, seconds);
+    for (char *word; n < (int) ARRAY_SIZE(argv) - 1 && (word = strsep(&at, " "));)
+        argv[n++] = word;
+    argv[n] = NULL;
+    return command_record.run(n, argv);
+}
+
 static int loop(struct running *a, struct err *e)
 {
     struct pollfd fds[3 + AGENT_PROFILES_MAX] = {
@@ -223,7 +236,7 @@ static int run_agent(const struct agent_command_options *o, struct err *e)
     _cleanup_(filter_freep) struct filter *filter = NULL;
     _cleanup_(symbolizer_freep) struct symbolizer *symbolizer = watch_symbolizer(&o->watch);
     _cleanup_(file_reader_freep) struct file_reader *reader = NULL;
-    struct running a = {.o = o};
+    struct running a = {.o = o, .profiles.record = record};
     struct export_flow *flow = NULL;
     struct agent_options options;
     char shown[URL_SHOWN];

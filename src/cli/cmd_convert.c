@@ -9,7 +9,6 @@
 
 #include "base/compress.h"
 #include "base/fd.h"
-#include "cli/args.h"
 #include "cli/command.h"
 #include "cli/convert_output.h"
 #include "cli/convert_report.h"
@@ -19,6 +18,7 @@
 #include "codec/otlp.h"
 #include "codec/pprof.h"
 #include "codec/speedscope.h"
+#include "conf/args.h"
 #include "model/batch.h"
 #include "model/convert.h"
 

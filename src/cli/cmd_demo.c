@@ -20,9 +20,9 @@
 
 #include "base/clock.h"
 #include "base/macros.h"
-#include "cli/args.h"
 #include "cli/command.h"
 #include "cli/demo_shop.h"
+#include "conf/args.h"
 
 enum { DEMO_SERVER, DEMO_SERVICES = 3, READY_SECONDS = 30 };
 

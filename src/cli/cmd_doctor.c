@@ -5,9 +5,9 @@
 
 #include "base/fd.h"
 #include "base/json.h"
-#include "cli/args.h"
 #include "cli/command.h"
 #include "cli/doctor.h"
+#include "conf/args.h"
 
 struct doctor_options {
     bool json, help;

@@ -4,9 +4,9 @@
 #include <stdio.h>
 
 #include "base/fd.h"
-#include "cli/args.h"
 #include "cli/ask.h"
 #include "cli/command.h"
+#include "conf/args.h"
 #include "server/mcp.h"
 
 enum { LINE_MAX_BYTES = 16 << 20 };

@@ -10,11 +10,11 @@
 
 #include "base/fd.h"
 #include "base/printable.h"
-#include "cli/args.h"
 #include "cli/ask.h"
 #include "cli/command.h"
 #include "cli/query_nearest.h"
 #include "cli/query_text.h"
+#include "conf/args.h"
 #include "query/answer.h"
 
 enum { PARAMS_MAX = 32, OPTION_NAME_MAX = 24 };

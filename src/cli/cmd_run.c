@@ -14,10 +14,10 @@
 
 #include "base/fd.h"
 #include "base/seccomp.h"
-#include "cli/args.h"
 #include "cli/command.h"
 #include "cli/paths.h"
 #include "cli/run_parts.h"
+#include "conf/args.h"
 #include "elf/elf.h"
 
 #define UNSET INT64_MIN

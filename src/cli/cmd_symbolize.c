@@ -15,8 +15,8 @@
 
 #include "agent/reader/file_reader.h"
 #include "base/mem.h"
-#include "cli/args.h"
 #include "cli/command.h"
+#include "conf/args.h"
 #include "symbol/dwarf_symbolizer.h"
 #include "symbol/symbol_process.h"
 

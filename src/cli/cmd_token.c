@@ -9,9 +9,9 @@
 #include "base/fd.h"
 #include "base/json.h"
 #include "base/mem.h"
-#include "cli/args.h"
 #include "cli/command.h"
 #include "cli/paths.h"
+#include "conf/args.h"
 #include "server/auth.h"
 
 struct token_options {

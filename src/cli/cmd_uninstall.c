@@ -13,9 +13,9 @@
 
 #include "base/child.h"
 #include "base/fd.h"
-#include "cli/args.h"
 #include "cli/command.h"
 #include "cli/paths.h"
+#include "conf/args.h"
 
 enum { MANIFEST_MAX = 1 << 20 };
 

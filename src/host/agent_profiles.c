@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -15,7 +16,6 @@
 
 #include "base/bytes.h"
 #include "base/fd.h"
-#include "cli/command.h"
 
 enum { REQUEST_BYTES = 8 };
 
@@ -89,20 +89,13 @@ static bool read_request(int feed, uint32_t *ret_pid, uint32_t *ret_seconds, int
 }
 
 /* Runs in the child, which keeps only the rights of the agent. */
-static _Noreturn void sample(uint32_t pid, uint32_t seconds, const int fds[2])
+static _Noreturn void sample(const struct agent_profiles *p, uint32_t pid, uint32_t seconds, const int fds[2])
 {
-    char line[80], *argv[16], *at = line;
-    int n = 0;
-
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    snprintf(line, sizeof line, "record --quiet -o - -F 99 -p %u -d %us", pid, seconds);
-    for (char *word; n < (int) ARRAY_SIZE(argv) - 1 && (word = strsep(&at, " "));)
-        argv[n++] = word;
-    argv[n] = NULL;
     if (dup2(fds[0], STDOUT_FILENO) < 0 || dup2(fds[1], STDERR_FILENO) < 0)
-        _exit(EXIT_FAILED);
+        _exit(EXIT_FAILURE);
     close_range(STDERR_FILENO + 1, ~0U, 0);
-    _exit(command_record.run(n, argv));
+    _exit(p->record(pid, seconds));
 }
 
 void agent_profiles_begin(struct agent_profiles *p, int feed)
@@ -118,7 +111,7 @@ void agent_profiles_begin(struct agent_profiles *p, int feed)
     if (p->n < AGENT_PROFILES_MAX)
         new.child = fork();
     if (new.child == 0)
-        sample(pid, seconds, fds);
+        sample(p, pid, seconds, fds);
     if (new.child > 0) {
         p->v[p->n++] = new;
         return;

@@ -11,6 +11,7 @@
 #define HOST_AGENT_PROFILES_H
 
 #include <poll.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #include "base/err.h"
@@ -23,6 +24,9 @@ struct agent_profiles {
         int out, words;
     } v[AGENT_PROFILES_MAX];
     unsigned n;
+    /* Samples a process, writes the profile to stdout and messages to stderr, and returns an exit status. Called in a
+     * child process. */
+    int (*record)(uint32_t pid, uint32_t seconds);
 };
 
 /* The server's side: sends a request. ret: descriptors from which to read the profile and the error messages, owned by

@@ -9,7 +9,7 @@
 
 #include "agent/agent.h"
 #include "base/buf.h"
-#include "cli/args.h"
+#include "conf/args.h"
 
 enum { WATCH_RATE_MAX = 10000 };
 

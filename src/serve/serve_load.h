@@ -4,7 +4,7 @@
 #define SERVE_SERVE_LOAD_H
 
 #include "base/buf.h"
-#include "cli/args.h"
+#include "conf/args.h"
 #include "conf/yaml.h"
 #include "server/serve_config.h"
 

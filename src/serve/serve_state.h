@@ -6,10 +6,10 @@
 
 #include "base/arena.h"
 #include "base/buf.h"
-#include "serve/serve_run.h"
 #include "serve/serve_load.h"
 #include "serve/serve_names.h"
 #include "serve/serve_rights.h"
+#include "serve/serve_run.h"
 #include "server/pid_profiler.h"
 #include "server/serve_config.h"
 #include "server/ui_info.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Parses command-line options by a table, and prints their help (args.h). */
-#include "cli/args.h"
+#include "conf/args.h"
 
 #include <errno.h>
 #include <string.h>

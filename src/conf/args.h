@@ -11,8 +11,8 @@
  * --name VALUE, --name=VALUE, -n VALUE, -nVALUE, --no-name for flags; -- ends options. A repeated ARG_LIST collects its
  * values.
  */
-#ifndef CLI_ARGS_H
-#define CLI_ARGS_H
+#ifndef CONF_ARGS_H
+#define CONF_ARGS_H
 
 #include <stdbool.h>
 #include <stdio.h>

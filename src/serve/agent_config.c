@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Turns the `agent` section of wick.yaml into options of `wick agent`, and checks its rules. */
-#include "host/agent_config.h"
+#include "serve/agent_config.h"
 
 #include <errno.h>
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The `agent` section of wick.yaml: for `wick agent --config`, and for the agent that `wick serve` starts. */
-#ifndef HOST_AGENT_CONFIG_H
-#define HOST_AGENT_CONFIG_H
+#ifndef SERVE_AGENT_CONFIG_H
+#define SERVE_AGENT_CONFIG_H
 
 #include "base/arena.h"
 #include "base/err.h"
-#include "cli/args.h"
+#include "conf/args.h"
 
 struct serve_agent;
 
