@@ -289,7 +289,7 @@ static double time_list(struct store *s, int64_t from, int64_t to, int *n)
         int64_t a = clock_mono();
 
         *n = 0;
-        s->ops->each_series(s, "", from, to, count_series, n);
+        s->ops->each_series(s, &(struct store_range){"", from, to, NULL}, count_series, n);
         t[i] = (double) (clock_mono() - a) / 1e6;
     }
     qsort(t, 9, sizeof *t, cmp_double);

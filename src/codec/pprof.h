@@ -49,6 +49,9 @@ int pprof_decode(struct buf *in, const struct pprof_limits *limits, struct batch
  * write. Only entries that p uses are written, unless b has no other profile: then the whole dictionary is. Links and
  * resource attributes are not written: convert_to_single() turns them into labels first. */
 int pprof_encode(const struct batch *b, const struct profile *p, struct buf *out, struct err *e);
+/* The same with one more comment, if it is not empty. */
+int pprof_encode_with(const struct batch *b, const struct profile *p, struct str comment, struct buf *out,
+                      struct err *e);
 
 /* The attribute that holds a mapping's build id: Go's when it looks like one ("a/b/c/d"), else the GNU one. */
 static inline struct str pprof_build_id_key(struct str id)

@@ -27,6 +27,7 @@ struct pprof_label {
 struct pprof_encoder {
     const struct batch *b;
     const struct profile *p;
+    struct str comment; /* one more; empty: none */
     struct buf *out;
     struct buf msg, sub; /* scratch: the message being written, and one inside it */
     /* string table */
@@ -408,6 +409,13 @@ static size_t add_comments(struct pprof_encoder *c, struct buf *unpacked)
             wire_put_varint(&c->msg, s);
         }
     }
+    if (c->comment.n) {
+        uint32_t s = add_string(c, c->comment);
+
+        wire_put_uint_always(unpacked, 13, s);
+        wire_put_varint(&c->msg, s);
+        n++;
+    }
     return n;
 }
 
@@ -472,7 +480,13 @@ static int encode(struct pprof_encoder *c)
 
 int pprof_encode(const struct batch *b, const struct profile *p, struct buf *out, struct err *e)
 {
-    struct pprof_encoder c = {.b = b, .p = p, .out = out, .string_map = MAP_INIT};
+    return pprof_encode_with(b, p, (struct str){0}, out, e);
+}
+
+int pprof_encode_with(const struct batch *b, const struct profile *p, struct str comment, struct buf *out,
+                      struct err *e)
+{
+    struct pprof_encoder c = {.b = b, .p = p, .comment = comment, .out = out, .string_map = MAP_INIT};
     int r;
 
     arena_init(&c.scratch, 0);

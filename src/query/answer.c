@@ -325,7 +325,7 @@ static int run_services(struct answer_request *c, struct buf *out, struct err *e
     int r = compile(c, &q, e);
 
     if (r == 0)
-        r = query_services(c->store, q->q.tenant, q->q.columns[0].from, q->q.columns[0].to, &list, e);
+        r = query_services(c->store, q, &list, e);
     if (r < 0)
         return r;
     query_services_json(out, &list);

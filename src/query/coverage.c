@@ -99,16 +99,21 @@ static int by_start(const void *a, const void *b)
 static int collect(struct store *s, const struct query *q, uint32_t column, struct spans *ret, struct err *e)
 {
     struct store_query sq = q->q;
+    struct store_notes notes = {0};
     int r;
 
     sq.columns[0] = q->q.columns[column];
-    sq.notes = NULL; /* the query itself collects them */
+    sq.notes = &notes;
     sq.n_columns = 1;
     sq.has_trace = sq.has_span = false; /* coverage is that of the whole selection, whichever part of it is queried */
     sq.focus = sq.ignore = sq.hide = (struct str){0};
     r = s->ops->profiles(s, &sq, add_span, ret, e);
     if (r == 0 && ret->n)
         qsort(ret->v, ret->n, sizeof *ret->v, by_start);
+    if (r == 0 && q->q.notes && !q->q.notes->damaged) { /* else the query itself has noted it */
+        q->q.notes->damaged = notes.damaged;
+        memcpy(q->q.notes->damage, notes.damage, sizeof notes.damage);
+    }
     if (r == 0 && q->q.notes && ret->rate_min) {
         struct store_notes *n = q->q.notes;
 

@@ -180,8 +180,7 @@ struct query_services {
     struct query_service *v; /* by name */
     uint32_t n;
 };
-int query_services(struct store *s, const char *tenant, int64_t from, int64_t to, struct query_services *ret,
-                   struct err *e);
+int query_services(struct store *s, const struct query *q, struct query_services *ret, struct err *e);
 void query_services_done(struct query_services *l);
 
 /* Single profiles in the range, at most limit: largest value first with by_value, else oldest first. */

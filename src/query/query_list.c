@@ -91,7 +91,7 @@ int query_labels(struct store *s, struct query *q, struct str label, struct quer
     *ret = (struct query_names){0};
     arena_init(&ret->arena, 0);
     w.set.arena = &ret->arena;
-    r = s->ops->each_series(s, q->q.tenant, c->from, c->to, add_labels, &w);
+    r = s->ops->each_series(s, &(struct store_range){q->q.tenant, c->from, c->to, q->q.notes}, add_labels, &w);
     map_done(&w.set.map);
     if (r < 0) {
         query_names_done(ret);
@@ -181,15 +181,15 @@ static int take_services(struct service_walk *w, struct query_services *ret)
     return 0;
 }
 
-int query_services(struct store *s, const char *tenant, int64_t from, int64_t to, struct query_services *ret,
-                   struct err *e)
+int query_services(struct store *s, const struct query *q, struct query_services *ret, struct err *e)
 {
+    const struct store_column *c = &q->q.columns[0];
     struct service_walk w = {.arena = &ret->arena, .names.arena = &ret->arena};
     int r;
 
     *ret = (struct query_services){0};
     arena_init(&ret->arena, 0);
-    r = s->ops->each_series(s, tenant, from, to, add_service, &w);
+    r = s->ops->each_series(s, &(struct store_range){q->q.tenant, c->from, c->to, q->q.notes}, add_service, &w);
     if (r == 0)
         r = take_services(&w, ret);
     for (uint32_t i = 0; i < w.names.n && i < w.cap_types && i < w.cap_versions; i++) {

@@ -23,12 +23,13 @@ struct profile_export {
     struct batch *all;
     struct batch *single;
     const struct profile *one;
+    struct str comment; /* about damage; empty: none */
 };
 
 static int write_pprof(const struct profile_export *x, struct buf *out, struct err *e)
 {
     _cleanup_(buf_done) struct buf plain = BUF_INIT;
-    int r = pprof_encode(x->single, x->one, &plain, e);
+    int r = pprof_encode_with(x->single, x->one, x->comment, &plain, e);
 
     return r < 0 ? r : compress_deflate(COMPRESS_GZIP, 1, plain.p, plain.n, out, e);
 }
@@ -99,7 +100,10 @@ static int select_profiles(struct call *c, struct batch **ret, struct err *e)
 
     if (r == 0)
         r = query_compile(&p, &q, e);
-    return r < 0 ? r : query_export(s, q, ret, e);
+    if (r < 0)
+        return r;
+    q->q.notes = &c->notes;
+    return query_export(s, q, ret, e);
 }
 
 static void add_file_name(struct call *c, const char *extension)
@@ -115,7 +119,6 @@ static int run_html(struct call *c, struct err *e)
     _cleanup_(query_freep) struct query *q = NULL;
     _cleanup_(tree_freep) struct tree *t = NULL;
     struct query_params p = params_of(c);
-    struct store_notes notes = {0};
     struct store *s;
     char *title;
     int r = call_store(c, &s, e);
@@ -131,7 +134,7 @@ static int run_html(struct call *c, struct err *e)
     if (r < 0)
         return r;
     q->q.max_nodes = HTML_NODES_MAX;
-    r = query_flame(s, q, &t, &notes, e);
+    r = query_flame(s, q, &t, &c->notes, e);
     if (r < 0)
         return r;
     title = arena_printf(&c->q->arena, "wick: %.*s", STR_FMT(p.query));
@@ -156,7 +159,8 @@ static int run_profile(struct call *c, struct err *e)
         r = convert_to_single(all, &single, e);
     if (r < 0)
         return r;
-    x = (struct profile_export){all, single, single && single->n_profiles ? &single->profiles[0] : NULL};
+    x = (struct profile_export){all, single, single && single->n_profiles ? &single->profiles[0] : NULL,
+                                call_damage(c)};
     if (f->single && !x.one)
         return err_set(e, -ENOENT, "no profile matches; 'wick query services' lists what is stored");
     c->content_type = f->content_type;

@@ -63,7 +63,9 @@ static int run_question(struct call *c, struct err *e)
     q.binary = what->tree && wants_binary(c);
     if (q.binary)
         c->content_type = TREE_MEDIA_TYPE;
-    return answer(what, &q, &c->out, e);
+    r = answer(what, &q, &c->out, e);
+    c->notes = q.notes;
+    return r;
 }
 
 static int run_delete(struct call *c, struct err *e)

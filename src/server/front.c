@@ -199,6 +199,19 @@ static void call_unlink(struct call *c, int r)
     pthread_mutex_unlock(&s->lock);
 }
 
+struct str call_damage(struct call *c)
+{
+    char *text;
+
+    if (!c->notes.damaged)
+        return (struct str){0};
+    text = arena_printf(&c->q->arena, "%u damaged pieces are missing: %s", c->notes.damaged, c->notes.damage);
+    for (char *p = text; p && *p; p++)
+        if ((unsigned char) *p < ' ')
+            *p = ' ';
+    return text ? str_from(text) : STR("damaged pieces are missing");
+}
+
 /* Sends the result of a call. c is invalid afterwards (released() frees it). */
 static void call_finish(struct call *c, int r, struct err *e)
 {
@@ -218,6 +231,8 @@ static void call_finish(struct call *c, int r, struct err *e)
             reply_error(q, status_of(r), err_message(e, r));
         return;
     }
+    if (c->notes.damaged)
+        http_add_header(q, "wick-damage", call_damage(c));
     if (c->out.n) {
         q->answer = c->out;
         c->out = BUF_INIT;

@@ -24,6 +24,7 @@
 #include "net/server.h"
 #include "server/auth.h"
 #include "server/workers.h"
+#include "store/store.h"
 
 struct front;
 struct name_source;
@@ -41,7 +42,8 @@ struct call {
     struct store *store; /* obtained from store_of, to be released */
     struct str path_arg; /* what matched {…} in the route's path, decoded */
     const char *content_type;
-    struct buf out; /* the response body */
+    struct buf out;           /* the response body */
+    struct store_notes notes; /* on the answer; damage goes into a header */
     atomic_bool cancel;
     bool late;                /* cancelled by the time limit */
     int64_t started;          /* monotonic */
@@ -117,6 +119,8 @@ void front_stats(struct front *s, struct front_stats *ret);
 
 /* The store that answers this call. */
 int call_store(struct call *c, struct store **ret, struct err *e);
+/* A sentence on damage that was found while the answer was made, in the request's arena; empty when there was none. */
+struct str call_damage(struct call *c);
 /* The value of a query parameter, decoded, in the request's arena; empty when absent. */
 struct str call_param(struct call *c, const char *name);
 /* Parses a number; -EINVAL with the parameter's name. If it is absent, *ret is unchanged. */

@@ -198,6 +198,8 @@ int py_compile(struct call *c, const struct py_request *r, bool diff, const stru
     result = query_compile(&p, ret, e);
     for (uint32_t i = 0; result == 0 && i < (*ret)->q.n_columns; i++)
         strip_own_labels(&(*ret)->selectors[i]);
+    if (result == 0)
+        (*ret)->q.notes = &c->notes;
     return result;
 }
 

@@ -59,7 +59,7 @@ static int list_types(struct call *c, struct py_request *r, struct type_walk **r
     if (!*ret)
         return -ENOMEM;
     (*ret)->arena = &c->q->arena;
-    result = s->ops->each_series(s, c->who.tenant, from, to, add_type, *ret);
+    result = s->ops->each_series(s, &(struct store_range){c->who.tenant, from, to, &c->notes}, add_type, *ret);
     return result < 0 ? err_set(e, result, "cannot list types: %m") : 0;
 }
 
@@ -244,7 +244,8 @@ int py_series(struct call *c, struct py_request *r, struct pbjson *w, struct err
         return result;
     x.selector = q->q.columns[0].selector;
     pbjson_list(w, "labelsSet");
-    result = s->ops->each_series(s, c->who.tenant, q->q.columns[0].from, q->q.columns[0].to, add_series, &x);
+    result = s->ops->each_series(
+        s, &(struct store_range){c->who.tenant, q->q.columns[0].from, q->q.columns[0].to, &c->notes}, add_series, &x);
     pbjson_list_end(w);
     map_done(&x.seen);
     return result < 0 ? err_set(e, result, "cannot list series: %m") : 0;

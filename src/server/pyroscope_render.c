@@ -101,7 +101,6 @@ static int put_series(struct call *c, const struct py_request *r, struct str by,
 {
     _cleanup_(query_freep) struct query *q = NULL;
     struct query_series_params p = {.by = by};
-    struct store_notes notes = {0};
     struct store_points points;
     const struct store_column *k;
     bool first = true;
@@ -111,7 +110,7 @@ static int put_series(struct call *c, const struct py_request *r, struct str by,
         return result;
     k = &q->q.columns[0];
     p.step = MAX((k->to - k->from) / POINTS_MAX / NS_PER_S * NS_PER_S, STEP_MIN_S * NS_PER_S);
-    result = query_series(front_options(c->front)->store, q, &p, &points, &notes, e);
+    result = query_series(front_options(c->front)->store, q, &p, &points, &c->notes, e);
     if (result < 0)
         return result;
     if (!by.n) {
@@ -135,11 +134,10 @@ static int put_flame(struct call *c, const struct py_request *r, bool diff, stru
 {
     _cleanup_(query_freep) struct query *q = NULL;
     _cleanup_(tree_freep) struct tree *t = NULL;
-    struct store_notes notes = {0};
     int result = py_compile(c, r, diff, NULL, &q, e);
 
     if (result == 0)
-        result = query_flame(front_options(c->front)->store, q, &t, &notes, e);
+        result = query_flame(front_options(c->front)->store, q, &t, &c->notes, e);
     if (result < 0)
         return result;
     buf_puts(&c->out, "{\"version\":1,\"flamebearer\":");

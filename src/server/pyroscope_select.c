@@ -53,14 +53,13 @@ static int select_tree(struct call *c, struct py_request *r, bool diff, const st
                        struct tree **ret, struct err *e)
 {
     _cleanup_(query_freep) struct query *q = NULL;
-    struct store_notes notes = {0};
     int result = py_compile(c, r, diff, extra, &q, e);
 
     if (result < 0)
         return result;
     if (!q->q.max_nodes)
         q->q.max_nodes = NODES_DEFAULT;
-    return query_flame(store_of(c), q, ret, &notes, e);
+    return query_flame(store_of(c), q, ret, &c->notes, e);
 }
 
 int py_stacktraces(struct call *c, struct py_request *r, struct pbjson *w, struct err *e)
@@ -139,12 +138,11 @@ int py_select_series(struct call *c, struct py_request *r, struct pbjson *w, str
 {
     _cleanup_(query_freep) struct query *q = NULL;
     struct query_series_params p = {.step = step_of(r), .by = joined(&c->q->arena, &r->group_by)};
-    struct store_notes notes = {0};
     struct store_points points;
     int result = py_compile(c, r, false, NULL, &q, e);
 
     if (result == 0)
-        result = query_series(store_of(c), q, &p, &points, &notes, e);
+        result = query_series(store_of(c), q, &p, &points, &c->notes, e);
     if (result < 0)
         return result;
     pbjson_list(w, "series");
@@ -217,7 +215,7 @@ int py_merge_profile(struct call *c, struct py_request *r, struct pbjson *w, str
     if (result < 0 || !one->n_profiles)
         return result;
     if (!w->json)
-        return pprof_encode(one, &one->profiles[0], &c->out, e);
-    result = pprof_encode(one, &one->profiles[0], &message, e);
+        return pprof_encode_with(one, &one->profiles[0], call_damage(c), &c->out, e);
+    result = pprof_encode_with(one, &one->profiles[0], call_damage(c), &message, e);
     return result < 0 ? result : pprof_json(&c->out, &w->first[0], buf_str(&message), e);
 }

@@ -138,6 +138,13 @@ struct store_points {
     struct type type;
 };
 
+/* Whose series are listed, and of which time: [from, to). */
+struct store_range {
+    const char *tenant;
+    int64_t from, to;
+    struct store_notes *notes; /* may be NULL */
+};
+
 /* One series that has data in a range of time, approximately: an engine may know only the first and last profile of an
  * hour or a day. Strings are valid during the call. */
 typedef int (*store_series_fn)(void *ctx, const struct type *t, const struct labels *l);
@@ -209,7 +216,7 @@ struct store_ops {
                    struct tree **ret_callees, struct store_notes *notes, struct err *e);
     int (*series)(struct store *s, const struct store_query *q, const struct store_series_query *sq,
                   struct store_points *ret, struct store_notes *notes, struct err *e);
-    int (*each_series)(struct store *s, const char *tenant, int64_t from, int64_t to, store_series_fn fn, void *ctx);
+    int (*each_series)(struct store *s, const struct store_range *r, store_series_fn fn, void *ctx);
     int (*profiles)(struct store *s, const struct store_query *q, store_profile_fn fn, void *ctx, struct err *e);
     int (*export)(struct store *s, const struct store_query *q, store_batch_fn fn, void *ctx, struct err *e);
     /* Adds names to locations that were stored without: addresses of the binary with this build ID, in the answer's

@@ -596,7 +596,7 @@ void dump_answers(struct buf *out, struct store *s, int64_t from, int64_t to)
 
         ask(&k, "", from, to);
         s->ops->export(s, &k.q, dump_batch_fn, &lines, NULL);
-        s->ops->each_series(s, "", ALL, dump_series_fn, &lines);
+        s->ops->each_series(s, &(struct store_range){"", ALL, NULL}, dump_series_fn, &lines);
         sort_lines(&lines);
         buf_put(out, lines.p, lines.n);
         ask_done(&k);
@@ -861,7 +861,7 @@ static void look_everywhere(struct suite *s, struct buf *out)
     int series = 0, listed = 0, exported = 0;
     double points = 0;
 
-    s->store->ops->each_series(s->store, "", ALL, count_series, &series);
+    s->store->ops->each_series(s->store, &(struct store_range){"", ALL, NULL}, count_series, &series);
     ask(&k, "cpu{service.name=\"b\"}", GEN_T0, GEN_T0 + 600 * NS_PER_S);
     if (s->store->ops->series(s->store, &k.q, &sq, &p, &notes, NULL) == 0)
         for (uint32_t i = 0; i < p.n_series * p.n_points; i++)
@@ -1034,13 +1034,14 @@ static void test_list(struct suite *s)
     APPEND(s, {.value = 1}, {.value = 1, .service = "b", .time = GEN_T0 - 3600 * NS_PER_S},
            {.value = 2, .type = "wall"});
     suite_settle(s);
-    eq_int(s->store->ops->each_series(s->store, "", ALL, count_series, &n), 0);
+    eq_int(s->store->ops->each_series(s->store, &(struct store_range){"", ALL, NULL}, count_series, &n), 0);
     eq_int(n, 3);
     n = 0;
-    eq_int(s->store->ops->each_series(s->store, "", GEN_T0, GEN_T0 + 1, count_series, &n), 0);
+    eq_int(s->store->ops->each_series(s->store, &(struct store_range){"", GEN_T0, GEN_T0 + 1, NULL}, count_series, &n),
+           0);
     eq_int(n, 2);
     n = 0;
-    eq_int(s->store->ops->each_series(s->store, "nobody", ALL, count_series, &n), 0);
+    eq_int(s->store->ops->each_series(s->store, &(struct store_range){"nobody", ALL, NULL}, count_series, &n), 0);
     eq_int(n, 0);
 }
 

@@ -188,7 +188,7 @@ static void test_lists(void)
     eq_str(buf_str(&b), STR("[\"cart\",\"shop\"]"));
     query_names_done(&names);
     buf_reset(&b);
-    eq_int(query_services(s, "", 0, fixed_now(), &services, &e), 0);
+    eq_int(query_services(s, q, &services, &e), 0);
     query_services_json(&b, &services);
     eq_str(buf_str(&b),
            STR("[{\"name\":\"cart\",\"types\":[\"cpu\"],\"versions\":[\"v1\"]},{\"name\":\"shop\",\"types\":"

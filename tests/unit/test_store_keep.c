@@ -138,7 +138,7 @@ static uint64_t kept_after(struct suite *s, const char *selector)
     ask(&k, selector, ALL);
     s->store->ops->profiles(s->store, &k.q, count_profile, &n, NULL);
     s->store->ops->export(s->store, &k.q, count_exported, &n, NULL);
-    s->store->ops->each_series(s->store, "", ALL, count_series, &n);
+    s->store->ops->each_series(s->store, &(struct store_range){"", ALL, NULL}, count_series, &n);
     ask_done(&k);
     st = stats_of(s);
     return st.cache_bytes;

@@ -632,7 +632,7 @@ static void test_list_over_epochs(void)
     for (int t = 0; t < TENANTS; t++) {
         int n = 0;
 
-        eq_int(s.store->ops->each_series(s.store, tenants[t], ALL, count_up, &n), 0);
+        eq_int(s.store->ops->each_series(s.store, &(struct store_range){tenants[t], ALL, NULL}, count_up, &n), 0);
         eq_int(n, SERIES);
     }
     ok(clock_mono() - start < 20 * NS_PER_S);
@@ -746,7 +746,7 @@ static void read_only(struct suite *s, const int64_t *want)
         tap_fail("open to read: %s", e.message);
     } else {
         is_whole(s, want);
-        eq_int(s->store->ops->each_series(s->store, "", ALL, ignore_line, NULL), 0);
+        eq_int(s->store->ops->each_series(s->store, &(struct store_range){"", ALL, NULL}, ignore_line, NULL), 0);
         eq_int(s->store->ops->check(s->store, ignore_report, NULL, NULL), 0);
         eq_int(name_native(s, "", 0, 10), 0);
         store_close(s->store);

@@ -203,10 +203,11 @@ bool memory_sample_matches(const struct memory_item *it, const struct sample *s,
 
 /* --- listing --- */
 
-static int memory_each_series(struct store *s, const char *tenant, int64_t from, int64_t to, store_series_fn fn,
-                              void *ctx)
+static int memory_each_series(struct store *s, const struct store_range *range, store_series_fn fn, void *ctx)
 {
     struct memory_store *m = to_memory(s);
+    const char *tenant = range->tenant;
+    int64_t from = range->from, to = range->to;
     int r = 0;
 
     pthread_mutex_lock(&m->lock);

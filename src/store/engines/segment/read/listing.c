@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Lists the series and the single profiles of a range, and exports whole profiles as batches; see engine.h. */
 #include <errno.h>
+#include <stdio.h>
 
 #include "base/mem.h"
 #include "base/wrap.h"
@@ -42,8 +43,8 @@ static void trim(const struct snapshot *snap, const struct segment_meta *m, cons
     }
 }
 
-static int mark_segment(struct engine *g, const struct snapshot *snap, struct segment *s, struct live *l, int64_t from,
-                        int64_t to)
+static int mark_segment(struct engine *g, const struct snapshot *snap, struct segment *s, struct live *l,
+                        const struct store_range *range)
 {
     _cleanup_(segment_releasep) struct segment *used = segment_use(s);
     const struct segment_footer *f;
@@ -51,8 +52,12 @@ static int mark_segment(struct engine *g, const struct snapshot *snap, struct se
     int r = segment_footer(s, &f, &e);
 
     if (r < 0) {
+        if (r == -ENOMEM)
+            return r;
         engine_damage(g, err_message(&e, r));
-        return r == -ENOMEM ? r : 0;
+        if (range->notes && !range->notes->damaged++)
+            snprintf(range->notes->damage, sizeof range->notes->damage, "%s", err_message(&e, r));
+        return 0;
     }
     for (uint32_t i = 0; i < f->n_series; i++) {
         int64_t first = f->series[i].first, last = f->series[i].last;
@@ -60,7 +65,7 @@ static int mark_segment(struct engine *g, const struct snapshot *snap, struct se
         if (f->series[i].series >= l->n || l->seen[f->series[i].series])
             continue;
         trim(snap, &s->meta, sym_series(l->symbols, f->series[i].series), &first, &last);
-        if (first <= last && first < to && last >= from)
+        if (first <= last && first < range->to && last >= range->from)
             l->seen[f->series[i].series] = 1;
     }
     return 0;
@@ -121,10 +126,10 @@ static int tell_series(const struct live *v, uint32_t n, store_series_fn fn, voi
     return r;
 }
 
-int engine_each_series(struct store *s, const char *tenant, int64_t from, int64_t to, store_series_fn fn, void *ctx)
+int engine_each_series(struct store *s, const struct store_range *range, store_series_fn fn, void *ctx)
 {
     struct engine *g = to_engine(s);
-    struct engine_tenant *t = engine_find_tenant(g, tenant);
+    struct engine_tenant *t = engine_find_tenant(g, range->tenant);
     _cleanup_(snapshot_unrefp) struct snapshot *snap = t ? snapshot_get(g) : NULL;
     struct live *v;
     uint32_t n = 0, parts = 0;
@@ -140,10 +145,10 @@ int engine_each_series(struct store *s, const char *tenant, int64_t from, int64_
         struct segment *x = snap->segments[i].segment;
         struct live *l;
 
-        if (x->meta.tenant != t->number || x->meta.t0 >= to || x->meta.t1 < from)
+        if (x->meta.tenant != t->number || x->meta.t0 >= range->to || x->meta.t1 < range->from)
             continue;
         l = find_live(v, &n, snap->segments[i].symbols);
-        r = l ? mark_segment(g, snap, x, l, from, to) : -ENOMEM;
+        r = l ? mark_segment(g, snap, x, l, range) : -ENOMEM;
     }
     for (uint32_t i = 0; v && r == 0 && i < snap->n_memtables; i++)
         for (struct mempart *p = atomic_load(&snap->memtables[i]->parts); r == 0 && p; p = p->next) {
@@ -154,7 +159,7 @@ int engine_each_series(struct store *s, const char *tenant, int64_t from, int64_
             l = find_live(v, &n, p->symbols);
             r = l ? 0 : -ENOMEM;
             if (l)
-                mark_part(snap, snap->memtables[i]->log, p, l, from, to);
+                mark_part(snap, snap->memtables[i]->log, p, l, range->from, range->to);
         }
     if (v && r == 0)
         r = tell_series(v, n, fn, ctx);
