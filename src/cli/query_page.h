@@ -18,6 +18,8 @@ struct page {
     double total[2];
     double covered[2]; /* nanoseconds; 0: not known */
     int n_columns;
+    double
+        rate[2]; /* samples per second, printed after the rows: the lowest and the highest; 0: not known, or only one */
 };
 
 /* type, unit, total and other keys that every answer starts with; returns false for keys of a particular answer. */

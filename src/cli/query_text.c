@@ -70,14 +70,12 @@ static void put_notes(struct page *p)
 }
 
 /* The sampling rate, or the lowest and the highest where it changed. */
-static void put_rate(struct page *p)
+static void read_rate(struct page *p)
 {
-    double rate[2];
     int columns = p->n_columns;
 
-    page_pair(p, rate);
+    page_pair(p, p->rate);
     p->n_columns = columns;
-    buf_printf(p->out, rate[1] > 0 ? "sampled at %.0f to %.0f Hz\n" : "sampled at %.0f Hz\n", rate[0], rate[1]);
 }
 
 bool page_common(struct page *p, struct str key)
@@ -93,7 +91,7 @@ bool page_common(struct page *p, struct str key)
     else if (str_is(key, "notes"))
         put_notes(p);
     else if (str_is(key, "rate"))
-        put_rate(p);
+        read_rate(p);
     else
         return false;
     return true;
@@ -129,6 +127,10 @@ int query_text(struct str what, struct str json, int width, struct buf *out, siz
     for (size_t i = 0; i < ARRAY_SIZE(printers); i++)
         if (str_is(what, printers[i].name))
             printers[i].print(&p);
+    if (p.rows && p.rate[1] > 0)
+        buf_printf(out, "sampled at %.0f to %.0f Hz\n", p.rate[0], p.rate[1]);
+    else if (p.rows && p.rate[0] > 0)
+        buf_printf(out, "sampled at %.0f Hz\n", p.rate[0]);
     if (p.json.err == -ENOMEM)
         r = err_set(e, -ENOMEM, "out of memory");
     else if (p.json.err)
