@@ -13,6 +13,7 @@
 #include "base/mem.h"
 #include "base/wire.h"
 #include "codec/otlp.h"
+#include "codec/otlp_fields.h"
 #include "codec/otlp_group.h"
 #include "model/batch.h"
 
@@ -288,70 +289,54 @@ static void put_resource(struct encoder *en, const struct resource *r)
 
 /* --- dictionary --- */
 
-static void put_mapping(struct encoder *en, const struct mapping *m)
+static void put_message(struct encoder *en, uint32_t number, const struct otlp_message *m, const void *entry);
+
+/* One field of an entry. Only OTLP_ID leaves nothing out: a link has both of its ids, or is the empty one. */
+static void put_field(struct encoder *en, uint32_t number, const struct otlp_field *f, const void *at)
 {
-    size_t at = wire_begin(en->out, 1, 32);
+    const struct run *run = at;
 
-    wire_put_uint(en->out, 1, m->start);
-    wire_put_uint(en->out, 2, m->limit);
-    wire_put_uint(en->out, 3, m->offset);
-    wire_put_uint(en->out, 4, m->filename);
-    put_refs(en, 5, m->attrs);
-    wire_end(en->out, at);
-}
-
-static void put_location(struct encoder *en, const struct location *l)
-{
-    const struct dict *d = &en->b->dict;
-    size_t at = wire_begin(en->out, 2, 32);
-
-    wire_put_uint(en->out, 1, l->mapping);
-    wire_put_uint(en->out, 2, l->address);
-    for (uint32_t i = 0; i < l->lines.n; i++) {
-        const struct line *line = &d->lines[l->lines.off + i];
-        size_t m = wire_begin(en->out, 3, 16);
-
-        wire_put_uint(en->out, 1, line->function);
-        wire_put_uint(en->out, 2, (uint64_t) line->line);
-        wire_put_uint(en->out, 3, (uint64_t) line->column);
-        wire_end(en->out, m);
+    switch (f->kind) {
+    case OTLP_U64:
+    case OTLP_I64:
+        wire_put_uint(en->out, number, *(const uint64_t *) at);
+        break;
+    case OTLP_REF:
+    case OTLP_REF_OPTIONAL:
+        wire_put_uint(en->out, number, *(const uint32_t *) at);
+        break;
+    case OTLP_REFS:
+        put_refs(en, number, *run);
+        break;
+    case OTLP_ID:
+        wire_put_bytes(en->out, number, at, f->size);
+        break;
+    case OTLP_LINES:
+        for (uint32_t i = 0; i < run->n; i++)
+            put_message(en, number, &otlp_line, &en->b->dict.lines[run->off + i]);
+        break;
+    case OTLP_VALUE:
+        if (((const struct value *) at)->kind != VALUE_EMPTY)
+            put_value(en, number, at, false);
+        break;
     }
-    put_refs(en, 4, l->attrs);
+}
+
+/* Writes an entry by its table of fields. */
+static void put_message(struct encoder *en, uint32_t number, const struct otlp_message *m, const void *entry)
+{
+    size_t at = wire_begin(en->out, number, 32);
+
+    if (m != &otlp_link || !otlp_is_zero(m, entry, 0))
+        for (uint32_t i = 0; i < m->n; i++)
+            put_field(en, i + 1, &m->fields[i], (const char *) entry + m->fields[i].offset);
     wire_end(en->out, at);
 }
 
-static void put_function(struct encoder *en, const struct function *f)
+static void put_table(struct encoder *en, uint32_t number, const struct otlp_message *m, const void *table, uint32_t n)
 {
-    size_t at = wire_begin(en->out, 3, 16);
-
-    wire_put_uint(en->out, 1, f->name);
-    wire_put_uint(en->out, 2, f->system_name);
-    wire_put_uint(en->out, 3, f->filename);
-    wire_put_uint(en->out, 4, (uint64_t) f->start_line);
-    wire_end(en->out, at);
-}
-
-static void put_link(struct encoder *en, const struct link *l)
-{
-    static const struct link none;
-    size_t at = wire_begin(en->out, 4, 32);
-
-    if (memcmp(l, &none, sizeof none) != 0) {
-        wire_put_bytes(en->out, 1, l->trace_id, sizeof l->trace_id);
-        wire_put_bytes(en->out, 2, l->span_id, sizeof l->span_id);
-    }
-    wire_end(en->out, at);
-}
-
-static void put_attr(struct encoder *en, const struct attr *a)
-{
-    size_t at = wire_begin(en->out, 6, 32);
-
-    wire_put_uint(en->out, 1, a->key);
-    if (a->value.kind != VALUE_EMPTY)
-        put_value(en, 2, &a->value, false);
-    wire_put_uint(en->out, 3, a->unit);
-    wire_end(en->out, at);
+    for (uint32_t i = 0; i < n; i++)
+        put_message(en, number, m, (const char *) table + (size_t) i * m->size);
 }
 
 static void put_dictionary(struct encoder *en)
@@ -361,26 +346,21 @@ static void put_dictionary(struct encoder *en)
                           24 * (size_t) d->n_strings + 16 * (size_t) d->n_locations + 8 * (size_t) d->n_functions +
                               16 * (size_t) d->n_attrs + 2 * (size_t) d->n_indices);
 
-    for (uint32_t i = 0; i < d->n_mappings; i++)
-        put_mapping(en, &d->mappings[i]);
-    for (uint32_t i = 0; i < d->n_locations; i++)
-        put_location(en, &d->locations[i]);
+    put_table(en, 1, &otlp_mapping, d->mappings, d->n_mappings);
+    put_table(en, 2, &otlp_location, d->locations, d->n_locations);
     for (uint32_t i = 0; i < d->n_stacks; i++) {
         size_t at = wire_begin(en->out, 7, 2 * (size_t) d->stacks[i].n + 3);
 
         put_refs(en, 1, d->stacks[i]);
         wire_end(en->out, at);
     }
-    for (uint32_t i = 0; i < d->n_links; i++)
-        put_link(en, &d->links[i]);
+    put_table(en, 4, &otlp_link, d->links, d->n_links);
     for (uint32_t i = 0; i < d->n_strings; i++)
         wire_put_bytes_always(en->out, 5, d->strings[i].p, d->strings[i].n);
     for (size_t i = 0; i < en->n_extra; i++)
         wire_put_bytes_always(en->out, 5, en->extra[i].p, en->extra[i].n);
-    for (uint32_t i = 0; i < d->n_functions; i++)
-        put_function(en, &d->functions[i]);
-    for (uint32_t i = 0; i < d->n_attrs; i++)
-        put_attr(en, &d->attrs[i]);
+    put_table(en, 3, &otlp_function, d->functions, d->n_functions);
+    put_table(en, 6, &otlp_attr, d->attrs, d->n_attrs);
     wire_end(en->out, m);
 }
 

@@ -1,124 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reads the tables of the dictionary for the JSON decoder (otlp_json.h). */
+#include "codec/otlp_fields.h"
 #include "codec/otlp_json.h"
 
-static int read_string(struct otlp_json *d, void *entry)
+static struct otlp_table *target_of(struct otlp_json *d, const struct otlp_field *m)
 {
-    *(struct str *) entry = json_str(&d->r);
-    return otlp_json_check(d);
+    static const uint16_t offsets[OTLP_TARGETS] = {
+        [TO_STRINGS] = offsetof(struct otlp_json, strings),     [TO_MAPPINGS] = offsetof(struct otlp_json, mappings),
+        [TO_FUNCTIONS] = offsetof(struct otlp_json, functions), [TO_LOCATIONS] = offsetof(struct otlp_json, locations),
+        [TO_ATTRS] = offsetof(struct otlp_json, attrs),
+    };
+
+    return (void *) ((char *) d + offsets[m->to]);
 }
 
-static bool string_is_zero(const struct otlp_json *d, const void *entry)
-{
-    return !((const struct str *) entry)->n;
-}
-
-static int read_attr(struct otlp_json *d, void *entry)
-{
-    struct attr a = {.key = d->strings.shift};
-    struct str key;
-    int r = 0;
-
-    if (otlp_json_object(d))
-        while (r == 0 && json_next_key(&d->r, &key)) {
-            if (KEY_IS(key, "keyStrindex"))
-                a.key = otlp_json_ref(d, &d->strings, "keyStrindex", false);
-            else if (KEY_IS(key, "value"))
-                r = wire_path(&d->w, otlp_json_value(d, 0, &a.value), "value", WIRE_NO_INDEX);
-            else if (KEY_IS(key, "unitStrindex"))
-                a.unit = otlp_json_ref(d, &d->strings, "unitStrindex", true);
-            else
-                json_skip(&d->r);
-        }
-    *(struct attr *) entry = a;
-    return otlp_json_check(d);
-}
-
-static bool attr_is_zero(const struct otlp_json *d, const void *entry)
-{
-    const struct attr *a = entry;
-
-    return a->key == d->strings.shift && !a->unit && a->value.kind == VALUE_EMPTY;
-}
-
-static int read_mapping(struct otlp_json *d, void *entry)
-{
-    struct mapping m = {0};
-    struct str key;
-
-    if (otlp_json_object(d))
-        while (json_next_key(&d->r, &key)) {
-            if (KEY_IS(key, "memoryStart"))
-                m.start = json_u64(&d->r);
-            else if (KEY_IS(key, "memoryLimit"))
-                m.limit = json_u64(&d->r);
-            else if (KEY_IS(key, "fileOffset"))
-                m.offset = json_u64(&d->r);
-            else if (KEY_IS(key, "filenameStrindex"))
-                m.filename = otlp_json_ref(d, &d->strings, "filenameStrindex", true);
-            else if (KEY_IS(key, "attributeIndices"))
-                m.attrs = otlp_json_refs(d, &d->attrs, "attributeIndices");
-            else
-                json_skip(&d->r);
-        }
-    *(struct mapping *) entry = m;
-    return otlp_json_check(d);
-}
-
-static bool mapping_is_zero(const struct otlp_json *d, const void *entry)
-{
-    const struct mapping *m = entry;
-
-    return !m->start && !m->limit && !m->offset && !m->filename && !m->attrs.n;
-}
-
-static int read_function(struct otlp_json *d, void *entry)
-{
-    struct function f = {.name = d->strings.shift};
-    struct str key;
-
-    if (otlp_json_object(d))
-        while (json_next_key(&d->r, &key)) {
-            if (KEY_IS(key, "nameStrindex"))
-                f.name = otlp_json_ref(d, &d->strings, "nameStrindex", false);
-            else if (KEY_IS(key, "systemNameStrindex"))
-                f.system_name = otlp_json_ref(d, &d->strings, "systemNameStrindex", true);
-            else if (KEY_IS(key, "filenameStrindex"))
-                f.filename = otlp_json_ref(d, &d->strings, "filenameStrindex", true);
-            else if (KEY_IS(key, "startLine"))
-                f.start_line = json_i64(&d->r);
-            else
-                json_skip(&d->r);
-        }
-    *(struct function *) entry = f;
-    return otlp_json_check(d);
-}
-
-static bool function_is_zero(const struct otlp_json *d, const void *entry)
-{
-    const struct function *f = entry;
-
-    return f->name == d->strings.shift && !f->system_name && !f->filename && !f->start_line;
-}
-
-static int read_line(struct otlp_json *d, struct line *ret)
-{
-    struct str key;
-
-    *ret = (struct line){.function = d->functions.shift};
-    if (otlp_json_object(d))
-        while (json_next_key(&d->r, &key)) {
-            if (KEY_IS(key, "functionIndex"))
-                ret->function = otlp_json_ref(d, &d->functions, "functionIndex", false);
-            else if (KEY_IS(key, "line"))
-                ret->line = json_i64(&d->r);
-            else if (KEY_IS(key, "column"))
-                ret->column = json_i64(&d->r);
-            else
-                json_skip(&d->r);
-        }
-    return otlp_json_check(d);
-}
+static int read_message(struct otlp_json *d, const struct otlp_message *m, void *entry);
 
 static struct run read_lines(struct otlp_json *d)
 {
@@ -130,7 +26,7 @@ static struct run read_lines(struct otlp_json *d)
     while (json_next_item(&d->r)) {
         struct line l, *slot;
 
-        if (wire_path(&d->w, read_line(d, &l), "lines", run.n) < 0)
+        if (wire_path(&d->w, read_message(d, &otlp_line, &l), "lines", run.n) < 0)
             break;
         slot = otlp_json_add(d, ARRAY_LINES, &dict->lines, &dict->n_lines, sizeof *slot);
         if (slot)
@@ -140,79 +36,75 @@ static struct run read_lines(struct otlp_json *d)
     return run.n ? run : (struct run){0};
 }
 
-static int read_location(struct otlp_json *d, void *entry)
+static int read_field(struct otlp_json *d, const struct otlp_field *f, void *at)
 {
-    struct location l = {.mapping = d->mappings.shift};
-    struct str key;
+    switch (f->kind) {
+    case OTLP_U64:
+        *(uint64_t *) at = json_u64(&d->r);
+        break;
+    case OTLP_I64:
+        *(int64_t *) at = json_i64(&d->r);
+        break;
+    case OTLP_REF:
+    case OTLP_REF_OPTIONAL:
+        *(uint32_t *) at = otlp_json_ref(d, target_of(d, f), f->key.p, f->kind == OTLP_REF_OPTIONAL);
+        break;
+    case OTLP_REFS:
+        *(struct run *) at = otlp_json_refs(d, target_of(d, f), f->key.p);
+        break;
+    case OTLP_ID:
+        otlp_json_id(d, f->key.p, at, f->size);
+        break;
+    case OTLP_LINES:
+        *(struct run *) at = read_lines(d);
+        break;
+    case OTLP_VALUE:
+        return wire_path(&d->w, otlp_json_value(d, 0, at), f->key.p, WIRE_NO_INDEX);
+    }
+    return 0;
+}
 
+/* Reads an entry by its table of fields. Senders write them in order, so the search begins after the last one. */
+static int read_message(struct otlp_json *d, const struct otlp_message *m, void *entry)
+{
+    const struct otlp_field *f = m->fields, *end = f + m->n;
+    struct str key;
+    int r = 0;
+
+    memset(entry, 0, m->size);
+    if (m->required)
+        *(uint32_t *) (void *) ((char *) entry + m->required->offset) = target_of(d, m->required)->shift;
     if (otlp_json_object(d))
-        while (json_next_key(&d->r, &key)) {
-            if (KEY_IS(key, "mappingIndex"))
-                l.mapping = otlp_json_ref(d, &d->mappings, "mappingIndex", false);
-            else if (KEY_IS(key, "address"))
-                l.address = json_u64(&d->r);
-            else if (KEY_IS(key, "lines"))
-                l.lines = read_lines(d);
-            else if (KEY_IS(key, "attributeIndices"))
-                l.attrs = otlp_json_refs(d, &d->attrs, "attributeIndices");
-            else
+        while (r == 0 && json_next_key(&d->r, &key)) {
+            uint32_t tries = 0;
+
+            for (; tries < m->n; tries++, f++) {
+                f = f < end ? f : m->fields;
+                if (str_eq(key, f->key))
+                    break;
+            }
+            if (tries < m->n) {
+                r = read_field(d, f, (char *) entry + f->offset);
+                f++;
+            } else {
                 json_skip(&d->r);
+            }
         }
-    *(struct location *) entry = l;
     return otlp_json_check(d);
 }
 
-static bool location_is_zero(const struct otlp_json *d, const void *entry)
+static int read_entry_of(struct otlp_json *d, const struct otlp_message *m, void *entry)
 {
-    const struct location *l = entry;
-
-    return l->mapping == d->mappings.shift && !l->address && !l->lines.n && !l->attrs.n;
-}
-
-static int read_stack(struct otlp_json *d, void *entry)
-{
-    struct run run = {0};
-    struct str key;
-
-    if (otlp_json_object(d))
-        while (json_next_key(&d->r, &key)) {
-            if (KEY_IS(key, "locationIndices"))
-                run = otlp_json_refs(d, &d->locations, "locationIndices");
-            else
-                json_skip(&d->r);
-        }
-    *(struct run *) entry = run;
+    if (m)
+        return read_message(d, m, entry);
+    *(struct str *) entry = json_str(&d->r);
     return otlp_json_check(d);
 }
 
-static bool stack_is_zero(const struct otlp_json *d, const void *entry)
+static bool entry_is_zero(struct otlp_json *d, const struct otlp_message *m, const void *entry)
 {
-    return !((const struct run *) entry)->n;
-}
-
-static int read_link(struct otlp_json *d, void *entry)
-{
-    struct link l = {0};
-    struct str key;
-
-    if (otlp_json_object(d))
-        while (json_next_key(&d->r, &key)) {
-            if (KEY_IS(key, "traceId"))
-                otlp_json_id(d, "traceId", l.trace_id, sizeof l.trace_id);
-            else if (KEY_IS(key, "spanId"))
-                otlp_json_id(d, "spanId", l.span_id, sizeof l.span_id);
-            else
-                json_skip(&d->r);
-        }
-    *(struct link *) entry = l;
-    return otlp_json_check(d);
-}
-
-static bool link_is_zero(const struct otlp_json *d, const void *entry)
-{
-    static const struct link none;
-
-    return memcmp(entry, &none, sizeof none) == 0;
+    return m ? otlp_is_zero(m, entry, m->required ? target_of(d, m->required)->shift : 0)
+             : !((const struct str *) entry)->n;
 }
 
 /* The tables in the order in which they are read: none refers to a later one. */
@@ -222,21 +114,20 @@ static const struct entry_table {
     size_t table, n; /* offsets of the pointer and the count in struct dict */
     size_t refs;     /* offset of the struct otlp_table in struct otlp_json */
     size_t size;
-    int (*read)(struct otlp_json *d, void *entry);
-    bool (*is_zero)(const struct otlp_json *d, const void *entry);
+    const struct otlp_message *message; /* NULL: a string */
 } tables[] = {
-#define TABLE(k, w, f, one)                                                                          \
+#define TABLE(k, w, f, message)                                                                      \
     {                                                                                                \
         k, w, offsetof(struct dict, f), offsetof(struct dict, n_##f), offsetof(struct otlp_json, f), \
-            sizeof(*((struct dict *) 0)->f), read_##one, one##_is_zero                               \
+            sizeof(*((struct dict *) 0)->f), message                                                 \
     }
-    TABLE("stringTable", ARRAY_STRINGS, strings, string),
-    TABLE("attributeTable", ARRAY_ATTRS, attrs, attr),
-    TABLE("mappingTable", ARRAY_MAPPINGS, mappings, mapping),
-    TABLE("functionTable", ARRAY_FUNCTIONS, functions, function),
-    TABLE("locationTable", ARRAY_LOCATIONS, locations, location),
-    TABLE("stackTable", ARRAY_STACKS, stacks, stack),
-    TABLE("linkTable", ARRAY_LINKS, links, link),
+    TABLE("stringTable", ARRAY_STRINGS, strings, NULL),
+    TABLE("attributeTable", ARRAY_ATTRS, attrs, &otlp_attr),
+    TABLE("mappingTable", ARRAY_MAPPINGS, mappings, &otlp_mapping),
+    TABLE("functionTable", ARRAY_FUNCTIONS, functions, &otlp_function),
+    TABLE("locationTable", ARRAY_LOCATIONS, locations, &otlp_location),
+    TABLE("stackTable", ARRAY_STACKS, stacks, &otlp_stack),
+    TABLE("linkTable", ARRAY_LINKS, links, &otlp_link),
 #undef TABLE
 };
 
@@ -249,13 +140,13 @@ static int read_entry(struct otlp_json *d, const struct entry_table *t, struct o
     void *table = (char *) dict + t->table, *slot;
     uint32_t *n = (uint32_t *) (void *) ((char *) dict + t->n);
     char entry[ENTRY_MAX] __attribute__((aligned(16))) = {0};
-    int r = t->read(d, entry);
+    int r = read_entry_of(d, t->message, entry);
 
     if (r < 0)
         return wire_path(&d->w, r, t->key, i);
     if (i == 0) {
         *n = 0; /* the previous table is shared by all batches */
-        refs->shift = !t->is_zero(d, entry);
+        refs->shift = !entry_is_zero(d, t->message, entry);
         slot = otlp_json_add(d, t->which, table, n, t->size);
         if (slot)
             memset(slot, 0, t->size);

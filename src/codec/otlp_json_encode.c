@@ -11,6 +11,7 @@
 #include "base/json.h"
 #include "base/wire.h"
 #include "codec/otlp.h"
+#include "codec/otlp_fields.h"
 #include "codec/otlp_group.h"
 #include "model/batch.h"
 
@@ -367,86 +368,66 @@ static void put_resource(struct json_writer *w, const struct resource *r)
 
 /* --- dictionary --- */
 
-static void put_mapping(struct json_writer *w, uint32_t i)
+static void put_message(struct json_writer *w, const struct otlp_message *m, const void *entry);
+
+static void put_lines(struct json_writer *w, bool *first, const char *key, struct run lines)
 {
-    const struct mapping *m = &w->b->dict.mappings[i];
-    bool first = true;
-
-    field_u64(w, &first, "memoryStart", m->start);
-    field_u64(w, &first, "memoryLimit", m->limit);
-    field_u64(w, &first, "fileOffset", m->offset);
-    field_u32(w, &first, "filenameStrindex", m->filename);
-    put_refs(w, &first, "attributeIndices", m->attrs);
-}
-
-static void put_location(struct json_writer *w, uint32_t i)
-{
-    const struct location *l = &w->b->dict.locations[i];
-    bool first = true;
-
-    field_u32(w, &first, "mappingIndex", l->mapping);
-    field_u64(w, &first, "address", l->address);
-    if (l->lines.n)
-        put_key(w, &first, "lines");
-    for (uint32_t k = 0; k < l->lines.n; k++) {
-        const struct line *line = &w->b->dict.lines[l->lines.off + k];
-        bool inner = true;
-
-        buf_puts(w->out, k ? ",{" : "[{");
-        field_u32(w, &inner, "functionIndex", line->function);
-        put_i64(w, &inner, "line", line->line);
-        put_i64(w, &inner, "column", line->column);
-        buf_puts(w->out, k + 1 == l->lines.n ? "}]" : "}");
+    if (!lines.n)
+        return;
+    put_key(w, first, key);
+    for (uint32_t i = 0; i < lines.n; i++) {
+        buf_putc(w->out, i ? ',' : '[');
+        put_message(w, &otlp_line, &w->b->dict.lines[lines.off + i]);
     }
-    put_refs(w, &first, "attributeIndices", l->attrs);
+    buf_putc(w->out, ']');
 }
 
-static void put_function(struct json_writer *w, uint32_t i)
-{
-    const struct function *f = &w->b->dict.functions[i];
-    bool first = true;
-
-    field_u32(w, &first, "nameStrindex", f->name);
-    field_u32(w, &first, "systemNameStrindex", f->system_name);
-    field_u32(w, &first, "filenameStrindex", f->filename);
-    put_i64(w, &first, "startLine", f->start_line);
-}
-
-static void put_link(struct json_writer *w, uint32_t i)
-{
-    const struct link *l = &w->b->dict.links[i];
-    bool first = true;
-
-    put_hex(w, &first, "traceId", l->trace_id, sizeof l->trace_id);
-    put_hex(w, &first, "spanId", l->span_id, sizeof l->span_id);
-}
-
-static void put_attr(struct json_writer *w, uint32_t i)
-{
-    const struct attr *a = &w->b->dict.attrs[i];
-    bool first = true;
-
-    field_u32(w, &first, "keyStrindex", a->key);
-    put_key(w, &first, "value");
-    put_value(w, &a->value);
-    field_u32(w, &first, "unitStrindex", a->unit);
-}
-
-static void put_stack(struct json_writer *w, uint32_t i)
+/* Writes an entry by its table of fields. */
+static void put_message(struct json_writer *w, const struct otlp_message *m, const void *entry)
 {
     bool first = true;
 
-    put_refs(w, &first, "locationIndices", w->b->dict.stacks[i]);
+    buf_putc(w->out, '{');
+    for (const struct otlp_field *f = m->fields; f < m->fields + m->n; f++) {
+        const void *at = (const char *) entry + f->offset;
+        const char *key = f->key.p;
+
+        switch (f->kind) {
+        case OTLP_U64:
+            field_u64(w, &first, key, *(const uint64_t *) at);
+            break;
+        case OTLP_I64:
+            put_i64(w, &first, key, *(const int64_t *) at);
+            break;
+        case OTLP_REF:
+        case OTLP_REF_OPTIONAL:
+            field_u32(w, &first, key, *(const uint32_t *) at);
+            break;
+        case OTLP_REFS:
+            put_refs(w, &first, key, *(const struct run *) at);
+            break;
+        case OTLP_ID:
+            put_hex(w, &first, key, at, f->size);
+            break;
+        case OTLP_LINES:
+            put_lines(w, &first, key, *(const struct run *) at);
+            break;
+        case OTLP_VALUE:
+            put_key(w, &first, key);
+            put_value(w, at);
+            break;
+        }
+    }
+    buf_putc(w->out, '}');
 }
 
-static void put_table(struct json_writer *w, bool *first, const char *key, uint32_t n,
-                      void (*put)(struct json_writer *w, uint32_t i))
+static void put_table(struct json_writer *w, bool *first, const char *key, const void *table, uint32_t n,
+                      const struct otlp_message *m)
 {
     put_key(w, first, key);
     for (uint32_t i = 0; i < n; i++) {
-        buf_puts(w->out, i ? ",{" : "[{");
-        put(w, i);
-        buf_putc(w->out, '}');
+        buf_putc(w->out, i ? ',' : '[');
+        put_message(w, m, (const char *) table + (size_t) i * m->size);
     }
     buf_putc(w->out, ']');
 }
@@ -457,18 +438,18 @@ static void put_dictionary(struct json_writer *w)
     bool first = true;
 
     buf_putc(w->out, '{');
-    put_table(w, &first, "mappingTable", d->n_mappings, put_mapping);
-    put_table(w, &first, "locationTable", d->n_locations, put_location);
-    put_table(w, &first, "functionTable", d->n_functions, put_function);
-    put_table(w, &first, "linkTable", d->n_links, put_link);
+    put_table(w, &first, "mappingTable", d->mappings, d->n_mappings, &otlp_mapping);
+    put_table(w, &first, "locationTable", d->locations, d->n_locations, &otlp_location);
+    put_table(w, &first, "functionTable", d->functions, d->n_functions, &otlp_function);
+    put_table(w, &first, "linkTable", d->links, d->n_links, &otlp_link);
     put_key(w, &first, "stringTable");
     for (uint32_t i = 0; i < d->n_strings; i++) {
         buf_putc(w->out, i ? ',' : '[');
         json_put_str(w->out, d->strings[i]);
     }
     buf_putc(w->out, ']');
-    put_table(w, &first, "attributeTable", d->n_attrs, put_attr);
-    put_table(w, &first, "stackTable", d->n_stacks, put_stack);
+    put_table(w, &first, "attributeTable", d->attrs, d->n_attrs, &otlp_attr);
+    put_table(w, &first, "stackTable", d->stacks, d->n_stacks, &otlp_stack);
     buf_putc(w->out, '}');
 }
 
