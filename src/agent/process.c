@@ -10,6 +10,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "agent/file_memo.h"
 #include "agent/identity.h"
 #include "agent/lang/lang.h"
 #include "agent/perf_map.h"
@@ -23,6 +24,7 @@ static const uint64_t LINGER_NS = 10ull * NS_PER_S; /* samples of an image that 
 
 struct processes {
     struct objects *objects;
+    struct file_memo memo;
     struct process *buckets[BUCKETS];
     size_t n;
     uint64_t next_number;
@@ -62,6 +64,11 @@ void processes_free(struct processes *s)
             process_free(p);
         }
     mem_free(s);
+}
+
+struct file_memo *processes_memo(struct processes *s)
+{
+    return &s->memo;
 }
 
 struct objects *processes_objects(struct processes *s)

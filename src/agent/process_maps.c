@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/file_memo.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
@@ -266,6 +267,7 @@ void processes_resolve(struct processes *s, struct process *p, struct process_ma
     struct objects *objects = processes_objects(s);
     bool vdso = m->path && strcmp(m->path, "[vdso]") == 0;
     struct object_key key = vdso ? (struct object_key){.inode = UINT64_MAX, .generation = 1} : m->key;
+    struct file_memo_slot file = {0};
     struct object *o;
     int fd = -1, r;
 
@@ -275,6 +277,8 @@ void processes_resolve(struct processes *s, struct process *p, struct process_ma
     if (m->anonymous || !m->path || (m->path[0] != '/' && !vdso))
         return;
     o = objects_find(objects, &key);
+    if (!o && !vdso && !key.generation && file_memo_ask(p->pid, m, &file) == 0)
+        o = file_memo_find(processes_memo(s), objects, &file);
     if (!o) {
         if (!vdso)
             fd = open_mapping(p, m);
@@ -285,6 +289,8 @@ void processes_resolve(struct processes *s, struct process *p, struct process_ma
             m->tried = r != -EBUSY; /* the process that reads binaries is not available at the moment */
             return;
         }
+        if (file.inode)
+            file_memo_put(processes_memo(s), &file, o);
     }
     if (!object_bias(o, m->start, m->end, m->offset, &m->bias)) {
         object_unref(o);

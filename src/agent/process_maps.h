@@ -19,5 +19,6 @@ bool process_maps_is_anonymous(const char *path);
 
 /* process.c */
 struct objects *processes_objects(struct processes *s);
+struct file_memo *processes_memo(struct processes *s);
 
 #endif
