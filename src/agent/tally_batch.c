@@ -408,6 +408,8 @@ static void put_scope(struct batch_maker *m)
         builder_scope_attr(m->b, attrs[i].key, &v);
     }
     builder_scope_attr(m->b, STR(SEMCONV_WICK_GOVERNOR), &governor);
+    if (!m->t->options.leave_own && !m->t->options.pprof) /* the server then counts one of the two */
+        builder_scope_attr(m->b, STR("wick.both"), &(struct value){.kind = VALUE_BOOL, .boolean = true});
 }
 
 /* A process that was gone before it could be read, or the kernel. */

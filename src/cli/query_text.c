@@ -49,7 +49,7 @@ static void put_notes(struct page *p)
 {
     struct str key, damage = {0};
     int64_t damaged = 0;
-    bool coarse = false;
+    bool coarse = false, also = false;
 
     json_begin_object(&p->json);
     while (json_next_key(&p->json, &key)) {
@@ -59,6 +59,8 @@ static void put_notes(struct page *p)
             damage = json_str(&p->json);
         else if (str_is(key, "coarse"))
             coarse = json_bool(&p->json);
+        else if (str_is(key, "also"))
+            also = json_bool(&p->json);
         else
             json_skip(&p->json);
     }
@@ -67,6 +69,8 @@ static void put_notes(struct page *p)
                    (long long) damaged, STR_FMT(damage));
     if (coarse)
         buf_puts(p->out, "note: detail of part of the range has expired; its edges are rounded to five minutes\n");
+    if (also)
+        buf_puts(p->out, "note: two sources sent CPU time of the same processes; it is counted once (the other: cpu_also)\n");
 }
 
 /* The sampling rate, or the lowest and the highest where it changed. */

@@ -17,6 +17,7 @@ enum {
     T_LOCK_COUNT,
     T_GOROUTINE,
     T_THREAD,
+    T_CPU_ALSO,
     TYPES
 };
 
@@ -37,6 +38,8 @@ static const struct type table[TYPES] = {
                       STR("lock contentions")},
     [T_GOROUTINE] = {STR("goroutine"), STR("count"), TYPE_GAUGE, STR("goroutine"), STR("count"), STR("goroutines")},
     [T_THREAD] = {STR("thread"), STR("count"), TYPE_GAUGE, STR("threadcreate"), STR("count"), STR("threads")},
+    [T_CPU_ALSO] = {STR("cpu_also"), STR("nanoseconds"), TYPE_DELTA, STR("cpu_also"), STR("nanoseconds"),
+                    STR("CPU time that another source sends as well")},
 };
 
 /* The names that arrive. `dim` is what the unit must measure: a time by its own unit, a count by the period if there is
@@ -53,6 +56,7 @@ static const struct alias {
     {"on-cpu", DIM_TIME, T_CPU},
     {"oncpu", DIM_TIME, T_CPU},
     {"CPU", DIM_TIME, T_CPU},
+    {"cpu_also", DIM_TIME, T_CPU_ALSO},
     {"wall", DIM_TIME, T_WALL},
     {"off_cpu", DIM_TIME, T_OFFCPU},
     {"off-cpu", DIM_TIME, T_OFFCPU},
@@ -224,6 +228,7 @@ void type_pyroscope_id(const struct type *t, struct buf *out)
         [T_LOCK_COUNT] = "mutex:contentions:count:contentions:count",
         [T_GOROUTINE] = "goroutines:goroutine:count:goroutine:count",
         [T_THREAD] = "threads:threadcreate:count:threadcreate:count",
+        [T_CPU_ALSO] = "cpu_also:cpu_also:nanoseconds:cpu:nanoseconds",
     };
 
     for (size_t i = 0; i < TYPES; i++)

@@ -91,13 +91,40 @@ static struct query_params params(struct answer_request *c)
     };
 }
 
+struct also {
+    const struct selector *selector;
+    bool found;
+};
+
+static int find_also(void *ctx, const struct type *t, const struct labels *l)
+{
+    struct also *x = ctx;
+
+    x->found |= str_is(t->name, "cpu_also") && selector_matches(x->selector, l);
+    return 0;
+}
+
+/* Notes that a second source sent CPU time of the selection, which is stored as cpu_also and not counted. */
+static void note_also(struct answer_request *c, const struct query *q)
+{
+    for (uint32_t i = 0; i < q->q.n_columns; i++) {
+        struct also x = {.selector = q->q.columns[i].selector};
+
+        if (str_is(x.selector->type, "cpu"))
+            c->store->ops->each_series(c->store, q->q.tenant, q->q.columns[i].from, q->q.columns[i].to, find_also, &x);
+        c->notes.also |= x.found;
+    }
+}
+
 /* Notes about the answer are collected in the request and appended to the answer at the end. */
 static int compile_params(struct answer_request *c, const struct query_params *p, struct query **ret, struct err *e)
 {
     int r = query_compile(p, ret, e);
 
-    if (r == 0)
+    if (r == 0) {
         (*ret)->q.notes = &c->notes;
+        note_also(c, *ret);
+    }
     return r;
 }
 
@@ -439,7 +466,7 @@ static void put_notes(const struct answer_request *q, struct buf *out)
     while (n && out->p[n - 1] == '\n')
         n--;
     object = n > 2 && out->p[n - 1] == '}' && !q->binary;
-    if (!object || buf_error(out) || (!q->notes.coarse && !q->notes.damaged && !q->notes.rate_min))
+    if (!object || buf_error(out) || (!q->notes.coarse && !q->notes.damaged && !q->notes.rate_min && !q->notes.also))
         return;
     out->n = n - 1;
     query_rate_json(out, &q->notes);

@@ -48,9 +48,11 @@ static void put_pair(struct buf *out, bool *first, const char *key, const int64_
 
 void query_notes_json(struct buf *out, const struct store_notes *n)
 {
-    if (!n || (!n->coarse && !n->damaged))
+    if (!n || (!n->coarse && !n->damaged && !n->also))
         return;
     buf_printf(out, ",\"notes\":{\"coarse\":%s,\"damaged\":%u", n->coarse ? "true" : "false", n->damaged);
+    if (n->also)
+        buf_puts(out, ",\"also\":true");
     if (n->damaged) {
         buf_puts(out, ",\"damage\":");
         json_put_str(out, str_from(n->damage));

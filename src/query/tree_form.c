@@ -100,7 +100,7 @@ void tree_to_json(struct buf *out, const struct tree *t)
 
 /* --- binary --- */
 
-enum { BINARY_HEAD = 32, FLAG_FOLDED = 1, FLAG_COARSE = 2, KIND_INLINED = 0x80 };
+enum { BINARY_HEAD = 32, FLAG_FOLDED = 1, FLAG_COARSE = 2, FLAG_ALSO = 4, KIND_INLINED = 0x80 };
 
 /* The interned, NUL-terminated texts of the binary form. */
 struct texts {
@@ -262,6 +262,8 @@ int tree_to_binary(struct buf *out, const struct tree *t, const struct store_not
     }
     if (notes && notes->coarse)
         head[5] |= FLAG_COARSE;
+    if (notes && notes->also)
+        head[5] |= FLAG_ALSO;
     buf_put(out, x.bytes.p, x.bytes.n);
     if (buf_error(out))
         return buf_error(out);

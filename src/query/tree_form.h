@@ -11,7 +11,8 @@
  *        8     4  n_frames
  *       12     4  n_columns (1 or 2)
  *       16     4  bytes of the text section
- *       20     4  flags: 1 = something is folded, 2 = some edges are five-minute ones
+ *       20     4  flags: 1 = something is folded, 2 = some edges are five-minute ones, 4 = CPU time of a second
+ *                 source is not counted
  *       24     4  pieces that could not be read and are missing
  *       28     4  message about the first of them, offset into text; 0 = none
  *       32    4n  parent of each node (0xffffffff for the root), n = n_nodes

@@ -329,6 +329,7 @@ struct wick_provider *wick_provider_new(const struct wick_options *options)
         pthread_mutex_init(&p->lock, NULL);
         pthread_cond_init(&p->changed, NULL);
         p->pid = getpid();
+        gethostname(p->host, sizeof p->host - 1);
         for (int i = 0; i < N_TYPES; i++) {
             agg_init(&p->export[i], p -> s.max_samples);
             agg_init(&p->file_totals[i], p->s.max_samples);

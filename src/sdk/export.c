@@ -51,6 +51,14 @@ static bool is_exported(const struct wick_provider *p, int type)
     return p->s.types & (type == TYPE_HEAP ? WICK_ALLOC | WICK_HEAP : 1u << type);
 }
 
+static bool has_attr(const struct kv *v, uint32_t n, const char *key)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (str_is(v[i].key, key))
+            return true;
+    return false;
+}
+
 static struct profile_resource resource_of(struct wick_provider *p, struct kv *attrs, char *build_id, char *pid)
 {
     const struct module_file *exe = modules_file(1);
@@ -59,6 +67,9 @@ static struct profile_resource resource_of(struct wick_provider *p, struct kv *a
     memcpy(attrs, p->s.attrs, p->s.n_attrs * sizeof *attrs);
     r.n_attrs = p->s.n_attrs;
     attrs[r.n_attrs++] = (struct kv){STR(SEMCONV_PROCESS_PID), {.kind = VALUE_INT, .integer = p->pid}};
+    if (p->host[0] && !has_attr(attrs, r.n_attrs, SEMCONV_HOST_NAME))
+        attrs[r.n_attrs++] =
+            (struct kv){STR(SEMCONV_HOST_NAME), {.kind = VALUE_STR, .n = (uint32_t) strlen(p->host), .str = p->host}};
     if (exe && exe->path)
         attrs[r.n_attrs++] = (struct kv){STR(SEMCONV_PROCESS_EXECUTABLE_PATH),
                                          {.kind = VALUE_STR, .n = (uint32_t) strlen(exe->path), .str = exe->path}};

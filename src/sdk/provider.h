@@ -57,6 +57,7 @@ struct wick_provider {
     int64_t gov_cpu, gov_own;
     struct agg file_totals[N_TYPES]; /* for the option `file`: sums since the start */
     pid_t pid;
+    char host[65]; /* host.name */
     uint64_t heap_samples_before; /* samples of the parent, in a forked child */
 };
 

@@ -45,6 +45,7 @@ void intake_memo_done(struct intake_memo *m)
     mem_free(m->v);
     map_done(&m->map);
     arena_done(&m->arena);
+    sources_done(&m->sources);
     *m = (struct intake_memo){0};
 }
 
@@ -244,6 +245,32 @@ static void plan_type(struct planning *pl, uint32_t profile, uint32_t t)
     pl->out->n_items++;
 }
 
+static bool has_spans(const struct batch *b, const struct profile *p)
+{
+    for (uint32_t i = 0; i < p->samples.n; i++)
+        if (b->samples[p->samples.off + i].link)
+            return true;
+    return false;
+}
+
+/* CPU time of a process that another source sends as well is stored, but not counted. */
+static void plan_source(struct planning *pl, const struct profile *p, struct intake_profile *out)
+{
+    struct sources_profile from = {.start = out->time_ns, .end = out->time_ns + MAX(p->duration_ns, 0)};
+    struct type also;
+
+    for (uint32_t i = out->first_item; i < pl->out->n_items; i++) {
+        struct intake_item *it = &pl->out->items[i];
+
+        if (!str_is(it->type.name, "cpu") || !sources_identify(pl->tenant, &pl->b->resources[pl->resource],
+                                                               &pl->b->scopes[pl->scope], it->type.name, &from))
+            continue;
+        from.has_spans = has_spans(pl->b, p);
+        if (!sources_count(&pl->memo->sources, &from) && type_by_name(STR("cpu_also"), &also))
+            it->type = also;
+    }
+}
+
 /* The key per tenant and resource: the ID that was sent, else the content with its times. Without either there is no
  * key. */
 static void make_key(struct planning *pl, const struct profile *p, struct intake_profile *out)
@@ -322,6 +349,7 @@ static void plan_profile(struct planning *pl, uint32_t i)
     make_key(pl, p, out);
     for (uint32_t t = 0; t < p->n_types; t++)
         plan_type(pl, i, t);
+    plan_source(pl, p, out);
     out->n_items = pl->out->n_items - out->first_item;
     pl->out->n_profiles++;
 }

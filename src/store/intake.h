@@ -6,6 +6,7 @@
  *   - start 0 becomes the time of receipt; outside the window the profile is refused, with a message that names it;
  *   - a count whose product with the period is exactly its sibling's time (Go's samples and cpu) is not stored twice:
  *     the sibling records it as its twin, and an exported profile contains both again;
+ *   - CPU time that a second source sends of a process gets the type cpu_also (process_sources.h);
  *   - cumulative types are differenced here (cumulative.h), so items carry their own values where they differ.
  */
 #ifndef STORE_INTAKE_H
@@ -20,6 +21,7 @@
 #include "model/types.h"
 #include "store/cumulative.h"
 #include "store/fingerprints.h"
+#include "store/process_sources.h"
 
 struct store_config;
 
@@ -56,6 +58,7 @@ struct intake_memo {
     uint32_t n;
     struct map map;
     struct arena arena; /* labels */
+    struct sources sources;
 };
 void intake_memo_done(struct intake_memo *m);
 

@@ -201,7 +201,7 @@ def shop(tmp_path_factory):
 
 
 def locations(request, path):
-    """{address: [(system name, file, line)] innermost first} of one binary in an OTLP request, as JSON."""
+    """{ELF address: [(system name, file, line)] innermost first} of one binary in an OTLP request, as JSON."""
     d = request["dictionary"]
     text = d["stringTable"]
     found = {}
@@ -212,8 +212,9 @@ def locations(request, path):
         ids = [d["attributeTable"][a] for a in mapping.get("attributeIndices", [])]
         assert any(text[a["keyStrindex"]].startswith("process.executable.build_id") for a in ids)
         functions = [(d["functionTable"][x.get("functionIndex", 0)], int(x.get("line", 0))) for x in at.get("lines", [])]
-        found[int(at["address"])] = [(text[f.get("systemNameStrindex", 0)], text[f.get("filenameStrindex", 0)], line)
-                                     for f, line in functions]
+        shift = int(mapping.get("memoryStart", 0)) - int(mapping.get("fileOffset", 0))
+        found[int(at["address"]) - shift] = [(text[f.get("systemNameStrindex", 0)], text[f.get("filenameStrindex", 0)], line)
+                                             for f, line in functions]
     return found
 
 

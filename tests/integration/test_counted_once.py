@@ -8,6 +8,8 @@ import time
 
 import pytest
 
+pytest.importorskip("opentelemetry.proto.common.v1.common_pb2")
+import ui_data  # noqa: E402
 from agent_tools import PROGRAMS, ROOT, WICK, agent_to_file, complete_lines, is_sampling, needs_bpf
 from sdk_tools import LIBWICK
 from wick_tools import Server, descendants, measured, wait_for
@@ -146,3 +148,70 @@ def test_combinations(tmp_path, monkeypatch):
 def test_combinations_exactly(tmp_path, monkeypatch):
     wrong = judge_combinations(tmp_path, monkeypatch, 20, 0.03)
     assert not wrong, wrong
+
+
+class Vendor:
+    """Profiles of one process as a vendor's agent or SDK sends them: 1 s of CPU time in each profile of 10 s."""
+
+    def __init__(self, server, scope, sdk="", spans=False, pid=4242, service="shop"):
+        self.server, self.scope, self.sdk, self.spans, self.pid, self.service = server, scope, sdk, spans, pid, service
+
+    def send(self, at, seconds=10):
+        r = ui_data.Request(self.service, host="web-1", scope=self.scope)
+        attrs = r.r.resource_profiles[0].resource.attributes
+        attrs.add(key="process.pid").value.int_value = self.pid
+        attrs.add(key="process.executable.path").value.string_value = "/usr/bin/shop"
+        if self.sdk:
+            attrs.add(key="telemetry.sdk.name").value.string_value = self.sdk
+        r.profile("cpu", "nanoseconds", int(at * 1e9), [(("main", "work"), int(seconds * 1e8))], int(seconds * 1e9))
+        if self.spans:
+            r.d.link_table.add(trace_id=os.urandom(16), span_id=os.urandom(8))
+            r.scope.profiles[0].samples[0].link_index = 1
+        status, body = self.server.send(r.done())
+        assert status == 200, body
+
+
+@pytest.mark.parametrize("kind", ["memory", "disk"])
+def test_two_vendors_meet_in_the_store(tmp_path, kind):
+    """One is counted, the one with spans once it is there; the answer says so, and nothing is lost."""
+    server = Server(tmp_path, *(("--store", "memory") if kind == "memory" else ()))
+    try:
+        start = time.time() - 600
+        agent = Vendor(server, "go.opentelemetry.io/ebpf-profiler")
+        sdk = Vendor(server, "vendor", "vendor", spans=True)
+        alone = Vendor(server, "vendor", "vendor", spans=True, pid=77, service="alone")
+        for i in range(10):
+            agent.send(start + 10 * i)
+            if i >= 2:
+                sdk.send(start + 10 * i + 3)
+            alone.send(start + 10 * i)
+        shop = server.json("/api/v1/top?query=cpu%7Bservice.name=%22shop%22%7D")
+        assert 8.5e9 <= shop["total"] <= 10.3e9, shop  # 10 s, less what is missing where the other takes over
+        assert shop["notes"]["also"] is True
+        assert "also" not in server.json("/api/v1/top?query=cpu%7Bservice.name=%22alone%22%7D").get("notes", {})
+        assert total(server, "alone") == 10
+        rest = server.json("/api/v1/top?query=cpu_also%7Bservice.name=%22shop%22%7D")["total"]
+        assert shop["total"] + rest == 18e9
+        text = subprocess.run([WICK, "query", "top", "--server", server.url], capture_output=True, text=True, timeout=60).stdout
+        assert "it is counted once" in text, text
+    finally:
+        server.stop()
+
+
+def test_agent_that_samples_all_and_libwick(tmp_path, monkeypatch):
+    """With --both, the agent sends what libwick sends: the store counts it once. Twice would be +100 %."""
+    monkeypatch.delenv("WICK_NO_AGENT", raising=False)
+    server = Server(tmp_path, "--set", "agent.rate=99", "--set", "agent.budget=0", "--set", "agent.both=true")
+    try:
+        wait_for(lambda: any(is_sampling(p) for p in descendants(server.p.pid)), why="the agent samples")
+        command = [libwick_program(tmp_path), "http://" + server.grpc, "0", "3", "0"]
+        p = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=120,
+                           env={**os.environ, "OTEL_SERVICE_NAME": "once_both"})
+        assert p.returncode == 0, p.stderr
+        cpu = float(p.stdout.split()[-1])
+        wait_for(lambda: server.json("/api/v1/top?query=cpu_also%7Bservice.name=%22once_both%22%7D")["total"], why="two sources")
+        settled(lambda: total(server, "once_both"), 8)  # a batch comes every 5 s
+        got = total(server, "once_both")
+        assert 0.6 * cpu < got < 1.4 * cpu, (got, cpu)
+    finally:
+        server.stop()

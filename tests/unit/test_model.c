@@ -209,7 +209,7 @@ static void test_labels(void)
 static void test_identity(void)
 {
     _cleanup_(builder_freep) struct builder *b = NULL;
-    uint32_t id, m1, m2, fn, plain, named, shifted, other, interp;
+    uint32_t id, m1, m2, m3, fn, plain, named, shifted, fixed, at_fixed, other, interp;
     struct batch *batch;
     struct line line;
     struct id128 x;
@@ -218,13 +218,16 @@ static void test_identity(void)
     batch = builder_batch(b);
     id = builder_attr_str(b, STR("process.executable.build_id.gnu"), STR("abcd"));
     m1 = builder_mapping(b, &(struct mapping){.filename = builder_string(b, STR("/bin/a"))}, &id, 1);
-    m2 = builder_mapping(b, &(struct mapping){.start = 0x7f0000400000, .limit = 0x7f0000500000, .offset = 0x1000}, &id,
+    m2 = builder_mapping(b, &(struct mapping){.start = 0x555500400000, .limit = 0x555500500000, .offset = 0x1000}, &id,
                          1);
+    m3 = builder_mapping(b, &(struct mapping){.start = 0x401000, .limit = 0x500000, .offset = 0x1000}, &id, 1);
     fn = builder_function(b, &(struct function){.name = builder_string(b, STR("f"))});
     line = (struct line){.function = fn, .line = 3};
     plain = builder_location(b, m1, 0x1234, NULL, 0, NULL, 0);
     named = builder_location(b, m1, 0x1234, &line, 1, NULL, 0);
-    shifted = builder_location(b, m2, 0x7f0000400234, NULL, 0, NULL, 0);
+    shifted = builder_location(b, m2, 0x555500400234, NULL, 0, NULL, 0);
+    fixed = builder_location(b, m1, 0x401234, NULL, 0, NULL, 0);
+    at_fixed = builder_location(b, m3, 0x401234, NULL, 0, NULL, 0);
     other = builder_location(b, m1, 0x1235, &line, 1, NULL, 0);
     interp = builder_location(b, 0, 0, &line, 1, NULL, 0);
     eq_int(builder_error(b), 0);
@@ -232,6 +235,8 @@ static void test_identity(void)
     x = identity_location(batch, plain);
     ok(id128_eq(x, identity_location(batch, named)));   /* names do not matter */
     ok(id128_eq(x, identity_location(batch, shifted))); /* nor whose convention the address has */
+    /* a program that is linked to a fixed address runs at its ELF addresses */
+    ok(id128_eq(identity_location(batch, fixed), identity_location(batch, at_fixed)));
     ok(!id128_eq(x, identity_location(batch, other)));
     ok(!id128_eq(x, identity_location(batch, interp)));
     /* fixed for ever: these numbers are on disks */

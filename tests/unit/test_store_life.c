@@ -345,14 +345,15 @@ static struct batch *sent_batch(void)
     p->payload = STR("\x1f\x8b bytes");
     attrs[0] = builder_attr_str(b, STR("process.executable.build_id.gnu"), STR("c0ffee"));
     attrs[1] = builder_attr_bool(b, STR("pprof.mapping.has_functions"), true);
-    m = builder_mapping(
-        b,
-        &(struct mapping){
-            .filename = builder_string(b, STR("/bin/sent")), .start = 0x400000, .limit = 0x500000, .offset = 0x1000},
-        attrs, 2);
+    m = builder_mapping(b,
+                        &(struct mapping){.filename = builder_string(b, STR("/bin/sent")),
+                                          .start = 0x555500400000,
+                                          .limit = 0x555500500000,
+                                          .offset = 0x1000},
+                        attrs, 2);
     loc_attr = builder_attr_bool(b, STR("pprof.location.is_folded"), true);
-    loc[0] = builder_location(b, m, 0x400123, NULL, 0, &loc_attr, 1);
-    loc[1] = builder_location(b, m, 0x400456, NULL, 0, NULL, 0);
+    loc[0] = builder_location(b, m, 0x555500400123, NULL, 0, &loc_attr, 1);
+    loc[1] = builder_location(b, m, 0x555500400456, NULL, 0, NULL, 0);
     builder_sample(b, builder_stack(b, loc, 2), 0, (struct run){0}, &v, 1, NULL, 0);
     return builder_finish(b, &out, NULL) < 0 ? NULL : out;
 }
@@ -371,10 +372,10 @@ static int look_sent(void *ctx, struct batch *b)
     eq_str(p->payload_format, STR("pprof"));
     eq_str(p->payload, STR("\x1f\x8b bytes"));
     eq_int(st.n, 2);
-    eq_int(l0->address, 0x400123);
-    eq_int(l1->address, 0x400456);
-    eq_int(m->start, 0x400000);
-    eq_int(m->limit, 0x500000);
+    eq_int(l0->address, 0x555500400123);
+    eq_int(l1->address, 0x555500400456);
+    eq_int(m->start, 0x555500400000);
+    eq_int(m->limit, 0x555500500000);
     eq_int(m->offset, 0x1000);
     eq_str(batch_string(b, m->filename), STR("/bin/sent"));
     a = batch_attr(b, m->attrs, STR("pprof.mapping.has_functions"));

@@ -144,7 +144,7 @@ export function parseTree(buffer) {
     const line = take(Uint32Array, m), kind = take(Uint8Array, m);
     const texts = new Texts(new Uint8Array(buffer, at, textBytes));
     const type = texts.at(1), unit = texts.at(texts.bytes.indexOf(0, 1) + 1);
-    const notes = damaged || flags & 2 ? {damaged, damage: damage ? texts.at(damage) : "", coarse: (flags & 2) !== 0} : undefined;
+    const notes = damaged || flags & 6 ? {damaged, damage: damage ? texts.at(damage) : "", coarse: (flags & 2) !== 0, also: (flags & 4) !== 0} : undefined;
     return new Tree({n, columns, parent, frame, self, total, folded, type, unit, notes,
         frames: new Frames(m, texts, fn, file, map, pkg, line, kind), bytes: buffer.byteLength});
 }

@@ -88,6 +88,7 @@ function Series({p, q, range}) {
         patch({from: seconds(start), to: seconds(start + Math.max(step, 1000)), view: "profiles", zoom: ""});
     };
     const theme = themeOf();
+    const also = series.data?.notes?.also ? html`<span class="muted" title="Two sources sent CPU time of the same processes, for example an agent and an SDK. One of them is counted, the one with spans if there is one; the other is stored as type cpu_also.">counted once: a second source sends some of it as well</span>` : "";
     const damage = series.data?.notes?.damaged ? html`<span class="more" title=${series.data.notes.damage}>${series.data.notes.damaged} damaged pieces are missing: wick store check</span>` : "";
     if (series.error || (series.data && !series.data.series.length))
         return html`<div class="series"><p class="series-none muted">${series.error ? series.error.message : "No data in this time range."} ${damage}</p></div>`;
@@ -96,7 +97,7 @@ function Series({p, q, range}) {
     const data = {...series.data, series: top};
     const names = top.map((s) => groupName(s.labels) === "(none)" ? q.query : groupName(s.labels));
     return html`<div class=${"series" + (series.loading ? " waiting" : "")}>
-        <div class="series-head muted"><span>${axisTitle(data.unit, data.type)} ${damage}</span>${p.group ? html`<span class="keys">${names.map((n, i) => html`<button key=${n} class="key" title=${`only ${n}`} onClick=${() => patch({query: withMatcher(q.query, p.group, top[i].labels[p.group] ?? ""), group: "", zoom: ""})}><i class="dot" style=${{background: seriesColor(i, theme)}}></i>${n}</button>`)}</span>`
+        <div class="series-head muted"><span>${axisTitle(data.unit, data.type)} ${damage} ${also}</span>${p.group ? html`<span class="keys">${names.map((n, i) => html`<button key=${n} class="key" title=${`only ${n}`} onClick=${() => patch({query: withMatcher(q.query, p.group, top[i].labels[p.group] ?? ""), group: "", zoom: ""})}><i class="dot" style=${{background: seriesColor(i, theme)}}></i>${n}</button>`)}</span>`
             : html`<span>drag to select a range, click a point for its individual profiles</span>`}</div>
         <${Chart} data=${data} names=${names} height=${104} onBrush=${brush} onPick=${pick} marks=${marks} range=${[range.fromMs, range.toMs]}
             label=${`${axisTitle(data.unit, data.type)} over time, ${names.length} series`} /></div>`;

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Decides which of two sources of one process is counted (process_sources.h). */
+#include "store/process_sources.h"
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "model/batch.h"
+#include "model/semconv.h"
+
+enum { PROCESSES_MAX = 65536 };
+
+struct sources_process {
+    struct id128 process;
+    struct id128 source;    /* the one that is counted */
+    struct id128 successor; /* has spans, and is counted from the end of what was counted on; zero: none */
+    int64_t until;          /* the end of what was counted */
+    bool has_spans;
+};
+
+static const struct value *find(const struct kvs *k, const char *key)
+{
+    for (uint32_t i = 0; i < k->n; i++)
+        if (str_is(k->v[i].key, key))
+            return &k->v[i].value;
+    return NULL;
+}
+
+static struct str find_text(const struct kvs *k, const char *key)
+{
+    const struct value *x = find(k, key);
+
+    return x && x->kind == VALUE_STR ? value_str(x) : (struct str){0};
+}
+
+/* The file name of the program. */
+static struct str program(const struct resource *r)
+{
+    struct str path = find_text(&r->attrs, SEMCONV_PROCESS_EXECUTABLE_PATH);
+
+    if (!path.n)
+        path = find_text(&r->attrs, SEMCONV_PROCESS_EXECUTABLE_NAME);
+    for (uint32_t i = path.n; i-- > 0;)
+        if (path.p[i] == '/')
+            return (struct str){path.p + i + 1, path.n - i - 1};
+    return path;
+}
+
+bool sources_identify(struct id128 tenant, const struct resource *r, const struct scope *s, struct str type,
+                      struct sources_profile *ret)
+{
+    const struct value *pid = find(&r->attrs, SEMCONV_PROCESS_PID);
+    struct str host = find_text(&r->attrs, SEMCONV_HOST_NAME), exe = program(r), sdk;
+    struct hash128_state h;
+
+    if (!host.n)
+        host = find_text(&r->attrs, "host.id");
+    if (!pid || pid->kind != VALUE_INT || pid->integer <= 1 || !host.n || !exe.n)
+        return false;
+    hash128_init(&h, tenant.lo);
+    hash128_bytes(&h, host.p, host.n);
+    hash128_bytes(&h, exe.p, exe.n);
+    hash128_bytes(&h, type.p, type.n);
+    hash128_u64(&h, (uint64_t) pid->integer);
+    ret->process = hash128_final(&h);
+    /* wick's agent leaves out what libwick sends, sample by sample: together they are one source, unless the agent was
+     * told to sample both. */
+    sdk = str_is(s->name, "wick") ? STR("") : find_text(&r->attrs, "telemetry.sdk.name");
+    hash128_init(&h, find(&s->attrs, "wick.both") != NULL);
+    hash128_bytes(&h, s->name.p, s->name.n);
+    hash128_bytes(&h, sdk.p, sdk.n);
+    ret->source = hash128_final(&h);
+    return true;
+}
+
+static struct sources_process *find_process(struct sources *s, struct id128 id)
+{
+    for (struct map_pos p = map_find(&s->map, hash64_id(id)); p.index != MAP_NONE; p = map_next(&s->map, p))
+        if (id128_eq(s->v[p.index].process, id))
+            return &s->v[p.index];
+    return NULL;
+}
+
+static void add_process(struct sources *s, const struct sources_profile *p)
+{
+    if (s->n >= PROCESSES_MAX) { /* those that are still there come back with their next profile */
+        s->n = 0;
+        map_reset(&s->map);
+    }
+    if (map_insert(&s->map, hash64_id(p->process), (uint32_t) s->n) == 0 &&
+        array_push(s->v, s->n, s->cap, PROCESSES_MAX,
+                   (struct sources_process){p->process, p->source, {0}, p->end, p->has_spans}) < 0)
+        map_reset(&s->map);
+}
+
+static bool is_none(struct id128 id)
+{
+    return !id.hi && !id.lo;
+}
+
+static void take_over(struct sources_process *x, const struct sources_profile *p)
+{
+    x->source = p->source;
+    x->successor = (struct id128){0};
+    x->until = MAX(x->until, p->end);
+    x->has_spans = p->has_spans;
+}
+
+bool sources_count(struct sources *s, const struct sources_profile *p)
+{
+    struct sources_process *x = find_process(s, p->process);
+    bool is_silent;
+
+    if (!x) {
+        add_process(s, p);
+        return true;
+    }
+    is_silent = p->start >= x->until + SOURCES_SILENCE;
+    if (id128_eq(x->source, p->source)) {
+        if (!is_none(x->successor) && !is_silent && p->start >= x->until)
+            return false; /* the successor is about to take over */
+        if (is_silent)
+            x->successor = (struct id128){0};
+        x->has_spans |= p->has_spans;
+        x->until = MAX(x->until, p->end);
+        return true;
+    }
+    if (is_silent) {
+        take_over(x, p);
+        return true;
+    }
+    if (p->has_spans && !x->has_spans)
+        x->successor = p->source;
+    if (!id128_eq(x->successor, p->source) || p->start < x->until)
+        return false;
+    take_over(x, p);
+    return true;
+}
+
+void sources_done(struct sources *s)
+{
+    mem_free(s->v);
+    map_done(&s->map);
+    *s = (struct sources){0};
+}

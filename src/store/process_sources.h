@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * CPU time of a process is counted once when two sources send it: this host's agent and an SDK inside of the process, or
+ * the agents of two vendors. A process is known by its host, its pid and the name of its program; a source by what made
+ * its profiles. Pid 1 is not enough: many containers of a host have one.
+ *
+ * One source at a time is counted: the first that is seen, or one with spans, once it is there. It stays until it was
+ * silent for SOURCES_SILENCE. Whole profiles are counted or not, so that up to one profile's duration is missing, and
+ * nothing is counted twice, where one source takes over from another. What is not counted is stored as well, under a
+ * type of its own (types.h: cpu_also), which no question for the type finds. One thread.
+ */
+#ifndef STORE_PROCESS_SOURCES_H
+#define STORE_PROCESS_SOURCES_H
+
+#include <stdbool.h>
+
+#include "base/hash.h"
+#include "base/map.h"
+
+#define SOURCES_SILENCE (60 * NS_PER_S)
+
+struct batch;
+struct resource;
+struct scope;
+
+struct sources_process;
+
+struct sources {
+    struct sources_process *v;
+    size_t n, cap;
+    struct map map;
+};
+
+struct sources_profile {
+    struct id128 process, source;
+    int64_t start, end;
+    bool has_spans;
+};
+
+/* The process and the source of a scope's profiles; false when the resource does not say which process it is. */
+bool sources_identify(struct id128 tenant, const struct resource *r, const struct scope *s, struct str type,
+                      struct sources_profile *ret);
+/* Whether this profile is counted. Without memory, it is. */
+bool sources_count(struct sources *s, const struct sources_profile *p);
+void sources_done(struct sources *s);
+
+#endif

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which of two sources of one process is counted (store/process_sources.h). */
+#include "base/clock.h"
+#include "store/process_sources.h"
+#include "tap.h"
+
+static bool count(struct sources *s, uint64_t process, uint64_t source, int64_t start, int64_t end, bool spans)
+{
+    return sources_count(s, &(struct sources_profile){.process = {0, process},
+                                                      .source = {0, source},
+                                                      .start = start * NS_PER_S,
+                                                      .end = end * NS_PER_S,
+                                                      .has_spans = spans});
+}
+
+enum { AGENT = 1, SDK };
+
+static void test_first_is_counted(void)
+{
+    struct sources s = {0};
+
+    ok(count(&s, 7, AGENT, 0, 10, false));
+    ok(!count(&s, 7, SDK, 2, 12, false));
+    ok(count(&s, 7, AGENT, 10, 20, false));
+    ok(!count(&s, 7, SDK, 12, 22, false));
+    ok(count(&s, 8, SDK, 12, 22, false));   /* another process */
+    ok(count(&s, 7, AGENT, 10, 20, false)); /* another profile of the same time and source */
+    sources_done(&s);
+}
+
+/* Nothing is counted twice while it takes over, and less than one profile is missing. */
+static void test_spans_win(void)
+{
+    struct sources s = {0};
+
+    ok(count(&s, 7, AGENT, 0, 10, false));
+    ok(!count(&s, 7, SDK, 2, 12, true));
+    ok(!count(&s, 7, AGENT, 10, 20, false));
+    ok(count(&s, 7, SDK, 12, 22, true));
+    ok(!count(&s, 7, AGENT, 20, 30, false));
+    ok(count(&s, 7, SDK, 22, 32, false)); /* a profile without spans is of the same source */
+    sources_done(&s);
+}
+
+static void test_silence_ends_it(void)
+{
+    struct sources s = {0};
+
+    ok(count(&s, 7, SDK, 0, 10, true));
+    ok(!count(&s, 7, AGENT, 10, 20, false));
+    ok(!count(&s, 7, AGENT, 60, 70, false));
+    ok(count(&s, 7, AGENT, 70, 80, false));
+    ok(count(&s, 7, AGENT, 80, 90, false));
+    ok(!count(&s, 7, SDK, 75, 85, true)); /* it is back: it takes over after what was counted */
+    ok(!count(&s, 7, AGENT, 90, 100, false));
+    ok(count(&s, 7, SDK, 95, 105, true));
+    sources_done(&s);
+}
+
+static void test_successor_that_never_comes(void)
+{
+    struct sources s = {0};
+
+    ok(count(&s, 7, AGENT, 0, 10, false));
+    ok(!count(&s, 7, SDK, 2, 12, true));
+    ok(!count(&s, 7, AGENT, 10, 20, false));
+    ok(count(&s, 7, AGENT, 70, 80, false));
+    ok(count(&s, 7, AGENT, 80, 90, false));
+    sources_done(&s);
+}
+
+int main(void)
+{
+    tap_run(test_first_is_counted);
+    tap_run(test_spans_win);
+    tap_run(test_silence_ends_it);
+    tap_run(test_successor_that_never_comes);
+    return tap_done();
+}
