@@ -15,7 +15,7 @@ export default async function (t) {
         await page.getByLabel("Token").waitFor();
         await t.shot(page, "login");
         await enter(page, "wick_wrong");
-        ok((await page.getByRole("alert").innerText()).includes("not known"), "words");
+        ok((await page.getByRole("alert").innerText()).includes("unknown token"), "the error message");
         await enter(page, t.read);
         await page.getByLabel("Token").waitFor({state: "hidden"});
         ok(page.url().includes("/explore?from=now-3h"), page.url());
