@@ -111,7 +111,9 @@ static void note_also(struct answer_request *c, const struct query *q)
         struct also x = {.selector = q->q.columns[i].selector};
 
         if (str_is(x.selector->type, "cpu"))
-            c->store->ops->each_series(c->store, q->q.tenant, q->q.columns[i].from, q->q.columns[i].to, find_also, &x);
+            c->store->ops->each_series(
+                c->store, &(struct store_range){q->q.tenant, q->q.columns[i].from, q->q.columns[i].to, NULL}, find_also,
+                &x);
         c->notes.also |= x.found;
     }
 }
