@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-ONLY_GCC = re.compile(r"-ftrivial-auto-var-init=\S+|-fstack-clash-protection|-fcf-protection\S*|-Wno-\S*|-Werror\S*|-W[a-z]\S*|-pipe")
+ONLY_GCC = re.compile(r"-ftrivial-auto-var-init=\S+|-fstack-clash-protection|-mtls-dialect=\S+|-fcf-protection\S*|-Wno-\S*|-Werror\S*|-W[a-z]\S*|-pipe")
 
 
 VERSION = 14  # Debian 12's; others know more checks, which nobody has looked at
@@ -54,7 +54,7 @@ def main():
 
         def one(path):
             p = subprocess.run([tidy, "--quiet", "-p", tmp, path], capture_output=True, text=True, cwd=ROOT)
-            found = sorted(set(re.findall(rf"^({ROOT}/\S+?:\d+:\d+: (?:error|warning): .*)$", p.stdout, re.M)))
+            found = sorted(set(re.findall(rf"^((?:{ROOT}|\.\.)/\S+?:\d+:\d+: (?:error|warning): .*)$", p.stdout, re.M)))
             return found or ([f"{path}: {(p.stdout + p.stderr).strip()[-300:]}"] if p.returncode else [])
 
         with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 2) as pool:
