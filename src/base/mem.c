@@ -11,6 +11,20 @@ static atomic_ulong n_allocs;
 static atomic_ulong fail_at;
 static atomic_bool fail_sticky;
 
+static _Thread_local unsigned long n_failed;
+
+unsigned long mem_failures(void)
+{
+    return n_failed;
+}
+
+static void *counted(void *p)
+{
+    if (unlikely(!p))
+        n_failed++;
+    return p;
+}
+
 static bool must_fail(void)
 {
     unsigned long n = atomic_fetch_add_explicit(&n_allocs, 1, memory_order_relaxed) + 1;
@@ -34,7 +48,7 @@ unsigned long mem_count(void)
 
 void *mem_alloc(size_t size)
 {
-    return must_fail() ? NULL : malloc(size ? size : 1);
+    return counted(must_fail() ? NULL : malloc(size ? size : 1));
 }
 
 void *mem_alloc_block(size_t size)
@@ -51,12 +65,12 @@ void *mem_alloc_block(size_t size)
 
 void *mem_zalloc(size_t size)
 {
-    return must_fail() ? NULL : calloc(1, size ? size : 1);
+    return counted(must_fail() ? NULL : calloc(1, size ? size : 1));
 }
 
 void *mem_realloc(void *p, size_t size)
 {
-    return must_fail() ? NULL : realloc(p, size ? size : 1);
+    return counted(must_fail() ? NULL : realloc(p, size ? size : 1));
 }
 
 void mem_free(void *p)

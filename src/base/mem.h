@@ -56,6 +56,10 @@ int mem_grow(void *p, size_t *cap, size_t need, size_t elem, size_t limit);
         array_pushed_;                                                      \
     })
 
+/* How many allocations of the calling thread have failed so far. For operations that print many short texts into buffers:
+ * rather than looking at each buffer, they compare the number before and after, and fail as a whole. */
+unsigned long mem_failures(void);
+
 /* Test hooks: the n-th allocation from now (1 = next) fails, and all after it if sticky. 0 turns it off. */
 void mem_fail_at(unsigned long n, bool sticky);
 unsigned long mem_count(void); /* allocations made since the start of this process */

@@ -290,6 +290,7 @@ int prof_from_batch(struct prof_pool *pool, struct batch *b, const struct profil
                     struct err *e)
 {
     _cleanup_(reader_done) struct prof_reader rd = {.b = b};
+    unsigned long failures = mem_failures();
     int r = prof_new(pool, &rd.p);
 
     if (r >= 0)
@@ -312,6 +313,8 @@ int prof_from_batch(struct prof_pool *pool, struct batch *b, const struct profil
         r = read_samples(&rd, from);
     if (r >= 0)
         r = strtab_error(&pool->strings);
+    if (r >= 0 && mem_failures() != failures)
+        r = -ENOMEM;
     if (r < 0)
         return err_set(e, r, "not enough memory for the profile");
     *ret = TAKE(rd.p);

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <math.h>
 
+#include "base/mem.h"
 #include "base/wrap.h"
 #include "report/gopath.h"
 
@@ -358,7 +359,7 @@ static int report_comments(const struct report *r, struct buf *out)
     return 0;
 }
 
-int report_print(struct report *r, struct buf *out, struct err *e)
+static int print_format(struct report *r, struct buf *out, struct err *e)
 {
     int n;
 
@@ -395,4 +396,13 @@ int report_print(struct report *r, struct buf *out, struct err *e)
     if (n == -ENOMEM)
         return err_set(e, n, "not enough memory for the report");
     return n;
+}
+
+/* Texts are made in many small buffers; one that could not be made must not leave a report that is wrong. */
+int report_print(struct report *r, struct buf *out, struct err *e)
+{
+    unsigned long failures = mem_failures();
+    int n = print_format(r, out, e);
+
+    return n >= 0 && mem_failures() != failures ? err_set(e, -ENOMEM, "not enough memory for the report") : n;
 }

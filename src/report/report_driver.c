@@ -277,6 +277,7 @@ int report_run_prepare(struct report_run *run, struct prof *p, const struct repo
     struct report_options o;
     struct label_units units = {0};
     struct say say = {fn, arg};
+    unsigned long failures = mem_failures();
     int r;
 
     *run = (struct report_run){0};
@@ -298,6 +299,8 @@ int report_run_prepare(struct report_run *run, struct prof *p, const struct repo
     if (r >= 0 && !c.relative_percentages)
         r = apply_filters(p, &run->report.units, &c, &say, e);
     label_units_done(&units);
+    if (r >= 0 && mem_failures() != failures)
+        r = -ENOMEM;
     return r == -ENOMEM ? err_set(e, r, "not enough memory for the report") : r;
 }
 

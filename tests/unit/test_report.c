@@ -269,8 +269,8 @@ int main(void)
     tap_run(test_filters);
     tap_run(test_expression_errors);
     tap_run(test_merge);
-    tap_torture_lax(torture_top, "the report has no check of its scratch texts yet");
-    tap_torture_lax(torture_dot, "the report has no check of its scratch texts yet");
-    tap_torture_lax(torture_raw, "the report has no check of its scratch texts yet");
+    tap_torture(torture_top);
+    tap_torture(torture_dot);
+    tap_torture(torture_raw);
     return tap_done();
 }
