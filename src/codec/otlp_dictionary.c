@@ -5,7 +5,6 @@
  */
 #include "base/mem.h"
 #include "codec/otlp_decode.h"
-#include "codec/otlp_fields.h"
 
 int otlp_grow_pool(struct otlp_decoder *d, int owned, void *pool, size_t *cap, size_t n, size_t need, size_t size)
 {
@@ -83,86 +82,155 @@ int otlp_decode_strings(struct otlp_decoder *d, const uint8_t *p, const uint8_t 
     return 0;
 }
 
-static int decode_message(struct otlp_decoder *d, const struct otlp_message *m, const uint8_t *p, const uint8_t *end,
-                          void *entry);
-
-static int decode_line(struct otlp_decoder *d, const struct wire_field *f, const uint8_t *next, struct run *lines)
-{
-    struct dict *dict = &d->b->dict;
-    int r = 0;
-
-    if (unlikely(!f->v && ++d->empty > WIRE_EMPTY_MAX))
-        return -EFBIG;
-    if (!lines->n)
-        lines->off = dict->n_lines;
-    if (unlikely(dict->n_lines == d->cap_lines))
-        r = otlp_grow_pool(d, OWNED_LINES, &dict->lines, &d->cap_lines, dict->n_lines, dict->n_lines + (size_t) 1,
-                           sizeof(struct line));
-    if (unlikely(r < 0))
-        return r;
-    r = decode_message(d, &otlp_line, f->data, next, &dict->lines[dict->n_lines++]);
-    return wire_path(&d->w, r, "lines", lines->n++);
-}
-
-static const struct otlp_table *target_of(const struct otlp_decoder *d, const struct otlp_field *m)
-{
-    static const uint16_t offsets[OTLP_TARGETS] = {
-        [TO_STRINGS] = offsetof(struct otlp_decoder, values.string_table),
-        [TO_MAPPINGS] = offsetof(struct otlp_decoder, mappings),
-        [TO_FUNCTIONS] = offsetof(struct otlp_decoder, functions),
-        [TO_LOCATIONS] = offsetof(struct otlp_decoder, locations),
-        [TO_ATTRS] = offsetof(struct otlp_decoder, attrs),
-    };
-
-    return (const void *) ((const char *) d + offsets[m->to]);
-}
-
-static int decode_field(struct otlp_decoder *d, const struct otlp_field *m, const struct wire_field *f,
-                        const uint8_t *next, void *at)
-{
-    switch (m->kind) {
-    case OTLP_U64:
-    case OTLP_I64:
-        *(uint64_t *) at = f->v;
-        return 0;
-    case OTLP_REF:
-        return otlp_ref(target_of(d, m), f->v, f->at, m->name, &d->w, at);
-    case OTLP_REF_OPTIONAL:
-        return otlp_ref_optional(target_of(d, m), f->v, f->at, m->name, &d->w, at);
-    case OTLP_REFS:
-        return otlp_decode_refs(d, f, next, target_of(d, m), m->name, at);
-    case OTLP_ID:
-        return otlp_decode_id(d, f, m->name, at, m->size);
-    case OTLP_LINES:
-        return decode_line(d, f, next, at);
-    default:
-        return wire_path(&d->w, otlp_value_decode(&d->values, f->data, next, 0, at), m->name, WIRE_NO_INDEX);
-    }
-}
-
-/* Decodes an entry by its table of fields. Fields of another wire type are skipped, as unknown ones are. */
-static int decode_message(struct otlp_decoder *d, const struct otlp_message *m, const uint8_t *p, const uint8_t *end,
-                          void *entry)
+static int decode_mapping(struct otlp_decoder *d, const uint8_t *p, const uint8_t *end, struct mapping *m)
 {
     struct wire_field f;
     int r = 0;
 
-    for (uint32_t i = 0; i < m->size / sizeof(uint64_t); i++)
-        ((uint64_t *) entry)[i] = 0;
-    if (m->required)
-        *(uint32_t *) (void *) ((char *) entry + m->required->offset) = target_of(d, m->required)->shift;
+    *m = (struct mapping){0};
     while (wire_each(&d->w, &p, end, &f, &r)) {
-        uint32_t i = (f.tag >> 3) - 1, type = f.tag & 7; /* a tag's number is never 0 */
-        uint8_t kind = i < m->n ? m->fields[i].kind : OTLP_NONE;
-
-        if (likely(kind != OTLP_NONE) &&
-            (type == (kind < OTLP_ID ? WIRE_VARINT : WIRE_LEN) || (kind == OTLP_REFS && type == WIRE_LEN)))
-            r = decode_field(d, &m->fields[i], &f, p, (char *) entry + m->fields[i].offset);
+        switch (f.tag) {
+        case WIRE_TAG(1, WIRE_VARINT):
+            m->start = f.v;
+            break;
+        case WIRE_TAG(2, WIRE_VARINT):
+            m->limit = f.v;
+            break;
+        case WIRE_TAG(3, WIRE_VARINT):
+            m->offset = f.v;
+            break;
+        case WIRE_TAG(4, WIRE_VARINT):
+            r = otlp_ref_optional(&d->values.string_table, f.v, f.at, "filename_strindex", &d->w, &m->filename);
+            break;
+        case WIRE_LIST_OF(5, WIRE_VARINT):
+            r = otlp_decode_refs(d, &f, p, &d->attrs, "attribute_indices", &m->attrs);
+            break;
+        }
     }
     return r;
 }
 
-/* By hand: stacks are most of a dictionary. */
+static int decode_function(struct otlp_decoder *d, const uint8_t *p, const uint8_t *end, struct function *fn)
+{
+    struct wire_field f;
+    const struct otlp_table *strings = &d->values.string_table;
+    int r = 0;
+
+    *fn = (struct function){.name = strings->shift};
+    while (wire_each(&d->w, &p, end, &f, &r)) {
+        switch (f.tag) {
+        case WIRE_TAG(1, WIRE_VARINT):
+            r = otlp_ref(strings, f.v, f.at, "name_strindex", &d->w, &fn->name);
+            break;
+        case WIRE_TAG(2, WIRE_VARINT):
+            r = otlp_ref_optional(strings, f.v, f.at, "system_name_strindex", &d->w, &fn->system_name);
+            break;
+        case WIRE_TAG(3, WIRE_VARINT):
+            r = otlp_ref_optional(strings, f.v, f.at, "filename_strindex", &d->w, &fn->filename);
+            break;
+        case WIRE_TAG(4, WIRE_VARINT):
+            fn->start_line = (int64_t) f.v;
+            break;
+        }
+    }
+    return r;
+}
+
+static int decode_line(struct otlp_decoder *d, const uint8_t *p, const uint8_t *end, struct line *l)
+{
+    struct wire_field f;
+    int r = 0;
+
+    *l = (struct line){.function = d->functions.shift};
+    while (wire_each(&d->w, &p, end, &f, &r)) {
+        switch (f.tag) {
+        case WIRE_TAG(1, WIRE_VARINT):
+            r = otlp_ref(&d->functions, f.v, f.at, "function_index", &d->w, &l->function);
+            break;
+        case WIRE_TAG(2, WIRE_VARINT):
+            l->line = (int64_t) f.v;
+            break;
+        case WIRE_TAG(3, WIRE_VARINT):
+            l->column = (int64_t) f.v;
+            break;
+        }
+    }
+    return r;
+}
+
+static int decode_location(struct otlp_decoder *d, const uint8_t *p, const uint8_t *end, struct location *l)
+{
+    struct wire_field f;
+    struct dict *dict = &d->b->dict;
+    int r = 0;
+
+    *l = (struct location){.mapping = d->mappings.shift};
+    while (wire_each(&d->w, &p, end, &f, &r)) {
+        switch (f.tag) {
+        case WIRE_TAG(1, WIRE_VARINT):
+            r = otlp_ref(&d->mappings, f.v, f.at, "mapping_index", &d->w, &l->mapping);
+            break;
+        case WIRE_TAG(2, WIRE_VARINT):
+            l->address = f.v;
+            break;
+        case WIRE_TAG(3, WIRE_LEN):
+            if (unlikely(!f.v && ++d->empty > WIRE_EMPTY_MAX))
+                return -EFBIG;
+            if (!l->lines.n)
+                l->lines.off = dict->n_lines;
+            if (unlikely(dict->n_lines == d->cap_lines))
+                r = otlp_grow_pool(d, OWNED_LINES, &dict->lines, &d->cap_lines, dict->n_lines,
+                                   dict->n_lines + (size_t) 1, sizeof(struct line));
+            if (unlikely(r < 0))
+                return r;
+            r = wire_path(&d->w, decode_line(d, f.data, p, &dict->lines[dict->n_lines++]), "lines", l->lines.n++);
+            break;
+        case WIRE_LIST_OF(4, WIRE_VARINT):
+            r = otlp_decode_refs(d, &f, p, &d->attrs, "attribute_indices", &l->attrs);
+            break;
+        }
+    }
+    return r;
+}
+
+static int decode_link(struct otlp_decoder *d, const uint8_t *p, const uint8_t *end, struct link *l)
+{
+    struct wire_field f;
+    int r = 0;
+
+    *l = (struct link){0};
+    while (wire_each(&d->w, &p, end, &f, &r)) {
+        if (f.tag == WIRE_TAG(1, WIRE_LEN))
+            r = otlp_decode_id(d, &f, "trace_id", l->trace_id, sizeof l->trace_id);
+        else if (f.tag == WIRE_TAG(2, WIRE_LEN))
+            r = otlp_decode_id(d, &f, "span_id", l->span_id, sizeof l->span_id);
+    }
+    return r;
+}
+
+static int decode_attr(struct otlp_decoder *d, const uint8_t *p, const uint8_t *end, struct attr *a)
+{
+    struct wire_field f;
+    const struct otlp_table *strings = &d->values.string_table;
+    int r = 0;
+
+    *a = (struct attr){.key = strings->shift};
+    while (wire_each(&d->w, &p, end, &f, &r)) {
+        switch (f.tag) {
+        case WIRE_TAG(1, WIRE_VARINT):
+            r = otlp_ref(strings, f.v, f.at, "key_strindex", &d->w, &a->key);
+            break;
+        case WIRE_TAG(2, WIRE_LEN):
+            r = wire_path(&d->w, otlp_value_decode(&d->values, f.data, p, 0, &a->value), "value", WIRE_NO_INDEX);
+            break;
+        case WIRE_TAG(3, WIRE_VARINT):
+            r = otlp_ref_optional(strings, f.v, f.at, "unit_strindex", &d->w, &a->unit);
+            break;
+        }
+    }
+    return r;
+}
+
 static int decode_stack(struct otlp_decoder *d, const uint8_t *p, const uint8_t *end, struct run *s)
 {
     struct wire_field f;
@@ -198,23 +266,23 @@ int otlp_decode_dictionary(struct otlp_decoder *d, const uint8_t *p, const uint8
         switch (f.tag) {
         case WIRE_TAG(1, WIRE_LEN):
             i = dict->n_mappings++;
-            r = entry_path(d, decode_message(d, &otlp_mapping, f.data, p, &dict->mappings[i]), &d->mappings, i);
+            r = entry_path(d, decode_mapping(d, f.data, p, &dict->mappings[i]), &d->mappings, i);
             break;
         case WIRE_TAG(2, WIRE_LEN):
             i = dict->n_locations++;
-            r = entry_path(d, decode_message(d, &otlp_location, f.data, p, &dict->locations[i]), &d->locations, i);
+            r = entry_path(d, decode_location(d, f.data, p, &dict->locations[i]), &d->locations, i);
             break;
         case WIRE_TAG(3, WIRE_LEN):
             i = dict->n_functions++;
-            r = entry_path(d, decode_message(d, &otlp_function, f.data, p, &dict->functions[i]), &d->functions, i);
+            r = entry_path(d, decode_function(d, f.data, p, &dict->functions[i]), &d->functions, i);
             break;
         case WIRE_TAG(4, WIRE_LEN):
             i = dict->n_links++;
-            r = entry_path(d, decode_message(d, &otlp_link, f.data, p, &dict->links[i]), &d->links, i);
+            r = entry_path(d, decode_link(d, f.data, p, &dict->links[i]), &d->links, i);
             break;
         case WIRE_TAG(6, WIRE_LEN):
             i = dict->n_attrs++;
-            r = entry_path(d, decode_message(d, &otlp_attr, f.data, p, &dict->attrs[i]), &d->attrs, i);
+            r = entry_path(d, decode_attr(d, f.data, p, &dict->attrs[i]), &d->attrs, i);
             break;
         case WIRE_TAG(7, WIRE_LEN):
             i = dict->n_stacks++;
