@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The messages of OTLP's dictionary as tables of fields, for all four codecs: protobuf and JSON, reading and writing.
- * Field i of a message has the number i + 1. Samples, which are most of a request, are written out by hand.
+ * The messages of OTLP's dictionary as tables of fields, for reading and writing JSON and for writing protobuf. Field i of
+ * a message has the number i + 1. Reading protobuf is done for every request and is written out by hand, as samples are.
  */
 #ifndef CODEC_OTLP_FIELDS_H
 #define CODEC_OTLP_FIELDS_H
