@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdio.h>
 
+#include "base/mem.h"
 #include "report/gopath.h"
 
 enum { NODES_DEFAULT = 80 };
