@@ -3,11 +3,11 @@
  * thread-local symbols. And its memory, as Go's labels. */
 #include <errno.h>
 
+#include "agent/lang/go/go_runtime.h"
+#include "agent/lang/python/python.h"
 #include "elf/go_build.h"
 #include "elf/tls_symbol.h"
 #include "unwind/elf_table.h"
-#include "unwind/lang/go/go_runtime.h"
-#include "unwind/lang/python/python.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

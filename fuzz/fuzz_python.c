@@ -5,8 +5,8 @@
  */
 #include <errno.h>
 
-#include "unwind/lang/python/python.h"
-#include "unwind/lang/python/python_lines.h"
+#include "agent/lang/python/python.h"
+#include "agent/lang/python/python_lines.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -84,7 +84,7 @@ def check_includes():
 
 def check_headers_alone():
     def one(h):
-        if ".bpf." in h.name or h.name in ("commands.h", "components.h"):
+        if ".bpf." in h.name or h.name in ("commands.h", "components.h", "langs.h"):
             return None
         r = subprocess.run(["cc", "-std=gnu17", "-D_GNU_SOURCE", "-Wall", "-Werror", "-fsyntax-only", "-x", "c",
                             f"-I{ROOT}/src", f"-I{ROOT}/include", str(h)], capture_output=True, text=True)

@@ -100,6 +100,29 @@ static bool is_kernel_before(unsigned major, unsigned minor)
            (v[0] < major || (v[0] == major && v[1] < minor));
 }
 
+static bool starts_with(const char *s, const char *prefix)
+{
+    return strncmp(s, prefix, strlen(prefix)) == 0;
+}
+
+/* Selects the programs by name, with those of the languages (on_tick_NAME, old_tick_NAME, on_switch_NAME). */
+static void choose_programs(struct bpf_side *b, bool off_cpu)
+{
+    struct bpf_program *p;
+
+    bpf_object__for_each_program(p, b->skel->obj)
+    {
+        const char *name = bpf_program__name(p);
+
+        if (starts_with(name, "on_tick"))
+            bpf_program__set_autoload(p, !b->bounded);
+        else if (starts_with(name, "old_tick"))
+            bpf_program__set_autoload(p, b->bounded);
+        else if (starts_with(name, "on_switch") || strcmp(name, "on_task") == 0)
+            bpf_program__set_autoload(p, off_cpu);
+    }
+}
+
 /* Without bpf_loop (before 5.17) the programs with plain loops are loaded. Before 6.1 programs of perf events may not
  * use maps that allocate on demand: then the maps are preallocated, with as many entries as the agent uses. */
 static int fit_to_kernel(struct bpf_side *b, const struct bpf_side_options *o, struct err *e)
@@ -110,9 +133,6 @@ static int fit_to_kernel(struct bpf_side *b, const struct bpf_side_options *o, s
     b->bounded = old || !has_loop;
     if (b->bounded && o->off_cpu)
         return err_set(e, -EOPNOTSUPP, "off-CPU profiles require Linux 5.17 or later");
-    bpf_program__set_autoload(s->progs.on_tick, !b->bounded);
-    bpf_program__set_autoload(s->progs.on_tick_bounded, b->bounded);
-    bpf_program__set_autoload(s->progs.on_tick_part, b->bounded);
     bpf_map__set_autocreate(s->maps.tick_parts, b->bounded);
     if (old || is_kernel_before(6, 1)) {
         set_preallocated(s->maps.processes, AGENT_PROCESSES);
@@ -123,14 +143,41 @@ static int fit_to_kernel(struct bpf_side *b, const struct bpf_side_options *o, s
     return 0;
 }
 
-static int link_parts(struct bpf_side *b, struct err *e)
+/* Puts the programs PREFIX + language into an array for tail calls. */
+static int link_languages(struct bpf_side *b, struct bpf_map *array, const char *prefix)
 {
-    int part = bpf_program__fd(b->skel->progs.on_tick_part);
+    static const char *const names[] = {
+#define LANG(name) #name,
+#include "agent/lang/langs.h"
+#undef LANG
+    };
+
+    for (uint32_t i = 0; i < LANGS; i++) {
+        char name[64];
+        int fd;
+
+        snprintf(name, sizeof name, "%s%s", prefix, names[i]);
+        fd = bpf_program__fd(bpf_object__find_program_by_name(b->skel->obj, name));
+        if (fd < 0)
+            return -ENOENT;
+        if (bpf_map_update_elem(bpf_map__fd(array), &i, &fd, BPF_ANY) < 0)
+            return -errno;
+    }
+    return 0;
+}
+
+static int link_programs(struct bpf_side *b, bool off_cpu, struct err *e)
+{
     uint32_t zero = 0;
+    int part = bpf_program__fd(b->skel->progs.old_tick_part), r = 0;
 
     if (b->bounded && bpf_map_update_elem(bpf_map__fd(b->skel->maps.tick_parts), &zero, &part, BPF_ANY) < 0)
-        return err_set(e, -errno, "cannot set up tail calls between BPF programs: %m");
-    return 0;
+        r = -errno;
+    if (r == 0)
+        r = link_languages(b, b->skel->maps.tick_langs, b->bounded ? "old_tick_" : "on_tick_");
+    if (r == 0 && off_cpu)
+        r = link_languages(b, b->skel->maps.switch_langs, "on_switch_");
+    return r < 0 ? err_set(e, r, "cannot set up tail calls between BPF programs: %m") : 0;
 }
 
 static int load(struct bpf_side *b, const struct bpf_side_options *o, struct err *e)
@@ -146,15 +193,15 @@ static int load(struct bpf_side *b, const struct bpf_side_options *o, struct err
     r = fit_to_kernel(b, o, e);
     if (r < 0)
         return r;
-    bpf_program__set_autoload(b->skel->progs.on_switch, o->off_cpu);
-    bpf_program__set_autoload(b->skel->progs.on_task, o->off_cpu);
+    choose_programs(b, o->off_cpu);
     bpf_map__set_autocreate(b->skel->maps.waits, o->off_cpu);
+    bpf_map__set_autocreate(b->skel->maps.switch_langs, o->off_cpu);
     bpf_map__set_autocreate(b->skel->maps.task_scratch, o->off_cpu);
     bpf_map__set_max_entries(b->skel->maps.events, (uint32_t) o->ring_bytes);
     bpf_map__set_max_entries(b->skel->maps.stacks, (uint32_t) b->n_cpus);
     r = agent_bpf__load(b->skel);
     loading = NULL;
-    return r < 0 ? explain(b, r, e) : link_parts(b, e);
+    return r < 0 ? explain(b, r, e) : link_programs(b, o->off_cpu, e);
 }
 
 int bpf_side_new(const struct bpf_side_options *o, struct bpf_side **ret, struct err *e)
@@ -213,8 +260,7 @@ static int start_clock(struct bpf_side *b, int cpu, unsigned hz, struct err *e)
     c->fd = perf_open(&attr, -1, cpu);
     if (c->fd < 0)
         return err_set(e, c->fd, "cannot open a clock on CPU %d (CAP_PERFMON is required): %m", cpu);
-    c->link =
-        bpf_program__attach_perf_event(b->bounded ? b->skel->progs.on_tick_bounded : b->skel->progs.on_tick, c->fd);
+    c->link = bpf_program__attach_perf_event(b->bounded ? b->skel->progs.old_tick : b->skel->progs.on_tick, c->fd);
     if (!c->link) {
         r = -errno;
         fd_close(c->fd);

@@ -38,9 +38,8 @@ static void find_language(struct process_loader *l, struct process *p)
 {
     for (uint32_t i = 0; i < p->n_mappings; i++)
         processes_resolve(l->processes, p, &p->mappings[i]);
-    for (const struct lang *const *one = langs; *one && !p->lang; one++)
-        if ((*one)->attach(p, NULL) > 0)
-            p->lang = *one;
+    if (!p->lang)
+        lang_find(p, NULL);
     if (p->span.kind == AGENT_SPAN_NONE)
         p->span_again = span_find(p);
 }

@@ -45,7 +45,7 @@ enum agent_end stack_walk(const struct agent_regs *from, const struct stack_copy
         if (!u && why == AGENT_END_NO_MAPPING)
             return why; /* not code: the frame before was the last valid one */
         words[(*n)++] = regs.pc | (uint64_t) regs.exact << 56;
-        if (u && u->cfa == UNWIND_CFA_LANG) /* the walk continues on a stack that was not copied */
+        if (u && u->cfa == UNWIND_CFA_SWITCH) /* the walk continues on a stack that was not copied */
             return AGENT_END_NO_RULE;
         if (!u && why != AGENT_END_NONE)
             return why;

@@ -4,7 +4,7 @@
 
 #include <errno.h>
 
-#include "unwind/lang/go/go_table.h"
+#include "unwind/go_table.h"
 
 /* Finds .eh_frame through PT_GNU_EH_FRAME, for files without section headers: the section ends at its terminator. */
 static struct elf_bytes eh_frame_by_header(const struct elf_file *f)

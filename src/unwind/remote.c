@@ -50,7 +50,7 @@ static bool find_cfa(struct remote_regs *w, const struct unwind_rule *r, const s
         *ret = w->sp + off;
         return true;
     case UNWIND_CFA_FP:
-    case UNWIND_CFA_LANG: /* Go's change of stacks, the only step there is */
+    case UNWIND_CFA_SWITCH:
         *ret = w->fp + off;
         return true;
     case UNWIND_CFA_PLT:
@@ -123,7 +123,7 @@ enum remote_result remote_step(struct remote_regs *w, const struct unwind_rule *
         return signal_frame(w, m);
     if (!find_cfa(w, r, m, &cfa))
         return r->cfa == UNWIND_CFA_NONE ? REMOTE_NO_RULE : REMOTE_BAD;
-    if (r->cfa != UNWIND_CFA_LANG && (cfa < w->sp || (cfa == w->sp && r->ra != UNWIND_RA_REG) || cfa & 7))
+    if (r->cfa != UNWIND_CFA_SWITCH && (cfa < w->sp || (cfa == w->sp && r->ra != UNWIND_RA_REG) || cfa & 7))
         return REMOTE_BAD; /* a stack is walked in one direction, except where a runtime switches stacks */
     if (!find_ra(w, r, m, cfa, &ra))
         return REMOTE_BAD;

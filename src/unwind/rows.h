@@ -46,7 +46,7 @@ enum unwind_cfa {
     UNWIND_CFA_DEREF_FP, /* *(fp + cfa_off) + reg * 8 */
     UNWIND_CFA_SIGNAL,   /* a signal frame: all registers are in the ucontext at sp */
     UNWIND_CFA_END,      /* the root: there is no caller */
-    UNWIND_CFA_LANG, /* the agent only: step `reg` of a language's unwinder finds the caller (Go's stack switches) */
+    UNWIND_CFA_SWITCH,   /* a runtime has switched stacks (Go): the frame pointer is the caller's, on another stack */
 };
 
 /* Where the return address is. x86 has it at CFA - 8, except for the last jump of an exception. */

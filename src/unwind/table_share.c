@@ -84,7 +84,7 @@ static bool is_page_valid(const struct unwind_table *t, uint32_t page)
 
 static bool is_rule_valid(const struct unwind_rule *r)
 {
-    return r->cfa <= UNWIND_CFA_LANG && r->ra <= UNWIND_RA_REG &&
+    return r->cfa <= UNWIND_CFA_SWITCH && r->ra <= UNWIND_RA_REG &&
            r->flags <= (UNWIND_FP_AT_FP | UNWIND_BX_AT_FP | UNWIND_FP_SAVED | UNWIND_BX_SAVED);
 }
 

@@ -8,6 +8,7 @@ import urllib.request
 
 import pytest
 
+from agent_tools import build as compile_c, needs_bpf
 from wick_tools import ROOT
 
 pytestmark = pytest.mark.slow
@@ -100,6 +101,64 @@ static int run(int argc, char **argv)
 const struct command command_example = {"example", "prints a line", run};
 """
 
+LANGUAGE = """/* SPDX-License-Identifier: Apache-2.0 */
+/* A language of programs named "example-runtime": one frame at the leaf of each stack. */
+#include <string.h>
+
+#include "agent/lang/lang.h"
+
+enum { WORD = 42 };
+
+static int attach(struct process *p, struct err *e)
+{
+    size_t n = p->exe_path ? strlen(p->exe_path) : 0;
+
+    (void) e;
+    p->lang_record.words[0] = WORD;
+    return n > 15 && strcmp(p->exe_path + n - 15, "example-runtime") == 0;
+}
+
+static uint32_t merge(struct process *p, uint64_t *words, uint32_t n_kernel, uint32_t n_native, uint32_t n, bool whole)
+{
+    uint64_t frame[AGENT_LANG_WORDS];
+
+    (void) p, (void) whole;
+    memcpy(frame, words + n_native, sizeof frame);
+    memmove(words + n_kernel + AGENT_LANG_WORDS, words + n_kernel, (n_native - n_kernel) * sizeof *words);
+    memcpy(words + n_kernel, frame, sizeof frame);
+    return n;
+}
+
+static int resolve(struct process *p, const uint64_t words[AGENT_LANG_WORDS], struct arena *a, struct lang_frame *ret)
+{
+    (void) p, (void) a;
+    ret->function = words[1] == WORD ? STR("example_function") : STR("another_function");
+    ret->type = "example";
+    return 0;
+}
+
+const struct lang lang_example = {.name = "example", .attach = attach, .merge = merge, .resolve = resolve};
+"""
+
+LANGUAGE_BPF = """// SPDX-License-Identifier: Apache-2.0 OR GPL-2.0
+/* The BPF side: a frame with the number that the user side gave. */
+#ifndef AGENT_EXAMPLE_BPF_H
+#define AGENT_EXAMPLE_BPF_H
+
+static __always_inline void example_walk(struct walk_state *w, bool bounded)
+{
+    if (!put_word(w, (__u64) (AGENT_WORD_LANG + LANG_example) << 56) && !put_word(w, w->lang->words[0]))
+        put_word(w, 0);
+}
+
+static __always_inline long example_step(struct walk_state *w)
+{
+    return w->s->at.fp ? LANG_NO_STEP : finish(w, AGENT_END_ROOT);
+}
+
+#endif
+"""
+
 VIEW = """// SPDX-License-Identifier: Apache-2.0
 // An example of a view.
 import {html} from "htm/preact";
@@ -141,6 +200,12 @@ def built(tmp_path_factory):
     (src / "cli/cmd_example.c").write_text(COMMAND)
     edit(src / "cli/commands.h", "COMMAND(doctor)\n", "COMMAND(doctor)\nCOMMAND(example)\n")
     edit(src / "cli/meson.build", "  'cmd_doctor.c',\n", "  'cmd_doctor.c',\n  'cmd_example.c',\n")
+    folder = src / "agent/lang/example"
+    folder.mkdir()
+    (folder / "lang_example.c").write_text(LANGUAGE)
+    (folder / "example.bpf.h").write_text(LANGUAGE_BPF)
+    (folder / "meson.build").write_text("wick_sources += files('lang_example.c')\n")
+    edit(src / "agent/lang/langs.h", "LANG(go)\n", "LANG(go)\nLANG(example)\n")
     (tree / "web/src/views/example.js").write_text(VIEW)
     edit(tree / "web/src/main.js", 'import {Explore}', 'import {Example} from "./views/example.js";\nimport {Explore}')
     edit(tree / "web/src/main.js", "explore: Explore,", "explore: Explore, example: Example,")
@@ -153,7 +218,7 @@ def built(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name, steps", [("A receiver, processor, exporter or extension", 3), ("An API route", 3), ("A command", 3),
-                                         ("A storage engine", 4), ("A language for the agent", 3), ("A view of the web UI", 3)])
+                                         ("A storage engine", 4), ("A language for the agent and `wick dump`", 2), ("A view of the web UI", 3)])
 def test_the_lists_are_short(name, steps):
     assert len(lines(name)) == steps
 
@@ -166,6 +231,16 @@ def test_component(built):
 def test_command(built):
     assert subprocess.run([built, "example"], capture_output=True, text=True, check=True).stdout == "an example\n"
     assert "prints a line" in subprocess.run([built, "help"], capture_output=True, text=True).stdout
+
+
+@pytest.mark.parametrize("how", ["bpf", "old-bpf"])
+def test_language(built, tmp_path, how):
+    needs_bpf()
+    exe = compile_c(tmp_path, "chain.c", "example-runtime", "-O2", "-fomit-frame-pointer")
+    out = tmp_path / "x.folded"
+    subprocess.run([built, "record", "-q", "--via", how, "-o", out, "--", exe, "3", "2"], check=True)
+    rows = [line.rsplit(" ", 1)[0].split(";") for line in out.read_text().splitlines()]
+    assert any("leaf" in s and s[s.index("leaf") + 1:] == ["example_function"] for s in rows), rows
 
 
 def test_route_and_view(built, tmp_path):

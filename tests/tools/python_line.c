@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "unwind/lang/python/python_lines.h"
+#include "agent/lang/python/python_lines.h"
 
 static char line[8 << 20], table[2 << 20];
 

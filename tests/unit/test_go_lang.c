@@ -3,9 +3,9 @@
  * tests/integration/test_dump.py's and test_record_span.py's. */
 #include <errno.h>
 
+#include "agent/lang/go/go_runtime.h"
 #include "elf/tls_symbol.h"
 #include "tap.h"
-#include "unwind/lang/go/go_runtime.h"
 
 enum { BASE = 0x1000, SIZE = 8192, TP = BASE + 64, G = BASE + 128, M = BASE + 512, CURG = BASE + 1024 };
 

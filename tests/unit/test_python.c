@@ -6,9 +6,9 @@
  */
 #include <errno.h>
 
+#include "agent/lang/python/python.h"
+#include "agent/lang/python/python_lines.h"
 #include "tap.h"
-#include "unwind/lang/python/python.h"
-#include "unwind/lang/python/python_lines.h"
 
 enum { BASE = 0x100000, SIZE = 65536 };
 

@@ -1,7 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR GPL-2.0
 /*
- * On-CPU samples: a program runs at each cpu-clock tick on each CPU (two programs that tail-call each other if the
- * kernel has no bpf_loop). Off-CPU samples are in waits.bpf.h. CPU time and lost samples are counted in `stats`.
+ * On-CPU samples: a program runs at each cpu-clock tick on each CPU. Off-CPU samples are in waits.bpf.h. CPU time and
+ * lost samples are counted in `stats`.
+ *
+ *   on_tick    the native walk; then, in a process with a language, a tail call to
+ *   on_tick_NAME   the language's walk; it sends the sample
+ *   old_tick, old_tick_part, old_tick_NAME   the same if the kernel has no bpf_loop: a walk is done in parts
+ *
+ * If the tail call to a language fails, the sample is sent without the language's frames.
  */
 #include "agent/bpf/walk.bpf.h"
 
@@ -185,12 +191,17 @@ static __always_inline bool walk_begin(struct walk_state *w, struct task_struct 
     return !control.copy_all;
 }
 
-/* Called after the native frames are walked. */
-static __always_inline void walk_end(struct walk_state *w, struct agent_stats *st, bool bounded)
+/* For the programs of languages: what the native walk left. False when the sample cannot be continued. */
+static __always_inline bool walk_language(struct walk_state *w)
 {
-    if (w->lang)
-        lang_walk(w, bounded);
-    st->frames += w->s->at.frames;
+    __u32 zero = 0, pid;
+
+    w->s = bpf_map_lookup_elem(&scratches, &zero);
+    if (!w->s)
+        return false;
+    pid = w->s->event.pid;
+    w->lang = bpf_map_lookup_elem(&langs, &pid);
+    return true;
 }
 
 static __always_inline struct agent_event *begin_event(struct walk_state *w, __u32 kind, __u64 id, __u64 now)
@@ -261,7 +272,7 @@ static __always_inline bool begin_tick(struct bpf_perf_event_data *ctx, struct w
 }
 
 /* Puts the rest of the stack into the ring if it could not be walked to its end. */
-static __always_inline void end_tick(struct walk_state *w, bool bounded)
+static __always_inline void end_tick(struct walk_state *w)
 {
     struct agent_event *e = &w->s->event;
     __u32 zero = 0;
@@ -270,12 +281,20 @@ static __always_inline void end_tick(struct walk_state *w, bool bounded)
     if (!st)
         return;
     if (!(e->flags & AGENT_EVENT_NO_USER))
-        walk_end(w, st, bounded);
+        st->frames += w->s->at.frames;
     if (is_unfinished(e))
         copy_stack(w, st);
     send(e, st);
     st->ns += bpf_ktime_get_ns() - e->time_ns;
 }
+
+/* The languages' programs by number, set by the loader. */
+struct lang_programs {
+    __uint(type, BPF_MAP_TYPE_PROG_ARRAY);
+    __uint(max_entries, LANGS);
+    __type(key, __u32);
+    __type(value, __u32);
+} tick_langs SEC(".maps");
 
 SEC("perf_event")
 int on_tick(struct bpf_perf_event_data *ctx)
@@ -286,7 +305,9 @@ int on_tick(struct bpf_perf_event_data *ctx)
         return 0;
     if (w.process && w.s->at.walks) /* the verifier does not know that one implies the other */
         bpf_loop(AGENT_STEPS, one_frame, &w, 0);
-    end_tick(&w, false);
+    if (w.lang)
+        bpf_tail_call(ctx, &tick_langs, w.lang->number);
+    end_tick(&w);
     return 0;
 }
 
@@ -300,7 +321,7 @@ struct {
 } tick_parts SEC(".maps");
 
 SEC("perf_event")
-int on_tick_bounded(struct bpf_perf_event_data *ctx)
+int old_tick(struct bpf_perf_event_data *ctx)
 {
     struct walk_state w = {};
 
@@ -310,7 +331,7 @@ int on_tick_bounded(struct bpf_perf_event_data *ctx)
 }
 
 SEC("perf_event")
-int on_tick_part(struct bpf_perf_event_data *ctx)
+int old_tick_part(struct bpf_perf_event_data *ctx)
 {
     struct walk_state w = {};
     __u32 zero = 0;
@@ -320,9 +341,30 @@ int on_tick_part(struct bpf_perf_event_data *ctx)
         return 0;
     if (w.s->at.walks && walk_resume(&w) && !walk_part(&w))
         bpf_tail_call(ctx, &tick_parts, 0);
-    end_tick(&w, true);
+    if (w.lang)
+        bpf_tail_call(ctx, &tick_langs, w.lang->number);
+    end_tick(&w);
     return 0;
 }
+
+#define TICK_PROGRAM(program, walk, bounded)     \
+    SEC("perf_event")                            \
+    int program(struct bpf_perf_event_data *ctx) \
+    {                                            \
+        struct walk_state w = {};                \
+                                                 \
+        if (!walk_language(&w))                  \
+            return 0;                            \
+        if (w.lang)                              \
+            walk(&w, bounded);                   \
+        end_tick(&w);                            \
+        return 0;                                \
+    }
+#define LANG(name)                                   \
+    TICK_PROGRAM(on_tick_##name, name##_walk, false) \
+    TICK_PROGRAM(old_tick_##name, name##_walk, true)
+#include "agent/lang/langs.h"
+#undef LANG
 
 struct fork_arguments {
     struct task_struct *parent, *child;

@@ -16,8 +16,8 @@
  *
  * Event: a run of words after the header, kernel frames first, then user frames, leaf first in both.
  *   A kernel word is an address. A user word has its kind in the top byte (enum agent_word) and, for native code, the
- *   address in the rest. The frames of a language are stored after all native ones; each has AGENT_WORD_LANG + its enum
- *   agent_frame in the top byte, and takes AGENT_LANG_WORDS words in all, whose meaning is private to the
+ *   address in the rest. The frames of a language are stored after all native ones; each has AGENT_WORD_LANG + the
+ *   number of the language in the top byte, and takes AGENT_LANG_WORDS words in all, whose meaning is private to the
  *   language's BPF and user sides.
  *
  * A stack that could not be walked to its end because something is not loaded yet (process, mapping, page) has
@@ -137,7 +137,7 @@ enum {
 enum agent_word {
     AGENT_WORD_NATIVE = 0, /* a return address: the call is just before it */
     AGENT_WORD_EXACT = 1,  /* the interrupted instruction itself: a leaf, or below a signal frame */
-    AGENT_WORD_LANG = 16,  /* + enum agent_frame (lang_abi.h) */
+    AGENT_WORD_LANG = 16,  /* + the number of the language (lang_abi.h) */
 };
 #define AGENT_WORD_KIND(w) ((__u32) ((w) >> 56))
 #define AGENT_WORD_VALUE(w) ((w) & ~(0xffull << 56))

@@ -1,43 +1,43 @@
 // SPDX-License-Identifier: Apache-2.0 OR GPL-2.0
 /*
- * Where a walk calls the steps of languages. Included by walk.bpf.h after struct walk_state and its helpers (read_word,
- * finish); each language's own file (python.bpf.h) is included here.
+ * The languages' part of a walk. Included by walk.bpf.h after struct walk_state and its helpers (read_word, put_word,
+ * finish); the file NAME.bpf.h of each language is included here and defines two functions:
  *
- *   lang_walk   called after the native walk, in a process with a language: appends the language's frames to the native
- *               ones, AGENT_LANG_WORDS words each, the first with AGENT_WORD_LANG + its enum agent_frame in the top
- *               byte. The user side merges them (struct lang, merge).
- *   lang_rule   called for a row with UNWIND_CFA_LANG: r->reg says which step of the language finds the caller. Returns
- *               0 to continue, 1 (through finish()) to end the walk.
+ *   NAME_walk(w, bounded)   runs after the native walk, in a program of its own (agent.bpf.c, waits.bpf.h), so that the
+ *                           verifier's limits apply to each language alone. Appends the language's frames to the native
+ *                           ones, AGENT_LANG_WORDS words each, the first with AGENT_WORD_LANG + LANG_NAME in the top
+ *                           byte; the user side moves them to their places (struct lang, merge). bounded: there is no
+ *                           bpf_loop (WALK_REPEAT).
+ *   NAME_step(w)            a step of the native walk, for code outside of all files (JIT code) that frame pointers do
+ *                           not describe: finds the caller and returns 0, or ends the walk with finish(), or returns
+ *                           LANG_NO_STEP, and the frame pointer is followed. The word of the frame was added before.
+ *                           A language without one says LANG_HAS_NO_STEP(NAME).
+ *
+ * Both find what the user side knows of the process in w->lang->words.
  */
 #ifndef AGENT_LANG_BPF_H
 #define AGENT_LANG_BPF_H
 
-#include "agent/bpf/go.bpf.h"
-#include "agent/bpf/python.bpf.h"
+enum { LANG_NO_STEP = -1 };
 
-static __always_inline void lang_walk(struct walk_state *w, bool bounded)
+#define LANG_HAS_NO_STEP(name)                                    \
+    static __always_inline long name##_step(struct walk_state *w) \
+    {                                                             \
+        return LANG_NO_STEP;                                      \
+    }
+
+#include "agent/lang/langs.bpf.h"
+
+static __always_inline long lang_step(struct walk_state *w)
 {
-    if (w->lang->kind == AGENT_LANG_PYTHON)
-        python_walk(w, &w->lang->python, bounded);
-    else if (w->lang->kind == AGENT_LANG_GO)
-        go_walk(w, &w->lang->go, bounded);
-}
-
-/* Go switches to a thread's own stack (systemstack, asmcgocall): the frame pointer is still that of the caller, on the
- * goroutine's stack. */
-static __always_inline long lang_rule(struct walk_state *w, struct unwind_rule *r)
-{
-    __u64 v[2] = {};
-
-    if (!w->s->at.fp || bpf_probe_read_user(v, sizeof v, (void *) w->s->at.fp))
-        return finish(w, AGENT_END_NO_RULE);
-    if (!v[1])
-        return finish(w, AGENT_END_ROOT);
-    w->s->at.pc = arch_code(v[1]);
-    w->s->at.sp = w->s->at.fp + 16;
-    w->s->at.fp = v[0];
-    w->s->at.exact = w->s->at.is_leaf = 0;
-    return 0;
+    switch (w->lang->number) {
+#define LANG(name)    \
+    case LANG_##name: \
+        return name##_step(w);
+#include "agent/lang/langs.h"
+#undef LANG
+    }
+    return LANG_NO_STEP;
 }
 
 #endif

@@ -46,6 +46,14 @@ struct {
     __type(value, struct scratch);
 } task_scratch SEC(".maps");
 
+/* The languages' programs by number, set by the loader. */
+struct {
+    __uint(type, BPF_MAP_TYPE_PROG_ARRAY);
+    __uint(max_entries, LANGS);
+    __type(key, __u32);
+    __type(value, __u32);
+} switch_langs SEC(".maps");
+
 struct switch_arguments {
     __u64 preempt;
     struct task_struct *prev, *next;
@@ -123,7 +131,38 @@ static __always_inline void end_unseen(struct task_struct *prev, struct agent_wa
         tell_wait(prev, wait, e, st, end);
 }
 
-/* Takes the stack of the task that is about to wait, and keeps it with the task. */
+/* Keeps the stack of the scratch buffer with the task. */
+static __always_inline void keep_wait(struct walk_state *w, struct task_struct *prev, struct agent_wait *wait,
+                                      struct agent_stats *st)
+{
+    struct agent_event *e = &w->s->event;
+
+    st->frames += w->s->at.frames;
+    wait->end = e->end;
+    wait->flags = e->flags & ~AGENT_EVENT_RESUME;
+    wait->mm = e->mm;
+    wait->pid = e->pid;
+    wait->tid = e->tid;
+    wait->weight = e->weight;
+    wait->switches = prev->nvcsw + prev->nivcsw;
+    wait->wait_ns = e->time_ns;
+    wait->is_long = 0;
+    if (e->flags & AGENT_EVENT_SPAN) {
+        __builtin_memcpy(wait->trace_id, e->trace_id, sizeof wait->trace_id);
+        __builtin_memcpy(wait->span_id, e->span_id, sizeof wait->span_id);
+    }
+    if (is_unfinished(e))
+        copy_stack(w, st);
+    if (is_unfinished(e) || e->n_words > AGENT_WAIT_WORDS)
+        tell_ahead(w, wait, st);
+    else
+        keep_words(wait, e);
+    wait->since_ns = e->time_ns;
+    st->switch_samples++;
+}
+
+/* Takes the stack of the task that is about to wait, and keeps it with the task. The program of a language continues
+ * with on_switch_NAME. */
 static __always_inline void begin_wait(void *ctx, struct task_struct *prev, struct agent_stats *st, __u64 now,
                                        __u32 drawn)
 {
@@ -143,30 +182,12 @@ static __always_inline void begin_wait(void *ctx, struct task_struct *prev, stru
     if (!control.no_kernel)
         kernel_frames(ctx, e, 2); /* skips this program and the kernel function that runs programs at a tracepoint */
     e->mm = (__u64) prev->mm;
+    e->weight = drawn * weight;
     if (walk_begin(&w, prev, prev->ARCH_TP, false))
         bpf_loop(AGENT_STEPS, one_frame, &w, 0);
-    walk_end(&w, st, false);
-    wait->end = e->end;
-    wait->flags = e->flags & ~AGENT_EVENT_RESUME;
-    wait->mm = e->mm;
-    wait->pid = e->pid;
-    wait->tid = e->tid;
-    wait->weight = drawn * weight;
-    wait->switches = prev->nvcsw + prev->nivcsw;
-    wait->wait_ns = now;
-    wait->is_long = 0;
-    if (e->flags & AGENT_EVENT_SPAN) {
-        __builtin_memcpy(wait->trace_id, e->trace_id, sizeof wait->trace_id);
-        __builtin_memcpy(wait->span_id, e->span_id, sizeof wait->span_id);
-    }
-    if (is_unfinished(e))
-        copy_stack(&w, st);
-    if (is_unfinished(e) || e->n_words > AGENT_WAIT_WORDS)
-        tell_ahead(&w, wait, st);
-    else
-        keep_words(wait, e);
-    wait->since_ns = now;
-    st->switch_samples++;
+    if (w.lang)
+        bpf_tail_call(ctx, &switch_langs, w.lang->number);
+    keep_wait(&w, prev, wait, st);
 }
 
 /* The task runs again. */
@@ -225,6 +246,29 @@ int on_switch(struct switch_arguments *ctx)
         st->switch_ns += bpf_ktime_get_ns() - now;
     return 0;
 }
+
+/* The language's walk of the stack of a wait that begins. */
+#define SWITCH_PROGRAM(program, walk)                                       \
+    SEC("tp_btf/sched_switch")                                              \
+    int program(struct switch_arguments *ctx)                               \
+    {                                                                       \
+        struct task_struct *prev = ctx->prev;                               \
+        struct walk_state w = {};                                           \
+        __u32 zero = 0;                                                     \
+        struct agent_stats *st = bpf_map_lookup_elem(&stats, &zero);        \
+        struct agent_wait *wait = bpf_task_storage_get(&waits, prev, 0, 0); \
+                                                                            \
+        if (!st || !wait || !walk_language(&w))                             \
+            return 0;                                                       \
+        if (w.lang)                                                         \
+            walk(&w, false);                                                \
+        keep_wait(&w, prev, wait, st);                                      \
+        st->switch_ns += bpf_ktime_get_ns() - w.s->event.time_ns;           \
+        return 0;                                                           \
+    }
+#define LANG(name) SWITCH_PROGRAM(on_switch_##name, name##_walk)
+#include "agent/lang/langs.h"
+#undef LANG
 
 /* --- all tasks --- */
 struct task_arguments { /* struct bpf_iter__task */

@@ -264,6 +264,22 @@ static __always_inline long signal_frame(struct walk_state *w)
     return 0;
 }
 
+/* The frame pointer is still that of the caller, on another stack. */
+static __always_inline long stack_switch(struct walk_state *w)
+{
+    __u64 v[2] = {};
+
+    if (!w->s->at.fp || bpf_probe_read_user(v, sizeof v, (void *) w->s->at.fp))
+        return finish(w, AGENT_END_NO_RULE);
+    if (!v[1])
+        return finish(w, AGENT_END_ROOT);
+    w->s->at.pc = arch_code(v[1]);
+    w->s->at.sp = w->s->at.fp + 16;
+    w->s->at.fp = v[0];
+    w->s->at.exact = w->s->at.is_leaf = 0;
+    return 0;
+}
+
 static __always_inline int find_cfa(struct walk_state *w, struct unwind_rule *r, __u64 *ret)
 {
     __s64 off = r->cfa_off;
@@ -304,8 +320,8 @@ static __always_inline long apply(struct walk_state *w, struct unwind_rule *r)
         return finish(w, AGENT_END_ROOT);
     if (r->cfa == UNWIND_CFA_SIGNAL)
         return signal_frame(w);
-    if (r->cfa == UNWIND_CFA_LANG)
-        return lang_rule(w, r);
+    if (r->cfa == UNWIND_CFA_SWITCH)
+        return stack_switch(w);
     if (find_cfa(w, r, &cfa) || cfa < w->s->at.sp || (r->ra == UNWIND_RA_REG ? !w->s->at.is_leaf : cfa == w->s->at.sp))
         return finish(w, AGENT_END_BAD);
     if (arch_read_ra(w, r, cfa, &ra))
@@ -326,11 +342,15 @@ static __always_inline long apply(struct walk_state *w, struct unwind_rule *r)
     return 0;
 }
 
-/* Code outside of all files (JIT code): follows frame pointers as long as they are plausible. */
-static __always_inline long by_frame_pointer(struct walk_state *w)
+/* Code outside of all files (JIT code): the language's step if it has one, else frame pointers, as long as they are
+ * plausible. */
+static __always_inline long without_file(struct walk_state *w)
 {
     __u64 v[2] = {};
+    long r = w->lang ? lang_step(w) : LANG_NO_STEP;
 
+    if (r != LANG_NO_STEP)
+        return r;
     if (w->s->at.fp < w->s->at.sp || bpf_probe_read_user(v, sizeof v, (void *) w->s->at.fp))
         return finish(w, AGENT_END_NO_RULE);
     if (!v[1])
@@ -379,7 +399,7 @@ static __noinline long one_frame(__u32 i, struct walk_state *w)
         if (put_word(w, w->s->at.pc | (__u64) w->s->at.exact << 56))
             return 1;
         w->s->at.frames++;
-        return by_frame_pointer(w);
+        return without_file(w);
     }
     r = find_rule(w, at - w->s->at.bias, &end);
     if (!r && end == AGENT_END_NO_PAGE)

@@ -9,10 +9,10 @@
 
 #include "agent/dump/dump_modules.h"
 #include "agent/dump/dump_stop.h"
+#include "agent/lang/python/python.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/mem.h"
-#include "unwind/lang/python/python.h"
 
 enum { MEMORY_MAX = 512 << 20 };
 

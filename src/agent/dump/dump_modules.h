@@ -4,10 +4,10 @@
 #define AGENT_DUMP_MODULES_H
 
 #include "agent/dump/dump.h"
+#include "agent/lang/go/go_runtime.h"
+#include "agent/lang/python/python.h"
 #include "proc/addr_names.h"
 #include "proc/proc_maps.h"
-#include "unwind/lang/go/go_runtime.h"
-#include "unwind/lang/python/python.h"
 
 struct unwind_rule;
 

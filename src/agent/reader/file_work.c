@@ -9,6 +9,7 @@
 #include <sys/auxv.h>
 #include <zlib.h>
 
+#include "agent/lang/lang.h"
 #include "agent/object_guard.h"
 #include "agent/reader/file_names.h"
 #include "agent/v8_builtins.h"
@@ -195,14 +196,10 @@ static int do_work(void *arg)
         return make_table(w, f);
     case FILE_NAMES:
         return make_names(w, f);
-    case FILE_GO:
-        return go_runtime_probe(f, &a->go);
-    case FILE_PYTHON:
-        return (strstr(q->path, "python") || elf_find_section(f, ".PyRuntime")) &&
-               python_probe(f, str_from(q->path), &a->python);
-    case FILE_LOOPS:
-        python_loops_find(f, q->shim, &a->loops);
-        return 0;
+    case FILE_LANG:
+        return q->lang < LANGS && langs[q->lang]->read_file
+                   ? langs[q->lang]->read_file(f, q->path, &q->lang_question, a->lang)
+                   : -EINVAL;
     }
     return -EINVAL;
 }
@@ -231,14 +228,6 @@ static bool are_facts_valid(const struct file_facts *f)
            (unsigned) f->span.access <= TLS_DESCRIPTOR;
 }
 
-static bool is_bool(const void *p)
-{
-    uint8_t v;
-
-    memcpy(&v, p, 1);
-    return v <= 1;
-}
-
 bool file_answer_is_valid(const struct file_request *q, const struct file_answer *a)
 {
     if (a->code > 1 || a->code < -4095) /* the lowest error code in Linux */
@@ -249,12 +238,8 @@ bool file_answer_is_valid(const struct file_request *q, const struct file_answer
         return are_facts_valid(&a->facts);
     case FILE_TABLE:
         return a->range.lo <= a->range.hi;
-    case FILE_GO:
-        return is_bool(&a->go.is_slice);
-    case FILE_PYTHON:
-        return a->python.loops.n <= PYTHON_LOOPS_MAX;
-    case FILE_LOOPS:
-        return a->loops.n <= PYTHON_LOOPS_MAX;
+    case FILE_LANG:
+        return q->lang < LANGS && (a->code < 0 || langs[q->lang]->is_answer_valid(&q->lang_question, a->lang));
     case FILE_NAMES:
         return true;
     }

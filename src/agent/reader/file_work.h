@@ -11,32 +11,30 @@
 #ifndef AGENT_READER_FILE_WORK_H
 #define AGENT_READER_FILE_WORK_H
 
+#include "agent/lang/lang_question.h"
 #include "elf/elf.h"
 #include "elf/elf_id.h"
 #include "elf/tls_symbol.h"
-#include "unwind/lang/go/go_runtime.h"
-#include "unwind/lang/python/python.h"
 
 enum file_op {
-    FILE_FACTS,  /* struct file_facts */
-    FILE_MATCH,  /* whether a debug file is of the build with this id, or has this checksum; struct file_facts */
-    FILE_TABLE,  /* struct file_range, and the unwind table as a memory file (unwind/table_share.h) */
-    FILE_NAMES,  /* the frames of addresses as a memory file (model/symbol_wire.h) */
-    FILE_GO,     /* struct go_runtime */
-    FILE_PYTHON, /* struct python_image */
-    FILE_LOOPS,  /* struct python_loops */
+    FILE_FACTS, /* struct file_facts */
+    FILE_MATCH, /* whether a debug file is of the build with this id, or has this checksum; struct file_facts */
+    FILE_TABLE, /* struct file_range, and the unwind table as a memory file (unwind/table_share.h) */
+    FILE_NAMES, /* the frames of addresses as a memory file (model/symbol_wire.h) */
+    FILE_LANG,  /* a question of a language: the answer is the language's own */
 };
 
 enum { FILE_ADDRESSES_MAX = 8192, FILE_SEGMENTS_MAX = 64, FILE_NAMES_MAX = 64 << 20 };
 
 struct file_request {
     uint32_t op;
-    uint32_t n_addresses;      /* FILE_NAMES */
-    uint32_t crc;              /* FILE_MATCH, when id is empty */
-    uint8_t is_vdso;           /* the file is the vDSO of the reader itself; no descriptor is passed */
-    uint8_t want_hash;         /* FILE_FACTS: the hash of the content, even if the file has a build id */
-    uint8_t expects_id;        /* the file must have this GNU build id: else -ESTALE */
-    uint64_t shim;             /* FILE_LOOPS: the instruction of a shim frame */
+    uint32_t n_addresses; /* FILE_NAMES */
+    uint32_t crc;         /* FILE_MATCH, when id is empty */
+    uint8_t is_vdso;      /* the file is the vDSO of the reader itself; no descriptor is passed */
+    uint8_t want_hash;    /* FILE_FACTS: the hash of the content, even if the file has a build id */
+    uint8_t expects_id;   /* the file must have this GNU build id: else -ESTALE */
+    uint32_t lang;        /* FILE_LANG: its number (lang_abi.h) */
+    struct lang_question lang_question;
     char id[ELF_ID_MAX];       /* GNU build id */
     char path[1024];           /* the end of its path, for versions in names of files */
     const uint64_t *addresses; /* FILE_NAMES: follow the struct on the socket */
@@ -66,9 +64,7 @@ struct file_answer {
     union {
         struct file_facts facts;
         struct file_range range;
-        struct go_runtime go;
-        struct python_image python;
-        struct python_loops loops;
+        uint64_t lang[LANG_ANSWER_BYTES / 8];
     };
 };
 

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Go's user side: finds where a process keeps the pprof labels of its goroutines, and cuts the labels out of events. */
-#include "agent/lang/go/lang_go.h"
-
 #include <errno.h>
 
-#include "agent/process.h"
-#include "agent/reader/file_reader.h"
+#include "agent/lang/go/go_abi.h"
+#include "agent/lang/go/go_runtime.h"
+#include "agent/lang/lang.h"
 
 /* The BPF side reads labels as Go 1.24 and later keep them. */
 static int attach(struct process *p, struct err *e)
 {
-    struct file_request q = {.op = FILE_GO};
-    struct file_answer a;
+    struct lang_question q = {0};
+    struct agent_go record;
+    struct go_runtime go;
 
-    if (!p->exe || !p->exe->is_go || object_ask(p->exe, &q, -1, &a, NULL) != 1 || !a.go.is_slice)
+    if (!p->exe || !p->exe->is_go || lang_ask(p->exe, LANG_go, &q, &go, sizeof go) != 1 || !go.is_slice)
         return 0;
-    p->lang_record = (struct agent_lang){.kind = AGENT_LANG_GO};
-    p->lang_record.go = (struct agent_go){a.go.g, a.go.curg, a.go.labels};
+    record = (struct agent_go){go.g, go.curg, go.labels};
+    memcpy(p->lang_record.words, &record, sizeof record);
     return 1;
 }
 
@@ -29,7 +29,7 @@ static struct str labels(const uint64_t *words, uint32_t n)
 {
     uint32_t count = n ? (uint32_t) AGENT_WORD_VALUE(words[0]) : 0;
 
-    if (!n || AGENT_WORD_KIND(words[0]) != AGENT_WORD_LANG + AGENT_FRAME_GO)
+    if (!n || AGENT_WORD_KIND(words[0]) != AGENT_WORD_LANG + LANG_go)
         return (struct str){0};
     count = MIN(count, (n - 1) / AGENT_LABEL_WORDS);
     return (struct str){(const char *) (words + 1), count * AGENT_LABEL_WORDS * 8};
@@ -40,4 +40,24 @@ static int resolve(struct process *p, const uint64_t words[AGENT_LANG_WORDS], st
     return -ENOENT;
 }
 
-const struct lang lang_go = {"go", AGENT_LANG_GO, attach, NULL, merge, labels, resolve};
+static int read_file(const struct elf_file *f, const char *path, const struct lang_question *q, void *ret)
+{
+    return go_runtime_probe(f, ret);
+}
+
+static bool is_answer_valid(const struct lang_question *q, const void *answer)
+{
+    const struct go_runtime *go = answer;
+
+    return go->is_slice <= 1;
+}
+
+const struct lang lang_go = {
+    .name = "go",
+    .attach = attach,
+    .merge = merge,
+    .labels = labels,
+    .resolve = resolve,
+    .read_file = read_file,
+    .is_answer_valid = is_answer_valid,
+};

@@ -1,19 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * CPython's user side: finds the interpreter of a process, and resolves the frames that bpf/python.bpf.h sends. A code
+ * CPython's user side: finds the interpreter of a process, and resolves the frames that python.bpf.h sends. A code
  * object is read once; the third word of its frames is a hash of what it points to, so that a code object that replaced
  * another at the same address is read again.
  */
-#include "agent/lang/python/lang_python.h"
-
 #include <errno.h>
 
-#include "agent/process.h"
-#include "agent/reader/file_reader.h"
+#include "agent/lang/lang.h"
+#include "agent/lang/python/python.h"
+#include "agent/lang/python/python_abi.h"
 #include "base/hash.h"
 #include "base/map.h"
 #include "base/mem.h"
-#include "unwind/lang/python/python.h"
 
 enum {
     CODES_MAX = 65536,     /* per process; when full, all are dropped */
@@ -21,6 +19,9 @@ enum {
     IMAGES = 32,           /* cached files with interpreters */
     LOOP_TRIES = 16,       /* samples of a process for which a shim frame is looked for */
 };
+
+/* Questions about a file: its struct python_image; its struct python_loops, the argument is the instruction of a shim. */
+enum { ASK_IMAGE, ASK_LOOPS };
 
 struct code {
     uint64_t address, content;
@@ -47,10 +48,9 @@ static struct {
 } images[IMAGES];
 static unsigned next_image;
 
-static bool probe(struct object *o, const char *path, struct python_image *ret)
+static bool probe(struct object *o, struct python_image *ret)
 {
-    struct file_request q = {.op = FILE_PYTHON};
-    struct file_answer a;
+    struct lang_question q = {.op = ASK_IMAGE};
     int r;
 
     for (unsigned i = 0; i < IMAGES; i++)
@@ -58,8 +58,8 @@ static bool probe(struct object *o, const char *path, struct python_image *ret)
             *ret = images[i].image;
             return images[i].is_python;
         }
-    r = object_ask(o, &q, -1, &a, NULL);
-    *ret = r == 1 ? a.python : (struct python_image){0};
+    *ret = (struct python_image){0};
+    r = lang_ask(o, LANG_python, &q, ret, sizeof *ret);
     if (r == -EBUSY)
         return false;
     images[next_image % IMAGES].number = o->number;
@@ -78,9 +78,7 @@ static const char *base_name(const char *path)
 static void fill_record(struct process *p, const struct python *py)
 {
     const struct python_offsets *at = &py->at;
-
-    p->lang_record = (struct agent_lang){.kind = AGENT_LANG_PYTHON};
-    p->lang_record.python = (struct agent_python){
+    struct agent_python record = {
         .interpreters = py->runtime + at->interpreters_head,
         .minor = at->minor,
         .interp_next = at->interp_next,
@@ -97,6 +95,8 @@ static void fill_record(struct process *p, const struct python *py)
         .code_filename = at->code_filename,
         .code_start = at->code_start,
     };
+
+    memcpy(p->lang_record.words, &record, sizeof record);
 }
 
 static int attach(struct process *p, struct err *e)
@@ -111,7 +111,7 @@ static int attach(struct process *p, struct err *e)
         struct proc_memory memory = proc_memory_of((int) p->pid);
 
         if (!m->object || !m->path || (m->object != p->exe && !strstr(base_name(m->path), "python")) ||
-            !probe(m->object, m->path, &image))
+            !probe(m->object, &image))
             continue;
         r = python_attach(&memory, &image, m->bias, &py, e);
         if (r < 0)
@@ -175,23 +175,23 @@ static const struct code *find_code(struct python_process *s, uint64_t address, 
 /* Done once per file: the result is kept with it. */
 static void look_for_loops(struct python_process *s)
 {
-    struct file_request q = {.op = FILE_LOOPS};
-    struct file_answer a;
+    struct lang_question q = {.op = ASK_LOOPS};
+    struct python_loops loops;
 
     s->tries--;
     if (!python_loops_wanted(&s->python)) {
         s->tries = 0;
         return;
     }
-    if (python_shim_instr(&s->python, &s->memory, &q.shim) < 0)
+    if (python_shim_instr(&s->python, &s->memory, &q.argument) < 0)
         return;
     s->tries = 0;
-    if (object_ask(s->object, &q, -1, &a, NULL) < 0 || !a.loops.n)
+    if (lang_ask(s->object, LANG_python, &q, &loops, sizeof loops) < 0 || !loops.n)
         return;
-    python_loops_set(&s->python, &a.loops);
+    python_loops_set(&s->python, &loops);
     for (unsigned i = 0; i < IMAGES; i++)
         if (images[i].number == s->object->number)
-            images[i].image.loops = a.loops;
+            images[i].image.loops = loops;
 }
 
 static bool is_eval(const struct process *p, uint64_t word)
@@ -269,4 +269,36 @@ static int resolve(struct process *p, const uint64_t words[AGENT_LANG_WORDS], st
     return ret->function.p && ret->file.p ? 0 : -ENOMEM;
 }
 
-const struct lang lang_python = {"cpython", AGENT_LANG_PYTHON, attach, detach, merge, NULL, resolve};
+static int read_file(const struct elf_file *f, const char *path, const struct lang_question *q, void *ret)
+{
+    switch (q->op) {
+    case ASK_IMAGE:
+        return (strstr(path, "python") || elf_find_section(f, ".PyRuntime")) && python_probe(f, str_from(path), ret);
+    case ASK_LOOPS:
+        python_loops_find(f, q->argument, ret);
+        return 0;
+    default:
+        return -EINVAL;
+    }
+}
+
+static bool is_answer_valid(const struct lang_question *q, const void *answer)
+{
+    const struct python_image *image = answer;
+    const struct python_loops *loops = answer;
+
+    return (q->op == ASK_IMAGE ? image->loops.n : loops->n) <= PYTHON_LOOPS_MAX;
+}
+
+_Static_assert(sizeof(struct python_image) <= LANG_ANSWER_BYTES, "the answer has room for what is found in a file");
+_Static_assert(sizeof(struct agent_python) <= sizeof((struct agent_lang){0}.words), "the record has room for it");
+
+const struct lang lang_python = {
+    .name = "cpython",
+    .attach = attach,
+    .detach = detach,
+    .merge = merge,
+    .resolve = resolve,
+    .read_file = read_file,
+    .is_answer_valid = is_answer_valid,
+};

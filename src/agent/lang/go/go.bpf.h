@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR GPL-2.0
 /*
- * pprof labels of the goroutine that the thread runs (unwind/lang/go/go_runtime.h). They are stored after the native
+ * pprof labels of the goroutine that the thread runs (agent/lang/go/go_runtime.h). They are stored after the native
  * frames: one word with their number, then for each label AGENT_LABEL_WORDS words of text: key and value, both
  * truncated and padded with zeros.
  */
 #ifndef AGENT_GO_BPF_H
 #define AGENT_GO_BPF_H
+
+#include "agent/lang/go/go_abi.h"
 
 struct go_walk {
     struct scratch *s;
@@ -44,8 +46,9 @@ static __noinline long go_label(__u32 i, struct go_walk *p)
     return 0;
 }
 
-static __always_inline void go_walk(struct walk_state *w, struct agent_go *go, bool bounded)
+static __always_inline void go_walk(struct walk_state *w, bool bounded)
 {
+    struct agent_go *go = (struct agent_go *) w->lang->words;
     struct go_walk p = {.s = w->s};
     __u64 at = 0, slice[2] = {}, n = w->s->event.n_words;
 
@@ -59,9 +62,11 @@ static __always_inline void go_walk(struct walk_state *w, struct agent_go *go, b
         return;
     p.list = slice[0];
     p.n = slice[1] > AGENT_LABELS ? AGENT_LABELS : slice[1];
-    w->s->event.words[n] = (__u64) (AGENT_WORD_LANG + AGENT_FRAME_GO) << 56 | p.n;
+    w->s->event.words[n] = (__u64) (AGENT_WORD_LANG + LANG_go) << 56 | p.n;
     w->s->event.n_words = n + 1;
     WALK_REPEAT(bounded, AGENT_LABELS, go_label, &p);
 }
+
+LANG_HAS_NO_STEP(go)
 
 #endif

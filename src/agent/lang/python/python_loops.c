@@ -7,8 +7,8 @@
  */
 #include <errno.h>
 
+#include "agent/lang/python/python.h"
 #include "unwind/cfi.h"
-#include "unwind/lang/python/python.h"
 
 enum { SMALL = 4096, HITS_MAX = 64 };
 

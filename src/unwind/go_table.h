@@ -7,8 +7,8 @@
  * continues there, and misses the one frame that requested the switch. A goroutine's stack ends at goexit, a thread's
  * at mstart.
  */
-#ifndef UNWIND_LANG_GO_TABLE_H
-#define UNWIND_LANG_GO_TABLE_H
+#ifndef UNWIND_GO_TABLE_H
+#define UNWIND_GO_TABLE_H
 
 #include "base/err.h"
 #include "elf/elf.h"

@@ -2,8 +2,8 @@
 /* Finds the interpreter of a process and its version: see python.h. */
 #include <errno.h>
 
+#include "agent/lang/python/python.h"
 #include "elf/elf_symbols.h"
-#include "unwind/lang/python/python.h"
 
 /* 11 of "/usr/lib/libpython3.11.so.1.0", "python3.11", "/opt/python3.11d/…"; 0 when the name has no version. */
 static unsigned minor_of_path(struct str path)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Finds where the Go runtime keeps a goroutine's pprof labels by reading the machine code of two functions, and reads
  * the labels. */
-#include "unwind/lang/go/go_runtime.h"
+#include "agent/lang/go/go_runtime.h"
 
 #include "elf/go_build.h"
 #include "elf/pclntab.h"

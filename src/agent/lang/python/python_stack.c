@@ -2,7 +2,7 @@
 /* Walks the lists of thread states and the chains of frames: see python.h. */
 #include <errno.h>
 
-#include "unwind/lang/python/python.h"
+#include "agent/lang/python/python.h"
 
 enum {
     FRAME_BYTES = 128, /* all that is read of a frame is within these */

@@ -8,8 +8,8 @@
  */
 #include <errno.h>
 
-#include "unwind/lang/python/python.h"
-#include "unwind/lang/python/python_lines.h"
+#include "agent/lang/python/python.h"
+#include "agent/lang/python/python_lines.h"
 
 enum { CODE_BYTES = 256 };
 

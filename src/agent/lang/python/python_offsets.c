@@ -19,7 +19,7 @@
  */
 #include <errno.h>
 
-#include "unwind/lang/python/python.h"
+#include "agent/lang/python/python.h"
 
 #define NONE PYTHON_NONE
 

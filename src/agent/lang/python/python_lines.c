@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Finds the line of an instruction in the line tables of CPython. */
-#include "unwind/lang/python/python_lines.h"
+#include "agent/lang/python/python_lines.h"
 
 #include <stdbool.h>
 

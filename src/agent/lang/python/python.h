@@ -17,8 +17,8 @@
  * A process that runs while it is read may show inconsistent state: everything is bounded and checked, and an invalid
  * stack is truncated. These functions keep no state of their own; any thread may call them.
  */
-#ifndef UNWIND_LANG_PYTHON_H
-#define UNWIND_LANG_PYTHON_H
+#ifndef AGENT_LANG_PYTHON_H
+#define AGENT_LANG_PYTHON_H
 
 #include <stdbool.h>
 

@@ -12,8 +12,8 @@
  *                          15     no line
  *                        varint: 6 bits each, least first, 0x40 = more follow; svarint: low bit is the sign
  */
-#ifndef UNWIND_LANG_PYTHON_LINES_H
-#define UNWIND_LANG_PYTHON_LINES_H
+#ifndef AGENT_LANG_PYTHON_LINES_H
+#define AGENT_LANG_PYTHON_LINES_H
 
 #include "base/str.h"
 

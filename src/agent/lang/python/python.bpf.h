@@ -2,14 +2,14 @@
 /*
  * CPython's frames, stored after the native ones in the event; the user side merges them (lang_python.c). The thread's
  * state is found by its thread pointer in the interpreters' lists, and cached; then the chain of frames is followed.
- * These are two separate loops rather than steps of the native walk, because the verifier would multiply the states of
- * both.
  *
  * Words of a frame: code object; offset of the instruction; a hash of what the code object points to, so that another
  * code object at the same address is a different frame.
  */
 #ifndef AGENT_PYTHON_BPF_H
 #define AGENT_PYTHON_BPF_H
+
+#include "agent/lang/python/python_abi.h"
 
 enum { PYTHON_OWNER_SHIM = 3, PYTHON_TAGS = 7, PYTHON_STEPS = 2048, PYTHON_THREADS = 4096, PYTHON_POINTERS = 16 };
 
@@ -125,7 +125,7 @@ static __always_inline long python_put(struct python_walk *p, __u64 code, __u64 
     }
     out = e->words + n;
     BARRIER(out);
-    out[0] = (__u64) (AGENT_WORD_LANG + AGENT_FRAME_PYTHON) << 56 | (code & ~(0xffull << 56)) | entry;
+    out[0] = (__u64) (AGENT_WORD_LANG + LANG_python) << 56 | (code & ~(0xffull << 56)) | entry;
     out[1] = instr;
     out[2] = content;
     e->n_words = n + AGENT_LANG_WORDS;
@@ -160,8 +160,9 @@ static __noinline long python_frame(__u32 i, struct python_walk *p)
     return python_put(p, code, entry * AGENT_PYTHON_ENTRY);
 }
 
-static __always_inline void python_walk(struct walk_state *w, struct agent_python *py, bool bounded)
+static __always_inline void python_walk(struct walk_state *w, bool bounded)
 {
+    struct agent_python *py = (struct agent_python *) w->lang->words;
     struct python_walk p = {.s = w->s, .py = py, .tp = w->s->at.tp};
     __u64 state = python_find_state(&p, bounded), frame = 0;
 
@@ -175,5 +176,7 @@ static __always_inline void python_walk(struct walk_state *w, struct agent_pytho
         w->s->event.flags |= AGENT_EVENT_LANG_CUT;
     python_mark_entry(&p);
 }
+
+LANG_HAS_NO_STEP(python)
 
 #endif

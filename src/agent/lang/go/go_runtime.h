@@ -14,8 +14,8 @@
  *   map      count (8) | flags (1) | B: log2 of buckets (1) | … | buckets at 16
  *   bucket   8 bytes of tops (0, 1: empty) | 8 keys {pointer, length} | 8 values | overflow
  */
-#ifndef UNWIND_LANG_GO_RUNTIME_H
-#define UNWIND_LANG_GO_RUNTIME_H
+#ifndef AGENT_LANG_GO_RUNTIME_H
+#define AGENT_LANG_GO_RUNTIME_H
 
 #include "base/arena.h"
 #include "elf/elf.h"
@@ -25,7 +25,7 @@ struct go_runtime {
     unsigned minor;
     int64_t g;             /* from the thread pointer */
     uint32_t curg, labels; /* in m, in g */
-    bool is_slice;
+    uint8_t is_slice;      /* a byte and not a bool: it crosses from an untrusted process */
 };
 
 struct go_label {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Makes unwind rules for Go functions from the stack offsets in pclntab. */
-#include "unwind/lang/go/go_table.h"
+#include "unwind/go_table.h"
 
 #include <errno.h>
 
@@ -27,8 +27,8 @@ static const struct {
     {"runtime.rt0_go", UNWIND_CFA_END},
     {"runtime.mcall", UNWIND_CFA_END},
     {"runtime.morestack", UNWIND_CFA_END},
-    {"runtime.systemstack", UNWIND_CFA_LANG},
-    {"runtime.asmcgocall", UNWIND_CFA_LANG},
+    {"runtime.systemstack", UNWIND_CFA_SWITCH},
+    {"runtime.asmcgocall", UNWIND_CFA_SWITCH},
     {"runtime.sigreturn", UNWIND_CFA_SIGNAL},
     {"runtime.sigreturn__sigaction", UNWIND_CFA_SIGNAL},
 };
@@ -46,7 +46,7 @@ static bool special_rule(struct str name, struct unwind_rule *ret)
         if (!str_is(name, specials[i].name))
             continue;
         ret->cfa = (__u8) specials[i].cfa;
-        if (ret->cfa == UNWIND_CFA_LANG) {
+        if (ret->cfa == UNWIND_CFA_SWITCH) {
             ret->cfa_off = 16;
             ret->flags = UNWIND_FP_SAVED;
             ret->fp = -2;
