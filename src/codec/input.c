@@ -8,6 +8,7 @@
 #include "base/fd.h"
 #include "base/wire.h"
 #include "codec/folded.h"
+#include "codec/jfr/jfr.h"
 #include "codec/otlp_file.h"
 #include "codec/perf_script.h"
 #include "codec/pprof.h"
@@ -18,10 +19,15 @@ enum { INFLATED_DEFAULT = 64 << 20 };
 const struct input_limits input_local = {.inflated = UINT32_MAX - 1};
 
 static const char *const names[] = {
-    [INPUT_AUTO] = "auto",           [INPUT_PPROF] = "pprof",
-    [INPUT_LEGACY] = "pprof-legacy", [INPUT_OTLP] = "otlp",
-    [INPUT_OTLP_JSON] = "otlp-json", [INPUT_OTLP_FRAMED] = "otlp-framed",
-    [INPUT_FOLDED] = "folded",       [INPUT_PERF_SCRIPT] = "perf-script",
+    [INPUT_AUTO] = "auto",
+    [INPUT_PPROF] = "pprof",
+    [INPUT_LEGACY] = "pprof-legacy",
+    [INPUT_OTLP] = "otlp",
+    [INPUT_OTLP_JSON] = "otlp-json",
+    [INPUT_OTLP_FRAMED] = "otlp-framed",
+    [INPUT_FOLDED] = "folded",
+    [INPUT_PERF_SCRIPT] = "perf-script",
+    [INPUT_JFR] = "jfr",
 };
 
 int input_format_parse(struct str name, enum input_format *ret)
@@ -83,6 +89,8 @@ static enum input_format detect_protobuf(struct str data)
 /* Formats that have a distinctive beginning; INPUT_AUTO for others. */
 static enum input_format detect(struct str data)
 {
+    if (jfr_probe(data))
+        return INPUT_JFR;
     switch (otlp_file_detect(data.p, data.n)) {
     case OTLP_FILE_PROTOBUF:
         return INPUT_OTLP;
@@ -129,9 +137,20 @@ static int decode_text(struct buf *in, enum input_format f, const struct input_l
                        struct err *e)
 {
     struct folded_options folded = {.memory = text_memory(l)};
-    int r = f == INPUT_FOLDED ? folded_decode(buf_str(in), &folded, ret, e)
-                              : perf_script_decode(buf_str(in), text_memory(l), ret, e);
+    struct jfr_options jfr = {.memory = text_memory(l)};
+    struct str data = buf_str(in);
+    int r;
 
+    switch (f) {
+    case INPUT_FOLDED:
+        r = folded_decode(data, &folded, ret, e);
+        break;
+    case INPUT_JFR:
+        r = jfr_decode(data, &jfr, ret, e);
+        break;
+    default:
+        r = perf_script_decode(data, text_memory(l), ret, e);
+    }
     if (r == 0)
         buf_done(in);
     return r;
@@ -170,6 +189,7 @@ static int decode_as(struct buf *in, enum input_format *f, const struct input_li
         return otlp_file_decode(in, &otlp, ret, e);
     case INPUT_FOLDED:
     case INPUT_PERF_SCRIPT:
+    case INPUT_JFR:
         return decode_text(in, *f, l, ret, e);
     default:
         return decode_unmarked(in, l, ret, f, e);

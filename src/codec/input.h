@@ -9,6 +9,7 @@
  *   otlp-framed   requests with a length of 4 bytes, big-endian, before each (its `format: proto`)
  *   folded        stacks in the format of flamegraph.pl and async-profiler
  *   perf-script   the text of `perf script`
+ *   jfr           Java Flight Recorder: the JDK's and async-profiler's (jfr.h)
  *
  * Several OTLP requests become one batch (otlp_file.h).
  */
@@ -30,6 +31,7 @@ enum input_format {
     INPUT_OTLP_FRAMED,
     INPUT_FOLDED,
     INPUT_PERF_SCRIPT,
+    INPUT_JFR,
 };
 
 struct input_limits {

@@ -13,7 +13,8 @@ import urllib.parse
 
 import pytest
 
-from wick_tools import SHOP, SPAN, request, wait_for
+import file_oracles
+from wick_tools import ROOT, SHOP, SPAN, request, wait_for
 from pyroscope_messages import CPU, M, pprof
 
 def connect(server, method, message, answer):
@@ -133,7 +134,50 @@ def test_ingest(server):
     assert status == 200, body
     assert total(server, "raw") == 9
     status, body = server.get(f"/ingest?name=java&from={now - 10}&until={now}&format=jfr", data=b"FLR\0")
-    assert status == 415 and b"jfr" in body
+    assert status == 400 and b"no chunk at byte 0" in body
+    status, body = server.get(f"/ingest?name=trie&from={now - 10}&until={now}&format=trie", data=b"x")
+    assert status == 415 and b"'trie' is not supported" in body
+
+
+def snapshot(contexts):
+    """LabelsSnapshot of Pyroscope's Java agent: {context: {label: value}}."""
+    def field(number, payload):
+        return (bytes([number << 3, payload]) if isinstance(payload, int) else bytes([number << 3 | 2, len(payload)]) + payload)
+
+    strings = sorted({s for labels in contexts.values() for pair in labels.items() for s in pair})
+    ids = {s: i + 1 for i, s in enumerate(strings)}
+    out = b""
+    for number, labels in contexts.items():
+        context = b"".join(field(1, field(1, ids[k]) + field(2, ids[v])) for k, v in labels.items())
+        out += field(1, field(1, number) + field(2, context))
+    return out + b"".join(field(2, field(1, i) + field(2, s.encode())) for s, i in ids.items())
+
+
+def form(fields):
+    boundary = "------------------------d74496d66958873e"
+    body = b"".join(f'--{boundary}\r\nContent-Disposition: form-data; name="{k}"; filename="{k}"\r\n'
+                    f"Content-Type: application/octet-stream\r\n\r\n".encode() + v + b"\r\n" for k, v in fields.items())
+    return body + f"--{boundary}--\r\n".encode(), f"multipart/form-data; boundary={boundary}"
+
+
+def test_ingest_jfr(server):
+    """Two Java services as Pyroscope's Java agent sends them: gzip in a form, with labels; and the plain body. The recording
+    was made at 5 ms; the agent's sampleRate of 100 Hz counts."""
+    data = (ROOT / "tests/data/files/async-profiler-4.5.jfr.gz").read_bytes()
+    want = file_oracles.load(ROOT / "tests/data/files/async-profiler-4.5.jfr.expected.json.gz")
+    now = int(time.time())
+    body, kind = form({"jfr": data, "labels": gzip.compress(snapshot({0: {"vehicle": "bike"}}))})
+    where = f"from={now - 10}&until={now}&spyName=javaspy&format=jfr"
+    status, answer = server.get(f"/ingest?name=rides{{region=eu}}&sampleRate=100&{where}", data=body, headers={"Content-Type": kind})
+    assert status == 200, answer
+    status, answer = server.get(f"/ingest?name=plain.java&{where}", data=gzip.decompress(data))
+    assert status == 200, answer
+    cpu = sum(want["cpu"].values())
+    assert total(server, "rides") == 2 * cpu and total(server, "plain.java") == cpu
+    assert total(server, "rides", query="wall") == sum(want["wall"].values()) // 2
+    assert total(server, "plain.java", query="alloc") == sum(want["alloc_in_new_tlab_bytes"].values())
+    status, answer = server.get(f"/ingest?name=bad&{where}", data=form({"jfr": data[:100]})[0], headers={"Content-Type": kind})
+    assert status == 400, answer
 
 
 PROGRAM = """

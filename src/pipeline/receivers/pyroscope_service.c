@@ -12,6 +12,7 @@
 #include "base/wire.h"
 #include "codec/folded.h"
 #include "codec/input.h"
+#include "codec/jfr/jfr.h"
 #include "codec/pprof.h"
 #include "model/builder.h"
 #include "model/sink.h"
@@ -150,20 +151,26 @@ static struct str split_type(struct str *name)
 
 /* --- /ingest --- */
 
-/* The field "profile" of a form; the whole body if it is not a form. */
-static struct str form_profile(const struct http_request *q, struct str body)
+static bool is_form(const struct http_request *q)
+{
+    return str_starts(http_headers_get(&q->headers, "content-type"), STR("multipart/form-data"));
+}
+
+/* A field of a form; the whole body if it is not a form. */
+static struct str form_field(const struct http_request *q, struct str body, const char *field)
 {
     struct str type = http_headers_get(&q->headers, "content-type"), boundary, rest = body;
     ptrdiff_t at = str_find(type, STR("boundary="));
-    char mark[128];
+    char mark[128], name[64];
 
-    if (!str_starts(type, STR("multipart/form-data")) || at < 0)
+    if (!is_form(q) || at < 0)
         return body;
     boundary = str_slice(type, (size_t) at + 9, type.n);
     boundary = str_cut(&boundary, ';');
     if (boundary.n >= 2 && boundary.p[0] == '"')
         boundary = str_slice(boundary, 1, boundary.n - 1);
     snprintf(mark, sizeof mark, "--%.*s", (int) MIN(boundary.n, 120u), boundary.p);
+    snprintf(name, sizeof name, "name=\"%s\"", field);
     while ((at = str_find(rest, str_from(mark))) >= 0) {
         struct str part = str_slice(rest, (size_t) at + strlen(mark), rest.n), head;
         ptrdiff_t end = str_find(part, str_from(mark)), blank;
@@ -176,7 +183,7 @@ static struct str form_profile(const struct http_request *q, struct str body)
         if (blank < 0)
             continue;
         head = str_slice(part, 0, (size_t) blank);
-        if (str_find(head, STR("name=\"profile\"")) >= 0)
+        if (str_find(head, str_from(name)) >= 0)
             return str_slice(part, (size_t) blank + 4, (size_t) MAX(end - 2, blank + 4));
     }
     return (struct str){0};
@@ -251,6 +258,28 @@ static int decode_folded(struct str text, struct str type, uint64_t rate, struct
     return builder_finish(b, ret, e);
 }
 
+/* A recording of the JVM, as Pyroscope's Java agent sends it: the form fields "jfr" and "labels", or the plain body. */
+static int decode_jfr(struct pyroscope_service *s, const struct http_request *q, struct str body, uint64_t rate,
+                      struct batch **ret, struct err *e)
+{
+    _cleanup_(buf_done) struct buf in = BUF_INIT;
+    bool form = is_form(q);
+    struct jfr_options o = {.period_ns = rate ? NS_PER_S / (int64_t) MIN(rate, 1000000u) : 0,
+                            .labels = form ? form_field(q, body, "labels") : (struct str){0},
+                            .memory = 8 * inflated_max(s)};
+    int r;
+
+    buf_put_str(&in, form ? form_field(q, body, "jfr") : body);
+    r = buf_error(&in);
+    if (r == 0)
+        r = compress_inflate_detect(&in, inflated_max(s), e);
+    if (r == 0)
+        r = jfr_decode(buf_str(&in), &o, ret, e);
+    for (uint32_t i = 0; r == 0 && i < (*ret)->n_profiles; i++) /* the request's times count, as in Pyroscope */
+        (*ret)->profiles[i].time_ns = (*ret)->profiles[i].duration_ns = 0;
+    return r;
+}
+
 static int64_t query_time(struct http_request *q, const char *name)
 {
     struct str v = http_query_get(q->query, &q->arena, name);
@@ -270,12 +299,13 @@ static int decode_ingest(struct pyroscope_service *s, struct http_request *q, st
 
     if (rate.n)
         str_to_u64(rate, 10, &hz);
-    if (str_is(format, "pprof") ||
-        str_starts(http_headers_get(&q->headers, "content-type"), STR("multipart/form-data")))
-        return decode_pprof(form_profile(q, body), inflated_max(s), ret, e);
+    if (str_is(format, "jfr"))
+        return decode_jfr(s, q, body, hz, ret, e);
+    if (str_is(format, "pprof") || is_form(q))
+        return decode_pprof(form_field(q, body, "profile"), inflated_max(s), ret, e);
     if (!format.n || str_is(format, "folded") || str_is(format, "collapsed") || str_is(format, "lines"))
         return decode_folded(body, type, hz, ret, e);
-    return err_set(e, -EOPNOTSUPP, "format '%.*s' is not supported; supported: pprof, folded", STR_FMT(format));
+    return err_set(e, -EOPNOTSUPP, "format '%.*s' is not supported; supported: pprof, jfr, folded", STR_FMT(format));
 }
 
 static void hand_on(struct pyroscope_call *c, struct batch *b)

@@ -3,12 +3,13 @@
  * The endpoints for Pyroscope's clients, to be mounted on any HTTP server:
  *
  *   POST /ingest?name=app.cpu{k=v}&from=&until=&sampleRate=&units=&aggregationType=&format=
- *        folded stacks ("folded", "lines", or none given), pprof (format=pprof, raw or as the form field "profile")
+ *        folded stacks ("folded", "lines", or none given), pprof (format=pprof, raw or as the form field "profile"),
+ *        Java Flight Recorder (format=jfr, raw or as the form field "jfr", with the field "labels" beside it)
  *   POST /push.v1.PusherService/Push
  *        Connect (application/proto, application/json) and gRPC: series of labels with pprof profiles
  *
  * Labels become resource attributes: service_name is service.name; the last part of the name, which older clients use
- * for the type (app.cpu), becomes the type. jfr, trie, tree and speedscope are refused with an error message that names
+ * for the type (app.cpu), becomes the type. trie, tree and speedscope are refused with an error message that names
  * them.
  */
 #ifndef PIPELINE_PYROSCOPE_SERVICE_H
