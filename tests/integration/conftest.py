@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all tests share: the age of the Go that is their oracle.
+"""What all tests share: which of them may run side by side, and the age of the Go that is their oracle.
 
 wick pprof follows the pprof of today's Go. The one in a distribution may be years older (Debian 12 has Go 1.19) and says
 some things differently, so that it can be no oracle: those tests are then skipped, with that reason.
@@ -51,6 +51,15 @@ ORACLES = [  # (file, names; all when empty)
 ]
 
 
+# Modules that measure neither time nor memory and do not look at other processes of the machine: tests/run runs them on
+# all cores at once. Every other module has the machine to itself.
+TOGETHER = set("""
+agent_arm64 cli collector_components collector_peer convert damage_told demangle hardening hostile_names howto html
+k8s_attributes manual otlp pprof_golden pprof_http pprof_live pprof_source pprof_sources pprof_symbolz pyroscope query_text
+rights sdk_arm64 secrets serve_symbols store symbols token_env ui_api ui_assets unwind
+""".split())
+
+
 def go_minor():
     if not shutil.which("go"):
         return None
@@ -58,7 +67,11 @@ def go_minor():
     return int(m.group(1)) if m else None
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
+    for item in items:
+        if item.path.stem.removeprefix("test_") in TOGETHER:
+            item.add_marker(pytest.mark.together)
     minor = go_minor()
     if minor is None or minor >= GO_WANTED:  # without Go the tests say so themselves
         return
