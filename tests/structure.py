@@ -35,6 +35,7 @@ BANNED = [
     (r"\b(malloc|calloc|realloc|free|strdup|strndup|asprintf)\s*\(", ("src/base/mem", "src/sdk", "src/base/regex.cc"), "base/mem"),
     (r"\b(fopen|fread|fwrite|openat|fsync|fdatasync|pread|pwrite|ftruncate|rename)\s*\(", ("src/base/fd.c", "src/sdk"), "base/fd"),
     (r"\b(strcpy|strcat|sprintf|vsprintf|gets|strtok|atoi|atol)\s*\(", (), "base/buf or base/str"),
+    (r"\b(getenv)\s*\(", tuple(f"src/{room}/" for room in MAY_USE if room != "sdk"), "secure_getenv"),
 ]
 FUNCTION_LINES_MAX, FILE_LINES_MAX = 70, 710
 PARAMETERS, PARAMETERS_MAX = 6, 9  # more than the first becomes a struct; those that were there before the rule are counted

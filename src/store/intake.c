@@ -256,9 +256,12 @@ static bool has_spans(const struct batch *b, const struct profile *p)
 /* CPU time of a process that another source sends as well is stored, but not counted. */
 static void plan_source(struct planning *pl, const struct profile *p, struct intake_profile *out)
 {
-    struct sources_profile from = {.start = out->time_ns, .end = out->time_ns + MAX(p->duration_ns, 0)};
+    struct sources_profile from = {.start = out->time_ns};
     struct type also;
 
+    if (out->time_ns > INT64_MAX - 2 * SOURCES_DURATION_MAX)
+        return; /* no time of a real process */
+    from.end = out->time_ns + MIN(MAX(p->duration_ns, 0), SOURCES_DURATION_MAX);
     for (uint32_t i = out->first_item; i < pl->out->n_items; i++) {
         struct intake_item *it = &pl->out->items[i];
 

@@ -18,6 +18,8 @@
 #include "base/map.h"
 
 #define SOURCES_SILENCE (60 * NS_PER_S)
+/* No profile is taken to cover more: a wrong duration must not keep other sources out for years. */
+#define SOURCES_DURATION_MAX (3600 * NS_PER_S)
 
 struct batch;
 struct resource;

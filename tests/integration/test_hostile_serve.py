@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """wick serve against senders and readers that mean harm. Runs the build with the sanitizers where there is one."""
+import gzip
 import json
 import os
 import re
@@ -10,6 +11,7 @@ import time
 
 import pytest
 
+from pyroscope_messages import M
 from serve_poison import frame
 from wick_tools import WICK, Server, request, token_of, wait_for
 
@@ -74,6 +76,52 @@ def test_values_that_cannot_be(server):
     status, answer = server.send(r)
     assert status == 200 and b"negative" not in answer
     assert server.json("/api/v1/top?query=heap")["total"] == -5
+
+
+def cpu_of(s, path, body, kind):
+    """CPU seconds that the server takes to answer; the best of three."""
+    def spent():
+        fields = open(f"/proc/{s.p.pid}/stat").read().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    best = 1e9
+    for _ in range(3):
+        before = spent()
+        assert 400 <= s.get(path, data=body, headers={"Content-Type": kind})[0] < 500
+        best = min(best, spent() - before)
+    return best
+
+
+@pytest.mark.parametrize("part", [b"--frontier\r\nname=", b"--frontie", b"--frontier\r\n\r\n\r\n", b"-"])
+def test_forms_are_read_in_linear_time(tmp_path, part):
+    """Twice the parts, or twice what looks like the beginning of one, takes at most about twice the time."""
+    s = Server(tmp_path)
+    try:
+        n = (8 << 20) // len(part)
+        once, twice = (cpu_of(s, "/ingest?name=x&format=pprof", part * k, "multipart/form-data; boundary=frontier") for k in (n, 2 * n))
+        assert twice < 3 * once + 0.3, (once, twice)  # quadratic work over megabytes would take minutes
+    finally:
+        s.stop()
+
+
+def test_gzip_in_gzip(tmp_path):
+    """A push of many profiles, each of which inflates to megabytes, in a compressed body: the limit holds for all of it."""
+    s = Server(tmp_path)
+    try:
+        bomb = gzip.compress(bytes(48 << 20))
+        push = M["PushRequest"]()
+        for i in range(40):
+            series = push.series.add()
+            series.labels.add(name="service_name", value=f"s{i}")
+            series.samples.add(raw_profile=bomb)
+        headers = {"Content-Type": "application/proto", "Content-Encoding": "gzip"}
+        status, answer = s.get("/push.v1.PusherService/Push", data=gzip.compress(push.SerializeToString()), headers=headers)
+        assert 400 <= status < 500, (status, answer)
+        memory = int(re.search(r"VmHWM:\s+(\d+)", open(f"/proc/{s.p.pid}/status").read()).group(1)) << 10
+        assert memory < 700 << 20, memory  # forty of them would be two gigabytes
+        assert s.get("/healthz")[0] == 200
+    finally:
+        s.stop()
 
 
 EVIL = "evil\x1b]0,owned\x07\x9b2J\x7f"
