@@ -21,7 +21,7 @@
 #include "sdk/sys.h"
 
 /* At 100 Hz and 36 frames, a busy thread fills two thirds of its ring in one tick; above that its handler wakes us. */
-enum { TICK_MS = 250, IDLE_TICK_MS = 500, WALL_TICK_MS = 200, SCAN_NS = 1000000000 };
+enum { TICK_MS = 250, IDLE_TICK_MS = 500, WALL_TICK_MS = 200, EXT_WALL_TICK_MS = 50, SCAN_NS = 1000000000 };
 
 /* --- draining --- */
 static void add_to_all(struct wick_provider *p, int type, const struct ring_record *r, const uint32_t *ids, uint32_t n,
@@ -240,7 +240,9 @@ static void run_flush(struct wick_provider *p, int64_t now)
  * known. */
 static int64_t tick_ms(struct wick_provider *p, bool busy)
 {
-    int64_t tick = core.types & WICK_WALL ? WALL_TICK_MS : busy ? TICK_MS : IDLE_TICK_MS;
+    int64_t wall =
+        atomic_load(&core.walker) ? EXT_WALL_TICK_MS : WALL_TICK_MS; /* an extension has no hooks for waits */
+    int64_t tick = core.types & WICK_WALL ? wall : busy ? TICK_MS : IDLE_TICK_MS;
 
     if (atomic_load(&core.live) > 0) {
         p->alone_ms = 1;

@@ -19,6 +19,7 @@
 #include <stdbool.h>
 
 #include "base/macros.h"
+#include "sdk/ext.h"
 #include "unwind/table.h"
 #include "wick.h"
 
@@ -139,10 +140,10 @@ struct core {
     _Atomic int32_t live;    /* threads of the host that are known and have not ended */
     _Atomic uint32_t wake;   /* 1: the background thread is to wake up. A futex, because a host that closes all file
                                 descriptors would close ours */
-    _Atomic(uint32_t (*)(uint64_t *, uint32_t, uint32_t)) walker; /* set by ext.h, or NULL */
-    bool context_static;                                          /* otel_thread_ctx_v1 may be read in a handler */
-    uint64_t self_lo, self_hi; /* our own code: its frames are left out at the leaf */
-    struct sigaction previous; /* previous action of the signal, for chaining */
+    _Atomic(wick_ext_walker *) walker; /* NULL if there is none */
+    bool context_static;               /* otel_thread_ctx_v1 may be read in a handler */
+    uint64_t self_lo, self_hi;         /* our own code: its frames are left out at the leaf */
+    struct sigaction previous;         /* previous action of the signal, for chaining */
     /* statistics; CPU samples are counted by thr.samples */
     _Atomic uint64_t samples[N_TYPES], lost, truncated, handler_ns, hook_ticks;
 };
@@ -158,6 +159,9 @@ void handler_sample_here(struct thr *t, enum record_kind kind, uint64_t value, u
 /* Stores the frames of the calling thread in pc, without our own; returns their number and, in *ret_flags, RECORD_
  * flags. */
 uint32_t handler_walk_here(struct thr *t, uint64_t *pc, uint32_t max, uint8_t *ret_flags, uint32_t *ret_generation);
+/* Lets an extension's walker change the frames, span and labels of a record that has room for max frames and
+ * CORE_ATTRS_MAX bytes. tid: see ext.h. */
+void handler_ask_walker(struct ring_record *r, uint32_t max, int tid);
 /* Frames of another thread, which sleeps, starting from these registers (0 = not known). Background thread only,
  * because it is the one that frees modules. */
 uint32_t handler_walk_at(uint64_t at, uint64_t sp, uint64_t fp, uint64_t bx, uint64_t *pc, uint32_t max,

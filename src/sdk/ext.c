@@ -7,6 +7,7 @@
 
 #include "model/semconv.h"
 #include "sdk/core.h"
+#include "sdk/ext_frames.h"
 #include "sdk/heap.h"
 #include "sdk/span.h"
 #include "sdk/words.h"
@@ -71,6 +72,16 @@ int wick_ext_sample(const struct wick_ext_sample *given)
 void wick_ext_set_walker(wick_ext_walker *walker)
 {
     atomic_store(&core.walker, walker);
+}
+
+void wick_ext_set_namer(wick_ext_namer *namer)
+{
+    ext_frames_set_namer(namer);
+}
+
+int wick_ext_label_key(const char *name)
+{
+    return span_key_number(name);
 }
 
 void wick_ext_alloc(void *p, size_t size)

@@ -65,13 +65,50 @@ int wick_ext_sample(const struct wick_ext_sample *s);
 int wick_ext_thread(void);
 
 /*
- * For the samples of CPU time and allocations that wick takes itself: called on the sampled thread, including in the
- * signal handler, with the n native frames that were found, leaf first. It may replace, insert and remove frames, up to
- * max, and returns the new number. It must be async-signal-safe. NULL removes the walker, which may still run for a
- * moment on other threads.
+ * For the samples that wick takes itself: called with the n native frames that were found, leaf first. The walker may
+ * replace, insert and remove frames, up to max, set the span, and add labels.
+ *
+ * tid 0: the sample is of the calling thread, possibly in its signal handler: the walker must be async-signal-safe.
+ * Otherwise it is of thread tid, which sleeps, and the caller is wick's own thread. Should the thread wake up meanwhile,
+ * the sample is discarded; until then its memory may change or disappear, so it must be read through the kernel.
  */
-typedef uint32_t wick_ext_walker(uint64_t *frames, uint32_t n, uint32_t max);
+struct wick_ext_stack {
+    uint64_t *frames;
+    uint32_t n, max;
+    int tid;
+    int cut;  /* the frames do not reach the root; a walker that completes the stack sets it to 0 */
+    int span; /* 1 if the walker set trace_id and span_id */
+    uint8_t trace_id[16], span_id[8];
+    uint32_t labels_n;
+    uint8_t labels[128]; /* see wick_ext_label() */
+};
+
+typedef void wick_ext_walker(struct wick_ext_stack *s);
+/* NULL removes the walker, which may still run for a moment on other threads. */
 void wick_ext_set_walker(wick_ext_walker *walker);
+
+/* The number of a label's key, -1 if there are too many keys. Not in a signal handler. */
+int wick_ext_label_key(const char *name);
+
+/* Adds a label; a value that does not fit is left out. For walkers. */
+static inline void wick_ext_label(struct wick_ext_stack *s, int key, const char *value, uint32_t n)
+{
+    if (key < 0 || key > 255 || n > 127 || s->labels_n + n + 2 > sizeof s->labels)
+        return;
+    s->labels[s->labels_n] = (uint8_t) key;
+    s->labels[s->labels_n + 1] = (uint8_t) n;
+    __builtin_memcpy(s->labels + s->labels_n + 2, value, n);
+    s->labels_n += n + 2;
+}
+
+/*
+ * Frames that have no name yet: a walker that may not intern frames, because it runs in a signal handler, stores
+ * WICK_EXT_LATE | number, with a number below 2^48 that means the same until the process ends. The namer is called for
+ * it later, on wick's own thread, and returns 1 if it filled in *ret. Its strings must stay valid until the next call.
+ */
+#define WICK_EXT_LATE (0xe7e1ull << 48)
+typedef int wick_ext_namer(uint64_t number, struct wick_ext_frame *ret);
+void wick_ext_set_namer(wick_ext_namer *namer);
 
 /* For an allocator that wick cannot hook. wick_ext_alloc() decides itself whether this block is sampled; every block
  * that was passed to it must be passed to wick_ext_free() before it is freed. Not in a signal handler. */

@@ -22,6 +22,7 @@ static _Atomic(struct ext_frame *) chunks[CHUNKS];
 static _Atomic uint32_t n_frames;
 static struct map index_;
 static struct arena texts;
+static _Atomic(wick_ext_namer *) namer;
 
 void ext_frames_fork_prepare(void)
 {
@@ -114,4 +115,17 @@ uint64_t wick_ext_frame(const struct wick_ext_frame *f)
         number = add(&wanted, h);
     pthread_mutex_unlock(&lock);
     return number ? EXT_FRAMES_TAG | number : 0;
+}
+
+void ext_frames_set_namer(wick_ext_namer *given)
+{
+    atomic_store(&namer, given);
+}
+
+uint64_t ext_frames_name_late(uint64_t pc)
+{
+    wick_ext_namer *ask = atomic_load(&namer);
+    struct wick_ext_frame f = {0};
+
+    return ask && ask(pc & ~(0xffffull << 48), &f) ? wick_ext_frame(&f) : 0;
 }

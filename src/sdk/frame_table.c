@@ -86,12 +86,20 @@ uint32_t frames_resolve(const uint64_t *pc, uint32_t n, uint32_t generation, uin
         cache_generation = generation;
     }
     for (uint32_t i = 0; i < n; i++) {
-        uint64_t at = i ? pc[i] - 1 : pc[i]; /* a return address points after its call */
+        uint64_t at = i && !ext_frames_is_late(pc[i]) ? pc[i] - 1 : pc[i]; /* a return address points after its call */
         uint32_t slot = (uint32_t) (hash64_u64(at) >> 32) % CACHE;
         const struct module *m;
 
         if (ext_frames_is(pc[i])) {
             ret[i] = add_external(pc[i]);
+            continue;
+        }
+        if (ext_frames_is_late(pc[i])) {
+            if (cache[slot].pc != at) {
+                cache[slot].id = add_external(ext_frames_name_late(pc[i]));
+                cache[slot].pc = at;
+            }
+            ret[i] = cache[slot].id;
             continue;
         }
         if (cache[slot].pc != at) {

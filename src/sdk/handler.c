@@ -177,16 +177,6 @@ static uint32_t walk_frames(const struct module_set *set, struct thr *t, struct 
     return n;
 }
 
-/* Lets an extension insert or remove frames. */
-static uint32_t ask_walker(uint64_t *pc, uint32_t n, uint32_t max)
-{
-    uint32_t (*walker)(uint64_t *, uint32_t, uint32_t) = atomic_load_explicit(&core.walker, memory_order_relaxed);
-
-    if (unlikely(walker))
-        n = walker(pc, n, max);
-    return MIN(n, max);
-}
-
 /* --- context of the thread --- */
 static void copy_context(struct ring_record *r)
 {
@@ -207,6 +197,63 @@ static void copy_context(struct ring_record *r)
     memcpy(&r->pc[r->n], s->attrs_data, r->attrs);
 }
 
+/* The walker's flag `cut` stands for both reasons why a native stack may end early. */
+static void use_answer(struct ring_record *r, const struct wick_ext_stack *s)
+{
+    r->n = (uint16_t) MIN(s->n, s->max);
+    if (!s->cut)
+        r->flags &= (uint8_t) ~(RECORD_CUT_DEPTH | RECORD_CUT_RULE);
+    else if (!(r->flags & RECORD_CUT_RULE))
+        r->flags |= RECORD_CUT_DEPTH;
+}
+
+void handler_ask_walker(struct ring_record *r, uint32_t max, int tid)
+{
+    wick_ext_walker *walker = atomic_load_explicit(&core.walker, memory_order_relaxed);
+    struct wick_ext_stack s;
+
+    if (likely(!walker)) {
+        if (!tid)
+            copy_context(r);
+        return;
+    }
+    s.frames = r->pc;
+    s.n = r->n;
+    s.max = max;
+    s.tid = tid;
+    s.cut = (r->flags & (RECORD_CUT_DEPTH | RECORD_CUT_RULE)) != 0;
+    s.span = 0;
+    s.labels_n = 0;
+    walker(&s);
+    use_answer(r, &s);
+    if (!tid)
+        copy_context(r);
+    if (s.span) {
+        memcpy(r->trace_id, s.trace_id, sizeof r->trace_id);
+        memcpy(r->span_id, s.span_id, sizeof r->span_id);
+        r->flags |= RECORD_LINK;
+    }
+    if (r->attrs + s.labels_n <= CORE_ATTRS_MAX) {
+        memcpy((uint8_t *) &r->pc[r->n] + r->attrs, s.labels, s.labels_n);
+        r->attrs = (uint16_t) (r->attrs + s.labels_n);
+    }
+}
+
+/* For stacks without span and labels. */
+static uint32_t ask_for_frames(uint64_t *pc, uint32_t n, uint32_t max, uint8_t *flags)
+{
+    wick_ext_walker *walker = atomic_load_explicit(&core.walker, memory_order_relaxed);
+    struct wick_ext_stack s = {.frames = pc, .n = n, .max = max};
+
+    if (likely(!walker))
+        return n;
+    s.cut = (*flags & (RECORD_CUT_DEPTH | RECORD_CUT_RULE)) != 0;
+    walker(&s);
+    if (!s.cut)
+        *flags &= (uint8_t) ~(RECORD_CUT_DEPTH | RECORD_CUT_RULE);
+    return MIN(s.n, max);
+}
+
 /* Returns false if there was no room for the record. */
 static bool take(struct thr *t, struct walk *w, enum record_kind kind, uint64_t value, uint64_t count, uint64_t leaf)
 {
@@ -225,10 +272,9 @@ static bool take(struct thr *t, struct walk *w, enum record_kind kind, uint64_t 
     if (leaf)
         r->pc[r->n++] = leaf;
     r->n = (uint16_t) (r->n + walk_frames(set, cache_of(t, set), w, r->pc + r->n, max - r->n, &r->flags));
-    r->n = (uint16_t) ask_walker(r->pc, r->n, max);
+    handler_ask_walker(r, max, 0);
     if (r->flags & (RECORD_CUT_DEPTH | RECORD_CUT_RULE))
         atomic_fetch_add_explicit(&core.truncated, 1, memory_order_relaxed);
-    copy_context(r);
     used = ALIGN_UP((uint32_t) sizeof *r + r->n * 8u + r->attrs, 8u);
     ring_commit(t, r, room, used, kind);
     return true;
@@ -415,7 +461,7 @@ __attribute__((noinline)) uint32_t handler_walk_here(struct thr *t, uint64_t *pc
         REGS_HERE(&w);
         walk_set_stack(&w);
         *ret_generation = set->generation;
-        n = ask_walker(pc, walk_frames(set, cache_of(t, set), &w, pc, max, ret_flags), max);
+        n = ask_for_frames(pc, walk_frames(set, cache_of(t, set), &w, pc, max, ret_flags), max, ret_flags);
     }
     atomic_fetch_add_explicit(&t->inside, 3, memory_order_release);
     return n;

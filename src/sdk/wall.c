@@ -106,21 +106,39 @@ static void account_blocked(struct wick_provider *p, struct thr *t, int64_t now)
     add(p, &plain, ids, n, ns);
 }
 
+/* Memory for a record of a thread's sleep, with room for all frames and attributes. */
+static struct ring_record *new_asleep(const uint64_t *pc, uint32_t n, uint8_t flags, uint32_t generation)
+{
+    struct ring_record *r = mem_zalloc(sizeof *r + core.max_depth * sizeof r->pc[0] + CORE_ATTRS_MAX);
+
+    if (!r)
+        return NULL;
+    r->n = (uint16_t) n;
+    r->flags = flags;
+    r->generation = generation;
+    memcpy(r->pc, pc, n * sizeof *pc);
+    return r;
+}
+
 const struct ring_record *wall_asleep(struct thr *t, int64_t cpu)
 {
     uint64_t pc[CORE_DEPTH_MAX];
-    uint32_t n, generation;
+    uint32_t n, generation = 0;
     struct ring_record *r;
-    uint8_t flags;
+    uint8_t flags = 0;
 
     if (t->asleep && t->asleep_cpu == cpu)
         return t->asleep;
     n = sleeping_walk(t, pc, core.max_depth, &flags, &generation);
-    r = n ? mem_realloc(t->asleep, sizeof *r + n * sizeof r->pc[0]) : NULL;
+    r = n ? new_asleep(pc, n, flags, generation) : NULL;
     if (!r)
         return NULL;
-    *r = (struct ring_record){.n = (uint16_t) n, .flags = flags, .generation = generation};
-    memcpy(r->pc, pc, n * sizeof *pc);
+    handler_ask_walker(r, core.max_depth, t->tid);
+    if (thr_cpu_ns(t->tid) != cpu) { /* it ran meanwhile */
+        mem_free(r);
+        return NULL;
+    }
+    mem_free(t->asleep);
     t->asleep = r;
     t->asleep_cpu = cpu;
     return r;
@@ -152,7 +170,7 @@ static void account_rest(struct wick_provider *p, struct thr *t, int64_t now, in
         if (t->last)
             n += frames_resolve(t->last->pc, MIN(t->last->n, (uint16_t) CORE_DEPTH_MAX), t->last->generation, ids + 1);
     }
-    add(p, &plain, ids, n, rest);
+    add(p, asleep ? asleep : &plain, ids, n, rest);
 }
 
 void wall_tick(struct wick_provider *p)

@@ -42,6 +42,9 @@ def test_a_walker_merges_its_frames_with_native_ones(ext_use, tmp_path):
     assert any("evaluate" in s and "main" in s for s in cpu), cpu
     rows, total = top(tmp_path / "o.pb.gz")
     assert rows["tax"][0] > 0.4e9 and rows["evaluate"][1] > 0.4e9
+    assert "shop.py:42" in pprof(tmp_path / "o.pb.gz", "-top", "-lines")  # named later
+    tags = pprof(tmp_path / "o.pb.gz", "-tags")
+    assert "11" * 16 in tags and "22" * 8 in tags and "t-7" in tags, tags
 
 
 def test_allocations_of_another_allocator(ext_use, tmp_path):

@@ -14,8 +14,8 @@
 #include "sdk/ext.h"
 
 static volatile unsigned long sink;
-static uint64_t script[3];
-static int handled;
+static uint64_t script[2];
+static int handled, label_key;
 
 static void check(int ok, const char *what)
 {
@@ -39,12 +39,22 @@ __attribute__((noipa)) static void evaluate(double s)
 }
 
 /* The function of the script that runs, on top of the native frames of the interpreter. */
-static uint32_t walk(uint64_t *frames, uint32_t n, uint32_t max)
+static void walk(struct wick_ext_stack *s)
 {
-    n = n + 1 < max ? n : max - 1;
-    memmove(frames + 1, frames, n * sizeof *frames);
-    frames[0] = script[2];
-    return n + 1;
+    s->n = s->n + 1 < s->max ? s->n : s->max - 1;
+    memmove(s->frames + 1, s->frames, s->n * sizeof *s->frames);
+    s->frames[0] = WICK_EXT_LATE | 42;
+    s->n++;
+    s->span = 1;
+    memset(s->trace_id, 0x11, sizeof s->trace_id);
+    memset(s->span_id, 0x22, sizeof s->span_id);
+    wick_ext_label(s, label_key, "t-7", 3);
+}
+
+static int name(uint64_t number, struct wick_ext_frame *ret)
+{
+    *ret = (struct wick_ext_frame){.function = "tax", .file = "shop.py", .kind = "cpython", .line = (int) number};
+    return number == 42;
 }
 
 static void sample(unsigned type, int64_t value, const char *thread, const uint8_t *trace, const uint8_t *span)
@@ -83,7 +93,8 @@ __attribute__((noipa)) static void allocate(void)
 int main(int argc, char **argv)
 {
     static const uint8_t trace[16] = {0xab}, span[8] = {0xcd};
-    struct wick_ext_frame f = {.function = "<module>", .file = "shop.py", .kind = "cpython", .line = 40, .start_line = 1};
+    struct wick_ext_frame f = {
+        .function = "<module>", .file = "shop.py", .kind = "cpython", .line = 40, .start_line = 1};
     struct wick_options o = WICK_OPTIONS_INIT;
     struct wick_provider *p;
     int status;
@@ -99,8 +110,6 @@ int main(int argc, char **argv)
     f.line = 7;
     script[0] = wick_ext_frame(&f);
     check(script[0] && script[0] == wick_ext_frame(&f) && script[0] != script[1], "interned");
-    f.function = "tax";
-    script[2] = wick_ext_frame(&f);
     check(wick_ext_thread() == WICK_OK, "thread");
     for (int i = 0; i < 50; i++)
         sample(WICK_WALL, 1000000, NULL, trace, span);
@@ -109,6 +118,8 @@ int main(int argc, char **argv)
         raise(SIGUSR1);
     sample(WICK_LOCK, 1, NULL, NULL, NULL); /* not on */
     check(handled == 100, "taken");
+    label_key = wick_ext_label_key("task");
+    wick_ext_set_namer(name);
     wick_ext_set_walker(walk);
     allocate();
     evaluate(0.5);
