@@ -8,9 +8,9 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "agent/lang/python/python_lines.h"
 #include "base/hash.h"
 #include "cpython_layout.h"
-#include "unwind/lang/python/python_lines.h"
 
 enum {
     ENTRIES_MAX = 1 << 16,

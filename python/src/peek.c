@@ -55,7 +55,7 @@ __attribute__((no_sanitize("address"), no_sanitize("thread"))) static void copy(
 static bool copy_by_kernel(uint64_t from, void *to, size_t n)
 {
     struct iovec local = {to, n}, remote = {(void *) (uintptr_t) from, n};
-    long r;
+    long r, pid = sys_call(SYS_getpid, 0, 0, 0, 0); /* before the registers are set */
 
 #if defined(__x86_64__)
     register long r10 __asm__("r10") = (long) &remote;
@@ -64,10 +64,10 @@ static bool copy_by_kernel(uint64_t from, void *to, size_t n)
 
     __asm__ volatile("syscall"
                      : "=a"(r)
-                     : "0"(SYS_process_vm_readv), "D"((long) getpid()), "S"(&local), "d"(1l), "r"(r10), "r"(r8), "r"(r9)
+                     : "0"(SYS_process_vm_readv), "D"(pid), "S"(&local), "d"(1l), "r"(r10), "r"(r8), "r"(r9)
                      : "rcx", "r11", "memory");
 #else
-    r = process_vm_readv(getpid(), &local, 1, &remote, 1, 0);
+    r = process_vm_readv((pid_t) pid, &local, 1, &remote, 1, 0);
 #endif
     return r == (long) n;
 }

@@ -304,6 +304,12 @@ static bool is_python_program(void)
     return strncmp(name, "python", 6) == 0;
 }
 
+static void add_vdso(uint64_t at)
+{
+    if (at && walk_state.n_glue < RANGES_MAX)
+        walk_state.glue[walk_state.n_glue++] = (struct range){at, at + 2 * 4096};
+}
+
 static void find_glue(void)
 {
     walk_state.n_glue = 0;
@@ -311,6 +317,8 @@ static void find_glue(void)
     if (is_python_program())
         add_glue(getauxval(AT_ENTRY));
     walk_state.n_interpreter = walk_state.n_glue;
+    add_glue(getauxval(AT_BASE));                                           /* the loader */
+    add_vdso(getauxval(AT_SYSINFO_EHDR));                                   /* clocks */
     add_glue((uint64_t) (uintptr_t) dlsym(RTLD_DEFAULT, "nanosleep"));      /* the C library */
     add_glue((uint64_t) (uintptr_t) dlsym(RTLD_DEFAULT, "pthread_create")); /* libpthread, before glibc 2.34 */
     add_glue((uint64_t) (uintptr_t) dlsym(RTLD_DEFAULT, "floor"));          /* libm */

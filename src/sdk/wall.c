@@ -170,7 +170,7 @@ static void account_rest(struct wick_provider *p, struct thr *t, int64_t now, in
         if (t->last)
             n += frames_resolve(t->last->pc, MIN(t->last->n, (uint16_t) CORE_DEPTH_MAX), t->last->generation, ids + 1);
     }
-    add(p, asleep ? asleep : &plain, ids, n, rest);
+    add(p, asleep ? asleep : t->last ? t->last : &plain, ids, n, rest);
 }
 
 void wall_tick(struct wick_provider *p)
