@@ -8,7 +8,9 @@
 #include "base/fd.h"
 #include "base/wire.h"
 #include "codec/folded.h"
+#include "codec/input_refuse.h"
 #include "codec/jfr/jfr.h"
+#include "codec/jsonfile/json_file.h"
 #include "codec/otlp_file.h"
 #include "codec/perf_script.h"
 #include "codec/pprof.h"
@@ -28,6 +30,12 @@ static const char *const names[] = {
     [INPUT_FOLDED] = "folded",
     [INPUT_PERF_SCRIPT] = "perf-script",
     [INPUT_JFR] = "jfr",
+    [INPUT_CPUPROFILE] = "cpuprofile",
+    [INPUT_HEAPPROFILE] = "heapprofile",
+    [INPUT_CHROME_TRACE] = "chrome-trace",
+    [INPUT_SPEEDSCOPE] = "speedscope",
+    [INPUT_FIREFOX] = "firefox",
+    [INPUT_GPROF2DOT] = "gprof2dot",
 };
 
 int input_format_parse(struct str name, enum input_format *ret)
@@ -86,9 +94,21 @@ static enum input_format detect_protobuf(struct str data)
     return all;
 }
 
+static enum input_format json_input(enum json_file_form form)
+{
+    return (enum input_format)(INPUT_CPUPROFILE + (form - JSON_FILE_CPUPROFILE));
+}
+
+static enum json_file_form json_form(enum input_format f)
+{
+    return (enum json_file_form)(JSON_FILE_CPUPROFILE + (f - INPUT_CPUPROFILE));
+}
+
 /* Formats that have a distinctive beginning; INPUT_AUTO for others. */
 static enum input_format detect(struct str data)
 {
+    enum json_file_form json;
+
     if (jfr_probe(data))
         return INPUT_JFR;
     switch (otlp_file_detect(data.p, data.n)) {
@@ -99,7 +119,8 @@ static enum input_format detect(struct str data)
     case OTLP_FILE_FRAMED:
         return INPUT_OTLP_FRAMED;
     default:
-        return detect_protobuf(data);
+        json = json_file_detect(data);
+        return json ? json_input(json) : detect_protobuf(data);
     }
 }
 
@@ -148,8 +169,11 @@ static int decode_text(struct buf *in, enum input_format f, const struct input_l
     case INPUT_JFR:
         r = jfr_decode(data, &jfr, ret, e);
         break;
-    default:
+    case INPUT_PERF_SCRIPT:
         r = perf_script_decode(data, text_memory(l), ret, e);
+        break;
+    default:
+        r = json_file_decode(data, json_form(f), text_memory(l), ret, e);
     }
     if (r == 0)
         buf_done(in);
@@ -160,16 +184,17 @@ static int decode_text(struct buf *in, enum input_format f, const struct input_l
 static int decode_unmarked(struct buf *in, const struct input_limits *l, struct batch **ret, enum input_format *format,
                            struct err *e)
 {
-    int r = decode_pprof(in, l, true, ret, format, e);
+    const char *known = input_refuse(buf_str(in));
+    int r = known ? -ENOMSG : decode_pprof(in, l, true, ret, format, e);
 
     if (r != -ENOMSG)
         return r;
-    if (perf_script_probe(buf_str(in)))
+    if (!known && perf_script_probe(buf_str(in)))
         *format = INPUT_PERF_SCRIPT;
-    else if (folded_probe(buf_str(in)))
+    else if (!known && folded_probe(buf_str(in)))
         *format = INPUT_FOLDED;
     else
-        return err_set(e, -EINVAL, "unrecognized profile format");
+        return err_set(e, -EINVAL, "%s", known ? known : "unrecognized profile format");
     return decode_text(in, *format, l, ret, e);
 }
 
@@ -190,6 +215,12 @@ static int decode_as(struct buf *in, enum input_format *f, const struct input_li
     case INPUT_FOLDED:
     case INPUT_PERF_SCRIPT:
     case INPUT_JFR:
+    case INPUT_CPUPROFILE:
+    case INPUT_HEAPPROFILE:
+    case INPUT_CHROME_TRACE:
+    case INPUT_SPEEDSCOPE:
+    case INPUT_FIREFOX:
+    case INPUT_GPROF2DOT:
         return decode_text(in, *f, l, ret, e);
     default:
         return decode_unmarked(in, l, ret, f, e);

@@ -10,6 +10,8 @@
  *   folded        stacks in the format of flamegraph.pl and async-profiler
  *   perf-script   the text of `perf script`
  *   jfr           Java Flight Recorder: the JDK's and async-profiler's (jfr.h)
+ *   cpuprofile, heapprofile, chrome-trace, speedscope, firefox, gprof2dot
+ *                 JSON of other tools (json_file.h)
  *
  * Several OTLP requests become one batch (otlp_file.h).
  */
@@ -32,6 +34,12 @@ enum input_format {
     INPUT_FOLDED,
     INPUT_PERF_SCRIPT,
     INPUT_JFR,
+    INPUT_CPUPROFILE, /* from here to INPUT_GPROF2DOT in the order of enum json_file_form */
+    INPUT_HEAPPROFILE,
+    INPUT_CHROME_TRACE,
+    INPUT_SPEEDSCOPE,
+    INPUT_FIREFOX,
+    INPUT_GPROF2DOT,
 };
 
 struct input_limits {

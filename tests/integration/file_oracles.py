@@ -117,6 +117,84 @@ JFR_PERIODS = {
 }
 
 
+# --- V8: the format is what the DevTools protocol documents as Profiler.Profile ---
+
+def v8_name(node):
+    return node["callFrame"]["functionName"] or "(anonymous)"
+
+
+def v8_stack(nodes, parents, node):
+    out = []
+    while node in parents or node in nodes:
+        if v8_name(nodes[node]) != "(root)":
+            out.append(v8_name(nodes[node]))
+        if node not in parents:
+            break
+        node = parents[node]
+    return tuple(reversed(out))
+
+
+def v8_sum(nodes, parents, samples, deltas, end=None):
+    answer, at = sums(), 0
+    for i, node in enumerate(samples):
+        at += deltas[i]
+        us = deltas[i + 1] if i + 1 < len(samples) else max(end - at, 0) if end else 0
+        stack = v8_stack(nodes, parents, node)
+        answer["samples"][stack] += 1
+        answer["wall"][stack] += max(us, 0) * 1000
+    return plain(answer)
+
+
+def cpuprofile(path):
+    doc = json.loads(Path(path).read_text())
+    nodes = {n["id"]: n for n in doc["nodes"]}
+    parents = {c: n["id"] for n in doc["nodes"] for c in n.get("children", [])}
+    return v8_sum(nodes, parents, doc["samples"], doc["timeDeltas"], doc["endTime"] - doc["startTime"])
+
+
+def heapprofile(path):
+    answer = sums()
+
+    def walk(node, above):
+        stack = above if v8_name(node) == "(root)" else above + (v8_name(node),)
+        answer["inuse_space"][stack] += node["selfSize"]
+        for child in node.get("children", []):
+            walk(child, stack)
+
+    walk(json.loads(Path(path).read_text())["head"], ())
+    return plain(answer)
+
+
+def chrome_trace(path):
+    """One profile; its chunks in order."""
+    nodes, samples, deltas = {}, [], []
+    for event in json.loads(gzip.decompress(Path(path).read_bytes()))["traceEvents"]:
+        if event["name"] == "ProfileChunk":
+            data = event["args"]["data"]
+            nodes |= {n["id"]: n for n in data.get("cpuProfile", {}).get("nodes", [])}
+            samples += data.get("cpuProfile", {}).get("samples", [])
+            deltas += data.get("timeDeltas", [])
+    return v8_sum(nodes, {i: n["parent"] for i, n in nodes.items() if "parent" in n}, samples, deltas)
+
+
+# --- gprof2dot's JSON, speedscope ---
+
+def gprof2dot(path):
+    doc, answer = json.loads(Path(path).read_text()), sums()
+    for event in doc["events"]:
+        answer["inuse_space"][tuple(doc["functions"][i]["name"] for i in reversed(event["callchain"]))] += event["cost"][0]
+    return plain(answer)
+
+
+def speedscope(path, scale=1):
+    doc, answer = json.loads(Path(path).read_text()), sums()
+    names = [f["name"] for f in doc["shared"]["frames"]]
+    for p in doc["profiles"]:
+        for sample, weight in zip(p["samples"], p["weights"]):
+            answer[p["name"]][tuple(names[i] for i in sample)] += round(weight * scale)
+    return plain(answer)
+
+
 def save(answer, path):
     text = json.dumps({t: {";".join(k): v for k, v in sorted(s.items())} for t, s in sorted(answer.items())}, indent=0)
     Path(path).write_bytes(gzip.compress(text.encode(), 9, mtime=0))

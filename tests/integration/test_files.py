@@ -4,6 +4,7 @@ that the real tools wrote (tests/data/files), and on new ones where the tool is 
 import gzip
 import json
 import os
+import shutil
 import subprocess
 
 import pytest
@@ -70,3 +71,72 @@ def test_jfr_of_this_jdk(tmp_path):
     subprocess.run(["java", f"-XX:StartFlightRecording=filename={path},settings=profile", "Spin.java"], cwd=tmp_path, check=True,
                    capture_output=True, timeout=120)
     assert stacks(path) == oracle.jfr(path, {"cpu": 10_000_000, "native": 20_000_000, "wall": 0})
+
+
+# --- JSON formats ---
+
+@pytest.mark.parametrize("name, read", [
+    ("node-20.cpuprofile", oracle.cpuprofile),
+    ("node-20.heapprofile", oracle.heapprofile),
+    ("chrome.trace.json.gz", oracle.chrome_trace),
+    ("memray-1.20.gprof2dot.json", oracle.gprof2dot),
+])
+def test_json_formats(name, read):
+    got, want = stacks(FILES / name), read(FILES / name)
+    assert sum(want[sorted(want)[0]].values()) > 0 and got == want
+
+
+def test_node_of_this_machine(tmp_path):
+    """Both profiles of one run, of whatever version of Node there is."""
+    if not shutil.which("node"):
+        pytest.skip("no Node")
+    (tmp_path / "busy.js").write_text("""const keep = [];
+        function deep(n) { return n ? deep(n - 1) + 1 : keep.push({a: [n, "x" + n]}); }
+        for (let i = 0; i < 4000; i++) deep(150);""")
+    subprocess.run(["node", "--cpu-prof", "--cpu-prof-name=x.cpuprofile", "--heap-prof", "--heap-prof-name=x.heapprofile",
+                    "--heap-prof-interval=4096", "busy.js"], cwd=tmp_path, check=True, timeout=60)
+    assert stacks(tmp_path / "x.cpuprofile") == oracle.cpuprofile(tmp_path / "x.cpuprofile")
+    heap = oracle.heapprofile(tmp_path / "x.heapprofile")
+    assert max(map(len, heap["inuse_space"])) > 64, "deeper than the JSON parser nests"
+    assert stacks(tmp_path / "x.heapprofile") == heap
+
+
+def test_speedscope(tmp_path):
+    """What wick writes, it reads; and the two kinds of profiles of other tools, each profile a thread."""
+    out = tmp_path / "x.speedscope.json"
+    subprocess.run([WICK, "convert", str(FILES / "node-20.cpuprofile"), str(out)], check=True, timeout=60)
+    assert stacks(out) == oracle.speedscope(out) == oracle.cpuprofile(FILES / "node-20.cpuprofile")
+    doc = {"$schema": "https://www.speedscope.app/file-format-schema.json", "profiles": [
+        {"type": "sampled", "name": "one", "unit": "seconds", "startValue": 0, "endValue": 3, "samples": [[0, 1], [0], [0, 1]],
+         "weights": [1, 0.5, 1.5]},
+        {"type": "evented", "name": "two", "unit": "milliseconds", "startValue": 0, "endValue": 9, "events": [
+            {"type": "O", "frame": 0, "at": 0}, {"type": "O", "frame": 1, "at": 2}, {"type": "C", "frame": 1, "at": 7},
+            {"type": "C", "frame": 0, "at": 9}]},
+    ], "shared": {"frames": [{"name": "main", "file": "a.py", "line": 3}, {"name": "work"}]}}
+    out.write_text(json.dumps(doc))
+    assert stacks(out) == {"wall": {("main", "work"): 2_505_000_000, ("main",): 504_000_000}}
+
+
+def test_refused_by_name(tmp_path):
+    """What is not read says what to do instead."""
+    cases = {
+        "memray.bin": "memray transform gprof2dot",
+        "x.lz4": "compressed with LZ4",
+        "x.nettrace": "dotnet-trace convert --format speedscope",
+        "x.zip": "a zip archive",
+        "x.html": "an HTML page",
+        "x.json": "JSON of none of the formats",
+        "x.cpuprofile": "no samples",
+        "bad.speedscope.json": "no such frame at byte",
+    }
+    (tmp_path / "memray.bin").write_bytes(bytes.fromhex("04224d184040c0bf390000f905") + b"memray" + bytes(100))
+    (tmp_path / "x.lz4").write_bytes(bytes.fromhex("04224d186440a7") + bytes(100))
+    (tmp_path / "x.nettrace").write_bytes(b"Nettrace\x14\0\0\0!FastSerialization.1")
+    (tmp_path / "x.zip").write_bytes(b"PK\3\4" + bytes(100))
+    (tmp_path / "x.html").write_text("<!DOCTYPE html>\n<html>")
+    (tmp_path / "x.json").write_text('{"hello": [1, 2]}')
+    (tmp_path / "x.cpuprofile").write_text('{"nodes":[],"samples":[],"timeDeltas":[]}')
+    (tmp_path / "bad.speedscope.json").write_text('{"shared":{"frames":[]},"profiles":[{"type":"sampled","samples":[[7]],"weights":[1]}]}')
+    for name, message in cases.items():
+        path = FILES / name if (FILES / name).exists() else tmp_path / name
+        assert message in convert(path, ok=False), name
