@@ -116,6 +116,15 @@ char *arena_cstr(struct arena *a, struct str s)
     return p;
 }
 
+void *arena_dup(struct arena *a, const void *p, size_t n)
+{
+    void *copy = arena_alloc(a, n);
+
+    if (copy && n)
+        memcpy(copy, p, n);
+    return copy;
+}
+
 struct str arena_str(struct arena *a, struct str s)
 {
     char *p = arena_cstr(a, s);

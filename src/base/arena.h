@@ -28,6 +28,8 @@ void *arena_alloc_aligned(struct arena *a, size_t size, size_t align);
 void *arena_zalloc(struct arena *a, size_t size);
 /* n * size, overflow checked, cleared. */
 void *arena_zalloc_array(struct arena *a, size_t n, size_t size);
+/* A copy of n bytes, aligned for any type; NULL when memory runs out. */
+void *arena_dup(struct arena *a, const void *p, size_t n);
 /* Copies s and appends a NUL, which is not counted in n. {NULL,0} if a non-empty string cannot be copied. */
 struct str arena_str(struct arena *a, struct str s);
 char *arena_cstr(struct arena *a, struct str s);

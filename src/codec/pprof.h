@@ -29,7 +29,6 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "model/batch.h"
-#include "model/semconv.h"
 
 struct pprof_limits {
     size_t inflated; /* bytes of the file after decompression; 0 = PPROF_INFLATED_MAX */
@@ -52,11 +51,5 @@ int pprof_encode(const struct batch *b, const struct profile *p, struct buf *out
 /* The same with one more comment, if it is not empty. */
 int pprof_encode_with(const struct batch *b, const struct profile *p, struct str comment, struct buf *out,
                       struct err *e);
-
-/* The attribute that holds a mapping's build id: Go's when it looks like one ("a/b/c/d"), else the GNU one. */
-static inline struct str pprof_build_id_key(struct str id)
-{
-    return str_find_char(id, '/') >= 0 ? STR(SEMCONV_BUILD_ID_GO) : STR(SEMCONV_BUILD_ID_GNU);
-}
 
 #endif

@@ -9,7 +9,6 @@
  *
  * Writers usually number entries 1, 2, 3...; an id is then already the dictionary's index, and no table of ids is
  * needed. The first id out of order creates one (struct pprof_ids).
- *
  * Fields (all numbers varints; [] may be packed):
  *   Profile    1 sample_type[] 2 sample[] 3 mapping[] 4 location[] 5 function[] 6 string_table[] 7 drop_frames
  *              8 keep_frames 9 time_nanos 10 duration_nanos 11 period_type 12 period 13 comment[]
@@ -31,6 +30,7 @@
 #include "base/mem.h"
 #include "base/wire.h"
 #include "codec/pprof_decoder.h"
+#include "model/identity.h"
 #include "model/semconv.h"
 
 /* Room for our own names after the file's strings, and for lists of attributes with these names. */
@@ -154,7 +154,7 @@ static int fill_mapping(struct pprof_decoder *d, const struct pb_field *f, struc
     *m = (struct mapping){.start = v[2], .limit = v[3], .offset = v[4], .filename = (uint32_t) v[5]};
     if (v[6]) {
         struct value id = string_value(d, (uint32_t) v[6]);
-        uint32_t key = own_string(d, pprof_build_id_key(value_str(&id)));
+        uint32_t key = own_string(d, identity_build_id_key(value_str(&id)));
 
         if (id.n)
             r = put_index(d, &m->attrs, intern_attr(d, &(struct attr){.key = key, .value = id}));

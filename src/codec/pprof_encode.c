@@ -13,6 +13,7 @@
 #include "base/mem.h"
 #include "base/wire.h"
 #include "codec/pprof.h"
+#include "model/identity.h"
 #include "model/semconv.h"
 
 enum { LABELS_MAX = 1 << 16 };
@@ -296,30 +297,6 @@ static void put_samples(struct pprof_encoder *c)
     }
 }
 
-static struct str build_id(const struct batch *b, const struct mapping *m)
-{
-    static const struct str keys[] = {
-        STR(SEMCONV_BUILD_ID_GNU),
-        STR(SEMCONV_BUILD_ID_GO),
-        STR(SEMCONV_BUILD_ID_HTLHASH),
-    };
-
-    for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
-        const struct attr *a = batch_attr(b, m->attrs, keys[i]);
-
-        if (a && value_str(&a->value).n)
-            return value_str(&a->value);
-    }
-    return (struct str){0};
-}
-
-static bool is_true(const struct batch *b, struct run attrs, struct str key)
-{
-    const struct attr *a = batch_attr(b, attrs, key);
-
-    return a && a->value.kind == VALUE_BOOL && a->value.boolean;
-}
-
 static void put_mapping(struct pprof_encoder *c, uint32_t i)
 {
     const struct mapping *m = &c->b->dict.mappings[i];
@@ -329,11 +306,11 @@ static void put_mapping(struct pprof_encoder *c, uint32_t i)
     wire_put_uint(&c->msg, 3, m->limit);
     wire_put_uint(&c->msg, 4, m->offset);
     wire_put_uint(&c->msg, 5, add_index(c, m->filename));
-    wire_put_uint(&c->msg, 6, add_string(c, build_id(c->b, m)));
-    wire_put_uint(&c->msg, 7, is_true(c->b, m->attrs, STR(SEMCONV_PPROF_HAS_FUNCTIONS)));
-    wire_put_uint(&c->msg, 8, is_true(c->b, m->attrs, STR(SEMCONV_PPROF_HAS_FILENAMES)));
-    wire_put_uint(&c->msg, 9, is_true(c->b, m->attrs, STR(SEMCONV_PPROF_HAS_LINE_NUMBERS)));
-    wire_put_uint(&c->msg, 10, is_true(c->b, m->attrs, STR(SEMCONV_PPROF_HAS_INLINE_FRAMES)));
+    wire_put_uint(&c->msg, 6, add_string(c, identity_build_id(c->b, i)));
+    wire_put_uint(&c->msg, 7, batch_attr_true(c->b, m->attrs, STR(SEMCONV_PPROF_HAS_FUNCTIONS)));
+    wire_put_uint(&c->msg, 8, batch_attr_true(c->b, m->attrs, STR(SEMCONV_PPROF_HAS_FILENAMES)));
+    wire_put_uint(&c->msg, 9, batch_attr_true(c->b, m->attrs, STR(SEMCONV_PPROF_HAS_LINE_NUMBERS)));
+    wire_put_uint(&c->msg, 10, batch_attr_true(c->b, m->attrs, STR(SEMCONV_PPROF_HAS_INLINE_FRAMES)));
     put_message(c->out, 3, &c->msg);
 }
 
@@ -354,7 +331,7 @@ static void put_location(struct pprof_encoder *c, uint32_t i)
         put_message(&c->msg, 4, &c->sub);
     }
     if (l->attrs.n)
-        wire_put_uint(&c->msg, 5, is_true(c->b, l->attrs, STR(SEMCONV_PPROF_IS_FOLDED)));
+        wire_put_uint(&c->msg, 5, batch_attr_true(c->b, l->attrs, STR(SEMCONV_PPROF_IS_FOLDED)));
     put_message(c->out, 4, &c->msg);
 }
 

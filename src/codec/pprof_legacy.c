@@ -11,6 +11,7 @@
 #include "base/regex.h"
 #include "codec/pprof.h"
 #include "model/builder.h"
+#include "model/identity.h"
 #include "model/semconv.h"
 
 #define HEX "(?:0x)?([[:xdigit:]]+)"
@@ -323,7 +324,7 @@ static void build_symbols(const struct legacy *l, struct builder *b, struct lega
     for (size_t i = 0; i < l->n_mappings; i++) {
         const struct legacy_mapping *x = &l->mappings[i];
         struct mapping mapping = {.start = x->start, .limit = x->limit, .offset = x->offset};
-        uint32_t id = x->build_id.n ? builder_attr_str(b, pprof_build_id_key(x->build_id), x->build_id) : 0;
+        uint32_t id = x->build_id.n ? builder_attr_str(b, identity_build_id_key(x->build_id), x->build_id) : 0;
 
         mapping.filename = builder_string(b, x->file);
         m->mappings[i] = builder_mapping(b, &mapping, &id, x->build_id.n != 0);

@@ -111,6 +111,13 @@ const struct attr *batch_attr(const struct batch *b, struct run attrs, struct st
     return NULL;
 }
 
+bool batch_attr_true(const struct batch *b, struct run attrs, struct str key)
+{
+    const struct attr *a = attrs.n ? batch_attr(b, attrs, key) : NULL;
+
+    return a && a->value.kind == VALUE_BOOL && a->value.boolean;
+}
+
 const struct value *kvs_get(const struct kvs *kvs, struct str key)
 {
     for (uint32_t i = 0; i < kvs->n; i++)

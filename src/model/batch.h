@@ -233,6 +233,8 @@ static inline int64_t batch_sample_value(const struct batch *b, const struct pro
 
 /* The first attribute with this key among a dictionary list, or NULL. */
 const struct attr *batch_attr(const struct batch *b, struct run attrs, struct str key);
+/* Is there such an attribute with the value true? */
+bool batch_attr_true(const struct batch *b, struct run attrs, struct str key);
 const struct value *kvs_get(const struct kvs *kvs, struct str key);
 bool value_eq(const struct value *a, const struct value *b);
 /* A value as text: strings as they are, numbers and booleans printed, bytes as hex, lists as JSON. */

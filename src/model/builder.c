@@ -91,6 +91,12 @@ static void index_add(struct builder *b, struct map *m, uint64_t hash, uint32_t 
         fail(b, r);
 }
 
+static void index_entry(struct builder *b, struct map *m, uint64_t hash, uint32_t index)
+{
+    if (!b->limits.every_entry)
+        index_add(b, m, hash, index);
+}
+
 int builder_new(const struct builder_limits *limits, struct builder **ret)
 {
     struct builder *b = mem_zalloc(sizeof *b);
@@ -228,7 +234,7 @@ uint32_t builder_mapping(struct builder *b, const struct mapping *m, const uint3
     uint64_t h = hash64(key, sizeof key) ^ hash64(attrs, n_attrs * sizeof *attrs);
     struct mapping *slot;
 
-    if (!n_attrs && !m->start && !m->limit && !m->offset && !m->filename)
+    if (!b->limits.every_entry && !n_attrs && !m->start && !m->limit && !m->offset && !m->filename)
         return 0;
     for (struct map_pos p = map_find(&b->mappings, h); p.index != MAP_NONE; p = map_next(&b->mappings, p)) {
         const struct mapping *o = &d->mappings[p.index];
@@ -242,7 +248,7 @@ uint32_t builder_mapping(struct builder *b, const struct mapping *m, const uint3
         return 0;
     *slot = *m;
     slot->attrs = builder_attrs(b, attrs, n_attrs);
-    index_add(b, &b->mappings, h, d->n_mappings);
+    index_entry(b, &b->mappings, h, d->n_mappings);
     return d->n_mappings++;
 }
 
@@ -253,7 +259,7 @@ uint32_t builder_function(struct builder *b, const struct function *f)
     uint64_t h = hash64(key, sizeof key);
     struct function *slot;
 
-    if (!(f->name | f->system_name | f->filename) && !f->start_line)
+    if (!b->limits.every_entry && !(f->name | f->system_name | f->filename) && !f->start_line)
         return 0;
     for (struct map_pos p = map_find(&b->functions, h); p.index != MAP_NONE; p = map_next(&b->functions, p)) {
         const struct function *o = &d->functions[p.index];
@@ -266,7 +272,7 @@ uint32_t builder_function(struct builder *b, const struct function *f)
     if (!slot)
         return 0;
     *slot = *f;
-    index_add(b, &b->functions, h, d->n_functions);
+    index_entry(b, &b->functions, h, d->n_functions);
     return d->n_functions++;
 }
 
@@ -315,7 +321,7 @@ uint32_t builder_location(struct builder *b, uint32_t mapping, uint64_t address,
     uint64_t h = hash_location(mapping, address, lines, n_lines);
     struct location *slot;
 
-    if (!mapping && !address && !n_lines && !n_attrs)
+    if (!b->limits.every_entry && !mapping && !address && !n_lines && !n_attrs)
         return 0;
     for (struct map_pos p = map_find(&b->locations, h); p.index != MAP_NONE; p = map_next(&b->locations, p)) {
         const struct location *o = &d->locations[p.index];
@@ -331,7 +337,7 @@ uint32_t builder_location(struct builder *b, uint32_t mapping, uint64_t address,
                               .address = address,
                               .lines = add_lines(b, lines, n_lines),
                               .attrs = builder_attrs(b, attrs, n_attrs)};
-    index_add(b, &b->locations, h, d->n_locations);
+    index_entry(b, &b->locations, h, d->n_locations);
     return d->n_locations++;
 }
 
@@ -353,7 +359,7 @@ uint32_t builder_stack(struct builder *b, const uint32_t *locations, uint32_t n)
     if (!slot)
         return 0;
     *slot = add_list(b, locations, n);
-    index_add(b, &b->stacks, h, d->n_stacks);
+    index_entry(b, &b->stacks, h, d->n_stacks);
     return d->n_stacks++;
 }
 
@@ -604,6 +610,8 @@ void builder_reserve(struct builder *b, const struct dict *more)
     grow(b, T_STACKS, &d->stacks, d->n_stacks, more->n_stacks, sizeof *d->stacks);
     grow(b, T_LINES, &d->lines, d->n_lines, more->n_lines, sizeof *d->lines);
     grow(b, T_INDICES, &d->indices, d->n_indices, more->n_indices, sizeof *d->indices);
+    if (b->limits.every_entry)
+        return;
     if (map_reserve(&b->strings, more->n_strings) < 0 || map_reserve(&b->locations, more->n_locations) < 0 ||
         map_reserve(&b->functions, more->n_functions) < 0 || map_reserve(&b->stacks, more->n_stacks) < 0)
         fail(b, -ENOMEM);

@@ -20,6 +20,9 @@ struct builder;
 struct builder_limits {
     size_t memory;  /* bytes of the batch, 0 = none */
     uint32_t depth; /* locations per stack, 0 = none; deeper stacks lose their root end without a mark */
+    /* Mappings, functions, locations and stacks are not interned: the n-th call adds entry n. For a file whose tables
+     * must stay as they are. */
+    bool every_entry;
 };
 
 int builder_new(const struct builder_limits *limits, struct builder **ret);

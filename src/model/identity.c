@@ -24,6 +24,11 @@ struct str identity_build_id(const struct batch *b, uint32_t mapping)
     return (struct str){0};
 }
 
+struct str identity_build_id_key(struct str id)
+{
+    return str_find_char(id, '/') >= 0 ? STR(SEMCONV_BUILD_ID_GO) : STR(SEMCONV_BUILD_ID_GNU);
+}
+
 uint64_t identity_elf_address(const struct mapping *m, uint64_t address)
 {
     if (m->start < IDENTITY_FIXED_MAX || address < m->start || (m->limit && address >= m->limit))

@@ -25,6 +25,8 @@
 
 /* The hex build ID of a mapping: GNU, Go or htlhash; empty when it has none. */
 struct str identity_build_id(const struct batch *b, uint32_t mapping);
+/* The attribute for a build ID that has no kind, as in pprof: Go's when it looks like one ("a/b/c/d"), else GNU's. */
+struct str identity_build_id_key(struct str id);
 uint64_t identity_elf_address(const struct mapping *m, uint64_t address);
 struct id128 identity_location(const struct batch *b, uint32_t location);
 /* A hash of a resource's attributes in any order: identifies the sender (deduplication, gauges per instance). */

@@ -11,6 +11,8 @@
 #include <stdlib.h>
 
 #include "base/mem.h"
+#include "model/builder.h"
+#include "model/identity.h"
 #include "model/semconv.h"
 #include "report/prof.h"
 
@@ -28,27 +30,6 @@ struct prof_reader {
     size_t cap_scratch;
 };
 
-static bool attr_true(const struct batch *b, struct run attrs, struct str key)
-{
-    const struct attr *a = attrs.n ? batch_attr(b, attrs, key) : NULL;
-
-    return a && a->value.kind == VALUE_BOOL && a->value.boolean;
-}
-
-static struct str build_id(const struct batch *b, struct run attrs)
-{
-    static const struct str keys[] = {STR(SEMCONV_BUILD_ID_GNU), STR(SEMCONV_BUILD_ID_GO),
-                                      STR(SEMCONV_BUILD_ID_HTLHASH)};
-
-    for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
-        const struct attr *a = attrs.n ? batch_attr(b, attrs, keys[i]) : NULL;
-
-        if (a && a->value.kind == VALUE_STR)
-            return value_str(&a->value);
-    }
-    return (struct str){0};
-}
-
 static int copy_ids(uint64_t **ret, const uint64_t *ids, size_t n)
 {
     if (!ids)
@@ -64,17 +45,18 @@ static int read_mappings(struct prof_reader *rd)
     for (size_t i = 1; i < d->n_mappings; i++) {
         const struct mapping *m = &d->mappings[i];
         struct run a = m->attrs;
-        int64_t r = prof_add_mapping(rd->p, &(struct prof_mapping){
-                                                m->start,
-                                                m->limit,
-                                                m->offset,
-                                                rd->strings[m->filename],
-                                                strtab_id(&rd->p->pool->strings, build_id(rd->b, a)),
-                                                attr_true(rd->b, a, STR(SEMCONV_PPROF_HAS_FUNCTIONS)),
-                                                attr_true(rd->b, a, STR(SEMCONV_PPROF_HAS_FILENAMES)),
-                                                attr_true(rd->b, a, STR(SEMCONV_PPROF_HAS_LINE_NUMBERS)),
-                                                attr_true(rd->b, a, STR(SEMCONV_PPROF_HAS_INLINE_FRAMES)),
-                                            });
+        int64_t r =
+            prof_add_mapping(rd->p, &(struct prof_mapping){
+                                        m->start,
+                                        m->limit,
+                                        m->offset,
+                                        rd->strings[m->filename],
+                                        strtab_id(&rd->p->pool->strings, identity_build_id(rd->b, (uint32_t) i)),
+                                        batch_attr_true(rd->b, a, STR(SEMCONV_PPROF_HAS_FUNCTIONS)),
+                                        batch_attr_true(rd->b, a, STR(SEMCONV_PPROF_HAS_FILENAMES)),
+                                        batch_attr_true(rd->b, a, STR(SEMCONV_PPROF_HAS_LINE_NUMBERS)),
+                                        batch_attr_true(rd->b, a, STR(SEMCONV_PPROF_HAS_INLINE_FRAMES)),
+                                    });
 
         if (r < 0)
             return (int) r;
@@ -101,7 +83,7 @@ static int read_locations(struct prof_reader *rd)
         const struct location *l = &d->locations[i];
 
         p->locations[i] = (struct prof_location){l->address, l->mapping, l->lines,
-                                                 attr_true(rd->b, l->attrs, STR(SEMCONV_PPROF_IS_FOLDED))};
+                                                 batch_attr_true(rd->b, l->attrs, STR(SEMCONV_PPROF_IS_FOLDED))};
     }
     for (size_t i = 1; i < d->n_functions; i++) {
         const struct function *f = &d->functions[i];
@@ -325,55 +307,37 @@ int prof_from_batch(struct prof_pool *pool, struct batch *b, const struct profil
 
 struct prof_writer {
     const struct prof *p;
-    struct batch *b;
-    size_t cap_attrs, cap_indices, cap_strings;
-    struct attr *attrs;
-    uint32_t *indices;
-    struct str *strings;
-    size_t n_attrs, n_indices, n_strings;
+    struct builder *b;
     struct run *sets; /* per label set */
-    uint32_t keys;    /* batch string of the first attribute key */
+    uint32_t *attrs;  /* of the label set or entry being written */
+    size_t n_attrs, cap_attrs;
 };
 
-enum { OUT_MAX = 1u << 31 };
-
-static uint32_t out_string(struct prof_writer *w, struct str s)
+static uint32_t out_string(struct prof_writer *w, uint32_t id)
 {
-    if (array_reserve(w->strings, w->cap_strings, w->n_strings + 1, OUT_MAX) < 0)
-        return 0;
-    w->strings[w->n_strings] = s;
-    return (uint32_t) w->n_strings++;
+    return builder_string(w->b, prof_str(w->p, id));
 }
 
-static int out_index(struct prof_writer *w, uint32_t v)
+static int out_attr(struct prof_writer *w, uint32_t attr)
 {
-    if (array_push(w->indices, w->n_indices, w->cap_indices, OUT_MAX, v) < 0)
-        return -ENOMEM;
-    return 0;
+    return array_push(w->attrs, w->n_attrs, w->cap_attrs, UINT32_MAX, attr);
 }
 
-static int out_attr(struct prof_writer *w, uint32_t key, uint32_t unit, struct value v)
+/* Adds an attribute whose value is the string id, unless it is empty. */
+static int out_text(struct prof_writer *w, struct str key, uint32_t id)
 {
-    if (array_reserve(w->attrs, w->cap_attrs, w->n_attrs + 1, OUT_MAX) < 0)
-        return -ENOMEM;
-    w->attrs[w->n_attrs] = (struct attr){key, unit, v};
-    return out_index(w, (uint32_t) w->n_attrs++);
+    return id ? out_attr(w, builder_attr_str(w->b, key, prof_str(w->p, id))) : 0;
 }
 
-static struct value string_value(struct str s)
+static int out_flag(struct prof_writer *w, struct str key, bool flag)
 {
-    return (struct value){.kind = VALUE_STR, .n = s.n, .str = s.p};
-}
-
-/* Attribute keys are appended after the pool's strings, so that ids of the pool are ids of the batch. */
-static int out_named(struct prof_writer *w, struct str key, struct value v)
-{
-    return out_attr(w, out_string(w, key), 0, v);
+    return flag ? out_attr(w, builder_attr_bool(w->b, key, true)) : 0;
 }
 
 static int out_label_sets(struct prof_writer *w)
 {
     const struct prof *p = w->p;
+    int r = 0;
 
     w->sets = mem_zalloc_array(p->n_label_sets, sizeof(*w->sets));
     if (!w->sets)
@@ -381,246 +345,166 @@ static int out_label_sets(struct prof_writer *w)
     for (size_t i = 1; i < p->n_label_sets; i++) {
         const struct prof_labels *s = &p->label_sets[i];
 
-        w->sets[i] = (struct run){(uint32_t) w->n_indices, s->n_str + s->n_num};
-        for (uint32_t k = 0; k < s->n_str + s->n_num; k++) {
+        w->n_attrs = 0;
+        for (uint32_t k = 0; r >= 0 && k < s->n_str + s->n_num; k++) {
             const struct prof_label *l = &p->labels[s->off + k];
-            struct value v =
-                k < s->n_str ? string_value(prof_str(p, l->str)) : (struct value){.kind = VALUE_INT, .integer = l->num};
 
-            if (out_attr(w, l->key, l->unit, v) < 0)
-                return -ENOMEM;
+            r = out_attr(w, k < s->n_str ? builder_attr_str(w->b, prof_str(p, l->key), prof_str(p, l->str))
+                                         : builder_attr_int(w->b, prof_str(p, l->key), l->num, prof_str(p, l->unit)));
         }
+        w->sets[i] = builder_attrs(w->b, w->attrs, (uint32_t) w->n_attrs);
     }
-    return 0;
+    return r;
 }
 
 static int out_mappings(struct prof_writer *w)
 {
-    const struct prof *p = w->p;
-    struct mapping *out = arena_zalloc_array(&w->b->arena, p->n_mappings, sizeof(*out));
-    const struct value yes = {.kind = VALUE_BOOL, .boolean = true};
+    for (size_t i = 1; i < w->p->n_mappings; i++) {
+        const struct prof_mapping *m = &w->p->mappings[i];
+        struct mapping out = {m->start, m->limit, m->offset, out_string(w, m->file), {0}};
 
-    if (!out)
-        return -ENOMEM;
-    for (size_t i = 1; i < p->n_mappings; i++) {
-        const struct prof_mapping *m = &p->mappings[i];
-        uint32_t off = (uint32_t) w->n_indices;
-        int r = 0;
-
-        if (m->build_id)
-            r |= out_named(w,
-                           str_find_char(prof_str(p, m->build_id), '/') >= 0 ? STR(SEMCONV_BUILD_ID_GO)
-                                                                             : STR(SEMCONV_BUILD_ID_GNU),
-                           string_value(prof_str(p, m->build_id)));
-        if (m->has_functions)
-            r |= out_named(w, STR(SEMCONV_PPROF_HAS_FUNCTIONS), yes);
-        if (m->has_filenames)
-            r |= out_named(w, STR(SEMCONV_PPROF_HAS_FILENAMES), yes);
-        if (m->has_line_numbers)
-            r |= out_named(w, STR(SEMCONV_PPROF_HAS_LINE_NUMBERS), yes);
-        if (m->has_inline_frames)
-            r |= out_named(w, STR(SEMCONV_PPROF_HAS_INLINE_FRAMES), yes);
-        if (r < 0)
+        w->n_attrs = 0;
+        if (out_text(w, identity_build_id_key(prof_str(w->p, m->build_id)), m->build_id) < 0 ||
+            out_flag(w, STR(SEMCONV_PPROF_HAS_FUNCTIONS), m->has_functions) < 0 ||
+            out_flag(w, STR(SEMCONV_PPROF_HAS_FILENAMES), m->has_filenames) < 0 ||
+            out_flag(w, STR(SEMCONV_PPROF_HAS_LINE_NUMBERS), m->has_line_numbers) < 0 ||
+            out_flag(w, STR(SEMCONV_PPROF_HAS_INLINE_FRAMES), m->has_inline_frames) < 0)
             return -ENOMEM;
-        out[i] = (struct mapping){m->start, m->limit, m->offset, m->file, {off, (uint32_t) w->n_indices - off}};
+        builder_mapping(w->b, &out, w->attrs, (uint32_t) w->n_attrs);
     }
-    w->b->dict.mappings = out;
-    w->b->dict.n_mappings = (uint32_t) p->n_mappings;
     return 0;
 }
 
-static int out_locations(struct prof_writer *w)
+static void out_locations(struct prof_writer *w)
 {
     const struct prof *p = w->p;
-    struct location *out = arena_zalloc_array(&w->b->arena, p->n_locations, sizeof(*out));
-    struct function *functions = arena_zalloc_array(&w->b->arena, p->n_functions, sizeof(*functions));
-    struct line *lines = arena_zalloc_array(&w->b->arena, p->n_lines ? p->n_lines : 1, sizeof(*lines));
-    uint32_t folded_key = out_string(w, STR(SEMCONV_PPROF_IS_FOLDED));
 
-    if (!out || !functions || !lines)
-        return -ENOMEM;
-    for (size_t i = 1; i < p->n_locations; i++) {
-        const struct prof_location *l = &p->locations[i];
-        uint32_t off = (uint32_t) w->n_indices;
-
-        if (l->is_folded && out_attr(w, folded_key, 0, (struct value){.kind = VALUE_BOOL, .boolean = true}) < 0)
-            return -ENOMEM;
-        out[i] = (struct location){l->address, l->mapping, l->lines, {off, (uint32_t) w->n_indices - off}};
-    }
     for (size_t i = 1; i < p->n_functions; i++) {
         const struct prof_function *f = &p->functions[i];
 
-        functions[i] = (struct function){f->name, f->system_name, f->filename, f->start_line};
+        builder_function(w->b, &(struct function){out_string(w, f->name), out_string(w, f->system_name),
+                                                  out_string(w, f->filename), f->start_line});
     }
-    if (p->n_lines)
-        memcpy(lines, p->lines, p->n_lines * sizeof(*lines));
-    w->b->dict.locations = out;
-    w->b->dict.n_locations = (uint32_t) p->n_locations;
-    w->b->dict.functions = functions;
-    w->b->dict.n_functions = (uint32_t) p->n_functions;
-    w->b->dict.lines = lines;
-    w->b->dict.n_lines = (uint32_t) p->n_lines;
-    return 0;
+    for (size_t i = 1; i < p->n_locations; i++) {
+        const struct prof_location *l = &p->locations[i];
+        uint32_t folded = l->is_folded ? builder_attr_bool(w->b, STR(SEMCONV_PPROF_IS_FOLDED), true) : 0;
+
+        builder_location(w->b, l->mapping, l->address, l->lines.n ? p->lines + l->lines.off : NULL, l->lines.n, &folded,
+                         l->is_folded);
+    }
 }
 
-static int out_samples(struct prof_writer *w)
+static int out_comments(struct prof_writer *w)
 {
     const struct prof *p = w->p;
-    struct sample *out = arena_zalloc_array(&w->b->arena, p->n_samples ? p->n_samples : 1, sizeof(*out));
-    struct run *stacks = arena_zalloc_array(&w->b->arena, p->n_samples + 1, sizeof(*stacks));
-    int64_t *values = arena_zalloc_array(&w->b->arena, p->n_samples * p->n_types + 1, sizeof(*values));
+    _cleanup_(mem_freep) struct value *list = NULL;
+    struct value all = {.kind = VALUE_ARRAY, .n = (uint32_t) p->n_comments};
 
-    if (!out || !stacks || !values)
+    if (!p->n_comments)
+        return 0;
+    all.array = list = mem_zalloc_array(p->n_comments, sizeof(*list));
+    if (!list)
         return -ENOMEM;
-    for (size_t i = 0; i < p->n_samples; i++) {
-        const struct prof_sample *s = &p->samples[i];
+    for (size_t i = 0; i < p->n_comments; i++) {
+        struct str s = prof_str(p, p->comments[i]);
 
-        stacks[i + 1] = (struct run){(uint32_t) w->n_indices, s->frames.n};
-        for (uint32_t k = 0; k < s->frames.n; k++)
-            if (out_index(w, p->frames[s->frames.off + k]) < 0)
-                return -ENOMEM;
-        memcpy(values + i * p->n_types, p->values + s->values, p->n_types * sizeof(*values));
-        out[i] = (struct sample){.stack = (uint32_t) i + 1,
-                                 .attrs = w->sets[s->labels],
-                                 .values = {(uint32_t) (i * p->n_types), p->n_types}};
+        list[i] = (struct value){.kind = VALUE_STR, .n = s.n, .str = s.p};
     }
-    w->b->samples = out;
-    w->b->n_samples = (uint32_t) p->n_samples;
-    w->b->values = values;
-    w->b->n_values = (uint32_t) (p->n_samples * p->n_types);
-    w->b->dict.stacks = stacks;
-    w->b->dict.n_stacks = (uint32_t) p->n_samples + 1;
-    return 0;
+    return out_attr(w, builder_attr(w->b, builder_string(w->b, STR(SEMCONV_PPROF_COMMENT)), 0, &all));
 }
 
 static int out_header(struct prof_writer *w)
 {
     const struct prof *p = w->p;
-    struct batch *b = w->b;
-    struct profile *out = arena_zalloc(&b->arena, sizeof(*out));
-    struct value_type *types = arena_zalloc_array(&b->arena, p->n_types ? p->n_types : 1, sizeof(*types));
-    int r = 0;
+    struct value_type types[PROFILE_TYPES_MAX],
+        period = {out_string(w, p->period_type.type), out_string(w, p->period_type.unit)};
+    uint32_t default_type = 0;
+    struct profile *out;
+    struct run attrs;
 
-    b->resources = arena_zalloc(&b->arena, sizeof(*b->resources));
-    b->scopes = arena_zalloc(&b->arena, sizeof(*b->scopes));
-    if (!out || !types || !b->resources || !b->scopes)
-        return -ENOMEM;
     for (uint32_t i = 0; i < p->n_types; i++) {
-        types[i] = (struct value_type){p->types[i].type, p->types[i].unit};
-        if (p->default_type && p->types[i].type == p->default_type && !out->default_type)
-            out->default_type = i + 1;
+        types[i] = (struct value_type){out_string(w, p->types[i].type), out_string(w, p->types[i].unit)};
+        if (p->default_type && p->types[i].type == p->default_type && !default_type)
+            default_type = i + 1;
     }
-    out->types = types;
-    out->n_types = p->n_types;
-    out->samples = (struct run){0, (uint32_t) p->n_samples};
-    out->period_type = (struct value_type){p->period_type.type, p->period_type.unit};
+    w->n_attrs = 0;
+    if (out_comments(w) < 0 || out_text(w, STR(SEMCONV_PPROF_DROP_FRAMES), p->drop_frames) < 0 ||
+        out_text(w, STR(SEMCONV_PPROF_KEEP_FRAMES), p->keep_frames) < 0 ||
+        out_text(w, STR(SEMCONV_PPROF_DOC_URL), p->doc_url) < 0 ||
+        out_text(w, STR(SEMCONV_PPROF_DEFAULT_SAMPLE_TYPE), default_type ? 0 : p->default_type) < 0)
+        return -ENOMEM;
+    attrs = builder_attrs(w->b, w->attrs, (uint32_t) w->n_attrs);
+    out = builder_profile(w->b, types, p->n_types);
+    if (!out)
+        return builder_error(w->b);
+    out->default_type = default_type;
+    out->period_type = period;
     out->period = p->period;
     out->time_ns = p->time_ns;
     out->duration_ns = p->duration_ns;
-    out->attrs.off = (uint32_t) w->n_indices;
-    if (p->n_comments) {
-        struct value *list = arena_zalloc_array(&b->arena, p->n_comments, sizeof(*list));
+    out->attrs = attrs;
+    return 0;
+}
 
-        if (!list)
-            return -ENOMEM;
-        for (size_t i = 0; i < p->n_comments; i++)
-            list[i] = string_value(prof_str(p, p->comments[i]));
-        r |= out_named(w, STR(SEMCONV_PPROF_COMMENT),
-                       (struct value){.kind = VALUE_ARRAY, .n = (uint32_t) p->n_comments, .array = list});
+static void out_samples(struct prof_writer *w)
+{
+    const struct prof *p = w->p;
+
+    builder_reserve_samples(w->b, (uint32_t) p->n_samples);
+    for (size_t i = 0; i < p->n_samples; i++) {
+        const struct prof_sample *s = &p->samples[i];
+
+        builder_sample(w->b, builder_stack(w->b, prof_sample_frames(p, s), s->frames.n), 0, w->sets[s->labels],
+                       prof_sample_values(p, s), p->n_types, NULL, 0);
     }
-    if (p->drop_frames)
-        r |= out_named(w, STR(SEMCONV_PPROF_DROP_FRAMES), string_value(prof_str(p, p->drop_frames)));
-    if (p->keep_frames)
-        r |= out_named(w, STR(SEMCONV_PPROF_KEEP_FRAMES), string_value(prof_str(p, p->keep_frames)));
-    if (p->doc_url)
-        r |= out_named(w, STR(SEMCONV_PPROF_DOC_URL), string_value(prof_str(p, p->doc_url)));
-    if (p->default_type && !out->default_type)
-        r |= out_named(w, STR(SEMCONV_PPROF_DEFAULT_SAMPLE_TYPE), string_value(prof_str(p, p->default_type)));
-    out->attrs.n = (uint32_t) w->n_indices - out->attrs.off;
-    b->profiles = out;
-    b->resources[0].scopes = (struct run){0, 1};
-    b->scopes[0].profiles = (struct run){0, 1};
-    b->n_resources = b->n_scopes = b->n_profiles = 1;
-    return r < 0 ? -ENOMEM : 0;
 }
 
 static int out_ids(struct prof_writer *w)
 {
+    struct batch *b = builder_batch(w->b);
     const struct prof *p = w->p;
-    uint64_t *mappings = NULL, *locations = NULL;
 
-    if (p->mapping_ids) {
-        mappings = arena_zalloc_array(&w->b->arena, p->n_mappings, sizeof(*mappings));
-        if (!mappings)
-            return -ENOMEM;
-        memcpy(mappings, p->mapping_ids, p->n_mappings * sizeof(*mappings));
-    }
-    if (p->location_ids) {
-        locations = arena_zalloc_array(&w->b->arena, p->n_locations, sizeof(*locations));
-        if (!locations)
-            return -ENOMEM;
-        memcpy(locations, p->location_ids, p->n_locations * sizeof(*locations));
-    }
-    w->b->mapping_ids = mappings;
-    w->b->location_ids = locations;
+    if (p->mapping_ids && !(b->mapping_ids = arena_dup(&b->arena, p->mapping_ids, p->n_mappings * sizeof(uint64_t))))
+        return -ENOMEM;
+    if (p->location_ids &&
+        !(b->location_ids = arena_dup(&b->arena, p->location_ids, p->n_locations * sizeof(uint64_t))))
+        return -ENOMEM;
     return 0;
 }
 
 static void writer_done(struct prof_writer *w)
 {
     mem_free(w->attrs);
-    mem_free(w->indices);
-    mem_free(w->strings);
     mem_free(w->sets);
-    batch_unref(w->b);
-}
-
-/* Moves the tables that grew into the batch, which frees them. */
-static void hand_over(struct prof_writer *w)
-{
-    struct dict *d = &w->b->dict;
-
-    d->attrs = w->attrs;
-    d->n_attrs = (uint32_t) w->n_attrs;
-    d->indices = w->indices;
-    d->n_indices = (uint32_t) w->n_indices;
-    d->strings = w->strings;
-    d->n_strings = (uint32_t) w->n_strings;
-    w->b->owned[0] = TAKE(w->attrs);
-    w->b->owned[1] = TAKE(w->indices);
-    w->b->owned[2] = TAKE(w->strings);
+    builder_free(w->b);
 }
 
 int prof_to_batch(const struct prof *p, struct batch **ret, struct err *e)
 {
     _cleanup_(writer_done) struct prof_writer w = {.p = p};
-    const struct strtab *t = &p->pool->strings;
-    int r = batch_new(0, &w.b);
+    struct dict room = {.n_functions = (uint32_t) p->n_functions,
+                        .n_locations = (uint32_t) p->n_locations,
+                        .n_lines = (uint32_t) p->n_lines,
+                        .n_stacks = (uint32_t) p->n_samples};
+    int r = builder_new(&(struct builder_limits){.every_entry = true}, &w.b);
 
-    if (r >= 0)
-        r = array_reserve(w.strings, w.cap_strings, t->n + 16, OUT_MAX);
-    if (r >= 0)
-        r = array_reserve(w.attrs, w.cap_attrs, 16, OUT_MAX);
+    for (size_t i = 0; i < p->n_samples; i++)
+        room.n_indices += p->samples[i].frames.n;
     if (r >= 0) {
-        memcpy(w.strings, t->v, t->n * sizeof(*t->v));
-        w.n_strings = t->n;
-        w.attrs[0] = (struct attr){0};
-        w.n_attrs = 1;
+        builder_reserve(w.b, &room);
         r = out_label_sets(&w);
     }
     if (r >= 0)
         r = out_mappings(&w);
+    if (r < 0)
+        return err_set(e, r, "not enough memory to write the profile");
+    out_locations(&w);
+    r = out_header(&w);
     if (r >= 0)
-        r = out_locations(&w);
-    if (r >= 0)
-        r = out_samples(&w);
-    if (r >= 0)
-        r = out_header(&w);
+        out_samples(&w);
     if (r >= 0)
         r = out_ids(&w);
     if (r < 0)
         return err_set(e, r, "not enough memory to write the profile");
-    hand_over(&w);
-    *ret = TAKE(w.b);
-    return 0;
+    return builder_finish(w.b, ret, e);
 }

@@ -238,6 +238,53 @@ static void test_merge(void)
     prof_pool_done(&pool);
 }
 
+/* Written again, a profile has the same tables entry by entry, repeated ones included. */
+static void test_written_tables(void)
+{
+    struct prof_pool pool;
+    struct prof *p = NULL;
+    struct batch *b = NULL, *again = NULL;
+    int64_t twin;
+
+    eq_int(prof_pool_init(&pool), 0);
+    eq_int(make_batch(&b), 0);
+    eq_int(prof_from_batch(&pool, b, &b->profiles[0], &p, NULL), 0);
+    twin = prof_add_function(p, &p->functions[1]);
+    eq_int(twin, 5);
+    eq_int(prof_add_location(p, &p->locations[1]), 4);
+    eq_int(prof_to_batch(p, &again, NULL), 0);
+    eq_int(batch_validate(again, NULL), 0);
+    eq_int(again->dict.n_functions, 6);
+    eq_int(again->dict.n_locations, 5);
+    eq_str(again->dict.strings[again->dict.functions[twin].name], STR("main"));
+    eq_int(again->n_samples, 2);
+    eq_int(again->values[1], 30000000);
+    eq_int(again->samples[0].attrs.n, 2);
+    eq_int(again->profiles[0].duration_ns, 1000000000);
+    batch_unref(again);
+    batch_unref(b);
+    prof_free(p);
+    prof_pool_done(&pool);
+}
+
+static int torture_write(void)
+{
+    _cleanup_(batch_unrefp) struct batch *b = NULL, *again = NULL;
+    struct prof_pool pool = {0};
+    struct prof *p = NULL;
+    int r = make_batch(&b);
+
+    if (r >= 0)
+        r = prof_pool_init(&pool);
+    if (r >= 0)
+        r = prof_from_batch(&pool, b, &b->profiles[0], &p, NULL);
+    if (r >= 0)
+        r = prof_to_batch(p, &again, NULL);
+    prof_free(p);
+    prof_pool_done(&pool);
+    return r;
+}
+
 static int torture_top(void)
 {
     _cleanup_(buf_done) struct buf b = BUF_INIT;
@@ -269,7 +316,9 @@ int main(void)
     tap_run(test_filters);
     tap_run(test_expression_errors);
     tap_run(test_merge);
+    tap_run(test_written_tables);
     tap_torture(torture_top);
+    tap_torture(torture_write);
     tap_torture(torture_dot);
     tap_torture(torture_raw);
     return tap_done();
