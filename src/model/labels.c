@@ -110,7 +110,7 @@ int labels_from_resource(const struct batch *b, const struct resource *r, const 
     if (!l.v)
         return -ENOMEM;
     for (size_t i = 0; rc == 0 && i < n; i++) {
-        const struct value *v = kvs_get(&r->attrs, str_from(allow[i]));
+        const struct value *v = labels_find_kv(&r->attrs, str_from(allow[i]));
         struct str text = {0};
 
         if (v)
@@ -139,10 +139,33 @@ struct id128 labels_id(const struct labels *l)
     return hash128_final(&s);
 }
 
+static char fold(char c)
+{
+    return c == '.' || c == '-' || c == '/' ? '_' : c;
+}
+
+bool label_name_eq(struct str a, struct str b)
+{
+    if (a.n != b.n)
+        return false;
+    for (uint32_t i = 0; i < a.n; i++)
+        if (a.p[i] != b.p[i] && fold(a.p[i]) != fold(b.p[i]))
+            return false;
+    return true;
+}
+
+const struct value *labels_find_kv(const struct kvs *kvs, struct str name)
+{
+    for (uint32_t i = 0; i < kvs->n; i++)
+        if (label_name_eq(kvs->v[i].key, name))
+            return &kvs->v[i].value;
+    return NULL;
+}
+
 struct str labels_get(const struct labels *l, struct str name)
 {
     for (uint32_t i = 0; i < l->n; i++)
-        if (str_eq(l->v[i].name, name))
+        if (label_name_eq(l->v[i].name, name))
             return l->v[i].value;
     return (struct str){0};
 }
@@ -220,16 +243,9 @@ static const char *const dotted[] = {
 
 struct str label_canonical_name(struct str name)
 {
-    for (size_t i = 0; i < ARRAY_SIZE(dotted); i++) {
-        size_t n = strlen(dotted[i]), k = 0;
-
-        if (n != name.n)
-            continue;
-        while (k < n && (name.p[k] == dotted[i][k] || (name.p[k] == '_' && dotted[i][k] == '.')))
-            k++;
-        if (k == n)
+    for (size_t i = 0; i < ARRAY_SIZE(dotted); i++)
+        if (label_name_eq(name, str_from(dotted[i])))
             return str_from(dotted[i]);
-    }
     return name;
 }
 

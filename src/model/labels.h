@@ -15,7 +15,9 @@
 #include "base/str.h"
 
 struct batch;
+struct kvs;
 struct resource;
+struct value;
 
 struct label {
     struct str name, value;
@@ -34,10 +36,15 @@ extern const char *const labels_default_allow[];
 int labels_from_resource(const struct batch *b, const struct resource *r, const char *const *allow, struct arena *a,
                          struct labels *ret);
 struct id128 labels_id(const struct labels *l);
-struct str labels_get(const struct labels *l, struct str name);
+struct str labels_get(const struct labels *l, struct str name); /* compares by label_name_eq() */
 bool labels_eq(const struct labels *a, const struct labels *b);
 /* Prints {a="b",c="d"}; names are quoted where necessary. */
 void labels_print(struct buf *out, const struct labels *l);
+/* Whether two spellings name the same label: '.', '-', '/' and '_' are equal, since Prometheus and Pyroscope allow only
+ * the last of them. */
+bool label_name_eq(struct str a, struct str b);
+/* The value of the attribute of this name in any spelling, or NULL. */
+const struct value *labels_find_kv(const struct kvs *kvs, struct str name);
 /* service_name -> service.name for names that resources commonly have; others are returned unchanged. */
 struct str label_canonical_name(struct str name);
 

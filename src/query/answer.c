@@ -37,8 +37,12 @@ const struct answer_param answer_params[] = {
     {"function", "exact name of a function"},
     {"file", "exact name of a file"},
     {"step", "time between points: 15s, 1m; default: 1/60 of the range"},
-    {"group_by", "label names joined by ',': one series per combination of values"},
+    {"group_by",
+     "names of labels or attributes joined by ',': one series per combination of values (labels lists them)"},
     {"label", "name of a label; lists its values instead of label names"},
+    {"attributes",
+     "labels: false lists only labels of series, which is quick; marked tells them apart: objects with name and "
+     "slow (default: true)"},
     {0},
 };
 
@@ -336,13 +340,22 @@ static int run_labels(struct answer_request *c, struct buf *out, struct err *e)
 {
     _cleanup_(query_freep) struct query *q = NULL;
     struct query_names names;
+    struct str which = param(c, "attributes");
+    bool detailed = str_is(which, "marked");
+    enum query_label_source source = str_is(which, "false") ? QUERY_LABELS_SERIES : QUERY_LABELS_ALL;
     int r = compile_list(c, &q, e);
 
+    if (r == 0 && which.n && !detailed && !str_is(which, "true") && !str_is(which, "false"))
+        r = err_set(e, -EINVAL, "attributes: '%.*s' is not true, false or marked", STR_FMT(which));
+
     if (r == 0)
-        r = query_labels(c->store, q, param(c, "label"), &names, e);
+        r = query_labels(c->store, q, param(c, "label"), source, &names, e);
     if (r < 0)
         return r;
-    query_names_json(out, &names);
+    if (detailed && !param(c, "label").n)
+        query_label_names_json(out, &names);
+    else
+        query_names_json(out, &names);
     query_names_done(&names);
     return 0;
 }
@@ -446,7 +459,8 @@ const struct question questions[] = {
     {"spans", "spans by the value of their samples, highest first (details of one: top with its ids)",
      PARAMS("trace_id", "span_id", "limit"), true, false, false, run_spans},
     {"services", "services with their types and versions", PARAMS(NULL), true, false, false, run_services},
-    {"labels", "label names, or the values of one", PARAMS("label"), true, false, false, run_labels},
+    {"labels", "labels and attributes that can be filtered and grouped by, or the values of one",
+     PARAMS("label", "attributes"), true, false, false, run_labels},
     {"types", "profile types and their meaning", PARAMS(NULL), false, false, false, run_types},
     {0},
 };

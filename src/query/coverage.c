@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "query/query.h"
+#include "store/match.h"
 
 enum { SPANS_MAX = 1 << 24, GROUPS_CACHED = 256, NO_GROUP = UINT32_MAX };
 static const int64_t GAP_NS = 60 * NS_PER_S;
@@ -181,10 +182,20 @@ static void add_to_row(const struct span *x, const struct store_points *p, int64
     *end = MAX(*end, x->end);
 }
 
+/* Whether each profile belongs to one series of the points. */
+static bool is_by_labels(const struct store *s, const struct store_points *p)
+{
+    for (uint32_t i = 0; p->n_series && i < p->labels[0].n; i++)
+        if (!match_is_label(s->labels, p->labels[0].v[i].name))
+            return false;
+    return true;
+}
+
 int query_step_coverage(struct store *s, const struct query *q, const struct store_points *p, int64_t *ret,
                         int64_t *ret_each, struct err *e)
 {
-    struct spans spans = {.points = ret_each ? p : NULL};
+    bool by_labels = is_by_labels(s, p);
+    struct spans spans = {.points = ret_each && by_labels ? p : NULL};
     int64_t end = INT64_MIN, *ends = mem_zalloc_array(p->n_series + 1u, sizeof *ends);
     int r = ends ? collect(s, q, q->is_diff, &spans, e) : -ENOMEM;
 
@@ -197,9 +208,11 @@ int query_step_coverage(struct store *s, const struct query *q, const struct sto
         const struct span *x = &spans.v[i];
 
         add_to_row(x, p, ret, &end);
-        if (ret_each && x->group != NO_GROUP)
+        if (ret_each && by_labels && x->group != NO_GROUP)
             add_to_row(x, p, ret_each + (size_t) x->group * p->n_points, &ends[x->group]);
     }
+    for (uint32_t g = 0; r == 0 && ret_each && !by_labels && g < p->n_series; g++)
+        memcpy(ret_each + (size_t) g * p->n_points, ret, p->n_points * sizeof *ret); /* all groups share the profiles */
     mem_free(spans.v);
     mem_free(ends);
     return r;

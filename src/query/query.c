@@ -10,6 +10,7 @@
 #include "base/wrap.h"
 #include "model/builder.h"
 #include "query/query_names.h"
+#include "store/match.h"
 
 #define RANGE_DEFAULT (3600 * NS_PER_S)
 
@@ -262,6 +263,25 @@ static int split_names(struct str list, struct arena *a, const struct str **ret,
     return 0;
 }
 
+/* An attribute that no sample of the selection has is an error, or the answer would be one series without a name. Labels
+ * of series may be missing. */
+static int check_groups(const struct store *s, const struct store_points *p, const struct store_series_query *sq,
+                        const struct store_notes *notes, struct err *e)
+{
+    for (uint32_t i = 0; i < sq->n_by; i++) {
+        bool found = match_is_label(s->labels, sq->by[i]) || !p->n_series;
+
+        for (uint32_t k = 0; !found && k < p->n_series; k++)
+            found = p->labels[k].v[i].value.n;
+        if (!found)
+            return err_set(e, -EINVAL, "group_by: no profile of the selection has an attribute '%.*s'%s",
+                           STR_FMT(sq->by[i]),
+                           notes->coarse ? "; attributes of a part of the range are no longer stored (retention.detail)"
+                                         : "; 'labels' lists the attributes that exist");
+    }
+    return 0;
+}
+
 int query_series(struct store *s, struct query *q, const struct query_series_params *p, struct store_points *ret,
                  struct store_notes *notes, struct err *e)
 {
@@ -276,7 +296,15 @@ int query_series(struct store *s, struct query *q, const struct query_series_par
         sq.step = MAX(range / 60, NS_PER_S);
     if (range / sq.step > 20000)
         return err_set(e, -EINVAL, "step: too many points (%lld); the maximum is 20000", (long long) (range / sq.step));
-    return s->ops->series(s, &q->q, &sq, ret, notes, e);
+    if (sq.n_by > STORE_BY_MAX)
+        return err_set(e, -EINVAL, "group_by: %u labels; the maximum is %d", sq.n_by, STORE_BY_MAX);
+    r = s->ops->series(s, &q->q, &sq, ret, notes, e);
+    if (r == 0) {
+        r = check_groups(s, ret, &sq, notes, e);
+        if (r < 0)
+            store_points_done(ret);
+    }
+    return r;
 }
 
 /* --- exact profiles --- */

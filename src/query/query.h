@@ -161,13 +161,21 @@ int query_leaks(struct store *s, struct query *q, uint32_t limit, struct query_l
 void query_leaks_done(struct query_leaks *l);
 
 /* --- lists --- */
+enum { QUERY_NAMES_MAX = 100000 };
 struct query_names {
     struct arena arena;
     struct str *v; /* sorted */
     uint32_t n;
+    const char *const *labels; /* of series (store.h) */
 };
-/* Label names or, when `label` is given, its values, of series that match q. Detail attributes are not listed. */
-int query_labels(struct store *s, struct query *q, struct str label, struct query_names *ret, struct err *e);
+/* Where names of labels come from: only from labels of series, which is quick, or from all attributes of the selection.
+ * Values of an attribute, and everything when a matcher is on an attribute, are always read from detail. */
+enum query_label_source { QUERY_LABELS_SERIES, QUERY_LABELS_ALL };
+/* Label names or, when `label` is given, its values, of the data that matches q. -E2BIG over QUERY_NAMES_MAX. */
+int query_labels(struct store *s, struct query *q, struct str label, enum query_label_source from,
+                 struct query_names *ret, struct err *e);
+/* Whether queries by the name v[i] read detail, which is slower. */
+bool query_name_is_slow(const struct query_names *n, uint32_t i);
 void query_names_done(struct query_names *n);
 
 struct query_service {

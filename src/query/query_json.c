@@ -124,6 +124,20 @@ void query_names_json(struct buf *out, const struct query_names *n)
     put_names(out, n->v, n->n);
 }
 
+void query_label_names_json(struct buf *out, const struct query_names *n)
+{
+    buf_putc(out, '[');
+    for (uint32_t i = 0; i < n->n; i++) {
+        bool first = true;
+
+        buf_puts(out, i ? ",{" : "{");
+        put_key_str(out, &first, "name", n->v[i]);
+        json_put_key(out, &first, "slow");
+        buf_puts(out, query_name_is_slow(n, i) ? "true}" : "false}");
+    }
+    buf_putc(out, ']');
+}
+
 void query_services_json(struct buf *out, const struct query_services *l)
 {
     buf_putc(out, '[');

@@ -11,6 +11,7 @@
 void query_notes_json(struct buf *out, const struct store_notes *n);
 void query_table_json(struct buf *out, const struct query_table *t, const struct store_notes *n);
 void query_names_json(struct buf *out, const struct query_names *n);
+void query_label_names_json(struct buf *out, const struct query_names *n); /* [{"name":…,"slow":true}] */
 void query_services_json(struct buf *out, const struct query_services *l);
 void query_profiles_json(struct buf *out, const struct query_profiles *l);
 void query_spans_json(struct buf *out, const struct query_spans *l);

@@ -8,6 +8,7 @@
 #include "base/mem.h"
 #include "model/semconv.h"
 #include "query/query.h"
+#include "store/match.h"
 
 /* --- a set of strings --- */
 
@@ -81,26 +82,75 @@ static int add_labels(void *ctx, const struct type *t, const struct labels *l)
     return r;
 }
 
-int query_labels(struct store *s, struct query *q, struct str label, struct query_names *ret, struct err *e)
+static int add_attribute(void *ctx, struct str name, struct str value)
+{
+    struct label_walk *w = ctx;
+    struct str text = w->label.n ? value : label_canonical_name(name);
+
+    if (!text.n)
+        return 0;
+    if (w->set.n >= QUERY_NAMES_MAX)
+        return -E2BIG;
+    return set_add(&w->set, text);
+}
+
+/* Whether labels of series alone answer: no matcher and no requested label needs detail. */
+static bool is_cheap(const struct store *s, const struct selector *selector, struct str label)
+{
+    bool cheap = !label.n || match_is_label(s->labels, label);
+
+    for (uint32_t i = 0; cheap && i < selector->n; i++)
+        cheap = match_is_label(s->labels, selector->v[i].name);
+    return cheap;
+}
+
+/* Lists from detail. A type of "*" is any. */
+static int walk_detail(struct store *s, const struct query *q, struct label_walk *w, struct err *e)
+{
+    struct store_query sq = q->q;
+    struct selector any = *w->selector;
+
+    if (w->any_type)
+        any.type = (struct str){"", 0};
+    sq.columns[0] = (struct store_column){&any, q->q.columns[q->is_diff].from, q->q.columns[q->is_diff].to};
+    sq.n_columns = 1;
+    return s->ops->attributes(s, &sq, w->label, add_attribute, w, e);
+}
+
+int query_labels(struct store *s, struct query *q, struct str label, enum query_label_source from,
+                 struct query_names *ret, struct err *e)
 {
     const struct store_column *c = &q->q.columns[q->is_diff];
     struct label_walk w = {.selector = c->selector, .label = label_canonical_name(label)};
-    int r;
+    bool cheap = is_cheap(s, c->selector, w.label);
+    int r = 0;
 
     w.any_type = str_is(c->selector->type, "*");
     *ret = (struct query_names){0};
-    arena_init(&ret->arena, 0);
+    arena_init(&ret->arena, q->q.memory_limit);
     w.set.arena = &ret->arena;
-    r = s->ops->each_series(s, &(struct store_range){q->q.tenant, c->from, c->to, q->q.notes}, add_labels, &w);
+    if (cheap)
+        r = s->ops->each_series(s, &(struct store_range){q->q.tenant, c->from, c->to, q->q.notes}, add_labels, &w);
+    if (r == 0 && (!cheap || (!w.label.n && from == QUERY_LABELS_ALL)))
+        r = walk_detail(s, q, &w, e);
     map_done(&w.set.map);
     if (r < 0) {
         query_names_done(ret);
-        return err_set(e, r, "cannot list labels: %m");
+        if (r == -E2BIG)
+            return err_set(e, r, "more than %d values: choose a shorter time range or a narrower query",
+                           QUERY_NAMES_MAX);
+        return e && e->message[0] ? r : err_set(e, r, "cannot list labels: %m");
     }
     set_sort(&w.set);
     ret->v = w.set.v;
     ret->n = w.set.n;
+    ret->labels = s->labels;
     return 0;
+}
+
+bool query_name_is_slow(const struct query_names *n, uint32_t i)
+{
+    return !match_is_label(n->labels, n->v[i]);
 }
 
 void query_names_done(struct query_names *n)

@@ -60,7 +60,7 @@ static int labels_of(struct series_limit *s, const struct batch *b, const struct
         s->resources.n = 0;
     }
     arena_init(&a, 0);
-    rc = labels_from_resource(b, r, labels_default_allow, &a, &l);
+    rc = labels_from_resource(b, r, s->allow, &a, &l);
     if (rc == 0)
         *ret = hash64_id(labels_id(&l));
     arena_done(&a);
@@ -140,7 +140,7 @@ int series_limit_take(struct series_limit *s, const struct batch *b, int64_t max
 
 void series_limit_init(struct series_limit *s)
 {
-    *s = (struct series_limit){.turned = clock_mono()};
+    *s = (struct series_limit){.allow = labels_default_allow, .turned = clock_mono()};
     pthread_mutex_init(&s->lock, NULL);
 }
 

@@ -23,6 +23,7 @@ struct series_set {
 
 struct series_limit {
     pthread_mutex_t lock;
+    const char *const *allow; /* labels of series; labels_default_allow unless it is replaced before the first batch */
     struct series_set now, before; /* of the current half day, and of the one before it */
     struct series_set resources;   /* hashes of resources whose labels are known */
     uint64_t *labels;              /* one hash per resource */

@@ -34,7 +34,7 @@ struct tenant {
 struct serve_intake {
     struct sink *sink;
     struct auth *auth;
-    const char *const *hosts;
+    const char *const *hosts, *const *labels; /* labels: of series, or NULL */
     struct metrics *metrics;
     struct workers *decoders;
     struct gate_stats stats;
@@ -68,6 +68,7 @@ static struct tenant *add_tenant(struct serve_intake *o, const char *name)
     memcpy(t->name, name, sizeof t->name);
     l = limits_of(o->limits, t->name);
     tenant_gate_init(&t->gate, o->sink, t->name, l.samples_per_second, l.series, &o->stats);
+    t->gate.series.allow = o->labels ? o->labels : t->gate.series.allow;
     t->otlp_grpc = (struct otlp_service){.profiles = &t->gate.sink, .max_message = o->max_message, .tenant = t->name};
     t->otlp_http = t->otlp_grpc;
     otlp_service_metrics(&t->otlp_grpc, o->metrics, "otlp", "grpc");
@@ -304,6 +305,11 @@ int serve_intake_new(struct sink *sink, struct auth *auth, const char *const *ho
         return r;
     *ret = TAKE(o);
     return 0;
+}
+
+void serve_intake_labels(struct serve_intake *o, const char *const *labels)
+{
+    o->labels = labels;
 }
 
 void serve_intake_free(struct serve_intake *o)

@@ -24,6 +24,8 @@ int serve_intake_new(struct sink *sink, struct auth *auth, const char *const *ho
                      struct serve_intake **ret, struct err *e);
 void serve_intake_free(struct serve_intake *o);
 DEFINE_CLEANUP(struct serve_intake *, serve_intake_free)
+/* The labels of series (store.h), which are counted per tenant; before the first request. */
+void serve_intake_labels(struct serve_intake *o, const char *const *labels);
 /* Applies new limits, from the reloaded configuration. They must stay valid until the next change. */
 void serve_intake_limits(struct serve_intake *o, const struct serve_limits *limits);
 /* Where pipelines of the configuration deliver to: the default tenant's gate. */

@@ -26,6 +26,7 @@
 #include "server/api.h"
 #include "server/binary_store.h"
 #include "server/front.h"
+#include "store/match.h"
 #include "store/store.h"
 
 enum { QUEUE_MAX = 256 };
@@ -68,6 +69,34 @@ static void log_store(void *ctx, const char *line)
     log_warn("store: %s", line);
 }
 
+enum { MORE_LABELS_MAX = 48 };
+
+/* The labels of series: the default ones and those of the configuration. */
+static int make_labels(struct serve *s, const char *const **ret, struct err *e)
+{
+    const struct option_strings *more = &s->config.store.labels;
+    const char **v;
+    uint32_t n = 0;
+
+    while (labels_default_allow[n])
+        n++;
+    if (more->n > MORE_LABELS_MAX)
+        return err_set(e, -EINVAL, "store.labels: %u names; the maximum is %d", more->n, MORE_LABELS_MAX);
+    v = arena_zalloc_array(&s->paths, (size_t) n + more->n + 1, sizeof *v);
+    if (!v)
+        return -ENOMEM;
+    memcpy(v, labels_default_allow, n * sizeof *v);
+    for (uint32_t i = 0; i < more->n; i++) {
+        if (match_is_label(v, str_from(more->v[i])))
+            continue;
+        v[n] = arena_cstr(&s->paths, str_from(more->v[i]));
+        if (!v[n++])
+            return -ENOMEM;
+    }
+    *ret = v;
+    return 0;
+}
+
 static int start_store(struct serve *s, struct err *e)
 {
     const struct serve_config *c = &s->config;
@@ -80,7 +109,10 @@ static int start_store(struct serve *s, struct err *e)
         .tell = log_store,
     };
     static const char *const stamps[] = {"ns", "us", "ms", "off"};
+    int r = make_labels(s, &sc.allow, e);
 
+    if (r < 0)
+        return r;
     if (!engine)
         return err_set(e, -EINVAL, "store.engine: '%s' is not segment or memory", c->store.engine);
     for (size_t i = 0; i < ARRAY_SIZE(stamps); i++)
@@ -206,6 +238,7 @@ static int start_front(struct serve *s, struct err *e)
         r = serve_intake_new(senders_sink(s->senders), s->auth, s->hosts, &c->limits, &s->intake, e);
     if (r < 0)
         return r;
+    serve_intake_labels(s->intake, s->store->labels);
     o.metrics_ctx = s;
     r = workers_new(n, QUEUE_MAX, &s->workers, e);
     o.workers = s->workers;

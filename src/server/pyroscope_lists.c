@@ -96,7 +96,7 @@ int py_label_names(struct call *c, struct py_request *r, struct pbjson *w, struc
     int result = compile_list(c, r, &q, e);
 
     if (result == 0)
-        result = query_labels(store_of(c), q, (struct str){0}, &names, e);
+        result = query_labels(store_of(c), q, (struct str){0}, QUERY_LABELS_ALL, &names, e);
     if (result < 0)
         return result;
     pbjson_list(w, "names");
@@ -134,7 +134,7 @@ int py_label_values(struct call *c, struct py_request *r, struct pbjson *w, stru
         return type_values(c, r, w, e);
     result = compile_list(c, r, &q, e);
     if (result == 0)
-        result = query_labels(store_of(c), q, r->name, &names, e);
+        result = query_labels(store_of(c), q, r->name, QUERY_LABELS_ALL, &names, e);
     if (result < 0)
         return result;
     pbjson_list(w, "names");

@@ -45,6 +45,12 @@ static const struct option store_options[] = {
     {"timestamps", OPT_STRING, STORE(timestamps), "ns", "resolution of sample timestamps: ns, us, ms or off"},
     {"memory", OPT_SIZE, STORE(memory), "64MiB", "memory for rows that are not yet in a segment"},
     {"cache", OPT_SIZE, STORE(cache), "256MiB", "memory for caches"},
+    {"labels", OPT_STRINGS, STORE(labels), NULL,
+     "more resource attributes that are labels of a series, at most 48, such as k8s.pod.name; always labels: service.name, "
+     "service.namespace, service.version, deployment.environment, deployment.environment.name, host.name, "
+     "k8s.namespace.name and the names of k8s workloads. Queries that filter or group by labels are quick; any other attribute "
+     "is read from detail, which is slower and possible for retention.detail. Each combination of values is a series "
+     "(limits.series); a change applies to data that arrives later"},
     {0},
 };
 

@@ -86,6 +86,7 @@ struct serve_config {
         bool async;
         const char *timestamps;
         int64_t memory, cache;
+        struct option_strings labels; /* resource attributes, in addition to labels_default_allow */
     } store;
     struct serve_retention retention;
     struct serve_limits limits;

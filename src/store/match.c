@@ -4,10 +4,10 @@
 
 #include <errno.h>
 
-static bool is_allowed(struct str name, const char *const *allow)
+bool match_is_label(const char *const *allow, struct str name)
 {
     for (; *allow; allow++)
-        if (str_is(name, *allow))
+        if (label_name_eq(name, str_from(*allow)))
             return true;
     return false;
 }
@@ -20,7 +20,7 @@ int match_init(struct match *m, const struct selector *s, const char *const *all
     if (!m->any_type)
         type_by_name(s->type, &m->type);
     for (uint32_t i = 0; i < s->n; i++) {
-        if (is_allowed(s->v[i].name, allow))
+        if (match_is_label(allow, s->v[i].name))
             m->series_mask |= 1ull << i;
         else
             m->detail[m->n_detail++] = &s->v[i];

@@ -21,6 +21,8 @@ struct match {
     uint64_t series_mask; /* bit per matcher on a series label */
 };
 
+/* Whether a series has a label of this name in any spelling. allow: NULL-terminated. */
+bool match_is_label(const char *const *allow, struct str name);
 /* need_type: returns -EINVAL with an error message when the selector has no type. */
 int match_init(struct match *m, const struct selector *s, const char *const *allow, bool need_type, struct err *e);
 bool match_series(const struct match *m, struct str type, const struct labels *l);

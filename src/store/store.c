@@ -43,6 +43,7 @@ int store_open(const struct store_ops *ops, const struct store_config *c, struct
         return r;
     s->ops = ops;
     s->sink.consume = sink_to_store;
+    s->labels = c->allow ? c->allow : labels_default_allow;
     *ret = s;
     return 0;
 }

@@ -21,10 +21,10 @@
  *   one temporarily), and any number may run at once; writers never block them. They stop with -ECANCELED when *cancel
  *   becomes true and with -E2BIG over memory_limit.
  *
- * Selectors
- *   Matchers on labels of the series (the allow-list) are cheap. Any other name is looked up in the sample's, the
- *   profile's, then the resource's attributes, which requires reading detail; where detail has been dropped, such a
- *   matcher finds no attribute.
+ * Names of labels
+ *   Matching and grouping by labels of the series (the allow-list) is cheap. Any other name is looked up in the sample's,
+ *   the profile's, then the resource's attributes, which requires reading detail; where detail has been dropped, no
+ *   attribute is found. Names are equal in every spelling (label_name_eq()).
  */
 #ifndef STORE_STORE_H
 #define STORE_STORE_H
@@ -118,23 +118,25 @@ struct store_notes {
     uint64_t profiles, samples;  /* looked at */
     bool coarse;                 /* some edges are rounded to five minutes, since detail was dropped there */
     uint32_t rate_min, rate_max; /* sampling rates in force, in Hz; 0 = not known. Set by query_coverage() */
-    bool also; /* another source sent CPU time of some of these processes, too: it is counted once */
+    bool also;                   /* another source sent CPU time of some of these processes, too: it is counted once */
     uint32_t damaged;            /* pieces that could not be read and are missing from the answer */
     char damage[200];            /* message about the first of them */
 };
 
+enum { STORE_BY_MAX = 16 };
+
 struct store_series_query {
     int64_t step;         /* ns; points are [from + i * step, ...) */
-    const struct str *by; /* labels to group by; none: one series */
-    uint32_t n_by;
-    struct str function; /* if not empty, only stacks that contain it */
+    const struct str *by; /* labels and attributes to group by; none: one series */
+    uint32_t n_by;        /* at most STORE_BY_MAX */
+    struct str function;  /* if not empty, only stacks that contain it */
 };
 
 struct store_points {
     struct arena arena;
     int64_t from, step;
     uint32_t n_series, n_points;
-    struct labels *labels; /* per series: the `by` labels */
+    struct labels *labels; /* per series: the `by` labels; an empty value where samples have no such attribute */
     double *values;        /* n_series rows of n_points */
     struct type type;
 };
@@ -149,6 +151,10 @@ struct store_range {
 /* One series that has data in a range of time, approximately: an engine may know only the first and last profile of an
  * hour or a day. Strings are valid during the call. */
 typedef int (*store_series_fn)(void *ctx, const struct type *t, const struct labels *l);
+
+/* A label or an attribute of the selection. value: empty when all names are listed. Strings are valid during the call;
+ * the same may be reported more than once. */
+typedef int (*store_attribute_fn)(void *ctx, struct str name, struct str value);
 
 struct store_profile {
     struct id128 handle; /* identifies this profile in later queries */
@@ -218,6 +224,10 @@ struct store_ops {
     int (*series)(struct store *s, const struct store_query *q, const struct store_series_query *sq,
                   struct store_points *ret, struct store_notes *notes, struct err *e);
     int (*each_series)(struct store *s, const struct store_range *r, store_series_fn fn, void *ctx);
+    /* Reports the names of all labels of the series and attributes of resources, profiles and samples that column 0 selects
+     * or, with `name`, the values of that one; its selector needs no type. This reads detail. */
+    int (*attributes)(struct store *s, const struct store_query *q, struct str name, store_attribute_fn fn, void *ctx,
+                      struct err *e);
     int (*profiles)(struct store *s, const struct store_query *q, store_profile_fn fn, void *ctx, struct err *e);
     int (*export)(struct store *s, const struct store_query *q, store_batch_fn fn, void *ctx, struct err *e);
     /* Adds names to locations that were stored without: addresses of the binary with this build ID, in the answer's
@@ -247,7 +257,8 @@ struct store_ops {
 
 struct store {
     const struct store_ops *ops;
-    struct sink sink; /* store_append() as a sink, for pipelines */
+    const char *const *labels; /* of series, NULL-terminated: queries on these are cheap, on others they read detail */
+    struct sink sink;          /* store_append() as a sink, for pipelines */
 };
 
 /* Parses "clock" or "damage". */

@@ -402,6 +402,21 @@ static void dump_points(struct buf *out, struct store *s, const struct store_que
     store_points_done(&p);
 }
 
+/* sort_lines() merges equal lines: engines may repeat attributes. */
+static int dump_attribute_fn(void *ctx, struct str name, struct str value)
+{
+    buf_printf(ctx, "attribute %.*s=%.*s\t0 0\n", STR_FMT(name), STR_FMT(value));
+    return 0;
+}
+
+static void dump_attributes(struct buf *out, struct store *s, const struct store_query *q, struct str name)
+{
+    struct err e = {0};
+
+    if (s->ops->attributes(s, q, name, dump_attribute_fn, out, &e) < 0)
+        tap_fail("attributes: %s", e.message);
+}
+
 static void dump_question(struct buf *out, struct store *s, const struct store_query *q, const char *title)
 {
     _cleanup_(tree_freep) struct tree *t = NULL;
@@ -577,6 +592,9 @@ void dump_answers(struct buf *out, struct store *s, int64_t from, int64_t to)
         k.q.has_trace = k.q.has_span = false;
         dump_points(&lines, s, &k.q, STR("service.name"), STR(""));
         dump_points(&lines, s, &k.q, STR(""), STR("fn7"));
+        dump_points(&lines, s, &k.q, i % 2 ? STR("thread_name") : STR("process.pid"), i % 3 ? STR("") : STR("fn7"));
+        dump_attributes(&lines, s, &k.q, STR(""));
+        dump_attributes(&lines, s, &k.q, i % 2 ? STR("thread.id") : STR("process_pid"));
         if (i % 2 == 0)
             dump_tables(&lines, s, &k.q);
         if (i % 3 != 1)
@@ -1027,6 +1045,48 @@ static void test_series(struct suite *s)
     ask_done(&k);
 }
 
+/* The sum of the points of the series whose first label has this value; -1 when there is no such series. */
+static int64_t group_sum(struct suite *s, const char *selector, const char *by, const char *value)
+{
+    struct str names[2] = {str_from(by), STR("service.name")};
+    struct store_series_query sq = {.step = 10 * NS_PER_S, .by = names, .n_by = 2};
+    struct store_points p = {0};
+    struct store_notes notes = {0};
+    double sum = -1;
+    struct asked k;
+    struct err e = {0};
+
+    ask(&k, selector, GEN_T0, GEN_T0 + 30 * NS_PER_S);
+    if (s->store->ops->series(s->store, &k.q, &sq, &p, &notes, &e) < 0)
+        tap_fail("series: %s", e.message);
+    for (uint32_t i = 0; i < p.n_series; i++)
+        if (str_is(p.labels[i].v[0].value, value)) {
+            sum = 0;
+            for (uint32_t t = 0; t < p.n_points; t++)
+                sum += p.values[(size_t) i * p.n_points + t];
+        }
+    store_points_done(&p);
+    ask_done(&k);
+    return (int64_t) sum;
+}
+
+static void test_groups(struct suite *s)
+{
+    APPEND(s, {.value = 1, .thread = "io", .pid = 7}, {.value = 2, .thread = "cpu", .pid = 7},
+           {.value = 4, .thread = "io", .pid = 8, .time = GEN_T0 + 10 * NS_PER_S}, {.value = 8, .pid = 8},
+           {.type = "heap", .unit = "bytes", .value = 100, .thread = "io", .pid = 7},
+           {.type = "heap", .unit = "bytes", .value = 60, .thread = "cpu", .pid = 7, .time = GEN_T0 + NS_PER_S});
+    suite_settle(s);
+    eq_int(group_sum(s, "cpu", "thread.name", "io"), 5);
+    eq_int(group_sum(s, "cpu", "thread_name", "cpu"), 2);
+    eq_int(group_sum(s, "cpu", "thread.name", ""), 8);
+    eq_int(group_sum(s, "cpu", "process.pid", "7"), 3);
+    eq_int(group_sum(s, "cpu", "process_pid", "8"), 12);
+    eq_int(group_sum(s, "cpu{process.pid=\"8\"}", "thread.name", "io"), 4);
+    eq_int(group_sum(s, "heap", "thread.name", "io"), 50); /* in one of the two snapshots of the instance */
+    eq_int(group_sum(s, "heap", "thread.name", "cpu"), 30);
+}
+
 static void test_list(struct suite *s)
 {
     int n = 0;
@@ -1092,6 +1152,7 @@ void store_conformance(struct suite *s)
         {"tenants", test_tenants},
         {"gauges", test_gauge},
         {"labels", test_labels},
+        {"groups", test_groups},
         {"traces and spans", test_links},
         {"filters", test_filters},
         {"diff", test_diff},

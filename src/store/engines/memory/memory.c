@@ -168,20 +168,6 @@ bool memory_item_matches(const struct memory_store *m, const struct memory_item 
                                                      it->batch->profiles[it->in.profile].duration_ns, it->value));
 }
 
-/* Finds the attribute of this name that is nearest to the sample, and appends it as text. */
-static void find_attr(const struct memory_item *it, const struct sample *s, struct str name, struct buf *out)
-{
-    const struct batch *b = it->batch;
-    const struct attr *a = batch_attr(b, s->attrs, name);
-    const struct value *v;
-
-    if (!a)
-        a = batch_attr(b, b->profiles[it->in.profile].attrs, name);
-    v = a ? &a->value : kvs_get(&b->resources[it->in.resource].attrs, name);
-    if (v)
-        value_print(out, v);
-}
-
 bool memory_sample_matches(const struct memory_item *it, const struct sample *s, const struct store_query *q,
                            const struct match *match)
 {
@@ -194,7 +180,7 @@ bool memory_sample_matches(const struct memory_item *it, const struct sample *s,
     for (uint32_t i = 0; i < match->n_detail; i++) {
         _cleanup_(buf_done) struct buf text = BUF_INIT;
 
-        find_attr(it, s, match->detail[i]->name, &text);
+        memory_find_attr(it, s, match->detail[i]->name, &text);
         if (!matcher_matches(match->detail[i], buf_str(&text)))
             return false;
     }
@@ -363,6 +349,7 @@ const struct store_ops store_memory = {
     .callers = memory_callers,
     .series = memory_series,
     .each_series = memory_each_series,
+    .attributes = memory_attributes,
     .profiles = memory_profiles,
     .export = memory_export,
     .delete = memory_delete,

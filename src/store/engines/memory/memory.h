@@ -47,6 +47,11 @@ bool memory_item_matches(const struct memory_store *m, const struct memory_item 
 /* Whether the query also selects this sample of it (trace, span, detail matchers). */
 bool memory_sample_matches(const struct memory_item *it, const struct sample *s, const struct store_query *q,
                            const struct match *match);
+/* Appends the text of the attribute of this name that is nearest to the sample: its own, the profile's, the
+ * resource's. */
+void memory_find_attr(const struct memory_item *it, const struct sample *s, struct str name, struct buf *out);
+int memory_attributes(struct store *s, const struct store_query *q, struct str name, store_attribute_fn fn, void *ctx,
+                      struct err *e);
 
 int memory_select(struct store *s, const struct store_query *q, struct tree **ret, struct store_notes *notes,
                   struct err *e);

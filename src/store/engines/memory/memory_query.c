@@ -304,56 +304,61 @@ static bool holds_function(const struct batch *b, uint32_t stack, struct str nam
     return false;
 }
 
-static double item_value(const struct memory_item *it, const struct store_query *q, const struct match *match,
-                         struct str function)
-{
-    const struct profile *p = &it->batch->profiles[it->in.profile];
-    double sum = 0;
-
-    for (uint32_t i = 0; i < p->samples.n; i++) {
-        const struct sample *s = &it->batch->samples[p->samples.off + i];
-
-        if (memory_sample_matches(it, s, q, match) && (!function.n || holds_function(it->batch, s->stack, function)))
-            sum += (double) intake_value(it->batch, &it->in, p->samples.off + i);
-    }
-    return sum;
-}
-
-/* Returns the row of the item's `by` labels, adding it if new. */
-static int find_row(struct store_points *p, const struct memory_item *it, const struct store_series_query *sq,
+/* Returns the row of these values of the `by` labels, adding it if new. */
+static int find_row(struct store_points *p, const struct str *values, const struct store_series_query *sq,
                     uint32_t *ret)
 {
     struct labels l = {.v = arena_zalloc_array(&p->arena, sq->n_by + 1, sizeof *l.v)};
     struct labels *grown;
-    double *values;
+    double *more;
 
     if (!l.v)
         return -ENOMEM;
     for (uint32_t i = 0; i < sq->n_by; i++)
-        l.v[l.n++] =
-            (struct label){arena_str(&p->arena, sq->by[i]), arena_str(&p->arena, labels_get(it->labels, sq->by[i]))};
+        l.v[l.n++] = (struct label){arena_str(&p->arena, sq->by[i]), arena_str(&p->arena, values[i])};
     for (uint32_t i = 0; i < p->n_series; i++)
         if (labels_eq(&p->labels[i], &l)) {
             *ret = i;
             return 0;
         }
     grown = arena_zalloc_array(&p->arena, p->n_series + 1, sizeof *grown);
-    values = mem_realloc_array(p->values, (size_t) (p->n_series + 1) * p->n_points + 1, sizeof *values);
-    if (values)
-        p->values = values;
-    if (!grown || !values)
+    more = mem_realloc_array(p->values, (size_t) (p->n_series + 1) * p->n_points + 1, sizeof *more);
+    if (more)
+        p->values = more;
+    if (!grown || !more)
         return -ENOMEM;
     if (p->n_series)
         memcpy(grown, p->labels, p->n_series * sizeof *grown);
     grown[p->n_series] = l;
-    memset(values + (size_t) p->n_series * p->n_points, 0, p->n_points * sizeof *values);
+    memset(more + (size_t) p->n_series * p->n_points, 0, p->n_points * sizeof *more);
     p->labels = grown;
     *ret = p->n_series++;
     return 0;
 }
 
+/* The row of a sample; s is NULL for one of a profile without samples, whose labels are those of its series. */
+static int find_row_of(struct store_points *p, const struct memory_store *m, const struct memory_item *it,
+                       const struct sample *s, const struct store_series_query *sq, uint32_t *ret)
+{
+    struct buf texts[STORE_BY_MAX] = {{0}};
+    struct str values[STORE_BY_MAX];
+    int r;
+
+    for (uint32_t i = 0; i < sq->n_by; i++) {
+        if (match_is_label(m->limits.allow, sq->by[i]))
+            buf_put_str(&texts[i], labels_get(it->labels, sq->by[i]));
+        else if (s)
+            memory_find_attr(it, s, sq->by[i], &texts[i]);
+        values[i] = buf_str(&texts[i]);
+    }
+    r = find_row(p, values, sq, ret);
+    for (uint32_t i = 0; i < sq->n_by; i++)
+        buf_done(&texts[i]);
+    return r;
+}
+
 /* Counts the snapshots of the item's instance in the item's step; each has the weight 1 / that count. */
-static double snapshots_in_step(struct memory_store *m, const struct memory_item *it, const struct store_query *q,
+static double snapshots_in_step(const struct memory_store *m, const struct memory_item *it, const struct store_query *q,
                                 const struct match *match, int64_t step)
 {
     int64_t bucket = (it->time_ns - q->columns[0].from) / step;
@@ -367,6 +372,35 @@ static double snapshots_in_step(struct memory_store *m, const struct memory_item
     return n;
 }
 
+/* Adds the samples of an item, each with the weight of its snapshot, to the rows of their groups. */
+static int add_points(struct store_points *p, const struct memory_store *m, const struct memory_item *it,
+                      const struct store_query *q, const struct match *match, const struct store_series_query *sq)
+{
+    const struct profile *prof = &it->batch->profiles[it->in.profile];
+    size_t point = (size_t) ((it->time_ns - p->from) / p->step);
+    double weight = it->in.type.rule == TYPE_GAUGE ? 1 / snapshots_in_step(m, it, q, match, sq->step) : 1;
+    bool by_series = true;
+    uint32_t row;
+    int r = 0;
+
+    for (uint32_t i = 0; i < sq->n_by; i++)
+        by_series &= match_is_label(m->limits.allow, sq->by[i]);
+    if (by_series) /* the series of a profile is there even when none of its samples counts */
+        r = find_row_of(p, m, it, NULL, sq, &row);
+    for (uint32_t i = 0; r == 0 && i < prof->samples.n; i++) {
+        const struct sample *s = &it->batch->samples[prof->samples.off + i];
+
+        if (!memory_sample_matches(it, s, q, match) ||
+            (sq->function.n && !holds_function(it->batch, s->stack, sq->function)))
+            continue;
+        r = find_row_of(p, m, it, s, sq, &row);
+        if (r == 0)
+            p->values[(size_t) row * p->n_points + point] +=
+                weight * (double) intake_value(it->batch, &it->in, prof->samples.off + i);
+    }
+    return r;
+}
+
 int memory_series(struct store *s, const struct store_query *q, const struct store_series_query *sq,
                   struct store_points *ret, struct store_notes *notes, struct err *e)
 {
@@ -376,6 +410,8 @@ int memory_series(struct store *s, const struct store_query *q, const struct sto
     struct match match;
     int r = match_init(&match, c->selector, m->limits.allow, true, e);
 
+    if (r == 0 && sq->n_by > STORE_BY_MAX)
+        r = err_set(e, -EINVAL, "at most %d labels can be grouped by", STORE_BY_MAX);
     if (r < 0)
         return r;
     arena_init(&p.arena, q->memory_limit);
@@ -383,19 +419,10 @@ int memory_series(struct store *s, const struct store_query *q, const struct sto
     p.type = match.type;
     pthread_mutex_lock(&m->lock);
     for (uint32_t i = 0; r == 0 && i < m->n; i++) {
-        const struct memory_item *it = &m->items[i];
-        uint32_t row;
-        double v;
-
-        if (!memory_item_matches(m, it, q, &match, c))
+        if (!memory_item_matches(m, &m->items[i], q, &match, c))
             continue;
         notes->profiles++;
-        v = item_value(it, q, &match, sq->function);
-        if (it->in.type.rule == TYPE_GAUGE)
-            v /= snapshots_in_step(m, it, q, &match, sq->step);
-        r = find_row(&p, it, sq, &row);
-        if (r == 0)
-            p.values[(size_t) row * p.n_points + (size_t) ((it->time_ns - c->from) / sq->step)] += v;
+        r = add_points(&p, m, &m->items[i], q, &match, sq);
     }
     pthread_mutex_unlock(&m->lock);
     if (r < 0) {

@@ -436,6 +436,7 @@ const struct store_ops store_segment = {
     .callers = engine_callers,
     .series = engine_series,
     .each_series = engine_each_series,
+    .attributes = engine_attributes,
     .profiles = engine_profiles,
     .export = engine_export,
     .name_later = engine_name_later,

@@ -314,6 +314,8 @@ int engine_callers(struct store *s, const struct store_query *q, struct str func
 int engine_series(struct store *s, const struct store_query *q, const struct store_series_query *sq,
                   struct store_points *ret, struct store_notes *notes, struct err *e);
 int engine_each_series(struct store *s, const struct store_range *range, store_series_fn fn, void *ctx);
+int engine_attributes(struct store *s, const struct store_query *q, struct str name, store_attribute_fn fn, void *ctx,
+                      struct err *e);
 int engine_profiles(struct store *s, const struct store_query *q, store_profile_fn fn, void *ctx, struct err *e);
 int engine_export(struct store *s, const struct store_query *q, store_batch_fn fn, void *ctx, struct err *e);
 

@@ -4,6 +4,8 @@
 
 #include <errno.h>
 
+#include "model/labels.h"
+
 enum { DEPTH_MAX = 32 };
 
 static void put_str(struct buf *b, struct str s)
@@ -329,7 +331,7 @@ static bool find_kvs(struct cursor *r, struct str name, struct buf *out)
         struct value v;
 
         get_value(r, &a, &v, 0);
-        if (!r->bad && str_eq(key, name)) {
+        if (!r->bad && label_name_eq(key, name)) {
             value_print(out, &v);
             found = true;
         }
@@ -369,7 +371,7 @@ bool blobs_attr_find(const struct blobs *b, uint32_t attr, struct str name, stru
     struct arena a;
     struct value v;
 
-    if (!str_eq(get_bytes(&r), name))
+    if (!label_name_eq(get_bytes(&r), name))
         return false;
     get_bytes(&r);
     arena_init(&a, 1 << 20);
@@ -388,6 +390,56 @@ bool blobs_set_find(const struct blobs *b, uint32_t set, struct str name, struct
         if (blobs_attr_find(b, attrs[i], name, out))
             return true;
     return false;
+}
+
+static int each_kv(struct str key, struct cursor *r, blob_attr_fn fn, void *ctx)
+{
+    struct value v;
+    struct arena a;
+    int rc = 0;
+
+    arena_init(&a, 1 << 20);
+    get_value(r, &a, &v, 0);
+    if (!r->bad)
+        rc = fn(ctx, key, &v);
+    arena_done(&a);
+    return rc;
+}
+
+int blobs_set_each(const struct blobs *b, uint32_t set, blob_attr_fn fn, void *ctx)
+{
+    uint32_t attrs[BLOB_SET_MAX], n = blobs_set_attrs(b, set, attrs, BLOB_SET_MAX);
+    int rc = 0;
+
+    for (uint32_t i = 0; rc == 0 && i < n; i++) {
+        struct str bytes = blobs_get(b, BLOB_ATTR, attrs[i]);
+        struct cursor r = cursor_of(bytes.p, bytes.n);
+        struct str key = get_bytes(&r);
+
+        get_bytes(&r);
+        rc = each_kv(key, &r, fn, ctx);
+    }
+    return rc;
+}
+
+int blobs_resource_each(const struct blobs *b, uint32_t resource, blob_attr_fn fn, void *ctx)
+{
+    struct str bytes = blobs_get(b, BLOB_RESOURCE, resource);
+    struct cursor r = cursor_of(bytes.p, bytes.n);
+    uint64_t n;
+    int rc = 0;
+
+    get_raw(&r, 16);
+    get_varint(&r);
+    get_bytes(&r);
+    get_bytes(&r);
+    n = get_varint(&r);
+    while (rc == 0 && n-- > 0 && !r.bad) {
+        struct str key = get_bytes(&r);
+
+        rc = each_kv(key, &r, fn, ctx);
+    }
+    return rc;
 }
 
 static void emit_kvs(struct cursor *r, struct builder *to,

@@ -94,11 +94,15 @@ bool blobs_read_payload(const struct blobs *b, uint32_t i, struct str *ret_forma
 struct id128 blobs_instance(const struct blobs *b, uint32_t resource);
 /* Returns the numbers of a set's attributes, at most n; the result is their count. */
 uint32_t blobs_set_attrs(const struct blobs *b, uint32_t set, uint32_t *ret, uint32_t n);
-/* If the attribute has this name, appends its text to out and returns true. */
+/* If the attribute has this name (in any spelling, see label_name_eq()), appends its text to out and returns true. */
 bool blobs_attr_find(const struct blobs *b, uint32_t attr, struct str name, struct buf *out);
 /* Appends the text of the attribute of this name to out; false when there is none. */
 bool blobs_set_find(const struct blobs *b, uint32_t set, struct str name, struct buf *out);
 bool blobs_resource_find(const struct blobs *b, uint32_t resource, struct str name, struct buf *out);
+/* Calls fn for each attribute until it fails; what is damaged is skipped. */
+typedef int (*blob_attr_fn)(void *ctx, struct str key, const struct value *v);
+int blobs_set_each(const struct blobs *b, uint32_t set, blob_attr_fn fn, void *ctx);
+int blobs_resource_each(const struct blobs *b, uint32_t resource, blob_attr_fn fn, void *ctx);
 
 /* Copies into a builder: to the last resource or scope, or as a run of attributes. */
 void blobs_emit_resource(const struct blobs *b, uint32_t resource, struct builder *to);

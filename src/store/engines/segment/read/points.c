@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Computes values over time; see engine.h. The sum of a directory entry that lies in one step is taken from the
- * directory; an entry that crosses a step is read profile by profile; with a matcher on detail, row by row. For a query
- * with a function, the totals of the nodes whose stacks contain it are used instead of the sum in the directory.
+ * directory; an entry that crosses a step is read profile by profile; with a matcher on detail, or a group by an attribute
+ * that is not a label, row by row. For a query with a function, the totals of the nodes whose stacks contain it are used
+ * instead of the sum in the directory.
+ *
+ * A gauge is averaged over the snapshots of an instance in a step. Rows of one snapshot may belong to several groups, and
+ * a group may be missing in a snapshot, so the snapshots are counted in a cell of their own (SNAPSHOTS) when rows are
+ * grouped.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -10,6 +15,14 @@
 #include "base/mem.h"
 #include "store/engines/segment/read/scan.h"
 #include "store/engines/segment/read/view.h"
+
+enum { SNAPSHOTS = UINT32_MAX };
+
+/* The row of the answer for rows of this series with these attributes. */
+struct point_group {
+    uint64_t blobs; /* serial */
+    uint32_t series, header, set, row;
+};
 
 /* The snapshots of a gauge for one instance in one step. */
 struct cell {
@@ -26,6 +39,15 @@ struct pointing {
     size_t cap_values;
     size_t cap_labels;
     struct map rows; /* labels' hash -> row */
+    bool by_rows;    /* some of `by` are not labels of series */
+    struct point_group *groups;
+    size_t cap_groups;
+    uint32_t n_groups;
+    struct map group_map;
+    struct buf texts[STORE_BY_MAX];
+    double *group_sums; /* per row of the answer, of the current profile */
+    size_t cap_sums;
+    uint32_t n_sums;
     struct cell *cells;
     size_t cap_cells;
     uint32_t n_cells;
@@ -51,7 +73,8 @@ static int add_row(struct pointing *x, const struct labels *by, uint64_t h, uint
     return 0;
 }
 
-static int find_row(struct pointing *x, const struct sym_series *s, uint32_t *ret)
+/* The row of these values of the `by` labels, added if new. */
+static int find_row_of(struct pointing *x, const struct str *values, uint32_t *ret)
 {
     const struct store_series_query *sq = x->sq;
     struct labels by;
@@ -59,12 +82,12 @@ static int find_row(struct pointing *x, const struct sym_series *s, uint32_t *re
     struct map_pos pos;
 
     for (uint32_t i = 0; i < sq->n_by; i++)
-        h = hash_mix(h ^ hash64_str(labels_get(&s->labels, sq->by[i])), 0x9e3779b97f4a7c15ull);
+        h = hash_mix(h ^ hash64_str(values[i]), 0x9e3779b97f4a7c15ull);
     for (pos = map_find(&x->rows, h); pos.index != MAP_NONE; pos = map_next(&x->rows, pos)) {
         bool same = true;
 
         for (uint32_t i = 0; same && i < sq->n_by; i++)
-            same = str_eq(x->p.labels[pos.index].v[i].value, labels_get(&s->labels, sq->by[i]));
+            same = str_eq(x->p.labels[pos.index].v[i].value, values[i]);
         if (same) {
             *ret = pos.index;
             return 0;
@@ -74,14 +97,67 @@ static int find_row(struct pointing *x, const struct sym_series *s, uint32_t *re
     if (!by.v)
         return -ENOMEM;
     for (; by.n < sq->n_by; by.n++)
-        by.v[by.n] = (struct label){arena_str(&x->p.arena, sq->by[by.n]),
-                                    arena_str(&x->p.arena, labels_get(&s->labels, sq->by[by.n]))};
+        by.v[by.n] = (struct label){arena_str(&x->p.arena, sq->by[by.n]), arena_str(&x->p.arena, values[by.n])};
     return add_row(x, &by, h, ret);
+}
+
+static int find_row(struct pointing *x, const struct sym_series *s, uint32_t *ret)
+{
+    struct str values[STORE_BY_MAX];
+
+    for (uint32_t i = 0; i < x->sq->n_by; i++)
+        values[i] = labels_get(&s->labels, x->sq->by[i]);
+    return find_row_of(x, values, ret);
+}
+
+/* The same for a row with that set of attributes. */
+static int find_group(struct pointing *x, const struct scan_prof *p, uint32_t set, uint32_t *ret)
+{
+    struct point_group g = {p->blobs->serial, p->p->series, p->p->header, set, 0};
+    uint64_t h = hash_mix(g.blobs ^ (uint64_t) g.series << 32, (uint64_t) g.header << 32 | (set + 1));
+    struct str values[STORE_BY_MAX];
+    int r;
+
+    for (struct map_pos pos = map_find(&x->group_map, h); pos.index != MAP_NONE; pos = map_next(&x->group_map, pos)) {
+        const struct point_group *k = &x->groups[pos.index];
+
+        if (k->blobs == g.blobs && k->series == g.series && k->header == g.header && k->set == set) {
+            *ret = k->row;
+            return 0;
+        }
+    }
+    for (uint32_t i = 0; i < x->sq->n_by; i++) {
+        struct str name = x->sq->by[i];
+
+        buf_reset(&x->texts[i]);
+        if (match_is_label(x->scan.g->limits.allow, name))
+            buf_put_str(&x->texts[i], labels_get(&p->series->labels, name));
+        else
+            scan_attribute(p, set, name, &x->texts[i]);
+        if (buf_error(&x->texts[i]))
+            return buf_error(&x->texts[i]);
+        values[i] = buf_str(&x->texts[i]);
+    }
+    r = find_row_of(x, values, &g.row);
+    if (r == 0)
+        r = array_reserve(x->groups, x->cap_groups, (size_t) x->n_groups + 1, 1 << 26);
+    if (r == 0)
+        r = map_insert(&x->group_map, h, x->n_groups);
+    if (r == 0) {
+        x->groups[x->n_groups++] = g;
+        *ret = g.row;
+    }
+    return r;
+}
+
+static uint64_t cell_hash(uint32_t row, uint32_t point, struct id128 instance)
+{
+    return hash_mix(instance.lo ^ row, 0x9e3779b97f4a7c15ull ^ point);
 }
 
 static int add_cell(struct pointing *x, uint32_t row, uint32_t point, struct id128 instance, double v, uint64_t count)
 {
-    uint64_t h = hash_mix(instance.lo ^ row, 0x9e3779b97f4a7c15ull ^ point);
+    uint64_t h = cell_hash(row, point, instance);
 
     for (struct map_pos p = map_find(&x->cell_map, h); p.index != MAP_NONE; p = map_next(&x->cell_map, p)) {
         struct cell *c = &x->cells[p.index];
@@ -153,6 +229,57 @@ static int add_prof_rows(void *ctx, const struct scan_prof *p)
         v += (double) row->value;
     }
     return add_value(x, p->series, p->p->time_ns, p->p->instance, v, 1);
+}
+
+/* Adds the sums of a profile's groups at its time, and clears them. */
+static int add_groups(struct pointing *x, const struct scan_prof *p)
+{
+    uint32_t point = step_of(x, p->p->time_ns);
+    bool gauge = p->series->type.rule == TYPE_GAUGE;
+    int r = gauge && point < x->p.n_points ? add_cell(x, SNAPSHOTS, point, p->p->instance, 0, 1) : 0;
+
+    for (uint32_t row = 0; r == 0 && row < x->n_sums; row++) {
+        double v = x->group_sums[row];
+
+        x->group_sums[row] = 0;
+        if (v == 0 || point >= x->p.n_points)
+            continue;
+        if (gauge)
+            r = add_cell(x, row, point, p->p->instance, v, 0);
+        else
+            x->p.values[(size_t) row * x->p.n_points + point] += v;
+    }
+    return r;
+}
+
+static int add_prof_groups(void *ctx, const struct scan_prof *p)
+{
+    struct pointing *x = ctx;
+    bool look = x->scan.needs_detail[0];
+    uint32_t last_set = UINT32_MAX, row = 0;
+    int r = x->sq->function.n ? mark(x, p->symbols, p->series->service) : 0;
+
+    x->scan.notes->profiles++;
+    for (uint32_t i = 0; r == 0 && i < p->p->n_rows; i++) {
+        const struct row *v = &p->p->rows[i];
+        uint32_t set = v->extra ? p->p->extras[v->extra - 1].attrs : 0;
+
+        if (look && !scan_row(&x->scan, p, v))
+            continue;
+        if (x->sq->function.n && (v->node >= x->n_marks || !x->marks[v->node]))
+            continue;
+        if (set != last_set)
+            r = find_group(x, p, set, &row);
+        last_set = set;
+        if (r == 0 && row >= x->n_sums) {
+            r = array_reserve(x->group_sums, x->cap_sums, (size_t) row + 1, 1 << 20);
+            while (r == 0 && x->n_sums <= row)
+                x->group_sums[x->n_sums++] = 0;
+        }
+        if (r == 0)
+            x->group_sums[row] += (double) v->value;
+    }
+    return r < 0 ? r : add_groups(x, p);
 }
 
 static int add_prof_value(void *ctx, const struct scan_prof *p)
@@ -302,13 +429,28 @@ static int add_segments(struct pointing *x)
     return r;
 }
 
+static uint64_t count_of(const struct pointing *x, const struct cell *c)
+{
+    uint64_t h = cell_hash(SNAPSHOTS, c->point, c->instance);
+
+    for (struct map_pos p = map_find(&x->cell_map, h); x->by_rows && p.index != MAP_NONE;
+         p = map_next(&x->cell_map, p)) {
+        const struct cell *k = &x->cells[p.index];
+
+        if (k->row == SNAPSHOTS && k->point == c->point && id128_eq(k->instance, c->instance))
+            return k->count;
+    }
+    return c->count;
+}
+
 static void fold_cells(struct pointing *x)
 {
     for (uint32_t i = 0; i < x->n_cells; i++) {
         const struct cell *c = &x->cells[i];
+        uint64_t count = c->row == SNAPSHOTS ? 0 : count_of(x, c);
 
-        if (c->count)
-            x->p.values[(size_t) c->row * x->p.n_points + c->point] += c->sum / (double) c->count;
+        if (count)
+            x->p.values[(size_t) c->row * x->p.n_points + c->point] += c->sum / (double) count;
     }
 }
 
@@ -316,6 +458,11 @@ static void pointing_done(struct pointing *x)
 {
     map_done(&x->rows);
     map_done(&x->cell_map);
+    map_done(&x->group_map);
+    mem_free(x->groups);
+    mem_free(x->group_sums);
+    for (uint32_t i = 0; i < STORE_BY_MAX; i++)
+        buf_done(&x->texts[i]);
     mem_free(x->cells);
     mem_free(x->marks);
     scan_done(&x->scan);
@@ -333,15 +480,19 @@ int engine_series(struct store *s, const struct store_query *q, const struct sto
     e = e ? e : &own;
     if (sq->step <= 0 || c->to <= c->from || (c->to - c->from) / sq->step > 1 << 20)
         return err_set(e, -EINVAL, "the time range has too many steps, or none");
+    if (sq->n_by > STORE_BY_MAX)
+        return err_set(e, -EINVAL, "at most %d labels can be grouped by", STORE_BY_MAX);
     r = scan_init(&x.scan, to_engine(s), q, true, notes, e);
     arena_init(&x.p.arena, q->memory_limit);
     x.p.from = c->from;
     x.p.step = sq->step;
     x.p.n_points = (uint32_t) ((c->to - c->from - 1) / sq->step + 1);
     x.p.type = x.scan.match[0].type;
+    for (uint32_t i = 0; i < sq->n_by; i++)
+        x.by_rows |= !match_is_label(s->labels, sq->by[i]);
     if (r == 0 && x.scan.tenant) {
-        if (x.scan.needs_detail[0]) {
-            r = scan_profs(&x.scan, true, add_prof_rows, &x);
+        if (x.scan.needs_detail[0] || x.by_rows) {
+            r = scan_profs(&x.scan, true, x.by_rows ? add_prof_groups : add_prof_rows, &x);
         } else {
             r = scan_memtables(&x.scan, sq->function.n ? add_prof_rows : add_prof_value, &x);
             if (r == 0)

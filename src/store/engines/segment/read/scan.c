@@ -147,15 +147,20 @@ int scan_damaged_chunk(struct scan *s, int r, const struct segment *segment, uin
 
 /* --- rows --- */
 
+void scan_attribute(const struct scan_prof *p, uint32_t set, struct str name, struct buf *out)
+{
+    struct blob_header h;
+
+    if (!blobs_set_find(p->blobs, set, name, out) && blobs_read_header(p->blobs, p->p->header, &h) &&
+        !blobs_set_find(p->blobs, h.attrs, name, out))
+        blobs_resource_find(p->blobs, h.resource, name, out);
+}
+
 static bool detail_matches(const struct scan_prof *p, const struct row *row, const struct matcher *m)
 {
     _cleanup_(buf_done) struct buf text = BUF_INIT;
-    uint32_t set = row && row->extra ? p->p->extras[row->extra - 1].attrs : 0;
-    struct blob_header h;
 
-    if (!blobs_set_find(p->blobs, set, m->name, &text) && blobs_read_header(p->blobs, p->p->header, &h) &&
-        !blobs_set_find(p->blobs, h.attrs, m->name, &text))
-        blobs_resource_find(p->blobs, h.resource, m->name, &text);
+    scan_attribute(p, row && row->extra ? p->p->extras[row->extra - 1].attrs : 0, m->name, &text);
     return matcher_matches(m, buf_str(&text));
 }
 
@@ -221,7 +226,7 @@ int scan_chunk(struct scan *s, const struct scan_symbols *sym, struct segment *s
     struct chunk_profiles p;
     struct chunk c;
     struct arena a;
-    bool plain = !s->q->has_trace && !s->q->has_span; /* rows of a trace are never plain */
+    bool plain = !s->q->has_trace && !s->q->has_span && !s->rich_only; /* rows of a trace are never plain */
     struct chunk_wanted wanted = {.plain = plain,
                                   .traces = s->traces.ids,
                                   .n_traces = s->traces.n,

@@ -32,6 +32,7 @@ struct scan {
     struct err *e;
     bool needs_detail[2]; /* per column: rows must be checked one by one */
     bool only_counts;     /* rows are counted (n_rows) but not decoded, except in memtables */
+    bool rich_only;       /* rows without attributes, link and timestamp are left out, except in memtables */
     bool with_traces;     /* rows need their trace IDs (in a query for one trace they have it anyway) */
     struct scan_traces {  /* of the current segment */
         struct arena arena;
@@ -89,6 +90,9 @@ int scan_profs(struct scan *s, bool with_rows, scan_fn fn, void *ctx);
 int scan_memtables(struct scan *s, scan_fn fn, void *ctx);
 /* Whether the query selects this row of the profile (trace, span, detail matchers). */
 bool scan_row(const struct scan *s, const struct scan_prof *p, const struct row *row);
+/* Appends the text of the attribute of this name that is nearest: in the set (of a row), the profile's, the
+ * resource's. */
+void scan_attribute(const struct scan_prof *p, uint32_t set, struct str name, struct buf *out);
 /* Scans the profiles of one chunk; only those of one service if service != UINT32_MAX. */
 int scan_chunk(struct scan *s, const struct scan_symbols *sym, struct segment *segment, uint64_t off, uint32_t len,
                uint32_t service, bool with_rows, scan_fn fn, void *ctx);

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Labels: any attribute of a resource, a profile or a sample is listed, filtered and grouped by, in every spelling, in wick's API, in
+Pyroscope's and over MCP; what no profile has is an error. The truth is what was sent."""
+import json
+import time
+import urllib.parse
+
+import pytest
+
+from pyroscope_messages import CPU
+from wick_tools import Server, profiles_service, request
+
+NAMES = {"service.name", "k8s.pod.name", "team", "profile.kind", "thread.name"}
+
+
+def tagged(service, pod, threads, team="blue", start=None):
+    """One profile; threads is {name or None: value}."""
+    r = request([("main;work", v, False) for v in threads.values()], service, start)
+    d, rp = r.dictionary, r.resource_profiles[0]
+    rp.resource.attributes.add(key="k8s.pod.name").value.string_value = pod
+    rp.resource.attributes.add(key="team").value.string_value = team
+
+    def attribute(key, value):
+        d.string_table.append(key)
+        d.attribute_table.add(key_strindex=len(d.string_table) - 1).value.string_value = value
+        return len(d.attribute_table) - 1
+
+    profile = rp.scope_profiles[0].profiles[0]
+    profile.attribute_indices.append(attribute("profile.kind", "warm"))
+    for sample, thread in zip(profile.samples, threads):
+        if thread:
+            sample.attribute_indices.append(attribute("thread.name", thread))
+    return r
+
+
+def send_all(server, token=None):
+    start = time.time_ns() - 20_000_000_000
+    for k, r in enumerate([tagged("shop", "shop-1", {"io": 3, "cpu": 5, None: 7}), tagged("shop", "shop-2", {"io": 11}, "red"),
+                           tagged("bank", "bank-1", {"gc": 13})]):
+        r.resource_profiles[0].scope_profiles[0].profiles[0].time_unix_nano = start + k
+        assert server.send(r, token)[0] == 200
+
+
+def groups(server, by, query="cpu"):
+    answer = server.json("/api/v1/series?" + urllib.parse.urlencode({"query": query, "group_by": by}))
+    return {next(iter(s["labels"].values()), ""): sum(s["values"]) for s in answer["series"]}
+
+
+def hour():
+    now = int(time.time() * 1000)
+    return {"start": str(now - 3600_000), "end": str(now + 1000)}
+
+
+def querier(server, method, **fields):
+    return server.get("/querier.v1.QuerierService/" + method, data=json.dumps({**hour(), **fields}).encode(),
+                      headers={"Content-Type": "application/json"})
+
+
+@pytest.mark.parametrize("engine", ["segment", "memory"])
+def test_any_attribute(tmp_path, engine):
+    profiles_service()
+    server = Server(tmp_path, "--set", f"store.engine={engine}")
+    try:
+        send_all(server)
+        assert NAMES <= set(server.json("/api/v1/labels"))
+        marked = {x["name"]: x["slow"] for x in server.json("/api/v1/labels?attributes=marked")}
+        assert marked["service.name"] is False and marked["team"] is True and marked["thread.name"] is True
+        assert set(server.json("/api/v1/labels?attributes=false")) == {"service.name"}
+        for spelling in ("k8s.pod.name", "k8s_pod_name"):
+            assert server.json(f"/api/v1/labels/{spelling}/values") == ["bank-1", "shop-1", "shop-2"]
+        assert server.json("/api/v1/labels/thread_name/values?query=" + urllib.parse.quote('cpu{team="red"}')) == ["io"]
+        assert "profile.kind" in server.json("/api/v1/labels?query=" + urllib.parse.quote('{thread.name="gc"}'))
+        assert groups(server, "thread_name") == {"io": 14, "cpu": 5, "gc": 13, "": 7}
+        assert groups(server, "team") == {"blue": 28, "red": 11} and groups(server, "profile_kind") == {"warm": 39}
+        assert groups(server, "team", 'cpu{thread.name="io"}') == {"blue": 3, "red": 11}
+        assert groups(server, "host.name") == {"": 39}  # a label of series that nothing has
+        status, body = server.get("/api/v1/series?query=cpu&group_by=nonsense")
+        assert status == 400 and b"no profile of the selection has an attribute 'nonsense'" in body
+    finally:
+        server.stop()
+
+
+def test_pyroscope_and_mcp(server):
+    send_all(server)
+    names = json.loads(querier(server, "LabelNames", matchers=["{}"])[1])["names"]
+    assert {"service_name", "k8s_pod_name", "team", "thread_name"} <= set(names) and len(names) == len(set(names))
+    assert json.loads(querier(server, "LabelValues", name="thread_name", matchers=['{service_name="shop"}'])[1])["names"] == ["cpu", "io"]
+    status, body = querier(server, "SelectSeries", profileTypeID=CPU, labelSelector='{service_name="shop"}', groupBy=["team"], step=3600)
+    series = {s["labels"][0]["value"]: sum(p["value"] for p in s["points"]) for s in json.loads(body)["series"]}
+    assert status == 200 and series == {"blue": 15, "red": 11}
+    assert json.loads(querier(server, "SelectSeries", profileTypeID=CPU, groupBy=["nonsense"], step=60)[1])["code"] == "invalid_argument"
+    call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "labels", "arguments": {"label": "team"}}}
+    answer = server.json("/mcp", data=json.dumps(call).encode(), headers={"Content-Type": "application/json"})
+    assert "blue" in answer["result"]["content"][0]["text"] and not answer["result"]["isError"]
+
+
+def test_labels_of_the_configuration(tmp_path):
+    profiles_service()
+    (tmp_path / "wick.yaml").write_text("store:\n  labels: [team, k8s_pod_name]\nretention:\n  detail: 1s\n")
+    server = Server(tmp_path, "--config", str(tmp_path / "wick.yaml"))
+    try:
+        send_all(server)
+        marked = {x["name"]: x["slow"] for x in server.json("/api/v1/labels?attributes=marked")}
+        assert marked["team"] is False and marked["thread.name"] is True
+        assert groups(server, "team") == {"blue": 28, "red": 11}
+        assert groups(server, "k8s.pod.name") == {"shop-1": 15, "shop-2": 11, "bank-1": 13}
+    finally:
+        server.stop()
