@@ -37,6 +37,7 @@
 #define SEMCONV_PPROF_DROP_FRAMES "pprof.profile.drop_frames"
 #define SEMCONV_PPROF_KEEP_FRAMES "pprof.profile.keep_frames"
 #define SEMCONV_PPROF_COMMENT "pprof.profile.comment"
+#define SEMCONV_PPROF_NAME "pprof.profile.name" /* what Go and Pyroscope call the profile: mutex, block, or a name of its own */
 #define SEMCONV_PPROF_DOC_URL "pprof.profile.doc_url"
 
 /* What wick's own senders say about themselves, in the attributes of a scope. */

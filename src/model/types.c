@@ -15,6 +15,8 @@ enum {
     T_HEAP_OBJECTS,
     T_LOCK,
     T_LOCK_COUNT,
+    T_BLOCK,
+    T_BLOCK_COUNT,
     T_GOROUTINE,
     T_THREAD,
     T_CPU_ALSO,
@@ -36,6 +38,10 @@ static const struct type table[TYPES] = {
                 STR("time waiting for locks")},
     [T_LOCK_COUNT] = {STR("lock_count"), STR("count"), TYPE_DELTA, STR("contentions"), STR("count"),
                       STR("lock contentions")},
+    [T_BLOCK] = {STR("block"), STR("nanoseconds"), TYPE_DELTA, STR("delay"), STR("nanoseconds"),
+                 STR("time blocked on synchronization")},
+    [T_BLOCK_COUNT] = {STR("block_count"), STR("count"), TYPE_DELTA, STR("contentions"), STR("count"),
+                       STR("blocking events")},
     [T_GOROUTINE] = {STR("goroutine"), STR("count"), TYPE_GAUGE, STR("goroutine"), STR("count"), STR("goroutines")},
     [T_THREAD] = {STR("thread"), STR("count"), TYPE_GAUGE, STR("threadcreate"), STR("count"), STR("threads")},
     [T_CPU_ALSO] = {STR("cpu_also"), STR("nanoseconds"), TYPE_DELTA, STR("cpu_also"), STR("nanoseconds"),
@@ -67,6 +73,9 @@ static const struct alias {
     {"lock_duration", DIM_TIME, T_LOCK},
     {"contention", DIM_TIME, T_LOCK},
     {"contentions", DIM_TIME, T_LOCK},
+    {"block", DIM_TIME, T_BLOCK},
+    {"block_duration", DIM_TIME, T_BLOCK},
+    {"block_count", DIM_COUNT, T_BLOCK_COUNT},
     {"alloc", DIM_BYTES, T_ALLOC},
     {"alloc_space", DIM_BYTES, T_ALLOC},
     {"alloc-space", DIM_BYTES, T_ALLOC},
@@ -180,10 +189,52 @@ void type_lookup(struct str type, struct str unit, struct str period_type, struc
     *ret = (struct type){.name = type, .unit = unit, .pprof_type = type, .pprof_unit = unit, .title = type};
 }
 
+void type_named(struct str name, struct type *t)
+{
+    if (str_is(name, "block") && str_eq(t->name, table[T_LOCK].name))
+        *t = table[T_BLOCK];
+    else if (str_is(name, "block") && str_eq(t->name, table[T_LOCK_COUNT].name))
+        *t = table[T_BLOCK_COUNT];
+}
+
+bool type_is_known(const struct type *t)
+{
+    for (size_t i = 0; i < TYPES; i++)
+        if (str_eq(t->name, table[i].name))
+            return true;
+    return false;
+}
+
+bool type_needs_id(struct str name, const struct type *t, struct str period_type, struct str period_unit)
+{
+    if (name.n && !str_eq(name, t->name))
+        return true;
+    return str_eq(period_type, t->name) && period_unit.n && !str_eq(period_unit, t->unit);
+}
+
+/* Parses NAME:TYPE:UNIT:PERIOD_TYPE:PERIOD_UNIT. The canonical name of a type that wick does not know is TYPE if its ID
+ * follows from that, and else the whole ID. */
+static bool type_by_id(struct str id, struct str name, struct str rest, struct type *ret)
+{
+    struct str type = str_cut(&rest, ':'), unit = str_cut(&rest, ':'), period = str_cut(&rest, ':');
+    int64_t scale;
+
+    if (str_is(name, "process_cpu") && str_is(type, "samples")) {
+        *ret = table[T_CPU];
+        return true;
+    }
+    type_lookup(type, unit, STR(""), STR(""), 0, ret, &scale);
+    type_named(name, ret);
+    if (type_is_known(ret))
+        return true;
+    if (type_needs_id(name, ret, period, rest))
+        ret->name = ret->title = id;
+    return false;
+}
+
 bool type_by_name(struct str name, struct type *ret)
 {
-    struct str rest = name, first, type, unit;
-    int64_t scale;
+    struct str rest = name, first;
 
     for (size_t i = 0; i < TYPES; i++)
         if (str_eq(name, table[i].name)) {
@@ -191,16 +242,8 @@ bool type_by_name(struct str name, struct type *ret)
             return true;
         }
     first = str_cut(&rest, ':');
-    if (rest.p) { /* Pyroscope: name:type:unit:period_type:period_unit */
-        type = str_cut(&rest, ':');
-        unit = str_cut(&rest, ':');
-        if (str_is(first, "process_cpu") && str_is(type, "samples")) {
-            *ret = table[T_CPU];
-            return true;
-        }
-        type_lookup(type, unit, STR(""), STR(""), 0, ret, &scale);
-        return find_alias(type, unit_dim(unit, &scale)) != NULL;
-    }
+    if (rest.p)
+        return type_by_id(name, first, rest, ret);
     for (size_t i = 0; i < ARRAY_SIZE(aliases); i++)
         if (str_is(name, aliases[i].type)) {
             *ret = table[aliases[i].to];
@@ -226,6 +269,8 @@ void type_pyroscope_id(const struct type *t, struct buf *out)
         [T_HEAP_OBJECTS] = "memory:inuse_objects:count:space:bytes",
         [T_LOCK] = "mutex:delay:nanoseconds:contentions:count",
         [T_LOCK_COUNT] = "mutex:contentions:count:contentions:count",
+        [T_BLOCK] = "block:delay:nanoseconds:contentions:count",
+        [T_BLOCK_COUNT] = "block:contentions:count:contentions:count",
         [T_GOROUTINE] = "goroutines:goroutine:count:goroutine:count",
         [T_THREAD] = "threads:threadcreate:count:threadcreate:count",
         [T_CPU_ALSO] = "cpu_also:cpu_also:nanoseconds:cpu:nanoseconds",
@@ -236,6 +281,10 @@ void type_pyroscope_id(const struct type *t, struct buf *out)
             buf_puts(out, ids[i]);
             return;
         }
+    if (str_find_char(t->name, ':') >= 0) { /* the canonical name is the ID */
+        buf_put_str(out, t->name);
+        return;
+    }
     buf_printf(out, "%.*s:%.*s:%.*s:%.*s:%.*s", STR_FMT(t->name), STR_FMT(t->name), STR_FMT(t->unit), STR_FMT(t->name),
                STR_FMT(t->unit));
 }

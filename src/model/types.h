@@ -52,6 +52,12 @@ void type_lookup(struct str type, struct str unit, struct str period_type, struc
 /* Looks up a canonical type by name ("cpu") or by an alternative spelling ("off-cpu", "inuse_space", Pyroscope's
  * "process_cpu:cpu:nanoseconds:cpu:nanoseconds"). Returns false when unknown; ret then carries the name itself. */
 bool type_by_name(struct str name, struct type *ret);
+bool type_is_known(const struct type *t); /* whether it is one of the table */
+/* Tells types apart that have the same names, by the name of the profile: "block" or "mutex". */
+void type_named(struct str name, struct type *t);
+/* Whether the Pyroscope ID of a type that is not known does not follow from its name and unit: the profile has another
+ * name, or its period another unit. The canonical name of such a type is the ID. */
+bool type_needs_id(struct str name, const struct type *t, struct str period_type, struct str period_unit);
 /* Prints Pyroscope's ID of a canonical type, name:type:unit:period_type:period_unit; and its first part alone. */
 void type_pyroscope_id(const struct type *t, struct buf *out);
 /* All canonical types, for help and pages: fills ret, returns the count. */

@@ -38,7 +38,7 @@ struct serve_intake {
     struct metrics *metrics;
     struct workers *decoders;
     struct gate_stats stats;
-    struct route routes[2];
+    struct route routes[4];
     pthread_mutex_t lock; /* protects the list and the limits; the services themselves never change */
     const struct serve_limits *limits;
     size_t max_message;
@@ -256,24 +256,41 @@ void serve_intake_http(void *arg, struct http_request *q)
     handle(arg, q, run_http);
 }
 
-/* --- Pyroscope's paths, already checked by the front --- */
+/* --- paths on the API's port: those of Pyroscope, whose guides send OTLP there, too. The front has checked the sender --- */
+
+static void take(struct serve_intake *o, struct http_request *q, const struct auth_identity *who, bool packed,
+                 decode_fn *run)
+{
+    struct tenant *t = tenant_of(o, who->tenant);
+
+    if (t)
+        hand(o, t, q, packed, run);
+    else
+        refuse(q, 503, "out of memory for another tenant");
+}
 
 static void take_pyroscope(void *arg, struct http_request *q, const struct auth_identity *who)
 {
-    struct tenant *t = tenant_of(arg, who->tenant);
+    take(arg, q, who, true, run_pyroscope);
+}
 
-    if (t)
-        hand(arg, t, q, true, run_pyroscope);
-    else
-        http_reply_text(q, 503, "out of memory for another tenant\n");
+static void take_otlp(void *arg, struct http_request *q, const struct auth_identity *who)
+{
+    take(arg, q, who, false, grpc_is_request(q) ? run_grpc : run_http);
 }
 
 int serve_intake_mount(struct serve_intake *o, struct front *f)
 {
-    static const char *const paths[] = {"/ingest", "/push.v1.PusherService/Push"};
+    static const struct {
+        const char *path;
+        void (*take)(void *arg, struct http_request *q, const struct auth_identity *who);
+    } paths[] = {{"/ingest", take_pyroscope},
+                 {"/push.v1.PusherService/Push", take_pyroscope},
+                 {"/v1development/profiles", take_otlp},
+                 {"/opentelemetry.proto.collector.profiles.v1development.ProfilesService/Export", take_otlp}};
 
     for (size_t i = 0; i < ARRAY_SIZE(paths); i++)
-        o->routes[i] = (struct route){"POST", paths[i], AUTH_SEND, true, .arg = o, .take = take_pyroscope};
+        o->routes[i] = (struct route){"POST", paths[i].path, AUTH_SEND, true, .arg = o, .take = paths[i].take};
     return front_mount(f, o->routes, ARRAY_SIZE(o->routes));
 }
 

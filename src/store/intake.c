@@ -37,6 +37,7 @@ struct planning {
     /* the type that was looked up last */
     struct value_type last, last_period;
     int64_t last_number, last_scale;
+    struct run last_attrs;
     struct type last_type;
 };
 
@@ -113,10 +114,33 @@ static void reject(struct planning *p, const struct profile *prof, int64_t age)
              age > 0 ? "old" : "far in the future");
 }
 
-static void lookup_type(const struct batch *b, const struct profile *p, uint32_t t, struct type *ret, int64_t *scale)
+/* Mutex and block profiles of Go have the same types and are told apart by the profile's name; a type that wick does not
+ * know keeps its whole Pyroscope ID if that does not follow from the type. */
+static void name_type(const struct planning *pl, const struct profile *p, struct type *t)
 {
+    const struct attr *a = batch_attr(pl->b, p->attrs, STR(SEMCONV_PPROF_NAME));
+    struct str name = a ? value_str(&a->value) : (struct str){0};
+    struct str period = batch_string(pl->b, p->period_type.type), unit = batch_string(pl->b, p->period_type.unit);
+    char *id;
+
+    type_named(name, t);
+    if (type_is_known(t) || !type_needs_id(name, t, period, unit))
+        return;
+    id = arena_printf(pl->arena, "%.*s:%.*s:%.*s:%.*s:%.*s", STR_FMT(name.n ? name : t->name), STR_FMT(t->name),
+                      STR_FMT(t->unit), STR_FMT(period), STR_FMT(unit));
+    if (id)
+        t->name = t->title = str_from(id);
+}
+
+static void lookup_type(const struct planning *pl, const struct profile *p, uint32_t t, struct type *ret,
+                        int64_t *scale)
+{
+    const struct batch *b = pl->b;
+
     type_lookup(batch_string(b, p->types[t].type), batch_string(b, p->types[t].unit),
                 batch_string(b, p->period_type.type), batch_string(b, p->period_type.unit), p->period, ret, scale);
+    if (p->attrs.n || !type_is_known(ret))
+        name_type(pl, p, ret);
 }
 
 /* Caches the last lookup, since the profiles of one request have the same few types. */
@@ -124,15 +148,16 @@ static void plan_lookup(struct planning *pl, const struct profile *p, uint32_t t
 {
     if (pl->last_scale && p->types[t].type == pl->last.type && p->types[t].unit == pl->last.unit &&
         p->period_type.type == pl->last_period.type && p->period_type.unit == pl->last_period.unit &&
-        p->period == pl->last_number) {
+        p->period == pl->last_number && p->attrs.off == pl->last_attrs.off && p->attrs.n == pl->last_attrs.n) {
         *ret = pl->last_type;
         *scale = pl->last_scale;
         return;
     }
-    lookup_type(pl->b, p, t, ret, scale);
+    lookup_type(pl, p, t, ret, scale);
     pl->last = p->types[t];
     pl->last_period = p->period_type;
     pl->last_number = p->period;
+    pl->last_attrs = p->attrs;
     pl->last_type = *ret;
     pl->last_scale = *scale;
 }
@@ -185,7 +210,7 @@ static bool find_exact_sibling(const struct planning *pl, const struct profile *
 
             if (q == p && u == t)
                 continue;
-            lookup_type(pl->b, q, u, &other, &other_scale);
+            lookup_type(pl, q, u, &other, &other_scale);
             if (!str_eq(other.name, type->name) || other_scale != 1)
                 continue;
             *ret_equal = is_twin(pl->b, p, t, scale, q, u);
@@ -209,7 +234,7 @@ static void find_twin(const struct planning *pl, const struct profile *p, struct
 
             if (q == p && u == it->type_index)
                 continue;
-            lookup_type(pl->b, q, u, &other, &scale);
+            lookup_type(pl, q, u, &other, &scale);
             if (scale > 1 && str_eq(other.name, it->type.name) && is_twin(pl->b, q, u, scale, p, it->type_index)) {
                 it->has_twin = true;
                 it->twin = q->types[u];
@@ -239,8 +264,9 @@ static void plan_type(struct planning *pl, uint32_t profile, uint32_t t)
         find_twin(pl, p, it);
     }
     if (pl->ctx->cumulative && it->type.rule == TYPE_DELTA &&
-        (str_is(it->type.name, "alloc") || str_is(it->type.name, "alloc_objects") || str_is(it->type.name, "lock") ||
-         str_is(it->type.name, "lock_count")))
+        (str_starts(it->type.name, STR("alloc")) || str_starts(it->type.name, STR("lock")) ||
+         str_starts(it->type.name, STR("block"))) &&
+        type_is_known(&it->type))
         it->type.rule = TYPE_CUMULATIVE;
     pl->out->n_items++;
 }

@@ -37,6 +37,7 @@ struct pyroscope_call {
 struct label_set {
     struct label v[LABELS_MAX];
     uint32_t n;
+    struct str profile; /* the profile's name: __name__ */
 };
 
 /* --- answers --- */
@@ -98,9 +99,25 @@ static void refuse(struct pyroscope_call *c, int r, const struct err *e)
 
 static void add_label(struct label_set *l, struct str name, struct str value)
 {
+    if (str_is(name, "__name__"))
+        l->profile = value;
     if (!name.n || !value.n || str_starts(name, STR("__")) || l->n == LABELS_MAX)
         return;
     l->v[l->n++] = (struct label){label_canonical_name(name), value};
+}
+
+/* The name of a profile if it tells more than the types of its samples: that it is a block profile, or one of a kind that
+ * Go does not have. */
+static struct str telling_name(struct str name)
+{
+    static const char *const known[] = {"process_cpu",   "cpu",          "memory", "goroutine",
+                                        "goroutines",    "mutex",        "wall",   "threads",
+                                        "profile_types", "godeltaprof_", "inuse",  "alloc"};
+
+    for (size_t i = 0; i < ARRAY_SIZE(known); i++)
+        if (str_is(name, known[i]))
+            return (struct str){0};
+    return name;
 }
 
 /* Parses name{a=b,c=d}, with or without quoted values. Returns the name. */
@@ -308,6 +325,19 @@ static int decode_ingest(struct pyroscope_service *s, struct http_request *q, st
     return err_set(e, -EOPNOTSUPP, "format '%.*s' is not supported; supported: pprof, jfr, folded", STR_FMT(format));
 }
 
+/* pyroscope-go tells a block profile from a mutex profile by the names that its sample types are to be shown with, in the
+ * field sample_type_config; older clients by the type in the name. */
+static struct str ingested_name(struct http_request *q, struct str body, struct str type)
+{
+    struct str config = {0};
+
+    if (is_form(q))
+        config = form_field(q, body, "sample_type_config");
+    if (str_starts(type, STR("block")) || str_find(config, STR("\"block_")) >= 0)
+        return STR("block");
+    return (struct str){0};
+}
+
 static void hand_on(struct pyroscope_call *c, struct batch *b)
 {
     struct sink_context ctx = {
@@ -339,6 +369,7 @@ static int ingest(struct pyroscope_call *c, struct str body, struct batch **ret,
     if (!meta.time_ns)
         meta.time_ns = clock_wall();
     meta.duration_ns = MAX(query_time(q, "until") - meta.time_ns, 0);
+    meta.name = ingested_name(q, body, type);
     return received_finish(b, &meta, ret, e);
 }
 
@@ -354,7 +385,8 @@ struct push {
 
 static int push_profile(struct push *p, const struct label_set *labels, struct str raw, struct err *e)
 {
-    struct received meta = {.labels = labels->v, .n_labels = labels->n, .time_ns = clock_wall()};
+    struct received meta = {
+        .labels = labels->v, .n_labels = labels->n, .time_ns = clock_wall(), .name = telling_name(labels->profile)};
     _cleanup_(batch_unrefp) struct batch *done = NULL;
     struct batch *b = NULL;
     int r;

@@ -62,6 +62,10 @@ int received_finish(struct batch *b, const struct received *r, struct batch **re
     int rc = set_labels(b, r);
 
     if (rc == 0)
+        rc = received_links(b);
+    if (rc == 0 && r->name.n)
+        rc = received_name(b, r->name);
+    if (rc == 0)
         rc = convert_split_types(b, &split, e);
     batch_unref(b);
     if (rc < 0)

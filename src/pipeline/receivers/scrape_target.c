@@ -101,7 +101,8 @@ static void hand_on(struct scrape_job *j, struct batch *b)
     struct received meta = {.labels = t->spec.labels,
                             .n_labels = t->spec.n_labels,
                             .time_ns = j->started,
-                            .duration_ns = j->before ? j->started - j->before : 0};
+                            .duration_ns = j->before ? j->started - j->before : 0,
+                            .name = str_find(str_from(j->path), STR("/block")) >= 0 ? STR("block") : (struct str){0}};
     struct sink_context ctx = {.tenant = "", .peer = t->shown, .received_ns = clock_wall()};
     _cleanup_(batch_unrefp) struct batch *x = NULL;
     struct err e = {0};

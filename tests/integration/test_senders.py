@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What Pyroscope's senders do besides sending pprof: OTLP to port 4040, spans in labels, mutex and block profiles with the same sample
+types, types of their own. The truth is what was sent."""
+import gzip
+import json
+import time
+import urllib.parse
+
+import pytest
+
+from pyroscope_messages import CPU, M
+from wick_tools import SHOP, profiles_service, request
+
+SPAN = "00000bac2a5ab0c7"
+
+
+def pprof(types, samples, period=None):
+    """A pprof message; samples is [(stack, values, labels)], types [(type, unit)]. Written by hand, as no package has profile.proto."""
+    strings = [""]
+
+    def string(s):
+        if s not in strings:
+            strings.append(s)
+        return strings.index(s)
+
+    def varint(n):
+        out = b""
+        while n > 127:
+            out, n = out + bytes([n & 127 | 128]), n >> 7
+        return out + bytes([n])
+
+    def number(field, n):
+        return varint(field << 3) + varint(n)
+
+    def message(field, body):
+        return varint(field << 3 | 2) + varint(len(body)) + body
+
+    functions, body = {}, b""
+    for t, u in types:
+        body += message(1, number(1, string(t)) + number(2, string(u)))
+    for stack, values, labels in samples:
+        sample = b""
+        for name in reversed(stack.split(";")):
+            sample += number(1, functions.setdefault(name, len(functions) + 1))
+        for v in values:
+            sample += number(2, v)
+        for k, v in labels.items():
+            sample += message(3, number(1, string(k)) + number(2, string(v)))
+        body += message(2, sample)
+    for name, i in functions.items():
+        body += message(4, number(1, i) + message(4, number(1, i) + number(2, 1)))
+        body += message(5, number(1, i) + number(2, string(name)))
+    if period:
+        body += message(11, number(1, string(period[0])) + number(2, string(period[1]))) + number(12, period[2])
+    body += number(9, time.time_ns() - 5_000_000_000) + number(10, 1_000_000_000)
+    return body + b"".join(message(6, s.encode()) for s in strings)
+
+
+def push(server, profile, **labels):
+    m = M["PushRequest"]()
+    s = m.series.add()
+    for k, v in labels.items():
+        s.labels.add(name=k, value=v)
+    s.samples.add(raw_profile=gzip.compress(profile))
+    status, body = server.get("/push.v1.PusherService/Push", data=m.SerializeToString(), headers={"Content-Type": "application/proto"})
+    assert status == 200, body
+
+
+def hour():
+    now = int(time.time() * 1000)
+    return {"start": str(now - 3600_000), "end": str(now + 1000)}
+
+
+def querier(server, method, **fields):
+    return server.json("/querier.v1.QuerierService/" + method, data=json.dumps({**hour(), **fields}).encode(),
+                       headers={"Content-Type": "application/json"})
+
+
+def flame_total(server, type_id, selector="{}", **fields):
+    return int(querier(server, "SelectMergeStacktraces", profileTypeID=type_id, labelSelector=selector, **fields)
+               .get("flamegraph", {}).get("total", 0))
+
+
+def top_total(server, query):
+    return server.json("/api/v1/top?query=" + urllib.parse.quote(query))["total"]
+
+
+def test_otlp_on_the_api_port(server):
+    r = request(SHOP)
+    status, body = server.get("/v1development/profiles", data=r.SerializeToString(), headers={"Content-Type": "application/x-protobuf"})
+    assert status == 200, body
+    grpc = pytest.importorskip("grpc")
+    name = "opentelemetry.proto.collector.profiles.v1development.profiles_service_pb2_grpc"
+    stub = pytest.importorskip(name).ProfilesServiceStub
+    with grpc.insecure_channel(server.url.removeprefix("http://").rstrip("/")) as channel:
+        stub(channel).Export(request([("main;rpc", 8, False)], "bank"), timeout=30)
+    assert top_total(server, "cpu") == 50 and profiles_service()
+
+
+def test_spans_in_labels(server):
+    for label in ("span_id", "profile_id"):
+        push(server, pprof([("samples", "count"), ("cpu", "nanoseconds")],
+                           [("main;a", [1, 10], {label: SPAN, "endpoint": "/cart"}), ("main;b", [2, 20], {})], ("cpu", "nanoseconds", 10)),
+             service_name="go-" + label, __name__="process_cpu")
+        selector = f'{{service_name="go-{label}"}}'
+        assert flame_total(server, CPU, selector) == 30
+        span = querier(server, "SelectMergeSpanProfile", profileTypeID=CPU, labelSelector=selector, spanSelector=[SPAN])["flamegraph"]
+        assert int(span["total"]) == 10 and "b" not in span["names"]
+    spans = server.json("/api/v1/spans?query=cpu")["spans"]
+    assert sum(s["value"] for s in spans if s["spanId"] == SPAN) == 20
+    assert "endpoint" in server.json("/api/v1/labels") and "span_id" not in server.json("/api/v1/labels")
+
+
+def test_mutex_and_block_are_two_types(server):
+    types = [("contentions", "count"), ("delay", "nanoseconds")]
+    push(server, pprof(types, [("main;lock", [3, 30], {})], ("contentions", "count", 1)), service_name="go", __name__="mutex")
+    push(server, pprof(types, [("main;wait", [5, 50], {})], ("contentions", "count", 1)), service_name="go", __name__="block")
+    assert flame_total(server, "mutex:delay:nanoseconds:contentions:count") == 30
+    assert flame_total(server, "mutex:contentions:count:contentions:count") == 3
+    assert flame_total(server, "block:delay:nanoseconds:contentions:count") == 50
+    assert flame_total(server, "block:contentions:count:contentions:count") == 5
+    assert (top_total(server, "lock"), top_total(server, "block")) == (30, 50)
+    ids = {t["ID"] for t in querier(server, "ProfileTypes")["profileTypes"]}
+    assert {"mutex:delay:nanoseconds:contentions:count", "block:delay:nanoseconds:contentions:count"} <= ids
+
+
+def test_ingest_tells_block_from_mutex(server):
+    """As pyroscope-go sends both: a form with the names that the types are to be shown with."""
+    types, now = [("contentions", "count"), ("delay", "nanoseconds")], int(time.time())
+    for kind, value in (("mutex", 7), ("block", 11)):
+        config = {"contentions": {"units": "lock_samples", "display-name": f"{kind}_count"},
+                  "delay": {"units": "lock_nanoseconds", "display-name": f"{kind}_duration"}}
+        parts = [("profile", pprof(types, [("main;x", [1, value], {})])), ("sample_type_config", json.dumps(config).encode())]
+        body = b"".join(b'--X\r\nContent-Disposition: form-data; name="%s"; filename="f"\r\n\r\n%s\r\n' % (n.encode(), p) for n, p in parts)
+        status, text = server.get(f"/ingest?name=go&from={now - 10}&until={now}&spyName=gospy", data=body + b"--X--\r\n",
+                                  headers={"Content-Type": "multipart/form-data; boundary=X"})
+        assert status == 200, text
+    assert (top_total(server, "lock"), top_total(server, "block")) == (7, 11)
+
+
+def test_types_keep_their_ids(server):
+    own = "deadmans_switch:made_up:profilos:made_up:profilos"
+    push(server, pprof([("made_up", "profilos")], [("func1;func2", [10], {})], ("made_up", "profilos", 1)), service_name="canary",
+         __name__="deadmans_switch")
+    assert own in {t["ID"] for t in querier(server, "ProfileTypes")["profileTypes"]}
+    assert flame_total(server, own) == 10
+    profile = querier(server, "SelectMergeProfile", profileTypeID=own, labelSelector="{}")
+    text = profile["stringTable"]
+    assert (text[int(profile["sampleType"][0]["type"])], text[int(profile["sampleType"][0]["unit"])]) == ("made_up", "profilos")
