@@ -19,7 +19,7 @@ int code_names_start(void); /* 0, or -1 without memory. Once per process */
 uint64_t code_names_frame(struct peek *p, uint64_t code, uint64_t instr);
 /* Function and file of a frame; false if it is none of ours. The texts never change. */
 bool code_names_texts(uint64_t frame, const char **ret_function, const char **ret_file);
-/* For wick_ext_set_namer(). */
+/* A wick_ext_namer. */
 int code_names_namer(uint64_t number, struct wick_ext_frame *ret);
 /* Copies a str object as UTF-8, at most size - 1 bytes and a zero; returns the length, 0 if it cannot be read. */
 uint32_t code_names_text(struct peek *p, uint64_t object, char *to, uint32_t size);

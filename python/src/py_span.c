@@ -165,12 +165,14 @@ static uint64_t find_in_dict(struct peek *p, uint64_t dict, uint64_t key)
 }
 
 /* --- attributes of instances --- */
+#if PY_VERSION_HEX >= 0x030b0000
 static uint64_t shared_keys(struct peek *p, uint64_t type)
 {
     uint64_t keys = 0;
 
     return peek_u64(p, type + offsetof(PyHeapTypeObject, ht_cached_keys), &keys) ? keys : 0;
 }
+#endif
 
 /* The attribute _context of a span; 0 if it has none. */
 static uint64_t span_attribute(struct peek *p, uint64_t object)

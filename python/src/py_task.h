@@ -6,6 +6,8 @@
 #ifndef PYTHON_PY_TASK_H
 #define PYTHON_PY_TASK_H
 
+#include <stdbool.h>
+
 #include "cpython_layout.h"
 #include "sdk/ext.h"
 

@@ -340,7 +340,6 @@ int py_walk_start(enum py_native native, const char **ret_message)
         *ret_message = "out of memory for the table of function names";
         return -1;
     }
-    wick_ext_set_namer(code_names_namer);
     wick_ext_set_walker(walk);
     return 0;
 }

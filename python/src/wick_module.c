@@ -7,8 +7,10 @@
  */
 #include "cpython_layout.h"
 
+#include <stdbool.h>
 #include <string.h>
 
+#include "code_names.h"
 #include "py_alloc.h"
 #include "py_lock.h"
 #include "py_span.h"
@@ -25,6 +27,44 @@ static PyObject *raise(int code)
     PyErr_SetString(code == WICK_EINVAL ? PyExc_ValueError : PyExc_RuntimeError,
                     message && message[0] ? message : wick_strerror(code));
     return NULL;
+}
+
+/* None, or the exception. */
+static PyObject *change(int r)
+{
+    if (r < 0)
+        return raise(r);
+    Py_RETURN_NONE;
+}
+
+/* --- modules that are imported after the start --- */
+/* On the main thread, between two instructions of its program. */
+static int bind_late(void *unused)
+{
+    PyObject *module = PyImport_ImportModule("wick.spans");
+    PyObject *done = module ? PyObject_CallMethod(module, "bind_late", NULL) : NULL;
+
+    Py_XDECREF(done);
+    Py_XDECREF(module);
+    PyErr_Clear();
+    return 0;
+}
+
+/* Names a frame on wick's own thread. The first frame of asyncio, or of OpenTelemetry, means that they are there now. */
+static int name_frame(uint64_t number, struct wick_ext_frame *ret)
+{
+    static bool asyncio_seen, opentelemetry_seen;
+    int r = code_names_namer(number, ret);
+
+    if (r && !asyncio_seen && strstr(ret->file, "/asyncio/base_events.py")) {
+        asyncio_seen = true;
+        Py_AddPendingCall(bind_late, NULL);
+    }
+    if (r && !opentelemetry_seen && strstr(ret->file, "/opentelemetry/")) {
+        opentelemetry_seen = true;
+        Py_AddPendingCall(bind_late, NULL);
+    }
+    return r;
 }
 
 static void stop_hooks(void)
@@ -45,6 +85,7 @@ static PyObject *start(PyObject *self, PyObject *args, PyObject *kwargs)
     unsigned long long alloc = 0, lock = 0;
     const char *message = NULL;
     int native = PY_NATIVE_EXTENSIONS;
+    PyThreadState *held;
 
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$IIzipzziIzzzzIIIKKdi", names, &o.types, &o.rate, &o.endpoint,
                                      &o.protocol, &o.insecure, &o.headers, &o.ca_file, &o.compression, &o.timeout_ms,
@@ -61,9 +102,11 @@ static PyObject *start(PyObject *self, PyObject *args, PyObject *kwargs)
 #endif
     if (py_walk_start((enum py_native) native, &message) < 0)
         return PyErr_Format(PyExc_RuntimeError, "cannot start profiling: %s", message);
-    Py_BEGIN_ALLOW_THREADS provider = wick_provider_new(&o);
-    Py_END_ALLOW_THREADS if (!provider)
-    {
+    wick_ext_set_namer(name_frame);
+    held = PyEval_SaveThread();
+    provider = wick_provider_new(&o);
+    PyEval_RestoreThread(held);
+    if (!provider) {
         stop_hooks();
         return raise(wick_last_code());
     }
@@ -77,15 +120,18 @@ static PyObject *start(PyObject *self, PyObject *args, PyObject *kwargs)
 static PyObject *stop(PyObject *self, PyObject *unused)
 {
     struct wick_provider *p = provider;
+    PyThreadState *held;
     int code = 0;
 
     if (!p)
         Py_RETURN_NONE;
     provider = NULL;
     py_alloc_stop();
-    Py_BEGIN_ALLOW_THREADS code = wick_stop(p);
+    held = PyEval_SaveThread();
+    code = wick_stop(p);
     wick_provider_free(p);
-    Py_END_ALLOW_THREADS py_walk_stop();
+    PyEval_RestoreThread(held);
+    py_walk_stop();
     if (code < 0)
         return PyUnicode_FromString(wick_last_error());
     Py_RETURN_NONE;
@@ -94,23 +140,29 @@ static PyObject *stop(PyObject *self, PyObject *unused)
 static PyObject *flush(PyObject *self, PyObject *args)
 {
     unsigned timeout_ms = 0;
+    PyThreadState *held;
     int code;
 
     if (!PyArg_ParseTuple(args, "|I", &timeout_ms))
         return NULL;
-    Py_BEGIN_ALLOW_THREADS code = wick_flush(NULL, timeout_ms);
-    Py_END_ALLOW_THREADS return code < 0 ? raise(code) : Py_NewRef(Py_None);
+    held = PyEval_SaveThread();
+    code = wick_flush(NULL, timeout_ms);
+    PyEval_RestoreThread(held);
+    return change(code);
 }
 
 static PyObject *serve_pprof(PyObject *self, PyObject *args)
 {
     const char *address;
+    PyThreadState *held;
     int r;
 
     if (!PyArg_ParseTuple(args, "s", &address))
         return NULL;
-    Py_BEGIN_ALLOW_THREADS r = wick_serve_pprof(NULL, address);
-    Py_END_ALLOW_THREADS return r < 0 ? raise(r) : PyLong_FromLong(r);
+    held = PyEval_SaveThread();
+    r = wick_serve_pprof(NULL, address);
+    PyEval_RestoreThread(held);
+    return r < 0 ? raise(r) : PyLong_FromLong(r);
 }
 
 static PyObject *snapshot(PyObject *self, PyObject *args)
@@ -119,20 +171,19 @@ static PyObject *snapshot(PyObject *self, PyObject *args)
     PyObject *bytes;
     size_t n = 0;
     void *p = NULL;
+    PyThreadState *held;
     int r;
 
     if (!PyArg_ParseTuple(args, "I", &type))
         return NULL;
-    Py_BEGIN_ALLOW_THREADS r = wick_snapshot(NULL, type, &p, &n);
-    Py_END_ALLOW_THREADS if (r < 0) return raise(r);
+    held = PyEval_SaveThread();
+    r = wick_snapshot(NULL, type, &p, &n);
+    PyEval_RestoreThread(held);
+    if (r < 0)
+        return raise(r);
     bytes = PyBytes_FromStringAndSize(p, (Py_ssize_t) n);
     wick_snapshot_free(p, n);
     return bytes;
-}
-
-static PyObject *change(int r)
-{
-    return r < 0 ? raise(r) : Py_NewRef(Py_None);
 }
 
 static PyObject *pause_(PyObject *self, PyObject *unused)

@@ -14,6 +14,19 @@ _lock = threading.Lock()
 _current = None
 
 
+def _after_fork():
+    """In the child, where profiling continues: another thread may have held the lock; and a process of multiprocessing ends
+    without calling atexit's functions."""
+    global _lock
+    _lock = threading.Lock()
+    util = sys.modules.get("multiprocessing.util")
+    if util and _current:
+        util.register_after_fork(_current, lambda p: util.Finalize(None, p._at_exit, exitpriority=0))
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
 def _number(name, value, low, high):
     if not low <= value <= high:
         raise ValueError(f"{name} is {value}; it must be {low} to {high}")

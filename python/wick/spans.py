@@ -24,6 +24,13 @@ def bind_span():
     _bound["span"] = True
 
 
+def bind_late():
+    """Called by the extension when asyncio or OpenTelemetry is seen in a stack for the first time."""
+    if "opentelemetry.trace" in sys.modules:
+        bind_span()
+    bind_task()
+
+
 class _Loop:
     """As much of an event loop as a task needs that never runs."""
 

@@ -1,9 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Python package (python/): the documented program, what is sampled, and what it is linked to."""
 import json
+import os
 import subprocess
+import sys
 
+from collector_peer import Sink
+from go_tools import needs_go, pprof_command
 from python_tools import python, run_python  # noqa: F401
+from sdk_tools import top, traces
 from wick_tools import PROGRAMS, WICK, server  # noqa: F401
 
 # What the documented program leaves to its reader: a tracer provider before it, and the functions that it calls.
@@ -56,3 +61,315 @@ def test_the_documented_program_runs_as_written(server, python, tmp_path):
     assert rows["expensive_computation"]["total"] > 0.95 * total and rows["handle_request"]["total"] > 0.95 * total, rows
     types = {t for s in query(server, "services") if s["name"] == "my_service" for t in s["types"]}
     assert {"cpu", "wall", "alloc"} <= types, types
+
+
+# --- what is in the samples ---
+# A program that works in known places under known spans, in threads and in tasks. It prints the truth: CPU time by span.
+SPANS = """
+import asyncio, json, sys, threading, time
+import wick
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+trace.set_tracer_provider(TracerProvider())
+tracer = trace.get_tracer("truth")
+truth = {}
+def burn(seconds):
+    end = time.thread_time() + seconds
+    while time.thread_time() < end:
+        sum(i * i for i in range(300))
+def in_span(kind, k):
+    burn(0.05)
+def threaded(k):
+    for _ in range(4):
+        with tracer.start_as_current_span("t") as span:
+            truth[f"{span.get_span_context().span_id:016x}"] = f"thread{k}"
+            globals()[f"thread{k}"]()
+async def tasked(k):
+    with tracer.start_as_current_span("a") as span:
+        truth[f"{span.get_span_context().span_id:016x}"] = f"task{k}"
+        for _ in range(8):
+            globals()[f"task{k}"]()
+            await asyncio.sleep(0)
+for kind, n in (("thread", 4), ("task", 4)):
+    for k in range(n):
+        exec(f"def {kind}{k}(): burn({0.06 if kind == 'thread' else 0.03})")
+async def tasks():
+    await asyncio.gather(*[tasked(k) for k in range(4)])
+profiler = wick.ContinuousProfiler(exporter=wick.OTLPProfileExporter(endpoint="none"), sample_rate=250, cpu_budget=1, file=sys.argv[1])
+with profiler:
+    threads = [threading.Thread(target=threaded, args=(k,)) for k in range(4)]
+    for t in threads: t.start()
+    for t in threads: t.join()
+    asyncio.run(tasks())
+print(json.dumps(truth))
+"""
+
+
+def samples(path):
+    """[(value, [functions, leaf first], {label: value})], by pprof's own listing."""
+    out = subprocess.run([*pprof_command(), "-traces", "-unit=ns", str(path)], capture_output=True, text=True, check=True).stdout
+    result = []
+    for block in out.split("-----------+-------------------------------------------------------")[1:]:
+        labels, stack, value = {}, [], 0
+        for line in block.splitlines():
+            if ":" in line and not stack and line.split(":")[0].strip() in ("span_id", "trace_id", "asyncio.task.name"):
+                key, _, text = line.strip().partition(":")
+                labels[key] = text.strip()
+            elif line.strip():
+                words = line.split()
+                if not stack:
+                    value, words = float(words[0].rstrip("ns")), words[1:]
+                stack.append(" ".join(words))
+        if stack:
+            result.append((value, stack, labels))
+    return result
+
+
+def check_spans(path, truth):
+    """Every sample below a function that only runs in known spans has one of them. Returns how many there were."""
+    right, wrong = 0, []
+    for value, stack, labels in samples(path):
+        place = next((f for f in stack if f.startswith(("thread", "task")) and f[-1].isdigit()), None)
+        if place is None:
+            continue
+        if truth.get(labels.get("span_id")) == place:
+            right += value
+        else:
+            wrong.append((value, stack, labels))
+    assert right > 0 and sum(w[0] for w in wrong) <= 0.01 * right, wrong
+    return right
+
+
+@needs_go
+def test_samples_have_the_span_that_was_current(python, tmp_path):
+    truth = run_python(python, SPANS, tmp_path / "o.pb.gz")
+    check_spans(tmp_path / "o.pb.gz", truth)
+    seen = {labels["asyncio.task.name"] for _, stack, labels in samples(tmp_path / "o.pb.gz") if "asyncio.task.name" in labels}
+    assert seen, "no task has a name"
+
+
+WORK = """
+import hashlib, json, sys, time, threading, zlib
+import wick
+def seventy(): return burn(70)
+def twenty(): return burn(20)
+def ten(): return burn(10)
+def burn(n):
+    total = 0
+    for i in range(n * 300):
+        total += i * i
+    return total
+def compress(data):
+    return zlib.compress(data, 9)
+def waits():
+    time.sleep(0.3)
+def phase(seconds, *functions):
+    # Until there are samples, and none was lost: on a busy machine the thread that takes them may not run for long.
+    for _ in range(20):
+        before, end = p.stats(), time.process_time() + seconds
+        while time.process_time() < end:
+            for f in functions:
+                f()
+        p.force_flush()
+        after = p.stats()
+        if after["samples"]["cpu"] >= before["samples"]["cpu"] + 10 and after["lost"] == before["lost"]:
+            return
+def keeps():
+    return [bytes(400) for _ in range(5000)]
+def drops():
+    for _ in range(20000):
+        bytes(400)
+def holder():
+    for _ in range(20):
+        with lock:
+            time.sleep(0.01)
+data = bytes(i * i % 251 for i in range(200000))
+lock = threading.Lock()
+p = wick.ContinuousProfiler(exporter=wick.OTLPProfileExporter(endpoint="none"), sample_rate=250, cpu_budget=1, file=sys.argv[1],
+                            profile_types=["cpu", "wall", "alloc", "heap", "lock"], alloc_interval=20000, lock_interval=1e-4)
+with p:
+    phase(0.8, seventy, twenty, ten)
+    phase(0.2, lambda: compress(data))
+    for _ in range(4):
+        waits()
+    kept = keeps()
+    drops()
+    threads = [threading.Thread(target=holder) for _ in range(3)]
+    for t in threads: t.start()
+    for t in threads: t.join()
+    stats = p.stats()
+print(json.dumps(stats))
+"""
+
+
+@needs_go
+def test_all_types(python, tmp_path):
+    out = tmp_path / "o.pb.gz"
+    stats = run_python(python, WORK, out)
+    assert stats["truncated"] == 0, stats
+    rows, total = top(out)
+    assert rows["seventy"][1] > max(rows["twenty"][1], rows["ten"][1]) > 0, rows
+    assert rows["<module>"][1] > 0.9 * total, rows
+    stacks = traces(out)
+    assert any("compress" in s and s.index("compress") > 0 and any("deflate" in f for f in s[:s.index("compress")]) for s in stacks), stacks
+    assert not any("EvalFrame" in f for s in stacks if "seventy" in s for f in s), stacks
+    rows, _ = top(tmp_path / "o.wall.pb.gz", "wall")
+    assert rows["waits"][1] > 0.1e9, rows  # of 1.2 s
+    # 433 bytes each, Poisson: 20,000 and 100 samples
+    rows, _ = top(tmp_path / "o.heap.pb.gz", "alloc_space")
+    assert abs(rows["drops"][1] / (20000 * 433) - 1) < 0.3, rows
+    rows, _ = top(tmp_path / "o.heap.pb.gz", "inuse_space")
+    assert "drops" not in rows and abs(sum(v[0] for f, v in rows.items() if f.startswith("keeps")) / (5000 * 433) - 1) < 0.6, rows
+    rows, _ = top(tmp_path / "o.lock.pb.gz", "delay")
+    assert rows["holder"][1] > 0.1e9, rows
+    lines = subprocess.run([*pprof_command(), "-top", "-lines", "-nodefraction=0", str(out)], capture_output=True, text=True).stdout
+    assert any(f"burn <string>:{n}" in lines for n in (9, 10)), lines
+
+
+FORK = """
+import multiprocessing, os, sys, time
+import wick
+def burn(seconds):
+    end = time.process_time() + seconds
+    while time.process_time() < end:
+        sum(range(1000))
+def in_worker(k):
+    burn(0.3)
+def in_child():
+    burn(0.3)
+if __name__ == "__main__":
+    wick.start(endpoint=sys.argv[1], export_interval=60, service_name="forks", tags={"team": "a b"})
+    workers = [multiprocessing.get_context("fork").Process(target=in_worker, args=(k,)) for k in range(2)]
+    for w in workers: w.start()
+    for w in workers: w.join()
+    if os.fork() == 0:
+        in_child()
+        sys.exit(0)
+    os.wait()
+    burn(0.2)
+    print([w.exitcode for w in workers])
+"""
+
+
+def exported(sink):
+    """{function: {pids}}, and the resource attributes that were seen."""
+    functions, resource = {}, {}
+    for r in sink.requests:
+        d = r.dictionary
+        for rp in r.resource_profiles:
+            mine = {a.key: a.value.string_value or a.value.int_value for a in rp.resource.attributes}
+            resource.update(mine)
+            for sp in rp.scope_profiles:
+                for p in sp.profiles:
+                    for s in p.samples:
+                        for l in d.stack_table[s.stack_index].location_indices:
+                            for line in d.location_table[l].lines:
+                                name = d.string_table[d.function_table[line.function_index].name_strindex]
+                                functions.setdefault(name, set()).add(mine.get("process.pid"))
+    return functions, resource
+
+
+def test_profiling_continues_in_forked_children(python, tmp_path):
+    program = tmp_path / "forks.py"
+    program.write_text(FORK)
+    with Sink() as sink:
+        assert run_python(python, program, f"http://127.0.0.1:{sink.port}") == [0, 0]
+        functions, resource = exported(sink)
+    assert resource["service.name"] == "forks" and resource["team"] == "a b", resource
+    assert len(functions["in_worker"]) == 2 and len(functions["in_child"]) == 1, functions
+    assert not functions["in_worker"] & functions["in_child"]
+
+
+def test_python_m_wick_run(python, tmp_path):
+    script = tmp_path / "job.py"
+    script.write_text("import sys, time\ndef busy():\n    e = time.process_time() + 0.3\n    while time.process_time() < e: pass\n"
+                      "busy()\nprint(sys.argv[1:], __name__)\nsys.exit(3)\n")
+
+    def run(*args, **env):
+        return subprocess.run([str(python), "-m", "wick", "run", *map(str, args)], capture_output=True, text=True, timeout=120,
+                              cwd=tmp_path, env={**os.environ, **env})
+
+    with Sink() as sink:
+        p = run(script, "a", "b", WICK_EXPORT=f"http://127.0.0.1:{sink.port}", WICK_RATE="250")
+        assert p.returncode == 3 and p.stdout == "['a', 'b'] __main__\n", p.stdout + p.stderr
+        functions, resource = exported(sink)
+    assert "busy" in functions and resource["service.name"] == "job", (functions, resource)
+    p = run("-o", tmp_path / "o.pb.gz", "-m", "job", "x")
+    assert p.returncode == 3 and p.stdout == "['x'] __main__\n" and (tmp_path / "o.pb.gz").stat().st_size > 0, p.stderr
+    for wrong in (["-t", "cpu"], ["--no-such", "x"], ["no_such_file.py"], ["-t", "colour", script], [sys.executable]):
+        p = run(*wrong)
+        assert p.returncode == 2 and p.stderr.startswith("python -m wick: "), (wrong, p.stderr)
+    p = run("--pprof", "256.0.0.1:1", "--export", "none", script)
+    assert p.returncode == 3 and "profiling is off" in p.stderr, p.stderr
+
+
+@needs_go
+def test_serve_pprof(python):
+    program = "import wick, time\nprint(wick.serve_pprof(0), flush=True)\ndef hot():\n    return sum(i * i for i in range(1000))\nkept = []\n" \
+              "while True:\n    hot()\n    if len(kept) < 3000: kept.append(bytearray(2000))\n"
+    with subprocess.Popen([str(python), "-c", program], stdout=subprocess.PIPE, text=True) as p:
+        try:
+            url = f"http://127.0.0.1:{int(p.stdout.readline())}/debug/pprof"
+            for path, name in (("profile?seconds=1", "hot"), ("heap", "<module>")):
+                out = subprocess.run([*pprof_command(), "-top", "-nodefraction=0", f"{url}/{path}"], capture_output=True, text=True)
+                assert out.returncode == 0 and name in out.stdout, out.stdout + out.stderr
+        finally:
+            p.kill()
+
+
+API = """
+import sys, json
+import wick
+from opentelemetry.profiling import ContinuousProfiler, OTLPProfileExporter
+import opentelemetry.profiling as shim
+assert ContinuousProfiler is wick.ContinuousProfiler and "shim" in shim.__file__
+def refused(f, what):
+    try:
+        f()
+    except (ValueError, RuntimeError) as e:
+        assert what in str(e), e
+    else:
+        raise AssertionError(f"not refused: {what}")
+none = OTLPProfileExporter(endpoint="none", headers={"a": "b c"}, compression="gzip", timeout=3)
+refused(lambda: ContinuousProfiler(profile_types=["cpu", "colour"]), "colour")
+refused(lambda: ContinuousProfiler(profile_types=[]), "empty")
+refused(lambda: ContinuousProfiler(sample_rate=0), "sample_rate")
+refused(lambda: ContinuousProfiler(max_stack_depth=5000), "max_stack_depth")
+refused(lambda: OTLPProfileExporter(compression="lzma"), "lzma")
+refused(lambda: OTLPProfileExporter(timeout=0), "timeout")
+refused(lambda: ContinuousProfiler(exporter=OTLPProfileExporter(endpoint="ftp://x")).start(), "ftp")
+with ContinuousProfiler(exporter=none, sample_rate=50, max_stack_depth=30, max_samples_per_export=100, export_interval=5) as p:
+    assert p.start() is p and p.running
+    refused(lambda: ContinuousProfiler(exporter=none).start(), "already running")
+    assert p.stats()["rate"] == 50
+    p.pause(); p.resume()
+    wick.label("tenant", "a"); wick.label("tenant", None)
+    assert p.snapshot("cpu")[:2] == bytes([31, 139])
+assert not p.running
+refused(lambda: p.stats(), "no provider")
+p.start(); assert p.stop() is None and p.stop() is None
+unreachable = ContinuousProfiler(exporter=OTLPProfileExporter(endpoint="http://127.0.0.1:1", timeout=1)).start()
+import time
+end = time.process_time() + 0.2
+while time.process_time() < end:
+    pass
+refused(lambda: unreachable.force_flush(), "127.0.0.1")
+print("fine")
+"""
+
+
+def test_the_api(python):
+    assert run_python(python, API) == "fine\n"
+
+
+def test_upstream_comes_first(python, tmp_path):
+    """Should OpenTelemetry ship the module, its own is used."""
+    (tmp_path / "opentelemetry/profiling").mkdir(parents=True)
+    (tmp_path / "opentelemetry/profiling/__init__.py").write_text("upstream = True\n")
+    assert run_python(python, "import opentelemetry.profiling as p; print(p.upstream)", env={"PYTHONPATH": str(tmp_path)}) == "True\n"
+
+
+def test_stress(python):
+    """WICK_PYTHON_STRESS=1800 is the long form."""
+    seconds = float(os.environ.get("WICK_PYTHON_STRESS", 6))
+    assert run_python(python, PROGRAMS / "py_stress.py", seconds, timeout=seconds + 300) == "fine\n"
