@@ -284,10 +284,10 @@ static void see_process(struct agent *a, struct process *p, const struct agent_e
 /* True if the process itself sends profiles of this sample's type. */
 static bool is_own(struct agent *a, struct process *p, const struct agent_event *e)
 {
-    if (!a->options.leave_own || !p)
+    if (!p)
         return false;
     own_profiles_check(p, a->now_ns);
-    if (!own_profiles_cover(&p->own, e->kind, e->time_ns))
+    if (!a->options.leave_own || !own_profiles_cover(&p->own, e->kind, e->time_ns))
         return false;
     a->left_out += e->kind == AGENT_EVENT_WAIT ? 0 : e->weight;
     return true;
@@ -411,7 +411,7 @@ static int start_perf(struct agent *a, struct err *e)
     if (!o->n_pids || o->off_cpu)
         return err_set(e, -EPERM,
                        "without BPF, only given processes (-p, or a command) can be sampled, and only on CPU");
-    r = perf_side_new(a->hz, !o->no_kernel, &a->perf, e);
+    r = perf_side_new(a->hz, !o->no_kernel, o->inherit, &a->perf, e);
     for (size_t i = 0; r == 0 && i < o->n_pids; i++)
         r = perf_side_add_pid(a->perf, o->pids[i], e);
     return r;

@@ -24,8 +24,9 @@ void identity_put(const struct identity *i, struct builder *b);
 /* Sets the renaming rules (identity_read.h) for identities that are read from now on. Owned by the caller; NULL:
  * none. */
 void identity_set_rules(const struct identity_rules *r);
-/* True if the process was not read (process.brief): the identity comes from its executable alone. */
-bool identity_is_brief(const struct identity *i);
+/* True if reading it again gives more: the process was not read at first (process.brief), or it has published its context
+ * since. */
+bool identity_is_outdated(const struct identity *i, const struct process *p);
 /* For filters and lists; never NULL. */
 const char *identity_service(const struct identity *i);
 

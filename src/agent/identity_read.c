@@ -4,8 +4,10 @@
 #include "agent/identity_read.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -26,6 +28,7 @@ enum {
     MAPS_MAX = 16 << 20,
     VALUE_MAX = 4096,
     PATH_SIZE = 4096,
+    STEP = 16 << 10,
 };
 
 struct proc_reader {
@@ -34,6 +37,7 @@ struct proc_reader {
     struct cgroup_names cgroup;
     struct container_names container;
     struct str name; /* of its command */
+    int dir;         /* PROC/PID */
     int err;
 };
 
@@ -97,14 +101,22 @@ static void put_int(struct proc_reader *r, struct str key, int64_t v)
     put_value(r, key, (struct value){.kind = VALUE_INT, .integer = v});
 }
 
-/* The content of PROC/PID/NAME, or nothing. */
+/* The content of PROC/PID/NAME, or nothing. The directory is open, and these files fit into one or two reads: a process may
+ * be one of hundreds per second that live for a few milliseconds. */
 static struct str proc_file(struct proc_reader *r, const char *name, size_t limit, struct buf *b)
 {
-    char path[PATH_SIZE];
+    _cleanup_(fd_closep) int fd = r->dir < 0 ? -1 : fd_open(r->dir, name, O_RDONLY, 0);
+    ssize_t n = 1;
 
     buf_reset(b);
-    snprintf(path, sizeof path, "%s/%d/%s", r->s->proc, r->s->pid, name);
-    return fd_read_file(path, limit, b, NULL) < 0 ? (struct str){0} : buf_str(b);
+    while (fd >= 0 && n > 0 && b->n <= limit) {
+        size_t room = MAX(b->cap - b->n, (size_t) STEP);
+        char *p = buf_reserve(b, room);
+
+        n = p ? fd_read(fd, p, room) : -ENOMEM;
+        b->n += n > 0 ? (size_t) n : 0;
+    }
+    return n == 0 && b->n <= limit ? buf_str(b) : (struct str){0};
 }
 
 static struct str root_file(struct proc_reader *r, const char *name, struct buf *b)
@@ -192,11 +204,32 @@ static void read_environment(struct proc_reader *r, struct buf *b)
     identity_each_pair(attributes, &r->a->arena, put_pair, r);
 }
 
+/* The files of a container are read once a minute, not for each of its processes. */
+static void read_container(struct proc_reader *r)
+{
+    struct identity_cache *c = r->s->cache;
+    struct identity_container *to;
+
+    for (uint32_t i = 0; c && i < c->n_containers; i++)
+        if (strcmp(c->containers[i].id, r->cgroup.container) == 0) {
+            r->container = c->containers[i].names;
+            return;
+        }
+    container_names_read(r->s->root, &r->cgroup, &r->container);
+    if (!c)
+        return;
+    to = &c->containers[c->next_container];
+    snprintf(to->id, sizeof to->id, "%s", r->cgroup.container);
+    to->names = r->container;
+    c->next_container = (c->next_container + 1) % ARRAY_SIZE(c->containers);
+    c->n_containers = MIN(c->n_containers + 1, (uint32_t) ARRAY_SIZE(c->containers));
+}
+
 static void read_groups(struct proc_reader *r, struct buf *b)
 {
     cgroup_parse(proc_file(r, "cgroup", FILE_MAX, b), &r->cgroup);
     if (r->cgroup.container[0]) {
-        container_names_read(r->s->root, &r->cgroup, &r->container);
+        read_container(r);
         put_c(r, SEMCONV_CONTAINER_ID, r->cgroup.container);
         put_c(r, "container.runtime", r->cgroup.runtime);
         put_c(r, "container.name", r->container.name);
@@ -212,18 +245,17 @@ static void read_groups(struct proc_reader *r, struct buf *b)
 /* The text of link PROC/PID/exe, without " (deleted)". */
 static struct str executable(struct proc_reader *r, char *ret, size_t size)
 {
-    char path[PATH_SIZE];
-    struct str s;
+    struct str s = r->s->exe_link ? str_from(r->s->exe_link) : (struct str){0};
     ssize_t n;
 
-    snprintf(path, sizeof path, "%s/%d/exe", r->s->proc, r->s->pid);
-    n = readlink(path, ret, size - 1);
-    if (n <= 0)
+    if (!s.n && r->dir >= 0) {
+        n = readlinkat(r->dir, "exe", ret, size);
+        s = (struct str){ret, n > 0 && (size_t) n < size ? (uint32_t) n : 0};
+    }
+    if (!s.n)
         return r->s->exe_path ? str_from(r->s->exe_path) : (struct str){0};
-    s = (struct str){ret, (uint32_t) n};
     if (str_ends(s, STR(" (deleted)")))
         s.n -= 10;
-    ret[s.n] = 0;
     return s;
 }
 
@@ -314,14 +346,20 @@ static uint64_t boot_time(struct proc_reader *r, struct buf *b)
     return boot;
 }
 
-/* Field 22 of stat, in ticks since the host started. */
-static void read_start(struct proc_reader *r, struct buf *b)
+/* Seconds from the host's start to the process's: field 22 of stat, in ticks. */
+static int start_seconds(struct proc_reader *r, struct buf *b, uint64_t *ret)
 {
-    struct str text = proc_file(r, "stat", FILE_MAX, b);
-    _cleanup_(buf_done) struct buf time = BUF_INIT;
-    uint64_t ticks = 0, boot;
+    struct str text;
+    uint64_t ticks = 0;
     long hz = sysconf(_SC_CLK_TCK);
-    uint32_t at = text.n;
+    uint32_t at;
+
+    if (r->s->start_ns) {
+        *ret = r->s->start_ns / (uint64_t) NS_PER_S;
+        return 0;
+    }
+    text = proc_file(r, "stat", FILE_MAX, b);
+    at = text.n;
 
     while (at && text.p[at - 1] != ')')
         at--;
@@ -329,11 +367,22 @@ static void read_start(struct proc_reader *r, struct buf *b)
     for (int i = 3; i < 22; i++)
         str_cut(&text, ' ');
     if (str_to_u64(str_cut(&text, ' '), 10, &ticks) < 0 || hz <= 0)
+        return -EBADMSG;
+    *ret = ticks / (uint64_t) hz;
+    return 0;
+}
+
+static void read_start(struct proc_reader *r, struct buf *b)
+{
+    _cleanup_(buf_done) struct buf time = BUF_INIT;
+    uint64_t start, boot;
+
+    if (start_seconds(r, b, &start) < 0)
         return;
     boot = boot_time(r, b);
     if (!boot || boot > (uint64_t) INT64_MAX / NS_PER_S / 2)
         return;
-    clock_format(&time, (int64_t) boot * NS_PER_S + (int64_t) (ticks / (uint64_t) hz) * NS_PER_S);
+    clock_format(&time, (int64_t) boot * NS_PER_S + (int64_t) start * NS_PER_S);
     put(r, STR("process.creation.time"), buf_str(&time));
 }
 
@@ -420,7 +469,7 @@ static void read_host(struct proc_reader *r, struct buf *b)
     if (clock_mono() >= c->until_ns) {
         arena_done(&c->arena);
         arena_init(&c->arena, MEMORY_MAX);
-        *c = (struct identity_cache){.arena = c->arena, .until_ns = clock_mono() + CACHE_S * NS_PER_S};
+        *c = (struct identity_cache){.arena = c->arena, .text = c->text, .until_ns = clock_mono() + CACHE_S * NS_PER_S};
         read_host_files(r, b);
         remember_host(c, r->a, first);
         return;
@@ -494,9 +543,34 @@ static void put_brief(struct proc_reader *r)
     }
 }
 
+static int open_directory(const struct identity_source *s)
+{
+    char path[PATH_SIZE];
+
+    snprintf(path, sizeof path, "%s/%d", s->proc, s->pid);
+    return fd_open(AT_FDCWD, path, O_PATH | O_DIRECTORY, 0);
+}
+
+static void read_all(struct proc_reader *r, struct buf *b)
+{
+    if (r->s->brief) {
+        put_brief(r);
+    } else {
+        r->dir = open_directory(r->s);
+        read_context(r, b);
+        read_environment(r, b);
+        read_groups(r, b);
+        read_process(r, b);
+        fd_close(r->dir);
+    }
+    read_host(r, b);
+    put_service(r);
+    put_versions(r);
+}
+
 int identity_read(const struct identity_source *s, struct identity_attrs *ret)
 {
-    _cleanup_(buf_done) struct buf b = BUF_INIT;
+    _cleanup_(buf_done) struct buf own = BUF_INIT;
     struct proc_reader *r = mem_zalloc(sizeof *r);
     int code;
 
@@ -506,17 +580,8 @@ int identity_read(const struct identity_source *s, struct identity_attrs *ret)
         return -ENOMEM;
     r->s = s;
     r->a = ret;
-    if (!s->brief) {
-        read_context(r, &b);
-        read_environment(r, &b);
-        read_groups(r, &b);
-        read_process(r, &b);
-    } else {
-        put_brief(r);
-    }
-    read_host(r, &b);
-    put_service(r);
-    put_versions(r);
+    r->dir = -1;
+    read_all(r, s->cache ? &s->cache->text : &own);
     code = r->err;
     mem_free(r);
     return code;

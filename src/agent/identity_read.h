@@ -15,7 +15,9 @@
 #ifndef AGENT_IDENTITY_READ_H
 #define AGENT_IDENTITY_READ_H
 
+#include "agent/container_files.h"
 #include "base/arena.h"
+#include "base/buf.h"
 #include "base/err.h"
 #include "model/batch.h"
 #include "proc/proc_memory.h"
@@ -29,9 +31,15 @@ struct identity_cache {
         char name[40];
     } owners[32];
     uint32_t n_owners;
-    uint64_t boot_s; /* when the host started, since 1970; 0: not read */
+    struct identity_container {
+        char id[80];
+        struct container_names names;
+    } containers[16];
+    uint32_t n_containers, next_container; /* the oldest entry is replaced */
+    uint64_t boot_s;                       /* when the host started, since 1970; 0: not read */
     int64_t until_ns;
     struct arena arena;
+    struct buf text; /* of the file that is being read; not freed */
 };
 
 /* What the executable says about its build; NULL or "" where it says nothing. */
@@ -48,6 +56,8 @@ struct identity_source {
     const struct proc_memory *memory; /* for OTEL_CTX; NULL: not read */
     const struct identity_exe *exe;   /* NULL: no version from it */
     const char *exe_path, *comm;      /* what is known of a process that is gone; NULL: nothing */
+    const char *exe_link;             /* the text of PROC/PID/exe, if it was read already; NULL: not read */
+    uint64_t start_ns;                /* CLOCK_BOOTTIME when the process was forked; 0: read from PROC/PID/stat */
     const struct identity_rules *rules;
     struct identity_cache *cache; /* NULL: everything is read */
     const char *build_id;         /* of the executable; NULL: read from exe */

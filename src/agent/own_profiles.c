@@ -101,13 +101,24 @@ static bool is_unchanged(const struct own_profiles *o, const struct proc_memory 
     return o->address && process_context_time(memory, o->address, &published) == 0 && published == o->published_ns;
 }
 
+/* An SDK needs time to start: a process that is younger is checked later, if it is still sampled then. */
+static bool is_new(const struct process *p, uint64_t now_ns)
+{
+    return !p->own.likely && now_ns < p->since_ns + NEW_NS;
+}
+
+bool own_profiles_may_have_context(const struct process *p, uint64_t now_ns)
+{
+    return p->own.address || (!p->own.next_ns && !is_new(p, now_ns));
+}
+
 void own_profiles_check(struct process *p, uint64_t now_ns)
 {
     struct proc_memory memory = proc_memory_of((int) p->pid);
     struct own_profiles *o = &p->own;
     int r;
 
-    if (now_ns < o->next_ns || p->exited || p->until_ns != UINT64_MAX || (!o->likely && now_ns < p->since_ns + NEW_NS))
+    if (now_ns < o->next_ns || p->exited || p->until_ns != UINT64_MAX || is_new(p, now_ns))
         return;
     o->pause_ns = MIN(MAX(o->pause_ns * 2, PAUSE_MIN_NS), PAUSE_MAX_NS);
     o->next_ns = now_ns + (o->likely ? MIN(o->pause_ns / 10, PAUSE_LIKELY_MAX_NS) : o->pause_ns);

@@ -39,6 +39,8 @@ void own_profiles_take(struct own_profiles *o, unsigned types, uint64_t since_ns
 unsigned own_profiles_types(const struct process_context *c);
 /* Checks the process's context if a check is due. */
 void own_profiles_check(struct process *p, uint64_t now_ns);
+/* False when the process cannot have a context yet, or was found to have none: it is not worth a search. */
+bool own_profiles_may_have_context(const struct process *p, uint64_t now_ns);
 /* New code was mapped, from this file (NULL: none): an SDK may have been loaded. */
 void own_profiles_mapped(struct own_profiles *o, const char *path);
 /* True when the process itself sends what was sampled at that time. kind: enum agent_kind. */

@@ -57,7 +57,7 @@ struct perf_side {
     size_t n_events, cap_events;
     int n_cpus;
     unsigned hz;
-    bool kernel;
+    bool kernel, children;
     unsigned long lost, samples;
     struct agent_event event;
     struct agent_stack stack;
@@ -67,7 +67,7 @@ struct perf_side {
     void *arg;
 };
 
-int perf_side_new(unsigned hz, bool kernel, struct perf_side **ret, struct err *e)
+int perf_side_new(unsigned hz, bool kernel, bool children, struct perf_side **ret, struct err *e)
 {
     struct perf_side *s;
 
@@ -76,6 +76,7 @@ int perf_side_new(unsigned hz, bool kernel, struct perf_side **ret, struct err *
         return -ENOMEM;
     s->hz = hz;
     s->kernel = kernel;
+    s->children = children;
     s->n_cpus = perf_cpus();
     perf_rings_init(&s->rings, RING_BYTES);
     s->ring_cpu = mem_zalloc_array((size_t) s->n_cpus, sizeof *s->ring_cpu); /* ring of the CPU, + 1 */
@@ -109,7 +110,8 @@ static int open_event(struct perf_side *s, pid_t tid, int cpu)
                                                   PERF_SAMPLE_CPU | PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER,
                                    .sample_stack_user = STACK_BYTES,
                                    .sample_id_all = 1,
-                                   .inherit = 1,
+                                   .inherit = 1, /* by new threads, and by child processes */
+                                   .inherit_thread = !s->children,
                                    .mmap = 1,
                                    .mmap2 = 1,
                                    .comm = 1,
@@ -121,6 +123,7 @@ static int open_event(struct perf_side *s, pid_t tid, int cpu)
                                    .clockid = CLOCK_MONOTONIC,
                                    .watermark = 1,
                                    .wakeup_watermark = RING_BYTES / 4};
+    int fd;
 
     for (size_t i = 0; i < ARRAY_SIZE(registers); i++)
         attr.sample_regs_user |= 1ull << registers[i].perf;
@@ -128,7 +131,12 @@ static int open_event(struct perf_side *s, pid_t tid, int cpu)
         attr.sample_type |= PERF_SAMPLE_CALLCHAIN;
         attr.exclude_callchain_user = 1;
     }
-    return perf_open(&attr, tid, cpu);
+    fd = perf_open(&attr, tid, cpu);
+    if (fd == -EINVAL && attr.inherit_thread) { /* before Linux 5.13: children are included */
+        attr.inherit_thread = 0;
+        fd = perf_open(&attr, tid, cpu);
+    }
+    return fd;
 }
 
 /* The first event of a CPU gets a ring; later ones write into the same ring. */

@@ -15,8 +15,8 @@
 struct perf_side;
 struct processes;
 
-/* kernel: record kernel frames as well, if that is allowed. */
-int perf_side_new(unsigned hz, bool kernel, struct perf_side **ret, struct err *e);
+/* kernel: record kernel frames as well, if that is allowed. children: also of processes that are started later. */
+int perf_side_new(unsigned hz, bool kernel, bool children, struct perf_side **ret, struct err *e);
 void perf_side_free(struct perf_side *s);
 /* Adds all threads of the process, and those that it starts later. */
 int perf_side_add_pid(struct perf_side *s, pid_t pid, struct err *e);

@@ -129,6 +129,7 @@ void processes_fork(struct processes *s, uint32_t pid, uint32_t ppid, uint64_t t
     if (!p)
         return;
     p->ppid = ppid;
+    p->start_ns = time_ns;
     if (!parent)
         return;
     memcpy(p->comm, parent->comm, sizeof p->comm);
@@ -144,6 +145,7 @@ void processes_exec(struct processes *s, uint32_t pid, const char *comm, uint64_
     if (!p)
         return;
     p->ppid = old ? old->ppid : 0;
+    p->start_ns = old ? old->start_ns : 0;
     snprintf(p->comm, sizeof p->comm, "%.15s", comm);
     p->maps_read = true; /* it starts without mappings, and the kernel reports every new one */
 }

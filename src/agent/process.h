@@ -39,6 +39,7 @@ struct process {
     struct process *next; /* of the same bucket; images of one pid newest first */
     uint32_t pid, ppid;
     uint64_t since_ns, until_ns; /* monotonic; 0 = since before the agent; UINT64_MAX = still running */
+    uint64_t start_ns;           /* monotonic: when the process was forked; 0 = before the agent */
     uint64_t start_ticks;        /* field 22 of /proc/PID/stat, for one that started before the agent; 0 when not
                                   * read */
     uint64_t mm;                 /* task->mm, from its first event; 0 = not known yet */

@@ -6,11 +6,13 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "agent/identity_read.h"
 #include "agent/process.h"
 #include "agent/reader/file_reader.h"
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/mem.h"
 #include "model/builder.h"
@@ -19,6 +21,7 @@
 struct identity {
     struct identity_attrs attrs;
     char *service;
+    uint64_t context_ns; /* when the process published its context, if the agent had found it */
     bool brief;
 };
 
@@ -29,18 +32,21 @@ void identity_set_rules(const struct identity_rules *r)
     rules = r;
 }
 
-/* True when the process now runs another program than the one that was mapped: the mapping is older than an exec. */
-static bool is_replaced(const struct process *p)
+/* The link /proc/PID/exe, or "". */
+static void read_link(const struct process *p, char *ret, size_t size)
 {
-    char link[64], path[4096];
+    char link[64];
     ssize_t n;
 
     snprintf(link, sizeof link, "/proc/%u/exe", p->pid);
-    n = readlink(link, path, sizeof path - 1);
-    if (n <= 0 || !p->exe_path)
-        return false;
-    path[n] = 0;
-    return strncmp(path, p->exe_path, strlen(p->exe_path)) != 0;
+    n = readlink(link, ret, size - 1);
+    ret[MAX(n, 0)] = 0;
+}
+
+/* True when the process now runs another program than the one that was mapped: the mapping is older than an exec. */
+static bool is_replaced(const struct process *p, const char *link)
+{
+    return *link && p->exe_path && strncmp(link, p->exe_path, strlen(p->exe_path)) != 0;
 }
 
 /* From the file itself, which is not known as an object. */
@@ -68,11 +74,11 @@ static bool read_exe(const struct process *p, struct file_answer *a, struct iden
     return true;
 }
 
-static bool get_exe(const struct process *p, struct file_answer *a, struct identity_exe *ret)
+static bool get_exe(const struct process *p, const char *link, struct file_answer *a, struct identity_exe *ret)
 {
     const struct object *o = p->exe;
 
-    if (!p->exited && is_replaced(p))
+    if (!p->exited && is_replaced(p, link))
         return read_exe(p, a, ret);
     if (!o)
         return false;
@@ -83,6 +89,18 @@ static bool get_exe(const struct process *p, struct file_answer *a, struct ident
         ret->go_modified = o->go->modified;
     }
     return true;
+}
+
+/* CLOCK_BOOTTIME at which the process was forked; 0 when that was before the agent started. */
+static uint64_t start_of(const struct process *p)
+{
+    struct timespec boot, mono;
+
+    if (!p->start_ns)
+        return 0;
+    clock_gettime(CLOCK_BOOTTIME, &boot);
+    clock_gettime(CLOCK_MONOTONIC, &mono);
+    return p->start_ns + (uint64_t) ((boot.tv_sec - mono.tv_sec) * NS_PER_S + boot.tv_nsec - mono.tv_nsec);
 }
 
 /* After an exec, /proc describes the new image, so the version has to be that of the new image, too: time between fork
@@ -96,20 +114,27 @@ int identity_new(const struct process *p, struct identity **ret, struct err *e)
     struct identity_source s = {.proc = "/proc",
                                 .root = "/",
                                 .pid = (int) p->pid,
-                                .memory = p->own.next_ns && !p->own.address ? NULL : &memory, /* it has none */
+                                .memory = own_profiles_may_have_context(p, (uint64_t) clock_mono()) ? &memory : NULL,
+                                .start_ns = start_of(p),
                                 .exe_path = p->exe_path,
                                 .comm = p->comm,
                                 .rules = rules,
                                 .cache = &cache};
     struct identity *i = mem_zalloc(sizeof *i);
+    char link[4096] = "";
     struct str name;
     int r;
 
     if (!i)
         return -ENOMEM;
     i->brief = s.brief = p->brief;
+    i->context_ns = p->own.published_ns;
+    if (!p->brief && !p->exited) {
+        read_link(p, link, sizeof link);
+        s.exe_link = link;
+    }
     s.build_id = p->brief && p->exe ? p->exe->gnu_id : NULL;
-    if (!p->brief && get_exe(p, &answer, &exe))
+    if (!p->brief && get_exe(p, link, &answer, &exe))
         s.exe = &exe;
     r = identity_read(&s, &i->attrs);
     name = identity_attrs_get(&i->attrs, STR(SEMCONV_SERVICE_NAME));
@@ -140,9 +165,11 @@ void identity_put(const struct identity *i, struct builder *b)
         builder_resource_attr(b, i->attrs.v[k].key, &i->attrs.v[k].value);
 }
 
-bool identity_is_brief(const struct identity *i)
+bool identity_is_outdated(const struct identity *i, const struct process *p)
 {
-    return i->brief;
+    if (p->exited || p->until_ns != UINT64_MAX)
+        return false;
+    return (i->brief && !p->brief) || i->context_ns != p->own.published_ns;
 }
 
 const char *identity_service(const struct identity *i)

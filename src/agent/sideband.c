@@ -23,9 +23,13 @@ struct sideband {
     struct processes *processes; /* of the current drain */
 };
 
+/* Records are needed when a sample of their process is read, and each round reads them before the samples. They wake the
+ * agent only when a buffer has filled to this part (1/n): short processes that are never sampled wake nothing. */
+enum { WAKE_PART = 4 };
+
 /* attr.build_id is not set: the kernel (6.18) would then mark the records of other readers as having a build id, too,
  * and those readers would take device and inode for a build id. */
-static int open_ring(struct sideband *s, int cpu, struct err *e)
+static int open_ring(struct sideband *s, uint32_t watermark, int cpu, struct err *e)
 {
     struct perf_event_attr attr = {.size = sizeof attr,
                                    .type = PERF_TYPE_SOFTWARE,
@@ -40,7 +44,7 @@ static int open_ring(struct sideband *s, int cpu, struct err *e)
                                    .use_clockid = 1,
                                    .clockid = CLOCK_MONOTONIC,
                                    .watermark = 1,
-                                   .wakeup_watermark = 1};
+                                   .wakeup_watermark = watermark};
     int fd = perf_open(&attr, -1, cpu);
 
     if (fd == -EACCES || fd == -EPERM)
@@ -62,7 +66,7 @@ int sideband_new(size_t bytes_per_cpu, struct sideband **ret, struct err *e)
     perf_rings_init(&s->rings, bytes_per_cpu);
     for (int cpu = 0; cpu < n && r == 0; cpu++)
         if (perf_cpu_is_online(cpu))
-            r = open_ring(s, cpu, e);
+            r = open_ring(s, (uint32_t) (bytes_per_cpu / WAKE_PART), cpu, e);
     if (r < 0) {
         sideband_free(s);
         return r;

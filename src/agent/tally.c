@@ -101,7 +101,7 @@ static int process_number(struct tally *t, struct process *p, const struct agent
     if (array_reserve(t->processes, t->cap_processes, t->n_processes + 1, 1 << 16) < 0 ||
         map_insert(&t->by_process, hash64_u64(number), (uint32_t) t->n_processes) < 0)
         return -ENOMEM;
-    if (p && p->identity && identity_is_brief(p->identity) && !p->brief) /* it has been read by now */
+    if (p && p->identity && identity_is_outdated(p->identity, p))
         identity_free(TAKE(p->identity));
     if (p && !p->identity)
         identity_new(p, &p->identity, NULL);

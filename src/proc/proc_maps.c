@@ -11,7 +11,7 @@
 #include "base/mem.h"
 
 enum {
-    PIECE = 256 << 10,
+    PIECE = 32 << 10, /* the kernel returns a page or two at a time; a larger buffer would be mapped for each file */
     PROC_PATH_MAX = 4 * 4096 + 128,
     ARENA_SLACK = 4 << 20
 }; /* a byte of a path may be escaped as four characters */
