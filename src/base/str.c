@@ -201,24 +201,42 @@ int str_to_size(struct str s, int64_t *ret)
     return 0;
 }
 
-size_t str_distance(struct str a, struct str b)
-{
-    size_t row[64];
+enum { TYPO_MAX = 64 };
 
-    if (b.n >= ARRAY_SIZE(row))
-        return 99;
+/* The number of letters to change, insert, delete or swap to turn a into b; TYPO_MAX if one of them is long. */
+static size_t distance(struct str a, struct str b)
+{
+    size_t rows[3][TYPO_MAX];
+
+    if (a.n >= TYPO_MAX || b.n >= TYPO_MAX)
+        return TYPO_MAX;
     for (size_t j = 0; j <= b.n; j++)
-        row[j] = j;
+        rows[0][j] = j;
     for (size_t i = 1; i <= a.n; i++) {
-        size_t diagonal = row[0];
+        size_t *row = rows[i % 3], *last = rows[(i - 1) % 3], *before = rows[(i + 1) % 3];
 
         row[0] = i;
         for (size_t j = 1; j <= b.n; j++) {
-            size_t up = row[j];
-
-            row[j] = MIN(MIN(row[j] + 1, row[j - 1] + 1), diagonal + (a.p[i - 1] != b.p[j - 1]));
-            diagonal = up;
+            row[j] = MIN(MIN(last[j] + 1, row[j - 1] + 1), last[j - 1] + (a.p[i - 1] != b.p[j - 1]));
+            if (i > 1 && j > 1 && a.p[i - 1] == b.p[j - 2] && a.p[i - 2] == b.p[j - 1])
+                row[j] = MIN(row[j], before[j - 2] + 1);
         }
     }
-    return row[b.n];
+    return rows[a.n % 3][b.n];
+}
+
+bool str_is_typo(struct str typed, struct str name)
+{
+    return distance(typed, name) <= MAX(typed.n / 3, 1u);
+}
+
+void str_guess_offer(struct str_guess *g, const char *name)
+{
+    struct str s = str_from(name);
+    size_t d = distance(g->typed, s);
+
+    if ((g->best && d >= g->distance) || !str_is_typo(g->typed, s))
+        return;
+    g->best = name;
+    g->distance = d;
 }

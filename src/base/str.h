@@ -56,8 +56,16 @@ int str_to_i64(struct str s, int base, int64_t *ret);
 int str_to_double(struct str s, double *ret);
 /* A size in bytes: 512, 64k, 10MiB, 1G; powers of 1024. */
 int str_to_size(struct str s, int64_t *ret);
-/* The number of letters to change, insert or delete to turn a into b, for "did you mean". 99 if b is long. */
-size_t str_distance(struct str a, struct str b);
+/* "did you mean": the one rule for all suggestions. A name is suggested if one letter in three of what was typed, and at
+ * least one, is enough to turn it into the name: a letter changed, inserted, deleted, or swapped with its neighbour. */
+bool str_is_typo(struct str typed, struct str name);
+/* Finds the nearest of several names. Initialise with {typed}; best is NULL as long as none is near. */
+struct str_guess {
+    struct str typed;
+    const char *best;
+    size_t distance;
+};
+void str_guess_offer(struct str_guess *g, const char *name);
 
 /* True for well-formed UTF-8 (no surrogates, no overlong forms, at most U+10FFFF). */
 bool str_is_utf8(struct str s);

@@ -120,18 +120,11 @@ static int query_ask(const struct question *what, struct query_options *o, struc
 /* The name that was probably meant, or NULL. */
 static const char *nearest_question(const char *word)
 {
-    const char *best = NULL;
-    size_t least = 3;
+    struct str_guess guess = {str_from(word), NULL, 0};
 
-    for (const struct question *q = questions; q->name; q++) {
-        size_t d = str_distance(str_from(word), str_from(q->name));
-
-        if (d < least) {
-            least = d;
-            best = q->name;
-        }
-    }
-    return best;
+    for (const struct question *q = questions; q->name; q++)
+        str_guess_offer(&guess, q->name);
+    return guess.best;
 }
 
 static int query_run(int argc, char **argv)
@@ -161,6 +154,8 @@ static int query_run(int argc, char **argv)
         return command_misused("query", "unknown query '%s'; wick query --help lists all", argv[1]);
     if (n > 2)
         return command_misused("query", "unexpected argument '%s': only one selector is allowed", argv[3]);
+    if (n == 2 && !argv[2][0])
+        return command_misused("query", "the selector is empty; 'cpu' or 'cpu{service.name=\"shop\"}' is one");
     if (n == 2)
         o.params[0] = argv[2]; /* answer_params[0] is the selector */
     r = query_ask(what, &o, &e);

@@ -23,24 +23,30 @@
 #include "host/watch.h"
 #include "model/batch.h"
 #include "model/symbolizer.h"
+#include "proc/proc_children.h"
+
+enum { PIDS_MAX = 4096 };
 
 struct record_options {
     struct watch_options watch;
     const char *output, *html, *stats;
     int64_t duration;
-    bool all, top, shell, quiet, help;
+    bool all, no_children, top, shell, quiet, help;
 };
 
 static const struct arg record_args[] = {
     WATCH_ARGS(offsetof(struct record_options, watch)),
     {'a', "all", ARG_FLAG, offsetof(struct record_options, all), NULL, "all processes of this machine"},
+    {0, "no-children", ARG_FLAG, offsetof(struct record_options, no_children), NULL,
+     "with -p: omit child processes, those that run already and those that are started later"},
     {'d', "duration", ARG_DURATION, offsetof(struct record_options, duration), "TIME",
      "duration (default: until CMD ends, else 30s)"},
     {'o', "output", ARG_STRING, offsetof(struct record_options, output), "FILE",
      "output file; the extension selects the format: .pb.gz (pprof), .otlp, .json, .folded, .html, .svg, .speedscope.json (default wick.pb.gz); -: pprof "
      "to stdout; of two types, the second goes into a file of its own"},
     {0, "html", ARG_STRING, offsetof(struct record_options, html), "FILE", "write a flame graph to this file"},
-    {0, "top", ARG_FLAG, offsetof(struct record_options, top), NULL, "print the functions that used the most CPU time"},
+    {0, "top", ARG_FLAG, offsetof(struct record_options, top), NULL,
+     "print the 30 functions that used the most CPU time"},
     {0, "shell", ARG_FLAG, offsetof(struct record_options, shell), NULL,
      "open the profile in pprof's interactive shell"},
     {0, "stats", ARG_STRING, offsetof(struct record_options, stats), "FILE", "write what sampling cost as JSON"},
@@ -55,6 +61,8 @@ struct recording {
     struct watch_command command;
     int signal_fd;
     int64_t begin;
+    pid_t pids[PIDS_MAX];
+    size_t n_pids;
     bool command_ended, live;
     int status; /* exit status of the command */
 };
@@ -68,7 +76,7 @@ static int fail(const struct err *e, int code)
 static void usage(FILE *out)
 {
     fputs("usage: wick record [options] [-p PID | -a | -- CMD [ARG...]]\n\n"
-          "Samples processes from outside without changing them; child processes of CMD are included.\n\n",
+          "Samples processes from outside without changing them; child processes are included.\n\n",
           out);
     args_help(record_args, out);
 }
@@ -236,16 +244,50 @@ static void tell_how(struct recording *c)
             "no interpreted languages\n");
 }
 
+/* What is sampled: the processes that were named, their descendants, and with a command this one. */
+static int choose_pids(struct recording *c, struct agent_options *o, struct err *e)
+{
+    int r;
+
+    c->n_pids = o->n_pids;
+    if (c->command.pid > 0)
+        c->pids[c->n_pids++] = c->command.pid;
+    o->inherit = c->command.pid > 0 || (c->n_pids && !c->o.no_children);
+    if (o->inherit) {
+        r = proc_add_descendants(c->pids, &c->n_pids, PIDS_MAX);
+        if (r < 0)
+            return err_set(e, r, "cannot list the child processes: %m");
+    }
+    o->n_pids = c->n_pids;
+    return 0;
+}
+
+/* Adds children that were started after the list was made and before new ones were followed. By perf events they are
+ * followed from the start. */
+static int add_late_children(struct recording *c, const struct agent_options *o)
+{
+    struct agent_counts counts;
+    size_t known = c->n_pids;
+    int r;
+
+    agent_counts(c->agent, &counts);
+    if (!o->inherit || counts.by_perf)
+        return 0;
+    r = proc_add_descendants(c->pids, &c->n_pids, PIDS_MAX);
+    for (size_t i = known; i < c->n_pids && r == 0; i++)
+        r = agent_add_pid(c->agent, c->pids[i]);
+    return r;
+}
+
 static int record(struct recording *c, int n_words, char **words, struct err *e)
 {
     _cleanup_(filter_freep) struct filter *filter = NULL;
     _cleanup_(symbolizer_freep) struct symbolizer *symbolizer = watch_symbolizer(&c->o.watch);
     _cleanup_(file_reader_freep) struct file_reader *reader = NULL;
-    pid_t pids[ARG_LIST_MAX + 1];
     struct agent_options options;
     char title[200];
     sigset_t old;
-    int r = watch_agent_options(&c->o.watch, pids, &options, &filter, e);
+    int r = watch_agent_options(&c->o.watch, c->pids, &options, &filter, e);
 
     if (r < 0)
         return r;
@@ -261,16 +303,17 @@ static int record(struct recording *c, int n_words, char **words, struct err *e)
         r = watch_command_start(words, &c->command, e);
         if (r < 0)
             return r;
-        options.inherit = true;
-        pids[0] = c->command.pid;
-        options.pids = pids;
-        options.n_pids = 1;
     }
+    r = choose_pids(c, &options, e);
+    if (r < 0)
+        return r;
     snprintf(title, sizeof title, "%s", n_words ? words[0] : c->o.all ? "this machine" : c->o.watch.pids.v[0]);
     r = watch_reader(&reader, e);
     options.reader = reader;
     if (r == 0)
         r = agent_new(&options, &c->agent, e);
+    if (r == 0)
+        r = add_late_children(c, &options);
     if (r == 0)
         tell_how(c);
     c->begin = clock_mono();
@@ -307,6 +350,8 @@ static int check_usage(struct recording *c, int n, struct err *e)
     if (o->watch.rate < 1 || o->watch.rate > WATCH_RATE_MAX)
         return err_set(e, -EINVAL, "--rate %lld is out of range: 1 to %d samples per second", (long long) o->watch.rate,
                        WATCH_RATE_MAX);
+    if (o->no_children && !o->watch.pids.n)
+        return err_set(e, -EINVAL, "--no-children requires -p PID");
     if (!o->duration && !n)
         o->duration = 30 * NS_PER_S;
     return 0;

@@ -9,6 +9,7 @@
 
 #include "base/fd.h"
 #include "base/printable.h"
+#include "base/str.h"
 
 int command_end(const char *name, int r, const struct err *e)
 {
@@ -44,6 +45,7 @@ int command_misused(const char *name, const char *fmt, ...)
 
 int command_verb(const char *name, const struct command_verb *verbs, const void *options, int argc, char **argv)
 {
+    struct str_guess guess = {str_from(argc ? argv[0] : ""), NULL, 0};
     struct err e = {0};
 
     if (argc < 1)
@@ -57,5 +59,9 @@ int command_verb(const char *name, const struct command_verb *verbs, const void 
             return command_misused(name, "%s requires %s", v->name, v->takes);
         return command_end(name, v->run(options, argc - 1, argv + 1, &e), &e);
     }
+    for (const struct command_verb *v = verbs; v->name; v++)
+        str_guess_offer(&guess, v->name);
+    if (guess.best)
+        return command_misused(name, "unknown subcommand '%s'; did you mean '%s'?", argv[0], guess.best);
     return command_misused(name, "unknown subcommand '%s'", argv[0]);
 }

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/macros.h"
+#include "base/str.h"
 #include "cli/command.h"
 
 static const struct command *const commands[] = {
@@ -32,10 +32,16 @@ static void help(FILE *out)
 static int run_command(int argc, char **argv)
 {
     const struct command *c = find_command(argv[0]);
+    struct str_guess guess = {str_from(argv[0]), NULL, 0};
 
     if (c)
         return c->run(argc, argv);
-    fprintf(stderr, "wick: unknown command '%s'; wick --help lists all commands\n", argv[0]);
+    for (const struct command *const *k = commands; *k; k++)
+        str_guess_offer(&guess, (*k)->name);
+    if (guess.best)
+        fprintf(stderr, "wick: unknown command '%s'; did you mean '%s'?\n", argv[0], guess.best);
+    else
+        fprintf(stderr, "wick: unknown command '%s'; wick --help lists all commands\n", argv[0]);
     return EXIT_USAGE;
 }
 

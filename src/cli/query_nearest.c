@@ -140,7 +140,7 @@ static void put_nearest(struct buf *out, const char *kind, struct str name, cons
     size_t shown = 0;
 
     for (size_t i = 0; i < n->n && shown < LISTED; i++) {
-        if (str_distance(name, n->v[i]) > MAX(name.n / 3, 1u) && (name.n < 3 || str_find(n->v[i], name) < 0))
+        if (!str_is_typo(name, n->v[i]) && (name.n < 3 || str_find(n->v[i], name) < 0))
             continue;
         buf_printf(out, "%s%.*s", shown++ ? ", " : "", STR_FMT(n->v[i]));
         if (shown == 1) { /* the heading goes before the first one */

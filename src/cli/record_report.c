@@ -10,6 +10,8 @@
 #include "pprof/pprof_shell.h"
 #include "report/prof.h"
 
+enum { ROWS = 30 };
+
 int record_report(struct batch *b, const char *command, struct err *e)
 {
     _cleanup_(batch_unrefp) struct batch *single = NULL;
@@ -26,6 +28,8 @@ int record_report(struct batch *b, const char *command, struct err *e)
     if (r < 0)
         return r;
     config_defaults(&config);
+    if (command)
+        config.nodecount = ROWS;
     r = prof_from_batch(&pool, single, &single->profiles[0], &p, e);
     if (r >= 0 && command)
         r = pprof_report(p, pprof_command_find(str_from(command)), (struct str){0}, &config, false, e);

@@ -37,7 +37,7 @@ bool top_screen_keys(struct top_screen *s, const char *text, size_t n);
 /* Appends the text of a screen of this size, without anything that only a terminal understands. */
 void top_screen_text(const struct top_screen *s, const struct top_rows *t, const struct top_status *status, int rows,
                      int columns, struct buf *out);
-/* Draws it. rows: at most so many rows of functions; 0: as many as fit. */
+/* Draws it on the terminal, with as many rows of functions as fit. */
 int top_screen_draw(const struct top_screen *s, const struct top_rows *t, const struct top_status *status);
 
 #endif

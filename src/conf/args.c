@@ -63,19 +63,12 @@ static const struct arg *find_long(const struct arg *table, struct str name, boo
 
 static int unknown(const struct arg *table, struct str name, struct err *e)
 {
-    const struct arg *best = NULL;
-    size_t best_distance = 4;
+    struct str_guess guess = {name, NULL, 0};
 
-    for (const struct arg *a = table; a->name; a++) {
-        size_t d = str_distance(name, str_from(a->name));
-
-        if (d < best_distance) {
-            best = a;
-            best_distance = d;
-        }
-    }
-    if (best)
-        return err_set(e, -EINVAL, "unknown option --%.*s; did you mean --%s?", STR_FMT(name), best->name);
+    for (const struct arg *a = table; a->name; a++)
+        str_guess_offer(&guess, a->name);
+    if (guess.best)
+        return err_set(e, -EINVAL, "unknown option --%.*s; did you mean --%s?", STR_FMT(name), guess.best);
     return err_set(e, -EINVAL, "unknown option --%.*s; --help lists all options", STR_FMT(name));
 }
 

@@ -11,18 +11,11 @@ static int parse_table(struct conf *c, const struct option *table, const struct 
 
 const char *option_closest(struct str name, const char *const *names)
 {
-    const char *best = NULL;
-    size_t best_distance = 4;
+    struct str_guess guess = {name, NULL, 0};
 
-    for (; *names; names++) {
-        size_t d = str_distance(name, str_from(*names));
-
-        if (d < best_distance && d < MAX(name.n, 2u)) {
-            best = *names;
-            best_distance = d;
-        }
-    }
-    return best;
+    for (; *names; names++)
+        str_guess_offer(&guess, *names);
+    return guess.best;
 }
 
 static int unknown_key(const struct option *table, struct str key, const struct conf_node *at, struct err *e)

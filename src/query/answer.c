@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/json.h"
+#include "model/types.h"
 #include "query/query_json.h"
 #include "query/tree_form.h"
 
@@ -285,6 +286,19 @@ static int run_series(struct answer_request *c, struct buf *out, struct err *e)
     return r;
 }
 
+/* What a program holds may leak; what it has spent or allocated only ever grows. */
+static int check_held(struct str name, struct err *e)
+{
+    struct type t;
+
+    if (!type_by_name(name, &t) || t.rule == TYPE_GAUGE)
+        return 0;
+    return err_set(
+        e, -EINVAL,
+        "query: leaks are found in what a program holds (heap, heap_objects, goroutine, thread), not in '%.*s'",
+        STR_FMT(name));
+}
+
 static int run_leaks(struct answer_request *c, struct buf *out, struct err *e)
 {
     _cleanup_(query_freep) struct query *q = NULL;
@@ -293,10 +307,11 @@ static int run_leaks(struct answer_request *c, struct buf *out, struct err *e)
     uint64_t limit = LEAKS_DEFAULT;
     int r = param_u64(c, "limit", &limit, e);
 
-    if (!p.query.n)
-        p.query = STR("heap");
+    p.type = STR("heap");
     if (r == 0)
         r = compile_params(c, &p, &q, e);
+    if (r == 0)
+        r = check_held(q->q.columns[q->is_diff].selector->type, e);
     if (r == 0)
         r = query_leaks(c->store, q, (uint32_t) MIN(limit, (uint64_t) 10000), &l, &c->notes, e);
     if (r < 0)

@@ -73,12 +73,12 @@ static int get_by(struct str s, enum granularity *ret, struct err *e)
 static int get_column(struct query *q, int i, struct str text, int64_t from, int64_t to, const char *name,
                       struct err *e)
 {
-    int r = selector_parse(text.n ? text : STR("cpu"), &q->arena, &q->selectors[i], e);
+    int r = text.n ? selector_parse(text, &q->arena, &q->selectors[i], e) : 0;
 
     if (r < 0)
         return bad(e, r, name);
     if (!q->selectors[i].type.n)
-        q->selectors[i].type = STR("cpu");
+        q->selectors[i].type = q->type;
     if (from >= to)
         return err_set(e, -EINVAL, "%s: the time range is empty: 'from' must be before 'to'", name);
     q->q.columns[i] = (struct store_column){&q->selectors[i], from, to};
@@ -200,6 +200,7 @@ int query_compile(const struct query_params *p, struct query **ret, struct err *
     q->q.memory_limit = p->memory_limit;
     q->q.cancel = p->cancel;
     q->names = p->names;
+    q->type = p->type.n ? p->type : STR("cpu");
     if (!q->q.tenant)
         return -ENOMEM;
     r = compile_columns(p, q, e);

@@ -23,6 +23,7 @@ struct names;
 struct query_params {
     const char *tenant;                        /* never NULL */
     struct str query;                          /* cpu{service.name="checkout"} [cpu] */
+    struct str type;                           /* of a query without one [cpu] */
     struct str from, to;                       /* [now-1h, now] */
     struct str base_query, base_from, base_to; /* any of them makes it a diff [query, from, to] */
     struct str trace_id, span_id;              /* hex */
@@ -44,6 +45,7 @@ struct query {
     struct arena arena;
     struct selector selectors[2];
     struct names *names;
+    struct str type; /* of selectors without one */
     bool is_diff;
 };
 

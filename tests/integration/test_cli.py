@@ -37,6 +37,14 @@ def test_help_of(command):
 
 @pytest.mark.parametrize("args,status,words", [
     (["bogus"], 2, "wick: unknown command 'bogus'"),
+    (["recrod"], 2, "wick: unknown command 'recrod'; did you mean 'record'?"),
+    (["sreve", "--help"], 2, "wick: unknown command 'sreve'; did you mean 'serve'?"),
+    (["store", "snapshto"], 2, "unknown subcommand 'snapshto'; did you mean 'snapshot'?"),
+    (["xyzzy"], 2, "wick --help lists all commands"),
+    (["record", "--bogus"], 2, "unknown option --bogus; --help lists all options"),
+    (["query", "top", "--bogus"], 2, "unknown option --bogus; --help lists all options"),
+    (["query", "top", "--servre", "x"], 2, "did you mean --server?"),
+    (["query", "leaks", ""], 2, "the selector is empty"),
     (["help", "bogus"], 2, "wick: unknown command 'bogus'"),
     (["query"], 2, "WHAT is required"),
     (["query", "bogus"], 2, "unknown query 'bogus'"),

@@ -131,10 +131,17 @@ def test_misspelled(server):
     assert code == 2 and "did you mean --sort?" in err
 
 
+def test_leaks_are_found_in_what_is_held(server):
+    code, _, err = query(server, "leaks", "cpu")
+    assert code == 1 and "leaks are found in what a program holds (heap, heap_objects, goroutine, thread), not in 'cpu'" in err
+    code, _, err = query(server, "leaks", '{service.name="checkout"}')
+    assert code == NO_DATA, err
+
+
 def test_every_question_has_a_route(server):
     """What wick query offers with --store, a server answers as well."""
     names = re.findall(r"^  ([a-z]+) ", subprocess.run([WICK, "query", "--help"], capture_output=True, text=True).stdout.split("example")[0], re.M)
     assert "coverage" in names and len(names) >= 13
     for name in names:
-        status, body = server.get(f"/api/v1/{name}?query=cpu" + ("&function=price" if name in ("callers", "lines") else ""))
+        status, body = server.get(f"/api/v1/{name}?query={'heap' if name == 'leaks' else 'cpu'}" + ("&function=price" if name in ("callers", "lines") else ""))
         assert status == 200, (name, body)

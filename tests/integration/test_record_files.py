@@ -190,3 +190,42 @@ def test_checked_before_the_command_runs(tmp_path, words, said):
     p = subprocess.run([WICK, "record", *words, "--", "sh", "-c", "echo ran"], capture_output=True, text=True, timeout=60, cwd=tmp_path)
     assert p.returncode == 2 and said in p.stderr and "ran" not in p.stdout, p.stderr
     assert not list(tmp_path.iterdir())
+
+
+def names_of_children(tmp_path, via, options, seconds):
+    exe, out = build(tmp_path, "children.c", "children", "-O2"), tmp_path / "o.folded"
+    parent = subprocess.Popen([exe, str(seconds / 3)], stdout=subprocess.PIPE)
+    try:
+        assert parent.stdout.readline() == b"running\n"
+        p = subprocess.run([WICK, "record", "-q", "--via", via, "-p", str(parent.pid), *options, "-d", f"{seconds}s", "-o", out],
+                           capture_output=True, text=True, timeout=120)
+    finally:
+        parent.kill()
+        parent.wait()
+    text = out.read_text() if out.exists() else ""
+    return {name for name in ("early", "late") if name in text}, p.stderr
+
+
+@pytest.mark.parametrize("via", ["bpf", "perf"])
+@pytest.mark.parametrize("options,expected", [((), {"early", "late"}), (("--no-children",), set())])
+def test_children_of_a_process(tmp_path, via, options, expected):
+    """-p takes children that run already and those that are started later, unless told otherwise."""
+    if via == "bpf":
+        needs_bpf()
+    found, said = names_of_children(tmp_path, via, options, 1.5)
+    if found < expected:  # on a busy machine a child may not have run
+        found, said = names_of_children(tmp_path, via, options, 15)
+    assert found == expected, said
+
+
+def test_top_has_30_rows(tmp_path):
+    needs_bpf()
+    source = tmp_path / "many.c"
+    functions = "".join(f"__attribute__((noinline)) void f{i}(void) {{ for (int k = 0; k < 5000; k++) sum += sum * 3 + {i}; }}\n" for i in range(60))
+    calls = "".join(f"f{i}();" for i in range(60))
+    source.write_text("#include <time.h>\nstatic volatile unsigned long sum;\n" + functions +
+                      "int main(void) { while (clock() < 2 * CLOCKS_PER_SEC) {" + calls + "} }\n")
+    exe = build(tmp_path, source, "many", "-O1")
+    p = subprocess.run([WICK, "record", "-q", "-F", "997", "--top", "--", exe], capture_output=True, text=True, timeout=120)
+    rows = p.stdout.split("flat%")[1].splitlines()[1:]
+    assert p.returncode == 0 and len(rows) == 30, p.stdout + p.stderr
