@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where profiles are sent. The sending is done by libwick's own thread; this only holds the settings."""
+import os
 from urllib.parse import quote
 
 COMPRESSION = {None: 0, "none": 1, "gzip": 2}
@@ -52,8 +53,9 @@ class OTLPProfileExporter:
         self.options()  # so that a wrong value is reported here
 
     def options(self):
+        named = any(os.environ.get(f"OTEL_EXPORTER_OTLP_{x}ENDPOINT") for x in ("", "PROFILES_"))
         return {
-            "endpoint": self.endpoint,
+            "endpoint": self.endpoint or (None if named else "http://localhost:4317"),
             "insecure": int(self.insecure),
             "headers": pairs(self.headers),
             "compression": choose("compression", self.compression, COMPRESSION),

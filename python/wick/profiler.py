@@ -64,7 +64,7 @@ def _service_name():
 class ContinuousProfiler:
     """Samples this process and sends profiles.
 
-    exporter                an OTLPProfileExporter; None: settings from the environment
+    exporter                an OTLPProfileExporter; None: settings from the environment, or none if there is a file
     sample_rate             samples a second of each thread's CPU time and wall-clock time
     profile_types           some of "cpu", "wall", "alloc", "heap", "lock"
     export_interval         seconds
@@ -106,7 +106,8 @@ class ContinuousProfiler:
             if _current is self:
                 return self
             options = dict(self.options)
-            options.update((self.exporter or OTLPProfileExporter()).options())
+            if self.exporter or not options["file"]:
+                options.update((self.exporter or OTLPProfileExporter()).options())
             spans.bind_span()
             name = self.service_name or os.environ.get("OTEL_SERVICE_NAME")
             options["service_name"] = name or (None if "service.name=" in os.environ.get("OTEL_RESOURCE_ATTRIBUTES", "") else _service_name())
