@@ -156,11 +156,10 @@ void wire_put_bytes_always(struct buf *b, uint32_t field, const void *p, size_t 
 static inline __attribute__((always_inline)) void put_packed(struct buf *b, uint32_t field, const void *list,
                                                              uint32_t n, size_t width)
 {
-    size_t size = wire_packed_size(list, n, width);
-    char *q = n ? wire_room(b, 2 * WIRE_VARINT_MAX + size) : NULL;
+    char *q = n ? wire_room(b, WIRE_PACKED_MAX(n, width)) : NULL;
 
     if (q)
-        b->n += (size_t) (wire_raw_packed(q, field, size, list, n, width) - q);
+        b->n += (size_t) (wire_raw_packed(q, field, list, n, width) - q);
 }
 
 void wire_put_packed_u32(struct buf *b, uint32_t field, const uint32_t *v, uint32_t n)

@@ -195,29 +195,31 @@ static inline char *wire_raw_fixed64(char *q, uint64_t v)
     return q + 8;
 }
 
-/* Packed lists of n > 0 numbers that are 4 or 8 bytes wide in memory; `size` is wire_packed_size(). */
 static inline __attribute__((always_inline)) uint64_t wire_list_at(const void *list, uint32_t i, size_t width)
 {
     return width == 4 ? ((const uint32_t *) list)[i] : ((const uint64_t *) list)[i];
 }
 
-static inline __attribute__((always_inline)) size_t wire_packed_size(const void *list, uint32_t n, size_t width)
-{
-    size_t size = 0;
+/* A packed list of n > 0 numbers that are 4 or 8 bytes wide in memory; there must be room for WIRE_PACKED_MAX(n, width).
+ * Most lists are shorter than 128 bytes: the numbers are written after a length of one byte and moved if it takes
+ * more. */
+#define WIRE_PACKED_MAX(n, width) (2 * WIRE_VARINT_MAX + (size_t) (n) * ((width) == 4 ? 5 : WIRE_VARINT_MAX))
 
-    for (uint32_t i = 0; i < n; i++)
-        size += varint_size(wire_list_at(list, i, width));
-    return size;
-}
-
-static inline __attribute__((always_inline)) char *wire_raw_packed(char *q, uint32_t field, size_t size,
-                                                                   const void *list, uint32_t n, size_t width)
+static inline __attribute__((always_inline)) char *wire_raw_packed(char *q, uint32_t field, const void *list,
+                                                                   uint32_t n, size_t width)
 {
-    q = wire_raw_varint(q, WIRE_TAG(field, WIRE_LEN));
-    q = wire_raw_varint(q, size);
+    char *body;
+    size_t size, extra;
+
+    body = q = wire_raw_varint(q, WIRE_TAG(field, WIRE_LEN)) + 1;
     for (uint32_t i = 0; i < n; i++)
         q = wire_raw_varint(q, wire_list_at(list, i, width));
-    return q;
+    size = (size_t) (q - body);
+    extra = varint_size(size) - 1;
+    if (extra)
+        memmove(body + extra, body, size);
+    wire_raw_varint(body - 1, size);
+    return q + extra;
 }
 
 static inline char *wire_raw_packed_fixed64(char *q, uint32_t field, const uint64_t *v, uint32_t n)

@@ -17,7 +17,7 @@
 #include "codec/otlp_group.h"
 #include "model/batch.h"
 
-enum { SAMPLE_FIXED_MAX = 64, EXTRA_STRINGS_MAX = 1 << 20 };
+enum { ENTRY_FIXED_MAX = 64, LINE_MAX_BYTES = 32, EXTRA_STRINGS_MAX = 1 << 20 };
 
 struct encoder {
     const struct batch *b;
@@ -135,12 +135,7 @@ static void put_refs(struct encoder *en, uint32_t field, struct run run)
 static inline __attribute__((always_inline)) char *raw_packed(char *q, uint32_t field, const void *pool, size_t width,
                                                               struct run run)
 {
-    const void *list;
-
-    if (!run.n)
-        return q;
-    list = (const char *) pool + run.off * width;
-    return wire_raw_packed(q, field, wire_packed_size(list, run.n, width), list, run.n, width);
+    return run.n ? wire_raw_packed(q, field, (const char *) pool + run.off * width, run.n, width) : q;
 }
 
 static char *raw_uint(char *q, uint32_t field, uint64_t v)
@@ -150,32 +145,43 @@ static char *raw_uint(char *q, uint32_t field, uint64_t v)
     return wire_raw_varint(wire_raw_varint(q, WIRE_TAG(field, WIRE_VARINT)), v);
 }
 
-/* One sample with the values of type t. Space for the worst case is reserved once, so nothing inside checks for
- * room. */
+/* Messages that a request has by the thousand are written into space for their worst case, reserved once, so that
+ * nothing inside checks for room: raw_begin(), the fields, raw_end() with the position after them. */
+static char *raw_begin(struct encoder *en, size_t worst)
+{
+    char *start = wire_room(en->out, worst);
+
+    return start ? start + 2 : NULL; /* after a tag and a length of one byte each */
+}
+
+static void raw_end(struct encoder *en, uint32_t field, char *body, char *q)
+{
+    size_t n = (size_t) (q - body), extra = varint_size(n) - 1;
+
+    if (extra)
+        memmove(body + extra, body, n);
+    body[-2] = (char) WIRE_TAG(field, WIRE_LEN);
+    wire_raw_varint(body - 1, n);
+    en->out->n += 2 + extra + n;
+}
+
+/* One sample with the values of type t. */
 static void put_sample(struct encoder *en, const struct sample *s, uint32_t t, uint32_t n_types)
 {
     const struct batch *b = en->b;
     struct run values = n_types > 1 ? (struct run){s->values.off + t, t < s->values.n} : s->values;
-    size_t worst = SAMPLE_FIXED_MAX + 5 * (size_t) s->attrs.n + 10 * (size_t) values.n + 8 * (size_t) s->timestamps.n;
-    char *start = wire_room(en->out, worst), *body, *q;
-    size_t n, extra;
+    size_t worst = ENTRY_FIXED_MAX + 5 * (size_t) s->attrs.n + 10 * (size_t) values.n + 8 * (size_t) s->timestamps.n;
+    char *body = raw_begin(en, worst), *q = body;
 
-    if (!start)
+    if (!body)
         return;
-    body = q = start + 2;
     q = raw_uint(q, 1, s->stack);
     q = raw_packed(q, 2, b->dict.indices, sizeof *b->dict.indices, s->attrs);
     q = raw_uint(q, 3, s->link);
     q = raw_packed(q, 4, b->values, sizeof *b->values, values);
     if (s->timestamps.n)
         q = wire_raw_packed_fixed64(q, 5, b->timestamps + s->timestamps.off, s->timestamps.n);
-    n = (size_t) (q - body);
-    extra = varint_size(n) - 1;
-    if (extra)
-        memmove(body + extra, body, n);
-    start[0] = (char) WIRE_TAG(2, WIRE_LEN);
-    wire_raw_varint(start + 1, n);
-    en->out->n += 2 + extra + n;
+    raw_end(en, 2, body, q);
 }
 
 static void put_value_type(struct encoder *en, uint32_t field, struct value_type t)
@@ -289,7 +295,56 @@ static void put_resource(struct encoder *en, const struct resource *r)
 
 /* --- dictionary --- */
 
-static void put_message(struct encoder *en, uint32_t number, const struct otlp_message *m, const void *entry);
+static char *raw_line(char *q, uint32_t field, const struct line *l)
+{
+    char *length, *body;
+
+    *q++ = (char) WIRE_TAG(field, WIRE_LEN);
+    length = q++;
+    body = q;
+    q = raw_uint(q, 1, l->function);
+    q = raw_uint(q, 2, (uint64_t) l->line);
+    q = raw_uint(q, 3, (uint64_t) l->column);
+    *length = (char) (q - body); /* at most 28 */
+    return q;
+}
+
+static void put_location(struct encoder *en, const struct location *l)
+{
+    const struct dict *d = &en->b->dict;
+    size_t worst = ENTRY_FIXED_MAX + LINE_MAX_BYTES * (size_t) l->lines.n + 5 * (size_t) l->attrs.n;
+    char *body = raw_begin(en, worst), *q = body;
+
+    if (!body)
+        return;
+    q = raw_uint(q, 1, l->mapping);
+    q = raw_uint(q, 2, l->address);
+    for (uint32_t i = 0; i < l->lines.n; i++)
+        q = raw_line(q, 3, &d->lines[l->lines.off + i]);
+    q = raw_packed(q, 4, d->indices, sizeof *d->indices, l->attrs);
+    raw_end(en, 2, body, q);
+}
+
+static void put_function(struct encoder *en, const struct function *f)
+{
+    char *body = raw_begin(en, ENTRY_FIXED_MAX), *q = body;
+
+    if (!body)
+        return;
+    q = raw_uint(q, 1, f->name);
+    q = raw_uint(q, 2, f->system_name);
+    q = raw_uint(q, 3, f->filename);
+    q = raw_uint(q, 4, (uint64_t) f->start_line);
+    raw_end(en, 3, body, q);
+}
+
+static void put_stack(struct encoder *en, struct run locations)
+{
+    char *body = raw_begin(en, ENTRY_FIXED_MAX + 5 * (size_t) locations.n);
+
+    if (body)
+        raw_end(en, 7, body, raw_packed(body, 1, en->b->dict.indices, sizeof *en->b->dict.indices, locations));
+}
 
 /* One field of an entry. Only OTLP_ID leaves nothing out: a link has both of its ids, or is the empty one. */
 static void put_field(struct encoder *en, uint32_t number, const struct otlp_field *f, const void *at)
@@ -311,10 +366,6 @@ static void put_field(struct encoder *en, uint32_t number, const struct otlp_fie
     case OTLP_ID:
         wire_put_bytes(en->out, number, at, f->size);
         break;
-    case OTLP_LINES:
-        for (uint32_t i = 0; i < run->n; i++)
-            put_message(en, number, &otlp_line, &en->b->dict.lines[run->off + i]);
-        break;
     case OTLP_VALUE:
         if (((const struct value *) at)->kind != VALUE_EMPTY)
             put_value(en, number, at, false);
@@ -322,7 +373,7 @@ static void put_field(struct encoder *en, uint32_t number, const struct otlp_fie
     }
 }
 
-/* Writes an entry by its table of fields. */
+/* Writes an entry by its table of fields. Locations, functions and stacks are written by hand above. */
 static void put_message(struct encoder *en, uint32_t number, const struct otlp_message *m, const void *entry)
 {
     size_t at = wire_begin(en->out, number, 32);
@@ -347,19 +398,17 @@ static void put_dictionary(struct encoder *en)
                               16 * (size_t) d->n_attrs + 2 * (size_t) d->n_indices);
 
     put_table(en, 1, &otlp_mapping, d->mappings, d->n_mappings);
-    put_table(en, 2, &otlp_location, d->locations, d->n_locations);
-    for (uint32_t i = 0; i < d->n_stacks; i++) {
-        size_t at = wire_begin(en->out, 7, 2 * (size_t) d->stacks[i].n + 3);
-
-        put_refs(en, 1, d->stacks[i]);
-        wire_end(en->out, at);
-    }
+    for (uint32_t i = 0; i < d->n_locations; i++)
+        put_location(en, &d->locations[i]);
+    for (uint32_t i = 0; i < d->n_stacks; i++)
+        put_stack(en, d->stacks[i]);
     put_table(en, 4, &otlp_link, d->links, d->n_links);
     for (uint32_t i = 0; i < d->n_strings; i++)
         wire_put_bytes_always(en->out, 5, d->strings[i].p, d->strings[i].n);
     for (size_t i = 0; i < en->n_extra; i++)
         wire_put_bytes_always(en->out, 5, en->extra[i].p, en->extra[i].n);
-    put_table(en, 3, &otlp_function, d->functions, d->n_functions);
+    for (uint32_t i = 0; i < d->n_functions; i++)
+        put_function(en, &d->functions[i]);
     put_table(en, 6, &otlp_attr, d->attrs, d->n_attrs);
     wire_end(en->out, m);
 }

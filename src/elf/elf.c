@@ -83,10 +83,11 @@ static struct elf_section read_section(const struct elf_file *f, const uint8_t *
 static struct str string_at(struct elf_bytes table, uint32_t offset)
 {
     enum { SECTION_NAME_MAX = 256 };
-    const char *p = (const char *) table.p + offset;
+    const char *p;
 
     if (offset >= table.n)
         return STR("");
+    p = (const char *) table.p + offset;
     return (struct str){p, (uint32_t) strnlen(p, MIN(table.n - offset, (size_t) SECTION_NAME_MAX))};
 }
 
