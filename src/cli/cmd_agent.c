@@ -40,7 +40,7 @@
 struct agent_command_options {
     struct watch_options watch;
     const char *export, *server, *token, *k8s_api, *log_format, *stats;
-    struct arg_list config;
+    struct arg_list config, scrape;
     int64_t interval, feed_fd, memory, duration, begin_rate, begin;
     double budget;
     bool both, upload_symbols, keep_caps, help;
@@ -53,6 +53,8 @@ static const struct arg agent_args[] = {
     {0, "config", ARG_LIST, AT(config), "FILE",
      "read options from the section 'agent' of this wick.yaml (docs/configuration.md)"},
     {0, "export", ARG_STRING, AT(export), "URL", "OTLP endpoint: http://HOST:4317 (gRPC) or http://HOST:4318 (HTTP)"},
+    {0, "scrape", ARG_LIST, AT(scrape), "URL",
+     "also scrape /debug/pprof/ of the program at URL, as http://localhost:8080; repeatable"},
     {0, "token", ARG_STRING, AT(token), "TOKEN", "bearer token to send (default: $WICK_TOKEN)"},
     {0, "upload-symbols", ARG_FLAG, AT(upload_symbols), NULL,
      "upload sampled binaries, so that the server can symbolize"},
@@ -225,7 +227,8 @@ static int open_sink(const struct agent_command_options *o, struct export_flow *
         *ret = agent_feed_sink((int) o->feed_fd);
         return 0;
     }
-    r = export_flow_new(o->export, token && *token ? token : NULL, o->k8s_api, ret_flow, e);
+    r = export_flow_new(&(struct export_options){o->export, token && *token ? token : NULL, o->k8s_api, &o->scrape},
+                        ret_flow, e);
     if (r == 0)
         *ret = export_flow_sink(*ret_flow);
     return r;

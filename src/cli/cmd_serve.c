@@ -32,6 +32,8 @@ static const struct arg serve_args[] = {
      "allow listening beyond loopback without TLS and tokens"},
     {0, "no-agent", ARG_FLAG, offsetof(struct serve_args, no_agent), NULL,
      "do not profile this machine (same as WICK_NO_AGENT=1)"},
+    {0, "scrape", ARG_LIST, offsetof(struct serve_args, scrape), "URL",
+     "profile the program that serves /debug/pprof/ at URL, as http://localhost:8080; repeatable"},
     {0, "check", ARG_FLAG, offsetof(struct serve_args, check), NULL, "check the configuration and exit"},
     {0, "print-reference", ARG_FLAG, offsetof(struct serve_args, reference), NULL, "print all options of wick.yaml"},
     {'h', "help", ARG_FLAG, offsetof(struct serve_args, help), NULL, "show this help"},

@@ -8,6 +8,7 @@
 #include "base/mem.h"
 #include "base/url.h"
 #include "conf/yaml.h"
+#include "host/scrape_config.h"
 #include "pipeline/graph/flow.h"
 
 struct export_flow {
@@ -128,8 +129,9 @@ static void put_service(struct export_config *x, struct conf_node *root, const c
     put_list(x, pipeline, "exporters", (const char *const[]){exporter, NULL});
 }
 
-static int make_config(struct conf *c, const char *url, const char *token, const char *k8s_api, struct err *e)
+static int make_config(struct conf *c, const struct export_options *o, struct err *e)
 {
+    const char *url = o->url;
     struct export_config x = {.conf = c};
     struct str s = str_from(url), rest = s;
     ptrdiff_t at = str_find(s, STR("://"));
@@ -147,14 +149,14 @@ static int make_config(struct conf *c, const char *url, const char *token, const
     http = !str_starts(scheme, STR("grpc")) && is_http(rest);
     c->root = conf_new(c, CONF_MAP, "--export", 1);
     put_node(&x, put_map(&x, c->root, "receivers"), "nop", CONF_NULL);
-    put_exporter(&x, c->root, http ? "otlphttp" : "otlp", http ? s : rest, tls, token);
-    if (k8s_api)
-        put_kubernetes(&x, c->root, k8s_api);
-    put_service(&x, c->root, http ? "otlphttp" : "otlp", k8s_api != NULL);
-    return x.r;
+    put_exporter(&x, c->root, http ? "otlphttp" : "otlp", http ? s : rest, tls, o->token);
+    if (o->k8s_api)
+        put_kubernetes(&x, c->root, o->k8s_api);
+    put_service(&x, c->root, http ? "otlphttp" : "otlp", o->k8s_api != NULL);
+    return x.r < 0 ? x.r : scrape_config_add(c, o->scrape, http ? "otlphttp" : "otlp", e);
 }
 
-int export_flow_new(const char *url, const char *token, const char *k8s_api, struct export_flow **ret, struct err *e)
+int export_flow_new(const struct export_options *o, struct export_flow **ret, struct err *e)
 {
     struct flow_inject inject = {.n_loops = 1};
     struct export_flow *f = mem_zalloc(sizeof *f);
@@ -163,7 +165,7 @@ int export_flow_new(const char *url, const char *token, const char *k8s_api, str
     if (!f)
         return -ENOMEM;
     conf_init(&f->conf);
-    r = make_config(&f->conf, url, token, k8s_api, e);
+    r = make_config(&f->conf, o, e);
     if (r == 0)
         r = plan_read(&f->conf, false, NULL, NULL, &f->plan, e);
     if (r == 0)

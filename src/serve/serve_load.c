@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "host/scrape_config.h"
 #include "store/store.h"
 
 static void override(const char **option, const char *arg)
@@ -44,6 +45,8 @@ int serve_load(const struct serve_args *a, struct serve_load *l, struct err *e)
         r = conf_add(&l->conf, str_from(a->config.v[i]), e);
     for (size_t i = 0; r == 0 && i < a->set.n; i++)
         r = conf_set(&l->conf, str_from(a->set.v[i]), e);
+    if (r == 0)
+        r = scrape_config_add(&l->conf, &a->scrape, "sink", e);
     if (r == 0)
         r = conf_expand(&l->conf, e);
     if (r == 0)

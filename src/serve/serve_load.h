@@ -9,7 +9,7 @@
 #include "server/serve_config.h"
 
 struct serve_args {
-    struct arg_list config, set;
+    struct arg_list config, set, scrape;
     const char *store, *http, *otlp_grpc, *otlp_http;
     bool insecure, check, reference, no_agent, help;
 };

@@ -6,9 +6,10 @@ import tarfile
 
 import pytest
 
+from agent_tools import needs_bpf
 from go_tools import GO, needs_go
 from otlp_oracle import flatten
-from wick_tools import ROOT, WICK, profiles_service, wait_for
+from wick_tools import ROOT, WICK, Server, log_of, profiles_service, wait_for
 
 pytestmark = needs_go
 MODULE = ROOT / "go"
@@ -79,8 +80,84 @@ def test_the_documented_program(server, built):
         rows = {r["name"]: r["total"] for r in top(server, trace_id=s["traceId"], span_id=s["spanId"])["rows"]}
         # Some 120 samples: four standard errors are 0.16.
         assert 0.55 < rows["main.calculateTotals"] / rows["main.processOrder"] < 0.95, rows
-    kinds = {x["name"]: set(x["types"]) for x in server.json("/api/v1/services?from=now-5m")}
-    assert kinds == {"shop": {"cpu", "alloc", "alloc_objects", "heap", "heap_objects"}}
+    assert kinds_of(server) == {"shop": {"cpu", "alloc", "alloc_objects", "heap", "heap_objects"}}
+
+
+# --- scraping ---
+
+class Scraped:
+    """tests/go/scraped under a name of its own."""
+
+    def __init__(self, binary):
+        self.p = subprocess.Popen([binary], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.url = "http://" + self.p.stdout.readline().strip()
+
+    def stop(self):
+        self.p.communicate()
+
+
+@pytest.fixture(scope="module")
+def scraped(tmp_path_factory):
+    """Two programs, cart and mail."""
+    place = tmp_path_factory.mktemp("scraped")
+    for name in ("cart", "mail"):
+        subprocess.run([GO, "build", "-o", str(place / name), str(ROOT / "tests/go/scraped/main.go")], check=True)
+    programs = [Scraped(place / name) for name in ("cart", "mail")]
+    yield programs
+    for p in programs:
+        p.stop()
+
+
+QUICK = [x for k, v in {"interval": "1s", "initial_delay": "10ms", "profiles.cpu.seconds": "1s"}.items()
+         for x in ("--set", f"receivers.pprof/scrape.{k}={v}")]
+TYPES = {"cpu", "heap", "heap_objects", "alloc", "alloc_objects", "lock", "lock_count", "goroutine"}
+
+
+def kinds_of(server):
+    return {s["name"]: set(s["types"]) for s in server.json("/api/v1/services?from=now-5m")}
+
+
+def test_scrape_flag(tmp_path, scraped):
+    """wick serve --scrape: all types of two programs under their own names; a program that is not there harms nobody."""
+    nowhere = "http://127.0.0.1:1"
+    server = Server(tmp_path, "--no-agent", "--scrape", scraped[0].url, "--scrape", scraped[1].url + "/debug/pprof/",
+                    "--scrape", nowhere, *QUICK)
+    try:
+        wait_for(lambda: kinds_of(server) == {"cart": TYPES, "mail": TYPES}, 120, why=lambda: f"{kinds_of(server)}\n{log_of(server)}")
+
+        def shares():
+            rows = server.json('/api/v1/top?query=cpu{service.name="cart"}&from=now-5m')["rows"]
+            return {r["name"]: r["total"] for r in rows}
+        seen = wait_for(lambda: (lambda s: s if s.get("main.hot", 0) + s.get("main.cold", 0) > 1e9 else None)(shares()), 120)
+        assert 0.70 < seen["main.hot"] / (seen["main.hot"] + seen["main.cold"]) < 0.99, seen  # 7/8, of 100 samples or more
+        rows = server.json("/api/v1/top?query=alloc&from=now-5m")["rows"]
+        assert any(r["name"] == "main.allocate" for r in rows), rows
+        rows = server.json("/api/v1/top?query=lock&from=now-5m")["rows"]
+        assert any(r["name"] == "main.contend" for r in rows), rows
+        assert nowhere + "/debug/pprof/cmdline" in log_of(server)
+        assert "8888" not in log_of(server)  # no listener besides the server's own
+    finally:
+        server.stop()
+
+
+@pytest.mark.parametrize("url", ["ftp://x", "http://", "http://a'b", "http://a b", ""])
+def test_scrape_flag_wrong(tmp_path, url):
+    p = subprocess.run([WICK, "serve", "--no-agent", "--check", "--scrape", url], capture_output=True, text=True,
+                       env={**os.environ, "HOME": str(tmp_path)})
+    assert p.returncode != 0 and "--scrape" in p.stderr, p.stderr
+
+
+@pytest.mark.slow
+def test_scrape_flag_of_agent(tmp_path, scraped, server):
+    """wick agent --scrape sends them with its own profiles."""
+    needs_bpf()
+    agent = subprocess.Popen([WICK, "agent", "--export", f"http://{server.grpc}", "--scrape", scraped[0].url],
+                             stderr=subprocess.DEVNULL)
+    try:
+        wait_for(lambda: "goroutine" in kinds_of(server).get("cart", ()), 120, why=lambda: kinds_of(server))
+    finally:
+        agent.terminate()
+        agent.wait(60)
 
 
 @pytest.mark.slow

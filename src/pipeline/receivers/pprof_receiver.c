@@ -132,6 +132,8 @@ static const struct option options[] = {
      "timeout of a scrape, in addition to its seconds"},
     {"allow_link_local", OPT_BOOL, offsetof(struct pprof_receiver_config, scrape.allow_link_local), "false",
      "also scrape 169.254.0.0/16 and fe80::/10"},
+    {"name_from_program", OPT_BOOL, offsetof(struct pprof_receiver_config, scrape.name_from_program), "false",
+     "take service.name from /debug/pprof/cmdline unless the labels have one; skip profiles that a target lacks"},
     {"bearer_token", OPT_STRING, offsetof(struct pprof_receiver_config, scrape.token), NULL,
      "headers sent to every target", .secret = true},
     {"tls", OPT_TABLE, offsetof(struct pprof_receiver_config, tls), NULL, "TLS settings for https targets",

@@ -47,6 +47,7 @@ static int add_target(struct scrape_list *l, struct str endpoint, const struct l
     struct label *v = arena_zalloc_array(&l->arena, n + 2, sizeof *v);
     bool url = str_find(endpoint, STR("://")) >= 0;
     struct http_url parts;
+    bool named = has_label(labels, n, SEMCONV_SERVICE_NAME) || has_label(labels, n, "service_name");
     char *text;
 
     if (l->n == SCRAPE_TARGETS_MAX)
@@ -63,7 +64,7 @@ static int add_target(struct scrape_list *l, struct str endpoint, const struct l
         v[n++] = (struct label){STR(SEMCONV_SERVICE_NAME), arena_str(&l->arena, str_from(parts.host))};
     if (!has_label(v, n, SEMCONV_SERVICE_INSTANCE_ID))
         v[n++] = (struct label){STR(SEMCONV_SERVICE_INSTANCE_ID), arena_str(&l->arena, str_from(parts.authority))};
-    l->v[l->n++] = (struct scrape_spec){text, types, v, n};
+    l->v[l->n++] = (struct scrape_spec){text, types, v, n, named};
     return 0;
 }
 

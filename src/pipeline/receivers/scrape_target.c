@@ -16,6 +16,7 @@
 #include "base/url.h"
 #include "codec/input.h"
 #include "model/batch.h"
+#include "model/semconv.h"
 #include "model/sink.h"
 #include "net/client.h"
 #include "pipeline/receivers/received.h"
@@ -43,9 +44,13 @@ struct scrape_target {
     char shown[256]; /* the URL without a password, for messages */
     struct client *client;
     struct scrape_job jobs[SCRAPE_TYPES];
-    unsigned active;
+    struct label *labels; /* those of spec, with the program's name */
+    char prefix[300];     /* path of the URL, without a slash at the end */
+    bool begun;           /* the jobs of the profiles have been started */
     struct log_limit log;
 };
+
+enum { PROGRAM_NAME_MAX = 200 };
 
 bool scrape_is_link_local(const char *address)
 {
@@ -68,6 +73,8 @@ bool scrape_is_link_local(const char *address)
         return six.s6_addr[12] == 169 && six.s6_addr[13] == 254;
     return IN6_IS_ADDR_LINKLOCAL(&six);
 }
+
+static void start_profiles(struct scrape_target *t);
 
 static int64_t interval_of(const struct scrape_job *j)
 {
@@ -98,7 +105,7 @@ static void scrape_failed(struct scrape_job *j, const char *why)
 static void hand_on(struct scrape_job *j, struct batch *b)
 {
     struct scrape_target *t = j->target;
-    struct received meta = {.labels = t->spec.labels,
+    struct received meta = {.labels = t->labels,
                             .n_labels = t->spec.n_labels,
                             .time_ns = j->started,
                             .duration_ns = j->before ? j->started - j->before : 0,
@@ -143,10 +150,66 @@ static void decode(struct scrape_job *j, struct client_request *r)
     j->before = j->started;
 }
 
+/* Sets service.name to the last part of the program's path, which is the first string of the answer. */
+static void set_name(struct scrape_target *t, struct str cmdline)
+{
+    ptrdiff_t end = str_find_char(cmdline, '\0');
+    struct str name = end < 0 ? cmdline : str_slice(cmdline, 0, (size_t) end), old;
+
+    for (ptrdiff_t slash; (slash = str_find_char(name, '/')) >= 0;)
+        name = str_slice(name, (size_t) slash + 1, name.n);
+    if (!name.n || name.n > PROGRAM_NAME_MAX || !str_is_utf8(name))
+        return;
+    for (uint32_t i = 0; i < t->spec.n_labels; i++) {
+        old = t->labels[i].value;
+        if (!str_is(t->labels[i].name, SEMCONV_SERVICE_NAME) || str_eq(old, name))
+            continue;
+        t->labels[i].value = arena_str(&t->arena, name);
+        if (!t->labels[i].value.p)
+            t->labels[i].value = old;
+        log_info("%s: %s is '%.*s'", t->env.id, t->shown, STR_FMT(t->labels[i].value));
+    }
+}
+
+/* The program's name is known, or the target does not tell it. */
+static void program_answered(struct scrape_job *j, const struct client_request *r)
+{
+    struct scrape_target *t = j->target;
+
+    if (r->status == 200)
+        set_name(t, r->answer);
+    if (!t->begun)
+        start_profiles(t);
+}
+
+/* A target that was away may come back as another program. */
+static void ask_again(struct scrape_target *t)
+{
+    struct scrape_job *j = &t->jobs[SCRAPE_PROGRAM];
+
+    if (j->target && !j->under_way && !j->timer.at)
+        schedule(j);
+}
+
+static void refused(struct scrape_job *j, const struct client_request *r)
+{
+    struct str to = http_headers_get(&r->headers_in, "location");
+    char text[160];
+
+    if (r->status >= 300 && r->status < 400)
+        snprintf(text, sizeof text, "redirects are not followed (HTTP %d to %.*s)", r->status, (int) MIN(to.n, 100u),
+                 to.n ? to.p : "");
+    else
+        snprintf(text, sizeof text, "HTTP %d %.*s", r->status, (int) MIN(r->answer.n, 100u),
+                 r->answer.p ? r->answer.p : "");
+    scrape_failed(j, text);
+}
+
 static void finished(struct client_request *r)
 {
     struct scrape_job *j = container_of(r, struct scrape_job, request);
-    char text[160];
+    bool optional = j->target->env.config->name_from_program && j->type != SCRAPE_CPU && j->type != SCRAPE_ONE;
+    bool again = true;
 
     j->under_way = false;
     if (r->error == -ECANCELED) {
@@ -155,21 +218,18 @@ static void finished(struct client_request *r)
     }
     if (r->error) {
         scrape_failed(j, err_message(&r->err, r->error));
-    } else if (r->status != 200) {
-        struct str to = http_headers_get(&r->headers_in, "location");
-
-        if (r->status >= 300 && r->status < 400)
-            snprintf(text, sizeof text, "redirects are not followed (HTTP %d to %.*s)", r->status,
-                     (int) MIN(to.n, 100u), to.n ? to.p : "");
-        else
-            snprintf(text, sizeof text, "HTTP %d %.*s", r->status, (int) MIN(r->answer.n, 100u),
-                     r->answer.p ? r->answer.p : "");
-        scrape_failed(j, text);
-    } else {
+        ask_again(j->target);
+    } else if (j->type == SCRAPE_PROGRAM) {
+        program_answered(j, r);
+        again = false;
+    } else if (r->status == 200) {
         decode(j, r);
+    } else if (r->status != 404 || !optional) {
+        refused(j, r);
     }
     client_request_done(r);
-    schedule(j);
+    if (again)
+        schedule(j);
 }
 
 static void fire(struct loop_timer *timer)
@@ -197,16 +257,16 @@ static void fire(struct loop_timer *timer)
     }
 }
 
-static void start_job(struct scrape_target *t, enum scrape_type type, const char *prefix)
+static void start_job(struct scrape_target *t, enum scrape_type type)
 {
     const struct scrape_type_config *c = &t->env.config->types[type];
     struct scrape_job *j = &t->jobs[type];
     uint64_t spread;
-    const char *path = type == SCRAPE_ONE ? "" : c->path;
+    const char *path = type == SCRAPE_ONE ? "" : type == SCRAPE_PROGRAM ? "/debug/pprof/cmdline" : c->path;
 
     *j = (struct scrape_job){.target = t, .type = type};
     j->timer.fire = fire;
-    snprintf(j->path, sizeof j->path, "%s%s", prefix, path);
+    snprintf(j->path, sizeof j->path, "%s%s", t->prefix, path);
     if (c->seconds && type != SCRAPE_ONE) {
         size_t n = strlen(j->path);
 
@@ -219,8 +279,15 @@ static void start_job(struct scrape_target *t, enum scrape_type type, const char
     }
     spread = hash64_str(str_from(t->spec.url)) % (uint64_t) MAX(MIN(interval_of(j), NS_PER_S), 1);
     j->due = clock_mono() + t->env.config->initial_delay + (int64_t) (spread / 10);
-    t->active |= 1u << type;
     loop_timer_set(t->env.loop, &j->timer, j->due);
+}
+
+static void start_profiles(struct scrape_target *t)
+{
+    t->begun = true;
+    for (int i = 0; i < SCRAPE_ONE; i++)
+        if (t->env.config->types[i].enabled && (!t->spec.types || t->spec.types & 1u << i))
+            start_job(t, (enum scrape_type) i);
 }
 
 static bool not_link_local(const char *address)
@@ -233,10 +300,11 @@ static int copy_spec(struct scrape_target *t, const struct scrape_spec *s)
     t->spec = *s;
     t->spec.url = arena_cstr(&t->arena, str_from(s->url));
     t->spec.labels = arena_zalloc_array(&t->arena, s->n_labels + 1, sizeof *s->labels);
-    if (!t->spec.url || !t->spec.labels)
+    t->labels = arena_zalloc_array(&t->arena, s->n_labels + 1, sizeof *s->labels);
+    if (!t->spec.url || !t->spec.labels || !t->labels)
         return -ENOMEM;
     for (uint32_t i = 0; i < s->n_labels; i++)
-        t->spec.labels[i] =
+        t->labels[i] = t->spec.labels[i] =
             (struct label){arena_str(&t->arena, s->labels[i].name), arena_str(&t->arena, s->labels[i].value)};
     return 0;
 }
@@ -247,7 +315,6 @@ int scrape_target_new(const struct scrape_env *env, const struct scrape_spec *sp
     struct scrape_target *t = mem_zalloc(sizeof *t);
     struct client_options o = {.loop = env->loop, .url = spec->url, .protocol = CLIENT_HTTP1, .tls = env->tls};
     struct http_url url;
-    char prefix[300];
     int r, n;
 
     if (!t)
@@ -255,6 +322,8 @@ int scrape_target_new(const struct scrape_env *env, const struct scrape_spec *sp
     t->env = *env;
     arena_init(&t->arena, 1 << 20);
     url_redact(spec->url, t->shown, sizeof t->shown);
+    /* The process that listens at the target's address, if it is on this host, could be found here: url.host and url.port name
+     * it, and the label process.pid would let the server count its CPU time once beside the agent's. */
     o.allow = env->config->allow_link_local ? NULL : not_link_local;
     r = http_url_parse(spec->url, &url, e);
     if (r == 0 && !env->config->allow_link_local && scrape_is_link_local(url.host))
@@ -268,15 +337,15 @@ int scrape_target_new(const struct scrape_env *env, const struct scrape_spec *sp
         return r;
     }
     n = (int) strlen(url.target);
-    if (n && url.target[n - 1] == '/')
+    if (n && url.target[n - 1] == '/' && !(spec->types & 1u << SCRAPE_ONE))
         n--;
-    snprintf(prefix, sizeof prefix, "%.*s", n, url.target);
-    for (int i = 0; i < SCRAPE_ONE; i++)
-        if (env->config->types[i].enabled && !(spec->types & 1u << SCRAPE_ONE) &&
-            (!spec->types || spec->types & 1u << i))
-            start_job(t, (enum scrape_type) i, prefix);
+    snprintf(t->prefix, sizeof t->prefix, "%.*s", n, url.target);
     if (spec->types & 1u << SCRAPE_ONE)
-        start_job(t, SCRAPE_ONE, url.target);
+        start_job(t, SCRAPE_ONE);
+    else if (env->config->name_from_program && !spec->named)
+        start_job(t, SCRAPE_PROGRAM);
+    else
+        start_profiles(t);
     *ret = t;
     return 0;
 }

@@ -23,6 +23,7 @@ enum scrape_type {
     SCRAPE_BLOCK,
     SCRAPE_GOROUTINE,
     SCRAPE_ONE,
+    SCRAPE_PROGRAM, /* not a profile: the command line, for the name of the service */
     SCRAPE_TYPES
 };
 
@@ -37,7 +38,10 @@ struct scrape_config {
     int64_t interval, initial_delay, timeout;
     size_t max_inflated;
     bool allow_link_local;
-    const char *token; /* NULL: none */
+    bool
+        name_from_program; /* service.name is the program's unless the target's labels have one; profiles that it does not
+                               have are not errors */
+    const char *token;     /* NULL: none */
 };
 
 /* A target found by discovery, which owns the strings. */
@@ -46,6 +50,7 @@ struct scrape_spec {
     unsigned types;       /* 1 << SCRAPE_x; 0: all enabled types */
     struct label *labels; /* resource attributes */
     uint32_t n_labels;
+    bool named; /* service.name was given, not derived from the URL */
 };
 
 struct scrape_env {

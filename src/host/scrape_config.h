@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* --scrape of `wick serve` and `wick agent`: a Collector configuration for the receiver pprof, from URLs. */
+#ifndef HOST_SCRAPE_CONFIG_H
+#define HOST_SCRAPE_CONFIG_H
+
+#include "base/err.h"
+
+struct arg_list;
+struct conf;
+
+/* Adds a pipeline `profiles/scrape` to c that scrapes the URLs and hands on to the exporter of that name; nothing if there are
+ * none, or urls is NULL. The name of each service is that of the program. */
+int scrape_config_add(struct conf *c, const struct arg_list *urls, const char *exporter, struct err *e);
+
+#endif
