@@ -207,9 +207,12 @@ bool type_is_known(const struct type *t)
 
 bool type_needs_id(struct str name, const struct type *t, struct str period_type, struct str period_unit)
 {
+    int64_t scale;
+
     if (name.n && !str_eq(name, t->name))
         return true;
-    return str_eq(period_type, t->name) && period_unit.n && !str_eq(period_unit, t->unit);
+    return str_eq(period_type, t->name) && period_unit.n && !str_eq(period_unit, t->unit) &&
+           unit_dim(period_unit, &scale) != DIM_TIME; /* a time between samples does not make it another type */
 }
 
 /* Parses NAME:TYPE:UNIT:PERIOD_TYPE:PERIOD_UNIT. The canonical name of a type that wick does not know is TYPE if its ID

@@ -46,6 +46,16 @@ static uint32_t place_children(struct layout *l, const struct tree *t, uint32_t 
     return n;
 }
 
+/* The name of a frame: those that occur are numbered as they do. */
+static int64_t name_of(struct flamebearer *f, uint32_t frame)
+{
+    if (!f->numbers[frame]) {
+        f->frames[f->n_names] = frame;
+        f->numbers[frame] = f->n_names++;
+    }
+    return f->numbers[frame];
+}
+
 static void put_level(struct flamebearer *f, const struct layout *l, const struct tree *t, uint32_t from, uint32_t to)
 {
     int64_t *v = f->values + f->level_at[f->n_levels], end[2] = {0, 0};
@@ -59,7 +69,7 @@ static void put_level(struct flamebearer *f, const struct layout *l, const struc
             *v++ = t->self[col][i];
             end[col] = wrap_add(l->x[col][i], t->total[col][i]);
         }
-        *v++ = i ? (int64_t) t->frame[i] + 1 : 0;
+        *v++ = i ? name_of(f, t->frame[i]) : 0;
     }
     f->level_at[++f->n_levels] = (size_t) (v - f->values);
 }
@@ -87,12 +97,14 @@ int flamebearer_make(const struct tree *t, struct flamebearer *ret)
     struct layout l;
     int r;
 
-    *ret = (struct flamebearer){.n_names = t->n_frames + 1};
+    *ret = (struct flamebearer){.n_names = 1};
     arena_init(&ret->arena, 0);
     arena_init(&scratch, 0);
     ret->values = arena_zalloc_array(&ret->arena, t->n_nodes, (3 * t->n_columns + 1) * sizeof *ret->values);
     ret->level_at = arena_zalloc_array(&ret->arena, (size_t) t->n_nodes + 2, sizeof *ret->level_at);
-    r = ret->values && ret->level_at ? layout_alloc(&l, &scratch, t->n_nodes) : -ENOMEM;
+    ret->numbers = arena_zalloc_array(&ret->arena, (size_t) t->n_frames + 1, sizeof *ret->numbers);
+    ret->frames = arena_zalloc_array(&ret->arena, (size_t) t->n_frames + 2, sizeof *ret->frames);
+    r = ret->values && ret->level_at && ret->numbers && ret->frames ? layout_alloc(&l, &scratch, t->n_nodes) : -ENOMEM;
     if (r == 0)
         fill(ret, &l, t);
     else
@@ -114,9 +126,9 @@ struct str flamebearer_name(struct flamebearer *f, const struct tree *t, uint32_
 
     if (i == 0)
         return STR("total");
-    if (i - 1 == TREE_FOLDED)
+    if (f->frames[i] == TREE_FOLDED)
         return STR("other");
-    frame = &t->frames[i - 1];
+    frame = &t->frames[f->frames[i]];
     if (frame->function.n)
         return frame->function;
     made = arena_printf(&f->arena, "%.*s+0x%llx", STR_FMT(frame->mapping), (unsigned long long) frame->address);

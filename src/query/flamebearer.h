@@ -18,7 +18,9 @@ struct flamebearer {
     int64_t *values;
     size_t *level_at; /* n_levels + 1: level i is values[level_at[i] .. level_at[i + 1]) */
     uint32_t n_levels;
-    uint32_t n_names;
+    uint32_t n_names;  /* name 0 is that of the root */
+    uint32_t *frames;  /* per name: its frame in the tree */
+    uint32_t *numbers; /* per frame: its name, 0 = it does not occur */
     int64_t ticks[2], max_self;
     struct arena arena;
 };

@@ -224,6 +224,7 @@ static int run_logout(struct call *c, struct err *e)
 static const struct route routes[] = {
     {"GET", "/healthz", AUTH_NONE, true, run_health},
     {"GET", "/readyz", AUTH_NONE, true, run_ready},
+    {"GET", "/ready", AUTH_NONE, true, run_ready}, /* as Pyroscope's */
     {"GET", "/metrics", AUTH_READ, false, run_metrics, .host = true},
     {"GET", "/api/v1/status", AUTH_READ, false, run_status},
     {"GET", "/api/v1/session", AUTH_NONE, true, run_session},

@@ -26,10 +26,16 @@ static const struct asset *find_exact(struct str path)
     return NULL;
 }
 
-/* /explore, /compare: not a file but a location that the UI's own router handles. */
+/* /explore, /compare: not a file but a location that the UI's own router handles (web/src/main.js). */
 static bool is_place(struct str path)
 {
-    return path.n && str_find_char(str_slice(path, 1, path.n), '/') < 0 && str_find_char(path, '.') < 0;
+    static const char *const places[] = {"/",           "/start",   "/services", "/explore",
+                                         "/flamegraph", "/compare", "/senders",  "/login"};
+
+    for (size_t i = 0; i < ARRAY_SIZE(places); i++)
+        if (str_is(path, places[i]))
+            return true;
+    return false;
 }
 
 const struct asset *asset_find(struct str path)

@@ -192,6 +192,43 @@ static const struct pbjson_field *field_named(const struct pbjson_field *f, stru
 
 static int read_json(const struct pbjson_field *fields, struct json *j, void *out, struct err *e);
 
+static int read_enum(const struct pbjson_field *f, struct json *j, int64_t *ret, struct err *e)
+{
+    struct str name;
+
+    if (json_peek(j) != JSON_STRING) {
+        *ret = json_i64(j);
+        return 0;
+    }
+    name = json_str(j);
+    for (int64_t i = 0; f->names && f->names[i]; i++)
+        if (str_is(name, f->names[i])) {
+            *ret = i;
+            return 0;
+        }
+    return err_set(e, -EINVAL, "%s: '%.*s' is not a known value", f->name, STR_FMT(name));
+}
+
+static int read_json_message(const struct pbjson_field *f, struct json *j, void *p, struct err *e)
+{
+    int r = 0;
+
+    if (json_peek(j) == JSON_OBJECT)
+        return read_json(f->message, j, p, e);
+    if (json_peek(j) != JSON_ARRAY) {
+        json_skip(j);
+        return 0;
+    }
+    json_begin_array(j);
+    while (r == 0 && json_next_item(j)) {
+        if (json_peek(j) == JSON_OBJECT)
+            r = read_json(f->message, j, p, e);
+        else
+            json_skip(j);
+    }
+    return r;
+}
+
 static int read_json_value(const struct pbjson_field *f, struct json *j, void *out, struct err *e)
 {
     void *p = (char *) out + f->offset;
@@ -204,6 +241,12 @@ static int read_json_value(const struct pbjson_field *f, struct json *j, void *o
     case PBJSON_I64:
         *(int64_t *) p = json_i64(j);
         break;
+    case PBJSON_ENUM:
+        r = read_enum(f, j, p, e);
+        break;
+    case PBJSON_STR_ADD:
+        r = add_str(p, json_str(j), e);
+        break;
     case PBJSON_DOUBLE:
         *(double *) p = json_double(j);
         break;
@@ -213,10 +256,7 @@ static int read_json_value(const struct pbjson_field *f, struct json *j, void *o
             r = add_str(p, json_str(j), e);
         break;
     case PBJSON_MESSAGE:
-        if (json_peek(j) != JSON_OBJECT)
-            json_skip(j);
-        else
-            r = read_json(f->message, j, p, e);
+        r = read_json_message(f, j, p, e);
         break;
     }
     return r;
@@ -246,13 +286,13 @@ static int read_wire_value(const struct pbjson_field *f, const struct wire_field
     void *p = (char *) out + f->offset;
     uint32_t type = w->tag & 7;
 
-    if (f->kind == PBJSON_I64 && type == WIRE_VARINT)
+    if ((f->kind == PBJSON_I64 || f->kind == PBJSON_ENUM) && type == WIRE_VARINT)
         *(int64_t *) p = (int64_t) w->v;
     else if (f->kind == PBJSON_DOUBLE && type == WIRE_I64)
         memcpy(p, &w->v, sizeof(double));
     else if (f->kind == PBJSON_STR && type == WIRE_LEN)
         *(struct str *) p = wire_str(w);
-    else if (f->kind == PBJSON_STRS && type == WIRE_LEN)
+    else if ((f->kind == PBJSON_STRS || f->kind == PBJSON_STR_ADD) && type == WIRE_LEN)
         return add_str(p, wire_str(w), e);
     else if (f->kind == PBJSON_MESSAGE && type == WIRE_LEN)
         return read_wire(f->message, wire_str(w), p, e);

@@ -48,7 +48,15 @@ void pbjson_bool(struct pbjson *w, uint32_t field, const char *name, bool v);
 void pbjson_i64s(struct pbjson *w, uint32_t field, const char *name, const int64_t *v, size_t n); /* packed */
 
 /* --- reading --- */
-enum pbjson_kind { PBJSON_STR, PBJSON_I64, PBJSON_DOUBLE, PBJSON_STRS, PBJSON_MESSAGE };
+enum pbjson_kind {
+    PBJSON_STR,
+    PBJSON_I64,
+    PBJSON_ENUM, /* int64_t; in JSON a number or one of `names` */
+    PBJSON_DOUBLE,
+    PBJSON_STRS,
+    PBJSON_STR_ADD, /* a string that is added to a list: the field of a repeated message */
+    PBJSON_MESSAGE, /* also a repeated one, whose fields are then lists */
+};
 enum { PBJSON_STRS_MAX = 64 };
 
 struct pbjson_strs {
@@ -63,7 +71,8 @@ struct pbjson_field {
     enum pbjson_kind kind;
     size_t offset;
     const struct pbjson_field
-        *message; /* PBJSON_MESSAGE: fields of the same flat struct, offsets counted from its start */
+        *message;             /* PBJSON_MESSAGE: fields of the same flat struct, offsets counted from its start */
+    const char *const *names; /* PBJSON_ENUM: by value, NULL-terminated */
 };
 
 /* Fills out, which must be zeroed; strings point into text or the arena. Unknown fields are skipped. */

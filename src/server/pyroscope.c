@@ -3,10 +3,13 @@
 #include "server/pyroscope.h"
 
 #include <errno.h>
+#include <stdio.h>
 
+#include "base/bytes.h"
 #include "base/clock.h"
 #include "base/json.h"
 #include "net/encoding.h"
+#include "net/grpc.h"
 #include "server/api.h"
 #include "server/name_source.h"
 
@@ -17,13 +20,36 @@ enum { REQUEST_MAX = 1 << 20 };
 #define SELECT(f) offsetof(struct py_select, f)
 #define REQUEST(f) offsetof(struct py_request, f)
 
+static const char *const formats[] = {"PROFILE_FORMAT_UNSPECIFIED", "PROFILE_FORMAT_FLAMEGRAPH", "PROFILE_FORMAT_TREE",
+                                      "PROFILE_FORMAT_DOT",         "PROFILE_FORMAT_PPROF",      NULL};
+static const char *const aggregations[] = {"TIME_SERIES_AGGREGATION_TYPE_SUM", "TIME_SERIES_AGGREGATION_TYPE_AVERAGE",
+                                           NULL};
+static const char *const exemplar_types[] = {"EXEMPLAR_TYPE_UNSPECIFIED", "EXEMPLAR_TYPE_NONE",
+                                             "EXEMPLAR_TYPE_INDIVIDUAL", "EXEMPLAR_TYPE_SPAN", NULL};
+static const char *const heat_types[] = {"HEATMAP_QUERY_TYPE_UNSPECIFIED", "HEATMAP_QUERY_TYPE_INDIVIDUAL",
+                                         "HEATMAP_QUERY_TYPE_SPAN", NULL};
+
+static const struct pbjson_field location_fields[] = {
+    {1, "name", NULL, PBJSON_STR_ADD, 0},
+    {0},
+};
+
+static const struct pbjson_field call_site_fields[] = {
+    {1, "callSite", "call_site", PBJSON_MESSAGE, 0, location_fields},
+    {0},
+};
+
 static const struct pbjson_field stacktraces_fields[] = {
     {1, "profileTypeID", "profile_typeID", PBJSON_STR, SELECT(type_id)},
     {2, "labelSelector", "label_selector", PBJSON_STR, SELECT(selector)},
     {3, "start", NULL, PBJSON_I64, SELECT(start)},
     {4, "end", NULL, PBJSON_I64, SELECT(end)},
     {5, "maxNodes", "max_nodes", PBJSON_I64, SELECT(max_nodes)},
+    {6, "format", NULL, PBJSON_ENUM, SELECT(format), .names = formats},
+    {7, "stackTraceSelector", "stack_trace_selector", PBJSON_MESSAGE, SELECT(call_site), call_site_fields},
     {8, "profileIdSelector", "profile_id_selector", PBJSON_STRS, SELECT(profile_ids)},
+    {10, "traceIdSelector", "trace_id_selector", PBJSON_STRS, SELECT(trace_ids)},
+    {11, "spanSelector", "span_selector", PBJSON_STRS, SELECT(spans)},
     {0},
 };
 
@@ -33,17 +59,20 @@ static const struct pbjson_field profile_fields[] = {
     {3, "start", NULL, PBJSON_I64, SELECT(start)},
     {4, "end", NULL, PBJSON_I64, SELECT(end)},
     {5, "maxNodes", "max_nodes", PBJSON_I64, SELECT(max_nodes)},
+    {6, "stackTraceSelector", "stack_trace_selector", PBJSON_MESSAGE, SELECT(call_site), call_site_fields},
     {7, "profileIdSelector", "profile_id_selector", PBJSON_STRS, SELECT(profile_ids)},
+    {8, "traceIdSelector", "trace_id_selector", PBJSON_STRS, SELECT(trace_ids)},
     {0},
 };
 
 static const struct pbjson_field span_fields[] = {
     {1, "profileTypeID", "profile_typeID", PBJSON_STR, REQUEST(left.type_id)},
     {2, "labelSelector", "label_selector", PBJSON_STR, REQUEST(left.selector)},
-    {3, "spanSelector", "span_selector", PBJSON_STRS, REQUEST(spans)},
+    {3, "spanSelector", "span_selector", PBJSON_STRS, REQUEST(left.spans)},
     {4, "start", NULL, PBJSON_I64, REQUEST(left.start)},
     {5, "end", NULL, PBJSON_I64, REQUEST(left.end)},
     {6, "maxNodes", "max_nodes", PBJSON_I64, REQUEST(left.max_nodes)},
+    {7, "format", NULL, PBJSON_ENUM, REQUEST(left.format), .names = formats},
     {0},
 };
 
@@ -60,8 +89,10 @@ static const struct pbjson_field select_series_fields[] = {
     {4, "end", NULL, PBJSON_I64, REQUEST(left.end)},
     {5, "groupBy", "group_by", PBJSON_STRS, REQUEST(group_by)},
     {6, "step", NULL, PBJSON_DOUBLE, REQUEST(step)},
-    {7, "aggregation", NULL, PBJSON_I64, REQUEST(aggregation)},
+    {7, "aggregation", NULL, PBJSON_ENUM, REQUEST(aggregation), .names = aggregations},
+    {8, "stackTraceSelector", "stack_trace_selector", PBJSON_MESSAGE, REQUEST(left.call_site), call_site_fields},
     {9, "limit", NULL, PBJSON_I64, REQUEST(limit)},
+    {10, "exemplarType", "exemplar_type", PBJSON_ENUM, REQUEST(exemplar_type), .names = exemplar_types},
     {0},
 };
 
@@ -71,6 +102,10 @@ static const struct pbjson_field heatmap_fields[] = {
     {3, "start", NULL, PBJSON_I64, REQUEST(left.start)},
     {4, "end", NULL, PBJSON_I64, REQUEST(left.end)},
     {5, "step", NULL, PBJSON_DOUBLE, REQUEST(step)},
+    {6, "groupBy", "group_by", PBJSON_STRS, REQUEST(group_by)},
+    {7, "queryType", "query_type", PBJSON_ENUM, REQUEST(query_type), .names = heat_types},
+    {8, "exemplarType", "exemplar_type", PBJSON_ENUM, REQUEST(exemplar_type), .names = exemplar_types},
+    {9, "limit", NULL, PBJSON_I64, REQUEST(limit)},
     {0},
 };
 
@@ -103,25 +138,53 @@ static const struct pbjson_field series_fields[] = {
     {0},
 };
 
+static const struct pbjson_field analyze_fields[] = {
+    {2, "start", NULL, PBJSON_I64, REQUEST(left.start)},
+    {3, "end", NULL, PBJSON_I64, REQUEST(left.end)},
+    {4, "query", NULL, PBJSON_STR, REQUEST(query)},
+    {0},
+};
+
+static const struct pbjson_field setting_fields[] = {
+    {1, "name", NULL, PBJSON_STR, REQUEST(name)},
+    {2, "value", NULL, PBJSON_STR, REQUEST(value)},
+    {0},
+};
+
+static const struct pbjson_field set_fields[] = {
+    {1, "setting", NULL, PBJSON_MESSAGE, 0, setting_fields},
+    {0},
+};
+
 static const struct pbjson_field no_fields[] = {{0}};
 
+#define QUERIER "querier.v1.QuerierService"
+#define SETTINGS "settings.v1.SettingsService"
+
 static const struct method {
-    const char *name;
+    const char *service, *name;
     const struct pbjson_field *fields;
     size_t offset; /* in py_request, of the struct that the fields fill */
     int (*run)(struct call *c, struct py_request *r, struct pbjson *w, struct err *e);
+    enum auth_scope scope; /* AUTH_READ unless set */
 } methods[] = {
-    {"ProfileTypes", types_fields, 0, py_profile_types},
-    {"LabelNames", names_fields, 0, py_label_names},
-    {"LabelValues", values_fields, 0, py_label_values},
-    {"Series", series_fields, 0, py_series},
-    {"SelectMergeStacktraces", stacktraces_fields, REQUEST(left), py_stacktraces},
-    {"SelectMergeProfile", profile_fields, REQUEST(left), py_merge_profile},
-    {"SelectMergeSpanProfile", span_fields, 0, py_span_profile},
-    {"SelectSeries", select_series_fields, 0, py_select_series},
-    {"SelectHeatmap", heatmap_fields, 0, py_heatmap},
-    {"Diff", diff_fields, 0, py_diff},
-    {"GetProfileStats", no_fields, 0, py_profile_stats},
+    {QUERIER, "ProfileTypes", types_fields, 0, py_profile_types},
+    {QUERIER, "LabelNames", names_fields, 0, py_label_names},
+    {QUERIER, "LabelValues", values_fields, 0, py_label_values},
+    {QUERIER, "Series", series_fields, 0, py_series},
+    {QUERIER, "SelectMergeStacktraces", stacktraces_fields, REQUEST(left), py_stacktraces},
+    {QUERIER, "SelectMergeProfile", profile_fields, REQUEST(left), py_merge_profile},
+    {QUERIER, "SelectMergeSpanProfile", span_fields, 0, py_span_profile},
+    {QUERIER, "SelectSeries", select_series_fields, 0, py_select_series},
+    {QUERIER, "SelectHeatmap", heatmap_fields, 0, py_heatmap},
+    {QUERIER, "Diff", diff_fields, 0, py_diff},
+    {QUERIER, "GetProfileStats", no_fields, 0, py_profile_stats},
+    {QUERIER, "AnalyzeQuery", analyze_fields, 0, py_analyze_query},
+    {SETTINGS, "Get", no_fields, 0, py_settings_get},
+    {SETTINGS, "Set", set_fields, 0, py_settings_set, AUTH_SEND},
+    {SETTINGS, "Delete", setting_fields, 0, py_settings_delete, AUTH_SEND},
+    {"settings.v1.RecordingRulesService", "ListRecordingRules", no_fields, 0, py_no_rules},
+    {"capabilities.v1.FeatureFlagsService", "GetFeatureFlags", no_fields, 0, py_no_flags},
 };
 
 /* --- selections --- */
@@ -145,15 +208,18 @@ static struct str time_text(struct arena *a, int64_t ms, int64_t fallback)
     return text ? str_from(text) : (struct str){0};
 }
 
-/* Removes Pyroscope's own labels from the selector; one of them may name the type. */
-static void strip_own_labels(struct selector *s)
+/* Replaces Pyroscope's own labels in the selector: __profile_type__ names the type, __service_name__ is service.name. */
+static int replace_own_labels(struct selector *s, struct err *e)
 {
     uint32_t kept = 0;
+    int r = 0;
 
     for (uint32_t i = 0; i < s->n; i++) {
         struct matcher *m = &s->v[i];
         struct type t = {0};
 
+        if (str_is(m->name, "__service_name__"))
+            m->name = STR("service.name");
         if (!str_starts(m->name, STR("__"))) {
             s->v[kept++] = *m;
             continue;
@@ -161,10 +227,15 @@ static void strip_own_labels(struct selector *s)
         if (str_is(m->name, "__profile_type__") && m->op == MATCH_EQ) {
             type_by_name(m->value, &t);
             s->type = t.name;
+        } else {
+            r = err_set(e, -ENOSYS, "a selector by %.*s is not supported, only __profile_type__=\"ID\"",
+                        STR_FMT(m->name));
         }
         regex_free(m->regex);
+        m->regex = NULL;
     }
     s->n = kept;
+    return r;
 }
 
 int py_compile(struct call *c, const struct py_request *r, bool diff, const struct query_params *extra,
@@ -186,8 +257,6 @@ int py_compile(struct call *c, const struct py_request *r, bool diff, const stru
         p.base_from = time_text(a, r->left.start, now - 3600 * NS_PER_S);
         p.base_to = time_text(a, r->left.end, now);
     }
-    if (main->profile_ids.n == 1)
-        p.profile = main->profile_ids.v[0];
     if (!nodes || !p.query.p || !p.from.p || !p.to.p)
         return -ENOMEM;
     p.max_nodes = str_from(nodes);
@@ -197,7 +266,7 @@ int py_compile(struct call *c, const struct py_request *r, bool diff, const stru
     p.cancel = &c->cancel;
     result = query_compile(&p, ret, e);
     for (uint32_t i = 0; result == 0 && i < (*ret)->q.n_columns; i++)
-        strip_own_labels(&(*ret)->selectors[i]);
+        result = replace_own_labels(&(*ret)->selectors[i], e);
     if (result == 0)
         (*ret)->q.notes = &c->notes;
     return result;
@@ -242,45 +311,124 @@ struct str py_type_id(struct arena *a, const struct type *t)
     return id;
 }
 
-/* --- Connect --- */
+/* --- Connect, gRPC and gRPC-web --- */
+
+static const struct code {
+    int code, status;
+    enum grpc_code grpc;
+    const char *name;
+} codes[] = {
+    {EINVAL, 400, GRPC_INVALID_ARGUMENT, "invalid_argument"},
+    {ENOENT, 404, GRPC_NOT_FOUND, "not_found"},
+    {EPERM, 403, GRPC_PERMISSION_DENIED, "permission_denied"},
+    {E2BIG, 429, GRPC_RESOURCE_EXHAUSTED, "resource_exhausted"},
+    {EFBIG, 413, GRPC_RESOURCE_EXHAUSTED, "resource_exhausted"},
+    {ECANCELED, 499, GRPC_CANCELLED, "canceled"},
+    {ENOMEM, 503, GRPC_UNAVAILABLE, "unavailable"},
+    {ENOSYS, 501, GRPC_UNIMPLEMENTED, "unimplemented"},
+    {EOPNOTSUPP, 415, GRPC_UNKNOWN, "unknown"},
+};
+static const struct code internal = {0, 500, GRPC_INTERNAL, "internal"};
+
+static const struct code *code_of(int r)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(codes); i++)
+        if (codes[i].code == -r)
+            return &codes[i];
+    return &internal;
+}
+
+enum wire_kind { WIRE_CONNECT_JSON, WIRE_CONNECT_PROTO, WIRE_GRPC, WIRE_GRPC_WEB };
 
 /* Writes an error as Connect does: its error code, message and HTTP status. */
 static void put_error(struct call *c, int r, const struct err *e)
 {
-    static const struct {
-        int code, status;
-        const char *name;
-    } codes[] = {
-        {EINVAL, 400, "invalid_argument"},  {ENOENT, 404, "not_found"},   {E2BIG, 429, "resource_exhausted"},
-        {ECANCELED, 499, "canceled"},       {ENOMEM, 503, "unavailable"}, {ENOSYS, 501, "unimplemented"},
-        {EFBIG, 413, "resource_exhausted"}, {EOPNOTSUPP, 415, "unknown"},
-    };
-    const char *name = "internal";
+    const struct code *k = code_of(r);
 
-    c->q->status = 500;
-    for (size_t i = 0; i < ARRAY_SIZE(codes); i++)
-        if (codes[i].code == -r) {
-            c->q->status = codes[i].status;
-            name = codes[i].name;
-        }
     buf_reset(&c->out);
+    c->q->status = k->status;
     c->content_type = "application/json";
-    buf_printf(&c->out, "{\"code\":\"%s\",\"message\":", name);
+    buf_printf(&c->out, "{\"code\":\"%s\",\"message\":", k->name);
     json_put_str(&c->out, str_from(err_message(e, r)));
     buf_puts(&c->out, "}\n");
 }
 
-static int run_method(struct call *c, const struct method *m, bool json, struct err *e)
+/* Frames the answer as gRPC does, with the status in trailers; gRPC-web has the trailers in a frame of the body. */
+static void put_grpc(struct call *c, bool web, int r, const struct err *e)
+{
+    _cleanup_(buf_done) struct buf framed = BUF_INIT, text = BUF_INIT;
+    struct grpc_status st = {.code = r < 0 ? code_of(r)->grpc : GRPC_OK};
+    char code[16];
+
+    snprintf(code, sizeof code, "%d", (int) st.code);
+    if (r < 0)
+        grpc_percent_encode(&text, str_from(err_message(e, r)));
+    else
+        grpc_frame(&framed, buf_str(&c->out), COMPRESS_NONE, 0, NULL);
+    c->q->status = 200;
+    c->content_type = web ? "application/grpc-web+proto" : "application/grpc";
+    if (web) {
+        size_t at = framed.n + 1;
+
+        buf_putc(&framed, (char) 0x80);
+        buf_pad(&framed, 0, 4);
+        buf_printf(&framed, "grpc-status:%s\r\n", code);
+        if (r < 0)
+            buf_printf(&framed, "grpc-message:%.*s\r\n", STR_FMT(buf_str(&text)));
+        if (!buf_error(&framed))
+            store_be32((unsigned char *) framed.p + at, (uint32_t) (framed.n - at - 4));
+    } else if (r < 0) { /* a status without a message is in the headers */
+        http_add_header(c->q, "content-type", str_from(c->content_type));
+        http_add_header(c->q, "grpc-status", str_from(code));
+        http_add_header(c->q, "grpc-message", buf_str(&text));
+    } else {
+        http_add_trailer(c->q, "grpc-status", str_from(code));
+    }
+    buf_done(&c->out);
+    c->out = framed;
+    framed = BUF_INIT;
+}
+
+static int kind_of(const struct http_request *q, enum wire_kind *ret, struct err *e)
+{
+    struct str type = http_headers_get(&q->headers, "content-type");
+
+    if (str_starts(type, STR("application/grpc-web-text")) || str_starts(type, STR("application/grpc-web+json")))
+        return err_set(e, -EOPNOTSUPP, "gRPC-web is supported as application/grpc-web+proto");
+    if (str_starts(type, STR("application/grpc-web")))
+        *ret = WIRE_GRPC_WEB;
+    else if (str_starts(type, STR("application/grpc")))
+        *ret = WIRE_GRPC;
+    else if (str_starts(type, STR("application/json")))
+        *ret = WIRE_CONNECT_JSON;
+    else if (str_starts(type, STR("application/proto")))
+        *ret = WIRE_CONNECT_PROTO;
+    else
+        return err_set(e, -EOPNOTSUPP, "content-type must be application/json, application/proto or application/grpc");
+    return 0;
+}
+
+static int run_method(struct call *c, const struct method *m, enum wire_kind kind, struct err *e)
 {
     _cleanup_(buf_done) struct buf inflated = BUF_INIT;
     struct py_request *r = arena_zalloc(&c->q->arena, sizeof *r);
+    bool json = kind == WIRE_CONNECT_JSON;
+    struct grpc_status st;
     struct pbjson w;
     struct str body;
     int result;
 
     if (!r)
         return -ENOMEM;
-    result = http_decode_body(c->q, REQUEST_MAX, &inflated, &body, e);
+    if (m->scope && (c->who.scope & m->scope) != m->scope)
+        return err_set(e, -EPERM, "this token cannot change settings: the scope write is required");
+    if (kind >= WIRE_GRPC) {
+        result = grpc_request_message(c->q, REQUEST_MAX, &inflated, &body, &st);
+        if (result < 0)
+            return err_set(e, -EINVAL, "%.400s", st.message);
+    } else {
+        result = http_decode_body(c->q, REQUEST_MAX, &inflated, &body, e);
+    }
     if (result == 0)
         result = pbjson_read(m->fields, body, json, &c->q->arena, (char *) r + m->offset, e);
     if (result < 0)
@@ -293,22 +441,24 @@ static int run_method(struct call *c, const struct method *m, bool json, struct 
     return result;
 }
 
-static int run_querier(struct call *c, struct err *e)
+/* /SERVICE/METHOD */
+static int run_connect(struct call *c, struct err *e)
 {
-    struct str type = http_headers_get(&c->q->headers, "content-type");
-    bool json = str_starts(type, STR("application/json"));
-    int r = -ENOSYS;
+    struct str path = str_slice(c->q->path, 1, c->q->path.n), service = str_cut(&path, '/');
+    enum wire_kind kind = WIRE_CONNECT_JSON;
+    int r = kind_of(c->q, &kind, e);
 
-    err_set(e, r, "querier.v1.QuerierService/%.*s is not implemented", STR_FMT(c->path_arg));
-    if (!json && !str_starts(type, STR("application/proto")))
-        r = err_set(e, -EOPNOTSUPP, "content-type must be application/json or application/proto");
-    else
+    if (r == 0) {
+        r = err_set(e, -ENOSYS, "%.*s/%.*s is not supported by wick", STR_FMT(service), STR_FMT(path));
         for (size_t i = 0; i < ARRAY_SIZE(methods); i++)
-            if (str_is(c->path_arg, methods[i].name)) {
-                r = run_method(c, &methods[i], json, e);
+            if (str_is(service, methods[i].service) && str_is(path, methods[i].name)) {
+                r = run_method(c, &methods[i], kind, e);
                 break;
             }
-    if (r < 0)
+    }
+    if (kind >= WIRE_GRPC)
+        put_grpc(c, kind == WIRE_GRPC_WEB, r, e);
+    else if (r < 0)
         put_error(c, r, e);
     else if (!c->out.n) /* an empty protobuf message is a valid answer */
         http_add_header(c->q, "content-type", str_from(c->content_type));
@@ -316,7 +466,12 @@ static int run_querier(struct call *c, struct err *e)
 }
 
 static const struct route routes[] = {
-    {"POST", "/querier.v1.QuerierService/{method}", AUTH_READ, false, run_querier},
+    {"POST", "/" QUERIER "/{method}", AUTH_READ, false, run_connect},
+    {"POST", "/" SETTINGS "/{method}", AUTH_READ, false, run_connect},
+    {"POST", "/settings.v1.RecordingRulesService/{method}", AUTH_READ, false, run_connect},
+    {"POST", "/capabilities.v1.FeatureFlagsService/{method}", AUTH_READ, false, run_connect},
+    {"POST", "/adhocprofiles.v1.AdHocProfileService/{method}", AUTH_READ, false, run_connect},
+    {"POST", "/vcs.v1.VCSService/{method}", AUTH_READ, false, run_connect},
 };
 
 int api_mount_pyroscope(struct front *f)

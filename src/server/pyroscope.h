@@ -18,17 +18,20 @@
 /* One selection: SelectMergeStacktracesRequest and similar. */
 struct py_select {
     struct str type_id, selector;
-    int64_t start, end, max_nodes;
-    struct pbjson_strs profile_ids;
+    int64_t start, end, max_nodes, format;
+    struct pbjson_strs profile_ids, trace_ids, spans, call_site;
 };
+
+/* ProfileFormat */
+enum { PY_FORMAT_FLAMEGRAPH = 1, PY_FORMAT_TREE, PY_FORMAT_DOT, PY_FORMAT_PPROF };
 
 /* All fields of all requests; each request has a table that fills its own. */
 struct py_request {
     struct py_select left, right; /* only Diff uses right */
-    struct pbjson_strs group_by, matchers, label_names, spans;
-    struct str name;
+    struct pbjson_strs group_by, matchers, label_names;
+    struct str name, value, query;
     double step;
-    int64_t limit, aggregation;
+    int64_t limit, aggregation, exemplar_type, query_type;
 };
 
 /* Converts a time in milliseconds to nanoseconds, clamped to the valid range. */
@@ -42,6 +45,10 @@ int py_compile(struct call *c, const struct py_request *r, bool diff, const stru
                struct query **ret, struct err *e);
 /* The label's name as Grafana spells it, in the arena. */
 struct str py_label_name(struct arena *a, struct str name);
+/* The strings joined by ','. */
+struct str py_joined(struct arena *a, const struct pbjson_strs *l);
+/* The selection as a call graph in the language of Graphviz. */
+int py_dot(struct call *c, struct py_request *r, struct buf *out, struct err *e);
 void py_put_labels(struct pbjson *w, uint32_t field, struct arena *a, const struct labels *l);
 void py_put_label(struct pbjson *w, uint32_t field, struct str name, struct str value);
 struct str py_type_id(struct arena *a, const struct type *t);
@@ -57,6 +64,12 @@ int py_span_profile(struct call *c, struct py_request *r, struct pbjson *w, stru
 int py_diff(struct call *c, struct py_request *r, struct pbjson *w, struct err *e);
 int py_select_series(struct call *c, struct py_request *r, struct pbjson *w, struct err *e);
 int py_heatmap(struct call *c, struct py_request *r, struct pbjson *w, struct err *e);
+int py_analyze_query(struct call *c, struct py_request *r, struct pbjson *w, struct err *e);
+int py_settings_get(struct call *c, struct py_request *r, struct pbjson *w, struct err *e);
+int py_settings_set(struct call *c, struct py_request *r, struct pbjson *w, struct err *e);
+int py_settings_delete(struct call *c, struct py_request *r, struct pbjson *w, struct err *e);
+int py_no_rules(struct call *c, struct py_request *r, struct pbjson *w, struct err *e);
+int py_no_flags(struct call *c, struct py_request *r, struct pbjson *w, struct err *e);
 int py_merge_profile(struct call *c, struct py_request *r, struct pbjson *w, struct err *e);
 
 #endif

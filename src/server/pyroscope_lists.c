@@ -7,20 +7,72 @@
 #include "base/clock.h"
 #include "base/map.h"
 #include "server/pyroscope.h"
+#include "store/match.h"
 
 static struct store *store_of(struct call *c)
 {
     return front_options(c->front)->store;
 }
 
-/* Lists accept at most one matcher, in the form of a selector. */
-static int compile_list(struct call *c, struct py_request *r, struct query **ret, struct err *e)
+/* The i-th selector of a list; the answer is the union over all of them. */
+static int compile_list(struct call *c, struct py_request *r, uint32_t i, struct query **ret, struct err *e)
 {
-    if (r->matchers.n > 1)
-        return err_set(e, -EINVAL, "matchers: at most one selector is allowed");
-    if (r->matchers.n)
-        r->left.selector = r->matchers.v[0];
+    struct str brace = r->matchers.n ? str_trim(r->matchers.v[i]) : (struct str){0};
+
+    r->left.type_id = (struct str){0};
+    if (brace.n && brace.p[0] != '{') { /* TYPE{…}, as the older API has it */
+        ptrdiff_t at = str_find_char(brace, '{');
+
+        r->left.type_id = str_trim(at < 0 ? brace : str_slice(brace, 0, (size_t) at));
+        brace = at < 0 ? (struct str){0} : str_slice(brace, (size_t) at, brace.n);
+    }
+    r->left.selector = brace.p ? brace : (struct str){"", 0};
     return py_compile(c, r, false, NULL, ret, e);
+}
+
+static uint32_t n_lists(const struct py_request *r)
+{
+    return MAX(r->matchers.n, 1u);
+}
+
+/* Names in the request's arena, to be sorted and made unique. */
+struct py_names {
+    struct arena *arena;
+    struct str *v;
+    uint32_t n, cap;
+};
+
+static int names_add(struct py_names *x, struct str s)
+{
+    if (x->n == x->cap) {
+        uint32_t cap = x->cap ? x->cap * 2 : 64;
+        struct str *more = arena_alloc(x->arena, cap * sizeof *more);
+
+        if (!more)
+            return -ENOMEM;
+        if (x->n)
+            memcpy(more, x->v, x->n * sizeof *more);
+        x->v = more;
+        x->cap = cap;
+    }
+    x->v[x->n++] = arena_str(x->arena, s);
+    return s.n && !x->v[x->n - 1].p ? -ENOMEM : 0;
+}
+
+static int compare_names(const void *a, const void *b)
+{
+    return str_cmp(*(const struct str *) a, *(const struct str *) b);
+}
+
+static void put_names(struct pbjson *w, struct py_names *x)
+{
+    if (x->n)
+        qsort(x->v, x->n, sizeof *x->v, compare_names);
+    pbjson_list(w, "names");
+    for (uint32_t i = 0; i < x->n; i++)
+        if (!i || !str_eq(x->v[i], x->v[i - 1]))
+            pbjson_str(w, 1, NULL, x->v[i]);
+    pbjson_list_end(w);
 }
 
 /* --- types --- */
@@ -89,60 +141,81 @@ int py_profile_types(struct call *c, struct py_request *r, struct pbjson *w, str
 
 /* --- labels --- */
 
-int py_label_names(struct call *c, struct py_request *r, struct pbjson *w, struct err *e)
+/* Pyroscope's own labels, which every series has. */
+static const char *const own_labels[] = {"__name__",         "__period_type__", "__period_unit__", "__profile_type__",
+                                         "__service_name__", "__type__",        "__unit__"};
+
+/* Adds names, or the values of a label, of one selector of the request. */
+static int add_listed(struct call *c, struct py_request *r, uint32_t i, struct str label, struct py_names *x,
+                      struct err *e)
 {
     _cleanup_(query_freep) struct query *q = NULL;
     struct query_names names;
-    int result = compile_list(c, r, &q, e);
+    int result = compile_list(c, r, i, &q, e);
 
     if (result == 0)
-        result = query_labels(store_of(c), q, (struct str){0}, QUERY_LABELS_ALL, &names, e);
+        result = query_labels(store_of(c), q, label, QUERY_LABELS_ALL, &names, e);
     if (result < 0)
         return result;
-    pbjson_list(w, "names");
-    pbjson_str(w, 1, NULL, STR("__profile_type__"));
-    for (uint32_t i = 0; i < names.n; i++)
-        pbjson_str(w, 1, NULL, py_label_name(&c->q->arena, names.v[i]));
-    pbjson_list_end(w);
+    for (uint32_t k = 0; result == 0 && k < names.n; k++)
+        result = names_add(x, label.n ? names.v[k] : py_label_name(x->arena, names.v[k]));
     query_names_done(&names);
-    return 0;
+    return result;
 }
 
+int py_label_names(struct call *c, struct py_request *r, struct pbjson *w, struct err *e)
+{
+    struct py_names x = {.arena = &c->q->arena};
+    int result = 0;
+
+    for (uint32_t i = 0; result == 0 && i < n_lists(r); i++)
+        result = add_listed(c, r, i, (struct str){0}, &x, e);
+    for (size_t i = 0; result == 0 && x.n && i < ARRAY_SIZE(own_labels); i++)
+        result = names_add(&x, str_from(own_labels[i]));
+    if (result == 0)
+        put_names(w, &x);
+    return result;
+}
+
+/* Values of Pyroscope's own labels: the ID of each type, or one of its five parts. */
 static int type_values(struct call *c, struct py_request *r, struct pbjson *w, struct err *e)
 {
+    static const char *const parts[] = {"__name__", "__type__", "__unit__", "__period_type__", "__period_unit__"};
+    struct py_names x = {.arena = &c->q->arena};
     struct type_walk *types;
     int result = list_types(c, r, &types, e);
 
-    if (result < 0)
-        return result;
-    pbjson_list(w, "names");
-    for (uint32_t i = 0; i < types->n; i++)
-        pbjson_str(w, 1, NULL, py_type_id(&c->q->arena, &types->types[i]));
-    pbjson_list_end(w);
-    return 0;
+    for (uint32_t i = 0; result == 0 && i < types->n; i++) {
+        struct str id = py_type_id(&c->q->arena, &types->types[i]), rest = id, part = id;
+
+        for (size_t k = 0; k < ARRAY_SIZE(parts) && !str_is(r->name, "__profile_type__"); k++) {
+            part = str_cut(&rest, ':');
+            if (str_is(r->name, parts[k]))
+                break;
+        }
+        result = names_add(&x, part);
+    }
+    if (result == 0)
+        put_names(w, &x);
+    return result;
 }
 
 int py_label_values(struct call *c, struct py_request *r, struct pbjson *w, struct err *e)
 {
-    _cleanup_(query_freep) struct query *q = NULL;
-    struct query_names names;
-    int result;
+    struct py_names x = {.arena = &c->q->arena};
+    int result = 0;
 
     if (!r->name.n)
         return err_set(e, -EINVAL, "name is required");
-    if (str_is(r->name, "__profile_type__"))
+    if (str_is(r->name, "__service_name__"))
+        r->name = STR("service.name");
+    if (str_starts(r->name, STR("__")))
         return type_values(c, r, w, e);
-    result = compile_list(c, r, &q, e);
+    for (uint32_t i = 0; result == 0 && i < n_lists(r); i++)
+        result = add_listed(c, r, i, r->name, &x, e);
     if (result == 0)
-        result = query_labels(store_of(c), q, r->name, QUERY_LABELS_ALL, &names, e);
-    if (result < 0)
-        return result;
-    pbjson_list(w, "names");
-    for (uint32_t i = 0; i < names.n; i++)
-        pbjson_str(w, 1, NULL, names.v[i]);
-    pbjson_list_end(w);
-    query_names_done(&names);
-    return 0;
+        put_names(w, &x);
+    return result;
 }
 
 /* --- series --- */
@@ -235,20 +308,33 @@ static int add_series(void *ctx, const struct type *t, const struct labels *l)
 
 int py_series(struct call *c, struct py_request *r, struct pbjson *w, struct err *e)
 {
-    _cleanup_(query_freep) struct query *q = NULL;
     struct store *s = store_of(c);
     struct series_walk x = {.call = c, .request = r, .w = w};
-    int result = compile_list(c, r, &q, e);
+    int result = 0;
 
-    if (result < 0)
-        return result;
-    x.selector = q->q.columns[0].selector;
+    for (uint32_t i = 0; i < r->label_names.n; i++)
+        if (!str_starts(r->label_names.v[i], STR("__")) && !match_is_label(s->labels, r->label_names.v[i]))
+            return err_set(e, -ENOSYS,
+                           "series by '%.*s', which is not a label of series (store.labels), are not supported; use "
+                           "LabelValues or SelectSeries",
+                           STR_FMT(r->label_names.v[i]));
     pbjson_list(w, "labelsSet");
-    result = s->ops->each_series(
-        s, &(struct store_range){c->who.tenant, q->q.columns[0].from, q->q.columns[0].to, &c->notes}, add_series, &x);
+    for (uint32_t i = 0; result == 0 && i < n_lists(r); i++) {
+        _cleanup_(query_freep) struct query *q = NULL;
+
+        result = compile_list(c, r, i, &q, e);
+        if (result < 0)
+            break;
+        x.selector = q->q.columns[0].selector;
+        result = s->ops->each_series(
+            s, &(struct store_range){c->who.tenant, q->q.columns[0].from, q->q.columns[0].to, &c->notes}, add_series,
+            &x);
+        if (result < 0)
+            err_set(e, result, "cannot list series: %m");
+    }
     pbjson_list_end(w);
     map_done(&x.seen);
-    return result < 0 ? err_set(e, result, "cannot list series: %m") : 0;
+    return result;
 }
 
 int py_profile_stats(struct call *c, struct py_request *r, struct pbjson *w, struct err *e)

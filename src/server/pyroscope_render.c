@@ -2,7 +2,7 @@
 /*
  * The older HTTP API of Pyroscope, which its tools and dashboards still call:
  *
- *   GET /pyroscope/render?query=TYPE{…}&from=&until=&maxNodes=&groupBy=     flame graph with its timeline
+ *   GET /pyroscope/render?query=TYPE{…}&from=&until=&maxNodes=&groupBy=&format=   flame graph with its timeline; or dot
  *   GET /pyroscope/render-diff?leftQuery=&leftFrom=&leftUntil=&rightQuery=&rightFrom=&rightUntil=&maxNodes=
  *   GET /pyroscope/label-values?label=&query=&from=&until=
  *   GET /pyroscope/labels?query=&from=&until=
@@ -152,12 +152,19 @@ static int put_flame(struct call *c, const struct py_request *r, bool diff, stru
 static int run_render(struct call *c, struct err *e)
 {
     struct py_request *r = arena_zalloc(&c->q->arena, sizeof *r);
-    struct str by = call_param(c, "groupBy");
+    struct str by = call_param(c, "groupBy"), format = call_param(c, "format");
     int result;
 
     if (!r)
         return -ENOMEM;
     result = selection(c, "query", "from", "until", &r->left, e);
+    if (result == 0 && str_is(format, "dot")) {
+        c->content_type = "text/plain; charset=utf-8";
+        r->left.max_nodes = call_param(c, "maxNodes").n || call_param(c, "max-nodes").n ? r->left.max_nodes : 0;
+        return py_dot(c, r, &c->out, e);
+    }
+    if (result == 0 && format.n && !str_is(format, "json"))
+        result = err_set(e, -ENOSYS, "format: '%.*s' is not supported; json and dot are", STR_FMT(format));
     if (result == 0)
         result = put_flame(c, r, false, e);
     if (result == 0)

@@ -3,10 +3,15 @@
 #include <errno.h>
 #include <math.h>
 
+#include "base/base64.h"
 #include "base/clock.h"
+#include "base/wire.h"
 #include "base/wrap.h"
 #include "codec/pprof.h"
+#include "model/builder.h"
 #include "query/flamebearer.h"
+#include "report/pprof_config.h"
+#include "report/report_driver.h"
 #include "server/pprof_json.h"
 #include "server/pyroscope.h"
 
@@ -49,31 +54,204 @@ static int put_flamegraph(struct pbjson *w, const struct tree *t)
     return 0;
 }
 
-static int select_tree(struct call *c, struct py_request *r, bool diff, const struct query_params *extra,
-                       struct tree **ret, struct err *e)
+static struct str node_name(const struct tree *t, uint32_t node, struct arena *a)
 {
-    _cleanup_(query_freep) struct query *q = NULL;
-    int result = py_compile(c, r, diff, extra, &q, e);
+    const struct frame *f;
+    char *made;
 
-    if (result < 0)
-        return result;
+    if (t->frame[node] == TREE_FOLDED)
+        return STR("other");
+    f = &t->frames[t->frame[node]];
+    if (f->function.n)
+        return f->function;
+    made = arena_printf(a, "%.*s+0x%llx", STR_FMT(f->mapping), (unsigned long long) f->address);
+    return made ? str_from(made) : STR("[unknown]");
+}
+
+/* Pyroscope's tree: per node, beginning with a root without a name, the length of its name, the name, its own value and the
+ * number of its children; children are visited last one first. */
+static int put_tree(struct buf *out, const struct tree *t, struct arena *a)
+{
+    uint32_t n = t->n_nodes, *first = arena_zalloc_array(a, n + 1u, sizeof *first),
+             *next = arena_zalloc_array(a, n + 1u, sizeof *next), *count = arena_zalloc_array(a, n + 1u, sizeof *count),
+             *stack = arena_zalloc_array(a, n + 1u, sizeof *stack), top = 0;
+
+    if (!first || !next || !count || !stack)
+        return -ENOMEM;
+    for (uint32_t i = 1; i < n; i++) { /* lists of children, node 0 is nobody's child */
+        next[i] = first[t->parent[i]];
+        first[t->parent[i]] = i;
+        count[t->parent[i]]++;
+    }
+    stack[top++] = 0;
+    while (top) {
+        uint32_t i = stack[--top];
+        struct str name = i ? node_name(t, i, a) : (struct str){"", 0};
+
+        wire_put_varint(out, name.n);
+        buf_put_str(out, name);
+        wire_put_varint(out, (uint64_t) (i ? MAX(t->self[0][i], 0) : 0));
+        wire_put_varint(out, count[i]);
+        for (uint32_t k = first[i]; k; k = next[k])
+            stack[top++] = k;
+    }
+    return buf_error(out);
+}
+
+/* Names of a path joined by ';', as the parameter zoom takes it. */
+static struct str zoom_of(struct arena *a, const struct pbjson_strs *names)
+{
+    struct buf b = BUF_INIT;
+    struct str s;
+
+    for (uint32_t i = 0; i < names->n; i++) {
+        if (i)
+            buf_putc(&b, ';');
+        for (uint32_t k = 0; k < names->v[i].n; k++) {
+            if (names->v[i].p[k] == ';' || names->v[i].p[k] == '\\')
+                buf_putc(&b, '\\');
+            buf_putc(&b, names->v[i].p[k]);
+        }
+    }
+    s = arena_str(a, buf_str(&b));
+    buf_done(&b);
+    return s;
+}
+
+/* 7c9e6679-7425-40de-944b-e07fc1f90ae7 without the dashes. */
+static struct str without_dashes(struct arena *a, struct str id)
+{
+    char *text = arena_alloc_aligned(a, id.n + 1, 1);
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; text && i < id.n; i++)
+        if (id.p[i] != '-')
+            text[n++] = id.p[i];
+    return (struct str){text ? text : "", n};
+}
+
+typedef int (*part_fn)(void *ctx, struct query *q, struct err *e);
+
+/* Calls fn for each combination of the request's profiles, traces and spans. */
+static int each_part(struct call *c, struct py_request *r, bool diff, part_fn fn, void *ctx, struct err *e)
+{
+    const struct py_select *s = &r->left;
+    uint32_t n = MAX(s->profile_ids.n, 1u) * MAX(s->trace_ids.n, 1u) * MAX(s->spans.n, 1u);
+    int result = 0;
+
+    if (n > 1000 || (diff && n > 1))
+        return err_set(e, -EINVAL,
+                       diff ? "a diff of several profiles, traces or spans is not supported"
+                            : "too many profiles, traces and spans at once");
+    for (uint32_t i = 0; result == 0 && i < n; i++) {
+        uint32_t rest = i / MAX(s->profile_ids.n, 1u);
+        struct query_params p = {.any_trace = true, .zoom = zoom_of(&c->q->arena, &s->call_site)};
+        _cleanup_(query_freep) struct query *q = NULL;
+
+        if (s->profile_ids.n)
+            p.profile = without_dashes(&c->q->arena, s->profile_ids.v[i % s->profile_ids.n]);
+        if (s->trace_ids.n)
+            p.trace_id = s->trace_ids.v[rest % s->trace_ids.n];
+        if (s->spans.n)
+            p.span_id = s->spans.v[rest / MAX(s->trace_ids.n, 1u)];
+        result = py_compile(c, r, diff, &p, &q, e);
+        if (result == 0)
+            result = fn(ctx, q, e);
+    }
+    return result;
+}
+
+struct py_merging {
+    struct call *call;
+    struct tree *all;
+};
+
+static int merge_tree(void *ctx, struct query *q, struct err *e)
+{
+    struct py_merging *m = ctx;
+    _cleanup_(tree_freep) struct tree *t = NULL;
+    int result;
+
     if (!q->q.max_nodes)
         q->q.max_nodes = NODES_DEFAULT;
-    return query_flame(store_of(c), q, ret, &c->notes, e);
+    result = query_flame(store_of(m->call), q, &t, &m->call->notes, e);
+    if (result == 0 && !m->all)
+        m->all = TAKE(t);
+    else if (result == 0)
+        result = tree_merge(m->all, 0, t, 0);
+    return result;
+}
+
+static int select_tree(struct call *c, struct py_request *r, bool diff, struct tree **ret, struct err *e)
+{
+    struct py_merging m = {.call = c};
+    int result = each_part(c, r, diff, merge_tree, &m, e);
+
+    if (result < 0)
+        tree_free(m.all);
+    else
+        *ret = m.all;
+    return result;
+}
+
+static int merge_profile(struct call *c, struct py_request *r, struct batch **ret, struct err *e);
+
+static int put_pprof(struct call *c, struct py_request *r, struct pbjson *w, struct err *e)
+{
+    _cleanup_(batch_unrefp) struct batch *one = NULL;
+    _cleanup_(buf_done) struct buf message = BUF_INIT;
+    int result = merge_profile(c, r, &one, e);
+
+    if (result == 0 && one->n_profiles)
+        result = pprof_encode_with(one, &one->profiles[0], call_damage(c), &message, e);
+    if (result < 0)
+        return result;
+    pbjson_begin(w, 5, "pprof");
+    pbjson_begin(w, 1, "profile");
+    if (w->json && message.n)
+        result = pprof_json(&c->out, &w->first[w->depth], buf_str(&message), e);
+    else
+        buf_put_str(&c->out, buf_str(&message));
+    pbjson_end(w);
+    pbjson_end(w);
+    return result;
 }
 
 int py_stacktraces(struct call *c, struct py_request *r, struct pbjson *w, struct err *e)
 {
     _cleanup_(tree_freep) struct tree *t = NULL;
-    int result = select_tree(c, r, false, NULL, &t, e);
+    _cleanup_(buf_done) struct buf text = BUF_INIT;
+    int result;
 
-    return result < 0 ? result : put_flamegraph(w, t);
+    if (r->left.format == PY_FORMAT_PPROF)
+        return put_pprof(c, r, w, e);
+    if (r->left.format == PY_FORMAT_DOT) {
+        result = py_dot(c, r, &text, e);
+        if (result == 0)
+            pbjson_str(w, 3, "dot", buf_str(&text));
+        return result;
+    }
+    result = select_tree(c, r, false, &t, e);
+    if (result < 0)
+        return result;
+    if (r->left.format != PY_FORMAT_TREE)
+        return put_flamegraph(w, t);
+    result = put_tree(&text, t, &c->q->arena);
+    if (result == 0 && w->json) {
+        _cleanup_(buf_done) struct buf coded = BUF_INIT;
+
+        base64_encode(&coded, text.p, text.n);
+        pbjson_str(w, 2, "tree", buf_str(&coded));
+    } else if (result == 0) {
+        pbjson_str(w, 2, "tree", buf_str(&text));
+    }
+    return result;
 }
 
 int py_diff(struct call *c, struct py_request *r, struct pbjson *w, struct err *e)
 {
     _cleanup_(tree_freep) struct tree *t = NULL;
-    int result = select_tree(c, r, true, NULL, &t, e);
+    int result = select_tree(c, r, true, &t, e);
 
     return result < 0 ? result : put_flamegraph(w, t);
 }
@@ -81,80 +259,7 @@ int py_diff(struct call *c, struct py_request *r, struct pbjson *w, struct err *
 /* Grafana names spans without their trace, so each is queried separately and the trees are merged. */
 int py_span_profile(struct call *c, struct py_request *r, struct pbjson *w, struct err *e)
 {
-    _cleanup_(tree_freep) struct tree *all = NULL;
-    int result = 0;
-
-    for (uint32_t i = 0; result == 0 && i < r->spans.n; i++) {
-        struct query_params one = {.span_id = r->spans.v[i], .any_trace = true};
-        _cleanup_(tree_freep) struct tree *t = NULL;
-
-        result = select_tree(c, r, false, &one, &t, e);
-        if (result == 0 && !all)
-            all = TAKE(t);
-        else if (result == 0)
-            result = tree_merge(all, 0, t, 0);
-    }
-    if (result < 0 || !all)
-        return result;
-    return put_flamegraph(w, all);
-}
-
-/* --- series --- */
-
-static struct str joined(struct arena *a, const struct pbjson_strs *l)
-{
-    struct buf b = BUF_INIT;
-    struct str s;
-
-    for (uint32_t i = 0; i < l->n; i++) {
-        if (i)
-            buf_putc(&b, ',');
-        buf_put_str(&b, l->v[i]);
-    }
-    s = arena_str(a, buf_str(&b));
-    buf_done(&b);
-    return s;
-}
-
-static void put_points(struct pbjson *w, const struct store_points *p, uint32_t series)
-{
-    pbjson_list(w, "points");
-    for (uint32_t i = 0; i < p->n_points; i++) {
-        pbjson_begin(w, 2, NULL);
-        pbjson_double(w, 1, "value", p->values[(size_t) series * p->n_points + i]);
-        pbjson_i64(w, 2, "timestamp", (p->from + i * p->step) / NS_PER_MS);
-        pbjson_end(w);
-    }
-    pbjson_list_end(w);
-}
-
-/* Converts seconds to nanoseconds; 0 (choose a step) if out of range. */
-static int64_t step_of(const struct py_request *r)
-{
-    return r->step > 0 && r->step < 1e9 ? (int64_t) (r->step * 1e9) : 0;
-}
-
-int py_select_series(struct call *c, struct py_request *r, struct pbjson *w, struct err *e)
-{
-    _cleanup_(query_freep) struct query *q = NULL;
-    struct query_series_params p = {.step = step_of(r), .by = joined(&c->q->arena, &r->group_by)};
-    struct store_points points;
-    int result = py_compile(c, r, false, NULL, &q, e);
-
-    if (result == 0)
-        result = query_series(store_of(c), q, &p, &points, &c->notes, e);
-    if (result < 0)
-        return result;
-    pbjson_list(w, "series");
-    for (uint32_t i = 0; i < points.n_series && (r->limit <= 0 || i < r->limit); i++) {
-        pbjson_begin(w, 1, NULL);
-        py_put_labels(w, 1, &c->q->arena, &points.labels[i]);
-        put_points(w, &points, i);
-        pbjson_end(w);
-    }
-    pbjson_list_end(w);
-    store_points_done(&points);
-    return 0;
+    return r->left.spans.n ? py_stacktraces(c, r, w, e) : 0;
 }
 
 /* --- heat map --- */
@@ -174,12 +279,20 @@ static void put_slot(struct pbjson *w, const struct query_heatmap *h, uint32_t s
     pbjson_end(w);
 }
 
+static int64_t step_of(const struct py_request *r)
+{
+    return r->step > 0 && r->step < 1e9 ? (int64_t) (r->step * 1e9) : 0; /* seconds; 0: choose one */
+}
+
 int py_heatmap(struct call *c, struct py_request *r, struct pbjson *w, struct err *e)
 {
     _cleanup_(query_freep) struct query *q = NULL;
     struct query_heatmap h;
-    int result = py_compile(c, r, false, NULL, &q, e);
+    int result;
 
+    if (r->group_by.n || r->query_type == 2)
+        return err_set(e, -ENOSYS, "heat maps by label or of spans are not supported");
+    result = py_compile(c, r, false, NULL, &q, e);
     if (result == 0)
         result = query_heatmap(store_of(c), q, step_of(r), &h, e);
     if (result < 0)
@@ -200,22 +313,105 @@ int py_heatmap(struct call *c, struct py_request *r, struct pbjson *w, struct er
 
 /* --- merged profile: a pprof, which is what google.v1.Profile is --- */
 
-int py_merge_profile(struct call *c, struct py_request *r, struct pbjson *w, struct err *e)
+struct exporting_parts {
+    struct call *call;
+    struct builder *b;
+};
+
+static int export_part(void *ctx, struct query *q, struct err *e)
 {
-    _cleanup_(query_freep) struct query *q = NULL;
-    _cleanup_(batch_unrefp) struct batch *all = NULL, *one = NULL;
-    _cleanup_(buf_done) struct buf message = BUF_INIT;
+    struct exporting_parts *x = ctx;
+    _cleanup_(batch_unrefp) struct batch *b = NULL;
+    int result = query_export(store_of(x->call), q, &b, e);
+
+    return result < 0 ? result : builder_append(x->b, b);
+}
+
+/* The selection as one profile. The snapshots of a gauge are averaged, as in every other answer. */
+static int merge_profile(struct call *c, struct py_request *r, struct batch **ret, struct err *e)
+{
+    struct exporting_parts x = {.call = c};
+    _cleanup_(builder_freep) struct builder *b = NULL;
+    _cleanup_(batch_unrefp) struct batch *all = NULL;
     int result;
 
-    result = py_compile(c, r, false, NULL, &q, e);
+    if (r->left.call_site.n)
+        return err_set(e, -ENOSYS, "a call site is not supported for this format");
+    result = builder_new(&(struct builder_limits){.memory = front_options(c->front)->memory_limit}, &b);
+    x.b = b;
     if (result == 0)
-        result = query_export(store_of(c), q, &all, e);
+        result = each_part(c, r, false, export_part, &x, e);
     if (result == 0)
-        result = convert_to_single(all, &one, e);
+        result = builder_finish(b, &all, e);
+    return result < 0 ? result : convert_to_single(all, ret, e);
+}
+
+/* How often the selection was snapshot: the sum over all profiles is that many times the gauge's value. 1 for other
+ * types. */
+static int gauge_divisor(struct call *c, struct py_request *r, const struct batch *one, double *ret, struct err *e)
+{
+    _cleanup_(tree_freep) struct tree *t = NULL;
+    struct type type;
+    double sum = 0;
+    int result;
+
+    *ret = 1;
+    type_by_name(r->left.type_id, &type);
+    if (type.rule != TYPE_GAUGE || !one->n_profiles)
+        return 0;
+    result = select_tree(c, r, false, &t, e);
+    for (uint32_t i = 0; result == 0 && i < one->n_samples; i++)
+        sum += (double) batch_sample_value(one, &one->profiles[0], &one->samples[i], 0);
+    if (result == 0 && t->total[0][0] > 0 && sum > 0)
+        *ret = sum / (double) t->total[0][0];
+    return result;
+}
+
+int py_merge_profile(struct call *c, struct py_request *r, struct pbjson *w, struct err *e)
+{
+    _cleanup_(batch_unrefp) struct batch *one = NULL;
+    _cleanup_(buf_done) struct buf message = BUF_INIT;
+    double divisor = 1;
+    int result = merge_profile(c, r, &one, e);
+
+    if (result == 0)
+        result = gauge_divisor(c, r, one, &divisor, e);
     if (result < 0 || !one->n_profiles)
         return result;
+    for (uint32_t i = 0; divisor > 1 && i < one->n_values; i++)
+        one->values[i] = clamp_double(round((double) one->values[i] / divisor));
     if (!w->json)
         return pprof_encode_with(one, &one->profiles[0], call_damage(c), &c->out, e);
     result = pprof_encode_with(one, &one->profiles[0], call_damage(c), &message, e);
     return result < 0 ? result : pprof_json(&c->out, &w->first[0], buf_str(&message), e);
+}
+
+int py_dot(struct call *c, struct py_request *r, struct buf *out, struct err *e)
+{
+    struct report_command cmd = {"dot", REPORT_DOT, {0}};
+    _cleanup_(batch_unrefp) struct batch *one = NULL;
+    struct pprof_config config;
+    struct report_run run;
+    struct prof_pool pool;
+    struct prof *p = NULL;
+    int result = merge_profile(c, r, &one, e);
+
+    if (result < 0 || !one->n_profiles)
+        return result;
+    result = prof_pool_init(&pool);
+    if (result < 0)
+        return result;
+    config_defaults(&config);
+    if (r->left.max_nodes > 0)
+        config.nodecount = MIN(r->left.max_nodes, 100000);
+    result = prof_from_batch(&pool, one, &one->profiles[0], &p, e);
+    if (result >= 0) {
+        result = report_run_prepare(&run, p, &cmd, &config, NULL, NULL, e);
+        if (result >= 0)
+            result = report_print(&run.report, out, e);
+        report_run_done(&run);
+    }
+    prof_free(p);
+    prof_pool_done(&pool);
+    return result < 0 ? result : 0;
 }

@@ -183,7 +183,7 @@ static void test_lists(void)
     struct query_profiles profiles;
     struct err e = {0};
 
-    eq_int(query_labels(s, q, STR("service_name"), &names, &e), 0);
+    eq_int(query_labels(s, q, STR("service_name"), QUERY_LABELS_ALL, &names, &e), 0);
     query_names_json(&b, &names);
     eq_str(buf_str(&b), STR("[\"cart\",\"shop\"]"));
     query_names_done(&names);
