@@ -148,14 +148,13 @@ static void test_flamebearer(void)
 
     eq_int(flamebearer_json(&b, one), 0);
     eq_str(buf_str(&b),
-           STR("{\"names\":[\"total\",\"other\",\"main\",\"a\",\"b\",\"c\\u003cd>\"],\"levels\":[[0,8,0,0],"
-               "[0,8,0,2],[0,3,1,3,0,5,5,5],[0,2,2,4]],\"numTicks\":8,\"maxSelf\":5}"));
+           STR("{\"names\":[\"total\",\"main\",\"a\",\"c\\u003cd>\",\"b\"],\"levels\":[[0,8,0,0],[0,8,0,1],"
+               "[0,3,1,2,0,5,5,3],[0,2,2,4]],\"numTicks\":8,\"maxSelf\":5}"));
     buf_reset(&b);
     eq_int(flamebearer_json(&b, two), 0);
     eq_str(buf_str(&b),
-           STR("{\"names\":[\"total\",\"other\",\"main\",\"a\",\"b\",\"c\\u003cd>\"],\"levels\":[[0,8,0,0,4,0,"
-               "0],[0,8,0,0,4,0,2],[0,3,1,0,0,0,3,0,5,5,0,4,4,5],[0,2,2,0,0,0,4]],\"numTicks\":12,"
-               "\"maxSelf\":5}"));
+           STR("{\"names\":[\"total\",\"main\",\"a\",\"c\\u003cd>\",\"b\"],\"levels\":[[0,8,0,0,4,0,0],[0,8,0,0,4,0,1],"
+               "[0,3,1,0,0,0,2,0,5,5,0,4,4,3],[0,2,2,0,0,0,4]],\"numTicks\":12,\"maxSelf\":5}"));
 }
 
 static void test_tree_binary(void)
