@@ -13,6 +13,7 @@
 #include "net/grpc.h"
 #include "pipeline/receivers/otlp_service.h"
 #include "pipeline/receivers/pyroscope_service.h"
+#include "pipeline/receivers/upload_service.h"
 #include "serve/tenant_gate.h"
 #include "server/front.h"
 #include "server/request_gate.h"
@@ -26,6 +27,7 @@ enum { TENANTS_MAX = 10000, DECODERS = 2, DECODE_QUEUE_MAX = 1024, LARGE = 256 <
 struct tenant {
     struct otlp_service otlp_grpc, otlp_http;
     struct pyroscope_service pyroscope;
+    struct upload_service upload;
     struct tenant_gate gate;
     char name[AUTH_TENANT_SIZE];
     struct tenant *next;
@@ -38,7 +40,7 @@ struct serve_intake {
     struct metrics *metrics;
     struct workers *decoders;
     struct gate_stats stats;
-    struct route routes[4];
+    struct route routes[5];
     pthread_mutex_t lock; /* protects the list and the limits; the services themselves never change */
     const struct serve_limits *limits;
     size_t max_message;
@@ -74,6 +76,7 @@ static struct tenant *add_tenant(struct serve_intake *o, const char *name)
     otlp_service_metrics(&t->otlp_grpc, o->metrics, "otlp", "grpc");
     otlp_service_metrics(&t->otlp_http, o->metrics, "otlp", "http");
     t->pyroscope = (struct pyroscope_service){.sink = &t->gate.sink, .tenant = t->name, .max_inflated = o->max_message};
+    t->upload = (struct upload_service){.sink = &t->gate.sink, .tenant = t->name, .max_inflated = o->max_message};
     t->next = o->tenants;
     o->tenants = t;
     o->n++;
@@ -234,6 +237,11 @@ static void run_pyroscope(struct tenant *t, struct http_request *q)
     pyroscope_service_handle(&t->pyroscope, q);
 }
 
+static void run_upload(struct tenant *t, struct http_request *q)
+{
+    upload_service_handle(&t->upload, q);
+}
+
 static void handle(struct serve_intake *o, struct http_request *q, decode_fn *run)
 {
     const char *why = "";
@@ -256,7 +264,8 @@ void serve_intake_http(void *arg, struct http_request *q)
     handle(arg, q, run_http);
 }
 
-/* --- paths on the API's port: those of Pyroscope, whose guides send OTLP there, too. The front has checked the sender --- */
+/* --- paths on the API's port: those of Pyroscope, whose guides send OTLP there, too, and the page's uploads. The
+ * front has checked the sender --- */
 
 static void take(struct serve_intake *o, struct http_request *q, const struct auth_identity *who, bool packed,
                  decode_fn *run)
@@ -279,6 +288,11 @@ static void take_otlp(void *arg, struct http_request *q, const struct auth_ident
     take(arg, q, who, false, grpc_is_request(q) ? run_grpc : run_http);
 }
 
+static void take_upload(void *arg, struct http_request *q, const struct auth_identity *who)
+{
+    take(arg, q, who, true, run_upload);
+}
+
 int serve_intake_mount(struct serve_intake *o, struct front *f)
 {
     static const struct {
@@ -287,7 +301,8 @@ int serve_intake_mount(struct serve_intake *o, struct front *f)
     } paths[] = {{"/ingest", take_pyroscope},
                  {"/push.v1.PusherService/Push", take_pyroscope},
                  {"/v1development/profiles", take_otlp},
-                 {"/opentelemetry.proto.collector.profiles.v1development.ProfilesService/Export", take_otlp}};
+                 {"/opentelemetry.proto.collector.profiles.v1development.ProfilesService/Export", take_otlp},
+                 {UPLOAD_PATH, take_upload}};
 
     for (size_t i = 0; i < ARRAY_SIZE(paths); i++)
         o->routes[i] = (struct route){"POST", paths[i].path, AUTH_SEND, true, .arg = o, .take = paths[i].take};

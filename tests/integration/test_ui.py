@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The web UI in a real browser: Debian's chromium, driven by playwright-core, on a real server with real profiles. Each
 module of tests/ui/suites is one test; its checks are listed when it fails. Screenshots go to build/screenshots."""
+import base64
 import json
 import os
 import shutil
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("opentelemetry.proto.common.v1.common_pb2")
+import file_oracles  # noqa: E402
 import ui_data  # noqa: E402
 from opentelemetry.proto.profiles.v1development import profiles_pb2  # noqa: E402
 from wick_tools import NASTY, ROOT, WICK, Served, Server, convert
@@ -62,6 +64,20 @@ def test_suite(server, suite):
         names = [taken.dictionary.string_table[f.name_strindex] for f in taken.dictionary.function_table]
         assert "example.com/shop/cart.encode" in names and "walk" not in names, names
         assert sum(sum(s.values) for r in taken.resource_profiles for c in r.scope_profiles for p in c.profiles for s in p.samples) > 0
+
+
+def test_upload(server):
+    """Two profiles of wall time, of Node and in speedscope's form."""
+    cpuprofile = ROOT / "tests/data/files/node-20.cpuprofile"
+
+    def file(name, data, total, frame):
+        return {"name": name, "data": base64.b64encode(data).decode(), "total": total, "frame": frame}
+
+    total = sum(file_oracles.cpuprofile(cpuprofile)["wall"].values())
+    other = json.dumps({"shared": {"frames": [{"name": "main"}, {"name": "parse"}]}, "$schema": "x", "profiles": [
+        {"type": "sampled", "name": "t", "unit": "nanoseconds", "samples": [[0, 1], [0]], "weights": [3000000, 2000000]}]}).encode()
+    run("upload", url=server.url, profile=file("app.cpuprofile", cpuprofile.read_bytes(), total, "fib"),
+        other=file("b.speedscope.json", other, 5000000, "parse"))
 
 
 def test_empty_server(tmp_path):

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the web UI asks beside the questions: session and login, senders, symbols, source files, the HTML export."""
+import gzip
 import http.client
 import json
 import os
 import subprocess
 import time
 import urllib.parse
-from wick_tools import SHOP, WICK, Server, request
+from wick_tools import ROOT, SHOP, WICK, Server, request
 
 
 def ask(server, method, path, body=None, **headers):
@@ -94,6 +95,37 @@ def test_senders_stay_in_their_tenant(server):
     assert server.send(request(SHOP), write)[0] == 200
     assert len(server.json("/api/v1/senders", token=read_a)["senders"]) == 1
     assert server.json("/api/v1/senders", token=read_b)["senders"] == []
+
+
+def test_upload(server):
+    """Two tenants upload a file of one name: each sees its own. Reading rights are not enough, and hostile files are refused."""
+    tokens = {(s, t): token(server, "--scope", s, "--tenant", t) for s in ("read", "write") for t in ("a", "b")}
+    wait_for_login(server)
+
+    def upload(name, data, scope="write", tenant="a", **headers):
+        status, body = server.get("/api/v1/upload?name=" + urllib.parse.quote(name), tokens[scope, tenant], data, headers)
+        return status, json.loads(body)
+
+    folded = {"a": b"main;work 7\nmain 1\n", "b": b"main;other 30\n"}
+    answers = {t: upload("../x/cpu.folded", folded[t], tenant=t) for t in "ab"}
+    for t, (status, answer) in answers.items():
+        assert status == 200 and answer["service"] == "cpu.folded" and answer["type"] == "samples" == answer["types"][0], answer
+        query = f'samples{{service.name="cpu.folded",service.instance.id="{answer["instance"]}"}}'
+        for other in "ab":
+            got = server.json("/api/v1/top?query=" + urllib.parse.quote(query), token=tokens["read", other])
+            assert got["total"] == ((8 if t == "a" else 30) if t == other else 0)
+    data = gzip.compress((ROOT / "tests/data/files/node-20.cpuprofile").read_bytes())
+    status, answer = upload("n.cpuprofile.gz", data)
+    assert status == 200 and answer["type"] == "wall" and answer["from"] <= answer["to"]
+    assert upload("cpu.folded", folded["a"], scope="read")[0] == 403
+    assert server.get("/api/v1/upload?name=x", data=folded["a"])[0] == 401
+    assert server.get("/api/v1/upload?name=x", tokens["write", "a"], folded["a"], {"Origin": "http://evil.example"})[0] == 403
+    bomb = gzip.compress(bytes(80 << 20))
+    jfr = gzip.decompress((ROOT / "tests/data/files/async-profiler-4.5.jfr.gz").read_bytes())
+    for name, bad, code, message in [("bomb.gz", bomb, 413, ""), ("cut.jfr", jfr[:9000], 400, "is cut short"), ("empty", b"", 400, "empty"),
+                                     ("deep.json", b'{"head":' + b'{"children":[' * 5000, 400, "too deep")]:
+        status, answer = upload(name, bad)
+        assert status == code and message in answer["error"]["message"], (name, status, answer)
 
 
 def test_symbols(server):

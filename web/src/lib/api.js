@@ -53,7 +53,8 @@ export function apiUrl(name, params = {}) {
 
 const kinds = {401: "login", 403: "denied", 404: "missing", 429: "busy", 503: "busy", 504: "busy"};
 
-async function refuse(r) {
+// The error that a response states.
+export async function refusal(r) {
     let words = "";
     try {
         words = (await r.json()).error.message;
@@ -74,7 +75,7 @@ async function load(url, options) {
         throw new ApiError("gone", "the server does not respond");
     }
     reachable.value = true;
-    if (!r.ok) throw await refuse(r);
+    if (!r.ok) throw await refusal(r);
     if ((r.headers.get("content-type") ?? "").includes("vnd.wick.tree")) {
         const bytes = await r.arrayBuffer();
         performance.mark("wick-data");

@@ -9,6 +9,7 @@ import {choice, setTheme, themeOf} from "../lib/color.js";
 import {bindings} from "../lib/keys.js";
 import {base, href, route} from "../lib/url.js";
 import {Login} from "../views/login.js";
+import {DropZone, OpenButton} from "./dropzone.js";
 import {MenuLayer} from "./menu.js";
 
 export const helpOpen = signal(false);
@@ -88,11 +89,12 @@ export function Shell({children}) {
                 aria-current=${here === path ? "page" : undefined}>${text}</a>`)}
                 ${files && pprofPages(r).map(([path, text, params]) => html`<a href=${href(path, params)}>${text}</a>`)}</nav>
             <span class="grow"></span>
+            ${status.data && !files && !needLogin.value && html`<${OpenButton} />`}
             ${session.value?.required && !needLogin.value && html`<button class="quiet out" title="Log out" onClick=${() => post("logout", "").finally(() => location.reload())}><svg viewBox="0 0 16 16" aria-hidden="true"><path d="M6 2H2.5v12H6M6 8h8M11 5l3 3-3 3"/></svg><span>Log out</span></button>`}
             <${ThemeSwitch} />
             <button class="icon" aria-label="keyboard help" title="Keyboard (?)" onClick=${() => (helpOpen.value = true)}>?</button>
         </header>
         <div class="banner" role="status" hidden=${reachable.value}>The server does not respond. Is <code>wick serve</code> still running? Retrying…</div>
         <main id="main" tabindex="-1">${needLogin.value ? html`<${Login} />` : children}</main>
-        <${Help} /><${MenuLayer} />`;
+        <${Help} /><${MenuLayer} />${!files && !needLogin.value && html`<${DropZone} />`}`;
 }
