@@ -17,11 +17,11 @@
 #include "net/grpc.h"
 #include "pipeline/receivers/otlp_service.h"
 #include "pipeline/receivers/pyroscope_service.h"
+#include "serve/tenant_gate.h"
 #include "server/api.h"
 #include "server/front.h"
 #include "server/name_source.h"
 #include "server/serve_config.h"
-#include "serve/tenant_gate.h"
 #include "server/ui_info.h"
 #include "store/store.h"
 
@@ -40,13 +40,13 @@ static struct pyroscope_service pyroscope;
 static char dir[] = "/tmp/wick-fuzz-XXXXXX";
 
 /* The store has room for so much; the rest is taken and forgotten. */
-static void keep_some(struct sink *s, struct batch *b, const struct sink_context *ctx, struct ack *ack)
+static void keep_some(struct sink *s, struct payload data, const struct sink_context *ctx, struct ack *ack)
 {
     static unsigned n;
 
     (void) s;
     if (n++ < STORED_MAX)
-        store_append(store, b, ctx, ack);
+        store_append(store, data.batch, ctx, ack);
     else
         ack_ok(ack);
 }
@@ -137,7 +137,7 @@ static void setup(void)
         must(mounts[i](front));
     must(front_mount(front, intake, ARRAY_SIZE(intake)));
     tenant_gate_init(&gate, &some, "", 0, 100, &gate_stats);
-    otlp = (struct otlp_service){.profiles = &gate.sink, .max_message = 1 << 20};
+    otlp = (struct otlp_service){.next[SIGNAL_PROFILES] = &gate.sink, .max_message = 1 << 20};
     pyroscope = (struct pyroscope_service){.sink = &gate.sink, .max_inflated = 1 << 20};
     must(loop_new(&loop, NULL));
     h.loops = &loop;

@@ -12,11 +12,11 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static void consume(struct sink *s, struct batch *b, const struct sink_context *ctx, struct ack *ack)
+static void consume(struct sink *s, struct payload data, const struct sink_context *ctx, struct ack *ack)
 {
     struct err e = {0};
 
-    if (batch_validate(b, &e) < 0) {
+    if (batch_validate(data.batch, &e) < 0) {
         fprintf(stderr, "%s\n", e.message);
         abort();
     }

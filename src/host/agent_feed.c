@@ -82,14 +82,14 @@ static int send_head(int fd, uint32_t n)
     return send_all(fd, head, sizeof head);
 }
 
-static void send_frame(struct sink *s, struct batch *b, const struct sink_context *ctx, struct ack *ack)
+static void send_frame(struct sink *s, struct payload data, const struct sink_context *ctx, struct ack *ack)
 {
     struct fd_sink *f = container_of(s, struct fd_sink, sink);
     _cleanup_(buf_done) struct buf body = BUF_INIT;
     int r;
 
     (void) ctx;
-    r = otlp_encode(b, NULL, &body, NULL);
+    r = otlp_encode(data.batch, NULL, &body, NULL);
     if (r == 0 && body.n > AGENT_FRAME_MAX)
         r = -E2BIG;
     if (r == 0)

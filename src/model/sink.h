@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The one way to hand a batch on: receivers, processors, exporters and stores are all sinks.
+ * The one way to hand data on: receivers, processors, exporters and stores are all sinks.
  *
  *     sink_consume(sink, batch, ctx, ack)
+ *
+ * What is handed on is a payload: a batch of profiles, or an undecoded request of another signal, which only the
+ * components of the Collector pipeline receive. What follows about batches applies to both.
  *
  * The sink takes a reference if it keeps the batch, never blocks, and completes `ack` exactly once, immediately or
  * later, from any thread. The sink defines what a completion promises: a store has the batch on disk, an in-memory
@@ -30,6 +33,7 @@
 #include "base/macros.h"
 
 struct batch;
+struct blob;
 struct kvs;
 
 enum sink_status {
@@ -109,13 +113,24 @@ struct sink_context {
         *metadata; /* headers of the request, names in lower case, if the receiver passes them on; may be NULL */
 };
 
-struct sink {
-    void (*consume)(struct sink *s, struct batch *b, const struct sink_context *ctx, struct ack *ack);
+/* One of the two is set. A sink that is only in pipelines of profiles receives only batches. */
+struct payload {
+    struct batch *batch;
+    struct blob *blob; /* pipeline/delivery/blob.h */
 };
+
+struct sink {
+    void (*consume)(struct sink *s, struct payload data, const struct sink_context *ctx, struct ack *ack);
+};
+
+static inline void sink_pass(struct sink *s, struct payload data, const struct sink_context *ctx, struct ack *ack)
+{
+    s->consume(s, data, ctx, ack);
+}
 
 static inline void sink_consume(struct sink *s, struct batch *b, const struct sink_context *ctx, struct ack *ack)
 {
-    s->consume(s, b, ctx, ack);
+    sink_pass(s, (struct payload){.batch = b}, ctx, ack);
 }
 
 #endif

@@ -301,21 +301,21 @@ static void came_back(struct ack *a, const struct ack_result *r)
     mem_free(w);
 }
 
-static void consume(struct sink *sink, struct batch *b, const struct sink_context *ctx, struct ack *ack)
+static void consume(struct sink *sink, struct payload data, const struct sink_context *ctx, struct ack *ack)
 {
     struct senders *s = container_of(sink, struct senders, sink);
     struct watched *w = mem_zalloc(sizeof *w);
 
     pthread_mutex_lock(&s->lock);
-    count_batch(s, b, ctx);
+    count_batch(s, data.batch, ctx);
     pthread_mutex_unlock(&s->lock);
     if (!w) { /* if it cannot be watched, store it anyway */
-        sink_consume(s->next, b, ctx, ack);
+        sink_consume(s->next, data.batch, ctx, ack);
         return;
     }
-    *w = (struct watched){{came_back}, ack, s, batch_ref(b), ""};
+    *w = (struct watched){{came_back}, ack, s, batch_ref(data.batch), ""};
     snprintf(w->tenant, sizeof w->tenant, "%s", ctx->tenant);
-    sink_consume(s->next, b, ctx, &w->ack);
+    sink_consume(s->next, data.batch, ctx, &w->ack);
 }
 
 int senders_new(struct sink *next, struct senders **ret)

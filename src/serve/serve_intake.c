@@ -71,7 +71,8 @@ static struct tenant *add_tenant(struct serve_intake *o, const char *name)
     l = limits_of(o->limits, t->name);
     tenant_gate_init(&t->gate, o->sink, t->name, l.samples_per_second, l.series, &o->stats);
     t->gate.series.allow = o->labels ? o->labels : t->gate.series.allow;
-    t->otlp_grpc = (struct otlp_service){.profiles = &t->gate.sink, .max_message = o->max_message, .tenant = t->name};
+    t->otlp_grpc =
+        (struct otlp_service){.next[SIGNAL_PROFILES] = &t->gate.sink, .max_message = o->max_message, .tenant = t->name};
     t->otlp_http = t->otlp_grpc;
     otlp_service_metrics(&t->otlp_grpc, o->metrics, "otlp", "grpc");
     otlp_service_metrics(&t->otlp_http, o->metrics, "otlp", "http");

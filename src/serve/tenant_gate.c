@@ -107,21 +107,21 @@ static bool take_series(struct tenant_gate *g, const struct batch *b, struct ack
     return false;
 }
 
-static void consume(struct sink *sink, struct batch *b, const struct sink_context *ctx, struct ack *ack)
+static void consume(struct sink *sink, struct payload data, const struct sink_context *ctx, struct ack *ack)
 {
     struct tenant_gate *g = container_of(sink, struct tenant_gate, sink);
     struct gate_ack *w;
     uint64_t held;
     int64_t wait;
 
-    if (!take_series(g, b, ack))
+    if (!take_series(g, data.batch, ack))
         return;
-    wait = take(g, b->n_samples);
+    wait = take(g, data.batch->n_samples);
     if (wait) {
         if (log_limited(&g->stats->log_limited, 10 * NS_PER_S, &held))
             log_warn("tenant '%s' is over its limit of %lld samples per second (%llu more requests like this)",
                      g->tenant, (long long) g->rate, (unsigned long long) held);
-        g->stats->limited += b->n_profiles;
+        g->stats->limited += data.batch->n_profiles;
         ack_fail(ack, SINK_EXHAUSTED, wait,
                  "tenant '%s' sends more than %lld samples per second (limits.samples_per_second)", g->tenant,
                  (long long) g->rate);
@@ -132,10 +132,10 @@ static void consume(struct sink *sink, struct batch *b, const struct sink_contex
         ack_fail(ack, SINK_UNAVAILABLE, NS_PER_S, "out of memory");
         return;
     }
-    *w = (struct gate_ack){{on_ack}, ack, g->stats, clock_mono(), b->n_profiles, b->n_samples};
+    *w = (struct gate_ack){{on_ack}, ack, g->stats, clock_mono(), data.batch->n_profiles, data.batch->n_samples};
     g->stats->in_flight++;
-    g->stats->lag_ns = lag_of(b, ctx->received_ns);
-    sink_consume(g->next, b, ctx, &w->ack);
+    g->stats->lag_ns = lag_of(data.batch, ctx->received_ns);
+    sink_consume(g->next, data.batch, ctx, &w->ack);
 }
 
 void tenant_gate_init(struct tenant_gate *g, struct sink *next, const char *tenant, int64_t rate, int64_t max_series,

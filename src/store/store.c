@@ -29,9 +29,9 @@ const struct store_ops *store_engine_of(struct str place)
     return engines[0];
 }
 
-static void sink_to_store(struct sink *sink, struct batch *b, const struct sink_context *ctx, struct ack *ack)
+static void sink_to_store(struct sink *sink, struct payload data, const struct sink_context *ctx, struct ack *ack)
 {
-    store_append(container_of(sink, struct store, sink), b, ctx, ack);
+    store_append(container_of(sink, struct store, sink), data.batch, ctx, ack);
 }
 
 int store_open(const struct store_ops *ops, const struct store_config *c, struct store **ret, struct err *e)

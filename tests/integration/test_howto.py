@@ -27,9 +27,9 @@ struct example {
 
 static const struct option options[] = {{0}};
 
-static void consume(struct sink *s, struct batch *b, const struct sink_context *ctx, struct ack *ack)
+static void consume(struct sink *s, struct payload data, const struct sink_context *ctx, struct ack *ack)
 {
-    (void) s, (void) b, (void) ctx;
+    (void) s, (void) data, (void) ctx;
     ack_ok(ack);
 }
 

@@ -211,7 +211,7 @@ static int open_sender(struct world *w, int i, int k)
 static int world_open(struct world *w, const struct setup *s)
 {
     struct sink *sinks[EXPORTERS];
-    struct blob_sink *blobs[EXPORTERS];
+    struct sink *blobs[EXPORTERS];
     int r;
 
     *w = (struct world){.setup = s};
@@ -237,12 +237,12 @@ static int world_open(struct world *w, const struct setup *s)
             r = open_sender(w, i, k);
     for (int i = 0; r == 0 && i < EXPORTERS; i++) {
         sinks[i] = sender_sink(w->sender[i][0]);
-        blobs[i] = sender_blobs(w->sender[i][1]);
+        blobs[i] = sender_sink(w->sender[i][1]);
     }
     if (r == 0)
-        r = fanout_new(sinks, EXPORTERS, NULL, 0, &w->profiles);
+        r = fanout_new(sinks, EXPORTERS, &w->profiles);
     if (r == 0)
-        r = fanout_new(NULL, 0, blobs, EXPORTERS, &w->traces);
+        r = fanout_new(blobs, EXPORTERS, &w->traces);
     return r;
 }
 
@@ -337,7 +337,8 @@ static void *feed(void *arg)
             buf_putc(&bytes, (char) (first + k + 1));
             if (!buf_error(&bytes) && blob_new(SIGNAL_TRACES, false, &bytes, &blob) == 0) {
                 blob->items = 1;
-                blob_sink_consume(fanout_blobs(f->w->traces), blob, &ctx, &next_sent(f, first + k, 1, true)->ack);
+                sink_pass(fanout_sink(f->w->traces), (struct payload){.blob = blob}, &ctx,
+                          &next_sent(f, first + k, 1, true)->ack);
             }
             blob_unref(blob);
         }

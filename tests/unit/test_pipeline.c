@@ -216,9 +216,9 @@ struct test_sink {
     struct ack *ack;
 };
 
-static void hold(struct sink *s, struct batch *b, const struct sink_context *ctx, struct ack *ack)
+static void hold(struct sink *s, struct payload data, const struct sink_context *ctx, struct ack *ack)
 {
-    (void) b;
+    (void) data.batch;
     (void) ctx;
     container_of(s, struct test_sink, sink)->ack = ack;
 }
@@ -244,7 +244,7 @@ static void test_fanout(void)
     struct test_ack t = {.ack = {told}};
     struct fanout *f = NULL;
 
-    ok(fanout_new((struct sink *[]){&a.sink, &b.sink}, 2, NULL, 0, &f) == 0);
+    ok(fanout_new((struct sink *[]){&a.sink, &b.sink}, 2, &f) == 0);
     sink_consume(fanout_sink(f), NULL, &ctx, &t.ack);
     ack_ok(a.ack);
     eq_int(t.calls, 0); /* waits for the slower one */

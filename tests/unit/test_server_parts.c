@@ -8,11 +8,11 @@
 #include "base/fd.h"
 #include "model/batch.h"
 #include "model/builder.h"
+#include "serve/tenant_gate.h"
 #include "server/binary_store.h"
 #include "server/pprof_json.h"
 #include "server/serve_config.h"
 #include "server/source_link.h"
-#include "serve/tenant_gate.h"
 #include "tap.h"
 
 /* --- the gate --- */
@@ -26,10 +26,10 @@ static void remember(struct ack *a, const struct ack_result *r)
     last = *r;
 }
 
-static void accept_all(struct sink *s, struct batch *b, const struct sink_context *ctx, struct ack *ack)
+static void accept_all(struct sink *s, struct payload data, const struct sink_context *ctx, struct ack *ack)
 {
     (void) s;
-    (void) b;
+    (void) data.batch;
     (void) ctx;
     taken++;
     ack_ok(ack);

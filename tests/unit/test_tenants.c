@@ -120,9 +120,9 @@ struct world {
     char token[TENANTS][AUTH_TEXT_SIZE];
 };
 
-static void store_it(struct sink *s, struct batch *b, const struct sink_context *ctx, struct ack *ack)
+static void store_it(struct sink *s, struct payload data, const struct sink_context *ctx, struct ack *ack)
 {
-    store_append(container_of(s, struct world, sink)->store, b, ctx, ack);
+    store_append(container_of(s, struct world, sink)->store, data.batch, ctx, ack);
 }
 
 static void stored(struct ack *a, const struct ack_result *r)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The signals, and requests of those that wick does not decode: an encoded OTLP export request, reference-counted and
- * immutable, with a sink of its own. The rules of sink.h for consuming and acknowledging apply here too.
+ * immutable. It is handed on as a payload (sink.h).
  */
 #ifndef PIPELINE_BLOB_H
 #define PIPELINE_BLOB_H
@@ -35,15 +35,5 @@ DEFINE_CLEANUP(struct blob *, blob_unref)
 /* Checks that protobuf bytes have the shape of a request of this signal (resource > scope > item, consistent lengths),
  * and counts the items. -EINVAL. */
 int blob_count(enum signal signal, const void *p, size_t n, uint32_t *ret_items);
-
-struct blob_sink {
-    void (*consume)(struct blob_sink *s, struct blob *b, const struct sink_context *ctx, struct ack *ack);
-};
-
-static inline void blob_sink_consume(struct blob_sink *s, struct blob *b, const struct sink_context *ctx,
-                                     struct ack *ack)
-{
-    s->consume(s, b, ctx, ack);
-}
 
 #endif

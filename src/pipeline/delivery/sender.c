@@ -23,12 +23,19 @@ enum { UNQUEUED_MAX = 64, STOP_S = 30 };
 
 /* --- intake, from any thread --- */
 
-static int64_t size_of(const struct sender *s, const struct batch *b, const struct blob *blob)
+static uint32_t items_of(struct payload data)
 {
+    return data.batch ? data.batch->n_samples : data.blob->items;
+}
+
+static int64_t size_of(const struct sender *s, struct payload data)
+{
+    const struct batch *b = data.batch;
+
     if (s->sizer == 1)
-        return b ? b->n_samples : blob->items;
+        return items_of(data);
     if (s->sizer == 2)
-        return b ? (int64_t) (b->input_size ? b->input_size : batch_memory(b)) : (int64_t) blob->n;
+        return b ? (int64_t) (b->input_size ? b->input_size : batch_memory(b)) : (int64_t) data.blob->n;
     return 1;
 }
 
@@ -63,37 +70,27 @@ static void refuse(struct sender *s, int r, uint32_t items, struct ack *ack)
                                 : "shutting down");
 }
 
-static void take_in(struct sender *s, struct batch *b, struct blob *blob, const struct sink_context *ctx,
-                    struct ack *ack)
+static void consume(struct sink *sink, struct payload data, const struct sink_context *ctx, struct ack *ack)
 {
-    uint32_t items = b ? b->n_samples : blob->items;
+    struct sender *s = container_of(sink, struct sender, sink);
+    uint32_t items = items_of(data);
     struct parcel *p = NULL;
     int r = s->stopping ? -ESHUTDOWN : parcel_new(&p);
 
     if (r == 0) {
         p->work.ack = ack;
-        p->work.blob = blob ? blob_ref(blob) : NULL;
+        p->work.blob = data.blob ? blob_ref(data.blob) : NULL;
         p->items = items;
-        p->size = size_of(s, b, blob);
+        p->size = size_of(s, data);
         context_keep(&p->work.kept, ctx);
-        if (b)
-            keep_batch(s, p, b);
+        if (data.batch)
+            keep_batch(s, p, data.batch);
         r = s->queue->ops->put(s->queue, p);
     }
     if (r < 0) {
         parcel_free(p);
         refuse(s, r, items, ack);
     }
-}
-
-static void consume(struct sink *sink, struct batch *b, const struct sink_context *ctx, struct ack *ack)
-{
-    take_in(container_of(sink, struct sender, sink), b, NULL, ctx, ack);
-}
-
-static void consume_blob(struct blob_sink *sink, struct blob *b, const struct sink_context *ctx, struct ack *ack)
-{
-    take_in(container_of(sink, struct sender, blobs), NULL, b, ctx, ack);
 }
 
 static void wake_loop(void *arg)
@@ -447,7 +444,6 @@ static void init(struct sender *s, const struct sender_args *a)
                                            .json = a->json,
                                            .profiles = s->signal == SIGNAL_PROFILES};
     s->sink.consume = consume;
-    s->blobs.consume = consume_blob;
     s->flush_timer.fire = sender_flush_fire;
     s->pump_timer.fire = pump_fire;
     s->wake.run = woken;
@@ -486,9 +482,4 @@ int sender_new(const struct sender_args *a, struct sender **ret, struct err *e)
 struct sink *sender_sink(struct sender *s)
 {
     return &s->sink;
-}
-
-struct blob_sink *sender_blobs(struct sender *s)
-{
-    return &s->blobs;
 }

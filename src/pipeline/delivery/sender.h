@@ -83,7 +83,6 @@ int sender_start(struct sender *s, struct err *e);
 void sender_stop(struct sender *s);
 void sender_free(struct sender *s);
 struct sink *sender_sink(struct sender *s);
-struct blob_sink *sender_blobs(struct sender *s);
 void sender_sent(struct send_request *rq, const struct ack_result *result);
 
 #endif

@@ -29,7 +29,6 @@ struct sender {
     struct sender_args a;
     struct parcel_encoding encoding;
     struct sink sink;
-    struct blob_sink blobs;
     const char *id;
     enum signal signal;
     int sizer;

@@ -126,8 +126,7 @@ int worker_push(struct worker *wk, struct work *w)
     return r;
 }
 
-void worker_submit(struct worker *wk, struct batch *b, struct blob *blob, const struct sink_context *ctx,
-                   struct ack *ack)
+void worker_submit(struct worker *wk, struct payload data, const struct sink_context *ctx, struct ack *ack)
 {
     struct work *w = mem_zalloc(sizeof *w);
     int r;
@@ -136,8 +135,8 @@ void worker_submit(struct worker *wk, struct batch *b, struct blob *blob, const 
         ack_fail(ack, SINK_UNAVAILABLE, NS_PER_S, "out of memory");
         return;
     }
-    w->batch = b ? batch_ref(b) : NULL;
-    w->blob = blob ? blob_ref(blob) : NULL;
+    w->batch = data.batch ? batch_ref(data.batch) : NULL;
+    w->blob = data.blob ? blob_ref(data.blob) : NULL;
     w->ack = ack;
     context_keep(&w->kept, ctx);
     r = worker_push(wk, w);

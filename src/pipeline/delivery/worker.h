@@ -58,8 +58,7 @@ int worker_start(struct worker *wk, struct err *e);
 void worker_stop(struct worker *wk); /* handles the queued work, joins the thread */
 void worker_done(struct worker *wk);
 /* From any thread. If the work is refused, it completes the ack itself. */
-void worker_submit(struct worker *wk, struct batch *b, struct blob *blob, const struct sink_context *ctx,
-                   struct ack *ack);
+void worker_submit(struct worker *wk, struct payload data, const struct sink_context *ctx, struct ack *ack);
 /* The same for work that the caller has filled in; the worker owns it on success. -EAGAIN over the limit,
  * -ESHUTDOWN. */
 int worker_push(struct worker *wk, struct work *w);

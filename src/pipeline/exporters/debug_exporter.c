@@ -24,7 +24,6 @@ struct debug_config {
 struct debug {
     struct instance instance;
     struct sink sink;
-    struct blob_sink blobs;
     struct metric *sent;
     const struct debug_config *config;
     pthread_mutex_t lock; /* protects the sampling state */
@@ -154,34 +153,33 @@ static void print_batch(struct buf *out, const struct batch *b, bool detailed)
     }
 }
 
-static void consume(struct sink *s, struct batch *b, const struct sink_context *ctx, struct ack *ack)
+static void print_profiles(struct debug *d, const struct batch *b)
 {
-    struct debug *d = container_of(s, struct debug, sink);
     _cleanup_(buf_done) struct buf out = BUF_INIT;
 
-    (void) ctx;
-    metric_add(d->sent, b->n_samples);
-    if (sampled(d)) {
-        buf_init(&out, 64 << 20);
-        if (d->config->verbosity > 0)
-            print_batch(&out, b, d->config->verbosity == 2);
-        if (d->config->use_internal_logger)
-            log_info("Profiles resource_profiles=%u profiles=%u sample_records=%u", b->n_resources, b->n_profiles,
-                     b->n_samples);
-        if (buf_error(&out) == 0 && out.n)
-            fd_write_all(d->config->use_internal_logger ? 2 : 1, out.p, out.n);
-    }
-    ack_ok(ack);
+    buf_init(&out, 64 << 20);
+    if (d->config->verbosity > 0)
+        print_batch(&out, b, d->config->verbosity == 2);
+    if (d->config->use_internal_logger)
+        log_info("Profiles resource_profiles=%u profiles=%u sample_records=%u", b->n_resources, b->n_profiles,
+                 b->n_samples);
+    if (buf_error(&out) == 0 && out.n)
+        fd_write_all(d->config->use_internal_logger ? 2 : 1, out.p, out.n);
 }
 
-static void consume_blob(struct blob_sink *s, struct blob *b, const struct sink_context *ctx, struct ack *ack)
+static void consume(struct sink *s, struct payload data, const struct sink_context *ctx, struct ack *ack)
 {
-    struct debug *d = container_of(s, struct debug, blobs);
+    struct debug *d = container_of(s, struct debug, sink);
+    const struct blob *b = data.blob;
 
     (void) ctx;
-    metric_add(d->sent, b->items);
-    if (sampled(d))
-        log_info("%s bytes=%zu %s=%u", signal_names[b->signal], b->n, signal_items[b->signal], b->items);
+    metric_add(d->sent, b ? b->items : data.batch->n_samples);
+    if (sampled(d)) {
+        if (b)
+            log_info("%s bytes=%zu %s=%u", signal_names[b->signal], b->n, signal_items[b->signal], b->items);
+        else
+            print_profiles(d, data.batch);
+    }
     ack_ok(ack);
 }
 
@@ -206,10 +204,9 @@ static int create(const struct component_args *args, struct instance **ret, stru
     pthread_mutex_init(&d->lock, NULL);
     d->config = args->config;
     d->sink.consume = consume;
-    d->blobs.consume = consume_blob;
     d->sent = metrics_add(args->host->metrics, METRIC_COUNTER, names[args->signal], "Items sent", "exporter=\"%s\"",
                           args->id);
-    d->instance = (struct instance){.id = args->id, .sink = &d->sink, .blobs = &d->blobs, .free = free_instance};
+    d->instance = (struct instance){.id = args->id, .sink = &d->sink, .free = free_instance};
     *ret = &d->instance;
     return 0;
 }

@@ -43,7 +43,6 @@ struct file_exporter {
     const struct file_config *config;
     struct worker worker;
     struct sink sink;
-    struct blob_sink blobs;
     struct metric *sent, *failed;
     int fd;
     uint64_t size;
@@ -245,14 +244,9 @@ static void handle(struct worker *wk, struct work *w, bool more)
     work_free(w);
 }
 
-static void consume(struct sink *s, struct batch *b, const struct sink_context *ctx, struct ack *ack)
+static void consume(struct sink *s, struct payload data, const struct sink_context *ctx, struct ack *ack)
 {
-    worker_submit(&container_of(s, struct file_exporter, sink)->worker, b, NULL, ctx, ack);
-}
-
-static void consume_blob(struct blob_sink *s, struct blob *b, const struct sink_context *ctx, struct ack *ack)
-{
-    worker_submit(&container_of(s, struct file_exporter, blobs)->worker, NULL, b, ctx, ack);
+    worker_submit(&container_of(s, struct file_exporter, sink)->worker, data, ctx, ack);
 }
 
 static int start(struct instance *i, struct err *e)
@@ -305,13 +299,12 @@ static int create(const struct component_args *args, struct instance **ret, stru
     f->config = args->config;
     f->worker.handle = handle;
     f->sink.consume = consume;
-    f->blobs.consume = consume_blob;
     f->sent = metrics_add(args->host->metrics, METRIC_COUNTER, names[args->signal], "Items sent", "exporter=\"%s\"",
                           args->id);
     f->failed = metrics_add(args->host->metrics, METRIC_COUNTER, "otelcol_exporter_write_failed", "Items not written",
                             "exporter=\"%s\"", args->id);
-    f->instance = (struct instance){
-        .id = args->id, .sink = &f->sink, .blobs = &f->blobs, .start = start, .stop = stop, .free = free_instance};
+    f->instance =
+        (struct instance){.id = args->id, .sink = &f->sink, .start = start, .stop = stop, .free = free_instance};
     *ret = &f->instance;
     return 0;
 }

@@ -10,23 +10,15 @@
 struct nop {
     struct instance instance;
     struct sink sink;
-    struct blob_sink blobs;
     struct metric *sent;
 };
 
 static const struct option options[] = {{0}};
 
-static void consume(struct sink *s, struct batch *b, const struct sink_context *ctx, struct ack *ack)
+static void consume(struct sink *s, struct payload data, const struct sink_context *ctx, struct ack *ack)
 {
     (void) ctx;
-    metric_add(container_of(s, struct nop, sink)->sent, b->n_samples);
-    ack_ok(ack);
-}
-
-static void consume_blob(struct blob_sink *s, struct blob *b, const struct sink_context *ctx, struct ack *ack)
-{
-    (void) ctx;
-    metric_add(container_of(s, struct nop, blobs)->sent, b->items);
+    metric_add(container_of(s, struct nop, sink)->sent, data.batch ? data.batch->n_samples : data.blob->items);
     ack_ok(ack);
 }
 
@@ -46,10 +38,9 @@ static int create_exporter(const struct component_args *args, struct instance **
     if (!n)
         return -ENOMEM;
     n->sink.consume = consume;
-    n->blobs.consume = consume_blob;
     n->sent = metrics_add(args->host->metrics, METRIC_COUNTER, names[args->signal], "Items sent", "exporter=\"%s\"",
                           args->id);
-    n->instance = (struct instance){.id = args->id, .sink = &n->sink, .blobs = &n->blobs, .free = free_instance};
+    n->instance = (struct instance){.id = args->id, .sink = &n->sink, .free = free_instance};
     *ret = &n->instance;
     return 0;
 }

@@ -250,7 +250,6 @@ static int create(const struct component_args *args, bool grpc, struct instance 
         return r;
     }
     x->instance.sink = sender_sink(x->sender);
-    x->instance.blobs = sender_blobs(x->sender);
     *ret = &x->instance;
     return 0;
 }

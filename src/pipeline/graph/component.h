@@ -2,7 +2,7 @@
 /*
  * What a receiver, processor, exporter or extension is: a struct of functions with a name, a line of help and an option
  * table, and one word in components.h. Everything that is passed between them is a batch on a sink (model/sink.h);
- * signals other than profiles are passed through as opaque requests on a blob_sink (blob.h).
+ * signals other than profiles are passed through as opaque requests (blob.h).
  *
  * Life cycle of an instance: create (config is parsed and checked; nothing outside is touched), start (ports open,
  * threads run), stop (accepts nothing new, passes on what it holds, returns when done; upstream is stopped before),
@@ -35,9 +35,8 @@ struct component_args {
     const void *config; /* of type->config_size, parsed and checked */
     enum signal signal; /* processors and exporters have one instance per signal */
     const char *pipeline;
-    struct sink *next;                     /* receivers, processors: where profiles go; NULL if in no such pipeline */
-    struct blob_sink *next_blobs[SIGNALS]; /* the same for the other signals */
-    const struct batch_settings *batch;    /* exporters: batch here, in place of a `batch` before a persistent queue */
+    struct sink *next[SIGNALS];         /* receivers, processors: where data of a signal goes; NULL: no such pipeline */
+    const struct batch_settings *batch; /* exporters: batch here, in place of a `batch` before a persistent queue */
 };
 
 struct component {
@@ -59,9 +58,8 @@ struct instance {
     const struct component *type;
     const char *id;
     enum signal signal;
-    struct sink *sink;       /* processors, exporters: receives profiles */
-    struct blob_sink *blobs; /* the same for other signals */
-    const void *api;         /* extensions: their interface for other components (auth.h, storage.h) */
+    struct sink *sink; /* processors, exporters: where their data comes in */
+    const void *api;   /* extensions: their interface for other components (auth.h, storage.h) */
     int (*start)(struct instance *i, struct err *e); /* each except free may be NULL */
     void (*stop)(struct instance *i);
     void (*free)(struct instance *i);

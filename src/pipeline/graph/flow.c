@@ -27,7 +27,6 @@ struct flow {
     struct http_server *metrics_server;
     /* Where each pipeline begins. */
     struct sink *heads[PLAN_PIPELINES_MAX];
-    struct blob_sink *blob_heads[PLAN_PIPELINES_MAX];
 };
 
 int host_extension(struct host *h, const char *id, const char *what, struct instance **ret, struct err *e)
@@ -41,17 +40,20 @@ int host_extension(struct host *h, const char *id, const char *what, struct inst
     return err_set(e, -ENOENT, "%s '%s' is not listed in service::extensions", what, id);
 }
 
-static int add_fanout(struct flow *g, struct sink *const *sinks, uint32_t n, struct blob_sink *const *blobs,
-                      uint32_t n_blobs, struct fanout **ret)
+/* One sink for all of them. */
+static int add_fanout(struct flow *g, struct sink *const *sinks, uint32_t n, struct sink **ret)
 {
+    struct fanout *f;
     int r;
 
     if (g->n_fanouts == INSTANCES_MAX)
         return -E2BIG;
-    r = fanout_new(sinks, n, blobs, n_blobs, ret);
-    if (r == 0)
-        g->fanouts[g->n_fanouts++] = *ret;
-    return r;
+    r = fanout_new(sinks, n, &f);
+    if (r < 0)
+        return r;
+    g->fanouts[g->n_fanouts++] = f;
+    *ret = fanout_sink(f);
+    return 0;
 }
 
 static int create(struct flow *g, const struct plan_component *c, struct component_args *args, struct instance **ret,
@@ -131,54 +133,40 @@ static int exporter_instance(struct flow *g, const struct plan_component *c, con
     return create(g, c, &args, ret, e);
 }
 
-static int create_exporters(struct flow *g, const struct plan_pipeline *pl, struct sink **ret,
-                            struct blob_sink **ret_blobs, struct err *e)
+static int create_exporters(struct flow *g, const struct plan_pipeline *pl, struct sink **ret, struct err *e)
 {
     struct sink *sinks[PIPELINE_COMPONENTS_MAX];
-    struct blob_sink *blobs[PIPELINE_COMPONENTS_MAX];
-    bool profiles = pl->signal == SIGNAL_PROFILES;
-    struct fanout *f;
-    int r;
 
     for (uint32_t i = 0; i < pl->n_exporters; i++) {
         struct instance *x;
+        int r = exporter_instance(g, pl->exporters[i], pl, &x, e);
 
-        r = exporter_instance(g, pl->exporters[i], pl, &x, e);
         if (r < 0)
             return r;
         sinks[i] = x->sink;
-        blobs[i] = x->blobs;
     }
-    r = add_fanout(g, sinks, profiles ? pl->n_exporters : 0, blobs, profiles ? 0 : pl->n_exporters, &f);
-    if (r < 0)
-        return r;
-    *ret = profiles ? fanout_sink(f) : NULL;
-    *ret_blobs = profiles ? NULL : fanout_blobs(f);
-    return 0;
+    return add_fanout(g, sinks, pl->n_exporters, ret);
 }
 
 static int create_pipeline(struct flow *g, uint32_t index, struct err *e)
 {
     const struct plan_pipeline *pl = &g->plan->pipelines[index];
-    struct blob_sink *blobs = NULL;
     struct sink *next = NULL;
-    int r = create_exporters(g, pl, &next, &blobs, e);
+    int r = create_exporters(g, pl, &next, e);
 
     for (uint32_t i = pl->n_processors; r == 0 && i-- > 0;) {
-        struct component_args args = {.signal = pl->signal, .pipeline = pl->id, .next = next};
+        struct component_args args = {.signal = pl->signal, .pipeline = pl->id};
         struct instance *x;
 
         if (pl->processors[i]->type == &component_batch_processor && has_persistent(pl))
             continue; /* the exporters do the batching, after their log */
-        args.next_blobs[pl->signal] = blobs;
+        args.next[pl->signal] = next;
         r = create(g, pl->processors[i], &args, &x, e);
         if (r < 0)
             break;
         next = x->sink;
-        blobs = x->blobs;
     }
     g->heads[index] = next;
-    g->blob_heads[index] = blobs;
     return r;
 }
 
@@ -187,31 +175,17 @@ static int receiver_outlet(struct flow *g, const struct plan_component *c, enum 
                            struct component_args *args)
 {
     struct sink *sinks[PLAN_PIPELINES_MAX];
-    struct blob_sink *blobs[PLAN_PIPELINES_MAX];
-    struct fanout *f;
     uint32_t n = 0;
-    int r;
 
     for (uint32_t i = 0; i < g->plan->n_pipelines; i++) {
         const struct plan_pipeline *pl = &g->plan->pipelines[i];
 
         for (uint32_t k = 0; k < pl->n_receivers && pl->signal == signal; k++) {
-            if (pl->receivers[k] != c)
-                continue;
-            sinks[n] = g->heads[i];
-            blobs[n++] = g->blob_heads[i];
+            if (pl->receivers[k] == c)
+                sinks[n++] = g->heads[i];
         }
     }
-    if (!n)
-        return 0;
-    r = add_fanout(g, sinks, signal == SIGNAL_PROFILES ? n : 0, blobs, signal == SIGNAL_PROFILES ? 0 : n, &f);
-    if (r < 0)
-        return r;
-    if (signal == SIGNAL_PROFILES)
-        args->next = fanout_sink(f);
-    else
-        args->next_blobs[signal] = fanout_blobs(f);
-    return 0;
+    return n ? add_fanout(g, sinks, n, &args->next[signal]) : 0;
 }
 
 static int create_receivers(struct flow *g, struct err *e)

@@ -138,11 +138,11 @@ static void last(struct worker *wk)
     flush(p, p->sent_by_time);
 }
 
-static void consume(struct sink *s, struct batch *b, const struct sink_context *ctx, struct ack *ack)
+static void consume(struct sink *s, struct payload data, const struct sink_context *ctx, struct ack *ack)
 {
     struct batch_processor *p = container_of(s, struct batch_processor, sink);
 
-    worker_submit(&p->worker, b, NULL, ctx, ack);
+    worker_submit(&p->worker, data, ctx, ack);
 }
 
 static int start(struct instance *i, struct err *e)
@@ -183,7 +183,7 @@ static int create(const struct component_args *args, struct instance **ret, stru
     p->worker.idle = idle;
     p->worker.last = last;
     p->sink.consume = consume;
-    p->next = args->next;
+    p->next = args->next[SIGNAL_PROFILES];
     p->instance =
         (struct instance){.id = args->id, .sink = &p->sink, .start = start, .stop = stop, .free = free_instance};
     p->sent_by_size = metrics_add(m, METRIC_COUNTER, "otelcol_processor_batch_batch_size_trigger_send",

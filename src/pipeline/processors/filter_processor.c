@@ -139,19 +139,19 @@ static uint32_t count_samples(const struct batch *b)
     return n;
 }
 
-static void consume(struct sink *sink, struct batch *b, const struct sink_context *ctx, struct ack *ack)
+static void consume(struct sink *sink, struct payload data, const struct sink_context *ctx, struct ack *ack)
 {
     struct filter_processor *f = container_of(sink, struct filter_processor, sink);
     _cleanup_(batch_unrefp) struct batch *x = NULL;
-    int r = batch_share(b, &x);
+    int r = batch_share(data.batch, &x);
 
     if (r == 0)
-        r = filter_batch(f, b, x);
+        r = filter_batch(f, data.batch, x);
     if (r < 0) {
         ack_fail(ack, SINK_UNAVAILABLE, 0, "out of memory");
         return;
     }
-    metric_add(f->dropped, (int64_t) count_samples(b) - count_samples(x));
+    metric_add(f->dropped, (int64_t) count_samples(data.batch) - count_samples(x));
     if (!x->n_profiles)
         ack_ok(ack);
     else
@@ -211,7 +211,7 @@ static int create(const struct component_args *args, struct instance **ret, stru
 
     if (r < 0)
         return r;
-    f->next = args->next;
+    f->next = args->next[SIGNAL_PROFILES];
     f->sink.consume = consume;
     f->dropped = metrics_add(args->host->metrics, METRIC_COUNTER, "otelcol_processor_filter_profiles_filtered",
                              "Samples dropped", "filter=\"%s\"", args->id);

@@ -167,11 +167,11 @@ static void give(struct k8s *k, struct kvs_edit *x, const struct sink_context *c
         k8s_watch_miss(&k->watch, unknown);
 }
 
-static void consume(struct sink *s, struct batch *b, const struct sink_context *ctx, struct ack *ack)
+static void consume(struct sink *s, struct payload data, const struct sink_context *ctx, struct ack *ack)
 {
     struct k8s *k = container_of(s, struct k8s, sink);
     _cleanup_(batch_unrefp) struct batch *x = NULL;
-    int r = batch_share(b, &x);
+    int r = batch_share(data.batch, &x);
 
     for (uint32_t i = 0; r == 0 && i < x->n_resources; i++) {
         struct kvs_edit edit;
@@ -309,7 +309,7 @@ static int create(const struct component_args *args, struct instance **ret, stru
     k->watch.refresh_interval = k->config->refresh_interval;
     k->watch.min_refresh_interval = k->config->min_refresh_interval;
     k->sink.consume = consume;
-    k->next = args->next;
+    k->next = args->next[SIGNAL_PROFILES];
     k->watch.pods = metrics_add(args->host->metrics, METRIC_GAUGE, "otelcol_otelsvc_k8s_pod_table_size", "Known pods",
                                 "processor=\"%s\"", args->id);
     k->instance =

@@ -23,8 +23,6 @@ struct limiter {
     struct instance instance;
     struct sink sink;
     struct sink *next;
-    struct blob_sink blobs;
-    struct blob_sink *next_blobs;
     int64_t hard, soft, interval;
     _Atomic int64_t next_check;
     _Atomic bool refuse;
@@ -69,20 +67,12 @@ static bool refuse(struct limiter *l, struct ack *ack)
     return true;
 }
 
-static void consume(struct sink *s, struct batch *b, const struct sink_context *ctx, struct ack *ack)
+static void consume(struct sink *s, struct payload data, const struct sink_context *ctx, struct ack *ack)
 {
     struct limiter *l = container_of(s, struct limiter, sink);
 
     if (!refuse(l, ack))
-        sink_consume(l->next, b, ctx, ack);
-}
-
-static void consume_blob(struct blob_sink *s, struct blob *b, const struct sink_context *ctx, struct ack *ack)
-{
-    struct limiter *l = container_of(s, struct limiter, blobs);
-
-    if (!refuse(l, ack))
-        blob_sink_consume(l->next_blobs, b, ctx, ack);
+        sink_pass(l->next, data, ctx, ack);
 }
 
 static void free_instance(struct instance *i)
@@ -104,13 +94,11 @@ static int create(const struct component_args *args, struct instance **ret, stru
     spike = c->limit_mib ? c->spike_limit_mib << 20 : total / 100 * c->spike_limit_percentage;
     l->soft = l->hard - (spike ? spike : l->hard / 5);
     l->interval = c->check_interval;
-    l->next = args->next;
-    l->next_blobs = args->next_blobs[args->signal];
+    l->next = args->next[args->signal];
     l->sink.consume = consume;
-    l->blobs.consume = consume_blob;
     l->refused = metrics_add(args->host->metrics, METRIC_COUNTER, "otelcol_processor_refused_requests",
                              "Requests refused because of high memory usage", "processor=\"%s\"", args->id);
-    l->instance = (struct instance){.id = args->id, .sink = &l->sink, .blobs = &l->blobs, .free = free_instance};
+    l->instance = (struct instance){.id = args->id, .sink = &l->sink, .free = free_instance};
     *ret = &l->instance;
     return 0;
 }

@@ -262,11 +262,11 @@ static void apply(struct resource_processor *p, struct kvs_edit *x, const struct
     }
 }
 
-static void consume(struct sink *s, struct batch *b, const struct sink_context *ctx, struct ack *ack)
+static void consume(struct sink *s, struct payload data, const struct sink_context *ctx, struct ack *ack)
 {
     struct resource_processor *p = container_of(s, struct resource_processor, sink);
     _cleanup_(batch_unrefp) struct batch *x = NULL;
-    int r = batch_share(b, &x);
+    int r = batch_share(data.batch, &x);
 
     for (uint32_t i = 0; r == 0 && i < x->n_resources; i++) {
         struct kvs_edit edit;
@@ -337,7 +337,7 @@ static int create(const struct component_args *args, struct instance **ret, stru
         p->n++;
     }
     p->sink.consume = consume;
-    p->next = args->next;
+    p->next = args->next[SIGNAL_PROFILES];
     p->instance = (struct instance){.id = args->id, .sink = &p->sink, .free = free_instance};
     if (r < 0) {
         free_instance(&p->instance);

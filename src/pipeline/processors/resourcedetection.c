@@ -157,11 +157,11 @@ static void detect_container(struct detection *d)
     }
 }
 
-static void consume(struct sink *s, struct batch *b, const struct sink_context *ctx, struct ack *ack)
+static void consume(struct sink *s, struct payload data, const struct sink_context *ctx, struct ack *ack)
 {
     struct detection *d = container_of(s, struct detection, sink);
     _cleanup_(batch_unrefp) struct batch *x = NULL;
-    int r = batch_share(b, &x);
+    int r = batch_share(data.batch, &x);
 
     for (uint32_t i = 0; r == 0 && i < x->n_resources; i++) {
         struct kvs_edit edit;
@@ -205,7 +205,7 @@ static int create(const struct component_args *args, struct instance **ret, stru
             detect_system(d, &c->system.attributes); /* system; docker sets the same two attributes */
     }
     d->override = c->override;
-    d->next = args->next;
+    d->next = args->next[SIGNAL_PROFILES];
     d->sink.consume = consume;
     d->instance = (struct instance){.id = args->id, .sink = &d->sink, .free = free_instance};
     *ret = &d->instance;

@@ -272,9 +272,9 @@ static void handle(struct worker *wk, struct work *w, bool more)
     work_free(w);
 }
 
-static void consume(struct sink *sink, struct batch *b, const struct sink_context *ctx, struct ack *ack)
+static void consume(struct sink *sink, struct payload data, const struct sink_context *ctx, struct ack *ack)
 {
-    worker_submit(&container_of(sink, struct symbolize, sink)->worker, b, NULL, ctx, ack);
+    worker_submit(&container_of(sink, struct symbolize, sink)->worker, data, ctx, ack);
 }
 
 static int start(struct instance *i, struct err *e)
@@ -314,7 +314,7 @@ static int create(const struct component_args *args, struct instance **ret, stru
     s->config = args->config;
     s->worker.handle = handle;
     s->sink.consume = consume;
-    s->next = args->next;
+    s->next = args->next[SIGNAL_PROFILES];
     s->symbolizer = args->host->symbolizer;
     s->resolved = metrics_add(m, METRIC_COUNTER, "wick_symbolize_resolved_locations", "Locations that were symbolized",
                               "processor=\"%s\"", args->id);

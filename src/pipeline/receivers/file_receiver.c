@@ -183,7 +183,7 @@ static int create(const struct component_args *args, struct instance **ret, stru
     if (!f)
         return -ENOMEM;
     f->config = args->config;
-    f->next = args->next;
+    f->next = args->next[SIGNAL_PROFILES];
     f->stop_fd = -1;
     f->accepted = metrics_add(args->host->metrics, METRIC_COUNTER, "otelcol_receiver_accepted_profile_samples",
                               "Items received", "receiver=\"%s\",transport=\"file\"", args->id);

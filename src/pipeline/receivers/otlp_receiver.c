@@ -252,8 +252,7 @@ static int create(const struct component_args *args, struct instance **ret, stru
         return -ENOMEM;
     o->config = c;
     o->host = args->host;
-    o->grpc.profiles = args->next;
-    memcpy(o->grpc.blobs, args->next_blobs, sizeof o->grpc.blobs);
+    memcpy(o->grpc.next, args->next, sizeof o->grpc.next);
     o->grpc.keep_empty_ids = c->keep_empty_profile_ids;
     o->http = o->grpc;
     o->grpc.max_message = (size_t) p->grpc.max_recv_msg_size_mib << 20;

@@ -37,7 +37,7 @@ struct otlp_call {
 
 static bool served(const struct otlp_service *s, enum signal signal)
 {
-    return signal == SIGNAL_PROFILES ? s->profiles != NULL : s->blobs[signal] != NULL;
+    return s->next[signal] != NULL;
 }
 
 void otlp_service_metrics(struct otlp_service *s, struct metrics *m, const char *receiver, const char *transport)
@@ -256,7 +256,7 @@ static void take_profiles(struct otlp_call *c, struct str msg, struct buf *body)
     if (!b->n_profiles)
         on_ack(&c->ack, &(struct ack_result){.status = SINK_OK});
     else
-        sink_consume(c->s->profiles, b, &ctx, &c->ack);
+        sink_consume(c->s->next[SIGNAL_PROFILES], b, &ctx, &c->ack);
 }
 
 static void take_blob(struct otlp_call *c, struct buf *body)
@@ -274,7 +274,7 @@ static void take_blob(struct otlp_call *c, struct buf *body)
         return;
     }
     b->items = c->items = items;
-    blob_sink_consume(c->s->blobs[c->signal], b, &ctx, &c->ack);
+    sink_pass(c->s->next[c->signal], (struct payload){.blob = b}, &ctx, &c->ack);
 }
 
 /* msg points into the request's body or into inflated. Profiles take ownership of that memory; requests that are passed

@@ -11,6 +11,7 @@
 #define PIPELINE_OTLP_SERVICE_H
 
 #include "base/err.h"
+#include "model/sink.h"
 #include "pipeline/delivery/blob.h"
 #include "pipeline/graph/metrics.h"
 
@@ -19,13 +20,12 @@ struct http_request;
 struct instance;
 
 struct otlp_service {
-    struct sink *profiles;            /* NULL: this signal is not served */
-    struct blob_sink *blobs[SIGNALS]; /* the same */
-    size_t max_message;               /* bytes of a request, decompressed */
-    bool include_metadata;            /* pass the request's headers to processors */
-    bool keep_empty_ids;              /* do not fill in profile ids */
-    const char *tenant;               /* NULL: "" */
-    struct instance *auth;            /* NULL: no authentication */
+    struct sink *next[SIGNALS]; /* NULL: this signal is not served */
+    size_t max_message;         /* bytes of a request, decompressed */
+    bool include_metadata;      /* pass the request's headers to processors */
+    bool keep_empty_ids;        /* do not fill in profile ids */
+    const char *tenant;         /* NULL: "" */
+    struct instance *auth;      /* NULL: no authentication */
     const struct auth_api *auth_api;
     /* Custom paths of OTLP/HTTP, NULL: /v1/traces and so on. */
     const char *http_paths[SIGNALS];

@@ -382,9 +382,9 @@ static int create(const struct component_args *args, struct instance **ret, stru
         return -ENOMEM;
     p->config = args->config;
     p->host = args->host;
-    p->next = args->next;
+    p->next = args->next[SIGNAL_PROFILES];
     p->stop_fd = -1;
-    p->env = (struct scrape_env){.config = &p->config->scrape, .sink = args->next, .id = args->id};
+    p->env = (struct scrape_env){.config = &p->config->scrape, .sink = args->next[SIGNAL_PROFILES], .id = args->id};
     p->env.scraped = metrics_add(m, METRIC_COUNTER, "otelcol_scraper_scraped_profile_records", "Samples scraped",
                                  "receiver=\"%s\"", args->id);
     p->env.failed = metrics_add(m, METRIC_COUNTER, "otelcol_scraper_errored_profile_records", "Scrapes that failed",

@@ -95,7 +95,7 @@ static int create(const struct component_args *args, struct instance **ret, stru
         return -ENOMEM;
     p->config = args->config;
     p->host = args->host;
-    p->service.sink = args->next;
+    p->service.sink = args->next[SIGNAL_PROFILES];
     p->service.max_inflated = (size_t) p->config->protocols.http.max_request_body_size;
     p->service.accepted = metrics_add(m, METRIC_COUNTER, "otelcol_receiver_accepted_profile_samples", "Items received",
                                       "receiver=\"%s\",transport=\"http\"", args->id);
