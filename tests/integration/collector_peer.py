@@ -1,4 +1,5 @@
 """A running `wick collector` and the peers around it, for the tests of the pipeline."""
+import json
 import os
 import re
 import signal
@@ -8,6 +9,7 @@ import time
 import urllib.error
 import urllib.request
 from concurrent import futures
+from pathlib import Path
 
 import grpc
 import yaml_lite
@@ -210,3 +212,36 @@ def attributes_of(m):
         out.append({kv.key: getattr(kv.value, kv.value.WhichOneof("value")) if kv.value.WhichOneof("value") else None
                     for kv in r.resource.attributes})
     return out
+
+
+# --- the real Collector ---
+
+def build_peer(place):
+    """The Collector 0.159, built of its own modules."""
+    out = place / "collector"
+    subprocess.run(["go", "build", "-o", out, "."], cwd=ROOT / "tests/go/collector", check=True)
+    return out
+
+
+class Peer:
+    def __init__(self, binary, tmp_path, exporters, processors=None):
+        self.port, http = free_port(), free_port()
+        receivers = {"otlp": {"protocols": {"grpc": {"endpoint": f"127.0.0.1:{self.port}"}, "http": {"endpoint": f"127.0.0.1:{http}"}}}}
+        config = pipeline(exporters, processors, receivers)
+        config["service"]["telemetry"] = {"metrics": {"level": "none"}}
+        self.path = tmp_path / f"peer-{self.port}.yaml"
+        self.path.write_text(json.dumps(config))
+        self.log = open(tmp_path / f"peer-{self.port}.log", "wb+")
+        self.process = subprocess.Popen([binary, "run", "--feature-gates=service.profilesSupport", "--config", self.path],
+                                        stderr=self.log, stdout=self.log)
+        self.grpc, self.http = f"127.0.0.1:{self.port}", f"http://127.0.0.1:{http}"
+        wait_for(lambda: b"Everything is ready" in Path(self.log.name).read_bytes() or self.process.poll() is not None, 60)
+        assert self.process.poll() is None, Path(self.log.name).read_text()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        self.process.wait(30)
+        self.log.close()

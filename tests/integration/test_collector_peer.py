@@ -2,48 +2,19 @@
 import json
 import subprocess
 import time
-from pathlib import Path
 
 import pytest
 import random
-from collector_peer import ROOT, Collector, Sink, export, free_port, pipeline, to_sink, wait_for, without_ids
+from collector_peer import Collector, Peer, Sink, build_peer, export, free_port, pipeline, to_sink, wait_for, without_ids
 from otlp_oracle import flatten, random_request
 from wick_tools import SHARED
 
 pytestmark = pytest.mark.slow
-GO = ROOT / "tests/go/collector"
 
 
 @pytest.fixture(scope="module")
 def peer(tmp_path_factory):
-    """The Collector 0.159, built of its own modules."""
-    out = tmp_path_factory.mktemp("peer") / "collector"
-    subprocess.run(["go", "build", "-o", out, "."], cwd=GO, check=True)
-    return out
-
-
-class Peer:
-    def __init__(self, binary, tmp_path, exporters, processors=None):
-        self.port, http = free_port(), free_port()
-        receivers = {"otlp": {"protocols": {"grpc": {"endpoint": f"127.0.0.1:{self.port}"}, "http": {"endpoint": f"127.0.0.1:{http}"}}}}
-        config = pipeline(exporters, processors, receivers)
-        config["service"]["telemetry"] = {"metrics": {"level": "none"}}
-        self.path = tmp_path / f"peer-{self.port}.yaml"
-        self.path.write_text(json.dumps(config))
-        self.log = open(tmp_path / f"peer-{self.port}.log", "wb+")
-        self.process = subprocess.Popen([binary, "run", "--feature-gates=service.profilesSupport", "--config", self.path],
-                                        stderr=self.log, stdout=self.log)
-        self.grpc, self.http = f"127.0.0.1:{self.port}", f"http://127.0.0.1:{http}"
-        wait_for(lambda: b"Everything is ready" in Path(self.log.name).read_bytes() or self.process.poll() is not None, 60)
-        assert self.process.poll() is None, Path(self.log.name).read_text()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.process.terminate()
-        self.process.wait(30)
-        self.log.close()
+    return build_peer(tmp_path_factory.mktemp("peer"))
 
 
 def requests():

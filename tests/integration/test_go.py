@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Go module go/: its own tests, its conversion beside `wick convert`, and its examples against a real server."""
 import os
+import socket
 import subprocess
 import tarfile
 
@@ -66,13 +67,26 @@ def top(server, **params):
 
 
 def test_the_documented_program(server, built):
+    check_orders(server, built, server.grpc)
+
+
+@pytest.mark.slow
+def test_the_documented_program_through_the_collector(server, built, tmp_path):
+    """The same by way of the real OpenTelemetry Collector."""
+    from collector_peer import Peer, build_peer
+    exporters = {"otlp": {"endpoint": server.grpc, "tls": {"insecure": True}}}
+    with Peer(build_peer(tmp_path), tmp_path, exporters) as peer:
+        check_orders(server, built, peer.grpc)
+
+
+def check_orders(server, built, endpoint):
     """The span of an order names the function that it spends most of its time in: 3 parts in calculateTotals, 1 in chargePayment."""
-    p = subprocess.run([built / "checkout", server.grpc, "2"], capture_output=True, text=True, timeout=300,
+    p = subprocess.run([built / "checkout", endpoint, "2"], capture_output=True, text=True, timeout=300,
                        env={**os.environ, "OTEL_SERVICE_NAME": "shop"})
     assert p.returncode == 0 and p.stderr == "", p.stderr
     traces = [line.split()[0] for line in p.stdout.splitlines()]
     assert len(traces) == 2
-    wait_for(lambda: server.json("/api/v1/services?from=now-5m"), why="the service")
+    wait_for(lambda: len(kinds_of(server).get("shop", ())) == 5, why=lambda: kinds_of(server))
     spans = server.json("/api/v1/spans?query=cpu&from=now-5m")
     assert {s["traceId"] for s in spans["spans"]} == set(traces), spans
     assert spans["linked"] >= 0.9 * spans["total"]  # the rest is the runtime's own work
@@ -80,7 +94,7 @@ def test_the_documented_program(server, built):
         rows = {r["name"]: r["total"] for r in top(server, trace_id=s["traceId"], span_id=s["spanId"])["rows"]}
         # Some 120 samples: four standard errors are 0.16.
         assert 0.55 < rows["main.calculateTotals"] / rows["main.processOrder"] < 0.95, rows
-    assert kinds_of(server) == {"shop": {"cpu", "alloc", "alloc_objects", "heap", "heap_objects"}}
+    assert kinds_of(server)["shop"] == {"cpu", "alloc", "alloc_objects", "heap", "heap_objects"}
 
 
 # --- scraping ---
@@ -145,6 +159,29 @@ def test_scrape_flag_wrong(tmp_path, url):
     p = subprocess.run([WICK, "serve", "--no-agent", "--check", "--scrape", url], capture_output=True, text=True,
                        env={**os.environ, "HOME": str(tmp_path)})
     assert p.returncode != 0 and "--scrape" in p.stderr, p.stderr
+
+
+@pytest.mark.slow
+def test_the_documented_webserver(tmp_path, built):
+    """The program that only imports net/http/pprof, as it is written, with the one flag."""
+    with socket.socket() as s:
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            s.bind(("", 8080))
+        except OSError:
+            pytest.skip("port 8080 is in use")
+    program = subprocess.Popen([built / "webserver"], stderr=subprocess.DEVNULL)
+    server = Server(tmp_path, "--no-agent", "--scrape", "http://localhost:8080")
+    try:  # its loop uses 1 ms of CPU time in 100 ms or less
+        wait_for(lambda: {"cpu", "heap", "goroutine"} <= kinds_of(server).get("webserver", set()), 180, why=lambda: log_of(server))
+
+        def names():
+            return [r["name"] for r in server.json("/api/v1/top?query=cpu&from=now-10m")["rows"]]
+        wait_for(lambda: "main.doWork" in names(), 180, why=names)
+    finally:
+        server.stop()
+        program.terminate()
+        program.wait(30)
 
 
 @pytest.mark.slow
