@@ -394,6 +394,13 @@ int agent_feed_profile(void *feed, pid_t pid, unsigned seconds, int ret[2], stru
     return agent_profiles_ask(f->fd, pid, seconds, ret, e);
 }
 
+int agent_feed_owner(struct agent_feed *f, const char *address, int ret[2], struct err *e)
+{
+    if (atomic_load(&f->ended))
+        return err_set(e, -ESHUTDOWN, "the agent is off");
+    return agent_profiles_ask_owner(f->fd, address, ret, e);
+}
+
 int agent_feed_run(struct agent_feed *f, struct sink *sink, struct err *e)
 {
     int r;

@@ -36,6 +36,8 @@ int agent_feed_run(struct agent_feed *f, struct sink *sink, struct err *e);
 bool agent_feed_ended(void *feed, const char **ret_reason, const char **ret_fix);
 /* For struct pid_profiler, with the feed as ctx. */
 int agent_feed_profile(void *feed, pid_t pid, unsigned seconds, int ret[2], struct err *e);
+/* Asks which process holds the socket with this local address (agent_profiles.h): fails at once when the agent has ended. */
+int agent_feed_owner(struct agent_feed *f, const char *address, int ret[2], struct err *e);
 /* What happened to the batches that the agent sent. */
 struct agent_feed_counts {
     uint64_t taken_batches, taken_samples; /* acknowledged by the store */

@@ -16,8 +16,9 @@
 
 #include "base/bytes.h"
 #include "base/fd.h"
+#include "proc/socket_owner.h"
 
-enum { REQUEST_BYTES = 8 };
+enum { REQUEST_BYTES = 8 + SOCKET_ADDRESS_MAX };
 
 union profile_control {
     struct cmsghdr header;
@@ -26,7 +27,12 @@ union profile_control {
 
 /* --- the server's side --- */
 
-static int send_request(int feed, pid_t pid, unsigned seconds, const int fds[2])
+struct profile_request {
+    uint32_t pid, seconds;
+    char address[SOCKET_ADDRESS_MAX];
+};
+
+static int send_request(int feed, const struct profile_request *q, const int fds[2])
 {
     char text[REQUEST_BYTES];
     struct iovec io = {text, sizeof text};
@@ -34,8 +40,9 @@ static int send_request(int feed, pid_t pid, unsigned seconds, const int fds[2])
     struct msghdr m = {.msg_iov = &io, .msg_iovlen = 1, .msg_control = control.room, .msg_controllen = sizeof control};
     struct cmsghdr *c = CMSG_FIRSTHDR(&m);
 
-    store_u32(text, (uint32_t) pid);
-    store_u32(text + 4, seconds);
+    store_u32(text, q->pid);
+    store_u32(text + 4, q->seconds);
+    memcpy(text + 8, q->address, sizeof q->address);
     c->cmsg_level = SOL_SOCKET;
     c->cmsg_type = SCM_RIGHTS;
     c->cmsg_len = CMSG_LEN(2 * sizeof(int));
@@ -43,7 +50,7 @@ static int send_request(int feed, pid_t pid, unsigned seconds, const int fds[2])
     return sendmsg(feed, &m, MSG_NOSIGNAL | MSG_DONTWAIT) == sizeof text ? 0 : -errno;
 }
 
-int agent_profiles_ask(int feed, pid_t pid, unsigned seconds, int ret[2], struct err *e)
+static int send_with_pipes(int feed, const struct profile_request *q, int ret[2], struct err *e)
 {
     int out[2], words[2], r;
 
@@ -55,7 +62,7 @@ int agent_profiles_ask(int feed, pid_t pid, unsigned seconds, int ret[2], struct
         fd_close(out[1]);
         return r;
     }
-    r = send_request(feed, pid, seconds, (int[]){out[1], words[1]});
+    r = send_request(feed, q, (int[]){out[1], words[1]});
     fd_close(out[1]);
     fd_close(words[1]);
     if (r < 0) {
@@ -68,10 +75,25 @@ int agent_profiles_ask(int feed, pid_t pid, unsigned seconds, int ret[2], struct
     return 0;
 }
 
+int agent_profiles_ask(int feed, pid_t pid, unsigned seconds, int ret[2], struct err *e)
+{
+    return send_with_pipes(feed, &(struct profile_request){.pid = (uint32_t) pid, .seconds = seconds}, ret, e);
+}
+
+int agent_profiles_ask_owner(int feed, const char *address, int ret[2], struct err *e)
+{
+    struct profile_request q = {0};
+
+    if (strlen(address) >= sizeof q.address)
+        return err_set(e, -EINVAL, "'%s' is not an address", address);
+    snprintf(q.address, sizeof q.address, "%s", address);
+    return send_with_pipes(feed, &q, ret, e);
+}
+
 /* --- the agent's side --- */
 
 /* False when there is no complete request. */
-static bool read_request(int feed, uint32_t *ret_pid, uint32_t *ret_seconds, int fds[2])
+static bool read_request(int feed, struct profile_request *ret, int fds[2])
 {
     unsigned char text[REQUEST_BYTES];
     struct iovec io = {text, sizeof text};
@@ -83,35 +105,48 @@ static bool read_request(int feed, uint32_t *ret_pid, uint32_t *ret_seconds, int
     if (!c || c->cmsg_type != SCM_RIGHTS || c->cmsg_len != CMSG_LEN(2 * sizeof(int)))
         return false;
     memcpy(fds, CMSG_DATA(c), 2 * sizeof(int));
-    *ret_pid = load_u32(text);
-    *ret_seconds = load_u32(text + 4);
+    ret->pid = load_u32(text);
+    ret->seconds = load_u32(text + 4);
+    memcpy(ret->address, text + 8, sizeof ret->address);
+    ret->address[sizeof ret->address - 1] = 0;
     return true;
 }
 
+static int print_owner(const char *address)
+{
+    _cleanup_(buf_done) struct buf b = BUF_INIT;
+    struct socket_owner owner;
+
+    if (socket_owner_find(address, &owner) < 0)
+        return EXIT_FAILURE;
+    socket_owner_put(&owner, &b);
+    return buf_error(&b) || fd_write_all(STDOUT_FILENO, b.p, b.n) < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
 /* Runs in the child, which keeps only the rights of the agent. */
-static _Noreturn void sample(const struct agent_profiles *p, uint32_t pid, uint32_t seconds, const int fds[2])
+static _Noreturn void answer(const struct agent_profiles *p, const struct profile_request *q, const int fds[2])
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (dup2(fds[0], STDOUT_FILENO) < 0 || dup2(fds[1], STDERR_FILENO) < 0)
         _exit(EXIT_FAILURE);
     close_range(STDERR_FILENO + 1, ~0U, 0);
-    _exit(p->record(pid, seconds));
+    _exit(q->pid ? p->record(q->pid, q->seconds) : print_owner(q->address));
 }
 
 void agent_profiles_begin(struct agent_profiles *p, int feed)
 {
     struct agent_profile new = {.child = -1};
-    uint32_t pid, seconds;
+    struct profile_request q;
     int fds[2];
 
-    if (!read_request(feed, &pid, &seconds, fds))
+    if (!read_request(feed, &q, fds))
         return;
     new.out = fds[0];
     new.words = fds[1];
     if (p->n < AGENT_PROFILES_MAX)
         new.child = fork();
     if (new.child == 0)
-        sample(p, pid, seconds, fds);
+        answer(p, &q, fds);
     if (new.child > 0) {
         p->v[p->n++] = new;
         return;

@@ -2,7 +2,10 @@
 /*
  * Profiles of single processes, which the server requests from its agent over the feed (agent_feed.h). A request is
  *
- *   u32  process id, little endian     u32  seconds     and two descriptors: for the profile, for error messages
+ *   u32  process id, little endian     u32  seconds     char[56]  address, zero-padded
+ *
+ * and two descriptors: for the answer, for error messages. With process id 0, the answer is the process that holds the
+ * socket with this local address, as socket_owner_put() prints it; nothing when there is none.
  *
  * For each, a child of the agent runs `wick record -p PID -F 99` with the rights of the agent. It ends with the agent,
  * or when the server closes its end of the profile.
@@ -32,6 +35,9 @@ struct agent_profiles {
 /* The server's side: sends a request. ret: descriptors from which to read the profile and the error messages, owned by
  * the caller. */
 int agent_profiles_ask(int feed, pid_t pid, unsigned seconds, int ret[2], struct err *e);
+
+/* The server's side: asks who holds the socket with this local address. ret: as above. */
+int agent_profiles_ask_owner(int feed, const char *address, int ret[2], struct err *e);
 
 /* The agent's side, for a process with a single thread. */
 void agent_profiles_begin(struct agent_profiles *p, int feed); /* accepts the request that can be read from feed */

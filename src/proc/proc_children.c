@@ -4,14 +4,11 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdbool.h>
-#include <stdio.h>
-#include <string.h>
 
-#include "base/fd.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "proc/proc_stat.h"
 
 enum { PROCESSES_MAX = 1 << 20 };
 
@@ -19,28 +16,11 @@ struct proc_child {
     pid_t pid, parent;
 };
 
-/* Field 4 of stat. The name before it may contain any character, so fields are counted from the last ')'. */
 static pid_t parent_of(pid_t pid)
 {
-    _cleanup_(fd_closep) int fd = -1;
-    char path[32], text[512];
-    struct str rest;
-    uint64_t parent;
-    ssize_t n;
-    char *end;
+    struct proc_stat st;
 
-    snprintf(path, sizeof path, "/proc/%d/stat", (int) pid);
-    fd = fd_open(AT_FDCWD, path, O_RDONLY, 0);
-    n = fd < 0 ? -1 : fd_read(fd, text, sizeof text - 1);
-    if (n <= 0)
-        return 0;
-    text[n] = 0;
-    end = strrchr(text, ')');
-    if (!end)
-        return 0;
-    rest = str_trim(str_from(end + 1));
-    str_cut(&rest, ' '); /* its state */
-    return str_to_u64(str_cut(&rest, ' '), 10, &parent) == 0 ? (pid_t) parent : 0;
+    return proc_stat_read(pid, &st) == 0 ? st.parent : 0;
 }
 
 static int list_all(struct proc_child **ret, size_t *ret_n)

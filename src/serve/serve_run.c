@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Starts, reloads and stops the server and all of its parts, in the right order. See serve_run.h. */
 #include "serve/serve_run.h"
+#include "serve/local_owner.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -235,7 +236,9 @@ static int start_front(struct serve *s, struct err *e)
     o.pids = s->agent ? &s->pids : NULL;
     r = start_ui(s);
     if (r == 0)
-        r = serve_intake_new(senders_sink(s->senders), s->auth, s->hosts, &c->limits, &s->intake, e);
+        r = local_owner_new(s->agent, senders_sink(s->senders), &s->owners, e);
+    if (r == 0)
+        r = serve_intake_new(local_owner_sink(s->owners), s->auth, s->hosts, &c->limits, &s->intake, e);
     if (r < 0)
         return r;
     serve_intake_labels(s->intake, s->store->labels);
@@ -262,12 +265,14 @@ void serve_stop(struct serve *s)
     serve_pipelines_stop(s->pipelines);
     serve_stop_listeners(s);
     front_stop(s->front);
+    local_owner_stop(s->owners);
     agent_feed_free(s->agent); /* until here the UI may ask for its state */
     workers_free(s->workers);
     serve_names_stop(&s->names);
     store_close(s->store);
     loop_group_free(s->loops);
     serve_intake_free(s->intake);
+    local_owner_free(s->owners);
     senders_free(s->senders);
     front_free(s->front);
     if (s->tls)

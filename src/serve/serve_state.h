@@ -39,6 +39,7 @@ struct serve {
     struct front *front;
     struct serve_intake *intake;
     struct senders *senders;
+    struct local_owner *owners;
     struct ui_info ui;
     struct pid_profiler pids;
     char otlp_grpc[256], otlp_http[256], otlp_note[1100];

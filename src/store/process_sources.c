@@ -8,12 +8,14 @@
 #include "model/semconv.h"
 
 enum { PROCESSES_MAX = 65536 };
+static const int64_t START_ERROR = 2 * NS_PER_S; /* sources round start times to seconds */
 
 struct sources_process {
     struct id128 process;
     struct id128 source;    /* the one that is counted */
     struct id128 successor; /* has spans, and is counted from the end of what was counted on; zero: none */
     int64_t until;          /* the end of what was counted */
+    int64_t started;        /* 0: unknown */
     bool has_spans;
 };
 
@@ -50,6 +52,7 @@ bool sources_identify(struct id128 tenant, const struct resource *r, const struc
 {
     const struct value *pid = find(&r->attrs, SEMCONV_PROCESS_PID);
     struct str host = find_text(&r->attrs, SEMCONV_HOST_NAME), exe = program(r), sdk;
+    struct str started = find_text(&r->attrs, "process.creation.time");
     struct hash128_state h;
 
     if (!host.n)
@@ -62,6 +65,9 @@ bool sources_identify(struct id128 tenant, const struct resource *r, const struc
     hash128_bytes(&h, type.p, type.n);
     hash128_u64(&h, (uint64_t) pid->integer);
     ret->process = hash128_final(&h);
+    ret->started = 0;
+    if (started.n && clock_parse(started, 0, &ret->started, NULL) < 0)
+        ret->started = 0;
     /* wick's agent leaves out what libwick sends, sample by sample: together they are one source, unless the agent was
      * told to sample both. */
     sdk = str_is(s->name, "wick") ? STR("") : find_text(&r->attrs, "telemetry.sdk.name");
@@ -88,7 +94,7 @@ static void add_process(struct sources *s, const struct sources_profile *p)
     }
     if (map_insert(&s->map, hash64_id(p->process), (uint32_t) s->n) == 0 &&
         array_push(s->v, s->n, s->cap, PROCESSES_MAX,
-                   (struct sources_process){p->process, p->source, {0}, p->end, p->has_spans}) < 0)
+                   (struct sources_process){p->process, p->source, {0}, p->end, p->started, p->has_spans}) < 0)
         map_reset(&s->map);
 }
 
@@ -114,6 +120,13 @@ bool sources_count(struct sources *s, const struct sources_profile *p)
         add_process(s, p);
         return true;
     }
+    if (x->started && p->started &&
+        (p->started > x->started ? p->started - x->started : x->started - p->started) >
+            START_ERROR) { /* another process got the pid */
+        *x = (struct sources_process){p->process, p->source, {0}, p->end, p->started, p->has_spans};
+        return true;
+    }
+    x->started = x->started ? x->started : p->started;
     is_silent = p->start >= x->until + SOURCES_SILENCE;
     if (id128_eq(x->source, p->source)) {
         if (!is_none(x->successor) && !is_silent && p->start >= x->until)

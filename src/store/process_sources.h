@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * CPU time of a process is counted once when two sources send it: this host's agent and an SDK inside of the process, or
- * the agents of two vendors. A process is known by its host, its pid and the name of its program; a source by what made
- * its profiles. Pid 1 is not enough: many containers of a host have one.
+ * the agents of two vendors. A process is known by its host, its pid, the name of its program and, where both sources say
+ * it, its start time; a source by what made its profiles. Pid 1 is not enough: many containers of a host have one.
  *
  * One source at a time is counted: the first that is seen, or one with spans, once it is there. It stays until it was
  * silent for SOURCES_SILENCE. Whole profiles are counted or not, so that up to one profile's duration is missing, and
@@ -36,6 +36,7 @@ struct sources {
 struct sources_profile {
     struct id128 process, source;
     int64_t start, end;
+    int64_t started; /* when the process was started; 0: unknown */
     bool has_spans;
 };
 

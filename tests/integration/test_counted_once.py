@@ -11,8 +11,9 @@ import pytest
 pytest.importorskip("opentelemetry.proto.common.v1.common_pb2")
 import ui_data  # noqa: E402
 from agent_tools import PROGRAMS, ROOT, WICK, agent_to_file, complete_lines, is_sampling, needs_bpf
+from go_tools import needs_go
 from sdk_tools import LIBWICK
-from wick_tools import Server, descendants, measured, wait_for
+from wick_tools import Server, descendants, free_port, measured, wait_for
 
 
 @pytest.fixture(autouse=True)
@@ -148,6 +149,125 @@ def test_combinations(tmp_path, monkeypatch):
 def test_combinations_exactly(tmp_path, monkeypatch):
     wrong = judge_combinations(tmp_path, monkeypatch, 20, 0.03)
     assert not wrong, wrong
+
+
+PUSHES = """
+import os, sys, time, urllib.request
+def push(seconds, since):
+    url = f"{sys.argv[1]}/ingest?name={sys.argv[2]}&from={since:.0f}&until={time.time():.0f}&format=folded&sampleRate=100&spyName=other"
+    urllib.request.urlopen(urllib.request.Request(url, data=b"main;burn %d\\n" % round(seconds * 100))).read()
+begin = time.time()
+while time.process_time() < float(sys.argv[3]):
+    sum(range(2000))
+push(time.process_time(), begin)
+t = os.times()
+print(t.user + t.system)
+"""
+
+
+def test_a_sender_without_a_pid(tmp_path, monkeypatch):
+    """As Pyroscope's SDKs push, over loopback: the process is the one that holds the socket, and is counted once."""
+    monkeypatch.delenv("WICK_NO_AGENT", raising=False)
+    server = Server(tmp_path, "--set", "agent.rate=99", "--set", "agent.budget=0")
+    try:
+        wait_for(lambda: any(is_sampling(p) for p in descendants(server.p.pid)), why="the agent samples")
+        p = subprocess.run([sys.executable, "-c", PUSHES, server.url, "once_push", "2"], capture_output=True, text=True, timeout=120,
+                           env={**os.environ, "OTEL_SERVICE_NAME": "once_push"})
+        assert p.returncode == 0, p.stderr
+        cpu = float(p.stdout.split()[-1])
+        wait_for(lambda: server.json("/api/v1/top?query=cpu_also%7Bservice.name=%22once_push%22%7D")["total"], 60, "two sources")
+        settled(lambda: total(server, "once_push"), 6)
+        assert 0.6 * cpu < total(server, "once_push") < 1.4 * cpu, (total(server, "once_push"), cpu)
+    finally:
+        server.stop()
+
+
+GO_PROGRAM = """package main
+
+import (
+	"fmt"
+	"net/http"
+	_ "net/http/pprof"
+	"os"
+	"strconv"
+	"syscall"
+)
+
+var sink uint64
+
+func used() float64 {
+	var r syscall.Rusage
+	syscall.Getrusage(syscall.RUSAGE_SELF, &r)
+	return float64(r.Utime.Sec+r.Stime.Sec) + float64(r.Utime.Usec+r.Stime.Usec)/1e6
+}
+
+func main() {
+	seconds, _ := strconv.ParseFloat(os.Args[2], 64)
+	go http.ListenAndServe(os.Args[1], nil)
+	for used() < seconds {
+		for i := 0; i < 1000000; i++ {
+			sink = sink*31 + 7
+		}
+	}
+	fmt.Println(used())
+}
+"""
+
+PYROSCOPE = """
+import os, sys, time, pyroscope
+pyroscope.configure(application_name=sys.argv[2], server_address=sys.argv[1], sample_rate=100)
+while time.process_time() < float(sys.argv[3]):
+    sum(range(2000))
+pyroscope.shutdown()
+t = os.times()
+print(t.user + t.system)
+"""
+
+
+def scrape_config(tmp_path, port):
+    config = tmp_path / "wick.yaml"
+    config.write_text(f"""
+receivers:
+  pprof:
+    interval: 5s
+    targets: [{{endpoint: "127.0.0.1:{port}", labels: {{service_name: once_scrape}}}}]
+    profiles: {{cpu: {{seconds: 4s}}, heap: {{enabled: false}}, mutex: {{enabled: false}}, block: {{enabled: false}}, goroutine: {{enabled: false}}}}
+exporters:
+  sink: {{}}
+service:
+  pipelines:
+    profiles: {{receivers: [pprof], exporters: [sink]}}
+""")
+    return config
+
+
+@needs_go
+@pytest.mark.slow
+def test_scraped_and_pushed_exactly(tmp_path, monkeypatch):
+    """A Go program that is scraped and a Python program with Pyroscope's SDK, each sampled by the agent as well."""
+    monkeypatch.delenv("WICK_NO_AGENT", raising=False)
+    pytest.importorskip("pyroscope")
+    port = free_port()
+    source = tmp_path / "main.go"
+    source.write_text(GO_PROGRAM)
+    subprocess.run(["go", "build", "-o", tmp_path / "scraped", source], check=True, cwd=tmp_path)
+    server = Server(tmp_path, "--config", str(scrape_config(tmp_path, port)), "--set", "agent.rate=99", "--set", "agent.budget=0")
+    try:
+        wait_for(lambda: any(is_sampling(p) for p in descendants(server.p.pid)), why="the agent samples")
+        commands = {"once_scrape": [tmp_path / "scraped", f"127.0.0.1:{port}", "25"],
+                    "once_pyroscope": [sys.executable, "-c", PYROSCOPE, server.url, "once_pyroscope", "25"]}
+        truth = {}
+        for name, command in commands.items():
+            p = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=900, env={**os.environ, "OTEL_SERVICE_NAME": name})
+            assert p.returncode == 0, (name, p.stderr)
+            truth[name] = float(p.stdout.split()[-1])
+        settled(lambda: sum(total(server, name) for name in truth), 12)
+        also = {name: server.json(f"/api/v1/top?query=cpu_also%7Bservice.name=%22{name}%22%7D")["total"] for name in truth}
+        assert all(also.values()), also  # both sources arrived
+        wrong = {name: (total(server, name), cpu) for name, cpu in truth.items() if abs(total(server, name) / cpu - 1) > 0.03}
+        assert not wrong, wrong
+    finally:
+        server.stop()
 
 
 class Vendor:

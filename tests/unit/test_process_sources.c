@@ -69,11 +69,30 @@ static void test_successor_that_never_comes(void)
     sources_done(&s);
 }
 
+/* The pid is used again, at once. */
+static void test_another_process_with_the_pid(void)
+{
+    struct sources s = {0};
+    struct sources_profile old = {
+        .process = {0, 7}, .source = {0, AGENT}, .end = 10 * NS_PER_S, .started = 1000 * NS_PER_S};
+    struct sources_profile new = {
+        .process = {0, 7}, .source = {0, SDK}, .start = 9 * NS_PER_S, .end = 19 * NS_PER_S, .started = 1005 * NS_PER_S};
+    struct sources_profile same = new;
+
+    same.source = old.source;
+    same.started += NS_PER_S; /* rounded differently */
+    ok(sources_count(&s, &old));
+    ok(sources_count(&s, &new));
+    ok(!sources_count(&s, &same));
+    sources_done(&s);
+}
+
 int main(void)
 {
     tap_run(test_first_is_counted);
     tap_run(test_spans_win);
     tap_run(test_silence_ends_it);
     tap_run(test_successor_that_never_comes);
+    tap_run(test_another_process_with_the_pid);
     return tap_done();
 }
