@@ -15,6 +15,7 @@
 #include "cli/paths.h"
 #include "codec/folded.h"
 #include "codec/input.h"
+#include "codec/jsonfile/json_write.h"
 #include "codec/otlp.h"
 #include "codec/pprof.h"
 #include "codec/speedscope.h"
@@ -74,6 +75,16 @@ static int write_speedscope(const struct convert_job *j, struct buf *out, struct
     return speedscope_encode(j->b, j->p, str_from(j->in), out, e);
 }
 
+static int write_cpuprofile(const struct convert_job *j, struct buf *out, struct err *e)
+{
+    return cpuprofile_encode(j->b, j->p, j->type, out, e);
+}
+
+static int write_firefox(const struct convert_job *j, struct buf *out, struct err *e)
+{
+    return firefox_encode(j->b, j->p, j->type, str_from(j->in), out, e);
+}
+
 static int write_html(const struct convert_job *j, struct buf *out, struct err *e)
 {
     return convert_html(j->b, j->p, j->type, j->in, j->o->base, out, e);
@@ -93,6 +104,8 @@ static int write_callgrind(const struct convert_job *j, struct buf *out, struct 
 static const struct output outputs[] = {
     {"otlp", {".otlp.pb", ".otlp"}, "one OTLP request in protobuf", false, COMPRESS_NONE, write_otlp},
     {"speedscope", {".speedscope.json", ".speedscope"}, "for speedscope.app", true, COMPRESS_NONE, write_speedscope},
+    {"cpuprofile", {".cpuprofile"}, "for Chrome DevTools, one sample type", true, COMPRESS_NONE, write_cpuprofile},
+    {"firefox", {".firefox.json"}, "for profiler.firefox.com, one sample type", true, COMPRESS_NONE, write_firefox},
     {"otlp-json", {".otlp.json", ".json", ".jsonl"}, "OTLP in JSON", false, COMPRESS_NONE, write_otlp_json},
     {"folded",
      {".folded", ".collapsed", ".txt"},
@@ -179,7 +192,7 @@ static int choose_output(const struct convert_options *o, const char *path, cons
     if (!*ret)
         return err_set(e, -EINVAL,
                        "cannot tell the output format from the name '%s': end it in .pb.gz (pprof), .otlp, .json, "
-                       ".folded, .html, .svg, .speedscope.json or .callgrind%s",
+                       ".folded, .html, .svg, .speedscope.json, .cpuprofile, .firefox.json or .callgrind%s",
                        path, o->is_command ? ", or add --to FORMAT" : "");
     if (!said)
         *ret_compression = str_ends(name, STR(".pb")) ? COMPRESS_NONE : (*ret)->compression;

@@ -38,6 +38,9 @@ struct pprof_encoder {
     uint32_t *by_index; /* dictionary string -> table, 0 = not added yet (or the empty one) */
     /* ids by dictionary index, 0 = not written */
     uint64_t *mappings, *functions, *locations;
+    bool *scripted; /* functions of frames that are not native */
+    bool typed;     /* a frame has a type: the profile was not read from a pprof */
+    uint32_t first; /* the mapping to write first; 0 = in order */
     /* labels of one sample */
     struct pprof_label *labels;
     size_t n_labels, cap_labels;
@@ -87,18 +90,54 @@ static uint32_t add_index(struct pprof_encoder *c, uint32_t i)
 
 /* --- ids --- */
 
+/* True for a frame of an interpreter or a virtual machine. Its name is not that of a symbol: with a system name, pprof would
+ * demangle it, and turn "<module>" into "<unknown>". */
+static bool is_scripted(struct pprof_encoder *c, uint32_t location)
+{
+    const struct attr *a = batch_attr(c->b, c->b->dict.locations[location].attrs, STR(SEMCONV_FRAME_TYPE));
+    struct str type = a ? value_str(&a->value) : (struct str){0};
+
+    c->typed |= type.n > 0;
+    return type.n && !str_is(type, "native") && !str_is(type, "kernel") && !str_is(type, "go") && !str_is(type, "rust");
+}
+
 static void mark_location(struct pprof_encoder *c, uint32_t i)
 {
     const struct dict *d = &c->b->dict;
     const struct location *l = &d->locations[i];
+    bool scripted;
 
     if (c->locations[i])
         return;
     c->locations[i] = 1;
     if (l->mapping)
         c->mappings[l->mapping] = 1;
-    for (uint32_t k = 0; k < l->lines.n; k++)
+    scripted = is_scripted(c, i);
+    for (uint32_t k = 0; k < l->lines.n; k++) {
         c->functions[d->lines[l->lines.off + k].function] = 1;
+        c->scripted[d->lines[l->lines.off + k].function] |= scripted;
+    }
+}
+
+/* pprof calls the first mapping the program ("File:"). It is the first one that is neither a library nor one of the kernel's,
+ * by the rule that pprof has for its old formats. */
+static bool is_program(struct str file)
+{
+    ptrdiff_t so = str_find(file, STR(".so"));
+
+    if (!file.n || file.p[0] == '[' || str_starts(file, STR("linux-vdso")) || str_starts(file, STR("//anon")))
+        return false;
+    return so < 0 || ((size_t) so + 3 < file.n && file.p[so + 3] != '.' && file.p[so + 3] != '_');
+}
+
+static uint32_t find_program(const struct pprof_encoder *c)
+{
+    const struct dict *d = &c->b->dict;
+
+    for (uint32_t i = 1; i < d->n_mappings && c->typed && !c->b->mapping_ids; i++)
+        if (c->mappings[i] && is_program(d->strings[d->mappings[i].filename]))
+            return i;
+    return 0;
 }
 
 /* Turns marks into ids: those of the file that b was decoded from, or consecutive numbers; entry 0 last. */
@@ -124,7 +163,8 @@ static int assign_ids(struct pprof_encoder *c)
     c->functions = mem_zalloc_array(d->n_functions, sizeof(uint64_t));
     c->locations = mem_zalloc_array(d->n_locations, sizeof(uint64_t));
     c->by_index = mem_zalloc_array(d->n_strings, sizeof(uint32_t));
-    if (!c->mappings || !c->functions || !c->locations || !c->by_index)
+    c->scripted = mem_zalloc_array(d->n_functions, sizeof(bool));
+    if (!c->scripted || !c->mappings || !c->functions || !c->locations || !c->by_index)
         return -ENOMEM;
     if (b->n_profiles == 1) {
         for (uint32_t i = 1; i < d->n_mappings; i++)
@@ -141,6 +181,11 @@ static int assign_ids(struct pprof_encoder *c)
             mark_location(c, d->indices[s.off + k]);
     }
     number(c->mappings, d->n_mappings, b->mapping_ids);
+    c->first = find_program(c);
+    for (uint32_t i = 1; i < c->first; i++)
+        c->mappings[i] += c->mappings[i] > 0;
+    if (c->first)
+        c->mappings[c->first] = 1;
     number(c->functions, d->n_functions, b->function_ids);
     number(c->locations, d->n_locations, b->location_ids);
     return 0;
@@ -341,7 +386,7 @@ static void put_function(struct pprof_encoder *c, uint32_t i)
 
     wire_put_uint(&c->msg, 1, c->functions[i]);
     wire_put_uint(&c->msg, 2, add_index(c, f->name));
-    wire_put_uint(&c->msg, 3, add_index(c, f->system_name));
+    wire_put_uint(&c->msg, 3, c->scripted[i] && f->system_name == f->name ? 0 : add_index(c, f->system_name));
     wire_put_uint(&c->msg, 4, add_index(c, f->filename));
     wire_put_uint(&c->msg, 5, (uint64_t) f->start_line);
     put_message(c->out, 5, &c->msg);
@@ -351,8 +396,12 @@ static void put_function(struct pprof_encoder *c, uint32_t i)
 static void put_table(struct pprof_encoder *c, const uint64_t *ids, uint32_t n,
                       void (*put)(struct pprof_encoder *, uint32_t))
 {
+    uint32_t first = ids == c->mappings ? c->first : 0;
+
+    if (first)
+        put(c, first);
     for (uint32_t i = 1; i < n && !c->err; i++)
-        if (ids[i])
+        if (ids[i] && i != first)
             put(c, i);
     if (ids[0])
         put(c, 0);
@@ -475,6 +524,7 @@ int pprof_encode_with(const struct batch *b, const struct profile *p, struct str
     mem_free(c.mappings);
     mem_free(c.functions);
     mem_free(c.locations);
+    mem_free(c.scripted);
     mem_free(c.labels);
     map_done(&c.string_map);
     arena_done(&c.scratch);

@@ -254,3 +254,31 @@ def test_every_truncation(tmp_path):
     whole = (tmp_path / "x.pb").read_bytes()
     for n in range(0, len(whole), 7):
         assert wick("--to=folded", "-", "-", stdin=whole[:n], ok=False).returncode in (0, 1)
+
+
+@needs_go
+def test_scripted_names_and_program(tmp_path):
+    """`<module>` of Python stays: a frame that is not native has no system name, which pprof would demangle. "File:" is the
+    program, not the library that was sampled first."""
+    strings = ["", "cpu", "nanoseconds", "<module>", "app.py", "/usr/lib/libc.so.6", "/usr/bin/python3.11", "profile.frame.type", "write", "main"]
+    doc = {"resourceProfiles": [{"resource": {}, "scopeProfiles": [{"scope": {}, "profiles": [{
+        "sampleType": {"typeStrindex": 1, "unitStrindex": 2}, "samples": [{"stackIndex": 1, "values": ["7"]}]}]}]}],
+        "dictionary": {
+            "stringTable": strings, "linkTable": [{}],
+            "mappingTable": [{}, {"filenameStrindex": 5}, {"filenameStrindex": 6}],
+            "functionTable": [{}, {"nameStrindex": 3, "systemNameStrindex": 3, "filenameStrindex": 4}, {"nameStrindex": 8, "systemNameStrindex": 8},
+                              {"nameStrindex": 9, "systemNameStrindex": 9}],
+            "attributeTable": [{}, {"keyStrindex": 7, "value": {"stringValue": "cpython"}}, {"keyStrindex": 7, "value": {"stringValue": "native"}}],
+            "locationTable": [{}, {"lines": [{"functionIndex": 1, "line": "3"}], "attributeIndices": [1]},
+                              {"mappingIndex": 1, "address": "4096", "lines": [{"functionIndex": 2}], "attributeIndices": [2]},
+                              {"mappingIndex": 2, "address": "8192", "lines": [{"functionIndex": 3}], "attributeIndices": [2]}],
+            "stackTable": [{}, {"locationIndices": [2, 1, 3]}]}}
+    (tmp_path / "in.json").write_text(json.dumps(doc))
+    wick(tmp_path / "in.json", tmp_path / "out.pb.gz")
+    p = subprocess.run([*pprof_command(), "-top", str(tmp_path / "out.pb.gz")], capture_output=True, text=True, timeout=60,
+                       env={**os.environ, "PPROF_TMPDIR": "/nonexistent", "PPROF_BINARY_PATH": "/nonexistent"})
+    assert p.returncode == 0, p.stderr
+    assert "<module>" in p.stdout and "<unknown>" not in p.stdout, p.stdout
+    assert p.stdout.startswith("File: python3.11\n"), p.stdout
+    text = raw(tmp_path / "out.pb.gz")
+    assert "1: 0x0/0x0/0x0 /usr/bin/python3.11" in text and "2: 0x0/0x0/0x0 /usr/lib/libc.so.6" in text, text

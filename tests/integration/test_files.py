@@ -140,3 +140,43 @@ def test_refused_by_name(tmp_path):
     for name, message in cases.items():
         path = FILES / name if (FILES / name).exists() else tmp_path / name
         assert message in convert(path, ok=False), name
+
+
+# --- writing ---
+
+def test_write_cpuprofile(tmp_path):
+    """What wick writes is what Node wrote, for an independent reader and for wick; and times that are no whole microseconds."""
+    out = tmp_path / "x.cpuprofile"
+    subprocess.run([WICK, "convert", "--type", "wall", str(FILES / "node-20.cpuprofile"), str(out)], check=True, timeout=60)
+    assert oracle.cpuprofile(out)["wall"] == oracle.cpuprofile(FILES / "node-20.cpuprofile")["wall"]
+    doc = json.loads(out.read_text())
+    assert len(doc["samples"]) == len(doc["timeDeltas"]) and {n["id"] for n in doc["nodes"]} >= set(doc["samples"])
+    (tmp_path / "x.folded").write_text("main;a 3\nmain;b 5\n")
+    subprocess.run([WICK, "convert", str(tmp_path / "x.folded"), str(out)], check=True, timeout=60)
+    assert {k: v // 1000 for k, v in oracle.cpuprofile(out)["wall"].items()} == {("main", "a"): 3, ("main", "b"): 5}
+
+
+def firefox_stacks(path):
+    """{stack: sum of weights} by the format's description."""
+    doc, answer = json.loads(path.read_text()), {}
+    for t in doc["threads"]:
+        names = [t["stringArray"][i] for i in t["funcTable"]["name"]]
+        for stack, weight in zip(t["samples"]["stack"], t["samples"]["weight"]):
+            frames = []
+            while stack is not None:
+                frames.append(names[t["frameTable"]["func"][t["stackTable"]["frame"][stack]]])
+                stack = t["stackTable"]["prefix"][stack]
+            answer[tuple(reversed(frames))] = answer.get(tuple(reversed(frames)), 0) + weight
+        for table in ("stackTable", "frameTable", "funcTable", "samples"):
+            assert {len(v) for v in t[table].values() if isinstance(v, list)} == {t[table]["length"]}, table
+    return answer
+
+
+def test_write_firefox(tmp_path):
+    out = tmp_path / "x.firefox.json"
+    want = oracle.load(FILES / "jdk-17.jfr.expected.json.gz")
+    for kind, scale in (("cpu", 1e6), ("alloc_sample_bytes", 1)):
+        subprocess.run([WICK, "convert", "--type", kind, str(FILES / "jdk-17.jfr.gz"), str(out)], check=True, timeout=60)
+        assert {k: round(v * scale) for k, v in firefox_stacks(out).items()} == want[kind]
+    subprocess.run([WICK, "convert", "--type", "cpu", str(FILES / "jdk-17.jfr.gz"), str(out)], check=True, timeout=60)
+    assert stacks(out)["wall"] == want["cpu"], "wick reads it, too"
