@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the languages and spans read out of a hostile process's files: Go's rows, offsets and build; Python's symbols;
- * thread-local symbols. And its memory, as Go's labels. */
+ * thread-local symbols. And its memory, as Go's labels and goroutines. */
 #include <errno.h>
 
-#include "agent/lang/go/go_runtime.h"
+#include "agent/lang/go/go_goroutines.h"
 #include "agent/lang/python/python.h"
 #include "elf/go_build.h"
 #include "elf/tls_symbol.h"
@@ -34,9 +34,26 @@ static void labels(const struct proc_memory *m)
         struct arena a;
 
         arena_init(&a, 1 << 20);
-        go_labels_read(&g, m, 0, &a, v);
+        go_labels_read(&g, m, go_current(&g, m, 0), &a, v);
         arena_done(&a);
     }
+}
+
+static int on_goroutine(void *arg, const struct goroutine *g)
+{
+    return 0;
+}
+
+static void goroutines(const struct proc_memory *m)
+{
+    struct go_process p = {.runtime = {.minor = 26, .allgs = 8, .status = 144, .n_tables = 2, .tables = {32, 48}},
+                           .memory = *m};
+    struct arena a;
+
+    arena_init(&a, 1 << 20);
+    go_states_find(&p, &a);
+    go_each_goroutine(&p, on_goroutine, NULL, NULL);
+    arena_done(&a);
 }
 
 static void file(const struct elf_file *f, const struct proc_memory *m)
@@ -68,6 +85,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     _cleanup_(elf_freep) struct elf_file *f = NULL;
 
     labels(&m);
+    goroutines(&m);
     if (elf_from_bytes(data, size, false, &f, NULL) == 0)
         file(f, &m);
     return 0;

@@ -16,6 +16,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "agent/lang/lang.h"
 #include "agent/perf_open.h"
 #include "agent_bpf.skel.h"
 #include "base/clock.h"
@@ -146,17 +147,11 @@ static int fit_to_kernel(struct bpf_side *b, const struct bpf_side_options *o, s
 /* Puts the programs PREFIX + language into an array for tail calls. */
 static int link_languages(struct bpf_side *b, struct bpf_map *array, const char *prefix)
 {
-    static const char *const names[] = {
-#define LANG(name) #name,
-#include "agent/lang/langs.h"
-#undef LANG
-    };
-
     for (uint32_t i = 0; i < LANGS; i++) {
         char name[64];
         int fd;
 
-        snprintf(name, sizeof name, "%s%s", prefix, names[i]);
+        snprintf(name, sizeof name, "%s%s", prefix, lang_words[i]);
         fd = bpf_program__fd(bpf_object__find_program_by_name(b->skel->obj, name));
         if (fd < 0)
             return -ENOENT;

@@ -31,6 +31,7 @@ struct process_mapping {
     struct object_key key;
     char *path;     /* as the kernel reports it; NULL for anonymous memory */
     bool anonymous; /* JIT code: no file, walked by frame pointers */
+    bool deleted;   /* the path is that of another file now, or of none */
     bool tried;     /* object was looked for */
     bool hit;       /* a walk passed through it: it has priority in the BPF map */
 };
@@ -64,7 +65,7 @@ struct process {
     /* lang.h: the runtime found in it. */
     const struct lang *lang;
     void *lang_state;
-    bool lang_tried;
+    bool lang_in_bpf; /* the language's programs run in it */
     struct agent_lang lang_record;
     struct agent_span span;
     bool span_again;            /* it will have one later: look again */

@@ -84,7 +84,7 @@ void process_load(struct process_loader *l, struct process *p)
     processes_record(l->processes, p, &l->record);
     if (!p->loaded)
         make_room(l);
-    if (bpf_side_load_process(l->bpf, p->pid, &l->record, p->lang ? &p->lang_record : NULL) == 0) {
+    if (bpf_side_load_process(l->bpf, p->pid, &l->record, p->lang_in_bpf ? &p->lang_record : NULL) == 0) {
         l->n_loaded += !p->loaded;
         p->loaded = true;
     }

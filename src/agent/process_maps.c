@@ -168,6 +168,7 @@ static int add_from_proc(struct process *p, const struct process *before, const 
         snprintf(path, sizeof path, "%.*s", STR_FMT(m->path));
         new.key = (struct object_key){.inode = m->inode, .major = m->major, .minor = m->minor};
         new.anonymous = process_maps_is_anonymous(path);
+        new.deleted = m->deleted;
         new.path = m->path.n ? mem_strdup(path) : NULL;
         r = m->path.n && !new.path ? -ENOMEM : 0;
     }
@@ -250,7 +251,7 @@ static int open_mapping(const struct process *p, const struct process_mapping *m
     snprintf(path, sizeof path, "/proc/%u/map_files/%llx-%llx", p->pid, (unsigned long long) m->start,
              (unsigned long long) m->end);
     fd = fd_open_regular(path);
-    if (fd < 0)
+    if (fd < 0 && !m->deleted)
         fd = process_open(p, m->path);
     if (fd < 0)
         return fd;
@@ -337,7 +338,7 @@ void processes_record(struct processes *s, struct process *p, struct agent_proce
     bool too_many = p->n_mappings > AGENT_MAPPINGS;
 
     *ret = (struct agent_process){.mm = p->mm, .span = p->span};
-    if (p->lang)
+    if (p->lang_in_bpf)
         ret->flags |= AGENT_PROCESS_LANG;
     if (too_many)
         ret->flags |= AGENT_PROCESS_PARTIAL;

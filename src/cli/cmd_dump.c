@@ -10,13 +10,15 @@
 #include <unistd.h>
 
 #include "agent/dump/dump.h"
+#include "agent/lang/lang.h"
+#include "agent/reader/file_reader.h"
 #include "base/buf.h"
 #include "base/fd.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "cli/command.h"
 #include "conf/args.h"
-#include "elf/pclntab.h"
+#include "host/watch.h"
 #include "model/symbolizer.h"
 #include "symbol/symbol_process.h"
 
@@ -27,7 +29,7 @@ struct dump_arguments {
 static const struct arg args[] = {
     {0, "json", ARG_FLAG, offsetof(struct dump_arguments, json), NULL, "print one JSON object"},
     {0, "nonblocking", ARG_FLAG, offsetof(struct dump_arguments, nonblocking), NULL,
-     "do not stop the process: only Python frames, which may be inconsistent"},
+     "do not stop the process: only Python frames and goroutines, which may be inconsistent"},
     {0, "python", ARG_FLAG, offsetof(struct dump_arguments, no_native), NULL,
      "only the Python frames of threads that run Python"},
     {0, "no-lines", ARG_FLAG, offsetof(struct dump_arguments, no_lines), NULL,
@@ -51,20 +53,26 @@ static int compare_u64(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
+static uint32_t collect_stack(const struct dump_stack *t, uint32_t module, uint64_t *out, uint32_t n)
+{
+    for (uint32_t k = 0; k < t->n_frames; k++) {
+        if (t->frames[k].module != (int32_t) module)
+            continue;
+        if (out)
+            out[n] = t->frames[k].elf;
+        n++;
+    }
+    return n;
+}
+
 static uint32_t collect(const struct dump *s, uint32_t module, uint64_t *out)
 {
     uint32_t n = 0, kept = 0;
 
     for (uint32_t i = 0; i < s->n_threads; i++)
-        for (uint32_t k = 0; k < s->threads[i].n_frames; k++) {
-            const struct dump_frame *f = &s->threads[i].frames[k];
-
-            if (f->kind != DUMP_NATIVE || f->module != (int32_t) module)
-                continue;
-            if (out)
-                out[n] = f->elf;
-            n++;
-        }
+        n = collect_stack(&s->threads[i].stack, module, out, n);
+    for (uint32_t i = 0; i < s->n_tasks; i++)
+        n = collect_stack(&s->tasks[i].stack, module, out, n);
     if (!out || !n)
         return n;
     qsort(out, n, sizeof *out, compare_u64);
@@ -76,16 +84,18 @@ static uint32_t collect(const struct dump *s, uint32_t module, uint64_t *out)
 
 static void ask_module(const struct dump *s, uint32_t module, struct symbolizer *y, struct answers *a)
 {
-    const struct dump_module *m = &s->modules[module];
-    struct symbol_request q = {.path = str_from(m->open_path), .build_id = m->build_id, .lines = true};
-    _cleanup_(fd_closep) int fd = -1;
+    const struct object *o = s->modules[module].object;
+    struct symbol_request q = {.build_id = str_from(o->gnu_id), .lines = true};
     uint32_t n = collect(s, module, NULL);
+    int fd = o->fd;
+    char path[4200];
 
-    if (!n || !m->open_path[0])
+    if (!n || o->kind != OBJECT_FILE)
         return;
-    fd = fd_open_regular(m->open_path); /* the confined symbolizer may not reach it below /proc */
+    object_reach(o, path, sizeof path);
+    q.path = str_from(path);
     if (fd >= 0)
-        q.fd = &fd;
+        q.fd = &fd; /* the confined symbolizer may not reach the file */
     a->addresses[module] = mem_zalloc_array(n, sizeof(uint64_t));
     if (!a->addresses[module])
         return;
@@ -133,7 +143,7 @@ static uint32_t lookup(const struct answers *a, const struct dump_frame *f, cons
     if (!at)
         return 0;
     i = (uint32_t) (at - a->addresses[f->module]);
-    if (a->v[f->module]->quality != SYMBOLS_LINES && f->file.n) /* Go's own table has more information */
+    if (a->v[f->module]->quality != SYMBOLS_LINES && f->n_lines && f->lines[0].file.n) /* Go's table has more */
         return 0;
     *ret = a->v[f->module]->frames + a->v[f->module]->first[i];
     return a->v[f->module]->first[i + 1] - a->v[f->module]->first[i];
@@ -158,48 +168,28 @@ static struct str base_name(struct str path)
     return path;
 }
 
-/* Go's own table contains inlined calls, even if there is no debug information. */
-static uint32_t put_go_frames(struct buf *b, const struct dump_module *m, const struct dump_frame *f, struct shown *one,
-                              uint32_t number, put_fn *put)
-{
-    struct pclntab_frame frames[PCLNTAB_FRAMES_MAX];
-    struct pclntab_function fn;
-    struct pclntab table;
-    unsigned n = 0;
-
-    if (pclntab_open(m->file, &table, NULL) == 0 && pclntab_find(&table, f->elf, &fn))
-        n = pclntab_frames(&table, &fn, f->elf, frames);
-    if (!n)
-        put(b, one, number++);
-    for (unsigned i = 0; i < n; i++) {
-        one->function = frames[i].name;
-        one->file = frames[i].file;
-        one->line = frames[i].line;
-        one->inlined = i + 1 < n;
-        put(b, one, number++);
-    }
-    return number;
-}
-
 static uint32_t put_frame(struct buf *b, const struct dump *s, const struct answers *a, const struct dump_frame *f,
                           uint32_t number, put_fn *put)
 {
     const struct symbol_frame *more = NULL;
-    uint32_t n = f->kind == DUMP_NATIVE ? lookup(a, f, &more) : 0;
-    struct shown one = {f->function, f->file,   {0}, f->line, f->kind == DUMP_PYTHON ? "python" : "native",
-                        false,       f->address};
+    uint32_t n = f->module >= 0 ? lookup(a, f, &more) : 0;
+    struct shown one = {.kind = f->type, .address = f->address};
 
-    if (f->module >= 0) {
-        one.module = s->modules[f->module].path;
-        if (s->modules[f->module].is_go && f->file.n)
-            one.kind = "go";
-    }
-    if (!n && f->module >= 0 && s->modules[f->module].is_go)
-        return put_go_frames(b, &s->modules[f->module], f, &one, number, put);
-    if (!n)
+    if (f->module >= 0)
+        one.module = str_from(s->modules[f->module].path);
+    if (!n && !f->n_lines)
         put(b, &one, number++);
+    for (uint32_t i = 0; !n && i < f->n_lines; i++) {
+        one.function = f->lines[i].function;
+        one.file = f->lines[i].file;
+        one.line = f->lines[i].line;
+        one.inlined = i + 1 < f->n_lines;
+        put(b, &one, number++);
+    }
     for (uint32_t i = 0; i < n; i++) {
-        one.function = more[i].function.n ? more[i].function : f->function;
+        one.function = more[i].function;
+        if (!one.function.n && f->n_lines)
+            one.function = f->lines[f->n_lines - 1].function;
         one.file = more[i].file;
         one.line = more[i].line;
         one.inlined = more[i].inlined;
@@ -267,56 +257,138 @@ static const char *state_words(char c)
     }
 }
 
+/* --- text --- */
+static void put_stack_text(struct buf *b, const struct dump *s, const struct answers *a, const struct dump_stack *t)
+{
+    uint32_t number = 0;
+
+    for (uint32_t k = 0; k < t->n_labels; k++)
+        buf_printf(b, "  %.*s=%.*s\n", STR_FMT(t->labels[k].key), STR_FMT(t->labels[k].value));
+    for (uint32_t k = 0; k < t->n_frames; k++)
+        number = put_frame(b, s, a, &t->frames[k], number, put_text);
+}
+
+static void put_thread_text(struct buf *b, const struct dump *s, const struct answers *a, const struct dump_thread *t)
+{
+    buf_printf(b, "\nthread %d", t->tid);
+    if (t->name[0])
+        buf_printf(b, " \"%s\"", t->name);
+    if (*state_words(t->state))
+        buf_printf(b, ", %s", state_words(t->state));
+    if (t->task_id)
+        buf_printf(b, ", %s %" PRIu64, s->task_word, t->task_id);
+    buf_putc(b, '\n');
+    put_stack_text(b, s, a, &t->stack);
+    if (!t->stack.whole && t->stack.n_frames)
+        buf_puts(b, "  [truncated]\n");
+}
+
+/* At least so long: the runtime notes it from time to time. */
+static void put_wait(struct buf *b, int64_t ns)
+{
+    int64_t s = ns / 1000000000;
+
+    if (s >= 120)
+        buf_printf(b, " for %" PRId64 " minutes", s / 60);
+    else if (ns >= 0)
+        buf_printf(b, " for %" PRId64 " seconds", s);
+}
+
+static void put_task_text(struct buf *b, const struct dump *s, const struct answers *a, const struct dump_task *t)
+{
+    bool is_go = s->process->lang && !s->process->lang->are_tasks_threads;
+
+    buf_printf(b, is_go ? "\n%s %" PRIu64 : "\n%s 0x%" PRIx64, s->task_word, t->id);
+    if (t->state.n)
+        buf_printf(b, ", %.*s", STR_FMT(t->state));
+    put_wait(b, t->wait_ns);
+    if (t->is_system)
+        buf_puts(b, ", of the runtime");
+    buf_putc(b, '\n');
+    put_stack_text(b, s, a, &t->stack);
+    if (is_go && !t->stack.whole && t->stack.n_frames)
+        buf_puts(b, "  [truncated]\n");
+}
+
 static void print_text(struct buf *b, const struct dump *s, const struct answers *a)
 {
     buf_printf(b, "process %d", s->pid);
     if (s->runtime.n)
         buf_printf(b, ", %.*s", STR_FMT(s->runtime));
-    buf_printf(b, ", %u thread%s\n", s->n_threads, s->n_threads == 1 ? "" : "s");
-    for (uint32_t i = 0; i < s->n_threads; i++) {
-        const struct dump_thread *t = &s->threads[i];
-        uint32_t number = 0;
-
-        buf_puts(b, "\nthread");
-        if (t->tid)
-            buf_printf(b, " %d", t->tid);
-        if (t->name[0])
-            buf_printf(b, " \"%s\"", t->name);
-        if (*state_words(t->state))
-            buf_printf(b, ", %s", state_words(t->state));
-        buf_putc(b, '\n');
-        for (uint32_t k = 0; k < t->n_labels; k++)
-            buf_printf(b, "  %.*s=%.*s\n", STR_FMT(t->labels[k].key), STR_FMT(t->labels[k].value));
-        for (uint32_t k = 0; k < t->n_frames; k++)
-            number = put_frame(b, s, a, &t->frames[k], number, put_text);
-        if (!t->whole && t->tid && t->n_frames)
-            buf_puts(b, "  [truncated]\n");
-    }
+    if (s->n_threads)
+        buf_printf(b, ", %u thread%s", s->n_threads, s->n_threads == 1 ? "" : "s");
+    if (s->n_tasks)
+        buf_printf(b, ", %u %s%s", s->n_tasks, s->task_word, s->n_tasks == 1 ? "" : "s");
+    buf_putc(b, '\n');
+    for (uint32_t i = 0; i < s->n_threads; i++)
+        put_thread_text(b, s, a, &s->threads[i]);
+    for (int system = 0; system < 2; system++)
+        for (uint32_t i = 0; i < s->n_tasks; i++)
+            if (!s->tasks[i].tid && s->tasks[i].is_system == system)
+                put_task_text(b, s, a, &s->tasks[i]);
+    if (s->tasks_left_out)
+        buf_printf(b, "\n%" PRIu64 " more %ss are not shown\n", s->tasks_left_out, s->task_word);
 }
 
+/* --- JSON --- */
+static void put_stack_json(struct buf *b, const struct dump *s, const struct answers *a, const struct dump_stack *t)
+{
+    uint32_t number = 0;
+    bool first = true;
+
+    buf_printf(b, ",\"whole\":%s,\"labels\":{", t->whole ? "true" : "false");
+    for (uint32_t k = 0; k < t->n_labels; k++) {
+        json_sep(b, &first);
+        json_put_str(b, t->labels[k].key);
+        buf_putc(b, ':');
+        json_put_str(b, t->labels[k].value);
+    }
+    buf_puts(b, "},\"frames\":[");
+    for (uint32_t k = 0; k < t->n_frames; k++)
+        number = put_frame(b, s, a, &t->frames[k], number, put_json);
+    buf_puts(b, "]}");
+}
+
+static void put_thread_json(struct buf *b, const struct dump *s, const struct answers *a, const struct dump_thread *t)
+{
+    buf_printf(b, "{\"tid\":%d,\"name\":", t->tid);
+    json_put_str(b, str_from(t->name));
+    buf_printf(b, ",\"state\":\"%c\"", t->state);
+    if (t->task_id)
+        buf_printf(b, ",\"%s\":%" PRIu64, s->task_word, t->task_id);
+    put_stack_json(b, s, a, &t->stack);
+}
+
+static void put_task_json(struct buf *b, const struct dump *s, const struct answers *a, const struct dump_task *t)
+{
+    buf_printf(b, "{\"id\":%" PRIu64 ",\"state\":", t->id);
+    json_put_str(b, t->state);
+    if (t->wait_ns >= 0)
+        buf_printf(b, ",\"wait_ns\":%" PRId64, t->wait_ns);
+    if (t->tid)
+        buf_printf(b, ",\"tid\":%d", t->tid);
+    if (t->is_system)
+        buf_puts(b, ",\"system\":true");
+    put_stack_json(b, s, a, &t->stack);
+}
+
+/* Tasks are in an array of their name; Python's threads are in that of the threads. */
 static void print_json(struct buf *b, const struct dump *s, const struct answers *a)
 {
+    bool as_threads = s->process->lang && s->process->lang->are_tasks_threads;
+
     buf_printf(b, "{\"pid\":%d,\"runtime\":", s->pid);
     json_put_str(b, s->runtime);
     buf_printf(b, ",\"stopped_ns\":%" PRId64 ",\"threads\":[", s->stopped_ns);
     for (uint32_t i = 0; i < s->n_threads; i++) {
-        const struct dump_thread *t = &s->threads[i];
-        uint32_t number = 0;
-        bool first = true;
-
-        buf_printf(b, "%s{\"tid\":%d,\"name\":", i ? "," : "", t->tid);
-        json_put_str(b, str_from(t->name));
-        buf_printf(b, ",\"state\":\"%c\",\"whole\":%s,\"labels\":{", t->state, t->whole ? "true" : "false");
-        for (uint32_t k = 0; k < t->n_labels; k++) {
-            json_sep(b, &first);
-            json_put_str(b, t->labels[k].key);
-            buf_putc(b, ':');
-            json_put_str(b, t->labels[k].value);
-        }
-        buf_puts(b, "},\"frames\":[");
-        for (uint32_t k = 0; k < t->n_frames; k++)
-            number = put_frame(b, s, a, &t->frames[k], number, put_json);
-        buf_puts(b, "]}");
+        buf_puts(b, i ? "," : "");
+        put_thread_json(b, s, a, &s->threads[i]);
+    }
+    if (s->task_word && !as_threads)
+        buf_printf(b, "],\"%ss\":[", s->task_word);
+    for (uint32_t i = 0; i < s->n_tasks; i++) {
+        buf_puts(b, i ? "," : "");
+        put_task_json(b, s, a, &s->tasks[i]);
     }
     buf_puts(b, "]}\n");
 }
@@ -324,13 +396,17 @@ static void print_json(struct buf *b, const struct dump *s, const struct answers
 static int dump(int pid, const struct dump_arguments *o)
 {
     struct dump_options so = {.nonblocking = o->nonblocking, .no_native = o->no_native};
+    _cleanup_(file_reader_freep) struct file_reader *reader = NULL;
     _cleanup_(dump_freep) struct dump *s = NULL;
     _cleanup_(buf_done) struct buf b = BUF_INIT;
     struct answers a = {0};
     struct err e = {0};
     int r = kill(pid, 0) < 0 && errno == ESRCH ? err_set(&e, -ESRCH, "no such process: %d", pid)
-                                               : dump_take(pid, &so, &s, &e);
+                                               : watch_reader(&reader, &e);
 
+    so.reader = reader;
+    if (r == 0)
+        r = dump_take(pid, &so, &s, &e);
     if (r < 0)
         return command_end("dump", r, &e);
     if (s->warning.n)
@@ -359,7 +435,8 @@ static int run(int argc, char **argv)
         fputs(
             "usage: wick dump [OPTION...] PID\n\n"
             "Prints the current stack of every thread of a process: C, C++, Rust, Go, and Python (CPython 3.9 to 3.14)\n"
-            "with line numbers. The process is stopped for a few milliseconds and needs no preparation.\n\n",
+            "with line numbers; of a Go program also every goroutine, with its state and how long it has been waiting.\n"
+            "The process is stopped for a few milliseconds and needs no preparation.\n\n",
             stdout);
         args_help(args, stdout);
         return EXIT_DONE;

@@ -397,6 +397,146 @@ def test_go(tmp_path, flags):
     assert not any(t["labels"] for t in dump["threads"] if t is not busy)
 
 
+GOROUTINES = '''
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime"
+	"runtime/pprof"
+	"sync"
+	"syscall"
+	"time"
+)
+
+type table struct{ mu sync.Mutex }
+
+func (t *table) lock() { t.mu.Lock() }
+
+func receive(c chan int) int { return <-c }
+
+func send(c chan int) { c <- 1 }
+
+func both(a, b chan int) {
+	select {
+	case <-a:
+	case <-b:
+	}
+}
+
+func deep(n int, c chan int) int {
+	if n == 0 {
+		return receive(c)
+	}
+	return deep(n-1, c) + 1
+}
+
+func generic[T any](c chan T) T { return <-c }
+
+func main() {
+	c, t, wg := make(chan int), &table{}, &sync.WaitGroup{}
+	t.mu.Lock()
+	wg.Add(1)
+	for i := 0; i < 3; i++ {
+		go receive(c)
+	}
+	go send(nil)
+	go both(c, c)
+	go deep(20, c)
+	go generic[string](make(chan string))
+	go t.lock()
+	go wg.Wait()
+	go time.Sleep(time.Hour)
+	go func() { sync.NewCond(&sync.Mutex{}).L.Lock(); select {} }()
+	pprof.Do(context.Background(), pprof.Labels("job", "index"), func(context.Context) { go both(nil, nil) })
+	asked := make(chan os.Signal, 1)
+	signal.Notify(asked, syscall.SIGUSR1)
+	for i := 0; i < 10; i++ { // the collector notes who waits
+		time.Sleep(100 * time.Millisecond)
+		runtime.GC()
+	}
+	fmt.Println("ready")
+	for {
+		<-asked
+		b := make([]byte, 1<<20)
+		os.WriteFile(os.Args[1], b[:runtime.Stack(b, true)], 0644)
+		fmt.Println("written")
+	}
+}
+'''
+
+
+def own_goroutines(text):
+    """{id: (state, functions that are not the runtime's)} of runtime.Stack()."""
+    found = {}
+    for part in text.strip().split("\n\n"):
+        head, *lines = part.splitlines()
+        number, state = re.match(r"goroutine (\d+) (?:gp=\S+ m=\S+ (?:mp=\S+ )?)?\[(.*)\]:$", head).groups()
+        names = [x[:x.rindex("(")] for x in lines if not x.startswith(("\t", "created by"))]
+        found[int(number)] = (re.sub(r", \d+ minutes|, locked to thread", "", state), [x for x in names if not x.startswith("runtime.")])
+    return found
+
+
+def check_goroutines(tmp_path, flags, **more):
+    (tmp_path / "p.go").write_text(GOROUTINES)
+    (tmp_path / "go.mod").write_text("module example\ngo 1.19\n")
+    env = {**os.environ, "GOCACHE": os.environ.get("GOCACHE", str(Path.home() / ".cache/go-build")), "GOFLAGS": "-mod=mod", **more}
+    subprocess.run(["go", "build", *flags, "-o", "p", "p.go"], cwd=tmp_path, check=True, timeout=500, env=env)
+    p = subprocess.Popen([tmp_path / "p", tmp_path / "own"], stdout=subprocess.PIPE, text=True)
+    try:
+        assert p.stdout.readline() == "ready\n"
+        dump, running = run_dump(p.pid), run_dump(p.pid, "--nonblocking")
+        text = subprocess.run([WICK, "dump", str(p.pid)], capture_output=True, text=True, check=True).stdout
+        p.send_signal(signal.SIGUSR1)
+        assert p.stdout.readline() == "written\n"
+    finally:
+        p.kill()
+        p.wait()
+        p.stdout.close()
+    own = own_goroutines((tmp_path / "own").read_text())
+    own.pop(1)  # it writes this
+    assert len(own) >= 12
+    for what in (dump, running):
+        seen = {g["id"]: g for g in what["goroutines"]}
+        assert set(own) | {1} == {i for i, g in seen.items() if not g.get("system")}
+        for number, (state, names) in own.items():
+            g = seen[number]
+            assert (number, state) == (number, g["state"])
+            ours = [f["function"] for f in g["frames"] if not f["function"].startswith("runtime.")]
+            ours = [re.sub(r"\[.*\]", "[...]", x) for x in ours]
+            if len(ours) > len(names) and ours[-1].startswith("main.main."):  # Go hides the wrapper of a `go` statement
+                ours.pop()
+            assert names == ours, number
+            assert g["whole"] or g.get("tid")
+        assert seen[1]["state"] == "chan receive"
+        waits = [g for g in seen.values() if g["state"] == "chan receive" and g["id"] != 1 and not g.get("system")]
+        assert len(waits) == 5 and all(0 < g["wait_ns"] < 300e9 for g in waits), waits
+        assert [g["labels"] for g in seen.values() if g["labels"]] == [{"job": "index"}]
+    assert not running["threads"]
+    assert re.search(r"^process \d+, go1\.\S+, \d+ threads, \d+ goroutines$", text, re.M)
+    assert re.search(r"^goroutine \d+, chan receive for \d+ (seconds|minutes)$", text, re.M)
+
+
+@pytest.mark.parametrize("flags", [[], ["-ldflags=-s -w", "-buildmode=pie"]], ids=["plain", "stripped"])
+def test_goroutines(tmp_path, flags):
+    """Goroutines, their states and stacks, as the program itself sees them."""
+    if not shutil.which("go"):
+        pytest.skip("go is not installed")
+    check_goroutines(tmp_path, flags)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("version", ["go1.19.13", "go1.20.14", "go1.21.0", "go1.22.0", "go1.23.0", "go1.24.0", "go1.25.0"])
+def test_goroutines_of_other_versions(tmp_path, version):
+    """Toolchains that can be had as modules."""
+    if not shutil.which("go") or subprocess.run(["go", "version"], env={**os.environ, "GOTOOLCHAIN": version}, capture_output=True).returncode:
+        pytest.skip(f"{version} is not available")
+    check_goroutines(tmp_path, ["-ldflags=-s -w"], GOTOOLCHAIN=version)
+
+
 def test_errors():
     def fails(*words):
         return subprocess.run([WICK, "dump", *words], capture_output=True, text=True)
@@ -410,7 +550,7 @@ def test_errors():
     p = subprocess.Popen(["sleep", "60"])
     try:
         r = fails("--nonblocking", str(p.pid))
-        assert r.returncode == 1 and "does not run Python" in r.stderr
+        assert r.returncode == 1 and "runs neither Python nor Go" in r.stderr
     finally:
         p.kill()
         p.wait()

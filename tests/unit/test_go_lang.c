@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Go's labels in made-up memory, as both kinds of versions keep them; places of thread-local variables. Real programs are
+/* Go's labels and goroutines in made-up memory, as different versions keep them; places of thread-local variables. Real programs are
  * tests/integration/test_dump.py's and test_record_span.py's. */
 #include <errno.h>
 
-#include "agent/lang/go/go_runtime.h"
+#include "agent/lang/go/go_goroutines.h"
 #include "elf/tls_symbol.h"
 #include "tap.h"
 
@@ -46,7 +46,7 @@ static uint32_t read_labels(bool is_slice, struct arena *a, struct go_label *ret
 {
     struct go_runtime g = {.minor = is_slice ? 26 : 22, .g = -8, .curg = 184, .labels = 352, .is_slice = is_slice};
 
-    return go_labels_read(&g, &mem, TP, a, ret);
+    return go_labels_read(&g, &mem, go_current(&g, &mem, TP), a, ret);
 }
 
 static void test_slice(void)
@@ -106,6 +106,74 @@ static void test_map(void)
     arena_done(&a);
 }
 
+static uint32_t seen;
+static struct goroutine last;
+
+static int on_goroutine(void *arg, const struct goroutine *g)
+{
+    last = *g;
+    seen++;
+    return 0;
+}
+
+static int list_goroutines(unsigned minor, struct arena *a)
+{
+    struct go_process p = {
+        .runtime = {.minor = minor, .allgs = BASE, .status = 144, .n_tables = 2, .tables = {BASE + 2000, BASE + 2100}},
+        .memory = mem};
+
+    seen = 0;
+    last = (struct goroutine){0};
+    go_states_find(&p, a);
+    return go_each_goroutine(&p, on_goroutine, NULL, NULL);
+}
+
+static void test_goroutines(void)
+{
+    struct arena a;
+
+    arena_init(&a, 1 << 20);
+    memset(memory, 0, sizeof memory);
+    put(BASE, BASE + 32); /* allgs: one goroutine */
+    put(BASE + 8, 1);
+    put(BASE + 16, 1);
+    put(BASE + 32, G);
+    put(G, 0x10000); /* its stack */
+    put(G + 8, 0x20000);
+    put(G + 56, 0x18000); /* sp, pc */
+    put(G + 64, 0x401000);
+    put(G + 96, 0x18100); /* bp; of Go 1.24 and before at 104 */
+    put(G + 104, 0x18200);
+    put(G + 144, 4); /* waits */
+    put(G + 152, 17);
+    put(G + 168, 1234);
+    put(G + 176, 2); /* for the second reason */
+    put_string(BASE + 2100 + 16, BASE + 4000, "GC assist marking");
+    put_string(BASE + 2100 + 32, BASE + 4100, "IO wait");
+    eq_int(list_goroutines(26, &a), 0);
+    eq_int(seen, 1);
+    eq_int(last.id, 17);
+    eq_str(last.state, STR("IO wait"));
+    eq_int(last.wait_since_ns, 1234);
+    ok(last.regs.sp == 0x18000 && last.regs.pc == 0x401000 && last.regs.fp == 0x18100 && !last.is_running);
+    list_goroutines(24, &a);
+    eq_int(last.regs.fp, 0x18200);
+    put(G + 144, 0x1002); /* runs, and the collector looks at it */
+    list_goroutines(26, &a);
+    ok(seen == 1 && last.is_running);
+    put(G + 144, 6); /* dead */
+    list_goroutines(26, &a);
+    eq_int(seen, 0);
+    put(G + 144, 4);
+    put(G + 56, 0x30000); /* sp outside of its stack */
+    list_goroutines(26, &a);
+    eq_int(seen, 0);
+    put(BASE + 8, 1ull << 40); /* more than its capacity */
+    eq_int(list_goroutines(26, &a), -ENOTSUP);
+    eq_int(list_goroutines(18, &a), -ENOTSUP);
+    arena_done(&a);
+}
+
 /* Where the BPF program finds the variable of a thread. */
 static bool tls_place_address(const struct tls_place *p, const struct proc_memory *m, uint64_t thread_pointer,
                               uint64_t *ret)
@@ -161,6 +229,7 @@ int main(void)
 {
     tap_run(test_slice);
     tap_run(test_map);
+    tap_run(test_goroutines);
     tap_run(test_places);
     return tap_done();
 }

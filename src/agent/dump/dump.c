@@ -4,191 +4,27 @@
 #include "agent/dump/dump.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
-#include "agent/dump/dump_modules.h"
 #include "agent/dump/dump_stop.h"
-#include "agent/lang/python/python.h"
+#include "agent/dump/dump_walk.h"
+#include "agent/lang/lang.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/mem.h"
 
-enum { MEMORY_MAX = 512 << 20 };
+enum { MEMORY_MAX = 512 << 20, TABLES_MAX = 1 << 30, STACK_MAX = 64 << 10 };
 
 struct taking {
     struct dump *s;
-    struct dump_maps maps;
     struct stopped stopped;
     struct proc_memory memory;
-    struct python python;
-    bool has_python;
-    struct {
-        uint64_t state, thread_id;
-    } * states; /* Python's threads */
-    size_t n_states, cap_states;
-    struct python_frame *python_frames; /* of the current thread */
-    struct dump_frame *native;
+    uint64_t *words;   /* of the current stack: native ones, then the language's */
+    uint8_t *stack;    /* STACK_MAX bytes of a task's stack */
+    uint64_t *running; /* by thread: the key of the task that it runs */
+    size_t cap_tasks;
 };
-
-static int add_state(void *data, uint64_t state, uint64_t thread_id)
-{
-    struct taking *t = data;
-    int r = array_reserve(t->states, t->cap_states, t->n_states + 1, PYTHON_THREADS_MAX);
-
-    if (r < 0)
-        return r;
-    t->states[t->n_states].state = state;
-    t->states[t->n_states++].thread_id = thread_id;
-    return 0;
-}
-
-static void find_loops(struct taking *t)
-{
-    struct python_loops l;
-    uint64_t instr;
-
-    if (!python_loops_wanted(&t->python) || python_shim_instr(&t->python, &t->memory, &instr) < 0)
-        return;
-    python_loops_find(t->maps.python_file, instr, &l);
-    if (l.n)
-        python_loops_set(&t->python, &l);
-}
-
-static void attach_python(struct taking *t)
-{
-    struct dump *s = t->s;
-    struct err e = {0};
-    unsigned v;
-
-    if (!t->maps.has_python)
-        return;
-    if (python_attach(&t->memory, &t->maps.python, t->maps.python_bias, &t->python, &e) < 0) {
-        s->warning = arena_str(&s->arena, str_from(e.message));
-        return;
-    }
-    t->has_python = true;
-    find_loops(t);
-    v = t->python.version;
-    s->runtime = str_from(v & 0xffff ? arena_printf(&s->arena, "CPython 3.%u.%u", v >> 16 & 255, v >> 8 & 255)
-                                     : arena_printf(&s->arena, "CPython 3.%u", v >> 16 & 255));
-}
-
-/* --- native --- */
-static enum remote_result step_without(struct taking *t, const struct dump_map *m, uint64_t at, struct remote_regs *w)
-{
-    enum dump_end end = m ? dump_end(t->s, m, at) : DUMP_BY_FRAME_POINTER;
-
-    return end == DUMP_BY_FRAME_POINTER ? remote_step_fp(w, &t->memory)
-           : end == DUMP_START          ? REMOTE_ROOT
-                                        : REMOTE_NO_RULE;
-}
-
-static uint32_t walk_native(struct taking *t, const struct stopped_thread *from, bool *ret_whole)
-{
-    struct remote_regs w = from->regs;
-    uint32_t n = 0;
-
-    *ret_whole = false;
-    while (n < DUMP_FRAMES_MAX) {
-        uint64_t at = w.exact ? w.pc : w.pc - 1;
-        const struct dump_map *m = dump_maps_find(&t->maps, at);
-        const struct unwind_rule *rule = m ? dump_rule(t->s, m, at) : NULL;
-        enum remote_result r;
-
-        if (!m && n) /* not code: the step before was wrong */
-            break;
-        t->native[n++] = (struct dump_frame){.kind = DUMP_NATIVE,
-                                             .exact = w.exact,
-                                             .address = w.pc,
-                                             .module = m ? m->module : -1,
-                                             .elf = m ? at - m->bias : 0};
-        r = rule ? remote_step(&w, rule, &t->memory) : step_without(t, m, at, &w);
-        if (r == REMOTE_STEPPED)
-            continue;
-        *ret_whole = r == REMOTE_ROOT;
-        break;
-    }
-    return n;
-}
-
-/* --- Python --- */
-static uint32_t read_python(struct taking *t, uint64_t thread_id)
-{
-    uint32_t n = 0;
-
-    for (size_t i = 0; i < t->n_states; i++)
-        if (t->states[i].thread_id == thread_id) {
-            python_frames(&t->python, &t->memory, t->states[i].state, t->python_frames, DUMP_FRAMES_MAX, &n);
-            break;
-        }
-    return n;
-}
-
-static struct dump_frame python_frame(struct taking *t, const struct python_frame *p)
-{
-    struct dump_frame f = {.kind = DUMP_PYTHON, .address = p->code, .module = -1};
-    struct python_code code;
-
-    if (python_code_read(&t->python, &t->memory, p->code, &t->s->arena, &code) < 0) {
-        f.function = STR("[a code object that cannot be read]");
-        return f;
-    }
-    f.function = code.qualname;
-    f.file = code.filename;
-    f.line = python_code_line(&t->python, &code, p->instr);
-    return f;
-}
-
-static bool is_eval(const struct taking *t, const struct dump_frame *f)
-{
-    uint64_t at = f->address - !f->exact;
-
-    return python_loops_have(&t->python.loops, at);
-}
-
-/* Counts the native frames of the loop without a Python frame: a loop that is just being entered or left has none. Can
- * only be determined for a complete stack. */
-static uint32_t count_bare(const struct taking *t, uint32_t n_native, uint32_t n_python, bool whole)
-{
-    uint32_t evals = 0, entries = 0;
-
-    for (uint32_t i = 0; i < n_native; i++)
-        evals += is_eval(t, &t->native[i]);
-    for (uint32_t i = 0; i < n_python; i++)
-        entries += t->python_frames[i].entry;
-    return whole && evals > entries ? evals - entries : 0;
-}
-
-/* Merges leaf first: a native frame of the loop is replaced by its Python frames; Python frames that are left over go
- * to the end. */
-static int merge(struct taking *t, struct dump_thread *th, uint32_t n_native, uint32_t n_python, bool no_native)
-{
-    uint32_t bare = count_bare(t, n_native, n_python, th->whole), p = 0, n = 0;
-    struct dump_frame *out = arena_zalloc_array(&t->s->arena, n_native + n_python, sizeof *out);
-
-    if (!out)
-        return n_native + n_python ? -ENOMEM : 0;
-    for (uint32_t i = 0; i < n_native; i++) {
-        bool more = is_eval(t, &t->native[i]) && p < n_python;
-
-        if (more && bare) {
-            bare--;
-            more = false;
-        }
-        if (!more && !(no_native && n_python))
-            out[n++] = t->native[i];
-        while (more) {
-            more = !t->python_frames[p].entry && p + 1 < n_python;
-            out[n++] = python_frame(t, &t->python_frames[p++]);
-        }
-    }
-    while (p < n_python)
-        out[n++] = python_frame(t, &t->python_frames[p++]);
-    th->frames = out;
-    th->n_frames = n;
-    return 0;
-}
 
 /* --- threads --- */
 static void read_task(struct dump *s, struct dump_thread *th)
@@ -214,18 +50,50 @@ static void read_task(struct dump *s, struct dump_thread *th)
     th->state = text.p[z + 1];
 }
 
-static int read_labels(struct taking *t, struct dump_thread *th, uint64_t thread_pointer)
+static int copy_labels(struct dump *s, const struct lang_label *v, uint32_t n, struct dump_stack *ret)
 {
-    struct go_label v[GO_LABELS_MAX];
-    uint32_t n = go_labels_read(&t->maps.go, &t->memory, thread_pointer, &t->s->arena, v);
-
-    th->labels = arena_zalloc_array(&t->s->arena, MAX(n, 1u), sizeof *th->labels);
-    if (!th->labels)
+    ret->labels = arena_zalloc_array(&s->arena, MAX(n, 1u), sizeof *ret->labels);
+    if (!ret->labels)
         return -ENOMEM;
     for (uint32_t i = 0; i < n; i++)
-        th->labels[i] = (struct dump_label){v[i].key, v[i].value};
-    th->n_labels = n;
+        ret->labels[i] = (struct dump_label){v[i].key, v[i].value};
+    ret->n_labels = n;
     return 0;
+}
+
+/* Drops the native words. */
+static uint32_t only_language(uint64_t *words, uint32_t n)
+{
+    uint32_t out = 0;
+
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t count = AGENT_WORD_KIND(words[i]) >= AGENT_WORD_LANG ? MIN((uint32_t) AGENT_LANG_WORDS, n - i) : 0;
+
+        memmove(words + out, words + i, count * sizeof *words);
+        out += count;
+        i += count ? count - 1 : 0;
+    }
+    return out;
+}
+
+/* The frames of a thread whose native words are in t->words. *ret_task: the task that it runs. */
+static int add_language(struct taking *t, uint64_t thread_pointer, uint32_t n, bool no_native, struct dump_stack *st,
+                        uint64_t *ret_task)
+{
+    struct process *p = t->s->process;
+    struct lang_thread th = {.words = t->words + n};
+    int r;
+
+    if (p->lang && p->lang->thread) {
+        p->lang->thread(p, thread_pointer, &t->s->arena, &th);
+        *ret_task = th.task;
+        if (th.n_words) {
+            n = p->lang->merge(p, t->words, 0, n, n + th.n_words, st->whole);
+            n = no_native ? only_language(t->words, n) : n;
+        }
+    }
+    r = copy_labels(t->s, th.labels, th.n_labels, st);
+    return r < 0 ? r : dump_frames(t->s, t->words, n, st);
 }
 
 static int walk_threads(struct taking *t, const struct dump_options *o)
@@ -233,47 +101,115 @@ static int walk_threads(struct taking *t, const struct dump_options *o)
     struct dump *s = t->s;
     int r = 0;
 
-    if (t->has_python)
-        python_each_thread(&t->python, &t->memory, add_state, t);
     for (size_t i = 0; i < t->stopped.n && r == 0; i++) {
         struct stopped_thread *from = &t->stopped.v[i];
         struct dump_thread *th = &s->threads[i];
-        uint32_t n_native, n_python;
+        uint32_t n;
 
         th->tid = from->tid;
         if (!from->stopped)
             continue;
-        n_native = walk_native(t, from, &th->whole);
-        n_python = t->has_python ? read_python(t, from->thread_pointer) : 0;
-        r = merge(t, th, n_native, n_python, o->no_native);
-        if (r == 0 && t->maps.has_go)
-            r = read_labels(t, th, from->thread_pointer);
+        n = dump_walk(s, &from->regs, &t->memory, t->words, &th->stack.whole);
+        r = add_language(t, from->thread_pointer, n, o->no_native, &th->stack, &t->running[i]);
     }
     return r;
 }
 
-/* Without registers the thread of a Python thread state is unknown: the states are listed on their own, in Python's
- * order. */
-static int walk_states(struct taking *t)
+/* --- the language's tasks --- */
+/* Memory with a copy of the upper part of a stack: a walk reads many words of it. */
+struct cached_memory {
+    const struct proc_memory *below;
+    uint64_t start;
+    size_t n;
+    const uint8_t *bytes;
+};
+
+static int read_cached(const struct proc_memory *m, uint64_t at, void *ret, size_t n)
 {
-    struct dump *s = t->s;
-    int r = 0;
+    const struct cached_memory *c = m->data;
 
-    python_each_thread(&t->python, &t->memory, add_state, t);
-    s->threads = arena_zalloc_array(&s->arena, MAX(t->n_states, (size_t) 1), sizeof *s->threads);
-    if (!s->threads)
-        return -ENOMEM;
-    for (size_t i = 0; i < t->n_states && r == 0; i++) {
-        struct dump_thread *th = &s->threads[s->n_threads++];
-        uint32_t n = read_python(t, t->states[i].thread_id);
-
-        th->state = '?';
-        snprintf(th->name, sizeof th->name, "0x%" PRIx64, t->states[i].thread_id);
-        r = merge(t, th, 0, n, false);
-    }
-    return r;
+    if (at < c->start || at - c->start > c->n || n > c->n - (at - c->start))
+        return proc_memory_read(c->below, at, ret, n);
+    memcpy(ret, c->bytes + (at - c->start), n);
+    return 0;
 }
 
+static uint32_t walk_task(struct taking *t, const struct lang_task *task, struct dump_stack *st)
+{
+    struct cached_memory c = {&t->memory, task->regs.sp, 0, t->stack};
+    struct proc_memory m = {.read = read_cached, .data = &c};
+
+    if (task->stack_end > task->regs.sp)
+        c.n = MIN(task->stack_end - task->regs.sp, (uint64_t) STACK_MAX);
+    if (c.n && proc_memory_read(&t->memory, task->regs.sp, t->stack, c.n) < 0)
+        c.n = 0;
+    return dump_walk(t->s, &task->regs, &m, t->words, &st->whole);
+}
+
+static struct dump_thread *thread_of(struct taking *t, uint64_t key)
+{
+    for (uint32_t i = 0; key && i < t->s->n_threads; i++)
+        if (t->running[i] == key)
+            return &t->s->threads[i];
+    return NULL;
+}
+
+static int on_task(void *arg, const struct lang_task *task)
+{
+    struct taking *t = arg;
+    struct dump *s = t->s;
+    struct dump_thread *th = thread_of(t, task->key);
+    struct dump_task d = {.id = task->id, .state = task->state, .wait_ns = -1};
+    uint64_t none;
+    int r = s->n_tasks == DUMP_TASKS_MAX ? -E2BIG : 0;
+
+    if (r < 0) {
+        s->tasks_left_out++;
+        return 0;
+    }
+    if (task->wait_since_ns > 0)
+        d.wait_ns = MAX(clock_mono() - task->wait_since_ns, (int64_t) 0);
+    if (th) {
+        d.tid = th->tid;
+        d.stack = th->stack;
+        th->task_id = task->id;
+    } else if (task->thread_pointer) {
+        r = add_language(t, task->thread_pointer, 0, false, &d.stack, &none);
+    } else if (!task->is_running) {
+        r = dump_frames(s, t->words, walk_task(t, task, &d.stack), &d.stack);
+        if (r == 0)
+            r = copy_labels(s, task->labels, task->n_labels, &d.stack);
+    }
+    return r < 0 ? r : array_push(s->tasks, s->n_tasks, t->cap_tasks, DUMP_TASKS_MAX, d);
+}
+
+static int walk_tasks(struct taking *t)
+{
+    struct process *p = t->s->process;
+    struct err e = {0};
+    int r = p->lang->tasks(p, &t->s->arena, on_task, t, &e);
+
+    if (r >= 0 || r == -ENOMEM)
+        return r < 0 ? r : 0;
+    t->s->warning = arena_str(&t->s->arena, str_from(e.message));
+    return 0;
+}
+
+/* Goroutines of the runtime itself are those that one of its functions started, except for main's. */
+static void mark_system(struct dump_task *t)
+{
+    for (uint32_t i = t->stack.n_frames; i > 0; i--) {
+        const struct dump_frame *f = &t->stack.frames[i - 1];
+        struct str name = f->n_lines ? f->lines[f->n_lines - 1].function : (struct str){0};
+
+        if (str_starts(name, STR("runtime.goexit")))
+            continue;
+        t->is_system = str_starts(name, STR("runtime.")) && !str_is(name, "runtime.main");
+        return;
+    }
+}
+
+/* --- the process --- */
 /* Reads the states of the threads, which stopping them would change. */
 static void read_states(struct taking *t, struct stopped *ret)
 {
@@ -287,6 +223,25 @@ static void read_states(struct taking *t, struct stopped *ret)
     }
 }
 
+static int walk_stopped(struct taking *t, const struct dump_options *o)
+{
+    struct dump *s = t->s;
+    const struct lang *lang = s->process->lang;
+    int r;
+
+    s->threads = arena_zalloc_array(&s->arena, t->stopped.n, sizeof *s->threads);
+    t->running = arena_zalloc_array(&s->arena, t->stopped.n, sizeof *t->running);
+    if (!s->threads || !t->running)
+        return -ENOMEM;
+    s->n_threads = (uint32_t) t->stopped.n;
+    if (lang && lang->look)
+        lang->look(s->process, &s->arena);
+    r = walk_threads(t, o);
+    if (r == 0 && lang && lang->tasks && !lang->are_tasks_threads)
+        r = walk_tasks(t);
+    return r;
+}
+
 static int take_stopped(struct taking *t, const struct dump_options *o, struct err *e)
 {
     struct dump *s = t->s;
@@ -297,13 +252,8 @@ static int take_stopped(struct taking *t, const struct dump_options *o, struct e
     read_states(t, &before); /* the states before we stop the threads */
     start = clock_mono();
     r = stopped_take(s->pid, false, &t->stopped, e);
-    if (r < 0) {
-        stopped_done(&before);
-        return r;
-    }
-    s->n_threads = (uint32_t) t->stopped.n;
-    s->threads = arena_zalloc_array(&s->arena, t->stopped.n, sizeof *s->threads);
-    r = s->threads ? walk_threads(t, o) : -ENOMEM;
+    if (r == 0)
+        r = walk_stopped(t, o);
     stopped_release(&t->stopped);
     s->stopped_ns = clock_mono() - start;
     for (uint32_t i = 0; i < s->n_threads && r == 0; i++) {
@@ -311,43 +261,87 @@ static int take_stopped(struct taking *t, const struct dump_options *o, struct e
         for (size_t k = 0; k < before.n; k++)
             if (before.v[k].tid == s->threads[i].tid)
                 s->threads[i].state = before.v[k].state;
-        for (uint32_t k = 0; k < s->threads[i].n_frames; k++)
-            if (s->threads[i].frames[k].kind == DUMP_NATIVE)
-                dump_name(s, &t->maps, &s->threads[i].frames[k]);
     }
     stopped_done(&before);
     return r;
 }
 
+/* What the language knows while the process runs. */
+static int take_running(struct taking *t, struct err *e)
+{
+    struct dump *s = t->s;
+    const struct lang *lang = s->process->lang;
+
+    if (!lang || !lang->tasks)
+        return err_set(e, -ENOTSUP, "process %d runs neither Python nor Go: it must be stopped to be dumped", s->pid);
+    lang->look(s->process, &s->arena);
+    return walk_tasks(t);
+}
+
+static int find_process(struct dump *s, struct file_reader *reader, struct err *e)
+{
+    struct err why = {0};
+    int r = objects_new(TABLES_MAX, reader, &s->objects);
+
+    if (r == 0)
+        r = processes_new(s->objects, &s->processes);
+    if (r < 0)
+        return r;
+    s->process = processes_get(s->processes, (uint32_t) s->pid, (uint64_t) clock_mono());
+    if (!s->process || !s->process->n_mappings)
+        return err_set(e, -ESRCH, "cannot read the mappings of process %d: no such process, or not permitted", s->pid);
+    if (s->process->maps_left_out)
+        s->warning =
+            str_from(arena_printf(&s->arena, "process %d has too many executable mappings: %u of them were not read",
+                                  s->pid, s->process->maps_left_out));
+    dump_walk_prepare(s);
+    if (lang_find(s->process, &why) < 0)
+        s->warning = arena_str(&s->arena, str_from(why.message));
+    return 0;
+}
+
 static int take(struct taking *t, const struct dump_options *o, struct err *e)
 {
     struct dump *s = t->s;
-    bool running = o->nonblocking;
-    int r = dump_maps_read(s, &t->maps, e);
+    const struct lang *lang;
+    int r = find_process(s, o->reader, e);
 
     if (r < 0)
         return r;
     t->memory = proc_memory_of(s->pid);
-    attach_python(t);
-    t->native = mem_zalloc_array(DUMP_FRAMES_MAX, sizeof *t->native);
-    t->python_frames = mem_zalloc_array(DUMP_FRAMES_MAX, sizeof *t->python_frames);
-    if (!t->native || !t->python_frames)
+    t->words = mem_zalloc_array(DUMP_FRAMES_MAX + LANG_WORDS_MAX, sizeof *t->words);
+    t->stack = mem_zalloc(STACK_MAX);
+    s->modules = mem_zalloc_array(DUMP_MODULES_MAX, sizeof *s->modules);
+    if (!t->words || !t->stack || !s->modules)
         return -ENOMEM;
-    if (running && !t->has_python)
-        return err_set(e, -ENOTSUP, "process %d does not run Python: it must be stopped to be dumped", s->pid);
-    if (!running) {
-        r = take_stopped(t, o, e);
-        if (r != -EPERM || !t->has_python)
-            return r;
-        s->warning = arena_str(&s->arena, str_from(e->message));
+    lang = s->process->lang;
+    if (lang && lang->version)
+        s->runtime = lang->version(s->process, &s->arena);
+    else if (s->process->exe && s->process->exe->go)
+        s->runtime = arena_str(&s->arena, str_from(s->process->exe->go->version));
+    if (lang && lang->look)
+        lang->look(s->process, &s->arena);
+    if (lang && lang->tasks)
+        s->task_word = lang->task_word;
+    r = o->nonblocking ? -EPERM : take_stopped(t, o, e);
+    if (r == -EPERM && (o->nonblocking || (lang && lang->tasks))) {
+        if (!o->nonblocking)
+            s->warning = arena_str(&s->arena, str_from(e->message));
+        s->n_threads = 0;
+        r = take_running(t, e);
     }
-    return walk_states(t);
+    if (r < 0)
+        return r;
+    dump_names(s);
+    for (uint32_t i = 0; i < s->n_tasks; i++)
+        mark_system(&s->tasks[i]);
+    return 0;
 }
 
 int dump_take(int pid, const struct dump_options *o, struct dump **ret, struct err *e)
 {
     _cleanup_(dump_freep) struct dump *s = mem_zalloc(sizeof *s);
-    struct taking t = {.s = s, .maps = {.jit = ADDR_NAMES_INIT}};
+    struct taking t = {.s = s};
     struct err words = {0};
     int r;
 
@@ -357,10 +351,8 @@ int dump_take(int pid, const struct dump_options *o, struct dump **ret, struct e
     arena_init(&s->arena, MEMORY_MAX);
     r = take(&t, o, e ? e : &words);
     stopped_done(&t.stopped);
-    dump_maps_done(&t.maps);
-    mem_free(t.states);
-    mem_free(t.native);
-    mem_free(t.python_frames);
+    mem_free(t.words);
+    mem_free(t.stack);
     if (r < 0)
         return r;
     *ret = TAKE(s);
@@ -371,7 +363,10 @@ void dump_free(struct dump *s)
 {
     if (!s)
         return;
-    dump_modules_done(s);
+    mem_free(s->modules);
+    mem_free(s->tasks);
+    processes_free(s->processes);
+    objects_free(s->objects);
     arena_done(&s->arena);
     mem_free(s);
 }

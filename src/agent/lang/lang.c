@@ -12,6 +12,12 @@ const struct lang *const langs[LANGS] = {
 #undef LANG
 };
 
+const char *const lang_words[LANGS] = {
+#define LANG(name) #name,
+#include "agent/lang/langs.h"
+#undef LANG
+};
+
 int lang_find(struct process *p, struct err *e)
 {
     for (uint32_t i = 0; i < LANGS; i++) {
@@ -21,6 +27,7 @@ int lang_find(struct process *p, struct err *e)
         r = langs[i]->attach(p, e);
         if (r > 0)
             p->lang = langs[i];
+        p->lang_in_bpf = r == 1;
         if (r)
             return r;
     }

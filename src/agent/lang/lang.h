@@ -17,9 +17,15 @@
 #include "agent/lang/lang_question.h"
 #include "agent/process.h"
 #include "base/arena.h"
-#include "proc/proc_memory.h"
+#include "unwind/remote.h"
 
 struct elf_file;
+
+enum {
+    LANG_LABELS_MAX = 16,
+    LANG_FRAMES_MAX = 4096, /* of a thread, for thread() */
+    LANG_WORDS_MAX = LANG_FRAMES_MAX * AGENT_LANG_WORDS,
+};
 
 struct lang_frame {
     struct str function, file; /* valid until the arena given to resolve() is emptied */
@@ -27,11 +33,40 @@ struct lang_frame {
     const char *type; /* profile.frame.type: "cpython", "go" */
 };
 
+struct lang_label {
+    struct str key, value;
+};
+
+/* What a language knows of a thread, for `wick dump`. */
+struct lang_thread {
+    uint64_t *words; /* its frames, as NAME_walk() puts them into an event; room for LANG_WORDS_MAX */
+    uint32_t n_words;
+    struct lang_label labels[LANG_LABELS_MAX];
+    uint32_t n_labels;
+    uint64_t task; /* the key of the task that it runs; 0: none */
+};
+
+/* A thread of the language's own: a goroutine; for Python, a thread as the interpreter knows it. */
+struct lang_task {
+    uint64_t key, id;
+    struct str state;        /* "chan receive"; "": not known */
+    int64_t wait_since_ns;   /* of the monotonic clock; 0: not known */
+    bool is_running;         /* a thread runs it: its frames are the thread's */
+    uint64_t thread_pointer; /* not 0: its frames are those of thread(); else the walk begins at regs */
+    struct remote_regs regs;
+    uint64_t stack_end;
+    const struct lang_label *labels;
+    uint32_t n_labels;
+};
+
+typedef int lang_task_fn(void *arg, const struct lang_task *t);
+
 struct lang {
     const char *name; /* profile.frame.type of a frame without a name */
     /* Checks whether the process runs this runtime. Called when its executable mappings are known, and again when they
-     * changed, until it returns 1. 1: yes; p->lang_record.words and p->lang_state are set. 0: no. Negative: yes, but
-     * its frames cannot be walked (an unknown version); the error message says why. */
+     * changed, until it returns 1 or 2. 1: yes; p->lang_record.words and p->lang_state are set. 2: yes, but there is
+     * nothing to do for its programs in BPF. 0: no. Negative: yes, but its frames cannot be walked (an unknown
+     * version); the error message says why. */
     int (*attach)(struct process *p, struct err *e);
     void (*detach)(struct process *p);
     /* The event has the language's frames after the native ones: words [n_kernel, n_native) are native, those up to n
@@ -49,6 +84,19 @@ struct lang {
     int (*read_file)(const struct elf_file *f, const char *path, const struct lang_question *q, void *ret);
     /* Whether read_file() can have given this answer: it comes from a process that is not trusted. */
     bool (*is_answer_valid)(const struct lang_question *q, const void *answer);
+
+    /* --- for `wick dump`, in a process that is stopped, or that runs while it is read; each may be NULL --- */
+    /* The runtime's name and version: "CPython 3.11.7". */
+    struct str (*version)(struct process *p, struct arena *a);
+    /* Reads the lists that the following calls need. Called before the process is stopped, so that what takes long is
+     * known, and again when it is. */
+    void (*look)(struct process *p, struct arena *a);
+    /* What is known of the thread with this thread pointer. ret->words is set by the caller, the rest is zero. */
+    void (*thread)(struct process *p, uint64_t thread_pointer, struct arena *a, struct lang_thread *ret);
+    /* Calls f for each task until it returns a value other than 0, which is returned. -ENOTSUP with an error message. */
+    int (*tasks)(struct process *p, struct arena *a, lang_task_fn *f, void *arg, struct err *e);
+    const char *task_word;  /* "goroutine" */
+    bool are_tasks_threads; /* each task is a thread: they are only listed if the threads cannot be stopped */
 };
 
 #define LANG(name) extern const struct lang lang_##name;
@@ -56,6 +104,7 @@ struct lang {
 #undef LANG
 
 extern const struct lang *const langs[LANGS];
+extern const char *const lang_words[LANGS]; /* the words of langs.h */
 
 /* Finds the language of a process and sets p->lang. Returns what attach() of the first one that knows the process
  * returned, or 0. */

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finds where the Go runtime keeps a goroutine's pprof labels by reading the machine code of two functions, and reads
- * the labels. */
+/* Finds where the Go runtime keeps goroutines and their pprof labels by reading the machine code of a few functions, and
+ * reads the labels. */
 #include "agent/lang/go/go_runtime.h"
 
 #include "elf/go_build.h"
 #include "elf/pclntab.h"
 
-enum { CODE_MAX = 256, SLICE_SINCE = 24, OFFSET_MAX = 4096, BUCKET = 8 };
+enum { CODE_MAX = 256, LONG_CODE_MAX = 4096, ADDRESSES_MAX = 64, SLICE_SINCE = 24, OFFSET_MAX = 4096, BUCKET = 8 };
 
 /* The code of a function, with or without its ".abi0". */
-static struct elf_bytes code_of(const struct elf_file *f, const struct pclntab *t, const char *name)
+static struct elf_bytes code_of(const struct elf_file *f, const struct pclntab *t, const char *name, size_t max)
 {
     struct str want = str_from(name);
 
@@ -21,7 +21,7 @@ static struct elf_bytes code_of(const struct elf_file *f, const struct pclntab *
         if (!pclntab_function(t, i, &fn) || !str_starts(fn.name, want) ||
             (fn.name.n != want.n && !str_is(str_slice(fn.name, want.n, fn.name.n), ".abi0")))
             continue;
-        n = MIN(fn.end - fn.entry, (uint64_t) CODE_MAX);
+        n = MIN(fn.end - fn.entry, (uint64_t) max);
         p = fn.end > fn.entry ? elf_at_address(f, fn.entry, n) : NULL;
         return (struct elf_bytes){p, p ? n : 0, fn.entry};
     }
@@ -29,7 +29,7 @@ static struct elf_bytes code_of(const struct elf_file *f, const struct pclntab *
 }
 
 /* The 32-bit number after the first occurrence of these bytes. */
-static bool number_behind(struct elf_bytes code, const char *bytes, size_t n, int32_t *ret, size_t *ret_at)
+static bool number_after(struct elf_bytes code, const char *bytes, size_t n, int32_t *ret, size_t *ret_at)
 {
     for (size_t at = 0; at + n + 4 <= code.n; at++)
         if (memcmp(code.p + at, bytes, n) == 0) {
@@ -48,11 +48,11 @@ static bool find_g(const struct elf_file *f, struct elf_bytes code, int64_t *ret
     int32_t v;
     size_t at;
 
-    if (number_behind(code, "\x64\x48\x8b\x04\x25", 5, &v, NULL) || number_behind(code, "\x48\xc7\xc1", 3, &v, NULL)) {
+    if (number_after(code, "\x64\x48\x8b\x04\x25", 5, &v, NULL) || number_after(code, "\x48\xc7\xc1", 3, &v, NULL)) {
         *ret = v;
         return v < 0;
     }
-    if (!number_behind(code, "\x48\x8b\x0d", 3, &v, &at))
+    if (!number_after(code, "\x48\x8b\x0d", 3, &v, &at))
         return false;
     slot = elf_at_address(f, code.address + at + 7 + (uint64_t) (int64_t) v, 8);
     if (!slot)
@@ -61,6 +61,55 @@ static bool find_g(const struct elf_file *f, struct elf_bytes code, int64_t *ret
     if (!*ret) /* a relocation fills it: the executable's only thread-local variable */
         *ret = -8;
     return *ret < 0 && *ret > -OFFSET_MAX;
+}
+
+/* The addresses that instructions `mov` (8b, 89) or `lea` (8d) of 8 bytes refer to, relative to rip; each once. */
+static uint32_t addresses_in(struct elf_bytes code, bool lea, uint64_t *ret, uint32_t max)
+{
+    uint32_t n = 0;
+
+    for (size_t i = 0; i + 7 <= code.n && n < max; i++) {
+        const uint8_t *p = code.p + i;
+        uint64_t address;
+        int32_t off;
+        uint32_t k = 0;
+
+        if ((p[0] & 0xfb) != 0x48 || (p[2] & 0xc7) != 0x05 || (lea ? p[1] != 0x8d : p[1] != 0x8b && p[1] != 0x89))
+            continue;
+        memcpy(&off, p + 3, sizeof off);
+        address = code.address + i + 7 + (uint64_t) (int64_t) off;
+        while (k < n && ret[k] != address)
+            k++;
+        if (k == n)
+            ret[n++] = address;
+    }
+    return n;
+}
+
+static bool has(const uint64_t *v, uint32_t n, uint64_t address)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (v[i] == address)
+            return true;
+    return false;
+}
+
+/* allgadd() reads and writes all three words of the slice allgs, and reads gp.atomicstatus first. */
+static void find_goroutines(const struct elf_file *f, const struct pclntab *t, struct go_runtime *ret)
+{
+    struct elf_bytes add = code_of(f, t, "runtime.allgadd", LONG_CODE_MAX);
+    struct elf_bytes header = code_of(f, t, "runtime.goroutineheader", LONG_CODE_MAX);
+    uint64_t v[ADDRESSES_MAX];
+    uint32_t n = addresses_in(add, false, v, ADDRESSES_MAX);
+    int32_t status = 0;
+
+    for (uint32_t i = 0; i < n && !ret->allgs; i++)
+        if (has(v, n, v[i] + 8) && has(v, n, v[i] + 16))
+            ret->allgs = v[i];
+    /* mov N(%rax),%ecx */
+    if (number_after(add, "\x8b\x88", 2, &status, NULL) && status > 0 && status < OFFSET_MAX && status % 8 == 0)
+        ret->status = (uint32_t) status;
+    ret->n_tables = addresses_in(header, true, ret->tables, GO_TABLES_MAX);
 }
 
 bool go_runtime_probe(const struct elf_file *f, struct go_runtime *ret)
@@ -74,18 +123,20 @@ bool go_runtime_probe(const struct elf_file *f, struct go_runtime *ret)
     if (!f->is64 || f->machine != EM_X86_64 || pclntab_open(f, &t, NULL) < 0 || !go_build_read(f, &build))
         return false;
     ret->minor = go_build_minor(build.version);
-    stack = code_of(f, &t, "runtime.systemstack");
-    label = code_of(f, &t, "runtime/pprof.runtime_setProfLabel");
-    /* cmp N(%rbx),%rax; mov N(%r14),%rcx or mov %rax,N(%r14) */
-    if (!number_behind(stack, "\x48\x3b\x83", 3, &curg, NULL) || !find_g(f, stack, &ret->g) ||
-        (!number_behind(label, "\x49\x8b\x8e", 3, &labels, NULL) &&
-         !number_behind(label, "\x49\x89\x86", 3, &labels, NULL)))
-        return false;
-    if (curg <= 0 || curg > OFFSET_MAX || labels <= 0 || labels > OFFSET_MAX || curg % 8 || labels % 8)
+    stack = code_of(f, &t, "runtime.systemstack", CODE_MAX);
+    /* cmp N(%rbx),%rax */
+    if (!number_after(stack, "\x48\x3b\x83", 3, &curg, NULL) || !find_g(f, stack, &ret->g) || curg <= 0 ||
+        curg > OFFSET_MAX || curg % 8)
         return false;
     ret->curg = (uint32_t) curg;
-    ret->labels = (uint32_t) labels;
+    label = code_of(f, &t, "runtime/pprof.runtime_setProfLabel", CODE_MAX);
+    /* mov N(%r14),%rcx or mov %rax,N(%r14) */
+    if ((number_after(label, "\x49\x8b\x8e", 3, &labels, NULL) ||
+         number_after(label, "\x49\x89\x86", 3, &labels, NULL)) &&
+        labels > 0 && labels < OFFSET_MAX && labels % 8 == 0)
+        ret->labels = (uint32_t) labels;
     ret->is_slice = ret->minor >= SLICE_SINCE;
+    find_goroutines(f, &t, ret);
     return true;
 }
 
@@ -146,13 +197,22 @@ static uint32_t read_map(const struct proc_memory *m, uint64_t at, struct arena 
     return n;
 }
 
-uint32_t go_labels_read(const struct go_runtime *g, const struct proc_memory *m, uint64_t thread_pointer,
-                        struct arena *a, struct go_label ret[GO_LABELS_MAX])
+uint64_t go_current(const struct go_runtime *g, const struct proc_memory *m, uint64_t thread_pointer)
 {
     uint64_t at;
 
     if (!proc_memory_u64(m, thread_pointer + (uint64_t) g->g, &at) || !at || !proc_memory_u64(m, at + GO_G_M, &at) ||
-        !at || !proc_memory_u64(m, at + g->curg, &at) || !at || !proc_memory_u64(m, at + g->labels, &at) || !at)
+        !at || !proc_memory_u64(m, at + g->curg, &at))
+        return 0;
+    return at;
+}
+
+uint32_t go_labels_read(const struct go_runtime *g, const struct proc_memory *m, uint64_t goroutine, struct arena *a,
+                        struct go_label ret[GO_LABELS_MAX])
+{
+    uint64_t at;
+
+    if (!g->labels || !goroutine || !proc_memory_u64(m, goroutine + g->labels, &at) || !at)
         return 0;
     return g->is_slice ? read_slice(m, at, a, ret) : read_map(m, at, a, ret);
 }

@@ -38,6 +38,10 @@ struct python_process {
     size_t n, cap;
     struct map by_address;
     struct arena arena;
+    struct thread_state {
+        uint64_t state, thread_pointer;
+    } * states; /* set by look() */
+    size_t n_states, cap_states;
 };
 
 /* Searching a file is expensive: the result is cached by the object's number. The agent's thread only. */
@@ -148,6 +152,7 @@ static void detach(struct process *p)
     map_done(&s->by_address);
     object_unref(s->object);
     mem_free(s->codes);
+    mem_free(s->states);
     mem_free(s);
     p->lang_state = NULL;
 }
@@ -219,7 +224,7 @@ static uint32_t count_bare(const struct process *p, const uint64_t *words, uint3
 /* Replaces each native frame of the loop by its Python frames; Python frames that are left over go to the end. */
 static uint32_t merge(struct process *p, uint64_t *words, uint32_t n_kernel, uint32_t n_native, uint32_t n, bool whole)
 {
-    static uint64_t native[AGENT_WORDS + AGENT_USER_FRAMES], python[AGENT_WORDS]; /* the agent has one thread */
+    static uint64_t native[AGENT_WORDS + AGENT_USER_FRAMES], python[LANG_WORDS_MAX]; /* one thread */
     struct python_process *s = p->lang_state;
     uint32_t count = n_native - n_kernel, left = n - n_native, at = 0, out = n_kernel, bare;
 
@@ -290,6 +295,74 @@ static bool is_answer_valid(const struct lang_question *q, const void *answer)
     return (q->op == ASK_IMAGE ? image->loops.n : loops->n) <= PYTHON_LOOPS_MAX;
 }
 
+/* --- wick dump --- */
+static struct str version(struct process *p, struct arena *a)
+{
+    const struct python_process *s = p->lang_state;
+    unsigned v = s->python.version;
+
+    return str_from(v & 0xffff ? arena_printf(a, "CPython 3.%u.%u", v >> 16 & 255, v >> 8 & 255)
+                               : arena_printf(a, "CPython 3.%u", v >> 16 & 255));
+}
+
+static int add_state(void *arg, uint64_t state, uint64_t thread_id)
+{
+    struct python_process *s = arg;
+
+    return array_push(s->states, s->n_states, s->cap_states, PYTHON_THREADS_MAX,
+                      ((struct thread_state){state, thread_id}));
+}
+
+static void look(struct process *p, struct arena *a)
+{
+    struct python_process *s = p->lang_state;
+
+    if (s->tries)
+        look_for_loops(s);
+    s->n_states = 0;
+    python_each_thread(&s->python, &s->memory, add_state, s);
+}
+
+static void thread(struct process *p, uint64_t thread_pointer, struct arena *a, struct lang_thread *ret)
+{
+    struct python_process *s = p->lang_state;
+    struct python_frame *v = NULL;
+    uint32_t n = 0;
+
+    for (size_t i = 0; i < s->n_states && !v; i++) {
+        if (s->states[i].thread_pointer != thread_pointer)
+            continue;
+        v = mem_zalloc_array(LANG_FRAMES_MAX, sizeof *v);
+        if (!v)
+            return;
+        python_frames(&s->python, &s->memory, s->states[i].state, v, LANG_FRAMES_MAX, &n);
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        uint64_t *w = ret->words + (size_t) i * AGENT_LANG_WORDS;
+
+        w[0] = (uint64_t) (AGENT_WORD_LANG + LANG_python) << 56 | AGENT_WORD_VALUE(v[i].code) |
+               (v[i].entry ? AGENT_PYTHON_ENTRY : 0);
+        w[1] = (uint64_t) v[i].instr;
+        w[2] = 0;
+    }
+    ret->n_words = n * AGENT_LANG_WORDS;
+    mem_free(v);
+}
+
+static int tasks(struct process *p, struct arena *a, lang_task_fn *f, void *arg, struct err *e)
+{
+    struct python_process *s = p->lang_state;
+    int r = 0;
+
+    for (size_t i = 0; i < s->n_states && r == 0; i++) {
+        struct lang_task t = {.id = s->states[i].thread_pointer, .thread_pointer = s->states[i].thread_pointer};
+
+        r = f(arg, &t);
+    }
+    return r;
+}
+
+_Static_assert((int) LANG_WORDS_MAX >= (int) AGENT_WORDS, "merge() has room for the words of an event");
 _Static_assert(sizeof(struct python_image) <= LANG_ANSWER_BYTES, "the answer has room for what is found in a file");
 _Static_assert(sizeof(struct agent_python) <= sizeof((struct agent_lang){0}.words), "the record has room for it");
 
@@ -301,4 +374,10 @@ const struct lang lang_python = {
     .resolve = resolve,
     .read_file = read_file,
     .is_answer_valid = is_answer_valid,
+    .version = version,
+    .look = look,
+    .thread = thread,
+    .tasks = tasks,
+    .task_word = "thread",
+    .are_tasks_threads = true,
 };
