@@ -16,7 +16,7 @@ static const struct {
 const char *foreign_name(enum foreign f)
 {
     static const char *const names[FOREIGN_KINDS] = {
-        "", "", "Ruby", "PHP", "Perl", "Lua", "an unsupported version of Python (3.9 and later are supported)"};
+        "", "", "Ruby", "PHP", "Perl", "Lua", "Python of an unsupported version (3.9 to 3.14 are supported)"};
 
     return names[f];
 }

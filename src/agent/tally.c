@@ -121,6 +121,7 @@ void tally_forget(struct tally *t, struct process *p)
             continue;
         x->identity = TAKE(p->identity);
         x->own = p->own;
+        x->foreign = p->foreign;
         x->exe = p->exe ? object_ref(p->exe) : NULL;
         x->process = NULL;
     }

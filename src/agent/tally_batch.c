@@ -434,12 +434,15 @@ static void put_plain_resource(struct batch_maker *m, const struct tally_process
 static void begin_process(struct batch_maker *m, const struct tally_process *p)
 {
     const struct identity *i = p->process ? p->process->identity : p->identity;
+    enum foreign foreign = p->process ? p->process->foreign : p->foreign;
 
     builder_resource(m->b);
     if (i)
         identity_put(i, m->b);
     else
         put_plain_resource(m, p);
+    if (foreign > FOREIGN_NONE)
+        builder_resource_attr_str(m->b, STR(SEMCONV_WICK_HIDDEN_RUNTIME), str_from(foreign_name(foreign)));
     put_scope(m);
 }
 

@@ -30,6 +30,7 @@ struct tally_process {
     struct process *process;   /* NULL once it is gone */
     struct identity *identity; /* taken over when it went */
     struct own_profiles own;   /* taken over when it went */
+    enum foreign foreign;      /* taken over when it went */
     struct object *exe;        /* its program; a reference; NULL: not known */
     bool kernel;               /* all kernel threads */
     char comm[16];

@@ -47,7 +47,7 @@ void page_pair(struct page *p, double v[2])
 
 static void put_notes(struct page *p)
 {
-    struct str key, damage = {0};
+    struct str key, damage = {0}, hidden = {0};
     int64_t damaged = 0;
     bool coarse = false, also = false;
 
@@ -61,6 +61,8 @@ static void put_notes(struct page *p)
             coarse = json_bool(&p->json);
         else if (str_is(key, "also"))
             also = json_bool(&p->json);
+        else if (str_is(key, "hidden"))
+            hidden = json_str(&p->json);
         else
             json_skip(&p->json);
     }
@@ -70,7 +72,10 @@ static void put_notes(struct page *p)
     if (coarse)
         buf_puts(p->out, "note: detail of part of the range has expired; its edges are rounded to five minutes\n");
     if (also)
-        buf_puts(p->out, "note: two sources sent CPU time of the same processes; it is counted once (the other: cpu_also)\n");
+        buf_puts(p->out,
+                 "note: two sources sent CPU time of the same processes; it is counted once (the other: cpu_also)\n");
+    if (hidden.n)
+        buf_printf(p->out, "note: part of this is in %.*s, whose functions are not shown\n", STR_FMT(hidden));
 }
 
 /* The sampling rate, or the lowest and the highest where it changed. */

@@ -221,7 +221,7 @@ void watch_foreign(const struct agent_counts *c, const char *prefix, struct buf 
 {
     for (int f = FOREIGN_RUBY; f < FOREIGN_KINDS; f++)
         if (c->foreign_ns[f] && c->foreign_ns[f] * 100 >= c->cpu_ns)
-            buf_printf(out, "%s%.0f %% of the CPU time is in %s, whose functions have no names\n", prefix,
+            buf_printf(out, "%s%.0f %% of the CPU time is in %s, whose functions are not shown\n", prefix,
                        100.0 * (double) c->foreign_ns[f] / (double) c->cpu_ns, foreign_name((enum foreign) f));
 }
 

@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "base/regex.h"
 #include "model/batch.h"
+#include "model/semconv.h"
 
 enum { LABELS_MAX = 64, MATCHERS_MAX = 64, VALUE_MAX_BYTES = 4096 };
 
@@ -25,6 +26,7 @@ const char *const labels_default_allow[] = {
     "k8s.daemonset.name",
     "k8s.job.name",
     "k8s.cronjob.name",
+    SEMCONV_WICK_HIDDEN_RUNTIME,
     NULL,
 };
 
@@ -227,6 +229,7 @@ static const char *const dotted[] = {
     "k8s.daemonset.name",
     "k8s.job.name",
     "k8s.cronjob.name",
+    SEMCONV_WICK_HIDDEN_RUNTIME,
     "k8s.pod.name",
     "k8s.node.name",
     "k8s.container.name",

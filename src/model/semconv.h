@@ -47,4 +47,7 @@
 #define SEMCONV_WICK_CPU_NS "wick.cpu_ns"
 #define SEMCONV_WICK_PROFILE_TYPES "wick.profile.types"
 
+/* Of a process: the runtime whose functions are not in its stacks, only the native ones of its interpreter. */
+#define SEMCONV_WICK_HIDDEN_RUNTIME "wick.hidden_runtime"
+
 #endif

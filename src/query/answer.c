@@ -4,9 +4,11 @@
 #include "query/answer.h"
 
 #include <errno.h>
+#include <stdio.h>
 
 #include "base/clock.h"
 #include "base/json.h"
+#include "model/semconv.h"
 #include "model/types.h"
 #include "query/query_json.h"
 #include "query/tree_form.h"
@@ -96,30 +98,44 @@ static struct query_params params(struct answer_request *c)
     };
 }
 
-struct also {
+struct series_notes {
     const struct selector *selector;
-    bool found;
+    struct store_notes *notes;
 };
 
-static int find_also(void *ctx, const struct type *t, const struct labels *l)
+static void note_hidden(struct store_notes *n, struct str runtime)
 {
-    struct also *x = ctx;
+    size_t used = strlen(n->hidden);
 
-    x->found |= str_is(t->name, "cpu_also") && selector_matches(x->selector, l);
+    if (runtime.n && str_find(str_from(n->hidden), runtime) < 0 && used + runtime.n + 3 < sizeof n->hidden)
+        snprintf(n->hidden + used, sizeof n->hidden - used, "%s%.*s", used ? "; " : "", STR_FMT(runtime));
+}
+
+static int note_series(void *ctx, const struct type *t, const struct labels *l)
+{
+    struct series_notes *x = ctx;
+    struct str runtime = labels_get(l, STR(SEMCONV_WICK_HIDDEN_RUNTIME));
+
+    if (!runtime.n && !str_is(t->name, "cpu_also"))
+        return 0;
+    if (!selector_matches(x->selector, l))
+        return 0;
+    x->notes->also |= str_is(t->name, "cpu_also");
+    note_hidden(x->notes, runtime);
     return 0;
 }
 
-/* Notes that a second source sent CPU time of the selection, which is stored as cpu_also and not counted. */
-static void note_also(struct answer_request *c, const struct query *q)
+/* Notes that a second source sent CPU time of the selection, which is stored as cpu_also and not counted; and that it
+ * has processes of a runtime whose functions are not shown. */
+static void note_selection(struct answer_request *c, const struct query *q)
 {
     for (uint32_t i = 0; i < q->q.n_columns; i++) {
-        struct also x = {.selector = q->q.columns[i].selector};
+        struct series_notes x = {q->q.columns[i].selector, &c->notes};
 
         if (str_is(x.selector->type, "cpu"))
             c->store->ops->each_series(
-                c->store, &(struct store_range){q->q.tenant, q->q.columns[i].from, q->q.columns[i].to, NULL}, find_also,
-                &x);
-        c->notes.also |= x.found;
+                c->store, &(struct store_range){q->q.tenant, q->q.columns[i].from, q->q.columns[i].to, NULL},
+                note_series, &x);
     }
 }
 
@@ -130,7 +146,7 @@ static int compile_params(struct answer_request *c, const struct query_params *p
 
     if (r == 0) {
         (*ret)->q.notes = &c->notes;
-        note_also(c, *ret);
+        note_selection(c, *ret);
     }
     return r;
 }
@@ -497,7 +513,8 @@ static void put_notes(const struct answer_request *q, struct buf *out)
     while (n && out->p[n - 1] == '\n')
         n--;
     object = n > 2 && out->p[n - 1] == '}' && !q->binary;
-    if (!object || buf_error(out) || (!q->notes.coarse && !q->notes.damaged && !q->notes.rate_min && !q->notes.also))
+    if (!object || buf_error(out) ||
+        (!q->notes.coarse && !q->notes.damaged && !q->notes.rate_min && !q->notes.also && !q->notes.hidden[0]))
         return;
     out->n = n - 1;
     query_rate_json(out, &q->notes);

@@ -48,11 +48,15 @@ static void put_pair(struct buf *out, bool *first, const char *key, const int64_
 
 void query_notes_json(struct buf *out, const struct store_notes *n)
 {
-    if (!n || (!n->coarse && !n->damaged && !n->also))
+    if (!n || (!n->coarse && !n->damaged && !n->also && !n->hidden[0]))
         return;
     buf_printf(out, ",\"notes\":{\"coarse\":%s,\"damaged\":%u", n->coarse ? "true" : "false", n->damaged);
     if (n->also)
         buf_puts(out, ",\"also\":true");
+    if (n->hidden[0]) {
+        buf_puts(out, ",\"hidden\":");
+        json_put_str(out, str_from(n->hidden));
+    }
     if (n->damaged) {
         buf_puts(out, ",\"damage\":");
         json_put_str(out, str_from(n->damage));

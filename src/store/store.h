@@ -119,8 +119,9 @@ struct store_notes {
     bool coarse;                 /* some edges are rounded to five minutes, since detail was dropped there */
     uint32_t rate_min, rate_max; /* sampling rates in force, in Hz; 0 = not known. Set by query_coverage() */
     bool also;                   /* another source sent CPU time of some of these processes, too: it is counted once */
-    uint32_t damaged;            /* pieces that could not be read and are missing from the answer */
-    char damage[200];            /* message about the first of them */
+    char hidden[128]; /* runtimes of some of these processes whose functions are not shown, with "; " between */
+    uint32_t damaged; /* pieces that could not be read and are missing from the answer */
+    char damage[200]; /* message about the first of them */
 };
 
 enum { STORE_BY_MAX = 16 };

@@ -15,6 +15,7 @@ import {go, href, patch, route} from "../lib/url.js";
 import {FileBar, Selector, TimePicker} from "../parts/bar.js";
 import {Chart} from "../parts/chart.js";
 import {DrawOptions, Filters} from "../parts/filters.js";
+import {Hidden} from "../parts/hidden.js";
 import {SearchBox} from "../parts/search.js";
 import {FlamePane, useTree} from "../parts/flamepane.js";
 import {Choice, Drop} from "../parts/menu.js";
@@ -97,7 +98,7 @@ function Series({p, q, range}) {
     const data = {...series.data, series: top};
     const names = top.map((s) => groupName(s.labels) === "(none)" ? q.query : groupName(s.labels));
     return html`<div class=${"series" + (series.loading ? " waiting" : "")}>
-        <div class="series-head muted"><span>${axisTitle(data.unit, data.type)} ${damage} ${also}</span>${p.group ? html`<span class="keys">${names.map((n, i) => html`<button key=${n} class="key" title=${`only ${n}`} onClick=${() => patch({query: withMatcher(q.query, p.group, top[i].labels[p.group] ?? ""), group: "", zoom: ""})}><i class="dot" style=${{background: seriesColor(i, theme)}}></i>${n}</button>`)}</span>`
+        <div class="series-head muted"><span>${axisTitle(data.unit, data.type)} ${damage} ${also} <${Hidden} notes=${series.data.notes} query=${q.query} range=${range} /></span>${p.group ? html`<span class="keys">${names.map((n, i) => html`<button key=${n} class="key" title=${`only ${n}`} onClick=${() => patch({query: withMatcher(q.query, p.group, top[i].labels[p.group] ?? ""), group: "", zoom: ""})}><i class="dot" style=${{background: seriesColor(i, theme)}}></i>${n}</button>`)}</span>`
             : html`<span>drag to select a range, click a point for its individual profiles</span>`}</div>
         <${Chart} data=${data} names=${names} height=${104} onBrush=${brush} onPick=${pick} marks=${marks} range=${[range.fromMs, range.toMs]}
             label=${`${axisTitle(data.unit, data.type)} over time, ${names.length} series`} /></div>`;

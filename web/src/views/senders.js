@@ -7,6 +7,7 @@ import {shortVersion} from "../lib/names.js";
 import {serviceQuery} from "../lib/selector.js";
 import {ago, bytes, duration, number, percent} from "../lib/units.js";
 import {href, patch, route} from "../lib/url.js";
+import {Hidden} from "../parts/hidden.js";
 import {useStatus} from "../parts/shell.js";
 import {Box, Loaded} from "../parts/states.js";
 import {Table} from "../parts/table.js";
@@ -97,7 +98,7 @@ export function Senders() {
             <p>${status?.otlp ? html`OTLP: listening on <code>${status.otlp.grpc ?? status.otlp.http}</code>.` : "OTLP is off."} Senders appear with their first profile.</p><p><a class="button main" href=${href("start")}>How to send profiles</a></p><//>`}>
             ${(d) => html`<${Table} caption="senders" columns=${senderColumns} rows=${grouped(d.senders)} sort=${sort} rowKey=${(s) => s.key}
                 onSort=${(x) => patch({sort: x.key + (x.up ? "+" : "-")}, {replace: true})} />`}<//></section>
-        <section class="panel reserve" aria-label="names of binaries"><h2>Names of binaries ${symbols.data && html`<span class="muted num">${percent(symbols.data.self > 0 ? symbols.data.selfNamed / symbols.data.self : 1)} of CPU time of the last hour is named</span>`}</h2><${Loaded} of=${symbols} what="binaries" empty=${(d) => !d.binaries.length} nothing=${html`<p class="muted foot">No binaries in the profiles of the last hour.</p>`}>
+        <section class="panel reserve" aria-label="names of binaries"><h2>Names of binaries ${symbols.data && html`<span class="muted num">${percent(symbols.data.self > 0 ? symbols.data.selfNamed / symbols.data.self : 1)} of CPU time of the last hour is named <${Hidden} notes=${symbols.data.notes} query="cpu" range=${{from: "now-1h", to: "now"}} /></span>`}</h2><${Loaded} of=${symbols} what="binaries" empty=${(d) => !d.binaries.length} nothing=${html`<p class="muted foot">No binaries in the profiles of the last hour.</p>`}>
             ${(d) => html`<${Table} caption="binaries and their symbols" columns=${symbolColumns} rows=${d.binaries} sort=${order} rowKey=${(b) => b.buildId + "\0" + b.mapping}
                 onSort=${(x) => patch({order: x.key + (x.up ? "+" : "-")}, {replace: true})} />`}<//></section></div>`;
 }
