@@ -71,6 +71,7 @@ struct agent {
     struct agent_stack *stacks; /* the last copy of each CPU */
     int n_cpus;
     uint64_t words[AGENT_WORDS + AGENT_USER_FRAMES]; /* of the current sample */
+    uint64_t lang_words[LANG_WORDS_MAX];             /* without BPF: the language's */
     struct str labels;                               /* of the current sample, in the ring */
     uint64_t last_lost;
     unsigned long records_lost; /* records about processes that the kernel lost */
@@ -234,8 +235,11 @@ static enum agent_end finish_stack(struct agent *a, struct process *p, const str
 
     while (native < *n && AGENT_WORD_KIND(a->words[native]) < AGENT_WORD_LANG)
         native++;
-    lang = *n - native;
-    tail += native;
+    lang = *n - native, tail += native;
+    if (a->perf && e->flags & AGENT_EVENT_RESUME) {
+        lang = MIN(lang_read(a->processes, p, e->tid, e->resume.sp, a->lang_words), 1024u * AGENT_LANG_WORDS);
+        tail = (const __u64 *) a->lang_words;
+    }
     if (e->flags & AGENT_EVENT_RESUME || (e->flags & AGENT_EVENT_ASK && ask_for_stack(a, p, e)))
         end = walk_copy(a, p, e, &native);
     end = judge_end(a, p, e->n_kernel, native, end);

@@ -121,8 +121,7 @@ static int open_event(struct perf_side *s, pid_t tid, int cpu)
                                    .exclude_hv = 1,
                                    .use_clockid = 1,
                                    .clockid = CLOCK_MONOTONIC,
-                                   .watermark = 1,
-                                   .wakeup_watermark = RING_BYTES / 4};
+                                   .wakeup_events = 1}; /* languages' frames are read while the sample is fresh */
     int fd;
 
     for (size_t i = 0; i < ARRAY_SIZE(registers); i++)

@@ -156,6 +156,43 @@ def test_without_bpf(tmp_path, who):
     assert good > 50 and bad == 0
 
 
+PYTHON = """
+import threading, time
+def leaf(n): return sum(i * i for i in range(n))
+def mid(n): return leaf(n) + 1
+def work():
+    end = time.thread_time() + 1
+    while time.thread_time() < end: mid(100000)
+t = threading.Thread(target=work)
+t.start()
+work()
+t.join()
+"""
+
+
+def test_python_without_bpf(tmp_path):
+    """Python frames of one's own processes, read from their memory: of both threads, as an ordinary user."""
+    if os.getuid() or not shutil.which("setpriv") or int(open("/proc/sys/kernel/perf_event_paranoid").read()) > 2:
+        pytest.skip("needs root to become nobody, and perf_event_paranoid of at most 2")
+    place = Path(tempfile.mkdtemp(dir="/var/tmp"))
+    try:
+        shutil.copy(WICK, place / "wick")
+        (place / "p.py").write_text(PYTHON)
+        place.chmod(0o777)
+        p = subprocess.run(["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "--inh-caps=-all", place / "wick", "record",
+                            "-F", "499", "-o", place / "x.folded", "--", "/usr/bin/python3", place / "p.py"], capture_output=True, text=True,
+                           timeout=120)
+        assert p.returncode == 0 and "perf_event_open" in p.stderr, p.stderr
+        rows = folded(place / "x.folded")
+    finally:
+        shutil.rmtree(place)
+    for root in ("Thread.run", "<module>"):
+        own = [s for s, _ in rows if root in s and "work" in s[s.index(root):]]
+        assert any(s[s.index("work"):s.index("work") + 3] == ["work", "mid", "leaf"] for s in own), (root, rows[:5])
+    total = sum(v for _, v in rows)
+    assert sum(v for s, v in rows if "leaf" in s) > total / 2, p.stderr
+
+
 def test_cpu_time_is_right(tmp_path):
     exe = build(tmp_path, "chain.c", "chain", *NO_FP)
 

@@ -6,6 +6,8 @@
 
 #include "agent/reader/file_reader.h"
 
+enum { ARENA_BYTES = 1 << 20 };
+
 const struct lang *const langs[LANGS] = {
 #define LANG(name) &lang_##name,
 #include "agent/lang/langs.h"
@@ -43,4 +45,28 @@ int lang_ask(struct object *o, uint32_t number, const struct lang_question *q, v
     if (r >= 0)
         memcpy(ret, a.lang, n);
     return r;
+}
+
+uint32_t lang_read(struct processes *s, struct process *p, uint32_t tid, uint64_t sp, uint64_t *words)
+{
+    struct lang_thread th = {.words = words};
+    struct arena a;
+    uint64_t tp;
+
+    if (p->exited || !p->maps_read)
+        return 0;
+    if (p->stale) { /* mappings are new */
+        for (uint32_t i = 0; i < p->n_mappings; i++)
+            processes_resolve(s, p, &p->mappings[i]);
+        if (!p->lang)
+            lang_find(p, NULL);
+        p->stale = false;
+    }
+    tp = p->lang && p->lang->thread_pointer ? p->lang->thread_pointer(p, tid, sp) : 0;
+    if (!tp)
+        return 0;
+    arena_init(&a, ARENA_BYTES);
+    p->lang->thread(p, tp, &a, &th);
+    arena_done(&a);
+    return th.n_words;
 }

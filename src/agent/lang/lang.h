@@ -93,6 +93,9 @@ struct lang {
     void (*look)(struct process *p, struct arena *a);
     /* What is known of the thread with this thread pointer. ret->words is set by the caller, the rest is zero. */
     void (*thread)(struct process *p, uint64_t thread_pointer, struct arena *a, struct lang_thread *ret);
+    /* The thread pointer of a thread of which only the id and the stack pointer are known: samples without BPF. 0: not
+     * known, or the thread runs nothing of this language. */
+    uint64_t (*thread_pointer)(struct process *p, uint32_t tid, uint64_t sp);
     /* Calls f for each task until it returns a value other than 0, which is returned. -ENOTSUP with an error message. */
     int (*tasks)(struct process *p, struct arena *a, lang_task_fn *f, void *arg, struct err *e);
     const char *task_word;  /* "goroutine" */
@@ -109,6 +112,10 @@ extern const char *const lang_words[LANGS]; /* the words of langs.h */
 /* Finds the language of a process and sets p->lang. Returns what attach() of the first one that knows the process
  * returned, or 0. */
 int lang_find(struct process *p, struct err *e);
+/* Reads the frames of a thread from the process's memory, for a sample without BPF; the thread may have gone on by some
+ * microseconds since. words has room for LANG_WORDS_MAX; returns their number. Finds the language if that has not been
+ * done yet. */
+uint32_t lang_read(struct processes *s, struct process *p, uint32_t tid, uint64_t sp, uint64_t *words);
 /* Asks read_file() of language `number` about an object. Copies the first n bytes of the answer. */
 int lang_ask(struct object *o, uint32_t number, const struct lang_question *q, void *ret, size_t n);
 

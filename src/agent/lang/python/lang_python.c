@@ -9,6 +9,7 @@
 #include "agent/lang/lang.h"
 #include "agent/lang/python/python.h"
 #include "agent/lang/python/python_abi.h"
+#include "base/clock.h"
 #include "base/hash.h"
 #include "base/map.h"
 #include "base/mem.h"
@@ -17,8 +18,14 @@ enum {
     CODES_MAX = 65536,     /* per process; when full, all are dropped */
     MEMORY_MAX = 16 << 20, /* likewise */
     IMAGES = 32,           /* cached files with interpreters */
-    LOOP_TRIES = 16,       /* samples of a process for which a shim frame is looked for */
+    THREAD_STACK_MAX = 1 << 30,
+    LOOP_TRIES = 16, /* samples of a process for which a shim frame is looked for */
 };
+
+/* The list of threads, which is read for samples without BPF, is used for this long; and is read again no sooner than
+ * this for a thread that is not in it. */
+#define LIST_NS (1 * NS_PER_S)
+#define AGAIN_NS (20 * NS_PER_MS)
 
 /* Questions about a file: its struct python_image; its struct python_loops, the argument is the instruction of a shim. */
 enum { ASK_IMAGE, ASK_LOOPS };
@@ -39,9 +46,10 @@ struct python_process {
     struct map by_address;
     struct arena arena;
     struct thread_state {
-        uint64_t state, thread_pointer;
-    } * states; /* set by look() */
+        uint64_t state, thread_pointer, tid; /* tid: 0 up to 3.10, which do not keep it */
+    } * states;                              /* set by look() */
     size_t n_states, cap_states;
+    int64_t looked_ns; /* when they were read */
 };
 
 /* Searching a file is expensive: the result is cached by the object's number. The agent's thread only. */
@@ -308,9 +316,11 @@ static struct str version(struct process *p, struct arena *a)
 static int add_state(void *arg, uint64_t state, uint64_t thread_id)
 {
     struct python_process *s = arg;
+    struct thread_state t = {state, thread_id, 0};
 
-    return array_push(s->states, s->n_states, s->cap_states, PYTHON_THREADS_MAX,
-                      ((struct thread_state){state, thread_id}));
+    if (s->python.at.minor >= 11) /* native_thread_id follows thread_id */
+        proc_memory_u64(&s->memory, state + s->python.at.thread_id + 8, &t.tid);
+    return array_push(s->states, s->n_states, s->cap_states, PYTHON_THREADS_MAX, t);
 }
 
 static void look(struct process *p, struct arena *a)
@@ -320,7 +330,53 @@ static void look(struct process *p, struct arena *a)
     if (s->tries)
         look_for_loops(s);
     s->n_states = 0;
+    s->looked_ns = clock_mono();
     python_each_thread(&s->python, &s->memory, add_state, s);
+}
+
+/* Up to 3.10: a thread's descriptor is above its stack, in the same mapping; the main thread's is not, and its state is
+ * the oldest. */
+static const struct thread_state *state_by_stack(const struct python_process *s, uint64_t sp)
+{
+    const struct thread_state *best = s->n_states ? &s->states[s->n_states - 1] : NULL;
+    uint64_t distance = THREAD_STACK_MAX;
+
+    for (size_t i = 0; i < s->n_states; i++)
+        if (s->states[i].thread_pointer - sp < distance) {
+            distance = s->states[i].thread_pointer - sp;
+            best = &s->states[i];
+        }
+    return best;
+}
+
+static uint64_t thread_pointer_of(struct process *p, uint32_t tid, uint64_t sp)
+{
+    struct python_process *s = p->lang_state;
+
+    for (int pass = 0; pass < 2; pass++) {
+        const struct thread_state *t = s->python.at.minor < 11 ? state_by_stack(s, sp) : NULL;
+
+        for (size_t i = 0; i < s->n_states && !t; i++)
+            if (s->states[i].tid == tid)
+                t = &s->states[i];
+        if (t && t->state && clock_mono() - s->looked_ns < LIST_NS)
+            return t->thread_pointer;
+        if (pass == 0 && clock_mono() - s->looked_ns >= (t ? LIST_NS : AGAIN_NS))
+            look(p, NULL);
+        else
+            return t ? t->thread_pointer : 0;
+    }
+    return 0;
+}
+
+/* As python_content() in python.bpf.h. */
+static uint64_t content_of(const struct python_process *s, uint64_t code)
+{
+    uint64_t v[4];
+
+    if (proc_memory_read(&s->memory, code + s->python.at.code_filename, v, sizeof v) < 0)
+        return 0;
+    return v[0] ^ (v[1] << 21 | v[1] >> 43) ^ (v[2] << 42 | v[2] >> 22) ^ v[3] * 0x9e3779b97f4a7c15ull;
 }
 
 static void thread(struct process *p, uint64_t thread_pointer, struct arena *a, struct lang_thread *ret)
@@ -328,9 +384,11 @@ static void thread(struct process *p, uint64_t thread_pointer, struct arena *a, 
     struct python_process *s = p->lang_state;
     struct python_frame *v = NULL;
     uint32_t n = 0;
+    uint64_t id;
 
     for (size_t i = 0; i < s->n_states && !v; i++) {
-        if (s->states[i].thread_pointer != thread_pointer)
+        if (s->states[i].thread_pointer != thread_pointer ||
+            !proc_memory_u64(&s->memory, s->states[i].state + s->python.at.thread_id, &id) || id != thread_pointer)
             continue;
         v = mem_zalloc_array(LANG_FRAMES_MAX, sizeof *v);
         if (!v)
@@ -343,7 +401,7 @@ static void thread(struct process *p, uint64_t thread_pointer, struct arena *a, 
         w[0] = (uint64_t) (AGENT_WORD_LANG + LANG_python) << 56 | AGENT_WORD_VALUE(v[i].code) |
                (v[i].entry ? AGENT_PYTHON_ENTRY : 0);
         w[1] = (uint64_t) v[i].instr;
-        w[2] = 0;
+        w[2] = content_of(s, v[i].code);
     }
     ret->n_words = n * AGENT_LANG_WORDS;
     mem_free(v);
@@ -377,6 +435,7 @@ const struct lang lang_python = {
     .version = version,
     .look = look,
     .thread = thread,
+    .thread_pointer = thread_pointer_of,
     .tasks = tasks,
     .task_word = "thread",
     .are_tasks_threads = true,
