@@ -7,7 +7,7 @@ import sys
 
 from collector_peer import Sink
 from go_tools import needs_go, pprof_command
-from python_tools import python, run_python  # noqa: F401
+from python_tools import SPANS, check_spans, exported, python, run_python, samples  # noqa: F401
 from sdk_tools import top, traces
 from wick_tools import PROGRAMS, WICK, server  # noqa: F401
 
@@ -64,82 +64,6 @@ def test_the_documented_program_runs_as_written(server, python, tmp_path):
 
 
 # --- what is in the samples ---
-# A program that works in known places under known spans, in threads and in tasks. It prints the truth: CPU time by span.
-SPANS = """
-import asyncio, json, sys, threading, time
-import wick
-from opentelemetry import trace
-from opentelemetry.sdk.trace import TracerProvider
-trace.set_tracer_provider(TracerProvider())
-tracer = trace.get_tracer("truth")
-truth = {}
-def burn(seconds):
-    end = time.thread_time() + seconds
-    while time.thread_time() < end:
-        sum(i * i for i in range(300))
-def in_span(kind, k):
-    burn(0.05)
-def threaded(k):
-    for _ in range(4):
-        with tracer.start_as_current_span("t") as span:
-            truth[f"{span.get_span_context().span_id:016x}"] = f"thread{k}"
-            globals()[f"thread{k}"]()
-async def tasked(k):
-    with tracer.start_as_current_span("a") as span:
-        truth[f"{span.get_span_context().span_id:016x}"] = f"task{k}"
-        for _ in range(8):
-            globals()[f"task{k}"]()
-            await asyncio.sleep(0)
-for kind, n in (("thread", 4), ("task", 4)):
-    for k in range(n):
-        exec(f"def {kind}{k}(): burn({0.06 if kind == 'thread' else 0.03})")
-async def tasks():
-    await asyncio.gather(*[tasked(k) for k in range(4)])
-profiler = wick.ContinuousProfiler(exporter=wick.OTLPProfileExporter(endpoint="none"), sample_rate=250, cpu_budget=1, file=sys.argv[1])
-with profiler:
-    threads = [threading.Thread(target=threaded, args=(k,)) for k in range(4)]
-    for t in threads: t.start()
-    for t in threads: t.join()
-    asyncio.run(tasks())
-print(json.dumps(truth))
-"""
-
-
-def samples(path):
-    """[(value, [functions, leaf first], {label: value})], by pprof's own listing."""
-    out = subprocess.run([*pprof_command(), "-traces", "-unit=ns", str(path)], capture_output=True, text=True, check=True).stdout
-    result = []
-    for block in out.split("-----------+-------------------------------------------------------")[1:]:
-        labels, stack, value = {}, [], 0
-        for line in block.splitlines():
-            if ":" in line and not stack and line.split(":")[0].strip() in ("span_id", "trace_id", "asyncio.task.name"):
-                key, _, text = line.strip().partition(":")
-                labels[key] = text.strip()
-            elif line.strip():
-                words = line.split()
-                if not stack:
-                    value, words = float(words[0].rstrip("ns")), words[1:]
-                stack.append(" ".join(words))
-        if stack:
-            result.append((value, stack, labels))
-    return result
-
-
-def check_spans(path, truth):
-    """Every sample below a function that only runs in known spans has one of them. Returns how many there were."""
-    right, wrong = 0, []
-    for value, stack, labels in samples(path):
-        place = next((f for f in stack if f.startswith(("thread", "task")) and f[-1].isdigit()), None)
-        if place is None:
-            continue
-        if truth.get(labels.get("span_id")) == place:
-            right += value
-        else:
-            wrong.append((value, stack, labels))
-    assert right > 0 and sum(w[0] for w in wrong) <= 0.01 * right, wrong
-    return right
-
-
 @needs_go
 def test_samples_have_the_span_that_was_current(python, tmp_path):
     truth = run_python(python, SPANS, tmp_path / "o.pb.gz")
@@ -249,24 +173,6 @@ if __name__ == "__main__":
     burn(0.2)
     print([w.exitcode for w in workers])
 """
-
-
-def exported(sink):
-    """{function: {pids}}, and the resource attributes that were seen."""
-    functions, resource = {}, {}
-    for r in sink.requests:
-        d = r.dictionary
-        for rp in r.resource_profiles:
-            mine = {a.key: a.value.string_value or a.value.int_value for a in rp.resource.attributes}
-            resource.update(mine)
-            for sp in rp.scope_profiles:
-                for p in sp.profiles:
-                    for s in p.samples:
-                        for l in d.stack_table[s.stack_index].location_indices:
-                            for line in d.location_table[l].lines:
-                                name = d.string_table[d.function_table[line.function_index].name_strindex]
-                                functions.setdefault(name, set()).add(mine.get("process.pid"))
-    return functions, resource
 
 
 def test_profiling_continues_in_forked_children(python, tmp_path):
