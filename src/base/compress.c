@@ -63,16 +63,24 @@ static int too_large(size_t limit, struct err *e)
     return err_set(e, -EFBIG, "the data decompresses to more than the limit of %zu bytes", limit);
 }
 
-static enum libdeflate_result inflate_step(struct libdeflate_decompressor *d, enum compression c, const void *p,
-                                           size_t n, void *out, size_t room, size_t *ret_in, size_t *ret_out)
+/* What is left of the compressed data. */
+struct deflated {
+    struct libdeflate_decompressor *d;
+    enum compression c;
+    const char *p;
+    size_t n;
+};
+
+static enum libdeflate_result inflate_step(const struct deflated *in, void *out, size_t room, size_t *ret_in,
+                                           size_t *ret_out)
 {
-    switch (c) {
+    switch (in->c) {
     case COMPRESS_GZIP:
-        return libdeflate_gzip_decompress_ex(d, p, n, out, room, ret_in, ret_out);
+        return libdeflate_gzip_decompress_ex(in->d, in->p, in->n, out, room, ret_in, ret_out);
     case COMPRESS_ZLIB:
-        return libdeflate_zlib_decompress_ex(d, p, n, out, room, ret_in, ret_out);
+        return libdeflate_zlib_decompress_ex(in->d, in->p, in->n, out, room, ret_in, ret_out);
     default:
-        return libdeflate_deflate_decompress_ex(d, p, n, out, room, ret_in, ret_out);
+        return libdeflate_deflate_decompress_ex(in->d, in->p, in->n, out, room, ret_in, ret_out);
     }
 }
 
@@ -88,11 +96,10 @@ static size_t guess_size(enum compression c, const unsigned char *p, size_t n)
     return guess;
 }
 
-/* One gzip member or zlib stream at p; *ret_in is the number of bytes of p that it used. */
-static int inflate_member(struct libdeflate_decompressor *d, enum compression c, const void *p, size_t n, size_t limit,
-                          struct buf *out, size_t *ret_in, struct err *e)
+/* Inflates one gzip member or zlib stream and moves `in` after it. */
+static int inflate_member(struct deflated *in, size_t limit, struct buf *out, struct err *e)
 {
-    size_t room = MIN(guess_size(c, p, n), limit), got;
+    size_t room = MIN(guess_size(in->c, (const unsigned char *) in->p, in->n), limit), used, got;
 
     for (;; room = room > limit / 4 ? limit : room * 4) {
         char *at = buf_reserve(out, MAX(room, (size_t) 1));
@@ -100,13 +107,15 @@ static int inflate_member(struct libdeflate_decompressor *d, enum compression c,
 
         if (!at)
             return err_set(e, buf_error(out), "out of memory while decompressing");
-        r = inflate_step(d, c, p, n, at, room, ret_in, &got);
+        r = inflate_step(in, at, room, &used, &got);
         if (r == LIBDEFLATE_SUCCESS) {
             out->n += got;
+            in->p += used;
+            in->n -= used;
             return 0;
         }
         if (r != LIBDEFLATE_INSUFFICIENT_SPACE)
-            return err_set(e, -EINVAL, "the %s data is corrupt or truncated", compress_name(c));
+            return err_set(e, -EINVAL, "the %s data is corrupt or truncated", compress_name(in->c));
         if (room >= limit)
             return too_large(limit, e);
     }
@@ -114,22 +123,18 @@ static int inflate_member(struct libdeflate_decompressor *d, enum compression c,
 
 static int inflate_deflate(enum compression c, const char *p, size_t n, size_t limit, struct buf *out, struct err *e)
 {
-    struct libdeflate_decompressor *d = libdeflate_alloc_decompressor();
-    size_t start = out->n, used = 0;
+    struct deflated in = {libdeflate_alloc_decompressor(), c, p, n};
+    size_t start = out->n;
     int r = 0;
 
-    if (!d)
+    if (!in.d)
         return -ENOMEM;
-    do {
-        r = inflate_member(d, c, p, n, limit - (out->n - start), out, &used, e);
-        if (r == 0) {
-            p += used;
-            n -= used;
-        }
-    } while (r == 0 && n && c == COMPRESS_GZIP && compress_detect(p, n) == COMPRESS_GZIP);
-    libdeflate_free_decompressor(d);
-    if (r == 0 && n)
-        return err_set(e, -EINVAL, "%zu unexpected bytes after the end of the %s data", n, compress_name(c));
+    do
+        r = inflate_member(&in, limit - (out->n - start), out, e);
+    while (r == 0 && in.n && c == COMPRESS_GZIP && compress_detect(in.p, in.n) == COMPRESS_GZIP);
+    libdeflate_free_decompressor(in.d);
+    if (r == 0 && in.n)
+        return err_set(e, -EINVAL, "%zu unexpected bytes after the end of the %s data", in.n, compress_name(c));
     return r;
 }
 

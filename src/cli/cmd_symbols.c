@@ -89,27 +89,33 @@ static int parse_answer(struct str text, bool *ret_complete, uint64_t *ret_offse
     return r;
 }
 
-static int send_piece(const struct symbols_options *o, const char *id, struct str piece, uint64_t size,
-                      uint64_t *offset, bool *ret_complete, struct err *e)
+/* The upload of one file: what the server has of it. */
+struct symbol_upload {
+    char id[ELF_ID_MAX];
+    uint64_t size, offset;
+    bool complete;
+};
+
+static int send_piece(const struct symbols_options *o, struct symbol_upload *u, struct str piece, struct err *e)
 {
     _cleanup_(buf_done) struct buf path = BUF_INIT, packed = BUF_INIT, answer = BUF_INIT;
     struct ask_request q = {.method = "PUT", .encoding = "zstd", .expect = 409};
-    uint64_t next = *offset;
+    uint64_t next = u->offset;
     int r = compress_deflate(COMPRESS_ZSTD, 1, piece.p, piece.n, &packed, e);
 
     buf_puts(&path, "/api/v1/symbols/");
-    http_percent_encode(&path, str_from(id));
-    buf_printf(&path, "?offset=%llu&size=%llu", (unsigned long long) *offset, (unsigned long long) size);
+    http_percent_encode(&path, str_from(u->id));
+    buf_printf(&path, "?offset=%llu&size=%llu", (unsigned long long) u->offset, (unsigned long long) u->size);
     q.path = buf_cstr(&path);
     q.body = buf_str(&packed);
     if (r < 0 || !q.path)
         return r < 0 ? r : -ENOMEM;
     r = ask_send(&o->target, &q, &answer, NULL, e);
-    if (r == 0 && parse_answer(buf_str(&answer), ret_complete, &next) < 0)
+    if (r == 0 && parse_answer(buf_str(&answer), &u->complete, &next) < 0)
         r = err_set(e, -EPROTO, "the server's response cannot be parsed");
-    if (r == 0 && next == *offset && !*ret_complete && piece.n)
+    if (r == 0 && next == u->offset && !u->complete && piece.n)
         r = err_set(e, -EIO, "the server did not accept the file");
-    *offset = next;
+    u->offset = next;
     return r;
 }
 
@@ -154,9 +160,7 @@ static int upload_file(const struct symbols_options *o, const char *path, struct
     /* "-": the file that the caller has opened, such as the agent, which may read files that this process may not. */
     _cleanup_(fd_closep) int fd = strcmp(path, "-") == 0 ? dup(STDIN_FILENO) : fd_open_regular(path);
     _cleanup_(mem_freep) char *piece = mem_alloc(PIECE);
-    char id[ELF_ID_MAX];
-    bool complete = false;
-    uint64_t offset = 0;
+    struct symbol_upload u = {0};
     struct stat st;
     int r;
 
@@ -166,23 +170,24 @@ static int upload_file(const struct symbols_options *o, const char *path, struct
         return err_set(e, fd < -1 ? fd : -errno, "cannot open '%s': %m", path);
     if (!S_ISREG(st.st_mode))
         return err_set(e, -EINVAL, "'%s' is not a regular file", path);
-    r = file_build_id(fd, path, id, e);
+    u.size = (uint64_t) st.st_size;
+    r = file_build_id(fd, path, u.id, e);
     if (r < 0)
         return r;
     if (o->build_id)
-        snprintf(id, sizeof id, "%s", o->build_id);
+        snprintf(u.id, sizeof u.id, "%s", o->build_id);
     if (o->if_missing)
-        r = ask_state(o, id, &complete, e);
-    if (r == 0 && complete)
+        r = ask_state(o, u.id, &u.complete, e);
+    if (r == 0 && u.complete)
         return 0;
-    while (r == 0 && !complete) {
-        size_t n = (size_t) MIN((uint64_t) PIECE, (uint64_t) st.st_size - MIN(offset, (uint64_t) st.st_size));
+    while (r == 0 && !u.complete) {
+        size_t n = (size_t) MIN((uint64_t) PIECE, u.size - MIN(u.offset, u.size));
 
-        r = fd_pread_all(fd, piece, n, (off_t) offset);
+        r = fd_pread_all(fd, piece, n, (off_t) u.offset);
         if (r == 0)
-            r = send_piece(o, id, (struct str){piece, (uint32_t) n}, (uint64_t) st.st_size, &offset, &complete, e);
+            r = send_piece(o, &u, (struct str){piece, (uint32_t) n}, e);
     }
-    return r < 0 ? r : say_uploaded(o, path, id, (uint64_t) st.st_size, e);
+    return r < 0 ? r : say_uploaded(o, path, u.id, u.size, e);
 }
 
 static int symbols_upload(const void *options, int argc, char **argv, struct err *e)

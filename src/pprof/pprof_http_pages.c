@@ -350,8 +350,19 @@ static void collect_error(void *arg, const char *text)
 }
 
 /* Called with the profile's lock held. */
-static int make_view(struct call *c, const struct view *v, const struct pprof_config *config, struct buf *legend,
-                     struct buf *errors, struct buf *content, struct err *e)
+struct view_parts {
+    struct buf legend, errors, content;
+};
+
+static void view_parts_done(struct view_parts *p)
+{
+    buf_done(&p->legend);
+    buf_done(&p->errors);
+    buf_done(&p->content);
+}
+
+static int make_view(struct call *c, const struct view *v, const struct pprof_config *config, struct view_parts *parts,
+                     struct err *e)
 {
     _cleanup_(prof_freep) struct prof *p = NULL;
     struct report_command cmd = v->command;
@@ -362,10 +373,10 @@ static int make_view(struct call *c, const struct view *v, const struct pprof_co
         return r;
     if (v->has_argument)
         cmd.argument = call_param(c, "f");
-    r = report_run_prepare(&run, p, &cmd, config, collect_error, errors, e);
+    r = report_run_prepare(&run, p, &cmd, config, collect_error, &parts->errors, e);
     if (r >= 0) {
         run.report.o.part_of_page = LISTED;
-        r = v->put(c, &run.report, legend, content, e);
+        r = v->put(c, &run.report, &parts->legend, &parts->content, e);
     }
     report_run_done(&run);
     return r;
@@ -385,7 +396,7 @@ static int answer_error(struct call *c, const struct err *e, int r)
 
 static int run_view(struct call *c, struct err *e)
 {
-    _cleanup_(buf_done) struct buf legend = BUF_INIT, errors = BUF_INIT, content = BUF_INIT;
+    _cleanup_(view_parts_done) struct view_parts parts = {BUF_INIT, BUF_INIT, BUF_INIT};
     const struct view *v = c->route->arg;
     struct pprof_files *f = files_of(c);
     struct pprof_config config;
@@ -397,7 +408,7 @@ static int run_view(struct call *c, struct err *e)
         config.granularity = STR("lines");
     if (r >= 0) {
         pprof_files_lock(f);
-        r = make_view(c, v, &config, &legend, &errors, &content, e);
+        r = make_view(c, v, &config, &parts, e);
         pprof_files_unlock(f);
     }
     if (r == -ENOMEM)
@@ -406,7 +417,7 @@ static int run_view(struct call *c, struct err *e)
         return answer_error(c, e, r);
     c->content_type = "text/html; charset=utf-8";
     asset_page_headers(c->q);
-    put_page(c, v, &legend, &errors, &content);
+    put_page(c, v, &parts.legend, &parts.errors, &parts.content);
     return 0;
 }
 

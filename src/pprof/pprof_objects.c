@@ -11,12 +11,12 @@
 #include <sys/stat.h>
 
 #include "base/mem.h"
-#include "pprof/pprof_tools.h"
-#include "symbol/dwarf_symbolizer.h"
 #include "elf/elf_base.h"
 #include "elf/elf_id.h"
 #include "elf/elf_symbols.h"
 #include "elf/pclntab.h"
+#include "pprof/pprof_tools.h"
+#include "symbol/dwarf_symbolizer.h"
 
 enum { OBJECTS_MAX = 65536 };
 
@@ -201,9 +201,10 @@ static int own_symbols(struct report_object *x, const struct regex *re, uint64_t
         const struct elf_symbol *y = &s.v[i];
         uint64_t end = (i + 1 < s.n ? y[1].address : 0) - 1;
         struct report_symbol *to = &ret->v[ret->n];
+        struct str name = y->name;
+        struct report_symbol one = {&name, 1, y->address, end};
 
-        r = x->is_go ? go_symbol(y, re, address, a, to)
-                     : pprof_match_symbol(&y->name, 1, y->address, end, re, address, a, to);
+        r = x->is_go ? go_symbol(y, re, address, a, to) : pprof_match_symbol(&one, re, address, a, to);
         ret->n += r > 0;
     }
     elf_symbols_done(&s);

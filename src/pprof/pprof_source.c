@@ -151,10 +151,17 @@ static int load_source(struct prof_pool *pool, struct source *s, const char *bin
 }
 
 /* Loads all sources of one kind into one profile; those that fail are reported and left out. */
-static int load_all(const struct pprof_args *a, struct prof_pool *pool, const char *const *names, size_t n,
-                    const char *binary, const char *kind, struct prof **ret, struct pprof_origins *origins,
-                    struct err *e)
+/* Sources of one kind: "source" or "base". */
+struct source_list {
+    const char *kind, *binary; /* binary: NULL if none is given */
+    const char *const *names;
+    size_t n;
+};
+
+static int load_all(const struct pprof_args *a, struct prof_pool *pool, const struct source_list *l,
+                    struct pprof_origins *origins, struct prof **ret, struct err *e)
 {
+    size_t n = l->n;
     _cleanup_(mem_freep) struct prof **profs = mem_zalloc_array(n, sizeof(*profs));
     _cleanup_(mem_freep) struct source *sources = mem_zalloc_array(n, sizeof(*sources));
     size_t got = 0;
@@ -163,16 +170,16 @@ static int load_all(const struct pprof_args *a, struct prof_pool *pool, const ch
     if (!profs || !sources)
         return -ENOMEM;
     for (size_t i = 0; i < n; i++)
-        sources[i] = (struct source){.a = a, .name = names[i]};
+        sources[i] = (struct source){.a = a, .name = l->names[i]};
     pprof_fetch_catch(true);
     start_fetches(sources, n);
     for (size_t i = 0; i < n; i++) {
         struct source *s = &sources[i];
         char shown[URL_SHOWN];
 
-        r = load_source(pool, s, binary, origins);
+        r = load_source(pool, s, l->binary, origins);
         if (r < 0) {
-            fprintf(stderr, "%s: %s\n", url_redact(names[i], shown, sizeof shown), err_message(&s->e, r));
+            fprintf(stderr, "%s: %s\n", url_redact(l->names[i], shown, sizeof shown), err_message(&s->e, r));
             prof_free(s->prof);
             continue;
         }
@@ -180,14 +187,14 @@ static int load_all(const struct pprof_args *a, struct prof_pool *pool, const ch
     }
     pprof_fetch_catch(false);
     if (!got)
-        return err_set(e, -ENOENT, "failed to fetch any %s profiles", kind);
+        return err_set(e, -ENOENT, "failed to fetch any %s profiles", l->kind);
     r = prof_combine(profs, got, ret, e);
     for (size_t i = 0; i < got; i++)
         prof_free(profs[i]);
     if (r < 0)
-        return err_prefix(e, r, "problem fetching %s profiles: ", kind);
+        return err_prefix(e, r, "problem fetching %s profiles: ", l->kind);
     if (got != n)
-        fprintf(stderr, "Fetched %zu %s profiles out of %zu\n", got, kind, n);
+        fprintf(stderr, "Fetched %zu %s profiles out of %zu\n", got, l->kind, n);
     return 0;
 }
 
@@ -310,11 +317,13 @@ int pprof_load(const struct pprof_args *a, struct prof_pool *pool, struct prof *
     _cleanup_(prof_freep) struct prof *base = NULL;
     const char *binary = a->n_sources > 1 && pprof_is_binary(a->sources[0]) ? a->sources[0] : NULL;
     _cleanup_(pprof_origins_done) struct pprof_origins origins = {0};
-    int r = load_all(a, pool, (const char *const *) a->sources + !!binary, (size_t) a->n_sources - !!binary, binary,
-                     "source", &p, &origins, e);
+    struct source_list sources = {"source", binary, (const char *const *) a->sources + !!binary,
+                                  (size_t) a->n_sources - !!binary};
+    struct source_list bases = {"base", binary, a->bases, a->n_bases};
+    int r = load_all(a, pool, &sources, &origins, &p, e);
 
     if (r >= 0 && a->n_bases)
-        r = load_all(a, pool, a->bases, a->n_bases, binary, "base", &base, &origins, e);
+        r = load_all(a, pool, &bases, &origins, &base, e);
     if (r >= 0 && base)
         r = subtract_base(a, &p, &base, e);
     if (r >= 0)

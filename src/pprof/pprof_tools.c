@@ -151,16 +151,18 @@ static int match_demangled(struct str name, const struct regex *re, struct arena
     return 0;
 }
 
-int pprof_match_symbol(const struct str *names, uint32_t n, uint64_t start, uint64_t end, const struct regex *re,
-                       uint64_t address, struct arena *a, struct report_symbol *ret)
+int pprof_match_symbol(const struct report_symbol *s, const struct regex *re, uint64_t address, struct arena *a,
+                       struct report_symbol *ret)
 {
+    const struct str *names = s->names;
+    uint32_t n = s->n_names;
     int r = 0;
 
-    ret->start = start;
-    ret->end = end;
+    ret->start = s->start;
+    ret->end = s->end;
     if (n == 0)
         return 0;
-    if (address && address >= start && address <= end) {
+    if (address && address >= s->start && address <= s->end) {
         ret->names = arena_zalloc_array(a, n, sizeof(*ret->names));
         for (uint32_t i = 0; ret->names && i < n; i++)
             ret->names[i] = arena_str(a, names[i]);
@@ -177,16 +179,13 @@ struct symbol_list {
     size_t n, cap;
 };
 
-static int add_symbol(struct symbol_list *l, const struct str *names, uint32_t n, uint64_t start, uint64_t end,
-                      const struct regex *re, uint64_t address, struct arena *a)
+static int add_symbol(struct symbol_list *l, const struct report_symbol *all, const struct regex *re, uint64_t address,
+                      struct arena *a)
 {
     struct report_symbol s;
-    int r = pprof_match_symbol(names, n, start, end, re, address, a, &s);
+    int r = pprof_match_symbol(all, re, address, a, &s);
 
-    if (r <= 0)
-        return r;
-    r = array_push(l->v, l->n, l->cap, UINT32_MAX, s);
-    return r;
+    return r <= 0 ? r : array_push(l->v, l->n, l->cap, UINT32_MAX, s);
 }
 
 /* A symbol extends to the next address that has one. */
@@ -194,8 +193,7 @@ static int read_symbols(struct pprof_tools *t, struct str text, const struct reg
                         struct arena *a, struct symbol_list *l)
 {
     _cleanup_(mem_freep) struct str *names = mem_zalloc_array(NAMES_MAX, sizeof(*names));
-    uint64_t start = 0;
-    uint32_t n = 0;
+    struct report_symbol s = {.names = names};
     int r = names ? 0 : -ENOMEM;
 
     while (r >= 0 && text.n) {
@@ -206,15 +204,17 @@ static int read_symbols(struct pprof_tools *t, struct str text, const struct reg
         if (!regex_find(t->nm_line, line, 0, &from, &to, groups, 3) || groups[0].n > 16)
             continue;
         at = parse_hex(groups[0]);
-        if (at != start) {
-            r = add_symbol(l, names, n, start, at - 1, re, address, a);
-            n = 0;
-            start = at;
+        if (at != s.start) {
+            s.end = at - 1;
+            r = add_symbol(l, &s, re, address, a);
+            s.n_names = 0;
+            s.start = at;
         }
-        if (n < NAMES_MAX)
-            names[n++] = groups[2];
+        if (s.n_names < NAMES_MAX)
+            names[s.n_names++] = groups[2];
     }
-    return r < 0 ? r : add_symbol(l, names, n, start, UINT64_MAX, re, address, a);
+    s.end = UINT64_MAX;
+    return r < 0 ? r : add_symbol(l, &s, re, address, a);
 }
 
 int pprof_tools_symbols(struct pprof_tools *t, const char *file, const struct regex *re, uint64_t address,

@@ -42,8 +42,8 @@ int pprof_tools_disassemble(struct pprof_tools *t, const char *file, uint64_t st
                             struct arena *a, struct report_insts *ret, struct err *e);
 int pprof_tools_disassemble_go(struct pprof_tools *t, const char *file, uint64_t start, uint64_t end, struct arena *a,
                                struct report_insts *ret, struct err *e);
-/* The names of one address that match: all of them if the requested address is in [start, end]. */
-int pprof_match_symbol(const struct str *names, uint32_t n, uint64_t start, uint64_t end, const struct regex *re,
-                       uint64_t address, struct arena *a, struct report_symbol *ret);
+/* The names of s that match: all of them if the requested address is in it. 1 if there are any, else 0. */
+int pprof_match_symbol(const struct report_symbol *s, const struct regex *re, uint64_t address, struct arena *a,
+                       struct report_symbol *ret);
 
 #endif

@@ -186,7 +186,7 @@ static uint32_t find_edge(struct graph *g, uint32_t src, uint32_t dst)
     return (uint32_t) g->n_edges++;
 }
 
-static int add_edge(struct graph *g, uint32_t src, uint32_t dst, int64_t w, int64_t dw, bool residual, bool inlined)
+static int add_edge(struct graph *g, uint32_t src, uint32_t dst, const struct graph_edge *add)
 {
     uint32_t i = find_edge(g, src, dst);
     struct graph_edge *e;
@@ -197,10 +197,10 @@ static int add_edge(struct graph *g, uint32_t src, uint32_t dst, int64_t w, int6
     if (e->stamp == g->stamp)
         return 0; /* counts once per sample */
     e->stamp = g->stamp;
-    wrap_inc(&e->weight, w);
-    wrap_inc(&e->weight_div, dw);
-    e->residual |= residual;
-    e->inlined &= inlined;
+    wrap_inc(&e->weight, add->weight);
+    wrap_inc(&e->weight_div, add->weight_div);
+    e->residual |= add->residual;
+    e->inlined &= add->inlined;
     return 0;
 }
 
@@ -271,7 +271,9 @@ static int add_sample(struct graph *g, const struct prof_sample *s, int64_t w, i
                 wrap_inc(&node->cum_div, dw);
             }
             if (edges && parent != GRAPH_NONE && parent != n &&
-                add_edge(g, parent, n, w, dw, residual, k != end - 1) < 0)
+                add_edge(g, parent, n,
+                         &(struct graph_edge){
+                             .weight = w, .weight_div = dw, .residual = residual, .inlined = k != end - 1}) < 0)
                 return -ENOMEM;
             parent = n;
             residual = false;
@@ -368,7 +370,9 @@ static int add_tree_sample(struct graph *g, const struct prof_sample *s, int64_t
             wrap_inc(&g->nodes[n].cum, w);
             wrap_inc(&g->nodes[n].cum_div, dw);
             g->stamp++;
-            if (parent != GRAPH_NONE && add_edge(g, parent, n, w, dw, false, k != end - 1) < 0)
+            if (parent != GRAPH_NONE &&
+                add_edge(g, parent, n, &(struct graph_edge){.weight = w, .weight_div = dw, .inlined = k != end - 1}) <
+                    0)
                 return -ENOMEM;
             parent = n;
         }

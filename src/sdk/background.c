@@ -25,17 +25,17 @@ enum { TICK_MS = 250, IDLE_TICK_MS = 500, WALL_TICK_MS = 200, EXT_WALL_TICK_MS =
 
 /* --- draining --- */
 static void add_to_all(struct wick_provider *p, int type, const struct ring_record *r, const uint32_t *ids, uint32_t n,
-                       int64_t v0, int64_t v1)
+                       const int64_t v[2])
 {
     bool wanted = p->s.types & (1u << type); /* otherwise a request to /debug/pprof turned it on */
 
     if (p->s.exporting && wanted)
-        agg_add(&p->export[type], r, ids, n, v0, v1);
+        agg_add(&p->export[type], r, ids, n, v[0], v[1]);
     if ((p->s.file && wanted) || type == TYPE_LOCK)
-        agg_add(&p->file_totals[type], r, ids, n, v0, v1);
+        agg_add(&p->file_totals[type], r, ids, n, v[0], v[1]);
     for (struct provider_session *s = p->sessions; s; s = s->next)
         if (s->type == type)
-            agg_add(&s->agg, r, ids, n, v0, v1);
+            agg_add(&s->agg, r, ids, n, v[0], v[1]);
 }
 
 static void keep_last(struct thr *t, const struct ring_record *r)
@@ -60,27 +60,27 @@ static void take_record(struct wick_provider *p, struct thr *t, const struct rin
     switch (atomic_load(&r->kind)) {
     case RECORD_CPU:
         if (core.types & WICK_CPU)
-            add_to_all(p, TYPE_CPU, r, ids, n, (int64_t) r->value, (int64_t) (r->value * r->count));
+            add_to_all(p, TYPE_CPU, r, ids, n, (int64_t[]){(int64_t) r->value, (int64_t) (r->value * r->count)});
         if (core.types & WICK_WALL || p->server)
             keep_last(t, r);
         if (core.types & WICK_WALL) {
-            add_to_all(p, TYPE_WALL, r, ids, n, (int64_t) r->value, (int64_t) (r->value * r->count));
+            add_to_all(p, TYPE_WALL, r, ids, n, (int64_t[]){(int64_t) r->value, (int64_t) (r->value * r->count)});
         }
         break;
     case RECORD_WALL:
-        add_to_all(p, TYPE_WALL, r, ids, n, (int64_t) (r->count >> 16), (int64_t) r->value);
+        add_to_all(p, TYPE_WALL, r, ids, n, (int64_t[]){(int64_t) (r->count >> 16), (int64_t) r->value});
         break;
     case RECORD_LOCK:
-        add_to_all(p, TYPE_LOCK, r, ids, n, (int64_t) ((r->count + 32768) >> 16), (int64_t) r->value);
+        add_to_all(p, TYPE_LOCK, r, ids, n, (int64_t[]){(int64_t) ((r->count + 32768) >> 16), (int64_t) r->value});
         break;
     case RECORD_EXT_CPU:
-        add_to_all(p, TYPE_CPU, r, ids, n, (int64_t) r->count, (int64_t) r->value);
+        add_to_all(p, TYPE_CPU, r, ids, n, (int64_t[]){(int64_t) r->count, (int64_t) r->value});
         break;
     case RECORD_EXT_WALL:
-        add_to_all(p, TYPE_WALL, r, ids, n, (int64_t) r->count, (int64_t) r->value);
+        add_to_all(p, TYPE_WALL, r, ids, n, (int64_t[]){(int64_t) r->count, (int64_t) r->value});
         break;
     case RECORD_EXT_LOCK:
-        add_to_all(p, TYPE_LOCK, r, ids, n, (int64_t) r->count, (int64_t) r->value);
+        add_to_all(p, TYPE_LOCK, r, ids, n, (int64_t[]){(int64_t) r->count, (int64_t) r->value});
         break;
     default:
         break;

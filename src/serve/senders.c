@@ -204,12 +204,13 @@ static void read_own(const struct batch *b, const struct scope *sc, const struct
 }
 
 static void count_scope(struct senders *s, const struct batch *b, const struct resource *r, const struct scope *sc,
-                        const struct sink_context *ctx, double share, struct arena *a)
+                        const struct sink_context *ctx, struct arena *a)
 {
     struct str names[NAMES_MAX];
     struct listed_sender *x;
     uint64_t samples = 0;
     int64_t now = clock_mono();
+    double share = b->n_profiles ? (double) sc->profiles.n / b->n_profiles : 0;
     double bytes = (double) b->input_size * share;
 
     names_of(r, sc, a, names);
@@ -246,7 +247,7 @@ static void count_batch(struct senders *s, const struct batch *b, const struct s
         for (uint32_t k = 0; k < r->scopes.n; k++) {
             const struct scope *sc = &b->scopes[r->scopes.off + k];
 
-            count_scope(s, b, r, sc, ctx, b->n_profiles ? (double) sc->profiles.n / b->n_profiles : 0, &a);
+            count_scope(s, b, r, sc, ctx, &a);
         }
     }
     arena_done(&a);

@@ -36,7 +36,8 @@ struct search {
     const struct qlog_segment *s;
     struct buf *b;
     struct qlog_found *found;
-    uint64_t budget; /* number of bytes that may still be checked */
+    uint64_t budget;  /* number of bytes that may still be checked */
+    uint64_t end_seq; /* records have smaller numbers */
     bool read_failed;
 };
 
@@ -83,14 +84,14 @@ static int check(struct search *x, uint64_t off, uint64_t min, uint64_t max)
 }
 
 /* Tries every position of the window [from, from + n) that holds the magic. */
-static int search_window(struct search *x, const struct qlog_place *p, uint64_t end_seq, uint64_t from, const char *w,
-                         size_t n, uint64_t *ret_off)
+static int search_window(struct search *x, const struct qlog_place *p, uint64_t from, const char *w, size_t n,
+                         uint64_t *ret_off)
 {
     static const char magic[4] = {'W', 'Q', 'R', '1'};
 
     for (const char *at = w; x->budget && (at = memmem(at, n - (size_t) (at - w), magic, sizeof magic)); at++) {
         uint64_t off = from + (uint64_t) (at - w), most = p->seq + (off - p->off) / QLOG_RECORD;
-        int r = check(x, off, p->seq, MIN(most, end_seq - 1));
+        int r = check(x, off, p->seq, MIN(most, x->end_seq - 1));
 
         *ret_off = off;
         if (r == 1 || r == -ENOMEM)
@@ -105,6 +106,7 @@ static int search(struct search *x, const struct qlog_place *p, uint64_t end_seq
     char w[WINDOW];
     uint64_t from = p->off + 1;
 
+    x->end_seq = end_seq;
     x->budget = (x->s->size - p->off) * SEARCH_FACTOR + SEARCH_MIN;
     while (x->budget && from + QLOG_RECORD <= x->s->size) {
         size_t n = (size_t) MIN(x->s->size - from, (uint64_t) sizeof w);
@@ -116,7 +118,7 @@ static int search(struct search *x, const struct qlog_place *p, uint64_t end_seq
         }
         x->read_failed |= r < 0;
         if (r == 0)
-            r = search_window(x, p, end_seq, from, w, n, ret_off);
+            r = search_window(x, p, from, w, n, ret_off);
         if (r == 1 || r == -ENOMEM)
             return r;
         from += n > 3 && from + n < x->s->size ? n - 3 : n; /* a magic may cross the border of two windows */

@@ -309,8 +309,7 @@ static int check_top(const struct conf_node *root, struct err *e)
     return 0;
 }
 
-static int read_plan(struct conf *c, bool lenient, bool part, void (*warn)(void *, const char *), void *warn_arg,
-                     struct plan **ret, struct err *e)
+static int read_plan(struct conf *c, const struct plan *how, bool part, struct plan **ret, struct err *e)
 {
     struct plan *p = arena_zalloc(&c->arena, sizeof *p);
     int r;
@@ -319,7 +318,8 @@ static int read_plan(struct conf *c, bool lenient, bool part, void (*warn)(void 
         return err_set(e, -EINVAL, "the configuration is empty");
     if (!p)
         return -ENOMEM;
-    *p = (struct plan){.conf = c, .lenient = lenient, .warn = warn, .warn_arg = warn_arg};
+    *p = *how;
+    p->conf = c;
     p->components = arena_zalloc_array(&c->arena, PLAN_COMPONENTS_MAX, sizeof *p->components);
     p->pipelines = arena_zalloc_array(&c->arena, PLAN_PIPELINES_MAX + 1, sizeof *p->pipelines);
     if (!p->components || !p->pipelines)
@@ -339,12 +339,12 @@ static int read_plan(struct conf *c, bool lenient, bool part, void (*warn)(void 
 int plan_read(struct conf *c, bool lenient, void (*warn)(void *, const char *), void *warn_arg, struct plan **ret,
               struct err *e)
 {
-    return read_plan(c, lenient, false, warn, warn_arg, ret, e);
+    return read_plan(c, &(struct plan){.lenient = lenient, .warn = warn, .warn_arg = warn_arg}, false, ret, e);
 }
 
 int plan_read_part(struct conf *c, void (*warn)(void *, const char *), void *warn_arg, struct plan **ret, struct err *e)
 {
-    return read_plan(c, false, true, warn, warn_arg, ret, e);
+    return read_plan(c, &(struct plan){.warn = warn, .warn_arg = warn_arg}, true, ret, e);
 }
 
 static struct conf_node *effective_section(struct plan *p, enum component_kind kind, bool show)

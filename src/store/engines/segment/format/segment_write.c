@@ -90,14 +90,12 @@ int segment_write_out(struct segment_writer *w, bool all, struct err *e)
     return 0;
 }
 
-static int add_dir(struct segment_writer *w, const struct chunk_entry *e, int level, int64_t window, uint64_t off,
-                   uint32_t head, uint32_t len)
+static int add_dir(struct segment_writer *w, const struct dir_entry *d, int level)
 {
-    if (array_push(w->dir, w->n_dir, w->cap_dir, UINT32_MAX,
-                   (struct dir_record){{*e, window, off, head, len}, (uint8_t) level}) < 0)
+    if (array_push(w->dir, w->n_dir, w->cap_dir, UINT32_MAX, (struct dir_record){*d, (uint8_t) level}) < 0)
         return -ENOMEM;
-    w->meta.t0 = MIN(w->meta.t0, e->min_time);
-    w->meta.t1 = MAX(w->meta.t1, e->max_time);
+    w->meta.t0 = MIN(w->meta.t0, d->e.min_time);
+    w->meta.t1 = MAX(w->meta.t1, d->e.max_time);
     return 0;
 }
 
@@ -213,8 +211,10 @@ static int write_sums(struct segment_writer *w, int level, uint32_t from, uint32
     if (r == 0)
         r = chunk_encode_totals(w->encoder, c.entries, c.totals, c.n, &w->out, &head);
     for (uint32_t i = 0; r == 0 && i < c.n; i++)
-        r = add_dir(w, &c.entries[i], level, w->sums[level - 1][from].window, w->off, head,
-                    (uint32_t) (w->out.n - start));
+        r = add_dir(w,
+                    &(struct dir_entry){c.entries[i], w->sums[level - 1][from].window, w->off, head,
+                                        (uint32_t) (w->out.n - start)},
+                    level);
     if (r == 0) {
         w->off += w->out.n - start;
         r = segment_write_out(w, false, e);
@@ -401,7 +401,7 @@ static int put_chunk(struct segment_writer *w, int64_t window, struct err *e)
     for (uint32_t i = 0; r == 0 && i < w->chunk.n_entries; i++) {
         const struct chunk_entry *entry = &w->chunk.entries[i];
 
-        r = add_dir(w, entry, 0, window, w->off, w->chunk.head, len);
+        r = add_dir(w, &(struct dir_entry){*entry, window, w->off, w->chunk.head, len}, 0);
         if (entry->series == SERIES_ALL)
             continue;
         w->meta.profiles += entry->n_profs;
@@ -520,7 +520,7 @@ int segment_writer_totals(struct segment_writer *w, int64_t window, struct chunk
         r = chunk_encode_totals(w->encoder, entries, totals, n, &w->out, &head);
     }
     for (uint32_t i = 0; r == 0 && i < n; i++) {
-        r = add_dir(w, &entries[i], 0, window, w->off, head, (uint32_t) (w->out.n - start));
+        r = add_dir(w, &(struct dir_entry){entries[i], window, w->off, head, (uint32_t) (w->out.n - start)}, 0);
         if (r == 0 && w->o.meta.level >= 1 && entries[i].series != SERIES_ALL)
             r = sum_into(w, 1, window_start(window, WINDOW_1H), &entries[i], &totals[i]);
     }

@@ -26,16 +26,16 @@ static int read_sectors(int fd, char *p, size_t n, off_t at)
     return r;
 }
 
-int file_copy(int from_dir, const char *from, int to_dir, const char *to, uint64_t bytes, bool damaged, struct err *e)
+int file_copy(struct file_place from, struct file_place to, uint64_t bytes, bool damaged, struct err *e)
 {
     _cleanup_(mem_freep) char *p = mem_alloc(PIECE);
     _cleanup_(fd_closep) int in = -1, out = -1;
     int r = p ? 0 : -ENOMEM;
 
-    in = fd_open(from_dir, from, O_RDONLY, 0);
-    out = fd_open(to_dir, to, O_WRONLY | O_CREAT | (damaged ? O_TRUNC : O_EXCL), 0644);
+    in = fd_open(from.dir, from.name, O_RDONLY, 0);
+    out = fd_open(to.dir, to.name, O_WRONLY | O_CREAT | (damaged ? O_TRUNC : O_EXCL), 0644);
     if (in < 0 || out < 0)
-        return err_set(e, in < 0 ? in : out, "cannot copy '%s': %m", from);
+        return err_set(e, in < 0 ? in : out, "cannot copy '%s': %m", from.name);
     for (uint64_t at = 0; r == 0 && at < bytes; at += PIECE) {
         size_t n = (size_t) MIN((uint64_t) PIECE, bytes - at);
 
@@ -47,7 +47,7 @@ int file_copy(int from_dir, const char *from, int to_dir, const char *to, uint64
     }
     if (r == 0)
         r = fd_sync(out);
-    return r < 0 ? err_set(e, r, "cannot copy '%s': %m", from) : 0;
+    return r < 0 ? err_set(e, r, "cannot copy '%s': %m", from.name) : 0;
 }
 
 int lost_copy(struct engine *g, uint32_t tenant, int seg_dir, const struct segment_meta *m, struct err *e)
@@ -62,7 +62,7 @@ int lost_copy(struct engine *g, uint32_t tenant, int seg_dir, const struct segme
         return err_set(e, r, "cannot create '%s/lost': %m", g->dir);
     segment_name(from, sizeof from, m->number);
     snprintf(to, sizeof to, "%u-%s", tenant, from);
-    r = file_copy(seg_dir, from, lost, to, m->bytes, true, e);
+    r = file_copy((struct file_place){seg_dir, from}, (struct file_place){lost, to}, m->bytes, true, e);
     if (r < 0)
         fd_unlink(lost, to);
     else
@@ -95,7 +95,7 @@ static int copy_tenant(struct engine *g, struct engine_tenant *t, const struct s
 
         symbol_file_name(name, sizeof name, k->epoch);
         if (k->bytes)
-            r = file_copy(t->sym_dir, name, sym, name, k->bytes, false, e);
+            r = file_copy((struct file_place){t->sym_dir, name}, (struct file_place){sym, name}, k->bytes, false, e);
         if (r == 0)
             r = catalog_commit(to, &(struct catalog_change){.epochs = &c, .n_epochs = 1}, e);
     }
@@ -105,7 +105,7 @@ static int copy_tenant(struct engine *g, struct engine_tenant *t, const struct s
         if (m->tenant != t->number)
             continue;
         segment_name(name, sizeof name, m->number);
-        r = file_copy(t->seg_dir, name, seg, name, m->bytes, false, e);
+        r = file_copy((struct file_place){t->seg_dir, name}, (struct file_place){seg, name}, m->bytes, false, e);
         if (r == 0)
             r = engine_flush_sealed(g, e); /* a long copy must not block incoming data */
         if (r == 0)

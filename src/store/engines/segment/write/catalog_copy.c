@@ -22,7 +22,8 @@ static int copy_files(struct engine *g, int to, struct err *e)
         struct stat st;
 
         if (fstatat(g->dir_fd, files[i], &st, 0) == 0)
-            r = file_copy(g->dir_fd, files[i], to, files[i], (uint64_t) st.st_size, true, e);
+            r = file_copy((struct file_place){g->dir_fd, files[i]}, (struct file_place){to, files[i]},
+                          (uint64_t) st.st_size, true, e);
     }
     return r;
 }

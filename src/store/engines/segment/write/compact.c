@@ -472,11 +472,19 @@ int engine_rewrite(struct engine *g, struct engine_tenant *t, const struct rewri
 
 /* --- what is due --- */
 
+/* Where a rewrite may begin: the window of the segment `first`. */
+struct compact_bucket {
+    uint32_t first, level; /* level: of the segment to be made */
+    int64_t size;          /* of the window */
+    bool due, all;         /* due: the window is over; all: on request, whatever there is */
+};
+
 /* Selects the segments of the bucket below the level, and those on the level when it is worthwhile: a few small
  * segments that came late must not cause the whole day to be rewritten. */
-static int compact_bucket(struct engine *g, const struct snapshot *snap, uint32_t first, int64_t size, uint32_t level,
-                          bool due, bool all, struct err *e)
+static int compact_bucket(struct engine *g, const struct snapshot *snap, const struct compact_bucket *c, struct err *e)
 {
+    uint32_t first = c->first, level = c->level;
+    int64_t size = c->size;
     const struct segment_meta *m = &snap->segments[first].segment->meta;
     int64_t bucket = window_start(m->t0, size);
     struct segment *inputs[INPUTS_MAX];
@@ -495,11 +503,11 @@ static int compact_bucket(struct engine *g, const struct snapshot *snap, uint32_
             if (pass == 0) {
                 lower += x->level < level;
                 same += x->level == level;
-            } else if (x->level < level || all || lower >= 4 || same >= 4) {
+            } else if (x->level < level || c->all || lower >= 4 || same >= 4) {
                 inputs[w.n++] = snap->segments[i].segment;
             }
         }
-    if (!lower || (!due && lower < HOUR_SEGMENTS_MAX))
+    if (!lower || (!c->due && lower < HOUR_SEGMENTS_MAX))
         return 0;
     r = engine_rewrite(g, engine_tenant_number(g, m->tenant), &w, e);
     return r < 0 && r != -EBADMSG ? r : 1; /* an unreadable input is skipped next time */
@@ -520,7 +528,7 @@ static int compact_one(struct engine *g, bool all, uint32_t level, struct err *e
         if (m->level >= level || !m->has_detail || atomic_load(&snap->segments[i].segment->unreadable) ||
             (level == 2 && (m->level != 1 || !due)))
             continue;
-        r = compact_bucket(g, snap, i, size, level, due, all, e);
+        r = compact_bucket(g, snap, &(struct compact_bucket){i, level, size, due, all}, e);
     }
     return r;
 }

@@ -58,7 +58,11 @@ int lost_bring_back(struct engine *g);
 int lost_copy(struct engine *g, uint32_t tenant, int seg_dir, const struct segment_meta *m, struct err *e);
 /* Copies a file of that many bytes, synced. damaged: unreadable parts become zeros, and an existing file is
  * overwritten. */
-int file_copy(int from_dir, const char *from, int to_dir, const char *to, uint64_t bytes, bool damaged, struct err *e);
+struct file_place {
+    int dir;
+    const char *name;
+};
+int file_copy(struct file_place from, struct file_place to, uint64_t bytes, bool damaged, struct err *e);
 int lost_put(struct engine *g, uint32_t tenant, int seg_dir, uint64_t number);
 
 #endif

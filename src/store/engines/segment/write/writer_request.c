@@ -86,6 +86,8 @@ struct ready {
 /* The data of samples is scattered over tables that may be large, so it is prefetched some samples ahead, across
  * profiles. */
 struct ahead {
+    const struct ready *v; /* what is to be written */
+    uint32_t n;
     uint32_t item, sample; /* the next to be prefetched */
 };
 
@@ -113,17 +115,18 @@ static void put_row(struct filling *f, uint32_t node, int64_t value, const struc
     wrap_inc(&p->value, value);
 }
 
-static void look_ahead(struct job *j, struct writer *w, const struct ready *v, uint32_t n, struct ahead *a)
+static void look_ahead(struct job *j, struct writer *w, struct ahead *a)
 {
     const struct batch *b = j->batch;
+    const struct ready *v = a->v;
     const struct sample *s;
     uint32_t index;
 
-    while (a->item < n && a->sample == b->profiles[v[a->item].item->profile].samples.n) {
+    while (a->item < a->n && a->sample == b->profiles[v[a->item].item->profile].samples.n) {
         a->item++;
         a->sample = 0;
     }
-    if (a->item == n)
+    if (a->item == a->n)
         return;
     index = b->profiles[v[a->item].item->profile].samples.off + a->sample++;
     s = &b->samples[index];
@@ -175,14 +178,14 @@ static void count_rows(const struct batch *b, const struct profile *p, uint32_t 
     }
 }
 
-static int add_item(struct engine *g, struct job *j, const struct intake *in, const struct ready *v, uint32_t i,
-                    uint32_t n, struct ahead *ahead)
+static int add_item(struct engine *g, struct job *j, const struct intake *in, const struct ready *v,
+                    struct ahead *ahead)
 {
     const struct batch *b = j->batch;
-    const struct intake_item *it = v[i].item;
+    const struct intake_item *it = v->item;
     const struct profile *p = &b->profiles[it->profile];
-    const struct sym_series *series = sym_series(j->symbols, v[i].series);
-    struct filling f = {.g = g, .b = b, .it = it, .part = j->part, .symbols = j->symbols, .service = v[i].service};
+    const struct sym_series *series = sym_series(j->symbols, v->series);
+    struct filling f = {.g = g, .b = b, .it = it, .part = j->part, .symbols = j->symbols, .service = v->service};
     uint32_t rows, extras;
     int r = 0;
 
@@ -190,21 +193,21 @@ static int add_item(struct engine *g, struct job *j, const struct intake *in, co
     f.out = mempart_add(j->part, rows, extras);
     if (!f.out)
         return -ENOMEM;
-    f.out->series = v[i].series;
+    f.out->series = v->series;
     f.out->service = f.service;
     f.out->type = series->type_name;
     f.out->gauge = it->type.rule == TYPE_GAUGE;
     f.out->instance = in->resources[it->resource].instance;
-    f.out->time_ns = v[i].profile->time_ns;
+    f.out->time_ns = v->profile->time_ns;
     f.out->duration_ns = p->duration_ns;
-    f.out->group = p->n_types > 1 || p->group ? (uint32_t) (v[i].profile->key.lo ^ p->group) | 1 : 0;
+    f.out->group = p->n_types > 1 || p->group ? (uint32_t) (v->profile->key.lo ^ p->group) | 1 : 0;
     memcpy(f.out->id, p->id, 16);
     f.out->header = writer_header(g->writer, j->part, in, it);
     if (f.out->header == UINT32_MAX)
         return -ENOMEM;
     for (uint32_t k = 0; r == 0 && k < p->samples.n; k++) {
         r = fill_sample(&f, p->samples.off + k);
-        look_ahead(j, g->writer, v, n, ahead);
+        look_ahead(j, g->writer, ahead);
     }
     f.out->n_rows = f.rows;
     f.out->n_extras = f.extras;
@@ -243,7 +246,7 @@ static int choose_profile(struct engine *g, struct job *j, const struct intake *
 static int add_profiles(struct engine *g, struct job *j, const struct intake *in, int64_t now)
 {
     struct ready *v = arena_alloc(&g->writer->arena, (in->n_items + 1) * sizeof *v);
-    struct ahead ahead = {0};
+    struct ahead ahead;
     uint32_t n = 0;
     int r = v ? 0 : -ENOMEM;
 
@@ -254,10 +257,11 @@ static int add_profiles(struct engine *g, struct job *j, const struct intake *in
             dedup_ahead(&g->dedup, in->profiles[i + KEYS_AHEAD].key, true);
         r = choose_profile(g, j, in, &in->profiles[i], now, v, &n);
     }
+    ahead = (struct ahead){.v = v, .n = n};
     for (uint32_t i = 0; r >= 0 && i < AHEAD; i++)
-        look_ahead(j, g->writer, v, n, &ahead);
+        look_ahead(j, g->writer, &ahead);
     for (uint32_t i = 0; r >= 0 && i < n; i++)
-        r = add_item(g, j, in, v, i, n, &ahead);
+        r = add_item(g, j, in, &v[i], &ahead);
     return r < 0 ? r : symbols_improve(j->symbols, j->memo);
 }
 
