@@ -217,8 +217,9 @@ static void run(struct worker_job *j)
     mem_free(w);
 }
 
-static void consume(struct sink *s, struct batch *b, const struct sink_context *ctx, struct ack *ack)
+static void consume(struct sink *s, struct payload data, const struct sink_context *ctx, struct ack *ack)
 {
+    struct batch *b = data.batch;
     struct local_owner *o = container_of(s, struct local_owner, sink);
     char address[SOCKET_ADDRESS_MAX];
     struct local_job *w;
