@@ -120,6 +120,14 @@ static size_t table_entries(const struct elf_file *f, const struct elf_section *
     return t ? MIN(elf_bytes_of(f, t).n / symbol_size(f), ELF_SYMBOLS_MAX) : 0;
 }
 
+struct str elf_symbol_plain(struct str name)
+{
+    for (uint32_t i = 1; i < name.n; i++)
+        if (name.p[i] == '@')
+            return str_slice(name, 0, i);
+    return name;
+}
+
 static int each_of_table(const struct elf_file *f, const struct elf_section *t, bool functions,
                          int (*visit)(void *arg, const struct elf_symbol *s), void *arg)
 {
@@ -140,7 +148,7 @@ static int each_of_table(const struct elf_file *f, const struct elf_section *t, 
             continue;
         r = visit(arg, &(struct elf_symbol){.address = x.value,
                                             .size = x.size,
-                                            .name = name,
+                                            .name = elf_symbol_plain(name),
                                             .file = local ? file : STR(""),
                                             .index = (uint32_t) i,
                                             .type = ELF64_ST_TYPE(x.info),

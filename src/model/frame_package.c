@@ -5,11 +5,11 @@
 
 #include "model/tree.h"
 
-/* The text before the first '(' or '<' that is not the start. */
+/* The text before the first '(', '<' or ' ', or before a symbol's version, unless it is the start. */
 static struct str without_parameters(struct str s)
 {
     for (uint32_t i = 1; i < s.n; i++)
-        if (s.p[i] == '(' || s.p[i] == '<' || s.p[i] == ' ')
+        if (s.p[i] == '(' || s.p[i] == '<' || s.p[i] == ' ' || s.p[i] == '@')
             return str_slice(s, 0, i);
     return s;
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "elf/elf.h"
+#include "elf/elf_symbols.h"
 
 enum { NO_SIZE_REACH = 4096 }; /* how far an address may be above a symbol without a size */
 
@@ -43,10 +44,8 @@ static void offer(struct name_query *q, size_t n, const Elf64_Sym *s, const stru
         if (rank < q[i].rank || (rank == q[i].rank && s->st_value <= q[i].value) || s->st_name >= strings->n)
             continue;
         name = (const char *) strings->p + s->st_name;
-        q[i].name = (struct str){name, (uint32_t) strnlen(name, MIN(strings->n - s->st_name, (size_t) 65535))};
-        for (uint32_t k = 1; k < q[i].name.n; k++)
-            if (name[k] == '@') /* a version: clock_gettime@@GLIBC_2.17 */
-                q[i].name.n = k;
+        q[i].name = elf_symbol_plain(
+            (struct str){name, (uint32_t) strnlen(name, MIN(strings->n - s->st_name, (size_t) 65535))});
         q[i].value = s->st_value;
         q[i].rank = rank;
     }

@@ -229,3 +229,30 @@ def test_top_has_30_rows(tmp_path):
     p = subprocess.run([WICK, "record", "-q", "-F", "997", "--top", "--", exe], capture_output=True, text=True, timeout=120)
     rows = p.stdout.split("flat%")[1].splitlines()[1:]
     assert p.returncode == 0 and len(rows) == 30, p.stdout + p.stderr
+
+
+VERSIONED = """
+#include <time.h>
+static volatile unsigned long sum;
+__attribute__((noinline)) void spin_old(void) { clock_t end = clock() + CLOCKS_PER_SEC / 2; while (clock() < end) for (int i = 0; i < 100000; i++) sum += sum * 3; }
+__asm__(".symver spin_old, spin@@V1.2");
+"""
+
+
+@pytest.mark.parametrize("via", ["bpf", "perf"])
+def test_names_have_no_versions(tmp_path, via):
+    """.symtab has "spin@@V1.2"; a name is the same whatever table it comes from."""
+    if via == "bpf":
+        needs_bpf()
+    (tmp_path / "v.c").write_text(VERSIONED)
+    (tmp_path / "v.map").write_text("V1.2 { global: spin; local: *; };")
+    (tmp_path / "m.c").write_text("void spin(void); int main(void) { spin(); return 0; }")
+    flags = ["-O1", "-shared", "-fPIC", f"-Wl,--version-script={tmp_path}/v.map"]
+    build(tmp_path, tmp_path / "v.c", "libv.so", *flags)
+    subprocess.run(["gcc", "-o", tmp_path / "m", tmp_path / "m.c", tmp_path / "libv.so", f"-Wl,-rpath,{tmp_path}"], check=True)
+    symbols = subprocess.run(["readelf", "-sW", tmp_path / "libv.so"], capture_output=True, text=True, check=True).stdout
+    assert "spin@@V1.2" in symbols
+    out = tmp_path / "o.folded"
+    p = subprocess.run([WICK, "record", "-q", "--via", via, "-F", "997", "-o", out, "--", tmp_path / "m"], capture_output=True, text=True, timeout=120)
+    assert p.returncode == 0, p.stderr
+    assert re.search(r";spin(_old)?[; ]", out.read_text()) and "@" not in out.read_text(), out.read_text()

@@ -53,6 +53,9 @@ static void test_self(void)
         proc_maps_done(&maps);
     }
     elf_symbols_done(&s);
+    eq_str(elf_symbol_plain(STR("clock_nanosleep@@GLIBC_2.17")), STR("clock_nanosleep"));
+    eq_str(elf_symbol_plain(STR("memcpy@GLIBC_2.2.5")), STR("memcpy"));
+    eq_str(elf_symbol_plain(STR("@odd")), STR("@odd"));
     ok(!elf_go_build_id(f, id));
 }
 

@@ -422,6 +422,8 @@ static void test_packages(void)
         {"vfs_read", "", "", FRAME_KERNEL, "[kernel]"},
         {"helper", "/src/app/main.c", "", FRAME_NATIVE, "/src/app"},
         {"helper", "", "", FRAME_UNKNOWN, ""},
+        {"memcpy@@GLIBC_2.14", "", "", FRAME_UNKNOWN, ""},
+        {"memcpy@GLIBC_2.2.5", "", "/usr/lib/libc.so.6", FRAME_NATIVE, "libc.so.6"},
     };
 
     for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
