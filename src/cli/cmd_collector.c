@@ -174,8 +174,10 @@ static int run_flow(struct plan *p, const struct collector_options *o, struct er
     sigprocmask(SIG_BLOCK, &set, NULL);
     signal(SIGPIPE, SIG_IGN);
     fd_raise_limit();
-    mallopt(M_MMAP_THRESHOLD, 32 << 20); /* keep the memory of requests in the heap between them, */
-    mallopt(M_TRIM_THRESHOLD, 8 << 20);  /* up to this much */
+    /* Keep the memory of requests in the heap between them, but not that of large ones: in the heap a body that grows is
+     * copied, which would hold up an event loop. */
+    mallopt(M_MMAP_THRESHOLD, 4 << 20);
+    mallopt(M_TRIM_THRESHOLD, 8 << 20);
     r = flow_new(p, &inject, &g, e);
     if (r == 0)
         r = flow_start(g, e);

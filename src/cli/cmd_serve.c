@@ -70,8 +70,10 @@ static void prepare_process(sigset_t *ret)
     thread_let_through(SIGPROF); /* /debug/pprof/ samples these threads with it; otherwise it is never sent */
     signal(SIGPROF, SIG_IGN);
     fd_raise_limit();
-    mallopt(M_MMAP_THRESHOLD, 32 << 20); /* keep the memory of requests in the heap between them, */
-    mallopt(M_TRIM_THRESHOLD, 8 << 20);  /* up to this much */
+    /* Keep the memory of requests in the heap between them, but not that of large ones: in the heap a body that grows is
+     * copied, which would hold up an event loop. */
+    mallopt(M_MMAP_THRESHOLD, 4 << 20);
+    mallopt(M_TRIM_THRESHOLD, 8 << 20);
 }
 
 static int serve(struct serve_args *a, struct err *e)
