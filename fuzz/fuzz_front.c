@@ -92,8 +92,8 @@ static const struct route intake[] = {
 };
 
 static int (*const mounts[])(struct front *f) = {
-    api_mount_query,   api_mount_status,    api_mount_profile, api_mount_mcp,   api_mount_openapi,
-    api_mount_symbols, api_mount_pyroscope, api_mount_render,  api_mount_views, api_mount_pid,
+    api_mount_query,     api_mount_status, api_mount_profile, api_mount_mcp, api_mount_openapi,    api_mount_symbols,
+    api_mount_pyroscope, api_mount_render, api_mount_views,   api_mount_pid, api_mount_debuginfod,
 };
 
 static void must(int r)

@@ -13,7 +13,7 @@
 #include "query/query_json.h"
 #include "query/tree_form.h"
 
-enum { NODES_DEFAULT = 8192, ROWS_DEFAULT = 100, PROFILES_DEFAULT = 100, LEAKS_DEFAULT = 50 };
+enum { NODES_DEFAULT = 8192, ROWS_DEFAULT = 100, PROFILES_DEFAULT = 100, LEAKS_DEFAULT = 50, TEXT_MAX = 16000 };
 
 const struct answer_param answer_params[] = {
     {"query", "selector: TYPE{label=\"value\",…}, default cpu"},
@@ -40,6 +40,7 @@ const struct answer_param answer_params[] = {
     {"function", "exact name of a function"},
     {"file", "exact name of a file"},
     {"step", "time between points: 15s, 1m; default: 1/60 of the range"},
+    {"format", "text: indented lines with shares instead of JSON"},
     {"group_by",
      "names of labels or attributes joined by ',': one series per combination of values (labels lists them)"},
     {"label", "name of a label; lists its values instead of label names"},
@@ -160,8 +161,15 @@ static int compile(struct answer_request *c, struct query **ret, struct err *e)
 
 /* --- trees --- */
 
+static bool wants_text(struct answer_request *c)
+{
+    return str_is(param(c, "format"), "text");
+}
+
 static int put_tree(struct answer_request *c, struct buf *out, const struct tree *t)
 {
+    if (wants_text(c))
+        return tree_to_text(out, t, TEXT_MAX);
     if (c->binary)
         return tree_to_binary(out, t, &c->notes);
     tree_to_json(out, t);
@@ -206,6 +214,12 @@ static int run_callers(struct answer_request *c, struct buf *out, struct err *e)
     if (r < 0)
         return r;
     memcpy(callees->covered_ns, callers->covered_ns, sizeof callees->covered_ns);
+    if (wants_text(c)) {
+        buf_puts(out, "callers, the nearest first: ");
+        r = tree_to_text(out, callers, TEXT_MAX / 2);
+        buf_puts(out, "\ncallees: ");
+        return r < 0 ? r : tree_to_text(out, callees, TEXT_MAX / 2);
+    }
     buf_puts(out, "{\"callers\":");
     tree_to_json(out, callers);
     buf_puts(out, ",\"callees\":");
@@ -472,11 +486,11 @@ static int run_types(struct answer_request *c, struct buf *out, struct err *e)
 
 const struct question questions[] = {
     {"flame", "the merged call tree of a selection, or of two for a diff",
-     PARAMS(FILTERS, "by", "max_nodes", "min_share", "zoom", "no_inlines"), true, true, true, run_flame},
+     PARAMS(FILTERS, "by", "max_nodes", "min_share", "zoom", "no_inlines", "format"), true, true, true, run_flame},
     {"top", "functions, files, lines, binaries or packages by value, or by change",
      PARAMS(FILTERS, "by", "sort", "limit"), true, true, false, run_top},
-    {"callers", "callers and callees of a function", PARAMS(FILTERS, "function", "max_nodes"), true, true, false,
-     run_callers},
+    {"callers", "callers and callees of a function", PARAMS(FILTERS, "function", "max_nodes", "format"), true, true,
+     false, run_callers},
     {"lines", "values per source line of a function or file", PARAMS(FILTERS, "function", "file"), true, true, false,
      run_lines},
     {"symbols", "binaries by how much of them is symbolized, and how to fix the rest", PARAMS("limit"), true, false,
@@ -512,7 +526,7 @@ static void put_notes(const struct answer_request *q, struct buf *out)
 
     while (n && out->p[n - 1] == '\n')
         n--;
-    object = n > 2 && out->p[n - 1] == '}' && !q->binary;
+    object = n > 2 && out->p[0] == '{' && out->p[n - 1] == '}' && !q->binary;
     if (!object || buf_error(out) ||
         (!q->notes.coarse && !q->notes.damaged && !q->notes.rate_min && !q->notes.also && !q->notes.hidden[0]))
         return;

@@ -39,6 +39,8 @@
 #define TREE_MEDIA_TYPE "application/vnd.wick.tree"
 
 void tree_to_json(struct buf *out, const struct tree *t);
+/* As indented lines with shares, at most about max bytes. */
+int tree_to_text(struct buf *out, const struct tree *t, size_t max);
 int tree_to_binary(struct buf *out, const struct tree *t, const struct store_notes *notes); /* notes may be NULL */
 
 #endif

@@ -6,6 +6,7 @@
  * tenant.
  */
 #include "serve/serve_intake.h"
+#include "pipeline/receivers/refusals.h"
 
 #include <errno.h>
 
@@ -13,6 +14,7 @@
 #include "net/grpc.h"
 #include "pipeline/receivers/otlp_service.h"
 #include "pipeline/receivers/pyroscope_service.h"
+#include "pipeline/receivers/refusals.h"
 #include "pipeline/receivers/upload_service.h"
 #include "serve/tenant_gate.h"
 #include "server/front.h"
@@ -146,6 +148,8 @@ static struct tenant *let_in(struct serve_intake *o, const struct http_request *
 static void refuse(struct http_request *q, int status, const char *why)
 {
     struct grpc_status st;
+
+    refusals_note("otlp", q->peer, status == 503 ? REFUSED_UNAVAILABLE : REFUSED_CREDENTIALS, why);
 
     if (!grpc_is_request(q)) {
         if (status == 503)
@@ -318,6 +322,7 @@ void serve_intake_metrics(void *intake, struct buf *out)
 
     gate_stats_print(&o->stats, out);
     metrics_print(o->metrics, out);
+    refusals_print(out);
 }
 
 int serve_intake_new(struct sink *sink, struct auth *auth, const char *const *hosts, const struct serve_limits *limits,

@@ -140,8 +140,8 @@ static int start_names(struct serve *s, struct err *e)
 
 /* The server's own routes; each list is in a file of its own. */
 static int (*const mounts[])(struct front *f) = {
-    api_mount_query,     api_mount_status, api_mount_profile, api_mount_mcp, api_mount_openapi, api_mount_symbols,
-    api_mount_pyroscope, api_mount_render, api_mount_views,   api_mount_pid, api_mount_ui,
+    api_mount_query,     api_mount_status, api_mount_profile, api_mount_mcp, api_mount_openapi,    api_mount_symbols,
+    api_mount_pyroscope, api_mount_render, api_mount_views,   api_mount_pid, api_mount_debuginfod, api_mount_ui,
 };
 
 static struct ui_settings ui_settings(const struct serve_config *c)

@@ -63,6 +63,8 @@ static int run_question(struct call *c, struct err *e)
     q.binary = what->tree && wants_binary(c);
     if (q.binary)
         c->content_type = TREE_MEDIA_TYPE;
+    else if (str_is(call_param(c, "format"), "text") && c->q->query.n)
+        c->content_type = "text/plain; charset=utf-8";
     r = answer(what, &q, &c->out, e);
     c->notes = q.notes;
     return r;

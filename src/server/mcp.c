@@ -17,10 +17,54 @@ static const char instructions[] =
 
 enum { PROTOCOL_ERROR = -32700, INVALID_REQUEST = -32600, NO_METHOD = -32601, INVALID_PARAMS = -32602 };
 
-/* True for tools that a model should see; flame graphs and raw profiles are too large to be useful to it. */
-static bool is_tool(const struct question *q)
+/* When and how a tool is used, for the agent that chooses one, and the argument that it cannot do without. */
+static const struct tool {
+    const char *name, *use, *required;
+} tools[] = {
+    {"flame",
+     "The call tree as indented text with shares. Use it to see the structure of a program's time or memory; for the hottest "
+     "functions alone use top. Narrow it with focus, zoom and max_nodes.",
+     NULL},
+    {"top",
+     "The functions (or files, lines, binaries, packages: by) with the most self or total value. The first tool for 'why is this "
+     "slow': ask with query cpu{service.name=\"X\"}. With base_from/base_to or base_query and sort=share it tells what changed "
+     "between two times or versions.",
+     NULL},
+    {"callers",
+     "Who calls a function and what it calls, as indented text with shares. Use it after top, with the exact name of a row.",
+     "function"},
+    {"lines", "Values per source line. Use it after top, with the exact name of a function (function) or file (file).",
+     NULL},
+    {"symbols", "Which binaries lack symbols and how to add them. Use it when names look like binary+0x123.", NULL},
+    {"series",
+     "Values over time, grouped by labels. Use it to find when something began; labels lists what can be grouped by.",
+     NULL},
+    {"coverage", "For how much time there are profiles. Use it when a total seems too small.", NULL},
+    {"leaks", "Stacks whose memory in use grows. Use it for 'memory is growing', with query heap{service.name=\"X\"}.",
+     NULL},
+    {"profiles",
+     "Single profiles, by time or value. Use it to find the one with a spike; its handle is the argument profile.",
+     NULL},
+    {"spans",
+     "The spans of traces with the most value. Use it for 'which request is slow', then top with trace_id and span_id.",
+     NULL},
+    {"services",
+     "The services that send profiles, with their types and versions. The first call when no name is known.", NULL},
+    {"labels",
+     "What can be filtered and grouped by: names of labels and attributes (slow: read from detail), or with label the values of "
+     "one.",
+     NULL},
+    {"types", "The types of profiles and their units.", NULL},
+};
+
+static const struct tool *tool_of(const struct question *q)
 {
-    return strcmp(q->name, "flame") != 0;
+    static const struct tool other;
+
+    for (size_t i = 0; i < ARRAY_SIZE(tools); i++)
+        if (strcmp(tools[i].name, q->name) == 0)
+            return &tools[i];
+    return &other;
 }
 
 /* --- requests --- */
@@ -95,6 +139,10 @@ static struct str argument(void *ctx, const char *name)
         return STR("30");
     if (strcmp(name, "max_nodes") == 0)
         return STR("60");
+    if (strcmp(name, "format") == 0)
+        return STR("text");
+    if (strcmp(name, "attributes") == 0)
+        return STR("marked");
     return (struct str){"", 0};
 }
 
@@ -152,21 +200,61 @@ static void put_property(struct buf *out, bool *first, const char *name)
     buf_putc(out, '}');
 }
 
+static const char *const common[] = {"query", "from", "to", NULL};
+static const char *const diff[] = {"base_query", "base_from", "base_to", NULL};
+
+/* The arguments of a tool: three lists. */
+static void argument_lists(const struct question *q, const char *const *ret[3])
+{
+    static const char *const none[] = {NULL};
+
+    ret[0] = q->common ? common : none;
+    ret[1] = q->diff ? diff : none;
+    ret[2] = q->params;
+}
+
+/* Refuses an argument that the tool does not have, naming the nearest one, and a call without a required one. */
+static int check_arguments(const struct question *q, const struct arguments *a, struct err *e)
+{
+    const char *required = tool_of(q)->required, *const * lists[3];
+
+    argument_lists(q, lists);
+    for (size_t i = 0; i < a->n; i++) {
+        struct str_guess guess = {a->name[i]};
+        bool known = false;
+
+        for (size_t l = 0; l < 3; l++)
+            for (const char *const *p = lists[l]; *p; p++) {
+                known |= str_is(a->name[i], *p);
+                str_guess_offer(&guess, *p);
+            }
+        if (!known)
+            return err_set(e, -EINVAL, "%s has no argument '%.*s'%s%s%s", q->name, (int) MIN(a->name[i].n, 64u),
+                           a->name[i].p, guess.best ? "; did you mean '" : "", guess.best ? guess.best : "",
+                           guess.best ? "'?" : "");
+        if (required && str_is(a->name[i], required) && a->value[i].n)
+            required = NULL;
+    }
+    return required ? err_set(e, -EINVAL, "%s needs the argument '%s'", q->name, required) : 0;
+}
+
 static void put_tool(struct buf *out, const struct question *q)
 {
-    static const char *const common[] = {"query", "from", "to"}, *const diff[] = {"base_query", "base_from", "base_to"};
+    const struct tool *t = tool_of(q);
+    const char *const *lists[3];
     bool first = true;
 
+    argument_lists(q, lists);
     buf_printf(out, "{\"name\":\"%s\",\"description\":", q->name);
-    json_put_str(out, str_from(q->summary));
+    json_put_str(out, str_from(t->use ? t->use : q->summary));
     buf_puts(out, ",\"inputSchema\":{\"type\":\"object\",\"properties\":{");
-    for (size_t i = 0; q->common && i < ARRAY_SIZE(common); i++)
-        put_property(out, &first, common[i]);
-    for (size_t i = 0; q->diff && i < ARRAY_SIZE(diff); i++)
-        put_property(out, &first, diff[i]);
-    for (const char *const *p = q->params; *p; p++)
-        put_property(out, &first, *p);
-    buf_puts(out, "}},\"annotations\":{\"readOnlyHint\":true}}");
+    for (size_t l = 0; l < 3; l++)
+        for (const char *const *p = lists[l]; *p; p++)
+            put_property(out, &first, *p);
+    buf_putc(out, '}');
+    if (t->required)
+        buf_printf(out, ",\"required\":[\"%s\"]", t->required);
+    buf_puts(out, ",\"additionalProperties\":false},\"annotations\":{\"readOnlyHint\":true}}");
 }
 
 static void put_tools(struct buf *out, struct str id)
@@ -175,11 +263,10 @@ static void put_tools(struct buf *out, struct str id)
 
     put_head(out, id);
     buf_puts(out, ",\"result\":{\"tools\":[");
-    for (const struct question *q = questions; q->name; q++)
-        if (is_tool(q)) {
-            json_sep(out, &first);
-            put_tool(out, q);
-        }
+    for (const struct question *q = questions; q->name; q++) {
+        json_sep(out, &first);
+        put_tool(out, q);
+    }
     buf_puts(out, "]}}");
 }
 
@@ -216,10 +303,12 @@ static void call_tool(const struct mcp *m, struct buf *out, struct str id, struc
     json_init(&j, params.n ? params : STR("{}"), &arena);
     parse_call(&j, &name, &a);
     q = j.err ? NULL : question_find(name);
-    if (!q || !is_tool(q)) {
+    if (!q) {
         put_error(out, id, INVALID_PARAMS, j.err ? "invalid parameters" : "unknown tool");
     } else {
-        r = m->ask(m->ctx, q, argument, &a, &text, &e);
+        r = check_arguments(q, &a, &e);
+        if (r == 0)
+            r = m->ask(m->ctx, q, argument, &a, &text, &e);
         put_text(out, id, r < 0 ? str_from(err_message(&e, r)) : buf_str(&text), r < 0);
     }
     arena_done(&arena);

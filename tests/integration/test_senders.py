@@ -85,3 +85,18 @@ def test_types_keep_their_ids(server):
     profile = querier(server, "SelectMergeProfile", profileTypeID=own, labelSelector="{}")
     text = profile["stringTable"]
     assert (text[int(profile["sampleType"][0]["type"])], text[int(profile["sampleType"][0]["unit"])]) == ("made_up", "profilos")
+
+
+def test_refusals_are_seen_on_the_server(server):
+    """What a sender does wrong is in the log once a minute for each peer, and in metrics by reason."""
+    for _ in range(5):
+        assert server.get("/v1development/profiles", data=b"\xff\xff", headers={"Content-Type": "application/x-protobuf"}, base=server.http)[0] == 400
+    assert server.get("/push.v1.PusherService/Push", data=b"\xff\xff", headers={"Content-Type": "application/proto"})[0] == 400
+    assert server.get("/ingest?name=x&format=nonsense", data=b"x")[0] == 415
+    metrics = server.get("/metrics")[1].decode()
+    assert 'wick_receiver_refused_requests_total{receiver="otlp",reason="malformed"} 5' in metrics
+    assert 'wick_receiver_refused_requests_total{receiver="pyroscope",reason="malformed"} 1' in metrics
+    assert 'wick_receiver_refused_requests_total{receiver="pyroscope",reason="unsupported"} 1' in metrics
+    assert 'otelcol_receiver_refused_profile_samples{receiver="otlp",transport="http"} 5' in metrics
+    log = (server.dir / "log").read_text()
+    assert log.count("refused a request from 127.0.0.1") == 1

@@ -436,6 +436,27 @@ def test_mcp_over_http_and_stdio(server):
     assert bad["result"]["isError"] and "query" in bad["result"]["content"][0]["text"]
 
 
+def test_mcp_text_and_arguments(server):
+    server.send(request(SHOP))
+
+    def call(name, **arguments):
+        answer = json.loads(server.get("/mcp", data=rpc("tools/call", {"name": name, "arguments": arguments}))[1])["result"]
+        return answer["isError"], answer["content"][0]["text"]
+
+    failed, flame = call("flame", query="cpu")
+    lines = [x.split() for x in flame.splitlines()[1:]]
+    assert not failed and [x[-1] for x in lines] == ["main", "checkout", "encode", "sort", "idle"]
+    assert lines[0][0] == "100.00%" and lines[2][:2] == ["71.43%", "71.43%"]  # 30 of 42
+    failed, text = call("callers", query="cpu", function="encode")
+    assert not failed and "checkout" in text and "callees" in text
+    assert call("callers", query="cpu") == (True, "callers needs the argument 'function'")
+    assert call("top", qurey="cpu") == (True, "top has no argument 'qurey'; did you mean 'query'?")
+    listed = {t["name"]: t for t in json.loads(server.get("/mcp", data=rpc("tools/list"))[1])["result"]["tools"]}
+    assert listed["callers"]["inputSchema"]["required"] == ["function"] and "Use it after top" in listed["callers"]["description"]
+    failed, labels = call("labels")
+    assert not failed and {"name": "service.name", "slow": False} in json.loads(labels)
+
+
 @pytest.mark.slow
 def test_mcp_client(server):
     """The protocol's own Python client, over both transports."""

@@ -3,10 +3,13 @@
 the oracles."""
 import http.server
 import json
+import os
 import re
+import shutil
 import subprocess
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -47,6 +50,28 @@ def test_names_after_upload(server, tmp_path):
     assert server.json("/api/v1/binaries")["files"][0]["origin"] == "upload"
     subprocess.run([WICK, "symbols", "delete", b.build_id, "--server", server.url], check=True)
     assert server.json("/api/v1/binaries")["files"] == []
+
+
+def test_debuggers_get_what_was_uploaded(server, tmp_path):
+    """debuginfod's protocol: the file with code and debug information is both, one with debug information only is not an executable."""
+    b = Binary(tmp_path)
+    only = tmp_path / "only.debug"
+    upload(server, b.path)
+    whole = b.path.read_bytes()
+    for kind in ("debuginfo", "executable"):
+        assert server.get(f"/buildid/{b.build_id}/{kind}") == (200, whole)
+    subprocess.run(["objcopy", "--only-keep-debug", str(b.path), str(only)], check=True)
+    subprocess.run([WICK, "symbols", "delete", b.build_id, "--server", server.url], check=True)
+    upload(server, only)
+    assert server.get(f"/buildid/{b.build_id}/debuginfo") == (200, only.read_bytes())
+    status, body = server.get(f"/buildid/{b.build_id}/executable")
+    assert status == 404 and b"debug information only" in body
+    assert server.get("/buildid/0123456789abcdef/debuginfo")[0] == 404
+    assert server.get(f"/buildid/{b.build_id}/source/main.c")[0] == 501
+    if shutil.which("debuginfod-find"):
+        found = subprocess.run(["debuginfod-find", "debuginfo", b.build_id], capture_output=True, text=True, check=True,
+                               env={**os.environ, "DEBUGINFOD_URLS": server.url, "DEBUGINFOD_CACHE_PATH": str(tmp_path / "cache")}).stdout
+        assert Path(found.strip()).read_bytes() == only.read_bytes()
 
 
 def test_profile_asked_for_first(server, tmp_path):

@@ -86,6 +86,9 @@ static const struct expectation {
     {"GET", "/api/v1/symbols/{build_id}", NEUTRAL, "/api/v1/symbols/abab"},
     {"DELETE", "/api/v1/symbols/{build_id}", NEUTRAL, "/api/v1/symbols/abab"},
     {"GET", "/api/v1/binaries", NEUTRAL},
+    {"GET", "/buildid/{build_id}/debuginfo", NEUTRAL, "/buildid/abab/debuginfo"},
+    {"GET", "/buildid/{build_id}/executable", NEUTRAL, "/buildid/abab/executable"},
+    {"GET", "/buildid/{build_id}/source/*", NEUTRAL, "/buildid/abab/source/x.c"},
     {"POST", "/ingest", NEUTRAL, "/ingest?name=x", "a;b 1\n"},
     {"POST", "/push.v1.PusherService/Push", NEUTRAL, NULL, "{}"},
     {"GET", "/healthz", NEUTRAL},
@@ -165,8 +168,9 @@ static void fill(struct world *w, int tenant)
 static void mount_all(struct world *w)
 {
     static int (*const mounts[])(struct front * f) = {
-        api_mount_query,     api_mount_status, api_mount_profile, api_mount_mcp, api_mount_openapi, api_mount_symbols,
-        api_mount_pyroscope, api_mount_render, api_mount_views,   api_mount_pid, serve_self_mount,
+        api_mount_query,   api_mount_status,  api_mount_profile,    api_mount_mcp,
+        api_mount_openapi, api_mount_symbols, api_mount_pyroscope,  api_mount_render,
+        api_mount_views,   api_mount_pid,     api_mount_debuginfod, serve_self_mount,
     };
 
     for (size_t i = 0; i < ARRAY_SIZE(mounts); i++)

@@ -16,6 +16,7 @@
 #include "net/grpc.h"
 #include "net/server.h"
 #include "pipeline/graph/auth.h"
+#include "pipeline/receivers/refusals.h"
 
 static const char *const grpc_paths[SIGNALS] = {
     "/opentelemetry.proto.collector.profiles.v1development.ProfilesService/Export",
@@ -145,16 +146,27 @@ static void reply(struct otlp_call *c, const struct ack_result *r)
     }
 }
 
+static enum refusal reason_of(const struct ack_result *r)
+{
+    if (r->status == SINK_INVALID)
+        return strstr(r->message, "proto 1.") ? REFUSED_GENERATION : REFUSED_MALFORMED;
+    return r->retry_ns > 0 || (enum grpc_code) r->status == GRPC_RESOURCE_EXHAUSTED ? REFUSED_LIMIT
+                                                                                    : REFUSED_UNAVAILABLE;
+}
+
 static void on_ack(struct ack *a, const struct ack_result *r)
 {
     struct otlp_call *c = container_of(a, struct otlp_call, ack);
     struct otlp_service *s = c->s;
+    bool refused = sink_status_retryable(r) || r->status == SINK_INVALID;
 
-    if (s->accepted[c->signal])
-        metric_add(r->status == SINK_OK       ? s->accepted[c->signal]
-                   : sink_status_retryable(r) ? s->refused[c->signal]
-                                              : s->failed[c->signal],
-                   c->items);
+    if (s->accepted[c->signal]) /* how many items a request has that cannot be decoded is not known: one */
+        metric_add(r->status == SINK_OK ? s->accepted[c->signal]
+                   : refused            ? s->refused[c->signal]
+                                        : s->failed[c->signal],
+                   r->status == SINK_OK ? c->items : MAX(c->items, 1u));
+    if (r->status != SINK_OK)
+        refusals_note("otlp", c->q->peer, reason_of(r), r->message);
     reply(c, r);
 }
 
@@ -168,7 +180,7 @@ static void refuse(struct otlp_call *c, enum sink_status status, const char *fmt
     va_start(ap, fmt);
     vsnprintf(r.message, sizeof r.message, fmt, ap);
     va_end(ap);
-    reply(c, &r);
+    on_ack(&c->ack, &r);
 }
 
 /* --- requests --- */
@@ -318,9 +330,21 @@ static struct otlp_call *call_new(struct otlp_service *s, struct http_request *q
     return c;
 }
 
+static enum refusal reason_of_code(enum grpc_code code, const char *text)
+{
+    return code == GRPC_UNAUTHENTICATED        ? REFUSED_CREDENTIALS
+           : code == GRPC_UNIMPLEMENTED        ? REFUSED_UNSUPPORTED
+           : code == GRPC_UNAVAILABLE          ? REFUSED_UNAVAILABLE
+           : strstr(text, "too large")         ? REFUSED_TOO_LARGE
+           : strstr(text, OTLP_VERSION_HEADER) ? REFUSED_GENERATION
+                                               : REFUSED_MALFORMED;
+}
+
 static void grpc_fail(struct http_request *q, enum grpc_code code, const char *text)
 {
     struct grpc_status st;
+
+    refusals_note("otlp", q->peer, reason_of_code(code, text), text);
 
     grpc_status_set(&st, code, "%s", text);
     grpc_reply(q, &st, (struct str){0});
@@ -358,6 +382,8 @@ void otlp_service_grpc(struct otlp_service *s, struct http_request *q)
         return;
     }
     if (grpc_request_message(q, s->max_message, &inflated, &msg, &st) < 0) {
+        refusals_note("otlp", q->peer, st.code == GRPC_RESOURCE_EXHAUSTED ? REFUSED_TOO_LARGE : REFUSED_MALFORMED,
+                      st.message);
         grpc_reply(q, &st, (struct str){0});
         return;
     }
@@ -387,6 +413,8 @@ static int content_kind(const struct http_request *q)
 static void http_refuse(struct http_request *q, bool json, int status, enum grpc_code code, const char *text)
 {
     struct grpc_status st;
+
+    refusals_note("otlp", q->peer, reason_of_code(code, text), text);
 
     grpc_status_set(&st, code, "%s", text);
     http_fail(q, json, status, &st);
@@ -418,14 +446,16 @@ void otlp_service_http(struct otlp_service *s, struct http_request *q)
     while (i < SIGNALS && !(served(s, (enum signal) i) && str_is(q->path, http_path(s, i))))
         i++;
     if (i == SIGNALS) {
-        if (otlp_check_path(q->path, &e) == -EPROTONOSUPPORT)
+        if (otlp_check_path(q->path, &e) == -EPROTONOSUPPORT) {
+            refusals_note("otlp", q->peer, REFUSED_GENERATION, e.message);
             http_reply_text(q, 404, "%s\n", e.message);
-        else
+        } else
             http_reply_text(q, 404, "404 page not found\n");
     } else if (!str_is(q->method, "POST")) {
         http_add_header(q, "allow", STR("POST"));
         http_reply_text(q, 405, "405 method not allowed, supported: [POST]");
     } else if (kind < 0) {
+        refusals_note("otlp", q->peer, REFUSED_UNSUPPORTED, "the content type is neither JSON nor protobuf");
         http_reply_text(q, 415, "415 unsupported media type, supported: [application/json, application/x-protobuf]");
     } else if (!let_in(s, q)) {
         http_refuse(q, kind == 1, 401, GRPC_UNAUTHENTICATED, "missing or invalid credentials");

@@ -21,6 +21,7 @@
 #include "net/server.h"
 #include "pipeline/graph/metrics.h"
 #include "pipeline/receivers/received.h"
+#include "pipeline/receivers/refusals.h"
 
 #define PUSH_PATH "/push.v1.PusherService/Push"
 
@@ -82,6 +83,12 @@ static void on_ack(struct ack *a, const struct ack_result *r)
         snprintf(seconds, sizeof seconds, "%lld", (long long) ((r->retry_ns + NS_PER_S - 1) / NS_PER_S));
         http_add_header(c->q, "retry-after", str_from(seconds));
     }
+    if (r->status != SINK_OK)
+        refusals_note("pyroscope", c->q->peer,
+                      r->status == SINK_INVALID ? REFUSED_MALFORMED
+                      : r->retry_ns > 0         ? REFUSED_LIMIT
+                                                : REFUSED_UNAVAILABLE,
+                      r->message);
     if (c->s->accepted)
         metric_add(r->status == SINK_OK ? c->s->accepted : c->s->refused, c->samples);
     answer(c, r->status == SINK_OK ? 200 : grpc_code_to_http(code), code, r->message);
@@ -89,6 +96,14 @@ static void on_ack(struct ack *a, const struct ack_result *r)
 
 static void refuse(struct pyroscope_call *c, int r, const struct err *e)
 {
+    refusals_note("pyroscope", c->q->peer,
+                  r == -ENOMEM       ? REFUSED_UNAVAILABLE
+                  : r == -EOPNOTSUPP ? REFUSED_UNSUPPORTED
+                  : r == -EFBIG      ? REFUSED_TOO_LARGE
+                                     : REFUSED_MALFORMED,
+                  err_message(e, r));
+    if (c->s->refused)
+        metric_add(c->s->refused, 1);
     if (r == -ENOMEM)
         answer(c, 503, GRPC_UNAVAILABLE, "out of memory for this request");
     else
